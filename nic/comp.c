@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comp.c - the completer: takes responses of an RC responder, completes send WQEs in order (IBTA 9.7.5.1, 9.7.5.2,
+ * 9.7.6, 10.7.3). Owns qp->comp and the tail of the send queue; speaks to the requester only through req_*.
+ *
+ * comp.una is the oldest PSN without an answer. A response for PSN p acknowledges every SEND and WRITE before p, but
+ * no READ or atomic: if one of those stands before p unanswered, its response was lost (implied NAK).
+ */
+#include "qp.h"
+
+void comp_reset(struct nic_qp *qp)
+{
+	qp->comp = (struct completer){.una = qp->attr.sq_psn};
+}
+
+/* ---- completing -------------------------------------------------------------------------------------- */
+
+static enum nic_wc_opcode wc_opcode(uint8_t wr_opcode)
+{
+	static const uint8_t map[] = {
+		[NIC_WR_RDMA_WRITE] = NIC_WC_RDMA_WRITE,
+		[NIC_WR_RDMA_WRITE_WITH_IMM] = NIC_WC_RDMA_WRITE,
+		[NIC_WR_SEND] = NIC_WC_SEND,
+		[NIC_WR_SEND_WITH_IMM] = NIC_WC_SEND,
+		[NIC_WR_SEND_WITH_INV] = NIC_WC_SEND,
+		[NIC_WR_RDMA_READ] = NIC_WC_RDMA_READ,
+		[NIC_WR_ATOMIC_CMP_AND_SWP] = NIC_WC_COMP_SWAP,
+		[NIC_WR_ATOMIC_FETCH_AND_ADD] = NIC_WC_FETCH_ADD,
+		[NIC_WR_LOCAL_INV] = NIC_WC_LOCAL_INV,
+		[NIC_WR_BIND_MW] = NIC_WC_BIND_MW,
+	};
+
+	return (enum nic_wc_opcode)map[wr_opcode];
+}
+
+/* Take the oldest WQE off the send queue and report it: always in error, on success if signaled (10.7.3.1). */
+static void retire(struct nic_qp *qp, enum error_id error)
+{
+	const struct swqe *w = sq_at(qp, qp->sq.tail);
+	struct nic *nic = qp->nic;
+
+	if (error != ERR_none || (w->flags & NIC_SEND_SIGNALED)) {
+		struct nic_wc wc = {
+			.wr_id = w->wr_id,
+			.status = error_rows[error].status,
+			.opcode = wc_opcode(w->opcode),
+			.vendor_err = error,
+			.byte_len = w->length,
+			.qp_num = qp->qpn,
+		};
+
+		cq_push(qp->send_cq, &wc, false);
+	}
+	if (error == ERR_flushed)
+		COUNT(nic, req_cqe_flush_error);
+	else if (error != ERR_none)
+		COUNT(nic, req_cqe_error);
+	qp->sq.tail++;
+	if ((int32_t)(qp->sq.next - qp->sq.tail) < 0)
+		qp->sq.next = qp->sq.tail;
+}
+
+void comp_finish(struct nic_qp *qp, enum error_id error)
+{
+	retire(qp, error);
+	if (error != ERR_none)
+		qp_send_error(qp);
+}
+
+void comp_finish_local(struct nic_qp *qp)
+{
+	while (qp->sq.tail != qp->sq.next) {
+		const struct swqe *w = sq_at(qp, qp->sq.tail);
+
+		if (!w->started || w->packets)
+			break;
+		retire(qp, ERR_none);
+	}
+	req_settle(qp);
+}
+
+void comp_flush(struct nic_qp *qp)
+{
+	while (qp->sq.tail != qp->sq.head)
+		retire(qp, ERR_flushed);
+}
+
+/* ---- responses --------------------------------------------------------------------------------------- */
+
+static bool is_read(const struct swqe *w)
+{
+	return w->opcode == NIC_WR_RDMA_READ;
+}
+
+static bool is_atomic(const struct swqe *w)
+{
+	return w->opcode == NIC_WR_ATOMIC_CMP_AND_SWP || w->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/*
+ * Everything before `end` has been executed: complete the SENDs and WRITEs up to there.
+ * @return false if an unanswered READ or atomic stands in the way.
+ */
+static bool acknowledge(struct nic_qp *qp, uint32_t end)
+{
+	struct completer *comp = &qp->comp;
+	uint32_t from = comp->una;
+	bool clear = true;
+
+	while (psn_diff(end, comp->una) > 0) {
+		const struct swqe *w = sq_at(qp, qp->sq.tail);
+		uint32_t w_end = psn_add(w->psn, w->packets);
+
+		if (is_read(w) || is_atomic(w)) {
+			clear = false;
+			break;
+		}
+		if (psn_diff(w_end, end) > 0) {
+			comp->una = end;
+			break;
+		}
+		comp->una = w_end;
+		comp_finish(qp, ERR_none);
+		comp_finish_local(qp);
+		if (qp->state == NIC_QPS_ERR)
+			return false;
+	}
+	if (comp->una != from)
+		req_progress(qp, (uint32_t)psn_diff(comp->una, from));
+	return clear;
+}
+
+static void implied_nak(struct nic_qp *qp)
+{
+	if (qp->state == NIC_QPS_ERR)
+		return;
+	if (qp->req.retrying) {
+		COUNT(qp->nic, resp_unexpected);
+		return; /* the retry is on its way */
+	}
+	COUNT(qp->nic, implied_nak_seq_err);
+	req_go_back(qp, ERR_sequence);
+}
+
+/* One PSN of the oldest WQE, a READ or an atomic, has been answered. */
+static void answered(struct nic_qp *qp, bool request_done)
+{
+	struct swqe *w = sq_at(qp, qp->sq.tail);
+
+	qp->comp.una = psn_add(qp->comp.una, 1);
+	if (request_done)
+		req_rd_done(qp);
+	if (qp->comp.una == psn_add(w->psn, w->packets)) {
+		comp_finish(qp, ERR_none);
+		comp_finish_local(qp);
+	}
+	if (qp->state != NIC_QPS_ERR)
+		req_progress(qp, 1);
+}
+
+static void read_response(struct nic_qp *qp, const struct packet *p)
+{
+	const struct swqe *w = sq_at(qp, qp->sq.tail);
+	uint32_t k, piece = req_read_piece(qp), expect;
+	bool last, piece_end;
+
+	if (!is_read(w)) {
+		comp_finish(qp, ERR_bad_response);
+		return;
+	}
+	k = (uint32_t)psn_diff(p->psn, w->psn);
+	last = k + 1 == w->packets;
+	piece_end = last || (k + 1) % piece == 0;
+	expect = last ? w->length - k * qp->pmtu : qp->pmtu;
+	if (p->payload_len != expect || op_ends(p->op) != piece_end || (!op_starts(p->op) && !qp->comp.read_open) ||
+	    (op_has(p->op, HDR_AETH) && p->syndrome >= AETH_RNR)) {
+		comp_finish(qp, ERR_bad_response);
+		return;
+	}
+	if (mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, (uint64_t)k * qp->pmtu, p->payload, expect) != MEM_OK) {
+		comp_finish(qp, ERR_response_key);
+		return;
+	}
+	qp->comp.read_open = !op_ends(p->op);
+	answered(qp, piece_end);
+}
+
+static void atomic_response(struct nic_qp *qp, const struct packet *p)
+{
+	const struct swqe *w = sq_at(qp, qp->sq.tail);
+
+	if (!is_atomic(w))
+		comp_finish(qp, ERR_bad_response);
+	else if (mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, 0, &p->orig, 8) != MEM_OK)
+		comp_finish(qp, ERR_response_key);
+	else
+		answered(qp, true);
+}
+
+/* NAK or RNR NAK for PSN p: everything before p is acknowledged, p itself was refused. */
+static void nak(struct nic_qp *qp, const struct packet *p)
+{
+	trace_add(qp->nic, qp->qpn, NIC_TR_nak_rx, p->psn, p->syndrome);
+	if (!acknowledge(qp, p->psn)) {
+		implied_nak(qp);
+		return;
+	}
+	/* While waiting, a second copy says nothing new; nor does the sequence NAK that rxe sends after an RNR NAK. */
+	if (qp->req.rnr_until != TIME_NEVER && p->syndrome <= AETH_NAK_SEQUENCE)
+		return;
+	if ((p->syndrome & AETH_CLASS) == AETH_RNR) {
+		COUNT(qp->nic, rnr_nak_retry);
+		qp->counters.rnr_naks_rx++;
+		req_rnr(qp, p->syndrome & 31);
+		return;
+	}
+	switch (p->syndrome) {
+	case AETH_NAK_SEQUENCE:
+		COUNT(qp->nic, packet_seq_err);
+		qp->counters.seq_naks_rx++;
+		if (!qp->req.retrying)
+			req_go_back(qp, ERR_sequence);
+		break;
+	case AETH_NAK_INVALID:
+		comp_finish(qp, ERR_nak_invalid);
+		break;
+	case AETH_NAK_ACCESS:
+		comp_finish(qp, ERR_nak_access);
+		break;
+	default:
+		comp_finish(qp, ERR_nak_operation);
+		break;
+	}
+}
+
+static bool syndrome_known(uint8_t s)
+{
+	return s < 0x40 || (s >= AETH_NAK_SEQUENCE && s <= AETH_NAK_OPERATION);
+}
+
+void comp_rx(struct nic_qp *qp, const struct packet *p)
+{
+	struct nic *nic = qp->nic;
+	bool ack = p->op->kind == OP_ACK;
+	/* A plain ACK names the last PSN that was executed, every other response the one it is about. */
+	uint32_t about = ack && p->syndrome < AETH_RNR ? psn_add(p->psn, 1) : p->psn;
+
+	if (psn_diff(p->psn, qp->req.sent_psn) >= 0) {
+		COUNT(nic, resp_unsent);
+		return;
+	}
+	if (psn_diff(about, qp->comp.una) < (about != p->psn ? 1 : 0)) {
+		COUNT(nic, resp_ghost);
+		return;
+	}
+	if (ack && !syndrome_known(p->syndrome)) {
+		COUNT(nic, resp_reserved);
+		return;
+	}
+	if (ack && p->syndrome >= AETH_RNR) {
+		nak(qp, p);
+		return;
+	}
+	if (!acknowledge(qp, about)) {
+		implied_nak(qp);
+		return;
+	}
+	if (p->op->kind == OP_READ_RESP)
+		read_response(qp, p);
+	else if (p->op->kind == OP_ATOMIC_ACK)
+		atomic_response(qp, p);
+}

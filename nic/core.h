@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * core.h - the instance (struct nic) and what every module of the core uses: counters, trace, events.
+ * Private to nic/.
+ */
+#ifndef NIC_CORE_H
+#define NIC_CORE_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "list.h"
+#include "nic.h"
+#include "table.h"
+
+#define NIC_RETIRED_QPNS 256 /* QPNs last destroyed, not handed out again for so long (QS-18) */
+
+#define TIME_NEVER UINT64_MAX
+
+/** Events that an object waits to report; embedded in CQ, QP, SRQ and the instance (port). */
+struct event_source {
+	struct list node; /* on nic.events while bits != 0 */
+	uint64_t bits;	  /* 1 << enum nic_event_type */
+	void *user;
+};
+
+struct timer_entry {
+	uint64_t deadline;
+	struct nic_qp *qp;
+};
+
+struct nic {
+	struct nic_config cfg; /* defaults filled in */
+	bool port_up;
+	uint64_t now; /* latest time seen */
+	struct nic_gid gids[NIC_GID_TABLE_LEN];
+
+	struct table qps;   /* by QPN */
+	struct table mkeys; /* by key >> 8: MRs and MWs */
+	uint32_t retired[NIC_RETIRED_QPNS];
+	uint32_t retired_next;
+	uint32_t n_pd, n_mr, n_mw, n_ah, n_cq, n_srq, n_qp;
+
+	struct list tx_ready;  /* QPs that have something to send, in turn */
+	struct list ack_wait;  /* QPs with a delayed ACK, by due time */
+	struct list cq_failed; /* CQs that overflowed and whose QPs have yet to be told */
+	struct list all_pds, all_cqs, all_srqs;
+
+	struct timer_entry *heap; /* binary heap by deadline, one entry a QP at most */
+	uint32_t heap_len, heap_cap;
+
+	struct list events;
+	struct event_source port_events;
+
+	uint64_t counters[NIC_CNT_COUNT];
+	struct nic_trace_entry *trace;
+	uint64_t trace_head;
+};
+
+#define COUNT(nic, name)       ((nic)->counters[NIC_CNT_##name]++)
+#define COUNT_BY(nic, name, n) ((nic)->counters[NIC_CNT_##name] += (n))
+
+static inline void trace_add(struct nic *nic, uint32_t qpn, enum nic_trace_event event, uint32_t a, uint32_t b)
+{
+	struct nic_trace_entry *e = &nic->trace[nic->trace_head++ & (nic->cfg.trace_len - 1)];
+
+	*e = (struct nic_trace_entry){.now_ns = nic->now, .qpn = qpn, .event = event, .a = a, .b = b};
+}
+
+/* event.c */
+void event_source_init(struct event_source *src, void *user);
+/** Queue an event of src; one that is already queued is not doubled. */
+void event_raise(struct nic *nic, struct event_source *src, enum nic_event_type type);
+/** Forget what src has queued: its object goes away. */
+void event_source_fini(struct event_source *src);
+
+/** Smallest power of two that is at least n (n <= 2^31). */
+static inline uint32_t round_up_pow2(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p <<= 1;
+	return p;
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cq.c - completion queues: a ring of entries in the layout that verbs programs see, notification, overflow.
+ * A full CQ is an error of the CQ (C9-218, C11-37): entries that are there stay readable, nothing is overwritten,
+ * and all QPs that use it go to the error state (nic.c does that, outside of whatever was being completed).
+ */
+#include "cq.h"
+
+static int ring_alloc(const struct nic *nic, uint32_t depth, struct nic_wc **ring, uint32_t *mask)
+{
+	if (!depth || depth > nic->cfg.limits.max_cqe)
+		return -EINVAL;
+
+	uint32_t size = round_up_pow2(depth);
+
+	*ring = calloc(size, sizeof(**ring));
+	*mask = size - 1;
+	return *ring ? 0 : -ENOMEM;
+}
+
+int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **out)
+{
+	if (nic->n_cq >= nic->cfg.limits.max_cq)
+		return -ENOMEM;
+
+	struct nic_cq *cq = calloc(1, sizeof(*cq));
+
+	if (!cq)
+		return -ENOMEM;
+
+	int err = ring_alloc(nic, depth, &cq->ring, &cq->mask);
+
+	if (err) {
+		free(cq);
+		return err;
+	}
+	cq->nic = nic;
+	list_init(&cq->failed);
+	list_append(&nic->all_cqs, &cq->node);
+	event_source_init(&cq->events, user);
+	nic->n_cq++;
+	*out = cq;
+	return 0;
+}
+
+int nic_cq_destroy(struct nic_cq *cq)
+{
+	if (cq->users)
+		return -EBUSY;
+	event_source_fini(&cq->events);
+	list_remove(&cq->failed);
+	list_remove(&cq->node);
+	cq->nic->n_cq--;
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+uint32_t nic_cq_depth(const struct nic_cq *cq)
+{
+	return cq->mask + 1;
+}
+
+uint32_t nic_cq_count(const struct nic_cq *cq)
+{
+	return cq->head - cq->tail;
+}
+
+int nic_cq_resize(struct nic_cq *cq, uint32_t depth)
+{
+	struct nic_wc *ring;
+	uint32_t mask, n = nic_cq_count(cq);
+	int err;
+
+	if (depth < n)
+		return -EINVAL;
+	err = ring_alloc(cq->nic, depth, &ring, &mask);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < n; i++)
+		ring[i] = cq->ring[(cq->tail + i) & cq->mask];
+	free(cq->ring);
+	cq->ring = ring;
+	cq->mask = mask;
+	cq->tail = 0;
+	cq->head = n;
+	return 0;
+}
+
+int nic_cq_poll(struct nic_cq *cq, int n, struct nic_wc *wc)
+{
+	int got = 0;
+
+	while (got < n && cq->tail != cq->head)
+		wc[got++] = cq->ring[cq->tail++ & cq->mask];
+	return got || !cq->overflowed || n <= 0 ? got : -EIO;
+}
+
+void nic_cq_arm(struct nic_cq *cq, bool solicited_only)
+{
+	if (!solicited_only)
+		cq->arm = CQ_ARMED;
+	else if (cq->arm == CQ_UNARMED)
+		cq->arm = CQ_ARMED_SOLICITED;
+}
+
+void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
+{
+	struct nic *nic = cq->nic;
+
+	trace_add(nic, wc->qp_num, NIC_TR_complete, wc->status, wc->opcode);
+	if (cq->overflowed || nic_cq_count(cq) > cq->mask) {
+		COUNT(nic, cq_overflow);
+		if (!cq->overflowed) {
+			cq->overflowed = true;
+			event_raise(nic, &cq->events, NIC_EVENT_CQ_ERR);
+			list_append(&nic->cq_failed, &cq->failed);
+		}
+		return;
+	}
+	cq->ring[cq->head++ & cq->mask] = *wc;
+	if (cq->arm == CQ_ARMED || (cq->arm == CQ_ARMED_SOLICITED && (solicited || wc->status != NIC_WC_SUCCESS))) {
+		cq->arm = CQ_UNARMED;
+		event_raise(nic, &cq->events, NIC_EVENT_COMP);
+	}
+}
+
+void cq_purge(struct nic_cq *cq, uint32_t qpn)
+{
+	uint32_t kept = cq->tail;
+
+	for (uint32_t i = cq->tail; i != cq->head; i++)
+		if (cq->ring[i & cq->mask].qp_num != qpn)
+			cq->ring[kept++ & cq->mask] = cq->ring[i & cq->mask];
+	cq->head = kept;
+}

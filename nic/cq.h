@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cq.h - completion queues (IBTA 10.2.4, 11.4.2). Private to nic/. */
+#ifndef NIC_CQ_H
+#define NIC_CQ_H
+
+#include "core.h"
+
+enum cq_arm { CQ_UNARMED, CQ_ARMED_SOLICITED, CQ_ARMED };
+
+struct nic_cq {
+	struct nic *nic;
+	struct nic_wc *ring;
+	uint32_t mask;	     /* ring size - 1 */
+	uint32_t head, tail; /* free-running: entries tail..head-1 are there */
+	enum cq_arm arm;
+	bool overflowed;    /* a completion was lost; nothing is added any more */
+	uint32_t users;	    /* QPs */
+	struct list failed; /* on nic.cq_failed until its QPs are told */
+	struct list node;   /* on nic.all_cqs */
+	struct event_source events;
+};
+
+/** Add an entry. When the CQ is full the entry is lost, the CQ is in error for good, and CQ_ERR is raised. */
+void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
+
+/** Remove all entries of a QP. */
+void cq_purge(struct nic_cq *cq, uint32_t qpn);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* list.h - intrusive doubly linked lists. A node that is on no list points to itself. A leaf. */
+#ifndef NIC_LIST_H
+#define NIC_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+	struct list *prev, *next;
+};
+
+#define list_entry(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
+
+static inline void list_init(struct list *l)
+{
+	l->prev = l->next = l;
+}
+
+static inline bool list_empty(const struct list *l)
+{
+	return l->next == l;
+}
+
+static inline void list_remove(struct list *n)
+{
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	list_init(n);
+}
+
+static inline void list_append(struct list *head, struct list *n)
+{
+	n->prev = head->prev;
+	n->next = head;
+	head->prev->next = n;
+	head->prev = n;
+}
+
+static inline struct list *list_first(struct list *head)
+{
+	return head->next;
+}
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mem.c - protection domains, regions, and access to application memory (IBTA 10.6.3, 10.6.6).
+ *
+ * Keys are 32 random bits: the upper 24 name the entry of nic.mkeys, the low 8 must match too (RL-12); L_Key and
+ * R_Key of a region are the same. Every access looks its key up again, so that a registration that has ended is
+ * never used. Windows are in mw.c, the copy loops in copy.c.
+ */
+#include "mem.h"
+
+int nic_pd_alloc(struct nic *nic, struct nic_pd **out)
+{
+	if (nic->n_pd >= nic->cfg.limits.max_pd)
+		return -ENOMEM;
+
+	struct nic_pd *pd = calloc(1, sizeof(*pd));
+
+	if (!pd)
+		return -ENOMEM;
+	pd->nic = nic;
+	list_append(&nic->all_pds, &pd->node);
+	nic->n_pd++;
+	*out = pd;
+	return 0;
+}
+
+int nic_pd_free(struct nic_pd *pd)
+{
+	if (pd->users)
+		return -EBUSY;
+	pd->nic->n_pd--;
+	list_remove(&pd->node);
+	free(pd);
+	return 0;
+}
+
+int mkey_enter(struct nic *nic, struct mkey *m)
+{
+	do
+		nic->cfg.random(nic->cfg.ctx, &m->key, sizeof(m->key));
+	while (m->key < 1u << 8 || table_find(&nic->mkeys, m->key >> 8));
+	return table_insert(&nic->mkeys, m->key >> 8, m) ? 0 : -ENOMEM;
+}
+
+#define ACCESS_WRITES (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC)
+#define ACCESS_KNOWN                                                                                                   \
+	(NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC |        \
+	 NIC_ACCESS_MW_BIND | NIC_ACCESS_ZERO_BASED)
+
+static bool access_legal(uint32_t access)
+{
+	return !(access & ~(uint32_t)ACCESS_KNOWN) && (!(access & ACCESS_WRITES) || (access & NIC_ACCESS_LOCAL_WRITE));
+}
+
+/* Neither the memory nor the addresses that name it may wrap. */
+static bool range_legal(const void *addr, uint64_t len, uint64_t iova)
+{
+	return iova + len >= iova && (uintptr_t)addr + len >= (uintptr_t)addr && len <= UINTPTR_MAX;
+}
+
+int nic_mr_reg(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint32_t access, struct nic_mr **out)
+{
+	struct nic *nic = pd->nic;
+	int err;
+
+	if (!access_legal(access) || !range_legal(addr, len, iova))
+		return -EINVAL;
+	if (nic->n_mr >= nic->cfg.limits.max_mr)
+		return -ENOMEM;
+
+	struct nic_mr *mr = calloc(1, sizeof(*mr));
+
+	if (!mr)
+		return -ENOMEM;
+	mr->nic = nic;
+	mr->mkey = (struct mkey){
+		.kind = MKEY_MR, .valid = true, .access = access, .pd = pd, .va = iova, .len = len, .base = addr};
+	err = mkey_enter(nic, &mr->mkey);
+	if (err) {
+		free(mr);
+		return err;
+	}
+	pd->users++;
+	nic->n_mr++;
+	*out = mr;
+	return 0;
+}
+
+int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova,
+		 uint32_t access)
+{
+	struct mkey next = mr->mkey;
+
+	if (!what || what & ~(uint32_t)(NIC_REREG_TRANSLATION | NIC_REREG_PD | NIC_REREG_ACCESS))
+		return -EINVAL;
+	if ((what & NIC_REREG_ACCESS) && !access_legal(access))
+		return -EINVAL;
+	if ((what & NIC_REREG_TRANSLATION) && !range_legal(addr, len, iova))
+		return -EINVAL;
+	if ((what & NIC_REREG_PD) && (!pd || pd->nic != mr->nic))
+		return -EINVAL;
+	if (mr->windows)
+		return -EBUSY;
+	if (what & NIC_REREG_ACCESS)
+		next.access = access;
+	if (what & NIC_REREG_PD)
+		next.pd = pd;
+	if (what & NIC_REREG_TRANSLATION) {
+		next.va = iova;
+		next.len = len;
+		next.base = addr;
+		table_remove(&mr->nic->mkeys, mr->mkey.key >> 8); /* leaves room, so that entering cannot fail */
+		mkey_enter(mr->nic, &mr->mkey);
+		next.key = mr->mkey.key;
+	}
+	mr->mkey.pd->users--;
+	next.pd->users++;
+	mr->mkey = next;
+	return 0;
+}
+
+int nic_mr_dereg(struct nic_mr *mr)
+{
+	if (mr->windows)
+		return -EBUSY;
+	table_remove(&mr->nic->mkeys, mr->mkey.key >> 8);
+	mr->mkey.pd->users--;
+	mr->nic->n_mr--;
+	free(mr);
+	return 0;
+}
+
+uint32_t nic_mr_lkey(const struct nic_mr *mr)
+{
+	return mr->mkey.key;
+}
+
+uint32_t nic_mr_rkey(const struct nic_mr *mr)
+{
+	return mr->mkey.key;
+}
+
+/* [va, va + len) inside the key's range, without overflow (rxe once wrapped here: a remote write anywhere). */
+static bool range_inside(const struct mkey *m, uint64_t va, uint64_t len)
+{
+	return va >= m->va && va - m->va <= m->len && len <= m->len - (va - m->va);
+}
+
+enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
+				  uint64_t va, uint64_t len, uint32_t access, uint8_t **out)
+{
+	const struct mkey *m = mkey_find(nic, rkey);
+
+	if (!m || !m->valid)
+		return MEM_BAD_KEY;
+	if (m->kind == MKEY_MW2 ? m->qpn != qpn : m->pd != pd)
+		return MEM_BAD_KEY;
+	if ((m->access & access) != access)
+		return MEM_BAD_RIGHTS;
+	if (!range_inside(m, va, len))
+		return MEM_BAD_RANGE;
+	*out = m->base + (va - m->va);
+	return MEM_OK;
+}
+
+/* Memory of [addr, addr + len) under an L_Key. */
+static enum mem_verdict check_local(const struct nic *nic, const struct nic_pd *pd, uint32_t lkey, uint64_t addr,
+				    uint64_t len, uint32_t access, uint8_t **out)
+{
+	const struct mkey *m = mkey_find(nic, lkey);
+
+	if (!m || m->kind != MKEY_MR || m->pd != pd)
+		return MEM_BAD_KEY;
+	if ((m->access & access) != access)
+		return MEM_BAD_RIGHTS;
+	if (!range_inside(m, addr, len))
+		return MEM_BAD_RANGE;
+	*out = m->base + (addr - m->va);
+	return MEM_OK;
+}
+
+enum direction { GATHER, SCATTER, CHECK };
+
+/*
+ * Walk `len` bytes of an SGE list from `offset` on. An SGE is checked whole, not just the piece in use, so that a bad
+ * one is found at its first byte. Bytes past the end of the list are a range error.
+ */
+static enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
+			     uint64_t offset, uint8_t *data, uint32_t len, enum direction dir)
+{
+	uint32_t access = dir == GATHER ? 0 : NIC_ACCESS_LOCAL_WRITE;
+
+	for (; len && n; sge++, n--) {
+		if (offset >= sge->length) {
+			offset -= sge->length;
+			continue;
+		}
+
+		uint32_t piece = sge->length - (uint32_t)offset;
+		uint8_t *app;
+		enum mem_verdict v = check_local(nic, pd, sge->lkey, sge->addr, sge->length, access, &app);
+
+		if (v != MEM_OK)
+			return v;
+		if (piece > len)
+			piece = len;
+		if (dir == GATHER && !mem_read(nic, data, app + offset, piece))
+			return MEM_FAULT;
+		if (dir == SCATTER && !mem_write(nic, app + offset, data, piece))
+			return MEM_FAULT;
+		if (data)
+			data += piece;
+		len -= piece;
+		offset = 0;
+	}
+	return len ? MEM_BAD_RANGE : MEM_OK;
+}
+
+enum mem_verdict mem_gather(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
+			    uint64_t offset, void *dst, uint32_t len)
+{
+	return walk(nic, pd, sge, n, offset, dst, len, GATHER);
+}
+
+enum mem_verdict mem_scatter(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
+			     uint64_t offset, const void *src, uint32_t len)
+{
+	return walk(nic, pd, sge, n, offset, (uint8_t *)(uintptr_t)src, len, SCATTER);
+}
+
+enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
+				   uint64_t offset, uint32_t len)
+{
+	return walk(nic, pd, sge, n, offset, NULL, len, CHECK);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mem.h - protection domains, memory regions and windows, and the only ways to touch application memory.
+ * IBTA 10.6. Private to nic/.
+ */
+#ifndef NIC_MEM_H
+#define NIC_MEM_H
+
+#include "core.h"
+
+struct nic_pd {
+	struct nic *nic;
+	uint32_t users;	  /* MRs, MWs, AHs, SRQs, QPs */
+	struct list node; /* on nic.all_pds */
+};
+
+enum mkey_kind { MKEY_MR, MKEY_MW1, MKEY_MW2 };
+
+/** What an L_Key or R_Key names: a region, or a bound window on one. */
+struct mkey {
+	uint32_t key;
+	enum mkey_kind kind;
+	bool valid; /* windows: bound. regions: always */
+	uint32_t access;
+	struct nic_pd *pd;
+	uint64_t va, len; /* addresses by which it is named */
+	uint8_t *base;	  /* application memory at va */
+	uint32_t qpn;	  /* type 2 windows: the QP it is bound to */
+};
+
+struct nic_mr {
+	struct mkey mkey;
+	struct nic *nic;
+	uint32_t windows; /* bound to it */
+};
+
+struct nic_mw {
+	struct mkey mkey;
+	struct nic *nic;
+	struct nic_mr *mr; /* bound to, or NULL */
+};
+
+struct nic_ah {
+	struct nic_pd *pd;
+	struct nic_av av;
+};
+
+enum mem_verdict { MEM_OK, MEM_BAD_KEY, MEM_BAD_RIGHTS, MEM_BAD_RANGE, MEM_FAULT };
+
+/**
+ * Check a remote access to [va, va + len) under an R_Key by a QP, and find the memory (C10-56, C10-57, C10-77).
+ * A zero length names no memory: the caller does not ask then (C9-88).
+ */
+enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
+				  uint64_t va, uint64_t len, uint32_t access, uint8_t **out);
+
+/** Read len bytes of application memory. @return false if it is not mapped. */
+bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len);
+/** Write len bytes of application memory. @return false if it is not mapped. */
+bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len);
+
+/** Copy len bytes from `offset` into the SGE list (lkeys checked for this pd) to dst. */
+enum mem_verdict mem_gather(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
+			    uint64_t offset, void *dst, uint32_t len);
+/** Copy len bytes from src into the memory of the SGE list, from `offset` on. */
+enum mem_verdict mem_scatter(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
+			     uint64_t offset, const void *src, uint32_t len);
+/** What mem_scatter would say, without touching data. */
+enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
+				   uint64_t offset, uint32_t len);
+
+enum atomic_op { ATOMIC_CAS, ATOMIC_FAA };
+/** Execute an atomic on 8 aligned bytes of application memory, in host order. @return false if it faulted. */
+bool mem_atomic(struct nic *nic, enum atomic_op op, uint8_t *app, uint64_t compare, uint64_t swap_add, uint64_t *orig);
+
+/** Whether a window may be bound as asked, for a work request of this QP (C10-72 ff.). */
+bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind);
+/** Bind, rebind or unbind; the check has passed. */
+void mw_bind(struct nic_qp *qp, const struct nic_bind *bind);
+/** Whether this QP may invalidate the key: a type 2 window bound to it. */
+bool mw_invalidate_check(const struct nic_qp *qp, uint32_t rkey);
+void mw_invalidate(struct nic *nic, uint32_t rkey);
+
+static inline struct mkey *mkey_find(const struct nic *nic, uint32_t key)
+{
+	struct mkey *m = table_find(&nic->mkeys, key >> 8);
+
+	return m && m->key == key ? m : NULL;
+}
+
+/** Give a key a fresh random name and enter it. @return 0, -ENOMEM. */
+int mkey_enter(struct nic *nic, struct mkey *m);
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic.c - the instance: configuration, GID table and port, dispatch of received packets to QPs (IBTA 9.6), arbitration
+ * of what is sent, time.
+ */
+#include "qp.h"
+#include "timer.h"
+
+#define TX_TURN 16 /* packets a QP may send before the next one has its turn */
+
+/* ---- life -------------------------------------------------------------------------------------------- */
+
+static void set_default(uint32_t *field, uint32_t value)
+{
+	if (!*field)
+		*field = value;
+}
+
+static bool config_complete(struct nic_config *c)
+{
+	struct nic_limits *l = &c->limits;
+
+	if (!c->qpn_bits) {
+		c->qpn_base = 0x10000;
+		c->qpn_bits = 16;
+	}
+	if (!c->active_mtu)
+		c->active_mtu = NIC_MTU_1024;
+	set_default(&c->psn_window, 1 << 16);
+	set_default(&c->trace_len, 1024);
+	set_default(&l->max_qp, 16384);
+	set_default(&l->max_qp_wr, 16384);
+	set_default(&l->max_sge, 32);
+	set_default(&l->max_inline, 1024);
+	set_default(&l->max_cq, 16384);
+	set_default(&l->max_cqe, 1 << 20);
+	set_default(&l->max_srq, 4096);
+	set_default(&l->max_srq_wr, 16384);
+	set_default(&l->max_pd, 16384);
+	set_default(&l->max_mr, 1 << 20);
+	set_default(&l->max_mw, 1 << 20);
+	set_default(&l->max_ah, 1 << 20);
+	set_default(&l->max_rd_atomic, 128);
+	if (!c->random || c->active_mtu < NIC_MTU_256 || c->active_mtu > NIC_MTU_4096 || c->qpn_bits > 24 ||
+	    c->qpn_bits < 10 || c->qpn_base & ((1u << c->qpn_bits) - 1) || c->qpn_base > PSN_MASK ||
+	    c->psn_window > PSN_WINDOW_MAX || c->trace_len & (c->trace_len - 1) || l->max_rd_atomic > 255 ||
+	    l->max_cqe > 1u << 30 || l->max_qp_wr > 1u << 24 || l->max_srq_wr > 1u << 24 || l->max_sge > 1024 ||
+	    l->max_inline > 1u << 16)
+		return false;
+	if (c->psn_window == PSN_WINDOW_MAX)
+		c->psn_window--; /* so that an acknowledged PSN and one never sent stay apart */
+	return true;
+}
+
+int nic_create(const struct nic_config *config, struct nic **out)
+{
+	struct nic *nic = calloc(1, sizeof(*nic));
+
+	if (!nic)
+		return -ENOMEM;
+	nic->cfg = *config;
+	if (!config_complete(&nic->cfg)) {
+		free(nic);
+		return -EINVAL;
+	}
+	nic->trace = calloc(nic->cfg.trace_len, sizeof(*nic->trace));
+	if (!nic->trace) {
+		free(nic);
+		return -ENOMEM;
+	}
+	nic->port_up = true;
+	list_init(&nic->tx_ready);
+	list_init(&nic->ack_wait);
+	list_init(&nic->cq_failed);
+	list_init(&nic->events);
+	list_init(&nic->all_pds);
+	list_init(&nic->all_cqs);
+	list_init(&nic->all_srqs);
+	event_source_init(&nic->port_events, NULL);
+	*out = nic;
+	return 0;
+}
+
+/* Objects that the owner left: in the order in which they depend on each other. AHs are known to nobody but him. */
+static void destroy_objects(struct nic *nic)
+{
+	for (uint32_t i = 0; nic->qps.slots && nic->qps.count && i <= nic->qps.mask;)
+		if (nic->qps.slots[i].value)
+			nic_qp_destroy(nic->qps.slots[i].value); /* may move another entry to i */
+		else
+			i++;
+	for (uint32_t pass = 0; pass < 2; pass++) /* windows, then regions */
+		for (uint32_t i = 0; nic->mkeys.slots && i <= nic->mkeys.mask;) {
+			struct mkey *m = nic->mkeys.slots[i].value;
+
+			if (m && pass == 0 && m->kind != MKEY_MR)
+				nic_mw_dealloc(list_entry(m, struct nic_mw, mkey));
+			else if (m && pass == 1)
+				nic_mr_dereg(list_entry(m, struct nic_mr, mkey));
+			else
+				i++;
+		}
+	while (!list_empty(&nic->all_srqs))
+		nic_srq_destroy(list_entry(list_first(&nic->all_srqs), struct nic_srq, node));
+	while (!list_empty(&nic->all_cqs))
+		nic_cq_destroy(list_entry(list_first(&nic->all_cqs), struct nic_cq, node));
+	while (!list_empty(&nic->all_pds)) {
+		struct nic_pd *pd = list_entry(list_first(&nic->all_pds), struct nic_pd, node);
+
+		pd->users = 0;
+		nic_pd_free(pd);
+	}
+}
+
+void nic_destroy(struct nic *nic)
+{
+	destroy_objects(nic);
+	free(nic->qps.slots);
+	free(nic->mkeys.slots);
+	free(nic->heap);
+	free(nic->trace);
+	free(nic);
+}
+
+const struct nic_limits *nic_limits(const struct nic *nic)
+{
+	return &nic->cfg.limits;
+}
+
+enum nic_mtu nic_active_mtu(const struct nic *nic)
+{
+	return nic->cfg.active_mtu;
+}
+
+uint32_t nic_psn_random(struct nic *nic)
+{
+	uint32_t psn;
+
+	nic->cfg.random(nic->cfg.ctx, &psn, sizeof(psn));
+	return psn & PSN_MASK;
+}
+
+int nic_gid_set(struct nic *nic, unsigned index, const struct nic_gid *gid)
+{
+	static const struct nic_gid none;
+
+	if (index >= NIC_GID_TABLE_LEN)
+		return -EINVAL;
+	if (!gid)
+		gid = &none;
+	if (memcmp(&nic->gids[index], gid, sizeof(*gid)))
+		event_raise(nic, &nic->port_events, NIC_EVENT_GID_CHANGE);
+	nic->gids[index] = *gid;
+	return 0;
+}
+
+int nic_gid_get(const struct nic *nic, unsigned index, struct nic_gid *gid)
+{
+	if (index >= NIC_GID_TABLE_LEN)
+		return -EINVAL;
+	*gid = nic->gids[index];
+	return 0;
+}
+
+void nic_port_set(struct nic *nic, bool up)
+{
+	if (nic->port_up == up)
+		return;
+	nic->port_up = up;
+	event_raise(nic, &nic->port_events, up ? NIC_EVENT_PORT_ACTIVE : NIC_EVENT_PORT_ERR);
+}
+
+/* ---- receiving --------------------------------------------------------------------------------------- */
+
+static void see_time(struct nic *nic, uint64_t now_ns)
+{
+	if (now_ns > nic->now)
+		nic->now = now_ns;
+}
+
+/* QPs of a CQ that overflowed go to the error state, outside of whatever overflowed it. */
+static void settle_failed_cqs(struct nic *nic)
+{
+	while (!list_empty(&nic->cq_failed)) {
+		struct nic_cq *cq = list_entry(list_first(&nic->cq_failed), struct nic_cq, failed);
+
+		list_remove(&cq->failed);
+		for (uint32_t i = 0; i <= nic->qps.mask && nic->qps.slots; i++) {
+			struct nic_qp *qp = nic->qps.slots[i].value;
+
+			if (!qp || (qp->send_cq != cq && qp->recv_cq != cq) || qp->state == NIC_QPS_RESET)
+				continue;
+			if (qp->state != NIC_QPS_ERR)
+				event_raise(nic, &qp->events, NIC_EVENT_QP_FATAL);
+			qp_enter_error(qp);
+		}
+	}
+}
+
+static enum nic_counter verdict_counter(enum packet_verdict v)
+{
+	static const uint16_t map[PACKET_VERDICTS] = {
+		[PACKET_NOT_ROCE] = NIC_CNT_rx_not_roce,       [PACKET_BAD_IP] = NIC_CNT_rx_bad_ip,
+		[PACKET_TOO_SHORT] = NIC_CNT_rx_too_short,     [PACKET_TOO_LONG] = NIC_CNT_rx_too_long,
+		[PACKET_BAD_VERSION] = NIC_CNT_rx_bad_version, [PACKET_BAD_OPCODE] = NIC_CNT_rx_bad_opcode,
+		[PACKET_BAD_PAD] = NIC_CNT_rx_bad_pad,	       [PACKET_BAD_ICRC] = NIC_CNT_rx_icrc_encapsulated,
+	};
+
+	return (enum nic_counter)map[v];
+}
+
+static bool own_gid(const struct nic *nic, const struct nic_gid *gid)
+{
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (!memcmp(&nic->gids[i], gid, sizeof(*gid)))
+			return true;
+	return false;
+}
+
+static bool state_takes(const struct nic_qp *qp, const struct packet *p)
+{
+	if (op_is_response(p->op))
+		return qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD;
+	return qp->state == NIC_QPS_RTR || qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD ||
+	       (qp->state == NIC_QPS_SQE && qp->type != NIC_QPT_RC);
+}
+
+static bool service_fits(const struct nic_qp *qp, const struct opcode *op)
+{
+	static const uint8_t service[] = {[NIC_QPT_RC] = OP_RC, [NIC_QPT_UC] = OP_UC, [NIC_QPT_UD] = OP_UD};
+
+	return op->service == service[qp->type];
+}
+
+/* Why the packet may not reach this QP, or NIC_CNT_COUNT: the checks of 9.6.1 in their order. */
+static enum nic_counter refuse(const struct nic *nic, const struct nic_qp *qp, const struct packet *p)
+{
+	if (!qp)
+		return NIC_CNT_rx_no_qp;
+	if (!service_fits(qp, p->op))
+		return NIC_CNT_rx_bad_service;
+	if (!state_takes(qp, p))
+		return NIC_CNT_rx_qp_state;
+	if ((p->pkey & 0x7fff) != 0x7fff)
+		return NIC_CNT_bad_pkey; /* ours is the full member 0xFFFF (10.9.1.2) */
+	if (!own_gid(nic, &p->dgid))
+		return NIC_CNT_rx_bad_dgid;
+	if (qp->type != NIC_QPT_UD &&
+	    (memcmp(&p->sgid, &qp->attr.av.dgid, sizeof(p->sgid)) || memcmp(&p->dgid, &qp->sgid, sizeof(p->dgid))))
+		return NIC_CNT_rx_bad_source;
+	return NIC_CNT_COUNT;
+}
+
+static void dispatch(struct nic *nic, const struct packet *p)
+{
+	struct nic_qp *qp;
+	enum nic_counter why;
+
+	if (p->op->kind == OP_CONGESTION) {
+		COUNT(nic, rx_cnp_ignored);
+		return;
+	}
+	qp = table_find(&nic->qps, p->dest_qpn);
+	why = refuse(nic, qp, p);
+	if (why != NIC_CNT_COUNT) {
+		nic->counters[why]++;
+		if (qp)
+			qp->counters.dropped_rx++;
+		trace_add(nic, p->dest_qpn, NIC_TR_drop, p->psn, why);
+		return;
+	}
+	qp->counters.rx_packets++;
+	qp->counters.rx_bytes += p->payload_len;
+	trace_add(nic, qp->qpn, NIC_TR_rx, p->psn, p->op->value);
+	if (qp->type == NIC_QPT_UD)
+		ud_rx(qp, p);
+	else if (op_is_response(p->op))
+		comp_rx(qp, p);
+	else
+		resp_rx(qp, p);
+}
+
+bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns)
+{
+	struct packet p;
+	enum packet_verdict verdict;
+
+	see_time(nic, now_ns);
+	if (!nic->port_up) {
+		COUNT(nic, rx_port_down);
+		return false;
+	}
+	verdict = packet_parse(frame, &p);
+	if (verdict != PACKET_OK) {
+		nic->counters[verdict_counter(verdict)]++;
+		trace_add(nic, 0, NIC_TR_drop, 0, verdict_counter(verdict));
+		return false;
+	}
+	COUNT(nic, rx_packets);
+	COUNT_BY(nic, rx_bytes, p.payload_len);
+	if (p.ip_id_recovered)
+		COUNT(nic, rx_ip_id_recovered);
+	dispatch(nic, &p);
+	settle_failed_cqs(nic);
+	return true;
+}
+
+/* ---- sending ----------------------------------------------------------------------------------------- */
+
+/* One packet of the QP: responses and requests take turns when it has both. */
+static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
+{
+	qp->resp_turn = !qp->resp_turn;
+	if (qp->resp_turn)
+		return resp_tx(qp, frame) || req_tx(qp, frame);
+	return req_tx(qp, frame) || resp_tx(qp, frame);
+}
+
+unsigned nic_tx(struct nic *nic, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
+{
+	unsigned got = 0;
+
+	see_time(nic, now_ns);
+	while (nic->port_up && got < n && !list_empty(&nic->tx_ready)) {
+		struct nic_qp *qp = list_entry(list_first(&nic->tx_ready), struct nic_qp, ready);
+		unsigned turn = 0;
+
+		while (got < n && turn < TX_TURN && qp_tx(qp, &frames[got])) {
+			got++;
+			turn++;
+		}
+		if (got == n)
+			break;
+		list_remove(&qp->ready);
+		if (turn == TX_TURN)
+			qp_ready(qp); /* behind the others */
+	}
+	settle_failed_cqs(nic);
+	return got;
+}
+
+bool nic_tx_pending(const struct nic *nic)
+{
+	return nic->port_up && !list_empty(&nic->tx_ready);
+}
+
+/* ---- time -------------------------------------------------------------------------------------------- */
+
+static struct nic_qp *first_ack(const struct nic *nic)
+{
+	return list_entry(nic->ack_wait.next, struct nic_qp, resp.ack_node);
+}
+
+void nic_ack_flush(struct nic *nic)
+{
+	while (!list_empty(&nic->ack_wait))
+		resp_ack_due(first_ack(nic));
+}
+
+uint64_t nic_next_deadline(const struct nic *nic)
+{
+	uint64_t t = nic->heap_len ? nic->heap[0].deadline : TIME_NEVER;
+
+	if (!list_empty(&nic->ack_wait) && first_ack(nic)->resp.ack_at < t)
+		t = first_ack(nic)->resp.ack_at;
+	return t;
+}
+
+void nic_timeout(struct nic *nic, uint64_t now_ns)
+{
+	struct nic_qp *qp;
+
+	see_time(nic, now_ns);
+	while (!list_empty(&nic->ack_wait) && first_ack(nic)->resp.ack_at <= nic->now)
+		resp_ack_due(first_ack(nic));
+	while ((qp = timer_expired(nic, nic->now)) != NULL)
+		req_timeout(qp, nic->now);
+	settle_failed_cqs(nic);
+}

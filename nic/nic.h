@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic.h - the public interface of the NIC: InfiniBand transport over UDP (RoCEv2), without I/O.
+ *
+ * A `struct nic` is one function of a RoCEv2 NIC. It has no sockets, no clock and no threads: frames and
+ * time go in (nic_rx, nic_timeout), frames come out when asked for (nic_tx), completions lie in completion
+ * queues (nic_cq_poll), everything asynchronous is an event that the caller fetches (nic_event_next).
+ *
+ *   - One instance is single-threaded: its owner serialises all calls on it and on its objects.
+ *   - `now` is a monotonic time in nanoseconds; it must never go back. All times end in _ns.
+ *   - Return values are 0 or a negative errno, unless a comment says otherwise.
+ *   - Numeric values of enums and flags that verbs programs see are those of the verbs ABI, so that a
+ *     front-end passes them through. Layouts that equal the ABI's say so.
+ *   - Memory of the application is touched only inside registered regions that are still registered.
+ *     Pointers that a call receives stay the caller's unless the comment says that the NIC keeps them.
+ *   - Nothing here allocates on the data path (post, poll, rx, tx, timeout).
+ */
+#ifndef NIC_NIC_H
+#define NIC_NIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct nic;
+struct nic_pd;
+struct nic_mr;
+struct nic_mw;
+struct nic_ah;
+struct nic_cq;
+struct nic_srq;
+struct nic_qp;
+
+/* ---- addresses --------------------------------------------------------------------------------------- */
+
+/** A GID: an IPv6 address, or an IPv4 one mapped as ::ffff:a.b.c.d (RoCEv2, IBTA annex A17). */
+struct nic_gid {
+	uint8_t raw[16];
+};
+
+enum nic_mtu { NIC_MTU_256 = 1, NIC_MTU_512, NIC_MTU_1024, NIC_MTU_2048, NIC_MTU_4096 };
+
+#define NIC_UDP_PORT 4791 /* destination port of every RoCEv2 packet */
+
+/** Largest IP packet the NIC sends or accepts: IPv6 + UDP + longest header chain + 4096 B + ICRC, rounded up. */
+#define NIC_FRAME_MAX 4224
+
+/** Largest message, bytes (IBTA C9-94). */
+#define NIC_MSG_MAX 0x80000000u
+
+#define NIC_GID_TABLE_LEN 16
+
+/* ---- instance ---------------------------------------------------------------------------------------- */
+
+/** What an instance can hold; reported by device queries. Zero in a nic_config means the default. */
+struct nic_limits {
+	uint32_t max_qp;	/* 65536 less reserved; default 16384 */
+	uint32_t max_qp_wr;	/* WRs a queue; default 16384 */
+	uint32_t max_sge;	/* SGEs a WR; default 32 */
+	uint32_t max_inline;	/* bytes of inline data a WR; default 1024 */
+	uint32_t max_cq;	/* default 16384 */
+	uint32_t max_cqe;	/* entries a CQ; default 1 << 20 */
+	uint32_t max_srq;	/* default 4096 */
+	uint32_t max_srq_wr;	/* default 16384 */
+	uint32_t max_pd;	/* default 16384 */
+	uint32_t max_mr;	/* default 1 << 20 */
+	uint32_t max_mw;	/* default 1 << 20 */
+	uint32_t max_ah;	/* default 1 << 20 */
+	uint32_t max_rd_atomic; /* outstanding READ+ATOMIC a QP, both as requester and as responder; default 128 */
+};
+
+struct nic_config {
+	/** QPNs are drawn at random from [qpn_base, qpn_base + 2^qpn_bits); base a multiple of 2^qpn_bits.
+	 *  The leading bits name the function. 0 bits: 0x10000 with 16 bits. */
+	uint32_t qpn_base;
+	uint32_t qpn_bits;
+
+	enum nic_mtu active_mtu;  /* of the port; 0: NIC_MTU_1024 */
+	uint32_t psn_window;	  /* most unacknowledged PSNs a QP, at most 2^23; 0: 2^16 */
+	uint32_t max_inflight;	  /* most unacknowledged payload bytes a QP, for carriers with small buffers; a QP
+				   * that loses packets goes below it for a while; 0: only psn_window counts */
+	uint16_t udp_sport;	  /* source port of all packets; 0: a constant port per flow from 0xC000 up */
+	uint32_t ack_delay_ns;	  /* how long an ACK may wait to be merged with later ones; 0: none */
+	uint32_t local_ack_delay; /* local_ca_ack_delay code reported to peers (4.096 us * 2^n); only reported */
+	uint32_t trace_len;	  /* entries in the trace ring, a power of two; 0: 1024 */
+	struct nic_limits limits;
+
+	/** Cryptographically strong random bytes (keys, QPNs). Deterministic in a simulation. Required. */
+	void (*random)(void *ctx, void *buf, size_t len);
+	/** Runs fn(arg), which touches application memory; returns false if that faulted (the rest of fn is
+	 *  then skipped). NULL: call directly. fn never allocates, locks or calls back. */
+	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
+	void *ctx; /* handed to the two above */
+};
+
+/** Create an instance. @return 0, -EINVAL (bad configuration), -ENOMEM. */
+int nic_create(const struct nic_config *config, struct nic **out);
+
+/** Destroy an instance and every object left in it. */
+void nic_destroy(struct nic *nic);
+
+/** Limits in force. The pointer lives as long as the instance. */
+const struct nic_limits *nic_limits(const struct nic *nic);
+
+/** Set entry `index` of the GID table (sgid_index of QPs and AHs); NULL clears it. Packets are accepted only
+ *  when their destination address is in the table (HV-11). @return 0, -EINVAL. */
+int nic_gid_set(struct nic *nic, unsigned index, const struct nic_gid *gid);
+
+/** Read entry `index`; an empty entry is all zeroes. @return 0, -EINVAL. */
+int nic_gid_get(const struct nic *nic, unsigned index, struct nic_gid *gid);
+
+/** Port state: while down, frames are neither taken nor given (QP timers run on), and PORT_ERR / PORT_ACTIVE
+ *  events are raised on changes. Up at creation. */
+void nic_port_set(struct nic *nic, bool up);
+
+enum nic_mtu nic_active_mtu(const struct nic *nic);
+
+/** A random 24-bit PSN to start a connection with. */
+uint32_t nic_psn_random(struct nic *nic);
+
+/* ---- frames and time --------------------------------------------------------------------------------- */
+
+enum nic_rx_flags {
+	NIC_RX_UDP_PAYLOAD = 1 << 0,   /* data starts at the BTH; the addressing is in the frame's fields */
+	NIC_RX_IP_ID_UNKNOWN = 1 << 1, /* with UDP_PAYLOAD: the carrier hides the IPv4 ID that the ICRC covers */
+	NIC_RX_NO_ICRC = 1 << 2,       /* the carrier vouches for integrity; the ICRC field is not looked at */
+	NIC_RX_ECN_CE = 1 << 3,	       /* congestion experienced; set by the NIC itself for IP frames */
+};
+
+/** A received packet. Owned by the caller, not kept by the NIC after nic_rx returns. */
+struct nic_rx_frame {
+	const uint8_t *data; /* IP header, or BTH with NIC_RX_UDP_PAYLOAD */
+	uint32_t len;	     /* bytes at data, ICRC included, FCS excluded; trailing Ethernet padding allowed for IP */
+	uint32_t flags;	     /* enum nic_rx_flags */
+	/* Only with NIC_RX_UDP_PAYLOAD: */
+	struct nic_gid sgid, dgid; /* both IPv4-mapped, or neither */
+	uint16_t udp_sport;
+	uint8_t tclass, hop_limit; /* TOS and TTL for IPv4 */
+};
+
+/**
+ * Take one received packet. Everything that is not acceptable is counted and dropped or answered as IBTA
+ * chapter 9 says; no input can crash the NIC.
+ * @return true if the packet was well-formed and its ICRC held (it may still have been dropped later on).
+ */
+bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns);
+
+/** A packet to transmit. The caller offers a buffer; the NIC fills in the rest. */
+struct nic_tx_frame {
+	uint8_t *data; /* in: at least NIC_FRAME_MAX bytes. out: an IP packet, IP header first, ICRC last */
+	void *cookie;  /* the caller's; untouched */
+	uint32_t len;  /* out: bytes from the IP header to the end of the ICRC */
+	uint16_t bth;  /* out: offset of the UDP payload (BTH): 28 for IPv4, 48 for IPv6 */
+	uint8_t tclass, hop_limit;
+	struct nic_gid sgid, dgid;
+};
+
+/**
+ * Fetch up to n packets that are due, in transmission order, fair over QPs.
+ * @return how many frames were filled in; fewer than n means that nothing more is due now.
+ */
+unsigned nic_tx(struct nic *nic, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
+
+/** Whether nic_tx would have something to give (delayed ACKs that are not yet due do not count). */
+bool nic_tx_pending(const struct nic *nic);
+
+/** Let all delayed ACKs go with the next nic_tx: the caller has nothing better to do. */
+void nic_ack_flush(struct nic *nic);
+
+/** Earliest time at which nic_timeout has work (retransmission, RNR wait, delayed ACK); UINT64_MAX: never. */
+uint64_t nic_next_deadline(const struct nic *nic);
+
+/** Run the timers that have expired. */
+void nic_timeout(struct nic *nic, uint64_t now_ns);
+
+/* ---- events ------------------------------------------------------------------------------------------ */
+
+/** Values below NIC_EVENT_COMP are those of enum ibv_event_type. */
+enum nic_event_type {
+	NIC_EVENT_CQ_ERR = 0,
+	NIC_EVENT_QP_FATAL = 1,
+	NIC_EVENT_QP_REQ_ERR = 2,
+	NIC_EVENT_QP_ACCESS_ERR = 3,
+	NIC_EVENT_COMM_EST = 4,
+	NIC_EVENT_SQ_DRAINED = 5,
+	NIC_EVENT_PORT_ACTIVE = 9,
+	NIC_EVENT_PORT_ERR = 10,
+	NIC_EVENT_SRQ_ERR = 14,
+	NIC_EVENT_SRQ_LIMIT = 15,
+	NIC_EVENT_QP_LAST_WQE = 16,
+	NIC_EVENT_GID_CHANGE = 18,
+	NIC_EVENT_COMP = 32, /* completion notification of an armed CQ */
+};
+
+struct nic_event {
+	enum nic_event_type type;
+	void *user; /* of the CQ, QP or SRQ concerned; NULL for port events */
+};
+
+/** Fetch the next event. An event whose object is destroyed before it is fetched vanishes.
+ *  @return true if there was one. */
+bool nic_event_next(struct nic *nic, struct nic_event *event);
+
+/* ---- protection domains, memory ---------------------------------------------------------------------- */
+
+/** Access rights, values of enum ibv_access_flags. */
+enum nic_access {
+	NIC_ACCESS_LOCAL_WRITE = 1 << 0,
+	NIC_ACCESS_REMOTE_WRITE = 1 << 1,
+	NIC_ACCESS_REMOTE_READ = 1 << 2,
+	NIC_ACCESS_REMOTE_ATOMIC = 1 << 3,
+	NIC_ACCESS_MW_BIND = 1 << 4,
+	NIC_ACCESS_ZERO_BASED = 1 << 5,
+};
+
+/** @return 0, -ENOMEM (also: limit reached). */
+int nic_pd_alloc(struct nic *nic, struct nic_pd **out);
+/** @return 0, -EBUSY while MRs, MWs, AHs, SRQs or QPs belong to it. */
+int nic_pd_free(struct nic_pd *pd);
+
+/**
+ * Register [addr, addr + len) for use under the addresses [iova, iova + len).
+ * The range is the application's and must stay mapped; see nic_config.guard for when it does not.
+ * Remote write or atomic without local write is refused (AT-07, C10-74).
+ * @return 0, -EINVAL (rights, overflow), -ENOMEM.
+ */
+int nic_mr_reg(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint32_t access, struct nic_mr **out);
+
+enum nic_rereg { NIC_REREG_TRANSLATION = 1, NIC_REREG_PD = 2, NIC_REREG_ACCESS = 4 };
+/** Change parts of a registration in place; keys stay unless the translation changes. On failure nothing has
+ *  changed. @return 0, -EINVAL, -EBUSY (windows bound). */
+int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova,
+		 uint32_t access);
+/** End a registration: once this returns the NIC never touches the range under it again (RL-10).
+ *  @return 0, -EBUSY while memory windows are bound to it. */
+int nic_mr_dereg(struct nic_mr *mr);
+uint32_t nic_mr_lkey(const struct nic_mr *mr);
+uint32_t nic_mr_rkey(const struct nic_mr *mr);
+
+enum nic_mw_type { NIC_MW_TYPE_1 = 1, NIC_MW_TYPE_2 = 2 };
+/** @return 0, -EINVAL, -ENOMEM. */
+int nic_mw_alloc(struct nic_pd *pd, enum nic_mw_type type, struct nic_mw **out);
+/** Unbinds if bound. @return 0. */
+int nic_mw_dealloc(struct nic_mw *mw);
+uint32_t nic_mw_rkey(const struct nic_mw *mw);
+
+/* ---- address handles --------------------------------------------------------------------------------- */
+
+struct nic_av {
+	struct nic_gid dgid;
+	uint8_t sgid_index;
+	uint8_t tclass;	   /* IPv4 TOS / IPv6 traffic class */
+	uint8_t hop_limit; /* 0 is sent as 64 */
+	uint8_t sl;
+	uint32_t flow_label;
+};
+
+/** @return 0, -EINVAL (sgid_index empty, families differ), -ENOMEM. */
+int nic_ah_create(struct nic_pd *pd, const struct nic_av *av, struct nic_ah **out);
+/** Queued WRs that name the handle keep their own copy of the address. */
+int nic_ah_destroy(struct nic_ah *ah);
+
+/* ---- completion queues ------------------------------------------------------------------------------- */
+
+/** Values of enum ibv_wc_status. */
+enum nic_wc_status {
+	NIC_WC_SUCCESS = 0,
+	NIC_WC_LOC_LEN_ERR = 1,
+	NIC_WC_LOC_QP_OP_ERR = 2,
+	NIC_WC_LOC_PROT_ERR = 4,
+	NIC_WC_WR_FLUSH_ERR = 5,
+	NIC_WC_MW_BIND_ERR = 6,
+	NIC_WC_BAD_RESP_ERR = 7,
+	NIC_WC_LOC_ACCESS_ERR = 8,
+	NIC_WC_REM_INV_REQ_ERR = 9,
+	NIC_WC_REM_ACCESS_ERR = 10,
+	NIC_WC_REM_OP_ERR = 11,
+	NIC_WC_RETRY_EXC_ERR = 12,
+	NIC_WC_RNR_RETRY_EXC_ERR = 13,
+	NIC_WC_FATAL_ERR = 19,
+	NIC_WC_GENERAL_ERR = 21,
+};
+
+/** Values of enum ibv_wc_opcode. */
+enum nic_wc_opcode {
+	NIC_WC_SEND = 0,
+	NIC_WC_RDMA_WRITE = 1,
+	NIC_WC_RDMA_READ = 2,
+	NIC_WC_COMP_SWAP = 3,
+	NIC_WC_FETCH_ADD = 4,
+	NIC_WC_BIND_MW = 5,
+	NIC_WC_LOCAL_INV = 6,
+	NIC_WC_RECV = 1 << 7,
+	NIC_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
+};
+
+/** Values of enum ibv_wc_flags. */
+enum nic_wc_flags {
+	NIC_WC_GRH = 1 << 0,
+	NIC_WC_WITH_IMM = 1 << 1,
+	NIC_WC_WITH_INV = 1 << 3,
+};
+
+/** A work completion. The layout is that of struct ibv_wc, so that polling needs no translation. */
+struct nic_wc {
+	uint64_t wr_id;
+	uint32_t status; /* enum nic_wc_status */
+	uint32_t opcode; /* enum nic_wc_opcode; undefined when status is an error */
+	uint32_t vendor_err;
+	uint32_t byte_len;
+	uint32_t ex; /* immediate data as it was on the wire (network order), or the invalidated R_Key */
+	uint32_t qp_num;
+	uint32_t src_qp;
+	uint32_t wc_flags; /* enum nic_wc_flags */
+	uint16_t pkey_index;
+	uint16_t slid;
+	uint8_t sl; /* UD: low bits hold the L3 type, 1 IPv6, 2 IPv4 */
+	uint8_t dlid_path_bits;
+};
+
+/** Room for at least `depth` entries. `user` is handed back in events. @return 0, -EINVAL, -ENOMEM. */
+int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **out);
+/** @return 0, -EBUSY while QPs use it (C11-17). */
+int nic_cq_destroy(struct nic_cq *cq);
+/** Actual depth (at least what was asked for). */
+uint32_t nic_cq_depth(const struct nic_cq *cq);
+/** Change the depth, entries kept. @return 0, -EINVAL (fewer than the entries in it, or out of range), -ENOMEM. */
+int nic_cq_resize(struct nic_cq *cq, uint32_t depth);
+/** Take up to n entries. @return their number, or -EIO once the CQ has overflowed and its entries are gone. */
+int nic_cq_poll(struct nic_cq *cq, int n, struct nic_wc *wc);
+/** Entries waiting. */
+uint32_t nic_cq_count(const struct nic_cq *cq);
+/** Ask for one COMP event at the next entry (solicited_only: the next solicited or erroneous one). A stronger
+ *  request replaces a weaker one, never the other way. Entries already there raise nothing (11.4.2.2). */
+void nic_cq_arm(struct nic_cq *cq, bool solicited_only);
+
+/* ---- queue pairs ------------------------------------------------------------------------------------- */
+
+/** Values of enum ibv_qp_type, ibv_qp_state. */
+enum nic_qp_type { NIC_QPT_RC = 2, NIC_QPT_UC = 3, NIC_QPT_UD = 4 };
+enum nic_qp_state {
+	NIC_QPS_RESET = 0,
+	NIC_QPS_INIT,
+	NIC_QPS_RTR,
+	NIC_QPS_RTS,
+	NIC_QPS_SQD,
+	NIC_QPS_SQE,
+	NIC_QPS_ERR,
+};
+
+struct nic_qp_cap {
+	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data;
+};
+
+struct nic_qp_init {
+	enum nic_qp_type type;
+	struct nic_pd *pd;
+	struct nic_cq *send_cq, *recv_cq;
+	struct nic_srq *srq; /* NULL: a receive queue of its own */
+	struct nic_qp_cap cap;
+	bool sq_sig_all; /* every send WR is signaled */
+	void *user;	 /* handed back in events */
+};
+
+/** Values of enum ibv_qp_attr_mask. */
+enum nic_qp_attr_mask {
+	NIC_QP_STATE = 1 << 0,
+	NIC_QP_CUR_STATE = 1 << 1,
+	NIC_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
+	NIC_QP_ACCESS_FLAGS = 1 << 3,
+	NIC_QP_PKEY_INDEX = 1 << 4,
+	NIC_QP_PORT = 1 << 5,
+	NIC_QP_QKEY = 1 << 6,
+	NIC_QP_AV = 1 << 7,
+	NIC_QP_PATH_MTU = 1 << 8,
+	NIC_QP_TIMEOUT = 1 << 9,
+	NIC_QP_RETRY_CNT = 1 << 10,
+	NIC_QP_RNR_RETRY = 1 << 11,
+	NIC_QP_RQ_PSN = 1 << 12,
+	NIC_QP_MAX_QP_RD_ATOMIC = 1 << 13,
+	NIC_QP_ALT_PATH = 1 << 14,
+	NIC_QP_MIN_RNR_TIMER = 1 << 15,
+	NIC_QP_SQ_PSN = 1 << 16,
+	NIC_QP_MAX_DEST_RD_ATOMIC = 1 << 17,
+	NIC_QP_PATH_MIG_STATE = 1 << 18,
+	NIC_QP_CAP = 1 << 19,
+	NIC_QP_DEST_QPN = 1 << 20,
+};
+
+struct nic_qp_attr {
+	enum nic_qp_state qp_state, cur_qp_state;
+	enum nic_mtu path_mtu;
+	uint32_t qkey;
+	uint32_t rq_psn, sq_psn; /* 24 bits */
+	uint32_t dest_qp_num;	 /* 24 bits */
+	uint32_t qp_access_flags;
+	struct nic_av av;
+	bool en_sqd_async_notify;
+	bool sq_draining; /* query only */
+	uint8_t max_rd_atomic, max_dest_rd_atomic;
+	uint8_t min_rnr_timer;	      /* code, 5 bits */
+	uint8_t timeout;	      /* code, 5 bits: 4.096 us * 2^n, 0 never */
+	uint8_t retry_cnt, rnr_retry; /* 3 bits each; rnr_retry 7 is infinite, retry_cnt 7 is seven */
+	uint8_t port_num;
+	uint16_t pkey_index;
+};
+
+/** Capabilities actually granted are written to init->cap. @return 0, -EINVAL, -ENOMEM. */
+int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out);
+/** Destroy: completions of the QP still in its CQs go with it (10.2.4.4). @return 0. */
+int nic_qp_destroy(struct nic_qp *qp);
+/** 24-bit queue pair number. */
+uint32_t nic_qp_num(const struct nic_qp *qp);
+enum nic_qp_state nic_qp_state(const struct nic_qp *qp);
+/**
+ * Change attributes and state by the transition table of 10.3.1 / 11.2.4.2 (legal transitions, required and
+ * optional attributes per service). Without NIC_QP_STATE the current state is kept. A refused call changes
+ * nothing. To RESET: queues are emptied and completions of the QP removed from its CQs.
+ * @return 0, -EINVAL.
+ */
+int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t mask);
+void nic_qp_query(const struct nic_qp *qp, struct nic_qp_attr *attr, struct nic_qp_init *init);
+
+/* ---- work requests ----------------------------------------------------------------------------------- */
+
+/** The layout is that of struct ibv_sge. */
+struct nic_sge {
+	uint64_t addr;
+	uint32_t length;
+	uint32_t lkey;
+};
+
+/** Values of enum ibv_wr_opcode. */
+enum nic_wr_opcode {
+	NIC_WR_RDMA_WRITE = 0,
+	NIC_WR_RDMA_WRITE_WITH_IMM = 1,
+	NIC_WR_SEND = 2,
+	NIC_WR_SEND_WITH_IMM = 3,
+	NIC_WR_RDMA_READ = 4,
+	NIC_WR_ATOMIC_CMP_AND_SWP = 5,
+	NIC_WR_ATOMIC_FETCH_AND_ADD = 6,
+	NIC_WR_LOCAL_INV = 7,
+	NIC_WR_BIND_MW = 8,
+	NIC_WR_SEND_WITH_INV = 9,
+};
+
+/** Values of enum ibv_send_flags. */
+enum nic_send_flags {
+	NIC_SEND_FENCE = 1 << 0,
+	NIC_SEND_SIGNALED = 1 << 1,
+	NIC_SEND_SOLICITED = 1 << 2,
+	NIC_SEND_INLINE = 1 << 3,
+};
+
+/** Parameters of a BIND_MW work request; len 0 unbinds a type 1 window. */
+struct nic_bind {
+	struct nic_mw *mw;
+	struct nic_mr *mr;
+	uint64_t addr, len;
+	uint32_t access;
+	uint32_t rkey; /* type 2: the new R_Key, whose low byte is the consumer's choice */
+};
+
+struct nic_send_wr {
+	uint64_t wr_id;
+	const struct nic_sge *sg_list; /* with INLINE: lkey ignored, data read during the call */
+	uint32_t num_sge;
+	uint32_t opcode; /* enum nic_wr_opcode */
+	uint32_t flags;	 /* enum nic_send_flags */
+	uint32_t ex;	 /* immediate data in network order, or the R_Key to invalidate */
+	union {
+		struct {
+			uint64_t remote_addr;
+			uint32_t rkey;
+		} rdma;
+		struct {
+			uint64_t remote_addr;
+			uint64_t compare_add; /* CAS: compare; FAA: addend */
+			uint64_t swap;
+			uint32_t rkey;
+		} atomic;
+		struct {
+			const struct nic_ah *ah;
+			uint32_t remote_qpn;
+			uint32_t remote_qkey;
+		} ud;
+		struct nic_bind bind;
+	};
+};
+
+struct nic_recv_wr {
+	uint64_t wr_id;
+	const struct nic_sge *sg_list;
+	uint32_t num_sge;
+};
+
+/**
+ * Queue one send work request. The SGE list is copied; the data it names is read when packets are built, and
+ * must stay unchanged until the completion.
+ * @return 0, -EINVAL (opcode not for this service, too many SGEs, inline too long or not allowed, message over
+ * 2^31, QP in RESET/INIT/RTR, AH of another PD ...), -ENOMEM (queue full). In state ERR/SQE the request is accepted and flushed.
+ */
+int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr);
+/** Queue one receive work request. @return 0, -EINVAL (QP in RESET or on an SRQ, too many SGEs), -ENOMEM. */
+int nic_post_recv(struct nic_qp *qp, const struct nic_recv_wr *wr);
+
+/** `limit` of 0 is off. @return 0, -EINVAL, -ENOMEM. */
+int nic_srq_create(struct nic_pd *pd, uint32_t max_wr, uint32_t max_sge, uint32_t limit, void *user,
+		   struct nic_srq **out);
+/** @return 0, -EBUSY while QPs use it. */
+int nic_srq_destroy(struct nic_srq *srq);
+void nic_srq_query(const struct nic_srq *srq, uint32_t *max_wr, uint32_t *max_sge, uint32_t *limit);
+/** Arm the limit: one SRQ_LIMIT event when fewer than `limit` WRs are left. @return 0, -EINVAL. */
+int nic_srq_set_limit(struct nic_srq *srq, uint32_t limit);
+/** Change the capacity, WRs kept. @return 0, -EINVAL (below what is queued), -ENOMEM. */
+int nic_srq_resize(struct nic_srq *srq, uint32_t max_wr);
+int nic_post_srq_recv(struct nic_srq *srq, const struct nic_recv_wr *wr);
+
+/* ---- observation ------------------------------------------------------------------------------------- */
+
+/** Counter ids are NIC_CNT_<name>, one a line of counters.def, device-wide. */
+enum nic_counter {
+#define NIC_COUNTER(name, sentence) NIC_CNT_##name,
+#include "counters.def"
+#undef NIC_COUNTER
+	NIC_CNT_COUNT
+};
+
+/** All counters, indexed by enum nic_counter; free-running. The pointer lives as long as the instance. */
+const uint64_t *nic_counters(const struct nic *nic);
+/** Name and one-sentence meaning of a counter; NULL when out of range. */
+const char *nic_counter_name(unsigned counter);
+const char *nic_counter_sentence(unsigned counter);
+
+/** Counters of one QP. */
+struct nic_qp_counters {
+	uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes; /* bytes are payload */
+	uint64_t retransmits;				     /* packets sent more than once */
+	uint64_t timeouts, rnr_naks_rx, rnr_naks_tx, seq_naks_rx, seq_naks_tx, duplicates_rx, dropped_rx;
+};
+void nic_qp_counters(const struct nic_qp *qp, struct nic_qp_counters *out);
+
+/** Events of the trace ring, one a line of trace.def. */
+enum nic_trace_event {
+#define NIC_TRACE(name, sentence) NIC_TR_##name,
+#include "trace.def"
+#undef NIC_TRACE
+	NIC_TR_COUNT
+};
+
+struct nic_trace_entry {
+	uint64_t now_ns;
+	uint32_t qpn;	/* 0: none */
+	uint32_t event; /* enum nic_trace_event */
+	uint32_t a, b;	/* as the event's sentence says; mostly PSN and opcode */
+};
+
+/** Copy out the entry with running number `index`. @return false if it was overwritten or is yet to come. */
+bool nic_trace_get(const struct nic *nic, uint64_t index, struct nic_trace_entry *out);
+/** Running number of the next entry to be written. */
+uint64_t nic_trace_head(const struct nic *nic);
+const char *nic_trace_name(unsigned event);
+
+/** Name of the condition in nic_wc.vendor_err (a line of error.def), e.g. "timeout retries exhausted". */
+const char *nic_vendor_err_str(uint32_t vendor_err);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* observe.c - names and sentences of counters, trace events and error conditions, from the .def tables; trace access. */
+#include "qp.h"
+
+static const struct {
+	const char *name, *sentence;
+} counter_rows[] = {
+#define NIC_COUNTER(name, sentence) {#name, sentence},
+#include "counters.def"
+#undef NIC_COUNTER
+};
+
+static const char *const trace_names[] = {
+#define NIC_TRACE(name, sentence) #name,
+#include "trace.def"
+#undef NIC_TRACE
+};
+
+const struct error_row error_rows[ERR_COUNT] = {
+#define NIC_ERROR(name, syndrome, status, event, sentence) {syndrome, status, event, sentence},
+#include "error.def"
+#undef NIC_ERROR
+};
+
+const uint64_t *nic_counters(const struct nic *nic)
+{
+	return nic->counters;
+}
+
+const char *nic_counter_name(unsigned counter)
+{
+	return counter < NIC_CNT_COUNT ? counter_rows[counter].name : NULL;
+}
+
+const char *nic_counter_sentence(unsigned counter)
+{
+	return counter < NIC_CNT_COUNT ? counter_rows[counter].sentence : NULL;
+}
+
+bool nic_trace_get(const struct nic *nic, uint64_t index, struct nic_trace_entry *out)
+{
+	if (index >= nic->trace_head || nic->trace_head - index > nic->cfg.trace_len)
+		return false;
+	*out = nic->trace[index & (nic->cfg.trace_len - 1)];
+	return true;
+}
+
+uint64_t nic_trace_head(const struct nic *nic)
+{
+	return nic->trace_head;
+}
+
+const char *nic_trace_name(unsigned event)
+{
+	return event < NIC_TR_COUNT ? trace_names[event] : NULL;
+}
+
+const char *nic_vendor_err_str(uint32_t vendor_err)
+{
+	return vendor_err < ERR_COUNT ? error_rows[vendor_err].sentence : NULL;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * opcode.c - the table of BTH opcodes (IBTA 9.2, table 38; A14 XRC, A17 CNP, A19 FLUSH and ATOMIC WRITE).
+ *
+ * One row an opcode. Header lengths and the reverse index are derived from the rows. RD, manufacturer-specific and
+ * reserved values are absent, and so unknown. Stateless.
+ */
+#include "opcode.h"
+
+#include <stddef.h>
+
+/* Header sets of the rows, in terms of what the packet is about. */
+#define H_NONE	      0
+#define H_DETH	      HDR_DETH
+#define H_DETH_IMM    (HDR_DETH | HDR_IMM)
+#define H_IMM	      HDR_IMM
+#define H_IETH	      HDR_IETH
+#define H_RETH	      HDR_RETH
+#define H_RETH_IMM    (HDR_RETH | HDR_IMM)
+#define H_FLUSH	      (HDR_FETH | HDR_RETH)
+#define H_ATOMIC      HDR_ATOMIC
+#define H_AETH	      HDR_AETH
+#define H_AETH_ATOMIC (HDR_AETH | HDR_ATOMICACK)
+#define H_CNP	      HDR_CNP
+/* Every XRC request carries the XRCETH; responses do not. */
+#define X_NONE	      HDR_XRCETH
+#define X_IMM	      (HDR_XRCETH | HDR_IMM)
+#define X_IETH	      (HDR_XRCETH | HDR_IETH)
+#define X_RETH	      (HDR_XRCETH | HDR_RETH)
+#define X_RETH_IMM    (HDR_XRCETH | HDR_RETH | HDR_IMM)
+#define X_FLUSH	      (HDR_XRCETH | HDR_FETH | HDR_RETH)
+#define X_ATOMIC      (HDR_XRCETH | HDR_ATOMIC)
+
+/* clang-format off */
+/* ROW(service, low 5 bits, name, kind, position, extra, may carry payload, headers after the BTH) */
+#define OPCODE_ROWS(ROW)                                                                                     \
+	ROW(RC, 0x00, "RC SEND FIRST",            SEND,         FIRST,  PLAIN, true,  H_NONE)                \
+	ROW(RC, 0x01, "RC SEND MIDDLE",           SEND,         MIDDLE, PLAIN, true,  H_NONE)                \
+	ROW(RC, 0x02, "RC SEND LAST",             SEND,         LAST,   PLAIN, true,  H_NONE)                \
+	ROW(RC, 0x03, "RC SEND LAST IMM",         SEND,         LAST,   IMM,   true,  H_IMM)                 \
+	ROW(RC, 0x04, "RC SEND ONLY",             SEND,         ONLY,   PLAIN, true,  H_NONE)                \
+	ROW(RC, 0x05, "RC SEND ONLY IMM",         SEND,         ONLY,   IMM,   true,  H_IMM)                 \
+	ROW(RC, 0x06, "RC WRITE FIRST",           WRITE,        FIRST,  PLAIN, true,  H_RETH)                \
+	ROW(RC, 0x07, "RC WRITE MIDDLE",          WRITE,        MIDDLE, PLAIN, true,  H_NONE)                \
+	ROW(RC, 0x08, "RC WRITE LAST",            WRITE,        LAST,   PLAIN, true,  H_NONE)                \
+	ROW(RC, 0x09, "RC WRITE LAST IMM",        WRITE,        LAST,   IMM,   true,  H_IMM)                 \
+	ROW(RC, 0x0a, "RC WRITE ONLY",            WRITE,        ONLY,   PLAIN, true,  H_RETH)                \
+	ROW(RC, 0x0b, "RC WRITE ONLY IMM",        WRITE,        ONLY,   IMM,   true,  H_RETH_IMM)            \
+	ROW(RC, 0x0c, "RC READ REQUEST",          READ_REQ,     ONLY,   PLAIN, false, H_RETH)                \
+	ROW(RC, 0x0d, "RC READ RESPONSE FIRST",   READ_RESP,    FIRST,  PLAIN, true,  H_AETH)                \
+	ROW(RC, 0x0e, "RC READ RESPONSE MIDDLE",  READ_RESP,    MIDDLE, PLAIN, true,  H_NONE)                \
+	ROW(RC, 0x0f, "RC READ RESPONSE LAST",    READ_RESP,    LAST,   PLAIN, true,  H_AETH)                \
+	ROW(RC, 0x10, "RC READ RESPONSE ONLY",    READ_RESP,    ONLY,   PLAIN, true,  H_AETH)                \
+	ROW(RC, 0x11, "RC ACKNOWLEDGE",           ACK,          ONLY,   PLAIN, false, H_AETH)                \
+	ROW(RC, 0x12, "RC ATOMIC ACKNOWLEDGE",    ATOMIC_ACK,   ONLY,   PLAIN, false, H_AETH_ATOMIC)         \
+	ROW(RC, 0x13, "RC CMP&SWAP",              CMP_SWAP,     ONLY,   PLAIN, false, H_ATOMIC)              \
+	ROW(RC, 0x14, "RC FETCH&ADD",             FETCH_ADD,    ONLY,   PLAIN, false, H_ATOMIC)              \
+	ROW(RC, 0x16, "RC SEND LAST INVALIDATE",  SEND,         LAST,   INV,   true,  H_IETH)                \
+	ROW(RC, 0x17, "RC SEND ONLY INVALIDATE",  SEND,         ONLY,   INV,   true,  H_IETH)                \
+	ROW(RC, 0x1c, "RC FLUSH",                 FLUSH,        ONLY,   PLAIN, false, H_FLUSH)               \
+	ROW(RC, 0x1d, "RC ATOMIC WRITE",          ATOMIC_WRITE, ONLY,   PLAIN, true,  H_RETH)                \
+	ROW(UC, 0x00, "UC SEND FIRST",            SEND,         FIRST,  PLAIN, true,  H_NONE)                \
+	ROW(UC, 0x01, "UC SEND MIDDLE",           SEND,         MIDDLE, PLAIN, true,  H_NONE)                \
+	ROW(UC, 0x02, "UC SEND LAST",             SEND,         LAST,   PLAIN, true,  H_NONE)                \
+	ROW(UC, 0x03, "UC SEND LAST IMM",         SEND,         LAST,   IMM,   true,  H_IMM)                 \
+	ROW(UC, 0x04, "UC SEND ONLY",             SEND,         ONLY,   PLAIN, true,  H_NONE)                \
+	ROW(UC, 0x05, "UC SEND ONLY IMM",         SEND,         ONLY,   IMM,   true,  H_IMM)                 \
+	ROW(UC, 0x06, "UC WRITE FIRST",           WRITE,        FIRST,  PLAIN, true,  H_RETH)                \
+	ROW(UC, 0x07, "UC WRITE MIDDLE",          WRITE,        MIDDLE, PLAIN, true,  H_NONE)                \
+	ROW(UC, 0x08, "UC WRITE LAST",            WRITE,        LAST,   PLAIN, true,  H_NONE)                \
+	ROW(UC, 0x09, "UC WRITE LAST IMM",        WRITE,        LAST,   IMM,   true,  H_IMM)                 \
+	ROW(UC, 0x0a, "UC WRITE ONLY",            WRITE,        ONLY,   PLAIN, true,  H_RETH)                \
+	ROW(UC, 0x0b, "UC WRITE ONLY IMM",        WRITE,        ONLY,   IMM,   true,  H_RETH_IMM)            \
+	ROW(UD, 0x04, "UD SEND ONLY",             SEND,         ONLY,   PLAIN, true,  H_DETH)                \
+	ROW(UD, 0x05, "UD SEND ONLY IMM",         SEND,         ONLY,   IMM,   true,  H_DETH_IMM)            \
+	ROW(CNP, 0x01, "CNP",                     CONGESTION,   ONLY,   PLAIN, false, H_CNP)                 \
+	ROW(XRC, 0x00, "XRC SEND FIRST",          SEND,         FIRST,  PLAIN, true,  X_NONE)                \
+	ROW(XRC, 0x01, "XRC SEND MIDDLE",         SEND,         MIDDLE, PLAIN, true,  X_NONE)                \
+	ROW(XRC, 0x02, "XRC SEND LAST",           SEND,         LAST,   PLAIN, true,  X_NONE)                \
+	ROW(XRC, 0x03, "XRC SEND LAST IMM",       SEND,         LAST,   IMM,   true,  X_IMM)                 \
+	ROW(XRC, 0x04, "XRC SEND ONLY",           SEND,         ONLY,   PLAIN, true,  X_NONE)                \
+	ROW(XRC, 0x05, "XRC SEND ONLY IMM",       SEND,         ONLY,   IMM,   true,  X_IMM)                 \
+	ROW(XRC, 0x06, "XRC WRITE FIRST",         WRITE,        FIRST,  PLAIN, true,  X_RETH)                \
+	ROW(XRC, 0x07, "XRC WRITE MIDDLE",        WRITE,        MIDDLE, PLAIN, true,  X_NONE)                \
+	ROW(XRC, 0x08, "XRC WRITE LAST",          WRITE,        LAST,   PLAIN, true,  X_NONE)                \
+	ROW(XRC, 0x09, "XRC WRITE LAST IMM",      WRITE,        LAST,   IMM,   true,  X_IMM)                 \
+	ROW(XRC, 0x0a, "XRC WRITE ONLY",          WRITE,        ONLY,   PLAIN, true,  X_RETH)                \
+	ROW(XRC, 0x0b, "XRC WRITE ONLY IMM",      WRITE,        ONLY,   IMM,   true,  X_RETH_IMM)            \
+	ROW(XRC, 0x0c, "XRC READ REQUEST",        READ_REQ,     ONLY,   PLAIN, false, X_RETH)                \
+	ROW(XRC, 0x0d, "XRC READ RESPONSE FIRST", READ_RESP,    FIRST,  PLAIN, true,  H_AETH)                \
+	ROW(XRC, 0x0e, "XRC READ RESPONSE MIDDLE", READ_RESP,   MIDDLE, PLAIN, true,  H_NONE)                \
+	ROW(XRC, 0x0f, "XRC READ RESPONSE LAST",  READ_RESP,    LAST,   PLAIN, true,  H_AETH)                \
+	ROW(XRC, 0x10, "XRC READ RESPONSE ONLY",  READ_RESP,    ONLY,   PLAIN, true,  H_AETH)                \
+	ROW(XRC, 0x11, "XRC ACKNOWLEDGE",         ACK,          ONLY,   PLAIN, false, H_AETH)                \
+	ROW(XRC, 0x12, "XRC ATOMIC ACKNOWLEDGE",  ATOMIC_ACK,   ONLY,   PLAIN, false, H_AETH_ATOMIC)         \
+	ROW(XRC, 0x13, "XRC CMP&SWAP",            CMP_SWAP,     ONLY,   PLAIN, false, X_ATOMIC)              \
+	ROW(XRC, 0x14, "XRC FETCH&ADD",           FETCH_ADD,    ONLY,   PLAIN, false, X_ATOMIC)              \
+	ROW(XRC, 0x16, "XRC SEND LAST INVALIDATE", SEND,        LAST,   INV,   true,  X_IETH)                \
+	ROW(XRC, 0x17, "XRC SEND ONLY INVALIDATE", SEND,        ONLY,   INV,   true,  X_IETH)                \
+	ROW(XRC, 0x1c, "XRC FLUSH",               FLUSH,        ONLY,   PLAIN, false, X_FLUSH)               \
+	ROW(XRC, 0x1d, "XRC ATOMIC WRITE",        ATOMIC_WRITE, ONLY,   PLAIN, true,  X_RETH)
+/* clang-format on */
+
+/* Bytes from the BTH to the payload. */
+#define IF_HDR(bits, hdr, len) (((bits) & (hdr)) != 0 ? (len) : 0)
+#define HDR_LEN(bits)                                                                                                  \
+	(12 + IF_HDR(bits, HDR_XRCETH, 4) + IF_HDR(bits, HDR_DETH, 8) + IF_HDR(bits, HDR_FETH, 4) +                    \
+	 IF_HDR(bits, HDR_RETH, 16) + IF_HDR(bits, HDR_ATOMIC, 28) + IF_HDR(bits, HDR_AETH, 4) +                       \
+	 IF_HDR(bits, HDR_ATOMICACK, 8) + IF_HDR(bits, HDR_IMM, 4) + IF_HDR(bits, HDR_IETH, 4) +                       \
+	 IF_HDR(bits, HDR_CNP, 16))
+
+#define TABLE_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
+	[OP_##svc | (low)] = {                                                                                         \
+		.name = text,                                                                                          \
+		.value = OP_##svc | (low),                                                                             \
+		.service = OP_##svc,                                                                                   \
+		.kind = OP_##k,                                                                                        \
+		.pos = OP_##p,                                                                                         \
+		.extra = OP_##x,                                                                                       \
+		.payload = pl,                                                                                         \
+		.hdrs = {h},                                                                                           \
+		.hdr_len = HDR_LEN(h),                                                                                 \
+	},
+
+static const struct opcode op_table[256] = {OPCODE_ROWS(TABLE_ROW)};
+
+/* From (service, kind, position, extra) back to the value. Entries hold the complement of the value, so that the
+ * zeroes of the gaps mean "none" (0xff is no opcode of ours). Positions are 1, 2, 4, 8: halved they fit 0..4. */
+#define INDEX_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
+	[OP_##svc >> 5][OP_##k][OP_##p >> 1][OP_##x] = 0xff ^ (OP_##svc | (low)),
+
+static const uint8_t op_index[8][OP_CONGESTION + 1][5][OP_INV + 1] = {OPCODE_ROWS(INDEX_ROW)};
+
+const struct opcode *op_get(uint8_t value)
+{
+	const struct opcode *op = &op_table[value];
+
+	return op->name ? op : NULL;
+}
+
+const struct opcode *op_find(enum op_service service, enum op_kind kind, enum op_pos pos, enum op_extra extra)
+{
+	uint8_t inverse = op_index[(unsigned)service >> 5][kind][(unsigned)pos >> 1][extra];
+
+	return inverse ? &op_table[0xff ^ inverse] : NULL;
+}
+
+bool op_may_follow(const struct opcode *open, const struct opcode *next)
+{
+	if (!open)
+		return op_starts(next);
+	return next->service == open->service && next->kind == open->kind && !op_starts(next);
+}

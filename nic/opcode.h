@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * opcode.h - the BTH opcodes (IBTA 9.2, 9.3), as data: one row an opcode in opcode.c. Header lengths, legality of
+ * sequences, the next opcode of a message and names are derived from the rows. A leaf: includes nothing of ours.
+ */
+#ifndef NIC_OPCODE_H
+#define NIC_OPCODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** Service bits of an opcode (bits 7..5). */
+enum op_service { OP_RC = 0x00, OP_UC = 0x20, OP_RD = 0x40, OP_UD = 0x60, OP_CNP = 0x80, OP_XRC = 0xa0 };
+
+/** What a packet is about. */
+enum op_kind {
+	OP_SEND,
+	OP_WRITE,
+	OP_READ_REQ,
+	OP_READ_RESP,
+	OP_ACK,
+	OP_ATOMIC_ACK,
+	OP_CMP_SWAP,
+	OP_FETCH_ADD,
+	OP_FLUSH,
+	OP_ATOMIC_WRITE,
+	OP_CONGESTION,
+};
+
+/** Where in its message a packet stands. */
+enum op_pos { OP_FIRST = 1, OP_MIDDLE = 2, OP_LAST = 4, OP_ONLY = 8 };
+
+/** What the last packet of a SEND or WRITE carries besides data. */
+enum op_extra { OP_PLAIN, OP_IMM, OP_INV };
+
+/** Headers after the BTH, in wire order. A struct so that an opcode number is never mistaken for a set. */
+struct op_hdrs {
+	uint16_t bits;
+};
+enum op_hdr {
+	HDR_XRCETH = 1 << 0,	/* 4 */
+	HDR_DETH = 1 << 1,	/* 8 */
+	HDR_FETH = 1 << 2,	/* 4 */
+	HDR_RETH = 1 << 3,	/* 16 */
+	HDR_ATOMIC = 1 << 4,	/* 28 */
+	HDR_AETH = 1 << 5,	/* 4 */
+	HDR_ATOMICACK = 1 << 6, /* 8 */
+	HDR_IMM = 1 << 7,	/* 4 */
+	HDR_IETH = 1 << 8,	/* 4 */
+	HDR_CNP = 1 << 9,	/* 16 reserved bytes */
+};
+
+struct opcode {
+	const char *name; /* "RC SEND ONLY" */
+	uint8_t value;
+	uint8_t service; /* enum op_service */
+	uint8_t kind;	 /* enum op_kind */
+	uint8_t pos;	 /* enum op_pos */
+	uint8_t extra;	 /* enum op_extra */
+	bool payload;	 /* may carry payload */
+	struct op_hdrs hdrs;
+	uint8_t hdr_len; /* BTH and extension headers, bytes */
+};
+
+/** Row of an opcode; NULL when the value is reserved or unknown (HV-02). */
+const struct opcode *op_get(uint8_t value);
+
+/** Row for a packet to be built; NULL when the service has no such packet. */
+const struct opcode *op_find(enum op_service service, enum op_kind kind, enum op_pos pos, enum op_extra extra);
+
+static inline bool op_has(const struct opcode *op, enum op_hdr hdr)
+{
+	return (op->hdrs.bits & hdr) != 0;
+}
+
+/** Whether the packet comes from a responder (and is for the requester's completer). */
+static inline bool op_is_response(const struct opcode *op)
+{
+	return op->kind == OP_READ_RESP || op->kind == OP_ACK || op->kind == OP_ATOMIC_ACK;
+}
+
+static inline bool op_starts(const struct opcode *op)
+{
+	return (op->pos & (OP_FIRST | OP_ONLY)) != 0;
+}
+
+static inline bool op_ends(const struct opcode *op)
+{
+	return (op->pos & (OP_LAST | OP_ONLY)) != 0;
+}
+
+/**
+ * Whether `next` may follow on a request stream (9.7.4.1): with no open message a FIRST or ONLY, else the same
+ * kind and MIDDLE or LAST. `open` is the last packet of the open message, NULL if none is open.
+ */
+bool op_may_follow(const struct opcode *open, const struct opcode *next);
+
+#endif

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * packet.c - bytes <-> struct packet (IBTA 9.2-9.6, annex A17).
+ *
+ * packet_parse reads untrusted bytes, in the order of the conformance points HV-01..HV-05: carrier headers, least
+ * length, opcode, lengths and pad, version, ICRC. No header is read before the length says that it is there, and no
+ * verdict depends on a byte that was not checked to exist. packet_encode trusts its caller. Both are on the path of
+ * every packet: fixed-size copies, no loops over payload, one CRC call where that is possible. Stateless.
+ */
+#include "packet.h"
+
+#include "icrc.h"
+#include "wire.h"
+
+#include <string.h>
+
+#define PAYLOAD_MAX  4096
+#define HEADERS_MAX  (IPV6_LEN + UDP_LEN + BTH_LEN) /* the part that has masked fields */
+/* Up to this length it is cheaper to copy what follows the BTH behind the masked headers than to call the CRC
+ * twice. */
+#define CRC_COPY_MAX 256
+
+_Static_assert(HEADERS_MAX + XRCETH_LEN + RETH_LEN + IMMDT_LEN + PAYLOAD_MAX + ICRC_LEN <= NIC_FRAME_MAX,
+	       "longest packet");
+
+static const uint8_t v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}; /* ::ffff:0:0/96 */
+
+static inline void gid_from_v4(struct nic_gid *gid, const uint8_t *addr)
+{
+	memcpy(gid->raw, v4_prefix, sizeof(v4_prefix));
+	memcpy(gid->raw + 12, addr, 4);
+}
+
+static inline bool gid_is_v4(const struct nic_gid *gid)
+{
+	return memcmp(gid->raw, v4_prefix, sizeof(v4_prefix)) == 0;
+}
+
+/* ---- IP and UDP headers, masked as in the ICRC -------------------------------------------------------- */
+
+/** Write IP and UDP headers, masked fields as ones. @return their length, the offset of the BTH. */
+static inline unsigned put_masked_carrier(const struct packet *p, uint8_t *ip, unsigned udp_payload)
+{
+	unsigned udp_len = UDP_LEN + udp_payload;
+	uint8_t *udp;
+
+	if (p->v4) {
+		wire_put32(ip, (uint32_t)IPV4_VERSION << 24 | 0xff0000u | (IPV4_LEN + udp_len));
+		wire_put32(ip + IPV4_ID, (uint32_t)p->ip_id << 16 | p->ip_frag);
+		wire_put32(ip + IPV4_TTL, 0xff000000u | IP_PROTO_UDP << 16 | 0xffffu);
+		memcpy(ip + IPV4_SADDR, p->sgid.raw + 12, 4);
+		memcpy(ip + IPV4_DADDR, p->dgid.raw + 12, 4);
+		udp = ip + IPV4_LEN;
+	} else {
+		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | 0xfffffffu);
+		wire_put32(ip + IPV6_PLEN, udp_len << 16 | IP_PROTO_UDP << 8 | 0xffu);
+		memcpy(ip + IPV6_SADDR, p->sgid.raw, 16);
+		memcpy(ip + IPV6_DADDR, p->dgid.raw, 16);
+		udp = ip + IPV6_LEN;
+	}
+	wire_put32(udp, (uint32_t)p->udp_sport << 16 | NIC_UDP_PORT);
+	wire_put32(udp + UDP_LENGTH, udp_len << 16 | 0xffffu);
+	return (unsigned)(udp - ip) + UDP_LEN;
+}
+
+/** Set the masked fields of a copied IP and UDP header to ones. */
+static inline void mask_carrier(uint8_t *ip, bool v4)
+{
+	if (v4) {
+		ip[IPV4_TOS] = 0xff;
+		ip[IPV4_TTL] = 0xff;
+		wire_put16(ip + IPV4_CSUM, 0xffff);
+		wire_put16(ip + IPV4_LEN + UDP_CSUM, 0xffff);
+	} else {
+		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | 0xfffffffu);
+		ip[IPV6_HOPS] = 0xff;
+		wire_put16(ip + IPV6_LEN + UDP_CSUM, 0xffff);
+	}
+}
+
+/** One's complement sum of 16-bit words gathered in 32 bits, folded. */
+static inline uint16_t csum_fold(uint32_t sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)(sum + (sum >> 16));
+}
+
+static inline uint32_t csum_words(uint32_t word)
+{
+	return (word >> 16) + (word & 0xffff);
+}
+
+/** Put back what put_masked_carrier masked. */
+static inline void unmask_carrier(const struct packet *p, uint8_t *ip)
+{
+	if (p->v4) {
+		/* From registers, not from the bytes just written: wide loads of narrow stores stall. */
+		uint32_t total = wire_get16(ip + IPV4_TOTAL);
+		uint32_t sum = (uint32_t)IPV4_VERSION << 8 | p->tclass;
+
+		sum += total + p->ip_id + p->ip_frag + ((uint32_t)p->hop_limit << 8 | IP_PROTO_UDP);
+		sum += csum_words(wire_get32(p->sgid.raw + 12)) + csum_words(wire_get32(p->dgid.raw + 12));
+		ip[IPV4_TOS] = p->tclass;
+		ip[IPV4_TTL] = p->hop_limit;
+		wire_put16(ip + IPV4_CSUM, (uint16_t)~csum_fold(sum));
+		wire_put16(ip + IPV4_LEN + UDP_CSUM, p->udp_csum);
+	} else {
+		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | (uint32_t)p->tclass << 20 | p->flow_label);
+		ip[IPV6_HOPS] = p->hop_limit;
+		wire_put16(ip + IPV6_LEN + UDP_CSUM, p->udp_csum);
+	}
+}
+
+/* ---- parsing ----------------------------------------------------------------------------------------- */
+
+static inline enum packet_verdict parse_ipv4(const uint8_t *ip, uint32_t len, struct packet *out)
+{
+	uint32_t sum = 0;
+	uint32_t total;
+
+	if ((ip[0] & 0xf) != (IPV4_VERSION & 0xf))
+		return PACKET_NOT_ROCE; /* options; no offset but the fixed one is ever used (HV-16) */
+	if (len < IPV4_LEN + UDP_LEN)
+		return PACKET_BAD_IP;
+	for (int i = 0; i < IPV4_LEN; i += 4)
+		sum += csum_words(wire_get32(ip + i));
+	total = wire_get16(ip + IPV4_TOTAL);
+	if (csum_fold(sum) != 0xffff || total > len || total < IPV4_LEN + UDP_LEN)
+		return PACKET_BAD_IP;
+	out->ip_frag = wire_get16(ip + IPV4_FRAG);
+	if (ip[IPV4_PROTO] != IP_PROTO_UDP || (out->ip_frag & IPV4_FRAG_ANY) != 0)
+		return PACKET_NOT_ROCE;
+
+	out->v4 = true;
+	out->ip_id = wire_get16(ip + IPV4_ID);
+	out->flow_label = 0;
+	out->tclass = ip[IPV4_TOS];
+	out->hop_limit = ip[IPV4_TTL];
+	gid_from_v4(&out->sgid, ip + IPV4_SADDR);
+	gid_from_v4(&out->dgid, ip + IPV4_DADDR);
+	return PACKET_OK;
+}
+
+static inline enum packet_verdict parse_ipv6(const uint8_t *ip, uint32_t len, struct packet *out)
+{
+	uint32_t word;
+	uint32_t plen;
+
+	if (len < IPV6_LEN + UDP_LEN)
+		return PACKET_BAD_IP;
+	plen = wire_get16(ip + IPV6_PLEN);
+	if (plen > len - IPV6_LEN || plen < UDP_LEN)
+		return PACKET_BAD_IP;
+	if (ip[IPV6_NEXT] != IP_PROTO_UDP)
+		return PACKET_NOT_ROCE; /* extension headers, a fragment's among them, are not looked into */
+
+	word = wire_get32(ip);
+	out->v4 = false;
+	out->ip_id = 0;
+	out->ip_frag = 0;
+	out->flow_label = word & 0xfffff;
+	out->tclass = (uint8_t)(word >> 20);
+	out->hop_limit = ip[IPV6_HOPS];
+	memcpy(out->sgid.raw, ip + IPV6_SADDR, 16);
+	memcpy(out->dgid.raw, ip + IPV6_DADDR, 16);
+	return PACKET_OK;
+}
+
+/** IP and UDP headers of a frame that has them. *bth and *len get the UDP payload. */
+static inline enum packet_verdict parse_carrier(const struct nic_rx_frame *frame, struct packet *out,
+						const uint8_t **bth, uint32_t *len)
+{
+	const uint8_t *ip = frame->data;
+	const uint8_t *udp;
+	enum packet_verdict verdict;
+	uint32_t ip_payload;
+
+	if (frame->len == 0)
+		return PACKET_BAD_IP;
+	if (ip[0] >> 4 == 4) {
+		verdict = parse_ipv4(ip, frame->len, out);
+		if (verdict != PACKET_OK)
+			return verdict;
+		udp = ip + IPV4_LEN;
+		ip_payload = wire_get16(ip + IPV4_TOTAL) - IPV4_LEN;
+	} else if (ip[0] >> 4 == IPV6_VERSION) {
+		verdict = parse_ipv6(ip, frame->len, out);
+		if (verdict != PACKET_OK)
+			return verdict;
+		udp = ip + IPV6_LEN;
+		ip_payload = wire_get16(ip + IPV6_PLEN);
+	} else {
+		return PACKET_NOT_ROCE;
+	}
+	if (wire_get16(udp + UDP_DPORT) != NIC_UDP_PORT)
+		return PACKET_NOT_ROCE;
+	if (wire_get16(udp + UDP_LENGTH) != ip_payload)
+		return PACKET_BAD_IP;
+	out->ip = ip;
+	out->udp_sport = wire_get16(udp + UDP_SPORT);
+	out->udp_csum = wire_get16(udp + UDP_CSUM);
+	*bth = udp + UDP_LEN;
+	*len = ip_payload - UDP_LEN;
+	return PACKET_OK;
+}
+
+/** The same from the fields of a frame whose carrier has taken IP and UDP headers off. */
+static inline void take_carrier(const struct nic_rx_frame *frame, struct packet *out)
+{
+	out->sgid = frame->sgid;
+	out->dgid = frame->dgid;
+	out->v4 = gid_is_v4(&frame->sgid) && gid_is_v4(&frame->dgid);
+	out->tclass = frame->tclass;
+	out->hop_limit = frame->hop_limit;
+	out->ip_id = 0;
+	out->ip_frag = out->v4 ? IPV4_FRAG_DF : 0;
+	out->flow_label = 0;
+	out->udp_sport = frame->udp_sport;
+	out->udp_csum = 0;
+	out->ip = NULL;
+}
+
+static inline void parse_bth(const uint8_t *bth, struct packet *out)
+{
+	uint32_t w0 = wire_get32(bth);
+	uint32_t w1 = wire_get32(bth + BTH_ECN);
+	uint32_t w2 = wire_get32(bth + BTH_ACK);
+
+	out->se = (w0 >> 23) & 1;
+	out->migreq = (w0 >> 22) & 1;
+	out->pad = (w0 >> 20) & 3;
+	out->pkey = (uint16_t)w0;
+	out->fecn = w1 >> 31;
+	out->becn = (w1 >> 30) & 1;
+	out->resv6 = (w1 >> 24) & BTH_RESV6_MASK;
+	out->dest_qpn = w1 & 0xffffff;
+	out->ackreq = w2 >> 31;
+	out->resv7 = (w2 >> 24) & BTH_RESV7_MASK;
+	out->psn = w2 & 0xffffff;
+}
+
+/** Extension headers in wire order; `h` is behind the BTH. The caller has checked that hdr_len bytes are there. */
+static inline void parse_extensions(const struct opcode *op, const uint8_t *h, struct packet *out)
+{
+	if (op_has(op, HDR_XRCETH)) {
+		out->xrc_srqn = wire_get24(h + XRCETH_SRQN);
+		h += XRCETH_LEN;
+	}
+	if (op_has(op, HDR_DETH)) {
+		out->qkey = wire_get32(h + DETH_QKEY);
+		out->src_qpn = wire_get24(h + DETH_SRC_QPN);
+		h += DETH_LEN;
+	}
+	if (op_has(op, HDR_FETH)) {
+		out->feth = wire_get32(h);
+		h += FETH_LEN;
+	}
+	if (op_has(op, HDR_RETH)) {
+		out->va = wire_get64(h + RETH_VA);
+		out->rkey = wire_get32(h + RETH_RKEY);
+		out->dma_len = wire_get32(h + RETH_DMA_LEN);
+		h += RETH_LEN;
+	}
+	if (op_has(op, HDR_ATOMIC)) {
+		out->va = wire_get64(h + ATOMICETH_VA);
+		out->rkey = wire_get32(h + ATOMICETH_RKEY);
+		out->swap_add = wire_get64(h + ATOMICETH_SWAP_ADD);
+		out->compare = wire_get64(h + ATOMICETH_COMPARE);
+		return; /* nothing follows an AtomicETH */
+	}
+	if (op_has(op, HDR_AETH)) {
+		out->syndrome = h[AETH_SYNDROME];
+		out->msn = wire_get24(h + AETH_MSN);
+		h += AETH_LEN;
+	}
+	if (op_has(op, HDR_ATOMICACK))
+		out->orig = wire_get64(h);
+	if (op_has(op, HDR_IMM))
+		out->imm = wire_get_raw32(h);
+	if (op_has(op, HDR_IETH))
+		out->inv_rkey = wire_get32(h);
+}
+
+/** Whether the ICRC holds; `len` bytes at `bth` are the UDP payload, ICRC included. May find out->ip_id. */
+static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *bth, uint32_t len, struct packet *out)
+{
+	uint8_t block[HEADERS_MAX + CRC_COPY_MAX];
+	uint32_t rest = len - BTH_LEN - ICRC_LEN;
+	uint32_t difference, crc;
+	unsigned carrier;
+
+	if (!out->ip) {
+		carrier = put_masked_carrier(out, block, len);
+	} else if (out->v4) {
+		carrier = IPV4_LEN + UDP_LEN;
+		memcpy(block, out->ip, IPV4_LEN + UDP_LEN);
+		mask_carrier(block, true);
+	} else {
+		carrier = IPV6_LEN + UDP_LEN;
+		memcpy(block, out->ip, IPV6_LEN + UDP_LEN);
+		mask_carrier(block, false);
+	}
+	memcpy(block + carrier, bth, BTH_LEN);
+	block[carrier + BTH_ECN] = 0xff;
+
+	if (rest <= CRC_COPY_MAX) {
+		memcpy(block + carrier + BTH_LEN, bth + BTH_LEN, rest);
+		crc = icrc_update(ICRC_START, block, carrier + BTH_LEN + rest);
+	} else {
+		crc = icrc_update(ICRC_START, block, carrier + BTH_LEN);
+		crc = icrc_update(crc, bth + BTH_LEN, rest);
+	}
+	difference = crc ^ wire_get32le(bth + len - ICRC_LEN);
+	if (difference == 0)
+		return true;
+	if (out->ip || !out->v4 || !(frame->flags & NIC_RX_IP_ID_UNKNOWN))
+		return false;
+	out->ip_id_recovered = icrc_find_ip_id(difference, carrier + len, &out->ip_id);
+	return out->ip_id_recovered;
+}
+
+enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet *out)
+{
+	const struct opcode *op;
+	enum packet_verdict verdict;
+	const uint8_t *bth;
+	uint32_t len, body;
+
+	if (frame->flags & NIC_RX_UDP_PAYLOAD) {
+		bth = frame->data;
+		len = frame->len;
+		take_carrier(frame, out);
+	} else {
+		verdict = parse_carrier(frame, out, &bth, &len);
+		if (verdict != PACKET_OK)
+			return verdict;
+	}
+	if (len < BTH_LEN + ICRC_LEN)
+		return PACKET_TOO_SHORT; /* HV-01 */
+	op = op_get(bth[BTH_OPCODE]);
+	if (!op)
+		return PACKET_BAD_OPCODE; /* HV-02 */
+	if (len < op->hdr_len + (uint32_t)ICRC_LEN)
+		return PACKET_TOO_SHORT; /* HV-03 */
+	body = len - op->hdr_len - ICRC_LEN;
+	if (body > (op->payload ? PAYLOAD_MAX : 0))
+		return PACKET_TOO_LONG;
+	parse_bth(bth, out);
+	if (out->pad > body || (body & 3) != 0)
+		return PACKET_BAD_PAD; /* HV-03 */
+	if ((bth[BTH_FLAGS] & BTH_TVER_MASK) != 0)
+		return PACKET_BAD_VERSION; /* HV-04 */
+
+	out->op = op;
+	out->payload = bth + op->hdr_len;
+	out->payload_len = body - out->pad;
+	out->ip_id_recovered = false;
+	out->ecn_ce = (out->tclass & 3) == 3 || (frame->flags & NIC_RX_ECN_CE) != 0;
+	if (op->hdrs.bits)
+		parse_extensions(op, bth + BTH_LEN, out);
+	if (!(frame->flags & NIC_RX_NO_ICRC) && !icrc_holds(frame, bth, len, out))
+		return PACKET_BAD_ICRC; /* HV-05 */
+	return PACKET_OK;
+}
+
+/* ---- building ---------------------------------------------------------------------------------------- */
+
+/** Byte 4 is left masked. */
+static inline void put_masked_bth(const struct packet *p, uint8_t *bth)
+{
+	wire_put32(bth, (uint32_t)p->op->value << 24 | (uint32_t)p->se << 23 | (uint32_t)p->migreq << 22 |
+				(uint32_t)(p->pad & 3) << 20 | p->pkey);
+	wire_put32(bth + BTH_ECN, 0xff000000u | p->dest_qpn);
+	wire_put32(bth + BTH_ACK, (uint32_t)p->ackreq << 31 | (uint32_t)(p->resv7 & BTH_RESV7_MASK) << 24 | p->psn);
+}
+
+static inline uint8_t bth_ecn_byte(const struct packet *p)
+{
+	return (uint8_t)(p->fecn << 7 | p->becn << 6 | (p->resv6 & BTH_RESV6_MASK));
+}
+
+static inline void put_extensions(const struct packet *p, uint8_t *h)
+{
+	const struct opcode *op = p->op;
+
+	if (op_has(op, HDR_XRCETH)) {
+		wire_put32(h, p->xrc_srqn);
+		h += XRCETH_LEN;
+	}
+	if (op_has(op, HDR_DETH)) {
+		wire_put32(h + DETH_QKEY, p->qkey);
+		wire_put32(h + DETH_SRC_QPN - 1, p->src_qpn); /* with the reserved byte before it */
+		h += DETH_LEN;
+	}
+	if (op_has(op, HDR_FETH)) {
+		wire_put32(h, p->feth);
+		h += FETH_LEN;
+	}
+	if (op_has(op, HDR_RETH)) {
+		wire_put64(h + RETH_VA, p->va);
+		wire_put32(h + RETH_RKEY, p->rkey);
+		wire_put32(h + RETH_DMA_LEN, p->dma_len);
+		h += RETH_LEN;
+	}
+	if (op_has(op, HDR_ATOMIC)) {
+		wire_put64(h + ATOMICETH_VA, p->va);
+		wire_put32(h + ATOMICETH_RKEY, p->rkey);
+		wire_put64(h + ATOMICETH_SWAP_ADD, p->swap_add);
+		wire_put64(h + ATOMICETH_COMPARE, p->compare);
+		return;
+	}
+	if (op_has(op, HDR_AETH)) {
+		wire_put32(h, (uint32_t)p->syndrome << 24 | (p->msn & 0xffffff));
+		h += AETH_LEN;
+	}
+	if (op_has(op, HDR_ATOMICACK))
+		wire_put64(h, p->orig);
+	if (op_has(op, HDR_IMM))
+		wire_put_raw32(h, p->imm);
+	if (op_has(op, HDR_IETH))
+		wire_put32(h, p->inv_rkey);
+	if (op_has(op, HDR_CNP))
+		memset(h, 0, CNP_LEN);
+}
+
+unsigned packet_encode(const struct packet *p, uint8_t *buf)
+{
+	unsigned hdr_len = p->op->hdr_len;
+	unsigned udp_payload = hdr_len + p->payload_len + p->pad + ICRC_LEN;
+	unsigned carrier = put_masked_carrier(p, buf, udp_payload);
+	uint8_t *bth = buf + carrier;
+	uint8_t *payload = bth + hdr_len;
+	uint8_t *icrc = bth + udp_payload - ICRC_LEN;
+
+	put_masked_bth(p, bth);
+	if (p->op->hdrs.bits)
+		put_extensions(p, bth + BTH_LEN);
+	if (p->payload && p->payload != payload)
+		memcpy(payload, p->payload, p->payload_len);
+	wire_put32(payload + p->payload_len, 0); /* the pad, and part of where the ICRC goes next (RQ-06) */
+
+	/* The packet is built masked, so that one call over the whole of it gives the ICRC; then the real values. */
+	wire_put32le(icrc, icrc_update(ICRC_START, buf, (size_t)(icrc - buf)));
+	unmask_carrier(p, buf);
+	bth[BTH_ECN] = bth_ecn_byte(p);
+	return carrier + udp_payload;
+}

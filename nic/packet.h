@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * packet.h - RoCEv2 packets: bytes <-> struct packet (IBTA 9.2-9.6, annex A17).
+ *
+ * packet_parse is the only place that reads untrusted bytes. What it returns with PACKET_OK may be trusted by the
+ * engines: the opcode is known, the headers named by op->hdrs are there, lengths agree, pad is sane, the ICRC holds.
+ * What the engines still check: everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU).
+ */
+#ifndef NIC_PACKET_H
+#define NIC_PACKET_H
+
+#include "nic.h"
+#include "opcode.h"
+
+struct packet {
+	const struct opcode *op;
+
+	/* addressing */
+	struct nic_gid sgid, dgid;
+	bool v4;
+	uint8_t tclass, hop_limit;
+	uint16_t ip_id;	     /* IPv4 only; recovered from the ICRC when the carrier hid it */
+	uint16_t ip_frag;    /* IPv4 flags and fragment offset as on the wire; 0x4000 (DF) for our own packets */
+	uint32_t flow_label; /* IPv6 only */
+	uint16_t udp_sport;
+	uint16_t udp_csum; /* as received; 0 for our own packets */
+
+	/* BTH */
+	bool se, migreq, ackreq, fecn, becn;
+	uint8_t resv6, resv7; /* ignored, kept so that a packet re-encodes bit for bit */
+	uint8_t pad;
+	uint16_t pkey;
+	uint32_t dest_qpn, psn;
+
+	/* extension headers, valid when op->hdrs says so */
+	uint64_t va;		    /* RETH, AtomicETH */
+	uint32_t rkey;		    /* RETH, AtomicETH */
+	uint32_t dma_len;	    /* RETH */
+	uint64_t swap_add, compare; /* AtomicETH */
+	uint8_t syndrome;	    /* AETH */
+	uint32_t msn;		    /* AETH, 24 bits */
+	uint64_t orig;		    /* AtomicAckETH */
+	uint32_t qkey, src_qpn;	    /* DETH */
+	uint32_t imm;		    /* ImmDt, network order, opaque */
+	uint32_t inv_rkey;	    /* IETH */
+	uint32_t xrc_srqn;	    /* XRCETH */
+	uint32_t feth;		    /* FETH, raw */
+
+	const uint8_t *payload;
+	uint32_t payload_len; /* without pad */
+	const uint8_t *ip;    /* IP header as received, NULL when the carrier hid it */
+	bool ip_id_recovered; /* the ICRC held only with a nonzero ID that the carrier had hidden */
+	bool ecn_ce;	      /* congestion experienced */
+};
+
+/** Why a packet is refused; each has a counter of the same name (rx_<verdict> in counters.def). */
+enum packet_verdict {
+	PACKET_OK,
+	PACKET_NOT_ROCE,    /* not IPv4/IPv6 + UDP + port 4791, a fragment, IPv4 options, IPv6 extension headers */
+	PACKET_BAD_IP,	    /* IP or UDP lengths do not agree with the bytes, IPv4 header checksum wrong */
+	PACKET_TOO_SHORT,   /* shorter than BTH + ICRC, or than the header chain of its opcode + ICRC */
+	PACKET_TOO_LONG,    /* more payload than 4096 bytes, or any where the opcode has none */
+	PACKET_BAD_VERSION, /* TVer not 0 */
+	PACKET_BAD_OPCODE,
+	PACKET_BAD_PAD, /* pad longer than the payload, pad where there is none, length not a multiple of 4 */
+	PACKET_BAD_ICRC,
+	PACKET_VERDICTS
+};
+
+/**
+ * Parse one received frame. *out is complete only with PACKET_OK; fields of extension headers that the opcode does not
+ * have are left as they were. Pointers in it point into the frame.
+ *
+ * A UDP checksum is not looked at, zero or not: the ICRC covers more, and captures of a host's own traffic hold
+ * unfinished ones. What a re-encoded packet does not keep: nonzero pad, nonzero reserved bytes of DETH, XRCETH and CNP.
+ */
+enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet *out);
+
+/** Offset of the payload from the start of the IP header of a packet with this opcode. */
+static inline unsigned packet_payload_offset(const struct opcode *op, bool v4)
+{
+	return (v4 ? 28u : 48u) + op->hdr_len;
+}
+
+/**
+ * Write a packet to buf (NIC_FRAME_MAX bytes): IP, UDP, BTH, extension headers, payload, pad, ICRC. p->pad is
+ * computed by the caller of the field (-payload_len & 3). The payload is copied from p->payload unless that is NULL
+ * or already is its place in buf. Values wider than their field are the caller's mistake.
+ * @return bytes from the IP header to the end of the ICRC.
+ */
+unsigned packet_encode(const struct packet *p, uint8_t *buf);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * post.c - posting work requests (IBTA 11.4.1): validation of what can be known at once, and the copy into the queue.
+ * What the NIC only finds when it executes a WQE (keys, ranges) becomes a completion status instead.
+ */
+#include "qp.h"
+
+/* Operations by service (9.2, table 38). */
+static bool opcode_legal(enum nic_qp_type type, uint32_t opcode)
+{
+	const uint32_t ud = 1u << NIC_WR_SEND | 1u << NIC_WR_SEND_WITH_IMM;
+	const uint32_t uc = ud | 1u << NIC_WR_RDMA_WRITE | 1u << NIC_WR_RDMA_WRITE_WITH_IMM | 1u << NIC_WR_BIND_MW |
+			    1u << NIC_WR_LOCAL_INV;
+	const uint32_t rc = uc | 1u << NIC_WR_RDMA_READ | 1u << NIC_WR_ATOMIC_CMP_AND_SWP |
+			    1u << NIC_WR_ATOMIC_FETCH_AND_ADD | 1u << NIC_WR_SEND_WITH_INV;
+	uint32_t legal = type == NIC_QPT_RC ? rc : type == NIC_QPT_UC ? uc : ud;
+
+	return opcode < 32 && (legal >> opcode & 1);
+}
+
+static bool inline_legal(uint32_t opcode)
+{
+	return opcode == NIC_WR_SEND || opcode == NIC_WR_SEND_WITH_IMM || opcode == NIC_WR_SEND_WITH_INV ||
+	       opcode == NIC_WR_RDMA_WRITE || opcode == NIC_WR_RDMA_WRITE_WITH_IMM;
+}
+
+static bool is_atomic(uint32_t opcode)
+{
+	return opcode == NIC_WR_ATOMIC_CMP_AND_SWP || opcode == NIC_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static int check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
+{
+	const uint32_t known = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE;
+	bool local = wr->opcode == NIC_WR_LOCAL_INV || wr->opcode == NIC_WR_BIND_MW;
+
+	if (qp->state < NIC_QPS_RTS || !opcode_legal(qp->type, wr->opcode) || wr->flags & ~known)
+		return -EINVAL;
+	if (qp->sq.head - qp->sq.tail >= qp->sq.capacity)
+		return -ENOMEM;
+	*length = 0;
+	if (local)
+		return wr->opcode == NIC_WR_BIND_MW && !wr->bind.mw ? -EINVAL : 0;
+	for (uint32_t i = 0; i < wr->num_sge; i++)
+		*length += wr->sg_list[i].length;
+	if (*length > NIC_MSG_MAX || (is_atomic(wr->opcode) && *length != 8))
+		return -EINVAL;
+	if (wr->flags & NIC_SEND_INLINE)
+		return inline_legal(wr->opcode) && *length <= qp->sq.max_inline ? 0 : -EINVAL;
+	if (wr->num_sge > qp->sq.max_sge)
+		return -EINVAL;
+	if (qp->type == NIC_QPT_UD && (!wr->ud.ah || wr->ud.ah->pd != qp->pd || wr->ud.remote_qpn > PSN_MASK))
+		return -EINVAL; /* UD-02 */
+	return 0;
+}
+
+static void copy_inline(struct swqe *w, const struct nic_send_wr *wr)
+{
+	uint8_t *dst = (uint8_t *)w->sge;
+
+	for (uint32_t i = 0; i < wr->num_sge; i++) {
+		memcpy(dst, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+		dst += wr->sg_list[i].length;
+	}
+}
+
+static void copy_operation(struct swqe *w, const struct nic_send_wr *wr, enum nic_qp_type type)
+{
+	if (wr->opcode == NIC_WR_BIND_MW) {
+		w->bind = wr->bind;
+	} else if (is_atomic(wr->opcode)) {
+		bool cas = wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP;
+
+		w->remote_addr = wr->atomic.remote_addr;
+		w->rkey = wr->atomic.rkey;
+		w->compare = cas ? wr->atomic.compare_add : 0;
+		w->swap_add = cas ? wr->atomic.swap : wr->atomic.compare_add;
+	} else if (type == NIC_QPT_UD) {
+		w->ud.av = wr->ud.ah->av;
+		w->ud.remote_qpn = wr->ud.remote_qpn;
+		w->ud.remote_qkey = wr->ud.remote_qkey;
+	} else {
+		w->remote_addr = wr->rdma.remote_addr;
+		w->rkey = wr->rdma.rkey;
+	}
+}
+
+int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
+{
+	struct swqe *w = sq_at(qp, qp->sq.head);
+	uint64_t length;
+	int err = check(qp, wr, &length);
+
+	if (err)
+		return err;
+	w->wr_id = wr->wr_id;
+	w->opcode = (uint8_t)wr->opcode;
+	w->flags = (uint8_t)(wr->flags | (qp->sig_all ? NIC_SEND_SIGNALED : 0));
+	w->started = false;
+	w->packets = 0;
+	w->length = (uint32_t)length;
+	w->ex = wr->ex;
+	copy_operation(w, wr, qp->type);
+	if (wr->opcode == NIC_WR_LOCAL_INV || wr->opcode == NIC_WR_BIND_MW) {
+		w->num_sge = 0;
+	} else if (wr->flags & NIC_SEND_INLINE) {
+		w->num_sge = 0;
+		copy_inline(w, wr);
+	} else {
+		w->num_sge = wr->num_sge;
+		memcpy(w->sge, wr->sg_list, wr->num_sge * sizeof(*wr->sg_list));
+	}
+	qp->sq.head++;
+	trace_add(qp->nic, qp->qpn, NIC_TR_post_send, wr->opcode, w->length);
+	if (qp->state == NIC_QPS_ERR || qp->state == NIC_QPS_SQE)
+		comp_flush(qp);
+	else
+		qp_ready(qp);
+	return 0;
+}
+
+int nic_post_recv(struct nic_qp *qp, const struct nic_recv_wr *wr)
+{
+	struct nic_wc wc = {.status = NIC_WC_WR_FLUSH_ERR, .vendor_err = ERR_flushed};
+	int err;
+
+	if (qp->srq || qp->state == NIC_QPS_RESET)
+		return -EINVAL;
+	err = rq_post(&qp->rq, wr);
+	if (err)
+		return err;
+	trace_add(qp->nic, qp->qpn, NIC_TR_post_recv, wr->num_sge, 0);
+	if (qp->state == NIC_QPS_ERR && qp_take_wqe(qp))
+		qp_complete_recv(qp, &wc, false);
+	return 0;
+}

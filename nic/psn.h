@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* psn.h - 24-bit packet sequence numbers: serial arithmetic (IBTA 9.7.2). A leaf. */
+#ifndef NIC_PSN_H
+#define NIC_PSN_H
+
+#include <stdint.h>
+
+#define PSN_MASK       0xffffffu
+#define PSN_WINDOW_MAX (1u << 23) /* most PSNs that may be outstanding, so that old and new stay apart */
+
+static inline uint32_t psn_add(uint32_t psn, uint32_t n)
+{
+	return (psn + n) & PSN_MASK;
+}
+
+/**
+ * How far `a` is ahead of `b`: -2^23 .. 2^23-1. Exactly 2^23 apart counts as behind, so that a responder treats
+ * such a packet as a duplicate (RP-08).
+ */
+static inline int32_t psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) / 256;
+}
+
+#endif

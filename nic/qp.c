@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * qp.c - queue pairs as objects: creation, attributes, states, errors (IBTA 10.2.4, 10.3, 11.2.4, 11.2.5), and what
+ * the three engines share: addressing of packets, receive WQEs, the timer.
+ */
+#include "qp.h"
+#include "timer.h"
+
+#define SPORT_BASE 0xc000 /* source ports of flows, by convention from here up */
+
+/* ---- creation and destruction ------------------------------------------------------------------------ */
+
+static bool caps_legal(const struct nic *nic, const struct nic_qp_init *init)
+{
+	const struct nic_limits *lim = &nic->cfg.limits;
+	const struct nic_qp_cap *cap = &init->cap;
+
+	return cap->max_send_wr <= lim->max_qp_wr && cap->max_recv_wr <= lim->max_qp_wr &&
+	       cap->max_send_sge <= lim->max_sge && cap->max_recv_sge <= lim->max_sge &&
+	       cap->max_inline_data <= lim->max_inline;
+}
+
+static bool qpn_retired(const struct nic *nic, uint32_t qpn)
+{
+	for (unsigned i = 0; i < NIC_RETIRED_QPNS; i++)
+		if (nic->retired[i] == qpn)
+			return true;
+	return false;
+}
+
+/* Random, so that it cannot be guessed (SE-01); 0 and 1 are special; not one that was in use a moment ago. */
+static uint32_t pick_qpn(struct nic *nic)
+{
+	uint32_t qpn, mask = (1u << nic->cfg.qpn_bits) - 1;
+
+	do {
+		nic->cfg.random(nic->cfg.ctx, &qpn, sizeof(qpn));
+		qpn = nic->cfg.qpn_base | (qpn & mask);
+	} while (qpn < 2 || qpn == PSN_MASK || table_find(&nic->qps, qpn) || qpn_retired(nic, qpn));
+	return qpn;
+}
+
+static int sq_init(struct send_queue *sq, const struct nic_qp_cap *cap)
+{
+	size_t tail = cap->max_send_sge * sizeof(struct nic_sge);
+	uint32_t size = round_up_pow2(cap->max_send_wr ? cap->max_send_wr : 1);
+
+	if (tail < cap->max_inline_data)
+		tail = cap->max_inline_data;
+	sq->stride = (uint32_t)((sizeof(struct swqe) + tail + 15) & ~(size_t)15);
+	sq->capacity = cap->max_send_wr;
+	sq->max_sge = cap->max_send_sge;
+	sq->max_inline = cap->max_inline_data;
+	sq->mask = size - 1;
+	sq->slots = calloc(size, sq->stride);
+	return sq->slots ? 0 : -ENOMEM;
+}
+
+static void qp_free(struct nic_qp *qp)
+{
+	free(qp->resp.res);
+	free(qp->resp.wqe);
+	rq_fini(&qp->rq);
+	free(qp->sq.slots);
+	free(qp);
+}
+
+static int qp_alloc(const struct nic_qp_init *init, struct nic_qp **out)
+{
+	struct nic_qp *qp = calloc(1, sizeof(*qp));
+	uint32_t recv_sge = init->srq ? init->srq->rq.max_sge : init->cap.max_recv_sge;
+
+	if (!qp)
+		return -ENOMEM;
+	qp->resp.wqe = calloc(1, rwqe_size(recv_sge));
+	if (!qp->resp.wqe || sq_init(&qp->sq, &init->cap) ||
+	    rq_init(&qp->rq, init->srq ? 0 : init->cap.max_recv_wr, init->cap.max_recv_sge)) {
+		qp_free(qp);
+		return -ENOMEM;
+	}
+	*out = qp;
+	return 0;
+}
+
+static void qp_reset(struct nic_qp *qp)
+{
+	qp->sq.head = qp->sq.next = qp->sq.tail = 0;
+	qp->rq.head = qp->rq.tail = 0;
+	qp->attr = (struct nic_qp_attr){.port_num = 1};
+	qp->deadline = TIME_NEVER;
+	list_remove(&qp->ready);
+	req_reset(qp);
+	comp_reset(qp);
+	resp_reset(qp);
+}
+
+int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out)
+{
+	struct nic_qp *qp;
+	int err;
+
+	if ((init->type != NIC_QPT_RC && init->type != NIC_QPT_UC && init->type != NIC_QPT_UD) || !init->pd ||
+	    !init->send_cq || !init->recv_cq || !caps_legal(nic, init))
+		return -EINVAL;
+	if (nic->n_qp >= nic->cfg.limits.max_qp || nic->n_qp + NIC_RETIRED_QPNS + 3 >= 1u << nic->cfg.qpn_bits)
+		return -ENOMEM;
+	if (init->srq)
+		init->cap.max_recv_wr = init->cap.max_recv_sge = 0;
+	err = qp_alloc(init, &qp);
+	if (err)
+		return err;
+	qp->nic = nic;
+	qp->qpn = pick_qpn(nic);
+	if (!timer_reserve(nic, nic->n_qp + 1) || !table_insert(&nic->qps, qp->qpn, qp)) {
+		qp_free(qp);
+		return -ENOMEM;
+	}
+	qp->type = init->type;
+	qp->pd = init->pd;
+	qp->send_cq = init->send_cq;
+	qp->recv_cq = init->recv_cq;
+	qp->srq = init->srq;
+	qp->sig_all = init->sq_sig_all;
+	qp->cap = init->cap;
+	qp->heap_pos = HEAP_NONE;
+	list_init(&qp->ready);
+	list_init(&qp->resp.ack_node);
+	event_source_init(&qp->events, init->user);
+	qp_reset(qp);
+	qp->pd->users++;
+	qp->send_cq->users++;
+	qp->recv_cq->users++;
+	if (qp->srq)
+		qp->srq->users++;
+	nic->n_qp++;
+	*out = qp;
+	return 0;
+}
+
+static void purge_cqs(struct nic_qp *qp)
+{
+	cq_purge(qp->send_cq, qp->qpn);
+	if (qp->recv_cq != qp->send_cq)
+		cq_purge(qp->recv_cq, qp->qpn);
+}
+
+int nic_qp_destroy(struct nic_qp *qp)
+{
+	struct nic *nic = qp->nic;
+
+	purge_cqs(qp);
+	event_source_fini(&qp->events);
+	timer_remove(nic, qp);
+	list_remove(&qp->ready);
+	list_remove(&qp->resp.ack_node);
+	table_remove(&nic->qps, qp->qpn);
+	nic->retired[nic->retired_next++ % NIC_RETIRED_QPNS] = qp->qpn;
+	qp->pd->users--;
+	qp->send_cq->users--;
+	qp->recv_cq->users--;
+	if (qp->srq)
+		qp->srq->users--;
+	nic->n_qp--;
+	qp_free(qp);
+	return 0;
+}
+
+uint32_t nic_qp_num(const struct nic_qp *qp)
+{
+	return qp->qpn;
+}
+
+enum nic_qp_state nic_qp_state(const struct nic_qp *qp)
+{
+	return qp->state;
+}
+
+void nic_qp_counters(const struct nic_qp *qp, struct nic_qp_counters *out)
+{
+	*out = qp->counters;
+}
+
+/* ---- attributes -------------------------------------------------------------------------------------- */
+
+static bool gid_is_v4(const struct nic_gid *gid)
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(gid->raw, prefix, sizeof(prefix));
+}
+
+static bool gid_is_zero(const struct nic_gid *gid)
+{
+	static const struct nic_gid zero;
+
+	return !memcmp(gid, &zero, sizeof(zero));
+}
+
+static bool av_legal(const struct nic *nic, const struct nic_av *av)
+{
+	return av->sgid_index < NIC_GID_TABLE_LEN && !gid_is_zero(&nic->gids[av->sgid_index]) &&
+	       !gid_is_zero(&av->dgid) && gid_is_v4(&nic->gids[av->sgid_index]) == gid_is_v4(&av->dgid);
+}
+
+int nic_ah_create(struct nic_pd *pd, const struct nic_av *av, struct nic_ah **out)
+{
+	if (!av_legal(pd->nic, av))
+		return -EINVAL;
+	if (pd->nic->n_ah >= pd->nic->cfg.limits.max_ah)
+		return -ENOMEM;
+
+	struct nic_ah *ah = malloc(sizeof(*ah));
+
+	if (!ah)
+		return -ENOMEM;
+	*ah = (struct nic_ah){.pd = pd, .av = *av};
+	pd->users++;
+	pd->nic->n_ah++;
+	*out = ah;
+	return 0;
+}
+
+int nic_ah_destroy(struct nic_ah *ah)
+{
+	ah->pd->users--;
+	ah->pd->nic->n_ah--;
+	free(ah);
+	return 0;
+}
+
+static bool values_legal(const struct nic_qp *qp, const struct nic_qp_attr *a, uint32_t mask)
+{
+	const struct nic *nic = qp->nic;
+	uint32_t max_rd = nic->cfg.limits.max_rd_atomic;
+	const uint32_t access = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC |
+				NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_MW_BIND;
+
+	return !((mask & NIC_QP_AV && !av_legal(nic, &a->av)) || (mask & NIC_QP_PORT && a->port_num != 1) ||
+		 (mask & NIC_QP_PKEY_INDEX && a->pkey_index != 0) ||
+		 (mask & NIC_QP_PATH_MTU && (a->path_mtu < NIC_MTU_256 || a->path_mtu > nic->cfg.active_mtu)) ||
+		 (mask & NIC_QP_ACCESS_FLAGS && a->qp_access_flags & ~access) ||
+		 (mask & NIC_QP_DEST_QPN && a->dest_qp_num > PSN_MASK) ||
+		 (mask & NIC_QP_MAX_QP_RD_ATOMIC && a->max_rd_atomic > max_rd) ||
+		 (mask & NIC_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic > max_rd) ||
+		 (mask & NIC_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31) || (mask & NIC_QP_TIMEOUT && a->timeout > 31) ||
+		 (mask & NIC_QP_RETRY_CNT && a->retry_cnt > 7) || (mask & NIC_QP_RNR_RETRY && a->rnr_retry > 7) ||
+		 (mask & NIC_QP_CUR_STATE && a->cur_qp_state != qp->state));
+}
+
+/* A constant source port per flow (RQ-19), from both QPNs, so that both directions of a pair differ little. */
+static uint16_t flow_sport(const struct nic_qp *qp)
+{
+	uint64_t v = (uint64_t)qp->qpn * (qp->attr.dest_qp_num ? qp->attr.dest_qp_num : 1);
+
+	if (qp->nic->cfg.udp_sport)
+		return qp->nic->cfg.udp_sport;
+	v ^= v >> 20;
+	v ^= v >> 40;
+	return (uint16_t)(SPORT_BASE | (((uint32_t)v & 0x3fff) ^ ((uint32_t)v >> 14 & 0x3f)));
+}
+
+/* Saved results survive a change of the number of resources as far as they fit (RP-11). */
+static int resources_alloc(struct nic_qp *qp, uint32_t n)
+{
+	struct responder *resp = &qp->resp;
+	uint32_t size = round_up_pow2(n ? n : 1);
+	struct resp_resource *res;
+
+	if (resp->res && size <= resp->res_size)
+		return 0;
+	res = calloc(size, sizeof(*res));
+	if (!res)
+		return -ENOMEM;
+	for (uint32_t i = 0, idx = resp->res_head - resp->res_size; resp->res && i < resp->res_size; i++, idx++)
+		res[idx & (size - 1)] = resp->res[idx & (resp->res_size - 1)];
+	free(resp->res);
+	resp->res = res;
+	resp->res_size = size;
+	return 0;
+}
+
+static void apply(struct nic_qp *qp, const struct nic_qp_attr *a, uint32_t mask)
+{
+	struct nic_qp_attr *own = &qp->attr;
+
+#define APPLY(bit, field)                                                                                              \
+	if (mask & (bit))                                                                                              \
+	own->field = a->field
+	APPLY(NIC_QP_PATH_MTU, path_mtu);
+	APPLY(NIC_QP_QKEY, qkey);
+	APPLY(NIC_QP_DEST_QPN, dest_qp_num);
+	APPLY(NIC_QP_ACCESS_FLAGS, qp_access_flags);
+	APPLY(NIC_QP_AV, av);
+	APPLY(NIC_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+	APPLY(NIC_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	APPLY(NIC_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	APPLY(NIC_QP_MIN_RNR_TIMER, min_rnr_timer);
+	APPLY(NIC_QP_TIMEOUT, timeout);
+	APPLY(NIC_QP_RETRY_CNT, retry_cnt);
+	APPLY(NIC_QP_RNR_RETRY, rnr_retry);
+	APPLY(NIC_QP_PORT, port_num);
+#undef APPLY
+	if (mask & NIC_QP_RQ_PSN)
+		own->rq_psn = a->rq_psn & PSN_MASK;
+	if (mask & NIC_QP_SQ_PSN)
+		own->sq_psn = a->sq_psn & PSN_MASK;
+	if (mask & NIC_QP_PATH_MTU)
+		qp->pmtu = mtu_bytes(own->path_mtu);
+	if (mask & NIC_QP_AV)
+		qp->sgid = qp->nic->gids[own->av.sgid_index];
+	qp->udp_sport = flow_sport(qp);
+}
+
+/* What a state change brings with it. */
+static void enter(struct nic_qp *qp, enum nic_qp_state from, enum nic_qp_state to)
+{
+	if (from == NIC_QPS_INIT && to == NIC_QPS_RTR)
+		resp_reset(qp);
+	if (from == NIC_QPS_RTR && to == NIC_QPS_RTS) {
+		req_reset(qp);
+		comp_reset(qp);
+	}
+	if (from == NIC_QPS_RTS && to == NIC_QPS_SQD) {
+		const struct swqe *w = sq_at(qp, qp->sq.next);
+		bool begun = qp->sq.next != qp->sq.head && w->started;
+
+		qp->req.sqd_stop = qp->sq.next + begun;
+		qp->req.drained = false;
+	}
+	qp_set_state(qp, to);
+	if (to == NIC_QPS_SQD)
+		req_settle(qp);
+	if (to == NIC_QPS_RTS)
+		qp_ready(qp);
+}
+
+int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t mask)
+{
+	enum nic_qp_state from = qp->state, to = mask & NIC_QP_STATE ? attr->qp_state : from;
+	int err;
+
+	if ((unsigned)to > NIC_QPS_ERR)
+		return -EINVAL;
+	err = qp_transition_check(qp->type, from, to, mask);
+	if (err)
+		return err;
+	if (!values_legal(qp, attr, mask))
+		return -EINVAL;
+	if (mask & NIC_QP_MAX_DEST_RD_ATOMIC) {
+		err = resources_alloc(qp, attr->max_dest_rd_atomic);
+		if (err)
+			return err;
+	}
+	if (to == NIC_QPS_RESET) {
+		purge_cqs(qp);
+		qp_set_state(qp, NIC_QPS_RESET);
+		qp_reset(qp);
+		return 0;
+	}
+	if (to == NIC_QPS_ERR) {
+		qp_enter_error(qp);
+		return 0;
+	}
+	apply(qp, attr, mask);
+	if (from != to)
+		enter(qp, from, to);
+	return 0;
+}
+
+void nic_qp_query(const struct nic_qp *qp, struct nic_qp_attr *attr, struct nic_qp_init *init)
+{
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->sq_draining = qp->state == NIC_QPS_SQD && !qp->req.drained;
+	if (qp->state >= NIC_QPS_RTS) {
+		attr->sq_psn = qp->req.psn;
+		attr->rq_psn = qp->resp.epsn;
+	}
+	*init = (struct nic_qp_init){
+		.type = qp->type,
+		.pd = qp->pd,
+		.send_cq = qp->send_cq,
+		.recv_cq = qp->recv_cq,
+		.srq = qp->srq,
+		.cap = qp->cap,
+		.sq_sig_all = qp->sig_all,
+		.user = qp->events.user,
+	};
+}
+
+/* ---- states and errors ------------------------------------------------------------------------------- */
+
+void qp_set_state(struct nic_qp *qp, enum nic_qp_state state)
+{
+	trace_add(qp->nic, qp->qpn, NIC_TR_state, qp->state, state);
+	qp->state = state;
+}
+
+static void timers_stop(struct nic_qp *qp)
+{
+	qp->req.ack_deadline = qp->req.rnr_until = TIME_NEVER;
+	qp_timer(qp);
+}
+
+/* Give back every posted receive with a flush error; of an SRQ only the WQE in use is ours. */
+static void flush_receives(struct nic_qp *qp)
+{
+	struct nic_wc wc = {.status = NIC_WC_WR_FLUSH_ERR, .vendor_err = ERR_flushed};
+
+	while (qp->resp.have_wqe || (!qp->srq && qp_take_wqe(qp)))
+		qp_complete_recv(qp, &wc, false);
+	qp->resp.open = NULL;
+}
+
+void qp_enter_error(struct nic_qp *qp)
+{
+	if (qp->state == NIC_QPS_ERR)
+		return;
+	qp_set_state(qp, NIC_QPS_ERR);
+	timers_stop(qp);
+	if (!qp->resp.dying) {
+		list_remove(&qp->resp.ack_node);
+		qp->resp.ack_queued = false;
+	}
+	comp_flush(qp);
+	flush_receives(qp);
+	if (qp->srq)
+		event_raise(qp->nic, &qp->events, NIC_EVENT_QP_LAST_WQE);
+}
+
+void qp_send_error(struct nic_qp *qp)
+{
+	if (qp->type == NIC_QPT_RC) {
+		qp_enter_error(qp);
+		return;
+	}
+	if (qp->state != NIC_QPS_RTS && qp->state != NIC_QPS_SQD)
+		return;
+	qp_set_state(qp, NIC_QPS_SQE);
+	comp_flush(qp);
+	qp->req.failed = ERR_none;
+	qp->req.packet = 0;
+}
+
+bool qp_take_wqe(struct nic_qp *qp)
+{
+	struct responder *resp = &qp->resp;
+
+	resp->have_wqe = qp->srq ? srq_pop(qp->srq, resp->wqe) : rq_pop(&qp->rq, resp->wqe);
+	return resp->have_wqe;
+}
+
+void qp_complete_recv(struct nic_qp *qp, const struct nic_wc *fields, bool solicited)
+{
+	struct nic_wc wc = *fields;
+
+	wc.wr_id = qp->resp.wqe->wr_id;
+	wc.qp_num = qp->qpn;
+	if (wc.status != NIC_WC_SUCCESS)
+		wc.opcode = NIC_WC_RECV;
+	if (wc.status == NIC_WC_WR_FLUSH_ERR)
+		COUNT(qp->nic, resp_cqe_flush_error);
+	else if (wc.status != NIC_WC_SUCCESS)
+		COUNT(qp->nic, resp_cqe_error);
+	qp->resp.have_wqe = false;
+	cq_push(qp->recv_cq, &wc, solicited);
+}
+
+void qp_timer(struct nic_qp *qp)
+{
+	uint64_t a = qp->req.ack_deadline, r = qp->req.rnr_until;
+
+	qp->deadline = a < r ? a : r;
+	timer_update(qp->nic, qp);
+}
+
+/* ---- packets ----------------------------------------------------------------------------------------- */
+
+void qp_address(const struct nic_qp *qp, struct packet *p)
+{
+	const struct nic_av *av = &qp->attr.av;
+
+	p->sgid = qp->sgid;
+	p->dgid = av->dgid;
+	p->v4 = gid_is_v4(&av->dgid);
+	p->tclass = av->tclass;
+	p->hop_limit = av->hop_limit ? av->hop_limit : 64;
+	p->flow_label = av->flow_label;
+	p->udp_sport = qp->udp_sport;
+	p->migreq = true;
+	p->pkey = 0xffff;
+	p->dest_qpn = qp->attr.dest_qp_num;
+}
+
+void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len)
+{
+	p->ip_frag = 0x4000;
+	p->payload = NULL; /* in its place already */
+	p->payload_len = payload_len;
+	p->pad = (uint8_t)(-payload_len & 3);
+	frame->len = packet_encode(p, frame->data);
+	frame->bth = p->v4 ? 28 : 48;
+	frame->tclass = p->tclass;
+	frame->hop_limit = p->hop_limit;
+	frame->sgid = p->sgid;
+	frame->dgid = p->dgid;
+	COUNT(qp->nic, tx_packets);
+	COUNT_BY(qp->nic, tx_bytes, payload_len);
+	qp->counters.tx_packets++;
+	qp->counters.tx_bytes += payload_len;
+	trace_add(qp->nic, qp->qpn, NIC_TR_tx, p->psn, p->op->value);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * qp.h - the queue pair: its state, and the few functions by which its parts meet. IBTA 9.7, 10.2, 10.3.
+ *
+ * Three engines work on a QP and each writes only its own part of it:
+ *   requester  (req.c)   sq, req:  sends request packets, retransmits
+ *   completer  (comp.c)  comp:     takes responses, completes send WQEs, tells the requester through req_* below
+ *   responder  (resp.c)  resp:     takes requests, queues responses
+ * Send queue indices are free-running: tail (oldest not completed) <= next (being sent) <= head (next to be posted).
+ */
+#ifndef NIC_QP_H
+#define NIC_QP_H
+
+#include "cq.h"
+#include "mem.h"
+#include "opcode.h"
+#include "packet.h"
+#include "psn.h"
+#include "rq.h"
+
+enum error_id {
+#define NIC_ERROR(name, syndrome, status, event, sentence) ERR_##name,
+#include "error.def"
+#undef NIC_ERROR
+	ERR_COUNT
+};
+
+#define NO_EVENT (-1)
+
+struct error_row {
+	uint8_t syndrome;
+	uint8_t status; /* enum nic_wc_status */
+	int8_t event;	/* enum nic_event_type or NO_EVENT */
+	const char *sentence;
+};
+extern const struct error_row error_rows[ERR_COUNT];
+
+enum {
+	AETH_ACK = 0x1f, /* credit code 0x1f: no end-to-end credits */
+	AETH_RNR = 0x20, /* to 0x3f: timer code in the low 5 bits */
+	AETH_CLASS = 0x60,
+	AETH_NAK_SEQUENCE = 0x60,
+	AETH_NAK_INVALID = 0x61,
+	AETH_NAK_ACCESS = 0x62,
+	AETH_NAK_OPERATION = 0x63,
+};
+
+/** A send work queue element; in the queue its SGEs or inline data follow. */
+struct swqe {
+	uint64_t wr_id;
+	uint8_t opcode; /* enum nic_wr_opcode */
+	uint8_t flags;	/* enum nic_send_flags, SIGNALED as resolved with sq_sig_all */
+	bool started;	/* psn and packets are set */
+	uint32_t num_sge;
+	uint32_t length;
+	uint32_t ex;
+	uint32_t psn;	  /* of its first packet */
+	uint32_t packets; /* PSNs it takes; 0 for local operations */
+	union {
+		struct {
+			uint64_t remote_addr, compare, swap_add;
+			uint32_t rkey;
+		};
+		struct {
+			struct nic_av av;
+			uint32_t remote_qpn, remote_qkey;
+		} ud;
+		struct nic_bind bind;
+	};
+	struct nic_sge sge[]; /* or bytes of inline data */
+};
+
+struct send_queue {
+	uint8_t *slots;
+	uint32_t stride;
+	uint32_t capacity, max_sge, max_inline;
+	uint32_t mask;
+	uint32_t head, next, tail;
+};
+
+/** Requester. Written by req.c only. */
+struct requester {
+	uint32_t psn;		      /* of the next packet to send */
+	uint32_t sent_psn;	      /* one past the highest PSN ever sent */
+	uint32_t packet;	      /* index in WQE sq.next of the next packet to send */
+	uint32_t rd_out;	      /* READ requests and atomics sent and unanswered */
+	uint32_t unasked;	      /* request packets sent since one had AckReq */
+	uint32_t cwnd, cwnd_acked;    /* packets: window after losses, and what was acknowledged towards widening it */
+	uint64_t ack_deadline;	      /* ACK timer; TIME_NEVER: off */
+	uint64_t rnr_until;	      /* RNR wait; TIME_NEVER: none */
+	uint8_t retries, rnr_retries; /* left */
+	bool retrying;		      /* went back to una and has seen no progress since */
+	enum error_id failed;	      /* local error of WQE sq.next: completes once it is the oldest */
+	bool drained;		      /* SQ_DRAINED was reported */
+	uint32_t sqd_stop;	      /* in SQD: WQEs from here on wait */
+};
+
+/** Completer. Written by comp.c only. */
+struct completer {
+	uint32_t una;	/* oldest PSN that is not acknowledged, or the next READ response expected */
+	bool read_open; /* a READ response message has begun and not ended */
+};
+
+/** A READ or atomic that was executed or begun: what duplicates are answered from. */
+struct resp_resource {
+	bool used, atomic;
+	bool duplicate; /* what is to be sent answers a duplicate: errors are silent */
+	bool todo;	/* response packets from `cursor` on are to be sent */
+	uint32_t psn, packets;
+	uint32_t cursor; /* packet index of the next response to send */
+	uint32_t end;	 /* packet index where to stop */
+	uint32_t base;	 /* packet index at which the response message begins (FIRST or ONLY) */
+	uint32_t msn;
+	uint32_t rkey, length;
+	uint64_t va;
+	uint64_t orig; /* atomics */
+};
+
+/** Responder. Written by resp*.c only. */
+struct responder {
+	uint32_t epsn, msn;
+	const struct opcode *open; /* last packet of the message that is under way, or NULL */
+	bool nak_sent;		   /* a sequence NAK or RNR NAK is out and ePSN has not arrived */
+	bool heard;		   /* a packet has arrived since RTR (COMM_EST) */
+	bool dying;		   /* fatal NAK queued: responses still go out although the QP is in error */
+	/* RDMA WRITE under way */
+	uint64_t va;
+	uint32_t rkey, left;
+	/* receive WQE in use */
+	bool have_wqe;
+	uint64_t received;
+	struct rwqe *wqe;
+	/* what is to be sent */
+	bool ack_queued, ack_due; /* due: no longer delayed */
+	uint8_t syndrome;
+	uint32_t nak_psn;
+	uint32_t unacked; /* packets since the last ACK went out */
+	uint64_t ack_at;
+	struct list ack_node;	   /* on nic.ack_wait */
+	struct resp_resource *res; /* ring of res_size, a power of two; res_head counts all ever taken */
+	uint32_t res_size, res_head;
+	uint32_t res_next; /* no resource before this one has todo set */
+	uint32_t res_todo; /* resources with todo set */
+};
+
+#define HEAP_NONE UINT32_MAX
+
+struct nic_qp {
+	struct nic *nic;
+	struct nic_pd *pd;
+	struct nic_cq *send_cq, *recv_cq;
+	struct nic_srq *srq;
+	uint32_t qpn;
+	enum nic_qp_type type;
+	enum nic_qp_state state;
+	bool sig_all;
+	struct nic_qp_cap cap;
+	struct nic_qp_attr attr;
+	uint32_t pmtu; /* bytes */
+	uint16_t udp_sport;
+	struct nic_gid sgid; /* of attr.av.sgid_index when the path was set */
+	struct send_queue sq;
+	struct rq rq;
+	struct requester req;
+	struct completer comp;
+	struct responder resp;
+	struct list ready; /* on nic.tx_ready */
+	bool resp_turn;	   /* whose turn it is to send */
+	uint64_t deadline; /* earliest of the timers */
+	uint32_t heap_pos;
+	struct event_source events;
+	struct nic_qp_counters counters;
+};
+
+static inline struct swqe *sq_at(const struct nic_qp *qp, uint32_t index)
+{
+	return (struct swqe *)(void *)(qp->sq.slots + (size_t)(index & qp->sq.mask) * qp->sq.stride);
+}
+
+static inline uint32_t mtu_bytes(enum nic_mtu mtu)
+{
+	return 128u << mtu;
+}
+
+static inline uint32_t packets_of(uint64_t length, uint32_t pmtu)
+{
+	return length ? (uint32_t)((length + pmtu - 1) / pmtu) : 1;
+}
+
+/** The QP may have something to send: put it in turn. */
+static inline void qp_ready(struct nic_qp *qp)
+{
+	if (list_empty(&qp->ready))
+		list_append(&qp->nic->tx_ready, &qp->ready);
+}
+
+/* qp.c */
+/** To the error state: flush both queues (C10-42), stop timers. `cause` is for the trace. Harmless when already there. */
+void qp_enter_error(struct nic_qp *qp);
+/** A send queue error: RC to ERR; UC and UD to SQE (QS-09), send queue flushed. */
+void qp_send_error(struct nic_qp *qp);
+/** Report a state change. */
+void qp_set_state(struct nic_qp *qp, enum nic_qp_state state);
+/** Complete a receive with an error and forget the WQE. */
+void qp_complete_recv(struct nic_qp *qp, const struct nic_wc *fields, bool solicited);
+/** Recompute qp->deadline from the requester's timers. */
+void qp_timer(struct nic_qp *qp);
+/** Fill in what all packets of a connected QP share. */
+void qp_address(const struct nic_qp *qp, struct packet *p);
+/** Whether a receive WQE is there, taken from the QP's queue or SRQ into resp.wqe. */
+bool qp_take_wqe(struct nic_qp *qp);
+
+/* qp_state.c */
+/** Whether the transition is legal with these attributes (table of 11.2.4.2). @return 0, -EINVAL, -EOPNOTSUPP. */
+int qp_transition_check(enum nic_qp_type type, enum nic_qp_state from, enum nic_qp_state to, uint32_t mask);
+
+/* req.c */
+void req_reset(struct nic_qp *qp);
+/** Write the next request packet to the frame, if the requester has one to send now. */
+bool req_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
+/** Whether req_tx may have work (cheap, may be wrong only towards yes). */
+bool req_pending(const struct nic_qp *qp);
+/** PSNs before comp.una are acknowledged: restart counters and timer. */
+void req_progress(struct nic_qp *qp, uint32_t packets);
+/** Loss: send again from comp.una on, if tries are left; else the oldest WQE fails with `exhausted`. */
+void req_go_back(struct nic_qp *qp, enum error_id exhausted);
+/** RNR NAK with this timer code for comp.una. */
+void req_rnr(struct nic_qp *qp, uint8_t timer_code);
+/** A READ request or atomic was answered. */
+void req_rd_done(struct nic_qp *qp);
+/** Timers of this QP may have expired. */
+void req_timeout(struct nic_qp *qp, uint64_t now);
+/** The requester waits: for the peer to be ready, with a local error, drained. Re-evaluated when a WQE completes. */
+void req_settle(struct nic_qp *qp);
+/** READs are asked for in pieces of so many packets (window permitting, all at once). */
+uint32_t req_read_piece(const struct nic_qp *qp);
+
+/* comp.c */
+void comp_reset(struct nic_qp *qp);
+/** A response packet for this RC QP. */
+void comp_rx(struct nic_qp *qp, const struct packet *p);
+/** Complete the oldest WQE. */
+void comp_finish(struct nic_qp *qp, enum error_id error);
+/** Complete local operations that have become the oldest. */
+void comp_finish_local(struct nic_qp *qp);
+/** Complete everything in the send queue with a flush error. */
+void comp_flush(struct nic_qp *qp);
+
+/* resp.c */
+void resp_reset(struct nic_qp *qp);
+/** A request packet for this RC or UC QP. */
+void resp_rx(struct nic_qp *qp, const struct packet *p);
+/** Write the next response packet to the frame, if one is due. */
+bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
+bool resp_pending(const struct nic_qp *qp);
+/** Queue an ACK for everything before ePSN. */
+void resp_ack(struct nic_qp *qp);
+/** The delayed ACK is due now. */
+void resp_ack_due(struct nic_qp *qp);
+/** resp_dup.c: a request with a PSN before ePSN. */
+void resp_duplicate(struct nic_qp *qp, const struct packet *p);
+/** resp_dup.c: responses from `cursor` to `end` of the resource are to be sent (again). */
+void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end);
+
+/* ud.c */
+void ud_rx(struct nic_qp *qp, const struct packet *p);
+bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
+
+/** Finish a packet whose payload is in place: encode it, describe the frame, count it. */
+void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len);
+
+#endif

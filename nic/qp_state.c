@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * qp_state.c - which state transitions a QP may make and with which attributes (IBTA 10.3.1, table of 11.2.4.2),
+ * as a table. What is in neither column is refused. Alternate paths (automatic path migration) are not supported.
+ */
+#include "qp.h"
+
+#define RC (1 << NIC_QPT_RC)
+#define UC (1 << NIC_QPT_UC)
+#define UD (1 << NIC_QPT_UD)
+
+/* Names as in the specification's table. */
+#define PKEY   NIC_QP_PKEY_INDEX
+#define PORT   NIC_QP_PORT
+#define QKEY   NIC_QP_QKEY
+#define ACCESS NIC_QP_ACCESS_FLAGS
+#define AV     NIC_QP_AV
+#define MTU    NIC_QP_PATH_MTU
+#define DQPN   NIC_QP_DEST_QPN
+#define RQPSN  NIC_QP_RQ_PSN
+#define SQPSN  NIC_QP_SQ_PSN
+#define RDIN   NIC_QP_MAX_DEST_RD_ATOMIC
+#define RDOUT  NIC_QP_MAX_QP_RD_ATOMIC
+#define RNRT   NIC_QP_MIN_RNR_TIMER
+#define TMO    NIC_QP_TIMEOUT
+#define RETRY  NIC_QP_RETRY_CNT
+#define RNRR   NIC_QP_RNR_RETRY
+#define CUR    NIC_QP_CUR_STATE
+#define SQDN   NIC_QP_EN_SQD_ASYNC_NOTIFY
+
+static const struct transition {
+	uint8_t from, to, types;
+	uint32_t required, optional;
+} transitions[] = {
+	{NIC_QPS_RESET, NIC_QPS_INIT, RC | UC, PKEY | PORT | ACCESS, 0},
+	{NIC_QPS_RESET, NIC_QPS_INIT, UD, PKEY | PORT | QKEY, 0},
+	{NIC_QPS_INIT, NIC_QPS_INIT, RC | UC, 0, PKEY | PORT | ACCESS},
+	{NIC_QPS_INIT, NIC_QPS_INIT, UD, 0, PKEY | PORT | QKEY},
+	{NIC_QPS_INIT, NIC_QPS_RTR, RC, AV | MTU | DQPN | RQPSN | RDIN | RNRT, ACCESS | PKEY},
+	{NIC_QPS_INIT, NIC_QPS_RTR, UC, AV | MTU | DQPN | RQPSN, ACCESS | PKEY},
+	{NIC_QPS_INIT, NIC_QPS_RTR, UD, 0, PKEY | QKEY},
+	{NIC_QPS_RTR, NIC_QPS_RTS, RC, TMO | RETRY | RNRR | SQPSN | RDOUT, CUR | ACCESS | RNRT},
+	{NIC_QPS_RTR, NIC_QPS_RTS, UC, SQPSN, CUR | ACCESS},
+	{NIC_QPS_RTR, NIC_QPS_RTS, UD, SQPSN, CUR | QKEY},
+	{NIC_QPS_RTS, NIC_QPS_RTS, RC, 0, CUR | ACCESS | RNRT},
+	{NIC_QPS_RTS, NIC_QPS_RTS, UC, 0, CUR | ACCESS},
+	{NIC_QPS_RTS, NIC_QPS_RTS, UD, 0, CUR | QKEY},
+	{NIC_QPS_RTS, NIC_QPS_SQD, RC | UC | UD, 0, SQDN},
+	{NIC_QPS_SQD, NIC_QPS_RTS, RC, 0, CUR | ACCESS | RNRT},
+	{NIC_QPS_SQD, NIC_QPS_RTS, UC, 0, CUR | ACCESS},
+	{NIC_QPS_SQD, NIC_QPS_RTS, UD, 0, CUR | QKEY},
+	{NIC_QPS_SQD, NIC_QPS_SQD, RC, 0, PORT | AV | TMO | RETRY | RNRR | RDOUT | RDIN | ACCESS | PKEY | RNRT},
+	{NIC_QPS_SQD, NIC_QPS_SQD, UC, 0, AV | ACCESS | PKEY},
+	{NIC_QPS_SQD, NIC_QPS_SQD, UD, 0, PKEY | QKEY},
+	{NIC_QPS_SQE, NIC_QPS_RTS, UC, 0, CUR | ACCESS},
+	{NIC_QPS_SQE, NIC_QPS_RTS, UD, 0, CUR | QKEY},
+};
+
+int qp_transition_check(enum nic_qp_type type, enum nic_qp_state from, enum nic_qp_state to, uint32_t mask)
+{
+	uint32_t given = mask & ~(uint32_t)NIC_QP_STATE;
+
+	if (mask & (NIC_QP_ALT_PATH | NIC_QP_PATH_MIG_STATE | NIC_QP_CAP))
+		return -EOPNOTSUPP;
+	if (to == NIC_QPS_RESET || to == NIC_QPS_ERR)
+		return given & ~(uint32_t)CUR ? -EINVAL : 0; /* from any state */
+	for (size_t i = 0; i < sizeof(transitions) / sizeof(*transitions); i++) {
+		const struct transition *t = &transitions[i];
+
+		if (t->from == from && t->to == to && (t->types & 1 << type))
+			return (given & t->required) == t->required && !(given & ~(t->required | t->optional))
+				       ? 0
+				       : -EINVAL;
+	}
+	return -EINVAL;
+}

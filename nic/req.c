@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * req.c - the requester: turns send WQEs into request packets, in order, within the window; goes back on loss
+ * (IBTA 9.7.2, 9.7.5, 9.7.6, 10.8.3). Also sends for UC; UD is in ud.c.
+ *
+ * Invariants. req.psn is the PSN of packet number req.packet of WQE sq.next. Going back is always to comp.una, which
+ * lies in WQE sq.tail: every READ and atomic before it has been answered, so rd_out starts again at 0. Local
+ * operations run once, when the requester first reaches them; their `started` flag keeps a retry from repeating them.
+ */
+#include "qp.h"
+
+#define ASK_EVERY 64 /* most request packets without AckReq (RQ-07) */
+#define CWND_MIN  4  /* packets */
+
+/* IBTA 9.7.5.2.8: RNR NAK timer codes, in units of 10 us. Code 0 is the longest. */
+static const uint32_t rnr_10us[32] = {65536, 1,	   2,	 3,    4,    6,	    8,	   12,	  16,	 24,   32,
+				      48,    64,   96,	 128,  192,  256,   384,   512,	  768,	 1024, 1536,
+				      2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+static bool is_local(const struct swqe *w)
+{
+	return w->opcode == NIC_WR_LOCAL_INV || w->opcode == NIC_WR_BIND_MW;
+}
+
+static bool is_atomic(const struct swqe *w)
+{
+	return w->opcode == NIC_WR_ATOMIC_CMP_AND_SWP || w->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+void req_reset(struct nic_qp *qp)
+{
+	qp->req = (struct requester){
+		.psn = qp->attr.sq_psn,
+		.sent_psn = qp->attr.sq_psn,
+		.cwnd = UINT32_MAX,
+		.ack_deadline = TIME_NEVER,
+		.rnr_until = TIME_NEVER,
+		.retries = qp->attr.retry_cnt,
+		.rnr_retries = qp->attr.rnr_retry,
+	};
+}
+
+/* ---- window ------------------------------------------------------------------------------------------ */
+
+/* Most PSNs outstanding when nothing has been lost lately. */
+static uint32_t window_max(const struct nic_qp *qp)
+{
+	const struct nic_config *cfg = &qp->nic->cfg;
+	uint32_t inflight = cfg->max_inflight ? cfg->max_inflight / qp->pmtu : UINT32_MAX;
+
+	if (inflight < CWND_MIN)
+		inflight = CWND_MIN;
+	return inflight < cfg->psn_window ? inflight : cfg->psn_window;
+}
+
+static uint32_t window(const struct nic_qp *qp)
+{
+	uint32_t max = window_max(qp);
+
+	return qp->req.cwnd < max ? qp->req.cwnd : max;
+}
+
+uint32_t req_read_piece(const struct nic_qp *qp)
+{
+	uint32_t max = window_max(qp);
+
+	return qp->nic->cfg.max_inflight && max > 1 ? max / 2 : max;
+}
+
+static bool window_open(const struct nic_qp *qp, uint32_t psns)
+{
+	uint32_t out = (qp->req.psn - qp->comp.una) & PSN_MASK;
+
+	return out == 0 || out + psns <= window(qp);
+}
+
+/* Additive increase, after a window's worth of progress. */
+static void window_widen(struct nic_qp *qp, uint32_t packets)
+{
+	struct requester *req = &qp->req;
+
+	if (req->cwnd == UINT32_MAX)
+		return;
+	req->cwnd_acked += packets;
+	if (req->cwnd_acked < req->cwnd)
+		return;
+	req->cwnd_acked = 0;
+	req->cwnd += 1 + req->cwnd / 8;
+	if (req->cwnd >= window_max(qp))
+		req->cwnd = UINT32_MAX;
+}
+
+static void window_narrow(struct nic_qp *qp)
+{
+	if (!qp->nic->cfg.max_inflight)
+		return;
+	qp->req.cwnd = window(qp) / 2;
+	if (qp->req.cwnd < CWND_MIN)
+		qp->req.cwnd = CWND_MIN;
+	qp->req.cwnd_acked = 0;
+}
+
+/* ---- timers and retries ------------------------------------------------------------------------------ */
+
+static void ack_timer_start(struct nic_qp *qp)
+{
+	struct requester *req = &qp->req;
+
+	if (qp->type != NIC_QPT_RC || !qp->attr.timeout || req->sent_psn == qp->comp.una ||
+	    req->rnr_until != TIME_NEVER)
+		req->ack_deadline = TIME_NEVER;
+	else
+		req->ack_deadline = qp->nic->now + (4096ull << qp->attr.timeout);
+	qp_timer(qp);
+}
+
+/* Set the send position to comp.una. */
+static void reposition(struct nic_qp *qp)
+{
+	struct requester *req = &qp->req;
+	const struct swqe *w = sq_at(qp, qp->sq.tail);
+
+	qp->sq.next = qp->sq.tail;
+	req->psn = qp->comp.una;
+	req->packet = qp->sq.tail != qp->sq.head && w->started && w->packets ? (req->psn - w->psn) & PSN_MASK : 0;
+	req->rd_out = 0;
+	req->unasked = 0;
+	req->failed = ERR_none;
+	qp_ready(qp);
+}
+
+void req_progress(struct nic_qp *qp, uint32_t packets)
+{
+	struct requester *req = &qp->req;
+
+	req->retries = qp->attr.retry_cnt;
+	req->rnr_retries = qp->attr.rnr_retry;
+	req->retrying = false;
+	window_widen(qp, packets);
+	if (psn_diff(qp->comp.una, req->psn) > 0)
+		reposition(qp); /* a late answer overtook the retry */
+	ack_timer_start(qp);
+	if (qp->sq.next != qp->sq.head)
+		qp_ready(qp);
+}
+
+void req_go_back(struct nic_qp *qp, enum error_id exhausted)
+{
+	struct requester *req = &qp->req;
+
+	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, req->retries);
+	if (!req->retries) {
+		comp_finish(qp, exhausted);
+		return;
+	}
+	req->retries--;
+	/* A second NAK for the same loss must not start the retry again; after a timeout a NAK is news. */
+	req->retrying = exhausted == ERR_sequence;
+	window_narrow(qp);
+	reposition(qp);
+	req->ack_deadline = TIME_NEVER; /* starts with the first packet sent again */
+	qp_timer(qp);
+}
+
+void req_rnr(struct nic_qp *qp, uint8_t timer_code)
+{
+	struct requester *req = &qp->req;
+	uint64_t wait_ns = rnr_10us[timer_code & 31] * 10000ull;
+
+	if (!req->rnr_retries) {
+		comp_finish(qp, ERR_rnr);
+		return;
+	}
+	if (qp->attr.rnr_retry != 7)
+		req->rnr_retries--;
+	reposition(qp);
+	req->rnr_until = qp->nic->now + wait_ns;
+	req->ack_deadline = TIME_NEVER;
+	trace_add(qp->nic, qp->qpn, NIC_TR_rnr_wait, qp->comp.una, (uint32_t)(wait_ns / 1000));
+	qp_timer(qp);
+}
+
+void req_timeout(struct nic_qp *qp, uint64_t now)
+{
+	struct requester *req = &qp->req;
+
+	if (req->rnr_until <= now) {
+		req->rnr_until = TIME_NEVER;
+		qp_timer(qp);
+		qp_ready(qp);
+	}
+	if (req->ack_deadline <= now) {
+		COUNT(qp->nic, local_ack_timeout_err);
+		qp->counters.timeouts++;
+		trace_add(qp->nic, qp->qpn, NIC_TR_timeout, qp->comp.una, req->retries);
+		req_go_back(qp, ERR_timeout);
+	}
+}
+
+void req_rd_done(struct nic_qp *qp)
+{
+	if (qp->req.rd_out)
+		qp->req.rd_out--;
+	if (qp->sq.next != qp->sq.head)
+		qp_ready(qp);
+}
+
+void req_settle(struct nic_qp *qp)
+{
+	struct requester *req = &qp->req;
+
+	if (req->failed != ERR_none && qp->sq.next == qp->sq.tail) {
+		comp_finish(qp, req->failed);
+		return;
+	}
+	if (qp->state == NIC_QPS_SQD && !req->drained && (int32_t)(qp->sq.tail - req->sqd_stop) >= 0) {
+		req->drained = true;
+		if (qp->attr.en_sqd_async_notify)
+			event_raise(qp->nic, &qp->events, NIC_EVENT_SQ_DRAINED);
+	}
+}
+
+/* ---- sending ----------------------------------------------------------------------------------------- */
+
+bool req_pending(const struct nic_qp *qp)
+{
+	return qp->sq.next != qp->sq.head && (qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD) &&
+	       qp->req.rnr_until == TIME_NEVER && qp->req.failed == ERR_none;
+}
+
+/* The WQE sq.next cannot go on: it fails once everything before it is complete. */
+static bool fail(struct nic_qp *qp, enum error_id error)
+{
+	qp->req.failed = error;
+	req_settle(qp);
+	return false;
+}
+
+static void next_wqe(struct nic_qp *qp)
+{
+	qp->sq.next++;
+	qp->req.packet = 0;
+}
+
+/*
+ * Run a local operation. Invalidation waits for all earlier WQEs (10.6.5.1); a bind takes effect in its place.
+ * @return false if the queue has to wait or the operation failed.
+ */
+static bool run_local(struct nic_qp *qp, struct swqe *w)
+{
+	if (!w->started) {
+		if (w->opcode == NIC_WR_LOCAL_INV) {
+			if (qp->sq.next != qp->sq.tail)
+				return false;
+			if (!mw_invalidate_check(qp, w->ex))
+				return fail(qp, ERR_invalidate_local);
+			mw_invalidate(qp->nic, w->ex);
+		} else {
+			if ((w->flags & NIC_SEND_FENCE) && qp->req.rd_out)
+				return false;
+			if (!mw_bind_check(qp, &w->bind))
+				return fail(qp, ERR_bind);
+			mw_bind(qp, &w->bind);
+		}
+		w->started = true;
+		w->packets = 0;
+		w->psn = qp->req.psn;
+	}
+	next_wqe(qp);
+	comp_finish_local(qp);
+	return true;
+}
+
+static bool asks_response(const struct swqe *w)
+{
+	return w->opcode == NIC_WR_RDMA_READ || is_atomic(w);
+}
+
+/* What the requester has to wait for before this WQE's next packet. */
+static bool may_send(struct nic_qp *qp, struct swqe *w, uint32_t psns)
+{
+	struct requester *req = &qp->req;
+
+	if (qp->type != NIC_QPT_RC)
+		return true;
+	if (!w->started && (w->flags & NIC_SEND_FENCE) && req->rd_out)
+		return false;
+	if (asks_response(w) && req->rd_out >= qp->attr.max_rd_atomic)
+		return false;
+	return window_open(qp, psns);
+}
+
+static enum op_kind kind_of(const struct swqe *w)
+{
+	switch (w->opcode) {
+	case NIC_WR_RDMA_WRITE:
+	case NIC_WR_RDMA_WRITE_WITH_IMM:
+		return OP_WRITE;
+	case NIC_WR_RDMA_READ:
+		return OP_READ_REQ;
+	case NIC_WR_ATOMIC_CMP_AND_SWP:
+		return OP_CMP_SWAP;
+	case NIC_WR_ATOMIC_FETCH_AND_ADD:
+		return OP_FETCH_ADD;
+	default:
+		return OP_SEND;
+	}
+}
+
+static enum op_extra extra_of(const struct swqe *w)
+{
+	if (w->opcode == NIC_WR_SEND_WITH_IMM || w->opcode == NIC_WR_RDMA_WRITE_WITH_IMM)
+		return OP_IMM;
+	return w->opcode == NIC_WR_SEND_WITH_INV ? OP_INV : OP_PLAIN;
+}
+
+static enum op_pos pos_of(uint32_t packet, uint32_t packets)
+{
+	if (packets == 1)
+		return OP_ONLY;
+	if (packet == 0)
+		return OP_FIRST;
+	return packet + 1 == packets ? OP_LAST : OP_MIDDLE;
+}
+
+/* Headers of packet number req.packet of a SEND or WRITE, and its payload put in place. */
+static enum error_id build_data(struct nic_qp *qp, struct swqe *w, struct packet *p, uint8_t *buf, uint32_t *len)
+{
+	uint32_t packet = qp->req.packet;
+	uint64_t offset = (uint64_t)packet * qp->pmtu;
+	enum op_pos pos = pos_of(packet, w->packets);
+	bool ends = pos & (OP_LAST | OP_ONLY);
+	enum mem_verdict v;
+
+	p->op = op_find(qp->type == NIC_QPT_RC ? OP_RC : OP_UC, kind_of(w), pos, ends ? extra_of(w) : OP_PLAIN);
+	p->va = w->remote_addr;
+	p->rkey = w->rkey;
+	p->dma_len = w->length;
+	p->imm = p->inv_rkey = w->ex;
+	p->se = ends && (w->flags & NIC_SEND_SOLICITED) && !(p->op->kind == OP_WRITE && p->op->extra != OP_IMM);
+	*len = ends ? w->length - (uint32_t)offset : qp->pmtu;
+	if (w->flags & NIC_SEND_INLINE) {
+		memcpy(buf + packet_payload_offset(p->op, p->v4), (const uint8_t *)w->sge + offset, *len);
+		return ERR_none;
+	}
+	v = mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, offset, buf + packet_payload_offset(p->op, p->v4), *len);
+	if (v == MEM_OK)
+		return ERR_none;
+	return v == MEM_FAULT ? ERR_gather_fault : ERR_gather_key;
+}
+
+/* READ request for the packets from req.packet to the end of its piece; or an atomic. */
+static void build_request(struct nic_qp *qp, struct swqe *w, struct packet *p, uint32_t psns)
+{
+	uint64_t offset = (uint64_t)qp->req.packet * qp->pmtu;
+	uint64_t left = w->length - offset, piece = (uint64_t)psns * qp->pmtu;
+
+	p->op = op_find(OP_RC, kind_of(w), OP_ONLY, OP_PLAIN);
+	p->rkey = w->rkey;
+	if (w->opcode == NIC_WR_RDMA_READ) {
+		p->va = w->remote_addr + offset;
+		p->dma_len = (uint32_t)(left < piece ? left : piece);
+	} else {
+		p->va = w->remote_addr;
+		p->swap_add = w->swap_add;
+		p->compare = w->opcode == NIC_WR_ATOMIC_CMP_AND_SWP ? w->compare : 0;
+	}
+}
+
+/* PSNs that the next packet of the WQE takes: 1, or those of the rest of a READ's piece. */
+static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w)
+{
+	uint32_t piece, packets;
+
+	if (w->opcode != NIC_WR_RDMA_READ)
+		return 1;
+	packets = w->started ? w->packets : packets_of(w->length, qp->pmtu);
+	piece = req_read_piece(qp);
+	piece -= qp->req.packet % piece;
+	return piece < packets - qp->req.packet ? piece : packets - qp->req.packet;
+}
+
+/* The packet is built: account for it. */
+static void sent(struct nic_qp *qp, struct swqe *w, uint32_t psns)
+{
+	struct requester *req = &qp->req;
+
+	if (psn_diff(req->psn, req->sent_psn) < 0) {
+		COUNT(qp->nic, retransmitted);
+		qp->counters.retransmits++;
+	}
+	req->psn = psn_add(req->psn, psns);
+	req->packet += psns;
+	if (psn_diff(req->psn, req->sent_psn) > 0)
+		req->sent_psn = req->psn;
+	if (asks_response(w))
+		req->rd_out++;
+	if (req->packet == w->packets) {
+		next_wqe(qp);
+		if (qp->type == NIC_QPT_UC) { /* nobody answers: complete what has been sent */
+			qp->comp.una = req->psn;
+			comp_finish(qp, ERR_none);
+			comp_finish_local(qp);
+		}
+	}
+	if (qp->type == NIC_QPT_RC && req->ack_deadline == TIME_NEVER)
+		ack_timer_start(qp);
+}
+
+static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
+{
+	struct requester *req = &qp->req;
+	uint32_t psns = psns_of_next(qp, w), ask, len = 0;
+	struct packet p = {0};
+
+	if (asks_response(w) && !qp->attr.max_rd_atomic)
+		return fail(qp, ERR_no_rd_atomic);
+	if (!may_send(qp, w, psns))
+		return false;
+	if (!w->started) {
+		w->started = true;
+		w->psn = req->psn;
+		w->packets = is_atomic(w) ? 1 : packets_of(w->length, qp->pmtu);
+	}
+	qp_address(qp, &p);
+	if (asks_response(w)) {
+		build_request(qp, w, &p, psns);
+	} else {
+		enum error_id error = build_data(qp, w, &p, frame->data, &len);
+
+		if (error != ERR_none)
+			return fail(qp, error);
+	}
+	if (qp->type == NIC_QPT_RC) {
+		ask = window(qp) / 4;
+		ask = ask > ASK_EVERY ? ASK_EVERY : ask;
+		p.ackreq = op_ends(p.op) || ++req->unasked >= ask;
+		if (p.ackreq)
+			req->unasked = 0;
+	}
+	p.psn = req->psn;
+	qp_emit(qp, &p, frame, len);
+	sent(qp, w, psns);
+	return true;
+}
+
+bool req_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
+{
+	while (req_pending(qp)) {
+		struct swqe *w = sq_at(qp, qp->sq.next);
+
+		if (qp->state == NIC_QPS_SQD && (int32_t)(qp->sq.next - qp->req.sqd_stop) >= 0)
+			return false;
+		if (!is_local(w))
+			return qp->type == NIC_QPT_UD ? ud_tx(qp, frame) : send_one(qp, w, frame);
+		if (!run_local(qp, w))
+			return false;
+	}
+	return false;
+}

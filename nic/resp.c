@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * resp.c - the responder for RC and UC: checks requests, executes them, queues responses (IBTA 9.7.4, 9.7.5, 9.8.2,
+ * 9.9.3). Duplicates and the saved results they are answered from are in resp_dup.c.
+ *
+ * Check, then act: resp_check looks at a request in PSN order and changes nothing; execute cannot fail on protocol
+ * grounds any more (it can find that local memory is gone). Requests are executed in PSN order at once; responses are
+ * pulled by resp_tx in PSN order: READ and atomic responses from the resource ring first, then one ACK or NAK, which
+ * speaks for everything before it.
+ *
+ * Order of checks, where several apply: opcode sequence, operation enabled, lengths, receive WQE, R_Key, alignment,
+ * resources (AT-01: the key comes before the alignment, as in rxe).
+ */
+#include "qp.h"
+
+#define ACK_AT_LEAST_EVERY 16 /* packets; a delayed ACK does not wait longer than for so many */
+
+enum { CHECK_RNR = ERR_COUNT }; /* a verdict besides enum error_id: no receive WQE */
+
+void resp_reset(struct nic_qp *qp)
+{
+	struct responder *resp = &qp->resp;
+
+	list_remove(&resp->ack_node);
+	resp->epsn = qp->attr.rq_psn;
+	resp->msn = 0;
+	resp->open = NULL;
+	resp->nak_sent = resp->heard = resp->dying = false;
+	resp->va = resp->received = 0;
+	resp->rkey = resp->left = 0;
+	resp->have_wqe = false;
+	resp->ack_queued = resp->ack_due = false;
+	resp->unacked = 0;
+	resp->res_head = resp->res_next = resp->res_todo = 0;
+	if (resp->res)
+		memset(resp->res, 0, resp->res_size * sizeof(*resp->res));
+}
+
+/* ---- queueing ACKs and NAKs -------------------------------------------------------------------------- */
+
+void resp_ack_due(struct nic_qp *qp)
+{
+	list_remove(&qp->resp.ack_node);
+	qp->resp.ack_due = true;
+	qp_ready(qp);
+}
+
+void resp_ack(struct nic_qp *qp)
+{
+	struct responder *resp = &qp->resp;
+	struct nic *nic = qp->nic;
+
+	if (resp->ack_queued && resp->syndrome != AETH_ACK && resp->nak_sent)
+		return; /* the NAK that waits acknowledges as much */
+	if (resp->ack_queued)
+		COUNT(nic, acks_coalesced);
+	else
+		resp->ack_due = false;
+	resp->ack_queued = true;
+	resp->syndrome = AETH_ACK;
+	if (!nic->cfg.ack_delay_ns || resp->unacked >= ACK_AT_LEAST_EVERY || resp->ack_due) {
+		resp_ack_due(qp);
+	} else if (list_empty(&resp->ack_node)) {
+		resp->ack_at = nic->now + nic->cfg.ack_delay_ns;
+		list_append(&nic->ack_wait, &resp->ack_node);
+	}
+}
+
+static void queue_nak(struct nic_qp *qp, uint8_t syndrome, uint32_t psn)
+{
+	struct responder *resp = &qp->resp;
+
+	trace_add(qp->nic, qp->qpn, NIC_TR_nak_tx, psn, syndrome);
+	resp->ack_queued = true;
+	resp->syndrome = syndrome;
+	resp->nak_psn = psn;
+	resp_ack_due(qp);
+}
+
+static void count_nak(struct nic_qp *qp, uint8_t syndrome)
+{
+	struct nic *nic = qp->nic;
+
+	if ((syndrome & AETH_CLASS) == AETH_RNR) {
+		COUNT(nic, rcvd_rnr_sent);
+		qp->counters.rnr_naks_tx++;
+	} else if (syndrome == AETH_NAK_SEQUENCE) {
+		COUNT(nic, seq_nak_sent);
+		qp->counters.seq_naks_tx++;
+	} else if (syndrome == AETH_NAK_INVALID) {
+		COUNT(nic, nak_inv_req_sent);
+	} else if (syndrome == AETH_NAK_ACCESS) {
+		COUNT(nic, nak_access_sent);
+	} else {
+		COUNT(nic, nak_op_sent);
+	}
+}
+
+/* A condition that ends the connection: answer, report to the WQE concerned or as an event, enter the error state. */
+static void fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
+{
+	const struct error_row *row = &error_rows[error];
+	struct responder *resp = &qp->resp;
+
+	queue_nak(qp, row->syndrome, psn);
+	resp->dying = true;
+	if (error == ERR_invalidate_remote && !resp->have_wqe)
+		qp_take_wqe(qp); /* class J: the receive WQE of this message tells (9.9.3) */
+	if (resp->have_wqe) {
+		struct nic_wc wc = {.status = row->status, .vendor_err = error};
+
+		qp_complete_recv(qp, &wc, false);
+	} else if (row->event != NO_EVENT) {
+		event_raise(qp->nic, &qp->events, (enum nic_event_type)row->event);
+	}
+	qp_enter_error(qp);
+}
+
+/* ---- checking ---------------------------------------------------------------------------------------- */
+
+static bool consumes_wqe(const struct opcode *op)
+{
+	return (op->kind == OP_SEND && op_starts(op)) || (op->kind == OP_WRITE && op->extra == OP_IMM);
+}
+
+static uint32_t access_of(const struct opcode *op)
+{
+	switch (op->kind) {
+	case OP_WRITE:
+		return NIC_ACCESS_REMOTE_WRITE;
+	case OP_READ_REQ:
+		return NIC_ACCESS_REMOTE_READ;
+	case OP_CMP_SWAP:
+	case OP_FETCH_ADD:
+		return NIC_ACCESS_REMOTE_ATOMIC;
+	default:
+		return 0;
+	}
+}
+
+static bool needs_resource(const struct opcode *op)
+{
+	return op->kind == OP_READ_REQ || op->kind == OP_CMP_SWAP || op->kind == OP_FETCH_ADD;
+}
+
+static enum error_id check_lengths(const struct nic_qp *qp, const struct packet *p)
+{
+	uint32_t len = p->payload_len;
+
+	if (p->op->payload) {
+		if ((p->op->pos & (OP_FIRST | OP_MIDDLE)) && len != qp->pmtu)
+			return ERR_packet_length;
+		if (len > qp->pmtu || (p->op->pos == OP_LAST && !len))
+			return ERR_packet_length;
+	}
+	if (op_has(p->op, HDR_RETH) && p->dma_len > NIC_MSG_MAX)
+		return ERR_dma_length;
+	if (p->op->kind == OP_WRITE) {
+		uint32_t left = op_starts(p->op) ? p->dma_len : qp->resp.left;
+
+		if (op_ends(p->op) ? left != len : left <= len)
+			return ERR_dma_length;
+	}
+	return ERR_none;
+}
+
+/* R_Key, rights and range; the whole range at the first packet, the rest of it at every later one (RL-09, RL-10). */
+static enum error_id check_memory(const struct nic_qp *qp, const struct packet *p)
+{
+	bool starts = op_starts(p->op), atomic = needs_resource(p->op) && p->op->kind != OP_READ_REQ;
+	uint64_t va = starts ? p->va : qp->resp.va;
+	uint32_t rkey = starts ? p->rkey : qp->resp.rkey;
+	uint32_t len = atomic ? 8 : starts ? p->dma_len : qp->resp.left;
+	uint8_t *app;
+
+	if (!len)
+		return ERR_none; /* C9-88: nothing is named, nothing is validated */
+	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, rkey, va, len, access_of(p->op), &app) != MEM_OK)
+		return ERR_remote_key;
+	if (atomic && ((va | (uintptr_t)app) & 7))
+		return ERR_misaligned;
+	return ERR_none;
+}
+
+static bool have_receive(const struct nic_qp *qp)
+{
+	return qp->resp.have_wqe || rq_peek(qp->srq ? &qp->srq->rq : &qp->rq);
+}
+
+/* @return enum error_id, or CHECK_RNR. */
+static unsigned resp_check(const struct nic_qp *qp, const struct packet *p)
+{
+	const struct responder *resp = &qp->resp;
+	const struct opcode *op = p->op;
+	enum error_id error;
+
+	if (!op_may_follow(resp->open, op))
+		return ERR_opcode_sequence;
+	if ((access_of(op) & qp->attr.qp_access_flags) != access_of(op) || op->kind == OP_FLUSH ||
+	    op->kind == OP_ATOMIC_WRITE)
+		return ERR_opcode_unsupported; /* RO-03 */
+	if (needs_resource(op) && !qp->attr.max_dest_rd_atomic)
+		return ERR_opcode_unsupported; /* RO-04 */
+	error = check_lengths(qp, p);
+	if (error != ERR_none)
+		return error;
+	if (consumes_wqe(op) && !have_receive(qp))
+		return CHECK_RNR;
+	if (access_of(op)) {
+		error = check_memory(qp, p);
+		if (error != ERR_none)
+			return error;
+	}
+	if (needs_resource(op)) {
+		const struct resp_resource *oldest = &resp->res[resp->res_head & (resp->res_size - 1)];
+
+		if (oldest->todo && !oldest->duplicate)
+			return ERR_resources; /* RO-05: a first answer is never given up, a repeated one is */
+	}
+	if (op->extra == OP_INV && !mw_invalidate_check(qp, p->inv_rkey))
+		return ERR_invalidate_remote;
+	return ERR_none;
+}
+
+/* ---- executing --------------------------------------------------------------------------------------- */
+
+static enum error_id execute_send(struct nic_qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+
+	if (op_starts(p->op)) {
+		if (!resp->have_wqe)
+			qp_take_wqe(qp);
+		resp->received = 0;
+	}
+	if (resp->received + p->payload_len > resp->wqe->length)
+		return ERR_receive_length;
+	if (mem_scatter(qp->nic, qp->pd, resp->wqe->sge, resp->wqe->num_sge, resp->received, p->payload,
+			p->payload_len) != MEM_OK)
+		return ERR_receive_key;
+	resp->received += p->payload_len;
+	return ERR_none;
+}
+
+static enum error_id execute_write(struct nic_qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	uint8_t *app;
+
+	if (op_starts(p->op)) {
+		resp->va = p->va;
+		resp->rkey = p->rkey;
+		resp->left = p->dma_len;
+		resp->received = 0;
+		COUNT(qp->nic, rx_write_requests);
+	}
+	if (p->payload_len) {
+		if (mem_check_remote(qp->nic, qp->pd, qp->qpn, resp->rkey, resp->va, p->payload_len,
+				     NIC_ACCESS_REMOTE_WRITE, &app) != MEM_OK)
+			return ERR_remote_key;
+		if (!mem_write(qp->nic, app, p->payload, p->payload_len))
+			return ERR_remote_fault;
+	}
+	resp->va += p->payload_len;
+	resp->left -= p->payload_len;
+	resp->received += p->payload_len;
+	if (p->op->extra == OP_IMM && !resp->have_wqe)
+		qp_take_wqe(qp);
+	return ERR_none;
+}
+
+/* READs and atomics take a resource, from which they and their duplicates are answered. */
+static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	struct resp_resource *r = &resp->res[resp->res_head & (resp->res_size - 1)];
+	struct resp_resource next = {
+		.used = true,
+		.atomic = p->op->kind != OP_READ_REQ,
+		.psn = p->psn,
+		.packets = 1,
+		.rkey = p->rkey,
+		.va = p->va,
+		.msn = (resp->msn + 1) & PSN_MASK,
+	};
+
+	if (next.atomic) {
+		uint8_t *app;
+
+		COUNT(qp->nic, rx_atomic_requests);
+		if (mem_check_remote(qp->nic, qp->pd, qp->qpn, p->rkey, p->va, 8, NIC_ACCESS_REMOTE_ATOMIC, &app) !=
+		    MEM_OK)
+			return ERR_remote_key;
+		if (!mem_atomic(qp->nic, p->op->kind == OP_CMP_SWAP ? ATOMIC_CAS : ATOMIC_FAA, app, p->compare,
+				p->swap_add, &next.orig))
+			return ERR_remote_fault;
+	} else {
+		COUNT(qp->nic, rx_read_requests);
+		next.length = p->dma_len;
+		next.packets = packets_of(p->dma_len, qp->pmtu);
+	}
+	if (r->todo)
+		resp->res_todo--; /* an answer to a duplicate, given up */
+	*r = next;
+	resp->res_head++;
+	resp_resource_send(qp, r, 0, r->packets);
+	return ERR_none;
+}
+
+/* The message is complete: hand over its receive WQE, if it used one. */
+static void deliver(struct nic_qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	struct nic_wc wc = {.byte_len = (uint32_t)resp->received};
+
+	if (p->op->extra == OP_INV) {
+		mw_invalidate(qp->nic, p->inv_rkey);
+		wc.ex = p->inv_rkey;
+		wc.wc_flags = NIC_WC_WITH_INV;
+	} else if (p->op->extra == OP_IMM) {
+		wc.ex = p->imm;
+		wc.wc_flags = NIC_WC_WITH_IMM;
+	}
+	wc.opcode = p->op->kind == OP_WRITE ? NIC_WC_RECV_RDMA_WITH_IMM : NIC_WC_RECV;
+	wc.src_qp = qp->attr.dest_qp_num;
+	qp_complete_recv(qp, &wc, p->se);
+}
+
+static enum error_id execute(struct nic_qp *qp, const struct packet *p)
+{
+	enum error_id error;
+
+	if (needs_resource(p->op))
+		return execute_resource(qp, p);
+	error = p->op->kind == OP_SEND ? execute_send(qp, p) : execute_write(qp, p);
+	if (error == ERR_none && op_ends(p->op) && (p->op->kind == OP_SEND || p->op->extra == OP_IMM))
+		deliver(qp, p);
+	return error;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------- */
+
+static void rx_rc(struct nic_qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+	int32_t ahead = psn_diff(p->psn, resp->epsn);
+	unsigned verdict;
+
+	if (ahead > 0) {
+		COUNT(qp->nic, out_of_sequence);
+		qp->counters.dropped_rx++;
+		if (!resp->nak_sent)
+			queue_nak(qp, AETH_NAK_SEQUENCE, resp->epsn);
+		resp->nak_sent = true; /* one NAK until the gap is filled (RP-01) */
+		return;
+	}
+	if (ahead < 0) {
+		resp_duplicate(qp, p);
+		return;
+	}
+	verdict = resp_check(qp, p);
+	if (verdict == CHECK_RNR) {
+		resp->nak_sent = true;
+		queue_nak(qp, (uint8_t)(AETH_RNR | qp->attr.min_rnr_timer), p->psn);
+		return;
+	}
+	resp->nak_sent = false;
+	if (verdict == ERR_none)
+		verdict = execute(qp, p);
+	if (verdict != ERR_none) {
+		fail(qp, (enum error_id)verdict, p->psn);
+		return;
+	}
+	resp->open = op_ends(p->op) ? NULL : p->op;
+	resp->epsn = psn_add(resp->epsn, p->op->kind == OP_READ_REQ ? packets_of(p->dma_len, qp->pmtu) : 1);
+	if (op_ends(p->op))
+		resp->msn = (resp->msn + 1) & PSN_MASK;
+	resp->unacked++;
+	if (p->ackreq && !needs_resource(p->op))
+		resp_ack(qp);
+}
+
+/* UC (9.8.2): no answers; a gap or an error drops the rest of the message, its receive WQE serves the next one. */
+static void rx_uc(struct nic_qp *qp, const struct packet *p)
+{
+	struct responder *resp = &qp->resp;
+
+	if (p->psn != resp->epsn) {
+		resp->open = NULL;
+		if (!op_starts(p->op)) {
+			COUNT(qp->nic, uc_dropped);
+			qp->counters.dropped_rx++;
+			return;
+		}
+	}
+	resp->epsn = psn_add(p->psn, 1);
+	if (resp->open && op_starts(p->op))
+		resp->open = NULL; /* the message before was never finished */
+	if (resp_check(qp, p) != ERR_none || execute(qp, p) != ERR_none) {
+		resp->open = NULL;
+		COUNT(qp->nic, uc_dropped);
+		qp->counters.dropped_rx++;
+		return;
+	}
+	resp->open = op_ends(p->op) ? NULL : p->op;
+}
+
+void resp_rx(struct nic_qp *qp, const struct packet *p)
+{
+	if (!qp->resp.heard) {
+		qp->resp.heard = true;
+		if (qp->state == NIC_QPS_RTR)
+			event_raise(qp->nic, &qp->events, NIC_EVENT_COMM_EST);
+	}
+	if (qp->type == NIC_QPT_UC)
+		rx_uc(qp, p);
+	else
+		rx_rc(qp, p);
+}
+
+/* ---- responses --------------------------------------------------------------------------------------- */
+
+bool resp_pending(const struct nic_qp *qp)
+{
+	return qp->resp.res_todo || (qp->resp.ack_queued && qp->resp.ack_due);
+}
+
+/* Payload of a READ response, rights checked again for each packet. */
+static bool read_payload(struct nic_qp *qp, const struct resp_resource *r, uint8_t *dst, uint32_t *len)
+{
+	uint32_t offset = r->cursor * qp->pmtu;
+	uint8_t *app;
+
+	*len = r->length - offset < qp->pmtu ? r->length - offset : qp->pmtu;
+	if (!*len)
+		return true;
+	return mem_check_remote(qp->nic, qp->pd, qp->qpn, r->rkey, r->va + offset, *len, NIC_ACCESS_REMOTE_READ,
+				&app) == MEM_OK &&
+	       mem_read(qp->nic, dst, app, *len);
+}
+
+static enum op_pos response_pos(const struct resp_resource *r)
+{
+	bool first = r->cursor == r->base, last = r->cursor + 1 == r->end;
+
+	if (first)
+		return last ? OP_ONLY : OP_FIRST;
+	return last ? OP_LAST : OP_MIDDLE;
+}
+
+static void resource_done(struct responder *resp, struct resp_resource *r)
+{
+	r->todo = false;
+	resp->res_todo--;
+}
+
+/* The memory went away while a READ streamed: the NAK takes the place of this response and all later ones. */
+static void fail_read(struct nic_qp *qp, uint32_t psn)
+{
+	struct responder *resp = &qp->resp;
+
+	for (uint32_t i = 0; i < resp->res_size; i++)
+		resp->res[i].todo = false;
+	resp->res_todo = 0;
+	if (qp->state != NIC_QPS_ERR)
+		fail(qp, ERR_remote_key, psn);
+}
+
+static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_tx_frame *frame)
+{
+	struct responder *resp = &qp->resp;
+	struct packet p = {.syndrome = AETH_ACK, .msn = r->msn};
+	uint32_t len = 0;
+
+	qp_address(qp, &p);
+	p.psn = psn_add(r->psn, r->cursor);
+	if (r->atomic) {
+		p.op = op_find(OP_RC, OP_ATOMIC_ACK, OP_ONLY, OP_PLAIN);
+		p.orig = r->orig;
+	} else {
+		p.op = op_find(OP_RC, OP_READ_RESP, response_pos(r), OP_PLAIN);
+		if (!read_payload(qp, r, frame->data + packet_payload_offset(p.op, p.v4), &len)) {
+			resource_done(resp, r);
+			if (r->duplicate)
+				COUNT(qp->nic, duplicate_dropped); /* RP-07 */
+			else
+				fail_read(qp, p.psn);
+			return false;
+		}
+	}
+	if (++r->cursor == r->end)
+		resource_done(resp, r);
+	resp->unacked = 0;
+	qp_emit(qp, &p, frame, len);
+	return true;
+}
+
+static void tx_ack(struct nic_qp *qp, struct nic_tx_frame *frame)
+{
+	struct responder *resp = &qp->resp;
+	struct packet p = {.syndrome = resp->syndrome, .msn = resp->msn};
+
+	qp_address(qp, &p);
+	p.op = op_find(OP_RC, OP_ACK, OP_ONLY, OP_PLAIN);
+	p.psn = resp->syndrome == AETH_ACK ? psn_add(resp->epsn, PSN_MASK) : resp->nak_psn;
+	if (resp->syndrome == AETH_ACK)
+		COUNT(qp->nic, acks_sent);
+	else
+		count_nak(qp, resp->syndrome);
+	resp->ack_queued = resp->ack_due = resp->dying = false;
+	resp->unacked = 0;
+	list_remove(&resp->ack_node);
+	qp_emit(qp, &p, frame, 0);
+}
+
+bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
+{
+	struct responder *resp = &qp->resp;
+
+	while (resp->res_todo) {
+		struct resp_resource *r = &resp->res[resp->res_next & (resp->res_size - 1)];
+
+		if (!r->todo)
+			resp->res_next++;
+		else if (tx_resource(qp, r, frame))
+			return true;
+	}
+	if (!resp->ack_queued || !resp->ack_due)
+		return false;
+	tx_ack(qp, frame);
+	return true;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * resp_dup.c - duplicate requests (IBTA 9.7.5.1.4, C9-105, C9-110, C9-148) and the resource ring that answers them.
+ *
+ * SEND and WRITE are acknowledged again, not executed. A READ is executed again, from its resource: the duplicate may
+ * ask for a tail of it. An atomic is answered with the saved value. What cannot be matched, or is wrong, is dropped
+ * without a NAK: the requester has long moved on, or somebody forges.
+ */
+#include "qp.h"
+
+void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end)
+{
+	struct responder *resp = &qp->resp;
+	uint32_t mask = resp->res_size - 1, slot = (uint32_t)(r - resp->res);
+	uint32_t index = resp->res_head - 1 - ((resp->res_head - 1 - slot) & mask); /* running number of the slot */
+
+	if (!r->todo)
+		resp->res_todo++;
+	r->todo = true;
+	r->cursor = r->base = cursor;
+	r->end = end;
+	/* Responses go out in PSN order, whatever order they were asked for in (RP-06). */
+	if ((int32_t)(index - resp->res_next) < 0 || resp->res_todo == 1)
+		resp->res_next = index;
+	qp_ready(qp);
+}
+
+static struct resp_resource *find(struct nic_qp *qp, uint32_t psn)
+{
+	struct responder *resp = &qp->resp;
+
+	for (uint32_t i = 0; i < resp->res_size; i++) {
+		struct resp_resource *r = &resp->res[i];
+		int32_t offset = psn_diff(psn, r->psn);
+
+		if (r->used && offset >= 0 && (uint32_t)offset < r->packets)
+			return r;
+	}
+	return NULL;
+}
+
+static bool read_matches(const struct nic_qp *qp, const struct resp_resource *r, const struct packet *p, uint32_t skip)
+{
+	uint32_t offset = skip * qp->pmtu;
+
+	if (r->atomic || p->dma_len > r->length - offset)
+		return false;
+	return !p->dma_len || (p->rkey == r->rkey && p->va == r->va + offset);
+}
+
+static bool answer_read(struct nic_qp *qp, struct resp_resource *r, const struct packet *p)
+{
+	uint32_t skip = (uint32_t)psn_diff(p->psn, r->psn);
+	uint32_t end = skip + packets_of(p->dma_len, qp->pmtu);
+
+	if (!read_matches(qp, r, p, skip))
+		return false;
+	if (r->todo && r->cursor <= skip && r->end >= end)
+		return true; /* still to be sent anyway */
+	if (r->todo && r->end > end)
+		end = r->end; /* the rest of what was being sent follows in the same message */
+	r->duplicate = true;
+	resp_resource_send(qp, r, skip, end);
+	return true;
+}
+
+static bool answer_atomic(struct nic_qp *qp, struct resp_resource *r, const struct packet *p)
+{
+	if (!r->atomic || p->psn != r->psn || p->va != r->va || p->rkey != r->rkey)
+		return false;
+	if (!r->todo) {
+		r->duplicate = true;
+		resp_resource_send(qp, r, 0, 1);
+	}
+	return true;
+}
+
+void resp_duplicate(struct nic_qp *qp, const struct packet *p)
+{
+	struct resp_resource *r;
+	bool answered;
+
+	COUNT(qp->nic, duplicate_request);
+	qp->counters.duplicates_rx++;
+	trace_add(qp->nic, qp->qpn, NIC_TR_duplicate, p->psn, p->op->value);
+	if (p->op->kind == OP_SEND || p->op->kind == OP_WRITE) {
+		resp_ack(qp);
+		return;
+	}
+	r = find(qp, p->psn);
+	answered = r && (p->op->kind == OP_READ_REQ ? answer_read(qp, r, p) : answer_atomic(qp, r, p));
+	if (!answered) {
+		COUNT(qp->nic, duplicate_dropped);
+		trace_add(qp->nic, qp->qpn, NIC_TR_drop, p->psn, NIC_CNT_duplicate_dropped);
+	}
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rq.h - receive queues: of a QP, or shared (SRQ). IBTA 10.2.9, 10.8.2. Private to nic/.
+ * A receive WQE is copied out of the queue when its message begins; the queue slot is free from then on.
+ */
+#ifndef NIC_RQ_H
+#define NIC_RQ_H
+
+#include "core.h"
+
+/** A receive work queue element, followed by its SGEs. */
+struct rwqe {
+	uint64_t wr_id;
+	uint64_t length; /* sum of the SGEs */
+	uint32_t num_sge;
+	struct nic_sge sge[];
+};
+
+struct rq {
+	uint8_t *slots;
+	uint32_t stride;
+	uint32_t capacity, max_sge;
+	uint32_t mask;	     /* slots - 1 */
+	uint32_t head, tail; /* free-running */
+};
+
+struct nic_srq {
+	struct nic_pd *pd;
+	struct rq rq;
+	uint32_t limit;	  /* 0: not armed */
+	uint32_t users;	  /* QPs */
+	struct list node; /* on nic.all_srqs */
+	struct event_source events;
+};
+
+static inline size_t rwqe_size(uint32_t max_sge)
+{
+	return sizeof(struct rwqe) + max_sge * sizeof(struct nic_sge);
+}
+
+/** @return 0, -ENOMEM. */
+int rq_init(struct rq *rq, uint32_t capacity, uint32_t max_sge);
+void rq_fini(struct rq *rq);
+/** Queue a work request. @return 0, -EINVAL (too many SGEs, over 2^31 bytes), -ENOMEM (full). */
+int rq_post(struct rq *rq, const struct nic_recv_wr *wr);
+
+static inline uint32_t rq_count(const struct rq *rq)
+{
+	return rq->head - rq->tail;
+}
+
+/** The next element, or NULL. */
+static inline const struct rwqe *rq_peek(const struct rq *rq)
+{
+	return rq->head == rq->tail
+		       ? NULL
+		       : (const struct rwqe *)(void *)(rq->slots + (size_t)(rq->tail & rq->mask) * rq->stride);
+}
+
+/** Take the next element into *out, which has room for max_sge SGEs. @return false if there is none. */
+bool rq_pop(struct rq *rq, struct rwqe *out);
+
+/** As rq_pop, from a shared queue: raises the limit event. */
+bool srq_pop(struct nic_srq *srq, struct rwqe *out);
+
+#endif
