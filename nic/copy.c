@@ -11,9 +11,12 @@ struct copy_job {
 	size_t len;
 };
 
+/* Sixteen bytes at any address; the compiler turns copies of it into vector moves. */
+typedef uint8_t vec __attribute__((vector_size(16), aligned(1), may_alias));
+
 /*
  * glibc's memcpy takes `rep movsb` from 2 KiB up, several times slower than vector moves when the lines are dirty in
- * another core, as packets are. Fixed-size blocks become vector loads and stores.
+ * another core, as packets are.
  */
 static void copy_run(void *arg)
 {
@@ -23,10 +26,13 @@ static void copy_run(void *arg)
 	size_t len = job->len;
 
 	for (; len >= 64; len -= 64, dst += 64, src += 64) {
-		uint8_t block[64];
+		const vec *from = (const vec *)src;
+		vec a = from[0], b = from[1], c = from[2], d = from[3], *to = (vec *)dst;
 
-		memcpy(block, src, 64);
-		memcpy(dst, block, 64);
+		to[0] = a;
+		to[1] = b;
+		to[2] = c;
+		to[3] = d;
 	}
 	memcpy(dst, src, len);
 }

@@ -80,7 +80,8 @@ struct nic_config {
 	uint32_t max_inflight;	  /* most unacknowledged payload bytes a QP, for carriers with small buffers; a QP
 				   * that loses packets goes below it for a while; 0: only psn_window counts */
 	uint16_t udp_sport;	  /* source port of all packets; 0: a constant port per flow from 0xC000 up */
-	uint32_t ack_delay_ns;	  /* how long an ACK may wait to be merged with later ones; 0: none */
+	uint32_t ack_delay_ns;	  /* how long an ACK may wait for later ones, or for something else that its QP
+				   * sends; 0: not at all */
 	uint32_t local_ack_delay; /* local_ca_ack_delay code reported to peers (4.096 us * 2^n); only reported */
 	uint32_t trace_len;	  /* entries in the trace ring, a power of two; 0: 1024 */
 	struct nic_limits limits;

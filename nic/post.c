@@ -41,13 +41,13 @@ static int check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t
 	*length = 0;
 	if (local)
 		return wr->opcode == NIC_WR_BIND_MW && !wr->bind.mw ? -EINVAL : 0;
+	if (wr->num_sge > qp->sq.max_sge)
+		return -EINVAL;
 	for (uint32_t i = 0; i < wr->num_sge; i++)
 		*length += wr->sg_list[i].length;
 	if (*length > NIC_MSG_MAX || (is_atomic(wr->opcode) && *length != 8))
 		return -EINVAL;
-	if (wr->flags & NIC_SEND_INLINE)
-		return inline_legal(wr->opcode) && *length <= qp->sq.max_inline ? 0 : -EINVAL;
-	if (wr->num_sge > qp->sq.max_sge)
+	if ((wr->flags & NIC_SEND_INLINE) && (!inline_legal(wr->opcode) || *length > qp->sq.max_inline))
 		return -EINVAL;
 	if (qp->type == NIC_QPT_UD && (!wr->ud.ah || wr->ud.ah->pd != qp->pd || wr->ud.remote_qpn > PSN_MASK))
 		return -EINVAL; /* UD-02 */

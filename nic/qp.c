@@ -418,10 +418,8 @@ void qp_enter_error(struct nic_qp *qp)
 		return;
 	qp_set_state(qp, NIC_QPS_ERR);
 	timers_stop(qp);
-	if (!qp->resp.dying) {
-		list_remove(&qp->resp.ack_node);
-		qp->resp.ack_queued = false;
-	}
+	if (!qp->resp.dying)
+		resp_cancel(qp);
 	comp_flush(qp);
 	flush_receives(qp);
 	if (qp->srq)

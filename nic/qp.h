@@ -182,9 +182,15 @@ static inline uint32_t mtu_bytes(enum nic_mtu mtu)
 	return 128u << mtu;
 }
 
+/* A PMTU is a power of two. */
+static inline uint32_t pmtu_shift(uint32_t pmtu)
+{
+	return (uint32_t)__builtin_ctz(pmtu);
+}
+
 static inline uint32_t packets_of(uint64_t length, uint32_t pmtu)
 {
-	return length ? (uint32_t)((length + pmtu - 1) / pmtu) : 1;
+	return length ? (uint32_t)((length + pmtu - 1) >> pmtu_shift(pmtu)) : 1;
 }
 
 /** The QP may have something to send: put it in turn. */
@@ -255,6 +261,8 @@ bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
 bool resp_pending(const struct nic_qp *qp);
 /** Queue an ACK for everything before ePSN. */
 void resp_ack(struct nic_qp *qp);
+/** Nothing is answered any more: forget all responses that wait. */
+void resp_cancel(struct nic_qp *qp);
 /** The delayed ACK is due now. */
 void resp_ack_due(struct nic_qp *qp);
 /** resp_dup.c: a request with a PSN before ePSN. */

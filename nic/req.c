@@ -46,7 +46,7 @@ void req_reset(struct nic_qp *qp)
 static uint32_t window_max(const struct nic_qp *qp)
 {
 	const struct nic_config *cfg = &qp->nic->cfg;
-	uint32_t inflight = cfg->max_inflight ? cfg->max_inflight / qp->pmtu : UINT32_MAX;
+	uint32_t inflight = cfg->max_inflight ? cfg->max_inflight >> pmtu_shift(qp->pmtu) : UINT32_MAX;
 
 	if (inflight < CWND_MIN)
 		inflight = CWND_MIN;

@@ -36,6 +36,17 @@ void resp_reset(struct nic_qp *qp)
 		memset(resp->res, 0, resp->res_size * sizeof(*resp->res));
 }
 
+void resp_cancel(struct nic_qp *qp)
+{
+	struct responder *resp = &qp->resp;
+
+	for (uint32_t i = 0; resp->res_todo && i < resp->res_size; i++)
+		resp->res[i].todo = false;
+	resp->res_todo = 0;
+	resp->ack_queued = resp->ack_due = false;
+	list_remove(&resp->ack_node);
+}
+
 /* ---- queueing ACKs and NAKs -------------------------------------------------------------------------- */
 
 void resp_ack_due(struct nic_qp *qp)
@@ -457,11 +468,7 @@ static void resource_done(struct responder *resp, struct resp_resource *r)
 /* The memory went away while a READ streamed: the NAK takes the place of this response and all later ones. */
 static void fail_read(struct nic_qp *qp, uint32_t psn)
 {
-	struct responder *resp = &qp->resp;
-
-	for (uint32_t i = 0; i < resp->res_size; i++)
-		resp->res[i].todo = false;
-	resp->res_todo = 0;
+	resp_cancel(qp);
 	if (qp->state != NIC_QPS_ERR)
 		fail(qp, ERR_remote_key, psn);
 }
