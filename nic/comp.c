@@ -69,7 +69,8 @@ void comp_finish(struct nic_qp *qp, enum error_id error)
 
 void comp_finish_local(struct nic_qp *qp)
 {
-	while (qp->sq.tail != qp->sq.next) {
+	/* Up to the head, not to `next`: a retry may have gone back to before one that was run long ago. */
+	while (qp->sq.tail != qp->sq.head) {
 		const struct swqe *w = sq_at(qp, qp->sq.tail);
 
 		if (!w->started || w->packets)

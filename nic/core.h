@@ -42,6 +42,7 @@ struct nic {
 	uint32_t n_pd, n_mr, n_mw, n_ah, n_cq, n_srq, n_qp;
 
 	struct list tx_ready;  /* QPs that have something to send, in turn */
+	uint32_t tx_turn;      /* packets that the first of them has sent in this turn */
 	struct list ack_wait;  /* QPs with a delayed ACK, by due time */
 	struct list cq_failed; /* CQs that overflowed and whose QPs have yet to be told */
 	struct list all_pds, all_cqs, all_srqs;

@@ -153,7 +153,7 @@ enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd
 
 	if (!m || !m->valid)
 		return MEM_BAD_KEY;
-	if (m->kind == MKEY_MW2 ? m->qpn != qpn : m->pd != pd)
+	if (m->pd != pd || (m->kind == MKEY_MW2 && m->qpn != qpn)) /* a QPN may come to another PD one day */
 		return MEM_BAD_KEY;
 	if ((m->access & access) != access)
 		return MEM_BAD_RIGHTS;

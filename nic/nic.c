@@ -323,26 +323,27 @@ unsigned nic_tx(struct nic *nic, struct nic_tx_frame *frames, unsigned n, uint64
 	see_time(nic, now_ns);
 	while (nic->port_up && got < n && !list_empty(&nic->tx_ready)) {
 		struct nic_qp *qp = list_entry(list_first(&nic->tx_ready), struct nic_qp, ready);
-		unsigned turn = 0;
+		unsigned before = got;
 
-		while (got < n && turn < TX_TURN && qp_tx(qp, &frames[got])) {
+		while (got < n && nic->tx_turn < TX_TURN && qp_tx(qp, &frames[got])) {
 			got++;
-			turn++;
+			nic->tx_turn++;
 		}
 		/*
 		 * A delayed ACK goes with what the QP sends, right behind it: the peer must not see the answer to its
 		 * message long before the message's own completion. In one burst both cost a carrier little more than
 		 * one.
 		 */
-		if (turn && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
+		if (got > before && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
 			resp_ack_due(qp);
 			got += resp_tx(qp, &frames[got]);
 		}
-		if (got == n)
-			break;
+		if (got == n && nic->tx_turn < TX_TURN)
+			break; /* its turn goes on with the next call */
 		list_remove(&qp->ready);
-		if (turn == TX_TURN)
+		if (nic->tx_turn == TX_TURN)
 			qp_ready(qp); /* behind the others */
+		nic->tx_turn = 0;
 	}
 	settle_failed_cqs(nic);
 	return got;

@@ -68,6 +68,8 @@ static void copy_operation(struct swqe *w, const struct nic_send_wr *wr, enum ni
 {
 	if (wr->opcode == NIC_WR_BIND_MW) {
 		w->bind = wr->bind;
+		w->mw_key = wr->bind.mw->mkey.key;
+		w->mr_key = wr->bind.mr ? wr->bind.mr->mkey.key : 0;
 	} else if (is_atomic(wr->opcode)) {
 		bool cas = wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP;
 

@@ -65,7 +65,10 @@ struct swqe {
 			struct nic_av av;
 			uint32_t remote_qpn, remote_qkey;
 		} ud;
-		struct nic_bind bind;
+		struct {
+			struct nic_bind bind;
+			uint32_t mw_key, mr_key; /* when it was posted: whether the objects still exist */
+		};
 	};
 	struct nic_sge sge[]; /* or bytes of inline data */
 };

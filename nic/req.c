@@ -242,6 +242,13 @@ static void next_wqe(struct nic_qp *qp)
 	qp->req.packet = 0;
 }
 
+/* The application may have destroyed the window or the region since it posted the bind. */
+static bool bind_objects_exist(const struct nic *nic, const struct swqe *w)
+{
+	return table_find(&nic->mkeys, w->mw_key >> 8) == &w->bind.mw->mkey &&
+	       (!w->bind.mr || table_find(&nic->mkeys, w->mr_key >> 8) == &w->bind.mr->mkey);
+}
+
 /*
  * Run a local operation. Invalidation waits for all earlier WQEs (10.6.5.1); a bind takes effect in its place.
  * @return false if the queue has to wait or the operation failed.
@@ -258,7 +265,7 @@ static bool run_local(struct nic_qp *qp, struct swqe *w)
 		} else {
 			if ((w->flags & NIC_SEND_FENCE) && qp->req.rd_out)
 				return false;
-			if (!mw_bind_check(qp, &w->bind))
+			if (!bind_objects_exist(qp->nic, w) || !mw_bind_check(qp, &w->bind))
 				return fail(qp, ERR_bind);
 			mw_bind(qp, &w->bind);
 		}

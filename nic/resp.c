@@ -314,6 +314,9 @@ static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p)
 		resp->res_todo--; /* an answer to a duplicate, given up */
 	*r = next;
 	resp->res_head++;
+	/* The slot that res_next names may be the one just taken over: it must not let this answer go first (C9-110). */
+	if ((int32_t)(resp->res_next - (resp->res_head - resp->res_size)) < 0)
+		resp->res_next = resp->res_head - resp->res_size;
 	resp_resource_send(qp, r, 0, r->packets);
 	return ERR_none;
 }
