@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * devices.c - which devices there are: UROCE_DEVICES, or one a usable address of the network namespace.
+ *
+ *   UROCE_DEVICES = entry { separator entry }          separators: blanks, commas, semicolons
+ *   entry         = where { "/" option }
+ *   where         = IPv4 address | IPv6 address | "[" IPv6 address "]" | interface name (its first address)
+ *   option        = prefix length | "gw=" address | "ethdev=" DPDK device arguments
+ *
+ * `ethdev=` must come last: its value holds commas and slashes and reaches to the next blank or semicolon.
+ *   UROCE_DEVICES="127.0.0.1,127.0.0.2"                two devices on kernel UDP sockets
+ *   UROCE_DEVICES="10.0.0.1/24/gw=10.0.0.254/ethdev=net_af_packet0,iface=veth0"
+ *
+ * Owns nothing; starts nothing. Does not check that an address can be bound: opening the device does.
+ */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "devices.h"
+#include "port.h"
+
+static bool gid_parse(const char *text, struct nic_gid *gid)
+{
+	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+	if (inet_pton(AF_INET, text, gid->raw + 12) == 1) {
+		memcpy(gid->raw, prefix, sizeof(prefix));
+		return true;
+	}
+	return inet_pton(AF_INET6, text, gid->raw) == 1;
+}
+
+const char *pmd_gid_str(const struct nic_gid *gid, char *buf, size_t len)
+{
+	if (pmd_gid_is_v4(gid))
+		return inet_ntop(AF_INET, gid->raw + 12, buf, (socklen_t)len);
+	return inet_ntop(AF_INET6, gid->raw, buf, (socklen_t)len);
+}
+
+/** Wildcards and multicast groups are no addresses of a device. */
+static bool gid_is_unicast(const struct nic_gid *gid)
+{
+	static const struct nic_gid zero;
+
+	if (pmd_gid_is_v4(gid))
+		return (gid->raw[12] | gid->raw[13] | gid->raw[14] | gid->raw[15]) != 0 && gid->raw[12] < 224;
+	return memcmp(gid, &zero, sizeof(zero)) != 0 && gid->raw[0] != 0xff;
+}
+
+static bool gid_from_sockaddr(const struct sockaddr *sa, struct nic_gid *gid)
+{
+	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+	if (sa && sa->sa_family == AF_INET) {
+		memcpy(gid->raw, prefix, sizeof(prefix));
+		memcpy(gid->raw + 12, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, 4);
+		return true;
+	}
+	if (sa && sa->sa_family == AF_INET6) {
+		memcpy(gid->raw, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, 16);
+		return true;
+	}
+	return false;
+}
+
+/** Whether an address lies in the network of an interface's address. */
+static bool gid_in_network(const struct nic_gid *gid, const struct ifaddrs *ifa)
+{
+	struct nic_gid net, mask;
+
+	if (!ifa->ifa_netmask || !gid_from_sockaddr(ifa->ifa_addr, &net))
+		return false;
+	if (pmd_gid_is_v4(&net) != pmd_gid_is_v4(gid) || !gid_from_sockaddr(ifa->ifa_netmask, &mask))
+		return false;
+	for (int i = pmd_gid_is_v4(gid) ? 12 : 0; i < 16; i++)
+		if ((gid->raw[i] ^ net.raw[i]) & mask.raw[i])
+			return false;
+	return true;
+}
+
+/** FNV-1a over the address and the MAC, as a locally administered EUI-64. */
+static uint64_t device_guid(const struct pmd_device *d)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (unsigned i = 0; i < sizeof(d->gid.raw); i++)
+		h = (h ^ d->gid.raw[i]) * 0x100000001b3u;
+	for (unsigned i = 0; i < sizeof(d->mac); i++)
+		h = (h ^ d->mac[i]) * 0x100000001b3u;
+	return (h & ~(0xffull << 56)) | (0x02ull << 56);
+}
+
+static void netdev_query(struct pmd_device *d)
+{
+	struct ifreq req;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return;
+	memset(&req, 0, sizeof(req));
+	memcpy(req.ifr_name, d->netdev, sizeof(d->netdev));
+	if (ioctl(fd, SIOCGIFMTU, &req) == 0 && req.ifr_mtu > 0)
+		d->netdev_mtu = (uint32_t)req.ifr_mtu;
+	if (ioctl(fd, SIOCGIFHWADDR, &req) == 0)
+		memcpy(d->mac, req.ifr_hwaddr.sa_data, sizeof(d->mac));
+	close(fd);
+}
+
+/** The iface= argument of a PMD names the interface. */
+static void netdev_from_devargs(struct pmd_device *d)
+{
+	const char *arg = strstr(d->port, "iface=");
+	size_t n;
+
+	if (!arg)
+		return;
+	arg += strlen("iface=");
+	n = strcspn(arg, ",");
+	if (n > 0 && n < sizeof(d->netdev)) {
+		memcpy(d->netdev, arg, n);
+		d->netdev[n] = '\0';
+	}
+}
+
+void pmd_device_fill_netdev(struct pmd_device *d)
+{
+	struct ifaddrs *list = NULL;
+	struct nic_gid gid;
+
+	if (strncmp(d->port, "ethdev:", 7) == 0) {
+		netdev_from_devargs(d);
+	} else if (getifaddrs(&list) == 0) {
+		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
+			if (gid_from_sockaddr(i->ifa_addr, &gid) && memcmp(&gid, &d->gid, sizeof(gid)) == 0)
+				snprintf(d->netdev, sizeof(d->netdev), "%s", i->ifa_name);
+		/* 127.0.0.2 is nobody's and still lo's. */
+		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
+			if ((i->ifa_flags & IFF_LOOPBACK) && gid_in_network(&d->gid, i))
+				snprintf(d->netdev, sizeof(d->netdev), "%s", i->ifa_name);
+		freeifaddrs(list);
+	}
+	if (d->netdev[0])
+		netdev_query(d);
+	d->node_guid = device_guid(d);
+}
+
+/** First address of an interface, IPv4 before IPv6, global before link-local. */
+static bool gid_of_interface(const char *name, struct nic_gid *out)
+{
+	struct ifaddrs *list = NULL;
+	struct nic_gid gid;
+	int best = 0;
+
+	if (getifaddrs(&list) != 0)
+		return false;
+	for (struct ifaddrs *i = list; i; i = i->ifa_next) {
+		int rank;
+
+		if (strcmp(i->ifa_name, name) != 0 || !gid_from_sockaddr(i->ifa_addr, &gid))
+			continue;
+		rank = pmd_gid_is_v4(&gid) ? 3 : gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80 ? 1 : 2;
+		if (rank > best) {
+			best = rank;
+			*out = gid;
+		}
+	}
+	freeifaddrs(list);
+	return best > 0;
+}
+
+static int parse_option(char *option, struct pmd_device *d, char *err, size_t err_len)
+{
+	char *end;
+	unsigned long bits;
+
+	if (strncmp(option, "gw=", 3) == 0) {
+		if (!gid_parse(option + 3, &d->gateway) || pmd_gid_is_v4(&d->gateway) != pmd_gid_is_v4(&d->gid)) {
+			snprintf(err, err_len, "UROCE_DEVICES: '%s' names no gateway of the device's address family",
+				 option);
+			return -EINVAL;
+		}
+		return 0;
+	}
+	bits = strtoul(option, &end, 10);
+	if (!isdigit((unsigned char)option[0]) || *end || bits == 0 || bits > (pmd_gid_is_v4(&d->gid) ? 32 : 128)) {
+		snprintf(err, err_len,
+			 "UROCE_DEVICES: '%s' is no option; use a prefix length, gw=ADDRESS or ethdev=ARGUMENTS",
+			 option);
+		return -EINVAL;
+	}
+	d->prefix_len = (uint8_t)bits;
+	return 0;
+}
+
+static int parse_where(char *where, struct pmd_device *d, char *err, size_t err_len)
+{
+	size_t n = strlen(where);
+
+	if (n > 1 && where[0] == '[' && where[n - 1] == ']') {
+		where[n - 1] = '\0';
+		where++;
+	}
+	if (!gid_parse(where, &d->gid)) {
+		if (if_nametoindex(where) == 0) {
+			snprintf(err, err_len, "UROCE_DEVICES: '%s' is neither an address nor an interface of this host",
+				 where);
+			return -EINVAL;
+		}
+		if (!gid_of_interface(where, &d->gid)) {
+			snprintf(err, err_len, "UROCE_DEVICES: interface '%s' has no IP address; give it one", where);
+			return -EADDRNOTAVAIL;
+		}
+		snprintf(d->netdev, sizeof(d->netdev), "%s", where);
+	}
+	if (!gid_is_unicast(&d->gid)) {
+		snprintf(err, err_len, "UROCE_DEVICES: '%s' is a wildcard or multicast address; name one host address",
+			 where);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/** One entry, already cut out of the list; changes it. */
+static int parse_entry(char *entry, struct pmd_device *d, char *err, size_t err_len)
+{
+	char *slash = strchr(entry, '/'), *option;
+	int rc;
+
+	snprintf(d->port, sizeof(d->port), "udp");
+	if (slash)
+		*slash = '\0';
+	rc = parse_where(entry, d, err, err_len);
+	while (rc == 0 && slash) {
+		option = slash + 1;
+		if (strncmp(option, "ethdev=", 7) == 0) {
+			if (!option[7] || strlen(option + 7) + 8 > sizeof(d->port)) {
+				snprintf(err, err_len, "UROCE_DEVICES: the arguments of ethdev= are missing or too long");
+				return -EINVAL;
+			}
+			snprintf(d->port, sizeof(d->port), "ethdev:%.*s", (int)sizeof(d->port) - 8, option + 7);
+			break;
+		}
+		slash = strchr(option, '/');
+		if (slash)
+			*slash = '\0';
+		rc = parse_option(option, d, err, err_len);
+	}
+	return rc;
+}
+
+/** Cut the next entry off *list. @return NULL at the end. */
+static char *next_entry(char **list)
+{
+	char *start = *list + strspn(*list, " \t\n,;"), *end;
+
+	if (!*start)
+		return NULL;
+	end = start + strcspn(start, " \t\n,;");
+	/* Within ethdev= a comma belongs to the arguments. */
+	for (char *e = strstr(start, "/ethdev="); e && e < end;) {
+		end = e + strcspn(e, " \t\n;");
+		break;
+	}
+	*list = *end ? end + 1 : end;
+	*end = '\0';
+	return start;
+}
+
+static int default_devices(struct pmd_device *devices, unsigned max)
+{
+	struct ifaddrs *list = NULL;
+	unsigned n = 0;
+
+	if (getifaddrs(&list) == 0) {
+		for (struct ifaddrs *i = list; i && n < max; i = i->ifa_next) {
+			struct pmd_device *d = &devices[n];
+
+			if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || (i->ifa_flags & IFF_LOOPBACK) ||
+			    !(i->ifa_flags & IFF_UP))
+				continue;
+			memset(d, 0, sizeof(*d));
+			gid_from_sockaddr(i->ifa_addr, &d->gid);
+			if (gid_is_unicast(&d->gid))
+				n++;
+		}
+		freeifaddrs(list);
+	}
+	if (n == 0 && max > 0) {
+		memset(&devices[0], 0, sizeof(devices[0]));
+		gid_parse("127.0.0.1", &devices[n++].gid);
+	}
+	for (unsigned i = 0; i < n; i++)
+		snprintf(devices[i].port, sizeof(devices[i].port), "udp");
+	return (int)n;
+}
+
+int pmd_devices_parse(const char *spec, struct pmd_device *devices, unsigned max, char *err, size_t err_len)
+{
+	char *copy = NULL, *rest, *entry;
+	int n = 0, rc = 0;
+
+	if (!spec || !spec[strspn(spec, " \t\n,;")]) {
+		n = default_devices(devices, max);
+	} else {
+		copy = rest = strdup(spec);
+		if (!copy)
+			return -ENOMEM;
+		while (rc == 0 && (unsigned)n < max && (entry = next_entry(&rest))) {
+			memset(&devices[n], 0, sizeof(devices[n]));
+			rc = parse_entry(entry, &devices[n++], err, err_len);
+		}
+		free(copy);
+	}
+	for (int i = 0; rc == 0 && i < n; i++) {
+		snprintf(devices[i].name, sizeof(devices[i].name), "uroce%d", i);
+		pmd_device_fill_netdev(&devices[i]);
+		for (int j = 0; j < i; j++) {
+			if (memcmp(&devices[i].gid, &devices[j].gid, sizeof(devices[i].gid)) != 0)
+				continue;
+			snprintf(err, err_len, "UROCE_DEVICES: uroce%d and uroce%d have the same address", j, i);
+			rc = -EINVAL;
+		}
+	}
+	return rc ? rc : n;
+}
+
+int pmd_devices(struct pmd_device *devices, unsigned max)
+{
+	static bool said;
+	char err[256] = "";
+	int n = pmd_devices_parse(getenv("UROCE_DEVICES"), devices, max, err, sizeof(err));
+
+	if (n < 0 && err[0] && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+		fprintf(stderr, "uroce: %s\n", err);
+	return n;
+}
+
+int pmd_device_mtu(const struct pmd_device *device, const char *override, enum nic_mtu *mtu, char *err,
+		   size_t err_len)
+{
+	/* IPv6, UDP, the longest header chain, ICRC: what a packet of one MTU needs around its payload. */
+	const uint32_t overhead = 80;
+	uint32_t carried = device->netdev_mtu ? device->netdev_mtu : 1500;
+
+	if (override && override[0]) {
+		for (unsigned m = NIC_MTU_256; m <= NIC_MTU_4096; m++) {
+			char text[8];
+
+			snprintf(text, sizeof(text), "%u", 128u << m);
+			if (strcmp(override, text) == 0) {
+				*mtu = (enum nic_mtu)m;
+				return 0;
+			}
+		}
+		snprintf(err, err_len, "UROCE_MTU is '%.32s'; use 256, 512, 1024, 2048 or 4096", override);
+		return -EINVAL;
+	}
+	*mtu = NIC_MTU_256;
+	for (unsigned m = NIC_MTU_256; m <= NIC_MTU_4096; m++)
+		if (carried >= (128u << m) + overhead)
+			*mtu = (enum nic_mtu)m;
+	return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* devices.h - reading the device configuration (pmd-internal; see docs/configuration.md). */
+#ifndef PMD_DEVICES_H
+#define PMD_DEVICES_H
+
+#include "engine.h"
+
+/**
+ * Devices named by `spec`, the value of UROCE_DEVICES; NULL or blank: the default ones.
+ * @param err receives one sentence when the value is wrong.
+ * @return how many, at most `max`, or a negative errno.
+ */
+int pmd_devices_parse(const char *spec, struct pmd_device *devices, unsigned max, char *err, size_t err_len);
+
+/**
+ * The IB MTU of a device: UROCE_MTU (`override`, NULL or blank: not set), else the largest that fits the interface.
+ * @return 0, -EINVAL with a sentence in err.
+ */
+int pmd_device_mtu(const struct pmd_device *device, const char *override, enum nic_mtu *mtu, char *err,
+		   size_t err_len);
+
+/** An interface that carries the address, its MAC and MTU, as far as the system knows them. */
+void pmd_device_fill_netdev(struct pmd_device *device);
+
+/** "10.0.0.1", "fd00::1". */
+const char *pmd_gid_str(const struct nic_gid *gid, char *buf, size_t len);
+
+#endif

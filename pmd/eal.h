@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* eal.h - starting DPDK inside an ordinary process (pmd-internal). */
+#ifndef PMD_EAL_H
+#define PMD_EAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/**
+ * Start DPDK's environment layer, once a process; later calls return the first result. Thread-safe.
+ * The caller's CPU affinity, signal mask, environment and syslog settings stay as they are.
+ * @param err receives one sentence when it fails.
+ * @return 0 or a negative errno.
+ */
+int pmd_eal_start(char *err, size_t err_len);
+
+/** Whether the calling thread is inside rte_eal_init; steers the diversions of eal_host.c. */
+extern _Thread_local bool pmd_eal_starting;
+
+/** Move a descriptor out of the way of programs that close or count low ones; close-on-exec. @return the new one. */
+int pmd_fd_high(int fd);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine.c - engines of this process: open, close, lock, fork.
+ *
+ * Owns: the list of open engines, each with its NIC, port, packet pool and thread. The list's lock is taken before an
+ * engine's lock, never after. Nothing runs before the first pmd_open; nothing has to run at exit: a process may just end.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <rte_errno.h>
+#include <rte_mbuf.h>
+
+#include "devices.h"
+#include "eal.h"
+#include "engine_priv.h"
+#include "guard.h"
+
+/* Function 1 of a device; 0 stays free for a control plane. The leading byte of a QPN names the function. */
+#define FUNCTION 1
+#define FUNCTION_QPN_BITS 16
+
+/* Frames of a burst, those that a device's ring holds, and some that wait for neighbours. */
+#define TX_POOL_SIZE 127
+#define ETHDEV_TX_POOL_SIZE 2047
+
+static struct {
+	pthread_mutex_t lock;
+	struct pmd_engine *engines;
+	unsigned serial; /* of packet pools, whose names are unique */
+	bool fork_handler;
+	bool forked; /* this is a child of the process that opened engines */
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- lock --------------------------------------------------------------------------------------------------- */
+
+void pmd_lock(struct pmd_engine *e)
+{
+	pthread_mutex_lock(&e->lock);
+}
+
+/** The lock's holder may have caused events, or a deadline before the one the thread sleeps until. */
+void pmd_unlock(struct pmd_engine *e)
+{
+	bool kick = false;
+
+	if (!e->dead) {
+		pmd_engine_events(e);
+		kick = e->thread_wake_ns != 0 &&
+		       (nic_next_deadline(e->nic) < e->thread_wake_ns ||
+			e->port_deadline_ns < e->thread_wake_ns || nic_tx_pending(e->nic));
+		if (kick)
+			e->thread_wake_ns = 0;
+	}
+	pthread_mutex_unlock(&e->lock);
+	if (kick)
+		pmd_engine_kick(e);
+	pmd_inline_yield();
+}
+
+struct nic *pmd_engine_nic(struct pmd_engine *e)
+{
+	return e->nic;
+}
+
+void pmd_port_stats_get(struct pmd_engine *e, struct pmd_port_stats *out)
+{
+	*out = e->port->stats;
+}
+
+/* ---- fork --------------------------------------------------------------------------------------------------- */
+
+bool pmd_is_forked_child(void)
+{
+	return __atomic_load_n(&process.forked, __ATOMIC_RELAXED);
+}
+
+/* Around fork all locks are held, so that the child finds them free and what they guard whole. DPDK's memory is shared
+ * with the parent: the child must not touch it, nor the sockets. */
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&process.lock);
+	for (struct pmd_engine *e = process.engines; e; e = e->next)
+		pthread_mutex_lock(&e->lock);
+}
+
+static void fork_parent(void)
+{
+	for (struct pmd_engine *e = process.engines; e; e = e->next)
+		pthread_mutex_unlock(&e->lock);
+	pthread_mutex_unlock(&process.lock);
+}
+
+static void fork_child(void)
+{
+	for (struct pmd_engine *e = process.engines; e; e = e->next) {
+		if (!e->dead) {
+			e->dead = true;
+			e->port->ops->abandon(e->port);
+			close(e->doorbell_fd);
+		}
+		pthread_mutex_unlock(&e->lock);
+	}
+	__atomic_store_n(&process.forked, process.forked || process.engines, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&process.lock);
+}
+
+/* ---- open and close ----------------------------------------------------------------------------------------- */
+
+static void engine_random(void *ctx, void *buf, size_t len)
+{
+	uint8_t *p = buf;
+
+	(void)ctx;
+	while (len > 0) {
+		ssize_t n = getrandom(p, len, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			abort(); /* keys that can be guessed are worse than none */
+		p += n;
+		len -= (size_t)n;
+	}
+}
+
+static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
+{
+	const struct nic_config config = {
+		.qpn_base = FUNCTION << FUNCTION_QPN_BITS,
+		.qpn_bits = FUNCTION_QPN_BITS,
+		.active_mtu = mtu,
+		.psn_window = e->port->psn_window,
+		.udp_sport = e->port->udp_sport,
+		.ack_delay_ns = e->port->ack_delay_ns,
+		.local_ack_delay = 15, /* 134 ms: a process may be off the CPU for long */
+		.random = engine_random,
+		.guard = pmd_guard_run,
+	};
+	struct nic_event event;
+	int rc = nic_create(&config, &e->nic);
+
+	if (rc == 0)
+		rc = nic_gid_set(e->nic, 0, &e->device.gid);
+	while (rc == 0 && nic_event_next(e->nic, &event))
+		; /* that the first GID appeared is news to nobody */
+	return rc;
+}
+
+static struct rte_mempool *engine_create_pool(bool ethdev)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "uroce_tx_%u", process.serial++);
+	return rte_pktmbuf_pool_create(name, ethdev ? ETHDEV_TX_POOL_SIZE : TX_POOL_SIZE, 0, 0,
+				       RTE_PKTMBUF_HEADROOM + NIC_FRAME_MAX, 0);
+}
+
+static void engine_init_lock(struct pmd_engine *e)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(&e->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+static void engine_free_slots(struct pmd_engine *e)
+{
+	for (unsigned i = e->tx_first; i < e->tx_ready; i++)
+		rte_pktmbuf_free(e->tx[i].cookie);
+}
+
+/** Open what an engine consists of, in the order of need. */
+static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
+{
+	bool ethdev = strncmp(e->device.port, "ethdev:", 7) == 0;
+	enum nic_mtu mtu;
+	int rc = pmd_device_mtu(&e->device, getenv("UROCE_MTU"), &mtu, err, err_len);
+
+	if (rc == 0)
+		rc = pmd_eal_start(err, err_len);
+	if (rc != 0)
+		return rc;
+	snprintf(err, err_len, "out of memory");
+	e->pool = engine_create_pool(ethdev);
+	if (!e->pool || !pmd_engine_tx_refill(e)) {
+		rc = -ENOMEM;
+		goto no_pool;
+	}
+	rc = (ethdev ? pmd_port_ethdev_open : pmd_port_udp_open)(&e->device, mtu, e->pool, &e->port, err, err_len);
+	if (rc != 0)
+		goto no_port;
+	rc = engine_create_nic(e, mtu);
+	if (rc != 0)
+		goto no_nic;
+	e->doorbell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (e->doorbell_fd < 0) {
+		rc = -errno;
+		snprintf(err, err_len, "no eventfd: %s", strerror(errno));
+		goto no_doorbell;
+	}
+	pmd_guard_reinstall();
+	rc = pmd_thread_start(e);
+	if (rc != 0) {
+		snprintf(err, err_len, "no thread: %s", strerror(-rc));
+		goto no_thread;
+	}
+	err[0] = '\0';
+	return 0;
+
+no_thread:
+	close(e->doorbell_fd);
+no_doorbell:
+	nic_destroy(e->nic);
+no_nic:
+	e->port->ops->close(e->port);
+no_port:
+	engine_free_slots(e);
+no_pool:
+	rte_mempool_free(e->pool);
+	return rc;
+}
+
+int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event_ctx, struct pmd_engine **out,
+	     char *err, size_t err_len)
+{
+	struct pmd_engine *e;
+	int rc = 0;
+
+	if (pmd_is_forked_child()) {
+		snprintf(err, err_len, "the device was open when this process was forked; open it in the child only, or exec");
+		return -ENODEV;
+	}
+	pthread_mutex_lock(&process.lock);
+	for (e = process.engines; e; e = e->next)
+		if (memcmp(&e->device.gid, &device->gid, sizeof(device->gid)) == 0 &&
+		    strcmp(e->device.port, device->port) == 0)
+			break;
+	if (e) {
+		e->refs++;
+	} else if (!(e = calloc(1, sizeof(*e)))) {
+		snprintf(err, err_len, "out of memory");
+		rc = -ENOMEM;
+	} else {
+		e->device = *device;
+		e->on_event = on_event;
+		e->event_ctx = event_ctx;
+		e->refs = 1;
+		e->port_deadline_ns = UINT64_MAX;
+		engine_init_lock(e);
+		rc = engine_start(e, err, err_len);
+		if (rc != 0) {
+			pthread_mutex_destroy(&e->lock);
+			free(e);
+			e = NULL;
+		} else {
+			e->next = process.engines;
+			process.engines = e;
+		}
+	}
+	if (rc == 0 && !process.fork_handler) {
+		process.fork_handler = true;
+		pthread_atfork(fork_prepare, fork_parent, fork_child);
+	}
+	pthread_mutex_unlock(&process.lock);
+	*out = e;
+	return rc;
+}
+
+void pmd_close(struct pmd_engine *engine)
+{
+	struct pmd_engine **link;
+
+	pthread_mutex_lock(&process.lock);
+	if (engine->dead || --engine->refs > 0) {
+		pthread_mutex_unlock(&process.lock);
+		return;
+	}
+	for (link = &process.engines; *link != engine; link = &(*link)->next)
+		;
+	*link = engine->next;
+	/* The list's lock is held on: the same device may be opened again at once, and its address must be free. */
+	pmd_thread_stop(engine);
+	nic_destroy(engine->nic);
+	engine->port->ops->close(engine->port);
+	engine_free_slots(engine);
+	rte_mempool_free(engine->pool);
+	close(engine->doorbell_fd);
+	pthread_mutex_unlock(&process.lock);
+	pthread_mutex_destroy(&engine->lock);
+	free(engine);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine.h - the one public header of pmd/: devices, and the engine that runs a NIC in this process.
+ *
+ * An engine owns one `struct nic`, one port (kernel UDP socket, or any DPDK ethdev), a lock, a background thread and
+ * the DPDK memory pool its packets live in. Front-ends call nic.h functions on pmd_engine_nic() between pmd_lock and
+ * pmd_unlock. DPDK does not show here.
+ */
+#ifndef PMD_ENGINE_H
+#define PMD_ENGINE_H
+
+#include "nic.h"
+
+struct pmd_engine;
+
+#define PMD_DEVICE_NAME_MAX 64
+#define PMD_DEVICES_MAX 16
+
+/** Counters of a port, one a line of port_stats.def. */
+struct pmd_port_stats {
+#define PMD_PORT_STAT(name, sentence) uint64_t name;
+#include "port_stats.def"
+#undef PMD_PORT_STAT
+};
+
+/** A device as configured; see docs for UROCE_DEVICES. Cheap: found without starting DPDK. */
+struct pmd_device {
+	char name[PMD_DEVICE_NAME_MAX]; /* "uroce0" */
+	struct nic_gid gid;		/* its address */
+	char netdev[16];		/* interface that carries the address, "" if none */
+	uint8_t mac[6];			/* of netdev; zeroes if none */
+	uint32_t netdev_mtu;		/* bytes; 0 if unknown */
+	char port[160];			/* port specification: "udp", or "ethdev:<EAL vdev or device arguments>" */
+	uint64_t node_guid;		/* host order; stable for an address */
+	uint8_t prefix_len;		/* ethdev ports: on-link prefix of the address; 0: everything is on link */
+	struct nic_gid gateway;		/* ethdev ports: next hop to what is not on link; zeroes: none */
+};
+
+/**
+ * Devices of this process: from UROCE_DEVICES, else one on each non-loopback IPv4 address of the network namespace,
+ * else 127.0.0.1. Fills at most `max`. A configuration error is said once on stderr.
+ * @return how many there are, or a negative errno.
+ */
+int pmd_devices(struct pmd_device *devices, unsigned max);
+
+/** Called with the engine lock held, on whatever thread made progress. Must not call back into the engine. */
+typedef void (*pmd_event_fn)(void *ctx, const struct nic_event *event);
+
+/**
+ * Open a device: start DPDK (once a process), the port, the NIC and the background thread. Opening the same device
+ * again in the same process returns the same engine (a reference is counted).
+ * @param on_event receives every NIC event with ctx = NULL-able event_ctx of the first opener.
+ * @param err receives one sentence that says what is wrong and what to do, when the call fails.
+ * @return 0 or a negative errno.
+ */
+int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event_ctx, struct pmd_engine **out,
+	     char *err, size_t err_len);
+
+/** Drop a reference; the last one stops the thread, closes the port, destroys the NIC. */
+void pmd_close(struct pmd_engine *engine);
+
+struct nic *pmd_engine_nic(struct pmd_engine *engine);
+
+/** The engine lock serialises everything on the NIC. Not recursive. */
+void pmd_lock(struct pmd_engine *engine);
+void pmd_unlock(struct pmd_engine *engine);
+
+/**
+ * Inline progress, lock held: receive what has arrived, run due timers, transmit what is due, hand out events.
+ * Called by every polling verb; bounded work.
+ */
+void pmd_progress(struct pmd_engine *engine);
+
+/** As pmd_progress, but takes the lock itself, and returns false at once when another thread holds it (that thread is
+ *  making progress). A thread that polls in vain some hundred times in a row (this call, or pmd_progress) yields
+ *  the CPU when it next unlocks. */
+bool pmd_try_progress(struct pmd_engine *engine);
+
+/** Lock held: work was posted. Transmit now what the NIC has to send (post_send's doorbell). */
+void pmd_doorbell(struct pmd_engine *engine);
+
+/** Lock held: the application has armed a CQ and is about to sleep on its completion channel. The background thread
+ *  takes over at once. Only latency depends on this hint. */
+void pmd_expect_sleep(struct pmd_engine *engine);
+
+/**
+ * Counters of the port, a copy. Lock held.
+ */
+void pmd_port_stats_get(struct pmd_engine *engine, struct pmd_port_stats *out);
+
+/** Monotonic nanoseconds, the engine's clock. */
+uint64_t pmd_now_ns(void);
+
+/**
+ * Whether [addr, addr + len) is mapped (and writable when `write`). For registrations.
+ * @return 0, -EFAULT.
+ */
+int pmd_check_range(const void *addr, size_t len, bool write);
+
+/**
+ * Accesses of the NIC to application memory run under handlers of SIGSEGV and SIGBUS, so that memory which the
+ * application has unmapped gives an error and no crash. Faults that are not ours go on to the handler that the
+ * application had installed. An application that installs its own handler later displaces ours: it comes back, on
+ * top of the new one, at the next pmd_open or pmd_check_range, or when a front-end that interposes sigaction calls this.
+ */
+void pmd_guard_reinstall(void);
+
+/** After fork, in the child: engines are dead there; fds closed, calls return at once. Registered by pmd_open. */
+bool pmd_is_forked_child(void);
+
+#endif

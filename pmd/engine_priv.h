@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* engine_priv.h - the engine as engine.c (life, lock) and progress.c (work, thread) share it (pmd-internal). */
+#ifndef PMD_ENGINE_PRIV_H
+#define PMD_ENGINE_PRIV_H
+
+#include <pthread.h>
+
+#include "engine.h"
+#include "port.h"
+
+struct pmd_engine {
+	pthread_mutex_t lock;
+	struct nic *nic;
+	struct pmd_port *port;
+	struct rte_mempool *pool;
+	pmd_event_fn on_event;
+	void *event_ctx;
+	bool dead; /* in a forked child */
+
+	/* Transmission, under the lock. Slots [0, tx_ready) hold a free mbuf each; while tx_first < tx_end, slots from
+	 * tx_first on hold packets that the port had no room for. */
+	struct nic_tx_frame tx[PMD_TX_BURST];
+	unsigned tx_ready, tx_first, tx_end;
+	uint64_t port_deadline_ns;
+	uint64_t now_ns; /* when the last step began */
+
+	/* What inline polling tells the thread; written under the lock, read by the thread without. */
+	uint64_t inline_polls;
+	uint64_t inline_last_ns;
+
+	/* The thread. */
+	pthread_t thread;
+	int doorbell_fd;	 /* eventfd: wakes the thread */
+	bool stop;		 /* atomic */
+	bool polled;		 /* under the lock: application threads poll, the thread looks on */
+	bool expect_sleep;	 /* under the lock: pmd_expect_sleep was called */
+	uint64_t thread_wake_ns; /* under the lock: when the sleeping thread wakes by itself; 0: awake, or soon */
+
+	/* The process's list of engines. */
+	struct pmd_device device;
+	unsigned refs;
+	struct pmd_engine *next;
+};
+
+/** All that is due: receive, timers, transmit, events. Lock held. Bounded. @return packets received. */
+unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks);
+
+/** Transmit up to `budget` packets. Lock held. @return false when the port has no room. */
+bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns);
+
+/** Hand events to the front-end. Lock held. */
+void pmd_engine_events(struct pmd_engine *e);
+
+/** Wake the thread. */
+void pmd_engine_kick(struct pmd_engine *e);
+
+/** Give the TX slots mbufs. @return false when the pool cannot fill them all. */
+bool pmd_engine_tx_refill(struct pmd_engine *e);
+
+/** No lock held: give the CPU away when this thread has polled in vain for long. */
+void pmd_inline_yield(void);
+
+/** @return 0 or a negative errno. */
+int pmd_thread_start(struct pmd_engine *e);
+void pmd_thread_stop(struct pmd_engine *e);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * neigh.h - neighbours of a port that speaks Ethernet itself: ARP (RFC 826) and ND (RFC 4861) (pmd-internal).
+ * No I/O of its own: frames and time go in, frames come out through callbacks. Needs no DPDK.
+ */
+#ifndef PMD_NEIGH_H
+#define PMD_NEIGH_H
+
+#include "nic.h"
+
+#define NEIGH_ENTRIES 256
+#define NEIGH_QUEUE 32 /* packets that wait for one neighbour */
+#define NEIGH_ETHER_LEN 14
+#define NEIGH_FRAME_MAX 96 /* longest frame that `transmit` gets */
+
+#define NEIGH_RETRY_NS 100000000ull
+#define NEIGH_TRIES 5
+#define NEIGH_FAILED_NS 1000000000ull	 /* a neighbour that did not answer is not asked again so soon */
+#define NEIGH_REACHABLE_NS 30000000000ull /* an answer is believed so long without asking again */
+
+enum neigh_state { NEIGH_FREE, NEIGH_ASKING, NEIGH_KNOWN, NEIGH_REFRESHING, NEIGH_FAILED };
+
+struct neigh_entry {
+	enum neigh_state state;
+	struct nic_gid addr;
+	uint8_t mac[6];
+	unsigned tries, queued;
+	uint64_t deadline_ns; /* of the state: next try, end of belief, end of failure */
+	uint64_t used_ns;
+	void *queue[NEIGH_QUEUE];
+};
+
+struct neigh_ops {
+	/** Send an Ethernet frame of ours (at most NEIGH_FRAME_MAX bytes). */
+	void (*transmit)(void *ctx, const uint8_t *frame, uint32_t len);
+	/** A queued packet may go, or is given up; it is the callee's again. */
+	void (*release)(void *ctx, void *packet, const uint8_t mac[6]);
+	void (*drop)(void *ctx, void *packet);
+};
+
+struct neigh {
+	struct nic_gid self;
+	bool v4;
+	uint8_t mac[6];
+	const struct neigh_ops *ops;
+	void *ctx;
+	uint64_t next_ns; /* earliest deadline */
+	uint64_t requests, replies, failed, queue_full;
+	struct neigh_entry entries[NEIGH_ENTRIES];
+};
+
+void neigh_init(struct neigh *n, const struct nic_gid *self, const uint8_t mac[6], const struct neigh_ops *ops,
+		void *ctx);
+
+enum neigh_verdict {
+	NEIGH_READY,  /* *mac is filled in */
+	NEIGH_QUEUED, /* the packet waits, and is the table's until it is released or dropped */
+	NEIGH_REFUSED /* no answer lately, or the queue is full; the packet is still the caller's. Counted. */
+};
+
+/** Where to send a packet for an on-link address. */
+enum neigh_verdict neigh_send(struct neigh *n, const struct nic_gid *addr, void *packet, uint64_t now_ns,
+			      uint8_t mac[6]);
+
+/** Take a received Ethernet frame if it is ARP or ND: learn, answer. @return false if it is neither. */
+bool neigh_rx(struct neigh *n, const uint8_t *frame, uint32_t len, uint64_t now_ns);
+
+/** Ask again, give up. @return when to call again, UINT64_MAX: no need. */
+uint64_t neigh_timeout(struct neigh *n, uint64_t now_ns);
+
+/** Drop everything queued. */
+void neigh_clear(struct neigh *n);
+
+#endif

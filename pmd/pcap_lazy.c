@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pcap_lazy.c - libpcap on demand, for DPDK's net_pcap.
+ *
+ * net_pcap is linked statically like the other PMDs, but libpcap would bring ten more libraries into every process.
+ * These are the functions that the PMD calls; each forwards to libpcap.so.0.8, which is loaded when the first
+ * is called, that is when a device with a net_pcap port is opened. Without libpcap such a port fails to open.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <pcap/pcap.h>
+
+static void *pcap_symbol(const char *name)
+{
+	static void *library;
+
+	if (!library)
+		library = dlopen("libpcap.so.0.8", RTLD_NOW | RTLD_LOCAL);
+	return library ? dlsym(library, name) : NULL;
+}
+
+/* `fn` is a pointer to the real function of the same type; NULL when there is no libpcap. */
+#define PCAP_REAL(name) __typeof__(&name) fn = (__typeof__(&name))pcap_symbol(#name)
+
+static pcap_t *pcap_absent(char *errbuf)
+{
+	if (errbuf)
+		snprintf(errbuf, PCAP_ERRBUF_SIZE, "libpcap.so.0.8 is not installed (package libpcap0.8)");
+	return NULL;
+}
+
+pcap_t *pcap_open_live(const char *device, int snaplen, int promisc, int to_ms, char *errbuf)
+{
+	PCAP_REAL(pcap_open_live);
+	return fn ? fn(device, snaplen, promisc, to_ms, errbuf) : pcap_absent(errbuf);
+}
+
+pcap_t *pcap_open_offline(const char *path, char *errbuf)
+{
+	PCAP_REAL(pcap_open_offline);
+	return fn ? fn(path, errbuf) : pcap_absent(errbuf);
+}
+
+pcap_t *pcap_open_dead_with_tstamp_precision(int linktype, int snaplen, u_int precision)
+{
+	PCAP_REAL(pcap_open_dead_with_tstamp_precision);
+	return fn ? fn(linktype, snaplen, precision) : NULL;
+}
+
+/* From here on a pcap_t or pcap_dumper_t exists, so libpcap does; it stays loaded. */
+
+void pcap_close(pcap_t *p)
+{
+	PCAP_REAL(pcap_close);
+	if (fn)
+		fn(p);
+}
+
+char *pcap_geterr(pcap_t *p)
+{
+	PCAP_REAL(pcap_geterr);
+	return fn ? fn(p) : (char *)"libpcap.so.0.8 is not installed (package libpcap0.8)";
+}
+
+pcap_dumper_t *pcap_dump_open(pcap_t *p, const char *path)
+{
+	PCAP_REAL(pcap_dump_open);
+	return fn ? fn(p, path) : NULL;
+}
+
+void pcap_dump_close(pcap_dumper_t *d)
+{
+	PCAP_REAL(pcap_dump_close);
+	if (fn)
+		fn(d);
+}
+
+int pcap_dump_flush(pcap_dumper_t *d)
+{
+	PCAP_REAL(pcap_dump_flush);
+	return fn ? fn(d) : -1;
+}
+
+int pcap_setdirection(pcap_t *p, pcap_direction_t direction)
+{
+	PCAP_REAL(pcap_setdirection);
+	return fn ? fn(p, direction) : -1;
+}
+
+int pcap_setnonblock(pcap_t *p, int on, char *errbuf)
+{
+	PCAP_REAL(pcap_setnonblock);
+	return fn ? fn(p, on, errbuf) : -1;
+}
+
+int pcap_stats(pcap_t *p, struct pcap_stat *stats)
+{
+	PCAP_REAL(pcap_stats);
+	return fn ? fn(p, stats) : -1;
+}
+
+/* Called a packet: the symbol is looked up once. A race only does so twice. */
+#define PCAP_REAL_HOT(name)                                                                                          \
+	static __typeof__(&name) hot;                                                                                 \
+	__typeof__(&name) fn = __atomic_load_n(&hot, __ATOMIC_RELAXED);                                               \
+	if (!fn) {                                                                                                    \
+		fn = (__typeof__(&name))pcap_symbol(#name);                                                           \
+		__atomic_store_n(&hot, fn, __ATOMIC_RELAXED);                                                         \
+	}
+
+void pcap_dump(u_char *d, const struct pcap_pkthdr *header, const u_char *data)
+{
+	PCAP_REAL_HOT(pcap_dump);
+	if (fn)
+		fn(d, header, data);
+}
+
+const u_char *pcap_next(pcap_t *p, struct pcap_pkthdr *header)
+{
+	PCAP_REAL_HOT(pcap_next);
+	return fn ? fn(p, header) : NULL;
+}
+
+int pcap_next_ex(pcap_t *p, struct pcap_pkthdr **header, const u_char **data)
+{
+	PCAP_REAL_HOT(pcap_next_ex);
+	return fn ? fn(p, header, data) : -1;
+}
+
+int pcap_sendpacket(pcap_t *p, const u_char *data, int len)
+{
+	PCAP_REAL_HOT(pcap_sendpacket);
+	return fn ? fn(p, data, len) : -1;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port.h - what the engine asks of a port: burst receive, burst transmit, a way to sleep (pmd-internal).
+ *
+ * A port carries IP packets of one local address. Packets to transmit are mbufs: frame->cookie is a struct rte_mbuf,
+ * frame->data lies in it with PMD_TX_HEADROOM free bytes before it. All calls come under the engine's lock.
+ */
+#ifndef PMD_PORT_H
+#define PMD_PORT_H
+
+#include <stdint.h>
+
+#include "engine.h"
+
+struct rte_mempool;
+struct pmd_port;
+
+#define PMD_RX_BURST 64	   /* frames an rx_burst may be asked for */
+#define PMD_TX_BURST 64	   /* frames a tx_burst may be given */
+#define PMD_TX_HEADROOM 64 /* free bytes before every transmitted IP packet, for the link layer */
+
+struct pmd_port_ops {
+	/** Up to n received packets. Their bytes stay valid until the next rx_burst of the port. */
+	unsigned (*rx_burst)(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);
+	/** The NIC found this frame of the last burst well-formed. May be NULL. */
+	void (*rx_valid)(struct pmd_port *port, const struct nic_rx_frame *frame);
+	/** Transmit in order. @return how many frames were taken; the mbufs of those are the port's. Fewer than n
+	 *  means: no room now, offer the rest again. A frame that cannot be sent at all is counted and taken. */
+	unsigned (*tx_burst)(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
+	bool tx_copies; /* tx_burst copies: the mbufs stay the engine's */
+	/** Run timers of the port; @return the time of the next, UINT64_MAX: none. May be NULL. */
+	uint64_t (*timeout)(struct pmd_port *port, uint64_t now_ns);
+	/** The thread found wait_fd readable and is about to receive. May be NULL. */
+	void (*woken)(struct pmd_port *port);
+	/** Free everything. */
+	void (*close)(struct pmd_port *port);
+	/** In a forked child: close file descriptors, touch nothing else. */
+	void (*abandon)(struct pmd_port *port);
+};
+
+struct pmd_port {
+	const struct pmd_port_ops *ops;
+	int wait_fd; /* readable when packets may have arrived; -1: none, the engine polls at intervals */
+	/* What the port wants of its NIC. */
+	uint16_t udp_sport;
+	uint32_t psn_window;
+	uint32_t ack_delay_ns;
+	struct pmd_port_stats stats;
+};
+
+/** @return 0 or a negative errno with one sentence in err. `pool` is for the port's transmissions of its own. */
+int pmd_port_udp_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
+		      struct pmd_port **out, char *err, size_t err_len);
+int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
+			 struct pmd_port **out, char *err, size_t err_len);
+
+/** Whether `address` stands for an IPv4 address, and those four bytes. */
+static inline bool pmd_gid_is_v4(const struct nic_gid *gid)
+{
+	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+	return __builtin_memcmp(gid->raw, prefix, sizeof(prefix)) == 0;
+}
+
+#endif

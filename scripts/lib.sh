@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # the lists are used by those who source this
+# Package lists and helpers for the scripts of this folder; source it.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# To build everything and run the unit and simulation tests.
+PACKAGES_BUILD="build-essential meson ninja-build pkg-config python3 libdpdk-dev libisal-dev libibverbs-dev libnuma-dev
+	libbsd-dev libpcap-dev libcmocka-dev"
+# Programs that run over uroce.
+PACKAGES_PROGRAMS="ibverbs-utils perftest iproute2 util-linux procps"
+# More for the demonstration, and for the developer's checks.
+PACKAGES_DEMO="tcpdump"
+PACKAGES_CHECK="clang clang-tidy clang-format git"
+
+say() { printf '%s\n' "$*"; }
+
+die() {
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 1
+}
+
+is_root() { [ "$(id -u)" -eq 0 ]; }
+
+# Names among the arguments that dpkg does not have installed.
+packages_missing() {
+	local name
+	for name in "$@"; do
+		dpkg-query -W -f '${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed || printf '%s ' "$name"
+	done
+}
+
+# Install what is missing among the named packages; as an ordinary user say what to install.
+packages_install() {
+	local missing try
+	command -v dpkg-query >/dev/null || die "this script knows Debian's packages only; install by hand: $*"
+	# shellcheck disable=SC2048,SC2086
+	missing=$(packages_missing $*)
+	[ -n "$missing" ] || return 0
+	is_root || die "please have these packages installed first: apt-get install --no-install-recommends $missing"
+	say "installing: $missing"
+	export DEBIAN_FRONTEND=noninteractive
+	for try in 1 2 3; do
+		# shellcheck disable=SC2086
+		if apt-get update -qq >/dev/null 2>&1 && apt-get -o DPkg::Lock::Timeout=300 install -qq -y \
+			--no-install-recommends $missing >/dev/null; then
+			return 0
+		fi
+		say "apt-get failed (attempt $try of 3)"
+		sleep $((5 * try))
+	done
+	die "cannot install: $missing"
+}
+
+# The build folder: UROCE_BUILD, else build/ in the checkout.
+build_folder() { printf '%s\n' "${UROCE_BUILD:-$ROOT/build}"; }
+
+# build_make FOLDER [meson options]: configure (once) and compile. Quiet unless it fails.
+build_make() {
+	local folder=$1 log
+	shift
+	mkdir -p "$folder"
+	log=$folder/build-log.txt
+	if [ -e "$folder/build.ninja" ]; then
+		ninja -C "$folder" >"$log" 2>&1 || { tail -n 40 "$log" >&2; die "the build failed; see $log"; }
+		return
+	fi
+	{ meson setup "$folder" "$ROOT" "$@" && ninja -C "$folder"; } >"$log" 2>&1 ||
+		{ tail -n 40 "$log" >&2; die "the build failed; see $log"; }
+}

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs programs over uroce for the application tests: devices, network namespaces, pairs of processes, a tally.
+
+Nothing is left behind: processes are ended by their pid when a test ends, however it ends, and die with it.
+"""
+import argparse
+import atexit
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SKIP = 77  # meson's exit code for a skipped test
+LIBC = ctypes.CDLL(None)
+
+
+def die_with_parent():
+    LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class Side:
+    """Where a program runs and what device it sees: a namespace (None: this one) and UROCE_DEVICES."""
+
+    def __init__(self, address, devices=None, netns=None, host=None):
+        self.address = address          # of the device
+        self.devices = devices or address
+        self.netns = netns
+        self.host = host or address     # where its TCP ports are reached
+
+    def command(self, argv):
+        enter = ["nsenter", f"--net=/proc/{self.netns.pid}/ns/net"] if self.netns else []
+        return enter + [os.path.join(ROOT, "scripts", "uroce-run")] + list(argv)
+
+
+class Netns:
+    """A network namespace that lives as long as the sleeping process that holds it."""
+
+    def __init__(self):
+        self.holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"], preexec_fn=die_with_parent)
+        self.pid = self.holder.pid
+        atexit.register(self.close)
+        mine = os.readlink("/proc/self/ns/net")
+        for _ in range(500):
+            try:
+                if os.readlink(f"/proc/{self.pid}/ns/net") != mine:
+                    break
+            except OSError:
+                pass
+            time.sleep(0.01)
+        else:
+            raise RuntimeError("could not make a network namespace")
+        self.run("ip", "link", "set", "lo", "up")
+
+    def run(self, *argv):
+        subprocess.run(["nsenter", f"--net=/proc/{self.pid}/ns/net", *argv], check=True)
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+
+
+def veth_pair(mtu=4500):
+    """Two namespaces joined by veth: (a, b), interfaces va and vb, addresses 10.99.0.1 and 10.99.0.2."""
+    a, b = Netns(), Netns()
+    a.run("ip", "link", "add", "va", "mtu", str(mtu), "type", "veth", "peer", "name", "vb", "mtu", str(mtu),
+          "netns", str(b.pid))
+    for ns, name, address in ((a, "va", "10.99.0.1/24"), (b, "vb", "10.99.0.2/24")):
+        ns.run("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
+        ns.run("ip", "addr", "add", address, "dev", name)
+        ns.run("ip", "link", "set", name, "up")
+    return a, b
+
+
+def loopback_sides(lane=0):
+    """Two devices on loopback addresses. Every test process and lane has its own pair: many can run at once."""
+    net = 2 + os.getpid() % 250
+    return Side(f"127.{net}.{lane}.1"), Side(f"127.{net}.{lane}.2")
+
+
+def free_port():
+    """A TCP port that nobody listens on now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+def veth_sides():
+    a, b = veth_pair()
+    return Side("10.99.0.1", netns=a), Side("10.99.0.2", netns=b)
+
+
+def ethdev_sides():
+    """The ethdev port on AF_PACKET; the devices' addresses are unknown to the kernel, TCP goes beside them."""
+    a, b = veth_pair()
+    spec = "10.99.0.{}/24/ethdev=net_af_packet0,iface={}"
+    return (Side("10.99.0.11", spec.format(11, "va"), a, "10.99.0.1"),
+            Side("10.99.0.12", spec.format(12, "vb"), b, "10.99.0.2"))
+
+
+class Process:
+    running = {}
+
+    def __init__(self, argv, side=None, env=None):
+        self.argv = argv
+        self.out = tempfile.TemporaryFile("w+", errors="replace")
+        environment = dict(os.environ, **(env or {}))
+        command = argv
+        if side:
+            environment["UROCE_DEVICES"] = side.devices
+            command = side.command(argv)
+        self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=subprocess.STDOUT,
+                                      env=environment, preexec_fn=die_with_parent)
+        self.pid = self.popen.pid
+        Process.running[self.pid] = self
+
+    def wait(self, seconds):
+        """@return the exit code, or None after the timeout (the process is then gone as well)."""
+        code = None
+        try:
+            code = self.popen.wait(max(seconds, 0.01))
+        except subprocess.TimeoutExpired:
+            self.kill()
+        Process.running.pop(self.pid, None)
+        return code
+
+    def kill(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+            self.popen.wait()
+        Process.running.pop(self.pid, None)
+
+    def output(self):
+        self.out.seek(0)
+        return self.out.read()
+
+    def wait_listen(self, port, seconds):
+        """Wait until somebody listens on the TCP port in the process's namespace. @return whether so."""
+        needle, deadline = f":{port:04X} ", time.monotonic() + seconds
+        while time.monotonic() < deadline and self.popen.poll() is None:
+            for name in ("tcp", "tcp6"):
+                try:
+                    with open(f"/proc/{self.pid}/net/{name}") as f:
+                        if any(needle in line[:40] and " 0A " in line for line in f):
+                            return True
+                except OSError:
+                    pass
+            time.sleep(0.01)
+        return False
+
+
+@atexit.register
+def kill_leftovers():
+    for process in list(Process.running.values()):
+        process.kill()
+
+
+def run_pair(server_argv, client_argv, sides, seconds, env=None):
+    """Server on sides[0], client on sides[1]; PORT in their arguments becomes a free TCP port.
+
+    @return (ok, reason or "", server output, client output)
+    """
+    deadline = time.monotonic() + seconds
+    port = free_port()
+    server_argv, client_argv = ([str(port) if arg == "PORT" else arg for arg in argv]
+                                for argv in (server_argv, client_argv))
+    server = Process(server_argv, sides[0], env)
+    if not server.wait_listen(port, min(seconds, 20)):
+        code = server.wait(0.1)
+        return False, f"the server did not listen on TCP port {port} (exit code {code})", server.output(), ""
+    client = Process(client_argv, sides[1], env)
+    client_code = client.wait(deadline - time.monotonic())
+    server_code = server.wait(min(10, deadline - time.monotonic()) if client_code == 0 else 2)
+    reasons = []
+    for name, code in (("client", client_code), ("server", server_code)):
+        if code is None:
+            reasons.append(f"{name} did not end in time")
+        elif code:
+            reasons.append(f"{name} exit code {code}")
+    return not reasons, ", ".join(reasons), server.output(), client.output()
+
+
+class Tally:
+    """Counts results and says them; failures say why, at once."""
+
+    def __init__(self, name):
+        self.name, self.passed, self.failed, self.started = name, 0, [], time.monotonic()
+
+    def result(self, case, ok, reason="", *outputs):
+        if ok:
+            self.passed += 1
+            print(f"ok   {case}", flush=True)
+            return
+        self.failed.append(case)
+        print(f"FAIL {case}: {reason}", flush=True)
+        for output in outputs:
+            for line in output.strip().splitlines()[-15:]:
+                print(f"     | {line}", flush=True)
+
+    def finish(self):
+        seconds = time.monotonic() - self.started
+        print(f"{self.name}: {self.passed} passed, {len(self.failed)} failed in {seconds:.0f} s", flush=True)
+        sys.exit(1 if self.failed else 0)
+
+
+def options(description, *more):
+    """Common options; each of `more` is a flag's name and help."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--build", default=os.environ.get("UROCE_BUILD", os.path.join(ROOT, "build")),
+                        help="build folder (default: build)")
+    for flag, text in more:
+        parser.add_argument(flag, action="store_true", help=text)
+    args = parser.parse_args()
+    os.environ["UROCE_BUILD"] = os.path.abspath(args.build)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    return args
+
+
+def skip(reason):
+    print(f"SKIP: {reason}")
+    sys.exit(SKIP)
+
+
+def need_programs(*names):
+    for name in names:
+        if not shutil.which(name):
+            skip(f"{name} is not installed")
+
+
+def need_root():
+    if os.geteuid():
+        skip("needs root (network namespaces)")
+
+
+def verify_path():
+    return os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "verify")

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fuzz_packet_parse.c - any bytes into packet_parse; what it accepts must lie inside the frame and re-encode.
+ *
+ * The first byte of an input says how the rest is taken (enum mode). A fuzzer does not guess checksums, so modes let
+ * it past them: MODE_FIX makes lengths, IPv4 checksum and ICRC right before parsing, MODE_NO_ICRC skips the ICRC.
+ */
+#include "packet.h"
+#include "wire.h"
+#include "wire_util.h"
+
+#include <stdio.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum mode {
+	MODE_UDP = 1,	     /* the rest is a UDP payload; else an IP packet */
+	MODE_ID_UNKNOWN = 2, /* with MODE_UDP */
+	MODE_NO_ICRC = 4,
+	MODE_FIX = 8,
+	MODE_V6 = 16, /* with MODE_UDP: the addresses */
+};
+
+/* Checks hold in every build, also with NDEBUG. */
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition)) {                                                                                    \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                        \
+			abort();                                                                                       \
+		}                                                                                                      \
+	} while (0)
+
+static const uint8_t v4_gid[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 77, 1};
+
+static struct nic_rx_frame frame_from(const uint8_t *bytes, unsigned len, unsigned mode)
+{
+	struct nic_rx_frame frame = {.data = bytes, .len = len};
+
+	if (mode & MODE_NO_ICRC)
+		frame.flags |= NIC_RX_NO_ICRC;
+	if (!(mode & MODE_UDP))
+		return frame;
+	frame.flags |= NIC_RX_UDP_PAYLOAD;
+	if (mode & MODE_ID_UNKNOWN)
+		frame.flags |= NIC_RX_IP_ID_UNKNOWN;
+	memcpy(frame.sgid.raw, v4_gid, 16);
+	memcpy(frame.dgid.raw, v4_gid, 16);
+	frame.dgid.raw[15] = 2;
+	if (mode & MODE_V6)
+		frame.sgid.raw[0] = frame.dgid.raw[0] = 0xfd;
+	frame.udp_sport = 0xc123;
+	frame.hop_limit = 64;
+	return frame;
+}
+
+/** IP and UDP headers as the frame's fields describe them, with an ID that the frame does not tell. */
+static unsigned carrier_write(const struct nic_rx_frame *frame, unsigned mode, uint8_t *ip)
+{
+	unsigned udp = mode & MODE_V6 ? IPV6_LEN : IPV4_LEN;
+
+	memset(ip, 0, udp + UDP_LEN);
+	if (mode & MODE_V6) {
+		ip[0] = IPV6_VERSION << 4;
+		ip[IPV6_NEXT] = IP_PROTO_UDP;
+		ip[IPV6_HOPS] = frame->hop_limit;
+		memcpy(ip + IPV6_SADDR, frame->sgid.raw, 16);
+		memcpy(ip + IPV6_DADDR, frame->dgid.raw, 16);
+	} else {
+		ip[0] = IPV4_VERSION;
+		if (mode & MODE_ID_UNKNOWN)
+			wire_put16(ip + IPV4_ID, 0x1234);
+		wire_put16(ip + IPV4_FRAG, IPV4_FRAG_DF);
+		ip[IPV4_TTL] = frame->hop_limit;
+		ip[IPV4_PROTO] = IP_PROTO_UDP;
+		memcpy(ip + IPV4_SADDR, frame->sgid.raw + 12, 4);
+		memcpy(ip + IPV4_DADDR, frame->dgid.raw + 12, 4);
+	}
+	wire_put16(ip + udp + UDP_SPORT, frame->udp_sport);
+	wire_put16(ip + udp + UDP_DPORT, NIC_UDP_PORT);
+	return udp + UDP_LEN;
+}
+
+/** Make what a fuzzer cannot guess right, in place. */
+static void fix(uint8_t *bytes, unsigned len, unsigned mode)
+{
+	static uint8_t whole[65536];
+	struct nic_rx_frame frame = frame_from(bytes, len, mode);
+
+	if (mode & MODE_UDP) {
+		unsigned bth = carrier_write(&frame, mode, whole);
+
+		if (len < BTH_LEN + ICRC_LEN)
+			return;
+		memcpy(whole + bth, bytes, len);
+		util_fix(whole, bth + len);
+		memcpy(bytes + len - ICRC_LEN, whole + bth + len - ICRC_LEN, ICRC_LEN);
+	} else if (len >= IPV6_LEN + UDP_LEN && (bytes[0] == IPV4_VERSION || bytes[0] >> 4 == IPV6_VERSION)) {
+		util_fix(bytes, len);
+	}
+}
+
+/** Clear what packet_encode does not keep: pad, reserved bytes of extension headers. */
+static void clear_reserved(uint8_t *bth, const struct packet *p)
+{
+	if (op_has(p->op, HDR_XRCETH))
+		bth[BTH_LEN] = 0;
+	if (op_has(p->op, HDR_DETH))
+		bth[BTH_LEN + DETH_SRC_QPN - 1] = 0;
+	if (op_has(p->op, HDR_CNP))
+		memset(bth + BTH_LEN, 0, CNP_LEN);
+	memset(bth + p->op->hdr_len + p->payload_len, 0, p->pad);
+}
+
+static void check_accepted(const struct nic_rx_frame *frame, const struct packet *p)
+{
+	static uint8_t encoded[NIC_FRAME_MAX], expected[NIC_FRAME_MAX];
+	const uint8_t *bth = p->payload - p->op->hdr_len;
+	unsigned carrier = p->v4 ? IPV4_LEN + UDP_LEN : IPV6_LEN + UDP_LEN;
+	unsigned udp_payload = p->op->hdr_len + p->payload_len + p->pad + ICRC_LEN;
+	struct nic_rx_frame again = {.data = encoded};
+	struct packet q;
+
+	CHECK(p->op == op_get(*bth));
+	CHECK(bth >= frame->data && bth + udp_payload <= frame->data + frame->len);
+	CHECK(p->payload_len <= 4096 && p->pad <= 3 && (p->payload_len + p->pad) % 4 == 0);
+	CHECK(p->psn <= 0xffffff && p->dest_qpn <= 0xffffff);
+	CHECK(p->ip == (frame->flags & NIC_RX_UDP_PAYLOAD ? NULL : frame->data));
+	if (p->ip)
+		CHECK(bth == p->ip + carrier);
+	else
+		CHECK(bth == frame->data && udp_payload == frame->len);
+
+	again.len = packet_encode(p, encoded);
+	CHECK(again.len == carrier + udp_payload);
+	memcpy(expected, p->ip ? p->ip : encoded, carrier);
+	memcpy(expected + carrier, bth, udp_payload);
+	clear_reserved(expected + carrier, p);
+	util_fix(expected, again.len);
+	CHECK(memcmp(encoded, expected, again.len) == 0);
+
+	CHECK(packet_parse(&again, &q) == PACKET_OK);
+	CHECK(q.op == p->op && q.psn == p->psn && q.payload_len == p->payload_len && q.ip_id == p->ip_id);
+	CHECK(memcmp(q.payload, p->payload, p->payload_len) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct nic_rx_frame frame;
+	struct packet p;
+	unsigned mode, len;
+	uint8_t *bytes;
+
+	if (size < 1 || size > 65536 - 64)
+		return 0;
+	mode = data[0];
+	len = (unsigned)size - 1;
+	bytes = malloc(len ? len : 1); /* of its own, so that reading past the end is noticed */
+	if (!bytes)
+		return 0;
+	memcpy(bytes, data + 1, len);
+	if (mode & MODE_FIX)
+		fix(bytes, len, mode);
+	frame = frame_from(bytes, len, mode);
+	memset(&p, 0xee, sizeof(p));
+	if (packet_parse(&frame, &p) == PACKET_OK)
+		check_accepted(&frame, &p);
+	free(bytes);
+	return 0;
+}

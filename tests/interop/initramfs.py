@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Builds the guest's initramfs (cpio, newc) from a kernel package's modules and programs of this machine.
+
+No root needed: files go from memory into the archive. Dependencies of modules come from their .modinfo sections,
+those of programs from ldd.
+"""
+import gzip
+import os
+import re
+import shutil
+import stat
+import subprocess
+
+MODULES = ("virtio_pci virtio_net crc32_generic ib_core ib_uverbs rdma_rxe "
+           "sch_netem sch_prio sch_ingress cls_u32 act_mirred ifb").split()
+PROGRAMS = "ip tc rdma ibv_devinfo".split()
+PROVIDER = "librxe-rdmav34.so"
+
+
+class Missing(Exception):
+    """Something the guest needs is not installed."""
+
+
+class Cpio:
+    def __init__(self):
+        self.parts, self.names = [], set()
+
+    def add(self, name, mode, data=b""):
+        name = name.lstrip("/")
+        if name in self.names:
+            return
+        self.names.add(name)
+        parent = os.path.dirname(name)
+        if parent:
+            self.add(parent, stat.S_IFDIR | 0o755)
+        raw = name.encode() + b"\0"
+        fields = (len(self.names), mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(raw), 0)
+        head = b"070701" + b"".join(b"%08x" % field for field in fields) + raw
+        self.parts += [head, b"\0" * (-len(head) % 4), data, b"\0" * (-len(data) % 4)]
+
+    def file(self, name, source):
+        with open(source, "rb") as f:
+            self.add(name, stat.S_IFREG | 0o755, f.read())
+
+    def write(self, path):
+        self.add("TRAILER!!!", 0)
+        with open(path, "wb") as out:
+            out.write(gzip.compress(b"".join(self.parts), 1))
+
+
+def program_path(name):
+    path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin")
+    if not path:
+        raise Missing(f"{name} is not installed")
+    return os.path.realpath(path)
+
+
+def program_add(cpio, path, name=None):
+    """A program and every library that ldd lists for it."""
+    cpio.file("bin/" + (name or os.path.basename(path)), path)
+    listing = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
+    for library in re.findall(r"(/\S+)", listing):
+        cpio.file(library, os.path.realpath(library))
+
+
+def module_order(folder):
+    """Module files in the order in which they must be loaded."""
+    files = {}
+    for top, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".ko"):
+                files[name[:-3].replace("-", "_")] = os.path.join(top, name)
+    order = []
+
+    def visit(name):
+        path = files.get(name)
+        if not path or path in order:
+            return  # built into the kernel, or already there
+        with open(path, "rb") as f:
+            found = re.search(rb"\0depends=([^\0]*)\0", f.read())
+        for needed in found.group(1).decode().split(",") if found else []:
+            if needed:
+                visit(needed.replace("-", "_"))
+        order.append(path)
+
+    for name in MODULES:
+        visit(name.replace("-", "_"))
+    return order
+
+
+def provider_path():
+    for top in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"):
+        path = f"{top}/libibverbs/{PROVIDER}"
+        if os.path.exists(path):
+            return path
+    raise Missing("the rxe provider of libibverbs is not installed (package ibverbs-providers)")
+
+
+def build(modules_folder, programs, out):
+    """Write an initramfs with rdma_rxe, its tools and `programs` (paths) to `out`."""
+    cpio = Cpio()
+    for folder in ("dev", "proc", "sys", "tmp", "etc/libibverbs.d", "lib/modules", "sbin"):
+        cpio.add(folder, stat.S_IFDIR | 0o755)
+    busybox = program_path("busybox")
+    cpio.file("bin/busybox", busybox)
+    for path in [program_path(name) for name in PROGRAMS] + list(programs):
+        program_add(cpio, path)  # busybox's shell prefers its own ip and tc unless called as /bin/ip, /bin/tc
+    for applet in subprocess.run([busybox, "--list"], capture_output=True, text=True).stdout.split():
+        cpio.add("bin/" + applet, stat.S_IFLNK | 0o777, b"busybox")
+    provider = provider_path()
+    cpio.file(provider, provider)
+    cpio.add("etc/libibverbs.d/rxe.driver", stat.S_IFREG | 0o644, b"driver rxe\n")
+    order = module_order(modules_folder)
+    if not any(path.endswith("/rdma_rxe.ko") for path in order):
+        raise Missing(f"the kernel in {modules_folder} has no rdma_rxe")
+    for path in order:
+        cpio.file("lib/modules/" + os.path.basename(path), path)
+    names = "".join(os.path.basename(path) + "\n" for path in order)
+    cpio.add("lib/modules/order", stat.S_IFREG | 0o644, names.encode())
+    cpio.file("init", os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest-init"))
+    cpio.write(out)

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce against the Linux kernel's rdma_rxe, which runs in a QEMU guest made on the spot.
+
+The data verifier (tests/apps/verify) runs on both sides, over uroce here and over rxe there, and checks every byte,
+immediate and completion field of every operation in both directions; also with packets lost at random in both
+directions (netem in the guest, on RoCE packets only), and with uroce's ethdev port, which sees whole frames.
+
+Needs root (taps, namespaces) and, once, the network for a Debian kernel; skips with a sentence otherwise.
+UROCE_INTEROP_ONLY runs just the cases whose name contains its value.
+"""
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "apps"))
+import harness  # noqa: E402
+import initramfs  # noqa: E402
+import kernel  # noqa: E402
+from guest import ETHDEV_IP, GUEST_IP, HOST_IP, Guest, network_up  # noqa: E402
+
+PACKAGES = ("qemu-system-x86 seabios ipxe-qemu busybox-static ibverbs-providers ibverbs-utils iproute2").split()
+SIZES = {1024: "0,1,7,1023,1024,1025,65539,1048576,3145728", 4096: "0,1,7,4095,4096,4097,65539,1048576,3145728"}
+RELIABLE, LOSSY = "-t rc -q 2 -n 4 -T 19", "-t rc -q 2 -n 4 -T 17 -w 90000"
+UNRELIABLE = "-t uc,ud -q 2 -n 4 -w 3000"
+
+# name, which end is the client, which end requests, port, loss in percent, options
+CASES = [(f"RC MTU {mtu}, {who} requests, {client} connects", client, who, "udp", 0,
+          f"{RELIABLE} -m {mtu} -z {SIZES[mtu]}{more}")
+         for mtu, client, who, more in ((1024, "uroce", "uroce", ""), (1024, "rxe", "rxe", " -e"),
+                                        (4096, "uroce", "rxe", ""), (4096, "rxe", "uroce", " -e"))]
+CASES += [
+    ("RC MTU 1024, both request at once", "uroce", "both", "udp", 0, f"{RELIABLE} -m 1024 -e -z {SIZES[1024]}"),
+    ("RC MTU 4096, both request at once", "uroce", "both", "udp", 0, f"{RELIABLE} -m 4096 -z {SIZES[4096]}"),
+    ("UC and UD MTU 1024, uroce requests", "uroce", "uroce", "udp", 0, f"{UNRELIABLE} -m 1024 -z 0,1,1023,1024,9000"),
+    ("UC and UD MTU 4096, rxe requests", "uroce", "rxe", "udp", 0, f"{UNRELIABLE} -m 4096 -z 0,1,4095,4096,9000"),
+    ("RC MTU 1024, 1% loss, uroce requests", "uroce", "uroce", "udp", 1, f"{LOSSY} -m 1024 -z 1,1024,65539,1048576"),
+    ("RC MTU 1024, 1% loss, rxe requests", "uroce", "rxe", "udp", 1, f"{LOSSY} -m 1024 -z 1,1024,65539,1048576"),
+    ("RC MTU 4096, 1% loss, both request", "uroce", "both", "udp", 1, f"{LOSSY} -m 4096 -z 1,4096,65539,1048576"),
+    ("RC MTU 1024, ethdev port, both request", "uroce", "both", "ethdev", 0, f"{RELIABLE} -m 1024 -z {SIZES[1024]}"),
+    ("RC MTU 4096, ethdev port, 1% loss", "uroce", "both", "ethdev", 1, f"{LOSSY} -m 4096 -z 1,4096,65539"),
+    ("UD MTU 1024, ethdev port", "uroce", "both", "ethdev", 0, "-t ud -q 2 -n 4 -w 3000 -z 0,1,1024"),
+]
+
+LOSS_ON = """
+/bin/tc qdisc add dev eth0 root handle 1: prio &&
+/bin/tc qdisc add dev eth0 parent 1:3 netem limit 10000 loss {percent}% &&
+/bin/tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 4791 0xffff flowid 1:3 &&
+/bin/ip link add ifb9 type ifb && /bin/ip link set ifb9 up && /bin/tc qdisc add dev ifb9 root netem limit 10000 loss {percent}% &&
+/bin/tc qdisc add dev eth0 ingress &&
+/bin/tc filter add dev eth0 parent ffff: protocol ip u32 match ip dport 4791 0xffff action mirred egress redirect dev ifb9
+""".replace("\n", " ")
+LOSS_OFF = "/bin/tc qdisc del dev eth0 root; /bin/tc qdisc del dev eth0 ingress; /bin/ip link del ifb9"
+
+
+def packages_install():
+    if all(os.path.exists(f"/var/lib/dpkg/info/{name}.list") for name in PACKAGES):
+        return
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
+    for _ in range(2):
+        if subprocess.run(command, env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"),
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
+            return
+        subprocess.run(["apt-get", "update", "-qq"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    harness.skip("cannot install: " + " ".join(PACKAGES))
+
+
+def host_side(port):
+    if port == "udp":
+        return harness.Side(HOST_IP)
+    return harness.Side(ETHDEV_IP, f"{ETHDEV_IP}/24/ethdev=net_af_packet0,iface=ve1", host=HOST_IP)
+
+
+def case_run(guest, case, number):
+    name, client, requester, port, _, extra = case
+    program, tcp = harness.verify_path(), str(18700 + number)
+    direction = "both" if requester == "both" else ("client" if requester == client else "server")
+    more = ["-D", direction, "-r", str(number + 1), *extra.split()]
+    side, limit = host_side(port), 150
+    server = ["-s", "-p", tcp]
+    if client == "uroce":
+        channel = guest.start("verify -g 1 " + " ".join(server))
+        host = harness.Process([program, "-g", "0", "-c", GUEST_IP, "-p", tcp, *more], side)
+    else:
+        host = harness.Process([program, "-g", "0", *server], side)
+        channel = guest.start(f"verify -g 1 -c {HOST_IP} -p {tcp} " + " ".join(more))
+    code = host.wait(limit)
+    guest_code, guest_output = guest.finish(channel, 20 if code == 0 else 3)
+    if guest_code is None:
+        guest.start("killall -9 verify").close()
+    ok = code == 0 and guest_code == 0
+    return ok, f"uroce side: exit code {code}, rxe side: {guest_code}", host.output(), guest_output
+
+
+def inside(folder, elf, image):
+    """In the namespace of our own."""
+    network_up()
+    guest = Guest(elf, image, folder, cpus=2)
+    tally = harness.Tally("rxe")
+    try:
+        guest.wait_ready(120)
+        print(guest.console_text().strip().splitlines()[-1], flush=True)
+        losing = 0
+        for number, case in enumerate(CASES):
+            if os.environ.get("UROCE_INTEROP_ONLY", "") not in case[0]:
+                continue
+            if case[4] != losing:
+                losing = case[4]
+                guest.sh(LOSS_ON.format(percent=losing) if losing else LOSS_OFF)
+            started = time.monotonic()
+            ok, reason, *outputs = case_run(guest, case, number)
+            tally.result(f"{case[0]} ({time.monotonic() - started:.0f} s)", ok, reason, *outputs)
+            if guest.process.poll() is not None:
+                raise RuntimeError("the guest died; its console says:\n" + guest.console_text()[-2000:])
+    finally:
+        guest.stop()
+    tally.finish()
+
+
+def main():
+    args = harness.options(__doc__)
+    folder = os.path.join(os.environ["UROCE_BUILD"], "interop")
+    if os.environ.get("UROCE_INTEROP_INSIDE"):
+        inside(folder, *os.environ["UROCE_INTEROP_INSIDE"].split(":"))
+    harness.need_root()
+    if os.uname().machine != "x86_64":
+        harness.skip("the guest is an x86-64 machine")
+    os.makedirs(folder, exist_ok=True)
+    packages_install()
+    try:
+        elf, modules = kernel.prepare(folder)
+        image = os.path.join(folder, "initramfs.gz")
+        initramfs.build(modules, [harness.verify_path()], image)
+    except (kernel.Unavailable, initramfs.Missing) as reason:
+        harness.skip(str(reason))
+    os.environ["UROCE_INTEROP_INSIDE"] = f"{elf}:{image}"
+    os.execvp("unshare", ["unshare", "--net", sys.executable, os.path.abspath(__file__), "--build", args.build])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rig.c - fixture of the shim's tests (rig.h). */
+#include "rig.h"
+
+#include <time.h>
+
+static void end_open(struct rig_end *end, struct ibv_device *device)
+{
+	end->ctx = ibv_open_device(device);
+	assert_non_null(end->ctx);
+	end->pd = ibv_alloc_pd(end->ctx);
+	assert_non_null(end->pd);
+	end->cq = ibv_create_cq(end->ctx, RIG_DEPTH, NULL, NULL, 0);
+	assert_non_null(end->cq);
+	end->buf = calloc(1, RIG_BUF);
+	assert_non_null(end->buf);
+	end->mr = ibv_reg_mr(end->pd, end->buf, RIG_BUF, RIG_ACCESS);
+	assert_non_null(end->mr);
+	assert_int_equal(ibv_query_gid(end->ctx, 1, 0, &end->gid), 0);
+}
+
+int rig_setup(void **state)
+{
+	struct rig *rig = calloc(1, sizeof(*rig));
+	struct ibv_device **list;
+	int n;
+
+	setenv("UROCE_DEVICES", "127.0.9.1,127.0.9.2", 1);
+	list = ibv_get_device_list(&n);
+	assert_non_null(list);
+	assert_true(n >= 2);
+	for (int i = 0; i < 2; i++)
+		end_open(&rig->end[i], list[i]);
+	ibv_free_device_list(list);
+	*state = rig;
+	return 0;
+}
+
+int rig_teardown(void **state)
+{
+	struct rig *rig = *state;
+
+	rig_disconnect(rig);
+	for (int i = 0; i < 2; i++) {
+		struct rig_end *end = &rig->end[i];
+
+		assert_int_equal(ibv_dereg_mr(end->mr), 0);
+		assert_int_equal(ibv_destroy_cq(end->cq), 0);
+		assert_int_equal(ibv_dealloc_pd(end->pd), 0);
+		assert_int_equal(ibv_close_device(end->ctx), 0);
+		free(end->buf);
+	}
+	free(rig);
+	return 0;
+}
+
+struct ibv_qp_init_attr rig_qp_init(struct rig_end *end, enum ibv_qp_type type)
+{
+	return (struct ibv_qp_init_attr){
+		.send_cq = end->cq,
+		.recv_cq = end->cq,
+		.cap = {16, 16, 4, 4, 64},
+		.qp_type = type,
+	};
+}
+
+static void to_init(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qkey = RIG_QKEY,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+	};
+	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+
+	assert_int_equal(ibv_modify_qp(qp, &a, mask | (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)), 0);
+}
+
+static void to_rts(struct ibv_qp *qp, const union ibv_gid *gid, uint32_t qpn)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qpn,
+		.rq_psn = 100,
+		.sq_psn = 100,
+		.max_dest_rd_atomic = 4,
+		.max_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .hop_limit = 64}},
+	};
+	int connected = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+	if (qp->qp_type == IBV_QPT_UD)
+		connected = IBV_QP_STATE;
+	else if (qp->qp_type == IBV_QPT_RC)
+		connected |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	assert_int_equal(ibv_modify_qp(qp, &a, connected), 0);
+	a.qp_state = IBV_QPS_RTS;
+	connected = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	if (qp->qp_type == IBV_QPT_RC)
+		connected |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	assert_int_equal(ibv_modify_qp(qp, &a, connected), 0);
+}
+
+void rig_connect_qps(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b)
+{
+	to_init(a);
+	to_init(b);
+	to_rts(a, &rig->end[1].gid, b->qp_num);
+	to_rts(b, &rig->end[0].gid, a->qp_num);
+}
+
+void rig_connect(struct rig *rig, enum ibv_qp_type type)
+{
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp_init_attr init = rig_qp_init(&rig->end[i], type);
+
+		rig->end[i].qp = ibv_create_qp(rig->end[i].pd, &init);
+		assert_non_null(rig->end[i].qp);
+	}
+	rig_connect_qps(rig, rig->end[0].qp, rig->end[1].qp);
+}
+
+void rig_disconnect(struct rig *rig)
+{
+	for (int i = 0; i < 2; i++) {
+		if (rig->end[i].qp)
+			assert_int_equal(ibv_destroy_qp(rig->end[i].qp), 0);
+		rig->end[i].qp = NULL;
+	}
+}
+
+struct ibv_sge rig_sge(struct rig_end *end, size_t offset, uint32_t length)
+{
+	return (struct ibv_sge){(uintptr_t)end->buf + offset, length, end->mr->lkey};
+}
+
+/* Both devices are this process's: somebody else's poll makes no progress here, the engines' threads do. */
+struct ibv_wc rig_wait(struct ibv_cq *cq)
+{
+	time_t end = time(NULL) + 10;
+	struct ibv_wc wc;
+	int n;
+
+	while (!(n = ibv_poll_cq(cq, 1, &wc)))
+		if (time(NULL) > end)
+			fail_msg("no completion came");
+	assert_int_equal(n, 1);
+	return wc;
+}
+
+void rig_post_recv(struct rig_end *end, uint64_t wr_id, size_t offset, uint32_t length)
+{
+	struct ibv_sge sge = rig_sge(end, offset, length);
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	assert_int_equal(ibv_post_recv(end->qp, &wr, &bad), 0);
+}
+
+struct ibv_ah *rig_ah(struct rig *rig)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = rig->end[1].gid, .hop_limit = 64}};
+
+	return ibv_create_ah(rig->end[0].pd, &attr);
+}

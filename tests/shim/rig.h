@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rig.h - fixture of the shim's tests: ordinary verbs programs, run over the drop-in library or with the preload library.
+ * Two devices of this process, 127.0.9.1 and 127.0.9.2, each with a PD, a CQ and a registered buffer, and pairs of
+ * connected QPs between them.
+ */
+#ifndef RIG_H
+#define RIG_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka.h needs those in front. */
+#include <cmocka.h>
+
+#define RIG_BUF	   65536
+#define RIG_DEPTH  64
+#define RIG_QKEY   0x1234
+#define RIG_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+struct rig_end {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint8_t *buf;
+	union ibv_gid gid;
+	struct ibv_qp *qp;
+};
+
+struct rig {
+	struct rig_end end[2];
+};
+
+/** cmocka's setup and teardown: *state is a struct rig. */
+int rig_setup(void **state);
+int rig_teardown(void **state);
+
+/** Make a QP at each end and connect them (UD: bring them up). */
+void rig_connect(struct rig *rig, enum ibv_qp_type type);
+/** The same for QPs that the caller has made. */
+void rig_connect_qps(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b);
+/** Destroy the QPs at both ends. */
+void rig_disconnect(struct rig *rig);
+
+struct ibv_qp_init_attr rig_qp_init(struct rig_end *end, enum ibv_qp_type type);
+/** An SGE in the end's buffer. */
+struct ibv_sge rig_sge(struct rig_end *end, size_t offset, uint32_t length);
+/** Wait for one completion, some seconds at most. */
+struct ibv_wc rig_wait(struct ibv_cq *cq);
+void rig_post_recv(struct rig_end *end, uint64_t wr_id, size_t offset, uint32_t length);
+/** Address handle at end 0 that leads to end 1. */
+struct ibv_ah *rig_ah(struct rig *rig);
+
+#endif

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compares what the drop-in libibverbs.so.1 exports with what libibverbs exports.
+
+One symbol of the real library that ours lacks could meet our objects inside the real library, or keep a program or a
+driver from being loaded at all. Checked: the library installed here, and the lists kept of rdma-core 44 and 64; that
+nothing is exported beyond symbols.list; that the preload library covers every function of ours; and that both can be
+loaded by a running program.
+"""
+import argparse
+import ctypes
+import glob
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def exported(library):
+    """Set of (name, version) that a library defines; version None without version nodes."""
+    out = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library], check=True,
+                         capture_output=True, text=True).stdout
+    symbols = set()
+    for line in out.splitlines():
+        *_, kind, name = line.split()
+        name, _, version = name.replace("@@", "@").partition("@")
+        if kind in "TtDdBbRrVWi":
+            symbols.add((name, version or None))
+    return symbols
+
+
+def listed(path):
+    rows = (line.split("#")[0].strip() for line in open(path))
+    return {tuple(row.split("@")) for row in rows if row}
+
+
+def installed():
+    """The libibverbs of this machine, not ours."""
+    for pattern in ("/usr/lib/*/libibverbs.so.1", "/usr/lib64/libibverbs.so.1", "/usr/lib/libibverbs.so.1"):
+        for path in glob.glob(pattern):
+            if not any(name == "uroce_ibverbs_marker" for name, _ in exported(path)):
+                return path
+    return None
+
+
+def show(title, symbols):
+    for name, version in sorted(symbols, key=str):
+        print(f"{title}: {name}@{version}")
+    return len(symbols)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--dropin", required=True)
+    p.add_argument("--preload", required=True)
+    p.add_argument("--names", required=True, help="what symbols.list means, from symbols.py")
+    a = p.parse_args()
+    ours, bad = exported(a.dropin), 0
+    if len(ours) < 150:
+        sys.exit(f"{a.dropin} exports only {len(ours)} symbols")
+    real = installed()
+    if real:
+        bad += show(f"exported by {real}, not by ours", exported(real) - ours)
+    else:
+        print("no libibverbs is installed here to compare with")
+    for release in (44, 64):
+        bad += show(f"exported by rdma-core {release}, not by ours",
+                    listed(f"{HERE}/libibverbs-{release}.symbols") - ours)
+    bad += show("exported beyond symbols.list", ours - listed(a.names))
+    bad += show("in symbols.list, not exported", listed(a.names) - ours)
+
+    # A preload library needs no trampolines: a name that it lacks is the program's own library's. But the functions that
+    # take objects must all be there: every public one that the drop-in does not merely pass on.
+    preload = {name for name, _ in exported(a.preload)}
+    public = {name for name, version in ours if version != "IBVERBS_1.0" and "PRIVATE" not in version}
+    passed_on = {"ibv_copy_ah_attr_from_kern", "ibv_register_driver"}
+    needed = (public | {"ibv_create_comp_channel", "ibv_destroy_comp_channel", "ibv_query_gid_type"}) - passed_on
+    bad += show("not in the preload library", {(name, "any") for name in needed - preload})
+    bad += show("exported by the preload library for no reason", {(n, None) for n in preload - {n for n, _ in ours}})
+
+    # Programs also load libibverbs while they run; that fails if it wants more static TLS than there is left.
+    for library in (a.dropin, a.preload):
+        try:
+            ctypes.CDLL(library)
+        except OSError as error:
+            print(f"cannot be loaded at run time: {error}")
+            bad += 1
+    print(f"{len(ours)} symbols in the drop-in, {len(preload)} in the preload library, {bad} wrong")
+    return 1 if bad else 0
+
+
+sys.exit(main())

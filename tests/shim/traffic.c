@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* traffic.c - posting, polling and events as programs see them, between two devices of this process. */
+#include "rig.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+/* ---- posting ----------------------------------------------------------------------------------------- */
+
+static void post__list_stops_at_the_bad_request(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 64);
+	struct ibv_send_wr wr[3], *bad = NULL;
+
+	rig_connect(rig, IBV_QPT_RC);
+	for (int i = 0; i < 3; i++) {
+		wr[i] = (struct ibv_send_wr){.wr_id = (uint64_t)i,
+					     .next = i < 2 ? &wr[i + 1] : NULL,
+					     .sg_list = &sge,
+					     .num_sge = 1,
+					     .opcode = IBV_WR_RDMA_WRITE,
+					     .send_flags = IBV_SEND_SIGNALED};
+		wr[i].wr.rdma.remote_addr = (uintptr_t)rig->end[1].buf;
+		wr[i].wr.rdma.rkey = rig->end[1].mr->rkey;
+	}
+	memset(rig->end[0].buf, 0xa1, 64);
+	wr[1].num_sge = 5; /* the queue has four */
+	assert_int_equal(ibv_post_send(rig->end[0].qp, wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr[1]);
+
+	struct ibv_wc wc = rig_wait(rig->end[0].cq);
+
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.wr_id, 0);
+	assert_memory_equal(rig->end[1].buf, rig->end[0].buf, 64);
+	wr[1].num_sge = -1;
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr[1], &bad), EINVAL);
+	assert_ptr_equal(bad, &wr[1]);
+	assert_int_equal(ibv_poll_cq(rig->end[0].cq, 1, &wc), 0);
+}
+
+static void post__full_queue_says_enomem(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_sge sge = rig_sge(&rig->end[1], 0, 64);
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+	int n = 0, err;
+
+	rig_connect(rig, IBV_QPT_RC);
+	while (!(err = ibv_post_recv(rig->end[1].qp, &wr, &bad)))
+		n++;
+	assert_int_equal(err, ENOMEM);
+	assert_int_equal(n, 16);
+	assert_ptr_equal(bad, &wr);
+}
+
+static void post__atomics_and_reads_return_data(void **state)
+{
+	struct rig *rig = *state;
+	uint64_t *remote = (uint64_t *)rig->end[1].buf, *local = (uint64_t *)rig->end[0].buf;
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	rig_connect(rig, IBV_QPT_RC);
+	*remote = 40;
+	wr.wr.atomic.remote_addr = (uintptr_t)remote;
+	wr.wr.atomic.rkey = rig->end[1].mr->rkey;
+	wr.wr.atomic.compare_add = 2;
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).opcode, IBV_WC_FETCH_ADD);
+	assert_int_equal(*local, 40);
+	assert_int_equal(*remote, 42);
+	wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+	wr.wr.atomic.compare_add = 42;
+	wr.wr.atomic.swap = 7;
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).opcode, IBV_WC_COMP_SWAP);
+	assert_int_equal(*remote, 7);
+	wr.opcode = IBV_WR_RDMA_READ;
+	wr.wr.rdma.remote_addr = (uintptr_t)remote;
+	wr.wr.rdma.rkey = rig->end[1].mr->rkey;
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).opcode, IBV_WC_RDMA_READ);
+	assert_int_equal(*local, 7);
+}
+
+static void ud__reply_address_comes_from_the_completion(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 100);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = 0x01020304,
+				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_ah_attr attr;
+	struct ibv_ah *reply;
+
+	rig_connect(rig, IBV_QPT_UD);
+	rig_post_recv(&rig->end[1], 5, 1000, 140);
+	memset(rig->end[0].buf, 0x77, 100);
+	wr.wr.ud.ah = rig_ah(rig);
+	wr.wr.ud.remote_qpn = rig->end[1].qp->qp_num;
+	wr.wr.ud.remote_qkey = RIG_QKEY;
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+
+	struct ibv_wc wc = rig_wait(rig->end[1].cq);
+
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.byte_len, 140);
+	assert_int_equal(wc.imm_data, 0x01020304);
+	assert_int_equal(wc.src_qp, rig->end[0].qp->qp_num);
+	assert_true(wc.wc_flags & IBV_WC_GRH);
+	assert_int_equal(wc.sl & 3, 2); /* IPv4 */
+	assert_memory_equal(rig->end[1].buf + 1040, rig->end[0].buf, 100);
+	assert_int_equal(ibv_init_ah_from_wc(rig->end[1].ctx, 1, &wc, (struct ibv_grh *)(rig->end[1].buf + 1000), &attr), 0);
+	assert_memory_equal(attr.grh.dgid.raw, rig->end[0].gid.raw, 16);
+	assert_int_equal(attr.grh.sgid_index, 0);
+	reply = ibv_create_ah_from_wc(rig->end[1].pd, &wc, (struct ibv_grh *)(rig->end[1].buf + 1000), 1);
+	assert_non_null(reply);
+	assert_int_equal(ibv_destroy_ah(reply), 0);
+	assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
+}
+
+static void mw__type_1_gets_a_new_key_with_each_bind(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_mr *mr = ibv_reg_mr(rig->end[1].pd, rig->end[1].buf, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(rig->end[1].pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = {.wr_id = 9, .send_flags = IBV_SEND_SIGNALED,
+				   .bind_info = {mr, (uintptr_t)rig->end[1].buf, 64, IBV_ACCESS_REMOTE_WRITE}};
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 64);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr *bad;
+	uint32_t rkey = mw->rkey;
+
+	rig_connect(rig, IBV_QPT_RC);
+	assert_int_equal(ibv_bind_mw(rig->end[1].qp, mw, &bind), 0);
+	assert_int_equal(rig_wait(rig->end[1].cq).opcode, IBV_WC_BIND_MW);
+	assert_int_not_equal(mw->rkey, rkey);
+	wr.wr.rdma.remote_addr = (uintptr_t)rig->end[1].buf;
+	wr.wr.rdma.rkey = mw->rkey;
+	memset(rig->end[0].buf, 0x3c, 64);
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+	assert_memory_equal(rig->end[1].buf, rig->end[0].buf, 64);
+	assert_int_equal(ibv_dereg_mr(mr), EBUSY);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+/* ---- extended posting and polling -------------------------------------------------------------------- */
+
+static struct ibv_qp_ex *ex_qp(struct rig_end *end, uint64_t ops)
+{
+	struct ibv_qp_init_attr plain = rig_qp_init(end, IBV_QPT_RC);
+	struct ibv_qp_init_attr_ex init = {.pd = end->pd, .send_ops_flags = ops,
+					   .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS};
+
+	memcpy(&init, &plain, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
+	end->qp = ibv_create_qp_ex(end->ctx, &init);
+	return end->qp ? ibv_qp_to_qp_ex(end->qp) : NULL;
+}
+
+static void wr__batch_is_posted_whole_or_forgotten(void **state)
+{
+	struct rig *rig = *state;
+	uint64_t ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND_WITH_IMM;
+	struct ibv_qp_ex *ex;
+	uint8_t text[32] = "inline data is copied at once";
+	struct ibv_wc wc;
+
+	assert_null(ex_qp(&rig->end[1], IBV_QP_EX_WITH_TSO));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_non_null(ex_qp(&rig->end[1], ops));
+	ex = ex_qp(&rig->end[0], ops);
+	assert_non_null(ex);
+	rig_connect_qps(rig, rig->end[0].qp, rig->end[1].qp);
+	rig_post_recv(&rig->end[1], 77, 512, 64);
+
+	ibv_wr_start(ex); /* forgotten */
+	ex->wr_id = 1;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
+	ibv_wr_abort(ex);
+
+	ibv_wr_start(ex); /* the second request is wrong: the first is not posted either */
+	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
+	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+	ibv_wr_set_inline_data(ex, rig->end[0].buf, 10000);
+	assert_int_equal(ibv_wr_complete(ex), EINVAL);
+
+	memset(rig->end[0].buf, 0x42, 64);
+	ibv_wr_start(ex);
+	ex->wr_id = 2;
+	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+	ibv_wr_set_inline_data(ex, text, sizeof(text));
+	memset(text, 0, sizeof(text));
+	ex->wr_id = 3;
+	ibv_wr_send_imm(ex, 0x99);
+	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 2);
+	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 3);
+	wc = rig_wait(rig->end[1].cq);
+	assert_int_equal(wc.wr_id, 77);
+	assert_int_equal(wc.imm_data, 0x99);
+	assert_string_equal((char *)rig->end[1].buf, "inline data is copied at once");
+	assert_memory_equal(rig->end[1].buf + 512, rig->end[0].buf, 64);
+}
+
+static void cq_ex__reads_the_current_entry(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_cq *plain = rig->end[1].cq;
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->end[1].ctx, &attr);
+	struct ibv_poll_cq_attr poll_attr = {0};
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 24);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = 11,
+				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	rig->end[1].cq = ibv_cq_ex_to_cq(cq);
+	rig_connect(rig, IBV_QPT_RC);
+	rig_post_recv(&rig->end[1], 21, 0, 64);
+	rig_post_recv(&rig->end[1], 22, 64, 64);
+	assert_int_equal(ibv_start_poll(cq, &poll_attr), ENOENT);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+		assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(ibv_start_poll(cq, &poll_attr), 0);
+	assert_int_equal(cq->wr_id, 21);
+	assert_int_equal(cq->status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RECV);
+	assert_int_equal(ibv_wc_read_byte_len(cq), 24);
+	assert_int_equal(ibv_wc_read_imm_data(cq), 11);
+	assert_int_equal(ibv_wc_read_qp_num(cq), rig->end[1].qp->qp_num);
+	assert_int_equal(ibv_wc_read_wc_flags(cq), IBV_WC_WITH_IMM);
+	assert_int_equal(ibv_next_poll(cq), 0);
+	assert_int_equal(cq->wr_id, 22);
+	assert_int_equal(ibv_next_poll(cq), ENOENT);
+	ibv_end_poll(cq);
+	rig_disconnect(rig);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	rig->end[1].cq = plain;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------ */
+
+static bool readable(int fd, int ms)
+{
+	struct pollfd p = {fd, POLLIN, 0};
+
+	return poll(&p, 1, ms) == 1;
+}
+
+static void send_one(struct rig *rig)
+{
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr *bad;
+
+	rig_post_recv(&rig->end[1], 0, 0, 64);
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+}
+
+static void *ack_later(void *cq)
+{
+	usleep(100000);
+	ibv_ack_cq_events(cq, 1);
+	return NULL;
+}
+
+static void channel__one_event_an_arming_and_destroy_waits_for_acks(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(rig->end[1].ctx);
+	struct ibv_cq *plain = rig->end[1].cq, *cq = ibv_create_cq(rig->end[1].ctx, 8, rig, ch, 0), *got;
+	pthread_t thread;
+	void *context;
+
+	rig->end[1].cq = cq;
+	rig_connect(rig, IBV_QPT_RC);
+	send_one(rig);
+	assert_false(readable(ch->fd, 50)); /* not armed */
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	assert_false(readable(ch->fd, 50)); /* what was there before raises nothing */
+	send_one(rig);
+	send_one(rig);
+	assert_true(readable(ch->fd, 5000));
+	assert_int_equal(ibv_get_cq_event(ch, &got, &context), 0);
+	assert_ptr_equal(got, cq);
+	assert_ptr_equal(context, rig);
+	assert_false(readable(ch->fd, 50)); /* one for one arming */
+
+	fcntl(ch->fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(ibv_get_cq_event(ch, &got, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0); /* an unread event goes with its CQ */
+	send_one(rig);
+	assert_true(readable(ch->fd, 5000));
+	rig_disconnect(rig);
+	pthread_create(&thread, NULL, ack_later, cq);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	pthread_join(thread, NULL);
+	assert_false(readable(ch->fd, 0));
+	assert_int_equal(ibv_destroy_comp_channel(ch), 0);
+	rig->end[1].cq = plain;
+}
+
+static void channel__solicited_only_passes_over_ordinary_messages(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(rig->end[1].ctx);
+	struct ibv_cq *plain = rig->end[1].cq, *cq = ibv_create_cq(rig->end[1].ctx, 8, NULL, ch, 0), *got;
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED}, *bad;
+	void *context;
+
+	rig->end[1].cq = cq;
+	rig_connect(rig, IBV_QPT_RC);
+	assert_int_equal(ibv_req_notify_cq(cq, 1), 0);
+	send_one(rig);
+	assert_false(readable(ch->fd, 50));
+	rig_post_recv(&rig->end[1], 0, 0, 64);
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(ibv_get_cq_event(ch, &got, &context), 0); /* blocks until then */
+	ibv_ack_cq_events(got, 1);
+	rig_disconnect(rig);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(ch), 0);
+	rig->end[1].cq = plain;
+}
+
+static void async__srq_limit_is_reported_once_and_unread_events_vanish(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *end = &rig->end[1];
+	struct ibv_srq_init_attr sinit = {.attr = {.max_wr = 8, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(end->pd, &sinit);
+	struct ibv_srq_attr sattr = {.srq_limit = 2};
+	struct ibv_qp_init_attr init = rig_qp_init(&rig->end[0], IBV_QPT_RC);
+	struct ibv_sge sge = rig_sge(end, 0, 64);
+	struct ibv_recv_wr rwr = {.sg_list = &sge, .num_sge = 1}, *rbad;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_async_event event;
+
+	rig->end[0].qp = ibv_create_qp(rig->end[0].pd, &init);
+	init = rig_qp_init(end, IBV_QPT_RC);
+	init.srq = srq;
+	end->qp = ibv_create_qp(end->pd, &init);
+	rig_connect_qps(rig, rig->end[0].qp, end->qp);
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(ibv_post_srq_recv(srq, &rwr, &rbad), 0);
+		assert_int_equal(ibv_post_srq_recv(srq, &rwr, &rbad), 0);
+		assert_int_equal(ibv_modify_srq(srq, &sattr, IBV_SRQ_LIMIT), 0);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+			assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+			assert_int_equal(rig_wait(end->cq).status, IBV_WC_SUCCESS);
+		}
+		assert_true(readable(end->ctx->async_fd, 5000));
+		if (round)
+			break; /* unread */
+		assert_int_equal(ibv_get_async_event(end->ctx, &event), 0);
+		assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+		assert_ptr_equal(event.element.srq, srq);
+		ibv_ack_async_event(&event);
+		assert_false(readable(end->ctx->async_fd, 50));
+	}
+	rig_disconnect(rig);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_false(readable(end->ctx->async_fd, 0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+		T(post__list_stops_at_the_bad_request),
+		T(post__full_queue_says_enomem),
+		T(post__atomics_and_reads_return_data),
+		T(ud__reply_address_comes_from_the_completion),
+		T(mw__type_1_gets_a_new_key_with_each_bind),
+		T(wr__batch_is_posted_whole_or_forgotten),
+		T(cq_ex__reads_the_current_entry),
+		T(channel__one_event_an_arming_and_destroy_waits_for_acks),
+		T(channel__solicited_only_passes_over_ordinary_messages),
+		T(async__srq_limit_is_reported_once_and_unread_events_vanish),
+	};
+
+	return cmocka_run_group_tests_name("shim_traffic", tests, NULL, NULL);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * decode.h - a tiny decoder of RoCEv2 frames for oracles and transcripts. Written apart from nic/packet.c on purpose,
+ * so that a mistake there is not shared here. It trusts the frames that the NIC under test emits; it checks no ICRC.
+ */
+#ifndef SIM_DECODE_H
+#define SIM_DECODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct decoded {
+	unsigned bth;	 /* offset of the BTH */
+	uint8_t opcode;	 /* as on the wire */
+	uint8_t op;	 /* low five bits */
+	uint8_t service; /* high three bits: 0 RC, 1 UC, 3 UD */
+	bool se, ackreq;
+	uint32_t qpn, psn;
+	bool response; /* READ response, ACK, atomic ACK */
+	bool has_reth, has_atomic, has_aeth, has_imm, has_ieth;
+	uint64_t va;
+	uint32_t rkey, dma_len;
+	uint64_t swap_add, compare, orig;
+	uint8_t syndrome;
+	uint32_t msn, imm, ieth, qkey, src_qpn;
+	unsigned payload; /* offset of the payload */
+	unsigned payload_len;
+};
+
+/** Low five bits of the opcodes the simulator tells apart. */
+enum decoded_op {
+	DOP_SEND_FIRST = 0x00,
+	DOP_SEND_MIDDLE,
+	DOP_SEND_LAST,
+	DOP_SEND_LAST_IMM,
+	DOP_SEND_ONLY,
+	DOP_SEND_ONLY_IMM,
+	DOP_WRITE_FIRST,
+	DOP_WRITE_MIDDLE,
+	DOP_WRITE_LAST,
+	DOP_WRITE_LAST_IMM,
+	DOP_WRITE_ONLY,
+	DOP_WRITE_ONLY_IMM,
+	DOP_READ_REQ,
+	DOP_READ_FIRST,
+	DOP_READ_MIDDLE,
+	DOP_READ_LAST,
+	DOP_READ_ONLY,
+	DOP_ACK,
+	DOP_ATOMIC_ACK,
+	DOP_CMP_SWAP,
+	DOP_FETCH_ADD,
+	DOP_SEND_LAST_INV = 0x16,
+	DOP_SEND_ONLY_INV = 0x17,
+};
+
+/** @return false if the frame is too short for what it claims to be. */
+bool decode_frame(const uint8_t *frame, unsigned len, struct decoded *out);
+
+/** "RC SEND ONLY" and so on. */
+const char *decode_name(uint8_t opcode);
+
+/** One transcript line without time and direction: name, psn and what matters of the rest. No newline. */
+void decode_print(const struct decoded *d, char *buf, unsigned size);
+
+#endif

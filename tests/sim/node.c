@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * node.c - a NIC and the loop that owns it: transmission at the rate of the port, timers (a little late, as real ones
+ * are), events, completion queues that are polled or armed.
+ *
+ * Oracles here: tx_pending (nic_tx_pending and nic_tx agree), deadline (nic_timeout makes progress), frame_bounds,
+ * icrc (a packet with flipped bits is refused, an intact one is not), event_lost, event_spurious, cq_overflow.
+ */
+#include "sim.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void node_random(void *ctx, void *buf, size_t len)
+{
+	rng_bytes(ctx, buf, len);
+}
+
+static void node_address(const struct sim *sim, unsigned index, struct nic_gid *gid)
+{
+	static const uint8_t v4[16] = {[10] = 0xff, 0xff, 10, 0, 0, 0}, v6[16] = {0xfd};
+
+	memcpy(gid->raw, sim->opts.ipv6 ? v6 : v4, 16);
+	gid->raw[15] = (uint8_t)(index + 1);
+}
+
+bool node_init(struct sim *sim, unsigned index)
+{
+	struct node *node = &sim->node[index];
+	struct nic_config config = {
+		.active_mtu = (enum nic_mtu)sim->opts.mtu,
+		.psn_window = sim->opts.psn_window,
+		.ack_delay_ns = sim->opts.ack_delay_ns,
+		.trace_len = 256,
+		.limits = {.max_qp = 64, .max_cq = 64, .max_srq = 8, .max_pd = 8, .max_mr = 64, .max_mw = 64, .max_ah = 64},
+		.random = node_random,
+		.ctx = &node->nic_rng,
+	};
+
+	node->sim = sim;
+	node->index = index;
+	rng_init(&node->rng, sim->opts.seed, STREAM_NODE, index);
+	rng_init(&node->nic_rng, sim->opts.seed, STREAM_NIC, index);
+	if (rng_chance(&node->rng, 500)) {
+		config.qpn_bits = 16;
+		config.qpn_base = (index + 1) << 16;
+	}
+	if (nic_create(&config, &node->nic) != 0 || nic_pd_alloc(node->nic, &node->pd[0]) != 0 ||
+	    nic_pd_alloc(node->nic, &node->pd[1]) != 0)
+		return false;
+	node_address(sim, index, &node->gid);
+	if (nic_gid_set(node->nic, 0, &node->gid) != 0)
+		return false;
+	for (unsigned b = 0; b < SIM_BANKS; b++)
+		if (!bank_init(&node->bank[b], node, (enum bank_kind)b))
+			return false;
+	node->timer_ns = UINT64_MAX;
+	return true;
+}
+
+void node_destroy(struct node *node)
+{
+	nic_destroy(node->nic);
+	for (unsigned b = 0; b < SIM_BANKS; b++)
+		bank_free(&node->bank[b]);
+}
+
+struct qp *node_qp(struct node *node, uint32_t qpn)
+{
+	for (unsigned i = 0; i < node->sim->qps; i++)
+		if (node->sim->qp[i].node == node && node->sim->qp[i].qpn == qpn)
+			return &node->sim->qp[i];
+	return NULL;
+}
+
+/* ---- transmit ---------------------------------------------------------------------------------------- */
+
+static struct node *node_by_gid(struct sim *sim, const struct nic_gid *gid)
+{
+	for (unsigned i = 0; i < sim->nodes; i++)
+		if (memcmp(gid, &sim->node[i].gid, 16) == 0)
+			return &sim->node[i];
+	return NULL;
+}
+
+static void transmit(struct node *node, struct nic_tx_frame *f)
+{
+	struct sim *sim = node->sim;
+	struct node *to = node_by_gid(sim, &f->dgid);
+	struct decoded d;
+	char line[160];
+
+	if (to == NULL || f->len > NIC_FRAME_MAX || !decode_frame(f->data, f->len, &d) || d.bth != f->bth) {
+		sim_fail(sim, "frame", "node %u sent a frame that makes no sense (%u bytes)", node->index, f->len);
+		return;
+	}
+	sim_hash(sim, &sim->now_ns, 8);
+	sim_hash(sim, f->data, f->len);
+	if (sim->verbose) {
+		decode_print(&d, line, sizeof(line));
+		sim_log(sim, "%u->%u  %06x %s", node->index, to->index, d.qpn, line);
+	}
+	struct qp *qp = node_qp(to, d.qpn);
+	wire_sent(node, &d, f->data, qp);
+	link_send(&sim->link[node->index][to->index], f->data, f->len, qp);
+}
+
+static void node_tx(struct sim *sim, void *arg)
+{
+	static uint8_t buf[32][NIC_FRAME_MAX + 16];
+	static const uint8_t canary[16] = "end of the frame";
+	struct nic_tx_frame frames[32];
+	struct node *node = arg;
+	unsigned n = 1 + (unsigned)rng_below(&node->rng, sim->opts.burst < 32 ? sim->opts.burst : 32), got;
+	uint64_t bytes = 0;
+
+	node->tx_scheduled = false;
+	for (unsigned i = 0; i < n; i++) {
+		frames[i] = (struct nic_tx_frame){.data = buf[i]};
+		memcpy(buf[i] + NIC_FRAME_MAX, canary, 16);
+	}
+	got = nic_tx(node->nic, frames, n, sim->now_ns);
+	for (unsigned i = 0; i < got && !sim->failed; i++) {
+		transmit(node, &frames[i]);
+		bytes += frames[i].len;
+		if (memcmp(buf[i] + NIC_FRAME_MAX, canary, 16) != 0)
+			sim_fail(sim, "frame_bounds", "node %u wrote past the buffer of a frame", node->index);
+	}
+	node->tx_free_ns = sim->now_ns + bytes * sim->opts.ns_per_kib / 1024 + 1;
+	if (got < n && nic_tx_pending(node->nic))
+		sim_fail(sim, "tx_pending", "node %u: nic_tx gave %u of %u, yet more is said to be pending", node->index, got, n);
+	node_kick(node);
+}
+
+/* ---- receive ----------------------------------------------------------------------------------------- */
+
+static bool hand_in(struct node *node, struct frame *f)
+{
+	struct nic_rx_frame rx = {.data = f->data, .len = f->len};
+
+	if (node->sim->opts.udp_port) {
+		bool v4 = f->data[0] >> 4 == 4;
+		unsigned bth = v4 ? 28 : 48;
+
+		rx.data += bth;
+		rx.len -= bth;
+		rx.flags = NIC_RX_UDP_PAYLOAD | (v4 ? NIC_RX_IP_ID_UNKNOWN : 0);
+		rx.sgid = f->link->from->gid;
+		rx.dgid = f->link->to->gid;
+		rx.udp_sport = (uint16_t)(f->data[bth - 8] << 8 | f->data[bth - 7]);
+		rx.tclass = v4 ? f->data[1] : (uint8_t)(f->data[0] << 4 | f->data[1] >> 4);
+		rx.hop_limit = v4 ? f->data[8] : f->data[7];
+	}
+	return nic_rx(node->nic, &rx, node->sim->now_ns);
+}
+
+void node_rx(struct sim *sim, void *arg)
+{
+	struct frame *f = arg;
+	struct node *node = f->link->to;
+	struct qp *qp = f->to;
+	struct decoded d;
+	bool intact = decode_frame(f->data, f->len, &d), taken;
+
+	if (qp != NULL)
+		qp->in_flight--;
+	taken = hand_in(node, f);
+	if (taken && intact && qp != NULL && qp->incarnation == f->incarnation)
+		wire_received(&d, qp);
+	if (taken && f->corrupt)
+		sim_fail(sim, "icrc", "node %u took a packet with flipped bits", node->index);
+	if (!taken && !f->touched)
+		sim_fail(sim, "icrc", "node %u refused an intact packet", node->index);
+	f->next_free = sim->free_frames;
+	sim->free_frames = f;
+	node_kick(node);
+}
+
+/* ---- events, timers ---------------------------------------------------------------------------------- */
+
+static void qp_event(struct sim *sim, struct qp *qp, enum nic_event_type type)
+{
+	bool bad = type == NIC_EVENT_QP_FATAL || type == NIC_EVENT_QP_REQ_ERR || type == NIC_EVENT_QP_ACCESS_ERR;
+
+	sim_log(sim, "    event %d on QP %06x", (int)type, qp->qpn);
+	if (type == NIC_EVENT_QP_ACCESS_ERR)
+		qp->reqs_access++;
+	if (type == NIC_EVENT_QP_REQ_ERR)
+		qp->reqs_err++;
+	if (bad && !qp->err_expected)
+		sim_fail(sim, "event_spurious", "event %d on QP %06x, to which nothing was done", (int)type, qp->qpn);
+	if (bad)
+		qp_break(qp, "event");
+}
+
+static void cq_event(struct sim *sim, struct cq *cq, enum nic_event_type type)
+{
+	if (type == NIC_EVENT_CQ_ERR) {
+		if (!sim->opts.cq_small)
+			sim_fail(sim, "cq_overflow", "node %u: a CQ that is large enough overflowed", cq->node->index);
+		cq->dead = true;
+		sim->stats.overflows++;
+		cq_poll_soon(cq, 1000);
+		for (unsigned i = 0; i < sim->qps; i++) {
+			struct qp *qp = &sim->qp[i];
+
+			if (qp->scq == cq || qp->rcq == cq) {
+				qp->err_expected = true;
+				qp_break(qp, "CQ overflow");
+			}
+		}
+		return;
+	}
+	if (!cq->armed)
+		sim_fail(sim, "event_spurious", "node %u: completion event of a CQ that was not armed", cq->node->index);
+	cq->armed = false;
+	cq_poll_soon(cq, 1 + rng_below(&cq->rng, 2000));
+}
+
+static void node_events(struct node *node)
+{
+	struct sim *sim = node->sim;
+	struct nic_event e;
+
+	while (!sim->failed && nic_event_next(node->nic, &e)) {
+		if (e.type == NIC_EVENT_COMP || e.type == NIC_EVENT_CQ_ERR)
+			cq_event(sim, e.user, e.type);
+		else if (e.type == NIC_EVENT_SRQ_LIMIT || e.type == NIC_EVENT_SRQ_ERR)
+			srq_kick(e.user, 0);
+		else if (e.user != NULL)
+			qp_event(sim, e.user, e.type);
+	}
+	if (!sim->opts.cq_events)
+		return;
+	for (unsigned i = 0; i < node->cqs; i++) {
+		struct cq *cq = &node->cq[i];
+
+		if (cq->armed && !cq->armed_solicited && !cq->dead && nic_cq_count(cq->cq) > cq->since_arm)
+			sim_fail(sim, "event_lost", "node %u: an armed CQ got an entry and raised no event", node->index);
+	}
+}
+
+static void node_timer(struct sim *sim, void *arg)
+{
+	struct node *node = arg;
+	uint64_t due = nic_next_deadline(node->nic);
+
+	if (sim->now_ns != node->timer_ns)
+		return; /* superseded by an earlier one */
+	node->timer_ns = UINT64_MAX;
+	if (due <= sim->now_ns) {
+		nic_timeout(node->nic, sim->now_ns);
+		if (nic_next_deadline(node->nic) <= sim->now_ns)
+			sim_fail(sim, "deadline", "node %u: nic_timeout left an expired deadline", node->index);
+	}
+	node_kick(node);
+}
+
+void node_kick(struct node *node)
+{
+	struct sim *sim = node->sim;
+	uint64_t due;
+
+	if (sim->failed)
+		return;
+	node_events(node);
+	atomics_watch(node);
+	if (rng_chance(&node->rng, 20))
+		nic_ack_flush(node->nic);
+	if (!node->tx_scheduled && nic_tx_pending(node->nic)) {
+		uint64_t at = sim->now_ns + rng_below(&node->rng, 300);
+
+		node->tx_scheduled = true;
+		sched_at(sim, at > node->tx_free_ns ? at : node->tx_free_ns, node_tx, node);
+	}
+	due = nic_next_deadline(node->nic);
+	if (due < node->timer_ns) {
+		if (due < sim->now_ns)
+			due = sim->now_ns;
+		node->timer_ns = due + rng_below(&node->rng, 500);
+		sched_at(sim, node->timer_ns, node_timer, node);
+	}
+}
+
+/* ---- completion queues ------------------------------------------------------------------------------- */
+
+static void cq_poll(struct sim *sim, void *arg)
+{
+	struct cq *cq = arg;
+
+	cq->poll_scheduled = false;
+	cq->empty_polls = nic_cq_count(cq->cq) > 0 ? 0 : cq->empty_polls + (cq->empty_polls < 8);
+	cq_drain(cq);
+	if (sim->failed)
+		return;
+	if (cq->dead) {
+		if (nic_cq_count(cq->cq) > 0)
+			cq_poll_soon(cq, 1000);
+		return;
+	}
+	if (!sim->opts.cq_events) {
+		cq_poll_soon(cq, 1 + rng_below(&cq->rng, (uint64_t)cq->interval_ns << cq->empty_polls));
+		return;
+	}
+	if (!cq->armed) {
+		cq->armed_solicited = rng_chance(&cq->rng, 200);
+		cq->armed = true;
+		cq->since_arm = nic_cq_count(cq->cq);
+		nic_cq_arm(cq->cq, cq->armed_solicited);
+	}
+	/* What was left in it, or may come unsolicited, raises no event: look again without one. */
+	if (nic_cq_count(cq->cq) > 0 || cq->armed_solicited)
+		cq_poll_soon(cq, 1000 + rng_below(&cq->rng, 4ull * cq->interval_ns));
+	node_kick(cq->node);
+}
+
+void cq_poll_soon(struct cq *cq, uint64_t delay_ns)
+{
+	if (cq->poll_scheduled)
+		return;
+	cq->poll_scheduled = true;
+	sched_at(cq->node->sim, cq->node->sim->now_ns + delay_ns, cq_poll, cq);
+}
+
+/** Poll a random number of entries, often all. */
+void cq_drain(struct cq *cq)
+{
+	struct sim *sim = cq->node->sim;
+	struct nic_wc wc[16];
+	bool all = rng_chance(&cq->rng, 800), polled = false;
+	int n;
+
+	do {
+		int want = 1 + (int)rng_below(&cq->rng, 16);
+
+		memset(wc, 0xee, sizeof(wc));
+		n = nic_cq_poll(cq->cq, want, wc);
+		if (n < 0 && (!cq->dead || n != -EIO))
+			sim_fail(sim, "cq_overflow", "nic_cq_poll returned %d", n);
+		if (n == 0 && cq->dead)
+			sim_fail(sim, "cq_overflow", "an overflowed CQ that has been emptied does not say so");
+		if (n > want)
+			sim_fail(sim, "api", "nic_cq_poll gave more than was asked for");
+		for (int i = 0; i < n && !sim->failed; i++) {
+			if (cq->armed && cq->armed_solicited && cq->since_arm == 0 &&
+			    deliver_is_solicited(cq, &wc[i]))
+				sim_fail(sim, "event_lost", "node %u: a solicited entry raised no event", cq->node->index);
+			if (cq->since_arm > 0)
+				cq->since_arm--;
+			complete(cq, &wc[i]);
+		}
+		polled |= n != 0;
+	} while (n > 0 && all && !sim->failed);
+	if (polled)
+		node_kick(cq->node);
+}

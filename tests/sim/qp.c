@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * qp.c - queue pairs: creation, connection, and what happens when one breaks. A broken pair goes through ERR (all WRs
+ * must be flushed), waits until the network holds nothing for it (the timewait of a connection manager), is reset and
+ * connected again with fresh PSNs.
+ *
+ * Oracles: flush_complete (a QP in ERR has completed everything: QS-04, QS-05), reset_empty (a reset QP has no
+ * completions left).
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+
+static struct cq *cq_for(struct node *node, struct rng *rng)
+{
+	const struct sim_opts *o = &node->sim->opts;
+	uint32_t depth = o->cq_small ? 4 + (uint32_t)rng_below(rng, 28) : 4096;
+
+	if (node->cqs == SIM_CQS || (node->cqs > 0 && (o->shared_cq || rng_chance(rng, 300))))
+		return &node->cq[rng_below(rng, node->cqs)];
+	struct cq *cq = &node->cq[node->cqs];
+
+	cq->node = node;
+	rng_init(&cq->rng, o->seed, STREAM_POLL, node->index * SIM_CQS + node->cqs);
+	cq->interval_ns = 200u << rng_below(&cq->rng, o->cq_small ? 11 : 7);
+	if (nic_cq_create(node->nic, depth, cq, &cq->cq) != 0)
+		return NULL;
+	node->cqs++;
+	cq_poll_soon(cq, 0);
+	return cq;
+}
+
+static bool srq_for(struct node *node)
+{
+	struct sim *sim = node->sim;
+	struct srq *srq = &node->srq;
+
+	if (node->has_srq)
+		return true;
+	srq->node = node;
+	srq->depth = sim->opts.rq_depth * 2;
+	srq->cap = sim->opts.max_len < 2048 ? sim->opts.max_len : 2048;
+	rng_init(&srq->rng, sim->opts.seed, STREAM_RECV, 1000 + node->index);
+	node->has_srq = true;
+	srq_kick(srq, 0);
+	return nic_srq_create(node->pd[0], srq->depth, SIM_SEGS, 0, srq, &srq->srq) == 0;
+}
+
+static bool qp_create(struct sim *sim, unsigned index, enum nic_qp_type type, struct node *node, struct rng *rng)
+{
+	struct qp *qp = &sim->qp[index];
+	bool srq = type == NIC_QPT_RC && sim->opts.srq;
+
+	*qp = (struct qp){.sim = sim, .node = node, .index = index, .type = type};
+	rng_init(&qp->rng, sim->opts.seed, STREAM_WORK, index);
+	rng_init(&qp->recv_rng, sim->opts.seed, STREAM_RECV, index);
+	rng_init(&qp->pair_rng, sim->opts.seed, STREAM_PAIR, index);
+	qp->scq = cq_for(node, rng);
+	qp->rcq = rng_chance(rng, 500) ? qp->scq : cq_for(node, rng);
+	if (qp->scq == NULL || qp->rcq == NULL || (srq && !srq_for(node)))
+		return false;
+	qp->srq = srq ? &node->srq : NULL;
+	struct nic_qp_init init = {
+		.type = type,
+		.pd = node->pd[0],
+		.send_cq = qp->scq->cq,
+		.recv_cq = qp->rcq->cq,
+		.srq = srq ? node->srq.srq : NULL,
+		.cap = {sim->opts.sq_depth, sim->opts.rq_depth, SIM_SEGS, SIM_SEGS, (uint32_t)rng_below(rng, 3) * 64},
+		.sq_sig_all = sim->opts.sig_all,
+		.user = qp,
+	};
+	if (nic_qp_create(node->nic, &init, &qp->qp) != 0)
+		return false;
+	qp->cap = init.cap;
+	qp->qpn = nic_qp_num(qp->qp);
+	qp->access = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
+	if (sim->opts.errors > 0 && rng_chance(rng, 200))
+		qp->access &= ~(NIC_ACCESS_REMOTE_WRITE << rng_below(rng, 3));
+	qp->qkey = 0x11000000 + (uint32_t)index;
+	return true;
+}
+
+static int to_init(struct qp *qp)
+{
+	struct nic_qp_attr a = {.qp_state = NIC_QPS_INIT, .port_num = 1, .qkey = qp->qkey, .qp_access_flags = qp->access};
+
+	return nic_qp_modify(qp->qp, &a,
+			     NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT |
+				     (qp->type == NIC_QPT_UD ? NIC_QP_QKEY : NIC_QP_ACCESS_FLAGS));
+}
+
+static int to_rtr(struct qp *qp)
+{
+	const struct sim_opts *o = &qp->sim->opts;
+	struct nic_qp_attr a = {.qp_state = NIC_QPS_RTR,
+				.path_mtu = (enum nic_mtu)o->mtu,
+				.max_dest_rd_atomic = (uint8_t)o->rd_atomic,
+				.min_rnr_timer = (uint8_t)o->rnr_timer};
+	uint32_t mask = NIC_QP_STATE;
+
+	if (qp->type != NIC_QPT_UD) {
+		a.av.dgid = qp->peer->node->gid;
+		a.dest_qp_num = qp->peer->qpn;
+		a.rq_psn = qp->peer->sq_psn;
+		mask |= NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN;
+	}
+	if (qp->type == NIC_QPT_RC)
+		mask |= NIC_QP_MAX_DEST_RD_ATOMIC | NIC_QP_MIN_RNR_TIMER;
+	return nic_qp_modify(qp->qp, &a, mask);
+}
+
+static int to_rts(struct qp *qp)
+{
+	const struct sim_opts *o = &qp->sim->opts;
+	struct nic_qp_attr a = {.qp_state = NIC_QPS_RTS,
+				.sq_psn = qp->sq_psn,
+				.timeout = (uint8_t)o->timeout,
+				.retry_cnt = (uint8_t)o->retry_cnt,
+				.rnr_retry = (uint8_t)o->rnr_retry,
+				.max_rd_atomic = (uint8_t)o->rd_atomic};
+	uint32_t mask = NIC_QP_STATE | NIC_QP_SQ_PSN;
+
+	if (qp->type == NIC_QPT_RC)
+		mask |= NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY | NIC_QP_MAX_QP_RD_ATOMIC;
+	return nic_qp_modify(qp->qp, &a, mask);
+}
+
+static void choose_psn(struct qp *qp)
+{
+	qp->sq_psn = (uint32_t)rng_u64(&qp->pair_rng) & 0xffffff;
+	if (qp->sim->opts.psn_wrap)
+		qp->sq_psn = 0x1000000 - 1 - (uint32_t)rng_below(&qp->pair_rng, 100);
+}
+
+/** Bring a QP and its peer from RESET to RTS. */
+static void connect(struct qp *qp)
+{
+	struct qp *both[2] = {qp, qp->peer};
+	unsigned n = qp->peer == NULL ? 1 : 2;
+
+	for (unsigned i = 0; i < n; i++)
+		choose_psn(both[i]);
+	for (unsigned i = 0; i < n; i++) {
+		int rc = to_init(both[i]);
+
+		rc = rc != 0 ? rc : to_rtr(both[i]);
+		rc = rc != 0 ? rc : to_rts(both[i]);
+		if (rc != 0)
+			sim_fail(qp->sim, "api", "connecting QP %06x: %d", both[i]->qpn, rc);
+		both[i]->life = QP_UP;
+		recv_kick(both[i], 0);
+		work_kick(both[i], rng_below(&both[i]->pair_rng, 3000));
+		node_kick(both[i]->node);
+	}
+}
+
+static struct node *any_node(struct sim *sim, struct rng *rng)
+{
+	return &sim->node[rng_below(rng, sim->nodes)];
+}
+
+static bool pair_create(struct sim *sim, enum nic_qp_type type, struct rng *rng)
+{
+	struct node *a = any_node(sim, rng), *b = any_node(sim, rng);
+	unsigned i = sim->qps;
+
+	if (a == b && !rng_chance(rng, 200)) /* now and then a NIC talks to itself */
+		b = &sim->node[(a->index + 1) % sim->nodes];
+	if (!qp_create(sim, i, type, a, rng) || !qp_create(sim, i + 1, type, b, rng))
+		return false;
+	sim->qp[i].peer = &sim->qp[i + 1];
+	sim->qp[i + 1].peer = &sim->qp[i];
+	sim->qps += 2;
+	return true;
+}
+
+bool qps_init(struct sim *sim)
+{
+	struct rng rng;
+	unsigned total = 2 * sim->opts.rc_pairs + 2 * sim->opts.uc_pairs + sim->opts.ud_qps;
+
+	rng_init(&rng, sim->opts.seed, STREAM_SETUP, 0);
+	sim->qp = sim_alloc(sim, total * sizeof(*sim->qp));
+	for (unsigned i = 0; i < sim->opts.rc_pairs + sim->opts.uc_pairs; i++)
+		if (!pair_create(sim, i < sim->opts.rc_pairs ? NIC_QPT_RC : NIC_QPT_UC, &rng))
+			return false;
+	for (unsigned i = 0; i < sim->opts.ud_qps; i++, sim->qps++)
+		if (!qp_create(sim, sim->qps, NIC_QPT_UD, any_node(sim, &rng), &rng))
+			return false;
+	for (unsigned i = 0; i < sim->qps; i++) {
+		struct qp *qp = &sim->qp[i];
+
+		windows_reset(qp);
+		if (qp->peer == NULL || qp->peer > qp)
+			connect(qp);
+	}
+	return !sim->failed;
+}
+
+/* ---- breaking and mending ---------------------------------------------------------------------------- */
+
+void qp_to_err(struct qp *qp)
+{
+	struct nic_qp_attr a = {.qp_state = NIC_QPS_ERR};
+	int rc;
+
+	qp->err_expected = true;
+	qp->flush_due = true;
+	if (qp->peer != NULL)
+		qp->peer->err_expected = true;
+	rc = nic_qp_modify(qp->qp, &a, NIC_QP_STATE);
+	if (rc != 0)
+		sim_fail(qp->sim, "api", "moving QP %06x to ERR: %d", qp->qpn, rc);
+	node_kick(qp->node);
+}
+
+static bool drained(struct qp *qp)
+{
+	return complete_tail(qp) && (qp->srq != NULL || qp->rposted == qp->rdone);
+}
+
+bool qp_settled(const struct qp *qp)
+{
+	return qp->life == QP_DEAD || (qp->life == QP_BROKEN && qp->settled);
+}
+
+static void qp_restart(struct qp *qp)
+{
+	struct nic_qp_attr a = {.qp_state = NIC_QPS_RESET};
+	int rc = nic_qp_modify(qp->qp, &a, NIC_QP_STATE);
+
+	if (rc != 0)
+		sim_fail(qp->sim, "api", "resetting QP %06x: %d", qp->qpn, rc);
+	wire_reset(qp);
+	qp->incarnation++;
+	qp->posted = qp->done = qp->rposted = qp->rdone = qp->messages = qp->scan = qp->unsignaled_run = 0;
+	qp->send_failed = qp->recv_failed = qp->err_expected = qp->flush_due = qp->settled = qp->trouble = false;
+	qp->may_all = qp->reqs_access = qp->reqs_err = 0;
+	qp->break_step = 0;
+	qp->sim->stats.resets++;
+}
+
+static void drain_both_cqs(struct qp *qp)
+{
+	for (int i = 0; i < 64 && !qp->sim->failed && !qp->scq->dead && nic_cq_count(qp->scq->cq) > 0; i++)
+		cq_drain(qp->scq);
+	for (int i = 0; i < 64 && !qp->sim->failed && !qp->rcq->dead && nic_cq_count(qp->rcq->cq) > 0; i++)
+		cq_drain(qp->rcq);
+}
+
+static bool pair_dead(const struct qp *qp)
+{
+	return qp->scq->dead || qp->rcq->dead || (qp->peer != NULL && (qp->peer->scq->dead || qp->peer->rcq->dead));
+}
+
+static void pair_bury(struct qp *qp)
+{
+	struct qp *both[2] = {qp, qp->peer};
+
+	for (int i = 0; i < 2 && both[i] != NULL; i++) {
+		if (nic_qp_state(both[i]->qp) != NIC_QPS_ERR)
+			qp_to_err(both[i]);
+		both[i]->life = QP_DEAD;
+	}
+	for (unsigned i = 0; i < qp->sim->qps; i++)
+		if (qp->sim->qp[i].life != QP_DEAD)
+			return;
+	control_begin_end(qp->sim); /* nobody is left to work */
+}
+
+static void pair_step(struct sim *sim, void *arg)
+{
+	struct qp *qp = arg, *both[2] = {qp, qp->peer};
+	unsigned n = qp->peer == NULL ? 1 : 2, flying = 0;
+
+	if (pair_dead(qp)) {
+		pair_bury(qp);
+		return;
+	}
+	for (unsigned i = 0; i < n && qp->break_step == 0; i++)
+		if (nic_qp_state(both[i]->qp) != NIC_QPS_ERR)
+			qp_to_err(both[i]);
+	for (unsigned i = 0; i < n; i++) {
+		both[i]->break_step = 1;
+		drain_both_cqs(both[i]);
+		if (!pair_dead(qp) && !sim->failed && !drained(both[i]))
+			sim_fail(sim, "flush_complete", "QP %06x is in ERR: %u of %u sends, %u of %u receives completed",
+				 both[i]->qpn, both[i]->done, both[i]->posted, both[i]->rdone, both[i]->rposted);
+		flying += both[i]->in_flight;
+	}
+	if (sim->failed || flying > 0 || pair_dead(qp)) {
+		sched_at(sim, sim->now_ns + 2000, pair_step, qp);
+		return;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		delivered_check(both[i]);
+		target_release_all(both[i], false);
+		both[i]->settled = true;
+	}
+	if (sim->ending)
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		windows_reset(both[i]);
+		qp_restart(both[i]);
+	}
+	connect(qp);
+}
+
+/** Something put this QP or its peer into ERR: mend the pair after a while. */
+void qp_break(struct qp *qp, const char *why)
+{
+	struct sim *sim = qp->sim;
+	struct qp *lead = qp->peer != NULL && qp->peer < qp ? qp->peer : qp;
+
+	if (qp->life != QP_UP)
+		return;
+	sim_log(sim, "    QP %06x broken: %s", qp->qpn, why);
+	qp->life = QP_BROKEN;
+	qp->err_expected = true;
+	if (qp->peer != NULL) {
+		qp->peer->life = QP_BROKEN;
+		qp->peer->err_expected = true;
+	}
+	/* Mostly soon; sometimes the other side is left to find out by its own timer. */
+	sched_at(sim, sim->now_ns + (rng_chance(&lead->pair_rng, 200) ? 20000000 : rng_below(&lead->pair_rng, 100000)),
+		 pair_step, lead);
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sim.h - the deterministic simulator: N NICs, a virtual clock, a faulty network, a random workload, and oracles that
+ * watch all of it (DESIGN.md section 4). It knows the NIC through nic/nic.h only; frames it decodes on its own.
+ *
+ *   run.c      builds a world from options, runs the event loop, tells the end      sched.c   event queue, virtual time
+ *   node.c     a NIC and its owner: transmit, timers, events                         link.c    the network and its faults
+ *   memory.c   application memory: banks, slots, guard zones, the shadow copy         target.c  remote ranges and their history
+ *   qp.c       connecting, breaking and reusing queue pairs                           work.c, wrong.c, datagram.c  send WRs
+ *   recv.c     receive WRs                                                            window.c  type 2 memory windows
+ *   complete.c, deliver.c  what completions must be                                    atomics.c the history of every cell
+ *   wire.c, wire_resp.c    what packets must be                                        control.c deregistration, kills, cuts
+ *
+ * A violated oracle calls sim_fail, which prints what is needed to run it again; everything returns soon after.
+ */
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+#include "decode.h"
+#include "nic.h"
+#include "options.h"
+#include "rng.h"
+#include "streams.h"
+
+#define SIM_NODES 4
+#define SIM_BANKS 7
+#define SIM_CELLS 12
+#define SIM_SEGS 4
+#define SIM_CHAIN 6
+#define SIM_WINDOWS 2
+#define SIM_CQS 20
+
+/* Colours of memory that nobody was told to write. */
+#define SIM_FREE_BYTE 0xa5 /* not handed out */
+#define SIM_GONE_BYTE 0xdd /* was in a registration that has ended */
+
+struct sim;
+struct node;
+struct qp;
+struct cq;
+struct wr;
+
+/* ---- memory ------------------------------------------------------------------------------------------ */
+
+enum bank_kind {
+	BANK_TARGET,	   /* remote read and write, windows; never deregistered */
+	BANK_TARGET_FRAIL, /* the same, deregistered now and then */
+	BANK_LOCAL,	   /* send and receive buffers */
+	BANK_LOCAL_FRAIL,
+	BANK_STATIC,  /* read-only source of READs */
+	BANK_CELLS,   /* operands of atomics */
+	BANK_FOREIGN, /* in another protection domain */
+};
+
+/** A registered region with guard bytes around it, a shadow copy, and a mask of the bytes the NIC may write now. */
+struct bank {
+	struct node *node;
+	enum bank_kind kind;
+	uint8_t *all, *shadow, *mask; /* SIM_EDGE bytes before and after what is registered */
+	uint8_t *mem;		      /* first registered byte */
+	uint8_t *used;		      /* one byte a granule */
+	uint32_t size, cursor;
+	uint32_t gen; /* registrations so far; a slot of an older one is gone */
+	struct nic_mr *mr;
+	bool registered;
+	uint64_t iova;
+	uint32_t access;
+};
+
+#define SIM_EDGE 256
+
+/** A range handed out by bank_alloc. bank is NULL when there is none. */
+struct slot {
+	struct bank *bank;
+	uint32_t off, len, gen;
+};
+
+/** A remote range written by one requester: every value its bytes may hold, in the order written. */
+struct target {
+	struct slot slot;
+	uint64_t uid[SIM_CHAIN]; /* patterns written, oldest first */
+	unsigned writes, refs;	 /* refs: WRs outstanding on it */
+	bool failed;		 /* a write on it did not succeed: its contents are uncertain until the QP is reset */
+	bool retired;		 /* no more WRs on it */
+	struct window *window;
+	uint32_t rkey;
+	struct target *next; /* in qp->targets */
+};
+
+/* ---- work requests ----------------------------------------------------------------------------------- */
+
+/** A send WR, from post to the end of the run. */
+struct wr {
+	uint32_t id, index; /* in sim->wrs; in qp->sq */
+	struct qp *qp;
+	uint32_t opcode, flags, len, ex;
+	uint64_t uid; /* its data are pattern(uid) */
+	struct slot seg[SIM_SEGS];
+	unsigned segs;
+	struct target *target;
+	unsigned chain_from, chain_to; /* READ: first and last element of target->uid it may see */
+	uint64_t static_off;	       /* READ of the static bank */
+	struct node *remote;
+	uint64_t remote_addr;
+	uint32_t rkey;
+	unsigned cell;
+	uint64_t compare_add, swap;
+	unsigned executed;     /* atomics: changes of memory by it */
+	uint64_t exec_before;  /* value it found */
+	uint64_t first;	       /* running number of its first PSN */
+	uint32_t psns;
+	uint32_t must; /* statuses of which one must come (bit set), 0: success */
+	uint32_t may;  /* statuses that may come in place of success */
+	bool signaled, message, done, delivered, solicited;
+	uint32_t status;
+	uint64_t posted_ns, done_ns;
+	struct qp *ud_to;
+	struct nic_ah *ah;
+	unsigned deliveries;
+	bool undeliverable; /* UD: wrong Q_Key, too long */
+	struct window *window;
+};
+
+/** A receive WR. */
+struct rwr {
+	uint32_t id;
+	struct qp *qp; /* NULL on an SRQ */
+	struct srq *srq;
+	struct slot seg[SIM_SEGS];
+	unsigned segs;
+	uint32_t cap;
+	uint32_t must, may; /* as in struct wr */
+	bool done;
+};
+
+struct srq {
+	struct node *node;
+	struct nic_srq *srq;
+	uint32_t depth, posted, cap;
+	bool scheduled;
+	struct rng rng;
+};
+
+/** A type 2 memory window of the target side, used by qp->peer. */
+struct window {
+	enum { WINDOW_FREE, WINDOW_BINDING, WINDOW_BOUND, WINDOW_CLOSING, WINDOW_INVALIDATING } state;
+	struct nic_mw *mw;
+	struct target *target;
+	uint32_t rkey, stale_rkey;
+	uint8_t key;
+};
+
+/* ---- queue pairs ------------------------------------------------------------------------------------- */
+
+/* ANSWERED: a response of its own reached the requester; REPLIED: one left the responder. */
+enum psn_flags { PSN_SENT = 1, PSN_DELIVERED = 2, PSN_ANSWERED = 4, PSN_REPLIED = 8 };
+
+/** One PSN of a requester: what was sent with it. */
+struct psn {
+	struct wr *wr;
+	uint64_t hash; /* of its first transmission */
+	uint8_t flags;
+};
+
+/** What the wire has shown about one direction: requests of a QP and the answers to them. */
+struct wire {
+	struct psn *psn; /* by running number */
+	uint64_t count, room;
+	uint64_t sent;		  /* one past the last PSN sent */
+	uint64_t prefix;	  /* all before were delivered to the responder */
+	uint64_t acked;		  /* all before acknowledged by what the requester was given */
+	uint64_t ack_out;	  /* all before acknowledged by what the responder sent */
+	uint64_t ackreq_in;	  /* one past the last delivered PSN that asked for an ACK */
+	uint64_t answered;	  /* one past the highest PSN that the responder answered in any way */
+	uint64_t replied;	  /* one past the highest PSN of a READ or atomic that was replied to */
+	uint64_t ack_scan;	  /* READs and atomics before this have been replied to */
+	uint64_t nak;		  /* PSN of the last sequence NAK */
+	bool nak_open;		  /* ... and the packet it names has not arrived since */
+	uint32_t rnr_naks_sent;	  /* RNR NAKs that the responder sent */
+	uint32_t rnr_naks;	  /* ... and that reached the requester */
+	uint64_t rnr_until_ns;
+	uint64_t counted;	  /* PSNs before this are counted in messages */
+	uint32_t messages;	  /* request messages that end before `counted` */
+};
+
+enum qp_life { QP_UP, QP_BROKEN, QP_DEAD };
+
+struct qp {
+	struct sim *sim;
+	struct node *node;
+	unsigned index;
+	enum nic_qp_type type;
+	struct nic_qp *qp;
+	struct nic_qp_cap cap;
+	uint32_t qpn, sq_psn;
+	struct qp *peer;
+	struct cq *scq, *rcq;
+	struct srq *srq;
+	uint32_t access, qkey;
+	unsigned incarnation;
+	enum qp_life life;
+
+	struct wr **sq; /* of this incarnation */
+	uint32_t posted, done, sq_room, unsignaled_run;
+	struct rwr **rq;
+	uint32_t rposted, rdone, rq_room;
+	uint32_t messages;	/* messages posted by this QP */
+	uint32_t scan;		/* deliver.c: the peer's SQ was matched up to here */
+	uint32_t in_flight;	/* frames on the wire towards this QP */
+
+	bool send_failed, recv_failed; /* an error completion was seen */
+	bool err_expected;	       /* something was done that may put this QP into ERR */
+	bool flush_due;		       /* the application moved it to ERR */
+	bool trouble;		       /* a request or receive may put its responder into ERR */
+	uint32_t may_all;	       /* statuses that any WR of this incarnation may get */
+	uint32_t reqs_access, reqs_err; /* async events seen */
+	struct wire wire;
+	struct target *targets;
+	struct window windows[SIM_WINDOWS];
+	unsigned break_step;
+	uint64_t break_ns;
+	bool work_scheduled, recv_scheduled, settled;
+	struct rng rng, recv_rng, pair_rng;
+};
+
+/* ---- nodes and network ------------------------------------------------------------------------------- */
+
+struct cq {
+	struct node *node;
+	struct nic_cq *cq;
+	struct rng rng;
+	bool armed, armed_solicited, dead, poll_scheduled;
+	uint32_t since_arm;	/* entries in it when it was armed */
+	uint32_t interval_ns, empty_polls; /* polling slows down while there is nothing */
+};
+
+/** Every value an atomic's cell has had. */
+struct history {
+	struct {
+		uint64_t at_ns, value;
+	} *entry;
+	unsigned count, room;
+};
+
+struct node {
+	struct sim *sim;
+	unsigned index;
+	struct nic *nic;
+	struct nic_gid gid;
+	struct nic_pd *pd[2];
+	struct bank bank[SIM_BANKS];
+	struct history cell[SIM_CELLS];
+	struct cq cq[SIM_CQS];
+	unsigned cqs;
+	struct srq srq;
+	bool has_srq;
+	bool tx_scheduled;
+	uint64_t tx_free_ns, timer_ns;
+	struct rng rng, nic_rng;
+	unsigned overflows;
+};
+
+struct frame {
+	struct link *link;
+	uint32_t len;
+	bool corrupt; /* bits that the ICRC covers were flipped */
+	bool touched; /* any bits were flipped */
+	bool copy;    /* a duplicate made by the network */
+	struct qp *to;
+	unsigned incarnation;
+	struct frame *next_free;
+	uint8_t data[NIC_FRAME_MAX + 16];
+};
+
+struct link {
+	struct node *from, *to;
+	uint64_t busy_ns, last_ns, cut_until_ns;
+	struct rng delay, loss, dup, reorder, flip;
+};
+
+/* ---- the run ----------------------------------------------------------------------------------------- */
+
+typedef void (*event_fn)(struct sim *sim, void *arg);
+
+struct event {
+	uint64_t at_ns, seq;
+	event_fn fn;
+	void *arg;
+};
+
+struct sim_stats {
+	uint64_t frames, lost, doubled, flipped, reordered, completions, errors, flushed, resets, retransmits, ud_delivered,
+		uc_delivered, deliveries, atomics, windows, deregs, overflows, events;
+};
+
+struct sim {
+	struct sim_opts opts;
+	FILE *out;
+	bool verbose, failed;
+	char oracle[48];
+	uint64_t now_ns;
+	struct event *heap;
+	unsigned heap_len, heap_room;
+	uint64_t seq;
+
+	struct node node[SIM_NODES];
+	unsigned nodes;
+	struct link link[SIM_NODES][SIM_NODES];
+	struct qp *qp;
+	unsigned qps;
+	struct wr **wrs;
+	uint32_t wr_count, wr_room;
+	struct rwr **rwrs;
+	uint32_t rwr_count, rwr_room;
+	uint32_t ops_left;
+	uint64_t uid;
+
+	bool quiet;	    /* faults have stopped */
+	bool ending;	    /* no more work is posted */
+	bool finished;	    /* everything is over */
+	bool fifo, clean, patient; /* of the options: nothing overtakes; no network faults at all; timers above the RTT */
+	uint64_t end_ns;    /* by when everything must be over */
+	uint64_t hash;
+	struct frame *free_frames;
+	void *blocks; /* memory of this run */
+	struct rng control;
+	struct sim_stats stats;
+};
+
+/* run.c */
+/** Run one seed. @return true if no oracle was violated. `hash` receives the trace hash. */
+bool sim_run(const struct sim_opts *opts, bool verbose, FILE *out, uint64_t *hash, struct sim_stats *stats);
+/** Say that an oracle was violated. Only the first counts. */
+void sim_fail(struct sim *sim, const char *oracle, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void *sim_alloc(struct sim *sim, size_t len); /* zeroed; freed with the run */
+void sim_hash(struct sim *sim, const void *data, size_t len);
+
+/* sched.c */
+void sched_at(struct sim *sim, uint64_t at_ns, event_fn fn, void *arg);
+bool sched_next(struct sim *sim, struct event *out);
+
+/* link.c */
+void link_init(struct sim *sim);
+void link_send(struct link *link, const uint8_t *data, uint32_t len, struct qp *to);
+
+/* node.c */
+bool node_init(struct sim *sim, unsigned index);
+void node_destroy(struct node *node);
+/** To be called after every call into the NIC: fetches events, schedules transmission and timers, runs cheap oracles. */
+void node_kick(struct node *node);
+void node_rx(struct sim *sim, void *arg);
+struct qp *node_qp(struct node *node, uint32_t qpn);
+void cq_poll_soon(struct cq *cq, uint64_t delay_ns);
+void cq_drain(struct cq *cq);
+
+/* memory.c */
+bool bank_init(struct bank *bank, struct node *node, enum bank_kind kind);
+void bank_register(struct bank *bank);
+void bank_deregister(struct bank *bank);
+void bank_free(struct bank *bank);
+bool bank_alloc(struct bank *bank, uint32_t len, struct rng *rng, struct slot *out);
+void slot_free(struct slot *slot);
+bool slots_collect(const struct slot *seg, unsigned segs, uint8_t *out, uint32_t len);
+bool slot_gone(const struct slot *slot);
+uint8_t *slot_mem(const struct slot *slot);
+uint64_t slot_iova(const struct slot *slot);
+void slot_grant(const struct slot *slot);
+void slot_fill(const struct slot *slot, uint64_t uid, uint32_t offset);
+uint32_t bank_lkey(const struct bank *bank);
+uint32_t bank_rkey(const struct bank *bank);
+void pattern_fill(uint64_t uid, uint32_t offset, uint8_t *buf, uint32_t len);
+bool pattern_check(uint64_t uid, uint32_t offset, const uint8_t *buf, uint32_t len);
+uint8_t pattern_byte(uint64_t uid, uint32_t offset);
+void memory_check(struct sim *sim);
+
+/* target.c */
+struct target *target_new(struct qp *qp, struct bank *bank, uint32_t len);
+void target_written(struct wr *wr);
+void target_unref(struct wr *wr, bool success);
+void target_release_all(struct qp *qp, bool keep_windows);
+bool target_holds(const struct target *t, const uint8_t *data, unsigned from, unsigned to);
+
+/* qp.c */
+bool qps_init(struct sim *sim);
+void qp_break(struct qp *qp, const char *why);
+bool qp_settled(const struct qp *qp);
+void qp_to_err(struct qp *qp);
+
+/* work.c, wrong.c, datagram.c */
+void work_start(struct sim *sim);
+struct wr *wr_new(struct qp *qp, uint32_t opcode);
+bool wr_post(struct wr *wr);
+bool wr_gather(struct wr *wr, uint32_t len, bool fill);
+void wr_release(struct wr *wr);
+uint32_t work_length(struct qp *qp);
+bool wrong_plant(struct wr *wr);
+bool datagram_post(struct qp *qp);
+void datagram_deliver(struct qp *qp, struct rwr *r, const struct nic_wc *wc);
+void work_close(struct qp *qp);
+void work_kick(struct qp *qp, uint64_t delay_ns);
+
+/* window.c */
+bool window_work(struct qp *qp);
+void window_completed(struct wr *wr, bool success);
+void window_invalidated(struct qp *owner, uint32_t rkey);
+void windows_reset(struct qp *qp);
+struct window *window_usable(struct qp *qp);
+
+/* recv.c */
+void recv_start(struct sim *sim);
+void recv_kick(struct qp *qp, uint64_t delay_ns);
+struct rwr *recv_of(struct sim *sim, const struct nic_wc *wc);
+void recv_release(struct rwr *r);
+void srq_kick(struct srq *srq, uint64_t delay_ns);
+
+/* complete.c, deliver.c */
+bool complete_tail(struct qp *qp);
+void complete(struct cq *cq, const struct nic_wc *wc);
+void deliver_cq(struct cq *cq, const struct nic_wc *wc);
+void delivered_check(struct qp *qp);
+/** Was the entry of a kind that raises a solicited-only notification? */
+bool deliver_is_solicited(struct cq *cq, const struct nic_wc *wc);
+
+/* atomics.c */
+void atomics_watch(struct node *node);
+uint64_t atomics_value(const struct node *node, unsigned cell);
+void atomics_completed(struct wr *wr, bool success);
+
+/* wire.c, wire_resp.c */
+void wire_sent(struct node *from, const struct decoded *d, const uint8_t *frame, struct qp *to);
+void wire_received(const struct decoded *d, struct qp *qp);
+void wire_post(struct wr *wr);
+void wire_reset(struct qp *qp);
+void wire_end(struct qp *qp);
+void wire_response_sent(struct qp *requester, const struct decoded *d);
+uint32_t sim_mtu(const struct sim *sim);
+bool wr_is_read_atomic(const struct wr *wr);
+void wire_response_received(struct qp *requester, const struct decoded *d);
+uint64_t wire_number(const struct qp *qp, uint32_t psn);
+
+/* control.c */
+void control_start(struct sim *sim);
+void control_begin_end(struct sim *sim);
+
+#define BIT(status) (1u << (status))
+
+#endif

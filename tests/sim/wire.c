@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire.c - oracles over request packets. For each connected QP it keeps, by running number of the PSN, which WR a PSN
+ * belongs to, what was first sent with it, and whether it reached the other side.
+ *
+ * Oracles: psn_order (PSNs contiguous, in posted order: RQ-08), packet (opcode, headers, lengths and data are those of
+ * the WR: RQ-01..RQ-06), resend_identical (RT-10), window, rd_atomic (RQ-10), fence (RQ-11), rnr_wait (RT-05),
+ * resend_needless (a network without faults and a patient timer see no packet twice), send_after_completion.
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t sim_mtu(const struct sim *sim)
+{
+	return 128u << sim->opts.mtu;
+}
+
+/** Running number of a 24-bit PSN: the one nearest to what was sent last. */
+uint64_t wire_number(const struct qp *qp, uint32_t psn)
+{
+	uint64_t sent = qp->wire.sent;
+
+	return sent + (uint64_t)(int64_t)((int32_t)((psn - (uint32_t)(qp->sq_psn + sent)) << 8) / 256);
+}
+
+void wire_reset(struct qp *qp)
+{
+	struct psn *keep = qp->wire.psn;
+	uint64_t room = qp->wire.room;
+
+	qp->wire = (struct wire){.psn = keep, .room = room};
+}
+
+/** A WR was accepted: give it its PSNs. */
+void wire_post(struct wr *wr)
+{
+	struct wire *w = &wr->qp->wire;
+
+	wr->first = w->count;
+	if (w->count + wr->psns > w->room) {
+		w->room = (w->room + wr->psns) * 2;
+		w->psn = realloc(w->psn, w->room * sizeof(*w->psn));
+		if (w->psn == NULL)
+			abort();
+	}
+	for (uint32_t i = 0; i < wr->psns; i++)
+		w->psn[w->count++] = (struct psn){.wr = wr};
+}
+
+bool wr_is_read_atomic(const struct wr *wr)
+{
+	return wr->opcode == NIC_WR_RDMA_READ || wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP ||
+	       wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/** Opcode (low five bits) of packet k of a WR. */
+static int expected_op(const struct wr *wr, uint64_t k)
+{
+	bool first = k == 0, last = k + 1 == wr->psns;
+	int pos = first && last ? 3 : first ? 0 : last ? 2 : 1;
+	static const int8_t send[4] = {DOP_SEND_FIRST, DOP_SEND_MIDDLE, DOP_SEND_LAST, DOP_SEND_ONLY},
+			    imm[4] = {DOP_SEND_FIRST, DOP_SEND_MIDDLE, DOP_SEND_LAST_IMM, DOP_SEND_ONLY_IMM},
+			    inv[4] = {DOP_SEND_FIRST, DOP_SEND_MIDDLE, DOP_SEND_LAST_INV, DOP_SEND_ONLY_INV},
+			    write[4] = {DOP_WRITE_FIRST, DOP_WRITE_MIDDLE, DOP_WRITE_LAST, DOP_WRITE_ONLY},
+			    wimm[4] = {DOP_WRITE_FIRST, DOP_WRITE_MIDDLE, DOP_WRITE_LAST_IMM, DOP_WRITE_ONLY_IMM};
+
+	switch (wr->opcode) {
+	case NIC_WR_SEND:
+		return send[pos];
+	case NIC_WR_SEND_WITH_IMM:
+		return imm[pos];
+	case NIC_WR_SEND_WITH_INV:
+		return inv[pos];
+	case NIC_WR_RDMA_WRITE:
+		return write[pos];
+	case NIC_WR_RDMA_WRITE_WITH_IMM:
+		return wimm[pos];
+	case NIC_WR_RDMA_READ:
+		return DOP_READ_REQ;
+	case NIC_WR_ATOMIC_CMP_AND_SWP:
+		return DOP_CMP_SWAP;
+	case NIC_WR_ATOMIC_FETCH_AND_ADD:
+		return DOP_FETCH_ADD;
+	default:
+		return -1;
+	}
+}
+
+/** What is wrong with packet k of a WR; NULL if nothing is. */
+static const char *packet_fault(const struct wr *wr, uint64_t k, const struct decoded *d, const uint8_t *frame)
+{
+	uint32_t mtu = sim_mtu(wr->qp->sim), done = (uint32_t)k * mtu, want = wr->len - done < mtu ? wr->len - done : mtu;
+	bool last = k + 1 == wr->psns;
+
+	if (d->op != expected_op(wr, k))
+		return "opcode";
+	if (wr->qp->type != NIC_QPT_RC && d->ackreq)
+		return "AckReq on an unacknowledged service";
+	if (d->se != (last && wr->solicited && wr->message))
+		return "solicited event bit";
+	if (d->op == DOP_READ_REQ) {
+		if (d->va != wr->remote_addr + done || d->rkey != wr->rkey)
+			return "RETH address or key";
+		if (d->dma_len > wr->len - done || (d->dma_len < wr->len - done && (d->dma_len == 0 || d->dma_len % mtu != 0)))
+			return "RETH length";
+		return d->payload_len == 0 ? NULL : "payload in a READ request";
+	}
+	if (d->has_atomic) {
+		bool cas = d->op == DOP_CMP_SWAP;
+
+		if (d->va != wr->remote_addr || d->rkey != wr->rkey)
+			return "AtomicETH address or key";
+		return d->swap_add == (cas ? wr->swap : wr->compare_add) && (!cas || d->compare == wr->compare_add) ?
+			       NULL :
+			       "AtomicETH operands";
+	}
+	if (d->has_reth && (d->va != wr->remote_addr || d->rkey != wr->rkey || d->dma_len != wr->len))
+		return "RETH";
+	if ((d->has_imm && d->imm != wr->ex) || (d->has_ieth && d->ieth != wr->ex))
+		return "immediate or R_Key";
+	if (d->payload_len != want)
+		return "payload length";
+	/* Data of a WR whose memory was deregistered on purpose may be anything only up to the point of the error,
+	 * and deregistration recolours memory: it must never be read after that. */
+	return pattern_check(wr->uid, done, frame + d->payload, d->payload_len) ? NULL : "payload";
+}
+
+static uint64_t packet_hash(const struct decoded *d, const uint8_t *frame)
+{
+	uint64_t h = 0;
+	uint32_t end = d->payload + ((d->payload_len + 3) & ~3u);
+
+	for (uint32_t i = d->bth; i < end; i++) {
+		uint8_t byte = frame[i];
+
+		if (i == d->bth + 8)
+			byte &= 0x7f; /* AckReq may differ */
+		h = (h ^ byte) * 0x100000001b3ull;
+	}
+	return h | 1;
+}
+
+static uint32_t span_of(const struct wr *wr, const struct decoded *d)
+{
+	uint32_t mtu = sim_mtu(wr->qp->sim);
+
+	if (d->op != DOP_READ_REQ || d->dma_len == 0)
+		return 1;
+	return (d->dma_len + mtu - 1) / mtu;
+}
+
+/** Whether a READ or atomic has had its last response delivered. Deliveries that the NIC may have dropped count too,
+ *  so "no" is certain and "yes" is not. */
+static bool answered(const struct qp *qp, const struct wr *wr)
+{
+	return (qp->wire.psn[wr->first + wr->psns - 1].flags & PSN_ANSWERED) != 0;
+}
+
+static void check_first_sending(struct qp *qp, struct wr *wr, uint64_t n, const struct decoded *d)
+{
+	struct sim *sim = qp->sim;
+	struct wire *w = &qp->wire;
+	uint64_t window = sim->opts.psn_window == 0 ? 1 << 16 : sim->opts.psn_window, end = n + span_of(wr, d);
+	unsigned outstanding = 0;
+
+	if (n != w->sent)
+		sim_fail(sim, "psn_order", "QP %06x: PSN %u sent for the first time, expected number %llu, got %llu", qp->qpn,
+			 d->psn, (unsigned long long)w->sent, (unsigned long long)n);
+	/* A READ longer than the window may go when nothing else is unacknowledged. */
+	if (qp->type == NIC_QPT_RC && end - w->acked > window && !(d->op == DOP_READ_REQ && w->acked == n))
+		sim_fail(sim, "window", "QP %06x: %llu PSNs unacknowledged, window %llu", qp->qpn,
+			 (unsigned long long)(end - w->acked), (unsigned long long)window);
+	for (uint32_t i = qp->done; i < wr->index; i++)
+		outstanding += wr_is_read_atomic(qp->sq[i]) && !answered(qp, qp->sq[i]);
+	if (wr_is_read_atomic(wr) && n == wr->first && outstanding >= sim->opts.rd_atomic)
+		sim_fail(sim, "rd_atomic", "QP %06x: %u READs and atomics outstanding before PSN %u", qp->qpn, outstanding,
+			 d->psn);
+	if ((wr->flags & NIC_SEND_FENCE) != 0 && n == wr->first && outstanding > 0)
+		sim_fail(sim, "fence", "QP %06x: WR %u is fenced, yet sent with %u READs or atomics unanswered", qp->qpn, wr->id,
+			 outstanding);
+}
+
+static void check_resending(struct qp *qp, const struct wr *wr, uint64_t n, const struct decoded *d, uint64_t hash)
+{
+	struct sim *sim = qp->sim;
+	struct psn *p = &qp->wire.psn[n];
+
+	sim->stats.retransmits++;
+	if (d->op != DOP_READ_REQ && p->hash != 0 && p->hash != hash)
+		sim_fail(sim, "resend_identical", "QP %06x: PSN %u differs from its first transmission", qp->qpn, d->psn);
+	if (qp->type != NIC_QPT_RC)
+		sim_fail(sim, "psn_order", "QP %06x: PSN %u sent twice on an unreliable service", qp->qpn, d->psn);
+	if (wr->done)
+		sim_fail(sim, "send_after_completion", "QP %06x: PSN %u sent after WR %u completed", qp->qpn, d->psn, wr->id);
+	if (sim->clean && sim->patient && qp->wire.rnr_naks_sent == 0 && !qp->err_expected && !qp->peer->err_expected)
+		sim_fail(sim, "resend_needless", "QP %06x: PSN %u sent again, and nothing was lost", qp->qpn, d->psn);
+}
+
+static void request_sent(struct qp *qp, const struct decoded *d, const uint8_t *frame)
+{
+	struct sim *sim = qp->sim;
+	struct wire *w = &qp->wire;
+	uint64_t n = wire_number(qp, d->psn), hash, end;
+	const char *fault;
+
+	if (n >= w->count) {
+		sim_fail(sim, "psn_order", "QP %06x: PSN %u belongs to nothing that was posted", qp->qpn, d->psn);
+		return;
+	}
+	struct wr *wr = w->psn[n].wr;
+	fault = packet_fault(wr, n - wr->first, d, frame);
+	if (fault != NULL) {
+		sim_fail(sim, "packet", "QP %06x PSN %u (WR %u, opcode %u, %u bytes, packet %llu of %u): wrong %s", qp->qpn,
+			 d->psn, wr->id, wr->opcode, wr->len, (unsigned long long)(n - wr->first), wr->psns, fault);
+		return;
+	}
+	if (sim->clean && sim->patient && sim->now_ns < w->rnr_until_ns)
+		sim_fail(sim, "rnr_wait", "QP %06x: PSN %u sent %llu ns too early", qp->qpn, d->psn,
+			 (unsigned long long)(w->rnr_until_ns - sim->now_ns));
+	hash = packet_hash(d, frame);
+	if (n >= w->sent)
+		check_first_sending(qp, wr, n, d);
+	else
+		check_resending(qp, wr, n, d, hash);
+	w->psn[n].hash = hash;
+	end = n + span_of(wr, d);
+	for (uint64_t i = n; i < end && i < w->count; i++)
+		w->psn[i].flags |= PSN_SENT;
+	if (end > w->sent)
+		w->sent = end;
+}
+
+/** A frame leaves a NIC for `to` (NULL if its destination QP is unknown). */
+void wire_sent(struct node *from, const struct decoded *d, const uint8_t *frame, struct qp *to)
+{
+	struct sim *sim = from->sim;
+
+	if (to == NULL) {
+		sim_fail(sim, "packet", "node %u sent to QP %06x, which does not exist", from->index, d->qpn);
+		return;
+	}
+	if (to->type == NIC_QPT_UD) {
+		if (d->opcode != 0x64 && d->opcode != 0x65)
+			sim_fail(sim, "packet", "opcode %02x sent to a UD QP", d->opcode);
+		return;
+	}
+	if (to->peer->node != from || d->service != (to->type == NIC_QPT_RC ? 0 : 1))
+		sim_fail(sim, "packet", "QP %06x is sent a packet of another service or from a stranger", to->qpn);
+	else if (d->response)
+		wire_response_sent(to, d);
+	else
+		request_sent(to->peer, d, frame);
+}
+
+/** A packet was handed to the NIC of `qp`, which found it intact. */
+void wire_received(const struct decoded *d, struct qp *qp)
+{
+	uint64_t n, end;
+	struct wire *w;
+
+	if (qp->type == NIC_QPT_UD)
+		return;
+	if (d->response) {
+		wire_response_received(qp, d);
+		return;
+	}
+	w = &qp->peer->wire;
+	n = wire_number(qp->peer, d->psn);
+	if (n >= w->count)
+		return;
+	end = n + span_of(w->psn[n].wr, d);
+	for (uint64_t i = n; i < end && i < w->count; i++)
+		w->psn[i].flags |= PSN_DELIVERED;
+	while (w->prefix < w->count && (w->psn[w->prefix].flags & PSN_DELIVERED) != 0)
+		w->prefix++;
+	if (w->nak_open && w->nak >= n && w->nak < end)
+		w->nak_open = false;
+	if (d->ackreq && end > w->ackreq_in)
+		w->ackreq_in = end;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire_resp.c - oracles over response packets.
+ *
+ * Oracles: uc_silent (UC-02), ack_before_delivery (nothing is acknowledged that has not arrived), ack_order (the PSNs
+ * that ACKs acknowledge never decrease: AK-03), one_nak_per_gap (RP-01), nak_needless, msn (AK-04), response
+ * (answers only to requests that arrived, of their kind), response_order (first answers go out in PSN order, and no ACK
+ * overtakes a READ or atomic), ackreq_answered (AK-01, at the end).
+ */
+#include "sim.h"
+
+/** Delay that an RNR NAK code asks for, ns (IBTA table of RNR timer values). */
+static uint64_t rnr_delay_ns(unsigned code)
+{
+	static const uint32_t unit_10us[32] = {65536, 1,    2,	  3,	4,    6,    8,	   12,	 16,   24,   32,
+					       48,    64,   96,	  128,	192,  256,  384,   512,	 768,  1024, 1536,
+					       2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+	return unit_10us[code & 31] * 10000ull;
+}
+
+/** Request messages that end at or before running number `to`. */
+static uint32_t messages_until(struct wire *w, uint64_t to)
+{
+	while (w->counted < to) {
+		const struct wr *wr = w->psn[w->counted].wr;
+
+		w->messages += w->counted == wr->first + wr->psns - 1;
+		w->counted++;
+	}
+	return w->messages;
+}
+
+static void ack_sent(struct qp *qp, const struct decoded *d, uint64_t n)
+{
+	struct sim *sim = qp->sim;
+	struct wire *w = &qp->wire;
+	unsigned class = d->syndrome >> 5;
+	uint64_t until = class == 0 ? n + 1 : n;
+	uint32_t least;
+
+	if (until > w->prefix) {
+		sim_fail(sim, "ack_before_delivery", "QP %06x: PSN %u acknowledged (syndrome %02x), and it has not arrived",
+			 qp->qpn, d->psn, d->syndrome);
+		return;
+	}
+	if (until < w->ack_out)
+		sim_fail(sim, "ack_order", "QP %06x: response PSN %u (syndrome %02x) takes back an earlier acknowledgement",
+			 qp->qpn, d->psn, d->syndrome);
+	w->ack_out = until;
+	w->rnr_naks_sent += class == 1;
+	if (d->syndrome == 0x60) {
+		if (w->nak_open && w->nak == n)
+			sim_fail(sim, "one_nak_per_gap", "QP %06x: second sequence NAK for PSN %u", qp->qpn, d->psn);
+		if (sim->clean && w->rnr_naks_sent == 0 && !qp->err_expected && !qp->peer->err_expected)
+			sim_fail(sim, "nak_needless", "QP %06x: sequence NAK for PSN %u, and nothing was lost", qp->qpn, d->psn);
+		w->nak = n;
+		w->nak_open = true;
+	}
+	for (; w->ack_scan < until; w->ack_scan++)
+		if (wr_is_read_atomic(w->psn[w->ack_scan].wr) && (w->psn[w->ack_scan].flags & PSN_REPLIED) == 0) {
+			sim_fail(sim, "response_order", "QP %06x: PSN %u acknowledged before the READ or atomic at PSN number %llu",
+				 qp->qpn, d->psn, (unsigned long long)w->ack_scan);
+			return;
+		}
+	least = messages_until(w, until);
+	/* More may have been executed than is acknowledged; a READ in pieces counts as several. */
+	if (((d->msn - least) & 0xffffff) > w->prefix)
+		sim_fail(sim, "msn", "QP %06x: response PSN %u has MSN %u, at least %u messages are complete", qp->qpn, d->psn,
+			 d->msn, least);
+}
+
+/** A response leaves for the requester `qp`. */
+void wire_response_sent(struct qp *qp, const struct decoded *d)
+{
+	struct sim *sim = qp->sim;
+	struct wire *w = &qp->wire;
+	uint64_t n = wire_number(qp, d->psn);
+
+	if (qp->type != NIC_QPT_RC) {
+		sim_fail(sim, "uc_silent", "QP %06x is sent a response", qp->qpn);
+		return;
+	}
+	if (d->ackreq || d->se)
+		sim_fail(sim, "response", "response PSN %u with AckReq or SE set", d->psn);
+	if (d->op == DOP_ACK) {
+		ack_sent(qp, d, n);
+		if ((d->syndrome < 0x20 ? n + 1 : n) > w->answered || d->syndrome >= 0x20)
+			w->answered = n + 1;
+		return;
+	}
+	if (n >= w->prefix) {
+		sim_fail(sim, "response", "QP %06x: response PSN %u to a request that has not arrived", qp->qpn, d->psn);
+		return;
+	}
+	const struct wr *wr = w->psn[n].wr;
+	bool read = d->op != DOP_ATOMIC_ACK;
+
+	if (read ? wr->opcode != NIC_WR_RDMA_READ :
+		   wr->opcode != NIC_WR_ATOMIC_CMP_AND_SWP && wr->opcode != NIC_WR_ATOMIC_FETCH_AND_ADD)
+		sim_fail(sim, "response", "QP %06x: %s for PSN %u, which is another operation", qp->qpn,
+			 decode_name(d->opcode), d->psn);
+	if ((w->psn[n].flags & PSN_REPLIED) == 0 && n < w->replied)
+		sim_fail(sim, "response_order", "QP %06x: first response for PSN %u after one for a later PSN", qp->qpn, d->psn);
+	w->psn[n].flags |= PSN_REPLIED;
+	if (n + 1 > w->replied)
+		w->replied = n + 1;
+	if (n + 1 > w->answered)
+		w->answered = n + 1;
+}
+
+/** The requester `qp` was handed a response. */
+void wire_response_received(struct qp *qp, const struct decoded *d)
+{
+	struct wire *w = &qp->wire;
+	uint64_t n = wire_number(qp, d->psn), until = n + 1;
+
+	if (n >= w->sent)
+		return;
+	if (d->op != DOP_ACK)
+		w->psn[n].flags |= PSN_ANSWERED;
+	else if (d->syndrome >= 0x20)
+		until = n;
+	if (d->op == DOP_ACK && d->syndrome >> 5 == 1) {
+		w->rnr_naks++;
+		w->rnr_until_ns = qp->sim->now_ns + rnr_delay_ns(d->syndrome);
+	}
+	if (until > w->acked)
+		w->acked = until;
+}
+
+/** The network has been still for long: every AckReq that arrived must have had an answer. */
+void wire_end(struct qp *qp)
+{
+	struct wire *w = &qp->wire;
+
+	if (qp->type == NIC_QPT_RC && qp->life == QP_UP && !qp->err_expected && !qp->peer->err_expected &&
+	    w->ackreq_in > w->answered)
+		sim_fail(qp->sim, "ackreq_answered", "QP %06x: PSN number %llu asked for an ACK and got none", qp->qpn,
+			 (unsigned long long)w->ackreq_in - 1);
+}

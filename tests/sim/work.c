@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * work.c - the workload: a random mix of send WRs on every QP, posted in bursts while the run has operations left.
+ * Everything an oracle needs to know of a WR is in struct wr before it is posted.
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SEND_ID 0x5e00000000000000ull
+
+struct wr *wr_new(struct qp *qp, uint32_t opcode)
+{
+	struct sim *sim = qp->sim;
+	struct wr *wr = sim_alloc(sim, sizeof(*wr));
+
+	if (sim->wr_count == sim->wr_room) {
+		sim->wr_room = sim->wr_room == 0 ? 1024 : sim->wr_room * 2;
+		sim->wrs = realloc(sim->wrs, sim->wr_room * sizeof(struct wr *));
+		if (sim->wrs == NULL)
+			abort();
+	}
+	wr->id = sim->wr_count;
+	sim->wrs[sim->wr_count++] = wr;
+	wr->qp = qp;
+	wr->opcode = opcode;
+	wr->uid = rng_mix(++sim->uid);
+	wr->chain_to = UINT32_MAX;
+	wr->remote = qp->peer == NULL ? NULL : qp->peer->node;
+	wr->ex = (uint32_t)rng_u64(&qp->rng);
+	wr->message = opcode == NIC_WR_SEND || opcode == NIC_WR_SEND_WITH_IMM || opcode == NIC_WR_SEND_WITH_INV ||
+		      opcode == NIC_WR_RDMA_WRITE_WITH_IMM;
+	return wr;
+}
+
+void wr_release(struct wr *wr)
+{
+	for (unsigned i = 0; i < wr->segs; i++)
+		slot_free(&wr->seg[i]);
+	wr->segs = 0;
+}
+
+/** Local memory of a WR: some pieces of it, filled with its data or granted for a result. */
+bool wr_gather(struct wr *wr, uint32_t len, bool fill)
+{
+	struct qp *qp = wr->qp;
+	uint32_t left = len, at = 0;
+	unsigned want = rng_chance(&qp->rng, 300) ? 1 + (unsigned)rng_below(&qp->rng, SIM_SEGS) : 1;
+	bool frail = qp->sim->opts.dereg && rng_chance(&qp->rng, 200);
+	struct bank *bank = &qp->node->bank[frail ? BANK_LOCAL_FRAIL : BANK_LOCAL];
+
+	if (len == 0 && rng_chance(&qp->rng, 500))
+		want = 0;
+	for (unsigned i = 0; i < want; i++) {
+		uint32_t piece = i + 1 == want ? left : (uint32_t)rng_below(&qp->rng, left + 1);
+
+		if (!bank_alloc(bank, piece, &qp->rng, &wr->seg[i])) {
+			wr_release(wr);
+			return false;
+		}
+		wr->segs = i + 1;
+		if (fill)
+			slot_fill(&wr->seg[i], wr->uid, at);
+		else
+			slot_grant(&wr->seg[i]);
+		at += piece;
+		left -= piece;
+	}
+	wr->len = len;
+	return true;
+}
+
+/** A length: often small, often at the edges of packets, sometimes long. */
+uint32_t work_length(struct qp *qp)
+{
+	uint32_t mtu = sim_mtu(qp->sim), max = qp->sim->opts.max_len, len;
+
+	switch (rng_below(&qp->rng, 6)) {
+	case 0:
+		len = 0;
+		break;
+	case 1:
+		len = (uint32_t)rng_range(&qp->rng, 1, 64);
+		break;
+	case 2:
+		len = mtu * (uint32_t)rng_range(&qp->rng, 1, 4) + (uint32_t)rng_below(&qp->rng, 3) - 1;
+		break;
+	case 3:
+		len = (uint32_t)rng_below(&qp->rng, max + 1);
+		break;
+	default:
+		len = (uint32_t)rng_below(&qp->rng, 1024);
+	}
+	return len < max ? len : max;
+}
+
+static uint32_t psns_of(const struct wr *wr)
+{
+	uint32_t mtu = sim_mtu(wr->qp->sim);
+
+	if (wr->opcode == NIC_WR_LOCAL_INV || wr->opcode == NIC_WR_BIND_MW)
+		return 0;
+	return wr->len <= mtu ? 1 : (wr->len + mtu - 1) / mtu;
+}
+
+static void choose_flags(struct wr *wr)
+{
+	struct qp *qp = wr->qp;
+	struct sim *sim = qp->sim;
+	uint32_t queued = qp->posted - qp->done;
+	/* The last free entry, and now and then one, is signaled, so that the queue can be emptied. */
+	bool quiet_ok = queued + 1 < sim->opts.sq_depth && qp->unsignaled_run < 20;
+
+	wr->signaled = !quiet_ok || !rng_chance(&qp->rng, sim->opts.unsignaled);
+	if (wr->signaled)
+		wr->flags |= NIC_SEND_SIGNALED;
+	wr->signaled |= sim->opts.sig_all;
+	if (qp->type == NIC_QPT_RC && rng_chance(&qp->rng, sim->opts.fence))
+		wr->flags |= NIC_SEND_FENCE;
+	wr->solicited = wr->message && rng_chance(&qp->rng, 300);
+	if (wr->solicited)
+		wr->flags |= NIC_SEND_SOLICITED;
+}
+
+static void fill_request(const struct wr *wr, struct nic_send_wr *out, struct nic_sge *sge)
+{
+	bool bad_key = (wr->must & BIT(NIC_WC_LOC_PROT_ERR)) != 0;
+
+	*out = (struct nic_send_wr){.wr_id = SEND_ID | wr->id,
+				    .sg_list = sge,
+				    .num_sge = wr->segs,
+				    .opcode = wr->opcode,
+				    .flags = wr->flags,
+				    .ex = wr->ex};
+	for (unsigned i = 0; i < wr->segs; i++) {
+		sge[i] = (struct nic_sge){slot_iova(&wr->seg[i]), wr->seg[i].len, bank_lkey(wr->seg[i].bank)};
+		if ((wr->flags & NIC_SEND_INLINE) != 0)
+			sge[i] = (struct nic_sge){(uintptr_t)slot_mem(&wr->seg[i]), wr->seg[i].len, 0xdeadbeef};
+		else if (bad_key)
+			sge[i].lkey ^= 0x5500;
+	}
+	if (wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP || wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
+		out->atomic.remote_addr = wr->remote_addr;
+		out->atomic.compare_add = wr->compare_add;
+		out->atomic.swap = wr->swap;
+		out->atomic.rkey = wr->rkey;
+	} else if (wr->qp->type == NIC_QPT_UD) {
+		out->ud.ah = wr->ah;
+		out->ud.remote_qpn = wr->ud_to->qpn;
+		out->ud.remote_qkey = wr->undeliverable ? 0x7777777 : wr->ud_to->qkey;
+	} else if (wr->opcode == NIC_WR_BIND_MW) {
+		out->bind = (struct nic_bind){.mw = wr->window->mw,
+					      .mr = wr->window->target->slot.bank->mr,
+					      .addr = slot_iova(&wr->window->target->slot),
+					      .len = wr->window->target->slot.len,
+					      .access = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ,
+					      .rkey = wr->rkey};
+	} else {
+		out->rdma.remote_addr = wr->remote_addr;
+		out->rdma.rkey = wr->rkey;
+	}
+}
+
+static void queue_wr(struct wr *wr)
+{
+	struct qp *qp = wr->qp;
+
+	if (qp->posted == qp->sq_room) {
+		qp->sq_room = qp->sq_room == 0 ? 256 : qp->sq_room * 2;
+		qp->sq = realloc(qp->sq, qp->sq_room * sizeof(struct wr *));
+		if (qp->sq == NULL)
+			abort();
+	}
+	wr->index = qp->posted;
+	qp->sq[qp->posted++] = wr;
+	qp->messages += wr->message;
+	qp->unsignaled_run = wr->signaled ? 0 : qp->unsignaled_run + 1;
+	wr->psns = psns_of(wr);
+	if (qp->type != NIC_QPT_UD)
+		wire_post(wr);
+	if (wr->must != 0 || wr->may != 0) {
+		qp->err_expected = true;
+		qp->peer->err_expected = true;
+		qp->peer->trouble |= (wr->must & ~BIT(NIC_WC_LOC_PROT_ERR)) != 0;
+	}
+}
+
+/** Post it. @return false if the NIC refused, which is a violation. */
+bool wr_post(struct wr *wr)
+{
+	struct qp *qp = wr->qp;
+	struct sim *sim = qp->sim;
+	struct nic_sge sge[SIM_SEGS];
+	struct nic_send_wr request;
+	int rc;
+
+	choose_flags(wr);
+	if (wr->must == 0 && wr->len > 0 && wr->len <= qp->cap.max_inline_data && wr->opcode <= NIC_WR_SEND_WITH_IMM &&
+	    rng_chance(&qp->rng, 500))
+		wr->flags |= NIC_SEND_INLINE;
+	wr->posted_ns = sim->now_ns;
+	queue_wr(wr);
+	fill_request(wr, &request, sge);
+	rc = nic_post_send(qp->qp, &request);
+	sim_log(sim, "    post QP %06x WR %u opcode %u len %u flags %x -> %d", qp->qpn, wr->id, wr->opcode, wr->len, wr->flags,
+		rc);
+	if (rc != 0) {
+		sim_fail(sim, "api", "nic_post_send(QP %06x, opcode %u, %u bytes) returned %d with %u of %u queued", qp->qpn,
+			 wr->opcode, wr->len, rc, qp->posted - qp->done - 1, sim->opts.sq_depth);
+		return false;
+	}
+	if ((wr->flags & NIC_SEND_INLINE) != 0)
+		wr_release(wr); /* inline data were captured: the buffer is ours again (RQ-13) */
+	memset(sge, 0x5a, sizeof(sge));
+	node_kick(qp->node);
+	return true;
+}
+
+/* ---- what to post ------------------------------------------------------------------------------------ */
+
+/** Longest message that the receive it will meet can take. */
+static uint32_t fit(struct qp *qp, uint32_t len)
+{
+	struct qp *peer = qp->peer;
+	uint32_t max = len;
+
+	if (qp->type == NIC_QPT_UC)
+		max = 2048;
+	else if (peer->srq != NULL)
+		max = peer->srq->cap;
+	else if (qp->messages < peer->rposted)
+		max = peer->rq[qp->messages]->cap;
+	return len < max ? len : max;
+}
+
+static bool post_send(struct qp *qp, uint32_t opcode)
+{
+	struct wr *wr = wr_new(qp, opcode);
+	uint32_t len = fit(qp, work_length(qp));
+
+	return wr_gather(wr, len, true) && wrong_plant(wr) && wr_post(wr);
+}
+
+/** The range a WRITE goes to: a new one, the one written last, or a window. */
+static struct target *choose_target(struct qp *qp, uint32_t len, struct window **window)
+{
+	bool frail = qp->sim->opts.dereg && rng_chance(&qp->rng, 300);
+	struct target *t = qp->targets;
+
+	*window = window_usable(qp);
+	if (*window != NULL && (*window)->target->writes < SIM_CHAIN && rng_chance(&qp->rng, 500))
+		return (*window)->target;
+	*window = NULL;
+	if (t != NULL && t->window == NULL && !t->retired && !t->failed && !slot_gone(&t->slot)) {
+		if (t->writes < SIM_CHAIN && t->writes > 0 && rng_chance(&qp->rng, 400))
+			return t;
+		t->retired = true; /* goes when its last WR completes */
+	}
+	return target_new(qp, &qp->peer->node->bank[frail ? BANK_TARGET_FRAIL : BANK_TARGET], len);
+}
+
+static bool post_write(struct qp *qp, uint32_t opcode)
+{
+	struct wr *wr = wr_new(qp, opcode);
+	struct window *window;
+	struct target *t;
+
+	if ((qp->peer->access & NIC_ACCESS_REMOTE_WRITE) == 0)
+		return true;
+	/* Nothing acknowledges a UC WRITE: its range is certain once the network is empty. */
+	if (qp->type == NIC_QPT_UC && qp->posted == qp->done && qp->peer->in_flight == 0)
+		target_release_all(qp, true);
+	t = choose_target(qp, work_length(qp), &window);
+	if (t == NULL || !wr_gather(wr, t->slot.len, true))
+		return false;
+	wr->target = t;
+	wr->remote_addr = slot_iova(&t->slot);
+	wr->rkey = t->rkey;
+	if (!wrong_plant(wr))
+		return false;
+	/* A fenced WRITE waits for the READs before it: they see nothing of it (10.8.3.3). */
+	if (wr_post(wr) && (wr->flags & NIC_SEND_FENCE) != 0)
+		for (uint32_t i = qp->done; i < wr->index; i++)
+			if (qp->sq[i]->target == t && qp->sq[i]->chain_to == UINT32_MAX)
+				qp->sq[i]->chain_to = t->writes;
+	wr->chain_from = t->writes;
+	t->uid[t->writes++] = wr->uid;
+	t->refs++;
+	return !qp->sim->failed;
+}
+
+static bool post_read(struct qp *qp)
+{
+	struct wr *wr = wr_new(qp, NIC_WR_RDMA_READ);
+	struct window *w = window_usable(qp);
+	struct target *t = w != NULL && rng_chance(&qp->rng, 500) ? w->target : qp->targets;
+	struct bank *stat = &qp->peer->node->bank[BANK_STATIC];
+	uint32_t len = work_length(qp);
+
+	if ((qp->peer->access & NIC_ACCESS_REMOTE_READ) == 0)
+		return true;
+	if (t != NULL && t->writes > 0 && !t->retired && !t->failed && !slot_gone(&t->slot) &&
+	    (t->window == NULL || (w != NULL && t == w->target)) && rng_chance(&qp->rng, 700)) {
+		if (!wr_gather(wr, t->slot.len, false))
+			return false;
+		wr->target = t;
+		wr->chain_from = t->writes - 1;
+		wr->remote_addr = slot_iova(&t->slot);
+		wr->rkey = t->rkey;
+		t->refs++;
+	} else {
+		if (len > stat->size)
+			len = stat->size;
+		if (!wr_gather(wr, len, false))
+			return false;
+		wr->static_off = rng_below(&qp->rng, stat->size - len + 1);
+		wr->remote_addr = stat->iova + wr->static_off;
+		wr->rkey = bank_rkey(stat);
+	}
+	return wrong_plant(wr) && wr_post(wr);
+}
+
+static bool post_atomic(struct qp *qp, uint32_t opcode)
+{
+	struct wr *wr = wr_new(qp, opcode);
+	struct node *remote = qp->peer->node;
+	struct bank *cells = &remote->bank[BANK_CELLS];
+
+	if ((qp->peer->access & NIC_ACCESS_REMOTE_ATOMIC) == 0)
+		return true;
+	if (!wr_gather(wr, 8, false))
+		return false;
+	wr->cell = (unsigned)rng_below(&qp->rng, rng_chance(&qp->rng, 500) ? 2 : SIM_CELLS);
+	wr->remote_addr = cells->iova + wr->cell * 8;
+	wr->rkey = bank_rkey(cells);
+	/* Values are unique, so that a change of a cell names the operation that made it (atomics.c). */
+	if (opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
+		wr->compare_add = rng_chance(&qp->rng, 50) ? 0 : wr->uid;
+	} else {
+		wr->compare_add = rng_chance(&qp->rng, 700) ? atomics_value(remote, wr->cell) : wr->uid ^ 1;
+		wr->swap = wr->uid;
+	}
+	return wrong_plant(wr) && wr_post(wr);
+}
+
+static bool allowed(const struct qp *qp, uint32_t opcode)
+{
+	if ((qp->sim->opts.mask_ops >> opcode & 1) != 0)
+		return false;
+	return qp->type == NIC_QPT_RC || opcode <= NIC_WR_SEND_WITH_IMM;
+}
+
+/** Post one WR of some kind. @return false if there is no memory for it now. */
+static bool post_one(struct qp *qp)
+{
+	static const uint8_t mix[] = {NIC_WR_SEND,	 NIC_WR_SEND,		 NIC_WR_SEND,
+				      NIC_WR_SEND_WITH_IMM, NIC_WR_RDMA_WRITE,	 NIC_WR_RDMA_WRITE,
+				      NIC_WR_RDMA_WRITE,	 NIC_WR_RDMA_WRITE_WITH_IMM, NIC_WR_RDMA_READ,
+				      NIC_WR_RDMA_READ,	 NIC_WR_RDMA_READ,	 NIC_WR_ATOMIC_CMP_AND_SWP,
+				      NIC_WR_ATOMIC_CMP_AND_SWP, NIC_WR_ATOMIC_FETCH_AND_ADD, NIC_WR_ATOMIC_FETCH_AND_ADD};
+	uint32_t opcode = mix[rng_below(&qp->rng, sizeof(mix))];
+
+	if (qp->type == NIC_QPT_UD)
+		return datagram_post(qp);
+	if (qp->type == NIC_QPT_RC && qp->sim->opts.windows && rng_chance(&qp->rng, 100))
+		return window_work(qp);
+	if (!allowed(qp, opcode))
+		return true;
+	switch (opcode) {
+	case NIC_WR_SEND:
+	case NIC_WR_SEND_WITH_IMM:
+		return post_send(qp, opcode);
+	case NIC_WR_RDMA_READ:
+		return post_read(qp);
+	case NIC_WR_RDMA_WRITE:
+	case NIC_WR_RDMA_WRITE_WITH_IMM:
+		return post_write(qp, opcode);
+	default:
+		return post_atomic(qp, opcode);
+	}
+}
+
+static void work_event(struct sim *sim, void *arg)
+{
+	struct qp *qp = arg;
+	unsigned n = 1 + (unsigned)rng_below(&qp->rng, 4);
+	bool fed = true;
+
+	qp->work_scheduled = false;
+	if (sim->ending || qp->life == QP_DEAD || (qp->life == QP_BROKEN && !rng_chance(&qp->rng, 200)))
+		return;
+	while (n-- > 0 && fed && !sim->failed && qp->posted - qp->done < sim->opts.sq_depth && sim->ops_left > 0) {
+		sim->ops_left--;
+		fed = post_one(qp);
+	}
+	if (sim->failed)
+		return;
+	if (sim->ops_left == 0)
+		control_begin_end(sim);
+	else if (!fed)
+		work_kick(qp, 20000);
+	else if (qp->posted - qp->done < sim->opts.sq_depth)
+		work_kick(qp, rng_below(&qp->rng, rng_chance(&qp->rng, 50) ? 50000 : 3000));
+}
+
+void work_kick(struct qp *qp, uint64_t delay_ns)
+{
+	if (qp->work_scheduled || qp->sim->ending)
+		return;
+	qp->work_scheduled = true;
+	sched_at(qp->sim, qp->sim->now_ns + delay_ns, work_event, qp);
+}
+
+/** After the last operation: a signaled one behind any unsignaled tail, so that its completion can be told. */
+void work_close(struct qp *qp)
+{
+	uint32_t opcode = NIC_WR_RDMA_WRITE;
+	struct wr *wr;
+
+	if (qp->life != QP_UP || qp->posted == qp->done || qp->sq[qp->posted - 1]->signaled)
+		return;
+	qp->unsignaled_run = 1000;
+	if (qp->type == NIC_QPT_UD) {
+		while (!datagram_post(qp) && !qp->sim->failed)
+			;
+		return;
+	}
+	if (qp->type == NIC_QPT_UC)
+		opcode = NIC_WR_SEND;
+	else if ((qp->peer->access & NIC_ACCESS_REMOTE_WRITE) == 0)
+		opcode = NIC_WR_RDMA_READ;
+	wr = wr_new(qp, opcode);
+	wr->remote_addr = 4096;
+	while (!wr_gather(wr, 0, true)) /* until it happens on a bank that is registered */
+		;
+	wr_post(wr);
+}

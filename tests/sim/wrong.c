@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wrong.c - WRs with a mistake planted in them, and the status that each must end with (wire-facts section 10):
+ * keys, ranges, rights, alignment, lengths. Every mistake is fatal to an RC queue pair, which is then mended.
+ */
+#include "sim.h"
+
+static uint64_t bank_end(const struct bank *bank)
+{
+	return bank->iova + bank->size;
+}
+
+/** A remote range that must be refused with a remote access error. */
+static void wrong_range(struct wr *wr, struct rng *rng, uint32_t right)
+{
+	struct node *node = wr->remote;
+	struct bank *good = &node->bank[right == NIC_ACCESS_REMOTE_ATOMIC ? BANK_CELLS : BANK_TARGET];
+	uint64_t step = right == NIC_ACCESS_REMOTE_ATOMIC ? 8 : 1;
+
+	wr->must = BIT(NIC_WC_REM_ACCESS_ERR);
+	wr->rkey = bank_rkey(good);
+	switch (rng_below(rng, 8)) {
+	case 0: /* no such key */
+		wr->rkey ^= 1u << rng_below(rng, 32);
+		wr->remote_addr = good->iova;
+		break;
+	case 1: /* a key of another protection domain */
+		good = &node->bank[BANK_FOREIGN];
+		wr->rkey = bank_rkey(good);
+		wr->remote_addr = good->iova & ~7ull;
+		wr->remote_addr += wr->remote_addr < good->iova ? 8 : 0;
+		break;
+	case 2: /* one byte, or one word, too far */
+	case 3:
+		wr->remote_addr = bank_end(good) - wr->len + step;
+		break;
+	case 4: /* before the start */
+		wr->remote_addr = good->iova - step;
+		break;
+	case 5: /* wraps around */
+		wr->remote_addr = UINT64_MAX - wr->len + 1;
+		wr->remote_addr &= ~7ull;
+		break;
+	case 6: /* far off */
+		wr->remote_addr = good->iova ^ 0x4000000000000000ull;
+		break;
+	default: /* a region without the right */
+		good = &node->bank[right == NIC_ACCESS_REMOTE_WRITE ? BANK_STATIC : BANK_LOCAL];
+		wr->rkey = bank_rkey(good);
+		wr->remote_addr = (good->iova + 7) & ~7ull;
+	}
+}
+
+/** SEND longer than the receive that it will meet. */
+static bool wrong_length(struct wr *wr)
+{
+	struct qp *qp = wr->qp, *peer = qp->peer;
+	struct rwr *r;
+
+	if (peer->srq != NULL || qp->messages >= peer->rposted)
+		return true;
+	r = peer->rq[qp->messages];
+	if (r->cap >= qp->sim->opts.max_len || r->must != 0)
+		return true;
+	wr_release(wr);
+	if (!wr_gather(wr, r->cap + 1 + (uint32_t)rng_below(&qp->rng, 64), true))
+		return false;
+	wr->must = BIT(NIC_WC_REM_INV_REQ_ERR);
+	r->must = BIT(NIC_WC_LOC_LEN_ERR);
+	return true;
+}
+
+static void drop_target(struct wr *wr)
+{
+	/* A WRITE that goes elsewhere has no claim on the range it was meant for (its caller counts it all the same). */
+	if (wr->opcode == NIC_WR_RDMA_READ && wr->target != NULL) {
+		wr->target->refs--;
+		wr->target = NULL;
+	}
+}
+
+static void wrong_atomic(struct wr *wr, struct rng *rng)
+{
+	if (rng_chance(rng, 300)) {
+		wr->must = BIT(NIC_WC_REM_INV_REQ_ERR);
+		wr->remote_addr += 1 + rng_below(rng, 7);
+		if (wr->cell == SIM_CELLS - 1) /* the range check may come first: stay inside */
+			wr->remote_addr -= 8;
+		return;
+	}
+	wrong_range(wr, rng, NIC_ACCESS_REMOTE_ATOMIC);
+}
+
+/** Now and then make a WR wrong. @return false if there was no memory for it. */
+bool wrong_plant(struct wr *wr)
+{
+	struct qp *qp = wr->qp;
+	struct rng *rng = &qp->rng;
+
+	if (qp->type != NIC_QPT_RC || wr->len == 0 || !rng_chance(rng, qp->sim->opts.errors))
+		return true;
+	if (rng_chance(rng, 200)) { /* a local key that does not exist */
+		wr->must = BIT(NIC_WC_LOC_PROT_ERR);
+		return true;
+	}
+	switch (wr->opcode) {
+	case NIC_WR_SEND:
+	case NIC_WR_SEND_WITH_IMM:
+		return wrong_length(wr);
+	case NIC_WR_RDMA_WRITE:
+	case NIC_WR_RDMA_WRITE_WITH_IMM:
+		wrong_range(wr, rng, NIC_ACCESS_REMOTE_WRITE);
+		return true;
+	case NIC_WR_RDMA_READ:
+		drop_target(wr);
+		wrong_range(wr, rng, NIC_ACCESS_REMOTE_READ);
+		return true;
+	case NIC_WR_ATOMIC_CMP_AND_SWP:
+	case NIC_WR_ATOMIC_FETCH_AND_ADD:
+		wrong_atomic(wr, rng);
+		return true;
+	default:
+		return true;
+	}
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_ack.c - acknowledgements that the responder sends (conformance points AK-01 to AK-08). */
+#include "rig.h"
+
+#define DELAY 50000u
+
+static void ack__AK_01_every_ack_request_is_answered(void **state)
+{
+	static const enum rig_op ops[] = {SEND_ONLY, SEND_ONLY_IMM, WRITE_ONLY, WRITE_ONLY_IMM};
+	struct rig *rig = rig_ready(NULL);
+
+	for (uint32_t i = 0; i < 4; i++) {
+		rig_post_recv(rig, i, 4096, 64);
+		rig_rx_data(rig, ops[i], RIG_RQ_PSN + i, 0, 8);
+		rig_expect_ack(rig, RIG_RQ_PSN + i, SYN_ACK);
+		rig_expect_silence(rig);
+	}
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 3, 0, 8); /* a duplicate asks as well */
+	rig_expect_ack(rig, RIG_RQ_PSN + 3, SYN_ACK);
+	rig_destroy(rig);
+}
+
+static void ack__AK_01_in_the_middle_of_a_message(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p;
+
+	p = rig_peer_data(rig, WRITE_FIRST, RIG_RQ_PSN, 0, RIG_MTU);
+	p.dma_len = 3 * RIG_MTU;
+	rig_rx(rig, &p);
+	rig_expect_silence(rig); /* nobody asked */
+	p = rig_peer_data(rig, WRITE_MIDDLE, RIG_RQ_PSN + 1, RIG_MTU, RIG_MTU);
+	p.ackreq = true;
+	rig_rx(rig, &p);
+	rig_expect_ack(rig, RIG_RQ_PSN + 1, SYN_ACK);
+	rig_destroy(rig);
+}
+
+static void ack__AK_01_a_delayed_ack_comes_in_time(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
+
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
+	rig_expect_silence(rig);
+	assert_true(nic_next_deadline(rig->nic) == rig->now + DELAY);
+	rig_advance(rig, DELAY / 2);
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 1, 0, 8); /* does not start the delay again */
+	rig_expect_silence(rig);
+	rig_advance(rig, DELAY / 2);
+	rig_expect_ack(rig, RIG_RQ_PSN + 1, SYN_ACK); /* one for both */
+	rig_expect_silence(rig);
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 2, 0, 8);
+	rig_expect_silence(rig);
+	nic_ack_flush(rig->nic);
+	rig_expect_ack(rig, RIG_RQ_PSN + 2, SYN_ACK);
+	rig_expect_silence(rig);
+	assert_true(nic_next_deadline(rig->nic) == UINT64_MAX);
+	rig_destroy(rig);
+}
+
+static void ack__AK_01_a_delayed_ack_does_not_wait_for_ever_more_packets(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
+	unsigned acks = 0;
+
+	for (uint32_t i = 0; i < 100; i++) { /* at one instant */
+		rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + i, 0, 8);
+		acks += rig_drain(rig);
+	}
+	assert_true(acks >= 100 / 20 && acks < 50);
+	rig_destroy(rig);
+}
+
+static void ack__AK_01_requests_of_ones_own_do_not_keep_acks_back(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p;
+
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 200 * RIG_MTU);
+	for (unsigned i = 0; i < 10; i++)
+		assert_true(rig_tx(rig, &p));
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(rig_tx(rig, &p));
+		if (p.op->value == ACK)
+			break;
+	}
+	assert_int_equal(p.op->value, ACK);
+	rig_destroy(rig);
+}
+
+static void ack__AK_02_reads_and_atomics_are_answered_whether_asked_or_not(void **state)
+{
+	static const enum rig_op ops[] = {READ_REQ, FETCH_ADD, CMP_SWAP};
+
+	for (unsigned asked = 0; asked < 2; asked++) {
+		struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
+
+		for (uint32_t i = 0; i < 3; i++) {
+			struct packet p = rig_peer_packet(rig, ops[i], RIG_RQ_PSN + i);
+
+			p.ackreq = asked;
+			p.dma_len = 8;
+			rig_rx(rig, &p);
+			rig_expect_tx(rig, i ? ATOMIC_ACK : READ_RESP_ONLY, RIG_RQ_PSN + i);
+			rig_expect_silence(rig);
+		}
+		rig_destroy(rig);
+	}
+}
+
+/* Of packets in a shuffled, doubled and thinned order; each is a WRITE of one packet with its PSN as data. */
+static void ack__AK_03_AK_01_psns_of_acks_never_go_back(void **state)
+{
+	for (unsigned delay = 0; delay < 2; delay++) {
+		struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = delay ? DELAY : 0});
+		uint32_t last = RIG_RQ_PSN - 1, x = 12345;
+		struct packet p;
+
+		for (uint32_t base = 0; base < 2000;) {
+			int32_t jump;
+
+			x = x * 1664525 + 1013904223;
+			jump = (int32_t)(x >> 28) - 10; /* back by up to 10, ahead by up to 5 */
+			if (x & 0x80000 || jump == 0)
+				jump = 0;
+			p = rig_peer_data(rig, WRITE_ONLY, RIG_RQ_PSN + base + (uint32_t)jump, 0, 8);
+			p.ackreq = x >> 16 & 1;
+			rig_rx(rig, &p);
+			if (jump == 0)
+				base++;
+			rig_advance(rig, x >> 20);
+			while ((x & 0x300) && rig_tx(rig, &p)) {
+				if (p.syndrome != SYN_ACK)
+					continue;
+				assert_true(psn_diff(p.psn, last) >= 0);
+				last = p.psn;
+			}
+		}
+		p = rig_peer_data(rig, WRITE_ONLY, RIG_RQ_PSN + 2000, 0, 8);
+		rig_rx(rig, &p);
+		rig_advance(rig, DELAY);
+		while (rig_tx(rig, &p))
+			last = p.psn;
+		assert_int_equal(last, RIG_RQ_PSN + 2000);
+		rig_destroy(rig);
+	}
+}
+
+static void ack__AK_04_msn_counts_new_messages(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	uint32_t psn = RIG_RQ_PSN;
+	struct packet p;
+
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);	/* no request */
+	rig_rx_data(rig, SEND_ONLY, psn, 0, 8); /* RNR: not executed */
+	p = rig_expect_tx(rig, ACK, psn);
+	assert_int_equal(p.msn, 0);
+	rig_post_recv(rig, 1, 4096, 64);
+	rig_rx_data(rig, SEND_ONLY, psn, 0, 8);
+	p = rig_expect_ack(rig, psn++, SYN_ACK);
+	assert_int_equal(p.msn, 1);
+	rig_rx_data(rig, SEND_ONLY, psn - 1, 0, 8); /* duplicate */
+	p = rig_expect_ack(rig, psn - 1, SYN_ACK);
+	assert_int_equal(p.msn, 1);
+	p = rig_peer_data(rig, WRITE_FIRST, psn, 0, RIG_MTU);
+	p.dma_len = RIG_MTU + 8;
+	p.ackreq = true;
+	rig_rx(rig, &p);
+	p = rig_expect_ack(rig, psn++, SYN_ACK);
+	assert_int_equal(p.msn, 1); /* the message is not complete */
+	rig_rx_data(rig, WRITE_LAST, psn, 0, 8);
+	p = rig_expect_ack(rig, psn++, SYN_ACK);
+	assert_int_equal(p.msn, 2);
+	p = rig_peer_packet(rig, READ_REQ, psn);
+	p.dma_len = 3 * RIG_MTU;
+	rig_rx(rig, &p);
+	p = rig_expect_tx(rig, READ_RESP_FIRST, psn);
+	assert_int_equal(p.msn, 3); /* counted when the READ is accepted */
+	rig_expect_tx(rig, READ_RESP_MIDDLE, psn + 1);
+	p = rig_expect_tx(rig, READ_RESP_LAST, psn + 2);
+	assert_int_equal(p.msn, 3);
+	psn += 3;
+	p = rig_peer_packet(rig, FETCH_ADD, psn);
+	rig_rx(rig, &p);
+	p = rig_expect_tx(rig, ATOMIC_ACK, psn++);
+	assert_int_equal(p.msn, 4);
+	rig_rx_data(rig, WRITE_ONLY, psn, 0, 0);
+	p = rig_expect_ack(rig, psn, SYN_ACK);
+	assert_int_equal(p.msn, 5);
+	rig_rx_data(rig, WRITE_ONLY, psn + 5, 0, 0); /* ahead */
+	p = rig_expect_ack(rig, psn + 1, SYN_SEQ);
+	assert_int_equal(p.msn, 5);
+	rig_destroy(rig);
+}
+
+static void ack__AK_05_no_credits_are_offered(void **state)
+{
+	for (unsigned srq = 0; srq < 2; srq++) {
+		struct rig *rig = rig_ready(&(struct rig_opts){.srq = srq});
+
+		rig_post_recv(rig, 1, 4096, 64);
+		rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8);
+		rig_expect_ack(rig, RIG_RQ_PSN, 0x1f);
+		rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
+		rig_destroy(rig);
+	}
+}
+
+static void ack__AK_06_an_ack_speaks_of_data_that_is_there(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p;
+
+	rig_post_recv(rig, 1, 4096, 1024);
+	rig_rx_data(rig, SEND_FIRST, RIG_RQ_PSN, 0, RIG_MTU);
+	p = rig_peer_data(rig, SEND_MIDDLE, RIG_RQ_PSN + 1, RIG_MTU, RIG_MTU);
+	p.ackreq = true;
+	rig_rx(rig, &p);
+	rig_expect_ack(rig, RIG_RQ_PSN + 1, SYN_ACK);
+	rig_expect_data(rig, 4096, 0, 2 * RIG_MTU);
+	rig_expect_no_wc(rig->recv_cq);
+	rig_rx_data(rig, SEND_LAST, RIG_RQ_PSN + 2, 2 * RIG_MTU, 10);
+	rig_expect_ack(rig, RIG_RQ_PSN + 2, SYN_ACK);
+	rig_expect_data(rig, 4096, 0, 2 * RIG_MTU + 10);
+	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
+	p = rig_peer_data(rig, WRITE_ONLY, RIG_RQ_PSN + 3, 100, 64);
+	p.va = rig_va(rig, 8192);
+	rig_rx(rig, &p);
+	rig_expect_ack(rig, RIG_RQ_PSN + 3, SYN_ACK);
+	rig_expect_data(rig, 8192, 100, 64);
+	rig_destroy(rig);
+}
+
+/* The NAK takes the place of ACKs that were waiting, and does not skip what they would have said. */
+static void ack__AK_07_a_nak_speaks_for_everything_before_it(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
+
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 1, 0, 8);
+	rig_expect_silence(rig);
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 3, 0, 8);
+	rig_expect_ack(rig, RIG_RQ_PSN + 2, SYN_SEQ);
+	rig_expect_silence(rig);
+	rig_advance(rig, 2 * DELAY);
+	rig_expect_silence(rig);
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 2, 0, 8);
+	rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN + 3, 0, 8);
+	rig_expect_ack(rig, RIG_RQ_PSN + 3, SYN_RNR | rig->attr.min_rnr_timer);
+	rig_advance(rig, 2 * DELAY);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
+static void ack__AK_07_requester_takes_it_so(void **state)
+{
+	static const unsigned naks[] = {SYN_SEQ, SYN_RNR | 5, SYN_INV, SYN_ACCESS, SYN_OP};
+
+	for (unsigned i = 0; i < 5; i++) {
+		struct rig *rig = rig_ready(NULL);
+
+		for (uint32_t k = 0; k < 4; k++)
+			rig_post_send(rig, k, NIC_WR_SEND, 0, 8);
+		rig_drain(rig);
+		rig_ack(rig, RIG_SQ_PSN + 3, naks[i]);
+		for (uint32_t k = 0; k < 3; k++)
+			rig_expect_wc(rig->send_cq, k, NIC_WC_SUCCESS);
+		rig_destroy(rig);
+	}
+}
+
+static void check_address(const struct rig *rig, const struct packet *p)
+{
+	assert_int_equal(p->dest_qpn, RIG_PEER_QPN);
+	assert_int_equal(p->pkey, 0xffff);
+	assert_false(p->ackreq);
+	assert_false(p->se);
+	assert_memory_equal(&p->sgid, &rig->gid, 16);
+	assert_memory_equal(&p->dgid, &rig->peer_gid, 16);
+}
+
+static void ack__AK_08_responses_carry_the_peers_qpn_and_ask_for_nothing(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p;
+
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
+	p = rig_expect_ack(rig, RIG_RQ_PSN, SYN_ACK);
+	check_address(rig, &p);
+	p = rig_peer_packet(rig, READ_REQ, RIG_RQ_PSN + 1);
+	p.dma_len = 3 * RIG_MTU;
+	p.se = true;
+	rig_rx(rig, &p);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(rig_tx(rig, &p));
+		check_address(rig, &p);
+	}
+	p = rig_peer_packet(rig, FETCH_ADD, RIG_RQ_PSN + 4);
+	rig_rx(rig, &p);
+	p = rig_expect_tx(rig, ATOMIC_ACK, RIG_RQ_PSN + 4);
+	check_address(rig, &p);
+	rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN + 5, 0, 8);
+	p = rig_expect_ack(rig, RIG_RQ_PSN + 5, SYN_RNR | rig->attr.min_rnr_timer);
+	check_address(rig, &p);
+	rig_rx_data(rig, WRITE_LAST, RIG_RQ_PSN + 5, 0, 8);
+	p = rig_expect_ack(rig, RIG_RQ_PSN + 5, SYN_INV);
+	check_address(rig, &p);
+	rig_destroy(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ack__AK_01_every_ack_request_is_answered),
+		cmocka_unit_test(ack__AK_01_in_the_middle_of_a_message),
+		cmocka_unit_test(ack__AK_01_a_delayed_ack_comes_in_time),
+		cmocka_unit_test(ack__AK_01_a_delayed_ack_does_not_wait_for_ever_more_packets),
+		cmocka_unit_test(ack__AK_01_requests_of_ones_own_do_not_keep_acks_back),
+		cmocka_unit_test(ack__AK_02_reads_and_atomics_are_answered_whether_asked_or_not),
+		cmocka_unit_test(ack__AK_03_AK_01_psns_of_acks_never_go_back),
+		cmocka_unit_test(ack__AK_04_msn_counts_new_messages),
+		cmocka_unit_test(ack__AK_05_no_credits_are_offered),
+		cmocka_unit_test(ack__AK_06_an_ack_speaks_of_data_that_is_there),
+		cmocka_unit_test(ack__AK_07_a_nak_speaks_for_everything_before_it),
+		cmocka_unit_test(ack__AK_07_requester_takes_it_so),
+		cmocka_unit_test(ack__AK_08_responses_carry_the_peers_qpn_and_ask_for_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

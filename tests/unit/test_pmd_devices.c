@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests of pmd/devices.c: the syntax of UROCE_DEVICES, the defaults, the MTU. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "devices.h"
+
+static struct pmd_device dev[PMD_DEVICES_MAX];
+static char err[256];
+
+static int parse(const char *spec)
+{
+	memset(dev, 0xee, sizeof(dev));
+	err[0] = '\0';
+	return pmd_devices_parse(spec, dev, PMD_DEVICES_MAX, err, sizeof(err));
+}
+
+static void assert_gid(unsigned i, const char *text)
+{
+	char buf[64];
+
+	assert_string_equal(pmd_gid_str(&dev[i].gid, buf, sizeof(buf)), text);
+}
+
+static void devices__list_of_addresses(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("127.0.0.1, 127.0.0.2;127.0.0.3\t[::1]"), 4);
+	assert_gid(0, "127.0.0.1");
+	assert_gid(1, "127.0.0.2");
+	assert_gid(2, "127.0.0.3");
+	assert_gid(3, "::1");
+	for (unsigned i = 0; i < 4; i++) {
+		assert_string_equal(dev[i].port, "udp");
+		assert_string_equal(dev[i].netdev, "lo");
+		assert_true(dev[i].netdev_mtu >= 1500);
+		assert_int_equal(dev[i].prefix_len, 0);
+	}
+	assert_string_equal(dev[0].name, "uroce0");
+	assert_string_equal(dev[3].name, "uroce3");
+	assert_true(dev[0].node_guid != dev[1].node_guid);
+}
+
+static void devices__guid_is_stable(void **state)
+{
+	uint64_t guid;
+
+	(void)state;
+	assert_int_equal(parse("127.0.0.1"), 1);
+	guid = dev[0].node_guid;
+	assert_int_equal(parse("127.0.0.9 127.0.0.1"), 2);
+	assert_true(dev[1].node_guid == guid);
+}
+
+static void devices__interface_name(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("lo"), 1);
+	assert_gid(0, "127.0.0.1");
+	assert_string_equal(dev[0].netdev, "lo");
+}
+
+static void devices__ethdev_takes_commas_and_slashes(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("10.0.0.1/24/gw=10.0.0.254/ethdev=net_pcap0,rx_pcap=/a/b,tx_pcap=/c;fd00::1/64/ethdev="
+			       "net_af_packet1,iface=lo 127.0.0.1"),
+			 3);
+	assert_string_equal(dev[0].port, "ethdev:net_pcap0,rx_pcap=/a/b,tx_pcap=/c");
+	assert_int_equal(dev[0].prefix_len, 24);
+	assert_int_equal(dev[0].gateway.raw[15], 254);
+	assert_gid(1, "fd00::1");
+	assert_string_equal(dev[1].port, "ethdev:net_af_packet1,iface=lo");
+	assert_string_equal(dev[1].netdev, "lo");
+	assert_int_equal(dev[1].prefix_len, 64);
+	assert_string_equal(dev[2].port, "udp");
+}
+
+static void devices__default_is_never_empty(void **state)
+{
+	int n = parse(NULL);
+
+	(void)state;
+	assert_true(n >= 1);
+	assert_int_equal(parse(" \t,;\n"), n);
+	for (int i = 0; i < n; i++)
+		assert_string_equal(dev[i].port, "udp");
+	if (n > 1) /* 127.0.0.1 is only there when nothing else is */
+		for (int i = 0; i < n; i++)
+			assert_true(dev[i].gid.raw[12] != 127);
+}
+
+static void devices__max_is_kept(void **state)
+{
+	(void)state;
+	memset(dev, 0xee, sizeof(dev));
+	assert_int_equal(pmd_devices_parse("127.0.0.1 127.0.0.2 127.0.0.3", dev, 2, err, sizeof(err)), 2);
+	assert_int_equal((uint8_t)dev[2].name[0], 0xee);
+}
+
+static void devices__bad_input_gets_one_sentence(void **state)
+{
+	static const char *const bad[] = {
+		"nosuchif0",
+		"127.0.0.1 300.1.1.1",
+		"0.0.0.0",
+		"::",
+		"224.0.0.1",
+		"ff02::1",
+		"127.0.0.1/33",
+		"fd00::1/129",
+		"127.0.0.1/0",
+		"127.0.0.1/x",
+		"127.0.0.1/ethdev=",
+		"127.0.0.1/gw=fd00::1/ethdev=net_null0",
+		"127.0.0.1/gw=nonsense",
+		"127.0.0.1 127.0.0.1",
+		"[fd00::1",
+		"/24",
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_true(parse(bad[i]) < 0);
+		assert_int_equal(strncmp(err, "UROCE_DEVICES: ", 15), 0);
+		assert_null(strchr(err, '\n'));
+	}
+}
+
+static void devices__too_long_arguments_are_refused(void **state)
+{
+	char spec[512];
+
+	(void)state;
+	memset(spec, 'a', sizeof(spec));
+	memcpy(spec, "127.0.0.1/ethdev=", 17);
+	spec[sizeof(spec) - 1] = '\0';
+	assert_int_equal(parse(spec), -EINVAL);
+}
+
+static void mtu__follows_the_interface_or_the_setting(void **state)
+{
+	static const struct {
+		uint32_t netdev;
+		const char *override;
+		enum nic_mtu mtu;
+	} row[] = {
+		{65536, NULL, NIC_MTU_4096}, {9000, "", NIC_MTU_4096},	  {4176, NULL, NIC_MTU_4096},
+		{4175, NULL, NIC_MTU_2048},  {1500, NULL, NIC_MTU_1024},  {0, NULL, NIC_MTU_1024},
+		{576, NULL, NIC_MTU_256},    {1500, "4096", NIC_MTU_4096}, {65536, "256", NIC_MTU_256},
+	};
+	struct pmd_device d = {.name = "uroce0"};
+	enum nic_mtu mtu;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		d.netdev_mtu = row[i].netdev;
+		assert_int_equal(pmd_device_mtu(&d, row[i].override, &mtu, err, sizeof(err)), 0);
+		assert_int_equal(mtu, row[i].mtu);
+	}
+	assert_int_equal(pmd_device_mtu(&d, "1500", &mtu, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, "UROCE_MTU"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(devices__list_of_addresses),
+		cmocka_unit_test(devices__guid_is_stable),
+		cmocka_unit_test(devices__interface_name),
+		cmocka_unit_test(devices__ethdev_takes_commas_and_slashes),
+		cmocka_unit_test(devices__default_is_never_empty),
+		cmocka_unit_test(devices__max_is_kept),
+		cmocka_unit_test(devices__bad_input_gets_one_sentence),
+		cmocka_unit_test(devices__too_long_arguments_are_refused),
+		cmocka_unit_test(mtu__follows_the_interface_or_the_setting),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

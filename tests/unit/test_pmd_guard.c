@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests of pmd/guard.c: faults in guarded accesses, faults that are the application's, checks of ranges. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine.h"
+#include "guard.h"
+
+static size_t page;
+
+static void touch(void *arg)
+{
+	*(volatile char *)arg = 1;
+}
+
+static void copy_then_touch(void *arg)
+{
+	char **p = arg;
+
+	memset(p[0], 7, 64);
+	touch(p[1]);
+	p[0][0] = 9; /* not reached when p[1] faults */
+}
+
+static char *map(size_t pages, int prot)
+{
+	char *p = mmap(NULL, pages * page, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(p != MAP_FAILED);
+	return p;
+}
+
+static void guard__good_access_returns_true(void **state)
+{
+	char *p = map(1, PROT_READ | PROT_WRITE);
+
+	(void)state;
+	pmd_guard_reinstall(); /* cmocka brings its own handlers to every test */
+	assert_true(pmd_guard_run(NULL, touch, p));
+	assert_int_equal(p[0], 1);
+	munmap(p, page);
+}
+
+static void guard__unmapped_and_protected_memory(void **state)
+{
+	char *good = map(1, PROT_READ | PROT_WRITE), *gone = map(1, PROT_READ | PROT_WRITE), *ro = map(1, PROT_READ);
+	char *pair[2] = {good, gone};
+
+	(void)state;
+	pmd_guard_reinstall(); /* cmocka brings its own handlers to every test */
+	munmap(gone, page);
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_false(pmd_guard_run(NULL, touch, gone));
+		assert_false(pmd_guard_run(NULL, touch, ro));
+		assert_true(pmd_guard_run(NULL, touch, good));
+	}
+	assert_false(pmd_guard_run(NULL, copy_then_touch, pair));
+	assert_int_equal(good[0], 7);
+	munmap(good, page);
+	munmap(ro, page);
+}
+
+static void guard__truncated_file_raises_sigbus(void **state)
+{
+	int fd = memfd_create("t", 0);
+	char *p;
+
+	(void)state;
+	pmd_guard_reinstall(); /* cmocka brings its own handlers to every test */
+	assert_int_equal(ftruncate(fd, (off_t)page), 0);
+	p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(p != MAP_FAILED);
+	assert_true(pmd_guard_run(NULL, touch, p));
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_false(pmd_guard_run(NULL, touch, p));
+	munmap(p, page);
+	close(fd);
+}
+
+static void *thread_with_blocked_signals(void *arg)
+{
+	for (unsigned i = 0; i < 100; i++)
+		if (pmd_guard_run(NULL, touch, arg))
+			return arg;
+	return NULL;
+}
+
+static void guard__threads_have_their_own(void **state)
+{
+	char *gone = map(1, PROT_READ | PROT_WRITE);
+	pthread_t t[4];
+	void *ret;
+
+	(void)state;
+	pmd_guard_reinstall(); /* cmocka brings its own handlers to every test */
+	munmap(gone, page);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, thread_with_blocked_signals, gone), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_join(t[i], &ret);
+		assert_null(ret);
+	}
+}
+
+/* ---- the application's own handler --------------------------------------------------------------------------- */
+
+static sigjmp_buf app_jump;
+static volatile int app_faults;
+static volatile void *app_addr;
+
+static void app_handler(int sig, siginfo_t *info, void *context)
+{
+	(void)sig;
+	(void)context;
+	app_faults++;
+	app_addr = info->si_addr;
+	siglongjmp(app_jump, 1);
+}
+
+static void app_install(void)
+{
+	struct sigaction act = {.sa_flags = SA_SIGINFO};
+
+	act.sa_sigaction = app_handler;
+	sigemptyset(&act.sa_mask);
+	sigaction(SIGSEGV, &act, NULL);
+}
+
+static void app_fault(char *gone)
+{
+	if (sigsetjmp(app_jump, 1) == 0)
+		touch(gone);
+}
+
+static void guard__faults_of_the_application_go_to_its_handler(void **state)
+{
+	char *gone = map(1, PROT_READ | PROT_WRITE);
+
+	(void)state;
+	munmap(gone, page);
+	app_install();
+	pmd_guard_reinstall();
+	app_faults = 0;
+	for (int i = 1; i <= 5; i++) {
+		app_fault(gone);
+		assert_int_equal(app_faults, i);
+		assert_ptr_equal(app_addr, gone);
+		assert_false(pmd_guard_run(NULL, touch, gone));
+		assert_int_equal(app_faults, i);
+	}
+}
+
+static void guard__handler_installed_later_is_chained_after_a_check(void **state)
+{
+	char *gone = map(1, PROT_READ | PROT_WRITE), *good = map(1, PROT_READ | PROT_WRITE);
+
+	(void)state;
+	munmap(gone, page);
+	pmd_guard_reinstall();
+	app_install(); /* displaces ours */
+	assert_int_equal(pmd_check_range(good, page, true), 0);
+	app_faults = 0;
+	assert_false(pmd_guard_run(NULL, touch, gone));
+	assert_int_equal(app_faults, 0);
+	app_fault(gone);
+	assert_int_equal(app_faults, 1);
+	munmap(good, page);
+}
+
+static struct sigaction chained;
+
+static void chaining_handler(int sig, siginfo_t *info, void *context)
+{
+	chained.sa_sigaction(sig, info, context);
+}
+
+/** In a child process: no handler saves it, so it must die of the signal and not hang or recurse. */
+static int child_status(void (*fn)(char *gone))
+{
+	char *gone = map(1, PROT_READ | PROT_WRITE);
+	struct rlimit none = {0, 0};
+	int status;
+	pid_t pid;
+
+	munmap(gone, page);
+	pid = fork();
+	if (pid == 0) {
+		setrlimit(RLIMIT_CORE, &none);
+		signal(SIGSEGV, SIG_DFL);
+		alarm(20);
+		fn(gone);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void die_plainly(char *gone)
+{
+	pmd_guard_reinstall();
+	touch(gone);
+}
+
+static void die_in_a_circle(char *gone)
+{
+	struct sigaction act = {.sa_flags = SA_SIGINFO | SA_NODEFER};
+
+	pmd_guard_reinstall();
+	act.sa_sigaction = chaining_handler; /* a handler that calls ours, under ours that calls it */
+	sigemptyset(&act.sa_mask);
+	sigaction(SIGSEGV, &act, &chained);
+	pmd_guard_reinstall();
+	touch(gone);
+}
+
+static void die_by_kill(char *gone)
+{
+	(void)gone;
+	pmd_guard_reinstall();
+	raise(SIGSEGV);
+}
+
+static void guard__faults_without_a_handler_kill(void **state)
+{
+	void (*const ways[])(char *) = {die_plainly, die_in_a_circle, die_by_kill};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		int status = child_status(ways[i]);
+
+		assert_true(WIFSIGNALED(status));
+		assert_int_equal(WTERMSIG(status), SIGSEGV);
+	}
+}
+
+/* ---- ranges -------------------------------------------------------------------------------------------------- */
+
+static void range__mapped_and_writable(void **state)
+{
+	char *p = map(4, PROT_READ | PROT_WRITE);
+
+	(void)state;
+	assert_int_equal(pmd_check_range(p, 4 * page, true), 0);
+	assert_int_equal(pmd_check_range(p + 1, 4 * page - 2, true), 0);
+	assert_int_equal(pmd_check_range(p, 0, true), 0);
+	munmap(p + 2 * page, page); /* a hole */
+	assert_int_equal(pmd_check_range(p, 2 * page, true), 0);
+	assert_int_equal(pmd_check_range(p, 2 * page + 1, true), -EFAULT);
+	assert_int_equal(pmd_check_range(p, 4 * page, false), -EFAULT);
+	assert_int_equal(pmd_check_range(p + 3 * page, page, true), 0);
+	mprotect(p, page, PROT_READ);
+	assert_int_equal(pmd_check_range(p, page, false), 0);
+	assert_int_equal(pmd_check_range(p, page, true), -EFAULT);
+	mprotect(p, page, PROT_NONE);
+	assert_int_equal(pmd_check_range(p, page, false), -EFAULT);
+	munmap(p, 4 * page);
+}
+
+static void range__long_ranges_are_not_populated(void **state)
+{
+	size_t len = (size_t)1 << 30, pages = len / page;
+	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	unsigned char *in_core = malloc(pages);
+	size_t present = 0;
+
+	(void)state;
+	assert_true(p != MAP_FAILED);
+	assert_int_equal(pmd_check_range(p, len, true), 0);
+	assert_int_equal(mincore(p, len, in_core), 0);
+	for (size_t i = 0; i < pages; i++)
+		present += in_core[i] & 1;
+	assert_int_equal(present, 0);
+	munmap(p + len / 2, page);
+	assert_int_equal(pmd_check_range(p, len, true), -EFAULT);
+	assert_int_equal(pmd_check_range(p, len / 2, true), 0);
+	munmap(p, len);
+	free(in_core);
+}
+
+static void range__overflow_is_a_fault(void **state)
+{
+	(void)state;
+	assert_int_equal(pmd_check_range((void *)(UINTPTR_MAX - 10), 100, false), -EFAULT);
+	assert_int_equal(pmd_check_range((void *)16, SIZE_MAX, true), -EFAULT);
+	assert_int_equal(pmd_check_range(NULL, 1, false), -EFAULT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(guard__good_access_returns_true),
+		cmocka_unit_test(guard__unmapped_and_protected_memory),
+		cmocka_unit_test(guard__truncated_file_raises_sigbus),
+		cmocka_unit_test(guard__threads_have_their_own),
+		cmocka_unit_test(guard__faults_of_the_application_go_to_its_handler),
+		cmocka_unit_test(guard__handler_installed_later_is_chained_after_a_check),
+		cmocka_unit_test(guard__faults_without_a_handler_kill),
+		cmocka_unit_test(range__mapped_and_writable),
+		cmocka_unit_test(range__long_ranges_are_not_populated),
+		cmocka_unit_test(range__overflow_is_a_fault),
+	};
+
+	page = (size_t)sysconf(_SC_PAGESIZE);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

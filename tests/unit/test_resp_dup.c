@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_resp_dup.c - duplicate requests: what is done again, what is answered from memory, what is dropped (IBTA
+ * 9.7.5.1.4; conformance points RP-02 to RP-07, RP-10, RP-11).
+ */
+#include "resp_util.h"
+
+static void resp__RP_02_duplicate_send_is_acked_with_the_latest_psn_and_not_delivered(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	for (unsigned i = 1; i <= 4; i++)
+		rig_post_recv(rig, i, 1024 * i, 64);
+	rig_rx_data(rig, SEND_ONLY, E, 0, 16);
+	rig_rx_data(rig, SEND_ONLY, E + 1, 16, 16);
+	rig_rx_data(rig, SEND_ONLY, E + 2, 32, 16);
+	rig_drain(rig);
+	assert_int_equal(nic_cq_count(rig->recv_cq), 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		rig_rx_data(rig, SEND_ONLY, E + i, 512, 16); /* with other data: it must not arrive */
+		assert_int_equal(rig_expect_ack(rig, E + 2, SYN_ACK).msn, 3);
+	}
+	rig_expect_silence(rig);
+	assert_int_equal(nic_cq_count(rig->recv_cq), 3);
+	rig_expect_untouched(rig, 4096, 64);
+	for (uint32_t i = 0; i < 3; i++)
+		rig_expect_data(rig, 1024 * (i + 1), 16 * i, 16);
+	rig_rx_data(rig, SEND_ONLY, E + 3, 48, 16); /* the fourth WQE is still there */
+	assert_int_equal(nic_cq_count(rig->recv_cq), 4);
+	rig_destroy(rig);
+}
+
+static void resp__RP_02_duplicate_write_is_acked_and_not_written_again(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rx_write(rig, WRITE_FIRST, E, 0, RIG_MTU, RIG_MTU + 9);
+	rig_rx_data(rig, WRITE_LAST, E + 1, RIG_MTU, 9);
+	rig_expect_ack(rig, E + 1, SYN_ACK);
+	memset(rig->arena, 0x5a, 2 * RIG_MTU); /* the application has overwritten it since */
+	rx_write(rig, WRITE_FIRST, E, 0, RIG_MTU, RIG_MTU + 9);
+	rig_rx_data(rig, WRITE_LAST, E + 1, RIG_MTU, 9);
+	assert_int_equal(rig_expect_ack(rig, E + 1, SYN_ACK).msn, 1);
+	rig_drain(rig);
+	for (unsigned i = 0; i < 2 * RIG_MTU; i++)
+		assert_int_equal(rig->arena[i], 0x5a);
+	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
+	rig_destroy(rig);
+}
+
+/* The first packets of a message come again while it is open: acknowledged, and the message goes on undisturbed. */
+static void resp__RP_02_duplicate_inside_an_open_message(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rig_post_recv(rig, 1, 0, 1024);
+	rig_rx_data(rig, SEND_FIRST, E, 0, RIG_MTU);
+	rig_rx_data(rig, SEND_MIDDLE, E + 1, RIG_MTU, RIG_MTU);
+	rig_rx_data(rig, SEND_FIRST, E, 4096, RIG_MTU);
+	assert_int_equal(rig_expect_ack(rig, E + 1, SYN_ACK).msn, 0);
+	rig_rx_data(rig, SEND_LAST, E + 2, 2 * RIG_MTU, 7);
+	rig_expect_ack(rig, E + 2, SYN_ACK);
+	assert_int_equal(rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS).byte_len, 2 * RIG_MTU + 7);
+	rig_expect_data(rig, 0, 0, 2 * RIG_MTU + 7);
+	rig_destroy(rig);
+}
+
+static void resp__RP_03_duplicate_read_gives_current_memory(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rx_read(rig, E, 64, RIG_MTU + 30);
+	expect_read_data(rig, READ_RESP_FIRST, E, 64, RIG_MTU);
+	expect_read_data(rig, READ_RESP_LAST, E + 1, 64 + RIG_MTU, 30);
+	memset(rig->arena, 0x77, 4096);
+	rx_read(rig, E, 64, RIG_MTU + 30);
+	expect_read_data(rig, READ_RESP_FIRST, E, 64, RIG_MTU);
+	expect_read_data(rig, READ_RESP_LAST, E + 1, 64 + RIG_MTU, 30);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
+static void resp__RP_03_duplicate_read_of_a_part_of_the_original(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rx_read(rig, E, 0, 4 * RIG_MTU + 30);
+	assert_int_equal(rig_drain(rig), 5);
+	rx_read(rig, E + 2, 2 * RIG_MTU, 2 * RIG_MTU + 30); /* the tail */
+	expect_read_data(rig, READ_RESP_FIRST, E + 2, 2 * RIG_MTU, RIG_MTU);
+	expect_read_data(rig, READ_RESP_MIDDLE, E + 3, 3 * RIG_MTU, RIG_MTU);
+	expect_read_data(rig, READ_RESP_LAST, E + 4, 4 * RIG_MTU, 30);
+	rx_read(rig, E + 4, 4 * RIG_MTU, 30); /* the last packet only */
+	expect_read_data(rig, READ_RESP_ONLY, E + 4, 4 * RIG_MTU, 30);
+	rx_read(rig, E + 1, RIG_MTU, 2 * RIG_MTU); /* the middle */
+	expect_read_data(rig, READ_RESP_FIRST, E + 1, RIG_MTU, RIG_MTU);
+	expect_read_data(rig, READ_RESP_LAST, E + 2, 2 * RIG_MTU, RIG_MTU);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
+static void resp__RP_04_duplicate_atomic_replays_saved_value(void **state)
+{
+	static const uint8_t ops[] = {FETCH_ADD, CMP_SWAP};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct rig *rig = rig_ready(NULL);
+		uint64_t after = ops[i] == FETCH_ADD ? 101 : 1;
+
+		arena_set_u64(rig, 64, 100);
+		rx_atomic(rig, ops[i], E, 64, 1, 100);
+		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, E).orig, 100);
+		assert_int_equal(arena_u64(rig, 64), after);
+		arena_set_u64(rig, 64, 100); /* so that a second execution would change it again */
+		for (unsigned k = 0; k < 3; k++) {
+			rx_atomic(rig, ops[i], E, 64, 1, 100);
+			struct packet p = rig_expect_tx(rig, ATOMIC_ACK, E);
+
+			assert_int_equal(p.orig, 100);
+			assert_int_equal(p.msn, 1);
+			assert_int_equal(p.syndrome, SYN_ACK);
+			assert_int_equal(arena_u64(rig, 64), 100);
+		}
+		rig_expect_silence(rig);
+		rig_destroy(rig);
+	}
+}
+
+static void resp__RP_04_each_of_several_atomics_has_its_own_saved_value(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	arena_set_u64(rig, 0, 0);
+	for (uint32_t i = 0; i < 4; i++) { /* max_dest_rd_atomic of the rig */
+		rx_atomic(rig, FETCH_ADD, E + i, 0, 1000, 0);
+		rig_expect_tx(rig, ATOMIC_ACK, E + i);
+	}
+	for (uint32_t i = 4; i-- > 0;) {
+		rx_atomic(rig, FETCH_ADD, E + i, 0, 1000, 0);
+		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, E + i).orig, 1000 * i);
+	}
+	assert_int_equal(arena_u64(rig, 0), 4000);
+	rig_destroy(rig);
+}
+
+static void resp__RP_05_duplicate_without_a_saved_result_is_dropped(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	arena_set_u64(rig, 0, 0);
+	for (uint32_t i = 0; i < 5; i++) { /* the fifth takes the place of the first */
+		rx_atomic(rig, FETCH_ADD, E + i, 0, 1, 0);
+		rig_expect_tx(rig, ATOMIC_ACK, E + i);
+	}
+	rx_atomic(rig, FETCH_ADD, E, 0, 1, 0);
+	rx_read(rig, E - 1, 0, 8); /* never was */
+	rig_expect_silence(rig);
+	assert_int_equal(arena_u64(rig, 0), 5);
+	assert_int_equal(rig_counter(rig, duplicate_dropped), 2);
+	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
+	rx_atomic(rig, FETCH_ADD, E + 1, 0, 1, 0); /* the second is still known */
+	assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, E + 1).orig, 1);
+	rig_destroy(rig);
+}
+
+static void resp__RP_06_answers_to_duplicates_keep_psn_order(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	arena_set_u64(rig, 4096, 5);
+	rx_read(rig, E, 0, 8);
+	rx_atomic(rig, FETCH_ADD, E + 1, 4096, 1, 0);
+	assert_int_equal(rig_drain(rig), 2);
+	rx_read(rig, E + 2, 16, 8); /* new, still to be answered */
+	rx_write(rig, WRITE_ONLY, E + 3, 8192, 8, 8);
+	rx_atomic(rig, FETCH_ADD, E + 1, 4096, 1, 0); /* then duplicates, the later one first */
+	rx_read(rig, E, 0, 8);
+	rig_expect_tx(rig, READ_RESP_ONLY, E);
+	assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, E + 1).orig, 5);
+	rig_expect_tx(rig, READ_RESP_ONLY, E + 2);
+	rig_expect_ack(rig, E + 3, SYN_ACK);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
+/* The ring of saved results has gone round, and a duplicate of the oldest meets new work. */
+static void resp__RP_06_order_holds_when_the_ring_has_gone_round(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	uint32_t psn = E;
+
+	for (unsigned i = 0; i < 7; i++, psn++) {
+		rx_read(rig, psn, 8 * i, 8);
+		rig_expect_tx(rig, READ_RESP_ONLY, psn);
+	}
+	rx_read(rig, psn - 3, 8 * 4, 8); /* the oldest of which the result is still kept when psn comes */
+	rx_read(rig, psn, 0, 8);
+	rx_read(rig, psn - 1, 8 * 6, 8);
+	rig_expect_tx(rig, READ_RESP_ONLY, psn - 3);
+	rig_expect_tx(rig, READ_RESP_ONLY, psn - 1);
+	rig_expect_tx(rig, READ_RESP_ONLY, psn);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
+static void resp__RP_07_wrong_duplicates_are_dropped_without_a_nak(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p;
+	unsigned dropped = 0;
+
+	arena_set_u64(rig, 4096, 1);
+	rx_read(rig, E, 64, 2 * RIG_MTU);
+	rx_atomic(rig, FETCH_ADD, E + 2, 4096, 1, 0);
+	rig_drain(rig);
+	for (unsigned i = 0; i < 6; i++) {
+		p = rig_peer_packet(rig, READ_REQ, E);
+		p.va = rig_va(rig, 64);
+		p.dma_len = 2 * RIG_MTU;
+		switch (i) {
+		case 0: p.rkey ^= 0x100; break;
+		case 1: p.va += 8; break;
+		case 2: p.dma_len += 1; break;
+		case 3: p.dma_len = 0x80000001u; break;
+		case 4: p.va = UINT64_MAX - 3; break; /* would wrap */
+		case 5: p.psn++; break; /* VA does not fit the PSN */
+		}
+		rig_rx(rig, &p);
+		rig_expect_silence(rig);
+		assert_int_equal(rig_counter(rig, duplicate_dropped), ++dropped);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		p = rig_peer_packet(rig, FETCH_ADD, E + 2);
+		p.va = rig_va(rig, 4096);
+		switch (i) {
+		case 0: p.rkey ^= 1; break;
+		case 1: p.va += 8; break;
+		case 2: p.psn = E; break;		 /* that was a READ */
+		case 3: p.op = op_get(READ_REQ); break; /* that was an atomic */
+		}
+		rig_rx(rig, &p);
+		rig_expect_silence(rig);
+		assert_int_equal(rig_counter(rig, duplicate_dropped), ++dropped);
+	}
+	assert_int_equal(arena_u64(rig, 4096), 2);
+	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
+	assert_int_equal(rig_events(rig, RIG_USER_QP(rig)), 0);
+	rig_destroy(rig);
+}
+
+static void resp__RP_07_duplicate_read_of_memory_deregistered_since(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_packet(rig, READ_REQ, E);
+	struct nic_mr *mr;
+
+	assert_int_equal(nic_mr_reg(rig->pd, rig->arena, 64, rig_va(rig, 0), NIC_ACCESS_REMOTE_READ, &mr), 0);
+	p.rkey = nic_mr_rkey(mr);
+	p.dma_len = 64;
+	rig_rx(rig, &p);
+	rig_expect_tx(rig, READ_RESP_ONLY, E);
+	assert_int_equal(nic_mr_dereg(mr), 0);
+	rig_rx(rig, &p);
+	rig_expect_silence(rig);
+	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
+	assert_int_equal(rig_counter(rig, duplicate_dropped), 1);
+	rig_destroy(rig);
+}
+
+static void resp__RP_10_duplicates_while_a_long_read_streams(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rig_post_recv(rig, 1, 65536, 64);
+	rig_rx_data(rig, SEND_ONLY, E, 0, 8);
+	rig_expect_ack(rig, E, SYN_ACK);
+	rx_read(rig, E + 1, 0, 8 * RIG_MTU);
+	expect_read_data(rig, READ_RESP_FIRST, E + 1, 0, RIG_MTU);
+	expect_read_data(rig, READ_RESP_MIDDLE, E + 2, RIG_MTU, RIG_MTU);
+	rig_rx_data(rig, SEND_ONLY, E, 0, 8); /* a duplicate from before the READ */
+	expect_read_data(rig, READ_RESP_MIDDLE, E + 3, 2 * RIG_MTU, RIG_MTU);
+	rx_read(rig, E + 6, 5 * RIG_MTU, 3 * RIG_MTU); /* asks for what is on its way anyway */
+	for (uint32_t k = 3; k < 7; k++)
+		expect_read_data(rig, READ_RESP_MIDDLE, E + 1 + k, k * RIG_MTU, RIG_MTU);
+	expect_read_data(rig, READ_RESP_LAST, E + 8, 7 * RIG_MTU, RIG_MTU);
+	rig_expect_ack(rig, E + 8, SYN_ACK); /* for the duplicate SEND, behind the stream */
+	rig_expect_silence(rig);
+	assert_int_equal(nic_cq_count(rig->recv_cq), 1);
+	rig_destroy(rig);
+}
+
+/* The requester lost responses 1 and 2 and asks again while 5 to 7 are still to come: one contiguous message again. */
+static void resp__RP_10_a_retry_rewinds_the_stream(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rx_read(rig, E, 0, 8 * RIG_MTU);
+	for (unsigned k = 0; k < 5; k++)
+		expect_read_data(rig, k ? READ_RESP_MIDDLE : READ_RESP_FIRST, E + k, k * RIG_MTU, RIG_MTU);
+	rx_read(rig, E + 1, RIG_MTU, 7 * RIG_MTU);
+	for (unsigned k = 1; k < 8; k++)
+		expect_read_data(rig, k == 1 ? READ_RESP_FIRST : k == 7 ? READ_RESP_LAST : READ_RESP_MIDDLE, E + k,
+				 k * RIG_MTU, RIG_MTU);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
+static void resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp(void **state)
+{
+	static const uint8_t sizes[] = {16, 1, 128, 3, 2};
+	struct rig *rig = rig_ready(NULL);
+	uint32_t psn = E;
+
+	arena_set_u64(rig, 0, 0);
+	for (unsigned i = 0; i < sizeof(sizes); i++) {
+		for (unsigned k = 0; k < 5; k++, psn++) {
+			rx_atomic(rig, FETCH_ADD, psn, 0, 1, 0);
+			if (k < 4)
+				rig_expect_tx(rig, ATOMIC_ACK, psn);
+		}
+		rig->attr.max_dest_rd_atomic = sizes[i]; /* the answer to the last one waits */
+		rig->attr.qp_state = NIC_QPS_SQD;
+		assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_STATE), 0);
+		assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_MAX_DEST_RD_ATOMIC), 0);
+		rig->attr.qp_state = NIC_QPS_RTS;
+		assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_STATE), 0);
+		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, psn - 1).orig, psn - 1 - E);
+		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* the saved result is still there */
+		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, psn - 1).orig, psn - 1 - E);
+		assert_int_equal(arena_u64(rig, 0), psn - E);
+	}
+	rig_destroy(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(resp__RP_02_duplicate_send_is_acked_with_the_latest_psn_and_not_delivered),
+		cmocka_unit_test(resp__RP_02_duplicate_write_is_acked_and_not_written_again),
+		cmocka_unit_test(resp__RP_02_duplicate_inside_an_open_message),
+		cmocka_unit_test(resp__RP_03_duplicate_read_gives_current_memory),
+		cmocka_unit_test(resp__RP_03_duplicate_read_of_a_part_of_the_original),
+		cmocka_unit_test(resp__RP_04_duplicate_atomic_replays_saved_value),
+		cmocka_unit_test(resp__RP_04_each_of_several_atomics_has_its_own_saved_value),
+		cmocka_unit_test(resp__RP_05_duplicate_without_a_saved_result_is_dropped),
+		cmocka_unit_test(resp__RP_06_answers_to_duplicates_keep_psn_order),
+		cmocka_unit_test(resp__RP_06_order_holds_when_the_ring_has_gone_round),
+		cmocka_unit_test(resp__RP_07_wrong_duplicates_are_dropped_without_a_nak),
+		cmocka_unit_test(resp__RP_07_duplicate_read_of_memory_deregistered_since),
+		cmocka_unit_test(resp__RP_10_duplicates_while_a_long_read_streams),
+		cmocka_unit_test(resp__RP_10_a_retry_rewinds_the_stream),
+		cmocka_unit_test(resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

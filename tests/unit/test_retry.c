@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_retry.c - timeouts, sequence NAKs and what is sent again (conformance points RT-01 to RT-04, RT-08 to RT-12).
+ * RNR is in test_rnr.c, recovery of whole transfers in test_recover.c.
+ */
+#include "rig.h"
+
+static void retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0(void **state)
+{
+	for (unsigned code = 0; code < 32; code++) {
+		struct rig *rig = rig_create(NULL);
+		uint64_t t = rig_timeout_ns(code);
+
+		rig->attr.timeout = (uint8_t)code;
+		rig_to_rts(rig);
+		rig_advance(rig, 20 * t); /* with nothing sent nothing expires */
+		rig_expect_silence(rig);
+		rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+		rig_advance(rig, t - 1);
+		rig_expect_silence(rig);
+		assert_int_equal(rig_counter(rig, local_ack_timeout_err), 0);
+		if (code == 0) {
+			rig_advance(rig, 1ull << 50);
+			rig_expect_silence(rig);
+			assert_true(nic_next_deadline(rig->nic) == UINT64_MAX);
+		} else {
+			assert_true(nic_next_deadline(rig->nic) <=
+				    rig->now + 3 * t); /* four times it at most, 9.7.6.1.3 */
+			rig->now = nic_next_deadline(rig->nic);
+			rig_advance(rig, 0);
+			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+			assert_int_equal(rig_counter(rig, local_ack_timeout_err), 1);
+		}
+		rig_destroy(rig);
+	}
+}
+
+static void retry__RT_02_retry_cnt_n_is_n_more_tries(void **state)
+{
+	for (unsigned n = 0; n < 8; n++) {
+		struct rig *rig = rig_create(NULL);
+
+		rig->attr.retry_cnt = (uint8_t)n;
+		rig_to_rts(rig);
+		rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+		rig_post_send(rig, 2, NIC_WR_SEND, 0, 8);
+		for (unsigned i = 0; i < 1 + n; i++) {
+			rig_expect_no_wc(rig->send_cq);
+			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
+			rig_expect_silence(rig);
+			rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+		}
+		rig_expect_silence(rig);
+		rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
+		rig_expect_wc(rig->send_cq, 2, NIC_WC_WR_FLUSH_ERR);
+		rig_expect_no_wc(rig->send_cq);
+		assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_ERR);
+		rig_destroy(rig);
+	}
+}
+
+static void retry__RT_03_progress_gives_all_tries_back(void **state)
+{
+	struct rig *rig = rig_create(NULL);
+
+	rig->attr.retry_cnt = 1;
+	rig_to_rts(rig);
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 6 * RIG_MTU);
+	for (uint32_t i = 0; i < 5; i++) {
+		rig_drain(rig);
+		rig_advance(rig, rig_timeout_ns(rig->attr.timeout)); /* the only retry is spent */
+		rig_drain(rig);
+		rig_ack(rig, RIG_SQ_PSN + i, SYN_ACK); /* one packet got through */
+		assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
+	}
+	rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+	rig_drain(rig);
+	rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
+	rig_destroy(rig);
+}
+
+static void retry__RT_03_a_read_response_is_progress_too(void **state)
+{
+	struct rig *rig = rig_create(NULL);
+
+	rig->attr.retry_cnt = 1;
+	rig_to_rts(rig);
+	rig_post_send(rig, 1, NIC_WR_RDMA_READ, 0, 4 * RIG_MTU);
+	for (uint32_t i = 0; i < 3; i++) {
+		rig_drain(rig);
+		rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+		rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN + i);
+		rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN + i, i * RIG_MTU, RIG_MTU);
+		assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
+	}
+	rig_destroy(rig);
+}
+
+static void retry__RT_04_a_sequence_nak_sends_again_from_its_psn_once(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	for (uint32_t i = 1; i <= 6; i++)
+		rig_post_send(rig, i, NIC_WR_SEND, 0, 8);
+	assert_int_equal(rig_drain(rig), 6);
+	rig_ack(rig, RIG_SQ_PSN + 2, SYN_SEQ);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_wc(rig->send_cq, 2, NIC_WC_SUCCESS);
+	rig_expect_no_wc(rig->send_cq);
+	for (uint32_t i = 2; i < 6; i++)
+		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + i);
+	rig_ack(rig, RIG_SQ_PSN + 2, SYN_SEQ); /* the same loss reported twice */
+	rig_expect_silence(rig);
+	rig_ack(rig, RIG_SQ_PSN + 3, SYN_SEQ); /* another loss */
+	rig_expect_wc(rig->send_cq, 3, NIC_WC_SUCCESS);
+	for (uint32_t i = 3; i < 6; i++)
+		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + i);
+	rig_expect_silence(rig);
+	assert_int_equal(rig_counter(rig, retransmitted), 7);
+	assert_int_equal(rig_counter(rig, packet_seq_err), 3);
+	rig_destroy(rig);
+}
+
+static void retry__RT_04_after_a_timeout_a_sequence_nak_is_news(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 3 * RIG_MTU);
+	rig_drain(rig);
+	rig_ack(rig, RIG_SQ_PSN, SYN_SEQ);
+	assert_int_equal(rig_drain(rig), 3);
+	rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+	assert_int_equal(rig_drain(rig), 3);
+	rig_ack(rig, RIG_SQ_PSN, SYN_SEQ);
+	rig_expect_tx(rig, SEND_FIRST, RIG_SQ_PSN);
+	rig_destroy(rig);
+}
+
+static void retry__RT_08_send_resumes_in_the_middle_of_a_message(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p;
+
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 5 * RIG_MTU);
+	rig_post_send(rig, 2, NIC_WR_RDMA_WRITE, 0, 4 * RIG_MTU);
+	rig_drain(rig);
+	rig_ack(rig, RIG_SQ_PSN + 3, SYN_SEQ);
+	p = rig_expect_tx(rig, SEND_MIDDLE, RIG_SQ_PSN + 3);
+	assert_memory_equal(p.payload, rig->arena + 3 * RIG_MTU, RIG_MTU);
+	rig_expect_tx(rig, SEND_LAST, RIG_SQ_PSN + 4);
+	rig_expect_tx(rig, WRITE_FIRST, RIG_SQ_PSN + 5);
+	rig_drain(rig);
+	rig_ack(rig, RIG_SQ_PSN + 8, SYN_SEQ);
+	p = rig_expect_tx(rig, WRITE_LAST, RIG_SQ_PSN + 8);
+	assert_memory_equal(p.payload, rig->arena + 3 * RIG_MTU, RIG_MTU);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
+static void retry__RT_08_read_asks_for_the_missing_tail_only(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p;
+
+	rig_post_send(rig, 1, NIC_WR_RDMA_READ, 0, 5 * RIG_MTU + 10);
+	rig_drain(rig);
+	rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN, 0, RIG_MTU);
+	rig_rx_data(rig, READ_RESP_MIDDLE, RIG_SQ_PSN + 1, RIG_MTU, RIG_MTU);
+	rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+	p = rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN + 2);
+	assert_true(p.va == RIG_REMOTE_VA + 2 * RIG_MTU);
+	assert_int_equal(p.dma_len, 3 * RIG_MTU + 10);
+	assert_int_equal(p.rkey, RIG_REMOTE_RKEY);
+	rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN + 2, 2 * RIG_MTU, RIG_MTU);
+	rig_rx_data(rig, READ_RESP_MIDDLE, RIG_SQ_PSN + 3, 3 * RIG_MTU, RIG_MTU);
+	rig_rx_data(rig, READ_RESP_MIDDLE, RIG_SQ_PSN + 4, 4 * RIG_MTU, RIG_MTU);
+	rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+	p = rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN + 5);
+	assert_true(p.va == RIG_REMOTE_VA + 5 * RIG_MTU);
+	assert_int_equal(p.dma_len, 10);
+	rig_rx_data(rig, READ_RESP_ONLY, RIG_SQ_PSN + 5, 5 * RIG_MTU, 10);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_data(rig, 0, 0, 5 * RIG_MTU + 10);
+	rig_destroy(rig);
+}
+
+static void retry__RT_09_local_operations_run_once(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct nic_send_wr bind = {.wr_id = 2, .opcode = NIC_WR_BIND_MW};
+	struct nic_mw *mw;
+
+	assert_int_equal(nic_mw_alloc(rig->pd, NIC_MW_TYPE_2, &mw), 0);
+	bind.bind = (struct nic_bind){.mw = mw,
+				      .mr = rig->mr,
+				      .addr = rig_va(rig, 0),
+				      .len = 64,
+				      .access = NIC_ACCESS_REMOTE_WRITE,
+				      .rkey = (nic_mw_rkey(mw) & ~0xffu) | 0x42};
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_post(rig, &bind);
+	rig_post_send(rig, 3, NIC_WR_SEND, 0, 8);
+	assert_int_equal(rig_drain(rig), 2);
+	for (unsigned i = 0; i < 3; i++) { /* a second bind of a bound type 2 window would be an error */
+		rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
+		rig_expect_silence(rig);
+		rig_expect_no_wc(rig->send_cq);
+	}
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_wc(rig->send_cq, 2, NIC_WC_SUCCESS);
+	rig_expect_no_wc(rig->send_cq);
+	rig_ack(rig, RIG_SQ_PSN + 1, SYN_ACK);
+	rig_expect_wc(rig->send_cq, 3, NIC_WC_SUCCESS);
+	rig_expect_no_wc(rig->send_cq);
+	rig_destroy(rig);
+}
+
+/* A retry that has only just begun must not hide a local operation that ran before it. */
+static void retry__RT_09_a_local_operation_completes_although_the_retry_has_not_come_to_it(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct nic_send_wr bind = {.wr_id = 2, .opcode = NIC_WR_BIND_MW};
+	struct nic_mw *mw;
+
+	assert_int_equal(nic_mw_alloc(rig->pd, NIC_MW_TYPE_2, &mw), 0);
+	bind.bind = (struct nic_bind){
+		.mw = mw, .mr = rig->mr, .addr = rig_va(rig, 0), .len = 64, .rkey = (nic_mw_rkey(mw) & ~0xffu) | 0x42};
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_post(rig, &bind);
+	rig_drain(rig);
+	rig_advance(rig, rig_timeout_ns(rig->attr.timeout)); /* back to 1, not sent yet */
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);		     /* the late answer to the first try */
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_wc(rig->send_cq, 2, NIC_WC_SUCCESS);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
+static void same_but_for_ackreq(struct rig *rig, unsigned first, unsigned second)
+{
+	uint8_t *a = rig->frames[first % RIG_FRAMES], *b = rig->frames[second % RIG_FRAMES];
+	unsigned len = rig->frame_lens[first % RIG_FRAMES];
+
+	assert_int_equal(len, rig->frame_lens[second % RIG_FRAMES]);
+	a[28 + 8] &= 0x7f;
+	b[28 + 8] &= 0x7f;
+	memset(a + 4, 0, 2); /* IP ID, and the checksum over it */
+	memset(b + 4, 0, 2);
+	memset(a + 10, 0, 2);
+	memset(b + 10, 0, 2);
+	assert_memory_equal(a, b, len - 4); /* the ICRC covers AckReq; that it holds was checked on parsing */
+}
+
+static void retry__RT_10_what_is_sent_again_is_bit_identical(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct nic_send_wr wr;
+	unsigned first = rig->frame + 1, n;
+
+	wr = rig_wr(rig, 1, NIC_WR_SEND_WITH_IMM, 3, 2 * RIG_MTU + 3);
+	wr.ex = 0x1234;
+	wr.flags = NIC_SEND_SOLICITED;
+	rig_post(rig, &wr);
+	wr = rig_wr(rig, 2, NIC_WR_RDMA_WRITE_WITH_IMM, 9, 3 * RIG_MTU + 1);
+	rig_post(rig, &wr);
+	rig_post_send(rig, 3, NIC_WR_RDMA_READ, 4096, 3 * RIG_MTU);
+	wr = rig_wr(rig, 4, NIC_WR_ATOMIC_CMP_AND_SWP, 8192, 8);
+	wr.atomic.compare_add = 77;
+	wr.atomic.swap = 88;
+	rig_post(rig, &wr);
+	wr = rig_wr(rig, 5, NIC_WR_SEND_WITH_INV, 0, 1);
+	wr.ex = 0x4321;
+	rig_post(rig, &wr);
+	n = rig_drain(rig);
+	assert_int_equal(n, 10);
+	rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+	assert_int_equal(rig_drain(rig), n);
+	for (unsigned i = 0; i < n; i++)
+		same_but_for_ackreq(rig, first + i, first + n + i);
+	rig_destroy(rig);
+}
+
+static void retry__RT_11_retries_go_on_in_sqd_until_drained(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 2 * RIG_MTU);
+	rig_drain(rig);
+	rig->attr.en_sqd_async_notify = true;
+	rig->attr.qp_state = NIC_QPS_SQD;
+	assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_STATE | NIC_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	rig_post_send(rig, 2, NIC_WR_SEND, 0, 8);
+	rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+	rig_expect_tx(rig, SEND_FIRST, RIG_SQ_PSN);
+	rig_expect_tx(rig, SEND_LAST, RIG_SQ_PSN + 1);
+	rig_expect_silence(rig);
+	assert_false(rig_event(rig, NIC_EVENT_SQ_DRAINED, RIG_USER_QP(rig)));
+	rig_ack(rig, RIG_SQ_PSN + 1, SYN_ACK);
+	assert_true(rig_event(rig, NIC_EVENT_SQ_DRAINED, RIG_USER_QP(rig)));
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_silence(rig);
+	rig_modify_state(rig, NIC_QPS_RTS);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 2);
+	rig_destroy(rig);
+}
+
+static void retry__RT_11_retries_stop_in_err_and_reset(void **state)
+{
+	static const enum nic_qp_state states[] = {NIC_QPS_ERR, NIC_QPS_RESET};
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct rig *rig = rig_ready(NULL);
+
+		rig_post_send(rig, 1, NIC_WR_SEND, 0, 3 * RIG_MTU);
+		rig_drain(rig);
+		if (i & 2) {
+			rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+			rig_expect_tx(rig, SEND_FIRST, RIG_SQ_PSN); /* in the middle of a retry */
+		}
+		rig_modify_state(rig, states[i & 1]);
+		rig_expect_silence(rig);
+		rig_advance(rig, 100 * rig_timeout_ns(rig->attr.timeout));
+		rig_expect_silence(rig);
+		assert_int_equal(rig_counter(rig, local_ack_timeout_err), i & 2 ? 1 : 0);
+		if (states[i & 1] == NIC_QPS_ERR)
+			rig_expect_wc(rig->send_cq, 1, NIC_WC_WR_FLUSH_ERR);
+		rig_expect_no_wc(rig->send_cq);
+		rig_destroy(rig);
+	}
+}
+
+static void retry__RT_12_destroying_a_qp_takes_its_timers_with_it(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct nic_qp *first = rig->qp, *more[8];
+
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_drain(rig);
+	for (unsigned i = 0; i < 8; i++) { /* timers of several QPs, destroyed in another order */
+		more[i] = rig->qp = rig_qp_create(rig);
+		rig->attr.timeout = (uint8_t)(14 - i);
+		rig_to_rts(rig);
+		rig_post_send(rig, i, NIC_WR_SEND, 0, 8);
+		rig_drain(rig);
+	}
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(nic_qp_destroy(more[i * 3 % 8]), 0);
+	assert_int_equal(nic_qp_destroy(first), 0);
+	rig_advance(rig, rig_timeout_ns(20));
+	rig_expect_silence(rig);
+	assert_int_equal(rig_counter(rig, local_ack_timeout_err), 0);
+	rig_expect_no_wc(rig->send_cq);
+	rig_destroy(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0),
+		cmocka_unit_test(retry__RT_02_retry_cnt_n_is_n_more_tries),
+		cmocka_unit_test(retry__RT_03_progress_gives_all_tries_back),
+		cmocka_unit_test(retry__RT_03_a_read_response_is_progress_too),
+		cmocka_unit_test(retry__RT_04_a_sequence_nak_sends_again_from_its_psn_once),
+		cmocka_unit_test(retry__RT_04_after_a_timeout_a_sequence_nak_is_news),
+		cmocka_unit_test(retry__RT_08_send_resumes_in_the_middle_of_a_message),
+		cmocka_unit_test(retry__RT_08_read_asks_for_the_missing_tail_only),
+		cmocka_unit_test(retry__RT_09_local_operations_run_once),
+		cmocka_unit_test(retry__RT_09_a_local_operation_completes_although_the_retry_has_not_come_to_it),
+		cmocka_unit_test(retry__RT_10_what_is_sent_again_is_bit_identical),
+		cmocka_unit_test(retry__RT_11_retries_go_on_in_sqd_until_drained),
+		cmocka_unit_test(retry__RT_11_retries_stop_in_err_and_reset),
+		cmocka_unit_test(retry__RT_12_destroying_a_qp_takes_its_timers_with_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pcap_file.h - reads classic pcap files (microseconds or nanoseconds, either byte order) and finds the IP packets. */
+#ifndef VECTORS_PCAP_FILE_H
+#define VECTORS_PCAP_FILE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct pcap_file {
+	FILE *file;
+	int swapped;	    /* written on a host of the other byte order */
+	uint32_t link_type; /* 1 Ethernet, 12 and 101 raw IP, 113 and 276 Linux cooked */
+	uint32_t captured;  /* bytes in frame[] */
+	uint32_t original;  /* bytes the frame had on the wire */
+	uint8_t frame[65536 + 256];
+};
+
+/** @return NULL, or a sentence on what is wrong. After success pcap_file_close is owed. */
+const char *pcap_file_open(struct pcap_file *pcap, const char *path);
+
+/** Next frame into pcap->frame. @return 1; 0 at the end; -1 if the file is damaged. */
+int pcap_file_next(struct pcap_file *pcap);
+
+/** Offset of the IP header in the current frame, or -1 when it carries no IP. VLAN tags are stepped over. */
+int pcap_file_ip_offset(const struct pcap_file *pcap);
+
+void pcap_file_close(struct pcap_file *pcap);
+
+#endif

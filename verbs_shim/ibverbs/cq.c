@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cq.c - completion queues (IBTA 11.2.6, 11.4.2). Polling copies the NIC's entries straight into the caller's array,
+ * whose layout is the same (abi_check.c), and makes progress when there are none.
+ */
+#include "shim.h"
+
+static struct shim_cq *cq_of(struct ibv_cq *cq)
+{
+	return container_of(cq, struct shim_cq, ibv);
+}
+
+static void channel_ref(struct ibv_comp_channel *channel, int n)
+{
+	if (!channel)
+		return;
+	pthread_mutex_lock(&channel->context->mutex);
+	channel->refcnt += n;
+	pthread_mutex_unlock(&channel->context->mutex);
+}
+
+struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *cq_context,
+			       struct ibv_comp_channel *channel, uint32_t comp_vector)
+{
+	struct ibv_context *context = &ctx->vctx.context;
+	struct shim_cq *cq;
+	int err = -EIO;
+
+	if (!depth || comp_vector >= (uint32_t)context->num_comp_vectors || (channel && channel->context != context))
+		return shim_fail(EINVAL);
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return shim_fail(ENOMEM);
+	cq->ibv.context = context;
+	cq->ibv.channel = channel;
+	cq->ibv.cq_context = cq_context;
+	pthread_mutex_init(&cq->ibv.mutex, NULL);
+	pthread_cond_init(&cq->ibv.cond, NULL);
+	if (shim_enter(ctx)) {
+		err = nic_cq_create(ctx->nic, depth, cq, &cq->nic);
+		shim_leave(ctx);
+	}
+	if (err) {
+		free(cq);
+		return shim_fail(-err);
+	}
+	cq->ibv.cqe = (int)nic_cq_depth(cq->nic);
+	cq->ibv.handle = (uint32_t)atomic_fetch_add(&ctx->objects, 1);
+	channel_ref(channel, 1);
+	return cq;
+}
+
+SHIM_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+					 struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct shim_cq *cq;
+
+	if (!shim_is_ours(context))
+		return shim_real(ibv_create_cq)(context, cqe, cq_context, channel, comp_vector);
+	if (cqe < 0 || comp_vector < 0)
+		return shim_fail(EINVAL);
+	cq = shim_cq_create(shim_ctx(context), (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
+	return cq ? &cq->ibv : NULL;
+}
+
+SHIM_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+	if (!shim_is_ours(ibv->context))
+		return shim_real(ibv_resize_cq)(ibv, cqe);
+
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct shim_cq *cq = cq_of(ibv);
+	int err;
+
+	if (cqe <= 0)
+		return shim_errno(-EINVAL);
+	if (!shim_enter(ctx))
+		return shim_errno(-EIO);
+	err = nic_cq_resize(cq->nic, (uint32_t)cqe);
+	if (!err)
+		ibv->cqe = (int)nic_cq_depth(cq->nic);
+	shim_leave(ctx);
+	return shim_errno(err);
+}
+
+SHIM_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
+{
+	if (!shim_is_ours(ibv->context))
+		return shim_real(ibv_destroy_cq)(ibv);
+
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct shim_cq *cq = cq_of(ibv);
+	struct ibv_comp_channel *channel = ibv->channel;
+	uint32_t comp = 0, async;
+	int err;
+
+	if (!shim_enter(ctx))
+		return EIO;
+	err = nic_cq_destroy(cq->nic);
+	shim_leave(ctx);
+	if (err)
+		return shim_errno(err);
+	if (channel)
+		comp = shim_event_purge(&container_of(channel, struct shim_channel, ibv)->events, &cq->comp);
+	async = shim_event_purge(&ctx->async, &cq->async);
+	shim_event_wait_acks(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, comp);
+	shim_event_wait_acks(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, async);
+	channel_ref(channel, -1);
+	atomic_fetch_sub(&ctx->objects, 1);
+	free(cq);
+	return 0;
+}
+
+int shim_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+{
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct nic_cq *cq = cq_of(ibv)->nic;
+	int got;
+
+	if (!shim_enter(ctx))
+		return -EIO;
+	got = nic_cq_poll(cq, n, (struct nic_wc *)wc);
+	if (!got) {
+		pmd_progress(ctx->engine);
+		got = nic_cq_poll(cq, n, (struct nic_wc *)wc);
+	}
+	shim_leave(ctx); /* after many empty polls this gives the CPU away */
+	return got;
+}
+
+int shim_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+{
+	struct shim_context *ctx = shim_ctx(ibv->context);
+
+	if (!shim_enter(ctx))
+		return EIO;
+	nic_cq_arm(cq_of(ibv)->nic, solicited_only);
+	if (ibv->channel)
+		pmd_expect_sleep(ctx->engine);
+	shim_leave(ctx);
+	return 0;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cq_ex.c - extended completion queues: ibv_start_poll, ibv_next_poll, ibv_wc_read_*. An entry is taken from the NIC
+ * when it becomes the current one, never ahead, so that destroying a QP still finds its entries in the queue.
+ */
+#include "shim.h"
+
+static struct shim_cq *cq_of(struct ibv_cq_ex *cq)
+{
+	return container_of(cq, struct shim_cq, ex);
+}
+
+/* @return 0, ENOENT (nothing there), EIO (overflowed, or out of reach). */
+static int take(struct ibv_cq_ex *ex)
+{
+	struct shim_cq *cq = cq_of(ex);
+	int got = shim_poll_cq(&cq->ibv, 1, (struct ibv_wc *)&cq->wc);
+
+	if (got < 0)
+		return -got;
+	if (!got)
+		return ENOENT;
+	ex->wr_id = cq->wc.wr_id;
+	ex->status = (enum ibv_wc_status)cq->wc.status;
+	return 0;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	return attr && attr->comp_mask ? EINVAL : take(ex);
+}
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
+{
+	return (enum ibv_wc_opcode)cq_of(ex)->wc.opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->wc.vendor_err;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->wc.byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->wc.ex;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->wc.qp_num;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->wc.src_qp;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->wc.wc_flags;
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->wc.slid;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->wc.sl;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
+{
+	return cq_of(ex)->wc.dlid_path_bits;
+}
+
+/* Timestamps, VLANs, flow tags and tag matching are not offered; IGNORE_OVERRUN neither, since nothing is ever
+ * overwritten. */
+struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct shim_cq *cq;
+
+	if (attr->comp_mask & ~known || attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS ||
+	    flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
+		return shim_fail(EOPNOTSUPP);
+	cq = shim_cq_create(shim_ctx(context), attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+	if (!cq)
+		return NULL;
+	cq->ex.start_poll = start_poll;
+	cq->ex.next_poll = take;
+	cq->ex.end_poll = end_poll;
+	cq->ex.read_opcode = read_opcode;
+	cq->ex.read_vendor_err = read_vendor_err;
+	cq->ex.read_byte_len = read_byte_len;
+	cq->ex.read_imm_data = read_imm_data;
+	cq->ex.read_qp_num = read_qp_num;
+	cq->ex.read_src_qp = read_src_qp;
+	cq->ex.read_wc_flags = read_wc_flags;
+	cq->ex.read_slid = read_slid;
+	cq->ex.read_sl = read_sl;
+	cq->ex.read_dlid_path_bits = read_dlid_path_bits;
+	return &cq->ex;
+}

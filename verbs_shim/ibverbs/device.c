@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device.c - the device list (ours first, then the real ones), opening and closing devices.
+ * State: the devices seen so far, and with each the contexts that are open on it.
+ */
+#include <endian.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shim.h"
+
+#define MAX_DEVICES 64
+#define LIST_MAGIC  0x75726f6365766273ull
+
+/* What lies in front of a list that programs get. */
+struct device_list {
+	uint64_t magic;
+	struct ibv_device **real; /* the real library's list, which keeps its devices alive */
+	struct ibv_device *devices[];
+};
+
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct shim_device *devices;
+
+/* ---- the list ---------------------------------------------------------------------------------------- */
+
+static struct shim_device *device_find(const struct pmd_device *pmd)
+{
+	for (struct shim_device *d = devices; d; d = d->next)
+		if (!strcmp(d->pmd.name, pmd->name) && !memcmp(&d->pmd.gid, &pmd->gid, sizeof(pmd->gid)) &&
+		    !strcmp(d->pmd.port, pmd->port))
+			return d;
+	return NULL;
+}
+
+static struct shim_device *device_new(const struct pmd_device *pmd)
+{
+	struct shim_device *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->pmd = *pmd;
+	pthread_mutex_init(&d->lock, NULL);
+	d->ibv.node_type = IBV_NODE_CA;
+	d->ibv.transport_type = IBV_TRANSPORT_IB;
+	snprintf(d->ibv.name, sizeof(d->ibv.name), "%s", pmd->name);
+	snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "%s", pmd->name);
+	snprintf(d->ibv.dev_path, sizeof(d->ibv.dev_path), "/sys/class/infiniband_verbs/%s", pmd->name);
+	snprintf(d->ibv.ibdev_path, sizeof(d->ibv.ibdev_path), "/sys/class/infiniband/%s", pmd->name);
+	d->next = devices;
+	devices = d;
+	return d;
+}
+
+/* Fills `out`. @return how many devices of ours there are now, or a negative errno. */
+static int devices_scan(struct shim_device **out)
+{
+	struct pmd_device *found = calloc(MAX_DEVICES, sizeof(*found));
+	int n = found ? pmd_devices(found, MAX_DEVICES) : -ENOMEM;
+
+	for (int i = 0; i < n; i++) {
+		out[i] = device_find(&found[i]);
+		if (!out[i])
+			out[i] = device_new(&found[i]);
+		if (!out[i])
+			n = -ENOMEM;
+	}
+	free(found);
+	return n;
+}
+
+/* The real library is not even opened on a machine without RDMA devices. */
+static struct ibv_device **real_devices(int *n)
+{
+	*n = 0;
+	if (access("/sys/class/infiniband_verbs", F_OK) || !shim_real(ibv_get_device_list))
+		return NULL;
+
+	struct ibv_device **list = shim_real(ibv_get_device_list)(n);
+
+	if (!list)
+		*n = 0;
+	return list;
+}
+
+SHIM_EXPORT struct ibv_device **ibv_get_device_list(int *num)
+{
+	struct shim_device *own[MAX_DEVICES];
+	int n_own, n_real;
+
+	pthread_mutex_lock(&devices_lock);
+	n_own = devices_scan(own);
+	pthread_mutex_unlock(&devices_lock);
+	if (num)
+		*num = 0;
+	if (n_own == -ENOMEM)
+		return shim_fail(ENOMEM);
+	if (n_own < 0)
+		n_own = 0; /* the configuration error has been said; real devices stay usable */
+
+	struct ibv_device **real = real_devices(&n_real);
+	struct device_list *list = calloc(1, sizeof(*list) + (n_own + n_real + 1) * sizeof(list->devices[0]));
+
+	if (!list) {
+		if (real)
+			shim_real(ibv_free_device_list)(real);
+		return shim_fail(ENOMEM);
+	}
+	list->magic = LIST_MAGIC;
+	list->real = real;
+	for (int i = 0; i < n_own; i++)
+		list->devices[i] = &own[i]->ibv;
+	for (int i = 0; i < n_real; i++)
+		list->devices[n_own + i] = real[i];
+	if (num)
+		*num = n_own + n_real;
+	return list->devices;
+}
+
+SHIM_EXPORT void ibv_free_device_list(struct ibv_device **devs)
+{
+	if (!devs)
+		return;
+
+	struct device_list *list = container_of(devs, struct device_list, devices[0]);
+
+	if (list->magic != LIST_MAGIC)
+		return;
+	if (list->real)
+		shim_real(ibv_free_device_list)(list->real);
+	list->magic = 0;
+	free(list);
+}
+
+struct shim_device *shim_device_of(const struct ibv_device *device)
+{
+	struct shim_device *d;
+
+	pthread_mutex_lock(&devices_lock);
+	for (d = devices; d && &d->ibv != device; d = d->next)
+		;
+	pthread_mutex_unlock(&devices_lock);
+	return d;
+}
+
+SHIM_EXPORT const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+SHIM_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	const struct shim_device *d = shim_device_of(device);
+
+	return d ? htobe64(d->pmd.node_guid) : shim_real(ibv_get_device_guid)(device);
+}
+
+/* The index is the kernel's number for a device, and the kernel does not know ours. */
+SHIM_EXPORT int ibv_get_device_index(struct ibv_device *device)
+{
+	return shim_device_of(device) ? -1 : shim_real(ibv_get_device_index)(device);
+}
+
+/* ---- contexts ---------------------------------------------------------------------------------------- */
+
+static int context_init(struct shim_context *ctx, struct shim_device *dev)
+{
+	struct ibv_context *ibv = &ctx->vctx.context;
+	int err = shim_event_queue_init(&ctx->async);
+
+	if (err)
+		return err;
+	/* Programs copy this descriptor and pass it on; it leads nowhere. One file each, so that we know our own. */
+	ibv->cmd_fd = memfd_create("uroce-cmd", MFD_CLOEXEC);
+	if (ibv->cmd_fd < 0) {
+		err = -errno;
+		shim_event_queue_fini(&ctx->async);
+		return err;
+	}
+	ctx->dev = dev;
+	ibv->device = &dev->ibv;
+	ibv->async_fd = ctx->async.fd;
+	ibv->num_comp_vectors = 1;
+	ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	pthread_mutex_init(&ibv->mutex, NULL);
+	ctx->vctx.sz = sizeof(ctx->vctx);
+	shim_ops_init(&ctx->vctx);
+	return 0;
+}
+
+static void context_fini(struct shim_context *ctx)
+{
+	close(ctx->vctx.context.cmd_fd);
+	shim_event_queue_fini(&ctx->async);
+}
+
+SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct shim_device *dev = shim_device_of(device);
+	struct shim_context *ctx;
+	char sentence[256] = "";
+	int err;
+
+	if (!dev)
+		return shim_real(ibv_open_device)(device);
+	if (pmd_is_forked_child())
+		return shim_fail(EIO);
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return shim_fail(ENOMEM);
+	err = context_init(ctx, dev);
+	if (err) {
+		free(ctx);
+		return shim_fail(-err);
+	}
+	err = pmd_open(&dev->pmd, shim_event_raise, dev, &ctx->engine, sentence, sizeof(sentence));
+	if (err) {
+		fprintf(stderr, "uroce: %s: %s\n", dev->pmd.name, sentence);
+		context_fini(ctx);
+		free(ctx);
+		return shim_fail(-err);
+	}
+	ctx->nic = pmd_engine_nic(ctx->engine);
+	pthread_mutex_lock(&dev->lock);
+	ctx->next = dev->contexts;
+	dev->contexts = ctx;
+	pthread_mutex_unlock(&dev->lock);
+	return &ctx->vctx.context;
+}
+
+static void context_unlink(struct shim_context *ctx)
+{
+	struct shim_context **at = &ctx->dev->contexts;
+
+	pthread_mutex_lock(&ctx->dev->lock);
+	while (*at && *at != ctx)
+		at = &(*at)->next;
+	if (*at)
+		*at = ctx->next;
+	pthread_mutex_unlock(&ctx->dev->lock);
+}
+
+SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
+{
+	if (!shim_is_ours(context))
+		return shim_real(ibv_close_device)(context);
+
+	struct shim_context *ctx = shim_ctx(context);
+
+	if (atomic_exchange(&ctx->closed, true))
+		return EINVAL;
+	if (!pmd_is_forked_child()) {
+		context_unlink(ctx);
+		pmd_close(ctx->engine);
+	}
+	context_fini(ctx);
+	/* Objects that the program forgot keep pointing to their context; other contexts may share the engine, and
+	 * with it those objects' events. */
+	if (!atomic_load(&ctx->objects))
+		free(ctx);
+	return 0;
+}
+
+bool shim_is_cmd_fd(int fd)
+{
+	struct stat want, have;
+	bool found = false;
+
+	if (fstat(fd, &want))
+		return false;
+	pthread_mutex_lock(&devices_lock);
+	for (struct shim_device *d = devices; d && !found; d = d->next) {
+		pthread_mutex_lock(&d->lock);
+		for (struct shim_context *c = d->contexts; c && !found; c = c->next)
+			found = !fstat(c->vctx.context.cmd_fd, &have) && have.st_dev == want.st_dev &&
+				have.st_ino == want.st_ino;
+		pthread_mutex_unlock(&d->lock);
+	}
+	pthread_mutex_unlock(&devices_lock);
+	return found;
+}
+
+/* ---- fork -------------------------------------------------------------------------------------------- */
+
+/* Registered memory is reached through the process's own page tables: a fork harms nothing in the parent, and in the
+ * child our objects are dead. */
+SHIM_EXPORT int ibv_fork_init(void)
+{
+	if (access("/sys/class/infiniband_verbs", F_OK) || !shim_real(ibv_fork_init))
+		return 0;
+	return shim_real(ibv_fork_init)();
+}
+
+SHIM_EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+	if (access("/sys/class/infiniband_verbs", F_OK) || !shim_real(ibv_is_fork_initialized))
+		return IBV_FORK_UNNEEDED;
+	return shim_real(ibv_is_fork_initialized)();
+}
+
+int ibv_dontfork_range(void *base, size_t size);
+int ibv_dofork_range(void *base, size_t size);
+
+SHIM_EXPORT int ibv_dontfork_range(void *base, size_t size)
+{
+	return shim_real(ibv_dontfork_range) ? shim_real(ibv_dontfork_range)(base, size) : 0;
+}
+
+SHIM_EXPORT int ibv_dofork_range(void *base, size_t size)
+{
+	return shim_real(ibv_dofork_range) ? shim_real(ibv_dofork_range)(base, size) : 0;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * event.c - completion channels, completion events and asynchronous events (IBTA 11.4.2, 11.6.3).
+ *
+ * Each queue of events is an eventfd, which programs read, poll and make non-blocking at will, whose count equals the
+ * number of events in a list of sources. Raising an event allocates nothing: the list node and the pending types lie
+ * in the object itself. Destroying an object takes its unread events away and waits until those that were read are
+ * acknowledged. The engine raises events with its lock held, so queue locks come after it.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "shim.h"
+
+/* ---- queues ------------------------------------------------------------------------------------------ */
+
+int shim_event_queue_init(struct shim_event_queue *q)
+{
+	q->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	if (q->fd < 0)
+		return -errno;
+	pthread_mutex_init(&q->lock, NULL);
+	q->head = q->tail = NULL;
+	return 0;
+}
+
+void shim_event_queue_fini(struct shim_event_queue *q)
+{
+	pthread_mutex_lock(&q->lock);
+	close(q->fd);
+	q->fd = -1;
+	q->head = q->tail = NULL;
+	pthread_mutex_unlock(&q->lock);
+}
+
+static void source_enqueue(struct shim_event_queue *q, struct shim_event_source *src)
+{
+	if (src->queued)
+		return;
+	src->queued = true;
+	src->next = NULL;
+	if (q->tail)
+		q->tail->next = src;
+	else
+		q->head = src;
+	q->tail = src;
+}
+
+static void source_dequeue(struct shim_event_queue *q, struct shim_event_source *src)
+{
+	struct shim_event_source *before = NULL;
+
+	for (struct shim_event_source *s = q->head; s; before = s, s = s->next) {
+		if (s != src)
+			continue;
+		*(before ? &before->next : &q->head) = s->next;
+		if (q->tail == s)
+			q->tail = before;
+		break;
+	}
+	src->queued = false;
+}
+
+static void queue_count_up(struct shim_event_queue *q)
+{
+	uint64_t one = 1;
+
+	while (write(q->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+/* Take one off the count that nobody has read; a reader that was faster finds the list empty and waits again. */
+static void queue_count_down(struct shim_event_queue *q)
+{
+	uint64_t one;
+	struct iovec iov = {&one, sizeof(one)};
+
+	while (preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) < 0 && errno == EINTR)
+		;
+}
+
+/* Add an asynchronous event. The same event twice unread tells a program nothing more, except for a port's. */
+static void queue_add(struct shim_event_queue *q, struct shim_event_source *src, uint8_t type, bool merge)
+{
+	pthread_mutex_lock(&q->lock);
+	bool known = merge && memchr(src->types, type, src->n);
+
+	if (q->fd >= 0 && !known && src->n < SHIM_SOURCE_DEPTH) {
+		src->types[src->n++] = type;
+		source_enqueue(q, src);
+		queue_count_up(q);
+	}
+	pthread_mutex_unlock(&q->lock);
+}
+
+static void queue_add_comp(struct shim_event_queue *q, struct shim_event_source *src)
+{
+	pthread_mutex_lock(&q->lock);
+	if (q->fd >= 0) {
+		src->n_comp++;
+		source_enqueue(q, src);
+		queue_count_up(q);
+	}
+	pthread_mutex_unlock(&q->lock);
+}
+
+uint32_t shim_event_purge(struct shim_event_queue *q, struct shim_event_source *src)
+{
+	uint32_t reported;
+
+	pthread_mutex_lock(&q->lock);
+	for (uint32_t i = src->n + src->n_comp; i && q->fd >= 0; i--)
+		queue_count_down(q);
+	src->n = 0;
+	src->n_comp = 0;
+	source_dequeue(q, src);
+	reported = src->reported;
+	pthread_mutex_unlock(&q->lock);
+	return reported;
+}
+
+void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t reported)
+{
+	pthread_mutex_lock(mutex);
+	while (*completed != reported)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
+}
+
+/*
+ * Take the oldest event: read one off the count (blocking as the program has set the descriptor), then the list.
+ * @return its source with *type set (if it is an asynchronous one), or NULL with errno set.
+ */
+static struct shim_event_source *queue_take(struct shim_event_queue *q, uint8_t *type)
+{
+	for (;;) {
+		uint64_t one;
+		int fd = q->fd;
+
+		if (read(fd, &one, sizeof(one)) != sizeof(one))
+			return NULL;
+		pthread_mutex_lock(&q->lock);
+
+		struct shim_event_source *src = q->head;
+
+		if (src) {
+			source_dequeue(q, src);
+			if (src->n_comp) {
+				src->n_comp--;
+			} else {
+				*type = src->types[0];
+				memmove(src->types, src->types + 1, --src->n);
+			}
+			src->reported++;
+			if (src->n_comp || src->n)
+				source_enqueue(q, src);
+		}
+		pthread_mutex_unlock(&q->lock);
+		if (src)
+			return src;
+	}
+}
+
+/* ---- from the engine --------------------------------------------------------------------------------- */
+
+static void raise_port(struct shim_device *dev, enum nic_event_type type)
+{
+	pthread_mutex_lock(&dev->lock);
+	for (struct shim_context *c = dev->contexts; c; c = c->next)
+		queue_add(&c->async, &c->port_events, (uint8_t)type, false);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+void shim_event_raise(void *dev, const struct nic_event *event)
+{
+	struct shim_cq *cq = event->user;
+	struct shim_qp *qp = event->user;
+	struct shim_srq *srq = event->user;
+
+	switch (event->type) {
+	case NIC_EVENT_COMP:
+		if (cq->ibv.channel)
+			queue_add_comp(&container_of(cq->ibv.channel, struct shim_channel, ibv)->events, &cq->comp);
+		break;
+	case NIC_EVENT_CQ_ERR:
+		queue_add(&shim_ctx(cq->ibv.context)->async, &cq->async, event->type, true);
+		break;
+	case NIC_EVENT_SRQ_ERR:
+	case NIC_EVENT_SRQ_LIMIT:
+		queue_add(&shim_ctx(srq->ibv.context)->async, &srq->async, event->type, true);
+		break;
+	case NIC_EVENT_PORT_ACTIVE:
+	case NIC_EVENT_PORT_ERR:
+	case NIC_EVENT_GID_CHANGE:
+		raise_port(dev, event->type);
+		break;
+	default:
+		queue_add(&shim_ctx(qp->ibv.context)->async, &qp->async, event->type, true);
+	}
+}
+
+/* ---- asynchronous events ----------------------------------------------------------------------------- */
+
+SHIM_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	if (!shim_is_ours(context))
+		return shim_real(ibv_get_async_event)(context, event);
+
+	struct shim_context *ctx = shim_ctx(context);
+	struct shim_event_source *src;
+	uint8_t type;
+
+	if (!shim_alive(ctx)) {
+		errno = EIO;
+		return -1;
+	}
+	src = queue_take(&ctx->async, &type);
+	if (!src)
+		return -1;
+	event->event_type = (enum ibv_event_type)type;
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		event->element.cq = &container_of(src, struct shim_cq, async)->ibv;
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		event->element.srq = &container_of(src, struct shim_srq, async)->ibv;
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_GID_CHANGE:
+		event->element.port_num = 1;
+		break;
+	default:
+		event->element.qp = &container_of(src, struct shim_qp, async)->ibv;
+	}
+	return 0;
+}
+
+static void ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, unsigned n)
+{
+	pthread_mutex_lock(mutex);
+	*completed += n;
+	pthread_cond_broadcast(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+SHIM_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
+	const struct ibv_context *context = NULL;
+
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		context = cq->context;
+		if (shim_is_ours(context))
+			ack(&cq->mutex, &cq->cond, &cq->async_events_completed, 1);
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		context = srq->context;
+		if (shim_is_ours(context))
+			ack(&srq->mutex, &srq->cond, &srq->events_completed, 1);
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		context = qp->context;
+		if (shim_is_ours(context))
+			ack(&qp->mutex, &qp->cond, &qp->events_completed, 1);
+		break;
+	case IBV_EVENT_WQ_FATAL:
+		context = event->element.wq->context; /* ours have no WQs */
+		break;
+	default:
+		break; /* events of a device or port are not counted */
+	}
+	if (context && !shim_is_ours(context))
+		shim_real(ibv_ack_async_event)(event);
+}
+
+/* ---- completion channels ----------------------------------------------------------------------------- */
+
+SHIM_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	if (!shim_is_ours(context))
+		return shim_real(ibv_create_comp_channel)(context);
+
+	struct shim_channel *ch;
+	int err;
+
+	if (!shim_alive(shim_ctx(context)))
+		return shim_fail(EIO);
+	ch = calloc(1, sizeof(*ch));
+	if (!ch)
+		return shim_fail(ENOMEM);
+	err = shim_event_queue_init(&ch->events);
+	if (err) {
+		free(ch);
+		return shim_fail(-err);
+	}
+	ch->ibv.context = context;
+	ch->ibv.fd = ch->events.fd;
+	atomic_fetch_add(&shim_ctx(context)->objects, 1);
+	return &ch->ibv;
+}
+
+SHIM_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	struct ibv_context *context = channel->context;
+
+	if (!shim_is_ours(context))
+		return shim_real(ibv_destroy_comp_channel)(channel);
+
+	struct shim_channel *ch = container_of(channel, struct shim_channel, ibv);
+	int users;
+
+	pthread_mutex_lock(&context->mutex);
+	users = channel->refcnt;
+	pthread_mutex_unlock(&context->mutex);
+	if (users)
+		return EBUSY;
+	shim_event_queue_fini(&ch->events);
+	pthread_mutex_destroy(&ch->events.lock);
+	free(ch);
+	atomic_fetch_sub(&shim_ctx(context)->objects, 1);
+	return 0;
+}
+
+SHIM_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	if (!shim_is_ours(channel->context))
+		return shim_real(ibv_get_cq_event)(channel, cq, cq_context);
+
+	struct shim_event_source *src;
+	uint8_t type;
+
+	if (!shim_alive(shim_ctx(channel->context))) {
+		errno = EIO;
+		return -1;
+	}
+	src = queue_take(&container_of(channel, struct shim_channel, ibv)->events, &type);
+	if (!src)
+		return -1;
+	*cq = &container_of(src, struct shim_cq, comp)->ibv;
+	*cq_context = (*cq)->cq_context;
+	return 0;
+}
+
+SHIM_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	if (!shim_is_ours(cq->context))
+		shim_real(ibv_ack_cq_events)(cq, n);
+	else
+		ack(&cq->mutex, &cq->cond, &cq->comp_events_completed, n);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned: what a region names is looked at here once, so that
+ * a wrong address fails as it does with a kernel; later on the engine survives memory that has gone.
+ */
+#include "shim.h"
+
+/* Optional rights are hints; huge pages are no concern of ours. On-demand paging would promise prefetching and faults
+ * that the NIC reports, so it is refused. */
+static int access_translate(unsigned access, uint32_t *out)
+{
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return -EOPNOTSUPP;
+	*out = access & ~(unsigned)(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_HUGETLB);
+	return 0;
+}
+
+static bool access_writes(uint32_t access)
+{
+	return access & (NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC);
+}
+
+struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+	struct shim_context *ctx = shim_ctx(pd->context);
+	uint32_t rights;
+	int err = access_translate(access, &rights);
+
+	if (!length)
+		err = -EINVAL;
+	if (!err)
+		err = pmd_check_range(addr, length, access_writes(rights));
+	if (err)
+		return shim_fail(-err);
+
+	struct shim_mr *mr = calloc(1, sizeof(*mr));
+
+	if (!mr)
+		return shim_fail(ENOMEM);
+	err = -EIO;
+	if (shim_enter(ctx)) {
+		err = nic_mr_reg(container_of(pd, struct shim_pd, ibv)->nic, addr, length,
+				 access & IBV_ACCESS_ZERO_BASED ? 0 : iova, rights, &mr->nic);
+		shim_leave(ctx);
+	}
+	if (err) {
+		free(mr);
+		return shim_fail(-err);
+	}
+	mr->access = rights;
+	mr->ibv = (struct ibv_mr){
+		.context = pd->context,
+		.pd = pd,
+		.addr = addr,
+		.length = length,
+		.lkey = nic_mr_lkey(mr->nic),
+		.rkey = nic_mr_rkey(mr->nic),
+		.handle = (uint32_t)atomic_fetch_add(&ctx->objects, 1),
+	};
+	shim_pd_get(pd);
+	return &mr->ibv;
+}
+
+SHIM_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	if (!shim_is_ours(pd->context))
+		return shim_real(ibv_reg_mr)(pd, addr, length, access);
+	return shim_mr_reg(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+SHIM_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+	if (!shim_is_ours(pd->context))
+		return shim_real(ibv_reg_mr_iova)(pd, addr, length, iova, access);
+	return shim_mr_reg(pd, addr, length, iova, (unsigned)access);
+}
+
+SHIM_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+					    unsigned int access)
+{
+	if (!shim_is_ours(pd->context))
+		return shim_real(ibv_reg_mr_iova2)(pd, addr, length, iova, access);
+	return shim_mr_reg(pd, addr, length, iova, access);
+}
+
+SHIM_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+					     int access)
+{
+	if (!shim_is_ours(pd->context))
+		return shim_real(ibv_reg_dmabuf_mr)(pd, offset, length, iova, fd, access);
+	return shim_fail(EOPNOTSUPP);
+}
+
+/* @return IBV_REREG_MR_ERR_INPUT with errno: whatever fails, the region stays as it was. */
+SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	if (!shim_is_ours(ibv->context))
+		return shim_real(ibv_rereg_mr)(ibv, flags, pd, addr, length, access);
+
+	struct shim_mr *mr = container_of(ibv, struct shim_mr, ibv);
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	bool new_access = flags & IBV_REREG_MR_CHANGE_ACCESS, new_range = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	bool new_pd = flags & IBV_REREG_MR_CHANGE_PD;
+	uint32_t rights = mr->access;
+	int err = new_access ? access_translate((unsigned)access, &rights) : 0;
+
+	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (new_range && !length) || (new_pd && !pd))
+		err = -EINVAL;
+	if (!err && (new_range || new_access))
+		err = pmd_check_range(new_range ? addr : ibv->addr, new_range ? length : ibv->length,
+				      access_writes(rights));
+	if (!err)
+		err = -EIO;
+	if (err == -EIO && shim_enter(ctx)) {
+		err = nic_mr_rereg(mr->nic, (uint32_t)flags, new_pd ? container_of(pd, struct shim_pd, ibv)->nic : NULL,
+				   addr, length, rights & NIC_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr, rights);
+		shim_leave(ctx);
+	}
+	if (err) {
+		errno = -err;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	mr->access = rights;
+	ibv->lkey = nic_mr_lkey(mr->nic);
+	ibv->rkey = nic_mr_rkey(mr->nic);
+	if (new_range) {
+		ibv->addr = addr;
+		ibv->length = length;
+	}
+	if (new_pd) {
+		shim_pd_put(ibv->pd);
+		shim_pd_get(pd);
+		ibv->pd = pd;
+	}
+	return 0;
+}
+
+SHIM_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
+{
+	if (!shim_is_ours(ibv->context))
+		return shim_real(ibv_dereg_mr)(ibv);
+
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	int err;
+
+	if (!shim_enter(ctx))
+		return shim_errno(-EIO);
+	err = nic_mr_dereg(container_of(ibv, struct shim_mr, ibv)->nic);
+	shim_leave(ctx);
+	if (err)
+		return shim_errno(err);
+	shim_pd_put(ibv->pd);
+	atomic_fetch_sub(&ctx->objects, 1);
+	free(container_of(ibv, struct shim_mr, ibv));
+	return 0;
+}

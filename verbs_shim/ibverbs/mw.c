@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mw.c - memory windows of types 1 and 2B (IBTA 10.6.6.2, 10.6.7). Both are bound by a work request. */
+#include "shim.h"
+
+struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct shim_context *ctx = shim_ctx(pd->context);
+	struct shim_mw *mw = calloc(1, sizeof(*mw));
+	int err = -EIO;
+
+	if (!mw)
+		return shim_fail(ENOMEM);
+	if (shim_enter(ctx)) {
+		err = nic_mw_alloc(container_of(pd, struct shim_pd, ibv)->nic, (enum nic_mw_type)type, &mw->nic);
+		shim_leave(ctx);
+	}
+	if (err) {
+		free(mw);
+		return shim_fail(-err);
+	}
+	mw->ibv = (struct ibv_mw){
+		.context = pd->context,
+		.pd = pd,
+		.rkey = nic_mw_rkey(mw->nic),
+		.handle = (uint32_t)atomic_fetch_add(&ctx->objects, 1),
+		.type = type,
+	};
+	shim_pd_get(pd);
+	return &mw->ibv;
+}
+
+int shim_dealloc_mw(struct ibv_mw *ibv)
+{
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	int err;
+
+	if (!shim_enter(ctx))
+		return EIO;
+	err = nic_mw_dealloc(container_of(ibv, struct shim_mw, ibv)->nic);
+	shim_leave(ctx);
+	if (err)
+		return shim_errno(err);
+	shim_pd_put(ibv->pd);
+	atomic_fetch_sub(&ctx->objects, 1);
+	free(container_of(ibv, struct shim_mw, ibv));
+	return 0;
+}
+
+bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	struct ibv_mr *mr = info->mr;
+
+	if (!mw || (mr && mr->context != mw->context))
+		return false;
+	*out = (struct nic_bind){
+		.mw = container_of(mw, struct shim_mw, ibv)->nic,
+		.mr = mr ? container_of(mr, struct shim_mr, ibv)->nic : NULL,
+		.addr = info->addr,
+		.len = info->length,
+		/* A window has no local rights; programs name them nevertheless, and adapters pass over it. */
+		.access = info->mw_access_flags & ~(unsigned)IBV_ACCESS_LOCAL_WRITE,
+		.rkey = rkey,
+	};
+	return true;
+}
+
+/* Type 1: the call is a work request of its own, and the window has its new key when it returns. */
+int shim_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct shim_context *ctx = shim_ctx(ibv_qp->context);
+	struct nic_send_wr wr = {.wr_id = bind->wr_id, .opcode = NIC_WR_BIND_MW, .flags = bind->send_flags};
+	int err;
+
+	if (mw->context != ibv_qp->context || !shim_bind_translate(&wr.bind, mw, 0, &bind->bind_info))
+		return EINVAL;
+	if (!shim_enter(ctx))
+		return EIO;
+	err = nic_post_send(container_of(ibv_qp, struct shim_qp, ibv)->nic, &wr);
+	if (!err)
+		pmd_doorbell(ctx->engine);
+	shim_leave(ctx);
+	if (err)
+		return shim_errno(err);
+	mw->rkey = ibv_inc_rkey(mw->rkey);
+	return 0;
+}

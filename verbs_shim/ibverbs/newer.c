@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * newer.c - functions that libibverbs has since rdma-core 59 (version nodes 1.15 to 1.17), exported under their names by
+ * symbols.list. The structures are declared here under names of our own, so that old and new verbs.h both do.
+ * Buffers from ibv_alloc_buf are ordinary memory for us.
+ */
+#include "shim.h"
+
+struct shim_mr_init_attr {
+	size_t length;
+	int access;
+	uint64_t comp_mask;
+	uint64_t iova;
+	void *addr;
+	int fd;
+	uint64_t fd_offset;
+	void *dmah, *buf;
+};
+
+enum { MASK_IOVA = 1 << 0, MASK_ADDR = 1 << 1, MASK_BUF = 1 << 5 };
+
+/** What ibv_alloc_buf gives beside the memory. Private, but laid out like the real library's up to the PD, so that the
+ * two kinds can be told apart. */
+struct shim_buf {
+	void *addr;
+	size_t length;
+	struct ibv_pd *pd;
+};
+
+struct ibv_mr *shim_reg_mr_ex(struct ibv_pd *pd, struct shim_mr_init_attr *attr);
+struct ibv_mr *shim_reg_buf_mr(struct ibv_pd *pd, struct shim_buf *buf, void *addr, size_t length, int access);
+void *shim_alloc_buf(struct ibv_pd *pd, size_t size, struct shim_buf **buf);
+void shim_free_buf(struct shim_buf *buf);
+void *shim_alloc_dmah(struct ibv_context *context, void *attr);
+int shim_dealloc_dmah(struct ibv_context **dmah);
+int shim_dm_export_dmabuf_fd(struct ibv_dm *dm);
+
+struct ibv_mr *shim_reg_mr_ex(struct ibv_pd *pd, struct shim_mr_init_attr *attr)
+{
+	struct ibv_mr *(*real)(struct ibv_pd *, struct shim_mr_init_attr *);
+	const struct shim_buf *buf = attr->buf;
+
+	if (!shim_is_ours(pd->context)) {
+		real = (struct ibv_mr * (*)(struct ibv_pd *, struct shim_mr_init_attr *))shim_real_symbol("ibv_reg_mr_ex");
+		return real ? real(pd, attr) : shim_fail(EOPNOTSUPP);
+	}
+	if (attr->comp_mask & ~(uint64_t)(MASK_IOVA | MASK_ADDR | MASK_BUF))
+		return shim_fail(EOPNOTSUPP);
+	if (!(attr->comp_mask & MASK_ADDR))
+		return shim_fail(EINVAL);
+	if (attr->comp_mask & MASK_BUF)
+		return shim_reg_buf_mr(pd, (struct shim_buf *)buf, attr->addr, attr->length, attr->access);
+	return shim_mr_reg(pd, attr->addr, attr->length,
+			   attr->comp_mask & MASK_IOVA ? attr->iova : (uintptr_t)attr->addr, (unsigned)attr->access);
+}
+
+void *shim_alloc_buf(struct ibv_pd *pd, size_t size, struct shim_buf **out)
+{
+	void *(*real)(struct ibv_pd *, size_t, struct shim_buf **);
+	struct shim_buf *buf;
+
+	if (!shim_is_ours(pd->context)) {
+		real = (void *(*)(struct ibv_pd *, size_t, struct shim_buf **))shim_real_symbol("ibv_alloc_buf");
+		return real ? real(pd, size, out) : shim_fail(EOPNOTSUPP);
+	}
+	if (!size)
+		return shim_fail(EINVAL);
+	buf = calloc(1, sizeof(*buf));
+	if (!buf || posix_memalign(&buf->addr, 4096, size)) {
+		free(buf);
+		return shim_fail(ENOMEM);
+	}
+	buf->pd = pd;
+	buf->length = size;
+	*out = buf;
+	return buf->addr;
+}
+
+void shim_free_buf(struct shim_buf *buf)
+{
+	void (*real)(struct shim_buf *);
+
+	if (!buf)
+		return;
+	if (!shim_is_ours(buf->pd->context)) {
+		real = (void (*)(struct shim_buf *))shim_real_symbol("ibv_free_buf");
+		if (real)
+			real(buf);
+		return;
+	}
+	free(buf->addr);
+	free(buf);
+}
+
+struct ibv_mr *shim_reg_buf_mr(struct ibv_pd *pd, struct shim_buf *buf, void *addr, size_t length, int access)
+{
+	struct ibv_mr *(*real)(struct ibv_pd *, struct shim_buf *, void *, size_t, int);
+
+	if (!shim_is_ours(pd->context)) {
+		real = (struct ibv_mr * (*)(struct ibv_pd *, struct shim_buf *, void *, size_t, int))shim_real_symbol(
+			"ibv_reg_buf_mr");
+		return real ? real(pd, buf, addr, length, access) : shim_fail(EOPNOTSUPP);
+	}
+	if (!buf || (char *)addr < (char *)buf->addr || length > buf->length ||
+	    (size_t)((char *)addr - (char *)buf->addr) > buf->length - length)
+		return shim_fail(EINVAL);
+	return shim_mr_reg(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+void *shim_alloc_dmah(struct ibv_context *context, void *attr)
+{
+	void *(*real)(struct ibv_context *, void *);
+
+	if (shim_is_ours(context))
+		return shim_fail(EOPNOTSUPP);
+	real = (void *(*)(struct ibv_context *, void *))shim_real_symbol("ibv_alloc_dmah");
+	return real ? real(context, attr) : shim_fail(EOPNOTSUPP);
+}
+
+int shim_dealloc_dmah(struct ibv_context **dmah)
+{
+	int (*real)(struct ibv_context **) = (int (*)(struct ibv_context **))shim_real_symbol("ibv_dealloc_dmah");
+
+	return real && !shim_is_ours(*dmah) ? real(dmah) : EOPNOTSUPP;
+}
+
+int shim_dm_export_dmabuf_fd(struct ibv_dm *dm)
+{
+	int (*real)(struct ibv_dm *) = (int (*)(struct ibv_dm *))shim_real_symbol("ibv_dm_export_dmabuf_fd");
+
+	if (real && !shim_is_ours(dm->context))
+		return real(dm);
+	errno = EOPNOTSUPP;
+	return -1;
+}

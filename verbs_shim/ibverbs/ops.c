@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ops.c - the operations that the inline functions of verbs.h find in a context. Those left NULL are refused there with
+ * EOPNOTSUPP: flows, work queues, device memory, counters, null MRs, XRC, rate limits.
+ */
+#include "shim.h"
+
+static int compat_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	return ibv_query_device(context, attr);
+}
+
+static int compat_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+	return ibv_query_port(context, port, attr);
+}
+
+static int refuse_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge,
+			    uint32_t n)
+{
+	return EOPNOTSUPP;
+}
+
+/* ibv_close_xrcd calls its operation without looking, but nothing can come here: no XRC domain was ever opened. */
+static int refuse_close_xrcd(struct ibv_xrcd *xrcd)
+{
+	return EOPNOTSUPP;
+}
+
+static int refuse_get_srq_num(struct ibv_srq *srq, uint32_t *num)
+{
+	return EOPNOTSUPP; /* only XRC shared receive queues have numbers */
+}
+
+void shim_ops_init(struct verbs_context *vctx)
+{
+	vctx->context.ops = (struct ibv_context_ops){
+		._compat_query_device = compat_query_device,
+		._compat_query_port = compat_query_port,
+		.alloc_mw = shim_alloc_mw,
+		.bind_mw = shim_bind_mw,
+		.dealloc_mw = shim_dealloc_mw,
+		.poll_cq = shim_poll_cq,
+		.req_notify_cq = shim_req_notify_cq,
+		.post_srq_recv = shim_post_srq_recv,
+		.post_send = shim_post_send,
+		.post_recv = shim_post_recv,
+	};
+	vctx->query_port = shim_query_port;
+	vctx->advise_mr = refuse_advise_mr;
+	vctx->alloc_parent_domain = shim_alloc_parent_domain;
+	vctx->dealloc_td = shim_dealloc_td;
+	vctx->alloc_td = shim_alloc_td;
+	vctx->query_rt_values = shim_query_rt_values;
+	vctx->create_cq_ex = shim_create_cq_ex;
+	vctx->query_device_ex = shim_query_device_ex;
+	vctx->create_qp_ex = shim_create_qp_ex;
+	vctx->get_srq_num = refuse_get_srq_num;
+	vctx->create_srq_ex = shim_create_srq_ex;
+	vctx->close_xrcd = refuse_close_xrcd;
+}

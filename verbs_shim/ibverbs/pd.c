@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pd.c - protection domains, parent domains, thread domains (IBTA 10.2.3, 11.2.1).
+ * A parent domain is its protection domain under another name: it shares the NIC's object, so that everything made on
+ * one works with the other. Thread domains promise that the program serialises its calls; nothing is gained from that
+ * yet, and nothing lost.
+ */
+#include "shim.h"
+
+static struct shim_pd *pd_of(struct ibv_pd *pd)
+{
+	return container_of(pd, struct shim_pd, ibv);
+}
+
+SHIM_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+	if (!shim_is_ours(context))
+		return shim_real(ibv_alloc_pd)(context);
+
+	struct shim_context *ctx = shim_ctx(context);
+	struct shim_pd *pd = calloc(1, sizeof(*pd));
+	int err;
+
+	if (!pd)
+		return shim_fail(ENOMEM);
+	if (!shim_enter(ctx)) {
+		free(pd);
+		return shim_fail(EIO);
+	}
+	err = nic_pd_alloc(ctx->nic, &pd->nic);
+	shim_leave(ctx);
+	if (err) {
+		free(pd);
+		return shim_fail(-err);
+	}
+	pd->ibv.context = context;
+	pd->ibv.handle = (uint32_t)atomic_fetch_add(&ctx->objects, 1);
+	return &pd->ibv;
+}
+
+static int parent_domain_free(struct shim_pd *pd)
+{
+	atomic_fetch_sub(&pd->parent->users, 1);
+	if (pd->td)
+		atomic_fetch_sub(&pd->td->users, 1);
+	atomic_fetch_sub(&shim_ctx(pd->ibv.context)->objects, 1);
+	free(pd);
+	return 0;
+}
+
+SHIM_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
+{
+	if (!shim_is_ours(ibv->context))
+		return shim_real(ibv_dealloc_pd)(ibv);
+
+	struct shim_pd *pd = pd_of(ibv);
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	int err;
+
+	if (atomic_load(&pd->users))
+		return shim_errno(-EBUSY);
+	if (pd->parent)
+		return parent_domain_free(pd);
+	if (!shim_enter(ctx))
+		return EIO;
+	err = nic_pd_free(pd->nic);
+	shim_leave(ctx);
+	if (err)
+		return shim_errno(err);
+	atomic_fetch_sub(&ctx->objects, 1);
+	free(pd);
+	return 0;
+}
+
+void shim_pd_get(struct ibv_pd *ibv)
+{
+	if (pd_of(ibv)->parent)
+		atomic_fetch_add(&pd_of(ibv)->users, 1);
+}
+
+void shim_pd_put(struct ibv_pd *ibv)
+{
+	if (pd_of(ibv)->parent)
+		atomic_fetch_sub(&pd_of(ibv)->users, 1);
+}
+
+struct ibv_td *shim_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+	struct shim_td *td;
+
+	if (attr->comp_mask)
+		return shim_fail(EINVAL);
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return shim_fail(ENOMEM);
+	td->ibv.context = context;
+	atomic_fetch_add(&shim_ctx(context)->objects, 1);
+	return &td->ibv;
+}
+
+int shim_dealloc_td(struct ibv_td *ibv)
+{
+	struct shim_td *td = container_of(ibv, struct shim_td, ibv);
+
+	if (atomic_load(&td->users))
+		return EBUSY;
+	atomic_fetch_sub(&shim_ctx(ibv->context)->objects, 1);
+	free(td);
+	return 0;
+}
+
+/* Allocators for queues are an offer that a provider need not take up. */
+struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
+{
+	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	struct shim_pd *pd, *parent;
+
+	if (!attr->pd || attr->comp_mask & ~known || attr->pd->context != context)
+		return shim_fail(EINVAL);
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return shim_fail(ENOMEM);
+	parent = pd_of(attr->pd);
+	if (parent->parent)
+		parent = parent->parent;
+	pd->ibv.context = context;
+	pd->nic = parent->nic;
+	pd->parent = parent;
+	atomic_fetch_add(&parent->users, 1);
+	if (attr->td) {
+		pd->td = container_of(attr->td, struct shim_td, ibv);
+		atomic_fetch_add(&pd->td->users, 1);
+	}
+	pd->ibv.handle = (uint32_t)atomic_fetch_add(&shim_ctx(context)->objects, 1);
+	return &pd->ibv;
+}

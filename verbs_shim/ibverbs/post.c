@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * post.c - posting work requests (IBTA 11.4.1): the hot path. A list of requests is posted under one lock, translated
+ * one by one on the stack; at the first that is refused *bad_wr points to it, and those before it are on their way.
+ */
+#include "shim.h"
+
+/* SGE lists are read before the NIC compares their length with the queue's limit. */
+static inline bool sge_count_sane(const struct shim_context *ctx, int num_sge)
+{
+	return num_sge >= 0 && (uint32_t)num_sge <= nic_limits(ctx->nic)->max_sge;
+}
+
+/* @return 0, or -EINVAL for what the NIC could not tell. */
+static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *wr, struct nic_send_wr *out)
+{
+	out->wr_id = wr->wr_id;
+	out->sg_list = (const struct nic_sge *)wr->sg_list;
+	out->num_sge = (uint32_t)wr->num_sge;
+	out->opcode = wr->opcode;
+	out->flags = wr->send_flags & ~(unsigned)IBV_SEND_IP_CSUM; /* means nothing to a RoCE QP */
+	out->ex = wr->imm_data;
+	switch (wr->opcode) {
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		out->atomic.remote_addr = wr->wr.atomic.remote_addr;
+		out->atomic.compare_add = wr->wr.atomic.compare_add;
+		out->atomic.swap = wr->wr.atomic.swap;
+		out->atomic.rkey = wr->wr.atomic.rkey;
+		return 0;
+	case IBV_WR_BIND_MW:
+		out->num_sge = 0;
+		return wr->bind_mw.mw && wr->bind_mw.mw->type == IBV_MW_TYPE_2 &&
+				       shim_bind_translate(&out->bind, wr->bind_mw.mw, wr->bind_mw.rkey,
+							   &wr->bind_mw.bind_info) ?
+			       0 :
+			       -EINVAL;
+	case IBV_WR_LOCAL_INV:
+		out->num_sge = 0;
+		return 0;
+	default:
+		break;
+	}
+	if (qp->ibv.qp_type == IBV_QPT_UD) {
+		struct ibv_ah *ah = wr->wr.ud.ah;
+
+		out->ud.ah = ah ? container_of(ah, struct shim_ah, ibv)->nic : NULL;
+		out->ud.remote_qpn = wr->wr.ud.remote_qpn;
+		out->ud.remote_qkey = wr->wr.ud.remote_qkey;
+	} else {
+		out->rdma.remote_addr = wr->wr.rdma.remote_addr;
+		out->rdma.rkey = wr->wr.rdma.rkey;
+	}
+	return 0;
+}
+
+int shim_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct shim_qp *qp = container_of(ibv, struct shim_qp, ibv);
+	int err = 0;
+
+	if (!shim_enter(ctx)) {
+		*bad_wr = wr;
+		return EIO;
+	}
+	for (; wr; wr = wr->next) {
+		struct nic_send_wr out;
+
+		err = sge_count_sane(ctx, wr->num_sge) ? translate(qp, wr, &out) : -EINVAL;
+		if (!err)
+			err = nic_post_send(qp->nic, &out);
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	pmd_doorbell(ctx->engine);
+	shim_leave(ctx);
+	return -err;
+}
+
+int shim_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct nic_qp *qp = container_of(ibv, struct shim_qp, ibv)->nic;
+	int err = 0;
+
+	if (!shim_enter(ctx)) {
+		*bad_wr = wr;
+		return EIO;
+	}
+	for (; wr; wr = wr->next) {
+		struct nic_recv_wr out = {wr->wr_id, (const struct nic_sge *)wr->sg_list, (uint32_t)wr->num_sge};
+
+		err = sge_count_sane(ctx, wr->num_sge) ? nic_post_recv(qp, &out) : -EINVAL;
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	shim_leave(ctx);
+	return -err;
+}
+
+int shim_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct nic_srq *srq = container_of(ibv, struct shim_srq, ibv)->nic;
+	int err = 0;
+
+	if (!shim_enter(ctx)) {
+		*bad_wr = wr;
+		return EIO;
+	}
+	for (; wr; wr = wr->next) {
+		struct nic_recv_wr out = {wr->wr_id, (const struct nic_sge *)wr->sg_list, (uint32_t)wr->num_sge};
+
+		err = sge_count_sane(ctx, wr->num_sge) ? nic_post_srq_recv(srq, &out) : -EINVAL;
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	shim_leave(ctx);
+	return -err;
+}

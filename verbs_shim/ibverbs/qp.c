@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * qp.c - queue pairs: creation, attributes, destruction (IBTA 11.2.4). The NIC knows the transitions; here structures
+ * are translated and what the NIC does not know (alternate paths, rate limits, XRC) is refused.
+ */
+#include <string.h>
+
+#include "shim.h"
+
+static struct shim_qp *qp_of(struct ibv_qp *qp)
+{
+	return container_of(qp, struct shim_qp, ibv);
+}
+
+/* ---- creation and destruction ------------------------------------------------------------------------ */
+
+static int init_translate(struct shim_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr,
+			  struct nic_qp_init *out)
+{
+	const struct ibv_context *context = pd->context;
+
+	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD)
+		return -EOPNOTSUPP;
+	if (!attr->send_cq || !attr->recv_cq || attr->send_cq->context != context ||
+	    attr->recv_cq->context != context || (attr->srq && attr->srq->context != context))
+		return -EINVAL;
+	*out = (struct nic_qp_init){
+		.type = (enum nic_qp_type)attr->qp_type,
+		.pd = container_of(pd, struct shim_pd, ibv)->nic,
+		.send_cq = container_of(attr->send_cq, struct shim_cq, ibv)->nic,
+		.recv_cq = container_of(attr->recv_cq, struct shim_cq, ibv)->nic,
+		.srq = attr->srq ? container_of(attr->srq, struct shim_srq, ibv)->nic : NULL,
+		.cap = {attr->cap.max_send_wr, attr->cap.max_recv_wr, attr->cap.max_send_sge, attr->cap.max_recv_sge,
+			attr->cap.max_inline_data},
+		.sq_sig_all = attr->sq_sig_all,
+		.user = qp,
+	};
+	return 0;
+}
+
+static void cap_translate(const struct nic_qp_cap *cap, struct ibv_qp_cap *out)
+{
+	*out = (struct ibv_qp_cap){cap->max_send_wr, cap->max_recv_wr, cap->max_send_sge, cap->max_recv_sge,
+				   cap->max_inline_data};
+}
+
+static void qp_fill(struct shim_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *ibv = &qp->ibv;
+
+	ibv->context = pd->context;
+	ibv->qp_context = attr->qp_context;
+	ibv->pd = pd;
+	ibv->send_cq = attr->send_cq;
+	ibv->recv_cq = attr->recv_cq;
+	ibv->srq = attr->srq;
+	ibv->qp_num = nic_qp_num(qp->nic);
+	ibv->state = IBV_QPS_RESET;
+	ibv->qp_type = attr->qp_type;
+	pthread_mutex_init(&ibv->mutex, NULL);
+	pthread_cond_init(&ibv->cond, NULL);
+	ibv->handle = (uint32_t)atomic_fetch_add(&shim_ctx(pd->context)->objects, 1);
+	qp->sq_sig_all = attr->sq_sig_all;
+	qp->cap = attr->cap;
+	shim_pd_get(pd);
+}
+
+/* @param send_ops operations of the extended interface, 0 for none. */
+static struct ibv_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, bool extended, uint64_t send_ops)
+{
+	struct shim_context *ctx = shim_ctx(pd->context);
+	struct shim_qp *qp = calloc(1, sizeof(*qp));
+	struct nic_qp_init init;
+	int err;
+
+	if (!qp)
+		return shim_fail(ENOMEM);
+	qp->ibv.qp_type = attr->qp_type;
+	err = init_translate(qp, pd, attr, &init);
+	if (!err && extended)
+		err = -shim_wr_ex_init(qp, send_ops);
+	if (err)
+		goto free_qp;
+	err = -EIO;
+	if (shim_enter(ctx)) {
+		err = nic_qp_create(ctx->nic, &init, &qp->nic);
+		shim_leave(ctx);
+	}
+	if (err)
+		goto fini_batch;
+	cap_translate(&init.cap, &attr->cap);
+	qp_fill(qp, pd, attr);
+	return &qp->ibv;
+
+fini_batch:
+	if (extended)
+		shim_wr_ex_fini(qp);
+free_qp:
+	free(qp);
+	return shim_fail(-err);
+}
+
+SHIM_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	if (!shim_is_ours(pd->context))
+		return shim_real(ibv_create_qp)(pd, attr);
+	return qp_create(pd, attr, false, 0);
+}
+
+struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	bool extended = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+	if (attr->comp_mask & ~known ||
+	    (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags))
+		return shim_fail(EOPNOTSUPP);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
+		return shim_fail(EINVAL);
+	/* The extended structure begins with the members of the plain one. */
+	return qp_create(attr->pd, (struct ibv_qp_init_attr *)attr, extended, extended ? attr->send_ops_flags : 0);
+}
+
+SHIM_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	if (!shim_is_ours(qp->context))
+		return shim_real(ibv_qp_to_qp_ex)(qp);
+	return qp_of(qp)->extended ? &qp_of(qp)->ex : NULL;
+}
+
+SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
+{
+	if (!shim_is_ours(ibv->context))
+		return shim_real(ibv_destroy_qp)(ibv);
+
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct shim_qp *qp = qp_of(ibv);
+	uint32_t reported;
+	int err;
+
+	if (!shim_enter(ctx))
+		return EIO;
+	pmd_doorbell(ctx->engine); /* the peer may still wait for an ACK that was held back for company */
+	err = nic_qp_destroy(qp->nic);
+	shim_leave(ctx);
+	if (err)
+		return shim_errno(err);
+	reported = shim_event_purge(&ctx->async, &qp->async);
+	shim_event_wait_acks(&ibv->mutex, &ibv->cond, &ibv->events_completed, reported);
+	if (qp->extended)
+		shim_wr_ex_fini(qp);
+	shim_pd_put(ibv->pd);
+	atomic_fetch_sub(&ctx->objects, 1);
+	free(qp);
+	return 0;
+}
+
+/* ---- attributes -------------------------------------------------------------------------------------- */
+
+#define MASK_KNOWN ((1 << 21) - 1)
+/* Path migration is not offered, and capabilities stay as created. */
+#define MASK_REFUSED (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP)
+
+static int attr_translate(const struct ibv_qp_attr *a, int mask, struct nic_qp_attr *out)
+{
+	if (mask & ~MASK_KNOWN || mask & MASK_REFUSED)
+		return -EINVAL;
+	*out = (struct nic_qp_attr){
+		.qp_state = (enum nic_qp_state)a->qp_state,
+		.cur_qp_state = (enum nic_qp_state)a->cur_qp_state,
+		.path_mtu = (enum nic_mtu)a->path_mtu,
+		.qkey = a->qkey,
+		.rq_psn = a->rq_psn,
+		.sq_psn = a->sq_psn,
+		.dest_qp_num = a->dest_qp_num,
+		.qp_access_flags = a->qp_access_flags & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE,
+		.en_sqd_async_notify = a->en_sqd_async_notify,
+		.max_rd_atomic = a->max_rd_atomic,
+		.max_dest_rd_atomic = a->max_dest_rd_atomic,
+		.min_rnr_timer = a->min_rnr_timer,
+		.timeout = a->timeout,
+		.retry_cnt = a->retry_cnt,
+		.rnr_retry = a->rnr_retry,
+		.port_num = a->port_num,
+		.pkey_index = a->pkey_index,
+	};
+	return !(mask & IBV_QP_AV) || shim_av_from_ibv(&a->ah_attr, &out->av) ? 0 : -EINVAL;
+}
+
+SHIM_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	if (!shim_is_ours(ibv->context))
+		return shim_real(ibv_modify_qp)(ibv, attr, mask);
+
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct shim_qp *qp = qp_of(ibv);
+	struct nic_qp_attr nic_attr;
+	int err = attr_translate(attr, mask, &nic_attr);
+
+	if (err)
+		return shim_errno(err);
+	if (!shim_enter(ctx))
+		return shim_errno(-EIO);
+	if (mask & IBV_QP_STATE && (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
+		pmd_doorbell(ctx->engine); /* as in ibv_destroy_qp */
+	err = nic_qp_modify(qp->nic, &nic_attr, (uint32_t)mask);
+	if (!err) {
+		ibv->state = (enum ibv_qp_state)nic_qp_state(qp->nic);
+		pmd_doorbell(ctx->engine); /* SQD to RTS, or a flush, may have made work */
+	}
+	shim_leave(ctx);
+	return shim_errno(err);
+}
+
+static void attr_fill(const struct nic_qp_attr *a, struct ibv_qp_attr *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->qp_state = (enum ibv_qp_state)a->qp_state;
+	out->cur_qp_state = (enum ibv_qp_state)a->cur_qp_state;
+	out->path_mtu = (enum ibv_mtu)a->path_mtu;
+	out->path_mig_state = IBV_MIG_MIGRATED;
+	out->qkey = a->qkey;
+	out->rq_psn = a->rq_psn;
+	out->sq_psn = a->sq_psn;
+	out->dest_qp_num = a->dest_qp_num;
+	out->qp_access_flags = a->qp_access_flags;
+	shim_av_to_ibv(&a->av, &out->ah_attr);
+	out->pkey_index = a->pkey_index;
+	out->en_sqd_async_notify = a->en_sqd_async_notify;
+	out->sq_draining = a->sq_draining;
+	out->max_rd_atomic = a->max_rd_atomic;
+	out->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	out->min_rnr_timer = a->min_rnr_timer;
+	out->port_num = a->port_num;
+	out->timeout = a->timeout;
+	out->retry_cnt = a->retry_cnt;
+	out->rnr_retry = a->rnr_retry;
+}
+
+SHIM_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+{
+	if (!shim_is_ours(ibv->context))
+		return shim_real(ibv_query_qp)(ibv, attr, mask, init);
+
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct shim_qp *qp = qp_of(ibv);
+	struct nic_qp_attr nic_attr;
+	struct nic_qp_init nic_init;
+
+	if (!shim_enter(ctx))
+		return EIO;
+	nic_qp_query(qp->nic, &nic_attr, &nic_init);
+	ibv->state = (enum ibv_qp_state)nic_attr.qp_state;
+	shim_leave(ctx);
+	attr_fill(&nic_attr, attr);
+	cap_translate(&nic_init.cap, &attr->cap);
+	*init = (struct ibv_qp_init_attr){
+		.qp_context = ibv->qp_context,
+		.send_cq = ibv->send_cq,
+		.recv_cq = ibv->recv_cq,
+		.srq = ibv->srq,
+		.cap = attr->cap,
+		.qp_type = ibv->qp_type,
+		.sq_sig_all = qp->sq_sig_all,
+	};
+	return 0;
+}
+
+/* Payload is written in order within a message, but with what instructions is nobody's promise. */
+SHIM_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	if (!shim_is_ours(qp->context))
+		return shim_real(ibv_query_qp_data_in_order)(qp, op, flags);
+	return 0;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * query.c - what a device, its port and its GID table say about themselves (IBTA 11.2.1).
+ * Nothing is reported here that does not work.
+ */
+#include <endian.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "shim.h"
+
+/* No registered vendor stands behind this device. Not 0 or 0xffffff: programs take those for the kernel's rxe. */
+#define VENDOR_ID      0x0075726f /* "uro" */
+#define VENDOR_PART_ID 0x0000ce00
+#define WIDTH_4X       2
+#define SPEED_25_GBPS  32 /* EDR lanes */
+#define PHYS_LINK_UP   5
+#define DEFAULT_PKEY   0xffff
+
+/* ---- device ------------------------------------------------------------------------------------------ */
+
+static void device_attr_fill(const struct shim_context *ctx, struct ibv_device_attr *a)
+{
+	const struct nic_limits *lim = nic_limits(ctx->nic);
+
+	memset(a, 0, sizeof(*a));
+	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", UROCE_VERSION);
+	a->node_guid = a->sys_image_guid = htobe64(ctx->dev->pmd.node_guid);
+	a->max_mr_size = UINTPTR_MAX >> 1;
+	a->page_size_cap = ~(uint64_t)0xfff; /* regions need no page alignment; 4 KiB and up, as programs expect */
+	a->vendor_id = VENDOR_ID;
+	a->vendor_part_id = VENDOR_PART_ID;
+	a->max_qp = (int)lim->max_qp;
+	a->max_qp_wr = (int)lim->max_qp_wr;
+	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+			      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	a->max_sge = a->max_sge_rd = a->max_srq_sge = (int)lim->max_sge;
+	a->max_cq = (int)lim->max_cq;
+	a->max_cqe = (int)lim->max_cqe;
+	a->max_mr = (int)lim->max_mr;
+	a->max_mw = (int)lim->max_mw;
+	a->max_pd = (int)lim->max_pd;
+	a->max_ah = (int)lim->max_ah;
+	a->max_qp_rd_atom = a->max_qp_init_rd_atom = (int)lim->max_rd_atomic;
+	a->max_res_rd_atom = (int)(lim->max_rd_atomic * lim->max_qp);
+	a->atomic_cap = IBV_ATOMIC_HCA; /* stronger in truth, but this is the value that programs look for */
+	a->max_srq = (int)lim->max_srq;
+	a->max_srq_wr = (int)lim->max_srq_wr;
+	a->max_pkeys = 1;
+	a->phys_port_cnt = 1;
+}
+
+SHIM_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	if (!shim_is_ours(context))
+		return shim_real(ibv_query_device)(context, attr);
+	if (!shim_alive(shim_ctx(context)))
+		return EIO;
+	device_attr_fill(shim_ctx(context), attr);
+	return 0;
+}
+
+int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+	struct ibv_device_attr_ex full;
+
+	if (!shim_alive(shim_ctx(context)))
+		return EIO;
+	if ((input && input->comp_mask) || attr_size < sizeof(full.orig_attr))
+		return EINVAL;
+	memset(&full, 0, sizeof(full));
+	device_attr_fill(shim_ctx(context), &full.orig_attr);
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
+	/* 8-byte FETCH_ADD and CMP_SWAP are the CPU's own instructions, atomic towards everybody. */
+	full.pci_atomic_caps.fetch_add = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
+	full.pci_atomic_caps.compare_swap = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
+	memset(attr, 0, attr_size);
+	memcpy(attr, &full, attr_size < sizeof(full) ? attr_size : sizeof(full));
+	return 0;
+}
+
+int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+	uint32_t asked = values->comp_mask;
+
+	if (asked & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+		return EINVAL;
+	values->comp_mask = 0;
+	if (asked & IBV_VALUES_MASK_RAW_CLOCK) {
+		uint64_t now = pmd_now_ns();
+
+		values->raw_clock.tv_sec = (time_t)(now / 1000000000);
+		values->raw_clock.tv_nsec = (long)(now % 1000000000);
+		values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+	}
+	return 0;
+}
+
+/* ---- port -------------------------------------------------------------------------------------------- */
+
+int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t attr_len)
+{
+	struct shim_context *ctx = shim_ctx(context);
+	struct ibv_port_attr full;
+
+	if (!shim_alive(ctx))
+		return EIO;
+	if (port != 1)
+		return EINVAL;
+	memset(&full, 0, sizeof(full));
+	full.state = IBV_PORT_ACTIVE;
+	full.max_mtu = IBV_MTU_4096;
+	full.active_mtu = (enum ibv_mtu)nic_active_mtu(ctx->nic);
+	full.gid_tbl_len = NIC_GID_TABLE_LEN;
+	full.port_cap_flags = IBV_PORT_IP_BASED_GIDS;
+	full.max_msg_sz = NIC_MSG_MAX;
+	full.pkey_tbl_len = 1;
+	full.max_vl_num = 1;
+	full.active_width = WIDTH_4X;
+	full.active_speed = SPEED_25_GBPS;
+	full.phys_state = PHYS_LINK_UP;
+	full.link_layer = IBV_LINK_LAYER_ETHERNET;
+	full.flags = IBV_QPF_GRH_REQUIRED;
+	memset(attr, 0, attr_len);
+	memcpy(attr, &full, attr_len < sizeof(full) ? attr_len : sizeof(full));
+	return 0;
+}
+
+/* Programs built against old headers have a structure that ends with `flags`. */
+SHIM_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+	struct ibv_port_attr full;
+	int err;
+
+	if (!shim_is_ours(context))
+		return shim_real(ibv_query_port)(context, port, attr);
+	err = shim_query_port(context, port, &full, sizeof(full));
+	if (!err)
+		memcpy(attr, &full, offsetof(struct ibv_port_attr, flags) + sizeof(full.flags));
+	return err;
+}
+
+int shim_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
+
+/* rdma-core 61 and newer: in units of 100 Mb/s. */
+int shim_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
+{
+	int (*real)(struct ibv_context *, uint32_t, uint64_t *);
+
+	if (!shim_is_ours(context)) {
+		real = (int (*)(struct ibv_context *, uint32_t, uint64_t *))shim_real_symbol("ibv_query_port_speed");
+		return real ? real(context, port, speed) : EOPNOTSUPP;
+	}
+	if (port != 1)
+		return EINVAL;
+	*speed = 1000;
+	return 0;
+}
+
+/* ---- GIDs and P_Keys --------------------------------------------------------------------------------- */
+
+static bool gid_read(struct shim_context *ctx, unsigned index, union ibv_gid *gid)
+{
+	struct nic_gid raw;
+
+	if (!shim_enter(ctx))
+		return false;
+
+	int err = nic_gid_get(ctx->nic, index, &raw);
+
+	shim_leave(ctx);
+	if (!err)
+		memcpy(gid->raw, raw.raw, sizeof(raw.raw));
+	return !err;
+}
+
+static bool gid_is_zero(const union ibv_gid *gid)
+{
+	return !gid->global.subnet_prefix && !gid->global.interface_id;
+}
+
+int shim_gid_find(struct shim_context *ctx, const union ibv_gid *gid)
+{
+	union ibv_gid g;
+
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (gid_read(ctx, i, &g) && !memcmp(&g, gid, sizeof(g)))
+			return (int)i;
+	return -1;
+}
+
+SHIM_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+	if (!shim_is_ours(context))
+		return shim_real(ibv_query_gid)(context, port, index, gid);
+	if (port != 1 || index < 0 || !gid_read(shim_ctx(context), (unsigned)index, gid)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return 0;
+}
+
+static void gid_entry_fill(const struct shim_context *ctx, unsigned index, const union ibv_gid *gid, void *entry,
+			   size_t entry_size)
+{
+	const char *netdev = ctx->dev->pmd.netdev;
+	struct ibv_gid_entry full = {
+		.gid = *gid,
+		.gid_index = index,
+		.port_num = 1,
+		.gid_type = IBV_GID_TYPE_ROCE_V2,
+		.ndev_ifindex = netdev[0] ? if_nametoindex(netdev) : 0,
+	};
+
+	memset(entry, 0, entry_size);
+	memcpy(entry, &full, entry_size < sizeof(full) ? entry_size : sizeof(full));
+}
+
+SHIM_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+				  struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	union ibv_gid gid;
+
+	if (!shim_is_ours(context))
+		return shim_real(_ibv_query_gid_ex)(context, port, index, entry, flags, entry_size);
+	if (port != 1 || flags || !gid_read(shim_ctx(context), index, &gid))
+		return EINVAL;
+	if (gid_is_zero(&gid))
+		return ENODATA;
+	gid_entry_fill(shim_ctx(context), index, &gid, entry, entry_size);
+	return 0;
+}
+
+SHIM_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max,
+					 uint32_t flags, size_t entry_size)
+{
+	union ibv_gid gid;
+	size_t n = 0;
+
+	if (!shim_is_ours(context))
+		return shim_real(_ibv_query_gid_table)(context, entries, max, flags, entry_size);
+	if (flags || !entry_size)
+		return -EINVAL;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		if (!gid_read(shim_ctx(context), i, &gid) || gid_is_zero(&gid))
+			continue;
+		if (n == max)
+			return -EINVAL;
+		gid_entry_fill(shim_ctx(context), i, &gid, (char *)entries + n++ * entry_size, entry_size);
+	}
+	return (ssize_t)n;
+}
+
+int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, int *type);
+
+/* Private to rdma-core, but ibv_devinfo and pyverbs call it. 1 is RoCE v2. */
+int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, int *type)
+{
+	int (*real)(struct ibv_context *, uint8_t, unsigned, int *);
+	union ibv_gid gid;
+
+	if (!shim_is_ours(context)) {
+		real = (int (*)(struct ibv_context *, uint8_t, unsigned, int *))shim_real_symbol("ibv_query_gid_type");
+		return real ? real(context, port, index, type) : -1;
+	}
+	if (port != 1 || !gid_read(shim_ctx(context), index, &gid)) {
+		errno = EINVAL;
+		return -1;
+	}
+	*type = 1;
+	return 0;
+}
+
+SHIM_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	if (!shim_is_ours(context))
+		return shim_real(ibv_query_pkey)(context, port, index, pkey);
+	if (port != 1 || index != 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = htobe16(DEFAULT_PKEY);
+	return 0;
+}
+
+SHIM_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
+{
+	if (!shim_is_ours(context))
+		return shim_real(ibv_get_pkey_index)(context, port, pkey);
+	if (port != 1 || pkey != htobe16(DEFAULT_PKEY)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return 0;
+}

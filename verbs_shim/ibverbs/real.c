@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * real.c - finds and opens the real libibverbs, which serves real devices.
+ *
+ * It is never found by its SONAME alone, which may be ours: a library already in the process that is not one of ours,
+ * else the usual folders. RTLD_DEEPBIND keeps its own calls inside itself. Only opened when somebody needs it.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "real.h"
+#include "shim.h"
+
+#if defined(__x86_64__)
+#define TRIPLET "x86_64-linux-gnu"
+#elif defined(__aarch64__)
+#define TRIPLET "aarch64-linux-gnu"
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL) /* the sanitizers' runtimes refuse RTLD_DEEPBIND */
+#else
+#define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND)
+#endif
+
+void uroce_ibverbs_marker(void);
+
+/* Whoever exports this is one of our libraries. */
+SHIM_EXPORT void uroce_ibverbs_marker(void)
+{
+}
+
+static void *open_real(const char *path, int flags)
+{
+	void *handle = dlopen(path, flags);
+
+	if (handle && dlsym(handle, "uroce_ibverbs_marker")) {
+		dlclose(handle);
+		handle = NULL;
+	}
+	return handle;
+}
+
+static void *real_handle;
+
+static void find_real(void)
+{
+	static const char *const paths[] = {
+		"/usr/lib/" TRIPLET "/libibverbs.so.1", "/lib/" TRIPLET "/libibverbs.so.1", "/usr/lib64/libibverbs.so.1",
+		"/lib64/libibverbs.so.1", "/usr/lib/libibverbs.so.1", "/usr/local/lib/libibverbs.so.1",
+	};
+	const char *chosen = getenv("UROCE_REAL_LIBIBVERBS");
+
+	if (chosen) {
+		real_handle = open_real(chosen, OPEN_FLAGS);
+		if (!real_handle)
+			fprintf(stderr,
+				"uroce: UROCE_REAL_LIBIBVERBS=%s does not name another libibverbs; real devices are not shown\n",
+				chosen);
+		return;
+	}
+	real_handle = open_real("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths) && !real_handle; i++)
+		real_handle = open_real(paths[i], OPEN_FLAGS);
+}
+
+void *shim_real_open(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_real);
+	return real_handle;
+}
+
+void *shim_real_symbol(const char *name)
+{
+	void *handle = shim_real_open();
+
+	return handle ? dlsym(handle, name) : NULL;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shim.h - the verbs objects of uroce (private to verbs_shim/ibverbs).
+ *
+ * Every object begins with the structure that verbs.h makes public, so that a pointer to one is a pointer to the
+ * other; what follows is ours. Behind each stands an object of the NIC (nic.h), used only with the engine lock held.
+ *
+ * Foreign objects: the libraries built from here also carry the programs' real devices. A function that is exported
+ * looks at the context of the object it gets (shim_is_ours) and hands foreign ones to the real library (shim_real).
+ *
+ * Locks, outermost first: the engine lock; a context's or a channel's event lock. The mutexes inside the public
+ * structures guard the counts of acknowledged events, and nothing else is taken under them.
+ */
+#ifndef SHIM_H
+#define SHIM_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "engine.h"
+
+/* verbs.h wraps two exported functions in macros. */
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define SHIM_EXPORT __attribute__((visibility("default")))
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+
+/* ---- events (event.c) -------------------------------------------------------------------------------- */
+
+/** A FIFO of objects that have unread events, and the eventfd whose count is the number of those events. */
+struct shim_event_queue {
+	pthread_mutex_t lock;
+	struct shim_event_source *head, *tail;
+	int fd; /* EFD_SEMAPHORE; -1 once closed */
+};
+
+#define SHIM_SOURCE_DEPTH 16
+
+/** An object's unread events, oldest first. Several alike are kept once, except those of a port. */
+struct shim_event_source {
+	struct shim_event_source *next;
+	bool queued;
+	uint8_t n, types[SHIM_SOURCE_DEPTH];
+	uint32_t n_comp; /* completion events: all alike, only counted */
+	uint32_t reported;
+};
+
+int shim_event_queue_init(struct shim_event_queue *q);
+void shim_event_queue_fini(struct shim_event_queue *q);
+/** Forget the unread events of a source. @return how many of its events were ever handed out. */
+uint32_t shim_event_purge(struct shim_event_queue *q, struct shim_event_source *src);
+/** Wait until `reported` events were acknowledged. */
+void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t reported);
+
+/* ---- objects ----------------------------------------------------------------------------------------- */
+
+/** A device that was seen once; never freed, because programs keep pointers to it. */
+struct shim_device {
+	struct ibv_device ibv;
+	char zero[4096]; /* vendor libraries look for private data behind ibv_device, and must find nothing */
+	struct pmd_device pmd;
+	struct shim_device *next;
+	bool listed; /* found by the last look */
+	pthread_mutex_t lock; /* of the list of contexts */
+	struct shim_context *contexts;
+};
+
+struct shim_context {
+	struct shim_device *dev;
+	struct shim_context *next;
+	struct pmd_engine *engine;
+	struct nic *nic;
+	struct shim_event_queue async;
+	struct shim_event_source port_events;
+	atomic_uint objects; /* that were not destroyed */
+	atomic_bool closed;
+	char zero[512]; /* room for what newer verbs_context's put in front: vctx.sz says that it is not there */
+	struct verbs_context vctx;
+};
+
+struct shim_channel {
+	struct ibv_comp_channel ibv;
+	struct shim_event_queue events;
+};
+
+struct shim_pd {
+	struct ibv_pd ibv;
+	struct nic_pd *nic;
+	struct shim_pd *parent; /* of a parent domain: the real one, whose nic this shares */
+	struct shim_td *td;
+	atomic_uint users; /* parent domains, and whatever hangs on a parent domain */
+};
+
+struct shim_td {
+	struct ibv_td ibv;
+	atomic_uint users;
+};
+
+struct shim_mr {
+	struct ibv_mr ibv;
+	struct nic_mr *nic;
+	unsigned access;
+};
+
+struct shim_mw {
+	struct ibv_mw ibv;
+	struct nic_mw *nic;
+};
+
+struct shim_ah {
+	struct ibv_ah ibv;
+	struct nic_ah *nic;
+};
+
+struct shim_cq {
+	union {
+		struct ibv_cq ibv;
+		struct ibv_cq_ex ex;
+	};
+	struct nic_cq *nic;
+	struct shim_event_source comp, async;
+	struct nic_wc wc; /* the entry that ibv_wc_read_* show */
+};
+
+struct shim_srq {
+	struct ibv_srq ibv;
+	struct nic_srq *nic;
+	struct shim_event_source async;
+};
+
+/** Work requests between ibv_wr_start and ibv_wr_complete (wr_ex.c). */
+struct shim_batch {
+	pthread_mutex_t lock; /* held from start to complete or abort */
+	struct shim_batch_wr *wrs;
+	uint8_t *data; /* SGEs and copies of inline data */
+	size_t wrs_room, data_len, data_room;
+	unsigned n;
+	int err;
+};
+
+struct shim_qp {
+	union {
+		struct ibv_qp ibv;
+		struct ibv_qp_ex ex;
+	};
+	void *zero[16]; /* operations that newer ibv_qp_ex's have */
+	struct nic_qp *nic;
+	struct shim_event_source async;
+	bool extended, sq_sig_all;
+	struct ibv_qp_cap cap;
+	struct shim_batch batch;
+};
+
+/* ---- contexts ---------------------------------------------------------------------------------------- */
+
+int shim_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+
+static inline bool shim_is_ours(const struct ibv_context *context)
+{
+	return context->ops.post_send == shim_post_send;
+}
+
+static inline struct shim_context *shim_ctx(const struct ibv_context *context)
+{
+	return container_of(context, struct shim_context, vctx.context);
+}
+
+/** Whether calls on the context's objects can still reach its engine: not in a forked child, not closed. */
+static inline bool shim_alive(const struct shim_context *ctx)
+{
+	return !pmd_is_forked_child() && !atomic_load_explicit(&ctx->closed, memory_order_relaxed);
+}
+
+/** Take the engine lock for a call on a context's object. @return false: the engine is out of reach. */
+static inline bool shim_enter(const struct shim_context *ctx)
+{
+	if (!shim_alive(ctx))
+		return false;
+	pmd_lock(ctx->engine);
+	return true;
+}
+
+static inline void shim_leave(const struct shim_context *ctx)
+{
+	pmd_unlock(ctx->engine);
+}
+
+/** The verbs' two ways to fail, from a negative errno: an int that is an errno; NULL and errno. */
+static inline int shim_errno(int err)
+{
+	if (err)
+		errno = -err;
+	return -err;
+}
+
+static inline void *shim_fail(int err)
+{
+	errno = err;
+	return NULL;
+}
+
+/** The device that `device` is, or NULL for a foreign one (device.c). */
+struct shim_device *shim_device_of(const struct ibv_device *device);
+/** Whether a file descriptor is the cmd_fd of one of our contexts, or a copy of it. */
+bool shim_is_cmd_fd(int fd);
+/** Fill in the operations of a context (ops.c). */
+void shim_ops_init(struct verbs_context *vctx);
+/** pmd_event_fn; ctx is the struct shim_device (event.c). */
+void shim_event_raise(void *ctx, const struct nic_event *event);
+
+/* ---- the real library (real.c) ----------------------------------------------------------------------- */
+
+/** Function `name` of the real libibverbs, or NULL when there is none. */
+void *shim_real_symbol(const char *name);
+/** ... as a function pointer of the right type, looked up once at each place of use. */
+#define shim_real(name)                                                                                                \
+	({                                                                                                             \
+		static void *_Atomic shim_fn_;                                                                         \
+		if (!shim_fn_)                                                                                         \
+			shim_fn_ = shim_real_symbol(#name);                                                            \
+		(__typeof__(&name))(void *)shim_fn_;                                                                   \
+	})
+
+/* ---- operations that contexts point to --------------------------------------------------------------- */
+
+/* query.c */
+int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t attr_len);
+int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t attr_size);
+int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
+/** Index of a GID in the table, or -1. */
+int shim_gid_find(struct shim_context *ctx, const union ibv_gid *gid);
+
+/* pd.c, mr.c, mw.c */
+struct ibv_td *shim_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
+int shim_dealloc_td(struct ibv_td *td);
+struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
+/** A new user of a PD, and its end. Parent domains count theirs here; the others' the NIC counts itself. */
+void shim_pd_get(struct ibv_pd *pd);
+void shim_pd_put(struct ibv_pd *pd);
+struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access);
+struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+int shim_dealloc_mw(struct ibv_mw *mw);
+/** The NIC's form of a bind. @return false: it names objects that cannot be bound together. */
+bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
+
+/* ah.c */
+/** The NIC's form of an address. @return false when RoCE cannot use it. */
+bool shim_av_from_ibv(const struct ibv_ah_attr *attr, struct nic_av *av);
+void shim_av_to_ibv(const struct nic_av *av, struct ibv_ah_attr *attr);
+
+/* cq.c, cq_ex.c */
+struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *cq_context,
+			       struct ibv_comp_channel *channel, uint32_t comp_vector);
+int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+
+/* srq.c, qp.c, post.c, wr_ex.c */
+struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
+struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int shim_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+/** Give a QP the operations that `send_ops` asks for. @return 0, EOPNOTSUPP, ENOMEM. */
+int shim_wr_ex_init(struct shim_qp *qp, uint64_t send_ops);
+void shim_wr_ex_fini(struct shim_qp *qp);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* srq.c - shared receive queues of the basic type (IBTA 10.2.9, 11.2.3). XRC and tag matching are refused. */
+#include "shim.h"
+
+static struct shim_srq *srq_of(struct ibv_srq *srq)
+{
+	return container_of(srq, struct shim_srq, ibv);
+}
+
+SHIM_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	if (!shim_is_ours(pd->context))
+		return shim_real(ibv_create_srq)(pd, init);
+
+	struct shim_context *ctx = shim_ctx(pd->context);
+	struct shim_srq *srq = calloc(1, sizeof(*srq));
+	uint32_t limit;
+	int err = -EIO;
+
+	if (!srq)
+		return shim_fail(ENOMEM);
+	srq->ibv.context = pd->context;
+	srq->ibv.srq_context = init->srq_context;
+	srq->ibv.pd = pd;
+	pthread_mutex_init(&srq->ibv.mutex, NULL);
+	pthread_cond_init(&srq->ibv.cond, NULL);
+	if (shim_enter(ctx)) {
+		/* The limit is armed by ibv_modify_srq only. */
+		err = nic_srq_create(container_of(pd, struct shim_pd, ibv)->nic, init->attr.max_wr, init->attr.max_sge, 0,
+				     srq, &srq->nic);
+		if (!err)
+			nic_srq_query(srq->nic, &init->attr.max_wr, &init->attr.max_sge, &limit);
+		shim_leave(ctx);
+	}
+	if (err) {
+		free(srq);
+		return shim_fail(-err);
+	}
+	srq->ibv.handle = (uint32_t)atomic_fetch_add(&ctx->objects, 1);
+	shim_pd_get(pd);
+	return &srq->ibv;
+}
+
+/* The plain kind has been handed to ibv_create_srq by verbs.h, so that what comes here is special. */
+struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
+{
+	const uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+
+	if (attr->comp_mask & ~known || (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type != IBV_SRQT_BASIC))
+		return shim_fail(EOPNOTSUPP);
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd)
+		return shim_fail(EINVAL);
+	return ibv_create_srq(attr->pd, (struct ibv_srq_init_attr *)attr);
+}
+
+SHIM_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
+{
+	if (!shim_is_ours(ibv->context))
+		return shim_real(ibv_modify_srq)(ibv, attr, mask);
+
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct nic_srq *srq = srq_of(ibv)->nic;
+	int err = 0;
+
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return shim_errno(-EINVAL);
+	if (!shim_enter(ctx))
+		return shim_errno(-EIO);
+	if (mask & IBV_SRQ_MAX_WR)
+		err = nic_srq_resize(srq, attr->max_wr);
+	if (!err && mask & IBV_SRQ_LIMIT)
+		err = nic_srq_set_limit(srq, attr->srq_limit);
+	shim_leave(ctx);
+	return shim_errno(err);
+}
+
+SHIM_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
+{
+	if (!shim_is_ours(ibv->context))
+		return shim_real(ibv_query_srq)(ibv, attr);
+
+	struct shim_context *ctx = shim_ctx(ibv->context);
+
+	if (!shim_enter(ctx))
+		return EIO;
+	nic_srq_query(srq_of(ibv)->nic, &attr->max_wr, &attr->max_sge, &attr->srq_limit);
+	shim_leave(ctx);
+	return 0;
+}
+
+SHIM_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
+{
+	if (!shim_is_ours(ibv->context))
+		return shim_real(ibv_destroy_srq)(ibv);
+
+	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct shim_srq *srq = srq_of(ibv);
+	uint32_t reported;
+	int err;
+
+	if (!shim_enter(ctx))
+		return EIO;
+	err = nic_srq_destroy(srq->nic);
+	shim_leave(ctx);
+	if (err)
+		return shim_errno(err);
+	reported = shim_event_purge(&ctx->async, &srq->async);
+	shim_event_wait_acks(&ibv->mutex, &ibv->cond, &ibv->events_completed, reported);
+	shim_pd_put(ibv->pd);
+	atomic_fetch_sub(&ctx->objects, 1);
+	free(srq);
+	return 0;
+}

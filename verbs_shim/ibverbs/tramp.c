@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tramp.c - what a trampoline of the drop-in library does at its first call: look its target up (trampoline.h). */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "real.h"
+#include "shim.h"
+
+void *shim_tramp_resolve(unsigned n);
+
+static int missing_errno(void)
+{
+	errno = ENOSYS;
+	return ENOSYS;
+}
+
+static void *missing_null(void)
+{
+	errno = ENOSYS;
+	return NULL;
+}
+
+/* Drivers of real devices read this from us, the real library writes its own. */
+static void copy_data(void *handle)
+{
+	const bool *value = dlsym(handle, "verbs_allow_disassociate_destroy");
+
+	if (value)
+		shim_data_verbs_allow_disassociate_destroy = *value;
+}
+
+void *shim_tramp_resolve(unsigned n)
+{
+	const struct shim_tramp *t = &shim_tramps[n];
+	void *handle = shim_real_open();
+	void *fn = NULL;
+
+	if (handle) {
+		copy_data(handle);
+		/* Private symbols have one version, whichever release it is; public ones may have several. */
+		fn = strstr(t->version, "PRIVATE") ? dlsym(handle, t->name) : dlvsym(handle, t->name, t->version);
+	}
+	if (!fn) {
+		fprintf(stderr, "uroce: %s is needed from the real libibverbs, which %s; install libibverbs1\n", t->name,
+			handle ? "does not have it" : "is not installed");
+		fn = t->fails_null ? (void *)missing_null : (void *)missing_errno;
+	}
+	__atomic_store_n(&shim_tramp_slots[n], fn, __ATOMIC_RELEASE);
+	return fn;
+}
