@@ -110,7 +110,8 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 		copy_inline(w, wr);
 	} else {
 		w->num_sge = wr->num_sge;
-		memcpy(w->sge, wr->sg_list, wr->num_sge * sizeof(*wr->sg_list));
+		if (wr->num_sge) /* a list of none may be NULL */
+			memcpy(w->sge, wr->sg_list, wr->num_sge * sizeof(*wr->sg_list));
 	}
 	qp->sq.head++;
 	trace_add(qp->nic, qp->qpn, NIC_TR_post_send, wr->opcode, w->length);

@@ -92,6 +92,7 @@ struct requester {
 	uint64_t ack_deadline;	      /* ACK timer; TIME_NEVER: off */
 	uint64_t rnr_until;	      /* RNR wait; TIME_NEVER: none */
 	uint8_t retries, rnr_retries; /* left */
+	uint8_t expired;	      /* times the ACK timer ran out in a row, up to BACKOFF_MAX */
 	bool retrying;		      /* went back to una and has seen no progress since */
 	enum error_id failed;	      /* local error of WQE sq.next: completes once it is the oldest */
 	bool drained;		      /* SQ_DRAINED was reported */

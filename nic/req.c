@@ -11,6 +11,8 @@
 
 #define ASK_EVERY 64 /* most request packets without AckReq (RQ-07) */
 #define CWND_MIN  4  /* packets */
+/* The ACK timer doubles when it runs out again, so often: 12.7.34 allows up to four times its value. */
+#define BACKOFF_MAX 2
 
 /* IBTA 9.7.5.2.8: RNR NAK timer codes, in units of 10 us. Code 0 is the longest. */
 static const uint32_t rnr_10us[32] = {65536, 1,	   2,	 3,    4,    6,	    8,	   12,	  16,	 24,   32,
@@ -110,7 +112,7 @@ static void ack_timer_start(struct nic_qp *qp)
 	    req->rnr_until != TIME_NEVER)
 		req->ack_deadline = TIME_NEVER;
 	else
-		req->ack_deadline = qp->nic->now + (4096ull << qp->attr.timeout);
+		req->ack_deadline = qp->nic->now + (4096ull << qp->attr.timeout << req->expired);
 	qp_timer(qp);
 }
 
@@ -136,6 +138,7 @@ void req_progress(struct nic_qp *qp, uint32_t packets)
 	req->retries = qp->attr.retry_cnt;
 	req->rnr_retries = qp->attr.rnr_retry;
 	req->retrying = false;
+	req->expired = 0;
 	window_widen(qp, packets);
 	if (psn_diff(qp->comp.una, req->psn) > 0)
 		reposition(qp); /* a late answer overtook the retry */
@@ -193,6 +196,8 @@ void req_timeout(struct nic_qp *qp, uint64_t now)
 		COUNT(qp->nic, local_ack_timeout_err);
 		qp->counters.timeouts++;
 		trace_add(qp->nic, qp->qpn, NIC_TR_timeout, qp->comp.una, req->retries);
+		if (req->expired < BACKOFF_MAX)
+			req->expired++;
 		req_go_back(qp, ERR_timeout);
 	}
 }

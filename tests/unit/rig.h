@@ -216,4 +216,10 @@ static inline uint64_t rig_timeout_ns(unsigned code)
 	return 4096ull << code;
 }
 
+/** After so long the ACK timer has run out, however often in a row it did before (it doubles, up to four times). */
+static inline uint64_t rig_timeout_max_ns(unsigned code)
+{
+	return 4 * rig_timeout_ns(code);
+}
+
 #endif

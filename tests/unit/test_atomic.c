@@ -167,8 +167,8 @@ static void atomic__AT_04_atomic_among_qps_and_towards_the_cpu(void **state)
 static void atomic__AT_05_result_may_be_spread_over_sges(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
-	struct nic_sge sge[3] = {{rig_va(rig, 0), 3, rig->lkey}, {rig_va(rig, 100), 1, rig->lkey},
-				 {rig_va(rig, 200), 4, rig->lkey}};
+	struct nic_sge sge[3] = {
+		{rig_va(rig, 0), 3, rig->lkey}, {rig_va(rig, 100), 1, rig->lkey}, {rig_va(rig, 200), 4, rig->lkey}};
 	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_ATOMIC_FETCH_AND_ADD, 0, 8);
 	struct packet p;
 	uint64_t value = 0x1122334455667788ull;

@@ -80,7 +80,7 @@ static void mem__QS_16_region_is_busy_while_a_window_is_bound_to_it(void **state
 	assert_int_equal(nic_mr_dereg(mr), -EBUSY);
 	assert_int_equal(nic_mr_rereg(mr, NIC_REREG_ACCESS, NULL, NULL, 0, 0, 0), -EBUSY);
 	assert_true(can_write(rig, nic_mr_rkey(mr), rig_va(rig, 0))); /* neither call did anything */
-	assert_int_equal(nic_mw_dealloc(mw), 0); /* unbinds */
+	assert_int_equal(nic_mw_dealloc(mw), 0);		      /* unbinds */
 	assert_int_equal(nic_mr_dereg(mr), 0);
 	rig_destroy(rig);
 }

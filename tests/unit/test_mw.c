@@ -72,7 +72,8 @@ static void mw__MW_02_window_region_and_qp_must_share_a_pd(void **state)
 		assert_int_equal(nic_pd_alloc(rig->nic, &other), 0);
 		if (i < 2)
 			assert_int_equal(nic_mr_reg(other, rig->arena, RIG_ARENA, rig_va(rig, 0),
-						    NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, &w.bind.mr), 0);
+						    NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, &w.bind.mr),
+					 0);
 		else
 			assert_int_equal(nic_mw_alloc(other, w.type, &w.bind.mw), 0);
 		w.bind.rkey = nic_mw_rkey(w.bind.mw);
@@ -102,8 +103,8 @@ static void mw__MW_03_region_needs_bind_right_and_local_write_for_writing_window
 		struct win w;
 
 		win_alloc(&w, rig, i & 1 ? NIC_MW_TYPE_1 : NIC_MW_TYPE_2);
-		assert_int_equal(nic_mr_reg(rig->pd, rig->arena, RIG_ARENA, rig_va(rig, 0), cases[i / 2].mr, &w.bind.mr),
-				 0);
+		assert_int_equal(
+			nic_mr_reg(rig->pd, rig->arena, RIG_ARENA, rig_va(rig, 0), cases[i / 2].mr, &w.bind.mr), 0);
 		w.bind.access = cases[i / 2].mw;
 		assert_int_equal(win_bind(&w), cases[i / 2].ok ? NIC_WC_SUCCESS : NIC_WC_MW_BIND_ERR);
 		rig_destroy(rig);
@@ -117,9 +118,17 @@ static void mw__MW_04_range_must_lie_inside_the_region(void **state)
 		uint64_t len;
 		bool ok;
 	} cases[] = {
-		{0, 4096, true},   {4095, 1, true},    {1, 4095, true},		    {-1, 2, false},
-		{0, 4097, false},  {4096, 1, false},   {1, 4096, false},	    {1, UINT64_MAX, false},
-		{-1, 0, false},	   {8, UINT64_MAX - 0x10000 - 7, false},	    {4095, UINT64_MAX - 4094, false},
+		{0, 4096, true},
+		{4095, 1, true},
+		{1, 4095, true},
+		{-1, 2, false},
+		{0, 4097, false},
+		{4096, 1, false},
+		{1, 4096, false},
+		{1, UINT64_MAX, false},
+		{-1, 0, false},
+		{8, UINT64_MAX - 0x10000 - 7, false},
+		{4095, UINT64_MAX - 4094, false},
 	};
 
 	for (unsigned i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
@@ -128,7 +137,8 @@ static void mw__MW_04_range_must_lie_inside_the_region(void **state)
 
 		win_alloc(&w, rig, i & 1 ? NIC_MW_TYPE_1 : NIC_MW_TYPE_2);
 		assert_int_equal(nic_mr_reg(rig->pd, rig->arena + WINDOW, 4096, 0x10000,
-					    NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, &w.bind.mr), 0);
+					    NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, &w.bind.mr),
+				 0);
 		w.bind.addr = 0x10000 + (uint64_t)cases[i / 2].from;
 		w.bind.len = cases[i / 2].len;
 		if (!w.bind.len && w.type == NIC_MW_TYPE_1) {
@@ -291,7 +301,8 @@ static void mw__MW_08_rights_and_range_are_those_of_the_window(void **state)
 	static const struct {
 		uint32_t access;
 		uint8_t op;
-	} cases[] = {{NIC_ACCESS_REMOTE_READ, READ_REQ}, {NIC_ACCESS_REMOTE_WRITE, WRITE_ONLY},
+	} cases[] = {{NIC_ACCESS_REMOTE_READ, READ_REQ},
+		     {NIC_ACCESS_REMOTE_WRITE, WRITE_ONLY},
 		     {NIC_ACCESS_REMOTE_ATOMIC, FETCH_ADD}};
 
 	for (unsigned i = 0; i < 18; i++) { /* right given, op tried, type */

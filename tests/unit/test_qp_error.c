@@ -84,7 +84,9 @@ static void qp_error__QS_05_in_order_once_each_and_no_success_after_an_error(voi
 	rig_advance(rig, 1000 * rig_timeout_ns(rig->attr.timeout));
 	for (uint64_t i = 0; i < 8; i++)
 		rig_expect_wc(rig->send_cq, i,
-			      i < 3 ? NIC_WC_SUCCESS : i == 3 ? NIC_WC_REM_INV_REQ_ERR : NIC_WC_WR_FLUSH_ERR);
+			      i < 3    ? NIC_WC_SUCCESS
+			      : i == 3 ? NIC_WC_REM_INV_REQ_ERR
+				       : NIC_WC_WR_FLUSH_ERR);
 	rig_expect_no_wc(rig->send_cq);
 	rig_expect_untouched(rig, 0, 8); /* the late READ response went nowhere */
 	rig_expect_silence(rig);
@@ -214,7 +216,8 @@ static void qp_error__QS_12_a_qp_with_wqes_and_a_bound_window_may_be_destroyed(v
 	struct nic_mw *mw;
 
 	assert_int_equal(nic_mw_alloc(rig->pd, NIC_MW_TYPE_2, &mw), 0);
-	wr.bind = (struct nic_bind){.mw = mw, .mr = rig->mr, .addr = rig_va(rig, 0), .len = 64, .rkey = nic_mw_rkey(mw)};
+	wr.bind =
+		(struct nic_bind){.mw = mw, .mr = rig->mr, .addr = rig_va(rig, 0), .len = 64, .rkey = nic_mw_rkey(mw)};
 	rig_post(rig, &wr);
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	rig_post_send(rig, 2, NIC_WR_RDMA_READ, 0, 8);

@@ -198,8 +198,8 @@ static void qp_state__QS_02_illegal_values_are_refused(void **state)
 	const struct nic_qp_attr good = rig->attr;
 	const uint32_t rtr = NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN | NIC_QP_MAX_DEST_RD_ATOMIC |
 			     NIC_QP_MIN_RNR_TIMER;
-	const uint32_t rts = NIC_QP_SQ_PSN | NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY |
-			     NIC_QP_MAX_QP_RD_ATOMIC;
+	const uint32_t rts =
+		NIC_QP_SQ_PSN | NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY | NIC_QP_MAX_QP_RD_ATOMIC;
 	const uint32_t init = NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS;
 
 #define BAD(to, mask, field, value)                                                                                    \
@@ -218,8 +218,8 @@ static void qp_state__QS_02_illegal_values_are_refused(void **state)
 	BAD(RTR, rtr, dest_qp_num, 0x1000000);
 	BAD(RTR, rtr, max_dest_rd_atomic, 129);
 	BAD(RTR, rtr, min_rnr_timer, 32);
-	BAD(RTR, rtr, av.sgid_index, 7);  /* an empty entry */
-	BAD(RTR, rtr, av.sgid_index, 1);  /* the other family */
+	BAD(RTR, rtr, av.sgid_index, 7); /* an empty entry */
+	BAD(RTR, rtr, av.sgid_index, 1); /* the other family */
 	BAD(RTR, rtr, av.sgid_index, 200);
 	rig_to_rtr(rig);
 	BAD(RTS, rts, timeout, 32);

@@ -71,6 +71,7 @@ static void req__RQ_02_an_empty_message_is_one_packet_and_one_psn(void **state)
 		     {NIC_WR_RDMA_READ, READ_REQ}};
 	struct rig *rig = rig_ready(NULL);
 	uint32_t psn = RIG_SQ_PSN;
+	struct nic_send_wr wr;
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct packet p;
@@ -81,6 +82,12 @@ static void req__RQ_02_an_empty_message_is_one_packet_and_one_psn(void **state)
 		if (op_has(p.op, HDR_RETH))
 			assert_int_equal(p.dma_len, 0);
 	}
+	wr = (struct nic_send_wr){.opcode = NIC_WR_SEND}; /* not even a list */
+	rig_post(rig, &wr);
+	rig_expect_tx(rig, SEND_ONLY, psn++);
+	wr.flags = NIC_SEND_INLINE;
+	rig_post(rig, &wr);
+	rig_expect_tx(rig, SEND_ONLY, psn++);
 	rig_post_send(rig, 9, NIC_WR_SEND, 0, 1);
 	rig_expect_tx(rig, SEND_ONLY, psn);
 	rig_expect_silence(rig);

@@ -99,12 +99,12 @@ static void resp__RP_09_expected_psn_after_a_read_counts_its_responses(void **st
 /* What may not follow while a message is open. */
 static void resp__RO_01_open_message_takes_only_its_own_middle_and_last(void **state)
 {
-	static const uint8_t after_send[] = {SEND_FIRST, SEND_ONLY, SEND_ONLY_IMM, SEND_ONLY_INV, WRITE_FIRST,
-					     WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IMM,
-					     READ_REQ, CMP_SWAP, FETCH_ADD};
-	static const uint8_t after_write[] = {WRITE_FIRST, WRITE_ONLY, WRITE_ONLY_IMM, SEND_FIRST, SEND_MIDDLE,
-					      SEND_LAST, SEND_LAST_IMM, SEND_LAST_INV, SEND_ONLY, SEND_ONLY_INV,
-					      READ_REQ, CMP_SWAP, FETCH_ADD};
+	static const uint8_t after_send[] = {SEND_FIRST,   SEND_ONLY,  SEND_ONLY_IMM,  SEND_ONLY_INV, WRITE_FIRST,
+					     WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY,    WRITE_ONLY_IMM,
+					     READ_REQ,	   CMP_SWAP,   FETCH_ADD};
+	static const uint8_t after_write[] = {WRITE_FIRST, WRITE_ONLY,	  WRITE_ONLY_IMM, SEND_FIRST, SEND_MIDDLE,
+					      SEND_LAST,   SEND_LAST_IMM, SEND_LAST_INV,  SEND_ONLY,  SEND_ONLY_INV,
+					      READ_REQ,	   CMP_SWAP,	  FETCH_ADD};
 
 	for (unsigned i = 0; i < 2 * (sizeof(after_send) + sizeof(after_write)); i++) {
 		bool send = i / 2 < sizeof(after_send), middle = i & 1;
@@ -131,7 +131,7 @@ static void resp__RO_01_open_message_takes_only_its_own_middle_and_last(void **s
 
 static void resp__RO_02_middle_or_last_without_first(void **state)
 {
-	static const uint8_t ops[] = {SEND_MIDDLE, SEND_LAST, SEND_LAST_IMM, SEND_LAST_INV,
+	static const uint8_t ops[] = {SEND_MIDDLE,  SEND_LAST,	SEND_LAST_IMM, SEND_LAST_INV,
 				      WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM};
 
 	for (unsigned i = 0; i < sizeof(ops); i++) {
@@ -151,13 +151,13 @@ static const struct right {
 	uint8_t op;
 	uint32_t access, len;
 } rights[] = {
-	{WRITE_ONLY, NIC_ACCESS_REMOTE_WRITE, 8},    {WRITE_FIRST, NIC_ACCESS_REMOTE_WRITE, RIG_MTU},
+	{WRITE_ONLY, NIC_ACCESS_REMOTE_WRITE, 8},     {WRITE_FIRST, NIC_ACCESS_REMOTE_WRITE, RIG_MTU},
 	{WRITE_ONLY_IMM, NIC_ACCESS_REMOTE_WRITE, 8}, {READ_REQ, NIC_ACCESS_REMOTE_READ, 0},
-	{CMP_SWAP, NIC_ACCESS_REMOTE_ATOMIC, 0},     {FETCH_ADD, NIC_ACCESS_REMOTE_ATOMIC, 0},
+	{CMP_SWAP, NIC_ACCESS_REMOTE_ATOMIC, 0},      {FETCH_ADD, NIC_ACCESS_REMOTE_ATOMIC, 0},
 };
 
-#define RIGHTS		(sizeof(rights) / sizeof(*rights))
-#define REMOTE_RIGHTS	(NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC)
+#define RIGHTS	      (sizeof(rights) / sizeof(*rights))
+#define REMOTE_RIGHTS (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC)
 
 static struct packet right_packet(struct rig *rig, const struct right *r)
 {
@@ -300,7 +300,7 @@ static void resp__RO_07_write_with_immediate_whose_last_packet_met_rnr(void **st
 	p.imm = 0x01020304;
 	rig_rx(rig, &p);
 	rig_expect_ack(rig, E + 1, SYN_RNR | 12);
-	rig_expect_data(rig, 0, 0, RIG_MTU);		  /* stays */
+	rig_expect_data(rig, 0, 0, RIG_MTU); /* stays */
 	rig_expect_untouched(rig, RIG_MTU, RIG_MTU);
 	rig_post_recv(rig, 1, 8192, 64);
 	rig_rx(rig, &p);

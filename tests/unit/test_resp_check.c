@@ -21,18 +21,30 @@ static void resp__RL_01_payload_lengths_by_position(void **state)
 		uint32_t len;
 		bool ok;
 	} cases[] = {
-		{SEND_FIRST, SEND_FIRST, RIG_MTU - 1, false}, {SEND_FIRST, SEND_FIRST, RIG_MTU + 1, false},
-		{SEND_FIRST, SEND_FIRST, 0, false},	      {SEND_FIRST, SEND_FIRST, RIG_MTU, true},
-		{SEND_FIRST, SEND_MIDDLE, RIG_MTU - 4, false}, {SEND_FIRST, SEND_MIDDLE, 2 * RIG_MTU, false},
-		{SEND_FIRST, SEND_MIDDLE, 0, false},	      {SEND_FIRST, SEND_MIDDLE, RIG_MTU, true},
-		{SEND_FIRST, SEND_LAST, 0, false},	      {SEND_FIRST, SEND_LAST, RIG_MTU + 1, false},
-		{SEND_FIRST, SEND_LAST, 1, true},	      {SEND_FIRST, SEND_LAST, RIG_MTU, true},
-		{SEND_FIRST, SEND_LAST_IMM, 0, false},	      {SEND_ONLY, SEND_ONLY, RIG_MTU + 1, false},
-		{SEND_ONLY, SEND_ONLY, 0, true},	      {SEND_ONLY, SEND_ONLY, RIG_MTU, true},
-		{WRITE_FIRST, WRITE_FIRST, RIG_MTU - 1, false}, {WRITE_FIRST, WRITE_FIRST, RIG_MTU + 1, false},
-		{WRITE_FIRST, WRITE_MIDDLE, RIG_MTU - 1, false}, {WRITE_FIRST, WRITE_MIDDLE, RIG_MTU + 1, false},
-		{WRITE_FIRST, WRITE_LAST, 0, false},	      {WRITE_FIRST, WRITE_LAST, RIG_MTU + 1, false},
-		{WRITE_ONLY, WRITE_ONLY, RIG_MTU + 1, false}, {WRITE_ONLY, WRITE_ONLY, RIG_MTU, true},
+		{SEND_FIRST, SEND_FIRST, RIG_MTU - 1, false},
+		{SEND_FIRST, SEND_FIRST, RIG_MTU + 1, false},
+		{SEND_FIRST, SEND_FIRST, 0, false},
+		{SEND_FIRST, SEND_FIRST, RIG_MTU, true},
+		{SEND_FIRST, SEND_MIDDLE, RIG_MTU - 4, false},
+		{SEND_FIRST, SEND_MIDDLE, 2 * RIG_MTU, false},
+		{SEND_FIRST, SEND_MIDDLE, 0, false},
+		{SEND_FIRST, SEND_MIDDLE, RIG_MTU, true},
+		{SEND_FIRST, SEND_LAST, 0, false},
+		{SEND_FIRST, SEND_LAST, RIG_MTU + 1, false},
+		{SEND_FIRST, SEND_LAST, 1, true},
+		{SEND_FIRST, SEND_LAST, RIG_MTU, true},
+		{SEND_FIRST, SEND_LAST_IMM, 0, false},
+		{SEND_ONLY, SEND_ONLY, RIG_MTU + 1, false},
+		{SEND_ONLY, SEND_ONLY, 0, true},
+		{SEND_ONLY, SEND_ONLY, RIG_MTU, true},
+		{WRITE_FIRST, WRITE_FIRST, RIG_MTU - 1, false},
+		{WRITE_FIRST, WRITE_FIRST, RIG_MTU + 1, false},
+		{WRITE_FIRST, WRITE_MIDDLE, RIG_MTU - 1, false},
+		{WRITE_FIRST, WRITE_MIDDLE, RIG_MTU + 1, false},
+		{WRITE_FIRST, WRITE_LAST, 0, false},
+		{WRITE_FIRST, WRITE_LAST, RIG_MTU + 1, false},
+		{WRITE_ONLY, WRITE_ONLY, RIG_MTU + 1, false},
+		{WRITE_ONLY, WRITE_ONLY, RIG_MTU, true},
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -182,8 +194,8 @@ static void resp__RL_05_payload_where_none_belongs(void **state)
 /* A region of 4096 bytes in the middle of the arena, under its own addresses. */
 static uint32_t small_region(struct rig *rig, struct nic_pd *pd)
 {
-	const uint32_t all = NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ |
-			     NIC_ACCESS_REMOTE_ATOMIC;
+	const uint32_t all =
+		NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
 	struct nic_mr *mr;
 
 	assert_int_equal(nic_mr_reg(pd, rig->arena + 8192, 4096, rig_va(rig, 8192), all, &mr), 0);
@@ -196,9 +208,20 @@ static void resp__RL_06_range_must_lie_inside_the_region(void **state)
 		int64_t from; /* from the start of the region */
 		uint32_t len;
 	} bad[] = {
-		{-1, 8},	    {-8, 8},	      {-8, 4096},	      {4089, 8},	  {4096, 1},
-		{4097, 8},	    {0, 4097},	      {1, 4096},	      {100000, 8},	  {0, 0x80000000u},
-		{4096, 0x80000000u}, {-0x7fffffff, 0x80000000u}, {INT64_MIN, 8}, {INT64_MAX, 0x80000000u},
+		{-1, 8},
+		{-8, 8},
+		{-8, 4096},
+		{4089, 8},
+		{4096, 1},
+		{4097, 8},
+		{0, 4097},
+		{1, 4096},
+		{100000, 8},
+		{0, 0x80000000u},
+		{4096, 0x80000000u},
+		{-0x7fffffff, 0x80000000u},
+		{INT64_MIN, 8},
+		{INT64_MAX, 0x80000000u},
 	};
 	static const uint8_t ops[] = {WRITE_ONLY, WRITE_FIRST, READ_REQ};
 
@@ -273,9 +296,15 @@ static void resp__RL_06_key_must_exist_and_be_of_the_same_pd(void **state)
 		p.va = rig_va(rig, 8192);
 		p.dma_len = 8;
 		switch (i % 3) {
-		case 0: p.rkey = small_region(rig, other); break;
-		case 1: p.rkey = 0; break;
-		case 2: p.rkey = rig->rkey ^ 0x80000000u; break;
+		case 0:
+			p.rkey = small_region(rig, other);
+			break;
+		case 1:
+			p.rkey = 0;
+			break;
+		case 2:
+			p.rkey = rig->rkey ^ 0x80000000u;
+			break;
 		}
 		expect_refused(rig, &p, SYN_ACCESS);
 	}
@@ -330,7 +359,8 @@ static void resp__RL_10_region_deregistered_while_a_write_arrives(void **state)
 	struct nic_mr *mr;
 
 	assert_int_equal(nic_mr_reg(rig->pd, rig->arena, 8192, rig_va(rig, 0),
-				    NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_LOCAL_WRITE, &mr), 0);
+				    NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_LOCAL_WRITE, &mr),
+			 0);
 	p.rkey = nic_mr_rkey(mr);
 	p.dma_len = 3 * RIG_MTU;
 	rig_rx(rig, &p);
@@ -412,7 +442,8 @@ static void resp__RL_14_unaligned_start_and_iova_of_its_own(void **state)
 
 		assert_int_equal(nic_mr_reg(rig->pd, rig->arena + cases[i].start, 4500, cases[i].iova,
 					    NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_LOCAL_WRITE,
-					    &mr), 0);
+					    &mr),
+				 0);
 		p.rkey = nic_mr_rkey(mr);
 		p.va = cases[i].iova + 4000;
 		p.dma_len = 500;

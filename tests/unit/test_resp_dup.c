@@ -218,12 +218,24 @@ static void resp__RP_07_wrong_duplicates_are_dropped_without_a_nak(void **state)
 		p.va = rig_va(rig, 64);
 		p.dma_len = 2 * RIG_MTU;
 		switch (i) {
-		case 0: p.rkey ^= 0x100; break;
-		case 1: p.va += 8; break;
-		case 2: p.dma_len += 1; break;
-		case 3: p.dma_len = 0x80000001u; break;
-		case 4: p.va = UINT64_MAX - 3; break; /* would wrap */
-		case 5: p.psn++; break; /* VA does not fit the PSN */
+		case 0:
+			p.rkey ^= 0x100;
+			break;
+		case 1:
+			p.va += 8;
+			break;
+		case 2:
+			p.dma_len += 1;
+			break;
+		case 3:
+			p.dma_len = 0x80000001u;
+			break;
+		case 4:
+			p.va = UINT64_MAX - 3;
+			break; /* would wrap */
+		case 5:
+			p.psn++;
+			break; /* VA does not fit the PSN */
 		}
 		rig_rx(rig, &p);
 		rig_expect_silence(rig);
@@ -233,10 +245,18 @@ static void resp__RP_07_wrong_duplicates_are_dropped_without_a_nak(void **state)
 		p = rig_peer_packet(rig, FETCH_ADD, E + 2);
 		p.va = rig_va(rig, 4096);
 		switch (i) {
-		case 0: p.rkey ^= 1; break;
-		case 1: p.va += 8; break;
-		case 2: p.psn = E; break;		 /* that was a READ */
-		case 3: p.op = op_get(READ_REQ); break; /* that was an atomic */
+		case 0:
+			p.rkey ^= 1;
+			break;
+		case 1:
+			p.va += 8;
+			break;
+		case 2:
+			p.psn = E;
+			break; /* that was a READ */
+		case 3:
+			p.op = op_get(READ_REQ);
+			break; /* that was an atomic */
 		}
 		rig_rx(rig, &p);
 		rig_expect_silence(rig);
@@ -299,8 +319,11 @@ static void resp__RP_10_a_retry_rewinds_the_stream(void **state)
 		expect_read_data(rig, k ? READ_RESP_MIDDLE : READ_RESP_FIRST, E + k, k * RIG_MTU, RIG_MTU);
 	rx_read(rig, E + 1, RIG_MTU, 7 * RIG_MTU);
 	for (unsigned k = 1; k < 8; k++)
-		expect_read_data(rig, k == 1 ? READ_RESP_FIRST : k == 7 ? READ_RESP_LAST : READ_RESP_MIDDLE, E + k,
-				 k * RIG_MTU, RIG_MTU);
+		expect_read_data(rig,
+				 k == 1	  ? READ_RESP_FIRST
+				 : k == 7 ? READ_RESP_LAST
+					  : READ_RESP_MIDDLE,
+				 E + k, k * RIG_MTU, RIG_MTU);
 	rig_expect_silence(rig);
 	rig_destroy(rig);
 }

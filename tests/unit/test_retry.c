@@ -36,6 +36,33 @@ static void retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0(voi
 	}
 }
 
+static void retry__RT_01_expiries_in_a_row_double_the_time_up_to_four_times_and_progress_ends_that(void **state)
+{
+	static const unsigned factor[] = {1, 2, 4, 4};
+	struct rig *rig = rig_create(NULL);
+	uint64_t t;
+
+	rig->attr.retry_cnt = 7;
+	rig_to_rts(rig);
+	t = rig_timeout_ns(rig->attr.timeout);
+	for (unsigned i = 0; i < 4; i++) {
+		rig_post_send(rig, i, NIC_WR_SEND, 0, 8);
+		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + i);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		rig_advance(rig, factor[i] * t - 1);
+		rig_expect_silence(rig);
+		rig_advance(rig, 1);
+		for (unsigned k = 0; k < 4; k++)
+			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + k);
+	}
+	rig_ack(rig, RIG_SQ_PSN, 0x1f);
+	rig_expect_wc(rig->send_cq, 0, NIC_WC_SUCCESS);
+	rig_advance(rig, t);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
+	rig_destroy(rig);
+}
+
 static void retry__RT_02_retry_cnt_n_is_n_more_tries(void **state)
 {
 	for (unsigned n = 0; n < 8; n++) {
@@ -50,7 +77,7 @@ static void retry__RT_02_retry_cnt_n_is_n_more_tries(void **state)
 			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
 			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
 			rig_expect_silence(rig);
-			rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+			rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
 		}
 		rig_expect_silence(rig);
 		rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
@@ -70,14 +97,14 @@ static void retry__RT_03_progress_gives_all_tries_back(void **state)
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 6 * RIG_MTU);
 	for (uint32_t i = 0; i < 5; i++) {
 		rig_drain(rig);
-		rig_advance(rig, rig_timeout_ns(rig->attr.timeout)); /* the only retry is spent */
+		rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout)); /* the only retry is spent */
 		rig_drain(rig);
 		rig_ack(rig, RIG_SQ_PSN + i, SYN_ACK); /* one packet got through */
 		assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
 	}
-	rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+	rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
 	rig_drain(rig);
-	rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+	rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
 	rig_destroy(rig);
 }
@@ -91,7 +118,7 @@ static void retry__RT_03_a_read_response_is_progress_too(void **state)
 	rig_post_send(rig, 1, NIC_WR_RDMA_READ, 0, 4 * RIG_MTU);
 	for (uint32_t i = 0; i < 3; i++) {
 		rig_drain(rig);
-		rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+		rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
 		rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN + i);
 		rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN + i, i * RIG_MTU, RIG_MTU);
 		assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
@@ -169,7 +196,7 @@ static void retry__RT_08_read_asks_for_the_missing_tail_only(void **state)
 	rig_drain(rig);
 	rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN, 0, RIG_MTU);
 	rig_rx_data(rig, READ_RESP_MIDDLE, RIG_SQ_PSN + 1, RIG_MTU, RIG_MTU);
-	rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+	rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
 	p = rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN + 2);
 	assert_true(p.va == RIG_REMOTE_VA + 2 * RIG_MTU);
 	assert_int_equal(p.dma_len, 3 * RIG_MTU + 10);
@@ -177,7 +204,7 @@ static void retry__RT_08_read_asks_for_the_missing_tail_only(void **state)
 	rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN + 2, 2 * RIG_MTU, RIG_MTU);
 	rig_rx_data(rig, READ_RESP_MIDDLE, RIG_SQ_PSN + 3, 3 * RIG_MTU, RIG_MTU);
 	rig_rx_data(rig, READ_RESP_MIDDLE, RIG_SQ_PSN + 4, 4 * RIG_MTU, RIG_MTU);
-	rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+	rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
 	p = rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN + 5);
 	assert_true(p.va == RIG_REMOTE_VA + 5 * RIG_MTU);
 	assert_int_equal(p.dma_len, 10);
@@ -205,7 +232,7 @@ static void retry__RT_09_local_operations_run_once(void **state)
 	rig_post_send(rig, 3, NIC_WR_SEND, 0, 8);
 	assert_int_equal(rig_drain(rig), 2);
 	for (unsigned i = 0; i < 3; i++) { /* a second bind of a bound type 2 window would be an error */
-		rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+		rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
 		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
 		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
 		rig_expect_silence(rig);
@@ -363,6 +390,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0),
+		cmocka_unit_test(retry__RT_01_expiries_in_a_row_double_the_time_up_to_four_times_and_progress_ends_that),
 		cmocka_unit_test(retry__RT_02_retry_cnt_n_is_n_more_tries),
 		cmocka_unit_test(retry__RT_03_progress_gives_all_tries_back),
 		cmocka_unit_test(retry__RT_03_a_read_response_is_progress_too),

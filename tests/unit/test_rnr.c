@@ -179,7 +179,7 @@ static void rnr__RT_07_timeouts_and_rnr_naks_have_counters_of_their_own(void **s
 		for (unsigned i = 0; i < 4; i++) {
 			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
 			if (i & 1) {
-				rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+				rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
 			} else {
 				rig_ack(rig, RIG_SQ_PSN, SYN_RNR | 1);
 				rig_advance(rig, rnr_ns(1));
@@ -188,7 +188,7 @@ static void rnr__RT_07_timeouts_and_rnr_naks_have_counters_of_their_own(void **s
 		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
 		rig_expect_no_wc(rig->send_cq); /* two of each: none is exhausted */
 		if (last)
-			rig_advance(rig, rig_timeout_ns(rig->attr.timeout));
+			rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
 		else
 			rig_ack(rig, RIG_SQ_PSN, SYN_RNR | 1);
 		rig_expect_wc(rig->send_cq, 1, last ? NIC_WC_RETRY_EXC_ERR : NIC_WC_RNR_RETRY_EXC_ERR);

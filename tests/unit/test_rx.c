@@ -46,8 +46,8 @@ static void rx__special_qpns_reach_no_ordinary_qp(void **state)
 
 static void rx__HV_09_opcode_of_another_service_is_dropped(void **state)
 {
-	static const uint8_t foreign[] = {RIG_UC | SEND_ONLY, RIG_UC | WRITE_ONLY, UD_SEND_ONLY, 0xa4 /* XRC SEND */,
-					  0xaa /* XRC WRITE */, 0xb1 /* XRC ACK */};
+	static const uint8_t foreign[] = {RIG_UC | SEND_ONLY,  RIG_UC | WRITE_ONLY,  UD_SEND_ONLY,
+					  0xa4 /* XRC SEND */, 0xaa /* XRC WRITE */, 0xb1 /* XRC ACK */};
 	struct rig *rig = rig_ready(NULL);
 	struct packet p;
 

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tests of pmd/engine.c, progress.c and port_udp.c: two engines of one process, on two loopback addresses that nothing
+ * else uses, joined by the kernel's UDP.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "devices.h"
+
+#define BUF 65536
+
+/** A device with one QP, connected to another's. */
+struct end {
+	struct pmd_engine *engine;
+	struct nic *nic;
+	struct nic_gid gid;
+	struct nic_pd *pd;
+	struct nic_mr *mr;
+	struct nic_cq *scq, *rcq;
+	struct nic_qp *qp;
+	uint8_t *buf;
+	uint32_t psn;
+	int event_fd;
+};
+
+static struct pmd_device device[2];
+
+static void on_event(void *ctx, const struct nic_event *event)
+{
+	uint64_t one = 1;
+
+	if (event->type == NIC_EVENT_COMP)
+		assert_int_equal(write(*(int *)ctx, &one, sizeof(one)), sizeof(one));
+}
+
+static void end_open(struct end *e, unsigned i)
+{
+	struct nic_qp_init init = {.type = NIC_QPT_RC, .cap = {64, 64, 1, 1, 0}};
+	char err[256] = "";
+
+	memset(e, 0, sizeof(*e));
+	e->event_fd = eventfd(0, 0);
+	assert_int_equal(pmd_open(&device[i], on_event, &e->event_fd, &e->engine, err, sizeof(err)), 0);
+	e->buf = mmap(NULL, BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(e->buf != MAP_FAILED);
+	e->gid = device[i].gid;
+	pmd_lock(e->engine);
+	e->nic = pmd_engine_nic(e->engine);
+	assert_int_equal(nic_pd_alloc(e->nic, &e->pd), 0);
+	assert_int_equal(nic_mr_reg(e->pd, e->buf, BUF, (uintptr_t)e->buf,
+				    NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ, &e->mr),
+			 0);
+	assert_int_equal(nic_cq_create(e->nic, 64, NULL, &e->scq), 0);
+	assert_int_equal(nic_cq_create(e->nic, 64, NULL, &e->rcq), 0);
+	init.pd = e->pd;
+	init.send_cq = e->scq;
+	init.recv_cq = e->rcq;
+	assert_int_equal(nic_qp_create(e->nic, &init, &e->qp), 0);
+	e->psn = nic_psn_random(e->nic);
+	pmd_unlock(e->engine);
+}
+
+static void end_connect(struct end *e, const struct end *peer)
+{
+	struct nic_qp_attr attr = {.qp_state = NIC_QPS_INIT,
+				   .port_num = 1,
+				   .qp_access_flags = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ,
+				   .path_mtu = NIC_MTU_1024,
+				   .dest_qp_num = nic_qp_num(peer->qp),
+				   .rq_psn = peer->psn,
+				   .sq_psn = e->psn,
+				   .max_rd_atomic = 4,
+				   .max_dest_rd_atomic = 4,
+				   .min_rnr_timer = 12,
+				   .timeout = 14,
+				   .retry_cnt = 7,
+				   .rnr_retry = 7,
+				   .av.dgid = peer->gid};
+
+	pmd_lock(e->engine);
+	assert_int_equal(nic_qp_modify(e->qp, &attr,
+				       NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS),
+			 0);
+	attr.qp_state = NIC_QPS_RTR;
+	assert_int_equal(nic_qp_modify(e->qp, &attr,
+				       NIC_QP_STATE | NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN |
+					       NIC_QP_MAX_DEST_RD_ATOMIC | NIC_QP_MIN_RNR_TIMER),
+			 0);
+	attr.qp_state = NIC_QPS_RTS;
+	assert_int_equal(nic_qp_modify(e->qp, &attr,
+				       NIC_QP_STATE | NIC_QP_SQ_PSN | NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT |
+					       NIC_QP_RNR_RETRY | NIC_QP_MAX_QP_RD_ATOMIC),
+			 0);
+	pmd_unlock(e->engine);
+}
+
+static void end_close(struct end *e)
+{
+	pmd_close(e->engine);
+	munmap(e->buf, BUF);
+	close(e->event_fd);
+}
+
+static void open_pair(struct end *a, struct end *b)
+{
+	end_open(a, 0);
+	end_open(b, 1);
+	end_connect(a, b);
+	end_connect(b, a);
+}
+
+static void end_send(struct end *e, uint32_t opcode, uint32_t len, const struct end *target)
+{
+	struct nic_sge sge = {(uintptr_t)e->buf, len, nic_mr_lkey(e->mr)};
+	struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = opcode, .flags = NIC_SEND_SIGNALED};
+
+	if (target) {
+		wr.rdma.remote_addr = (uintptr_t)target->buf;
+		wr.rdma.rkey = nic_mr_rkey(target->mr);
+	}
+	pmd_lock(e->engine);
+	assert_int_equal(nic_post_send(e->qp, &wr), 0);
+	pmd_doorbell(e->engine);
+	pmd_unlock(e->engine);
+}
+
+static void end_recv(struct end *e)
+{
+	struct nic_sge sge = {(uintptr_t)e->buf + BUF / 2, BUF / 2, nic_mr_lkey(e->mr)};
+	struct nic_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
+
+	pmd_lock(e->engine);
+	assert_int_equal(nic_post_recv(e->qp, &wr), 0);
+	pmd_unlock(e->engine);
+}
+
+static int end_poll(struct end *e, struct nic_cq *cq, struct nic_wc *wc)
+{
+	int n;
+
+	pmd_lock(e->engine);
+	n = nic_cq_poll(cq, 1, wc);
+	pmd_unlock(e->engine);
+	return n;
+}
+
+/** The next completion: by polling, or asleep until the engine's thread brings it. */
+static struct nic_wc end_wait(struct end *e, struct nic_cq *cq, bool sleep)
+{
+	struct nic_wc wc;
+	uint64_t count;
+
+	while (end_poll(e, cq, &wc) == 0) {
+		if (!sleep) {
+			pmd_try_progress(e->engine);
+			continue;
+		}
+		pmd_lock(e->engine);
+		nic_cq_arm(cq, false);
+		pmd_expect_sleep(e->engine);
+		pmd_unlock(e->engine);
+		if (end_poll(e, cq, &wc) > 0)
+			break;
+		assert_int_equal(read(e->event_fd, &count, sizeof(count)), sizeof(count));
+	}
+	return wc;
+}
+
+/* ---- traffic -------------------------------------------------------------------------------------------------- */
+
+struct player {
+	struct end *end;
+	bool first, sleep;
+	unsigned rounds;
+	uint32_t len;
+};
+
+static void *play(void *arg)
+{
+	struct player *p = arg;
+	struct end *e = p->end;
+	struct nic_wc wc;
+
+	for (unsigned i = 0; i < p->rounds; i++) {
+		for (unsigned half = 0; half < 2; half++) {
+			bool mine = (half == 0) == p->first;
+
+			if (mine) {
+				memset(e->buf, (int)(i & 0xff), p->len);
+				end_send(e, NIC_WR_SEND, p->len, NULL);
+			}
+			wc = end_wait(e, mine ? e->scq : e->rcq, p->sleep);
+			assert_int_equal(wc.status, NIC_WC_SUCCESS);
+			if (mine)
+				continue;
+			assert_int_equal(wc.byte_len, p->len);
+			assert_int_equal(e->buf[BUF / 2], i & 0xff);
+			assert_int_equal(e->buf[BUF / 2 + p->len - 1], i & 0xff);
+			end_recv(e);
+		}
+	}
+	return NULL;
+}
+
+static void ping_pong(bool sleep_a, bool sleep_b, unsigned rounds, uint32_t len)
+{
+	struct end a, b;
+	struct player pa = {&a, true, sleep_a, rounds, len}, pb = {&b, false, sleep_b, rounds, len};
+	pthread_t thread;
+
+	open_pair(&a, &b);
+	end_recv(&a);
+	end_recv(&b);
+	assert_int_equal(pthread_create(&thread, NULL, play, &pb), 0);
+	play(&pa);
+	pthread_join(thread, NULL);
+	end_close(&a);
+	end_close(&b);
+}
+
+static void engine__ping_pong_both_poll(void **state)
+{
+	(void)state;
+	ping_pong(false, false, 2000, 8);
+	ping_pong(false, false, 200, 30000);
+}
+
+static void engine__ping_pong_both_sleep(void **state)
+{
+	(void)state;
+	ping_pong(true, true, 300, 8);
+}
+
+static void engine__ping_pong_one_sleeps(void **state)
+{
+	(void)state;
+	ping_pong(false, true, 300, 5000);
+}
+
+/** A target that neither polls nor sleeps on events is served by its engine's thread alone. */
+static void engine__one_sided_target_does_nothing(void **state)
+{
+	struct end a, b;
+	struct nic_wc wc;
+
+	(void)state;
+	open_pair(&a, &b);
+	for (unsigned i = 1; i < 50; i++) {
+		memset(a.buf, (int)i, BUF);
+		end_send(&a, NIC_WR_RDMA_WRITE, BUF, &b);
+		wc = end_wait(&a, a.scq, i & 1);
+		assert_int_equal(wc.status, NIC_WC_SUCCESS);
+		pmd_lock(b.engine); /* orders the check behind the thread's copy */
+		assert_int_equal(b.buf[0], i);
+		assert_int_equal(b.buf[BUF - 1], i);
+		pmd_unlock(b.engine);
+	}
+	end_close(&a);
+	end_close(&b);
+}
+
+/* ---- memory that goes away ------------------------------------------------------------------------------------ */
+
+static void engine__unmapped_target_is_an_error_not_a_crash(void **state)
+{
+	struct pmd_port_stats stats;
+	struct end a, b;
+	struct nic_wc wc;
+
+	(void)state;
+	open_pair(&a, &b);
+	pmd_guard_reinstall(); /* cmocka brings its own handlers */
+	munmap(b.buf, BUF);
+	end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
+	wc = end_wait(&a, a.scq, false);
+	assert_int_not_equal(wc.status, NIC_WC_SUCCESS);
+	pmd_lock(b.engine);
+	assert_int_equal(nic_counters(b.nic)[NIC_CNT_app_memory_fault], 1);
+	pmd_port_stats_get(b.engine, &stats);
+	assert_true(stats.rx_packets >= 1);
+	pmd_unlock(b.engine);
+	b.buf = mmap(NULL, BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	end_close(&a);
+	end_close(&b);
+}
+
+/* ---- life ----------------------------------------------------------------------------------------------------- */
+
+static void engine__same_device_is_one_engine(void **state)
+{
+	struct pmd_engine *one, *two, *three;
+	char err[256] = "";
+
+	(void)state;
+	assert_int_equal(pmd_open(&device[0], NULL, NULL, &one, err, sizeof(err)), 0);
+	assert_int_equal(pmd_open(&device[0], NULL, NULL, &two, err, sizeof(err)), 0);
+	assert_ptr_equal(one, two);
+	pmd_close(one);
+	while (!pmd_try_progress(two)) /* the thread may have the lock */
+		sched_yield();
+	pmd_close(two);
+	assert_int_equal(pmd_open(&device[0], NULL, NULL, &three, err, sizeof(err)), 0);
+	pmd_close(three);
+}
+
+static void engine__opening_leaves_the_caller_as_it_was(void **state)
+{
+	cpu_set_t cpus, cpus_after;
+	sigset_t mask, mask_after;
+	struct pmd_engine *e;
+	char err[256] = "";
+
+	(void)state;
+	CPU_ZERO(&cpus);
+	CPU_ZERO(&cpus_after);
+	sched_getaffinity(0, sizeof(cpus), &cpus);
+	pthread_sigmask(SIG_SETMASK, NULL, &mask);
+	assert_int_equal(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)), 0);
+	sched_getaffinity(0, sizeof(cpus_after), &cpus_after);
+	pthread_sigmask(SIG_SETMASK, NULL, &mask_after);
+	assert_true(CPU_EQUAL(&cpus, &cpus_after));
+	for (int sig = 1; sig < 32; sig++)
+		assert_int_equal(sigismember(&mask, sig), sigismember(&mask_after, sig));
+	pmd_close(e);
+}
+
+static void engine__bad_devices_get_one_sentence(void **state)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(NIC_UDP_PORT)};
+	struct pmd_device d = device[0];
+	struct pmd_engine *e;
+	char err[256] = "";
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	memcpy(&sa.sin_addr, device[0].gid.raw + 12, 4);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	assert_int_equal(pmd_open(&d, NULL, NULL, &e, err, sizeof(err)), -EADDRINUSE);
+	assert_non_null(strstr(err, "in use"));
+	close(fd);
+	d.gid.raw[12] = 203; /* 203.x is not this host's */
+	assert_int_equal(pmd_open(&d, NULL, NULL, &e, err, sizeof(err)), -EADDRNOTAVAIL);
+	assert_non_null(strstr(err, "not an address of this host"));
+	d = device[0];
+	strcpy(d.port, "ethdev:net_nonsense0");
+	assert_true(pmd_open(&d, NULL, NULL, &e, err, sizeof(err)) < 0);
+	assert_non_null(strstr(err, "net_nonsense0"));
+	setenv("UROCE_MTU", "1500", 1);
+	assert_int_equal(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, "UROCE_MTU"));
+	unsetenv("UROCE_MTU");
+	assert_int_equal(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)), 0);
+	pmd_close(e);
+}
+
+static void engine__forked_child_has_no_device(void **state)
+{
+	struct end a, b;
+	struct nic_wc wc;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	open_pair(&a, &b);
+	pid = fork();
+	if (pid == 0) {
+		struct pmd_engine *e;
+		char err[256] = "";
+		int bad = 0;
+
+		bad |= !pmd_is_forked_child();
+		bad |= pmd_try_progress(a.engine) ? 2 : 0;
+		bad |= pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)) != -ENODEV ? 4 : 0;
+		pmd_lock(a.engine);
+		pmd_doorbell(a.engine);
+		pmd_progress(a.engine);
+		pmd_unlock(a.engine);
+		pmd_close(a.engine);
+		_exit(bad);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_false(pmd_is_forked_child());
+	end_send(&a, NIC_WR_RDMA_WRITE, 100, &b);
+	wc = end_wait(&a, a.scq, true);
+	assert_int_equal(wc.status, NIC_WC_SUCCESS);
+	end_close(&a);
+	end_close(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(engine__opening_leaves_the_caller_as_it_was),
+		cmocka_unit_test(engine__same_device_is_one_engine),
+		cmocka_unit_test(engine__ping_pong_both_poll),
+		cmocka_unit_test(engine__ping_pong_both_sleep),
+		cmocka_unit_test(engine__ping_pong_one_sleeps),
+		cmocka_unit_test(engine__one_sided_target_does_nothing),
+		cmocka_unit_test(engine__unmapped_target_is_an_error_not_a_crash),
+		cmocka_unit_test(engine__bad_devices_get_one_sentence),
+		cmocka_unit_test(engine__forked_child_has_no_device),
+	};
+	char err[256];
+
+	if (pmd_devices_parse("127.77.0.1 127.77.0.2", device, 2, err, sizeof(err)) != 2)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
