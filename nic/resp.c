@@ -385,6 +385,8 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 		fail(qp, (enum error_id)verdict, p->psn);
 		return;
 	}
+	if (resp->ack_queued)
+		resp->syndrome = AETH_ACK; /* a NAK that has not gone out yet is overtaken by events */
 	resp->open = op_ends(p->op) ? NULL : p->op;
 	resp->epsn = psn_add(resp->epsn, p->op->kind == OP_READ_REQ ? packets_of(p->dma_len, qp->pmtu) : 1);
 	if (op_ends(p->op))

@@ -116,7 +116,8 @@ static void mr__rereg_changes_or_leaves_all(void **state)
 	struct ibv_mr *mr = ibv_reg_mr(rig->end[0].pd, rig->end[0].buf, 4096, IBV_ACCESS_LOCAL_WRITE);
 	uint32_t lkey = mr->lkey;
 
-	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)8, 64, 0), IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)8, 64, 0),
+			 IBV_REREG_MR_ERR_INPUT);
 	assert_int_equal(mr->lkey, lkey);
 	assert_ptr_equal(mr->addr, rig->end[0].buf);
 	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RIG_ACCESS), 0);
@@ -259,8 +260,10 @@ static void unsupported__fails_as_the_api_says(void **state)
 static void trampoline__passes_arguments_on(void **state)
 {
 	void (*copy)(struct ibv_ah_attr *, struct ib_uverbs_ah_attr *) =
-		(void (*)(struct ibv_ah_attr *, struct ib_uverbs_ah_attr *))dlsym(RTLD_DEFAULT, "ibv_copy_ah_attr_from_kern");
-	struct ib_uverbs_ah_attr from = {.grh = {.flow_label = 77, .hop_limit = 5}, .dlid = 9, .is_global = 1, .port_num = 3};
+		(void (*)(struct ibv_ah_attr *, struct ib_uverbs_ah_attr *))dlsym(RTLD_DEFAULT,
+										  "ibv_copy_ah_attr_from_kern");
+	struct ib_uverbs_ah_attr from = {
+		.grh = {.flow_label = 77, .hop_limit = 5}, .dlid = 9, .is_global = 1, .port_num = 3};
 	struct ibv_ah_attr to;
 
 	assert_non_null(copy);
@@ -306,9 +309,13 @@ static void context__closed_with_objects_leaves_others_alone(void **state)
 	struct rig *rig = *state;
 	struct ibv_context *ctx = ibv_open_device(rig->end[0].ctx->device);
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	static void *forgotten[3]; /* where leak checkers find them */
 
-	assert_non_null(ibv_reg_mr(pd, rig->end[0].buf, 64, 0));
-	assert_non_null(ibv_create_cq(ctx, 4, NULL, NULL, 0));
+	forgotten[0] = pd;
+	forgotten[1] = ibv_reg_mr(pd, rig->end[0].buf, 64, 0);
+	forgotten[2] = ibv_create_cq(ctx, 4, NULL, NULL, 0);
+	assert_non_null(forgotten[1]);
+	assert_non_null(forgotten[2]);
 	assert_int_equal(ibv_close_device(ctx), 0);
 	assert_int_equal(ibv_dealloc_pd(pd), EIO);
 	pd = ibv_alloc_pd(rig->end[0].ctx);

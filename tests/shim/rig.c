@@ -74,7 +74,8 @@ static void to_init(struct ibv_qp *qp)
 	};
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
-	assert_int_equal(ibv_modify_qp(qp, &a, mask | (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)), 0);
+	assert_int_equal(ibv_modify_qp(qp, &a, mask | (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)),
+			 0);
 }
 
 static void to_rts(struct ibv_qp *qp, const union ibv_gid *gid, uint32_t qpn)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rig.h - fixture of the shim's tests: ordinary verbs programs, run over the drop-in library or with the preload library.
- * Two devices of this process, 127.0.9.1 and 127.0.9.2, each with a PD, a CQ and a registered buffer, and pairs of
+ * rig.h - fixture of the shim's tests: ordinary verbs programs, run over the drop-in library or with the preload
+ * library. Two devices of this process, 127.0.9.1 and 127.0.9.2, each with a PD, a CQ and a registered buffer, and pairs of
  * connected QPs between them.
  */
 #ifndef RIG_H
@@ -20,10 +20,11 @@
 /* cmocka.h needs those in front. */
 #include <cmocka.h>
 
-#define RIG_BUF	   65536
-#define RIG_DEPTH  64
-#define RIG_QKEY   0x1234
-#define RIG_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define RIG_BUF	  65536
+#define RIG_DEPTH 64
+#define RIG_QKEY  0x1234
+#define RIG_ACCESS                                                                                                     \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct rig_end {
 	struct ibv_context *ctx;

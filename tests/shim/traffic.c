@@ -62,8 +62,11 @@ static void post__atomics_and_reads_return_data(void **state)
 	struct rig *rig = *state;
 	uint64_t *remote = (uint64_t *)rig->end[1].buf, *local = (uint64_t *)rig->end[0].buf;
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 8);
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
 
 	rig_connect(rig, IBV_QPT_RC);
 	*remote = 40;
@@ -92,8 +95,12 @@ static void ud__reply_address_comes_from_the_completion(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 100);
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = 0x01020304,
-				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND_WITH_IMM,
+				 .imm_data = 0x01020304,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
 	struct ibv_ah_attr attr;
 	struct ibv_ah *reply;
 
@@ -115,7 +122,8 @@ static void ud__reply_address_comes_from_the_completion(void **state)
 	assert_true(wc.wc_flags & IBV_WC_GRH);
 	assert_int_equal(wc.sl & 3, 2); /* IPv4 */
 	assert_memory_equal(rig->end[1].buf + 1040, rig->end[0].buf, 100);
-	assert_int_equal(ibv_init_ah_from_wc(rig->end[1].ctx, 1, &wc, (struct ibv_grh *)(rig->end[1].buf + 1000), &attr), 0);
+	assert_int_equal(
+		ibv_init_ah_from_wc(rig->end[1].ctx, 1, &wc, (struct ibv_grh *)(rig->end[1].buf + 1000), &attr), 0);
 	assert_memory_equal(attr.grh.dgid.raw, rig->end[0].gid.raw, 16);
 	assert_int_equal(attr.grh.sgid_index, 0);
 	reply = ibv_create_ah_from_wc(rig->end[1].pd, &wc, (struct ibv_grh *)(rig->end[1].buf + 1000), 1);
@@ -127,12 +135,15 @@ static void ud__reply_address_comes_from_the_completion(void **state)
 static void mw__type_1_gets_a_new_key_with_each_bind(void **state)
 {
 	struct rig *rig = *state;
-	struct ibv_mr *mr = ibv_reg_mr(rig->end[1].pd, rig->end[1].buf, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mr *mr =
+		ibv_reg_mr(rig->end[1].pd, rig->end[1].buf, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	struct ibv_mw *mw = ibv_alloc_mw(rig->end[1].pd, IBV_MW_TYPE_1);
-	struct ibv_mw_bind bind = {.wr_id = 9, .send_flags = IBV_SEND_SIGNALED,
+	struct ibv_mw_bind bind = {.wr_id = 9,
+				   .send_flags = IBV_SEND_SIGNALED,
 				   .bind_info = {mr, (uintptr_t)rig->end[1].buf, 64, IBV_ACCESS_REMOTE_WRITE}};
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 64);
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_send_wr *bad;
 	uint32_t rkey = mw->rkey;
 
@@ -151,12 +162,45 @@ static void mw__type_1_gets_a_new_key_with_each_bind(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+/* A context that is closed takes along what the program forgot, though another one keeps the NIC running: peers find
+ * nobody there. */
+static void context__closing_takes_forgotten_objects_along(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end forgotten = {.ctx = ibv_open_device(rig->end[1].ctx->device), .buf = rig->end[1].buf};
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 64);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
+	struct ibv_qp_init_attr init = rig_qp_init(&rig->end[0], IBV_QPT_RC);
+	static struct ibv_qp *qp; /* where leak checkers find it */
+
+	rig->end[0].qp = ibv_create_qp(rig->end[0].pd, &init);
+	forgotten.pd = ibv_alloc_pd(forgotten.ctx);
+	forgotten.cq = ibv_create_cq(forgotten.ctx, 8, NULL, NULL, 0);
+	forgotten.mr = ibv_reg_mr(forgotten.pd, forgotten.buf, RIG_BUF, RIG_ACCESS);
+	init = rig_qp_init(&forgotten, IBV_QPT_RC);
+	qp = ibv_create_qp(forgotten.pd, &init);
+	assert_non_null(qp);
+	rig_connect_qps(rig, rig->end[0].qp, qp);
+	wr.wr.rdma.remote_addr = (uintptr_t)forgotten.buf;
+	wr.wr.rdma.rkey = forgotten.mr->rkey;
+	wr.send_flags = IBV_SEND_SIGNALED;
+	memset(rig->end[0].buf, 0x11, 64);
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_close_device(forgotten.ctx), 0);
+	memset(rig->end[0].buf, 0x22, 64);
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(forgotten.buf[0], 0x11);
+}
+
 /* ---- extended posting and polling -------------------------------------------------------------------- */
 
 static struct ibv_qp_ex *ex_qp(struct rig_end *end, uint64_t ops)
 {
 	struct ibv_qp_init_attr plain = rig_qp_init(end, IBV_QPT_RC);
-	struct ibv_qp_init_attr_ex init = {.pd = end->pd, .send_ops_flags = ops,
+	struct ibv_qp_init_attr_ex init = {.pd = end->pd,
+					   .send_ops_flags = ops,
 					   .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS};
 
 	memcpy(&init, &plain, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
@@ -221,8 +265,12 @@ static void cq_ex__reads_the_current_entry(void **state)
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->end[1].ctx, &attr);
 	struct ibv_poll_cq_attr poll_attr = {0};
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 24);
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = 11,
-				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND_WITH_IMM,
+				 .imm_data = 11,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
 
 	rig->end[1].cq = ibv_cq_ex_to_cq(cq);
 	rig_connect(rig, IBV_QPT_RC);
@@ -321,8 +369,11 @@ static void channel__solicited_only_passes_over_ordinary_messages(void **state)
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(rig->end[1].ctx);
 	struct ibv_cq *plain = rig->end[1].cq, *cq = ibv_create_cq(rig->end[1].ctx, 8, NULL, ch, 0), *got;
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 8);
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
-				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED}, *bad;
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED},
+			   *bad;
 	void *context;
 
 	rig->end[1].cq = cq;
@@ -390,6 +441,7 @@ int main(void)
 		T(post__atomics_and_reads_return_data),
 		T(ud__reply_address_comes_from_the_completion),
 		T(mw__type_1_gets_a_new_key_with_each_bind),
+		T(context__closing_takes_forgotten_objects_along),
 		T(wr__batch_is_posted_whole_or_forgotten),
 		T(cq_ex__reads_the_current_entry),
 		T(channel__one_event_an_arming_and_destroy_waits_for_acks),

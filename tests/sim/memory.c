@@ -78,7 +78,7 @@ static uint64_t static_uid(const struct node *node)
 bool bank_init(struct bank *bank, struct node *node, enum bank_kind kind)
 {
 	uint32_t size = bank_rows[kind].size, all = size + 2 * SIM_EDGE;
-	uint8_t *block = aligned_alloc(64, 3 * (size_t)all);
+	uint8_t *block = aligned_alloc(64, (3 * (size_t)all + 63) & ~(size_t)63);
 
 	if (block == NULL)
 		return false;

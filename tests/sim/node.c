@@ -30,6 +30,7 @@ bool node_init(struct sim *sim, unsigned index)
 	struct nic_config config = {
 		.active_mtu = (enum nic_mtu)sim->opts.mtu,
 		.psn_window = sim->opts.psn_window,
+		.max_inflight = sim->opts.max_inflight,
 		.ack_delay_ns = sim->opts.ack_delay_ns,
 		.trace_len = 256,
 		.limits = {.max_qp = 64, .max_cq = 64, .max_srq = 8, .max_pd = 8, .max_mr = 64, .max_mw = 64, .max_ah = 64},

@@ -80,6 +80,7 @@ static void choose_faults(struct sim_opts *o, struct rng *rng)
 		o->timeout = PICK(14, 15, 16);
 		o->rnr = PICK(0, 0, 1);
 	}
+	o->max_inflight = PICK(0, 0, 0, 2048, 16384);
 }
 
 void sim_opts_choose(struct sim_opts *opts, uint64_t seed, const struct sim_overrides *overrides)

@@ -123,7 +123,6 @@ static bool world_build(struct sim *sim)
 
 	sim->nodes = o->nodes;
 	sim->ops_left = o->ops;
-	sim->fifo = o->reorder == 0;
 	sim->clean = o->loss == 0 && o->dup == 0 && o->reorder == 0 && o->flip == 0 && o->cut == 0;
 	sim->patient = o->timeout >= 14;
 	for (unsigned i = 0; i < sim->nodes; i++)

@@ -318,7 +318,7 @@ struct sim {
 	bool quiet;	    /* faults have stopped */
 	bool ending;	    /* no more work is posted */
 	bool finished;	    /* everything is over */
-	bool fifo, clean, patient; /* of the options: nothing overtakes; no network faults at all; timers above the RTT */
+	bool clean, patient; /* of the options: no network faults at all; timers above the RTT */
 	uint64_t end_ns;    /* by when everything must be over */
 	uint64_t hash;
 	struct frame *free_frames;

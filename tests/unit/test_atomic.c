@@ -128,39 +128,47 @@ struct cpu_adder {
 static void *cpu_add(void *arg)
 {
 	struct cpu_adder *adder = arg;
+	uint64_t n = 0;
 
-	while (!__atomic_load_n(&adder->stop, __ATOMIC_RELAXED)) {
+	for (; !__atomic_load_n(&adder->stop, __ATOMIC_RELAXED); n++)
 		__atomic_fetch_add(adder->target, 1, __ATOMIC_RELAXED);
-		adder->n++;
-	}
+	adder->n = n;
 	return NULL;
 }
 
-/* Two QPs of the device and a thread of the application add to one word: nothing is lost. */
+/*
+ * Two QPs of the device and a thread of the application add to one word: nothing is lost. Goes on until the thread has
+ * been seen at work during enough of the NIC's additions, or for so long that there seems to be one core only.
+ */
 static void atomic__AT_04_atomic_among_qps_and_towards_the_cpu(void **state)
 {
-	enum { ROUNDS = 20000 };
+	enum { ROUNDS = 200000, MEETINGS = 20000, ADDEND = 1000000007 };
+	static struct cpu_adder adder; /* far from what this thread writes: the two must meet at the word only */
 	struct rig *rig = rig_ready(NULL);
 	struct nic_qp *first = rig->qp;
-	struct cpu_adder adder = {.target = (uint64_t *)(void *)(rig->arena + 64)};
+	uint32_t rounds = 0, met = 0;
 	struct packet p;
 	pthread_t thread;
 
 	rig->qp = rig_qp_create(rig);
 	rig_to_rts(rig);
 	arena_set_u64(rig, 64, 0);
+	adder = (struct cpu_adder){.target = (uint64_t *)(void *)(rig->arena + 64)};
 	assert_int_equal(pthread_create(&thread, NULL, cpu_add, &adder), 0);
-	for (uint32_t i = 0; i < ROUNDS; i++) {
-		p = rig_peer_packet(rig, FETCH_ADD, E + i / 2);
+	for (; rounds < ROUNDS && met < MEETINGS; rounds++) {
+		uint64_t before = __atomic_load_n(adder.target, __ATOMIC_RELAXED);
+
+		p = rig_peer_packet(rig, FETCH_ADD, E + rounds / 2);
 		p.va = rig_va(rig, 64);
-		p.dest_qpn = nic_qp_num(i & 1 ? first : rig->qp);
-		p.swap_add = 1000000007;
+		p.dest_qpn = nic_qp_num(rounds & 1 ? first : rig->qp);
+		p.swap_add = ADDEND;
 		rig_rx(rig, &p);
+		met += __atomic_load_n(adder.target, __ATOMIC_RELAXED) != before + ADDEND;
 		rig_drain(rig);
 	}
 	__atomic_store_n(&adder.stop, true, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
-	assert_int_equal(arena_u64(rig, 64), adder.n + ROUNDS * 1000000007ull);
+	assert_int_equal(arena_u64(rig, 64), adder.n + (uint64_t)rounds * ADDEND);
 	rig_destroy(rig);
 }
 

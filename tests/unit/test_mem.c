@@ -125,7 +125,9 @@ static void mem__MR_01_rereg_translation_ends_the_old_one(void **state)
 	uint32_t old = nic_mr_rkey(mr);
 
 	assert_int_equal(nic_mr_rereg(mr, NIC_REREG_TRANSLATION, NULL, rig->arena + 8192, 64, 0x9000, 0), 0);
+	assert_int_not_equal(nic_mr_rkey(mr), old);
 	assert_false(can_write(rig, old, 0x1000));
+	assert_false(can_write(rig, old, 0x9000));
 	assert_false(can_write(rig, nic_mr_rkey(mr), 0x1000));
 	rig_expect_untouched(rig, 0, 4096);
 	assert_true(can_write(rig, nic_mr_rkey(mr), 0x9000 + 56));

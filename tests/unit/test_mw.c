@@ -363,6 +363,23 @@ static void mw__MW_09_only_bound_type_2_windows_can_be_invalidated(void **state)
 	}
 }
 
+static void mw__MW_09_a_window_is_invalidated_once(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct nic_send_wr inv = {.wr_id = 5, .opcode = NIC_WR_LOCAL_INV};
+	struct win w;
+
+	win_alloc(&w, rig, NIC_MW_TYPE_2);
+	assert_int_equal(win_bind(&w), NIC_WC_SUCCESS);
+	inv.ex = nic_mw_rkey(w.mw);
+	for (unsigned i = 0; i < 2; i++) {
+		rig_post(rig, &inv);
+		rig_expect_silence(rig);
+		rig_expect_wc(rig->send_cq, 5, i ? NIC_WC_MW_BIND_ERR : NIC_WC_SUCCESS);
+	}
+	rig_destroy(rig);
+}
+
 static void mw__MW_10_send_with_invalidate_frees_the_window(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -473,6 +490,7 @@ int main(void)
 		cmocka_unit_test(mw__MW_08_rights_and_range_are_those_of_the_window),
 		cmocka_unit_test(mw__MW_08_a_window_is_no_local_key),
 		cmocka_unit_test(mw__MW_09_only_bound_type_2_windows_can_be_invalidated),
+		cmocka_unit_test(mw__MW_09_a_window_is_invalidated_once),
 		cmocka_unit_test(mw__MW_10_send_with_invalidate_frees_the_window),
 		cmocka_unit_test(mw__MW_10_invalid_invalidate_ends_the_connection_through_the_receive_wqe),
 		cmocka_unit_test(mw__MW_11_low_byte_of_a_type_2_key_is_the_consumers),

@@ -321,6 +321,23 @@ static void qp_state__QS_07_reset_clears_everything_for_reuse(void **state)
 	rig_destroy(rig);
 }
 
+/* Without the error state in between, and with an ACK that waits to be merged. */
+static void qp_state__QS_07_reset_from_rts_forgets_what_was_to_be_sent(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = 1000});
+
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rx_read(rig, E, 0, 4096);
+	rx_write(rig, WRITE_ONLY, E + 16, 0, 8, 8);
+	rig_modify_state(rig, NIC_QPS_RESET);
+	rig_advance(rig, 1000000);
+	rig_expect_silence(rig);
+	rig_to_rts(rig);
+	rig_advance(rig, 1000000);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
 static void qp_state__QS_08_sqd_finishes_what_has_begun_and_reports(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -400,6 +417,7 @@ int main(void)
 		cmocka_unit_test(qp_state__QS_03_receives_are_posted_from_init_on),
 		cmocka_unit_test(qp_state__QS_03_receive_posted_in_init_is_used),
 		cmocka_unit_test(qp_state__QS_07_reset_clears_everything_for_reuse),
+		cmocka_unit_test(qp_state__QS_07_reset_from_rts_forgets_what_was_to_be_sent),
 		cmocka_unit_test(qp_state__QS_08_sqd_finishes_what_has_begun_and_reports),
 		cmocka_unit_test(qp_state__QS_08_drained_event_only_when_asked_and_at_once_when_idle),
 		cmocka_unit_test(qp_state__QS_18_a_qpn_is_not_reused_soon),

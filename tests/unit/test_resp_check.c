@@ -92,18 +92,17 @@ static void resp__RL_02_dma_length_of_2_31_is_legal(void **state)
 static void resp__RL_03_write_that_is_not_as_long_as_its_reth_says(void **state)
 {
 	static const struct {
-		uint32_t total, last;
-	} cases[] = {{2 * RIG_MTU, 9}, {RIG_MTU + 9, 10}, {RIG_MTU + 9, 8}, {RIG_MTU, 4}, {8, 1}};
+		uint32_t total, last, at; /* at: the packet that is refused, 0 for the FIRST */
+	} cases[] = {{2 * RIG_MTU, 9, 1}, {RIG_MTU + 9, 10, 1}, {RIG_MTU + 9, 8, 1}, {RIG_MTU, 4, 0}, {8, 1, 0}};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct rig *rig = rig_ready(NULL);
-		uint32_t psn = E;
 
-		rx_write(rig, WRITE_FIRST, psn, 0, RIG_MTU, cases[i].total);
-		if (nic_qp_state(rig->qp) == NIC_QPS_RTS) /* FIRST alone may already be as long, or longer */
-			rig_rx_data(rig, WRITE_LAST, ++psn, 0, cases[i].last);
-		expect_fatal(rig, psn, SYN_INV);
-		rig_expect_untouched(rig, RIG_MTU, RIG_MTU);
+		rx_write(rig, WRITE_FIRST, E, 0, RIG_MTU, cases[i].total);
+		if (cases[i].at)
+			rig_rx_data(rig, WRITE_LAST, E + 1, 0, cases[i].last);
+		expect_fatal(rig, E + cases[i].at, SYN_INV);
+		rig_expect_untouched(rig, cases[i].at * RIG_MTU, RIG_MTU);
 		rig_destroy(rig);
 	}
 	for (uint32_t len = 7; len <= 9; len += 2) { /* ONLY: 8 named */

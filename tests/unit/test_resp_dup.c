@@ -183,8 +183,8 @@ static void resp__RP_06_answers_to_duplicates_keep_psn_order(void **state)
 	rig_destroy(rig);
 }
 
-/* The ring of saved results has gone round, and a duplicate of the oldest meets new work. */
-static void resp__RP_06_order_holds_when_the_ring_has_gone_round(void **state)
+/* A new request takes the place of the oldest saved result, of which a duplicate was about to be answered. */
+static void resp__RP_06_order_holds_when_the_oldest_result_is_given_up(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	uint32_t psn = E;
@@ -193,10 +193,11 @@ static void resp__RP_06_order_holds_when_the_ring_has_gone_round(void **state)
 		rx_read(rig, psn, 8 * i, 8);
 		rig_expect_tx(rig, READ_RESP_ONLY, psn);
 	}
-	rx_read(rig, psn - 3, 8 * 4, 8); /* the oldest of which the result is still kept when psn comes */
+	rx_read(rig, psn - 4, 8 * 3, 8); /* the oldest of four */
+	rx_read(rig, psn - 2, 8 * 5, 8);
 	rx_read(rig, psn, 0, 8);
 	rx_read(rig, psn - 1, 8 * 6, 8);
-	rig_expect_tx(rig, READ_RESP_ONLY, psn - 3);
+	rig_expect_tx(rig, READ_RESP_ONLY, psn - 2);
 	rig_expect_tx(rig, READ_RESP_ONLY, psn - 1);
 	rig_expect_tx(rig, READ_RESP_ONLY, psn);
 	rig_expect_silence(rig);
@@ -328,6 +329,25 @@ static void resp__RP_10_a_retry_rewinds_the_stream(void **state)
 	rig_destroy(rig);
 }
 
+/* A short duplicate, for two responses in the middle, while those behind are still to come: the message stays whole. */
+static void resp__RP_10_a_short_duplicate_does_not_cut_the_stream(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rx_read(rig, E, 0, 8 * RIG_MTU);
+	for (unsigned k = 0; k < 4; k++)
+		expect_read_data(rig, k ? READ_RESP_MIDDLE : READ_RESP_FIRST, E + k, k * RIG_MTU, RIG_MTU);
+	rx_read(rig, E + 1, RIG_MTU, 2 * RIG_MTU);
+	for (unsigned k = 1; k < 8; k++)
+		expect_read_data(rig,
+				 k == 1	  ? READ_RESP_FIRST
+				 : k == 7 ? READ_RESP_LAST
+					  : READ_RESP_MIDDLE,
+				 E + k, k * RIG_MTU, RIG_MTU);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
 static void resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp(void **state)
 {
 	static const uint8_t sizes[] = {16, 1, 128, 3, 2};
@@ -350,6 +370,12 @@ static void resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp(void **state)
 		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, psn - 1).orig, psn - 1 - E);
 		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* the saved result is still there */
 		assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, psn - 1).orig, psn - 1 - E);
+		rx_atomic(rig, FETCH_ADD, psn - 1, 0, 1, 0); /* those before it too, as many as fit, in order */
+		if (sizes[i] > 1)
+			rx_atomic(rig, FETCH_ADD, psn - 2, 0, 1, 0);
+		for (unsigned k = sizes[i] > 1 ? 2 : 1; k > 0; k--)
+			assert_int_equal(rig_expect_tx(rig, ATOMIC_ACK, psn - k).orig, psn - k - E);
+		rig_expect_silence(rig);
 		assert_int_equal(arena_u64(rig, 0), psn - E);
 	}
 	rig_destroy(rig);
@@ -367,11 +393,12 @@ int main(void)
 		cmocka_unit_test(resp__RP_04_each_of_several_atomics_has_its_own_saved_value),
 		cmocka_unit_test(resp__RP_05_duplicate_without_a_saved_result_is_dropped),
 		cmocka_unit_test(resp__RP_06_answers_to_duplicates_keep_psn_order),
-		cmocka_unit_test(resp__RP_06_order_holds_when_the_ring_has_gone_round),
+		cmocka_unit_test(resp__RP_06_order_holds_when_the_oldest_result_is_given_up),
 		cmocka_unit_test(resp__RP_07_wrong_duplicates_are_dropped_without_a_nak),
 		cmocka_unit_test(resp__RP_07_duplicate_read_of_memory_deregistered_since),
 		cmocka_unit_test(resp__RP_10_duplicates_while_a_long_read_streams),
 		cmocka_unit_test(resp__RP_10_a_retry_rewinds_the_stream),
+		cmocka_unit_test(resp__RP_10_a_short_duplicate_does_not_cut_the_stream),
 		cmocka_unit_test(resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp),
 	};
 

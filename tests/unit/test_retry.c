@@ -390,7 +390,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(retry__RT_01_no_expiry_before_the_coded_time_and_none_for_code_0),
-		cmocka_unit_test(retry__RT_01_expiries_in_a_row_double_the_time_up_to_four_times_and_progress_ends_that),
+		cmocka_unit_test(
+			retry__RT_01_expiries_in_a_row_double_the_time_up_to_four_times_and_progress_ends_that),
 		cmocka_unit_test(retry__RT_02_retry_cnt_n_is_n_more_tries),
 		cmocka_unit_test(retry__RT_03_progress_gives_all_tries_back),
 		cmocka_unit_test(retry__RT_03_a_read_response_is_progress_too),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_security.c - what a forger or a hostile peer meets (conformance points SE-01 to SE-03, SE-05 to SE-07, SE-09), and
+ * test_security.c - what a forger or a hostile peer meets (conformance points SE-01 to SE-07, SE-09), and
  * congestion notification packets (CC-03).
  */
 #include "rig.h"
@@ -122,6 +122,59 @@ static void security__SE_03_a_key_opens_nothing_in_another_pd(void **state)
 	rig_rx(rig, &p);
 	rig_expect_ack(rig, RIG_RQ_PSN, SYN_ACCESS);
 	rig_expect_untouched(rig, 0, 4096);
+	rig_destroy(rig);
+}
+
+/* Everything that can end a connection: bad key, bad sequence of opcodes, bad length, fatal NAKs, wrong responses. */
+static void inject(struct rig *rig, const struct nic_gid *from, uint32_t qpn, uint32_t req_psn, uint32_t resp_psn)
+{
+	static const enum rig_op requests[] = {WRITE_ONLY, WRITE_LAST, READ_REQ, FETCH_ADD, SEND_MIDDLE, SEND_ONLY_INV};
+	static const enum rig_op responses[] = {ACK, ACK, ACK, READ_RESP_ONLY, READ_RESP_MIDDLE, ATOMIC_ACK};
+	struct packet p;
+
+	for (unsigned i = 0; i < 6; i++) {
+		p = rig_peer_data(rig, requests[i], req_psn, 0,
+				  requests[i] == READ_REQ || requests[i] == FETCH_ADD ? 0 : 8);
+		p.dma_len = 77;
+		p.rkey ^= 0x55;
+		p.sgid = *from;
+		p.dest_qpn = qpn;
+		rig_rx(rig, &p);
+		p = rig_peer_packet(rig, responses[i], resp_psn);
+		p.syndrome = (uint8_t)(SYN_INV + i % 3);
+		p.sgid = *from;
+		p.dest_qpn = qpn;
+		rig_rx(rig, &p);
+	}
+}
+
+static void security__SE_04_forged_packets_outside_the_window_or_from_elsewhere_fail_no_qp(void **state)
+{
+	static const uint32_t off[] = {1, 2, 1000, 0x7fffff, 0x800000, 0x800001, 0xfffff0, 0xffffff};
+	struct rig *rig = rig_ready(NULL);
+	struct nic_gid elsewhere = rig->peer_gid;
+	struct packet p;
+
+	elsewhere.raw[14] = 7;
+	rig_post_recv(rig, 50, 4096, 64);
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8); /* outstanding: RIG_SQ_PSN */
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	inject(rig, &elsewhere, rig->qpn, RIG_RQ_PSN, RIG_SQ_PSN); /* all right but for the address */
+	for (unsigned i = 0; i < sizeof(off) / 4; i++) {
+		inject(rig, &rig->peer_gid, rig->qpn, RIG_RQ_PSN + off[i], RIG_SQ_PSN + off[i]);
+		inject(rig, &rig->peer_gid, rig->qpn ^ off[i], RIG_RQ_PSN, RIG_SQ_PSN);
+	}
+	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
+	assert_int_equal(rig_events(rig, RIG_USER_QP(rig)), 0);
+	rig_expect_no_wc(rig->send_cq);
+	rig_expect_no_wc(rig->recv_cq);
+	rig_expect_untouched(rig, 0, RIG_ARENA);
+	while (rig_tx(rig, &p)) /* sequence NAKs and ACKs for duplicates may go, nothing fatal */
+		assert_true(p.op->value != ACK || p.syndrome == SYN_ACK || p.syndrome == SYN_SEQ);
+	rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8); /* the real peer goes on undisturbed */
+	rig_expect_wc(rig->recv_cq, 50, NIC_WC_SUCCESS);
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
 	rig_destroy(rig);
 }
 
@@ -376,6 +429,7 @@ int main(void)
 		cmocka_unit_test(security__SE_02_starting_psns_are_drawn_at_random),
 		cmocka_unit_test(security__SE_03_r_keys_have_24_random_bits_and_do_not_come_back_soon),
 		cmocka_unit_test(security__SE_03_a_key_opens_nothing_in_another_pd),
+		cmocka_unit_test(security__SE_04_forged_packets_outside_the_window_or_from_elsewhere_fail_no_qp),
 		cmocka_unit_test(security__SE_05_bad_psns_keys_and_icrcs_are_counted),
 		cmocka_unit_test(security__SE_06_an_instance_holds_no_more_objects_than_its_limits),
 		cmocka_unit_test(security__SE_07_queue_pairs_take_turns),

@@ -4,7 +4,7 @@
  */
 #include "shim.h"
 
-#define SAME(a, b)	     _Static_assert((int)(a) == (int)(b), #a " differs from " #b)
+#define SAME(a, b)	       _Static_assert((int)(a) == (int)(b), #a " differs from " #b)
 #define SAME_PLACE(a, b, m, n) _Static_assert(offsetof(a, m) == offsetof(b, n), #m " lies elsewhere")
 
 /* Completions and SGEs are used in place. */

@@ -51,6 +51,8 @@ SHIM_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *
 		return shim_fail(ENOMEM);
 	if (shim_enter(ctx)) {
 		err = nic_ah_create(container_of(pd, struct shim_pd, ibv)->nic, &av, &ah->nic);
+		if (!err)
+			shim_object_add(ctx, SHIM_AH, &ah->link);
 		shim_leave(ctx);
 	}
 	if (err) {
@@ -59,7 +61,7 @@ SHIM_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *
 	}
 	ah->ibv.context = pd->context;
 	ah->ibv.pd = pd;
-	ah->ibv.handle = (uint32_t)atomic_fetch_add(&ctx->objects, 1);
+	ah->ibv.handle = shim_handle_new(ctx);
 	shim_pd_get(pd);
 	return &ah->ibv;
 }
@@ -76,11 +78,12 @@ SHIM_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	if (!shim_enter(ctx))
 		return EIO;
 	err = nic_ah_destroy(ah->nic);
+	if (!err)
+		shim_object_remove(ctx, &ah->link);
 	shim_leave(ctx);
 	if (err)
 		return shim_errno(err);
 	shim_pd_put(ibv->pd);
-	atomic_fetch_sub(&ctx->objects, 1);
 	free(ah);
 	return 0;
 }

@@ -38,6 +38,8 @@ struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *c
 	pthread_cond_init(&cq->ibv.cond, NULL);
 	if (shim_enter(ctx)) {
 		err = nic_cq_create(ctx->nic, depth, cq, &cq->nic);
+		if (!err)
+			shim_object_add(ctx, SHIM_CQ, &cq->link);
 		shim_leave(ctx);
 	}
 	if (err) {
@@ -45,7 +47,7 @@ struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *c
 		return shim_fail(-err);
 	}
 	cq->ibv.cqe = (int)nic_cq_depth(cq->nic);
-	cq->ibv.handle = (uint32_t)atomic_fetch_add(&ctx->objects, 1);
+	cq->ibv.handle = shim_handle_new(ctx);
 	channel_ref(channel, 1);
 	return cq;
 }
@@ -97,6 +99,8 @@ SHIM_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	if (!shim_enter(ctx))
 		return EIO;
 	err = nic_cq_destroy(cq->nic);
+	if (!err)
+		shim_object_remove(ctx, &cq->link);
 	shim_leave(ctx);
 	if (err)
 		return shim_errno(err);
@@ -106,7 +110,6 @@ SHIM_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	shim_event_wait_acks(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, comp);
 	shim_event_wait_acks(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, async);
 	channel_ref(channel, -1);
-	atomic_fetch_sub(&ctx->objects, 1);
 	free(cq);
 	return 0;
 }

@@ -255,11 +255,13 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 		return EINVAL;
 	if (!pmd_is_forked_child()) {
 		context_unlink(ctx);
+		pmd_lock(ctx->engine);
+		shim_objects_drop(ctx);
+		pmd_unlock(ctx->engine);
 		pmd_close(ctx->engine);
 	}
 	context_fini(ctx);
-	/* Objects that the program forgot keep pointing to their context; other contexts may share the engine, and
-	 * with it those objects' events. */
+	/* Objects that the program forgot keep pointing to their context. */
 	if (!atomic_load(&ctx->objects))
 		free(ctx);
 	return 0;

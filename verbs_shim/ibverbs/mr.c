@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned: what a region names is looked at here once, so that
- * a wrong address fails as it does with a kernel; later on the engine survives memory that has gone.
+ * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned: what a region names is looked at here once, so
+ * that a wrong address fails as it does with a kernel; later on the engine survives memory that has gone.
  */
 #include "shim.h"
 
@@ -41,6 +41,8 @@ struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_
 	if (shim_enter(ctx)) {
 		err = nic_mr_reg(container_of(pd, struct shim_pd, ibv)->nic, addr, length,
 				 access & IBV_ACCESS_ZERO_BASED ? 0 : iova, rights, &mr->nic);
+		if (!err)
+			shim_object_add(ctx, SHIM_MR, &mr->link);
 		shim_leave(ctx);
 	}
 	if (err) {
@@ -55,7 +57,7 @@ struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_
 		.length = length,
 		.lkey = nic_mr_lkey(mr->nic),
 		.rkey = nic_mr_rkey(mr->nic),
-		.handle = (uint32_t)atomic_fetch_add(&ctx->objects, 1),
+		.handle = shim_handle_new(ctx),
 	};
 	shim_pd_get(pd);
 	return &mr->ibv;
@@ -141,16 +143,18 @@ SHIM_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 		return shim_real(ibv_dereg_mr)(ibv);
 
 	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct shim_mr *mr = container_of(ibv, struct shim_mr, ibv);
 	int err;
 
 	if (!shim_enter(ctx))
 		return shim_errno(-EIO);
-	err = nic_mr_dereg(container_of(ibv, struct shim_mr, ibv)->nic);
+	err = nic_mr_dereg(mr->nic);
+	if (!err)
+		shim_object_remove(ctx, &mr->link);
 	shim_leave(ctx);
 	if (err)
 		return shim_errno(err);
 	shim_pd_put(ibv->pd);
-	atomic_fetch_sub(&ctx->objects, 1);
-	free(container_of(ibv, struct shim_mr, ibv));
+	free(mr);
 	return 0;
 }

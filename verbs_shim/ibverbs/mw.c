@@ -12,6 +12,8 @@ struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 		return shim_fail(ENOMEM);
 	if (shim_enter(ctx)) {
 		err = nic_mw_alloc(container_of(pd, struct shim_pd, ibv)->nic, (enum nic_mw_type)type, &mw->nic);
+		if (!err)
+			shim_object_add(ctx, SHIM_MW, &mw->link);
 		shim_leave(ctx);
 	}
 	if (err) {
@@ -22,7 +24,7 @@ struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 		.context = pd->context,
 		.pd = pd,
 		.rkey = nic_mw_rkey(mw->nic),
-		.handle = (uint32_t)atomic_fetch_add(&ctx->objects, 1),
+		.handle = shim_handle_new(ctx),
 		.type = type,
 	};
 	shim_pd_get(pd);
@@ -32,17 +34,19 @@ struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 int shim_dealloc_mw(struct ibv_mw *ibv)
 {
 	struct shim_context *ctx = shim_ctx(ibv->context);
+	struct shim_mw *mw = container_of(ibv, struct shim_mw, ibv);
 	int err;
 
 	if (!shim_enter(ctx))
 		return EIO;
-	err = nic_mw_dealloc(container_of(ibv, struct shim_mw, ibv)->nic);
+	err = nic_mw_dealloc(mw->nic);
+	if (!err)
+		shim_object_remove(ctx, &mw->link);
 	shim_leave(ctx);
 	if (err)
 		return shim_errno(err);
 	shim_pd_put(ibv->pd);
-	atomic_fetch_sub(&ctx->objects, 1);
-	free(container_of(ibv, struct shim_mw, ibv));
+	free(mw);
 	return 0;
 }
 

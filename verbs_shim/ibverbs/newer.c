@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * newer.c - functions that libibverbs has since rdma-core 59 (version nodes 1.15 to 1.17), exported under their names by
- * symbols.list. The structures are declared here under names of our own, so that old and new verbs.h both do.
+ * newer.c - functions that libibverbs has since rdma-core 59 (version nodes 1.15 to 1.17), exported under their names
+ * by symbols.list. The structures are declared here under names of our own, so that old and new verbs.h both do.
  * Buffers from ibv_alloc_buf are ordinary memory for us.
  */
 #include "shim.h"
@@ -41,7 +41,8 @@ struct ibv_mr *shim_reg_mr_ex(struct ibv_pd *pd, struct shim_mr_init_attr *attr)
 	const struct shim_buf *buf = attr->buf;
 
 	if (!shim_is_ours(pd->context)) {
-		real = (struct ibv_mr * (*)(struct ibv_pd *, struct shim_mr_init_attr *))shim_real_symbol("ibv_reg_mr_ex");
+		real = (struct ibv_mr * (*)(struct ibv_pd *, struct shim_mr_init_attr *))
+			shim_real_symbol("ibv_reg_mr_ex");
 		return real ? real(pd, attr) : shim_fail(EOPNOTSUPP);
 	}
 	if (attr->comp_mask & ~(uint64_t)(MASK_IOVA | MASK_ADDR | MASK_BUF))
@@ -97,8 +98,8 @@ struct ibv_mr *shim_reg_buf_mr(struct ibv_pd *pd, struct shim_buf *buf, void *ad
 	struct ibv_mr *(*real)(struct ibv_pd *, struct shim_buf *, void *, size_t, int);
 
 	if (!shim_is_ours(pd->context)) {
-		real = (struct ibv_mr * (*)(struct ibv_pd *, struct shim_buf *, void *, size_t, int))shim_real_symbol(
-			"ibv_reg_buf_mr");
+		real = (struct ibv_mr * (*)(struct ibv_pd *, struct shim_buf *, void *, size_t, int))
+			shim_real_symbol("ibv_reg_buf_mr");
 		return real ? real(pd, buf, addr, length, access) : shim_fail(EOPNOTSUPP);
 	}
 	if (!buf || (char *)addr < (char *)buf->addr || length > buf->length ||

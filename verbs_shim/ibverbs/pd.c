@@ -28,13 +28,15 @@ SHIM_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		return shim_fail(EIO);
 	}
 	err = nic_pd_alloc(ctx->nic, &pd->nic);
+	if (!err)
+		shim_object_add(ctx, SHIM_PD, &pd->link);
 	shim_leave(ctx);
 	if (err) {
 		free(pd);
 		return shim_fail(-err);
 	}
 	pd->ibv.context = context;
-	pd->ibv.handle = (uint32_t)atomic_fetch_add(&ctx->objects, 1);
+	pd->ibv.handle = shim_handle_new(ctx);
 	return &pd->ibv;
 }
 
@@ -64,10 +66,11 @@ SHIM_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 	if (!shim_enter(ctx))
 		return EIO;
 	err = nic_pd_free(pd->nic);
+	if (!err)
+		shim_object_remove(ctx, &pd->link);
 	shim_leave(ctx);
 	if (err)
 		return shim_errno(err);
-	atomic_fetch_sub(&ctx->objects, 1);
 	free(pd);
 	return 0;
 }
@@ -131,6 +134,7 @@ struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_
 		pd->td = container_of(attr->td, struct shim_td, ibv);
 		atomic_fetch_add(&pd->td->users, 1);
 	}
-	pd->ibv.handle = (uint32_t)atomic_fetch_add(&shim_ctx(context)->objects, 1);
+	pd->ibv.handle = shim_handle_new(shim_ctx(context));
+	atomic_fetch_add(&shim_ctx(context)->objects, 1);
 	return &pd->ibv;
 }

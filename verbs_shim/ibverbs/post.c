@@ -32,9 +32,9 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 		out->num_sge = 0;
 		return wr->bind_mw.mw && wr->bind_mw.mw->type == IBV_MW_TYPE_2 &&
 				       shim_bind_translate(&out->bind, wr->bind_mw.mw, wr->bind_mw.rkey,
-							   &wr->bind_mw.bind_info) ?
-			       0 :
-			       -EINVAL;
+							   &wr->bind_mw.bind_info)
+			       ? 0
+			       : -EINVAL;
 	case IBV_WR_LOCAL_INV:
 		out->num_sge = 0;
 		return 0;

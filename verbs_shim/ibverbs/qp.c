@@ -59,7 +59,7 @@ static void qp_fill(struct shim_qp *qp, struct ibv_pd *pd, const struct ibv_qp_i
 	ibv->qp_type = attr->qp_type;
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
-	ibv->handle = (uint32_t)atomic_fetch_add(&shim_ctx(pd->context)->objects, 1);
+	ibv->handle = shim_handle_new(shim_ctx(pd->context));
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->cap = attr->cap;
 	shim_pd_get(pd);
@@ -84,6 +84,8 @@ static struct ibv_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 	err = -EIO;
 	if (shim_enter(ctx)) {
 		err = nic_qp_create(ctx->nic, &init, &qp->nic);
+		if (!err)
+			shim_object_add(ctx, SHIM_QP, &qp->link);
 		shim_leave(ctx);
 	}
 	if (err)
@@ -112,8 +114,7 @@ struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	bool extended = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
-	if (attr->comp_mask & ~known ||
-	    (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags))
+	if (attr->comp_mask & ~known || (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags))
 		return shim_fail(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
 		return shim_fail(EINVAL);
@@ -142,6 +143,8 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 		return EIO;
 	pmd_doorbell(ctx->engine); /* the peer may still wait for an ACK that was held back for company */
 	err = nic_qp_destroy(qp->nic);
+	if (!err)
+		shim_object_remove(ctx, &qp->link);
 	shim_leave(ctx);
 	if (err)
 		return shim_errno(err);
@@ -150,14 +153,13 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (qp->extended)
 		shim_wr_ex_fini(qp);
 	shim_pd_put(ibv->pd);
-	atomic_fetch_sub(&ctx->objects, 1);
 	free(qp);
 	return 0;
 }
 
 /* ---- attributes -------------------------------------------------------------------------------------- */
 
-#define MASK_KNOWN ((1 << 21) - 1)
+#define MASK_KNOWN   ((1 << 21) - 1)
 /* Path migration is not offered, and capabilities stay as created. */
 #define MASK_REFUSED (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP)
 

@@ -46,8 +46,12 @@ static void *real_handle;
 static void find_real(void)
 {
 	static const char *const paths[] = {
-		"/usr/lib/" TRIPLET "/libibverbs.so.1", "/lib/" TRIPLET "/libibverbs.so.1", "/usr/lib64/libibverbs.so.1",
-		"/lib64/libibverbs.so.1", "/usr/lib/libibverbs.so.1", "/usr/local/lib/libibverbs.so.1",
+		"/usr/lib/" TRIPLET "/libibverbs.so.1",
+		"/lib/" TRIPLET "/libibverbs.so.1",
+		"/usr/lib64/libibverbs.so.1",
+		"/lib64/libibverbs.so.1",
+		"/usr/lib/libibverbs.so.1",
+		"/usr/local/lib/libibverbs.so.1",
 	};
 	const char *chosen = getenv("UROCE_REAL_LIBIBVERBS");
 
@@ -55,7 +59,8 @@ static void find_real(void)
 		real_handle = open_real(chosen, OPEN_FLAGS);
 		if (!real_handle)
 			fprintf(stderr,
-				"uroce: UROCE_REAL_LIBIBVERBS=%s does not name another libibverbs; real devices are not shown\n",
+				"uroce: UROCE_REAL_LIBIBVERBS=%s does not name another libibverbs; real devices are "
+				"not shown\n",
 				chosen);
 		return;
 	}

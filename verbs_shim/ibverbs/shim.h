@@ -28,7 +28,7 @@
 
 #define SHIM_EXPORT __attribute__((visibility("default")))
 
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* ---- events (event.c) -------------------------------------------------------------------------------- */
 
@@ -59,13 +59,20 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 
 /* ---- objects ----------------------------------------------------------------------------------------- */
 
+/** What a context has of the NIC, in the order in which it can be taken down (object.c). */
+enum shim_kind { SHIM_QP, SHIM_SRQ, SHIM_CQ, SHIM_AH, SHIM_MW, SHIM_MR, SHIM_PD, SHIM_KINDS };
+
+struct shim_link {
+	struct shim_link *next, **at;
+};
+
 /** A device that was seen once; never freed, because programs keep pointers to it. */
 struct shim_device {
 	struct ibv_device ibv;
 	char zero[4096]; /* vendor libraries look for private data behind ibv_device, and must find nothing */
 	struct pmd_device pmd;
 	struct shim_device *next;
-	bool listed; /* found by the last look */
+	bool listed;	      /* found by the last look */
 	pthread_mutex_t lock; /* of the list of contexts */
 	struct shim_context *contexts;
 };
@@ -77,7 +84,9 @@ struct shim_context {
 	struct nic *nic;
 	struct shim_event_queue async;
 	struct shim_event_source port_events;
-	atomic_uint objects; /* that were not destroyed */
+	struct shim_link *links[SHIM_KINDS];
+	atomic_uint objects; /* that were not destroyed, of all kinds */
+	atomic_uint handles; /* given out */
 	atomic_bool closed;
 	char zero[512]; /* room for what newer verbs_context's put in front: vctx.sz says that it is not there */
 	struct verbs_context vctx;
@@ -91,6 +100,7 @@ struct shim_channel {
 struct shim_pd {
 	struct ibv_pd ibv;
 	struct nic_pd *nic;
+	struct shim_link link;
 	struct shim_pd *parent; /* of a parent domain: the real one, whose nic this shares */
 	struct shim_td *td;
 	atomic_uint users; /* parent domains, and whatever hangs on a parent domain */
@@ -104,17 +114,20 @@ struct shim_td {
 struct shim_mr {
 	struct ibv_mr ibv;
 	struct nic_mr *nic;
+	struct shim_link link;
 	unsigned access;
 };
 
 struct shim_mw {
 	struct ibv_mw ibv;
 	struct nic_mw *nic;
+	struct shim_link link;
 };
 
 struct shim_ah {
 	struct ibv_ah ibv;
 	struct nic_ah *nic;
+	struct shim_link link;
 };
 
 struct shim_cq {
@@ -123,6 +136,7 @@ struct shim_cq {
 		struct ibv_cq_ex ex;
 	};
 	struct nic_cq *nic;
+	struct shim_link link;
 	struct shim_event_source comp, async;
 	struct nic_wc wc; /* the entry that ibv_wc_read_* show */
 };
@@ -130,6 +144,7 @@ struct shim_cq {
 struct shim_srq {
 	struct ibv_srq ibv;
 	struct nic_srq *nic;
+	struct shim_link link;
 	struct shim_event_source async;
 };
 
@@ -150,6 +165,7 @@ struct shim_qp {
 	};
 	void *zero[16]; /* operations that newer ibv_qp_ex's have */
 	struct nic_qp *nic;
+	struct shim_link link;
 	struct shim_event_source async;
 	bool extended, sq_sig_all;
 	struct ibv_qp_cap cap;
@@ -190,6 +206,11 @@ static inline void shim_leave(const struct shim_context *ctx)
 	pmd_unlock(ctx->engine);
 }
 
+static inline uint32_t shim_handle_new(struct shim_context *ctx)
+{
+	return atomic_fetch_add_explicit(&ctx->handles, 1, memory_order_relaxed);
+}
+
 /** The verbs' two ways to fail, from a negative errno: an int that is an errno; NULL and errno. */
 static inline int shim_errno(int err)
 {
@@ -208,6 +229,11 @@ static inline void *shim_fail(int err)
 struct shim_device *shim_device_of(const struct ibv_device *device);
 /** Whether a file descriptor is the cmd_fd of one of our contexts, or a copy of it. */
 bool shim_is_cmd_fd(int fd);
+/** A new object of the NIC, and its end. Engine lock held. (object.c) */
+void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link);
+void shim_object_remove(struct shim_context *ctx, struct shim_link *link);
+/** Take down what is left. Engine lock held. The structures stay: the program has pointers to them. */
+void shim_objects_drop(struct shim_context *ctx);
 /** Fill in the operations of a context (ops.c). */
 void shim_ops_init(struct verbs_context *vctx);
 /** pmd_event_fn; ctx is the struct shim_device (event.c). */

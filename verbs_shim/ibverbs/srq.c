@@ -26,8 +26,10 @@ SHIM_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_ini
 	pthread_cond_init(&srq->ibv.cond, NULL);
 	if (shim_enter(ctx)) {
 		/* The limit is armed by ibv_modify_srq only. */
-		err = nic_srq_create(container_of(pd, struct shim_pd, ibv)->nic, init->attr.max_wr, init->attr.max_sge, 0,
-				     srq, &srq->nic);
+		err = nic_srq_create(container_of(pd, struct shim_pd, ibv)->nic, init->attr.max_wr, init->attr.max_sge,
+				     0, srq, &srq->nic);
+		if (!err)
+			shim_object_add(ctx, SHIM_SRQ, &srq->link);
 		if (!err)
 			nic_srq_query(srq->nic, &init->attr.max_wr, &init->attr.max_sge, &limit);
 		shim_leave(ctx);
@@ -36,7 +38,7 @@ SHIM_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_ini
 		free(srq);
 		return shim_fail(-err);
 	}
-	srq->ibv.handle = (uint32_t)atomic_fetch_add(&ctx->objects, 1);
+	srq->ibv.handle = shim_handle_new(ctx);
 	shim_pd_get(pd);
 	return &srq->ibv;
 }
@@ -101,13 +103,14 @@ SHIM_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	if (!shim_enter(ctx))
 		return EIO;
 	err = nic_srq_destroy(srq->nic);
+	if (!err)
+		shim_object_remove(ctx, &srq->link);
 	shim_leave(ctx);
 	if (err)
 		return shim_errno(err);
 	reported = shim_event_purge(&ctx->async, &srq->async);
 	shim_event_wait_acks(&ibv->mutex, &ibv->cond, &ibv->events_completed, reported);
 	shim_pd_put(ibv->pd);
-	atomic_fetch_sub(&ctx->objects, 1);
 	free(srq);
 	return 0;
 }

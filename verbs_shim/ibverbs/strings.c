@@ -20,8 +20,14 @@ static const char *pick(const char *const *names, size_t n, int value)
 SHIM_EXPORT const char *ibv_node_type_str(enum ibv_node_type type)
 {
 	static const char *const names[] = {
-		NULL, "InfiniBand channel adapter", "InfiniBand switch", "InfiniBand router", "iWARP NIC", "usNIC",
-		"usNIC UDP", "unspecified",
+		NULL,
+		"InfiniBand channel adapter",
+		"InfiniBand switch",
+		"InfiniBand router",
+		"iWARP NIC",
+		"usNIC",
+		"usNIC UDP",
+		"unspecified",
 	};
 
 	return pick(names, COUNT(names), (int)type);
@@ -99,9 +105,22 @@ const char *shim_wr_opcode_str(int opcode);
 const char *shim_wr_opcode_str(int opcode)
 {
 	static const char *const names[] = {
-		"rdma-write", "rdma-write-with-imm", "send", "send-with-imm", "rdma-read", "atomic-cmp-and-swp",
-		"atomic-fetch-and-add", "local-inv", "bind-mw", "send-with-inv", "tso", "driver1", NULL, NULL,
-		"flush", "atomic-write",
+		"rdma-write",
+		"rdma-write-with-imm",
+		"send",
+		"send-with-imm",
+		"rdma-read",
+		"atomic-cmp-and-swp",
+		"atomic-fetch-and-add",
+		"local-inv",
+		"bind-mw",
+		"send-with-inv",
+		"tso",
+		"driver1",
+		NULL,
+		NULL,
+		"flush",
+		"atomic-write",
 	};
 
 	return pick(names, COUNT(names), opcode);
@@ -114,14 +133,14 @@ static const struct {
 	enum ibv_rate rate;
 	int mbps, mult;
 } rates[] = {
-	{IBV_RATE_2_5_GBPS, 2500, 1},	    {IBV_RATE_5_GBPS, 5000, 2},	      {IBV_RATE_10_GBPS, 10000, 4},
-	{IBV_RATE_20_GBPS, 20000, 8},	    {IBV_RATE_30_GBPS, 30000, 12},    {IBV_RATE_40_GBPS, 40000, 16},
-	{IBV_RATE_60_GBPS, 60000, 24},	    {IBV_RATE_80_GBPS, 80000, 32},    {IBV_RATE_120_GBPS, 120000, 48},
-	{IBV_RATE_14_GBPS, 14062, -1},	    {IBV_RATE_56_GBPS, 56250, -1},    {IBV_RATE_112_GBPS, 112500, -1},
-	{IBV_RATE_168_GBPS, 168750, -1},    {IBV_RATE_25_GBPS, 25781, -1},    {IBV_RATE_100_GBPS, 103125, -1},
-	{IBV_RATE_200_GBPS, 206250, -1},    {IBV_RATE_300_GBPS, 309375, -1},  {IBV_RATE_28_GBPS, 28125, 11},
-	{IBV_RATE_50_GBPS, 53125, 20},	    {IBV_RATE_400_GBPS, 425000, 160}, {IBV_RATE_600_GBPS, 637500, 240},
-	{IBV_RATE_800_GBPS, 850000, 320},   {IBV_RATE_1200_GBPS, 1275000, 480},
+	{IBV_RATE_2_5_GBPS, 2500, 1},	  {IBV_RATE_5_GBPS, 5000, 2},	      {IBV_RATE_10_GBPS, 10000, 4},
+	{IBV_RATE_20_GBPS, 20000, 8},	  {IBV_RATE_30_GBPS, 30000, 12},      {IBV_RATE_40_GBPS, 40000, 16},
+	{IBV_RATE_60_GBPS, 60000, 24},	  {IBV_RATE_80_GBPS, 80000, 32},      {IBV_RATE_120_GBPS, 120000, 48},
+	{IBV_RATE_14_GBPS, 14062, -1},	  {IBV_RATE_56_GBPS, 56250, -1},      {IBV_RATE_112_GBPS, 112500, -1},
+	{IBV_RATE_168_GBPS, 168750, -1},  {IBV_RATE_25_GBPS, 25781, -1},      {IBV_RATE_100_GBPS, 103125, -1},
+	{IBV_RATE_200_GBPS, 206250, -1},  {IBV_RATE_300_GBPS, 309375, -1},    {IBV_RATE_28_GBPS, 28125, 11},
+	{IBV_RATE_50_GBPS, 53125, 20},	  {IBV_RATE_400_GBPS, 425000, 160},   {IBV_RATE_600_GBPS, 637500, 240},
+	{IBV_RATE_800_GBPS, 850000, 320}, {IBV_RATE_1200_GBPS, 1275000, 480},
 };
 
 SHIM_EXPORT int ibv_rate_to_mult(enum ibv_rate rate)

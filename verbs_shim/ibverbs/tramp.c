@@ -42,8 +42,8 @@ void *shim_tramp_resolve(unsigned n)
 		fn = strstr(t->version, "PRIVATE") ? dlsym(handle, t->name) : dlvsym(handle, t->name, t->version);
 	}
 	if (!fn) {
-		fprintf(stderr, "uroce: %s is needed from the real libibverbs, which %s; install libibverbs1\n", t->name,
-			handle ? "does not have it" : "is not installed");
+		fprintf(stderr, "uroce: %s is needed from the real libibverbs, which %s; install libibverbs1\n",
+			t->name, handle ? "does not have it" : "is not installed");
 		fn = t->fails_null ? (void *)missing_null : (void *)missing_errno;
 	}
 	__atomic_store_n(&shim_tramp_slots[n], fn, __ATOMIC_RELEASE);

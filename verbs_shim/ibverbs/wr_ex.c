@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wr_ex.c - the extended posting interface, ibv_wr_*. Between ibv_wr_start and ibv_wr_complete the requests gather in the
- * QP's batch; nothing reaches the NIC before complete, so that abort is to forget, and an error found while building
- * posts nothing at all. The batch's buffers grow to what the program uses, and stay.
+ * wr_ex.c - the extended posting interface, ibv_wr_*. Between ibv_wr_start and ibv_wr_complete the requests gather in
+ * the QP's batch; nothing reaches the NIC before complete, so that abort is to forget, and an error found while building
+ * posts nothing at all. What only the NIC finds (a full queue) stops the batch there. The batch's buffers grow to what the program uses, and stay.
  */
 #include <string.h>
 

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * object.c - which objects of the NIC a context has, so that closing it takes along what the program has forgotten:
+ * other contexts may keep the NIC running, and a forgotten region must not stay open to peers.
+ * The lists are changed with the engine lock held.
+ */
+#include "shim.h"
+
+void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link)
+{
+	link->next = ctx->links[kind];
+	link->at = &ctx->links[kind];
+	if (link->next)
+		link->next->at = &link->next;
+	ctx->links[kind] = link;
+	atomic_fetch_add(&ctx->objects, 1);
+}
+
+void shim_object_remove(struct shim_context *ctx, struct shim_link *link)
+{
+	*link->at = link->next;
+	if (link->next)
+		link->next->at = link->at;
+	atomic_fetch_sub(&ctx->objects, 1);
+}
+
+static void drop_qp(struct shim_link *link)
+{
+	nic_qp_destroy(container_of(link, struct shim_qp, link)->nic);
+}
+
+static void drop_srq(struct shim_link *link)
+{
+	nic_srq_destroy(container_of(link, struct shim_srq, link)->nic);
+}
+
+static void drop_cq(struct shim_link *link)
+{
+	nic_cq_destroy(container_of(link, struct shim_cq, link)->nic);
+}
+
+static void drop_ah(struct shim_link *link)
+{
+	nic_ah_destroy(container_of(link, struct shim_ah, link)->nic);
+}
+
+static void drop_mw(struct shim_link *link)
+{
+	nic_mw_dealloc(container_of(link, struct shim_mw, link)->nic);
+}
+
+static void drop_mr(struct shim_link *link)
+{
+	nic_mr_dereg(container_of(link, struct shim_mr, link)->nic);
+}
+
+static void drop_pd(struct shim_link *link)
+{
+	nic_pd_free(container_of(link, struct shim_pd, link)->nic);
+}
+
+void shim_objects_drop(struct shim_context *ctx)
+{
+	/* In the order of enum shim_kind: nobody's users are left when its turn comes. */
+	static void (*const drop[SHIM_KINDS])(struct shim_link *) = {
+		[SHIM_QP] = drop_qp, [SHIM_SRQ] = drop_srq, [SHIM_CQ] = drop_cq, [SHIM_AH] = drop_ah,
+		[SHIM_MW] = drop_mw, [SHIM_MR] = drop_mr,   [SHIM_PD] = drop_pd,
+	};
+
+	for (int kind = 0; kind < SHIM_KINDS; kind++)
+		for (struct shim_link *link = ctx->links[kind]; link; link = link->next)
+			drop[kind](link);
+}
