@@ -321,10 +321,12 @@ static void enter(struct nic_qp *qp, enum nic_qp_state from, enum nic_qp_state t
 		comp_reset(qp);
 	}
 	if (from == NIC_QPS_RTS && to == NIC_QPS_SQD) {
-		const struct swqe *w = sq_at(qp, qp->sq.next);
-		bool begun = qp->sq.next != qp->sq.head && w->started;
+		uint32_t stop = qp->sq.next;
 
-		qp->req.sqd_stop = qp->sq.next + begun;
+		/* What was begun ends, also what a retry has gone back to before. */
+		while (stop != qp->sq.head && sq_at(qp, stop)->started)
+			stop++;
+		qp->req.sqd_stop = stop;
 		qp->req.drained = false;
 	}
 	qp_set_state(qp, to);

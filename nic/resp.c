@@ -396,10 +396,11 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 		resp_ack(qp);
 }
 
-/* UC (9.8.2): no answers; a gap or an error drops the rest of the message, its receive WQE serves the next one. */
+/* UC (9.8.2): no answers; a gap or the peer's error drops the rest of the message, its receive WQE serves the next. */
 static void rx_uc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
+	unsigned verdict;
 
 	if (p->psn != resp->epsn) {
 		resp->open = NULL;
@@ -412,13 +413,22 @@ static void rx_uc(struct nic_qp *qp, const struct packet *p)
 	resp->epsn = psn_add(p->psn, 1);
 	if (resp->open && op_starts(p->op))
 		resp->open = NULL; /* the message before was never finished */
-	if (resp_check(qp, p) != ERR_none || execute(qp, p) != ERR_none) {
-		resp->open = NULL;
-		COUNT(qp->nic, uc_dropped);
-		qp->counters.dropped_rx++;
+	verdict = resp_check(qp, p);
+	if (verdict == ERR_none)
+		verdict = execute(qp, p);
+	if (verdict == ERR_none) {
+		resp->open = op_ends(p->op) ? NULL : p->op;
 		return;
 	}
-	resp->open = op_ends(p->op) ? NULL : p->op;
+	resp->open = NULL;
+	COUNT(qp->nic, uc_dropped);
+	qp->counters.dropped_rx++;
+	if (verdict == ERR_receive_key) { /* our own fault, and it would meet every message that comes (C9-220) */
+		struct nic_wc wc = {.status = error_rows[verdict].status, .vendor_err = verdict};
+
+		qp_complete_recv(qp, &wc, false);
+		qp_enter_error(qp);
+	}
 }
 
 void resp_rx(struct nic_qp *qp, const struct packet *p)

@@ -41,7 +41,7 @@ int rq_post(struct rq *rq, const struct nic_recv_wr *wr)
 	}
 	w->wr_id = wr->wr_id;
 	w->num_sge = wr->num_sge;
-	w->length = length;
+	w->length = length < NIC_MSG_MAX ? length : NIC_MSG_MAX; /* no message is longer (C9-94) */
 	rq->head++;
 	return 0;
 }

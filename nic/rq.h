@@ -11,7 +11,7 @@
 /** A receive work queue element, followed by its SGEs. */
 struct rwqe {
 	uint64_t wr_id;
-	uint64_t length; /* sum of the SGEs */
+	uint64_t length; /* sum of the SGEs, at most NIC_MSG_MAX */
 	uint32_t num_sge;
 	struct nic_sge sge[];
 };
@@ -41,7 +41,7 @@ static inline size_t rwqe_size(uint32_t max_sge)
 /** @return 0, -ENOMEM. */
 int rq_init(struct rq *rq, uint32_t capacity, uint32_t max_sge);
 void rq_fini(struct rq *rq);
-/** Queue a work request. @return 0, -EINVAL (too many SGEs, over 2^31 bytes), -ENOMEM (full). */
+/** Queue a work request. @return 0, -EINVAL (too many SGEs), -ENOMEM (full). */
 int rq_post(struct rq *rq, const struct nic_recv_wr *wr);
 
 static inline uint32_t rq_count(const struct rq *rq)

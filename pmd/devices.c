@@ -212,8 +212,8 @@ static int parse_where(char *where, struct pmd_device *d, char *err, size_t err_
 	}
 	if (!gid_parse(where, &d->gid)) {
 		if (if_nametoindex(where) == 0) {
-			snprintf(err, err_len, "UROCE_DEVICES: '%s' is neither an address nor an interface of this host",
-				 where);
+			snprintf(err, err_len,
+				 "UROCE_DEVICES: '%s' is neither an address nor an interface of this host", where);
 			return -EINVAL;
 		}
 		if (!gid_of_interface(where, &d->gid)) {
@@ -244,7 +244,8 @@ static int parse_entry(char *entry, struct pmd_device *d, char *err, size_t err_
 		option = slash + 1;
 		if (strncmp(option, "ethdev=", 7) == 0) {
 			if (!option[7] || strlen(option + 7) + 8 > sizeof(d->port)) {
-				snprintf(err, err_len, "UROCE_DEVICES: the arguments of ethdev= are missing or too long");
+				snprintf(err, err_len,
+					 "UROCE_DEVICES: the arguments of ethdev= are missing or too long");
 				return -EINVAL;
 			}
 			snprintf(d->port, sizeof(d->port), "ethdev:%.*s", (int)sizeof(d->port) - 8, option + 7);
@@ -345,8 +346,7 @@ int pmd_devices(struct pmd_device *devices, unsigned max)
 	return n;
 }
 
-int pmd_device_mtu(const struct pmd_device *device, const char *override, enum nic_mtu *mtu, char *err,
-		   size_t err_len)
+int pmd_device_mtu(const struct pmd_device *device, const char *override, enum nic_mtu *mtu, char *err, size_t err_len)
 {
 	/* IPv6, UDP, the longest header chain, ICRC: what a packet of one MTU needs around its payload. */
 	const uint32_t overhead = 80;

@@ -82,8 +82,9 @@ static void *eal_thread(void *arg)
 {
 	char lcores[512], *log = NULL;
 	size_t log_len = 0;
-	char *argv[] = {"uroce", "--no-huge", "--no-shconf", "--no-pci", "--no-telemetry", "-m", EAL_HEAP_MIB,
-			"--log-level=error", "--lcores", lcores, NULL};
+	char *argv[] = {"uroce",	  "--no-huge", "--no-shconf", "--no-pci",
+			"--no-telemetry", "-m",	       EAL_HEAP_MIB,  "--log-level=error",
+			"--lcores",	  lcores,      NULL};
 	FILE *stream = open_memstream(&log, &log_len);
 	int rc;
 
@@ -103,7 +104,8 @@ static void *eal_thread(void *arg)
 
 		eal_complaint(log ? log : "", why, sizeof(why));
 		snprintf(eal.err, sizeof(eal.err),
-			 "DPDK does not start in this process (%s); check that /sys is mounted and memory is left", why);
+			 "DPDK does not start in this process (%s); check that /sys is mounted and memory is left",
+			 why);
 	}
 	free(log);
 	return NULL;

@@ -22,11 +22,11 @@
 #include "guard.h"
 
 /* Function 1 of a device; 0 stays free for a control plane. The leading byte of a QPN names the function. */
-#define FUNCTION 1
+#define FUNCTION	  1
 #define FUNCTION_QPN_BITS 16
 
 /* Frames of a burst, those that a device's ring holds, and some that wait for neighbours. */
-#define TX_POOL_SIZE 127
+#define TX_POOL_SIZE	    127
 #define ETHDEV_TX_POOL_SIZE 2047
 
 static struct {
@@ -51,9 +51,8 @@ void pmd_unlock(struct pmd_engine *e)
 
 	if (!e->dead) {
 		pmd_engine_events(e);
-		kick = e->thread_wake_ns != 0 &&
-		       (nic_next_deadline(e->nic) < e->thread_wake_ns ||
-			e->port_deadline_ns < e->thread_wake_ns || nic_tx_pending(e->nic));
+		kick = e->thread_wake_ns != 0 && (nic_next_deadline(e->nic) < e->thread_wake_ns ||
+						  e->port_deadline_ns < e->thread_wake_ns || nic_tx_pending(e->nic));
 		if (kick)
 			e->thread_wake_ns = 0;
 	}
@@ -136,6 +135,7 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 		.qpn_bits = FUNCTION_QPN_BITS,
 		.active_mtu = mtu,
 		.psn_window = e->port->psn_window,
+		.max_inflight = e->port->max_inflight,
 		.udp_sport = e->port->udp_sport,
 		.ack_delay_ns = e->port->ack_delay_ns,
 		.local_ack_delay = 15, /* 134 ms: a process may be off the CPU for long */
@@ -177,6 +177,23 @@ static void engine_free_slots(struct pmd_engine *e)
 		rte_pktmbuf_free(e->tx[i].cookie);
 }
 
+static int engine_progress_mode(struct pmd_engine *e, char *err, size_t err_len)
+{
+	static const char *const names[] = {"auto", "thread", "pinned", "inline"};
+	const char *value = getenv("UROCE_PROGRESS");
+
+	if (!value || !value[0])
+		return 0;
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(value, names[i]) == 0) {
+			e->progress = (enum pmd_progress_mode)i;
+			return 0;
+		}
+	}
+	snprintf(err, err_len, "UROCE_PROGRESS is '%.32s'; use auto, thread, pinned or inline", value);
+	return -EINVAL;
+}
+
 /** Open what an engine consists of, in the order of need. */
 static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 {
@@ -184,6 +201,8 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 	enum nic_mtu mtu;
 	int rc = pmd_device_mtu(&e->device, getenv("UROCE_MTU"), &mtu, err, err_len);
 
+	if (rc == 0)
+		rc = engine_progress_mode(e, err, err_len);
 	if (rc == 0)
 		rc = pmd_eal_start(err, err_len);
 	if (rc != 0)
@@ -235,7 +254,8 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 	int rc = 0;
 
 	if (pmd_is_forked_child()) {
-		snprintf(err, err_len, "the device was open when this process was forked; open it in the child only, or exec");
+		snprintf(err, err_len,
+			 "the device was open when this process was forked; open it in the child only, or exec");
 		return -ENODEV;
 	}
 	pthread_mutex_lock(&process.lock);

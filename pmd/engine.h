@@ -14,7 +14,7 @@
 struct pmd_engine;
 
 #define PMD_DEVICE_NAME_MAX 64
-#define PMD_DEVICES_MAX 16
+#define PMD_DEVICES_MAX	    16
 
 /** Counters of a port, one a line of port_stats.def. */
 struct pmd_port_stats {

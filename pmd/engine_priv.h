@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_priv.h - the engine as engine.c (life, lock) and progress.c (work, thread) share it (pmd-internal). */
+/* engine_priv.h - the engine as engine.c (life, lock), progress.c (work) and thread.c share it (pmd-internal). */
 #ifndef PMD_ENGINE_PRIV_H
 #define PMD_ENGINE_PRIV_H
 
@@ -7,6 +7,9 @@
 
 #include "engine.h"
 #include "port.h"
+
+/** UROCE_PROGRESS; see thread.c. */
+enum pmd_progress_mode { PMD_PROGRESS_AUTO, PMD_PROGRESS_THREAD, PMD_PROGRESS_PINNED, PMD_PROGRESS_INLINE };
 
 struct pmd_engine {
 	pthread_mutex_t lock;
@@ -27,12 +30,14 @@ struct pmd_engine {
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */
 	uint64_t inline_polls;
 	uint64_t inline_last_ns;
+	uint64_t inline_finds; /* polls that found packets; under the lock */
 
 	/* The thread. */
+	enum pmd_progress_mode progress; /* constant */
 	pthread_t thread;
 	int doorbell_fd;	 /* eventfd: wakes the thread */
 	bool stop;		 /* atomic */
-	bool polled;		 /* under the lock: application threads poll, the thread looks on */
+	bool polled;		 /* atomic, written by the thread: application threads poll, it looks on */
 	bool expect_sleep;	 /* under the lock: pmd_expect_sleep was called */
 	uint64_t thread_wake_ns; /* under the lock: when the sleeping thread wakes by itself; 0: awake, or soon */
 

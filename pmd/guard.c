@@ -4,8 +4,8 @@
  *
  * pmd_guard_run notes a resume point for the thread and calls fn. A SIGSEGV or SIGBUS of this thread while the note
  * is set is fn's: the handler resumes there. Any other fault goes to the handler that was installed before ours, or
- * to the default action. The handlers need no signal mask to be restored (SA_NODEFER), so the resume point costs a
- * few stores. They run on the thread's alternate stack where it has one.
+ * to the default action. The signal mask is put back on a fault only, so that the resume point costs a few stores. The
+ * handlers run on the thread's alternate stack where it has one.
  *
  * Owns: the process's SIGSEGV and SIGBUS actions and the ones found before; installed when first needed.
  */
@@ -17,13 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "engine.h"
 #include "guard.h"
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
 
@@ -63,6 +64,8 @@ static void guard_handler(int sig, siginfo_t *info, void *context)
 
 	if (t->active) {
 		t->active = false;
+		/* As it was: whatever stands between sigaction and the kernel may have asked for more to be blocked. */
+		pthread_sigmask(SIG_SETMASK, &((ucontext_t *)context)->uc_sigmask, NULL);
 		__builtin_longjmp(t->resume, 1);
 	}
 	/* A handler of the application that calls its predecessor, us, would come back here for ever: for the same

@@ -13,24 +13,24 @@
 
 #include "neigh.h"
 
-#define ETHERTYPE_ARP 0x0806
+#define ETHERTYPE_ARP  0x0806
 #define ETHERTYPE_IPV6 0x86dd
 
 /* ARP for IPv4 over Ethernet, after the Ethernet header:
  *  0 htype 2 | 2 ptype 2 | 4 hlen 1 | 5 plen 1 | 6 oper 2 | 8 sha 6 | 14 spa 4 | 18 tha 6 | 24 tpa 4 */
-#define ARP_LEN 28
+#define ARP_LEN	    28
 #define ARP_REQUEST 1
-#define ARP_REPLY 2
+#define ARP_REPLY   2
 
 /* IPv6 (40), then ICMPv6: 0 type 1 | 1 code 1 | 2 checksum 2 | 4 flags 4 | 8 target 16 | 24 option: type 1, length 1
  * (in units of 8), address 6 */
-#define ND_LEN 32
-#define ND_SOLICIT 135
-#define ND_ADVERTISE 136
+#define ND_LEN			    32
+#define ND_SOLICIT		    135
+#define ND_ADVERTISE		    136
 #define ND_FLAGS_SOLICITED_OVERRIDE 0x60
-#define ND_OPT_SOURCE 1
-#define ND_OPT_TARGET 2
-#define IPPROTO_ICMP6 58
+#define ND_OPT_SOURCE		    1
+#define ND_OPT_TARGET		    2
+#define IPPROTO_ICMP6		    58
 
 static const uint8_t broadcast[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
@@ -70,7 +70,8 @@ static uint8_t *ether_header(const struct neigh *n, uint8_t *frame, const uint8_
 	return frame + NEIGH_ETHER_LEN;
 }
 
-static void arp_transmit(struct neigh *n, unsigned oper, const uint8_t dst[6], const uint8_t tha[6], const uint8_t tpa[4])
+static void arp_transmit(struct neigh *n, unsigned oper, const uint8_t dst[6], const uint8_t tha[6],
+			 const uint8_t tpa[4])
 {
 	uint8_t frame[NEIGH_FRAME_MAX], *a = ether_header(n, frame, dst, ETHERTYPE_ARP);
 

@@ -8,14 +8,14 @@
 
 #include "nic.h"
 
-#define NEIGH_ENTRIES 256
-#define NEIGH_QUEUE 32 /* packets that wait for one neighbour */
+#define NEIGH_ENTRIES	256
+#define NEIGH_QUEUE	32 /* packets that wait for one neighbour */
 #define NEIGH_ETHER_LEN 14
 #define NEIGH_FRAME_MAX 96 /* longest frame that `transmit` gets */
 
-#define NEIGH_RETRY_NS 100000000ull
-#define NEIGH_TRIES 5
-#define NEIGH_FAILED_NS 1000000000ull	 /* a neighbour that did not answer is not asked again so soon */
+#define NEIGH_RETRY_NS	   100000000ull
+#define NEIGH_TRIES	   5
+#define NEIGH_FAILED_NS	   1000000000ull  /* a neighbour that did not answer is not asked again so soon */
 #define NEIGH_REACHABLE_NS 30000000000ull /* an answer is believed so long without asking again */
 
 enum neigh_state { NEIGH_FREE, NEIGH_ASKING, NEIGH_KNOWN, NEIGH_REFRESHING, NEIGH_FAILED };

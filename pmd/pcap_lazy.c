@@ -102,12 +102,12 @@ int pcap_stats(pcap_t *p, struct pcap_stat *stats)
 }
 
 /* Called a packet: the symbol is looked up once. A race only does so twice. */
-#define PCAP_REAL_HOT(name)                                                                                          \
-	static __typeof__(&name) hot;                                                                                 \
-	__typeof__(&name) fn = __atomic_load_n(&hot, __ATOMIC_RELAXED);                                               \
-	if (!fn) {                                                                                                    \
-		fn = (__typeof__(&name))pcap_symbol(#name);                                                           \
-		__atomic_store_n(&hot, fn, __ATOMIC_RELAXED);                                                         \
+#define PCAP_REAL_HOT(name)                                                                                            \
+	static __typeof__(&name) hot;                                                                                  \
+	__typeof__(&name) fn = __atomic_load_n(&hot, __ATOMIC_RELAXED);                                                \
+	if (!fn) {                                                                                                     \
+		fn = (__typeof__(&name))pcap_symbol(#name);                                                            \
+		__atomic_store_n(&hot, fn, __ATOMIC_RELAXED);                                                          \
 	}
 
 void pcap_dump(u_char *d, const struct pcap_pkthdr *header, const u_char *data)

@@ -15,8 +15,8 @@
 struct rte_mempool;
 struct pmd_port;
 
-#define PMD_RX_BURST 64	   /* frames an rx_burst may be asked for */
-#define PMD_TX_BURST 64	   /* frames a tx_burst may be given */
+#define PMD_RX_BURST	64 /* frames an rx_burst may be asked for */
+#define PMD_TX_BURST	64 /* frames a tx_burst may be given */
 #define PMD_TX_HEADROOM 64 /* free bytes before every transmitted IP packet, for the link layer */
 
 struct pmd_port_ops {
@@ -43,7 +43,7 @@ struct pmd_port {
 	int wait_fd; /* readable when packets may have arrived; -1: none, the engine polls at intervals */
 	/* What the port wants of its NIC. */
 	uint16_t udp_sport;
-	uint32_t psn_window;
+	uint32_t psn_window, max_inflight; /* see struct nic_config */
 	uint32_t ack_delay_ns;
 	struct pmd_port_stats stats;
 };

@@ -29,14 +29,14 @@
 #include "port.h"
 #include "wake.h"
 
-#define ETHDEV_DESCRIPTORS 512
-#define ETHDEV_RX_POOL 1535
-#define ETHDEV_RX_BURST 32
-#define ETHDEV_LOCAL 256	/* packets to ourselves under way */
-#define ETHDEV_PSN_WINDOW 256	/* less than any ring on the way holds */
+#define ETHDEV_DESCRIPTORS  512
+#define ETHDEV_RX_POOL	    1535
+#define ETHDEV_RX_BURST	    32
+#define ETHDEV_LOCAL	    256 /* packets to ourselves under way */
+#define ETHDEV_PSN_WINDOW   256 /* less than any ring on the way holds */
 #define ETHDEV_ACK_DELAY_NS 10000
-#define ETHDEV_BACKLOG_NS 20000 /* until a full device is tried again */
-#define ETHDEV_RX_ROOM 4608	/* longest frame: NIC_FRAME_MAX, Ethernet, and the PMD's own header */
+#define ETHDEV_BACKLOG_NS   20000 /* until a full device is tried again */
+#define ETHDEV_RX_ROOM	    4608  /* longest frame: NIC_FRAME_MAX, Ethernet, and the PMD's own header */
 
 /* net_af_packet takes frames of 2048 bytes unless told: too few for an MTU of 4096. 8 frames in 9 pages. */
 #define AF_PACKET_RING ",framesz=4608,blocksz=36864,framecnt=512"
@@ -226,7 +226,8 @@ static bool ethdev_accept(struct port_ethdev *p, struct rte_mbuf *m, uint64_t no
 	if (p->v4) {
 		if (h[12] != 0x08 || h[13] != 0x00 || memcmp(ip + 16, p->gid.raw + 12, 4) != 0)
 			goto not_ours;
-	} else if (h[12] != 0x86 || h[13] != 0xdd || len < NEIGH_ETHER_LEN + 40 || memcmp(ip + 24, p->gid.raw, 16) != 0) {
+	} else if (h[12] != 0x86 || h[13] != 0xdd || len < NEIGH_ETHER_LEN + 40 ||
+		   memcmp(ip + 24, p->gid.raw, 16) != 0) {
 		goto not_ours;
 	}
 	*out = (struct nic_rx_frame){.data = ip, .len = len - NEIGH_ETHER_LEN};

@@ -7,8 +7,8 @@
 
 struct udp_split {
 	const uint8_t *data;
-	uint32_t left;	  /* bytes at data */
-	uint32_t segment; /* bytes of each packet, the last may be shorter; 0: it is one packet */
+	uint32_t left;		   /* bytes at data */
+	uint32_t segment;	   /* bytes of each packet, the last may be shorter; 0: it is one packet */
 	struct nic_rx_frame frame; /* what all of them share */
 };
 

@@ -194,7 +194,7 @@ class Tally:
     def result(self, case, ok, reason="", *outputs):
         if ok:
             self.passed += 1
-            print(f"ok   {case}", flush=True)
+            print(f"ok   {case}", flush=True)  # tests/summary.py counts these lines
             return
         self.failed.append(case)
         print(f"FAIL {case}: {reason}", flush=True)
@@ -209,12 +209,15 @@ class Tally:
 
 
 def options(description, *more):
-    """Common options; each of `more` is a flag's name and help."""
+    """Common options; each of `more` is a flag's name and help, and the default of a number."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--build", default=os.environ.get("UROCE_BUILD", os.path.join(ROOT, "build")),
                         help="build folder (default: build)")
-    for flag, text in more:
-        parser.add_argument(flag, action="store_true", help=text)
+    for flag, text, *default in more:
+        if default:
+            parser.add_argument(flag, type=type(default[0]), default=default[0], help=text)
+        else:
+            parser.add_argument(flag, action="store_true", help=text)
     args = parser.parse_args()
     os.environ["UROCE_BUILD"] = os.path.abspath(args.build)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

@@ -3,7 +3,8 @@
 """Debian's perftest, unmodified, over uroce: operations x bandwidth/latency x services x sizes x QPs x events x MTU.
 
 By default every combination of (program, service, QPs, polling or events, direction) runs once, with the path MTUs
-taking turns, and every (program, service) runs at every MTU. --full runs the whole cross product. --veth and --ethdev
+taking turns, and every (program, service) runs at every MTU; a third of the runs goes through all sizes from 2 B to
+8 MiB, the others do one. --full runs the whole cross product. --veth and --ethdev
 run a subset between two network namespaces, over the kernel's UDP sockets and over DPDK's AF_PACKET driver.
 
 perftest does not look at the data it moves; the verify test does.
@@ -12,6 +13,7 @@ import itertools
 import queue
 import re
 import threading
+import time
 
 import harness
 
@@ -26,20 +28,27 @@ KINDS = [("write", "RC", "", False), ("write", "UC", "", False), ("read", "RC", 
          ("atomic", "RC", "-A FETCH_AND_ADD", True)]
 
 
+SIZES = [2, 1000, 65536, 1048576]  # take turns in runs of one size
+BURST = 64 << 20  # bytes that a run of one size moves at most, about
+
+
 class Case:
-    def __init__(self, operation, connection, more, form, mtu, qps=1, events=False, both=False, srq=False):
+    def __init__(self, operation, connection, more, form, mtu, qps=1, events=False, both=False, srq=False,
+                 all_sizes=True, turn=0):
         self.program = f"ib_{operation}_{form}"
-        self.connection, self.mtu, self.qps, self.srq, self.form = connection, mtu, qps, srq, form
-        self.all_sizes = operation != "atomic" and (qps == 1 or mtu >= 1024)
+        self.connection, self.mtu = connection, mtu
+        self.all_sizes = all_sizes and operation != "atomic"
         self.options = ["-F", "-c", connection, "-m", str(mtu), *more.split()]
-        if form == "bw":
-            # Every size up to 8 MiB is sent: few iterations move enough.
-            self.options += ["-q", str(qps), "-n", "5" if self.all_sizes else "100"]
-            if not self.all_sizes and operation != "atomic":
-                self.options += ["-s", str(mtu if connection == "UD" else 65536)]
-        else:
-            self.options += ["-n", "20" if self.all_sizes else "200"]
-        self.options += ["-a"] * self.all_sizes + ["-e"] * events + ["-b"] * both + ["--use-srq"] * srq
+        size = min(SIZES[turn % len(SIZES)], mtu if connection == "UD" else 1 << 20)
+        iterations = 200 if form == "lat" else 100
+        if self.all_sizes:  # up to 8 MiB: few iterations move enough
+            self.options += ["-a"]
+            iterations = 20 if form == "lat" else 5
+        elif operation != "atomic":
+            self.options += ["-s", str(size)]
+            iterations = max(5, min(iterations, BURST // (size * qps)))
+        self.options += ["-n", str(iterations)] + ["-q", str(qps)] * (form == "bw")
+        self.options += ["-e"] * events + ["-b"] * both + ["--use-srq"] * srq
         self.name = " ".join([self.program] + self.options)
 
     def rows_expected(self):
@@ -74,13 +83,15 @@ def matrix(full):
     turn, seen = 0, set()
     for operation, connection, more, events in KINDS:
         for form, qps, event, both, srq in combinations(operation, connection, events):
-            plain = qps == 1 and not event and not both and not srq
-            for mtu in MTUS if full or plain else [MTUS[turn % len(MTUS)]]:
-                case = Case(operation, connection, more, form, mtu, qps, event, both, srq)
+            special = (qps > 1) + event + both + srq
+            for mtu in MTUS if full or not special else [MTUS[turn % len(MTUS)]]:
+                # perftest takes 5 s to go through all sizes, whatever the device.
+                every_size = full or (mtu in (1024, 4096) if not special else special == 1)
+                case = Case(operation, connection, more, form, mtu, qps, event, both, srq, every_size, turn)
+                turn += 1
                 if case.name not in seen:
                     seen.add(case.name)
                     yield case
-            turn += not plain
 
 
 def subset(mtus):
@@ -88,11 +99,11 @@ def subset(mtus):
     for number, (operation, connection, more, events) in enumerate(KINDS):
         mtu = mtus[number % len(mtus)]
         yield Case(operation, connection, more, "bw", mtu)
-        yield Case(operation, connection, more, "lat", mtus[(number + 1) % len(mtus)], events=events)
-    yield Case("write", "RC", "", "bw", mtus[-1], qps=16)
-    yield Case("read", "RC", "", "bw", mtus[-1], qps=16, events=True)
-    yield Case("send", "RC", "", "bw", mtus[-1], both=True)
-    yield Case("send", "RC", "", "bw", mtus[-1], qps=16, srq=True)
+        yield Case(operation, connection, more, "lat", mtus[(number + 1) % len(mtus)], events=events, all_sizes=False,
+                   turn=number)
+    for number, special in enumerate(({"qps": 16}, {"qps": 16, "events": True}, {"both": True},
+                                      {"qps": 16, "srq": True})):
+        yield Case("send", "RC", "", "bw", mtus[-1], all_sizes=False, turn=number, **special)
 
 
 def run_lane(work, sides, tally, lock):
@@ -101,20 +112,24 @@ def run_lane(work, sides, tally, lock):
             case = work.get_nowait()
         except queue.Empty:
             return
+        started = time.monotonic()
         ok, reason, outputs = case.run(sides)
         with lock:
-            tally.result(case.name, ok, reason, *outputs)
+            tally.result(f"{case.name} ({time.monotonic() - started:.1f} s)", ok, reason, *outputs)
 
 
 def main():
     args = harness.options(__doc__, ("--full", "the whole cross product"), ("--veth", "between two namespaces"),
                            ("--ethdev", "between two namespaces, through DPDK's net_af_packet"),
-                           ("--list", "name the cases and stop"))
+                           ("--every", "only every N-th case (default 1)", 1),
+                           ("--list", "name the cases and stop"),
+                           ("--lanes", "pairs of processes at a time; one pair keeps two cores busy (default 2)", 2))
     harness.need_programs("ib_write_bw", "nsenter", "unshare")
     if args.veth or args.ethdev:
         cases = list(subset([1024, 4096]))
     else:
         cases = list(matrix(args.full))
+    cases = cases[::max(args.every, 1)]
     if args.list:
         print("\n".join(case.name for case in cases))
         return
@@ -122,7 +137,7 @@ def main():
         harness.need_root()
         lanes = [harness.ethdev_sides() if args.ethdev else harness.veth_sides()]
     else:
-        lanes = [harness.loopback_sides(lane) for lane in range(1, 3)]
+        lanes = [harness.loopback_sides(lane) for lane in range(args.lanes)]
     work, lock = queue.Queue(), threading.Lock()
     tally = harness.Tally("perftest" + (" over ethdev" if args.ethdev else " over veth" if args.veth else ""))
     for case in cases:

@@ -19,9 +19,9 @@
 #include "bench_util.h"
 #include "engine.h"
 
-#define DEPTH 64
+#define DEPTH	 64
 #define BW_BYTES ((uint64_t)1 << 30)
-#define BUF_MAX (16u << 20)
+#define BUF_MAX	 (16u << 20)
 
 struct options {
 	const char *test;
@@ -184,7 +184,8 @@ static int poll_cq(struct side *s, struct nic_cq *cq, int n)
 	pmd_unlock(s->engine);
 	for (int i = 0; i < got; i++) {
 		if (wc[i].status != NIC_WC_SUCCESS) {
-			fprintf(stderr, "completion status %u (%s)\n", wc[i].status, nic_vendor_err_str(wc[i].vendor_err));
+			fprintf(stderr, "completion status %u (%s)\n", wc[i].status,
+				nic_vendor_err_str(wc[i].vendor_err));
 			exit(1);
 		}
 	}
@@ -309,7 +310,10 @@ static void bandwidth(struct side *s, uint32_t opcode)
 	}
 	if (s->id == 0) {
 		snprintf(name, sizeof(name), "%s, %u B",
-			 opcode == NIC_WR_SEND ? "SEND" : opcode == NIC_WR_RDMA_READ ? "READ" : "WRITE", s->opt->size);
+			 opcode == NIC_WR_SEND	      ? "SEND"
+			 : opcode == NIC_WR_RDMA_READ ? "READ"
+						      : "WRITE",
+			 s->opt->size);
 		bench_print_rate(name, n * s->opt->size, n, bench_now_ns() - start);
 		bench_send_all(s->channel, "e", 1);
 	} else {
@@ -378,7 +382,9 @@ static int run(int id, int channel, void *ctx)
 			if (nic_counters(s.nic)[i])
 				printf("  %d %s %llu\n", id, nic_counter_name(i),
 				       (unsigned long long)nic_counters(s.nic)[i]);
-#define PMD_PORT_STAT(name, sentence) if (stats.name) printf("  %d port %s %llu\n", id, #name, (unsigned long long)stats.name);
+#define PMD_PORT_STAT(name, sentence)                                                                                  \
+	if (stats.name)                                                                                                \
+		printf("  %d port %s %llu\n", id, #name, (unsigned long long)stats.name);
 #include "port_stats.def"
 #undef PMD_PORT_STAT
 		pmd_unlock(s.engine);

@@ -12,7 +12,7 @@
 #include "bench_util.h"
 
 #define SIZE_MAX_BYTES 60000
-#define PORT 4793
+#define PORT	       4793
 
 struct options {
 	size_t size, iterations;

@@ -22,7 +22,7 @@ from guest import ETHDEV_IP, GUEST_IP, HOST_IP, Guest, network_up  # noqa: E402
 
 PACKAGES = ("qemu-system-x86 seabios ipxe-qemu busybox-static ibverbs-providers ibverbs-utils iproute2").split()
 SIZES = {1024: "0,1,7,1023,1024,1025,65539,1048576,3145728", 4096: "0,1,7,4095,4096,4097,65539,1048576,3145728"}
-RELIABLE, LOSSY = "-t rc -q 2 -n 4 -T 19", "-t rc -q 2 -n 4 -T 17 -w 90000"
+RELIABLE, LOSSY = "-t rc -q 2 -n 3 -T 19 -w 60000", "-t rc -q 2 -n 3 -T 17 -w 90000"
 UNRELIABLE = "-t uc,ud -q 2 -n 4 -w 3000"
 
 # name, which end is the client, which end requests, port, loss in percent, options
@@ -35,8 +35,8 @@ CASES += [
     ("RC MTU 4096, both request at once", "uroce", "both", "udp", 0, f"{RELIABLE} -m 4096 -z {SIZES[4096]}"),
     ("UC and UD MTU 1024, uroce requests", "uroce", "uroce", "udp", 0, f"{UNRELIABLE} -m 1024 -z 0,1,1023,1024,9000"),
     ("UC and UD MTU 4096, rxe requests", "uroce", "rxe", "udp", 0, f"{UNRELIABLE} -m 4096 -z 0,1,4095,4096,9000"),
-    ("RC MTU 1024, 1% loss, uroce requests", "uroce", "uroce", "udp", 1, f"{LOSSY} -m 1024 -z 1,1024,65539,1048576"),
-    ("RC MTU 1024, 1% loss, rxe requests", "uroce", "rxe", "udp", 1, f"{LOSSY} -m 1024 -z 1,1024,65539,1048576"),
+    ("RC MTU 1024, 1% loss, uroce requests", "uroce", "uroce", "udp", 1, f"{LOSSY} -m 1024 -z 1,1024,65539,262144"),
+    ("RC MTU 1024, 1% loss, rxe requests", "uroce", "rxe", "udp", 1, f"{LOSSY} -m 1024 -z 1,1024,65539,262144"),
     ("RC MTU 4096, 1% loss, both request", "uroce", "both", "udp", 1, f"{LOSSY} -m 4096 -z 1,4096,65539,1048576"),
     ("RC MTU 1024, ethdev port, both request", "uroce", "both", "ethdev", 0, f"{RELIABLE} -m 1024 -z {SIZES[1024]}"),
     ("RC MTU 4096, ethdev port, 1% loss", "uroce", "both", "ethdev", 1, f"{LOSSY} -m 4096 -z 1,4096,65539"),

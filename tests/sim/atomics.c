@@ -74,13 +74,13 @@ void atomics_watch(struct node *node)
 			continue;
 		wr = find(node, c, before, now);
 		if (wr == NULL) {
-			sim_fail(sim, "atomic_unknown", "node %u cell %u went from %llx to %llx by nobody", node->index, c,
-				 (unsigned long long)before, (unsigned long long)now);
+			sim_fail(sim, "atomic_unknown", "node %u cell %u went from %llx to %llx by nobody", node->index,
+				 c, (unsigned long long)before, (unsigned long long)now);
 			return;
 		}
 		if (++wr->executed > 1)
-			sim_fail(sim, "atomic_once", "node %u cell %u: WR %u was executed %u times", node->index, c, wr->id,
-				 wr->executed);
+			sim_fail(sim, "atomic_once", "node %u cell %u: WR %u was executed %u times", node->index, c,
+				 wr->id, wr->executed);
 		wr->exec_before = before;
 		remember(h, sim->now_ns, now);
 		sim->stats.atomics++;
@@ -112,8 +112,8 @@ void atomics_completed(struct wr *wr, bool success)
 		return;
 	acted = cas ? got == wr->compare_add : wr->compare_add != 0;
 	if (wr->executed != acted)
-		sim_fail(wr->qp->sim, "atomic_once", "WR %u succeeded, returned %llx, and changed memory %u times", wr->id,
-			 (unsigned long long)got, wr->executed);
+		sim_fail(wr->qp->sim, "atomic_once", "WR %u succeeded, returned %llx, and changed memory %u times",
+			 wr->id, (unsigned long long)got, wr->executed);
 	else if (acted ? got != wr->exec_before : !was_seen(wr, got))
 		sim_fail(wr->qp->sim, "atomic_result", "WR %u returned %llx, which was not the value there", wr->id,
 			 (unsigned long long)got);

@@ -56,10 +56,11 @@ static void check_read(struct wr *wr)
 	if (wr->target != NULL)
 		right = target_holds(wr->target, data, wr->chain_from, wr->chain_to);
 	else
-		right = pattern_check(0x57a71c0000000000ull + wr->remote->index, (uint32_t)wr->static_off, data, wr->len);
+		right = pattern_check(0x57a71c0000000000ull + wr->remote->index, (uint32_t)wr->static_off, data,
+				      wr->len);
 	if (!right)
-		sim_fail(sim, "read_data", "WR %u: READ of %u bytes from node %u%s returned what was not there", wr->id, wr->len,
-			 wr->remote->index, wr->target == NULL ? " (static)" : "");
+		sim_fail(sim, "read_data", "WR %u: READ of %u bytes from node %u%s returned what was not there", wr->id,
+			 wr->len, wr->remote->index, wr->target == NULL ? " (static)" : "");
 }
 
 /** A send WR is over: its buffers are the application's again. */
@@ -90,7 +91,8 @@ static void check_fields(struct wr *wr, const struct nic_wc *wc)
 	if (wc->status != NIC_WC_SUCCESS)
 		return;
 	if (wc->opcode != wc_opcode[wr->opcode])
-		sim_fail(sim, "completion", "WR %u (opcode %u) completed with opcode %u", wr->id, wr->opcode, wc->opcode);
+		sim_fail(sim, "completion", "WR %u (opcode %u) completed with opcode %u", wr->id, wr->opcode,
+			 wc->opcode);
 	if (wr->opcode == NIC_WR_RDMA_READ && wc->byte_len != wr->len)
 		sim_fail(sim, "completion", "WR %u: READ of %u bytes completed with %u", wr->id, wr->len, wc->byte_len);
 	if (!wr->signaled)
@@ -120,8 +122,8 @@ static void complete_send(struct cq *cq, const struct nic_wc *wc, struct wr *wr)
 	}
 	if (!status_allowed(qp, wr, wc->status))
 		sim_fail(sim, qp->send_failed && wc->status == 0 ? "success_after_error" : "status",
-			 "WR %u (opcode %u, %u bytes, must %x, may %x) completed with status %u (vendor %u: %s)%s", wr->id,
-			 wr->opcode, wr->len, wr->must, wr->may | qp->may_all, wc->status, wc->vendor_err,
+			 "WR %u (opcode %u, %u bytes, must %x, may %x) completed with status %u (vendor %u: %s)%s",
+			 wr->id, wr->opcode, wr->len, wr->must, wr->may | qp->may_all, wc->status, wc->vendor_err,
 			 nic_vendor_err_str(wc->vendor_err), qp->send_failed ? " after an error" : "");
 	if (sim->failed)
 		return;
@@ -148,6 +150,17 @@ bool complete_tail(struct qp *qp)
 		finish(wr, NIC_WC_SUCCESS);
 	}
 	return qp->done == qp->posted;
+}
+
+/** The QP was reset: its WRs are gone without a completion, and their buffers are the application's. */
+void complete_none(struct qp *qp)
+{
+	for (; qp->done < qp->posted; qp->done++)
+		finish(qp->sq[qp->done], SIM_VANISHED);
+	for (; qp->rdone < qp->rposted; qp->rdone++) {
+		qp->rq[qp->rdone]->done = true;
+		recv_release(qp->rq[qp->rdone]);
+	}
 }
 
 /** A completion was polled. */

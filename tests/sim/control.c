@@ -13,6 +13,14 @@ static void kill_some_qp(struct sim *sim)
 
 	if (qp->life != QP_UP)
 		return;
+	if (qp->type == NIC_QPT_RC && rng_chance(&sim->control, 300)) {
+		qp_drain(qp);
+		return;
+	}
+	if (qp->peer != NULL && qp->srq == NULL && qp->peer->srq == NULL && rng_chance(&sim->control, 300)) {
+		qp_empty(qp);
+		return;
+	}
 	sim_log(sim, "    kill QP %06x", qp->qpn);
 	qp_to_err(qp);
 	qp_break(qp, "killed");
@@ -160,12 +168,15 @@ static void watch_end(struct sim *sim, void *arg)
 	(void)arg;
 	if (qp == NULL) {
 		/* whatever is still owed (delayed ACKs, notifications) comes within this time */
-		sched_at(sim, sim->now_ns + 1000000 + 4ull * (sim->opts.delay_ns + sim->opts.jitter_ns + sim->opts.ack_delay_ns),
+		sched_at(sim,
+			 sim->now_ns + 1000000 +
+				 4ull * (sim->opts.delay_ns + sim->opts.jitter_ns + sim->opts.ack_delay_ns),
 			 finish, NULL);
 		return;
 	}
 	if (sim->now_ns > sim->end_ns) {
-		sim_fail(sim, "liveness", "QP %06x (%s): %u of %u sends completed, %u frames in flight, long after faults stopped",
+		sim_fail(sim, "liveness",
+			 "QP %06x (%s): %u of %u sends completed, %u frames in flight, long after faults stopped",
 			 qp->qpn, qp->life == QP_UP ? "up" : "broken", qp->done, qp->posted, qp->in_flight);
 		return;
 	}

@@ -51,7 +51,8 @@ static struct wr *find_sent(struct qp *qp, const struct nic_wc *wc, const uint8_
 	for (uint32_t i = sim->wr_count; i-- > 0;) {
 		struct wr *wr = sim->wrs[i];
 
-		if (wr->ud_to == qp && wr->len == len && wr->qp->qpn == wc->src_qp && pattern_check(wr->uid, 0, data, len))
+		if (wr->ud_to == qp && wr->len == len && wr->qp->qpn == wc->src_qp &&
+		    pattern_check(wr->uid, 0, data, len))
 			return wr;
 	}
 	return NULL;
@@ -63,7 +64,8 @@ static const char *grh_fault(struct qp *qp, const struct wr *wr, const uint8_t *
 	uint32_t sum = 0;
 
 	if (qp->sim->opts.ipv6)
-		return grh[0] >> 4 == 6 && memcmp(grh + 8, src, 16) == 0 && memcmp(grh + 24, dst, 16) == 0 ? NULL : "IPv6 GRH";
+		return grh[0] >> 4 == 6 && memcmp(grh + 8, src, 16) == 0 && memcmp(grh + 24, dst, 16) == 0 ? NULL
+													   : "IPv6 GRH";
 	if (grh[20] != 0x45 || memcmp(grh + 32, src + 12, 4) != 0 || memcmp(grh + 36, dst + 12, 4) != 0)
 		return "IPv4 header in the GRH area";
 	/* consumers tell IPv4 from IPv6 by this checksum */
@@ -81,16 +83,16 @@ void datagram_deliver(struct qp *qp, struct rwr *r, const struct nic_wc *wc)
 	struct wr *wr;
 
 	if (wc->byte_len < 48 || wc->byte_len > r->cap || (wc->wc_flags & NIC_WC_GRH) == 0) {
-		sim_fail(sim, "ud_delivery", "QP %06x: %u bytes into a buffer of %u, flags %x", qp->qpn, wc->byte_len, r->cap,
-			 wc->wc_flags);
+		sim_fail(sim, "ud_delivery", "QP %06x: %u bytes into a buffer of %u, flags %x", qp->qpn, wc->byte_len,
+			 r->cap, wc->wc_flags);
 		return;
 	}
 	if (!slots_collect(r->seg, r->segs, data, wc->byte_len))
 		return;
 	wr = find_sent(qp, wc, data + 40);
 	if (wr == NULL) {
-		sim_fail(sim, "ud_delivery", "QP %06x: a datagram of %u bytes from QP %06x that was never sent", qp->qpn,
-			 wc->byte_len, wc->src_qp);
+		sim_fail(sim, "ud_delivery", "QP %06x: a datagram of %u bytes from QP %06x that was never sent",
+			 qp->qpn, wc->byte_len, wc->src_qp);
 		return;
 	}
 	sim->stats.ud_delivered++;

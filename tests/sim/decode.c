@@ -104,12 +104,38 @@ bool decode_frame(const uint8_t *frame, unsigned len, struct decoded *d)
 const char *decode_name(uint8_t opcode)
 {
 	static const char *const op[32] = {
-		"SEND FIRST",	"SEND MIDDLE",	  "SEND LAST",	     "SEND LAST IMM",	   "SEND ONLY",	    "SEND ONLY IMM",
-		"WRITE FIRST",	"WRITE MIDDLE",	  "WRITE LAST",	     "WRITE LAST IMM",	   "WRITE ONLY",    "WRITE ONLY IMM",
-		"READ REQUEST", "READ RESP FIRST", "READ RESP MIDDLE", "READ RESP LAST",   "READ RESP ONLY", "ACK",
-		"ATOMIC ACK",	"CMP SWAP",	  "FETCH ADD",	     "?",		   "SEND LAST INV", "SEND ONLY INV",
-		"?",		"?",		  "?",		     "?",		   "?",		    "?",
-		"?",		"?",
+		"SEND FIRST",
+		"SEND MIDDLE",
+		"SEND LAST",
+		"SEND LAST IMM",
+		"SEND ONLY",
+		"SEND ONLY IMM",
+		"WRITE FIRST",
+		"WRITE MIDDLE",
+		"WRITE LAST",
+		"WRITE LAST IMM",
+		"WRITE ONLY",
+		"WRITE ONLY IMM",
+		"READ REQUEST",
+		"READ RESP FIRST",
+		"READ RESP MIDDLE",
+		"READ RESP LAST",
+		"READ RESP ONLY",
+		"ACK",
+		"ATOMIC ACK",
+		"CMP SWAP",
+		"FETCH ADD",
+		"?",
+		"SEND LAST INV",
+		"SEND ONLY INV",
+		"?",
+		"?",
+		"?",
+		"?",
+		"?",
+		"?",
+		"?",
+		"?",
 	};
 	static const char *const service[8] = {"RC", "UC", "RD", "UD", "CN", "XRC", "?", "?"};
 	static char name[32];
@@ -122,10 +148,10 @@ void decode_print(const struct decoded *d, char *buf, unsigned size)
 {
 	int n = snprintf(buf, size, "%s psn %u", decode_name(d->opcode), d->psn);
 
-#define ADD(...)                                                          \
-	do {                                                              \
-		if (n >= 0 && (unsigned)n < size)                         \
-			n += snprintf(buf + n, size - (unsigned)n, __VA_ARGS__); \
+#define ADD(...)                                                                                                       \
+	do {                                                                                                           \
+		if (n >= 0 && (unsigned)n < size)                                                                      \
+			n += snprintf(buf + n, size - (unsigned)n, __VA_ARGS__);                                       \
 	} while (0)
 	if (d->payload_len > 0)
 		ADD(" len %u", d->payload_len);

@@ -88,15 +88,17 @@ static void deliver_rc(struct qp *qp, struct rwr *r, const struct nic_wc *wc)
 		return;
 	}
 	fault = message_fault(wr, r, wc);
-	if (fault == NULL && (wr->must != 0 || (r->must != 0 && wr->len > 0 && wr->opcode != NIC_WR_RDMA_WRITE_WITH_IMM)))
+	if (fault == NULL &&
+	    (wr->must != 0 || (r->must != 0 && wr->len > 0 && wr->opcode != NIC_WR_RDMA_WRITE_WITH_IMM)))
 		fault = "outcome: success, and it had to fail";
 	if (fault != NULL) {
-		sim_fail(sim, "delivery", "QP %06x: receive %u (%u bytes) for WR %u (opcode %u, %u bytes): wrong %s", qp->qpn,
-			 r->id, wc->byte_len, wr->id, wr->opcode, wr->len, fault);
+		sim_fail(sim, "delivery", "QP %06x: receive %u (%u bytes) for WR %u (opcode %u, %u bytes): wrong %s",
+			 qp->qpn, r->id, wc->byte_len, wr->id, wr->opcode, wr->len, fault);
 		return;
 	}
 	if (!has_arrived(qp, wr))
-		sim_fail(sim, "delivery_early", "QP %06x: WR %u is received, and not all of it has arrived", qp->qpn, wr->id);
+		sim_fail(sim, "delivery_early", "QP %06x: WR %u is received, and not all of it has arrived", qp->qpn,
+			 wr->id);
 	wr->delivered = true;
 	sim->stats.deliveries++;
 	if (wr->opcode == NIC_WR_SEND_WITH_INV)
@@ -180,8 +182,8 @@ void deliver_cq(struct cq *cq, const struct nic_wc *wc)
 	consume(qp, r);
 	if (!receive_status_allowed(qp, r, wc->status))
 		sim_fail(sim, qp->recv_failed && wc->status == 0 ? "success_after_error" : "receive_status",
-			 "QP %06x: receive %u (must %x, may %x) completed with status %u (vendor %u: %s)", qp->qpn, r->id,
-			 r->must, r->may, wc->status, wc->vendor_err, nic_vendor_err_str(wc->vendor_err));
+			 "QP %06x: receive %u (must %x, may %x) completed with status %u (vendor %u: %s)", qp->qpn,
+			 r->id, r->must, r->may, wc->status, wc->vendor_err, nic_vendor_err_str(wc->vendor_err));
 	if (sim->failed)
 		return;
 	if (wc->status != NIC_WC_SUCCESS) {
@@ -204,7 +206,7 @@ void deliver_cq(struct cq *cq, const struct nic_wc *wc)
 /** All CQs are empty and the pair is still: what succeeded must have been received. */
 void delivered_check(struct qp *qp)
 {
-	if (qp->type != NIC_QPT_RC || qp->peer->rcq->dead || qp->scq->dead)
+	if (qp->type != NIC_QPT_RC || qp->peer->rcq->dead || qp->scq->dead || qp->emptied)
 		return;
 	for (uint32_t i = 0; i < qp->done && !qp->sim->failed; i++) {
 		const struct wr *wr = qp->sq[i];

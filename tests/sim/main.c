@@ -113,12 +113,13 @@ static bool run_seed(const struct arguments *a, uint64_t seed, struct sim_stats 
 static void print_stats(const struct sim_stats *s)
 {
 #define S(field) (unsigned long long)s->field
-	printf("%llu events, %llu frames (%llu lost, %llu doubled, %llu reordered, %llu corrupted), %llu sent again\n", S(events),
-	       S(frames), S(lost), S(doubled), S(reordered), S(flipped), S(retransmits));
-	printf("%llu completions (%llu errors, %llu flushed), received: RC %llu, UC %llu, UD %llu; %llu atomics executed\n",
+	printf("%llu events, %llu frames (%llu lost, %llu doubled, %llu reordered, %llu corrupted), %llu sent again\n",
+	       S(events), S(frames), S(lost), S(doubled), S(reordered), S(flipped), S(retransmits));
+	printf("%llu completions (%llu errors, %llu flushed), received: RC %llu, UC %llu, UD %llu; %llu atomics "
+	       "executed\n",
 	       S(completions), S(errors), S(flushed), S(deliveries), S(uc_delivered), S(ud_delivered), S(atomics));
-	printf("%llu QPs reset and reused, %llu deregistrations, %llu windows invalidated, %llu CQs overflowed\n", S(resets),
-	       S(deregs), S(windows), S(overflows));
+	printf("%llu QPs reset and reused, %llu deregistrations, %llu windows invalidated, %llu CQs overflowed\n",
+	       S(resets), S(deregs), S(windows), S(overflows));
 #undef S
 }
 

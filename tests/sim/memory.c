@@ -107,10 +107,11 @@ void bank_register(struct bank *bank)
 
 	/* Virtual addresses that the NIC must translate, and that do not differ from run to run; cells keep their
 	 * alignment. */
-	bank->iova = (rng_u64(&node->rng) & 0x7fffffffffffff00ull) + (bank->kind == BANK_CELLS ? 0 : (uintptr_t)bank->mem % 16);
+	bank->iova = (rng_u64(&node->rng) & 0x7fffffffffffff00ull) +
+		     (bank->kind == BANK_CELLS ? 0 : (uintptr_t)bank->mem % 16);
 	bank->gen++;
-	bank->registered = nic_mr_reg(node->pd[bank_rows[bank->kind].pd], bank->mem, bank->size, bank->iova, bank->access,
-				      &bank->mr) == 0;
+	bank->registered = nic_mr_reg(node->pd[bank_rows[bank->kind].pd], bank->mem, bank->size, bank->iova,
+				      bank->access, &bank->mr) == 0;
 	if (!bank->registered)
 		sim_fail(node->sim, "api", "nic_mr_reg refused a legal registration");
 	memset(bank->used, 0, bank->size / GRANULE + 2);

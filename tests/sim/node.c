@@ -33,7 +33,13 @@ bool node_init(struct sim *sim, unsigned index)
 		.max_inflight = sim->opts.max_inflight,
 		.ack_delay_ns = sim->opts.ack_delay_ns,
 		.trace_len = 256,
-		.limits = {.max_qp = 64, .max_cq = 64, .max_srq = 8, .max_pd = 8, .max_mr = 64, .max_mw = 64, .max_ah = 64},
+		.limits = {.max_qp = 64,
+			   .max_cq = 64,
+			   .max_srq = 8,
+			   .max_pd = 8,
+			   .max_mr = 64,
+			   .max_mw = 64,
+			   .max_ah = 64},
 		.random = node_random,
 		.ctx = &node->nic_rng,
 	};
@@ -129,7 +135,8 @@ static void node_tx(struct sim *sim, void *arg)
 	}
 	node->tx_free_ns = sim->now_ns + bytes * sim->opts.ns_per_kib / 1024 + 1;
 	if (got < n && nic_tx_pending(node->nic))
-		sim_fail(sim, "tx_pending", "node %u: nic_tx gave %u of %u, yet more is said to be pending", node->index, got, n);
+		sim_fail(sim, "tx_pending", "node %u: nic_tx gave %u of %u, yet more is said to be pending",
+			 node->index, got, n);
 	node_kick(node);
 }
 
@@ -184,6 +191,8 @@ static void qp_event(struct sim *sim, struct qp *qp, enum nic_event_type type)
 	bool bad = type == NIC_EVENT_QP_FATAL || type == NIC_EVENT_QP_REQ_ERR || type == NIC_EVENT_QP_ACCESS_ERR;
 
 	sim_log(sim, "    event %d on QP %06x", (int)type, qp->qpn);
+	if (type == NIC_EVENT_SQ_DRAINED)
+		qp_drained(qp);
 	if (type == NIC_EVENT_QP_ACCESS_ERR)
 		qp->reqs_access++;
 	if (type == NIC_EVENT_QP_REQ_ERR)
@@ -213,7 +222,8 @@ static void cq_event(struct sim *sim, struct cq *cq, enum nic_event_type type)
 		return;
 	}
 	if (!cq->armed)
-		sim_fail(sim, "event_spurious", "node %u: completion event of a CQ that was not armed", cq->node->index);
+		sim_fail(sim, "event_spurious", "node %u: completion event of a CQ that was not armed",
+			 cq->node->index);
 	cq->armed = false;
 	cq_poll_soon(cq, 1 + rng_below(&cq->rng, 2000));
 }
@@ -237,7 +247,8 @@ static void node_events(struct node *node)
 		struct cq *cq = &node->cq[i];
 
 		if (cq->armed && !cq->armed_solicited && !cq->dead && nic_cq_count(cq->cq) > cq->since_arm)
-			sim_fail(sim, "event_lost", "node %u: an armed CQ got an entry and raised no event", node->index);
+			sim_fail(sim, "event_lost", "node %u: an armed CQ got an entry and raised no event",
+				 node->index);
 	}
 }
 
@@ -343,9 +354,9 @@ void cq_drain(struct cq *cq)
 		if (n > want)
 			sim_fail(sim, "api", "nic_cq_poll gave more than was asked for");
 		for (int i = 0; i < n && !sim->failed; i++) {
-			if (cq->armed && cq->armed_solicited && cq->since_arm == 0 &&
-			    deliver_is_solicited(cq, &wc[i]))
-				sim_fail(sim, "event_lost", "node %u: a solicited entry raised no event", cq->node->index);
+			if (cq->armed && cq->armed_solicited && cq->since_arm == 0 && deliver_is_solicited(cq, &wc[i]))
+				sim_fail(sim, "event_lost", "node %u: a solicited entry raised no event",
+					 cq->node->index);
 			if (cq->since_arm > 0)
 				cq->since_arm--;
 			complete(cq, &wc[i]);

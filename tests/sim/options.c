@@ -93,8 +93,8 @@ void sim_opts_choose(struct sim_opts *opts, uint64_t seed, const struct sim_over
 	choose_shape(opts, &rng);
 	choose_times(opts, &rng);
 	choose_faults(opts, &rng);
-#define SIM_OPTION(name, sentence)                                         \
-	if (overrides != NULL && overrides->set[SIM_OPT_##name])           \
+#define SIM_OPTION(name, sentence)                                                                                     \
+	if (overrides != NULL && overrides->set[SIM_OPT_##name])                                                       \
 		opts->name = overrides->value[SIM_OPT_##name];
 #include "options.def"
 #undef SIM_OPTION

@@ -4,8 +4,8 @@
  * must be flushed), waits until the network holds nothing for it (the timewait of a connection manager), is reset and
  * connected again with fresh PSNs.
  *
- * Oracles: flush_complete (a QP in ERR has completed everything: QS-04, QS-05), reset_empty (a reset QP has no
- * completions left).
+ * Oracles: flush_complete (a QP in ERR has completed everything: QS-04, QS-05), drained (SQ_DRAINED tells the truth:
+ * QS-08). A QP that was reset with WRs outstanding (QS-07) must never complete them (complete.c) nor send (wire.c).
  */
 #include "sim.h"
 
@@ -83,7 +83,8 @@ static bool qp_create(struct sim *sim, unsigned index, enum nic_qp_type type, st
 
 static int to_init(struct qp *qp)
 {
-	struct nic_qp_attr a = {.qp_state = NIC_QPS_INIT, .port_num = 1, .qkey = qp->qkey, .qp_access_flags = qp->access};
+	struct nic_qp_attr a = {
+		.qp_state = NIC_QPS_INIT, .port_num = 1, .qkey = qp->qkey, .qp_access_flags = qp->access};
 
 	return nic_qp_modify(qp->qp, &a,
 			     NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT |
@@ -225,6 +226,68 @@ bool qp_settled(const struct qp *qp)
 	return qp->life == QP_DEAD || (qp->life == QP_BROKEN && qp->settled);
 }
 
+/** Both sides of a pair straight to RESET, whatever is on their queues (QS-07): all of it is forgotten. */
+void qp_empty(struct qp *qp)
+{
+	struct nic_qp_attr a = {.qp_state = NIC_QPS_RESET};
+	struct qp *both[2] = {qp, qp->peer};
+
+	sim_log(qp->sim, "    reset QP %06x and its peer", qp->qpn);
+	qp_break(qp, "reset");
+	for (int i = 0; i < 2; i++) {
+		int rc = nic_qp_modify(both[i]->qp, &a, NIC_QP_STATE);
+
+		if (rc != 0)
+			sim_fail(qp->sim, "api", "resetting QP %06x: %d", both[i]->qpn, rc);
+		both[i]->emptied = true;
+		both[i]->break_step = 1;
+		complete_none(both[i]);
+		node_kick(both[i]->node);
+	}
+}
+
+/** Stop the send queue: what is under way ends, what follows waits. */
+void qp_drain(struct qp *qp)
+{
+	struct nic_qp_attr a = {.qp_state = NIC_QPS_SQD, .en_sqd_async_notify = true};
+	int rc;
+
+	if (qp->draining || nic_qp_state(qp->qp) != NIC_QPS_RTS)
+		return;
+	qp->draining = true;
+	sim_log(qp->sim, "    drain QP %06x", qp->qpn);
+	rc = nic_qp_modify(qp->qp, &a, NIC_QP_STATE | NIC_QP_EN_SQD_ASYNC_NOTIFY);
+	if (rc != 0)
+		sim_fail(qp->sim, "api", "draining QP %06x: %d", qp->qpn, rc);
+	node_kick(qp->node);
+}
+
+static void resume(struct sim *sim, void *arg)
+{
+	struct nic_qp_attr a = {.qp_state = NIC_QPS_RTS};
+	struct qp *qp = arg;
+	int rc;
+
+	if (!qp->drained || nic_qp_state(qp->qp) != NIC_QPS_SQD)
+		return;
+	qp->draining = qp->drained = false;
+	rc = nic_qp_modify(qp->qp, &a, NIC_QP_STATE);
+	if (rc != 0)
+		sim_fail(sim, "api", "QP %06x from SQD to RTS: %d", qp->qpn, rc);
+	node_kick(qp->node);
+}
+
+void qp_drained(struct qp *qp)
+{
+	if (!qp->draining || qp->drained)
+		sim_fail(qp->sim, "event_spurious", "QP %06x: SQ_DRAINED, and it is not draining", qp->qpn);
+	if (qp->wire.acked < qp->wire.sent)
+		sim_fail(qp->sim, "drained", "QP %06x: SQ_DRAINED with %llu PSNs unanswered", qp->qpn,
+			 (unsigned long long)(qp->wire.sent - qp->wire.acked));
+	qp->drained = true;
+	sched_at(qp->sim, qp->sim->now_ns + rng_below(&qp->pair_rng, 50000), resume, qp);
+}
+
 static void qp_restart(struct qp *qp)
 {
 	struct nic_qp_attr a = {.qp_state = NIC_QPS_RESET};
@@ -236,6 +299,7 @@ static void qp_restart(struct qp *qp)
 	qp->incarnation++;
 	qp->posted = qp->done = qp->rposted = qp->rdone = qp->messages = qp->scan = qp->unsignaled_run = 0;
 	qp->send_failed = qp->recv_failed = qp->err_expected = qp->flush_due = qp->settled = qp->trouble = false;
+	qp->emptied = qp->draining = qp->drained = false;
 	qp->may_all = qp->reqs_access = qp->reqs_err = 0;
 	qp->break_step = 0;
 	qp->sim->stats.resets++;
@@ -285,8 +349,9 @@ static void pair_step(struct sim *sim, void *arg)
 		both[i]->break_step = 1;
 		drain_both_cqs(both[i]);
 		if (!pair_dead(qp) && !sim->failed && !drained(both[i]))
-			sim_fail(sim, "flush_complete", "QP %06x is in ERR: %u of %u sends, %u of %u receives completed",
-				 both[i]->qpn, both[i]->done, both[i]->posted, both[i]->rdone, both[i]->rposted);
+			sim_fail(sim, "flush_complete",
+				 "QP %06x is in ERR: %u of %u sends, %u of %u receives completed", both[i]->qpn,
+				 both[i]->done, both[i]->posted, both[i]->rdone, both[i]->rposted);
 		flying += both[i]->in_flight;
 	}
 	if (sim->failed || flying > 0 || pair_dead(qp)) {

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#define RECV_ID 0x4e00000000000000ull
+#define RECV_ID	   0x4e00000000000000ull
 #define RECV_BYTES 24576 /* outstanding a QP, so that one QP does not take all memory */
 
 static struct rwr *rwr_new(struct sim *sim)
@@ -140,8 +140,8 @@ static bool recv_post_one(struct qp *qp)
 	}
 	rc = rwr_post(qp->node, qp, r);
 	if (rc != 0) {
-		sim_fail(qp->sim, "api", "nic_post_recv on QP %06x returned %d with %u of %u queued", qp->qpn, rc, queued,
-			 qp->sim->opts.rq_depth);
+		sim_fail(qp->sim, "api", "nic_post_recv on QP %06x returned %d with %u of %u queued", qp->qpn, rc,
+			 queued, qp->sim->opts.rq_depth);
 		return false;
 	}
 	if (qp->rposted == qp->rq_room) {
@@ -198,7 +198,8 @@ static void srq_event(struct sim *sim, void *arg)
 		}
 		rc = rwr_post(srq->node, NULL, r);
 		if (rc != 0)
-			sim_fail(sim, "api", "nic_post_srq_recv returned %d with %u of %u queued", rc, srq->posted, srq->depth);
+			sim_fail(sim, "api", "nic_post_srq_recv returned %d with %u of %u queued", rc, srq->posted,
+				 srq->depth);
 		srq->posted++;
 	}
 	if (srq->posted < srq->depth)

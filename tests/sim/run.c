@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define BLOCK_BYTES (256u << 10)
-#define EVENTS_MAX 20000000u
+#define EVENTS_MAX  20000000u
 
 struct block {
 	struct block *next;
@@ -73,8 +73,8 @@ static void print_trace(struct sim *sim, struct node *node)
 	fprintf(sim->out, "  last trace entries of node %u:\n", node->index);
 	for (; i < head; i++)
 		if (nic_trace_get(node->nic, i, &e))
-			fprintf(sim->out, "    %12llu qp %06x %-10s a %-10u b %u\n", (unsigned long long)e.now_ns, e.qpn,
-				nic_trace_name(e.event), e.a, e.b);
+			fprintf(sim->out, "    %12llu qp %06x %-10s a %-10u b %u\n", (unsigned long long)e.now_ns,
+				e.qpn, nic_trace_name(e.event), e.a, e.b);
 }
 
 void sim_fail(struct sim *sim, const char *oracle, const char *format, ...)

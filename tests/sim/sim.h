@@ -22,13 +22,13 @@
 #include "rng.h"
 #include "streams.h"
 
-#define SIM_NODES 4
-#define SIM_BANKS 7
-#define SIM_CELLS 12
-#define SIM_SEGS 4
-#define SIM_CHAIN 6
+#define SIM_NODES   4
+#define SIM_BANKS   7
+#define SIM_CELLS   12
+#define SIM_SEGS    4
+#define SIM_CHAIN   6
 #define SIM_WINDOWS 2
-#define SIM_CQS 20
+#define SIM_CQS	    20
 
 /* Colours of memory that nobody was told to write. */
 #define SIM_FREE_BYTE 0xa5 /* not handed out */
@@ -105,9 +105,9 @@ struct wr {
 	uint32_t rkey;
 	unsigned cell;
 	uint64_t compare_add, swap;
-	unsigned executed;     /* atomics: changes of memory by it */
-	uint64_t exec_before;  /* value it found */
-	uint64_t first;	       /* running number of its first PSN */
+	unsigned executed;    /* atomics: changes of memory by it */
+	uint64_t exec_before; /* value it found */
+	uint64_t first;	      /* running number of its first PSN */
 	uint32_t psns;
 	uint32_t must; /* statuses of which one must come (bit set), 0: success */
 	uint32_t may;  /* statuses that may come in place of success */
@@ -166,21 +166,21 @@ struct psn {
 struct wire {
 	struct psn *psn; /* by running number */
 	uint64_t count, room;
-	uint64_t sent;		  /* one past the last PSN sent */
-	uint64_t prefix;	  /* all before were delivered to the responder */
-	uint64_t acked;		  /* all before acknowledged by what the requester was given */
-	uint64_t ack_out;	  /* all before acknowledged by what the responder sent */
-	uint64_t ackreq_in;	  /* one past the last delivered PSN that asked for an ACK */
-	uint64_t answered;	  /* one past the highest PSN that the responder answered in any way */
-	uint64_t replied;	  /* one past the highest PSN of a READ or atomic that was replied to */
-	uint64_t ack_scan;	  /* READs and atomics before this have been replied to */
-	uint64_t nak;		  /* PSN of the last sequence NAK */
-	bool nak_open;		  /* ... and the packet it names has not arrived since */
-	uint32_t rnr_naks_sent;	  /* RNR NAKs that the responder sent */
-	uint32_t rnr_naks;	  /* ... and that reached the requester */
+	uint64_t sent;		/* one past the last PSN sent */
+	uint64_t prefix;	/* all before were delivered to the responder */
+	uint64_t acked;		/* all before acknowledged by what the requester was given */
+	uint64_t ack_out;	/* all before acknowledged by what the responder sent */
+	uint64_t ackreq_in;	/* one past the last delivered PSN that asked for an ACK */
+	uint64_t answered;	/* one past the highest PSN that the responder answered in any way */
+	uint64_t replied;	/* one past the highest PSN of a READ or atomic that was replied to */
+	uint64_t ack_scan;	/* READs and atomics before this have been replied to */
+	uint64_t nak;		/* PSN of the last sequence NAK */
+	bool nak_open;		/* ... and the packet it names has not arrived since */
+	uint32_t rnr_naks_sent; /* RNR NAKs that the responder sent */
+	uint32_t rnr_naks;	/* ... and that reached the requester */
 	uint64_t rnr_until_ns;
-	uint64_t counted;	  /* PSNs before this are counted in messages */
-	uint32_t messages;	  /* request messages that end before `counted` */
+	uint64_t counted;  /* PSNs before this are counted in messages */
+	uint32_t messages; /* request messages that end before `counted` */
 };
 
 enum qp_life { QP_UP, QP_BROKEN, QP_DEAD };
@@ -204,22 +204,23 @@ struct qp {
 	uint32_t posted, done, sq_room, unsignaled_run;
 	struct rwr **rq;
 	uint32_t rposted, rdone, rq_room;
-	uint32_t messages;	/* messages posted by this QP */
-	uint32_t scan;		/* deliver.c: the peer's SQ was matched up to here */
-	uint32_t in_flight;	/* frames on the wire towards this QP */
+	uint32_t messages;  /* messages posted by this QP */
+	uint32_t scan;	    /* deliver.c: the peer's SQ was matched up to here */
+	uint32_t in_flight; /* frames on the wire towards this QP */
 
-	bool send_failed, recv_failed; /* an error completion was seen */
-	bool err_expected;	       /* something was done that may put this QP into ERR */
-	bool flush_due;		       /* the application moved it to ERR */
-	bool trouble;		       /* a request or receive may put its responder into ERR */
-	uint32_t may_all;	       /* statuses that any WR of this incarnation may get */
+	bool send_failed, recv_failed;	/* an error completion was seen */
+	bool err_expected;		/* something was done that may put this QP into ERR */
+	bool flush_due;			/* the application moved it to ERR */
+	bool trouble;			/* a request or receive may put its responder into ERR */
+	uint32_t may_all;		/* statuses that any WR of this incarnation may get */
 	uint32_t reqs_access, reqs_err; /* async events seen */
 	struct wire wire;
 	struct target *targets;
 	struct window windows[SIM_WINDOWS];
 	unsigned break_step;
-	uint64_t break_ns;
 	bool work_scheduled, recv_scheduled, settled;
+	bool emptied;		/* reset with WRs outstanding: they are gone, and it must be silent */
+	bool draining, drained; /* in SQD; SQ_DRAINED was reported */
 	struct rng rng, recv_rng, pair_rng;
 };
 
@@ -230,7 +231,7 @@ struct cq {
 	struct nic_cq *cq;
 	struct rng rng;
 	bool armed, armed_solicited, dead, poll_scheduled;
-	uint32_t since_arm;	/* entries in it when it was armed */
+	uint32_t since_arm;		   /* entries in it when it was armed */
 	uint32_t interval_ns, empty_polls; /* polling slows down while there is nothing */
 };
 
@@ -238,7 +239,7 @@ struct cq {
 struct history {
 	struct {
 		uint64_t at_ns, value;
-	} *entry;
+	} * entry;
 	unsigned count, room;
 };
 
@@ -289,8 +290,8 @@ struct event {
 };
 
 struct sim_stats {
-	uint64_t frames, lost, doubled, flipped, reordered, completions, errors, flushed, resets, retransmits, ud_delivered,
-		uc_delivered, deliveries, atomics, windows, deregs, overflows, events;
+	uint64_t frames, lost, doubled, flipped, reordered, completions, errors, flushed, resets, retransmits,
+		ud_delivered, uc_delivered, deliveries, atomics, windows, deregs, overflows, events;
 };
 
 struct sim {
@@ -315,11 +316,11 @@ struct sim {
 	uint32_t ops_left;
 	uint64_t uid;
 
-	bool quiet;	    /* faults have stopped */
-	bool ending;	    /* no more work is posted */
-	bool finished;	    /* everything is over */
+	bool quiet;	     /* faults have stopped */
+	bool ending;	     /* no more work is posted */
+	bool finished;	     /* everything is over */
 	bool clean, patient; /* of the options: no network faults at all; timers above the RTT */
-	uint64_t end_ns;    /* by when everything must be over */
+	uint64_t end_ns;     /* by when everything must be over */
 	uint64_t hash;
 	struct frame *free_frames;
 	void *blocks; /* memory of this run */
@@ -386,6 +387,9 @@ bool qps_init(struct sim *sim);
 void qp_break(struct qp *qp, const char *why);
 bool qp_settled(const struct qp *qp);
 void qp_to_err(struct qp *qp);
+void qp_empty(struct qp *qp);
+void qp_drain(struct qp *qp);
+void qp_drained(struct qp *qp);
 
 /* work.c, wrong.c, datagram.c */
 void work_start(struct sim *sim);
@@ -416,6 +420,7 @@ void srq_kick(struct srq *srq, uint64_t delay_ns);
 
 /* complete.c, deliver.c */
 bool complete_tail(struct qp *qp);
+void complete_none(struct qp *qp);
 void complete(struct cq *cq, const struct nic_wc *wc);
 void deliver_cq(struct cq *cq, const struct nic_wc *wc);
 void delivered_check(struct qp *qp);
@@ -443,6 +448,7 @@ uint64_t wire_number(const struct qp *qp, uint32_t psn);
 void control_start(struct sim *sim);
 void control_begin_end(struct sim *sim);
 
-#define BIT(status) (1u << (status))
+#define SIM_VANISHED 255 /* status of a WR that was on a QP when that was reset */
+#define BIT(status)  (1u << (status))
 
 #endif

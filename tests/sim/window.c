@@ -88,8 +88,8 @@ bool window_work(struct qp *qp)
 		return post_bind(qp, own);
 	if (other->state == WINDOW_BOUND && rng_chance(&qp->rng, 300))
 		return post_send_invalidate(qp, other);
-	if (other->state == WINDOW_FREE && other->stale_rkey != 0 && (qp->peer->access & NIC_ACCESS_REMOTE_WRITE) != 0 &&
-	    rng_chance(&qp->rng, qp->sim->opts.errors * 4))
+	if (other->state == WINDOW_FREE && other->stale_rkey != 0 &&
+	    (qp->peer->access & NIC_ACCESS_REMOTE_WRITE) != 0 && rng_chance(&qp->rng, qp->sim->opts.errors * 4))
 		return post_stale(qp, other);
 	if (own->state == WINDOW_BOUND && rng_chance(&qp->rng, 200))
 		own->state = WINDOW_CLOSING;
@@ -121,7 +121,8 @@ void window_invalidated(struct qp *owner, uint32_t rkey)
 		slot_free(&t->slot);
 		return;
 	}
-	sim_fail(owner->sim, "window", "QP %06x: invalidation of key %08x, which is not being invalidated", owner->qpn, rkey);
+	sim_fail(owner->sim, "window", "QP %06x: invalidation of key %08x, which is not being invalidated", owner->qpn,
+		 rkey);
 }
 
 void window_completed(struct wr *wr, bool success)

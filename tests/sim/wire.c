@@ -5,7 +5,7 @@
  *
  * Oracles: psn_order (PSNs contiguous, in posted order: RQ-08), packet (opcode, headers, lengths and data are those of
  * the WR: RQ-01..RQ-06), resend_identical (RT-10), window, rd_atomic (RQ-10), fence (RQ-11), rnr_wait (RT-05),
- * resend_needless (a network without faults and a patient timer see no packet twice), send_after_completion.
+ * reset_silent, drained (QS-08), resend_needless (a network without faults and a patient timer see no packet twice), send_after_completion.
  */
 #include "sim.h"
 
@@ -91,7 +91,8 @@ static int expected_op(const struct wr *wr, uint64_t k)
 /** What is wrong with packet k of a WR; NULL if nothing is. */
 static const char *packet_fault(const struct wr *wr, uint64_t k, const struct decoded *d, const uint8_t *frame)
 {
-	uint32_t mtu = sim_mtu(wr->qp->sim), done = (uint32_t)k * mtu, want = wr->len - done < mtu ? wr->len - done : mtu;
+	uint32_t mtu = sim_mtu(wr->qp->sim), done = (uint32_t)k * mtu,
+		 want = wr->len - done < mtu ? wr->len - done : mtu;
 	bool last = k + 1 == wr->psns;
 
 	if (d->op != expected_op(wr, k))
@@ -103,7 +104,8 @@ static const char *packet_fault(const struct wr *wr, uint64_t k, const struct de
 	if (d->op == DOP_READ_REQ) {
 		if (d->va != wr->remote_addr + done || d->rkey != wr->rkey)
 			return "RETH address or key";
-		if (d->dma_len > wr->len - done || (d->dma_len < wr->len - done && (d->dma_len == 0 || d->dma_len % mtu != 0)))
+		if (d->dma_len > wr->len - done ||
+		    (d->dma_len < wr->len - done && (d->dma_len == 0 || d->dma_len % mtu != 0)))
 			return "RETH length";
 		return d->payload_len == 0 ? NULL : "payload in a READ request";
 	}
@@ -112,9 +114,9 @@ static const char *packet_fault(const struct wr *wr, uint64_t k, const struct de
 
 		if (d->va != wr->remote_addr || d->rkey != wr->rkey)
 			return "AtomicETH address or key";
-		return d->swap_add == (cas ? wr->swap : wr->compare_add) && (!cas || d->compare == wr->compare_add) ?
-			       NULL :
-			       "AtomicETH operands";
+		return d->swap_add == (cas ? wr->swap : wr->compare_add) && (!cas || d->compare == wr->compare_add)
+			       ? NULL
+			       : "AtomicETH operands";
 	}
 	if (d->has_reth && (d->va != wr->remote_addr || d->rkey != wr->rkey || d->dma_len != wr->len))
 		return "RETH";
@@ -166,8 +168,10 @@ static void check_first_sending(struct qp *qp, struct wr *wr, uint64_t n, const 
 	unsigned outstanding = 0;
 
 	if (n != w->sent)
-		sim_fail(sim, "psn_order", "QP %06x: PSN %u sent for the first time, expected number %llu, got %llu", qp->qpn,
-			 d->psn, (unsigned long long)w->sent, (unsigned long long)n);
+		sim_fail(sim, "psn_order", "QP %06x: PSN %u sent for the first time, expected number %llu, got %llu",
+			 qp->qpn, d->psn, (unsigned long long)w->sent, (unsigned long long)n);
+	if (qp->drained)
+		sim_fail(sim, "drained", "QP %06x: PSN %u sent for the first time after SQ_DRAINED", qp->qpn, d->psn);
 	/* A READ longer than the window may go when nothing else is unacknowledged. */
 	if (qp->type == NIC_QPT_RC && end - w->acked > window && !(d->op == DOP_READ_REQ && w->acked == n))
 		sim_fail(sim, "window", "QP %06x: %llu PSNs unacknowledged, window %llu", qp->qpn,
@@ -175,11 +179,11 @@ static void check_first_sending(struct qp *qp, struct wr *wr, uint64_t n, const 
 	for (uint32_t i = qp->done; i < wr->index; i++)
 		outstanding += wr_is_read_atomic(qp->sq[i]) && !answered(qp, qp->sq[i]);
 	if (wr_is_read_atomic(wr) && n == wr->first && outstanding >= sim->opts.rd_atomic)
-		sim_fail(sim, "rd_atomic", "QP %06x: %u READs and atomics outstanding before PSN %u", qp->qpn, outstanding,
-			 d->psn);
+		sim_fail(sim, "rd_atomic", "QP %06x: %u READs and atomics outstanding before PSN %u", qp->qpn,
+			 outstanding, d->psn);
 	if ((wr->flags & NIC_SEND_FENCE) != 0 && n == wr->first && outstanding > 0)
-		sim_fail(sim, "fence", "QP %06x: WR %u is fenced, yet sent with %u READs or atomics unanswered", qp->qpn, wr->id,
-			 outstanding);
+		sim_fail(sim, "fence", "QP %06x: WR %u is fenced, yet sent with %u READs or atomics unanswered",
+			 qp->qpn, wr->id, outstanding);
 }
 
 static void check_resending(struct qp *qp, const struct wr *wr, uint64_t n, const struct decoded *d, uint64_t hash)
@@ -189,11 +193,13 @@ static void check_resending(struct qp *qp, const struct wr *wr, uint64_t n, cons
 
 	sim->stats.retransmits++;
 	if (d->op != DOP_READ_REQ && p->hash != 0 && p->hash != hash)
-		sim_fail(sim, "resend_identical", "QP %06x: PSN %u differs from its first transmission", qp->qpn, d->psn);
+		sim_fail(sim, "resend_identical", "QP %06x: PSN %u differs from its first transmission", qp->qpn,
+			 d->psn);
 	if (qp->type != NIC_QPT_RC)
 		sim_fail(sim, "psn_order", "QP %06x: PSN %u sent twice on an unreliable service", qp->qpn, d->psn);
 	if (wr->done)
-		sim_fail(sim, "send_after_completion", "QP %06x: PSN %u sent after WR %u completed", qp->qpn, d->psn, wr->id);
+		sim_fail(sim, "send_after_completion", "QP %06x: PSN %u sent after WR %u completed", qp->qpn, d->psn,
+			 wr->id);
 	if (sim->clean && sim->patient && qp->wire.rnr_naks_sent == 0 && !qp->err_expected && !qp->peer->err_expected)
 		sim_fail(sim, "resend_needless", "QP %06x: PSN %u sent again, and nothing was lost", qp->qpn, d->psn);
 }
@@ -212,8 +218,9 @@ static void request_sent(struct qp *qp, const struct decoded *d, const uint8_t *
 	struct wr *wr = w->psn[n].wr;
 	fault = packet_fault(wr, n - wr->first, d, frame);
 	if (fault != NULL) {
-		sim_fail(sim, "packet", "QP %06x PSN %u (WR %u, opcode %u, %u bytes, packet %llu of %u): wrong %s", qp->qpn,
-			 d->psn, wr->id, wr->opcode, wr->len, (unsigned long long)(n - wr->first), wr->psns, fault);
+		sim_fail(sim, "packet", "QP %06x PSN %u (WR %u, opcode %u, %u bytes, packet %llu of %u): wrong %s",
+			 qp->qpn, d->psn, wr->id, wr->opcode, wr->len, (unsigned long long)(n - wr->first), wr->psns,
+			 fault);
 		return;
 	}
 	if (sim->clean && sim->patient && sim->now_ns < w->rnr_until_ns)
@@ -246,7 +253,9 @@ void wire_sent(struct node *from, const struct decoded *d, const uint8_t *frame,
 			sim_fail(sim, "packet", "opcode %02x sent to a UD QP", d->opcode);
 		return;
 	}
-	if (to->peer->node != from || d->service != (to->type == NIC_QPT_RC ? 0 : 1))
+	if (to->peer->emptied)
+		sim_fail(sim, "reset_silent", "QP %06x is in RESET and sent PSN %u", to->peer->qpn, d->psn);
+	else if (to->peer->node != from || d->service != (to->type == NIC_QPT_RC ? 0 : 1))
 		sim_fail(sim, "packet", "QP %06x is sent a packet of another service or from a stranger", to->qpn);
 	else if (d->response)
 		wire_response_sent(to, d);

@@ -12,8 +12,8 @@
 /** Delay that an RNR NAK code asks for, ns (IBTA table of RNR timer values). */
 static uint64_t rnr_delay_ns(unsigned code)
 {
-	static const uint32_t unit_10us[32] = {65536, 1,    2,	  3,	4,    6,    8,	   12,	 16,   24,   32,
-					       48,    64,   96,	  128,	192,  256,  384,   512,	 768,  1024, 1536,
+	static const uint32_t unit_10us[32] = {65536, 1,    2,	  3,	4,    6,     8,	    12,	   16,	  24,	32,
+					       48,    64,   96,	  128,	192,  256,   384,   512,   768,	  1024, 1536,
 					       2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 	return unit_10us[code & 31] * 10000ull;
@@ -40,34 +40,38 @@ static void ack_sent(struct qp *qp, const struct decoded *d, uint64_t n)
 	uint32_t least;
 
 	if (until > w->prefix) {
-		sim_fail(sim, "ack_before_delivery", "QP %06x: PSN %u acknowledged (syndrome %02x), and it has not arrived",
-			 qp->qpn, d->psn, d->syndrome);
+		sim_fail(sim, "ack_before_delivery",
+			 "QP %06x: PSN %u acknowledged (syndrome %02x), and it has not arrived", qp->qpn, d->psn,
+			 d->syndrome);
 		return;
 	}
 	if (until < w->ack_out)
-		sim_fail(sim, "ack_order", "QP %06x: response PSN %u (syndrome %02x) takes back an earlier acknowledgement",
-			 qp->qpn, d->psn, d->syndrome);
+		sim_fail(sim, "ack_order",
+			 "QP %06x: response PSN %u (syndrome %02x) takes back an earlier acknowledgement", qp->qpn,
+			 d->psn, d->syndrome);
 	w->ack_out = until;
 	w->rnr_naks_sent += class == 1;
 	if (d->syndrome == 0x60) {
 		if (w->nak_open && w->nak == n)
 			sim_fail(sim, "one_nak_per_gap", "QP %06x: second sequence NAK for PSN %u", qp->qpn, d->psn);
 		if (sim->clean && w->rnr_naks_sent == 0 && !qp->err_expected && !qp->peer->err_expected)
-			sim_fail(sim, "nak_needless", "QP %06x: sequence NAK for PSN %u, and nothing was lost", qp->qpn, d->psn);
+			sim_fail(sim, "nak_needless", "QP %06x: sequence NAK for PSN %u, and nothing was lost", qp->qpn,
+				 d->psn);
 		w->nak = n;
 		w->nak_open = true;
 	}
 	for (; w->ack_scan < until; w->ack_scan++)
 		if (wr_is_read_atomic(w->psn[w->ack_scan].wr) && (w->psn[w->ack_scan].flags & PSN_REPLIED) == 0) {
-			sim_fail(sim, "response_order", "QP %06x: PSN %u acknowledged before the READ or atomic at PSN number %llu",
-				 qp->qpn, d->psn, (unsigned long long)w->ack_scan);
+			sim_fail(sim, "response_order",
+				 "QP %06x: PSN %u acknowledged before the READ or atomic at PSN number %llu", qp->qpn,
+				 d->psn, (unsigned long long)w->ack_scan);
 			return;
 		}
 	least = messages_until(w, until);
 	/* More may have been executed than is acknowledged; a READ in pieces counts as several. */
 	if (((d->msn - least) & 0xffffff) > w->prefix)
-		sim_fail(sim, "msn", "QP %06x: response PSN %u has MSN %u, at least %u messages are complete", qp->qpn, d->psn,
-			 d->msn, least);
+		sim_fail(sim, "msn", "QP %06x: response PSN %u has MSN %u, at least %u messages are complete", qp->qpn,
+			 d->psn, d->msn, least);
 }
 
 /** A response leaves for the requester `qp`. */
@@ -90,18 +94,20 @@ void wire_response_sent(struct qp *qp, const struct decoded *d)
 		return;
 	}
 	if (n >= w->prefix) {
-		sim_fail(sim, "response", "QP %06x: response PSN %u to a request that has not arrived", qp->qpn, d->psn);
+		sim_fail(sim, "response", "QP %06x: response PSN %u to a request that has not arrived", qp->qpn,
+			 d->psn);
 		return;
 	}
 	const struct wr *wr = w->psn[n].wr;
 	bool read = d->op != DOP_ATOMIC_ACK;
 
-	if (read ? wr->opcode != NIC_WR_RDMA_READ :
-		   wr->opcode != NIC_WR_ATOMIC_CMP_AND_SWP && wr->opcode != NIC_WR_ATOMIC_FETCH_AND_ADD)
+	if (read ? wr->opcode != NIC_WR_RDMA_READ
+		 : wr->opcode != NIC_WR_ATOMIC_CMP_AND_SWP && wr->opcode != NIC_WR_ATOMIC_FETCH_AND_ADD)
 		sim_fail(sim, "response", "QP %06x: %s for PSN %u, which is another operation", qp->qpn,
 			 decode_name(d->opcode), d->psn);
 	if ((w->psn[n].flags & PSN_REPLIED) == 0 && n < w->replied)
-		sim_fail(sim, "response_order", "QP %06x: first response for PSN %u after one for a later PSN", qp->qpn, d->psn);
+		sim_fail(sim, "response_order", "QP %06x: first response for PSN %u after one for a later PSN", qp->qpn,
+			 d->psn);
 	w->psn[n].flags |= PSN_REPLIED;
 	if (n + 1 > w->replied)
 		w->replied = n + 1;

@@ -203,11 +203,11 @@ bool wr_post(struct wr *wr)
 	queue_wr(wr);
 	fill_request(wr, &request, sge);
 	rc = nic_post_send(qp->qp, &request);
-	sim_log(sim, "    post QP %06x WR %u opcode %u len %u flags %x -> %d", qp->qpn, wr->id, wr->opcode, wr->len, wr->flags,
-		rc);
+	sim_log(sim, "    post QP %06x WR %u opcode %u len %u flags %x -> %d", qp->qpn, wr->id, wr->opcode, wr->len,
+		wr->flags, rc);
 	if (rc != 0) {
-		sim_fail(sim, "api", "nic_post_send(QP %06x, opcode %u, %u bytes) returned %d with %u of %u queued", qp->qpn,
-			 wr->opcode, wr->len, rc, qp->posted - qp->done - 1, sim->opts.sq_depth);
+		sim_fail(sim, "api", "nic_post_send(QP %06x, opcode %u, %u bytes) returned %d with %u of %u queued",
+			 qp->qpn, wr->opcode, wr->len, rc, qp->posted - qp->done - 1, sim->opts.sq_depth);
 		return false;
 	}
 	if ((wr->flags & NIC_SEND_INLINE) != 0)
@@ -354,11 +354,21 @@ static bool allowed(const struct qp *qp, uint32_t opcode)
 /** Post one WR of some kind. @return false if there is no memory for it now. */
 static bool post_one(struct qp *qp)
 {
-	static const uint8_t mix[] = {NIC_WR_SEND,	 NIC_WR_SEND,		 NIC_WR_SEND,
-				      NIC_WR_SEND_WITH_IMM, NIC_WR_RDMA_WRITE,	 NIC_WR_RDMA_WRITE,
-				      NIC_WR_RDMA_WRITE,	 NIC_WR_RDMA_WRITE_WITH_IMM, NIC_WR_RDMA_READ,
-				      NIC_WR_RDMA_READ,	 NIC_WR_RDMA_READ,	 NIC_WR_ATOMIC_CMP_AND_SWP,
-				      NIC_WR_ATOMIC_CMP_AND_SWP, NIC_WR_ATOMIC_FETCH_AND_ADD, NIC_WR_ATOMIC_FETCH_AND_ADD};
+	static const uint8_t mix[] = {NIC_WR_SEND,
+				      NIC_WR_SEND,
+				      NIC_WR_SEND,
+				      NIC_WR_SEND_WITH_IMM,
+				      NIC_WR_RDMA_WRITE,
+				      NIC_WR_RDMA_WRITE,
+				      NIC_WR_RDMA_WRITE,
+				      NIC_WR_RDMA_WRITE_WITH_IMM,
+				      NIC_WR_RDMA_READ,
+				      NIC_WR_RDMA_READ,
+				      NIC_WR_RDMA_READ,
+				      NIC_WR_ATOMIC_CMP_AND_SWP,
+				      NIC_WR_ATOMIC_CMP_AND_SWP,
+				      NIC_WR_ATOMIC_FETCH_AND_ADD,
+				      NIC_WR_ATOMIC_FETCH_AND_ADD};
 	uint32_t opcode = mix[rng_below(&qp->rng, sizeof(mix))];
 
 	if (qp->type == NIC_QPT_UD)
@@ -388,7 +398,7 @@ static void work_event(struct sim *sim, void *arg)
 	bool fed = true;
 
 	qp->work_scheduled = false;
-	if (sim->ending || qp->life == QP_DEAD || (qp->life == QP_BROKEN && !rng_chance(&qp->rng, 200)))
+	if (sim->ending || qp->life == QP_DEAD || qp->emptied || (qp->life == QP_BROKEN && !rng_chance(&qp->rng, 200)))
 		return;
 	while (n-- > 0 && fed && !sim->failed && qp->posted - qp->done < sim->opts.sq_depth && sim->ops_left > 0) {
 		sim->ops_left--;

@@ -96,9 +96,8 @@ static void end_connect(struct end *e, const struct end *peer)
 				   .av.dgid = peer->gid};
 
 	pmd_lock(e->engine);
-	assert_int_equal(nic_qp_modify(e->qp, &attr,
-				       NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS),
-			 0);
+	assert_int_equal(
+		nic_qp_modify(e->qp, &attr, NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS), 0);
 	attr.qp_state = NIC_QPS_RTR;
 	assert_int_equal(nic_qp_modify(e->qp, &attr,
 				       NIC_QP_STATE | NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN |

@@ -210,8 +210,8 @@ static void neigh__unsolicited_claims_add_nothing(void **state)
 	start(true);
 	neigh_send(&b.table, &self, &x, 1, mac); /* b asks for a: take its frame as a pattern */
 	memcpy(claim, b.frame[0], sizeof(claim));
-	claim[14 + 7] = 2;	  /* a reply ... */
-	claim[14 + 27] = 77;	  /* ... to somebody else */
+	claim[14 + 7] = 2;   /* a reply ... */
+	claim[14 + 27] = 77; /* ... to somebody else */
 	assert_true(neigh_rx(&a.table, claim, 60, 1));
 	assert_int_equal(neigh_send(&a.table, &gb, &x, 2, mac), NEIGH_QUEUED);
 	/* Somebody claims our own address, or a group MAC: not believed. */

@@ -132,6 +132,24 @@ static void uc__RO_09_right_missing_is_a_silent_drop(void **state)
 	rig_destroy(rig);
 }
 
+/* A fault of the receiver's own, unlike the peer's: reported, and the QP is finished. Else every message would meet it. */
+static void uc__bad_receive_buffer_is_reported_and_ends_the_qp(void **state)
+{
+	struct rig *rig = ready();
+	struct nic_sge sge = {.addr = rig_va(rig, 0), .length = 64, .lkey = rig->lkey ^ 1};
+	struct nic_recv_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1};
+
+	assert_int_equal(nic_post_recv(rig->qp, &wr), 0);
+	rig_post_recv(rig, 2, 0, 64);
+	rig_rx_data(rig, UC(SEND_ONLY), E, 0, 8);
+	rig_expect_wc(rig->recv_cq, 1, NIC_WC_LOC_PROT_ERR);
+	rig_expect_wc(rig->recv_cq, 2, NIC_WC_WR_FLUSH_ERR);
+	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_ERR);
+	rig_expect_silence(rig);
+	rig_expect_untouched(rig, 0, 64);
+	rig_destroy(rig);
+}
+
 static void uc__UC_03_broken_write_may_be_partly_placed_and_gives_no_completion(void **state)
 {
 	for (unsigned lost = 0; lost < 3; lost++) {
@@ -182,6 +200,7 @@ int main(void)
 		cmocka_unit_test(uc__UC_01_resynchronises_at_any_psn),
 		cmocka_unit_test(uc__UC_02_RO_09_nothing_is_ever_answered),
 		cmocka_unit_test(uc__RO_09_right_missing_is_a_silent_drop),
+		cmocka_unit_test(uc__bad_receive_buffer_is_reported_and_ends_the_qp),
 		cmocka_unit_test(uc__UC_03_broken_write_may_be_partly_placed_and_gives_no_completion),
 		cmocka_unit_test(uc__UC_02_sender_asks_for_no_ack_and_completes_when_sent),
 	};

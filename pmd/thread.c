@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * thread.c - the engine's thread: does the work when no application thread polls, and keeps out of the way when one does.
+ *
+ * On a machine with few cores a thread that spins, or that wakes for every packet beside a polling application, costs
+ * milliseconds. So it has two ways to wait:
+ *   serving: it blocks on the port, on its doorbell and until the next deadline. An idle engine is here and uses no CPU.
+ *            Every packet wakes it.
+ *   polled:  application threads have been polling; it looks on, from outside the port, in slices of time, and serves as
+ *            soon as the polling has stopped.
+ * Which way is learned from who finds the traffic: a thread that wakes for packets and finds them taken loses credit and
+ * looks on when it has none left; one that finds packets itself serves with full credit. Programs that sleep on
+ * completion channels say so (pmd_expect_sleep).
+ *
+ * UROCE_PROGRESS chooses otherwise: `thread` always serves, `pinned` serves without ever sleeping (for machines with
+ * cores to spare), `inline` has no thread: then nothing moves unless the application polls.
+ *
+ * Owns: the thread's state on its stack, engine->polled, engine->thread_wake_ns while it sleeps.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine_priv.h"
+
+#define THREAD_RX_BUDGET 128
+
+#define SLICE_MIN_NS	50000
+#define SLICE_MAX_NS	250000
+/* A poll that is not older than this means that somebody is polling ... */
+#define POLLING_NS	20000
+/* ... and one that is not older than this, that the packet which woke the thread is about to be found. The thread
+ * then waits so long outside the port before it looks again. */
+#define POLLING_NOW_NS	4000
+#define POLLING_WAIT_NS 6000
+
+#define CREDIT_FULL    8 /* wake-ups in vain until the thread looks on */
+#define CREDIT_NEW     3 /* after the polling seemed to have stopped */
+#define CREDIT_FIND    4
+#define SPINNING_POLLS 16 /* between two wake-ups of the thread: somebody polls in a loop */
+
+/* Times in a row that the thread finds the lock taken before it waits for it. */
+#define LOCK_TRIES 8
+
+/* While there was traffic lately the thread sleeps no longer than this, so that a new deadline seldom has to wake it
+ * (a doorbell costs a system call and a wake-up); after so many idle sleeps it sleeps until it is called. */
+#define NAP_NS 10000000
+#define NAPS   10
+
+/* A step that brought so many packets is a part of a long transfer: the next are waited for a little without sleeping,
+ * because waking costs the sender as much as sending. */
+#define BULK_PACKETS 12
+#define BULK_NS	     25000
+
+/* Ports without a descriptor to wait on are polled at intervals that grow to this. */
+#define INTERVAL_MIN_NS 20000
+#define INTERVAL_MAX_NS 1000000
+
+/* The thread never spins, and where the application spins on memory everything waits for it: it asks to run before the
+ * application when it wakes. With the default slice the kernel lets a spinning thread go on to its next tick (4 ms);
+ * with the default weight a thread that did much work lately is not entitled to preempt. */
+#define THREAD_SLICE_NS 100000
+#define THREAD_NICE	(-10)
+
+struct thread_state {
+	struct pmd_engine *e;
+	int credit;
+	unsigned naps, refused;
+	uint64_t slice_ns, interval_ns, bulk_ns;
+	uint64_t polls, finds; /* inline_polls, inline_finds when last looked at */
+};
+
+void pmd_engine_kick(struct pmd_engine *e)
+{
+	const uint64_t one = 1;
+
+	/* The counter of an eventfd cannot be full here; and if it were, the thread would wake all the same. */
+	if (write(e->doorbell_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+/** Sleep on the doorbell, and on the port when `port` is set. @return bit 0: doorbell rang, bit 1: port readable. */
+static unsigned thread_sleep(struct pmd_engine *e, bool port, uint64_t timeout_ns)
+{
+	struct pollfd fds[2] = {{.fd = e->doorbell_fd, .events = POLLIN}, {.fd = e->port->wait_fd, .events = POLLIN}};
+	struct timespec t = {.tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
+	unsigned woken = 0;
+	uint64_t count;
+
+	if (ppoll(fds, port && fds[1].fd >= 0 ? 2 : 1, timeout_ns == UINT64_MAX ? NULL : &t, NULL) <= 0)
+		return 0;
+	if (fds[0].revents && read(e->doorbell_fd, &count, sizeof(count)) > 0)
+		woken |= 1;
+	if (fds[1].revents)
+		woken |= 2;
+	return woken;
+}
+
+/**
+ * Take the lock, but do not queue up for it behind a polling thread: while somebody waits for a mutex every unlock is a
+ * system call, and the poller gets it again all the same. @return false: somebody has it, and so makes progress.
+ */
+static bool thread_lock(struct thread_state *s)
+{
+	if (pthread_mutex_trylock(&s->e->lock) == 0) {
+		s->refused = 0;
+		return true;
+	}
+	if (++s->refused < LOCK_TRIES)
+		return false;
+	s->refused = 0;
+	pthread_mutex_lock(&s->e->lock);
+	return true;
+}
+
+/** Application threads poll: look on for a slice. Leaves this way of waiting when they no longer do. */
+static void thread_look_on(struct thread_state *s)
+{
+	struct pmd_engine *e = s->e;
+	bool rang = thread_sleep(e, false, s->slice_ns) & 1;
+	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
+	uint64_t last_ns = __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED);
+	unsigned got;
+
+	if (!rang && polls != s->polls && pmd_now_ns() - last_ns < POLLING_NS) {
+		s->polls = polls;
+		s->slice_ns = s->slice_ns * 2 < SLICE_MAX_NS ? s->slice_ns * 2 : SLICE_MAX_NS;
+		return;
+	}
+	if (!thread_lock(s))
+		return;
+	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
+	s->credit = e->expect_sleep || got > 0 ? CREDIT_FULL : CREDIT_NEW;
+	s->finds = e->inline_finds;
+	e->expect_sleep = false;
+	__atomic_store_n(&e->polled, false, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&e->lock);
+	s->naps = NAPS;
+}
+
+/** How long the thread may sleep; lock held. Work that is left over for want of budget: not at all. */
+static uint64_t thread_timeout(struct thread_state *s, unsigned got, uint64_t now_ns)
+{
+	struct pmd_engine *e = s->e;
+	uint64_t deadline = nic_next_deadline(e->nic), timeout;
+
+	if (e->tx_first < e->tx_end)
+		return INTERVAL_MIN_NS; /* the port is full; it empties without telling */
+	if (nic_tx_pending(e->nic))
+		return e->tx_ready ? 0 : INTERVAL_MIN_NS;
+	if (e->port_deadline_ns < deadline)
+		deadline = e->port_deadline_ns;
+	timeout = deadline == UINT64_MAX ? UINT64_MAX : deadline > now_ns ? deadline - now_ns : 0;
+	if (s->naps > 0 && timeout > NAP_NS)
+		timeout = NAP_NS;
+	if (e->port->wait_fd < 0) {
+		s->interval_ns = got ? 0 : s->interval_ns ? s->interval_ns * 5 / 4 : INTERVAL_MIN_NS;
+		if (s->interval_ns > INTERVAL_MAX_NS)
+			s->interval_ns = INTERVAL_MAX_NS;
+		if (timeout > s->interval_ns)
+			timeout = s->interval_ns;
+	}
+	return timeout;
+}
+
+/** Whether an application thread is about to find what woke the thread. When it shares a CPU with that thread, the
+ *  thread has just taken the CPU from it and would win every time. */
+static bool thread_leave_to_poller(struct thread_state *s)
+{
+	struct pmd_engine *e = s->e;
+	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
+
+	if (polls == s->polls || pmd_now_ns() - __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED) > POLLING_NOW_NS)
+		return false;
+	if (thread_sleep(e, false, POLLING_WAIT_NS) & 1)
+		return false;
+	return __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED) != polls;
+}
+
+/** Application threads poll. */
+static void thread_look_on_from_now(struct thread_state *s)
+{
+	__atomic_store_n(&s->e->polled, true, __ATOMIC_RELAXED);
+	s->slice_ns = SLICE_MIN_NS;
+}
+
+/** Who finds the traffic? Lock held. `polls` is the count of inline polls now. */
+static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, uint64_t polls)
+{
+	struct pmd_engine *e = s->e;
+	uint64_t finds = e->inline_finds - s->finds; /* of polling threads since the last look */
+
+	s->finds = e->inline_finds;
+	if (e->progress != PMD_PROGRESS_AUTO)
+		return;
+	if (e->expect_sleep) {
+		s->credit = CREDIT_FULL;
+		return;
+	}
+	/* When the thread gets the CPU it is often the polling thread's, and so finds what that was about to find: what
+	 * counts then is how much was found without it. */
+	if (got > 0)
+		s->credit += polls - s->polls < SPINNING_POLLS ? CREDIT_FIND : 0;
+	else if ((woken & 2) && polls != s->polls)
+		s->credit--;
+	s->credit -= finds < 2 * CREDIT_FIND ? (int)finds : 2 * CREDIT_FIND;
+	if (s->credit > CREDIT_FULL)
+		s->credit = CREDIT_FULL;
+}
+
+/** Nobody polls: take a step, then sleep until something happens. */
+static void thread_serve(struct thread_state *s, unsigned *woken)
+{
+	struct pmd_engine *e = s->e;
+	uint64_t now_ns, polls, timeout;
+	unsigned got;
+
+	if (*woken == 2 && e->progress == PMD_PROGRESS_AUTO && thread_leave_to_poller(s)) {
+		if (--s->credit > 0) {
+			*woken = thread_sleep(e, true, POLLING_NS);
+		} else {
+			pthread_mutex_lock(&e->lock);
+			thread_look_on_from_now(s);
+			pthread_mutex_unlock(&e->lock);
+		}
+		return;
+	}
+	pthread_mutex_lock(&e->lock);
+	e->thread_wake_ns = 0;
+	if ((*woken & 2) && e->port->ops->woken)
+		e->port->ops->woken(e->port);
+	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
+	polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
+	thread_credit(s, *woken, got, polls);
+	e->expect_sleep = false;
+	s->naps = got || polls != s->polls ? NAPS : s->naps > 0 && *woken == 0 ? s->naps - 1 : s->naps;
+	s->polls = polls;
+	if (s->credit <= 0) {
+		thread_look_on_from_now(s); /* and thread_wake_ns stays 0: no doorbells */
+		pthread_mutex_unlock(&e->lock);
+		return;
+	}
+	now_ns = pmd_now_ns();
+	if (got >= BULK_PACKETS)
+		s->bulk_ns = now_ns + BULK_NS;
+	timeout = e->progress == PMD_PROGRESS_PINNED || now_ns < s->bulk_ns ? 0 : thread_timeout(s, got, now_ns);
+	e->thread_wake_ns = timeout == UINT64_MAX ? UINT64_MAX : timeout ? now_ns + timeout : 0;
+	pthread_mutex_unlock(&e->lock);
+	*woken = timeout ? thread_sleep(e, true, timeout) : 0;
+}
+
+static void thread_attributes(const struct pmd_engine *e)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = {.size = sizeof(attr), .policy = SCHED_OTHER, .runtime = THREAD_SLICE_NS};
+	char name[16];
+
+	snprintf(name, sizeof(name), "uroce-%.9s", e->device.name);
+	prctl(PR_SET_NAME, name);
+	prctl(PR_SET_TIMERSLACK, 1);
+	/* Wishes: only a privileged process may raise its priority, and kernels before 6.12 know no slices. */
+	attr.nice = THREAD_NICE;
+	if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0) {
+		attr.nice = (int32_t)(20 - syscall(SYS_getpriority, PRIO_PROCESS, 0));
+		syscall(SYS_sched_setattr, 0, &attr, 0);
+	}
+}
+
+static void *thread_main(void *arg)
+{
+	struct thread_state s = {.e = arg, .credit = CREDIT_NEW, .naps = NAPS, .slice_ns = SLICE_MIN_NS};
+	unsigned woken = 0;
+
+	thread_attributes(s.e);
+	while (!__atomic_load_n(&s.e->stop, __ATOMIC_RELAXED)) {
+		if (__atomic_load_n(&s.e->polled, __ATOMIC_RELAXED))
+			thread_look_on(&s);
+		else
+			thread_serve(&s, &woken);
+	}
+	return NULL;
+}
+
+int pmd_thread_start(struct pmd_engine *e)
+{
+	sigset_t set, old;
+	int rc;
+
+	if (e->progress == PMD_PROGRESS_INLINE) {
+		e->polled = true;
+		return 0;
+	}
+	/* The application's signals are for its own threads; faults in guarded copies are ours. */
+	sigfillset(&set);
+	sigdelset(&set, SIGSEGV);
+	sigdelset(&set, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &set, &old);
+	rc = pthread_create(&e->thread, NULL, thread_main, e);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -rc;
+}
+
+void pmd_thread_stop(struct pmd_engine *e)
+{
+	if (e->progress == PMD_PROGRESS_INLINE)
+		return;
+	__atomic_store_n(&e->stop, true, __ATOMIC_RELAXED);
+	pmd_engine_kick(e);
+	pthread_join(e->thread, NULL);
+}

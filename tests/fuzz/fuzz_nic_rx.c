@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fuzz_nic_rx.c - libFuzzer target: whatever a peer sends to live QPs. One NIC has an RC, a UC and a UD QP in RTS, an MR
+ * with all rights, one that may only be read, a bound type 2 window, posted receives and outstanding requests; the
+ * input is a script of what the peer sends (packets with PSNs near the expected ones, without ICRC so that they get
+ * through, or raw bytes) and of what the application does meanwhile.
+ *
+ * Checked besides what the sanitizers find: bytes outside of registered, writable memory never change; every
+ * completion is of a WR that is outstanding, and once; a QP in ERR has completed everything; nic_timeout and nic_tx
+ * make progress.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "nic.h"
+
+#define GUARD	  64
+#define WRITABLE  8192
+#define READ_ONLY 4096
+#define QPS	  3
+#define DEPTH	  16
+#define IDS	  4096
+
+enum { RC, UC, UD };
+
+struct fuzz_qp {
+	struct nic_qp *qp;
+	uint32_t psn;	       /* the peer's next request PSN, as far as the script kept to it */
+	uint32_t seen_psn;     /* last request PSN the NIC sent */
+	uint32_t seen_end;     /* one past the PSNs it covers */
+	unsigned sends, recvs; /* outstanding */
+};
+
+static struct {
+	struct nic *nic;
+	struct nic_pd *pd;
+	struct nic_cq *cq;
+	struct nic_mr *mr, *ro;
+	struct nic_mw *mw;
+	struct nic_ah *ah;
+	struct fuzz_qp q[QPS];
+	uint64_t now, random;
+	_Alignas(64) uint8_t memory[GUARD + WRITABLE + GUARD + READ_ONLY + GUARD];
+	uint8_t state[IDS]; /* 0 not outstanding, else 1 + QP, with 0x80 for a receive */
+	unsigned next_id;
+	const uint8_t *in;
+	size_t left;
+} f;
+
+static const struct nic_gid own = {{[10] = 0xff, 0xff, 10, 0, 0, 1}}, peer = {{[10] = 0xff, 0xff, 10, 0, 0, 2}};
+
+static void expect(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static uint8_t byte(void)
+{
+	if (f.left == 0)
+		return 0;
+	f.left--;
+	return *f.in++;
+}
+
+static uint32_t word(void)
+{
+	uint32_t v = byte();
+
+	return v << 8 | byte();
+}
+
+static uint8_t *writable(void)
+{
+	return f.memory + GUARD;
+}
+
+static uint8_t *read_only(void)
+{
+	return f.memory + GUARD + WRITABLE + GUARD;
+}
+
+static void fixed_random(void *ctx, void *buf, size_t len)
+{
+	uint8_t *p = buf;
+
+	(void)ctx;
+	for (size_t i = 0; i < len; i++) {
+		f.random = f.random * 6364136223846793005ull + 1442695040888963407ull;
+		p[i] = (uint8_t)(f.random >> 33);
+	}
+}
+
+static void check_memory(void)
+{
+	const uint8_t *guard[3] = {f.memory, f.memory + GUARD + WRITABLE, f.memory + sizeof(f.memory) - GUARD};
+
+	for (unsigned g = 0; g < 3; g++)
+		for (unsigned i = 0; i < GUARD; i++)
+			expect(guard[g][i] == 0xc5);
+	for (unsigned i = 0; i < READ_ONLY; i++)
+		expect(read_only()[i] == (uint8_t)(i * 13));
+}
+
+/* ---- the NIC and its application --------------------------------------------------------------------- */
+
+static void connect(unsigned i)
+{
+	struct fuzz_qp *q = &f.q[i];
+	struct nic_qp_attr a = {
+		.qp_state = NIC_QPS_INIT,
+		.port_num = 1,
+		.qkey = 0x1234,
+		.qp_access_flags = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC,
+		.path_mtu = NIC_MTU_256,
+		.dest_qp_num = 0x77,
+		.rq_psn = 0xfffff0,
+		.sq_psn = 0xfffff8,
+		.av = {.dgid = peer},
+		.max_rd_atomic = 4,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.timeout = 4,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+	};
+	uint32_t rtr = NIC_QP_STATE, rts = NIC_QP_STATE | NIC_QP_SQ_PSN;
+
+	if (i != UD)
+		rtr |= NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN;
+	if (i == RC) {
+		rtr |= NIC_QP_MAX_DEST_RD_ATOMIC | NIC_QP_MIN_RNR_TIMER;
+		rts |= NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY | NIC_QP_MAX_QP_RD_ATOMIC;
+	}
+	expect(nic_qp_modify(q->qp, &a,
+			     NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT |
+				     (i == UD ? NIC_QP_QKEY : NIC_QP_ACCESS_FLAGS)) == 0);
+	a.qp_state = NIC_QPS_RTR;
+	expect(nic_qp_modify(q->qp, &a, rtr) == 0);
+	a.qp_state = NIC_QPS_RTS;
+	expect(nic_qp_modify(q->qp, &a, rts) == 0);
+	q->psn = a.rq_psn;
+	q->seen_psn = q->seen_end = a.sq_psn;
+}
+
+static void open_nic(void)
+{
+	static const enum nic_qp_type type[QPS] = {NIC_QPT_RC, NIC_QPT_UC, NIC_QPT_UD};
+	struct nic_config config = {
+		.random = fixed_random, .psn_window = 64, .trace_len = 16, .limits = {.max_qp = 16}};
+	struct nic_av av = {.dgid = peer};
+
+	memset(&f, 0, sizeof(f));
+	memset(f.memory, 0xc5, sizeof(f.memory));
+	for (unsigned i = 0; i < READ_ONLY; i++)
+		read_only()[i] = (uint8_t)(i * 13);
+	expect(nic_create(&config, &f.nic) == 0 && nic_gid_set(f.nic, 0, &own) == 0 && nic_pd_alloc(f.nic, &f.pd) == 0);
+	expect(nic_cq_create(f.nic, 128, NULL, &f.cq) == 0 && nic_ah_create(f.pd, &av, &f.ah) == 0);
+	expect(nic_mr_reg(f.pd, writable(), WRITABLE, 0x10000,
+			  NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ |
+				  NIC_ACCESS_REMOTE_ATOMIC | NIC_ACCESS_MW_BIND,
+			  &f.mr) == 0);
+	expect(nic_mr_reg(f.pd, read_only(), READ_ONLY, 0x20000, NIC_ACCESS_REMOTE_READ, &f.ro) == 0);
+	expect(nic_mw_alloc(f.pd, NIC_MW_TYPE_2, &f.mw) == 0);
+	for (unsigned i = 0; i < QPS; i++) {
+		struct nic_qp_init init = {.type = type[i],
+					   .pd = f.pd,
+					   .send_cq = f.cq,
+					   .recv_cq = f.cq,
+					   .cap = {DEPTH, DEPTH, 4, 4, 64},
+					   .sq_sig_all = true};
+
+		expect(nic_qp_create(f.nic, &init, &f.q[i].qp) == 0);
+		connect(i);
+	}
+}
+
+static uint64_t take_id(unsigned qp, bool recv)
+{
+	unsigned id;
+
+	do
+		id = f.next_id++ % IDS;
+	while (f.state[id] != 0);
+	f.state[id] = (uint8_t)((1 + qp) | (recv ? 0x80 : 0));
+	return id;
+}
+
+/* A local buffer; now and then one that is wrong. */
+static struct nic_sge local(uint32_t at, uint32_t len)
+{
+	struct nic_sge sge = {0x10000 + at % (WRITABLE - 2048), len % 2048, nic_mr_lkey(f.mr)};
+
+	if (at % 61 == 60)
+		sge.lkey = nic_mr_lkey(f.ro);
+	return sge;
+}
+
+static void post_send(void)
+{
+	unsigned qp = byte() % QPS;
+	struct nic_sge sge[2];
+	struct nic_send_wr wr = {.opcode = byte() % 10, .flags = byte() & 15, .sg_list = sge, .num_sge = byte() % 3};
+	uint32_t at = word(), len = word();
+
+	sge[0] = local(at, len);
+	sge[1] = local(at + 100, len / 2);
+	if (wr.opcode == NIC_WR_ATOMIC_CMP_AND_SWP || wr.opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
+		sge[0].length = 8;
+		wr.num_sge = 1;
+		wr.atomic.remote_addr = at;
+		wr.atomic.rkey = at;
+	} else if (qp == UD) {
+		wr.ud.ah = f.ah;
+		wr.ud.remote_qpn = at;
+	} else if (wr.opcode == NIC_WR_BIND_MW) {
+		wr.bind = (struct nic_bind){f.mw,
+					    f.mr,
+					    0x10000 + at % WRITABLE,
+					    len,
+					    NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ,
+					    (nic_mw_rkey(f.mw) & ~0xffu) | (at & 0xff)};
+	} else {
+		wr.ex = wr.opcode == NIC_WR_LOCAL_INV ? nic_mw_rkey(f.mw) : at;
+		wr.rdma.remote_addr = at;
+		wr.rdma.rkey = len;
+	}
+	if ((wr.flags & NIC_SEND_INLINE) != 0)
+		for (unsigned i = 0; i < 2; i++)
+			sge[i] = (struct nic_sge){(uintptr_t)writable() + i, sge[i].length % 40, 0};
+	wr.wr_id = take_id(qp, false);
+	if (nic_post_send(f.q[qp].qp, &wr) == 0)
+		f.q[qp].sends++;
+	else
+		f.state[wr.wr_id] = 0;
+}
+
+static void post_recv(void)
+{
+	unsigned qp = byte() % QPS;
+	uint32_t at = word();
+	struct nic_sge sge[2] = {local(at, word()), local(at + 500, 64)};
+	struct nic_recv_wr wr = {.wr_id = take_id(qp, true), .sg_list = sge, .num_sge = byte() % 3};
+
+	if (nic_post_recv(f.q[qp].qp, &wr) == 0)
+		f.q[qp].recvs++;
+	else
+		f.state[wr.wr_id] = 0;
+}
+
+static void poll(void)
+{
+	struct nic_wc wc;
+	int n;
+
+	while ((n = nic_cq_poll(f.cq, 1, &wc)) == 1) {
+		expect(wc.wr_id < IDS && f.state[wc.wr_id] != 0);
+		struct fuzz_qp *q = &f.q[(f.state[wc.wr_id] & 0x7f) - 1];
+
+		expect(wc.qp_num == nic_qp_num(q->qp) && wc.status <= NIC_WC_GENERAL_ERR);
+		if (f.state[wc.wr_id] & 0x80)
+			q->recvs--;
+		else
+			q->sends--;
+		f.state[wc.wr_id] = 0;
+	}
+	expect(n == 0);
+}
+
+/* To ERR: everything outstanding must have completed. Then, mostly, back to life. */
+static void kill_qp(unsigned i)
+{
+	struct nic_qp_attr a = {.qp_state = NIC_QPS_ERR};
+	struct fuzz_qp *q = &f.q[i];
+
+	expect(nic_qp_modify(q->qp, &a, NIC_QP_STATE) == 0);
+	poll();
+	expect(q->sends == 0 && q->recvs == 0);
+	a.qp_state = NIC_QPS_RESET;
+	expect(nic_qp_modify(q->qp, &a, NIC_QP_STATE) == 0);
+	connect(i);
+}
+
+static void reregister(void)
+{
+	nic_mw_dealloc(f.mw);
+	expect(nic_mr_dereg(f.mr) == 0);
+	expect(nic_mr_reg(f.pd, writable(), WRITABLE, 0x10000,
+			  NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ |
+				  NIC_ACCESS_REMOTE_ATOMIC | NIC_ACCESS_MW_BIND,
+			  &f.mr) == 0);
+	expect(nic_mw_alloc(f.pd, NIC_MW_TYPE_2, &f.mw) == 0);
+	for (unsigned i = 0; i < QPS; i++)
+		kill_qp(i); /* queued binds name the old window */
+}
+
+/* ---- the wire ---------------------------------------------------------------------------------------- */
+
+static void drain(unsigned n)
+{
+	static uint8_t buf[NIC_FRAME_MAX];
+	struct nic_tx_frame frame = {.data = buf};
+
+	while (n-- > 0 && nic_tx(f.nic, &frame, 1, f.now) == 1) {
+		const uint8_t *bth = buf + frame.bth;
+		uint32_t psn = (uint32_t)bth[9] << 16 | (uint32_t)bth[10] << 8 | bth[11], span = 1;
+		uint8_t op = bth[0] & 0x1f;
+
+		expect(frame.len <= NIC_FRAME_MAX && frame.len >= frame.bth + 16u);
+		if (bth[0] >= 0x20 || (op >= 0x0d && op <= 0x12))
+			continue;
+		if (op == 0x0c) /* a READ covers its responses */
+			span += ((uint32_t)bth[26] << 8 | bth[27]) / 256;
+		f.q[RC].seen_psn = psn;
+		f.q[RC].seen_end = psn + span;
+	}
+}
+
+static uint8_t *put(uint8_t *p, uint64_t v, unsigned n)
+{
+	while (n-- > 0)
+		*p++ = (uint8_t)(v >> n * 8);
+	return p;
+}
+
+static uint32_t some_key(uint8_t choice)
+{
+	switch (choice % 8) {
+	case 0:
+		return nic_mr_rkey(f.ro);
+	case 1:
+		return nic_mw_rkey(f.mw);
+	case 2:
+		return nic_mr_rkey(f.mr) ^ 1;
+	default:
+		return nic_mr_rkey(f.mr);
+	}
+}
+
+static uint64_t some_address(uint8_t choice)
+{
+	uint64_t base = choice & 1 ? 0x20000 : 0x10000;
+
+	switch (choice >> 5) {
+	case 0:
+		return base + word();
+	case 1:
+		return base - choice;
+	case 2:
+		return UINT64_MAX - choice;
+	case 3:
+		return base + (choice & 1 ? READ_ONLY : WRITABLE) - word() % 600;
+	default:
+		return base + (word() & 0xff8);
+	}
+}
+
+/* PSN of the packet: for a response near what the NIC sent, for a request near what it expects. */
+static uint32_t some_psn(struct fuzz_qp *q, bool response, uint8_t choice)
+{
+	int8_t shift = choice < 0xe0 ? 0 : (int8_t)((choice & 31) - 16);
+
+	if (response)
+		return (q->seen_psn + (choice & 3) * (q->seen_end - q->seen_psn > 1) + (uint32_t)shift) & 0xffffff;
+	return (q->psn + (uint32_t)shift) & 0xffffff;
+}
+
+/* Headers that this opcode has (IBTA 9.2), filled with plausible values. */
+static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint32_t *dma_len)
+{
+	uint8_t op = opcode & 0x1f;
+
+	*dma_len = 0;
+	if (opcode >> 5 == 3)
+		p = put(put(p, byte() % 8 == 0 ? 1 : 0x1234, 4), 0x55, 4);
+	if (op == 0x06 || op == 0x0a || op == 0x0b || op == 0x0c) {
+		p = put(p, some_address(byte()), 8);
+		p = put(p, some_key(byte()), 4);
+		*dma_len = word() % 2100;
+		if (byte() % 32 == 0)
+			*dma_len = 0x80000000u + byte() - 3;
+		p = put(p, *dma_len, 4);
+	}
+	if (op == 0x13 || op == 0x14) {
+		p = put(p, some_address(byte()), 8);
+		p = put(p, some_key(byte()), 4);
+		p = put(put(p, byte(), 8), byte() % 4, 8);
+	}
+	if (op >= 0x0d && op <= 0x12 && op != 0x0e) {
+		static const uint8_t syndromes[] = {0x1f, 0x00, 0x1f, 0x21, 0x60, 0x61,
+						    0x62, 0x63, 0x64, 0x40, 0x7f, 0x2a};
+		uint8_t choice = byte();
+
+		*p++ = choice < sizeof(syndromes) ? syndromes[choice] : choice & 0x80 ? 0x1f : choice;
+		p = put(p, word(), 3);
+	}
+	if (op == 0x12)
+		p = put(p, word(), 8);
+	if (op == 0x03 || op == 0x05 || op == 0x09 || op == 0x0b)
+		p = put(p, word(), 4);
+	if (op == 0x16 || op == 0x17)
+		p = put(p, some_key(byte()), 4);
+	return p;
+}
+
+static void receive(const uint8_t *data, uint32_t len, uint32_t flags)
+{
+	/* a copy of its exact size, so that reading past the end is seen */
+	uint8_t *copy = malloc(len > 0 ? len : 1);
+	struct nic_rx_frame rx = {.data = copy,
+				  .len = len,
+				  .flags = flags,
+				  .sgid = peer,
+				  .dgid = own,
+				  .udp_sport = 0xc000,
+				  .hop_limit = 64};
+
+	expect(copy != NULL);
+	if (len > 0)
+		memcpy(copy, data, len);
+	nic_rx(f.nic, &rx, f.now);
+	free(copy);
+}
+
+static void send_packet(void)
+{
+	static const uint8_t service[QPS] = {0x00, 0x20, 0x60};
+	uint8_t packet[1024 + 128], *p = packet, choice = byte(), opcode = byte(), bits = byte();
+	struct fuzz_qp *q = &f.q[choice % QPS];
+	uint32_t len, dma_len, pad, psn;
+	bool response;
+
+	opcode = choice >= 0xf8 ? opcode : (uint8_t)(service[choice % QPS] | (opcode & 0x1f));
+	response = (opcode & 0x1f) >= 0x0d && (opcode & 0x1f) <= 0x12;
+	psn = some_psn(q, response, byte());
+	p = put(p, opcode, 1);
+	len = bits & 3 ? (uint32_t[]){0, 256, word() % 257, word() % 800}[bits & 3] : 0;
+	pad = -len & 3;
+	if (bits >= 0xfc)
+		pad = bits & 3; /* wrong */
+	p = put(p, (bits & 0x40) << 1 | 0x40 | pad << 4, 1);
+	p = put(p, bits == 0xf0 ? 0x1234 : 0xffff, 2);
+	p = put(p, nic_qp_num(q->qp), 4);
+	p = put(put(p, bits & 0x80, 1), psn, 3);
+	p = put_headers(p, opcode, &dma_len);
+	memset(p, choice, len + pad);
+	p += len + pad;
+	p = put(p, 0, 4);
+	if (bits % 64 == 60 && p - packet > bits >> 3)
+		p -= bits >> 3; /* cut short */
+	receive(packet, (uint32_t)(p - packet), NIC_RX_UDP_PAYLOAD | NIC_RX_NO_ICRC);
+	if (!response && psn == q->psn)
+		q->psn = (psn + ((opcode & 0x1f) == 0x0c && dma_len > 256 ? (dma_len + 255) / 256 : 1)) & 0xffffff;
+}
+
+static void send_raw(void)
+{
+	uint32_t len = byte();
+	uint8_t flags = byte();
+
+	if (len > f.left)
+		len = (uint32_t)f.left;
+	receive(f.in, len, flags & (NIC_RX_UDP_PAYLOAD | NIC_RX_IP_ID_UNKNOWN | NIC_RX_NO_ICRC | NIC_RX_ECN_CE));
+	f.in += len;
+	f.left -= len;
+}
+
+static void pass_time(void)
+{
+	f.now += (uint64_t)word() * 200;
+	nic_timeout(f.nic, f.now);
+	expect(nic_next_deadline(f.nic) > f.now);
+}
+
+static void command(uint8_t c)
+{
+	struct nic_event e;
+
+	switch (c % 16) {
+	case 8:
+		post_send();
+		break;
+	case 9:
+		post_recv();
+		break;
+	case 10:
+		drain(byte());
+		break;
+	case 11:
+		pass_time();
+		break;
+	case 12:
+		poll();
+		while (nic_event_next(f.nic, &e))
+			;
+		break;
+	case 13:
+		send_raw();
+		break;
+	case 14:
+		if (c & 0x80)
+			kill_qp((c >> 4) % QPS);
+		else if (c == 0x7e)
+			reregister();
+		else
+			nic_ack_flush(f.nic);
+		break;
+	default:
+		send_packet();
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	unsigned commands = 0;
+
+	open_nic();
+	f.in = data;
+	f.left = size;
+	while (f.left > 0 && commands++ < 512) {
+		command(byte());
+		if (commands % 8 == 0)
+			check_memory();
+		poll();
+	}
+	drain(4096);
+	check_memory();
+	for (unsigned i = 0; i < QPS; i++)
+		kill_qp(i);
+	nic_ah_destroy(f.ah);
+	nic_destroy(f.nic);
+	return 0;
+}
