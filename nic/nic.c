@@ -132,6 +132,11 @@ enum nic_mtu nic_active_mtu(const struct nic *nic)
 	return nic->cfg.active_mtu;
 }
 
+uint32_t nic_local_ack_delay(const struct nic *nic)
+{
+	return nic->cfg.local_ack_delay;
+}
+
 uint32_t nic_psn_random(struct nic *nic)
 {
 	uint32_t psn;

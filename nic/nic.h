@@ -116,6 +116,9 @@ void nic_port_set(struct nic *nic, bool up);
 
 enum nic_mtu nic_active_mtu(const struct nic *nic);
 
+/** The configured local_ack_delay code. */
+uint32_t nic_local_ack_delay(const struct nic *nic);
+
 /** A random 24-bit PSN to start a connection with. */
 uint32_t nic_psn_random(struct nic *nic);
 

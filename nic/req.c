@@ -9,8 +9,8 @@
  */
 #include "qp.h"
 
-#define ASK_EVERY 64 /* most request packets without AckReq (RQ-07) */
-#define CWND_MIN  4  /* packets */
+#define ASK_EVERY   64 /* most request packets without AckReq (RQ-07) */
+#define CWND_MIN    4  /* packets */
 /* The ACK timer doubles when it runs out again, so often: 12.7.34 allows up to four times its value. */
 #define BACKOFF_MAX 2
 

@@ -33,7 +33,7 @@ static struct {
 	pthread_mutex_t lock;
 	struct pmd_engine *engines;
 	unsigned serial; /* of packet pools, whose names are unique */
-	bool fork_handler;
+	bool handlers; /* of fork and exit are registered */
 	bool forked; /* this is a child of the process that opened engines */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -106,6 +106,24 @@ static void fork_child(void)
 		pthread_mutex_unlock(&e->lock);
 	}
 	__atomic_store_n(&process.forked, process.forked || process.engines, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&process.lock);
+}
+
+/* ---- exit --------------------------------------------------------------------------------------------------- */
+
+/* A program may exit right after its last completion: ACKs that were held back for company go now, or the peer would take
+ * a clean end for a lost host. Locks that somebody holds are left alone: he makes progress, or never will. */
+static void exit_flush(void)
+{
+	if (pthread_mutex_trylock(&process.lock) != 0)
+		return;
+	for (struct pmd_engine *e = process.engines; e; e = e->next) {
+		if (e->dead || pthread_mutex_trylock(&e->lock) != 0)
+			continue;
+		nic_ack_flush(e->nic);
+		pmd_engine_transmit(e, PMD_TX_BURST, pmd_now_ns());
+		pthread_mutex_unlock(&e->lock);
+	}
 	pthread_mutex_unlock(&process.lock);
 }
 
@@ -285,9 +303,10 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 			process.engines = e;
 		}
 	}
-	if (rc == 0 && !process.fork_handler) {
-		process.fork_handler = true;
+	if (rc == 0 && !process.handlers) {
+		process.handlers = true;
 		pthread_atfork(fork_prepare, fork_parent, fork_child);
+		atexit(exit_flush);
 	}
 	pthread_mutex_unlock(&process.lock);
 	*out = e;

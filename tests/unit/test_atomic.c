@@ -142,7 +142,7 @@ static void *cpu_add(void *arg)
  */
 static void atomic__AT_04_atomic_among_qps_and_towards_the_cpu(void **state)
 {
-	enum { ROUNDS = 200000, MEETINGS = 20000, ADDEND = 1000000007 };
+	enum { ROUNDS = 400000, MEETINGS = 20000, ADDEND = 1000000007 };
 	static struct cpu_adder adder; /* far from what this thread writes: the two must meet at the word only */
 	struct rig *rig = rig_ready(NULL);
 	struct nic_qp *first = rig->qp;

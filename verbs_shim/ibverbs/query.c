@@ -49,6 +49,7 @@ static void device_attr_fill(const struct shim_context *ctx, struct ibv_device_a
 	a->atomic_cap = IBV_ATOMIC_HCA; /* stronger in truth, but this is the value that programs look for */
 	a->max_srq = (int)lim->max_srq;
 	a->max_srq_wr = (int)lim->max_srq_wr;
+	a->local_ca_ack_delay = (uint8_t)nic_local_ack_delay(ctx->nic);
 	a->max_pkeys = 1;
 	a->phys_port_cnt = 1;
 }
