@@ -34,7 +34,8 @@ def main():
             continue
         ok, reason, *outputs = harness.run_pair(
             [program, "-s", "-p", "PORT"],
-            [program, "-c", sides[0].host, "-p", "PORT", "-r", str(number + 1), *extra.split()],
+            [program, "-c", sides[0].host, "-p", "PORT", "-r", str(number + 1), *extra.split(),
+             *(["-T", "18"] if args.brief else [])],
             sides, 240 if args.brief else 120)
         tally.result(name, ok, reason, *outputs)
     tally.finish()

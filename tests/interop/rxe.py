@@ -37,7 +37,7 @@ CASES += [
     ("UC and UD MTU 4096, rxe requests", "uroce", "rxe", "udp", 0, f"{UNRELIABLE} -m 4096 -z 0,1,4095,4096,9000"),
     ("RC MTU 1024, 1% loss, uroce requests", "uroce", "uroce", "udp", 1, f"{LOSSY} -m 1024 -z 1,1024,65539,262144"),
     ("RC MTU 1024, 1% loss, rxe requests", "uroce", "rxe", "udp", 1, f"{LOSSY} -m 1024 -z 1,1024,65539,262144"),
-    ("RC MTU 4096, 1% loss, both request", "uroce", "both", "udp", 1, f"{LOSSY} -m 4096 -z 1,4096,65539,1048576"),
+    ("RC MTU 4096, 1% loss, both request", "uroce", "both", "udp", 1, f"{LOSSY} -m 4096 -z 1,4096,65539,262144"),
     ("RC MTU 1024, ethdev port, both request", "uroce", "both", "ethdev", 0, f"{RELIABLE} -m 1024 -z {SIZES[1024]}"),
     ("RC MTU 4096, ethdev port, 1% loss", "uroce", "both", "ethdev", 1, f"{LOSSY} -m 4096 -z 1,4096,65539"),
     ("UD MTU 1024, ethdev port", "uroce", "both", "ethdev", 0, "-t ud -q 2 -n 4 -w 3000 -z 0,1,1024"),

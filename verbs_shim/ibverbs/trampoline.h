@@ -3,6 +3,7 @@
  * trampoline.h - assembly macros: tail jumps that look their target up at the first call (real.c), and aliases.
  * The jumps leave all argument registers as they found them. No symbol of the real library takes floating point.
  */
+/* clang-format off */
 #ifndef TRAMPOLINE_H
 #define TRAMPOLINE_H
 
