@@ -33,8 +33,8 @@ static struct {
 	pthread_mutex_t lock;
 	struct pmd_engine *engines;
 	unsigned serial; /* of packet pools, whose names are unique */
-	bool handlers; /* of fork and exit are registered */
-	bool forked; /* this is a child of the process that opened engines */
+	bool handlers;	 /* of fork and exit are registered */
+	bool forked;	 /* this is a child of the process that opened engines */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- lock --------------------------------------------------------------------------------------------------- */
