@@ -176,9 +176,9 @@ static void async_events_check(struct end *end)
 		enum ibv_event_type type = event.event_type;
 
 		ibv_ack_async_event(&event);
-		if (type != IBV_EVENT_COMM_EST && type != IBV_EVENT_QP_LAST_WQE_REACHED)
-			if (type != IBV_EVENT_PORT_ACTIVE) /* a guest's link may just have come up */
-				die("asynchronous event: %s", ibv_event_type_str(type));
+		/* A guest's link may just have come up. */
+		if (type != IBV_EVENT_COMM_EST && type != IBV_EVENT_QP_LAST_WQE_REACHED && type != IBV_EVENT_PORT_ACTIVE)
+			die("asynchronous event: %s", ibv_event_type_str(type));
 	}
 }
 
