@@ -32,9 +32,6 @@ SIZES = [2, 1000, 65536, 1048576]  # take turns in runs of one size
 BURST = 64 << 20  # bytes that a run of one size moves at most, about
 
 
-SRQ_DEPTH = 512  # perftest's receive depth: datagrams beyond it find no buffer
-
-
 class Case:
     def __init__(self, operation, connection, more, form, mtu, qps=1, events=False, both=False, srq=False,
                  all_sizes=True, turn=0):
@@ -55,8 +52,6 @@ class Case:
             self.options += ["-s", str(size)]
             burst = BURST if connection == "RC" else BURST >> 3
             iterations = max(5, min(iterations, burst // (size * qps)))
-            if srq and connection != "RC":
-                iterations = min(iterations, SRQ_DEPTH // qps)
             if srq:  # perftest wants its receive depth, which is no more than this, above the number of QPs
                 iterations = max(iterations, 2 * qps)
         self.options += ["-n", str(iterations)] + ["-q", str(qps)] * (form == "bw")
@@ -88,7 +83,8 @@ def combinations(operation, connection, events):
     for event in (False, True) if events else (False,):
         yield "lat", 1, event, False, False
     if operation == "send":
-        for qps, event in itertools.product((1, 16), (False, True)):
+        # Many QPs on one SRQ outrun it; without RNR NAKs perftest then waits for what was dropped.
+        for qps, event in itertools.product((1, 16) if connection == "RC" else (1,), (False, True)):
             yield "bw", qps, event, False, True
         yield "lat", 1, False, False, True
 

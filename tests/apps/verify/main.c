@@ -177,7 +177,8 @@ static void async_events_check(struct end *end)
 
 		ibv_ack_async_event(&event);
 		/* A guest's link may just have come up. */
-		if (type != IBV_EVENT_COMM_EST && type != IBV_EVENT_QP_LAST_WQE_REACHED && type != IBV_EVENT_PORT_ACTIVE)
+		if (type != IBV_EVENT_COMM_EST && type != IBV_EVENT_QP_LAST_WQE_REACHED &&
+		    type != IBV_EVENT_PORT_ACTIVE)
 			die("asynchronous event: %s", ibv_event_type_str(type));
 	}
 }
