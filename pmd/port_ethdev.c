@@ -88,6 +88,7 @@ static bool ethdev_drain(struct port_ethdev *p)
 	sent = rte_eth_tx_burst(p->id, 0, p->backlog, (uint16_t)p->backlog_n);
 	p->port.stats.tx_packets += sent;
 	p->backlog_n -= sent;
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers it is */
 	memmove(p->backlog, p->backlog + sent, p->backlog_n * sizeof(p->backlog[0]));
 	return p->backlog_n == 0;
 }

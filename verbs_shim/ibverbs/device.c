@@ -103,6 +103,7 @@ SHIM_EXPORT struct ibv_device **ibv_get_device_list(int *num)
 		n_own = 0; /* the configuration error has been said; real devices stay usable */
 
 	struct ibv_device **real = real_devices(&n_real);
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers it is */
 	struct device_list *list = calloc(1, sizeof(*list) + (n_own + n_real + 1) * sizeof(list->devices[0]));
 
 	if (!list) {
