@@ -111,8 +111,8 @@ static void fork_child(void)
 
 /* ---- exit --------------------------------------------------------------------------------------------------- */
 
-/* A program may exit right after its last completion: ACKs that were held back for company go now, or the peer would take
- * a clean end for a lost host. Locks that somebody holds are left alone: he makes progress, or never will. */
+/* A program may exit right after its last completion. Locks that somebody holds are left alone: he makes progress, or
+ * never will. */
 static void exit_flush(void)
 {
 	if (pthread_mutex_trylock(&process.lock) != 0)
@@ -120,8 +120,7 @@ static void exit_flush(void)
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
 		if (e->dead || pthread_mutex_trylock(&e->lock) != 0)
 			continue;
-		nic_ack_flush(e->nic);
-		pmd_engine_transmit(e, PMD_TX_BURST, pmd_now_ns());
+		pmd_settle(e);
 		pthread_mutex_unlock(&e->lock);
 	}
 	pthread_mutex_unlock(&process.lock);

@@ -79,6 +79,12 @@ bool pmd_try_progress(struct pmd_engine *engine);
 /** Lock held: work was posted. Transmit now what the NIC has to send (post_send's doorbell). */
 void pmd_doorbell(struct pmd_engine *engine);
 
+/**
+ * Lock held: a QP, or the process, is about to go. What has already arrived is served, as hardware would have served it on
+ * arrival, and ACKs that were held back for company go: or the peer would take a clean end for a lost host. Bounded.
+ */
+void pmd_settle(struct pmd_engine *engine);
+
 /** Lock held: the application has armed a CQ and is about to sleep on its completion channel. The background thread
  *  takes over at once. Only latency depends on this hint. */
 void pmd_expect_sleep(struct pmd_engine *engine);

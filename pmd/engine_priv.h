@@ -47,6 +47,8 @@ struct pmd_engine {
 	struct pmd_engine *next;
 };
 
+#define THREAD_RX_BUDGET 128 /* packets of a step that is not part of a polling call */
+
 /** All that is due: receive, timers, transmit, events. Lock held. Bounded. @return packets received. */
 unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks);
 

@@ -21,6 +21,7 @@
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
 #define EVENT_BUDGET	   256
+#define SETTLE_STEPS	   8
 
 /* An application thread gives the CPU away after so many empty polls in a row: on one core with its peer it would
  * otherwise poll out its time slice (milliseconds) before the peer can answer. */
@@ -187,6 +188,13 @@ void pmd_doorbell(struct pmd_engine *e)
 	pmd_engine_transmit(e, DOORBELL_TX_BUDGET, now_ns);
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
+}
+
+void pmd_settle(struct pmd_engine *e)
+{
+	for (unsigned i = 0; !e->dead && i < SETTLE_STEPS; i++)
+		if (pmd_engine_step(e, THREAD_RX_BUDGET, true) == 0)
+			return;
 }
 
 void pmd_expect_sleep(struct pmd_engine *e)

@@ -30,8 +30,6 @@
 
 #include "engine_priv.h"
 
-#define THREAD_RX_BUDGET 128
-
 #define SLICE_MIN_NS	50000
 #define SLICE_MAX_NS	250000
 /* A poll that is not older than this means that somebody is polling ... */

@@ -141,7 +141,7 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 
 	if (!shim_enter(ctx))
 		return EIO;
-	pmd_doorbell(ctx->engine); /* the peer may still wait for an ACK that was held back for company */
+	pmd_settle(ctx->engine);
 	err = nic_qp_destroy(qp->nic);
 	if (!err)
 		shim_object_remove(ctx, &qp->link);
@@ -204,7 +204,7 @@ SHIM_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int 
 	if (!shim_enter(ctx))
 		return shim_errno(-EIO);
 	if (mask & IBV_QP_STATE && (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
-		pmd_doorbell(ctx->engine); /* as in ibv_destroy_qp */
+		pmd_settle(ctx->engine);
 	err = nic_qp_modify(qp->nic, &nic_attr, (uint32_t)mask);
 	if (!err) {
 		ibv->state = (enum ibv_qp_state)nic_qp_state(qp->nic);
