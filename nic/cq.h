@@ -12,6 +12,8 @@ struct nic_cq {
 	struct nic_wc *ring;
 	uint32_t mask;	     /* ring size - 1 */
 	uint32_t head, tail; /* free-running: entries tail..head-1 are there */
+	uint32_t announced;  /* head when the last event was raised */
+	uint32_t solicited;  /* head when the last entry came that a solicited-only arming waits for */
 	enum cq_arm arm;
 	bool overflowed;    /* a completion was lost; nothing is added any more */
 	uint32_t users;	    /* QPs */

@@ -335,7 +335,8 @@ int nic_cq_poll(struct nic_cq *cq, int n, struct nic_wc *wc);
 /** Entries waiting. */
 uint32_t nic_cq_count(const struct nic_cq *cq);
 /** Ask for one COMP event at the next entry (solicited_only: the next solicited or erroneous one). A stronger
- *  request replaces a weaker one, never the other way. Entries already there raise nothing (11.4.2.2). */
+ *  request replaces a weaker one, never the other way (11.4.2.2). Such an entry that is there already raises the event
+ *  now, unless it is the only one and the last event was for it. */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only);
 
 /* ---- queue pairs ------------------------------------------------------------------------------------- */

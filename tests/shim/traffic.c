@@ -338,10 +338,9 @@ static void channel__one_event_an_arming_and_destroy_waits_for_acks(void **state
 	send_one(rig);
 	assert_false(readable(ch->fd, 50)); /* not armed */
 	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
-	assert_false(readable(ch->fd, 50)); /* what was there before raises nothing */
+	assert_true(readable(ch->fd, 5000)); /* what waits is told at once */
 	send_one(rig);
 	send_one(rig);
-	assert_true(readable(ch->fd, 5000));
 	assert_int_equal(ibv_get_cq_event(ch, &got, &context), 0);
 	assert_ptr_equal(got, cq);
 	assert_ptr_equal(context, rig);

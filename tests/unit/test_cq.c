@@ -39,24 +39,93 @@ static bool notified(struct rig *rig)
 	return events;
 }
 
+static void take(struct rig *rig, int n)
+{
+	struct nic_wc wc[8];
+
+	assert_int_equal(nic_cq_poll(rig->recv_cq, n, wc), n);
+}
+
 static void cq__CQ_01_one_event_for_each_arming(void **state)
 {
 	struct rig *rig = ready();
 
 	push(rig, 1, false);
 	assert_false(notified(rig)); /* never armed */
+	take(rig, 1);
 	nic_cq_arm(rig->recv_cq, false);
-	assert_false(notified(rig)); /* what lies there already raises nothing */
+	assert_false(notified(rig));
 	push(rig, 2, false);
 	assert_true(notified(rig));
 	push(rig, 3, true);
 	assert_false(notified(rig)); /* used up */
+	take(rig, 2);
 	nic_cq_arm(rig->recv_cq, false);
 	nic_cq_arm(rig->recv_cq, false);
 	push(rig, 4, false);
 	push(rig, 5, false);
 	assert_true(notified(rig));
 	push(rig, 6, false);
+	assert_false(notified(rig));
+	rig_destroy(rig);
+}
+
+static void cq__CQ_02_arming_tells_of_entries_that_wait(void **state)
+{
+	struct rig *rig = ready();
+
+	push(rig, 1, false); /* came between the last poll and the arming */
+	nic_cq_arm(rig->recv_cq, false);
+	assert_true(notified(rig));
+	assert_false(notified(rig));
+	nic_cq_arm(rig->recv_cq, false); /* the event was for this entry: its taker is on his way */
+	assert_false(notified(rig));
+	push(rig, 2, false);
+	assert_true(notified(rig));
+	take(rig, 1);
+	push(rig, 3, false);
+	nic_cq_arm(rig->recv_cq, false); /* one more than was announced */
+	assert_true(notified(rig));
+	take(rig, 1);
+	nic_cq_arm(rig->recv_cq, false); /* taken one an event: the last was announced with the one before it */
+	assert_false(notified(rig));
+	take(rig, 1);
+	rig_destroy(rig);
+}
+
+static void cq__CQ_02_a_program_that_takes_one_entry_an_event_gets_them_all(void **state)
+{
+	struct rig *rig = ready();
+	unsigned events = 0;
+
+	nic_cq_arm(rig->recv_cq, false);
+	for (unsigned i = 0; i < 5; i++)
+		push(rig, i, false);
+	while (notified(rig)) {
+		nic_cq_arm(rig->recv_cq, false);
+		take(rig, 1);
+		events++;
+	}
+	assert_int_equal(nic_cq_count(rig->recv_cq), 0);
+	assert_true(events <= 6);
+	rig_destroy(rig);
+}
+
+static void cq__CQ_02_a_solicited_arming_tells_of_solicited_entries_only(void **state)
+{
+	struct rig *rig = ready();
+
+	push(rig, 1, false);
+	nic_cq_arm(rig->recv_cq, true);
+	assert_false(notified(rig));
+	push(rig, 2, true);
+	assert_true(notified(rig));
+	push(rig, 3, true);
+	push(rig, 4, false);
+	nic_cq_arm(rig->recv_cq, true);
+	assert_true(notified(rig));
+	take(rig, 3);
+	nic_cq_arm(rig->recv_cq, true); /* what is left is not solicited */
 	assert_false(notified(rig));
 	rig_destroy(rig);
 }
@@ -281,6 +350,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cq__CQ_01_one_event_for_each_arming),
+		cmocka_unit_test(cq__CQ_02_arming_tells_of_entries_that_wait),
+		cmocka_unit_test(cq__CQ_02_a_program_that_takes_one_entry_an_event_gets_them_all),
+		cmocka_unit_test(cq__CQ_02_a_solicited_arming_tells_of_solicited_entries_only),
 		cmocka_unit_test(cq__CQ_01_solicited_arming_waits_for_se_or_an_error),
 		cmocka_unit_test(cq__CQ_01_se_counts_on_the_last_packet_and_with_immediate_writes),
 		cmocka_unit_test(cq__CQ_01_arming_can_be_widened_but_not_narrowed),
