@@ -26,11 +26,13 @@ struct pmd_engine {
 	unsigned tx_ready, tx_first, tx_end;
 	uint64_t port_deadline_ns;
 	uint64_t now_ns; /* when the last step began */
+	unsigned sent;	 /* packets of the last pmd_engine_transmit */
 
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */
 	uint64_t inline_polls;
-	uint64_t inline_last_ns;
-	uint64_t inline_finds; /* polls that found packets; under the lock */
+	uint64_t inline_last_ns; /* when the last poll began, or its work ended */
+	uint64_t inline_work_ns; /* time that application threads have spent moving packets */
+	uint64_t inline_finds;	 /* polls that found packets; under the lock */
 
 	/* The thread. */
 	enum pmd_progress_mode progress; /* constant */

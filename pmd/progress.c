@@ -22,6 +22,7 @@
 #define DOORBELL_TX_BUDGET 256
 #define EVENT_BUDGET	   256
 #define SETTLE_STEPS	   8
+#define WORTH_A_CLOCK	   16 /* packets that take so long that reading the clock once more does not show */
 
 /* An application thread gives the CPU away after so many empty polls in a row: on one core with its peer it would
  * otherwise poll out its time slice (milliseconds) before the peer can answer. */
@@ -77,6 +78,7 @@ static bool tx_drain(struct pmd_engine *e, uint64_t now_ns)
 
 bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 {
+	e->sent = 0;
 	if (e->tx_first < e->tx_end && !tx_drain(e, now_ns))
 		return false;
 	while (budget > 0 && nic_tx_pending(e->nic)) {
@@ -89,6 +91,7 @@ bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 		if (n == 0)
 			break;
 		budget -= n;
+		e->sent += n;
 		e->tx_end = n;
 		if (!tx_drain(e, now_ns))
 			return false;
@@ -143,6 +146,19 @@ unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_ac
 /* Empty polls of this thread in a row. */
 static _Thread_local unsigned empty_polls; /* not initial-exec: see guard.c */
 
+/** Tell the thread that an application thread has moved packets since start_ns. */
+static void inline_worked(struct pmd_engine *e, unsigned packets, uint64_t start_ns)
+{
+	uint64_t now_ns;
+
+	if (packets < WORTH_A_CLOCK)
+		return;
+	now_ns = pmd_now_ns();
+
+	__atomic_store_n(&e->inline_work_ns, e->inline_work_ns + now_ns - start_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->inline_last_ns, now_ns, __ATOMIC_RELAXED);
+}
+
 static void inline_step(struct pmd_engine *e)
 {
 	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
@@ -153,6 +169,7 @@ static void inline_step(struct pmd_engine *e)
 	e->inline_finds += got > 0;
 	__atomic_store_n(&e->inline_polls, polls + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->inline_last_ns, e->now_ns, __ATOMIC_RELAXED);
+	inline_worked(e, got + e->sent, e->now_ns);
 }
 
 void pmd_progress(struct pmd_engine *e)
@@ -188,6 +205,7 @@ void pmd_doorbell(struct pmd_engine *e)
 	pmd_engine_transmit(e, DOORBELL_TX_BUDGET, now_ns);
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
+	inline_worked(e, e->sent, now_ns);
 }
 
 void pmd_settle(struct pmd_engine *e)

@@ -72,8 +72,20 @@ struct thread_state {
 	int credit;
 	unsigned naps, refused;
 	uint64_t slice_ns, interval_ns, bulk_ns;
-	uint64_t polls, finds; /* inline_polls, inline_finds when last looked at */
+	uint64_t polls, finds;	     /* inline_polls, inline_finds when last looked at */
+	uint64_t work_ns, looked_ns; /* inline_work_ns, and when that was */
 };
+
+/** Whether application threads have spent most of the time since the last call moving packets. */
+static bool thread_has_help(struct thread_state *s, uint64_t now_ns)
+{
+	uint64_t work_ns = __atomic_load_n(&s->e->inline_work_ns, __ATOMIC_RELAXED);
+	uint64_t worked = work_ns - s->work_ns, passed = now_ns - s->looked_ns;
+
+	s->work_ns = work_ns;
+	s->looked_ns = now_ns;
+	return worked > passed / 2;
+}
 
 void pmd_engine_kick(struct pmd_engine *e)
 {
@@ -125,9 +137,11 @@ static void thread_look_on(struct thread_state *s)
 	bool rang = thread_sleep(e, false, s->slice_ns) & 1;
 	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 	uint64_t last_ns = __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED);
+	uint64_t now_ns = pmd_now_ns();
+	bool help = thread_has_help(s, now_ns);
 	unsigned got;
 
-	if (!rang && polls != s->polls && pmd_now_ns() - last_ns < POLLING_NS) {
+	if (!rang && (help || (polls != s->polls && now_ns - last_ns < POLLING_NS))) {
 		s->polls = polls;
 		s->slice_ns = s->slice_ns * 2 < SLICE_MAX_NS ? s->slice_ns * 2 : SLICE_MAX_NS;
 		return;
@@ -205,7 +219,7 @@ static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, 
 	/* When the thread gets the CPU it is often the polling thread's, and so finds what that was about to find: what
 	 * counts then is how much was found without it. */
 	if (got > 0)
-		s->credit += polls - s->polls < SPINNING_POLLS ? CREDIT_FIND : 0;
+		s->credit += polls - s->polls < SPINNING_POLLS && !thread_has_help(s, e->now_ns) ? CREDIT_FIND : 0;
 	else if ((woken & 2) && polls != s->polls)
 		s->credit--;
 	s->credit -= finds < 2 * CREDIT_FIND ? (int)finds : 2 * CREDIT_FIND;
