@@ -3,12 +3,14 @@
  * copy.c - the instructions that touch application memory: copies and atomics, run under nic_config.guard so that
  * memory which the application has unmapped gives an error and not a crash.
  */
+#include "icrc.h"
 #include "mem.h"
 
 struct copy_job {
 	uint8_t *dst;
 	const uint8_t *src;
 	size_t len;
+	uint32_t *icrc;
 };
 
 /* Sixteen bytes at any address; the compiler turns copies of it into vector moves. */
@@ -37,6 +39,13 @@ static void copy_run(void *arg)
 	memcpy(dst, src, len);
 }
 
+static void sum_run(void *arg)
+{
+	const struct copy_job *job = arg;
+
+	*job->icrc = icrc_copy(*job->icrc, job->dst, job->src, job->len);
+}
+
 static bool guarded(struct nic *nic, void (*fn)(void *), void *arg)
 {
 	if (!nic->cfg.guard) {
@@ -49,14 +58,14 @@ static bool guarded(struct nic *nic, void (*fn)(void *), void *arg)
 	return false;
 }
 
-bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len)
+bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc)
 {
-	return guarded(nic, copy_run, &(struct copy_job){dst, app, len});
+	return guarded(nic, icrc ? sum_run : copy_run, &(struct copy_job){dst, app, len, icrc});
 }
 
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len)
 {
-	return guarded(nic, copy_run, &(struct copy_job){app, src, len});
+	return guarded(nic, copy_run, &(struct copy_job){app, src, len, NULL});
 }
 
 struct atomic_job {

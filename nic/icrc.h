@@ -23,6 +23,9 @@
 /** Continue a CRC over `len` bytes. Of the whole masked packet, from ICRC_START, it is the ICRC. */
 uint32_t icrc_update(uint32_t crc, const uint8_t *bytes, size_t len);
 
+/** Copy len bytes, and continue the CRC over them as they are in dst. */
+uint32_t icrc_copy(uint32_t crc, uint8_t *dst, const uint8_t *src, size_t len);
+
 /**
  * Find the IPv4 identification that a carrier has hidden.
  *

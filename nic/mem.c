@@ -186,7 +186,7 @@ enum direction { GATHER, SCATTER, CHECK };
  * one is found at its first byte. Bytes past the end of the list are a range error.
  */
 static enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
-			     uint64_t offset, uint8_t *data, uint32_t len, enum direction dir)
+			     uint64_t offset, uint8_t *data, uint32_t len, enum direction dir, uint32_t *icrc)
 {
 	uint32_t access = dir == GATHER ? 0 : NIC_ACCESS_LOCAL_WRITE;
 
@@ -204,7 +204,7 @@ static enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd, const str
 			return v;
 		if (piece > len)
 			piece = len;
-		if (dir == GATHER && !mem_read(nic, data, app + offset, piece))
+		if (dir == GATHER && !mem_read(nic, data, app + offset, piece, icrc))
 			return MEM_FAULT;
 		if (dir == SCATTER && !mem_write(nic, app + offset, data, piece))
 			return MEM_FAULT;
@@ -217,19 +217,19 @@ static enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd, const str
 }
 
 enum mem_verdict mem_gather(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
-			    uint64_t offset, void *dst, uint32_t len)
+			    uint64_t offset, void *dst, uint32_t len, uint32_t *icrc)
 {
-	return walk(nic, pd, sge, n, offset, dst, len, GATHER);
+	return walk(nic, pd, sge, n, offset, dst, len, GATHER, icrc);
 }
 
 enum mem_verdict mem_scatter(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 			     uint64_t offset, const void *src, uint32_t len)
 {
-	return walk(nic, pd, sge, n, offset, (uint8_t *)(uintptr_t)src, len, SCATTER);
+	return walk(nic, pd, sge, n, offset, (uint8_t *)(uintptr_t)src, len, SCATTER, NULL);
 }
 
 enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 				   uint64_t offset, uint32_t len)
 {
-	return walk(nic, pd, sge, n, offset, NULL, len, CHECK);
+	return walk(nic, pd, sge, n, offset, NULL, len, CHECK, NULL);
 }

@@ -54,14 +54,15 @@ enum mem_verdict { MEM_OK, MEM_BAD_KEY, MEM_BAD_RIGHTS, MEM_BAD_RANGE, MEM_FAULT
 enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
 				  uint64_t va, uint64_t len, uint32_t access, uint8_t **out);
 
-/** Read len bytes of application memory. @return false if it is not mapped. */
-bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len);
+/** Read len bytes of application memory. *icrc, unless icrc is NULL, is continued over them.
+ *  @return false if the memory is not mapped. */
+bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc);
 /** Write len bytes of application memory. @return false if it is not mapped. */
 bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len);
 
-/** Copy len bytes from `offset` into the SGE list (lkeys checked for this pd) to dst. */
+/** Copy len bytes from `offset` into the SGE list (lkeys checked for this pd) to dst. icrc: see mem_read. */
 enum mem_verdict mem_gather(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
-			    uint64_t offset, void *dst, uint32_t len);
+			    uint64_t offset, void *dst, uint32_t len, uint32_t *icrc);
 /** Copy len bytes from src into the memory of the SGE list, from `offset` on. */
 enum mem_verdict mem_scatter(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 			     uint64_t offset, const void *src, uint32_t len);

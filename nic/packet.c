@@ -423,25 +423,76 @@ static inline void put_extensions(const struct packet *p, uint8_t *h)
 		memset(h, 0, CNP_LEN);
 }
 
+/** Everything before the payload, masked. @return offset of the payload. */
+static inline unsigned put_masked_headers(const struct packet *p, uint8_t *buf, unsigned udp_payload)
+{
+	unsigned carrier = put_masked_carrier(p, buf, udp_payload);
+
+	put_masked_bth(p, buf + carrier);
+	if (p->op->hdrs.bits)
+		put_extensions(p, buf + carrier + BTH_LEN);
+	return carrier + p->op->hdr_len;
+}
+
+/** The ICRC goes in, and the real values of masked fields. `payload` is its offset. @return length of the packet. */
+static inline unsigned put_icrc(const struct packet *p, uint8_t *buf, unsigned payload, uint32_t icrc)
+{
+	unsigned end = payload + p->payload_len + p->pad;
+
+	wire_put32le(buf + end, icrc);
+	unmask_carrier(p, buf);
+	buf[payload - p->op->hdr_len + BTH_ECN] = bth_ecn_byte(p);
+	return end + ICRC_LEN;
+}
+
+static inline unsigned udp_payload_len(const struct packet *p)
+{
+	return p->op->hdr_len + p->payload_len + p->pad + ICRC_LEN;
+}
+
 unsigned packet_encode(const struct packet *p, uint8_t *buf)
 {
-	unsigned hdr_len = p->op->hdr_len;
-	unsigned udp_payload = hdr_len + p->payload_len + p->pad + ICRC_LEN;
-	unsigned carrier = put_masked_carrier(p, buf, udp_payload);
-	uint8_t *bth = buf + carrier;
-	uint8_t *payload = bth + hdr_len;
-	uint8_t *icrc = bth + udp_payload - ICRC_LEN;
+	unsigned payload = put_masked_headers(p, buf, udp_payload_len(p));
 
-	put_masked_bth(p, bth);
-	if (p->op->hdrs.bits)
-		put_extensions(p, bth + BTH_LEN);
-	if (p->payload && p->payload != payload)
-		memcpy(payload, p->payload, p->payload_len);
-	wire_put32(payload + p->payload_len, 0); /* the pad, and part of where the ICRC goes next (RQ-06) */
+	if (p->payload && p->payload != buf + payload)
+		memcpy(buf + payload, p->payload, p->payload_len);
+	wire_put32(buf + payload + p->payload_len, 0); /* the pad, and part of where the ICRC goes next (RQ-06) */
 
-	/* The packet is built masked, so that one call over the whole of it gives the ICRC; then the real values. */
-	wire_put32le(icrc, icrc_update(ICRC_START, buf, (size_t)(icrc - buf)));
-	unmask_carrier(p, buf);
-	bth[BTH_ECN] = bth_ecn_byte(p);
-	return carrier + udp_payload;
+	/* The packet is built masked, so that one call over the whole of it gives the ICRC. */
+	return put_icrc(p, buf, payload, icrc_update(ICRC_START, buf, payload + p->payload_len + p->pad));
+}
+
+uint8_t *packet_open(struct packet *p, uint8_t *buf)
+{
+	unsigned payload;
+
+	p->payload = NULL; /* in its place when the packet is closed */
+	p->summed = p->payload_len > CRC_COPY_MAX;
+	if (!p->summed)
+		return buf + packet_payload_offset(p->op, p->v4);
+	payload = put_masked_headers(p, buf, udp_payload_len(p));
+	p->icrc = icrc_update(ICRC_START, buf, payload);
+	return buf + payload;
+}
+
+void packet_copy(struct packet *p, uint8_t *place, const void *src, uint32_t len)
+{
+	if (p->summed)
+		p->icrc = icrc_copy(p->icrc, place, src, len);
+	else
+		memcpy(place, src, len);
+}
+
+unsigned packet_close(struct packet *p, uint8_t *buf)
+{
+	unsigned payload = packet_payload_offset(p->op, p->v4);
+	uint8_t *pad = buf + payload + p->payload_len;
+
+	if (!p->summed)
+		return packet_encode(p, buf);
+	if (p->pad) {
+		wire_put32(pad, 0);
+		p->icrc = icrc_update(p->icrc, pad, p->pad);
+	}
+	return put_icrc(p, buf, payload, p->icrc);
 }

@@ -51,6 +51,9 @@ struct packet {
 	const uint8_t *ip;    /* IP header as received, NULL when the carrier hid it */
 	bool ip_id_recovered; /* the ICRC held only with a nonzero ID that the carrier had hidden */
 	bool ecn_ce;	      /* congestion experienced */
+
+	bool summed;   /* packet_open has begun the ICRC */
+	uint32_t icrc; /* as far as it goes */
 };
 
 /** Why a packet is refused; each has a counter of the same name (rx_<verdict> in counters.def). */
@@ -89,5 +92,21 @@ static inline unsigned packet_payload_offset(const struct opcode *op, bool v4)
  * @return bytes from the IP header to the end of the ICRC.
  */
 unsigned packet_encode(const struct packet *p, uint8_t *buf);
+
+/**
+ * The same in two steps, around a caller who puts the payload in place. packet_open needs everything but the payload
+ * itself, its length and pad among it, and returns the payload's place. Where it pays it begins the ICRC: the caller
+ * then has to continue *packet_icrc(p), which is NULL otherwise, over the payload as he copies it.
+ */
+uint8_t *packet_open(struct packet *p, uint8_t *buf);
+/** Copy payload, or a part of it, from memory that is not the application's: `place` and what follows it. */
+void packet_copy(struct packet *p, uint8_t *place, const void *src, uint32_t len);
+/** @return as packet_encode. */
+unsigned packet_close(struct packet *p, uint8_t *buf);
+
+static inline uint32_t *packet_icrc(struct packet *p)
+{
+	return p->summed ? &p->icrc : NULL;
+}
 
 #endif

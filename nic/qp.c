@@ -492,21 +492,25 @@ void qp_address(const struct nic_qp *qp, struct packet *p)
 	p->dest_qpn = qp->attr.dest_qp_num;
 }
 
-void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len)
+uint8_t *qp_open(struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len)
 {
 	p->ip_frag = 0x4000;
-	p->payload = NULL; /* in its place already */
 	p->payload_len = payload_len;
 	p->pad = (uint8_t)(-payload_len & 3);
-	frame->len = packet_encode(p, frame->data);
+	return packet_open(p, frame->data);
+}
+
+void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame)
+{
+	frame->len = packet_close(p, frame->data);
 	frame->bth = p->v4 ? 28 : 48;
 	frame->tclass = p->tclass;
 	frame->hop_limit = p->hop_limit;
 	frame->sgid = p->sgid;
 	frame->dgid = p->dgid;
 	COUNT(qp->nic, tx_packets);
-	COUNT_BY(qp->nic, tx_bytes, payload_len);
+	COUNT_BY(qp->nic, tx_bytes, p->payload_len);
 	qp->counters.tx_packets++;
-	qp->counters.tx_bytes += payload_len;
+	qp->counters.tx_bytes += p->payload_len;
 	trace_add(qp->nic, qp->qpn, NIC_TR_tx, p->psn, p->op->value);
 }

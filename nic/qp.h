@@ -278,7 +278,9 @@ void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cur
 void ud_rx(struct nic_qp *qp, const struct packet *p);
 bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
 
-/** Finish a packet whose payload is in place: encode it, describe the frame, count it. */
-void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len);
+/** Begin a packet with so much payload, all its fields set: where the payload goes. See packet_open. */
+uint8_t *qp_open(struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len);
+/** Finish a packet whose payload is in place: describe the frame, count it. */
+void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame);
 
 #endif

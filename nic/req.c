@@ -335,14 +335,11 @@ static enum op_pos pos_of(uint32_t packet, uint32_t packets)
 	return packet + 1 == packets ? OP_LAST : OP_MIDDLE;
 }
 
-/* Headers of packet number req.packet of a SEND or WRITE, and its payload put in place. */
-static enum error_id build_data(struct nic_qp *qp, struct swqe *w, struct packet *p, uint8_t *buf, uint32_t *len)
+/* Headers of packet number req.packet of a SEND or WRITE. */
+static void build_data(const struct nic_qp *qp, const struct swqe *w, struct packet *p)
 {
-	uint32_t packet = qp->req.packet;
-	uint64_t offset = (uint64_t)packet * qp->pmtu;
-	enum op_pos pos = pos_of(packet, w->packets);
+	enum op_pos pos = pos_of(qp->req.packet, w->packets);
 	bool ends = pos & (OP_LAST | OP_ONLY);
-	enum mem_verdict v;
 
 	p->op = op_find(qp->type == NIC_QPT_RC ? OP_RC : OP_UC, kind_of(w), pos, ends ? extra_of(w) : OP_PLAIN);
 	p->va = w->remote_addr;
@@ -350,12 +347,24 @@ static enum error_id build_data(struct nic_qp *qp, struct swqe *w, struct packet
 	p->dma_len = w->length;
 	p->imm = p->inv_rkey = w->ex;
 	p->se = ends && (w->flags & NIC_SEND_SOLICITED) && !(p->op->kind == OP_WRITE && p->op->extra != OP_IMM);
-	*len = ends ? w->length - (uint32_t)offset : qp->pmtu;
+}
+
+/* Open the packet and put its payload in place. */
+static enum error_id put_payload(const struct nic_qp *qp, const struct swqe *w, struct packet *p,
+				 struct nic_tx_frame *frame)
+{
+	uint64_t offset = (uint64_t)qp->req.packet * qp->pmtu;
+	uint32_t len = !p->op->payload ? 0 : op_ends(p->op) ? w->length - (uint32_t)offset : qp->pmtu;
+	uint8_t *payload = qp_open(p, frame, len);
+	enum mem_verdict v;
+
+	if (!len)
+		return ERR_none;
 	if (w->flags & NIC_SEND_INLINE) {
-		memcpy(buf + packet_payload_offset(p->op, p->v4), (const uint8_t *)w->sge + offset, *len);
+		packet_copy(p, payload, (const uint8_t *)w->sge + offset, len);
 		return ERR_none;
 	}
-	v = mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, offset, buf + packet_payload_offset(p->op, p->v4), *len);
+	v = mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, offset, payload, len, packet_icrc(p));
 	if (v == MEM_OK)
 		return ERR_none;
 	return v == MEM_FAULT ? ERR_gather_fault : ERR_gather_key;
@@ -392,6 +401,19 @@ static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w)
 	return piece < packets - qp->req.packet ? piece : packets - qp->req.packet;
 }
 
+/* The peer is to answer the last packet of a message, and some before that in a long one (RQ-07). */
+static bool asks_ack(struct nic_qp *qp, const struct packet *p)
+{
+	uint32_t most = window(qp) / 4;
+
+	if (most > ASK_EVERY)
+		most = ASK_EVERY;
+	if (!op_ends(p->op) && ++qp->req.unasked < most)
+		return false;
+	qp->req.unasked = 0;
+	return true;
+}
+
 /* The packet is built: account for it. */
 static void sent(struct nic_qp *qp, struct swqe *w, uint32_t psns)
 {
@@ -422,8 +444,9 @@ static void sent(struct nic_qp *qp, struct swqe *w, uint32_t psns)
 static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
 {
 	struct requester *req = &qp->req;
-	uint32_t psns = psns_of_next(qp, w), ask, len = 0;
+	uint32_t psns = psns_of_next(qp, w);
 	struct packet p = {0};
+	enum error_id error;
 
 	if (asks_response(w) && !qp->attr.max_rd_atomic)
 		return fail(qp, ERR_no_rd_atomic);
@@ -435,23 +458,16 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 		w->packets = is_atomic(w) ? 1 : packets_of(w->length, qp->pmtu);
 	}
 	qp_address(qp, &p);
-	if (asks_response(w)) {
-		build_request(qp, w, &p, psns);
-	} else {
-		enum error_id error = build_data(qp, w, &p, frame->data, &len);
-
-		if (error != ERR_none)
-			return fail(qp, error);
-	}
-	if (qp->type == NIC_QPT_RC) {
-		ask = window(qp) / 4;
-		ask = ask > ASK_EVERY ? ASK_EVERY : ask;
-		p.ackreq = op_ends(p.op) || ++req->unasked >= ask;
-		if (p.ackreq)
-			req->unasked = 0;
-	}
 	p.psn = req->psn;
-	qp_emit(qp, &p, frame, len);
+	if (asks_response(w))
+		build_request(qp, w, &p, psns);
+	else
+		build_data(qp, w, &p);
+	p.ackreq = qp->type == NIC_QPT_RC && asks_ack(qp, &p);
+	error = put_payload(qp, w, &p, frame);
+	if (error != ERR_none)
+		return fail(qp, error);
+	qp_emit(qp, &p, frame);
 	sent(qp, w, psns);
 	return true;
 }

@@ -451,18 +451,19 @@ bool resp_pending(const struct nic_qp *qp)
 	return qp->resp.res_todo || (qp->resp.ack_queued && qp->resp.ack_due);
 }
 
-/* Payload of a READ response, rights checked again for each packet. */
-static bool read_payload(struct nic_qp *qp, const struct resp_resource *r, uint8_t *dst, uint32_t *len)
+/* Open a READ response and put its payload in place; rights are checked again for each packet. */
+static bool read_payload(const struct nic_qp *qp, const struct resp_resource *r, struct packet *p,
+			 struct nic_tx_frame *frame)
 {
 	uint32_t offset = r->cursor * qp->pmtu;
-	uint8_t *app;
+	uint32_t len = r->length - offset < qp->pmtu ? r->length - offset : qp->pmtu;
+	uint8_t *payload = qp_open(p, frame, len), *app;
 
-	*len = r->length - offset < qp->pmtu ? r->length - offset : qp->pmtu;
-	if (!*len)
+	if (!len)
 		return true;
-	return mem_check_remote(qp->nic, qp->pd, qp->qpn, r->rkey, r->va + offset, *len, NIC_ACCESS_REMOTE_READ,
-				&app) == MEM_OK &&
-	       mem_read(qp->nic, dst, app, *len);
+	return mem_check_remote(qp->nic, qp->pd, qp->qpn, r->rkey, r->va + offset, len, NIC_ACCESS_REMOTE_READ, &app) ==
+		       MEM_OK &&
+	       mem_read(qp->nic, payload, app, len, packet_icrc(p));
 }
 
 static enum op_pos response_pos(const struct resp_resource *r)
@@ -492,16 +493,16 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 {
 	struct responder *resp = &qp->resp;
 	struct packet p = {.syndrome = AETH_ACK, .msn = r->msn};
-	uint32_t len = 0;
 
 	qp_address(qp, &p);
 	p.psn = psn_add(r->psn, r->cursor);
 	if (r->atomic) {
 		p.op = op_find(OP_RC, OP_ATOMIC_ACK, OP_ONLY, OP_PLAIN);
 		p.orig = r->orig;
+		qp_open(&p, frame, 0);
 	} else {
 		p.op = op_find(OP_RC, OP_READ_RESP, response_pos(r), OP_PLAIN);
-		if (!read_payload(qp, r, frame->data + packet_payload_offset(p.op, p.v4), &len)) {
+		if (!read_payload(qp, r, &p, frame)) {
 			resource_done(resp, r);
 			if (r->duplicate)
 				COUNT(qp->nic, duplicate_dropped); /* RP-07 */
@@ -513,7 +514,7 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	if (++r->cursor == r->end)
 		resource_done(resp, r);
 	resp->unacked = 0;
-	qp_emit(qp, &p, frame, len);
+	qp_emit(qp, &p, frame);
 	return true;
 }
 
@@ -532,7 +533,8 @@ static void tx_ack(struct nic_qp *qp, struct nic_tx_frame *frame)
 	resp->ack_queued = resp->ack_due = resp->dying = false;
 	resp->unacked = 0;
 	list_remove(&resp->ack_node);
-	qp_emit(qp, &p, frame, 0);
+	qp_open(&p, frame, 0);
+	qp_emit(qp, &p, frame);
 }
 
 bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)

@@ -150,18 +150,18 @@ bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 	p.imm = w->ex;
 	p.se = w->flags & NIC_SEND_SOLICITED;
 	p.psn = qp->req.psn;
-	payload = frame->data + packet_payload_offset(p.op, p.v4);
+	payload = qp_open(&p, frame, w->length);
 	if (w->flags & NIC_SEND_INLINE)
-		memcpy(payload, w->sge, w->length);
+		packet_copy(&p, payload, w->sge, w->length);
 	else
-		v = mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, 0, payload, w->length);
+		v = mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, 0, payload, w->length, packet_icrc(&p));
 	qp->sq.next++;
 	if (v != MEM_OK) {
 		comp_finish(qp, v == MEM_FAULT ? ERR_gather_fault : ERR_gather_key);
 		return false;
 	}
 	qp->req.psn = qp->req.sent_psn = qp->comp.una = psn_add(p.psn, 1);
-	qp_emit(qp, &p, frame, w->length);
+	qp_emit(qp, &p, frame);
 	comp_finish(qp, ERR_none);
 	return true;
 }

@@ -43,6 +43,25 @@ static void icrc__may_be_computed_in_pieces(void **state)
 				 whole);
 }
 
+static void icrc__copying_gives_the_bytes_and_their_crc(void **state)
+{
+	static uint8_t from[4400], to[4400];
+	uint64_t seed = 9;
+
+	for (unsigned i = 0; i < sizeof(from); i++)
+		from[i] = (uint8_t)util_random(&seed);
+	for (unsigned len = 0; len <= 4200; len += len < 700 ? 1 : 13) {
+		const uint8_t *src = from + len % 17;
+		uint8_t *dst = to + 32 + len % 13;
+
+		memset(to, 0xa5, sizeof(to));
+		assert_int_equal(icrc_copy(ICRC_START + len, dst, src, len), icrc_update(ICRC_START + len, src, len));
+		assert_memory_equal(dst, src, len);
+		assert_int_equal(dst[-1], 0xa5); /* and not a byte more */
+		assert_int_equal(dst[len], 0xa5);
+	}
+}
+
 /** CRC difference that an ID makes in a packet of len bytes, ICRC included. */
 static uint32_t id_difference(uint16_t id, unsigned len)
 {
@@ -115,6 +134,7 @@ int main(void)
 		cmocka_unit_test(icrc__starts_behind_eight_bytes_of_ones),
 		cmocka_unit_test(icrc__equals_a_bitwise_crc_for_every_length_and_alignment),
 		cmocka_unit_test(icrc__may_be_computed_in_pieces),
+		cmocka_unit_test(icrc__copying_gives_the_bytes_and_their_crc),
 		cmocka_unit_test(icrc__finds_every_id),
 		cmocka_unit_test(icrc__finds_an_id_at_every_packet_length),
 		cmocka_unit_test(icrc__an_id_never_explains_a_burst_of_3_bits),

@@ -247,6 +247,26 @@ static void encode__payload_already_in_place_is_left_there(void **state)
 	}
 }
 
+static void encode__in_two_steps_gives_the_same_bytes(void **state)
+{
+	static uint8_t whole[NIC_FRAME_MAX], steps[NIC_FRAME_MAX], payload[4096];
+
+	for (unsigned i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)util_random(&seed);
+	for (uint32_t len = 0; len <= sizeof(payload); len += len < 300 ? 1 : 31) {
+		struct packet p = random_packet(op_get(len & 1 ? 0x0b : 0x64), len & 2, payload, len);
+		unsigned total = packet_encode(&p, whole);
+		uint32_t cut = len / 3;
+		uint8_t *place = packet_open(&p, steps);
+
+		assert_ptr_equal(place, steps + packet_payload_offset(p.op, p.v4));
+		packet_copy(&p, place, payload, cut);
+		packet_copy(&p, place + cut, payload + cut, len - cut);
+		assert_int_equal(packet_close(&p, steps), total);
+		assert_memory_equal(steps, whole, total);
+	}
+}
+
 static void encode__ipv4_header_checksum_is_right_for_extreme_headers(void **state)
 {
 	static const uint8_t fills[] = {0x00, 0xff, 0x80, 0x01};
@@ -281,6 +301,7 @@ int main(void)
 		cmocka_unit_test(encode__HV_07_reserved_bits_are_sent_as_zero),
 		cmocka_unit_test(encode__RQ_05_solicited_and_ack_request_bits_are_their_own),
 		cmocka_unit_test(encode__payload_already_in_place_is_left_there),
+		cmocka_unit_test(encode__in_two_steps_gives_the_same_bytes),
 		cmocka_unit_test(encode__ipv4_header_checksum_is_right_for_extreme_headers),
 	};
 
