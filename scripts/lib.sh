@@ -21,6 +21,12 @@ die() {
 	exit 1
 }
 
+# The comment at the head of the script that runs: its help.
+help_show() {
+	sed -n '3,/^[^#]/ s/^# \{0,1\}//p' "$0"
+	exit 0
+}
+
 is_root() { [ "$(id -u)" -eq 0 ]; }
 
 # Names among the arguments that dpkg does not have installed.
@@ -33,7 +39,7 @@ packages_missing() {
 
 # Install what is missing among the named packages; as an ordinary user say what to install.
 packages_install() {
-	local missing try
+	local missing try log
 	command -v dpkg-query >/dev/null || die "this script knows Debian's packages only; install by hand: $*"
 	# shellcheck disable=SC2048,SC2086
 	missing=$(packages_missing $*)
@@ -41,15 +47,19 @@ packages_install() {
 	is_root || die "please have these packages installed first: apt-get install --no-install-recommends $missing"
 	say "installing: $missing"
 	export DEBIAN_FRONTEND=noninteractive
+	log=$(mktemp) || exit 1
 	for try in 1 2 3; do
 		# shellcheck disable=SC2086
-		if apt-get update -qq >/dev/null 2>&1 && apt-get -o DPkg::Lock::Timeout=300 install -qq -y \
-			--no-install-recommends $missing >/dev/null; then
+		if apt-get update -qq >"$log" 2>&1 && apt-get -o DPkg::Lock::Timeout=300 install -qq -y \
+			--no-install-recommends $missing >>"$log" 2>&1; then
+			rm -f "$log"
 			return 0
 		fi
 		say "apt-get failed (attempt $try of 3)"
-		sleep $((5 * try))
+		[ "$try" -eq 3 ] || sleep $((5 * try))
 	done
+	tail -n 5 "$log" >&2
+	rm -f "$log"
 	die "cannot install: $missing"
 }
 
@@ -60,7 +70,10 @@ build_folder() { printf '%s\n' "${UROCE_BUILD:-$ROOT/build}"; }
 build_make() {
 	local folder=$1 log
 	shift
-	mkdir -p "$folder"
+	mkdir -p "$folder" 2>/dev/null || true
+	if [ ! -w "$folder" ] || { [ -e "$folder/.ninja_log" ] && [ ! -w "$folder/.ninja_log" ]; }; then
+		die "cannot write to $folder (has root built there?); name another build folder with UROCE_BUILD"
+	fi
 	log=$folder/build-log.txt
 	if [ -e "$folder/build.ninja" ]; then
 		ninja -C "$folder" >"$log" 2>&1 || { tail -n 40 "$log" >&2; die "the build failed; see $log"; }

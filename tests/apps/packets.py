@@ -3,6 +3,8 @@
 """Names the RoCEv2 packets of a capture: the first of each kind, and how many there were.
 
 usage: packets.py FILE.pcap
+
+Runs of packets that the kernel cuts up only later (UDP_SEGMENT) are one packet to a capture: a line below says so.
 """
 import struct
 import sys
@@ -11,6 +13,7 @@ RC = ("SEND FIRST", "SEND MIDDLE", "SEND LAST", "SEND LAST imm", "SEND ONLY", "S
       "WRITE MIDDLE", "WRITE LAST", "WRITE LAST imm", "WRITE ONLY", "WRITE ONLY imm", "READ REQUEST",
       "READ RESPONSE FIRST", "READ RESPONSE MIDDLE", "READ RESPONSE LAST", "READ RESPONSE ONLY", "ACK", "ATOMIC ACK",
       "COMPARE SWAP", "FETCH ADD", "reserved", "SEND LAST inv", "SEND ONLY inv")
+LARGEST = 4160  # IP packet of a RoCEv2 packet
 SERVICES = {0: "RC", 1: "UC", 3: "UD"}
 
 
@@ -28,7 +31,7 @@ def frames(path):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    kinds = {}
+    kinds, runs = {}, 0
     for frame, length in frames(sys.argv[1]):
         if frame[12:14] != b"\x08\x00" or len(frame) < 54:
             continue
@@ -41,8 +44,11 @@ def main():
             kinds[name] = [f"{source} > {target}  {name:23} QP {qpn & 0xffffff:#08x} PSN {psn & 0xffffff:#08x} "
                            f"{'AckReq' if psn >> 31 else '      '} {length - 14} B", 0]
         kinds[name][1] += 1
+        runs += length - 14 > LARGEST
     for line, count in kinds.values():
         print(f"{line:95} {count:6} x")
+    if runs:
+        print(f"{runs} of them, larger than {LARGEST} B, are runs of packets that the kernel cut up after the capture")
 
 
 if __name__ == "__main__":
