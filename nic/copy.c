@@ -3,6 +3,7 @@
  * copy.c - the instructions that touch application memory: copies and atomics, run under nic_config.guard so that
  * memory which the application has unmapped gives an error and not a crash.
  */
+#include "dma.h"
 #include "icrc.h"
 #include "mem.h"
 
@@ -13,30 +14,11 @@ struct copy_job {
 	uint32_t *icrc;
 };
 
-/* Sixteen bytes at any address; the compiler turns copies of it into vector moves. */
-typedef uint8_t vec __attribute__((vector_size(16), aligned(1), may_alias));
-
-/*
- * glibc's memcpy takes `rep movsb` from 2 KiB up, several times slower than vector moves when the lines are dirty in
- * another core, as packets are.
- */
 static void copy_run(void *arg)
 {
 	const struct copy_job *job = arg;
-	uint8_t *dst = job->dst;
-	const uint8_t *src = job->src;
-	size_t len = job->len;
 
-	for (; len >= 64; len -= 64, dst += 64, src += 64) {
-		const vec *from = (const vec *)src;
-		vec a = from[0], b = from[1], c = from[2], d = from[3], *to = (vec *)dst;
-
-		to[0] = a;
-		to[1] = b;
-		to[2] = c;
-		to[3] = d;
-	}
-	memcpy(dst, src, len);
+	dma_copy(job->dst, job->src, job->len);
 }
 
 static void sum_run(void *arg)
@@ -74,7 +56,7 @@ struct atomic_job {
 	uint64_t compare, swap_add, orig;
 };
 
-static void atomic_run(void *arg)
+DMA static void atomic_run(void *arg)
 {
 	struct atomic_job *job = arg;
 

@@ -10,7 +10,7 @@
  */
 #include "icrc.h"
 
-#include <string.h>
+#include "dma.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -22,7 +22,7 @@
 #define FOLD_512 _mm_set_epi64x(0x1c6e41596, 0x154442bd4)
 #define FOLD_128 _mm_set_epi64x(0x0ccaa009e, 0x1751997d0)
 
-#define CLMUL __attribute__((target("pclmul,sse2")))
+#define CLMUL DMA __attribute__((target("pclmul,sse2")))
 
 CLMUL static inline __m128i fold(__m128i lane, __m128i by, __m128i next)
 {
@@ -89,6 +89,6 @@ uint32_t icrc_copy(uint32_t crc, uint8_t *dst, const uint8_t *src, size_t len)
 		src += done;
 		len -= done;
 	}
-	memcpy(dst, src, len);
+	dma_copy(dst, src, len);
 	return icrc_update(crc, dst, len);
 }
