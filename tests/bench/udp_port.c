@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * udp_port.c - the kernel UDP port alone, through the port interface: bursts of frames between two processes, without
+ * the NIC. What the port adds to a raw socket shows here; what the NIC adds to the port shows in the programs' figures.
+ *
+ * Usage: udp_port rtt [BYTES [ITERATIONS]]   median round trip of UDP payloads, microseconds
+ *        udp_port bw [MIB]                   one way, 4 KiB payload a packet, MB/s of payload
+ */
+#include <rte_mbuf.h>
+
+#include "bench_util.h"
+#include "devices.h"
+#include "eal.h"
+#include "port.h"
+
+#define HEADERS	   28 /* IPv4 and UDP */
+#define BW_PAYLOAD 4096
+#define BW_BYTES   (BW_PAYLOAD + 12 + 4) /* and BTH, ICRC */
+#define BW_WINDOW  256			 /* packets under way: a megabyte */
+#define BW_CREDIT  64
+
+struct options {
+	bool bandwidth;
+	uint32_t bytes;
+	uint64_t count; /* round trips, or packets */
+};
+
+struct side {
+	struct pmd_port *port;
+	struct nic_tx_frame tx[PMD_TX_BURST];
+	struct nic_rx_frame rx[PMD_RX_BURST];
+};
+
+static void side_open(struct side *s, int id)
+{
+	struct pmd_device devices[2];
+	char err[512];
+	struct rte_mempool *pool;
+	struct rte_mbuf *mbufs[PMD_TX_BURST];
+
+	if (pmd_devices_parse("127.0.0.1 127.0.0.2", devices, 2, err, sizeof(err)) != 2 ||
+	    pmd_eal_start(err, sizeof(err)) != 0) {
+		fprintf(stderr, "udp_port: %s\n", err);
+		exit(1);
+	}
+	pool = rte_pktmbuf_pool_create("bench", 1023, 0, 0, RTE_PKTMBUF_HEADROOM + NIC_FRAME_MAX, 0);
+	if (!pool || rte_pktmbuf_alloc_bulk(pool, mbufs, PMD_TX_BURST) != 0)
+		bench_die("mempool");
+	if (pmd_port_udp_open(&devices[id], NIC_MTU_4096, pool, &s->port, err, sizeof(err)) != 0) {
+		fprintf(stderr, "udp_port: %s\n", err);
+		exit(1);
+	}
+	for (unsigned i = 0; i < PMD_TX_BURST; i++) {
+		struct nic_tx_frame *f = &s->tx[i];
+
+		*f = (struct nic_tx_frame){.cookie = mbufs[i], .data = rte_pktmbuf_mtod(mbufs[i], uint8_t *)};
+		f->bth = HEADERS;
+		f->hop_limit = 64;
+		f->sgid = devices[id].gid;
+		f->dgid = devices[!id].gid;
+		memset(f->data, 0, NIC_FRAME_MAX);
+	}
+}
+
+static void transmit(struct side *s, unsigned n, uint32_t bytes)
+{
+	for (unsigned i = 0; i < n; i++)
+		s->tx[i].len = HEADERS + bytes;
+	for (unsigned sent = 0; sent < n;)
+		sent += s->port->ops->tx_burst(s->port, s->tx + sent, n - sent, 0);
+}
+
+static unsigned receive(struct side *s)
+{
+	unsigned n = s->port->ops->rx_burst(s->port, s->rx, PMD_RX_BURST, 0);
+
+	for (unsigned i = 0; i < n; i++)
+		s->port->ops->rx_valid(s->port, &s->rx[i]);
+	return n;
+}
+
+static void await(struct side *s)
+{
+	while (receive(s) == 0)
+		;
+}
+
+static void pingpong(struct side *s, int id, const struct options *opt)
+{
+	uint64_t *ns = calloc(opt->count, sizeof(*ns));
+
+	if (!ns)
+		bench_die("calloc");
+	for (uint64_t i = 0; i < opt->count; i++) {
+		uint64_t start = bench_now_ns();
+
+		if (id == 1)
+			await(s);
+		transmit(s, 1, opt->bytes);
+		if (id == 0)
+			await(s);
+		ns[i] = bench_now_ns() - start;
+	}
+	if (id == 0)
+		printf("%.2f\n", bench_median_us(ns, opt->count));
+	free(ns);
+}
+
+static void stream(struct side *s, int id, const struct options *opt)
+{
+	uint64_t start = bench_now_ns(), sent = 0, seen = 0;
+
+	if (id == 0) {
+		while (sent < opt->count) {
+			unsigned n = PMD_TX_BURST < opt->count - sent ? PMD_TX_BURST : (unsigned)(opt->count - sent);
+
+			transmit(s, n, BW_BYTES);
+			sent += n;
+			for (seen += (uint64_t)receive(s) * BW_CREDIT; sent - seen > BW_WINDOW;)
+				seen += (uint64_t)receive(s) * BW_CREDIT;
+		}
+		while (seen < opt->count)
+			seen += (uint64_t)receive(s) * BW_CREDIT;
+		printf("%.1f\n", (double)opt->count * BW_PAYLOAD * 1e3 / (double)(bench_now_ns() - start));
+		return;
+	}
+	for (uint64_t got = 0, told = 0; told < opt->count;) {
+		got += receive(s);
+		for (; told + BW_CREDIT <= got; told += BW_CREDIT)
+			transmit(s, 1, 16);
+	}
+}
+
+static int run(int id, int channel, void *ctx)
+{
+	const struct options *opt = ctx;
+	struct side s;
+
+	side_open(&s, id);
+	bench_sync(channel);
+	if (opt->bandwidth) {
+		/* So that each learns of what kind the other is: only then runs go as one. */
+		transmit(&s, 1, 16);
+		await(&s);
+		stream(&s, id, opt);
+	} else {
+		pingpong(&s, id, opt);
+	}
+	bench_sync(channel);
+	s.port->ops->close(s.port);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options opt = {.bytes = 24, .count = 20000};
+	uint64_t mib = 1024;
+
+	opt.bandwidth = argc > 1 && strcmp(argv[1], "bw") == 0;
+	if (opt.bandwidth && argc > 2)
+		mib = strtoul(argv[2], NULL, 0);
+	else if (argc > 2)
+		opt.bytes = (uint32_t)strtoul(argv[2], NULL, 0);
+	if (!opt.bandwidth && argc > 3)
+		opt.count = strtoul(argv[3], NULL, 0);
+	if (opt.bandwidth)
+		opt.count = (mib << 20) / BW_PAYLOAD / BW_CREDIT * BW_CREDIT;
+	if (argc < 2 || argc > (opt.bandwidth ? 3 : 4) || (!opt.bandwidth && strcmp(argv[1], "rtt") != 0) ||
+	    opt.count == 0 || opt.bytes < 16 || opt.bytes > NIC_FRAME_MAX - HEADERS) {
+		fprintf(stderr, "usage: %s rtt [BYTES [ITERATIONS]] | bw [MIB]\n", argv[0]);
+		return 2;
+	}
+	return bench_pair(run, &opt);
+}
