@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* extended.c - the extended interfaces: ibv_wr_*, and polling with ibv_start_poll. */
+#include "rig.h"
+
+static struct ibv_qp_ex *ex_qp(struct rig_end *end, uint64_t ops)
+{
+	struct ibv_qp_init_attr plain = rig_qp_init(end, IBV_QPT_RC);
+	struct ibv_qp_init_attr_ex init = {.pd = end->pd,
+					   .send_ops_flags = ops,
+					   .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS};
+
+	memcpy(&init, &plain, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
+	end->qp = ibv_create_qp_ex(end->ctx, &init);
+	return end->qp ? ibv_qp_to_qp_ex(end->qp) : NULL;
+}
+
+static void wr__batch_is_posted_whole_or_forgotten(void **state)
+{
+	struct rig *rig = *state;
+	uint64_t ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND_WITH_IMM;
+	struct ibv_qp_ex *ex;
+	uint8_t text[32] = "inline data is copied at once";
+	struct ibv_wc wc;
+
+	assert_null(ex_qp(&rig->end[1], IBV_QP_EX_WITH_TSO));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_non_null(ex_qp(&rig->end[1], ops));
+	ex = ex_qp(&rig->end[0], ops);
+	assert_non_null(ex);
+	rig_connect_qps(rig, rig->end[0].qp, rig->end[1].qp);
+	rig_post_recv(&rig->end[1], 77, 512, 64);
+
+	ibv_wr_start(ex); /* forgotten */
+	ex->wr_id = 1;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
+	ibv_wr_abort(ex);
+
+	ibv_wr_start(ex); /* the second request is wrong: the first is not posted either */
+	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
+	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+	ibv_wr_set_inline_data(ex, rig->end[0].buf, 10000);
+	assert_int_equal(ibv_wr_complete(ex), EINVAL);
+
+	memset(rig->end[0].buf, 0x42, 64);
+	ibv_wr_start(ex);
+	ex->wr_id = 2;
+	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+	ibv_wr_set_inline_data(ex, text, sizeof(text));
+	memset(text, 0, sizeof(text));
+	ex->wr_id = 3;
+	ibv_wr_send_imm(ex, 0x99);
+	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 2);
+	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 3);
+	wc = rig_wait(rig->end[1].cq);
+	assert_int_equal(wc.wr_id, 77);
+	assert_int_equal(wc.imm_data, 0x99);
+	assert_string_equal((char *)rig->end[1].buf, "inline data is copied at once");
+	assert_memory_equal(rig->end[1].buf + 512, rig->end[0].buf, 64);
+}
+
+static void cq_ex__reads_the_current_entry(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_cq *plain = rig->end[1].cq;
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->end[1].ctx, &attr);
+	struct ibv_poll_cq_attr poll_attr = {0};
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 24);
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND_WITH_IMM,
+				 .imm_data = 11,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+
+	rig->end[1].cq = ibv_cq_ex_to_cq(cq);
+	rig_connect(rig, IBV_QPT_RC);
+	rig_post_recv(&rig->end[1], 21, 0, 64);
+	rig_post_recv(&rig->end[1], 22, 64, 64);
+	assert_int_equal(ibv_start_poll(cq, &poll_attr), ENOENT);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+		assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(ibv_start_poll(cq, &poll_attr), 0);
+	assert_int_equal(cq->wr_id, 21);
+	assert_int_equal(cq->status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RECV);
+	assert_int_equal(ibv_wc_read_byte_len(cq), 24);
+	assert_int_equal(ibv_wc_read_imm_data(cq), 11);
+	assert_int_equal(ibv_wc_read_qp_num(cq), rig->end[1].qp->qp_num);
+	assert_int_equal(ibv_wc_read_wc_flags(cq), IBV_WC_WITH_IMM);
+	assert_int_equal(ibv_next_poll(cq), 0);
+	assert_int_equal(cq->wr_id, 22);
+	assert_int_equal(ibv_next_poll(cq), ENOENT);
+	ibv_end_poll(cq);
+	rig_disconnect(rig);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	rig->end[1].cq = plain;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+		T(wr__batch_is_posted_whole_or_forgotten),
+		T(cq_ex__reads_the_current_entry),
+	};
+
+	return cmocka_run_group_tests_name("shim_extended", tests, NULL, NULL);
+}
