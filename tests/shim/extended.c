@@ -2,6 +2,10 @@
 /* extended.c - the extended interfaces: ibv_wr_*, and polling with ibv_start_poll. */
 #include "rig.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
 static struct ibv_qp_ex *ex_qp(struct rig_end *end, uint64_t ops)
 {
 	struct ibv_qp_init_attr plain = rig_qp_init(end, IBV_QPT_RC);
@@ -104,12 +108,70 @@ static void cq_ex__reads_the_current_entry(void **state)
 	rig->end[1].cq = plain;
 }
 
+struct second {
+	struct ibv_cq_ex *cq;
+	atomic_bool inside;
+	uint64_t wr_id;
+};
+
+static void *poll_second(void *arg)
+{
+	struct ibv_poll_cq_attr attr = {0};
+	struct second *s = arg;
+
+	while (ibv_start_poll(s->cq, &attr) == ENOENT)
+		usleep(1000);
+	s->inside = true;
+	s->wr_id = s->cq->wr_id;
+	ibv_end_poll(s->cq);
+	return NULL;
+}
+
+static void cq_ex__current_entry_is_one_threads(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_cq *plain = rig->end[0].cq;
+	struct second second = {.cq = ibv_create_cq_ex(rig->end[0].ctx, &attr)};
+	struct ibv_poll_cq_attr poll_attr = {.comp_mask = 1};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	pthread_t thread;
+
+	rig->end[0].cq = ibv_cq_ex_to_cq(second.cq);
+	rig_connect(rig, IBV_QPT_RC);
+	assert_int_equal(ibv_start_poll(second.cq, &poll_attr), EINVAL);
+	poll_attr.comp_mask = 0;
+	assert_int_equal(ibv_start_poll(second.cq, &poll_attr), ENOENT); /* neither leaves it taken */
+	for (wr.wr_id = 1; wr.wr_id <= 2; wr.wr_id++)
+		assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	while (ibv_start_poll(second.cq, &poll_attr) == ENOENT)
+		usleep(1000);
+	pthread_create(&thread, NULL, poll_second, &second);
+	usleep(100000);
+	assert_false(second.inside);
+	assert_int_equal(second.cq->wr_id, 1);
+	while (ibv_next_poll(second.cq) == ENOENT)
+		usleep(1000);
+	assert_int_equal(second.cq->wr_id, 2);
+	assert_int_equal(ibv_next_poll(second.cq), ENOENT); /* which ends nothing */
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	usleep(100000);
+	assert_false(second.inside);
+	ibv_end_poll(second.cq);
+	pthread_join(thread, NULL);
+	assert_int_equal(second.wr_id, 3);
+	rig_disconnect(rig);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(second.cq)), 0);
+	rig->end[0].cq = plain;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		T(wr__batch_is_posted_whole_or_forgotten),
 		T(cq_ex__reads_the_current_entry),
+		T(cq_ex__current_entry_is_one_threads),
 	};
 
 	return cmocka_run_group_tests_name("shim_extended", tests, NULL, NULL);

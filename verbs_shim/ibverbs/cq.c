@@ -36,6 +36,7 @@ struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *c
 	cq->ibv.cq_context = cq_context;
 	pthread_mutex_init(&cq->ibv.mutex, NULL);
 	pthread_cond_init(&cq->ibv.cond, NULL);
+	pthread_mutex_init(&cq->poll_lock, NULL);
 	if (shim_enter(ctx)) {
 		err = nic_cq_create(ctx->nic, depth, cq, &cq->nic);
 		if (!err)
@@ -110,6 +111,7 @@ SHIM_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	shim_event_wait_acks(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, comp);
 	shim_event_wait_acks(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, async);
 	channel_ref(channel, -1);
+	pthread_mutex_destroy(&cq->poll_lock);
 	free(cq);
 	return 0;
 }

@@ -2,6 +2,9 @@
 /*
  * cq_ex.c - extended completion queues: ibv_start_poll, ibv_next_poll, ibv_wc_read_*. An entry is taken from the NIC
  * when it becomes the current one, never ahead, so that destroying a QP still finds its entries in the queue.
+ *
+ * From a successful ibv_start_poll to ibv_end_poll the current entry is the calling thread's: others wait. The lock is
+ * taken outside the engine lock, and held while the program reads the entry.
  */
 #include "shim.h"
 
@@ -25,13 +28,32 @@ static int take(struct ibv_cq_ex *ex)
 	return 0;
 }
 
+static void poll_unlock(struct shim_cq *cq)
+{
+	if (!cq->single)
+		pthread_mutex_unlock(&cq->poll_lock);
+}
+
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
-	return attr && attr->comp_mask ? EINVAL : take(ex);
+	struct shim_cq *cq = cq_of(ex);
+	int err;
+
+	if (attr && attr->comp_mask)
+		return EINVAL;
+	if (!shim_alive(shim_ctx(ex->context)))
+		return EIO; /* in a forked child whoever holds the lock does not exist */
+	if (!cq->single)
+		pthread_mutex_lock(&cq->poll_lock);
+	err = take(ex);
+	if (err)
+		poll_unlock(cq);
+	return err;
 }
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
+	poll_unlock(cq_of(ex));
 }
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
@@ -98,6 +120,7 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	cq = shim_cq_create(shim_ctx(context), attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
 	if (!cq)
 		return NULL;
+	cq->single = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	cq->ex.start_poll = start_poll;
 	cq->ex.next_poll = take;
 	cq->ex.end_poll = end_poll;

@@ -8,8 +8,9 @@
  * Foreign objects: the libraries built from here also carry the programs' real devices. A function that is exported
  * looks at the context of the object it gets (shim_is_ours) and hands foreign ones to the real library (shim_real).
  *
- * Locks, outermost first: the engine lock; a context's or a channel's event lock. The mutexes inside the public
- * structures guard the counts of acknowledged events, and nothing else is taken under them.
+ * Locks, outermost first: those that the program holds, of an extended QP's batch and an extended CQ's current entry;
+ * the engine lock; a context's or a channel's event lock. The mutexes inside the public structures guard the counts of
+ * acknowledged events, and nothing else is taken under them.
  */
 #ifndef SHIM_H
 #define SHIM_H
@@ -138,7 +139,9 @@ struct shim_cq {
 	struct nic_cq *nic;
 	struct shim_link link;
 	struct shim_event_source comp, async;
-	struct nic_wc wc; /* the entry that ibv_wc_read_* show */
+	struct nic_wc wc;	   /* the entry that ibv_wc_read_* show */
+	pthread_mutex_t poll_lock; /* held from ibv_start_poll to ibv_end_poll, unless `single` */
+	bool single;		   /* the program has promised that one thread at a time polls */
 };
 
 struct shim_srq {
