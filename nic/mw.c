@@ -82,19 +82,15 @@ bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind)
 	       bind->len <= mr->mkey.len - (bind->addr - mr->mkey.va); /* C10-75 */
 }
 
-/* A type 1 window gets a new key with each bind: the old one is dead at once (C10-68). */
-static uint32_t next_type1_key(uint32_t key)
-{
-	return (key & ~0xffu) | ((key + 1) & 0xff);
-}
-
+/* A type 1 window gets a new key with each bind: the old one is dead at once (C10-68). Its low byte comes with the
+ * request, because the poster knows the key before the bind has run, and of binds that fail the window knows nothing. */
 void mw_bind(struct nic_qp *qp, const struct nic_bind *bind)
 {
 	struct nic_mw *mw = bind->mw;
 	struct mkey *m = &mw->mkey;
 
 	unbind(mw);
-	m->key = m->kind == MKEY_MW1 ? next_type1_key(m->key) : bind->rkey;
+	m->key = m->kind == MKEY_MW1 ? (m->key & ~0xffu) | (bind->rkey & 0xff) : bind->rkey;
 	if (!bind->len)
 		return;
 	mw->mr = bind->mr;

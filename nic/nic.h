@@ -463,7 +463,7 @@ struct nic_bind {
 	struct nic_mr *mr;
 	uint64_t addr, len;
 	uint32_t access;
-	uint32_t rkey; /* type 2: the new R_Key, whose low byte is the consumer's choice */
+	uint32_t rkey; /* the new R_Key, whose low byte is the consumer's choice; type 1: the other bytes are ignored */
 };
 
 struct nic_send_wr {

@@ -162,6 +162,37 @@ static void mw__type_1_gets_a_new_key_with_each_bind(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+static void mw__type_1_survives_binds_that_fail(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *end = &rig->end[1];
+	struct ibv_mr *mr = ibv_reg_mr(end->pd, end->buf, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(end->pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED,
+				   .bind_info = {mr, (uintptr_t)end->buf, 4097, IBV_ACCESS_REMOTE_WRITE}};
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 64);
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr *bad;
+
+	rig_connect(rig, IBV_QPT_RC);
+	assert_int_equal(ibv_bind_mw(end->qp, mw, &bind), 0);
+	assert_int_equal(rig_wait(end->cq).status, IBV_WC_MW_BIND_ERR);
+	bind.bind_info.length = 64;
+	assert_int_equal(ibv_bind_mw(end->qp, mw, &bind), 0);
+	assert_int_equal(rig_wait(end->cq).status, IBV_WC_WR_FLUSH_ERR);
+	rig_disconnect(rig);
+	rig_connect(rig, IBV_QPT_RC);
+	assert_int_equal(ibv_bind_mw(end->qp, mw, &bind), 0);
+	assert_int_equal(rig_wait(end->cq).status, IBV_WC_SUCCESS);
+	wr.wr.rdma.remote_addr = (uintptr_t)end->buf;
+	wr.wr.rdma.rkey = mw->rkey;
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
 /* A context that is closed takes along what the program forgot, though another one keeps the NIC running: peers find
  * nobody there. */
 static void context__closing_takes_forgotten_objects_along(void **state)
@@ -336,6 +367,7 @@ int main(void)
 		T(post__atomics_and_reads_return_data),
 		T(ud__reply_address_comes_from_the_completion),
 		T(mw__type_1_gets_a_new_key_with_each_bind),
+		T(mw__type_1_survives_binds_that_fail),
 		T(context__closing_takes_forgotten_objects_along),
 		T(channel__one_event_an_arming_and_destroy_waits_for_acks),
 		T(channel__solicited_only_passes_over_ordinary_messages),

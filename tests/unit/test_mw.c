@@ -229,6 +229,7 @@ static void mw__MW_06_type_1_with_zero_length_is_unbound(void **state)
 	assert_int_equal(try_op(rig, WRITE_ONLY, E, bound, w.bind.addr, 8), SYN_ACK);
 	w.bind.len = 0;
 	w.bind.mr = NULL;
+	w.bind.rkey++;
 	assert_int_equal(win_bind(&w), NIC_WC_SUCCESS);
 	assert_int_equal(try_op(rig, WRITE_ONLY, E + 1, bound, w.bind.addr, 8), SYN_ACCESS);
 	new_qp(rig);
@@ -245,8 +246,10 @@ static void mw__MW_07_rebind_of_type_1_kills_the_old_key(void **state)
 
 	win_alloc(&w, rig, NIC_MW_TYPE_1);
 	for (uint32_t i = 0; i < 4; i++) {
+		w.bind.rkey++;
 		assert_int_equal(win_bind(&w), NIC_WC_SUCCESS);
 		old[i] = nic_mw_rkey(w.mw);
+		assert_int_equal(old[i], w.bind.rkey);
 		assert_int_equal(try_op(rig, WRITE_ONLY, E + i, old[i], w.bind.addr, 8), SYN_ACK);
 	}
 	for (unsigned i = 0; i < 3; i++) {
@@ -255,6 +258,34 @@ static void mw__MW_07_rebind_of_type_1_kills_the_old_key(void **state)
 	}
 	new_qp(rig);
 	assert_int_equal(try_op(rig, WRITE_ONLY, E, old[3], w.bind.addr, 8), SYN_ACK);
+	rig_destroy(rig);
+}
+
+/* Whoever posts a bind counts its key on, whatever becomes of it: the window follows with the next one that works. */
+static void mw__MW_07_failed_and_flushed_binds_of_type_1_change_no_key(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct win w;
+	uint32_t bound;
+
+	win_alloc(&w, rig, NIC_MW_TYPE_1);
+	assert_int_equal(win_bind(&w), NIC_WC_SUCCESS);
+	bound = nic_mw_rkey(w.mw);
+	w.bind.rkey++;
+	w.bind.len = RIG_ARENA;
+	assert_int_equal(win_bind(&w), NIC_WC_MW_BIND_ERR);
+	w.bind.rkey++;
+	w.bind.len = LEN;
+	assert_int_equal(win_bind(&w), NIC_WC_WR_FLUSH_ERR);
+	assert_int_equal(nic_mw_rkey(w.mw), bound);
+	new_qp(rig);
+	assert_int_equal(try_op(rig, WRITE_ONLY, E, bound, w.bind.addr, 8), SYN_ACK);
+	w.bind.rkey = (w.bind.rkey + 1) ^ 0xff00; /* only the low byte counts */
+	assert_int_equal(win_bind(&w), NIC_WC_SUCCESS);
+	w.bind.rkey ^= 0xff00;
+	assert_int_equal(nic_mw_rkey(w.mw), w.bind.rkey);
+	assert_int_equal(try_op(rig, WRITE_ONLY, E + 1, w.bind.rkey, w.bind.addr, 8), SYN_ACK);
+	assert_int_equal(try_op(rig, WRITE_ONLY, E + 2, bound, w.bind.addr, 8), SYN_ACCESS);
 	rig_destroy(rig);
 }
 
@@ -485,6 +516,7 @@ int main(void)
 		cmocka_unit_test(mw__MW_06_type_2_needs_a_region_and_a_length),
 		cmocka_unit_test(mw__MW_06_type_1_with_zero_length_is_unbound),
 		cmocka_unit_test(mw__MW_07_rebind_of_type_1_kills_the_old_key),
+		cmocka_unit_test(mw__MW_07_failed_and_flushed_binds_of_type_1_change_no_key),
 		cmocka_unit_test(mw__MW_07_deallocated_window_is_dead),
 		cmocka_unit_test(mw__MW_08_type_1_serves_its_pd_and_type_2_its_qp),
 		cmocka_unit_test(mw__MW_08_rights_and_range_are_those_of_the_window),

@@ -68,23 +68,24 @@ bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey,
 	return true;
 }
 
-/* Type 1: the call is a work request of its own, and the window has its new key when it returns. */
+/* Type 1: the call is a work request of its own, and the window has its new key when it returns. The bind carries the
+ * key along: should it fail, the next one brings the NIC the key that the window has by then. */
 int shim_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct shim_context *ctx = shim_ctx(ibv_qp->context);
 	struct nic_send_wr wr = {.wr_id = bind->wr_id, .opcode = NIC_WR_BIND_MW, .flags = bind->send_flags};
 	int err;
 
-	if (mw->context != ibv_qp->context || !shim_bind_translate(&wr.bind, mw, 0, &bind->bind_info))
+	if (mw->context != ibv_qp->context ||
+	    !shim_bind_translate(&wr.bind, mw, ibv_inc_rkey(mw->rkey), &bind->bind_info))
 		return EINVAL;
 	if (!shim_enter(ctx))
 		return EIO;
 	err = nic_post_send(container_of(ibv_qp, struct shim_qp, ibv)->nic, &wr);
-	if (!err)
+	if (!err) {
 		pmd_doorbell(ctx->engine);
+		mw->rkey = wr.bind.rkey;
+	}
 	shim_leave(ctx);
-	if (err)
-		return shim_errno(err);
-	mw->rkey = ibv_inc_rkey(mw->rkey);
-	return 0;
+	return shim_errno(err);
 }
