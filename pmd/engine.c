@@ -37,6 +37,23 @@ static struct {
 	bool forked;	 /* this is a child of the process that opened engines */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Opening and closing an engine passes cancellation points by the dozen: a thread that ended at one would take the
+ * list's lock along. @return the cancellation state to give back. */
+static int process_lock(void)
+{
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pthread_mutex_lock(&process.lock);
+	return cancel_state;
+}
+
+static void process_unlock(int cancel_state)
+{
+	pthread_mutex_unlock(&process.lock);
+	pthread_setcancelstate(cancel_state, NULL);
+}
+
 /* ---- lock --------------------------------------------------------------------------------------------------- */
 
 void pmd_lock(struct pmd_engine *e)
@@ -268,14 +285,14 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 	     char *err, size_t err_len)
 {
 	struct pmd_engine *e;
-	int rc = 0;
+	int cancel_state, rc = 0;
 
 	if (pmd_is_forked_child()) {
 		snprintf(err, err_len,
 			 "the device was open when this process was forked; open it in the child only, or exec");
 		return -ENODEV;
 	}
-	pthread_mutex_lock(&process.lock);
+	cancel_state = process_lock();
 	for (e = process.engines; e; e = e->next)
 		if (memcmp(&e->device.gid, &device->gid, sizeof(device->gid)) == 0 &&
 		    strcmp(e->device.port, device->port) == 0)
@@ -307,7 +324,7 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		pthread_atfork(fork_prepare, fork_parent, fork_child);
 		atexit(exit_flush);
 	}
-	pthread_mutex_unlock(&process.lock);
+	process_unlock(cancel_state);
 	*out = e;
 	return rc;
 }
@@ -315,10 +332,10 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 void pmd_close(struct pmd_engine *engine)
 {
 	struct pmd_engine **link;
+	int cancel_state = process_lock();
 
-	pthread_mutex_lock(&process.lock);
 	if (engine->dead || --engine->refs > 0) {
-		pthread_mutex_unlock(&process.lock);
+		process_unlock(cancel_state);
 		return;
 	}
 	for (link = &process.engines; *link != engine; link = &(*link)->next)
@@ -331,7 +348,7 @@ void pmd_close(struct pmd_engine *engine)
 	engine_free_slots(engine);
 	rte_mempool_free(engine->pool);
 	close(engine->doorbell_fd);
-	pthread_mutex_unlock(&process.lock);
+	process_unlock(cancel_state);
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);
 }

@@ -91,9 +91,9 @@ void pmd_engine_kick(struct pmd_engine *e)
 {
 	const uint64_t one = 1;
 
-	/* The counter of an eventfd cannot be full here; and if it were, the thread would wake all the same. */
-	if (write(e->doorbell_fd, &one, sizeof(one)) < 0)
-		return;
+	/* The counter of an eventfd cannot be full here; and if it were, the thread would wake all the same. Not write(): a
+	 * cancellation point, and callers hold locks. */
+	syscall(SYS_write, e->doorbell_fd, &one, sizeof(one));
 }
 
 /** Sleep on the doorbell, and on the port when `port` is set. @return bit 0: doorbell rang, bit 1: port readable. */

@@ -5,8 +5,6 @@
 #include <dlfcn.h>
 #include <rdma/ib_user_verbs.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static void device__list_has_configured_devices_and_stable_pointers(void **state)
 {
@@ -277,32 +275,6 @@ static void trampoline__passes_arguments_on(void **state)
 	}
 }
 
-/* In the child every call returns; the parent's objects keep working. */
-static void fork__child_calls_fail_cleanly(void **state)
-{
-	struct rig *rig = *state;
-	struct rig_end *end = &rig->end[0];
-	int status;
-	pid_t pid;
-
-	assert_int_equal(ibv_fork_init(), 0);
-	pid = fork();
-	if (!pid) {
-		struct ibv_wc wc;
-		int ok = ibv_poll_cq(end->cq, 1, &wc) < 0 && !ibv_alloc_pd(end->ctx) && ibv_dereg_mr(end->mr) &&
-			 ibv_req_notify_cq(end->cq, 0) && !ibv_create_cq(end->ctx, 4, NULL, NULL, 0);
-
-		_exit(ok ? 0 : 1);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
-
-	struct ibv_mr *mr = ibv_reg_mr(end->pd, end->buf, 64, 0);
-
-	assert_non_null(mr);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-}
-
 /* A second context on a device, closed with objects still in it, takes nothing with it. */
 static void context__closed_with_objects_leaves_others_alone(void **state)
 {
@@ -340,7 +312,6 @@ int main(void)
 		T(parent_domain__shares_its_pd),
 		T(unsupported__fails_as_the_api_says),
 		T(trampoline__passes_arguments_on),
-		T(fork__child_calls_fail_cleanly),
 		T(context__closed_with_objects_leaves_others_alone),
 	};
 

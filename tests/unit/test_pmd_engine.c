@@ -405,6 +405,33 @@ static void engine__forked_child_has_no_device(void **state)
 	end_close(&b);
 }
 
+static void *open_and_close(void *done)
+{
+	struct pmd_engine *e;
+	char err[256] = "";
+	int unused;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
+	assert_int_equal(pthread_cancel(pthread_self()), 0);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &unused);
+	if (pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)) == 0)
+		pmd_close(e);
+	*(bool *)done = true;
+	return NULL;
+}
+
+/** A thread that is to end does not end inside, with a lock held. */
+static void engine__opening_and_closing_are_no_cancellation_points(void **state)
+{
+	bool done = false;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, open_and_close, &done), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(done);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -417,6 +444,7 @@ int main(void)
 		cmocka_unit_test(engine__unmapped_target_is_an_error_not_a_crash),
 		cmocka_unit_test(engine__bad_devices_get_one_sentence),
 		cmocka_unit_test(engine__forked_child_has_no_device),
+		cmocka_unit_test(engine__opening_and_closing_are_no_cancellation_points),
 	};
 	char err[256];
 

@@ -6,10 +6,14 @@
  * number of events in a list of sources. Raising an event allocates nothing: the list node and the pending types lie
  * in the object itself. Destroying an object takes its unread events away and waits until those that were read are
  * acknowledged. The engine raises events with its lock held, so queue locks come after it.
+ *
+ * What is called under a lock must not be a cancellation point, or a thread that ends there takes the lock along: there
+ * system calls are made without the C library's wrappers.
  */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -30,7 +34,7 @@ int shim_event_queue_init(struct shim_event_queue *q)
 void shim_event_queue_fini(struct shim_event_queue *q)
 {
 	pthread_mutex_lock(&q->lock);
-	close(q->fd);
+	syscall(SYS_close, q->fd);
 	q->fd = -1;
 	q->head = q->tail = NULL;
 	pthread_mutex_unlock(&q->lock);
@@ -68,7 +72,7 @@ static void queue_count_up(struct shim_event_queue *q)
 {
 	uint64_t one = 1;
 
-	while (write(q->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+	while (syscall(SYS_write, q->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
 
@@ -78,7 +82,7 @@ static void queue_count_down(struct shim_event_queue *q)
 	uint64_t one;
 	struct iovec iov = {&one, sizeof(one)};
 
-	while (preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) < 0 && errno == EINTR)
+	while (syscall(SYS_preadv2, q->fd, &iov, 1, -1L, -1L, RWF_NOWAIT) < 0 && errno == EINTR)
 		;
 }
 
