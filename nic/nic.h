@@ -468,7 +468,7 @@ struct nic_bind {
 
 struct nic_send_wr {
 	uint64_t wr_id;
-	const struct nic_sge *sg_list; /* with INLINE: lkey ignored, data read during the call */
+	const struct nic_sge *sg_list; /* with INLINE: lkey ignored, data read during the call, any number */
 	uint32_t num_sge;
 	uint32_t opcode; /* enum nic_wr_opcode */
 	uint32_t flags;	 /* enum nic_send_flags */

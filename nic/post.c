@@ -41,8 +41,8 @@ static int check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t
 	*length = 0;
 	if (local)
 		return wr->opcode == NIC_WR_BIND_MW && !wr->bind.mw ? -EINVAL : 0;
-	if (wr->num_sge > qp->sq.max_sge)
-		return -EINVAL;
+	if (!(wr->flags & NIC_SEND_INLINE) && wr->num_sge > qp->sq.max_sge)
+		return -EINVAL; /* inline data takes no SGEs in the queue */
 	for (uint32_t i = 0; i < wr->num_sge; i++)
 		*length += wr->sg_list[i].length;
 	if (*length > NIC_MSG_MAX || (is_atomic(wr->opcode) && *length != 8))

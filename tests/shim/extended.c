@@ -6,13 +6,14 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-static struct ibv_qp_ex *ex_qp(struct rig_end *end, uint64_t ops)
+static struct ibv_qp_ex *ex_qp(struct rig_end *end, uint64_t ops, uint32_t max_send_sge)
 {
 	struct ibv_qp_init_attr plain = rig_qp_init(end, IBV_QPT_RC);
 	struct ibv_qp_init_attr_ex init = {.pd = end->pd,
 					   .send_ops_flags = ops,
 					   .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS};
 
+	plain.cap.max_send_sge = max_send_sge;
 	memcpy(&init, &plain, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
 	end->qp = ibv_create_qp_ex(end->ctx, &init);
 	return end->qp ? ibv_qp_to_qp_ex(end->qp) : NULL;
@@ -26,10 +27,10 @@ static void wr__batch_is_posted_whole_or_forgotten(void **state)
 	uint8_t text[32] = "inline data is copied at once";
 	struct ibv_wc wc;
 
-	assert_null(ex_qp(&rig->end[1], IBV_QP_EX_WITH_TSO));
+	assert_null(ex_qp(&rig->end[1], IBV_QP_EX_WITH_TSO, 4));
 	assert_int_equal(errno, EOPNOTSUPP);
-	assert_non_null(ex_qp(&rig->end[1], ops));
-	ex = ex_qp(&rig->end[0], ops);
+	assert_non_null(ex_qp(&rig->end[1], ops, 4));
+	ex = ex_qp(&rig->end[0], ops, 4);
 	assert_non_null(ex);
 	rig_connect_qps(rig, rig->end[0].qp, rig->end[1].qp);
 	rig_post_recv(&rig->end[1], 77, 512, 64);
@@ -65,6 +66,25 @@ static void wr__batch_is_posted_whole_or_forgotten(void **state)
 	assert_int_equal(wc.imm_data, 0x99);
 	assert_string_equal((char *)rig->end[1].buf, "inline data is copied at once");
 	assert_memory_equal(rig->end[1].buf + 512, rig->end[0].buf, 64);
+}
+
+static void wr__inline_data_needs_no_sges(void **state)
+{
+	struct rig *rig = *state;
+	uint8_t text[] = "short";
+	struct ibv_qp_ex *ex = ex_qp(&rig->end[0], IBV_QP_EX_WITH_RDMA_WRITE, 0);
+
+	assert_non_null(ex);
+	assert_non_null(ex_qp(&rig->end[1], IBV_QP_EX_WITH_RDMA_WRITE, 0));
+	rig_connect_qps(rig, rig->end[0].qp, rig->end[1].qp);
+	ibv_wr_start(ex);
+	ex->wr_id = 1;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+	ibv_wr_set_inline_data(ex, text, sizeof(text));
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+	assert_string_equal((char *)rig->end[1].buf, "short");
 }
 
 static void cq_ex__reads_the_current_entry(void **state)
@@ -170,6 +190,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		T(wr__batch_is_posted_whole_or_forgotten),
+		T(wr__inline_data_needs_no_sges),
 		T(cq_ex__reads_the_current_entry),
 		T(cq_ex__current_entry_is_one_threads),
 	};

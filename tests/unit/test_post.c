@@ -69,6 +69,24 @@ static void post__RQ_13_inline_limits(void **state)
 	rig_destroy(rig);
 }
 
+/* Inline data lies in the queue in place of SGEs, whose number does not limit it. */
+static void post__RQ_13_inline_data_needs_no_sges(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.cap.max_send_sge = 1});
+	uint8_t mine[3] = {1, 2, 3};
+	struct nic_sge sge[3] = {{(uintptr_t)mine, 1, 0}, {(uintptr_t)mine + 1, 1, 0}, {(uintptr_t)mine + 2, 1, 0}};
+	struct nic_send_wr wr = {.sg_list = sge, .num_sge = 3, .opcode = NIC_WR_SEND};
+	struct packet p;
+
+	assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL);
+	wr.flags = NIC_SEND_INLINE;
+	assert_int_equal(nic_post_send(rig->qp, &wr), 0);
+	p = rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	assert_int_equal(p.payload_len, 3);
+	assert_memory_equal(p.payload, mine, 3);
+	rig_destroy(rig);
+}
+
 static void post__RQ_13_inline_message_longer_than_the_path_mtu(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.cap.max_inline_data = 600});
@@ -204,6 +222,7 @@ int main(void)
 		cmocka_unit_test(post__RQ_09_messages_over_2_gib_are_refused),
 		cmocka_unit_test(post__RQ_13_inline_data_is_taken_during_the_call),
 		cmocka_unit_test(post__RQ_13_inline_limits),
+		cmocka_unit_test(post__RQ_13_inline_data_needs_no_sges),
 		cmocka_unit_test(post__RQ_13_inline_message_longer_than_the_path_mtu),
 		cmocka_unit_test(post__RQ_16_state_of_the_qp_decides),
 		cmocka_unit_test(post__RQ_16_in_sqd_wrs_wait),
