@@ -506,6 +506,9 @@ struct nic_recv_wr {
  * 2^31, QP in RESET/INIT/RTR, AH of another PD ...), -ENOMEM (queue full). In state ERR/SQE the request is accepted and flushed.
  */
 int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr);
+/** What nic_post_send would say to a request if `ahead` others were posted before it. Changes nothing: who has several to
+ *  post, all or none, asks for each first. @return as nic_post_send. */
+int nic_post_send_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint32_t ahead);
 /** Queue one receive work request. @return 0, -EINVAL (QP in RESET or on an SRQ, too many SGEs), -ENOMEM. */
 int nic_post_recv(struct nic_qp *qp, const struct nic_recv_wr *wr);
 

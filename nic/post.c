@@ -29,14 +29,14 @@ static bool is_atomic(uint32_t opcode)
 	return opcode == NIC_WR_ATOMIC_CMP_AND_SWP || opcode == NIC_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-static int check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
+static int check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint32_t ahead, uint64_t *length)
 {
 	const uint32_t known = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE;
 	bool local = wr->opcode == NIC_WR_LOCAL_INV || wr->opcode == NIC_WR_BIND_MW;
 
 	if (qp->state < NIC_QPS_RTS || !opcode_legal(qp->type, wr->opcode) || wr->flags & ~known)
 		return -EINVAL;
-	if (qp->sq.head - qp->sq.tail >= qp->sq.capacity)
+	if ((uint64_t)(qp->sq.head - qp->sq.tail) + ahead >= qp->sq.capacity)
 		return -ENOMEM;
 	*length = 0;
 	if (local)
@@ -52,6 +52,13 @@ static int check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t
 	if (qp->type == NIC_QPT_UD && (!wr->ud.ah || wr->ud.ah->pd != qp->pd || wr->ud.remote_qpn > PSN_MASK))
 		return -EINVAL; /* UD-02 */
 	return 0;
+}
+
+int nic_post_send_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint32_t ahead)
+{
+	uint64_t length;
+
+	return check(qp, wr, ahead, &length);
 }
 
 static void copy_inline(struct swqe *w, const struct nic_send_wr *wr)
@@ -91,7 +98,7 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 {
 	struct swqe *w = sq_at(qp, qp->sq.head);
 	uint64_t length;
-	int err = check(qp, wr, &length);
+	int err = check(qp, wr, 0, &length);
 
 	if (err)
 		return err;

@@ -42,6 +42,24 @@ static void wr__batch_is_posted_whole_or_forgotten(void **state)
 	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
 	ibv_wr_abort(ex);
 
+	for (int i = 0; i < 2; i++) {
+		ibv_wr_start(ex); /* more than the queue has: none is posted */
+		for (int n = 0; n < 17; n++) {
+			ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+			ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
+		}
+		assert_int_equal(ibv_wr_complete(ex), ENOMEM);
+	}
+
+	ibv_wr_start(ex); /* the NIC finds the second request wrong */
+	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
+	ex->wr_flags = 1u << 30;
+	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
+	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
+	assert_int_equal(ibv_wr_complete(ex), EINVAL);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+
 	ibv_wr_start(ex); /* the second request is wrong: the first is not posted either */
 	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
 	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);

@@ -216,6 +216,25 @@ static void post__RQ_18_a_full_queue_refuses_and_stays_whole(void **state)
 	rig_destroy(rig);
 }
 
+static void post__RQ_18_checking_ahead_says_what_posting_would(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.cap.max_send_wr = 5});
+	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_SEND, 0, 8);
+
+	assert_int_equal(nic_post_send_check(rig->qp, &wr, 4), 0);
+	assert_int_equal(nic_post_send_check(rig->qp, &wr, 5), -ENOMEM);
+	assert_int_equal(nic_post_send_check(rig->qp, &wr, UINT32_MAX), -ENOMEM);
+	rig_post(rig, &wr);
+	assert_int_equal(nic_post_send_check(rig->qp, &wr, 3), 0);
+	assert_int_equal(nic_post_send_check(rig->qp, &wr, 4), -ENOMEM);
+	assert_int_equal(nic_post_send_check(rig->qp, &wr, UINT32_MAX), -ENOMEM);
+	wr.num_sge = 5;
+	assert_int_equal(nic_post_send_check(rig->qp, &wr, 0), -EINVAL);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN); /* only what was posted */
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,6 +247,7 @@ int main(void)
 		cmocka_unit_test(post__RQ_16_in_sqd_wrs_wait),
 		cmocka_unit_test(post__RQ_17_too_many_sges_and_operations_of_other_services_are_refused),
 		cmocka_unit_test(post__RQ_18_a_full_queue_refuses_and_stays_whole),
+		cmocka_unit_test(post__RQ_18_checking_ahead_says_what_posting_would),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * wr_ex.c - the extended posting interface, ibv_wr_*. Between ibv_wr_start and ibv_wr_complete the requests gather in
- * the QP's batch; nothing reaches the NIC before complete, so that abort is to forget, and an error found while building
- * posts nothing at all. What only the NIC finds (a full queue) stops the batch there. The batch's buffers grow to what the program uses, and stay.
+ * the QP's batch; nothing reaches the NIC before complete, so that abort is to forget. An error posts nothing at all,
+ * whether it was found while building or by the NIC (a full queue): complete asks the NIC about all requests before it
+ * posts the first. The batch's buffers grow to what the program uses, and stay.
  */
 #include <string.h>
 
@@ -94,25 +95,32 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	pthread_mutex_unlock(&qp_of(ex)->batch.lock);
 }
 
+/* Request i with its SGE list, which could not be set before: buffers move as they grow. Valid as long as *bytes. */
+static const struct nic_send_wr *batch_request(struct shim_batch *b, unsigned i, struct nic_sge *bytes)
+{
+	struct shim_batch_wr *w = &b->wrs[i];
+
+	w->wr.sg_list = (const struct nic_sge *)(const void *)(b->data + w->data);
+	if (w->wr.flags & NIC_SEND_INLINE && w->inline_len) {
+		*bytes = (struct nic_sge){(uintptr_t)(b->data + w->data), w->inline_len, 0};
+		w->wr.sg_list = bytes;
+		w->wr.num_sge = 1;
+	}
+	return &w->wr;
+}
+
+/* Engine lock held. @return 0, or an errno: then nothing was posted. */
 static int batch_post(struct shim_qp *qp)
 {
 	struct shim_batch *b = &qp->batch;
+	struct nic_sge bytes;
+	int err = 0;
 
-	for (unsigned i = 0; i < b->n; i++) {
-		struct shim_batch_wr *w = &b->wrs[i];
-		struct nic_sge bytes = {(uintptr_t)(b->data + w->data), w->inline_len, 0};
-		int err;
-
-		w->wr.sg_list = (const struct nic_sge *)(const void *)(b->data + w->data);
-		if (w->wr.flags & NIC_SEND_INLINE && w->inline_len) {
-			w->wr.sg_list = &bytes;
-			w->wr.num_sge = 1;
-		}
-		err = nic_post_send(qp->nic, &w->wr);
-		if (err)
-			return -err;
-	}
-	return 0;
+	for (unsigned i = 0; b->n > 1 && !err && i < b->n; i++)
+		err = nic_post_send_check(qp->nic, batch_request(b, i, &bytes), i);
+	for (unsigned i = 0; !err && i < b->n; i++)
+		err = nic_post_send(qp->nic, batch_request(b, i, &bytes));
+	return -err;
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
