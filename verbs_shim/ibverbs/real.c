@@ -53,7 +53,7 @@ static void find_real(void)
 		"/usr/lib/libibverbs.so.1",
 		"/usr/local/lib/libibverbs.so.1",
 	};
-	const char *chosen = getenv("UROCE_REAL_LIBIBVERBS");
+	const char *chosen = secure_getenv("UROCE_REAL_LIBIBVERBS"); /* names code to run */
 
 	if (chosen) {
 		real_handle = open_real(chosen, OPEN_FLAGS);
