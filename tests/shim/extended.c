@@ -105,6 +105,22 @@ static void wr__inline_data_needs_no_sges(void **state)
 	assert_string_equal((char *)rig->end[1].buf, "short");
 }
 
+static void wr__window_of_another_context_is_refused(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *other = &rig->end[1];
+	struct ibv_mw *mw = ibv_alloc_mw(other->pd, IBV_MW_TYPE_2);
+	struct ibv_mw_bind_info info = {other->mr, (uintptr_t)other->buf, 64, IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_qp_ex *ex = ex_qp(&rig->end[0], IBV_QP_EX_WITH_BIND_MW, 4);
+
+	assert_non_null(ex_qp(other, IBV_QP_EX_WITH_BIND_MW, 4));
+	rig_connect_qps(rig, rig->end[0].qp, other->qp);
+	ibv_wr_start(ex);
+	ibv_wr_bind_mw(ex, mw, ibv_inc_rkey(mw->rkey), &info);
+	assert_int_equal(ibv_wr_complete(ex), EINVAL);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 static void cq_ex__reads_the_current_entry(void **state)
 {
 	struct rig *rig = *state;
@@ -207,9 +223,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
-		T(wr__batch_is_posted_whole_or_forgotten),
-		T(wr__inline_data_needs_no_sges),
-		T(cq_ex__reads_the_current_entry),
+		T(wr__batch_is_posted_whole_or_forgotten),   T(wr__inline_data_needs_no_sges),
+		T(wr__window_of_another_context_is_refused), T(cq_ex__reads_the_current_entry),
 		T(cq_ex__current_entry_is_one_threads),
 	};
 

@@ -126,6 +126,36 @@ static void mr__rereg_changes_or_leaves_all(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+/* Another context may end before this one, and take its objects along. */
+static void mr__pd_of_another_context_is_refused(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *end = &rig->end[0];
+	struct ibv_context *other = ibv_open_device(end->ctx->device);
+	struct ibv_pd *pd = ibv_alloc_pd(other);
+
+	assert_int_equal(ibv_rereg_mr(end->mr, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(errno, EINVAL);
+	assert_ptr_equal(end->mr->pd, end->pd);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(other), 0);
+}
+
+static void mw__of_another_context_is_refused(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *other = &rig->end[1];
+	struct ibv_mw *mw = ibv_alloc_mw(other->pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW}, *bad;
+
+	rig_connect(rig, IBV_QPT_RC);
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){other->mr, (uintptr_t)other->buf, 64, IBV_ACCESS_REMOTE_WRITE};
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), EINVAL);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 static void objects__in_use_are_not_destroyed(void **state)
 {
 	struct rig *rig = *state;
@@ -234,6 +264,18 @@ static void parent_domain__shares_its_pd(void **state)
 	assert_int_equal(ibv_dealloc_td(td), 0);
 }
 
+static void parent_domain__td_of_another_context_is_refused(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_td_init_attr tattr = {0};
+	struct ibv_td *td = ibv_alloc_td(rig->end[1].ctx, &tattr);
+	struct ibv_parent_domain_init_attr pattr = {.pd = rig->end[0].pd, .td = td};
+
+	assert_null(ibv_alloc_parent_domain(rig->end[0].ctx, &pattr));
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(ibv_dealloc_td(td), 0);
+}
+
 static void unsupported__fails_as_the_api_says(void **state)
 {
 	struct rig *rig = *state;
@@ -305,11 +347,14 @@ int main(void)
 		T(gid__table_and_entries),
 		T(mr__refuses_what_is_not_there),
 		T(mr__rereg_changes_or_leaves_all),
+		T(mr__pd_of_another_context_is_refused),
+		T(mw__of_another_context_is_refused),
 		T(objects__in_use_are_not_destroyed),
 		T(objects__beyond_limits_are_refused),
 		T(qp__modify_and_query_agree),
 		T(ah__needs_a_grh_and_a_known_source),
 		T(parent_domain__shares_its_pd),
+		T(parent_domain__td_of_another_context_is_refused),
 		T(unsupported__fails_as_the_api_says),
 		T(trampoline__passes_arguments_on),
 		T(context__closed_with_objects_leaves_others_alone),

@@ -106,7 +106,8 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 	uint32_t rights = mr->access;
 	int err = new_access ? access_translate((unsigned)access, &rights) : 0;
 
-	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (new_range && !length) || (new_pd && !pd))
+	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (new_range && !length) ||
+	    (new_pd && (!pd || pd->context != ibv->context)))
 		err = -EINVAL;
 	if (!err && (new_range || new_access))
 		err = pmd_check_range(new_range ? addr : ibv->addr, new_range ? length : ibv->length,

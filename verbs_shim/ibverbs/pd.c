@@ -118,7 +118,8 @@ struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 	struct shim_pd *pd, *parent;
 
-	if (!attr->pd || attr->comp_mask & ~known || attr->pd->context != context)
+	if (!attr->pd || attr->comp_mask & ~known || attr->pd->context != context ||
+	    (attr->td && attr->td->context != context))
 		return shim_fail(EINVAL);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)

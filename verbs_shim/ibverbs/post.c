@@ -30,7 +30,8 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 		return 0;
 	case IBV_WR_BIND_MW:
 		out->num_sge = 0;
-		return wr->bind_mw.mw && wr->bind_mw.mw->type == IBV_MW_TYPE_2 &&
+		return wr->bind_mw.mw && wr->bind_mw.mw->context == qp->ibv.context &&
+				       wr->bind_mw.mw->type == IBV_MW_TYPE_2 &&
 				       shim_bind_translate(&out->bind, wr->bind_mw.mw, wr->bind_mw.rkey,
 							   &wr->bind_mw.bind_info)
 			       ? 0

@@ -223,7 +223,8 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, c
 {
 	struct nic_send_wr *wr = batch_add(ex, NIC_WR_BIND_MW);
 
-	if (wr && (!mw || mw->type != IBV_MW_TYPE_2 || !shim_bind_translate(&wr->bind, mw, rkey, info)))
+	if (wr && (!mw || mw->context != ex->qp_base.context || mw->type != IBV_MW_TYPE_2 ||
+		   !shim_bind_translate(&wr->bind, mw, rkey, info)))
 		qp_of(ex)->batch.err = EINVAL;
 }
 
