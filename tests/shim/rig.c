@@ -36,6 +36,16 @@ int rig_setup(void **state)
 	return 0;
 }
 
+int rig_setup_inline(void **state)
+{
+	int err;
+
+	setenv("UROCE_PROGRESS", "inline", 1);
+	err = rig_setup(state);
+	unsetenv("UROCE_PROGRESS");
+	return err;
+}
+
 int rig_teardown(void **state)
 {
 	struct rig *rig = *state;

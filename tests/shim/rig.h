@@ -42,6 +42,8 @@ struct rig {
 
 /** cmocka's setup and teardown: *state is a struct rig. */
 int rig_setup(void **state);
+/** ... with engines that have no threads of their own: nothing happens but in the test's calls. */
+int rig_setup_inline(void **state);
 int rig_teardown(void **state);
 
 /** Make a QP at each end and connect them (UD: bring them up). */

@@ -8,17 +8,6 @@
 
 /* ---- cancellation ------------------------------------------------------------------------------------ */
 
-/* Without the engines' threads every event is raised by the call that finds it, and every doorbell rings. */
-static int setup_inline(void **state)
-{
-	int err;
-
-	setenv("UROCE_PROGRESS", "inline", 1);
-	err = rig_setup(state);
-	unsetenv("UROCE_PROGRESS");
-	return err;
-}
-
 struct cancelled {
 	void (*call)(void *arg);
 	void *arg;
@@ -72,6 +61,7 @@ static void destroy_channel(void *channel)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
+/* Without the engines' threads every event is raised by the call that finds it, and every doorbell rings. */
 static void cancel__no_call_ends_with_a_lock_held(void **state)
 {
 	struct rig *rig = *state;
@@ -124,7 +114,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
-		cmocka_unit_test_setup_teardown(cancel__no_call_ends_with_a_lock_held, setup_inline, rig_teardown),
+		cmocka_unit_test_setup_teardown(cancel__no_call_ends_with_a_lock_held, rig_setup_inline, rig_teardown),
 		T(fork__child_calls_fail_cleanly),
 	};
 

@@ -225,6 +225,31 @@ static void context__closing_takes_forgotten_objects_along(void **state)
 	assert_int_equal(forgotten.buf[0], 0x11);
 }
 
+/* A message that was taken is acknowledged even if the program closes the device at once and leaves the QP to it. The
+ * engines have no threads here: nobody else sends the ACK that is held back. */
+static void context__closing_acknowledges_what_was_taken(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_qp_init_attr init = rig_qp_init(&rig->end[0], IBV_QPT_RC);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	static struct rig_end leaving; /* where leak checkers find it */
+
+	leaving.ctx = ibv_open_device(rig->end[1].ctx->device);
+	leaving.buf = rig->end[1].buf;
+	rig->end[0].qp = ibv_create_qp(rig->end[0].pd, &init);
+	leaving.pd = ibv_alloc_pd(leaving.ctx);
+	leaving.cq = ibv_create_cq(leaving.ctx, 8, NULL, NULL, 0);
+	leaving.mr = ibv_reg_mr(leaving.pd, leaving.buf, RIG_BUF, RIG_ACCESS);
+	init = rig_qp_init(&leaving, IBV_QPT_RC);
+	leaving.qp = ibv_create_qp(leaving.pd, &init);
+	rig_connect_qps(rig, rig->end[0].qp, leaving.qp);
+	rig_post_recv(&leaving, 0, 0, 64);
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(leaving.cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_close_device(leaving.ctx), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+}
+
 /* ---- events ------------------------------------------------------------------------------------------ */
 
 static bool readable(int fd, int ms)
@@ -369,6 +394,8 @@ int main(void)
 		T(mw__type_1_gets_a_new_key_with_each_bind),
 		T(mw__type_1_survives_binds_that_fail),
 		T(context__closing_takes_forgotten_objects_along),
+		cmocka_unit_test_setup_teardown(context__closing_acknowledges_what_was_taken, rig_setup_inline,
+						rig_teardown),
 		T(channel__one_event_an_arming_and_destroy_waits_for_acks),
 		T(channel__solicited_only_passes_over_ordinary_messages),
 		T(async__srq_limit_is_reported_once_and_unread_events_vanish),

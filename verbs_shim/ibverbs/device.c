@@ -257,6 +257,8 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 	if (!pmd_is_forked_child()) {
 		context_unlink(ctx);
 		pmd_lock(ctx->engine);
+		if (ctx->links[SHIM_QP])
+			pmd_settle(ctx->engine);
 		shim_objects_drop(ctx);
 		pmd_unlock(ctx->engine);
 		pmd_close(ctx->engine);
