@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,12 +111,80 @@ static void fork__child_calls_fail_cleanly(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+#define SAID_MAX 256
+
+/* Call in a child. @return how that ended; `said` is what it printed on stderr. */
+static int in_child(int (*call)(void *arg), void *arg, char said[SAID_MAX])
+{
+	int status, out[2];
+	ssize_t n;
+	pid_t pid;
+
+	assert_int_equal(pipe(out), 0);
+	pid = fork();
+	if (!pid) {
+		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would go on with the next test */
+		dup2(out[1], STDERR_FILENO);
+		_exit(call(arg));
+	}
+	close(out[1]);
+	n = read(out[0], said, SAID_MAX - 1);
+	said[n > 0 ? n : 0] = '\0';
+	close(out[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static int open_again(void *device)
+{
+	return !ibv_open_device(device) && errno == ENODEV ? 0 : 1;
+}
+
+static void fork__child_is_told_why_it_cannot_open_a_device(void **state)
+{
+	struct rig *rig = *state;
+	char said[SAID_MAX];
+
+	assert_int_equal(in_child(open_again, rig->end[0].ctx->device, said), 0);
+	assert_non_null(strstr(said, "uroce0: "));
+	assert_non_null(strstr(said, "forked"));
+}
+
+struct two_contexts {
+	struct ibv_context *closed, *sought;
+};
+
+/* A context without objects is freed, and what comes to lie in its place is none. */
+static int close_one_seek_other(void *arg)
+{
+	const struct two_contexts *c = arg;
+
+	if (ibv_close_device(c->closed))
+		return 1;
+	for (size_t size = 256; size < 8192; size += 16)
+		memset(malloc(size), 0x41, size);
+	return !ibv_import_device(c->sought->cmd_fd) && errno == EOPNOTSUPP ? 0 : 2;
+}
+
+static void fork__context_closed_in_the_child_is_forgotten_there(void **state)
+{
+	struct rig *rig = *state;
+	struct two_contexts c = {ibv_open_device(rig->end[0].ctx->device), rig->end[0].ctx};
+	char said[SAID_MAX];
+
+	assert_non_null(c.closed);
+	assert_int_equal(in_child(close_one_seek_other, &c, said), 0);
+	assert_int_equal(ibv_close_device(c.closed), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		cmocka_unit_test_setup_teardown(cancel__no_call_ends_with_a_lock_held, rig_setup_inline, rig_teardown),
 		T(fork__child_calls_fail_cleanly),
+		T(fork__child_is_told_why_it_cannot_open_a_device),
+		T(fork__context_closed_in_the_child_is_forgotten_there),
 	};
 
 	return cmocka_run_group_tests_name("shim_threads", tests, NULL, NULL);

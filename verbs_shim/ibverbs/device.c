@@ -208,8 +208,6 @@ SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 	if (!dev)
 		return shim_real(ibv_open_device)(device);
-	if (pmd_is_forked_child())
-		return shim_fail(EIO);
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return shim_fail(ENOMEM);
@@ -254,8 +252,8 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 
 	if (atomic_exchange(&ctx->closed, true))
 		return EINVAL;
+	context_unlink(ctx);
 	if (!pmd_is_forked_child()) {
-		context_unlink(ctx);
 		pmd_lock(ctx->engine);
 		if (ctx->links[SHIM_QP])
 			pmd_settle(ctx->engine);
