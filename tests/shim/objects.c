@@ -156,6 +156,37 @@ static void mw__of_another_context_is_refused(void **state)
 	assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
+static void srq__modify_changes_or_leaves_all(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *end = &rig->end[0];
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = 64, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(end->pd, &init);
+	struct ibv_recv_wr wr = {0}, *bad;
+	/* What is asked for, both at once. The SRQ has 64 and a limit of 32, and 9 requests. */
+	static const struct {
+		uint32_t max_wr, limit;
+		int err;
+	} cases[] = {
+		{16, 8, 0}, {64, 32, 0}, {128, 129, EINVAL}, {8, 4, EINVAL}, {1u << 30, 100, EINVAL}, {128, 100, 0},
+	};
+	struct ibv_srq_attr have = {.max_wr = 64, .srq_limit = 32}, ask, got;
+
+	for (int i = 0; i < 9; i++)
+		assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
+	assert_int_equal(ibv_modify_srq(srq, &have, IBV_SRQ_LIMIT), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		ask = (struct ibv_srq_attr){.max_wr = cases[i].max_wr, .srq_limit = cases[i].limit};
+		assert_int_equal(ibv_modify_srq(srq, &ask, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), cases[i].err);
+		if (!cases[i].err)
+			have = ask;
+		assert_int_equal(ibv_query_srq(srq, &got), 0);
+		assert_int_equal(got.max_wr, have.max_wr);
+		assert_int_equal(got.srq_limit, have.srq_limit);
+	}
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
 static void objects__in_use_are_not_destroyed(void **state)
 {
 	struct rig *rig = *state;
@@ -349,6 +380,7 @@ int main(void)
 		T(mr__rereg_changes_or_leaves_all),
 		T(mr__pd_of_another_context_is_refused),
 		T(mw__of_another_context_is_refused),
+		T(srq__modify_changes_or_leaves_all),
 		T(objects__in_use_are_not_destroyed),
 		T(objects__beyond_limits_are_refused),
 		T(qp__modify_and_query_agree),

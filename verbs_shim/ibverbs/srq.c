@@ -55,6 +55,21 @@ struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 	return ibv_create_srq(attr->pd, (struct ibv_srq_init_attr *)attr);
 }
 
+/* Change both, or neither. The old limit does not bind the new size, nor the old size the new limit. */
+static int resize_and_set_limit(struct nic_srq *srq, const struct ibv_srq_attr *attr)
+{
+	uint32_t max_wr, max_sge, limit;
+	int err;
+
+	if (attr->srq_limit > attr->max_wr)
+		return -EINVAL;
+	nic_srq_query(srq, &max_wr, &max_sge, &limit);
+	nic_srq_set_limit(srq, 0);
+	err = nic_srq_resize(srq, attr->max_wr);
+	nic_srq_set_limit(srq, err ? limit : attr->srq_limit);
+	return err;
+}
+
 SHIM_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 {
 	if (!shim_is_ours(ibv->context))
@@ -68,9 +83,11 @@ SHIM_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, i
 		return shim_errno(-EINVAL);
 	if (!shim_enter(ctx))
 		return shim_errno(-EIO);
-	if (mask & IBV_SRQ_MAX_WR)
+	if (mask == (IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		err = resize_and_set_limit(srq, attr);
+	else if (mask & IBV_SRQ_MAX_WR)
 		err = nic_srq_resize(srq, attr->max_wr);
-	if (!err && mask & IBV_SRQ_LIMIT)
+	else if (mask & IBV_SRQ_LIMIT)
 		err = nic_srq_set_limit(srq, attr->srq_limit);
 	shim_leave(ctx);
 	return shim_errno(err);
