@@ -2,6 +2,7 @@
 /* traffic.c - posting, polling and events as programs see them, between two devices of this process. */
 #include "rig.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -130,6 +131,58 @@ static void ud__reply_address_comes_from_the_completion(void **state)
 	assert_non_null(reply);
 	assert_int_equal(ibv_destroy_ah(reply), 0);
 	assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
+}
+
+/* Of rdma-core 64, whose headers need not be here: a part of a buffer of ibv_alloc_buf, under addresses of its own. */
+struct mr_init_attr {
+	size_t length;
+	int access;
+	uint64_t comp_mask; /* 1: iova, 2: addr, 32: buf */
+	uint64_t iova;
+	void *addr;
+	int fd;
+	uint64_t fd_offset;
+	void *dmah, *buf;
+};
+
+static void mr__part_of_a_buffer_keeps_its_iova_and_its_pd(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *end = &rig->end[1];
+	void *(*alloc_buf)(struct ibv_pd *, size_t, void **) =
+		(void *(*)(struct ibv_pd *, size_t, void **))dlsym(RTLD_DEFAULT, "ibv_alloc_buf");
+	void (*free_buf)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "ibv_free_buf");
+	struct ibv_mr *(*reg)(struct ibv_pd *, struct mr_init_attr *) =
+		(struct ibv_mr * (*)(struct ibv_pd *, struct mr_init_attr *)) dlsym(RTLD_DEFAULT, "ibv_reg_mr_ex");
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 64);
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+	struct mr_init_attr attr = {.length = 64, .access = RIG_ACCESS, .comp_mask = 35, .iova = 0x7000};
+	struct ibv_pd *pd = ibv_alloc_pd(end->ctx);
+	uint8_t *bytes = alloc_buf(end->pd, 256, &attr.buf);
+	struct ibv_send_wr *bad;
+	struct ibv_mr *mr;
+
+	assert_non_null(bytes);
+	attr.addr = bytes + 193;
+	assert_null(reg(end->pd, &attr));
+	attr.addr = bytes - 1;
+	assert_null(reg(end->pd, &attr));
+	attr.addr = bytes + 192;
+	assert_null(reg(pd, &attr)); /* not the buffer's */
+	assert_int_equal(errno, EINVAL);
+	mr = reg(end->pd, &attr);
+	assert_non_null(mr);
+	rig_connect(rig, IBV_QPT_RC);
+	memset(rig->end[0].buf, 0x5d, 64);
+	wr.wr.rdma.remote_addr = 0x7000;
+	wr.wr.rdma.rkey = mr->rkey;
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+	assert_memory_equal(bytes + 192, rig->end[0].buf, 64);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	free_buf(attr.buf);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
 static void mw__type_1_gets_a_new_key_with_each_bind(void **state)
@@ -391,6 +444,7 @@ int main(void)
 		T(post__full_queue_says_enomem),
 		T(post__atomics_and_reads_return_data),
 		T(ud__reply_address_comes_from_the_completion),
+		T(mr__part_of_a_buffer_keeps_its_iova_and_its_pd),
 		T(mw__type_1_gets_a_new_key_with_each_bind),
 		T(mw__type_1_survives_binds_that_fail),
 		T(context__closing_takes_forgotten_objects_along),

@@ -35,10 +35,17 @@ void *shim_alloc_dmah(struct ibv_context *context, void *attr);
 int shim_dealloc_dmah(struct ibv_context **dmah);
 int shim_dm_export_dmabuf_fd(struct ibv_dm *dm);
 
+/* Whether [addr, addr + length) lies in the buffer, which was allocated for this PD. */
+static bool buf_covers(const struct shim_buf *buf, const struct ibv_pd *pd, const void *addr, size_t length)
+{
+	uintptr_t offset = (uintptr_t)addr - (uintptr_t)(buf ? buf->addr : NULL);
+
+	return buf && buf->pd == pd && length <= buf->length && offset <= buf->length - length;
+}
+
 struct ibv_mr *shim_reg_mr_ex(struct ibv_pd *pd, struct shim_mr_init_attr *attr)
 {
 	struct ibv_mr *(*real)(struct ibv_pd *, struct shim_mr_init_attr *);
-	const struct shim_buf *buf = attr->buf;
 
 	if (!shim_is_ours(pd->context)) {
 		real = (struct ibv_mr * (*)(struct ibv_pd *, struct shim_mr_init_attr *))
@@ -49,8 +56,8 @@ struct ibv_mr *shim_reg_mr_ex(struct ibv_pd *pd, struct shim_mr_init_attr *attr)
 		return shim_fail(EOPNOTSUPP);
 	if (!(attr->comp_mask & MASK_ADDR))
 		return shim_fail(EINVAL);
-	if (attr->comp_mask & MASK_BUF)
-		return shim_reg_buf_mr(pd, (struct shim_buf *)buf, attr->addr, attr->length, attr->access);
+	if (attr->comp_mask & MASK_BUF && !buf_covers(attr->buf, pd, attr->addr, attr->length))
+		return shim_fail(EINVAL);
 	return shim_mr_reg(pd, attr->addr, attr->length,
 			   attr->comp_mask & MASK_IOVA ? attr->iova : (uintptr_t)attr->addr, (unsigned)attr->access);
 }
@@ -102,8 +109,7 @@ struct ibv_mr *shim_reg_buf_mr(struct ibv_pd *pd, struct shim_buf *buf, void *ad
 			shim_real_symbol("ibv_reg_buf_mr");
 		return real ? real(pd, buf, addr, length, access) : shim_fail(EOPNOTSUPP);
 	}
-	if (!buf || (char *)addr < (char *)buf->addr || length > buf->length ||
-	    (size_t)((char *)addr - (char *)buf->addr) > buf->length - length)
+	if (!buf_covers(buf, pd, addr, length))
 		return shim_fail(EINVAL);
 	return shim_mr_reg(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }
