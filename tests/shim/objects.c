@@ -61,9 +61,14 @@ static void gid__table_and_entries(void **state)
 	struct rig *rig = *state;
 	struct ibv_context *ctx = rig->end[1].ctx;
 	const uint8_t want[16] = {[10] = 0xff, [11] = 0xff, 127, 0, 9, 2};
+	void *symbol = dlsym(RTLD_DEFAULT, "ibv_query_gid_type"); /* has no default version in the drop-in */
+	int (*query_type)(struct ibv_context *, uint8_t, unsigned, int *) =
+		(int (*)(struct ibv_context *, uint8_t, unsigned, int *))(
+			symbol ? symbol : dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34"));
 	struct ibv_gid_entry entry, table[4];
 	union ibv_gid gid;
 	__be16 pkey;
+	int type;
 
 	assert_memory_equal(rig->end[1].gid.raw, want, sizeof(want));
 	assert_int_equal(ibv_query_gid_ex(ctx, 1, 0, &entry, 0), 0);
@@ -76,6 +81,11 @@ static void gid__table_and_entries(void **state)
 	assert_int_equal(ibv_query_pkey(ctx, 1, 0, &pkey), 0);
 	assert_int_equal(pkey, 0xffff);
 	assert_int_equal(ibv_get_pkey_index(ctx, 1, pkey), 0);
+	assert_int_equal(query_type(ctx, 1, 0, &type), 0);
+	assert_int_equal(type, 1); /* RoCE v2 */
+	assert_int_equal(query_type(ctx, 1, 1, &type), 0);
+	assert_int_equal(type, 0);
+	assert_int_equal(query_type(ctx, 1, 1000, &type), -1);
 	assert_int_equal(ibv_query_pkey(ctx, 1, 1, &pkey), -1);
 }
 
@@ -274,6 +284,23 @@ static void ah__needs_a_grh_and_a_known_source(void **state)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
+/* Programs put what they like into the upper bits. */
+static void ah__flow_label_has_20_bits(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
+	struct ibv_qp_init_attr init;
+
+	rig_connect(rig, IBV_QPT_RC);
+	assert_int_equal(ibv_modify_qp(rig->end[0].qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_query_qp(rig->end[0].qp, &attr, IBV_QP_AV, &init), 0);
+	attr.ah_attr.grh.flow_label = 0xabc12345;
+	attr.qp_state = IBV_QPS_SQD;
+	assert_int_equal(ibv_modify_qp(rig->end[0].qp, &attr, IBV_QP_STATE | IBV_QP_AV), 0);
+	assert_int_equal(ibv_query_qp(rig->end[0].qp, &attr, IBV_QP_AV, &init), 0);
+	assert_int_equal(attr.ah_attr.grh.flow_label, 0x12345);
+}
+
 static void parent_domain__shares_its_pd(void **state)
 {
 	struct rig *rig = *state;
@@ -385,6 +412,7 @@ int main(void)
 		T(objects__beyond_limits_are_refused),
 		T(qp__modify_and_query_agree),
 		T(ah__needs_a_grh_and_a_known_source),
+		T(ah__flow_label_has_20_bits),
 		T(parent_domain__shares_its_pd),
 		T(parent_domain__td_of_another_context_is_refused),
 		T(unsupported__fails_as_the_api_says),

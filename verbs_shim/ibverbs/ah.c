@@ -16,7 +16,7 @@ bool shim_av_from_ibv(const struct ibv_ah_attr *attr, struct nic_av *av)
 	av->sgid_index = attr->grh.sgid_index;
 	av->tclass = attr->grh.traffic_class;
 	av->hop_limit = attr->grh.hop_limit;
-	av->flow_label = attr->grh.flow_label;
+	av->flow_label = attr->grh.flow_label & IB_GRH_FLOWLABEL_MASK;
 	av->sl = attr->sl;
 	return true;
 }

@@ -259,7 +259,7 @@ SHIM_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv
 
 int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, int *type);
 
-/* Private to rdma-core, but ibv_devinfo and pyverbs call it. 1 is RoCE v2. */
+/* Private to rdma-core, but ibv_devinfo and pyverbs call it. 1 is RoCE v2; an empty entry is, as with a kernel, 0. */
 int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, int *type)
 {
 	int (*real)(struct ibv_context *, uint8_t, unsigned, int *);
@@ -273,7 +273,7 @@ int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned inde
 		errno = EINVAL;
 		return -1;
 	}
-	*type = 1;
+	*type = !gid_is_zero(&gid);
 	return 0;
 }
 
