@@ -73,7 +73,6 @@ struct shim_device {
 	char zero[4096]; /* vendor libraries look for private data behind ibv_device, and must find nothing */
 	struct pmd_device pmd;
 	struct shim_device *next;
-	bool listed;	      /* found by the last look */
 	pthread_mutex_t lock; /* of the list of contexts */
 	struct shim_context *contexts;
 };
