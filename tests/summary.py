@@ -27,6 +27,8 @@ def count_test(test):
         counts[KIND[match.group(1) or match.group(2)]] += 1
     result = test["result"]
     if result == "SKIP":
+        why = text.strip().splitlines() or ["says nothing"]
+        print(f"skipped: {test['name']}: {why[-1]}")
         return [0, 0, max(1, counts[2])]
     if result not in ("OK", "EXPECTEDFAIL"):
         counts[1] = max(1, counts[1])
