@@ -7,7 +7,9 @@
  *   - it starts in a helper thread with all signals blocked, so that the caller's affinity and mask stay and threads
  *     that the EAL leaves behind (its interrupt thread) take no signals of the application;
  *   - calls that reach outside are diverted by the linker (--wrap, see meson.build) to the functions in
- *     eal_host.c. The diversions act only in the helper thread while it starts the EAL.
+ *     eal_host.c, most of which act only in the helper thread while it starts the EAL;
+ *   - its heap is private memory: after a fork parent and child have one each, and a child of a process that has closed
+ *     its devices may open some.
  *
  * Owns: the process-wide EAL state. Never calls rte_eal_cleanup: it would leave the interrupt thread running over
  * freed memory, and a library may not know that it is the last user. What remains costs nothing.

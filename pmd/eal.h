@@ -17,7 +17,8 @@ int pmd_eal_start(char *err, size_t err_len);
 /** Whether the calling thread is inside rte_eal_init; steers the diversions of eal_host.c. */
 extern _Thread_local bool pmd_eal_starting;
 
-/** Move a descriptor out of the way of programs that close or count low ones; close-on-exec. @return the new one. */
+/** Move a descriptor out of the way of programs that close or count low ones; then it is close-on-exec. @return the new
+ *  one, or the old one, unchanged, where the limits leave no room. */
 int pmd_fd_high(int fd);
 
 #endif

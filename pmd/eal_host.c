@@ -2,8 +2,9 @@
 /*
  * eal_host.c - the outside world as DPDK's static copy in this process sees it.
  *
- * First the calls that the linker diverts here (--wrap); in other threads than the one that starts the EAL they are
- * what they always were. Then small stand-ins for libnuma and libbsd: libnuma works in a constructor, in every
+ * First the calls that the linker diverts here (--wrap), from all that is linked with DPDK. While the EAL starts, on the
+ * thread that starts it, they do less than they should; on other threads they do what they always did, except that
+ * descriptors of DPDK's kinds go where the engine's are and that nobody opens the syslog. Then small stand-ins for libnuma and libbsd: libnuma works in a constructor, in every
  * process that loads it, and both would be further libraries for programs that never open a device.
  */
 #include <errno.h>
@@ -107,9 +108,14 @@ int __wrap_timerfd_create(int clock, int flags)
 	return pmd_fd_high(__real_timerfd_create(clock, flags));
 }
 
+/** Without a memfd the EAL's heap is anonymous private memory. Shared, it would stay one heap of parent and child after
+ *  a fork, under locks that each of them has of its own. */
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
-	return pmd_fd_high(__real_memfd_create(name, flags));
+	if (!pmd_eal_starting)
+		return __real_memfd_create(name, flags);
+	errno = ENOSYS;
+	return -1;
 }
 
 /* The EAL uses libnuma to place huge pages, of which there are none: it sees a machine without NUMA support and

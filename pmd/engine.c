@@ -96,8 +96,9 @@ bool pmd_is_forked_child(void)
 	return __atomic_load_n(&process.forked, __ATOMIC_RELAXED);
 }
 
-/* Around fork all locks are held, so that the child finds them free and what they guard whole. DPDK's memory is shared
- * with the parent: the child must not touch it, nor the sockets. */
+/* Around fork all locks are held, so that the child finds them free and what they guard whole. DPDK's heap is the
+ * child's own copy, but the threads are not there and the sockets are the parent's: engines that were open are dead in
+ * the child. */
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&process.lock);
@@ -141,6 +142,16 @@ static void exit_flush(void)
 		pthread_mutex_unlock(&e->lock);
 	}
 	pthread_mutex_unlock(&process.lock);
+}
+
+/** Before anything that a fork on another thread must not find half done. */
+static void process_handlers(void)
+{
+	if (process.handlers)
+		return;
+	process.handlers = true;
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	atexit(exit_flush);
 }
 
 /* ---- open and close ----------------------------------------------------------------------------------------- */
@@ -293,6 +304,7 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		return -ENODEV;
 	}
 	cancel_state = process_lock();
+	process_handlers();
 	for (e = process.engines; e; e = e->next)
 		if (memcmp(&e->device.gid, &device->gid, sizeof(device->gid)) == 0 &&
 		    strcmp(e->device.port, device->port) == 0)
@@ -318,11 +330,6 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 			e->next = process.engines;
 			process.engines = e;
 		}
-	}
-	if (rc == 0 && !process.handlers) {
-		process.handlers = true;
-		pthread_atfork(fork_prepare, fork_parent, fork_child);
-		atexit(exit_flush);
 	}
 	process_unlock(cancel_state);
 	*out = e;
