@@ -86,6 +86,8 @@ struct nic *pmd_engine_nic(struct pmd_engine *e)
 
 void pmd_port_stats_get(struct pmd_engine *e, struct pmd_port_stats *out)
 {
+	if (!e->dead && e->port->ops->stats)
+		e->port->ops->stats(e->port);
 	*out = e->port->stats;
 }
 
@@ -159,8 +161,10 @@ static void process_handlers(void)
 static void engine_random(void *ctx, void *buf, size_t len)
 {
 	uint8_t *p = buf;
+	int cancel;
 
 	(void)ctx;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the engine is locked */
 	while (len > 0) {
 		ssize_t n = getrandom(p, len, 0);
 
@@ -171,6 +175,7 @@ static void engine_random(void *ctx, void *buf, size_t len)
 		p += n;
 		len -= (size_t)n;
 	}
+	pthread_setcancelstate(cancel, NULL);
 }
 
 static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)

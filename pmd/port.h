@@ -32,6 +32,8 @@ struct pmd_port_ops {
 	uint64_t (*timeout)(struct pmd_port *port, uint64_t now_ns);
 	/** The thread found wait_fd readable and is about to receive. May be NULL. */
 	void (*woken)(struct pmd_port *port);
+	/** Bring stats up to date with what others count. May be NULL. */
+	void (*stats)(struct pmd_port *port);
 	/** Free everything. */
 	void (*close)(struct pmd_port *port);
 	/** In a forked child: close file descriptors, touch nothing else. */
@@ -40,6 +42,7 @@ struct pmd_port_ops {
 
 struct pmd_port {
 	const struct pmd_port_ops *ops;
+	bool more;   /* the last rx_burst gave up before it had seen all that has arrived */
 	int wait_fd; /* readable when packets may have arrived; -1: none, the engine polls at intervals */
 	/* What the port wants of its NIC. */
 	uint16_t udp_sport;

@@ -165,6 +165,8 @@ static uint64_t thread_timeout(struct thread_state *s, unsigned got, uint64_t no
 
 	if (e->tx_first < e->tx_end)
 		return INTERVAL_MIN_NS; /* the port is full; it empties without telling */
+	if (e->port->more)
+		return 0;
 	if (nic_tx_pending(e->nic))
 		return e->tx_ready ? 0 : INTERVAL_MIN_NS;
 	if (e->port_deadline_ns < deadline)

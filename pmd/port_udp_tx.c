@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port_udp_tx.c - sending on the kernel UDP port.
+ *
+ * The ICRC covers the IP ID, which a UDP socket does not let us choose: an unconnected socket with IP_MTU_DISCOVER=DO
+ * sends ID 0 and DF, and that is what the NIC computes with. Runs of packets of one size to one peer go as one
+ * segmented datagram (UDP_SEGMENT), but only to peers of our own kind: when the kernel cuts the run for the wire it
+ * counts IDs up, which rxe or hardware would drop.
+ */
+#include <errno.h>
+#include <netinet/udp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "devices.h"
+#include "port_udp.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+#define UDP_GSO_BYTES 64000 /* payload of a run; below 65,507 with room for any header */
+#define UDP_GSO_SEGS  64
+
+/* BTH opcodes (IBTA 9.2.1) that matter here. */
+#define RC_READ_REQUEST 0x0c
+#define RC_ACKNOWLEDGE	0x11
+#define RC_CMP_SWAP	0x13
+#define RC_FETCH_ADD	0x14
+
+static uint32_t payload_len(const struct nic_tx_frame *f)
+{
+	return f->len - f->bth;
+}
+
+static bool same_path(const struct nic_tx_frame *a, const struct nic_tx_frame *b)
+{
+	return a->tclass == b->tclass && a->hop_limit == b->hop_limit && memcmp(&a->dgid, &b->dgid, 16) == 0;
+}
+
+/** How many of the n frames can go as one segmented datagram: equal sizes, the last may be shorter. */
+static unsigned udp_run(struct port_udp *u, const struct nic_tx_frame *f, unsigned n)
+{
+	const struct udp_peer *peer;
+	uint32_t size = payload_len(&f[0]), total = size;
+	unsigned run = 1;
+
+	if (!u->gso || n < 2 || !same_path(&f[0], &f[1]) || payload_len(&f[1]) > size)
+		return 1;
+	peer = udp_peer_find(u, &f[0].dgid);
+	if (!peer || peer->no_gso)
+		return 1;
+	while (run < n && run < UDP_GSO_SEGS) {
+		uint32_t len = payload_len(&f[run]);
+
+		if (len > size || total + len > UDP_GSO_BYTES || !same_path(&f[0], &f[run]))
+			break;
+		total += len;
+		run++;
+		if (len < size)
+			break;
+	}
+	return run;
+}
+
+static void udp_set_fields(struct port_udp *u, const struct nic_tx_frame *f)
+{
+	int level = u->v4 ? IPPROTO_IP : IPPROTO_IPV6, value;
+
+	if (u->tclass != f->tclass) {
+		value = u->tclass = f->tclass;
+		setsockopt(u->port.wait_fd, level, u->v4 ? IP_TOS : IPV6_TCLASS, &value, sizeof(value));
+	}
+	if (u->hop_limit != f->hop_limit && f->hop_limit != 0) {
+		value = u->hop_limit = f->hop_limit;
+		setsockopt(u->port.wait_fd, level, u->v4 ? IP_TTL : IPV6_UNICAST_HOPS, &value, sizeof(value));
+	}
+}
+
+/** Send a run of frames as one datagram. @return 0 or a negative errno. */
+static int udp_send(struct port_udp *u, const struct nic_tx_frame *f, unsigned run)
+{
+	struct sockaddr_in6 to;
+	struct iovec iov[UDP_GSO_SEGS];
+	union {
+		char bytes[CMSG_SPACE(sizeof(uint16_t))];
+		struct cmsghdr align;
+	} control;
+	struct msghdr msg = {.msg_name = &to, .msg_iov = iov, .msg_iovlen = run};
+
+	for (unsigned i = 0; i < run; i++)
+		iov[i] = (struct iovec){f[i].data + f[i].bth, payload_len(&f[i])};
+	msg.msg_namelen = udp_address(u, &f[0].dgid, &to);
+	if (run > 1) {
+		uint16_t size = (uint16_t)payload_len(&f[0]);
+		struct cmsghdr *c;
+
+		memset(&control, 0, sizeof(control));
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = IPPROTO_UDP;
+		c->cmsg_type = UDP_SEGMENT;
+		c->cmsg_len = CMSG_LEN(sizeof(size));
+		memcpy(CMSG_DATA(c), &size, sizeof(size));
+	}
+	udp_set_fields(u, f);
+	return syscall(SYS_sendmsg, u->port.wait_fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/** Say once what a user can do something about. Writing to a stream is a cancellation point, and the engine is locked. */
+__attribute__((cold, noinline)) static void udp_say(bool *said, const struct nic_gid *to, int rc, uint32_t len)
+{
+	char addr[64];
+	int cancel;
+
+	if (*said)
+		return;
+	*said = true;
+	pmd_gid_str(to, addr, sizeof(addr));
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	if (rc == -EMSGSIZE)
+		fprintf(stderr,
+			"uroce: the path to %s does not carry packets of %u bytes; raise the MTU of the interfaces on "
+			"it or "
+			"lower the path MTU of the QPs (UROCE_MTU)\n",
+			addr, len);
+	else
+		fprintf(stderr, "uroce: cannot send to %s: %s; check routes, firewall and the device's own address\n",
+			addr, strerror(-rc));
+	pthread_setcancelstate(cancel, NULL);
+}
+
+/** A packet that the kernel refuses for good is lost, like on a wire; the transport's timers deal with it. */
+static void udp_count_drop(struct port_udp *u, const struct nic_tx_frame *f, int rc)
+{
+	if (rc == -EMSGSIZE) {
+		u->port.stats.tx_too_long++;
+		udp_say(&u->said_too_long, &f->dgid, rc, f->len);
+	} else if (rc == -ENETUNREACH || rc == -EHOSTUNREACH || rc == -EPERM || rc == -EACCES || rc == -EINVAL) {
+		u->port.stats.tx_unreachable++;
+		udp_say(&u->said_unreachable, &f->dgid, rc, f->len);
+	} else {
+		u->port.stats.tx_errors++;
+	}
+}
+
+static bool is_no_room(int rc)
+{
+	return rc == -EAGAIN || rc == -ENOBUFS || rc == -ENOMEM || rc == -EINTR;
+}
+
+/** The kernel refuses a run: the first packet of it alone. @return as udp_send. */
+static int udp_send_fallback(struct port_udp *u, const struct nic_tx_frame *f, int run_rc)
+{
+	int rc = udp_send(u, f, 1);
+
+	u->port.stats.tx_gso_fallback++;
+	/* What goes alone this path does not take in runs: they are not tried again. */
+	if (rc == 0 && (run_rc == -EINVAL || run_rc == -EIO || run_rc == -EOPNOTSUPP))
+		udp_peer_slot(u, &f->dgid)->no_gso = true;
+	return rc;
+}
+
+/** Send one run from the front of n frames. @return frames disposed of; 0: no room now. */
+static unsigned udp_send_run(struct port_udp *u, const struct nic_tx_frame *f, unsigned n)
+{
+	unsigned run = udp_run(u, f, n);
+	int rc = udp_send(u, f, run);
+
+	if (rc != 0 && run > 1 && !is_no_room(rc)) {
+		rc = udp_send_fallback(u, f, rc);
+		run = 1;
+	}
+	if (rc == 0) {
+		u->port.stats.tx_packets += run;
+		u->port.stats.tx_gso += run > 1;
+		return run;
+	}
+	if (is_no_room(rc)) {
+		u->port.stats.tx_busy++;
+		return 0;
+	}
+	udp_count_drop(u, f, rc);
+	return 1;
+}
+
+/** SEND, WRITE, READ and atomic requests of RC; not responses, whose order among each other matters. */
+static bool is_request(const struct nic_tx_frame *f)
+{
+	uint8_t opcode = f->data[f->bth];
+
+	return opcode <= RC_READ_REQUEST || opcode == RC_CMP_SWAP || opcode == RC_FETCH_ADD;
+}
+
+/** A reply posted at once meets the ACK of what it answers. Requests and ACKs are streams of their own, so a shorter
+ *  ACK may as well follow the reply: then both are one run, and one trip through the kernel. */
+static void udp_ack_last(struct nic_tx_frame *f, unsigned n)
+{
+	struct nic_tx_frame ack;
+
+	if (n != 2 || f[0].data[f[0].bth] != RC_ACKNOWLEDGE || !same_path(&f[0], &f[1]) ||
+	    payload_len(&f[1]) <= payload_len(&f[0]) || !is_request(&f[1]))
+		return;
+	ack = f[0];
+	f[0] = f[1];
+	f[1] = ack;
+}
+
+unsigned udp_tx_burst(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
+{
+	struct port_udp *u = (struct port_udp *)port;
+	unsigned sent = 0;
+
+	(void)now_ns;
+	udp_ack_last(frames, n);
+	while (sent < n) {
+		unsigned k = udp_send_run(u, frames + sent, n - sent);
+
+		if (k == 0)
+			break;
+		sent += k;
+	}
+	return sent;
+}
