@@ -29,9 +29,6 @@
 
 #include "eal.h"
 
-/* Heap of the EAL, MiB: packet pools and rings of a few ports. Pages are taken only when touched. */
-#define EAL_HEAP_MIB "64"
-
 static struct {
 	pthread_mutex_t lock;
 	bool started;
@@ -85,7 +82,7 @@ static void *eal_thread(void *arg)
 	char lcores[512], *log = NULL;
 	size_t log_len = 0;
 	char *argv[] = {"uroce",	  "--no-huge", "--no-shconf", "--no-pci",
-			"--no-telemetry", "-m",	       EAL_HEAP_MIB,  "--log-level=error",
+			"--no-telemetry", "-m",	       PMD_HEAP_MIB,  "--log-level=error",
 			"--lcores",	  lcores,      NULL};
 	FILE *stream = open_memstream(&log, &log_len);
 	int rc;
@@ -121,18 +118,18 @@ int pmd_eal_start(char *err, size_t err_len)
 
 	pthread_mutex_lock(&eal.lock);
 	if (!eal.started) {
-		eal.started = true;
 		sigfillset(&all);
 		pthread_sigmask(SIG_SETMASK, &all, &old);
 		rc = pthread_create(&thread, NULL, eal_thread, NULL);
 		pthread_sigmask(SIG_SETMASK, &old, NULL);
-		if (rc == 0) {
-			pthread_join(thread, NULL);
-		} else {
-			eal.result = -rc;
-			snprintf(eal.err, sizeof(eal.err), "no thread for starting DPDK: %s; raise the process limits",
+		if (rc != 0) { /* the EAL has not been touched: the next call may have more luck */
+			pthread_mutex_unlock(&eal.lock);
+			snprintf(err, err_len, "no thread for starting DPDK: %s; raise the process limits",
 				 strerror(rc));
+			return -rc;
 		}
+		pthread_join(thread, NULL);
+		eal.started = true;
 	}
 	rc = eal.result;
 	if (rc != 0)

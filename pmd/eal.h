@@ -6,8 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Heap of the EAL: packet pools and rings of PMD_DEVICES_MAX ports. Pages are taken only when touched, but the EAL's
+ * table of them, which is filled at once, takes 72 bytes for each of 4 KiB. */
+#define PMD_HEAP_MIB "192"
+
 /**
- * Start DPDK's environment layer, once a process; later calls return the first result. Thread-safe.
+ * Start DPDK's environment layer, once a process; later calls return its result. Thread-safe.
  * The caller's CPU affinity, signal mask, environment and syslog settings stay as they are.
  * @param err receives one sentence when it fails.
  * @return 0 or a negative errno.

@@ -27,7 +27,7 @@
 
 /* Frames of a burst, those that a device's ring holds, and some that wait for neighbours. */
 #define TX_POOL_SIZE	    127
-#define ETHDEV_TX_POOL_SIZE 2047
+#define ETHDEV_TX_POOL_SIZE 1023
 
 static struct {
 	pthread_mutex_t lock;
@@ -257,9 +257,11 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 		rc = pmd_eal_start(err, err_len);
 	if (rc != 0)
 		return rc;
-	snprintf(err, err_len, "out of memory");
 	e->pool = engine_create_pool(ethdev);
 	if (!e->pool || !pmd_engine_tx_refill(e)) {
+		snprintf(err, err_len,
+			 "DPDK's heap of " PMD_HEAP_MIB
+			 " MiB has no room for the packets of one more device; close some");
 		rc = -ENOMEM;
 		goto no_pool;
 	}
@@ -267,8 +269,10 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 	if (rc != 0)
 		goto no_port;
 	rc = engine_create_nic(e, mtu);
-	if (rc != 0)
+	if (rc != 0) {
+		snprintf(err, err_len, "no NIC: %s", strerror(-rc));
 		goto no_nic;
+	}
 	e->doorbell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (e->doorbell_fd < 0) {
 		rc = -errno;
