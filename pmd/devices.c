@@ -348,8 +348,6 @@ int pmd_devices(struct pmd_device *devices, unsigned max)
 
 int pmd_device_mtu(const struct pmd_device *device, const char *override, enum nic_mtu *mtu, char *err, size_t err_len)
 {
-	/* IPv6, UDP, the longest header chain, ICRC: what a packet of one MTU needs around its payload. */
-	const uint32_t overhead = 80;
 	uint32_t carried = device->netdev_mtu ? device->netdev_mtu : 1500;
 
 	if (override && override[0]) {
@@ -367,7 +365,7 @@ int pmd_device_mtu(const struct pmd_device *device, const char *override, enum n
 	}
 	*mtu = NIC_MTU_256;
 	for (unsigned m = NIC_MTU_256; m <= NIC_MTU_4096; m++)
-		if (carried >= (128u << m) + overhead)
+		if (carried >= (128u << m) + PMD_OVERHEAD_V6)
 			*mtu = (enum nic_mtu)m;
 	return 0;
 }

@@ -5,6 +5,10 @@
 
 #include "engine.h"
 
+/* What a packet of one MTU needs around its payload: IP, UDP, BTH, RETH and immediate data, ICRC. */
+#define PMD_OVERHEAD_V4 (20 + 8 + 12 + 16 + 4 + 4)
+#define PMD_OVERHEAD_V6 (40 + 8 + 12 + 16 + 4 + 4)
+
 /**
  * Devices named by `spec`, the value of UROCE_DEVICES; NULL or blank: the default ones.
  * @param err receives one sentence when the value is wrong.

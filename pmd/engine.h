@@ -111,7 +111,7 @@ int pmd_check_range(const void *addr, size_t len, bool write);
  */
 void pmd_guard_reinstall(void);
 
-/** After fork, in the child: engines are dead there; fds closed, calls return at once. Registered by pmd_open. */
+/** After fork, in the child: engines that were open are dead there. Their sockets are closed, calls return at once. */
 bool pmd_is_forked_child(void);
 
 #endif

@@ -70,7 +70,7 @@ static uint8_t *ether_header(const struct neigh *n, uint8_t *frame, const uint8_
 	return frame + NEIGH_ETHER_LEN;
 }
 
-static void arp_transmit(struct neigh *n, unsigned oper, const uint8_t dst[6], const uint8_t tha[6],
+static bool arp_transmit(struct neigh *n, unsigned oper, const uint8_t dst[6], const uint8_t tha[6],
 			 const uint8_t tpa[4])
 {
 	uint8_t frame[NEIGH_FRAME_MAX], *a = ether_header(n, frame, dst, ETHERTYPE_ARP);
@@ -84,7 +84,7 @@ static void arp_transmit(struct neigh *n, unsigned oper, const uint8_t dst[6], c
 	memcpy(a + 14, n->self.raw + 12, 4);
 	memcpy(a + 18, tha, 6);
 	memcpy(a + 24, tpa, 4);
-	n->ops->transmit(n->ctx, frame, 60); /* the shortest Ethernet frame, without FCS */
+	return n->ops->transmit(n->ctx, frame, 60); /* the shortest Ethernet frame, without FCS */
 }
 
 /** Checksum of an ICMPv6 message with its pseudo-header; 0 when a received one is right. */
@@ -103,7 +103,7 @@ static uint16_t icmp6_checksum(const uint8_t *ip, const uint8_t *icmp, uint32_t 
 	return (uint16_t)~sum;
 }
 
-static void nd_transmit(struct neigh *n, unsigned type, const uint8_t mac[6], const uint8_t dst[16],
+static bool nd_transmit(struct neigh *n, unsigned type, const uint8_t mac[6], const uint8_t dst[16],
 			const uint8_t target[16])
 {
 	uint8_t frame[NEIGH_FRAME_MAX], *ip = ether_header(n, frame, mac, ETHERTYPE_IPV6), *icmp = ip + 40;
@@ -122,23 +122,22 @@ static void nd_transmit(struct neigh *n, unsigned type, const uint8_t mac[6], co
 	icmp[25] = 1;
 	memcpy(icmp + 26, n->mac, 6);
 	put16(icmp + 2, icmp6_checksum(ip, icmp, ND_LEN));
-	n->ops->transmit(n->ctx, frame, NEIGH_ETHER_LEN + 40 + ND_LEN);
+	return n->ops->transmit(n->ctx, frame, NEIGH_ETHER_LEN + 40 + ND_LEN);
 }
 
 static void ask(struct neigh *n, const struct neigh_entry *e)
 {
 	static const uint8_t nobody[6];
 
-	n->requests++;
 	if (n->v4) {
-		arp_transmit(n, ARP_REQUEST, broadcast, nobody, e->addr.raw + 12);
+		n->requests += arp_transmit(n, ARP_REQUEST, broadcast, nobody, e->addr.raw + 12);
 	} else {
 		/* The solicited-node group of the address and its multicast MAC. */
 		uint8_t group[16] = {0xff, 0x02, [11] = 1, [12] = 0xff}, mac[6] = {0x33, 0x33, 0xff};
 
 		memcpy(group + 13, e->addr.raw + 13, 3);
 		memcpy(mac + 3, e->addr.raw + 13, 3);
-		nd_transmit(n, ND_SOLICIT, mac, group, e->addr.raw);
+		n->requests += nd_transmit(n, ND_SOLICIT, mac, group, e->addr.raw);
 	}
 }
 
@@ -177,6 +176,7 @@ static void drop_queue(struct neigh *n, struct neigh_entry *e)
 		n->failed++;
 		n->ops->drop(n->ctx, e->queue[i]);
 	}
+	n->held -= e->queued;
 	e->queued = 0;
 }
 
@@ -212,6 +212,7 @@ static void learn(struct neigh *n, struct neigh_entry *e, const uint8_t mac[6], 
 	set_deadline(n, e, now_ns + NEIGH_REACHABLE_NS);
 	for (unsigned i = 0; i < e->queued; i++)
 		n->ops->release(n->ctx, e->queue[i], e->mac);
+	n->held -= e->queued;
 	e->queued = 0;
 }
 
@@ -246,11 +247,12 @@ enum neigh_verdict neigh_send(struct neigh *n, const struct nic_gid *addr, void 
 		n->failed++;
 		return NEIGH_REFUSED;
 	}
-	if (e->queued == NEIGH_QUEUE) {
+	if (e->queued == NEIGH_QUEUE || n->held == NEIGH_HELD_MAX) {
 		n->queue_full++;
 		return NEIGH_REFUSED;
 	}
 	e->queue[e->queued++] = packet;
+	n->held++;
 	return NEIGH_QUEUED;
 }
 
@@ -307,15 +309,18 @@ static void arp_rx(struct neigh *n, const uint8_t *a, uint32_t len, uint64_t now
 	struct nic_gid sender = n->self;
 	bool for_us;
 
-	if (!n->v4 || len < ARP_LEN || get16(a) != 1 || get16(a + 2) != 0x0800 || a[4] != 6 || a[5] != 4)
+	if (!n->v4)
 		return;
+	if (len < ARP_LEN || get16(a) != 1 || get16(a + 2) != 0x0800 || a[4] != 6 || a[5] != 4) {
+		n->malformed++;
+		return;
+	}
 	memcpy(sender.raw + 12, a + 14, 4);
 	for_us = memcmp(a + 24, n->self.raw + 12, 4) == 0;
 	if ((a[14] | a[15] | a[16] | a[17]) != 0) /* an address probe has no sender */
 		heard(n, &sender, a + 8, for_us, now_ns);
 	if (for_us && get16(a + 6) == ARP_REQUEST) {
-		n->replies++;
-		arp_transmit(n, ARP_REPLY, a + 8, a + 8, a + 14);
+		n->replies += arp_transmit(n, ARP_REPLY, a + 8, a + 8, a + 14);
 	}
 }
 
@@ -347,9 +352,13 @@ static bool nd_rx(struct neigh *n, const uint8_t *frame, uint32_t len, uint64_t 
 	if (icmp[0] != ND_SOLICIT && icmp[0] != ND_ADVERTISE)
 		return false;
 	icmp_len = get16(ip + 4);
-	if (n->v4 || icmp_len < 24 || icmp_len > len - NEIGH_ETHER_LEN - 40 || ip[7] != 255 || icmp[1] != 0 ||
-	    icmp6_checksum(ip, icmp, icmp_len) != 0)
+	if (n->v4)
 		return true;
+	if (icmp_len < 24 || icmp_len > len - NEIGH_ETHER_LEN - 40 || ip[7] != 255 || icmp[1] != 0 ||
+	    icmp6_checksum(ip, icmp, icmp_len) != 0) {
+		n->malformed++;
+		return true;
+	}
 	if (icmp[0] == ND_ADVERTISE) {
 		mac = nd_option(icmp, icmp_len, ND_OPT_TARGET);
 		memcpy(who.raw, icmp + 8, 16);
@@ -364,8 +373,8 @@ static bool nd_rx(struct neigh *n, const uint8_t *frame, uint32_t len, uint64_t 
 	memcpy(who.raw, ip + 8, 16);
 	if (!unspecified)
 		heard(n, &who, mac ? mac : frame + 6, true, now_ns);
-	n->replies++;
-	nd_transmit(n, ND_ADVERTISE, mac ? mac : frame + 6, unspecified ? all_nodes : ip + 8, n->self.raw);
+	n->replies +=
+		nd_transmit(n, ND_ADVERTISE, mac ? mac : frame + 6, unspecified ? all_nodes : ip + 8, n->self.raw);
 	return true;
 }
 

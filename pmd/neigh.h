@@ -9,7 +9,8 @@
 #include "nic.h"
 
 #define NEIGH_ENTRIES	256
-#define NEIGH_QUEUE	32 /* packets that wait for one neighbour */
+#define NEIGH_QUEUE	32  /* packets that wait for one neighbour */
+#define NEIGH_HELD_MAX	512 /* packets that wait for all neighbours together */
 #define NEIGH_ETHER_LEN 14
 #define NEIGH_FRAME_MAX 96 /* longest frame that `transmit` gets */
 
@@ -31,8 +32,8 @@ struct neigh_entry {
 };
 
 struct neigh_ops {
-	/** Send an Ethernet frame of ours (at most NEIGH_FRAME_MAX bytes). */
-	void (*transmit)(void *ctx, const uint8_t *frame, uint32_t len);
+	/** Send an Ethernet frame of ours (at most NEIGH_FRAME_MAX bytes). @return false: there was no room. */
+	bool (*transmit)(void *ctx, const uint8_t *frame, uint32_t len);
 	/** A queued packet may go, or is given up; it is the callee's again. */
 	void (*release)(void *ctx, void *packet, const uint8_t mac[6]);
 	void (*drop)(void *ctx, void *packet);
@@ -45,7 +46,8 @@ struct neigh {
 	const struct neigh_ops *ops;
 	void *ctx;
 	uint64_t next_ns; /* earliest deadline */
-	uint64_t requests, replies, failed, queue_full;
+	unsigned held;	  /* packets queued, of all entries */
+	uint64_t requests, replies, failed, queue_full, malformed;
 	struct neigh_entry entries[NEIGH_ENTRIES];
 };
 
@@ -55,7 +57,7 @@ void neigh_init(struct neigh *n, const struct nic_gid *self, const uint8_t mac[6
 enum neigh_verdict {
 	NEIGH_READY,  /* *mac is filled in */
 	NEIGH_QUEUED, /* the packet waits, and is the table's until it is released or dropped */
-	NEIGH_REFUSED /* no answer lately, or the queue is full; the packet is still the caller's. Counted. */
+	NEIGH_REFUSED /* no answer lately, or too many wait; the packet is still the caller's. Counted. */
 };
 
 /** Where to send a packet for an on-link address. */

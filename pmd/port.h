@@ -30,8 +30,6 @@ struct pmd_port_ops {
 	bool tx_copies; /* tx_burst copies: the mbufs stay the engine's */
 	/** Run timers of the port; @return the time of the next, UINT64_MAX: none. May be NULL. */
 	uint64_t (*timeout)(struct pmd_port *port, uint64_t now_ns);
-	/** The thread found wait_fd readable and is about to receive. May be NULL. */
-	void (*woken)(struct pmd_port *port);
 	/** Bring stats up to date with what others count. May be NULL. */
 	void (*stats)(struct pmd_port *port);
 	/** Free everything. */

@@ -11,9 +11,12 @@
  * The address should not be configured on a kernel interface of the same link: the kernel would answer ARP as well
  * (with the same MAC, so this is harmless) and answer each packet with ICMP port unreachable (which RoCE ignores).
  *
+ * net_af_packet's socket is what the port sleeps on (packet_socket.c). Other PMDs are looked at in intervals.
+ *
  * Owns: the ethdev, its receive pool, the neighbour table, mbufs under way.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,21 +28,24 @@
 #include <rte_mbuf.h>
 
 #include "devices.h"
+#include "eal.h"
 #include "neigh.h"
+#include "packet_socket.h"
 #include "port.h"
-#include "wake.h"
 
 #define ETHDEV_DESCRIPTORS  512
-#define ETHDEV_RX_POOL	    1535
+#define ETHDEV_RX_POOL	    511 /* a burst, and what the last one gave out: PMDs copy out of rings of theirs */
 #define ETHDEV_RX_BURST	    32
 #define ETHDEV_LOCAL	    256 /* packets to ourselves under way */
 #define ETHDEV_PSN_WINDOW   256 /* less than any ring on the way holds */
 #define ETHDEV_ACK_DELAY_NS 10000
 #define ETHDEV_BACKLOG_NS   20000 /* until a full device is tried again */
+#define ETHDEV_RX_TRIES	    8	  /* bursts of foreign frames in a row */
 #define ETHDEV_RX_ROOM	    4608  /* longest frame: NIC_FRAME_MAX, Ethernet, and the PMD's own header */
 
 /* net_af_packet takes frames of 2048 bytes unless told: too few for an MTU of 4096. 8 frames in 9 pages. */
-#define AF_PACKET_RING ",framesz=4608,blocksz=36864,framecnt=512"
+#define AF_PACKET_RING	 ",framesz=4608,blocksz=36864,framecnt=512"
+#define AF_PACKET_HEADER 80 /* of a frame in the ring: the kernel's, and Ethernet's */
 
 struct port_ethdev {
 	struct pmd_port port;
@@ -61,10 +67,22 @@ struct port_ethdev {
 
 /* ---- transmit ----------------------------------------------------------------------------------------------- */
 
+/** PMDs make system calls that are cancellation points, and the engine is locked. */
+static unsigned ethdev_tx(struct port_ethdev *p, struct rte_mbuf **pkts, unsigned n)
+{
+	unsigned sent;
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	sent = rte_eth_tx_burst(p->id, 0, pkts, (uint16_t)n);
+	pthread_setcancelstate(cancel, NULL);
+	return sent;
+}
+
 /** Hand packets to the device; what it does not take is kept in the backlog. */
 static void ethdev_push(struct port_ethdev *p, struct rte_mbuf **pkts, unsigned n)
 {
-	unsigned sent = p->backlog_n ? 0 : rte_eth_tx_burst(p->id, 0, pkts, (uint16_t)n);
+	unsigned sent = p->backlog_n ? 0 : ethdev_tx(p, pkts, n);
 
 	p->port.stats.tx_packets += sent;
 	p->port.stats.tx_busy += sent < n;
@@ -85,7 +103,7 @@ static bool ethdev_drain(struct port_ethdev *p)
 
 	if (p->backlog_n == 0)
 		return true;
-	sent = rte_eth_tx_burst(p->id, 0, p->backlog, (uint16_t)p->backlog_n);
+	sent = ethdev_tx(p, p->backlog, p->backlog_n);
 	p->port.stats.tx_packets += sent;
 	p->backlog_n -= sent;
 	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers it is */
@@ -167,15 +185,16 @@ static unsigned ethdev_tx_burst(struct pmd_port *port, struct nic_tx_frame *fram
 
 /* ---- neighbours --------------------------------------------------------------------------------------------- */
 
-static void ethdev_neigh_transmit(void *ctx, const uint8_t *frame, uint32_t len)
+static bool ethdev_neigh_transmit(void *ctx, const uint8_t *frame, uint32_t len)
 {
 	struct port_ethdev *p = ctx;
 	struct rte_mbuf *m = rte_pktmbuf_alloc(p->tx_pool);
 
 	if (!m)
-		return; /* asked again soon, or by the peer */
+		return false; /* asked again soon, or by the peer */
 	memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
 	ethdev_push(p, &m, 1);
+	return true;
 }
 
 static void ethdev_neigh_release(void *ctx, void *packet, const uint8_t mac[6])
@@ -202,10 +221,6 @@ static uint64_t ethdev_timeout(struct pmd_port *port, uint64_t now_ns)
 
 	ethdev_drain(p);
 	next = neigh_timeout(&p->neigh, now_ns);
-	port->stats.neigh_requests = p->neigh.requests;
-	port->stats.neigh_replies = p->neigh.replies;
-	port->stats.neigh_failed = p->neigh.failed;
-	port->stats.neigh_queue_full = p->neigh.queue_full;
 	if (p->local_head != p->local_tail)
 		return now_ns;
 	return p->backlog_n && next > now_ns + ETHDEV_BACKLOG_NS ? now_ns + ETHDEV_BACKLOG_NS : next;
@@ -254,7 +269,8 @@ static unsigned ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *fram
 		p->held[p->held_n++] = m;
 	}
 	/* On past bursts of foreign frames: "none" must mean that there is nothing left. */
-	for (unsigned tries = 0; out == 0 && tries < 8; tries++) {
+	port->more = false;
+	for (unsigned tries = 0; out == 0 && tries < ETHDEV_RX_TRIES; tries++) {
 		got = rte_eth_rx_burst(p->id, 0, burst, (uint16_t)RTE_MIN(n, (unsigned)ETHDEV_RX_BURST));
 		port->stats.rx_datagrams += got;
 		for (k = 0; k < got; k++) {
@@ -265,6 +281,7 @@ static unsigned ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *fram
 				rte_pktmbuf_free(burst[k]);
 			}
 		}
+		port->more = got > 0 && out == 0;
 		if (got == 0)
 			break;
 	}
@@ -272,9 +289,17 @@ static unsigned ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *fram
 	return out;
 }
 
-static void ethdev_woken(struct pmd_port *port)
+static void ethdev_stats(struct pmd_port *port)
 {
-	pmd_wake_drain(port->wait_fd);
+	struct port_ethdev *p = (struct port_ethdev *)port;
+
+	port->stats.neigh_requests = p->neigh.requests;
+	port->stats.neigh_replies = p->neigh.replies;
+	port->stats.neigh_failed = p->neigh.failed;
+	port->stats.neigh_queue_full = p->neigh.queue_full;
+	port->stats.neigh_malformed = p->neigh.malformed;
+	if (port->wait_fd >= 0)
+		port->stats.rx_no_room += pmd_packet_socket_drops(port->wait_fd);
 }
 
 /* ---- open and close ----------------------------------------------------------------------------------------- */
@@ -292,11 +317,10 @@ static void ethdev_close(struct pmd_port *port)
 	rte_eth_dev_close(p->id);
 	rte_eal_hotplug_remove("vdev", p->name);
 	rte_mempool_free(p->rx_pool);
-	if (port->wait_fd >= 0)
-		close(port->wait_fd);
 	free(p);
 }
 
+/** The PMD's packet socket is all that the child could disturb the parent with. */
 static void ethdev_abandon(struct pmd_port *port)
 {
 	if (port->wait_fd >= 0)
@@ -307,24 +331,57 @@ static const struct pmd_port_ops ethdev_ops = {
 	.rx_burst = ethdev_rx_burst,
 	.tx_burst = ethdev_tx_burst,
 	.timeout = ethdev_timeout,
-	.woken = ethdev_woken,
+	.stats = ethdev_stats,
 	.close = ethdev_close,
 	.abandon = ethdev_abandon,
 };
+
+static bool is_af_packet(const struct pmd_device *device)
+{
+	return strncmp(device->port, "ethdev:net_af_packet", 20) == 0;
+}
+
+/** Packets of the MTU that do not fit would be lost one by one without a word: refuse them all at once. */
+static int ethdev_check_mtu(const struct pmd_device *device, enum nic_mtu mtu, char *err, size_t err_len)
+{
+	uint32_t need = (128u << mtu) + (pmd_gid_is_v4(&device->gid) ? PMD_OVERHEAD_V4 : PMD_OVERHEAD_V6);
+	const char *framesz = strstr(device->port, "framesz=");
+
+	if (device->netdev_mtu != 0 && device->netdev_mtu < need) {
+		snprintf(err, err_len,
+			 "an IB MTU of %u needs an MTU of %u on %s, which has %u; raise it or lower UROCE_MTU",
+			 128u << mtu, need, device->netdev, device->netdev_mtu);
+		return -EMSGSIZE;
+	}
+	if (is_af_packet(device) && framesz &&
+	    strtoul(framesz + strlen("framesz="), NULL, 10) < need + AF_PACKET_HEADER) {
+		snprintf(err, err_len,
+			 "an IB MTU of %u needs a framesz of %u; raise it, leave it out or lower UROCE_MTU",
+			 128u << mtu, need + AF_PACKET_HEADER);
+		return -EMSGSIZE;
+	}
+	return 0;
+}
 
 /** Make the device known to DPDK. */
 static int ethdev_probe(struct port_ethdev *p, const struct pmd_device *device, char *err, size_t err_len)
 {
 	char args[sizeof(device->port) + sizeof(AF_PACKET_RING)];
 	const char *given = device->port + strlen("ethdev:");
-	bool af_packet = strncmp(given, "net_af_packet", 13) == 0;
+	bool probed;
 	int rc;
 
-	snprintf(args, sizeof(args), "%s%s", given, af_packet && !strstr(given, "framesz=") ? AF_PACKET_RING : "");
+	snprintf(args, sizeof(args), "%s%s", given,
+		 is_af_packet(device) && !strstr(given, "framesz=") ? AF_PACKET_RING : "");
 	snprintf(p->name, sizeof(p->name), "%.*s", (int)strcspn(given, ","), given);
+	pmd_packet_socket_begin();
 	rc = rte_dev_probe(args);
-	if (rc == 0)
+	p->port.wait_fd = pmd_packet_socket_end();
+	probed = rc == 0;
+	if (probed)
 		rc = rte_eth_dev_get_port_by_name(p->name, &p->id);
+	if (rc != 0 && probed)
+		rte_eal_hotplug_remove("vdev", p->name);
 	if (rc != 0)
 		snprintf(err, err_len,
 			 "DPDK cannot open '%s'%s; check the arguments, that the interface exists and is up, and that "
@@ -333,7 +390,7 @@ static int ethdev_probe(struct port_ethdev *p, const struct pmd_device *device, 
 	return rc < 0 ? rc : rc > 0 ? -EIO : 0;
 }
 
-static int ethdev_start(struct port_ethdev *p, char *err, size_t err_len)
+static int ethdev_start(struct port_ethdev *p, const char *netdev, char *err, size_t err_len)
 {
 	struct rte_eth_conf conf = {0};
 	uint16_t rxd = ETHDEV_DESCRIPTORS, txd = ETHDEV_DESCRIPTORS;
@@ -344,7 +401,10 @@ static int ethdev_start(struct port_ethdev *p, char *err, size_t err_len)
 	snprintf(pool, sizeof(pool), "uroce_rx_%u", p->id);
 	p->rx_pool = rte_pktmbuf_pool_create(pool, ETHDEV_RX_POOL, 0, 0, RTE_PKTMBUF_HEADROOM + ETHDEV_RX_ROOM, 0);
 	if (!p->rx_pool) {
-		snprintf(err, err_len, "out of memory for the receive buffers of %s", p->name);
+		snprintf(err, err_len,
+			 "DPDK's heap of " PMD_HEAP_MIB
+			 " MiB has no room for the receive buffers of %s; close some device",
+			 p->name);
 		return -ENOMEM;
 	}
 	rc = rte_eth_dev_configure(p->id, 1, 1, &conf);
@@ -364,8 +424,10 @@ static int ethdev_start(struct port_ethdev *p, char *err, size_t err_len)
 		return rc;
 	}
 	memcpy(p->mac, mac.addr_bytes, 6);
-	/* Neighbour solicitations come to multicast groups. Devices that filter none need no telling. */
-	if (!p->v4 && rte_eth_allmulticast_enable(p->id) != 0)
+	/* Neighbour solicitations come to multicast groups. Devices that filter none need no telling. What is asked of a
+	 * socket ends with it; what net_af_packet does would stay with the interface when the process dies. */
+	if (!p->v4 && !(p->port.wait_fd >= 0 && pmd_packet_socket_allmulti(p->port.wait_fd, netdev)) &&
+	    rte_eth_allmulticast_enable(p->id) != 0)
 		rte_eth_promiscuous_enable(p->id);
 	return 0;
 }
@@ -374,10 +436,12 @@ int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, stru
 			 struct pmd_port **out, char *err, size_t err_len)
 {
 	static const struct nic_gid none;
-	struct port_ethdev *p = calloc(1, sizeof(*p));
-	int rc;
+	struct port_ethdev *p;
+	int rc = ethdev_check_mtu(device, mtu, err, err_len);
 
-	(void)mtu;
+	if (rc != 0)
+		return rc;
+	p = calloc(1, sizeof(*p));
 	if (!p) {
 		snprintf(err, err_len, "out of memory");
 		return -ENOMEM;
@@ -389,14 +453,10 @@ int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, stru
 	p->prefix_len = device->prefix_len;
 	p->v4 = pmd_gid_is_v4(&p->gid);
 	p->tx_pool = pool;
-	p->port.wait_fd = -1;
-	/* Only net_af_packet has packets at hand as soon as the kernel sees them. */
-	if (device->netdev[0] && strncmp(device->port, "ethdev:net_af_packet", 20) == 0)
-		p->port.wait_fd = pmd_wake_open(device->netdev);
 	rc = ethdev_probe(p, device, err, err_len);
 	if (rc != 0)
 		goto no_device;
-	rc = ethdev_start(p, err, err_len);
+	rc = ethdev_start(p, device->netdev, err, err_len);
 	if (rc != 0)
 		goto no_start;
 	neigh_init(&p->neigh, &p->gid, p->mac, &ethdev_neigh_ops, p);
@@ -409,8 +469,6 @@ no_start:
 	rte_eth_dev_close(p->id);
 	rte_eal_hotplug_remove("vdev", p->name);
 no_device:
-	if (p->port.wait_fd >= 0)
-		close(p->port.wait_fd);
 	free(p);
 	return rc;
 }

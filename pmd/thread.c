@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -96,16 +97,32 @@ void pmd_engine_kick(struct pmd_engine *e)
 	syscall(SYS_write, e->doorbell_fd, &one, sizeof(one));
 }
 
+/** The application has closed our descriptors, as daemons do. Only its polling is left; sleeping on nothing would spin. */
+static void thread_end(struct pmd_engine *e)
+{
+	pthread_mutex_lock(&e->lock);
+	e->thread_wake_ns = 0; /* no doorbells */
+	pthread_mutex_unlock(&e->lock);
+	__atomic_store_n(&e->stop, true, __ATOMIC_RELAXED);
+}
+
 /** Sleep on the doorbell, and on the port when `port` is set. @return bit 0: doorbell rang, bit 1: port readable. */
 static unsigned thread_sleep(struct pmd_engine *e, bool port, uint64_t timeout_ns)
 {
 	struct pollfd fds[2] = {{.fd = e->doorbell_fd, .events = POLLIN}, {.fd = e->port->wait_fd, .events = POLLIN}};
 	struct timespec t = {.tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
 	unsigned woken = 0;
+	socklen_t error_len = sizeof(int);
 	uint64_t count;
+	int error;
 
 	if (ppoll(fds, port && fds[1].fd >= 0 ? 2 : 1, timeout_ns == UINT64_MAX ? NULL : &t, NULL) <= 0)
 		return 0;
+	if ((fds[0].revents | fds[1].revents) & POLLNVAL)
+		thread_end(e);
+	/* Of a packet socket whose interface went down: reported until it is fetched. */
+	if (fds[1].revents & POLLERR)
+		getsockopt(fds[1].fd, SOL_SOCKET, SO_ERROR, &error, &error_len);
 	if (fds[0].revents && read(e->doorbell_fd, &count, sizeof(count)) > 0)
 		woken |= 1;
 	if (fds[1].revents)
@@ -248,8 +265,6 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	}
 	pthread_mutex_lock(&e->lock);
 	e->thread_wake_ns = 0;
-	if ((*woken & 2) && e->port->ops->woken)
-		e->port->ops->woken(e->port);
 	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
 	polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 	thread_credit(s, *woken, got, polls);

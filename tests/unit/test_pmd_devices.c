@@ -151,8 +151,8 @@ static void mtu__follows_the_interface_or_the_setting(void **state)
 		const char *override;
 		enum nic_mtu mtu;
 	} row[] = {
-		{65536, NULL, NIC_MTU_4096}, {9000, "", NIC_MTU_4096},	   {4176, NULL, NIC_MTU_4096},
-		{4175, NULL, NIC_MTU_2048},  {1500, NULL, NIC_MTU_1024},   {0, NULL, NIC_MTU_1024},
+		{65536, NULL, NIC_MTU_4096}, {9000, "", NIC_MTU_4096},	   {4180, NULL, NIC_MTU_4096},
+		{4179, NULL, NIC_MTU_2048},  {1500, NULL, NIC_MTU_1024},   {0, NULL, NIC_MTU_1024},
 		{576, NULL, NIC_MTU_256},    {1500, "4096", NIC_MTU_4096}, {65536, "256", NIC_MTU_256},
 	};
 	struct pmd_device d = {.name = "uroce0"};

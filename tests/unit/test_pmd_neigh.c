@@ -19,19 +19,23 @@ struct host {
 	uint8_t frame[WIRE][NEIGH_FRAME_MAX];
 	uint32_t frame_len[WIRE];
 	unsigned sent, released, dropped;
+	bool no_room;
 	void *last_released;
 	uint8_t released_to[6];
 };
 
 static struct host a, b;
 
-static void on_transmit(void *ctx, const uint8_t *frame, uint32_t len)
+static bool on_transmit(void *ctx, const uint8_t *frame, uint32_t len)
 {
 	struct host *h = ctx;
 
 	assert_true(len <= NEIGH_FRAME_MAX && h->sent < WIRE);
+	if (h->no_room)
+		return false;
 	memcpy(h->frame[h->sent], frame, len);
 	h->frame_len[h->sent++] = len;
+	return true;
 }
 
 static void on_release(void *ctx, void *packet, const uint8_t mac[6])
@@ -240,8 +244,10 @@ static void neigh__damaged_frames_are_taken_and_ignored(void **state)
 		a.frame[0][at] ^= 0x5a;
 		neigh_rx(&b.table, a.frame[0], a.frame_len[0], 1);
 		/* Version, class and flow label are under no checksum; a changed hop limit is refused. */
-		if (at >= 18)
+		if (at >= 18) {
 			assert_int_equal(b.table.replies, 0);
+			assert_int_equal(b.table.malformed, 1);
+		}
 	}
 	for (uint32_t len = 0; len < 86; len++) {
 		start(false);
@@ -273,6 +279,45 @@ static void neigh__table_full_reuses_the_oldest(void **state)
 	deliver(&a, &b, now);
 	deliver(&b, &a, now);
 	assert_int_equal(a.released, 1);
+}
+
+/** Many silent neighbours do not take all the packets there are. */
+static void neigh__packets_held_are_bounded_in_all(void **state)
+{
+	struct nic_gid g = address(true, 0);
+	unsigned held = 0;
+	uint8_t mac[6];
+	int x;
+
+	(void)state;
+	start(true);
+	for (unsigned i = 0; i < NEIGH_ENTRIES; i++) {
+		a.sent = 0;
+		g.raw[15] = (uint8_t)i;
+		for (unsigned k = 0; k < NEIGH_QUEUE; k++)
+			held += neigh_send(&a.table, &g, &x, 1, mac) == NEIGH_QUEUED;
+	}
+	assert_int_equal(held, NEIGH_HELD_MAX);
+	assert_int_equal(a.table.queue_full, NEIGH_ENTRIES * NEIGH_QUEUE - held);
+	neigh_clear(&a.table);
+	assert_int_equal(a.dropped, held);
+	assert_int_equal(neigh_send(&a.table, &g, &x, 1, mac), NEIGH_QUEUED);
+}
+
+static void neigh__requests_that_found_no_room_are_not_counted(void **state)
+{
+	struct nic_gid gb = address(true, 2);
+	uint8_t mac[6];
+	int x;
+
+	(void)state;
+	start(true);
+	a.no_room = true;
+	assert_int_equal(neigh_send(&a.table, &gb, &x, 1, mac), NEIGH_QUEUED);
+	assert_int_equal(a.table.requests, 0);
+	a.no_room = false;
+	neigh_timeout(&a.table, 1 + NEIGH_RETRY_NS);
+	assert_int_equal(a.table.requests, 1);
 }
 
 static void neigh__other_frames_are_left_alone(void **state)
@@ -333,6 +378,8 @@ int main(void)
 		cmocka_unit_test(neigh__unsolicited_claims_add_nothing),
 		cmocka_unit_test(neigh__damaged_frames_are_taken_and_ignored),
 		cmocka_unit_test(neigh__table_full_reuses_the_oldest),
+		cmocka_unit_test(neigh__packets_held_are_bounded_in_all),
+		cmocka_unit_test(neigh__requests_that_found_no_room_are_not_counted),
 		cmocka_unit_test(neigh__other_frames_are_left_alone),
 		cmocka_unit_test(split__run_with_short_tail),
 		cmocka_unit_test(split__single_packet),

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * packet_socket.c - the packet socket of DPDK's net_af_packet, made fit for a port that sleeps and shares its interface.
+ *
+ * The PMD shows no descriptor and has no receive interrupts; and it takes every frame of the interface, although
+ * RoCE's are few among them. Its calls of socket and setsockopt come by here (--wrap, see meson.build). While a port
+ * opens its device, on that thread:
+ *   - a packet socket gets a filter for what the port cares about (UDP to port 4791, ARP, ICMPv6), so that foreign
+ *     traffic neither fills the ring nor wakes anybody, and takes nothing before it is bound to the interface;
+ *   - it joins no fanout group: of one queue there is nothing to spread, and the group, which the PMD names after
+ *     process and interface, would deal the packets out among all devices of the process on that interface;
+ *   - the descriptor is remembered, to sleep on, and to close in a forked child.
+ *
+ * Owns nothing: the sockets are the PMD's.
+ */
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "eal.h"
+#include "nic.h"
+#include "packet_socket.h"
+
+#define WHOLE_PACKET 0xffffffff
+
+static _Thread_local struct {
+	bool on;
+	int fd;
+} watch = {.fd = -1};
+
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol);
+int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+
+void pmd_packet_socket_begin(void)
+{
+	watch.on = true;
+	watch.fd = -1;
+}
+
+int pmd_packet_socket_end(void)
+{
+	watch.on = false;
+	return watch.fd;
+}
+
+static void attach_filter(int fd)
+{
+	/* Offsets from the Ethernet header. IPv4 without options, as RoCEv2 demands. */
+	struct sock_filter code[] = {
+		/* 0 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
+		/* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_ARP, 9, 0),
+		/* 2 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 5, 0),
+		/* 3 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 8),
+		/* 4 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14 + 9),
+		/* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 6),
+		/* 6 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 14 + 20 + 2),
+		/* 7 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NIC_UDP_PORT, 3, 4),
+		/* 8 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14 + 6),
+		/* 9 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, 1, 0),
+		/* 10 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 1),
+		/* 11 */ BPF_STMT(BPF_RET | BPF_K, WHOLE_PACKET),
+		/* 12 */ BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	const struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+	/* A kernel without filters: the port sorts out by itself, at a price. */
+	__real_setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
+int __wrap_socket(int domain, int type, int protocol)
+{
+	int fd;
+
+	if (!watch.on || domain != AF_PACKET)
+		return __real_socket(domain, type, protocol);
+	/* The protocol comes with the address it is bound to; until then it would receive from all interfaces. */
+	fd = pmd_fd_high(__real_socket(domain, type | SOCK_CLOEXEC, 0));
+	if (fd >= 0)
+		attach_filter(fd);
+	return fd;
+}
+
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	if (level == SOL_PACKET && watch.on) {
+		if (name == PACKET_FANOUT)
+			return 0;
+		if (name == PACKET_RX_RING && watch.fd < 0)
+			watch.fd = fd;
+	}
+	return __real_setsockopt(fd, level, name, value, len);
+}
+
+bool pmd_packet_socket_allmulti(int fd, const char *iface)
+{
+	const struct packet_mreq member = {.mr_ifindex = (int)if_nametoindex(iface), .mr_type = PACKET_MR_ALLMULTI};
+
+	return member.mr_ifindex != 0 &&
+	       setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &member, sizeof(member)) == 0;
+}
+
+uint32_t pmd_packet_socket_drops(int fd)
+{
+	struct tpacket_stats stats = {0};
+	socklen_t len = sizeof(stats);
+
+	return getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len) == 0 ? stats.tp_drops : 0;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tests of the ethdev port with DPDK's net_af_packet (pmd/port_ethdev.c, packet_socket.c), on two interfaces joined by
+ * a wire in a network namespace of their own.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "devices.h"
+#include "ends.h"
+#include "engine_priv.h"
+#include "namespace.h"
+
+#define WIRE_MTU 4200
+
+#define PF(i, iface) "/ethdev=net_af_packet" #i ",iface=" iface
+
+static bool have_wire;
+
+#define NEED_WIRE()                                                                                                    \
+	do {                                                                                                           \
+		if (!have_wire) {                                                                                      \
+			print_message("needs a network namespace and the ip command; one of them is not to be had\n"); \
+			skip();                                                                                        \
+		}                                                                                                      \
+	} while (0)
+
+static void parse(const char *spec, struct pmd_device *devices, int n)
+{
+	char err[256];
+
+	assert_int_equal(pmd_devices_parse(spec, devices, (unsigned)n, err, sizeof(err)), n);
+}
+
+/** Write from one to the other; nobody polls for the target. */
+static void write_once(struct end *from, struct end *to, int mark)
+{
+	struct nic_wc wc;
+
+	memset(from->buf, mark, BUF);
+	end_send(from, NIC_WR_RDMA_WRITE, BUF / 2, to);
+	wc = end_wait(from, from->scq, true);
+	assert_int_equal(wc.status, NIC_WC_SUCCESS);
+	pmd_lock(to->engine);
+	assert_int_equal(to->buf[0], mark);
+	assert_int_equal(to->buf[BUF / 2 - 1], mark);
+	pmd_unlock(to->engine);
+}
+
+static void exchange(const char *spec)
+{
+	struct pmd_device d[2];
+	struct end a, b;
+
+	parse(spec, d, 2);
+	ends_open(&a, &d[0], &b, &d[1]);
+	for (int i = 1; i < 20; i++) {
+		write_once(&a, &b, i);
+		write_once(&b, &a, i);
+	}
+	end_close(&a);
+	end_close(&b);
+}
+
+static void ethdev__carries_both_families(void **state)
+{
+	(void)state;
+	NEED_WIRE();
+	exchange("10.80.0.1" PF(0, "pf-a") ";10.80.0.2" PF(1, "pf-b"));
+	exchange("fd80::1" PF(0, "pf-a") ";fd80::2" PF(1, "pf-b"));
+}
+
+/** Frames of a protocol that the port has nothing to do with. */
+static void flood(const char *iface, unsigned count)
+{
+	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = (int)if_nametoindex(iface)};
+	uint8_t frame[200];
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	memset(frame, 0xff, sizeof(frame)); /* to everybody, EtherType 0x88b5: for experiments */
+	frame[12] = 0x88;
+	frame[13] = 0xb5;
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(sendto(fd, frame, sizeof(frame), 0, (struct sockaddr *)&to, sizeof(to)),
+				 sizeof(frame));
+	close(fd);
+}
+
+static void ethdev__foreign_traffic_takes_no_room(void **state)
+{
+	struct pmd_port_stats stats;
+	struct pmd_device d[2];
+	struct end a, b;
+
+	(void)state;
+	NEED_WIRE();
+	parse("10.80.0.1" PF(0, "pf-a") ";10.80.0.2" PF(1, "pf-b"), d, 2);
+	ends_open(&a, &d[0], &b, &d[1]);
+	write_once(&b, &a, 1);
+	pmd_lock(a.engine); /* nobody takes frames out meanwhile */
+	flood("pf-b", 2000);
+	pmd_unlock(a.engine);
+	write_once(&b, &a, 2);
+	pmd_lock(a.engine);
+	pmd_port_stats_get(a.engine, &stats);
+	pmd_unlock(a.engine);
+	assert_int_equal(stats.rx_not_ours, 0);
+	assert_int_equal(stats.rx_no_room, 0);
+	end_close(&a);
+	end_close(&b);
+}
+
+static void ethdev__full_ring_is_counted(void **state)
+{
+	static const uint8_t arp[28] = {0, 1, 8, 0, 6, 4, 0, 9};
+	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_halen = 6, .sll_protocol = htons(ETH_P_ARP)};
+	struct pmd_port_stats stats;
+	struct pmd_device d;
+	struct end a;
+	int fd;
+
+	(void)state;
+	NEED_WIRE();
+	parse("10.80.0.1" PF(0, "pf-a"), &d, 1);
+	end_open(&a, &d);
+	fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	memset(to.sll_addr, 0xff, 6);
+	to.sll_ifindex = (int)if_nametoindex("pf-b");
+	pmd_lock(a.engine);
+	for (unsigned i = 0; i < 1000; i++)
+		sendto(fd, arp, sizeof(arp), 0, (struct sockaddr *)&to, sizeof(to));
+	pmd_port_stats_get(a.engine, &stats);
+	pmd_unlock(a.engine);
+	assert_in_range(stats.rx_no_room, 400, 1000);
+	close(fd);
+	end_close(&a);
+}
+
+static void ethdev__two_devices_share_an_interface(void **state)
+{
+	struct pmd_device d[4];
+	struct end a[2], b[2];
+
+	(void)state;
+	NEED_WIRE();
+	parse("10.80.0.1" PF(0, "pf-a") ";10.80.0.2" PF(1, "pf-b") ";10.80.0.3" PF(2, "pf-a") ";10.80.0.4" PF(3,
+													      "pf-b"),
+	      d, 4);
+	for (unsigned i = 0; i < 2; i++)
+		ends_open(&a[i], &d[2 * i], &b[i], &d[2 * i + 1]);
+	for (int k = 1; k < 10; k++) {
+		for (unsigned i = 0; i < 2; i++) {
+			write_once(&a[i], &b[i], k);
+			write_once(&b[i], &a[i], k);
+		}
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		int group = -1;
+		socklen_t len = sizeof(group);
+
+		assert_int_equal(getsockopt(a[i].engine->port->wait_fd, SOL_PACKET, PACKET_FANOUT, &group, &len), 0);
+		assert_int_equal(group, 0);
+		end_close(&a[i]);
+		end_close(&b[i]);
+	}
+}
+
+static int interface_flags(const char *iface)
+{
+	struct ifreq req;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	memset(&req, 0, sizeof(req));
+	strcpy(req.ifr_name, iface);
+	assert_int_equal(ioctl(fd, SIOCGIFFLAGS, &req), 0);
+	close(fd);
+	return req.ifr_flags;
+}
+
+static void ethdev__v6_leaves_the_interface_as_it_was(void **state)
+{
+	struct pmd_device d;
+	struct end a;
+
+	(void)state;
+	NEED_WIRE();
+	parse("fd80::1" PF(0, "pf-a"), &d, 1);
+	end_open(&a, &d);
+	assert_int_equal(interface_flags("pf-a") & (IFF_PROMISC | IFF_ALLMULTI), 0);
+	end_close(&a);
+}
+
+static void ethdev__mtu_that_does_not_fit_is_refused(void **state)
+{
+	static const struct {
+		const char *spec, *said;
+	} row[] = {
+		{"10.80.0.1" PF(0, "pf-c"), "needs an MTU of 2112 on pf-c, which has 2111"},
+		{"10.80.0.1" PF(0, "pf-a") ",framesz=2048", "needs a framesz of 2192"},
+	};
+	struct pmd_engine *e;
+	struct pmd_device d;
+	char err[256];
+
+	(void)state;
+	NEED_WIRE();
+	assert_true(namespace_veth("pf-c", "pf-d", 2111));
+	setenv("UROCE_MTU", "2048", 1);
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		parse(row[i].spec, &d, 1);
+		assert_int_equal(pmd_open(&d, NULL, NULL, &e, err, sizeof(err)), -EMSGSIZE);
+		assert_non_null(strstr(err, row[i].said));
+	}
+	unsetenv("UROCE_MTU");
+	exchange("10.80.0.1" PF(0, "pf-c") ";10.80.0.2" PF(1, "pf-d"));
+}
+
+static void ethdev__as_many_devices_as_there_may_be(void **state)
+{
+	struct pmd_device d[PMD_DEVICES_MAX];
+	struct pmd_engine *e[PMD_DEVICES_MAX];
+	char spec[PMD_DEVICES_MAX * 64] = "", err[256] = "";
+
+	(void)state;
+	NEED_WIRE();
+	for (unsigned i = 0; i < PMD_DEVICES_MAX; i++)
+		snprintf(spec + strlen(spec), sizeof(spec) - strlen(spec),
+			 "10.80.0.%u/ethdev=net_af_packet%u,iface=pf-a;", i + 1, i);
+	parse(spec, d, PMD_DEVICES_MAX);
+	for (unsigned i = 0; i < PMD_DEVICES_MAX; i++)
+		assert_int_equal(pmd_open(&d[i], NULL, NULL, &e[i], err, sizeof(err)), 0);
+	for (unsigned i = 0; i < PMD_DEVICES_MAX; i++)
+		pmd_close(e[i]);
+}
+
+/** The interface goes down and up again under an idle device. */
+static void ethdev__survives_an_interface_that_was_down(void **state)
+{
+	struct pollfd p = {.events = 0};
+	struct pmd_device d[2];
+	struct end a, b;
+
+	(void)state;
+	NEED_WIRE();
+	parse("10.80.0.1" PF(0, "pf-a") ";10.80.0.2" PF(1, "pf-b"), d, 2);
+	ends_open(&a, &d[0], &b, &d[1]);
+	write_once(&b, &a, 1);
+	assert_int_equal(system("PATH=$PATH:/usr/sbin:/sbin; ip link set pf-a down && ip link set pf-a up"), 0);
+	/* The thread fetches the socket's error, and does not wake for it for ever. */
+	p.fd = a.engine->port->wait_fd;
+	while (poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
+		usleep(1000);
+	write_once(&b, &a, 2);
+	write_once(&a, &b, 3);
+	end_close(&a);
+	end_close(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ethdev__carries_both_families),
+		cmocka_unit_test(ethdev__foreign_traffic_takes_no_room),
+		cmocka_unit_test(ethdev__full_ring_is_counted),
+		cmocka_unit_test(ethdev__two_devices_share_an_interface),
+		cmocka_unit_test(ethdev__v6_leaves_the_interface_as_it_was),
+		cmocka_unit_test(ethdev__mtu_that_does_not_fit_is_refused),
+		cmocka_unit_test(ethdev__as_many_devices_as_there_may_be),
+		cmocka_unit_test(ethdev__survives_an_interface_that_was_down),
+	};
+
+	have_wire = namespace_enter() && namespace_veth("pf-a", "pf-b", WIRE_MTU);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
