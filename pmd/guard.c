@@ -3,11 +3,12 @@
  * guard.c - accesses to application memory that survive its disappearance, and checks of ranges at registration.
  *
  * pmd_guard_run notes a resume point for the thread and calls fn. A SIGSEGV or SIGBUS of this thread while the note
- * is set is fn's: the handler resumes there. Any other fault goes to the handler that was installed before ours, or
- * to the default action. The signal mask is put back on a fault only, so that the resume point costs a few stores. The
+ * is set is fn's: the handler resumes there. Any other fault, and signals that somebody sends, go to the
+ * handler that was installed before ours, or to the default action. The signal mask is put back on a fault only, so that the resume point costs a few stores. The
  * handlers run on the thread's alternate stack where it has one.
  *
- * Owns: the process's SIGSEGV and SIGBUS actions and the ones found before; installed when first needed.
+ * Owns: the process's SIGSEGV and SIGBUS actions and the ones found before; installed when first needed. The threads'
+ * notes.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -31,19 +32,99 @@
 /* Up to here a range is checked by touching its pages, beyond by reading the process's map. */
 #define CHECK_TOUCH_MAX (1u << 20)
 
+/* What a thread has noted. The handler must find it without thread-local storage: that of a library which was loaded at
+ * run time is allocated at a thread's first access, which may be in the handler, on a thread that faulted inside malloc;
+ * and the static reserve of such storage is too small for a library with DPDK in it. */
 struct guard_thread {
-	void *resume[5]; /* as __builtin_setjmp wants it */
-	volatile bool active;
+	struct guard_thread *next; /* constant once it is listed */
+	uintptr_t owner;	   /* atomic: its thread; 0: free */
+	void **volatile resume;	   /* of the access under way, as __builtin_setjmp wants it; NULL: there is none */
 	/* Where the application's handler was last called from; tells a chain that loops from one that jumped away. */
 	const void *chain_context, *chain_frame;
 };
 
-static _Thread_local struct guard_thread guard_thread; /* not initial-exec: libraries with that cannot be dlopened */
+#define RESERVE 32
+
+static _Thread_local struct guard_thread *guard_self; /* not for the handler */
 
 static struct {
 	pthread_mutex_t lock;
 	struct sigaction previous[2]; /* SIGSEGV, SIGBUS */
-} guard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	pthread_once_t once;
+	pthread_key_t key; /* its destructor frees a thread's entry */
+	struct guard_thread reserve[RESERVE];
+	struct guard_thread *more; /* atomic: list of further ones, which only grows */
+} guard = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+/* ---- threads ------------------------------------------------------------------------------------------------- */
+
+static struct guard_thread *guard_next(struct guard_thread *t)
+{
+	if (t >= guard.reserve && t < guard.reserve + RESERVE - 1)
+		return t + 1;
+	return t == guard.reserve + RESERVE - 1 ? __atomic_load_n(&guard.more, __ATOMIC_ACQUIRE) : t->next;
+}
+
+/** The entry of this thread, or a free one that becomes it. Allocates nothing. @return NULL: there is none. */
+static struct guard_thread *guard_find(void)
+{
+	uintptr_t self = (uintptr_t)pthread_self();
+	struct guard_thread *t;
+
+	for (t = guard.reserve; t; t = guard_next(t))
+		if (__atomic_load_n(&t->owner, __ATOMIC_RELAXED) == self)
+			return t;
+	for (t = guard.reserve; t; t = guard_next(t)) {
+		uintptr_t nobody = 0;
+
+		if (__atomic_compare_exchange_n(&t->owner, &nobody, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return t;
+	}
+	return NULL;
+}
+
+static void guard_thread_exit(void *arg)
+{
+	struct guard_thread *t = arg;
+
+	guard_self = NULL; /* other destructors may yet come here again */
+	t->resume = NULL;
+	t->chain_context = NULL;
+	__atomic_store_n(&t->owner, 0, __ATOMIC_RELEASE);
+}
+
+static void guard_create_key(void)
+{
+	if (pthread_key_create(&guard.key, guard_thread_exit) != 0)
+		abort(); /* a thousand keys in one program */
+}
+
+/** A thread's first access. A fault on a thread that blocks its signal kills the process; programs that block "all"
+ *  signals do not mean these. @return NULL: out of memory. */
+__attribute__((cold, noinline)) static struct guard_thread *guard_enter(void)
+{
+	struct guard_thread *t = guard_find();
+	sigset_t faults;
+
+	if (!t && (t = calloc(1, sizeof(*t)))) {
+		t->owner = (uintptr_t)pthread_self();
+		t->next = __atomic_load_n(&guard.more, __ATOMIC_RELAXED);
+		while (!__atomic_compare_exchange_n(&guard.more, &t->next, t, false, __ATOMIC_RELEASE,
+						    __ATOMIC_RELAXED))
+			;
+	}
+	if (!t)
+		return NULL;
+	pthread_once(&guard.once, guard_create_key);
+	pthread_setspecific(guard.key, t);
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGSEGV);
+	sigaddset(&faults, SIGBUS);
+	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
+	return guard_self = t;
+}
+
+/* ---- handlers ------------------------------------------------------------------------------------------------ */
 
 static void guard_default(int sig)
 {
@@ -55,40 +136,65 @@ static void guard_default(int sig)
 	sigaction(sig, &dfl, NULL);
 }
 
-static void guard_handler(int sig, siginfo_t *info, void *context)
+/** What the application wants done, once: a handler of one shot is the default action from then on. */
+static struct sigaction guard_previous(int sig)
 {
-	struct guard_thread *t = &guard_thread;
-	const struct sigaction *prev = &guard.previous[sig == SIGBUS];
-	const void *frame = __builtin_frame_address(0);
-	sigset_t mask;
+	struct sigaction *kept = &guard.previous[sig == SIGBUS], prev = *kept;
 
-	if (t->active) {
-		t->active = false;
-		/* As it was: whatever stands between sigaction and the kernel may have asked for more to be blocked. */
-		pthread_sigmask(SIG_SETMASK, &((ucontext_t *)context)->uc_sigmask, NULL);
-		__builtin_longjmp(t->resume, 1);
+	if (prev.sa_flags & (int)SA_RESETHAND) {
+		kept->sa_flags = 0;
+		kept->sa_handler = SIG_DFL;
 	}
-	/* A handler of the application that calls its predecessor, us, would come back here for ever: for the same
-	 * fault, further down the stack. */
-	if ((t->chain_context == context && (uintptr_t)frame < (uintptr_t)t->chain_frame) ||
-	    (!(prev->sa_flags & SA_SIGINFO) && (prev->sa_handler == SIG_DFL || prev->sa_handler == SIG_IGN))) {
-		guard_default(sig);
-		if (info->si_code <= 0) /* sent by kill(): nothing faults again */
-			raise(sig);
-		return;
-	}
+	return prev;
+}
+
+static void guard_chain(const struct sigaction *prev, int sig, siginfo_t *info, void *context)
+{
+	sigset_t mask = prev->sa_mask;
+
 	/* The mask goes back to the interrupted one when the handler returns, or as the application's jump wants. */
-	mask = prev->sa_mask;
 	if (!(prev->sa_flags & SA_NODEFER))
 		sigaddset(&mask, sig);
 	pthread_sigmask(SIG_BLOCK, &mask, NULL);
-	t->chain_context = context;
-	t->chain_frame = frame;
 	if (prev->sa_flags & SA_SIGINFO)
 		prev->sa_sigaction(sig, info, context);
 	else
 		prev->sa_handler(sig);
-	t->chain_context = NULL;
+}
+
+static void guard_handler(int sig, siginfo_t *info, void *context)
+{
+	struct guard_thread *t = guard_find();
+	const void *frame = __builtin_frame_address(0);
+	void **resume = t ? t->resume : NULL;
+	bool fault = info->si_code > 0; /* else sent by kill(): nothing faults again */
+	struct sigaction prev;
+
+	if (resume && fault) {
+		t->resume = NULL;
+		/* As it was: whatever stands between sigaction and the kernel may have asked for more to be blocked. */
+		pthread_sigmask(SIG_SETMASK, &((ucontext_t *)context)->uc_sigmask, NULL);
+		__builtin_longjmp(resume, 1);
+	}
+	prev = guard_previous(sig);
+	if (!(prev.sa_flags & SA_SIGINFO) && prev.sa_handler == SIG_IGN && !fault)
+		return;
+	/* A handler of the application that calls its predecessor, us, would come back here for ever: for the same
+	 * fault, further down the stack. */
+	if ((t && t->chain_context == context && (uintptr_t)frame < (uintptr_t)t->chain_frame) ||
+	    (!(prev.sa_flags & SA_SIGINFO) && (prev.sa_handler == SIG_DFL || prev.sa_handler == SIG_IGN))) {
+		guard_default(sig);
+		if (!fault)
+			raise(sig);
+		return;
+	}
+	if (t) {
+		t->chain_context = context;
+		t->chain_frame = frame;
+	}
+	guard_chain(&prev, sig, info, context);
+	if (t)
+		t->chain_context = NULL;
 }
 
 static void guard_install(int sig)
@@ -113,21 +219,30 @@ void pmd_guard_reinstall(void)
 	pthread_mutex_unlock(&guard.lock);
 }
 
+/* ---- accesses ------------------------------------------------------------------------------------------------ */
+
 /* Never inlined: locals of a function that is resumed are only safe when nothing but `t` lives across the call. */
 __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), void *arg)
 {
-	struct guard_thread *t = &guard_thread;
+	struct guard_thread *t = guard_self;
+	void *resume[5];
 
 	(void)ctx;
-	if (__builtin_setjmp(t->resume))
+	if (!t && !(t = guard_enter())) {
+		fn(arg); /* without memory for a note there is no protection */
+		return true;
+	}
+	if (__builtin_setjmp(resume))
 		return false;
-	t->active = true;
+	t->resume = resume;
 	__asm__ volatile("" ::: "memory");
 	fn(arg);
 	__asm__ volatile("" ::: "memory");
-	t->active = false;
+	t->resume = NULL;
 	return true;
 }
+
+/* ---- ranges -------------------------------------------------------------------------------------------------- */
 
 /** Every byte of [start, end) lies in mappings with the rights, by /proc/self/maps. Exact, but reads the whole map. */
 static int check_maps(uintptr_t start, uintptr_t end, bool write)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of pmd/guard.c: faults in guarded accesses, faults that are the application's, checks of ranges. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -93,6 +95,10 @@ static void guard__truncated_file_raises_sigbus(void **state)
 
 static void *thread_with_blocked_signals(void *arg)
 {
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
 	for (unsigned i = 0; i < 20; i++)
 		if (pmd_guard_run(NULL, touch, arg))
 			return arg;
@@ -102,14 +108,14 @@ static void *thread_with_blocked_signals(void *arg)
 static void guard__threads_have_their_own(void **state)
 {
 	char *gone = map(1, PROT_NONE); /* not unmapped: a thread's stack might come there */
-	pthread_t t[4];
+	pthread_t t[40];		/* more than there are places in reserve */
 	void *ret;
 
 	(void)state;
 	pmd_guard_reinstall(); /* cmocka brings its own handlers to every test */
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < 40; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, thread_with_blocked_signals, gone), 0);
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 40; i++) {
 		pthread_join(t[i], &ret);
 		assert_null(ret);
 	}
@@ -226,6 +232,56 @@ static void die_in_a_circle(char *gone)
 	touch(gone);
 }
 
+static volatile int shots;
+
+static void one_shot_handler(int sig)
+{
+	(void)sig;
+	if (++shots == 3)
+		_exit(1);
+}
+
+/** A handler that asked to be called once, and returns to the fault. */
+static void die_after_one_shot(char *gone)
+{
+	struct sigaction act = {.sa_flags = (int)SA_RESETHAND};
+
+	act.sa_handler = one_shot_handler;
+	sigemptyset(&act.sa_mask);
+	sigaction(SIGSEGV, &act, NULL);
+	pmd_guard_reinstall();
+	touch(gone);
+}
+
+static void raise_segv(void *arg)
+{
+	(void)arg;
+	raise(SIGSEGV);
+}
+
+static void die_by_kill_during_an_access(char *gone)
+{
+	(void)gone;
+	pmd_guard_reinstall();
+	pmd_guard_run(NULL, raise_segv, NULL);
+}
+
+static void die_though_ignored(char *gone)
+{
+	signal(SIGSEGV, SIG_IGN);
+	pmd_guard_reinstall();
+	touch(gone);
+}
+
+static void live_when_kill_is_ignored(char *gone)
+{
+	(void)gone;
+	signal(SIGSEGV, SIG_IGN);
+	pmd_guard_reinstall();
+	raise(SIGSEGV);
+	_exit(7);
+}
+
 static void die_by_kill(char *gone)
 {
 	(void)gone;
@@ -235,15 +291,59 @@ static void die_by_kill(char *gone)
 
 static void guard__faults_without_a_handler_kill(void **state)
 {
-	void (*const ways[])(char *) = {die_plainly, die_in_a_circle, die_by_kill};
+	void (*const ways[])(char *) = {
+		die_plainly,	   die_in_a_circle, die_by_kill, die_after_one_shot, die_by_kill_during_an_access,
+		die_though_ignored};
 
 	(void)state;
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		int status = child_status(ways[i]);
 
 		assert_true(WIFSIGNALED(status));
 		assert_int_equal(WTERMSIG(status), SIGSEGV);
 	}
+}
+
+static void guard__a_signal_that_is_ignored_stays_so(void **state)
+{
+	int status = child_status(live_when_kill_is_ignored);
+
+	(void)state;
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+/* ---- loaded at run time --------------------------------------------------------------------------------------- */
+
+static void *fault_and_count(void *arg)
+{
+	size_t before = mallinfo2().uordblks;
+
+	app_fault(arg);
+	return mallinfo2().uordblks == before ? NULL : arg;
+}
+
+/** The handler allocates nothing, also on a thread that never ran the guard: that may have faulted inside malloc. */
+static void guard__handler_of_a_loaded_library_allocates_nothing(void **state)
+{
+	void *library = dlopen(getenv("GUARD_MODULE"), RTLD_NOW), *ret;
+	char *gone = map(1, PROT_NONE);
+	void (*install)(void);
+	pthread_t t;
+
+	(void)state;
+	assert_non_null(library);
+	install = (void (*)(void))dlsym(library, "guard_module_install");
+	assert_non_null(install);
+	mallopt(M_ARENA_MAX, 1);
+	app_install();
+	install();
+	app_faults = 0;
+	assert_int_equal(pthread_create(&t, NULL, fault_and_count, gone), 0);
+	pthread_join(t, &ret);
+	assert_int_equal(app_faults, 1);
+	assert_null(ret);
+	munmap(gone, page);
 }
 
 /* ---- ranges -------------------------------------------------------------------------------------------------- */
@@ -308,6 +408,8 @@ int main(void)
 		cmocka_unit_test(guard__faults_of_the_application_go_to_its_handler),
 		cmocka_unit_test(guard__handler_installed_later_is_chained_after_a_check),
 		cmocka_unit_test(guard__faults_without_a_handler_kill),
+		cmocka_unit_test(guard__a_signal_that_is_ignored_stays_so),
+		cmocka_unit_test(guard__handler_of_a_loaded_library_allocates_nothing),
 		cmocka_unit_test(range__mapped_and_writable),
 		cmocka_unit_test(range__long_ranges_are_not_populated),
 		cmocka_unit_test(range__overflow_is_a_fault),
