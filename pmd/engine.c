@@ -61,17 +61,27 @@ void pmd_lock(struct pmd_engine *e)
 	pthread_mutex_lock(&e->lock);
 }
 
-/** The lock's holder may have caused events, or a deadline before the one the thread sleeps until. */
+/** Whether there is more to do than the sleeping thread knows of. */
+static bool thread_is_needed(const struct pmd_engine *e)
+{
+	uint64_t wake_ns = __atomic_load_n(&e->thread_wake_ns, __ATOMIC_RELAXED);
+
+	if (wake_ns == 0)
+		return false;
+	return nic_next_deadline(e->nic) < wake_ns || e->port_deadline_ns < wake_ns || nic_tx_pending(e->nic) ||
+	       (e->tx_first < e->tx_end && !e->thread_retries);
+}
+
+/** The lock's holder may have caused events, a deadline before the one the thread sleeps until, or a full port. */
 void pmd_unlock(struct pmd_engine *e)
 {
 	bool kick = false;
 
 	if (!e->dead) {
 		pmd_engine_events(e);
-		kick = e->thread_wake_ns != 0 && (nic_next_deadline(e->nic) < e->thread_wake_ns ||
-						  e->port_deadline_ns < e->thread_wake_ns || nic_tx_pending(e->nic));
+		kick = thread_is_needed(e);
 		if (kick)
-			e->thread_wake_ns = 0;
+			__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&e->lock);
 	if (kick)

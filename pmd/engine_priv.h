@@ -37,11 +37,13 @@ struct pmd_engine {
 	/* The thread. */
 	enum pmd_progress_mode progress; /* constant */
 	pthread_t thread;
-	int doorbell_fd;	 /* eventfd: wakes the thread */
-	bool stop;		 /* atomic */
-	bool polled;		 /* atomic, written by the thread: application threads poll, it looks on */
-	bool expect_sleep;	 /* under the lock: pmd_expect_sleep was called */
-	uint64_t thread_wake_ns; /* under the lock: when the sleeping thread wakes by itself; 0: awake, or soon */
+	int doorbell_fd;     /* eventfd: wakes the thread */
+	bool stop;	     /* atomic */
+	bool polled;	     /* atomic, written by the thread: application threads poll, it looks on */
+	bool expect_sleep;   /* under the lock: pmd_expect_sleep was called */
+	bool thread_retries; /* under the lock: the sleeping thread knows that the port was full, and wakes soon */
+	/* When the sleeping thread wakes by itself; 0: awake, or soon. Under the lock, but for the thread that sets 0. */
+	uint64_t thread_wake_ns;
 
 	/* The process's list of engines. */
 	struct pmd_device device;

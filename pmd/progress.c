@@ -20,7 +20,6 @@
 #define INLINE_RX_BUDGET   1 /* one burst: what came may be what the caller polls for */
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
-#define EVENT_BUDGET	   256
 #define SETTLE_STEPS	   8
 #define WORTH_A_CLOCK	   16 /* packets that take so long that reading the clock once more does not show */
 
@@ -99,11 +98,12 @@ bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	return true;
 }
 
+/** All of them: there is at most one of a source and type, and nobody comes back for what would be left. */
 void pmd_engine_events(struct pmd_engine *e)
 {
 	struct nic_event event;
 
-	for (unsigned i = 0; i < EVENT_BUDGET && nic_event_next(e->nic, &event); i++)
+	while (nic_event_next(e->nic, &event))
 		if (e->on_event)
 			e->on_event(e->event_ctx, &event);
 }

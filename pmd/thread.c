@@ -101,7 +101,7 @@ void pmd_engine_kick(struct pmd_engine *e)
 static void thread_end(struct pmd_engine *e)
 {
 	pthread_mutex_lock(&e->lock);
-	e->thread_wake_ns = 0; /* no doorbells */
+	__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED); /* no doorbells */
 	pthread_mutex_unlock(&e->lock);
 	__atomic_store_n(&e->stop, true, __ATOMIC_RELAXED);
 }
@@ -253,6 +253,8 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	uint64_t now_ns, polls, timeout;
 	unsigned got;
 
+	/* Awake: until it sleeps again nobody has to ring. */
+	__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED);
 	if (*woken == 2 && e->progress == PMD_PROGRESS_AUTO && thread_leave_to_poller(s)) {
 		if (--s->credit > 0) {
 			*woken = thread_sleep(e, true, POLLING_NS);
@@ -264,7 +266,6 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		return;
 	}
 	pthread_mutex_lock(&e->lock);
-	e->thread_wake_ns = 0;
 	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
 	polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 	thread_credit(s, *woken, got, polls);
@@ -280,7 +281,12 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	if (got >= BULK_PACKETS)
 		s->bulk_ns = now_ns + BULK_NS;
 	timeout = e->progress == PMD_PROGRESS_PINNED || now_ns < s->bulk_ns ? 0 : thread_timeout(s, got, now_ns);
-	e->thread_wake_ns = timeout == UINT64_MAX ? UINT64_MAX : timeout ? now_ns + timeout : 0;
+	e->thread_retries = e->tx_first < e->tx_end;
+	__atomic_store_n(&e->thread_wake_ns,
+			 timeout == UINT64_MAX ? UINT64_MAX
+			 : timeout	       ? now_ns + timeout
+					       : 0,
+			 __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&e->lock);
 	*woken = timeout ? thread_sleep(e, true, timeout) : 0;
 }
@@ -299,6 +305,8 @@ static void thread_attributes(const struct pmd_engine *e)
 	snprintf(name, sizeof(name), "uroce-%.9s", e->device.name);
 	prctl(PR_SET_NAME, name);
 	prctl(PR_SET_TIMERSLACK, 1);
+	if (sched_getscheduler(0) != SCHED_OTHER)
+		return; /* the application has thought of something, such as real time */
 	/* Wishes: only a privileged process may raise its priority, and kernels before 6.12 know no slices. */
 	attr.nice = THREAD_NICE;
 	if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0) {

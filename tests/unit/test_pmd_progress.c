@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests of pmd/progress.c and thread.c: events, wake-ups, what the thread makes of its surroundings. No traffic. */
+#include <dirent.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "devices.h"
+#include "engine_priv.h"
+
+#define MANY 600
+
+static struct pmd_device device[2];
+static unsigned events;
+
+static void on_event(void *ctx, const struct nic_event *event)
+{
+	(void)ctx;
+	events += event->type == NIC_EVENT_COMP;
+}
+
+static struct pmd_engine *open_engine(const char *progress)
+{
+	struct pmd_engine *e;
+	char err[256];
+
+	setenv("UROCE_PROGRESS", progress, 1);
+	assert_int_equal(pmd_open(&device[0], on_event, NULL, &e, err, sizeof(err)), 0);
+	unsetenv("UROCE_PROGRESS");
+	return e;
+}
+
+/** Lock held. An unreliable connection that may send, to a peer that is not there. */
+static struct nic_qp *uc_qp(struct pmd_engine *e, struct nic_pd *pd, struct nic_cq *cq)
+{
+	struct nic_qp_init init = {.type = NIC_QPT_UC, .cap = {4, 4, 1, 1, 0}, .pd = pd, .send_cq = cq, .recv_cq = cq};
+	struct nic_qp_attr attr = {
+		.qp_state = NIC_QPS_INIT, .port_num = 1, .path_mtu = NIC_MTU_1024, .dest_qp_num = 77};
+	struct nic_qp *qp;
+
+	attr.av.dgid = device[1].gid;
+	assert_int_equal(nic_qp_create(e->nic, &init, &qp), 0);
+	assert_int_equal(nic_qp_modify(qp, &attr, NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS),
+			 0);
+	attr.qp_state = NIC_QPS_RTR;
+	assert_int_equal(
+		nic_qp_modify(qp, &attr, NIC_QP_STATE | NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN),
+		0);
+	attr.qp_state = NIC_QPS_RTS;
+	assert_int_equal(nic_qp_modify(qp, &attr, NIC_QP_STATE | NIC_QP_SQ_PSN), 0);
+	return qp;
+}
+
+/** As many completion events at once as there are CQs: all are handed out, for nobody comes back for the rest. */
+static void progress__no_event_is_left_behind(void **state)
+{
+	const struct nic_qp_attr error = {.qp_state = NIC_QPS_ERR};
+	const struct nic_recv_wr wr = {.num_sge = 0};
+	struct pmd_engine *e = open_engine("inline");
+	struct nic_pd *pd;
+
+	(void)state;
+	pmd_lock(e);
+	assert_int_equal(nic_pd_alloc(e->nic, &pd), 0);
+	events = 0;
+	for (unsigned i = 0; i < MANY; i++) {
+		struct nic_cq *cq;
+		struct nic_qp *qp;
+
+		assert_int_equal(nic_cq_create(e->nic, 4, NULL, &cq), 0);
+		qp = uc_qp(e, pd, cq);
+		nic_cq_arm(cq, false);
+		assert_int_equal(nic_post_recv(qp, &wr), 0);
+		assert_int_equal(nic_qp_modify(qp, &error, NIC_QP_STATE), 0); /* flushes the receive */
+	}
+	assert_int_equal(events, 0);
+	pmd_unlock(e);
+	assert_int_equal(events, MANY);
+	pmd_close(e);
+}
+
+/* ---- a port that is full --------------------------------------------------------------------------------------- */
+
+static const struct pmd_port_ops *real_ops;
+static bool full; /* under the engine's lock */
+
+static unsigned tx_when_not_full(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
+{
+	return full ? 0 : real_ops->tx_burst(port, frames, n, now_ns);
+}
+
+/** Wait until the thread sleeps for good. */
+static void wait_until_asleep(struct pmd_engine *e)
+{
+	bool asleep = false;
+
+	while (!asleep) {
+		pthread_mutex_lock(&e->lock);
+		asleep = __atomic_load_n(&e->thread_wake_ns, __ATOMIC_RELAXED) == UINT64_MAX;
+		pthread_mutex_unlock(&e->lock);
+		usleep(1000);
+	}
+}
+
+/** What a full port did not take is offered again though nothing else happens. */
+static void progress__full_port_is_tried_again(void **state)
+{
+	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND, .flags = NIC_SEND_SIGNALED};
+	struct pmd_engine *e = open_engine("thread");
+	static struct pmd_port_ops ops;
+	struct nic_pd *pd;
+	struct nic_cq *cq;
+	struct nic_qp *qp;
+	unsigned left = 1;
+
+	(void)state;
+	pmd_lock(e);
+	real_ops = e->port->ops;
+	ops = *real_ops;
+	ops.tx_burst = tx_when_not_full;
+	e->port->ops = &ops;
+	full = true;
+	assert_int_equal(nic_pd_alloc(e->nic, &pd), 0);
+	assert_int_equal(nic_cq_create(e->nic, 4, NULL, &cq), 0);
+	qp = uc_qp(e, pd, cq);
+	pmd_unlock(e);
+	wait_until_asleep(e);
+	pmd_lock(e);
+	assert_int_equal(nic_post_send(qp, &wr), 0);
+	pmd_doorbell(e);
+	assert_int_equal(e->tx_end - e->tx_first, 1);
+	pmd_unlock(e);
+	pthread_mutex_lock(&e->lock);
+	full = false;
+	pthread_mutex_unlock(&e->lock);
+	while (left > 0) {
+		usleep(1000);
+		pthread_mutex_lock(&e->lock);
+		left = e->tx_end - e->tx_first;
+		pthread_mutex_unlock(&e->lock);
+	}
+	pmd_close(e);
+}
+
+/* ---- surroundings ---------------------------------------------------------------------------------------------- */
+
+/** The engine's thread. */
+static pid_t thread_id(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	pid_t found = 0;
+
+	assert_non_null(tasks);
+	for (struct dirent *d = readdir(tasks); d; d = readdir(tasks)) {
+		char path[300], comm[32] = "";
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", d->d_name);
+		f = fopen(path, "re");
+		if (f && fgets(comm, sizeof(comm), f) && strncmp(comm, "uroce-", 6) == 0)
+			found = atoi(d->d_name);
+		if (f)
+			fclose(f);
+	}
+	closedir(tasks);
+	return found;
+}
+
+static void thread__keeps_the_policy_of_the_application(void **state)
+{
+	const struct sched_param none = {0};
+	struct pmd_engine *e;
+
+	(void)state;
+	assert_int_equal(sched_setscheduler(0, SCHED_BATCH, &none), 0);
+	e = open_engine("auto");
+	wait_until_asleep(e);
+	assert_int_equal(sched_getscheduler(thread_id()), SCHED_BATCH);
+	pmd_close(e);
+	assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &none), 0);
+}
+
+static void thread__ends_when_its_descriptors_are_closed(void **state)
+{
+	struct pmd_engine *e = open_engine("auto");
+	const uint64_t one = 1;
+	int doorbell;
+
+	(void)state;
+	wait_until_asleep(e);
+	doorbell = dup(e->doorbell_fd);
+	close(e->doorbell_fd);
+	assert_int_equal(write(doorbell, &one, sizeof(one)), sizeof(one));
+	while (!__atomic_load_n(&e->stop, __ATOMIC_RELAXED))
+		usleep(1000);
+	close(doorbell);
+	while (!pmd_try_progress(e))
+		sched_yield();
+	pmd_close(e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(progress__no_event_is_left_behind),
+		cmocka_unit_test(progress__full_port_is_tried_again),
+		cmocka_unit_test(thread__keeps_the_policy_of_the_application),
+		cmocka_unit_test(thread__ends_when_its_descriptors_are_closed),
+	};
+	char err[256];
+
+	if (pmd_devices_parse("127.80.3.1 127.80.3.2", device, 2, err, sizeof(err)) != 2)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
