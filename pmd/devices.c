@@ -230,6 +230,19 @@ static int parse_where(char *where, struct pmd_device *d, char *err, size_t err_
 	return 0;
 }
 
+/** Without a prefix everything is on link, and the gateway would be ignored. */
+static int check_gateway(const struct pmd_device *d, char *err, size_t err_len)
+{
+	static const struct nic_gid none;
+	char gw[64];
+
+	if (memcmp(&d->gateway, &none, sizeof(none)) == 0 || d->prefix_len != 0)
+		return 0;
+	snprintf(err, err_len, "UROCE_DEVICES: gw=%s needs a prefix length beside it, for example /%u",
+		 pmd_gid_str(&d->gateway, gw, sizeof(gw)), pmd_gid_is_v4(&d->gid) ? 24 : 64);
+	return -EINVAL;
+}
+
 /** One entry, already cut out of the list; changes it. */
 static int parse_entry(char *entry, struct pmd_device *d, char *err, size_t err_len)
 {
@@ -256,7 +269,7 @@ static int parse_entry(char *entry, struct pmd_device *d, char *err, size_t err_
 			*slash = '\0';
 		rc = parse_option(option, d, err, err_len);
 	}
-	return rc;
+	return rc == 0 ? check_gateway(d, err, err_len) : rc;
 }
 
 /** Cut the next entry off *list. @return NULL at the end. */
@@ -277,6 +290,14 @@ static char *next_entry(char **list)
 	return start;
 }
 
+static bool gid_is_known(const struct nic_gid *gid, const struct pmd_device *devices, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (memcmp(&devices[i].gid, gid, sizeof(*gid)) == 0)
+			return true;
+	return false;
+}
+
 static int default_devices(struct pmd_device *devices, unsigned max)
 {
 	struct ifaddrs *list = NULL;
@@ -291,7 +312,8 @@ static int default_devices(struct pmd_device *devices, unsigned max)
 				continue;
 			memset(d, 0, sizeof(*d));
 			gid_from_sockaddr(i->ifa_addr, &d->gid);
-			if (gid_is_unicast(&d->gid))
+			/* An address may be on several interfaces (bridges, VRRP); it is one device all the same. */
+			if (gid_is_unicast(&d->gid) && !gid_is_known(&d->gid, devices, n))
 				n++;
 		}
 		freeifaddrs(list);

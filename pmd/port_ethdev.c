@@ -125,8 +125,8 @@ static const struct nic_gid *next_hop(const struct port_ethdev *p, const struct 
 {
 	unsigned first = p->v4 ? 12 : 0;
 
-	if (!p->has_gateway || p->prefix_len == 0)
-		return dgid;
+	if (!p->has_gateway || (!p->v4 && dgid->raw[0] == 0xfe && (dgid->raw[1] & 0xc0) == 0x80))
+		return dgid; /* routers do not forward link-local addresses */
 	for (unsigned bit = 0; bit < p->prefix_len; bit += 8) {
 		unsigned left = p->prefix_len - bit;
 		uint8_t mask = left >= 8 ? 0xff : (uint8_t)(0xff << (8 - left));

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "devices.h"
+#include "namespace.h"
 
 static struct pmd_device dev[PMD_DEVICES_MAX];
 static char err[256];
@@ -96,6 +97,26 @@ static void devices__default_is_never_empty(void **state)
 			assert_true(dev[i].gid.raw[12] != 127);
 }
 
+/** The same address on two interfaces. */
+static void devices__defaults_name_an_address_once(void **state)
+{
+	int n;
+
+	(void)state;
+	if (!namespace_enter() || !namespace_veth("pf-a", "pf-b", 1500) ||
+	    system("PATH=$PATH:/usr/sbin:/sbin; ip addr add 10.80.0.1/24 dev pf-a && ip addr add 10.80.0.1/32 dev pf-b "
+		   "&& "
+		   "ip addr add 10.80.0.2/24 dev pf-b") != 0) {
+		print_message("needs a network namespace and the ip command; one of them is not to be had\n");
+		skip();
+	}
+	n = parse(NULL);
+	assert_string_equal(err, "");
+	assert_int_equal(n, 2);
+	assert_gid(0, "10.80.0.1");
+	assert_gid(1, "10.80.0.2");
+}
+
 static void devices__max_is_kept(void **state)
 {
 	(void)state;
@@ -120,6 +141,8 @@ static void devices__bad_input_gets_one_sentence(void **state)
 		"127.0.0.1/ethdev=",
 		"127.0.0.1/gw=fd00::1/ethdev=net_null0",
 		"127.0.0.1/gw=nonsense",
+		"10.0.0.1/gw=10.0.0.254",
+		"10.0.0.1/gw=10.0.0.254/ethdev=net_null0",
 		"127.0.0.1 127.0.0.1",
 		"[fd00::1",
 		"/24",
@@ -179,6 +202,7 @@ int main(void)
 		cmocka_unit_test(devices__max_is_kept),
 		cmocka_unit_test(devices__bad_input_gets_one_sentence),
 		cmocka_unit_test(devices__too_long_arguments_are_refused),
+		cmocka_unit_test(devices__defaults_name_an_address_once), /* in a namespace from here on */
 		cmocka_unit_test(mtu__follows_the_interface_or_the_setting),
 	};
 

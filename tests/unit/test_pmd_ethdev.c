@@ -79,6 +79,14 @@ static void ethdev__carries_both_families(void **state)
 	exchange("fd80::1" PF(0, "pf-a") ";fd80::2" PF(1, "pf-b"));
 }
 
+/** Whatever the prefix says: there is no such gateway. */
+static void ethdev__link_local_addresses_are_on_link(void **state)
+{
+	(void)state;
+	NEED_WIRE();
+	exchange("fd80::1/64/gw=fd80::ff" PF(0, "pf-a") ";fe80::2" PF(1, "pf-b"));
+}
+
 /** Frames of a protocol that the port has nothing to do with. */
 static void flood(const char *iface, unsigned count)
 {
@@ -271,6 +279,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ethdev__carries_both_families),
+		cmocka_unit_test(ethdev__link_local_addresses_are_on_link),
 		cmocka_unit_test(ethdev__foreign_traffic_takes_no_room),
 		cmocka_unit_test(ethdev__full_ring_is_counted),
 		cmocka_unit_test(ethdev__two_devices_share_an_interface),
