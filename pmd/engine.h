@@ -111,7 +111,8 @@ int pmd_check_range(const void *addr, size_t len, bool write);
  */
 void pmd_guard_reinstall(void);
 
-/** After fork, in the child: engines that were open are dead there. Their sockets are closed, calls return at once. */
+/** After fork, in the child: engines that were open are dead there. Their descriptors are closed as far as
+ *  they are known (not libpcap's), calls return at once. */
 bool pmd_is_forked_child(void);
 
 #endif
