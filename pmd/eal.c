@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -116,6 +117,11 @@ int pmd_eal_start(char *err, size_t err_len)
 	pthread_t thread;
 	int rc;
 
+	/* Without it DPDK prints its usage on stdout before it fails. */
+	if (access("/sys/devices/system/cpu", F_OK) != 0) {
+		snprintf(err, err_len, "DPDK needs /sys, which is not mounted here; run: mount -t sysfs sysfs /sys");
+		return -ENOENT;
+	}
 	pthread_mutex_lock(&eal.lock);
 	if (!eal.started) {
 		sigfillset(&all);
