@@ -190,7 +190,7 @@ static void atomic_response(struct nic_qp *qp, const struct packet *p)
 {
 	const struct swqe *w = sq_at(qp, qp->sq.tail);
 
-	if (!is_atomic(w))
+	if (!is_atomic(w) || p->syndrome >= AETH_RNR)
 		comp_finish(qp, ERR_bad_response);
 	else if (mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, 0, &p->orig, 8) != MEM_OK)
 		comp_finish(qp, ERR_response_key);
@@ -207,8 +207,10 @@ static void nak(struct nic_qp *qp, const struct packet *p)
 		return;
 	}
 	/* While waiting, a second copy says nothing new; nor does the sequence NAK that rxe sends after an RNR NAK. */
-	if (qp->req.rnr_until != TIME_NEVER && p->syndrome <= AETH_NAK_SEQUENCE)
+	if (qp->req.rnr_until != TIME_NEVER && p->syndrome <= AETH_NAK_SEQUENCE) {
+		COUNT(qp->nic, nak_rnr_wait);
 		return;
+	}
 	if ((p->syndrome & AETH_CLASS) == AETH_RNR) {
 		COUNT(qp->nic, rnr_nak_retry);
 		qp->counters.rnr_naks_rx++;

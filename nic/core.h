@@ -45,7 +45,7 @@ struct nic {
 	uint32_t tx_turn;      /* packets that the first of them has sent in this turn */
 	struct list ack_wait;  /* QPs with a delayed ACK, by due time */
 	struct list cq_failed; /* CQs that overflowed and whose QPs have yet to be told */
-	struct list all_pds, all_cqs, all_srqs;
+	struct list all_pds, all_ahs, all_cqs, all_srqs;
 
 	struct timer_entry *heap; /* binary heap by deadline, one entry a QP at most */
 	uint32_t heap_len, heap_cap;

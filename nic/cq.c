@@ -113,12 +113,14 @@ static void announce(struct nic_cq *cq)
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only)
 {
 	uint32_t newest = solicited_only && cq->arm != CQ_ARMED ? cq->solicited : cq->head;
-	int32_t waiting = (int32_t)(newest - cq->tail);
+	uint32_t waiting = newest - cq->tail;
 
 	if (!solicited_only)
 		cq->arm = CQ_ARMED;
 	else if (cq->arm == CQ_UNARMED)
 		cq->arm = CQ_ARMED_SOLICITED;
+	if (waiting > nic_cq_count(cq))
+		return; /* the last solicited one was taken, however long ago */
 	if (waiting > 1 || (waiting == 1 && newest != cq->announced))
 		announce(cq);
 }
@@ -147,12 +149,18 @@ void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 
 void cq_purge(struct nic_cq *cq, uint32_t qpn)
 {
-	uint32_t kept = cq->tail;
+	uint32_t kept = cq->tail, announced = cq->announced - cq->tail, solicited = cq->solicited - cq->tail;
+	uint32_t n = nic_cq_count(cq);
 
-	for (uint32_t i = cq->tail; i != cq->head; i++)
-		if (cq->ring[i & cq->mask].qp_num != qpn)
-			cq->ring[kept++ & cq->mask] = cq->ring[i & cq->mask];
+	for (uint32_t i = 0; i < n; i++) {
+		const struct nic_wc *wc = &cq->ring[(cq->tail + i) & cq->mask];
+
+		if (wc->qp_num != qpn) {
+			cq->ring[kept++ & cq->mask] = *wc;
+			continue;
+		}
+		cq->announced -= i < announced && announced <= n;
+		cq->solicited -= i < solicited && solicited <= n;
+	}
 	cq->head = kept;
-	if ((int32_t)(cq->solicited - kept) > 0)
-		cq->solicited = kept;
 }

@@ -43,6 +43,7 @@ struct nic_mw {
 struct nic_ah {
 	struct nic_pd *pd;
 	struct nic_av av;
+	struct list node; /* on nic.all_ahs */
 };
 
 enum mem_verdict { MEM_OK, MEM_BAD_KEY, MEM_BAD_RIGHTS, MEM_BAD_RANGE, MEM_FAULT };

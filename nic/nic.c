@@ -74,6 +74,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	list_init(&nic->cq_failed);
 	list_init(&nic->events);
 	list_init(&nic->all_pds);
+	list_init(&nic->all_ahs);
 	list_init(&nic->all_cqs);
 	list_init(&nic->all_srqs);
 	event_source_init(&nic->port_events, NULL);
@@ -81,7 +82,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	return 0;
 }
 
-/* Objects that the owner left: in the order in which they depend on each other. AHs are known to nobody but him. */
+/* Objects that the owner left: in the order in which they depend on each other. */
 static void destroy_objects(struct nic *nic)
 {
 	for (uint32_t i = 0; nic->qps.slots && nic->qps.count && i <= nic->qps.mask;)
@@ -104,12 +105,10 @@ static void destroy_objects(struct nic *nic)
 		nic_srq_destroy(list_entry(list_first(&nic->all_srqs), struct nic_srq, node));
 	while (!list_empty(&nic->all_cqs))
 		nic_cq_destroy(list_entry(list_first(&nic->all_cqs), struct nic_cq, node));
-	while (!list_empty(&nic->all_pds)) {
-		struct nic_pd *pd = list_entry(list_first(&nic->all_pds), struct nic_pd, node);
-
-		pd->users = 0;
-		nic_pd_free(pd);
-	}
+	while (!list_empty(&nic->all_ahs))
+		nic_ah_destroy(list_entry(list_first(&nic->all_ahs), struct nic_ah, node));
+	while (!list_empty(&nic->all_pds))
+		nic_pd_free(list_entry(list_first(&nic->all_pds), struct nic_pd, node));
 }
 
 void nic_destroy(struct nic *nic)
@@ -183,8 +182,7 @@ static void see_time(struct nic *nic, uint64_t now_ns)
 		nic->now = now_ns;
 }
 
-/* QPs of a CQ that overflowed go to the error state, outside of whatever overflowed it. */
-static void settle_failed_cqs(struct nic *nic)
+void nic_settle_failed_cqs(struct nic *nic)
 {
 	while (!list_empty(&nic->cq_failed)) {
 		struct nic_cq *cq = list_entry(list_first(&nic->cq_failed), struct nic_cq, failed);
@@ -216,6 +214,10 @@ static enum nic_counter verdict_counter(enum packet_verdict v)
 
 static bool own_gid(const struct nic *nic, const struct nic_gid *gid)
 {
+	static const struct nic_gid none;
+
+	if (!memcmp(gid, &none, sizeof(none)))
+		return false; /* empty entries of the table are no addresses */
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (!memcmp(&nic->gids[i], gid, sizeof(*gid)))
 			return true;
@@ -306,7 +308,7 @@ bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns)
 	if (p.ip_id_recovered)
 		COUNT(nic, rx_ip_id_recovered);
 	dispatch(nic, &p);
-	settle_failed_cqs(nic);
+	nic_settle_failed_cqs(nic);
 	return true;
 }
 
@@ -350,7 +352,7 @@ unsigned nic_tx(struct nic *nic, struct nic_tx_frame *frames, unsigned n, uint64
 			qp_ready(qp); /* behind the others */
 		nic->tx_turn = 0;
 	}
-	settle_failed_cqs(nic);
+	nic_settle_failed_cqs(nic);
 	return got;
 }
 
@@ -390,5 +392,5 @@ void nic_timeout(struct nic *nic, uint64_t now_ns)
 		resp_ack_due(first_ack(nic));
 	while ((qp = timer_expired(nic, nic->now)) != NULL)
 		req_timeout(qp, nic->now);
-	settle_failed_cqs(nic);
+	nic_settle_failed_cqs(nic);
 }

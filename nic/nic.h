@@ -110,8 +110,8 @@ int nic_gid_set(struct nic *nic, unsigned index, const struct nic_gid *gid);
 /** Read entry `index`; an empty entry is all zeroes. @return 0, -EINVAL. */
 int nic_gid_get(const struct nic *nic, unsigned index, struct nic_gid *gid);
 
-/** Port state: while down, frames are neither taken nor given (QP timers run on), and PORT_ERR / PORT_ACTIVE
- *  events are raised on changes. Up at creation. */
+/** Port state: while down, frames are neither taken nor given, and PORT_ERR / PORT_ACTIVE events are raised on changes.
+ *  The ACK timers of requests that have been sent run on; others wait for the port. Up at creation. */
 void nic_port_set(struct nic *nic, bool up);
 
 enum nic_mtu nic_active_mtu(const struct nic *nic);
@@ -421,7 +421,7 @@ enum nic_qp_state nic_qp_state(const struct nic_qp *qp);
  * Change attributes and state by the transition table of 10.3.1 / 11.2.4.2 (legal transitions, required and
  * optional attributes per service). Without NIC_QP_STATE the current state is kept. A refused call changes
  * nothing. To RESET: queues are emptied and completions of the QP removed from its CQs.
- * @return 0, -EINVAL.
+ * @return 0, -EINVAL, -EOPNOTSUPP (path migration), -ENOMEM (responder resources).
  */
 int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t mask);
 void nic_qp_query(const struct nic_qp *qp, struct nic_qp_attr *attr, struct nic_qp_init *init);

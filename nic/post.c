@@ -36,7 +36,8 @@ static int check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint32_t
 
 	if (qp->state < NIC_QPS_RTS || !opcode_legal(qp->type, wr->opcode) || wr->flags & ~known)
 		return -EINVAL;
-	if ((uint64_t)(qp->sq.head - qp->sq.tail) + ahead >= qp->sq.capacity)
+	if (qp->state != NIC_QPS_ERR && qp->state != NIC_QPS_SQE && /* where requests are flushed at once */
+	    (uint64_t)(qp->sq.head - qp->sq.tail) + ahead >= qp->sq.capacity)
 		return -ENOMEM;
 	*length = 0;
 	if (local)
@@ -126,6 +127,7 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 		comp_flush(qp);
 	else
 		qp_ready(qp);
+	nic_settle_failed_cqs(qp->nic);
 	return 0;
 }
 
@@ -142,5 +144,6 @@ int nic_post_recv(struct nic_qp *qp, const struct nic_recv_wr *wr)
 	trace_add(qp->nic, qp->qpn, NIC_TR_post_recv, wr->num_sge, 0);
 	if (qp->state == NIC_QPS_ERR && qp_take_wqe(qp))
 		qp_complete_recv(qp, &wc, false);
+	nic_settle_failed_cqs(qp->nic);
 	return 0;
 }

@@ -214,6 +214,7 @@ int nic_ah_create(struct nic_pd *pd, const struct nic_av *av, struct nic_ah **ou
 	if (!ah)
 		return -ENOMEM;
 	*ah = (struct nic_ah){.pd = pd, .av = *av};
+	list_append(&pd->nic->all_ahs, &ah->node);
 	pd->users++;
 	pd->nic->n_ah++;
 	*out = ah;
@@ -224,6 +225,7 @@ int nic_ah_destroy(struct nic_ah *ah)
 {
 	ah->pd->users--;
 	ah->pd->nic->n_ah--;
+	list_remove(&ah->node);
 	free(ah);
 	return 0;
 }
@@ -361,9 +363,12 @@ int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t ma
 	}
 	if (to == NIC_QPS_ERR) {
 		qp_enter_error(qp);
+		nic_settle_failed_cqs(qp->nic);
 		return 0;
 	}
 	apply(qp, attr, mask);
+	if (from == NIC_QPS_SQD && (mask & (NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY)))
+		req_attributes_changed(qp);
 	if (from != to)
 		enter(qp, from, to);
 	return 0;

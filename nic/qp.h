@@ -113,6 +113,7 @@ struct resp_resource {
 	uint32_t psn, packets;
 	uint32_t cursor; /* packet index of the next response to send */
 	uint32_t end;	 /* packet index where to stop */
+	uint32_t stop;	 /* READs: byte of the message where the last of these ends */
 	uint32_t base;	 /* packet index at which the response message begins (FIRST or ONLY) */
 	uint32_t msn;
 	uint32_t rkey, length;
@@ -217,8 +218,18 @@ void qp_complete_recv(struct nic_qp *qp, const struct nic_wc *fields, bool solic
 void qp_timer(struct nic_qp *qp);
 /** Fill in what all packets of a connected QP share. */
 void qp_address(const struct nic_qp *qp, struct packet *p);
+/** The PD against which the SGEs of receive WQEs are checked: the SRQ's own, where there is one. */
+static inline struct nic_pd *qp_recv_pd(const struct nic_qp *qp)
+{
+	return qp->srq ? qp->srq->pd : qp->pd;
+}
 /** Whether a receive WQE is there, taken from the QP's queue or SRQ into resp.wqe. */
 bool qp_take_wqe(struct nic_qp *qp);
+
+/* nic.c */
+/** QPs of CQs that overflowed go to the error state: at the end of every call that may complete something, outside of
+ *  whatever overflowed it (QS-14). */
+void nic_settle_failed_cqs(struct nic *nic);
 
 /* qp_state.c */
 /** Whether the transition is legal with these attributes (table of 11.2.4.2). @return 0, -EINVAL, -EOPNOTSUPP. */
@@ -238,6 +249,8 @@ void req_go_back(struct nic_qp *qp, enum error_id exhausted);
 void req_rnr(struct nic_qp *qp, uint8_t timer_code);
 /** A READ request or atomic was answered. */
 void req_rd_done(struct nic_qp *qp);
+/** Retry counts or the ACK timeout were changed: they hold from now on. */
+void req_attributes_changed(struct nic_qp *qp);
 /** Timers of this QP may have expired. */
 void req_timeout(struct nic_qp *qp, uint64_t now);
 /** The requester waits: for the peer to be ready, with a local error, drained. Re-evaluated when a WQE completes. */
@@ -276,6 +289,8 @@ void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cur
 
 /* ud.c */
 void ud_rx(struct nic_qp *qp, const struct packet *p);
+/** WQE sq.next is longer than a datagram can be: complete it unsent. */
+bool ud_skip(struct nic_qp *qp);
 bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
 
 /** Begin a packet with so much payload, all its fields set: where the payload goes. See packet_open. */

@@ -161,8 +161,7 @@ void req_go_back(struct nic_qp *qp, enum error_id exhausted)
 	req->retrying = exhausted == ERR_sequence;
 	window_narrow(qp);
 	reposition(qp);
-	req->ack_deadline = TIME_NEVER; /* starts with the first packet sent again */
-	qp_timer(qp);
+	ack_timer_start(qp); /* and again with the first packet sent again, should it ever be */
 }
 
 void req_rnr(struct nic_qp *qp, uint8_t timer_code)
@@ -177,6 +176,7 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 	if (qp->attr.rnr_retry != 7)
 		req->rnr_retries--;
 	reposition(qp);
+	req->retrying = false; /* the retry has arrived */
 	req->rnr_until = qp->nic->now + wait_ns;
 	req->ack_deadline = TIME_NEVER;
 	trace_add(qp->nic, qp->qpn, NIC_TR_rnr_wait, qp->comp.una, (uint32_t)(wait_ns / 1000));
@@ -200,6 +200,13 @@ void req_timeout(struct nic_qp *qp, uint64_t now)
 			req->expired++;
 		req_go_back(qp, ERR_timeout);
 	}
+}
+
+void req_attributes_changed(struct nic_qp *qp)
+{
+	qp->req.retries = qp->attr.retry_cnt;
+	qp->req.rnr_retries = qp->attr.rnr_retry;
+	ack_timer_start(qp);
 }
 
 void req_rd_done(struct nic_qp *qp)
@@ -418,6 +425,7 @@ static bool asks_ack(struct nic_qp *qp, const struct packet *p)
 static void sent(struct nic_qp *qp, struct swqe *w, uint32_t psns)
 {
 	struct requester *req = &qp->req;
+	bool oldest = req->psn == qp->comp.una;
 
 	if (psn_diff(req->psn, req->sent_psn) < 0) {
 		COUNT(qp->nic, retransmitted);
@@ -437,7 +445,7 @@ static void sent(struct nic_qp *qp, struct swqe *w, uint32_t psns)
 			comp_finish_local(qp);
 		}
 	}
-	if (qp->type == NIC_QPT_RC && req->ack_deadline == TIME_NEVER)
+	if (qp->type == NIC_QPT_RC && (oldest || req->ack_deadline == TIME_NEVER))
 		ack_timer_start(qp);
 }
 
@@ -479,6 +487,8 @@ bool req_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 
 		if (qp->state == NIC_QPS_SQD && (int32_t)(qp->sq.next - qp->req.sqd_stop) >= 0)
 			return false;
+		if (qp->type == NIC_QPT_UD && ud_skip(qp))
+			continue;
 		if (!is_local(w))
 			return qp->type == NIC_QPT_UD ? ud_tx(qp, frame) : send_one(qp, w, frame);
 		if (!run_local(qp, w))

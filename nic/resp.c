@@ -246,7 +246,7 @@ static enum error_id execute_send(struct nic_qp *qp, const struct packet *p)
 	}
 	if (resp->received + p->payload_len > resp->wqe->length)
 		return ERR_receive_length;
-	if (mem_scatter(qp->nic, qp->pd, resp->wqe->sge, resp->wqe->num_sge, resp->received, p->payload,
+	if (mem_scatter(qp->nic, qp_recv_pd(qp), resp->wqe->sge, resp->wqe->num_sge, resp->received, p->payload,
 			p->payload_len) != MEM_OK)
 		return ERR_receive_key;
 	resp->received += p->payload_len;
@@ -307,7 +307,7 @@ static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p)
 			return ERR_remote_fault;
 	} else {
 		COUNT(qp->nic, rx_read_requests);
-		next.length = p->dma_len;
+		next.length = next.stop = p->dma_len;
 		next.packets = packets_of(p->dma_len, qp->pmtu);
 	}
 	if (r->todo)
@@ -452,18 +452,19 @@ bool resp_pending(const struct nic_qp *qp)
 }
 
 /* Open a READ response and put its payload in place; rights are checked again for each packet. */
-static bool read_payload(const struct nic_qp *qp, const struct resp_resource *r, struct packet *p,
-			 struct nic_tx_frame *frame)
+static enum error_id read_payload(const struct nic_qp *qp, const struct resp_resource *r, struct packet *p,
+				  struct nic_tx_frame *frame)
 {
 	uint32_t offset = r->cursor * qp->pmtu;
-	uint32_t len = r->length - offset < qp->pmtu ? r->length - offset : qp->pmtu;
+	uint32_t len = r->stop - offset < qp->pmtu ? r->stop - offset : qp->pmtu;
 	uint8_t *payload = qp_open(p, frame, len), *app;
 
 	if (!len)
-		return true;
-	return mem_check_remote(qp->nic, qp->pd, qp->qpn, r->rkey, r->va + offset, len, NIC_ACCESS_REMOTE_READ, &app) ==
-		       MEM_OK &&
-	       mem_read(qp->nic, payload, app, len, packet_icrc(p));
+		return ERR_none;
+	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, r->rkey, r->va + offset, len, NIC_ACCESS_REMOTE_READ, &app) !=
+	    MEM_OK)
+		return ERR_remote_key;
+	return mem_read(qp->nic, payload, app, len, packet_icrc(p)) ? ERR_none : ERR_remote_fault;
 }
 
 static enum op_pos response_pos(const struct resp_resource *r)
@@ -482,17 +483,20 @@ static void resource_done(struct responder *resp, struct resp_resource *r)
 }
 
 /* The memory went away while a READ streamed: the NAK takes the place of this response and all later ones. */
-static void fail_read(struct nic_qp *qp, uint32_t psn)
+static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
 {
 	resp_cancel(qp);
 	if (qp->state != NIC_QPS_ERR)
-		fail(qp, ERR_remote_key, psn);
+		fail(qp, error, psn);
+	else /* dying of a later request: this one's NAK goes instead */
+		queue_nak(qp, error_rows[error].syndrome, psn);
 }
 
 static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_tx_frame *frame)
 {
 	struct responder *resp = &qp->resp;
 	struct packet p = {.syndrome = AETH_ACK, .msn = r->msn};
+	enum error_id error;
 
 	qp_address(qp, &p);
 	p.psn = psn_add(r->psn, r->cursor);
@@ -502,12 +506,13 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 		qp_open(&p, frame, 0);
 	} else {
 		p.op = op_find(OP_RC, OP_READ_RESP, response_pos(r), OP_PLAIN);
-		if (!read_payload(qp, r, &p, frame)) {
+		error = read_payload(qp, r, &p, frame);
+		if (error != ERR_none) {
 			resource_done(resp, r);
 			if (r->duplicate)
 				COUNT(qp->nic, duplicate_dropped); /* RP-07 */
 			else
-				fail_read(qp, p.psn);
+				fail_read(qp, error, p.psn);
 			return false;
 		}
 	}

@@ -29,8 +29,9 @@ static struct resp_resource *find(struct nic_qp *qp, uint32_t psn)
 {
 	struct responder *resp = &qp->resp;
 
-	for (uint32_t i = 0; i < resp->res_size; i++) {
-		struct resp_resource *r = &resp->res[i];
+	/* The newest first: PSNs come round, and an old resource may lie where a new one does. */
+	for (uint32_t i = 1; i <= resp->res_size; i++) {
+		struct resp_resource *r = &resp->res[(resp->res_head - i) & (resp->res_size - 1)];
 		int32_t offset = psn_diff(psn, r->psn);
 
 		if (r->used && offset >= 0 && (uint32_t)offset < r->packets)
@@ -52,14 +53,18 @@ static bool answer_read(struct nic_qp *qp, struct resp_resource *r, const struct
 {
 	uint32_t skip = (uint32_t)psn_diff(p->psn, r->psn);
 	uint32_t end = skip + packets_of(p->dma_len, qp->pmtu);
+	uint32_t stop = skip * qp->pmtu + p->dma_len;
 
 	if (!read_matches(qp, r, p, skip))
 		return false;
-	if (r->todo && r->cursor <= skip && r->end >= end)
-		return true; /* still to be sent anyway */
-	if (r->todo && r->end > end)
-		end = r->end; /* the rest of what was being sent follows in the same message */
+	if (r->todo && r->cursor <= skip && r->stop >= stop)
+		return true;		 /* still to be sent anyway */
+	if (r->todo && r->stop > stop) { /* the rest of what was being sent follows in the same message */
+		end = r->end;
+		stop = r->stop;
+	}
 	r->duplicate = true;
+	r->stop = stop;
 	resp_resource_send(qp, r, skip, end);
 	return true;
 }

@@ -103,9 +103,9 @@ void ud_rx(struct nic_qp *qp, const struct packet *p)
 	}
 	qp_take_wqe(qp);
 	make_grh(p, grh);
-	if (mem_scatter(qp->nic, qp->pd, resp->wqe->sge, resp->wqe->num_sge, 0, grh, GRH_LEN) != MEM_OK ||
-	    mem_scatter(qp->nic, qp->pd, resp->wqe->sge, resp->wqe->num_sge, GRH_LEN, p->payload, p->payload_len) !=
-		    MEM_OK) {
+	if (mem_scatter(qp->nic, qp_recv_pd(qp), resp->wqe->sge, resp->wqe->num_sge, 0, grh, GRH_LEN) != MEM_OK ||
+	    mem_scatter(qp->nic, qp_recv_pd(qp), resp->wqe->sge, resp->wqe->num_sge, GRH_LEN, p->payload,
+			p->payload_len) != MEM_OK) {
 		wc = (struct nic_wc){.status = error_rows[ERR_receive_key].status, .vendor_err = ERR_receive_key};
 		qp_complete_recv(qp, &wc, false);
 		qp_enter_error(qp);
@@ -118,6 +118,16 @@ void ud_rx(struct nic_qp *qp, const struct packet *p)
 	qp_complete_recv(qp, &wc, p->se);
 }
 
+bool ud_skip(struct nic_qp *qp)
+{
+	if (sq_at(qp, qp->sq.next)->length <= mtu_bytes(qp->nic->cfg.active_mtu))
+		return false;
+	COUNT(qp->nic, ud_oversize); /* C10-93.1.1: nothing is sent, nothing is wrong */
+	qp->sq.next++;
+	comp_finish(qp, ERR_none);
+	return true;
+}
+
 /* Sends WQE sq.next, which is also the oldest: a datagram is complete once it is out. */
 bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
@@ -127,12 +137,6 @@ bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 	enum mem_verdict v = MEM_OK;
 	uint8_t *payload;
 
-	if (w->length > mtu_bytes(qp->nic->cfg.active_mtu)) {
-		COUNT(qp->nic, ud_oversize); /* C10-93.1.1: nothing is sent, nothing is wrong */
-		qp->sq.next++;
-		comp_finish(qp, ERR_none);
-		return req_tx(qp, frame);
-	}
 	p.op = op_find(OP_UD, OP_SEND, OP_ONLY, w->opcode == NIC_WR_SEND_WITH_IMM ? OP_IMM : OP_PLAIN);
 	p.sgid = qp->nic->gids[av->sgid_index];
 	p.dgid = av->dgid;

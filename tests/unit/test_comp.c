@@ -313,6 +313,22 @@ static void comp__RS_15_only_progress_restarts_the_timer(void **state)
 	rig_destroy(rig);
 }
 
+static void comp__RS_08_an_atomic_acknowledge_that_refuses_is_no_answer(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p;
+	struct nic_wc wc;
+
+	rig_post_send(rig, 1, NIC_WR_ATOMIC_FETCH_AND_ADD, 0, 8);
+	rig_drain(rig);
+	p = rig_peer_packet(rig, ATOMIC_ACK, RIG_SQ_PSN);
+	p.syndrome = SYN_ACCESS;
+	rig_rx(rig, &p);
+	assert_true(rig_poll(rig->send_cq, &wc));
+	assert_int_equal(wc.status, NIC_WC_BAD_RESP_ERR);
+	rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -330,6 +346,7 @@ int main(void)
 		cmocka_unit_test(comp__RS_13_no_credit_value_stops_the_sender),
 		cmocka_unit_test(comp__RS_14_msn_plays_no_part_in_the_order),
 		cmocka_unit_test(comp__RS_15_only_progress_restarts_the_timer),
+		cmocka_unit_test(comp__RS_08_an_atomic_acknowledge_that_refuses_is_no_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  * What happens when one overflows is in test_qp_error.c.
  */
 #include "resp_util.h"
+#include "cq.h"
 
 static uint32_t psn;
 
@@ -346,6 +347,55 @@ static void cq__depth_out_of_range_is_refused(void **state)
 	rig_destroy(rig);
 }
 
+static void cq__QS_14_an_overflow_by_posting_reaches_the_other_qps(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.cq_depth = 4});
+	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_SEND, 0, 8);
+	struct nic_qp *other = rig->qp;
+
+	rig->qp = rig_qp_create(rig);
+	rig->qpn = nic_qp_num(rig->qp);
+	rig_to_rts(rig);
+	rig_modify_state(rig, NIC_QPS_ERR);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(nic_post_send(rig->qp, &wr), 0);
+	assert_int_equal(nic_qp_state(other), NIC_QPS_ERR);
+	rig_destroy(rig);
+}
+
+static void cq__CQ_02_what_a_destroyed_qp_had_announced_hides_nothing(void **state)
+{
+	struct rig *rig = ready();
+
+	for (unsigned i = 0; i < 3; i++)
+		push(rig, i, true);
+	nic_cq_arm(rig->recv_cq, false);
+	assert_true(notified(rig));
+	nic_qp_destroy(rig->qp);
+	rig->qp = rig_qp_create(rig);
+	rig->qpn = nic_qp_num(rig->qp);
+	rig_to_rts(rig);
+	psn = E;
+	for (unsigned i = 0; i < 3; i++)
+		push(rig, i, false);
+	take(rig, 2);
+	nic_cq_arm(rig->recv_cq, true); /* nothing solicited is there */
+	assert_false(notified(rig));
+	nic_cq_arm(rig->recv_cq, false);
+	assert_true(notified(rig)); /* of the last, which no event was for */
+	rig_destroy(rig);
+}
+
+static void cq__CQ_01_a_solicited_entry_long_ago_is_forgotten(void **state)
+{
+	struct rig *rig = ready();
+
+	rig->recv_cq->head = rig->recv_cq->tail = 0x80000005; /* so many entries later */
+	nic_cq_arm(rig->recv_cq, true);
+	assert_false(notified(rig));
+	rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -364,6 +414,9 @@ int main(void)
 		cmocka_unit_test(cq__CQ_05_shrink_below_occupancy_is_refused),
 		cmocka_unit_test(cq__CQ_05_arming_survives_a_resize),
 		cmocka_unit_test(cq__depth_out_of_range_is_refused),
+		cmocka_unit_test(cq__QS_14_an_overflow_by_posting_reaches_the_other_qps),
+		cmocka_unit_test(cq__CQ_02_what_a_destroyed_qp_had_announced_hides_nothing),
+		cmocka_unit_test(cq__CQ_01_a_solicited_entry_long_ago_is_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -235,6 +235,16 @@ static void post__RQ_18_checking_ahead_says_what_posting_would(void **state)
 	rig_destroy(rig);
 }
 
+static void post__RQ_18_checking_ahead_in_the_error_state(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct nic_send_wr wr = rig_wr(rig, 1, NIC_WR_SEND, 0, 8);
+
+	rig_modify_state(rig, NIC_QPS_ERR);
+	assert_int_equal(nic_post_send_check(rig->qp, &wr, 1000), 0); /* each is flushed as it comes */
+	rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +258,7 @@ int main(void)
 		cmocka_unit_test(post__RQ_17_too_many_sges_and_operations_of_other_services_are_refused),
 		cmocka_unit_test(post__RQ_18_a_full_queue_refuses_and_stays_whole),
 		cmocka_unit_test(post__RQ_18_checking_ahead_says_what_posting_would),
+		cmocka_unit_test(post__RQ_18_checking_ahead_in_the_error_state),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

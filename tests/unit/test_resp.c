@@ -368,6 +368,25 @@ static void resp__RO_08_srq_wqe_is_taken_at_the_first_packet(void **state)
 	rig_destroy(rig);
 }
 
+static void resp__RS_08_a_read_that_fails_while_the_qp_dies_is_naked(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_packet(rig, READ_REQ, RIG_RQ_PSN);
+	struct nic_mr *mr;
+
+	assert_int_equal(nic_mr_reg(rig->pd, rig->arena, 4096, (uintptr_t)rig->arena, NIC_ACCESS_REMOTE_READ, &mr), 0);
+	p.rkey = nic_mr_rkey(mr);
+	p.dma_len = 4 * RIG_MTU;
+	rig_rx(rig, &p);
+	rig_expect_tx(rig, READ_RESP_FIRST, RIG_RQ_PSN);
+	rig_rx_data(rig, WRITE_MIDDLE, RIG_RQ_PSN + 4, 0, RIG_MTU); /* of no message */
+	nic_mr_dereg(mr);
+	p = rig_expect_tx(rig, ACK, RIG_RQ_PSN + 1);
+	assert_int_equal(p.syndrome, SYN_ACCESS);
+	assert_int_equal(rig_drain(rig), 0);
+	rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -386,6 +405,7 @@ int main(void)
 		cmocka_unit_test(resp__RO_07_write_with_immediate_whose_last_packet_met_rnr),
 		cmocka_unit_test(resp__RO_08_one_receive_wqe_a_message),
 		cmocka_unit_test(resp__RO_08_srq_wqe_is_taken_at_the_first_packet),
+		cmocka_unit_test(resp__RS_08_a_read_that_fails_while_the_qp_dies_is_naked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  * 9.7.5.1.4; conformance points RP-02 to RP-07, RP-10, RP-11).
  */
 #include "resp_util.h"
+#include "qp.h"
 
 static void resp__RP_02_duplicate_send_is_acked_with_the_latest_psn_and_not_delivered(void **state)
 {
@@ -381,6 +382,80 @@ static void resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp(void **state)
 	rig_destroy(rig);
 }
 
+/* The PSNs have come round once: packets for that would take minutes. */
+static void come_round(struct rig *rig, uint32_t psn)
+{
+	rig->qp->resp.epsn = psn;
+}
+
+static void resp__RP_04_the_newest_of_two_atomics_with_one_psn_is_replayed(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_packet(rig, FETCH_ADD, RIG_RQ_PSN), answer;
+	uint64_t *counter = (uint64_t *)(void *)rig->arena;
+
+	*counter = 100;
+	p.swap_add = 1;
+	rig_rx(rig, &p);
+	rig_expect_tx(rig, ATOMIC_ACK, RIG_RQ_PSN);
+	come_round(rig, RIG_RQ_PSN);
+	*counter = 5000;
+	rig_rx(rig, &p);
+	rig_expect_tx(rig, ATOMIC_ACK, RIG_RQ_PSN);
+	rig_rx(rig, &p); /* its answer was lost */
+	answer = rig_expect_tx(rig, ATOMIC_ACK, RIG_RQ_PSN);
+	assert_int_equal(answer.orig, 5000);
+	assert_int_equal(*counter, 5001);
+	rig_destroy(rig);
+}
+
+static void resp__RP_05_an_old_read_does_not_hide_a_new_one(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_packet(rig, READ_REQ, RIG_RQ_PSN);
+
+	p.dma_len = 64 * RIG_MTU;
+	rig_rx(rig, &p);
+	assert_int_equal(rig_drain(rig), 64);
+	come_round(rig, RIG_RQ_PSN + 10);
+	p = rig_peer_packet(rig, READ_REQ, RIG_RQ_PSN + 10);
+	p.va += 4096;
+	p.dma_len = RIG_MTU;
+	rig_rx(rig, &p);
+	assert_int_equal(rig_drain(rig), 1);
+	rig_rx(rig, &p);
+	assert_int_equal(rig_drain(rig), 1);
+	assert_int_equal(rig_counter(rig, duplicate_dropped), 0);
+	rig_destroy(rig);
+}
+
+static void resp__RP_10_a_duplicate_read_gets_as_much_as_it_asks_for(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_packet(rig, READ_REQ, RIG_RQ_PSN), answer;
+
+	p.dma_len = 4 * RIG_MTU;
+	rig_rx(rig, &p);
+	assert_int_equal(rig_drain(rig), 4);
+	p.dma_len = 100;
+	rig_rx(rig, &p);
+	answer = rig_expect_tx(rig, READ_RESP_ONLY, RIG_RQ_PSN);
+	assert_int_equal(answer.payload_len, 100);
+	p.dma_len = RIG_MTU + 8;
+	rig_rx(rig, &p);
+	rig_expect_tx(rig, READ_RESP_FIRST, RIG_RQ_PSN);
+	answer = rig_expect_tx(rig, READ_RESP_LAST, RIG_RQ_PSN + 1);
+	assert_int_equal(answer.payload_len, 8);
+	p.dma_len = 0;
+	rig_rx(rig, &p);
+	answer = rig_expect_tx(rig, READ_RESP_ONLY, RIG_RQ_PSN);
+	assert_int_equal(answer.payload_len, 0);
+	p.dma_len = 4 * RIG_MTU; /* and the whole of it again */
+	rig_rx(rig, &p);
+	assert_int_equal(rig_drain(rig), 4);
+	rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +475,9 @@ int main(void)
 		cmocka_unit_test(resp__RP_10_a_retry_rewinds_the_stream),
 		cmocka_unit_test(resp__RP_10_a_short_duplicate_does_not_cut_the_stream),
 		cmocka_unit_test(resp__RP_11_max_dest_rd_atomic_may_change_on_a_live_qp),
+		cmocka_unit_test(resp__RP_04_the_newest_of_two_atomics_with_one_psn_is_replayed),
+		cmocka_unit_test(resp__RP_05_an_old_read_does_not_hide_a_new_one),
+		cmocka_unit_test(resp__RP_10_a_duplicate_read_gets_as_much_as_it_asks_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

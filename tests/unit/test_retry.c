@@ -386,6 +386,60 @@ static void retry__RT_12_destroying_a_qp_takes_its_timers_with_it(void **state)
 	rig_destroy(rig);
 }
 
+static void retry__RT_11_timeouts_go_on_while_nothing_is_fetched(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct nic_wc wc;
+
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_drain(rig);
+	nic_port_set(rig->nic, false);
+	for (int i = 0; i < 64 && !nic_cq_count(rig->send_cq); i++)
+		rig_advance(rig, rig_timeout_max_ns(rig->attr.timeout));
+	assert_true(rig_poll(rig->send_cq, &wc));
+	assert_int_equal(wc.status, NIC_WC_RETRY_EXC_ERR);
+	assert_int_equal(rig_counter(rig, local_ack_timeout_err), rig->attr.retry_cnt + 1);
+	rig_destroy(rig);
+}
+
+static void retry__RT_06_a_sequence_nak_after_an_rnr_wait_is_news(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_post_send(rig, 2, NIC_WR_SEND, 0, 8);
+	rig_drain(rig);
+	rig_ack(rig, RIG_SQ_PSN, SYN_SEQ);
+	assert_int_equal(rig_drain(rig), 2);
+	rig_ack(rig, RIG_SQ_PSN, SYN_RNR | 1);
+	rig_advance(rig, 20000);
+	assert_int_equal(rig_drain(rig), 2);
+	rig_ack(rig, RIG_SQ_PSN, SYN_SEQ); /* the first of them was lost */
+	assert_int_equal(rig_drain(rig), 2);
+	rig_destroy(rig);
+}
+
+static void retry__RT_07_counts_changed_in_sqd_hold(void **state)
+{
+	struct rig *rig = rig_create(NULL);
+
+	rig->attr.rnr_retry = 0;
+	rig_to_rts(rig);
+	rig->attr.qp_state = NIC_QPS_SQD;
+	assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_STATE), 0);
+	rig->attr.rnr_retry = 7;
+	assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_RNR_RETRY), 0);
+	rig->attr.qp_state = NIC_QPS_RTS;
+	assert_int_equal(nic_qp_modify(rig->qp, &rig->attr, NIC_QP_STATE), 0);
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_drain(rig);
+	rig_ack(rig, RIG_SQ_PSN, SYN_RNR | 1);
+	assert_int_equal(nic_cq_count(rig->send_cq), 0); /* it waits and tries again */
+	rig_advance(rig, 20000);
+	assert_int_equal(rig_drain(rig), 1);
+	rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -405,6 +459,9 @@ int main(void)
 		cmocka_unit_test(retry__RT_11_retries_go_on_in_sqd_until_drained),
 		cmocka_unit_test(retry__RT_11_retries_stop_in_err_and_reset),
 		cmocka_unit_test(retry__RT_12_destroying_a_qp_takes_its_timers_with_it),
+		cmocka_unit_test(retry__RT_11_timeouts_go_on_while_nothing_is_fetched),
+		cmocka_unit_test(retry__RT_06_a_sequence_nak_after_an_rnr_wait_is_news),
+		cmocka_unit_test(retry__RT_07_counts_changed_in_sqd_hold),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

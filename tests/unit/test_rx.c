@@ -337,6 +337,19 @@ static void rx__a_port_that_is_down_takes_and_gives_nothing(void **state)
 	rig_destroy(rig);
 }
 
+static void rx__HV_11_no_address_is_not_ours(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.type = NIC_QPT_UD, .v6 = true});
+	struct packet p = rig_peer_data(rig, UD_SEND_ONLY, 0, 0, 8);
+
+	memset(&p.dgid, 0, sizeof(p.dgid));
+	rig_post_recv(rig, 1, 0, 64);
+	rig_rx(rig, &p);
+	assert_int_equal(nic_cq_count(rig->recv_cq), 0);
+	assert_int_equal(rig_counter(rig, rx_bad_dgid), 1);
+	rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -355,6 +368,7 @@ int main(void)
 		cmocka_unit_test(rx__HV_14_other_udp_ports_are_ignored_and_the_source_port_is_free),
 		cmocka_unit_test(rx__HV_16_ip_options_and_fragments_reach_no_qp),
 		cmocka_unit_test(rx__a_port_that_is_down_takes_and_gives_nothing),
+		cmocka_unit_test(rx__HV_11_no_address_is_not_ours),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

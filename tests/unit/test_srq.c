@@ -164,6 +164,31 @@ static void srq__SR_03_wqe_is_a_copy(void **state)
 	rig_destroy(rig);
 }
 
+static void srq__SR_01_its_keys_are_of_its_own_pd(void **state)
+{
+	struct rig *rig = rig_create(NULL);
+	struct nic_recv_wr wr = {.wr_id = 1, .num_sge = 1};
+	struct nic_sge sge = {.addr = rig_va(rig, 0), .length = 64};
+	struct nic_pd *pd;
+	struct nic_mr *mr;
+	struct nic_wc wc;
+
+	assert_int_equal(nic_pd_alloc(rig->nic, &pd), 0);
+	assert_int_equal(nic_srq_create(pd, 8, 2, 0, NULL, &rig->srq), 0);
+	assert_int_equal(nic_mr_reg(pd, rig->arena, 4096, (uintptr_t)rig->arena, NIC_ACCESS_LOCAL_WRITE, &mr), 0);
+	rig->opts.srq = true;
+	rig->qp = rig_qp_create(rig);
+	rig->qpn = nic_qp_num(rig->qp);
+	rig_to_rts(rig);
+	sge.lkey = nic_mr_lkey(mr);
+	wr.sg_list = &sge;
+	assert_int_equal(nic_post_srq_recv(rig->srq, &wr), 0);
+	rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8);
+	assert_true(rig_poll(rig->recv_cq, &wc));
+	assert_int_equal(wc.status, NIC_WC_SUCCESS);
+	rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +198,7 @@ int main(void)
 		cmocka_unit_test(srq__SR_02_full_queue_loses_nothing),
 		cmocka_unit_test(srq__SR_02_busy_while_a_qp_uses_it_and_no_posts_to_the_qp),
 		cmocka_unit_test(srq__SR_03_wqe_is_a_copy),
+		cmocka_unit_test(srq__SR_01_its_keys_are_of_its_own_pd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

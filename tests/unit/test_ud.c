@@ -295,6 +295,30 @@ static void ud__RO_09_operations_that_ud_does_not_have_are_dropped(void **state)
 	rig_destroy(rig);
 }
 
+static void ud__any_number_of_oversize_datagrams_completes_unsent(void **state)
+{
+	const unsigned n = 16384;
+	struct rig_opts opts = {
+		.type = NIC_QPT_UD, .cq_depth = 2 * n, .cap = {.max_send_wr = n}, .nic = {.active_mtu = NIC_MTU_1024}};
+	struct rig *rig = rig_create(&opts);
+	struct nic_av av = {.dgid = rig->peer_gid};
+	struct nic_ah *ah;
+
+	rig_to_rts(rig);
+	assert_int_equal(nic_ah_create(rig->pd, &av, &ah), 0);
+	for (unsigned i = 0; i < n; i++) {
+		struct nic_send_wr wr = rig_wr(rig, i, NIC_WR_SEND, 0, 1025);
+
+		wr.ud.ah = ah;
+		wr.ud.remote_qpn = 2;
+		rig_post(rig, &wr);
+	}
+	assert_int_equal(rig_drain(rig), 0);
+	assert_int_equal(nic_cq_count(rig->send_cq), n);
+	assert_int_equal(rig_counter(rig, ud_oversize), n);
+	rig_destroy(rig); /* the address handle goes with the instance */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +331,7 @@ int main(void)
 		cmocka_unit_test(ud__controlled_qkey_sends_the_qps_own),
 		cmocka_unit_test(ud__UD_05_only_sends_can_be_posted),
 		cmocka_unit_test(ud__RO_09_operations_that_ud_does_not_have_are_dropped),
+		cmocka_unit_test(ud__any_number_of_oversize_datagrams_completes_unsent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
