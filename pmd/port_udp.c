@@ -30,7 +30,7 @@
 #define UDP_GRO 104
 #endif
 
-#define UDP_RCVBUF	 (16 << 20)
+#define UDP_RCVBUF	 (128 << 20) /* UC and UD know no window; a receiver may be off the CPU for long */
 #define UDP_SNDBUF	 (4 << 20)
 #define UDP_INFLIGHT_MAX (1 << 20) /* bytes a QP; more brings no bandwidth on a socket */
 #define UDP_ACK_DELAY_NS 20000

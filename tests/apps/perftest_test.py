@@ -44,15 +44,16 @@ class Case:
         self.lossy = connection != "RC" and operation == "send"
         self.options = ["-F", "-c", connection, "-m", str(mtu), *more.split()]
         size = min(SIZES[turn % len(SIZES)], mtu if connection == "UD" else 1 << 20 if qps == 1 or not srq else 65536)
+        # With an SRQ perftest wants its receive depth, which is no more than the iterations, above the number of QPs.
         iterations = 200 if form == "lat" else 100
         if self.all_sizes:  # up to 8 MiB: few iterations move enough
             self.options += ["-a"]
-            iterations = 20 if form == "lat" else 5
+            iterations = 20 if form == "lat" else max(5, 2 * qps) if srq else 5
         elif operation != "atomic":
             self.options += ["-s", str(size)]
             burst = BURST if connection == "RC" else BURST >> 3
             iterations = max(5, min(iterations, burst // (size * qps)))
-            if srq:  # perftest wants its receive depth, which is no more than this, above the number of QPs
+            if srq:
                 iterations = max(iterations, 2 * qps)
         self.options += ["-n", str(iterations)] + ["-q", str(qps)] * (form == "bw")
         self.options += ["-e"] * events + ["-b"] * both + ["--use-srq"] * srq
@@ -147,6 +148,7 @@ def main():
     args = harness.options(__doc__, ("--full", "the whole cross product"), ("--veth", "between two namespaces"),
                            ("--ethdev", "between two namespaces, through DPDK's net_af_packet"),
                            ("--every", "only every N-th case (default 1)", 1),
+                           ("--only", "only cases whose name holds this", ""),
                            ("--list", "name the cases and stop"),
                            ("--lanes", "pairs of processes at a time; one pair keeps two cores busy (default 2)", 2))
     harness.need_programs("ib_write_bw", "nsenter", "unshare")
@@ -154,7 +156,7 @@ def main():
         cases = list(subset([1024, 4096]))
     else:
         cases = list(matrix(args.full))
-    cases = cases[::max(args.every, 1)]
+    cases = [case for case in cases if args.only in case.name][::max(args.every, 1)]
     if args.list:
         print("\n".join(case.name for case in cases))
         return
