@@ -89,7 +89,7 @@ static void gid__table_and_entries(void **state)
 	assert_int_equal(ibv_query_pkey(ctx, 1, 1, &pkey), -1);
 }
 
-static void mr__refuses_what_is_not_there(void **state)
+static void mr__MR_03_refuses_what_is_not_there(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_pd *pd = rig->end[0].pd;
@@ -403,7 +403,7 @@ int main(void)
 		T(device__attributes_honour_the_callers_size),
 		T(port__exported_query_stops_at_flags),
 		T(gid__table_and_entries),
-		T(mr__refuses_what_is_not_there),
+		T(mr__MR_03_refuses_what_is_not_there),
 		T(mr__rereg_changes_or_leaves_all),
 		T(mr__pd_of_another_context_is_refused),
 		T(mw__of_another_context_is_refused),

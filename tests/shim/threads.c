@@ -86,7 +86,7 @@ static void cancel__no_call_ends_with_a_lock_held(void **state)
 /* ---- fork -------------------------------------------------------------------------------------------- */
 
 /* In the child every call returns; the parent's objects keep working. */
-static void fork__child_calls_fail_cleanly(void **state)
+static void fork__MR_02_child_calls_fail_cleanly(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_end *end = &rig->end[0];
@@ -182,7 +182,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		cmocka_unit_test_setup_teardown(cancel__no_call_ends_with_a_lock_held, rig_setup_inline, rig_teardown),
-		T(fork__child_calls_fail_cleanly),
+		T(fork__MR_02_child_calls_fail_cleanly),
 		T(fork__child_is_told_why_it_cannot_open_a_device),
 		T(fork__context_closed_in_the_child_is_forgotten_there),
 	};

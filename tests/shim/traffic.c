@@ -330,7 +330,7 @@ static void *ack_later(void *cq)
 	return NULL;
 }
 
-static void channel__one_event_an_arming_and_destroy_waits_for_acks(void **state)
+static void channel__CQ_04_one_event_an_arming_and_destroy_waits_for_acks(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(rig->end[1].ctx);
@@ -450,7 +450,7 @@ int main(void)
 		T(context__closing_takes_forgotten_objects_along),
 		cmocka_unit_test_setup_teardown(context__closing_acknowledges_what_was_taken, rig_setup_inline,
 						rig_teardown),
-		T(channel__one_event_an_arming_and_destroy_waits_for_acks),
+		T(channel__CQ_04_one_event_an_arming_and_destroy_waits_for_acks),
 		T(channel__solicited_only_passes_over_ordinary_messages),
 		T(async__srq_limit_is_reported_once_and_unread_events_vanish),
 	};
