@@ -27,6 +27,7 @@ struct pmd_engine {
 	uint64_t port_deadline_ns;
 	uint64_t now_ns; /* when the last step began */
 	unsigned sent;	 /* packets of the last pmd_engine_transmit */
+	unsigned owed;	 /* packets sent since packets were last received */
 
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */
 	uint64_t inline_polls;

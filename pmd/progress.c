@@ -91,6 +91,7 @@ bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 			break;
 		budget -= n;
 		e->sent += n;
+		e->owed += n;
 		e->tx_end = n;
 		if (!tx_drain(e, now_ns))
 			return false;
@@ -108,13 +109,20 @@ void pmd_engine_events(struct pmd_engine *e)
 			e->on_event(e->event_ctx, &event);
 }
 
-/** Packets that came are given to the NIC. @return how many. */
+/**
+ * Packets that came are given to the NIC: as many as the budget says, and at least as many as were sent since, if so many
+ * are there. Who sends more than he receives lets the port's buffer run over, and UC and UD have no window against that.
+ * @return how many.
+ */
 static unsigned step_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 {
 	struct nic_rx_frame frames[PMD_RX_BURST];
 	const struct pmd_port_ops *ops = e->port->ops;
 	unsigned total = 0, n;
 
+	if (budget < e->owed)
+		budget = e->owed;
+	e->owed = 0;
 	do {
 		n = ops->rx_burst(e->port, frames, PMD_RX_BURST, now_ns);
 		for (unsigned i = 0; i < n; i++)
@@ -203,6 +211,8 @@ void pmd_doorbell(struct pmd_engine *e)
 		return;
 	now_ns = pmd_now_ns();
 	pmd_engine_transmit(e, DOORBELL_TX_BUDGET, now_ns);
+	if (e->owed >= DOORBELL_TX_BUDGET)
+		step_rx(e, 0, now_ns);
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	inline_worked(e, e->sent, now_ns);

@@ -67,7 +67,7 @@ class Case:
 
     def run(self, sides):
         server = [self.program, "-p", "PORT", *self.options]
-        ok, reason, *outputs = harness.run_pair(server, server + [sides[0].host], sides, SECONDS // 2 if self.lossy else SECONDS)
+        ok, reason, *outputs = harness.run_pair(server, server + [sides[0].host], sides, SECONDS)
         if ok:
             rows = len(ROW.findall(outputs[1]))
             if rows != self.rows_expected():
