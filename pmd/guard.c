@@ -3,9 +3,9 @@
  * guard.c - accesses to application memory that survive its disappearance, and checks of ranges at registration.
  *
  * pmd_guard_run notes a resume point for the thread and calls fn. A SIGSEGV or SIGBUS of this thread while the note
- * is set is fn's: the handler resumes there. Any other fault, and signals that somebody sends, go to the
- * handler that was installed before ours, or to the default action. The signal mask is put back on a fault only, so that the resume point costs a few stores. The
- * handlers run on the thread's alternate stack where it has one.
+ * is set is fn's: the handler resumes there. Any other fault, and signals that somebody sends, go to the handler that
+ * was installed before ours, or to the default action. The signal mask is put back on a fault only, so that the resume
+ * point costs a few stores. The handlers run on the thread's alternate stack where it has one.
  *
  * Owns: the process's SIGSEGV and SIGBUS actions and the ones found before; installed when first needed. The threads'
  * notes.

@@ -217,15 +217,21 @@ static void mw__MW_06_type_2_needs_a_region_and_a_length(void **state)
 	}
 }
 
+/* A type 1 window, bound as win_alloc proposes. @return its key. */
+static uint32_t win_bound(struct win *w, struct rig *rig)
+{
+	win_alloc(w, rig, NIC_MW_TYPE_1);
+	assert_int_equal(win_bind(w), NIC_WC_SUCCESS);
+	return nic_mw_rkey(w->mw);
+}
+
 static void mw__MW_06_type_1_with_zero_length_is_unbound(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
 	struct win w;
 	uint32_t bound;
 
-	win_alloc(&w, rig, NIC_MW_TYPE_1);
-	assert_int_equal(win_bind(&w), NIC_WC_SUCCESS);
-	bound = nic_mw_rkey(w.mw);
+	bound = win_bound(&w, rig);
 	assert_int_equal(try_op(rig, WRITE_ONLY, E, bound, w.bind.addr, 8), SYN_ACK);
 	w.bind.len = 0;
 	w.bind.mr = NULL;
@@ -268,9 +274,7 @@ static void mw__MW_07_failed_and_flushed_binds_of_type_1_change_no_key(void **st
 	struct win w;
 	uint32_t bound;
 
-	win_alloc(&w, rig, NIC_MW_TYPE_1);
-	assert_int_equal(win_bind(&w), NIC_WC_SUCCESS);
-	bound = nic_mw_rkey(w.mw);
+	bound = win_bound(&w, rig);
 	w.bind.rkey++;
 	w.bind.len = RIG_ARENA;
 	assert_int_equal(win_bind(&w), NIC_WC_MW_BIND_ERR);
