@@ -29,6 +29,14 @@ struct timer_entry {
 	struct nic_qp *qp;
 };
 
+/** An egress path; see nic.h. */
+struct path {
+	bool open;
+	uint32_t flags;	   /* enum nic_path_flags */
+	struct list ready; /* QPs that have something to send by it, in turn */
+	uint32_t turn;	   /* packets that the first of them has sent in this turn */
+};
+
 struct nic {
 	struct nic_config cfg; /* defaults filled in */
 	bool port_up;
@@ -41,10 +49,10 @@ struct nic {
 	uint32_t retired_next;
 	uint32_t n_pd, n_mr, n_mw, n_ah, n_cq, n_srq, n_qp;
 
-	struct list tx_ready;  /* QPs that have something to send, in turn */
-	uint32_t tx_turn;      /* packets that the first of them has sent in this turn */
-	struct list ack_wait;  /* QPs with a delayed ACK, by due time */
-	struct list cq_failed; /* CQs that overflowed and whose QPs have yet to be told */
+	struct path paths[NIC_PATHS_MAX];
+	uint64_t paths_pending[NIC_PATHS_MAX / 64]; /* those whose ready list is not empty; wrong only towards yes */
+	struct list ack_wait;			    /* QPs with a delayed ACK, by due time */
+	struct list cq_failed;			    /* CQs that overflowed and whose QPs have yet to be told */
 	struct list all_pds, all_ahs, all_cqs, all_srqs;
 
 	struct timer_entry *heap; /* binary heap by deadline, one entry a QP at most */
@@ -67,6 +75,15 @@ static inline void trace_add(struct nic *nic, uint32_t qpn, enum nic_trace_event
 
 	*e = (struct nic_trace_entry){.now_ns = nic->now, .qpn = qpn, .event = event, .a = a, .b = b};
 }
+
+static inline void nic_see_time(struct nic *nic, uint64_t now_ns)
+{
+	if (now_ns > nic->now)
+		nic->now = now_ns;
+}
+
+/* path.c */
+void paths_init(struct nic *nic);
 
 /* event.c */
 void event_source_init(struct event_source *src, void *user);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic.c - the instance: configuration, GID table and port, dispatch of received packets to QPs (IBTA 9.6), arbitration
- * of what is sent, time.
+ * nic.c - the instance: configuration, GID table and port, dispatch of received packets to QPs (IBTA 9.6), time. What is
+ * sent is in path.c.
  */
 #include "qp.h"
 #include "timer.h"
-
-#define TX_TURN 16 /* packets a QP may send before the next one has its turn */
 
 /* ---- life -------------------------------------------------------------------------------------------- */
 
@@ -69,7 +67,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 		return -ENOMEM;
 	}
 	nic->port_up = true;
-	list_init(&nic->tx_ready);
+	paths_init(nic);
 	list_init(&nic->ack_wait);
 	list_init(&nic->cq_failed);
 	list_init(&nic->events);
@@ -175,12 +173,6 @@ void nic_port_set(struct nic *nic, bool up)
 }
 
 /* ---- receiving --------------------------------------------------------------------------------------- */
-
-static void see_time(struct nic *nic, uint64_t now_ns)
-{
-	if (now_ns > nic->now)
-		nic->now = now_ns;
-}
 
 void nic_settle_failed_cqs(struct nic *nic)
 {
@@ -292,7 +284,7 @@ bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns)
 	struct packet p;
 	enum packet_verdict verdict;
 
-	see_time(nic, now_ns);
+	nic_see_time(nic, now_ns);
 	if (!nic->port_up) {
 		COUNT(nic, rx_port_down);
 		return false;
@@ -310,55 +302,6 @@ bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns)
 	dispatch(nic, &p);
 	nic_settle_failed_cqs(nic);
 	return true;
-}
-
-/* ---- sending ----------------------------------------------------------------------------------------- */
-
-/* One packet of the QP: responses and requests take turns when it has both. */
-static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
-{
-	qp->resp_turn = !qp->resp_turn;
-	if (qp->resp_turn)
-		return resp_tx(qp, frame) || req_tx(qp, frame);
-	return req_tx(qp, frame) || resp_tx(qp, frame);
-}
-
-unsigned nic_tx(struct nic *nic, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
-{
-	unsigned got = 0;
-
-	see_time(nic, now_ns);
-	while (nic->port_up && got < n && !list_empty(&nic->tx_ready)) {
-		struct nic_qp *qp = list_entry(list_first(&nic->tx_ready), struct nic_qp, ready);
-		unsigned before = got;
-
-		while (got < n && nic->tx_turn < TX_TURN && qp_tx(qp, &frames[got])) {
-			got++;
-			nic->tx_turn++;
-		}
-		/*
-		 * A delayed ACK goes with what the QP sends, right behind it: the peer must not see the answer to its
-		 * message long before the message's own completion. In one burst both cost a carrier little more than
-		 * one.
-		 */
-		if (got > before && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
-			resp_ack_due(qp);
-			got += resp_tx(qp, &frames[got]);
-		}
-		if (got == n && nic->tx_turn < TX_TURN)
-			break; /* its turn goes on with the next call */
-		list_remove(&qp->ready);
-		if (nic->tx_turn == TX_TURN)
-			qp_ready(qp); /* behind the others */
-		nic->tx_turn = 0;
-	}
-	nic_settle_failed_cqs(nic);
-	return got;
-}
-
-bool nic_tx_pending(const struct nic *nic)
-{
-	return nic->port_up && !list_empty(&nic->tx_ready);
 }
 
 /* ---- time -------------------------------------------------------------------------------------------- */
@@ -387,7 +330,7 @@ void nic_timeout(struct nic *nic, uint64_t now_ns)
 {
 	struct nic_qp *qp;
 
-	see_time(nic, now_ns);
+	nic_see_time(nic, now_ns);
 	while (!list_empty(&nic->ack_wait) && first_ack(nic)->resp.ack_at <= nic->now)
 		resp_ack_due(first_ack(nic));
 	while ((qp = timer_expired(nic, nic->now)) != NULL)

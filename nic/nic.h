@@ -45,6 +45,9 @@ enum nic_mtu { NIC_MTU_256 = 1, NIC_MTU_512, NIC_MTU_1024, NIC_MTU_2048, NIC_MTU
 /** Largest IP packet the NIC sends or accepts: IPv6 + UDP + longest header chain + 4096 B + ICRC, rounded up. */
 #define NIC_FRAME_MAX 4224
 
+/** IPv6 + UDP + the longest header chain: whatever comes after so many bytes of an IP packet is payload or ICRC. */
+#define NIC_HEADERS_MAX 112
+
 /** Largest message, bytes (IBTA C9-94). */
 #define NIC_MSG_MAX 0x80000000u
 
@@ -88,10 +91,13 @@ struct nic_config {
 
 	/** Cryptographically strong random bytes (keys, QPNs). Deterministic in a simulation. Required. */
 	void (*random)(void *ctx, void *buf, size_t len);
+	/** The egress path to a QP of a peer; NULL: path 0 for all. Asked when a connected QP learns its peer, and when a
+	 *  datagram is posted. What it names is open (nic_path_open), or 0. */
+	uint32_t (*route)(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn);
 	/** Runs fn(arg), which touches application memory; returns false if that faulted (the rest of fn is
 	 *  then skipped). NULL: call directly. fn never allocates, locks or calls back. */
 	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
-	void *ctx; /* handed to the two above */
+	void *ctx; /* handed to the three above */
 };
 
 /** Create an instance. @return 0, -EINVAL (bad configuration), -ENOMEM. */
@@ -136,6 +142,9 @@ struct nic_rx_frame {
 	const uint8_t *data; /* IP header, or BTH with NIC_RX_UDP_PAYLOAD */
 	uint32_t len;	     /* bytes at data, ICRC included, FCS excluded; trailing Ethernet padding allowed for IP */
 	uint32_t flags;	     /* enum nic_rx_flags */
+	/** NULL, or the packet once more, in memory that others may write to: then data holds its headers only, at least
+	 *  NIC_HEADERS_MAX bytes or all of it, and payload is taken from here. Must come with NIC_RX_NO_ICRC. */
+	const uint8_t *body;
 	/* Only with NIC_RX_UDP_PAYLOAD: */
 	struct nic_gid sgid, dgid; /* both IPv4-mapped, or neither */
 	uint16_t udp_sport;
@@ -156,6 +165,7 @@ struct nic_tx_frame {
 	uint32_t len;  /* out: bytes from the IP header to the end of the ICRC */
 	uint16_t bth;  /* out: offset of the UDP payload (BTH): 28 for IPv4, 48 for IPv6 */
 	uint8_t tclass, hop_limit;
+	bool no_icrc; /* out: the last four bytes are no ICRC, the path vouches for integrity */
 	struct nic_gid sgid, dgid;
 };
 
@@ -165,8 +175,31 @@ struct nic_tx_frame {
  */
 unsigned nic_tx(struct nic *nic, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 
-/** Whether nic_tx would have something to give (delayed ACKs that are not yet due do not count). */
+/** Whether nic_tx or nic_path_tx would have something to give (delayed ACKs that are not yet due do not count). */
 bool nic_tx_pending(const struct nic *nic);
+
+/*
+ * Egress paths. What a NIC sends leaves by one of several paths: path 0, which is the port, and others that the owner
+ * opens, such as shared memory to another function of the same host. nic_config.route says which peer is reached by which.
+ * A path that has no room just is not asked for packets; the others go on.
+ */
+#define NIC_PATHS_MAX 256
+
+enum nic_path_flags {
+	NIC_PATH_NO_ICRC = 1 << 0,  /* packets carry zeroes for their ICRC: the receiver sets NIC_RX_NO_ICRC */
+	NIC_PATH_LOSSLESS = 1 << 1, /* the path has flow control of its own: max_inflight does not count */
+};
+
+/** Open a path: a number that route may return from now on. `flags`: enum nic_path_flags. @return the path,
+ *  -ENOSPC. */
+int nic_path_open(struct nic *nic, uint32_t flags);
+/** Close a path: what would have left by it leaves by path 0. */
+void nic_path_close(struct nic *nic, uint32_t path);
+/** As nic_tx, for this path. */
+unsigned nic_path_tx(struct nic *nic, uint32_t path, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
+/** A bit for each path (bit path % 64 of word path / 64) that has something to send; wrong only towards yes. Lives
+ *  as long as the instance. */
+const uint64_t *nic_paths_pending(const struct nic *nic);
 
 /** Let all delayed ACKs go with the next nic_tx: the caller has nothing better to do. */
 void nic_ack_flush(struct nic *nic);

@@ -352,9 +352,10 @@ enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet
 		return PACKET_BAD_VERSION; /* HV-04 */
 
 	out->op = op;
-	out->payload = bth + op->hdr_len;
+	out->payload = (frame->body ? frame->body + (bth - frame->data) : bth) + op->hdr_len;
 	out->payload_len = body - out->pad;
 	out->ip_id_recovered = false;
+	out->no_icrc = false;
 	out->ecn_ce = (out->tclass & 3) == 3 || (frame->flags & NIC_RX_ECN_CE) != 0;
 	if (op->hdrs.bits)
 		parse_extensions(op, bth + BTH_LEN, out);
@@ -459,7 +460,8 @@ unsigned packet_encode(const struct packet *p, uint8_t *buf)
 	wire_put32(buf + payload + p->payload_len, 0); /* the pad, and part of where the ICRC goes next (RQ-06) */
 
 	/* The packet is built masked, so that one call over the whole of it gives the ICRC. */
-	return put_icrc(p, buf, payload, icrc_update(ICRC_START, buf, payload + p->payload_len + p->pad));
+	return put_icrc(p, buf, payload,
+			p->no_icrc ? 0 : icrc_update(ICRC_START, buf, payload + p->payload_len + p->pad));
 }
 
 uint8_t *packet_open(struct packet *p, uint8_t *buf)
@@ -467,7 +469,7 @@ uint8_t *packet_open(struct packet *p, uint8_t *buf)
 	unsigned payload;
 
 	p->payload = NULL; /* in its place when the packet is closed */
-	p->summed = p->payload_len > CRC_COPY_MAX;
+	p->summed = p->payload_len > CRC_COPY_MAX && !p->no_icrc;
 	if (!p->summed)
 		return buf + packet_payload_offset(p->op, p->v4);
 	payload = put_masked_headers(p, buf, udp_payload_len(p));

@@ -52,6 +52,7 @@ struct packet {
 	bool ip_id_recovered; /* the ICRC held only with a nonzero ID that the carrier had hidden */
 	bool ecn_ce;	      /* congestion experienced */
 
+	bool no_icrc;  /* of our own packets: zeroes instead */
 	bool summed;   /* packet_open has begun the ICRC */
 	uint32_t icrc; /* as far as it goes */
 };

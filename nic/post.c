@@ -72,7 +72,7 @@ static void copy_inline(struct swqe *w, const struct nic_send_wr *wr)
 	}
 }
 
-static void copy_operation(struct swqe *w, const struct nic_send_wr *wr, enum nic_qp_type type)
+static void copy_operation(const struct nic *nic, struct swqe *w, const struct nic_send_wr *wr, enum nic_qp_type type)
 {
 	if (wr->opcode == NIC_WR_BIND_MW) {
 		w->bind = wr->bind;
@@ -89,6 +89,7 @@ static void copy_operation(struct swqe *w, const struct nic_send_wr *wr, enum ni
 		w->ud.av = wr->ud.ah->av;
 		w->ud.remote_qpn = wr->ud.remote_qpn;
 		w->ud.remote_qkey = wr->ud.remote_qkey;
+		w->ud.path = path_route(nic, &w->ud.av.dgid, w->ud.remote_qpn);
 	} else {
 		w->remote_addr = wr->rdma.remote_addr;
 		w->rkey = wr->rdma.rkey;
@@ -110,7 +111,7 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 	w->packets = 0;
 	w->length = (uint32_t)length;
 	w->ex = wr->ex;
-	copy_operation(w, wr, qp->type);
+	copy_operation(qp->nic, w, wr, qp->type);
 	if (wr->opcode == NIC_WR_LOCAL_INV || wr->opcode == NIC_WR_BIND_MW) {
 		w->num_sge = 0;
 	} else if (wr->flags & NIC_SEND_INLINE) {

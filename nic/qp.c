@@ -88,6 +88,7 @@ static void qp_reset(struct nic_qp *qp)
 	qp->rq.head = qp->rq.tail = 0;
 	qp->attr = (struct nic_qp_attr){.port_num = 1};
 	qp->deadline = TIME_NEVER;
+	qp->path = 0;
 	list_remove(&qp->ready);
 	req_reset(qp);
 	comp_reset(qp);
@@ -281,6 +282,18 @@ static int resources_alloc(struct nic_qp *qp, uint32_t n)
 	return 0;
 }
 
+/* A QP with something to send moves along. */
+static void set_path(struct nic_qp *qp)
+{
+	if (qp->type == NIC_QPT_UD)
+		return;
+	qp->path = path_route(qp->nic, &qp->attr.av.dgid, qp->attr.dest_qp_num);
+	if (!list_empty(&qp->ready)) {
+		list_remove(&qp->ready);
+		qp_ready(qp);
+	}
+}
+
 static void apply(struct nic_qp *qp, const struct nic_qp_attr *a, uint32_t mask)
 {
 	struct nic_qp_attr *own = &qp->attr;
@@ -311,6 +324,8 @@ static void apply(struct nic_qp *qp, const struct nic_qp_attr *a, uint32_t mask)
 	if (mask & NIC_QP_AV)
 		qp->sgid = qp->nic->gids[own->av.sgid_index];
 	qp->udp_sport = flow_sport(qp);
+	if (mask & (NIC_QP_AV | NIC_QP_DEST_QPN))
+		set_path(qp);
 }
 
 /* What a state change brings with it. */
@@ -500,6 +515,7 @@ void qp_address(const struct nic_qp *qp, struct packet *p)
 uint8_t *qp_open(struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len)
 {
 	p->ip_frag = 0x4000;
+	p->no_icrc = frame->no_icrc;
 	p->payload_len = payload_len;
 	p->pad = (uint8_t)(-payload_len & 3);
 	return packet_open(p, frame->data);

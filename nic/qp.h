@@ -64,6 +64,7 @@ struct swqe {
 		struct {
 			struct nic_av av;
 			uint32_t remote_qpn, remote_qkey;
+			uint32_t path;
 		} ud;
 		struct {
 			struct nic_bind bind;
@@ -169,7 +170,8 @@ struct nic_qp {
 	struct requester req;
 	struct completer comp;
 	struct responder resp;
-	struct list ready; /* on nic.tx_ready */
+	uint32_t path;	   /* egress, of a connected QP */
+	struct list ready; /* on the ready list of a path */
 	bool resp_turn;	   /* whose turn it is to send */
 	uint64_t deadline; /* earliest of the timers */
 	uint32_t heap_pos;
@@ -198,12 +200,28 @@ static inline uint32_t packets_of(uint64_t length, uint32_t pmtu)
 	return length ? (uint32_t)((length + pmtu - 1) >> pmtu_shift(pmtu)) : 1;
 }
 
+/** The egress path of what the QP sends next. */
+static inline uint32_t qp_path(const struct nic_qp *qp)
+{
+	if (qp->type != NIC_QPT_UD)
+		return qp->path;
+	return qp->sq.next != qp->sq.head ? sq_at(qp, qp->sq.next)->ud.path : 0;
+}
+
 /** The QP may have something to send: put it in turn. */
 static inline void qp_ready(struct nic_qp *qp)
 {
-	if (list_empty(&qp->ready))
-		list_append(&qp->nic->tx_ready, &qp->ready);
+	uint32_t path = qp_path(qp);
+
+	if (!list_empty(&qp->ready))
+		return;
+	list_append(&qp->nic->paths[path].ready, &qp->ready);
+	qp->nic->paths_pending[path / 64] |= 1ull << path % 64;
 }
+
+/* path.c */
+/** The path to a peer's QP, as the owner says. */
+uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t dest_qpn);
 
 /* qp.c */
 /** To the error state: flush both queues (C10-42), stop timers. `cause` is for the trace. Harmless when already there. */

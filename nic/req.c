@@ -44,11 +44,17 @@ void req_reset(struct nic_qp *qp)
 
 /* ---- window ------------------------------------------------------------------------------------------ */
 
+/* Most payload bytes outstanding, 0: any. */
+static uint32_t inflight_max(const struct nic_qp *qp)
+{
+	return qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS ? 0 : qp->nic->cfg.max_inflight;
+}
+
 /* Most PSNs outstanding when nothing has been lost lately. */
 static uint32_t window_max(const struct nic_qp *qp)
 {
 	const struct nic_config *cfg = &qp->nic->cfg;
-	uint32_t inflight = cfg->max_inflight ? cfg->max_inflight >> pmtu_shift(qp->pmtu) : UINT32_MAX;
+	uint32_t inflight = inflight_max(qp) ? inflight_max(qp) >> pmtu_shift(qp->pmtu) : UINT32_MAX;
 
 	if (inflight < CWND_MIN)
 		inflight = CWND_MIN;
@@ -66,7 +72,7 @@ uint32_t req_read_piece(const struct nic_qp *qp)
 {
 	uint32_t max = window_max(qp);
 
-	return qp->nic->cfg.max_inflight && max > 1 ? max / 2 : max;
+	return inflight_max(qp) && max > 1 ? max / 2 : max;
 }
 
 static bool window_open(const struct nic_qp *qp, uint32_t psns)
@@ -94,7 +100,7 @@ static void window_widen(struct nic_qp *qp, uint32_t packets)
 
 static void window_narrow(struct nic_qp *qp)
 {
-	if (!qp->nic->cfg.max_inflight)
+	if (!inflight_max(qp))
 		return;
 	qp->req.cwnd = window(qp) / 2;
 	if (qp->req.cwnd < CWND_MIN)

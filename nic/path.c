@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * path.c - egress: the paths by which packets leave, and arbitration among the QPs that have something to send.
+ *
+ * Every path has a list of QPs of its own, so that one that has no room just holds up nobody else. A connected QP keeps to
+ * the path of its peer; a UD QP is on the list of the path that its next datagram takes.
+ */
+#include "qp.h"
+
+#define TX_TURN 16 /* packets a QP may send before the next one has its turn */
+
+void paths_init(struct nic *nic)
+{
+	for (unsigned i = 0; i < NIC_PATHS_MAX; i++)
+		list_init(&nic->paths[i].ready);
+	nic->paths[0].open = true;
+}
+
+int nic_path_open(struct nic *nic, uint32_t flags)
+{
+	for (unsigned i = 1; i < NIC_PATHS_MAX; i++) {
+		if (nic->paths[i].open)
+			continue;
+		nic->paths[i].open = true;
+		nic->paths[i].flags = flags;
+		nic->paths[i].turn = 0;
+		return (int)i;
+	}
+	return -ENOSPC;
+}
+
+/* Datagrams that are posted have their path noted. */
+static void reroute_datagrams(struct nic_qp *qp, uint32_t path)
+{
+	for (uint32_t i = qp->sq.next; i != qp->sq.head; i++)
+		if (sq_at(qp, i)->ud.path == path)
+			sq_at(qp, i)->ud.path = 0;
+}
+
+void nic_path_close(struct nic *nic, uint32_t path)
+{
+	for (uint32_t i = 0; nic->qps.slots && i <= nic->qps.mask; i++) {
+		struct nic_qp *qp = nic->qps.slots[i].value;
+
+		if (!qp || (qp->type != NIC_QPT_UD && qp->path != path))
+			continue;
+		if (qp->type == NIC_QPT_UD)
+			reroute_datagrams(qp, path);
+		else
+			qp->path = 0;
+		if (!list_empty(&qp->ready)) {
+			list_remove(&qp->ready);
+			qp_ready(qp);
+		}
+	}
+	nic->paths[path].open = false;
+}
+
+uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t dest_qpn)
+{
+	uint32_t path = nic->cfg.route ? nic->cfg.route(nic->cfg.ctx, dgid, dest_qpn) : 0;
+
+	return path < NIC_PATHS_MAX && nic->paths[path].open ? path : 0;
+}
+
+/* One packet of the QP: responses and requests take turns when it has both. */
+static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
+{
+	qp->resp_turn = !qp->resp_turn;
+	if (qp->resp_turn)
+		return resp_tx(qp, frame) || req_tx(qp, frame);
+	return req_tx(qp, frame) || resp_tx(qp, frame);
+}
+
+unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
+{
+	struct path *path = &nic->paths[index];
+	unsigned got = 0;
+
+	nic_see_time(nic, now_ns);
+	for (unsigned i = 0; i < n; i++)
+		frames[i].no_icrc = path->flags & NIC_PATH_NO_ICRC;
+	while (nic->port_up && got < n && !list_empty(&path->ready)) {
+		struct nic_qp *qp = list_entry(list_first(&path->ready), struct nic_qp, ready);
+		unsigned before = got;
+
+		while (got < n && path->turn < TX_TURN && qp_path(qp) == index && qp_tx(qp, &frames[got])) {
+			got++;
+			path->turn++;
+		}
+		/*
+		 * A delayed ACK goes with what the QP sends, right behind it: the peer must not see the answer to its
+		 * message long before the message's own completion. In one burst both cost a carrier little more than
+		 * one.
+		 */
+		if (got > before && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
+			resp_ack_due(qp);
+			got += resp_tx(qp, &frames[got]);
+		}
+		if (got == n && path->turn < TX_TURN && qp_path(qp) == index)
+			break; /* its turn goes on with the next call */
+		list_remove(&qp->ready);
+		if (path->turn == TX_TURN || qp_path(qp) != index)
+			qp_ready(qp); /* behind the others */
+		path->turn = 0;
+	}
+	if (list_empty(&path->ready))
+		nic->paths_pending[index / 64] &= ~(1ull << index % 64);
+	nic_settle_failed_cqs(nic);
+	return got;
+}
+
+unsigned nic_tx(struct nic *nic, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
+{
+	return nic_path_tx(nic, 0, frames, n, now_ns);
+}
+
+const uint64_t *nic_paths_pending(const struct nic *nic)
+{
+	return nic->paths_pending;
+}
+
+bool nic_tx_pending(const struct nic *nic)
+{
+	uint64_t any = 0;
+
+	for (unsigned i = 0; i < NIC_PATHS_MAX / 64; i++)
+		any |= nic->paths_pending[i];
+	return nic->port_up && any;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_path.c - egress paths: which packets leave by which, what happens when one has no room or is closed. */
+#include "rig.h"
+
+static uint32_t answer;	   /* of route */
+static uint32_t asked_qpn; /* by the last question */
+static struct nic_gid asked_gid;
+
+static uint32_t route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
+{
+	(void)ctx;
+	asked_gid = *dgid;
+	asked_qpn = dest_qpn;
+	return answer;
+}
+
+/* A rig in INIT, or UD in RTS, with one more path open. */
+static struct rig *create(enum nic_qp_type type, uint32_t flags, uint32_t *path)
+{
+	struct rig *rig =
+		rig_create(&(struct rig_opts){.type = type, .nic = {.route = route, .max_inflight = 8 * RIG_MTU}});
+	int n = nic_path_open(rig->nic, flags);
+
+	assert_true(n > 0);
+	*path = (uint32_t)n;
+	answer = 0;
+	return rig;
+}
+
+static unsigned take(struct rig *rig, uint32_t path, struct nic_tx_frame *frame)
+{
+	static uint8_t data[NIC_FRAME_MAX];
+
+	frame->data = data;
+	return nic_path_tx(rig->nic, path, frame, 1, rig->now);
+}
+
+static bool pending(struct rig *rig, uint32_t path)
+{
+	return nic_paths_pending(rig->nic)[path / 64] >> path % 64 & 1;
+}
+
+static void path__a_connected_qp_asks_once_and_keeps_to_its_path(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_RC, 0, &path);
+	struct nic_tx_frame frame;
+
+	answer = path;
+	rig_to_rts(rig);
+	assert_int_equal(asked_qpn, RIG_PEER_QPN);
+	assert_memory_equal(&asked_gid, &rig->peer_gid, sizeof(asked_gid));
+	answer = 0;
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	assert_true(nic_tx_pending(rig->nic));
+	assert_true(pending(rig, path));
+	rig_expect_silence(rig); /* path 0 */
+	assert_int_equal(take(rig, path, &frame), 1);
+	assert_false(frame.no_icrc);
+	assert_int_equal(take(rig, path, &frame), 0);
+	assert_false(pending(rig, path));
+	/* Answers take it as well. */
+	rig_post_recv(rig, 2, 4096, 64);
+	rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8);
+	rig_expect_silence(rig);
+	assert_int_equal(take(rig, path, &frame), 1);
+	rig_destroy(rig);
+}
+
+static void path__without_icrc_both_ways(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_RC, NIC_PATH_NO_ICRC, &path);
+	struct nic_tx_frame frame;
+	struct nic_rx_frame rx;
+	struct packet p;
+
+	answer = path;
+	rig_to_rts(rig);
+	for (uint32_t len = 8; len <= RIG_MTU;
+	     len += RIG_MTU - 8) { /* short ones and long ones are built differently */
+		rig_post_send(rig, len, NIC_WR_RDMA_WRITE, 3, len);
+		assert_int_equal(take(rig, path, &frame), 1);
+		assert_true(frame.no_icrc);
+		assert_memory_equal(frame.data + frame.len - 4, "\0\0\0\0", 4);
+		rx = (struct nic_rx_frame){.data = frame.data, .len = frame.len};
+		assert_int_equal(packet_parse(&rx, &p), PACKET_BAD_ICRC);
+		rx.flags = NIC_RX_NO_ICRC;
+		assert_int_equal(packet_parse(&rx, &p), PACKET_OK);
+		assert_int_equal(p.payload_len, len);
+		assert_memory_equal(p.payload, rig->arena + 3, len);
+	}
+	rig_destroy(rig);
+}
+
+static void path__a_body_elsewhere_is_where_payload_comes_from(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, RIG_MTU);
+	uint8_t whole[NIC_FRAME_MAX], head[NIC_HEADERS_MAX];
+	struct nic_rx_frame frame = {.data = head, .body = whole, .flags = NIC_RX_NO_ICRC};
+
+	rig_post_recv(rig, 1, 4096, RIG_MTU);
+	frame.len = packet_encode(&p, whole);
+	memcpy(head, whole, sizeof(head));
+	memset(whole, 0xff, packet_payload_offset(p.op, p.v4)); /* nobody looks at the headers there */
+	memset(head + packet_payload_offset(p.op, p.v4), 0xee, sizeof(head) - packet_payload_offset(p.op, p.v4));
+	assert_true(nic_rx(rig->nic, &frame, rig->now));
+	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_data(rig, 4096, 0, RIG_MTU);
+	rig_destroy(rig);
+}
+
+static void path__lossless_is_not_limited_in_bytes(void **state)
+{
+	static const uint32_t flags[] = {0, NIC_PATH_LOSSLESS};
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint32_t path;
+		struct rig *rig = create(NIC_QPT_RC, flags[i], &path);
+		struct nic_tx_frame frame;
+		unsigned n = 0;
+
+		answer = path;
+		rig_to_rts(rig);
+		rig_post_send(rig, 1, NIC_WR_RDMA_WRITE, 0, 64 * RIG_MTU);
+		while (take(rig, path, &frame))
+			n++;
+		assert_int_equal(n, i == 0 ? 8 : 64);
+		rig_destroy(rig);
+	}
+}
+
+static void path__each_datagram_has_its_own(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_UD, 0, &path);
+	struct nic_av av = {.dgid = rig->peer_gid};
+	struct nic_send_wr wr;
+	struct nic_tx_frame frame;
+	struct nic_ah *ah;
+
+	rig_to_rts(rig);
+	assert_int_equal(nic_ah_create(rig->pd, &av, &ah), 0);
+	for (uint32_t i = 0; i < 6; i++) {
+		answer = i == 1 || i == 2 || i == 4 ? path : 0;
+		wr = rig_wr(rig, i, NIC_WR_SEND, 0, 8);
+		wr.ud.ah = ah;
+		wr.ud.remote_qpn = i;
+		wr.ud.remote_qkey = RIG_QKEY;
+		rig_post(rig, &wr);
+		assert_int_equal(asked_qpn, i);
+	}
+	/* In their order: a path gives what is first, and no more. */
+	assert_int_equal(take(rig, path, &frame), 0);
+	assert_int_equal(take(rig, 0, &frame), 1);
+	assert_int_equal(take(rig, 0, &frame), 0);
+	assert_int_equal(take(rig, path, &frame), 1);
+	assert_int_equal(take(rig, path, &frame), 1);
+	assert_int_equal(take(rig, path, &frame), 0);
+	assert_int_equal(take(rig, 0, &frame), 1);
+	/* The path goes: the one that would have taken it, and the last, leave by path 0. */
+	nic_path_close(rig->nic, path);
+	assert_int_equal(take(rig, 0, &frame), 1);
+	assert_int_equal(take(rig, 0, &frame), 1);
+	for (uint32_t i = 0; i < 6; i++)
+		rig_expect_wc(rig->send_cq, i, NIC_WC_SUCCESS);
+	nic_ah_destroy(ah);
+	rig_destroy(rig);
+}
+
+static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_RC, NIC_PATH_NO_ICRC, &path);
+	struct nic_tx_frame frame;
+
+	answer = path;
+	rig_to_rts(rig);
+	rig_post_send(rig, 1, NIC_WR_RDMA_WRITE, 0, 3 * RIG_MTU);
+	assert_int_equal(take(rig, path, &frame), 1);
+	nic_path_close(rig->nic, path);
+	rig_expect_tx(rig, WRITE_MIDDLE, RIG_SQ_PSN + 1); /* with an ICRC: it parses */
+	rig_expect_tx(rig, WRITE_LAST, RIG_SQ_PSN + 2);
+	rig_ack(rig, RIG_SQ_PSN + 2, SYN_ACK);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_destroy(rig);
+}
+
+static void path__a_route_that_is_not_open_is_path_0(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_RC, 0, &path);
+
+	answer = path + 1;
+	rig_to_rts(rig);
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	rig_destroy(rig);
+	rig = create(NIC_QPT_RC, 0, &path);
+	answer = 100000;
+	rig_to_rts(rig);
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	rig_destroy(rig);
+}
+
+static void path__there_are_so_many_and_numbers_come_back(void **state)
+{
+	struct rig *rig = rig_create(NULL);
+
+	for (int i = 1; i < NIC_PATHS_MAX; i++)
+		assert_int_equal(nic_path_open(rig->nic, 0), i);
+	assert_int_equal(nic_path_open(rig->nic, 0), -ENOSPC);
+	nic_path_close(rig->nic, 77);
+	assert_int_equal(nic_path_open(rig->nic, 0), 77);
+	rig_destroy(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(path__a_connected_qp_asks_once_and_keeps_to_its_path),
+		cmocka_unit_test(path__without_icrc_both_ways),
+		cmocka_unit_test(path__a_body_elsewhere_is_where_payload_comes_from),
+		cmocka_unit_test(path__lossless_is_not_limited_in_bytes),
+		cmocka_unit_test(path__each_datagram_has_its_own),
+		cmocka_unit_test(path__what_would_have_left_by_a_closed_path_leaves_by_path_0),
+		cmocka_unit_test(path__a_route_that_is_not_open_is_path_0),
+		cmocka_unit_test(path__there_are_so_many_and_numbers_come_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
