@@ -13,7 +13,6 @@
  *
  * Owns nothing; starts nothing. Does not check that an address can be bound: opening the device does.
  */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -29,58 +28,14 @@
 #include "devices.h"
 #include "port.h"
 
-static bool gid_parse(const char *text, struct nic_gid *gid)
-{
-	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-	if (inet_pton(AF_INET, text, gid->raw + 12) == 1) {
-		memcpy(gid->raw, prefix, sizeof(prefix));
-		return true;
-	}
-	return inet_pton(AF_INET6, text, gid->raw) == 1;
-}
-
-const char *pmd_gid_str(const struct nic_gid *gid, char *buf, size_t len)
-{
-	if (pmd_gid_is_v4(gid))
-		return inet_ntop(AF_INET, gid->raw + 12, buf, (socklen_t)len);
-	return inet_ntop(AF_INET6, gid->raw, buf, (socklen_t)len);
-}
-
-/** Wildcards and multicast groups are no addresses of a device. */
-static bool gid_is_unicast(const struct nic_gid *gid)
-{
-	static const struct nic_gid zero;
-
-	if (pmd_gid_is_v4(gid))
-		return (gid->raw[12] | gid->raw[13] | gid->raw[14] | gid->raw[15]) != 0 && gid->raw[12] < 224;
-	return memcmp(gid, &zero, sizeof(zero)) != 0 && gid->raw[0] != 0xff;
-}
-
-static bool gid_from_sockaddr(const struct sockaddr *sa, struct nic_gid *gid)
-{
-	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-	if (sa && sa->sa_family == AF_INET) {
-		memcpy(gid->raw, prefix, sizeof(prefix));
-		memcpy(gid->raw + 12, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, 4);
-		return true;
-	}
-	if (sa && sa->sa_family == AF_INET6) {
-		memcpy(gid->raw, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, 16);
-		return true;
-	}
-	return false;
-}
-
 /** Whether an address lies in the network of an interface's address. */
 static bool gid_in_network(const struct nic_gid *gid, const struct ifaddrs *ifa)
 {
 	struct nic_gid net, mask;
 
-	if (!ifa->ifa_netmask || !gid_from_sockaddr(ifa->ifa_addr, &net))
+	if (!ifa->ifa_netmask || !pmd_gid_from_sockaddr(ifa->ifa_addr, &net))
 		return false;
-	if (pmd_gid_is_v4(&net) != pmd_gid_is_v4(gid) || !gid_from_sockaddr(ifa->ifa_netmask, &mask))
+	if (pmd_gid_is_v4(&net) != pmd_gid_is_v4(gid) || !pmd_gid_from_sockaddr(ifa->ifa_netmask, &mask))
 		return false;
 	for (int i = pmd_gid_is_v4(gid) ? 12 : 0; i < 16; i++)
 		if ((gid->raw[i] ^ net.raw[i]) & mask.raw[i])
@@ -141,7 +96,7 @@ void pmd_device_fill_netdev(struct pmd_device *d)
 		netdev_from_devargs(d);
 	} else if (getifaddrs(&list) == 0) {
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
-			if (gid_from_sockaddr(i->ifa_addr, &gid) && memcmp(&gid, &d->gid, sizeof(gid)) == 0)
+			if (pmd_gid_from_sockaddr(i->ifa_addr, &gid) && memcmp(&gid, &d->gid, sizeof(gid)) == 0)
 				snprintf(d->netdev, sizeof(d->netdev), "%s", i->ifa_name);
 		/* 127.0.0.2 is nobody's and still lo's. */
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
@@ -166,7 +121,7 @@ static bool gid_of_interface(const char *name, struct nic_gid *out)
 	for (struct ifaddrs *i = list; i; i = i->ifa_next) {
 		int rank;
 
-		if (strcmp(i->ifa_name, name) != 0 || !gid_from_sockaddr(i->ifa_addr, &gid))
+		if (strcmp(i->ifa_name, name) != 0 || !pmd_gid_from_sockaddr(i->ifa_addr, &gid))
 			continue;
 		rank = pmd_gid_is_v4(&gid) ? 3 : gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80 ? 1 : 2;
 		if (rank > best) {
@@ -184,7 +139,7 @@ static int parse_option(char *option, struct pmd_device *d, char *err, size_t er
 	unsigned long bits;
 
 	if (strncmp(option, "gw=", 3) == 0) {
-		if (!gid_parse(option + 3, &d->gateway) || pmd_gid_is_v4(&d->gateway) != pmd_gid_is_v4(&d->gid)) {
+		if (!pmd_gid_parse(option + 3, &d->gateway) || pmd_gid_is_v4(&d->gateway) != pmd_gid_is_v4(&d->gid)) {
 			snprintf(err, err_len, "UROCE_DEVICES: '%s' names no gateway of the device's address family",
 				 option);
 			return -EINVAL;
@@ -210,7 +165,7 @@ static int parse_where(char *where, struct pmd_device *d, char *err, size_t err_
 		where[n - 1] = '\0';
 		where++;
 	}
-	if (!gid_parse(where, &d->gid)) {
+	if (!pmd_gid_parse(where, &d->gid)) {
 		if (if_nametoindex(where) == 0) {
 			snprintf(err, err_len,
 				 "UROCE_DEVICES: '%s' is neither an address nor an interface of this host", where);
@@ -222,7 +177,7 @@ static int parse_where(char *where, struct pmd_device *d, char *err, size_t err_
 		}
 		snprintf(d->netdev, sizeof(d->netdev), "%s", where);
 	}
-	if (!gid_is_unicast(&d->gid)) {
+	if (!pmd_gid_is_unicast(&d->gid)) {
 		snprintf(err, err_len, "UROCE_DEVICES: '%s' is a wildcard or multicast address; name one host address",
 			 where);
 		return -EINVAL;
@@ -311,16 +266,16 @@ static int default_devices(struct pmd_device *devices, unsigned max)
 			    !(i->ifa_flags & IFF_UP))
 				continue;
 			memset(d, 0, sizeof(*d));
-			gid_from_sockaddr(i->ifa_addr, &d->gid);
+			pmd_gid_from_sockaddr(i->ifa_addr, &d->gid);
 			/* An address may be on several interfaces (bridges, VRRP); it is one device all the same. */
-			if (gid_is_unicast(&d->gid) && !gid_is_known(&d->gid, devices, n))
+			if (pmd_gid_is_unicast(&d->gid) && !gid_is_known(&d->gid, devices, n))
 				n++;
 		}
 		freeifaddrs(list);
 	}
 	if (n == 0 && max > 0) {
 		memset(&devices[0], 0, sizeof(devices[0]));
-		gid_parse("127.0.0.1", &devices[n++].gid);
+		pmd_gid_parse("127.0.0.1", &devices[n++].gid);
 	}
 	for (unsigned i = 0; i < n; i++)
 		snprintf(devices[i].port, sizeof(devices[i].port), "udp");

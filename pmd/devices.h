@@ -3,6 +3,7 @@
 #ifndef PMD_DEVICES_H
 #define PMD_DEVICES_H
 
+#include "address.h"
 #include "engine.h"
 
 /* What a packet of one MTU needs around its payload: IP, UDP, BTH, RETH and immediate data, ICRC. */
@@ -24,8 +25,5 @@ int pmd_device_mtu(const struct pmd_device *device, const char *override, enum n
 
 /** An interface that carries the address, its MAC and MTU, as far as the system knows them. */
 void pmd_device_fill_netdev(struct pmd_device *device);
-
-/** "10.0.0.1", "fd00::1". */
-const char *pmd_gid_str(const struct nic_gid *gid, char *buf, size_t len);
 
 #endif

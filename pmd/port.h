@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "address.h"
 #include "engine.h"
 
 struct rte_mempool;
@@ -54,13 +55,5 @@ int pmd_port_udp_open(const struct pmd_device *device, enum nic_mtu mtu, struct 
 		      struct pmd_port **out, char *err, size_t err_len);
 int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
 			 struct pmd_port **out, char *err, size_t err_len);
-
-/** Whether `address` stands for an IPv4 address, and those four bytes. */
-static inline bool pmd_gid_is_v4(const struct nic_gid *gid)
-{
-	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-	return __builtin_memcmp(gid->raw, prefix, sizeof(prefix)) == 0;
-}
 
 #endif
