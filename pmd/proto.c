@@ -94,14 +94,14 @@ static void collect_fds(struct msghdr *msg, struct proto_msg *m)
 	}
 }
 
-int proto_recv(int fd, struct proto_msg *m)
+static int receive(int fd, struct proto_msg *m, int flags)
 {
 	struct proto_header header;
 	struct iovec iov[2] = {{&header, sizeof(header)}, {m->data, m->room}};
 	union control control;
 	struct msghdr msg = {
 		.msg_iov = iov, .msg_iovlen = 2, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
-	long len = syscall(SYS_recvmsg, fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	long len = syscall(SYS_recvmsg, fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags);
 	int rc;
 
 	m->n_fds = 0;
@@ -127,6 +127,16 @@ int proto_recv(int fd, struct proto_msg *m)
 	m->type = header.type;
 	m->len = header.len;
 	return 1;
+}
+
+int proto_recv(int fd, struct proto_msg *m)
+{
+	return receive(fd, m, 0);
+}
+
+int proto_peek(int fd, struct proto_msg *m)
+{
+	return receive(fd, m, MSG_PEEK);
 }
 
 static int64_t now_ms(void)

@@ -54,6 +54,7 @@ enum proto_type {
 	PROTO_TOOL,
 	PROTO_TEXT,	 /* a part of a text, not terminated */
 	PROTO_END,	 /* int32_t: 0 or a negative errno; the text, if any, is then a sentence */
+	PROTO_KEEPER,	 /* struct proto_keeper, in a keeper: see there */
 	PROTO_LINK = 32, /* and the numbers up to 47 are those of links */
 };
 
@@ -114,6 +115,19 @@ struct proto_owner {
 	struct proto_policy policy;
 };
 
+/**
+ * What lies unread in a keeper, with a descriptor for each entry. A keeper is a socket whose queue holds all sockets of the
+ * device, and every function has it: so they live, in their order, as long as any function, and a daemon that is started anew
+ * finds them there (by peeking: the queue stays).
+ */
+#define PROTO_KEEPER_ENTRIES 16
+struct proto_keeper {
+	struct {
+		struct nic_gid gid;
+		uint32_t index; /* of the socket among those that share the address: the function's number */
+	} entries[PROTO_KEEPER_ENTRIES];
+};
+
 struct proto_adopt {
 	struct nic_gid key;
 };
@@ -158,6 +172,10 @@ int proto_send(int fd, unsigned type, const void *data, size_t len, const int *f
  * were lost for want of room in the process. After an error there are no descriptors and the connection is to be closed.
  */
 int proto_recv(int fd, struct proto_msg *m);
+
+/** As proto_recv, but the message, and its descriptors, stay in the queue as well; the next call shows the next one when
+ *  SO_PEEK_OFF is set. */
+int proto_peek(int fd, struct proto_msg *m);
 
 /** As proto_recv, but waits for a message. @return also -ETIMEDOUT. */
 int proto_recv_wait(int fd, struct proto_msg *m, int timeout_ms);
