@@ -103,7 +103,7 @@ struct proto_welcome {
 
 struct proto_refused {
 	int32_t error; /* positive errno */
-	char sentence[256];
+	char sentence[320];
 };
 
 struct proto_whois {

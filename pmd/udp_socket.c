@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* udp_socket.c - sockets on the RoCE port of an address. Owns nothing; who calls it owns what it opens. */
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "udp_socket.h"
+
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define UDP_RCVBUF (128 << 20) /* UC and UD know no window; a receiver may be off the CPU for long */
+#define UDP_SNDBUF (4 << 20)
+
+static void socket_options(int fd, bool v4, bool share)
+{
+	int on = 1, discover = IP_PMTUDISC_DO, size;
+	int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
+
+	if (share)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	setsockopt(fd, level, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover, sizeof(discover));
+	setsockopt(fd, level, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, &on, sizeof(on));
+	setsockopt(fd, level, v4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &on, sizeof(on));
+	/* RoCEv2 has the ICRC: over IPv6 others send no UDP checksum, which a socket would drop. */
+	if (!v4)
+		setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
+	size = UDP_RCVBUF;
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) != 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	size = UDP_SNDBUF;
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) != 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
+static int socket_bind(int fd, const struct nic_gid *gid, uint32_t scope, char *err, size_t err_len)
+{
+	struct sockaddr_in6 self;
+	socklen_t len = pmd_gid_sockaddr(gid, scope, &self);
+	char addr[PMD_GID_TEXT];
+	int rc;
+
+	if (bind(fd, (struct sockaddr *)&self, len) == 0)
+		return 0;
+	rc = -errno;
+	pmd_gid_str(gid, addr, sizeof(addr));
+	if (rc == -EADDRINUSE)
+		snprintf(err, err_len,
+			 "UDP port %u of %s is in use by a program that is not uroce, or by another user's; end it, or "
+			 "use "
+			 "another address with UROCE_DEVICES, for example UROCE_DEVICES=127.0.0.2",
+			 NIC_UDP_PORT, addr);
+	else if (rc == -EADDRNOTAVAIL)
+		snprintf(err, err_len,
+			 "%s is not an address of this host; correct UROCE_DEVICES or configure the address", addr);
+	else
+		snprintf(err, err_len, "cannot bind to UDP port %u of %s: %s", NIC_UDP_PORT, addr, strerror(-rc));
+	return rc;
+}
+
+int pmd_udp_socket_open(const struct nic_gid *gid, uint32_t scope, bool share, char *err, size_t err_len)
+{
+	bool v4 = pmd_gid_is_v4(gid);
+	int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
+
+	if (fd < 0) {
+		rc = -errno;
+		snprintf(err, err_len, "no UDP socket: %s", strerror(errno));
+		return rc;
+	}
+	socket_options(fd, v4, share);
+	rc = socket_bind(fd, gid, scope, err, err_len);
+	if (rc != 0) {
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+bool pmd_udp_socket_is(int fd, const struct nic_gid *gid)
+{
+	struct sockaddr_in6 self, expected;
+	socklen_t len = sizeof(self), expected_len = pmd_gid_sockaddr(gid, 0, &expected), int_len = sizeof(int);
+	int protocol;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &int_len) != 0 || protocol != IPPROTO_UDP ||
+	    getsockname(fd, (struct sockaddr *)&self, &len) != 0 || len != expected_len)
+		return false;
+	if (pmd_gid_is_v4(gid))
+		return memcmp(&self, &expected, offsetof(struct sockaddr_in, sin_zero)) == 0;
+	return self.sin6_family == AF_INET6 && self.sin6_port == expected.sin6_port &&
+	       memcmp(&self.sin6_addr, &expected.sin6_addr, sizeof(self.sin6_addr)) == 0;
+}
+
+/** A kernel that does one does both; only runs that the receiver gets whole are worth sending. */
+bool pmd_udp_socket_gso(int fd)
+{
+	int gro = 0, off = 0;
+	socklen_t len = sizeof(gro);
+
+	return getsockopt(fd, IPPROTO_UDP, UDP_GRO, &gro, &len) == 0 && gro != 0 &&
+	       setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &off, sizeof(off)) == 0;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroced.c - the daemon of a device: its life. Options, claiming the device, background, the loop, the end.
+ *
+ *   uroced --device ADDRESS[,ADDRESS...] [--iface INTERFACE] [--stay] [--allow WHOM] [--foreground]
+ *   uroced --iface INTERFACE ...
+ *
+ * One daemon serves a device in its network namespace. It is no part of the data path: it may be killed at any time, and
+ * the one that is started next finds the functions that live, and their sockets. It returns to its caller when the device
+ * can be joined: exit code 0, also when another daemon has the device already; else 1 and a sentence on stderr.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "uroced.h"
+
+#define TICK_MS	       50
+#define IDLE_NS	       1000000000u /* without functions, until it leaves */
+#define FIRST_NS       4000000000u /* longer, until the first comes */
+#define START_TRIES    100	   /* for an address whose sockets a dying daemon still holds: two seconds */
+#define START_PAUSE_NS 20000000
+
+struct options {
+	const char *device, *iface, *allow;
+	bool stay, foreground;
+};
+
+uint64_t daemon_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int daemon_watch(struct daemon *d, int fd, uint32_t events, uint64_t source)
+{
+	struct epoll_event event = {.events = events, .data.u64 = source};
+
+	return epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+void daemon_rewatch(struct daemon *d, int fd, uint32_t events, uint64_t source)
+{
+	struct epoll_event event = {.events = events, .data.u64 = source};
+
+	epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+}
+
+/* ---- start ---------------------------------------------------------------------------------------------- */
+
+static const char usage_text[] =
+	"usage: uroced --device ADDRESS[,ADDRESS...] [--iface INTERFACE] [options]\n"
+	"       uroced --iface INTERFACE [options]\n"
+	"\n"
+	"The daemon of a uroce device. Programs start it by themselves; start it by hand to let others in or to keep "
+	"it.\n"
+	"\n"
+	"  --device LIST     the device's addresses; the first names it\n"
+	"  --iface NAME      follow an interface: its addresses (beside --device: its IPv6 addresses) and its link\n"
+	"  --stay            do not leave when the last program has closed the device\n"
+	"  --allow WHOM      besides this user and root: user=NAME, group=NAME or all\n"
+	"  --foreground      do not go into the background\n"
+	"  --help            this text\n";
+
+static int options_parse(int argc, char **argv, struct options *o)
+{
+	static const struct option names[] = {
+		{"device", required_argument, NULL, 'd'},
+		{"iface", required_argument, NULL, 'i'},
+		{"allow", required_argument, NULL, 'a'},
+		{"stay", no_argument, NULL, 's'},
+		{"foreground", no_argument, NULL, 'f'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		switch (c) {
+		case 'd':
+			o->device = optarg;
+			break;
+		case 'i':
+			o->iface = optarg;
+			break;
+		case 'a':
+			o->allow = optarg;
+			break;
+		case 's':
+			o->stay = true;
+			break;
+		case 'f':
+			o->foreground = true;
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			exit(0);
+		default:
+			fputs(usage_text, stderr);
+			return -EINVAL;
+		}
+	}
+	if (optind == argc && (o->device || o->iface))
+		return 0;
+	fputs(usage_text, stderr);
+	return -EINVAL;
+}
+
+/** Nothing of whom started us: descriptors, signals, and the few descriptors that programs are content with. */
+static void inherit_nothing(void)
+{
+	struct rlimit limit;
+	sigset_t none;
+
+	if (syscall(SYS_close_range, 3, ~0u, 0) != 0)
+		for (int fd = 3; fd < 65536; fd++)
+			close(fd);
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+/** What the options ask for. @return 0 or a negative errno with a sentence. */
+static int daemon_configure(struct daemon *d, const struct options *o, char *err, size_t err_len)
+{
+	char list[1024], *rest = list, *address;
+	struct nic_gid gid;
+	int rc = proto_policy_parse(o->allow, &d->policy, err, err_len);
+
+	if (rc != 0)
+		return rc;
+	snprintf(d->allow, sizeof(d->allow), "%s", o->allow && o->allow[0] ? o->allow : "none");
+	d->stay = o->stay;
+	snprintf(list, sizeof(list), "%s", o->device ? o->device : "");
+	while ((address = strsep(&rest, ","))) {
+		if (!address[0])
+			continue;
+		if (!pmd_gid_parse(address, &gid) || !pmd_gid_is_unicast(&gid)) {
+			snprintf(err, err_len, "--device: '%.64s' is no host address", address);
+			return -EINVAL;
+		}
+		gids_fix(d, &gid);
+	}
+	if (o->iface)
+		rc = gids_follow(d, o->iface, d->n_fixed ? PROTO_FOLLOW_V6 : PROTO_FOLLOW_ALL);
+	if (rc == -ENODEV)
+		snprintf(err, err_len, "--iface: there is no interface '%.32s' here", o->iface);
+	else if (rc == -EADDRNOTAVAIL)
+		snprintf(err, err_len, "interface '%.32s' has no IP address; give it one", o->iface);
+	return rc;
+}
+
+/** Be the daemon of the device. @return 0; -EADDRINUSE: another one is; a negative errno with a sentence. */
+static int daemon_claim(struct daemon *d, char *err, size_t err_len)
+{
+	const struct timespec pause = {.tv_nsec = START_PAUSE_NS};
+	struct proto_name name;
+
+	d->key = d->fixed[0];
+	pmd_name_daemon(&d->key, &name);
+	d->key_fd = proto_listen(&name);
+	if (d->key_fd < 0) {
+		if (d->key_fd != -EADDRINUSE)
+			snprintf(err, err_len, "cannot listen: %s", strerror(-d->key_fd));
+		return d->key_fd;
+	}
+	daemon_watch(d, d->key_fd, EPOLLIN, SOURCE(SOURCE_NAME, NIC_GID_TABLE_LEN, 0));
+	slots_probe(d);
+	if (d->adopting > 0)
+		return 0; /* their sockets are ours, as soon as they have come over */
+	for (unsigned i = 0; i < START_TRIES; i++) {
+		gids_sync(d);
+		if (gids_find(d, &d->key) >= 0)
+			return 0;
+		nanosleep(&pause, NULL);
+	}
+	snprintf(err, err_len, "%s", d->why);
+	return -EADDRNOTAVAIL;
+}
+
+static int daemon_init(struct daemon *d, char *err, size_t err_len)
+{
+	sigset_t end;
+
+	d->since_ns = d->idle_since_ns = daemon_now_ns();
+	d->idle_since_ns += FIRST_NS;
+	d->key_fd = d->netlink_fd = d->keeper[0] = d->keeper[1] = -1;
+	d->port_up = true;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		d->gids[i].name_fd = -1;
+	clients_init(d);
+	sigemptyset(&end);
+	sigaddset(&end, SIGTERM);
+	sigaddset(&end, SIGINT);
+	sigprocmask(SIG_BLOCK, &end, NULL);
+	d->signal_fd = signalfd(-1, &end, SFD_CLOEXEC | SFD_NONBLOCK);
+	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (d->epoll_fd < 0 || d->signal_fd < 0 ||
+	    daemon_watch(d, d->signal_fd, EPOLLIN, SOURCE(SOURCE_SIGNAL, 0, 0)) != 0) {
+		snprintf(err, err_len, "no epoll set: %s", strerror(errno));
+		return -errno;
+	}
+	return 0;
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------- */
+
+static void daemon_event(struct daemon *d, const struct epoll_event *event)
+{
+	unsigned kind = (unsigned)(event->data.u64 >> 32), a = event->data.u64 >> 16 & 0xffff,
+		 b = event->data.u64 & 0xffff;
+
+	switch (kind) {
+	case SOURCE_NAME:
+		clients_accept(d, a < NIC_GID_TABLE_LEN ? d->gids[a].name_fd : d->key_fd);
+		break;
+	case SOURCE_CLIENT:
+		clients_ready(d, a);
+		break;
+	case SOURCE_FUNCTION:
+		slots_ready_event(d, a, event->events);
+		break;
+	case SOURCE_DATAGRAM:
+		steer_drain(d, a, b);
+		break;
+	case SOURCE_NETLINK:
+		gids_netlink(d);
+		break;
+	default:
+		d->leave = true;
+	}
+}
+
+/** Whether nobody needs us any more. */
+static bool daemon_is_done(struct daemon *d)
+{
+	if (d->live > 0 || d->adopting > 0 || d->stay)
+		return false;
+	if (!d->leave && (int64_t)(daemon_now_ns() - d->idle_since_ns) < (int64_t)IDLE_NS)
+		return false;
+	/* Whoever has connected already is let in. */
+	clients_accept(d, d->key_fd);
+	return !clients_any(d);
+}
+
+static bool daemon_has_signal(struct daemon *d)
+{
+	struct signalfd_siginfo info;
+
+	return read(d->signal_fd, &info, sizeof(info)) > 0;
+}
+
+static void daemon_loop(struct daemon *d)
+{
+	for (;;) {
+		bool tick = clients_any(d) || d->retry_ns != 0 || (d->live == 0 && d->adopting == 0 && !d->stay);
+		struct epoll_event event;
+		/* One at a time: what an event does may end what the next was about. */
+		int n = epoll_wait(d->epoll_fd, &event, 1, tick ? TICK_MS : -1);
+
+		if (n > 0)
+			daemon_event(d, &event);
+		if (daemon_has_signal(d))
+			return; /* functions go on without us */
+		if (d->retry_ns != 0 && daemon_now_ns() >= d->retry_ns)
+			gids_sync(d);
+		clients_tick(d);
+		if (daemon_is_done(d))
+			return;
+	}
+}
+
+/** The sockets go before the names: who finds the name free must find the port free. */
+static void daemon_end(struct daemon *d)
+{
+	for (int i = 0; i < 2; i++)
+		if (d->keeper[i] >= 0)
+			close(d->keeper[i]);
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (!pmd_gid_is_none(&d->gids[i].gid))
+			steer_close(d, &d->gids[i]);
+}
+
+static void background(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (chdir("/") != 0 || null < 0)
+		return;
+	for (int fd = 0; fd < 3; fd++)
+		dup2(null, fd);
+	if (null > 2)
+		close(null);
+}
+
+/** All of the daemon's life. @param told_fd is told the exit code as soon as it is known; -1: there is nobody. */
+static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
+{
+	char err[256] = "";
+	uint8_t code = 0;
+	int rc = daemon_init(d, err, sizeof(err));
+
+	if (rc == 0)
+		rc = daemon_configure(d, o, err, sizeof(err));
+	if (rc == 0)
+		rc = daemon_claim(d, err, sizeof(err));
+	if (rc != 0 && err[0]) {
+		fprintf(stderr, "uroced: %s\n", err);
+		code = 1;
+	}
+	if (told_fd >= 0) {
+		if (rc == 0)
+			background();
+		if (write(told_fd, &code, 1) != 1)
+			code = 1;
+		close(told_fd);
+	}
+	if (rc != 0)
+		return code;
+	daemon_loop(d);
+	daemon_end(d);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct daemon d;
+	struct options o = {0};
+	uint8_t code = 1;
+	int told[2];
+	pid_t child;
+
+	if (options_parse(argc, argv, &o) != 0)
+		return 2;
+	inherit_nothing();
+	if (o.foreground)
+		return daemon_run(&d, &o, -1);
+	if (pipe2(told, O_CLOEXEC) != 0 || (child = fork()) < 0) {
+		fprintf(stderr, "uroced: cannot go into the background: %s\n", strerror(errno));
+		return 1;
+	}
+	if (child == 0) {
+		close(told[0]);
+		setsid();
+		return daemon_run(&d, &o, told[1]);
+	}
+	close(told[1]);
+	if (read(told[0], &code, 1) != 1)
+		code = 1;
+	return code;
+}

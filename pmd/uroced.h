@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroced.h - the daemon of a device, as its files share it.
+ *
+ *   uroced.c          life: options, background, the loop, the end
+ *   uroced_clients.c  connections before it is known what they are
+ *   uroced_slots.c    functions: numbers, joining, what they are told, adoption
+ *   uroced_gids.c     addresses and names of the device; follows its interface
+ *   uroced_steer.c    the sockets of all functions, who gets which datagram, the keeper
+ *   uroced_tools.c    what the `uroce` command asks
+ *
+ * One thread, one epoll set. Nobody is waited for: sends do not block, and who does not fetch what he is sent either gets
+ * the latest state later (functions) or is dropped (everybody else).
+ */
+#ifndef PMD_UROCED_H
+#define PMD_UROCED_H
+
+#include <sys/types.h>
+
+#include "address.h"
+#include "proto.h"
+
+#define DAEMON_SLOTS   (PROTO_FUNCTION_MAX + 1) /* slot 0 is the daemon's own */
+#define DAEMON_CLIENTS 64
+
+/** What an epoll event is about: kind, then two numbers. */
+enum daemon_source { SOURCE_NAME, SOURCE_CLIENT, SOURCE_FUNCTION, SOURCE_DATAGRAM, SOURCE_NETLINK, SOURCE_SIGNAL };
+#define SOURCE(kind, a, b) ((uint64_t)(kind) << 32 | (uint64_t)(a) << 16 | (uint64_t)(b))
+
+enum slot_state {
+	SLOT_FREE,
+	SLOT_LIVE,     /* a function that joined or was adopted */
+	SLOT_ADOPTING, /* it listens, and has been asked to come over; taken until it answers or ends */
+	SLOT_FOREIGN,  /* somebody who may not take part, or does not look, holds the name */
+};
+
+struct slot {
+	enum slot_state state;
+	int fd; /* SLOT_LIVE, SLOT_ADOPTING: the connection */
+	struct ucred peer;
+	char command[16];
+	struct proto_join join;
+	uint64_t since_ns;    /* CLOCK_REALTIME */
+	uint64_t released_ns; /* CLOCK_MONOTONIC; 0: never used */
+	uint32_t keeper_sent; /* generation of the keeper that it has */
+	uint32_t gids_sent[NIC_GID_TABLE_LEN];
+	bool late; /* its queue was full: told again when it can be */
+};
+
+/** An entry of the GID table. */
+struct entry {
+	struct nic_gid gid;  /* zeroes: empty */
+	uint32_t generation; /* another one for each address that the entry has had */
+	int name_fd;	     /* listens under the address's name; the first entry's, the key's, stays while we live */
+	unsigned n_sockets;
+	int sockets[DAEMON_SLOTS]; /* index = slot */
+};
+
+struct client {
+	int fd; /* -1: free */
+	uint64_t since_ns;
+	struct ucred peer;
+	bool joining; /* waits for a number: sockets are not there yet */
+	struct proto_join join;
+};
+
+struct daemon {
+	int epoll_fd, netlink_fd, signal_fd;
+	struct nic_gid key;
+	int key_fd;
+	struct nic_gid fixed[NIC_GID_TABLE_LEN]; /* addresses asked for by name; the first is the key */
+	unsigned n_fixed;
+	char iface[16];	 /* "": none is followed */
+	uint32_t follow; /* enum proto_follow */
+	uint32_t scope;	 /* the interface's index */
+	bool port_up, stay, leave;
+	struct proto_policy policy;
+	char allow[64]; /* the policy as it was given */
+	uint64_t since_ns, idle_since_ns;
+
+	struct entry gids[NIC_GID_TABLE_LEN];
+	uint32_t generation;
+	uint64_t retry_ns; /* when the addresses are looked at again; 0: when netlink says so */
+	unsigned retries;
+	char why[256]; /* an address that was asked for by name is not there: the sentence */
+
+	struct slot slots[DAEMON_SLOTS];
+	unsigned live, adopting;
+	bool keeper_found;
+	struct client clients[DAEMON_CLIENTS];
+
+	int keeper[2]; /* [0] is written, functions get [1] */
+	uint32_t keeper_generation;
+
+	struct {
+#define UROCED_STAT(name, sentence) uint64_t name;
+#include "uroced_stats.def"
+#undef UROCED_STAT
+	} stats;
+};
+
+/* uroced.c */
+uint64_t daemon_now_ns(void);
+int daemon_watch(struct daemon *d, int fd, uint32_t events, uint64_t source);
+void daemon_rewatch(struct daemon *d, int fd, uint32_t events, uint64_t source);
+
+/* uroced_clients.c */
+void clients_init(struct daemon *d);
+void clients_accept(struct daemon *d, int name_fd);
+void clients_ready(struct daemon *d, unsigned index);
+/** Let in those who wait for a number, end those who have waited too long. @return whether any wait. */
+bool clients_tick(struct daemon *d);
+bool clients_any(const struct daemon *d);
+
+/* uroced_slots.c */
+/** Look for functions of a daemon before us, and ask them to come over. */
+void slots_probe(struct daemon *d);
+/** Whether numbers can be given out: all who were asked to come over have, or what they keep is known. */
+bool slots_ready(const struct daemon *d);
+/** One sentence on who keeps us from being ready. */
+void slots_blame(const struct daemon *d, char *out, size_t len);
+/** Make the connection a function. @return 0: it is ours; a negative errno with a sentence: it stays the caller's. */
+int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct proto_join *join, char *err,
+	       size_t err_len);
+void slots_ready_event(struct daemon *d, unsigned n, uint32_t events);
+/** Tell every function what has changed. */
+void slots_tell(struct daemon *d);
+
+/* uroced_gids.c */
+/** Take an address into the table, with its sockets. @return the entry, or a
+ *  negative errno with a sentence. */
+int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len);
+/** Ask for an address by name. It comes with the next gids_sync. */
+void gids_fix(struct daemon *d, const struct nic_gid *gid);
+/** An entry for an address whose sockets are there already. NULL: no room, or the name is another's. */
+struct entry *gids_adopt(struct daemon *d, const struct nic_gid *gid);
+int gids_find(const struct daemon *d, const struct nic_gid *gid);
+/** Follow an interface from now on. @return 0 or a negative errno. */
+int gids_follow(struct daemon *d, const char *iface, uint32_t follow);
+/** Bring table, names and port state up to date with the interface. */
+void gids_sync(struct daemon *d);
+void gids_netlink(struct daemon *d);
+
+/* uroced_steer.c */
+/** The sockets of an entry up to those of the highest slot in use. */
+int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len);
+void steer_close(struct daemon *d, struct entry *e);
+/** See that slot n has its sockets. */
+int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len);
+/** A function has slot n from now on, or nobody has. */
+void steer_own(struct daemon *d, unsigned n, bool owned);
+/** What came for number n before somebody has it. */
+void steer_flush(struct daemon *d, unsigned n);
+/** Datagrams that nobody gets: drop, count. */
+void steer_drain(struct daemon *d, unsigned entry, unsigned slot);
+/** Take over the sockets that a keeper holds. @return how many addresses. */
+int steer_recover(struct daemon *d, int keeper);
+/** Put all sockets into a new keeper. */
+void steer_keep(struct daemon *d);
+
+/* uroced_tools.c */
+/** Answer a command. @return false: end the connection. */
+bool tools_command(struct daemon *d, int fd, const char *text, size_t len);
+
+#endif

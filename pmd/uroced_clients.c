@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroced_clients.c - connections of which it is not known yet what they are, and those that ask without joining.
+ *
+ * Owns: daemon.clients. A connection that turns out to be a function's goes to uroced_slots.c.
+ */
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "uroced.h"
+
+#define SILENT_NS  5000000000u /* until who has said nothing is dropped */
+#define JOINING_NS 3000000000u /* until who waits for a number is told that there is none */
+
+void clients_init(struct daemon *d)
+{
+	for (unsigned i = 0; i < DAEMON_CLIENTS; i++)
+		d->clients[i].fd = -1;
+}
+
+bool clients_any(const struct daemon *d)
+{
+	for (unsigned i = 0; i < DAEMON_CLIENTS; i++)
+		if (d->clients[i].fd >= 0)
+			return true;
+	return false;
+}
+
+static void client_close(struct client *c)
+{
+	close(c->fd);
+	c->fd = -1;
+}
+
+static void client_refuse(struct client *c, int error, const char *sentence)
+{
+	struct proto_refused refused = {.error = error};
+
+	snprintf(refused.sentence, sizeof(refused.sentence), "%s", sentence);
+	proto_send(c->fd, PROTO_REFUSED, &refused, sizeof(refused), NULL, 0);
+	client_close(c);
+}
+
+static void user_name(uid_t uid, char *out, size_t len)
+{
+	const struct passwd *pw = getpwuid(uid);
+
+	if (pw)
+		snprintf(out, len, "%.32s", pw->pw_name);
+	else
+		snprintf(out, len, "%u", uid);
+}
+
+static void client_refuse_user(struct daemon *d, struct client *c)
+{
+	char sentence[320], ours[40], theirs[40], address[PMD_GID_TEXT];
+
+	d->stats.refused_user++;
+	user_name(geteuid(), ours, sizeof(ours));
+	user_name(c->peer.uid, theirs, sizeof(theirs));
+	snprintf(sentence, sizeof(sentence),
+		 "%s is a device of user %s (uroced, pid %d), which user %s may not use; use another address "
+		 "(UROCE_DEVICES), or have it started with: uroced --allow user=%s",
+		 pmd_gid_str(&d->key, address, sizeof(address)), ours, (int)getpid(), theirs, theirs);
+	client_refuse(c, EACCES, sentence);
+}
+
+/** Room for one more: a free one, or that of who has waited longest. */
+static struct client *client_new(struct daemon *d)
+{
+	struct client *oldest = &d->clients[0];
+
+	for (unsigned i = 0; i < DAEMON_CLIENTS; i++) {
+		if (d->clients[i].fd < 0)
+			return &d->clients[i];
+		if (d->clients[i].since_ns < oldest->since_ns)
+			oldest = &d->clients[i];
+	}
+	d->stats.silent_visitors++;
+	client_close(oldest);
+	return oldest;
+}
+
+void clients_accept(struct daemon *d, int name_fd)
+{
+	int fd = proto_accept(name_fd);
+	struct client *c;
+
+	if (fd < 0)
+		return;
+	c = client_new(d);
+	*c = (struct client){.fd = fd, .since_ns = daemon_now_ns()};
+	if (!proto_peer_allowed(fd, &d->policy, &c->peer))
+		client_refuse_user(d, c);
+	else if (daemon_watch(d, fd, EPOLLIN, SOURCE(SOURCE_CLIENT, c - d->clients, 0)) != 0)
+		client_close(c);
+}
+
+/** Let the client in if there is what it needs. `last`: or tell it why not. */
+static void client_join(struct daemon *d, struct client *c, bool last)
+{
+	char err[256] = "";
+	int rc = -EAGAIN;
+
+	if (slots_ready(d) && gids_find(d, &c->join.gid) >= 0) {
+		rc = slots_join(d, c->fd, &c->peer, &c->join, err, sizeof(err));
+		if (rc == 0) {
+			c->fd = -1; /* it is a function's now */
+			return;
+		}
+	} else if (!last) {
+		c->joining = true;
+		return;
+	} else if (!slots_ready(d)) {
+		slots_blame(d, err, sizeof(err));
+	} else if (d->why[0]) {
+		snprintf(err, sizeof(err), "%s", d->why);
+	} else {
+		char address[PMD_GID_TEXT];
+
+		snprintf(err, sizeof(err), "%s has gone from the interface of the device; use another address",
+			 pmd_gid_str(&c->join.gid, address, sizeof(address)));
+	}
+	d->stats.refused_join++;
+	client_refuse(c, -rc, err);
+}
+
+static bool join_is_valid(const struct proto_join *join)
+{
+	return pmd_gid_is_unicast(&join->gid) && join->follow <= PROTO_FOLLOW_ALL &&
+	       memchr(join->iface, 0, sizeof(join->iface));
+}
+
+static bool client_message(struct daemon *d, struct client *c, struct proto_msg *m)
+{
+	if (m->type == PROTO_TOOL && m->n_fds == 0)
+		return tools_command(d, c->fd, m->data, m->len);
+	if (m->type == PROTO_WHOIS && proto_msg_is(m, PROTO_WHOIS, sizeof(struct proto_whois), 0)) {
+		const struct proto_whois *whois = m->data;
+		struct proto_owner owner = {.policy = d->policy};
+
+		if (gids_find(d, &whois->gid) >= 0)
+			owner.key = d->key;
+		return proto_send(c->fd, PROTO_OWNER, &owner, sizeof(owner), NULL, 0) == 0;
+	}
+	if (!proto_msg_is(m, PROTO_JOIN, sizeof(struct proto_join), 0) || !join_is_valid(m->data)) {
+		d->stats.bad_messages++;
+		return false;
+	}
+	memcpy(&c->join, m->data, sizeof(c->join));
+	if (c->join.follow != PROTO_FOLLOW_NONE)
+		gids_follow(d, c->join.iface, c->join.follow);
+	client_join(d, c, false);
+	return true;
+}
+
+void clients_ready(struct daemon *d, unsigned index)
+{
+	union {
+		uint8_t bytes[PROTO_COMMAND_MAX];
+		uint64_t align;
+	} room;
+	struct proto_msg m = {.data = &room, .room = sizeof(room)};
+	struct client *c = &d->clients[index];
+	int rc = proto_recv(c->fd, &m);
+
+	if (rc == -EAGAIN)
+		return;
+	if (rc == -EPROTO)
+		client_refuse(c, EPROTO,
+			      "uroced and this program are of different versions of uroce; end the programs that use "
+			      "the device, "
+			      "or run: uroce down");
+	else if (rc != 1 || c->joining || !client_message(d, c, &m))
+		client_close(c);
+	d->stats.bad_messages += rc < 0;
+}
+
+bool clients_tick(struct daemon *d)
+{
+	uint64_t now_ns = daemon_now_ns();
+
+	for (unsigned i = 0; i < DAEMON_CLIENTS; i++) {
+		struct client *c = &d->clients[i];
+
+		if (c->fd < 0)
+			continue;
+		if (c->joining) {
+			client_join(d, c, now_ns - c->since_ns > JOINING_NS);
+		} else if (now_ns - c->since_ns > SILENT_NS) {
+			d->stats.silent_visitors++;
+			client_close(c);
+		}
+	}
+	return clients_any(d);
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroced_gids.c - the addresses of the device: which there should be, and which there are.
+ *
+ * Should be: those asked for by name, and of an interface that is followed all (IPv4 first, link-local last), or the IPv6
+ * ones. An address has an entry of the GID table, its sockets, and its name, by which the device is found. Entries keep
+ * their place; a new address takes the first that is empty.
+ *
+ * rtnetlink only says when to look; what there is getifaddrs says.
+ *
+ * Owns: daemon.gids but for the sockets, daemon.netlink_fd.
+ */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "uroced.h"
+
+#define RETRY_NS    100000000u /* an IPv6 address is tentative for a second or two */
+#define RETRIES_MAX 50
+
+/** A set of addresses. */
+struct wanted {
+	struct nic_gid gids[NIC_GID_TABLE_LEN];
+	unsigned n;
+	bool more; /* there were more */
+};
+
+int gids_find(const struct daemon *d, const struct nic_gid *gid)
+{
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (pmd_gid_equal(&d->gids[i].gid, gid) && !pmd_gid_is_none(gid))
+			return (int)i;
+	return -1;
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------ */
+
+/** Listen under the address's name. Of the key we do so already. @return 0 or a negative errno. */
+static int entry_name(struct daemon *d, unsigned at)
+{
+	struct entry *e = &d->gids[at];
+	struct proto_name name;
+	int rc;
+
+	e->name_fd = -1;
+	if (pmd_gid_equal(&e->gid, &d->key))
+		return 0;
+	pmd_name_daemon(&e->gid, &name);
+	e->name_fd = proto_listen(&name);
+	if (e->name_fd < 0) {
+		rc = e->name_fd;
+		e->name_fd = -1;
+		return rc;
+	}
+	return daemon_watch(d, e->name_fd, EPOLLIN, SOURCE(SOURCE_NAME, at, 0));
+}
+
+static void entry_clear(struct entry *e)
+{
+	if (e->name_fd >= 0)
+		close(e->name_fd);
+	e->gid = (struct nic_gid){0};
+	e->name_fd = -1;
+}
+
+/** Take an address into the table with its name, and without sockets. @return as gids_add. */
+static int entry_new(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len)
+{
+	char address[PMD_GID_TEXT];
+	unsigned at = 0;
+	int rc;
+
+	while (at < NIC_GID_TABLE_LEN && !pmd_gid_is_none(&d->gids[at].gid))
+		at++;
+	if (at == NIC_GID_TABLE_LEN) {
+		snprintf(err, err_len, "the device has %u addresses already", NIC_GID_TABLE_LEN);
+		return -ENOSPC;
+	}
+	d->gids[at].gid = *gid;
+	d->gids[at].generation = ++d->generation;
+	d->gids[at].n_sockets = 0;
+	rc = entry_name(d, at);
+	if (rc == 0)
+		return (int)at;
+	snprintf(err, err_len, "%s belongs to another device of this host (a second uroced); end that one first",
+		 pmd_gid_str(gid, address, sizeof(address)));
+	entry_clear(&d->gids[at]);
+	return rc;
+}
+
+int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len)
+{
+	int at = entry_new(d, gid, err, err_len), rc;
+
+	if (at < 0)
+		return at;
+	rc = steer_open(d, &d->gids[at], err, err_len);
+	if (rc != 0) {
+		entry_clear(&d->gids[at]);
+		return rc;
+	}
+	d->stats.gids_added++;
+	return at;
+}
+
+struct entry *gids_adopt(struct daemon *d, const struct nic_gid *gid)
+{
+	char err[256];
+	int at = entry_new(d, gid, err, sizeof(err));
+
+	return at < 0 ? NULL : &d->gids[at];
+}
+
+static void gids_remove(struct daemon *d, unsigned at)
+{
+	steer_close(d, &d->gids[at]);
+	entry_clear(&d->gids[at]);
+	d->stats.gids_removed++;
+}
+
+void gids_fix(struct daemon *d, const struct nic_gid *gid)
+{
+	for (unsigned i = 0; i < d->n_fixed; i++)
+		if (pmd_gid_equal(&d->fixed[i], gid))
+			return;
+	if (d->n_fixed < NIC_GID_TABLE_LEN)
+		d->fixed[d->n_fixed++] = *gid;
+}
+
+/* ---- what there should be ------------------------------------------------------------------------------- */
+
+static void wanted_add(struct wanted *w, const struct nic_gid *gid)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		if (pmd_gid_equal(&w->gids[i], gid))
+			return;
+	if (w->n < NIC_GID_TABLE_LEN)
+		w->gids[w->n++] = *gid;
+	else
+		w->more = true;
+}
+
+static bool wanted_has(const struct wanted *w, const struct nic_gid *gid)
+{
+	for (unsigned i = 0; i < w->n; i++)
+		if (pmd_gid_equal(&w->gids[i], gid))
+			return true;
+	return false;
+}
+
+/** IPv4, global IPv6, link-local. */
+static unsigned gid_rank(const struct nic_gid *gid)
+{
+	return pmd_gid_is_v4(gid) ? 0 : pmd_gid_is_link_local(gid) ? 2 : 1;
+}
+
+/** Addresses of an interface, in the order of their ranks. @param up receives whether it can carry packets.
+ *  @return false: it has no addresses, or there is no such interface. */
+static bool iface_addresses(const char *iface, bool v6_only, struct wanted *out, bool *up)
+{
+	struct ifaddrs *list = NULL;
+	struct nic_gid gid;
+	bool any = false;
+
+	*up = false;
+	if (getifaddrs(&list) != 0)
+		return false;
+	for (unsigned rank = v6_only ? 1 : 0; rank < 3; rank++) {
+		for (struct ifaddrs *i = list; i; i = i->ifa_next) {
+			if (strcmp(i->ifa_name, iface) != 0)
+				continue;
+			*up = (i->ifa_flags & IFF_UP) && (i->ifa_flags & IFF_RUNNING);
+			if (!pmd_gid_from_sockaddr(i->ifa_addr, &gid) || gid_rank(&gid) != rank ||
+			    !pmd_gid_is_unicast(&gid))
+				continue;
+			wanted_add(out, &gid);
+			any = true;
+		}
+	}
+	freeifaddrs(list);
+	return any;
+}
+
+/** Those asked for by name come first; of an interface's they must be, if it is followed. */
+static void gids_wanted(const struct daemon *d, struct wanted *out, bool *up)
+{
+	struct wanted iface = {0}, all = {0};
+	bool ignored;
+
+	*out = (struct wanted){0};
+	*up = true;
+	if (d->follow == PROTO_FOLLOW_NONE) {
+		for (unsigned i = 0; i < d->n_fixed; i++)
+			wanted_add(out, &d->fixed[i]);
+		return;
+	}
+	iface_addresses(d->iface, false, &all, up);
+	iface_addresses(d->iface, d->follow == PROTO_FOLLOW_V6, &iface, &ignored);
+	for (unsigned i = 0; i < d->n_fixed; i++)
+		if (wanted_has(&all, &d->fixed[i]))
+			wanted_add(out, &d->fixed[i]);
+	for (unsigned i = 0; i < iface.n; i++)
+		wanted_add(out, &iface.gids[i]);
+	out->more |= iface.more;
+}
+
+/* ---- bringing both together ----------------------------------------------------------------------------- */
+
+/** @return whether the table has changed. */
+static bool table_sync(struct daemon *d, const struct wanted *wanted)
+{
+	bool changed = false, again = false;
+	char err[256] = "";
+
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN && d->adopting == 0; i++) {
+		if (pmd_gid_is_none(&d->gids[i].gid) || wanted_has(wanted, &d->gids[i].gid))
+			continue;
+		gids_remove(d, i);
+		changed = true;
+	}
+	d->why[0] = '\0';
+	for (unsigned i = 0; i < wanted->n; i++) {
+		if (gids_find(d, &wanted->gids[i]) >= 0)
+			continue;
+		if (gids_add(d, &wanted->gids[i], err, sizeof(err)) >= 0) {
+			changed = true;
+			continue;
+		}
+		again = true;
+		if (pmd_gid_equal(&wanted->gids[i], &d->key) || !d->why[0])
+			memcpy(d->why, err, sizeof(d->why));
+	}
+	d->retries = again ? d->retries + 1 : 0;
+	d->retry_ns = again && d->retries < RETRIES_MAX ? daemon_now_ns() + RETRY_NS : 0;
+	d->stats.gids_refused += d->retries == RETRIES_MAX;
+	return changed;
+}
+
+void gids_sync(struct daemon *d)
+{
+	struct wanted wanted;
+	bool up, changed;
+
+	d->retry_ns = 0;
+	if (!slots_ready(d))
+		return;
+	gids_wanted(d, &wanted, &up);
+	changed = table_sync(d, &wanted);
+	if (changed)
+		steer_keep(d);
+	if (up != d->port_up) {
+		d->port_up = up;
+		d->stats.link_changes++;
+		changed = true;
+	}
+	if (changed)
+		slots_tell(d);
+}
+
+/* ---- following ------------------------------------------------------------------------------------------ */
+
+/** What has changed is looked up, so messages are only counted out. The queue may have run over: no matter. */
+void gids_netlink(struct daemon *d)
+{
+	char scrap[8192];
+
+	while (recv(d->netlink_fd, scrap, sizeof(scrap), MSG_DONTWAIT) > 0 || errno == ENOBUFS)
+		;
+	d->retries = 0;
+	gids_sync(d);
+}
+
+static int netlink_open(struct daemon *d)
+{
+	struct sockaddr_nl self = {.nl_family = AF_NETLINK,
+				   .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+
+	if (d->netlink_fd >= 0)
+		return 0;
+	d->netlink_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	if (d->netlink_fd < 0)
+		return -errno;
+	if (bind(d->netlink_fd, (struct sockaddr *)&self, sizeof(self)) == 0)
+		return daemon_watch(d, d->netlink_fd, EPOLLIN, SOURCE(SOURCE_NETLINK, 0, 0));
+	close(d->netlink_fd);
+	d->netlink_fd = -1;
+	return -errno;
+}
+
+int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
+{
+	struct wanted addresses = {0};
+	bool up;
+	int rc;
+
+	if (d->follow >= follow || (d->iface[0] && strcmp(d->iface, iface) != 0))
+		return 0; /* as before: one interface, and never less of it */
+	if (if_nametoindex(iface) == 0)
+		return -ENODEV;
+	if (!iface_addresses(iface, false, &addresses, &up) && d->n_fixed == 0)
+		return -EADDRNOTAVAIL;
+	/* A device of addresses that are not on the interface does not become the interface's. */
+	for (unsigned i = 0; i < d->n_fixed; i++)
+		if (!wanted_has(&addresses, &d->fixed[i]))
+			return -EINVAL;
+	rc = netlink_open(d);
+	if (rc != 0)
+		return rc;
+	snprintf(d->iface, sizeof(d->iface), "%s", iface);
+	d->scope = if_nametoindex(iface);
+	d->follow = follow;
+	if (d->n_fixed == 0)
+		d->fixed[d->n_fixed++] = addresses.gids[0]; /* the key */
+	d->retry_ns = daemon_now_ns();
+	return 0;
+}

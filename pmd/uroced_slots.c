@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroced_slots.c - the functions of the device: numbers, joining, what they are told, and taking over those that a daemon
+ * before us has left.
+ *
+ * A function lives as long as its connection. Its number is given again only a while later, so that packets which are
+ * still under way to it find nobody rather than its successor.
+ *
+ * What functions are told is state, not changes: a message says the whole table and brings the sockets that this function
+ * does not have yet. Who is late gets the latest.
+ *
+ * Owns: daemon.slots.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "uroced.h"
+
+#define COOL_NS 1000000000u /* from a function's end until its number is given again */
+
+static uint64_t realtime_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void slot_command(struct slot *s)
+{
+	char path[40];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)s->peer.pid);
+	s->command[0] = '\0';
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	if (!fgets(s->command, sizeof(s->command), f))
+		s->command[0] = '\0';
+	s->command[strcspn(s->command, "\n")] = '\0';
+	fclose(f);
+}
+
+/* ---- what functions are told ---------------------------------------------------------------------------- */
+
+/** The entry of the device's table that is entry i of the function's, or -1. */
+static int slot_entry(const struct daemon *d, const struct slot *s, unsigned i)
+{
+	if (s->join.follow == PROTO_FOLLOW_NONE)
+		return i == 0 ? gids_find(d, &s->join.gid) : -1;
+	return pmd_gid_is_none(&d->gids[i].gid) ? -1 : (int)i;
+}
+
+/** What function n should know. @return how many descriptors were added to `fds`. */
+static unsigned slot_describe(struct daemon *d, unsigned n, struct proto_device *out, int *fds)
+{
+	const struct slot *s = &d->slots[n];
+	unsigned n_fds = 0;
+
+	*out = (struct proto_device){.key = d->key, .policy = d->policy, .port_up = d->port_up, .scope = d->scope};
+	if (d->keeper[1] >= 0 && s->keeper_sent != d->keeper_generation) {
+		out->keeper = 1;
+		fds[n_fds++] = d->keeper[1];
+	}
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		int at = slot_entry(d, s, i);
+
+		if (at < 0)
+			continue;
+		out->gids[i] = d->gids[at].gid;
+		if (s->gids_sent[i] != d->gids[at].generation && n < d->gids[at].n_sockets) {
+			out->sockets |= (uint16_t)(1 << i);
+			fds[n_fds++] = d->gids[at].sockets[n];
+		}
+	}
+	return n_fds;
+}
+
+/** The function has what slot_describe says. */
+static void slot_has(struct daemon *d, struct slot *s)
+{
+	s->keeper_sent = d->keeper_generation;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		int at = slot_entry(d, s, i);
+
+		s->gids_sent[i] = at < 0 ? 0 : d->gids[at].generation;
+	}
+}
+
+static void slot_release(struct daemon *d, unsigned n)
+{
+	struct slot *s = &d->slots[n];
+
+	close(s->fd);
+	if (s->state == SLOT_LIVE) {
+		d->live--;
+		d->stats.leaves++;
+	} else {
+		d->adopting--;
+	}
+	*s = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
+	steer_own(d, n, false);
+	if (d->live == 0)
+		d->idle_since_ns = s->released_ns;
+	if (d->adopting == 0)
+		d->retry_ns = s->released_ns; /* what was left as it was for their sake */
+}
+
+static void slot_tell(struct daemon *d, unsigned n)
+{
+	struct slot *s = &d->slots[n];
+	struct proto_device device;
+	int fds[PROTO_FDS_MAX];
+	unsigned n_fds = slot_describe(d, n, &device, fds);
+	int rc = proto_send(s->fd, PROTO_DEVICE, &device, sizeof(device), fds, n_fds);
+
+	if (rc == 0)
+		slot_has(d, s);
+	else if (rc != -EAGAIN && rc != -ETOOMANYREFS) {
+		slot_release(d, n);
+		return;
+	}
+	if (s->late != (rc != 0)) {
+		s->late = rc != 0;
+		d->stats.late_updates += s->late;
+		daemon_rewatch(d, s->fd, s->late ? EPOLLIN | EPOLLOUT : EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0));
+	}
+}
+
+void slots_tell(struct daemon *d)
+{
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
+		if (d->slots[n].state == SLOT_LIVE)
+			slot_tell(d, n);
+}
+
+/* ---- joining -------------------------------------------------------------------------------------------- */
+
+/** A free number: the lowest that has rested; if all are busy or resting, the one that has rested longest. 0: none. */
+static unsigned slot_choose(const struct daemon *d, const bool *refused)
+{
+	uint64_t now_ns = daemon_now_ns();
+	unsigned oldest = 0;
+
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
+		const struct slot *s = &d->slots[n];
+
+		if ((s->state != SLOT_FREE && s->state != SLOT_FOREIGN) || refused[n])
+			continue;
+		if (s->released_ns == 0 || now_ns - s->released_ns >= COOL_NS)
+			return n;
+		if (oldest == 0 || s->released_ns < d->slots[oldest].released_ns)
+			oldest = n;
+	}
+	return oldest;
+}
+
+/** A number and the socket that listens under its name. Numbers whose names are taken, by whomever, are passed over. */
+static unsigned slot_claim(struct daemon *d, int *listen_fd, char *err, size_t err_len)
+{
+	bool refused[DAEMON_SLOTS] = {false};
+	struct proto_name name;
+	unsigned n;
+
+	while ((n = slot_choose(d, refused)) != 0) {
+		pmd_name_function(&d->key, n, &name);
+		*listen_fd = proto_listen(&name);
+		if (*listen_fd >= 0)
+			return n;
+		if (*listen_fd != -EADDRINUSE) {
+			snprintf(err, err_len, "uroced cannot listen for a function: %s", strerror(-*listen_fd));
+			return 0;
+		}
+		refused[n] = true;
+	}
+	snprintf(err, err_len,
+		 "all %u functions of the device are taken; close it in some process, or use another address",
+		 PROTO_FUNCTION_MAX);
+	return 0;
+}
+
+static int slot_welcome(struct daemon *d, unsigned n, int listen_fd)
+{
+	struct slot *s = &d->slots[n];
+	struct proto_welcome welcome = {.function = n, .since_ns = s->since_ns};
+	int fds[PROTO_FDS_MAX] = {listen_fd};
+	unsigned n_fds = 1 + slot_describe(d, n, &welcome.device, fds + 1);
+	int rc = proto_send(s->fd, PROTO_WELCOME, &welcome, sizeof(welcome), fds, n_fds);
+
+	if (rc == 0)
+		slot_has(d, s);
+	return rc;
+}
+
+static void slot_live(struct daemon *d, unsigned n)
+{
+	d->slots[n].state = SLOT_LIVE;
+	d->live++;
+	slot_command(&d->slots[n]);
+	steer_own(d, n, true);
+}
+
+int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct proto_join *join, char *err,
+	       size_t err_len)
+{
+	int listen_fd = -1, rc;
+	unsigned n = slot_claim(d, &listen_fd, err, err_len);
+	struct slot *s = &d->slots[n];
+
+	if (n == 0)
+		return -EBUSY;
+	rc = steer_grow(d, n, err, err_len);
+	if (rc != 0) {
+		close(listen_fd);
+		return rc;
+	}
+	steer_flush(d, n);
+	*s = (struct slot){.fd = fd, .peer = *peer, .join = *join, .since_ns = realtime_ns()};
+	rc = slot_welcome(d, n, listen_fd);
+	close(listen_fd);
+	if (rc != 0) {
+		*s = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
+		snprintf(err, err_len, "uroced cannot hand over sockets: %s%s", strerror(-rc),
+			 rc == -ETOOMANYREFS ? "; raise the limit of open files (ulimit -n)" : "");
+		return rc;
+	}
+	slot_live(d, n);
+	d->stats.joins++;
+	daemon_rewatch(d, fd, EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0));
+	return 0;
+}
+
+/* ---- adoption ------------------------------------------------------------------------------------------- */
+
+/** Somebody listens under the name of function n. */
+static void slot_ask(struct daemon *d, unsigned n, int fd)
+{
+	struct slot *s = &d->slots[n];
+	struct proto_adopt adopt = {.key = d->key};
+
+	*s = (struct slot){.state = SLOT_FOREIGN, .fd = -1};
+	if (!proto_peer_allowed(fd, &d->policy, &s->peer) ||
+	    proto_send(fd, PROTO_ADOPT, &adopt, sizeof(adopt), NULL, 0) != 0 ||
+	    daemon_watch(d, fd, EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0)) != 0) {
+		d->stats.refused_user++;
+		close(fd);
+		return;
+	}
+	s->state = SLOT_ADOPTING;
+	s->fd = fd;
+	slot_command(s);
+	d->adopting++;
+}
+
+void slots_probe(struct daemon *d)
+{
+	struct proto_name name;
+
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
+		int fd;
+
+		pmd_name_function(&d->key, n, &name);
+		fd = proto_connect(&name);
+		if (fd >= 0)
+			slot_ask(d, n, fd);
+		else if (fd == -EAGAIN) /* it lives, and has not looked for so long that its queue is full */
+			d->slots[n].state = SLOT_FOREIGN;
+	}
+}
+
+bool slots_ready(const struct daemon *d)
+{
+	return d->adopting == 0 || d->keeper_found;
+}
+
+void slots_blame(const struct daemon *d, char *out, size_t len)
+{
+	char address[PMD_GID_TEXT];
+
+	snprintf(out, len, "the device has just been closed; try again");
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
+		const struct slot *s = &d->slots[n];
+
+		if (s->state != SLOT_ADOPTING)
+			continue;
+		snprintf(out, len,
+			 "process %d (%s) holds the sockets of %s and does not answer; if it is stopped continue it, "
+			 "else end it",
+			 (int)s->peer.pid, s->command, pmd_gid_str(&d->key, address, sizeof(address)));
+		return;
+	}
+}
+
+static bool adopted_is_valid(unsigned n, struct proto_msg *m)
+{
+	const struct proto_adopted *a = m->data;
+
+	return m->type == PROTO_ADOPTED && m->len == sizeof(*a) && a->function == n && a->keeper <= 1 &&
+	       m->n_fds == a->keeper && pmd_gid_is_unicast(&a->join.gid) && a->join.follow <= PROTO_FOLLOW_ALL &&
+	       memchr(a->join.iface, 0, sizeof(a->join.iface));
+}
+
+/** It comes over. What its addresses are is the device's as well. */
+static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
+{
+	const struct proto_adopted *a = m->data;
+	struct slot *s = &d->slots[n];
+	char err[256];
+
+	s->join = a->join;
+	s->since_ns = a->since_ns;
+	d->adopting--;
+	slot_live(d, n);
+	d->stats.adopted++;
+	if (s->join.follow != PROTO_FOLLOW_NONE)
+		gids_follow(d, s->join.iface, s->join.follow);
+	else
+		gids_fix(d, &s->join.gid);
+	if (a->keeper && !d->keeper_found)
+		d->keeper_found = steer_recover(d, m->fds[0]) > 0;
+	proto_msg_close(m);
+	if (steer_grow(d, n, err, sizeof(err)) != 0)
+		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err);
+	d->retry_ns = daemon_now_ns();
+	/* It has sockets of its own already; it gets them again with the first message, and closes what it does not need. */
+	slots_tell(d);
+}
+
+void slots_ready_event(struct daemon *d, unsigned n, uint32_t events)
+{
+	struct slot *s = &d->slots[n];
+	PROTO_MSG(m);
+	int rc;
+
+	if (s->state != SLOT_LIVE && s->state != SLOT_ADOPTING)
+		return;
+	if ((events & EPOLLOUT) && s->late)
+		slot_tell(d, n);
+	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)) || s->fd < 0)
+		return;
+	rc = proto_recv(s->fd, &m);
+	if (rc == -EAGAIN)
+		return;
+	if (rc == 1 && s->state == SLOT_ADOPTING && adopted_is_valid(n, &m)) {
+		slot_adopted(d, n, &m);
+		return;
+	}
+	if (rc == 1)
+		proto_msg_close(&m);
+	d->stats.bad_messages += rc != 0 && rc != -ECONNRESET;
+	slot_release(d, n);
+}

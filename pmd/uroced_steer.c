@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroced_steer.c - who gets which datagram.
+ *
+ * All functions share UDP port 4791 of an address: one socket each, bound here in the order of their numbers with
+ * SO_REUSEPORT; a filter program on the payload has the kernel choose the socket by the leading byte of the destination
+ * QPN. Functions get theirs by descriptor and use them alone. We keep all of them, since a socket that is closed lets the
+ * last one move into its place; what comes for numbers that nobody has, and for our own, 0, is dropped here and counted.
+ *
+ * The keeper (see struct proto_keeper) keeps the sockets when we are killed: it is with every function.
+ *
+ * Owns: the sockets of daemon.gids, daemon.keeper.
+ */
+#include <errno.h>
+#include <linux/filter.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "udp_socket.h"
+#include "uroced.h"
+
+#define BTH_DEST_QPN 5
+#define DRAIN_BURST  64
+#define KEEPER_BYTES (1 << 20) /* as far as the kernel allows it */
+
+#ifndef SO_ATTACH_REUSEPORT_CBPF
+#define SO_ATTACH_REUSEPORT_CBPF 51
+#endif
+
+/* ---- steering ------------------------------------------------------------------------------------------- */
+
+/** What is to a number beyond the sockets, or has no such byte, goes to socket 0. */
+static int steer_attach(const struct entry *e)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, BTH_DEST_QPN), /* beyond the end: the program ends with 0 */
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, e->n_sockets, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_A, 0),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+	return setsockopt(e->sockets[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0 ? 0
+													       : -errno;
+}
+
+static void steer_watch(struct daemon *d, struct entry *e, unsigned n)
+{
+	daemon_watch(d, e->sockets[n], EPOLLIN, SOURCE(SOURCE_DATAGRAM, e - d->gids, n));
+}
+
+/** Add sockets up to index n. */
+static int entry_grow(struct daemon *d, struct entry *e, unsigned n, char *err, size_t err_len)
+{
+	unsigned before = e->n_sockets;
+	int rc = 0;
+
+	while (e->n_sockets <= n) {
+		int fd = pmd_udp_socket_open(&e->gid, d->scope, true, err, err_len);
+
+		if (fd < 0) {
+			rc = fd;
+			break;
+		}
+		e->sockets[e->n_sockets++] = fd;
+		if (d->slots[e->n_sockets - 1].state == SLOT_FREE)
+			steer_watch(d, e, e->n_sockets - 1);
+	}
+	if (e->n_sockets == before)
+		return rc;
+	if (steer_attach(e) != 0 && rc == 0) {
+		rc = -errno;
+		snprintf(err, err_len,
+			 "the kernel does not steer datagrams (SO_ATTACH_REUSEPORT_CBPF: %s); it must be Linux 4.5 or "
+			 "newer",
+			 strerror(errno));
+	}
+	return rc;
+}
+
+int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len)
+{
+	unsigned highest = 0;
+	int rc;
+
+	/* Sockets that share the port number in the order of binding: there must be none yet. A foreign program's would
+	 * take part in the sharing, one that is just being closed would shift the numbers. */
+	rc = pmd_udp_socket_open(&e->gid, d->scope, false, err, err_len);
+	if (rc < 0)
+		return rc;
+	close(rc);
+	e->n_sockets = 0;
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
+		if (d->slots[n].state != SLOT_FREE)
+			highest = n;
+	rc = entry_grow(d, e, highest, err, err_len);
+	if (rc != 0)
+		steer_close(d, e);
+	return rc;
+}
+
+void steer_close(struct daemon *d, struct entry *e)
+{
+	/* Functions have copies yet, and only with the last one would it leave the epoll set by itself. */
+	for (unsigned n = 0; n < e->n_sockets; n++) {
+		epoll_ctl(d->epoll_fd, EPOLL_CTL_DEL, e->sockets[n], NULL);
+		close(e->sockets[n]);
+	}
+	e->n_sockets = 0;
+}
+
+void steer_own(struct daemon *d, unsigned n, bool owned)
+{
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		struct entry *e = &d->gids[i];
+
+		if (pmd_gid_is_none(&e->gid) || n >= e->n_sockets)
+			continue;
+		if (owned)
+			epoll_ctl(d->epoll_fd, EPOLL_CTL_DEL, e->sockets[n], NULL);
+		else
+			steer_watch(d, e, n);
+	}
+}
+
+void steer_drain(struct daemon *d, unsigned entry, unsigned slot)
+{
+	uint8_t byte;
+
+	if (slot >= d->gids[entry].n_sockets)
+		return;
+	for (unsigned i = 0; i < DRAIN_BURST; i++) {
+		if (recv(d->gids[entry].sockets[slot], &byte, 1, MSG_DONTWAIT | MSG_TRUNC) < 0)
+			return;
+		d->stats.unowned_datagrams++;
+	}
+}
+
+void steer_flush(struct daemon *d, unsigned n)
+{
+	uint64_t before;
+
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		do {
+			before = d->stats.unowned_datagrams;
+			steer_drain(d, i, n);
+		} while (d->stats.unowned_datagrams - before == DRAIN_BURST);
+	}
+}
+
+/* ---- the keeper ----------------------------------------------------------------------------------------- */
+
+/** Put sockets into the keeper, as they come. */
+struct keeping {
+	struct daemon *d;
+	struct proto_keeper message;
+	int fds[PROTO_KEEPER_ENTRIES];
+	unsigned n;
+	bool failed;
+};
+
+static void keeping_flush(struct keeping *k)
+{
+	if (k->n > 0 && proto_send(k->d->keeper[0], PROTO_KEEPER, &k->message, sizeof(k->message), k->fds, k->n) != 0)
+		k->failed = true;
+	k->n = 0;
+}
+
+static void keeping_add(struct keeping *k, const struct entry *e, unsigned index)
+{
+	if (k->n == PROTO_KEEPER_ENTRIES)
+		keeping_flush(k);
+	k->message.entries[k->n].gid = e->gid;
+	k->message.entries[k->n].index = index;
+	k->fds[k->n++] = e->sockets[index];
+}
+
+void steer_keep(struct daemon *d)
+{
+	struct keeping k = {.d = d};
+	int bytes = KEEPER_BYTES;
+
+	for (int i = 0; i < 2; i++)
+		if (d->keeper[i] >= 0)
+			close(d->keeper[i]);
+	d->keeper_generation++;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, d->keeper) != 0) {
+		d->keeper[0] = d->keeper[1] = -1;
+		d->stats.keeper_failures++;
+		return;
+	}
+	setsockopt(d->keeper[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		for (unsigned n = 0; n < d->gids[i].n_sockets; n++)
+			keeping_add(&k, &d->gids[i], n);
+	keeping_flush(&k);
+	d->stats.keeper_failures += k.failed;
+}
+
+int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len)
+{
+	struct keeping k = {.d = d};
+	int rc = 0;
+
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN && rc == 0; i++) {
+		struct entry *e = &d->gids[i];
+		unsigned before = e->n_sockets;
+
+		if (pmd_gid_is_none(&e->gid))
+			continue;
+		rc = entry_grow(d, e, n, err, err_len);
+		for (unsigned at = before; at < e->n_sockets; at++)
+			keeping_add(&k, e, at);
+	}
+	keeping_flush(&k);
+	if (k.failed)
+		steer_keep(d); /* in as few messages as possible */
+	return rc;
+}
+
+/* ---- after a restart ------------------------------------------------------------------------------------ */
+
+/** The entry of an address that a keeper names: made if need be, its name claimed. */
+static struct entry *recover_entry(struct daemon *d, const struct nic_gid *gid)
+{
+	int at = gids_find(d, gid);
+
+	return at >= 0 ? &d->gids[at] : gids_adopt(d, gid);
+}
+
+/** One message of a keeper. Sockets come in order; one that does not fit is not taken. */
+static void recover_message(struct daemon *d, struct proto_msg *m)
+{
+	const struct proto_keeper *message = m->data;
+
+	if (m->type != PROTO_KEEPER || m->len != sizeof(*message) || m->n_fds > PROTO_KEEPER_ENTRIES)
+		return;
+	for (unsigned i = 0; i < m->n_fds; i++) {
+		const struct nic_gid *gid = &message->entries[i].gid;
+		struct entry *e = pmd_gid_is_unicast(gid) ? recover_entry(d, gid) : NULL;
+
+		if (!e || message->entries[i].index != e->n_sockets || e->n_sockets == DAEMON_SLOTS ||
+		    !pmd_udp_socket_is(m->fds[i], gid))
+			continue;
+		e->sockets[e->n_sockets++] = proto_msg_take(m, i);
+		if (d->slots[e->n_sockets - 1].state == SLOT_FREE)
+			steer_watch(d, e, e->n_sockets - 1);
+		d->stats.recovered_sockets++;
+	}
+}
+
+int steer_recover(struct daemon *d, int keeper)
+{
+	int start = 0, entries = 0;
+	PROTO_MSG(m);
+
+	setsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start));
+	while (proto_peek(keeper, &m) == 1) {
+		recover_message(d, &m);
+		proto_msg_close(&m);
+	}
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		if (d->gids[i].n_sockets > 0 && steer_attach(&d->gids[i]) == 0)
+			entries++;
+	}
+	steer_keep(d);
+	return entries;
+}

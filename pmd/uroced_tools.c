@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroced_tools.c - what the `uroce` command asks the daemon: "status", "stay", "leave".
+ *
+ * Answers are JSON. They are sent at once, as far as the queue takes them: who does not fetch his answer loses the
+ * connection.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "uroced.h"
+
+static void put_string(FILE *out, const char *name, const char *value)
+{
+	fprintf(out, "\"%s\": \"", name);
+	for (; *value; value++) {
+		unsigned char c = (unsigned char)*value;
+
+		if (c == '"' || c == '\\')
+			fprintf(out, "\\%c", c);
+		else if (c < 0x20 || c >= 0x7f)
+			fprintf(out, "\\u%04x", c);
+		else
+			fputc(c, out);
+	}
+	fputc('"', out);
+}
+
+static void put_gids(const struct daemon *d, FILE *out)
+{
+	char address[PMD_GID_TEXT];
+	const char *comma = "";
+
+	fputs("  \"gids\": [", out);
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		if (pmd_gid_is_none(&d->gids[i].gid))
+			continue;
+		fprintf(out, "%s\n    {\"index\": %u, \"gid\": \"%s\", \"sockets\": %u}", comma, i,
+			pmd_gid_str(&d->gids[i].gid, address, sizeof(address)), d->gids[i].n_sockets);
+		comma = ",";
+	}
+	fputs("\n  ],\n", out);
+}
+
+static void put_functions(const struct daemon *d, FILE *out)
+{
+	static const char *const states[] = {
+		[SLOT_LIVE] = "live", [SLOT_ADOPTING] = "silent", [SLOT_FOREIGN] = "foreign"};
+	char address[PMD_GID_TEXT];
+	const char *comma = "";
+
+	fputs("  \"functions\": [", out);
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
+		const struct slot *s = &d->slots[n];
+
+		if (s->state == SLOT_FREE)
+			continue;
+		fprintf(out, "%s\n    {\"number\": %u, \"state\": \"%s\", \"pid\": %d, ", comma, n, states[s->state],
+			(int)s->peer.pid);
+		put_string(out, "command", s->command);
+		fprintf(out, ", \"uid\": %u, \"since\": %.3f, \"gids\": \"%s\"}", s->peer.uid,
+			(double)s->since_ns / 1e9,
+			s->join.follow == PROTO_FOLLOW_NONE && s->state == SLOT_LIVE
+				? pmd_gid_str(&s->join.gid, address, sizeof(address))
+				: "all");
+		comma = ",";
+	}
+	fputs("\n  ],\n", out);
+}
+
+static void put_status(const struct daemon *d, FILE *out)
+{
+	static const char *const follows[] = {"none", "v6", "all"};
+	char address[PMD_GID_TEXT];
+
+	fprintf(out, "{\n  \"device\": \"%s\",\n", pmd_gid_str(&d->key, address, sizeof(address)));
+	fprintf(out, "  \"daemon\": {\"pid\": %d, \"uid\": %u, \"uptime\": %.3f, \"stay\": %s, ", (int)getpid(),
+		geteuid(), (double)(daemon_now_ns() - d->since_ns) / 1e9, d->stay ? "true" : "false");
+	put_string(out, "allow", d->allow);
+	fputs("},\n  ", out);
+	put_string(out, "interface", d->iface);
+	fprintf(out, ", \"follow\": \"%s\", \"port\": \"%s\", ", follows[d->follow], d->port_up ? "up" : "down");
+	put_string(out, "problem", d->why);
+	fputs(",\n", out);
+	put_gids(d, out);
+	put_functions(d, out);
+	fputs("  \"counters\": {", out);
+	const char *comma = "";
+#define UROCED_STAT(name, sentence)                                                                                    \
+	fprintf(out, "%s\n    \"" #name "\": %llu", comma, (unsigned long long)d->stats.name);                         \
+	comma = ",";
+#include "uroced_stats.def"
+#undef UROCED_STAT
+	fputs("\n  }\n}\n", out);
+}
+
+static bool answer(struct daemon *d, int fd, int32_t status, const char *text, size_t len)
+{
+	int rc = 0;
+
+	for (size_t at = 0; at < len && rc == 0; at += PROTO_TEXT_MAX)
+		rc = proto_send(fd, PROTO_TEXT, text + at, len - at < PROTO_TEXT_MAX ? len - at : PROTO_TEXT_MAX, NULL,
+				0);
+	if (rc == 0)
+		rc = proto_send(fd, PROTO_END, &status, sizeof(status), NULL, 0);
+	d->stats.overrun_tools += rc == -EAGAIN;
+	return rc == 0;
+}
+
+static bool say(struct daemon *d, int fd, int32_t status, const char *sentence)
+{
+	return answer(d, fd, status, sentence, strlen(sentence));
+}
+
+static bool command_status(struct daemon *d, int fd)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	bool ok;
+
+	if (!out)
+		return false;
+	put_status(d, out);
+	ok = fclose(out) == 0 && answer(d, fd, 0, text, len);
+	free(text);
+	return ok;
+}
+
+bool tools_command(struct daemon *d, int fd, const char *text, size_t len)
+{
+	if (len == strlen("status") && memcmp(text, "status", len) == 0)
+		return command_status(d, fd);
+	if (len == strlen("stay") && memcmp(text, "stay", len) == 0) {
+		d->stay = true;
+		d->leave = false;
+		return say(d, fd, 0, "{}\n");
+	}
+	if (len == strlen("leave") && memcmp(text, "leave", len) == 0) {
+		d->stay = false;
+		d->leave = true;
+		return say(d, fd, 0, "{}\n");
+	}
+	return say(d, fd, -EINVAL, "unknown command; the daemon knows: status, stay, leave");
+}
