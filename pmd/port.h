@@ -47,12 +47,27 @@ struct pmd_port {
 	uint16_t udp_sport;
 	uint32_t psn_window, max_inflight; /* see struct nic_config */
 	uint32_t ack_delay_ns;
+	/** Gets a packet that is for another function of the device. @return false: it is lost. Set by the engine; may be
+	 *  NULL. The frame is valid during the call. */
+	bool (*forward)(void *ctx, const struct nic_rx_frame *frame);
+	void *forward_ctx;
 	struct pmd_port_stats stats;
 };
 
-/** @return 0 or a negative errno with one sentence in err. `pool` is for the port's transmissions of its own. */
+/**
+ * A port on kernel UDP sockets, which it has none of yet. `function`: the leading byte of the QPNs whose packets are its
+ * own; 0: takes all.
+ */
+int pmd_port_udp_create(unsigned function, struct pmd_port **out, char *err, size_t err_len);
+/** Give it the socket of an address, entry `index` of the GID table. The socket is the port's, also after a failure. */
+int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid *gid, uint32_t scope, int fd);
+/** The address has gone. */
+void pmd_port_udp_remove(struct pmd_port *port, unsigned index);
+/** A port that has its device's address to itself, without a daemon: for tests and benchmarks of the port alone. As
+ *  pmd_port_ethdev_open. */
 int pmd_port_udp_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
 		      struct pmd_port **out, char *err, size_t err_len);
+/** @return 0 or a negative errno with one sentence in err. `pool` is for the port's transmissions of its own. */
 int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
 			 struct pmd_port **out, char *err, size_t err_len);
 

@@ -1,80 +1,71 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port_udp.c - a port on a kernel UDP socket bound to port 4791 of one local address. No privilege, no set-up.
+ * port_udp.c - a port on kernel UDP sockets bound to port 4791, one an address of the device. No privilege, no set-up.
  *
- * Opening, closing and the socket's options; port_udp_rx.c receives, port_udp_tx.c sends.
+ * Opening and closing the port, taking and giving back sockets; port_udp_rx.c receives, port_udp_tx.c sends, udp_socket.c
+ * sets options. In an engine the daemon makes the sockets, and the kernel chooses among those of all functions.
  *
- * Owns: the socket, its receive buffer, a table of peers of our own kind.
+ * port.wait_fd is the socket itself while there is one, and an epoll set from the second on. A thread may be asleep on it,
+ * and reads it without the lock: so it is never closed while the port lives.
+ *
+ * Owns: the sockets, the receive buffer, a table of peers of our own kind.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sock_diag.h>
 #include <net/if.h>
-#include <netinet/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "devices.h"
 #include "eal.h"
 #include "port_udp.h"
+#include "udp_socket.h"
 
-#ifndef UDP_NO_CHECK6_RX
-#define UDP_NO_CHECK6_RX 102
-#endif
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
-#define UDP_RCVBUF	 (128 << 20) /* UC and UD know no window; a receiver may be off the CPU for long */
-#define UDP_SNDBUF	 (4 << 20)
 #define UDP_INFLIGHT_MAX (1 << 20) /* bytes a QP; more brings no bandwidth on a socket */
 #define UDP_ACK_DELAY_NS 20000
 
-socklen_t udp_address(const struct port_udp *u, const struct nic_gid *gid, struct sockaddr_in6 *out)
+static uint64_t udp_drops(int fd)
 {
-	memset(out, 0, sizeof(*out));
-	if (u->v4) {
-		struct sockaddr_in *in = (struct sockaddr_in *)(void *)out;
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof(info);
 
-		in->sin_family = AF_INET;
-		in->sin_port = htons(NIC_UDP_PORT);
-		memcpy(&in->sin_addr, gid->raw + 12, 4);
-		return sizeof(*in);
-	}
-	out->sin6_family = AF_INET6;
-	out->sin6_port = htons(NIC_UDP_PORT);
-	memcpy(&out->sin6_addr, gid->raw, 16);
-	if (gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80)
-		out->sin6_scope_id = u->scope;
-	return sizeof(*out);
+	return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len) == 0 ? info[SK_MEMINFO_DROPS] : 0;
+}
+
+static void udp_stats(struct pmd_port *port)
+{
+	struct port_udp *u = (struct port_udp *)port;
+
+	port->stats.rx_no_room = u->drops_gone;
+	for (unsigned i = 0; i < UDP_SOCKETS; i++)
+		if (u->sockets[i].fd >= 0)
+			port->stats.rx_no_room += udp_drops(u->sockets[i].fd) - u->sockets[i].drops_before;
+}
+
+static void udp_abandon(struct pmd_port *port)
+{
+	struct port_udp *u = (struct port_udp *)port;
+
+	for (unsigned i = 0; i < UDP_SOCKETS; i++)
+		if (u->sockets[i].fd >= 0)
+			close(u->sockets[i].fd);
+	if (u->epoll_fd >= 0)
+		close(u->epoll_fd);
+	if (u->retired_fd >= 0)
+		close(u->retired_fd);
 }
 
 static void udp_close(struct pmd_port *port)
 {
 	struct port_udp *u = (struct port_udp *)port;
 
-	close(port->wait_fd);
+	udp_abandon(port);
 	free(u->rx_buf);
 	free(u);
-}
-
-static void udp_abandon(struct pmd_port *port)
-{
-	close(port->wait_fd);
-}
-
-static void udp_stats(struct pmd_port *port)
-{
-	uint32_t info[SK_MEMINFO_VARS] = {0};
-	socklen_t len = sizeof(info);
-
-	if (getsockopt(port->wait_fd, SOL_SOCKET, SO_MEMINFO, info, &len) == 0)
-		port->stats.rx_no_room = info[SK_MEMINFO_DROPS];
 }
 
 static const struct pmd_port_ops udp_ops = {
@@ -87,99 +78,155 @@ static const struct pmd_port_ops udp_ops = {
 	.abandon = udp_abandon,
 };
 
-static int udp_bind(struct port_udp *u, char *err, size_t err_len)
-{
-	struct sockaddr_in6 self;
-	socklen_t len = udp_address(u, &u->gid, &self);
-	char addr[64];
-	int rc;
+/* ---- sockets -------------------------------------------------------------------------------------------- */
 
-	pmd_gid_str(&u->gid, addr, sizeof(addr));
-	if (bind(u->port.wait_fd, (struct sockaddr *)&self, len) == 0)
-		return 0;
-	rc = -errno;
-	if (rc == -EADDRINUSE)
-		snprintf(err, err_len,
-			 "UDP port %u of %s is in use by another process; give each process its own address with "
-			 "UROCE_DEVICES, for example UROCE_DEVICES=127.0.0.2",
-			 NIC_UDP_PORT, addr);
-	else if (rc == -EADDRNOTAVAIL)
-		snprintf(err, err_len,
-			 "%s is not an address of this host; correct UROCE_DEVICES or configure the address", addr);
-	else
-		snprintf(err, err_len, "cannot bind to UDP port %u of %s: %s", NIC_UDP_PORT, addr, strerror(-rc));
-	return rc;
+static int udp_watch(struct port_udp *u, unsigned index)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u32 = index};
+
+	return epoll_ctl(u->epoll_fd, EPOLL_CTL_ADD, u->sockets[index].fd, &event) == 0 ? 0 : -errno;
 }
 
-static void udp_options(struct port_udp *u)
+/** From now on there may be several sockets, or none. @return 0 or a negative errno. */
+static int udp_use_epoll(struct port_udp *u)
 {
-	int fd = u->port.wait_fd, on = 1, off = 0, discover = IP_PMTUDISC_DO, size;
-	int level = u->v4 ? IPPROTO_IP : IPPROTO_IPV6;
-	socklen_t len = sizeof(size);
+	int fd, rc;
 
-	setsockopt(fd, level, u->v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover, sizeof(discover));
-	setsockopt(fd, level, u->v4 ? IP_RECVTOS : IPV6_RECVTCLASS, &on, sizeof(on));
-	setsockopt(fd, level, u->v4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &on, sizeof(on));
-	/* RoCEv2 has the ICRC: over IPv6 others send no UDP checksum, which a socket would drop. */
-	if (!u->v4)
-		setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, &on, sizeof(on));
-	/* Only GSO where GRO is there as well: a kernel that has one has both. */
-	u->gso = setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) == 0 &&
-		 setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &off, sizeof(off)) == 0;
-	size = UDP_RCVBUF;
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) != 0)
-		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	size = UDP_SNDBUF;
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) != 0)
-		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-	u->tclass = 0;
-	u->hop_limit = 0; /* unknown: set with the first packet */
-	/* What is under way to a receiver must fit its buffer, which is taken to be like ours: the kernel drops silently
-	 * what does not, and go-back-N then sends it all again. The kernel counts its own overhead; several QPs share
-	 * the buffer, and narrow their windows when they lose. */
+	if (u->epoll_fd >= 0)
+		return 0;
+	fd = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	if (fd < 0)
+		return -errno;
+	u->epoll_fd = fd;
+	for (unsigned i = 0; i < UDP_SOCKETS; i++) {
+		if (u->sockets[i].fd < 0)
+			continue;
+		rc = udp_watch(u, i);
+		if (rc != 0) {
+			u->epoll_fd = -1;
+			close(fd);
+			return rc;
+		}
+	}
+	__atomic_store_n(&u->port.wait_fd, fd, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/** Close a socket. One whose number may still be the one that a thread is about to sleep on leaves the number to the
+ *  epoll set. */
+static void udp_retire(struct port_udp *u, struct udp_socket *s, bool was_wait_fd)
+{
+	if (u->epoll_fd >= 0)
+		epoll_ctl(u->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL);
+	if (was_wait_fd && u->retired_fd < 0 && dup3(u->epoll_fd, s->fd, O_CLOEXEC) >= 0)
+		u->retired_fd = s->fd;
+	else
+		close(s->fd);
+	s->fd = -1;
+}
+
+/* What is under way to a receiver must fit its buffer, which is taken to be like ours: the kernel drops silently what does
+ * not, and go-back-N then sends it all again. The kernel counts its own overhead; several QPs share the buffer, and narrow
+ * their windows when they lose. */
+static uint32_t udp_inflight(int fd)
+{
+	socklen_t len = sizeof(int);
+	int size;
+
 	if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, &len) != 0)
 		size = 212992;
-	u->port.max_inflight = (uint32_t)size / 4 < UDP_INFLIGHT_MAX ? (uint32_t)size / 4 : UDP_INFLIGHT_MAX;
+	return (uint32_t)size / 4 < UDP_INFLIGHT_MAX ? (uint32_t)size / 4 : UDP_INFLIGHT_MAX;
+}
+
+int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid *gid, uint32_t scope, int fd)
+{
+	struct port_udp *u = (struct port_udp *)port;
+	struct udp_socket *s = &u->sockets[index];
+	struct udp_socket new = {.fd = fd, .gid = *gid, .scope = scope, .v4 = pmd_gid_is_v4(gid)};
+	int rc = 0, zero = 0;
+
+	if (s->fd >= 0)
+		pmd_port_udp_remove(port, index);
+	/* The socket may have been another function's before. The hop limit is set with the first packet. */
+	setsockopt(fd, new.v4 ? IPPROTO_IP : IPPROTO_IPV6, new.v4 ? IP_TOS : IPV6_TCLASS, &zero, sizeof(zero));
+	new.gso = pmd_udp_socket_gso(fd);
+	new.drops_before = udp_drops(fd);
+	if (u->open != 0 || u->epoll_fd >= 0)
+		rc = udp_use_epoll(u);
+	*s = new;
+	if (rc == 0 && u->epoll_fd >= 0)
+		rc = udp_watch(u, index);
+	if (rc != 0) {
+		close(fd);
+		s->fd = -1;
+		return rc;
+	}
+	if (u->epoll_fd < 0)
+		port->wait_fd = fd;
+	if (u->open == 0 && port->max_inflight == 0)
+		port->max_inflight = udp_inflight(fd);
+	u->open |= 1u << index;
+	u->rx_last = u->tx_last = index;
+	return 0;
+}
+
+void pmd_port_udp_remove(struct pmd_port *port, unsigned index)
+{
+	struct port_udp *u = (struct port_udp *)port;
+	struct udp_socket *s = &u->sockets[index];
+	bool was_wait_fd = s->fd == port->wait_fd;
+
+	if (s->fd < 0)
+		return;
+	/* Its datagram may be half read. */
+	if (u->rx_last == index)
+		u->split.left = 0;
+	u->drops_gone += udp_drops(s->fd) - s->drops_before;
+	if (udp_use_epoll(u) != 0)
+		was_wait_fd = false; /* no descriptors left in the process: nothing to sleep on either */
+	udp_retire(u, s, was_wait_fd);
+	if (u->epoll_fd < 0)
+		port->wait_fd = -1;
+	u->open &= ~(1u << index);
+	u->hot &= ~(1u << index);
+}
+
+/* ---- the port ------------------------------------------------------------------------------------------- */
+
+int pmd_port_udp_create(unsigned function, struct pmd_port **out, char *err, size_t err_len)
+{
+	struct port_udp *u = calloc(1, sizeof(*u));
+
+	if (!u || !(u->rx_buf = aligned_alloc(64, UDP_RX_BYTES))) {
+		free(u);
+		snprintf(err, err_len, "out of memory");
+		return -ENOMEM;
+	}
+	u->port.ops = &udp_ops;
+	u->port.wait_fd = u->epoll_fd = u->retired_fd = -1;
+	u->port.udp_sport = NIC_UDP_PORT;
+	u->port.ack_delay_ns = UDP_ACK_DELAY_NS;
+	u->function = function;
+	for (unsigned i = 0; i < UDP_SOCKETS; i++)
+		u->sockets[i].fd = -1;
+	*out = &u->port;
+	return 0;
 }
 
 int pmd_port_udp_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
 		      struct pmd_port **out, char *err, size_t err_len)
 {
-	struct port_udp *u = calloc(1, sizeof(*u));
-	int rc = -ENOMEM;
+	uint32_t scope = device->netdev[0] ? if_nametoindex(device->netdev) : 0;
+	int fd = pmd_fd_high(pmd_udp_socket_open(&device->gid, scope, false, err, err_len)), rc;
 
 	(void)pool;
-	if (!u || !(u->rx_buf = aligned_alloc(64, UDP_RX_BYTES)))
-		goto no_memory;
-	u->port.ops = &udp_ops;
-	u->gid = device->gid;
-	u->v4 = pmd_gid_is_v4(&device->gid);
-	u->scope = device->netdev[0] ? if_nametoindex(device->netdev) : 0;
-	u->port.wait_fd = pmd_fd_high(socket(u->v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	if (u->port.wait_fd < 0) {
-		rc = -errno;
-		snprintf(err, err_len, "no UDP socket: %s", strerror(errno));
-		goto no_socket;
+	(void)mtu;
+	if (fd < 0)
+		return fd;
+	rc = pmd_port_udp_create(0, out, err, err_len);
+	if (rc != 0) {
+		close(fd);
+		return rc;
 	}
-	udp_options(u);
-	rc = udp_bind(u, err, err_len);
-	if (rc != 0)
-		goto no_bind;
-	u->split.frame.flags = NIC_RX_UDP_PAYLOAD | (u->v4 ? NIC_RX_IP_ID_UNKNOWN : 0);
-	u->split.frame.dgid = u->gid;
-	u->port.udp_sport = NIC_UDP_PORT;
-	u->port.ack_delay_ns = UDP_ACK_DELAY_NS;
-	*out = &u->port;
-	return 0;
-
-no_bind:
-	close(u->port.wait_fd);
-no_socket:
-	free(u->rx_buf);
-	free(u);
-	return rc;
-no_memory:
-	free(u);
-	snprintf(err, err_len, "out of memory");
-	return -ENOMEM;
+	return pmd_port_udp_add(*out, 0, &device->gid, scope, fd);
 }

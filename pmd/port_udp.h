@@ -10,6 +10,7 @@
 
 #define UDP_RX_BYTES 65536
 #define UDP_PEERS    256
+#define UDP_SOCKETS  NIC_GID_TABLE_LEN
 
 /** A peer of our own kind, which takes segmented datagrams. */
 struct udp_peer {
@@ -17,13 +18,27 @@ struct udp_peer {
 	bool no_gso; /* the path to it does not */
 };
 
+/** The socket of one address. */
+struct udp_socket {
+	int fd; /* -1: none; also where only the number is left, see udp_retire */
+	struct nic_gid gid;
+	uint32_t scope; /* interface of a link-local address */
+	bool v4, gso;
+	uint8_t tclass, hop_limit; /* as set on the socket */
+	uint64_t drops_before;	   /* of the socket, when it was still another function's */
+	uint64_t heard_ns;	   /* when a datagram came last */
+};
+
 struct port_udp {
 	struct pmd_port port;
-	struct nic_gid gid;
-	bool v4;
-	uint32_t scope; /* interface of a link-local address */
-	bool gso;
-	uint8_t tclass, hop_limit; /* as set on the socket */
+	unsigned function;
+	struct udp_socket sockets[UDP_SOCKETS]; /* index = entry of the GID table */
+	uint32_t open, hot;			/* bits: sockets there are; those visited by every burst */
+	unsigned rx_last, tx_last;		/* the sockets that were used last */
+	int epoll_fd;				/* all sockets; -1 while there never was more than one */
+	int retired_fd;				/* the number that port.wait_fd once was; -1: none */
+	uint64_t looked_ns;			/* when the silent ones were looked at */
+	uint64_t drops_gone;			/* of sockets that are gone */
 	bool said_too_long, said_unreachable;
 	struct udp_peer peers[UDP_PEERS]; /* direct-mapped */
 	struct udp_split split;		  /* what is left of the last datagram */
@@ -47,8 +62,5 @@ static inline struct udp_peer *udp_peer_find(struct port_udp *u, const struct ni
 unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);
 void udp_rx_valid(struct pmd_port *port, const struct nic_rx_frame *frame);
 unsigned udp_tx_burst(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
-
-/** The socket address of port 4791 of a GID. @return its length. */
-socklen_t udp_address(const struct port_udp *u, const struct nic_gid *gid, struct sockaddr_in6 *out);
 
 #endif

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,6 +21,13 @@
 #endif
 
 #define UDP_RX_TRIES 32 /* datagrams in vain, a burst */
+
+/* Several sockets: a receive call on an empty one costs 300 ns. Those that have had something lately are visited by every
+ * burst, in turn; of the others the kernel says, at intervals, which have something. */
+#define UDP_HOT_NS  1000000
+#define UDP_LOOK_NS 10000
+
+#define BTH_DEST_QPN 5 /* its leading byte names the function */
 
 /** An address may change hands: what another kind of peer sends takes back what its predecessor had shown. */
 void udp_rx_valid(struct pmd_port *port, const struct nic_rx_frame *frame)
@@ -57,9 +65,9 @@ static void udp_rx_control(struct msghdr *msg, struct udp_split *split)
 	}
 }
 
-static void udp_rx_source(const struct port_udp *u, const struct sockaddr_in6 *sa, struct nic_rx_frame *frame)
+static void udp_rx_source(bool v4, const struct sockaddr_in6 *sa, struct nic_rx_frame *frame)
 {
-	if (u->v4) {
+	if (v4) {
 		const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)sa;
 
 		memset(frame->sgid.raw, 0, 10);
@@ -75,7 +83,7 @@ static void udp_rx_source(const struct port_udp *u, const struct sockaddr_in6 *s
 enum udp_received { UDP_RX_NONE, UDP_RX_DROPPED, UDP_RX_READY };
 
 /** One receive call. A single recvmsg beats recvmmsg for one packet, and GRO makes runs one datagram. */
-static enum udp_received udp_receive(struct port_udp *u)
+static enum udp_received udp_receive(struct port_udp *u, const struct udp_socket *s)
 {
 	struct sockaddr_in6 from;
 	union {
@@ -91,7 +99,7 @@ static enum udp_received udp_receive(struct port_udp *u)
 			     .msg_controllen = sizeof(control.bytes)};
 	struct udp_split *split = &u->split;
 	/* Not recvmsg(): as a cancellation point that costs a poll 5% more, and nothing here may be cancelled. */
-	long len = syscall(SYS_recvmsg, u->port.wait_fd, &msg, MSG_DONTWAIT);
+	long len = syscall(SYS_recvmsg, s->fd, &msg, MSG_DONTWAIT);
 
 	if (len < 0) {
 		if (errno != EAGAIN && errno != EINTR)
@@ -107,25 +115,100 @@ static enum udp_received udp_receive(struct port_udp *u)
 	split->data = u->rx_buf;
 	split->left = (uint32_t)len;
 	split->segment = 0;
+	split->frame.flags = NIC_RX_UDP_PAYLOAD | (s->v4 ? NIC_RX_IP_ID_UNKNOWN : 0);
+	split->frame.dgid = s->gid;
 	split->frame.tclass = 0;
 	split->frame.hop_limit = 0;
 	udp_rx_control(&msg, split);
-	udp_rx_source(u, &from, &split->frame);
+	udp_rx_source(s->v4, &from, &split->frame);
 	return UDP_RX_READY;
+}
+
+/** Visit a socket. On past datagrams that are none of ours: "none" must mean that there is nothing left. @return whether
+ *  there is something to give. */
+static bool udp_visit(struct port_udp *u, unsigned index)
+{
+	enum udp_received received = UDP_RX_DROPPED;
+
+	for (unsigned tries = 0; received == UDP_RX_DROPPED && tries < UDP_RX_TRIES; tries++)
+		received = udp_receive(u, &u->sockets[index]);
+	u->port.more |= received == UDP_RX_DROPPED;
+	u->rx_last = index;
+	return received == UDP_RX_READY;
+}
+
+/** Ask the kernel which sockets have something. */
+static void udp_look(struct port_udp *u, uint64_t now_ns)
+{
+	struct epoll_event events[UDP_SOCKETS];
+	long n = syscall(SYS_epoll_pwait, u->epoll_fd, events, UDP_SOCKETS, 0, NULL, 0);
+
+	u->looked_ns = now_ns;
+	for (long i = 0; i < n; i++) {
+		u->hot |= 1u << events[i].data.u32;
+		u->sockets[events[i].data.u32].heard_ns = now_ns;
+	}
+}
+
+/** Of several sockets visit those worth it, from the one after the last, until one has something. */
+static bool udp_visit_hot(struct port_udp *u, uint64_t now_ns)
+{
+	if (u->hot == 0 || now_ns - u->looked_ns >= UDP_LOOK_NS)
+		udp_look(u, now_ns);
+	for (unsigned k = 1, first = u->rx_last, visits = u->hot; visits != 0 && k <= UDP_SOCKETS; k++) {
+		unsigned index = (first + k) % UDP_SOCKETS;
+		struct udp_socket *s = &u->sockets[index];
+
+		if (!(visits & 1u << index))
+			continue;
+		visits &= ~(1u << index);
+		if (udp_visit(u, index)) {
+			s->heard_ns = now_ns;
+			u->port.more |= visits != 0;
+			return true;
+		}
+		if (now_ns - s->heard_ns > UDP_HOT_NS)
+			u->hot &= ~(1u << index);
+	}
+	return false;
+}
+
+/** Packets of other functions go to their owners: rare, such as when GRO has put packets of two functions into one
+ *  datagram. @return how many are left. */
+static unsigned udp_keep_ours(struct port_udp *u, struct nic_rx_frame *frames, unsigned n)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (frames[i].len <= BTH_DEST_QPN || frames[i].data[BTH_DEST_QPN] == u->function) {
+			if (kept != i)
+				frames[kept] = frames[i];
+			kept++;
+			continue;
+		}
+		u->port.stats.rx_misrouted++;
+		if (!u->port.forward || !u->port.forward(u->port.forward_ctx, &frames[i]))
+			u->port.stats.rx_misrouted_dropped++;
+	}
+	return kept;
 }
 
 unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns)
 {
 	struct port_udp *u = (struct port_udp *)port;
-	enum udp_received received = UDP_RX_READY;
-	unsigned got;
+	unsigned got, kept;
 
-	(void)now_ns;
-	/* On past datagrams that are none of ours: "none" must mean that there is nothing left. */
-	for (unsigned tries = 0; u->split.left == 0 && received != UDP_RX_NONE && tries < UDP_RX_TRIES; tries++)
-		received = udp_receive(u);
-	port->more = u->split.left == 0 && received == UDP_RX_DROPPED;
-	got = udp_split_next(&u->split, frames, n);
-	port->stats.rx_packets += got;
-	return got;
+	do {
+		port->more = false;
+		if (u->split.left == 0 && u->open != 0) {
+			if (u->epoll_fd < 0)
+				udp_visit(u, u->rx_last);
+			else
+				udp_visit_hot(u, now_ns);
+		}
+		got = udp_split_next(&u->split, frames, n);
+		kept = got > 0 && u->function != 0 ? udp_keep_ours(u, frames, got) : got;
+	} while (got > 0 && kept == 0);
+	port->stats.rx_packets += kept;
+	return kept;
 }

@@ -16,7 +16,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "devices.h"
 #include "port_udp.h"
 
 #ifndef UDP_SEGMENT
@@ -25,6 +24,8 @@
 
 #define UDP_GSO_BYTES 64000 /* payload of a run; below 65,507 with room for any header */
 #define UDP_GSO_SEGS  64
+
+#define BTH_DEST_QPN 5 /* its leading byte names the function */
 
 /* BTH opcodes (IBTA 9.2.1) that matter here. */
 #define RC_READ_REQUEST 0x0c
@@ -37,19 +38,26 @@ static uint32_t payload_len(const struct nic_tx_frame *f)
 	return f->len - f->bth;
 }
 
+/** The function that a packet is for: receivers steer a run as one. */
+static uint8_t function_of(const struct nic_tx_frame *f)
+{
+	return f->data[f->bth + BTH_DEST_QPN];
+}
+
 static bool same_path(const struct nic_tx_frame *a, const struct nic_tx_frame *b)
 {
-	return a->tclass == b->tclass && a->hop_limit == b->hop_limit && memcmp(&a->dgid, &b->dgid, 16) == 0;
+	return a->tclass == b->tclass && a->hop_limit == b->hop_limit && function_of(a) == function_of(b) &&
+	       memcmp(&a->dgid, &b->dgid, 16) == 0 && memcmp(&a->sgid, &b->sgid, 16) == 0;
 }
 
 /** How many of the n frames can go as one segmented datagram: equal sizes, the last may be shorter. */
-static unsigned udp_run(struct port_udp *u, const struct nic_tx_frame *f, unsigned n)
+static unsigned udp_run(struct port_udp *u, const struct udp_socket *s, const struct nic_tx_frame *f, unsigned n)
 {
 	const struct udp_peer *peer;
 	uint32_t size = payload_len(&f[0]), total = size;
 	unsigned run = 1;
 
-	if (!u->gso || n < 2 || !same_path(&f[0], &f[1]) || payload_len(&f[1]) > size)
+	if (!s->gso || n < 2 || !same_path(&f[0], &f[1]) || payload_len(&f[1]) > size)
 		return 1;
 	peer = udp_peer_find(u, &f[0].dgid);
 	if (!peer || peer->no_gso)
@@ -67,22 +75,22 @@ static unsigned udp_run(struct port_udp *u, const struct nic_tx_frame *f, unsign
 	return run;
 }
 
-static void udp_set_fields(struct port_udp *u, const struct nic_tx_frame *f)
+static void udp_set_fields(struct udp_socket *s, const struct nic_tx_frame *f)
 {
-	int level = u->v4 ? IPPROTO_IP : IPPROTO_IPV6, value;
+	int level = s->v4 ? IPPROTO_IP : IPPROTO_IPV6, value;
 
-	if (u->tclass != f->tclass) {
-		value = u->tclass = f->tclass;
-		setsockopt(u->port.wait_fd, level, u->v4 ? IP_TOS : IPV6_TCLASS, &value, sizeof(value));
+	if (s->tclass != f->tclass) {
+		value = s->tclass = f->tclass;
+		setsockopt(s->fd, level, s->v4 ? IP_TOS : IPV6_TCLASS, &value, sizeof(value));
 	}
-	if (u->hop_limit != f->hop_limit && f->hop_limit != 0) {
-		value = u->hop_limit = f->hop_limit;
-		setsockopt(u->port.wait_fd, level, u->v4 ? IP_TTL : IPV6_UNICAST_HOPS, &value, sizeof(value));
+	if (s->hop_limit != f->hop_limit && f->hop_limit != 0) {
+		value = s->hop_limit = f->hop_limit;
+		setsockopt(s->fd, level, s->v4 ? IP_TTL : IPV6_UNICAST_HOPS, &value, sizeof(value));
 	}
 }
 
 /** Send a run of frames as one datagram. @return 0 or a negative errno. */
-static int udp_send(struct port_udp *u, const struct nic_tx_frame *f, unsigned run)
+static int udp_send(struct udp_socket *s, const struct nic_tx_frame *f, unsigned run)
 {
 	struct sockaddr_in6 to;
 	struct iovec iov[UDP_GSO_SEGS];
@@ -94,7 +102,7 @@ static int udp_send(struct port_udp *u, const struct nic_tx_frame *f, unsigned r
 
 	for (unsigned i = 0; i < run; i++)
 		iov[i] = (struct iovec){f[i].data + f[i].bth, payload_len(&f[i])};
-	msg.msg_namelen = udp_address(u, &f[0].dgid, &to);
+	msg.msg_namelen = pmd_gid_sockaddr(&f[0].dgid, s->scope, &to);
 	if (run > 1) {
 		uint16_t size = (uint16_t)payload_len(&f[0]);
 		struct cmsghdr *c;
@@ -108,8 +116,8 @@ static int udp_send(struct port_udp *u, const struct nic_tx_frame *f, unsigned r
 		c->cmsg_len = CMSG_LEN(sizeof(size));
 		memcpy(CMSG_DATA(c), &size, sizeof(size));
 	}
-	udp_set_fields(u, f);
-	return syscall(SYS_sendmsg, u->port.wait_fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	udp_set_fields(s, f);
+	return syscall(SYS_sendmsg, s->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 /** Say once what a user can do something about. Writing to a stream is a cancellation point, and the engine is locked. */
@@ -155,9 +163,9 @@ static bool is_no_room(int rc)
 }
 
 /** The kernel refuses a run: the first packet of it alone. @return as udp_send. */
-static int udp_send_fallback(struct port_udp *u, const struct nic_tx_frame *f, int run_rc)
+static int udp_send_fallback(struct port_udp *u, struct udp_socket *s, const struct nic_tx_frame *f, int run_rc)
 {
-	int rc = udp_send(u, f, 1);
+	int rc = udp_send(s, f, 1);
 
 	u->port.stats.tx_gso_fallback++;
 	/* What goes alone this path does not take in runs: they are not tried again. */
@@ -166,14 +174,36 @@ static int udp_send_fallback(struct port_udp *u, const struct nic_tx_frame *f, i
 	return rc;
 }
 
+/** The socket of the address that a packet comes from; NULL: the device does not have it any more. */
+static struct udp_socket *udp_source(struct port_udp *u, const struct nic_tx_frame *f)
+{
+	for (unsigned k = 0; k < UDP_SOCKETS; k++) {
+		struct udp_socket *s = &u->sockets[(u->tx_last + k) % UDP_SOCKETS];
+
+		if (s->fd < 0 || !pmd_gid_equal(&s->gid, &f->sgid))
+			continue;
+		u->tx_last = (unsigned)(s - u->sockets);
+		return s;
+	}
+	return NULL;
+}
+
 /** Send one run from the front of n frames. @return frames disposed of; 0: no room now. */
 static unsigned udp_send_run(struct port_udp *u, const struct nic_tx_frame *f, unsigned n)
 {
-	unsigned run = udp_run(u, f, n);
-	int rc = udp_send(u, f, run);
+	struct udp_socket *s = udp_source(u, f);
+	unsigned run;
+	int rc;
+
+	if (!s) {
+		u->port.stats.tx_no_source++;
+		return 1;
+	}
+	run = udp_run(u, s, f, n);
+	rc = udp_send(s, f, run);
 
 	if (rc != 0 && run > 1 && !is_no_room(rc)) {
-		rc = udp_send_fallback(u, f, rc);
+		rc = udp_send_fallback(u, s, f, rc);
 		run = 1;
 	}
 	if (rc == 0) {

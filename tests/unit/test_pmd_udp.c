@@ -45,9 +45,8 @@ static struct pmd_port *port_open(const struct pmd_device *d)
 /** A socket connected to the port of a device. */
 static int sender_open(const struct pmd_device *d)
 {
-	struct port_udp as = {.v4 = pmd_gid_is_v4(&d->gid)};
 	struct sockaddr_in6 to;
-	socklen_t len = udp_address(&as, &d->gid, &to);
+	socklen_t len = pmd_gid_sockaddr(&d->gid, 0, &to);
 	int fd = socket(to.sin6_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);
@@ -166,6 +165,7 @@ static unsigned transmit_run(struct pmd_port *port, const struct nic_gid *to)
 		frames[i].data = data[i];
 		frames[i].len = 28 + BYTES;
 		frames[i].bth = 28;
+		frames[i].sgid = device[0].gid;
 		frames[i].dgid = *to;
 		frames[i].hop_limit = 64;
 	}
