@@ -21,8 +21,8 @@
 #include "engine_priv.h"
 #include "guard.h"
 
-/* Function 1 of a device; 0 stays free for a control plane. The leading byte of a QPN names the function. */
-#define FUNCTION	  1
+/* The leading byte of a QPN names the function; 0 is the daemon's. A device without one, an ethdev, is one function. */
+#define ETHDEV_FUNCTION	  1
 #define FUNCTION_QPN_BITS 16
 
 /* Frames of a burst, those that a device's ring holds, and some that wait for neighbours. */
@@ -131,6 +131,8 @@ static void fork_child(void)
 		if (!e->dead) {
 			e->dead = true;
 			e->port->ops->abandon(e->port);
+			if (e->control)
+				pmd_control_abandon(e->control);
 			close(e->doorbell_fd);
 		}
 		pthread_mutex_unlock(&e->lock);
@@ -191,7 +193,7 @@ static void engine_random(void *ctx, void *buf, size_t len)
 static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 {
 	const struct nic_config config = {
-		.qpn_base = FUNCTION << FUNCTION_QPN_BITS,
+		.qpn_base = e->function << FUNCTION_QPN_BITS,
 		.qpn_bits = FUNCTION_QPN_BITS,
 		.active_mtu = mtu,
 		.psn_window = e->port->psn_window,
@@ -205,11 +207,53 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 	struct nic_event event;
 	int rc = nic_create(&config, &e->nic);
 
-	if (rc == 0)
-		rc = nic_gid_set(e->nic, 0, &e->device.gid);
-	while (rc == 0 && nic_event_next(e->nic, &event))
-		; /* that the first GID appeared is news to nobody */
+	if (rc != 0)
+		return rc;
+	if (e->control)
+		pmd_control_addresses(e->control, e->nic);
+	else
+		nic_gid_set(e->nic, 0, &e->device.gid);
+	while (nic_event_next(e->nic, &event))
+		; /* that the first GIDs appeared is news to nobody */
+	return 0;
+}
+
+/** The port, and for a device that processes share the place in it. */
+static int engine_open_port(struct pmd_engine *e, enum nic_mtu mtu, char *err, size_t err_len)
+{
+	int rc;
+
+	e->function = ETHDEV_FUNCTION;
+	if (strncmp(e->device.port, "ethdev:", 7) == 0)
+		return pmd_port_ethdev_open(&e->device, mtu, e->pool, &e->port, err, err_len);
+	rc = pmd_control_join(&e->device, &e->control, err, err_len);
+	if (rc != 0)
+		return rc;
+	e->function = pmd_control_function(e->control);
+	rc = pmd_port_udp_create(e->function, &e->port, err, err_len);
+	if (rc != 0)
+		goto no_port;
+	rc = pmd_control_sockets(e->control, e->port);
+	if (rc != 0) {
+		snprintf(err, err_len, "no room for the sockets of the device: %s", strerror(-rc));
+		goto no_sockets;
+	}
+	return 0;
+
+no_sockets:
+	e->port->ops->close(e->port);
+no_port:
+	pmd_control_close(e->control);
+	e->control = NULL;
 	return rc;
+}
+
+/** The port goes before the place: whoever gets the place next must find its sockets unused. */
+static void engine_close_port(struct pmd_engine *e)
+{
+	e->port->ops->close(e->port);
+	if (e->control)
+		pmd_control_close(e->control);
 }
 
 static struct rte_mempool *engine_create_pool(bool ethdev)
@@ -275,7 +319,7 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 		rc = -ENOMEM;
 		goto no_pool;
 	}
-	rc = (ethdev ? pmd_port_ethdev_open : pmd_port_udp_open)(&e->device, mtu, e->pool, &e->port, err, err_len);
+	rc = engine_open_port(e, mtu, err, err_len);
 	if (rc != 0)
 		goto no_port;
 	rc = engine_create_nic(e, mtu);
@@ -303,7 +347,7 @@ no_thread:
 no_doorbell:
 	nic_destroy(e->nic);
 no_nic:
-	e->port->ops->close(e->port);
+	engine_close_port(e);
 no_port:
 	engine_free_slots(e);
 no_pool:
@@ -370,7 +414,7 @@ void pmd_close(struct pmd_engine *engine)
 	/* The list's lock is held on: the same device may be opened again at once, and its address must be free. */
 	pmd_thread_stop(engine);
 	nic_destroy(engine->nic);
-	engine->port->ops->close(engine->port);
+	engine_close_port(engine);
 	engine_free_slots(engine);
 	rte_mempool_free(engine->pool);
 	close(engine->doorbell_fd);

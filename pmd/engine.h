@@ -33,6 +33,7 @@ struct pmd_device {
 	char port[160];			/* port specification: "udp", or "ethdev:<EAL vdev or device arguments>" */
 	uint64_t node_guid;		/* host order; stable for an address */
 	uint8_t prefix_len;		/* ethdev ports: on-link prefix of the address; 0: everything is on link */
+	uint32_t follow;		/* which of netdev's addresses are the device's as well: enum proto_follow */
 	struct nic_gid gateway;		/* ethdev ports: next hop to what is not on link; zeroes: none */
 };
 

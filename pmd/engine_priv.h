@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "control.h"
 #include "engine.h"
 #include "port.h"
 
@@ -15,6 +16,8 @@ struct pmd_engine {
 	pthread_mutex_t lock;
 	struct nic *nic;
 	struct pmd_port *port;
+	struct pmd_control *control; /* NULL: an ethdev device, which has one function in one process */
+	unsigned function;	     /* number of this function of the device */
 	struct rte_mempool *pool;
 	pmd_event_fn on_event;
 	void *event_ctx;

@@ -199,7 +199,8 @@ static void engine__bad_devices_get_one_sentence(void **state)
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	(void)state;
-	memcpy(&sa.sin_addr, device[0].gid.raw + 12, 4);
+	d.gid.raw[14] ^= 0x80; /* one that no daemon has yet */
+	memcpy(&sa.sin_addr, d.gid.raw + 12, 4);
 	assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
 	assert_int_equal(pmd_open(&d, NULL, NULL, &e, err, sizeof(err)), -EADDRINUSE);
 	assert_non_null(strstr(err, "in use"));

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * control.c - a function's side of the control plane, once it has joined: news from the daemon, and visitors.
+ *
+ * Visitors come to the function's name: a new daemon that takes us over, other functions with a ring, tools with a
+ * question. What a visitor is his first message says; who says nothing is dropped, at the latest when others come.
+ *
+ * The daemon's end is no event for anybody but us: sockets, rings and queue pairs are ours. The next daemon finds us.
+ *
+ * Owns: the connection to the daemon, the listening socket, the keeper, visitors until they are served, and the epoll set
+ * of all that pmd_control_poll looks after.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "control_priv.h"
+#include "eal.h"
+#include "engine_priv.h"
+
+#define POLL_EVENTS 16
+#define SILENT_NS   1000000000u
+
+/* ---- watches -------------------------------------------------------------------------------------------- */
+
+int pmd_control_watch(struct pmd_control *c, struct pmd_watch *w, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = w};
+
+	return epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, w->fd, &event) == 0 ? 0 : -errno;
+}
+
+void pmd_control_rewatch(struct pmd_control *c, struct pmd_watch *w, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = w};
+
+	epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, w->fd, &event);
+}
+
+void pmd_control_unwatch(struct pmd_control *c, struct pmd_watch *w)
+{
+	epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
+}
+
+/* ---- the daemon ----------------------------------------------------------------------------------------- */
+
+static void daemon_lose(struct pmd_control *c)
+{
+	pmd_control_unwatch(c, &c->daemon);
+	close(c->daemon.fd);
+	c->daemon.fd = -1;
+}
+
+/** Entry i is now `gid` (zeroes: empty), with a socket or -1. */
+static void address_set(struct pmd_engine *e, unsigned i, const struct nic_gid *gid, uint32_t scope, int fd)
+{
+	bool same = pmd_gid_equal(&e->control->device.gids[i], gid);
+
+	if (same) {
+		if (fd >= 0)
+			close(fd); /* of one whose socket we have */
+		return;
+	}
+	pmd_port_udp_remove(e->port, i);
+	if (fd >= 0)
+		pmd_port_udp_add(e->port, i, gid, scope, fd);
+	nic_gid_set(e->nic, i, pmd_gid_is_none(gid) ? NULL : gid);
+}
+
+/** The daemon says what the device is now. */
+static bool device_update(struct pmd_engine *e, struct proto_msg *m)
+{
+	struct pmd_control *c = e->control;
+	const struct proto_device *device = m->data;
+	int sockets[NIC_GID_TABLE_LEN], keeper;
+
+	if (m->type != PROTO_DEVICE || m->len != sizeof(*device) || !pmd_gid_equal(&device->key, &c->device.key)) {
+		proto_msg_close(m);
+		return false;
+	}
+	if (!control_device_read(device, m, 0, &keeper, sockets))
+		return false;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		address_set(e, i, &device->gids[i], device->scope, sockets[i]);
+	nic_port_set(e->nic, device->port_up);
+	if (keeper >= 0) {
+		if (c->keeper_fd >= 0)
+			close(c->keeper_fd);
+		c->keeper_fd = keeper;
+	}
+	c->device = *device;
+	c->stats.updates++;
+	pmd_engine_kick(e); /* the thread may sleep on a socket that is not there any more */
+	return true;
+}
+
+static void daemon_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+{
+	struct pmd_control *c = e->control;
+	PROTO_MSG(m);
+	int rc = proto_recv(w->fd, &m);
+
+	(void)events;
+	if (rc == -EAGAIN)
+		return;
+	if (rc == 1 && device_update(e, &m))
+		return;
+	if (rc == 0 || rc == -ECONNRESET)
+		c->stats.daemon_lost++;
+	else
+		c->stats.bad_updates++;
+	daemon_lose(c);
+}
+
+/** A daemon that has been started anew takes us over. */
+static void visit_adopt(struct pmd_engine *e, int fd, struct proto_msg *m)
+{
+	struct pmd_control *c = e->control;
+	const struct proto_adopt *adopt = m->data;
+	struct proto_adopted adopted = {.function = c->function, .since_ns = c->since_ns, .join = c->join};
+	struct ucred peer = {.uid = (uid_t)-1};
+
+	if (!proto_msg_is(m, PROTO_ADOPT, sizeof(*adopt), 0) || !pmd_gid_equal(&adopt->key, &c->device.key) ||
+	    proto_peer(fd, &peer) != 0 || (peer.uid != geteuid() && peer.uid != 0 && peer.uid != c->daemon_uid)) {
+		c->stats.visitors_refused++;
+		close(fd);
+		return;
+	}
+	adopted.keeper = c->keeper_fd >= 0;
+	if (proto_send(fd, PROTO_ADOPTED, &adopted, sizeof(adopted), &c->keeper_fd, adopted.keeper) != 0) {
+		close(fd);
+		return;
+	}
+	if (c->daemon.fd >= 0)
+		daemon_lose(c);
+	c->daemon.fd = pmd_fd_high(fd);
+	c->daemon_uid = peer.uid;
+	c->stats.daemon_adopted++;
+	if (pmd_control_watch(c, &c->daemon, EPOLLIN) != 0)
+		daemon_lose(c);
+}
+
+/* ---- visitors ------------------------------------------------------------------------------------------- */
+
+static void visitor_drop(struct pmd_control *c, struct control_visitor *v, uint64_t *counter)
+{
+	pmd_control_unwatch(c, &v->watch);
+	close(v->watch.fd);
+	v->watch.fd = -1;
+	++*counter;
+}
+
+static void visitor_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+{
+	struct pmd_control *c = e->control;
+	struct control_visitor *v = (struct control_visitor *)w;
+	struct proto_msg m = {.data = &c->room, .room = sizeof(c->room)};
+	int rc = proto_recv(w->fd, &m), fd = w->fd;
+
+	(void)events;
+	if (rc == -EAGAIN)
+		return;
+	if (rc == 1 && m.type < CONTROL_TYPES && c->serve[m.type]) {
+		pmd_control_unwatch(c, w);
+		w->fd = -1;
+		c->serve[m.type](e, fd, &m);
+		return;
+	}
+	if (rc == 1)
+		proto_msg_close(&m);
+	visitor_drop(c, v, &c->stats.visitors_unknown);
+}
+
+/** Room for one more: a free one, or that of who has been silent longest. */
+static struct control_visitor *visitor_new(struct pmd_control *c)
+{
+	struct control_visitor *oldest = &c->visitors[0];
+
+	for (unsigned i = 0; i < CONTROL_VISITORS; i++) {
+		if (c->visitors[i].watch.fd < 0)
+			return &c->visitors[i];
+		if (c->visitors[i].since_ns < oldest->since_ns)
+			oldest = &c->visitors[i];
+	}
+	visitor_drop(c, oldest, &c->stats.visitors_silent);
+	return oldest;
+}
+
+static void listen_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+{
+	struct pmd_control *c = e->control;
+	int fd = pmd_fd_high(proto_accept(w->fd));
+	struct control_visitor *v;
+
+	(void)events;
+	if (fd < 0)
+		return;
+	c->stats.visitors++;
+	if (!proto_peer_allowed(fd, &c->device.policy, NULL)) {
+		c->stats.visitors_refused++;
+		close(fd);
+		return;
+	}
+	v = visitor_new(c);
+	v->watch = (struct pmd_watch){.fd = fd, .ready = visitor_ready};
+	v->since_ns = pmd_now_ns();
+	if (pmd_control_watch(c, &v->watch, EPOLLIN) != 0) {
+		close(fd);
+		v->watch.fd = -1;
+	}
+}
+
+static void visitors_expire(struct pmd_control *c)
+{
+	uint64_t now_ns = 0;
+
+	for (unsigned i = 0; i < CONTROL_VISITORS; i++) {
+		struct control_visitor *v = &c->visitors[i];
+
+		if (v->watch.fd < 0)
+			continue;
+		if (now_ns == 0)
+			now_ns = pmd_now_ns();
+		if (now_ns - v->since_ns > SILENT_NS)
+			visitor_drop(c, v, &c->stats.visitors_silent);
+	}
+}
+
+void pmd_control_serve(struct pmd_control *c, unsigned type, pmd_visit_fn fn)
+{
+	c->serve[type] = fn;
+}
+
+/* ---- life ----------------------------------------------------------------------------------------------- */
+
+void pmd_control_poll(struct pmd_engine *e)
+{
+	struct pmd_control *c = e->control;
+	struct epoll_event event;
+
+	if (!c || e->dead)
+		return;
+	/* One at a time: what one does may end what the next was about. Not epoll_wait: a cancellation point. */
+	for (unsigned i = 0; i < POLL_EVENTS; i++) {
+		struct pmd_watch *w;
+
+		if (syscall(SYS_epoll_pwait, c->epoll_fd, &event, 1, 0, NULL, 0) != 1)
+			break;
+		w = event.data.ptr;
+		w->ready(e, w, event.events);
+	}
+	visitors_expire(c);
+}
+
+int control_watch_all(struct pmd_control *c)
+{
+	int rc;
+
+	c->daemon.ready = daemon_ready;
+	c->listen.ready = listen_ready;
+	c->serve[PROTO_ADOPT] = visit_adopt;
+	rc = pmd_control_watch(c, &c->daemon, EPOLLIN);
+	return rc == 0 ? pmd_control_watch(c, &c->listen, EPOLLIN) : rc;
+}
+
+int pmd_control_sockets(struct pmd_control *c, struct pmd_port *port)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN && rc == 0; i++) {
+		int fd = c->sockets[i];
+
+		c->sockets[i] = -1;
+		if (fd >= 0)
+			rc = pmd_port_udp_add(port, i, &c->device.gids[i], c->device.scope, fd);
+	}
+	return rc;
+}
+
+void pmd_control_addresses(struct pmd_control *c, struct nic *nic)
+{
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (!pmd_gid_is_none(&c->device.gids[i]))
+			nic_gid_set(nic, i, &c->device.gids[i]);
+	nic_port_set(nic, c->device.port_up);
+}
+
+unsigned pmd_control_function(const struct pmd_control *c)
+{
+	return c->function;
+}
+
+const struct nic_gid *pmd_control_key(const struct pmd_control *c)
+{
+	return &c->device.key;
+}
+
+const struct proto_policy *pmd_control_policy(const struct pmd_control *c)
+{
+	return &c->device.policy;
+}
+
+int pmd_control_fd(const struct pmd_control *c)
+{
+	return c->epoll_fd;
+}
+
+const struct pmd_control_stats *pmd_control_stats(const struct pmd_control *c)
+{
+	return &c->stats;
+}
+
+void pmd_control_abandon(struct pmd_control *c)
+{
+	const int fds[] = {c->listen.fd, c->keeper_fd, c->epoll_fd, c->daemon.fd};
+
+	for (unsigned i = 0; i < CONTROL_VISITORS; i++)
+		if (c->visitors[i].watch.fd >= 0)
+			close(c->visitors[i].watch.fd);
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (c->sockets[i] >= 0)
+			close(c->sockets[i]);
+	/* The name goes first, so that it is free when the daemon hears that we are gone. */
+	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+void pmd_control_close(struct pmd_control *c)
+{
+	pmd_control_abandon(c);
+	free(c);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * control_join.c - becoming a function of a device: finding its daemon or starting one, and what it gives.
+ *
+ * A daemon may be going away while we connect, since it leaves when nobody needs it: then we try again. One that is there
+ * and does not answer, or belongs to somebody else, is an error.
+ *
+ * Runs without the engine's lock, and may wait.
+ */
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "control_priv.h"
+#include "eal.h"
+#include "spawn.h"
+#include "udp_socket.h"
+
+#define WELCOME_MS  10000
+#define TRIES	    500 /* with pauses: several seconds */
+#define PAUSE_NS    10000000
+#define SPAWN_TRIES 20
+#define TRY_AGAIN   1
+
+static void pause_briefly(void)
+{
+	const struct timespec t = {.tv_nsec = PAUSE_NS};
+
+	nanosleep(&t, NULL);
+}
+
+bool control_device_read(const struct proto_device *device, struct proto_msg *m, unsigned first, int *keeper,
+			 int sockets[NIC_GID_TABLE_LEN])
+{
+	unsigned at = first;
+
+	if (device->keeper > 1 || device->port_up > 1 ||
+	    m->n_fds != first + device->keeper + (unsigned)__builtin_popcount(device->sockets))
+		goto malformed;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (!pmd_gid_is_none(&device->gids[i]) && !pmd_gid_is_unicast(&device->gids[i]))
+			goto malformed;
+	*keeper = device->keeper ? pmd_fd_high(proto_msg_take(m, at++)) : -1;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		sockets[i] = -1;
+		if (!(device->sockets & 1u << i))
+			continue;
+		sockets[i] = pmd_fd_high(proto_msg_take(m, at++));
+		if (!pmd_udp_socket_is(sockets[i], &device->gids[i])) {
+			close(sockets[i]);
+			sockets[i] = -1;
+		}
+	}
+	return true;
+
+malformed:
+	proto_msg_close(m);
+	return false;
+}
+
+static void user_name(uid_t uid, char *out, size_t len)
+{
+	const struct passwd *pw = getpwuid(uid);
+
+	if (pw)
+		snprintf(out, len, "%.32s", pw->pw_name);
+	else
+		snprintf(out, len, "%u", uid);
+}
+
+/** Whether we may trust the daemon: it is ours, root's, or the user has said so. */
+static int check_daemon(int fd, const struct nic_gid *gid, struct ucred *peer, char *err, size_t err_len)
+{
+	struct proto_policy policy;
+	char address[PMD_GID_TEXT], user[40];
+	int rc = proto_policy_parse(secure_getenv("UROCE_ALLOW"), &policy, address, sizeof(address));
+
+	if (rc != 0) {
+		snprintf(err, err_len, "UROCE_ALLOW is wrong; use user=NAME, group=NAME (names or numbers) or all");
+		return rc;
+	}
+	if (proto_peer_allowed(fd, &policy, peer))
+		return 0;
+	user_name(peer->uid, user, sizeof(user));
+	snprintf(err, err_len,
+		 "%s is a device of user %s (uroced, pid %d), whom you do not trust so far; use another address "
+		 "(UROCE_DEVICES), or set UROCE_ALLOW=user=%s if that user lets you in",
+		 pmd_gid_str(gid, address, sizeof(address)), user, (int)peer->pid, user);
+	return -EACCES;
+}
+
+/** Ask on a connection. @return 0: m is the welcome; TRY_AGAIN: the daemon is going away; or a negative errno with a
+ *  sentence. */
+static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_msg *m, char *err, size_t err_len)
+{
+	char address[PMD_GID_TEXT];
+	int rc = proto_send(fd, PROTO_JOIN, join, sizeof(*join), NULL, 0);
+
+	if (rc == 0)
+		rc = proto_recv_wait(fd, m, WELCOME_MS);
+	if (rc == 1 && m->type == PROTO_WELCOME && m->len == sizeof(struct proto_welcome) && m->n_fds > 0)
+		return 0;
+	if (rc == 1 && proto_msg_is(m, PROTO_REFUSED, sizeof(struct proto_refused), 0)) {
+		const struct proto_refused *refused = m->data;
+
+		snprintf(err, err_len, "%.*s", (int)sizeof(refused->sentence) - 1, refused->sentence);
+		return refused->error > 0 && refused->error < 4096 ? -refused->error : -EIO;
+	}
+	if (rc == 0 || rc == -ECONNRESET || rc == -EPIPE)
+		return TRY_AGAIN;
+	pmd_gid_str(&join->gid, address, sizeof(address));
+	if (rc == -ETIMEDOUT)
+		snprintf(err, err_len,
+			 "the daemon of %s (uroced, pid %d) does not answer; if it is stopped continue it, else end it",
+			 address, (int)pid);
+	else if (rc == -EMFILE)
+		snprintf(err, err_len,
+			 "the process has no descriptors left for the sockets of %s; raise its limit (ulimit -n)",
+			 address);
+	else
+		snprintf(err, err_len,
+			 "the daemon of %s (uroced, pid %d) is of another version of uroce; end the programs that use "
+			 "the device, or run: uroce down",
+			 address, (int)pid);
+	return rc < 0 ? rc : -EPROTO;
+}
+
+/** Keep what the welcome brings. */
+static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, char *err, size_t err_len)
+{
+	const struct proto_welcome *welcome = m->data;
+	int listen_fd = proto_msg_take(m, 0);
+
+	if (welcome->function == 0 || welcome->function > PROTO_FUNCTION_MAX ||
+	    !control_device_read(&welcome->device, m, 1, &c->keeper_fd, c->sockets)) {
+		close(listen_fd);
+		snprintf(err, err_len, "the daemon of the device has said something that makes no sense; restart it");
+		return -EPROTO;
+	}
+	c->function = welcome->function;
+	c->since_ns = welcome->since_ns;
+	c->device = welcome->device;
+	c->daemon.fd = pmd_fd_high(fd);
+	c->listen.fd = pmd_fd_high(listen_fd);
+	/* Who connects sees who listened last: this process. */
+	listen(c->listen.fd, SOMAXCONN);
+	return 0;
+}
+
+/** One attempt. @return 0, TRY_AGAIN, -ECONNREFUSED: there is no daemon; or another negative errno with a sentence. */
+static int attempt(struct pmd_control *c, char *err, size_t err_len)
+{
+	struct proto_name name;
+	struct ucred peer;
+	PROTO_MSG(m);
+	int fd, rc;
+
+	pmd_name_daemon(&c->join.gid, &name);
+	fd = proto_connect(&name);
+	if (fd == -EAGAIN || fd == -ECONNRESET)
+		return TRY_AGAIN;
+	if (fd < 0) {
+		snprintf(err, err_len, "no connection to the daemon of the device: %s", strerror(-fd));
+		return fd;
+	}
+	rc = check_daemon(fd, &c->join.gid, &peer, err, err_len);
+	if (rc == 0)
+		rc = ask(fd, &c->join, peer.pid, &m, err, err_len);
+	if (rc == 0)
+		rc = accept_welcome(c, fd, &m, err, err_len);
+	if (rc != 0) {
+		close(fd);
+		return rc;
+	}
+	c->daemon_uid = peer.uid;
+	return 0;
+}
+
+/** Why there is no daemon, as an errno that says more than that it did not start. */
+static int spawn_error(const struct pmd_device *device, int rc)
+{
+	char unused[256];
+	int fd = pmd_udp_socket_open(&device->gid, 0, false, unused, sizeof(unused));
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+static int join(struct pmd_control *c, const struct pmd_device *device, char *err, size_t err_len)
+{
+	unsigned spawned = 0;
+	int rc;
+
+	for (unsigned tries = 0; tries < TRIES; tries++) {
+		rc = attempt(c, err, err_len);
+		if (rc == -ECONNREFUSED && spawned++ < SPAWN_TRIES) {
+			rc = pmd_spawn_daemon(device, err, err_len);
+			if (rc != 0)
+				return rc == -EIO ? spawn_error(device, rc) : rc;
+			continue;
+		}
+		if (rc != TRY_AGAIN)
+			return rc;
+		pause_briefly();
+	}
+	snprintf(err, err_len, "the daemon of the device is busy or keeps going away; try again");
+	return -EBUSY;
+}
+
+int pmd_control_join(const struct pmd_device *device, struct pmd_control **out, char *err, size_t err_len)
+{
+	struct pmd_control *c = calloc(1, sizeof(*c));
+	int rc = -ENOMEM;
+
+	*out = NULL;
+	if (!c) {
+		snprintf(err, err_len, "out of memory");
+		return rc;
+	}
+	c->daemon.fd = c->listen.fd = c->keeper_fd = -1;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		c->sockets[i] = -1;
+	for (unsigned i = 0; i < CONTROL_VISITORS; i++)
+		c->visitors[i].watch.fd = -1;
+	c->join.gid = device->gid;
+	c->join.follow = device->follow;
+	if (device->follow != PROTO_FOLLOW_NONE)
+		snprintf(c->join.iface, sizeof(c->join.iface), "%s", device->netdev);
+	c->epoll_fd = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	if (c->epoll_fd < 0) {
+		rc = -errno;
+		snprintf(err, err_len, "no epoll set: %s", strerror(errno));
+		goto failed;
+	}
+	rc = join(c, device, err, err_len);
+	if (rc == 0) {
+		rc = control_watch_all(c);
+		if (rc != 0)
+			snprintf(err, err_len, "no room in an epoll set: %s", strerror(-rc));
+	}
+	if (rc != 0)
+		goto failed;
+	*out = c;
+	return 0;
+
+failed:
+	pmd_control_close(c);
+	return rc;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* control_priv.h - the control side as control_join.c (joining) and control.c (from then on) share it (pmd-internal). */
+#ifndef PMD_CONTROL_PRIV_H
+#define PMD_CONTROL_PRIV_H
+
+#include "control.h"
+
+#define CONTROL_VISITORS 16
+#define CONTROL_TYPES	 64
+
+struct control_visitor {
+	struct pmd_watch watch; /* fd -1: free */
+	uint64_t since_ns;
+};
+
+struct pmd_control {
+	int epoll_fd;
+	struct pmd_watch daemon; /* the connection to the daemon; fd -1: there is none now */
+	struct pmd_watch listen;
+	int keeper_fd; /* see struct proto_keeper; -1: none */
+	unsigned function;
+	uint64_t since_ns;
+	uid_t daemon_uid;
+	struct proto_join join;
+	struct proto_device device;	/* as told last */
+	int sockets[NIC_GID_TABLE_LEN]; /* of the addresses, until the port has them; -1: none */
+	struct control_visitor visitors[CONTROL_VISITORS];
+	pmd_visit_fn serve[CONTROL_TYPES];
+	struct pmd_control_stats stats;
+	union {
+		uint8_t bytes[PROTO_COMMAND_MAX];
+		uint64_t align;
+	} room; /* for messages of visitors */
+};
+
+/** Keep what a message with a struct proto_device brings, descriptors from `first` on, as told last. @return false: it is
+ *  malformed; its descriptors are closed. */
+bool control_device_read(const struct proto_device *device, struct proto_msg *m, unsigned first, int *keeper,
+			 int sockets[NIC_GID_TABLE_LEN]);
+
+/** In control.c: the epoll set's first members. @return 0 or a negative errno. */
+int control_watch_all(struct pmd_control *c);
+
+#endif

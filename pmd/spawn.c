@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * spawn.c - starting uroced from inside a process that knows nothing of it.
+ *
+ * A process that executes another program becomes an ordinary child, whose end raises SIGCHLD and which a wait() of the
+ * program would find. So a child in between, which has no exit signal and is waited for with __WCLONE, starts it and ends
+ * at once: the daemon is nobody's child. Both are clones that share our memory while we stand still, as with vfork:
+ * nothing is copied, no fork handler runs. They make raw system calls only.
+ *
+ * The daemon's stderr is a pipe: what comes is the reason why it does not start, its end is the word that it listens.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "eal.h"
+#include "proto.h"
+#include "spawn.h"
+
+#define STACK_BYTES  65536 /* of each child; signals are blocked there */
+#define READY_MS     15000
+#define SENTENCE_MAX 512
+
+#ifndef UROCED_INSTALLED
+#define UROCED_INSTALLED "/usr/local/bin/uroced"
+#endif
+
+extern char **environ;
+
+struct spawn {
+	const char *path;
+	const char *argv[10];
+	const char **envp;
+	int fd; /* becomes stderr */
+	char *stack;
+	int error;
+};
+
+/* ---- where it is ---------------------------------------------------------------------------------------- */
+
+/** In a build tree beside the object at `object`: libraries are two or three folders away, tests and benchmarks two. */
+static bool path_beside(const char *object, char *out, size_t len)
+{
+	static const char *const ways[] = {"/../../pmd/uroced", "/../../../pmd/uroced"};
+	char real[PATH_MAX], *slash;
+
+	if (!realpath(object, real) || !(slash = strrchr(real, '/')))
+		return false;
+	*slash = '\0';
+	for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (snprintf(out, len, "%s%s", real, ways[i]) < (int)len && access(out, X_OK) == 0)
+			return true;
+	return false;
+}
+
+static int daemon_path(char *out, size_t len, char *err, size_t err_len)
+{
+	const char *chosen = secure_getenv("UROCE_UROCED");
+	Dl_info info;
+
+	if (chosen && chosen[0]) {
+		if (snprintf(out, len, "%s", chosen) < (int)len && access(out, X_OK) == 0)
+			return 0;
+		snprintf(err, err_len, "UROCE_UROCED is '%.128s', which is no program that can be run", chosen);
+		return -ENOENT;
+	}
+	if (dladdr((void *)(uintptr_t)&pmd_spawn_daemon, &info) && path_beside(info.dli_fname, out, len))
+		return 0;
+	if (path_beside("/proc/self/exe", out, len))
+		return 0;
+	if (snprintf(out, len, "%s", UROCED_INSTALLED) < (int)len && access(out, X_OK) == 0)
+		return 0;
+	snprintf(err, err_len,
+		 "uroced, the daemon of the device, is not at %s; install it there or set UROCE_UROCED to its path",
+		 UROCED_INSTALLED);
+	return -ENOENT;
+}
+
+/* ---- running it ----------------------------------------------------------------------------------------- */
+
+static int daemon_main(void *arg)
+{
+	struct spawn *s = arg;
+
+	if (s->fd == STDERR_FILENO)
+		syscall(SYS_fcntl, s->fd, F_SETFD, 0);
+	else
+		syscall(SYS_dup3, s->fd, STDERR_FILENO, 0);
+	syscall(SYS_execve, s->path, s->argv, s->envp);
+	s->error = errno;
+	syscall(SYS_exit_group, 127);
+	return 0;
+}
+
+static int between_main(void *arg)
+{
+	struct spawn *s = arg;
+
+	if (clone(daemon_main, s->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, s) < 0)
+		s->error = errno;
+	syscall(SYS_exit_group, 0);
+	return 0;
+}
+
+/** @return 0 or a negative errno: the program could not be executed. */
+static int spawn_run(struct spawn *s)
+{
+	sigset_t all, old;
+	pid_t pid;
+
+	s->stack = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (s->stack == MAP_FAILED)
+		return -errno;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pid = clone(between_main, s->stack + 2 * STACK_BYTES, CLONE_VM | CLONE_VFORK, s);
+	if (pid < 0)
+		s->error = errno;
+	while (pid > 0 && waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
+		;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	munmap(s->stack, 2 * STACK_BYTES);
+	return -s->error;
+}
+
+/** The environment without what would have the dynamic linker load things into the daemon. NULL: out of memory. */
+static const char **daemon_environment(void)
+{
+	const char **out;
+	size_t n = 0, kept = 0;
+
+	while (environ && environ[n])
+		n++;
+	out = calloc(n + 1, sizeof(*out));
+	for (size_t i = 0; out && i < n; i++)
+		if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 && strncmp(environ[i], "LD_LIBRARY_PATH=", 16) != 0)
+			out[kept++] = environ[i];
+	return out;
+}
+
+/** What the daemon says until it closes the pipe. @return 0: nothing, so it listens. */
+static int spawn_listen(int fd, char *err, size_t err_len)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char text[SENTENCE_MAX];
+	size_t len = 0;
+	ssize_t n = 1;
+
+	while (n != 0 && len + 1 < sizeof(text)) {
+		int rc = poll(&p, 1, READY_MS);
+
+		if (rc == 0) {
+			snprintf(err, err_len,
+				 "uroced, the daemon of the device, does not get ready; see what it does");
+			return -ETIMEDOUT;
+		}
+		n = read(fd, text + len, sizeof(text) - len - 1);
+		if (n > 0)
+			len += (size_t)n;
+		else if (n < 0 && errno != EINTR && errno != EAGAIN)
+			break;
+	}
+	if (len == 0)
+		return 0;
+	text[len] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	snprintf(err, err_len, "%s", strncmp(text, "uroced: ", 8) == 0 ? text + 8 : text);
+	return -EIO;
+}
+
+static int spawn_and_listen(struct spawn *s, char *err, size_t err_len)
+{
+	int fds[2], rc;
+
+	if (pipe2(fds, O_CLOEXEC) != 0) {
+		rc = -errno;
+		snprintf(err, err_len, "no pipe: %s", strerror(errno));
+		return rc;
+	}
+	fds[0] = pmd_fd_high(fds[0]);
+	s->fd = fds[1] = pmd_fd_high(fds[1]);
+	rc = spawn_run(s);
+	close(fds[1]);
+	if (rc == 0)
+		rc = spawn_listen(fds[0], err, err_len);
+	else
+		snprintf(err, err_len, "%.200s, the daemon of the device, cannot be run: %s", s->path, strerror(-rc));
+	close(fds[0]);
+	return rc;
+}
+
+int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
+{
+	const char *allow = secure_getenv("UROCE_ALLOW");
+	char path[PATH_MAX], address[PMD_GID_TEXT];
+	struct spawn s = {.path = path};
+	unsigned n = 0;
+	int rc = daemon_path(path, sizeof(path), err, err_len);
+
+	if (rc != 0)
+		return rc;
+	s.argv[n++] = "uroced";
+	if (device->follow != PROTO_FOLLOW_ALL) {
+		s.argv[n++] = "--device";
+		s.argv[n++] = pmd_gid_str(&device->gid, address, sizeof(address));
+	}
+	if (device->follow != PROTO_FOLLOW_NONE) {
+		s.argv[n++] = "--iface";
+		s.argv[n++] = device->netdev;
+	}
+	if (allow && allow[0]) {
+		s.argv[n++] = "--allow";
+		s.argv[n++] = allow;
+	}
+	s.envp = daemon_environment();
+	if (!s.envp) {
+		snprintf(err, err_len, "out of memory");
+		return -ENOMEM;
+	}
+	rc = spawn_and_listen(&s, err, err_len);
+	free(s.envp);
+	return rc;
+}
