@@ -94,7 +94,7 @@ static bool device_update(struct pmd_engine *e, struct proto_msg *m)
 	}
 	c->device = *device;
 	c->stats.updates++;
-	pmd_engine_kick(e); /* the thread may sleep on a socket that is not there any more */
+	pmd_engine_call(e); /* who serves may sleep on a socket that is not there any more */
 	return true;
 }
 

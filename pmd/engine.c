@@ -68,8 +68,8 @@ static bool thread_is_needed(const struct pmd_engine *e)
 
 	if (wake_ns == 0)
 		return false;
-	return nic_next_deadline(e->nic) < wake_ns || e->port_deadline_ns < wake_ns || nic_tx_pending(e->nic) ||
-	       (e->tx_first < e->tx_end && !e->thread_retries);
+	return nic_next_deadline(e->nic) < wake_ns || e->port_deadline_ns < wake_ns || pmd_engine_port_pending(e) ||
+	       pmd_links_pending(e->links) || (pmd_engine_is_full(e) && !e->thread_retries);
 }
 
 /** The lock's holder may have caused events, a deadline before the one the thread sleeps until, or a full port. */
@@ -85,7 +85,7 @@ void pmd_unlock(struct pmd_engine *e)
 	}
 	pthread_mutex_unlock(&e->lock);
 	if (kick)
-		pmd_engine_kick(e);
+		pmd_engine_call(e);
 	pmd_inline_yield();
 }
 
@@ -131,9 +131,11 @@ static void fork_child(void)
 		if (!e->dead) {
 			e->dead = true;
 			e->port->ops->abandon(e->port);
+			pmd_links_abandon(e->links);
 			if (e->control)
 				pmd_control_abandon(e->control);
 			close(e->doorbell_fd);
+			close(e->bell_fd);
 		}
 		pthread_mutex_unlock(&e->lock);
 	}
@@ -190,6 +192,13 @@ static void engine_random(void *ctx, void *buf, size_t len)
 	pthread_setcancelstate(cancel, NULL);
 }
 
+static uint32_t engine_route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
+{
+	const struct pmd_engine *e = ctx;
+
+	return pmd_links_route(e->links, dgid, dest_qpn);
+}
+
 static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 {
 	const struct nic_config config = {
@@ -202,7 +211,9 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 		.ack_delay_ns = e->port->ack_delay_ns,
 		.local_ack_delay = 15, /* 134 ms: a process may be off the CPU for long */
 		.random = engine_random,
+		.route = engine_route,
 		.guard = pmd_guard_run,
+		.ctx = e,
 	};
 	struct nic_event event;
 	int rc = nic_create(&config, &e->nic);
@@ -254,6 +265,30 @@ static void engine_close_port(struct pmd_engine *e)
 	e->port->ops->close(e->port);
 	if (e->control)
 		pmd_control_close(e->control);
+}
+
+static bool engine_forward(void *ctx, const struct nic_rx_frame *frame)
+{
+	const struct pmd_engine *e = ctx;
+
+	return pmd_links_forward(e->links, frame);
+}
+
+/** Same-host peers are reached through memory, as far as the device is shared at all. */
+static int engine_open_links(struct pmd_engine *e, char *err, size_t err_len)
+{
+	int rc;
+
+	if (!e->control)
+		return 0;
+	rc = pmd_links_open(e, e->control, &e->links);
+	if (rc == -EINVAL)
+		snprintf(err, err_len, "UROCE_RING is '%.32s'; use on or off", getenv("UROCE_RING"));
+	else if (rc != 0)
+		snprintf(err, err_len, "no links: %s", strerror(-rc));
+	e->port->forward = engine_forward;
+	e->port->forward_ctx = e;
+	return rc;
 }
 
 static struct rte_mempool *engine_create_pool(bool ethdev)
@@ -327,11 +362,15 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 		snprintf(err, err_len, "no NIC: %s", strerror(-rc));
 		goto no_nic;
 	}
+	rc = engine_open_links(e, err, err_len);
+	if (rc != 0)
+		goto no_links;
 	e->doorbell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (e->doorbell_fd < 0) {
+	e->bell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (e->doorbell_fd < 0 || e->bell_fd < 0) {
 		rc = -errno;
 		snprintf(err, err_len, "no eventfd: %s", strerror(errno));
-		goto no_doorbell;
+		goto no_bells;
 	}
 	pmd_guard_reinstall();
 	rc = pmd_thread_start(e);
@@ -343,8 +382,11 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 	return 0;
 
 no_thread:
+no_bells:
 	close(e->doorbell_fd);
-no_doorbell:
+	close(e->bell_fd);
+	pmd_links_close(e->links);
+no_links:
 	nic_destroy(e->nic);
 no_nic:
 	engine_close_port(e);
@@ -413,11 +455,13 @@ void pmd_close(struct pmd_engine *engine)
 	*link = engine->next;
 	/* The list's lock is held on: the same device may be opened again at once, and its address must be free. */
 	pmd_thread_stop(engine);
+	pmd_links_close(engine->links);
 	nic_destroy(engine->nic);
 	engine_close_port(engine);
 	engine_free_slots(engine);
 	rte_mempool_free(engine->pool);
 	close(engine->doorbell_fd);
+	close(engine->bell_fd);
 	process_unlock(cancel_state);
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);

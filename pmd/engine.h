@@ -91,6 +91,14 @@ void pmd_settle(struct pmd_engine *engine);
 void pmd_expect_sleep(struct pmd_engine *engine);
 
 /**
+ * Sleep, no lock held, until `fd` is readable, which an event of this engine will make it. The calling thread moves packets
+ * meanwhile. A cancellation point.
+ * @return 0; -EINTR: a signal whose handler does not restart calls; -EBUSY: this engine has somebody who does that, sleep
+ * on fd.
+ */
+int pmd_wait(struct pmd_engine *engine, int fd);
+
+/**
  * Counters of the port, a copy. Lock held.
  */
 void pmd_port_stats_get(struct pmd_engine *engine, struct pmd_port_stats *out);

@@ -7,6 +7,7 @@
 
 #include "control.h"
 #include "engine.h"
+#include "links.h"
 #include "port.h"
 
 /** UROCE_PROGRESS; see thread.c. */
@@ -18,6 +19,7 @@ struct pmd_engine {
 	struct pmd_port *port;
 	struct pmd_control *control; /* NULL: an ethdev device, which has one function in one process */
 	unsigned function;	     /* number of this function of the device */
+	struct pmd_links *links;     /* NULL: none */
 	struct rte_mempool *pool;
 	pmd_event_fn on_event;
 	void *event_ctx;
@@ -28,9 +30,10 @@ struct pmd_engine {
 	struct nic_tx_frame tx[PMD_TX_BURST];
 	unsigned tx_ready, tx_first, tx_end;
 	uint64_t port_deadline_ns;
-	uint64_t now_ns; /* when the last step began */
-	unsigned sent;	 /* packets of the last pmd_engine_transmit */
-	unsigned owed;	 /* packets sent since packets were last received */
+	uint64_t now_ns;     /* when the last step began */
+	unsigned sent;	     /* packets of the last pmd_engine_transmit */
+	unsigned owed;	     /* packets sent since packets were last received */
+	unsigned port_pause; /* steps since the port was last looked at */
 
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */
 	uint64_t inline_polls;
@@ -41,8 +44,12 @@ struct pmd_engine {
 	/* The thread. */
 	enum pmd_progress_mode progress; /* constant */
 	pthread_t thread;
-	int doorbell_fd;     /* eventfd: wakes the thread */
+	int doorbell_fd;     /* eventfd: wakes the thread, from within the process */
+	int bell_fd;	     /* eventfd: wakes whoever serves; producers of links ring it */
 	bool stop;	     /* atomic */
+	bool waiter;	     /* atomic: an application thread serves (wait.c), and the thread looks on */
+	bool thread_deep;    /* atomic: the thread looks on without an end in sight; who stops waiting has to call it */
+	uint32_t waits;	     /* atomic: times that an application thread began to wait */
 	bool polled;	     /* atomic, written by the thread: application threads poll, it looks on */
 	bool expect_sleep;   /* under the lock: pmd_expect_sleep was called */
 	bool thread_retries; /* under the lock: the sleeping thread knows that the port was full, and wakes soon */
@@ -55,19 +62,54 @@ struct pmd_engine {
 	struct pmd_engine *next;
 };
 
+#define PMD_RETRY_NS 20000 /* until a port or link that had no room is offered packets again */
+
 #define THREAD_RX_BUDGET 128 /* packets of a step that is not part of a polling call */
 
 /** All that is due: receive, timers, transmit, events. Lock held. Bounded. @return packets received. */
 unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks);
 
+/** Whether packets wait because a port or link had no room: both empty without telling. Lock held. */
+static inline bool pmd_engine_is_full(const struct pmd_engine *e)
+{
+	return e->tx_first < e->tx_end || pmd_links_full(e->links);
+}
+
 /** Transmit up to `budget` packets. Lock held. @return false when the port has no room. */
 bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns);
+
+/** Whether the NIC has something to send by the port. Lock held. */
+bool pmd_engine_port_pending(const struct pmd_engine *e);
+
+/** See to the connections that the function has. Lock held. */
+void pmd_engine_look_after(struct pmd_engine *e);
 
 /** Hand events to the front-end. Lock held. */
 void pmd_engine_events(struct pmd_engine *e);
 
 /** Wake the thread. */
 void pmd_engine_kick(struct pmd_engine *e);
+
+/** Wake whoever serves: the thread, or an application thread that waits. */
+void pmd_engine_call(struct pmd_engine *e);
+
+/** How long one may sleep who has just taken a step that brought `got` packets: 0 when there is work left, UINT64_MAX: until
+ *  something comes. Lock held. */
+uint64_t pmd_engine_timeout(const struct pmd_engine *e, uint64_t now_ns);
+
+/** What sleepers wait for. */
+enum pmd_woken {
+	PMD_WOKEN_DOORBELL = 1, /* called from within the process */
+	PMD_WOKEN_PACKETS = 2,	/* the port or a link has something, or somebody calls */
+	PMD_WOKEN_CONTROL = 4,	/* connections want to be looked after */
+	PMD_WOKEN_OTHER = 8,	/* the descriptor given */
+	PMD_WOKEN_SIGNAL = 16,
+	PMD_WOKEN_CLOSED = 32, /* the application has closed descriptors of ours */
+};
+
+/** Sleep until `fd` is readable, or, if `serve`, anything comes for the engine; no lock held. @return enum pmd_woken bits; the
+ *  counts of doorbell and bell are taken. */
+unsigned pmd_engine_sleep(struct pmd_engine *e, int fd, bool serve, uint64_t timeout_ns);
 
 /** Give the TX slots mbufs. @return false when the pool cannot fill them all. */
 bool pmd_engine_tx_refill(struct pmd_engine *e);

@@ -15,13 +15,18 @@
 
 #include <rte_mbuf.h>
 
+#include "control.h"
 #include "engine_priv.h"
 
 #define INLINE_RX_BUDGET   1 /* one burst: what came may be what the caller polls for */
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
 #define SETTLE_STEPS	   8
-#define WORTH_A_CLOCK	   16 /* packets that take so long that reading the clock once more does not show */
+#define PORT_PAUSE	   16 /* steps */
+#define PORT_OWED	   16 /* packets */
+#define CONTROL_STEPS                                                                                                  \
+	1024 /* steps: what the thread does as soon as it is called for, steps have to do where it looks on */
+#define WORTH_A_CLOCK 16 /* packets that take so long that reading the clock once more does not show */
 
 /* An application thread gives the CPU away after so many empty polls in a row: on one core with its peer it would
  * otherwise poll out its time slice (milliseconds) before the peer can answer. */
@@ -36,6 +41,11 @@ uint64_t pmd_now_ns(void)
 }
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
+
+bool pmd_engine_port_pending(const struct pmd_engine *e)
+{
+	return nic_paths_pending(e->nic)[0] & 1 && nic_tx_pending(e->nic);
+}
 
 /** Fill slots [from, to) with mbufs. @return false when the pool is empty. */
 static bool tx_fill(struct pmd_engine *e, unsigned from, unsigned to)
@@ -77,10 +87,10 @@ static bool tx_drain(struct pmd_engine *e, uint64_t now_ns)
 
 bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 {
-	e->sent = 0;
+	e->sent = pmd_links_tx(e->links, budget, now_ns);
 	if (e->tx_first < e->tx_end && !tx_drain(e, now_ns))
 		return false;
-	while (budget > 0 && nic_tx_pending(e->nic)) {
+	while (budget > 0 && pmd_engine_port_pending(e)) {
 		unsigned n;
 
 		if (e->tx_ready < PMD_TX_BURST)
@@ -114,7 +124,7 @@ void pmd_engine_events(struct pmd_engine *e)
  * are there. Who sends more than he receives lets the port's buffer run over, and UC and UD have no window against that.
  * @return how many.
  */
-static unsigned step_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
+static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 {
 	struct nic_rx_frame frames[PMD_RX_BURST];
 	const struct pmd_port_ops *ops = e->port->ops;
@@ -133,10 +143,30 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	return total;
 }
 
+/**
+ * Asking the kernel for packets costs as much as a packet that comes through a link: with links the port is looked at now
+ * and then, and again at once when it had something.
+ */
+static bool port_is_due(struct pmd_engine *e)
+{
+	return e->owed >= PORT_OWED || !pmd_links_any(e->links) || ++e->port_pause >= PORT_PAUSE;
+}
+
+static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64_t now_ns)
+{
+	unsigned links = pmd_links_rx(e->links, budget, now_ns), got;
+
+	if (!port && !port_is_due(e))
+		return links;
+	got = port_rx(e, budget, now_ns);
+	e->port_pause = got > 0 ? PORT_PAUSE : 0;
+	return links + got;
+}
+
 unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks)
 {
 	uint64_t now_ns = e->now_ns = pmd_now_ns();
-	unsigned got = step_rx(e, rx_budget, now_ns);
+	unsigned got = step_rx(e, rx_budget, flush_acks, now_ns);
 
 	if (nic_next_deadline(e->nic) <= now_ns)
 		nic_timeout(e->nic, now_ns);
@@ -147,6 +177,18 @@ unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_ac
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	pmd_engine_events(e);
 	return got;
+}
+
+void pmd_engine_look_after(struct pmd_engine *e)
+{
+	int cancel_state;
+
+	if (!e->control)
+		return;
+	/* Connections come and go: cancellation points by the dozen, and the engine is locked. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pmd_control_poll(e);
+	pthread_setcancelstate(cancel_state, NULL);
 }
 
 /* ---- inline ------------------------------------------------------------------------------------------------- */
@@ -173,6 +215,8 @@ static void inline_step(struct pmd_engine *e)
 	/* While the thread serves, nobody is known to poll again soon: no reason to hold ACKs back. */
 	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->polled, __ATOMIC_RELAXED));
 
+	if (polls % CONTROL_STEPS == 0)
+		pmd_engine_look_after(e);
 	empty_polls = got > 0 ? 0 : empty_polls + 1;
 	e->inline_finds += got > 0;
 	__atomic_store_n(&e->inline_polls, polls + 1, __ATOMIC_RELAXED);
@@ -212,7 +256,7 @@ void pmd_doorbell(struct pmd_engine *e)
 	now_ns = pmd_now_ns();
 	pmd_engine_transmit(e, DOORBELL_TX_BUDGET, now_ns);
 	if (e->owed >= DOORBELL_TX_BUDGET)
-		step_rx(e, 0, now_ns);
+		port_rx(e, 0, now_ns);
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	inline_worked(e, e->sent, now_ns);
@@ -230,6 +274,7 @@ void pmd_expect_sleep(struct pmd_engine *e)
 	if (e->dead)
 		return;
 	e->expect_sleep = true;
-	if (__atomic_load_n(&e->polled, __ATOMIC_RELAXED))
+	/* A program that has slept in pmd_wait before is about to do so again. */
+	if (__atomic_load_n(&e->polled, __ATOMIC_RELAXED) && __atomic_load_n(&e->waits, __ATOMIC_RELAXED) == 0)
 		pmd_engine_kick(e);
 }

@@ -17,14 +17,12 @@
  *
  * Owns: the thread's state on its stack, engine->polled, engine->thread_wake_ns while it sleeps.
  */
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +31,7 @@
 
 #define SLICE_MIN_NS	50000
 #define SLICE_MAX_NS	250000
+#define SLICE_DEEP_NS	16000000 /* an application thread that waits for so long is left to itself */
 /* A poll that is not older than this means that somebody is polling ... */
 #define POLLING_NS	20000
 /* ... and one that is not older than this, that the packet which woke the thread is about to be found. The thread
@@ -59,7 +58,7 @@
 #define BULK_NS	     25000
 
 /* Ports without a descriptor to wait on are polled at intervals that grow to this. */
-#define INTERVAL_MIN_NS 20000
+#define INTERVAL_MIN_NS PMD_RETRY_NS
 #define INTERVAL_MAX_NS 1000000
 
 /* The thread never spins, and where the application spins on memory everything waits for it: it asks to run before the
@@ -72,6 +71,7 @@ struct thread_state {
 	struct pmd_engine *e;
 	int credit;
 	unsigned naps, refused;
+	uint32_t waits; /* when last looked at */
 	uint64_t slice_ns, interval_ns, bulk_ns;
 	uint64_t polls, finds;	     /* inline_polls, inline_finds when last looked at */
 	uint64_t work_ns, looked_ns; /* inline_work_ns, and when that was */
@@ -88,15 +88,6 @@ static bool thread_has_help(struct thread_state *s, uint64_t now_ns)
 	return worked > passed / 2;
 }
 
-void pmd_engine_kick(struct pmd_engine *e)
-{
-	const uint64_t one = 1;
-
-	/* The counter of an eventfd cannot be full here; and if it were, the thread would wake all the same. Not write(): a
-	 * cancellation point, and callers hold locks. */
-	syscall(SYS_write, e->doorbell_fd, &one, sizeof(one));
-}
-
 /** The application has closed our descriptors, as daemons do. Only its polling is left; sleeping on nothing would spin. */
 static void thread_end(struct pmd_engine *e)
 {
@@ -106,27 +97,13 @@ static void thread_end(struct pmd_engine *e)
 	__atomic_store_n(&e->stop, true, __ATOMIC_RELAXED);
 }
 
-/** Sleep on the doorbell, and on the port when `port` is set. @return bit 0: doorbell rang, bit 1: port readable. */
-static unsigned thread_sleep(struct pmd_engine *e, bool port, uint64_t timeout_ns)
+/** As pmd_engine_sleep. */
+static unsigned thread_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
 {
-	struct pollfd fds[2] = {{.fd = e->doorbell_fd, .events = POLLIN}, {.fd = e->port->wait_fd, .events = POLLIN}};
-	struct timespec t = {.tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
-	unsigned woken = 0;
-	socklen_t error_len = sizeof(int);
-	uint64_t count;
-	int error;
+	unsigned woken = pmd_engine_sleep(e, -1, serve, timeout_ns);
 
-	if (ppoll(fds, port && fds[1].fd >= 0 ? 2 : 1, timeout_ns == UINT64_MAX ? NULL : &t, NULL) <= 0)
-		return 0;
-	if ((fds[0].revents | fds[1].revents) & POLLNVAL)
+	if (woken & PMD_WOKEN_CLOSED)
 		thread_end(e);
-	/* Of a packet socket whose interface went down: reported until it is fetched. */
-	if (fds[1].revents & POLLERR)
-		getsockopt(fds[1].fd, SOL_SOCKET, SO_ERROR, &error, &error_len);
-	if (fds[0].revents && read(e->doorbell_fd, &count, sizeof(count)) > 0)
-		woken |= 1;
-	if (fds[1].revents)
-		woken |= 2;
 	return woken;
 }
 
@@ -147,24 +124,58 @@ static bool thread_lock(struct thread_state *s)
 	return true;
 }
 
+/**
+ * How long to look on. While an application thread waits in the engine's stead, and has been doing so since the last look,
+ * there is no end to it: then who stops waiting calls.
+ */
+static uint64_t thread_slice(struct thread_state *s)
+{
+	struct pmd_engine *e = s->e;
+	uint64_t slice_ns = s->slice_ns;
+	uint32_t waits = __atomic_load_n(&e->waits, __ATOMIC_RELAXED);
+	bool same = __atomic_load_n(&e->waiter, __ATOMIC_RELAXED) && waits == s->waits;
+
+	s->waits = waits;
+	if (!same && s->slice_ns > SLICE_MAX_NS)
+		s->slice_ns = slice_ns = SLICE_MAX_NS;
+	s->slice_ns *= 2;
+	if (s->slice_ns > SLICE_MAX_NS && !same)
+		s->slice_ns = SLICE_MAX_NS;
+	if (slice_ns < SLICE_DEEP_NS)
+		return slice_ns;
+	s->slice_ns = SLICE_DEEP_NS;
+	__atomic_store_n(&e->thread_deep, true, __ATOMIC_SEQ_CST); /* pairs with wait_leave in wait.c */
+	return __atomic_load_n(&e->waiter, __ATOMIC_SEQ_CST) ? UINT64_MAX : SLICE_MIN_NS;
+}
+
+/** Whether an application thread serves. */
+static bool thread_is_spared(const struct thread_state *s)
+{
+	return __atomic_load_n(&s->e->waiter, __ATOMIC_RELAXED);
+}
+
 /** Application threads poll: look on for a slice. Leaves this way of waiting when they no longer do. */
 static void thread_look_on(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
-	bool rang = thread_sleep(e, false, s->slice_ns) & 1;
+	bool rang = thread_sleep(e, false, thread_slice(s)) & PMD_WOKEN_DOORBELL;
 	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 	uint64_t last_ns = __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED);
 	uint64_t now_ns = pmd_now_ns();
 	bool help = thread_has_help(s, now_ns);
 	unsigned got;
 
-	if (!rang && (help || (polls != s->polls && now_ns - last_ns < POLLING_NS))) {
+	__atomic_store_n(&e->thread_deep, false, __ATOMIC_RELAXED);
+	if (thread_is_spared(s) || (!rang && (help || (polls != s->polls && now_ns - last_ns < POLLING_NS)))) {
 		s->polls = polls;
-		s->slice_ns = s->slice_ns * 2 < SLICE_MAX_NS ? s->slice_ns * 2 : SLICE_MAX_NS;
 		return;
 	}
 	if (!thread_lock(s))
 		return;
+	if (thread_is_spared(s)) {
+		pthread_mutex_unlock(&e->lock);
+		return;
+	}
 	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
 	s->credit = e->expect_sleep || got > 0 ? CREDIT_FULL : CREDIT_NEW;
 	s->finds = e->inline_finds;
@@ -174,21 +185,12 @@ static void thread_look_on(struct thread_state *s)
 	s->naps = NAPS;
 }
 
-/** How long the thread may sleep; lock held. Work that is left over for want of budget: not at all. */
+/** How long the thread may sleep; lock held. */
 static uint64_t thread_timeout(struct thread_state *s, unsigned got, uint64_t now_ns)
 {
 	struct pmd_engine *e = s->e;
-	uint64_t deadline = nic_next_deadline(e->nic), timeout;
+	uint64_t timeout = pmd_engine_timeout(e, now_ns);
 
-	if (e->tx_first < e->tx_end)
-		return INTERVAL_MIN_NS; /* the port is full; it empties without telling */
-	if (e->port->more)
-		return 0;
-	if (nic_tx_pending(e->nic))
-		return e->tx_ready ? 0 : INTERVAL_MIN_NS;
-	if (e->port_deadline_ns < deadline)
-		deadline = e->port_deadline_ns;
-	timeout = deadline == UINT64_MAX ? UINT64_MAX : deadline > now_ns ? deadline - now_ns : 0;
 	if (s->naps > 0 && timeout > NAP_NS)
 		timeout = NAP_NS;
 	if (e->port->wait_fd < 0) {
@@ -210,14 +212,15 @@ static bool thread_leave_to_poller(struct thread_state *s)
 
 	if (polls == s->polls || pmd_now_ns() - __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED) > POLLING_NOW_NS)
 		return false;
-	if (thread_sleep(e, false, POLLING_WAIT_NS) & 1)
+	if (thread_sleep(e, false, POLLING_WAIT_NS) & PMD_WOKEN_DOORBELL)
 		return false;
 	return __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED) != polls;
 }
 
-/** Application threads poll. */
+/** Application threads poll. Lock held. */
 static void thread_look_on_from_now(struct thread_state *s)
 {
+	pmd_links_awake(s->e->links);
 	__atomic_store_n(&s->e->polled, true, __ATOMIC_RELAXED);
 	s->slice_ns = SLICE_MIN_NS;
 }
@@ -239,7 +242,7 @@ static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, 
 	 * counts then is how much was found without it. */
 	if (got > 0)
 		s->credit += polls - s->polls < SPINNING_POLLS && !thread_has_help(s, e->now_ns) ? CREDIT_FIND : 0;
-	else if ((woken & 2) && polls != s->polls)
+	else if ((woken & PMD_WOKEN_PACKETS) && polls != s->polls)
 		s->credit--;
 	s->credit -= finds < 2 * CREDIT_FIND ? (int)finds : 2 * CREDIT_FIND;
 	if (s->credit > CREDIT_FULL)
@@ -255,7 +258,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 
 	/* Awake: until it sleeps again nobody has to ring. */
 	__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED);
-	if (*woken == 2 && e->progress == PMD_PROGRESS_AUTO && thread_leave_to_poller(s)) {
+	if (*woken == PMD_WOKEN_PACKETS && e->progress == PMD_PROGRESS_AUTO && thread_leave_to_poller(s)) {
 		if (--s->credit > 0) {
 			*woken = thread_sleep(e, true, POLLING_NS);
 		} else {
@@ -266,6 +269,9 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		return;
 	}
 	pthread_mutex_lock(&e->lock);
+	pmd_links_awake(e->links);
+	if (*woken & PMD_WOKEN_CONTROL)
+		pmd_engine_look_after(e);
 	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
 	polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 	thread_credit(s, *woken, got, polls);
@@ -281,7 +287,9 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	if (got >= BULK_PACKETS)
 		s->bulk_ns = now_ns + BULK_NS;
 	timeout = e->progress == PMD_PROGRESS_PINNED || now_ns < s->bulk_ns ? 0 : thread_timeout(s, got, now_ns);
-	e->thread_retries = e->tx_first < e->tx_end;
+	if (timeout && !pmd_links_sleep(e->links))
+		timeout = 0;
+	e->thread_retries = pmd_engine_is_full(e);
 	__atomic_store_n(&e->thread_wake_ns,
 			 timeout == UINT64_MAX ? UINT64_MAX
 			 : timeout	       ? now_ns + timeout
@@ -322,10 +330,15 @@ static void *thread_main(void *arg)
 
 	thread_attributes(s.e);
 	while (!__atomic_load_n(&s.e->stop, __ATOMIC_RELAXED)) {
-		if (__atomic_load_n(&s.e->polled, __ATOMIC_RELAXED))
-			thread_look_on(&s);
-		else
+		if (!__atomic_load_n(&s.e->polled, __ATOMIC_RELAXED)) {
 			thread_serve(&s, &woken);
+			continue;
+		}
+		/* Woken beside a thread that has begun to wait meanwhile, and may have slept through the same bell. */
+		if (woken)
+			pmd_engine_call(s.e);
+		woken = 0;
+		thread_look_on(&s);
 	}
 	return NULL;
 }

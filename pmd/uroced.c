@@ -29,7 +29,7 @@
 #define TICK_MS	       50
 #define IDLE_NS	       1000000000u /* without functions, until it leaves */
 #define FIRST_NS       4000000000u /* longer, until the first comes */
-#define START_TRIES    100	   /* for an address whose sockets a dying daemon still holds: two seconds */
+#define START_TRIES    50	   /* for an address whose sockets a dying daemon still holds: a second */
 #define START_PAUSE_NS 20000000
 
 struct options {
@@ -125,6 +125,9 @@ static void inherit_nothing(void)
 	struct rlimit limit;
 	sigset_t none;
 
+	for (int fd = 0; fd < 3; fd++) /* or ours would come to lie there */
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+			exit(1);
 	if (syscall(SYS_close_range, 3, ~0u, 0) != 0)
 		for (int fd = 3; fd < 65536; fd++)
 			close(fd);
@@ -192,10 +195,12 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 		gids_sync(d);
 		if (gids_find(d, &d->key) >= 0)
 			return 0;
+		if (d->why_rc != -EADDRINUSE)
+			break;
 		nanosleep(&pause, NULL);
 	}
 	snprintf(err, err_len, "%s", d->why);
-	return -EADDRNOTAVAIL;
+	return d->why_rc;
 }
 
 static int daemon_init(struct daemon *d, char *err, size_t err_len)
@@ -324,7 +329,7 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 		rc = daemon_configure(d, o, err, sizeof(err));
 	if (rc == 0)
 		rc = daemon_claim(d, err, sizeof(err));
-	if (rc != 0 && err[0]) {
+	if (rc != 0 && err[0]) { /* without a sentence: another one is the daemon, which is what was wanted */
 		fprintf(stderr, "uroced: %s\n", err);
 		code = 1;
 	}

@@ -82,6 +82,7 @@ struct daemon {
 	uint32_t generation;
 	uint64_t retry_ns; /* when the addresses are looked at again; 0: when netlink says so */
 	unsigned retries;
+	int why_rc;
 	char why[256]; /* an address that was asked for by name is not there: the sentence */
 
 	struct slot slots[DAEMON_SLOTS];

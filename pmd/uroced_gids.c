@@ -125,13 +125,32 @@ static void gids_remove(struct daemon *d, unsigned at)
 	d->stats.gids_removed++;
 }
 
+/** The interface that has a link-local address; 0: none. */
+static uint32_t link_local_scope(const struct nic_gid *gid)
+{
+	struct ifaddrs *list = NULL;
+	struct nic_gid other;
+	uint32_t scope = 0;
+
+	if (getifaddrs(&list) != 0)
+		return 0;
+	for (struct ifaddrs *i = list; i && scope == 0; i = i->ifa_next)
+		if (pmd_gid_from_sockaddr(i->ifa_addr, &other) && pmd_gid_equal(&other, gid))
+			scope = if_nametoindex(i->ifa_name);
+	freeifaddrs(list);
+	return scope;
+}
+
 void gids_fix(struct daemon *d, const struct nic_gid *gid)
 {
 	for (unsigned i = 0; i < d->n_fixed; i++)
 		if (pmd_gid_equal(&d->fixed[i], gid))
 			return;
-	if (d->n_fixed < NIC_GID_TABLE_LEN)
-		d->fixed[d->n_fixed++] = *gid;
+	if (d->n_fixed == NIC_GID_TABLE_LEN)
+		return;
+	d->fixed[d->n_fixed++] = *gid;
+	if (pmd_gid_is_link_local(gid) && d->scope == 0)
+		d->scope = link_local_scope(gid);
 }
 
 /* ---- what there should be ------------------------------------------------------------------------------- */
@@ -218,6 +237,7 @@ static bool table_sync(struct daemon *d, const struct wanted *wanted)
 {
 	bool changed = false, again = false;
 	char err[256] = "";
+	int rc;
 
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN && d->adopting == 0; i++) {
 		if (pmd_gid_is_none(&d->gids[i].gid) || wanted_has(wanted, &d->gids[i].gid))
@@ -226,16 +246,20 @@ static bool table_sync(struct daemon *d, const struct wanted *wanted)
 		changed = true;
 	}
 	d->why[0] = '\0';
+	d->why_rc = 0;
 	for (unsigned i = 0; i < wanted->n; i++) {
 		if (gids_find(d, &wanted->gids[i]) >= 0)
 			continue;
-		if (gids_add(d, &wanted->gids[i], err, sizeof(err)) >= 0) {
+		rc = gids_add(d, &wanted->gids[i], err, sizeof(err));
+		if (rc >= 0) {
 			changed = true;
 			continue;
 		}
 		again = true;
-		if (pmd_gid_equal(&wanted->gids[i], &d->key) || !d->why[0])
+		if (pmd_gid_equal(&wanted->gids[i], &d->key) || !d->why[0]) {
 			memcpy(d->why, err, sizeof(d->why));
+			d->why_rc = rc;
+		}
 	}
 	d->retries = again ? d->retries + 1 : 0;
 	d->retry_ns = again && d->retries < RETRIES_MAX ? daemon_now_ns() + RETRY_NS : 0;

@@ -328,7 +328,8 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err);
 	d->retry_ns = daemon_now_ns();
 	/* It has sockets of its own already; it gets them again with the first message, and closes what it does not need. */
-	slots_tell(d);
+	if (d->keeper_found)
+		slots_tell(d);
 }
 
 void slots_ready_event(struct daemon *d, unsigned n, uint32_t events)

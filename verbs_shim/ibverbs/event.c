@@ -11,6 +11,7 @@
  * system calls are made without the C library's wrappers.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -135,16 +136,33 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 }
 
 /*
+ * Sleep in the engine until the descriptor is readable, unless the program has made it non-blocking: what comes for the NIC
+ * then wakes this thread at once. NULL: sleep in the kernel.
+ * @return false with errno set: interrupted.
+ */
+static bool queue_wait(struct pmd_engine *engine, int fd)
+{
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+
+	if (!engine || poll(&ready, 1, 0) != 0 || (fcntl(fd, F_GETFL) & O_NONBLOCK))
+		return true;
+	if (pmd_wait(engine, fd) != -EINTR)
+		return true;
+	errno = EINTR;
+	return false;
+}
+
+/*
  * Take the oldest event: read one off the count (blocking as the program has set the descriptor), then the list.
  * @return its source with *type set (if it is an asynchronous one), or NULL with errno set.
  */
-static struct shim_event_source *queue_take(struct shim_event_queue *q, uint8_t *type)
+static struct shim_event_source *queue_take(struct pmd_engine *engine, struct shim_event_queue *q, uint8_t *type)
 {
 	for (;;) {
 		uint64_t one;
 		int fd = q->fd;
 
-		if (read(fd, &one, sizeof(one)) != sizeof(one))
+		if (!queue_wait(engine, fd) || read(fd, &one, sizeof(one)) != sizeof(one))
 			return NULL;
 		pthread_mutex_lock(&q->lock);
 
@@ -221,7 +239,7 @@ SHIM_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_asyn
 		errno = EIO;
 		return -1;
 	}
-	src = queue_take(&ctx->async, &type);
+	src = queue_take(NULL, &ctx->async, &type);
 	if (!src)
 		return -1;
 	event->event_type = (enum ibv_event_type)type;
@@ -353,7 +371,8 @@ SHIM_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq
 		errno = EIO;
 		return -1;
 	}
-	src = queue_take(&container_of(channel, struct shim_channel, ibv)->events, &type);
+	src = queue_take(shim_ctx(channel->context)->engine, &container_of(channel, struct shim_channel, ibv)->events,
+			 &type);
 	if (!src)
 		return -1;
 	*cq = &container_of(src, struct shim_cq, comp)->ibv;

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * links.h - what this function sends to, and receives from, other functions of the same host through shared memory
+ * (pmd-internal).
+ *
+ * A link has one direction. The producer makes a ring (ring.h), connects to the consumer's name and hands it over; the
+ * ring may be used at once, whenever the consumer looks. As long as both live the connection stays; its end is the other's
+ * end.
+ *
+ *   producer                                   consumer
+ *     PROTO_LINK struct proto_link, ring   ->
+ *                                          <-    PROTO_LINK_TAKEN, bell
+ *     PROTO_LINK_KNOCK                     ->    while the producer has no bell yet: wake up
+ *
+ * All calls come under the engine's lock.
+ */
+#ifndef PMD_LINKS_H
+#define PMD_LINKS_H
+
+#include "engine.h"
+#include "proto.h"
+
+enum { PROTO_LINK_TAKEN = PROTO_LINK + 1, PROTO_LINK_KNOCK };
+
+#define LINKS_MAX 255 /* in each direction: the functions that there can be */
+
+/** Who hands over a ring. With its memfd. */
+struct proto_link {
+	struct nic_gid key; /* of the producer's device */
+	uint32_t function;
+};
+
+struct pmd_control;
+struct pmd_links;
+
+/**
+ * Ready to link. UROCE_RING=off: no links at all, then *out is NULL, with which all calls below may be made.
+ * @return 0, -EINVAL (UROCE_RING is neither on nor off), -ENOMEM.
+ */
+int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd_links **out);
+void pmd_links_close(struct pmd_links *links);
+/** In a forked child: close descriptors, touch nothing else. */
+void pmd_links_abandon(struct pmd_links *links);
+
+/** As nic_config.route: makes the link if there can be one. */
+uint32_t pmd_links_route(struct pmd_links *links, const struct nic_gid *dgid, uint32_t dest_qpn);
+
+/** Receive up to about `budget` packets. @return how many. */
+unsigned pmd_links_rx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
+/** Transmit up to `budget` packets of those that leave by links. @return how many. */
+unsigned pmd_links_tx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
+/** Whether something has to be sent by links that had room when last tried. */
+bool pmd_links_pending(const struct pmd_links *links);
+/** Whether links hold packets back because their rings are full, which empty without telling. */
+bool pmd_links_full(const struct pmd_links *links);
+/** Whether there are any, in either direction. */
+bool pmd_links_any(const struct pmd_links *links);
+
+/** A packet for another function of this device has come to us: hand it on. @return false: it is lost. */
+bool pmd_links_forward(struct pmd_links *links, const struct nic_rx_frame *frame);
+
+/** From now on producers ring the engine's bell. @return false: not so, something is there already. */
+bool pmd_links_sleep(struct pmd_links *links);
+/** Producers need not ring any more. */
+void pmd_links_awake(struct pmd_links *links);
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * links_io.c - packets through links.
+ *
+ * The NIC builds a packet in the ring itself and the receiving NIC takes the payload from there: one copy in, one copy
+ * out. Packets have no ICRC (shared memory does not flip bits) and are otherwise what would be on the wire; the receiver
+ * parses them as it parses everything. It copies headers before it looks at them, because the producer could still write.
+ *
+ * A ring that makes no sense is given up and counted; so is one whose consumer makes none.
+ */
+#include <string.h>
+
+#include "links_priv.h"
+
+#define LINK_BURST 32 /* packets of one link before the next one has its turn */
+
+/* Bytes of a packet that are copied before it is looked at: the rest of the entry's first line, and one more. */
+#define HEAD_MAX (2 * RING_LINE - RING_WORD)
+_Static_assert(HEAD_MAX >= NIC_HEADERS_MAX, "all headers are copied");
+_Static_assert(RING_PACKET_MAX >= NIC_FRAME_MAX + sizeof(struct link_forward), "any packet fits an entry");
+
+/* ---- receive ------------------------------------------------------------------------------------------------ */
+
+static void rx_packet(struct nic *nic, const uint8_t *packet, uint32_t len, uint64_t now_ns)
+{
+	uint8_t head[HEAD_MAX] __attribute__((aligned(16)));
+	struct nic_rx_frame frame = {.data = head, .len = len, .flags = NIC_RX_NO_ICRC};
+
+	/* Whole lines, and no line that belongs to a later entry. */
+	memcpy(head, packet, RING_LINE - RING_WORD);
+	if (len > RING_LINE - RING_WORD)
+		memcpy(head + RING_LINE - RING_WORD, packet + RING_LINE - RING_WORD, RING_LINE);
+	if (len > sizeof(head))
+		frame.body = packet;
+	nic_rx(nic, &frame, now_ns);
+}
+
+static void rx_forwarded(struct pmd_engine *e, const uint8_t *packet, uint32_t len, uint64_t now_ns)
+{
+	uint8_t copy[RING_PACKET_MAX];
+	struct link_forward f;
+	struct nic_rx_frame frame;
+
+	if (len < sizeof(f)) {
+		e->port->stats.link_broken++;
+		return;
+	}
+	memcpy(copy, packet, len); /* whole: its ICRC is yet to be checked */
+	memcpy(&f, copy, sizeof(f));
+	frame = (struct nic_rx_frame){
+		.data = copy + sizeof(f),
+		.len = len - (uint32_t)sizeof(f),
+		.flags = NIC_RX_UDP_PAYLOAD | (f.flags & (NIC_RX_IP_ID_UNKNOWN | NIC_RX_ECN_CE)),
+		.sgid = f.sgid,
+		.dgid = f.dgid,
+		.udp_sport = f.udp_sport,
+		.tclass = f.tclass,
+		.hop_limit = f.hop_limit,
+	};
+	nic_rx(e->nic, &frame, now_ns);
+}
+
+/** Up to `budget` packets of one link. @return how many, -EPROTO: the ring makes no sense. */
+static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, uint64_t now_ns)
+{
+	const uint8_t *packet;
+	unsigned n = 0;
+	uint32_t kind;
+	int len = 0;
+
+	while (n < budget && (len = ring_peek(&in->ring, &packet, &kind)) > 0) {
+		if (kind == LINK_PACKET)
+			rx_packet(e->nic, packet, (uint32_t)len, now_ns);
+		else if (kind == LINK_FORWARD)
+			rx_forwarded(e, packet, (uint32_t)len, now_ns);
+		else
+			return -EPROTO;
+		ring_pop(&in->ring, (uint32_t)len);
+		n++;
+	}
+	ring_say_head(&in->ring);
+	return len < 0 ? len : (int)n;
+}
+
+void links_rx_rest(struct pmd_links *l, struct link_in *in)
+{
+	uint64_t now_ns = pmd_now_ns();
+
+	/* At most a ring full: nobody adds to it, and if somebody did all the same, the rest is not ours. */
+	for (unsigned bytes = 0; bytes < RING_BYTES; bytes += LINK_BURST * RING_LINE)
+		if (link_rx(l->e, in, LINK_BURST, now_ns) < LINK_BURST)
+			return;
+}
+
+unsigned pmd_links_rx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
+{
+	unsigned total = 0;
+
+	if (!l || l->n_in == 0)
+		return 0;
+	for (uint32_t i = 0; i < l->n_in && total < budget; i++) {
+		uint32_t index = (l->turn + i) % l->n_in;
+		struct link_in *in = l->in[index];
+		int n;
+
+		if (!in || !ring_has_entry(&in->ring))
+			continue;
+		n = link_rx(l->e, in, LINK_BURST, now_ns);
+		if (n < 0) {
+			l->e->port->stats.link_broken++;
+			links_drop_in(l, index);
+			break; /* n_in may have changed */
+		}
+		total += (unsigned)n;
+	}
+	l->turn = l->n_in ? (l->turn + 1) % l->n_in : 0;
+	l->e->port->stats.link_rx_packets += total;
+	return total;
+}
+
+/* ---- transmit ----------------------------------------------------------------------------------------------- */
+
+/** Up to `budget` packets into one ring. @return how many, -EPROTO: its consumer makes no sense. */
+static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t now_ns)
+{
+	struct link_out *out = l->out[path];
+	struct nic_tx_frame frame;
+	unsigned n = 0;
+	int room = 1;
+
+	while (n < budget && (room = ring_reserve(&out->ring, &frame.data)) == 1) {
+		if (nic_path_tx(l->e->nic, path, &frame, 1, now_ns) == 0)
+			break;
+		ring_commit(&out->ring, frame.len, LINK_PACKET);
+		n++;
+	}
+	if (room == 0) {
+		l->full[path / 64] |= 1ull << path % 64;
+		l->e->port->stats.link_busy++;
+	}
+	if (n > 0 && ring_must_wake(&out->ring)) {
+		l->e->port->stats.link_bells++;
+		links_ring_bell(out);
+	}
+	return room < 0 ? room : (int)n;
+}
+
+unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
+{
+	const uint64_t *pending;
+	unsigned total = 0;
+
+	if (!l || l->n_out == 0)
+		return 0;
+	pending = nic_paths_pending(l->e->nic);
+	for (uint32_t word = 0; word < NIC_PATHS_MAX / 64; word++) {
+		l->full[word] = 0;
+		for (uint64_t bits = word ? pending[word] : pending[word] & ~1ull; bits && total < budget;
+		     bits &= bits - 1) {
+			uint32_t path = word * 64 + (uint32_t)__builtin_ctzll(bits);
+			int n = link_tx(l, path, budget - total, now_ns);
+
+			if (n < 0) {
+				l->e->port->stats.link_broken++;
+				links_drop_out(l, path);
+			} else {
+				total += (unsigned)n;
+			}
+		}
+	}
+	l->e->port->stats.link_tx_packets += total;
+	return total;
+}
+
+bool pmd_links_pending(const struct pmd_links *l)
+{
+	const uint64_t *pending;
+	uint64_t any = 0;
+
+	if (!l || l->n_out == 0)
+		return false;
+	pending = nic_paths_pending(l->e->nic);
+	for (unsigned word = 0; word < NIC_PATHS_MAX / 64; word++)
+		any |= pending[word] & ~l->full[word] & (word ? ~0ull : ~1ull);
+	return any;
+}
+
+bool pmd_links_full(const struct pmd_links *l)
+{
+	uint64_t any = 0;
+
+	for (unsigned word = 0; l && word < NIC_PATHS_MAX / 64; word++)
+		any |= l->full[word];
+	return any;
+}
+
+bool pmd_links_any(const struct pmd_links *l)
+{
+	return l && (l->n_in || l->n_out);
+}
+
+bool pmd_links_forward(struct pmd_links *l, const struct nic_rx_frame *frame)
+{
+	const struct link_forward f = {
+		.sgid = frame->sgid,
+		.dgid = frame->dgid,
+		.flags = frame->flags,
+		.udp_sport = frame->udp_sport,
+		.tclass = frame->tclass,
+		.hop_limit = frame->hop_limit,
+	};
+	struct link_out *out;
+	uint32_t path;
+	uint8_t *place;
+
+	if (frame->len < 8 || sizeof(f) + frame->len > RING_PACKET_MAX)
+		return false;
+	path = pmd_links_route(l, &frame->dgid, (uint32_t)frame->data[5] << 16);
+	if (path == 0)
+		return false;
+	out = l->out[path];
+	if (ring_reserve(&out->ring, &place) != 1)
+		return false;
+	memcpy(place, &f, sizeof(f));
+	memcpy(place + sizeof(f), frame->data, frame->len);
+	ring_commit(&out->ring, (uint32_t)sizeof(f) + frame->len, LINK_FORWARD);
+	if (ring_must_wake(&out->ring))
+		links_ring_bell(out);
+	return true;
+}

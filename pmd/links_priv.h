@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* links_priv.h - links as links.c (life) and links_io.c (packets) share them (pmd-internal). */
+#ifndef PMD_LINKS_PRIV_H
+#define PMD_LINKS_PRIV_H
+
+#include "control.h"
+#include "engine_priv.h"
+#include "links.h"
+#include "ring.h"
+
+#define ROUTES 512 /* slots of the cache, direct-mapped */
+
+/** Kinds of ring entries. */
+enum link_kind {
+	LINK_PACKET,  /* an IP packet; its ICRC is not there */
+	LINK_FORWARD, /* struct link_forward, then the UDP payload as it came, ICRC and all */
+};
+
+struct link_forward {
+	struct nic_gid sgid, dgid;
+	uint32_t flags; /* enum nic_rx_flags, of the two that a carrier may set */
+	uint16_t udp_sport;
+	uint8_t tclass, hop_limit;
+};
+
+struct link_out {
+	struct pmd_watch watch; /* of the connection; first */
+	struct ring_producer ring;
+	struct nic_gid dgid; /* to whom, as the NIC knows him */
+	unsigned function;
+	uint32_t path;
+	int bell_fd; /* -1: not yet known */
+};
+
+struct link_in {
+	struct pmd_watch watch; /* of the connection; first */
+	struct ring_consumer ring;
+	struct proto_link peer;
+	uint32_t index;
+};
+
+struct link_route {
+	struct nic_gid dgid;
+	unsigned function;
+	uint32_t path;	   /* 0: no link */
+	uint64_t until_ns; /* with path 0: when to try again */
+};
+
+struct pmd_links {
+	struct pmd_engine *e;
+	struct pmd_control *control;
+	struct proto_link self;
+	bool asleep;
+	uint32_t n_out, n_in;		     /* links out; one past the last slot of `in` in use */
+	uint32_t turn;			     /* link in whose turn is first */
+	struct link_out *out[NIC_PATHS_MAX]; /* by path */
+	struct link_in *in[LINKS_MAX];
+	uint64_t full[NIC_PATHS_MAX / 64]; /* paths whose rings had no room when last tried */
+	struct link_route routes[ROUTES];
+};
+
+/* links.c */
+void links_drop_out(struct pmd_links *l, uint32_t path);
+void links_drop_in(struct pmd_links *l, uint32_t index);
+void links_ring_bell(struct link_out *out);
+
+/* links_io.c */
+/** All that a producer that has gone has left. */
+void links_rx_rest(struct pmd_links *l, struct link_in *in);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ring.c - the memory of a ring: making, sealing, mapping. Its use is in ring.h.
+ *
+ * Owns nothing. A forked child does not get the mapping: it is no party to the ring.
+ */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ring.h"
+
+/* So that neither side can take the memory from under the other; contents stay writable. */
+#define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int map(int fd, uint8_t **out)
+{
+	void *memory = mmap(NULL, RING_MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (memory == MAP_FAILED)
+		return -errno;
+	madvise(memory, RING_MAP_BYTES, MADV_DONTFORK);
+	*out = memory;
+	return 0;
+}
+
+int ring_create(struct ring_producer *p)
+{
+	int fd = memfd_create("uroce-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING), rc;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, RING_MAP_BYTES) != 0 || fcntl(fd, F_ADD_SEALS, RING_SEALS) != 0)
+		rc = -errno;
+	else
+		rc = map(fd, &p->memory);
+	if (rc != 0) {
+		close(fd);
+		return rc;
+	}
+	p->tail = p->head = 0;
+	return fd;
+}
+
+int ring_map(struct ring_consumer *c, int fd)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || (seals & RING_SEALS) != RING_SEALS)
+		return -EPERM;
+	if (fstat(fd, &st) != 0 || st.st_size != RING_MAP_BYTES)
+		return -EINVAL;
+	c->head = c->said = 0;
+	return map(fd, &c->memory);
+}
+
+void ring_unmap(uint8_t *memory)
+{
+	munmap(memory, RING_MAP_BYTES);
+}

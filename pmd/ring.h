@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ring.h - a single-producer, single-consumer ring of packets in memory that two processes share (pmd-internal).
+ *
+ * The memory is a memfd, made and filled by the producer, sealed so that it can neither shrink nor grow. First a page of
+ * control, then RING_BYTES of data. Positions are free-running byte counts; an entry lies at position % RING_BYTES.
+ *
+ *   control:  0     consumer's line: head (8 bytes), asleep (4 bytes)
+ *   entry:    0     word: 0 = not there yet; else the packet's length, or RING_SKIP
+ *             4     kind, the users' own
+ *             8     the packet
+ *             entries start at multiples of 64 and never wrap: RING_SKIP says that the next one is at the start
+ *
+ * The entry's own word says that it is there, so a consumer that polls gets word and packet with one cache line. Before
+ * the producer publishes an entry it clears the word of the next, so that what lay there on the last lap is no entry.
+ *
+ * Memory orders, in pairs:
+ *   (E) entry word:  producer release-stores it after the packet  | consumer acquire-loads it before the packet
+ *   (H) head:        consumer release-stores it after its copies  | producer acquire-loads it before it reuses room
+ *   (S) sleep:       consumer stores asleep, fence, looks at the ring again  | producer publishes, fence, loads asleep
+ *
+ * Neither side trusts the other: the consumer checks every word that it reads, once, and gives up a ring that makes no
+ * sense; the producer checks head. What the other side does to the bytes of a packet meanwhile is the reader's business:
+ * headers have to be copied before they are looked at.
+ */
+#ifndef PMD_RING_H
+#define PMD_RING_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RING_BYTES	262144u
+#define RING_CONTROL	4096u
+#define RING_MAP_BYTES	(RING_CONTROL + RING_BYTES)
+#define RING_LINE	64u
+#define RING_WORD	8u    /* bytes of an entry before the packet */
+#define RING_PACKET_MAX 4288u /* more than NIC_FRAME_MAX */
+#define RING_SKIP	0xffffffffu
+#define RING_ENTRY_MAX	(((RING_WORD + RING_PACKET_MAX) + RING_LINE - 1) & ~(RING_LINE - 1))
+
+/** The consumer's line in shared memory. */
+struct ring_control {
+	uint64_t head;
+	uint32_t asleep;
+};
+
+/** What a producer knows; private to its process. */
+struct ring_producer {
+	uint8_t *memory;
+	uint64_t tail;
+	uint64_t head; /* as last seen */
+};
+
+/** What a consumer knows; private to its process. */
+struct ring_consumer {
+	uint8_t *memory;
+	uint64_t head;
+	uint64_t said; /* head as last published */
+};
+
+/** Make a ring. @return its sealed memfd, close-on-exec, or a negative errno. */
+int ring_create(struct ring_producer *p);
+/** Map a ring that somebody else made. @return 0, -EPERM: it can still change its size, -EINVAL: not of this size, or
+ *  another negative errno. The descriptor stays the caller's. */
+int ring_map(struct ring_consumer *c, int fd);
+void ring_unmap(uint8_t *memory);
+
+static inline struct ring_control *ring_control(uint8_t *memory)
+{
+	return (struct ring_control *)(void *)memory;
+}
+
+static inline uint32_t *ring_word(uint8_t *memory, uint64_t position)
+{
+	return (uint32_t *)(void *)(memory + RING_CONTROL + position % RING_BYTES);
+}
+
+/* ---- producer --------------------------------------------------------------------------------------------- */
+
+/** Whether `bytes` more fit. @return 1, 0, -EPROTO: the consumer has written nonsense. */
+static inline int ring_has_room(struct ring_producer *p, uint32_t bytes)
+{
+	uint64_t head;
+
+	if (p->tail + bytes - p->head <= RING_BYTES)
+		return 1;
+	head = __atomic_load_n(&ring_control(p->memory)->head, __ATOMIC_ACQUIRE); /* (H) */
+	if (p->tail - head > RING_BYTES)
+		return -EPROTO;
+	p->head = head;
+	return p->tail + bytes - p->head <= RING_BYTES;
+}
+
+static inline void ring_publish(struct ring_producer *p, uint32_t word, uint32_t bytes)
+{
+	*ring_word(p->memory, p->tail + bytes) = 0;
+	__atomic_store_n(ring_word(p->memory, p->tail), word, __ATOMIC_RELEASE); /* (E) */
+	p->tail += bytes;
+}
+
+/**
+ * Room for a packet of up to RING_PACKET_MAX bytes. Without a commit nothing has happened.
+ * @return 1 and the place, 0: the ring is full, -EPROTO: the consumer has written nonsense.
+ */
+static inline int ring_reserve(struct ring_producer *p, uint8_t **place)
+{
+	uint32_t to_end = RING_BYTES - (uint32_t)(p->tail % RING_BYTES);
+	int room;
+
+	/* The word after the entry is cleared, so its line must be free too. */
+	if (to_end < RING_ENTRY_MAX) {
+		room = ring_has_room(p, to_end + RING_LINE);
+		if (room != 1)
+			return room;
+		ring_publish(p, RING_SKIP, to_end);
+	}
+	room = ring_has_room(p, RING_ENTRY_MAX + RING_LINE);
+	if (room == 1)
+		*place = (uint8_t *)ring_word(p->memory, p->tail) + RING_WORD;
+	return room;
+}
+
+/** The packet of `len` bytes, at least 1, in the place reserved last is complete. */
+static inline void ring_commit(struct ring_producer *p, uint32_t len, uint32_t kind)
+{
+	ring_word(p->memory, p->tail)[1] = kind;
+	ring_publish(p, len, (RING_WORD + len + RING_LINE - 1) & ~(RING_LINE - 1));
+}
+
+/** After commits: whether the consumer sleeps and has to be woken. Says so once a sleep. */
+static inline bool ring_must_wake(struct ring_producer *p)
+{
+	uint32_t *asleep = &ring_control(p->memory)->asleep;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) */
+	if (!__atomic_load_n(asleep, __ATOMIC_RELAXED))
+		return false;
+	__atomic_store_n(asleep, 0, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* ---- consumer --------------------------------------------------------------------------------------------- */
+
+/** Whether something lies in the ring; no promise that it makes sense. */
+static inline bool ring_has_entry(const struct ring_consumer *c)
+{
+	return __atomic_load_n(ring_word(c->memory, c->head), __ATOMIC_RELAXED) != 0;
+}
+
+/**
+ * The oldest packet, which stays where it is.
+ * @return its length (1 .. RING_PACKET_MAX), 0: none, -EPROTO: the producer has written nonsense.
+ */
+static inline int ring_peek(struct ring_consumer *c, const uint8_t **packet, uint32_t *kind)
+{
+	uint32_t word = __atomic_load_n(ring_word(c->memory, c->head), __ATOMIC_ACQUIRE); /* (E) */
+	uint32_t to_end = RING_BYTES - (uint32_t)(c->head % RING_BYTES);
+
+	if (word == RING_SKIP && to_end < RING_ENTRY_MAX) {
+		c->head += to_end;
+		to_end = RING_BYTES;
+		word = __atomic_load_n(ring_word(c->memory, c->head), __ATOMIC_ACQUIRE); /* (E) */
+	}
+	if (word == 0)
+		return 0;
+	if (word > RING_PACKET_MAX || to_end < RING_ENTRY_MAX)
+		return -EPROTO;
+	*kind = __atomic_load_n(ring_word(c->memory, c->head) + 1, __ATOMIC_RELAXED);
+	*packet = (const uint8_t *)ring_word(c->memory, c->head) + RING_WORD;
+	return (int)word;
+}
+
+/** The packet of `len` bytes that ring_peek showed is done with. */
+static inline void ring_pop(struct ring_consumer *c, uint32_t len)
+{
+	c->head += (RING_WORD + len + RING_LINE - 1) & ~(RING_LINE - 1);
+}
+
+/** Tell the producer what is free; after a burst. */
+static inline void ring_say_head(struct ring_consumer *c)
+{
+	if (c->said == c->head)
+		return;
+	c->said = c->head;
+	__atomic_store_n(&ring_control(c->memory)->head, c->head, __ATOMIC_RELEASE); /* (H) */
+}
+
+/** The consumer is about to sleep (then a fence and a last look have to follow) or is awake. */
+static inline void ring_set_asleep(struct ring_consumer *c, bool asleep)
+{
+	__atomic_store_n(&ring_control(c->memory)->asleep, asleep, __ATOMIC_RELAXED);
+}
+
+#endif
