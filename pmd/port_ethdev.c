@@ -254,6 +254,21 @@ not_ours:
 	return false;
 }
 
+/** As ethdev_tx. net_af_packet only looks into its ring, and is the one that has a descriptor: nothing to guard against
+ *  there. */
+static unsigned ethdev_rx(const struct port_ethdev *p, struct rte_mbuf **pkts, unsigned n)
+{
+	unsigned got;
+	int cancel;
+
+	if (p->port.wait_fd >= 0)
+		return rte_eth_rx_burst(p->id, 0, pkts, (uint16_t)n);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	got = rte_eth_rx_burst(p->id, 0, pkts, (uint16_t)n);
+	pthread_setcancelstate(cancel, NULL);
+	return got;
+}
+
 static unsigned ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns)
 {
 	struct port_ethdev *p = (struct port_ethdev *)port;
@@ -271,7 +286,7 @@ static unsigned ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *fram
 	/* On past bursts of foreign frames: "none" must mean that there is nothing left. */
 	port->more = false;
 	for (unsigned tries = 0; out == 0 && tries < ETHDEV_RX_TRIES; tries++) {
-		got = rte_eth_rx_burst(p->id, 0, burst, (uint16_t)RTE_MIN(n, (unsigned)ETHDEV_RX_BURST));
+		got = ethdev_rx(p, burst, RTE_MIN(n, (unsigned)ETHDEV_RX_BURST));
 		port->stats.rx_datagrams += got;
 		for (k = 0; k < got; k++) {
 			if (ethdev_accept(p, burst[k], now_ns, &frames[out])) {

@@ -8,6 +8,7 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -275,6 +276,38 @@ static void ethdev__survives_an_interface_that_was_down(void **state)
 	end_close(&b);
 }
 
+static void *progress_while_cancelled(void *arg)
+{
+	struct pmd_engine *e = arg;
+	int unused;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
+	pthread_cancel(pthread_self());
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &unused);
+	return pmd_try_progress(e) ? e : NULL;
+}
+
+/** libpcap waits in system calls that end a cancelled thread: not there, with the engine locked. */
+static void ethdev__pcap_poll_ends_no_thread(void **state)
+{
+	struct pmd_engine *e;
+	struct pmd_device d;
+	char err[256] = "";
+	pthread_t t;
+	void *ret;
+
+	(void)state;
+	NEED_WIRE();
+	parse("10.80.0.1/ethdev=net_pcap0,iface=pf-a", &d, 1);
+	setenv("UROCE_PROGRESS", "inline", 1);
+	assert_int_equal(pmd_open(&d, NULL, NULL, &e, err, sizeof(err)), 0);
+	unsetenv("UROCE_PROGRESS");
+	assert_int_equal(pthread_create(&t, NULL, progress_while_cancelled, e), 0);
+	pthread_join(t, &ret);
+	assert_ptr_equal(ret, e);
+	pmd_close(e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +320,7 @@ int main(void)
 		cmocka_unit_test(ethdev__mtu_that_does_not_fit_is_refused),
 		cmocka_unit_test(ethdev__as_many_devices_as_there_may_be),
 		cmocka_unit_test(ethdev__survives_an_interface_that_was_down),
+		cmocka_unit_test(ethdev__pcap_poll_ends_no_thread),
 	};
 
 	have_wire = namespace_enter() && namespace_veth("pf-a", "pf-b", WIRE_MTU);
