@@ -5,8 +5,9 @@
  * The PMD shows no descriptor and has no receive interrupts; and it takes every frame of the interface, although
  * RoCE's are few among them. Its calls of socket and setsockopt come by here (--wrap, see meson.build). While a port
  * opens its device, on that thread:
- *   - a packet socket gets a filter for what the port cares about (UDP to port 4791, ARP, ICMPv6), so that foreign
- *     traffic neither fills the ring nor wakes anybody, and takes nothing before it is bound to the interface;
+ *   - a packet socket gets a filter for what the port cares about (UDP to port 4791, ARP, neighbour discovery), so
+ *     that foreign traffic neither fills the ring nor wakes anybody, and takes nothing before it is bound to the
+ *     interface;
  *   - it joins no fanout group: of one queue there is nothing to spread, and the group, which the PMD names after
  *     process and interface, would deal the packets out among all devices of the process on that interface;
  *   - the descriptor is remembered, to sleep on, and to close in a forked child.
@@ -17,6 +18,7 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <sys/socket.h>
@@ -54,18 +56,23 @@ static void attach_filter(int fd)
 	/* Offsets from the Ethernet header. IPv4 without options, as RoCEv2 demands. */
 	struct sock_filter code[] = {
 		/* 0 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
-		/* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_ARP, 9, 0),
+		/* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_ARP, 14, 0),
 		/* 2 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 5, 0),
-		/* 3 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 8),
+		/* 3 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 13),
 		/* 4 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14 + 9),
-		/* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 6),
+		/* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 11),
 		/* 6 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 14 + 20 + 2),
-		/* 7 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NIC_UDP_PORT, 3, 4),
+		/* 7 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NIC_UDP_PORT, 8, 9),
 		/* 8 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14 + 6),
-		/* 9 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, 1, 0),
-		/* 10 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 1),
-		/* 11 */ BPF_STMT(BPF_RET | BPF_K, WHOLE_PACKET),
-		/* 12 */ BPF_STMT(BPF_RET | BPF_K, 0),
+		/* 9 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 2),
+		/* 10 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 14 + 40 + 2),
+		/* 11 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NIC_UDP_PORT, 4, 5),
+		/* 12 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, 0, 4),
+		/* 13 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14 + 40),
+		/* 14 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ND_NEIGHBOR_SOLICIT, 1, 0),
+		/* 15 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ND_NEIGHBOR_ADVERT, 0, 1),
+		/* 16 */ BPF_STMT(BPF_RET | BPF_K, WHOLE_PACKET),
+		/* 17 */ BPF_STMT(BPF_RET | BPF_K, 0),
 	};
 	const struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <netinet/icmp6.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -88,26 +89,53 @@ static void ethdev__link_local_addresses_are_on_link(void **state)
 	exchange("fd80::1/64/gw=fd80::ff" PF(0, "pf-a") ";fe80::2" PF(1, "pf-b"));
 }
 
-/** Frames of a protocol that the port has nothing to do with. */
-static void flood(const char *iface, unsigned count)
+#define FRAME 200
+
+/** To everybody. `proto` and what follows: of IP; for other EtherTypes of no meaning. */
+static void frame_fill(uint8_t frame[FRAME], uint16_t ethertype, uint8_t proto, uint16_t first, uint16_t second)
+{
+	bool v4 = ethertype == ETH_P_IP;
+	uint8_t *ip = frame + ETH_HLEN, *l4 = ip + (v4 ? 20 : 40);
+
+	memset(frame, 0xff, FRAME);
+	frame[12] = (uint8_t)(ethertype >> 8);
+	frame[13] = (uint8_t)ethertype;
+	ip[0] = v4 ? 0x45 : 0x60;
+	ip[v4 ? 9 : 6] = proto;
+	l4[0] = (uint8_t)(first >> 8);
+	l4[1] = (uint8_t)first;
+	l4[2] = (uint8_t)(second >> 8);
+	l4[3] = (uint8_t)second;
+}
+
+static void flood(const char *iface, const uint8_t frame[FRAME], unsigned count)
 {
 	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = (int)if_nametoindex(iface)};
-	uint8_t frame[200];
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);
-	memset(frame, 0xff, sizeof(frame)); /* to everybody, EtherType 0x88b5: for experiments */
-	frame[12] = 0x88;
-	frame[13] = 0xb5;
 	for (unsigned i = 0; i < count; i++)
-		assert_int_equal(sendto(fd, frame, sizeof(frame), 0, (struct sockaddr *)&to, sizeof(to)),
-				 sizeof(frame));
+		assert_int_equal(sendto(fd, frame, FRAME, 0, (struct sockaddr *)&to, sizeof(to)), FRAME);
 	close(fd);
 }
 
 static void ethdev__foreign_traffic_takes_no_room(void **state)
 {
+	static const struct {
+		const char *from;
+		uint16_t ethertype;
+		uint8_t proto;
+		uint16_t first, second; /* of UDP its ports, of ICMPv6 type and code, checksum */
+	} row[] = {
+		{"pf-b", 0x88b5, 0, 0, 0}, /* for experiments */
+		{"pf-b", ETH_P_IP, IPPROTO_TCP, NIC_UDP_PORT, NIC_UDP_PORT},
+		{"pf-b", ETH_P_IP, IPPROTO_UDP, NIC_UDP_PORT, NIC_UDP_PORT + 1},
+		{"pf-b", ETH_P_IPV6, IPPROTO_TCP, NIC_UDP_PORT, NIC_UDP_PORT},
+		{"pf-b", ETH_P_IPV6, IPPROTO_UDP, NIC_UDP_PORT, NIC_UDP_PORT + 1},
+		{"pf-b", ETH_P_IPV6, IPPROTO_ICMPV6, ICMP6_ECHO_REQUEST << 8, 0},
+	};
 	struct pmd_port_stats stats;
+	uint8_t frame[FRAME];
 	struct pmd_device d[2];
 	struct end a, b;
 
@@ -115,16 +143,19 @@ static void ethdev__foreign_traffic_takes_no_room(void **state)
 	NEED_WIRE();
 	parse("10.80.0.1" PF(0, "pf-a") ";10.80.0.2" PF(1, "pf-b"), d, 2);
 	ends_open(&a, &d[0], &b, &d[1]);
-	write_once(&b, &a, 1);
-	pmd_lock(a.engine); /* nobody takes frames out meanwhile */
-	flood("pf-b", 2000);
-	pmd_unlock(a.engine);
-	write_once(&b, &a, 2);
-	pmd_lock(a.engine);
-	pmd_port_stats_get(a.engine, &stats);
-	pmd_unlock(a.engine);
-	assert_int_equal(stats.rx_not_ours, 0);
-	assert_int_equal(stats.rx_no_room, 0);
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		write_once(&b, &a, 1);
+		frame_fill(frame, row[i].ethertype, row[i].proto, row[i].first, row[i].second);
+		pmd_lock(a.engine); /* nobody takes frames out meanwhile */
+		flood(row[i].from, frame, 1000);
+		pmd_unlock(a.engine);
+		write_once(&b, &a, 2);
+		pmd_lock(a.engine);
+		pmd_port_stats_get(a.engine, &stats);
+		pmd_unlock(a.engine);
+		assert_int_equal(stats.rx_not_ours, 0);
+		assert_int_equal(stats.rx_no_room, 0);
+	}
 	end_close(&a);
 	end_close(&b);
 }
