@@ -8,6 +8,8 @@
  *   - a packet socket gets a filter for what the port cares about (UDP to port 4791, ARP, neighbour discovery), so
  *     that foreign traffic neither fills the ring nor wakes anybody, and takes nothing before it is bound to the
  *     interface;
+ *   - what the host itself sends on the interface is not looped back to it. Other devices of ours on the interface are
+ *     not reached that way: the PMD's packets pass by the kernel's queues, where the loop begins;
  *   - it joins no fanout group: of one queue there is nothing to spread, and the group, which the PMD names after
  *     process and interface, would deal the packets out among all devices of the process on that interface;
  *   - the descriptor is remembered, to sleep on, and to close in a forked child.
@@ -28,6 +30,10 @@
 #include "packet_socket.h"
 
 #define WHOLE_PACKET 0xffffffff
+
+#ifndef PACKET_IGNORE_OUTGOING
+#define PACKET_IGNORE_OUTGOING 23
+#endif
 
 static _Thread_local struct {
 	bool on;
@@ -51,8 +57,9 @@ int pmd_packet_socket_end(void)
 	return watch.fd;
 }
 
-static void attach_filter(int fd)
+static void ignore_foreign(int fd)
 {
+	const int on = 1;
 	/* Offsets from the Ethernet header. IPv4 without options, as RoCEv2 demands. */
 	struct sock_filter code[] = {
 		/* 0 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
@@ -76,8 +83,9 @@ static void attach_filter(int fd)
 	};
 	const struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
-	/* A kernel without filters: the port sorts out by itself, at a price. */
+	/* A kernel that lacks these (the second came with 4.20): the port sorts out by itself, at a price. */
 	__real_setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+	__real_setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on));
 }
 
 int __wrap_socket(int domain, int type, int protocol)
@@ -89,7 +97,7 @@ int __wrap_socket(int domain, int type, int protocol)
 	/* The protocol comes with the address it is bound to; until then it would receive from all interfaces. */
 	fd = pmd_fd_high(__real_socket(domain, type | SOCK_CLOEXEC, 0));
 	if (fd >= 0)
-		attach_filter(fd);
+		ignore_foreign(fd);
 	return fd;
 }
 

@@ -133,6 +133,7 @@ static void ethdev__foreign_traffic_takes_no_room(void **state)
 		{"pf-b", ETH_P_IPV6, IPPROTO_TCP, NIC_UDP_PORT, NIC_UDP_PORT},
 		{"pf-b", ETH_P_IPV6, IPPROTO_UDP, NIC_UDP_PORT, NIC_UDP_PORT + 1},
 		{"pf-b", ETH_P_IPV6, IPPROTO_ICMPV6, ICMP6_ECHO_REQUEST << 8, 0},
+		{"pf-a", ETH_P_IP, IPPROTO_UDP, NIC_UDP_PORT, NIC_UDP_PORT}, /* the host's own */
 	};
 	struct pmd_port_stats stats;
 	uint8_t frame[FRAME];
