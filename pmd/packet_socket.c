@@ -3,8 +3,8 @@
  * packet_socket.c - the packet socket of DPDK's net_af_packet, made fit for a port that sleeps and shares its interface.
  *
  * The PMD shows no descriptor and has no receive interrupts; and it takes every frame of the interface, although
- * RoCE's are few among them. Its calls of socket and setsockopt come by here (--wrap, see meson.build). While a port
- * opens its device, on that thread:
+ * RoCE's are few among them. Its calls of socket, setsockopt and mmap come by here (--wrap, see meson.build). While a
+ * port opens its device, on that thread:
  *   - a packet socket gets a filter for what the port cares about (UDP to port 4791, ARP, neighbour discovery), so
  *     that foreign traffic neither fills the ring nor wakes anybody, and takes nothing before it is bound to the
  *     interface;
@@ -12,7 +12,8 @@
  *     not reached that way: the PMD's packets pass by the kernel's queues, where the loop begins;
  *   - it joins no fanout group: of one queue there is nothing to spread, and the group, which the PMD names after
  *     process and interface, would deal the packets out among all devices of the process on that interface;
- *   - the descriptor is remembered, to sleep on, and to close in a forked child.
+ *   - the descriptor is remembered, to sleep on, and to close in a forked child;
+ *   - the rings are mapped so that a forked child has none of them: a mapping keeps a socket open as a descriptor does.
  *
  * Owns nothing: the sockets are the PMD's.
  */
@@ -23,6 +24,7 @@
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "eal.h"
@@ -44,6 +46,8 @@ int __real_socket(int domain, int type, int protocol);
 int __wrap_socket(int domain, int type, int protocol);
 int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+void *__real_mmap64(void *addr, size_t len, int prot, int flags, int fd, off64_t offset);
+void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off64_t offset);
 
 void pmd_packet_socket_begin(void)
 {
@@ -110,6 +114,15 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
 			watch.fd = fd;
 	}
 	return __real_setsockopt(fd, level, name, value, len);
+}
+
+void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off64_t offset)
+{
+	void *map = __real_mmap64(addr, len, prot, flags, fd, offset);
+
+	if (watch.on && fd >= 0 && map != MAP_FAILED)
+		madvise(map, len, MADV_DONTFORK);
+	return map;
 }
 
 bool pmd_packet_socket_allmulti(int fd, const char *iface)

@@ -335,7 +335,7 @@ static void ethdev_close(struct pmd_port *port)
 	free(p);
 }
 
-/** Of net_af_packet that is its socket. What net_pcap has open is libpcap's, and stays open until the child ends. */
+/** Of net_af_packet that is its socket, whose ring the child does not have. What net_pcap has open is libpcap's, and stays open until the child ends. */
 static void ethdev_abandon(struct pmd_port *port)
 {
 	if (port->wait_fd >= 0)

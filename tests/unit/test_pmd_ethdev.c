@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -308,6 +309,51 @@ static void ethdev__survives_an_interface_that_was_down(void **state)
 	end_close(&b);
 }
 
+/** Packet sockets of the namespace. */
+static unsigned packet_sockets(void)
+{
+	FILE *list = fopen("/proc/self/net/packet", "re");
+	char line[256];
+	unsigned n = 0;
+
+	assert_non_null(list);
+	while (fgets(line, sizeof(line), list))
+		n++;
+	fclose(list);
+	return n - 1; /* the heading */
+}
+
+/** The ring would go on filling, and the interface stay as the socket had asked for. */
+static void ethdev__forked_child_keeps_no_socket(void **state)
+{
+	int hold[2], gone[2];
+	struct pmd_engine *e;
+	struct pmd_device d;
+	char err[256], byte;
+	pid_t pid;
+
+	(void)state;
+	NEED_WIRE();
+	parse("10.80.0.1" PF(0, "pf-a"), &d, 1);
+	assert_int_equal(pipe(hold) | pipe(gone), 0);
+	assert_int_equal(pmd_open(&d, NULL, NULL, &e, err, sizeof(err)), 0);
+	assert_int_equal(packet_sockets(), 1);
+	pid = fork();
+	if (pid == 0) {
+		close(hold[1]);
+		close(gone[1]); /* from here on nothing of the parent's is left to be closed */
+		_exit(read(hold[0], &byte, 1) == 0 ? 0 : 1);
+	}
+	close(gone[1]);
+	assert_int_equal(read(gone[0], &byte, 1), 0);
+	pmd_close(e);
+	assert_int_equal(packet_sockets(), 0);
+	close(hold[0]);
+	close(hold[1]);
+	close(gone[0]);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 static void *progress_while_cancelled(void *arg)
 {
 	struct pmd_engine *e = arg;
@@ -352,6 +398,7 @@ int main(void)
 		cmocka_unit_test(ethdev__mtu_that_does_not_fit_is_refused),
 		cmocka_unit_test(ethdev__as_many_devices_as_there_may_be),
 		cmocka_unit_test(ethdev__survives_an_interface_that_was_down),
+		cmocka_unit_test(ethdev__forked_child_keeps_no_socket),
 		cmocka_unit_test(ethdev__pcap_poll_ends_no_thread),
 	};
 
