@@ -117,12 +117,13 @@ int pmd_eal_start(char *err, size_t err_len)
 	pthread_t thread;
 	int rc;
 
-	/* Without it DPDK prints its usage on stdout before it fails. */
-	if (access("/sys/devices/system/cpu", F_OK) != 0) {
+	pthread_mutex_lock(&eal.lock);
+	/* Without it DPDK prints its usage on stdout before it fails. Once it runs it does not miss it. */
+	if (!eal.started && access("/sys/devices/system/cpu", F_OK) != 0) {
+		pthread_mutex_unlock(&eal.lock);
 		snprintf(err, err_len, "DPDK needs /sys, which is not mounted here; run: mount -t sysfs sysfs /sys");
 		return -ENOENT;
 	}
-	pthread_mutex_lock(&eal.lock);
 	if (!eal.started) {
 		sigfillset(&all);
 		pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -282,9 +283,52 @@ static void engine__opening_and_closing_are_no_cancellation_points(void **state)
 	assert_true(done);
 }
 
+#define NOT_PERMITTED 77
+
+/** Open a device in a child process whose /sys is empty. @return how the child ended; 0: it opened. */
+static int open_without_sys(void)
+{
+	struct pmd_engine *e;
+	char err[256] = "";
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if ((unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) ||
+		    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+		    mount("none", "/sys", "tmpfs", 0, NULL) != 0)
+			_exit(NOT_PERMITTED);
+		if (pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)) != 0)
+			_exit(strstr(err, "mount -t sysfs") ? 1 : 2);
+		pmd_close(e);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == NOT_PERMITTED) {
+		print_message("needs a mount namespace, and those are not permitted here\n");
+		skip();
+	}
+	return WEXITSTATUS(status);
+}
+
+/** The first test, because after it DPDK runs. */
+static void engine__starting_without_sys_gets_one_sentence(void **state)
+{
+	(void)state;
+	assert_int_equal(open_without_sys(), 1);
+}
+
+static void engine__opening_needs_no_sys_once_dpdk_runs(void **state)
+{
+	(void)state;
+	assert_int_equal(open_without_sys(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(engine__starting_without_sys_gets_one_sentence),
 		cmocka_unit_test(engine__opening_leaves_the_caller_as_it_was),
 		cmocka_unit_test(engine__same_device_is_one_engine),
 		cmocka_unit_test(engine__ping_pong_both_poll),
@@ -295,6 +339,7 @@ int main(void)
 		cmocka_unit_test(engine__bad_devices_get_one_sentence),
 		cmocka_unit_test(engine__forked_child_has_no_device),
 		cmocka_unit_test(engine__opening_and_closing_are_no_cancellation_points),
+		cmocka_unit_test(engine__opening_needs_no_sys_once_dpdk_runs),
 	};
 	char err[256];
 
