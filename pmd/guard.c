@@ -39,8 +39,6 @@ struct guard_thread {
 	struct guard_thread *next; /* constant once it is listed */
 	uintptr_t owner;	   /* atomic: its thread; 0: free */
 	void **volatile resume;	   /* of the access under way, as __builtin_setjmp wants it; NULL: there is none */
-	/* Where the application's handler was last called from; tells a chain that loops from one that jumped away. */
-	const void *chain_context, *chain_frame;
 };
 
 #define RESERVE 32
@@ -65,7 +63,7 @@ static struct guard_thread *guard_next(struct guard_thread *t)
 	return t == guard.reserve + RESERVE - 1 ? __atomic_load_n(&guard.more, __ATOMIC_ACQUIRE) : t->next;
 }
 
-/** The entry of this thread, or a free one that becomes it. Allocates nothing. @return NULL: there is none. */
+/** The entry of this thread. @return NULL: it has none. */
 static struct guard_thread *guard_find(void)
 {
 	uintptr_t self = (uintptr_t)pthread_self();
@@ -73,11 +71,23 @@ static struct guard_thread *guard_find(void)
 
 	for (t = guard.reserve; t; t = guard_next(t))
 		if (__atomic_load_n(&t->owner, __ATOMIC_RELAXED) == self)
-			return t;
+			break;
+	return t;
+}
+
+/** The entry of this thread, or a free one that becomes it. Not for the handler: a thread that never comes to an access
+ *  would keep it for ever. @return NULL: there is none. */
+static struct guard_thread *guard_claim(void)
+{
+	struct guard_thread *t = guard_find();
+
+	if (t)
+		return t;
 	for (t = guard.reserve; t; t = guard_next(t)) {
 		uintptr_t nobody = 0;
 
-		if (__atomic_compare_exchange_n(&t->owner, &nobody, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&t->owner, &nobody, (uintptr_t)pthread_self(), false, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
 			return t;
 	}
 	return NULL;
@@ -89,7 +99,6 @@ static void guard_thread_exit(void *arg)
 
 	guard_self = NULL; /* other destructors may yet come here again */
 	t->resume = NULL;
-	t->chain_context = NULL;
 	__atomic_store_n(&t->owner, 0, __ATOMIC_RELEASE);
 }
 
@@ -103,7 +112,7 @@ static void guard_create_key(void)
  *  signals do not mean these. @return NULL: out of memory. */
 __attribute__((cold, noinline)) static struct guard_thread *guard_enter(void)
 {
-	struct guard_thread *t = guard_find();
+	struct guard_thread *t = guard_claim();
 	sigset_t faults;
 
 	if (!t && (t = calloc(1, sizeof(*t)))) {
@@ -148,53 +157,68 @@ static struct sigaction guard_previous(int sig)
 	return prev;
 }
 
-static void guard_chain(const struct sigaction *prev, int sig, siginfo_t *info, void *context)
+/*
+ * A handler of the application that calls its predecessor, us, would come back here for ever. So while it runs, the
+ * context of the fault bears our mark, in a field that the kernel clears and never reads. Marks are listed, because there
+ * may be one more library with a guard in the process. Nothing has to be cleaned up after a handler that jumps away: the
+ * kernel makes a new context for every fault.
+ */
+struct guard_mark {
+	const void *library;
+	const struct guard_mark *outer;
+};
+
+static bool guard_is_marked(const ucontext_t *context)
 {
+	const struct guard_mark *m = (const void *)context->uc_link;
+
+	while (m && m->library != &guard)
+		m = m->outer;
+	return m;
+}
+
+static void guard_chain(const struct sigaction *prev, int sig, siginfo_t *info, ucontext_t *context)
+{
+	const struct guard_mark mark = {&guard, (const void *)context->uc_link};
 	sigset_t mask = prev->sa_mask;
 
 	/* The mask goes back to the interrupted one when the handler returns, or as the application's jump wants. */
 	if (!(prev->sa_flags & SA_NODEFER))
 		sigaddset(&mask, sig);
 	pthread_sigmask(SIG_BLOCK, &mask, NULL);
+	context->uc_link = (void *)&mark;
 	if (prev->sa_flags & SA_SIGINFO)
 		prev->sa_sigaction(sig, info, context);
 	else
 		prev->sa_handler(sig);
+	context->uc_link = (void *)mark.outer;
 }
 
-static void guard_handler(int sig, siginfo_t *info, void *context)
+static void guard_handler(int sig, siginfo_t *info, void *ctx)
 {
 	struct guard_thread *t = guard_find();
-	const void *frame = __builtin_frame_address(0);
 	void **resume = t ? t->resume : NULL;
 	bool fault = info->si_code > 0; /* else sent by kill(): nothing faults again */
+	ucontext_t *context = ctx;
 	struct sigaction prev;
 
 	if (resume && fault) {
 		t->resume = NULL;
 		/* As it was: whatever stands between sigaction and the kernel may have asked for more to be blocked. */
-		pthread_sigmask(SIG_SETMASK, &((ucontext_t *)context)->uc_sigmask, NULL);
+		pthread_sigmask(SIG_SETMASK, &context->uc_sigmask, NULL);
 		__builtin_longjmp(resume, 1);
 	}
 	prev = guard_previous(sig);
 	if (!(prev.sa_flags & SA_SIGINFO) && prev.sa_handler == SIG_IGN && !fault)
 		return;
-	/* A handler of the application that calls its predecessor, us, would come back here for ever: for the same
-	 * fault, further down the stack. */
-	if ((t && t->chain_context == context && (uintptr_t)frame < (uintptr_t)t->chain_frame) ||
+	if (guard_is_marked(context) ||
 	    (!(prev.sa_flags & SA_SIGINFO) && (prev.sa_handler == SIG_DFL || prev.sa_handler == SIG_IGN))) {
 		guard_default(sig);
 		if (!fault)
 			raise(sig);
 		return;
 	}
-	if (t) {
-		t->chain_context = context;
-		t->chain_frame = frame;
-	}
 	guard_chain(&prev, sig, info, context);
-	if (t)
-		t->chain_context = NULL;
 }
 
 static void guard_install(int sig)

@@ -315,6 +315,22 @@ static void guard__a_signal_that_is_ignored_stays_so(void **state)
 
 /* ---- loaded at run time --------------------------------------------------------------------------------------- */
 
+/** A function of the guard's second copy, as a library that is loaded at run time. */
+static void *module_symbol(const char *name)
+{
+	void *library = dlopen(getenv("GUARD_MODULE"), RTLD_NOW), *symbol;
+
+	assert_non_null(library);
+	symbol = dlsym(library, name);
+	assert_non_null(symbol);
+	return symbol;
+}
+
+static void module_install(void)
+{
+	((void (*)(void))module_symbol("guard_module_install"))();
+}
+
 static void *fault_and_count(void *arg)
 {
 	size_t before = mallinfo2().uordblks;
@@ -326,23 +342,118 @@ static void *fault_and_count(void *arg)
 /** The handler allocates nothing, also on a thread that never ran the guard: that may have faulted inside malloc. */
 static void guard__handler_of_a_loaded_library_allocates_nothing(void **state)
 {
-	void *library = dlopen(getenv("GUARD_MODULE"), RTLD_NOW), *ret;
 	char *gone = map(1, PROT_NONE);
-	void (*install)(void);
 	pthread_t t;
+	void *ret;
 
 	(void)state;
-	assert_non_null(library);
-	install = (void (*)(void))dlsym(library, "guard_module_install");
-	assert_non_null(install);
 	mallopt(M_ARENA_MAX, 1);
 	app_install();
-	install();
+	module_install();
 	app_faults = 0;
 	assert_int_equal(pthread_create(&t, NULL, fault_and_count, gone), 0);
 	pthread_join(t, &ret);
 	assert_int_equal(app_faults, 1);
 	assert_null(ret);
+	munmap(gone, page);
+}
+
+static void guard__two_libraries_find_the_application_s_handler(void **state)
+{
+	char *gone = map(1, PROT_NONE);
+
+	(void)state;
+	app_install();
+	pmd_guard_reinstall();
+	module_install();
+	app_faults = 0;
+	app_fault(gone);
+	assert_int_equal(app_faults, 1);
+	munmap(gone, page);
+}
+
+static int circles;
+
+static void counting_handler(int sig, siginfo_t *info, void *context)
+{
+	if (++circles == 3)
+		_exit(1);
+	chained.sa_sigaction(sig, info, context);
+}
+
+/** Our handler calls the application's, which calls that of the module, which calls ours. */
+static void die_in_a_circle_of_libraries(char *gone)
+{
+	struct sigaction act = {.sa_flags = SA_SIGINFO | SA_NODEFER};
+
+	pmd_guard_reinstall();
+	module_install();
+	act.sa_sigaction = counting_handler;
+	sigemptyset(&act.sa_mask);
+	sigaction(SIGSEGV, &act, &chained);
+	pmd_guard_reinstall();
+	touch(gone);
+}
+
+static void guard__circle_of_libraries_kills(void **state)
+{
+	int status = child_status(die_in_a_circle_of_libraries);
+
+	(void)state;
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGSEGV);
+}
+
+/* ---- threads that come and go -------------------------------------------------------------------------------- */
+
+#define CROWD 100 /* more than the guard has room for so far */
+
+static pthread_mutex_t crowd_lock = PTHREAD_MUTEX_INITIALIZER; /* of app_jump */
+static pthread_barrier_t crowd_is_here, crowd_may_go;
+
+static void *crowd_faults(void *arg)
+{
+	pthread_mutex_lock(&crowd_lock);
+	app_fault(arg);
+	pthread_mutex_unlock(&crowd_lock);
+	pthread_barrier_wait(&crowd_is_here);
+	pthread_barrier_wait(&crowd_may_go);
+	return NULL;
+}
+
+static void *run_and_count(void *arg)
+{
+	size_t before = mallinfo2().uordblks;
+
+	if (pmd_guard_run(NULL, touch, arg))
+		return arg;
+	return mallinfo2().uordblks == before ? NULL : arg;
+}
+
+/** Threads whose faults are none of ours take no room from those that access memory for us. */
+static void guard__faults_of_the_application_take_no_room(void **state)
+{
+	char *gone = map(1, PROT_NONE);
+	pthread_t crowd[CROWD], t;
+	void *ret;
+
+	(void)state;
+	mallopt(M_ARENA_MAX, 1);
+	pthread_barrier_init(&crowd_is_here, NULL, CROWD + 1);
+	pthread_barrier_init(&crowd_may_go, NULL, CROWD + 1);
+	app_install();
+	pmd_guard_reinstall();
+	app_faults = 0;
+	for (unsigned i = 0; i < CROWD; i++)
+		assert_int_equal(pthread_create(&crowd[i], NULL, crowd_faults, gone), 0);
+	pthread_barrier_wait(&crowd_is_here);
+	assert_int_equal(app_faults, CROWD);
+	assert_int_equal(pthread_create(&t, NULL, run_and_count, gone), 0);
+	pthread_join(t, &ret);
+	assert_null(ret);
+	pthread_barrier_wait(&crowd_may_go);
+	for (unsigned i = 0; i < CROWD; i++)
+		pthread_join(crowd[i], NULL);
 	munmap(gone, page);
 }
 
@@ -410,6 +521,9 @@ int main(void)
 		cmocka_unit_test(guard__faults_without_a_handler_kill),
 		cmocka_unit_test(guard__a_signal_that_is_ignored_stays_so),
 		cmocka_unit_test(guard__handler_of_a_loaded_library_allocates_nothing),
+		cmocka_unit_test(guard__two_libraries_find_the_application_s_handler),
+		cmocka_unit_test(guard__circle_of_libraries_kills),
+		cmocka_unit_test(guard__faults_of_the_application_take_no_room),
 		cmocka_unit_test(range__mapped_and_writable),
 		cmocka_unit_test(range__long_ranges_are_not_populated),
 		cmocka_unit_test(range__overflow_is_a_fault),
