@@ -50,6 +50,7 @@ static struct {
 	struct sigaction previous[2]; /* SIGSEGV, SIGBUS */
 	pthread_once_t once;
 	pthread_key_t key; /* its destructor frees a thread's entry */
+	bool have_key;
 	struct guard_thread reserve[RESERVE];
 	struct guard_thread *more; /* atomic: list of further ones, which only grows */
 } guard = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
@@ -102,10 +103,11 @@ static void guard_thread_exit(void *arg)
 	__atomic_store_n(&t->owner, 0, __ATOMIC_RELEASE);
 }
 
+/** In a program that has used up all keys (there are a thousand) an entry stays with its thread's handle, which a later
+ *  thread takes over with the stack: there are as many as there ever were threads at a time. */
 static void guard_create_key(void)
 {
-	if (pthread_key_create(&guard.key, guard_thread_exit) != 0)
-		abort(); /* a thousand keys in one program */
+	guard.have_key = pthread_key_create(&guard.key, guard_thread_exit) == 0;
 }
 
 /** A thread's first access. A fault on a thread that blocks its signal kills the process; programs that block "all"
@@ -125,7 +127,8 @@ __attribute__((cold, noinline)) static struct guard_thread *guard_enter(void)
 	if (!t)
 		return NULL;
 	pthread_once(&guard.once, guard_create_key);
-	pthread_setspecific(guard.key, t);
+	if (guard.have_key)
+		pthread_setspecific(guard.key, t);
 	sigemptyset(&faults);
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);

@@ -404,6 +404,26 @@ static void guard__circle_of_libraries_kills(void **state)
 	assert_int_equal(WTERMSIG(status), SIGSEGV);
 }
 
+static void live_without_keys(char *gone)
+{
+	bool (*run)(void (*fn)(void *), void *) = (bool (*)(void (*)(void *), void *))module_symbol("guard_module_run");
+	pthread_key_t key;
+
+	module_install();
+	while (pthread_key_create(&key, NULL) == 0)
+		;
+	_exit(run(touch, gone) ? 1 : 7);
+}
+
+static void guard__works_when_all_keys_are_taken(void **state)
+{
+	int status = child_status(live_without_keys);
+
+	(void)state;
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 7);
+}
+
 /* ---- threads that come and go -------------------------------------------------------------------------------- */
 
 #define CROWD 100 /* more than the guard has room for so far */
@@ -523,6 +543,7 @@ int main(void)
 		cmocka_unit_test(guard__handler_of_a_loaded_library_allocates_nothing),
 		cmocka_unit_test(guard__two_libraries_find_the_application_s_handler),
 		cmocka_unit_test(guard__circle_of_libraries_kills),
+		cmocka_unit_test(guard__works_when_all_keys_are_taken),
 		cmocka_unit_test(guard__faults_of_the_application_take_no_room),
 		cmocka_unit_test(range__mapped_and_writable),
 		cmocka_unit_test(range__long_ranges_are_not_populated),
