@@ -62,6 +62,7 @@ static int devices_scan(struct shim_device **out)
 	struct pmd_device *found = calloc(MAX_DEVICES, sizeof(*found));
 	int n = found ? pmd_devices(found, MAX_DEVICES) : -ENOMEM;
 
+	pthread_mutex_lock(&devices_lock);
 	for (int i = 0; i < n; i++) {
 		out[i] = device_find(&found[i]);
 		if (!out[i])
@@ -69,6 +70,7 @@ static int devices_scan(struct shim_device **out)
 		if (!out[i])
 			n = -ENOMEM;
 	}
+	pthread_mutex_unlock(&devices_lock);
 	free(found);
 	return n;
 }
@@ -87,14 +89,11 @@ static struct ibv_device **real_devices(int *n)
 	return list;
 }
 
-SHIM_EXPORT struct ibv_device **ibv_get_device_list(int *num)
+static struct ibv_device **list_new(int *num)
 {
 	struct shim_device *own[MAX_DEVICES];
-	int n_own, n_real;
+	int n_own = devices_scan(own), n_real;
 
-	pthread_mutex_lock(&devices_lock);
-	n_own = devices_scan(own);
-	pthread_mutex_unlock(&devices_lock);
 	if (num)
 		*num = 0;
 	if (n_own == -ENOMEM)
@@ -120,6 +119,19 @@ SHIM_EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	if (num)
 		*num = n_own + n_real;
 	return list->devices;
+}
+
+/* Looking for devices passes cancellation points by the dozen: a thread that ended at one would leave behind what is
+ * open at the time, here and in the real library. */
+SHIM_EXPORT struct ibv_device **ibv_get_device_list(int *num)
+{
+	struct ibv_device **list;
+	int cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	list = list_new(num);
+	pthread_setcancelstate(cancel, NULL);
+	return list;
 }
 
 SHIM_EXPORT void ibv_free_device_list(struct ibv_device **devs)
