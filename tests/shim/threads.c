@@ -92,6 +92,35 @@ static void cancel__no_call_ends_with_a_lock_held(void **state)
 	end->cq = plain;
 }
 
+/* A CQ with an event that was read and never acknowledged cannot go: the thread ends while it waits. */
+static void cancel__waiting_for_acknowledgements_keeps_no_lock(void **state)
+{
+	static struct ibv_cq *cq; /* never freed, as the thread could not */
+	struct rig *rig = *state;
+	struct rig_end *end = &rig->end[1];
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(end->ctx);
+	struct cancelled c = {destroy_cq, NULL, false};
+	struct ibv_cq *plain = end->cq, *of_event;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+	void *cq_context;
+	pthread_t thread;
+
+	c.arg = end->cq = cq = ibv_create_cq(end->ctx, 8, NULL, ch, 0);
+	rig_connect(rig, IBV_QPT_RC);
+	rig_post_recv(end, 0, 0, 64);
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
+	assert_int_equal(ibv_get_cq_event(ch, &of_event, &cq_context), 0);
+	rig_disconnect(rig);
+	end->cq = plain;
+	assert_int_equal(pthread_create(&thread, NULL, cancelled_main, &c), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_false(c.done);
+	assert_int_equal(pthread_mutex_trylock(&cq->mutex), 0);
+	pthread_mutex_unlock(&cq->mutex);
+	ibv_ack_cq_events(cq, 1);
+}
+
 /* ---- fork -------------------------------------------------------------------------------------------- */
 
 /* In the child every call returns; the parent's objects keep working. */
@@ -191,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		cmocka_unit_test_setup_teardown(cancel__no_call_ends_with_a_lock_held, rig_setup_inline, rig_teardown),
+		T(cancel__waiting_for_acknowledgements_keeps_no_lock),
 		T(fork__MR_02_child_calls_fail_cleanly),
 		T(fork__child_is_told_why_it_cannot_open_a_device),
 		T(fork__context_closed_in_the_child_is_forgotten_there),

@@ -127,12 +127,19 @@ uint32_t shim_event_purge(struct shim_event_queue *q, struct shim_event_source *
 	return reported;
 }
 
+static void unlock(void *mutex)
+{
+	pthread_mutex_unlock(mutex);
+}
+
+/* May wait for ever, so a thread can be cancelled here. Whoever acknowledges then still finds the object. */
 void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t reported)
 {
 	pthread_mutex_lock(mutex);
+	pthread_cleanup_push(unlock, mutex);
 	while (*completed != reported)
 		pthread_cond_wait(cond, mutex);
-	pthread_mutex_unlock(mutex);
+	pthread_cleanup_pop(true);
 }
 
 /*
