@@ -116,10 +116,12 @@ static void fork_prepare(void)
 	pthread_mutex_lock(&process.lock);
 	for (struct pmd_engine *e = process.engines; e; e = e->next)
 		pthread_mutex_lock(&e->lock);
+	pmd_guard_fork_prepare();
 }
 
 static void fork_parent(void)
 {
+	pmd_guard_fork_parent();
 	for (struct pmd_engine *e = process.engines; e; e = e->next)
 		pthread_mutex_unlock(&e->lock);
 	pthread_mutex_unlock(&process.lock);
@@ -127,6 +129,7 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
+	pmd_guard_fork_child();
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
 		if (!e->dead) {
 			e->dead = true;

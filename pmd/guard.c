@@ -246,6 +246,29 @@ void pmd_guard_reinstall(void)
 	pthread_mutex_unlock(&guard.lock);
 }
 
+/* ---- fork ---------------------------------------------------------------------------------------------------- */
+
+void pmd_guard_fork_prepare(void)
+{
+	pthread_mutex_lock(&guard.lock);
+}
+
+void pmd_guard_fork_parent(void)
+{
+	pthread_mutex_unlock(&guard.lock);
+}
+
+void pmd_guard_fork_child(void)
+{
+	for (struct guard_thread *t = guard.reserve; t; t = guard_next(t)) {
+		if (t == guard_self)
+			continue;
+		t->resume = NULL; /* a new thread may get the handle of one that was in the middle of an access */
+		t->owner = 0;
+	}
+	pthread_mutex_unlock(&guard.lock);
+}
+
 /* ---- accesses ------------------------------------------------------------------------------------------------ */
 
 /* Never inlined: locals of a function that is resumed are only safe when nothing but `t` lives across the call. */

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -215,6 +216,94 @@ static void fork__context_closed_in_the_child_is_forgotten_there(void **state)
 	assert_int_equal(ibv_close_device(c.closed), 0);
 }
 
+/* Threads of the parent that keep taking locks while others fork. */
+static atomic_bool busy_end;
+
+static void *busy_asking(void *device)
+{
+	while (!atomic_load(&busy_end))
+		ibv_get_device_guid(device);
+	return NULL;
+}
+
+/* Looks through all devices and their contexts. */
+static void *busy_importing(void *context)
+{
+	while (!atomic_load(&busy_end))
+		if (ibv_import_device(((struct ibv_context *)context)->cmd_fd))
+			return context;
+	return NULL;
+}
+
+/* Comes as far as the check of the memory. */
+static void *busy_registering(void *pd)
+{
+	while (!atomic_load(&busy_end))
+		if (ibv_reg_mr(pd, NULL, 64, 0))
+			return pd;
+	return NULL;
+}
+
+static int close_one_register_other(void *arg)
+{
+	struct rig *rig = arg;
+
+	alarm(20);
+	return ibv_close_device(rig->end[0].ctx) || ibv_reg_mr(rig->end[1].pd, rig->end[1].buf, 64, 0);
+}
+
+static void fork__child_finds_no_lock_taken(void **state)
+{
+	struct rig *rig = *state;
+	char said[SAID_MAX];
+	pthread_t thread[2];
+	int status = 0;
+	void *ret;
+
+	atomic_store(&busy_end, false);
+	assert_int_equal(pthread_create(&thread[0], NULL, busy_importing, rig->end[0].ctx), 0);
+	assert_int_equal(pthread_create(&thread[1], NULL, busy_registering, rig->end[0].pd), 0);
+	for (int i = 0; i < 50 && !status; i++)
+		status = in_child(close_one_register_other, rig, said);
+	atomic_store(&busy_end, true);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pthread_join(thread[i], &ret), 0);
+		assert_null(ret);
+	}
+	assert_int_equal(status, 0);
+}
+
+static int open_and_close(void *unused)
+{
+	struct ibv_device **list;
+	struct ibv_context *ctx;
+
+	alarm(20);
+	list = ibv_get_device_list(NULL);
+	ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
+	return !ctx || ibv_close_device(ctx);
+}
+
+static void fork__child_opens_a_device_that_the_parent_has_not(void **state)
+{
+	char said[SAID_MAX];
+	struct ibv_device **list;
+	pthread_t thread;
+	int status = 0;
+
+	setenv("UROCE_DEVICES", "127.0.9.1", 1);
+	list = ibv_get_device_list(NULL);
+	assert_non_null(list);
+	atomic_store(&busy_end, false);
+	assert_int_equal(pthread_create(&thread, NULL, busy_asking, list[0]), 0);
+	for (int i = 0; i < 20 && !status; i++)
+		status = in_child(open_and_close, NULL, said);
+	atomic_store(&busy_end, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	ibv_free_device_list(list);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +313,8 @@ int main(void)
 		T(fork__MR_02_child_calls_fail_cleanly),
 		T(fork__child_is_told_why_it_cannot_open_a_device),
 		T(fork__context_closed_in_the_child_is_forgotten_there),
+		T(fork__child_finds_no_lock_taken),
+		cmocka_unit_test(fork__child_opens_a_device_that_the_parent_has_not),
 	};
 
 	return cmocka_run_group_tests_name("shim_threads", tests, NULL, NULL);

@@ -12,11 +12,8 @@ static struct shim_cq *cq_of(struct ibv_cq *cq)
 
 static void channel_ref(struct ibv_comp_channel *channel, int n)
 {
-	if (!channel)
-		return;
-	pthread_mutex_lock(&channel->context->mutex);
-	channel->refcnt += n;
-	pthread_mutex_unlock(&channel->context->mutex);
+	if (channel)
+		__atomic_fetch_add(&channel->refcnt, n, __ATOMIC_RELEASE);
 }
 
 struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *cq_context,

@@ -26,6 +26,42 @@ struct device_list {
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shim_device *devices;
 
+/* ---- locks, also around fork ------------------------------------------------------------------------- */
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&devices_lock);
+	for (struct shim_device *d = devices; d; d = d->next)
+		pthread_mutex_lock(&d->lock);
+}
+
+static void fork_done(void)
+{
+	for (struct shim_device *d = devices; d; d = d->next)
+		pthread_mutex_unlock(&d->lock);
+	pthread_mutex_unlock(&devices_lock);
+}
+
+static void fork_register(void)
+{
+	pthread_atfork(fork_prepare, fork_done, fork_done);
+}
+
+/* A child must find these locks free. Before fork the handlers run from the last registered to the first: ours are there
+ * before any device is open, so that the engines', whose locks come before a device's, run first. */
+static void devices_enter(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, fork_register);
+	pthread_mutex_lock(&devices_lock);
+}
+
+static void devices_leave(void)
+{
+	pthread_mutex_unlock(&devices_lock);
+}
+
 /* ---- the list ---------------------------------------------------------------------------------------- */
 
 static struct shim_device *device_find(const struct pmd_device *pmd)
@@ -62,7 +98,7 @@ static int devices_scan(struct shim_device **out)
 	struct pmd_device *found = calloc(MAX_DEVICES, sizeof(*found));
 	int n = found ? pmd_devices(found, MAX_DEVICES) : -ENOMEM;
 
-	pthread_mutex_lock(&devices_lock);
+	devices_enter();
 	for (int i = 0; i < n; i++) {
 		out[i] = device_find(&found[i]);
 		if (!out[i])
@@ -70,7 +106,7 @@ static int devices_scan(struct shim_device **out)
 		if (!out[i])
 			n = -ENOMEM;
 	}
-	pthread_mutex_unlock(&devices_lock);
+	devices_leave();
 	free(found);
 	return n;
 }
@@ -153,10 +189,10 @@ struct shim_device *shim_device_of(const struct ibv_device *device)
 {
 	struct shim_device *d;
 
-	pthread_mutex_lock(&devices_lock);
+	devices_enter();
 	for (d = devices; d && &d->ibv != device; d = d->next)
 		;
-	pthread_mutex_unlock(&devices_lock);
+	devices_leave();
 	return d;
 }
 
@@ -287,7 +323,7 @@ bool shim_is_cmd_fd(int fd)
 
 	if (fstat(fd, &want))
 		return false;
-	pthread_mutex_lock(&devices_lock);
+	devices_enter();
 	for (struct shim_device *d = devices; d && !found; d = d->next) {
 		pthread_mutex_lock(&d->lock);
 		for (struct shim_context *c = d->contexts; c && !found; c = c->next)
@@ -295,7 +331,7 @@ bool shim_is_cmd_fd(int fd)
 				have.st_ino == want.st_ino;
 		pthread_mutex_unlock(&d->lock);
 	}
-	pthread_mutex_unlock(&devices_lock);
+	devices_leave();
 	return found;
 }
 

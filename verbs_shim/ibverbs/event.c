@@ -34,11 +34,16 @@ int shim_event_queue_init(struct shim_event_queue *q)
 
 void shim_event_queue_fini(struct shim_event_queue *q)
 {
-	pthread_mutex_lock(&q->lock);
+	/* In a forked child nobody raises or reads events, and whoever holds the lock does not exist. */
+	bool shared = !pmd_is_forked_child();
+
+	if (shared)
+		pthread_mutex_lock(&q->lock);
 	syscall(SYS_close, q->fd);
 	q->fd = -1;
 	q->head = q->tail = NULL;
-	pthread_mutex_unlock(&q->lock);
+	if (shared)
+		pthread_mutex_unlock(&q->lock);
 }
 
 static void source_enqueue(struct shim_event_queue *q, struct shim_event_source *src)
@@ -352,12 +357,8 @@ SHIM_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 		return shim_real(ibv_destroy_comp_channel)(channel);
 
 	struct shim_channel *ch = container_of(channel, struct shim_channel, ibv);
-	int users;
 
-	pthread_mutex_lock(&context->mutex);
-	users = channel->refcnt;
-	pthread_mutex_unlock(&context->mutex);
-	if (users)
+	if (__atomic_load_n(&channel->refcnt, __ATOMIC_ACQUIRE))
 		return EBUSY;
 	shim_event_queue_fini(&ch->events);
 	pthread_mutex_destroy(&ch->events.lock);

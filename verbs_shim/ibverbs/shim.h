@@ -9,8 +9,8 @@
  * looks at the context of the object it gets (shim_is_ours) and hands foreign ones to the real library (shim_real).
  *
  * Locks, outermost first: those that the program holds, of an extended QP's batch and an extended CQ's current entry;
- * the engine lock; a context's or a channel's event lock. The mutexes inside the public structures guard the counts of
- * acknowledged events, and nothing else is taken under them.
+ * the engine lock; that of the list of devices; a device's; a context's or a channel's event lock. The mutexes inside the
+ * public structures guard the counts of acknowledged events, and nothing else is taken under them.
  */
 #ifndef SHIM_H
 #define SHIM_H
