@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bench_util.h - what the benchmark programs share: clock, percentiles, two processes with a channel between them. */
+/*
+ * bench_util.h - what the benchmark programs share: clock, percentiles, two processes with a channel between them and
+ * memory that both see, where they run and how they wait.
+ */
 #ifndef BENCH_UTIL_H
 #define BENCH_UTIL_H
 
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#define BENCH_SPINS 500
 
 static inline uint64_t bench_now_ns(void)
 {
@@ -28,6 +36,87 @@ static inline void bench_die(const char *what)
 	exit(1);
 }
 
+/**
+ * What the command line of a raw limit says: TEST [BYTES [COUNT [CPU CPU]]]. COUNT is of round trips or messages, MiB
+ * where a test moves streams. With two CPUs each process keeps to its own; the two may be the same.
+ */
+struct bench_options {
+	const char *test;
+	size_t bytes;
+	uint64_t count;
+	int cpu[2];
+	bool placed;
+};
+
+/** @param tests names, ended by NULL. @param opt with the defaults. Exits with the usage when it makes no sense. */
+static inline void bench_options_parse(int argc, char **argv, const char *const *tests, size_t bytes_max,
+				       struct bench_options *opt)
+{
+	bool known = false;
+
+	opt->test = argc > 1 ? argv[1] : "";
+	for (unsigned i = 0; tests[i]; i++)
+		known |= strcmp(opt->test, tests[i]) == 0;
+	if (argc > 2)
+		opt->bytes = strtoul(argv[2], NULL, 0);
+	if (argc > 3)
+		opt->count = strtoul(argv[3], NULL, 0);
+	opt->placed = argc == 6;
+	for (int side = 0; opt->placed && side < 2; side++)
+		opt->cpu[side] = atoi(argv[4 + side]);
+	if (known && argc != 5 && argc <= 6 && opt->bytes > 0 && opt->bytes <= bytes_max && opt->count > 0)
+		return;
+	fprintf(stderr, "usage: %s ", argv[0]);
+	for (unsigned i = 0; tests[i]; i++)
+		fprintf(stderr, "%s%s", i ? "|" : "", tests[i]);
+	fprintf(stderr, " [BYTES [COUNT [CPU CPU]]], at most %zu bytes\n", bytes_max);
+	exit(2);
+}
+
+/** To be called by each of the two processes. */
+static inline void bench_place(const struct bench_options *opt, int side)
+{
+	cpu_set_t cpus;
+
+	if (!opt->placed)
+		return;
+	CPU_ZERO(&cpus);
+	CPU_SET((unsigned)opt->cpu[side], &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
+		bench_die("sched_setaffinity");
+}
+
+/** Memory for two processes, zeroed: a memfd, as the device's rings are. */
+static inline void *bench_shared(size_t len)
+{
+	int fd = memfd_create("bench", MFD_CLOEXEC);
+	void *p;
+
+	if (fd < 0 || ftruncate(fd, (off_t)len) != 0)
+		bench_die("memfd");
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (p == MAP_FAILED)
+		bench_die("mmap");
+	close(fd);
+	return p;
+}
+
+/**
+ * One empty look at shared memory: spins, and gives the CPU away now and then in case the other process needs it.
+ * When both are on one CPU it always does.
+ */
+static inline void bench_wait(unsigned *empty, bool one_cpu)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+	if (!one_cpu && ++*empty % BENCH_SPINS != 0)
+		return;
+	sched_yield();
+}
+
 static inline int bench_compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -35,11 +124,11 @@ static inline int bench_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/** Median of n samples, microseconds; sorts them. */
-static inline double bench_median_us(uint64_t *ns, size_t n)
+/** One line for scripts/bench: median and 99th percentile of n samples, microseconds, each of `trips` round trips. */
+static inline void bench_print_trips(uint64_t *ns, size_t n, unsigned trips)
 {
 	qsort(ns, n, sizeof(*ns), bench_compare);
-	return (double)ns[n / 2] / 1e3;
+	printf("%.3f %.3f\n", (double)ns[n / 2] / 1e3 / trips, (double)ns[n * 99 / 100] / 1e3 / trips);
 }
 
 /** One line: name, median, p99, mean of n samples, microseconds. */

@@ -1,93 +1,139 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_raw.c - TCP over loopback between two processes, messages of one size, one way. Prints MB/s (10^6 bytes).
+ * tcp_raw.c - TCP over loopback between two processes: the bandwidth that the kernel UDP port is held against, and what
+ * a program gets without RDMA.
  *
- * usage: tcp_raw [BYTES-PER-MESSAGE [TOTAL-MIB]]
+ * Usage: tcp_raw bw [BYTES [COUNT [CPU CPU]]]     messages one way, COUNT MiB in all; MB/s (10^6 bytes)
+ *        tcp_raw rtt [BYTES [COUNT [CPU CPU]]]    median and 99th percentile round trip, spinning; microseconds
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 
-static void fail(const char *what)
+#include "bench_util.h"
+
+#define BYTES_MAX (64u << 20)
+
+struct bench {
+	struct bench_options opt;
+	int listener;
+	struct sockaddr_in at;
+};
+
+static int open_connection(const struct bench *b, int side)
 {
-	fprintf(stderr, "tcp_raw: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
+	int fd = side == 1 ? accept(b->listener, NULL, NULL) : socket(AF_INET, SOCK_STREAM, 0), on = 1;
 
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-/** The receiving process: take everything, then one byte back. */
-static void sink(int listener, char *buf, size_t len, uint64_t total)
-{
-	int fd = accept(listener, NULL, NULL);
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (fd < 0)
-		fail("accept");
-	for (uint64_t got = 0; got < total;) {
-		ssize_t n = recv(fd, buf, len, 0);
+		bench_die("TCP connection");
+	if (side == 0 && connect(fd, (const struct sockaddr *)&b->at, sizeof(b->at)) != 0)
+		bench_die("connect");
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
+		bench_die("TCP_NODELAY");
+	return fd;
+}
+
+static void send_message(int fd, const char *buf, size_t len, int flags)
+{
+	for (size_t sent = 0; sent < len;) {
+		ssize_t n = send(fd, buf + sent, len - sent, flags);
+
+		if (n < 0 && errno != EAGAIN)
+			bench_die("send");
+		sent += n > 0 ? (size_t)n : 0;
+	}
+}
+
+static void recv_message(int fd, char *buf, size_t len, int flags)
+{
+	for (size_t got = 0; got < len;) {
+		ssize_t n = recv(fd, buf + got, len - got, flags);
+
+		if (n == 0 || (n < 0 && errno != EAGAIN))
+			bench_die("recv");
+		got += n > 0 ? (size_t)n : 0;
+	}
+}
+
+static void pingpong(int fd, char *buf, int side, const struct bench_options *opt)
+{
+	uint64_t *ns = calloc(opt->count, sizeof(*ns));
+
+	if (!ns)
+		bench_die("memory");
+	for (uint64_t i = 0; i < opt->count; i++) {
+		uint64_t start = bench_now_ns();
+
+		if (side == 1)
+			recv_message(fd, buf, opt->bytes, MSG_DONTWAIT);
+		send_message(fd, buf, opt->bytes, MSG_DONTWAIT);
+		if (side == 0)
+			recv_message(fd, buf, opt->bytes, MSG_DONTWAIT);
+		ns[i] = bench_now_ns() - start;
+	}
+	if (side == 0)
+		bench_print_trips(ns, opt->count, 1);
+	free(ns);
+}
+
+static void stream(int fd, char *buf, int side, const struct bench_options *opt)
+{
+	uint64_t start = bench_now_ns(), total = opt->count << 20, moved = 0;
+
+	/* The receiver takes what there is, not messages. */
+	while (side == 1 && moved < total) {
+		ssize_t n = recv(fd, buf, opt->bytes < total - moved ? opt->bytes : total - moved, 0);
 
 		if (n <= 0)
-			fail("recv");
-		got += n;
+			bench_die("recv");
+		moved += (uint64_t)n;
 	}
-	if (send(fd, "", 1, 0) != 1)
-		fail("send");
-	exit(0);
+	for (size_t n; moved < total; moved += n) {
+		n = opt->bytes < total - moved ? opt->bytes : total - moved;
+		send_message(fd, buf, n, 0);
+	}
+	if (side == 0) {
+		recv_message(fd, buf, 1, 0); /* all of it has arrived */
+		printf("%.1f\n", (double)total * 1e3 / (double)(bench_now_ns() - start));
+	} else {
+		send_message(fd, buf, 1, 0);
+	}
+}
+
+static int run(int side, int channel, void *ctx)
+{
+	const struct bench *b = ctx;
+	char *buf = malloc(b->opt.bytes);
+	int fd;
+
+	if (!buf)
+		bench_die("memory");
+	memset(buf, 1, b->opt.bytes);
+	bench_place(&b->opt, side);
+	fd = open_connection(b, side);
+	bench_sync(channel);
+	if (strcmp(b->opt.test, "rtt") == 0)
+		pingpong(fd, buf, side, &b->opt);
+	else
+		stream(fd, buf, side, &b->opt);
+	bench_sync(channel);
+	close(fd);
+	free(buf);
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	size_t len = argc > 1 ? strtoul(argv[1], NULL, 0) : 65536;
-	uint64_t total = (argc > 2 ? strtoull(argv[2], NULL, 0) : 1024) << 20;
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
-	socklen_t at_len = sizeof(at);
-	char *buf = malloc(len ? len : 1), done;
-	pid_t child;
-	double start;
+	static const char *const tests[] = {"bw", "rtt", NULL};
+	struct bench b = {.opt = {.bytes = 65536, .count = 1024}};
+	socklen_t len = sizeof(b.at);
 
-	if (!buf || !len || !total) {
-		fprintf(stderr, "usage: tcp_raw [BYTES-PER-MESSAGE [TOTAL-MIB]]\n");
-		return 1;
-	}
-	memset(buf, 1, len);
-	if (bind(listener, (struct sockaddr *)&at, sizeof(at)) || listen(listener, 1) ||
-	    getsockname(listener, (struct sockaddr *)&at, &at_len))
-		fail("listen");
-	child = fork();
-	if (child < 0)
-		fail("fork");
-	if (!child)
-		sink(listener, buf, len, total);
-	if (connect(fd, (struct sockaddr *)&at, sizeof(at)))
-		fail("connect");
-	start = now_s();
-	for (uint64_t sent = 0; sent < total;) {
-		ssize_t n = send(fd, buf, total - sent < len ? total - sent : len, 0);
-
-		if (n <= 0)
-			fail("send");
-		sent += n;
-	}
-	if (recv(fd, &done, 1, 0) != 1)
-		fail("recv");
-	printf("%.1f\n", total / (now_s() - start) / 1e6);
-	waitpid(child, NULL, 0);
-	return 0;
+	bench_options_parse(argc, argv, tests, BYTES_MAX, &b.opt);
+	b.at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	b.listener = socket(AF_INET, SOCK_STREAM, 0);
+	if (b.listener < 0 || bind(b.listener, (struct sockaddr *)&b.at, sizeof(b.at)) != 0 ||
+	    listen(b.listener, 1) != 0 || getsockname(b.listener, (struct sockaddr *)&b.at, &len) != 0)
+		bench_die("listen");
+	return bench_pair(run, &b);
 }

@@ -3,7 +3,8 @@
  * udp_port.c - the kernel UDP port alone, through the port interface: bursts of frames between two processes, without
  * the NIC. What the port adds to a raw socket shows here; what the NIC adds to the port shows in the programs' figures.
  *
- * Usage: udp_port rtt [BYTES [ITERATIONS]]   median round trip of UDP payloads, microseconds
+ * Usage: udp_port rtt [BYTES [ITERATIONS]]   median and 99th percentile round trip of UDP
+ *                                            payloads, microseconds
  *        udp_port bw [MIB]                   one way, 4 KiB payload a packet, MB/s of payload
  */
 #include <rte_mbuf.h>
@@ -102,7 +103,7 @@ static void pingpong(struct side *s, int id, const struct options *opt)
 		ns[i] = bench_now_ns() - start;
 	}
 	if (id == 0)
-		printf("%.2f\n", bench_median_us(ns, opt->count));
+		bench_print_trips(ns, opt->count, 1);
 	free(ns);
 }
 

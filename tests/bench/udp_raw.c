@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * udp_raw.c - the limit that the kernel UDP port is held against: a raw spinning UDP ping-pong between two processes on
- * 127.0.0.1 and 127.0.0.2, unconnected sockets. Prints the median round trip in microseconds.
+ * 127.0.0.1 and 127.0.0.2, unconnected sockets.
  *
- * Usage: udp_raw [BYTES [ITERATIONS]]
+ * Usage: udp_raw rtt [BYTES [COUNT [CPU CPU]]]    median and 99th percentile round trip, microseconds
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,12 +11,8 @@
 
 #include "bench_util.h"
 
-#define SIZE_MAX_BYTES 60000
-#define PORT	       4793
-
-struct options {
-	size_t size, iterations;
-};
+#define BYTES_MAX 60000
+#define PORT	  4793
 
 static struct sockaddr_in loopback(int side, uint16_t port)
 {
@@ -35,29 +31,30 @@ static void spin_recv(int fd, char *buf, size_t len)
 
 static int udp_pingpong(int side, int channel, void *ctx)
 {
-	const struct options *opt = ctx;
-	size_t n = opt->iterations;
+	const struct bench_options *opt = ctx;
+	size_t n = opt->count;
 	struct sockaddr_in self = loopback(side, PORT), peer = loopback(!side, PORT);
 	uint64_t *ns = calloc(n, sizeof(*ns));
-	static char buf[SIZE_MAX_BYTES];
+	static char buf[BYTES_MAX];
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
 	if (!ns || fd < 0 || bind(fd, (struct sockaddr *)&self, sizeof(self)) != 0)
 		bench_die("bind");
+	bench_place(opt, side);
 	bench_sync(channel);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t start = bench_now_ns();
 
 		if (side == 1)
-			spin_recv(fd, buf, opt->size);
-		if (sendto(fd, buf, opt->size, 0, (struct sockaddr *)&peer, sizeof(peer)) < 0)
+			spin_recv(fd, buf, opt->bytes);
+		if (sendto(fd, buf, opt->bytes, 0, (struct sockaddr *)&peer, sizeof(peer)) < 0)
 			bench_die("sendto");
 		if (side == 0)
-			spin_recv(fd, buf, opt->size);
+			spin_recv(fd, buf, opt->bytes);
 		ns[i] = bench_now_ns() - start;
 	}
 	if (side == 0)
-		printf("%.2f\n", bench_median_us(ns, n));
+		bench_print_trips(ns, n, 1);
 	free(ns);
 	close(fd);
 	return 0;
@@ -65,15 +62,9 @@ static int udp_pingpong(int side, int channel, void *ctx)
 
 int main(int argc, char **argv)
 {
-	struct options opt = {24, 20000};
+	static const char *const tests[] = {"rtt", NULL};
+	struct bench_options opt = {.bytes = 24, .count = 20000};
 
-	if (argc > 1)
-		opt.size = strtoul(argv[1], NULL, 0);
-	if (argc > 2)
-		opt.iterations = strtoul(argv[2], NULL, 0);
-	if (argc > 3 || opt.size == 0 || opt.size > SIZE_MAX_BYTES || opt.iterations == 0) {
-		fprintf(stderr, "usage: %s [BYTES [ITERATIONS]]\n", argv[0]);
-		return 2;
-	}
+	bench_options_parse(argc, argv, tests, BYTES_MAX, &opt);
 	return bench_pair(udp_pingpong, &opt);
 }
