@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of scripts/bench itself: what it reads from the programs' output, what it makes of it, what it draws.
+
+Nothing here looks at how long anything took.
+"""
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import comparisons
+import measure
+import plot
+import report
+import harness
+from measure import Sample
+
+LATENCY = """
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]
+ 8       5000          4.28           18049.88      6.88     \t       45.78       \t298.57 \t\t102.64  \t\t8050.40
+"""
+BANDWIDTH = """
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 65536      16384            0.00               2000.00 \t\t   0.032000
+"""
+UCX = """
+|    Stage     | # iterations | 50.0%ile | average | overall |  average |  overall |  average  |  overall  |
+[thread 0]               125   4000.029  4031.944  4031.944        0.00       0.00         248         248
+Final:                100000      0.120     0.896     5.935        8.51       1.29     1115878      168493
+"""
+
+
+def equal(got, wanted):
+    assert got == wanted, f"{got!r} instead of {wanted!r}"
+
+
+class Fixed(measure.Source):
+    """Gives out numbers; None stands for a failure."""
+
+    def __init__(self, label, numbers, ours=False):
+        super().__init__(label, 1)
+        self.numbers, self.ours = list(numbers), ours
+
+    def attempt(self, iterations):
+        number = self.numbers.pop(0)
+        return (Sample(number, None), "") if number is not None else (None, "no luck")
+
+
+def outcome_of(ours, other, *targets):
+    outcome = report.Outcome(comparisons.Comparison("here", "this", "us", [Fixed("uroce", ours, True),
+                                                                             Fixed("peer", other)], targets))
+    for _ in ours:
+        for source, figure in zip(outcome.comparison.sources, outcome.figures):
+            try:
+                figure.add(source.measure())
+            except measure.Failed as failure:
+                figure.add(None, str(failure))
+    return outcome
+
+
+def test_perftest_typical_is_the_latency():
+    source = measure.Perftest("", "ib_send_lat", 8, 10, factor=2)
+    rows = source.ROW.findall(LATENCY)
+    equal(len(rows), 1)
+    equal(source.parse(rows[0]), Sample(2 * 6.88, 2 * 102.64))
+
+
+def test_perftest_average_is_the_bandwidth():
+    source = comparisons.write_bw(65536)
+    equal(source.parse(source.ROW.search(BANDWIDTH).group(0)), Sample(2000 * 1.048576, None))
+    rate = measure.Perftest("", "ib_write_bw", 8, 10)
+    equal(rate.parse(rate.ROW.search(BANDWIDTH).group(0)), Sample(0.032, None))
+
+
+def test_ucx_final_row_counts():
+    for kind, wanted in (("us", 0.12), ("MB/s", 1.29 * 1.048576), ("M/s", 0.168493)):
+        source = measure.Ucx("", "posix", "tag_lat", 8, 10, kind)
+        equal(source.parse(source.ROW.findall(UCX)[-1]).value, wanted)
+
+
+def test_ratio_is_the_median_of_ratios():
+    outcome = outcome_of([1, 10, 100], [10, 10, 10])
+    equal(report.ratio(*outcome.figures), 1)
+    outcome = outcome_of([1, 2, 30], [1, 20, 10])  # the ratio of the medians would be 0.2
+    equal(report.ratio(*outcome.figures), 1)
+
+
+def test_rounds_that_failed_are_left_out_and_said():
+    outcome = outcome_of([1, None, 3], [1, 1, None])
+    equal(outcome.ours().median(), 2)
+    equal(report.ratio(*outcome.figures), 1)
+    equal(report.failures([outcome]), ["no luck"])
+    assert "1 of 3 rounds failed: no luck" in "\n".join(report.table([outcome]))
+    outcome = outcome_of([None], [1])
+    assert "FAILED: no luck" in "\n".join(report.table([outcome]))
+
+
+def test_targets():
+    at_most, at_least = comparisons.at_most, comparisons.at_least
+    outcome = outcome_of([3], [2], at_most(3), at_most(2.9), at_most(1.5, "peer"), at_least(1.6, "peer"))
+    equal([met for figure in outcome.figures for _, met in outcome.targets(figure)], [True, False, True, False])
+    equal(report.tally([outcome]), (2, 2, 0))
+    equal(report.tally([outcome_of([1], [None], at_most(1, "peer"))]), (0, 0, 1))
+
+
+def test_a_run_that_does_not_end_is_shortened():
+    class Crawling(measure.Source):
+        tried = []
+
+        def attempt(self, iterations):
+            self.tried.append(iterations)
+            return (Sample(1, None), "") if iterations <= 100 else (None, "it did not end in time")
+
+    source = Crawling("", 10000)
+    source.measure()
+    source.measure()
+    equal(source.tried, [10000, 1000, 100, 100])
+
+
+def test_comparisons_make_sense():
+    names = set()
+    for comparison in comparisons.comparisons(with_sweep=True):
+        labels = [source.label for source in comparison.sources]
+        name = (comparison.section, comparison.name)
+        assert name not in names and len(set(labels)) == len(labels), name
+        names.add(name)
+        assert comparison.sources[0].ours, name
+        for target in comparison.targets:
+            assert target.against in (None, *labels), (name, target.against)
+    assert len(names) > 30, len(names)
+
+
+def test_plots():
+    sizes, labels = (8, 4096, 1 << 20), list(plot.STYLES) + ["a < b & c"]
+    results = {"machine": {"cpus": 2, "cpu": "a <CPU>", "kernel": "6", "version": "1"}, "rounds": 3, "comparisons": [
+        {"section": section, "size": size, "figures": [{"label": label, "median": size * 0.001 + 1} for label in labels]
+         + [{"label": "none", "absent": "not here"}]}
+        for section, _, _, _ in plot.PLOTS for size in sizes]}
+    drawn = dict(plot.plots(results))
+    equal(sorted(drawn), ["bandwidth.svg", "latency.svg"])
+    for svg in drawn.values():
+        root = xml.etree.ElementTree.fromstring(svg)
+        texts = {e.text: float(e.get("y")) for e in root.iter("{http://www.w3.org/2000/svg}text")}
+        equal(len(list(root.iter("{http://www.w3.org/2000/svg}polyline"))), len(labels))
+        equal(len(list(root.iter("{http://www.w3.org/2000/svg}circle"))), len(labels) * len(sizes))
+        heights = sorted(texts[label] for label in labels)
+        assert "none" not in texts
+        assert all(b - a >= plot.LINE_HEIGHT - 1 for a, b in zip(heights, heights[1:])), heights
+        assert heights[0] > plot.TOP - 10 and heights[-1] <= plot.HEIGHT - plot.BOTTOM + 5, heights
+    equal(list(plot.plots({**results, "comparisons": []})), [])
+
+
+def test_raw_programs():
+    for name, tests in (("ring_raw", ("rtt", "rate")), ("pipe_raw", ("bw", "rtt")), ("eventfd_raw", ("rtt",)),
+                        ("tcp_raw", ("bw", "rtt")), ("udp_raw", ("rtt",))):
+        cpu = str(min(os.sched_getaffinity(0)))
+        for test in tests:
+            for cpus in ([], [cpu, cpu]):
+                count = "2" if test == "bw" else "50"
+                size = "8" if name == "eventfd_raw" else "50"
+                argv = [os.path.join(os.environ["UROCE_BUILD"], "tests", "bench", name), test, size, count, *cpus]
+                done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+                numbers = [float(text) for text in done.stdout.split()]
+                assert done.returncode == 0 and len(numbers) == (2 if test == "rtt" else 1), (argv, done)
+                assert all(number > 0 for number in numbers), (argv, done.stdout)
+
+
+def main():
+    harness.options(__doc__)
+    tally = harness.Tally("bench")
+    for name, test in [item for item in globals().items() if item[0].startswith("test_")]:
+        try:
+            test()
+            tally.result(name[5:], True)
+        except AssertionError as error:
+            tally.result(name[5:], False, str(error))
+    tally.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

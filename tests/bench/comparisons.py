@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What scripts/bench compares, in the order of its table: uroce, and beside it raw limits and peers, with targets.
+
+Each comparison is measured as a whole in every round, so that a ratio is one of neighbours in time.
+"""
+import os
+
+from measure import MIB, Fabric, Perftest, Program, Ucx
+
+SHM, RXM = "libfabric shm", "libfabric tcp;ofi_rxm"
+POSIX, UCX_TCP = "UCX posix", "UCX tcp"
+RING, PIPE = "raw ring", "memcpy pipe"
+RAW_UDP, RAW_TCP = "raw UDP", "TCP"
+
+
+class Target:
+    """A bound of our figure, or of its ratio to the source labelled `against`. at_most: else at least."""
+
+    def __init__(self, bound, at_most=True, against=None):
+        self.bound, self.at_most, self.against = bound, at_most, against
+
+    def met(self, figure):
+        return figure <= self.bound if self.at_most else figure >= self.bound
+
+    def __str__(self):
+        return f"{'<=' if self.at_most else '>='} {self.bound:g}"
+
+
+def at_most(bound, against=None):
+    return Target(bound, True, against)
+
+
+def at_least(bound, against=None):
+    return Target(bound, False, against)
+
+
+class Comparison:
+    """sources: ours first. size: of the plots' comparisons, which are drawn and not printed."""
+
+    def __init__(self, section, name, unit, sources, targets=(), size=None):
+        self.section, self.name, self.unit, self.size = section, name, unit, size
+        self.sources, self.targets = sources, targets
+
+
+def send_lat(size=8, iterations=100000, label="uroce", **more):
+    return Perftest(label, "ib_send_lat", size, iterations, **more)
+
+
+def ucx_tag_lat(label, transports, size=8, iterations=20000):
+    return Ucx(label, transports, "tag_lat", size, iterations, "us")
+
+
+def ring_one_way(placement="free"):
+    return Program(RING, ["ring_raw", "rtt", 8], 400000, placement, factor=0.5)
+
+
+def eventfd_one_way(placement="free"):
+    return Program("eventfds", ["eventfd_raw", "rtt", 8], 20000, placement, factor=0.5)
+
+
+def latencies():
+    section = "latency, same host"
+    placed = {"free": "", "apart": ", two CPUs", "together": ", one CPU"}
+    for placement, words in placed.items():
+        sources = [send_lat(placement=placement), ring_one_way(placement)]
+        targets = [at_most(3, RING)]
+        if placement == "free":
+            targets.append(at_most(0.5))
+            sources += [ucx_tag_lat(POSIX, "posix", iterations=200000),
+                        Fabric(SHM, "shm", "rtt", 8, 200000, factor=0.5), ucx_tag_lat(UCX_TCP, "tcp"),
+                        Fabric(RXM, "tcp;ofi_rxm", "rtt", 8, 20000, factor=0.5),
+                        Program(RAW_TCP, ["tcp_raw", "rtt", 8], 20000, factor=0.5)]
+        yield Comparison(section, f"SEND 8 B, one way{words}", "us", sources, targets)
+    for placement, words in placed.items():
+        yield Comparison(section, f"SEND 8 B, sleeping (-e), one way{words}", "us",
+                         [send_lat(iterations=10000, placement=placement, more=["-e"]), eventfd_one_way(placement)],
+                         [at_most(1.3, "eventfds")])
+    # The target spins on memory and never polls: only the engine's thread can serve it.
+    spare = (os.cpu_count() or 1) >= 4
+    yield Comparison(section, "WRITE 8 B, one way", "us",
+                     [Perftest("uroce", "ib_write_lat", 8, 20000 if spare else 2000), ring_one_way(),
+                      Ucx(POSIX, "posix", "ucp_put_lat", 8, 200000, "us")], [at_most(0.7 if spare else 15)])
+    yield Comparison(section, "UD SEND 8 B, one way", "us", [send_lat(more=["-c", "UD"]), ring_one_way()])
+    yield Comparison(section, "READ 8 B, round trip", "us",
+                     [Perftest("uroce", "ib_read_lat", 8, 50000), Program(RING, ["ring_raw", "rtt", 8], 400000)])
+    for name, kind, test, fi in (("FETCH_ADD", "FETCH_AND_ADD", "ucp_fadd", "fadd"),
+                                 ("CMP_SWAP", "CMP_AND_SWAP", "ucp_cswap", "cswap")):
+        yield Comparison(section, f"{name} 8 B, round trip", "us",
+                         [Perftest("uroce", "ib_atomic_lat", 8, 50000, more=["-A", kind]),
+                          Program(RING, ["ring_raw", "rtt", 8], 400000),
+                          Ucx(POSIX, "posix", test, 8, 200000, "us", ["-O", "1"]),
+                          Fabric(SHM, "shm", fi, 8, 100000), Ucx(UCX_TCP, "tcp", test, 8, 10000, "us", ["-O", "1"]),
+                          Fabric(RXM, "tcp;ofi_rxm", fi, 8, 10000)],
+                         [at_most(1.0), at_most(1.0, SHM), at_most(0.05, RXM)])
+
+
+def rates():
+    section = "message rate, same host"
+    for name, program, more, ucx, fi, targets in (
+            ("WRITE 8 B", "ib_write_bw", [], "ucp_put_bw", ("bw", 1 / 8), [at_least(5)]),
+            ("SEND 8 B", "ib_send_bw", [], "tag_bw", None, []),
+            ("FETCH_ADD 8 B", "ib_atomic_bw", ["-A", "FETCH_AND_ADD"], "ucp_fadd", ("fadd_rate", 1), [at_least(3)]),
+            ("CMP_SWAP 8 B", "ib_atomic_bw", ["-A", "CMP_AND_SWAP"], "ucp_cswap", ("cswap_rate", 1), [at_least(3)])):
+        sources = [Perftest("uroce", program, 8, 1000000, more=["-N", *more]),
+                   Program(RING, ["ring_raw", "rate", 8], 4000000),
+                   Ucx(POSIX, "posix", ucx, 8, 1000000, "M/s"), Ucx(UCX_TCP, "tcp", ucx, 8, 100000, "M/s")]
+        if fi:
+            test, factor = fi
+            sources += [Fabric(SHM, "shm", test, 8, 500000, factor), Fabric(RXM, "tcp;ofi_rxm", test, 8, 50000, factor)]
+        yield Comparison(section, f"{name}, rate", "M/s", sources, targets)
+
+
+def write_bw(size, mib=1024, label="uroce", **more):
+    # perftest's peak wants a time stamp a message, and only up to 20000.
+    return Perftest(label, "ib_write_bw", size, max((mib << 20) // size, 20), more=["-N"], column=3, factor=MIB, **more)
+
+
+def pipe(size, mib=1024):
+    return Program(PIPE, ["pipe_raw", "bw", size], mib)
+
+
+def bandwidths():
+    section = "bandwidth, same host"
+    for size, words in ((65536, "64 KiB"), (262144, "256 KiB"), (1 << 20, "1 MiB")):
+        count = (1 << 30) // size
+        yield Comparison(section, f"WRITE {words}", "MB/s",
+                         [write_bw(size), pipe(size), Ucx(POSIX, "posix", "ucp_put_bw", size, count, "MB/s"),
+                          Fabric(SHM, "shm", "bw", size, count), Ucx(UCX_TCP, "tcp", "ucp_put_bw", size, count, "MB/s"),
+                          Fabric(RXM, "tcp;ofi_rxm", "bw", size, count), tcp_bw(size)], [at_least(0.7, PIPE)])
+    for name, program, ucx in (("SEND", "ib_send_bw", "tag_bw"), ("READ", "ib_read_bw", "ucp_get")):
+        for size, words in ((65536, "64 KiB"), (1 << 20, "1 MiB")):
+            count = (1 << 30) // size
+            yield Comparison(section, f"{name} {words}", "MB/s",
+                             [Perftest("uroce", program, size, count, more=["-N"], column=3, factor=MIB),
+                              pipe(size), Ucx(POSIX, "posix", ucx, size, count, "MB/s")], [at_least(0.7, PIPE)])
+
+
+def tcp_bw(size, mib=1024):
+    return Program(RAW_TCP, ["tcp_raw", "bw", size], mib)
+
+
+def udp():
+    """The kernel UDP port: raw datagrams are as long as ours, BTH + payload + ICRC (and DETH for UD)."""
+    section = "kernel UDP port"
+
+    def raw(size):
+        return Program(RAW_UDP, ["udp_raw", "rtt", size], 20000)
+
+    port = Program("uroce", ["udp_port", "rtt", 24], 20000, ours=True)
+    yield Comparison(section, "udp port alone, round trip", "us", [port, raw(24)], [at_most(1.25, RAW_UDP)])
+    for service, size in (("RC", 24), ("UD", 32)):
+        yield Comparison(section, f"{service} SEND 8 B, round trip", "us",
+                         [send_lat(iterations=10000, path="udp", more=["-c", service], factor=2), raw(size)],
+                         [at_most(1.25, RAW_UDP)])
+    yield Comparison(section, "udp port alone, bandwidth", "MB/s",
+                     [Program("uroce", ["udp_port", "bw"], 1024, ours=True), tcp_bw(65536)], [at_least(1, RAW_TCP)])
+    for size, words in ((65536, "64 KiB"), (1 << 20, "1 MiB")):
+        yield Comparison(section, f"RC WRITE {words}", "MB/s", [write_bw(size, path="udp"), tcp_bw(size)],
+                         [at_least(1, RAW_TCP)])
+
+
+def sweep():
+    """The same by size, for the plots."""
+    for exponent in (3, 6, 9, 12, 14, 16, 18, 20):
+        size = 1 << exponent
+        count = max(200, min(20000, (128 << 20) // size))
+        yield Comparison("latency by size", f"SEND {size} B, one way", "us", [
+            send_lat(size, count, "uroce"), send_lat(size, count, "uroce, UDP", path="udp"),
+            Program(PIPE, ["pipe_raw", "rtt", size], count, factor=0.5), ucx_tag_lat(POSIX, "posix", size, count),
+            Fabric(SHM, "shm", "rtt", size, count, factor=0.5), ucx_tag_lat(UCX_TCP, "tcp", size, count),
+            Fabric(RXM, "tcp;ofi_rxm", "rtt", size, count, factor=0.5),
+            Program(RAW_TCP, ["tcp_raw", "rtt", size], count, factor=0.5)], size=size)
+    for exponent in (6, 9, 12, 14, 16, 18, 20, 22):
+        size = 1 << exponent
+        mib = max(1, min(512, (100000 * size) >> 20))
+        count = max(20, (mib << 20) // size)
+        yield Comparison("bandwidth by size", f"WRITE {size} B", "MB/s", [
+            write_bw(size, mib), write_bw(size, mib, "uroce, UDP", path="udp"), pipe(size, mib),
+            Ucx(POSIX, "posix", "ucp_put_bw", size, count, "MB/s"), Fabric(SHM, "shm", "bw", size, count),
+            Ucx(UCX_TCP, "tcp", "ucp_put_bw", size, count, "MB/s"), Fabric(RXM, "tcp;ofi_rxm", "bw", size, count),
+            tcp_bw(size, mib)], size=size)
+
+
+def comparisons(with_sweep):
+    for part in (latencies, rates, bandwidths, udp):
+        yield from part()
+    if with_sweep:
+        yield from sweep()

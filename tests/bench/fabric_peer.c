@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric_peer.c - a libfabric provider as a peer of scripts/bench: SENDs, WRITEs and fetching atomics between two
+ * processes over reliable datagram endpoints. fabtests would do, but Debian has no package of it, and it prints
+ * averages only, which say little where two programs spin on two CPUs.
+ *
+ * Usage: fabric_peer PROVIDER rtt [BYTES [COUNT [CPU CPU]]]     SENDs; median, 99th percentile round trip, microseconds
+ *        fabric_peer PROVIDER bw [BYTES [COUNT [CPU CPU]]]      WRITEs, a window of them under way; MB/s (10^6 bytes)
+ *        fabric_peer PROVIDER fadd|cswap [8 [COUNT [CPU CPU]]]  8-byte atomics one by one; as rtt
+ *        fabric_peer PROVIDER fadd_rate|cswap_rate [8 [COUNT [CPU CPU]]]  a window of them; million a second
+ * PROVIDER is for example shm or "tcp;ofi_rxm".
+ */
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "bench_util.h"
+
+#define BYTES_MAX (64u << 20)
+#define WINDOW	  64
+#define ADDRESS	  256
+
+struct bench {
+	struct bench_options opt;
+	const char *provider;
+};
+
+/** What a side tells the other one. */
+struct introduction {
+	uint8_t address[ADDRESS];
+	uint64_t base, key;
+};
+
+struct side {
+	int id;
+	const struct bench_options *opt;
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *tx, *rx;
+	struct fid_ep *ep;
+	struct fid_mr *mr;
+	struct fi_context2 context[2 * WINDOW];
+	fi_addr_t peer;
+	struct introduction remote;
+	uint8_t *buf;		 /* sent from and read into; the second half is received and written into by the peer */
+	uint64_t sent, received; /* completions */
+	bool one_cpu;
+};
+
+static void check(int64_t rc, const char *what)
+{
+	if (rc < 0) {
+		fprintf(stderr, "%s: %s\n", what, fi_strerror((int)-rc));
+		exit(1);
+	}
+}
+
+static struct fi_info *provider_find(const char *provider)
+{
+	struct fi_info *hints = fi_allocinfo(), *info = NULL;
+	bool tcp = strncmp(provider, "tcp", 3) == 0;
+
+	if (!hints)
+		bench_die("memory");
+	hints->caps = FI_MSG | FI_RMA | FI_ATOMIC;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+	hints->fabric_attr->prov_name = strdup(provider);
+	/* Within the host, as the others: not over an interface's address. */
+	check(fi_getinfo(FI_VERSION(1, 11), tcp ? "127.0.0.1" : NULL, NULL, tcp ? FI_SOURCE : 0, hints, &info),
+	      provider);
+	fi_freeinfo(hints);
+	return info;
+}
+
+static void side_open(struct side *s, const char *provider)
+{
+	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 1};
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_NONE, .size = 4 * WINDOW};
+	size_t len = 2 * s->opt->bytes;
+
+	s->info = provider_find(provider);
+	check(fi_fabric(s->info->fabric_attr, &s->fabric, NULL), "fi_fabric");
+	check(fi_domain(s->fabric, s->info, &s->domain, NULL), "fi_domain");
+	check(fi_av_open(s->domain, &av, &s->av, NULL), "fi_av_open");
+	check(fi_cq_open(s->domain, &cq, &s->tx, NULL), "fi_cq_open");
+	check(fi_cq_open(s->domain, &cq, &s->rx, NULL), "fi_cq_open");
+	check(fi_endpoint(s->domain, s->info, &s->ep, NULL), "fi_endpoint");
+	check(fi_ep_bind(s->ep, &s->av->fid, 0), "fi_ep_bind");
+	check(fi_ep_bind(s->ep, &s->tx->fid, FI_TRANSMIT), "fi_ep_bind");
+	check(fi_ep_bind(s->ep, &s->rx->fid, FI_RECV), "fi_ep_bind");
+	check(fi_enable(s->ep), "fi_enable");
+	s->buf = aligned_alloc(4096, (len + 4095) & ~(size_t)4095);
+	if (!s->buf)
+		bench_die("memory");
+	memset(s->buf, 0, len);
+	check(fi_mr_reg(s->domain, s->buf, len,
+			FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 1, 0, &s->mr,
+			NULL),
+	      "fi_mr_reg");
+}
+
+static void side_connect(struct side *s, int channel)
+{
+	struct introduction local = {.key = fi_mr_key(s->mr)};
+	size_t len = sizeof(local.address);
+
+	if (s->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
+		local.base = (uint64_t)(uintptr_t)s->buf;
+	check(fi_getname(&s->ep->fid, local.address, &len), "fi_getname");
+	bench_send_all(channel, &local, sizeof(local));
+	bench_recv_all(channel, &s->remote, sizeof(s->remote));
+	if (fi_av_insert(s->av, s->remote.address, 1, &s->peer, 0, NULL) != 1)
+		check(-FI_EINVAL, "fi_av_insert");
+}
+
+static void side_close(struct side *s)
+{
+	fi_close(&s->ep->fid);
+	fi_close(&s->mr->fid);
+	fi_close(&s->rx->fid);
+	fi_close(&s->tx->fid);
+	fi_close(&s->av->fid);
+	fi_close(&s->domain->fid);
+	fi_close(&s->fabric->fid);
+	fi_freeinfo(s->info);
+	free(s->buf);
+}
+
+static uint64_t completions(struct fid_cq *cq)
+{
+	struct fi_cq_entry entries[16];
+	struct fi_cq_err_entry error = {0};
+	ssize_t n = fi_cq_read(cq, entries, 16);
+
+	if (n == -FI_EAVAIL) {
+		fi_cq_readerr(cq, &error, 0);
+		check(-error.err, "completion");
+	}
+	if (n != -FI_EAGAIN)
+		check(n, "fi_cq_read");
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+/** One look at both queues, which also makes the provider's progress. */
+static void look(struct side *s, unsigned *empty)
+{
+	uint64_t tx = completions(s->tx), rx = completions(s->rx);
+
+	s->sent += tx;
+	s->received += rx;
+	if (tx + rx == 0)
+		bench_wait(empty, s->one_cpu);
+}
+
+static void await(struct side *s, const uint64_t *counter, uint64_t count)
+{
+	unsigned empty = 0;
+
+	while (*counter < count)
+		look(s, &empty);
+}
+
+static void post_recv(struct side *s)
+{
+	check(fi_recv(s->ep, s->buf + s->opt->bytes, s->opt->bytes, fi_mr_desc(s->mr), FI_ADDR_UNSPEC, &s->context[0]),
+	      "fi_recv");
+}
+
+/** The operation of the test, `number` telling it from others under way. */
+static ssize_t operation(struct side *s, const char *test, uint64_t number)
+{
+	void *desc = fi_mr_desc(s->mr), *context = &s->context[1 + number % WINDOW];
+	uint64_t target = s->remote.base + s->opt->bytes, key = s->remote.key;
+
+	if (test[0] == 'r') /* rtt */
+		return fi_send(s->ep, s->buf, s->opt->bytes, desc, s->peer, context);
+	if (test[0] == 'b') /* bw */
+		return fi_write(s->ep, s->buf, s->opt->bytes, desc, s->peer, target, key, context);
+	/* Operand and compare value are zero: the target stays zero, and every CSWAP succeeds. */
+	if (test[0] == 'f')
+		return fi_fetch_atomic(s->ep, s->buf, 1, desc, s->buf + 8, desc, s->peer, target, key, FI_UINT64,
+				       FI_SUM, context);
+	return fi_compare_atomic(s->ep, s->buf, 1, desc, s->buf + 16, desc, s->buf + 8, desc, s->peer, target, key,
+				 FI_UINT64, FI_CSWAP, context);
+}
+
+static void post(struct side *s, const char *test, uint64_t number)
+{
+	unsigned empty = 0;
+	ssize_t rc;
+
+	while ((rc = operation(s, test, number)) == -FI_EAGAIN)
+		look(s, &empty);
+	check(rc, test);
+}
+
+static void send_pingpong(struct side *s)
+{
+	uint64_t *ns = calloc(s->opt->count, sizeof(*ns));
+
+	if (!ns)
+		bench_die("memory");
+	for (uint64_t i = 0; i < s->opt->count; i++) {
+		uint64_t start = bench_now_ns();
+
+		for (int half = 0; half < 2; half++) {
+			if (half == s->id) {
+				post(s, "rtt", i);
+				await(s, &s->sent, i + 1);
+			} else {
+				await(s, &s->received, i + 1);
+				post_recv(s);
+			}
+		}
+		ns[i] = bench_now_ns() - start;
+	}
+	if (s->id == 0)
+		bench_print_trips(ns, s->opt->count, 1);
+	free(ns);
+}
+
+/** Side 1 serves until told that all is done, by a message. */
+static void serve(struct side *s)
+{
+	await(s, &s->received, 1);
+}
+
+static void operations_one_by_one(struct side *s)
+{
+	uint64_t *ns = calloc(s->opt->count, sizeof(*ns));
+
+	if (!ns)
+		bench_die("memory");
+	for (uint64_t i = 0; i < s->opt->count; i++) {
+		uint64_t start = bench_now_ns();
+
+		post(s, s->opt->test, i);
+		await(s, &s->sent, i + 1);
+		ns[i] = bench_now_ns() - start;
+	}
+	bench_print_trips(ns, s->opt->count, 1);
+	free(ns);
+}
+
+static void operations_in_flight(struct side *s)
+{
+	uint64_t start = bench_now_ns(), n = s->opt->count, ns;
+	bool bytes = s->opt->test[0] == 'b';
+
+	for (uint64_t i = 0; i < n; i++) {
+		if (i >= WINDOW)
+			await(s, &s->sent, i - WINDOW + 1);
+		post(s, s->opt->test, i);
+	}
+	await(s, &s->sent, n);
+	ns = bench_now_ns() - start;
+	printf("%.3f\n", (double)n * (bytes ? (double)s->opt->bytes : 1) * 1e3 / (double)ns);
+}
+
+static int run(int id, int channel, void *ctx)
+{
+	const struct bench *b = ctx;
+	struct side s = {.id = id, .opt = &b->opt, .one_cpu = b->opt.placed && b->opt.cpu[0] == b->opt.cpu[1]};
+	const char *test = b->opt.test;
+
+	bench_place(&b->opt, id);
+	side_open(&s, b->provider);
+	side_connect(&s, channel);
+	post_recv(&s);
+	bench_sync(channel);
+	if (strcmp(test, "rtt") == 0) {
+		send_pingpong(&s);
+	} else if (id == 1) {
+		serve(&s);
+	} else {
+		if (strcmp(test, "fadd") == 0 || strcmp(test, "cswap") == 0)
+			operations_one_by_one(&s);
+		else
+			operations_in_flight(&s);
+		post(&s, "rtt", 0);
+		await(&s, &s.sent, s.opt->count + 1);
+	}
+	bench_sync(channel);
+	side_close(&s);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const tests[] = {"rtt", "bw", "fadd", "cswap", "fadd_rate", "cswap_rate", NULL};
+	struct bench b = {.opt = {.bytes = 8, .count = 20000}, .provider = argc > 1 ? argv[1] : ""};
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: %s PROVIDER TEST ...\n", argv[0]);
+		return 2;
+	}
+	bench_options_parse(argc - 1, argv + 1, tests, BYTES_MAX, &b.opt);
+	if (b.opt.bytes < 24 && b.opt.test[0] != 'r' && b.opt.test[0] != 'b')
+		b.opt.bytes = 24; /* operand, compare value and result have eight bytes each */
+	return bench_pair(run, &b);
+}

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Single measurements for scripts/bench: a pair of processes runs, one number comes out.
+
+A Source is something that can be measured: one of our programs over one of our paths, a raw limit of the machine, or a
+peer. Its measure() gives a Sample; its absent() says why it cannot be measured here. What is compared with what, and
+with which target, is comparisons.py's matter.
+"""
+import collections
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "apps"))
+import harness  # noqa: E402
+
+SECONDS = 20  # that one measurement may take
+MIB = 1.048576  # MiB/s to MB/s
+
+# value: the median where the program tells one. p99: of latencies, where the program tells it; else None.
+Sample = collections.namedtuple("Sample", "value p99")
+
+
+class Failed(Exception):
+    """No number came out; the text says why."""
+
+
+class Settings:
+    """What holds for all measurements of a run."""
+    addresses = 2  # of our processes: both on one device, or one on each of two
+    divisor = 1    # of iterations, for a quick run
+    cpus = None    # two CPUs that are cores of their own, or None on a machine that has but one
+
+
+def cpus_apart():
+    """Two allowed CPUs on different cores, None when there are none."""
+    allowed = sorted(os.sched_getaffinity(0))
+    with_core = {}
+    for cpu in allowed:
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as f:
+                core = f.read().strip()
+        except OSError:
+            core = str(cpu)
+        with_core.setdefault(core, cpu)
+    return list(with_core.values())[:2] if len(with_core) > 1 else None
+
+
+def placement_cpus(placement):
+    """The CPU of each process: [] where the kernel chooses, for "apart" two cores, for "together" one CPU."""
+    if placement == "free":
+        return []
+    if placement == "apart":
+        return Settings.cpus
+    return [sorted(os.sched_getaffinity(0))[0]] * 2
+
+
+class Source:
+    """label: as printed. placement: see placement_cpus."""
+    ours = False
+
+    def __init__(self, label, iterations, placement="free"):
+        self.label, self.placement, self.iterations = label, placement, iterations
+
+    def absent(self):
+        """@return why it cannot be measured here, in a few words and with what to do, or None."""
+        if self.placement == "apart" and not Settings.cpus:
+            return "needs two cores"
+        return self.missing()
+
+    def missing(self):
+        return None
+
+    def measure(self):
+        """A run that does not end in time is tried again with fewer iterations, and the next ones start with those:
+        programs that spin without ever yielding crawl when they share a CPU."""
+        while True:
+            sample, reason = self.attempt(max(self.iterations // Settings.divisor, 10))
+            if sample:
+                return sample
+            if "in time" not in reason or self.iterations <= 100:
+                raise Failed(reason)
+            self.iterations //= 10
+
+    def attempt(self, iterations):
+        """@return (Sample, "") or (None, reason)."""
+        raise NotImplementedError
+
+
+class Perftest(Source):
+    """A program of perftest over uroce. path: "ring" is the device as it comes, "udp" with rings switched off."""
+    ours = True
+    # Columns of the one line of results. Latencies: bytes, iterations, minimum, maximum, typical (the median), average,
+    # deviation, 99%. Others: bytes, iterations, peak, average MiB/s, million messages a second.
+    ROW = re.compile(r"^\s*\d+\s+\d+(?:\s+[\d.]+){3,}\s*$", re.M)
+
+    def __init__(self, label, program, size, iterations, path="ring", placement="free", more=(), column=4, factor=1):
+        super().__init__(label, iterations, placement)
+        self.size, self.path, self.column, self.factor = size, path, column, factor
+        self.argv = [program, "-F", *more] + ([] if "atomic" in program else ["-s", str(size)])
+
+    def missing(self):
+        if not shutil.which(self.argv[0]):
+            return f"{self.argv[0]} is not installed (Debian: perftest)"
+        return None
+
+    def sides(self):
+        first, second = harness.loopback_sides()
+        return (first, first) if Settings.addresses == 1 else (first, second)
+
+    def attempt(self, iterations):
+        sides = self.sides()
+        pin = [["taskset", "-c", str(cpu)] for cpu in placement_cpus(self.placement)] or [[], []]
+        argv = self.argv + ["-p", "PORT", "-n", str(iterations)]
+        ok, reason, server, client = harness.run_pair(
+            pin[0] + argv, pin[1] + argv + [sides[0].host], sides, SECONDS,
+            {"UROCE_RING": "off"} if self.path == "udp" else None)
+        found = self.ROW.search(client)
+        if not ok or not found:
+            last = [text.strip().splitlines()[-1] for text in (server, client) if text.strip()]
+            return None, f"{' '.join(self.argv)}: {reason or 'no result'}" + (f" ({'; '.join(last)})" if last else "")
+        return self.parse(found.group(0)), ""
+
+    def parse(self, row):
+        columns = [float(text) for text in row.split()]
+        p99 = columns[7] * self.factor if "lat" in self.argv[0] else None
+        return Sample(columns[self.column] * self.factor, p99)
+
+
+class Program(Source):
+    """One of our own programs of tests/bench, which starts both processes and prints a number or two."""
+
+    def __init__(self, label, argv, iterations, placement="free", factor=1, ours=False):
+        super().__init__(label, iterations, placement)
+        self.argv, self.factor, self.ours = [str(arg) for arg in argv], factor, ours
+
+    def path(self):
+        return os.path.join(os.environ["UROCE_BUILD"], "tests", "bench", self.argv[0])
+
+    def missing(self):
+        return None if os.path.exists(self.path()) else f"{self.argv[0]} was not built"
+
+    def attempt(self, iterations):
+        argv = [self.path(), *self.argv[1:], str(iterations), *map(str, placement_cpus(self.placement))]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            return None, f"{self.argv[0]} did not end in time"
+        numbers = [float(text) * self.factor for text in done.stdout.split()] if done.returncode == 0 else []
+        if not numbers:
+            return None, f"{' '.join(self.argv)}: {done.stderr.strip() or f'exit code {done.returncode}'}"
+        return Sample(numbers[0], numbers[1] if len(numbers) > 1 else None), ""
+
+
+class Fabric(Program):
+    """A provider of libfabric, by our own program."""
+
+    def __init__(self, label, provider, test, size, iterations, factor=1):
+        super().__init__(label, ["fabric_peer", provider, test, size], iterations, factor=factor)
+
+    def missing(self):
+        return super().missing() and "libfabric was not there when uroce was built (Debian: libfabric-dev)"
+
+
+class Ucx(Source):
+    """ucx_perftest over the named transports. kind: "us", "MB/s" or "M/s": which of its columns counts."""
+    ROW = re.compile(r"^(?:Final:|\[thread \d+\])((?:\s+[\d.]+){8})\s*$", re.M)
+
+    def __init__(self, label, transports, test, size, iterations, kind, more=()):
+        super().__init__(label, iterations)
+        self.transports, self.kind = transports, kind
+        self.argv = ["ucx_perftest", "-t", test, "-s", str(size), *more]
+
+    def missing(self):
+        return None if shutil.which("ucx_perftest") else "ucx_perftest is not installed (Debian: ucx-utils)"
+
+    def attempt(self, iterations):
+        argv = self.argv + ["-n", str(iterations), "-w", str(iterations // 10), "-p", "PORT"]
+        ok, reason, _, client = harness.run_pair(argv, argv + ["127.0.0.1"], (None, None), SECONDS,
+                                                 {"UCX_TLS": self.transports, "UCX_WARN_UNUSED_ENV_VARS": "n"})
+        rows = self.ROW.findall(client)
+        if not ok or not rows:
+            return None, f"{' '.join(self.argv)}: {reason or 'no result'}"
+        return self.parse(rows[-1]), ""
+
+    def parse(self, row):
+        # iterations; median, average, overall us; average, overall MiB/s; average, overall messages a second
+        columns = [float(text) for text in row.split()]
+        if self.kind == "us":
+            return Sample(columns[1], None)
+        return Sample(columns[5] * MIB if self.kind == "MB/s" else columns[7] / 1e6, None)
+
+
+def instructions(side, writes, depth):
+    """Instructions a posted-and-completed 8 B WRITE in the core, below the functions of nic_write named `side`_*."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = subprocess.run(
+            ["valgrind", "--tool=callgrind", f"--toggle-collect={side}_*", "--collect-atstart=no",
+             f"--callgrind-out-file={folder}/out", os.path.join(os.environ["UROCE_BUILD"], "tests", "bench", "nic_write"),
+             str(writes), str(depth)],
+            capture_output=True, text=True, timeout=600)
+    found = re.search(r"Collected : (\d+)", result.stderr)
+    if result.returncode or not found:
+        raise Failed("callgrind failed:\n" + result.stderr[-1000:])
+    return int(found.group(1)) / writes
