@@ -27,6 +27,10 @@ class Failed(Exception):
     """No number came out; the text says why."""
 
 
+class TooSlow(Exception):
+    """It was ended after SECONDS."""
+
+
 class Settings:
     """What holds for all measurements of a run."""
     addresses = 2  # of our processes: both on one device, or one on each of two
@@ -77,16 +81,29 @@ class Source:
         """A run that does not end in time is tried again with fewer iterations, and the next ones start with those:
         programs that spin without ever yielding crawl when they share a CPU."""
         while True:
-            sample, reason = self.attempt(max(self.iterations // Settings.divisor, 10))
-            if sample:
-                return sample
-            if "in time" not in reason or self.iterations <= 100:
-                raise Failed(reason)
+            try:
+                return self.attempt(max(self.iterations // Settings.divisor, 10))
+            except TooSlow:
+                if self.iterations <= 100:
+                    raise Failed(f"not {self.iterations} messages in {SECONDS} s") from None
             self.iterations //= 10
 
     def attempt(self, iterations):
-        """@return (Sample, "") or (None, reason)."""
+        """@return a Sample; or raises TooSlow or Failed."""
         raise NotImplementedError
+
+
+def pair(server, client, sides, env, row):
+    """Run a server and a client that prints rows of results. @return the last of those."""
+    ok, reason, *outputs = harness.run_pair(server, client, sides, SECONDS, env)
+    if "client did not end in time" in reason:
+        raise TooSlow
+    rows = [match.group(0) for match in row.finditer(outputs[1])]
+    if ok and rows:
+        return rows[-1]
+    lines = [line.strip() for output in outputs for line in output.splitlines() if line.strip()]
+    said = [line for line in lines if line.startswith("uroce")] or lines[-1:]
+    raise Failed(": ".join([" ".join(client), reason or "no result", *said[:1]]))
 
 
 class Perftest(Source):
@@ -114,14 +131,8 @@ class Perftest(Source):
         sides = self.sides()
         pin = [["taskset", "-c", str(cpu)] for cpu in placement_cpus(self.placement)] or [[], []]
         argv = self.argv + ["-p", "PORT", "-n", str(iterations)]
-        ok, reason, server, client = harness.run_pair(
-            pin[0] + argv, pin[1] + argv + [sides[0].host], sides, SECONDS,
-            {"UROCE_RING": "off"} if self.path == "udp" else None)
-        found = self.ROW.search(client)
-        if not ok or not found:
-            last = [text.strip().splitlines()[-1] for text in (server, client) if text.strip()]
-            return None, f"{' '.join(self.argv)}: {reason or 'no result'}" + (f" ({'; '.join(last)})" if last else "")
-        return self.parse(found.group(0)), ""
+        return self.parse(pair(pin[0] + argv, pin[1] + argv + [sides[0].host], sides,
+                               {"UROCE_RING": "off"} if self.path == "udp" else None, self.ROW))
 
     def parse(self, row):
         columns = [float(text) for text in row.split()]
@@ -147,11 +158,11 @@ class Program(Source):
         try:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            return None, f"{self.argv[0]} did not end in time"
+            raise TooSlow from None
         numbers = [float(text) * self.factor for text in done.stdout.split()] if done.returncode == 0 else []
         if not numbers:
-            return None, f"{' '.join(self.argv)}: {done.stderr.strip() or f'exit code {done.returncode}'}"
-        return Sample(numbers[0], numbers[1] if len(numbers) > 1 else None), ""
+            raise Failed(f"{' '.join(self.argv)}: {done.stderr.strip() or f'exit code {done.returncode}'}")
+        return Sample(numbers[0], numbers[1] if len(numbers) > 1 else None)
 
 
 class Fabric(Program):
@@ -166,7 +177,7 @@ class Fabric(Program):
 
 class Ucx(Source):
     """ucx_perftest over the named transports. kind: "us", "MB/s" or "M/s": which of its columns counts."""
-    ROW = re.compile(r"^(?:Final:|\[thread \d+\])((?:\s+[\d.]+){8})\s*$", re.M)
+    ROW = re.compile(r"^(?:Final:|\[thread \d+\])(?:\s+[\d.]+){8}\s*$", re.M)
 
     def __init__(self, label, transports, test, size, iterations, kind, more=()):
         super().__init__(label, iterations)
@@ -178,16 +189,12 @@ class Ucx(Source):
 
     def attempt(self, iterations):
         argv = self.argv + ["-n", str(iterations), "-w", str(iterations // 10), "-p", "PORT"]
-        ok, reason, _, client = harness.run_pair(argv, argv + ["127.0.0.1"], (None, None), SECONDS,
-                                                 {"UCX_TLS": self.transports, "UCX_WARN_UNUSED_ENV_VARS": "n"})
-        rows = self.ROW.findall(client)
-        if not ok or not rows:
-            return None, f"{' '.join(self.argv)}: {reason or 'no result'}"
-        return self.parse(rows[-1]), ""
+        return self.parse(pair(argv, argv + ["127.0.0.1"], (None, None),
+                               {"UCX_TLS": self.transports, "UCX_WARN_UNUSED_ENV_VARS": "n"}, self.ROW))
 
     def parse(self, row):
         # iterations; median, average, overall us; average, overall MiB/s; average, overall messages a second
-        columns = [float(text) for text in row.split()]
+        columns = [float(text) for text in row.split()[-8:]]
         if self.kind == "us":
             return Sample(columns[1], None)
         return Sample(columns[5] * MIB if self.kind == "MB/s" else columns[7] / 1e6, None)
@@ -195,12 +202,12 @@ class Ucx(Source):
 
 def instructions(side, writes, depth):
     """Instructions a posted-and-completed 8 B WRITE in the core, below the functions of nic_write named `side`_*."""
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "bench", "nic_write")
     with tempfile.TemporaryDirectory() as folder:
         result = subprocess.run(
             ["valgrind", "--tool=callgrind", f"--toggle-collect={side}_*", "--collect-atstart=no",
-             f"--callgrind-out-file={folder}/out", os.path.join(os.environ["UROCE_BUILD"], "tests", "bench", "nic_write"),
-             str(writes), str(depth)],
-            capture_output=True, text=True, timeout=600)
+             f"--callgrind-out-file={folder}/out", program, str(writes), str(depth)], capture_output=True, text=True,
+            timeout=600)
     found = re.search(r"Collected : (\d+)", result.stderr)
     if result.returncode or not found:
         raise Failed("callgrind failed:\n" + result.stderr[-1000:])
