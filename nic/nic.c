@@ -172,6 +172,11 @@ void nic_port_set(struct nic *nic, bool up)
 	event_raise(nic, &nic->port_events, up ? NIC_EVENT_PORT_ACTIVE : NIC_EVENT_PORT_ERR);
 }
 
+bool nic_port_is_up(const struct nic *nic)
+{
+	return nic->port_up;
+}
+
 /* ---- receiving --------------------------------------------------------------------------------------- */
 
 void nic_settle_failed_cqs(struct nic *nic)

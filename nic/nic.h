@@ -119,6 +119,7 @@ int nic_gid_get(const struct nic *nic, unsigned index, struct nic_gid *gid);
 /** Port state: while down, frames are neither taken nor given, and PORT_ERR / PORT_ACTIVE events are raised on changes.
  *  The ACK timers of requests that have been sent run on; others wait for the port. Up at creation. */
 void nic_port_set(struct nic *nic, bool up);
+bool nic_port_is_up(const struct nic *nic);
 
 enum nic_mtu nic_active_mtu(const struct nic *nic);
 

@@ -45,6 +45,13 @@ bool pmd_gid_from_sockaddr(const struct sockaddr *sa, struct nic_gid *gid)
 	return false;
 }
 
+bool pmd_label_is_of(const char *label, const char *iface)
+{
+	size_t len = strlen(iface);
+
+	return strncmp(label, iface, len) == 0 && (label[len] == '\0' || label[len] == ':');
+}
+
 socklen_t pmd_gid_sockaddr(const struct nic_gid *gid, uint32_t scope, struct sockaddr_in6 *out)
 {
 	memset(out, 0, sizeof(*out));

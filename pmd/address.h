@@ -47,6 +47,9 @@ const char *pmd_gid_str(const struct nic_gid *gid, char *buf, size_t len);
 /** @return false: not an IP address. */
 bool pmd_gid_from_sockaddr(const struct sockaddr *sa, struct nic_gid *gid);
 
+/** Whether an address's label ("eth0:1") is of the interface ("eth0"). */
+bool pmd_label_is_of(const char *label, const char *iface);
+
 /** The RoCE port of an address. `scope`: the interface of a link-local one. @return the length of *out. */
 socklen_t pmd_gid_sockaddr(const struct nic_gid *gid, uint32_t scope, struct sockaddr_in6 *out);
 

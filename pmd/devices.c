@@ -4,12 +4,16 @@
  *
  *   UROCE_DEVICES = entry { separator entry }          separators: blanks, commas, semicolons
  *   entry         = where { "/" option }
- *   where         = IPv4 address | IPv6 address | "[" IPv6 address "]" | interface name (its first address)
+ *   where         = IPv4 address | IPv6 address | "[" IPv6 address "]" | interface name
  *   option        = prefix length | "gw=" address | "ethdev=" DPDK device arguments
  *
  * `ethdev=` must come last: its value holds commas and slashes and reaches to the next blank or semicolon.
  *   UROCE_DEVICES="127.0.0.1,127.0.0.2"                two devices on kernel UDP sockets
  *   UROCE_DEVICES="10.0.0.1/24/gw=10.0.0.254/ethdev=net_af_packet0,iface=veth0"
+ *
+ * An address is a device with that GID. An interface is a device with all its addresses, IPv4 first, which follows their
+ * changes; with ethdev= it stands for its first address. By default each IPv4 address is a device, and the first one on an
+ * interface has the interface's IPv6 addresses as well.
  *
  * Owns nothing; starts nothing. Does not check that an address can be bound: opening the device does.
  */
@@ -27,6 +31,7 @@
 
 #include "devices.h"
 #include "port.h"
+#include "proto.h"
 
 /** Whether an address lies in the network of an interface's address. */
 static bool gid_in_network(const struct nic_gid *gid, const struct ifaddrs *ifa)
@@ -97,11 +102,11 @@ void pmd_device_fill_netdev(struct pmd_device *d)
 	} else if (getifaddrs(&list) == 0) {
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
 			if (pmd_gid_from_sockaddr(i->ifa_addr, &gid) && memcmp(&gid, &d->gid, sizeof(gid)) == 0)
-				snprintf(d->netdev, sizeof(d->netdev), "%s", i->ifa_name);
+				snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(i->ifa_name, ":"), i->ifa_name);
 		/* 127.0.0.2 is nobody's and still lo's. */
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
 			if ((i->ifa_flags & IFF_LOOPBACK) && gid_in_network(&d->gid, i))
-				snprintf(d->netdev, sizeof(d->netdev), "%s", i->ifa_name);
+				snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(i->ifa_name, ":"), i->ifa_name);
 		freeifaddrs(list);
 	}
 	if (d->netdev[0])
@@ -121,7 +126,7 @@ static bool gid_of_interface(const char *name, struct nic_gid *out)
 	for (struct ifaddrs *i = list; i; i = i->ifa_next) {
 		int rank;
 
-		if (strcmp(i->ifa_name, name) != 0 || !pmd_gid_from_sockaddr(i->ifa_addr, &gid))
+		if (!pmd_label_is_of(i->ifa_name, name) || !pmd_gid_from_sockaddr(i->ifa_addr, &gid))
 			continue;
 		rank = pmd_gid_is_v4(&gid) ? 3 : gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80 ? 1 : 2;
 		if (rank > best) {
@@ -224,6 +229,8 @@ static int parse_entry(char *entry, struct pmd_device *d, char *err, size_t err_
 			*slash = '\0';
 		rc = parse_option(option, d, err, err_len);
 	}
+	if (d->netdev[0] && strcmp(d->port, "udp") == 0)
+		d->follow = PROTO_FOLLOW_ALL;
 	return rc == 0 ? check_gateway(d, err, err_len) : rc;
 }
 
@@ -253,6 +260,14 @@ static bool gid_is_known(const struct nic_gid *gid, const struct pmd_device *dev
 	return false;
 }
 
+static bool netdev_is_known(const char *name, const struct pmd_device *devices, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (pmd_label_is_of(name, devices[i].netdev))
+			return true;
+	return false;
+}
+
 static int default_devices(struct pmd_device *devices, unsigned max)
 {
 	struct ifaddrs *list = NULL;
@@ -268,8 +283,11 @@ static int default_devices(struct pmd_device *devices, unsigned max)
 			memset(d, 0, sizeof(*d));
 			pmd_gid_from_sockaddr(i->ifa_addr, &d->gid);
 			/* An address may be on several interfaces (bridges, VRRP); it is one device all the same. */
-			if (pmd_gid_is_unicast(&d->gid) && !gid_is_known(&d->gid, devices, n))
-				n++;
+			if (!pmd_gid_is_unicast(&d->gid) || gid_is_known(&d->gid, devices, n))
+				continue;
+			d->follow = netdev_is_known(i->ifa_name, devices, n) ? PROTO_FOLLOW_NONE : PROTO_FOLLOW_V6;
+			snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(i->ifa_name, ":"), i->ifa_name);
+			n++;
 		}
 		freeifaddrs(list);
 	}

@@ -193,7 +193,7 @@ static bool iface_addresses(const char *iface, bool v6_only, struct wanted *out,
 		return false;
 	for (unsigned rank = v6_only ? 1 : 0; rank < 3; rank++) {
 		for (struct ifaddrs *i = list; i; i = i->ifa_next) {
-			if (strcmp(i->ifa_name, iface) != 0)
+			if (!pmd_label_is_of(i->ifa_name, iface))
 				continue;
 			*up = (i->ifa_flags & IFF_UP) && (i->ifa_flags & IFF_RUNNING);
 			if (!pmd_gid_from_sockaddr(i->ifa_addr, &gid) || gid_rank(&gid) != rank ||

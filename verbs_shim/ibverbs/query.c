@@ -16,6 +16,7 @@
 #define VENDOR_PART_ID 0x0000ce00
 #define WIDTH_4X       2
 #define SPEED_25_GBPS  32 /* EDR lanes */
+#define PHYS_DISABLED  3
 #define PHYS_LINK_UP   5
 #define DEFAULT_PKEY   0xffff
 
@@ -108,13 +109,17 @@ int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
 {
 	struct shim_context *ctx = shim_ctx(context);
 	struct ibv_port_attr full;
+	bool up;
 
 	if (!shim_alive(ctx))
 		return EIO;
 	if (port != 1)
 		return EINVAL;
+	pmd_lock(ctx->engine);
+	up = nic_port_is_up(ctx->nic);
+	pmd_unlock(ctx->engine);
 	memset(&full, 0, sizeof(full));
-	full.state = IBV_PORT_ACTIVE;
+	full.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	full.max_mtu = IBV_MTU_4096;
 	full.active_mtu = (enum ibv_mtu)nic_active_mtu(ctx->nic);
 	full.gid_tbl_len = NIC_GID_TABLE_LEN;
@@ -124,7 +129,7 @@ int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
 	full.max_vl_num = 1;
 	full.active_width = WIDTH_4X;
 	full.active_speed = SPEED_25_GBPS;
-	full.phys_state = PHYS_LINK_UP;
+	full.phys_state = up ? PHYS_LINK_UP : PHYS_DISABLED;
 	full.link_layer = IBV_LINK_LAYER_ETHERNET;
 	full.flags = IBV_QPF_GRH_REQUIRED;
 	memset(attr, 0, attr_len);
