@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "devices.h"
+#include "proto.h"
 #include "namespace.h"
 
 static struct pmd_device dev[PMD_DEVICES_MAX];
@@ -65,6 +66,11 @@ static void devices__interface_name(void **state)
 	assert_int_equal(parse("lo"), 1);
 	assert_gid(0, "127.0.0.1");
 	assert_string_equal(dev[0].netdev, "lo");
+	assert_int_equal(dev[0].follow, PROTO_FOLLOW_ALL);
+	assert_int_equal(parse("lo/ethdev=net_nothing0"), 1); /* which has one address */
+	assert_int_equal(dev[0].follow, PROTO_FOLLOW_NONE);
+	assert_int_equal(parse("127.0.0.1"), 1);
+	assert_int_equal(dev[0].follow, PROTO_FOLLOW_NONE);
 }
 
 static void devices__ethdev_takes_commas_and_slashes(void **state)
@@ -105,16 +111,23 @@ static void devices__defaults_name_an_address_once(void **state)
 	(void)state;
 	if (!namespace_enter() || !namespace_veth("pf-a", "pf-b", 1500) ||
 	    system("PATH=$PATH:/usr/sbin:/sbin; ip addr add 10.80.0.1/24 dev pf-a && ip addr add 10.80.0.1/32 dev pf-b "
-		   "&& "
-		   "ip addr add 10.80.0.2/24 dev pf-b") != 0) {
+		   "&& ip addr add 10.80.0.2/24 dev pf-b && ip addr add 10.80.0.3/24 dev pf-b label pf-b:1") != 0) {
 		print_message("needs a network namespace and the ip command; one of them is not to be had\n");
 		skip();
 	}
 	n = parse(NULL);
 	assert_string_equal(err, "");
-	assert_int_equal(n, 2);
+	assert_int_equal(n, 3);
 	assert_gid(0, "10.80.0.1");
 	assert_gid(1, "10.80.0.2");
+	assert_gid(2, "10.80.0.3");
+	/* IPv6 addresses go with the first of their interface. */
+	assert_int_equal(dev[0].follow, PROTO_FOLLOW_V6);
+	assert_int_equal(dev[1].follow, PROTO_FOLLOW_NONE);
+	assert_int_equal(dev[2].follow, PROTO_FOLLOW_NONE);
+	assert_string_equal(dev[0].netdev, "pf-b");
+	assert_string_equal(dev[1].netdev, "pf-b");
+	assert_string_equal(dev[2].netdev, "pf-b");
 }
 
 static void devices__max_is_kept(void **state)

@@ -2,6 +2,8 @@
 /* Tests of the kernel UDP port (pmd/port_udp*.c) in a network namespace of their own: what it takes, what it sends. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +16,7 @@
 #include "engine_priv.h"
 #include "namespace.h"
 #include "port_udp.h"
+#include "udp_socket.h"
 
 #ifndef UDP_NO_CHECK6_TX
 #define UDP_NO_CHECK6_TX 101
@@ -198,6 +201,195 @@ static void udp__one_path_without_segmentation_leaves_the_others_theirs(void **s
 	port->ops->close(port);
 }
 
+/* ---- functions and sockets ------------------------------------------------------------------------------------ */
+
+/** A port of function 5 with sockets on the first `n` devices, shared as the daemon's are. */
+static struct pmd_port *shared_port_open(unsigned n)
+{
+	struct pmd_port *port;
+	char err[256] = "";
+
+	assert_int_equal(pmd_port_udp_create(5, &port, err, sizeof(err)), 0);
+	for (unsigned i = 0; i < n; i++) {
+		int fd = pmd_udp_socket_open(&device[i].gid, 0, true, err, sizeof(err));
+
+		assert_true(fd >= 0);
+		assert_int_equal(pmd_port_udp_add(port, i, &device[i].gid, 0, fd), 0);
+	}
+	return port;
+}
+
+static void send_to(unsigned i, uint8_t function, unsigned times)
+{
+	uint8_t data[BYTES] = {[5] = function};
+	int fd = sender_open(&device[i]);
+
+	while (times-- > 0)
+		assert_int_equal(send(fd, data, sizeof(data), 0), sizeof(data));
+	close(fd);
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1 && p.revents == POLLIN;
+}
+
+/** Everything that has arrived, at `now_ns` and as long as the port says that there is more. Per address. */
+static void receive_all(struct pmd_port *port, uint64_t now_ns, unsigned got[3])
+{
+	struct nic_rx_frame frames[PMD_RX_BURST];
+	unsigned n;
+
+	memset(got, 0, 3 * sizeof(got[0]));
+	do {
+		n = port->ops->rx_burst(port, frames, PMD_RX_BURST, now_ns);
+		for (unsigned i = 0; i < n; i++)
+			for (unsigned d = 0; d < 3; d++)
+				got[d] += pmd_gid_equal(&frames[i].dgid, &device[d].gid);
+	} while (n > 0 || port->more);
+}
+
+static void udp__all_addresses_are_heard(void **state)
+{
+	struct pmd_port *port;
+	uint64_t now_ns = 1000000000;
+	unsigned got[3];
+
+	(void)state;
+	NEED_NAMESPACE();
+	port = shared_port_open(3);
+	for (unsigned round = 0; round < 50; round++) {
+		for (unsigned i = 0; i < 3; i++)
+			if (round % (i + 1) == 0)
+				send_to(i, 5, i + 1);
+		assert_true(is_readable(port->wait_fd));
+		now_ns += 3000000; /* all have been silent for long */
+		receive_all(port, now_ns, got);
+		for (unsigned i = 0; i < 3; i++)
+			assert_int_equal(got[i], round % (i + 1) == 0 ? i + 1 : 0);
+		assert_false(is_readable(port->wait_fd));
+	}
+	/* A busy one hides the others for a moment, not longer. */
+	send_to(2, 5, 1);
+	for (unsigned round = 0, seen = 0; seen == 0; round++) {
+		send_to(0, 5, 1);
+		now_ns += 1000;
+		receive_all(port, now_ns, got);
+		assert_int_equal(got[0], 1);
+		seen = got[2];
+		assert_in_range(round, 0, 20);
+	}
+	port->ops->close(port);
+}
+
+static void udp__addresses_come_and_go_under_a_sleeper(void **state)
+{
+	struct pmd_port *port;
+	char err[256];
+	unsigned got[3];
+	int fd, was;
+
+	(void)state;
+	NEED_NAMESPACE();
+	port = shared_port_open(1);
+	was = port->wait_fd;
+	send_to(0, 5, 1);
+	assert_true(is_readable(was));
+	/* The only one goes: who still sleeps on its number must not find it closed, or another's. */
+	pmd_port_udp_remove(port, 0);
+	assert_int_equal(fcntl(was, F_GETFD), FD_CLOEXEC);
+	assert_false(is_readable(was));
+	receive_all(port, 1000000000, got);
+	assert_int_equal(got[0], 0);
+	fd = pmd_udp_socket_open(&device[0].gid, 0, false, err, sizeof(err)); /* its port is free */
+	assert_true(fd >= 0);
+	assert_int_equal(pmd_port_udp_add(port, 1, &device[0].gid, 0, fd), 0);
+	send_to(0, 5, 2);
+	assert_true(is_readable(port->wait_fd) && is_readable(was));
+	receive_all(port, 2000000000, got);
+	assert_int_equal(got[0], 2);
+	/* Replaced in place. */
+	fd = pmd_udp_socket_open(&device[1].gid, 0, false, err, sizeof(err));
+	assert_int_equal(pmd_port_udp_add(port, 1, &device[1].gid, 0, fd), 0);
+	send_to(1, 5, 3);
+	receive_all(port, 3000000000, got);
+	assert_true(got[0] == 0 && got[1] == 3);
+	port->ops->close(port);
+	assert_int_equal(fcntl(was, F_GETFD), -1);
+}
+
+static bool forwarded(void *ctx, const struct nic_rx_frame *frame)
+{
+	unsigned *count = ctx;
+
+	++*count;
+	return frame->data[5] == 6;
+}
+
+static void udp__packets_of_other_functions_are_passed_on(void **state)
+{
+	struct pmd_port *port;
+	unsigned got[3], count = 0;
+
+	(void)state;
+	NEED_NAMESPACE();
+	port = shared_port_open(1);
+	send_to(0, 6, 3);
+	send_to(0, 5, 1);
+	receive_all(port, 1, got);
+	assert_int_equal(got[0], 1);
+	assert_int_equal(port->stats.rx_misrouted, 3);
+	assert_int_equal(port->stats.rx_misrouted_dropped, 3);
+	port->forward = forwarded;
+	port->forward_ctx = &count;
+	send_to(0, 6, 2);
+	send_to(0, 7, 1);
+	send_to(0, 5, 1);
+	receive_all(port, 1, got);
+	assert_int_equal(got[0], 1);
+	assert_int_equal(count, 3);
+	assert_int_equal(port->stats.rx_misrouted, 6);
+	assert_int_equal(port->stats.rx_misrouted_dropped, 4);
+	assert_int_equal(port->stats.rx_packets, 2);
+	port->ops->close(port);
+}
+
+static void udp__a_run_is_for_one_function_and_leaves_by_its_own_address(void **state)
+{
+	static uint8_t data[4][NIC_FRAME_MAX];
+	struct nic_tx_frame frames[4] = {{0}};
+	struct pmd_port *port, *to;
+	unsigned got[3];
+
+	(void)state;
+	NEED_NAMESPACE();
+	port = shared_port_open(1);
+	to = port_open(&device[1]);
+	hear(port, &device[1].gid, NIC_UDP_PORT);
+	for (unsigned i = 0; i < 4; i++) {
+		frames[i] = (struct nic_tx_frame){.data = data[i],
+						  .len = 28 + BYTES,
+						  .bth = 28,
+						  .hop_limit = 64,
+						  .sgid = device[0].gid,
+						  .dgid = device[1].gid};
+		data[i][28 + 5] = i < 2 ? 8 : 9;
+	}
+	assert_int_equal(port->ops->tx_burst(port, frames, 4, 0), 4);
+	assert_int_equal(port->stats.tx_gso, 2);
+	receive_all(to, 1, got);
+	assert_int_equal(got[1], 4);
+	assert_int_equal(to->stats.rx_datagrams, 2);
+	frames[0].sgid = device[2].gid; /* which the port does not have */
+	assert_int_equal(port->ops->tx_burst(port, frames, 1, 0), 1);
+	assert_int_equal(port->stats.tx_no_source, 1);
+	assert_int_equal(port->stats.tx_packets, 4);
+	to->ops->close(to);
+	port->ops->close(port);
+}
+
 /* ---- cancellation --------------------------------------------------------------------------------------------- */
 
 /** What may be called with the engine locked must not end there the thread that somebody cancels. */
@@ -243,6 +435,10 @@ int main(void)
 		cmocka_unit_test(udp__overflow_of_the_socket_is_counted),
 		cmocka_unit_test(udp__own_kind_is_forgotten_when_the_address_changes_hands),
 		cmocka_unit_test(udp__one_path_without_segmentation_leaves_the_others_theirs),
+		cmocka_unit_test(udp__all_addresses_are_heard),
+		cmocka_unit_test(udp__addresses_come_and_go_under_a_sleeper),
+		cmocka_unit_test(udp__packets_of_other_functions_are_passed_on),
+		cmocka_unit_test(udp__a_run_is_for_one_function_and_leaves_by_its_own_address),
 		cmocka_unit_test(udp__no_cancellation_under_the_lock),
 	};
 	char err[256];
