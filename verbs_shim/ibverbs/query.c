@@ -9,16 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "facts.h"
 #include "shim.h"
-
-/* No registered vendor stands behind this device. Not 0 or 0xffffff: programs take those for the kernel's rxe. */
-#define VENDOR_ID      0x0075726f /* "uro" */
-#define VENDOR_PART_ID 0x0000ce00
-#define WIDTH_4X       2
-#define SPEED_25_GBPS  32 /* EDR lanes */
-#define PHYS_DISABLED  3
-#define PHYS_LINK_UP   5
-#define DEFAULT_PKEY   0xffff
 
 /* ---- device ------------------------------------------------------------------------------------------ */
 
@@ -27,12 +19,13 @@ static void device_attr_fill(const struct shim_context *ctx, struct ibv_device_a
 	const struct nic_limits *lim = nic_limits(ctx->nic);
 
 	memset(a, 0, sizeof(*a));
-	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", UROCE_VERSION);
+	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", FACT_FIRMWARE);
 	a->node_guid = a->sys_image_guid = htobe64(ctx->dev->pmd.node_guid);
 	a->max_mr_size = UINTPTR_MAX >> 1;
 	a->page_size_cap = ~(uint64_t)0xfff; /* regions need no page alignment; 4 KiB and up, as programs expect */
-	a->vendor_id = VENDOR_ID;
-	a->vendor_part_id = VENDOR_PART_ID;
+	a->vendor_id = FACT_VENDOR_ID;
+	a->vendor_part_id = FACT_VENDOR_PART_ID;
+	a->hw_ver = FACT_HARDWARE;
 	a->max_qp = (int)lim->max_qp;
 	a->max_qp_wr = (int)lim->max_qp_wr;
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
@@ -119,17 +112,17 @@ int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
 	up = nic_port_is_up(ctx->nic);
 	pmd_unlock(ctx->engine);
 	memset(&full, 0, sizeof(full));
-	full.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	full.state = up ? FACT_STATE : IBV_PORT_DOWN;
 	full.max_mtu = IBV_MTU_4096;
 	full.active_mtu = (enum ibv_mtu)nic_active_mtu(ctx->nic);
 	full.gid_tbl_len = NIC_GID_TABLE_LEN;
-	full.port_cap_flags = IBV_PORT_IP_BASED_GIDS;
+	full.port_cap_flags = FACT_PORT_CAPS;
 	full.max_msg_sz = NIC_MSG_MAX;
 	full.pkey_tbl_len = 1;
 	full.max_vl_num = 1;
-	full.active_width = WIDTH_4X;
-	full.active_speed = SPEED_25_GBPS;
-	full.phys_state = up ? PHYS_LINK_UP : PHYS_DISABLED;
+	full.active_width = FACT_WIDTH;
+	full.active_speed = FACT_SPEED;
+	full.phys_state = up ? FACT_PHYS_STATE : FACT_PHYS_STATE_DOWN;
 	full.link_layer = IBV_LINK_LAYER_ETHERNET;
 	full.flags = IBV_QPF_GRH_REQUIRED;
 	memset(attr, 0, attr_len);
@@ -164,7 +157,7 @@ int shim_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *
 	}
 	if (port != 1)
 		return EINVAL;
-	*speed = 1000;
+	*speed = FACT_LANES * FACT_LANE_GBPS * 10;
 	return 0;
 }
 
@@ -290,7 +283,7 @@ SHIM_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int in
 		errno = EINVAL;
 		return -1;
 	}
-	*pkey = htobe16(DEFAULT_PKEY);
+	*pkey = htobe16(FACT_PKEY);
 	return 0;
 }
 
@@ -298,7 +291,7 @@ SHIM_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __
 {
 	if (!shim_is_ours(context))
 		return shim_real(ibv_get_pkey_index)(context, port, pkey);
-	if (port != 1 || pkey != htobe16(DEFAULT_PKEY)) {
+	if (port != 1 || pkey != htobe16(FACT_PKEY)) {
 		errno = EINVAL;
 		return -1;
 	}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * facts.h - what is the same for every device of ours, for those who tell it: ibv_query_* (ibverbs/query.c) and the
+ * tree of sysfs files (sysfs/attributes.c). What differs from device to device comes from pmd/engine.h and nic.h.
+ */
+#ifndef FACTS_H
+#define FACTS_H
+
+#include <infiniband/verbs.h>
+
+#define FACT_FIRMWARE UROCE_VERSION
+
+/* No registered vendor stands behind this device. Not 0 or 0xffffff: programs take those for the kernel's rxe. */
+#define FACT_VENDOR_ID	    0x0075726f /* "uro" */
+#define FACT_VENDOR_PART_ID 0x0000ce00
+#define FACT_HARDWARE	    0
+
+/* 4 lanes of 25 Gb/s. */
+#define FACT_WIDTH	2 /* the verbs' code for 4X */
+#define FACT_LANES	4
+#define FACT_SPEED	32 /* the verbs' code for EDR */
+#define FACT_SPEED_NAME "EDR"
+#define FACT_LANE_GBPS	25
+
+#define FACT_STATE	     IBV_PORT_ACTIVE
+#define FACT_PHYS_STATE	     5 /* LinkUp */
+#define FACT_PHYS_STATE_DOWN 3 /* Disabled */
+#define FACT_PORT_CAPS	     IBV_PORT_IP_BASED_GIDS
+#define FACT_PKEY	     0xffff
+
+#endif
