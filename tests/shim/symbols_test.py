@@ -11,6 +11,7 @@ import argparse
 import ctypes
 import glob
 import os
+import re
 import subprocess
 import sys
 
@@ -44,6 +45,14 @@ def installed():
     return None
 
 
+def hooks(folder):
+    """Names of the C library that the sysfs hooks define."""
+    names = set()
+    for path in glob.glob(os.path.join(folder, "hooks_*.c")):
+        names |= set(re.findall(r"^HOOK\([^,]+, (\w+),|^HOOK_ALIAS\((\w+),", open(path).read(), re.M))
+    return {a or b for a, b in names} | {"uroce_sysfs_attach", "uroce_sysfs_bypass"}
+
+
 def show(title, symbols):
     for name, version in sorted(symbols, key=str):
         print(f"{title}: {name}@{version}")
@@ -55,6 +64,8 @@ def main():
     p.add_argument("--dropin", required=True)
     p.add_argument("--preload", required=True)
     p.add_argument("--names", required=True, help="what symbols.list means, from symbols.py")
+    p.add_argument("--sysfs", required=True, help="the library of hooks")
+    p.add_argument("--hooks", required=True, help="the folder of its sources")
     a = p.parse_args()
     ours, bad = exported(a.dropin), 0
     if len(ours) < 150:
@@ -77,10 +88,21 @@ def main():
     passed_on = {"ibv_copy_ah_attr_from_kern", "ibv_register_driver"}
     needed = (public | {"ibv_create_comp_channel", "ibv_destroy_comp_channel", "ibv_query_gid_type"}) - passed_on
     bad += show("not in the preload library", {(name, "any") for name in needed - preload})
-    bad += show("exported by the preload library for no reason", {(n, None) for n in preload - {n for n, _ in ours}})
+    bad += show("exported by the preload library for no reason", {(n, None) for n in
+                                                                       preload - {n for n, _ in ours} - hooks(a.hooks)})
+
+    # The hooks are the same in both libraries that are preloaded, and not in the drop-in.
+    sysfs = {name for name, _ in exported(a.sysfs)}
+    if len(hooks(a.hooks)) < 50:
+        sys.exit(f"found only {len(hooks(a.hooks))} hooks in {a.hooks}")
+    for title, wrong in (("hook not in the preload library", hooks(a.hooks) - preload),
+                         ("hook not in the library of hooks", hooks(a.hooks) - sysfs),
+                         ("no hook, exported by their library", sysfs - hooks(a.hooks)),
+                         ("hook in the drop-in", hooks(a.hooks) & {name for name, _ in ours})):
+        bad += show(title, {(name, None) for name in wrong})
 
     # Programs also load libibverbs while they run; that fails if it wants more static TLS than there is left.
-    for library in (a.dropin, a.preload):
+    for library in (a.dropin, a.preload, a.sysfs):
         try:
             ctypes.CDLL(library)
         except OSError as error:

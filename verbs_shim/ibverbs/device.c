@@ -9,9 +9,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "shim.h"
+#include "sysfs/sysfs.h"
 
 #define MAX_DEVICES 64
 #define LIST_MAGIC  0x75726f6365766273ull
@@ -25,6 +27,10 @@ struct device_list {
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shim_device *devices;
+
+/* Held while a context is lent (shim_context_borrow), and taken by who closes one. Not around fork: whoever holds it has a
+ * context, and in a child contexts are neither lent nor waited for. */
+static pthread_mutex_t borrow_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- locks, also around fork ------------------------------------------------------------------------- */
 
@@ -73,7 +79,7 @@ static struct shim_device *device_find(const struct pmd_device *pmd)
 	return NULL;
 }
 
-static struct shim_device *device_new(const struct pmd_device *pmd)
+static struct shim_device *device_new(const struct pmd_device *pmd, unsigned index)
 {
 	struct shim_device *d = calloc(1, sizeof(*d));
 
@@ -84,9 +90,9 @@ static struct shim_device *device_new(const struct pmd_device *pmd)
 	d->ibv.node_type = IBV_NODE_CA;
 	d->ibv.transport_type = IBV_TRANSPORT_IB;
 	snprintf(d->ibv.name, sizeof(d->ibv.name), "%s", pmd->name);
-	snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "%s", pmd->name);
-	snprintf(d->ibv.dev_path, sizeof(d->ibv.dev_path), "/sys/class/infiniband_verbs/%s", pmd->name);
-	snprintf(d->ibv.ibdev_path, sizeof(d->ibv.ibdev_path), "/sys/class/infiniband/%s", pmd->name);
+	snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "uverbs%u", sysfs_uverbs_first() + index);
+	snprintf(d->ibv.dev_path, sizeof(d->ibv.dev_path), "%s/%s", sysfs_class_paths[SYSFS_VERBS], d->ibv.dev_name);
+	snprintf(d->ibv.ibdev_path, sizeof(d->ibv.ibdev_path), "%s/%s", sysfs_class_paths[SYSFS_INFINIBAND], pmd->name);
 	d->next = devices;
 	devices = d;
 	return d;
@@ -102,7 +108,7 @@ static int devices_scan(struct shim_device **out)
 	for (int i = 0; i < n; i++) {
 		out[i] = device_find(&found[i]);
 		if (!out[i])
-			out[i] = device_new(&found[i]);
+			out[i] = device_new(&found[i], (unsigned)i);
 		if (!out[i])
 			n = -ENOMEM;
 	}
@@ -111,15 +117,23 @@ static int devices_scan(struct shim_device **out)
 	return n;
 }
 
+/* Asked past the hooks, which would speak of our own devices. */
+static bool kernel_has_verbs(void)
+{
+	return syscall(SYS_faccessat, AT_FDCWD, sysfs_class_paths[SYSFS_VERBS], F_OK) == 0;
+}
+
 /* The real library is not even opened on a machine without RDMA devices. */
 static struct ibv_device **real_devices(int *n)
 {
 	*n = 0;
-	if (access("/sys/class/infiniband_verbs", F_OK) || !shim_real(ibv_get_device_list))
+	if (!kernel_has_verbs() || !shim_real(ibv_get_device_list))
 		return NULL;
+	shim_sysfs_bypass(1);
 
 	struct ibv_device **list = shim_real(ibv_get_device_list)(n);
 
+	shim_sysfs_bypass(-1);
 	if (!list)
 		*n = 0;
 	return list;
@@ -276,6 +290,7 @@ SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	ctx->next = dev->contexts;
 	dev->contexts = ctx;
 	pthread_mutex_unlock(&dev->lock);
+	shim_sysfs_attach();
 	return &ctx->vctx.context;
 }
 
@@ -283,12 +298,44 @@ static void context_unlink(struct shim_context *ctx)
 {
 	struct shim_context **at = &ctx->dev->contexts;
 
+	bool child = pmd_is_forked_child();
+
+	if (!child)
+		pthread_mutex_lock(&borrow_lock); /* nobody has borrowed it */
 	pthread_mutex_lock(&ctx->dev->lock);
 	while (*at && *at != ctx)
 		at = &(*at)->next;
 	if (*at)
 		*at = ctx->next;
 	pthread_mutex_unlock(&ctx->dev->lock);
+	if (!child)
+		pthread_mutex_unlock(&borrow_lock);
+}
+
+struct shim_context *shim_context_borrow(const char *name)
+{
+	struct shim_context *ctx = NULL;
+
+	if (pmd_is_forked_child())
+		return NULL;
+	pthread_mutex_lock(&borrow_lock);
+	devices_enter();
+	for (struct shim_device *d = devices; d && !ctx; d = d->next) {
+		if (strcmp(d->pmd.name, name) != 0)
+			continue;
+		pthread_mutex_lock(&d->lock);
+		ctx = d->contexts;
+		pthread_mutex_unlock(&d->lock);
+	}
+	devices_leave();
+	if (!ctx)
+		pthread_mutex_unlock(&borrow_lock);
+	return ctx;
+}
+
+void shim_context_return(void)
+{
+	pthread_mutex_unlock(&borrow_lock);
 }
 
 SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
@@ -341,14 +388,14 @@ bool shim_is_cmd_fd(int fd)
  * child our objects are dead. */
 SHIM_EXPORT int ibv_fork_init(void)
 {
-	if (access("/sys/class/infiniband_verbs", F_OK) || !shim_real(ibv_fork_init))
+	if (!kernel_has_verbs() || !shim_real(ibv_fork_init))
 		return 0;
 	return shim_real(ibv_fork_init)();
 }
 
 SHIM_EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
 {
-	if (access("/sys/class/infiniband_verbs", F_OK) || !shim_real(ibv_is_fork_initialized))
+	if (!kernel_has_verbs() || !shim_real(ibv_is_fork_initialized))
 		return IBV_FORK_UNNEEDED;
 	return shim_real(ibv_is_fork_initialized)();
 }

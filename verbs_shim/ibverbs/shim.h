@@ -8,9 +8,10 @@
  * Foreign objects: the libraries built from here also carry the programs' real devices. A function that is exported
  * looks at the context of the object it gets (shim_is_ours) and hands foreign ones to the real library (shim_real).
  *
- * Locks, outermost first: those that the program holds, of an extended QP's batch and an extended CQ's current entry;
- * the engine lock; that of the list of devices; a device's; a context's or a channel's event lock. The mutexes inside the
- * public structures guard the counts of acknowledged events, and nothing else is taken under them.
+ * Locks, outermost first: that of borrowed contexts (device.c); those that the program holds, of an extended QP's batch and
+ * an extended CQ's current entry; the engine lock; that of the list of devices; a device's; a context's or a channel's event
+ * lock. The mutexes inside the public structures guard the counts of acknowledged events, and nothing else is taken under
+ * them.
  */
 #ifndef SHIM_H
 #define SHIM_H
@@ -238,6 +239,14 @@ void shim_object_remove(struct shim_context *ctx, struct shim_link *link);
 void shim_objects_drop(struct shim_context *ctx);
 /** Fill in the operations of a context (ops.c). */
 void shim_ops_init(struct verbs_context *vctx);
+/** An open context on the device of that name, or NULL. It stays open until it is returned; nobody opens or closes
+ *  devices meanwhile. */
+struct shim_context *shim_context_borrow(const char *name);
+void shim_context_return(void);
+/** Offer the hooks of sysfs files what they want to know; +1 and -1: show this thread what the kernel shows. Without those
+ *  hooks in the process nothing happens. (sysfs_source.c) */
+void shim_sysfs_attach(void);
+void shim_sysfs_bypass(int change);
 /** pmd_event_fn; ctx is the struct shim_device (event.c). */
 void shim_event_raise(void *ctx, const struct nic_event *event);
 

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hooks_open.c - the C library's functions that open files and folders by name, and those that read descriptors: files
+ * of ours that change are read anew (live.c). Owns nothing.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hooks.h"
+
+/* ---- opening ----------------------------------------------------------------------------------------- */
+
+/** Attributes cannot be written to, and nothing can be made beside them. @return the descriptor, or -1 and errno. */
+static int open_ours(const char *path, const char *at, int flags)
+{
+	int fd;
+
+	if (!strncmp(sysfs_path_back(at), "/sys/", 5)) {
+		if ((flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH)) {
+			errno = EACCES;
+			return -1;
+		}
+		fd = sysfs_live_open(path, flags);
+		if (fd >= 0)
+			return fd;
+	}
+	return openat(AT_FDCWD, at, flags & ~(O_CREAT | O_EXCL | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY)));
+}
+
+/* The third argument is there only with some flags. Without them its register holds anything, and nobody looks. */
+
+HOOK(int, open, (const char *path, int flags, mode_t mode))
+{
+	const char *at = AT(path);
+
+	return at == path ? NEXT(open)(path, flags, mode) : open_ours(path, at, flags);
+}
+HOOK_ALIAS(open64, open);
+
+HOOK(int, openat, (int dirfd, const char *path, int flags, mode_t mode))
+{
+	const char *at = AT(path);
+
+	return at == path ? NEXT(openat)(dirfd, path, flags, mode) : open_ours(path, at, flags);
+}
+HOOK_ALIAS(openat64, openat);
+
+/* What the compiler makes of calls without a mode when it hardens programs. */
+HOOK(int, __open_2, (const char *path, int flags))
+{
+	const char *at = AT(path);
+
+	return at == path ? NEXT(__open_2)(path, flags) : open_ours(path, at, flags);
+}
+HOOK_ALIAS(__open64_2, __open_2);
+
+HOOK(int, __openat_2, (int dirfd, const char *path, int flags))
+{
+	const char *at = AT(path);
+
+	return at == path ? NEXT(__openat_2)(dirfd, path, flags) : open_ours(path, at, flags);
+}
+HOOK_ALIAS(__openat64_2, __openat_2);
+
+/* ---- streams ----------------------------------------------------------------------------------------- */
+
+static FILE *fopen_ours(const char *path, const char *at, const char *mode)
+{
+	int rights = strchr(mode, '+') ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
+	int fd = open_ours(path, at, rights | (strchr(mode, 'e') ? O_CLOEXEC : 0));
+	FILE *f = fd >= 0 ? fdopen(fd, mode) : NULL;
+
+	if (!f && fd >= 0)
+		close(fd);
+	return f;
+}
+
+HOOK(FILE *, fopen, (const char *path, const char *mode))
+{
+	const char *at = AT(path);
+
+	return at == path ? NEXT(fopen)(path, mode) : fopen_ours(path, at, mode);
+}
+HOOK_ALIAS(fopen64, fopen);
+
+HOOK(FILE *, freopen, (const char *path, const char *mode, FILE *f))
+{
+	const char *at = AT(path);
+
+	/* Who wants to write finds nothing there. */
+	return NEXT(freopen)(mode[0] == 'r' && !strchr(mode, '+') ? at : path, mode, f);
+}
+HOOK_ALIAS(freopen64, freopen);
+
+/* ---- folders ----------------------------------------------------------------------------------------- */
+
+HOOK(DIR *, opendir, (const char *path))
+{
+	return NEXT(opendir)(AT(path));
+}
+
+typedef int (*filter_fn)(const struct dirent *);
+typedef int (*compare_fn)(const struct dirent **, const struct dirent **);
+
+HOOK(int, scandir, (const char *path, struct dirent ***list, filter_fn filter, compare_fn compare))
+{
+	return NEXT(scandir)(AT(path), list, filter, compare);
+}
+HOOK_ALIAS(scandir64, scandir);
+
+HOOK(int, scandirat, (int dirfd, const char *path, struct dirent ***list, filter_fn filter, compare_fn compare))
+{
+	return NEXT(scandirat)(dirfd, AT(path), list, filter, compare);
+}
+HOOK_ALIAS(scandirat64, scandirat);
+
+HOOK(int, chdir, (const char *path))
+{
+	return NEXT(chdir)(AT(path));
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------- */
+
+static inline void refresh(int fd, long offset)
+{
+	if (__builtin_expect(__atomic_load_n(&sysfs_live_any, __ATOMIC_RELAXED), 0))
+		sysfs_live_refresh(fd, offset);
+}
+
+HOOK(ssize_t, read, (int fd, void *buf, size_t n))
+{
+	refresh(fd, -1);
+	return NEXT(read)(fd, buf, n);
+}
+
+HOOK(ssize_t, __read_chk, (int fd, void *buf, size_t n, size_t room))
+{
+	refresh(fd, -1);
+	return NEXT(__read_chk)(fd, buf, n, room);
+}
+
+HOOK(ssize_t, pread, (int fd, void *buf, size_t n, off_t offset))
+{
+	refresh(fd, offset);
+	return NEXT(pread)(fd, buf, n, offset);
+}
+HOOK_ALIAS(pread64, pread);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * live.c - files whose contents are those of the moment: what lies below ports/ of a device that is open in this process.
+ *
+ * Opening one gives an anonymous file with the text. Programs that watch a counter keep its descriptor and read it again
+ * from the start, where sysfs gives them the new value: so the descriptors are remembered, and a read from offset 0 brings
+ * the file up to date first. Only read and pread are known to do so; a stream shows what was there when it was opened.
+ *
+ * State: who answers (attach.h), and the table of descriptors given out. A number in it may meanwhile be another file's:
+ * the inode tells. Reading takes locks of the engine: not from a signal handler that may have interrupted verbs calls.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sysfs.h"
+
+#define SLOTS	   64
+#define TAKE_TRIES 1000
+
+static const struct uroce_sysfs_source *_Atomic source;
+bool sysfs_live_any;
+
+static struct {
+	pthread_mutex_t lock;
+	struct slot {
+		bool used;
+		int fd;
+		ino_t ino;
+		dev_t dev;
+		char path[SYSFS_OWN_MAX];
+	} slots[SLOTS];
+} given = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+__attribute__((visibility("default"))) void uroce_sysfs_attach(const struct uroce_sysfs_source *s)
+{
+	if (s->size == sizeof(struct sysfs_live))
+		atomic_store(&source, s);
+}
+
+/* ---- text -------------------------------------------------------------------------------------------- */
+
+struct search {
+	const char *path;
+	char *text;
+	size_t len;
+};
+
+/** Stops at the file that is looked for. */
+static int search_entry(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
+{
+	struct search *s = ctx;
+
+	if (kind != SYSFS_FILE || strcmp(path, s->path) != 0)
+		return 0;
+	snprintf(s->text, s->len, "%s", text);
+	return 1;
+}
+
+/** The present text of a file, by its plain path. @return false: it has none of its own in this process. */
+static bool live_text(const char *path, char *text, size_t len)
+{
+	const struct uroce_sysfs_source *from = atomic_load(&source);
+	const size_t skip = strlen(sysfs_class_paths[SYSFS_INFINIBAND]) + 1;
+	struct search s = {path, text, len};
+	char name[PMD_DEVICE_NAME_MAX] = "";
+	struct pmd_device d;
+	size_t n;
+
+	if (!from || strncmp(path, sysfs_class_paths[SYSFS_INFINIBAND], skip - 1) != 0 || path[skip - 1] != '/')
+		return false;
+	n = strcspn(path + skip, "/");
+	if (n >= sizeof(name) || strncmp(path + skip + n, "/ports/", 7) != 0)
+		return false;
+	memcpy(name, path + skip, n);
+
+	struct sysfs_live *live = calloc(1, sizeof(*live));
+	bool found = live && from->read(name, &d, live) && sysfs_device_emit(&d, live, search_entry, &s) == 1;
+
+	free(live);
+	return found;
+}
+
+/* ---- descriptors ------------------------------------------------------------------------------------- */
+
+/** Not for ever: in a forked child the holder may not exist. Without the table a file shows what it showed. */
+static bool table_lock(unsigned tries)
+{
+	while (pthread_mutex_trylock(&given.lock) != 0) {
+		if (--tries == 0)
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+static bool slot_is(const struct slot *s, int fd)
+{
+	struct stat st;
+
+	return s->used && s->fd == fd && !fstat(fd, &st) && st.st_ino == s->ino && st.st_dev == s->dev;
+}
+
+static void slot_take(int fd, const char *path)
+{
+	struct slot *free_slot = NULL;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return;
+	if (!table_lock(TAKE_TRIES))
+		return;
+	for (unsigned i = 0; i < SLOTS && !free_slot; i++)
+		if (!given.slots[i].used || given.slots[i].fd == fd || !slot_is(&given.slots[i], given.slots[i].fd))
+			free_slot = &given.slots[i];
+	if (free_slot) {
+		*free_slot = (struct slot){.used = true, .fd = fd, .ino = st.st_ino, .dev = st.st_dev};
+		snprintf(free_slot->path, sizeof(free_slot->path), "%s", path);
+		__atomic_store_n(&sysfs_live_any, true, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&given.lock);
+}
+
+int sysfs_live_open(const char *path, int flags)
+{
+	char plain[SYSFS_OWN_MAX], text[SYSFS_TEXT_MAX];
+	int saved = errno, fd;
+
+	if ((flags & O_DIRECTORY) || !atomic_load(&source) || !sysfs_path_plain(path, plain, sizeof(plain)) ||
+	    !live_text(plain, text, sizeof(text))) {
+		errno = saved;
+		return -1;
+	}
+	/* Not the C library's: the engine's own uses of that are wrapped. */
+	fd = (int)syscall(SYS_memfd_create, "uroce-sysfs", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+	if (fd >= 0 && pwrite(fd, text, strlen(text), 0) < 0) {
+		close(fd);
+		fd = -1;
+	}
+	if (fd >= 0)
+		slot_take(fd, plain);
+	errno = saved;
+	return fd;
+}
+
+void sysfs_live_refresh(int fd, long offset)
+{
+	char path[SYSFS_OWN_MAX] = "", text[SYSFS_TEXT_MAX];
+	int saved = errno;
+
+	/* Taken: by the code that this signal handler has interrupted, or for a moment by others. */
+	if (!table_lock(1))
+		return;
+	for (unsigned i = 0; i < SLOTS && !path[0]; i++)
+		if (given.slots[i].fd == fd && slot_is(&given.slots[i], fd))
+			snprintf(path, sizeof(path), "%s", given.slots[i].path);
+	pthread_mutex_unlock(&given.lock);
+	if (path[0] && (offset < 0 ? lseek(fd, 0, SEEK_CUR) : offset) == 0 && live_text(path, text, sizeof(text)) &&
+	    ftruncate(fd, (off_t)strlen(text)) == 0) {
+		ssize_t n = pwrite(fd, text, strlen(text), 0);
+
+		(void)n; /* a short text ends the number early, which a file in memory does not do */
+	}
+	errno = saved;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * redirect.c - which paths are ours, and where they lie.
+ *
+ * State: what this process knows of the tree, published whole through one atomic pointer. There is no lock: several
+ * threads may look at once, in a forked child or not, and what they find is the same. What the devices are is looked
+ * at again when it is older than a second; addresses come and go. States that were replaced are not freed, because others
+ * may be reading them; there is one more for every change of the devices.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sysfs.h"
+
+#define FRESH_MS 1000
+
+struct state {
+	uint64_t hash;
+	struct sysfs_store store;
+	size_t len;  /* of own */
+	char *own;   /* our entries of the class folders: paths, each with its final 0 */
+	size_t room; /* of own */
+};
+
+static struct state *_Atomic current;
+static _Atomic uint64_t looked_ms; /* 0: never */
+__thread int sysfs_bypass;
+
+__attribute__((visibility("default"))) void uroce_sysfs_bypass(int change)
+{
+	sysfs_bypass += change;
+}
+
+/* ---- matching ---------------------------------------------------------------------------------------- */
+
+/** Past slashes and "." components, of which the kernel takes no notice either. */
+static const char *skip_slashes(const char *p)
+{
+	while (p[0] == '/' || (p[0] == '.' && (p[1] == '/' || !p[1])))
+		p++;
+	return p;
+}
+
+/** What follows `pattern`, an absolute path, in `p`; NULL when it is not there. */
+static const char *follow(const char *p, const char *pattern)
+{
+	while (*pattern) {
+		if (*pattern == '/') {
+			if (*p != '/')
+				return NULL;
+			p = skip_slashes(p);
+			pattern++;
+		} else if (*p++ != *pattern++) {
+			return NULL;
+		}
+	}
+	return *p == '/' || !*p ? p : NULL;
+}
+
+static int class_of(const char *path, const char **rest)
+{
+	for (int c = 0; c < SYSFS_CLASSES; c++) {
+		*rest = follow(path, sysfs_class_paths[c]);
+		if (*rest)
+			return c;
+	}
+	return -1;
+}
+
+bool sysfs_match_slow(const char *p)
+{
+	const char *rest;
+
+	/* Other files of /sys and /dev end here, after a few characters. */
+	if (!(rest = follow(p, "/sys/class")) && !(rest = follow(p, "/dev")))
+		return false;
+	return !strncmp(skip_slashes(rest), "infiniband", 10) && class_of(p, &rest) >= 0;
+}
+
+bool sysfs_path_plain(const char *path, char *out, size_t len)
+{
+	size_t n = 0;
+
+	while (*path) {
+		if (*path == '/') {
+			path = skip_slashes(path);
+			if (!*path)
+				break;
+			if (n + 1 < len)
+				out[n++] = '/';
+		}
+		while (*path && *path != '/') {
+			if (n + 1 >= len)
+				return false;
+			out[n++] = *path++;
+		}
+	}
+	out[n] = '\0';
+	return true;
+}
+
+/* ---- state ------------------------------------------------------------------------------------------- */
+
+/** Takes note of our entries of class folders. */
+static int note_own(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
+{
+	struct state *s = ctx;
+	size_t n = strlen(path) + 1;
+	const char *rest;
+
+	(void)text;
+	if (kind == SYSFS_FOREIGN || class_of(path, &rest) < 0 || !rest[0] || strchr(rest + 1, '/'))
+		return 0;
+	if (s->len + n > s->room) {
+		char *more = realloc(s->own, 2 * s->room + n + 256);
+
+		if (!more)
+			return -ENOMEM;
+		s->own = more;
+		s->room = 2 * s->room + n + 256;
+	}
+	memcpy(s->own + s->len, path, n);
+	s->len += n;
+	return 0;
+}
+
+static struct state *state_new(const struct sysfs_world *w, uint64_t hash)
+{
+	struct state *s = calloc(1, sizeof(*s));
+	int err = s ? sysfs_tree_emit(w, note_own, s) : -ENOMEM;
+
+	if (!err)
+		err = sysfs_store_open(w, hash, &s->store);
+	if (err) {
+		static atomic_bool said;
+
+		if (!atomic_exchange(&said, true))
+			fprintf(stderr,
+				"uroce: no place for the files of /sys/class/infiniband (%s); give XDG_RUNTIME_DIR a "
+				"writable folder of yours\n",
+				strerror(-err));
+		if (s)
+			free(s->own);
+		free(s);
+		return NULL;
+	}
+	s->hash = hash;
+	return s;
+}
+
+/** Whether the tree is still where it was, and readable. Not when somebody has tidied up, or after a setuid. */
+static bool state_is_good(const struct state *s)
+{
+	int fd = open(s->store.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+static void state_free(struct state *s)
+{
+	if (!s)
+		return;
+	sysfs_store_close(&s->store);
+	free(s->own);
+	free(s);
+}
+
+static struct state *state_look(void)
+{
+	struct sysfs_world *w = malloc(sizeof(*w));
+	struct state *old = atomic_load(&current), *s = NULL;
+
+	if (!w || sysfs_world_read(w)) {
+		free(w);
+		atomic_store(&current, NULL);
+		return NULL;
+	}
+
+	uint64_t hash = sysfs_store_hash(w);
+
+	if (old && old->hash == hash && state_is_good(old)) {
+		s = old;
+	} else {
+		s = state_new(w, hash);
+		if (!atomic_compare_exchange_strong(&current, &old, s)) {
+			state_free(s); /* another thread has looked at the same time */
+			s = old;
+		} else if (old) {
+			sysfs_store_close(&old->store);
+		}
+	}
+	sysfs_world_free(w);
+	free(w);
+	return s;
+}
+
+static struct state *state_get(void)
+{
+	struct timespec ts;
+	uint64_t now_ms, then_ms = atomic_load(&looked_ms);
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	now_ms = (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000 + 1;
+	if (then_ms && now_ms - then_ms < FRESH_MS)
+		return atomic_load(&current);
+
+	struct state *s;
+
+	sysfs_bypass++;
+	s = state_look();
+	sysfs_bypass--;
+	atomic_store(&looked_ms, now_ms);
+	return s;
+}
+
+/* ---- paths ------------------------------------------------------------------------------------------- */
+
+/** Whether a path is that of a class folder, or leads to an entry of ours. */
+static bool is_own(const struct state *s, int class, const char *rest)
+{
+	const char *entry = skip_slashes(rest);
+	size_t n = strcspn(entry, "/"), prefix = strlen(sysfs_class_paths[class]);
+
+	if (!n)
+		return true;
+	for (const char *own = s->own; own < s->own + s->len; own += strlen(own) + 1)
+		if (!strncmp(own, sysfs_class_paths[class], prefix) && own[prefix] == '/' &&
+		    !strncmp(own + prefix + 1, entry, n) && !own[prefix + 1 + n])
+			return true;
+	return false;
+}
+
+const char *sysfs_path(const char *path, char *buf)
+{
+	int saved = errno, class;
+	const struct state *s;
+	const char *rest;
+
+	class = class_of(path, &rest);
+	if (class < 0 || sysfs_bypass)
+		return path;
+	s = state_get();
+	errno = saved;
+	if (!s || !is_own(s, class, rest) ||
+	    snprintf(buf, SYSFS_PATH_MAX, "%s%s%s", s->store.root, sysfs_class_paths[class], rest) >= SYSFS_PATH_MAX)
+		return path;
+	return buf;
+}
+
+const char *sysfs_path_back(const char *path)
+{
+	const struct state *s = atomic_load(&current);
+	size_t n = s ? strlen(s->store.root) : 0;
+
+	return n && !strncmp(path, s->store.root, n) && path[n] == '/' ? path + n : path;
+}
+
+bool sysfs_is_node(const char *at)
+{
+	const size_t n = strlen(sysfs_class_paths[SYSFS_DEV]);
+	const char *path = sysfs_path_back(at);
+
+	return path != at && !strncmp(path, sysfs_class_paths[SYSFS_DEV], n) && path[n] == '/';
+}
