@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mount_ns.c - uroce-mount-ns COMMAND...: runs a command in a mount namespace in which our files of /sys/class and
+ * /dev/infiniband are really there. For programs that hooks in the C library do not reach.
+ *
+ * /sys/class becomes a small file system in memory: our folders, and every folder of the kernel's, bound to where it was.
+ * /dev/infiniband is covered likewise, where it exists; elsewhere it cannot be made without changing /dev for all. All is
+ * gone with the last process of the namespace. As an ordinary user this takes a user namespace, too, in which the command
+ * keeps its user and group and has no privileges. The files show devices at rest: nobody updates the counters.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sysfs.h"
+
+#define SYS_CLASS "/sys/class"
+
+struct covered {
+	int class_fd, dev_fd; /* what /sys/class and /dev/infiniband were; -1: there was none */
+};
+
+#define die(...) (fprintf(stderr, "uroce-mount-ns: " __VA_ARGS__), fputc('\n', stderr), exit(1))
+
+/* ---- namespaces -------------------------------------------------------------------------------------- */
+
+static void write_proc(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		die("cannot write %s: %s; is /proc mounted?", path, strerror(errno));
+	close(fd);
+}
+
+static void enter_user_namespace(void)
+{
+	unsigned uid = geteuid(), gid = getegid();
+	char map[64];
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
+		die("no user namespace: %s. The kernel, or a container's seccomp profile, refuses them to ordinary "
+		    "users "
+		    "here; see the sysctls user.max_user_namespaces, kernel.unprivileged_userns_clone and "
+		    "kernel.apparmor_restrict_unprivileged_userns, or run this as root. Programs that link the C "
+		    "library "
+		    "dynamically need no --mount-ns",
+		    strerror(errno));
+	write_proc("/proc/self/setgroups", "deny");
+	snprintf(map, sizeof(map), "%u %u 1", uid, uid);
+	write_proc("/proc/self/uid_map", map);
+	snprintf(map, sizeof(map), "%u %u 1", gid, gid);
+	write_proc("/proc/self/gid_map", map);
+}
+
+/* ---- mounts ------------------------------------------------------------------------------------------ */
+
+static void bind_mount(int covered, const char *name, const char *path)
+{
+	char from[SYSFS_OWN_MAX];
+
+	snprintf(from, sizeof(from), "/proc/self/fd/%d/%s", covered, name);
+	if (mount(from, path, NULL, MS_BIND, NULL))
+		die("cannot bind what %s was: %s", path, strerror(errno));
+}
+
+static void cover(const char *path)
+{
+	if (mount("uroce", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755"))
+		die("cannot mount over %s: %s", path, strerror(errno));
+}
+
+/** The kernel's folders, but for those that the tree merges ours into. */
+static void keep_classes(int class_fd, const struct sysfs_names *names)
+{
+	char path[SYSFS_OWN_MAX];
+
+	for (unsigned i = 0; i < names->n; i++) {
+		bool merged = false;
+
+		snprintf(path, sizeof(path), SYS_CLASS "/%.200s", names->list[i].name);
+		for (unsigned c = 0; c < SYSFS_CLASSES; c++)
+			merged |= !strcmp(path, sysfs_class_paths[c]);
+		if (merged)
+			continue;
+		if (mkdir(path, 0755))
+			die("%s: %s", path, strerror(errno));
+		bind_mount(class_fd, names->list[i].name, path);
+	}
+}
+
+/** An entry of the kernel's in a covered folder: a link that leads elsewhere can be made again, others are bound. */
+static int keep_foreign(const struct covered *was, const char *path, const char *place)
+{
+	const char *dev = sysfs_class_paths[SYSFS_DEV];
+	const char *name = path + strlen(SYS_CLASS) + 1;
+	size_t n = strlen(dev);
+	int covered = was->class_fd;
+	struct stat st;
+
+	if (strcmp(path, place) != 0)
+		return symlink(place, path) ? -errno : 0;
+	if (!strncmp(path, dev, n)) {
+		covered = was->dev_fd;
+		name = path + n + 1;
+	}
+	if (fstatat(covered, name, &st, 0))
+		return -errno;
+	if (S_ISDIR(st.st_mode)) {
+		if (mkdir(path, 0755))
+			return -errno;
+	} else {
+		int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+
+		if (fd < 0)
+			return -errno;
+		close(fd);
+	}
+	bind_mount(covered, name, path);
+	return 0;
+}
+
+/** A sysfs_emit_fn: every entry to where it belongs. */
+static int place_entry(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
+{
+	const struct covered *was = ctx;
+	const char *dev = sysfs_class_paths[SYSFS_DEV];
+	char root[] = "";
+
+	if (kind == SYSFS_FOLDER && (!strcmp(path, dev) || !strchr(path + 1, '/') || !strcmp(path, SYS_CLASS)))
+		return 0;
+	if (was->dev_fd < 0 && !strncmp(path, dev, strlen(dev)))
+		return 0;
+	if (kind == SYSFS_FOREIGN)
+		return keep_foreign(was, path, text);
+	return sysfs_store_write(root, kind, path, text);
+}
+
+static void mount_tree(const struct sysfs_world *w)
+{
+	struct covered was = {open(SYS_CLASS, O_PATH | O_DIRECTORY | O_CLOEXEC),
+			      open(sysfs_class_paths[SYSFS_DEV], O_PATH | O_DIRECTORY | O_CLOEXEC)};
+	struct sysfs_names classes;
+	int err;
+
+	if (was.class_fd < 0)
+		die(SYS_CLASS " is not there: %s; is /sys mounted?", strerror(errno));
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		die("cannot make the mounts of the namespace private: %s", strerror(errno));
+	sysfs_kernel_list(SYS_CLASS, &classes);
+	cover(SYS_CLASS);
+	if (was.dev_fd >= 0)
+		cover(sysfs_class_paths[SYSFS_DEV]);
+	keep_classes(was.class_fd, &classes);
+	sysfs_names_free(&classes);
+	err = sysfs_tree_emit(w, place_entry, &was);
+	if (err)
+		die("cannot write the files: %s", strerror(-err));
+}
+
+/** The hooks may have been preloaded into this very program. */
+static void see_the_kernel(void)
+{
+	void (*bypass)(int) = (void (*)(int))dlsym(RTLD_DEFAULT, "uroce_sysfs_bypass");
+
+	if (bypass)
+		bypass(1);
+}
+
+int main(int argc, char **argv)
+{
+	static struct sysfs_world world;
+	int err;
+
+	if (argc < 2)
+		die("usage: uroce-mount-ns COMMAND [ARGUMENT...]");
+	umask(022);
+	see_the_kernel();
+	err = sysfs_world_read(&world);
+	if (err)
+		die("there are no devices to show; see UROCE_DEVICES");
+	/* A container's root may lack the right, and is an ordinary user then. */
+	if (geteuid() != 0 || unshare(CLONE_NEWNS))
+		enter_user_namespace();
+	mount_tree(&world);
+	sysfs_world_free(&world);
+	execvp(argv[1], argv + 1);
+	die("cannot run %s: %s", argv[1], strerror(errno));
+}
