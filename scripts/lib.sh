@@ -10,6 +10,8 @@ PACKAGES_BUILD="build-essential meson ninja-build pkg-config python3 libdpdk-dev
 	libbsd-dev libpcap-dev libcmocka-dev"
 # Programs that run over uroce.
 PACKAGES_PROGRAMS="ibverbs-utils perftest iproute2 util-linux procps"
+# Peers that tests use, and skip where they are missing.
+PACKAGES_PEERS="infiniband-diags ucx-utils"
 # More for the demonstration, and for the developer's checks.
 PACKAGES_DEMO="tcpdump"
 PACKAGES_CHECK="clang clang-tidy clang-format git"

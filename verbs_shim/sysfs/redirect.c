@@ -4,7 +4,7 @@
  *
  * State: what this process knows of the tree, published whole through one atomic pointer. There is no lock: several
  * threads may look at once, in a forked child or not, and what they find is the same. What the devices are is looked
- * at again when it is older than a second; addresses come and go. States that were replaced are not freed, because others
+ * at again when it is older than a second; addresses come and go. States that were replaced are kept, because others
  * may be reading them; there is one more for every change of the devices.
  */
 #include <errno.h>
@@ -23,12 +23,13 @@
 struct state {
 	uint64_t hash;
 	struct sysfs_store store;
-	size_t len;  /* of own */
-	char *own;   /* our entries of the class folders: paths, each with its final 0 */
-	size_t room; /* of own */
+	size_t len;	    /* of own */
+	char *own;	    /* our entries of the class folders: paths, each with its final 0 */
+	size_t room;	    /* of own */
+	struct state *next; /* replaced before this one */
 };
 
-static struct state *_Atomic current;
+static struct state *_Atomic current, *_Atomic replaced;
 static _Atomic uint64_t looked_ms; /* 0: never */
 __thread int sysfs_bypass;
 
@@ -174,31 +175,36 @@ static void state_free(struct state *s)
 	free(s);
 }
 
+/** From now on it is `s`, unless another thread has looked at the same time. @return what it is. */
+static struct state *state_replace(struct state *old, struct state *s)
+{
+	if (!atomic_compare_exchange_strong(&current, &old, s)) {
+		state_free(s);
+		return old;
+	}
+	if (old) {
+		sysfs_store_close(&old->store);
+		old->next = atomic_load(&replaced);
+		while (!atomic_compare_exchange_weak(&replaced, &old->next, old))
+			;
+	}
+	return s;
+}
+
 static struct state *state_look(void)
 {
 	struct sysfs_world *w = malloc(sizeof(*w));
-	struct state *old = atomic_load(&current), *s = NULL;
+	struct state *s = atomic_load(&current);
 
 	if (!w || sysfs_world_read(w)) {
-		free(w);
-		atomic_store(&current, NULL);
-		return NULL;
-	}
-
-	uint64_t hash = sysfs_store_hash(w);
-
-	if (old && old->hash == hash && state_is_good(old)) {
-		s = old;
+		s = state_replace(s, NULL);
 	} else {
-		s = state_new(w, hash);
-		if (!atomic_compare_exchange_strong(&current, &old, s)) {
-			state_free(s); /* another thread has looked at the same time */
-			s = old;
-		} else if (old) {
-			sysfs_store_close(&old->store);
-		}
+		uint64_t hash = sysfs_store_hash(w);
+
+		if (!s || s->hash != hash || !state_is_good(s))
+			s = state_replace(s, state_new(w, hash));
+		sysfs_world_free(w);
 	}
-	sysfs_world_free(w);
 	free(w);
 	return s;
 }

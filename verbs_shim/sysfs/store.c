@@ -26,7 +26,7 @@
 #include "sysfs.h"
 
 #define FD_HIGH 700 /* descriptors below are the program's */
-#define TRIES	8
+#define TRIES	32
 
 /* ---- writing ----------------------------------------------------------------------------------------- */
 

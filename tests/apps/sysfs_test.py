@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Device files in /sys and /dev, as programs see them that know nothing of uroce: ls, cat, find, bash, Python, ibstat,
+perftest's counters, UCX; under hooks of the C library, both ways that they are packaged, and in a mount namespace.
+
+What is not installed is skipped, case by case.
+"""
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+
+import harness
+
+DEV = "/sys/class/infiniband/uroce0"
+PORT = DEV + "/ports/1"
+RUN = os.path.join(harness.ROOT, "scripts", "uroce-run")
+UNPRELOADED = ["env", "-u", "LD_PRELOAD"]  # in a mount namespace: as a program that hooks do not reach
+
+# What a machine with another driver's device shows: run as root in a mount namespace.
+OTHER_DEVICE = """
+mount -t tmpfs none /sys/class && mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 || exit 99
+mkdir -p /sys/class/net /sys/class/infiniband /sys/class/infiniband_verbs/uverbs4 /dev/infiniband
+ln -s ../../devices/virtual/net/lo /sys/class/infiniband/other_0
+echo 7 >/sys/class/infiniband_verbs/abi_version
+echo other_0 >/sys/class/infiniband_verbs/uverbs4/ibdev
+mknod /dev/infiniband/uverbs4 c 231 196
+exec "$@"
+"""
+
+
+class Runner:
+    """Runs commands under uroce-run with some options, and checks what they print."""
+
+    def __init__(self, tally, address, *options, before=()):
+        self.tally, self.address, self.options, self.before = tally, address, list(options), list(before)
+        self.name = " ".join(["uroce-run"] + self.options)
+
+    def output(self, argv, env=None):
+        environment = {"UROCE_DEVICES": self.address, **(env or {})}
+        process = harness.Process(self.before + [RUN] + self.options + argv, env=environment)
+        code = process.wait(60)
+        return code, process.output()
+
+    def check(self, case, argv, *patterns, code=0, absent=(), env=None):
+        """Every pattern must be in the output, and none of `absent`."""
+        if argv[0] == RUN or shutil.which(argv[0]):
+            got, text = self.output(argv, env)
+            missing = [p for p in patterns if not re.search(p, text, re.M)]
+            found = [p for p in absent if re.search(p, text, re.M)]
+            self.tally.result(f"{self.name}: {case}", got == code and not missing and not found,
+                              f"exit code {got}, without {missing}, with {found}", text)
+        else:
+            print(f"SKIP {self.name}: {case}: {argv[0]} is not installed", flush=True)
+
+
+def gid_text(address):
+    a, b, c, d = (int(part) for part in address.split("."))
+    return f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
+
+
+def guid_of(run):
+    """The node GUID, as libibverbs says it."""
+    match = re.search(r"node_guid:\s+(\S+)", run.output(["ibv_devinfo"])[1])
+    return match.group(1) if match else "none"
+
+
+def check_files(run, address):
+    """What scripts look at: holds under hooks and in a mount namespace."""
+    guid = re.escape(guid_of(run))
+    run.check("cat node_guid", ["cat", DEV + "/node_guid"], f"^{guid}$")
+    run.check("cat of several files", ["cat", PORT + "/state", PORT + "/link_layer", PORT + "/gids/0",
+                                       PORT + "/gid_attrs/types/0", PORT + "/gid_attrs/ndevs/0"],
+              "^4: ACTIVE$", "^Ethernet$", f"^{gid_text(address)}$", "^RoCE v2$", "^lo$")
+    run.check("ls -l", ["ls", "-l", PORT], r"^drwx.* gids$", r"^-r--r--r--.* state$", absent=("cannot", "No such"))
+    run.check("ls of the class", ["ls", "/sys/class/infiniband", "/sys/class/infiniband_verbs"], "^uroce0$",
+              r"^uverbs\d+$", "^abi_version$")
+    run.check("find", ["find", "/sys/class/infiniband", "-name", "port_xmit_data"],
+              f"^{PORT}/counters/port_xmit_data$")
+    run.check("sh and a pattern", ["sh", "-c", "for d in /sys/class/infiniband/*; do echo \"$d: $(cat $d/ports/1/rate)\"; done"],
+              rf"^{DEV}: 100 Gb/sec \(4X EDR\)$")
+    run.check("bash and a pattern", ["bash", "-c", "grep . /sys/class/infiniband/*/ports/*/{state,phys_state}"],
+              f"^{PORT}/state:4: ACTIVE$", f"^{PORT}/phys_state:5: LinkUp$")
+    run.check("cd and relative names", ["sh", "-c", f"cd {PORT} && cat lid && ls gids"], "^0x0$", "^15$")
+    run.check("readlink -f", ["readlink", "-f", DEV + "/device/net/lo"], "^/sys/devices/virtual/net/lo$")
+    run.check("a missing file", ["cat", DEV + "/nobody"], "No such file or directory", code=1)
+    run.check("ibstat", ["ibstat"], "^CA 'uroce0'$", "State: Active", "Rate: 100$", "Link layer: Ethernet",
+              "Node GUID: 0x" + guid.replace(":", ""))
+    run.check("ibstatus", ["ibstatus"], "^Infiniband device 'uroce0' port 1 status:$", r"state:\s+4: ACTIVE",
+              r"default gid:\s+" + gid_text(address))
+
+
+PYTHON = """
+import glob, os
+assert os.listdir("/sys/class/infiniband") == ["uroce0"], os.listdir("/sys/class/infiniband")
+names = {e.name: e.is_dir() for e in os.scandir("%(dev)s")}
+assert names["ports"] and not names["node_guid"], names
+assert open("%(port)s/state").read() == "4: ACTIVE\\n"
+assert os.path.realpath("%(dev)s/device/infiniband/uroce0") == "%(dev)s"
+assert glob.glob("/sys/class/*infiniband/*") == [] and glob.glob("/sys/class/infiniband/*/ports/1/lid") == ["%(port)s/lid"]
+assert [d for d, _, files in os.walk("%(port)s") if "0" in files] != []
+try:
+    open("%(port)s/state", "w")
+except PermissionError:
+    print("all right")
+""" % {"dev": DEV, "port": PORT}
+
+
+def check_hooks(run, address):
+    check_files(run, address)
+    run.check("Python", [sys.executable, "-c", PYTHON], "^all right$")
+    uverbs = os.listdir("/sys/class/infiniband_verbs") if os.path.exists("/sys/class/infiniband_verbs") else []
+    if not uverbs:
+        run.check("the character device", ["ls", "-l", "/dev/infiniband"], r"^crw-rw-rw-.* uverbs0$")
+        run.check("test -c", ["sh", "-c", "test -c /dev/infiniband/uverbs0 && : <>/dev/infiniband/uverbs0 && echo yes"],
+                  "^yes$")
+    code, text = run.output(["sh", "-c", f"exec 3<{PORT}/state; ls {PORT} >/dev/null; ls /proc/$$/fd"])
+    numbers = [int(line) for line in text.split() if line.isdigit()]
+    low = [n for n in numbers if n < 700]
+    run.tally.result(f"{run.name}: no low descriptors of ours", code == 0 and low and max(low) <= 10,
+                     f"open: {numbers}", text)
+    for devices, names in (("127.14.1.1,127.14.1.2", "^uroce0\\s+uroce1$"), ("127.14.1.1", "^uroce0$")):
+        run.check(f"with UROCE_DEVICES={devices}", ["sh", "-c", "echo $(ls /sys/class/infiniband)"], names,
+                  env={"UROCE_DEVICES": devices})
+    run.check("ibv_devinfo", ["ibv_devinfo", "-v"], "^hca_id:\\s+uroce0$", f"GID\\[\\s*0\\]:\\s+::ffff:{address}, RoCE v2")
+
+
+def check_counters(tally):
+    """perftest opens the files before its run and reads them again after it: words of 4 bytes, packets, messages."""
+    sides = harness.loopback_sides()
+    n, size = 500, 4000
+    counters = "counters/port_xmit_data,counters/port_rcv_data,hw_counters/rx_write_requests"
+    argv = ["ib_write_bw", "-F", "-p", "PORT", "-n", str(n), "-s", str(size), "-m", "1024", "-W", counters]
+    ok, reason, server, client = harness.run_pair(argv, argv + [sides[0].host], sides, 60)
+    for name, text, sent, received, writes in (("client", client, n * size // 4, 0, 0),
+                                               ("server", server, 0, n * size // 4, n)):
+        values = dict(re.findall(r"(\S+counters/\w+|counters/\w+)=(\d+)", text))
+        # What is sent again, for a packet that was lost, counts again.
+        at_least = {"counters/port_xmit_data": sent, "counters/port_rcv_data": received,
+                    "hw_counters/rx_write_requests": writes}
+        right = ok and all(name in values and value <= int(values[name]) <= 2 * value for name, value in at_least.items())
+        tally.result(f"perftest's {name} reports counters", right, f"{reason} {values}, expected {at_least}", text)
+
+
+def check_ucx(tally):
+    sides = harness.loopback_sides(1)
+    if not shutil.which("ucx_info"):
+        print("SKIP UCX: ucx_info is not installed (ucx-utils)", flush=True)
+        return
+    process = harness.Process(["ucx_info", "-d"], sides[0])
+    code, text = process.wait(60), process.output()
+    for transport in ("rc_verbs", "ud_verbs"):
+        block = re.search(rf"Transport: {transport}\n#\s+Device: uroce0:1$", text, re.M)
+        tally.result(f"ucx_info lists {transport} on uroce0", code == 0 and bool(block), f"exit code {code}", text)
+    if not shutil.which("ucx_perftest"):
+        print("SKIP UCX: ucx_perftest is not installed (ucx-utils)", flush=True)
+        return
+    for transports in ("rc,ud", "ud"):
+        argv = ["ucx_perftest", "-p", "PORT", "-t", "tag_lat", "-n", "300", "-s", "1000"]
+        ok, reason, server, client = harness.run_pair(argv, argv + [sides[0].host], sides, 90,
+                                                      {"UCX_TLS": transports, "UCX_NET_DEVICES": "uroce0:1"})
+        tally.result(f"ucx_perftest over {transports}", ok and bool(re.search(r"^Final:\s+300\s", client, re.M)), reason,
+                     server, client)
+
+
+def check_leaks(tally):
+    """Processes that hold the files are killed: what is left is one tree, or those that somebody still uses."""
+    with tempfile.TemporaryDirectory(prefix="uroce-test-") as folder:
+        environment = {"XDG_RUNTIME_DIR": folder}
+        trees = os.path.join(folder, "uroce")
+        holders = [harness.Process([RUN, "sh", "-c", "test -e /sys/class/infiniband/uroce0 && echo ready && read never <>/dev/null; sleep 100"],
+                                   env={"UROCE_DEVICES": f"127.14.2.{1 + i % 3}", **environment}) for i in range(9)]
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not all("ready" in p.output() for p in holders):
+            time.sleep(0.05)
+        listed = os.listdir(trees)
+        tally.result("nine processes, three sets of devices: three trees", len(listed) == 3, f"{listed}")
+        for process in holders:
+            process.kill()
+        run = Runner(tally, "127.14.2.9")
+        code, text = run.output(["ls", "/sys/class/infiniband"], environment)
+        left = os.listdir(trees)
+        tally.result("after they were killed: one", code == 0 and text.strip() == "uroce0" and len(left) == 1, f"{left}", text)
+        # Somebody has tidied up under a process that goes on.
+        script = f"cat {PORT}/state; rm -rf {trees}; sleep 1.2; cat {PORT}/state; test -e {PORT}/lid && echo both"
+        run.check("the tree comes back", ["bash", "-c", script], r"^4: ACTIVE\n4: ACTIVE\nboth$", env=environment)
+
+
+def check_mount(tally, address):
+    run = Runner(tally, address, "--mount-ns")
+    code, text = run.output(UNPRELOADED + ["cat", PORT + "/state"])
+    if code and "user namespace" in text:
+        print(f"SKIP {run.name}: {text.strip()}", flush=True)
+        return
+    ways = [("", run)]
+    if os.geteuid() == 0 and shutil.which("setpriv"):
+        drop = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+        user = Runner(tally, address, "--mount-ns", before=drop)
+        code, text = user.output(UNPRELOADED + ["true"])
+        if code and "user namespace" in text:
+            print(f"SKIP {run.name} as a user: {text.strip()}", flush=True)
+        elif code and "not built here" in text:
+            print(f"SKIP {run.name} as a user: the build folder is not for everybody", flush=True)
+        else:
+            ways.append((" as a user", user))
+    for suffix, way in ways:
+        way.options += UNPRELOADED
+        way.name = "uroce-run --mount-ns" + suffix
+        check_files(way, address)
+        way.check("other classes are there", ["sh", "-c", "cat /sys/class/net/lo/mtu && readlink -f /sys/class/net/lo"],
+                  r"^\d+$", "^/sys/devices/virtual/net/lo$")
+        if suffix:
+            way.check("no privileges, the same user", ["sh", "-c", "id -u; grep CapEff /proc/self/status"], "^65534$",
+                      r"^CapEff:\s+0+$")
+    tally.result("nothing is left outside", not os.path.exists(DEV) and not os.path.ismount("/sys/class"), "still mounted")
+
+
+def check_refusal(tally, address):
+    """A kernel that has no user namespace for us."""
+    if not shutil.which("setpriv") or not shutil.which("unshare"):
+        print("SKIP the refusal of a user namespace: unshare or setpriv is not installed", flush=True)
+        return
+    script = 'echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all "$@"'
+    run = Runner(tally, address, "--mount-ns", before=["unshare", "-Ur", "sh", "-c", script, "sh"])
+    run.check("a kernel that refuses is told of", ["true"], "user namespace.*max_user_namespaces", code=1)
+
+
+def check_other_device(tally, address):
+    """A device of another driver stays where it is, in every listing."""
+    if os.geteuid() or not shutil.which("unshare"):
+        print("SKIP another driver's device: needs root and unshare", flush=True)
+        return
+    before = ["unshare", "-m", "sh", "-c", OTHER_DEVICE, "sh"]
+    for options in ([], ["--preload"], ["--mount-ns"] + UNPRELOADED):
+        run = Runner(tally, address, *options, before=before)
+        run.name += " beside another device"
+        run.check("ls", ["ls", "-l", "/sys/class/infiniband"], "other_0 -> .*devices/virtual/net/lo$", " uroce0$")
+        run.check("ls of the verbs", ["ls", "/sys/class/infiniband_verbs"], r"^abi_version\nuverbs4\nuverbs5$")
+        run.check("both behind their names", ["cat", "/sys/class/infiniband/other_0/mtu", PORT + "/state",
+                                              "/sys/class/infiniband_verbs/uverbs4/ibdev",
+                                              "/sys/class/infiniband_verbs/uverbs5/ibdev",
+                                              "/sys/class/infiniband_verbs/abi_version"],
+                  r"^\d+\n4: ACTIVE\nother_0\nuroce0\n7$")
+        run.check("character devices", ["ls", "-l", "/dev/infiniband"], r"^c.* 231, 196 .* uverbs4$", r"^[cl].* uverbs5")
+        run.check("find", ["find", "/sys/class/infiniband", "-maxdepth", "1"], f"^{DEV}$", "/other_0$")
+    read_only = 'for d in /tmp /dev/shm; do mount --bind $d $d && mount -o remount,bind,ro $d || exit 99; done; exec "$@"'
+    run = Runner(tally, address, before=["unshare", "-m", "sh", "-c", read_only, "sh"])
+    run.check("no writable folder is told of", ["ls", DEV], "uroce: no place .* XDG_RUNTIME_DIR", code=2,
+              env={"XDG_RUNTIME_DIR": ""})
+
+
+def main():
+    harness.options(__doc__)
+    harness.need_programs("ibv_devinfo", "ib_write_bw")
+    tally = harness.Tally("sysfs")
+    address = harness.loopback_sides(2)[0].address
+    for options in ([], ["--preload"]):
+        check_hooks(Runner(tally, address, *options), address)
+    if not os.path.exists("/sys/class/infiniband"):
+        Runner(tally, address, "--no-sysfs").check("nothing", ["ls", "/sys/class/infiniband"], "No such file", code=2)
+    check_counters(tally)
+    check_ucx(tally)
+    check_leaks(tally)
+    check_mount(tally, address)
+    check_refusal(tally, address)
+    check_other_device(tally, address)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
