@@ -194,6 +194,9 @@ def check_mount(tally, address):
     if code and "user namespace" in text:
         print(f"SKIP {run.name}: {text.strip()}", flush=True)
         return
+    listing = r"\Aabi_version\nuverbs0\n\Z" if not os.path.exists("/sys/class/infiniband_verbs") else "uverbs"
+    run.check("with hooks as well", ["ls", "/sys/class/infiniband_verbs"], listing)
+    run.check("ibv_devices", ["ibv_devices"], r"-\n\s+uroce0\s+\w+\n\Z")
     ways = [("", run)]
     if os.geteuid() == 0 and shutil.which("setpriv"):
         drop = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
