@@ -168,6 +168,7 @@ struct nic_tx_frame {
 	uint8_t tclass, hop_limit;
 	bool no_icrc; /* out: the last four bytes are no ICRC, the path vouches for integrity */
 	struct nic_gid sgid, dgid;
+	uint32_t qpn; /* out: of the QP that sends it */
 };
 
 /**
@@ -581,6 +582,19 @@ struct nic_qp_counters {
 	uint64_t timeouts, rnr_naks_rx, rnr_naks_tx, seq_naks_rx, seq_naks_tx, duplicates_rx, dropped_rx;
 };
 void nic_qp_counters(const struct nic_qp *qp, struct nic_qp_counters *out);
+
+/** The up to n QPs with the lowest numbers from `from` on, in ascending order. @return how many. */
+unsigned nic_qp_list(const struct nic *nic, uint32_t from, struct nic_qp **out, unsigned n);
+
+/**
+ * Write a frame to buf as the whole IP packet that it is or was, for captures: headers that the carrier has taken off are
+ * put back (the IPv4 ID as far as the ICRC tells), an absent ICRC and an absent UDP checksum over IPv6 are computed.
+ * Anything may be in the frame.
+ * @return the length; 0: longer than `size`, or than an IP packet can be.
+ */
+uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t size);
+/** Compute the ICRC of an IP packet, and write it over the last four bytes. @return false: this is no RoCEv2 packet. */
+bool nic_frame_icrc_set(uint8_t *ip, uint32_t len);
 
 /** Events of the trace ring, one a line of trace.def. */
 enum nic_trace_event {

@@ -37,6 +37,23 @@ const char *nic_counter_sentence(unsigned counter)
 	return counter < NIC_CNT_COUNT ? counter_rows[counter].sentence : NULL;
 }
 
+unsigned nic_qp_list(const struct nic *nic, uint32_t from, struct nic_qp **out, unsigned n)
+{
+	unsigned count = 0;
+
+	for (uint32_t i = 0; n && nic->qps.slots && i <= nic->qps.mask; i++) {
+		struct nic_qp *qp = nic->qps.slots[i].value;
+		unsigned at;
+
+		if (!qp || qp->qpn < from || (count == n && qp->qpn > out[n - 1]->qpn))
+			continue;
+		for (at = count < n ? count++ : n - 1; at > 0 && out[at - 1]->qpn > qp->qpn; at--)
+			out[at] = out[at - 1];
+		out[at] = qp;
+	}
+	return count;
+}
+
 bool nic_trace_get(const struct nic *nic, uint64_t index, struct nic_trace_entry *out)
 {
 	if (index >= nic->trace_head || nic->trace_head - index > nic->cfg.trace_len)

@@ -529,6 +529,7 @@ void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame)
 	frame->hop_limit = p->hop_limit;
 	frame->sgid = p->sgid;
 	frame->dgid = p->dgid;
+	frame->qpn = qp->qpn;
 	COUNT(qp->nic, tx_packets);
 	COUNT_BY(qp->nic, tx_bytes, p->payload_len);
 	qp->counters.tx_packets++;
