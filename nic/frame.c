@@ -60,6 +60,22 @@ static uint32_t icrc_of(const uint8_t *ip, uint32_t len, uint32_t carrier)
 			   len - carrier - BTH_LEN - ICRC_LEN);
 }
 
+uint32_t nic_frame_bth(const struct nic_rx_frame *frame)
+{
+	uint32_t carrier = 0;
+
+	if (!(frame->flags & NIC_RX_UDP_PAYLOAD))
+		carrier = bth_offset(frame->data, frame->len);
+	return carrier || frame->flags & NIC_RX_UDP_PAYLOAD ? carrier : frame->len;
+}
+
+uint32_t nic_frame_qpn(const struct nic_rx_frame *frame)
+{
+	uint32_t bth = nic_frame_bth(frame);
+
+	return frame->len - bth >= BTH_LEN ? wire_get24(frame->data + bth + BTH_QPN) : 0;
+}
+
 bool nic_frame_icrc_set(uint8_t *ip, uint32_t len)
 {
 	uint32_t carrier = bth_offset(ip, len);

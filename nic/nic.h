@@ -121,6 +121,8 @@ int nic_gid_get(const struct nic *nic, unsigned index, struct nic_gid *gid);
 void nic_port_set(struct nic *nic, bool up);
 bool nic_port_is_up(const struct nic *nic);
 
+bool nic_port_up(const struct nic *nic);
+
 enum nic_mtu nic_active_mtu(const struct nic *nic);
 
 /** The configured local_ack_delay code. */
@@ -593,6 +595,10 @@ unsigned nic_qp_list(const struct nic *nic, uint32_t from, struct nic_qp **out, 
  * @return the length; 0: longer than `size`, or than an IP packet can be.
  */
 uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t size);
+/** The destination QP in a frame that has a BTH; 0: it has none. */
+uint32_t nic_frame_qpn(const struct nic_rx_frame *frame);
+/** Where the UDP payload of a frame starts that may be RoCEv2; its length: it is not. */
+uint32_t nic_frame_bth(const struct nic_rx_frame *frame);
 /** Compute the ICRC of an IP packet, and write it over the last four bytes. @return false: this is no RoCEv2 packet. */
 bool nic_frame_icrc_set(uint8_t *ip, uint32_t len);
 

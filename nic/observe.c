@@ -37,6 +37,11 @@ const char *nic_counter_sentence(unsigned counter)
 	return counter < NIC_CNT_COUNT ? counter_rows[counter].sentence : NULL;
 }
 
+bool nic_port_up(const struct nic *nic)
+{
+	return nic->port_up;
+}
+
 unsigned nic_qp_list(const struct nic *nic, uint32_t from, struct nic_qp **out, unsigned n)
 {
 	unsigned count = 0;

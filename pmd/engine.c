@@ -20,6 +20,7 @@
 #include "eal.h"
 #include "engine_priv.h"
 #include "guard.h"
+#include "tap.h"
 
 /* The leading byte of a QPN names the function; 0 is the daemon's. A device without one, an ethdev, is one function. */
 #define ETHDEV_FUNCTION	  1
@@ -68,6 +69,8 @@ static bool thread_is_needed(const struct pmd_engine *e)
 
 	if (wake_ns == 0)
 		return false;
+	if (pmd_unlikely(e->taps) && pmd_tap_deadline(e) < wake_ns)
+		return true;
 	return nic_next_deadline(e->nic) < wake_ns || e->port_deadline_ns < wake_ns || pmd_engine_port_pending(e) ||
 	       pmd_links_pending(e->links) || (pmd_engine_is_full(e) && !e->thread_retries);
 }
@@ -424,6 +427,7 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		rc = -ENOMEM;
 	} else {
 		e->device = *device;
+		e->function = FUNCTION;
 		e->on_event = on_event;
 		e->event_ctx = event_ctx;
 		e->refs = 1;
@@ -458,6 +462,7 @@ void pmd_close(struct pmd_engine *engine)
 	*link = engine->next;
 	/* The list's lock is held on: the same device may be opened again at once, and its address must be free. */
 	pmd_thread_stop(engine);
+	pmd_tap_close(engine);
 	pmd_links_close(engine->links);
 	nic_destroy(engine->nic);
 	engine_close_port(engine);

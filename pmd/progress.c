@@ -17,6 +17,7 @@
 
 #include "control.h"
 #include "engine_priv.h"
+#include "tap.h"
 
 #define INLINE_RX_BUDGET   1 /* one burst: what came may be what the caller polls for */
 #define TX_BUDGET	   128
@@ -90,16 +91,19 @@ bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	e->sent = pmd_links_tx(e->links, budget, now_ns);
 	if (e->tx_first < e->tx_end && !tx_drain(e, now_ns))
 		return false;
-	while (budget > 0 && pmd_engine_port_pending(e)) {
-		unsigned n;
+	while (budget > 0 &&
+	       (pmd_engine_port_pending(e) || pmd_unlikely(e->taps && pmd_tap_tx_pending(e, now_ns)))) {
+		unsigned n, given;
 
 		if (e->tx_ready < PMD_TX_BURST)
 			pmd_engine_tx_refill(e);
 		n = e->tx_ready < budget ? e->tx_ready : budget;
-		n = n ? nic_tx(e->nic, e->tx, n, now_ns) : 0;
-		if (n == 0)
+		n = given = n ? nic_tx(e->nic, e->tx, n, now_ns) : 0;
+		if (pmd_unlikely(e->taps))
+			n = pmd_tap_tx(e, 0, e->tx, given, e->tx_ready, now_ns);
+		if (n + given == 0)
 			break;
-		budget -= n;
+		budget -= given;
 		e->sent += n;
 		e->owed += n;
 		e->tx_end = n;
@@ -136,10 +140,14 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	do {
 		n = ops->rx_burst(e->port, frames, PMD_RX_BURST, now_ns);
 		for (unsigned i = 0; i < n; i++)
-			if (nic_rx(e->nic, &frames[i], now_ns) && ops->rx_valid)
+			if ((pmd_unlikely(e->taps) ? pmd_tap_rx(e, 0, &frames[i], now_ns)
+						   : nic_rx(e->nic, &frames[i], now_ns)) &&
+			    ops->rx_valid)
 				ops->rx_valid(e->port, &frames[i]);
 		total += n;
 	} while (n > 0 && total < budget);
+	if (pmd_unlikely(e->taps))
+		pmd_tap_rx_due(e, now_ns);
 	return total;
 }
 

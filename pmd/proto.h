@@ -52,10 +52,11 @@ enum proto_type {
 	PROTO_ADOPT,
 	PROTO_ADOPTED,
 	PROTO_TOOL,
-	PROTO_TEXT,	 /* a part of a text, not terminated */
-	PROTO_END,	 /* int32_t: 0 or a negative errno; the text, if any, is then a sentence */
-	PROTO_KEEPER,	 /* struct proto_keeper, in a keeper: see there */
-	PROTO_LINK = 32, /* and the numbers up to 47 are those of links */
+	PROTO_TEXT,	   /* a part of a text, not terminated */
+	PROTO_END,	   /* int32_t: 0 or a negative errno; the text, if any, is then a sentence */
+	PROTO_KEEPER,	   /* struct proto_keeper, in a keeper: see there */
+	PROTO_LINK = 32,   /* and the numbers up to 47 are those of links */
+	PROTO_PACKET = 48, /* a captured packet: see capture.h */
 };
 
 /** In front of every message. Host byte order: both ends are on one host. */

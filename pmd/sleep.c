@@ -13,6 +13,7 @@
 
 #include "control.h"
 #include "engine_priv.h"
+#include "tap.h"
 
 static void count_up(int fd)
 {
@@ -45,6 +46,8 @@ uint64_t pmd_engine_timeout(const struct pmd_engine *e, uint64_t now_ns)
 		return e->tx_ready ? 0 : PMD_RETRY_NS;
 	if (e->port_deadline_ns < deadline)
 		deadline = e->port_deadline_ns;
+	if (pmd_unlikely(e->taps) && pmd_tap_deadline(e) < deadline)
+		deadline = pmd_tap_deadline(e);
 	return deadline == UINT64_MAX ? UINT64_MAX : deadline > now_ns ? deadline - now_ns : 0;
 }
 

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * capture.c - see capture.h. One packet is made whole once (nic_frame_ip), then offered to every tool whose filter it
+ * passes. Owns: the list of tools, room for one packet. Not their sockets.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "capture.h"
+#include "proto.h"
+
+#define SEND_BYTES (8 << 20) /* of packets that wait for a tool; the kernel grants what it likes */
+
+struct sink {
+	int fd; /* -1: free */
+	struct pmd_capture_filter filter;
+	struct pmd_capture_counts counts;
+};
+
+struct pmd_capture {
+	struct sink sinks[PMD_CAPTURE_SINKS];
+	struct {
+		struct pmd_capture_header header;
+		uint8_t packet[UINT16_MAX];
+	} out;
+};
+
+struct pmd_capture *pmd_capture_create(void)
+{
+	struct pmd_capture *c = calloc(1, sizeof(*c));
+
+	for (unsigned i = 0; c && i < PMD_CAPTURE_SINKS; i++)
+		c->sinks[i].fd = -1;
+	return c;
+}
+
+void pmd_capture_destroy(struct pmd_capture *c)
+{
+	free(c);
+}
+
+static struct sink *sink_find(struct pmd_capture *c, int fd)
+{
+	for (unsigned i = 0; i < PMD_CAPTURE_SINKS; i++)
+		if (c->sinks[i].fd == fd)
+			return &c->sinks[i];
+	return NULL;
+}
+
+int pmd_capture_add(struct pmd_capture *c, int fd, const struct pmd_capture_filter *filter)
+{
+	struct sink *s = sink_find(c, fd) ? NULL : sink_find(c, -1);
+	int size = SEND_BYTES;
+
+	if (!s)
+		return -EBUSY;
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) != 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	*s = (struct sink){.fd = fd, .filter = *filter};
+	return 0;
+}
+
+bool pmd_capture_get(const struct pmd_capture *c, int fd, struct pmd_capture_counts *out)
+{
+	for (unsigned i = 0; i < PMD_CAPTURE_SINKS; i++) {
+		if (c->sinks[i].fd != fd)
+			continue;
+		*out = c->sinks[i].counts;
+		return true;
+	}
+	return false;
+}
+
+void pmd_capture_remove(struct pmd_capture *c, int fd)
+{
+	struct sink *s = sink_find(c, fd);
+
+	if (s)
+		s->fd = -1;
+}
+
+bool pmd_capture_idle(const struct pmd_capture *c)
+{
+	for (unsigned i = 0; i < PMD_CAPTURE_SINKS; i++)
+		if (c->sinks[i].fd >= 0)
+			return false;
+	return true;
+}
+
+/** A tool that has gone is the business of who owns its connection: here its packets are just lost. */
+static void sink_offer(struct pmd_capture *c, struct sink *s, uint32_t len)
+{
+	uint32_t cut = len < s->filter.snaplen ? len : s->filter.snaplen;
+
+	s->counts.seen++;
+	c->out.header.lost = s->counts.lost;
+	if (proto_send(s->fd, PROTO_PACKET, &c->out, sizeof(c->out.header) + cut, NULL, 0) != 0)
+		s->counts.lost++;
+}
+
+static void capture(struct pmd_capture *c, unsigned path, enum pmd_capture_direction direction,
+		    const struct nic_rx_frame *frame, uint32_t qpn)
+{
+	struct timespec now;
+	uint32_t len = 0;
+
+	for (unsigned i = 0; i < PMD_CAPTURE_SINKS; i++) {
+		struct sink *s = &c->sinks[i];
+
+		if (s->fd < 0 || !(s->filter.directions & direction) || (s->filter.qpn && s->filter.qpn != qpn))
+			continue;
+		if (len == 0) {
+			len = nic_frame_ip(frame, c->out.packet, sizeof(c->out.packet));
+			clock_gettime(CLOCK_REALTIME, &now);
+			c->out.header = (struct pmd_capture_header){
+				.time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+				.len = len,
+				.path = (uint16_t)path,
+				.direction = (uint8_t)direction,
+			};
+		}
+		if (len > 0)
+			sink_offer(c, s, len);
+	}
+}
+
+void pmd_capture_tx(struct pmd_capture *c, unsigned path, const struct nic_tx_frame *frame, uint32_t rx_flags)
+{
+	const struct nic_rx_frame whole = {.data = frame->data, .len = frame->len, .flags = rx_flags};
+
+	capture(c, path, PMD_CAPTURE_TX, &whole, frame->qpn);
+}
+
+void pmd_capture_rx(struct pmd_capture *c, unsigned path, const struct nic_rx_frame *frame)
+{
+	capture(c, path, PMD_CAPTURE_RX, frame, nic_frame_qpn(frame));
+}

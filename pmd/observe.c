@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * observe.c - see observe.h. Owns nothing that outlives a request: captures and faults keep their own.
+ *
+ * A request costs what it takes to write 32 KiB of text, with the engine locked; more than that is asked for in pieces.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "capture.h"
+#include "devices.h"
+#include "engine_priv.h"
+#include "fault.h"
+#include "observe.h"
+#include "proto.h"
+#include "tap.h"
+
+#define QPS_PAGE 40 /* QPs that fit into an answer */
+
+struct reply {
+	int status;
+	size_t len;
+	char text[PROTO_TEXT_MAX];
+};
+
+static void say(struct reply *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct reply *r, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(r->text + r->len, sizeof(r->text) - r->len, format, args);
+	va_end(args);
+	if (n < 0 || (size_t)n >= sizeof(r->text) - r->len)
+		r->status = -EMSGSIZE;
+	else
+		r->len += (size_t)n;
+}
+
+/** A string of JSON. */
+static void say_string(struct reply *r, const char *s)
+{
+	say(r, "\"");
+	for (; *s; s++)
+		if (*s == '"' || *s == '\\' || (unsigned char)*s < 0x20)
+			say(r, "\\u%04x", (unsigned char)*s);
+		else
+			say(r, "%c", *s);
+	say(r, "\"");
+}
+
+static void fail(struct reply *r, int status, const char *sentence)
+{
+	r->len = 0;
+	say(r, "%s", sentence);
+	r->status = status;
+}
+
+/* ---- status ------------------------------------------------------------------------------------------------------ */
+
+static unsigned count_qps(const struct nic *nic)
+{
+	struct nic_qp *qps[QPS_PAGE];
+	unsigned total = 0, n;
+	uint32_t from = 0;
+
+	while ((n = nic_qp_list(nic, from, qps, QPS_PAGE)) > 0) {
+		total += n;
+		from = nic_qp_num(qps[n - 1]) + 1;
+	}
+	return total;
+}
+
+static void observe_status(struct pmd_engine *e, struct reply *r)
+{
+	static const struct nic_gid none;
+	const char *separator = "";
+	char addr[64];
+
+	say(r, "{\"function\":%u,\"pid\":%d,\"command\":", e->function, (int)getpid());
+	say_string(r, program_invocation_short_name);
+	say(r, ",\"device\":");
+	say_string(r, e->device.name);
+	say(r, ",\"port\":");
+	say_string(r, e->device.port);
+	say(r, ",\"gids\":[");
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		struct nic_gid gid;
+
+		nic_gid_get(e->nic, i, &gid);
+		if (memcmp(&gid, &none, sizeof(gid)) == 0)
+			continue;
+		say(r, "%s{\"index\":%u,\"address\":\"%s\"}", separator, i, pmd_gid_str(&gid, addr, sizeof(addr)));
+		separator = ",";
+	}
+	say(r, "],\"mtu\":%u,\"link\":\"%s\",\"faults\":%s,\"qps\":%u}", 128u << nic_active_mtu(e->nic),
+	    nic_port_up(e->nic) ? "up" : "down", e->fault && pmd_fault_rule(e->fault, 0) ? "true" : "false",
+	    count_qps(e->nic));
+}
+
+/* ---- counters ---------------------------------------------------------------------------------------------------- */
+
+static void say_counter(struct reply *r, const char **separator, const char *name, uint64_t value, const char *sentence)
+{
+	say(r, "%s[\"%s\",%llu,\"%s\"]", *separator, name, (unsigned long long)value, sentence);
+	*separator = ",";
+}
+
+static void say_fault_counters(const struct pmd_engine *e, struct reply *r, const char **separator)
+{
+	static const struct pmd_fault_stats zero;
+	const struct pmd_fault_stats *fault = e->fault ? pmd_fault_stats(e->fault) : &zero;
+
+#define PMD_FAULT_STAT(name, sentence) say_counter(r, separator, #name, fault->name, sentence);
+#include "fault_stats.def"
+#undef PMD_FAULT_STAT
+}
+
+static void observe_stats(struct pmd_engine *e, struct reply *r)
+{
+	const uint64_t *counters = nic_counters(e->nic);
+	const char *separator = "";
+	struct pmd_port_stats port;
+
+	say(r, "{\"function\":%u,\"now_ns\":%llu,\"nic\":[", e->function, (unsigned long long)pmd_now_ns());
+	for (unsigned i = 0; i < NIC_CNT_COUNT; i++)
+		say_counter(r, &separator, nic_counter_name(i), counters[i], nic_counter_sentence(i));
+	say(r, "],\"port\":[");
+	separator = "";
+	pmd_port_stats_get(e, &port);
+#define PMD_PORT_STAT(name, sentence) say_counter(r, &separator, #name, port.name, sentence);
+#include "port_stats.def"
+#undef PMD_PORT_STAT
+	say(r, "],\"fault\":[");
+	separator = "";
+	say_fault_counters(e, r, &separator);
+	say(r, "]}");
+}
+
+/* ---- QPs --------------------------------------------------------------------------------------------------------- */
+
+static const char *qp_type(enum nic_qp_type type)
+{
+	return type == NIC_QPT_RC ? "RC" : type == NIC_QPT_UC ? "UC" : "UD";
+}
+
+static const char *qp_state(enum nic_qp_state state)
+{
+	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+static void say_qp(struct reply *r, const struct nic_qp *qp)
+{
+	struct nic_qp_counters c;
+	struct nic_qp_init init;
+	struct nic_qp_attr attr;
+	char addr[64];
+
+	nic_qp_query(qp, &attr, &init);
+	nic_qp_counters(qp, &c);
+	say(r, "{\"qpn\":%u,\"type\":\"%s\",\"state\":\"%s\"", nic_qp_num(qp), qp_type(init.type),
+	    qp_state(nic_qp_state(qp)));
+	if (init.type != NIC_QPT_UD && nic_qp_state(qp) >= NIC_QPS_RTR)
+		say(r, ",\"peer\":\"%s\",\"peer_qpn\":%u,\"mtu\":%u", pmd_gid_str(&attr.av.dgid, addr, sizeof(addr)),
+		    attr.dest_qp_num, 128u << attr.path_mtu);
+	say(r,
+	    ",\"counters\":{\"tx_packets\":%llu,\"tx_bytes\":%llu,\"rx_packets\":%llu,\"rx_bytes\":%llu,"
+	    "\"retransmits\":%llu,\"timeouts\":%llu,\"rnr_naks_rx\":%llu,\"rnr_naks_tx\":%llu,\"seq_naks_rx\":%llu,"
+	    "\"seq_naks_tx\":%llu,\"duplicates_rx\":%llu,\"dropped_rx\":%llu}}",
+	    (unsigned long long)c.tx_packets, (unsigned long long)c.tx_bytes, (unsigned long long)c.rx_packets,
+	    (unsigned long long)c.rx_bytes, (unsigned long long)c.retransmits, (unsigned long long)c.timeouts,
+	    (unsigned long long)c.rnr_naks_rx, (unsigned long long)c.rnr_naks_tx, (unsigned long long)c.seq_naks_rx,
+	    (unsigned long long)c.seq_naks_tx, (unsigned long long)c.duplicates_rx, (unsigned long long)c.dropped_rx);
+}
+
+static void observe_qps(struct pmd_engine *e, struct reply *r, const char *args)
+{
+	uint32_t from = (uint32_t)strtoul(args, NULL, 10);
+	struct nic_qp *qps[QPS_PAGE];
+	unsigned n = nic_qp_list(e->nic, from, qps, QPS_PAGE);
+
+	say(r, "{\"function\":%u,\"now_ns\":%llu,\"qps\":[", e->function, (unsigned long long)pmd_now_ns());
+	for (unsigned i = 0; i < n; i++) {
+		say(r, i ? "," : "");
+		say_qp(r, qps[i]);
+	}
+	say(r, "],\"next\":%u}", n == QPS_PAGE ? nic_qp_num(qps[n - 1]) + 1 : 0);
+}
+
+/* ---- faults ------------------------------------------------------------------------------------------------------ */
+
+static void observe_fault_show(struct pmd_engine *e, struct reply *r)
+{
+	static const char *const directions[] = {"", "tx", "rx", "both"};
+	const char *separator = "";
+	const struct pmd_fault_rule *rule;
+
+	say(r, "{\"function\":%u,\"rules\":[", e->function);
+	for (unsigned i = 0; e->fault && (rule = pmd_fault_rule(e->fault, i)); i++)
+		say(r,
+		    "%s{\"qp\":%u,\"dir\":\"%s\",\"loss\":%llu,\"dup\":%llu,\"corrupt\":%llu,\"reorder\":%llu,"
+		    "\"gap\":%llu,\"delay\":%llu,\"jitter\":%llu,\"down\":%llu,\"seed\":%llu}",
+		    i ? "," : "", rule->qpn, directions[rule->directions & 3], (unsigned long long)rule->loss_ppb,
+		    (unsigned long long)rule->dup_ppb, (unsigned long long)rule->corrupt_ppb,
+		    (unsigned long long)rule->reorder_ppb, (unsigned long long)rule->gap,
+		    (unsigned long long)rule->delay_ns, (unsigned long long)rule->jitter_ns,
+		    (unsigned long long)rule->down, (unsigned long long)rule->seed);
+	say(r, "],\"counters\":[");
+	say_fault_counters(e, r, &separator);
+	say(r, "]}");
+}
+
+static void observe_fault(struct pmd_engine *e, struct reply *r, const char *args)
+{
+	char err[160];
+	int rc;
+
+	if (strcmp(args, "show") == 0) {
+		observe_fault_show(e, r);
+		return;
+	}
+	rc = pmd_tap_fault(e, args, err, sizeof(err));
+	if (rc != 0)
+		fail(r, rc, err);
+	else
+		say(r, "{\"function\":%u}", e->function);
+}
+
+/* ---- captures ---------------------------------------------------------------------------------------------------- */
+
+/** @return whether the words make sense. */
+static bool capture_words(const char *args, struct pmd_capture_filter *filter)
+{
+	char dir[8] = "";
+	int used;
+
+	*filter = (struct pmd_capture_filter){.directions = PMD_CAPTURE_TX | PMD_CAPTURE_RX,
+					      .snaplen = PMD_CAPTURE_SNAPLEN};
+	for (; *args; args += used) {
+		unsigned n;
+
+		used = 0;
+		if (sscanf(args, " qp=%8u%n", &n, &used) == 1 && used) {
+			filter->qpn = n;
+		} else if (sscanf(args, " snaplen=%8u%n", &n, &used) == 1 && used) {
+			filter->snaplen = n < PMD_CAPTURE_SNAPLEN ? n : PMD_CAPTURE_SNAPLEN;
+		} else if (sscanf(args, " dir=%7s%n", dir, &used) == 1 && used) {
+			filter->directions = strcmp(dir, "tx") == 0	? PMD_CAPTURE_TX
+					     : strcmp(dir, "rx") == 0	? PMD_CAPTURE_RX
+					     : strcmp(dir, "both") == 0 ? PMD_CAPTURE_TX | PMD_CAPTURE_RX
+									: 0;
+		}
+		if (!used || !filter->directions || !filter->snaplen)
+			return false;
+	}
+	return true;
+}
+
+static void observe_capture_start(struct pmd_engine *e, int fd, struct reply *r, const char *args)
+{
+	struct pmd_capture_filter filter;
+
+	if (!capture_words(args, &filter))
+		fail(r, -EINVAL, "this is no capture: qp=N, dir=tx|rx|both, snaplen=BYTES");
+	else if (!e->capture && !(e->capture = pmd_capture_create()))
+		fail(r, -ENOMEM, "the process is out of memory");
+	else if (pmd_capture_add(e->capture, fd, &filter) != 0)
+		fail(r, -EBUSY, "as many captures run on this function as it can serve; end one");
+	pmd_tap_update(e);
+}
+
+/** @return whether there is an answer: none while a capture runs. */
+static bool observe_capture(struct pmd_engine *e, int fd, struct reply *r, const char *args)
+{
+	struct pmd_capture_counts counts;
+	bool stop = strcmp(args, "stop") == 0;
+
+	if (!stop && strcmp(args, "counts") != 0) {
+		observe_capture_start(e, fd, r, args);
+		return r->status != 0;
+	}
+	if (!e->capture || !pmd_capture_get(e->capture, fd, &counts)) {
+		fail(r, -ENOENT, "no capture runs on this connection");
+		return true;
+	}
+	say(r, "{\"function\":%u,\"seen\":%llu,\"lost\":%llu}", e->function, (unsigned long long)counts.seen,
+	    (unsigned long long)counts.lost);
+	if (stop)
+		pmd_observe_closed(e, fd);
+	return true;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+/** The arguments of a command; NULL: it is another command. */
+static const char *command(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (strncmp(text, name, len) != 0 || (text[len] != ' ' && text[len] != '\0'))
+		return NULL;
+	return text + len + strspn(text + len, " ");
+}
+
+/** @return whether there is an answer. */
+static bool dispatch(struct pmd_engine *e, int fd, const char *text, struct reply *r)
+{
+	const char *args;
+
+	if (command(text, "status"))
+		observe_status(e, r);
+	else if (command(text, "stats"))
+		observe_stats(e, r);
+	else if ((args = command(text, "qps")))
+		observe_qps(e, r, args);
+	else if ((args = command(text, "fault")))
+		observe_fault(e, r, args);
+	else if ((args = command(text, "capture")))
+		return observe_capture(e, fd, r, args);
+	else
+		fail(r, -ENOSYS, "this function does not know the command; its uroce is older or newer than yours");
+	return true;
+}
+
+void pmd_observe_request(struct pmd_engine *e, int fd, const char *text)
+{
+	struct reply *r = malloc(sizeof(*r));
+	int32_t status;
+
+	if (!r) {
+		shutdown(fd, SHUT_RDWR);
+		return;
+	}
+	r->status = 0;
+	r->len = 0;
+	if (dispatch(e, fd, text, r)) {
+		status = r->status;
+		if ((r->len > 0 && proto_send(fd, PROTO_TEXT, r->text, r->len, NULL, 0) != 0) ||
+		    proto_send(fd, PROTO_END, &status, sizeof(status), NULL, 0) != 0)
+			shutdown(fd, SHUT_RDWR);
+	}
+	free(r);
+}
+
+void pmd_observe_closed(struct pmd_engine *e, int fd)
+{
+	if (!e->capture)
+		return;
+	pmd_capture_remove(e->capture, fd);
+	pmd_tap_update(e);
+}
