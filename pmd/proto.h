@@ -20,8 +20,9 @@
  *     PROTO_LINK   see links.h
  *     PROTO_TOOL   text                   PROTO_TEXT ..., PROTO_END
  *
- * Commands of PROTO_TOOL to the daemon: "status" (what there is, JSON), "stay" (do not leave when the last function has
- * gone), "leave" (leave then, at once).
+ * Commands of PROTO_TOOL to the daemon: "status" (what there is, JSON), "stats" (its counters with their sentences), "stay" (do
+ * not leave when the last function has gone), "leave" (leave then, at once), "fault set ..." and "fault clear" (kept for
+ * those who join later, and told to them with PROTO_FAULT; the tool tells those who are there). To a function: see observe.h.
  *
  * Every receiver checks who the other is (SO_PEERCRED) and each byte of what he says: a message that is not exactly what
  * it should be ends the connection, and descriptors that nobody asked for are closed.
@@ -40,6 +41,7 @@
 #define PROTO_FDS_MAX	   24	 /* descriptors of a message */
 #define PROTO_STRUCT_MAX   512	 /* bytes: no struct below is longer */
 #define PROTO_COMMAND_MAX  4096	 /* bytes of a PROTO_TOOL text */
+#define PROTO_FAULT_MAX	   512	 /* bytes of a PROTO_FAULT text, with its end */
 #define PROTO_TEXT_MAX	   32768 /* bytes of a PROTO_TEXT chunk */
 
 enum proto_type {
@@ -55,6 +57,7 @@ enum proto_type {
 	PROTO_TEXT,	   /* a part of a text, not terminated */
 	PROTO_END,	   /* int32_t: 0 or a negative errno; the text, if any, is then a sentence */
 	PROTO_KEEPER,	   /* struct proto_keeper, in a keeper: see there */
+	PROTO_FAULT,	   /* text, from the daemon to a function: a command to the fault stage, see fault.h */
 	PROTO_LINK = 32,   /* and the numbers up to 47 are those of links */
 	PROTO_PACKET = 48, /* a captured packet: see capture.h */
 };

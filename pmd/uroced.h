@@ -82,6 +82,7 @@ struct daemon {
 	uint32_t generation;
 	uint64_t retry_ns; /* when the addresses are looked at again; 0: when netlink says so */
 	unsigned retries;
+	char fault[PROTO_FAULT_MAX]; /* for those who join: a command to the fault stage; "": none */
 	int why_rc;
 	char why[256]; /* an address that was asked for by name is not there: the sentence */
 
@@ -162,5 +163,7 @@ void steer_keep(struct daemon *d);
 /* uroced_tools.c */
 /** Answer a command. @return false: end the connection. */
 bool tools_command(struct daemon *d, int fd, const char *text, size_t len);
+/** Function n has joined: tell it what tools have asked of all. */
+void tools_joined(struct daemon *d, unsigned n);
 
 #endif

@@ -230,6 +230,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 		return rc;
 	}
 	slot_live(d, n);
+	tools_joined(d, n);
 	d->stats.joins++;
 	daemon_rewatch(d, fd, EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0));
 	return 0;

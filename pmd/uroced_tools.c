@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_tools.c - what the `uroce` command asks the daemon: "status", "stay", "leave".
+ * uroced_tools.c - what the `uroce` command asks the daemon: see proto.h.
  *
  * Answers are JSON. They are sent at once, as far as the queue takes them: who does not fetch his answer loses the
  * connection.
@@ -131,10 +131,58 @@ static bool command_status(struct daemon *d, int fd)
 	return ok;
 }
 
+static bool command_stats(struct daemon *d, int fd)
+{
+	static const char *const rows[][2] = {
+#define UROCED_STAT(name, sentence) {#name, sentence},
+#include "uroced_stats.def"
+#undef UROCED_STAT
+	};
+	const uint64_t values[] = {
+#define UROCED_STAT(name, sentence) d->stats.name,
+#include "uroced_stats.def"
+#undef UROCED_STAT
+	};
+	char text[PROTO_TEXT_MAX];
+	int len = snprintf(text, sizeof(text), "{\"daemon\": [");
+
+	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		len += snprintf(text + len, sizeof(text) - (size_t)len, "%s[\"%s\", %llu, \"%s\"]", i ? ", " : "",
+				rows[i][0], (unsigned long long)values[i], rows[i][1]);
+	len += snprintf(text + len, sizeof(text) - (size_t)len, "]}\n");
+	return answer(d, fd, 0, text, (size_t)len);
+}
+
+/** `text` is not terminated: "set ..." or "clear". */
+static bool command_fault(struct daemon *d, int fd, const char *text, size_t len)
+{
+	if (len >= sizeof(d->fault) || memchr(text, '\0', len))
+		return say(d, fd, -EINVAL, "the description of the fault is too long");
+	if (len >= 4 && memcmp(text, "set ", 4) == 0) {
+		memcpy(d->fault, text, len);
+		d->fault[len] = '\0';
+	} else if (len == 5 && memcmp(text, "clear", 5) == 0) {
+		d->fault[0] = '\0';
+	} else {
+		return say(d, fd, -EINVAL, "a fault is set or cleared");
+	}
+	return say(d, fd, 0, "{}\n");
+}
+
+void tools_joined(struct daemon *d, unsigned n)
+{
+	if (d->fault[0] && proto_send(d->slots[n].fd, PROTO_FAULT, d->fault, strlen(d->fault), NULL, 0) != 0)
+		d->stats.late_faults++;
+}
+
 bool tools_command(struct daemon *d, int fd, const char *text, size_t len)
 {
 	if (len == strlen("status") && memcmp(text, "status", len) == 0)
 		return command_status(d, fd);
+	if (len == strlen("stats") && memcmp(text, "stats", len) == 0)
+		return command_stats(d, fd);
+	if (len > 6 && memcmp(text, "fault ", 6) == 0)
+		return command_fault(d, fd, text + 6, len - 6);
 	if (len == strlen("stay") && memcmp(text, "stay", len) == 0) {
 		d->stay = true;
 		d->leave = false;
@@ -145,5 +193,5 @@ bool tools_command(struct daemon *d, int fd, const char *text, size_t len)
 		d->leave = true;
 		return say(d, fd, 0, "{}\n");
 	}
-	return say(d, fd, -EINVAL, "unknown command; the daemon knows: status, stay, leave");
+	return say(d, fd, -EINVAL, "unknown command; the daemon knows: status, stats, stay, leave, fault");
 }

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce capture: packets of a device or a QP into a pcapng file."""
+import argparse
+import heapq
+import os
+import select
+import signal
+import stat as modes
+import struct
+import sys
+import time
+
+from .devices import Device, Function, choose, names
+from .pcapng import INBOUND, OUTBOUND, Writer
+from .proto import END, PACKET, TEXT, Silent, UroceError, clean
+from .stat import number
+
+DESCRIPTION = """\
+Writes the packets of a device, or of one queue pair, to a pcapng file that Wireshark and tshark read; those between
+processes of this host that never reach a network are among them. No privilege is needed, and programs need not be
+restarted: processes that open the device later are captured from then on.
+
+Every process is an interface of its own in the file. A conversation between two processes of this host shows twice, as it was
+sent and as it was received: --direction tx shows each packet once, at its sender. Faults (uroce fault) come between: what
+was lost on purpose is not in the file. Processes do not wait for the capture; what it was too slow for is counted, said at
+the end and written to the file's interface statistics.
+"""
+EPILOG = """\
+examples:
+  uroce capture trace.pcapng                          until Ctrl-C
+  uroce capture trace.pcapng --qp 0x010a51 --seconds 10
+  uroce capture - --device uroce0 | tshark -r -       live
+  uroce capture small.pcapng --snaplen 128 --count 1000
+"""
+HEADER = struct.Struct("=QQIHBB")  # struct pmd_capture_header
+TX, RX = 1, 2
+SNAPLEN = 32000
+SCAN_SECONDS = 0.01    # between looks for new processes
+SETTLE_NS = 50_000_000  # a process may be off the CPU between its packet's time and the packet
+STOP_SECONDS = 2.0     # for the last words of processes
+ROUND_MESSAGES = 1000  # of one process, before the others have their turn
+
+
+def add(commands):
+    parser = commands.add_parser("capture", help="packets into a file for Wireshark", description=DESCRIPTION,
+                                 epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", metavar="FILE", help="the file to write; - for standard output")
+    parser.add_argument("--device", metavar="DEV", help="an address of the device, its interface, or its name; "
+                        "without it: all devices")
+    parser.add_argument("--qp", type=number, metavar="N", help="only what this queue pair sends and receives")
+    parser.add_argument("--direction", choices=("both", "tx", "rx"), default="both", help="what is sent, received, or both")
+    parser.add_argument("--snaplen", type=int, default=SNAPLEN, metavar="BYTES", help="of each packet, at most")
+    parser.add_argument("--count", type=int, metavar="N", help="end after so many packets")
+    parser.add_argument("--seconds", type=float, metavar="S", help="end after so long")
+    parser.set_defaults(start=start)
+
+
+class Source:
+    """A function whose packets come."""
+
+    def __init__(self, function, command, writer, snaplen):
+        self.function = function
+        self.key = (function.device.key, function.number)
+        self.connection = function.connect()
+        function.status = self.connection.ask("status")
+        status = function.status
+        self.interface = writer.interface(
+            f"{status['device']}/{function.number}",
+            f"function {function.number} of {function.device.key}: {clean(status['command'])}, pid {status['pid']}", snaplen)
+        self.last_ns, self.got, self.lost, self.seen = 0, 0, 0, None
+        self.drained, self.ended = False, False
+        self.connection.send(command)
+        self.connection.sock.setblocking(False)
+
+    def pull(self, heap, order):
+        """Packets that have come, at most a round's; sets `drained` when there are no more, `ended` at the end."""
+        self.drained = False
+        for _ in range(ROUND_MESSAGES):
+            try:
+                message = self.connection.receive()
+            except BlockingIOError:
+                self.drained = True
+                return
+            if message is None:
+                self.drained = self.ended = True
+                return
+            self.take(message, heap, order)
+
+    def take(self, message, heap, order):
+        kind, data = message
+        if kind == PACKET:
+            self.last_ns, self.lost, length, _, direction, _ = HEADER.unpack_from(data)
+            self.got += 1
+            heapq.heappush(heap, (self.last_ns, direction, next(order), self.interface, length, data[HEADER.size:]))
+        elif kind == TEXT:
+            self.answer = data.decode(errors="replace")
+        elif kind == END:
+            if struct.unpack("=i", data[:4])[0]:
+                raise UroceError(f"{self.function.who}: {clean(self.answer)}")
+            self.last_words()
+            self.ended = True
+
+    def last_words(self):
+        """The answer to `capture stop`."""
+        import json
+        counts = json.loads(self.answer)
+        self.seen, self.lost = counts["seen"], counts["lost"]
+
+    def horizon(self, now_ns):
+        """All packets before this time have come."""
+        return now_ns if self.drained else self.last_ns
+
+
+class Capture:
+    def __init__(self, args, out):
+        self.args, self.stopping = args, False
+        self.writer = Writer(out, "uroce capture")
+        self.snaplen = min(max(args.snaplen, 1), SNAPLEN)
+        self.command = f"capture dir={args.direction} snaplen={self.snaplen}"
+        if args.qp:
+            self.command += f" qp={args.qp}"
+        self.sources, self.known, self.heap = {}, set(), []
+        self.order = iter(range(1 << 62))
+        self.seen = self.lost = 0
+        self.device = choose(args.device, look=False)[0] if args.device else None
+
+    def scan(self):
+        """Processes that have come."""
+        there = names()[1]
+        self.known &= there
+        for key, function in sorted(there - self.known):
+            self.known.add((key, function))
+            if self.args.qp and self.args.qp >> 16 != function:
+                continue
+            if self.device and self.device.key != key:
+                continue
+            try:
+                source = Source(Function(Device(key), function), self.command, self.writer, self.snaplen)
+            except Silent:
+                continue  # it has gone, or is another user's
+            self.sources[source.connection.sock.fileno()] = source
+
+    def end_source(self, source):
+        del self.sources[source.connection.sock.fileno()]
+        source.connection.close()
+        seen = source.seen if source.seen is not None else source.got + source.lost
+        self.seen += seen
+        self.lost += source.lost
+        self.writer.statistics(source.interface, time.time_ns(), seen, source.lost)
+
+    def write_until(self, horizon_ns):
+        while self.heap and self.heap[0][0] <= horizon_ns and not self.full():
+            time_ns, direction, _, interface, length, data = heapq.heappop(self.heap)
+            self.writer.packet(interface, time_ns, OUTBOUND if direction == TX else INBOUND, length, data)
+
+    def full(self):
+        return self.args.count is not None and self.writer.packets >= self.args.count
+
+    def turn(self, seconds):
+        """Wait a little, then take what has come, and write what nothing can come before."""
+        now_ns = time.time_ns()
+        if all(source.drained for source in self.sources.values()):
+            select.select(list(self.sources), [], [], seconds)
+            now_ns = time.time_ns()
+        for source in list(self.sources.values()):
+            source.pull(self.heap, self.order)
+            if source.ended:
+                self.end_source(source)
+        self.write_until(min((s.horizon(now_ns) for s in self.sources.values()), default=now_ns) - SETTLE_NS)
+        self.writer.flush()
+
+    def run(self):
+        end = time.monotonic() + self.args.seconds if self.args.seconds is not None else None
+        scan_at = 0
+        while not self.stopping and not self.full():
+            now = time.monotonic()
+            if end is not None and now >= end:
+                break
+            if now >= scan_at:
+                self.scan()
+                scan_at = now + SCAN_SECONDS
+            self.turn(SCAN_SECONDS)
+        self.finish()
+
+    def finish(self):
+        """Ask all for their last words; who does not answer has none."""
+        deadline, ask_at = time.monotonic() + STOP_SECONDS, 0
+        while self.sources and time.monotonic() < deadline:
+            for source in list(self.sources.values()) if time.monotonic() >= ask_at else []:
+                try:
+                    source.connection.send("capture stop")
+                except (Silent, BlockingIOError):
+                    source.ended = True
+                    self.end_source(source)
+            ask_at = time.monotonic() + STOP_SECONDS
+            self.turn(SCAN_SECONDS)
+        for source in list(self.sources.values()):
+            self.end_source(source)
+        self.write_until(1 << 63)
+        self.writer.flush()
+
+
+def open_output(path):
+    if path == "-":
+        if sys.stdout.isatty():
+            raise UroceError("a capture is nothing for a terminal; name a file, or pipe it to tshark -r -", 2)
+        return sys.stdout.buffer
+    try:
+        return open(path, "wb")
+    except OSError as error:
+        raise UroceError(f"cannot write {path}: {error.strerror}") from error
+
+
+def start(args):
+    with open_output(args.file) as out:
+        capture = Capture(args, out)
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signum, lambda *_: setattr(capture, "stopping", True))
+        where = f"{args.device} " if args.device else ""
+        print(f"uroce: capturing {where}to {args.file}" + ("" if args.count or args.seconds else "; Ctrl-C ends it"),
+              file=sys.stderr, flush=True)
+        try:
+            capture.run()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print(f"uroce: {capture.writer.packets} packets written"
+          + (f", {capture.lost} lost: the capture was too slow; --snaplen, --qp or a faster disk help" if capture.lost
+             else ""), file=sys.stderr)
+    if modes.S_ISREG(os.stat(args.file).st_mode if args.file != "-" else 0) and not capture.writer.interfaces:
+        print("uroce: no process had such a device open", file=sys.stderr)

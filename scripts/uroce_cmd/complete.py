@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Words that may come next on the command line: uroce words N WORD..., where N is the index of the one under way."""
+import argparse
+
+from .devices import find
+from .proto import UroceError
+
+
+def devices():
+    return [word for device in find() for word in (device.name, *device.gids) if word]
+
+
+def queue_pairs():
+    return [f"0x{qp['qpn']:06x}" for device in find() for function in device.functions if function.status
+            for qp in function.qps()]
+
+
+def subparsers(parser):
+    for action in parser._actions:  # pylint: disable=protected-access
+        if isinstance(action, argparse._SubParsersAction):  # pylint: disable=protected-access
+            return action.choices
+    return {}
+
+
+def options(parser):
+    return {name: action for action in parser._actions for name in action.option_strings}  # pylint: disable=protected-access
+
+
+def values(action):
+    """What an option or a place takes."""
+    if action.choices:
+        return [str(choice) for choice in action.choices]
+    if action.metavar == "DEV":
+        return devices()
+    if action.dest == "qp":
+        return queue_pairs()
+    return []
+
+
+def candidates(parser, before, current):
+    for word in list(before):
+        deeper = subparsers(parser).get(word)
+        if deeper:
+            parser, before = deeper, before[before.index(word) + 1:]
+    known = options(parser)
+    action = known.get(before[-1]) if before else None
+    if action is not None and action.nargs != 0:
+        return values(action)
+    if current.startswith("-"):
+        return [name for name in known if name.startswith("--")]
+    found = [name for name in subparsers(parser) if name != "words"]
+    for action in parser._actions:  # pylint: disable=protected-access
+        if not action.option_strings:
+            found += values(action) if action.metavar == "DEV" else []
+    return found
+
+
+def words(parser, argv):
+    index = int(argv[0])
+    line = argv[1:] + [""]
+    before, current = line[:index], line[index]
+    if before[:1] == ["fault"] and not set(before) & {"set", "clear", "show"} and len(before) > 1:
+        before.insert(1, "set")
+    if before[:1] == ["fault"] and len(before) == 1 and current.startswith("-"):
+        before.append("set")
+    try:
+        return sorted({word for word in candidates(parser, before, current) if word.startswith(current)})
+    except UroceError:
+        return []

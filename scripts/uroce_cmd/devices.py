@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The devices of this network namespace: found by the names that their daemons and functions listen on."""
+import os
+import re
+
+from .proto import Connection, Silent, UroceError, clean, daemon_name, function_name, gid_text
+
+LISTENING = 0x10000  # __SO_ACCEPTCON, as /proc/net/unix has it
+NAME = re.compile(r"@uroce/([0-9a-fA-F.:]+)(?:/(\d+))?$")
+
+
+def names():
+    """@return (addresses that daemons answer for, {(key, function number)})"""
+    addresses, functions = set(), set()
+    with open("/proc/net/unix", errors="replace") as table:
+        for line in table:
+            fields = line.split(None, 7)
+            if len(fields) < 8 or not fields[3].strip("0123456789abcdefABCDEF") == "":
+                continue
+            match = NAME.match(fields[7].strip())
+            if not match or not int(fields[3], 16) & LISTENING:
+                continue
+            if match.group(2):
+                functions.add((match.group(1), int(match.group(2))))
+            else:
+                addresses.add(match.group(1))
+    return addresses, functions
+
+
+class Function:
+    """A process's part of a device."""
+
+    def __init__(self, device, number):
+        self.device, self.number = device, number
+        self.who = f"function {number} of {device.key}"
+        self.status = None  # its own words; None: it does not answer
+        self.problem = ""
+
+    def connect(self):
+        return Connection(function_name(self.device.key, self.number), self.who)
+
+    def ask(self, text):
+        with self.connect() as connection:
+            return connection.ask(text)
+
+    def look(self):
+        try:
+            self.status = self.ask("status")
+        except Silent as error:
+            self.problem = str(error)
+        return self
+
+    def qps(self):
+        """All QPs, as many questions as that takes."""
+        found, start = [], 0
+        with self.connect() as connection:
+            while True:
+                answer = connection.ask(f"qps {start}")
+                found += answer["qps"]
+                start = answer["next"]
+                if not start:
+                    return found
+
+
+class Device:
+    """`key`: its first address, which names it."""
+
+    def __init__(self, key):
+        self.key = key
+        self.daemon = None  # the daemon's status; None: it is not there
+        self.functions = []
+
+    def tell_daemon(self, text):
+        with Connection(daemon_name(self.key), f"the daemon of {self.key}") as connection:
+            return connection.ask(text)
+
+    @property
+    def gids(self):
+        if self.daemon:
+            return [entry["gid"] for entry in self.daemon["gids"]]
+        for function in self.functions:
+            if function.status:
+                return [entry["address"] for entry in function.status["gids"]]
+        return [self.key]
+
+    @property
+    def name(self):
+        """As most of its processes call it."""
+        called = [function.status["device"] for function in self.functions if function.status]
+        return clean(max(sorted(set(called)), key=called.count)) if called else ""
+
+    def answers_to(self, text):
+        return text in (self.key, self.name) or (gid_text(text) or "") in self.gids or \
+            (self.daemon is not None and text == self.daemon["interface"] != "")
+
+
+def find(look=True):
+    """All devices; with what their functions say of themselves when `look`."""
+    addresses, functions = names()
+    devices = {}
+    for key in {key for key, _ in functions}:
+        devices[key] = Device(key)
+    for address in sorted(addresses):
+        if any(address in device.gids for device in devices.values() if device.daemon):
+            continue
+        try:
+            with Connection(daemon_name(address), f"the daemon of {address}") as connection:
+                status = connection.ask("status")
+        except Silent:
+            continue
+        device = devices.setdefault(status["device"], Device(status["device"]))
+        device.daemon = status
+    for key, number in sorted(functions):
+        device = devices[key]
+        device.functions.append(Function(device, number).look() if look else Function(device, number))
+    # Names of functions outlive nobody: those that do not answer at all have ended meanwhile.
+    for device in devices.values():
+        device.functions = [f for f in device.functions if f.status or not look or still_there(f)]
+    return sorted((d for d in devices.values() if d.daemon or d.functions), key=lambda device: (device.name, device.key))
+
+
+def still_there(function):
+    return (function.device.key, function.number) in names()[1]
+
+
+def choose(wanted, look=True):
+    """The devices that the user means: one, or all when he names none."""
+    devices = find(look)
+    if wanted is None:
+        return devices
+    found = [device for device in devices if device.answers_to(wanted)]
+    if len(found) == 1:
+        return found
+    there = ", ".join(f"{d.name or 'unnamed'} ({d.key})" for d in devices) or "none"
+    if found:
+        raise UroceError(f"'{clean(wanted)}' is the name of several devices; say which by its address: "
+                         + ", ".join(d.key for d in found), 3)
+    raise UroceError(f"no device '{clean(wanted)}' is open in this network namespace; there are: {there}", 3)
+
+
+def program(name, here):
+    """One of uroce's programs, in the build folder or where it is installed; None: nowhere."""
+    build = os.environ.get("UROCE_BUILD")
+    folders = [os.path.join(build, "pmd")] if build else []
+    folders += [os.path.join(here, os.pardir, *rest) for rest in (("build", "pmd"), ("libexec", "uroce"), ("sbin",))]
+    folders.append(here)
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return os.path.realpath(path)
+    return None

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce fault: loss, duplication, corruption, reordering, delay, a link that is down."""
+import argparse
+import json
+import random
+import re
+
+from .devices import choose
+from .proto import Silent, UroceError
+from .stat import number
+
+DESCRIPTION = """\
+Makes the network bad on purpose, to see what programs do. Faults meet packets between the NIC and their path, whether that is
+the network or a ring to a process of this host. Each process of the device decides by itself from the seed and its function
+number: the same seed and the same traffic give the same faults.
+
+By default faults meet what is sent, so that a packet between two processes of the device meets them once. For a peer
+elsewhere, --direction both makes both ways bad. A new fault replaces the one before as a whole; that of a queue pair goes
+before that of its device. Processes that open the device later get the device's fault as well.
+"""
+EPILOG = """\
+examples:
+  uroce fault --loss 1%                            all devices lose 1% of what they send
+  uroce fault uroce0 --loss 0.1% --duplicate 0.1% --reorder 1% --gap 5 --seed 42
+  uroce fault --qp 0x010a51 --corrupt 5%           one bit turned over; the receiver finds it by the ICRC
+  uroce fault --delay 200us --jitter 50us --direction both
+  uroce fault --link down                          and uroce fault clear brings it up again
+  uroce fault show --json
+  uroce fault clear                                all devices; with --qp: that queue pair's
+"""
+BILLION = 1_000_000_000
+UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": BILLION}
+PARTS = (("loss", "lost"), ("dup", "duplicated"), ("corrupt", "corrupted"), ("reorder", "held back"))
+
+
+def share(text):
+    """1% or 0.01, as parts of 10^9."""
+    match = re.fullmatch(r"([0-9.]+)(%?)", text)
+    try:
+        value = float(match.group(1)) / (100 if match.group(2) else 1)
+    except (AttributeError, ValueError):
+        value = -1
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is no share of packets; write 1% or 0.01")
+    return round(value * BILLION)
+
+
+def duration(text):
+    """10us, 1.5ms, as nanoseconds."""
+    match = re.fullmatch(r"([0-9.]+)(ns|us|ms|s)", text)
+    try:
+        value = round(float(match.group(1)) * UNITS[match.group(2)])
+    except (AttributeError, ValueError):
+        value = -1
+    if not 0 <= value <= 10 * BILLION:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time up to 10s; write 200us or 1.5ms")
+    return value
+
+
+def rewrite(argv):
+    """`uroce fault` without a verb sets a fault, or shows them when nothing else is said."""
+    if argv[:1] != ["fault"] or argv[1:2] and argv[1] in ("set", "clear", "show", "-h", "--help"):
+        return argv
+    if len(argv) > 2 and argv[2] in ("set", "clear", "show"):  # uroce fault DEV clear
+        return ["fault", argv[2], argv[1], *argv[3:]]
+    return ["fault", "set" if any(word.startswith("--") for word in argv) else "show", *argv[1:]]
+
+
+def add(commands):
+    parser = commands.add_parser("fault", help="loss, delay and the like, on purpose", description=DESCRIPTION,
+                                 epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(metavar="set|clear|show", required=True)
+    places = argparse.ArgumentParser(add_help=False)
+    places.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name; "
+                        "without it: all devices")
+    places.add_argument("--qp", type=number, metavar="N", help="of this queue pair only")
+    verb = verbs.add_parser("set", parents=[places], help="make it bad (this word may be left out)", epilog=EPILOG,
+                            formatter_class=argparse.RawDescriptionHelpFormatter)
+    verb.add_argument("--loss", type=share, default=0, metavar="SHARE", help="packets that vanish: 1%% or 0.01")
+    verb.add_argument("--duplicate", type=share, default=0, metavar="SHARE", dest="dup", help="packets that come twice")
+    verb.add_argument("--corrupt", type=share, default=0, metavar="SHARE", help="packets with one wrong bit")
+    verb.add_argument("--reorder", type=share, default=0, metavar="SHARE", help="packets that others overtake")
+    verb.add_argument("--gap", type=int, default=3, metavar="N",
+                      help="--reorder: how many overtake (default 3), or as many as come in 1 ms")
+    verb.add_argument("--delay", type=duration, default=0, metavar="TIME", help="each packet waits: 200us, 1.5ms")
+    verb.add_argument("--jitter", type=duration, default=0, metavar="TIME",
+                      help="the delay is up to so much shorter or longer; packets overtake each other")
+    verb.add_argument("--link", choices=("up", "down"), default="up", help="down: the port goes down, as if unplugged")
+    verb.add_argument("--direction", choices=("tx", "rx", "both"), default="tx", help="what is sent (default), received, both")
+    verb.add_argument("--seed", type=int, metavar="N", help="of the random decisions; without it one is drawn, and said")
+    verb.set_defaults(start=start_set)
+    verb = verbs.add_parser("clear", parents=[places], help="all is well again")
+    verb.set_defaults(start=start_clear)
+    verb = verbs.add_parser("show", parents=[places], help="which faults there are, and what they have done")
+    verb.add_argument("--json", action="store_true", help="as JSON")
+    verb.set_defaults(start=start_show)
+
+
+def tell(args, text):
+    """Give a command to all whom it concerns. @return (devices, functions) that took it."""
+    devices, functions = choose(args.device), 0
+    if not devices:
+        raise UroceError("no device is open in this network namespace; start the program first, or keep a device with "
+                         "uroce up", 3)
+    for device in devices:
+        if args.qp is None and device.daemon:
+            device.tell_daemon("fault " + text)  # before its functions: who joins now gets it from the daemon
+        for function in device.functions:
+            if args.qp is not None and args.qp >> 16 != function.number:
+                continue
+            if args.qp is not None and text.startswith("set") and not has_qp(function, args.qp):
+                continue
+            try:
+                function.ask("fault " + text)
+                functions += 1
+            except Silent:
+                if function.status:
+                    raise
+    if args.qp is not None and not functions:
+        raise UroceError(f"there is no queue pair 0x{args.qp:06x}; uroce status --qps lists them", 3)
+    return len(devices), functions
+
+
+def has_qp(function, qpn):
+    return any(qp["qpn"] == qpn for qp in function.ask(f"qps {qpn}")["qps"])
+
+
+def start_set(args):
+    if not 1 <= args.gap <= 1000:
+        raise UroceError("--gap is 1 to 1000", 2)
+    seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
+    if not 0 <= seed < 1 << 64:
+        raise UroceError("--seed is a number from 0 to 2^64 - 1", 2)
+    words = [f"{key}={getattr(args, key)}" for key, _ in PARTS] + [
+        f"gap={args.gap}", f"delay={args.delay}", f"jitter={args.jitter}", f"seed={seed}", f"dir={args.direction}"]
+    if args.link == "down":
+        words.append("down=1")
+    if args.qp is not None:
+        words.append(f"qp={args.qp}")
+    devices, functions = tell(args, "set " + " ".join(words))
+    print(f"faults set on {count(devices, 'device')}, {count(functions, 'process', 'processes')}, with seed {seed}; "
+          "uroce fault clear ends them")
+
+
+def count(n, one, many=None):
+    return f"{n} {one if n == 1 else many or one + 's'}"
+
+
+def start_clear(args):
+    devices, functions = tell(args, "clear" if args.qp is None else f"clear qp={args.qp}")
+    print(f"no more faults on {count(devices, 'device')}, {count(functions, 'process', 'processes')}")
+
+
+def percent(parts):
+    return f"{parts / BILLION * 100:g}%"
+
+
+def time_text(ns):
+    for unit in ("s", "ms", "us"):
+        if ns >= UNITS[unit]:
+            return f"{ns / UNITS[unit]:g}{unit}"
+    return f"{ns}ns"
+
+
+def rule_text(rule):
+    words = [f"{percent(rule[key])} {name}" for key, name in PARTS if rule[key]]
+    if rule["reorder"]:
+        words[-1] += f" for {rule['gap']} others"
+    if rule["delay"] or rule["jitter"]:
+        words.append(f"delay {time_text(rule['delay'])}" + f" +- {time_text(rule['jitter'])}" * bool(rule["jitter"]))
+    if rule["down"]:
+        words.append("link down")
+    where = f"QP 0x{rule['qp']:06x}" if rule["qp"] else "all packets"
+    way = {"tx": "sent", "rx": "received", "both": "sent or received"}[rule["dir"]]
+    return f"{where} {way}: {', '.join(words) or 'nothing'} (seed {rule['seed']})"
+
+
+def start_show(args):
+    found = []
+    for device in choose(args.device):
+        for function in device.functions:
+            if not function.status or (args.qp is not None and args.qp >> 16 != function.number):
+                continue
+            answer = function.ask("fault show")
+            rules = [rule for rule in answer["rules"] if args.qp is None or rule["qp"] == args.qp]
+            found.append({"device": device.key, "name": device.name, "function": function.number,
+                          "pid": function.status["pid"], "command": function.status["command"], "rules": rules,
+                          "counters": {name: value for name, value, _ in answer["counters"]}})
+    if args.json:
+        print(json.dumps({"functions": found}, indent=2))
+        return
+    for entry in found:
+        if not entry["rules"] and not any(entry["counters"].values()):
+            continue
+        print(f"{entry['name'] or entry['device']} function {entry['function']}, {entry['command']} (pid {entry['pid']})")
+        for rule in entry["rules"]:
+            print("  " + rule_text(rule))
+        for name, value in entry["counters"].items():
+            if value:
+                print(f"  {name:20} {value:>12}")
+    if not any(entry["rules"] for entry in found):
+        print("No process has faults.")

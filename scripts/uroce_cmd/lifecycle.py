@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce up, uroce down: devices that stay, and no longer."""
+import argparse
+import os
+import socket
+import subprocess
+
+from .devices import choose, find, program
+from .proto import Silent, UroceError, clean, gid_text
+
+UP = """\
+Starts the daemons of devices and keeps them until `uroce down`. Programs start daemons by themselves, and need no `uroce up`;
+it is for devices that are to stay between programs (their faults with them), or that others may use.
+
+Without arguments: the devices that programs would find (UROCE_DEVICES, else the addresses of this network namespace).
+"""
+UP_EPILOG = """\
+examples:
+  uroce up                         the default devices
+  uroce up 10.0.0.5                one address
+  uroce up eth0                    all addresses of an interface, as they come and go
+  uroce up eth0 --allow group=rdma
+"""
+DOWN = """\
+Ends the stay of devices. A daemon leaves when the last process that has its device open has gone; processes are not
+disturbed.
+"""
+
+
+def add(commands):
+    parser = commands.add_parser("up", help="start devices and keep them", description=UP, epilog=UP_EPILOG,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("places", nargs="*", metavar="ADDR|IFACE", help="an address of this host, or an interface")
+    parser.add_argument("--allow", metavar="WHOM", help="who may use the device besides you and root: user=NAME, group=NAME, "
+                        "all (default: nobody)")
+    parser.set_defaults(start=start_up)
+    parser = commands.add_parser("down", help="keep devices no longer", description=DOWN,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name; "
+                        "without it: all devices")
+    parser.set_defaults(start=start_down)
+
+
+def interfaces():
+    return {name for _, name in socket.if_nameindex()}
+
+
+def start_daemon(args, place):
+    path = program("uroced", args.here)
+    if not path:
+        raise UroceError("uroced is missing; build it (meson setup build && ninja -C build), or name the build folder in "
+                         "UROCE_BUILD")
+    which = ["--iface", place] if place in interfaces() else ["--device", place]
+    allow = ["--allow", args.allow] if args.allow else []
+    result = subprocess.run([path, *which, "--stay", *allow], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if result.returncode:
+        raise UroceError(clean(result.stderr.strip().removeprefix("uroced: ")) or f"{path} failed")
+
+
+def up(args, place):
+    if place not in interfaces() and not gid_text(place):
+        raise UroceError(f"'{clean(place)}' is neither an address nor an interface of this network namespace")
+    there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
+    if not there:
+        start_daemon(args, place)
+        there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
+        if not there:
+            raise UroceError(f"the daemon of {place} has ended again")
+    elif args.allow and there[0].daemon["daemon"]["allow"] != args.allow:
+        raise UroceError(f"the daemon of {place} runs already and lets in {there[0].daemon['daemon']['allow']}; "
+                         "--allow is for its start: uroce down first")
+    there[0].tell_daemon("stay")
+    return there[0]
+
+
+def defaults():
+    """The devices that a program would find."""
+    text = os.environ.get("UROCE_DEVICES", "").strip()
+    if not text:
+        return default_places()
+    places = []
+    for entry in text.replace(",", " ").replace(";", " ").split():
+        if "ethdev=" in text:
+            raise UroceError("UROCE_DEVICES names DPDK ports, which have no daemon; name the addresses that are to be kept")
+        places.append(entry.strip("[]").split("/")[0].strip("[]"))
+    return places
+
+
+def default_places():
+    raise UroceError("name an address or an interface")
+
+
+def start_up(args):
+    for place in args.places or defaults():
+        device = up(args, place)
+        print(f"{' '.join(device.gids)}: daemon {device.daemon['daemon']['pid']} stays until uroce down")
+
+
+def start_down(args):
+    devices = [device for device in choose(args.device) if device.daemon]
+    for device in devices:
+        users = sum(slot["state"] == "live" for slot in device.daemon["functions"])
+        try:
+            device.tell_daemon("leave")
+        except Silent:
+            pass  # it has left
+        print(f"{device.key}: " + (f"{users} processes have it open; it leaves with the last" if users else "gone"))
+    if not devices:
+        print("No device is kept.")

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reading the command line. Each command is a module with add(subparsers) and a function that runs it."""
+import argparse
+import signal
+import sys
+
+from . import capture, complete, fault, lifecycle, run, stat, status
+from .proto import UroceError
+
+DESCRIPTION = """\
+Devices, processes and packets of uroce, the RDMA NIC in user space, in this network namespace.
+
+  uroce run ib_write_bw                 run a program with uroce's devices present
+  uroce status                          devices, who uses them, their queue pairs
+  uroce stat --watch                    what the counters do
+  uroce capture trace.pcapng            packets for Wireshark, those between processes of this host too
+  uroce fault --loss 1% --seed 7        what programs do on a bad network; uroce fault clear ends it
+"""
+EPILOG = """\
+Exit codes: 0 done; 1 something failed, and a sentence on stderr says what; 2 the command line is wrong; 3 there is no
+such device, process or queue pair. `run` and `bench` end with the exit code of what they run.
+
+Each command has more to say: uroce COMMAND --help. Settings of devices: docs/configuration.md.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what to do after an error, too."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def parser_make():
+    parser = Parser(prog="uroce", description=DESCRIPTION, epilog=EPILOG,
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    for module in (lifecycle, status, run, stat, capture, fault):
+        module.add(commands)
+    return parser
+
+
+def main(argv, here):
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    parser = parser_make()
+    if argv and argv[0] in ("run", "bench"):  # what follows belongs to others
+        return run.start(argv[0], argv[1:], here)
+    if argv and argv[0] == "words":  # for the shells' completion
+        print("\n".join(complete.words(parser, argv[1:])))
+        return 0
+    args = parser.parse_args(fault.rewrite(argv))
+    if not hasattr(args, "start"):
+        parser.print_help()
+        return 2
+    args.here = here
+    try:
+        return args.start(args) or 0
+    except UroceError as error:
+        print(f"uroce: {error}", file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Talking to daemons and functions: the messages of pmd/proto.h, as far as tools send and get them."""
+import ipaddress
+import json
+import socket
+import struct
+
+HEADER = struct.Struct("=IHH")
+MAGIC = 0x75720001
+TOOL, TEXT, END, PACKET = 9, 10, 11, 48
+MESSAGE_MAX = 1 << 16
+PATIENCE = 5.0  # seconds for an answer
+
+
+class UroceError(Exception):
+    """Something that the user is to read: one sentence. `code` is the command's exit code."""
+
+    def __init__(self, sentence, code=1):
+        super().__init__(sentence)
+        self.code = code
+
+
+class Silent(UroceError):
+    """Nobody answers."""
+
+
+def daemon_name(gid):
+    return f"\0uroce/{gid}"
+
+
+def function_name(key, number):
+    return f"\0uroce/{key}/{number}"
+
+
+def gid_text(text):
+    """An address as daemons write it; None when it is none."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return socket.inet_ntop(socket.AF_INET6, address.packed) if address.version == 6 and not mapped else \
+        str(mapped or address)
+
+
+def clean(text):
+    """What others have told us, fit for a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in str(text))
+
+
+class Connection:
+    """To a daemon or a function. `who` is for messages to the user."""
+
+    def __init__(self, name, who):
+        self.who = who
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+        self.sock.settimeout(PATIENCE)
+        try:
+            self.sock.connect(name.encode())
+        except (OSError, TimeoutError) as error:
+            self.sock.close()
+            raise Silent(f"{who} cannot be reached: {error.strerror or 'it does not answer'}", 3) from error
+
+    def close(self):
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def send(self, text):
+        data = text.encode()
+        try:
+            self.sock.send(HEADER.pack(MAGIC, TOOL, len(data)) + data)
+        except (OSError, TimeoutError) as error:
+            raise Silent(f"{self.who} has gone", 3) from error
+
+    def receive(self):
+        """@return (type, payload), or None at the end. BlockingIOError when the socket does not wait."""
+        try:
+            data = self.sock.recv(MESSAGE_MAX)
+        except BlockingIOError:
+            raise
+        except TimeoutError as error:
+            raise Silent(f"{self.who} does not answer; its process is stopped, or neither polls nor has a thread "
+                         "(UROCE_PROGRESS=inline)") from error
+        except OSError:
+            return None
+        if len(data) < HEADER.size:
+            return None
+        magic, kind, length = HEADER.unpack_from(data)
+        if magic != MAGIC or length != len(data) - HEADER.size:
+            raise UroceError(f"{self.who} speaks another version of the protocol; use the uroce command that belongs to it")
+        return kind, data[HEADER.size:]
+
+    def ask(self, text):
+        """@return the answer's JSON, decoded."""
+        self.send(text)
+        return self.answer()
+
+    def answer(self):
+        parts = []
+        while True:
+            message = self.receive()
+            if message is None:
+                raise Silent(f"{self.who} ended the connection without an answer; are you the user who runs it?", 3)
+            kind, data = message
+            if kind == TEXT:
+                parts.append(data)
+            elif kind == END:
+                break
+        text = b"".join(parts).decode(errors="replace")
+        if struct.unpack("=i", data[:4])[0] != 0:
+            raise UroceError(f"{self.who}: {clean(text).strip()}")
+        try:
+            return json.loads(text) if text.strip() else {}
+        except ValueError as error:
+            raise UroceError(f"{self.who} gave an answer that cannot be read") from error

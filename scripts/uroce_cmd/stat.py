@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce stat: counters, with what they mean, and how fast they grow."""
+import argparse
+import json
+import sys
+import time
+
+from .devices import choose
+from .proto import Silent, UroceError
+
+DESCRIPTION = """\
+Shows the counters of a device: of all its processes together, or of one queue pair. Names are those of mlx5 and rxe where
+these have the same counter. Counters of a process end with it.
+"""
+EPILOG = """\
+examples:
+  uroce stat                        all counters of all devices that are not 0
+  uroce stat uroce0 --watch         twice a second: what grows, and how fast
+  uroce stat --qp 0x010a51 --watch 2
+  uroce stat --json --watch 1 --count 10 | jq -c '.devices[0].counters.retransmitted'
+"""
+GROUPS = ("nic", "port", "fault")
+QP_SENTENCES = {
+    "tx_packets": "Packets sent.",
+    "tx_bytes": "Payload bytes sent.",
+    "rx_packets": "Packets received.",
+    "rx_bytes": "Payload bytes received.",
+    "retransmits": "Request packets sent more than once.",
+    "timeouts": "Times that the ACK timer expired.",
+    "rnr_naks_rx": "RNR NAKs received: the peer had no receive posted.",
+    "rnr_naks_tx": "RNR NAKs sent: no receive was posted.",
+    "seq_naks_rx": "Sequence NAKs received: the peer missed packets.",
+    "seq_naks_tx": "Sequence NAKs sent: packets were missing.",
+    "duplicates_rx": "Duplicate requests received.",
+    "dropped_rx": "Packets dropped.",
+}
+
+
+def number(text):
+    """A QP number, decimal or 0x..."""
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if not 2 <= value <= 0xffffff:
+        raise argparse.ArgumentTypeError(f"'{text}' is no queue pair number; uroce status --qps lists them")
+    return value
+
+
+def add(commands):
+    parser = commands.add_parser("stat", help="counters, their meaning and their growth", description=DESCRIPTION,
+                                 epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name")
+    parser.add_argument("--qp", type=number, metavar="N", help="of this queue pair only, 0x010a51 or decimal")
+    parser.add_argument("--functions", action="store_true", help="each process by itself")
+    parser.add_argument("--all", action="store_true", help="counters that are 0 as well")
+    parser.add_argument("--watch", nargs="?", type=float, const=0.5, metavar="SECONDS",
+                        help="again and again (default: every 0.5 s), with growth a second")
+    parser.add_argument("--count", type=int, metavar="N", help="with --watch: so many times, then end")
+    parser.add_argument("--json", action="store_true", help="as JSON: one object, with --watch one a line")
+    parser.set_defaults(start=start)
+
+
+class Snapshot:
+    """Counters at one time: {row: value}, where a row is (title, group, name); and their sentences."""
+
+    def __init__(self):
+        self.values, self.sentences, self.time = {}, {}, time.monotonic()
+
+    def add(self, title, group, name, value, sentence):
+        row = (title, group, name)
+        self.values[row] = self.values.get(row, 0) + value
+        self.sentences[row] = sentence
+
+
+def title_of(device, function, apart):
+    title = device.name or device.key
+    return f"{title} function {function.number}, {function.status['command']} (pid {function.status['pid']})" if apart \
+        else title
+
+
+def take(args):
+    snapshot, found = Snapshot(), False
+    for device in choose(args.device):
+        if device.daemon and args.qp is None:
+            take_daemon(snapshot, device)
+        for function in device.functions:
+            if not function.status or (args.qp and args.qp >> 16 != function.number):
+                continue
+            try:
+                found |= take_function(args, snapshot, device, function)
+            except Silent:
+                continue  # it has ended since
+    if args.qp and not found:
+        raise UroceError(f"there is no queue pair 0x{args.qp:06x}; uroce status --qps lists them", 3)
+    return snapshot
+
+
+def take_daemon(snapshot, device):
+    try:
+        for name, value, sentence in device.tell_daemon("stats")["daemon"]:
+            snapshot.add(f"{device.name or device.key} daemon", "daemon", name, value, sentence)
+    except Silent:
+        pass  # it has left since
+
+
+def take_function(args, snapshot, device, function):
+    title = title_of(device, function, args.functions or args.qp)
+    if args.qp is None:
+        answer = function.ask("stats")
+        for group in GROUPS:
+            for name, value, sentence in answer[group]:
+                snapshot.add(title, group, name, value, sentence)
+        return True
+    qps = [qp for qp in function.ask(f"qps {args.qp}")["qps"] if qp["qpn"] == args.qp]
+    for qp in qps:
+        for name, value in qp["counters"].items():
+            snapshot.add(f"QP 0x{args.qp:06x} of {title}", "qp", name, value, QP_SENTENCES.get(name, ""))
+    return bool(qps)
+
+
+def rates(now, before):
+    """Growth a second, by row; empty without a snapshot before."""
+    if not before:
+        return {}
+    seconds = max(now.time - before.time, 1e-9)
+    return {row: (value - before.values.get(row, 0)) / seconds for row, value in now.values.items()
+            if row in before.values}
+
+
+def short(rate):
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(rate) >= size:
+            return f"{rate / size:.2f} {unit}/s"
+    return f"{rate:.0f} /s"
+
+
+def print_text(args, now, before):
+    growth, title = rates(now, before), None
+    for row, value in now.values.items():
+        if not value and not args.all:
+            continue
+        if row[0] != title:
+            title = row[0]
+            print(title)
+        rate = short(growth[row]) if growth.get(row) else ""
+        print(f"  {row[2]:24} {value:>15} {rate:>12}  {now.sentences[row]}" if args.watch else
+              f"  {row[2]:24} {value:>15}  {now.sentences[row]}")
+    if not now.values:
+        print("No process has a device open.")
+
+
+def print_json(args, now, before):
+    growth, devices = rates(now, before), {}
+    for (title, _, name), value in now.values.items():
+        entry = devices.setdefault(title, {"name": title, "counters": {}, "sentences": {}})
+        entry["counters"][name] = value
+        entry["sentences"][name] = now.sentences[(title, _, name)]
+        if growth:
+            entry.setdefault("per_second", {})[name] = growth.get((title, _, name), 0)
+    if args.watch:
+        for entry in devices.values():
+            del entry["sentences"]
+    print(json.dumps({"time": time.time(), "devices": list(devices.values())}, indent=None if args.watch else 2),
+          flush=True)
+
+
+def start(args):
+    before, rounds = None, 0
+    while True:
+        now = take(args)
+        if args.json:
+            print_json(args, now, before)
+        else:
+            if args.watch and sys.stdout.isatty():
+                print("\033[H\033[J", end="")
+            print_text(args, now, before)
+            sys.stdout.flush()
+        rounds += 1
+        if not args.watch or rounds == args.count:
+            return
+        before = now
+        time.sleep(args.watch)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce status: devices, the processes that have them open, their QPs."""
+import argparse
+import json
+import pwd
+import time
+
+from .devices import choose
+from .proto import UroceError, clean
+
+DESCRIPTION = """\
+Lists the devices of this network namespace that are open or kept, and who uses them.
+
+A device is a set of addresses with one daemon, uroced. Each process that has the device open is a function of it, with a
+number that leads the numbers of its queue pairs: QP 0x030a51 is one of function 3. Devices with DPDK ports (ethdev) belong
+to one process, have no daemon and do not show.
+"""
+EPILOG = """\
+examples:
+  uroce status                     all devices
+  uroce status 10.0.0.5 --qps      one, with its queue pairs
+  uroce status --json | jq '.devices[].functions[].pid'
+"""
+
+
+def add(commands):
+    parser = commands.add_parser("status", help="devices, who uses them, their queue pairs", description=DESCRIPTION,
+                                 epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name")
+    parser.add_argument("--qps", action="store_true", help="list queue pairs: number, kind, state, peer")
+    parser.add_argument("--json", action="store_true", help="everything, as JSON")
+    parser.set_defaults(start=start)
+
+
+def user(uid):
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def ago(seconds):
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def function_facts(device, function, with_qps):
+    """One function: what the daemon and the function itself say."""
+    slots = {slot["number"]: slot for slot in device.daemon["functions"]} if device.daemon else {}
+    slot = slots.get(function.number, {})
+    facts = {"function": function.number, "pid": slot.get("pid"), "command": slot.get("command"),
+             "uid": slot.get("uid"), "since": slot.get("since"), "state": slot.get("state", "live"),
+             "answers": function.status is not None}
+    for key in ("pid", "command", "device", "mtu", "link", "faults", "qps"):
+        if function.status:
+            facts[key] = function.status[key]
+    if with_qps and function.status:
+        try:
+            facts["queue_pairs"] = function.qps()
+        except UroceError as error:
+            function.problem = str(error)
+    if function.problem:
+        facts["problem"] = function.problem
+    return facts
+
+
+def device_facts(device, with_qps):
+    daemon = device.daemon
+    facts = {"name": device.name, "device": device.key, "addresses": device.gids, "daemon": None,
+             "interface": "", "link": None, "problem": ""}
+    if daemon:
+        facts.update(daemon=daemon["daemon"], interface=daemon["interface"], link=daemon["port"],
+                     problem=daemon["problem"], counters=daemon["counters"])
+    facts["functions"] = [function_facts(device, function, with_qps) for function in device.functions]
+    return facts
+
+
+def print_qps(facts):
+    for qp in facts.get("queue_pairs", []):
+        peer = f"  {qp['peer']} QP 0x{qp['peer_qpn']:06x}" if "peer" in qp else ""
+        counters = qp["counters"]
+        print(f"      QP 0x{qp['qpn']:06x}  {qp['type']}  {qp['state']:5}{peer}  sent {counters['tx_packets']},"
+              f" received {counters['rx_packets']} packets")
+
+
+def print_function(facts, now):
+    words = [f"{facts['function']:4}", f"{facts['pid'] or '?':>8}", f"{clean(facts['command'] or '?'):16}",
+             f"{user(facts['uid']) if facts['uid'] is not None else '?':10}",
+             f"{ago(now - facts['since']) if facts['since'] else '?':>6}"]
+    if facts["answers"]:
+        words.append(f"{facts['qps']:5} QPs")
+        words += ["faults"] * facts["faults"] + ["link down"] * (facts["link"] == "down")
+    else:
+        words.append("does not answer")
+    print("  " + "  ".join(words))
+    print_qps(facts)
+
+
+def print_device(facts):
+    print("  ".join([facts["name"] or "(no process)", *map(clean, facts["addresses"])]
+                    + [f"on {clean(facts['interface'])}"] * bool(facts["interface"])
+                    + [f"link {facts['link']}"] * bool(facts["link"])))
+    daemon = facts["daemon"]
+    if daemon:
+        stays = "stays until uroce down" if daemon["stay"] else "leaves with the last process"
+        others = "" if daemon["allow"] == "none" else f", lets in {clean(daemon['allow'])}"
+        print(f"  daemon: pid {daemon['pid']}, of {user(daemon['uid'])}, for {ago(daemon['uptime'])}, {stays}{others}")
+    else:
+        print("  daemon: none; processes go on without it, and the next program to open the device starts one")
+    if facts["problem"]:
+        print(f"  problem: {clean(facts['problem'])}")
+    if facts["functions"]:
+        print("    fn       pid  command           user         open")
+    for function in facts["functions"]:
+        print_function(function, time.time())
+
+
+def start(args):
+    facts = [device_facts(device, args.qps or args.json) for device in choose(args.device)]
+    if args.json:
+        print(json.dumps({"devices": facts}, indent=2))
+        return
+    for number, device in enumerate(facts):
+        if number:
+            print()
+        print_device(device)
+    if not facts:
+        print("No device is open. `uroce run PROGRAM` opens those that PROGRAM uses; `uroce up` makes one stay.")
