@@ -2,6 +2,7 @@
 """uroce capture: packets of a device or a QP into a pcapng file."""
 import argparse
 import heapq
+import json
 import os
 import select
 import signal
@@ -56,21 +57,17 @@ def add(commands):
 
 
 class Source:
-    """A function whose packets come."""
+    """A function whose packets come. Never waits for it."""
 
     def __init__(self, function, command, writer, snaplen):
-        self.function = function
+        self.function, self.writer, self.snaplen = function, writer, snaplen
         self.key = (function.device.key, function.number)
-        self.connection = function.connect()
-        function.status = self.connection.ask("status")
-        status = function.status
-        self.interface = writer.interface(
-            f"{status['device']}/{function.number}",
-            f"function {function.number} of {function.device.key}: {clean(status['command'])}, pid {status['pid']}", snaplen)
         self.last_ns, self.got, self.lost, self.seen = 0, 0, 0, None
-        self.drained, self.ended = False, False
+        self.interface = None  # until it has said who it is
+        self.drained, self.ended, self.answer = True, False, b""
+        self.connection = function.connect(0)
+        self.connection.send("status")
         self.connection.send(command)
-        self.connection.sock.setblocking(False)
 
     def pull(self, heap, order):
         """Packets that have come, at most a round's; sets `drained` when there are no more, `ended` at the end."""
@@ -88,23 +85,27 @@ class Source:
 
     def take(self, message, heap, order):
         kind, data = message
-        if kind == PACKET:
+        if kind == PACKET and self.interface is not None:
             self.last_ns, self.lost, length, _, direction, _ = HEADER.unpack_from(data)
             self.got += 1
             heapq.heappush(heap, (self.last_ns, direction, next(order), self.interface, length, data[HEADER.size:]))
         elif kind == TEXT:
-            self.answer = data.decode(errors="replace")
+            self.answer += data
         elif kind == END:
+            text, self.answer = self.answer.decode(errors="replace"), b""
             if struct.unpack("=i", data[:4])[0]:
-                raise UroceError(f"{self.function.who}: {clean(self.answer)}")
-            self.last_words()
-            self.ended = True
+                raise UroceError(f"{self.function.who}: {clean(text)}")
+            if self.interface is None:
+                self.introduce(json.loads(text))
+            else:  # of `capture stop`: its last words
+                counts = json.loads(text)
+                self.seen, self.lost, self.ended = counts["seen"], counts["lost"], True
 
-    def last_words(self):
-        """The answer to `capture stop`."""
-        import json
-        counts = json.loads(self.answer)
-        self.seen, self.lost = counts["seen"], counts["lost"]
+    def introduce(self, status):
+        self.interface = self.writer.interface(
+            clean(f"{status['device']}/{self.function.number}"),
+            clean(f"function {self.function.number} of {self.function.device.key}: {status['command']}, "
+                  f"pid {status['pid']}"), self.snaplen)
 
     def horizon(self, now_ns):
         """All packets before this time have come."""
@@ -146,6 +147,8 @@ class Capture:
         seen = source.seen if source.seen is not None else source.got + source.lost
         self.seen += seen
         self.lost += source.lost
+        if source.interface is None:
+            return
         self.writer.statistics(source.interface, time.time_ns(), seen, source.lost)
 
     def write_until(self, horizon_ns):
@@ -189,8 +192,7 @@ class Capture:
             for source in list(self.sources.values()) if time.monotonic() >= ask_at else []:
                 try:
                     source.connection.send("capture stop")
-                except (Silent, BlockingIOError):
-                    source.ended = True
+                except Silent:
                     self.end_source(source)
             ask_at = time.monotonic() + STOP_SECONDS
             self.turn(SCAN_SECONDS)

@@ -3,7 +3,7 @@
 import os
 import re
 
-from .proto import Connection, Silent, UroceError, clean, daemon_name, function_name, gid_text
+from .proto import PATIENCE, Connection, Silent, UroceError, clean, daemon_name, function_name, gid_text
 
 LISTENING = 0x10000  # __SO_ACCEPTCON, as /proc/net/unix has it
 NAME = re.compile(r"@uroce/([0-9a-fA-F.:]+)(?:/(\d+))?$")
@@ -36,8 +36,8 @@ class Function:
         self.status = None  # its own words; None: it does not answer
         self.problem = ""
 
-    def connect(self):
-        return Connection(function_name(self.device.key, self.number), self.who)
+    def connect(self, patience=PATIENCE):
+        return Connection(function_name(self.device.key, self.number), self.who, patience)
 
     def ask(self, text):
         with self.connect() as connection:

@@ -51,10 +51,10 @@ def clean(text):
 class Connection:
     """To a daemon or a function. `who` is for messages to the user."""
 
-    def __init__(self, name, who):
+    def __init__(self, name, who, patience=PATIENCE):
         self.who = who
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
-        self.sock.settimeout(PATIENCE)
+        self.sock.settimeout(patience)
         try:
             self.sock.connect(name.encode())
         except (OSError, TimeoutError) as error:

@@ -17,9 +17,10 @@ examples:
   uroce stat                        all counters of all devices that are not 0
   uroce stat uroce0 --watch         twice a second: what grows, and how fast
   uroce stat --qp 0x010a51 --watch 2
-  uroce stat --json --watch 1 --count 10 | jq -c '.devices[0].counters.retransmitted'
+  uroce stat --json --watch 1 --count 10 | jq -c '.devices[].nic.retransmitted'
 """
-GROUPS = ("nic", "port", "fault")
+GROUPS = {"daemon": "the daemon", "nic": "the NIC: transport", "port": "its port: packets to and from the network",
+          "fault": "faults on purpose", "qp": "the queue pair"}
 QP_SENTENCES = {
     "tx_packets": "Packets sent.",
     "tx_bytes": "Payload bytes sent.",
@@ -73,8 +74,12 @@ class Snapshot:
         self.sentences[row] = sentence
 
 
+def called(device):
+    return f"{device.name} ({device.key})" if device.name else device.key
+
+
 def title_of(device, function, apart):
-    title = device.name or device.key
+    title = called(device)
     return f"{title} function {function.number}, {function.status['command']} (pid {function.status['pid']})" if apart \
         else title
 
@@ -99,7 +104,7 @@ def take(args):
 def take_daemon(snapshot, device):
     try:
         for name, value, sentence in device.tell_daemon("stats")["daemon"]:
-            snapshot.add(f"{device.name or device.key} daemon", "daemon", name, value, sentence)
+            snapshot.add(f"{called(device)} daemon", "daemon", name, value, sentence)
     except Silent:
         pass  # it has left since
 
@@ -108,7 +113,7 @@ def take_function(args, snapshot, device, function):
     title = title_of(device, function, args.functions or args.qp)
     if args.qp is None:
         answer = function.ask("stats")
-        for group in GROUPS:
+        for group in (group for group in GROUPS if group in answer):
             for name, value, sentence in answer[group]:
                 snapshot.add(title, group, name, value, sentence)
         return True
@@ -136,31 +141,33 @@ def short(rate):
 
 
 def print_text(args, now, before):
-    growth, title = rates(now, before), None
+    growth, title, group = rates(now, before), None, None
     for row, value in now.values.items():
         if not value and not args.all:
             continue
         if row[0] != title:
-            title = row[0]
+            title, group = row[0], None
             print(title)
+        if row[1] != group:
+            group = row[1]
+            print(f"  {GROUPS[group]}")
         rate = short(growth[row]) if growth.get(row) else ""
-        print(f"  {row[2]:24} {value:>15} {rate:>12}  {now.sentences[row]}" if args.watch else
-              f"  {row[2]:24} {value:>15}  {now.sentences[row]}")
+        print(f"    {row[2]:22} {value:>15} {rate:>12}  {now.sentences[row]}" if args.watch else
+              f"    {row[2]:22} {value:>15}  {now.sentences[row]}")
     if not now.values:
         print("No process has a device open.")
 
 
 def print_json(args, now, before):
     growth, devices = rates(now, before), {}
-    for (title, _, name), value in now.values.items():
-        entry = devices.setdefault(title, {"name": title, "counters": {}, "sentences": {}})
-        entry["counters"][name] = value
-        entry["sentences"][name] = now.sentences[(title, _, name)]
+    for row, value in now.values.items():
+        title, group, name = row
+        counter = {"value": value}
         if growth:
-            entry.setdefault("per_second", {})[name] = growth.get((title, _, name), 0)
-    if args.watch:
-        for entry in devices.values():
-            del entry["sentences"]
+            counter["per_second"] = growth.get(row, 0)
+        if not args.watch:
+            counter["sentence"] = now.sentences[row]
+        devices.setdefault(title, {"name": title}).setdefault(group, {})[name] = counter
     print(json.dumps({"time": time.time(), "devices": list(devices.values())}, indent=None if args.watch else 2),
           flush=True)
 
