@@ -158,6 +158,20 @@ static uint32_t ip_len(const uint8_t *ip, uint32_t len)
 	return total < len && total >= IPV4_LEN ? total : len;
 }
 
+static void frame_copy(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t len)
+{
+	uint32_t headers = frame->body && len > NIC_HEADERS_MAX ? NIC_HEADERS_MAX : len;
+
+	memcpy(buf, frame->data, headers);
+	if (len > headers)
+		memcpy(buf + headers, frame->body + headers, len - headers);
+}
+
+void nic_frame_copy(const struct nic_rx_frame *frame, uint8_t *buf)
+{
+	frame_copy(frame, buf, frame->len);
+}
+
 uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t size)
 {
 	bool v4 = memcmp(frame->sgid.raw, v4_prefix, sizeof(v4_prefix)) == 0;
@@ -169,7 +183,7 @@ uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t s
 		return 0;
 	if (carrier)
 		put_carrier(frame, v4, buf);
-	memcpy(buf + carrier, frame->data, len - carrier);
+	frame_copy(frame, buf + carrier, len - carrier);
 	if (frame->flags & NIC_RX_NO_ICRC)
 		nic_frame_icrc_set(buf, len);
 	else if (frame->flags & NIC_RX_IP_ID_UNKNOWN)

@@ -127,9 +127,10 @@ static void capture(struct pmd_capture *c, unsigned path, enum pmd_capture_direc
 	}
 }
 
-void pmd_capture_tx(struct pmd_capture *c, unsigned path, const struct nic_tx_frame *frame, uint32_t rx_flags)
+void pmd_capture_tx(struct pmd_capture *c, unsigned path, const struct nic_tx_frame *frame)
 {
-	const struct nic_rx_frame whole = {.data = frame->data, .len = frame->len, .flags = rx_flags};
+	const struct nic_rx_frame whole = {
+		.data = frame->data, .len = frame->len, .flags = frame->no_icrc ? NIC_RX_NO_ICRC : 0};
 
 	capture(c, path, PMD_CAPTURE_TX, &whole, frame->qpn);
 }

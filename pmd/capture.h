@@ -51,8 +51,8 @@ bool pmd_capture_get(const struct pmd_capture *c, int fd, struct pmd_capture_cou
 void pmd_capture_remove(struct pmd_capture *c, int fd);
 bool pmd_capture_idle(const struct pmd_capture *c);
 
-/** A packet goes by. A frame to be sent: its bytes are all there, but for the ICRC if so flagged. */
-void pmd_capture_tx(struct pmd_capture *c, unsigned path, const struct nic_tx_frame *frame, uint32_t rx_flags);
+/** A packet goes by. */
+void pmd_capture_tx(struct pmd_capture *c, unsigned path, const struct nic_tx_frame *frame);
 void pmd_capture_rx(struct pmd_capture *c, unsigned path, const struct nic_rx_frame *frame);
 
 #endif

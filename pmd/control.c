@@ -21,6 +21,7 @@
 #include "control_priv.h"
 #include "eal.h"
 #include "engine_priv.h"
+#include "tap.h"
 
 #define POLL_EVENTS 16
 #define SILENT_NS   1000000000u
@@ -86,7 +87,7 @@ static bool device_update(struct pmd_engine *e, struct proto_msg *m)
 		return false;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		address_set(e, i, &device->gids[i], device->scope, sockets[i]);
-	nic_port_set(e->nic, device->port_up);
+	pmd_tap_link(e, device->port_up);
 	if (keeper >= 0) {
 		if (c->keeper_fd >= 0)
 			close(c->keeper_fd);
@@ -95,6 +96,21 @@ static bool device_update(struct pmd_engine *e, struct proto_msg *m)
 	c->device = *device;
 	c->stats.updates++;
 	pmd_engine_call(e); /* who serves may sleep on a socket that is not there any more */
+	return true;
+}
+
+/** What a tool has asked of all functions, those to come among them. */
+static bool device_fault(struct pmd_engine *e, struct proto_msg *m)
+{
+	char text[PROTO_FAULT_MAX], err[160];
+
+	if (m->type != PROTO_FAULT || m->len >= sizeof(text) || m->n_fds > 0) {
+		proto_msg_close(m);
+		return false;
+	}
+	memcpy(text, m->data, m->len);
+	text[m->len] = '\0';
+	e->control->stats.faults += pmd_tap_fault(e, text, err, sizeof(err)) == 0;
 	return true;
 }
 
@@ -107,7 +123,7 @@ static void daemon_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t eve
 	(void)events;
 	if (rc == -EAGAIN)
 		return;
-	if (rc == 1 && device_update(e, &m))
+	if (rc == 1 && (m.type == PROTO_FAULT ? device_fault(e, &m) : device_update(e, &m)))
 		return;
 	if (rc == 0 || rc == -ECONNRESET)
 		c->stats.daemon_lost++;

@@ -21,6 +21,7 @@
 #include "engine_priv.h"
 #include "guard.h"
 #include "tap.h"
+#include "tools.h"
 
 /* The leading byte of a QPN names the function; 0 is the daemon's. A device without one, an ethdev, is one function. */
 #define ETHDEV_FUNCTION	  1
@@ -138,6 +139,7 @@ static void fork_child(void)
 			e->dead = true;
 			e->port->ops->abandon(e->port);
 			pmd_links_abandon(e->links);
+			pmd_tools_abandon(e);
 			if (e->control)
 				pmd_control_abandon(e->control);
 			close(e->doorbell_fd);
@@ -230,6 +232,9 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 		pmd_control_addresses(e->control, e->nic);
 	else
 		nic_gid_set(e->nic, 0, &e->device.gid);
+	e->link_down = !nic_port_up(e->nic);
+	if (e->control)
+		pmd_tools_serve(e);
 	while (nic_event_next(e->nic, &event))
 		; /* that the first GIDs appeared is news to nobody */
 	return 0;
@@ -427,7 +432,6 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		rc = -ENOMEM;
 	} else {
 		e->device = *device;
-		e->function = FUNCTION;
 		e->on_event = on_event;
 		e->event_ctx = event_ctx;
 		e->refs = 1;
@@ -462,8 +466,9 @@ void pmd_close(struct pmd_engine *engine)
 	*link = engine->next;
 	/* The list's lock is held on: the same device may be opened again at once, and its address must be free. */
 	pmd_thread_stop(engine);
-	pmd_tap_close(engine);
+	pmd_tools_close(engine);
 	pmd_links_close(engine->links);
+	pmd_tap_close(engine);
 	nic_destroy(engine->nic);
 	engine_close_port(engine);
 	engine_free_slots(engine);

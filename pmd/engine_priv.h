@@ -23,14 +23,15 @@ struct pmd_engine {
 	struct rte_mempool *pool;
 	pmd_event_fn on_event;
 	void *event_ctx;
-	bool dead;	   /* in a forked child */
-	uint32_t function; /* number of this function of its device: the leading byte of its QPNs */
+	bool dead; /* in a forked child */
 
 	/* Captures and faults, see tap.h. Under the lock. */
 	unsigned taps;	/* enum pmd_tap */
 	bool link_down; /* the device says so; see pmd_tap_link */
 	struct pmd_capture *capture;
 	struct pmd_fault *fault;
+	struct pmd_tool *tools; /* see tools.c */
+	unsigned n_tools;
 
 	/* Transmission, under the lock. Slots [0, tx_ready) hold a free mbuf each; while tx_first < tx_end, slots from
 	 * tx_first on hold packets that the port had no room for. */

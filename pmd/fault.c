@@ -63,7 +63,8 @@ static struct fault_held *held_rx(struct pmd_fault *f, unsigned path, const stru
 	if (h) {
 		h->rx = *frame;
 		h->rx.data = h->data;
-		memcpy(h->data, frame->data, frame->len);
+		h->rx.body = NULL;
+		nic_frame_copy(frame, h->data);
 	}
 	return h;
 }
@@ -325,6 +326,9 @@ unsigned pmd_fault_tx(struct pmd_fault *f, unsigned path, struct nic_tx_frame *f
 		}
 		if (fate.damaged) {
 			f->stats.fault_corrupted++;
+			/* Where paths vouch for integrity there is an ICRC in this packet, for the damage to be found. */
+			if (frame->no_icrc && nic_frame_icrc_set(frame->data, frame->len))
+				frame->no_icrc = false;
 			damage(frame->data + frame->bth, frame->len - frame->bth, fate.bit);
 		}
 		if (fate.twice) {
@@ -369,11 +373,12 @@ static struct fault_held *rx_damaged(struct pmd_fault *f, unsigned path, const s
 		return NULL;
 	h->rx = *frame;
 	h->rx.data = h->data;
+	h->rx.body = NULL;
 	if (frame->flags & NIC_RX_NO_ICRC) {
 		h->rx.len = nic_frame_ip(frame, h->data, h->size);
 		h->rx.flags = frame->flags & NIC_RX_ECN_CE;
 	} else {
-		memcpy(h->data, frame->data, frame->len);
+		nic_frame_copy(frame, h->data);
 	}
 	bth = nic_frame_bth(&h->rx);
 	damage(h->data + bth, h->rx.len - bth, bit);

@@ -138,6 +138,15 @@ static void observe_stats(struct pmd_engine *e, struct reply *r)
 #define PMD_PORT_STAT(name, sentence) say_counter(r, &separator, #name, port.name, sentence);
 #include "port_stats.def"
 #undef PMD_PORT_STAT
+	say(r, "],\"control\":[");
+	separator = "";
+	if (e->control) {
+		const struct pmd_control_stats *control = pmd_control_stats(e->control);
+
+#define PMD_CONTROL_STAT(name, sentence) say_counter(r, &separator, #name, control->name, sentence);
+#include "control_stats.def"
+#undef PMD_CONTROL_STAT
+	}
 	say(r, "],\"fault\":[");
 	separator = "";
 	say_fault_counters(e, r, &separator);

@@ -47,7 +47,7 @@ unsigned pmd_tap_tx(struct pmd_engine *e, unsigned path, struct nic_tx_frame *fr
 	}
 	if (e->taps & PMD_TAP_CAPTURE)
 		for (unsigned i = 0; i < n; i++)
-			pmd_capture_tx(e->capture, path, &frames[i], 0);
+			pmd_capture_tx(e->capture, path, &frames[i]);
 	return n;
 }
 

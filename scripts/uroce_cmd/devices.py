@@ -140,6 +140,9 @@ def choose(wanted, look=True):
 
 def program(name, here):
     """One of uroce's programs, in the build folder or where it is installed; None: nowhere."""
+    chosen = os.environ.get("UROCE_UROCED") if name == "uroced" else None
+    if chosen:
+        return chosen
     build = os.environ.get("UROCE_BUILD")
     folders = [os.path.join(build, "pmd")] if build else []
     folders += [os.path.join(here, os.pardir, *rest) for rest in (("build", "pmd"), ("libexec", "uroce"), ("sbin",))]

@@ -3,10 +3,15 @@
 import argparse
 import os
 import socket
+import struct
 import subprocess
 
 from .devices import choose, find, program
 from .proto import Silent, UroceError, clean, gid_text
+
+RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
+NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
+IFA_LOCAL, IFF_UP, IFF_LOOPBACK = 2, 0x1, 0x8
 
 UP = """\
 Starts the daemons of devices and keeps them until `uroce down`. Programs start daemons by themselves, and need no `uroce up`;
@@ -87,7 +92,44 @@ def defaults():
 
 
 def default_places():
-    raise UroceError("name an address or an interface")
+    """As pmd/devices.c: every IPv4 address that is not a loopback one, of interfaces that are up; else 127.0.0.1."""
+    return list(dict.fromkeys(ipv4_addresses())) or ["127.0.0.1"]
+
+
+def ipv4_addresses():
+    """From the kernel (RTM_GETADDR), in its order."""
+    request = struct.pack("=IHHIIBxxxi", 24, RTM_GETADDR, NLM_F_REQUEST | NLM_F_DUMP, 1, 0, socket.AF_INET, 0)
+    flags, found, done = {index: interface_flags(name) for index, name in socket.if_nameindex()}, [], False
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as sock:
+        sock.send(request)
+        while not done:
+            data = sock.recv(1 << 16)
+            while len(data) >= 16:
+                length, kind = struct.unpack_from("=IH", data)
+                done |= kind in (NLMSG_DONE, NLMSG_ERROR)
+                if kind == RTM_NEWADDR:
+                    index = struct.unpack_from("=I", data, 20)[0]
+                    if flags.get(index, 0) & (IFF_UP | IFF_LOOPBACK) == IFF_UP:
+                        found += local_address(data[24:length])
+                data = data[(length + 3) & ~3:]
+    return found
+
+
+def local_address(attributes):
+    while len(attributes) >= 4:
+        length, kind = struct.unpack_from("=HH", attributes)
+        if kind == IFA_LOCAL:
+            return [socket.inet_ntoa(attributes[4:8])]
+        attributes = attributes[max((length + 3) & ~3, 4):]
+    return []
+
+
+def interface_flags(name):
+    try:
+        with open(f"/sys/class/net/{name}/flags") as file:
+            return int(file.read(), 16)
+    except OSError:
+        return 0
 
 
 def start_up(args):

@@ -116,12 +116,12 @@ static void exchange(struct end *x, struct end *y, uint32_t len)
 
 static void observe__status_says_who_this_is(void **state)
 {
-	char text[64];
+	char text[96];
 
 	(void)state;
 	assert_int_equal(ask("status"), 0);
-	has("{\"function\":1,");
-	snprintf(text, sizeof(text), "\"pid\":%d,\"command\":\"test_pmd_observe\"", (int)getpid());
+	snprintf(text, sizeof(text), "{\"function\":%u,\"pid\":%d,\"command\":\"test_pmd_observe\"", a.engine->function,
+		 (int)getpid());
 	has(text);
 	has("\"gids\":[{\"index\":0,\"address\":\"127.12.200.1\"}");
 	has("\"link\":\"up\",\"faults\":false,\"qps\":1}");
@@ -301,7 +301,7 @@ static void capture__filters(void **state)
 /** What a tool has no room for is lost to it and counted; nobody waits. */
 static void capture__losses_are_counted(void **state)
 {
-	unsigned seen, lost, got = 0, len, type;
+	unsigned function, seen, lost, got = 0, len, type;
 
 	(void)state;
 	request("capture dir=tx");
@@ -311,7 +311,7 @@ static void capture__losses_are_counted(void **state)
 		got++;
 	assert_int_equal(type, 0);
 	assert_int_equal(ask("capture counts"), 0);
-	assert_int_equal(sscanf(in.text, "{\"function\":1,\"seen\":%u,\"lost\":%u}", &seen, &lost), 2);
+	assert_int_equal(sscanf(in.text, "{\"function\":%u,\"seen\":%u,\"lost\":%u}", &function, &seen, &lost), 3);
 	assert_true(lost > 0);
 	assert_int_equal(got, seen - lost);
 	exchange(&a, &b, 8);
@@ -335,7 +335,7 @@ static void fault__lost_packets_are_sent_again(void **state)
 	for (unsigned i = 0; i < 20; i++)
 		exchange(&a, &b, 5000);
 	assert_int_equal(ask("fault show"), 0);
-	has("{\"function\":1,\"rules\":[{\"qp\":0,\"dir\":\"both\",\"loss\":200000000,\"dup\":100000000,"
+	has(",\"rules\":[{\"qp\":0,\"dir\":\"both\",\"loss\":200000000,\"dup\":100000000,"
 	    "\"corrupt\":100000000,\"reorder\":100000000,\"gap\":3,\"delay\":0,\"jitter\":0,\"down\":0,\"seed\":1}]");
 	assert_null(strstr(in.text, "[\"fault_lost\",0,"));
 	assert_null(strstr(in.text, "[\"fault_corrupted\",0,"));

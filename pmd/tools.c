@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tools.c - see tools.h. A connection lives until the tool ends it, or until it says what makes no sense, or does not fetch
+ * its answers (observe.c then shuts it down). Owns: the connections.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "engine_priv.h"
+#include "observe.h"
+#include "proto.h"
+#include "tools.h"
+
+#define TOOLS_MAX      32
+#define REQUESTS_BURST 16 /* of one tool in a row, before others have their turn */
+
+struct pmd_tool {
+	struct pmd_watch watch;
+	struct pmd_tool *next;
+};
+
+static void tool_end(struct pmd_engine *e, struct pmd_tool *t)
+{
+	struct pmd_tool **at = &e->tools;
+
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
+	e->n_tools--;
+	pmd_observe_closed(e, t->watch.fd);
+	pmd_control_unwatch(e->control, &t->watch);
+	close(t->watch.fd);
+	free(t);
+}
+
+/** The text of a request ends where its message does. @return false: it is none. */
+static bool tool_request(struct pmd_engine *e, int fd, struct proto_msg *m)
+{
+	char text[PROTO_COMMAND_MAX + 1];
+
+	if (m->type != PROTO_TOOL || m->n_fds > 0 || m->len > PROTO_COMMAND_MAX) {
+		proto_msg_close(m);
+		return false;
+	}
+	memcpy(text, m->data, m->len);
+	text[m->len] = '\0';
+	pmd_observe_request(e, fd, text);
+	return true;
+}
+
+static void tool_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+{
+	struct pmd_tool *t = (struct pmd_tool *)w; /* the watch is its first member */
+	uint64_t room[PROTO_COMMAND_MAX / 8];
+
+	(void)events; /* a hang-up is read as the end */
+	for (unsigned i = 0; i < REQUESTS_BURST; i++) {
+		struct proto_msg m = {.data = room, .room = sizeof(room)};
+		int rc = proto_recv(w->fd, &m);
+
+		if (rc == -EAGAIN)
+			return;
+		if (rc != 1 || !tool_request(e, w->fd, &m)) {
+			tool_end(e, t);
+			return;
+		}
+	}
+}
+
+static void tool_visit(struct pmd_engine *e, int fd, struct proto_msg *m)
+{
+	struct pmd_tool *t = e->n_tools < TOOLS_MAX ? malloc(sizeof(*t)) : NULL;
+
+	if (!t)
+		goto no_tool;
+	t->watch = (struct pmd_watch){.fd = fd, .ready = tool_ready};
+	if (pmd_control_watch(e->control, &t->watch, EPOLLIN) != 0)
+		goto no_watch;
+	t->next = e->tools;
+	e->tools = t;
+	e->n_tools++;
+	if (!tool_request(e, fd, m))
+		tool_end(e, t);
+	return;
+
+no_watch:
+	free(t);
+no_tool:
+	proto_msg_close(m);
+	close(fd);
+}
+
+void pmd_tools_serve(struct pmd_engine *e)
+{
+	pmd_control_serve(e->control, PROTO_TOOL, tool_visit);
+}
+
+void pmd_tools_close(struct pmd_engine *e)
+{
+	while (e->tools)
+		tool_end(e, e->tools);
+}
+
+void pmd_tools_abandon(struct pmd_engine *e)
+{
+	for (struct pmd_tool *t = e->tools; t; t = t->next)
+		close(t->watch.fd);
+}
