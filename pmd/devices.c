@@ -102,11 +102,13 @@ void pmd_device_fill_netdev(struct pmd_device *d)
 	} else if (getifaddrs(&list) == 0) {
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
 			if (pmd_gid_from_sockaddr(i->ifa_addr, &gid) && memcmp(&gid, &d->gid, sizeof(gid)) == 0)
-				snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(i->ifa_name, ":"), i->ifa_name);
+				snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(i->ifa_name, ":"),
+					 i->ifa_name);
 		/* 127.0.0.2 is nobody's and still lo's. */
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
 			if ((i->ifa_flags & IFF_LOOPBACK) && gid_in_network(&d->gid, i))
-				snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(i->ifa_name, ":"), i->ifa_name);
+				snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(i->ifa_name, ":"),
+					 i->ifa_name);
 		freeifaddrs(list);
 	}
 	if (d->netdev[0])

@@ -18,6 +18,7 @@
 
 #include "eal.h"
 #include "links_priv.h"
+#include "tap.h"
 
 #define WHOIS_TIMEOUT_MS  200
 #define ROUTE_NEGATIVE_NS 100000000 /* a peer that is not here is not looked for again so soon */
@@ -39,6 +40,7 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 	l->n_out--;
 	l->full[path / 64] &= ~(1ull << path % 64);
 	routes_forget(l, path);
+	pmd_tap_path_gone(l->e, path);
 	nic_path_close(l->e->nic, path);
 	pmd_control_unwatch(l->control, &out->watch);
 	close(out->watch.fd);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "links_priv.h"
+#include "tap.h"
 
 #define LINK_BURST 32 /* packets of one link before the next one has its turn */
 
@@ -21,7 +22,16 @@ _Static_assert(RING_PACKET_MAX >= NIC_FRAME_MAX + sizeof(struct link_forward), "
 
 /* ---- receive ------------------------------------------------------------------------------------------------ */
 
-static void rx_packet(struct nic *nic, const uint8_t *packet, uint32_t len, uint64_t now_ns)
+static inline void rx(struct pmd_engine *e, const struct link_in *in, const struct nic_rx_frame *frame, uint64_t now_ns)
+{
+	if (pmd_unlikely(e->taps))
+		pmd_tap_rx(e, LINK_TAP + in->index, frame, now_ns);
+	else
+		nic_rx(e->nic, frame, now_ns);
+}
+
+static void rx_packet(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
+		      uint64_t now_ns)
 {
 	uint8_t head[HEAD_MAX] __attribute__((aligned(16)));
 	struct nic_rx_frame frame = {.data = head, .len = len, .flags = NIC_RX_NO_ICRC};
@@ -32,10 +42,22 @@ static void rx_packet(struct nic *nic, const uint8_t *packet, uint32_t len, uint
 		memcpy(head + RING_LINE - RING_WORD, packet + RING_LINE - RING_WORD, RING_LINE);
 	if (len > sizeof(head))
 		frame.body = packet;
-	nic_rx(nic, &frame, now_ns);
+	rx(e, in, &frame, now_ns);
 }
 
-static void rx_forwarded(struct pmd_engine *e, const uint8_t *packet, uint32_t len, uint64_t now_ns)
+/** What has an ICRC is copied whole: it is yet to be checked, and must be the same then and later. */
+static void rx_summed(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
+		      uint64_t now_ns)
+{
+	uint8_t copy[RING_PACKET_MAX];
+	struct nic_rx_frame frame = {.data = copy, .len = len};
+
+	memcpy(copy, packet, len);
+	rx(e, in, &frame, now_ns);
+}
+
+static void rx_forwarded(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
+			 uint64_t now_ns)
 {
 	uint8_t copy[RING_PACKET_MAX];
 	struct link_forward f;
@@ -45,7 +67,7 @@ static void rx_forwarded(struct pmd_engine *e, const uint8_t *packet, uint32_t l
 		e->port->stats.link_broken++;
 		return;
 	}
-	memcpy(copy, packet, len); /* whole: its ICRC is yet to be checked */
+	memcpy(copy, packet, len);
 	memcpy(&f, copy, sizeof(f));
 	frame = (struct nic_rx_frame){
 		.data = copy + sizeof(f),
@@ -57,7 +79,7 @@ static void rx_forwarded(struct pmd_engine *e, const uint8_t *packet, uint32_t l
 		.tclass = f.tclass,
 		.hop_limit = f.hop_limit,
 	};
-	nic_rx(e->nic, &frame, now_ns);
+	rx(e, in, &frame, now_ns);
 }
 
 /** Up to `budget` packets of one link. @return how many, -EPROTO: the ring makes no sense. */
@@ -70,9 +92,11 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 
 	while (n < budget && (len = ring_peek(&in->ring, &packet, &kind)) > 0) {
 		if (kind == LINK_PACKET)
-			rx_packet(e->nic, packet, (uint32_t)len, now_ns);
+			rx_packet(e, in, packet, (uint32_t)len, now_ns);
+		else if (kind == LINK_SUMMED)
+			rx_summed(e, in, packet, (uint32_t)len, now_ns);
 		else if (kind == LINK_FORWARD)
-			rx_forwarded(e, packet, (uint32_t)len, now_ns);
+			rx_forwarded(e, in, packet, (uint32_t)len, now_ns);
 		else
 			return -EPROTO;
 		ring_pop(&in->ring, (uint32_t)len);
@@ -125,13 +149,17 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 {
 	struct link_out *out = l->out[path];
 	struct nic_tx_frame frame;
-	unsigned n = 0;
+	unsigned n = 0, given, left;
 	int room = 1;
 
 	while (n < budget && (room = ring_reserve(&out->ring, &frame.data)) == 1) {
-		if (nic_path_tx(l->e->nic, path, &frame, 1, now_ns) == 0)
+		given = left = nic_path_tx(l->e->nic, path, &frame, 1, now_ns);
+		if (pmd_unlikely(l->e->taps))
+			left = pmd_tap_tx(l->e, path, &frame, given, 1, now_ns);
+		if (given + left == 0)
 			break;
-		ring_commit(&out->ring, frame.len, LINK_PACKET);
+		if (left)
+			ring_commit(&out->ring, frame.len, frame.no_icrc ? LINK_PACKET : LINK_SUMMED);
 		n++;
 	}
 	if (room == 0) {
@@ -145,18 +173,26 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 	return room < 0 ? room : (int)n;
 }
 
+/** Paths, of those that word `word` names, that have something to send: the NIC does, or what a fault held is due. */
+static uint64_t links_with_work(const struct pmd_links *l, uint32_t word, uint64_t now_ns)
+{
+	uint64_t bits = nic_paths_pending(l->e->nic)[word];
+
+	if (pmd_unlikely(l->e->taps) && pmd_tap_tx_pending(l->e, now_ns))
+		for (unsigned i = 0; i < 64; i++)
+			bits |= l->out[word * 64 + i] ? 1ull << i : 0;
+	return word ? bits : bits & ~1ull;
+}
+
 unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 {
-	const uint64_t *pending;
 	unsigned total = 0;
 
 	if (!l || l->n_out == 0)
 		return 0;
-	pending = nic_paths_pending(l->e->nic);
 	for (uint32_t word = 0; word < NIC_PATHS_MAX / 64; word++) {
 		l->full[word] = 0;
-		for (uint64_t bits = word ? pending[word] : pending[word] & ~1ull; bits && total < budget;
-		     bits &= bits - 1) {
+		for (uint64_t bits = links_with_work(l, word, now_ns); bits && total < budget; bits &= bits - 1) {
 			uint32_t path = word * 64 + (uint32_t)__builtin_ctzll(bits);
 			int n = link_tx(l, path, budget - total, now_ns);
 

@@ -91,8 +91,7 @@ bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	e->sent = pmd_links_tx(e->links, budget, now_ns);
 	if (e->tx_first < e->tx_end && !tx_drain(e, now_ns))
 		return false;
-	while (budget > 0 &&
-	       (pmd_engine_port_pending(e) || pmd_unlikely(e->taps && pmd_tap_tx_pending(e, now_ns)))) {
+	while (budget > 0 && (pmd_engine_port_pending(e) || pmd_unlikely(e->taps && pmd_tap_tx_pending(e, now_ns)))) {
 		unsigned n, given;
 
 		if (e->tx_ready < PMD_TX_BURST)
