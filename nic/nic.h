@@ -590,8 +590,8 @@ unsigned nic_qp_list(const struct nic *nic, uint32_t from, struct nic_qp **out, 
 
 /**
  * Write a frame to buf as the whole IP packet that it is or was, for captures: headers that the carrier has taken off are
- * put back (the IPv4 ID as far as the ICRC tells), an absent ICRC and an absent UDP checksum over IPv6 are computed, payload
- * is taken from where it lies. Anything may be in the frame.
+ * put back (the IPv4 ID as far as the ICRC tells), an absent ICRC and an absent UDP checksum over IPv6 are computed,
+ * payload is taken from where it lies. Anything may be in the frame.
  * @return the length; 0: longer than `size`, or than an IP packet can be.
  */
 uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t size);

@@ -3,8 +3,8 @@
  * capture.h - copies of packets for tools that asked for them (pmd-internal).
  *
  * What a function sends or receives, on whatever path, goes as one message a packet to each tool that listens: whole IP
- * packets, as they are on the wire or would be there. Nobody waits for a tool: what its socket has no room for is lost to it, and
- * counted. Of faults a capture sees what a cable would: what is sent comes after them, what is received before.
+ * packets, as they are on the wire or would be there. Nobody waits for a tool: what its socket has no room for is lost to
+ * it, and counted. Of faults a capture sees what a cable would: what is sent comes after them, what is received before.
  */
 #ifndef PMD_CAPTURE_H
 #define PMD_CAPTURE_H

@@ -3,8 +3,8 @@
  * fault.c - see fault.h. Commands are in fault_rule.c.
  *
  * A packet that a rule holds for meets, in this order: loss, corruption, duplication, reordering, delay. What is held
- * back for others waits on a list of its own, in order of arrival, and then enters the delay line, which is kept in order of due
- * times. Owns: copies of the packets on both, and one that the NIC is looking at.
+ * back for others waits on a list of its own, in order of arrival, and then enters the delay line, which is kept in order
+ * of due times. Owns: copies of the packets on both, and one that the NIC is looking at.
  *
  * Does not know the engine, its paths (numbers to this file), or the clock.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tap.c - see tap.h. The order is that of a cable: what the NIC sends passes the faults, then the capture; what arrives passes
- * the capture, then the faults. Owns: the engine's `taps`, and the link state that faults ask for.
+ * tap.c - see tap.h. The order is that of a cable: what the NIC sends passes the faults, then the capture; what arrives
+ * passes the capture, then the faults. Owns: the engine's `taps`, and the link state that faults ask for.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools.c - see tools.h. A connection lives until the tool ends it, or until it says what makes no sense, or does not fetch
- * its answers (observe.c then shuts it down). Owns: the connections.
+ * tools.c - see tools.h. A connection lives until the tool ends it, or until it says what makes no sense, or does not
+ * fetch its answers (observe.c then shuts it down). Owns: the connections.
  */
 #include <errno.h>
 #include <stdlib.h>

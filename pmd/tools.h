@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools.h - connections of the `uroce` command to this function (pmd-internal): they come as visitors of the control plane
- * (control.h), their requests go to observe.h. All calls with the engine locked.
+ * tools.h - connections of the `uroce` command to this function (pmd-internal): they come as visitors of the control
+ * plane (control.h), their requests go to observe.h. All calls with the engine locked.
  */
 #ifndef PMD_TOOLS_H
 #define PMD_TOOLS_H

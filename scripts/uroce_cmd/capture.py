@@ -19,12 +19,12 @@ from .stat import number
 DESCRIPTION = """\
 Writes the packets of a device, or of one queue pair, to a pcapng file that Wireshark and tshark read; those between
 processes of this host that never reach a network are among them. No privilege is needed, and programs need not be
-restarted: processes that open the device later are captured from then on.
+restarted: processes that open the device later are captured as well, from some milliseconds after that on.
 
-Every process is an interface of its own in the file. A conversation between two processes of this host shows twice, as it was
-sent and as it was received: --direction tx shows each packet once, at its sender. Faults (uroce fault) come between: what
-was lost on purpose is not in the file. Processes do not wait for the capture; what it was too slow for is counted, said at
-the end and written to the file's interface statistics.
+Every process is an interface of its own in the file. A conversation between two processes of this host shows twice, as
+it was sent and as it was received: --direction tx shows each packet once, at its sender. Faults (uroce fault) come
+between: what was lost on purpose is not in the file. Processes do not wait for the capture; what it was too slow for is
+counted, said at the end and written to the file's interface statistics.
 """
 EPILOG = """\
 examples:
@@ -49,8 +49,10 @@ def add(commands):
     parser.add_argument("--device", metavar="DEV", help="an address of the device, its interface, or its name; "
                         "without it: all devices")
     parser.add_argument("--qp", type=number, metavar="N", help="only what this queue pair sends and receives")
-    parser.add_argument("--direction", choices=("both", "tx", "rx"), default="both", help="what is sent, received, or both")
-    parser.add_argument("--snaplen", type=int, default=SNAPLEN, metavar="BYTES", help="of each packet, at most")
+    parser.add_argument("--direction", choices=("both", "tx", "rx"), default="both",
+                        help="what is sent, received, or both")
+    parser.add_argument("--snaplen", type=int, default=SNAPLEN, metavar="BYTES",
+                        help="of each packet, at most; tshark calls packets that are cut malformed")
     parser.add_argument("--count", type=int, metavar="N", help="end after so many packets")
     parser.add_argument("--seconds", type=float, metavar="S", help="end after so long")
     parser.set_defaults(start=start)

@@ -23,7 +23,8 @@ def subparsers(parser):
 
 
 def options(parser):
-    return {name: action for action in parser._actions for name in action.option_strings}  # pylint: disable=protected-access
+    # pylint: disable=protected-access
+    return {name: action for action in parser._actions for name in action.option_strings}
 
 
 def values(action):

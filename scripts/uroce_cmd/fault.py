@@ -6,13 +6,13 @@ import random
 import re
 
 from .devices import choose
-from .proto import Silent, UroceError
+from .proto import Silent, UroceError, clean
 from .stat import number
 
 DESCRIPTION = """\
-Makes the network bad on purpose, to see what programs do. Faults meet packets between the NIC and their path, whether that is
-the network or a ring to a process of this host. Each process of the device decides by itself from the seed and its function
-number: the same seed and the same traffic give the same faults.
+Makes the network bad on purpose, to see what programs do. Faults meet packets between the NIC and their path, whether
+that is the network or a ring to a process of this host. Each process of the device decides by itself from the seed and its
+function number: the same seed and the same traffic give the same faults.
 
 By default faults meet what is sent, so that a packet between two processes of the device meets them once. For a peer
 elsewhere, --direction both makes both ways bad. A new fault replaces the one before as a whole; that of a queue pair goes
@@ -34,13 +34,13 @@ PARTS = (("loss", "lost"), ("dup", "duplicated"), ("corrupt", "corrupted"), ("re
 
 
 def share(text):
-    """1% or 0.01, as parts of 10^9."""
+    """1% or 0.01, as parts of 10^9. Not 1: that may mean either."""
     match = re.fullmatch(r"([0-9.]+)(%?)", text)
     try:
         value = float(match.group(1)) / (100 if match.group(2) else 1)
     except (AttributeError, ValueError):
         value = -1
-    if not 0 <= value <= 1:
+    if not 0 <= value <= 1 or (value == 1 and "%" not in text):
         raise argparse.ArgumentTypeError(f"'{text}' is no share of packets; write 1% or 0.01")
     return round(value * BILLION)
 
@@ -86,7 +86,8 @@ def add(commands):
     verb.add_argument("--jitter", type=duration, default=0, metavar="TIME",
                       help="the delay is up to so much shorter or longer; packets overtake each other")
     verb.add_argument("--link", choices=("up", "down"), default="up", help="down: the port goes down, as if unplugged")
-    verb.add_argument("--direction", choices=("tx", "rx", "both"), default="tx", help="what is sent (default), received, both")
+    verb.add_argument("--direction", choices=("tx", "rx", "both"), default="tx",
+                      help="what is sent (default), received, both")
     verb.add_argument("--seed", type=int, metavar="N", help="of the random decisions; without it one is drawn, and said")
     verb.set_defaults(start=start_set)
     verb = verbs.add_parser("clear", parents=[places], help="all is well again")
@@ -192,7 +193,8 @@ def start_show(args):
     for entry in found:
         if not entry["rules"] and not any(entry["counters"].values()):
             continue
-        print(f"{entry['name'] or entry['device']} function {entry['function']}, {entry['command']} (pid {entry['pid']})")
+        print(f"{entry['name'] or entry['device']} function {entry['function']}, {clean(entry['command'])} "
+              f"(pid {entry['pid']})")
         for rule in entry["rules"]:
             print("  " + rule_text(rule))
         for name, value in entry["counters"].items():

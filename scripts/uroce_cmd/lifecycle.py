@@ -14,8 +14,8 @@ NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
 IFA_LOCAL, IFF_UP, IFF_LOOPBACK = 2, 0x1, 0x8
 
 UP = """\
-Starts the daemons of devices and keeps them until `uroce down`. Programs start daemons by themselves, and need no `uroce up`;
-it is for devices that are to stay between programs (their faults with them), or that others may use.
+Starts the daemons of devices and keeps them until `uroce down`. Programs start daemons by themselves, and need no
+`uroce up`; it is for devices that are to stay between programs (their faults with them), or that others may use.
 
 Without arguments: the devices that programs would find (UROCE_DEVICES, else the addresses of this network namespace).
 """
@@ -36,8 +36,8 @@ def add(commands):
     parser = commands.add_parser("up", help="start devices and keep them", description=UP, epilog=UP_EPILOG,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("places", nargs="*", metavar="ADDR|IFACE", help="an address of this host, or an interface")
-    parser.add_argument("--allow", metavar="WHOM", help="who may use the device besides you and root: user=NAME, group=NAME, "
-                        "all (default: nobody)")
+    parser.add_argument("--allow", metavar="WHOM", help="who may use the device besides you and root: user=NAME, "
+                        "group=NAME, all (default: nobody)")
     parser.set_defaults(start=start_up)
     parser = commands.add_parser("down", help="keep devices no longer", description=DOWN,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -86,7 +86,8 @@ def defaults():
     places = []
     for entry in text.replace(",", " ").replace(";", " ").split():
         if "ethdev=" in text:
-            raise UroceError("UROCE_DEVICES names DPDK ports, which have no daemon; name the addresses that are to be kept")
+            raise UroceError("UROCE_DEVICES names DPDK ports, which have no daemon; name the addresses that are to be "
+                             "kept")
         places.append(entry.strip("[]").split("/")[0].strip("[]"))
     return places
 

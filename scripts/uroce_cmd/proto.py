@@ -9,7 +9,7 @@ HEADER = struct.Struct("=IHH")
 MAGIC = 0x75720001
 TOOL, TEXT, END, PACKET = 9, 10, 11, 48
 MESSAGE_MAX = 1 << 16
-PATIENCE = 5.0  # seconds for an answer
+PATIENCE = 3.0  # seconds for an answer
 
 
 class UroceError(Exception):
@@ -92,7 +92,8 @@ class Connection:
             return None
         magic, kind, length = HEADER.unpack_from(data)
         if magic != MAGIC or length != len(data) - HEADER.size:
-            raise UroceError(f"{self.who} speaks another version of the protocol; use the uroce command that belongs to it")
+            raise UroceError(f"{self.who} speaks another version of the protocol; use the uroce command that belongs to "
+                             "it")
         return kind, data[HEADER.size:]
 
     def ask(self, text):

@@ -1,0 +1,380 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The uroce command beside real programs: devices that stay, what it says of them, captures, faults, its own manners."""
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+
+UROCE = os.path.join(harness.ROOT, "scripts", "uroce")
+ADDRESS = f"127.{2 + os.getpid() % 250}.9.1"
+SIDES = (harness.Side(ADDRESS), harness.Side(ADDRESS))  # two processes, one device
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(UROCE))
+
+
+def uroce(*argv, seconds=60):
+    """@return (exit code, stdout, stderr)"""
+    result = subprocess.run([UROCE, *argv], capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL)
+    return result.returncode, result.stdout, result.stderr
+
+
+def uroce_json(*argv):
+    code, out, err = uroce(*argv, "--json")
+    if code:
+        raise RuntimeError(f"uroce {' '.join(argv)}: exit code {code}: {err}")
+    return json.loads(out)
+
+
+def until(seconds, what):
+    """Try until `what` gives something true. @return that, or the last it gave."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = what()
+        if value or time.monotonic() > deadline:
+            return value
+        time.sleep(0.05)
+
+
+def functions():
+    devices = uroce_json("status", ADDRESS)["devices"]
+    return [function for function in devices[0]["functions"] if function["answers"]] if devices else []
+
+
+class Pair:
+    """Two programs that talk to each other for long."""
+
+    def __init__(self, *more):
+        port = str(harness.free_port())
+        argv = ["ibv_rc_pingpong", "-g", "0", "-p", port, "-n", "100000000", *more]
+        self.server = harness.Process(argv, SIDES[0])
+        self.server.wait_listen(int(port), 20)
+        self.client = harness.Process(argv + [ADDRESS], SIDES[1])
+        self.connected = until(20, self.running)
+
+    def running(self):
+        """Both QPs have sent something."""
+        found = functions()
+        return len(found) == 2 and all(q["counters"]["rx_packets"] for f in found for q in f.get("queue_pairs", [0])
+                                       if q) and all(f.get("queue_pairs") for f in found)
+
+    def end(self):
+        self.server.kill()
+        self.client.kill()
+
+
+# ---- by itself --------------------------------------------------------------------------------------------------
+
+
+def usage(tally):
+    for argv, code, pattern in (
+            ([], 2, r"usage: uroce"),
+            (["--help"], 0, r"uroce fault --loss 1%"),
+            (["nonsense"], 2, r"invalid choice"),
+            (["status", "127.0.0.250"], 3, r"^uroce: no device '127.0.0.250' is open .*; there are: "),
+            (["stat", "--qp", "1"], 2, r"is no queue pair number; uroce status --qps lists them"),
+            (["stat", "--qp", "0xfefefe", "127.0.0.250"], 3, r"no device"),
+            (["fault", "--loss", "1"], 2, r"'1' is no share of packets; write 1% or 0.01"),
+            (["fault", "--loss", "101%"], 2, r"is no share of packets"),
+            (["fault", "--delay", "5"], 2, r"is no time up to 10s; write 200us"),
+            (["fault", "127.0.0.250", "--loss", "1%"], 3, r"no device"),
+            (["fault", "clear", "127.0.0.250"], 3, r"no device"),
+            (["capture", "/nonexistent/file"], 1, r"cannot write /nonexistent/file"),
+            (["up", "127.0.0.1x"], 1, r"is neither an address nor an interface"),
+            (["up", "203.0.113.77"], 1, r"203\.0\.113\.77.*\S"),
+            (["up", ADDRESS, "--allow", "user=nobody-of-this-name"], 1, r"nobody-of-this-name"),
+            (["down", "127.0.0.250"], 3, r"no device"),
+            (["run", "--help"], 0, r"usage: ")):
+        got, out, err = uroce(*argv)
+        tally.result(f"uroce {' '.join(argv)}", got == code and re.search(pattern, out + err, re.M) is not None,
+                     f"exit code {got}, expected {code} and {pattern}", out + err)
+    for command in ("up", "down", "status", "stat", "capture", "fault"):
+        got, out, err = uroce(command, "--help")
+        tally.result(f"uroce {command} --help", got == 0 and f"usage: uroce {command}" in out, f"exit code {got}", err)
+
+
+def all_parsers(parser, name="uroce"):
+    from uroce_cmd import complete
+    yield name, parser
+    for word, deeper in complete.subparsers(parser).items():
+        yield from all_parsers(deeper, f"{name} {word}")
+
+
+def documents(tally):
+    """What the parser knows stands in the manual, and completion knows it."""
+    from uroce_cmd import complete, main
+    parser = main.parser_make()
+    with open(os.path.join(harness.ROOT, "docs", "uroce.1"), encoding="utf-8") as file:
+        manual = file.read()
+    missing = [f"{name} {option}" for name, p in all_parsers(parser) for option in complete.options(p)
+               if option.startswith("--") and option != "--help" and f"Fl Fl {option[2:]}" not in manual]
+    tally.result("uroce.1 has all options", not missing, f"without {missing}")
+    for argv, expected in ((["0", "st"], "stat status"), (["1", "fault", "c"], "clear"),
+                           (["1", "fault", "--lo"], "--loss"), (["2", "fault", "--link", ""], "down up"),
+                           (["3", "capture", "f", "--direction", "t"], "tx"), (["1", "status", "--q"], "--qps")):
+        code, out, _ = uroce("words", *argv)
+        tally.result(f"completion of {argv}", code == 0 and out.split() == expected.split(), f"says {out.split()}")
+
+
+def stays(tally):
+    code, out, err = uroce("up", ADDRESS)
+    tally.result("up", code == 0 and ADDRESS in out, f"exit code {code}", out + err)
+    first = uroce_json("status", ADDRESS)["devices"][0]
+    tally.result("status of a device that nobody has open", first["daemon"]["stay"] and not first["functions"],
+                 "not kept", json.dumps(first))
+    code, out, err = uroce("up", ADDRESS)
+    again = uroce_json("status", ADDRESS)["devices"][0]
+    tally.result("up again is the same daemon", code == 0 and again["daemon"]["pid"] == first["daemon"]["pid"], "another",
+                 out + err)
+    code, _, err = uroce("up", ADDRESS, "--allow", "all")
+    tally.result("up with other rights", code == 1 and "uroce down first" in err, f"exit code {code}", err)
+    code, out, err = uroce("down", ADDRESS)
+    gone = until(10, lambda: uroce("status", ADDRESS)[0] == 3)
+    tally.result("down", code == 0 and gone, f"exit code {code}", out + err)
+
+
+# ---- beside programs --------------------------------------------------------------------------------------------
+
+
+def looks(tally):
+    pair = Pair()
+    try:
+        found = functions()
+        pids = sorted(f["pid"] for f in found)
+        tally.result("status: processes", pair.connected and pids == sorted((pair.server.pid, pair.client.pid))
+                     and all(f["command"] == "ibv_rc_pingpong" and f["qps"] == 1 for f in found), "not both",
+                     json.dumps(found), pair.server.output(), pair.client.output())
+        qps = {q["qpn"]: q for f in found for q in f["queue_pairs"]}
+        tally.result("status: QPs name each other", len(qps) == 2 and all(
+            q["peer_qpn"] in qps and q["peer"] == ADDRESS and q["state"] == "RTS" for q in qps.values())
+            and {n >> 16 for n in qps} == {f["function"] for f in found}, "they do not", json.dumps(qps))
+        code, text, _ = uroce("status", ADDRESS, "--qps")
+        tally.result("status: text", code == 0 and all(f"0x{n:06x}" in text for n in qps), f"exit code {code}", text)
+
+        stat = uroce_json("stat", ADDRESS)["devices"]
+        nic = next(d["nic"] for d in stat if "nic" in d)
+        tally.result("stat: sum of both", nic["tx_packets"]["value"] > 0 and nic["tx_packets"]["sentence"]
+                     and any("daemon" in d for d in stat), "nothing", json.dumps(stat)[:1000])
+        one = min(qps)
+        code, text, _ = uroce("stat", "--qp", hex(one), ADDRESS)
+        tally.result("stat --qp", code == 0 and f"QP 0x{one:06x}" in text and "Packets sent." in text,
+                     f"exit code {code}", text)
+        code, text, err = uroce("stat", ADDRESS, "--watch", "0.3", "--count", "3", "--json")
+        lines = [json.loads(line) for line in text.splitlines()]
+        tally.result("stat --watch: growth", code == 0 and len(lines) == 3 and next(
+            d["nic"] for d in lines[2]["devices"] if "nic" in d)["rx_packets"]["per_second"] > 0,
+                     f"exit code {code}", err)
+        code, text, _ = uroce("stat", "--qp", hex(one ^ 1), ADDRESS)
+        tally.result("stat of a QP that is not there", code == 3, f"exit code {code}", text)
+
+        pair.client.popen.send_signal(signal.SIGSTOP)
+        code, text, _ = uroce("status", ADDRESS)
+        pair.client.popen.send_signal(signal.SIGCONT)
+        tally.result("status: a process that is stopped", code == 0 and text.count("does not answer") == 1
+                     and str(pair.server.pid) in text, f"exit code {code}", text)
+    finally:
+        pair.end()
+
+
+class Pcapng:
+    """What is in a file: packets as (interface, time, direction, bytes), interfaces' names, statistics."""
+
+    def __init__(self, path):
+        self.packets, self.names, self.statistics = [], [], {}
+        with open(path, "rb") as file:
+            data = file.read()
+        while data:
+            kind, length = struct.unpack_from("=II", data)
+            self.block(kind, data[8:length - 4])
+            assert struct.unpack_from("=I", data, length - 4)[0] == length
+            data = data[length:]
+
+    def block(self, kind, body):
+        if kind == 1:
+            assert struct.unpack_from("=H", body)[0] == 101
+            self.names.append(self.options(body[8:])[2].decode())
+        elif kind == 6:
+            interface, high, low, caplen, length = struct.unpack_from("=IIIII", body)
+            assert caplen == length
+            flags = struct.unpack("=I", self.options(body[20 + (caplen + 3 & ~3):])[2])[0]
+            self.packets.append((interface, high << 32 | low, flags, body[20:20 + caplen]))
+        elif kind == 5:
+            options = self.options(body[12:])
+            self.statistics[struct.unpack_from("=I", body)[0]] = tuple(
+                struct.unpack("=Q", options[code])[0] for code in (4, 5))
+
+    @staticmethod
+    def options(data):
+        found = {}
+        while len(data) >= 4:
+            code, length = struct.unpack_from("=HH", data)
+            found[code] = data[4:4 + length]
+            data = data[4 + (length + 3 & ~3):]
+        return found
+
+
+def tshark(tally, name, path, *expected):
+    if not shutil.which("tshark"):
+        print(f"     (tshark is not installed: {name} not decoded)")
+        return
+    result = subprocess.run(["tshark", "-r", path, "-T", "fields", "-e", "frame.protocols", "-e", "_ws.col.Info", "-e",
+                             "_ws.malformed", "-e", "ip.checksum.status"], capture_output=True, text=True, timeout=60)
+    lines = [line.split("\t") for line in result.stdout.splitlines()]
+    wrong = [line for line in lines if "infiniband" not in line[0] or line[2] or "Malformed" in line[1]]
+    tally.result(f"tshark: {name}", result.returncode == 0 and lines and not wrong
+                 and all(any(word in line[1] for line in lines) for word in expected),
+                 f"{len(lines)} packets, wrong: {wrong[:3]}", result.stderr)
+
+
+def captures(tally, folder):
+    """A capture that was there before the programs has all that they say."""
+    uroce("up", ADDRESS)
+    path = os.path.join(folder, "all.pcapng")
+    capture = harness.Process([UROCE, "capture", path, "--device", ADDRESS])
+    started = until(20, lambda: os.path.exists(path) and "capturing" in capture.output())
+    argv = ["ibv_rc_pingpong", "-g", "0", "-p", "PORT", "-n", "500", "-s", "3000", "-c"]
+    ok, reason, *outputs = harness.run_pair(argv, argv + [ADDRESS], SIDES, 60)
+    time.sleep(0.2)
+    capture.popen.send_signal(signal.SIGINT)
+    code = capture.wait(20)
+    text = capture.output()
+    tally.result("capture", started and ok and code == 0 and "packets written" in text and "lost" not in text,
+                 f"exit code {code}, {reason}", text, *outputs)
+    found = Pcapng(path)
+    times = [packet[1] for packet in found.packets]
+    tally.result("capture: in the order of time", times == sorted(times) and len(times) > 0, "not so")
+    tally.result("capture: an interface a process, each with its statistics", len(found.names) == 2 and
+                 found.statistics == {i: (sum(p[0] == i for p in found.packets), 0) for i in (0, 1)},
+                 f"{found.names}, {found.statistics}")
+    # A process that opens the device is captured some milliseconds later: what both ends were captured for is compared.
+    both = max(min((packet[1] for packet in found.packets if packet[0] == i), default=0) for i in (0, 1))
+    for i in (0, 1):
+        sends = [packet for packet in found.packets if packet[1] >= both and packet[3][28] <= 4]
+        sent = {packet[3][37:40] for packet in sends if packet[0] == i and packet[2] == 2}  # PSNs
+        received = {packet[3][37:40] for packet in sends if packet[0] == 1 - i and packet[2] == 1}
+        tally.result(f"capture: what process {i} sends arrives", len(sent) > 200 and sent <= received
+                     and len(received - sent) <= 64, f"{len(sent)} sent, {len(sent - received)} of them missing")
+    tshark(tally, "a conversation", path, "RC Send First", "RC Send Last", "RC Acknowledge")
+
+
+def live_captures(tally, folder):
+    pair = Pair()
+    try:
+        mine = [f for f in functions() if f["pid"] == pair.client.pid][0]
+        qpn = mine["queue_pairs"][0]["qpn"]
+        path = os.path.join(folder, "live.pcapng")
+        code, _, err = uroce("capture", path, "--device", ADDRESS, "--qp", hex(qpn), "--direction", "tx", "--count", "50")
+        found = Pcapng(path)
+        tally.result("capture --qp --direction tx --count", code == 0 and len(found.packets) == 50 and
+                     {p[2] for p in found.packets} == {2} and len(found.names) == 1 and "50 packets" in err,
+                     f"exit code {code}, {len(found.packets)} packets", err)
+        tshark(tally, "a live one", path, "RC Send")
+        code, _, err = uroce("capture", path, "--device", ADDRESS, "--seconds", "0.5")
+        tally.result("capture --seconds", code == 0 and len(Pcapng(path).names) == 2, f"exit code {code}", err)
+        with open(path, "wb") as out:
+            result = subprocess.run([UROCE, "capture", "-", "--device", ADDRESS, "--count", "3"], stdout=out,
+                                    stderr=subprocess.PIPE, text=True, timeout=60)
+        tally.result("capture to a pipe", result.returncode == 0 and len(Pcapng(path).packets) == 3,
+                     f"exit code {result.returncode}", result.stderr)
+    finally:
+        pair.end()
+
+
+def fault_counters(name):
+    """The sum over all processes; None while there is none."""
+    found = uroce_json("fault", "show", ADDRESS)["functions"]
+    return sum(f["counters"][name] for f in found) if found else None
+
+
+def faults(tally):
+    """Who comes later meets the device's faults, and gets through."""
+    uroce("up", ADDRESS)
+    code, out, err = uroce("fault", ADDRESS, "--loss", "1%", "--duplicate", "1%", "--reorder", "1%", "--corrupt", "0.5%",
+                           "--seed", "7")
+    tally.result("fault before there is a process", code == 0 and "seed 7" in out, f"exit code {code}", out + err)
+    argv = ["ibv_rc_pingpong", "-g", "0", "-p", "PORT", "-n", "2000", "-c"]
+    pair = Pair("-s", "5000")
+    try:
+        rules = [f["rules"] for f in uroce_json("fault", "show", ADDRESS)["functions"]]
+        tally.result("fault: who comes later has it", len(rules) == 2 and all(
+            len(r) == 1 and r[0]["loss"] == 10000000 and r[0]["seed"] == 7 for r in rules), "not so", str(rules))
+        hit = until(60, lambda: all(fault_counters(name) for name in
+                                    ("fault_lost", "fault_duplicated", "fault_reordered", "fault_corrupted")))
+        tally.result("fault: each kind has met packets, and the connection lives", hit and pair.running(), "not all",
+                     uroce("fault", "show", ADDRESS)[1])
+        code, text, _ = uroce("fault", "show", ADDRESS)
+        words = "1% lost, 1% duplicated, 0.5% corrupted, 1% held back for 3 others (seed 7)"
+        tally.result("fault show", code == 0 and words in text, f"exit code {code}", text)
+        icrc = uroce_json("stat", ADDRESS)["devices"]
+        icrc = next(d["nic"] for d in icrc if "nic" in d)["rx_icrc_encapsulated"]["value"]
+        tally.result("fault: corruption is found by the ICRC", icrc > 0, "no packet was")
+    finally:
+        pair.end()
+    ok, reason, *outputs = harness.run_pair(argv, argv + [ADDRESS], SIDES, 120)
+    tally.result("ibv_rc_pingpong -c with faults", ok and "invalid" not in "".join(outputs), reason, *outputs)
+    code, out, err = uroce("fault", "clear", ADDRESS)
+    tally.result("fault clear", code == 0, f"exit code {code}", out + err)
+
+
+def fault_of_a_qp(tally):
+    pair = Pair()
+    try:
+        found = functions()
+        rules = lambda: [f["rules"] for f in uroce_json("fault", "show", ADDRESS)["functions"]]  # noqa: E731
+        tally.result("fault: cleared for those who come later", rules() == [[], []], "not so", str(rules()))
+        code, out, err = uroce("fault", ADDRESS, "--delay", "100us", "--jitter", "50us", "--direction", "both")
+        delayed = until(20, lambda: fault_counters("fault_delayed"))
+        tally.result("fault --delay", code == 0 and delayed, f"exit code {code}", out + err)
+        code, out, err = uroce("fault", ADDRESS, "--link", "down")
+        links = {f["link"] for f in functions()}
+        tally.result("fault --link down", code == 0 and links == {"down"}, f"exit code {code}, {links}", out + err)
+        uroce("fault", "clear", ADDRESS)
+        links = {f["link"] for f in functions()}
+        moves = until(20, lambda: moving(pair))
+        tally.result("fault clear: the link is up, the connection lives", links == {"up"} and moves, str(links),
+                     pair.client.output())
+        code, out, err = uroce("fault", ADDRESS, "--qp", hex(found[0]["queue_pairs"][0]["qpn"] ^ 1), "--loss", "5%")
+        tally.result("fault of a QP that is not there", code == 3 and not out, f"exit code {code}", err)
+        mine = [f for f in found if f["pid"] == pair.client.pid][0]
+        code, out, err = uroce("fault", ADDRESS, "--qp", hex(mine["queue_pairs"][0]["qpn"]), "--loss", "100%")
+        ended = pair.client.wait(60)
+        tally.result("fault --qp --loss 100%: the connection fails", code == 0 and ended not in (0, None)
+                     and "transport retry counter exceeded" in pair.client.output(), f"client: {ended}", out + err,
+                     pair.client.output())
+    finally:
+        pair.end()
+        uroce("down", ADDRESS)
+
+
+def moving(pair):
+    first = [q["counters"]["rx_packets"] for f in functions() for q in f["queue_pairs"]]
+    time.sleep(0.1)
+    return first != [q["counters"]["rx_packets"] for f in functions() for q in f["queue_pairs"]]
+
+
+def main():
+    harness.options(__doc__)
+    harness.need_programs("ibv_rc_pingpong")
+    tally = harness.Tally("uroce")
+    usage(tally)
+    documents(tally)
+    stays(tally)
+    looks(tally)
+    with tempfile.TemporaryDirectory() as folder:
+        captures(tally, folder)
+        live_captures(tally, folder)
+    faults(tally)
+    fault_of_a_qp(tally)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
