@@ -16,7 +16,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "apps"))
 import harness  # noqa: E402
 
-SECONDS = 20  # that one measurement may take
+SECONDS = 10  # that one measurement may take
 MIB = 1.048576  # MiB/s to MB/s
 
 # value: the median where the program tells one. p99: of latencies, where the program tells it; else None.
