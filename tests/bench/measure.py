@@ -33,7 +33,7 @@ class TooSlow(Exception):
 
 class Settings:
     """What holds for all measurements of a run."""
-    addresses = 2  # of our processes: both on one device, or one on each of two
+    addresses = 1  # of our processes: both on one device, or one on each of two
     divisor = 1    # of iterations, for a quick run
     cpus = None    # two CPUs that are cores of their own, or None on a machine that has but one
 
