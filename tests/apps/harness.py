@@ -83,6 +83,18 @@ def loopback_sides(lane=0):
     return Side(f"127.{net}.{lane}.1"), Side(f"127.{net}.{lane}.2")
 
 
+def one_device_sides(lane=0):
+    """Both on one device: through shared memory."""
+    first, _ = loopback_sides(lane)
+    return first, first
+
+
+def mixed_sides():
+    """Two pairs at once: two processes on one device, and a third on it with a peer in another namespace."""
+    a, b = veth_sides()
+    return [(a, a), (a, b)]
+
+
 def free_port():
     """A TCP port that nobody listens on now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:

@@ -4,12 +4,14 @@
 
 By default every combination of (program, service, QPs, polling or events, direction) runs once, with the path MTUs
 taking turns, and every (program, service) runs at every MTU; a third of the runs goes through all sizes from 2 B to
-8 MiB, the others do one. --full runs the whole cross product. --veth and --ethdev
-run a subset between two network namespaces, over the kernel's UDP sockets and over DPDK's AF_PACKET driver.
+8 MiB, the others do one. --full runs the whole cross product. Both programs are on one device, and talk through shared
+memory; with --udp they talk through the kernel's UDP. --mixed, --veth and --ethdev run a subset: beside a pair in two
+network namespaces, between two namespaces over the kernel's UDP sockets, and over DPDK's AF_PACKET driver.
 
 perftest does not look at the data it moves; the verify test does.
 """
 import itertools
+import os
 import queue
 import re
 import threading
@@ -147,6 +149,8 @@ def run_all(cases, lanes, tally):
 def main():
     args = harness.options(__doc__, ("--full", "the whole cross product"), ("--veth", "between two namespaces"),
                            ("--ethdev", "between two namespaces, through DPDK's net_af_packet"),
+                           ("--udp", "through the kernel's UDP, not through shared memory"),
+                           ("--mixed", "on one device, beside another pair between two namespaces"),
                            ("--every", "only every N-th case (default 1)", 1),
                            ("--only", "only cases whose name holds this", ""),
                            ("--list", "name the cases and stop"),
@@ -154,21 +158,27 @@ def main():
     harness.need_programs("ib_write_bw", "nsenter", "unshare")
     if args.veth or args.ethdev:
         cases = list(subset([1024, 4096]))
+    elif args.mixed:
+        cases = [case for case in subset([1024, 4096]) for _ in range(2)]
     else:
         cases = list(matrix(args.full))
     cases = [case for case in cases if args.only in case.name][::max(args.every, 1)]
     if args.list:
         print("\n".join(case.name for case in cases))
         return
-    if args.veth or args.ethdev:
+    os.environ["UROCE_RING"] = "off" if args.udp else "on"
+    if args.veth or args.ethdev or args.mixed:
         harness.need_root()
-        lanes = [harness.ethdev_sides() if args.ethdev else harness.veth_sides()]
+        lanes = (harness.mixed_sides() if args.mixed
+                 else [harness.ethdev_sides() if args.ethdev else harness.veth_sides()])
     else:
-        lanes = [harness.loopback_sides(lane) for lane in range(args.lanes)]
-    tally = harness.Tally("perftest" + (" over ethdev" if args.ethdev else " over veth" if args.veth else ""))
+        sides = harness.loopback_sides if args.udp else harness.one_device_sides
+        lanes = [sides(lane) for lane in range(args.lanes)]
+    how = [name for name in ("udp", "veth", "ethdev", "mixed") if getattr(args, name)]
+    tally = harness.Tally(" over ".join(["perftest"] + how))
     # Latency programs spin on both sides: beside another pair they would wait for time slices, not for packets.
     run_all([case for case in cases if not case.spins], lanes, tally)
-    run_all([case for case in cases if case.spins], lanes[:1], tally)
+    run_all([case for case in cases if case.spins], lanes if args.mixed else lanes[:1], tally)
     tally.finish()
 
 

@@ -136,12 +136,11 @@ static void proto__descriptors_arrive_close_on_exec_and_those_not_asked_for_are_
 
 static void proto__too_many_descriptors_are_refused_and_closed(void **state)
 {
-	struct {
+	int fds[PROTO_FDS_MAX + 8];
+	union {
+		uint8_t bytes[CMSG_SPACE(sizeof(fds))];
 		struct cmsghdr header;
-		int fds[PROTO_FDS_MAX + 8];
-	} control = {.header = {.cmsg_len = CMSG_LEN(sizeof(control.fds)),
-				.cmsg_level = SOL_SOCKET,
-				.cmsg_type = SCM_RIGHTS}};
+	} control = {.header = {.cmsg_len = CMSG_LEN(sizeof(fds)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
 	struct proto_header header = {PROTO_MAGIC, PROTO_ADOPT, 0};
 	struct iovec iov = {&header, sizeof(header)};
 	struct msghdr msg = {
@@ -151,7 +150,8 @@ static void proto__too_many_descriptors_are_refused_and_closed(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < PROTO_FDS_MAX + 8; i++)
-		control.fds[i] = 2;
+		fds[i] = 2;
+	memcpy(CMSG_DATA(&control.header), fds, sizeof(fds));
 	assert_true(sendmsg(pair[0], &msg, 0) > 0);
 	assert_int_equal(proto_recv(pair[1], &m), -EMFILE);
 	assert_int_equal(lowest_fd(), free_fd);
