@@ -79,9 +79,10 @@ static bool thread_is_needed(const struct pmd_engine *e)
 /** The lock's holder may have caused events, a deadline before the one the thread sleeps until, or a full port. */
 void pmd_unlock(struct pmd_engine *e)
 {
-	bool kick = false;
+	bool kick = false, yield = false;
 
 	if (!e->dead) {
+		yield = pmd_inline_must_yield(e);
 		pmd_engine_events(e);
 		kick = thread_is_needed(e);
 		if (kick)
@@ -90,7 +91,8 @@ void pmd_unlock(struct pmd_engine *e)
 	pthread_mutex_unlock(&e->lock);
 	if (kick)
 		pmd_engine_call(e);
-	pmd_inline_yield();
+	if (yield)
+		pmd_inline_yield(e);
 }
 
 struct nic *pmd_engine_nic(struct pmd_engine *e)
@@ -436,6 +438,7 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		e->event_ctx = event_ctx;
 		e->refs = 1;
 		e->port_deadline_ns = UINT64_MAX;
+		e->yield_after = PMD_YIELD_POLLS;
 		engine_init_lock(e);
 		rc = engine_start(e, err, err_len);
 		if (rc != 0) {

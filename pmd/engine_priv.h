@@ -48,6 +48,9 @@ struct pmd_engine {
 	uint64_t inline_last_ns; /* when the last poll began, or its work ended */
 	uint64_t inline_work_ns; /* time that application threads have spent moving packets */
 	uint64_t inline_finds;	 /* polls that found packets; under the lock */
+	unsigned empty_polls;	 /* in a row; under the lock */
+	unsigned yield_after;	 /* empty polls until the CPU is given away; under the lock */
+	bool yielded;		 /* atomic: it was since the last poll */
 
 	/* The thread. */
 	enum pmd_progress_mode progress; /* constant */
@@ -69,6 +72,8 @@ struct pmd_engine {
 	unsigned refs;
 	struct pmd_engine *next;
 };
+
+#define PMD_YIELD_POLLS 64 /* empty polls until the CPU is given away, at first */
 
 #define PMD_RETRY_NS 20000 /* until a port or link that had no room is offered packets again */
 
@@ -122,8 +127,10 @@ unsigned pmd_engine_sleep(struct pmd_engine *e, int fd, bool serve, uint64_t tim
 /** Give the TX slots mbufs. @return false when the pool cannot fill them all. */
 bool pmd_engine_tx_refill(struct pmd_engine *e);
 
-/** No lock held: give the CPU away when this thread has polled in vain for long. */
-void pmd_inline_yield(void);
+/** Whether application threads have polled in vain for so long that the CPU should be given away. Lock held. */
+bool pmd_inline_must_yield(struct pmd_engine *e);
+/** Give it away. No lock held. */
+void pmd_inline_yield(struct pmd_engine *e);
 
 /** @return 0 or a negative errno. */
 int pmd_thread_start(struct pmd_engine *e);

@@ -29,9 +29,13 @@
 	1024 /* steps: what the thread does as soon as it is called for, steps have to do where it looks on */
 #define WORTH_A_CLOCK 16 /* packets that take so long that reading the clock once more does not show */
 
-/* An application thread gives the CPU away after so many empty polls in a row: on one core with its peer it would
- * otherwise poll out its time slice (milliseconds) before the peer can answer. */
-#define EMPTY_POLLS_YIELD 200
+/*
+ * An application thread gives the CPU away after so many empty polls in a row: on one core with its peer it would otherwise
+ * poll out its time slice (milliseconds) before the peer can answer. Where giving away brought what was polled for, the peer
+ * is on this core, and it happens sooner; where nobody wanted the CPU, or somebody else did, later.
+ */
+#define YIELD_POLLS_MIN 8
+#define YIELD_POLLS_MAX 512
 
 uint64_t pmd_now_ns(void)
 {
@@ -200,9 +204,6 @@ void pmd_engine_look_after(struct pmd_engine *e)
 
 /* ---- inline ------------------------------------------------------------------------------------------------- */
 
-/* Empty polls of this thread in a row. */
-static _Thread_local unsigned empty_polls; /* not initial-exec: see guard.c */
-
 /** Tell the thread that an application thread has moved packets since start_ns. */
 static void inline_worked(struct pmd_engine *e, unsigned packets, uint64_t start_ns)
 {
@@ -216,6 +217,17 @@ static void inline_worked(struct pmd_engine *e, unsigned packets, uint64_t start
 	__atomic_store_n(&e->inline_last_ns, now_ns, __ATOMIC_RELAXED);
 }
 
+/** Polls in a row that found nothing, and what the last time the CPU was given away was good for. Lock held. */
+static void inline_count(struct pmd_engine *e, bool found)
+{
+	e->empty_polls = found ? 0 : e->empty_polls + 1;
+	if (found && e->yielded && e->yield_after > YIELD_POLLS_MIN)
+		e->yield_after /= 2;
+	else if (!found && e->yielded && e->yield_after < YIELD_POLLS_MAX)
+		e->yield_after *= 2;
+	e->yielded = false;
+}
+
 static void inline_step(struct pmd_engine *e)
 {
 	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
@@ -224,7 +236,7 @@ static void inline_step(struct pmd_engine *e)
 
 	if (polls % CONTROL_STEPS == 0)
 		pmd_engine_look_after(e);
-	empty_polls = got > 0 ? 0 : empty_polls + 1;
+	inline_count(e, got > 0);
 	e->inline_finds += got > 0;
 	__atomic_store_n(&e->inline_polls, polls + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->inline_last_ns, e->now_ns, __ATOMIC_RELAXED);
@@ -246,12 +258,18 @@ bool pmd_try_progress(struct pmd_engine *e)
 	return true;
 }
 
-void pmd_inline_yield(void)
+bool pmd_inline_must_yield(struct pmd_engine *e)
 {
-	if (empty_polls < EMPTY_POLLS_YIELD)
-		return;
-	empty_polls = 0;
+	if (e->empty_polls < e->yield_after)
+		return false;
+	e->empty_polls = 0;
+	return true;
+}
+
+void pmd_inline_yield(struct pmd_engine *e)
+{
 	sched_yield();
+	__atomic_store_n(&e->yielded, true, __ATOMIC_RELAXED);
 }
 
 void pmd_doorbell(struct pmd_engine *e)
