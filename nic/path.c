@@ -54,6 +54,7 @@ void nic_path_close(struct nic *nic, uint32_t path)
 		}
 	}
 	nic->paths[path].open = false;
+	nic->paths_pending[path / 64] &= ~(1ull << path % 64);
 }
 
 uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t dest_qpn)

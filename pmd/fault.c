@@ -361,6 +361,20 @@ unsigned pmd_fault_tx_due(struct pmd_fault *f, unsigned path, struct nic_tx_fram
 	return out;
 }
 
+uint64_t pmd_fault_tx_paths(const struct pmd_fault *f, uint32_t word, uint64_t now_ns)
+{
+	const struct fault_stage *s = &f->stage[0];
+	uint64_t paths = 0;
+
+	for (const struct fault_held *h = s->line; h && h->due_ns <= now_ns; h = h->next)
+		if (h->path / 64 == word)
+			paths |= 1ull << h->path % 64;
+	for (const struct fault_held *h = s->waiting; h && h->due_ns <= now_ns; h = h->next)
+		if (h->path / 64 == word)
+			paths |= 1ull << h->path % 64;
+	return paths;
+}
+
 /* ---- reception --------------------------------------------------------------------------------------------------- */
 
 /** A damaged copy. It has an ICRC, whatever the carrier does: damage is there to be found. */

@@ -73,6 +73,9 @@ unsigned pmd_fault_tx(struct pmd_fault *f, unsigned path, struct nic_tx_frame *f
 /** Packets that were held and are due on `path`: at most n. @return how many were filled in. */
 unsigned pmd_fault_tx_due(struct pmd_fault *f, unsigned path, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 
+/** A bit for each path from 64 * word on for which packets that were held are due. */
+uint64_t pmd_fault_tx_paths(const struct pmd_fault *f, uint32_t word, uint64_t now_ns);
+
 /** A packet has arrived on `path`. @return whether it is to be taken now; *frame may then be another, valid until the
  *  next call. */
 bool pmd_fault_rx(struct pmd_fault *f, unsigned path, struct nic_rx_frame *frame, uint64_t now_ns);

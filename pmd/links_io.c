@@ -25,7 +25,7 @@ _Static_assert(RING_PACKET_MAX >= NIC_FRAME_MAX + sizeof(struct link_forward), "
 static inline void rx(struct pmd_engine *e, const struct link_in *in, const struct nic_rx_frame *frame, uint64_t now_ns)
 {
 	if (pmd_unlikely(e->taps))
-		pmd_tap_rx(e, LINK_TAP + in->index, frame, now_ns);
+		pmd_tap_rx(e, in->index + 1, frame, now_ns);
 	else
 		nic_rx(e->nic, frame, now_ns);
 }
@@ -173,17 +173,6 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 	return room < 0 ? room : (int)n;
 }
 
-/** Paths, of those that word `word` names, that have something to send: the NIC does, or what a fault held is due. */
-static uint64_t links_with_work(const struct pmd_links *l, uint32_t word, uint64_t now_ns)
-{
-	uint64_t bits = nic_paths_pending(l->e->nic)[word];
-
-	if (pmd_unlikely(l->e->taps) && pmd_tap_tx_pending(l->e, now_ns))
-		for (unsigned i = 0; i < 64; i++)
-			bits |= l->out[word * 64 + i] ? 1ull << i : 0;
-	return word ? bits : bits & ~1ull;
-}
-
 unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 {
 	unsigned total = 0;
@@ -191,8 +180,12 @@ unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 	if (!l || l->n_out == 0)
 		return 0;
 	for (uint32_t word = 0; word < NIC_PATHS_MAX / 64; word++) {
+		uint64_t bits = nic_paths_pending(l->e->nic)[word];
+
 		l->full[word] = 0;
-		for (uint64_t bits = links_with_work(l, word, now_ns); bits && total < budget; bits &= bits - 1) {
+		if (pmd_unlikely(l->e->taps))
+			bits |= pmd_tap_tx_paths(l->e, word, now_ns);
+		for (bits &= word ? ~0ull : ~1ull; bits && total < budget; bits &= bits - 1) {
 			uint32_t path = word * 64 + (uint32_t)__builtin_ctzll(bits);
 			int n = link_tx(l, path, budget - total, now_ns);
 

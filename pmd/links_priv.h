@@ -10,9 +10,6 @@
 
 #define ROUTES 512 /* slots of the cache, direct-mapped */
 
-/* By which captures and faults know link in number i: paths out are below. */
-#define LINK_TAP NIC_PATHS_MAX
-
 /** Kinds of ring entries. */
 enum link_kind {
 	LINK_PACKET,  /* an IP packet; its ICRC is not there */

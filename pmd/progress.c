@@ -149,8 +149,6 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 				ops->rx_valid(e->port, &frames[i]);
 		total += n;
 	} while (n > 0 && total < budget);
-	if (pmd_unlikely(e->taps))
-		pmd_tap_rx_due(e, now_ns);
 	return total;
 }
 
@@ -167,6 +165,8 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 {
 	unsigned links = pmd_links_rx(e->links, budget, now_ns), got;
 
+	if (pmd_unlikely(e->taps))
+		pmd_tap_rx_due(e, now_ns);
 	if (!port && !port_is_due(e))
 		return links;
 	got = port_rx(e, budget, now_ns);

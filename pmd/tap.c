@@ -56,6 +56,11 @@ bool pmd_tap_tx_pending(const struct pmd_engine *e, uint64_t now_ns)
 	return (e->taps & PMD_TAP_FAULT) && pmd_fault_tx_deadline(e->fault) <= now_ns;
 }
 
+uint64_t pmd_tap_tx_paths(const struct pmd_engine *e, uint32_t word, uint64_t now_ns)
+{
+	return e->taps & PMD_TAP_FAULT ? pmd_fault_tx_paths(e->fault, word, now_ns) : 0;
+}
+
 uint64_t pmd_tap_deadline(const struct pmd_engine *e)
 {
 	uint64_t tx, rx;
@@ -115,6 +120,9 @@ int pmd_tap_fault(struct pmd_engine *e, const char *command, char *err, size_t e
 
 void pmd_tap_close(struct pmd_engine *e)
 {
+	e->taps = 0;
 	pmd_capture_destroy(e->capture);
 	pmd_fault_destroy(e->fault);
+	e->capture = NULL;
+	e->fault = NULL;
 }

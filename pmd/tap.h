@@ -27,6 +27,9 @@ unsigned pmd_tap_tx(struct pmd_engine *e, unsigned path, struct nic_tx_frame *fr
 /** Whether something that was held is due to be sent. */
 bool pmd_tap_tx_pending(const struct pmd_engine *e, uint64_t now_ns);
 
+/** A bit for each path from 64 * word on for which something that was held is due. */
+uint64_t pmd_tap_tx_paths(const struct pmd_engine *e, uint32_t word, uint64_t now_ns);
+
 /** When held packets become due; UINT64_MAX: never. */
 uint64_t pmd_tap_deadline(const struct pmd_engine *e);
 

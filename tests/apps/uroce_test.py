@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 import harness
 
@@ -234,24 +235,34 @@ def tshark(tally, name, path, *expected):
                  f"{len(lines)} packets, wrong: {wrong[:3]}", result.stderr)
 
 
-def captures(tally, folder):
-    """A capture that was there before the programs has all that they say."""
+def icrc_holds(packet):
+    """Of an IPv4 packet without options."""
+    masked = bytearray(b"\xff" * 8 + packet[:-4])
+    for at in (1, 8, 10, 11, 26, 27, 32):  # TOS, TTL, checksums, the BTH's byte with FECN and BECN
+        masked[8 + at] = 0xff
+    return zlib.crc32(masked) == struct.unpack("<I", packet[-4:])[0]
+
+
+def captures(tally, folder, ring):
+    """A capture that was there before the programs has what they say, through shared memory and sockets alike."""
+    case = f"capture (UROCE_RING={ring})"
     uroce("up", ADDRESS)
     path = os.path.join(folder, "all.pcapng")
     capture = harness.Process([UROCE, "capture", path, "--device", ADDRESS])
     started = until(20, lambda: os.path.exists(path) and "capturing" in capture.output())
     argv = ["ibv_rc_pingpong", "-g", "0", "-p", "PORT", "-n", "500", "-s", "3000", "-c"]
-    ok, reason, *outputs = harness.run_pair(argv, argv + [ADDRESS], SIDES, 60)
+    ok, reason, *outputs = harness.run_pair(argv, argv + [ADDRESS], SIDES, 60, {"UROCE_RING": ring})
     time.sleep(0.2)
     capture.popen.send_signal(signal.SIGINT)
     code = capture.wait(20)
     text = capture.output()
-    tally.result("capture", started and ok and code == 0 and "packets written" in text and "lost" not in text,
+    tally.result(case, started and ok and code == 0 and "packets written" in text and "lost" not in text,
                  f"exit code {code}, {reason}", text, *outputs)
     found = Pcapng(path)
     times = [packet[1] for packet in found.packets]
-    tally.result("capture: in the order of time", times == sorted(times) and len(times) > 0, "not so")
-    tally.result("capture: an interface a process, each with its statistics", len(found.names) == 2 and
+    tally.result(f"{case}: in the order of time, each with its ICRC", times == sorted(times) and len(times) > 0
+                 and all(icrc_holds(packet[3]) for packet in found.packets), "not so")
+    tally.result(f"{case}: an interface a process, each with its statistics", len(found.names) == 2 and
                  found.statistics == {i: (sum(p[0] == i for p in found.packets), 0) for i in (0, 1)},
                  f"{found.names}, {found.statistics}")
     # A process that opens the device is captured some milliseconds later: what both ends were captured for is compared.
@@ -260,9 +271,9 @@ def captures(tally, folder):
         sends = [packet for packet in found.packets if packet[1] >= both and packet[3][28] <= 4]
         sent = {packet[3][37:40] for packet in sends if packet[0] == i and packet[2] == 2}  # PSNs
         received = {packet[3][37:40] for packet in sends if packet[0] == 1 - i and packet[2] == 1}
-        tally.result(f"capture: what process {i} sends arrives", len(sent) > 200 and sent <= received
+        tally.result(f"{case}: what process {i} sends arrives", len(sent) > 200 and sent <= received
                      and len(received - sent) <= 64, f"{len(sent)} sent, {len(sent - received)} of them missing")
-    tshark(tally, "a conversation", path, "RC Send First", "RC Send Last", "RC Acknowledge")
+    tshark(tally, f"a conversation, UROCE_RING={ring}", path, "RC Send First", "RC Send Last", "RC Acknowledge")
 
 
 def live_captures(tally, folder):
@@ -369,7 +380,8 @@ def main():
     stays(tally)
     looks(tally)
     with tempfile.TemporaryDirectory() as folder:
-        captures(tally, folder)
+        captures(tally, folder, "on")
+        captures(tally, folder, "off")
         live_captures(tally, folder)
     faults(tally)
     fault_of_a_qp(tally)

@@ -179,7 +179,9 @@ static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **
 	rig_to_rts(rig);
 	rig_post_send(rig, 1, NIC_WR_RDMA_WRITE, 0, 3 * RIG_MTU);
 	assert_int_equal(take(rig, path, &frame), 1);
+	assert_true(pending(rig, path));
 	nic_path_close(rig->nic, path);
+	assert_false(pending(rig, path));
 	rig_expect_tx(rig, WRITE_MIDDLE, RIG_SQ_PSN + 1); /* with an ICRC: it parses */
 	rig_expect_tx(rig, WRITE_LAST, RIG_SQ_PSN + 2);
 	rig_ack(rig, RIG_SQ_PSN + 2, SYN_ACK);
