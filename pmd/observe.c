@@ -36,6 +36,7 @@ static void say(struct reply *r, const char *format, ...)
 	int n;
 
 	va_start(args, format);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is in the line above */
 	n = vsnprintf(r->text + r->len, sizeof(r->text) - r->len, format, args);
 	va_end(args);
 	if (n < 0 || (size_t)n >= sizeof(r->text) - r->len)
