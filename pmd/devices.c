@@ -92,6 +92,12 @@ static void netdev_from_devargs(struct pmd_device *d)
 	}
 }
 
+/** The interface of an address, whose label may be "eth0:1". */
+static void netdev_set(struct pmd_device *d, const char *label)
+{
+	snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(label, ":"), label);
+}
+
 void pmd_device_fill_netdev(struct pmd_device *d)
 {
 	struct ifaddrs *list = NULL;
@@ -102,13 +108,11 @@ void pmd_device_fill_netdev(struct pmd_device *d)
 	} else if (getifaddrs(&list) == 0) {
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
 			if (pmd_gid_from_sockaddr(i->ifa_addr, &gid) && memcmp(&gid, &d->gid, sizeof(gid)) == 0)
-				snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(i->ifa_name, ":"),
-					 i->ifa_name);
+				netdev_set(d, i->ifa_name);
 		/* 127.0.0.2 is nobody's and still lo's. */
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
 			if ((i->ifa_flags & IFF_LOOPBACK) && gid_in_network(&d->gid, i))
-				snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(i->ifa_name, ":"),
-					 i->ifa_name);
+				netdev_set(d, i->ifa_name);
 		freeifaddrs(list);
 	}
 	if (d->netdev[0])
@@ -288,7 +292,7 @@ static int default_devices(struct pmd_device *devices, unsigned max)
 			if (!pmd_gid_is_unicast(&d->gid) || gid_is_known(&d->gid, devices, n))
 				continue;
 			d->follow = netdev_is_known(i->ifa_name, devices, n) ? PROTO_FOLLOW_NONE : PROTO_FOLLOW_V6;
-			snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(i->ifa_name, ":"), i->ifa_name);
+			netdev_set(d, i->ifa_name);
 			n++;
 		}
 		freeifaddrs(list);

@@ -91,7 +91,7 @@ int pmd_udp_socket_open(const struct nic_gid *gid, uint32_t scope, bool share, c
 
 bool pmd_udp_socket_is(int fd, const struct nic_gid *gid)
 {
-	struct sockaddr_in6 self, expected;
+	struct sockaddr_in6 self = {0}, expected;
 	socklen_t len = sizeof(self), expected_len = pmd_gid_sockaddr(gid, 0, &expected), int_len = sizeof(int);
 	int protocol;
 

@@ -231,7 +231,18 @@ static struct entry *recover_entry(struct daemon *d, const struct nic_gid *gid)
 	return at >= 0 ? &d->gids[at] : gids_adopt(d, gid);
 }
 
-/** One message of a keeper. Sockets come in order; one that does not fit is not taken. */
+/** Sockets come in order; one that does not fit is not taken. */
+static void recover_socket(struct daemon *d, struct entry *e, unsigned index, struct proto_msg *m, unsigned i)
+{
+	if (index != e->n_sockets || index >= DAEMON_SLOTS)
+		return;
+	e->sockets[e->n_sockets++] = proto_msg_take(m, i);
+	if (d->slots[index].state == SLOT_FREE)
+		steer_watch(d, e, index);
+	d->stats.recovered_sockets++;
+}
+
+/** One message of a keeper. */
 static void recover_message(struct daemon *d, struct proto_msg *m)
 {
 	const struct proto_keeper *message = m->data;
@@ -242,13 +253,8 @@ static void recover_message(struct daemon *d, struct proto_msg *m)
 		const struct nic_gid *gid = &message->entries[i].gid;
 		struct entry *e = pmd_gid_is_unicast(gid) ? recover_entry(d, gid) : NULL;
 
-		if (!e || message->entries[i].index != e->n_sockets || e->n_sockets == DAEMON_SLOTS ||
-		    !pmd_udp_socket_is(m->fds[i], gid))
-			continue;
-		e->sockets[e->n_sockets++] = proto_msg_take(m, i);
-		if (d->slots[e->n_sockets - 1].state == SLOT_FREE)
-			steer_watch(d, e, e->n_sockets - 1);
-		d->stats.recovered_sockets++;
+		if (e && pmd_udp_socket_is(m->fds[i], gid))
+			recover_socket(d, e, message->entries[i].index, m, i);
 	}
 }
 
