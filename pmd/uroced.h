@@ -134,8 +134,8 @@ void slots_tell(struct daemon *d);
 int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len);
 /** Ask for an address by name. It comes with the next gids_sync. */
 void gids_fix(struct daemon *d, const struct nic_gid *gid);
-/** An entry for an address whose sockets are there already. NULL: no room, or the name is another's. */
-struct entry *gids_adopt(struct daemon *d, const struct nic_gid *gid);
+/** An entry for an address whose sockets are there already. -1: no room, or the name is another's. */
+int gids_adopt(struct daemon *d, const struct nic_gid *gid);
 int gids_find(const struct daemon *d, const struct nic_gid *gid);
 /** Follow an interface from now on. @return 0 or a negative errno. */
 int gids_follow(struct daemon *d, const char *iface, uint32_t follow);

@@ -110,12 +110,12 @@ int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_
 	return at;
 }
 
-struct entry *gids_adopt(struct daemon *d, const struct nic_gid *gid)
+int gids_adopt(struct daemon *d, const struct nic_gid *gid)
 {
 	char err[256];
 	int at = entry_new(d, gid, err, sizeof(err));
 
-	return at < 0 ? NULL : &d->gids[at];
+	return at < 0 ? -1 : at;
 }
 
 static void gids_remove(struct daemon *d, unsigned at)

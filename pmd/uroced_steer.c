@@ -223,12 +223,14 @@ int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len)
 
 /* ---- after a restart ------------------------------------------------------------------------------------ */
 
-/** The entry of an address that a keeper names: made if need be, its name claimed. */
-static struct entry *recover_entry(struct daemon *d, const struct nic_gid *gid)
+/** The entry of an address that a keeper names: made if need be, its name claimed. -1: not to be had. */
+static int recover_entry(struct daemon *d, const struct nic_gid *gid)
 {
 	int at = gids_find(d, gid);
 
-	return at >= 0 ? &d->gids[at] : gids_adopt(d, gid);
+	if (at >= 0 || !pmd_gid_is_unicast(gid))
+		return at;
+	return gids_adopt(d, gid);
 }
 
 /** Sockets come in order; one that does not fit is not taken. */
@@ -251,10 +253,10 @@ static void recover_message(struct daemon *d, struct proto_msg *m)
 		return;
 	for (unsigned i = 0; i < m->n_fds; i++) {
 		const struct nic_gid *gid = &message->entries[i].gid;
-		struct entry *e = pmd_gid_is_unicast(gid) ? recover_entry(d, gid) : NULL;
+		int at = recover_entry(d, gid);
 
-		if (e && pmd_udp_socket_is(m->fds[i], gid))
-			recover_socket(d, e, message->entries[i].index, m, i);
+		if (at >= 0 && pmd_udp_socket_is(m->fds[i], gid))
+			recover_socket(d, &d->gids[at], message->entries[i].index, m, i);
 	}
 }
 
