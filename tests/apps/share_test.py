@@ -191,17 +191,22 @@ def traffic(device, seconds):
 
 def daemon_killed(tally, rounds):
     device = Device()
-    server, client = traffic(device, 3 + rounds)
+    server, client = traffic(device, 4 + 3 * rounds)
+    survived = 0
     for i in range(rounds):
         device.kill_daemon()
         ok, reason, a, b = device.pair(["ibv_rc_pingpong", "-g", "0", "-p", "PORT"])
         tally.result(f"daemon killed, {i + 1}: others open the device", ok, reason, a, b)
         status = ask(device.address)
+        if client.popen.poll() is not None:
+            break  # a slow machine
+        survived += 1
         tally.result(f"daemon killed, {i + 1}: the next one has the living",
                      status and status["counters"]["adopted"] == 2 and status["counters"]["recovered_sockets"] >= 3,
                      str(status))
     codes = client.wait(60), server.wait(20)
-    tally.result("traffic went on", codes == (0, 0), f"exit codes {codes}", server.output(), client.output())
+    tally.result("traffic went on", codes == (0, 0) and survived > 0, f"exit codes {codes}, {survived} kills",
+                 server.output(), client.output())
     tally.result("nothing is left of the daemons", device.is_gone(), device.leftovers())
 
 
