@@ -585,6 +585,9 @@ struct nic_qp_counters {
 };
 void nic_qp_counters(const struct nic_qp *qp, struct nic_qp_counters *out);
 
+/** The path by which a QP sends; of a UD QP, its next datagram. */
+uint32_t nic_qp_path(const struct nic_qp *qp);
+
 /** The up to n QPs with the lowest numbers from `from` on, in ascending order. @return how many. */
 unsigned nic_qp_list(const struct nic *nic, uint32_t from, struct nic_qp **out, unsigned n);
 

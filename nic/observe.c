@@ -42,6 +42,11 @@ bool nic_port_up(const struct nic *nic)
 	return nic->port_up;
 }
 
+uint32_t nic_qp_path(const struct nic_qp *qp)
+{
+	return qp_path(qp);
+}
+
 unsigned nic_qp_list(const struct nic *nic, uint32_t from, struct nic_qp **out, unsigned n)
 {
 	unsigned count = 0;

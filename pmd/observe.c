@@ -180,8 +180,9 @@ static void say_qp(struct reply *r, const struct nic_qp *qp)
 	say(r, "{\"qpn\":%u,\"type\":\"%s\",\"state\":\"%s\"", nic_qp_num(qp), qp_type(init.type),
 	    qp_state(nic_qp_state(qp)));
 	if (init.type != NIC_QPT_UD && nic_qp_state(qp) >= NIC_QPS_RTR)
-		say(r, ",\"peer\":\"%s\",\"peer_qpn\":%u,\"mtu\":%u", pmd_gid_str(&attr.av.dgid, addr, sizeof(addr)),
-		    attr.dest_qp_num, 128u << attr.path_mtu);
+		say(r, ",\"peer\":\"%s\",\"peer_qpn\":%u,\"mtu\":%u,\"by\":\"%s\"",
+		    pmd_gid_str(&attr.av.dgid, addr, sizeof(addr)), attr.dest_qp_num, 128u << attr.path_mtu,
+		    nic_qp_path(qp) ? "memory" : "network");
 	say(r,
 	    ",\"counters\":{\"tx_packets\":%llu,\"tx_bytes\":%llu,\"rx_packets\":%llu,\"rx_bytes\":%llu,"
 	    "\"retransmits\":%llu,\"timeouts\":%llu,\"rnr_naks_rx\":%llu,\"rnr_naks_tx\":%llu,\"seq_naks_rx\":%llu,"

@@ -79,7 +79,7 @@ def device_facts(device, with_qps):
 
 def print_qps(facts):
     for qp in facts.get("queue_pairs", []):
-        peer = f"  {qp['peer']} QP 0x{qp['peer_qpn']:06x}" if "peer" in qp else ""
+        peer = f"  {qp['peer']} QP 0x{qp['peer_qpn']:06x} by {qp['by']}" if "peer" in qp else ""
         counters = qp["counters"]
         print(f"      QP 0x{qp['qpn']:06x}  {qp['type']}  {qp['state']:5}{peer}  sent {counters['tx_packets']},"
               f" received {counters['rx_packets']} packets")

@@ -155,7 +155,7 @@ def looks(tally):
                      json.dumps(found), pair.server.output(), pair.client.output())
         qps = {q["qpn"]: q for f in found for q in f["queue_pairs"]}
         tally.result("status: QPs name each other", len(qps) == 2 and all(
-            q["peer_qpn"] in qps and q["peer"] == ADDRESS and q["state"] == "RTS" for q in qps.values())
+            q["peer_qpn"] in qps and q["peer"] == ADDRESS and q["state"] == "RTS" and q["by"] == "memory" for q in qps.values())
             and {n >> 16 for n in qps} == {f["function"] for f in found}, "they do not", json.dumps(qps))
         code, text, _ = uroce("status", ADDRESS, "--qps")
         tally.result("status: text", code == 0 and all(f"0x{n:06x}" in text for n in qps), f"exit code {code}", text)

@@ -186,8 +186,9 @@ static void observe__qps_come_in_pieces(void **state)
 	snprintf(text, sizeof(text), "[{\"qpn\":%u,\"type\":\"RC\",\"state\":\"RTS\",\"peer\":\"127.12.200.2\",",
 		 nic_qp_num(a.qp));
 	has(text);
-	snprintf(text, sizeof(text), "\"peer_qpn\":%u,\"mtu\":1024,\"counters\":{\"tx_packets\":1,\"tx_bytes\":100,",
-		 nic_qp_num(b.qp));
+	snprintf(text, sizeof(text),
+		 "\"peer_qpn\":%u,\"mtu\":1024,\"by\":\"%s\",\"counters\":{\"tx_packets\":1,\"tx_bytes\":100,",
+		 nic_qp_num(b.qp), by_udp ? "network" : "memory");
 	has(text);
 }
 
