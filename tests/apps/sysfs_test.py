@@ -5,6 +5,7 @@ perftest's counters, UCX; under hooks of the C library, both ways that they are 
 
 What is not installed is skipped, case by case.
 """
+import ipaddress
 import os
 import re
 import shutil
@@ -188,6 +189,40 @@ def check_leaks(tally):
         run.check("the tree comes back", ["bash", "-c", script], r"^4: ACTIVE\n4: ACTIVE\nboth$", env=environment)
 
 
+def check_gids(tally):
+    """What ls and cat see of a device that another process has open: all its addresses, and its link."""
+    if os.geteuid():
+        print("SKIP the GIDs of an interface: needs root", flush=True)
+        return
+    a, _ = harness.veth_pair()
+    a.run("sysctl", "-qw", "net.ipv6.conf.va.disable_ipv6=0")
+    a.run("ip", "addr", "add", "fd14::1/64", "dev", "va", "nodad")
+    side = harness.Side("10.99.0.1", "va", a)
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device")
+    user = harness.Process([program], side)
+    deadline = time.monotonic() + 20
+    while "opened" not in user.output() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    def rows(argv):
+        process = harness.Process(argv, side)
+        return process.output() if process.wait(20) == 0 else ""
+
+    script = f"cd {PORT}/gid_attrs/types && for i in *; do echo $i $(cat ../../gids/$i) $(cat $i); done; cat ../../state"
+    ok = False
+    while not ok and time.monotonic() < deadline:  # a link-local address takes a while
+        said = re.findall(r"GID\[\s*(\d+)\]:\s+(\S+), RoCE v2", rows(["ibv_devinfo", "-v"]))
+        text = rows(["bash", "-c", script])
+        seen = [(row[0], ipaddress.IPv6Address(row[1])) for row in re.findall(r"^(\d+) (\S+) RoCE v2$", text, re.M)]
+        ok = len(said) >= 2 and sorted(seen) == sorted((i, ipaddress.IPv6Address(gid)) for i, gid in said)
+    tally.result("gids of a device that another process has open", ok and "4: ACTIVE" in text, f"{said}", text)
+    a.run("ip", "link", "set", "va", "down")
+    while "1: DOWN" not in text and time.monotonic() < deadline:
+        text = rows(["cat", PORT + "/state", PORT + "/phys_state"])
+    tally.result("its link goes down", text == "1: DOWN\n3: Disabled\n", "", text)
+    user.kill()
+
+
 def check_mount(tally, address):
     run = Runner(tally, address, "--mount-ns")
     code, text = run.output(UNPRELOADED + ["cat", PORT + "/state"])
@@ -266,6 +301,7 @@ def main():
     check_counters(tally)
     check_ucx(tally)
     check_leaks(tally)
+    check_gids(tally)
     check_mount(tally, address)
     check_refusal(tally, address)
     check_other_device(tally, address)

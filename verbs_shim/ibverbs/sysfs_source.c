@@ -21,11 +21,15 @@ static void read_engine(const struct shim_context *ctx, struct sysfs_live *live)
 
 static bool source_read(const char *name, struct pmd_device *device, struct sysfs_live *live)
 {
-	struct shim_context *ctx = shim_context_borrow(name);
+	struct shim_context *ctx;
 	struct ibv_port_attr attr;
-	bool ok = ctx && !shim_query_port(&ctx->vctx.context, 1, &attr, sizeof(attr));
+	int cancel;
+	bool ok;
 
 	memset(live, 0, sizeof(*live));
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* what is borrowed is returned */
+	ctx = shim_context_borrow(name);
+	ok = ctx && !shim_query_port(&ctx->vctx.context, 1, &attr, sizeof(attr));
 	if (ok) {
 		*device = ctx->dev->pmd;
 		live->state = attr.state;
@@ -34,6 +38,7 @@ static bool source_read(const char *name, struct pmd_device *device, struct sysf
 	}
 	if (ctx)
 		shim_context_return();
+	pthread_setcancelstate(cancel, NULL);
 	return ok;
 }
 

@@ -192,11 +192,8 @@ static void put_hw_counters(struct folder *f, const struct sysfs_live *live)
 
 int sysfs_device_emit(const struct pmd_device *d, const struct sysfs_live *live, sysfs_emit_fn emit, void *ctx)
 {
-	const struct sysfs_live at_rest = {.state = FACT_STATE, .phys_state = FACT_PHYS_STATE, .gids = {d->gid}};
 	struct folder f = {.emit = emit, .ctx = ctx, .device = d->name};
 
-	if (!live)
-		live = &at_rest;
 	put_device(&f, d);
 	put_port(&f, live);
 	put_gids(&f, d, live);

@@ -66,6 +66,22 @@ static int search_entry(void *ctx, enum sysfs_kind kind, const char *path, const
 	return 1;
 }
 
+void sysfs_live_world(struct sysfs_world *w)
+{
+	const struct uroce_sysfs_source *from = atomic_load(&source);
+	struct sysfs_live *live = from ? malloc(sizeof(*live)) : NULL;
+	struct pmd_device d;
+
+	for (unsigned i = 0; live && i < w->n; i++) {
+		if (!from->read(w->devices[i].name, &d, live) || memcmp(&d.gid, &w->devices[i].gid, sizeof(d.gid)) != 0)
+			continue;
+		w->rest[i].state = live->state;
+		w->rest[i].phys_state = live->phys_state;
+		memcpy(w->rest[i].gids, live->gids, sizeof(live->gids));
+	}
+	free(live);
+}
+
 /** The present text of a file, by its plain path. @return false: it has none of its own in this process. */
 static bool live_text(const char *path, char *text, size_t len)
 {

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,8 +200,10 @@ static struct state *state_look(void)
 	if (!w || sysfs_world_read(w)) {
 		s = state_replace(s, NULL);
 	} else {
-		uint64_t hash = sysfs_store_hash(w);
+		uint64_t hash;
 
+		sysfs_live_world(w);
+		hash = sysfs_store_hash(w);
 		if (!s || s->hash != hash || !state_is_good(s))
 			s = state_replace(s, state_new(w, hash));
 		sysfs_world_free(w);
@@ -220,10 +223,14 @@ static struct state *state_get(void)
 		return atomic_load(&current);
 
 	struct state *s;
+	int cancel;
 
+	/* Not every function that takes a path is a cancellation point. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	sysfs_bypass++;
 	s = state_look();
 	sysfs_bypass--;
+	pthread_setcancelstate(cancel, NULL);
 	atomic_store(&looked_ms, now_ms);
 	return s;
 }

@@ -4,7 +4,7 @@
  *
  * tree.c and attributes.c say what there is to see, file by file; store.c keeps it in a folder on disk; redirect.c sends
  * the paths of a program there; hooks_*.c are the C library's functions that do so; live.c answers from the engines of
- * this process where it can. kernel.c looks past all that at what the kernel itself shows. mount_ns.c puts the tree into
+ * this process where it can, rest.c from the device's daemon. kernel.c looks past all that at what the kernel itself shows. mount_ns.c puts the tree into
  * a mount namespace.
  *
  * Nothing runs before the first path of ours is named: the library is loaded into every shell and `ls`.
@@ -51,6 +51,7 @@ unsigned sysfs_uverbs_first(void);
 struct sysfs_world {
 	unsigned n, uverbs_first;
 	struct pmd_device devices[SYSFS_DEVICES_MAX];
+	struct sysfs_live rest[SYSFS_DEVICES_MAX]; /* of each device; no counters */
 	struct sysfs_names kernel[SYSFS_CLASSES];
 };
 
@@ -70,7 +71,9 @@ enum sysfs_kind {
 typedef int (*sysfs_emit_fn)(void *ctx, enum sysfs_kind kind, const char *path, const char *text);
 
 int sysfs_tree_emit(const struct sysfs_world *w, sysfs_emit_fn emit, void *ctx);
-/** The part below /sys/class/infiniband/NAME. `live` NULL: as the device is when nobody has it open. */
+/** How a device is for somebody who has not opened it (rest.c). */
+void sysfs_rest_read(const struct pmd_device *device, struct sysfs_live *live);
+/** The part below /sys/class/infiniband/NAME. */
 int sysfs_device_emit(const struct pmd_device *device, const struct sysfs_live *live, sysfs_emit_fn emit, void *ctx);
 
 /* ---- the folder (store.c) ---------------------------------------------------------------------------- */
@@ -111,6 +114,8 @@ extern __thread int sysfs_bypass;
 
 /* ---- live files (live.c) ----------------------------------------------------------------------------- */
 
+/** The state of those devices that are open in this process, as they themselves say. */
+void sysfs_live_world(struct sysfs_world *w);
 /** Open an attribute of a device that is open in this process. @return the descriptor, or -1: take the file. */
 int sysfs_live_open(const char *path, int flags);
 extern bool sysfs_live_any; /* descriptors have been given out; atomic */

@@ -22,6 +22,8 @@ int sysfs_world_read(struct sysfs_world *w)
 	if (n <= 0)
 		return n < 0 ? n : -ENOENT;
 	w->uverbs_first = sysfs_uverbs_first();
+	for (unsigned i = 0; i < w->n; i++)
+		sysfs_rest_read(&w->devices[i], &w->rest[i]);
 	for (unsigned c = 0; c < SYSFS_CLASSES; c++)
 		sysfs_kernel_list(sysfs_class_paths[c], &w->kernel[c]);
 	return 0;
@@ -120,7 +122,7 @@ int sysfs_tree_emit(const struct sysfs_world *w, sysfs_emit_fn emit, void *ctx)
 	/* libibumad, and so ibstat, wants to see this one before it looks at anything. */
 	err = err ? err : abi_emit(&k, SYSFS_MAD, MAD_ABI);
 	for (unsigned i = 0; i < w->n && !err; i++) {
-		err = sysfs_device_emit(&w->devices[i], NULL, emit, ctx);
+		err = sysfs_device_emit(&w->devices[i], &w->rest[i], emit, ctx);
 		err = err ? err : uverbs_emit(&k, i);
 		err = err ? err : node_emit(&k, i);
 	}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rest.c - how a device is that this process has not opened: as its daemon says (pmd/uroced.h), which lives as long as
+ * anybody has it open; else it has its one address. Owns nothing. No counters: those are the functions' own.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "facts.h"
+#include "proto.h"
+#include "sysfs.h"
+
+#define ANSWER_MS  250
+#define STATUS_MAX 65536
+
+/** What the daemon answers to "status", until it ends or is longer than anything that is looked for here. */
+static bool status_read(int fd, char *text)
+{
+	static const char command[] = "status";
+	const struct proto_policy nobody = {PROTO_ALLOW_NONE, 0};
+	char *chunk = malloc(PROTO_TEXT_MAX);
+	struct proto_msg m = {.data = chunk, .room = PROTO_TEXT_MAX};
+	size_t len = 0;
+
+	if (chunk && proto_peer_allowed(fd, &nobody, NULL) &&
+	    !proto_send(fd, PROTO_TOOL, command, strlen(command), NULL, 0)) {
+		while (proto_recv_wait(fd, &m, ANSWER_MS) == 1) {
+			proto_msg_close(&m);
+			if (m.type != PROTO_TEXT || len + m.len >= STATUS_MAX)
+				break;
+			memcpy(text + len, chunk, m.len);
+			len += m.len;
+		}
+	}
+	free(chunk);
+	text[len] = '\0';
+	return len > 0;
+}
+
+/** The table and the port's state out of the daemon's JSON. */
+static void status_take(const char *text, bool whole_table, struct sysfs_live *live)
+{
+	const char *p = strstr(text, "\"gids\": ["), *end = p ? strchr(p, ']') : NULL;
+
+	if (strstr(text, "\"port\": \"down\"")) {
+		live->state = IBV_PORT_DOWN;
+		live->phys_state = FACT_PHYS_STATE_DOWN;
+	}
+	if (!end || !whole_table)
+		return;
+	memset(live->gids, 0, sizeof(live->gids));
+	while ((p = strstr(p, "{\"index\": ")) && p < end) {
+		char address[PMD_GID_TEXT];
+		unsigned index;
+
+		if (sscanf(p, "{\"index\": %u, \"gid\": \"%47[^\"]\"", &index, address) == 2 &&
+		    index < NIC_GID_TABLE_LEN)
+			pmd_gid_parse(address, &live->gids[index]);
+		p++;
+	}
+}
+
+void sysfs_rest_read(const struct pmd_device *d, struct sysfs_live *live)
+{
+	struct proto_name name;
+	char *text;
+	int fd;
+
+	*live = (struct sysfs_live){.state = FACT_STATE, .phys_state = FACT_PHYS_STATE, .gids = {d->gid}};
+	if (strcmp(d->port, "udp") != 0)
+		return;
+	pmd_name_daemon(&d->gid, &name);
+	fd = proto_connect(&name);
+	text = fd >= 0 ? malloc(STATUS_MAX) : NULL;
+	/* A function that asked for its one address sees no other (proto_join). */
+	if (text && status_read(fd, text))
+		status_take(text, d->follow != PROTO_FOLLOW_NONE, live);
+	free(text);
+	if (fd >= 0)
+		close(fd);
+}
