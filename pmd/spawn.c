@@ -37,6 +37,14 @@
 #define UROCED_INSTALLED "/usr/local/bin/uroced"
 #endif
 
+#ifdef __SANITIZE_THREAD__
+#define SPAWN_COPIES
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SPAWN_COPIES
+#endif
+#endif
+
 extern char **environ;
 
 struct spawn {
@@ -45,7 +53,7 @@ struct spawn {
 	const char **envp;
 	int fd; /* becomes stderr */
 	char *stack;
-	int error;
+	int *error; /* why it cannot be executed; memory that the children share with us */
 };
 
 /* ---- where it is ---------------------------------------------------------------------------------------- */
@@ -99,40 +107,52 @@ static int daemon_main(void *arg)
 	else
 		syscall(SYS_dup3, s->fd, STDERR_FILENO, 0);
 	syscall(SYS_execve, s->path, s->argv, s->envp);
-	s->error = errno;
+	*s->error = errno;
 	syscall(SYS_exit_group, 127);
 	return 0;
+}
+
+/** A child without an exit signal that runs fn. ThreadSanitizer takes memory that is shared with a child for its own end:
+ *  it gets a copy. */
+static pid_t child_start(int (*fn)(void *), char *stack_top, struct spawn *s)
+{
+#ifdef SPAWN_COPIES
+	pid_t pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
+
+	(void)stack_top;
+	if (pid == 0)
+		fn(s);
+	return pid;
+#else
+	return clone(fn, stack_top, CLONE_VM | CLONE_VFORK, s);
+#endif
 }
 
 static int between_main(void *arg)
 {
 	struct spawn *s = arg;
 
-	if (clone(daemon_main, s->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, s) < 0)
-		s->error = errno;
+	if (child_start(daemon_main, s->stack + STACK_BYTES, s) < 0)
+		*s->error = errno;
 	syscall(SYS_exit_group, 0);
 	return 0;
 }
 
-/** @return 0 or a negative errno: the program could not be executed. */
+/** @return 0 or a negative errno. Whether the program could be executed is known when the pipe has ended. */
 static int spawn_run(struct spawn *s)
 {
 	sigset_t all, old;
 	pid_t pid;
+	int rc;
 
-	s->stack = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-	if (s->stack == MAP_FAILED)
-		return -errno;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = clone(between_main, s->stack + 2 * STACK_BYTES, CLONE_VM | CLONE_VFORK, s);
-	if (pid < 0)
-		s->error = errno;
+	pid = child_start(between_main, s->stack + 2 * STACK_BYTES, s);
+	rc = pid < 0 ? -errno : 0;
 	while (pid > 0 && waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
 		;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	munmap(s->stack, 2 * STACK_BYTES);
-	return -s->error;
+	return rc;
 }
 
 /** The environment without what would have the dynamic linker load things into the daemon. NULL: out of memory. */
@@ -196,7 +216,11 @@ static int spawn_and_listen(struct spawn *s, char *err, size_t err_len)
 	if (rc == 0)
 		rc = spawn_listen(fds[0], err, err_len);
 	else
+		snprintf(err, err_len, "no process for uroced, the daemon of the device: %s", strerror(-rc));
+	if (rc == 0 && *s->error) {
+		rc = -*s->error;
 		snprintf(err, err_len, "%.200s, the daemon of the device, cannot be run: %s", s->path, strerror(-rc));
+	}
 	close(fds[0]);
 	return rc;
 }
@@ -225,11 +249,15 @@ int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 		s.argv[n++] = allow;
 	}
 	s.envp = daemon_environment();
-	if (!s.envp) {
+	s.stack = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	s.error = (int *)(void *)s.stack; /* the far end of a stack */
+	rc = -ENOMEM;
+	if (s.envp && s.stack != MAP_FAILED)
+		rc = spawn_and_listen(&s, err, err_len);
+	else
 		snprintf(err, err_len, "out of memory");
-		return -ENOMEM;
-	}
-	rc = spawn_and_listen(&s, err, err_len);
+	if (s.stack != MAP_FAILED)
+		munmap(s.stack, 2 * STACK_BYTES);
 	free(s.envp);
 	return rc;
 }

@@ -303,6 +303,15 @@ def port_taken(tally):
     tally.result("and free again", process.wait(30) == 0, "", process.output())
 
 
+def daemon_missing(tally):
+    device = Device()
+    for name, path in (("missing", "/nonexistent/uroced"), ("a folder", "/"), ("no program", harness.__file__)):
+        process = device.run("ibv_devinfo", env={"UROCE_UROCED": path})
+        code = process.wait(30)
+        tally.result(f"the daemon is {name}", code != 0 and "uroce: uroce0: " in process.output() and
+                     path in process.output(), f"exit code {code}", process.output())
+
+
 def descriptors_short(tally):
     device = Device()
     ok, reason, server, client = device.pair(["sh", "-c", 'ulimit -n 40; exec ibv_rc_pingpong -g 0 "$@"', "sh", "-p",
@@ -402,7 +411,8 @@ def main():
     tests = {"two_and_eight": two_and_eight, "sixty_four": lambda t: sixty_four(t, args.seconds),
              "daemon_killed": lambda t: daemon_killed(t, args.rounds),
              "stopped": daemon_killed_and_process_stopped, "process_killed": process_killed,
-             "foreign_user": foreign_user, "port_taken": port_taken, "descriptors_short": descriptors_short,
+             "foreign_user": foreign_user, "port_taken": port_taken, "daemon_missing": daemon_missing,
+             "descriptors_short": descriptors_short,
              "visitors": misbehaving_visitors, "addresses": addresses_change}
     for name, test in tests.items():
         if args.only in ("", name):

@@ -25,6 +25,7 @@
 
 #include "devices.h"
 #include "ends.h"
+#include "proto.h"
 
 static struct pmd_device device[2];
 
@@ -191,6 +192,48 @@ static void engine__opening_leaves_the_caller_as_it_was(void **state)
 	pmd_close(e);
 }
 
+static volatile sig_atomic_t children_ended;
+
+static void on_child(int sig)
+{
+	(void)sig;
+	children_ended++;
+}
+
+/** Opening starts the device's daemon when there is none; the program has no child more than before. */
+static void engine__the_daemon_is_nobodys_child(void **state)
+{
+	const struct sigaction action = {.sa_handler = on_child};
+	struct pmd_device d = device[0];
+	struct proto_name name;
+	struct sigaction before;
+	struct pmd_engine *e;
+	int fd, low = dup(2);
+	struct ucred daemon;
+	char err[256];
+
+	(void)state;
+	d.gid.raw[14] ^= 0x40; /* one that no daemon has yet */
+	close(low);
+	assert_int_equal(sigaction(SIGCHLD, &action, &before), 0);
+	assert_int_equal(pmd_open(&d, NULL, NULL, &e, err, sizeof(err)), 0);
+	pmd_name_daemon(&d.gid, &name);
+	fd = proto_connect(&name);
+	assert_int_equal(fd, low); /* ours lie elsewhere */
+	assert_int_equal(proto_peer(fd, &daemon), 0);
+	close(fd);
+	assert_int_not_equal(daemon.pid, getpid());
+	assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1);
+	assert_int_equal(errno, ECHILD);
+	assert_int_equal(getsid(daemon.pid), daemon.pid);
+	pmd_close(e);
+	assert_int_equal(kill(daemon.pid, SIGKILL), 0);
+	for (unsigned i = 0; i < 10000 && kill(daemon.pid, 0) == 0; i++)
+		usleep(1000);
+	assert_int_equal(children_ended, 0);
+	assert_int_equal(sigaction(SIGCHLD, &before, NULL), 0);
+}
+
 static void engine__bad_devices_get_one_sentence(void **state)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(NIC_UDP_PORT)};
@@ -336,6 +379,7 @@ int main(void)
 		cmocka_unit_test(engine__ping_pong_one_sleeps),
 		cmocka_unit_test(engine__one_sided_target_does_nothing),
 		cmocka_unit_test(engine__unmapped_target_is_an_error_not_a_crash),
+		cmocka_unit_test(engine__the_daemon_is_nobodys_child),
 		cmocka_unit_test(engine__bad_devices_get_one_sentence),
 		cmocka_unit_test(engine__forked_child_has_no_device),
 		cmocka_unit_test(engine__opening_and_closing_are_no_cancellation_points),
