@@ -155,7 +155,7 @@ def looks(tally):
                      json.dumps(found), pair.server.output(), pair.client.output())
         qps = {q["qpn"]: q for f in found for q in f["queue_pairs"]}
         tally.result("status: QPs name each other", len(qps) == 2 and all(
-            q["peer_qpn"] in qps and q["peer"] == ADDRESS and q["state"] == "RTS" and q["by"] == "memory" for q in qps.values())
+            q["peer_qpn"] in qps and (q["peer"], q["state"], q["by"]) == (ADDRESS, "RTS", "memory") for q in qps.values())
             and {n >> 16 for n in qps} == {f["function"] for f in found}, "they do not", json.dumps(qps))
         code, text, _ = uroce("status", ADDRESS, "--qps")
         tally.result("status: text", code == 0 and all(f"0x{n:06x}" in text for n in qps), f"exit code {code}", text)
@@ -349,9 +349,11 @@ def fault_of_a_qp(tally):
         tally.result("fault --link down", code == 0 and links == {"down"}, f"exit code {code}, {links}", out + err)
         uroce("fault", "clear", ADDRESS)
         links = {f["link"] for f in functions()}
-        moves = until(20, lambda: moving(pair))
-        tally.result("fault clear: the link is up, the connection lives", links == {"up"} and moves, str(links),
-                     pair.client.output())
+        tally.result("fault clear: the link is up", links == {"up"}, str(links))
+        pair.end()  # it may have given up meanwhile
+        pair = Pair()
+        found = functions()
+        tally.result("the device works again", pair.connected, "it does not", pair.client.output())
         code, out, err = uroce("fault", ADDRESS, "--qp", hex(found[0]["queue_pairs"][0]["qpn"] ^ 1), "--loss", "5%")
         tally.result("fault of a QP that is not there", code == 3 and not out, f"exit code {code}", err)
         mine = [f for f in found if f["pid"] == pair.client.pid][0]
@@ -363,12 +365,6 @@ def fault_of_a_qp(tally):
     finally:
         pair.end()
         uroce("down", ADDRESS)
-
-
-def moving(pair):
-    first = [q["counters"]["rx_packets"] for f in functions() for q in f["queue_pairs"]]
-    time.sleep(0.1)
-    return first != [q["counters"]["rx_packets"] for f in functions() for q in f["queue_pairs"]]
 
 
 def main():
