@@ -75,18 +75,30 @@ static unsigned udp_run(struct port_udp *u, const struct udp_socket *s, const st
 	return run;
 }
 
-static void udp_set_fields(struct udp_socket *s, const struct nic_tx_frame *f)
+static bool udp_set_option(const struct udp_socket *s, int v4_name, int v6_name, int value)
 {
-	int level = s->v4 ? IPPROTO_IP : IPPROTO_IPV6, value;
+	return setsockopt(s->fd, s->v4 ? IPPROTO_IP : IPPROTO_IPV6, s->v4 ? v4_name : v6_name, &value, sizeof(value)) ==
+	       0;
+}
+
+/** What the kernel refuses is asked for again with the next packet. The ICRC covers neither field. */
+static void udp_set_fields(struct port_udp *u, struct udp_socket *s, const struct nic_tx_frame *f)
+{
+	bool refused = false;
 
 	if (s->tclass != f->tclass) {
-		value = s->tclass = f->tclass;
-		setsockopt(s->fd, level, s->v4 ? IP_TOS : IPV6_TCLASS, &value, sizeof(value));
+		if (udp_set_option(s, IP_TOS, IPV6_TCLASS, f->tclass))
+			s->tclass = f->tclass;
+		else
+			refused = true;
 	}
 	if (s->hop_limit != f->hop_limit && f->hop_limit != 0) {
-		value = s->hop_limit = f->hop_limit;
-		setsockopt(s->fd, level, s->v4 ? IP_TTL : IPV6_UNICAST_HOPS, &value, sizeof(value));
+		if (udp_set_option(s, IP_TTL, IPV6_UNICAST_HOPS, f->hop_limit))
+			s->hop_limit = f->hop_limit;
+		else
+			refused = true;
 	}
+	u->port.stats.tx_fields_refused += refused;
 }
 
 /** Send a run of frames as one datagram. @return 0 or a negative errno. */
@@ -116,7 +128,6 @@ static int udp_send(struct udp_socket *s, const struct nic_tx_frame *f, unsigned
 		c->cmsg_len = CMSG_LEN(sizeof(size));
 		memcpy(CMSG_DATA(c), &size, sizeof(size));
 	}
-	udp_set_fields(s, f);
 	return syscall(SYS_sendmsg, s->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
@@ -200,6 +211,7 @@ static unsigned udp_send_run(struct port_udp *u, const struct nic_tx_frame *f, u
 		return 1;
 	}
 	run = udp_run(u, s, f, n);
+	udp_set_fields(u, s, f);
 	rc = udp_send(s, f, run);
 
 	if (rc != 0 && run > 1 && !is_no_room(rc)) {

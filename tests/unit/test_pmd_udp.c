@@ -201,6 +201,40 @@ static void udp__one_path_without_segmentation_leaves_the_others_theirs(void **s
 	port->ops->close(port);
 }
 
+/* ---- fields of the IP header ---------------------------------------------------------------------------------- */
+
+static void udp__refused_traffic_class_is_counted_and_asked_for_again(void **state)
+{
+	uint8_t data[NIC_FRAME_MAX] = {0};
+	struct nic_tx_frame frame = {.data = data,
+				     .len = 28 + BYTES,
+				     .bth = 28,
+				     .sgid = device[0].gid,
+				     .dgid = device[1].gid,
+				     .tclass = 0x20,
+				     .hop_limit = 64};
+	socklen_t len = sizeof(int);
+	struct pmd_port *port;
+	int udp, other, value = 0;
+
+	(void)state;
+	NEED_NAMESPACE();
+	port = port_open(&device[0]);
+	udp = dup(port->wait_fd);
+	other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* knows nothing of IP */
+	assert_true(dup2(other, port->wait_fd) == port->wait_fd);
+	port->ops->tx_burst(port, &frame, 1, 0);
+	assert_int_equal(port->stats.tx_fields_refused, 1);
+	assert_true(dup2(udp, port->wait_fd) == port->wait_fd);
+	port->ops->tx_burst(port, &frame, 1, 0);
+	assert_int_equal(port->stats.tx_fields_refused, 1);
+	assert_int_equal(getsockopt(port->wait_fd, IPPROTO_IP, IP_TOS, &value, &len), 0);
+	assert_int_equal(value, 0x20);
+	close(udp);
+	close(other);
+	port->ops->close(port);
+}
+
 /* ---- functions and sockets ------------------------------------------------------------------------------------ */
 
 /** A port of function 5 with sockets on the first `n` devices, shared as the daemon's are. */
@@ -435,6 +469,7 @@ int main(void)
 		cmocka_unit_test(udp__overflow_of_the_socket_is_counted),
 		cmocka_unit_test(udp__own_kind_is_forgotten_when_the_address_changes_hands),
 		cmocka_unit_test(udp__one_path_without_segmentation_leaves_the_others_theirs),
+		cmocka_unit_test(udp__refused_traffic_class_is_counted_and_asked_for_again),
 		cmocka_unit_test(udp__all_addresses_are_heard),
 		cmocka_unit_test(udp__addresses_come_and_go_under_a_sleeper),
 		cmocka_unit_test(udp__packets_of_other_functions_are_passed_on),
