@@ -2,7 +2,9 @@
 /* rig.c - fixture of the shim's tests (rig.h). */
 #include "rig.h"
 
+#include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 static void end_open(struct rig_end *end, struct ibv_device *device)
 {
@@ -21,11 +23,16 @@ static void end_open(struct rig_end *end, struct ibv_device *device)
 
 int rig_setup(void **state)
 {
+	int pid = getpid();
+	char devices[64];
 	struct rig *rig = calloc(1, sizeof(*rig));
 	struct ibv_device **list;
 	int n;
 
-	setenv("UROCE_DEVICES", "127.0.9.1,127.0.9.2", 1);
+	/* This process's alone: a device is shared by whoever opens it. */
+	snprintf(devices, sizeof(devices), "127.%d.%d.1,127.%d.%d.2", 64 + pid / 250 % 128, 1 + pid % 250,
+		 64 + pid / 250 % 128, 1 + pid % 250);
+	setenv("UROCE_DEVICES", devices, 1);
 	list = ibv_get_device_list(&n);
 	assert_non_null(list);
 	assert_true(n >= 2);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "devices.h"
 #include "ends.h"
 
 static void on_event(void *ctx, const struct nic_event *event)
@@ -19,6 +21,19 @@ static void on_event(void *ctx, const struct nic_event *event)
 
 	if (event->type == NIC_EVENT_COMP)
 		assert_int_equal(write(*(int *)ctx, &one, sizeof(one)), sizeof(one));
+}
+
+int ends_devices(struct pmd_device *devices, unsigned n, const char *more)
+{
+	unsigned pid = (unsigned)getpid();
+	char spec[512] = "", err[256];
+	size_t len = 0;
+
+	for (unsigned i = 1; i <= n; i++)
+		len += (size_t)snprintf(spec + len, sizeof(spec) - len, "127.%u.%u.%u ", 64 + pid / 250 % 128,
+					1 + pid % 250, i);
+	snprintf(spec + len, sizeof(spec) - len, "%s", more ? more : "");
+	return pmd_devices_parse(spec, devices, PMD_DEVICES_MAX, err, sizeof(err));
 }
 
 void end_open(struct end *e, const struct pmd_device *device)

@@ -21,6 +21,10 @@ struct end {
 	int event_fd;
 };
 
+/** Devices on loopback addresses that are this process's alone: a device is shared by whoever opens it. `more`: entries of
+ *  UROCE_DEVICES to follow, or NULL. @return how many there are. */
+int ends_devices(struct pmd_device *devices, unsigned n, const char *more);
+
 void end_open(struct end *e, const struct pmd_device *device);
 void end_connect(struct end *e, const struct end *peer);
 void end_close(struct end *e);

@@ -385,9 +385,8 @@ int main(void)
 		cmocka_unit_test(engine__opening_and_closing_are_no_cancellation_points),
 		cmocka_unit_test(engine__opening_needs_no_sys_once_dpdk_runs),
 	};
-	char err[256];
 
-	if (pmd_devices_parse("127.77.0.1 127.77.0.2", device, 2, err, sizeof(err)) != 2)
+	if (ends_devices(device, 2, NULL) != 2)
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

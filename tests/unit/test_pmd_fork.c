@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "devices.h"
+#include "ends.h"
 #include "engine_priv.h"
 
 #define ROUNDS 10
@@ -111,9 +112,8 @@ int main(void)
 		cmocka_unit_test(fork__after_close_parent_and_child_have_a_heap_each),
 		cmocka_unit_test(fork__the_heap_is_private),
 	};
-	char err[256];
 
-	if (pmd_devices_parse("127.80.1.1 127.80.1.2", device, 2, err, sizeof(err)) != 2)
+	if (ends_devices(device, 2, NULL) != 2)
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

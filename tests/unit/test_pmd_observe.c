@@ -117,14 +117,16 @@ static void exchange(struct end *x, struct end *y, uint32_t len)
 
 static void observe__status_says_who_this_is(void **state)
 {
-	char text[96];
+	char text[96], address[PMD_GID_TEXT];
 
 	(void)state;
 	assert_int_equal(ask("status"), 0);
 	snprintf(text, sizeof(text), "{\"function\":%u,\"pid\":%d,\"command\":\"test_pmd_observe\"", a.engine->function,
 		 (int)getpid());
 	has(text);
-	has("\"gids\":[{\"index\":0,\"address\":\"127.12.200.1\"}");
+	snprintf(text, sizeof(text), "\"gids\":[{\"index\":0,\"address\":\"%s\"}",
+		 pmd_gid_str(&device[0].gid, address, sizeof(address)));
+	has(text);
 	has("\"link\":\"up\",\"faults\":false,\"qps\":1}");
 	pmd_lock(a.engine);
 	pmd_tap_link(a.engine, false);
@@ -156,7 +158,7 @@ static void observe__qps_come_in_pieces(void **state)
 	struct nic_qp_init init = {.type = NIC_QPT_UD, .cap = {1, 1, 1, 1, 0}, .pd = a.pd};
 	uint32_t next = 0, last = 0;
 	unsigned seen = 0;
-	char text[160];
+	char text[160], address[PMD_GID_TEXT];
 
 	(void)state;
 	init.send_cq = a.scq;
@@ -183,8 +185,8 @@ static void observe__qps_come_in_pieces(void **state)
 	exchange(&a, &b, 100);
 	snprintf(text, sizeof(text), "qps %u", nic_qp_num(a.qp));
 	assert_int_equal(ask(text), 0);
-	snprintf(text, sizeof(text), "[{\"qpn\":%u,\"type\":\"RC\",\"state\":\"RTS\",\"peer\":\"127.12.200.2\",",
-		 nic_qp_num(a.qp));
+	snprintf(text, sizeof(text), "[{\"qpn\":%u,\"type\":\"RC\",\"state\":\"RTS\",\"peer\":\"%s\",",
+		 nic_qp_num(a.qp), pmd_gid_str(&device[1].gid, address, sizeof(address)));
 	has(text);
 	snprintf(text, sizeof(text),
 		 "\"peer_qpn\":%u,\"mtu\":1024,\"by\":\"%s\",\"counters\":{\"tx_packets\":1,\"tx_bytes\":100,",
@@ -432,10 +434,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(fault__link_down, setup, teardown),
 	};
 	const char *ring = getenv("UROCE_RING");
-	char err[256];
 
 	by_udp = ring && strcmp(ring, "off") == 0;
-	if (pmd_devices_parse("127.12.200.1 127.12.200.2", device, 2, err, sizeof(err)) != 2)
+	if (ends_devices(device, 2, NULL) != 2)
 		return 1;
 	return cmocka_run_group_tests_name("observe", tests, NULL, NULL);
 }

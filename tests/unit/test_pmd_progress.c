@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "devices.h"
+#include "ends.h"
 #include "engine_priv.h"
 
 #define MANY 600
@@ -216,9 +217,8 @@ int main(void)
 		cmocka_unit_test(thread__keeps_the_policy_of_the_application),
 		cmocka_unit_test(thread__ends_when_its_descriptors_are_closed),
 	};
-	char err[256];
 
-	if (pmd_devices_parse("127.80.3.1 127.80.3.2", device, 2, err, sizeof(err)) != 2)
+	if (ends_devices(device, 2, NULL) != 2)
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

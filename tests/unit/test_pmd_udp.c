@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "devices.h"
+#include "ends.h"
 #include "engine_priv.h"
 #include "namespace.h"
 #include "port_udp.h"
@@ -25,7 +26,7 @@
 #define BYTES 64
 
 static bool have_namespace;
-static struct pmd_device device[3]; /* 127.80.2.1, 127.80.2.2, ::1 */
+static struct pmd_device device[3]; /* two IPv4 ones, ::1 */
 
 #define NEED_NAMESPACE()                                                                                               \
 	do {                                                                                                           \
@@ -476,10 +477,9 @@ int main(void)
 		cmocka_unit_test(udp__a_run_is_for_one_function_and_leaves_by_its_own_address),
 		cmocka_unit_test(udp__no_cancellation_under_the_lock),
 	};
-	char err[256];
 
 	have_namespace = namespace_enter();
-	if (pmd_devices_parse("127.80.2.1 127.80.2.2 ::1", device, 3, err, sizeof(err)) != 3)
+	if (ends_devices(device, 2, "::1") != 3)
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
