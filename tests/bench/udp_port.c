@@ -13,6 +13,7 @@
 #include "devices.h"
 #include "eal.h"
 #include "port.h"
+#include "udp_socket.h"
 
 #define HEADERS	   28 /* IPv4 and UDP */
 #define BW_PAYLOAD 4096
@@ -24,13 +25,35 @@ struct options {
 	bool bandwidth;
 	uint32_t bytes;
 	uint64_t count; /* round trips, or packets */
+	unsigned silent;
 };
 
 struct side {
 	struct pmd_port *port;
 	struct nic_tx_frame tx[PMD_TX_BURST];
 	struct nic_rx_frame rx[PMD_RX_BURST];
+	bool timed; /* several sockets: the port needs the time */
 };
+
+/** Other addresses of the port. */
+static void side_add_silent(struct side *s, int id, unsigned n)
+{
+	char err[512], text[32];
+	struct nic_gid gid;
+
+	for (unsigned i = 1; i <= n; i++) {
+		int fd;
+
+		snprintf(text, sizeof(text), "127.0.%u.%u", i, id + 1);
+		if (!pmd_gid_parse(text, &gid))
+			bench_die("address");
+		fd = pmd_udp_socket_open(&gid, 0, false, err, sizeof(err));
+		if (fd < 0 || pmd_port_udp_add(s->port, i, &gid, 0, fd) != 0) {
+			fprintf(stderr, "udp_port: %s\n", err);
+			exit(1);
+		}
+	}
+}
 
 static void side_open(struct side *s, int id)
 {
@@ -73,7 +96,7 @@ static void transmit(struct side *s, unsigned n, uint32_t bytes)
 
 static unsigned receive(struct side *s)
 {
-	unsigned n = s->port->ops->rx_burst(s->port, s->rx, PMD_RX_BURST, 0);
+	unsigned n = s->port->ops->rx_burst(s->port, s->rx, PMD_RX_BURST, s->timed ? bench_now_ns() : 0);
 
 	for (unsigned i = 0; i < n; i++)
 		s->port->ops->rx_valid(s->port, &s->rx[i]);
@@ -138,6 +161,8 @@ static int run(int id, int channel, void *ctx)
 	struct side s;
 
 	side_open(&s, id);
+	s.timed = opt->silent > 0;
+	side_add_silent(&s, id, opt->silent);
 	bench_sync(channel);
 	if (opt->bandwidth) {
 		/* So that each learns of what kind the other is: only then runs go as one. */
@@ -164,11 +189,14 @@ int main(int argc, char **argv)
 		opt.bytes = (uint32_t)strtoul(argv[2], NULL, 0);
 	if (!opt.bandwidth && argc > 3)
 		opt.count = strtoul(argv[3], NULL, 0);
+	if (!opt.bandwidth && argc > 4)
+		opt.silent = (unsigned)strtoul(argv[4], NULL, 0);
 	if (opt.bandwidth)
 		opt.count = (mib << 20) / BW_PAYLOAD / BW_CREDIT * BW_CREDIT;
-	if (argc < 2 || argc > (opt.bandwidth ? 3 : 4) || (!opt.bandwidth && strcmp(argv[1], "rtt") != 0) ||
-	    opt.count == 0 || opt.bytes < 16 || opt.bytes > NIC_FRAME_MAX - HEADERS) {
-		fprintf(stderr, "usage: %s rtt [BYTES [ITERATIONS]] | bw [MIB]\n", argv[0]);
+	if (argc < 2 || argc > (opt.bandwidth ? 3 : 5) || (!opt.bandwidth && strcmp(argv[1], "rtt") != 0) ||
+	    opt.count == 0 || opt.silent >= NIC_GID_TABLE_LEN || opt.bytes < 16 ||
+	    opt.bytes > NIC_FRAME_MAX - HEADERS) {
+		fprintf(stderr, "usage: %s rtt [BYTES [ITERATIONS [SILENT]]] | bw [MIB]\n", argv[0]);
 		return 2;
 	}
 	return bench_pair(run, &opt);
