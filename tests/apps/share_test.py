@@ -35,9 +35,9 @@ def udp_sockets(address):
 def ask(address, command="status"):
     """@return what the daemon of the device answers, or None when there is none."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.settimeout(10)
     try:
         connection.connect(f"\0uroce/{address}")
+        connection.settimeout(10)
         connection.send(struct.pack("=IHH", MAGIC, TOOL, len(command)) + command.encode())
         text = b""
         while True:
@@ -334,8 +334,8 @@ def misbehaving_visitors(tally):
     for name in (f"\0uroce/{device.address}", f"\0uroce/{device.address}/{number}"):
         for i in range(300):
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            connection.connect(name)  # waits while too many others do
             connection.settimeout(5)
-            connection.connect(name)
             connections.append(connection)
             try:
                 if i % 3 == 0:
