@@ -21,18 +21,23 @@ static void end_open(struct rig_end *end, struct ibv_device *device)
 	assert_int_equal(ibv_query_gid(end->ctx, 1, 0, &end->gid), 0);
 }
 
-int rig_setup(void **state)
+void rig_devices(void)
 {
 	int pid = getpid();
 	char devices[64];
+
+	snprintf(devices, sizeof(devices), "127.%d.%d.1,127.%d.%d.2", 64 + pid / 250 % 128, 1 + pid % 250,
+		 64 + pid / 250 % 128, 1 + pid % 250);
+	setenv("UROCE_DEVICES", devices, 1);
+}
+
+int rig_setup(void **state)
+{
 	struct rig *rig = calloc(1, sizeof(*rig));
 	struct ibv_device **list;
 	int n;
 
-	/* This process's alone: a device is shared by whoever opens it. */
-	snprintf(devices, sizeof(devices), "127.%d.%d.1,127.%d.%d.2", 64 + pid / 250 % 128, 1 + pid % 250,
-		 64 + pid / 250 % 128, 1 + pid % 250);
-	setenv("UROCE_DEVICES", devices, 1);
+	rig_devices();
 	list = ibv_get_device_list(&n);
 	assert_non_null(list);
 	assert_true(n >= 2);

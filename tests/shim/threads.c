@@ -291,7 +291,7 @@ static void fork__child_opens_a_device_that_the_parent_has_not(void **state)
 	pthread_t thread;
 	int status = 0;
 
-	setenv("UROCE_DEVICES", "127.0.9.1", 1);
+	rig_devices();
 	list = ibv_get_device_list(NULL);
 	assert_non_null(list);
 	atomic_store(&busy_end, false);
