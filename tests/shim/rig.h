@@ -40,9 +40,9 @@ struct rig {
 	struct rig_end end[2];
 };
 
-/** cmocka's setup and teardown: *state is a struct rig. */
 /** Set UROCE_DEVICES: two on addresses that are this process's alone, since a device is shared by whoever opens it. */
 void rig_devices(void);
+/** cmocka's setup and teardown: *state is a struct rig. */
 int rig_setup(void **state);
 /** ... with engines that have no threads of their own: nothing happens but in the test's calls. */
 int rig_setup_inline(void **state);
