@@ -2,8 +2,8 @@
 /*
  * control_join.c - becoming a function of a device: finding its daemon or starting one, and what it gives.
  *
- * A daemon may be going away while we connect, since it leaves when nobody needs it: then we try again. One that is there
- * and does not answer, or belongs to somebody else, is an error.
+ * A daemon may be going away while we connect, since it leaves when nobody needs it: then we try again. One that belongs
+ * to somebody else and is not in use makes way. One that is in use, or does not answer, is an error.
  *
  * Runs without the engine's lock, and may wait.
  */
@@ -24,7 +24,8 @@
 #include "udp_socket.h"
 
 #define WELCOME_MS  10000
-#define TRIES	    500 /* with pauses: several seconds */
+#define WAY_MS	    1000 /* for the word of a daemon that we do not trust */
+#define TRIES	    500	 /* with pauses: several seconds */
 #define PAUSE_NS    10000000
 #define SPAWN_TRIES 20
 #define TRY_AGAIN   1
@@ -94,6 +95,21 @@ static int check_daemon(int fd, const struct nic_gid *gid, struct ucred *peer, c
 		 "(UROCE_DEVICES), or set UROCE_ALLOW=user=%s if that user lets you in",
 		 pmd_gid_str(gid, address, sizeof(address)), user, (int)peer->pid, user);
 	return -EACCES;
+}
+
+/** Whether a daemon that we do not trust leaves, because nobody uses it. */
+static bool daemon_makes_way(int fd)
+{
+	static const char command[] = "make way";
+	PROTO_MSG(m);
+	int rc;
+
+	proto_send(fd, PROTO_TOOL, command, strlen(command), NULL,
+		   0); /* it may have gone; then the next call says so */
+	rc = proto_recv_wait(fd, &m, WAY_MS);
+	if (rc == 1)
+		proto_msg_close(&m);
+	return rc == 0 || rc == -ECONNRESET || rc == -EPIPE;
 }
 
 /** Ask on a connection. @return 0: m is the welcome; TRY_AGAIN: the daemon is going away; or a negative errno with a
@@ -171,6 +187,8 @@ static int attempt(struct pmd_control *c, char *err, size_t err_len)
 		return fd;
 	}
 	rc = check_daemon(fd, &c->join.gid, &peer, err, err_len);
+	if (rc == -EACCES && daemon_makes_way(fd))
+		rc = TRY_AGAIN;
 	if (rc == 0)
 		rc = ask(fd, &c->join, peer.pid, &m, err, err_len);
 	if (rc == 0)

@@ -21,7 +21,8 @@
  *     PROTO_TOOL   text                   PROTO_TEXT ..., PROTO_END
  *
  * Commands of PROTO_TOOL to the daemon: "status" (what there is, JSON), "stats" (its counters with their sentences), "stay" (do
- * not leave when the last function has gone), "leave" (leave then, at once), "fault set ..." and "fault clear" (kept for
+ * not leave when the last function has gone), "leave" (leave then, at once), "make way" (leave if nobody uses the device or has
+ * asked you to stay: the connection ends; another user wants the address), "fault set ..." and "fault clear" (kept for
  * those who join later, and told to them with PROTO_FAULT; the tool tells those who are there). To a function: see observe.h.
  *
  * Every receiver checks who the other is (SO_PEERCRED) and each byte of what he says: a message that is not exactly what

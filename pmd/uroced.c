@@ -256,6 +256,14 @@ static void daemon_event(struct daemon *d, const struct epoll_event *event)
 	}
 }
 
+bool daemon_makes_way(struct daemon *d)
+{
+	if (d->live > 0 || d->adopting > 0 || d->stay || (int64_t)(daemon_now_ns() - d->idle_since_ns) < 0)
+		return false;
+	d->leave = true;
+	return true;
+}
+
 /** Whether nobody needs us any more. */
 static bool daemon_is_done(struct daemon *d)
 {

@@ -103,6 +103,9 @@ struct daemon {
 
 /* uroced.c */
 uint64_t daemon_now_ns(void);
+
+/** Another user wants the address. @return whether nobody needs us, so that we leave now. */
+bool daemon_makes_way(struct daemon *d);
 int daemon_watch(struct daemon *d, int fd, uint32_t events, uint64_t source);
 void daemon_rewatch(struct daemon *d, int fd, uint32_t events, uint64_t source);
 

@@ -94,10 +94,14 @@ void clients_accept(struct daemon *d, int name_fd)
 		return;
 	c = client_new(d);
 	*c = (struct client){.fd = fd, .since_ns = daemon_now_ns()};
-	if (!proto_peer_allowed(fd, &d->policy, &c->peer))
-		client_refuse_user(d, c);
-	else if (daemon_watch(d, fd, EPOLLIN, SOURCE(SOURCE_CLIENT, c - d->clients, 0)) != 0)
+	if (!proto_peer_allowed(fd, &d->policy, &c->peer)) {
+		if (daemon_makes_way(d))
+			client_close(c); /* and he finds the address free */
+		else
+			client_refuse_user(d, c);
+	} else if (daemon_watch(d, fd, EPOLLIN, SOURCE(SOURCE_CLIENT, c - d->clients, 0)) != 0) {
 		client_close(c);
+	}
 }
 
 /** Let the client in if there is what it needs. `last`: or tell it why not. */

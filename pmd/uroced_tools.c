@@ -193,5 +193,7 @@ bool tools_command(struct daemon *d, int fd, const char *text, size_t len)
 		d->leave = true;
 		return say(d, fd, 0, "{}\n");
 	}
-	return say(d, fd, -EINVAL, "unknown command; the daemon knows: status, stats, stay, leave, fault");
+	if (len == strlen("make way") && memcmp(text, "make way", len) == 0)
+		return !daemon_makes_way(d) && say(d, fd, -EBUSY, "the device is in use");
+	return say(d, fd, -EINVAL, "unknown command; the daemon knows: status, stats, stay, leave, make way, fault");
 }
