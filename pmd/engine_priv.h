@@ -108,7 +108,7 @@ void pmd_engine_call(struct pmd_engine *e);
 
 /** How long one may sleep who has just taken a step that brought `got` packets: 0 when there is work left, UINT64_MAX: until
  *  something comes. Lock held. */
-uint64_t pmd_engine_timeout(const struct pmd_engine *e, uint64_t now_ns);
+uint64_t pmd_engine_timeout(struct pmd_engine *e, uint64_t now_ns);
 
 /** What sleepers wait for. */
 enum pmd_woken {

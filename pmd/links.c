@@ -275,6 +275,13 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	l->in[index] = in;
 	if (index == l->n_in)
 		l->n_in++;
+	/* An application thread polls while the engine's thread sleeps: for this ring too, and it may hold something. */
+	if (l->asleep) {
+		ring_set_asleep(&in->ring, true);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) of ring.h */
+		if (ring_has_entry(&in->ring))
+			pmd_engine_call(e);
+	}
 	return;
 
 refuse:
@@ -329,6 +336,7 @@ int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd
 	if (!l)
 		return -ENOMEM;
 	l->e = e;
+	l->trim_ns = UINT64_MAX;
 	l->control = control;
 	l->self = (struct proto_link){.key = *pmd_control_key(control), .function = pmd_control_function(control)};
 	pmd_control_serve(control, PROTO_LINK, link_visit);

@@ -59,6 +59,9 @@ bool pmd_links_any(const struct pmd_links *links);
 /** A packet for another function of this device has come to us: hand it on. @return false: it is lost. */
 bool pmd_links_forward(struct pmd_links *links, const struct nic_rx_frame *frame);
 
+/** Rings that nothing has been sent through lately give their memory back. @return when that is next due; UINT64_MAX. */
+uint64_t pmd_links_trim(struct pmd_links *links, uint64_t now_ns);
+
 /** From now on producers ring the engine's bell. @return false: not so, something is there already. */
 bool pmd_links_sleep(struct pmd_links *links);
 /** Producers need not ring any more. */

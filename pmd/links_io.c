@@ -13,6 +13,7 @@
 #include "links_priv.h"
 #include "tap.h"
 
+#define TRIM_NS	   1000000000u
 #define LINK_BURST 32 /* packets of one link before the next one has its turn */
 
 /* Bytes of a packet that are copied before it is looked at: the rest of the entry's first line, and one more. */
@@ -198,7 +199,32 @@ unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 		}
 	}
 	l->e->port->stats.link_tx_packets += total;
+	if (total > 0 && l->trim_ns == UINT64_MAX)
+		l->trim_ns = now_ns + TRIM_NS;
 	return total;
+}
+
+uint64_t pmd_links_trim(struct pmd_links *l, uint64_t now_ns)
+{
+	bool more = false;
+
+	if (!l)
+		return UINT64_MAX;
+	if (now_ns < l->trim_ns)
+		return l->trim_ns;
+	for (uint32_t path = 1; path < NIC_PATHS_MAX; path++) {
+		struct link_out *out = l->out[path];
+
+		if (!out)
+			continue;
+		if (out->seen_tail != out->ring.tail || !ring_is_empty(&out->ring))
+			more = true;
+		else
+			ring_trim(&out->ring);
+		out->seen_tail = out->ring.tail;
+	}
+	l->trim_ns = more ? now_ns + TRIM_NS : UINT64_MAX;
+	return l->trim_ns;
 }
 
 bool pmd_links_pending(const struct pmd_links *l)

@@ -30,7 +30,8 @@ struct link_out {
 	struct nic_gid dgid; /* to whom, as the NIC knows him */
 	unsigned function;
 	uint32_t path;
-	int bell_fd; /* -1: not yet known */
+	int bell_fd;	    /* -1: not yet known */
+	uint64_t seen_tail; /* of the ring, when last looked at for trimming */
 };
 
 struct link_in {
@@ -57,6 +58,7 @@ struct pmd_links {
 	struct link_out *out[NIC_PATHS_MAX]; /* by path */
 	struct link_in *in[LINKS_MAX];
 	uint64_t full[NIC_PATHS_MAX / 64]; /* paths whose rings had no room when last tried */
+	uint64_t trim_ns; /* when rings without traffic give their memory back; UINT64_MAX: they have */
 	struct link_route routes[ROUTES];
 };
 

@@ -14,6 +14,9 @@
 /* So that neither side can take the memory from under the other; contents stay writable. */
 #define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
+/* Less than this is not worth a system call. */
+#define RING_TRIM 16384u
+
 static int map(int fd, uint8_t **out)
 {
 	void *memory = mmap(NULL, RING_MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -39,7 +42,7 @@ int ring_create(struct ring_producer *p)
 		close(fd);
 		return rc;
 	}
-	p->tail = p->head = 0;
+	*p = (struct ring_producer){.memory = p->memory};
 	return fd;
 }
 
@@ -54,6 +57,14 @@ int ring_map(struct ring_consumer *c, int fd)
 		return -EINVAL;
 	c->head = c->said = 0;
 	return map(fd, &c->memory);
+}
+
+void ring_trim(struct ring_producer *p)
+{
+	/* The consumer may poll the word at its head meanwhile, which is 0 before and after. */
+	if (p->tail - p->trimmed >= RING_TRIM && ring_is_empty(p) &&
+	    madvise(p->memory + RING_CONTROL, RING_BYTES, MADV_REMOVE) == 0)
+		p->trimmed = p->tail;
 }
 
 void ring_unmap(uint8_t *memory)

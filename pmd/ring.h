@@ -19,6 +19,8 @@
  *   (H) head:        consumer release-stores it after its copies  | producer acquire-loads it before it reuses room
  *   (S) sleep:       consumer stores asleep, fence, looks at the ring again  | producer publishes, fence, loads asleep
  *
+ * A ring that has been empty for long gives its memory back (ring_trim): zeroes are no entries.
+ *
  * Neither side trusts the other: the consumer checks every word that it reads, once, and gives up a ring that makes no
  * sense; the producer checks head. What the other side does to the bytes of a packet meanwhile is the reader's business:
  * headers have to be copied before they are looked at.
@@ -50,7 +52,8 @@ struct ring_control {
 struct ring_producer {
 	uint8_t *memory;
 	uint64_t tail;
-	uint64_t head; /* as last seen */
+	uint64_t head;	  /* as last seen */
+	uint64_t trimmed; /* tail when the memory was last given back */
 };
 
 /** What a consumer knows; private to its process. */
@@ -66,6 +69,8 @@ int ring_create(struct ring_producer *p);
  *  another negative errno. The descriptor stays the caller's. */
 int ring_map(struct ring_consumer *c, int fd);
 void ring_unmap(uint8_t *memory);
+/** Give the memory back that packets have passed through, if the consumer is done with all of them. The producer's call. */
+void ring_trim(struct ring_producer *p);
 
 static inline struct ring_control *ring_control(uint8_t *memory)
 {
@@ -91,6 +96,12 @@ static inline int ring_has_room(struct ring_producer *p, uint32_t bytes)
 		return -EPROTO;
 	p->head = head;
 	return p->tail + bytes - p->head <= RING_BYTES;
+}
+
+/** Whether the consumer is done with all packets. */
+static inline bool ring_is_empty(struct ring_producer *p)
+{
+	return __atomic_load_n(&ring_control(p->memory)->head, __ATOMIC_ACQUIRE) == p->tail; /* (H) */
 }
 
 static inline void ring_publish(struct ring_producer *p, uint32_t word, uint32_t bytes)

@@ -34,9 +34,9 @@ void pmd_engine_call(struct pmd_engine *e)
 	count_up(__atomic_load_n(&e->waiter, __ATOMIC_RELAXED) ? e->bell_fd : e->doorbell_fd);
 }
 
-uint64_t pmd_engine_timeout(const struct pmd_engine *e, uint64_t now_ns)
+uint64_t pmd_engine_timeout(struct pmd_engine *e, uint64_t now_ns)
 {
-	uint64_t deadline = nic_next_deadline(e->nic);
+	uint64_t deadline = nic_next_deadline(e->nic), trim_ns = pmd_links_trim(e->links, now_ns);
 
 	if (pmd_engine_is_full(e))
 		return PMD_RETRY_NS;
@@ -46,6 +46,8 @@ uint64_t pmd_engine_timeout(const struct pmd_engine *e, uint64_t now_ns)
 		return e->tx_ready ? 0 : PMD_RETRY_NS;
 	if (e->port_deadline_ns < deadline)
 		deadline = e->port_deadline_ns;
+	if (trim_ns < deadline)
+		deadline = trim_ns;
 	if (pmd_unlikely(e->taps) && pmd_tap_deadline(e) < deadline)
 		deadline = pmd_tap_deadline(e);
 	return deadline == UINT64_MAX ? UINT64_MAX : deadline > now_ns ? deadline - now_ns : 0;

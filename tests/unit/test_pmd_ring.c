@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -129,6 +130,53 @@ static void ring__full_is_full_until_the_consumer_says(void **state)
 	assert_int_equal(ring_reserve(&b.p, &place), 0);
 	ring_say_head(&b.c);
 	assert_int_equal(ring_reserve(&b.p, &place), 1);
+	close_both(&b);
+}
+
+static blkcnt_t blocks(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return st.st_blocks;
+}
+
+static void ring__an_empty_ring_gives_its_memory_back(void **state)
+{
+	struct both b;
+	uint32_t in = 0, out = 0;
+	int fd = ring_create(&b.p);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(ring_map(&b.c, fd), 0);
+	for (unsigned round = 0; round < 20; round++) {
+		blkcnt_t full;
+
+		while (put(&b.p, in))
+			in++;
+		full = blocks(fd);
+		while (out + 1 < in)
+			out += take(&b.c, out);
+		ring_say_head(&b.c);
+		ring_trim(&b.p);
+		assert_true(blocks(fd) == full); /* there is one more */
+		out += take(&b.c, out);
+		ring_trim(&b.p);
+		assert_true(blocks(fd) == full); /* has not been told */
+		assert_false(take(&b.c, out));	 /* but passes what leads to the start */
+		ring_say_head(&b.c);
+		ring_trim(&b.p);
+		assert_true(blocks(fd) <= RING_CONTROL / 512);
+		assert_false(ring_has_entry(&b.c));
+		for (unsigned i = 0; i <= round; i++)
+			in += put(&b.p, in);
+		while (take(&b.c, out))
+			out++;
+		assert_int_equal(in, out);
+		ring_say_head(&b.c);
+	}
+	close(fd);
 	close_both(&b);
 }
 
@@ -340,6 +388,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ring__keeps_order_and_contents_through_many_laps),
 		cmocka_unit_test(ring__full_is_full_until_the_consumer_says),
+		cmocka_unit_test(ring__an_empty_ring_gives_its_memory_back),
 		cmocka_unit_test(ring__what_was_not_committed_is_not_there),
 		cmocka_unit_test(ring__a_consumer_refuses_what_makes_no_sense),
 		cmocka_unit_test(ring__a_producer_refuses_a_head_that_makes_no_sense),
