@@ -44,7 +44,7 @@
 #define ETHDEV_RX_ROOM	    4608  /* longest frame: NIC_FRAME_MAX, Ethernet, and the PMD's own header */
 
 /* net_af_packet takes frames of 2048 bytes unless told: too few for an MTU of 4096. 8 frames in 9 pages. */
-#define AF_PACKET_RING	 ",framesz=4608,blocksz=36864,framecnt=512"
+#define AF_PACKET_RING	 ",framesz=4608,blocksz=36864,framecnt=1024"
 #define AF_PACKET_HEADER 80 /* of a frame in the ring: the kernel's, and Ethernet's */
 
 struct port_ethdev {
