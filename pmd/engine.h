@@ -68,9 +68,9 @@ void pmd_unlock(struct pmd_engine *engine);
 
 /**
  * Inline progress, lock held: receive what has arrived, run due timers, transmit what is due, hand out events.
- * Called by every polling verb; bounded work.
+ * Called by every polling verb; bounded work. @return false: nothing was there to do.
  */
-void pmd_progress(struct pmd_engine *engine);
+bool pmd_progress(struct pmd_engine *engine);
 
 /** As pmd_progress, but takes the lock itself, and returns false at once when another thread holds it (that thread is
  *  making progress). A thread that polls in vain some hundred times in a row (this call, or pmd_progress) yields

@@ -41,13 +41,17 @@ struct pmd_engine {
 	uint64_t now_ns;     /* when the last step began */
 	unsigned sent;	     /* packets of the last pmd_engine_transmit */
 	unsigned owed;	     /* packets sent since packets were last received */
-	unsigned port_pause; /* steps since the port was last looked at */
+	unsigned port_steps; /* since the port was last looked at */
+	unsigned port_pause; /* steps between two looks */
+	bool quiet;	     /* the last step left nothing to do, until something comes */
 
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */
 	uint64_t inline_polls;
 	uint64_t inline_last_ns; /* when the last poll began, or its work ended */
 	uint64_t inline_work_ns; /* time that application threads have spent moving packets */
 	uint64_t inline_finds;	 /* polls that found packets; under the lock */
+	unsigned quiet_polls;	 /* polls since the last step; under the lock */
+	unsigned control_steps;	 /* since connections were last looked after; under the lock */
 	unsigned empty_polls;	 /* in a row; under the lock */
 	unsigned yield_after;	 /* empty polls until the CPU is given away; under the lock */
 	bool yielded;		 /* atomic: it was since the last poll */

@@ -47,6 +47,8 @@ uint32_t pmd_links_route(struct pmd_links *links, const struct nic_gid *dgid, ui
 
 /** Receive up to about `budget` packets. @return how many. */
 unsigned pmd_links_rx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
+/** Whether packets have come. */
+bool pmd_links_ready(const struct pmd_links *links);
 /** Transmit up to `budget` packets of those that leave by links. @return how many. */
 unsigned pmd_links_tx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
 /** Whether something has to be sent by links that had room when last tried. */

@@ -117,6 +117,14 @@ void links_rx_rest(struct pmd_links *l, struct link_in *in)
 			return;
 }
 
+bool pmd_links_ready(const struct pmd_links *l)
+{
+	for (uint32_t i = 0; i < l->n_in; i++)
+		if (l->in[i] && ring_has_entry(&l->in[i]->ring))
+			return true;
+	return false;
+}
+
 unsigned pmd_links_rx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 {
 	unsigned total = 0;

@@ -23,10 +23,11 @@
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
 #define SETTLE_STEPS	   8
-#define PORT_PAUSE	   16 /* steps */
+#define PORT_PAUSE	   16 /* steps, at most */
+#define QUIET_POLLS	   16 /* after which a poll is a step again: timers, the port */
 #define PORT_OWED	   16 /* packets */
 #define CONTROL_STEPS                                                                                                  \
-	1024 /* steps: what the thread does as soon as it is called for, steps have to do where it looks on */
+	256 /* steps: what the thread does as soon as it is called for, these have to do where it looks on */
 #define WORTH_A_CLOCK 16 /* packets that take so long that reading the clock once more does not show */
 
 /*
@@ -92,6 +93,7 @@ static bool tx_drain(struct pmd_engine *e, uint64_t now_ns)
 
 bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 {
+	e->quiet = false;
 	e->sent = pmd_links_tx(e->links, budget, now_ns);
 	if (e->tx_first < e->tx_end && !tx_drain(e, now_ns))
 		return false;
@@ -154,11 +156,11 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 
 /**
  * Asking the kernel for packets costs as much as a packet that comes through a link: with links the port is looked at now
- * and then, and again at once when it had something.
+ * and then, at once again when it had something, and the less often the longer it has been empty.
  */
 static bool port_is_due(struct pmd_engine *e)
 {
-	return e->owed >= PORT_OWED || !pmd_links_any(e->links) || ++e->port_pause >= PORT_PAUSE;
+	return e->owed >= PORT_OWED || !pmd_links_any(e->links) || ++e->port_steps >= e->port_pause;
 }
 
 static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64_t now_ns)
@@ -170,7 +172,11 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 	if (!port && !port_is_due(e))
 		return links;
 	got = port_rx(e, budget, now_ns);
-	e->port_pause = got > 0 ? PORT_PAUSE : 0;
+	e->port_steps = 0;
+	if (got > 0)
+		e->port_pause = 1;
+	else if (e->port_pause < PORT_PAUSE)
+		e->port_pause *= 2;
 	return links + got;
 }
 
@@ -187,6 +193,7 @@ unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_ac
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	pmd_engine_events(e);
+	e->quiet = got == 0 && e->sent == 0 && pmd_links_any(e->links) && !e->taps && !pmd_engine_is_full(e);
 	return got;
 }
 
@@ -230,12 +237,15 @@ static void inline_count(struct pmd_engine *e, bool found)
 
 static void inline_step(struct pmd_engine *e)
 {
-	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
+	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED) + e->quiet_polls;
 	/* While the thread serves, nobody is known to poll again soon: no reason to hold ACKs back. */
 	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->polled, __ATOMIC_RELAXED));
 
-	if (polls % CONTROL_STEPS == 0)
+	e->quiet_polls = 0;
+	if (++e->control_steps >= CONTROL_STEPS) {
+		e->control_steps = 0;
 		pmd_engine_look_after(e);
+	}
 	inline_count(e, got > 0);
 	e->inline_finds += got > 0;
 	__atomic_store_n(&e->inline_polls, polls + 1, __ATOMIC_RELAXED);
@@ -243,10 +253,26 @@ static void inline_step(struct pmd_engine *e)
 	inline_worked(e, got + e->sent, e->now_ns);
 }
 
-void pmd_progress(struct pmd_engine *e)
+/**
+ * Most polls find nothing. After a step that did, what is new lies in a link, but for timers and the port, for which a poll
+ * now and then is enough: others only look there. @return false: there is more to do.
+ */
+static bool inline_is_quiet(struct pmd_engine *e)
 {
-	if (!e->dead)
-		inline_step(e);
+	if (!e->quiet || e->quiet_polls >= QUIET_POLLS || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED) ||
+	    pmd_links_ready(e->links))
+		return false;
+	e->quiet_polls++;
+	inline_count(e, false);
+	return true;
+}
+
+bool pmd_progress(struct pmd_engine *e)
+{
+	if (e->dead || inline_is_quiet(e))
+		return false;
+	inline_step(e);
+	return true;
 }
 
 bool pmd_try_progress(struct pmd_engine *e)

@@ -5,7 +5,8 @@
  * The memory is a memfd, made and filled by the producer, sealed so that it can neither shrink nor grow. First a page of
  * control, then RING_BYTES of data. Positions are free-running byte counts; an entry lies at position % RING_BYTES.
  *
- *   control:  0     consumer's line: head (8 bytes), asleep (4 bytes)
+ *   control:  0     head (8 bytes): written by the consumer for every burst, read by the producer when it needs room
+ *             64    asleep (4 bytes): seldom written, read by the producer after every burst
  *   entry:    0     word: 0 = not there yet; else the packet's length, or RING_SKIP
  *             4     kind, the users' own
  *             8     the packet
@@ -42,9 +43,10 @@
 #define RING_SKIP	0xffffffffu
 #define RING_ENTRY_MAX	(((RING_WORD + RING_PACKET_MAX) + RING_LINE - 1) & ~(RING_LINE - 1))
 
-/** The consumer's line in shared memory. */
+/** The consumer's lines in shared memory. */
 struct ring_control {
 	uint64_t head;
+	uint64_t unused[RING_LINE / sizeof(uint64_t) - 1];
 	uint32_t asleep;
 };
 
