@@ -28,6 +28,7 @@
 #include <rte_errno.h>
 #include <rte_log.h>
 
+#include "clock.h"
 #include "eal.h"
 
 static struct {
@@ -137,6 +138,8 @@ int pmd_eal_start(char *err, size_t err_len)
 		}
 		pthread_join(thread, NULL);
 		eal.started = true;
+		if (eal.result == 0)
+			pmd_clock_start();
 	}
 	rc = eal.result;
 	if (rc != 0)

@@ -9,6 +9,7 @@
 #ifndef PMD_ENGINE_H
 #define PMD_ENGINE_H
 
+#include "clock.h"
 #include "nic.h"
 
 struct pmd_engine;
@@ -102,9 +103,6 @@ int pmd_wait(struct pmd_engine *engine, int fd);
  * Counters of the port, a copy. Lock held.
  */
 void pmd_port_stats_get(struct pmd_engine *engine, struct pmd_port_stats *out);
-
-/** Monotonic nanoseconds, the engine's clock. */
-uint64_t pmd_now_ns(void);
 
 /**
  * Whether [addr, addr + len) is mapped (and writable when `write`). For registrations.

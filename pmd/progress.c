@@ -11,7 +11,6 @@
  */
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #include <rte_mbuf.h>
 
@@ -23,9 +22,9 @@
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
 #define SETTLE_STEPS	   8
-#define PORT_PAUSE	   16 /* steps, at most */
-#define QUIET_POLLS	   16 /* after which a poll is a step again: timers, the port */
-#define PORT_OWED	   16 /* packets */
+#define PORT_PAUSE	   16  /* steps, at most */
+#define QUIET_NS	   500 /* after which a poll is a step again: timers, the port */
+#define PORT_OWED	   16  /* packets */
 #define CONTROL_STEPS                                                                                                  \
 	256 /* steps: what the thread does as soon as it is called for, these have to do where it looks on */
 #define WORTH_A_CLOCK 16 /* packets that take so long that reading the clock once more does not show */
@@ -37,14 +36,6 @@
  */
 #define YIELD_POLLS_MIN 8
 #define YIELD_POLLS_MAX 512
-
-uint64_t pmd_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
 
@@ -235,21 +226,24 @@ static void inline_count(struct pmd_engine *e, bool found)
 	e->yielded = false;
 }
 
+static void inline_polled(struct pmd_engine *e, uint64_t now_ns)
+{
+	__atomic_store_n(&e->inline_polls, e->inline_polls + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->inline_last_ns, now_ns, __ATOMIC_RELAXED);
+}
+
 static void inline_step(struct pmd_engine *e)
 {
-	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED) + e->quiet_polls;
 	/* While the thread serves, nobody is known to poll again soon: no reason to hold ACKs back. */
 	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->polled, __ATOMIC_RELAXED));
 
-	e->quiet_polls = 0;
 	if (++e->control_steps >= CONTROL_STEPS) {
 		e->control_steps = 0;
 		pmd_engine_look_after(e);
 	}
 	inline_count(e, got > 0);
 	e->inline_finds += got > 0;
-	__atomic_store_n(&e->inline_polls, polls + 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->inline_last_ns, e->now_ns, __ATOMIC_RELAXED);
+	inline_polled(e, e->now_ns);
 	inline_worked(e, got + e->sent, e->now_ns);
 }
 
@@ -259,10 +253,14 @@ static void inline_step(struct pmd_engine *e)
  */
 static bool inline_is_quiet(struct pmd_engine *e)
 {
-	if (!e->quiet || e->quiet_polls >= QUIET_POLLS || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED) ||
-	    pmd_links_ready(e->links))
+	uint64_t now_ns;
+
+	if (!e->quiet || pmd_links_ready(e->links) || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED))
 		return false;
-	e->quiet_polls++;
+	now_ns = pmd_now_ns();
+	if (now_ns - e->now_ns >= QUIET_NS)
+		return false;
+	inline_polled(e, now_ns);
 	inline_count(e, false);
 	return true;
 }
@@ -298,6 +296,18 @@ void pmd_inline_yield(struct pmd_engine *e)
 	__atomic_store_n(&e->yielded, true, __ATOMIC_RELAXED);
 }
 
+/** A program that posts more than it polls takes what has come all the same: or the thread would wake for it. */
+static void doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
+{
+	if (e->links && pmd_links_ready(e->links)) {
+		pmd_links_rx(e->links, INLINE_RX_BUDGET, now_ns);
+		e->inline_finds++;
+		inline_polled(e, now_ns);
+	}
+	if (e->owed >= DOORBELL_TX_BUDGET)
+		port_rx(e, 0, now_ns);
+}
+
 void pmd_doorbell(struct pmd_engine *e)
 {
 	uint64_t now_ns;
@@ -306,8 +316,7 @@ void pmd_doorbell(struct pmd_engine *e)
 		return;
 	now_ns = pmd_now_ns();
 	pmd_engine_transmit(e, DOORBELL_TX_BUDGET, now_ns);
-	if (e->owed >= DOORBELL_TX_BUDGET)
-		port_rx(e, 0, now_ns);
+	doorbell_rx(e, now_ns);
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	inline_worked(e, e->sent, now_ns);
