@@ -52,10 +52,16 @@
 #define NAP_NS 10000000
 #define NAPS   10
 
-/* A step that brought so many packets is a part of a long transfer: the next are waited for a little without sleeping,
- * because waking costs the sender as much as sending. */
-#define BULK_PACKETS 12
-#define BULK_NS	     25000
+/*
+ * Waking costs the sender as much as sending, and the receiver microseconds. Where packets follow each other closely, the
+ * next is waited for a little without sleeping. Whether it pays is tried: when sleeps have been as short as that several
+ * times in a row, and the less often the more tries have been in vain - what the next packet waits for may be the very
+ * CPU that the waiting takes.
+ */
+#define SPIN_NS	       20000
+#define SPIN_AFTER     4 /* short sleeps until it is tried */
+#define SPIN_AFTER_MAX 2048
+#define BULK_PACKETS   12 /* a step that brought so many is a part of a long transfer: no need to try */
 
 /* Ports without a descriptor to wait on are polled at intervals that grow to this. */
 #define INTERVAL_MIN_NS PMD_RETRY_NS
@@ -72,9 +78,12 @@ struct thread_state {
 	int credit;
 	unsigned naps, refused;
 	uint32_t waits; /* when last looked at */
-	uint64_t slice_ns, interval_ns, bulk_ns;
-	uint64_t polls, finds;	     /* inline_polls, inline_finds when last looked at */
-	uint64_t work_ns, looked_ns; /* inline_work_ns, and when that was */
+	uint64_t slice_ns, interval_ns;
+	uint64_t slept_ns;		   /* when it last went to sleep; 0: it has not, or not for packets */
+	uint64_t spin_ns;		   /* until when it waits without sleeping; 0: it does not */
+	unsigned short_sleeps, spin_after; /* in a row; how many it takes */
+	uint64_t polls, finds;		   /* inline_polls, inline_finds when last looked at */
+	uint64_t work_ns, looked_ns;	   /* inline_work_ns, and when that was */
 };
 
 /** Whether application threads have spent most of the time since the last call moving packets. */
@@ -249,6 +258,30 @@ static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, 
 		s->credit = CREDIT_FULL;
 }
 
+/** Whether to wait for the next packet without sleeping, after a step that brought `got`. */
+static bool thread_spins(struct thread_state *s, unsigned got, uint64_t now_ns)
+{
+	bool was = s->spin_ns != 0;
+
+	if (got > 0 && was) { /* it paid */
+		s->spin_after = SPIN_AFTER;
+	} else if (got > 0) {
+		s->short_sleeps = now_ns - s->slept_ns < SPIN_NS ? s->short_sleeps + 1 : 0;
+		if (s->short_sleeps < s->spin_after && got < BULK_PACKETS)
+			return false;
+	} else {
+		if (was && now_ns >= s->spin_ns) {
+			s->spin_ns = 0;
+			s->short_sleeps = 0;
+			if (s->spin_after < SPIN_AFTER_MAX)
+				s->spin_after *= 2;
+		}
+		return s->spin_ns != 0;
+	}
+	s->spin_ns = now_ns + SPIN_NS;
+	return true;
+}
+
 /** Nobody polls: take a step, then sleep until something happens. */
 static void thread_serve(struct thread_state *s, unsigned *woken)
 {
@@ -284,9 +317,8 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		return;
 	}
 	now_ns = pmd_now_ns();
-	if (got >= BULK_PACKETS)
-		s->bulk_ns = now_ns + BULK_NS;
-	timeout = e->progress == PMD_PROGRESS_PINNED || now_ns < s->bulk_ns ? 0 : thread_timeout(s, got, now_ns);
+	timeout =
+		e->progress == PMD_PROGRESS_PINNED || thread_spins(s, got, now_ns) ? 0 : thread_timeout(s, got, now_ns);
 	if (timeout && !pmd_links_sleep(e->links))
 		timeout = 0;
 	e->thread_retries = pmd_engine_is_full(e);
@@ -296,6 +328,8 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 					       : 0,
 			 __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&e->lock);
+	if (timeout)
+		s->slept_ns = now_ns;
 	*woken = timeout ? thread_sleep(e, true, timeout) : 0;
 }
 
@@ -325,7 +359,8 @@ static void thread_attributes(const struct pmd_engine *e)
 
 static void *thread_main(void *arg)
 {
-	struct thread_state s = {.e = arg, .credit = CREDIT_NEW, .naps = NAPS, .slice_ns = SLICE_MIN_NS};
+	struct thread_state s = {
+		.e = arg, .credit = CREDIT_NEW, .naps = NAPS, .slice_ns = SLICE_MIN_NS, .spin_after = SPIN_AFTER};
 	unsigned woken = 0;
 
 	thread_attributes(s.e);
