@@ -80,7 +80,7 @@ static void user_name(uid_t uid, char *out, size_t len)
 static int check_daemon(int fd, const struct nic_gid *gid, struct ucred *peer, char *err, size_t err_len)
 {
 	struct proto_policy policy;
-	char address[PMD_GID_TEXT], user[40];
+	char address[PMD_GID_TEXT], user[40], place[PROTO_PID_TEXT];
 	int rc = proto_policy_parse(secure_getenv("UROCE_ALLOW"), &policy, address, sizeof(address));
 
 	if (rc != 0) {
@@ -91,9 +91,10 @@ static int check_daemon(int fd, const struct nic_gid *gid, struct ucred *peer, c
 		return 0;
 	user_name(peer->uid, user, sizeof(user));
 	snprintf(err, err_len,
-		 "%s is a device of user %s (uroced, pid %d), whom you do not trust so far; use another address "
+		 "%s is a device of user %s (uroced, %s), whom you do not trust so far; use another address "
 		 "(UROCE_DEVICES), or set UROCE_ALLOW=user=%s if that user lets you in",
-		 pmd_gid_str(gid, address, sizeof(address)), user, (int)peer->pid, user);
+		 pmd_gid_str(gid, address, sizeof(address)), user, proto_pid_str(peer->pid, place, sizeof(place)),
+		 user);
 	return -EACCES;
 }
 
@@ -116,7 +117,7 @@ static bool daemon_makes_way(int fd)
  *  sentence. */
 static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_msg *m, char *err, size_t err_len)
 {
-	char address[PMD_GID_TEXT];
+	char address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
 	int rc = proto_send(fd, PROTO_JOIN, join, sizeof(*join), NULL, 0);
 
 	if (rc == 0)
@@ -132,19 +133,20 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 	if (rc == 0 || rc == -ECONNRESET || rc == -EPIPE)
 		return TRY_AGAIN;
 	pmd_gid_str(&join->gid, address, sizeof(address));
+	proto_pid_str(pid, place, sizeof(place));
 	if (rc == -ETIMEDOUT)
 		snprintf(err, err_len,
-			 "the daemon of %s (uroced, pid %d) does not answer; if it is stopped continue it, else end it",
-			 address, (int)pid);
+			 "the daemon of %s (uroced, %s) does not answer; if it is stopped continue it, else end it",
+			 address, place);
 	else if (rc == -EMFILE)
 		snprintf(err, err_len,
 			 "the process has no descriptors left for the sockets of %s; raise its limit (ulimit -n)",
 			 address);
 	else
 		snprintf(err, err_len,
-			 "the daemon of %s (uroced, pid %d) is of another version of uroce; end the programs that use "
+			 "the daemon of %s (uroced, %s) is of another version of uroce; end the programs that use "
 			 "the device, or run: uroce down",
-			 address, (int)pid);
+			 address, place);
 	return rc < 0 ? rc : -EPROTO;
 }
 

@@ -219,6 +219,10 @@ int proto_accept(int fd);
 /** Who connected, or listens, at the other end. @return 0 or a negative errno. */
 int proto_peer(int fd, struct ucred *out);
 
+/** "pid 42", or where he is when his process has no number in our PID namespace (pid 0). @return out */
+#define PROTO_PID_TEXT 24
+const char *proto_pid_str(pid_t pid, char *out, size_t len);
+
 /** Whether the peer may take part: our own user, root, or whom the policy lets in. @param out may be NULL. */
 bool proto_peer_allowed(int fd, const struct proto_policy *policy, struct ucred *out);
 

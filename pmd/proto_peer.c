@@ -23,6 +23,15 @@ int proto_peer(int fd, struct ucred *out)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, out, &len) == 0 ? 0 : -errno;
 }
 
+const char *proto_pid_str(pid_t pid, char *out, size_t len)
+{
+	if (pid != 0)
+		snprintf(out, len, "pid %d", (int)pid);
+	else
+		snprintf(out, len, "in another container");
+	return out;
+}
+
 static bool peer_in_group(int fd, gid_t group)
 {
 	gid_t groups[GROUPS_MAX];

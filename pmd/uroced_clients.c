@@ -57,15 +57,18 @@ static void user_name(uid_t uid, char *out, size_t len)
 
 static void client_refuse_user(struct daemon *d, struct client *c)
 {
-	char sentence[320], ours[40], theirs[40], address[PMD_GID_TEXT];
+	char sentence[320], ours[40], theirs[40], address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
+	/* Our number is of use in our PID namespace only; who is in another one has none here. */
+	pid_t pid = c->peer.pid ? getpid() : 0;
 
 	d->stats.refused_user++;
 	user_name(geteuid(), ours, sizeof(ours));
 	user_name(c->peer.uid, theirs, sizeof(theirs));
 	snprintf(sentence, sizeof(sentence),
-		 "%s is a device of user %s (uroced, pid %d), which user %s may not use; use another address "
+		 "%s is a device of user %s (uroced, %s), which user %s may not use; use another address "
 		 "(UROCE_DEVICES), or have it started with: uroced --allow user=%s",
-		 pmd_gid_str(&d->key, address, sizeof(address)), ours, (int)getpid(), theirs, theirs);
+		 pmd_gid_str(&d->key, address, sizeof(address)), ours, proto_pid_str(pid, place, sizeof(place)), theirs,
+		 theirs);
 	client_refuse(c, EACCES, sentence);
 }
 

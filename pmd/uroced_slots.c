@@ -281,7 +281,7 @@ bool slots_ready(const struct daemon *d)
 
 void slots_blame(const struct daemon *d, char *out, size_t len)
 {
-	char address[PMD_GID_TEXT];
+	char address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
 
 	snprintf(out, len, "the device has just been closed; try again");
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
@@ -289,10 +289,12 @@ void slots_blame(const struct daemon *d, char *out, size_t len)
 
 		if (s->state != SLOT_ADOPTING)
 			continue;
-		snprintf(out, len,
-			 "process %d (%s) holds the sockets of %s and does not answer; if it is stopped continue it, "
-			 "else end it",
-			 (int)s->peer.pid, s->command, pmd_gid_str(&d->key, address, sizeof(address)));
+		snprintf(
+			out, len,
+			"a process (%s%s%s) holds the sockets of %s and does not answer; if it is stopped continue it, "
+			"else end it",
+			proto_pid_str(s->peer.pid, place, sizeof(place)), s->command[0] ? ", " : "", s->command,
+			pmd_gid_str(&d->key, address, sizeof(address)));
 		return;
 	}
 }

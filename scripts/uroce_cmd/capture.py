@@ -13,7 +13,7 @@ import time
 
 from .devices import Device, Function, choose, names
 from .pcapng import INBOUND, OUTBOUND, Writer
-from .proto import END, PACKET, TEXT, Silent, UroceError, clean
+from .proto import END, PACKET, TEXT, Silent, UroceError, clean, place_of
 from .stat import number
 
 DESCRIPTION = """\
@@ -107,7 +107,7 @@ class Source:
         self.interface = self.writer.interface(
             clean(f"{status['device']}/{self.function.number}"),
             clean(f"function {self.function.number} of {self.function.device.key}: {status['command']}, "
-                  f"pid {status['pid']}"), self.snaplen)
+                  f"{place_of(self.function.pid)}"), self.snaplen)
 
     def horizon(self, now_ns):
         """All packets before this time have come."""

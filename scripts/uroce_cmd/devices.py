@@ -34,10 +34,13 @@ class Function:
         self.device, self.number = device, number
         self.who = f"function {number} of {device.key}"
         self.status = None  # its own words; None: it does not answer
+        self.pid = None  # as this PID namespace has it, once we have been connected; None: it is of another one
         self.problem = ""
 
     def connect(self, patience=PATIENCE):
-        return Connection(function_name(self.device.key, self.number), self.who, patience)
+        connection = Connection(function_name(self.device.key, self.number), self.who, patience)
+        self.pid = connection.pid
+        return connection
 
     def ask(self, text):
         with self.connect() as connection:
@@ -106,6 +109,7 @@ def find(look=True):
         try:
             with Connection(daemon_name(address), f"the daemon of {address}") as connection:
                 status = connection.ask("status")
+                status["daemon"]["pid"] = connection.pid
         except Silent:
             continue
         device = devices.setdefault(status["device"], Device(status["device"]))

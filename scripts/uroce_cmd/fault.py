@@ -6,7 +6,7 @@ import random
 import re
 
 from .devices import choose
-from .proto import Silent, UroceError, clean
+from .proto import Silent, UroceError, clean, place_of
 from .stat import number
 
 DESCRIPTION = """\
@@ -185,7 +185,7 @@ def start_show(args):
             answer = function.ask("fault show")
             rules = [rule for rule in answer["rules"] if args.qp is None or rule["qp"] == args.qp]
             found.append({"device": device.key, "name": device.name, "function": function.number,
-                          "pid": function.status["pid"], "command": function.status["command"], "rules": rules,
+                          "pid": function.pid, "command": function.status["command"], "rules": rules,
                           "counters": {name: value for name, value, _ in answer["counters"]}})
     if args.json:
         print(json.dumps({"functions": found}, indent=2))
@@ -194,7 +194,7 @@ def start_show(args):
         if not entry["rules"] and not any(entry["counters"].values()):
             continue
         print(f"{entry['name'] or entry['device']} function {entry['function']}, {clean(entry['command'])} "
-              f"(pid {entry['pid']})")
+              f"({place_of(entry['pid'])})")
         for rule in entry["rules"]:
             print("  " + rule_text(rule))
         for name, value in entry["counters"].items():

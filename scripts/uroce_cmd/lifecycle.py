@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 from .devices import choose, find, program
-from .proto import Silent, UroceError, clean, gid_text
+from .proto import Silent, UroceError, clean, gid_text, place_of
 
 RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
@@ -136,7 +136,7 @@ def interface_flags(name):
 def start_up(args):
     for place in args.places or defaults():
         device = up(args, place)
-        print(f"{' '.join(device.gids)}: daemon {device.daemon['daemon']['pid']} stays until uroce down")
+        print(f"{' '.join(device.gids)}: daemon ({place_of(device.daemon['daemon']['pid'])}) stays until uroce down")
 
 
 def start_down(args):

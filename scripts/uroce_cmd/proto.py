@@ -6,6 +6,7 @@ import socket
 import struct
 
 HEADER = struct.Struct("=IHH")
+UCRED = struct.Struct("=iII")
 MAGIC = 0x75720001
 TOOL, TEXT, END, PACKET = 9, 10, 11, 48
 MESSAGE_MAX = 1 << 16
@@ -43,6 +44,10 @@ def gid_text(text):
         str(mapped or address)
 
 
+def place_of(pid):
+    return f"pid {pid}" if pid else "in another container"
+
+
 def clean(text):
     """What others have told us, fit for a terminal."""
     return "".join(c if c.isprintable() else "?" for c in str(text))
@@ -60,6 +65,12 @@ class Connection:
         except (OSError, TimeoutError) as error:
             self.sock.close()
             raise Silent(f"{who} cannot be reached: {error.strerror or 'it does not answer'}", 3) from error
+
+    @property
+    def pid(self):
+        """Of the process that listens; None when that is in a PID namespace (a container) that we cannot see."""
+        credentials = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
+        return UCRED.unpack(credentials)[0] or None
 
     def close(self):
         self.sock.close()

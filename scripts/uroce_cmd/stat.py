@@ -6,7 +6,7 @@ import sys
 import time
 
 from .devices import choose
-from .proto import Silent, UroceError
+from .proto import Silent, UroceError, place_of
 
 DESCRIPTION = """\
 Shows the counters of a device: of all its processes together, or of one queue pair. Names are those of mlx5 and rxe where
@@ -80,7 +80,7 @@ def called(device):
 
 def title_of(device, function, apart):
     title = called(device)
-    return f"{title} function {function.number}, {function.status['command']} (pid {function.status['pid']})" if apart \
+    return f"{title} function {function.number}, {function.status['command']} ({place_of(function.pid)})" if apart \
         else title
 
 

@@ -6,7 +6,7 @@ import pwd
 import time
 
 from .devices import choose
-from .proto import UroceError, clean
+from .proto import UroceError, clean, place_of
 
 DESCRIPTION = """\
 Lists the devices of this network namespace that are open or kept, and who uses them.
@@ -50,10 +50,10 @@ def function_facts(device, function, with_qps):
     """One function: what the daemon and the function itself say."""
     slots = {slot["number"]: slot for slot in device.daemon["functions"]} if device.daemon else {}
     slot = slots.get(function.number, {})
-    facts = {"function": function.number, "pid": slot.get("pid"), "command": slot.get("command"),
+    facts = {"function": function.number, "pid": function.pid, "command": slot.get("command"),
              "uid": slot.get("uid"), "since": slot.get("since"), "state": slot.get("state", "live"),
              "answers": function.status is not None}
-    for key in ("pid", "command", "device", "mtu", "link", "faults", "qps"):
+    for key in ("command", "device", "mtu", "link", "faults", "qps"):
         if function.status:
             facts[key] = function.status[key]
     if with_qps and function.status:
@@ -86,7 +86,7 @@ def print_qps(facts):
 
 
 def print_function(facts, now):
-    words = [f"{facts['function']:4}", f"{facts['pid'] or '?':>8}", f"{clean(facts['command'] or '?'):16}",
+    words = [f"{facts['function']:4}", f"{facts['pid'] or '-':>8}", f"{clean(facts['command'] or '?'):16}",
              f"{user(facts['uid']) if facts['uid'] is not None else '?':10}",
              f"{ago(now - facts['since']) if facts['since'] else '?':>6}"]
     if facts["answers"]:
@@ -94,6 +94,7 @@ def print_function(facts, now):
         words += ["faults"] * facts["faults"] + ["link down"] * (facts["link"] == "down")
     else:
         words.append("does not answer")
+    words += ["in another container"] * (facts["pid"] is None)
     print("  " + "  ".join(words))
     print_qps(facts)
 
@@ -106,7 +107,7 @@ def print_device(facts):
     if daemon:
         stays = "stays until uroce down" if daemon["stay"] else "leaves with the last process"
         others = "" if daemon["allow"] == "none" else f", lets in {clean(daemon['allow'])}"
-        print(f"  daemon: pid {daemon['pid']}, of {user(daemon['uid'])}, for {ago(daemon['uptime'])}, {stays}{others}")
+        print(f"  daemon: {place_of(daemon['pid'])}, of {user(daemon['uid'])}, for {ago(daemon['uptime'])}, {stays}{others}")
     else:
         print("  daemon: none; processes go on without it, and the next program to open the device starts one")
     if facts["problem"]:
