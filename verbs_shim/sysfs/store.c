@@ -220,7 +220,7 @@ static int store_make(const struct sysfs_world *w, const char *base, const char 
 
 	name_unique(fresh, sizeof(fresh), base, "new");
 	if (mkdirat(AT_FDCWD, fresh, 0755))
-		return -errno;
+		return errno == EEXIST ? -EAGAIN : -errno; /* in another container somebody may have our number */
 	err = store_hold(fresh, out);
 	if (err)
 		return err == -ENOENT ? -EAGAIN : err;
