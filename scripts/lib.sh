@@ -12,6 +12,8 @@ PACKAGES_BUILD="build-essential meson ninja-build pkg-config python3 libdpdk-dev
 PACKAGES_PROGRAMS="ibverbs-utils perftest iproute2 util-linux procps"
 # Peers that tests use, and skip where they are missing.
 PACKAGES_PEERS="infiniband-diags ucx-utils"
+# For the test of containers, which skips where it cannot run them: 90 MB with what podman needs.
+PACKAGES_CONTAINERS="podman runc"
 # More for the demonstration, and for the developer's checks.
 PACKAGES_DEMO="tcpdump"
 PACKAGES_CHECK="clang clang-tidy clang-format git"

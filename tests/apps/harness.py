@@ -115,6 +115,16 @@ def ethdev_sides():
             Side("10.99.0.12", spec.format(12, "vb"), b, "10.99.0.2"))
 
 
+def until(seconds, what):
+    """Try until `what` gives something true. @return that, or the last it gave."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = what()
+        if value or time.monotonic() > deadline:
+            return value
+        time.sleep(0.05)
+
+
 class Process:
     running = {}
 
@@ -129,6 +139,7 @@ class Process:
         self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=subprocess.STDOUT,
                                       env=environment, preexec_fn=die_with_parent)
         self.pid = self.popen.pid
+        self.proc = getattr(side, "proc", None) or f"/proc/{self.pid}"  # of a process in the program's network namespace
         Process.running[self.pid] = self
 
     def wait(self, seconds):
@@ -157,7 +168,7 @@ class Process:
         while time.monotonic() < deadline and self.popen.poll() is None:
             for name in ("tcp", "tcp6"):
                 try:
-                    with open(f"/proc/{self.pid}/net/{name}") as f:
+                    with open(f"{self.proc}/net/{name}") as f:
                         if any(needle in line[:40] and " 0A " in line for line in f):
                             return True
                 except OSError:

@@ -35,16 +35,6 @@ def uroce_json(*argv):
     return json.loads(out)
 
 
-def until(seconds, what):
-    """Try until `what` gives something true. @return that, or the last it gave."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = what()
-        if value or time.monotonic() > deadline:
-            return value
-        time.sleep(0.05)
-
-
 def functions():
     devices = uroce_json("status", ADDRESS)["devices"]
     return [function for function in devices[0]["functions"] if function["answers"]] if devices else []
@@ -59,7 +49,7 @@ class Pair:
         self.server = harness.Process(argv, SIDES[0])
         self.server.wait_listen(int(port), 20)
         self.client = harness.Process(argv + [ADDRESS], SIDES[1])
-        self.connected = until(20, self.running)
+        self.connected = harness.until(20, self.running)
 
     def running(self):
         """Both QPs have sent something."""
@@ -138,7 +128,7 @@ def stays(tally):
     code, _, err = uroce("up", ADDRESS, "--allow", "all")
     tally.result("up with other rights", code == 1 and "uroce down first" in err, f"exit code {code}", err)
     code, out, err = uroce("down", ADDRESS)
-    gone = until(10, lambda: uroce("status", ADDRESS)[0] == 3)
+    gone = harness.until(10, lambda: uroce("status", ADDRESS)[0] == 3)
     tally.result("down", code == 0 and gone, f"exit code {code}", out + err)
 
 
@@ -249,7 +239,7 @@ def captures(tally, folder, ring):
     uroce("up", ADDRESS)
     path = os.path.join(folder, "all.pcapng")
     capture = harness.Process([UROCE, "capture", path, "--device", ADDRESS])
-    started = until(20, lambda: os.path.exists(path) and "capturing" in capture.output())
+    started = harness.until(20, lambda: os.path.exists(path) and "capturing" in capture.output())
     argv = ["ibv_rc_pingpong", "-g", "0", "-p", "PORT", "-n", "500", "-s", "3000", "-c"]
     ok, reason, *outputs = harness.run_pair(argv, argv + [ADDRESS], SIDES, 60, {"UROCE_RING": ring})
     time.sleep(0.2)
@@ -317,7 +307,7 @@ def faults(tally):
         rules = [f["rules"] for f in uroce_json("fault", "show", ADDRESS)["functions"]]
         tally.result("fault: who comes later has it", len(rules) == 2 and all(
             len(r) == 1 and r[0]["loss"] == 10000000 and r[0]["seed"] == 7 for r in rules), "not so", str(rules))
-        hit = until(60, lambda: all(fault_counters(name) for name in
+        hit = harness.until(60, lambda: all(fault_counters(name) for name in
                                     ("fault_lost", "fault_duplicated", "fault_reordered", "fault_corrupted")))
         tally.result("fault: each kind has met packets, and the connection lives", hit and pair.running(), "not all",
                      uroce("fault", "show", ADDRESS)[1])
@@ -342,7 +332,7 @@ def fault_of_a_qp(tally):
         rules = lambda: [f["rules"] for f in uroce_json("fault", "show", ADDRESS)["functions"]]  # noqa: E731
         tally.result("fault: cleared for those who come later", rules() == [[], []], "not so", str(rules()))
         code, out, err = uroce("fault", ADDRESS, "--delay", "100us", "--jitter", "50us", "--direction", "both")
-        delayed = until(20, lambda: fault_counters("fault_delayed"))
+        delayed = harness.until(20, lambda: fault_counters("fault_delayed"))
         tally.result("fault --delay", code == 0 and delayed, f"exit code {code}", out + err)
         code, out, err = uroce("fault", ADDRESS, "--link", "down")
         links = {f["link"] for f in functions()}
