@@ -21,6 +21,7 @@
 #include "control_priv.h"
 #include "eal.h"
 #include "engine_priv.h"
+#include "points.h"
 #include "tap.h"
 
 #define POLL_EVENTS 16
@@ -85,6 +86,7 @@ static bool device_update(struct pmd_engine *e, struct proto_msg *m)
 	}
 	if (!control_device_read(device, m, 0, &keeper, sockets))
 		return false;
+	PMD_POINT(news_come);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		address_set(e, i, &device->gids[i], device->scope, sockets[i]);
 	pmd_tap_link(e, device->port_up);
@@ -125,6 +127,7 @@ static void daemon_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t eve
 		return;
 	if (rc == 1 && (m.type == PROTO_FAULT ? device_fault(e, &m) : device_update(e, &m)))
 		return;
+	PMD_POINT(daemon_gone);
 	if (rc == 0 || rc == -ECONNRESET)
 		c->stats.daemon_lost++;
 	else
@@ -146,11 +149,13 @@ static void visit_adopt(struct pmd_engine *e, int fd, struct proto_msg *m)
 		close(fd);
 		return;
 	}
+	PMD_POINT(adopt_asked);
 	adopted.keeper = c->keeper_fd >= 0;
 	if (proto_send(fd, PROTO_ADOPTED, &adopted, sizeof(adopted), &c->keeper_fd, adopted.keeper) != 0) {
 		close(fd);
 		return;
 	}
+	PMD_POINT(adopt_answered);
 	if (c->daemon.fd >= 0)
 		daemon_lose(c);
 	c->daemon.fd = pmd_fd_high(fd);
@@ -216,6 +221,7 @@ static void listen_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t eve
 	if (fd < 0)
 		return;
 	c->stats.visitors++;
+	PMD_POINT(visitor_accepted);
 	if (!proto_peer_allowed(fd, &c->device.policy, NULL)) {
 		c->stats.visitors_refused++;
 		close(fd);

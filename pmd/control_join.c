@@ -20,6 +20,7 @@
 #include "address.h"
 #include "control_priv.h"
 #include "eal.h"
+#include "points.h"
 #include "spawn.h"
 #include "udp_socket.h"
 
@@ -120,6 +121,7 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 	char address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
 	int rc = proto_send(fd, PROTO_JOIN, join, sizeof(*join), NULL, 0);
 
+	PMD_POINT(join_asked);
 	if (rc == 0)
 		rc = proto_recv_wait(fd, m, WELCOME_MS);
 	if (rc == 1 && m->type == PROTO_WELCOME && m->len == sizeof(struct proto_welcome) && m->n_fds > 0)
@@ -167,8 +169,10 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	c->device = welcome->device;
 	c->daemon.fd = pmd_fd_high(fd);
 	c->listen.fd = pmd_fd_high(listen_fd);
+	PMD_POINT(join_welcomed);
 	/* Who connects sees who listened last: this process. */
 	listen(c->listen.fd, SOMAXCONN);
+	PMD_POINT(join_listening);
 	return 0;
 }
 
@@ -188,6 +192,7 @@ static int attempt(struct pmd_control *c, char *err, size_t err_len)
 		snprintf(err, err_len, "no connection to the daemon of the device: %s", strerror(-fd));
 		return fd;
 	}
+	PMD_POINT(join_connected);
 	rc = check_daemon(fd, &c->join.gid, &peer, err, err_len);
 	if (rc == -EACCES && daemon_makes_way(fd))
 		rc = TRY_AGAIN;
@@ -223,6 +228,7 @@ static int join(struct pmd_control *c, const struct pmd_device *device, char *er
 	for (unsigned tries = 0; tries < TRIES; tries++) {
 		rc = attempt(c, err, err_len);
 		if (rc == -ECONNREFUSED && spawned++ < SPAWN_TRIES) {
+			PMD_POINT(join_no_daemon);
 			rc = pmd_spawn_daemon(device, err, err_len);
 			if (rc != 0)
 				return rc == -EIO ? spawn_error(device, rc) : rc;

@@ -20,6 +20,7 @@
 #include "eal.h"
 #include "engine_priv.h"
 #include "guard.h"
+#include "points.h"
 #include "tap.h"
 #include "tools.h"
 
@@ -276,6 +277,7 @@ no_port:
 static void engine_close_port(struct pmd_engine *e)
 {
 	e->port->ops->close(e->port);
+	PMD_POINT(close_port_closed);
 	if (e->control)
 		pmd_control_close(e->control);
 }
@@ -470,8 +472,10 @@ void pmd_close(struct pmd_engine *engine)
 	*link = engine->next;
 	/* The list's lock is held on: the same device may be opened again at once, and its address must be free. */
 	pmd_thread_stop(engine);
+	PMD_POINT(close_begun);
 	pmd_tools_close(engine);
 	pmd_links_close(engine->links);
+	PMD_POINT(close_unlinked);
 	pmd_tap_close(engine);
 	nic_destroy(engine->nic);
 	engine_close_port(engine);

@@ -61,9 +61,11 @@ static void out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events
 	if (rc == -EAGAIN)
 		return;
 	if (rc == 1 && out->bell_fd < 0 && proto_msg_is(&m, PROTO_LINK_TAKEN, 0, 1)) {
+		PMD_POINT(link_answer_come);
 		out->bell_fd = pmd_fd_high(proto_msg_take(&m, 0));
 		return;
 	}
+	PMD_POINT(link_out_ended);
 	links_drop_out(e->links, out->path);
 }
 
@@ -114,12 +116,15 @@ static int hand_over(struct pmd_links *l, const struct nic_gid *key, unsigned fu
 		rc = -EACCES;
 		goto no_ring;
 	}
+	PMD_POINT(link_connected);
 	memfd = ring_create(ring);
 	if (memfd < 0) {
 		rc = memfd;
 		goto no_ring;
 	}
+	PMD_POINT(link_ring_made);
 	rc = proto_send(connection, PROTO_LINK, &l->self, sizeof(l->self), &memfd, 1);
+	PMD_POINT(link_handed_over);
 	close(memfd);
 	if (rc == 0)
 		return pmd_fd_high(connection);
@@ -155,6 +160,7 @@ static uint32_t link_make(struct pmd_links *l, const struct nic_gid *dgid, unsig
 	out->function = function;
 	l->out[path] = out;
 	l->n_out++;
+	PMD_POINT(link_out_open);
 	return out->path;
 
 no_path:
@@ -213,6 +219,7 @@ void links_ring_bell(struct link_out *out)
 		syscall(SYS_write, out->bell_fd, &one, sizeof(one)); /* not write(): a cancellation point */
 	else
 		proto_send(out->watch.fd, PROTO_LINK_KNOCK, NULL, 0, NULL, 0);
+	PMD_POINT(bell_rung);
 }
 
 /* ---- consuming ---------------------------------------------------------------------------------------------- */
@@ -241,7 +248,9 @@ static void in_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 	(void)events;
 	if (rc == -EAGAIN || (rc == 1 && proto_msg_is(&m, PROTO_LINK_KNOCK, 0, 0)))
 		return;
+	PMD_POINT(link_in_ended);
 	links_rx_rest(e->links, in);
+	PMD_POINT(link_rest_received);
 	links_drop_in(e->links, in->index);
 }
 
@@ -264,6 +273,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 		goto refuse;
 	}
 	close(memfd);
+	PMD_POINT(link_mapped);
 	in->index = index;
 	in->watch = (struct pmd_watch){.fd = pmd_fd_high(connection), .ready = in_ready};
 	if (proto_send(in->watch.fd, PROTO_LINK_TAKEN, NULL, 0, &e->bell_fd, 1) != 0 ||
@@ -272,6 +282,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 		connection = in->watch.fd;
 		goto refuse;
 	}
+	PMD_POINT(link_answered);
 	l->in[index] = in;
 	if (index == l->n_in)
 		l->n_in++;
@@ -282,6 +293,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 		if (ring_has_entry(&in->ring))
 			pmd_engine_call(e);
 	}
+	PMD_POINT(link_taken);
 	return;
 
 refuse:
@@ -302,11 +314,14 @@ bool pmd_links_sleep(struct pmd_links *l)
 	for (uint32_t i = 0; i < l->n_in; i++)
 		if (l->in[i])
 			ring_set_asleep(&l->in[i]->ring, true);
+	PMD_POINT(links_asleep);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) of ring.h */
 	for (uint32_t i = 0; i < l->n_in; i++)
 		entry |= l->in[i] && ring_has_entry(&l->in[i]->ring);
 	if (entry)
 		pmd_links_awake(l);
+	else
+		PMD_POINT(links_quiet);
 	return !entry;
 }
 
@@ -314,6 +329,7 @@ void pmd_links_awake(struct pmd_links *l)
 {
 	if (!l || !l->asleep)
 		return;
+	PMD_POINT(links_woken);
 	l->asleep = false;
 	for (uint32_t i = 0; i < l->n_in; i++)
 		if (l->in[i])

@@ -61,10 +61,13 @@ int ring_map(struct ring_consumer *c, int fd)
 
 void ring_trim(struct ring_producer *p)
 {
+	if (p->tail - p->trimmed < RING_TRIM || !ring_is_empty(p))
+		return;
+	PMD_POINT(ring_empty);
 	/* The consumer may poll the word at its head meanwhile, which is 0 before and after. */
-	if (p->tail - p->trimmed >= RING_TRIM && ring_is_empty(p) &&
-	    madvise(p->memory + RING_CONTROL, RING_BYTES, MADV_REMOVE) == 0)
+	if (madvise(p->memory + RING_CONTROL, RING_BYTES, MADV_REMOVE) == 0)
 		p->trimmed = p->tail;
+	PMD_POINT(ring_trimmed);
 }
 
 void ring_unmap(uint8_t *memory)

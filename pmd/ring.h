@@ -34,6 +34,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "points.h"
+
 #define RING_BYTES	262144u
 #define RING_CONTROL	4096u
 #define RING_MAP_BYTES	(RING_CONTROL + RING_BYTES)
@@ -109,8 +111,10 @@ static inline bool ring_is_empty(struct ring_producer *p)
 static inline void ring_publish(struct ring_producer *p, uint32_t word, uint32_t bytes)
 {
 	*ring_word(p->memory, p->tail + bytes) = 0;
+	PMD_POINT(ring_cleared);
 	__atomic_store_n(ring_word(p->memory, p->tail), word, __ATOMIC_RELEASE); /* (E) */
 	p->tail += bytes;
+	PMD_POINT(ring_published);
 }
 
 /**
@@ -128,16 +132,20 @@ static inline int ring_reserve(struct ring_producer *p, uint8_t **place)
 		if (room != 1)
 			return room;
 		ring_publish(p, RING_SKIP, to_end);
+		PMD_POINT(ring_skipped);
 	}
 	room = ring_has_room(p, RING_ENTRY_MAX + RING_LINE);
-	if (room == 1)
+	if (room == 1) {
 		*place = (uint8_t *)ring_word(p->memory, p->tail) + RING_WORD;
+		PMD_POINT(ring_reserved);
+	}
 	return room;
 }
 
 /** The packet of `len` bytes, at least 1, in the place reserved last is complete. */
 static inline void ring_commit(struct ring_producer *p, uint32_t len, uint32_t kind)
 {
+	PMD_POINT(ring_written);
 	ring_word(p->memory, p->tail)[1] = kind;
 	ring_publish(p, len, (RING_WORD + len + RING_LINE - 1) & ~(RING_LINE - 1));
 }
@@ -148,9 +156,11 @@ static inline bool ring_must_wake(struct ring_producer *p)
 	uint32_t *asleep = &ring_control(p->memory)->asleep;
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) */
+	PMD_POINT(ring_fenced);
 	if (!__atomic_load_n(asleep, __ATOMIC_RELAXED))
 		return false;
 	__atomic_store_n(asleep, 0, __ATOMIC_RELAXED);
+	PMD_POINT(ring_wake_taken);
 	return true;
 }
 
@@ -182,6 +192,7 @@ static inline int ring_peek(struct ring_consumer *c, const uint8_t **packet, uin
 		return -EPROTO;
 	*kind = __atomic_load_n(ring_word(c->memory, c->head) + 1, __ATOMIC_RELAXED);
 	*packet = (const uint8_t *)ring_word(c->memory, c->head) + RING_WORD;
+	PMD_POINT(ring_peeked);
 	return (int)word;
 }
 
@@ -189,6 +200,7 @@ static inline int ring_peek(struct ring_consumer *c, const uint8_t **packet, uin
 static inline void ring_pop(struct ring_consumer *c, uint32_t len)
 {
 	c->head += (RING_WORD + len + RING_LINE - 1) & ~(RING_LINE - 1);
+	PMD_POINT(ring_popped);
 }
 
 /** Tell the producer what is free; after a burst. */
@@ -198,6 +210,7 @@ static inline void ring_say_head(struct ring_consumer *c)
 		return;
 	c->said = c->head;
 	__atomic_store_n(&ring_control(c->memory)->head, c->head, __ATOMIC_RELEASE); /* (H) */
+	PMD_POINT(ring_head_said);
 }
 
 /** The consumer is about to sleep (then a fence and a last look have to follow) or is awake. */

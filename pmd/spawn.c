@@ -26,6 +26,7 @@
 
 #include "address.h"
 #include "eal.h"
+#include "points.h"
 #include "proto.h"
 #include "spawn.h"
 
@@ -212,6 +213,7 @@ static int spawn_and_listen(struct spawn *s, char *err, size_t err_len)
 	fds[0] = pmd_fd_high(fds[0]);
 	s->fd = fds[1] = pmd_fd_high(fds[1]);
 	rc = spawn_run(s);
+	PMD_POINT(join_spawned);
 	close(fds[1]);
 	if (rc == 0)
 		rc = spawn_listen(fds[0], err, err_len);

@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "points.h"
 #include "uroced.h"
 
 #define TICK_MS	       50
@@ -188,6 +189,7 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 		return d->key_fd;
 	}
 	daemon_watch(d, d->key_fd, EPOLLIN, SOURCE(SOURCE_NAME, NIC_GID_TABLE_LEN, 0));
+	PMD_POINT(daemon_named);
 	slots_probe(d);
 	if (d->adopting > 0)
 		return 0; /* their sockets are ours, as soon as they have come over */
@@ -309,9 +311,11 @@ static void daemon_end(struct daemon *d)
 	for (int i = 0; i < 2; i++)
 		if (d->keeper[i] >= 0)
 			close(d->keeper[i]);
+	PMD_POINT(daemon_keeper_closed);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (!pmd_gid_is_none(&d->gids[i].gid))
 			steer_close(d, &d->gids[i]);
+	PMD_POINT(daemon_sockets_closed);
 }
 
 static void background(void)
@@ -341,6 +345,8 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 		fprintf(stderr, "uroced: %s\n", err);
 		code = 1;
 	}
+	if (rc == 0)
+		PMD_POINT(daemon_ready);
 	if (told_fd >= 0) {
 		if (rc == 0)
 			background();

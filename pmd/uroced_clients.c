@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "points.h"
 #include "uroced.h"
 
 #define SILENT_NS  5000000000u /* until who has said nothing is dropped */
@@ -95,6 +96,7 @@ void clients_accept(struct daemon *d, int name_fd)
 
 	if (fd < 0)
 		return;
+	PMD_POINT(daemon_accepted);
 	c = client_new(d);
 	*c = (struct client){.fd = fd, .since_ns = daemon_now_ns()};
 	if (!proto_peer_allowed(fd, &d->policy, &c->peer)) {

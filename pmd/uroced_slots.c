@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "points.h"
 #include "uroced.h"
 
 #define COOL_NS 1000000000u /* from a function's end until its number is given again */
@@ -104,6 +105,7 @@ static void slot_release(struct daemon *d, unsigned n)
 		d->adopting--;
 	}
 	*s = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
+	PMD_POINT(daemon_slot_ended);
 	steer_own(d, n, false);
 	if (d->live == 0)
 		d->idle_since_ns = s->released_ns;
@@ -135,8 +137,10 @@ static void slot_tell(struct daemon *d, unsigned n)
 void slots_tell(struct daemon *d)
 {
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
-		if (d->slots[n].state == SLOT_LIVE)
+		if (d->slots[n].state == SLOT_LIVE) {
 			slot_tell(d, n);
+			PMD_POINT(daemon_told);
+		}
 }
 
 /* ---- joining -------------------------------------------------------------------------------------------- */
@@ -214,6 +218,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 
 	if (n == 0)
 		return -EBUSY;
+	PMD_POINT(daemon_slot_named);
 	rc = steer_grow(d, n, err, err_len);
 	if (rc != 0) {
 		close(listen_fd);
@@ -221,7 +226,9 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	}
 	steer_flush(d, n);
 	*s = (struct slot){.fd = fd, .peer = *peer, .join = *join, .since_ns = realtime_ns()};
+	PMD_POINT(daemon_slot_grown);
 	rc = slot_welcome(d, n, listen_fd);
+	PMD_POINT(daemon_welcomed);
 	close(listen_fd);
 	if (rc != 0) {
 		*s = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
@@ -256,6 +263,7 @@ static void slot_ask(struct daemon *d, unsigned n, int fd)
 	s->fd = fd;
 	slot_command(s);
 	d->adopting++;
+	PMD_POINT(daemon_adopt_asked);
 }
 
 void slots_probe(struct daemon *d)
@@ -320,12 +328,15 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 	d->adopting--;
 	slot_live(d, n);
 	d->stats.adopted++;
+	PMD_POINT(daemon_adopted);
 	if (s->join.follow != PROTO_FOLLOW_NONE)
 		gids_follow(d, s->join.iface, s->join.follow);
 	else
 		gids_fix(d, &s->join.gid);
-	if (a->keeper && !d->keeper_found)
+	if (a->keeper && !d->keeper_found) {
+		PMD_POINT(daemon_keeper_come);
 		d->keeper_found = steer_recover(d, m->fds[0]) > 0;
+	}
 	proto_msg_close(m);
 	if (steer_grow(d, n, err, sizeof(err)) != 0)
 		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err);

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "points.h"
 #include "udp_socket.h"
 #include "uroced.h"
 
@@ -66,6 +67,7 @@ static int entry_grow(struct daemon *d, struct entry *e, unsigned n, char *err, 
 			break;
 		}
 		e->sockets[e->n_sockets++] = fd;
+		PMD_POINT(daemon_socket_bound);
 		if (d->slots[e->n_sockets - 1].state == SLOT_FREE)
 			steer_watch(d, e, e->n_sockets - 1);
 	}
@@ -198,6 +200,7 @@ void steer_keep(struct daemon *d)
 			keeping_add(&k, &d->gids[i], n);
 	keeping_flush(&k);
 	d->stats.keeper_failures += k.failed;
+	PMD_POINT(daemon_keeper_made);
 }
 
 int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len)
@@ -270,6 +273,7 @@ int steer_recover(struct daemon *d, int keeper)
 		recover_message(d, &m);
 		proto_msg_close(&m);
 	}
+	PMD_POINT(daemon_recovered);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
 		if (d->gids[i].n_sockets > 0 && steer_attach(&d->gids[i]) == 0)
 			entries++;

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * points.c - has the process die or stop at a point of points.def. Only in what is built for the test; see points.h.
+ *
+ * Owns: what the environment asked for, read before anything else runs.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "points.h"
+
+static const char *const names[] = {
+#define PMD_POINT_IS(name, when, sentence) #name,
+#include "points.def"
+#undef PMD_POINT_IS
+};
+
+static struct {
+	int point; /* -1: none */
+	int signal;
+	long left; /* passes until it happens */
+} armed = {.point = -1};
+
+static void __attribute__((constructor)) points_arm(void)
+{
+	const char *value = getenv("UROCE_TEST_POINT");
+	char name[64], what[8];
+
+	if (!value || !value[0])
+		return;
+	if (sscanf(value, "%63[^:]:%ld:%7s", name, &armed.left, what) == 3 && armed.left > 0 &&
+	    (strcmp(what, "kill") == 0 || strcmp(what, "stop") == 0)) {
+		armed.signal = what[0] == 'k' ? SIGKILL : SIGSTOP;
+		for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			if (strcmp(name, names[i]) == 0)
+				armed.point = (int)i;
+	}
+	if (armed.point < 0) {
+		fprintf(stderr,
+			"UROCE_TEST_POINT is '%s'; use NAME:COUNT:kill or NAME:COUNT:stop, names as in points.def\n",
+			value);
+		exit(1);
+	}
+}
+
+void pmd_point_pass(enum pmd_point point)
+{
+	if ((int)point != armed.point || __atomic_fetch_sub(&armed.left, 1, __ATOMIC_RELAXED) != 1)
+		return;
+	/* To this thread: it goes no further than this. */
+	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), armed.signal);
+}
