@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Processes of a device that die or stop while they talk to each other: at random moments, and at each point of
+pmd/points.def. Whoever is left gets errors in finite time, goes on with the others, and nothing leaks."""
+import os
+import random
+import re
+import signal
+import sys
+import time
+
+import census
+import mesh
+import harness
+from mesh import CLIENT, FIRST, SECOND, SERVER, VISITOR, Mesh, Failure, wait_for
+
+DAEMON = ("START", "ADOPT", "EACH", "ADMIT", "RELEASE", "LEAVE")
+LINE = re.compile(r'^PMD_POINT_IS\((\w+), (\w+), "', re.M)
+
+
+def points():
+    """[(name, when)]"""
+    with open(os.path.join(harness.ROOT, "pmd", "points.def")) as f:
+        return LINE.findall(f.read())
+
+
+def settled(many, like=None):
+    """A mesh without a visitor in which everybody talks, and what it has: as census.take."""
+    for index in (SERVER, FIRST, SECOND, CLIENT):
+        if index not in many.processes:
+            many.start(index)
+    many.wait_talking()
+    many.have_daemon()
+    many.wait_talking()
+    if VISITOR in many.processes:
+        many.close(VISITOR)
+    many.settle()
+    return census.take(many, like)
+
+
+def series(tally, name, many, rounds, one_round):
+    """The same thing many times, and what is left of it."""
+    started, done = time.monotonic(), 0
+    try:
+        before = settled(many)
+        for done in range(rounds):
+            one_round(done)
+            many.check()
+        done = rounds
+        after = settled(many, before)
+    except Failure as failure:
+        tally.result(f"{name}, {done + 1} of {rounds}", False, str(failure))
+        return
+    finally:
+        many.stop()
+    seconds = time.monotonic() - started
+    tally.result(f"{name}: {rounds} times in {seconds:.0f} s, others go on", True)
+    left = census.differences(before, after)
+    tally.result(f"{name}: nothing is left", not left, "; ".join(left))
+
+
+# ---- at random moments --------------------------------------------------------------------------------------
+
+
+def killed(many, rng, victims):
+    """@return a round in which these die at a random moment, and others take their places."""
+    def one_round(number):
+        time.sleep(rng.random() * 0.02)
+        many.kill(*victims)
+        for index in victims:
+            many.start(index)
+        if number % 4 == 3:  # and one that has only just begun
+            time.sleep(rng.random() * 0.06)
+            many.kill(*victims)
+            for index in victims:
+                many.start(index)
+        many.wait_talking()
+    return one_round
+
+
+def daemon_killed(many, rng):
+    """@return a round in which the daemon dies at a random moment, and somebody opens the device then."""
+    def one_round(number):
+        time.sleep(rng.random() * 0.02)
+        many.kill_daemon()
+        many.wait_undisturbed((VISITOR,), 1)
+        many.start(VISITOR)
+        if number % 4 == 3:  # before or while it has taken over the living
+            pid = wait_for(many.daemon_pid, "there is a daemon again")
+            time.sleep(rng.random() * 0.005)
+            os.kill(pid, signal.SIGKILL)
+        many.wait_talking()
+        for a in (SERVER, FIRST, SECOND, CLIENT):
+            for b in (SERVER, FIRST, SECOND, CLIENT):
+                if a != b and many.members[a].peer(b, "connections") != 1:
+                    raise Failure(f"members {a} and {b} had to connect again")
+        many.close(VISITOR)
+    return one_round
+
+
+def at_random(tally, rounds, env, how):
+    rng = random.Random(rounds)
+    for name, victims in (("client", [CLIENT]), ("server", [SERVER]), ("both", [SERVER, CLIENT])):
+        many = Mesh(env=env)
+        series(tally, f"kill -9 {name}{how}", many, rounds, killed(many, rng, victims))
+    many = Mesh(env=env)
+    series(tally, f"kill -9 uroced{how}", many, rounds, daemon_killed(many, rng))
+
+
+# ---- at each point ------------------------------------------------------------------------------------------
+
+
+class Points:
+    """One point after the other, in one mesh whose third parties stay the same; what a daemon does before anybody has
+    its device, in a second one. At a point a process is to
+
+      kill   die
+      stop   stop, and go on while everybody else still waits for it
+      stay   stop, and go on when everybody else has given it up
+    """
+
+    def __init__(self, tally, rng, hows, frail):
+        self.tally, self.rng, self.hows = tally, rng, hows
+        self.many, self.second = Mesh(points=True, frail=frail), Mesh(points=True)
+        self.failed = False
+
+    def count(self, when):
+        """At which pass of the point it is to happen."""
+        passes = {"FLOW": self.rng.choice((1, 2, 10, 100)), "MEET": self.rng.randrange(1, 4),
+                  "IDLE": self.rng.randrange(1, 3), "EACH": self.rng.randrange(1, 4)}
+        return passes.get(when, 1)
+
+    def await_point(self, process, how):
+        """Until the process has died, or stopped, at its point."""
+        def there():
+            code = process.popen.poll()
+            if code is not None and (how != "kill" or code != -signal.SIGKILL):
+                raise Failure(f"ended with {code} instead: {process.output().strip()[-300:]}")
+            return code is not None or mesh.is_stopped(process.pid)
+        wait_for(there, "the point is passed", 30)
+        if how == "kill":
+            process.wait(1)
+
+    def go_on(self, process):
+        os.kill(process.pid, signal.SIGCONT)
+
+    def member(self, index, when, point, how):
+        """A member that opens the device, talks, or closes it."""
+        many = self.many
+        if index in many.processes:
+            many.kill(index)
+        if when == "SPAWN":
+            many.kill_daemon()
+        victim = many.start(index, point)
+        if when in ("IDLE", "PART", "CLOSE", "SERVED"):
+            many.wait_talking(without=(VISITOR,), batches=10)
+        if when == "PART":
+            many.kill(CLIENT if index == SERVER else SERVER)
+        elif when == "IDLE":
+            many.hush(True)
+        elif when == "CLOSE":
+            os.kill(victim.pid, signal.SIGTERM)
+        elif when == "SERVED":
+            many.kill_daemon()
+            many.start(VISITOR)
+        self.await_point(victim, how)
+        many.hush(False)
+        many.wait_undisturbed((index, VISITOR) if how != "stay" else (SERVER, CLIENT, VISITOR))
+        if how == "kill":
+            many.processes.pop(index)
+            return
+        if how == "stay":
+            many.wait_given_up(index)
+        elif VISITOR not in many.processes and when != "SPAWN":
+            many.start(VISITOR)
+            many.wait_talking(without=(index,))
+        self.go_on(victim)
+        if when == "CLOSE":
+            many.gone(index, 0)
+
+    def daemon(self, when, point, how):
+        """A daemon that comes to a device in use, and has somebody join or end."""
+        many = self.many
+        many.kill_daemon()
+        daemon = many.start_daemon(point)
+        if when == "RELEASE":
+            many.wait_joined()
+            many.kill(CLIENT)
+        elif when == "ADMIT":
+            many.start(VISITOR)
+        self.await_point(daemon, how)
+        many.wait_undisturbed((VISITOR, CLIENT))
+        if VISITOR not in many.processes:
+            many.start(VISITOR)
+        if how == "stop":
+            self.go_on(daemon)
+
+    def lone_daemon(self, when, point, how):
+        """A daemon of a device that nobody has."""
+        alone = self.second
+        alone.stop()
+        wait_for(alone.is_idle, "the second device is closed", 30)
+        daemon = alone.start_daemon(point)
+        if when == "LEAVE":
+            wait_for(lambda: mesh.ask_daemon(alone.address, "leave") is not None, "the daemon listens")
+        self.await_point(daemon, how)
+        alone.start(SERVER)
+        alone.start(CLIENT)
+        if how == "stop":
+            self.go_on(daemon)
+        alone.wait_talking()
+
+    def one(self, name, when, how, index):
+        point = f"{name}:{self.count(when)}:{'kill' if how == 'kill' else 'stop'}"
+        role = f" as {'server' if index == SERVER else 'client'}" if index is not None else ""
+        try:
+            if when in ("START", "LEAVE"):
+                self.lone_daemon(when, point, how)
+            elif when in ("ADOPT", "EACH", "ADMIT", "RELEASE"):
+                self.daemon(when, point, how)
+            else:
+                self.member(index, when, point, how)
+            for missing in {SERVER, CLIENT} - set(self.many.processes):
+                self.many.start(missing)
+            self.many.wait_talking()
+            self.many.have_daemon()
+            self.many.wait_talking()
+            self.many.wait_joined()
+            if VISITOR in self.many.processes:
+                self.many.close(VISITOR)
+        except Failure as failure:
+            self.failed = True
+            self.tally.result(f"{how} at {point}{role}", False, str(failure))
+
+    def all(self, only):
+        for name, when in points():
+            if only not in ("", name):
+                continue
+            if when in DAEMON and "kill" not in self.hows:
+                continue
+            roles = [None] if when in DAEMON else [SERVER, CLIENT]
+            for how in self.hows:
+                for index in roles:
+                    self.one(name, when, how, index)
+                    if self.failed:
+                        return
+            self.tally.result(f"{', '.join(self.hows)} at {name}", True)
+
+    def run(self, only):
+        try:
+            before = settled(self.many)
+            self.all(only)
+            if self.failed:
+                return
+            left = census.differences(before, settled(self.many, before))
+            self.tally.result(f"{', '.join(self.hows)} at points: nothing is left", not left, "; ".join(left))
+        finally:
+            self.many.stop()
+            self.second.stop()
+
+
+def main():
+    args = harness.options(__doc__, ("--rounds", "how often each is killed at random moments", 200),
+                           ("--udp-rounds", "the same over UDP", 20),
+                           ("--only", "run only the part of this name: random, udp or points", ""),
+                           ("--point", "run only this point", ""), ("--how", "only kill and stop, or only stay", ""),
+                           ("--seed", "of all that is random", 1))
+    tally = harness.Tally("kill")
+    if args.only in ("", "random"):
+        at_random(tally, args.rounds, {}, "")
+    if args.only in ("", "udp"):
+        at_random(tally, args.udp_rounds, {"UROCE_RING": "off"}, ", over UDP")
+    if args.only in ("", "points"):
+        rng = random.Random(args.seed)
+        for hows, frail in ((("kill", "stop"), mesh.TIMEOUT), (("stay",), mesh.FRAIL)):
+            if args.how in ("", *hows):
+                Points(tally, rng, hows, frail).run(args.point)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

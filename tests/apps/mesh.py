@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A mesh: processes of tests/apps/mesh/ on one device, each of which talks to every other, and what they say of it.
+
+Members 1 and 2 are the third parties: nothing that happens to others may show in what they have with each other.
+Member 0 is called by all (a server), member 3 calls all (a client), member 4 visits.
+"""
+import mmap
+import os
+import signal
+import struct
+import sys
+import tempfile
+import time
+
+import harness
+
+sys.path.insert(0, os.path.join(harness.ROOT, "scripts"))
+sys.dont_write_bytecode = True
+from uroce_cmd import proto  # noqa: E402
+from uroce_cmd.devices import LISTENING  # noqa: E402
+
+SERVER, FIRST, SECOND, CLIENT, VISITOR = range(5)
+MEMBERS = 5
+PATIENCE = 60       # seconds: for a machine that does much else
+TIMEOUT = 16        # of the QPs, 0.27 s, seven times again: who is alive has got the CPU by then
+FRAIL = 12          # 17 ms, where it is no harm when the living are given up as well
+PEER_WORDS = ("incarnation", "connections", "batches", "received")
+MEMBER_WORDS = ("incarnation", "closed", "retry_exc", "flushed", "other", "wrong", "talks", "ending", "batches")
+MEMBER_BYTES, PEERS = 512, 8  # as in mesh.h
+BOARD_BYTES = MEMBER_BYTES * PEERS + 8
+
+
+class Failure(Exception):
+    """What had to be and is not: one sentence."""
+
+
+def wait_for(condition, what, seconds=PATIENCE):
+    """Until the condition holds. @return its value then."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise Failure(f"in {seconds} s not so: {what() if callable(what) else what}")
+        time.sleep(0.002)
+    return value
+
+
+def ask_daemon(address, command="status"):
+    """@return what the daemon of the device answers, or None when there is none."""
+    try:
+        with proto.Connection(proto.daemon_name(address), f"the daemon of {address}", PATIENCE) as connection:
+            return connection.ask(command)
+    except proto.Silent:
+        return None
+
+
+def unix_names():
+    """[(name, whether it is listened under)] of all UNIX sockets of this namespace that have a name."""
+    with open("/proc/net/unix", errors="replace") as table:
+        next(table)
+        rows = (line.split(None, 7) for line in table)
+        return [(row[7].strip(), bool(int(row[3], 16) & LISTENING)) for row in rows if len(row) == 8]
+
+
+def is_stopped(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] in "Tt"
+    except OSError:
+        return False
+
+
+class Member:
+    """What a member says on the board."""
+
+    def __init__(self, board, index):
+        self.board, self.at = board, index * MEMBER_BYTES
+
+    def __getattr__(self, word):
+        return struct.unpack_from("=Q", self.board, self.at + 8 * MEMBER_WORDS.index(word))[0]
+
+    def peer(self, index, word):
+        at = self.at + 8 * (len(MEMBER_WORDS) + len(PEER_WORDS) * index + PEER_WORDS.index(word))
+        return struct.unpack_from("=Q", self.board, at)[0]
+
+    @property
+    def sentence(self):
+        at = self.at + 8 * (len(MEMBER_WORDS) + len(PEER_WORDS) * PEERS)
+        return self.board[at:self.at + MEMBER_BYTES].split(b"\0")[0].decode(errors="replace")
+
+
+class Mesh:
+    """`points`: of the build whose processes die or stop where they are told to. `frail`: the timeout of QPs but those
+    between the third parties."""
+    count = 0
+    incarnations = 0
+
+    def __init__(self, points=False, env=None, frail=TIMEOUT):
+        Mesh.count += 1
+        self.address = f"127.{2 + os.getpid() % 250}.{200 + Mesh.count}.1"
+        build = os.environ["UROCE_BUILD"]
+        library = ("tests", "apps", "points") if points else ("verbs_shim", "ibverbs", "dropin")
+        self.uroced = os.path.join(build, "pmd", "uroced-points" if points else "uroced")
+        self.program = os.path.join(build, "tests", "apps", "mesh")
+        self.env = dict({"LD_LIBRARY_PATH": os.path.join(build, *library), "UROCE_UROCED": self.uroced,
+                         "UROCE_DEVICES": self.address}, **(env or {}))
+        self.frail = frail
+        self.file = tempfile.NamedTemporaryFile(prefix="mesh-")
+        self.file.truncate(BOARD_BYTES)
+        self.board = mmap.mmap(self.file.fileno(), BOARD_BYTES)
+        self.members = [Member(self.board, i) for i in range(MEMBERS)]
+        self.processes, self.incarnation = {}, {}
+
+    # ---- processes ----
+
+    def start(self, index, point=None):
+        """A new process for a place. `point`: as in UROCE_TEST_POINT."""
+        Mesh.incarnations += 1
+        self.incarnation[index] = Mesh.incarnations
+        argv = [self.program, self.file.name, index, Mesh.incarnations, MEMBERS, 1 << FIRST | 1 << SECOND, TIMEOUT,
+                self.frail]
+        env = dict(self.env, UROCE_TEST_POINT=point) if point else self.env
+        self.processes[index] = harness.Process([str(arg) for arg in argv], env=env)
+        return self.processes[index]
+
+    def start_daemon(self, point):
+        return harness.Process([self.uroced, "--device", self.address, "--foreground"],
+                               env=dict(self.env, UROCE_TEST_POINT=point))
+
+    def kill(self, *indices):
+        for index in indices:
+            self.processes[index].popen.send_signal(signal.SIGKILL)
+        for index in indices:
+            self.processes.pop(index).kill()
+
+    def gone(self, index, code):
+        """The member has ended by itself, or is about to."""
+        process = self.processes.pop(index)
+        found = process.wait(PATIENCE)
+        if found != code:
+            raise Failure(f"member {index} ended with {found}, not {code}: {process.output().strip()[-300:]}")
+
+    def close(self, index):
+        """Have a member close the device."""
+        self.processes[index].popen.send_signal(signal.SIGTERM)
+        self.gone(index, 0)
+
+    def stop(self):
+        self.kill(*self.processes)
+
+    # ---- the daemon ----
+
+    def daemon_pid(self):
+        status = ask_daemon(self.address)
+        return status["daemon"]["pid"] if status else None
+
+    def have_daemon(self):
+        """If nobody has opened the device since the daemon was killed, somebody does."""
+        if ask_daemon(self.address) is None:
+            if VISITOR in self.processes:
+                self.kill(VISITOR)
+            self.start(VISITOR)
+
+    def live(self):
+        return [f["pid"] for f in (ask_daemon(self.address) or {}).get("functions", []) if f["state"] == "live"]
+
+    def kill_daemon(self):
+        """@return once its name is free."""
+        pid = self.daemon_pid()
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+        for process in list(harness.Process.running.values()):
+            if process.pid == pid:
+                process.kill()
+        wait_for(lambda: ask_daemon(self.address) is None, "a killed daemon is gone")
+
+    def wait_joined(self):
+        """Until the daemon has all, and nobody else."""
+        wait_for(lambda: sorted(self.live()) == sorted(p.pid for p in self.processes.values()),
+                 lambda: f"functions are {self.live()}, processes {[p.pid for p in self.processes.values()]}")
+
+    def is_idle(self):
+        """Whether nothing is left of the device."""
+        return not any(name == f"@uroce/{self.address}" or name.startswith(f"@uroce/{self.address}/")
+                       for name, _ in unix_names())
+
+    # ---- what they say, and are told ----
+
+    def hush(self, quiet):
+        """Nobody begins anything from now on, or everybody does again."""
+        struct.pack_into("=Q", self.board, MEMBER_BYTES * PEERS, quiet)
+
+    def check(self, without=()):
+        """Nothing is wrong so far. `without`: members that may have ended."""
+        for index, process in self.processes.items():
+            member = self.members[index]
+            if index not in without and process.popen.poll() is not None:
+                raise Failure(f"member {index} has ended with {process.popen.poll()}: "
+                              f"{process.output().strip()[-300:]}")
+            if member.wrong or member.other:
+                raise Failure(f"member {index}: {member.wrong} times wrong data ({member.sentence}), {member.other} "
+                              "completions with errors that a dead peer does not cause")
+        for a, b in ((FIRST, SECOND), (SECOND, FIRST)):
+            if self.members[a].peer(b, "connections") > 1:
+                raise Failure(f"third parties had to connect again: {self.members[a].peer(b, 'connections')} times")
+
+    def talks(self, a, b, batches):
+        """Whether a has found so many batches with b, as it is now, to be right."""
+        return (self.members[a].peer(b, "incarnation") == self.incarnation[b] and
+                self.members[a].incarnation == self.incarnation[a] and
+                self.members[a].peer(b, "batches") >= batches)
+
+    def silent(self, indices, batches):
+        return [(a, b) for a in indices for b in indices if a != b and not self.talks(a, b, batches)]
+
+    def wait_talking(self, without=(), batches=2):
+        """Until each talks to each other."""
+        indices = [i for i in self.processes if i not in without]
+
+        def talking():
+            self.check(without)
+            return not self.silent(indices, batches)
+        wait_for(talking, lambda: f"no talk between {self.silent(indices, batches)}")
+
+    def wait_undisturbed(self, without, batches=3):
+        """Until everybody else has done something with everybody else, in both directions."""
+        indices = [i for i in self.processes if i not in without]
+        pairs = [(a, b) for a in indices for b in indices if a != b]
+
+        def done(a, b):
+            return self.members[a].peer(b, "batches"), self.members[a].peer(b, "connections")
+        before = {pair: done(*pair) for pair in pairs}
+
+        def stands(a, b):
+            return done(a, b)[0] < before[a, b][0] + batches and done(a, b)[1] == before[a, b][1]
+
+        def gone_on():
+            self.check(without)
+            return not any(stands(*pair) for pair in pairs)
+        wait_for(gone_on, lambda: f"no progress between {[pair for pair in pairs if stands(*pair)]}")
+
+    def wait_given_up(self, index):
+        """Until all that have talked to a member that is stopped now have had errors from it."""
+        others = [i for i in self.processes if i not in (index, VISITOR)]
+
+        def left():
+            return [i for i in others if self.talks(i, index, 1)]
+        wait_for(lambda: not left(), lambda: f"a stopped member has still connections, to {left()}")
+
+    def settle(self):
+        """Until all that dead peers owe has completed, with errors, and there are no connections but to the living."""
+        def talks():
+            return [self.members[i].talks for i in self.processes]
+        wait_for(lambda: set(talks()) == {len(self.processes) - 1},
+                 lambda: f"not everything to dead peers has completed: {talks()} QPs each")
+        self.wait_talking()
+        self.wait_joined()
