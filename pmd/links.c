@@ -65,6 +65,7 @@ static void out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events
 		out->bell_fd = pmd_fd_high(proto_msg_take(&m, 0));
 		return;
 	}
+	proto_msg_close(&m);
 	PMD_POINT(link_out_ended);
 	links_drop_out(e->links, out->path);
 }
