@@ -9,10 +9,12 @@
  *
  * Owns: rings, connections, the bell, the cache of routes.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -50,6 +52,15 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 	free(out);
 }
 
+/** Whether a write to it can do us no harm: it is an eventfd or does nothing, and does not wait. */
+static bool bell_is_good(int connection, int bell)
+{
+	struct stat st;
+
+	return proto_peer_is_self(connection) && fstat(bell, &st) == 0 && (st.st_mode & S_IFMT) == 0 &&
+	       (fcntl(bell, F_GETFL) & O_NONBLOCK);
+}
+
 /** The consumer has answered, or ended. */
 static void out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 {
@@ -60,9 +71,12 @@ static void out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events
 	(void)events;
 	if (rc == -EAGAIN)
 		return;
-	if (rc == 1 && out->bell_fd < 0 && proto_msg_is(&m, PROTO_LINK_TAKEN, 0, 1)) {
+	if (rc == 1 && !out->taken && m.n_fds <= 1 && proto_msg_is(&m, PROTO_LINK_TAKEN, 0, m.n_fds)) {
 		PMD_POINT(link_answer_come);
-		out->bell_fd = pmd_fd_high(proto_msg_take(&m, 0));
+		out->taken = true;
+		if (m.n_fds == 1 && bell_is_good(w->fd, m.fds[0]))
+			out->bell_fd = pmd_fd_high(proto_msg_take(&m, 0));
+		proto_msg_close(&m);
 		return;
 	}
 	proto_msg_close(&m);
@@ -277,7 +291,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	PMD_POINT(link_mapped);
 	in->index = index;
 	in->watch = (struct pmd_watch){.fd = pmd_fd_high(connection), .ready = in_ready};
-	if (proto_send(in->watch.fd, PROTO_LINK_TAKEN, NULL, 0, &e->bell_fd, 1) != 0 ||
+	if (proto_send(in->watch.fd, PROTO_LINK_TAKEN, NULL, 0, &e->bell_fd, proto_peer_is_self(in->watch.fd)) != 0 ||
 	    pmd_control_watch(l->control, &in->watch, EPOLLIN) != 0) {
 		ring_unmap(in->ring.memory);
 		connection = in->watch.fd;
@@ -381,7 +395,8 @@ void pmd_links_abandon(struct pmd_links *l)
 	for (uint32_t i = 0; i < NIC_PATHS_MAX; i++) {
 		if (l->out[i]) {
 			close(l->out[i]->watch.fd);
-			close(l->out[i]->bell_fd);
+			if (l->out[i]->bell_fd >= 0)
+				close(l->out[i]->bell_fd);
 		}
 	}
 	for (uint32_t i = 0; i < LINKS_MAX; i++)

@@ -9,8 +9,13 @@
  *
  *   producer                                   consumer
  *     PROTO_LINK struct proto_link, ring   ->
- *                                          <-    PROTO_LINK_TAKEN, bell
- *     PROTO_LINK_KNOCK                     ->    while the producer has no bell yet: wake up
+ *                                          <-    PROTO_LINK_TAKEN, bell or nothing
+ *     PROTO_LINK_KNOCK                     ->    while the producer has no bell: wake up
+ *
+ * The bell is an eventfd that all producers share, and who has it can take counts out of it or make it one that blocks. So it
+ * is for processes of the consumer's own user only; others knock, which costs a little more. A producer for his part rings
+ * what a process of his own user gave him, and only where a write can neither wait nor raise a signal. A bell that is
+ * lost all the same costs time, no more: where nobody looks at what lies in a ring, the next packet rings again.
  *
  * All calls come under the engine's lock.
  */

@@ -14,6 +14,7 @@
 #include "tap.h"
 
 #define TRIM_NS	   1000000000u
+#define DEAF_NS	   2000000
 #define LINK_BURST 32 /* packets of one link before the next one has its turn */
 
 /* Bytes of a packet that are copied before it is looked at: the rest of the entry's first line, and one more. */
@@ -153,6 +154,26 @@ unsigned pmd_links_rx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 
 /* ---- transmit ----------------------------------------------------------------------------------------------- */
 
+/**
+ * Whether nobody has looked at what has lain in the ring for long: the bell may have been lost. After packets have been put
+ * there, when the line that the head is in is here anyway.
+ */
+static inline bool link_is_deaf(struct link_out *out, uint64_t now_ns)
+{
+	uint64_t head = ring_head_seen(&out->ring);
+
+	if (head != out->moved_head || head == out->moved_tail) {
+		out->moved_ns = now_ns;
+		out->moved_head = head;
+		out->moved_tail = out->ring.tail;
+		return false;
+	}
+	if (now_ns - out->moved_ns < DEAF_NS)
+		return false;
+	out->moved_ns = now_ns;
+	return true;
+}
+
 /** Up to `budget` packets into one ring. @return how many, -EPROTO: its consumer makes no sense. */
 static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t now_ns)
 {
@@ -175,7 +196,7 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 		l->full[path / 64] |= 1ull << path % 64;
 		l->e->port->stats.link_busy++;
 	}
-	if (n > 0 && ring_must_wake(&out->ring)) {
+	if (n > 0 && (ring_must_wake(&out->ring) | link_is_deaf(out, now_ns))) {
 		l->e->port->stats.link_bells++;
 		links_ring_bell(out);
 	}

@@ -30,8 +30,11 @@ struct link_out {
 	struct nic_gid dgid; /* to whom, as the NIC knows him */
 	unsigned function;
 	uint32_t path;
-	int bell_fd;	    /* -1: not yet known */
+	bool taken;	    /* the consumer has answered */
+	int bell_fd;	    /* -1: none; knock */
 	uint64_t seen_tail; /* of the ring, when last looked at for trimming */
+	/* When the consumer was last seen to have moved, or to have nothing to do, with head and tail then. */
+	uint64_t moved_ns, moved_head, moved_tail;
 };
 
 struct link_in {

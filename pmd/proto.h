@@ -223,6 +223,9 @@ int proto_peer(int fd, struct ucred *out);
 #define PROTO_PID_TEXT 24
 const char *proto_pid_str(pid_t pid, char *out, size_t len);
 
+/** Whether the peer is a process of our own user and container: one that can do with this process as it likes anyway. */
+bool proto_peer_is_self(int fd);
+
 /** Whether the peer may take part: our own user, root, or whom the policy lets in. @param out may be NULL. */
 bool proto_peer_allowed(int fd, const struct proto_policy *policy, struct ucred *out);
 

@@ -12,6 +12,8 @@
 
 #define GROUPS_MAX 256
 
+#define UNKNOWN_USER 65534 /* how the kernel shows users whom our user namespace has no number for: all alike */
+
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59
 #endif
@@ -30,6 +32,13 @@ const char *proto_pid_str(pid_t pid, char *out, size_t len)
 	else
 		snprintf(out, len, "in another container");
 	return out;
+}
+
+bool proto_peer_is_self(int fd)
+{
+	struct ucred peer;
+
+	return proto_peer(fd, &peer) == 0 && peer.pid != 0 && peer.uid == geteuid() && peer.uid != UNKNOWN_USER;
 }
 
 static bool peer_in_group(int fd, gid_t group)

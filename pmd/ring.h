@@ -102,6 +102,12 @@ static inline int ring_has_room(struct ring_producer *p, uint32_t bytes)
 	return p->tail + bytes - p->head <= RING_BYTES;
 }
 
+/** How far the consumer says that it is; room is what ring_has_room says. */
+static inline uint64_t ring_head_seen(const struct ring_producer *p)
+{
+	return __atomic_load_n(&ring_control(p->memory)->head, __ATOMIC_RELAXED);
+}
+
 /** Whether the consumer is done with all packets. */
 static inline bool ring_is_empty(struct ring_producer *p)
 {

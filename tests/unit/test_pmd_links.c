@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of pmd/links*.c: what becomes of links whose other end does not do as it should. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -17,6 +19,8 @@
 #include "engine_priv.h"
 #include "fake_peer.h"
 #include "links_priv.h"
+
+#define OTHER_USER 54321 /* nobody's number */
 
 static struct pmd_device device[3];
 
@@ -80,13 +84,193 @@ static void links__an_answer_too_many_leaves_no_descriptors(void **state)
 	end_close(&a);
 }
 
-int main(void)
+/** The consumer says that it sleeps, then a packet comes for it. */
+static void send_to_sleeper(struct end *e, struct nic_qp *qp, struct fake_consumer *f)
+{
+	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
+
+	ring_set_asleep(&f->ring, true);
+	pmd_lock(e->engine);
+	assert_int_equal(nic_post_send(qp, &wr), 0);
+	pmd_doorbell(e->engine);
+	pmd_unlock(e->engine);
+	assert_true(ring_has_entry(&f->ring));
+}
+
+/** The next descriptor that would do harm as a bell: a signal, or a write that waits. @return -1: there are no more. */
+static int harmful_bell(unsigned i)
+{
+	static char junk[65536];
+	int p[2];
+
+	if (i == 0) { /* SIGPIPE */
+		assert_int_equal(pipe2(p, O_CLOEXEC | O_NONBLOCK), 0);
+		close(p[0]);
+		return p[1];
+	}
+	if (i == 1) {
+		assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+		assert_int_equal(write(p[1], junk, sizeof(junk)), sizeof(junk));
+		return p[1]; /* and its other end stays open */
+	}
+	return i == 2 ? eventfd(0, EFD_CLOEXEC) : -1;
+}
+
+/** Such a consumer is woken by a message. */
+static void links__a_bell_that_may_do_harm_is_not_rung(void **state)
+{
+	struct fake_consumer f;
+	struct nic_qp *qp;
+	struct end a;
+	int bell;
+
+	(void)state;
+	end_open(&a, &device[0]);
+	fake_listen(&f, &device[0], FAKE_FUNCTION);
+	for (unsigned i = 0; (bell = harmful_bell(i)) >= 0; i++) {
+		qp = qp_to_fake(&a, NIC_QPT_UC);
+		fake_take(&f);
+		fake_answer(&f, bell);
+		fake_look_after(&a);
+		send_to_sleeper(&a, qp, &f);
+		assert_true(fake_is_knocked(&f));
+		destroy_qp(&a, qp);
+		fake_end(&f);
+		fake_look_after(&a);
+		close(bell);
+	}
+	fake_close(&f);
+	end_close(&a);
+}
+
+static void links__a_good_bell_is_rung(void **state)
+{
+	int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct fake_consumer f;
+	struct nic_qp *qp;
+	struct end a;
+
+	(void)state;
+	end_open(&a, &device[0]);
+	fake_listen(&f, &device[0], FAKE_FUNCTION);
+	qp = qp_to_fake(&a, NIC_QPT_UC);
+	fake_take(&f);
+	fake_answer(&f, bell);
+	fake_look_after(&a);
+	send_to_sleeper(&a, qp, &f);
+	assert_true(fake_readable(bell));
+	destroy_qp(&a, qp);
+	fake_close(&f);
+	end_close(&a);
+	close(bell);
+}
+
+/** Somebody has taken the count out of the bell before the consumer saw it: the NIC tries again, and so does the bell. */
+static void links__a_bell_that_is_lost_is_rung_again(void **state)
+{
+	int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct fake_consumer f;
+	struct nic_qp *qp;
+	struct end a;
+	uint64_t count;
+
+	(void)state;
+	end_open(&a, &device[0]);
+	fake_listen(&f, &device[0], FAKE_FUNCTION);
+	qp = qp_to_fake(&a, NIC_QPT_RC);
+	fake_take(&f);
+	fake_answer(&f, bell);
+	fake_look_after(&a);
+	send_to_sleeper(&a, qp, &f);
+	assert_true(fake_readable(bell));
+	assert_int_equal(read(bell, &count, sizeof(count)), sizeof(count));
+	assert_true(fake_readable(bell));
+	destroy_qp(&a, qp);
+	fake_close(&f);
+	end_close(&a);
+	close(bell);
+}
+
+/* ---- other users ------------------------------------------------------------------------------------------------ */
+
+/** What this thread connects and listens to from now on is another user's, or again our own. @return false: not allowed. */
+static bool become(uid_t uid)
+{
+	return syscall(SYS_setresuid, -1, uid, -1) == 0; /* not seteuid(): that is all threads */
+}
+
+/** A device that anybody may use. */
+static void open_to_all(struct end *e)
+{
+	setenv("UROCE_ALLOW", "all", 1);
+	end_open(e, &device[2]);
+	unsetenv("UROCE_ALLOW");
+}
+
+static void links__a_bell_of_another_user_is_not_rung(void **state)
+{
+	int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct fake_consumer f;
+	struct nic_qp *qp;
+	struct end a;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	open_to_all(&a);
+	assert_true(become(OTHER_USER));
+	fake_listen(&f, &device[2], FAKE_FUNCTION);
+	assert_true(become(0));
+	qp = fake_qp(&a, NIC_QPT_UC, a.scq, &a.gid, FAKE_QPN, 14);
+	assert_true(nic_qp_path(qp) > 0);
+	fake_take(&f);
+	fake_answer(&f, bell);
+	fake_look_after(&a);
+	send_to_sleeper(&a, qp, &f);
+	assert_true(fake_is_knocked(&f));
+	destroy_qp(&a, qp);
+	fake_close(&f);
+	end_close(&a);
+	close(bell);
+}
+
+static void links__another_user_gets_no_bell(void **state)
+{
+	struct fake_producer p;
+	struct end a;
+	PROTO_MSG(m);
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	open_to_all(&a);
+	assert_true(become(OTHER_USER));
+	fake_hand_over(&p, &a);
+	assert_true(become(0));
+	assert_int_equal(proto_recv_wait(p.fd, &m, 20000), 1);
+	assert_true(proto_msg_is(&m, PROTO_LINK_TAKEN, 0, 0));
+	fake_gone(&p);
+	fake_hand_over(&p, &a);
+	assert_int_equal(proto_recv_wait(p.fd, &m, 20000), 1);
+	assert_true(proto_msg_is(&m, PROTO_LINK_TAKEN, 0, 1));
+	proto_msg_close(&m);
+	fake_gone(&p);
+	end_close(&a);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(links__an_answer_too_many_leaves_no_descriptors),
+		cmocka_unit_test(links__a_bell_that_may_do_harm_is_not_rung),
+		cmocka_unit_test(links__a_good_bell_is_rung),
+		cmocka_unit_test(links__a_bell_that_is_lost_is_rung_again),
+		cmocka_unit_test(links__a_bell_of_another_user_is_not_rung),
+		cmocka_unit_test(links__another_user_gets_no_bell),
 	};
 
 	if (ends_devices(device, 3, NULL) != 3)
 		return 1;
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
