@@ -56,7 +56,7 @@ unsigned pmd_links_rx(struct pmd_links *links, unsigned budget, uint64_t now_ns)
 bool pmd_links_ready(const struct pmd_links *links);
 /** Transmit up to `budget` packets of those that leave by links. @return how many. */
 unsigned pmd_links_tx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
-/** Whether something has to be sent by links that had room when last tried. */
+/** Whether something can be sent by links that had room when last tried. */
 bool pmd_links_pending(const struct pmd_links *links);
 /** Whether links hold packets back because their rings are full, which empty without telling. */
 bool pmd_links_full(const struct pmd_links *links);

@@ -266,7 +266,7 @@ bool pmd_links_pending(const struct pmd_links *l)
 	pending = nic_paths_pending(l->e->nic);
 	for (unsigned word = 0; word < NIC_PATHS_MAX / 64; word++)
 		any |= pending[word] & ~l->full[word] & (word ? ~0ull : ~1ull);
-	return any;
+	return any && nic_port_is_up(l->e->nic);
 }
 
 bool pmd_links_full(const struct pmd_links *l)

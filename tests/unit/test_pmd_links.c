@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -20,7 +21,8 @@
 #include "fake_peer.h"
 #include "links_priv.h"
 
-#define OTHER_USER 54321 /* nobody's number */
+#define OTHER_USER  54321 /* nobody's number */
+#define CPU_TEST_MS 400
 
 static struct pmd_device device[3];
 
@@ -258,6 +260,48 @@ static void links__another_user_gets_no_bell(void **state)
 	end_close(&a);
 }
 
+/* ---- a port that is down ---------------------------------------------------------------------------------------- */
+
+static void port_set(struct end *e, bool up)
+{
+	pmd_lock(e->engine);
+	nic_port_set(e->nic, up);
+	pmd_unlock(e->engine);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/** What cannot leave because the port is down costs no CPU, and leaves when it is up. */
+static void links__a_port_that_is_down_is_waited_for_asleep(void **state)
+{
+	struct end a, b;
+	struct nic_wc wc;
+	uint64_t before;
+
+	(void)state;
+	ends_open(&a, &device[0], &b, &device[1]);
+	assert_true(nic_qp_path(a.qp) > 0);
+	port_set(&a, false);
+	end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
+	pmd_lock(a.engine);
+	assert_false(pmd_links_pending(a.engine->links));
+	pmd_unlock(a.engine);
+	before = cpu_ns();
+	usleep(CPU_TEST_MS * 1000);
+	assert_true(cpu_ns() - before < CPU_TEST_MS * 1000000ull / 2);
+	assert_int_equal(end_poll(&a, a.scq, &wc), 0);
+	port_set(&a, true);
+	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_SUCCESS);
+	end_close(&a);
+	end_close(&b);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +311,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__a_bell_that_is_lost_is_rung_again),
 		cmocka_unit_test(links__a_bell_of_another_user_is_not_rung),
 		cmocka_unit_test(links__another_user_gets_no_bell),
+		cmocka_unit_test(links__a_port_that_is_down_is_waited_for_asleep),
 	};
 
 	if (ends_devices(device, 3, NULL) != 3)
