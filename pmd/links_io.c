@@ -15,7 +15,7 @@
 
 #define TRIM_NS	   1000000000u
 #define DEAF_NS	   2000000
-#define LINK_BURST 32 /* packets of one link before the next one has its turn */
+#define LINK_BURST 32 /* packets of one link before the next one has its turn, in either direction */
 
 /* Bytes of a packet that are copied before it is looked at: the rest of the entry's first line, and one more. */
 #define HEAD_MAX (2 * RING_LINE - RING_WORD)
@@ -203,30 +203,56 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 	return room < 0 ? room : (int)n;
 }
 
-unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
+/** Paths from 64 * word on that have something to send and had room when last tried. */
+static inline uint64_t tx_paths(const struct pmd_links *l, uint32_t word, uint64_t now_ns)
 {
+	uint64_t bits = nic_paths_pending(l->e->nic)[word];
+
+	if (pmd_unlikely(l->e->taps))
+		bits |= pmd_tap_tx_paths(l->e, word, now_ns);
+	return bits & ~l->full[word] & (word ? ~0ull : ~1ull);
+}
+
+/** A turn for every link that has something to send, beginning after the one that had the last. @return packets.
+ *  @param more whether one has used its turn up. */
+static unsigned tx_round(struct pmd_links *l, unsigned budget, uint64_t now_ns, bool *more)
+{
+	const uint32_t words = NIC_PATHS_MAX / 64, first = l->tx_turn;
 	unsigned total = 0;
 
-	if (!l || l->n_out == 0)
-		return 0;
-	for (uint32_t word = 0; word < NIC_PATHS_MAX / 64; word++) {
-		uint64_t bits = nic_paths_pending(l->e->nic)[word];
+	*more = false;
+	for (uint32_t i = 0; i <= words && total < budget; i++) {
+		uint32_t word = (first / 64 + i) % words;
+		uint64_t bits = tx_paths(l, word, now_ns), before = (1ull << first % 64) - 1;
 
-		l->full[word] = 0;
-		if (pmd_unlikely(l->e->taps))
-			bits |= pmd_tap_tx_paths(l->e, word, now_ns);
-		for (bits &= word ? ~0ull : ~1ull; bits && total < budget; bits &= bits - 1) {
+		for (bits &= i == 0 ? ~before : i == words ? before : ~0ull; bits && total < budget; bits &= bits - 1) {
 			uint32_t path = word * 64 + (uint32_t)__builtin_ctzll(bits);
-			int n = link_tx(l, path, budget - total, now_ns);
+			unsigned turn = budget - total < LINK_BURST ? budget - total : LINK_BURST;
+			int n = link_tx(l, path, turn, now_ns);
 
+			l->tx_turn = (path + 1) % NIC_PATHS_MAX;
 			if (n < 0) {
 				l->e->port->stats.link_broken++;
 				links_drop_out(l, path);
-			} else {
-				total += (unsigned)n;
+				continue;
 			}
+			total += (unsigned)n;
+			*more |= (unsigned)n == turn;
 		}
 	}
+	return total;
+}
+
+unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
+{
+	unsigned total = 0;
+	bool more = true;
+
+	if (!l || l->n_out == 0)
+		return 0;
+	memset(l->full, 0, sizeof(l->full));
+	while (more && total < budget)
+		total += tx_round(l, budget - total, now_ns, &more);
 	l->e->port->stats.link_tx_packets += total;
 	if (total > 0 && l->trim_ns == UINT64_MAX)
 		l->trim_ns = now_ns + TRIM_NS;

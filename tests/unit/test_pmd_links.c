@@ -20,6 +20,7 @@
 #include "engine_priv.h"
 #include "fake_peer.h"
 #include "links_priv.h"
+#include "qp.h"
 
 #define OTHER_USER  54321 /* nobody's number */
 #define CPU_TEST_MS 400
@@ -260,6 +261,57 @@ static void links__another_user_gets_no_bell(void **state)
 	end_close(&a);
 }
 
+/* ---- turns ------------------------------------------------------------------------------------------------------ */
+
+static void end_open_inline(struct end *e)
+{
+	setenv("UROCE_PROGRESS", "inline", 1);
+	end_open(e, &device[0]);
+	unsetenv("UROCE_PROGRESS");
+}
+
+static void post(struct nic_qp *qp, unsigned n)
+{
+	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
+
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(nic_post_send(qp, &wr), 0);
+}
+
+/** Links that have something to send take turns, whatever their numbers, and the budget is used up. */
+static void links__a_busy_link_does_not_starve_others(void **state)
+{
+	struct fake_consumer f[2];
+	struct nic_qp *qp[2];
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a);
+	for (unsigned i = 0; i < 2; i++) {
+		fake_listen(&f[i], &device[0], FAKE_FUNCTION + i);
+		qp[i] = fake_qp(&a, NIC_QPT_UC, a.scq, &a.gid, (FAKE_FUNCTION + i) << 16 | 7, 0);
+		fake_take(&f[i]);
+	}
+	assert_true(nic_qp_path(qp[0]) && nic_qp_path(qp[1]) && nic_qp_path(qp[0]) != nic_qp_path(qp[1]));
+	pmd_lock(a.engine);
+	for (unsigned busy = 0; busy < 2; busy++) {
+		post(qp[busy], 300);
+		post(qp[!busy], 1);
+		for (unsigned i = 0; i < 2; i++) /* a step has room for one link's turn */
+			assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 32);
+		assert_int_equal(qp[!busy]->sq.next, qp[!busy]->sq.head);
+		assert_int_equal(pmd_links_tx(a.engine->links, 100, pmd_now_ns()), 100);
+		assert_true(pmd_links_tx(a.engine->links, 300, pmd_now_ns()) > 0);
+		assert_int_equal(qp[busy]->sq.next, qp[busy]->sq.head);
+	}
+	pmd_unlock(a.engine);
+	for (unsigned i = 0; i < 2; i++) {
+		destroy_qp(&a, qp[i]);
+		fake_close(&f[i]);
+	}
+	end_close(&a);
+}
+
 /* ---- a port that is down ---------------------------------------------------------------------------------------- */
 
 static void port_set(struct end *e, bool up)
@@ -311,6 +363,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__a_bell_that_is_lost_is_rung_again),
 		cmocka_unit_test(links__a_bell_of_another_user_is_not_rung),
 		cmocka_unit_test(links__another_user_gets_no_bell),
+		cmocka_unit_test(links__a_busy_link_does_not_starve_others),
 		cmocka_unit_test(links__a_port_that_is_down_is_waited_for_asleep),
 	};
 
