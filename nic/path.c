@@ -73,6 +73,14 @@ static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 	return req_tx(qp, frame) || resp_tx(qp, frame);
 }
 
+/* After QPs of the path have sent. */
+static void settle(struct nic *nic, uint32_t index)
+{
+	if (list_empty(&nic->paths[index].ready))
+		nic->paths_pending[index / 64] &= ~(1ull << index % 64);
+	nic_settle_failed_cqs(nic);
+}
+
 unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
 {
 	struct path *path = &nic->paths[index];
@@ -105,10 +113,56 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 			qp_ready(qp); /* behind the others */
 		path->turn = 0;
 	}
-	if (list_empty(&path->ready))
-		nic->paths_pending[index / 64] &= ~(1ull << index % 64);
-	nic_settle_failed_cqs(nic);
+	settle(nic, index);
 	return got;
+}
+
+/* Take the QP off the list of this path, where it has no more to do; it may have on another. */
+static void leave(struct nic_qp *qp, uint32_t index)
+{
+	list_remove(&qp->ready);
+	if (qp_path(qp) != index)
+		qp_ready(qp);
+}
+
+bool nic_path_pending(struct nic *nic, uint32_t index)
+{
+	struct path *path = &nic->paths[index];
+
+	while (nic->port_up && !list_empty(&path->ready)) {
+		struct nic_qp *qp = list_entry(list_first(&path->ready), struct nic_qp, ready);
+
+		if (qp_path(qp) == index && (req_pending(qp) || resp_pending(qp)))
+			return true;
+		leave(qp, index);
+		path->turn = 0;
+	}
+	settle(nic, index);
+	return false;
+}
+
+unsigned nic_path_lose(struct nic *nic, uint32_t index, struct nic_tx_frame *frame, unsigned n, uint64_t now_ns)
+{
+	struct path *path = &nic->paths[index];
+	unsigned lost = 0;
+
+	nic_see_time(nic, now_ns);
+	frame->no_icrc = path->flags & NIC_PATH_NO_ICRC;
+	for (struct list *node = path->ready.next, *next; nic->port_up && node != &path->ready && lost < n;
+	     node = next) {
+		struct nic_qp *qp = list_entry(node, struct nic_qp, ready);
+
+		next = node->next;
+		if (qp->type == NIC_QPT_RC)
+			continue;
+		while (lost < n && qp_path(qp) == index && req_tx(qp, frame))
+			lost++;
+		if (lost < n)
+			leave(qp, index);
+	}
+	path->turn = 0;
+	settle(nic, index);
+	return lost;
 }
 
 unsigned nic_tx(struct nic *nic, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)

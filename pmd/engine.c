@@ -74,7 +74,8 @@ static bool thread_is_needed(const struct pmd_engine *e)
 	if (pmd_unlikely(e->taps) && pmd_tap_deadline(e) < wake_ns)
 		return true;
 	return nic_next_deadline(e->nic) < wake_ns || e->port_deadline_ns < wake_ns || pmd_engine_port_pending(e) ||
-	       pmd_links_pending(e->links) || (pmd_engine_is_full(e) && !e->thread_retries);
+	       pmd_links_pending(e->links) || pmd_links_retry(e->links) < wake_ns ||
+	       (pmd_engine_is_full(e) && !e->thread_retries);
 }
 
 /** The lock's holder may have caused events, a deadline before the one the thread sleeps until, or a full port. */

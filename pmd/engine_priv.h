@@ -78,17 +78,17 @@ struct pmd_engine {
 
 #define PMD_YIELD_POLLS 64 /* empty polls until the CPU is given away, at first */
 
-#define PMD_RETRY_NS 20000 /* until a port or link that had no room is offered packets again */
+#define PMD_RETRY_NS 20000 /* until a port that had no room, or a link that just had none, is offered packets again */
 
 #define THREAD_RX_BUDGET 128 /* packets of a step that is not part of a polling call */
 
 /** All that is due: receive, timers, transmit, events. Lock held. Bounded. @return packets received. */
 unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks);
 
-/** Whether packets wait because a port or link had no room: both empty without telling. Lock held. */
+/** Whether packets wait because the port had no room: it empties without telling. Lock held. */
 static inline bool pmd_engine_is_full(const struct pmd_engine *e)
 {
-	return e->tx_first < e->tx_end || pmd_links_full(e->links);
+	return e->tx_first < e->tx_end;
 }
 
 /** Transmit up to `budget` packets. Lock held. @return false when the port has no room. */

@@ -367,7 +367,7 @@ int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd
 	if (!l)
 		return -ENOMEM;
 	l->e = e;
-	l->trim_ns = UINT64_MAX;
+	l->trim_ns = l->retry_ns = UINT64_MAX;
 	l->control = control;
 	l->self = (struct proto_link){.key = *pmd_control_key(control), .function = pmd_control_function(control)};
 	pmd_control_serve(control, PROTO_LINK, link_visit);

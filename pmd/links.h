@@ -58,8 +58,9 @@ bool pmd_links_ready(const struct pmd_links *links);
 unsigned pmd_links_tx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
 /** Whether something can be sent by links that had room when last tried. */
 bool pmd_links_pending(const struct pmd_links *links);
-/** Whether links hold packets back because their rings are full, which empty without telling. */
-bool pmd_links_full(const struct pmd_links *links);
+/** When links that hold packets back, because their rings are full, are to be tried again: they empty without telling.
+ *  UINT64_MAX: there are none. */
+uint64_t pmd_links_retry(const struct pmd_links *links);
 /** Whether there are any, in either direction. */
 bool pmd_links_any(const struct pmd_links *links);
 

@@ -13,9 +13,14 @@
 #include "links_priv.h"
 #include "tap.h"
 
-#define TRIM_NS	   1000000000u
-#define DEAF_NS	   2000000
-#define LINK_BURST 32 /* packets of one link before the next one has its turn, in either direction */
+#define TRIM_NS	     1000000000u
+/* A consumer that has stood still for so long with something to do may not have heard its bell; and for so long, has stopped.
+ * No shorter: on a machine where processes outnumber cores a consumer is off the CPU for many milliseconds, and programs
+ * that send datagrams to one that is there expect them to arrive. */
+#define DEAF_NS	     2000000
+#define STOPPED_NS   50000000
+#define RETRY_MAX_NS 10000000
+#define LINK_BURST   32 /* packets of one link before the next one has its turn, in either direction */
 
 /* Bytes of a packet that are copied before it is looked at: the rest of the entry's first line, and one more. */
 #define HEAD_MAX (2 * RING_LINE - RING_WORD)
@@ -155,23 +160,66 @@ unsigned pmd_links_rx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 /* ---- transmit ----------------------------------------------------------------------------------------------- */
 
 /**
- * Whether nobody has looked at what has lain in the ring for long: the bell may have been lost. After packets have been put
- * there, when the line that the head is in is here anyway.
+ * Take note of how far the consumer is. After packets have been put into the ring, when the line that its head is in is here
+ * anyway. @return whether it stands still, with something to do.
  */
-static inline bool link_is_deaf(struct link_out *out, uint64_t now_ns)
+static inline bool link_stands_still(struct link_out *out, uint64_t now_ns)
 {
 	uint64_t head = ring_head_seen(&out->ring);
 
-	if (head != out->moved_head || head == out->moved_tail) {
-		out->moved_ns = now_ns;
-		out->moved_head = head;
-		out->moved_tail = out->ring.tail;
-		return false;
-	}
-	if (now_ns - out->moved_ns < DEAF_NS)
-		return false;
+	if (head == out->moved_head && head != out->moved_tail)
+		return true;
 	out->moved_ns = now_ns;
-	return true;
+	out->moved_head = head;
+	out->moved_tail = out->ring.tail;
+	return false;
+}
+
+/** Wake the consumer if it sleeps, and also when it has stood still for long: the bell may have been lost. */
+static inline void link_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
+{
+	bool sleeps = ring_must_wake(&out->ring);
+
+	if (link_stands_still(out, now_ns) && now_ns - out->moved_ns > DEAF_NS && now_ns - out->rung_ns > DEAF_NS) {
+		out->rung_ns = now_ns;
+		sleeps = true;
+	}
+	if (sleeps) {
+		l->e->port->stats.link_bells++;
+		links_ring_bell(out);
+	}
+}
+
+/** Lose what unreliable QPs have to send by the link: it would hold up what they have for others. */
+static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
+{
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame = {.data = data};
+
+	l->e->port->stats.link_dropped += nic_path_lose(l->e->nic, path, &frame, LINK_BURST, now_ns);
+}
+
+/** The ring is full. */
+static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
+{
+	struct link_out *out = l->out[path];
+	uint64_t still_ns, retry_ns;
+
+	if (!nic_path_pending(l->e->nic, path) &&
+	    !(pmd_unlikely(l->e->taps) && pmd_tap_tx_paths(l->e, path / 64, now_ns) >> path % 64 & 1))
+		return;
+	link_wake(l, out, now_ns);
+	still_ns = now_ns - out->moved_ns;
+	if (still_ns > STOPPED_NS)
+		link_lose(l, path, now_ns);
+	l->full[path / 64] |= 1ull << path % 64;
+	l->e->port->stats.link_busy++;
+	/* It may stand still for ever. */
+	retry_ns = still_ns / 4 < PMD_RETRY_NS	 ? PMD_RETRY_NS
+		   : still_ns / 4 < RETRY_MAX_NS ? still_ns / 4
+						 : RETRY_MAX_NS;
+	if (now_ns + retry_ns < l->retry_ns)
+		l->retry_ns = now_ns + retry_ns;
 }
 
 /** Up to `budget` packets into one ring. @return how many, -EPROTO: its consumer makes no sense. */
@@ -192,14 +240,10 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 			ring_commit(&out->ring, frame.len, frame.no_icrc ? LINK_PACKET : LINK_SUMMED);
 		n++;
 	}
-	if (room == 0) {
-		l->full[path / 64] |= 1ull << path % 64;
-		l->e->port->stats.link_busy++;
-	}
-	if (n > 0 && (ring_must_wake(&out->ring) | link_is_deaf(out, now_ns))) {
-		l->e->port->stats.link_bells++;
-		links_ring_bell(out);
-	}
+	if (n > 0)
+		link_wake(l, out, now_ns);
+	if (room == 0)
+		link_wait(l, path, now_ns);
 	return room < 0 ? room : (int)n;
 }
 
@@ -248,7 +292,10 @@ unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 	unsigned total = 0;
 	bool more = true;
 
-	if (!l || l->n_out == 0)
+	if (!l)
+		return 0;
+	l->retry_ns = UINT64_MAX;
+	if (l->n_out == 0)
 		return 0;
 	memset(l->full, 0, sizeof(l->full));
 	while (more && total < budget)
@@ -295,13 +342,9 @@ bool pmd_links_pending(const struct pmd_links *l)
 	return any && nic_port_is_up(l->e->nic);
 }
 
-bool pmd_links_full(const struct pmd_links *l)
+uint64_t pmd_links_retry(const struct pmd_links *l)
 {
-	uint64_t any = 0;
-
-	for (unsigned word = 0; l && word < NIC_PATHS_MAX / 64; word++)
-		any |= l->full[word];
-	return any;
+	return l ? l->retry_ns : UINT64_MAX;
 }
 
 bool pmd_links_any(const struct pmd_links *l)

@@ -35,6 +35,7 @@ struct link_out {
 	uint64_t seen_tail; /* of the ring, when last looked at for trimming */
 	/* When the consumer was last seen to have moved, or to have nothing to do, with head and tail then. */
 	uint64_t moved_ns, moved_head, moved_tail;
+	uint64_t rung_ns; /* when it was last called although it did not ask for it */
 };
 
 struct link_in {
@@ -62,6 +63,7 @@ struct pmd_links {
 	struct link_out *out[NIC_PATHS_MAX]; /* by path */
 	struct link_in *in[LINKS_MAX];
 	uint64_t full[NIC_PATHS_MAX / 64]; /* paths whose rings had no room when last tried */
+	uint64_t retry_ns;		   /* when to try the first of them again; UINT64_MAX: there are none */
 	uint64_t trim_ns; /* when rings without traffic give their memory back; UINT64_MAX: they have */
 	struct link_route routes[ROUTES];
 };

@@ -38,14 +38,16 @@ uint64_t pmd_engine_timeout(struct pmd_engine *e, uint64_t now_ns)
 {
 	uint64_t deadline = nic_next_deadline(e->nic), trim_ns = pmd_links_trim(e->links, now_ns);
 
-	if (pmd_engine_is_full(e))
-		return PMD_RETRY_NS;
 	if (e->port->more || pmd_links_pending(e->links))
 		return 0;
+	if (pmd_engine_is_full(e))
+		return PMD_RETRY_NS;
 	if (pmd_engine_port_pending(e))
 		return e->tx_ready ? 0 : PMD_RETRY_NS;
 	if (e->port_deadline_ns < deadline)
 		deadline = e->port_deadline_ns;
+	if (pmd_links_retry(e->links) < deadline)
+		deadline = pmd_links_retry(e->links);
 	if (trim_ns < deadline)
 		deadline = trim_ns;
 	if (pmd_unlikely(e->taps) && pmd_tap_deadline(e) < deadline)

@@ -142,10 +142,11 @@ struct nic_qp *fake_qp(struct end *e, enum nic_qp_type type, struct nic_cq *cq, 
 				   .min_rnr_timer = 12,
 				   .timeout = timeout,
 				   .retry_cnt = 7,
-				   .rnr_retry = 7,
-				   .av.dgid = *gid};
+				   .rnr_retry = 7};
 	struct nic_qp *qp;
 
+	if (gid)
+		attr.av.dgid = *gid;
 	pmd_lock(e->engine);
 	assert_int_equal(nic_qp_create(e->nic, &init, &qp), 0);
 	modify(qp, &attr, NIC_QPS_INIT,
@@ -156,9 +157,9 @@ struct nic_qp *fake_qp(struct end *e, enum nic_qp_type type, struct nic_cq *cq, 
 				     : NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN |
 					       NIC_QP_MAX_DEST_RD_ATOMIC | NIC_QP_MIN_RNR_TIMER));
 	modify(qp, &attr, NIC_QPS_RTS,
-	       NIC_QP_SQ_PSN | (type == NIC_QPT_RC ? NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY |
-							     NIC_QP_MAX_QP_RD_ATOMIC
-						   : 0));
+	       NIC_QP_SQ_PSN | (type == NIC_QPT_RC
+					? NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY | NIC_QP_MAX_QP_RD_ATOMIC
+					: 0));
 	pmd_unlock(e->engine);
 	return qp;
 }

@@ -169,6 +169,62 @@ static void path__each_datagram_has_its_own(void **state)
 	rig_destroy(rig);
 }
 
+/** A path that is given up for unreliable QPs: their packets are lost, others wait on. */
+static void path__what_unreliable_qps_send_can_be_lost(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_UD, 0, &path);
+	struct nic_av av = {.dgid = rig->peer_gid};
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame = {.data = data};
+	struct nic_send_wr wr;
+	struct nic_ah *ah;
+
+	rig_to_rts(rig);
+	assert_int_equal(nic_ah_create(rig->pd, &av, &ah), 0);
+	for (uint32_t i = 0; i < 5; i++) {
+		answer = i < 4 ? path : 0;
+		wr = rig_wr(rig, i, NIC_WR_SEND, 0, 8);
+		wr.ud.ah = ah;
+		rig_post(rig, &wr);
+	}
+	assert_false(nic_path_pending(rig->nic, 0)); /* where it was before it had a datagram */
+	assert_true(nic_path_pending(rig->nic, path));
+	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 3);
+	assert_true(nic_path_pending(rig->nic, path));
+	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 1);
+	assert_false(pending(rig, path));
+	assert_false(nic_path_pending(rig->nic, path));
+	assert_true(nic_path_pending(rig->nic, 0)); /* what was behind them */
+	assert_int_equal(take(rig, 0, &frame), 1);
+	for (uint32_t i = 0; i < 5; i++)
+		rig_expect_wc(rig->send_cq, i, NIC_WC_SUCCESS);
+	nic_ah_destroy(ah);
+	rig_destroy(rig);
+}
+
+static void path__what_reliable_qps_send_is_not_lost(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_RC, 0, &path);
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame = {.data = data};
+
+	answer = path;
+	rig_to_rts(rig);
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 0);
+	assert_true(nic_path_pending(rig->nic, path));
+	nic_port_set(rig->nic, false);
+	assert_false(nic_path_pending(rig->nic, path));
+	nic_port_set(rig->nic, true);
+	assert_int_equal(take(rig, path, &frame), 1);
+	assert_true(pending(rig, path)); /* nobody has looked closely */
+	assert_false(nic_path_pending(rig->nic, path));
+	assert_false(pending(rig, path));
+	rig_destroy(rig);
+}
+
 static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **state)
 {
 	uint32_t path;
@@ -227,6 +283,8 @@ int main(void)
 		cmocka_unit_test(path__a_body_elsewhere_is_where_payload_comes_from),
 		cmocka_unit_test(path__lossless_is_not_limited_in_bytes),
 		cmocka_unit_test(path__each_datagram_has_its_own),
+		cmocka_unit_test(path__what_unreliable_qps_send_can_be_lost),
+		cmocka_unit_test(path__what_reliable_qps_send_is_not_lost),
 		cmocka_unit_test(path__what_would_have_left_by_a_closed_path_leaves_by_path_0),
 		cmocka_unit_test(path__a_route_that_is_not_open_is_path_0),
 		cmocka_unit_test(path__there_are_so_many_and_numbers_come_back),

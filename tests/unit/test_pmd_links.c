@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -270,9 +271,11 @@ static void end_open_inline(struct end *e)
 	unsetenv("UROCE_PROGRESS");
 }
 
-static void post(struct nic_qp *qp, unsigned n)
+/** Lock held. */
+static void post(struct end *e, struct nic_qp *qp, unsigned n, uint32_t len)
 {
-	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
+	struct nic_sge sge = {(uintptr_t)e->buf, len, nic_mr_lkey(e->mr)};
+	const struct nic_send_wr wr = {.sg_list = &sge, .num_sge = len > 0, .opcode = NIC_WR_SEND};
 
 	for (unsigned i = 0; i < n; i++)
 		assert_int_equal(nic_post_send(qp, &wr), 0);
@@ -295,8 +298,8 @@ static void links__a_busy_link_does_not_starve_others(void **state)
 	assert_true(nic_qp_path(qp[0]) && nic_qp_path(qp[1]) && nic_qp_path(qp[0]) != nic_qp_path(qp[1]));
 	pmd_lock(a.engine);
 	for (unsigned busy = 0; busy < 2; busy++) {
-		post(qp[busy], 300);
-		post(qp[!busy], 1);
+		post(&a, qp[busy], 300, 0);
+		post(&a, qp[!busy], 1, 0);
 		for (unsigned i = 0; i < 2; i++) /* a step has room for one link's turn */
 			assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 32);
 		assert_int_equal(qp[!busy]->sq.next, qp[!busy]->sq.head);
@@ -309,6 +312,153 @@ static void links__a_busy_link_does_not_starve_others(void **state)
 		destroy_qp(&a, qp[i]);
 		fake_close(&f[i]);
 	}
+	end_close(&a);
+}
+
+/* ---- consumers that do not look --------------------------------------------------------------------------------- */
+
+/** Packets, until the ring to the fake has no room. */
+static void fill(struct end *e, struct nic_qp *qp)
+{
+	struct link_out *out = e->engine->links->out[nic_qp_path(qp)];
+	uint8_t *place;
+
+	pmd_lock(e->engine);
+	while (ring_reserve(&out->ring, &place) == 1) {
+		post(e, qp, 1, 1024);
+		assert_int_equal(pmd_links_tx(e->engine->links, 1, pmd_now_ns()), 1);
+	}
+	pmd_unlock(e->engine);
+}
+
+/** What is in the ring now. */
+static void drain(struct fake_consumer *f)
+{
+	const uint8_t *packet;
+	uint32_t kind;
+	int len;
+
+	while ((len = ring_peek(&f->ring, &packet, &kind)) > 0)
+		ring_pop(&f->ring, (uint32_t)len);
+	assert_int_equal(len, 0);
+	ring_say_head(&f->ring);
+}
+
+/** Whether all that was posted has been sent. */
+static bool all_sent(struct end *e, const struct nic_qp *qp)
+{
+	bool sent;
+
+	pthread_mutex_lock(&e->engine->lock); /* pmd_unlock would call the thread */
+	sent = qp->sq.next == qp->sq.head;
+	pthread_mutex_unlock(&e->engine->lock);
+	return sent;
+}
+
+/** A ring that is full is no matter before something has to go there, and then no reason not to see to others. */
+static void links__a_full_ring_matters_to_who_needs_it(void **state)
+{
+	struct fake_consumer f[2];
+	struct nic_qp *qp[2];
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a);
+	for (unsigned i = 0; i < 2; i++) {
+		fake_listen(&f[i], &device[0], FAKE_FUNCTION + i);
+		qp[i] = fake_qp(&a, NIC_QPT_RC, a.scq, &a.gid, (FAKE_FUNCTION + i) << 16 | 7, 0);
+		fake_take(&f[i]);
+	}
+	fill(&a, qp[0]);
+	pmd_lock(a.engine);
+	assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 0);
+	assert_true(pmd_links_retry(a.engine->links) == UINT64_MAX);
+	assert_int_equal(a.engine->port->stats.link_busy, 0);
+	post(&a, qp[0], 1, 8);
+	assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 0);
+	assert_true(pmd_links_retry(a.engine->links) < UINT64_MAX);
+	assert_int_equal(a.engine->port->stats.link_busy, 1);
+	assert_true(pmd_engine_timeout(a.engine, 1) > 0);
+	post(&a, qp[1], 1, 8);
+	assert_int_equal(pmd_engine_timeout(a.engine, 1), 0);
+	pmd_unlock(a.engine);
+	for (unsigned i = 0; i < 2; i++) {
+		destroy_qp(&a, qp[i]);
+		fake_close(&f[i]);
+	}
+	end_close(&a);
+}
+
+/** Reliable packets wait for a stopped function, more and more patiently, and go on when it does. */
+static void links__a_ring_that_stays_full_is_left_alone(void **state)
+{
+	struct rusage before, after;
+	struct fake_consumer f;
+	struct nic_qp *qp;
+	struct end a;
+
+	(void)state;
+	end_open(&a, &device[0]);
+	fake_listen(&f, &device[0], FAKE_FUNCTION);
+	qp = fake_qp(&a, NIC_QPT_RC, a.scq, &a.gid, FAKE_QPN, 0);
+	fake_take(&f);
+	fill(&a, qp);
+	pmd_lock(a.engine);
+	post(&a, qp, 1, 8);
+	pmd_doorbell(a.engine);
+	pmd_unlock(a.engine);
+	getrusage(RUSAGE_SELF, &before);
+	usleep(CPU_TEST_MS * 1000);
+	getrusage(RUSAGE_SELF, &after);
+	assert_true(after.ru_nvcsw - before.ru_nvcsw < CPU_TEST_MS);
+	assert_int_equal(a.engine->port->stats.link_dropped, 0);
+	assert_false(all_sent(&a, qp));
+	while (!all_sent(&a, qp)) {
+		drain(&f);
+		usleep(1000);
+	}
+	destroy_qp(&a, qp);
+	fake_close(&f);
+	end_close(&a);
+}
+
+/** A datagram for a function that has stopped is lost, at some time, and does not hold up the next one for ever. */
+static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **state)
+{
+	struct nic_av av = {.dgid = device[0].gid};
+	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
+	struct fake_consumer f;
+	struct nic_ah *ah;
+	struct nic_qp *qp;
+	struct end a;
+
+	(void)state;
+	end_open(&a, &device[0]);
+	fake_listen(&f, &device[0], FAKE_FUNCTION);
+	qp = fake_qp(&a, NIC_QPT_UD, a.scq, NULL, 0, 0);
+	pmd_lock(a.engine);
+	assert_int_equal(nic_ah_create(a.pd, &av, &ah), 0);
+	wr.ud.ah = ah;
+	wr.ud.remote_qpn = FAKE_QPN;
+	while (qp->sq.head - qp->sq.next < 8) {
+		assert_int_equal(nic_post_send(qp, &wr), 0);
+		pmd_doorbell(a.engine);
+	}
+	wr.ud.remote_qpn = nic_qp_num(qp);
+	wr.flags = NIC_SEND_SIGNALED;
+	assert_int_equal(nic_post_send(qp, &wr), 0);
+	pmd_doorbell(a.engine);
+	pmd_unlock(a.engine);
+	for (unsigned i = 0; i < 200 && !all_sent(&a, qp); i++)
+		usleep(100000);
+	assert_true(all_sent(&a, qp));
+	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_SUCCESS);
+	assert_true(a.engine->port->stats.link_dropped > 0);
+	destroy_qp(&a, qp);
+	pmd_lock(a.engine);
+	nic_ah_destroy(ah);
+	pmd_unlock(a.engine);
+	fake_close(&f);
 	end_close(&a);
 }
 
@@ -364,6 +514,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__a_bell_of_another_user_is_not_rung),
 		cmocka_unit_test(links__another_user_gets_no_bell),
 		cmocka_unit_test(links__a_busy_link_does_not_starve_others),
+		cmocka_unit_test(links__a_full_ring_matters_to_who_needs_it),
+		cmocka_unit_test(links__a_ring_that_stays_full_is_left_alone),
+		cmocka_unit_test(links__a_datagram_for_a_stopped_function_holds_up_nobody),
 		cmocka_unit_test(links__a_port_that_is_down_is_waited_for_asleep),
 	};
 
