@@ -106,7 +106,7 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 			resp_ack_due(qp);
 			got += resp_tx(qp, &frames[got]);
 		}
-		if (got == n && path->turn < TX_TURN && qp_path(qp) == index)
+		if (got == n && path->turn < TX_TURN && qp_path(qp) == index && (req_pending(qp) || resp_pending(qp)))
 			break; /* its turn goes on with the next call */
 		list_remove(&qp->ready);
 		if (path->turn == TX_TURN || qp_path(qp) != index)

@@ -159,10 +159,7 @@ unsigned pmd_links_rx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 
 /* ---- transmit ----------------------------------------------------------------------------------------------- */
 
-/**
- * Take note of how far the consumer is. After packets have been put into the ring, when the line that its head is in is here
- * anyway. @return whether it stands still, with something to do.
- */
+/** Take note of how far the consumer is. @return whether it stands still, with something to do. */
 static inline bool link_stands_still(struct link_out *out, uint64_t now_ns)
 {
 	uint64_t head = ring_head_seen(&out->ring);
@@ -175,12 +172,13 @@ static inline bool link_stands_still(struct link_out *out, uint64_t now_ns)
 	return false;
 }
 
-/** Wake the consumer if it sleeps, and also when it has stood still for long: the bell may have been lost. */
+/** Wake the consumer if it sleeps, and also when it has stood still for long: the bell may have been lost. Its head is looked
+ *  at now and then only: it lies in a line that the consumer writes all the time. */
 static inline void link_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 {
 	bool sleeps = ring_must_wake(&out->ring);
 
-	if (link_stands_still(out, now_ns) && now_ns - out->moved_ns > DEAF_NS && now_ns - out->rung_ns > DEAF_NS) {
+	if (now_ns - out->moved_ns > DEAF_NS && link_stands_still(out, now_ns) && now_ns - out->rung_ns > DEAF_NS) {
 		out->rung_ns = now_ns;
 		sleeps = true;
 	}
@@ -287,6 +285,17 @@ static unsigned tx_round(struct pmd_links *l, unsigned budget, uint64_t now_ns, 
 	return total;
 }
 
+/** Whether the NIC has anything for links, full or not. */
+static inline bool tx_any(const struct pmd_links *l)
+{
+	const uint64_t *pending = nic_paths_pending(l->e->nic);
+	uint64_t any = pending[0] & ~1ull;
+
+	for (unsigned word = 1; word < NIC_PATHS_MAX / 64; word++)
+		any |= pending[word];
+	return any;
+}
+
 unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 {
 	unsigned total = 0;
@@ -295,7 +304,7 @@ unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 	if (!l)
 		return 0;
 	l->retry_ns = UINT64_MAX;
-	if (l->n_out == 0)
+	if (l->n_out == 0 || !(tx_any(l) || pmd_unlikely(l->e->taps)))
 		return 0;
 	memset(l->full, 0, sizeof(l->full));
 	while (more && total < budget)
