@@ -34,12 +34,13 @@ class Function:
         self.device, self.number = device, number
         self.who = f"function {number} of {device.key}"
         self.status = None  # its own words; None: it does not answer
-        self.pid = None  # as this PID namespace has it, once we have been connected; None: it is of another one
+        self.pid = None  # as this PID namespace has it; None: it is of another one, or could not be reached
+        self.reached = False
         self.problem = ""
 
     def connect(self, patience=PATIENCE):
         connection = Connection(function_name(self.device.key, self.number), self.who, patience)
-        self.pid = connection.pid
+        self.pid, self.reached = connection.pid, True
         return connection
 
     def ask(self, text):

@@ -50,7 +50,8 @@ def function_facts(device, function, with_qps):
     """One function: what the daemon and the function itself say."""
     slots = {slot["number"]: slot for slot in device.daemon["functions"]} if device.daemon else {}
     slot = slots.get(function.number, {})
-    facts = {"function": function.number, "pid": function.pid, "command": slot.get("command"),
+    facts = {"function": function.number, "pid": function.pid if function.reached else slot.get("pid") or None,
+             "elsewhere": function.reached and function.pid is None, "command": slot.get("command"),
              "uid": slot.get("uid"), "since": slot.get("since"), "state": slot.get("state", "live"),
              "answers": function.status is not None}
     for key in ("command", "device", "mtu", "link", "faults", "qps"):
@@ -94,7 +95,7 @@ def print_function(facts, now):
         words += ["faults"] * facts["faults"] + ["link down"] * (facts["link"] == "down")
     else:
         words.append("does not answer")
-    words += ["in another container"] * (facts["pid"] is None)
+    words += ["in another container"] * facts["elsewhere"]
     print("  " + "  ".join(words))
     print_qps(facts)
 
@@ -107,7 +108,8 @@ def print_device(facts):
     if daemon:
         stays = "stays until uroce down" if daemon["stay"] else "leaves with the last process"
         others = "" if daemon["allow"] == "none" else f", lets in {clean(daemon['allow'])}"
-        print(f"  daemon: {place_of(daemon['pid'])}, of {user(daemon['uid'])}, for {ago(daemon['uptime'])}, {stays}{others}")
+        print(f"  daemon: {place_of(daemon['pid'])}, of {user(daemon['uid'])}, for {ago(daemon['uptime'])}, "
+              f"{stays}{others}")
     else:
         print("  daemon: none; processes go on without it, and the next program to open the device starts one")
     if facts["problem"]:
