@@ -198,7 +198,7 @@ def alone(tally, host):
 
 
 def as_first_process(tally, host):
-    """As `podman run IMAGE PROGRAM`: the program has the number 1 and whom it starts; containers go with their programs."""
+    """As `podman run IMAGE PROGRAM`: the program is process 1, and the container goes with it."""
     port, outputs = str(harness.free_port()), []
     argv = ["ib_send_lat", "-p", port, "-n", str(COUNT)]
     server = harness.Process([*host.podman, *host.options("server", ["--network=rdma", "--ip=10.98.0.100", "--rm"],

@@ -139,7 +139,8 @@ class Process:
         self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=subprocess.STDOUT,
                                       env=environment, preexec_fn=die_with_parent)
         self.pid = self.popen.pid
-        self.proc = getattr(side, "proc", None) or f"/proc/{self.pid}"  # of a process in the program's network namespace
+        # Of a process in the program's network namespace.
+        self.proc = getattr(side, "proc", None) or f"/proc/{self.pid}"
         Process.running[self.pid] = self
 
     def wait(self, seconds):

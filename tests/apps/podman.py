@@ -43,8 +43,8 @@ class Tree:
         self.root = folder
         for name in FOLDERS:
             os.makedirs(os.path.join(folder, name))
-        subprocess.run([self.meson(), "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", folder], check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run([self.meson(), "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", folder],
+                       check=True, stdout=subprocess.DEVNULL)
         self.libraries = os.path.dirname(self.find("liburoce-preload.so"))
         for name in programs:
             self.program(shutil.which(name) or name)
@@ -97,8 +97,8 @@ class Tree:
                                          check=True).stdout.split()
         self.program(binary)
         os.symlink(os.path.basename(binary), os.path.join(self.root, "usr", "bin", "python3"))
-        shutil.copytree(library, self.root + library, symlinks=True,
-                        ignore=shutil.ignore_patterns("test", "tests", "idlelib", "lib2to3", "config-*", "dist-packages"))
+        unused = shutil.ignore_patterns("test", "tests", "idlelib", "lib2to3", "config-*", "dist-packages")
+        shutil.copytree(library, self.root + library, symlinks=True, ignore=unused)
         for module in glob.glob(os.path.join(library, "lib-dynload", "*.so")):
             self.needed(module)
 
@@ -112,8 +112,8 @@ class Host:
         self.holder, self.names = None, []
         atexit.register(self.close)
         os.chmod(self.folder, 0o755)
-        self.holder = subprocess.Popen(["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-                                        "sh", "-c", SETUP], stdout=subprocess.PIPE, text=True,
+        unshare = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        self.holder = subprocess.Popen([*unshare, "sh", "-c", SETUP], stdout=subprocess.PIPE, text=True,
                                        preexec_fn=harness.die_with_parent)
         if self.holder.stdout.readline().strip() != "ready":
             harness.skip("namespaces for containers cannot be made here (unshare --net --mount --pid)")
@@ -150,7 +150,8 @@ class Host:
     def options(self, name, more, user, environment=()):
         """Arguments of podman to run a container, up to the program."""
         self.names.append(name)
-        out = ["run", "--name", name, f"--user={user}", f"--cgroup-parent=/{self.group}", *CONFINED, *more]
+        out = ["run", "--name", name, f"--user={user}", f"--cgroup-parent=/{self.group}", "--cgroups=no-conmon",
+               *CONFINED, *more]
         for setting in [*self.environment, *environment]:
             out += ["--env", setting]
         return out + ["--rootfs", self.tree.root]
