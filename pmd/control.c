@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "address.h"
@@ -26,6 +27,7 @@
 
 #define POLL_EVENTS 16
 #define SILENT_NS   1000000000u
+#define DEAF_NS	    100000000 /* until visitors for whom there was no descriptor are looked at again */
 
 /* ---- watches -------------------------------------------------------------------------------------------- */
 
@@ -116,23 +118,33 @@ static bool device_fault(struct pmd_engine *e, struct proto_msg *m)
 	return true;
 }
 
-static void daemon_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+/** Hear what the daemon says next. @return false: nothing, for now or for ever. */
+static bool daemon_hear(struct pmd_engine *e)
 {
 	struct pmd_control *c = e->control;
 	PROTO_MSG(m);
-	int rc = proto_recv(w->fd, &m);
+	int rc = proto_recv(c->daemon.fd, &m);
 
-	(void)events;
 	if (rc == -EAGAIN)
-		return;
+		return false;
 	if (rc == 1 && (m.type == PROTO_FAULT ? device_fault(e, &m) : device_update(e, &m)))
-		return;
+		return true;
 	PMD_POINT(daemon_gone);
 	if (rc == 0 || rc == -ECONNRESET)
 		c->stats.daemon_lost++;
+	else if (rc == -EMFILE)
+		c->stats.updates_lost++; /* it asks us to come over, and says all again */
 	else
 		c->stats.bad_updates++;
 	daemon_lose(c);
+	return false;
+}
+
+static void daemon_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+{
+	(void)w;
+	(void)events;
+	daemon_hear(e);
 }
 
 /** A daemon that has been started anew takes us over. */
@@ -149,6 +161,9 @@ static void visit_adopt(struct pmd_engine *e, int fd, struct proto_msg *m)
 		close(fd);
 		return;
 	}
+	/* What the daemon before has said is news yet, with sockets that nobody else may have. */
+	while (c->daemon.fd >= 0 && daemon_hear(e))
+		;
 	PMD_POINT(adopt_asked);
 	adopted.keeper = c->keeper_fd >= 0;
 	if (proto_send(fd, PROTO_ADOPTED, &adopted, sizeof(adopted), &c->keeper_fd, adopted.keeper) != 0) {
@@ -211,6 +226,26 @@ static struct control_visitor *visitor_new(struct pmd_control *c)
 	return oldest;
 }
 
+/** There is no descriptor for a visitor, who stays in the queue: looking again at once would be all that we do. */
+static void listen_pause(struct pmd_control *c)
+{
+	const struct itimerspec once = {.it_value = {.tv_nsec = DEAF_NS}};
+
+	c->stats.visitors_waiting++;
+	if (timerfd_settime(c->timer.fd, 0, &once, NULL) == 0)
+		pmd_control_rewatch(c, &c->listen, 0);
+}
+
+static void timer_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+{
+	struct pmd_control *c = e->control;
+	uint64_t count;
+
+	(void)events;
+	if (syscall(SYS_read, w->fd, &count, sizeof(count)) > 0)
+		pmd_control_rewatch(c, &c->listen, EPOLLIN);
+}
+
 static void listen_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 {
 	struct pmd_control *c = e->control;
@@ -218,6 +253,8 @@ static void listen_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t eve
 	struct control_visitor *v;
 
 	(void)events;
+	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS)
+		listen_pause(c);
 	if (fd < 0)
 		return;
 	c->stats.visitors++;
@@ -285,7 +322,10 @@ int control_watch_all(struct pmd_control *c)
 	c->daemon.ready = daemon_ready;
 	c->listen.ready = listen_ready;
 	c->serve[PROTO_ADOPT] = visit_adopt;
+	c->timer.ready = timer_ready;
 	rc = pmd_control_watch(c, &c->daemon, EPOLLIN);
+	if (rc == 0)
+		rc = pmd_control_watch(c, &c->timer, EPOLLIN);
 	return rc == 0 ? pmd_control_watch(c, &c->listen, EPOLLIN) : rc;
 }
 
@@ -338,7 +378,7 @@ const struct pmd_control_stats *pmd_control_stats(const struct pmd_control *c)
 
 void pmd_control_abandon(struct pmd_control *c)
 {
-	const int fds[] = {c->listen.fd, c->keeper_fd, c->epoll_fd, c->daemon.fd};
+	const int fds[] = {c->listen.fd, c->keeper_fd, c->timer.fd, c->epoll_fd, c->daemon.fd};
 
 	for (unsigned i = 0; i < CONTROL_VISITORS; i++)
 		if (c->visitors[i].watch.fd >= 0)

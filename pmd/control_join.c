@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -252,7 +253,7 @@ int pmd_control_join(const struct pmd_device *device, struct pmd_control **out, 
 		snprintf(err, err_len, "out of memory");
 		return rc;
 	}
-	c->daemon.fd = c->listen.fd = c->keeper_fd = -1;
+	c->daemon.fd = c->listen.fd = c->timer.fd = c->keeper_fd = -1;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		c->sockets[i] = -1;
 	for (unsigned i = 0; i < CONTROL_VISITORS; i++)
@@ -262,9 +263,10 @@ int pmd_control_join(const struct pmd_device *device, struct pmd_control **out, 
 	if (device->follow != PROTO_FOLLOW_NONE)
 		snprintf(c->join.iface, sizeof(c->join.iface), "%s", device->netdev);
 	c->epoll_fd = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
-	if (c->epoll_fd < 0) {
+	c->timer.fd = pmd_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+	if (c->epoll_fd < 0 || c->timer.fd < 0) {
 		rc = -errno;
-		snprintf(err, err_len, "no epoll set: %s", strerror(errno));
+		snprintf(err, err_len, "no epoll set or timer: %s", strerror(errno));
 		goto failed;
 	}
 	rc = join(c, device, err, err_len);

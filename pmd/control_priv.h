@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* control_priv.h - the control side as control_join.c (joining) and control.c (from then on) share it (pmd-internal). */
+/* control_priv.h - the control side as control_join.c (joining), control.c (from then on) and control_whois.c share it
+ * (pmd-internal). */
 #ifndef PMD_CONTROL_PRIV_H
 #define PMD_CONTROL_PRIV_H
 
@@ -17,7 +18,8 @@ struct pmd_control {
 	int epoll_fd;
 	struct pmd_watch daemon; /* the connection to the daemon; fd -1: there is none now */
 	struct pmd_watch listen;
-	int keeper_fd; /* see struct proto_keeper; -1: none */
+	struct pmd_watch timer; /* runs while there is no descriptor for a visitor */
+	int keeper_fd;		/* see struct proto_keeper; -1: none */
 	unsigned function;
 	uint64_t since_ns;
 	uid_t daemon_uid;

@@ -129,7 +129,8 @@ struct proto_owner {
 struct proto_keeper {
 	struct {
 		struct nic_gid gid;
-		uint32_t index; /* of the socket among those that share the address: the function's number */
+		uint16_t index; /* of the socket among those that share the address: the function's number */
+		uint16_t entry; /* of the address in the GID table: functions use it by its place */
 	} entries[PROTO_KEEPER_ENTRIES];
 };
 

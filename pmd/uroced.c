@@ -171,6 +171,14 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 		snprintf(err, err_len, "--iface: there is no interface '%.32s' here", o->iface);
 	else if (rc == -EADDRNOTAVAIL)
 		snprintf(err, err_len, "interface '%.32s' has no IP address; give it one", o->iface);
+	else if (rc == -EINVAL)
+		snprintf(err, err_len,
+			 "--device: not all of '%.64s' are addresses of interface '%.32s'; name others, or leave "
+			 "out --iface",
+			 o->device, o->iface);
+	else if (rc != 0)
+		snprintf(err, err_len, "--iface: the kernel does not tell the addresses of '%.32s': %s", o->iface,
+			 strerror(-rc));
 	return rc;
 }
 
@@ -285,13 +293,26 @@ static bool daemon_has_signal(struct daemon *d)
 	return read(d->signal_fd, &info, sizeof(info)) > 0;
 }
 
+/** Milliseconds until there is something to do that no event tells. */
+static int loop_timeout(const struct daemon *d)
+{
+	uint64_t now_ns = daemon_now_ns(), due_ns = d->retry_ns;
+
+	if (clients_any(d) || d->deaf_ns != 0 || (d->live == 0 && d->adopting == 0 && !d->stay))
+		return TICK_MS;
+	if (due_ns == 0 || (d->slots_due_ns != 0 && d->slots_due_ns < due_ns))
+		due_ns = d->slots_due_ns;
+	if (due_ns == 0)
+		return -1;
+	return due_ns <= now_ns ? 0 : (int)((due_ns - now_ns) / 1000000 + 1);
+}
+
 static void daemon_loop(struct daemon *d)
 {
 	for (;;) {
-		bool tick = clients_any(d) || d->retry_ns != 0 || (d->live == 0 && d->adopting == 0 && !d->stay);
 		struct epoll_event event;
 		/* One at a time: what an event does may end what the next was about. */
-		int n = epoll_wait(d->epoll_fd, &event, 1, tick ? TICK_MS : -1);
+		int n = epoll_wait(d->epoll_fd, &event, 1, loop_timeout(d));
 
 		if (n > 0)
 			daemon_event(d, &event);
@@ -300,6 +321,7 @@ static void daemon_loop(struct daemon *d)
 		if (d->retry_ns != 0 && daemon_now_ns() >= d->retry_ns)
 			gids_sync(d);
 		clients_tick(d);
+		slots_tick(d);
 		if (daemon_is_done(d))
 			return;
 	}

@@ -31,17 +31,21 @@ enum slot_state {
 	SLOT_FREE,
 	SLOT_LIVE,     /* a function that joined or was adopted */
 	SLOT_ADOPTING, /* it listens, and has been asked to come over; taken until it answers or ends */
-	SLOT_FOREIGN,  /* somebody who may not take part, or does not look, holds the name */
+	SLOT_FOREIGN,  /* somebody who is no function of ours holds the name: looked at again from time to time */
 };
 
 struct slot {
 	enum slot_state state;
-	int fd; /* SLOT_LIVE, SLOT_ADOPTING: the connection */
+	int fd;	    /* SLOT_LIVE, SLOT_ADOPTING: the connection */
+	bool again; /* it was a function of ours before, and lost the connection: what it has is known */
 	struct ucred peer;
 	char command[16];
 	struct proto_join join;
 	uint64_t since_ns;    /* CLOCK_REALTIME */
 	uint64_t released_ns; /* CLOCK_MONOTONIC; 0: never used */
+	uint64_t joined_ns;   /* CLOCK_MONOTONIC */
+	uint64_t due_ns;      /* when to look at it again; 0: when something happens */
+	unsigned misses;      /* times in a row that it did not stay */
 	uint32_t keeper_sent; /* generation of the keeper that it has */
 	uint32_t gids_sent[NIC_GID_TABLE_LEN];
 	bool late; /* its queue was full: told again when it can be */
@@ -51,7 +55,7 @@ struct slot {
 struct entry {
 	struct nic_gid gid;  /* zeroes: empty */
 	uint32_t generation; /* another one for each address that the entry has had */
-	int name_fd;	     /* listens under the address's name; the first entry's, the key's, stays while we live */
+	int name_fd;	     /* listens under the address's name; -1: the key's, see key_fd, or not to be had so far */
 	unsigned n_sockets;
 	int sockets[DAEMON_SLOTS]; /* index = slot */
 };
@@ -82,13 +86,16 @@ struct daemon {
 	uint32_t generation;
 	uint64_t retry_ns; /* when the addresses are looked at again; 0: when netlink says so */
 	unsigned retries;
+	bool left_out;		     /* the interface has more addresses than there is room for */
 	char fault[PROTO_FAULT_MAX]; /* for those who join: a command to the fault stage; "": none */
 	int why_rc;
 	char why[256]; /* an address that was asked for by name is not there: the sentence */
 
 	struct slot slots[DAEMON_SLOTS];
-	unsigned live, adopting;
-	bool keeper_found;
+	unsigned live, adopting; /* functions; those of a daemon before us that have not answered yet */
+	bool sockets_known;	 /* of all addresses, also those that the ones who have not answered have */
+	uint64_t slots_due_ns;	 /* the first of slots' due_ns; 0: none */
+	uint64_t deaf_ns;	 /* there was no descriptor for a visitor: none are taken until then; 0: not so */
 	struct client clients[DAEMON_CLIENTS];
 
 	int keeper[2]; /* [0] is written, functions get [1] */
@@ -130,6 +137,8 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 void slots_ready_event(struct daemon *d, unsigned n, uint32_t events);
 /** Tell every function what has changed. */
 void slots_tell(struct daemon *d);
+/** Look at those whose time has come. */
+void slots_tick(struct daemon *d);
 
 /* uroced_gids.c */
 /** Take an address into the table, with its sockets. @return the entry, or a
@@ -137,9 +146,14 @@ void slots_tell(struct daemon *d);
 int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len);
 /** Ask for an address by name. It comes with the next gids_sync. */
 void gids_fix(struct daemon *d, const struct nic_gid *gid);
-/** An entry for an address whose sockets are there already. -1: no room, or the name is another's. */
-int gids_adopt(struct daemon *d, const struct nic_gid *gid);
+/** An entry for an address whose sockets are there already, if there is room at `entry`; its name is claimed when it is
+ *  free. -1: no room. */
+int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry);
+/** No addresses any more. */
+void gids_forget(struct daemon *d);
 int gids_find(const struct daemon *d, const struct nic_gid *gid);
+/** Take visitors from now on, under all names, or none. */
+void gids_listen(struct daemon *d, bool on);
 /** Follow an interface from now on. @return 0 or a negative errno. */
 int gids_follow(struct daemon *d, const char *iface, uint32_t follow);
 /** Bring table, names and port state up to date with the interface. */

@@ -15,6 +15,8 @@
 #include "uroced.h"
 
 #define SILENT_NS  5000000000u /* until who has said nothing is dropped */
+#define CROWD_NS   1000000000u /* the same, while others wait for a descriptor */
+#define DEAF_NS	   100000000u  /* until visitors for whom there was no descriptor are looked at again */
 #define JOINING_NS 3000000000u /* until who waits for a number is told that there is none */
 
 void clients_init(struct daemon *d)
@@ -94,6 +96,12 @@ void clients_accept(struct daemon *d, int name_fd)
 	int fd = proto_accept(name_fd);
 	struct client *c;
 
+	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
+		/* The visitor stays in the queue: looking again at once would be all that we do. */
+		d->stats.no_descriptors++;
+		d->deaf_ns = daemon_now_ns() + DEAF_NS;
+		gids_listen(d, false);
+	}
 	if (fd < 0)
 		return;
 	PMD_POINT(daemon_accepted);
@@ -200,10 +208,14 @@ bool clients_tick(struct daemon *d)
 			continue;
 		if (c->joining) {
 			client_join(d, c, now_ns - c->since_ns > JOINING_NS);
-		} else if (now_ns - c->since_ns > SILENT_NS) {
+		} else if (now_ns - c->since_ns > (d->deaf_ns != 0 ? CROWD_NS : SILENT_NS)) {
 			d->stats.silent_visitors++;
 			client_close(c);
 		}
+	}
+	if (d->deaf_ns != 0 && now_ns >= d->deaf_ns) {
+		d->deaf_ns = 0;
+		gids_listen(d, true);
 	}
 	return clients_any(d);
 }

@@ -24,6 +24,7 @@
 
 #define RETRY_NS    100000000u /* an IPv6 address is tentative for a second or two */
 #define RETRIES_MAX 50
+#define SLOW_NS	    2000000000u /* from then on: who holds the port of an address may let go of it at any time */
 
 /** A set of addresses. */
 struct wanted {
@@ -59,7 +60,22 @@ static int entry_name(struct daemon *d, unsigned at)
 		e->name_fd = -1;
 		return rc;
 	}
-	return daemon_watch(d, e->name_fd, EPOLLIN, SOURCE(SOURCE_NAME, at, 0));
+	rc = daemon_watch(d, e->name_fd, EPOLLIN, SOURCE(SOURCE_NAME, at, 0));
+	if (rc != 0) {
+		close(e->name_fd);
+		e->name_fd = -1;
+	}
+	return rc;
+}
+
+void gids_listen(struct daemon *d, bool on)
+{
+	uint32_t events = on ? EPOLLIN : 0;
+
+	daemon_rewatch(d, d->key_fd, events, SOURCE(SOURCE_NAME, NIC_GID_TABLE_LEN, 0));
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (d->gids[i].name_fd >= 0)
+			daemon_rewatch(d, d->gids[i].name_fd, events, SOURCE(SOURCE_NAME, i, 0));
 }
 
 static void entry_clear(struct entry *e)
@@ -70,38 +86,49 @@ static void entry_clear(struct entry *e)
 	e->name_fd = -1;
 }
 
-/** Take an address into the table with its name, and without sockets. @return as gids_add. */
-static int entry_new(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len)
+/** Take an address into an empty entry, without name and sockets. */
+static void entry_set(struct daemon *d, unsigned at, const struct nic_gid *gid)
 {
-	char address[PMD_GID_TEXT];
-	unsigned at = 0;
-	int rc;
-
-	while (at < NIC_GID_TABLE_LEN && !pmd_gid_is_none(&d->gids[at].gid))
-		at++;
-	if (at == NIC_GID_TABLE_LEN) {
-		snprintf(err, err_len, "the device has %u addresses already", NIC_GID_TABLE_LEN);
-		return -ENOSPC;
-	}
 	d->gids[at].gid = *gid;
 	d->gids[at].generation = ++d->generation;
 	d->gids[at].n_sockets = 0;
-	rc = entry_name(d, at);
-	if (rc == 0)
-		return (int)at;
-	snprintf(err, err_len, "%s belongs to another device of this host (a second uroced); end that one first",
-		 pmd_gid_str(gid, address, sizeof(address)));
-	entry_clear(&d->gids[at]);
-	return rc;
+}
+
+static int entry_free(const struct daemon *d)
+{
+	for (unsigned at = 0; at < NIC_GID_TABLE_LEN; at++)
+		if (pmd_gid_is_none(&d->gids[at].gid))
+			return (int)at;
+	return -1;
+}
+
+/** The name of an address is not to be had. */
+static void name_why(const struct nic_gid *gid, int rc, char *err, size_t err_len)
+{
+	char address[PMD_GID_TEXT];
+
+	pmd_gid_str(gid, address, sizeof(address));
+	if (rc == -EADDRINUSE)
+		snprintf(err, err_len,
+			 "%s belongs to another device of this host (a second uroced); end that one first", address);
+	else
+		snprintf(err, err_len, "uroced cannot listen for %s: %s", address, strerror(-rc));
 }
 
 int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len)
 {
-	int at = entry_new(d, gid, err, err_len), rc;
+	int at = entry_free(d), rc;
 
-	if (at < 0)
-		return at;
-	rc = steer_open(d, &d->gids[at], err, err_len);
+	if (at < 0) {
+		snprintf(err, err_len, "the device has %u addresses already", NIC_GID_TABLE_LEN);
+		return -ENOSPC;
+	}
+	entry_set(d, (unsigned)at, gid);
+	rc = entry_name(d, (unsigned)at);
+	if (rc != 0)
+		name_why(gid, rc, err, err_len);
+	else
+		rc = steer_open(d, &d->gids[at], err, err_len);
 	if (rc != 0) {
 		entry_clear(&d->gids[at]);
 		return rc;
@@ -110,12 +137,36 @@ int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_
 	return at;
 }
 
-int gids_adopt(struct daemon *d, const struct nic_gid *gid)
+int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry)
 {
-	char err[256];
-	int at = entry_new(d, gid, err, sizeof(err));
+	int at = entry < NIC_GID_TABLE_LEN && pmd_gid_is_none(&d->gids[entry].gid) ? (int)entry : entry_free(d);
 
-	return at < 0 ? -1 : at;
+	if (at < 0)
+		return -1;
+	entry_set(d, (unsigned)at, gid);
+	entry_name(d, (unsigned)at); /* the daemon before may not have let go of it yet: names_claim */
+	return at;
+}
+
+/** Names of addresses that were adopted without. @return whether some are still not to be had; then why. */
+static bool names_claim(struct daemon *d)
+{
+	bool missing = false;
+	int rc;
+
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		struct entry *e = &d->gids[i];
+
+		if (pmd_gid_is_none(&e->gid) || e->name_fd >= 0)
+			continue;
+		rc = entry_name(d, i);
+		if (rc == 0)
+			continue;
+		missing = true;
+		name_why(&e->gid, rc, d->why, sizeof(d->why));
+		d->why_rc = rc;
+	}
+	return missing;
 }
 
 static void gids_remove(struct daemon *d, unsigned at)
@@ -123,6 +174,13 @@ static void gids_remove(struct daemon *d, unsigned at)
 	steer_close(d, &d->gids[at]);
 	entry_clear(&d->gids[at]);
 	d->stats.gids_removed++;
+}
+
+void gids_forget(struct daemon *d)
+{
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (!pmd_gid_is_none(&d->gids[i].gid))
+			gids_remove(d, i);
 }
 
 /** The interface that has a link-local address; 0: none. */
@@ -181,16 +239,16 @@ static unsigned gid_rank(const struct nic_gid *gid)
 }
 
 /** Addresses of an interface, in the order of their ranks. @param up receives whether it can carry packets.
- *  @return false: it has no addresses, or there is no such interface. */
-static bool iface_addresses(const char *iface, bool v6_only, struct wanted *out, bool *up)
+ *  @return how many, also 0 when there is no such interface; a negative errno: the kernel does not say. */
+static int iface_addresses(const char *iface, bool v6_only, struct wanted *out, bool *up)
 {
 	struct ifaddrs *list = NULL;
 	struct nic_gid gid;
-	bool any = false;
+	int n = 0;
 
 	*up = false;
 	if (getifaddrs(&list) != 0)
-		return false;
+		return -errno;
 	for (unsigned rank = v6_only ? 1 : 0; rank < 3; rank++) {
 		for (struct ifaddrs *i = list; i; i = i->ifa_next) {
 			if (!pmd_label_is_of(i->ifa_name, iface))
@@ -200,34 +258,39 @@ static bool iface_addresses(const char *iface, bool v6_only, struct wanted *out,
 			    !pmd_gid_is_unicast(&gid))
 				continue;
 			wanted_add(out, &gid);
-			any = true;
+			n++;
 		}
 	}
 	freeifaddrs(list);
-	return any;
+	return n;
 }
 
-/** Those asked for by name come first; of an interface's they must be, if it is followed. */
-static void gids_wanted(const struct daemon *d, struct wanted *out, bool *up)
+/** Those asked for by name come first; of an interface's they must be, if it is followed. @return 0 or a negative errno. */
+static int gids_wanted(const struct daemon *d, struct wanted *out, bool *up)
 {
 	struct wanted iface = {0}, all = {0};
 	bool ignored;
+	int rc;
 
 	*out = (struct wanted){0};
 	*up = true;
 	if (d->follow == PROTO_FOLLOW_NONE) {
 		for (unsigned i = 0; i < d->n_fixed; i++)
 			wanted_add(out, &d->fixed[i]);
-		return;
+		return 0;
 	}
-	iface_addresses(d->iface, false, &all, up);
-	iface_addresses(d->iface, d->follow == PROTO_FOLLOW_V6, &iface, &ignored);
+	rc = iface_addresses(d->iface, false, &all, up);
+	if (rc >= 0)
+		rc = iface_addresses(d->iface, d->follow == PROTO_FOLLOW_V6, &iface, &ignored);
+	if (rc < 0)
+		return rc;
 	for (unsigned i = 0; i < d->n_fixed; i++)
 		if (wanted_has(&all, &d->fixed[i]))
 			wanted_add(out, &d->fixed[i]);
 	for (unsigned i = 0; i < iface.n; i++)
 		wanted_add(out, &iface.gids[i]);
 	out->more |= iface.more;
+	return 0;
 }
 
 /* ---- bringing both together ----------------------------------------------------------------------------- */
@@ -261,9 +324,33 @@ static bool table_sync(struct daemon *d, const struct wanted *wanted)
 			d->why_rc = rc;
 		}
 	}
+	again |= names_claim(d);
+	if (wanted->more && !d->why[0])
+		snprintf(d->why, sizeof(d->why), "the interface has more addresses than the %u that a device can have",
+			 NIC_GID_TABLE_LEN);
+	d->stats.gids_refused += wanted->more && !d->left_out;
+	d->left_out = wanted->more;
 	d->retries = again ? d->retries + 1 : 0;
-	d->retry_ns = again && d->retries < RETRIES_MAX ? daemon_now_ns() + RETRY_NS : 0;
 	d->stats.gids_refused += d->retries == RETRIES_MAX;
+	d->retry_ns = again ? daemon_now_ns() + (d->retries < RETRIES_MAX ? RETRY_NS : SLOW_NS) : 0;
+	return changed;
+}
+
+/** An interface that has been made anew has another number, to which sockets of its link-local addresses are bound. */
+static bool scope_sync(struct daemon *d)
+{
+	uint32_t scope = d->iface[0] ? if_nametoindex(d->iface) : 0;
+	bool changed = false;
+
+	if (scope == 0 || scope == d->scope)
+		return false;
+	d->scope = scope;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		if (!pmd_gid_is_link_local(&d->gids[i].gid))
+			continue;
+		gids_remove(d, i);
+		changed = true;
+	}
 	return changed;
 }
 
@@ -275,8 +362,14 @@ void gids_sync(struct daemon *d)
 	d->retry_ns = 0;
 	if (!slots_ready(d))
 		return;
-	gids_wanted(d, &wanted, &up);
-	changed = table_sync(d, &wanted);
+	if (gids_wanted(d, &wanted, &up) != 0) {
+		d->stats.kernel_silent++;
+		d->retry_ns = daemon_now_ns() + RETRY_NS;
+		return;
+	}
+	d->sockets_known = true; /* all are ours, and new ones are made here */
+	changed = scope_sync(d);
+	changed |= table_sync(d, &wanted);
 	if (changed)
 		steer_keep(d);
 	if (up != d->port_up) {
@@ -328,7 +421,10 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
 		return 0; /* as before: one interface, and never less of it */
 	if (if_nametoindex(iface) == 0)
 		return -ENODEV;
-	if (!iface_addresses(iface, false, &addresses, &up) && d->n_fixed == 0)
+	rc = iface_addresses(iface, false, &addresses, &up);
+	if (rc < 0)
+		return rc;
+	if (rc == 0 && d->n_fixed == 0)
 		return -EADDRNOTAVAIL;
 	/* A device of addresses that are not on the interface does not become the interface's. */
 	for (unsigned i = 0; i < d->n_fixed; i++)

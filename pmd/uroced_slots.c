@@ -3,8 +3,10 @@
  * uroced_slots.c - the functions of the device: numbers, joining, what they are told, and taking over those that a daemon
  * before us has left.
  *
- * A function lives as long as its connection. Its number is given again only a while later, so that packets which are
- * still under way to it find nobody rather than its successor.
+ * A function lives as long as its connection, or its name: one that lost the connection (it had no descriptors left for
+ * what we sent, say) is asked to come over like those of a daemon before us, and until then its number and its sockets stay
+ * its own. A number is given again only a while later, so that packets which are still under way to it find nobody rather
+ * than its successor.
  *
  * What functions are told is state, not changes: a message says the whole table and brings the sockets that this function
  * does not have yet. Who is late gets the latest.
@@ -21,7 +23,11 @@
 #include "points.h"
 #include "uroced.h"
 
-#define COOL_NS 1000000000u /* from a function's end until its number is given again */
+#define COOL_NS	      1000000000u  /* from a function's end until its number is given again */
+#define STAYED_NS     10000000000u /* who stays for so long has come over for good */
+#define LOOK_NS	      20000000 /* until who did not come over is asked again; then twice as long, and so on up to ... */
+#define LOOK_DOUBLES  8	       /* ... 5 s */
+#define TELL_AGAIN_NS 100000000u
 
 static uint64_t realtime_ns(void)
 {
@@ -93,24 +99,105 @@ static void slot_has(struct daemon *d, struct slot *s)
 	}
 }
 
-static void slot_release(struct daemon *d, unsigned n)
+/** Look at the slot again after a time. */
+static void slot_put_off(struct daemon *d, struct slot *s, uint64_t delay_ns)
 {
-	struct slot *s = &d->slots[n];
+	s->due_ns = daemon_now_ns() + delay_ns;
+	if (d->slots_due_ns == 0 || s->due_ns < d->slots_due_ns)
+		d->slots_due_ns = s->due_ns;
+}
 
-	close(s->fd);
-	if (s->state == SLOT_LIVE) {
-		d->live--;
-		d->stats.leaves++;
-	} else {
-		d->adopting--;
-	}
-	*s = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
+/** Nobody has the number any more. */
+static void slot_free(struct daemon *d, unsigned n)
+{
+	d->stats.leaves += d->slots[n].again;
+	d->slots[n] = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
 	PMD_POINT(daemon_slot_ended);
 	steer_own(d, n, false);
+}
+
+/** Somebody who is no function of ours has the name; the longer so, the more seldom he is asked. */
+static void slot_leave_alone(struct daemon *d, struct slot *s)
+{
+	s->state = SLOT_FOREIGN;
+	s->fd = -1;
+	slot_put_off(d, s, (uint64_t)LOOK_NS << (s->misses < LOOK_DOUBLES ? s->misses : LOOK_DOUBLES));
+	s->misses++;
+}
+
+/** Ask who listens under the name of function n to come over. The connection is ours. */
+static void slot_ask(struct daemon *d, unsigned n, int fd)
+{
+	struct slot *s = &d->slots[n];
+	const struct proto_adopt adopt = {.key = d->key};
+
+	if (!proto_peer_allowed(fd, &d->policy, &s->peer)) {
+		d->stats.refused_user += s->misses == 0;
+		goto not_ours;
+	}
+	if (proto_send(fd, PROTO_ADOPT, &adopt, sizeof(adopt), NULL, 0) != 0 ||
+	    daemon_watch(d, fd, EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0)) != 0)
+		goto not_ours;
+	s->state = SLOT_ADOPTING;
+	s->fd = fd;
+	slot_command(s);
+	if (s->again)
+		d->live++;
+	else
+		d->adopting++;
+	PMD_POINT(daemon_adopt_asked);
+	return;
+
+not_ours:
+	close(fd);
+	slot_leave_alone(d, s);
+}
+
+/** Is anybody there, under a name that is not a function's of ours? */
+static void slot_look(struct daemon *d, unsigned n)
+{
+	struct proto_name name;
+	int fd;
+
+	pmd_name_function(&d->key, n, &name);
+	fd = proto_connect(&name);
+	if (fd >= 0)
+		slot_ask(d, n, fd);
+	else if (fd == -ECONNREFUSED)
+		slot_free(d, n);
+	else /* it lives, and has not looked for so long that its queue is full */
+		slot_leave_alone(d, &d->slots[n]);
+}
+
+/** The connection has ended: with the process, or without. */
+static void slot_end(struct daemon *d, unsigned n)
+{
+	struct slot *s = &d->slots[n];
+	uint64_t now_ns = daemon_now_ns();
+	bool was_live = s->state == SLOT_LIVE;
+
+	close(s->fd);
+	s->fd = -1;
+	s->late = false;
+	s->released_ns = now_ns;
+	if (was_live || s->again)
+		d->live--;
+	else
+		d->adopting--;
+	s->again |= was_live;
+	if (was_live && now_ns - s->joined_ns >= STAYED_NS)
+		s->misses = 0;
+	if (was_live && s->misses == 0) {
+		s->state = SLOT_FOREIGN;
+		s->misses++;
+		slot_look(d, n);
+	} else {
+		slot_leave_alone(d, s);
+	}
 	if (d->live == 0)
-		d->idle_since_ns = s->released_ns;
+		d->idle_since_ns = now_ns;
 	if (d->adopting == 0)
-		d->retry_ns = s->released_ns; /* what was left as it was for their sake */
+		d->retry_ns = now_ns; /* what was left as it was for their sake */
 }
 
 static void slot_tell(struct daemon *d, unsigned n)
@@ -123,13 +210,15 @@ static void slot_tell(struct daemon *d, unsigned n)
 
 	if (rc == 0)
 		slot_has(d, s);
-	else if (rc != -EAGAIN && rc != -ETOOMANYREFS) {
-		slot_release(d, n);
+	else if (rc == -ETOOMANYREFS) /* of all that this user has sent and nobody has fetched: no event says when */
+		slot_put_off(d, s, TELL_AGAIN_NS);
+	else if (rc != -EAGAIN) {
+		slot_end(d, n);
 		return;
 	}
-	if (s->late != (rc != 0)) {
-		s->late = rc != 0;
-		d->stats.late_updates += s->late;
+	d->stats.late_updates += rc != 0 && !s->late && s->due_ns == 0;
+	if (s->late != (rc == -EAGAIN)) {
+		s->late = rc == -EAGAIN;
 		daemon_rewatch(d, s->fd, s->late ? EPOLLIN | EPOLLOUT : EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0));
 	}
 }
@@ -204,7 +293,7 @@ static int slot_welcome(struct daemon *d, unsigned n, int listen_fd)
 static void slot_live(struct daemon *d, unsigned n)
 {
 	d->slots[n].state = SLOT_LIVE;
-	d->live++;
+	d->slots[n].joined_ns = daemon_now_ns();
 	slot_command(&d->slots[n]);
 	steer_own(d, n, true);
 }
@@ -225,6 +314,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 		return rc;
 	}
 	steer_flush(d, n);
+	d->stats.leaves += s->again; /* the one before */
 	*s = (struct slot){.fd = fd, .peer = *peer, .join = *join, .since_ns = realtime_ns()};
 	PMD_POINT(daemon_slot_grown);
 	rc = slot_welcome(d, n, listen_fd);
@@ -237,6 +327,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 		return rc;
 	}
 	slot_live(d, n);
+	d->live++;
 	tools_joined(d, n);
 	d->stats.joins++;
 	daemon_rewatch(d, fd, EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0));
@@ -244,27 +335,6 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 }
 
 /* ---- adoption ------------------------------------------------------------------------------------------- */
-
-/** Somebody listens under the name of function n. */
-static void slot_ask(struct daemon *d, unsigned n, int fd)
-{
-	struct slot *s = &d->slots[n];
-	struct proto_adopt adopt = {.key = d->key};
-
-	*s = (struct slot){.state = SLOT_FOREIGN, .fd = -1};
-	if (!proto_peer_allowed(fd, &d->policy, &s->peer) ||
-	    proto_send(fd, PROTO_ADOPT, &adopt, sizeof(adopt), NULL, 0) != 0 ||
-	    daemon_watch(d, fd, EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0)) != 0) {
-		d->stats.refused_user++;
-		close(fd);
-		return;
-	}
-	s->state = SLOT_ADOPTING;
-	s->fd = fd;
-	slot_command(s);
-	d->adopting++;
-	PMD_POINT(daemon_adopt_asked);
-}
 
 void slots_probe(struct daemon *d)
 {
@@ -277,14 +347,36 @@ void slots_probe(struct daemon *d)
 		fd = proto_connect(&name);
 		if (fd >= 0)
 			slot_ask(d, n, fd);
-		else if (fd == -EAGAIN) /* it lives, and has not looked for so long that its queue is full */
-			d->slots[n].state = SLOT_FOREIGN;
+		else if (fd == -EAGAIN) /* as in slot_look */
+			slot_leave_alone(d, &d->slots[n]);
+	}
+}
+
+void slots_tick(struct daemon *d)
+{
+	uint64_t now_ns = daemon_now_ns();
+
+	if (d->slots_due_ns == 0 || now_ns < d->slots_due_ns)
+		return;
+	d->slots_due_ns = 0;
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
+		struct slot *s = &d->slots[n];
+
+		if (s->due_ns > now_ns) {
+			slot_put_off(d, s, s->due_ns - now_ns);
+		} else if (s->due_ns != 0) {
+			s->due_ns = 0;
+			if (s->state == SLOT_LIVE)
+				slot_tell(d, n);
+			else if (s->state == SLOT_FOREIGN)
+				slot_look(d, n);
+		}
 	}
 }
 
 bool slots_ready(const struct daemon *d)
 {
-	return d->adopting == 0 || d->keeper_found;
+	return d->adopting == 0 || d->sockets_known;
 }
 
 void slots_blame(const struct daemon *d, char *out, size_t len)
@@ -295,7 +387,7 @@ void slots_blame(const struct daemon *d, char *out, size_t len)
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
 		const struct slot *s = &d->slots[n];
 
-		if (s->state != SLOT_ADOPTING)
+		if (s->state != SLOT_ADOPTING || s->again)
 			continue;
 		snprintf(
 			out, len,
@@ -325,24 +417,31 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 
 	s->join = a->join;
 	s->since_ns = a->since_ns;
-	d->adopting--;
+	memset(s->gids_sent, 0, sizeof(s->gids_sent));
+	s->keeper_sent = 0;
+	if (!s->again) {
+		d->adopting--;
+		d->live++;
+		d->stats.adopted++;
+	}
+	d->stats.came_back += s->again;
+	s->again = false;
 	slot_live(d, n);
-	d->stats.adopted++;
 	PMD_POINT(daemon_adopted);
 	if (s->join.follow != PROTO_FOLLOW_NONE)
 		gids_follow(d, s->join.iface, s->join.follow);
 	else
 		gids_fix(d, &s->join.gid);
-	if (a->keeper && !d->keeper_found) {
+	if (a->keeper && !d->sockets_known) {
 		PMD_POINT(daemon_keeper_come);
-		d->keeper_found = steer_recover(d, m->fds[0]) > 0;
+		d->sockets_known = steer_recover(d, m->fds[0]) > 0;
 	}
 	proto_msg_close(m);
 	if (steer_grow(d, n, err, sizeof(err)) != 0)
 		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err);
 	d->retry_ns = daemon_now_ns();
 	/* It has sockets of its own already; it gets them again with the first message, and closes what it does not need. */
-	if (d->keeper_found)
+	if (d->sockets_known)
 		slots_tell(d);
 }
 
@@ -368,5 +467,5 @@ void slots_ready_event(struct daemon *d, unsigned n, uint32_t events)
 	if (rc == 1)
 		proto_msg_close(&m);
 	d->stats.bad_messages += rc != 0 && rc != -ECONNRESET;
-	slot_release(d, n);
+	slot_end(d, n);
 }

@@ -23,9 +23,11 @@
 #include "udp_socket.h"
 #include "uroced.h"
 
-#define BTH_DEST_QPN 5
-#define DRAIN_BURST  64
-#define KEEPER_BYTES (1 << 20) /* as far as the kernel allows it */
+#define BTH_DEST_QPN	    5
+#define DRAIN_BURST	    64
+#define FLUSH_MAX	    65536     /* datagrams: more than a socket's buffer holds come only while we look */
+#define KEEPER_BYTES	    (1 << 20) /* as far as the kernel allows it */
+#define KEEPER_MESSAGES_MAX (NIC_GID_TABLE_LEN * DAEMON_SLOTS)
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -143,13 +145,13 @@ void steer_drain(struct daemon *d, unsigned entry, unsigned slot)
 
 void steer_flush(struct daemon *d, unsigned n)
 {
-	uint64_t before;
-
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		uint64_t start = d->stats.unowned_datagrams, before;
+
 		do {
 			before = d->stats.unowned_datagrams;
 			steer_drain(d, i, n);
-		} while (d->stats.unowned_datagrams - before == DRAIN_BURST);
+		} while (d->stats.unowned_datagrams - before == DRAIN_BURST && before - start < FLUSH_MAX);
 	}
 }
 
@@ -176,7 +178,8 @@ static void keeping_add(struct keeping *k, const struct entry *e, unsigned index
 	if (k->n == PROTO_KEEPER_ENTRIES)
 		keeping_flush(k);
 	k->message.entries[k->n].gid = e->gid;
-	k->message.entries[k->n].index = index;
+	k->message.entries[k->n].index = (uint16_t)index;
+	k->message.entries[k->n].entry = (uint16_t)(e - k->d->gids);
 	k->fds[k->n++] = e->sockets[index];
 }
 
@@ -226,14 +229,14 @@ int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len)
 
 /* ---- after a restart ------------------------------------------------------------------------------------ */
 
-/** The entry of an address that a keeper names: made if need be, its name claimed. -1: not to be had. */
-static int recover_entry(struct daemon *d, const struct nic_gid *gid)
+/** The entry of an address that a keeper names: made if need be, in its old place. -1: not to be had. */
+static int recover_entry(struct daemon *d, const struct nic_gid *gid, unsigned entry)
 {
 	int at = gids_find(d, gid);
 
 	if (at >= 0 || !pmd_gid_is_unicast(gid))
 		return at;
-	return gids_adopt(d, gid);
+	return gids_adopt(d, gid, entry);
 }
 
 /** Sockets come in order; one that does not fit is not taken. */
@@ -256,24 +259,32 @@ static void recover_message(struct daemon *d, struct proto_msg *m)
 		return;
 	for (unsigned i = 0; i < m->n_fds; i++) {
 		const struct nic_gid *gid = &message->entries[i].gid;
-		int at = recover_entry(d, gid);
+		int at = pmd_udp_socket_is(m->fds[i], gid) ? recover_entry(d, gid, message->entries[i].entry) : -1;
 
-		if (at >= 0 && pmd_udp_socket_is(m->fds[i], gid))
+		if (at >= 0)
 			recover_socket(d, &d->gids[at], message->entries[i].index, m, i);
 	}
 }
 
 int steer_recover(struct daemon *d, int keeper)
 {
-	int start = 0, entries = 0;
+	int start = 0, entries = 0, rc;
 	PROTO_MSG(m);
 
-	setsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start));
-	while (proto_peek(keeper, &m) == 1) {
+	/* A function may hand over any socket: one that shows the same message again and again, or never ends. */
+	if (setsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start)) != 0)
+		return 0;
+	for (unsigned i = 0; i < KEEPER_MESSAGES_MAX && (rc = proto_peek(keeper, &m)) == 1; i++) {
 		recover_message(d, &m);
 		proto_msg_close(&m);
 	}
 	PMD_POINT(daemon_recovered);
+	if (rc == -EMFILE) {
+		/* What would be bound behind a part of the sockets would have other numbers than we think. */
+		d->stats.keeper_failures++;
+		gids_forget(d);
+		return 0;
+	}
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
 		if (d->gids[i].n_sockets > 0 && steer_attach(&d->gids[i]) == 0)
 			entries++;

@@ -1,0 +1,379 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The daemon of a device before functions that do as they should not: speaks pmd/proto.h to it, function by function."""
+import array
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+import harness
+from share_test import MAGIC, Device, ask, fds, functions, opener, wait_for
+
+JOIN, WELCOME, REFUSED, DEVICE, ADOPT, ADOPTED, KEEPER = 1, 2, 3, 4, 7, 8, 12
+FOLLOW_NONE = 0
+
+
+def gid(address):
+    return b"\0" * 10 + b"\xff\xff" + socket.inet_aton(address)
+
+
+def send(connection, kind, data, *descriptors):
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+    connection.sendmsg([struct.pack("=IHH", MAGIC, kind, len(data)) + data], rights)
+
+
+def receive(connection):
+    """@return (type, payload, descriptors), (None, ...) at the end"""
+    try:
+        data, rights, _, _ = connection.recvmsg(65536, 4096)
+    except ConnectionResetError:
+        return None, b"", []
+    descriptors = array.array("i")
+    for _, _, numbers in rights:
+        descriptors.frombytes(numbers[:len(numbers) - len(numbers) % 4])
+    return (struct.unpack("=IHH", data[:8])[1] if data else None), data[8:], list(descriptors)
+
+
+class Function:
+    """A function of the test's own. `listener` and `udp` are sockets, `keeper` a descriptor."""
+
+    def __init__(self, address):
+        self.join = gid(address) + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE)
+        self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.connection.settimeout(20)
+        self.connection.connect(f"\0uroce/{address}")
+        send(self.connection, JOIN, self.join)
+        kind, data, descriptors = receive(self.connection)
+        assert kind == WELCOME, (kind, data)
+        self.number = struct.unpack_from("=I", data)[0]
+        self.listener = socket.socket(fileno=descriptors[0])
+        self.listener.settimeout(20)
+        self.listener.listen(64)
+        self.keeper = descriptors[1]
+        self.udp = socket.socket(fileno=descriptors[2])
+
+    def lose(self):
+        """The connection ends, and the function lives."""
+        self.connection.close()
+
+    def visited(self):
+        """@return the connection of the next visitor, after his first message, and that."""
+        visitor, _ = self.listener.accept()
+        visitor.settimeout(20)
+        return visitor, receive(visitor)[0]
+
+    def adopted(self):
+        return struct.pack("=IIQ", self.number, 1, 0) + self.join + bytes(4)
+
+    def come_over(self):
+        """Answer a daemon that asks. @return whether it is content."""
+        visitor, kind = self.visited()
+        if kind != ADOPT:
+            visitor.close()
+            return False
+        send(visitor, ADOPTED, self.adopted(), self.keeper)
+        self.connection = visitor
+        kind, _, descriptors = receive(visitor)
+        for fd in descriptors:  # it has them
+            os.close(fd)
+        return kind == DEVICE
+
+    def datagrams(self):
+        """How many have come."""
+        count = 0
+        try:
+            while self.udp.recv(100, socket.MSG_DONTWAIT):
+                count += 1
+        except BlockingIOError:
+            return count
+
+    def end(self):
+        for sock in (self.listener, self.udp, self.connection):
+            sock.close()
+        os.close(self.keeper)
+
+
+def uroced():
+    return os.path.join(os.environ["UROCE_BUILD"], "pmd", "uroced")
+
+
+def start(device):
+    subprocess.run([uroced(), "--device", device.address], check=True)
+
+
+def throw(address, number, count):
+    """Datagrams to a QP of function `number`."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for _ in range(count):
+            sock.sendto(b"\x64\0\xff\xff\0" + bytes([number]) + b"\0\0" + b"\0" * 8, (address, 4791))
+
+
+def counter(device, name):
+    return ask(device.address)["counters"].get(name)
+
+
+def state(device, number):
+    return {f["number"]: f["state"] for f in functions(device.address)}.get(number)
+
+
+def connection_lost(tally):
+    """A function that has lost the connection is still a function: its number and what comes for it are its own."""
+    device = Device()
+    start(device)
+    function = Function(device.address)
+    throw(device.address, function.number, 3)
+    tally.result("datagrams come to the function", function.datagrams() == 3, "they do not")
+    function.lose()
+    wait_for(lambda: state(device, function.number) != "live")
+    throw(device.address, function.number, 50)
+    ask(device.address)  # it has had its turn since
+    got = function.datagrams()
+    tally.result("a function that lost the connection: its datagrams are its own", got == 50 and
+                 counter(device, "unowned_datagrams") == 0, f"{got} of 50, {ask(device.address)}")
+    tally.result("it is asked to come back, and does", function.come_over() and state(device, function.number) == "live" and
+                 counter(device, "came_back") == 1, str(ask(device.address)))
+    function.lose()
+    tally.result("and again", wait_for(function.come_over), str(ask(device.address)))
+    function.lose()
+    function.listener.close()
+    gone = wait_for(lambda: state(device, function.number) is None)
+    throw(device.address, function.number, 50)
+    drained = wait_for(lambda: counter(device, "unowned_datagrams") == 50)
+    tally.result("one that is really gone is not asked, and its datagrams are counted", gone and drained,
+                 str(ask(device.address)))
+    function.end()
+    tally.result("nothing is left of the lost", device.is_gone(), device.leftovers())
+
+
+def no_descriptors(tally):
+    """A daemon, then a function, that can take no visitor for want of descriptors: it waits, and does not spin."""
+    device = Device()
+    start(device)
+    function = Function(device.address)
+    pid = device.daemon_pid()
+    used = fds(pid)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 1, used + 1))
+    silent = []
+    for _ in range(4):
+        silent.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        silent[-1].connect(f"\0uroce/{device.address}")
+    status = ask(device.address)  # when those who say nothing have been dropped
+    tally.result("a daemon without descriptors", status and 0 < status["counters"].get("no_descriptors", 0) < 1000,
+                 str(status))
+    for sock in silent:
+        sock.close()
+    function.end()
+    tally.result("nothing is left of it", device.is_gone(), device.leftovers())
+
+    process = opener(device)
+    wait_for(lambda: functions(device.address))
+    number = functions(device.address)[0]["number"]
+    old = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, old[1]))
+    tool = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    tool.settimeout(20)
+    tool.connect(f"\0uroce/{device.address}/{number}")
+    send(tool, 9, b"stats")
+    time.sleep(1)  # in which it would spin
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, old)
+    kind, text, _ = receive(tool)
+    waited = [row for row in json.loads(text or "{}").get("control", []) if row[0] == "visitors_waiting"]
+    tally.result("a function without descriptors: visitors wait", kind == 10 and waited and 0 < waited[0][1] < 1000,
+                 str((kind, waited)))
+    tool.close()
+    process.kill()
+    tally.result("nothing is left of it either", device.is_gone(), device.leftovers())
+
+
+def hostile_keeper(tally):
+    """A keeper that shows the same message for ever."""
+    device = Device()
+    start(device)
+    function = Function(device.address)
+    device.kill_daemon()
+    a, b = (socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 2) for _ in range(2))  # knows no SO_PEEK_OFF
+    for sock in (a, b):
+        sock.bind((0, 0))
+    a.sendto(struct.pack("=IHH", MAGIC, KEEPER, 320) + bytes(320), (b.getsockname()[0], 0))
+    os.close(function.keeper)
+    function.keeper = os.dup(b.fileno())
+    start(device)
+    visitor, kind = function.visited()
+    send(visitor, ADOPTED, function.adopted(), function.keeper)
+    function.connection = visitor
+    try:
+        status = ask(device.address)
+    except TimeoutError:
+        status = None
+    tally.result("a keeper without an end does not keep the daemon", kind == ADOPT and status is not None, str(status))
+    function.end()
+    tally.result("nothing is left of the keeper", device.is_gone(), device.leftovers())
+
+
+def name_taken(tally):
+    """The name of an address is not free when the next daemon looks: functions keep the address all the same."""
+    device, other = Device(), Device()
+    subprocess.run([uroced(), "--device", f"{device.address},{other.address}"], check=True)
+    processes = [opener(device), opener(other)]
+    wait_for(lambda: len(functions(device.address)) == 2)
+    device.kill_daemon()
+    holder = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    holder.bind(f"\0uroce/{other.address}")
+    start(device)
+    status = wait_for(lambda: len([f for f in functions(device.address) if f["state"] == "live"]) == 2 and
+                      ask(device.address))
+    sockets = {g["gid"]: g["sockets"] for g in status["gids"]} if status else {}
+    tally.result("an address whose name is taken stays", sockets.get(other.address, 0) > 2, str(ask(device.address)))
+    tally.result("and the problem is said", status and other.address in status["problem"], str(status))
+    holder.close()
+    tally.result("its name is claimed when it is free", wait_for(lambda: ask(other.address)), str(ask(device.address)))
+    for process in processes:
+        process.kill()
+    tally.result("nothing is left of the names", device.is_gone() and other.is_gone(), device.leftovers())
+
+
+class Interface:
+    """An interface of the test's own, and a process that has all its addresses."""
+
+    def __init__(self):
+        self.netns = harness.Netns()
+        self.run("ip", "link", "add", "d0", "type", "veth", "peer", "name", "d1")
+        self.run("sysctl", "-qw", "net.ipv6.conf.d0.disable_ipv6=1")
+        self.address("add", "10.98.0.1")
+        self.run("ip", "link", "set", "d0", "up")
+        self.run("ip", "link", "set", "d1", "up")
+        self.side = harness.Side("10.98.0.1", "d0", self.netns)
+        self.process = self.opener()
+        wait_for(self.status)
+
+    def run(self, *argv):
+        self.netns.run(*argv)
+
+    def address(self, verb, address):
+        self.run("ip", "addr", verb, f"{address}/32", "dev", "d0")
+
+    def opener(self):
+        return harness.Process([os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device")], self.side)
+
+    def status(self):
+        """What the daemon says; the names are the namespace's own."""
+        code = ("import sys, json; sys.path.insert(0, sys.argv[1]); import share_test; "
+                "print(json.dumps(share_test.ask('10.98.0.1')))")
+        result = subprocess.run(["nsenter", f"--net=/proc/{self.netns.pid}/ns/net", sys.executable, "-c", code,
+                                 os.path.dirname(os.path.abspath(__file__))], capture_output=True, text=True, check=True)
+        return json.loads(result.stdout)
+
+    def gids(self):
+        return {entry["gid"]: entry["index"] for entry in self.status()["gids"]}
+
+    def wait_gids(self, expected):
+        return wait_for(lambda: self.gids() == expected)
+
+    def kill_daemon(self):
+        pid = self.status()["daemon"]["pid"]
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not os.path.exists(f"/proc/{pid}/fd") or not os.access(f"/proc/{pid}/exe", os.R_OK))
+
+
+def places_kept(tally):
+    """GIDs are used by their index: a new daemon leaves each where it was, with empty entries between them."""
+    device = Interface()
+    for address in ("10.98.0.2", "10.98.0.3"):
+        device.address("add", address)
+    tally.result("three addresses", device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1, "10.98.0.3": 2}), str(device.gids()))
+    device.address("del", "10.98.0.2")
+    device.wait_gids({"10.98.0.1": 0, "10.98.0.3": 2})
+    device.kill_daemon()
+    other = device.opener()
+    wait_for(lambda: device.status() and len(device.status()["functions"]) == 2)
+    tally.result("a new daemon: each address has its place", device.gids() == {"10.98.0.1": 0, "10.98.0.3": 2},
+                 str(device.status()), other.output())
+    other.kill()
+    device.process.kill()
+
+
+def kernel_silent(tally):
+    """A daemon that cannot ask which addresses there are leaves them as they are."""
+    device = Interface()
+    pid = device.status()["daemon"]["pid"]
+    old = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, old[1]))
+    device.address("add", "10.98.0.2")
+    time.sleep(0.5)  # in which it hears of that
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, old)
+    tally.result("addresses that cannot be asked for come later", device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1}),
+                 str(device.status()))
+    counters = device.status()["counters"]
+    tally.result("and those that there are stay", counters.get("kernel_silent", 0) > 0 and counters["gids_removed"] == 0
+                 and counters["link_changes"] == 0, str(counters))
+    device.process.kill()
+
+
+def slow_function(tally):
+    """An address goes and comes back while a process is stopped that has a socket of before."""
+    device = Interface()
+    device.address("add", "10.98.0.2")
+    device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1})
+    os.kill(device.process.pid, signal.SIGSTOP)
+    device.address("del", "10.98.0.2")
+    device.wait_gids({"10.98.0.1": 0})
+    device.address("add", "10.98.0.2")
+    given_up = wait_for(lambda: device.status()["counters"]["gids_refused"], 60)
+    tally.result("an address that a stopped process holds is refused", given_up and "10.98.0.2" in
+                 device.status()["problem"], str(device.status()))
+    os.kill(device.process.pid, signal.SIGCONT)
+    tally.result("and comes back with the process", device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1}),
+                 str(device.status()))
+    device.process.kill()
+
+
+def interface_again(tally):
+    """An interface is removed and made again: its link-local address is that of another interface number."""
+    device = Interface()
+    device.run("sysctl", "-qw", "net.ipv6.conf.d0.disable_ipv6=0")
+    device.run("ip", "addr", "add", "fe80::98/64", "dev", "d0", "nodad")
+    tally.result("a link-local address", wait_for(lambda: "fe80::98" in device.gids()), str(device.status()))
+    device.run("ip", "link", "del", "d0")
+    wait_for(lambda: not device.gids())
+    device.run("ip", "link", "add", "d0", "type", "veth", "peer", "name", "d1")
+    device.address("add", "10.98.0.1")
+    device.run("ip", "addr", "add", "fe80::98/64", "dev", "d0", "nodad")
+    for name in ("d0", "d1"):
+        device.run("ip", "link", "set", name, "up")
+    tally.result("it is there again with the interface", wait_for(lambda: "fe80::98" in device.gids(), 30),
+                 str(device.status()))
+    device.process.kill()
+
+
+def too_many_addresses(tally):
+    device = Interface()
+    for i in range(2, 18):
+        device.address("add", f"10.98.0.{i}")
+    tally.result("the addresses that there is no room for are counted, and said",
+                 wait_for(lambda: device.status()["counters"]["gids_refused"] == 1) and len(device.gids()) == 16 and
+                 "more addresses" in device.status()["problem"], str(device.status()))
+    device.process.kill()
+
+
+def main():
+    harness.options(__doc__)
+    harness.need_programs("ibv_devinfo")
+    tally = harness.Tally("uroced")
+    connection_lost(tally)
+    no_descriptors(tally)
+    hostile_keeper(tally)
+    name_taken(tally)
+    if os.geteuid() == 0:  # interfaces of their own
+        for test in (places_kept, kernel_silent, slow_function, interface_again, too_many_addresses):
+            test(tally)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
