@@ -322,6 +322,7 @@ int control_watch_all(struct pmd_control *c)
 	c->daemon.ready = daemon_ready;
 	c->listen.ready = listen_ready;
 	c->serve[PROTO_ADOPT] = visit_adopt;
+	c->serve[PROTO_WHOIS] = control_visit_whois;
 	c->timer.ready = timer_ready;
 	rc = pmd_control_watch(c, &c->daemon, EPOLLIN);
 	if (rc == 0)

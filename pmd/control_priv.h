@@ -40,6 +40,9 @@ struct pmd_control {
 bool control_device_read(const struct proto_device *device, struct proto_msg *m, unsigned first, int *keeper,
 			 int sockets[NIC_GID_TABLE_LEN]);
 
+/** In control_whois.c: a visitor asks whether an address is this device's. As pmd_visit_fn. */
+void control_visit_whois(struct pmd_engine *e, int fd, struct proto_msg *m);
+
 /** In control.c: the epoll set's first members. @return 0 or a negative errno. */
 int control_watch_all(struct pmd_control *c);
 

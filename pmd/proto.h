@@ -17,6 +17,7 @@
  *   to a function, as the first message of a connection
  *     PROTO_ADOPT  struct proto_adopt     PROTO_ADOPTED struct proto_adopted; from a daemon that has been started anew; the
  *                                         connection then takes the place of the one to the daemon before
+ *     PROTO_WHOIS  struct proto_whois     PROTO_OWNER struct proto_owner: whether the address is its device's
  *     PROTO_LINK   see links.h
  *     PROTO_TOOL   text                   PROTO_TEXT ..., PROTO_END
  *

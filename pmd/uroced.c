@@ -187,8 +187,11 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 {
 	const struct timespec pause = {.tv_nsec = START_PAUSE_NS};
 	struct proto_name name;
+	struct nic_gid key;
 
 	d->key = d->fixed[0];
+	if (find_device(d, &d->fixed[0], false, &key))
+		d->key = key; /* its functions live, and its daemon does not: we are its next */
 	pmd_name_daemon(&d->key, &name);
 	d->key_fd = proto_listen(&name);
 	if (d->key_fd < 0) {
@@ -207,6 +210,8 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 			return 0;
 		if (d->why_rc != -EADDRINUSE)
 			break;
+		if (i == 0 && find_device(d, &d->key, true, &key))
+			return -EADDRINUSE; /* the daemon of which does not answer for the address yet, but will */
 		nanosleep(&pause, NULL);
 	}
 	snprintf(err, err_len, "%s", d->why);

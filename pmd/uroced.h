@@ -6,6 +6,7 @@
  *   uroced_clients.c  connections before it is known what they are
  *   uroced_slots.c    functions: numbers, joining, what they are told, adoption
  *   uroced_gids.c     addresses and names of the device; follows its interface
+ *   uroced_find.c     the device that an address belongs to
  *   uroced_steer.c    the sockets of all functions, who gets which datagram, the keeper
  *   uroced_tools.c    what the `uroce` command asks
  *
@@ -159,6 +160,11 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow);
 /** Bring table, names and port state up to date with the interface. */
 void gids_sync(struct daemon *d);
 void gids_netlink(struct daemon *d);
+
+/* uroced_find.c */
+/** The device that the address belongs to, by the word of a function. `with_daemons`: also those whose daemon lives.
+ *  @return whether there is one; then its key. */
+bool find_device(const struct daemon *d, const struct nic_gid *gid, bool with_daemons, struct nic_gid *key);
 
 /* uroced_steer.c */
 /** The sockets of an entry up to those of the highest slot in use. */

@@ -216,6 +216,36 @@ def hostile_keeper(tally):
     tally.result("nothing is left of the keeper", device.is_gone(), device.leftovers())
 
 
+def other_address(tally):
+    """A device without a daemon, opened by another of its addresses than the first."""
+    device, other = Device(), Device()
+    both = f"{device.address},{other.address}"
+    subprocess.run([uroced(), "--device", both], check=True)
+    first, second = opener(device), opener(other)
+    tally.result("two addresses are one device", wait_for(lambda: len(functions(other.address)) == 2),
+                 str(ask(device.address)))
+    for late, address in ((opener, other), (opener, device)):
+        device.kill_daemon()
+        process = late(address)
+        status = wait_for(lambda: len(functions(address.address)) > 2 and ask(address.address))
+        tally.result(f"opened by {address.address}: the device is the same", status and
+                     status["device"] == device.address and status["counters"]["adopted"] == 2, str(status),
+                     process.output())
+        process.kill()
+        wait_for(lambda: len(functions(address.address)) == 2)
+    # Of the two that have one address each the first one ends: what is left has never had the address asked for.
+    second.kill()
+    wait_for(lambda: len(functions(device.address)) == 1)
+    device.kill_daemon()
+    process = opener(other)
+    status = wait_for(lambda: len(functions(other.address)) > 1 and ask(other.address))
+    tally.result("opened by an address that no function has", status and status["device"] == device.address, str(status),
+                 process.output())
+    first.kill()
+    process.kill()
+    tally.result("nothing is left of two addresses", device.is_gone() and other.is_gone(), device.leftovers())
+
+
 def name_taken(tally):
     """The name of an address is not free when the next daemon looks: functions keep the address all the same."""
     device, other = Device(), Device()
@@ -368,6 +398,7 @@ def main():
     connection_lost(tally)
     no_descriptors(tally)
     hostile_keeper(tally)
+    other_address(tally)
     name_taken(tally)
     if os.geteuid() == 0:  # interfaces of their own
         for test in (places_kept, kernel_silent, slow_function, interface_again, too_many_addresses):

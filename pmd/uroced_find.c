@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroced_find.c - the device that an address belongs to already, when no daemon answers for the address.
+ *
+ * A device is named by its first address, its key, and a program may name it by another one. While its daemon lives that
+ * makes no difference. When the daemon has died, the functions that live are listed by the kernel (/proc/net/unix) under
+ * names with the key; they know the addresses of their device.
+ *
+ * Runs before the daemon serves anybody, and waits for answers, for a bounded time. Owns nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "uroced.h"
+
+#define ANSWER_MS     300
+#define PATIENCE_NS   1500000000u /* for all of them: those that are stopped do not answer */
+#define LISTED_MAX    2048
+#define PREFIX	      "@uroce/"
+#define LISTENS_FIELD " 00010000 " /* the flags of a socket that listens */
+
+/** A name that somebody listens under: a daemon's, n = 0, or a function's. */
+struct listed {
+	struct nic_gid gid;
+	unsigned n;
+};
+
+static bool line_parse(char *line, struct listed *out)
+{
+	char *name = strstr(line, PREFIX), *slash, *end;
+
+	if (!name || !strstr(line, LISTENS_FIELD))
+		return false;
+	name += strlen(PREFIX);
+	name[strcspn(name, "\n")] = '\0';
+	slash = strchr(name, '/');
+	out->n = 0;
+	if (slash) {
+		*slash = '\0';
+		out->n = (unsigned)strtoul(slash + 1, &end, 10);
+		if (end == slash + 1 || *end || out->n == 0 || out->n > PROTO_FUNCTION_MAX)
+			return false;
+	}
+	return pmd_gid_parse(name, &out->gid);
+}
+
+static unsigned names_list(struct listed *out, unsigned max)
+{
+	FILE *f = fopen("/proc/net/unix", "re");
+	char *line = NULL;
+	size_t size = 0;
+	unsigned n = 0;
+
+	if (!f)
+		return 0;
+	while (n < max && getline(&line, &size, f) > 0)
+		n += line_parse(line, &out[n]);
+	free(line);
+	fclose(f);
+	return n;
+}
+
+static bool has_daemon(const struct listed *listed, unsigned n, const struct nic_gid *key)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (listed[i].n == 0 && pmd_gid_equal(&listed[i].gid, key))
+			return true;
+	return false;
+}
+
+enum answer { ANSWER_NONE, ANSWER_NO, ANSWER_YES };
+
+/** Ask a function whether its device has the address. */
+static enum answer ask(const struct daemon *d, const struct listed *function, const struct nic_gid *gid)
+{
+	const struct proto_whois whois = {.gid = *gid};
+	enum answer answer = ANSWER_NONE;
+	struct proto_name name;
+	PROTO_MSG(m);
+	int fd;
+
+	pmd_name_function(&function->gid, function->n, &name);
+	fd = proto_connect(&name);
+	if (fd < 0)
+		return ANSWER_NONE;
+	if (proto_peer_allowed(fd, &d->policy, NULL) &&
+	    proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0) == 0 &&
+	    proto_recv_wait(fd, &m, ANSWER_MS) == 1 && proto_msg_is(&m, PROTO_OWNER, sizeof(struct proto_owner), 0))
+		answer = pmd_gid_equal(&((const struct proto_owner *)m.data)->key, &function->gid) ? ANSWER_YES
+												   : ANSWER_NO;
+	close(fd);
+	return answer;
+}
+
+/** One function has answered for all of its device, the first of the list. */
+static void device_skip(struct listed *listed, unsigned n)
+{
+	const struct nic_gid key = listed[0].gid;
+
+	for (unsigned i = 0; i < n; i++)
+		if (listed[i].n != 0 && pmd_gid_equal(&listed[i].gid, &key))
+			listed[i] = (struct listed){0};
+}
+
+bool find_device(const struct daemon *d, const struct nic_gid *gid, bool with_daemons, struct nic_gid *key)
+{
+	struct listed *listed = calloc(LISTED_MAX, sizeof(*listed));
+	uint64_t end_ns = daemon_now_ns() + PATIENCE_NS;
+	unsigned n = listed ? names_list(listed, LISTED_MAX) : 0;
+	bool found = false;
+
+	for (unsigned i = 0; i < n && !found && daemon_now_ns() < end_ns; i++) {
+		enum answer answer;
+
+		/* Functions under the address itself are found without asking. */
+		if (listed[i].n == 0 || pmd_gid_equal(&listed[i].gid, gid) ||
+		    (!with_daemons && has_daemon(listed, n, &listed[i].gid)))
+			continue;
+		answer = ask(d, &listed[i], gid);
+		found = answer == ANSWER_YES;
+		if (found)
+			*key = listed[i].gid;
+		else if (answer == ANSWER_NO)
+			device_skip(listed + i, n - i);
+	}
+	free(listed);
+	return found;
+}
