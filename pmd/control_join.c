@@ -123,7 +123,7 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 	int rc = proto_send(fd, PROTO_JOIN, join, sizeof(*join), NULL, 0);
 
 	PMD_POINT(join_asked);
-	if (rc == 0)
+	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET) /* it may have said why */
 		rc = proto_recv_wait(fd, m, WELCOME_MS);
 	if (rc == 1 && m->type == PROTO_WELCOME && m->len == sizeof(struct proto_welcome) && m->n_fds > 0)
 		return 0;
@@ -161,6 +161,7 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 
 	if (welcome->function == 0 || welcome->function > PROTO_FUNCTION_MAX ||
 	    !control_device_read(&welcome->device, m, 1, &c->keeper_fd, c->sockets)) {
+		proto_msg_close(m);
 		close(listen_fd);
 		snprintf(err, err_len, "the daemon of the device has said something that makes no sense; restart it");
 		return -EPROTO;

@@ -105,6 +105,9 @@ static int receive(int fd, struct proto_msg *m, int flags)
 	int rc;
 
 	m->n_fds = 0;
+	/* Said once, and before what the other end said last, when it has closed with something of ours unread. */
+	if (len < 0 && errno == ECONNRESET)
+		len = syscall(SYS_recvmsg, fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags);
 	if (len < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
 	collect_fds(&msg, m);

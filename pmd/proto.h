@@ -174,7 +174,8 @@ int proto_send(int fd, unsigned type, const void *data, size_t len, const int *f
 
 /**
  * Receive one message without waiting. No cancellation point.
- * @return 1: m is filled in, descriptors are the caller's; 0: the other end is closed; -EAGAIN: nothing there;
+ * @return 1: m is filled in, descriptors are the caller's; 0: the other end is closed, and all it said has been received;
+ * -EAGAIN: nothing there;
  * -EPROTO: another version or no header; -EBADMSG, -EMSGSIZE: malformed, or longer than the room; -EMFILE: descriptors
  * were lost for want of room in the process. After an error there are no descriptors and the connection is to be closed.
  */

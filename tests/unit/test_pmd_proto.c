@@ -192,6 +192,20 @@ static void proto__a_full_queue_is_said_and_waits_for_nobody(void **state)
 	pair[1] = dup(2);
 }
 
+static void proto__the_last_words_of_one_who_has_not_listened_arrive(void **state)
+{
+	PROTO_MSG(m);
+
+	(void)state;
+	assert_int_equal(proto_send(pair[1], PROTO_JOIN, NULL, 0, NULL, 0), 0);
+	assert_int_equal(proto_send(pair[0], PROTO_REFUSED, "why", 3, NULL, 0), 0);
+	close(pair[0]);
+	assert_int_equal(proto_recv(pair[1], &m), 1);
+	assert_true(m.type == PROTO_REFUSED && m.len == 3);
+	assert_int_equal(proto_recv(pair[1], &m), 0);
+	pair[0] = dup(2);
+}
+
 static void proto__waiting_ends(void **state)
 {
 	PROTO_MSG(m);
@@ -319,6 +333,7 @@ int main(void)
 		WITH_PAIR(proto__too_many_descriptors_are_refused_and_closed),
 		WITH_PAIR(proto__a_process_without_room_for_descriptors_hears_of_it),
 		WITH_PAIR(proto__a_full_queue_is_said_and_waits_for_nobody),
+		WITH_PAIR(proto__the_last_words_of_one_who_has_not_listened_arrive),
 		WITH_PAIR(proto__waiting_ends),
 		cmocka_unit_test(name__those_of_a_device_are_text_and_exclusive),
 		cmocka_unit_test(peer__a_policy_lets_in_whom_it_names),
