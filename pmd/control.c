@@ -70,8 +70,8 @@ static void address_set(struct pmd_engine *e, unsigned i, const struct nic_gid *
 		return;
 	}
 	pmd_port_udp_remove(e->port, i);
-	if (fd >= 0)
-		pmd_port_udp_add(e->port, i, gid, scope, fd);
+	if (!pmd_gid_is_none(gid) && (fd < 0 || pmd_port_udp_add(e->port, i, gid, scope, fd) != 0))
+		e->control->stats.addresses_deaf++;
 	nic_gid_set(e->nic, i, pmd_gid_is_none(gid) ? NULL : gid);
 }
 
@@ -114,7 +114,10 @@ static bool device_fault(struct pmd_engine *e, struct proto_msg *m)
 	}
 	memcpy(text, m->data, m->len);
 	text[m->len] = '\0';
-	e->control->stats.faults += pmd_tap_fault(e, text, err, sizeof(err)) == 0;
+	if (pmd_tap_fault(e, text, err, sizeof(err)) == 0)
+		e->control->stats.faults++;
+	else
+		e->control->stats.faults_refused++;
 	return true;
 }
 
@@ -375,6 +378,18 @@ int pmd_control_fd(const struct pmd_control *c)
 const struct pmd_control_stats *pmd_control_stats(const struct pmd_control *c)
 {
 	return &c->stats;
+}
+
+void pmd_control_count_tool(struct pmd_control *c)
+{
+	c->stats.tools_refused++;
+}
+
+bool pmd_control_is_owner(const struct pmd_control *c, int fd)
+{
+	struct ucred peer;
+
+	return proto_peer(fd, &peer) == 0 && (peer.uid == geteuid() || peer.uid == 0 || peer.uid == c->daemon_uid);
 }
 
 void pmd_control_abandon(struct pmd_control *c)

@@ -43,6 +43,10 @@ const struct proto_policy *pmd_control_policy(const struct pmd_control *c);
 /** Readable when pmd_control_poll has something to do. Never changes. */
 int pmd_control_fd(const struct pmd_control *c);
 const struct pmd_control_stats *pmd_control_stats(const struct pmd_control *c);
+/** A tool has been sent away. */
+void pmd_control_count_tool(struct pmd_control *c);
+/** Whether the peer may do to this process what is its user's business: he is that, the device's, or root. */
+bool pmd_control_is_owner(const struct pmd_control *c, int fd);
 
 /** Do what is to be done: visitors, news from the daemon, watches. Bounded; without work one system call. */
 void pmd_control_poll(struct pmd_engine *e);

@@ -322,12 +322,24 @@ static const char *command(const char *text, const char *name)
 	return text + len + strspn(text + len, " ");
 }
 
+/** Others who may use the device may look at counters, but not at packets, and may lose none of them. */
+static bool is_owners(const char *text)
+{
+	const char *fault = command(text, "fault");
+
+	return command(text, "capture") || (fault && strcmp(fault, "show") != 0);
+}
+
 /** @return whether there is an answer. */
 static bool dispatch(struct pmd_engine *e, int fd, const char *text, struct reply *r)
 {
 	const char *args;
 
-	if (command(text, "status"))
+	if (is_owners(text) && e->control && !pmd_control_is_owner(e->control, fd))
+		fail(r, -EPERM,
+		     "captures and faults are for the user who runs the process, the one who runs the device's daemon, "
+		     "and root");
+	else if (command(text, "status"))
 		observe_status(e, r);
 	else if (command(text, "stats"))
 		observe_stats(e, r);

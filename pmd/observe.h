@@ -14,6 +14,8 @@
  *   capture [qp=N] [dir=tx|rx|both] [snaplen=N]    no answer but PROTO_PACKET after PROTO_PACKET, see capture.h
  *   capture counts                 seen and lost so far by this connection
  *   capture stop                   the same, and no more packets
+ *
+ * Faults (but fault show) and captures are for the process's own user, the daemon's and root.
  */
 #ifndef PMD_OBSERVE_H
 #define PMD_OBSERVE_H

@@ -71,6 +71,17 @@ static void tool_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t event
 	}
 }
 
+/** Nobody goes without a word. */
+static void tool_refuse(struct pmd_engine *e, int fd)
+{
+	static const char sentence[] = "as many tools as the function serves are connected to it; end one";
+	const int32_t status = -EBUSY;
+
+	pmd_control_count_tool(e->control);
+	if (proto_send(fd, PROTO_TEXT, sentence, strlen(sentence), NULL, 0) == 0)
+		proto_send(fd, PROTO_END, &status, sizeof(status), NULL, 0);
+}
+
 static void tool_visit(struct pmd_engine *e, int fd, struct proto_msg *m)
 {
 	struct pmd_tool *t = e->n_tools < TOOLS_MAX ? malloc(sizeof(*t)) : NULL;
@@ -90,6 +101,7 @@ static void tool_visit(struct pmd_engine *e, int fd, struct proto_msg *m)
 no_watch:
 	free(t);
 no_tool:
+	tool_refuse(e, fd);
 	proto_msg_close(m);
 	close(fd);
 }

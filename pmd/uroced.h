@@ -185,7 +185,7 @@ void steer_keep(struct daemon *d);
 
 /* uroced_tools.c */
 /** Answer a command. @return false: end the connection. */
-bool tools_command(struct daemon *d, int fd, const char *text, size_t len);
+bool tools_command(struct daemon *d, int fd, const struct ucred *peer, const char *text, size_t len);
 /** Function n has joined: tell it what tools have asked of all. */
 void tools_joined(struct daemon *d, unsigned n);
 

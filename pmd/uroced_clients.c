@@ -155,7 +155,7 @@ static bool join_is_valid(const struct proto_join *join)
 static bool client_message(struct daemon *d, struct client *c, struct proto_msg *m)
 {
 	if (m->type == PROTO_TOOL && m->n_fds == 0)
-		return tools_command(d, c->fd, m->data, m->len);
+		return tools_command(d, c->fd, &c->peer, m->data, m->len);
 	if (m->type == PROTO_WHOIS && proto_msg_is(m, PROTO_WHOIS, sizeof(struct proto_whois), 0)) {
 		const struct proto_whois *whois = m->data;
 		struct proto_owner owner = {.policy = d->policy};

@@ -175,25 +175,33 @@ void tools_joined(struct daemon *d, unsigned n)
 		d->stats.late_faults++;
 }
 
-bool tools_command(struct daemon *d, int fd, const char *text, size_t len)
+static bool is(const char *text, size_t len, const char *command)
 {
-	if (len == strlen("status") && memcmp(text, "status", len) == 0)
+	return len == strlen(command) && memcmp(text, command, len) == 0;
+}
+
+/** What changes the device: for its own user and root. */
+static bool command_change(struct daemon *d, int fd, const struct ucred *peer, const char *text, size_t len)
+{
+	if (peer->uid != geteuid() && peer->uid != 0)
+		return say(d, fd, -EPERM, "this is for the user who runs the daemon of the device, and for root");
+	if (is(text, len, "stay") || is(text, len, "leave")) {
+		d->stay = is(text, len, "stay");
+		d->leave = !d->stay;
+		return say(d, fd, 0, "{}\n");
+	}
+	return command_fault(d, fd, text + strlen("fault "), len - strlen("fault "));
+}
+
+bool tools_command(struct daemon *d, int fd, const struct ucred *peer, const char *text, size_t len)
+{
+	if (is(text, len, "status"))
 		return command_status(d, fd);
-	if (len == strlen("stats") && memcmp(text, "stats", len) == 0)
+	if (is(text, len, "stats"))
 		return command_stats(d, fd);
-	if (len > 6 && memcmp(text, "fault ", 6) == 0)
-		return command_fault(d, fd, text + 6, len - 6);
-	if (len == strlen("stay") && memcmp(text, "stay", len) == 0) {
-		d->stay = true;
-		d->leave = false;
-		return say(d, fd, 0, "{}\n");
-	}
-	if (len == strlen("leave") && memcmp(text, "leave", len) == 0) {
-		d->stay = false;
-		d->leave = true;
-		return say(d, fd, 0, "{}\n");
-	}
-	if (len == strlen("make way") && memcmp(text, "make way", len) == 0)
+	if (is(text, len, "stay") || is(text, len, "leave") || (len > 6 && memcmp(text, "fault ", 6) == 0))
+		return command_change(d, fd, peer, text, len);
+	if (is(text, len, "make way"))
 		return !daemon_makes_way(d) && say(d, fd, -EBUSY, "the device is in use");
 	return say(d, fd, -EINVAL, "unknown command; the daemon knows: status, stats, stay, leave, make way, fault");
 }

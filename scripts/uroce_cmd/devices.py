@@ -73,6 +73,7 @@ class Device:
         self.key = key
         self.daemon = None  # the daemon's status; None: it is not there
         self.functions = []
+        self.problem = ""  # why the daemon, which is there, does not say anything
 
     def tell_daemon(self, text):
         with Connection(daemon_name(self.key), f"the daemon of {self.key}") as connection:
@@ -111,7 +112,9 @@ def find(look=True):
             with Connection(daemon_name(address), f"the daemon of {address}") as connection:
                 status = connection.ask("status")
                 status["daemon"]["pid"] = connection.pid
-        except Silent:
+        except Silent as error:
+            if address in names()[0]:  # it has not just left
+                devices.setdefault(address, Device(address)).problem = str(error)
             continue
         device = devices.setdefault(status["device"], Device(status["device"]))
         device.daemon = status
@@ -121,7 +124,7 @@ def find(look=True):
     # Names of functions outlive nobody: those that do not answer at all have ended meanwhile.
     for device in devices.values():
         device.functions = [f for f in device.functions if f.status or not look or still_there(f)]
-    return sorted((d for d in devices.values() if d.daemon or d.functions), key=lambda device: (device.name, device.key))
+    return sorted((d for d in devices.values() if d.daemon or d.functions or d.problem), key=lambda device: (device.name, device.key))
 
 
 def still_there(function):

@@ -103,6 +103,8 @@ def tell(args, text):
     if not devices:
         raise UroceError("no device is open in this network namespace; start the program first, or keep a device with "
                          "uroce up", 3)
+    if args.device and args.qp is None and devices[0].problem:
+        raise UroceError(devices[0].problem)
     for device in devices:
         if args.qp is None and device.daemon:
             device.tell_daemon("fault " + text)  # before its functions: who joins now gets it from the daemon

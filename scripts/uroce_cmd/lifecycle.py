@@ -62,10 +62,17 @@ def start_daemon(args, place):
         raise UroceError(clean(result.stderr.strip().removeprefix("uroced: ")) or f"{path} failed")
 
 
+def speechless(place):
+    """Why a daemon that is there, and may have the address, does not say anything."""
+    return next((device.problem for device in find(look=False) if device.problem and device.answers_to(place)), "")
+
+
 def up(args, place):
     if place not in interfaces() and not gid_text(place):
         raise UroceError(f"'{clean(place)}' is neither an address nor an interface of this network namespace")
     there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
+    if not there and speechless(place):
+        raise UroceError(speechless(place))
     if not there:
         start_daemon(args, place)
         there = [device for device in find(look=False) if device.daemon and device.answers_to(place)]
@@ -140,7 +147,10 @@ def start_up(args):
 
 
 def start_down(args):
-    devices = [device for device in choose(args.device) if device.daemon]
+    chosen = choose(args.device)
+    if args.device and chosen[0].problem:
+        raise UroceError(chosen[0].problem)
+    devices = [device for device in chosen if device.daemon]
     for device in devices:
         users = sum(slot["state"] == "live" for slot in device.daemon["functions"])
         try:

@@ -8,7 +8,7 @@ import struct
 HEADER = struct.Struct("=IHH")
 UCRED = struct.Struct("=iII")
 MAGIC = 0x75720001
-TOOL, TEXT, END, PACKET = 9, 10, 11, 48
+REFUSED, TOOL, TEXT, END, PACKET = 3, 9, 10, 11, 48
 MESSAGE_MAX = 1 << 16
 PATIENCE = 3.0  # seconds for an answer
 
@@ -85,13 +85,18 @@ class Connection:
         data = text.encode()
         try:
             self.sock.send(HEADER.pack(MAGIC, TOOL, len(data)) + data)
+        except BrokenPipeError:
+            pass  # it may have said why
         except (OSError, TimeoutError) as error:
             raise Silent(f"{self.who} has gone", 3) from error
 
     def receive(self):
         """@return (type, payload), or None at the end. BlockingIOError when the socket does not wait."""
         try:
-            data = self.sock.recv(MESSAGE_MAX)
+            try:
+                data = self.sock.recv(MESSAGE_MAX)
+            except ConnectionResetError:  # comes before the last words of one who has not listened
+                data = self.sock.recv(MESSAGE_MAX)
         except BlockingIOError:
             raise
         except TimeoutError as error:
@@ -123,6 +128,8 @@ class Connection:
                 parts.append(data)
             elif kind == END:
                 break
+            elif kind == REFUSED:  # struct proto_refused: an errno and a sentence
+                raise Silent(clean(data[4:].split(b"\0")[0].decode(errors="replace")), 3)
         text = b"".join(parts).decode(errors="replace")
         if struct.unpack("=i", data[:4])[0] != 0:
             raise UroceError(f"{self.who}: {clean(text).strip()}")

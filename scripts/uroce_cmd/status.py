@@ -70,7 +70,7 @@ def function_facts(device, function, with_qps):
 def device_facts(device, with_qps):
     daemon = device.daemon
     facts = {"name": device.name, "device": device.key, "addresses": device.gids, "daemon": None,
-             "interface": "", "link": None, "problem": ""}
+             "interface": "", "link": None, "problem": device.problem}
     if daemon:
         facts.update(daemon=daemon["daemon"], interface=daemon["interface"], link=daemon["port"],
                      problem=daemon["problem"], counters=daemon["counters"])
@@ -110,7 +110,7 @@ def print_device(facts):
         others = "" if daemon["allow"] == "none" else f", lets in {clean(daemon['allow'])}"
         print(f"  daemon: {place_of(daemon['pid'])}, of {user(daemon['uid'])}, for {ago(daemon['uptime'])}, "
               f"{stays}{others}")
-    else:
+    elif not facts["problem"]:
         print("  daemon: none; processes go on without it, and the next program to open the device starts one")
     if facts["problem"]:
         print(f"  problem: {clean(facts['problem'])}")

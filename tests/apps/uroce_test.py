@@ -132,6 +132,47 @@ def stays(tally):
     tally.result("down", code == 0 and gone, f"exit code {code}", out + err)
 
 
+def other_users(tally):
+    """Who may use a device may not do to it and its processes what is their users' business."""
+    if os.geteuid():
+        return
+    def foreigner(*argv):
+        result = subprocess.run(["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", UROCE, *argv],
+                                capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+        return result.returncode, result.stdout + result.stderr
+    uroce("up", ADDRESS)
+    keep = harness.Process(["ibv_asyncwatch"], SIDES[0])  # in use, or the daemon makes way
+    until(20, functions)
+    code, text = foreigner("status", ADDRESS)
+    tally.result("another user's device: status says whose it is", code == 0 and "is a device of user root" in text,
+                 f"exit code {code}", text)
+    code, text = foreigner("up", ADDRESS)
+    tally.result("another user's device: up says whose it is", code == 1 and "is a device of user root" in text,
+                 f"exit code {code}", text)
+    keep.kill()
+    uroce("down", ADDRESS)
+    until(10, lambda: uroce("status", ADDRESS)[0] == 3)
+    uroce("up", ADDRESS, "--allow", "user=12345")
+    keep = harness.Process(["ibv_asyncwatch"], SIDES[0])
+    until(20, functions)
+    code, text = foreigner("status", ADDRESS)
+    tally.result("who is let in may look", code == 0 and "ibv_asyncwatch" in text, f"exit code {code}", text)
+    for argv, words in ((["down", ADDRESS], "for the user who runs the daemon"),
+                        (["fault", ADDRESS, "--loss", "1%"], "for the user who runs the daemon"),
+                        (["capture", "/dev/null", "--device", ADDRESS, "--seconds", "2"],
+                         "captures and faults are for the user who runs the process")):
+        code, text = foreigner(*argv)
+        tally.result(f"who is let in may not: {argv[0]}", code == 1 and words in text, f"exit code {code}", text)
+    pid = uroce_json("status", ADDRESS)["devices"][0]["daemon"]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    code, text, _ = uroce("status", ADDRESS)
+    os.kill(pid, signal.SIGCONT)
+    tally.result("a daemon that is stopped is not none", code == 0 and "does not answer" in text and "none" not in text,
+                 f"exit code {code}", text)
+    keep.kill()
+    uroce("down", ADDRESS)
+
+
 # ---- beside programs --------------------------------------------------------------------------------------------
 
 
@@ -364,6 +405,7 @@ def main():
     usage(tally)
     documents(tally)
     stays(tally)
+    other_users(tally)
     looks(tally)
     with tempfile.TemporaryDirectory() as folder:
         captures(tally, folder, "on")
