@@ -20,12 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "address.h"
 #include "eal.h"
+#include "engine.h"
 #include "points.h"
 #include "proto.h"
 #include "spawn.h"
@@ -59,17 +61,28 @@ struct spawn {
 
 /* ---- where it is ---------------------------------------------------------------------------------------- */
 
+/** Whether a program in a folder that others may write to, too, is as good as the object beside which it was found: it is
+ *  of the same owner, our own or root's. */
+static bool path_is_trusted(const char *path, const struct stat *object)
+{
+	struct stat it;
+
+	return stat(path, &it) == 0 && (it.st_uid == object->st_uid || it.st_uid == geteuid() || it.st_uid == 0);
+}
+
 /** In a build tree beside the object at `object`: libraries are two or three folders away, tests and benchmarks two. */
 static bool path_beside(const char *object, char *out, size_t len)
 {
 	static const char *const ways[] = {"/../../pmd/uroced", "/../../../pmd/uroced"};
 	char real[PATH_MAX], *slash;
+	struct stat its;
 
-	if (!realpath(object, real) || !(slash = strrchr(real, '/')))
+	if (!realpath(object, real) || stat(real, &its) != 0 || !(slash = strrchr(real, '/')))
 		return false;
 	*slash = '\0';
 	for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		if (snprintf(out, len, "%s%s", real, ways[i]) < (int)len && access(out, X_OK) == 0)
+		if (snprintf(out, len, "%s%s", real, ways[i]) < (int)len && access(out, X_OK) == 0 &&
+		    path_is_trusted(out, &its))
 			return true;
 	return false;
 }
@@ -174,14 +187,19 @@ static const char **daemon_environment(void)
 /** What the daemon says until it closes the pipe. @return 0: nothing, so it listens. */
 static int spawn_listen(int fd, char *err, size_t err_len)
 {
+	uint64_t end_ns = pmd_now_ns() + READY_MS * 1000000ull, now_ns;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	char text[SENTENCE_MAX];
 	size_t len = 0;
 	ssize_t n = 1;
 
 	while (n != 0 && len + 1 < sizeof(text)) {
-		int rc = poll(&p, 1, READY_MS);
+		int rc;
 
+		now_ns = pmd_now_ns();
+		rc = now_ns < end_ns ? poll(&p, 1, (int)((end_ns - now_ns) / 1000000 + 1)) : 0;
+		if (rc < 0 && errno == EINTR)
+			continue; /* a read would wait for ever */
 		if (rc == 0) {
 			snprintf(err, err_len,
 				 "uroced, the daemon of the device, does not get ready; see what it does");

@@ -5,17 +5,19 @@ import array
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 import harness
 from share_test import MAGIC, Device, ask, fds, functions, opener, wait_for
 
-JOIN, WELCOME, REFUSED, DEVICE, ADOPT, ADOPTED, KEEPER = 1, 2, 3, 4, 7, 8, 12
+JOIN, WELCOME, DEVICE, ADOPT, ADOPTED, TOOL, TEXT, END, KEEPER = 1, 2, 4, 7, 8, 9, 10, 11, 12
 FOLLOW_NONE = 0
 
 
@@ -179,12 +181,12 @@ def no_descriptors(tally):
     tool = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     tool.settimeout(20)
     tool.connect(f"\0uroce/{device.address}/{number}")
-    send(tool, 9, b"stats")
+    send(tool, TOOL, b"stats")
     time.sleep(1)  # in which it would spin
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, old)
     kind, text, _ = receive(tool)
     waited = [row for row in json.loads(text or "{}").get("control", []) if row[0] == "visitors_waiting"]
-    tally.result("a function without descriptors: visitors wait", kind == 10 and waited and 0 < waited[0][1] < 1000,
+    tally.result("a function without descriptors: visitors wait", kind == TEXT and waited and 0 < waited[0][1] < 1000,
                  str((kind, waited)))
     tool.close()
     process.kill()
@@ -266,6 +268,61 @@ def name_taken(tally):
     for process in processes:
         process.kill()
     tally.result("nothing is left of the names", device.is_gone() and other.is_gone(), device.leftovers())
+
+
+def many_tools(tally):
+    """A function has room for some tools; the next one is told so."""
+    device = Device()
+    process = opener(device)
+    wait_for(lambda: functions(device.address))
+    number, tools, last = functions(device.address)[0]["number"], [], None
+    for _ in range(40):
+        tools.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        tools[-1].settimeout(20)
+        tools[-1].connect(f"\0uroce/{device.address}/{number}")
+        send(tools[-1], TOOL, b"status")
+        last = receive(tools[-1])
+    tally.result("one tool too many is told", last[0] == TEXT and b"as many tools" in last[1], str(last))
+    send(tools[0], TOOL, b"stats")
+    rows = {row[0]: row[1] for row in json.loads(receive_json(tools[0]))["control"]}
+    tally.result("and is counted", rows["tools_refused"] == 8, str(rows))
+    for tool in tools:
+        tool.close()
+    process.kill()
+    tally.result("nothing is left of the tools", device.is_gone(), device.leftovers())
+
+
+def receive_json(connection):
+    """What a tool is answered; the end of an answer before is passed over."""
+    text = b""
+    while True:
+        kind, data, _ = receive(connection)
+        if kind == TEXT:
+            text += data
+        elif text or kind != END:
+            return text
+
+
+def foreign_program(tally):
+    """What lies where a build tree would have the daemon is not run if somebody else has put it there."""
+    device = Device()
+    library = os.path.join(os.environ["UROCE_BUILD"], "verbs_shim", "ibverbs", "dropin", "libibverbs.so.1")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        os.makedirs(f"{folder}/build/lib")
+        os.makedirs(f"{folder}/pmd")
+        shutil.copy(library, f"{folder}/build/lib/")
+        with open(f"{folder}/pmd/uroced", "w", encoding="ascii") as file:
+            file.write(f"#!/bin/sh\ntouch {folder}/ran\nexit 1\n")
+        os.chmod(f"{folder}/pmd/uroced", 0o755)
+        os.chown(f"{folder}/pmd/uroced", 12345, 12345)
+        env = dict(os.environ, UROCE_DEVICES=device.address, LD_LIBRARY_PATH=f"{folder}/build/lib")
+        result = subprocess.run(["ibv_devinfo"], env=env, capture_output=True, text=True, check=False)
+        tally.result("another user's uroced is not run", result.returncode != 0 and not os.path.exists(f"{folder}/ran") and
+                     "install it there or set UROCE_UROCED" in result.stderr, result.stderr)
+        os.chown(f"{folder}/pmd/uroced", 0, 0)
+        result = subprocess.run(["ibv_devinfo"], env=env, capture_output=True, text=True, check=False)
+        tally.result("one's own is", os.path.exists(f"{folder}/ran"), result.stderr)
 
 
 class Interface:
@@ -400,8 +457,9 @@ def main():
     hostile_keeper(tally)
     other_address(tally)
     name_taken(tally)
+    many_tools(tally)
     if os.geteuid() == 0:  # interfaces of their own
-        for test in (places_kept, kernel_silent, slow_function, interface_again, too_many_addresses):
+        for test in (foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses):
             test(tally)
     tally.finish()
 
