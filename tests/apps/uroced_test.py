@@ -337,7 +337,7 @@ class Interface:
         self.run("ip", "link", "set", "d1", "up")
         self.side = harness.Side("10.98.0.1", "d0", self.netns)
         self.process = self.opener()
-        wait_for(self.status)
+        wait_for(lambda: (self.status() or {}).get("functions"))
 
     def run(self, *argv):
         self.netns.run(*argv)
