@@ -155,7 +155,11 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 		return rc;
 	snprintf(d->allow, sizeof(d->allow), "%s", o->allow && o->allow[0] ? o->allow : "none");
 	d->stay = o->stay;
-	snprintf(list, sizeof(list), "%s", o->device ? o->device : "");
+	if (snprintf(list, sizeof(list), "%s", o->device ? o->device : "") >= (int)sizeof(list)) {
+		snprintf(err, err_len, "--device: the list is too long; a device has up to %u addresses",
+			 NIC_GID_TABLE_LEN);
+		return -E2BIG;
+	}
 	while ((address = strsep(&rest, ","))) {
 		if (!address[0])
 			continue;
@@ -163,7 +167,11 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 			snprintf(err, err_len, "--device: '%.64s' is no host address", address);
 			return -EINVAL;
 		}
-		gids_fix(d, &gid);
+		if (!gids_fix(d, &gid)) {
+			snprintf(err, err_len, "--device: a device has up to %u addresses; name fewer",
+				 NIC_GID_TABLE_LEN);
+			return -E2BIG;
+		}
 	}
 	if (o->iface)
 		rc = gids_follow(d, o->iface, d->n_fixed ? PROTO_FOLLOW_V6 : PROTO_FOLLOW_ALL);

@@ -145,8 +145,8 @@ void slots_tick(struct daemon *d);
 /** Take an address into the table, with its sockets. @return the entry, or a
  *  negative errno with a sentence. */
 int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len);
-/** Ask for an address by name. It comes with the next gids_sync. */
-void gids_fix(struct daemon *d, const struct nic_gid *gid);
+/** Ask for an address by name. It comes with the next gids_sync. @return false: so many cannot be. */
+bool gids_fix(struct daemon *d, const struct nic_gid *gid);
 /** An entry for an address whose sockets are there already, if there is room at `entry`; its name is claimed when it is
  *  free. -1: no room. */
 int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry);

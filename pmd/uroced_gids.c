@@ -199,16 +199,17 @@ static uint32_t link_local_scope(const struct nic_gid *gid)
 	return scope;
 }
 
-void gids_fix(struct daemon *d, const struct nic_gid *gid)
+bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 {
 	for (unsigned i = 0; i < d->n_fixed; i++)
 		if (pmd_gid_equal(&d->fixed[i], gid))
-			return;
+			return true;
 	if (d->n_fixed == NIC_GID_TABLE_LEN)
-		return;
+		return false;
 	d->fixed[d->n_fixed++] = *gid;
 	if (pmd_gid_is_link_local(gid) && d->scope == 0)
 		d->scope = link_local_scope(gid);
+	return true;
 }
 
 /* ---- what there should be ------------------------------------------------------------------------------- */

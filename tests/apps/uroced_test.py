@@ -124,6 +124,17 @@ def state(device, number):
     return {f["number"]: f["state"] for f in functions(device.address)}.get(number)
 
 
+def options(tally):
+    """What cannot be is said, instead of left out."""
+    for argv, words in ((["--device", ",".join(f"127.3.3.{i}" for i in range(1, 18))], "up to 16 addresses; name fewer"),
+                        (["--device", ",".join(f"127.3.3.{i}" for i in range(1, 180))], "the list is too long"),
+                        (["--device", "127.3.3.3", "--iface", "no-such-if"], "no interface 'no-such-if'"),
+                        (["--device", "203.0.113.5", "--iface", "lo"], "name others, or leave out --iface")):
+        result = subprocess.run([uroced(), *argv], capture_output=True, text=True, check=False)
+        tally.result(f"uroced {' '.join(argv)[:40]}", result.returncode == 1 and words in result.stderr,
+                     f"exit code {result.returncode}", result.stderr)
+
+
 def connection_lost(tally):
     """A function that has lost the connection is still a function: its number and what comes for it are its own."""
     device = Device()
@@ -461,6 +472,7 @@ def main():
     harness.options(__doc__)
     harness.need_programs("ibv_devinfo")
     tally = harness.Tally("uroced")
+    options(tally)
     connection_lost(tally)
     no_descriptors(tally)
     hostile_keeper(tally)
