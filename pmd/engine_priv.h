@@ -38,12 +38,13 @@ struct pmd_engine {
 	struct nic_tx_frame tx[PMD_TX_BURST];
 	unsigned tx_ready, tx_first, tx_end;
 	uint64_t port_deadline_ns;
-	uint64_t now_ns;     /* when the last step began */
-	unsigned sent;	     /* packets of the last pmd_engine_transmit */
-	unsigned owed;	     /* packets sent since packets were last received */
-	unsigned port_steps; /* since the port was last looked at */
-	unsigned port_pause; /* steps between two looks */
-	bool quiet;	     /* the last step left nothing to do, until something comes */
+	uint64_t now_ns;      /* when the last step began */
+	unsigned sent;	      /* packets of the last pmd_engine_transmit */
+	unsigned owed;	      /* packets sent since packets were last received */
+	unsigned port_steps;  /* since the port was last looked at */
+	uint64_t interval_ns; /* at which a port without a descriptor is looked at now */
+	unsigned port_pause;  /* steps between two looks */
+	bool quiet;	      /* the last step left nothing to do, until something comes */
 
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */
 	uint64_t inline_polls;
@@ -111,7 +112,7 @@ void pmd_engine_call(struct pmd_engine *e);
 
 /** How long one may sleep who has just taken a step that brought `got` packets: 0 when there is work left, UINT64_MAX: until
  *  something comes. Lock held. */
-uint64_t pmd_engine_timeout(struct pmd_engine *e, uint64_t now_ns);
+uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns);
 
 /** What sleepers wait for. */
 enum pmd_woken {

@@ -15,6 +15,10 @@
 #include "engine_priv.h"
 #include "tap.h"
 
+/* Ports without a descriptor to wait on are looked at after intervals that grow to this. */
+#define INTERVAL_MIN_NS PMD_RETRY_NS
+#define INTERVAL_MAX_NS 1000000
+
 static void count_up(int fd)
 {
 	const uint64_t one = 1;
@@ -34,8 +38,18 @@ void pmd_engine_call(struct pmd_engine *e)
 	count_up(__atomic_load_n(&e->waiter, __ATOMIC_RELAXED) ? e->bell_fd : e->doorbell_fd);
 }
 
-uint64_t pmd_engine_timeout(struct pmd_engine *e, uint64_t now_ns)
+/** Until a port without a descriptor is to be looked at again: longer and longer while nothing comes. */
+static uint64_t interval_ns(struct pmd_engine *e, unsigned got)
 {
+	e->interval_ns = got ? 0 : e->interval_ns ? e->interval_ns * 5 / 4 : INTERVAL_MIN_NS;
+	if (e->interval_ns > INTERVAL_MAX_NS)
+		e->interval_ns = INTERVAL_MAX_NS;
+	return e->interval_ns;
+}
+
+uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
+{
+	uint64_t interval = e->port->wait_fd < 0 ? interval_ns(e, got) : UINT64_MAX;
 	uint64_t deadline = nic_next_deadline(e->nic), trim_ns = pmd_links_trim(e->links, now_ns);
 
 	if (e->port->more || pmd_links_pending(e->links))
@@ -52,7 +66,11 @@ uint64_t pmd_engine_timeout(struct pmd_engine *e, uint64_t now_ns)
 		deadline = trim_ns;
 	if (pmd_unlikely(e->taps) && pmd_tap_deadline(e) < deadline)
 		deadline = pmd_tap_deadline(e);
-	return deadline == UINT64_MAX ? UINT64_MAX : deadline > now_ns ? deadline - now_ns : 0;
+	if (deadline <= now_ns)
+		return 0;
+	if (deadline != UINT64_MAX && deadline - now_ns < interval)
+		return deadline - now_ns;
+	return interval;
 }
 
 unsigned pmd_engine_sleep(struct pmd_engine *e, int fd, bool serve, uint64_t timeout_ns)

@@ -63,10 +63,6 @@
 #define SPIN_AFTER_MAX 2048
 #define BULK_PACKETS   12 /* a step that brought so many is a part of a long transfer: no need to try */
 
-/* Ports without a descriptor to wait on are polled at intervals that grow to this. */
-#define INTERVAL_MIN_NS PMD_RETRY_NS
-#define INTERVAL_MAX_NS 1000000
-
 /* The thread never spins, and where the application spins on memory everything waits for it: it asks to run before the
  * application when it wakes. With the default slice the kernel lets a spinning thread go on to its next tick (4 ms);
  * with the default weight a thread that did much work lately is not entitled to preempt. */
@@ -78,7 +74,7 @@ struct thread_state {
 	int credit;
 	unsigned naps, refused;
 	uint32_t waits; /* when last looked at */
-	uint64_t slice_ns, interval_ns;
+	uint64_t slice_ns;
 	uint64_t slept_ns;		   /* when it last went to sleep; 0: it has not, or not for packets */
 	uint64_t spin_ns;		   /* until when it waits without sleeping; 0: it does not */
 	unsigned short_sleeps, spin_after; /* in a row; how many it takes */
@@ -198,17 +194,10 @@ static void thread_look_on(struct thread_state *s)
 static uint64_t thread_timeout(struct thread_state *s, unsigned got, uint64_t now_ns)
 {
 	struct pmd_engine *e = s->e;
-	uint64_t timeout = pmd_engine_timeout(e, now_ns);
+	uint64_t timeout = pmd_engine_timeout(e, got, now_ns);
 
 	if (s->naps > 0 && timeout > NAP_NS)
 		timeout = NAP_NS;
-	if (e->port->wait_fd < 0) {
-		s->interval_ns = got ? 0 : s->interval_ns ? s->interval_ns * 5 / 4 : INTERVAL_MIN_NS;
-		if (s->interval_ns > INTERVAL_MAX_NS)
-			s->interval_ns = INTERVAL_MAX_NS;
-		if (timeout > s->interval_ns)
-			timeout = s->interval_ns;
-	}
 	return timeout;
 }
 

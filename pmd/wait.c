@@ -26,15 +26,16 @@ static void wait_leave(void *arg)
 static uint64_t wait_step(struct pmd_engine *e, unsigned woken)
 {
 	uint64_t timeout, now_ns;
+	unsigned got;
 
 	pthread_mutex_lock(&e->lock);
 	__atomic_store_n(&e->polled, true, __ATOMIC_RELAXED);
 	pmd_links_awake(e->links);
 	if (woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
-	pmd_engine_step(e, THREAD_RX_BUDGET, true);
+	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
 	now_ns = pmd_now_ns();
-	timeout = pmd_engine_timeout(e, now_ns);
+	timeout = pmd_engine_timeout(e, got, now_ns);
 	if (timeout && !pmd_links_sleep(e->links))
 		timeout = 0;
 	e->thread_retries = pmd_engine_is_full(e);

@@ -378,9 +378,9 @@ static void links__a_full_ring_matters_to_who_needs_it(void **state)
 	assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 0);
 	assert_true(pmd_links_retry(a.engine->links) < UINT64_MAX);
 	assert_int_equal(a.engine->port->stats.link_busy, 1);
-	assert_true(pmd_engine_timeout(a.engine, 1) > 0);
+	assert_true(pmd_engine_timeout(a.engine, 0, 1) > 0);
 	post(&a, qp[1], 1, 8);
-	assert_int_equal(pmd_engine_timeout(a.engine, 1), 0);
+	assert_int_equal(pmd_engine_timeout(a.engine, 0, 1), 0);
 	pmd_unlock(a.engine);
 	for (unsigned i = 0; i < 2; i++) {
 		destroy_qp(&a, qp[i]);
