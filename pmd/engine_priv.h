@@ -68,7 +68,8 @@ struct pmd_engine {
 	bool polled;	     /* atomic, written by the thread: application threads poll, it looks on */
 	bool expect_sleep;   /* under the lock: pmd_expect_sleep was called */
 	bool thread_retries; /* under the lock: the sleeping thread knows that the port was full, and wakes soon */
-	/* When the sleeping thread wakes by itself; 0: awake, or soon. Under the lock, but for the thread that sets 0. */
+	/* When the sleeping thread wakes by itself; 0: awake, or soon. Under the lock, but for who sets his own to 0: the
+	 * thread's are odd, and those of an application thread in its stead even. */
 	uint64_t thread_wake_ns;
 
 	/* The process's list of engines. */
@@ -135,6 +136,8 @@ bool pmd_engine_tx_refill(struct pmd_engine *e);
 bool pmd_inline_must_yield(struct pmd_engine *e);
 /** Give it away. No lock held. */
 void pmd_inline_yield(struct pmd_engine *e);
+
+#define PMD_WAKE_THREAD 1u /* in thread_wake_ns */
 
 /** @return 0 or a negative errno. */
 int pmd_thread_start(struct pmd_engine *e);

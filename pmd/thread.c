@@ -271,6 +271,15 @@ static bool thread_spins(struct thread_state *s, unsigned got, uint64_t now_ns)
 	return true;
 }
 
+/** Until it sleeps again nobody has to ring. It does not have the lock: what a waiter has stored meanwhile stays. */
+static void thread_awake(struct pmd_engine *e)
+{
+	uint64_t wake_ns = __atomic_load_n(&e->thread_wake_ns, __ATOMIC_RELAXED);
+
+	if (wake_ns & PMD_WAKE_THREAD)
+		__atomic_compare_exchange_n(&e->thread_wake_ns, &wake_ns, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 /** Nobody polls: take a step, then sleep until something happens. */
 static void thread_serve(struct thread_state *s, unsigned *woken)
 {
@@ -278,19 +287,23 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	uint64_t now_ns, polls, timeout;
 	unsigned got;
 
-	/* Awake: until it sleeps again nobody has to ring. */
-	__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED);
+	thread_awake(e);
 	if (*woken == PMD_WOKEN_PACKETS && e->progress == PMD_PROGRESS_AUTO && thread_leave_to_poller(s)) {
 		if (--s->credit > 0) {
 			*woken = thread_sleep(e, true, POLLING_NS);
 		} else {
 			pthread_mutex_lock(&e->lock);
-			thread_look_on_from_now(s);
+			if (!__atomic_load_n(&e->polled, __ATOMIC_RELAXED))
+				thread_look_on_from_now(s);
 			pthread_mutex_unlock(&e->lock);
 		}
 		return;
 	}
 	pthread_mutex_lock(&e->lock);
+	if (__atomic_load_n(&e->polled, __ATOMIC_RELAXED)) { /* somebody has begun to wait meanwhile */
+		pthread_mutex_unlock(&e->lock);
+		return;
+	}
 	pmd_links_awake(e->links);
 	if (*woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
@@ -313,7 +326,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	e->thread_retries = pmd_engine_is_full(e);
 	__atomic_store_n(&e->thread_wake_ns,
 			 timeout == UINT64_MAX ? UINT64_MAX
-			 : timeout	       ? now_ns + timeout
+			 : timeout	       ? (now_ns + timeout) | PMD_WAKE_THREAD
 					       : 0,
 			 __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&e->lock);
@@ -358,8 +371,9 @@ static void *thread_main(void *arg)
 			thread_serve(&s, &woken);
 			continue;
 		}
-		/* Woken beside a thread that has begun to wait meanwhile, and may have slept through the same bell. */
-		if (woken)
+		/* Woken beside a thread that has begun to wait meanwhile, and may have slept through the same bell. The
+		 * doorbell is how that one said so. */
+		if (woken & ~(unsigned)PMD_WOKEN_DOORBELL)
 			pmd_engine_call(s.e);
 		woken = 0;
 		thread_look_on(&s);

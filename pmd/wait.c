@@ -27,8 +27,10 @@ static uint64_t wait_step(struct pmd_engine *e, unsigned woken)
 {
 	uint64_t timeout, now_ns;
 	unsigned got;
+	bool thread_serves;
 
 	pthread_mutex_lock(&e->lock);
+	thread_serves = !__atomic_load_n(&e->polled, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->polled, true, __ATOMIC_RELAXED);
 	pmd_links_awake(e->links);
 	if (woken & PMD_WOKEN_CONTROL)
@@ -40,11 +42,14 @@ static uint64_t wait_step(struct pmd_engine *e, unsigned woken)
 		timeout = 0;
 	e->thread_retries = pmd_engine_is_full(e);
 	__atomic_store_n(&e->thread_wake_ns,
-			 timeout == UINT64_MAX ? UINT64_MAX
-			 : timeout	       ? now_ns + timeout
+			 timeout == UINT64_MAX ? UINT64_MAX - PMD_WAKE_THREAD
+			 : timeout	       ? (now_ns + timeout) & ~(uint64_t)PMD_WAKE_THREAD
 					       : 0,
 			 __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&e->lock);
+	/* It sleeps for what it knew then. From now on it looks on, and so sees when we have gone. */
+	if (thread_serves)
+		pmd_engine_kick(e);
 	return timeout;
 }
 

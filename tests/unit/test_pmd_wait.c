@@ -112,10 +112,87 @@ static void wait__a_port_without_a_descriptor_is_looked_at(void **state)
 	}
 }
 
+/* ---- the engine's thread beside it ------------------------------------------------------------------------------ */
+
+/** Until the engine's thread sleeps for good. */
+static void wait_until_asleep(struct pmd_engine *e)
+{
+	bool asleep = false;
+
+	for (unsigned ms = 0; ms < 20000 && !asleep; ms++) {
+		pthread_mutex_lock(&e->lock);
+		asleep = __atomic_load_n(&e->thread_wake_ns, __ATOMIC_RELAXED) == UINT64_MAX;
+		pthread_mutex_unlock(&e->lock);
+		usleep(1000);
+	}
+	assert_true(asleep);
+}
+
+/** The thread was about to serve, and finds when it gets the lock that somebody waits in its stead: it leaves what that one
+ *  has said of his sleep alone. */
+static void wait__a_thread_that_comes_late_leaves_the_waiter_alone(void **state)
+{
+	const uint64_t sleeps_until = UINT64_MAX - 1;
+	uint64_t said;
+	struct end a;
+
+	(void)state;
+	open_with(&a, "auto");
+	wait_until_asleep(a.engine);
+	pthread_mutex_lock(&a.engine->lock);
+	pmd_engine_kick(a.engine);
+	usleep(50000); /* now it is here for the lock */
+	__atomic_store_n(&a.engine->waiter, true, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&a.engine->polled, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&a.engine->thread_wake_ns, sleeps_until, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&a.engine->lock);
+	usleep(50000);
+	pthread_mutex_lock(&a.engine->lock);
+	said = __atomic_load_n(&a.engine->thread_wake_ns, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&a.engine->lock);
+	__atomic_store_n(&a.engine->waiter, false, __ATOMIC_SEQ_CST);
+	pmd_engine_kick(a.engine);
+	assert_true(said == sleeps_until);
+	end_close(&a);
+}
+
+/** Who waited goes on its way, and does not poll: the thread, which slept meanwhile, serves again. */
+static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
+{
+	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND, .flags = NIC_SEND_SIGNALED};
+	struct waiter w;
+	struct nic_qp *qp;
+	struct nic_wc wc;
+	struct end a;
+
+	(void)state;
+	open_with(&a, "auto");
+	qp = fake_qp(&a, NIC_QPT_RC, a.scq, &device[1].gid, FAKE_QPN, 8); /* nobody is there */
+	for (unsigned ms = 0; ms <= 40; ms += 20) {
+		wait_until_asleep(a.engine);
+		waiter_start(&w, &a);
+		while (__atomic_load_n(&a.engine->waits, __ATOMIC_RELAXED) == ms / 20)
+			usleep(100);
+		usleep(100 + ms * 1000);
+		waiter_end(&w);
+	}
+	pmd_lock(a.engine);
+	nic_cq_arm(a.scq, false);
+	assert_int_equal(nic_post_send(qp, &wr), 0);
+	pmd_doorbell(a.engine);
+	pmd_unlock(a.engine);
+	assert_true(fake_readable(a.event_fd));
+	assert_int_equal(end_poll(&a, a.scq, &wc), 1);
+	assert_int_equal(wc.status, NIC_WC_RETRY_EXC_ERR);
+	end_close(&a);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wait__a_port_without_a_descriptor_is_looked_at),
+		cmocka_unit_test(wait__a_thread_that_comes_late_leaves_the_waiter_alone),
+		cmocka_unit_test(wait__the_thread_serves_when_the_waiter_has_gone),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)
