@@ -63,7 +63,7 @@ struct pmd_engine {
 	int bell_fd;	     /* eventfd: wakes whoever serves; producers of links ring it */
 	bool stop;	     /* atomic */
 	bool waiter;	     /* atomic: an application thread serves (wait.c), and the thread looks on */
-	bool thread_deep;    /* atomic: the thread looks on without an end in sight; who stops waiting has to call it */
+	bool thread_deep;    /* atomic: the thread looks on for long; who stops waiting has to call it */
 	uint32_t waits;	     /* atomic: times that an application thread began to wait */
 	bool polled;	     /* atomic, written by the thread: application threads poll, it looks on */
 	bool expect_sleep;   /* under the lock: pmd_expect_sleep was called */

@@ -131,7 +131,7 @@ static bool thread_lock(struct thread_state *s)
 
 /**
  * How long to look on. While an application thread waits in the engine's stead, and has been doing so since the last look,
- * there is no end to it: then who stops waiting calls.
+ * longer and longer, in the end without an end to it: then who stops waiting calls.
  */
 static uint64_t thread_slice(struct thread_state *s)
 {
@@ -146,11 +146,15 @@ static uint64_t thread_slice(struct thread_state *s)
 	s->slice_ns *= 2;
 	if (s->slice_ns > SLICE_MAX_NS && !same)
 		s->slice_ns = SLICE_MAX_NS;
+	if (slice_ns <= SLICE_MAX_NS)
+		return slice_ns;
+	__atomic_store_n(&e->thread_deep, true, __ATOMIC_SEQ_CST); /* pairs with wait_leave in wait.c */
+	if (!__atomic_load_n(&e->waiter, __ATOMIC_SEQ_CST))
+		return SLICE_MIN_NS;
 	if (slice_ns < SLICE_DEEP_NS)
 		return slice_ns;
 	s->slice_ns = SLICE_DEEP_NS;
-	__atomic_store_n(&e->thread_deep, true, __ATOMIC_SEQ_CST); /* pairs with wait_leave in wait.c */
-	return __atomic_load_n(&e->waiter, __ATOMIC_SEQ_CST) ? UINT64_MAX : SLICE_MIN_NS;
+	return UINT64_MAX;
 }
 
 /** Whether an application thread serves. */

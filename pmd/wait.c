@@ -22,7 +22,16 @@ static void wait_leave(void *arg)
 		pmd_engine_kick(e);
 }
 
-/** One step in the thread's stead. @return how long to sleep then. */
+/** What there is to do is done in the thread's stead. Lock held. @return packets received. */
+static unsigned wait_work(struct pmd_engine *e, unsigned woken)
+{
+	pmd_links_awake(e->links);
+	if (woken & PMD_WOKEN_CONTROL)
+		pmd_engine_look_after(e);
+	return pmd_engine_step(e, THREAD_RX_BUDGET, true);
+}
+
+/** One step, before a sleep. @return how long to sleep. */
 static uint64_t wait_step(struct pmd_engine *e, unsigned woken)
 {
 	uint64_t timeout, now_ns;
@@ -32,10 +41,7 @@ static uint64_t wait_step(struct pmd_engine *e, unsigned woken)
 	pthread_mutex_lock(&e->lock);
 	thread_serves = !__atomic_load_n(&e->polled, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->polled, true, __ATOMIC_RELAXED);
-	pmd_links_awake(e->links);
-	if (woken & PMD_WOKEN_CONTROL)
-		pmd_engine_look_after(e);
-	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
+	got = wait_work(e, woken);
 	now_ns = pmd_now_ns();
 	timeout = pmd_engine_timeout(e, got, now_ns);
 	if (timeout && !pmd_links_sleep(e->links))
@@ -51,6 +57,14 @@ static uint64_t wait_step(struct pmd_engine *e, unsigned woken)
 	if (thread_serves)
 		pmd_engine_kick(e);
 	return timeout;
+}
+
+/** The last step, when something else came with what was waited for: its bell is taken, and nobody else has heard it. */
+static void wait_finish(struct pmd_engine *e, unsigned woken)
+{
+	pthread_mutex_lock(&e->lock);
+	wait_work(e, woken);
+	pthread_mutex_unlock(&e->lock);
 }
 
 /**
@@ -74,8 +88,11 @@ static int wait_loop(struct pmd_engine *e, int fd)
 
 	for (;;) {
 		woken = pmd_engine_sleep(e, fd, true, wait_step(e, woken));
-		if (woken & PMD_WOKEN_OTHER)
+		if (woken & PMD_WOKEN_OTHER) {
+			if (woken != PMD_WOKEN_OTHER)
+				wait_finish(e, woken);
 			return 0;
+		}
 		if (woken & PMD_WOKEN_CLOSED)
 			return -EBUSY;
 		if ((woken & PMD_WOKEN_SIGNAL) && !wait_restarts())

@@ -187,12 +187,93 @@ static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
 	end_close(&a);
 }
 
+/** A wait that is not long, but longer than the thread otherwise goes without a look: it is called when the wait ends. */
+static void wait__the_thread_is_called_when_a_longer_wait_ends(void **state)
+{
+	bool seen = false;
+	struct waiter w;
+	struct end a;
+
+	(void)state;
+	open_with(&a, "auto");
+	/* When so long has passed the thread has not got to sleeping without an end. */
+	for (unsigned i = 0; i < 200 && !seen; i++) {
+		uint64_t end_ns = pmd_now_ns() + 12000000;
+		bool deep = false;
+
+		waiter_start(&w, &a);
+		for (unsigned ms = 0; ms < 5; ms++) {
+			usleep(1000);
+			deep |= __atomic_load_n(&a.engine->thread_deep, __ATOMIC_SEQ_CST);
+		}
+		seen |= deep && pmd_now_ns() < end_ns;
+		waiter_end(&w);
+	}
+	assert_true(seen);
+	end_close(&a);
+}
+
+/* ---- an event and packets at the same time ---------------------------------------------------------------------- */
+
+static struct fake_producer producer;
+static struct end *consumer;
+
+/** Within a step, after links have been looked at: a packet comes, its bell rings, and the event that is waited for is there. */
+static void all_at_once(struct pmd_port *port)
+{
+	const uint64_t one = 1;
+
+	(void)port;
+	if (!producer.ring.memory)
+		return;
+	assert_int_equal(fake_put(&producer, 1), 1);
+	assert_int_equal(write(consumer->engine->bell_fd, &one, sizeof(one)), sizeof(one));
+	assert_int_equal(write(consumer->event_fd, &one, sizeof(one)), sizeof(one));
+	producer.ring.memory = NULL;
+}
+
+static uint64_t junk_seen(struct end *e)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&e->engine->lock);
+	n = nic_counters(e->nic)[NIC_CNT_rx_not_roce];
+	pthread_mutex_unlock(&e->engine->lock);
+	return n;
+}
+
+/** Who waits takes the packet too that came with his event: its bell is out, and nobody else has heard it. */
+static void wait__packets_that_come_with_the_event_are_received(void **state)
+{
+	uint8_t *memory;
+	uint64_t count;
+	struct end a;
+
+	(void)state;
+	open_with(&a, "inline");
+	consumer = &a;
+	fake_hand_over(&producer, &a);
+	fake_look_after(&a);
+	fake_look_after(&a);
+	memory = producer.ring.memory;
+	watch_port(&a, all_at_once);
+	assert_int_equal(pmd_wait(a.engine, a.event_fd), 0);
+	assert_null(producer.ring.memory);
+	assert_int_equal(read(a.event_fd, &count, sizeof(count)), sizeof(count));
+	assert_int_equal(junk_seen(&a), 1);
+	producer.ring.memory = memory;
+	fake_gone(&producer);
+	end_close(&a);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wait__a_port_without_a_descriptor_is_looked_at),
 		cmocka_unit_test(wait__a_thread_that_comes_late_leaves_the_waiter_alone),
 		cmocka_unit_test(wait__the_thread_serves_when_the_waiter_has_gone),
+		cmocka_unit_test(wait__the_thread_is_called_when_a_longer_wait_ends),
+		cmocka_unit_test(wait__packets_that_come_with_the_event_are_received),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)
