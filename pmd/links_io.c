@@ -137,13 +137,14 @@ unsigned pmd_links_rx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 
 	if (!l || l->n_in == 0)
 		return 0;
-	for (uint32_t i = 0; i < l->n_in && total < budget; i++) {
-		uint32_t index = (l->turn + i) % l->n_in;
+	for (uint32_t i = 0, first = l->turn < l->n_in ? l->turn : 0; i < l->n_in && total < budget; i++) {
+		uint32_t index = first + i < l->n_in ? first + i : first + i - l->n_in;
 		struct link_in *in = l->in[index];
 		int n;
 
 		if (!in || !ring_has_entry(&in->ring))
 			continue;
+		l->turn = index + 1;
 		n = link_rx(l->e, in, LINK_BURST, now_ns);
 		if (n < 0) {
 			l->e->port->stats.link_broken++;
@@ -152,7 +153,6 @@ unsigned pmd_links_rx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 		}
 		total += (unsigned)n;
 	}
-	l->turn = l->n_in ? (l->turn + 1) % l->n_in : 0;
 	l->e->port->stats.link_rx_packets += total;
 	return total;
 }

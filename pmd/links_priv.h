@@ -58,7 +58,7 @@ struct pmd_links {
 	struct proto_link self;
 	bool asleep;
 	uint32_t n_out, n_in;		     /* links out; one past the last slot of `in` in use */
-	uint32_t turn;			     /* link in whose turn is first */
+	uint32_t turn;			     /* one past the link in that was served last: whose turn is first */
 	uint32_t tx_turn;		     /* path whose turn is first */
 	struct link_out *out[NIC_PATHS_MAX]; /* by path */
 	struct link_in *in[LINKS_MAX];

@@ -315,6 +315,35 @@ static void links__a_busy_link_does_not_starve_others(void **state)
 	end_close(&a);
 }
 
+/** Two producers that are never quiet, among many that are. */
+static void links__producers_are_served_alike(void **state)
+{
+	static struct fake_producer p[16];
+	uint64_t served[2];
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a);
+	for (unsigned i = 0; i < 16; i++) {
+		fake_hand_over(&p[i], &a);
+		while (a.engine->links->n_in == i)
+			fake_look_after(&a);
+	}
+	pmd_lock(a.engine);
+	for (unsigned i = 0; i < 64; i++) {
+		fake_put(&p[3], 100);
+		fake_put(&p[4], 100);
+		assert_int_equal(pmd_links_rx(a.engine->links, 1, pmd_now_ns()), 32);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		served[i] = a.engine->links->in[3 + i]->ring.head;
+	pmd_unlock(a.engine);
+	assert_int_equal(served[0], served[1]);
+	for (unsigned i = 0; i < 16; i++)
+		fake_gone(&p[i]);
+	end_close(&a);
+}
+
 /* ---- consumers that do not look --------------------------------------------------------------------------------- */
 
 /** Packets, until the ring to the fake has no room. */
@@ -514,6 +543,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__a_bell_of_another_user_is_not_rung),
 		cmocka_unit_test(links__another_user_gets_no_bell),
 		cmocka_unit_test(links__a_busy_link_does_not_starve_others),
+		cmocka_unit_test(links__producers_are_served_alike),
 		cmocka_unit_test(links__a_full_ring_matters_to_who_needs_it),
 		cmocka_unit_test(links__a_ring_that_stays_full_is_left_alone),
 		cmocka_unit_test(links__a_datagram_for_a_stopped_function_holds_up_nobody),
