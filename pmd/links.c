@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.c - links to other functions of this host: how they come about, how they end, how they wake. Packets through them
- * are in links_io.c.
+ * links.c - links to other functions of this host: how they are taken, how they end, how they wake. Which peers there are
+ * links to is in links_route.c, packets through them are in links_io.c.
  *
- * A link is made when the NIC asks for the route to a peer: then the answer is known before the first packet goes, and no
- * packet overtakes another on another way. Nothing waits for the peer's process: connecting and handing over succeed
- * although it is stopped, and the ring holds what it has not seen.
- *
- * Owns: rings, connections, the bell, the cache of routes.
+ * Owns: rings, connections, the bell.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,17 +18,7 @@
 #include "links_priv.h"
 #include "tap.h"
 
-#define WHOIS_TIMEOUT_MS  200
-#define ROUTE_NEGATIVE_NS 100000000 /* a peer that is not here is not looked for again so soon */
-
 /* ---- producing ---------------------------------------------------------------------------------------------- */
-
-static void routes_forget(struct pmd_links *l, uint32_t path)
-{
-	for (unsigned i = 0; i < ROUTES; i++)
-		if (l->routes[i].path == path)
-			l->routes[i] = (struct link_route){0};
-}
 
 void links_drop_out(struct pmd_links *l, uint32_t path)
 {
@@ -41,7 +27,7 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 	l->out[path] = NULL;
 	l->n_out--;
 	l->full[path / 64] &= ~(1ull << path % 64);
-	routes_forget(l, path);
+	links_routes_forget(l, path);
 	pmd_tap_path_gone(l->e, path);
 	nic_path_close(l->e->nic, path);
 	pmd_control_unwatch(l->control, &out->watch);
@@ -61,8 +47,7 @@ static bool bell_is_good(int connection, int bell)
 	       (fcntl(bell, F_GETFL) & O_NONBLOCK);
 }
 
-/** The consumer has answered, or ended. */
-static void out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+void links_out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 {
 	struct link_out *out = (struct link_out *)w;
 	PROTO_MSG(m);
@@ -82,148 +67,6 @@ static void out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events
 	proto_msg_close(&m);
 	PMD_POINT(link_out_ended);
 	links_drop_out(e->links, out->path);
-}
-
-/** The device that owns an address of this host. @return false: none of ours. */
-static bool find_owner(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid *key)
-{
-	const struct proto_whois whois = {.gid = *gid};
-	struct proto_owner owner;
-	struct proto_name name;
-	PROTO_MSG(m);
-	int fd;
-	bool found;
-
-	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
-		struct nic_gid own;
-
-		if (nic_gid_get(l->e->nic, i, &own) == 0 && memcmp(&own, gid, sizeof(own)) == 0) {
-			*key = l->self.key;
-			return true;
-		}
-	}
-	pmd_name_daemon(gid, &name);
-	fd = proto_connect(&name);
-	if (fd < 0)
-		return false;
-	found = proto_peer_allowed(fd, pmd_control_policy(l->control), NULL) &&
-		proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0) == 0 &&
-		proto_recv_wait(fd, &m, WHOIS_TIMEOUT_MS) == 1 && proto_msg_is(&m, PROTO_OWNER, sizeof(owner), 0);
-	close(fd);
-	if (!found)
-		return false;
-	memcpy(&owner, m.data, sizeof(owner));
-	*key = owner.key;
-	return memcmp(key, &(struct nic_gid){0}, sizeof(*key)) != 0;
-}
-
-/** Connect to a function and hand a ring over. @return the connection or a negative errno. */
-static int hand_over(struct pmd_links *l, const struct nic_gid *key, unsigned function, struct ring_producer *ring)
-{
-	struct proto_name name;
-	int connection, memfd, rc;
-
-	pmd_name_function(key, function, &name);
-	connection = proto_connect(&name);
-	if (connection < 0)
-		return connection;
-	if (!proto_peer_allowed(connection, pmd_control_policy(l->control), NULL)) {
-		rc = -EACCES;
-		goto no_ring;
-	}
-	PMD_POINT(link_connected);
-	memfd = ring_create(ring);
-	if (memfd < 0) {
-		rc = memfd;
-		goto no_ring;
-	}
-	PMD_POINT(link_ring_made);
-	rc = proto_send(connection, PROTO_LINK, &l->self, sizeof(l->self), &memfd, 1);
-	PMD_POINT(link_handed_over);
-	close(memfd);
-	if (rc == 0)
-		return pmd_fd_high(connection);
-	ring_unmap(ring->memory);
-no_ring:
-	close(connection);
-	return rc;
-}
-
-/** @return the path, 0: no link can be made. Full of cancellation points. */
-static uint32_t link_make(struct pmd_links *l, const struct nic_gid *dgid, unsigned function)
-{
-	struct link_out *out;
-	struct nic_gid key;
-	int path;
-
-	if (function == 0 || l->n_out >= LINKS_MAX || !find_owner(l, dgid, &key))
-		return 0;
-	out = calloc(1, sizeof(*out));
-	if (!out)
-		return 0;
-	out->bell_fd = -1;
-	out->watch = (struct pmd_watch){.fd = hand_over(l, &key, function, &out->ring), .ready = out_ready};
-	if (out->watch.fd < 0)
-		goto no_connection;
-	if (pmd_control_watch(l->control, &out->watch, EPOLLIN) != 0)
-		goto no_watch;
-	path = nic_path_open(l->e->nic, NIC_PATH_NO_ICRC | NIC_PATH_LOSSLESS);
-	if (path < 0)
-		goto no_path;
-	out->path = (uint32_t)path;
-	out->dgid = *dgid;
-	out->function = function;
-	l->out[path] = out;
-	l->n_out++;
-	PMD_POINT(link_out_open);
-	return out->path;
-
-no_path:
-	pmd_control_unwatch(l->control, &out->watch);
-no_watch:
-	ring_unmap(out->ring.memory);
-	close(out->watch.fd);
-no_connection:
-	free(out);
-	return 0;
-}
-
-/** The slot of the cache may have been another's since: the link is still there. */
-static uint32_t link_find(const struct pmd_links *l, const struct nic_gid *dgid, unsigned function)
-{
-	for (uint32_t path = 1; path < NIC_PATHS_MAX; path++) {
-		const struct link_out *out = l->out[path];
-
-		if (out && out->function == function && memcmp(&out->dgid, dgid, sizeof(*dgid)) == 0)
-			return path;
-	}
-	return 0;
-}
-
-uint32_t pmd_links_route(struct pmd_links *l, const struct nic_gid *dgid, uint32_t dest_qpn)
-{
-	unsigned function = dest_qpn >> 16;
-	uint32_t hash = function * 31u + dgid->raw[15] + dgid->raw[14] * 7u + dgid->raw[13] * 17u + dgid->raw[7] * 3u;
-	struct link_route *route;
-	uint64_t now_ns;
-	int cancel_state;
-
-	if (!l)
-		return 0;
-	route = &l->routes[hash % ROUTES];
-	if (route->function == function && memcmp(&route->dgid, dgid, sizeof(*dgid)) == 0 && route->path)
-		return route->path;
-	now_ns = pmd_now_ns();
-	if (route->function == function && memcmp(&route->dgid, dgid, sizeof(*dgid)) == 0 && now_ns < route->until_ns)
-		return 0;
-	*route = (struct link_route){.dgid = *dgid, .function = function, .until_ns = now_ns + ROUTE_NEGATIVE_NS};
-	route->path = link_find(l, dgid, function);
-	if (route->path)
-		return route->path;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	route->path = link_make(l, dgid, function);
-	pthread_setcancelstate(cancel_state, NULL);
-	return route->path;
 }
 
 void links_ring_bell(struct link_out *out)

@@ -9,6 +9,7 @@
 #include "ring.h"
 
 #define ROUTES 512 /* slots of the cache, direct-mapped */
+#define OWNERS 64
 
 /** Kinds of ring entries. */
 enum link_kind {
@@ -52,6 +53,13 @@ struct link_route {
 	uint64_t until_ns; /* with path 0: when to try again */
 };
 
+/** What is known of an address that is not ours. */
+struct link_owner {
+	struct nic_gid gid;
+	struct nic_gid key; /* of the device that owns it; zeroes: none of this host */
+	uint64_t until_ns;  /* how long that holds */
+};
+
 struct pmd_links {
 	struct pmd_engine *e;
 	struct pmd_control *control;
@@ -66,9 +74,16 @@ struct pmd_links {
 	uint64_t retry_ns;		   /* when to try the first of them again; UINT64_MAX: there are none */
 	uint64_t trim_ns; /* when rings without traffic give their memory back; UINT64_MAX: they have */
 	struct link_route routes[ROUTES];
+	struct link_owner owners[OWNERS];
 };
 
+/* links_route.c */
+/** The link has ended. */
+void links_routes_forget(struct pmd_links *l, uint32_t path);
+
 /* links.c */
+/** The consumer has answered, or ended. */
+void links_out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events);
 void links_drop_out(struct pmd_links *l, uint32_t path);
 void links_drop_in(struct pmd_links *l, uint32_t index);
 void links_ring_bell(struct link_out *out);

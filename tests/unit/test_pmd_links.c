@@ -26,7 +26,7 @@
 #define OTHER_USER  54321 /* nobody's number */
 #define CPU_TEST_MS 400
 
-static struct pmd_device device[3];
+static struct pmd_device device[4];
 
 static unsigned open_descriptors(void)
 {
@@ -344,6 +344,34 @@ static void links__producers_are_served_alike(void **state)
 	end_close(&a);
 }
 
+/* ---- whose an address is ---------------------------------------------------------------------------------------- */
+
+/** A daemon that does not answer is asked once in a while, not for each of its functions, nor for each datagram. */
+static void links__a_daemon_that_does_not_answer_is_left_alone(void **state)
+{
+	struct proto_name name;
+	unsigned asked = 0;
+	struct end a;
+	int daemon;
+
+	(void)state;
+	pmd_name_daemon(&device[3].gid, &name);
+	daemon = proto_listen(&name);
+	assert_true(daemon >= 0);
+	end_open_inline(&a);
+	pmd_lock(a.engine);
+	for (uint32_t function = 1; function <= 3; function++)
+		for (unsigned i = 0; i < 2; i++)
+			assert_int_equal(pmd_links_route(a.engine->links, &device[3].gid, function << 16), 0);
+	assert_int_equal(a.engine->port->stats.link_whois_late, 1);
+	pmd_unlock(a.engine);
+	for (int fd; (fd = proto_accept(daemon)) >= 0; close(fd))
+		asked++;
+	assert_int_equal(asked, 1);
+	end_close(&a);
+	close(daemon);
+}
+
 /* ---- consumers that do not look --------------------------------------------------------------------------------- */
 
 /** Packets, until the ring to the fake has no room. */
@@ -544,13 +572,14 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__another_user_gets_no_bell),
 		cmocka_unit_test(links__a_busy_link_does_not_starve_others),
 		cmocka_unit_test(links__producers_are_served_alike),
+		cmocka_unit_test(links__a_daemon_that_does_not_answer_is_left_alone),
 		cmocka_unit_test(links__a_full_ring_matters_to_who_needs_it),
 		cmocka_unit_test(links__a_ring_that_stays_full_is_left_alone),
 		cmocka_unit_test(links__a_datagram_for_a_stopped_function_holds_up_nobody),
 		cmocka_unit_test(links__a_port_that_is_down_is_waited_for_asleep),
 	};
 
-	if (ends_devices(device, 3, NULL) != 3)
+	if (ends_devices(device, 4, NULL) != 4)
 		return 1;
 	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * links_route.c - which peers are functions of this host, and making links to them.
+ *
+ * A link is made when the NIC asks for the route to a peer: then the answer is known before the first packet goes, and no
+ * packet overtakes another on another way. Nothing waits for the peer's process: connecting and handing over succeed
+ * although it is stopped, and the ring holds what it has not seen. What is waited for, with the engine locked, is the answer
+ * of another device's daemon to whether an address is its own: it needs no more than a turn of the CPU. When it does not
+ * come, 200 ms are lost, which is counted, and it is not asked for seconds: the peer is reached by the port.
+ *
+ * Owns: the caches of routes and of owners of addresses.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "eal.h"
+#include "links_priv.h"
+#include "points.h"
+
+#define WHOIS_TIMEOUT_MS 200
+/* A peer that is not here is not looked for again so soon: it may be starting. */
+#define NEGATIVE_NS	 100000000u
+#define OWNER_NS	 1000000000u  /* whose an address is may change */
+#define OWNER_LATE_NS	 10000000000u /* what to leave a daemon that has not answered */
+
+/* ---- owners of addresses ------------------------------------------------------------------------------------ */
+
+static bool is_own(const struct pmd_links *l, const struct nic_gid *gid)
+{
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		struct nic_gid own;
+
+		if (nic_gid_get(l->e->nic, i, &own) == 0 && pmd_gid_equal(&own, gid))
+			return true;
+	}
+	return false;
+}
+
+/** Ask the daemon under whose name the address is. @return for how long the answer, which is in o, holds. */
+static uint64_t owner_ask(struct pmd_links *l, struct link_owner *o)
+{
+	const struct proto_whois whois = {.gid = o->gid};
+	struct proto_owner owner;
+	struct proto_name name;
+	PROTO_MSG(m);
+	int fd, rc;
+
+	pmd_name_daemon(&o->gid, &name);
+	fd = proto_connect(&name);
+	if (fd < 0)
+		return NEGATIVE_NS;
+	rc = proto_peer_allowed(fd, pmd_control_policy(l->control), NULL) ? 0 : -EACCES;
+	if (rc == 0)
+		rc = proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0);
+	if (rc == 0)
+		rc = proto_recv_wait(fd, &m, WHOIS_TIMEOUT_MS);
+	close(fd);
+	if (rc == -ETIMEDOUT) {
+		l->e->port->stats.link_whois_late++;
+		return OWNER_LATE_NS;
+	}
+	if (rc != 1 || !proto_msg_is(&m, PROTO_OWNER, sizeof(owner), 0))
+		return NEGATIVE_NS;
+	memcpy(&owner, m.data, sizeof(owner));
+	o->key = owner.key;
+	return pmd_gid_is_none(&o->key) ? NEGATIVE_NS : OWNER_NS;
+}
+
+/** The device that owns an address of this host. @return false: none of ours. */
+static bool owner_find(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid *key)
+{
+	struct link_owner *o = &l->owners[0];
+
+	if (is_own(l, gid)) {
+		*key = l->self.key;
+		return true;
+	}
+	for (unsigned i = 0; i < OWNERS; i++) {
+		if (pmd_gid_equal(&l->owners[i].gid, gid)) {
+			o = &l->owners[i];
+			break;
+		}
+		if (l->owners[i].until_ns < o->until_ns)
+			o = &l->owners[i];
+	}
+	if (!pmd_gid_equal(&o->gid, gid) || pmd_now_ns() >= o->until_ns) {
+		*o = (struct link_owner){.gid = *gid};
+		o->until_ns = owner_ask(l, o);
+		o->until_ns += pmd_now_ns();
+	}
+	*key = o->key;
+	return !pmd_gid_is_none(key);
+}
+
+/** Nobody was there: the address may be another device's by now. */
+static void owner_forget(struct pmd_links *l, const struct nic_gid *gid)
+{
+	for (unsigned i = 0; i < OWNERS; i++)
+		if (pmd_gid_equal(&l->owners[i].gid, gid))
+			l->owners[i].until_ns = 0;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------- */
+
+/** Connect to a function and hand a ring over. @return the connection or a negative errno. */
+static int hand_over(struct pmd_links *l, const struct nic_gid *key, unsigned function, struct ring_producer *ring)
+{
+	struct proto_name name;
+	int connection, memfd, rc;
+
+	pmd_name_function(key, function, &name);
+	connection = proto_connect(&name);
+	if (connection < 0)
+		return connection;
+	if (!proto_peer_allowed(connection, pmd_control_policy(l->control), NULL)) {
+		rc = -EACCES;
+		goto no_ring;
+	}
+	PMD_POINT(link_connected);
+	memfd = ring_create(ring);
+	if (memfd < 0) {
+		rc = memfd;
+		goto no_ring;
+	}
+	PMD_POINT(link_ring_made);
+	rc = proto_send(connection, PROTO_LINK, &l->self, sizeof(l->self), &memfd, 1);
+	PMD_POINT(link_handed_over);
+	close(memfd);
+	if (rc == 0)
+		return pmd_fd_high(connection);
+	ring_unmap(ring->memory);
+no_ring:
+	close(connection);
+	return rc;
+}
+
+/** @return the path, 0: no link can be made. Full of cancellation points. */
+static uint32_t link_make(struct pmd_links *l, const struct nic_gid *dgid, unsigned function)
+{
+	struct link_out *out;
+	struct nic_gid key;
+	int path;
+
+	if (function == 0 || l->n_out >= LINKS_MAX || !owner_find(l, dgid, &key))
+		return 0;
+	out = calloc(1, sizeof(*out));
+	if (!out)
+		return 0;
+	out->bell_fd = -1;
+	out->watch = (struct pmd_watch){.fd = hand_over(l, &key, function, &out->ring), .ready = links_out_ready};
+	if (out->watch.fd < 0) {
+		owner_forget(l, dgid);
+		goto no_connection;
+	}
+	if (pmd_control_watch(l->control, &out->watch, EPOLLIN) != 0)
+		goto no_watch;
+	path = nic_path_open(l->e->nic, NIC_PATH_NO_ICRC | NIC_PATH_LOSSLESS);
+	if (path < 0)
+		goto no_path;
+	out->path = (uint32_t)path;
+	out->dgid = *dgid;
+	out->function = function;
+	l->out[path] = out;
+	l->n_out++;
+	PMD_POINT(link_out_open);
+	return out->path;
+
+no_path:
+	pmd_control_unwatch(l->control, &out->watch);
+no_watch:
+	ring_unmap(out->ring.memory);
+	close(out->watch.fd);
+no_connection:
+	free(out);
+	return 0;
+}
+
+/* ---- routes ------------------------------------------------------------------------------------------------- */
+
+void links_routes_forget(struct pmd_links *l, uint32_t path)
+{
+	for (unsigned i = 0; i < ROUTES; i++)
+		if (l->routes[i].path == path)
+			l->routes[i] = (struct link_route){0};
+}
+
+/** The slot of the cache may have been another's since: the link is still there. */
+static uint32_t link_find(const struct pmd_links *l, const struct nic_gid *dgid, unsigned function)
+{
+	for (uint32_t path = 1; path < NIC_PATHS_MAX; path++) {
+		const struct link_out *out = l->out[path];
+
+		if (out && out->function == function && memcmp(&out->dgid, dgid, sizeof(*dgid)) == 0)
+			return path;
+	}
+	return 0;
+}
+
+uint32_t pmd_links_route(struct pmd_links *l, const struct nic_gid *dgid, uint32_t dest_qpn)
+{
+	unsigned function = dest_qpn >> 16;
+	uint32_t hash = function * 31u + dgid->raw[15] + dgid->raw[14] * 7u + dgid->raw[13] * 17u + dgid->raw[7] * 3u;
+	struct link_route *route;
+	int cancel_state;
+
+	if (!l)
+		return 0;
+	route = &l->routes[hash % ROUTES];
+	if (route->function == function && pmd_gid_equal(&route->dgid, dgid) &&
+	    (route->path || pmd_now_ns() < route->until_ns))
+		return route->path;
+	*route = (struct link_route){.dgid = *dgid, .function = function, .path = link_find(l, dgid, function)};
+	if (route->path)
+		return route->path;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	route->path = link_make(l, dgid, function);
+	pthread_setcancelstate(cancel_state, NULL);
+	route->until_ns = pmd_now_ns() + NEGATIVE_NS;
+	return route->path;
+}
