@@ -142,7 +142,7 @@ def other_users(tally):
         return result.returncode, result.stdout + result.stderr
     uroce("up", ADDRESS)
     keep = harness.Process(["ibv_asyncwatch"], SIDES[0])  # in use, or the daemon makes way
-    until(20, functions)
+    harness.until(20, functions)
     code, text = foreigner("status", ADDRESS)
     tally.result("another user's device: status says whose it is", code == 0 and "is a device of user root" in text,
                  f"exit code {code}", text)
@@ -151,10 +151,10 @@ def other_users(tally):
                  f"exit code {code}", text)
     keep.kill()
     uroce("down", ADDRESS)
-    until(10, lambda: uroce("status", ADDRESS)[0] == 3)
+    harness.until(10, lambda: uroce("status", ADDRESS)[0] == 3)
     uroce("up", ADDRESS, "--allow", "user=12345")
     keep = harness.Process(["ibv_asyncwatch"], SIDES[0])
-    until(20, functions)
+    harness.until(20, functions)
     code, text = foreigner("status", ADDRESS)
     tally.result("who is let in may look", code == 0 and "ibv_asyncwatch" in text, f"exit code {code}", text)
     for argv, words in ((["down", ADDRESS], "for the user who runs the daemon"),
@@ -223,11 +223,12 @@ class Pcapng:
         self.packets, self.names, self.statistics = [], [], {}
         with open(path, "rb") as file:
             data = file.read()
-        while data:
-            kind, length = struct.unpack_from("=II", data)
-            self.block(kind, data[8:length - 4])
-            assert struct.unpack_from("=I", data, length - 4)[0] == length
-            data = data[length:]
+        at = 0
+        while at < len(data):
+            kind, length = struct.unpack_from("=II", data, at)
+            self.block(kind, data[at + 8:at + length - 4])
+            assert struct.unpack_from("=I", data, at + length - 4)[0] == length
+            at += length
 
     def block(self, kind, body):
         if kind == 1:
