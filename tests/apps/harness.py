@@ -15,6 +15,9 @@ import sys
 import tempfile
 import time
 
+# meson puts folders of libraries there that are built for one test only.
+os.environ.pop("LD_LIBRARY_PATH", None)
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SKIP = 77  # meson's exit code for a skipped test
 LIBC = ctypes.CDLL(None)
