@@ -153,7 +153,7 @@ unsigned nic_path_lose(struct nic *nic, uint32_t index, struct nic_tx_frame *fra
 		struct nic_qp *qp = list_entry(node, struct nic_qp, ready);
 
 		next = node->next;
-		if (qp->type == NIC_QPT_RC)
+		if (qp->type != NIC_QPT_UD)
 			continue;
 		while (lost < n && qp_path(qp) == index && req_tx(qp, frame))
 			lost++;

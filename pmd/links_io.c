@@ -15,10 +15,10 @@
 
 #define TRIM_NS	     1000000000u
 /* A consumer that has stood still for so long with something to do may not have heard its bell; and for so long, has stopped.
- * No shorter: on a machine where processes outnumber cores a consumer is off the CPU for many milliseconds, and programs
+ * No shorter: on a machine where processes outnumber cores a consumer is off the CPU for tens of milliseconds, and programs
  * that send datagrams to one that is there expect them to arrive. */
 #define DEAF_NS	     2000000
-#define STOPPED_NS   50000000
+#define STOPPED_NS   500000000
 #define RETRY_MAX_NS 10000000
 #define LINK_BURST   32 /* packets of one link before the next one has its turn, in either direction */
 
@@ -188,7 +188,7 @@ static inline void link_wake(struct pmd_links *l, struct link_out *out, uint64_t
 	}
 }
 
-/** Lose what unreliable QPs have to send by the link: it would hold up what they have for others. */
+/** Lose the datagrams that are to leave by the link: they would hold up what their QPs have for others. */
 static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 {
 	uint8_t data[NIC_FRAME_MAX];

@@ -169,8 +169,8 @@ static void path__each_datagram_has_its_own(void **state)
 	rig_destroy(rig);
 }
 
-/** A path that is given up for unreliable QPs: their packets are lost, others wait on. */
-static void path__what_unreliable_qps_send_can_be_lost(void **state)
+/** A path that is given up for datagrams: they are lost, what is behind them goes on. */
+static void path__datagrams_can_be_lost(void **state)
 {
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_UD, 0, &path);
@@ -203,10 +203,10 @@ static void path__what_unreliable_qps_send_can_be_lost(void **state)
 	rig_destroy(rig);
 }
 
-static void path__what_reliable_qps_send_is_not_lost(void **state)
+static void check_not_lost(enum nic_qp_type type)
 {
 	uint32_t path;
-	struct rig *rig = create(NIC_QPT_RC, 0, &path);
+	struct rig *rig = create(type, 0, &path);
 	uint8_t data[NIC_FRAME_MAX];
 	struct nic_tx_frame frame = {.data = data};
 
@@ -222,6 +222,13 @@ static void path__what_reliable_qps_send_is_not_lost(void **state)
 	assert_false(pending(rig, path)); /* it has left with its last packet */
 	assert_false(nic_path_pending(rig->nic, path));
 	rig_destroy(rig);
+}
+
+static void path__what_connected_qps_send_is_not_lost(void **state)
+{
+	(void)state;
+	check_not_lost(NIC_QPT_RC);
+	check_not_lost(NIC_QPT_UC);
 }
 
 static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **state)
@@ -282,8 +289,8 @@ int main(void)
 		cmocka_unit_test(path__a_body_elsewhere_is_where_payload_comes_from),
 		cmocka_unit_test(path__lossless_is_not_limited_in_bytes),
 		cmocka_unit_test(path__each_datagram_has_its_own),
-		cmocka_unit_test(path__what_unreliable_qps_send_can_be_lost),
-		cmocka_unit_test(path__what_reliable_qps_send_is_not_lost),
+		cmocka_unit_test(path__datagrams_can_be_lost),
+		cmocka_unit_test(path__what_connected_qps_send_is_not_lost),
 		cmocka_unit_test(path__what_would_have_left_by_a_closed_path_leaves_by_path_0),
 		cmocka_unit_test(path__a_route_that_is_not_open_is_path_0),
 		cmocka_unit_test(path__there_are_so_many_and_numbers_come_back),
