@@ -185,8 +185,10 @@ enum direction { GATHER, SCATTER, CHECK };
  * Walk `len` bytes of an SGE list from `offset` on. An SGE is checked whole, not just the piece in use, so that a bad
  * one is found at its first byte. Bytes past the end of the list are a range error.
  */
-static enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
-			     uint64_t offset, uint8_t *data, uint32_t len, enum direction dir, uint32_t *icrc)
+static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd,
+								   const struct nic_sge *sge, uint32_t n,
+								   uint64_t offset, uint8_t *data, uint32_t len,
+								   enum direction dir, uint32_t *icrc)
 {
 	uint32_t access = dir == GATHER ? 0 : NIC_ACCESS_LOCAL_WRITE;
 

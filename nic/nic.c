@@ -179,7 +179,7 @@ bool nic_port_is_up(const struct nic *nic)
 
 /* ---- receiving --------------------------------------------------------------------------------------- */
 
-void nic_settle_failed_cqs(struct nic *nic)
+void nic_tell_failed_cqs(struct nic *nic)
 {
 	while (!list_empty(&nic->cq_failed)) {
 		struct nic_cq *cq = list_entry(list_first(&nic->cq_failed), struct nic_cq, failed);

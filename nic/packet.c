@@ -36,30 +36,58 @@ static inline bool gid_is_v4(const struct nic_gid *gid)
 	return memcmp(gid->raw, v4_prefix, sizeof(v4_prefix)) == 0;
 }
 
-/* ---- IP and UDP headers, masked as in the ICRC -------------------------------------------------------- */
+/* ---- IP and UDP headers, as they are and masked as in the ICRC ---------------------------------------- */
 
-/** Write IP and UDP headers, masked fields as ones. @return their length, the offset of the BTH. */
-static inline unsigned put_masked_carrier(const struct packet *p, uint8_t *ip, unsigned udp_payload)
+/** One's complement sum of 16-bit words gathered in 32 bits, folded. */
+static inline uint16_t csum_fold(uint32_t sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)(sum + (sum >> 16));
+}
+
+static inline uint32_t csum_words(uint32_t word)
+{
+	return (word >> 16) + (word & 0xffff);
+}
+
+/** Checksum of an IPv4 header. From registers, not from bytes just written: wide loads of narrow stores stall. */
+static inline uint16_t ipv4_csum(const struct packet *p, uint32_t total)
+{
+	uint32_t sum = ((uint32_t)IPV4_VERSION << 8 | p->tclass) + total + p->ip_id + p->ip_frag;
+
+	sum += (uint32_t)p->hop_limit << 8 | IP_PROTO_UDP;
+	sum += csum_words(wire_get32(p->sgid.raw + 12)) + csum_words(wire_get32(p->dgid.raw + 12));
+	return (uint16_t)~csum_fold(sum);
+}
+
+/** Write IP and UDP headers, with `masked` the masked fields as ones. @return their length, the offset of the BTH. */
+static inline unsigned put_carrier(const struct packet *p, uint8_t *ip, unsigned udp_payload, bool masked)
 {
 	unsigned udp_len = UDP_LEN + udp_payload;
 	uint8_t *udp;
 
 	if (p->v4) {
-		wire_put32(ip, (uint32_t)IPV4_VERSION << 24 | 0xff0000u | (IPV4_LEN + udp_len));
+		unsigned total = IPV4_LEN + udp_len;
+		uint8_t tclass = masked ? 0xff : p->tclass, hops = masked ? 0xff : p->hop_limit;
+		uint16_t csum = masked ? 0xffff : ipv4_csum(p, total);
+
+		wire_put32(ip, (uint32_t)IPV4_VERSION << 24 | (uint32_t)tclass << 16 | total);
 		wire_put32(ip + IPV4_ID, (uint32_t)p->ip_id << 16 | p->ip_frag);
-		wire_put32(ip + IPV4_TTL, 0xff000000u | IP_PROTO_UDP << 16 | 0xffffu);
+		wire_put32(ip + IPV4_TTL, (uint32_t)hops << 24 | IP_PROTO_UDP << 16 | csum);
 		memcpy(ip + IPV4_SADDR, p->sgid.raw + 12, 4);
 		memcpy(ip + IPV4_DADDR, p->dgid.raw + 12, 4);
 		udp = ip + IPV4_LEN;
 	} else {
-		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | 0xfffffffu);
-		wire_put32(ip + IPV6_PLEN, udp_len << 16 | IP_PROTO_UDP << 8 | 0xffu);
+		uint32_t class_label = masked ? 0xfffffffu : (uint32_t)p->tclass << 20 | p->flow_label;
+
+		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | class_label);
+		wire_put32(ip + IPV6_PLEN, udp_len << 16 | IP_PROTO_UDP << 8 | (masked ? 0xff : p->hop_limit));
 		memcpy(ip + IPV6_SADDR, p->sgid.raw, 16);
 		memcpy(ip + IPV6_DADDR, p->dgid.raw, 16);
 		udp = ip + IPV6_LEN;
 	}
 	wire_put32(udp, (uint32_t)p->udp_sport << 16 | NIC_UDP_PORT);
-	wire_put32(udp + UDP_LENGTH, udp_len << 16 | 0xffffu);
+	wire_put32(udp + UDP_LENGTH, udp_len << 16 | (masked ? 0xffff : p->udp_csum));
 	return (unsigned)(udp - ip) + UDP_LEN;
 }
 
@@ -78,31 +106,13 @@ static inline void mask_carrier(uint8_t *ip, bool v4)
 	}
 }
 
-/** One's complement sum of 16-bit words gathered in 32 bits, folded. */
-static inline uint16_t csum_fold(uint32_t sum)
-{
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)(sum + (sum >> 16));
-}
-
-static inline uint32_t csum_words(uint32_t word)
-{
-	return (word >> 16) + (word & 0xffff);
-}
-
-/** Put back what put_masked_carrier masked. */
+/** Put back what put_carrier masked. */
 static inline void unmask_carrier(const struct packet *p, uint8_t *ip)
 {
 	if (p->v4) {
-		/* From registers, not from the bytes just written: wide loads of narrow stores stall. */
-		uint32_t total = wire_get16(ip + IPV4_TOTAL);
-		uint32_t sum = (uint32_t)IPV4_VERSION << 8 | p->tclass;
-
-		sum += total + p->ip_id + p->ip_frag + ((uint32_t)p->hop_limit << 8 | IP_PROTO_UDP);
-		sum += csum_words(wire_get32(p->sgid.raw + 12)) + csum_words(wire_get32(p->dgid.raw + 12));
 		ip[IPV4_TOS] = p->tclass;
 		ip[IPV4_TTL] = p->hop_limit;
-		wire_put16(ip + IPV4_CSUM, (uint16_t)~csum_fold(sum));
+		wire_put16(ip + IPV4_CSUM, ipv4_csum(p, wire_get16(ip + IPV4_TOTAL)));
 		wire_put16(ip + IPV4_LEN + UDP_CSUM, p->udp_csum);
 	} else {
 		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | (uint32_t)p->tclass << 20 | p->flow_label);
@@ -113,19 +123,29 @@ static inline void unmask_carrier(const struct packet *p, uint8_t *ip)
 
 /* ---- parsing ----------------------------------------------------------------------------------------- */
 
+/** Whether the checksum of an IPv4 header holds: its words add up to all ones, in whatever byte order. */
+static inline bool ipv4_csum_holds(const uint8_t *ip)
+{
+	uint64_t words[2], sum;
+	uint32_t last;
+
+	memcpy(words, ip, sizeof(words));
+	memcpy(&last, ip + sizeof(words), sizeof(last));
+	sum = (words[0] & UINT32_MAX) + (words[0] >> 32) + (words[1] & UINT32_MAX) + (words[1] >> 32) + last;
+	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
+	return csum_fold((uint32_t)sum) == 0xffff;
+}
+
 static inline enum packet_verdict parse_ipv4(const uint8_t *ip, uint32_t len, struct packet *out)
 {
-	uint32_t sum = 0;
 	uint32_t total;
 
 	if ((ip[0] & 0xf) != (IPV4_VERSION & 0xf))
 		return PACKET_NOT_ROCE; /* options; no offset but the fixed one is ever used (HV-16) */
 	if (len < IPV4_LEN + UDP_LEN)
 		return PACKET_BAD_IP;
-	for (int i = 0; i < IPV4_LEN; i += 4)
-		sum += csum_words(wire_get32(ip + i));
 	total = wire_get16(ip + IPV4_TOTAL);
-	if (csum_fold(sum) != 0xffff || total > len || total < IPV4_LEN + UDP_LEN)
+	if (!ipv4_csum_holds(ip) || total > len || total < IPV4_LEN + UDP_LEN)
 		return PACKET_BAD_IP;
 	out->ip_frag = wire_get16(ip + IPV4_FRAG);
 	if (ip[IPV4_PROTO] != IP_PROTO_UDP || (out->ip_frag & IPV4_FRAG_ANY) != 0)
@@ -290,7 +310,7 @@ static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *b
 	unsigned carrier;
 
 	if (!out->ip) {
-		carrier = put_masked_carrier(out, block, len);
+		carrier = put_carrier(out, block, len, true);
 	} else if (out->v4) {
 		carrier = IPV4_LEN + UDP_LEN;
 		memcpy(block, out->ip, IPV4_LEN + UDP_LEN);
@@ -366,18 +386,17 @@ enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet
 
 /* ---- building ---------------------------------------------------------------------------------------- */
 
-/** Byte 4 is left masked. */
-static inline void put_masked_bth(const struct packet *p, uint8_t *bth)
-{
-	wire_put32(bth, (uint32_t)p->op->value << 24 | (uint32_t)p->se << 23 | (uint32_t)p->migreq << 22 |
-				(uint32_t)(p->pad & 3) << 20 | p->pkey);
-	wire_put32(bth + BTH_ECN, 0xff000000u | p->dest_qpn);
-	wire_put32(bth + BTH_ACK, (uint32_t)p->ackreq << 31 | (uint32_t)(p->resv7 & BTH_RESV7_MASK) << 24 | p->psn);
-}
-
 static inline uint8_t bth_ecn_byte(const struct packet *p)
 {
 	return (uint8_t)(p->fecn << 7 | p->becn << 6 | (p->resv6 & BTH_RESV6_MASK));
+}
+
+static inline void put_bth(const struct packet *p, uint8_t *bth, bool masked)
+{
+	wire_put32(bth, (uint32_t)p->op->value << 24 | (uint32_t)p->se << 23 | (uint32_t)p->migreq << 22 |
+				(uint32_t)(p->pad & 3) << 20 | p->pkey);
+	wire_put32(bth + BTH_ECN, (uint32_t)(masked ? 0xff : bth_ecn_byte(p)) << 24 | p->dest_qpn);
+	wire_put32(bth + BTH_ACK, (uint32_t)p->ackreq << 31 | (uint32_t)(p->resv7 & BTH_RESV7_MASK) << 24 | p->psn);
 }
 
 static inline void put_extensions(const struct packet *p, uint8_t *h)
@@ -424,12 +443,12 @@ static inline void put_extensions(const struct packet *p, uint8_t *h)
 		memset(h, 0, CNP_LEN);
 }
 
-/** Everything before the payload, masked. @return offset of the payload. */
-static inline unsigned put_masked_headers(const struct packet *p, uint8_t *buf, unsigned udp_payload)
+/** Everything before the payload, with `masked` as in the ICRC. @return offset of the payload. */
+static inline unsigned put_headers(const struct packet *p, uint8_t *buf, unsigned udp_payload, bool masked)
 {
-	unsigned carrier = put_masked_carrier(p, buf, udp_payload);
+	unsigned carrier = put_carrier(p, buf, udp_payload, masked);
 
-	put_masked_bth(p, buf + carrier);
+	put_bth(p, buf + carrier, masked);
 	if (p->op->hdrs.bits)
 		put_extensions(p, buf + carrier + BTH_LEN);
 	return carrier + p->op->hdr_len;
@@ -451,17 +470,34 @@ static inline unsigned udp_payload_len(const struct packet *p)
 	return p->op->hdr_len + p->payload_len + p->pad + ICRC_LEN;
 }
 
+/** The pad too, and part of where the ICRC goes next (RQ-06). */
+static inline void put_payload(const struct packet *p, uint8_t *place)
+{
+	if (p->payload && p->payload != place)
+		memcpy(place, p->payload, p->payload_len);
+	wire_put32(place + p->payload_len, 0);
+}
+
+/** A packet without ICRC. */
+static unsigned encode_plain(const struct packet *p, uint8_t *buf)
+{
+	unsigned len = udp_payload_len(p), payload = put_headers(p, buf, len, false);
+
+	put_payload(p, buf + payload);
+	wire_put32(buf + payload + p->payload_len + p->pad, 0);
+	return payload - p->op->hdr_len + len;
+}
+
 unsigned packet_encode(const struct packet *p, uint8_t *buf)
 {
-	unsigned payload = put_masked_headers(p, buf, udp_payload_len(p));
+	unsigned payload;
 
-	if (p->payload && p->payload != buf + payload)
-		memcpy(buf + payload, p->payload, p->payload_len);
-	wire_put32(buf + payload + p->payload_len, 0); /* the pad, and part of where the ICRC goes next (RQ-06) */
-
+	if (p->no_icrc)
+		return encode_plain(p, buf);
+	payload = put_headers(p, buf, udp_payload_len(p), true);
+	put_payload(p, buf + payload);
 	/* The packet is built masked, so that one call over the whole of it gives the ICRC. */
-	return put_icrc(p, buf, payload,
-			p->no_icrc ? 0 : icrc_update(ICRC_START, buf, payload + p->payload_len + p->pad));
+	return put_icrc(p, buf, payload, icrc_update(ICRC_START, buf, payload + p->payload_len + p->pad));
 }
 
 uint8_t *packet_open(struct packet *p, uint8_t *buf)
@@ -472,7 +508,7 @@ uint8_t *packet_open(struct packet *p, uint8_t *buf)
 	p->summed = p->payload_len > CRC_COPY_MAX && !p->no_icrc;
 	if (!p->summed)
 		return buf + packet_payload_offset(p->op, p->v4);
-	payload = put_masked_headers(p, buf, udp_payload_len(p));
+	payload = put_headers(p, buf, udp_payload_len(p), true);
 	p->icrc = icrc_update(ICRC_START, buf, payload);
 	return buf + payload;
 }

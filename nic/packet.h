@@ -57,6 +57,19 @@ struct packet {
 	uint32_t icrc; /* as far as it goes */
 };
 
+/** Begin a packet of our own: fields that most have alike, or that no opcode asks for. The caller sets the addresses, what
+ *  is in every BTH, and the extension headers of the opcode: to clear all of it would cost as much as to build it. */
+static inline void packet_init(struct packet *p)
+{
+	p->ip_id = 0;
+	p->ip_frag = 0x4000;
+	p->udp_csum = 0;
+	p->se = p->ackreq = p->fecn = p->becn = false;
+	p->migreq = true;
+	p->resv6 = p->resv7 = 0;
+	p->pkey = 0xffff;
+}
+
 /** Why a packet is refused; each has a counter of the same name (rx_<verdict> in counters.def). */
 enum packet_verdict {
 	PACKET_OK,

@@ -87,13 +87,14 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 	unsigned got = 0;
 
 	nic_see_time(nic, now_ns);
-	for (unsigned i = 0; i < n; i++)
-		frames[i].no_icrc = path->flags & NIC_PATH_NO_ICRC;
 	while (nic->port_up && got < n && !list_empty(&path->ready)) {
 		struct nic_qp *qp = list_entry(list_first(&path->ready), struct nic_qp, ready);
 		unsigned before = got;
 
-		while (got < n && path->turn < TX_TURN && qp_path(qp) == index && qp_tx(qp, &frames[got])) {
+		while (got < n && path->turn < TX_TURN && qp_path(qp) == index) {
+			frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
+			if (!qp_tx(qp, &frames[got]))
+				break;
 			got++;
 			path->turn++;
 		}
@@ -104,6 +105,7 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 		 */
 		if (got > before && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
 			resp_ack_due(qp);
+			frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
 			got += resp_tx(qp, &frames[got]);
 		}
 		if (got == n && path->turn < TX_TURN && qp_path(qp) == index && (req_pending(qp) || resp_pending(qp)))

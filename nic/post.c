@@ -29,7 +29,8 @@ static bool is_atomic(uint32_t opcode)
 	return opcode == NIC_WR_ATOMIC_CMP_AND_SWP || opcode == NIC_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-static int check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint32_t ahead, uint64_t *length)
+static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, const struct nic_send_wr *wr,
+						       uint32_t ahead, uint64_t *length)
 {
 	const uint32_t known = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE;
 	bool local = wr->opcode == NIC_WR_LOCAL_INV || wr->opcode == NIC_WR_BIND_MW;

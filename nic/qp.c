@@ -500,6 +500,7 @@ void qp_address(const struct nic_qp *qp, struct packet *p)
 {
 	const struct nic_av *av = &qp->attr.av;
 
+	packet_init(p);
 	p->sgid = qp->sgid;
 	p->dgid = av->dgid;
 	p->v4 = gid_is_v4(&av->dgid);
@@ -507,14 +508,11 @@ void qp_address(const struct nic_qp *qp, struct packet *p)
 	p->hop_limit = av->hop_limit ? av->hop_limit : 64;
 	p->flow_label = av->flow_label;
 	p->udp_sport = qp->udp_sport;
-	p->migreq = true;
-	p->pkey = 0xffff;
 	p->dest_qpn = qp->attr.dest_qp_num;
 }
 
 uint8_t *qp_open(struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len)
 {
-	p->ip_frag = 0x4000;
 	p->no_icrc = frame->no_icrc;
 	p->payload_len = payload_len;
 	p->pad = (uint8_t)(-payload_len & 3);

@@ -247,7 +247,12 @@ bool qp_take_wqe(struct nic_qp *qp);
 /* nic.c */
 /** QPs of CQs that overflowed go to the error state: at the end of every call that may complete something, outside of
  *  whatever overflowed it (QS-14). */
-void nic_settle_failed_cqs(struct nic *nic);
+void nic_tell_failed_cqs(struct nic *nic);
+static inline void nic_settle_failed_cqs(struct nic *nic)
+{
+	if (__builtin_expect(!list_empty(&nic->cq_failed), 0))
+		nic_tell_failed_cqs(nic);
+}
 
 /* qp_state.c */
 /** Whether the transition is legal with these attributes (table of 11.2.4.2). @return 0, -EINVAL, -EOPNOTSUPP. */

@@ -417,12 +417,12 @@ static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w)
 /* The peer is to answer the last packet of a message, and some before that in a long one (RQ-07). */
 static bool asks_ack(struct nic_qp *qp, const struct packet *p)
 {
-	uint32_t most = window(qp) / 4;
+	if (!op_ends(p->op)) {
+		uint32_t quarter = window(qp) / 4;
 
-	if (most > ASK_EVERY)
-		most = ASK_EVERY;
-	if (!op_ends(p->op) && ++qp->req.unasked < most)
-		return false;
+		if (++qp->req.unasked < (quarter < ASK_EVERY ? quarter : ASK_EVERY))
+			return false;
+	}
 	qp->req.unasked = 0;
 	return true;
 }
@@ -459,7 +459,7 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 {
 	struct requester *req = &qp->req;
 	uint32_t psns = psns_of_next(qp, w);
-	struct packet p = {0};
+	struct packet p;
 	enum error_id error;
 
 	if (asks_response(w) && !qp->attr.max_rd_atomic)

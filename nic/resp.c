@@ -495,10 +495,12 @@ static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
 static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_tx_frame *frame)
 {
 	struct responder *resp = &qp->resp;
-	struct packet p = {.syndrome = AETH_ACK, .msn = r->msn};
+	struct packet p;
 	enum error_id error;
 
 	qp_address(qp, &p);
+	p.syndrome = AETH_ACK;
+	p.msn = r->msn;
 	p.psn = psn_add(r->psn, r->cursor);
 	if (r->atomic) {
 		p.op = op_find(OP_RC, OP_ATOMIC_ACK, OP_ONLY, OP_PLAIN);
@@ -526,9 +528,11 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 static void tx_ack(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
 	struct responder *resp = &qp->resp;
-	struct packet p = {.syndrome = resp->syndrome, .msn = resp->msn};
+	struct packet p;
 
 	qp_address(qp, &p);
+	p.syndrome = resp->syndrome;
+	p.msn = resp->msn;
 	p.op = op_find(OP_RC, OP_ACK, OP_ONLY, OP_PLAIN);
 	p.psn = resp->syndrome == AETH_ACK ? psn_add(resp->epsn, PSN_MASK) : resp->nak_psn;
 	if (resp->syndrome == AETH_ACK)

@@ -133,10 +133,11 @@ bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
 	struct swqe *w = sq_at(qp, qp->sq.next);
 	const struct nic_av *av = &w->ud.av;
-	struct packet p = {0};
 	enum mem_verdict v = MEM_OK;
+	struct packet p;
 	uint8_t *payload;
 
+	packet_init(&p);
 	p.op = op_find(OP_UD, OP_SEND, OP_ONLY, w->opcode == NIC_WR_SEND_WITH_IMM ? OP_IMM : OP_PLAIN);
 	p.sgid = qp->nic->gids[av->sgid_index];
 	p.dgid = av->dgid;
@@ -146,8 +147,6 @@ bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 	p.hop_limit = av->hop_limit ? av->hop_limit : 64;
 	p.flow_label = av->flow_label;
 	p.udp_sport = qp->udp_sport;
-	p.pkey = 0xffff;
-	p.migreq = true;
 	p.dest_qpn = w->ud.remote_qpn;
 	p.qkey = w->ud.remote_qkey & QKEY_CONTROLLED ? qp->attr.qkey : w->ud.remote_qkey;
 	p.src_qpn = qp->qpn;
