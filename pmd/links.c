@@ -210,6 +210,7 @@ int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd
 	if (!l)
 		return -ENOMEM;
 	l->e = e;
+	l->pending = nic_paths_pending(e->nic);
 	l->trim_ns = l->retry_ns = UINT64_MAX;
 	l->control = control;
 	l->self = (struct proto_link){.key = *pmd_control_key(control), .function = pmd_control_function(control)};

@@ -20,6 +20,7 @@
 #define DEAF_NS	     2000000
 #define STOPPED_NS   500000000
 #define RETRY_MAX_NS 10000000
+#define PATH_WORDS   (NIC_PATHS_MAX / 64)
 #define LINK_BURST   32 /* packets of one link before the next one has its turn, in either direction */
 
 /* Bytes of a packet that are copied before it is looked at: the rest of the entry's first line, and one more. */
@@ -220,6 +221,12 @@ static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 		l->retry_ns = now_ns + retry_ns;
 }
 
+/** Whether the NIC, or a tap, may have something for the link. */
+static inline bool tx_is_pending(const struct pmd_links *l, uint32_t path)
+{
+	return l->pending[path / 64] >> path % 64 & 1 || pmd_unlikely(l->e->taps);
+}
+
 /** Up to `budget` packets into one ring. @return how many, -EPROTO: its consumer makes no sense. */
 static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t now_ns)
 {
@@ -237,6 +244,8 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 		if (left)
 			ring_commit(&out->ring, frame.len, frame.no_icrc ? LINK_PACKET : LINK_SUMMED);
 		n++;
+		if (!tx_is_pending(l, path))
+			break;
 	}
 	if (n > 0)
 		link_wake(l, out, now_ns);
@@ -248,67 +257,75 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 /** Paths from 64 * word on that have something to send and had room when last tried. */
 static inline uint64_t tx_paths(const struct pmd_links *l, uint32_t word, uint64_t now_ns)
 {
-	uint64_t bits = nic_paths_pending(l->e->nic)[word];
+	uint64_t bits = l->pending[word];
 
 	if (pmd_unlikely(l->e->taps))
 		bits |= pmd_tap_tx_paths(l->e, word, now_ns);
 	return bits & ~l->full[word] & (word ? ~0ull : ~1ull);
 }
 
-/** A turn for every link that has something to send, beginning after the one that had the last. @return packets.
- *  @param more whether one has used its turn up. */
-static unsigned tx_round(struct pmd_links *l, unsigned budget, uint64_t now_ns, bool *more)
-{
-	const uint32_t words = NIC_PATHS_MAX / 64, first = l->tx_turn;
-	unsigned total = 0;
-
-	*more = false;
-	for (uint32_t i = 0; i <= words && total < budget; i++) {
-		uint32_t word = (first / 64 + i) % words;
-		uint64_t bits = tx_paths(l, word, now_ns), before = (1ull << first % 64) - 1;
-
-		for (bits &= i == 0 ? ~before : i == words ? before : ~0ull; bits && total < budget; bits &= bits - 1) {
-			uint32_t path = word * 64 + (uint32_t)__builtin_ctzll(bits);
-			unsigned turn = budget - total < LINK_BURST ? budget - total : LINK_BURST;
-			int n = link_tx(l, path, turn, now_ns);
-
-			l->tx_turn = (path + 1) % NIC_PATHS_MAX;
-			if (n < 0) {
-				l->e->port->stats.link_broken++;
-				links_drop_out(l, path);
-				continue;
-			}
-			total += (unsigned)n;
-			*more |= (unsigned)n == turn;
-		}
-	}
-	return total;
-}
-
-/** Whether the NIC has anything for links, full or not. */
+/** Whether the NIC, or a tap, may have something for links, full or not. */
 static inline bool tx_any(const struct pmd_links *l)
 {
-	const uint64_t *pending = nic_paths_pending(l->e->nic);
-	uint64_t any = pending[0] & ~1ull;
+	uint64_t any = l->pending[0] & ~1ull;
 
-	for (unsigned word = 1; word < NIC_PATHS_MAX / 64; word++)
-		any |= pending[word];
-	return any;
+	for (unsigned word = 1; word < PATH_WORDS; word++)
+		any |= l->pending[word];
+	return any || pmd_unlikely(l->e->taps);
 }
 
+/** The link that is next, from `from` on, of those that have something to send, had room when last tried, and are not in
+ *  `served`. @return its path, NIC_PATHS_MAX: there is none. */
+static uint32_t next_path(const struct pmd_links *l, uint32_t from, const uint64_t *served, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i <= PATH_WORDS; i++) {
+		uint32_t word = (from / 64 + i) % PATH_WORDS;
+		uint64_t bits = tx_paths(l, word, now_ns) & ~served[word];
+
+		if (i == 0)
+			bits &= ~0ull << from % 64;
+		if (bits)
+			return word * 64 + (uint32_t)__builtin_ctzll(bits);
+	}
+	return NIC_PATHS_MAX;
+}
+
+/** Links that were full are tried again. */
+static void tx_retry(struct pmd_links *l)
+{
+	if (l->retry_ns == UINT64_MAX)
+		return;
+	l->retry_ns = UINT64_MAX;
+	memset(l->full, 0, sizeof(l->full));
+}
+
+/** Links take turns of LINK_BURST packets. */
 unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 {
+	uint64_t served[PATH_WORDS] = {0};
 	unsigned total = 0;
-	bool more = true;
 
 	if (!l)
 		return 0;
-	l->retry_ns = UINT64_MAX;
-	if (l->n_out == 0 || !(tx_any(l) || pmd_unlikely(l->e->taps)))
-		return 0;
-	memset(l->full, 0, sizeof(l->full));
-	while (more && total < budget)
-		total += tx_round(l, budget - total, now_ns, &more);
+	tx_retry(l);
+	while (total < budget && l->n_out > 0 && tx_any(l)) {
+		uint32_t path = next_path(l, l->tx_turn, served, now_ns);
+		unsigned turn = budget - total < LINK_BURST ? budget - total : LINK_BURST;
+		int n;
+
+		if (path == NIC_PATHS_MAX)
+			break;
+		n = link_tx(l, path, turn, now_ns);
+		if (n < 0) {
+			l->e->port->stats.link_broken++;
+			links_drop_out(l, path);
+			continue;
+		}
+		total += (unsigned)n;
+		l->tx_turn = (path + ((unsigned)n == turn)) % NIC_PATHS_MAX;
+		if ((unsigned)n < turn)
+			served[path / 64] |= 1ull << path % 64;
+	}
 	l->e->port->stats.link_tx_packets += total;
 	if (total > 0 && l->trim_ns == UINT64_MAX)
 		l->trim_ns = now_ns + TRIM_NS;
@@ -340,14 +357,12 @@ uint64_t pmd_links_trim(struct pmd_links *l, uint64_t now_ns)
 
 bool pmd_links_pending(const struct pmd_links *l)
 {
-	const uint64_t *pending;
 	uint64_t any = 0;
 
 	if (!l || l->n_out == 0)
 		return false;
-	pending = nic_paths_pending(l->e->nic);
-	for (unsigned word = 0; word < NIC_PATHS_MAX / 64; word++)
-		any |= pending[word] & ~l->full[word] & (word ? ~0ull : ~1ull);
+	for (unsigned word = 0; word < PATH_WORDS; word++)
+		any |= l->pending[word] & ~l->full[word] & (word ? ~0ull : ~1ull);
 	return any && nic_port_is_up(l->e->nic);
 }
 

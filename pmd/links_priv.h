@@ -64,6 +64,7 @@ struct pmd_links {
 	struct pmd_engine *e;
 	struct pmd_control *control;
 	struct proto_link self;
+	const uint64_t *pending; /* as nic_paths_pending */
 	bool asleep;
 	uint32_t n_out, n_in;		     /* links out; one past the last slot of `in` in use */
 	uint32_t turn;			     /* one past the link in that was served last: whose turn is first */
