@@ -61,6 +61,7 @@ struct nic {
 	struct list events;
 	struct event_source port_events;
 
+	uint64_t completions; /* ever generated */
 	uint64_t counters[NIC_CNT_COUNT];
 	struct nic_trace_entry *trace;
 	uint64_t trace_head;

@@ -141,6 +141,7 @@ void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 	}
 	solicited |= wc->status != NIC_WC_SUCCESS;
 	cq->ring[cq->head++ & cq->mask] = *wc;
+	nic->completions++;
 	if (solicited)
 		cq->solicited = cq->head;
 	if (cq->arm == CQ_ARMED || (cq->arm == CQ_ARMED_SOLICITED && solicited))

@@ -322,6 +322,11 @@ void nic_ack_flush(struct nic *nic)
 		resp_ack_due(first_ack(nic));
 }
 
+bool nic_acks_wait(const struct nic *nic)
+{
+	return !list_empty(&nic->ack_wait);
+}
+
 uint64_t nic_next_deadline(const struct nic *nic)
 {
 	uint64_t t = nic->heap_len ? nic->heap[0].deadline : TIME_NEVER;

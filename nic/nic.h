@@ -578,6 +578,10 @@ enum nic_counter {
 
 /** All counters, indexed by enum nic_counter; free-running. The pointer lives as long as the instance. */
 const uint64_t *nic_counters(const struct nic *nic);
+/** Completions generated so far, in all CQs: who receives for somebody who polls stops when there are more. */
+uint64_t nic_completions(const struct nic *nic);
+/** Whether ACKs are held back, for nic_ack_flush to let go. */
+bool nic_acks_wait(const struct nic *nic);
 /** Name and one-sentence meaning of a counter; NULL when out of range. */
 const char *nic_counter_name(unsigned counter);
 const char *nic_counter_sentence(unsigned counter);

@@ -22,6 +22,11 @@ const struct error_row error_rows[ERR_COUNT] = {
 #undef NIC_ERROR
 };
 
+uint64_t nic_completions(const struct nic *nic)
+{
+	return nic->completions;
+}
+
 const uint64_t *nic_counters(const struct nic *nic)
 {
 	return nic->counters;

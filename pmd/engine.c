@@ -443,6 +443,7 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		e->port_deadline_ns = UINT64_MAX;
 		e->yield_after = PMD_YIELD_POLLS;
 		e->port_pause = 1;
+		e->rx_until = UINT64_MAX;
 		engine_init_lock(e);
 		rc = engine_start(e, err, err_len);
 		if (rc != 0) {

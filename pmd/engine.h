@@ -69,9 +69,10 @@ void pmd_unlock(struct pmd_engine *engine);
 
 /**
  * Inline progress, lock held: receive what has arrived, run due timers, transmit what is due, hand out events.
- * Called by every polling verb; bounded work. @return false: nothing was there to do.
+ * Called by every polling verb; bounded work. @param completions that the caller has room for, at least 1: when there are
+ * so many more, the rest may wait for the next call. @return false: nothing was there to do.
  */
-bool pmd_progress(struct pmd_engine *engine);
+bool pmd_progress(struct pmd_engine *engine, unsigned completions);
 
 /** As pmd_progress, but takes the lock itself, and returns false at once when another thread holds it (that thread is
  *  making progress). A thread that polls in vain some hundred times in a row (this call, or pmd_progress) yields

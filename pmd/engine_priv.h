@@ -45,6 +45,7 @@ struct pmd_engine {
 	uint64_t interval_ns; /* at which a port without a descriptor is looked at now */
 	unsigned port_pause;  /* steps between two looks */
 	bool quiet;	      /* the last step left nothing to do, until something comes */
+	uint64_t rx_until;    /* completions after which links are not received from: who polls has what he asked for */
 
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */
 	uint64_t inline_polls;

@@ -98,7 +98,8 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 	uint32_t kind;
 	int len = 0;
 
-	while (n < budget && (len = ring_peek(&in->ring, &packet, &kind)) > 0) {
+	while (n < budget && nic_completions(e->nic) < e->rx_until &&
+	       (len = ring_peek(&in->ring, &packet, &kind)) > 0) {
 		if (kind == LINK_PACKET)
 			rx_packet(e, in, packet, (uint32_t)len, now_ns);
 		else if (kind == LINK_SUMMED)

@@ -184,7 +184,8 @@ unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_ac
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	pmd_engine_events(e);
-	e->quiet = got == 0 && e->sent == 0 && pmd_links_any(e->links) && !e->taps && !pmd_engine_is_full(e);
+	e->quiet = (got == 0 || !nic_acks_wait(e->nic)) && e->sent == 0 && pmd_links_any(e->links) && !e->taps &&
+		   !pmd_engine_is_full(e);
 	return got;
 }
 
@@ -265,11 +266,13 @@ static bool inline_is_quiet(struct pmd_engine *e)
 	return true;
 }
 
-bool pmd_progress(struct pmd_engine *e)
+bool pmd_progress(struct pmd_engine *e, unsigned completions)
 {
 	if (e->dead || inline_is_quiet(e))
 		return false;
+	e->rx_until = nic_completions(e->nic) + completions;
 	inline_step(e);
+	e->rx_until = UINT64_MAX;
 	return true;
 }
 

@@ -178,7 +178,7 @@ static int poll_cq(struct side *s, struct nic_cq *cq, int n)
 	pmd_lock(s->engine);
 	got = nic_cq_poll(cq, n, wc);
 	if (got == 0) {
-		pmd_progress(s->engine);
+		pmd_progress(s->engine, 1);
 		got = nic_cq_poll(cq, n, wc);
 	}
 	pmd_unlock(s->engine);

@@ -284,7 +284,7 @@ static void engine__forked_child_has_no_device(void **state)
 		bad |= pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)) != -ENODEV ? 4 : 0;
 		pmd_lock(a.engine);
 		pmd_doorbell(a.engine);
-		pmd_progress(a.engine);
+		pmd_progress(a.engine, 1);
 		pmd_unlock(a.engine);
 		pmd_close(a.engine);
 		_exit(bad);

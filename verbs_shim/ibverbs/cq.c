@@ -122,7 +122,7 @@ int shim_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	if (!shim_enter(ctx))
 		return -EIO;
 	got = nic_cq_poll(cq, n, (struct nic_wc *)wc);
-	if (!got && pmd_progress(ctx->engine))
+	if (!got && pmd_progress(ctx->engine, n > 0 ? (unsigned)n : 1))
 		got = nic_cq_poll(cq, n, (struct nic_wc *)wc);
 	shim_leave(ctx); /* after many empty polls this gives the CPU away */
 	return got;
