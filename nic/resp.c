@@ -176,19 +176,18 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 }
 
 /* R_Key, rights and range; the whole range at the first packet, the rest of it at every later one (RL-09, RL-10). */
-static enum error_id check_memory(const struct nic_qp *qp, const struct packet *p)
+static enum error_id check_memory(const struct nic_qp *qp, const struct packet *p, uint8_t **app)
 {
 	bool starts = op_starts(p->op), atomic = needs_resource(p->op) && p->op->kind != OP_READ_REQ;
 	uint64_t va = starts ? p->va : qp->resp.va;
 	uint32_t rkey = starts ? p->rkey : qp->resp.rkey;
 	uint32_t len = atomic ? 8 : starts ? p->dma_len : qp->resp.left;
-	uint8_t *app;
 
 	if (!len)
 		return ERR_none; /* C9-88: nothing is named, nothing is validated */
-	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, rkey, va, len, access_of(p->op), &app) != MEM_OK)
+	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, rkey, va, len, access_of(p->op), app) != MEM_OK)
 		return ERR_remote_key;
-	if (atomic && ((va | (uintptr_t)app) & 7))
+	if (atomic && ((va | (uintptr_t)*app) & 7))
 		return ERR_misaligned;
 	return ERR_none;
 }
@@ -198,8 +197,8 @@ static bool have_receive(const struct nic_qp *qp)
 	return qp->resp.have_wqe || rq_peek(qp->srq ? &qp->srq->rq : &qp->rq);
 }
 
-/* @return enum error_id, or CHECK_RNR. */
-static unsigned resp_check(const struct nic_qp *qp, const struct packet *p)
+/* @return enum error_id, or CHECK_RNR. *app: the memory that a WRITE, READ or atomic names, if it names any. */
+static unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint8_t **app)
 {
 	const struct responder *resp = &qp->resp;
 	const struct opcode *op = p->op;
@@ -218,7 +217,7 @@ static unsigned resp_check(const struct nic_qp *qp, const struct packet *p)
 	if (consumes_wqe(op) && !have_receive(qp))
 		return CHECK_RNR;
 	if (access_of(op)) {
-		error = check_memory(qp, p);
+		error = check_memory(qp, p, app);
 		if (error != ERR_none)
 			return error;
 	}
@@ -253,10 +252,9 @@ static enum error_id execute_send(struct nic_qp *qp, const struct packet *p)
 	return ERR_none;
 }
 
-static enum error_id execute_write(struct nic_qp *qp, const struct packet *p)
+static enum error_id execute_write(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
 	struct responder *resp = &qp->resp;
-	uint8_t *app;
 
 	if (op_starts(p->op)) {
 		resp->va = p->va;
@@ -265,13 +263,8 @@ static enum error_id execute_write(struct nic_qp *qp, const struct packet *p)
 		resp->received = 0;
 		COUNT(qp->nic, rx_write_requests);
 	}
-	if (p->payload_len) {
-		if (mem_check_remote(qp->nic, qp->pd, qp->qpn, resp->rkey, resp->va, p->payload_len,
-				     NIC_ACCESS_REMOTE_WRITE, &app) != MEM_OK)
-			return ERR_remote_key;
-		if (!mem_write(qp->nic, app, p->payload, p->payload_len))
-			return ERR_remote_fault;
-	}
+	if (p->payload_len && !mem_write(qp->nic, app, p->payload, p->payload_len))
+		return ERR_remote_fault;
 	resp->va += p->payload_len;
 	resp->left -= p->payload_len;
 	resp->received += p->payload_len;
@@ -281,7 +274,7 @@ static enum error_id execute_write(struct nic_qp *qp, const struct packet *p)
 }
 
 /* READs and atomics take a resource, from which they and their duplicates are answered. */
-static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p)
+static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
 	struct responder *resp = &qp->resp;
 	struct resp_resource *r = &resp->res[resp->res_head & (resp->res_size - 1)];
@@ -296,12 +289,7 @@ static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p)
 	};
 
 	if (next.atomic) {
-		uint8_t *app;
-
 		COUNT(qp->nic, rx_atomic_requests);
-		if (mem_check_remote(qp->nic, qp->pd, qp->qpn, p->rkey, p->va, 8, NIC_ACCESS_REMOTE_ATOMIC, &app) !=
-		    MEM_OK)
-			return ERR_remote_key;
 		if (!mem_atomic(qp->nic, p->op->kind == OP_CMP_SWAP ? ATOMIC_CAS : ATOMIC_FAA, app, p->compare,
 				p->swap_add, &next.orig))
 			return ERR_remote_fault;
@@ -340,13 +328,13 @@ static void deliver(struct nic_qp *qp, const struct packet *p)
 	qp_complete_recv(qp, &wc, p->se);
 }
 
-static enum error_id execute(struct nic_qp *qp, const struct packet *p)
+static enum error_id execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
 	enum error_id error;
 
 	if (needs_resource(p->op))
-		return execute_resource(qp, p);
-	error = p->op->kind == OP_SEND ? execute_send(qp, p) : execute_write(qp, p);
+		return execute_resource(qp, p, app);
+	error = p->op->kind == OP_SEND ? execute_send(qp, p) : execute_write(qp, p, app);
 	if (error == ERR_none && op_ends(p->op) && (p->op->kind == OP_SEND || p->op->extra == OP_IMM))
 		deliver(qp, p);
 	return error;
@@ -358,6 +346,7 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
 	int32_t ahead = psn_diff(p->psn, resp->epsn);
+	uint8_t *app = NULL;
 	unsigned verdict;
 
 	if (ahead > 0) {
@@ -372,7 +361,7 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 		resp_duplicate(qp, p);
 		return;
 	}
-	verdict = resp_check(qp, p);
+	verdict = resp_check(qp, p, &app);
 	if (verdict == CHECK_RNR) {
 		resp->nak_sent = true;
 		queue_nak(qp, (uint8_t)(AETH_RNR | qp->attr.min_rnr_timer), p->psn);
@@ -380,7 +369,7 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 	}
 	resp->nak_sent = false;
 	if (verdict == ERR_none)
-		verdict = execute(qp, p);
+		verdict = execute(qp, p, app);
 	if (verdict != ERR_none) {
 		fail(qp, (enum error_id)verdict, p->psn);
 		return;
@@ -400,6 +389,7 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 static void rx_uc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
+	uint8_t *app = NULL;
 	unsigned verdict;
 
 	if (p->psn != resp->epsn) {
@@ -413,9 +403,9 @@ static void rx_uc(struct nic_qp *qp, const struct packet *p)
 	resp->epsn = psn_add(p->psn, 1);
 	if (resp->open && op_starts(p->op))
 		resp->open = NULL; /* the message before was never finished */
-	verdict = resp_check(qp, p);
+	verdict = resp_check(qp, p, &app);
 	if (verdict == ERR_none)
-		verdict = execute(qp, p);
+		verdict = execute(qp, p, app);
 	if (verdict == ERR_none) {
 		resp->open = op_ends(p->op) ? NULL : p->op;
 		return;
