@@ -51,8 +51,8 @@ struct nic {
 
 	struct path paths[NIC_PATHS_MAX];
 	uint64_t paths_pending[NIC_PATHS_MAX / 64]; /* those whose ready list is not empty; wrong only towards yes */
-	struct list ack_wait;			    /* QPs with a delayed ACK, by due time */
-	struct list cq_failed;			    /* CQs that overflowed and whose QPs have yet to be told */
+	struct list ack_wait, ack_lazy; /* QPs with a delayed ACK that the peer has asked for, has not; by due time */
+	struct list cq_failed;		/* CQs that overflowed and whose QPs have yet to be told */
 	struct list all_pds, all_ahs, all_cqs, all_srqs;
 
 	struct timer_entry *heap; /* binary heap by deadline, one entry a QP at most */

@@ -69,6 +69,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	nic->port_up = true;
 	paths_init(nic);
 	list_init(&nic->ack_wait);
+	list_init(&nic->ack_lazy);
 	list_init(&nic->cq_failed);
 	list_init(&nic->events);
 	list_init(&nic->all_pds);
@@ -311,28 +312,38 @@ bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns)
 
 /* ---- time -------------------------------------------------------------------------------------------- */
 
-static struct nic_qp *first_ack(const struct nic *nic)
+static struct nic_qp *first_ack(const struct list *acks)
 {
-	return list_entry(nic->ack_wait.next, struct nic_qp, resp.ack_node);
+	return list_entry(acks->next, struct nic_qp, resp.ack_node);
 }
 
-void nic_ack_flush(struct nic *nic)
+/* Those of the list that were to go by `until`. */
+static void acks_due(const struct list *acks, uint64_t until)
 {
-	while (!list_empty(&nic->ack_wait))
-		resp_ack_due(first_ack(nic));
+	while (!list_empty(acks) && first_ack(acks)->resp.ack_at <= until)
+		resp_ack_due(first_ack(acks));
+}
+
+void nic_ack_flush(struct nic *nic, bool lazy)
+{
+	acks_due(&nic->ack_wait, TIME_NEVER);
+	if (lazy)
+		acks_due(&nic->ack_lazy, TIME_NEVER);
 }
 
 bool nic_acks_wait(const struct nic *nic)
 {
-	return !list_empty(&nic->ack_wait);
+	return !list_empty(&nic->ack_wait) || !list_empty(&nic->ack_lazy);
 }
 
 uint64_t nic_next_deadline(const struct nic *nic)
 {
 	uint64_t t = nic->heap_len ? nic->heap[0].deadline : TIME_NEVER;
 
-	if (!list_empty(&nic->ack_wait) && first_ack(nic)->resp.ack_at < t)
-		t = first_ack(nic)->resp.ack_at;
+	if (!list_empty(&nic->ack_wait) && first_ack(&nic->ack_wait)->resp.ack_at < t)
+		t = first_ack(&nic->ack_wait)->resp.ack_at;
+	if (!list_empty(&nic->ack_lazy) && first_ack(&nic->ack_lazy)->resp.ack_at < t)
+		t = first_ack(&nic->ack_lazy)->resp.ack_at;
 	return t;
 }
 
@@ -341,8 +352,8 @@ void nic_timeout(struct nic *nic, uint64_t now_ns)
 	struct nic_qp *qp;
 
 	nic_see_time(nic, now_ns);
-	while (!list_empty(&nic->ack_wait) && first_ack(nic)->resp.ack_at <= nic->now)
-		resp_ack_due(first_ack(nic));
+	acks_due(&nic->ack_wait, nic->now);
+	acks_due(&nic->ack_lazy, nic->now);
 	while ((qp = timer_expired(nic, nic->now)) != NULL)
 		req_timeout(qp, nic->now);
 	nic_settle_failed_cqs(nic);

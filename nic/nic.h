@@ -210,8 +210,9 @@ unsigned nic_path_lose(struct nic *nic, uint32_t path, struct nic_tx_frame *fram
  *  as long as the instance. */
 const uint64_t *nic_paths_pending(const struct nic *nic);
 
-/** Let all delayed ACKs go with the next nic_tx: the caller has nothing better to do. */
-void nic_ack_flush(struct nic *nic);
+/** Let delayed ACKs go with the next nic_tx: those that the peer has asked for, for the caller has nothing better to do; if
+ *  `lazy` also those that he has not, for there is nothing to do at all. */
+void nic_ack_flush(struct nic *nic, bool lazy);
 
 /** Earliest time at which nic_timeout has work (retransmission, RNR wait, delayed ACK); UINT64_MAX: never. */
 uint64_t nic_next_deadline(const struct nic *nic);

@@ -64,10 +64,11 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 	return path < NIC_PATHS_MAX && nic->paths[path].open ? path : 0;
 }
 
-/* One packet of the QP: responses and requests take turns when it has both. */
+/* One packet of the QP: responses and requests take turns when it has both, but an ACK goes before what may be the answer to
+ * the message that it acknowledges. */
 static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
-	qp->resp_turn = !qp->resp_turn;
+	qp->resp_turn = !qp->resp_turn || (qp->resp.ack_due && !qp->resp.res_todo);
 	if (qp->resp_turn)
 		return resp_tx(qp, frame) || req_tx(qp, frame);
 	return req_tx(qp, frame) || resp_tx(qp, frame);

@@ -142,7 +142,8 @@ struct responder {
 	uint32_t nak_psn;
 	uint32_t unacked; /* packets since the last ACK went out */
 	uint64_t ack_at;
-	struct list ack_node;	   /* on nic.ack_wait */
+	bool ack_lazy;		   /* the peer has not asked for it */
+	struct list ack_node;	   /* on nic.ack_wait or nic.ack_lazy */
 	struct resp_resource *res; /* ring of res_size, a power of two; res_head counts all ever taken */
 	uint32_t res_size, res_head;
 	uint32_t res_next; /* no resource before this one has todo set */
@@ -299,7 +300,7 @@ void resp_rx(struct nic_qp *qp, const struct packet *p);
 /** Write the next response packet to the frame, if one is due. */
 bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
 bool resp_pending(const struct nic_qp *qp);
-/** Queue an ACK for everything before ePSN. */
+/** Queue an ACK for everything before ePSN: the peer has asked for it. */
 void resp_ack(struct nic_qp *qp);
 /** Nothing is answered any more: forget all responses that wait. */
 void resp_cancel(struct nic_qp *qp);

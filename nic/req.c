@@ -414,10 +414,15 @@ static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w)
 	return piece < packets - qp->req.packet ? piece : packets - qp->req.packet;
 }
 
-/* The peer is to answer the last packet of a message, and some before that in a long one (RQ-07). */
-static bool asks_ack(struct nic_qp *qp, const struct packet *p)
+/*
+ * The peer is to answer the last packet of a message, and some before that in a long one (RQ-07). Where nothing is lost
+ * and the peer is one of our kind, who answers in the end whether asked or not, only if somebody waits for the completion.
+ */
+static bool asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packet *p)
 {
-	if (!op_ends(p->op)) {
+	bool waits = w->flags & NIC_SEND_SIGNALED || !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS);
+
+	if (!op_ends(p->op) || !waits) {
 		uint32_t quarter = window(qp) / 4;
 
 		if (++qp->req.unasked < (quarter < ASK_EVERY ? quarter : ASK_EVERY))
@@ -477,7 +482,7 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 		build_request(qp, w, &p, psns);
 	else
 		build_data(qp, w, &p);
-	p.ackreq = qp->type == NIC_QPT_RC && asks_ack(qp, &p);
+	p.ackreq = qp->type == NIC_QPT_RC && asks_ack(qp, w, &p);
 	error = put_payload(qp, w, &p, frame);
 	if (error != ERR_none)
 		return fail(qp, error);

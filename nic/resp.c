@@ -29,7 +29,7 @@ void resp_reset(struct nic_qp *qp)
 	resp->va = resp->received = 0;
 	resp->rkey = resp->left = 0;
 	resp->have_wqe = false;
-	resp->ack_queued = resp->ack_due = false;
+	resp->ack_queued = resp->ack_due = resp->ack_lazy = false;
 	resp->unacked = 0;
 	resp->res_head = resp->res_next = resp->res_todo = 0;
 	if (resp->res)
@@ -43,7 +43,7 @@ void resp_cancel(struct nic_qp *qp)
 	for (uint32_t i = 0; resp->res_todo && i < resp->res_size; i++)
 		resp->res[i].todo = false;
 	resp->res_todo = 0;
-	resp->ack_queued = resp->ack_due = false;
+	resp->ack_queued = resp->ack_due = resp->ack_lazy = false;
 	list_remove(&resp->ack_node);
 }
 
@@ -54,6 +54,19 @@ void resp_ack_due(struct nic_qp *qp)
 	list_remove(&qp->resp.ack_node);
 	qp->resp.ack_due = true;
 	qp_ready(qp);
+}
+
+/* An ACK is queued that may wait, in this list. */
+static void ack_wait(struct nic_qp *qp, struct list *acks)
+{
+	struct responder *resp = &qp->resp;
+
+	if (!qp->nic->cfg.ack_delay_ns || resp->unacked >= ACK_AT_LEAST_EVERY) {
+		resp_ack_due(qp);
+	} else if (list_empty(&resp->ack_node)) {
+		resp->ack_at = qp->nic->now + qp->nic->cfg.ack_delay_ns;
+		list_append(acks, &resp->ack_node);
+	}
 }
 
 void resp_ack(struct nic_qp *qp)
@@ -69,12 +82,34 @@ void resp_ack(struct nic_qp *qp)
 		resp->ack_due = false;
 	resp->ack_queued = true;
 	resp->syndrome = AETH_ACK;
-	if (!nic->cfg.ack_delay_ns || resp->unacked >= ACK_AT_LEAST_EVERY || resp->ack_due) {
+	if (resp->ack_lazy)
+		list_remove(&resp->ack_node);
+	resp->ack_lazy = false;
+	/* Where sending costs little it goes at once: before the answer that the application may give, as from hardware. */
+	if (resp->ack_due || nic->paths[qp->path].flags & NIC_PATH_LOSSLESS)
 		resp_ack_due(qp);
-	} else if (list_empty(&resp->ack_node)) {
-		resp->ack_at = nic->now + nic->cfg.ack_delay_ns;
-		list_append(&nic->ack_wait, &resp->ack_node);
-	}
+	else
+		ack_wait(qp, &nic->ack_wait);
+}
+
+/*
+ * A message has been executed whose ACK the peer has not asked for: nobody waits for its completion, but its place in
+ * the send queue is to come free, and the peer's timer runs. One for many, when there is nothing else to do.
+ */
+static void resp_ack_lazily(struct nic_qp *qp)
+{
+	struct responder *resp = &qp->resp;
+
+	if (resp->ack_queued && !resp->ack_lazy)
+		return; /* what waits acknowledges as much */
+	if (resp->ack_queued)
+		COUNT(qp->nic, acks_coalesced);
+	else
+		resp->ack_due = false;
+	resp->ack_queued = resp->ack_lazy = true;
+	resp->syndrome = AETH_ACK;
+	if (!resp->ack_due)
+		ack_wait(qp, &qp->nic->ack_lazy);
 }
 
 static void queue_nak(struct nic_qp *qp, uint8_t syndrome, uint32_t psn)
@@ -83,6 +118,7 @@ static void queue_nak(struct nic_qp *qp, uint8_t syndrome, uint32_t psn)
 
 	trace_add(qp->nic, qp->qpn, NIC_TR_nak_tx, psn, syndrome);
 	resp->ack_queued = true;
+	resp->ack_lazy = false;
 	resp->syndrome = syndrome;
 	resp->nak_psn = psn;
 	resp_ack_due(qp);
@@ -381,8 +417,12 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 	if (op_ends(p->op))
 		resp->msn = (resp->msn + 1) & PSN_MASK;
 	resp->unacked++;
-	if (p->ackreq && !needs_resource(p->op))
+	if (needs_resource(p->op))
+		return; /* what answers it acknowledges it */
+	if (p->ackreq)
 		resp_ack(qp);
+	else if (op_ends(p->op))
+		resp_ack_lazily(qp);
 }
 
 /* UC (9.8.2): no answers; a gap or the peer's error drops the rest of the message, its receive WQE serves the next. */
@@ -529,7 +569,7 @@ static void tx_ack(struct nic_qp *qp, struct nic_tx_frame *frame)
 		COUNT(qp->nic, acks_sent);
 	else
 		count_nak(qp, resp->syndrome);
-	resp->ack_queued = resp->ack_due = resp->dying = false;
+	resp->ack_queued = resp->ack_due = resp->ack_lazy = resp->dying = false;
 	resp->unacked = 0;
 	list_remove(&resp->ack_node);
 	qp_open(&p, frame, 0);

@@ -52,7 +52,7 @@ uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 	uint64_t interval = e->port->wait_fd < 0 ? interval_ns(e, got) : UINT64_MAX;
 	uint64_t deadline = nic_next_deadline(e->nic), trim_ns = pmd_links_trim(e->links, now_ns);
 
-	if (e->port->more || pmd_links_pending(e->links))
+	if (e->port->more || pmd_links_pending(e->links) || nic_acks_wait(e->nic))
 		return 0;
 	if (pmd_engine_is_full(e))
 		return PMD_RETRY_NS;

@@ -503,7 +503,7 @@ static void command(uint8_t c)
 		else if (c == 0x7e)
 			reregister();
 		else
-			nic_ack_flush(f.nic);
+			nic_ack_flush(f.nic, true);
 		break;
 	default:
 		send_packet();

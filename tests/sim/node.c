@@ -13,7 +13,17 @@
 
 static void node_random(void *ctx, void *buf, size_t len)
 {
-	rng_bytes(ctx, buf, len);
+	struct node *node = ctx;
+
+	rng_bytes(&node->nic_rng, buf, len);
+}
+
+static uint32_t node_route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
+{
+	const struct node *node = ctx;
+
+	(void)dgid;
+	return dest_qpn & 1 ? node->path : 0;
 }
 
 static void node_address(const struct sim *sim, unsigned index, struct nic_gid *gid)
@@ -41,7 +51,8 @@ bool node_init(struct sim *sim, unsigned index)
 			   .max_mw = 64,
 			   .max_ah = 64},
 		.random = node_random,
-		.ctx = &node->nic_rng,
+		.route = node_route,
+		.ctx = node,
 	};
 
 	node->sim = sim;
@@ -55,6 +66,13 @@ bool node_init(struct sim *sim, unsigned index)
 	if (nic_create(&config, &node->nic) != 0 || nic_pd_alloc(node->nic, &node->pd[0]) != 0 ||
 	    nic_pd_alloc(node->nic, &node->pd[1]) != 0)
 		return false;
+	if (sim->opts.lossless) {
+		int path = nic_path_open(node->nic, NIC_PATH_LOSSLESS);
+
+		if (path < 0)
+			return false;
+		node->path = (uint32_t)path;
+	}
 	node_address(sim, index, &node->gid);
 	if (nic_gid_set(node->nic, 0, &node->gid) != 0)
 		return false;
@@ -112,6 +130,20 @@ static void transmit(struct node *node, struct nic_tx_frame *f)
 	link_send(&sim->link[node->index][to->index], f->data, f->len, qp);
 }
 
+/** Frames of both paths: a UD QP goes from one to the other with each datagram. */
+static unsigned fetch(struct node *node, struct nic_tx_frame *frames, unsigned n)
+{
+	const unsigned rounds = node->path ? 100 : 1;
+	unsigned got = 0;
+
+	for (unsigned i = 0; i < rounds && got < n && nic_tx_pending(node->nic); i++) {
+		got += nic_tx(node->nic, frames + got, n - got, node->sim->now_ns);
+		if (node->path)
+			got += nic_path_tx(node->nic, node->path, frames + got, n - got, node->sim->now_ns);
+	}
+	return got;
+}
+
 static void node_tx(struct sim *sim, void *arg)
 {
 	static uint8_t buf[32][NIC_FRAME_MAX + 16];
@@ -126,7 +158,7 @@ static void node_tx(struct sim *sim, void *arg)
 		frames[i] = (struct nic_tx_frame){.data = buf[i]};
 		memcpy(buf[i] + NIC_FRAME_MAX, canary, 16);
 	}
-	got = nic_tx(node->nic, frames, n, sim->now_ns);
+	got = fetch(node, frames, n);
 	for (unsigned i = 0; i < got && !sim->failed; i++) {
 		transmit(node, &frames[i]);
 		bytes += frames[i].len;
@@ -278,7 +310,7 @@ void node_kick(struct node *node)
 	node_events(node);
 	atomics_watch(node);
 	if (rng_chance(&node->rng, 20))
-		nic_ack_flush(node->nic);
+		nic_ack_flush(node->nic, rng_chance(&node->rng, 500));
 	if (!node->tx_scheduled && nic_tx_pending(node->nic)) {
 		uint64_t at = sim->now_ns + rng_below(&node->rng, 300);
 

@@ -81,6 +81,7 @@ static void choose_faults(struct sim_opts *o, struct rng *rng)
 		o->rnr = PICK(0, 0, 1);
 	}
 	o->max_inflight = PICK(0, 0, 0, 2048, 16384);
+	o->lossless = PICK(0, 1);
 }
 
 void sim_opts_choose(struct sim_opts *opts, uint64_t seed, const struct sim_overrides *overrides)

@@ -255,6 +255,7 @@ struct node {
 	unsigned cqs;
 	struct srq srq;
 	bool has_srq;
+	uint32_t path; /* a second one; 0: there is none */
 	bool tx_scheduled;
 	uint64_t tx_free_ns, timer_ns;
 	struct rng rng, nic_rng;

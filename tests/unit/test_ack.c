@@ -51,7 +51,7 @@ static void ack__AK_01_a_delayed_ack_comes_in_time(void **state)
 	rig_expect_silence(rig);
 	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 2, 0, 8);
 	rig_expect_silence(rig);
-	nic_ack_flush(rig->nic);
+	nic_ack_flush(rig->nic, false);
 	rig_expect_ack(rig, RIG_RQ_PSN + 2, SYN_ACK);
 	rig_expect_silence(rig);
 	assert_true(nic_next_deadline(rig->nic) == UINT64_MAX);

@@ -131,6 +131,92 @@ static void path__lossless_is_not_limited_in_bytes(void **state)
 	}
 }
 
+/* By a path that loses nothing: whether the packet taken has AckReq. */
+static bool taken_asks(struct rig *rig, uint32_t path)
+{
+	struct nic_tx_frame frame;
+	struct packet p;
+
+	assert_int_equal(take(rig, path, &frame), 1);
+	assert_int_equal(packet_parse(&(struct nic_rx_frame){.data = frame.data, .len = frame.len}, &p), PACKET_OK);
+	return p.ackreq;
+}
+
+static void path__lossless_asks_for_acks_that_somebody_waits_for(void **state)
+{
+	struct rig *rig = rig_create(&(struct rig_opts){.sig_none = true, .nic.route = route});
+	int path = nic_path_open(rig->nic, NIC_PATH_LOSSLESS);
+	struct nic_send_wr wr;
+
+	(void)state;
+	answer = (uint32_t)path;
+	rig_to_rts(rig);
+	for (uint32_t i = 0; i < 4; i++) {
+		wr = rig_wr(rig, i, NIC_WR_SEND, 0, 8);
+		wr.flags = i & 1 ? NIC_SEND_SIGNALED : 0;
+		rig_post(rig, &wr);
+		assert_int_equal(taken_asks(rig, answer), i & 1);
+	}
+	rig_ack(rig, RIG_SQ_PSN + 2, SYN_ACK); /* unasked answers are as good */
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_destroy(rig);
+}
+
+static void path__lossless_answers_at_once_when_asked_else_when_idle(void **state)
+{
+	struct rig *rig = rig_create(&(struct rig_opts){.nic = {.route = route, .ack_delay_ns = 1000}});
+	struct nic_tx_frame frame;
+	struct packet p;
+	int path;
+
+	(void)state;
+	path = nic_path_open(rig->nic, NIC_PATH_LOSSLESS);
+	answer = (uint32_t)path;
+	rig_to_rts(rig);
+	for (uint32_t i = 0; i < 8; i++) {
+		p = rig_peer_data(rig, WRITE_ONLY, RIG_RQ_PSN + i, 0, 8);
+		p.ackreq = i == 3;
+		rig_rx(rig, &p);
+		if (i < 3)
+			nic_ack_flush(rig->nic, false);
+		if (i == 6)
+			nic_ack_flush(rig->nic, true);
+		assert_int_equal(take(rig, answer, &frame), i == 3 || i == 6);
+		assert_int_equal(nic_acks_wait(rig->nic), i != 3 && i != 6);
+	}
+	rig_advance(rig, 1000);
+	assert_int_equal(take(rig, answer, &frame), 1);
+	for (uint32_t i = 8; i < 8 + 20; i++) { /* busy all the time */
+		p = rig_peer_data(rig, WRITE_ONLY, RIG_RQ_PSN + i, 0, 8);
+		p.ackreq = false;
+		rig_rx(rig, &p);
+	}
+	assert_int_equal(take(rig, answer, &frame), 1);
+	rig_destroy(rig);
+}
+
+/* What the peer waits for to go on comes before what he goes on with. */
+static void path__an_ack_that_is_due_goes_before_a_request(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_RC, NIC_PATH_LOSSLESS, &path);
+	struct nic_tx_frame frame;
+
+	(void)state;
+	answer = path;
+	rig_to_rts(rig);
+	for (uint32_t i = 0; i < 3; i++) {
+		rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + i, 0, 8);
+		rig_post_send(rig, i, NIC_WR_SEND, 0, 8);
+		assert_int_equal(take(rig, path, &frame), 1);
+		assert_int_equal(frame.data[28], ACK);
+		assert_int_equal(take(rig, path, &frame), 1);
+		assert_int_equal(frame.data[28], SEND_ONLY);
+		rig_ack(rig, RIG_SQ_PSN + i, SYN_ACK);
+	}
+	rig_destroy(rig);
+}
+
 static void path__each_datagram_has_its_own(void **state)
 {
 	uint32_t path;
@@ -288,6 +374,9 @@ int main(void)
 		cmocka_unit_test(path__without_icrc_both_ways),
 		cmocka_unit_test(path__a_body_elsewhere_is_where_payload_comes_from),
 		cmocka_unit_test(path__lossless_is_not_limited_in_bytes),
+		cmocka_unit_test(path__lossless_asks_for_acks_that_somebody_waits_for),
+		cmocka_unit_test(path__lossless_answers_at_once_when_asked_else_when_idle),
+		cmocka_unit_test(path__an_ack_that_is_due_goes_before_a_request),
 		cmocka_unit_test(path__each_datagram_has_its_own),
 		cmocka_unit_test(path__datagrams_can_be_lost),
 		cmocka_unit_test(path__what_connected_qps_send_is_not_lost),
