@@ -29,7 +29,7 @@
 #define WAY_MS	    1000 /* for the word of a daemon that we do not trust */
 #define TRIES	    500	 /* with pauses: several seconds */
 #define PAUSE_NS    10000000
-#define SPAWN_TRIES 20
+#define SPAWN_EVERY 20 /* tries in vain */
 #define TRY_AGAIN   1
 
 static void pause_briefly(void)
@@ -222,21 +222,26 @@ static int spawn_error(const struct pmd_device *device, int rc)
 	return rc;
 }
 
+/**
+ * A daemon that has just been started may take a while until it has this name, too: when it takes over from one that has
+ * died, it first has to hear from the functions which names the device has. So it is given time, and now and then another
+ * one is started, which leaves at once when it is not needed.
+ */
 static int join(struct pmd_control *c, const struct pmd_device *device, char *err, size_t err_len)
 {
-	unsigned spawned = 0;
+	unsigned refused = 0;
 	int rc;
 
 	for (unsigned tries = 0; tries < TRIES; tries++) {
 		rc = attempt(c, err, err_len);
-		if (rc == -ECONNREFUSED && spawned++ < SPAWN_TRIES) {
+		if (rc == -ECONNREFUSED && refused++ % SPAWN_EVERY == 0) {
 			PMD_POINT(join_no_daemon);
 			rc = pmd_spawn_daemon(device, err, err_len);
 			if (rc != 0)
 				return rc == -EIO ? spawn_error(device, rc) : rc;
 			continue;
 		}
-		if (rc != TRY_AGAIN)
+		if (rc != TRY_AGAIN && rc != -ECONNREFUSED)
 			return rc;
 		pause_briefly();
 	}
