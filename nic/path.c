@@ -64,8 +64,7 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 	return path < NIC_PATHS_MAX && nic->paths[path].open ? path : 0;
 }
 
-/* One packet of the QP: responses and requests take turns when it has both, but an ACK goes before what may be the answer to
- * the message that it acknowledges. */
+/* One packet of the QP: responses and requests take turns when it has both, but an ACK that is due goes first. */
 static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
 	qp->resp_turn = !qp->resp_turn || (qp->resp.ack_due && !qp->resp.res_todo);
@@ -92,6 +91,9 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 		struct nic_qp *qp = list_entry(list_first(&path->ready), struct nic_qp, ready);
 		unsigned before = got;
 
+		/* Where packets go one by one an ACK goes before what may be the answer to its message, as from hardware. */
+		if (path->flags & NIC_PATH_LOSSLESS && qp->resp.ack_queued && !qp->resp.ack_lazy)
+			resp_ack_due(qp);
 		while (got < n && path->turn < TX_TURN && qp_path(qp) == index) {
 			frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
 			if (!qp_tx(qp, &frames[got]))

@@ -85,10 +85,7 @@ void resp_ack(struct nic_qp *qp)
 	if (resp->ack_lazy)
 		list_remove(&resp->ack_node);
 	resp->ack_lazy = false;
-	/* Where sending costs little it goes at once: before the answer that the application may give, as from hardware. */
-	if (resp->ack_due || nic->paths[qp->path].flags & NIC_PATH_LOSSLESS)
-		resp_ack_due(qp);
-	else
+	if (!resp->ack_due)
 		ack_wait(qp, &nic->ack_wait);
 }
 
