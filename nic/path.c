@@ -64,9 +64,24 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 	return path < NIC_PATHS_MAX && nic->paths[path].open ? path : 0;
 }
 
+/*
+ * An ACK that is held back goes ahead of the requests, as from hardware, where that costs little: packets go one by one. And
+ * where the program sleeps until completions come: its peer does so too, most likely, and is woken by the completion of its
+ * message and then by what answers it. Programs rely on that order: perftest takes whatever event comes first for the one, and
+ * runs its send queue over when it was the other. By other paths who polls has the answer sooner when the ACK follows.
+ */
+static bool ack_goes_first(const struct nic_qp *qp)
+{
+	return qp->resp.ack_queued && !qp->resp.ack_lazy && !qp->resp.res_todo &&
+	       (qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS || qp->recv_cq->arm != CQ_UNARMED ||
+		qp->send_cq->arm != CQ_UNARMED);
+}
+
 /* One packet of the QP: responses and requests take turns when it has both, but an ACK that is due goes first. */
 static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
+	if (ack_goes_first(qp) && !qp->resp.ack_due)
+		resp_ack_due(qp);
 	qp->resp_turn = !qp->resp_turn || (qp->resp.ack_due && !qp->resp.res_todo);
 	if (qp->resp_turn)
 		return resp_tx(qp, frame) || req_tx(qp, frame);
@@ -91,9 +106,6 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 		struct nic_qp *qp = list_entry(list_first(&path->ready), struct nic_qp, ready);
 		unsigned before = got;
 
-		/* Where packets go one by one an ACK goes before what may be the answer to its message, as from hardware. */
-		if (path->flags & NIC_PATH_LOSSLESS && qp->resp.ack_queued && !qp->resp.ack_lazy)
-			resp_ack_due(qp);
 		while (got < n && path->turn < TX_TURN && qp_path(qp) == index) {
 			frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
 			if (!qp_tx(qp, &frames[got]))

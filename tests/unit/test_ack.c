@@ -89,6 +89,50 @@ static void ack__AK_01_requests_of_ones_own_do_not_keep_acks_back(void **state)
 	rig_destroy(rig);
 }
 
+/* Programs that sleep for completions are woken by the ACK of their message first, then by its answer. */
+static void ack__a_held_ack_goes_before_the_answer_of_who_sleeps(void **state)
+{
+	for (unsigned armed = 0; armed < 3; armed++) {
+		struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
+
+		rig_post_recv(rig, 1, 4096, 64);
+		rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8);
+		rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
+		rig_expect_silence(rig);
+		if (armed)
+			nic_cq_arm(armed == 1 ? rig->recv_cq : rig->send_cq, false);
+		rig_post_send(rig, 2, NIC_WR_SEND, 0, 8);
+		if (armed)
+			rig_expect_ack(rig, RIG_RQ_PSN, SYN_ACK);
+		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+		if (!armed) {
+			nic_ack_flush(rig->nic, true);
+			rig_expect_ack(rig, RIG_RQ_PSN, SYN_ACK);
+		}
+		rig_expect_silence(rig);
+		rig_destroy(rig);
+	}
+}
+
+/* Responses with data go before the ACK that speaks for them; then requests have their turns too. */
+static void ack__responses_do_not_hold_up_requests_of_who_sleeps(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
+	struct packet p = rig_peer_packet(rig, READ_REQ, RIG_RQ_PSN);
+	unsigned until_request = 0;
+
+	nic_cq_arm(rig->recv_cq, false);
+	p.dma_len = 12 * RIG_MTU;
+	rig_rx(rig, &p);
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 12, 0, 8);
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	do {
+		assert_true(rig_tx(rig, &p));
+	} while (p.op->value != SEND_ONLY && ++until_request < 12);
+	assert_true(until_request < 3);
+	rig_destroy(rig);
+}
+
 static void ack__AK_02_reads_and_atomics_are_answered_whether_asked_or_not(void **state)
 {
 	static const enum rig_op ops[] = {READ_REQ, FETCH_ADD, CMP_SWAP};
@@ -318,6 +362,8 @@ int main(void)
 		cmocka_unit_test(ack__AK_01_a_delayed_ack_comes_in_time),
 		cmocka_unit_test(ack__AK_01_a_delayed_ack_does_not_wait_for_ever_more_packets),
 		cmocka_unit_test(ack__AK_01_requests_of_ones_own_do_not_keep_acks_back),
+		cmocka_unit_test(ack__a_held_ack_goes_before_the_answer_of_who_sleeps),
+		cmocka_unit_test(ack__responses_do_not_hold_up_requests_of_who_sleeps),
 		cmocka_unit_test(ack__AK_02_reads_and_atomics_are_answered_whether_asked_or_not),
 		cmocka_unit_test(ack__AK_03_AK_01_psns_of_acks_never_go_back),
 		cmocka_unit_test(ack__AK_04_msn_counts_new_messages),
