@@ -148,6 +148,8 @@ static void fork_child(void)
 				pmd_control_abandon(e->control);
 			close(e->doorbell_fd);
 			close(e->bell_fd);
+			if (e->wait_set >= 0)
+				close(e->wait_set);
 		}
 		pthread_mutex_unlock(&e->lock);
 	}
@@ -444,6 +446,9 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		e->yield_after = PMD_YIELD_POLLS;
 		e->port_pause = 1;
 		e->rx_until = UINT64_MAX;
+		e->look_ns = e->wait_ns = UINT64_MAX;
+		e->wait_set = -1;
+		e->wait_spin_after = PMD_WAIT_SPIN_AFTER;
 		engine_init_lock(e);
 		rc = engine_start(e, err, err_len);
 		if (rc != 0) {
@@ -485,6 +490,8 @@ void pmd_close(struct pmd_engine *engine)
 	rte_mempool_free(engine->pool);
 	close(engine->doorbell_fd);
 	close(engine->bell_fd);
+	if (engine->wait_set >= 0)
+		close(engine->wait_set);
 	process_unlock(cancel_state);
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);

@@ -93,12 +93,13 @@ void pmd_settle(struct pmd_engine *engine);
 void pmd_expect_sleep(struct pmd_engine *engine);
 
 /**
- * Sleep, no lock held, until `fd` is readable, which an event of this engine will make it. The calling thread moves packets
- * meanwhile. A cancellation point.
- * @return 0; -EINTR: a signal whose handler does not restart calls; -EBUSY: this engine has somebody who does that, sleep
- * on fd.
+ * Sleep, no lock held, until *ready, which the function that gets events sets (with the lock held, and atomically). The calling
+ * thread moves packets meanwhile, as far as it needs for that. A cancellation point.
+ * @param fd the descriptor on which the application believes to sleep: when that is non-blocking, nobody sleeps here.
+ * @return 0; -EAGAIN: fd is non-blocking, and *ready is not set; -EINTR: a signal whose handler does not restart calls; -EBUSY:
+ * this engine has somebody who does that, sleep on something else.
  */
-int pmd_wait(struct pmd_engine *engine, int fd);
+int pmd_wait(struct pmd_engine *engine, int fd, const bool *ready);
 
 /**
  * Counters of the port, a copy. Lock held.

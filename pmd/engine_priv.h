@@ -64,6 +64,7 @@ struct pmd_engine {
 	int bell_fd;	     /* eventfd: wakes whoever serves; producers of links ring it */
 	bool stop;	     /* atomic */
 	bool waiter;	     /* atomic: an application thread serves (wait.c), and the thread looks on */
+	uint64_t look_ns;    /* atomic: until when the thread looks on at most; UINT64_MAX: it may be for ever */
 	bool thread_deep;    /* atomic: the thread looks on for long; who stops waiting has to call it */
 	uint32_t waits;	     /* atomic: times that an application thread began to wait */
 	bool polled;	     /* atomic, written by the thread: application threads poll, it looks on */
@@ -72,6 +73,16 @@ struct pmd_engine {
 	/* When the sleeping thread wakes by itself; 0: awake, or soon. Under the lock, but for who sets his own to 0: the
 	 * thread's are odd, and those of an application thread in its stead even. */
 	uint64_t thread_wake_ns;
+
+	/* The application thread that serves. Under the lock. */
+	const bool *wait_ready; /* what it waits for, atomic; NULL: nothing */
+	bool wait_asleep;	/* who makes it ready has to wake it */
+	uint64_t
+		wait_ns; /* atomic: when it has work that the thread keeps the time for; UINT64_MAX: it does so itself */
+	unsigned wait_short; /* short sleeps of it in a row, and how many it takes until it spins; its own */
+	unsigned wait_spin_after;
+	int wait_set;	       /* epoll set that it sleeps on; -1: none yet */
+	unsigned wait_changes; /* of the port's descriptor, when the set was made */
 
 	/* The process's list of engines. */
 	struct pmd_device device;
@@ -83,10 +94,14 @@ struct pmd_engine {
 
 #define PMD_RETRY_NS 20000 /* until a port that had no room, or a link that just had none, is offered packets again */
 
+#define PMD_WAIT_SPIN_AFTER 4 /* short sleeps in a row until a thread that waits tries to poll instead, at first */
+
 #define THREAD_RX_BUDGET 128 /* packets of a step that is not part of a polling call */
 
 /** All that is due: receive, timers, transmit, events. Lock held. Bounded. @return packets received. */
 unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks);
+/** The same. @param port look at the port, too, and not only when it is due for a look. */
+unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks);
 
 /** Whether packets wait because the port had no room: it empties without telling. Lock held. */
 static inline bool pmd_engine_is_full(const struct pmd_engine *e)
@@ -119,16 +134,22 @@ uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 /** What sleepers wait for. */
 enum pmd_woken {
 	PMD_WOKEN_DOORBELL = 1, /* called from within the process */
-	PMD_WOKEN_PACKETS = 2,	/* the port or a link has something, or somebody calls */
-	PMD_WOKEN_CONTROL = 4,	/* connections want to be looked after */
-	PMD_WOKEN_OTHER = 8,	/* the descriptor given */
+	PMD_WOKEN_BELL = 2,	/* a link has something, or somebody calls */
+	PMD_WOKEN_PORT = 4,
+	PMD_WOKEN_PACKETS = PMD_WOKEN_BELL | PMD_WOKEN_PORT,
+	PMD_WOKEN_CONTROL = 8, /* connections want to be looked after */
 	PMD_WOKEN_SIGNAL = 16,
 	PMD_WOKEN_CLOSED = 32, /* the application has closed descriptors of ours */
 };
 
-/** Sleep until `fd` is readable, or, if `serve`, anything comes for the engine; no lock held. @return enum pmd_woken bits; the
- *  counts of doorbell and bell are taken. */
-unsigned pmd_engine_sleep(struct pmd_engine *e, int fd, bool serve, uint64_t timeout_ns);
+/** The thread sleeps until it is called, or, if `serve`, anything comes for the engine; no lock held. @return enum pmd_woken
+ *  bits; the counts of doorbell and bell are taken. */
+unsigned pmd_engine_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns);
+
+/** What an application thread sleeps on that serves, one at a time. Lock held. @return false: there is no descriptor left. */
+bool pmd_engine_wait_prepare(struct pmd_engine *e);
+/** It sleeps until anything comes for the engine; no lock held. @return enum pmd_woken bits. */
+unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns);
 
 /** Give the TX slots mbufs. @return false when the pool cannot fill them all. */
 bool pmd_engine_tx_refill(struct pmd_engine *e);

@@ -41,8 +41,9 @@ struct pmd_port_ops {
 
 struct pmd_port {
 	const struct pmd_port_ops *ops;
-	bool more;   /* the last rx_burst gave up before it had seen all that has arrived */
-	int wait_fd; /* readable when packets may have arrived; -1: none, the engine polls at intervals */
+	bool more;	       /* the last rx_burst gave up before it had seen all that has arrived */
+	int wait_fd;	       /* readable when packets may have arrived; -1: none, the engine polls at intervals */
+	unsigned wait_changes; /* times that wait_fd became another descriptor, maybe of the same number */
 	/* What the port wants of its NIC. */
 	uint16_t udp_sport;
 	uint32_t psn_window, max_inflight; /* see struct nic_config */

@@ -87,6 +87,12 @@ static int udp_watch(struct port_udp *u, unsigned index)
 	return epoll_ctl(u->epoll_fd, EPOLL_CTL_ADD, u->sockets[index].fd, &event) == 0 ? 0 : -errno;
 }
 
+static void udp_wait_on(struct port_udp *u, int fd)
+{
+	__atomic_store_n(&u->port.wait_fd, fd, __ATOMIC_RELAXED);
+	u->port.wait_changes++;
+}
+
 /** From now on there may be several sockets, or none. @return 0 or a negative errno. */
 static int udp_use_epoll(struct port_udp *u)
 {
@@ -108,7 +114,7 @@ static int udp_use_epoll(struct port_udp *u)
 			return rc;
 		}
 	}
-	__atomic_store_n(&u->port.wait_fd, fd, __ATOMIC_RELAXED);
+	udp_wait_on(u, fd);
 	return 0;
 }
 
@@ -162,7 +168,7 @@ int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid
 		return rc;
 	}
 	if (u->epoll_fd < 0)
-		port->wait_fd = fd;
+		udp_wait_on(u, fd);
 	if (u->open == 0 && port->max_inflight == 0)
 		port->max_inflight = udp_inflight(fd);
 	u->open |= 1u << index;
@@ -186,7 +192,7 @@ void pmd_port_udp_remove(struct pmd_port *port, unsigned index)
 		was_wait_fd = false; /* no descriptors left in the process: nothing to sleep on either */
 	udp_retire(u, s, was_wait_fd);
 	if (u->epoll_fd < 0)
-		port->wait_fd = -1;
+		udp_wait_on(u, -1);
 	u->open &= ~(1u << index);
 	u->hot &= ~(1u << index);
 }

@@ -117,6 +117,10 @@ void pmd_engine_events(struct pmd_engine *e)
 	while (nic_event_next(e->nic, &event))
 		if (e->on_event)
 			e->on_event(e->event_ctx, &event);
+	if (e->wait_asleep && __atomic_load_n(e->wait_ready, __ATOMIC_RELAXED)) {
+		e->wait_asleep = false;
+		pmd_engine_call(e);
+	}
 }
 
 /**
@@ -171,10 +175,10 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 	return links + got;
 }
 
-unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks)
+unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks)
 {
 	uint64_t now_ns = e->now_ns = pmd_now_ns();
-	unsigned got = step_rx(e, rx_budget, flush_acks, now_ns);
+	unsigned got = step_rx(e, rx_budget, port, now_ns);
 
 	if (nic_next_deadline(e->nic) <= now_ns)
 		nic_timeout(e->nic, now_ns);
@@ -189,6 +193,11 @@ unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_ac
 	return got;
 }
 
+unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks)
+{
+	return pmd_engine_step_with(e, rx_budget, flush_acks, flush_acks);
+}
+
 void pmd_engine_look_after(struct pmd_engine *e)
 {
 	int cancel_state;
@@ -199,6 +208,9 @@ void pmd_engine_look_after(struct pmd_engine *e)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pmd_control_poll(e);
 	pthread_setcancelstate(cancel_state, NULL);
+	/* Who sleeps does so on the port's descriptor of before. */
+	if (e->wait_asleep && e->wait_changes != e->port->wait_changes)
+		pmd_engine_call(e);
 }
 
 /* ---- inline ------------------------------------------------------------------------------------------------- */

@@ -3,15 +3,20 @@
  * sleep.c - what an engine's thread, or an application thread that stands in for it, sleeps on, and for how long.
  *
  * Two eventfds: the doorbell is the thread's own; the bell wakes whoever serves, and other processes ring it too.
+ *
+ * The thread sleeps in ppoll(). Who stands in for it is woken for every message, and there each system call shows: it sleeps
+ * on an epoll set that reports the bell when it rings and not as long as it has a count, so that the count need not be taken.
  */
 #include <errno.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "control.h"
+#include "eal.h"
 #include "engine_priv.h"
 #include "tap.h"
 
@@ -73,37 +78,111 @@ uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 	return interval;
 }
 
-unsigned pmd_engine_sleep(struct pmd_engine *e, int fd, bool serve, uint64_t timeout_ns)
+static struct timespec timespec_of(uint64_t ns)
 {
-	struct pollfd fds[] = {{.fd = serve && fd >= 0 ? -1 : e->doorbell_fd, .events = POLLIN},
-			       {.fd = fd, .events = POLLIN},
+	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+}
+
+/** Take the count of a bell. @return false: there was none. */
+static bool count_take(int fd)
+{
+	uint64_t count;
+
+	return syscall(SYS_read, fd, &count, sizeof(count)) > 0;
+}
+
+/** Of a packet socket whose interface went down: reported until it is fetched. */
+static void fetch_error(int fd)
+{
+	socklen_t len = sizeof(int);
+	int error;
+
+	getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+}
+
+unsigned pmd_engine_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
+{
+	struct pollfd fds[] = {{.fd = e->doorbell_fd, .events = POLLIN},
 			       {.fd = e->bell_fd, .events = POLLIN},
 			       {.fd = __atomic_load_n(&e->port->wait_fd, __ATOMIC_RELAXED), .events = POLLIN},
 			       {.fd = e->control ? pmd_control_fd(e->control) : -1, .events = POLLIN}};
-	struct timespec t = {.tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
+	struct timespec t = timespec_of(timeout_ns);
 	unsigned woken = 0;
-	socklen_t error_len = sizeof(int);
-	uint64_t count;
-	int error, n;
+	int n;
 
-	n = ppoll(fds, serve ? 5 : 2, timeout_ns == UINT64_MAX ? NULL : &t, NULL);
+	n = ppoll(fds, serve ? 4 : 1, timeout_ns == UINT64_MAX ? NULL : &t, NULL);
 	if (n <= 0)
 		return n < 0 && errno == EINTR ? PMD_WOKEN_SIGNAL : 0;
-	for (unsigned i = 0; i < 5; i++)
+	for (unsigned i = 0; i < 4; i++)
 		if (fds[i].revents & POLLNVAL)
 			woken |= PMD_WOKEN_CLOSED;
-	/* Of a packet socket whose interface went down: reported until it is fetched. */
-	if (fds[3].revents & POLLERR)
-		getsockopt(fds[3].fd, SOL_SOCKET, SO_ERROR, &error, &error_len);
-	if (fds[0].revents && syscall(SYS_read, fds[0].fd, &count, sizeof(count)) > 0)
+	if (fds[2].revents & POLLERR)
+		fetch_error(fds[2].fd);
+	if (fds[0].revents && count_take(e->doorbell_fd))
 		woken |= PMD_WOKEN_DOORBELL;
-	if (fds[1].revents)
-		woken |= PMD_WOKEN_OTHER;
-	if (fds[2].revents && syscall(SYS_read, fds[2].fd, &count, sizeof(count)) > 0)
-		woken |= PMD_WOKEN_PACKETS;
+	if (fds[1].revents && count_take(e->bell_fd))
+		woken |= PMD_WOKEN_BELL;
+	if (fds[2].revents)
+		woken |= PMD_WOKEN_PORT;
 	if (fds[3].revents)
-		woken |= PMD_WOKEN_PACKETS;
-	if (fds[4].revents)
 		woken |= PMD_WOKEN_CONTROL;
+	return woken;
+}
+
+/* ---- in the thread's stead ---------------------------------------------------------------------------------- */
+
+static bool set_add(int set, int fd, uint32_t events, enum pmd_woken woken)
+{
+	struct epoll_event event = {.events = events, .data.u32 = woken};
+
+	return fd < 0 || epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* When the port's descriptor is another the set is made anew: a closed socket that has duplicates elsewhere, as those of the
+ * daemon's do, would stay in it. */
+bool pmd_engine_wait_prepare(struct pmd_engine *e)
+{
+	int set;
+
+	if (e->wait_set >= 0 && e->wait_changes == e->port->wait_changes)
+		return true;
+	set = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	if (set < 0)
+		return false;
+	if (!set_add(set, e->bell_fd, EPOLLIN | EPOLLET, PMD_WOKEN_BELL) ||
+	    !set_add(set, e->port->wait_fd, EPOLLIN, PMD_WOKEN_PORT) ||
+	    !set_add(set, e->control ? pmd_control_fd(e->control) : -1, EPOLLIN, PMD_WOKEN_CONTROL)) {
+		close(set);
+		return false;
+	}
+	if (e->wait_set >= 0)
+		close(e->wait_set);
+	e->wait_set = set;
+	e->wait_changes = e->port->wait_changes;
+	return true;
+}
+
+unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns)
+{
+	struct pollfd set = {.fd = e->wait_set, .events = POLLIN};
+	struct timespec t = timespec_of(timeout_ns);
+	struct epoll_event events[3];
+	unsigned woken = 0;
+	int n;
+
+	/* epoll_wait() counts in milliseconds. */
+	n = timeout_ns == 0 || timeout_ns == UINT64_MAX ? 1 : ppoll(&set, 1, &t, NULL);
+	if (n > 0)
+		n = epoll_wait(e->wait_set, events, 3, timeout_ns == UINT64_MAX ? -1 : 0);
+	if (n < 0)
+		return errno == EINTR ? PMD_WOKEN_SIGNAL : PMD_WOKEN_CLOSED;
+	for (int i = 0; i < n; i++) {
+		woken |= events[i].data.u32;
+		if (events[i].data.u32 == PMD_WOKEN_PORT && (events[i].events & EPOLLERR))
+			fetch_error(e->port->wait_fd);
+	}
+	/* A count that is never taken could be driven to where nobody can ring any more. */
+	if (!(woken & PMD_WOKEN_PACKETS))
+		count_take(e->bell_fd);
 	return woken;
 }

@@ -99,13 +99,14 @@ static void thread_end(struct pmd_engine *e)
 	pthread_mutex_lock(&e->lock);
 	__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED); /* no doorbells */
 	pthread_mutex_unlock(&e->lock);
+	__atomic_store_n(&e->look_ns, UINT64_MAX, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&e->stop, true, __ATOMIC_RELAXED);
 }
 
 /** As pmd_engine_sleep. */
 static unsigned thread_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
 {
-	unsigned woken = pmd_engine_sleep(e, -1, serve, timeout_ns);
+	unsigned woken = pmd_engine_sleep(e, serve, timeout_ns);
 
 	if (woken & PMD_WOKEN_CLOSED)
 		thread_end(e);
@@ -163,11 +164,32 @@ static bool thread_is_spared(const struct thread_state *s)
 	return __atomic_load_n(&s->e->waiter, __ATOMIC_RELAXED);
 }
 
+/** Until the next look; who serves meanwhile is woken when it is time to. @return whether the doorbell rang. */
+static bool thread_rest(struct thread_state *s)
+{
+	struct pmd_engine *e = s->e;
+	uint64_t slice_ns = thread_slice(s), now_ns = pmd_now_ns(), wait_ns;
+	bool rang;
+
+	__atomic_store_n(&e->look_ns, slice_ns == UINT64_MAX ? UINT64_MAX : now_ns + slice_ns, __ATOMIC_SEQ_CST);
+	wait_ns = __atomic_load_n(&e->wait_ns, __ATOMIC_SEQ_CST); /* pairs with wait_sleep in wait.c */
+	if (wait_ns <= now_ns)
+		slice_ns = 0;
+	else if (wait_ns - now_ns < slice_ns && wait_ns != UINT64_MAX)
+		slice_ns = wait_ns - now_ns;
+	rang = thread_sleep(e, false, slice_ns) & PMD_WOKEN_DOORBELL;
+	wait_ns = __atomic_load_n(&e->wait_ns, __ATOMIC_RELAXED);
+	if (wait_ns <= pmd_now_ns() &&
+	    __atomic_compare_exchange_n(&e->wait_ns, &wait_ns, UINT64_MAX, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		pmd_engine_call(e);
+	return rang;
+}
+
 /** Application threads poll: look on for a slice. Leaves this way of waiting when they no longer do. */
 static void thread_look_on(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
-	bool rang = thread_sleep(e, false, thread_slice(s)) & PMD_WOKEN_DOORBELL;
+	bool rang = thread_rest(s);
 	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 	uint64_t last_ns = __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED);
 	uint64_t now_ns = pmd_now_ns();
@@ -292,7 +314,8 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	unsigned got;
 
 	thread_awake(e);
-	if (*woken == PMD_WOKEN_PACKETS && e->progress == PMD_PROGRESS_AUTO && thread_leave_to_poller(s)) {
+	if (*woken && !(*woken & ~(unsigned)PMD_WOKEN_PACKETS) && e->progress == PMD_PROGRESS_AUTO &&
+	    thread_leave_to_poller(s)) {
 		if (--s->credit > 0) {
 			*woken = thread_sleep(e, true, POLLING_NS);
 		} else {
@@ -311,7 +334,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	pmd_links_awake(e->links);
 	if (*woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
-	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
+	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, *woken != PMD_WOKEN_BELL, true);
 	polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 	thread_credit(s, *woken, got, polls);
 	e->expect_sleep = false;

@@ -4,67 +4,111 @@
  * comes wakes it alone, not first the engine's thread and then it.
  *
  * One thread at a time does so; others sleep as they would without. The engine's thread looks on meanwhile.
+ *
+ * To sleep and to be woken costs both sides more than a message. Where messages follow each other closely the next is waited
+ * for a little by polling, which gives the CPU to whoever wants it, as all polling does. Whether that pays is tried: after
+ * several short sleeps, and the less often the more tries have been in vain.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 
 #include "engine_priv.h"
 
-/** The application's thread goes on its way, or is cancelled. */
-static void wait_leave(void *arg)
+#define SPIN_NS	       20000
+#define SPIN_AFTER_MAX 2048
+
+static bool wait_is_over(const struct pmd_engine *e)
+{
+	return __atomic_load_n(e->wait_ready, __ATOMIC_RELAXED);
+}
+
+/** The application's thread goes on its way; for the next microseconds it counts as polling. Lock held. @return whether the
+ *  engine's thread has to be called. */
+static bool wait_end(struct pmd_engine *e)
+{
+	pmd_links_awake(e->links);
+	e->wait_ready = NULL;
+	e->wait_asleep = false;
+	__atomic_store_n(&e->wait_ns, UINT64_MAX, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->inline_polls, e->inline_polls + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->inline_last_ns, e->now_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->waiter, false, __ATOMIC_SEQ_CST); /* pairs with thread_slice in thread.c */
+	return __atomic_load_n(&e->thread_deep, __ATOMIC_SEQ_CST);
+}
+
+/** It is interrupted, or cancelled. */
+static void wait_give_up(void *arg)
 {
 	struct pmd_engine *e = arg;
+	bool call;
 
-	__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->waiter, false, __ATOMIC_SEQ_CST); /* pairs with thread_slice in thread.c */
-	if (__atomic_load_n(&e->thread_deep, __ATOMIC_SEQ_CST))
+	pthread_mutex_lock(&e->lock);
+	call = wait_end(e);
+	pthread_mutex_unlock(&e->lock);
+	if (call)
 		pmd_engine_kick(e);
 }
 
-/** What there is to do is done in the thread's stead. Lock held. @return packets received. */
+/**
+ * What there is to do is done in the thread's stead. ACKs go at once: whom they wake has the answer to look at by then, or soon.
+ * Lock held. @return packets received.
+ */
 static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 {
+	e->wait_asleep = false;
 	pmd_links_awake(e->links);
 	if (woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
-	return pmd_engine_step(e, THREAD_RX_BUDGET, true);
+	/* The port has a descriptor; without one, or for its timers, it is looked at when time is up. */
+	return pmd_engine_step_with(e, THREAD_RX_BUDGET, woken != PMD_WOKEN_BELL, true);
 }
 
-/** One step, before a sleep. @return how long to sleep. */
-static uint64_t wait_step(struct pmd_engine *e, unsigned woken)
+/** How long it may sleep now; from here on it has to be woken. Lock held. */
+static uint64_t wait_sleep(struct pmd_engine *e, unsigned got)
 {
-	uint64_t timeout, now_ns;
-	unsigned got;
-	bool thread_serves;
+	uint64_t now_ns = pmd_now_ns(), timeout = pmd_engine_timeout(e, got, now_ns);
+	uint64_t wake_ns = UINT64_MAX - PMD_WAKE_THREAD;
+
+	if (timeout && !pmd_links_sleep(e->links))
+		timeout = 0;
+	if (timeout != UINT64_MAX)
+		wake_ns = timeout ? (now_ns + timeout) & ~(uint64_t)PMD_WAKE_THREAD : 0;
+	e->wait_asleep = timeout != 0;
+	e->thread_retries = pmd_engine_is_full(e);
+	__atomic_store_n(&e->thread_wake_ns, wake_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->wait_ns, UINT64_MAX, __ATOMIC_RELAXED);
+	if (timeout == 0 || timeout == UINT64_MAX)
+		return timeout;
+	/* To set a timer costs as much as to be woken. Where the thread has a look in time, it keeps the time. */
+	__atomic_store_n(&e->wait_ns, wake_ns, __ATOMIC_SEQ_CST); /* pairs with thread_look_on in thread.c */
+	return __atomic_load_n(&e->look_ns, __ATOMIC_SEQ_CST) <= wake_ns ? UINT64_MAX : timeout;
+}
+
+/** Before a sleep: what there is to do, which is nothing at first, as a rule. @return false: the wait is over; else how long to
+ *  sleep. */
+static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t *timeout)
+{
+	bool thread_serves, over;
+	unsigned got = 0;
 
 	pthread_mutex_lock(&e->lock);
 	thread_serves = !__atomic_load_n(&e->polled, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->polled, true, __ATOMIC_RELAXED);
-	got = wait_work(e, woken);
-	now_ns = pmd_now_ns();
-	timeout = pmd_engine_timeout(e, got, now_ns);
-	if (timeout && !pmd_links_sleep(e->links))
-		timeout = 0;
-	e->thread_retries = pmd_engine_is_full(e);
-	__atomic_store_n(&e->thread_wake_ns,
-			 timeout == UINT64_MAX ? UINT64_MAX - PMD_WAKE_THREAD
-			 : timeout	       ? (now_ns + timeout) & ~(uint64_t)PMD_WAKE_THREAD
-					       : 0,
-			 __ATOMIC_RELAXED);
+	if (!first || nic_acks_wait(e->nic))
+		got = wait_work(e, woken);
+	over = wait_is_over(e);
+	if (over)
+		thread_serves |= wait_end(e);
+	else
+		*timeout = pmd_engine_wait_prepare(e) ? wait_sleep(e, got) : 0;
 	pthread_mutex_unlock(&e->lock);
-	/* It sleeps for what it knew then. From now on it looks on, and so sees when we have gone. */
+	/* The thread sleeps for what it knew then. From now on it looks on, and so sees when we have gone. */
 	if (thread_serves)
 		pmd_engine_kick(e);
-	return timeout;
-}
-
-/** The last step, when something else came with what was waited for: its bell is taken, and nobody else has heard it. */
-static void wait_finish(struct pmd_engine *e, unsigned woken)
-{
-	pthread_mutex_lock(&e->lock);
-	wait_work(e, woken);
-	pthread_mutex_unlock(&e->lock);
+	return !over;
 }
 
 /**
@@ -82,34 +126,100 @@ static bool wait_restarts(void)
 	return true;
 }
 
-static int wait_loop(struct pmd_engine *e, int fd)
+/** Lengths of sleeps tell whether the next message is worth waiting for. */
+static void wait_slept(struct pmd_engine *e, unsigned woken, uint64_t slept_ns)
 {
-	unsigned woken = 0;
+	if (woken == PMD_WOKEN_BELL && slept_ns < SPIN_NS)
+		e->wait_short++;
+	else
+		e->wait_short = 0;
+}
 
-	for (;;) {
-		woken = pmd_engine_sleep(e, fd, true, wait_step(e, woken));
-		if (woken & PMD_WOKEN_OTHER) {
-			if (woken != PMD_WOKEN_OTHER)
-				wait_finish(e, woken);
-			return 0;
-		}
+/** @return 0 when it is over, and has ended; else a negative errno. */
+static int wait_loop(struct pmd_engine *e)
+{
+	unsigned woken = PMD_WOKEN_BELL;
+	uint64_t timeout, since_ns;
+
+	for (bool first = true; wait_step(e, first, woken, &timeout); first = false) {
+		since_ns = pmd_now_ns();
+		woken = pmd_engine_wait(e, timeout);
 		if (woken & PMD_WOKEN_CLOSED)
 			return -EBUSY;
 		if ((woken & PMD_WOKEN_SIGNAL) && !wait_restarts())
 			return -EINTR;
+		wait_slept(e, woken, pmd_now_ns() - since_ns);
 	}
+	return 0;
 }
 
-int pmd_wait(struct pmd_engine *e, int fd)
+/** Poll for a while, where that promises something. @return whether the wait is over. */
+static bool wait_spin(struct pmd_engine *e)
+{
+	uint64_t end_ns = pmd_now_ns() + SPIN_NS;
+	bool over, call = false;
+
+	if (e->wait_short < e->wait_spin_after || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED))
+		return false;
+	do {
+		pmd_lock(e);
+		pmd_progress(e, 1);
+		over = wait_is_over(e);
+		if (over) {
+			e->wait_spin_after = PMD_WAIT_SPIN_AFTER;
+			call = wait_end(e);
+		}
+		pmd_unlock(e); /* after many empty polls this gives the CPU away */
+	} while (!over && pmd_now_ns() < end_ns);
+	if (call)
+		pmd_engine_kick(e);
+	if (over)
+		return true;
+	e->wait_short = 0;
+	if (e->wait_spin_after < SPIN_AFTER_MAX)
+		e->wait_spin_after *= 2;
+	return false;
+}
+
+/**
+ * What lies there already is taken as by one who polls. @return 0: there is what is waited for; 1: this thread is to serve;
+ * else a negative errno.
+ */
+static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
+{
+	int flags;
+
+	pmd_lock(e);
+	if (!__atomic_load_n(ready, __ATOMIC_RELAXED) && e->links && pmd_links_ready(e->links))
+		pmd_progress(e, 1);
+	pmd_unlock(e);
+	if (__atomic_load_n(ready, __ATOMIC_RELAXED))
+		return 0;
+	flags = fcntl(fd, F_GETFL); /* which programs set at any time */
+	if (flags < 0)
+		return -EBUSY;
+	if (flags & O_NONBLOCK)
+		return -EAGAIN;
+	if (__atomic_exchange_n(&e->waiter, true, __ATOMIC_SEQ_CST))
+		return -EBUSY;
+	__atomic_fetch_add(&e->waits, 1, __ATOMIC_RELAXED);
+	return 1;
+}
+
+int pmd_wait(struct pmd_engine *e, int fd, const bool *ready)
 {
 	int rc;
 
-	if (e->dead || (e->progress != PMD_PROGRESS_AUTO && e->progress != PMD_PROGRESS_INLINE) ||
-	    __atomic_exchange_n(&e->waiter, true, __ATOMIC_SEQ_CST))
+	if (e->dead || (e->progress != PMD_PROGRESS_AUTO && e->progress != PMD_PROGRESS_INLINE))
 		return -EBUSY;
-	__atomic_fetch_add(&e->waits, 1, __ATOMIC_RELAXED);
-	pthread_cleanup_push(wait_leave, e);
-	rc = wait_loop(e, fd);
-	pthread_cleanup_pop(1);
+	rc = wait_begin(e, fd, ready);
+	if (rc != 1)
+		return rc;
+	e->wait_ready = ready; /* nobody else looks at it before wait_asleep is set, under the lock */
+	if (wait_spin(e))
+		return 0;
+	pthread_cleanup_push(wait_give_up, e);
+	rc = wait_loop(e);
+	pthread_cleanup_pop(rc != 0);
 	return rc;
 }

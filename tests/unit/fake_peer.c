@@ -114,6 +114,14 @@ unsigned fake_put(struct fake_producer *f, unsigned n)
 	return n;
 }
 
+void fake_ring(struct fake_producer *f, const struct end *e)
+{
+	const uint64_t one = 1;
+
+	if (ring_must_wake(&f->ring))
+		assert_int_equal(write(e->engine->bell_fd, &one, sizeof(one)), sizeof(one));
+}
+
 void fake_gone(struct fake_producer *f)
 {
 	close(f->fd);

@@ -37,6 +37,8 @@ struct fake_producer {
 void fake_hand_over(struct fake_producer *f, const struct end *e);
 /** So many packets that are no packets (rx_not_roce), as far as there is room. @return how many. */
 unsigned fake_put(struct fake_producer *f, unsigned n);
+/** Ring the engine's bell, if it says that it sleeps. */
+void fake_ring(struct fake_producer *f, const struct end *e);
 void fake_gone(struct fake_producer *f);
 
 /** A QP of the end that may send to `qpn` at `gid`. `timeout`: of RC, as in ibv_qp_attr. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of pmd/wait.c, thread.c and sleep.c: an application thread that stands in for the engine's, and what it leaves. */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,13 +62,14 @@ struct waiter {
 	pthread_t thread;
 	struct pmd_engine *engine;
 	int fd, rc;
+	bool ready; /* atomic */
 };
 
 static void *wait_for_it(void *arg)
 {
 	struct waiter *w = arg;
 
-	w->rc = pmd_wait(w->engine, w->fd);
+	w->rc = pmd_wait(w->engine, w->fd, &w->ready);
 	return NULL;
 }
 
@@ -76,15 +79,28 @@ static void waiter_start(struct waiter *w, struct end *e)
 	assert_int_equal(pthread_create(&w->thread, NULL, wait_for_it, w), 0);
 }
 
+/** As a front-end does that gets an event on this thread. */
 static void waiter_end(struct waiter *w)
 {
-	const uint64_t one = 1;
-	uint64_t count;
-
-	assert_int_equal(write(w->fd, &one, sizeof(one)), sizeof(one));
+	pmd_lock(w->engine);
+	__atomic_store_n(&w->ready, true, __ATOMIC_RELAXED);
+	pmd_unlock(w->engine);
 	pthread_join(w->thread, NULL);
 	assert_int_equal(w->rc, 0);
-	assert_int_equal(read(w->fd, &count, sizeof(count)), sizeof(count));
+}
+
+/** Until it sleeps, which it must. */
+static void waiter_sleeps(struct waiter *w)
+{
+	bool asleep = false;
+
+	for (unsigned ms = 0; ms < 20000 && !asleep; ms++) {
+		pthread_mutex_lock(&w->engine->lock);
+		asleep = w->engine->wait_asleep;
+		pthread_mutex_unlock(&w->engine->lock);
+		usleep(1000);
+	}
+	assert_true(asleep);
 }
 
 /** A port that cannot be waited for is looked at again and again, also by a thread that stands in. */
@@ -218,17 +234,19 @@ static void wait__the_thread_is_called_when_a_longer_wait_ends(void **state)
 static struct fake_producer producer;
 static struct end *consumer;
 
+static bool all_ready; /* atomic */
+
 /** Within a step, after links have been looked at: a packet comes, its bell rings, and the event that is waited for is there. */
 static void all_at_once(struct pmd_port *port)
 {
 	const uint64_t one = 1;
 
 	(void)port;
-	if (!producer.ring.memory)
+	if (!producer.ring.memory || __atomic_load_n(&consumer->engine->waits, __ATOMIC_RELAXED) == 0)
 		return;
 	assert_int_equal(fake_put(&producer, 1), 1);
 	assert_int_equal(write(consumer->engine->bell_fd, &one, sizeof(one)), sizeof(one));
-	assert_int_equal(write(consumer->event_fd, &one, sizeof(one)), sizeof(one));
+	__atomic_store_n(&all_ready, true, __ATOMIC_RELAXED);
 	producer.ring.memory = NULL;
 }
 
@@ -242,28 +260,179 @@ static uint64_t junk_seen(struct end *e)
 	return n;
 }
 
-/** Who waits takes the packet too that came with his event: its bell is out, and nobody else has heard it. */
+/** The packet that came with the event is not forgotten, though its bell is out and who waited has gone with his event. */
 static void wait__packets_that_come_with_the_event_are_received(void **state)
 {
 	uint8_t *memory;
-	uint64_t count;
 	struct end a;
 
 	(void)state;
-	open_with(&a, "inline");
+	open_with(&a, "auto");
 	consumer = &a;
 	fake_hand_over(&producer, &a);
 	fake_look_after(&a);
 	fake_look_after(&a);
 	memory = producer.ring.memory;
 	watch_port(&a, all_at_once);
-	assert_int_equal(pmd_wait(a.engine, a.event_fd), 0);
+	pthread_mutex_lock(&a.engine->lock);
+	a.engine->port->wait_fd = -1; /* looked at without being asked for */
+	pthread_mutex_unlock(&a.engine->lock);
+	assert_int_equal(pmd_wait(a.engine, a.event_fd, &all_ready), 0);
 	assert_null(producer.ring.memory);
-	assert_int_equal(read(a.event_fd, &count, sizeof(count)), sizeof(count));
+	for (unsigned ms = 0; ms < 20000 && junk_seen(&a) == 0; ms++)
+		usleep(1000);
 	assert_int_equal(junk_seen(&a), 1);
 	producer.ring.memory = memory;
 	fake_gone(&producer);
 	end_close(&a);
+}
+
+/* ---- how a wait ends -------------------------------------------------------------------------------------------- */
+
+/** Programs make their descriptor non-blocking when they like, also one that they have slept on. */
+static void wait__nobody_sleeps_for_a_descriptor_that_does_not_block(void **state)
+{
+	static const char *const modes[] = {"auto", "inline"};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		bool ready = false;
+		struct waiter w;
+		struct end a;
+
+		open_with(&a, modes[i]);
+		waiter_start(&w, &a);
+		waiter_sleeps(&w);
+		waiter_end(&w);
+		fcntl(a.event_fd, F_SETFL, O_NONBLOCK);
+		assert_int_equal(pmd_wait(a.engine, a.event_fd, &ready), -EAGAIN);
+		ready = true;
+		assert_int_equal(pmd_wait(a.engine, a.event_fd, &ready), 0);
+		fcntl(a.event_fd, F_SETFL, 0);
+		waiter_start(&w, &a);
+		waiter_sleeps(&w);
+		waiter_end(&w);
+		end_close(&a);
+	}
+}
+
+/** Only one thread serves. The other is told so, and does not disturb. */
+static void wait__a_second_thread_sleeps_elsewhere(void **state)
+{
+	bool ready = false;
+	struct waiter w;
+	struct end a;
+
+	(void)state;
+	open_with(&a, "auto");
+	waiter_start(&w, &a);
+	waiter_sleeps(&w);
+	assert_int_equal(pmd_wait(a.engine, a.event_fd, &ready), -EBUSY);
+	waiter_end(&w);
+	waiter_start(&w, &a);
+	waiter_sleeps(&w);
+	waiter_end(&w);
+	end_close(&a);
+}
+
+/** A thread that is cancelled while it waits leaves nothing behind: the engine's thread serves again, and others may wait. */
+static void wait__a_cancelled_thread_leaves_things_in_order(void **state)
+{
+	struct fake_producer p;
+	struct waiter w;
+	struct end a;
+	void *ret;
+
+	(void)state;
+	open_with(&a, "auto");
+	fake_hand_over(&p, &a);
+	fake_look_after(&a);
+	fake_look_after(&a);
+	for (unsigned i = 0; i < 3; i++) {
+		waiter_start(&w, &a);
+		waiter_sleeps(&w);
+		usleep(i * 20000); /* then the engine's thread sleeps deeply */
+		pthread_cancel(w.thread);
+		pthread_join(w.thread, &ret);
+		assert_ptr_equal(ret, PTHREAD_CANCELED);
+		assert_int_equal(fake_put(&p, 1), 1);
+		fake_ring(&p, &a);
+		for (unsigned ms = 0; ms < 20000 && junk_seen(&a) == i; ms++)
+			usleep(1000);
+		assert_int_equal(junk_seen(&a), i + 1);
+	}
+	waiter_start(&w, &a);
+	waiter_sleeps(&w);
+	waiter_end(&w);
+	fake_gone(&p);
+	end_close(&a);
+}
+
+/* ---- what wakes who waits --------------------------------------------------------------------------------------- */
+
+/** Of packets in a link, by its bell, in any order with going to sleep. */
+static void wait__the_bell_is_heard_whenever_it_rings(void **state)
+{
+	static const char *const modes[] = {"auto", "inline"};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct fake_producer p;
+		struct waiter w;
+		struct end a;
+
+		open_with(&a, modes[i]);
+		fake_hand_over(&p, &a);
+		fake_look_after(&a);
+		fake_look_after(&a);
+		waiter_start(&w, &a);
+		for (unsigned n = 1; n <= 2000; n++) {
+			if (n % 3 == 0)
+				usleep(n % 7 * 20);
+			assert_int_equal(fake_put(&p, 1), 1);
+			fake_ring(&p, &a);
+			for (unsigned ms = 0; ms < 20000 && junk_seen(&a) < n; ms++)
+				usleep(n % 50 == 0 ? 1000 : 10);
+			assert_int_equal(junk_seen(&a), n);
+		}
+		waiter_end(&w);
+		fake_gone(&p);
+		end_close(&a);
+	}
+}
+
+/** Timers run while somebody waits, whether the engine's thread keeps the time for him or there is none. */
+static void wait__timers_run(void **state)
+{
+	static const char *const modes[] = {"auto", "inline"};
+	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND, .flags = NIC_SEND_SIGNALED};
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t retries = 0;
+		struct nic_qp *qp;
+		struct waiter w;
+		struct end a;
+
+		open_with(&a, modes[i % 2]);
+		qp = fake_qp(&a, NIC_QPT_RC, a.scq, &device[1].gid, FAKE_QPN, 8);
+		waiter_start(&w, &a);
+		waiter_sleeps(&w);
+		usleep(i / 2 * 40000);
+		pmd_lock(a.engine);
+		assert_int_equal(nic_post_send(qp, &wr), 0);
+		pmd_doorbell(a.engine);
+		pmd_unlock(a.engine);
+		for (unsigned ms = 0; ms < 20000 && retries < 3; ms++) {
+			usleep(1000);
+			pthread_mutex_lock(&a.engine->lock);
+			retries = nic_counters(a.nic)[NIC_CNT_local_ack_timeout_err];
+			pthread_mutex_unlock(&a.engine->lock);
+		}
+		assert_true(retries >= 3);
+		waiter_end(&w);
+		end_close(&a);
+	}
 }
 
 int main(int argc, char **argv)
@@ -274,6 +443,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(wait__the_thread_serves_when_the_waiter_has_gone),
 		cmocka_unit_test(wait__the_thread_is_called_when_a_longer_wait_ends),
 		cmocka_unit_test(wait__packets_that_come_with_the_event_are_received),
+		cmocka_unit_test(wait__nobody_sleeps_for_a_descriptor_that_does_not_block),
+		cmocka_unit_test(wait__a_second_thread_sleeps_elsewhere),
+		cmocka_unit_test(wait__a_cancelled_thread_leaves_things_in_order),
+		cmocka_unit_test(wait__the_bell_is_heard_whenever_it_rings),
+		cmocka_unit_test(wait__timers_run),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)

@@ -2,10 +2,14 @@
 /*
  * event.c - completion channels, completion events and asynchronous events (IBTA 11.4.2, 11.6.3).
  *
- * Each queue of events is an eventfd, which programs read, poll and make non-blocking at will, whose count equals the
- * number of events in a list of sources. Raising an event allocates nothing: the list node and the pending types lie
- * in the object itself. Destroying an object takes its unread events away and waits until those that were read are
- * acknowledged. The engine raises events with its lock held, so queue locks come after it.
+ * Each queue of events is a list of sources, and an eventfd which programs poll and make non-blocking at will: as long as
+ * there are events that nobody is about to take, it is readable. Its count is the number of those. A thread that waits in
+ * the engine is about to take one, and so that one is not counted: to count it up and down would cost that thread, for
+ * every message, as much as to be woken.
+ *
+ * Raising an event allocates nothing: the list node and the pending types lie in the object itself. Destroying an object
+ * takes its unread events away and waits until those that were read are acknowledged. The engine raises events with its
+ * lock held, so queue locks come after it.
  *
  * What is called under a lock must not be a cancellation point, or a thread that ends there takes the lock along: there
  * system calls are made without the C library's wrappers.
@@ -29,6 +33,8 @@ int shim_event_queue_init(struct shim_event_queue *q)
 		return -errno;
 	pthread_mutex_init(&q->lock, NULL);
 	q->head = q->tail = NULL;
+	q->n = q->counted = q->waiting = 0;
+	q->ready = false;
 	return 0;
 }
 
@@ -82,14 +88,29 @@ static void queue_count_up(struct shim_event_queue *q)
 		;
 }
 
-/* Take one off the count that nobody has read; a reader that was faster finds the list empty and waits again. */
-static void queue_count_down(struct shim_event_queue *q)
+/* Take one off the count. @return false: somebody has read it meanwhile, and is on his way to the list. */
+static bool queue_count_down(struct shim_event_queue *q)
 {
 	uint64_t one;
 	struct iovec iov = {&one, sizeof(one)};
+	long got;
 
-	while (syscall(SYS_preadv2, q->fd, &iov, 1, -1L, -1L, RWF_NOWAIT) < 0 && errno == EINTR)
-		;
+	do {
+		got = syscall(SYS_preadv2, q->fd, &iov, 1, -1L, -1L, RWF_NOWAIT);
+	} while (got < 0 && errno == EINTR);
+	return got > 0;
+}
+
+/* The list, or who waits, has changed. */
+static void queue_settle(struct shim_event_queue *q)
+{
+	uint32_t owed = q->n > q->waiting ? q->n - q->waiting : 0;
+
+	__atomic_store_n(&q->ready, q->n > 0, __ATOMIC_RELAXED);
+	for (; q->counted < owed; q->counted++)
+		queue_count_up(q);
+	while (q->counted > owed && queue_count_down(q))
+		q->counted--;
 }
 
 /* Add an asynchronous event. The same event twice unread tells a program nothing more, except for a port's. */
@@ -101,7 +122,8 @@ static void queue_add(struct shim_event_queue *q, struct shim_event_source *src,
 	if (q->fd >= 0 && !known && src->n < SHIM_SOURCE_DEPTH) {
 		src->types[src->n++] = type;
 		source_enqueue(q, src);
-		queue_count_up(q);
+		q->n++;
+		queue_settle(q);
 	}
 	pthread_mutex_unlock(&q->lock);
 }
@@ -112,9 +134,31 @@ static void queue_add_comp(struct shim_event_queue *q, struct shim_event_source 
 	if (q->fd >= 0) {
 		src->n_comp++;
 		source_enqueue(q, src);
-		queue_count_up(q);
+		q->n++;
+		queue_settle(q);
 	}
 	pthread_mutex_unlock(&q->lock);
+}
+
+/* Take the oldest event, if there is one, with its type if it is an asynchronous one. @return its source, or NULL. */
+static struct shim_event_source *queue_first(struct shim_event_queue *q, uint8_t *type)
+{
+	struct shim_event_source *src = q->head;
+
+	if (!src)
+		return NULL;
+	source_dequeue(q, src);
+	if (src->n_comp) {
+		src->n_comp--;
+	} else {
+		*type = src->types[0];
+		memmove(src->types, src->types + 1, --src->n);
+	}
+	src->reported++;
+	if (src->n_comp || src->n)
+		source_enqueue(q, src);
+	q->n--;
+	return src;
 }
 
 uint32_t shim_event_purge(struct shim_event_queue *q, struct shim_event_source *src)
@@ -122,11 +166,14 @@ uint32_t shim_event_purge(struct shim_event_queue *q, struct shim_event_source *
 	uint32_t reported;
 
 	pthread_mutex_lock(&q->lock);
-	for (uint32_t i = src->n + src->n_comp; i && q->fd >= 0; i--)
-		queue_count_down(q);
+	if (q->fd >= 0) {
+		q->n -= src->n + src->n_comp;
+		source_dequeue(q, src);
+		queue_settle(q);
+	}
 	src->n = 0;
 	src->n_comp = 0;
-	source_dequeue(q, src);
+	src->queued = false;
 	reported = src->reported;
 	pthread_mutex_unlock(&q->lock);
 	return reported;
@@ -147,51 +194,80 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 	pthread_cleanup_pop(true);
 }
 
-/*
- * Sleep in the engine until the descriptor is readable, unless the program has made it non-blocking: what comes for the NIC
- * then wakes this thread at once. NULL: sleep in the kernel.
- * @return false with errno set: interrupted.
- */
-static bool queue_wait(struct pmd_engine *engine, int fd)
+/* The thread does not wait in the engine any longer. @return the event that it may have, or NULL. Unlocks. */
+static struct shim_event_source *queue_wait_end(struct shim_event_queue *q, uint8_t *type)
 {
-	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	struct shim_event_source *src = queue_first(q, type);
 
-	if (!engine || poll(&ready, 1, 0) != 0 || (fcntl(fd, F_GETFL) & O_NONBLOCK))
-		return true;
-	if (pmd_wait(engine, fd) != -EINTR)
-		return true;
-	errno = EINTR;
-	return false;
+	q->waiting--;
+	queue_settle(q);
+	pthread_mutex_unlock(&q->lock);
+	return src;
+}
+
+/* Its events are for others. */
+static void queue_wait_cancelled(void *arg)
+{
+	struct shim_event_queue *q = arg;
+
+	pthread_mutex_lock(&q->lock);
+	q->waiting--;
+	queue_settle(q);
+	pthread_mutex_unlock(&q->lock);
 }
 
 /*
- * Take the oldest event: read one off the count (blocking as the program has set the descriptor), then the list.
+ * Wait in the engine, which works on what comes meanwhile and says so at once. Locked on entry.
+ * @return an event's source. NULL, with *rc: 0: there was one, but others were faster; otherwise it is not to be waited for
+ * so (see pmd_wait).
+ */
+static struct shim_event_source *queue_wait(struct pmd_engine *engine, struct shim_event_queue *q, uint8_t *type,
+					    int *rc)
+{
+	q->waiting++;
+	pthread_mutex_unlock(&q->lock);
+	pthread_cleanup_push(queue_wait_cancelled, q);
+	*rc = pmd_wait(engine, q->fd, &q->ready);
+	pthread_cleanup_pop(false);
+	pthread_mutex_lock(&q->lock);
+	return queue_wait_end(q, type);
+}
+
+/*
+ * Take the oldest event, waiting for it as the program has set the descriptor.
+ * @param engine where the thread waits; NULL: in the kernel.
  * @return its source with *type set (if it is an asynchronous one), or NULL with errno set.
  */
 static struct shim_event_source *queue_take(struct pmd_engine *engine, struct shim_event_queue *q, uint8_t *type)
 {
-	for (;;) {
-		uint64_t one;
-		int fd = q->fd;
+	struct shim_event_source *src;
+	uint64_t one;
+	int rc = -EBUSY;
 
-		if (!queue_wait(engine, fd) || read(fd, &one, sizeof(one)) != sizeof(one))
+	pthread_testcancel(); /* in any case, as with read() */
+	for (;;) {
+		pthread_mutex_lock(&q->lock);
+		src = queue_first(q, type);
+		if (src || !engine) {
+			queue_settle(q);
+			pthread_mutex_unlock(&q->lock);
+		} else {
+			src = queue_wait(engine, q, type, &rc);
+		}
+		if (src)
+			return src;
+		if (rc == 0)
+			continue;
+		if (rc == -EINTR) {
+			errno = EINTR;
+			return NULL;
+		}
+		if (read(q->fd, &one, sizeof(one)) != sizeof(one))
 			return NULL;
 		pthread_mutex_lock(&q->lock);
-
-		struct shim_event_source *src = q->head;
-
-		if (src) {
-			source_dequeue(q, src);
-			if (src->n_comp) {
-				src->n_comp--;
-			} else {
-				*type = src->types[0];
-				memmove(src->types, src->types + 1, --src->n);
-			}
-			src->reported++;
-			if (src->n_comp || src->n)
-				source_enqueue(q, src);
-		}
+		q->counted--;
+		src = queue_first(q, type);
+		queue_settle(q);
 		pthread_mutex_unlock(&q->lock);
 		if (src)
 			return src;

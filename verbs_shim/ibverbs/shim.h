@@ -34,11 +34,16 @@
 
 /* ---- events (event.c) -------------------------------------------------------------------------------- */
 
-/** A FIFO of objects that have unread events, and the eventfd whose count is the number of those events. */
+/** A FIFO of objects that have unread events, and the eventfd on which programs wait for them. */
 struct shim_event_queue {
 	pthread_mutex_t lock;
 	struct shim_event_source *head, *tail;
-	int fd; /* EFD_SEMAPHORE; -1 once closed */
+	uint32_t n; /* events in the list */
+	uint32_t
+		counted; /* of them, those that the eventfd counts, or did until somebody read it who is on his way here */
+	uint32_t waiting; /* threads that the engine wakes: an event each is for them, and need not be counted */
+	bool ready;	  /* atomic: n > 0 */
+	int fd;		  /* EFD_SEMAPHORE; -1 once closed */
 };
 
 #define SHIM_SOURCE_DEPTH 16
