@@ -53,17 +53,24 @@ static void wait_give_up(void *arg)
 }
 
 /**
- * What there is to do is done in the thread's stead. ACKs go at once: whom they wake has the answer to look at by then, or soon.
- * Lock held. @return packets received.
+ * What there is to do is done in the thread's stead. By a link ACKs go at once: whom they wake has the answer to look at by then,
+ * or soon. By the port, where each packet has its price for both sides, they wait for what the application answers to what it
+ * has waited for. Lock held. @return packets received.
  */
 static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 {
+	bool bell = woken == PMD_WOKEN_BELL;
+	unsigned got;
+
 	e->wait_asleep = false;
 	pmd_links_awake(e->links);
 	if (woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
 	/* The port has a descriptor; without one, or for its timers, it is looked at when time is up. */
-	return pmd_engine_step_with(e, THREAD_RX_BUDGET, woken != PMD_WOKEN_BELL, true);
+	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, !bell, bell);
+	if (nic_acks_wait(e->nic) && !wait_is_over(e))
+		got += pmd_engine_step_with(e, THREAD_RX_BUDGET, false, true);
+	return got;
 }
 
 /** How long it may sleep now; from here on it has to be woken. Lock held. */

@@ -215,6 +215,38 @@ static void events__a_cancelled_thread_takes_no_event_along(void **state)
 	watched_free(&w);
 }
 
+/* The event is there, and has been seen by another thread, which tells the one that waits; that one is cancelled on its way. */
+static void events__an_event_on_its_way_to_a_cancelled_thread_is_not_lost(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_wc wc;
+	struct watched w;
+	pthread_t thread;
+	void *ret;
+
+	watched_make(&w, rig, 1);
+	for (unsigned i = 0; i < 300; i++) {
+		struct ibv_sge sge = rig_sge(&rig->end[1], 0, 64);
+		struct ibv_recv_wr rwr = {.sg_list = &sge, .num_sge = 1}, *rbad;
+		struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+		assert_int_equal(pthread_create(&thread, NULL, take_one, &w), 0);
+		usleep(200);
+		assert_int_equal(ibv_post_recv(w.qp[0][1], &rwr, &rbad), 0);
+		assert_int_equal(ibv_post_send(w.qp[0][0], &wr, &bad), 0);
+		for (unsigned k = 0; k < 1 + i % 4; k++)
+			assert_int_equal(ibv_poll_cq(rig->end[1].cq, 1, &wc), 0);
+		pthread_cancel(thread);
+		assert_int_equal(pthread_join(thread, &ret), 0);
+		if (ret == PTHREAD_CANCELED) {
+			assert_true(readable(w.channel->fd, LONG_MS));
+			watched_take(&w);
+		}
+		assert_int_equal(rig_wait(rig->end[0].cq).status, IBV_WC_SUCCESS);
+	}
+	watched_free(&w);
+}
+
 /* A CQ goes while somebody sleeps on its channel, and takes its unread event along. */
 static void events__unread_ones_go_with_their_cq_while_a_thread_waits(void **state)
 {
@@ -288,6 +320,7 @@ int main(void)
 		T(events__what_a_blocked_thread_leaves_is_seen_by_who_polls),
 		T(events__two_threads_wait_on_one_channel),
 		T(events__a_cancelled_thread_takes_no_event_along),
+		T(events__an_event_on_its_way_to_a_cancelled_thread_is_not_lost),
 		T(events__unread_ones_go_with_their_cq_while_a_thread_waits),
 		T(events__none_is_lost_in_a_long_exchange),
 	};

@@ -401,6 +401,46 @@ static void wait__the_bell_is_heard_whenever_it_rings(void **state)
 	}
 }
 
+static void look_at_nothing(struct pmd_port *port)
+{
+	(void)port;
+}
+
+/** Addresses come and go while somebody sleeps, and the port has another descriptor then: he sleeps on that one. */
+static void wait__a_new_descriptor_of_the_port_wakes(void **state)
+{
+	const uint64_t one = 1;
+	struct waiter w;
+	struct end a;
+	unsigned before;
+	int fd, was;
+
+	(void)state;
+	open_with(&a, "inline");
+	watch_port(&a, look_at_nothing);
+	waiter_start(&w, &a);
+	waiter_sleeps(&w);
+	fd = eventfd(0, EFD_NONBLOCK);
+	pthread_mutex_lock(&a.engine->lock);
+	was = a.engine->port->wait_fd;
+	a.engine->port->wait_fd = fd;
+	a.engine->port->wait_changes++;
+	pmd_engine_look_after(a.engine);
+	pthread_mutex_unlock(&a.engine->lock);
+	usleep(20000);
+	waiter_sleeps(&w);
+	before = __atomic_load_n(&looks, __ATOMIC_RELAXED);
+	assert_int_equal(write(fd, &one, sizeof(one)), sizeof(one));
+	for (unsigned ms = 0; ms < 20000 && __atomic_load_n(&looks, __ATOMIC_RELAXED) - before < 3; ms++)
+		usleep(1000);
+	assert_true(__atomic_load_n(&looks, __ATOMIC_RELAXED) - before >= 3);
+	waiter_end(&w);
+	a.engine->port->wait_fd = was;
+	a.engine->port->wait_changes++;
+	close(fd);
+	end_close(&a);
+}
+
 /** Timers run while somebody waits, whether the engine's thread keeps the time for him or there is none. */
 static void wait__timers_run(void **state)
 {
@@ -447,6 +487,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(wait__a_second_thread_sleeps_elsewhere),
 		cmocka_unit_test(wait__a_cancelled_thread_leaves_things_in_order),
 		cmocka_unit_test(wait__the_bell_is_heard_whenever_it_rings),
+		cmocka_unit_test(wait__a_new_descriptor_of_the_port_wakes),
 		cmocka_unit_test(wait__timers_run),
 	};
 
