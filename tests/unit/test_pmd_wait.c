@@ -52,7 +52,7 @@ static void watch_port(struct end *e, void (*look)(struct pmd_port *port))
 	on_look = look;
 	e->engine->port->ops = &ops;
 	if (!look)
-		e->engine->port->wait_fd = -1;
+		__atomic_store_n(&e->engine->port->wait_fd, -1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&e->engine->lock);
 }
 
@@ -275,10 +275,12 @@ static void wait__packets_that_come_with_the_event_are_received(void **state)
 	memory = producer.ring.memory;
 	watch_port(&a, all_at_once);
 	pthread_mutex_lock(&a.engine->lock);
-	a.engine->port->wait_fd = -1; /* looked at without being asked for */
+	__atomic_store_n(&a.engine->port->wait_fd, -1, __ATOMIC_RELAXED); /* looked at without being asked for */
 	pthread_mutex_unlock(&a.engine->lock);
 	assert_int_equal(pmd_wait(a.engine, a.event_fd, &all_ready), 0);
+	pthread_mutex_lock(&a.engine->lock);
 	assert_null(producer.ring.memory);
+	pthread_mutex_unlock(&a.engine->lock);
 	for (unsigned ms = 0; ms < 20000 && junk_seen(&a) == 0; ms++)
 		usleep(1000);
 	assert_int_equal(junk_seen(&a), 1);
@@ -423,7 +425,7 @@ static void wait__a_new_descriptor_of_the_port_wakes(void **state)
 	fd = eventfd(0, EFD_NONBLOCK);
 	pthread_mutex_lock(&a.engine->lock);
 	was = a.engine->port->wait_fd;
-	a.engine->port->wait_fd = fd;
+	__atomic_store_n(&a.engine->port->wait_fd, fd, __ATOMIC_RELAXED);
 	a.engine->port->wait_changes++;
 	pmd_engine_look_after(a.engine);
 	pthread_mutex_unlock(&a.engine->lock);
@@ -435,7 +437,7 @@ static void wait__a_new_descriptor_of_the_port_wakes(void **state)
 		usleep(1000);
 	assert_true(__atomic_load_n(&looks, __ATOMIC_RELAXED) - before >= 3);
 	waiter_end(&w);
-	a.engine->port->wait_fd = was;
+	__atomic_store_n(&a.engine->port->wait_fd, was, __ATOMIC_RELAXED);
 	a.engine->port->wait_changes++;
 	close(fd);
 	end_close(&a);
