@@ -47,6 +47,12 @@ static bool bell_is_good(int connection, int bell)
 	       (fcntl(bell, F_GETFL) & O_NONBLOCK);
 }
 
+/** Whether what proto_recv returns for a message that has no place here, or for the end of a connection, is not the end. */
+static bool is_nonsense(int rc)
+{
+	return rc != 0 && rc != -ECONNRESET;
+}
+
 void links_out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 {
 	struct link_out *out = (struct link_out *)w;
@@ -65,6 +71,7 @@ void links_out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 		return;
 	}
 	proto_msg_close(&m);
+	e->port->stats.link_broken += is_nonsense(rc);
 	PMD_POINT(link_out_ended);
 	links_drop_out(e->links, out->path);
 }
@@ -107,7 +114,8 @@ static void in_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 	if (rc == -EAGAIN || (rc == 1 && proto_msg_is(&m, PROTO_LINK_KNOCK, 0, 0)))
 		return;
 	PMD_POINT(link_in_ended);
-	links_rx_rest(e->links, in);
+	if (!links_rx_rest(e->links, in) || is_nonsense(rc))
+		e->port->stats.link_broken++;
 	PMD_POINT(link_rest_received);
 	links_drop_in(e->links, in->index);
 }
@@ -155,6 +163,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	return;
 
 refuse:
+	e->port->stats.link_refused++;
 	free(in);
 	proto_msg_close(m);
 	close(connection);

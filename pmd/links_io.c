@@ -64,17 +64,16 @@ static void rx_summed(struct pmd_engine *e, const struct link_in *in, const uint
 	rx(e, in, &frame, now_ns);
 }
 
-static void rx_forwarded(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
+/** @return false: it makes no sense. */
+static bool rx_forwarded(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
 			 uint64_t now_ns)
 {
 	uint8_t copy[RING_PACKET_MAX];
 	struct link_forward f;
 	struct nic_rx_frame frame;
 
-	if (len < sizeof(f)) {
-		e->port->stats.link_broken++;
-		return;
-	}
+	if (len < sizeof(f))
+		return false;
 	memcpy(copy, packet, len);
 	memcpy(&f, copy, sizeof(f));
 	frame = (struct nic_rx_frame){
@@ -88,6 +87,7 @@ static void rx_forwarded(struct pmd_engine *e, const struct link_in *in, const u
 		.hop_limit = f.hop_limit,
 	};
 	rx(e, in, &frame, now_ns);
+	return true;
 }
 
 /** Up to `budget` packets of one link. @return how many, -EPROTO: the ring makes no sense. */
@@ -104,9 +104,7 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 			rx_packet(e, in, packet, (uint32_t)len, now_ns);
 		else if (kind == LINK_SUMMED)
 			rx_summed(e, in, packet, (uint32_t)len, now_ns);
-		else if (kind == LINK_FORWARD)
-			rx_forwarded(e, in, packet, (uint32_t)len, now_ns);
-		else
+		else if (kind != LINK_FORWARD || !rx_forwarded(e, in, packet, (uint32_t)len, now_ns))
 			return -EPROTO;
 		ring_pop(&in->ring, (uint32_t)len);
 		n++;
@@ -115,14 +113,17 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 	return len < 0 ? len : (int)n;
 }
 
-void links_rx_rest(struct pmd_links *l, struct link_in *in)
+bool links_rx_rest(struct pmd_links *l, struct link_in *in)
 {
 	uint64_t now_ns = pmd_now_ns();
+	int n = LINK_BURST;
 
 	/* At most a ring full: nobody adds to it, and if somebody did all the same, the rest is not ours. */
-	for (unsigned bytes = 0; bytes < RING_BYTES; bytes += LINK_BURST * RING_LINE)
-		if (link_rx(l->e, in, LINK_BURST, now_ns) < LINK_BURST)
-			return;
+	for (unsigned bytes = 0; bytes < RING_BYTES && n == LINK_BURST; bytes += LINK_BURST * RING_LINE) {
+		n = link_rx(l->e, in, LINK_BURST, now_ns);
+		l->e->port->stats.link_rx_packets += n > 0 ? (unsigned)n : 0;
+	}
+	return n >= 0;
 }
 
 bool pmd_links_ready(const struct pmd_links *l)

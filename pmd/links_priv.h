@@ -90,7 +90,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index);
 void links_ring_bell(struct link_out *out);
 
 /* links_io.c */
-/** All that a producer that has gone has left. */
-void links_rx_rest(struct pmd_links *l, struct link_in *in);
+/** All that a producer that has gone has left. @return false: there was nonsense in it. */
+bool links_rx_rest(struct pmd_links *l, struct link_in *in);
 
 #endif

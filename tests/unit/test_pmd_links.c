@@ -83,6 +83,9 @@ static void links__an_answer_too_many_leaves_no_descriptors(void **state)
 			before = open_descriptors();
 	}
 	assert_int_equal(open_descriptors(), before);
+	pmd_lock(a.engine);
+	assert_int_equal(a.engine->port->stats.link_broken, 3);
+	pmd_unlock(a.engine);
 	close(bell);
 	fake_close(&f);
 	end_close(&a);
