@@ -17,10 +17,13 @@
 
 static void on_event(void *ctx, const struct nic_event *event)
 {
+	struct end *e = ctx;
 	uint64_t one = 1;
 
-	if (event->type == NIC_EVENT_COMP)
-		assert_int_equal(write(*(int *)ctx, &one, sizeof(one)), sizeof(one));
+	if (event->type != NIC_EVENT_COMP)
+		return;
+	__atomic_store_n(&e->event, true, __ATOMIC_RELAXED);
+	assert_int_equal(write(e->event_fd, &one, sizeof(one)), sizeof(one));
 }
 
 int ends_devices(struct pmd_device *devices, unsigned n, const char *more)
@@ -43,7 +46,7 @@ void end_open(struct end *e, const struct pmd_device *device)
 
 	memset(e, 0, sizeof(*e));
 	e->event_fd = eventfd(0, 0);
-	assert_int_equal(pmd_open(device, on_event, &e->event_fd, &e->engine, err, sizeof(err)), 0);
+	assert_int_equal(pmd_open(device, on_event, e, &e->engine, err, sizeof(err)), 0);
 	e->buf = mmap(NULL, BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(e->buf != MAP_FAILED);
 	e->gid = device->gid;

@@ -19,6 +19,7 @@ struct end {
 	uint8_t *buf;
 	uint32_t psn;
 	int event_fd;
+	bool event; /* atomic: a completion event has come; whoever waits for one takes it back */
 };
 
 /** Devices on loopback addresses that are this process's alone: a device is shared by whoever opens it. `more`: entries of

@@ -26,6 +26,7 @@
 #include "devices.h"
 #include "ends.h"
 #include "proto.h"
+#include "sanitizer.h"
 
 static struct pmd_device device[2];
 
@@ -365,6 +366,7 @@ static void engine__starting_without_sys_gets_one_sentence(void **state)
 static void engine__opening_needs_no_sys_once_dpdk_runs(void **state)
 {
 	(void)state;
+	SKIP_THREADS_AFTER_FORK();
 	assert_int_equal(open_without_sys(), 0);
 }
 

@@ -15,6 +15,7 @@
 #include "devices.h"
 #include "ends.h"
 #include "engine_priv.h"
+#include "sanitizer.h"
 
 #define ROUNDS 10
 
@@ -62,6 +63,7 @@ static void fork__after_close_parent_and_child_have_a_heap_each(void **state)
 	pid_t pid;
 
 	(void)state;
+	SKIP_THREADS_AFTER_FORK();
 	assert_int_equal(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)), 0);
 	pmd_close(e);
 	assert_int_equal(pipe(down) | pipe(up), 0);

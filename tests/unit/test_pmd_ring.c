@@ -309,6 +309,9 @@ static void ring__no_packet_and_no_wake_up_is_lost(void **state)
 
 	(void)state;
 	open_both(&shared);
+	/* One mapping: ThreadSanitizer knows bytes by their addresses. */
+	ring_unmap(shared.c.memory);
+	shared.c.memory = shared.p.memory;
 	assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
 	for (uint32_t n = 0; n < PACKETS;) {
 		if (take(&shared.c, n)) {
@@ -324,7 +327,7 @@ static void ring__no_packet_and_no_wake_up_is_lost(void **state)
 		ring_set_asleep(&shared.c, false);
 	}
 	pthread_join(thread, NULL);
-	close_both(&shared);
+	ring_unmap(shared.p.memory);
 }
 
 /* ---- a producer that scribbles -------------------------------------------------------------------------------- */
