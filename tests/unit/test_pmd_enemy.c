@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A running engine whose links have another end that means harm: threads write into rings at random while the engine
+ * consumes from them, and into those that it produces into; they knock, send packets that are nearly right, and hang up at
+ * any time. Meanwhile two others exchange data, which has to stay right. For AddressSanitizer above all; what one
+ * thread at a time can do is fuzz_ring.c's.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "devices.h"
+#include "ends.h"
+#include "engine_priv.h"
+#include "ring.h"
+
+#define ENEMY	200u /* number of a function that nobody is */
+#define ROUNDS	1000 /* messages that have to be right */
+#define LINKS	200  /* rings that have to be spoilt, each way */
+#define MESSAGE 5000
+#define TARGET	8192 /* bytes that the enemy may write to by RDMA, in the middle of a buffer */
+#define SCRATCH (NIC_FRAME_MAX + 64)
+
+static struct pmd_device device[2];
+
+/** One ring, of which enemies take turns to spoil it. */
+struct ring_in_danger {
+	pthread_mutex_t lock; /* of the mapping, not of what is in it */
+	uint8_t *memory;
+	int fd;
+	unsigned spoilt; /* atomic: rings that the engine has given up */
+};
+
+static struct {
+	struct end victim, honest;
+	struct nic_qp *qp; /* UC, of the victim, to the enemy */
+	struct nic_mr *mr;
+	struct nic_cq *cq;
+	uint8_t *target;
+	struct ring_in_danger to, from; /* the enemy produces, consumes */
+	struct ring_producer producer;	/* of `to` */
+	struct nic *nic;		/* the enemy's */
+	struct nic_qp *enemy_qp;
+	struct nic_mr *enemy_mr;
+	struct nic_cq *enemy_cq;
+	uint8_t enemy_memory[TARGET];
+	int listen_fd;
+	bool stop; /* atomic */
+} t;
+
+static uint32_t next_random(uint32_t *seed)
+{
+	*seed = *seed * 1664525u + 1013904223u;
+	return *seed >> 8;
+}
+
+static bool stopped(void)
+{
+	return __atomic_load_n(&t.stop, __ATOMIC_RELAXED);
+}
+
+/* ---- rings come and go ------------------------------------------------------------------------------------------ */
+
+static void danger_end(struct ring_in_danger *d)
+{
+	if (d->memory)
+		ring_unmap(d->memory);
+	if (d->fd >= 0)
+		close(d->fd);
+	d->memory = NULL;
+	d->fd = -1;
+}
+
+static void hand_over(void)
+{
+	struct proto_link self = {.key = device[0].gid, .function = ENEMY};
+	struct proto_name name;
+	int memfd;
+
+	pmd_name_function(&device[0].gid, t.victim.engine->function, &name);
+	t.to.fd = proto_connect(&name);
+	memfd = ring_create(&t.producer);
+	if (memfd < 0)
+		return;
+	t.to.memory = t.producer.memory;
+	if (t.to.fd >= 0)
+		proto_send(t.to.fd, PROTO_LINK, &self, sizeof(self), &memfd, 1);
+	close(memfd);
+}
+
+static void take_over(void)
+{
+	struct ring_consumer c;
+	PROTO_MSG(m);
+
+	t.from.fd = proto_accept(t.listen_fd);
+	if (t.from.fd < 0 || proto_recv_wait(t.from.fd, &m, 1000) != 1)
+		return;
+	if (m.n_fds == 1 && ring_map(&c, m.fds[0]) == 0)
+		t.from.memory = c.memory;
+	proto_msg_close(&m);
+}
+
+static bool is_alive(int fd)
+{
+	char text[64];
+	ssize_t n = fd < 0 ? 0 : recv(fd, text, sizeof(text), MSG_DONTWAIT);
+
+	return n > 0 || (n < 0 && errno == EAGAIN);
+}
+
+/** A new ring when the engine has given the last one up, and now and then when it has not. Lock held. */
+static void danger_renew(struct ring_in_danger *d, uint32_t *seed)
+{
+	if (d->memory && is_alive(d->fd) && next_random(seed) % 64 != 0)
+		return;
+	if (d->memory)
+		__atomic_fetch_add(&d->spoilt, 1, __ATOMIC_RELAXED);
+	danger_end(d);
+	if (d == &t.to)
+		hand_over();
+	else
+		take_over();
+}
+
+/* ---- enemies ---------------------------------------------------------------------------------------------------- */
+
+/** Where the consumer has just been, or is about to look: a word or a kind. */
+static uint32_t where_it_reads(uint32_t *seed)
+{
+	uint64_t line = t.producer.tail - next_random(seed) % 16 * (uint64_t)RING_LINE;
+
+	return RING_CONTROL + (uint32_t)(line % RING_BYTES) + (next_random(seed) % 4 ? 0 : 4);
+}
+
+static void scribble(const struct ring_in_danger *d, uint32_t *seed)
+{
+	static const uint32_t words[] = {0, 1, 57, 121, 1100, RING_PACKET_MAX, RING_PACKET_MAX + 1, RING_SKIP};
+	uint32_t where = next_random(seed), at = next_random(seed) % (RING_MAP_BYTES / 4) * 4, what;
+
+	if (where % 8 == 0)
+		at = where & 8 ? offsetof(struct ring_control, head) : offsetof(struct ring_control, asleep);
+	else if (where % 8 == 1) /* a word of any entry */
+		at = RING_CONTROL + at % RING_BYTES / RING_LINE * RING_LINE;
+	else if (where % 8 < 7 && d == &t.to)
+		at = where_it_reads(seed);
+	what = where & 256 ? next_random(seed) : words[where / 512 % 8];
+	__atomic_store_n((uint32_t *)(void *)(d->memory + at), what, __ATOMIC_RELAXED);
+}
+
+static void *scribbler(void *arg)
+{
+	struct ring_in_danger *d = arg;
+	uint32_t seed = d == &t.to ? 1 : 2;
+
+	while (!stopped()) {
+		pthread_mutex_lock(&d->lock);
+		for (unsigned i = 0; d->memory && i < 64; i++)
+			scribble(d, &seed);
+		if (d == &t.from)
+			danger_renew(d, &seed);
+		else if (d->fd >= 0)
+			proto_send(d->fd, next_random(&seed) % 256 ? PROTO_LINK_KNOCK : PROTO_TEXT, NULL, 0, NULL, 0);
+		pthread_mutex_unlock(&d->lock);
+		sched_yield();
+	}
+	return NULL;
+}
+
+/** Packets of a real NIC, WRITEs to where they are allowed, among them such that something has been changed in. */
+static void send_packets(uint32_t *seed)
+{
+	static uint8_t frame_buffer[SCRATCH];
+	struct nic_sge sge = {(uintptr_t)t.enemy_memory, next_random(seed) % TARGET, nic_mr_lkey(t.enemy_mr)};
+	struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_RDMA_WRITE};
+	struct nic_tx_frame frame = {.data = frame_buffer};
+	uint8_t *place;
+
+	wr.rdma.remote_addr = (uintptr_t)t.target;
+	wr.rdma.rkey = nic_mr_rkey(t.mr);
+	nic_post_send(t.enemy_qp, &wr);
+	while (nic_tx(t.nic, &frame, 1, pmd_now_ns()) == 1) {
+		if (!t.to.memory || ring_reserve(&t.producer, &place) != 1)
+			continue;
+		memcpy(place, frame.data, frame.len);
+		if (next_random(seed) % 4 == 0)
+			place[next_random(seed) % frame.len] ^= (uint8_t)next_random(seed);
+		ring_commit(&t.producer, frame.len, next_random(seed) % 3);
+	}
+}
+
+static void *sender(void *arg)
+{
+	uint32_t seed = 3;
+
+	(void)arg;
+	while (!stopped()) {
+		pthread_mutex_lock(&t.to.lock);
+		danger_renew(&t.to, &seed);
+		send_packets(&seed);
+		pthread_mutex_unlock(&t.to.lock);
+		sched_yield();
+	}
+	return NULL;
+}
+
+/* ---- those who are to be left in peace -------------------------------------------------------------------------- */
+
+static void uc_connect(struct nic_qp *qp, uint32_t dest_qpn)
+{
+	struct nic_qp_attr a = {.port_num = 1,
+				.qp_access_flags = NIC_ACCESS_REMOTE_WRITE,
+				.path_mtu = NIC_MTU_1024,
+				.dest_qp_num = dest_qpn,
+				.av.dgid = device[0].gid};
+
+	a.qp_state = NIC_QPS_RESET;
+	assert_int_equal(nic_qp_modify(qp, &a, NIC_QP_STATE), 0);
+	a.qp_state = NIC_QPS_INIT;
+	assert_int_equal(nic_qp_modify(qp, &a, NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS),
+			 0);
+	a.qp_state = NIC_QPS_RTR;
+	assert_int_equal(
+		nic_qp_modify(qp, &a, NIC_QP_STATE | NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN), 0);
+	a.qp_state = NIC_QPS_RTS;
+	assert_int_equal(nic_qp_modify(qp, &a, NIC_QP_STATE | NIC_QP_SQ_PSN), 0);
+}
+
+static struct nic_qp *uc_create(struct nic *nic, struct nic_pd *pd, struct nic_cq *cq)
+{
+	struct nic_qp_init init = {.type = NIC_QPT_UC, .pd = pd, .send_cq = cq, .recv_cq = cq, .cap = {16, 1, 1, 1, 0}};
+	struct nic_qp *qp;
+
+	assert_int_equal(nic_qp_create(nic, &init, &qp), 0);
+	return qp;
+}
+
+static void fixed_random(void *ctx, void *buf, size_t len)
+{
+	uint32_t *seed = ctx;
+
+	for (size_t i = 0; i < len; i++)
+		((uint8_t *)buf)[i] = (uint8_t)next_random(seed);
+}
+
+static void enemy_open(void)
+{
+	static uint32_t seed = 9;
+	const struct nic_config config = {.qpn_base = ENEMY << 16,
+					  .qpn_bits = 16,
+					  .active_mtu = NIC_MTU_1024,
+					  .random = fixed_random,
+					  .ctx = &seed};
+	const uint32_t rights = NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE;
+	struct nic_pd *pd;
+	struct proto_name name;
+
+	pmd_name_function(&device[0].gid, ENEMY, &name);
+	t.listen_fd = proto_listen(&name);
+	assert_true(t.listen_fd >= 0);
+	assert_int_equal(nic_create(&config, &t.nic), 0);
+	assert_int_equal(nic_gid_set(t.nic, 0, &device[0].gid), 0);
+	assert_int_equal(nic_pd_alloc(t.nic, &pd), 0);
+	assert_int_equal(nic_cq_create(t.nic, 64, NULL, &t.enemy_cq), 0);
+	assert_int_equal(nic_mr_reg(pd, t.enemy_memory, TARGET, (uintptr_t)t.enemy_memory, 0, &t.enemy_mr), 0);
+	t.enemy_qp = uc_create(t.nic, pd, t.enemy_cq);
+	pmd_lock(t.victim.engine);
+	assert_int_equal(nic_cq_create(t.victim.nic, 64, NULL, &t.cq), 0);
+	assert_int_equal(nic_mr_reg(t.victim.pd, t.target, TARGET, (uintptr_t)t.target, rights, &t.mr), 0);
+	t.qp = uc_create(t.victim.nic, t.victim.pd, t.cq);
+	uc_connect(t.qp, nic_qp_num(t.enemy_qp));
+	uc_connect(t.enemy_qp, nic_qp_num(t.qp));
+	pmd_unlock(t.victim.engine);
+}
+
+/** The victim talks to the enemy; when the enemy has hung up, it begins anew. */
+static void talk_to_enemy(void)
+{
+	struct nic_sge sge = {(uintptr_t)t.victim.buf, MESSAGE, nic_mr_lkey(t.victim.mr)};
+	struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_SEND, .flags = NIC_SEND_SIGNALED};
+	struct nic_wc wc;
+
+	pmd_lock(t.victim.engine);
+	if (nic_qp_path(t.qp) == 0)
+		uc_connect(t.qp, nic_qp_num(t.enemy_qp));
+	nic_post_send(t.qp, &wr);
+	pmd_doorbell(t.victim.engine);
+	while (nic_cq_poll(t.cq, 1, &wc) == 1)
+		;
+	pmd_unlock(t.victim.engine);
+}
+
+/** One message. */
+static void exchange(struct end *from, struct end *to, unsigned round)
+{
+	uint32_t len = 1 + round * 37 % MESSAGE;
+	struct nic_wc wc;
+
+	for (uint32_t at = 0; at < len; at++)
+		from->buf[at] = (uint8_t)(round * 13 + at * 5);
+	memset(to->buf + BUF / 2, 0xee, MESSAGE);
+	end_recv(to);
+	end_send(from, NIC_WR_SEND, len, NULL);
+	wc = end_wait(to, to->rcq, round % 2);
+	assert_int_equal(wc.status, NIC_WC_SUCCESS);
+	assert_int_equal(wc.byte_len, len);
+	for (uint32_t at = 0; at < MESSAGE; at++)
+		assert_int_equal(to->buf[BUF / 2 + at], at < len ? (uint8_t)(round * 13 + at * 5) : 0xee);
+	assert_int_equal(end_wait(from, from->scq, round % 2).status, NIC_WC_SUCCESS);
+}
+
+static unsigned spoilt(const struct ring_in_danger *d)
+{
+	return __atomic_load_n(&d->spoilt, __ATOMIC_RELAXED);
+}
+
+static void enemy__a_scribbler_disturbs_nobody_else(void **state)
+{
+	void *(*const roles[3])(void *) = {sender, scribbler, scribbler};
+	void *const args[3] = {NULL, &t.to, &t.from};
+	uint8_t around[2][TARGET];
+	pthread_t thread[3];
+	unsigned round = 0;
+
+	(void)state;
+	ends_open(&t.victim, &device[0], &t.honest, &device[1]);
+	t.target = malloc(3 * TARGET);
+	assert_non_null(t.target);
+	memset(t.target, 0xc5, 3 * TARGET);
+	memset(around, 0xc5, sizeof(around));
+	t.target += TARGET;
+	t.to.fd = t.from.fd = -1;
+	pthread_mutex_init(&t.to.lock, NULL);
+	pthread_mutex_init(&t.from.lock, NULL);
+	enemy_open();
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, roles[i], args[i]), 0);
+	while (round < ROUNDS || spoilt(&t.to) < LINKS || spoilt(&t.from) < LINKS) {
+		exchange(&t.victim, &t.honest, round);
+		exchange(&t.honest, &t.victim, round);
+		talk_to_enemy();
+		round++;
+	}
+	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	pmd_lock(t.victim.engine);
+	assert_true(t.victim.engine->port->stats.link_broken > 0);
+	assert_true(nic_qp_path(t.victim.qp) != 0); /* and still by the link that it began with */
+	pmd_unlock(t.victim.engine);
+	assert_memory_equal(t.target - TARGET, around[0], TARGET);
+	assert_memory_equal(t.target + TARGET, around[1], TARGET);
+	danger_end(&t.to);
+	danger_end(&t.from);
+	close(t.listen_fd);
+	nic_destroy(t.nic);
+	end_close(&t.victim);
+	end_close(&t.honest);
+	free(t.target - TARGET);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(enemy__a_scribbler_disturbs_nobody_else),
+	};
+
+	if (ends_devices(device, 2, NULL) != 2)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
