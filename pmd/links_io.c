@@ -115,14 +115,16 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 
 bool links_rx_rest(struct pmd_links *l, struct link_in *in)
 {
-	uint64_t now_ns = pmd_now_ns();
+	uint64_t now_ns = pmd_now_ns(), until = l->e->rx_until;
 	int n = LINK_BURST;
 
+	l->e->rx_until = UINT64_MAX; /* later there is nothing to receive from */
 	/* At most a ring full: nobody adds to it, and if somebody did all the same, the rest is not ours. */
 	for (unsigned bytes = 0; bytes < RING_BYTES && n == LINK_BURST; bytes += LINK_BURST * RING_LINE) {
 		n = link_rx(l->e, in, LINK_BURST, now_ns);
 		l->e->port->stats.link_rx_packets += n > 0 ? (unsigned)n : 0;
 	}
+	l->e->rx_until = until;
 	return n >= 0;
 }
 

@@ -188,7 +188,7 @@ void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic
 	memcpy(r->gids, gids, sizeof(r->gids));
 	pthread_mutex_init(&r->e.lock, NULL);
 	r->e.function = function;
-	r->e.port_deadline_ns = UINT64_MAX;
+	r->e.port_deadline_ns = r->e.rx_until = UINT64_MAX;
 	r->e.polled = true;
 	r->e.progress = PMD_PROGRESS_INLINE;
 	r->e.yield_after = PMD_YIELD_POLLS;

@@ -347,6 +347,29 @@ static void links__producers_are_served_alike(void **state)
 	end_close(&a);
 }
 
+/** What a producer that has gone has left is received, also by who polls for less. */
+static void links__what_the_dead_have_said_is_heard(void **state)
+{
+	struct fake_producer p;
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a);
+	fake_hand_over(&p, &a);
+	while (a.engine->links->n_in == 0)
+		fake_look_after(&a);
+	assert_int_equal(fake_put(&p, 100), 100);
+	fake_gone(&p);
+	pmd_lock(a.engine);
+	a.engine->rx_until = 0;
+	while (a.engine->links->n_in > 0)
+		pmd_engine_look_after(a.engine);
+	assert_int_equal(a.engine->rx_until, 0);
+	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
+	pmd_unlock(a.engine);
+	end_close(&a);
+}
+
 /* ---- whose an address is ---------------------------------------------------------------------------------------- */
 
 /** A daemon that does not answer is asked once in a while, not for each of its functions, nor for each datagram. */
@@ -578,6 +601,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__another_user_gets_no_bell),
 		cmocka_unit_test(links__a_busy_link_does_not_starve_others),
 		cmocka_unit_test(links__producers_are_served_alike),
+		cmocka_unit_test(links__what_the_dead_have_said_is_heard),
 		cmocka_unit_test(links__a_daemon_that_does_not_answer_is_left_alone),
 		cmocka_unit_test(links__a_full_ring_matters_to_who_needs_it),
 		cmocka_unit_test(links__a_ring_that_stays_full_is_left_alone),
