@@ -300,15 +300,23 @@ void resp_rx(struct nic_qp *qp, const struct packet *p);
 /** Write the next response packet to the frame, if one is due. */
 bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
 bool resp_pending(const struct nic_qp *qp);
-/** Queue an ACK for everything before ePSN: the peer has asked for it. */
-void resp_ack(struct nic_qp *qp);
 /** Nothing is answered any more: forget all responses that wait. */
 void resp_cancel(struct nic_qp *qp);
+
+/* resp_ack.c */
+/** Queue an ACK for everything before ePSN: the peer has asked for it. */
+void resp_ack(struct nic_qp *qp);
+/** The same: he has not. */
+void resp_ack_lazily(struct nic_qp *qp);
+/** Queue a NAK or RNR NAK. */
+void resp_nak(struct nic_qp *qp, uint8_t syndrome, uint32_t psn);
 /** The delayed ACK is due now. */
 void resp_ack_due(struct nic_qp *qp);
-/** resp_dup.c: a request with a PSN before ePSN. */
+
+/* resp_dup.c */
+/** A request with a PSN before ePSN. */
 void resp_duplicate(struct nic_qp *qp, const struct packet *p);
-/** resp_dup.c: responses from `cursor` to `end` of the resource are to be sent (again). */
+/** Responses from `cursor` to `end` of the resource are to be sent (again). */
 void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end);
 
 /* ud.c */

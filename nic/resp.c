@@ -13,8 +13,6 @@
  */
 #include "qp.h"
 
-#define ACK_AT_LEAST_EVERY 16 /* packets; a delayed ACK does not wait longer than for so many */
-
 enum { CHECK_RNR = ERR_COUNT }; /* a verdict besides enum error_id: no receive WQE */
 
 void resp_reset(struct nic_qp *qp)
@@ -47,98 +45,7 @@ void resp_cancel(struct nic_qp *qp)
 	list_remove(&resp->ack_node);
 }
 
-/* ---- queueing ACKs and NAKs -------------------------------------------------------------------------- */
-
-void resp_ack_due(struct nic_qp *qp)
-{
-	list_remove(&qp->resp.ack_node);
-	qp->resp.ack_due = true;
-	qp_ready(qp);
-}
-
-/* An ACK is queued that may wait, in this list. */
-static void ack_wait(struct nic_qp *qp, struct list *acks)
-{
-	struct responder *resp = &qp->resp;
-
-	if (!qp->nic->cfg.ack_delay_ns || resp->unacked >= ACK_AT_LEAST_EVERY) {
-		resp_ack_due(qp);
-	} else if (list_empty(&resp->ack_node)) {
-		resp->ack_at = qp->nic->now + qp->nic->cfg.ack_delay_ns;
-		list_append(acks, &resp->ack_node);
-	}
-}
-
-void resp_ack(struct nic_qp *qp)
-{
-	struct responder *resp = &qp->resp;
-	struct nic *nic = qp->nic;
-
-	if (resp->ack_queued && resp->syndrome != AETH_ACK && resp->nak_sent)
-		return; /* the NAK that waits acknowledges as much */
-	if (resp->ack_queued)
-		COUNT(nic, acks_coalesced);
-	else
-		resp->ack_due = false;
-	resp->ack_queued = true;
-	resp->syndrome = AETH_ACK;
-	if (resp->ack_lazy)
-		list_remove(&resp->ack_node);
-	resp->ack_lazy = false;
-	if (!resp->ack_due)
-		ack_wait(qp, &nic->ack_wait);
-}
-
-/*
- * A message has been executed whose ACK the peer has not asked for: nobody waits for its completion, but its place in
- * the send queue is to come free, and the peer's timer runs. One for many, when there is nothing else to do.
- */
-static void resp_ack_lazily(struct nic_qp *qp)
-{
-	struct responder *resp = &qp->resp;
-
-	if (resp->ack_queued && !resp->ack_lazy)
-		return; /* what waits acknowledges as much */
-	if (resp->ack_queued)
-		COUNT(qp->nic, acks_coalesced);
-	else
-		resp->ack_due = false;
-	resp->ack_queued = resp->ack_lazy = true;
-	resp->syndrome = AETH_ACK;
-	if (!resp->ack_due)
-		ack_wait(qp, &qp->nic->ack_lazy);
-}
-
-static void queue_nak(struct nic_qp *qp, uint8_t syndrome, uint32_t psn)
-{
-	struct responder *resp = &qp->resp;
-
-	trace_add(qp->nic, qp->qpn, NIC_TR_nak_tx, psn, syndrome);
-	resp->ack_queued = true;
-	resp->ack_lazy = false;
-	resp->syndrome = syndrome;
-	resp->nak_psn = psn;
-	resp_ack_due(qp);
-}
-
-static void count_nak(struct nic_qp *qp, uint8_t syndrome)
-{
-	struct nic *nic = qp->nic;
-
-	if ((syndrome & AETH_CLASS) == AETH_RNR) {
-		COUNT(nic, rcvd_rnr_sent);
-		qp->counters.rnr_naks_tx++;
-	} else if (syndrome == AETH_NAK_SEQUENCE) {
-		COUNT(nic, seq_nak_sent);
-		qp->counters.seq_naks_tx++;
-	} else if (syndrome == AETH_NAK_INVALID) {
-		COUNT(nic, nak_inv_req_sent);
-	} else if (syndrome == AETH_NAK_ACCESS) {
-		COUNT(nic, nak_access_sent);
-	} else {
-		COUNT(nic, nak_op_sent);
-	}
-}
+/* ---- errors ------------------------------------------------------------------------------------------- */
 
 /* A condition that ends the connection: answer, report to the WQE concerned or as an event, enter the error state. */
 static void fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
@@ -146,7 +53,7 @@ static void fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
 	const struct error_row *row = &error_rows[error];
 	struct responder *resp = &qp->resp;
 
-	queue_nak(qp, row->syndrome, psn);
+	resp_nak(qp, row->syndrome, psn);
 	resp->dying = true;
 	if (error == ERR_invalidate_remote && !resp->have_wqe)
 		qp_take_wqe(qp); /* class J: the receive WQE of this message tells (9.9.3) */
@@ -386,7 +293,7 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 		COUNT(qp->nic, out_of_sequence);
 		qp->counters.dropped_rx++;
 		if (!resp->nak_sent)
-			queue_nak(qp, AETH_NAK_SEQUENCE, resp->epsn);
+			resp_nak(qp, AETH_NAK_SEQUENCE, resp->epsn);
 		resp->nak_sent = true; /* one NAK until the gap is filled (RP-01) */
 		return;
 	}
@@ -397,7 +304,7 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 	verdict = resp_check(qp, p, &app);
 	if (verdict == CHECK_RNR) {
 		resp->nak_sent = true;
-		queue_nak(qp, (uint8_t)(AETH_RNR | qp->attr.min_rnr_timer), p->psn);
+		resp_nak(qp, (uint8_t)(AETH_RNR | qp->attr.min_rnr_timer), p->psn);
 		return;
 	}
 	resp->nak_sent = false;
@@ -516,7 +423,7 @@ static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
 	if (qp->state != NIC_QPS_ERR)
 		fail(qp, error, psn);
 	else /* dying of a later request: this one's NAK goes instead */
-		queue_nak(qp, error_rows[error].syndrome, psn);
+		resp_nak(qp, error_rows[error].syndrome, psn);
 }
 
 static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_tx_frame *frame)
@@ -550,6 +457,25 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	resp->unacked = 0;
 	qp_emit(qp, &p, frame);
 	return true;
+}
+
+static void count_nak(struct nic_qp *qp, uint8_t syndrome)
+{
+	struct nic *nic = qp->nic;
+
+	if ((syndrome & AETH_CLASS) == AETH_RNR) {
+		COUNT(nic, rcvd_rnr_sent);
+		qp->counters.rnr_naks_tx++;
+	} else if (syndrome == AETH_NAK_SEQUENCE) {
+		COUNT(nic, seq_nak_sent);
+		qp->counters.seq_naks_tx++;
+	} else if (syndrome == AETH_NAK_INVALID) {
+		COUNT(nic, nak_inv_req_sent);
+	} else if (syndrome == AETH_NAK_ACCESS) {
+		COUNT(nic, nak_access_sent);
+	} else {
+		COUNT(nic, nak_op_sent);
+	}
 }
 
 static void tx_ack(struct nic_qp *qp, struct nic_tx_frame *frame)

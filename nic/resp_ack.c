@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * resp_ack.c - when the responder acknowledges: the one ACK or NAK that a QP has queued (IBTA 9.7.5.1). It speaks for all
+ * packets before it, so there is never more than one; resp.c sends it.
+ *
+ * An ACK that the peer has asked for waits a little for others that it could speak for; one that he has not asked for until
+ * there is nothing else to do. NAKs do not wait.
+ */
+#include "qp.h"
+
+#define ACK_AT_LEAST_EVERY 16 /* packets; a delayed ACK does not wait longer than for so many */
+
+void resp_ack_due(struct nic_qp *qp)
+{
+	list_remove(&qp->resp.ack_node);
+	qp->resp.ack_due = true;
+	qp_ready(qp);
+}
+
+/* An ACK is queued that may wait, in this list. */
+static void ack_wait(struct nic_qp *qp, struct list *acks)
+{
+	struct responder *resp = &qp->resp;
+
+	if (!qp->nic->cfg.ack_delay_ns || resp->unacked >= ACK_AT_LEAST_EVERY) {
+		resp_ack_due(qp);
+	} else if (list_empty(&resp->ack_node)) {
+		resp->ack_at = qp->nic->now + qp->nic->cfg.ack_delay_ns;
+		list_append(acks, &resp->ack_node);
+	}
+}
+
+void resp_ack(struct nic_qp *qp)
+{
+	struct responder *resp = &qp->resp;
+	struct nic *nic = qp->nic;
+
+	if (resp->ack_queued && resp->syndrome != AETH_ACK && resp->nak_sent)
+		return; /* the NAK that waits acknowledges as much */
+	if (resp->ack_queued)
+		COUNT(nic, acks_coalesced);
+	else
+		resp->ack_due = false;
+	resp->ack_queued = true;
+	resp->syndrome = AETH_ACK;
+	if (resp->ack_lazy)
+		list_remove(&resp->ack_node);
+	resp->ack_lazy = false;
+	if (!resp->ack_due)
+		ack_wait(qp, &nic->ack_wait);
+}
+
+/*
+ * A message has been executed whose ACK the peer has not asked for: nobody waits for its completion, but its place in
+ * the send queue is to come free, and the peer's timer runs. One for many, when there is nothing else to do.
+ */
+void resp_ack_lazily(struct nic_qp *qp)
+{
+	struct responder *resp = &qp->resp;
+
+	if (resp->ack_queued && !resp->ack_lazy)
+		return; /* what waits acknowledges as much */
+	if (resp->ack_queued)
+		COUNT(qp->nic, acks_coalesced);
+	else
+		resp->ack_due = false;
+	resp->ack_queued = resp->ack_lazy = true;
+	resp->syndrome = AETH_ACK;
+	if (!resp->ack_due)
+		ack_wait(qp, &qp->nic->ack_lazy);
+}
+
+void resp_nak(struct nic_qp *qp, uint8_t syndrome, uint32_t psn)
+{
+	struct responder *resp = &qp->resp;
+
+	trace_add(qp->nic, qp->qpn, NIC_TR_nak_tx, psn, syndrome);
+	resp->ack_queued = true;
+	resp->ack_lazy = false;
+	resp->syndrome = syndrome;
+	resp->nak_psn = psn;
+	resp_ack_due(qp);
+}
