@@ -169,6 +169,7 @@ struct nic_tx_frame {
 	uint16_t bth;  /* out: offset of the UDP payload (BTH): 28 for IPv4, 48 for IPv6 */
 	uint8_t tclass, hop_limit;
 	bool no_icrc; /* out: the last four bytes are no ICRC, the path vouches for integrity */
+	bool ordered; /* out: an ACK that is to arrive before the requests of its QP that follow it */
 	struct nic_gid sgid, dgid;
 	uint32_t qpn; /* out: of the QP that sends it */
 };

@@ -80,7 +80,8 @@ static bool ack_goes_first(const struct nic_qp *qp)
 /* One packet of the QP: responses and requests take turns when it has both, but an ACK that is due goes first. */
 static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
-	if (ack_goes_first(qp) && !qp->resp.ack_due)
+	frame->ordered = ack_goes_first(qp);
+	if (frame->ordered && !qp->resp.ack_due)
 		resp_ack_due(qp);
 	qp->resp_turn = !qp->resp_turn || (qp->resp.ack_due && !qp->resp.res_todo);
 	if (qp->resp_turn)
@@ -121,6 +122,7 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 		if (got > before && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
 			resp_ack_due(qp);
 			frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
+			frames[got].ordered = false;
 			got += resp_tx(qp, &frames[got]);
 		}
 		if (got == n && path->turn < TX_TURN && qp_path(qp) == index && (req_pending(qp) || resp_pending(qp)))
@@ -165,6 +167,7 @@ unsigned nic_path_lose(struct nic *nic, uint32_t index, struct nic_tx_frame *fra
 
 	nic_see_time(nic, now_ns);
 	frame->no_icrc = path->flags & NIC_PATH_NO_ICRC;
+	frame->ordered = false;
 	for (struct list *node = path->ready.next, *next; nic->port_up && node != &path->ready && lost < n;
 	     node = next) {
 		struct nic_qp *qp = list_entry(node, struct nic_qp, ready);

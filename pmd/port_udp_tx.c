@@ -240,12 +240,13 @@ static bool is_request(const struct nic_tx_frame *f)
 }
 
 /** A reply posted at once meets the ACK of what it answers. Requests and ACKs are streams of their own, so a shorter
- *  ACK may as well follow the reply: then both are one run, and one trip through the kernel. */
+ *  ACK may as well follow the reply, unless somebody relies on their order: then both are one run, and one trip through the
+ *  kernel. */
 static void udp_ack_last(struct nic_tx_frame *f, unsigned n)
 {
 	struct nic_tx_frame ack;
 
-	if (n != 2 || f[0].data[f[0].bth] != RC_ACKNOWLEDGE || !same_path(&f[0], &f[1]) ||
+	if (n != 2 || f[0].ordered || f[0].data[f[0].bth] != RC_ACKNOWLEDGE || !same_path(&f[0], &f[1]) ||
 	    payload_len(&f[1]) <= payload_len(&f[0]) || !is_request(&f[1]))
 		return;
 	ack = f[0];

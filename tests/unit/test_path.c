@@ -208,8 +208,10 @@ static void path__an_ack_goes_before_a_request(void **state)
 		rig_post_send(rig, i, NIC_WR_SEND, 0, 8);
 		assert_int_equal(take(rig, answer, &frame), 1);
 		assert_int_equal(frame.data[28], ACK);
+		assert_true(frame.ordered);
 		assert_int_equal(take(rig, answer, &frame), 1);
 		assert_int_equal(frame.data[28], SEND_ONLY);
+		assert_false(frame.ordered);
 		rig_ack(rig, RIG_SQ_PSN + i, SYN_ACK);
 	}
 	rig_destroy(rig);

@@ -202,6 +202,36 @@ static void udp__one_path_without_segmentation_leaves_the_others_theirs(void **s
 	port->ops->close(port);
 }
 
+/** An ACK and a longer request: in one run the ACK is last, but not where somebody relies on the order. */
+static void udp__an_ack_that_is_ordered_stays_first(void **state)
+{
+	static uint8_t data[2][NIC_FRAME_MAX];
+	struct pmd_port *port;
+
+	(void)state;
+	NEED_NAMESPACE();
+	port = port_open(&device[0]);
+	hear(port, &device[1].gid, NIC_UDP_PORT);
+	for (unsigned ordered = 0; ordered < 2; ordered++) {
+		struct nic_tx_frame frames[2];
+
+		for (unsigned i = 0; i < 2; i++) {
+			data[i][28] = i ? 0x04 : 0x11; /* SEND ONLY, ACKNOWLEDGE */
+			frames[i] = (struct nic_tx_frame){.data = data[i],
+							  .len = 28 + BYTES + 32 * i,
+							  .bth = 28,
+							  .hop_limit = 64,
+							  .ordered = ordered && i == 0,
+							  .sgid = device[0].gid,
+							  .dgid = device[1].gid};
+		}
+		assert_int_equal(port->ops->tx_burst(port, frames, 2, 0), 2);
+		assert_int_equal(frames[0].data[28], ordered ? 0x11 : 0x04);
+		assert_int_equal(port->stats.tx_gso, 1);
+	}
+	port->ops->close(port);
+}
+
 /* ---- fields of the IP header ---------------------------------------------------------------------------------- */
 
 static void udp__refused_traffic_class_is_counted_and_asked_for_again(void **state)
@@ -470,6 +500,7 @@ int main(void)
 		cmocka_unit_test(udp__overflow_of_the_socket_is_counted),
 		cmocka_unit_test(udp__own_kind_is_forgotten_when_the_address_changes_hands),
 		cmocka_unit_test(udp__one_path_without_segmentation_leaves_the_others_theirs),
+		cmocka_unit_test(udp__an_ack_that_is_ordered_stays_first),
 		cmocka_unit_test(udp__refused_traffic_class_is_counted_and_asked_for_again),
 		cmocka_unit_test(udp__all_addresses_are_heard),
 		cmocka_unit_test(udp__addresses_come_and_go_under_a_sleeper),
