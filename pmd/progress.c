@@ -339,9 +339,14 @@ void pmd_doorbell(struct pmd_engine *e)
 
 void pmd_settle(struct pmd_engine *e)
 {
-	for (unsigned i = 0; !e->dead && i < SETTLE_STEPS; i++)
+	if (e->dead)
+		return;
+	for (unsigned i = 0; i < SETTLE_STEPS; i++)
 		if (pmd_engine_step(e, THREAD_RX_BUDGET, true) == 0)
 			return;
+	/* Others receive all the time. */
+	nic_ack_flush(e->nic, true);
+	pmd_engine_transmit(e, TX_BUDGET, pmd_now_ns());
 }
 
 void pmd_expect_sleep(struct pmd_engine *e)
