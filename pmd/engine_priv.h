@@ -148,6 +148,8 @@ unsigned pmd_engine_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
 
 /** What an application thread sleeps on that serves, one at a time. Lock held. @return false: there is no descriptor left. */
 bool pmd_engine_wait_prepare(struct pmd_engine *e);
+/** Take the count of the bell, if there is one: never taken, it could be driven to where nobody can ring any more. */
+void pmd_engine_bell_drain(struct pmd_engine *e);
 /** It sleeps until anything comes for the engine; no lock held. @return enum pmd_woken bits. */
 unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns);
 

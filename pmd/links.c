@@ -23,7 +23,9 @@
 void links_drop_out(struct pmd_links *l, uint32_t path)
 {
 	struct link_out *out = l->out[path];
+	int cancel_state;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	l->out[path] = NULL;
 	l->n_out--;
 	l->full[path / 64] &= ~(1ull << path % 64);
@@ -36,6 +38,7 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 		close(out->bell_fd);
 	ring_unmap(out->ring.memory);
 	free(out);
+	pthread_setcancelstate(cancel_state, NULL);
 }
 
 /** Whether a write to it can do us no harm: it is an eventfd or does nothing, and does not wait. */
@@ -92,7 +95,9 @@ void links_ring_bell(struct link_out *out)
 void links_drop_in(struct pmd_links *l, uint32_t index)
 {
 	struct link_in *in = l->in[index];
+	int cancel_state;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	/* Numbers of others must not change: events that wait name them. */
 	l->in[index] = NULL;
 	while (l->n_in > 0 && !l->in[l->n_in - 1])
@@ -101,6 +106,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	close(in->watch.fd);
 	ring_unmap(in->ring.memory);
 	free(in);
+	pthread_setcancelstate(cancel_state, NULL);
 }
 
 /** The producer knocks, or has ended: what it has left in the ring still counts. */

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -138,28 +139,45 @@ static bool set_add(int set, int fd, uint32_t events, enum pmd_woken woken)
 	return fd < 0 || epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
+/** @return -1: there is no descriptor left. */
+static int set_make(const struct pmd_engine *e)
+{
+	int set = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
+
+	if (set >= 0 && (!set_add(set, e->bell_fd, EPOLLIN | EPOLLET, PMD_WOKEN_BELL) ||
+			 !set_add(set, e->port->wait_fd, EPOLLIN, PMD_WOKEN_PORT) ||
+			 !set_add(set, e->control ? pmd_control_fd(e->control) : -1, EPOLLIN, PMD_WOKEN_CONTROL))) {
+		close(set);
+		set = -1;
+	}
+	return set;
+}
+
 /* When the port's descriptor is another the set is made anew: a closed socket that has duplicates elsewhere, as those of the
  * daemon's do, would stay in it. */
 bool pmd_engine_wait_prepare(struct pmd_engine *e)
 {
-	int set;
+	int cancel_state;
 
 	if (e->wait_set >= 0 && e->wait_changes == e->port->wait_changes)
 		return true;
-	set = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
-	if (set < 0)
-		return false;
-	if (!set_add(set, e->bell_fd, EPOLLIN | EPOLLET, PMD_WOKEN_BELL) ||
-	    !set_add(set, e->port->wait_fd, EPOLLIN, PMD_WOKEN_PORT) ||
-	    !set_add(set, e->control ? pmd_control_fd(e->control) : -1, EPOLLIN, PMD_WOKEN_CONTROL)) {
-		close(set);
-		return false;
-	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+			       &cancel_state); /* close() can be cancelled, and the engine is locked */
 	if (e->wait_set >= 0)
 		close(e->wait_set);
-	e->wait_set = set;
+	e->wait_set = set_make(e);
 	e->wait_changes = e->port->wait_changes;
-	return true;
+	pthread_setcancelstate(cancel_state, NULL);
+	return e->wait_set >= 0;
+}
+
+/* Others may have made the bell one that blocks. */
+void pmd_engine_bell_drain(struct pmd_engine *e)
+{
+	uint64_t count;
+	struct iovec iov = {&count, sizeof(count)};
+
+	syscall(SYS_preadv2, e->bell_fd, &iov, 1, -1L, -1L, RWF_NOWAIT);
 }
 
 unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns)
@@ -181,8 +199,7 @@ unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns)
 		if (events[i].data.u32 == PMD_WOKEN_PORT && (events[i].events & EPOLLERR))
 			fetch_error(e->port->wait_fd);
 	}
-	/* A count that is never taken could be driven to where nobody can ring any more. */
 	if (!(woken & PMD_WOKEN_PACKETS))
-		count_take(e->bell_fd);
+		pmd_engine_bell_drain(e);
 	return woken;
 }

@@ -70,6 +70,8 @@ static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, !bell, bell);
 	if (nic_acks_wait(e->nic) && !wait_is_over(e))
 		got += pmd_engine_step_with(e, THREAD_RX_BUDGET, false, true);
+	if (bell && got == 0)
+		pmd_engine_bell_drain(e); /* before the last look at the links */
 	return got;
 }
 
@@ -174,7 +176,8 @@ static bool wait_spin(struct pmd_engine *e)
 		over = wait_is_over(e);
 		if (over) {
 			e->wait_spin_after = PMD_WAIT_SPIN_AFTER;
-			call = wait_end(e);
+			/* It may have gone to serve just when this began. */
+			call = wait_end(e) || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED);
 		}
 		pmd_unlock(e); /* after many empty polls this gives the CPU away */
 	} while (!over && pmd_now_ns() < end_ns);
