@@ -204,8 +204,9 @@ void nic_path_close(struct nic *nic, uint32_t path);
 unsigned nic_path_tx(struct nic *nic, uint32_t path, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 /** Whether the path has something to send, looked at more closely than its bit below; wrong only towards yes. */
 bool nic_path_pending(struct nic *nic, uint32_t path);
-/** Datagrams of UD QPs, up to n, that wait for the path are sent as by nic_path_tx, and lost: each is written to
- *  `frame`, over the one before. Those of connected QPs, which hold up nobody else, wait on. @return how many. */
+/** Requests, up to n, that wait for the path are sent as by nic_path_tx, and lost: each is written to `frame`, over the one
+ *  before. Datagrams, which would hold up others, and requests of RC QPs that have an ACK timer, so that it runs: as from
+ *  hardware to a host that does not answer. Those of other QPs, and responses, wait on. @return how many. */
 unsigned nic_path_lose(struct nic *nic, uint32_t path, struct nic_tx_frame *frame, unsigned n, uint64_t now_ns);
 /** A bit for each path (bit path % 64 of word path / 64) that has something to send; wrong only towards yes. Lives
  *  as long as the instance. */

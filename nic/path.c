@@ -160,6 +160,12 @@ bool nic_path_pending(struct nic *nic, uint32_t index)
 	return false;
 }
 
+/* A connected QP holds up nobody but itself. But what RC waits for is to end one day: it is sent again, until tries run out. */
+static bool may_lose(const struct nic_qp *qp)
+{
+	return qp->type == NIC_QPT_UD || (qp->type == NIC_QPT_RC && qp->attr.timeout);
+}
+
 unsigned nic_path_lose(struct nic *nic, uint32_t index, struct nic_tx_frame *frame, unsigned n, uint64_t now_ns)
 {
 	struct path *path = &nic->paths[index];
@@ -173,11 +179,11 @@ unsigned nic_path_lose(struct nic *nic, uint32_t index, struct nic_tx_frame *fra
 		struct nic_qp *qp = list_entry(node, struct nic_qp, ready);
 
 		next = node->next;
-		if (qp->type != NIC_QPT_UD)
+		if (!may_lose(qp))
 			continue;
 		while (lost < n && qp_path(qp) == index && req_tx(qp, frame))
 			lost++;
-		if (lost < n)
+		if (lost < n && !resp_pending(qp))
 			leave(qp, index);
 	}
 	path->turn = 0;

@@ -193,7 +193,8 @@ static inline void link_wake(struct pmd_links *l, struct link_out *out, uint64_t
 	}
 }
 
-/** Lose the datagrams that are to leave by the link: they would hold up what their QPs have for others. */
+/** Lose what is to leave by the link: datagrams, which would hold up what their QPs have for others, and what is sent again
+ *  until its sender has tried for long enough. */
 static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 {
 	uint8_t data[NIC_FRAME_MAX];

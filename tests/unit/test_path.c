@@ -2,6 +2,8 @@
 /* test_path.c - egress paths: which packets leave by which, what happens when one has no room or is closed. */
 #include "rig.h"
 
+#include "qp.h"
+
 static uint32_t answer;	   /* of route */
 static uint32_t asked_qpn; /* by the last question */
 static struct nic_gid asked_gid;
@@ -298,6 +300,7 @@ static void check_not_lost(enum nic_qp_type type)
 
 	answer = path;
 	rig_to_rts(rig);
+	rig->qp->attr.timeout = 0; /* an RC QP that would never send it again */
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 0);
 	assert_true(nic_path_pending(rig->nic, path));
@@ -315,6 +318,32 @@ static void path__what_connected_qps_send_is_not_lost(void **state)
 	(void)state;
 	check_not_lost(NIC_QPT_RC);
 	check_not_lost(NIC_QPT_UC);
+}
+
+/** Who waits for an answer gets an error in the end, also when nothing can be sent; an ACK of his waits on. */
+static void path__what_rc_sends_is_lost_and_sent_again(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_RC, 0, &path);
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame = {.data = data};
+
+	(void)state;
+	answer = path;
+	rig_to_rts(rig);
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
+	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 1);
+	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 0);
+	assert_true(nic_path_pending(rig->nic, path)); /* the ACK */
+	for (unsigned tries = 0; nic_cq_count(rig->send_cq) == 0; tries++) {
+		assert_true(tries < 20);
+		rig->now = nic_next_deadline(rig->nic);
+		nic_timeout(rig->nic, rig->now);
+		nic_path_lose(rig->nic, path, &frame, 3, rig->now);
+	}
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
+	rig_destroy(rig);
 }
 
 static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **state)
@@ -380,6 +409,7 @@ int main(void)
 		cmocka_unit_test(path__each_datagram_has_its_own),
 		cmocka_unit_test(path__datagrams_can_be_lost),
 		cmocka_unit_test(path__what_connected_qps_send_is_not_lost),
+		cmocka_unit_test(path__what_rc_sends_is_lost_and_sent_again),
 		cmocka_unit_test(path__what_would_have_left_by_a_closed_path_leaves_by_path_0),
 		cmocka_unit_test(path__a_route_that_is_not_open_is_path_0),
 		cmocka_unit_test(path__there_are_so_many_and_numbers_come_back),
