@@ -283,7 +283,7 @@ def captures(tally, folder, ring):
     capture = harness.Process([UROCE, "capture", path, "--device", ADDRESS])
     started = harness.until(20, lambda: os.path.exists(path) and "capturing" in capture.output())
     # Long enough that most of it comes after the captures have begun.
-    argv = ["ibv_rc_pingpong", "-g", "0", "-p", "PORT", "-n", "5000", "-s", "3000", "-c"]
+    argv = ["ibv_rc_pingpong", "-g", "0", "-p", "PORT", "-n", "1500", "-s", "3000", "-c"]
     ok, reason, *outputs = harness.run_pair(argv, argv + [ADDRESS], SIDES, 60, {"UROCE_RING": ring})
     time.sleep(0.2)
     capture.popen.send_signal(signal.SIGINT)
