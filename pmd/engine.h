@@ -83,6 +83,13 @@ bool pmd_try_progress(struct pmd_engine *engine);
 void pmd_doorbell(struct pmd_engine *engine);
 
 /**
+ * No lock held: a peer is about to be talked to. Where the engine resolves neighbours itself this returns when the peer's
+ * address is, or has not answered in half a second: as with hardware, whose driver does that when a QP learns its peer and
+ * when an address handle is made, the first packets need not wait in a queue that may be too short for them.
+ */
+void pmd_resolve(struct pmd_engine *engine, const struct nic_gid *dgid);
+
+/**
  * Lock held: a QP, or the process, is about to go. What has already arrived is served, as hardware would have served it on
  * arrival, and ACKs that were held back for company go: or the peer would take a clean end for a lost host. Bounded.
  */

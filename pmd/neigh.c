@@ -223,22 +223,37 @@ static void start_asking(struct neigh *n, struct neigh_entry *e, uint64_t now_ns
 	ask(n, e);
 }
 
-enum neigh_verdict neigh_send(struct neigh *n, const struct nic_gid *addr, void *packet, uint64_t now_ns,
-			      uint8_t mac[6])
+/** The entry of an address that is used now, for a packet or ahead of one: asks for it when that is due. An answer that nobody
+ *  but pmd_resolve has waited for in vain is waited for again by the first packet. */
+static struct neigh_entry *use(struct neigh *n, const struct nic_gid *addr, bool packet, uint64_t now_ns)
 {
 	struct neigh_entry *e = find(n, addr);
 
-	if (!e || (e->state == NEIGH_FAILED && e->deadline_ns <= now_ns)) {
+	if (!e || (e->state == NEIGH_FAILED && (e->deadline_ns <= now_ns || (packet && !e->sent_to)))) {
 		if (!e)
 			e = add(n, addr, now_ns);
 		e->state = NEIGH_ASKING;
 		start_asking(n, e, now_ns);
 	}
 	e->used_ns = now_ns;
+	e->sent_to |= packet;
 	if (e->state == NEIGH_KNOWN && e->deadline_ns <= now_ns) {
 		e->state = NEIGH_REFRESHING;
 		start_asking(n, e, now_ns);
 	}
+	return e;
+}
+
+bool neigh_resolve(struct neigh *n, const struct nic_gid *addr, uint64_t now_ns)
+{
+	return use(n, addr, false, now_ns)->state == NEIGH_ASKING;
+}
+
+enum neigh_verdict neigh_send(struct neigh *n, const struct nic_gid *addr, void *packet, uint64_t now_ns,
+			      uint8_t mac[6])
+{
+	struct neigh_entry *e = use(n, addr, true, now_ns);
+
 	if (e->state == NEIGH_KNOWN || e->state == NEIGH_REFRESHING) {
 		memcpy(mac, e->mac, 6);
 		return NEIGH_READY;

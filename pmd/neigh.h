@@ -26,6 +26,7 @@ struct neigh_entry {
 	struct nic_gid addr;
 	uint8_t mac[6];
 	unsigned tries, queued;
+	bool sent_to;	      /* packets have been sent, or were to be */
 	uint64_t deadline_ns; /* of the state: next try, end of belief, end of failure */
 	uint64_t used_ns;
 	void *queue[NEIGH_QUEUE];
@@ -63,6 +64,9 @@ enum neigh_verdict {
 /** Where to send a packet for an on-link address. */
 enum neigh_verdict neigh_send(struct neigh *n, const struct nic_gid *addr, void *packet, uint64_t now_ns,
 			      uint8_t mac[6]);
+
+/** Ask for an on-link address that is not known, ahead of packets for it. @return whether an answer may yet come. */
+bool neigh_resolve(struct neigh *n, const struct nic_gid *addr, uint64_t now_ns);
 
 /** Take a received Ethernet frame if it is ARP or ND: learn, answer. @return false if it is neither. */
 bool neigh_rx(struct neigh *n, const uint8_t *frame, uint32_t len, uint64_t now_ns);

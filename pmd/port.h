@@ -29,6 +29,8 @@ struct pmd_port_ops {
 	 *  means: no room now, offer the rest again. A frame that cannot be sent at all is counted and taken. */
 	unsigned (*tx_burst)(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 	bool tx_copies; /* tx_burst copies: the mbufs stay the engine's */
+	/** Find out where to send packets for this address. @return whether an answer may yet come. NULL: never. */
+	bool (*resolve)(struct pmd_port *port, const struct nic_gid *dgid, uint64_t now_ns);
 	/** Run timers of the port; @return the time of the next, UINT64_MAX: none. May be NULL. */
 	uint64_t (*timeout)(struct pmd_port *port, uint64_t now_ns);
 	/** Bring stats up to date with what others count. May be NULL. */

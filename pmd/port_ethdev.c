@@ -183,6 +183,15 @@ static unsigned ethdev_tx_burst(struct pmd_port *port, struct nic_tx_frame *fram
 	return n;
 }
 
+static bool ethdev_resolve(struct pmd_port *port, const struct nic_gid *dgid, uint64_t now_ns)
+{
+	struct port_ethdev *p = (struct port_ethdev *)port;
+
+	if (dgid->raw[0] == 0xff || (pmd_gid_is_v4(dgid) && (dgid->raw[12] & 0xf0) == 0xe0))
+		return false; /* groups have no neighbour */
+	return memcmp(dgid, &p->gid, sizeof(*dgid)) != 0 && neigh_resolve(&p->neigh, next_hop(p, dgid), now_ns);
+}
+
 /* ---- neighbours --------------------------------------------------------------------------------------------- */
 
 static bool ethdev_neigh_transmit(void *ctx, const uint8_t *frame, uint32_t len)
@@ -345,6 +354,7 @@ static void ethdev_abandon(struct pmd_port *port)
 static const struct pmd_port_ops ethdev_ops = {
 	.rx_burst = ethdev_rx_burst,
 	.tx_burst = ethdev_tx_burst,
+	.resolve = ethdev_resolve,
 	.timeout = ethdev_timeout,
 	.stats = ethdev_stats,
 	.close = ethdev_close,

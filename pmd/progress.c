@@ -22,7 +22,9 @@
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
 #define SETTLE_STEPS	   8
-#define PORT_PAUSE	   16  /* steps, at most */
+#define PORT_PAUSE	   16		 /* steps, at most */
+#define RESOLVE_NS	   1000000000ull /* at most, on a machine that forgets neighbours as fast as it learns them */
+#define RESOLVE_PAUSE_NS   50000
 #define QUIET_NS	   500 /* after which a poll is a step again: timers, the port */
 #define PORT_OWED	   16  /* packets */
 #define CONTROL_STEPS                                                                                                  \
@@ -335,6 +337,28 @@ void pmd_doorbell(struct pmd_engine *e)
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	inline_worked(e, e->sent, now_ns);
+}
+
+void pmd_resolve(struct pmd_engine *e, const struct nic_gid *dgid)
+{
+	const struct timespec pause = {.tv_nsec = RESOLVE_PAUSE_NS};
+	bool asking = e->port->ops->resolve != NULL;
+	uint64_t end_ns = asking ? pmd_now_ns() + RESOLVE_NS : 0;
+	int cancel;
+
+	if (!asking)
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	while (asking && pmd_now_ns() < end_ns) {
+		pmd_lock(e);
+		asking = !e->dead && e->port->ops->resolve(e->port, dgid, pmd_now_ns());
+		if (asking)
+			pmd_engine_step(e, THREAD_RX_BUDGET, true);
+		pmd_unlock(e);
+		if (asking)
+			nanosleep(&pause, NULL);
+	}
+	pthread_setcancelstate(cancel, NULL);
 }
 
 void pmd_settle(struct pmd_engine *e)

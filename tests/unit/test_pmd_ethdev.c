@@ -22,6 +22,7 @@
 #include "ends.h"
 #include "engine_priv.h"
 #include "namespace.h"
+#include "neigh.h"
 
 #define WIRE_MTU 4200
 
@@ -219,6 +220,63 @@ static void ethdev__two_devices_share_an_interface(void **state)
 	}
 }
 
+static struct pmd_port_stats stats_of(struct end *e)
+{
+	struct pmd_port_stats stats;
+
+	pmd_lock(e->engine);
+	pmd_port_stats_get(e->engine, &stats);
+	pmd_unlock(e->engine);
+	return stats;
+}
+
+/** More packets at once than may wait for a neighbour: none is lost when it has been resolved before. */
+static void ethdev__resolves_ahead_of_packets(void **state)
+{
+	struct pmd_device d[2];
+	struct end a, b;
+
+	(void)state;
+	NEED_WIRE();
+	parse("10.80.0.1" PF(0, "pf-a") ";10.80.0.2" PF(1, "pf-b"), d, 2);
+	for (int resolve = 0; resolve < 2; resolve++) {
+		ends_open(&a, &d[0], &b, &d[1]);
+		if (resolve)
+			pmd_resolve(a.engine, &b.gid);
+		end_send(&a, NIC_WR_RDMA_WRITE, BUF, &b);
+		assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_SUCCESS);
+		assert_int_equal(stats_of(&a).neigh_queue_full > 0, !resolve);
+		end_close(&a);
+		end_close(&b);
+	}
+}
+
+/** What cannot be resolved is not waited for, or not for ever. */
+static void ethdev__resolves_nobody(void **state)
+{
+	const struct nic_gid groups[] = {{.raw = {0xff, 0x0e, [10] = 0xff, 0xff, 224, 0, 0, 9}},
+					 {.raw = {[10] = 0xff, 0xff, 224, 0, 0, 9}}};
+	struct nic_gid nobody;
+	struct pmd_device d[2];
+	struct end a, b;
+
+	(void)state;
+	NEED_WIRE();
+	parse("10.80.0.1" PF(0, "pf-a") ";10.80.0.2" PF(1, "pf-b"), d, 2);
+	ends_open(&a, &d[0], &b, &d[1]);
+	nobody = b.gid;
+	nobody.raw[15] = 200;
+	pmd_resolve(a.engine, &groups[0]);
+	pmd_resolve(a.engine, &groups[1]);
+	pmd_resolve(a.engine, &a.gid);
+	assert_int_equal(stats_of(&a).neigh_requests, 0);
+	pmd_resolve(a.engine, &nobody);
+	assert_int_equal(stats_of(&a).neigh_requests, NEIGH_TRIES);
+	write_once(&a, &b, 1);
+	end_close(&a);
+	end_close(&b);
+}
+
 static int interface_flags(const char *iface)
 {
 	struct ifreq req;
@@ -395,6 +453,8 @@ int main(void)
 		cmocka_unit_test(ethdev__foreign_traffic_takes_no_room),
 		cmocka_unit_test(ethdev__full_ring_is_counted),
 		cmocka_unit_test(ethdev__two_devices_share_an_interface),
+		cmocka_unit_test(ethdev__resolves_ahead_of_packets),
+		cmocka_unit_test(ethdev__resolves_nobody),
 		cmocka_unit_test(ethdev__v6_leaves_the_interface_as_it_was),
 		cmocka_unit_test(ethdev__mtu_that_does_not_fit_is_refused),
 		cmocka_unit_test(ethdev__as_many_devices_as_there_may_be),

@@ -127,6 +127,37 @@ static void neigh__nd_resolves(void **state)
 	resolve_releases(false);
 }
 
+static void neigh__resolves_ahead_of_packets(void **state)
+{
+	struct nic_gid gb = address(true, 2);
+	uint64_t now = 1000;
+	uint8_t mac[6];
+	int x;
+
+	(void)state;
+	start(true);
+	assert_true(neigh_resolve(&a.table, &gb, now));
+	assert_true(neigh_resolve(&a.table, &gb, now + 1));
+	assert_int_equal(a.sent, 1);
+	for (unsigned i = 0; i < NEIGH_TRIES; i++)
+		neigh_timeout(&a.table, now += NEIGH_RETRY_NS);
+	assert_false(neigh_resolve(&a.table, &gb, now));
+	assert_int_equal(a.sent, NEIGH_TRIES);
+	/* The first packet waits for an answer all the same; where that was in vain, the next ones do not. */
+	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_QUEUED);
+	for (unsigned i = 0; i < NEIGH_TRIES; i++)
+		neigh_timeout(&a.table, now += NEIGH_RETRY_NS);
+	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_REFUSED);
+	assert_false(neigh_resolve(&a.table, &gb, now));
+	assert_int_equal(a.sent, 2 * NEIGH_TRIES);
+	now += NEIGH_FAILED_NS;
+	assert_true(neigh_resolve(&a.table, &gb, now));
+	deliver(&a, &b, now);
+	deliver(&b, &a, now);
+	assert_false(neigh_resolve(&a.table, &gb, now));
+	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_READY);
+}
+
 static void neigh__silence_is_retried_then_given_up(void **state)
 {
 	struct nic_gid gb = address(true, 2);
@@ -372,6 +403,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(neigh__arp_resolves),
 		cmocka_unit_test(neigh__nd_resolves),
+		cmocka_unit_test(neigh__resolves_ahead_of_packets),
 		cmocka_unit_test(neigh__silence_is_retried_then_given_up),
 		cmocka_unit_test(neigh__queue_is_bounded),
 		cmocka_unit_test(neigh__belief_is_refreshed_while_used),

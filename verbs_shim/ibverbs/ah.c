@@ -63,6 +63,7 @@ SHIM_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *
 	ah->ibv.pd = pd;
 	ah->ibv.handle = shim_handle_new(ctx);
 	shim_pd_get(pd);
+	pmd_resolve(ctx->engine, &av.dgid);
 	return &ah->ibv;
 }
 

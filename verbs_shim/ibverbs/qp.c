@@ -211,6 +211,8 @@ SHIM_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int 
 		pmd_doorbell(ctx->engine); /* SQD to RTS, or a flush, may have made work */
 	}
 	shim_leave(ctx);
+	if (!err && mask & IBV_QP_AV)
+		pmd_resolve(ctx->engine, &nic_attr.av.dgid);
 	return shim_errno(err);
 }
 
