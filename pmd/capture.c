@@ -12,10 +12,13 @@
 #include "capture.h"
 #include "proto.h"
 
-#define SEND_BYTES (8 << 20) /* of packets that wait for a tool; the kernel grants what it likes */
+#define SEND_BYTES   (8 << 20)	 /* of packets that wait for a tool; the kernel grants what it likes */
+#define ANSWER_BYTES (256 << 10) /* of them, at most: kept for answers */
 
 struct sink {
-	int fd; /* -1: free */
+	int fd;		/* -1: free */
+	int send_bytes; /* granted */
+	bool forced;	/* they were, beyond what the kernel grants everybody */
 	struct pmd_capture_filter filter;
 	struct pmd_capture_counts counts;
 };
@@ -50,16 +53,33 @@ static struct sink *sink_find(struct pmd_capture *c, int fd)
 	return NULL;
 }
 
+/** A process that has lost its privileges meanwhile keeps what it has. */
+static void set_send_bytes(const struct sink *s, int size)
+{
+	setsockopt(s->fd, SOL_SOCKET, s->forced ? SO_SNDBUFFORCE : SO_SNDBUF, &size, sizeof(size));
+}
+
+static void grant_send_bytes(struct sink *s)
+{
+	int size = SEND_BYTES;
+	socklen_t len = sizeof(s->send_bytes);
+
+	s->forced = setsockopt(s->fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) == 0;
+	if (!s->forced)
+		set_send_bytes(s, size);
+	getsockopt(s->fd, SOL_SOCKET, SO_SNDBUF, &s->send_bytes, &len);
+	s->send_bytes /= 2; /* the kernel doubles what it is told */
+	set_send_bytes(s, s->send_bytes - (s->send_bytes / 4 < ANSWER_BYTES ? s->send_bytes / 4 : ANSWER_BYTES));
+}
+
 int pmd_capture_add(struct pmd_capture *c, int fd, const struct pmd_capture_filter *filter)
 {
 	struct sink *s = sink_find(c, fd) ? NULL : sink_find(c, -1);
-	int size = SEND_BYTES;
 
 	if (!s)
 		return -EBUSY;
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) != 0)
-		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	*s = (struct sink){.fd = fd, .filter = *filter};
+	grant_send_bytes(s);
 	return 0;
 }
 
@@ -78,8 +98,10 @@ void pmd_capture_remove(struct pmd_capture *c, int fd)
 {
 	struct sink *s = sink_find(c, fd);
 
-	if (s)
-		s->fd = -1;
+	if (!s)
+		return;
+	set_send_bytes(s, s->send_bytes);
+	s->fd = -1;
 }
 
 bool pmd_capture_idle(const struct pmd_capture *c)

@@ -47,7 +47,7 @@ void pmd_capture_destroy(struct pmd_capture *c);
 int pmd_capture_add(struct pmd_capture *c, int fd, const struct pmd_capture_filter *filter);
 /** What has gone to fd so far, and whether anything does. */
 bool pmd_capture_get(const struct pmd_capture *c, int fd, struct pmd_capture_counts *out);
-/** No more packets to fd, if there were any. */
+/** No more packets to fd, if there were any. Then there is room for an answer, however little the tool has read. */
 void pmd_capture_remove(struct pmd_capture *c, int fd);
 bool pmd_capture_idle(const struct pmd_capture *c);
 

@@ -169,6 +169,7 @@ static void exit_flush(void)
 		if (e->dead || pthread_mutex_trylock(&e->lock) != 0)
 			continue;
 		pmd_settle(e);
+		pmd_tools_last_words(e);
 		pthread_mutex_unlock(&e->lock);
 	}
 	pthread_mutex_unlock(&process.lock);

@@ -354,7 +354,9 @@ static bool dispatch(struct pmd_engine *e, int fd, const char *text, struct repl
 	return true;
 }
 
-void pmd_observe_request(struct pmd_engine *e, int fd, const char *text)
+/** Have `by` answer a request, and send what it says. */
+static void answer(struct pmd_engine *e, int fd, const char *text,
+		   bool (*by)(struct pmd_engine *e, int fd, const char *text, struct reply *r))
 {
 	struct reply *r = malloc(sizeof(*r));
 	int32_t status;
@@ -365,13 +367,31 @@ void pmd_observe_request(struct pmd_engine *e, int fd, const char *text)
 	}
 	r->status = 0;
 	r->len = 0;
-	if (dispatch(e, fd, text, r)) {
+	if (by(e, fd, text, r)) {
 		status = r->status;
 		if ((r->len > 0 && proto_send(fd, PROTO_TEXT, r->text, r->len, NULL, 0) != 0) ||
 		    proto_send(fd, PROTO_END, &status, sizeof(status), NULL, 0) != 0)
 			shutdown(fd, SHUT_RDWR);
 	}
 	free(r);
+}
+
+void pmd_observe_request(struct pmd_engine *e, int fd, const char *text)
+{
+	answer(e, fd, text, dispatch);
+}
+
+static bool capture_stop(struct pmd_engine *e, int fd, const char *text, struct reply *r)
+{
+	return observe_capture(e, fd, r, text);
+}
+
+void pmd_observe_last_words(struct pmd_engine *e, int fd)
+{
+	struct pmd_capture_counts counts;
+
+	if (e->capture && pmd_capture_get(e->capture, fd, &counts))
+		answer(e, fd, "stop", capture_stop);
 }
 
 void pmd_observe_closed(struct pmd_engine *e, int fd)

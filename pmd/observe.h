@@ -13,7 +13,7 @@
  *   fault show                     rules, and what they have done
  *   capture [qp=N] [dir=tx|rx|both] [snaplen=N]    no answer but PROTO_PACKET after PROTO_PACKET, see capture.h
  *   capture counts                 seen and lost so far by this connection
- *   capture stop                   the same, and no more packets
+ *   capture stop                   the same, and no more packets; a function that ends says it unasked
  *
  * Faults (but fault show) and captures are for the process's own user, the daemon's and root.
  */
@@ -25,6 +25,8 @@ struct pmd_engine;
 /** A request has come on the connection fd, which stays the caller's. A tool that is cut off sees the end of the
  *  connection, and so does the caller. */
 void pmd_observe_request(struct pmd_engine *e, int fd, const char *text);
+/** The function ends: a tool that captures hears what it has lost. */
+void pmd_observe_last_words(struct pmd_engine *e, int fd);
 /** The connection is about to be closed. */
 void pmd_observe_closed(struct pmd_engine *e, int fd);
 

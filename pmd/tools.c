@@ -111,8 +111,15 @@ void pmd_tools_serve(struct pmd_engine *e)
 	pmd_control_serve(e->control, PROTO_TOOL, tool_visit);
 }
 
+void pmd_tools_last_words(struct pmd_engine *e)
+{
+	for (struct pmd_tool *t = e->tools; t; t = t->next)
+		pmd_observe_last_words(e, t->watch.fd);
+}
+
 void pmd_tools_close(struct pmd_engine *e)
 {
+	pmd_tools_last_words(e);
 	while (e->tools)
 		tool_end(e, e->tools);
 }

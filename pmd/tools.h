@@ -10,6 +10,8 @@ struct pmd_engine;
 
 /** Receive tools from now on. */
 void pmd_tools_serve(struct pmd_engine *e);
+/** The process ends: tools that capture hear what they have lost. */
+void pmd_tools_last_words(struct pmd_engine *e);
 /** End all connections, before the control plane is closed. */
 void pmd_tools_close(struct pmd_engine *e);
 /** In a forked child: close descriptors, touch nothing else. */

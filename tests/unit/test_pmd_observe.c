@@ -327,6 +327,32 @@ static void capture__losses_are_counted(void **state)
 	exchange(&a, &b, 8);
 }
 
+/** The last of what was lost is said as well, to a tool that has left no room for it. */
+static void capture__last_words(void **state)
+{
+	unsigned function, seen, lost, got = 0, len, type;
+
+	(void)state;
+	request("capture dir=tx");
+	for (unsigned i = 0; i < 600; i++)
+		exchange(&a, &b, 30000);
+	pmd_lock(a.engine);
+	pmd_observe_last_words(a.engine, function_end);
+	pmd_unlock(a.engine);
+	while ((type = receive(&len)) == PROTO_PACKET)
+		got++;
+	assert_int_equal(type, PROTO_TEXT);
+	assert_int_equal(sscanf(in.text, "{\"function\":%u,\"seen\":%u,\"lost\":%u}", &function, &seen, &lost), 3);
+	assert_true(lost > 0);
+	assert_int_equal(got, seen - lost);
+	assert_int_equal(receive(&len), PROTO_END);
+	/* Who captures nothing is told nothing. */
+	pmd_lock(a.engine);
+	pmd_observe_last_words(a.engine, function_end);
+	pmd_unlock(a.engine);
+	assert_int_equal(receive(&len), 0);
+}
+
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
 
 static void fault__lost_packets_are_sent_again(void **state)
@@ -428,6 +454,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(capture__sees_every_packet_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(capture__filters, setup, teardown),
 		cmocka_unit_test_setup_teardown(capture__losses_are_counted, setup, teardown),
+		cmocka_unit_test_setup_teardown(capture__last_words, setup, teardown),
 		cmocka_unit_test_setup_teardown(fault__lost_packets_are_sent_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(fault__captures_are_taken_at_the_cable, setup, teardown),
 		cmocka_unit_test_setup_teardown(fault__delayed_packets_wake_the_thread, setup, teardown),
