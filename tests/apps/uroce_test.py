@@ -289,14 +289,17 @@ def captures(tally, folder, ring):
     capture.popen.send_signal(signal.SIGINT)
     code = capture.wait(20)
     text = capture.output()
-    tally.result(case, started and ok and code == 0 and "packets written" in text and "lost" not in text,
-                 f"exit code {code}, {reason}", text, *outputs)
     found = Pcapng(path)
+    # On a slow machine the capture does not keep up with two programs that only talk. What it loses, it says.
+    lost = {i: found.statistics.get(i, (0, 0))[1] for i in (0, 1)}
+    said = re.search(r"(\d+) packets written(?:, (\d+) lost)?", text)
+    tally.result(case, started and ok and code == 0 and said and int(said[1]) == len(found.packets)
+                 and int(said[2] or 0) == sum(lost.values()), f"exit code {code}, {reason}, {lost}", text, *outputs)
     times = [packet[1] for packet in found.packets]
     tally.result(f"{case}: in the order of time, each with its ICRC", times == sorted(times) and len(times) > 0
                  and all(icrc_holds(packet[3]) for packet in found.packets), "not so")
     tally.result(f"{case}: an interface a process, each with its statistics", len(found.names) == 2 and
-                 found.statistics == {i: (sum(p[0] == i for p in found.packets), 0) for i in (0, 1)},
+                 found.statistics == {i: (sum(p[0] == i for p in found.packets) + lost[i], lost[i]) for i in (0, 1)},
                  f"{found.names}, {found.statistics}")
     # A process that opens the device is captured some milliseconds later: what both ends were captured for is compared.
     both = max(min((packet[1] for packet in found.packets if packet[0] == i), default=0) for i in (0, 1))
@@ -304,8 +307,9 @@ def captures(tally, folder, ring):
         sends = [packet for packet in found.packets if packet[1] >= both and packet[3][28] <= 4]
         sent = {packet[3][37:40] for packet in sends if packet[0] == i and packet[2] == 2}  # PSNs
         received = {packet[3][37:40] for packet in sends if packet[0] == 1 - i and packet[2] == 1}
-        tally.result(f"{case}: what process {i} sends arrives", len(sent) > 200 and sent <= received
-                     and len(received - sent) <= 64, f"{len(sent)} sent, {len(sent - received)} of them missing")
+        tally.result(f"{case}: what process {i} sends arrives", len(sent) > 200
+                     and len(sent - received) <= lost[1 - i] and len(received - sent) <= 64 + lost[i],
+                     f"{len(sent)} sent, {len(sent - received)} of them missing, {lost}")
     tshark(tally, f"a conversation, UROCE_RING={ring}", path, "RC Send First", "RC Send Last", "RC Acknowledge")
 
 
