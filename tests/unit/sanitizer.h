@@ -23,4 +23,13 @@
 		}                                                                                                      \
 	} while (0)
 
+/** In a test that cancels threads which take locks on their way out. */
+#define SKIP_LOCKS_OF_THE_CANCELLED()                                                                                  \
+	do {                                                                                                           \
+		if (TEST_TSAN) {                                                                                       \
+			print_message("ThreadSanitizer does not see what a cancelled thread locks\n");                 \
+			skip();                                                                                        \
+		}                                                                                                      \
+	} while (0)
+
 #endif
