@@ -5,7 +5,8 @@
  *
  * Usage: udp_port rtt [BYTES [ITERATIONS]]   median and 99th percentile round trip of UDP
  *                                            payloads, microseconds
- *        udp_port bw [MIB]                   one way, 4 KiB payload a packet, MB/s of payload
+ *        udp_port bw [KIB [MIB]]             one way, messages of so many KiB (default 256), 4 KiB payload a
+ *                                            packet, MB/s of payload
  */
 #include <rte_mbuf.h>
 
@@ -24,7 +25,8 @@
 struct options {
 	bool bandwidth;
 	uint32_t bytes;
-	uint64_t count; /* round trips, or packets */
+	uint64_t count;	  /* round trips, or packets */
+	uint64_t message; /* packets that there are to send at once */
 	unsigned silent;
 };
 
@@ -130,13 +132,22 @@ static void pingpong(struct side *s, int id, const struct options *opt)
 	free(ns);
 }
 
+/** Packets of the burst that is next. */
+static unsigned burst(const struct options *opt, uint64_t sent)
+{
+	uint64_t n = opt->message - sent % opt->message;
+
+	n = n < opt->count - sent ? n : opt->count - sent;
+	return n < PMD_TX_BURST ? (unsigned)n : PMD_TX_BURST;
+}
+
 static void stream(struct side *s, int id, const struct options *opt)
 {
 	uint64_t start = bench_now_ns(), sent = 0, seen = 0;
 
 	if (id == 0) {
 		while (sent < opt->count) {
-			unsigned n = PMD_TX_BURST < opt->count - sent ? PMD_TX_BURST : (unsigned)(opt->count - sent);
+			unsigned n = burst(opt, sent);
 
 			transmit(s, n, BW_BYTES);
 			sent += n;
@@ -180,23 +191,26 @@ static int run(int id, int channel, void *ctx)
 int main(int argc, char **argv)
 {
 	struct options opt = {.bytes = 24, .count = 20000};
-	uint64_t mib = 1024;
+	uint64_t mib = 1024, kib = 256;
 
 	opt.bandwidth = argc > 1 && strcmp(argv[1], "bw") == 0;
 	if (opt.bandwidth && argc > 2)
-		mib = strtoul(argv[2], NULL, 0);
+		kib = strtoul(argv[2], NULL, 0);
 	else if (argc > 2)
 		opt.bytes = (uint32_t)strtoul(argv[2], NULL, 0);
-	if (!opt.bandwidth && argc > 3)
+	if (opt.bandwidth && argc > 3)
+		mib = strtoul(argv[3], NULL, 0);
+	else if (argc > 3)
 		opt.count = strtoul(argv[3], NULL, 0);
 	if (!opt.bandwidth && argc > 4)
 		opt.silent = (unsigned)strtoul(argv[4], NULL, 0);
+	opt.message = (kib << 10) / BW_PAYLOAD;
 	if (opt.bandwidth)
 		opt.count = (mib << 20) / BW_PAYLOAD / BW_CREDIT * BW_CREDIT;
-	if (argc < 2 || argc > (opt.bandwidth ? 3 : 5) || (!opt.bandwidth && strcmp(argv[1], "rtt") != 0) ||
-	    opt.count == 0 || opt.silent >= NIC_GID_TABLE_LEN || opt.bytes < 16 ||
+	if (argc < 2 || argc > (opt.bandwidth ? 4 : 5) || (!opt.bandwidth && strcmp(argv[1], "rtt") != 0) ||
+	    opt.count == 0 || opt.message == 0 || opt.silent >= NIC_GID_TABLE_LEN || opt.bytes < 16 ||
 	    opt.bytes > NIC_FRAME_MAX - HEADERS) {
-		fprintf(stderr, "usage: %s rtt [BYTES [ITERATIONS [SILENT]]] | bw [MIB]\n", argv[0]);
+		fprintf(stderr, "usage: %s rtt [BYTES [ITERATIONS [SILENT]]] | bw [KIB [MIB]]\n", argv[0]);
 		return 2;
 	}
 	return bench_pair(run, &opt);
