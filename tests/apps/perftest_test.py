@@ -31,12 +31,12 @@ KINDS = [("write", "RC", "", False), ("write", "UC", "", False), ("read", "RC", 
 
 
 SIZES = [2, 1000, 65536, 1048576]  # take turns in runs of one size
-BURST = 64 << 20  # bytes that a run of one size moves at most, about; `held` is the same where they are not acknowledged
+BURST = 64 << 20  # bytes that a run of one size moves at most, about
 
 
 class Case:
     def __init__(self, operation, connection, more, form, mtu, qps=1, events=False, both=False, srq=False,
-                 all_sizes=True, turn=0, held=BURST >> 3):
+                 all_sizes=True, turn=0):
         self.program = f"ib_{operation}_{form}"
         self.connection, self.mtu = connection, mtu
         self.all_sizes = all_sizes and operation != "atomic"
@@ -53,7 +53,7 @@ class Case:
             iterations = 20 if form == "lat" else max(5, 2 * qps) if srq else 5
         elif operation != "atomic":
             self.options += ["-s", str(size)]
-            burst = BURST if connection == "RC" else held
+            burst = BURST if connection == "RC" else BURST >> 3
             iterations = max(5, min(iterations, burst // (size * qps)))
             if srq:
                 iterations = max(iterations, 2 * qps)
@@ -106,13 +106,11 @@ def matrix(full):
                     yield case
 
 
-def subset(mtus, lossy):
-    """A case or two of each kind, for ports other than the loopback's. `lossy`: the port's buffers hold a thousand packets,
-    and more UC SENDs than that are lost when the receiver is off the CPU for a few milliseconds: there are no more."""
+def subset(mtus):
+    """A case or two of each kind, for ports other than the loopback's."""
     for number, (operation, connection, more, events) in enumerate(KINDS):
         mtu = mtus[number % len(mtus)]
-        long = lossy and operation == "send" and connection == "UC"
-        yield Case(operation, connection, more, "bw", mtu, all_sizes=not long, turn=2, held=BURST >> 7)
+        yield Case(operation, connection, more, "bw", mtu)
         yield Case(operation, connection, more, "lat", mtus[(number + 1) % len(mtus)], events=events, all_sizes=False,
                    turn=number)
     for number, special in enumerate(({"qps": 16}, {"qps": 16, "events": True}, {"both": True},
@@ -160,9 +158,9 @@ def main():
                            ("--lanes", "pairs of processes at a time; one pair keeps two cores busy (default 2)", 2))
     harness.need_programs("ib_write_bw", "nsenter", "unshare")
     if args.veth or args.ethdev:
-        cases = list(subset([1024, 4096], args.ethdev))
+        cases = list(subset([1024, 4096]))
     elif args.mixed:
-        cases = [case for case in subset([1024, 4096], False) for _ in range(2)]
+        cases = [case for case in subset([1024, 4096]) for _ in range(2)]
     else:
         cases = list(matrix(args.full))
     cases = [case for case in cases if args.only in case.name][::max(args.every, 1)]
