@@ -14,22 +14,16 @@
 #define TEST_TSAN 0
 #endif
 
-/** In a test whose forked child starts threads: the sanitizer has them all in one table, which the child inherits. */
-#define SKIP_THREADS_AFTER_FORK()                                                                                      \
+/** In a test that the sanitizer cannot follow: `why`, a sentence. */
+#define SKIP_UNDER_TSAN(why)                                                                                           \
 	do {                                                                                                           \
 		if (TEST_TSAN) {                                                                                       \
-			print_message("ThreadSanitizer ends a forked child that starts threads\n");                    \
+			print_message("ThreadSanitizer %s\n", why);                                                    \
 			skip();                                                                                        \
 		}                                                                                                      \
 	} while (0)
 
-/** In a test that cancels threads which take locks on their way out. */
-#define SKIP_LOCKS_OF_THE_CANCELLED()                                                                                  \
-	do {                                                                                                           \
-		if (TEST_TSAN) {                                                                                       \
-			print_message("ThreadSanitizer does not see what a cancelled thread locks\n");                 \
-			skip();                                                                                        \
-		}                                                                                                      \
-	} while (0)
+/** Of threads of a forked child: all are in one table, which the child inherits. */
+#define SKIP_THREADS_AFTER_FORK() SKIP_UNDER_TSAN("ends a forked child that starts threads")
 
 #endif

@@ -302,15 +302,21 @@ static void capture__filters(void **state)
 	assert_int_equal(in.header.direction, PMD_CAPTURE_RX);
 }
 
+/** More than there is room for. */
+static void capture_too_much(void)
+{
+	request("capture dir=tx");
+	for (unsigned i = 0; i < 600; i++)
+		exchange(&a, &b, 30000);
+}
+
 /** What a tool has no room for is lost to it and counted; nobody waits. */
 static void capture__losses_are_counted(void **state)
 {
 	unsigned function, seen, lost, got = 0, len, type;
 
 	(void)state;
-	request("capture dir=tx");
-	for (unsigned i = 0; i < 600; i++)
-		exchange(&a, &b, 30000);
+	capture_too_much();
 	while ((type = receive(&len)) == PROTO_PACKET)
 		got++;
 	assert_int_equal(type, 0);
@@ -333,9 +339,7 @@ static void capture__last_words(void **state)
 	unsigned function, seen, lost, got = 0, len, type;
 
 	(void)state;
-	request("capture dir=tx");
-	for (unsigned i = 0; i < 600; i++)
-		exchange(&a, &b, 30000);
+	capture_too_much();
 	pmd_lock(a.engine);
 	pmd_observe_last_words(a.engine, function_end);
 	pmd_unlock(a.engine);
