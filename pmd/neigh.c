@@ -233,6 +233,7 @@ static struct neigh_entry *use(struct neigh *n, const struct nic_gid *addr, bool
 		if (!e)
 			e = add(n, addr, now_ns);
 		e->state = NEIGH_ASKING;
+		e->sent_to = false;
 		start_asking(n, e, now_ns);
 	}
 	e->used_ns = now_ns;

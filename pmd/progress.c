@@ -352,7 +352,7 @@ void pmd_resolve(struct pmd_engine *e, const struct nic_gid *dgid)
 	while (asking && pmd_now_ns() < end_ns) {
 		pmd_lock(e);
 		asking = !e->dead && e->port->ops->resolve(e->port, dgid, pmd_now_ns());
-		if (asking)
+		if (!e->dead) /* also for the deadline of a question whose answer need not be waited for */
 			pmd_engine_step(e, THREAD_RX_BUDGET, true);
 		pmd_unlock(e);
 		if (asking)

@@ -152,6 +152,9 @@ static void neigh__resolves_ahead_of_packets(void **state)
 	assert_int_equal(a.sent, 2 * NEIGH_TRIES);
 	now += NEIGH_FAILED_NS;
 	assert_true(neigh_resolve(&a.table, &gb, now));
+	for (unsigned i = 0; i < NEIGH_TRIES; i++)
+		neigh_timeout(&a.table, now += NEIGH_RETRY_NS);
+	assert_int_equal(neigh_send(&a.table, &gb, &x, now, mac), NEIGH_QUEUED);
 	deliver(&a, &b, now);
 	deliver(&b, &a, now);
 	assert_false(neigh_resolve(&a.table, &gb, now));
