@@ -354,44 +354,49 @@ static bool dispatch(struct pmd_engine *e, int fd, const char *text, struct repl
 	return true;
 }
 
-/** Have `by` answer a request, and send what it says. */
-static void answer(struct pmd_engine *e, int fd, const char *text,
-		   bool (*by)(struct pmd_engine *e, int fd, const char *text, struct reply *r))
+/** @return NULL: memory is short, and the tool is cut off. */
+static struct reply *reply_new(int fd)
 {
 	struct reply *r = malloc(sizeof(*r));
-	int32_t status;
 
 	if (!r) {
 		shutdown(fd, SHUT_RDWR);
-		return;
+		return NULL;
 	}
 	r->status = 0;
 	r->len = 0;
-	if (by(e, fd, text, r)) {
-		status = r->status;
-		if ((r->len > 0 && proto_send(fd, PROTO_TEXT, r->text, r->len, NULL, 0) != 0) ||
-		    proto_send(fd, PROTO_END, &status, sizeof(status), NULL, 0) != 0)
-			shutdown(fd, SHUT_RDWR);
-	}
-	free(r);
+	return r;
+}
+
+static void reply_send(int fd, const struct reply *r)
+{
+	int32_t status = r->status;
+
+	if ((r->len > 0 && proto_send(fd, PROTO_TEXT, r->text, r->len, NULL, 0) != 0) ||
+	    proto_send(fd, PROTO_END, &status, sizeof(status), NULL, 0) != 0)
+		shutdown(fd, SHUT_RDWR);
 }
 
 void pmd_observe_request(struct pmd_engine *e, int fd, const char *text)
 {
-	answer(e, fd, text, dispatch);
-}
+	struct reply *r = reply_new(fd);
 
-static bool capture_stop(struct pmd_engine *e, int fd, const char *text, struct reply *r)
-{
-	return observe_capture(e, fd, r, text);
+	if (r && dispatch(e, fd, text, r))
+		reply_send(fd, r);
+	free(r);
 }
 
 void pmd_observe_last_words(struct pmd_engine *e, int fd)
 {
 	struct pmd_capture_counts counts;
+	struct reply *r;
 
-	if (e->capture && pmd_capture_get(e->capture, fd, &counts))
-		answer(e, fd, "stop", capture_stop);
+	if (!e->capture || !pmd_capture_get(e->capture, fd, &counts))
+		return;
+	r = reply_new(fd);
+	if (r && observe_capture(e, fd, r, "stop"))
+		reply_send(fd, r);
+	free(r);
 }
 
 void pmd_observe_closed(struct pmd_engine *e, int fd)

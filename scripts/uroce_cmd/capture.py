@@ -83,7 +83,8 @@ class Source:
             if message is None:
                 self.drained = self.ended = True
                 return
-            self.take(message, heap, order)
+            if not self.ended:  # behind its last words, said unasked, may be an answer to `capture stop`
+                self.take(message, heap, order)
 
     def take(self, message, heap, order):
         kind, data = message
