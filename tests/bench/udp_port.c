@@ -6,7 +6,8 @@
  * Usage: udp_port rtt [BYTES [ITERATIONS]]   median and 99th percentile round trip of UDP
  *                                            payloads, microseconds
  *        udp_port bw [KIB [MIB]]             one way, messages of so many KiB (default 256), 4 KiB payload a
- *                                            packet, MB/s of payload
+ *                                            packet, MB/s of payload; as by the engine
+ *                                            at most 64 packets are handed over at once
  */
 #include <rte_mbuf.h>
 
