@@ -49,13 +49,16 @@ struct pmd_engine {
 
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */
 	uint64_t inline_polls;
-	uint64_t inline_last_ns; /* when the last poll began, or its work ended */
-	uint64_t inline_work_ns; /* time that application threads have spent moving packets */
-	uint64_t inline_finds;	 /* polls that found packets; under the lock */
-	unsigned control_steps;	 /* since connections were last looked after; under the lock */
-	unsigned empty_polls;	 /* in a row; under the lock */
-	unsigned yield_after;	 /* empty polls until the CPU is given away; under the lock */
-	bool yielded;		 /* atomic: it was since the last poll */
+	uint64_t inline_last_ns;     /* when the last poll began, or its work ended */
+	uint64_t inline_work_ns;     /* time that application threads have spent moving packets */
+	uint64_t inline_finds;	     /* polls that found packets; under the lock */
+	unsigned control_steps;	     /* since connections were last looked after; under the lock */
+	unsigned empty_polls;	     /* in a row; under the lock */
+	unsigned yield_after;	     /* empty polls until the CPU is given away; under the lock */
+	bool yielded;		     /* atomic: it was since the last poll */
+	bool yield_taken;	     /* atomic: and somebody took it */
+	int yielding_cpu;	     /* atomic: which one a polling thread is giving away now; -1: none */
+	uint64_t inline_completions; /* that there were at the last poll; under the lock */
 
 	/* The thread. */
 	enum pmd_progress_mode progress; /* constant */

@@ -38,6 +38,7 @@
  */
 #define YIELD_POLLS_MIN 8
 #define YIELD_POLLS_MAX 512
+#define YIELD_TAKEN_NS	1000 /* it has been given away for so long: somebody took it */
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
 
@@ -230,15 +231,22 @@ static void inline_worked(struct pmd_engine *e, unsigned packets, uint64_t start
 	__atomic_store_n(&e->inline_last_ns, now_ns, __ATOMIC_RELAXED);
 }
 
-/** Polls in a row that found nothing, and what the last time the CPU was given away was good for. Lock held. */
+/**
+ * Polls in a row that found nothing, and what the last time the CPU was given away was good for. What is polled for has come
+ * as well when the thread, or the peer, has brought it meanwhile. Lock held.
+ */
 static void inline_count(struct pmd_engine *e, bool found)
 {
+	uint64_t completions = nic_completions(e->nic);
+
+	found |= completions != e->inline_completions;
+	e->inline_completions = completions;
 	e->empty_polls = found ? 0 : e->empty_polls + 1;
-	if (found && e->yielded && e->yield_after > YIELD_POLLS_MIN)
+	if (found && e->yield_taken && e->yield_after > YIELD_POLLS_MIN)
 		e->yield_after /= 2;
-	else if (!found && e->yielded && e->yield_after < YIELD_POLLS_MAX)
+	else if (e->yielded && e->yield_after < YIELD_POLLS_MAX)
 		e->yield_after *= 2;
-	e->yielded = false;
+	e->yielded = e->yield_taken = false;
 }
 
 static void inline_polled(struct pmd_engine *e, uint64_t now_ns)
@@ -309,7 +317,13 @@ bool pmd_inline_must_yield(struct pmd_engine *e)
 
 void pmd_inline_yield(struct pmd_engine *e)
 {
+	uint64_t start_ns = pmd_now_ns();
+
+	__atomic_store_n(&e->yielding_cpu, sched_getcpu(), __ATOMIC_RELAXED);
 	sched_yield();
+	__atomic_store_n(&e->yielding_cpu, -1, __ATOMIC_RELAXED);
+	if (pmd_now_ns() - start_ns > YIELD_TAKEN_NS)
+		__atomic_store_n(&e->yield_taken, true, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->yielded, true, __ATOMIC_RELAXED);
 }
 

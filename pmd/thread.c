@@ -9,8 +9,8 @@
  *   polled:  application threads have been polling; it looks on, from outside the port, in slices of time, and serves as
  *            soon as the polling has stopped.
  * Which way is learned from who finds the traffic: a thread that wakes for packets and finds them taken loses credit and
- * looks on when it has none left; one that finds packets itself serves with full credit. Programs that sleep on
- * completion channels say so (pmd_expect_sleep).
+ * looks on when it has none left; one that finds packets itself serves with full credit, but for those that it finds because
+ * a polling thread has just given it the CPU. Programs that sleep on completion channels say so (pmd_expect_sleep).
  *
  * UROCE_PROGRESS chooses otherwise: `thread` always serves, `pinned` serves without ever sleeping (for machines with
  * cores to spare), `inline` has no thread: then nothing moves unless the application polls.
@@ -39,8 +39,10 @@
 #define POLLING_NOW_NS	4000
 #define POLLING_WAIT_NS 6000
 
-#define CREDIT_FULL    8 /* wake-ups in vain until the thread looks on */
-#define CREDIT_NEW     3 /* after the polling seemed to have stopped */
+#define CREDIT_FULL    8   /* wake-ups in vain until the thread looks on, at first */
+#define CREDIT_MOST    256 /* and when it has been a mistake again and again: packets waited until it looked */
+#define LOOKS_RIGHT    8   /* slices in a row after which it was none */
+#define CREDIT_NEW     3   /* after the polling seemed to have stopped */
 #define CREDIT_FIND    4
 #define SPINNING_POLLS 16 /* between two wake-ups of the thread: somebody polls in a loop */
 
@@ -71,8 +73,8 @@
 
 struct thread_state {
 	struct pmd_engine *e;
-	int credit;
-	unsigned naps, refused;
+	int credit, credit_full;
+	unsigned naps, refused, looks;
 	uint32_t waits; /* when last looked at */
 	uint64_t slice_ns;
 	uint64_t slept_ns;		   /* when it last went to sleep; 0: it has not, or not for packets */
@@ -185,6 +187,24 @@ static bool thread_rest(struct thread_state *s)
 	return rang;
 }
 
+/** Whether a polling thread has given the thread the CPU that it polls on: it would have found what the thread finds. */
+static bool thread_was_let_in(const struct pmd_engine *e)
+{
+	int cpu = __atomic_load_n(&e->yielding_cpu, __ATOMIC_RELAXED);
+
+	return cpu >= 0 && cpu == sched_getcpu();
+}
+
+/** The thread serves again, and has found `got` packets: was it right to look on? */
+static void thread_looked_on(struct thread_state *s, unsigned got)
+{
+	if (s->looks >= LOOKS_RIGHT)
+		s->credit_full = CREDIT_FULL;
+	else if (got > 0 && s->credit_full < CREDIT_MOST)
+		s->credit_full *= 2;
+	s->looks = 0;
+}
+
 /** Application threads poll: look on for a slice. Leaves this way of waiting when they no longer do. */
 static void thread_look_on(struct thread_state *s)
 {
@@ -199,6 +219,7 @@ static void thread_look_on(struct thread_state *s)
 	__atomic_store_n(&e->thread_deep, false, __ATOMIC_RELAXED);
 	if (thread_is_spared(s) || (!rang && (help || (polls != s->polls && now_ns - last_ns < POLLING_NS)))) {
 		s->polls = polls;
+		s->looks++;
 		return;
 	}
 	if (!thread_lock(s))
@@ -208,7 +229,8 @@ static void thread_look_on(struct thread_state *s)
 		return;
 	}
 	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
-	s->credit = e->expect_sleep || got > 0 ? CREDIT_FULL : CREDIT_NEW;
+	thread_looked_on(s, rang || thread_was_let_in(e) ? 0 : got);
+	s->credit = e->expect_sleep || got > 0 ? s->credit_full : CREDIT_NEW;
 	s->finds = e->inline_finds;
 	e->expect_sleep = false;
 	__atomic_store_n(&e->polled, false, __ATOMIC_RELAXED);
@@ -249,8 +271,8 @@ static void thread_look_on_from_now(struct thread_state *s)
 	s->slice_ns = SLICE_MIN_NS;
 }
 
-/** Who finds the traffic? Lock held. `polls` is the count of inline polls now. */
-static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, uint64_t polls)
+/** Who finds the traffic? Lock held. `polls` is the count of inline polls now; waited: an application thread had the lock. */
+static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, uint64_t polls, bool waited)
 {
 	struct pmd_engine *e = s->e;
 	uint64_t finds = e->inline_finds - s->finds; /* of polling threads since the last look */
@@ -259,18 +281,20 @@ static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, 
 	if (e->progress != PMD_PROGRESS_AUTO)
 		return;
 	if (e->expect_sleep) {
-		s->credit = CREDIT_FULL;
+		s->credit = s->credit_full;
 		return;
 	}
 	/* When the thread gets the CPU it is often the polling thread's, and so finds what that was about to find: what
 	 * counts then is how much was found without it. */
-	if (got > 0)
+	if (got > 0 && thread_was_let_in(e))
+		s->credit--;
+	else if (got > 0 && !waited)
 		s->credit += polls - s->polls < SPINNING_POLLS && !thread_has_help(s, e->now_ns) ? CREDIT_FIND : 0;
 	else if ((woken & PMD_WOKEN_PACKETS) && polls != s->polls)
 		s->credit--;
 	s->credit -= finds < 2 * CREDIT_FIND ? (int)finds : 2 * CREDIT_FIND;
-	if (s->credit > CREDIT_FULL)
-		s->credit = CREDIT_FULL;
+	if (s->credit > s->credit_full)
+		s->credit = s->credit_full;
 }
 
 /** Whether to wait for the next packet without sleeping, after a step that brought `got`. */
@@ -312,6 +336,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	struct pmd_engine *e = s->e;
 	uint64_t now_ns, polls, timeout;
 	unsigned got;
+	bool waited;
 
 	thread_awake(e);
 	if (*woken && !(*woken & ~(unsigned)PMD_WOKEN_PACKETS) && e->progress == PMD_PROGRESS_AUTO &&
@@ -320,13 +345,17 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 			*woken = thread_sleep(e, true, POLLING_NS);
 		} else {
 			pthread_mutex_lock(&e->lock);
-			if (!__atomic_load_n(&e->polled, __ATOMIC_RELAXED))
+			if (!__atomic_load_n(&e->polled, __ATOMIC_RELAXED)) {
 				thread_look_on_from_now(s);
+				*woken = 0;
+			}
 			pthread_mutex_unlock(&e->lock);
 		}
 		return;
 	}
-	pthread_mutex_lock(&e->lock);
+	waited = pthread_mutex_trylock(&e->lock) != 0;
+	if (waited)
+		pthread_mutex_lock(&e->lock);
 	if (__atomic_load_n(&e->polled, __ATOMIC_RELAXED)) { /* somebody has begun to wait meanwhile */
 		pthread_mutex_unlock(&e->lock);
 		return;
@@ -336,12 +365,13 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		pmd_engine_look_after(e);
 	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, *woken != PMD_WOKEN_BELL, true);
 	polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
-	thread_credit(s, *woken, got, polls);
+	thread_credit(s, *woken, got, polls, waited);
 	e->expect_sleep = false;
 	s->naps = got || polls != s->polls ? NAPS : s->naps > 0 && *woken == 0 ? s->naps - 1 : s->naps;
 	s->polls = polls;
 	if (s->credit <= 0) {
 		thread_look_on_from_now(s); /* and thread_wake_ns stays 0: no doorbells */
+		*woken = 0;
 		pthread_mutex_unlock(&e->lock);
 		return;
 	}
@@ -388,8 +418,12 @@ static void thread_attributes(const struct pmd_engine *e)
 
 static void *thread_main(void *arg)
 {
-	struct thread_state s = {
-		.e = arg, .credit = CREDIT_NEW, .naps = NAPS, .slice_ns = SLICE_MIN_NS, .spin_after = SPIN_AFTER};
+	struct thread_state s = {.e = arg,
+				 .credit = CREDIT_NEW,
+				 .credit_full = CREDIT_FULL,
+				 .naps = NAPS,
+				 .slice_ns = SLICE_MIN_NS,
+				 .spin_after = SPIN_AFTER};
 	unsigned woken = 0;
 
 	thread_attributes(s.e);

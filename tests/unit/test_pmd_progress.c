@@ -18,7 +18,8 @@
 #include "ends.h"
 #include "engine_priv.h"
 
-#define MANY 600
+#define MANY	 600
+#define MESSAGES 5000
 
 static struct pmd_device device[2];
 static unsigned events;
@@ -209,11 +210,79 @@ static void thread__ends_when_its_descriptors_are_closed(void **state)
 	pmd_close(e);
 }
 
+/* ---- beside an application that polls --------------------------------------------------------------------------- */
+
+/** How often this thread has gone to sleep. */
+static unsigned long sleeps(pid_t thread)
+{
+	unsigned long n = 0;
+	char path[64], line[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", thread);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		sscanf(line, "voluntary_ctxt_switches: %lu", &n);
+	fclose(f);
+	return n;
+}
+
+/** Takes messages and sends them back. */
+static void *echo(void *arg)
+{
+	struct end *e = arg;
+
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		end_wait(e, e->rcq, false);
+		end_recv(e);
+		end_send(e, NIC_WR_SEND, 8, NULL);
+		end_wait(e, e->scq, false);
+	}
+	return NULL;
+}
+
+/**
+ * All on one CPU, applications that poll: the engine's thread leaves their packets to them. Woken for each it would find it,
+ * for it runs before the application does, and so never learn.
+ */
+static void thread__leaves_packets_to_who_polls(void **state)
+{
+	unsigned long before;
+	struct end a, b;
+	cpu_set_t one, all;
+	pthread_t peer;
+	pid_t thread;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	ends_open(&a, &device[0], &b, &device[1]);
+	thread = thread_id();
+	before = sleeps(thread);
+	end_recv(&b);
+	assert_int_equal(pthread_create(&peer, NULL, echo, &b), 0);
+	for (unsigned i = 0; i < MESSAGES; i++) {
+		end_recv(&a);
+		end_send(&a, NIC_WR_SEND, 8, NULL);
+		end_wait(&a, a.scq, false);
+		end_wait(&a, a.rcq, false);
+	}
+	assert_int_equal(pthread_join(peer, NULL), 0);
+	assert_true(sleeps(thread) - before < MESSAGES / 2);
+	end_close(&a);
+	end_close(&b);
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(progress__no_event_is_left_behind),
 		cmocka_unit_test(progress__full_port_is_tried_again),
+		cmocka_unit_test(thread__leaves_packets_to_who_polls),
 		cmocka_unit_test(thread__keeps_the_policy_of_the_application),
 		cmocka_unit_test(thread__ends_when_its_descriptors_are_closed),
 	};
