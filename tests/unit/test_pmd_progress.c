@@ -17,6 +17,7 @@
 #include "devices.h"
 #include "ends.h"
 #include "engine_priv.h"
+#include "sanitizer.h"
 
 #define MANY	 600
 #define MESSAGES 5000
@@ -255,6 +256,7 @@ static void thread__leaves_packets_to_who_polls(void **state)
 	pid_t thread;
 
 	(void)state;
+	SKIP_UNDER_TSAN("makes a poll take longer than the thread believes that polls can be apart");
 	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
 	CPU_ZERO(&one);
 	CPU_SET((size_t)sched_getcpu(), &one);
@@ -271,7 +273,7 @@ static void thread__leaves_packets_to_who_polls(void **state)
 		end_wait(&a, a.rcq, false);
 	}
 	assert_int_equal(pthread_join(peer, NULL), 0);
-	assert_true(sleeps(thread) - before < MESSAGES / 2);
+	assert_true(sleeps(thread) - before < MESSAGES);
 	end_close(&a);
 	end_close(&b);
 	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
