@@ -38,6 +38,8 @@
  * then waits so long outside the port before it looks again. */
 #define POLLING_NOW_NS	4000
 #define POLLING_WAIT_NS 6000
+/* Of a thread that has given the CPU to us it means that when it is not older than this: others have the CPU, too. */
+#define YIELDING_NS	1000000
 
 #define CREDIT_FULL    8   /* wake-ups in vain until the thread looks on, at first */
 #define CREDIT_MOST    256 /* and when it has been a mistake again and again: packets waited until it looked */
@@ -195,6 +197,14 @@ static bool thread_was_let_in(const struct pmd_engine *e)
 	return cpu >= 0 && cpu == sched_getcpu();
 }
 
+/** Whether application threads have polled since the last look, and still do. */
+static bool thread_sees_polling(const struct thread_state *s, uint64_t polls, uint64_t now_ns)
+{
+	uint64_t age_ns = now_ns - __atomic_load_n(&s->e->inline_last_ns, __ATOMIC_RELAXED);
+
+	return thread_was_let_in(s->e) ? age_ns < YIELDING_NS : polls != s->polls && age_ns < POLLING_NS;
+}
+
 /** The thread serves again, and has found `got` packets: was it right to look on? */
 static void thread_looked_on(struct thread_state *s, unsigned got)
 {
@@ -211,13 +221,12 @@ static void thread_look_on(struct thread_state *s)
 	struct pmd_engine *e = s->e;
 	bool rang = thread_rest(s);
 	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
-	uint64_t last_ns = __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED);
 	uint64_t now_ns = pmd_now_ns();
 	bool help = thread_has_help(s, now_ns);
 	unsigned got;
 
 	__atomic_store_n(&e->thread_deep, false, __ATOMIC_RELAXED);
-	if (thread_is_spared(s) || (!rang && (help || (polls != s->polls && now_ns - last_ns < POLLING_NS)))) {
+	if (thread_is_spared(s) || (!rang && (help || thread_sees_polling(s, polls, now_ns)))) {
 		s->polls = polls;
 		s->looks++;
 		return;
