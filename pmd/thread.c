@@ -31,6 +31,7 @@
 
 #define SLICE_MIN_NS	50000
 #define SLICE_MAX_NS	250000
+#define SLICE_LONG_NS	1000000	 /* after LOOKS_LONG slices: what has polled for so long polls on */
 #define SLICE_DEEP_NS	16000000 /* an application thread that waits for so long is left to itself */
 /* A poll that is not older than this means that somebody is polling ... */
 #define POLLING_NS	20000
@@ -44,7 +45,8 @@
 #define CREDIT_FULL    8   /* wake-ups in vain until the thread looks on, at first */
 #define CREDIT_MOST    256 /* and when it has been a mistake again and again: packets waited until it looked */
 #define LOOKS_RIGHT    8   /* slices in a row after which it was none */
-#define CREDIT_NEW     3   /* after the polling seemed to have stopped */
+#define LOOKS_LONG     64
+#define CREDIT_NEW     3 /* after the polling seemed to have stopped */
 #define CREDIT_FIND    4
 #define SPINNING_POLLS 16 /* between two wake-ups of the thread: somebody polls in a loop */
 
@@ -143,15 +145,16 @@ static uint64_t thread_slice(struct thread_state *s)
 	struct pmd_engine *e = s->e;
 	uint64_t slice_ns = s->slice_ns;
 	uint32_t waits = __atomic_load_n(&e->waits, __ATOMIC_RELAXED);
-	bool same = __atomic_load_n(&e->waiter, __ATOMIC_RELAXED) && waits == s->waits;
+	bool waiter = __atomic_load_n(&e->waiter, __ATOMIC_RELAXED), same = waiter && waits == s->waits;
+	uint64_t max_ns = !waiter && s->looks >= LOOKS_LONG ? SLICE_LONG_NS : SLICE_MAX_NS;
 
 	s->waits = waits;
-	if (!same && s->slice_ns > SLICE_MAX_NS)
-		s->slice_ns = slice_ns = SLICE_MAX_NS;
+	if (!same && s->slice_ns > max_ns)
+		s->slice_ns = slice_ns = max_ns;
 	s->slice_ns *= 2;
-	if (s->slice_ns > SLICE_MAX_NS && !same)
-		s->slice_ns = SLICE_MAX_NS;
-	if (slice_ns <= SLICE_MAX_NS)
+	if (s->slice_ns > max_ns && !same)
+		s->slice_ns = max_ns;
+	if (slice_ns <= max_ns)
 		return slice_ns;
 	__atomic_store_n(&e->thread_deep, true, __ATOMIC_SEQ_CST); /* pairs with wait_leave in wait.c */
 	if (!__atomic_load_n(&e->waiter, __ATOMIC_SEQ_CST))
