@@ -13,6 +13,9 @@
 /** UROCE_PROGRESS; see thread.c. */
 enum pmd_progress_mode { PMD_PROGRESS_AUTO, PMD_PROGRESS_THREAD, PMD_PROGRESS_PINNED, PMD_PROGRESS_INLINE };
 
+/** What became of the CPU that a polling thread gave away. */
+enum pmd_yield { PMD_YIELD_NONE, PMD_YIELD_UNWANTED, PMD_YIELD_TAKEN };
+
 struct pmd_engine {
 	pthread_mutex_t lock;
 	struct nic *nic;
@@ -55,8 +58,7 @@ struct pmd_engine {
 	unsigned control_steps;	     /* since connections were last looked after; under the lock */
 	unsigned empty_polls;	     /* in a row; under the lock */
 	unsigned yield_after;	     /* empty polls until the CPU is given away; under the lock */
-	bool yielded;		     /* atomic: it was since the last poll */
-	bool yield_taken;	     /* atomic: and somebody took it */
+	unsigned yielded;	     /* atomic: since the last poll; enum pmd_yield */
 	int yielding_cpu;	     /* atomic: which one a polling thread is giving away now; -1: none */
 	uint64_t inline_completions; /* that there were at the last poll; under the lock */
 

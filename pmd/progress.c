@@ -238,15 +238,18 @@ static void inline_worked(struct pmd_engine *e, unsigned packets, uint64_t start
 static void inline_count(struct pmd_engine *e, bool found)
 {
 	uint64_t completions = nic_completions(e->nic);
+	unsigned yielded = __atomic_load_n(&e->yielded, __ATOMIC_RELAXED);
 
 	found |= completions != e->inline_completions;
 	e->inline_completions = completions;
 	e->empty_polls = found ? 0 : e->empty_polls + 1;
-	if (found && e->yield_taken && e->yield_after > YIELD_POLLS_MIN)
-		e->yield_after /= 2;
-	else if (e->yielded && e->yield_after < YIELD_POLLS_MAX)
+	if (!yielded)
+		return;
+	__atomic_store_n(&e->yielded, PMD_YIELD_NONE, __ATOMIC_RELAXED);
+	if (found && yielded == PMD_YIELD_TAKEN)
+		e->yield_after = e->yield_after > YIELD_POLLS_MIN ? e->yield_after / 2 : YIELD_POLLS_MIN;
+	else if (e->yield_after < YIELD_POLLS_MAX)
 		e->yield_after *= 2;
-	e->yielded = e->yield_taken = false;
 }
 
 static void inline_polled(struct pmd_engine *e, uint64_t now_ns)
@@ -318,13 +321,14 @@ bool pmd_inline_must_yield(struct pmd_engine *e)
 void pmd_inline_yield(struct pmd_engine *e)
 {
 	uint64_t start_ns = pmd_now_ns();
+	int cpu = sched_getcpu();
 
-	__atomic_store_n(&e->yielding_cpu, sched_getcpu(), __ATOMIC_RELAXED);
+	__atomic_store_n(&e->yielding_cpu, cpu, __ATOMIC_RELAXED);
 	sched_yield();
-	__atomic_store_n(&e->yielding_cpu, -1, __ATOMIC_RELAXED);
-	if (pmd_now_ns() - start_ns > YIELD_TAKEN_NS)
-		__atomic_store_n(&e->yield_taken, true, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->yielded, true, __ATOMIC_RELAXED);
+	/* Another thread may have given another away meanwhile. */
+	__atomic_compare_exchange_n(&e->yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->yielded, pmd_now_ns() - start_ns > YIELD_TAKEN_NS ? PMD_YIELD_TAKEN : PMD_YIELD_UNWANTED,
+			 __ATOMIC_RELAXED);
 }
 
 /** A program that posts more than it polls takes what has come all the same: or the thread would wake for it. */

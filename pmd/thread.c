@@ -31,7 +31,7 @@
 
 #define SLICE_MIN_NS	50000
 #define SLICE_MAX_NS	250000
-#define SLICE_LONG_NS	1000000	 /* after LOOKS_LONG slices: what has polled for so long polls on */
+#define SLICE_LONG_NS	1000000	 /* at most, after many of them: what has polled for so long polls on */
 #define SLICE_DEEP_NS	16000000 /* an application thread that waits for so long is left to itself */
 /* A poll that is not older than this means that somebody is polling ... */
 #define POLLING_NS	20000
@@ -39,16 +39,19 @@
  * then waits so long outside the port before it looks again. */
 #define POLLING_NOW_NS	4000
 #define POLLING_WAIT_NS 6000
-/* Of a thread that has given the CPU to us it means that when it is not older than this: others have the CPU, too. */
+/* Of a thread that has given the CPU to us it means that when it is not older than this: others have the CPU, too. And so
+ * long after we have the CPU because of that, and find what it was about to find. */
 #define YIELDING_NS	1000000
+#define LET_IN_NS	100000
 
-#define CREDIT_FULL    8   /* wake-ups in vain until the thread looks on, at first */
-#define CREDIT_MOST    256 /* and when it has been a mistake again and again: packets waited until it looked */
-#define LOOKS_RIGHT    8   /* slices in a row after which it was none */
-#define LOOKS_LONG     64
-#define CREDIT_NEW     3 /* after the polling seemed to have stopped */
-#define CREDIT_FIND    4
-#define SPINNING_POLLS 16 /* between two wake-ups of the thread: somebody polls in a loop */
+#define CREDIT_FULL	8     /* wake-ups in vain until the thread looks on, at first */
+#define CREDIT_MOST	256   /* and when it has been a mistake again and again: packets waited until it looked */
+#define LOOKS_RIGHT	8     /* slices in a row after which it was none */
+#define LOOKS_LONG	64    /* after so many it looks on for longer at a time; when packets have waited for that: */
+#define LOOKS_LONG_MOST 65536 /* after twice as many the next time, and so on */
+#define CREDIT_NEW	3     /* after the polling seemed to have stopped */
+#define CREDIT_FIND	4
+#define SPINNING_POLLS	16 /* between two wake-ups of the thread: somebody polls in a loop */
 
 /* Times in a row that the thread finds the lock taken before it waits for it. */
 #define LOCK_TRIES 8
@@ -78,8 +81,9 @@
 struct thread_state {
 	struct pmd_engine *e;
 	int credit, credit_full;
-	unsigned naps, refused, looks;
-	uint32_t waits; /* when last looked at */
+	unsigned naps, refused;
+	unsigned looks, looks_long; /* slices in a row; after how many they get longer */
+	uint32_t waits;		    /* when last looked at */
 	uint64_t slice_ns;
 	uint64_t slept_ns;		   /* when it last went to sleep; 0: it has not, or not for packets */
 	uint64_t spin_ns;		   /* until when it waits without sleeping; 0: it does not */
@@ -146,7 +150,7 @@ static uint64_t thread_slice(struct thread_state *s)
 	uint64_t slice_ns = s->slice_ns;
 	uint32_t waits = __atomic_load_n(&e->waits, __ATOMIC_RELAXED);
 	bool waiter = __atomic_load_n(&e->waiter, __ATOMIC_RELAXED), same = waiter && waits == s->waits;
-	uint64_t max_ns = !waiter && s->looks >= LOOKS_LONG ? SLICE_LONG_NS : SLICE_MAX_NS;
+	uint64_t max_ns = !waiter && s->looks >= s->looks_long ? SLICE_LONG_NS : SLICE_MAX_NS;
 
 	s->waits = waits;
 	if (!same && s->slice_ns > max_ns)
@@ -192,25 +196,33 @@ static bool thread_rest(struct thread_state *s)
 	return rang;
 }
 
-/** Whether a polling thread has given the thread the CPU that it polls on: it would have found what the thread finds. */
-static bool thread_was_let_in(const struct pmd_engine *e)
+/** How long ago an application thread polled. It may have been just now, and on a CPU whose clock is a little ahead. */
+static uint64_t thread_poll_age(const struct pmd_engine *e)
+{
+	uint64_t last_ns = __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED), now_ns = pmd_now_ns();
+
+	return now_ns > last_ns ? now_ns - last_ns : 0;
+}
+
+/** Whether a polling thread has given us the CPU that it polls on, not longer ago than this. */
+static bool thread_was_let_in(const struct pmd_engine *e, uint64_t within_ns)
 {
 	int cpu = __atomic_load_n(&e->yielding_cpu, __ATOMIC_RELAXED);
 
-	return cpu >= 0 && cpu == sched_getcpu();
+	return cpu >= 0 && cpu == sched_getcpu() && thread_poll_age(e) < within_ns;
 }
 
 /** Whether application threads have polled since the last look, and still do. */
-static bool thread_sees_polling(const struct thread_state *s, uint64_t polls, uint64_t now_ns)
+static bool thread_sees_polling(const struct thread_state *s, uint64_t polls)
 {
-	uint64_t age_ns = now_ns - __atomic_load_n(&s->e->inline_last_ns, __ATOMIC_RELAXED);
-
-	return thread_was_let_in(s->e) ? age_ns < YIELDING_NS : polls != s->polls && age_ns < POLLING_NS;
+	return polls != s->polls && (thread_poll_age(s->e) < POLLING_NS || thread_was_let_in(s->e, YIELDING_NS));
 }
 
-/** The thread serves again, and has found `got` packets: was it right to look on? */
+/** The thread serves again, and has found `got` packets: was it right to look on, and so long? */
 static void thread_looked_on(struct thread_state *s, unsigned got)
 {
+	if (got > 0 && s->looks >= s->looks_long && s->looks_long < LOOKS_LONG_MOST)
+		s->looks_long *= 2;
 	if (s->looks >= LOOKS_RIGHT)
 		s->credit_full = CREDIT_FULL;
 	else if (got > 0 && s->credit_full < CREDIT_MOST)
@@ -229,19 +241,21 @@ static void thread_look_on(struct thread_state *s)
 	unsigned got;
 
 	__atomic_store_n(&e->thread_deep, false, __ATOMIC_RELAXED);
-	if (thread_is_spared(s) || (!rang && (help || thread_sees_polling(s, polls, now_ns)))) {
+	if (thread_is_spared(s) || (!rang && (help || thread_sees_polling(s, polls)))) {
 		s->polls = polls;
-		s->looks++;
+		s->looks += !thread_is_spared(s);
 		return;
 	}
-	if (!thread_lock(s))
+	if (rang)
+		pthread_mutex_lock(&e->lock); /* who has called may have it still, and will not call again */
+	else if (!thread_lock(s))
 		return;
 	if (thread_is_spared(s)) {
 		pthread_mutex_unlock(&e->lock);
 		return;
 	}
 	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
-	thread_looked_on(s, rang || thread_was_let_in(e) ? 0 : got);
+	thread_looked_on(s, rang || thread_was_let_in(e, LET_IN_NS) ? 0 : got);
 	s->credit = e->expect_sleep || got > 0 ? s->credit_full : CREDIT_NEW;
 	s->finds = e->inline_finds;
 	e->expect_sleep = false;
@@ -268,7 +282,7 @@ static bool thread_leave_to_poller(struct thread_state *s)
 	struct pmd_engine *e = s->e;
 	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 
-	if (polls == s->polls || pmd_now_ns() - __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED) > POLLING_NOW_NS)
+	if (polls == s->polls || thread_poll_age(e) > POLLING_NOW_NS)
 		return false;
 	if (thread_sleep(e, false, POLLING_WAIT_NS) & PMD_WOKEN_DOORBELL)
 		return false;
@@ -298,7 +312,7 @@ static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, 
 	}
 	/* When the thread gets the CPU it is often the polling thread's, and so finds what that was about to find: what
 	 * counts then is how much was found without it. */
-	if (got > 0 && thread_was_let_in(e))
+	if (got > 0 && thread_was_let_in(e, LET_IN_NS))
 		s->credit--;
 	else if (got > 0 && !waited)
 		s->credit += polls - s->polls < SPINNING_POLLS && !thread_has_help(s, e->now_ns) ? CREDIT_FIND : 0;
@@ -357,7 +371,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 			*woken = thread_sleep(e, true, POLLING_NS);
 		} else {
 			pthread_mutex_lock(&e->lock);
-			if (!__atomic_load_n(&e->polled, __ATOMIC_RELAXED)) {
+			if (!__atomic_load_n(&e->polled, __ATOMIC_RELAXED) && !e->expect_sleep) {
 				thread_look_on_from_now(s);
 				*woken = 0;
 			}
@@ -435,7 +449,8 @@ static void *thread_main(void *arg)
 				 .credit_full = CREDIT_FULL,
 				 .naps = NAPS,
 				 .slice_ns = SLICE_MIN_NS,
-				 .spin_after = SPIN_AFTER};
+				 .spin_after = SPIN_AFTER,
+				 .looks_long = LOOKS_LONG};
 	unsigned woken = 0;
 
 	thread_attributes(s.e);
