@@ -78,8 +78,10 @@ def no_permission(tally):
     if os.geteuid():
         argv = ["ibv_devinfo"]
     else:
-        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
-                "--bounding-set=-all", "ibv_devinfo"]
+        argv = harness.other_user(65534, "AF_PACKET without permission")
+        if not argv:
+            return
+        argv += ["--inh-caps=-all", "--bounding-set=-all", "ibv_devinfo"]
     side = harness.Side("127.0.0.1", "10.99.9.9/24/ethdev=net_af_packet0,iface=lo")
     check(tally, "AF_PACKET without permission", harness.Process(argv, side), ["permission", "CAP_NET_RAW"])
 

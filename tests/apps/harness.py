@@ -267,5 +267,14 @@ def need_root():
         skip("needs root (network namespaces)")
 
 
+def other_user(uid, what):
+    """What makes a program another user's; None, said as skipped, where he cannot read what is built (a clone below /root)."""
+    argv = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
+    if subprocess.run([*argv, "ls", os.environ["UROCE_BUILD"]], capture_output=True, check=False).returncode:
+        print(f"SKIP {what}: the build folder is not for everybody", flush=True)
+        return None
+    return argv
+
+
 def verify_path():
     return os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "verify")
