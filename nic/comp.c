@@ -28,6 +28,8 @@ static enum nic_wc_opcode wc_opcode(uint8_t wr_opcode)
 		[NIC_WR_ATOMIC_FETCH_AND_ADD] = NIC_WC_FETCH_ADD,
 		[NIC_WR_LOCAL_INV] = NIC_WC_LOCAL_INV,
 		[NIC_WR_BIND_MW] = NIC_WC_BIND_MW,
+		[NIC_WR_MASKED_CMP_AND_SWP] = NIC_WC_MASKED_COMP_SWAP,
+		[NIC_WR_MASKED_FETCH_AND_ADD] = NIC_WC_MASKED_FETCH_ADD,
 	};
 
 	return (enum nic_wc_opcode)map[wr_opcode];
@@ -93,11 +95,6 @@ static bool is_read(const struct swqe *w)
 	return w->opcode == NIC_WR_RDMA_READ;
 }
 
-static bool is_atomic(const struct swqe *w)
-{
-	return w->opcode == NIC_WR_ATOMIC_CMP_AND_SWP || w->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 /*
  * Everything before `end` has been executed: complete the SENDs and WRITEs up to there.
  * @return false if an unanswered READ or atomic stands in the way.
@@ -112,7 +109,7 @@ static bool acknowledge(struct nic_qp *qp, uint32_t end)
 		const struct swqe *w = sq_at(qp, qp->sq.tail);
 		uint32_t w_end = psn_add(w->psn, w->packets);
 
-		if (is_read(w) || is_atomic(w)) {
+		if (is_read(w) || wr_is_atomic(w->opcode)) {
 			clear = false;
 			break;
 		}
@@ -186,13 +183,40 @@ static void read_response(struct nic_qp *qp, const struct packet *p)
 	answered(qp, piece_end);
 }
 
+/* The value before, in the words of the response. @return false: it does not fit the request. */
+static bool atomic_result(const struct swqe *w, const struct packet *p, uint64_t *orig)
+{
+	uint8_t wire[ATOMIC_SIZE_MAX];
+
+	if (!wr_is_atomic(w->opcode) || p->syndrome >= AETH_RNR)
+		return false;
+	if (p->op->kind == OP_ATOMIC_ACK) {
+		*orig = p->orig;
+		return w->length == 8;
+	}
+	if (w->length == 8 || p->payload_len != w->length)
+		return false;
+	memcpy(wire, p->payload, w->length);
+	extended_get_words(wire, orig, w->length);
+	return true;
+}
+
 static void atomic_response(struct nic_qp *qp, const struct packet *p)
 {
 	const struct swqe *w = sq_at(qp, qp->sq.tail);
+	uint64_t orig[ATOMIC_WORDS];
+	uint8_t network[ATOMIC_SIZE_MAX];
+	const void *result = orig;
 
-	if (!is_atomic(w) || p->syndrome >= AETH_RNR)
+	if (!atomic_result(w, p, orig)) {
 		comp_finish(qp, ERR_bad_response);
-	else if (mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, 0, &p->orig, 8) != MEM_OK)
+		return;
+	}
+	if (qp->be_replies & w->length) {
+		extended_put_words(network, orig, w->length);
+		result = network;
+	}
+	if (mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, 0, result, w->length) != MEM_OK)
 		comp_finish(qp, ERR_response_key);
 	else
 		answered(qp, true);
@@ -270,6 +294,6 @@ void comp_rx(struct nic_qp *qp, const struct packet *p)
 	}
 	if (p->op->kind == OP_READ_RESP)
 		read_response(qp, p);
-	else if (p->op->kind == OP_ATOMIC_ACK)
+	else if (!ack)
 		atomic_response(qp, p);
 }

@@ -51,30 +51,26 @@ bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len)
 }
 
 struct atomic_job {
-	enum atomic_op op;
-	uint64_t *target;
-	uint64_t compare, swap_add, orig;
+	const struct atomic *a;
+	uint8_t *target;
+	uint64_t *orig;
 };
 
-DMA static void atomic_run(void *arg)
+static void atomic_run(void *arg)
 {
-	struct atomic_job *job = arg;
+	const struct atomic_job *job = arg;
 
-	if (job->op == ATOMIC_FAA) {
-		job->orig = __atomic_fetch_add(job->target, job->swap_add, __ATOMIC_SEQ_CST);
-		return;
-	}
-	/* On failure `orig` receives the value found; on success it is the value compared. */
-	job->orig = job->compare;
-	__atomic_compare_exchange_n(job->target, &job->orig, job->swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	atomic_execute(job->a, job->target, job->orig);
 }
 
-bool mem_atomic(struct nic *nic, enum atomic_op op, uint8_t *app, uint64_t compare, uint64_t swap_add, uint64_t *orig)
+bool mem_atomic(struct nic *nic, const struct atomic *a, uint8_t *app, uint64_t *orig)
 {
-	struct atomic_job job = {.op = op, .target = (uint64_t *)(void *)app, .compare = compare, .swap_add = swap_add};
+	bool locks = a->size == ATOMIC_SIZE_MAX, done;
 
-	if (!guarded(nic, atomic_run, &job))
-		return false;
-	*orig = job.orig;
-	return true;
+	if (locks)
+		atomic_lock(app);
+	done = guarded(nic, atomic_run, &(struct atomic_job){a, app, orig});
+	if (locks)
+		atomic_unlock(app);
+	return done;
 }

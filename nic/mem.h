@@ -6,6 +6,7 @@
 #ifndef NIC_MEM_H
 #define NIC_MEM_H
 
+#include "atomic.h"
 #include "core.h"
 
 struct nic_pd {
@@ -71,9 +72,8 @@ enum mem_verdict mem_scatter(struct nic *nic, const struct nic_pd *pd, const str
 enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 				   uint64_t offset, uint32_t len);
 
-enum atomic_op { ATOMIC_CAS, ATOMIC_FAA };
-/** Execute an atomic on 8 aligned bytes of application memory, in host order. @return false if it faulted. */
-bool mem_atomic(struct nic *nic, enum atomic_op op, uint8_t *app, uint64_t compare, uint64_t swap_add, uint64_t *orig);
+/** Execute an atomic on aligned application memory; orig as atomic_execute. @return false if it faulted. */
+bool mem_atomic(struct nic *nic, const struct atomic *a, uint8_t *app, uint64_t *orig);
 
 /** Whether a window may be bound as asked, for a work request of this QP (C10-72 ff.). */
 bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind);

@@ -234,7 +234,7 @@ static bool service_fits(const struct nic_qp *qp, const struct opcode *op)
 {
 	static const uint8_t service[] = {[NIC_QPT_RC] = OP_RC, [NIC_QPT_UC] = OP_UC, [NIC_QPT_UD] = OP_UD};
 
-	return op->service == service[qp->type];
+	return op->service == service[qp->type] || (op->service == OP_EXT && qp->type == NIC_QPT_RC);
 }
 
 /* Why the packet may not reach this QP, or NIC_CNT_COUNT: the checks of 9.6.1 in their order. */

@@ -30,6 +30,7 @@ struct nic_ah;
 struct nic_cq;
 struct nic_srq;
 struct nic_qp;
+struct atomic; /* atomic.h */
 
 /* ---- addresses --------------------------------------------------------------------------------------- */
 
@@ -339,6 +340,8 @@ enum nic_wc_opcode {
 	NIC_WC_FETCH_ADD = 4,
 	NIC_WC_BIND_MW = 5,
 	NIC_WC_LOCAL_INV = 6,
+	NIC_WC_MASKED_COMP_SWAP = 9, /* these two: of enum ibv_exp_wc_opcode */
+	NIC_WC_MASKED_FETCH_ADD = 10,
 	NIC_WC_RECV = 1 << 7,
 	NIC_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
 };
@@ -408,8 +411,10 @@ struct nic_qp_init {
 	struct nic_cq *send_cq, *recv_cq;
 	struct nic_srq *srq; /* NULL: a receive queue of its own */
 	struct nic_qp_cap cap;
-	bool sq_sig_all; /* every send WR is signaled */
-	void *user;	 /* handed back in events */
+	bool sq_sig_all;	 /* every send WR is signaled */
+	uint32_t max_atomic_arg; /* bytes, of extended atomics that this QP posts: 0 (none), 8, 16 or 32 */
+	uint32_t be_replies;	 /* sizes of atomics, in bytes, or-ed: those whose results are left in network order */
+	void *user;		 /* handed back in events */
 };
 
 /** Values of enum ibv_qp_attr_mask. */
@@ -492,6 +497,8 @@ enum nic_wr_opcode {
 	NIC_WR_LOCAL_INV = 7,
 	NIC_WR_BIND_MW = 8,
 	NIC_WR_SEND_WITH_INV = 9,
+	NIC_WR_MASKED_CMP_AND_SWP = 0x63, /* these two: of enum ibv_exp_wr_opcode */
+	NIC_WR_MASKED_FETCH_AND_ADD = 0x64,
 };
 
 /** Values of enum ibv_send_flags. */
@@ -529,6 +536,11 @@ struct nic_send_wr {
 			uint64_t swap;
 			uint32_t rkey;
 		} atomic;
+		struct {
+			uint64_t remote_addr;
+			const struct atomic *operation; /* of its kind, copied; its size is the result's */
+			uint32_t rkey;
+		} masked;
 		struct {
 			const struct nic_ah *ah;
 			uint32_t remote_qpn;

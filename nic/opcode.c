@@ -2,8 +2,8 @@
 /*
  * opcode.c - the table of BTH opcodes (IBTA 9.2, table 38; A14 XRC, A17 CNP, A19 FLUSH and ATOMIC WRITE).
  *
- * One row an opcode. Header lengths and the reverse index are derived from the rows. RD, manufacturer-specific and
- * reserved values are absent, and so unknown. Stateless.
+ * One row an opcode. Header lengths and the reverse index are derived from the rows. RD, reserved values and manufacturers'
+ * other than ours are absent, and so unknown. Stateless.
  */
 #include "opcode.h"
 
@@ -22,6 +22,7 @@
 #define H_AETH	      HDR_AETH
 #define H_AETH_ATOMIC (HDR_AETH | HDR_ATOMICACK)
 #define H_CNP	      HDR_CNP
+#define H_EXT	      HDR_EXTATOMIC
 /* Every XRC request carries the XRCETH; responses do not. */
 #define X_NONE	      HDR_XRCETH
 #define X_IMM	      (HDR_XRCETH | HDR_IMM)
@@ -98,7 +99,10 @@
 	ROW(XRC, 0x16, "XRC SEND LAST INVALIDATE", SEND,        LAST,   INV,   true,  X_IETH)                \
 	ROW(XRC, 0x17, "XRC SEND ONLY INVALIDATE", SEND,        ONLY,   INV,   true,  X_IETH)                \
 	ROW(XRC, 0x1c, "XRC FLUSH",               FLUSH,        ONLY,   PLAIN, false, X_FLUSH)               \
-	ROW(XRC, 0x1d, "XRC ATOMIC WRITE",        ATOMIC_WRITE, ONLY,   PLAIN, true,  X_RETH)
+	ROW(XRC, 0x1d, "XRC ATOMIC WRITE",        ATOMIC_WRITE, ONLY,   PLAIN, true,  X_RETH)                \
+	ROW(EXT, 0x00, "MASKED CMP&SWAP",         MASKED_CMP_SWAP, ONLY, PLAIN, true, H_EXT)                 \
+	ROW(EXT, 0x01, "MASKED FETCH&ADD",        MASKED_FETCH_ADD, ONLY, PLAIN, true, H_EXT)                \
+	ROW(EXT, 0x02, "EXT ATOMIC ACKNOWLEDGE",  EXT_ATOMIC_ACK, ONLY, PLAIN, true,  H_AETH)
 /* clang-format on */
 
 /* Bytes from the BTH to the payload. */
@@ -107,7 +111,7 @@
 	(12 + IF_HDR(bits, HDR_XRCETH, 4) + IF_HDR(bits, HDR_DETH, 8) + IF_HDR(bits, HDR_FETH, 4) +                    \
 	 IF_HDR(bits, HDR_RETH, 16) + IF_HDR(bits, HDR_ATOMIC, 28) + IF_HDR(bits, HDR_AETH, 4) +                       \
 	 IF_HDR(bits, HDR_ATOMICACK, 8) + IF_HDR(bits, HDR_IMM, 4) + IF_HDR(bits, HDR_IETH, 4) +                       \
-	 IF_HDR(bits, HDR_CNP, 16))
+	 IF_HDR(bits, HDR_CNP, 16) + IF_HDR(bits, HDR_EXTATOMIC, 16))
 
 #define TABLE_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
 	[OP_##svc | (low)] = {                                                                                         \

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Service bits of an opcode (bits 7..5). */
-enum op_service { OP_RC = 0x00, OP_UC = 0x20, OP_RD = 0x40, OP_UD = 0x60, OP_CNP = 0x80, OP_XRC = 0xa0 };
+/** Service bits of an opcode (bits 7..5). OP_EXT: manufacturer-specific, for RC; see extended.md. */
+enum op_service { OP_RC = 0x00, OP_UC = 0x20, OP_RD = 0x40, OP_UD = 0x60, OP_CNP = 0x80, OP_XRC = 0xa0, OP_EXT = 0xc0 };
 
 /** What a packet is about. */
 enum op_kind {
@@ -22,6 +22,9 @@ enum op_kind {
 	OP_ATOMIC_ACK,
 	OP_CMP_SWAP,
 	OP_FETCH_ADD,
+	OP_MASKED_CMP_SWAP,
+	OP_MASKED_FETCH_ADD,
+	OP_EXT_ATOMIC_ACK,
 	OP_FLUSH,
 	OP_ATOMIC_WRITE,
 	OP_CONGESTION,
@@ -38,16 +41,17 @@ struct op_hdrs {
 	uint16_t bits;
 };
 enum op_hdr {
-	HDR_XRCETH = 1 << 0,	/* 4 */
-	HDR_DETH = 1 << 1,	/* 8 */
-	HDR_FETH = 1 << 2,	/* 4 */
-	HDR_RETH = 1 << 3,	/* 16 */
-	HDR_ATOMIC = 1 << 4,	/* 28 */
-	HDR_AETH = 1 << 5,	/* 4 */
-	HDR_ATOMICACK = 1 << 6, /* 8 */
-	HDR_IMM = 1 << 7,	/* 4 */
-	HDR_IETH = 1 << 8,	/* 4 */
-	HDR_CNP = 1 << 9,	/* 16 reserved bytes */
+	HDR_XRCETH = 1 << 0,	 /* 4 */
+	HDR_DETH = 1 << 1,	 /* 8 */
+	HDR_FETH = 1 << 2,	 /* 4 */
+	HDR_RETH = 1 << 3,	 /* 16 */
+	HDR_ATOMIC = 1 << 4,	 /* 28 */
+	HDR_AETH = 1 << 5,	 /* 4 */
+	HDR_ATOMICACK = 1 << 6,	 /* 8 */
+	HDR_IMM = 1 << 7,	 /* 4 */
+	HDR_IETH = 1 << 8,	 /* 4 */
+	HDR_CNP = 1 << 9,	 /* 16 reserved bytes */
+	HDR_EXTATOMIC = 1 << 10, /* 16 */
 };
 
 struct opcode {
@@ -76,7 +80,18 @@ static inline bool op_has(const struct opcode *op, enum op_hdr hdr)
 /** Whether the packet comes from a responder (and is for the requester's completer). */
 static inline bool op_is_response(const struct opcode *op)
 {
-	return op->kind == OP_READ_RESP || op->kind == OP_ACK || op->kind == OP_ATOMIC_ACK;
+	return op->kind == OP_READ_RESP || op->kind == OP_ACK || op->kind == OP_ATOMIC_ACK ||
+	       op->kind == OP_EXT_ATOMIC_ACK;
+}
+
+static inline bool op_is_masked(const struct opcode *op)
+{
+	return op->kind == OP_MASKED_CMP_SWAP || op->kind == OP_MASKED_FETCH_ADD;
+}
+
+static inline bool op_is_atomic(const struct opcode *op)
+{
+	return op->kind == OP_CMP_SWAP || op->kind == OP_FETCH_ADD || op_is_masked(op);
 }
 
 static inline bool op_starts(const struct opcode *op)

@@ -288,6 +288,12 @@ static inline void parse_extensions(const struct opcode *op, const uint8_t *h, s
 		out->compare = wire_get64(h + ATOMICETH_COMPARE);
 		return; /* nothing follows an AtomicETH */
 	}
+	if (op_has(op, HDR_EXTATOMIC)) {
+		out->va = wire_get64(h + EXTATOMICETH_VA);
+		out->rkey = wire_get32(h + EXTATOMICETH_RKEY);
+		out->log_size = h[EXTATOMICETH_LOG_SIZE];
+		return;
+	}
 	if (op_has(op, HDR_AETH)) {
 		out->syndrome = h[AETH_SYNDROME];
 		out->msn = wire_get24(h + AETH_MSN);
@@ -427,6 +433,12 @@ static inline void put_extensions(const struct packet *p, uint8_t *h)
 		wire_put32(h + ATOMICETH_RKEY, p->rkey);
 		wire_put64(h + ATOMICETH_SWAP_ADD, p->swap_add);
 		wire_put64(h + ATOMICETH_COMPARE, p->compare);
+		return;
+	}
+	if (op_has(op, HDR_EXTATOMIC)) {
+		wire_put64(h + EXTATOMICETH_VA, p->va);
+		wire_put32(h + EXTATOMICETH_RKEY, p->rkey);
+		wire_put32(h + EXTATOMICETH_LOG_SIZE, (uint32_t)p->log_size << 24);
 		return;
 	}
 	if (op_has(op, HDR_AETH)) {

@@ -33,10 +33,11 @@ struct packet {
 	uint32_t dest_qpn, psn;
 
 	/* extension headers, valid when op->hdrs says so */
-	uint64_t va;		    /* RETH, AtomicETH */
-	uint32_t rkey;		    /* RETH, AtomicETH */
+	uint64_t va;		    /* RETH, AtomicETH, ExtAtomicETH */
+	uint32_t rkey;		    /* RETH, AtomicETH, ExtAtomicETH */
 	uint32_t dma_len;	    /* RETH */
 	uint64_t swap_add, compare; /* AtomicETH */
+	uint8_t log_size;	    /* ExtAtomicETH */
 	uint8_t syndrome;	    /* AETH */
 	uint32_t msn;		    /* AETH, 24 bits */
 	uint64_t orig;		    /* AtomicAckETH */

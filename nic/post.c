@@ -15,7 +15,7 @@ static bool opcode_legal(enum nic_qp_type type, uint32_t opcode)
 			    1u << NIC_WR_ATOMIC_FETCH_AND_ADD | 1u << NIC_WR_SEND_WITH_INV;
 	uint32_t legal = type == NIC_QPT_RC ? rc : type == NIC_QPT_UC ? uc : ud;
 
-	return opcode < 32 && (legal >> opcode & 1);
+	return opcode < 32 ? legal >> opcode & 1 : type == NIC_QPT_RC && wr_is_masked(opcode);
 }
 
 static bool inline_legal(uint32_t opcode)
@@ -24,9 +24,19 @@ static bool inline_legal(uint32_t opcode)
 	       opcode == NIC_WR_RDMA_WRITE || opcode == NIC_WR_RDMA_WRITE_WITH_IMM;
 }
 
-static bool is_atomic(uint32_t opcode)
+/* The result of an extended atomic is as long as its operands. */
+static uint32_t result_length(const struct nic_send_wr *wr)
 {
-	return opcode == NIC_WR_ATOMIC_CMP_AND_SWP || opcode == NIC_WR_ATOMIC_FETCH_AND_ADD;
+	return wr_is_masked(wr->opcode) ? wr->masked.operation->size : 8;
+}
+
+static bool masked_legal(const struct nic_qp *qp, const struct nic_send_wr *wr)
+{
+	const struct atomic *a = wr->masked.operation;
+
+	/* Whoever has not asked for extended atomics may have set anything. */
+	return qp->sq.max_atomic_arg && extended_size_known(a->size) && a->size <= qp->sq.max_atomic_arg &&
+	       a->op == (wr->opcode == NIC_WR_MASKED_CMP_AND_SWP ? ATOMIC_MCS : ATOMIC_MFA);
 }
 
 static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, const struct nic_send_wr *wr,
@@ -47,7 +57,9 @@ static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, 
 		return -EINVAL; /* inline data takes no SGEs in the queue */
 	for (uint32_t i = 0; i < wr->num_sge; i++)
 		*length += wr->sg_list[i].length;
-	if (*length > NIC_MSG_MAX || (is_atomic(wr->opcode) && *length != 8))
+	if (wr_is_masked(wr->opcode) && !masked_legal(qp, wr))
+		return -EINVAL;
+	if (*length > NIC_MSG_MAX || (wr_is_atomic(wr->opcode) && *length != result_length(wr)))
 		return -EINVAL;
 	if ((wr->flags & NIC_SEND_INLINE) && (!inline_legal(wr->opcode) || *length > qp->sq.max_inline))
 		return -EINVAL;
@@ -73,24 +85,28 @@ static void copy_inline(struct swqe *w, const struct nic_send_wr *wr)
 	}
 }
 
-static void copy_operation(const struct nic *nic, struct swqe *w, const struct nic_send_wr *wr, enum nic_qp_type type)
+static void copy_operation(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
 {
 	if (wr->opcode == NIC_WR_BIND_MW) {
 		w->bind = wr->bind;
 		w->mw_key = wr->bind.mw->mkey.key;
 		w->mr_key = wr->bind.mr ? wr->bind.mr->mkey.key : 0;
-	} else if (is_atomic(wr->opcode)) {
+	} else if (wr_is_masked(wr->opcode)) {
+		w->remote_addr = wr->masked.remote_addr;
+		w->rkey = wr->masked.rkey;
+		extended_put(wr->masked.operation, sq_operands(qp, w));
+	} else if (wr_is_atomic(wr->opcode)) {
 		bool cas = wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP;
 
 		w->remote_addr = wr->atomic.remote_addr;
 		w->rkey = wr->atomic.rkey;
 		w->compare = cas ? wr->atomic.compare_add : 0;
 		w->swap_add = cas ? wr->atomic.swap : wr->atomic.compare_add;
-	} else if (type == NIC_QPT_UD) {
+	} else if (qp->type == NIC_QPT_UD) {
 		w->ud.av = wr->ud.ah->av;
 		w->ud.remote_qpn = wr->ud.remote_qpn;
 		w->ud.remote_qkey = wr->ud.remote_qkey;
-		w->ud.path = path_route(nic, &w->ud.av.dgid, w->ud.remote_qpn);
+		w->ud.path = path_route(qp->nic, &w->ud.av.dgid, w->ud.remote_qpn);
 	} else {
 		w->remote_addr = wr->rdma.remote_addr;
 		w->rkey = wr->rdma.rkey;
@@ -112,7 +128,7 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 	w->packets = 0;
 	w->length = (uint32_t)length;
 	w->ex = wr->ex;
-	copy_operation(qp->nic, w, wr, qp->type);
+	copy_operation(qp, w, wr);
 	if (wr->opcode == NIC_WR_LOCAL_INV || wr->opcode == NIC_WR_BIND_MW) {
 		w->num_sge = 0;
 	} else if (wr->flags & NIC_SEND_INLINE) {

@@ -17,7 +17,8 @@ static bool caps_legal(const struct nic *nic, const struct nic_qp_init *init)
 
 	return cap->max_send_wr <= lim->max_qp_wr && cap->max_recv_wr <= lim->max_qp_wr &&
 	       cap->max_send_sge <= lim->max_sge && cap->max_recv_sge <= lim->max_sge &&
-	       cap->max_inline_data <= lim->max_inline;
+	       cap->max_inline_data <= lim->max_inline && init->max_atomic_arg <= ATOMIC_SIZE_MAX &&
+	       (!init->max_atomic_arg || init->type == NIC_QPT_RC);
 }
 
 static bool qpn_retired(const struct nic *nic, uint32_t qpn)
@@ -40,17 +41,20 @@ static uint32_t pick_qpn(struct nic *nic)
 	return qpn;
 }
 
-static int sq_init(struct send_queue *sq, const struct nic_qp_cap *cap)
+static int sq_init(struct send_queue *sq, const struct nic_qp_init *init)
 {
+	const struct nic_qp_cap *cap = &init->cap;
 	size_t tail = cap->max_send_sge * sizeof(struct nic_sge);
 	uint32_t size = round_up_pow2(cap->max_send_wr ? cap->max_send_wr : 1);
 
 	if (tail < cap->max_inline_data)
 		tail = cap->max_inline_data;
-	sq->stride = (uint32_t)((sizeof(struct swqe) + tail + 15) & ~(size_t)15);
+	sq->operands = (uint32_t)(sizeof(struct swqe) + tail);
+	sq->stride = (sq->operands + 4 * init->max_atomic_arg + 15) & ~15u;
 	sq->capacity = cap->max_send_wr;
 	sq->max_sge = cap->max_send_sge;
 	sq->max_inline = cap->max_inline_data;
+	sq->max_atomic_arg = init->max_atomic_arg;
 	sq->mask = size - 1;
 	sq->slots = calloc(size, sq->stride);
 	return sq->slots ? 0 : -ENOMEM;
@@ -73,7 +77,7 @@ static int qp_alloc(const struct nic_qp_init *init, struct nic_qp **out)
 	if (!qp)
 		return -ENOMEM;
 	qp->resp.wqe = calloc(1, rwqe_size(recv_sge));
-	if (!qp->resp.wqe || sq_init(&qp->sq, &init->cap) ||
+	if (!qp->resp.wqe || sq_init(&qp->sq, init) ||
 	    rq_init(&qp->rq, init->srq ? 0 : init->cap.max_recv_wr, init->cap.max_recv_sge)) {
 		qp_free(qp);
 		return -ENOMEM;
@@ -122,6 +126,7 @@ int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out
 	qp->recv_cq = init->recv_cq;
 	qp->srq = init->srq;
 	qp->sig_all = init->sq_sig_all;
+	qp->be_replies = init->be_replies;
 	qp->cap = init->cap;
 	qp->heap_pos = HEAP_NONE;
 	list_init(&qp->ready);

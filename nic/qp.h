@@ -12,6 +12,7 @@
 #define NIC_QP_H
 
 #include "cq.h"
+#include "extended.h"
 #include "mem.h"
 #include "opcode.h"
 #include "packet.h"
@@ -77,7 +78,8 @@ struct swqe {
 struct send_queue {
 	uint8_t *slots;
 	uint32_t stride;
-	uint32_t capacity, max_sge, max_inline;
+	uint32_t operands; /* offset in a slot of those of an extended atomic */
+	uint32_t capacity, max_sge, max_inline, max_atomic_arg;
 	uint32_t mask;
 	uint32_t head, next, tail;
 };
@@ -119,7 +121,8 @@ struct resp_resource {
 	uint32_t msn;
 	uint32_t rkey, length;
 	uint64_t va;
-	uint64_t orig; /* atomics */
+	uint32_t size; /* atomics: bytes, and the value before */
+	uint64_t orig[ATOMIC_WORDS];
 };
 
 /** Responder. Written by resp*.c only. */
@@ -161,6 +164,7 @@ struct nic_qp {
 	enum nic_qp_type type;
 	enum nic_qp_state state;
 	bool sig_all;
+	uint32_t be_replies; /* as nic_qp_init */
 	struct nic_qp_cap cap;
 	struct nic_qp_attr attr;
 	uint32_t pmtu; /* bytes */
@@ -183,6 +187,22 @@ struct nic_qp {
 static inline struct swqe *sq_at(const struct nic_qp *qp, uint32_t index)
 {
 	return (struct swqe *)(void *)(qp->sq.slots + (size_t)(index & qp->sq.mask) * qp->sq.stride);
+}
+
+/** Operands of an extended atomic, as in its packet. */
+static inline uint8_t *sq_operands(const struct nic_qp *qp, const struct swqe *w)
+{
+	return (uint8_t *)(uintptr_t)w + qp->sq.operands;
+}
+
+static inline bool wr_is_masked(uint32_t opcode)
+{
+	return opcode == NIC_WR_MASKED_CMP_AND_SWP || opcode == NIC_WR_MASKED_FETCH_AND_ADD;
+}
+
+static inline bool wr_is_atomic(uint32_t opcode)
+{
+	return opcode == NIC_WR_ATOMIC_CMP_AND_SWP || opcode == NIC_WR_ATOMIC_FETCH_AND_ADD || wr_is_masked(opcode);
 }
 
 static inline uint32_t mtu_bytes(enum nic_mtu mtu)
@@ -312,6 +332,14 @@ void resp_ack_lazily(struct nic_qp *qp);
 void resp_nak(struct nic_qp *qp, uint8_t syndrome, uint32_t psn);
 /** The delayed ACK is due now. */
 void resp_ack_due(struct nic_qp *qp);
+
+/* resp_atomic.c */
+/** Bytes that an atomic request is about. */
+uint32_t resp_atomic_size(const struct packet *p);
+/** Execute a request that has been checked, and save the value before. @return false: its memory has gone. */
+bool resp_atomic_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app, struct resp_resource *r);
+/** Open the response to an atomic, and put the value before in place. */
+void resp_atomic_open(const struct resp_resource *r, struct packet *p, struct nic_tx_frame *frame);
 
 /* resp_dup.c */
 /** A request with a PSN before ePSN. */

@@ -24,11 +24,6 @@ static bool is_local(const struct swqe *w)
 	return w->opcode == NIC_WR_LOCAL_INV || w->opcode == NIC_WR_BIND_MW;
 }
 
-static bool is_atomic(const struct swqe *w)
-{
-	return w->opcode == NIC_WR_ATOMIC_CMP_AND_SWP || w->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 void req_reset(struct nic_qp *qp)
 {
 	qp->req = (struct requester){
@@ -298,7 +293,7 @@ static bool run_local(struct nic_qp *qp, struct swqe *w)
 
 static bool asks_response(const struct swqe *w)
 {
-	return w->opcode == NIC_WR_RDMA_READ || is_atomic(w);
+	return w->opcode == NIC_WR_RDMA_READ || wr_is_atomic(w->opcode);
 }
 
 /* What the requester has to wait for before this WQE's next packet. */
@@ -327,6 +322,10 @@ static enum op_kind kind_of(const struct swqe *w)
 		return OP_CMP_SWAP;
 	case NIC_WR_ATOMIC_FETCH_AND_ADD:
 		return OP_FETCH_ADD;
+	case NIC_WR_MASKED_CMP_AND_SWP:
+		return OP_MASKED_CMP_SWAP;
+	case NIC_WR_MASKED_FETCH_AND_ADD:
+		return OP_MASKED_FETCH_ADD;
 	default:
 		return OP_SEND;
 	}
@@ -368,11 +367,18 @@ static enum error_id put_payload(const struct nic_qp *qp, const struct swqe *w, 
 {
 	uint64_t offset = (uint64_t)qp->req.packet * qp->pmtu;
 	uint32_t len = !p->op->payload ? 0 : op_ends(p->op) ? w->length - (uint32_t)offset : qp->pmtu;
-	uint8_t *payload = qp_open(p, frame, len);
+	uint8_t *payload;
 	enum mem_verdict v;
 
+	if (op_is_masked(p->op))
+		len = extended_operands_len(p->op, w->length);
+	payload = qp_open(p, frame, len);
 	if (!len)
 		return ERR_none;
+	if (op_is_masked(p->op)) {
+		packet_copy(p, payload, sq_operands(qp, w), len);
+		return ERR_none;
+	}
 	if (w->flags & NIC_SEND_INLINE) {
 		packet_copy(p, payload, (const uint8_t *)w->sge + offset, len);
 		return ERR_none;
@@ -389,8 +395,9 @@ static void build_request(struct nic_qp *qp, struct swqe *w, struct packet *p, u
 	uint64_t offset = (uint64_t)qp->req.packet * qp->pmtu;
 	uint64_t left = w->length - offset, piece = (uint64_t)psns * qp->pmtu;
 
-	p->op = op_find(OP_RC, kind_of(w), OP_ONLY, OP_PLAIN);
+	p->op = op_find(wr_is_masked(w->opcode) ? OP_EXT : OP_RC, kind_of(w), OP_ONLY, OP_PLAIN);
 	p->rkey = w->rkey;
+	p->log_size = (uint8_t)__builtin_ctz(w->length | 1u << 31);
 	if (w->opcode == NIC_WR_RDMA_READ) {
 		p->va = w->remote_addr + offset;
 		p->dma_len = (uint32_t)(left < piece ? left : piece);
@@ -474,7 +481,7 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 	if (!w->started) {
 		w->started = true;
 		w->psn = req->psn;
-		w->packets = is_atomic(w) ? 1 : packets_of(w->length, qp->pmtu);
+		w->packets = wr_is_atomic(w->opcode) ? 1 : packets_of(w->length, qp->pmtu);
 	}
 	qp_address(qp, &p);
 	p.psn = req->psn;

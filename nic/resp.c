@@ -83,6 +83,8 @@ static uint32_t access_of(const struct opcode *op)
 		return NIC_ACCESS_REMOTE_READ;
 	case OP_CMP_SWAP:
 	case OP_FETCH_ADD:
+	case OP_MASKED_CMP_SWAP:
+	case OP_MASKED_FETCH_ADD:
 		return NIC_ACCESS_REMOTE_ATOMIC;
 	default:
 		return 0;
@@ -91,7 +93,7 @@ static uint32_t access_of(const struct opcode *op)
 
 static bool needs_resource(const struct opcode *op)
 {
-	return op->kind == OP_READ_REQ || op->kind == OP_CMP_SWAP || op->kind == OP_FETCH_ADD;
+	return op->kind == OP_READ_REQ || op_is_atomic(op);
 }
 
 static enum error_id check_lengths(const struct nic_qp *qp, const struct packet *p)
@@ -104,6 +106,8 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 		if (len > qp->pmtu || (p->op->pos == OP_LAST && !len))
 			return ERR_packet_length;
 	}
+	if (op_is_masked(p->op) && !extended_fits(p))
+		return ERR_atomic_size;
 	if (op_has(p->op, HDR_RETH) && p->dma_len > NIC_MSG_MAX)
 		return ERR_dma_length;
 	if (p->op->kind == OP_WRITE) {
@@ -118,16 +122,16 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 /* R_Key, rights and range; the whole range at the first packet, the rest of it at every later one (RL-09, RL-10). */
 static enum error_id check_memory(const struct nic_qp *qp, const struct packet *p, uint8_t **app)
 {
-	bool starts = op_starts(p->op), atomic = needs_resource(p->op) && p->op->kind != OP_READ_REQ;
+	bool starts = op_starts(p->op), atomic = op_is_atomic(p->op);
 	uint64_t va = starts ? p->va : qp->resp.va;
 	uint32_t rkey = starts ? p->rkey : qp->resp.rkey;
-	uint32_t len = atomic ? 8 : starts ? p->dma_len : qp->resp.left;
+	uint32_t len = atomic ? resp_atomic_size(p) : starts ? p->dma_len : qp->resp.left;
 
 	if (!len)
 		return ERR_none; /* C9-88: nothing is named, nothing is validated */
 	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, rkey, va, len, access_of(p->op), app) != MEM_OK)
 		return ERR_remote_key;
-	if (atomic && ((va | (uintptr_t)*app) & 7))
+	if (atomic && ((va | (uintptr_t)*app) & (len - 1)))
 		return ERR_misaligned;
 	return ERR_none;
 }
@@ -230,8 +234,7 @@ static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p,
 
 	if (next.atomic) {
 		COUNT(qp->nic, rx_atomic_requests);
-		if (!mem_atomic(qp->nic, p->op->kind == OP_CMP_SWAP ? ATOMIC_CAS : ATOMIC_FAA, app, p->compare,
-				p->swap_add, &next.orig))
+		if (!resp_atomic_execute(qp, p, app, &next))
 			return ERR_remote_fault;
 	} else {
 		COUNT(qp->nic, rx_read_requests);
@@ -437,9 +440,7 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	p.msn = r->msn;
 	p.psn = psn_add(r->psn, r->cursor);
 	if (r->atomic) {
-		p.op = op_find(OP_RC, OP_ATOMIC_ACK, OP_ONLY, OP_PLAIN);
-		p.orig = r->orig;
-		qp_open(&p, frame, 0);
+		resp_atomic_open(r, &p, frame);
 	} else {
 		p.op = op_find(OP_RC, OP_READ_RESP, response_pos(r), OP_PLAIN);
 		error = read_payload(qp, r, &p, frame);

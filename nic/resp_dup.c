@@ -72,7 +72,7 @@ static bool answer_read(struct nic_qp *qp, struct resp_resource *r, const struct
 static bool answer_atomic(struct nic_qp *qp, struct resp_resource *r, const struct packet *p)
 {
 	if (!r->atomic || p->psn != r->psn || p->va != r->va || p->rkey != r->rkey)
-		return false;
+		return false; /* its operands are not compared: nobody has kept them */
 	if (!r->todo) {
 		r->duplicate = true;
 		resp_resource_send(qp, r, 0, 1);

@@ -215,6 +215,19 @@ enum { AETH_SYNDROME = 0, AETH_MSN = 1 };
  */
 #define ATOMICACKETH_LEN 8
 
+/* ---- ExtAtomicETH, 16 bytes, ours (extended.md) --------------------------------------------------------
+ *
+ *     |31           24|23           16|15            8|7             0|
+ *   0 | virtual address, high                                         |
+ *   4 | virtual address, low                                          |
+ *   8 | R_Key                                                         |
+ *  12 | log2 of size  | reserved                                      |
+ *
+ * The operands follow, each of that size: swap, compare, swap mask, compare mask; or add, field boundaries.
+ */
+#define EXTATOMICETH_LEN 16
+enum { EXTATOMICETH_VA = 0, EXTATOMICETH_RKEY = 8, EXTATOMICETH_LOG_SIZE = 12 };
+
 /* ---- ImmDt, immediate data, 4 bytes, opaque (IBTA 9.3.6) ----------------------------------------------
  *
  *     |31           24|23           16|15            8|7             0|

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "atomic.h"
 #include "nic.h"
 
 #define GUARD	  64
@@ -22,6 +23,7 @@
 #define IDS	  4096
 
 enum { RC, UC, UD };
+enum { MASKED_CMP_SWAP = 0xc0, MASKED_FETCH_ADD, EXT_ATOMIC_ACK }; /* opcodes, nic/extended.md */
 
 struct fuzz_qp {
 	struct nic_qp *qp;
@@ -168,7 +170,8 @@ static void open_nic(void)
 					   .send_cq = f.cq,
 					   .recv_cq = f.cq,
 					   .cap = {DEPTH, DEPTH, 4, 4, 64},
-					   .sq_sig_all = true};
+					   .sq_sig_all = true,
+					   .max_atomic_arg = type[i] == NIC_QPT_RC ? 32 : 0};
 
 		expect(nic_qp_create(f.nic, &init, &f.q[i].qp) == 0);
 		connect(i);
@@ -200,12 +203,21 @@ static void post_send(void)
 {
 	unsigned qp = byte() % QPS;
 	struct nic_sge sge[2];
-	struct nic_send_wr wr = {.opcode = byte() % 10, .flags = byte() & 15, .sg_list = sge, .num_sge = byte() % 3};
+	struct nic_send_wr wr = {.opcode = byte() % 12, .flags = byte() & 15, .sg_list = sge, .num_sge = byte() % 3};
 	uint32_t at = word(), len = word();
+	struct atomic masked = {
+		.op = wr.opcode == 10 ? ATOMIC_MCS : ATOMIC_MFA, .size = 4u << at % 4, .swap_add = {len}};
 
 	sge[0] = local(at, len);
 	sge[1] = local(at + 100, len / 2);
-	if (wr.opcode == NIC_WR_ATOMIC_CMP_AND_SWP || wr.opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
+	if (wr.opcode >= 10) {
+		wr.opcode = wr.opcode == 10 ? NIC_WR_MASKED_CMP_AND_SWP : NIC_WR_MASKED_FETCH_AND_ADD;
+		sge[0].length = masked.size;
+		wr.num_sge = 1;
+		wr.masked.remote_addr = at;
+		wr.masked.rkey = at;
+		wr.masked.operation = &masked;
+	} else if (wr.opcode == NIC_WR_ATOMIC_CMP_AND_SWP || wr.opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
 		sge[0].length = 8;
 		wr.num_sge = 1;
 		wr.atomic.remote_addr = at;
@@ -307,7 +319,9 @@ static void drain(unsigned n)
 		uint8_t op = bth[0] & 0x1f;
 
 		expect(frame.len <= NIC_FRAME_MAX && frame.len >= frame.bth + 16u);
-		if (bth[0] >= 0x20 || (op >= 0x0d && op <= 0x12))
+		bool masked = bth[0] == MASKED_CMP_SWAP || bth[0] == MASKED_FETCH_ADD;
+
+		if (!masked && (bth[0] >= 0x20 || (op >= 0x0d && op <= 0x12)))
 			continue;
 		if (op == 0x0c) /* a READ covers its responses */
 			span += ((uint32_t)bth[26] << 8 | bth[27]) / 256;
@@ -365,12 +379,31 @@ static uint32_t some_psn(struct fuzz_qp *q, bool response, uint8_t choice)
 	return (q->psn + (uint32_t)shift) & 0xffffff;
 }
 
-/* Headers that this opcode has (IBTA 9.2), filled with plausible values. */
-static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint32_t *dma_len)
+/* Extended atomics stand where RC has reserved opcodes. */
+static uint8_t extended(uint8_t opcode)
 {
-	uint8_t op = opcode & 0x1f;
+	return opcode >= 0x18 && opcode <= 0x1a ? MASKED_CMP_SWAP + opcode - 0x18 : opcode;
+}
+
+/* Bytes of operands, or of the value before, of an extended atomic; mostly as many as there should be. */
+static uint32_t extended_len(uint8_t opcode, uint8_t log_size, uint32_t otherwise)
+{
+	uint32_t n = opcode == MASKED_CMP_SWAP ? 4 : opcode == MASKED_FETCH_ADD ? 2 : 1;
+
+	return log_size < 8 && otherwise % 16 < 14 ? n << log_size : otherwise;
+}
+
+/* Headers that this opcode has (IBTA 9.2), filled with plausible values. */
+static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint8_t log_size, uint32_t *dma_len)
+{
+	uint8_t op = opcode == EXT_ATOMIC_ACK ? 0x11 : opcode & 0x1f;
 
 	*dma_len = 0;
+	if (opcode == MASKED_CMP_SWAP || opcode == MASKED_FETCH_ADD) {
+		p = put(p, some_address(byte()), 8);
+		p = put(p, some_key(byte()), 4);
+		return put(put(p, log_size, 1), 0, 3);
+	}
 	if (opcode >> 5 == 3)
 		p = put(put(p, byte() % 8 == 0 ? 1 : 0x1234, 4), 0x55, 4);
 	if (op == 0x06 || op == 0x0a || op == 0x0b || op == 0x0c) {
@@ -428,13 +461,21 @@ static void send_packet(void)
 	uint8_t packet[1024 + 128], *p = packet, choice = byte(), opcode = byte(), bits = byte();
 	struct fuzz_qp *q = &f.q[choice % QPS];
 	uint32_t len, dma_len, pad, psn;
+	uint8_t log_size = 0;
 	bool response;
 
 	opcode = choice >= 0xf8 ? opcode : (uint8_t)(service[choice % QPS] | (opcode & 0x1f));
-	response = (opcode & 0x1f) >= 0x0d && (opcode & 0x1f) <= 0x12;
+	if (choice % QPS == RC && choice < 0xf8)
+		opcode = extended(opcode);
+	response = opcode == EXT_ATOMIC_ACK || (opcode < 0xc0 && (opcode & 0x1f) >= 0x0d && (opcode & 0x1f) <= 0x12);
 	psn = some_psn(q, response, byte());
 	p = put(p, opcode, 1);
 	len = bits & 3 ? (uint32_t[]){0, 256, word() % 257, word() % 800}[bits & 3] : 0;
+	if (opcode >= MASKED_CMP_SWAP && opcode <= EXT_ATOMIC_ACK) {
+		log_size = byte();
+		log_size = log_size < 0xf0 ? 2 + log_size % 4 : log_size & 15;
+		len = extended_len(opcode, log_size, len);
+	}
 	pad = -len & 3;
 	if (bits >= 0xfc)
 		pad = bits & 3; /* wrong */
@@ -442,7 +483,7 @@ static void send_packet(void)
 	p = put(p, bits == 0xf0 ? 0x1234 : 0xffff, 2);
 	p = put(p, nic_qp_num(q->qp), 4);
 	p = put(put(p, bits & 0x80, 1), psn, 3);
-	p = put_headers(p, opcode, &dma_len);
+	p = put_headers(p, opcode, log_size, &dma_len);
 	memset(p, choice, len + pad);
 	p += len + pad;
 	p = put(p, 0, 4);

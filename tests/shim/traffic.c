@@ -43,6 +43,27 @@ static void post__list_stops_at_the_bad_request(void **state)
 	assert_int_equal(ibv_poll_cq(rig->end[0].cq, 1, &wc), 0);
 }
 
+/** Numbers that other structures have a use for are none of this one's. */
+static void post__unknown_opcodes_are_refused(void **state)
+{
+	struct rig *rig = *state;
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 8);
+	struct ibv_send_wr wr, *bad;
+
+	rig_connect(rig, IBV_QPT_RC);
+	for (unsigned opcode = IBV_WR_TSO; opcode < 300; opcode++) {
+		memset(&wr, 0xff, sizeof(wr));
+		wr.next = NULL;
+		wr.sg_list = &sge;
+		wr.num_sge = 1;
+		wr.send_flags = IBV_SEND_SIGNALED;
+		wr.opcode = opcode;
+		bad = NULL;
+		assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), EINVAL);
+		assert_ptr_equal(bad, &wr);
+	}
+}
+
 static void post__full_queue_says_enomem(void **state)
 {
 	struct rig *rig = *state;
@@ -441,6 +462,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		T(post__list_stops_at_the_bad_request),
+		T(post__unknown_opcodes_are_refused),
 		T(post__full_queue_says_enomem),
 		T(post__atomics_and_reads_return_data),
 		T(ud__reply_address_comes_from_the_completion),

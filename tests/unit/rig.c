@@ -114,6 +114,8 @@ struct nic_qp *rig_qp_create(struct rig *rig)
 		.srq = rig->srq,
 		.cap = rig->opts.cap,
 		.sq_sig_all = !rig->opts.sig_none,
+		.max_atomic_arg = rig->opts.type == NIC_QPT_RC ? 32 : 0,
+		.be_replies = rig->opts.be_replies,
 		.user = RIG_USER_QP(rig),
 	};
 	struct nic_qp *qp;

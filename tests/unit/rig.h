@@ -50,6 +50,9 @@ enum rig_op {
 	UD_SEND_ONLY = 0x64,
 	UD_SEND_ONLY_IMM = 0x65,
 	CNP = 0x81,
+	MASKED_CMP_SWAP = 0xc0,
+	MASKED_FETCH_ADD = 0xc1,
+	EXT_ATOMIC_ACK = 0xc2,
 };
 
 /** AETH syndromes. */
@@ -80,6 +83,7 @@ struct rig_opts {
 	bool srq;	       /* the QP receives from an SRQ */
 	bool sig_none;	       /* default is sq_sig_all */
 	uint32_t cq_depth;     /* 0: 256 */
+	uint32_t be_replies;   /* as nic_qp_init; max_atomic_arg is 32 for RC */
 	struct nic_qp_cap cap; /* 0 fields: 64 WRs, 4 SGEs, 128 B inline */
 	struct nic_config nic; /* random and ctx are filled in; active_mtu 0: 4096 */
 };

@@ -42,6 +42,8 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 	default:
 		break;
 	}
+	if (wr->opcode >= IBV_WR_DRIVER1)
+		return -EINVAL; /* what the NIC has besides is not posted by this structure */
 	if (qp->ibv.qp_type == IBV_QPT_UD) {
 		struct ibv_ah *ah = wr->wr.ud.ah;
 

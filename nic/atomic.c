@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * atomic.c - the atomic unit; see atomic.h.
+ *
+ * An operation is a function from the value before to the value after, which the CPU's compare-and-swap of that size puts in
+ * place. Where the CPU has an instruction for the operation itself it uses that, which succeeds at once also where many
+ * contend for a word.
+ */
+#include "atomic.h"
+
+#include "dma.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define LOCKS 64
+
+__extension__ typedef unsigned __int128 uint128;
+
+static uint8_t locks[LOCKS][64]; /* the first byte of a line each: 1: taken */
+
+static uint8_t *lock_of(const void *target)
+{
+	return locks[(uintptr_t)target / ATOMIC_SIZE_MAX % LOCKS];
+}
+
+void atomic_lock(const void *target)
+{
+	uint8_t *lock = lock_of(target);
+
+	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+		while (__atomic_load_n(lock, __ATOMIC_RELAXED))
+			;
+}
+
+void atomic_unlock(const void *target)
+{
+	__atomic_store_n(lock_of(target), 0, __ATOMIC_RELEASE);
+}
+
+/* ---- the operations, as functions --------------------------------------------------------------------------- */
+
+/**
+ * a + b in fields whose most significant bits are those of m. Below these bits the sum of one field cannot carry into the next,
+ * and the bits themselves are added without a carry. @param carry into the lowest bit; gets that out of the highest, which is
+ * none where a field ends there.
+ */
+static inline uint64_t add_fields(uint64_t a, uint64_t b, uint64_t m, unsigned *carry)
+{
+	uint64_t sum;
+	bool over = __builtin_add_overflow(a & ~m, b & ~m, &sum);
+
+	over |= __builtin_add_overflow(sum, *carry, &sum);
+	*carry = over;
+	return sum ^ ((a ^ b) & m);
+}
+
+/** Word i after the operation. @return false: it is not what it is compared with. */
+static inline bool next_word(const struct atomic *a, unsigned i, uint64_t old, unsigned *carry, uint64_t *next)
+{
+	switch (a->op) {
+	case ATOMIC_CAS:
+		*next = a->swap_add[i];
+		return old == a->compare[i];
+	case ATOMIC_MCS:
+		*next = (old & ~a->swap_mask[i]) | (a->swap_add[i] & a->swap_mask[i]);
+		return ((old ^ a->compare[i]) & a->compare_mask[i]) == 0;
+	case ATOMIC_MFA:
+		*next = add_fields(old, a->swap_add[i], a->boundary[i], carry);
+		return true;
+	default:
+		*next = old + a->swap_add[i];
+		return true;
+	}
+}
+
+/** The n words after the operation: those before, where the comparison failed. */
+static inline void next_words(const struct atomic *a, unsigned n, const uint64_t *old, uint64_t *next)
+{
+	unsigned carry = 0;
+	bool goes = true;
+
+	for (unsigned i = 0; i < n; i++)
+		goes &= next_word(a, i, old[i], &carry, &next[i]);
+	if (!goes)
+		memcpy(next, old, n * sizeof(*next));
+}
+
+/* ---- by size ------------------------------------------------------------------------------------------------ */
+
+DMA static void execute_4(const struct atomic *a, uint32_t *target, uint64_t *orig)
+{
+	uint32_t old = __atomic_load_n(target, __ATOMIC_RELAXED);
+	uint64_t next;
+
+	do {
+		*orig = old;
+		next_words(a, 1, orig, &next);
+	} while (!__atomic_compare_exchange_n(target, &old, (uint32_t)next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+}
+
+/** @return whether the CPU has an instruction for it. */
+DMA static inline bool execute_8_at_once(const struct atomic *a, uint64_t *target, uint64_t *orig)
+{
+	if (a->op == ATOMIC_FAA || (a->op == ATOMIC_MFA && (a->boundary[0] & INT64_MAX) == 0)) {
+		*orig = __atomic_fetch_add(target, a->swap_add[0], __ATOMIC_SEQ_CST);
+		return true;
+	}
+	if (a->op == ATOMIC_CAS || (a->op == ATOMIC_MCS && (a->compare_mask[0] & a->swap_mask[0]) == UINT64_MAX)) {
+		*orig = a->compare[0]; /* on failure it receives the value found */
+		__atomic_compare_exchange_n(target, orig, a->swap_add[0], false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		return true;
+	}
+	if (a->op == ATOMIC_MCS && a->compare_mask[0] == 0 && a->swap_mask[0] == UINT64_MAX) {
+		*orig = __atomic_exchange_n(target, a->swap_add[0], __ATOMIC_SEQ_CST);
+		return true;
+	}
+	return false;
+}
+
+DMA static void execute_8(const struct atomic *a, uint64_t *target, uint64_t *orig)
+{
+	uint64_t next;
+
+	if (execute_8_at_once(a, target, orig))
+		return;
+	*orig = __atomic_load_n(target, __ATOMIC_RELAXED);
+	do
+		next_words(a, 1, orig, &next);
+	while (!__atomic_compare_exchange_n(target, orig, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+}
+
+/** @return whether *target was *old and is next now; else *old gets what it is. */
+DMA static inline bool cas_16(uint128 *target, uint64_t old[2], const uint64_t next[2])
+{
+#if defined(__x86_64__)
+	bool equal; /* compilers call a library for this unless the whole file is built for cx16 */
+
+	__asm__ volatile("lock cmpxchg16b %[target]"
+			 : [target] "+m"(*target), "+a"(old[0]), "+d"(old[1]), "=@ccz"(equal)
+			 : "b"(next[0]), "c"(next[1])
+			 : "memory");
+	return equal;
+#else
+	uint128 was = (uint128)old[1] << 64 | old[0];
+	uint128 seen = __sync_val_compare_and_swap(target, was, (uint128)next[1] << 64 | next[0]);
+
+	old[0] = (uint64_t)seen;
+	old[1] = (uint64_t)(seen >> 64);
+	return seen == was;
+#endif
+}
+
+DMA static void execute_16(const struct atomic *a, uint128 *target, uint64_t *orig)
+{
+	uint64_t next[2];
+
+	orig[0] = __atomic_load_n((uint64_t *)target, __ATOMIC_RELAXED); /* a guess */
+	orig[1] = __atomic_load_n((uint64_t *)target + 1, __ATOMIC_RELAXED);
+	do
+		next_words(a, 2, orig, next);
+	while (!cas_16(target, orig, next));
+}
+
+DMA static void execute_32(const struct atomic *a, uint8_t *target, uint64_t *orig)
+{
+	uint64_t next[4];
+
+	dma_copy((uint8_t *)orig, target, sizeof(next));
+	next_words(a, 4, orig, next);
+	dma_copy(target, (const uint8_t *)next, sizeof(next));
+}
+
+DMA void atomic_execute(const struct atomic *a, void *target, uint64_t *orig)
+{
+	switch (a->size) {
+	case 4:
+		execute_4(a, target, orig);
+		break;
+	case 8:
+		execute_8(a, target, orig);
+		break;
+	case 16:
+		execute_16(a, target, orig);
+		break;
+	default:
+		execute_32(a, target, orig);
+	}
+}

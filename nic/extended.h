@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* extended.h - operands of extended atomics, as they are in packets (extended.md). */
+#ifndef NIC_EXTENDED_H
+#define NIC_EXTENDED_H
+
+#include "atomic.h"
+#include "packet.h"
+
+#define EXTENDED_OPERANDS_MAX (4 * ATOMIC_SIZE_MAX) /* bytes */
+
+/** Whether an extended atomic can have this size, bytes. */
+static inline bool extended_size_known(uint32_t size)
+{
+	return size == 4 || size == 8 || size == 16 || size == 32;
+}
+
+/** Bytes of operands in a packet. */
+static inline uint32_t extended_operands_len(const struct opcode *op, uint32_t size)
+{
+	return (op->kind == OP_MASKED_CMP_SWAP ? 4 : 2) * size;
+}
+
+/** Write `size` bytes of words to a packet: each 4 or 8 bytes of them in network order. */
+void extended_put_words(uint8_t *wire, const uint64_t *words, uint32_t size);
+void extended_get_words(const uint8_t *wire, uint64_t *words, uint32_t size);
+
+/** Write the operands of a masked operation. */
+void extended_put(const struct atomic *a, uint8_t *wire);
+
+/** Whether a request packet has a size that there is, and as many operands as go with it. */
+bool extended_fits(const struct packet *p);
+/** The operation that such a packet asks for. The operands are copied before they are looked at. */
+void extended_get(const struct packet *p, struct atomic *a);
+
+#endif
