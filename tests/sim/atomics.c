@@ -2,7 +2,8 @@
 /*
  * atomics.c - the history of every cell that atomics work on. The cells are looked at after each call into their NIC:
  * a change must be the effect of exactly one operation (operands are unique, so it names it), and each operation has
- * at most one effect. Together with the returned values that is linearisability with the points known.
+ * at most one effect. Together with the returned values that is linearisability with the points known. An operation
+ * may be on half a cell, or on several; what it does is said by a model of its own, bit by bit.
  *
  * Oracles: atomic_unknown (a change that no operation explains), atomic_once (AT-08), atomic_result (AT-03, AT-11).
  */
@@ -11,7 +12,81 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void remember(struct history *h, uint64_t now_ns, uint64_t value)
+#define SPAN_MAX 4 /* cells */
+
+/* ---- what an operation does ---------------------------------------------------------------------------- */
+
+static bool is_atomic(const struct wr *wr)
+{
+	return wr_is_read_atomic(wr) && wr->opcode != NIC_WR_RDMA_READ;
+}
+
+static unsigned bit(const void *number, unsigned i)
+{
+	return (((const uint8_t *)number)[i / 8] >> i % 8) & 1;
+}
+
+static void bit_set(void *number, unsigned i, unsigned value)
+{
+	uint8_t *byte = (uint8_t *)number + i / 8;
+
+	*byte = (uint8_t)((*byte & ~(1u << i % 8)) | value << i % 8);
+}
+
+/** Add, with no carry out of the bits that `boundary` has set; NULL: none. */
+static void model_add(void *target, unsigned bits, const void *add, const void *boundary)
+{
+	unsigned carry = 0;
+
+	for (unsigned i = 0; i < bits; i++) {
+		unsigned sum = bit(target, i) + bit(add, i) + carry;
+
+		bit_set(target, i, sum & 1);
+		carry = boundary != NULL && bit(boundary, i) ? 0 : sum >> 1;
+	}
+}
+
+static void model_swap(void *target, const struct atomic *a)
+{
+	for (unsigned i = 0; i < a->size * 8; i++)
+		if (bit(a->compare_mask, i) && bit(a->compare, i) != bit(target, i))
+			return;
+	for (unsigned i = 0; i < a->size * 8; i++)
+		if (bit(a->swap_mask, i))
+			bit_set(target, i, bit(a->swap_add, i));
+}
+
+/** The operation of a WR on the wr->len bytes at target. */
+static void model(const struct wr *wr, uint8_t *target)
+{
+	uint64_t value;
+
+	switch (wr->opcode) {
+	case NIC_WR_ATOMIC_FETCH_AND_ADD:
+		model_add(target, 64, &wr->compare_add, NULL);
+		break;
+	case NIC_WR_ATOMIC_CMP_AND_SWP:
+		memcpy(&value, target, 8);
+		if (value == wr->compare_add)
+			memcpy(target, &wr->swap, 8);
+		break;
+	case NIC_WR_MASKED_FETCH_AND_ADD:
+		model_add(target, wr->len * 8, wr->masked.swap_add, wr->masked.boundary);
+		break;
+	default:
+		model_swap(target, &wr->masked);
+	}
+}
+
+/** One past the last cell that the WR works on. */
+static unsigned cell_end(const struct wr *wr)
+{
+	return wr->cell + (wr->cell_byte + wr->len + 7) / 8;
+}
+
+/* ---- what has happened --------------------------------------------------------------------------------- */
+
+static void remember(struct history *h, const struct sim *sim, uint64_t value)
 {
 	if (h->count == h->room) {
 		h->room = h->room == 0 ? 64 : h->room * 2;
@@ -19,34 +94,9 @@ static void remember(struct history *h, uint64_t now_ns, uint64_t value)
 		if (h->entry == NULL)
 			abort();
 	}
-	h->entry[h->count].at_ns = now_ns;
+	h->entry[h->count].at_ns = sim->now_ns;
+	h->entry[h->count].at = sim->stats.atomics;
 	h->entry[h->count++].value = value;
-}
-
-static bool explains(const struct wr *wr, unsigned cell, uint64_t before, uint64_t after)
-{
-	/* with a bad key for its result an atomic is executed all the same (AT-06) */
-	if (wr->cell != cell || (wr->must & ~BIT(NIC_WC_LOC_PROT_ERR)) != 0)
-		return false;
-	if (wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD)
-		return wr->compare_add == after - before;
-	return wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP && wr->swap == after && wr->compare_add == before;
-}
-
-static struct wr *find(struct node *node, unsigned cell, uint64_t before, uint64_t after)
-{
-	struct sim *sim = node->sim;
-
-	for (unsigned q = 0; q < sim->qps; q++) {
-		struct qp *qp = &sim->qp[q];
-
-		if (qp->type != NIC_QPT_RC || qp->peer->node != node)
-			continue;
-		for (uint32_t i = qp->posted; i-- > 0;)
-			if (explains(qp->sq[i], cell, before, after))
-				return qp->sq[i];
-	}
-	return NULL;
 }
 
 /** What a cell holds now. */
@@ -58,42 +108,106 @@ uint64_t atomics_value(const struct node *node, unsigned cell)
 	return value;
 }
 
+static uint64_t value_before(const struct node *node, unsigned cell)
+{
+	const struct history *h = &node->cell[cell];
+
+	return h->entry[h->count - 1].value;
+}
+
+static bool explains(const struct wr *wr, const struct node *node, unsigned cell)
+{
+	uint64_t cells[SPAN_MAX];
+
+	/* with a bad key for its result an atomic is executed all the same (AT-06) */
+	if (!is_atomic(wr) || (wr->must & ~BIT(NIC_WC_LOC_PROT_ERR)) != 0 || cell < wr->cell || cell >= cell_end(wr))
+		return false;
+	for (unsigned c = wr->cell; c < cell_end(wr); c++)
+		cells[c - wr->cell] = value_before(node, c);
+	model(wr, (uint8_t *)cells + wr->cell_byte);
+	for (unsigned c = wr->cell; c < cell_end(wr); c++)
+		if (cells[c - wr->cell] != atomics_value(node, c))
+			return false;
+	return true;
+}
+
+static struct wr *find(struct node *node, unsigned cell)
+{
+	struct sim *sim = node->sim;
+
+	for (unsigned q = 0; q < sim->qps; q++) {
+		struct qp *qp = &sim->qp[q];
+
+		if (qp->type != NIC_QPT_RC || qp->peer->node != node)
+			continue;
+		for (uint32_t i = qp->posted; i-- > 0;)
+			if (explains(qp->sq[i], node, cell))
+				return qp->sq[i];
+	}
+	return NULL;
+}
+
+/** The WR has changed what there was. */
+static void executed(struct node *node, struct wr *wr)
+{
+	struct sim *sim = node->sim;
+	uint64_t cells[SPAN_MAX];
+
+	if (++wr->executed > 1)
+		sim_fail(sim, "atomic_once", "node %u cell %u: WR %u was executed %u times", node->index, wr->cell,
+			 wr->id, wr->executed);
+	sim->stats.atomics++;
+	for (unsigned c = wr->cell; c < cell_end(wr); c++) {
+		cells[c - wr->cell] = value_before(node, c);
+		if (cells[c - wr->cell] != atomics_value(node, c))
+			remember(&node->cell[c], sim, atomics_value(node, c));
+	}
+	memcpy(wr->exec_before, (uint8_t *)cells + wr->cell_byte, wr->len);
+}
+
 void atomics_watch(struct node *node)
 {
 	struct sim *sim = node->sim;
 
+	for (unsigned c = 0; c < SIM_CELLS && node->cell[c].count == 0; c++)
+		remember(&node->cell[c], sim, atomics_value(node, c));
 	for (unsigned c = 0; c < SIM_CELLS && !sim->failed; c++) {
-		struct history *h = &node->cell[c];
-		uint64_t now = atomics_value(node, c), before;
+		uint64_t now = atomics_value(node, c), before = value_before(node, c);
 		struct wr *wr;
 
-		if (h->count == 0)
-			remember(h, 0, now);
-		before = h->entry[h->count - 1].value;
 		if (now == before)
 			continue;
-		wr = find(node, c, before, now);
+		wr = find(node, c);
 		if (wr == NULL) {
 			sim_fail(sim, "atomic_unknown", "node %u cell %u went from %llx to %llx by nobody", node->index,
 				 c, (unsigned long long)before, (unsigned long long)now);
 			return;
 		}
-		if (++wr->executed > 1)
-			sim_fail(sim, "atomic_once", "node %u cell %u: WR %u was executed %u times", node->index, c,
-				 wr->id, wr->executed);
-		wr->exec_before = before;
-		remember(h, sim->now_ns, now);
-		sim->stats.atomics++;
+		executed(node, wr);
 	}
 }
 
-/** Whether the cell had this value at some time since the WR was posted. */
-static bool was_seen(const struct wr *wr, uint64_t value)
-{
-	const struct history *h = &wr->remote->cell[wr->cell];
+/* ---- what is returned ---------------------------------------------------------------------------------- */
 
+/** Whether cells from `cell` on held what the WR returned, all at once, between the changes `from` and `until`, and
+ *  not only before it was posted. */
+static bool was_seen(const struct wr *wr, const uint8_t *got, unsigned cell, uint64_t from, uint64_t until)
+{
+	const struct history *h = &wr->remote->cell[cell];
+	unsigned skip = cell == wr->cell ? 0 : (cell - wr->cell) * 8 - wr->cell_byte;
+	unsigned at = cell == wr->cell ? wr->cell_byte : 0, len = wr->len - skip < 8 - at ? wr->len - skip : 8 - at;
+
+	if (cell == cell_end(wr))
+		return true;
 	for (unsigned i = h->count; i-- > 0;) {
-		if (h->entry[i].value == value)
+		uint64_t start = h->entry[i].at, end = i + 1 < h->count ? h->entry[i + 1].at : UINT64_MAX;
+
+		if (start < from)
+			start = from;
+		if (end > until)
+			end = until;
+		if (start < end && memcmp((const uint8_t *)&h->entry[i].value + at, got + skip, len) == 0 &&
+		    was_seen(wr, got, cell + 1, start, end))
 			return true;
 		if (h->entry[i].at_ns < wr->posted_ns)
 			return false; /* this one was current at the time of the post; older ones were not */
@@ -103,18 +217,17 @@ static bool was_seen(const struct wr *wr, uint64_t value)
 
 void atomics_completed(struct wr *wr, bool success)
 {
-	bool cas = wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP, acted;
-	uint64_t got;
+	uint8_t got[ATOMIC_SIZE_MAX], next[ATOMIC_SIZE_MAX];
+	bool acted;
 
-	if ((!cas && wr->opcode != NIC_WR_ATOMIC_FETCH_AND_ADD) || !success)
+	if (!success || !is_atomic(wr) || !slots_collect(wr->seg, wr->segs, got, wr->len))
 		return;
-	if (!slots_collect(wr->seg, wr->segs, (uint8_t *)&got, 8))
-		return;
-	acted = cas ? got == wr->compare_add : wr->compare_add != 0;
+	memcpy(next, got, wr->len);
+	model(wr, next);
+	acted = memcmp(next, got, wr->len) != 0;
 	if (wr->executed != acted)
-		sim_fail(wr->qp->sim, "atomic_once", "WR %u succeeded, returned %llx, and changed memory %u times",
-			 wr->id, (unsigned long long)got, wr->executed);
-	else if (acted ? got != wr->exec_before : !was_seen(wr, got))
-		sim_fail(wr->qp->sim, "atomic_result", "WR %u returned %llx, which was not the value there", wr->id,
-			 (unsigned long long)got);
+		sim_fail(wr->qp->sim, "atomic_once", "WR %u succeeded, and changed memory %u times", wr->id,
+			 wr->executed);
+	else if (acted ? memcmp(got, wr->exec_before, wr->len) != 0 : !was_seen(wr, got, wr->cell, 0, UINT64_MAX))
+		sim_fail(wr->qp->sim, "atomic_result", "WR %u returned what was not there", wr->id);
 }

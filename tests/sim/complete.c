@@ -23,6 +23,8 @@ static const uint8_t wc_opcode[] = {
 	[NIC_WR_LOCAL_INV] = NIC_WC_LOCAL_INV,
 	[NIC_WR_BIND_MW] = NIC_WC_BIND_MW,
 	[NIC_WR_SEND_WITH_INV] = NIC_WC_SEND,
+	[NIC_WR_MASKED_CMP_AND_SWP] = NIC_WC_MASKED_COMP_SWAP,
+	[NIC_WR_MASKED_FETCH_AND_ADD] = NIC_WC_MASKED_FETCH_ADD,
 };
 
 static bool status_allowed(const struct qp *qp, const struct wr *wr, uint32_t status)

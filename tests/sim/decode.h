@@ -13,22 +13,23 @@
 struct decoded {
 	unsigned bth;	 /* offset of the BTH */
 	uint8_t opcode;	 /* as on the wire */
-	uint8_t op;	 /* low five bits */
-	uint8_t service; /* high three bits: 0 RC, 1 UC, 3 UD */
+	uint8_t op;	 /* enum decoded_op */
+	uint8_t service; /* high three bits: 0 RC, 1 UC, 3 UD, 6 extended RC */
 	bool se, ackreq;
 	uint32_t qpn, psn;
 	bool response; /* READ response, ACK, atomic ACK */
-	bool has_reth, has_atomic, has_aeth, has_imm, has_ieth;
+	bool has_reth, has_atomic, has_ext, has_aeth, has_imm, has_ieth;
 	uint64_t va;
 	uint32_t rkey, dma_len;
 	uint64_t swap_add, compare, orig;
+	uint8_t log_size;
 	uint8_t syndrome;
 	uint32_t msn, imm, ieth, qkey, src_qpn;
 	unsigned payload; /* offset of the payload */
 	unsigned payload_len;
 };
 
-/** Low five bits of the opcodes the simulator tells apart. */
+/** Low five bits of the opcodes the simulator tells apart, but for extended ones. */
 enum decoded_op {
 	DOP_SEND_FIRST = 0x00,
 	DOP_SEND_MIDDLE,
@@ -53,6 +54,9 @@ enum decoded_op {
 	DOP_FETCH_ADD,
 	DOP_SEND_LAST_INV = 0x16,
 	DOP_SEND_ONLY_INV = 0x17,
+	DOP_MASKED_CMP_SWAP = 0x20, /* these three: 0xc0, 0xc1, 0xc2 */
+	DOP_MASKED_FETCH_ADD,
+	DOP_EXT_ATOMIC_ACK,
 };
 
 /** @return false if the frame is too short for what it claims to be. */

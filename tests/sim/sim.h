@@ -16,6 +16,7 @@
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
+#include "atomic.h"
 #include "decode.h"
 #include "nic.h"
 #include "options.h"
@@ -105,9 +106,11 @@ struct wr {
 	uint32_t rkey;
 	unsigned cell;
 	uint64_t compare_add, swap;
-	unsigned executed;    /* atomics: changes of memory by it */
-	uint64_t exec_before; /* value it found */
-	uint64_t first;	      /* running number of its first PSN */
+	struct atomic masked; /* extended atomics: operands; at which byte of the cell */
+	unsigned cell_byte;
+	unsigned executed;		    /* atomics: changes of memory by it */
+	uint64_t exec_before[ATOMIC_WORDS]; /* what it found */
+	uint64_t first;			    /* running number of its first PSN */
 	uint32_t psns;
 	uint32_t must; /* statuses of which one must come (bit set), 0: success */
 	uint32_t may;  /* statuses that may come in place of success */
@@ -238,7 +241,7 @@ struct cq {
 /** Every value an atomic's cell has had. */
 struct history {
 	struct {
-		uint64_t at_ns, value;
+		uint64_t at_ns, at, value; /* at: changes of all cells before it */
 	} * entry;
 	unsigned count, room;
 };
@@ -441,6 +444,7 @@ void wire_reset(struct qp *qp);
 void wire_end(struct qp *qp);
 void wire_response_sent(struct qp *requester, const struct decoded *d);
 uint32_t sim_mtu(const struct sim *sim);
+bool wr_is_masked_atomic(const struct wr *wr);
 bool wr_is_read_atomic(const struct wr *wr);
 void wire_response_received(struct qp *requester, const struct decoded *d);
 uint64_t wire_number(const struct qp *qp, uint32_t psn);

@@ -49,10 +49,15 @@ void wire_post(struct wr *wr)
 		w->psn[w->count++] = (struct psn){.wr = wr};
 }
 
+bool wr_is_masked_atomic(const struct wr *wr)
+{
+	return wr->opcode == NIC_WR_MASKED_CMP_AND_SWP || wr->opcode == NIC_WR_MASKED_FETCH_AND_ADD;
+}
+
 bool wr_is_read_atomic(const struct wr *wr)
 {
 	return wr->opcode == NIC_WR_RDMA_READ || wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP ||
-	       wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD;
+	       wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD || wr_is_masked_atomic(wr);
 }
 
 /** Opcode (low five bits) of packet k of a WR. */
@@ -83,9 +88,43 @@ static int expected_op(const struct wr *wr, uint64_t k)
 		return DOP_CMP_SWAP;
 	case NIC_WR_ATOMIC_FETCH_AND_ADD:
 		return DOP_FETCH_ADD;
+	case NIC_WR_MASKED_CMP_AND_SWP:
+		return DOP_MASKED_CMP_SWAP;
+	case NIC_WR_MASKED_FETCH_AND_ADD:
+		return DOP_MASKED_FETCH_ADD;
 	default:
 		return -1;
 	}
+}
+
+/** Operands as nic/extended.md has them: numbers of 4 or 8 bytes in network order, the least significant first. */
+static bool operand_is(const uint8_t *wire, const uint64_t *words, uint32_t size)
+{
+	for (uint32_t i = 0; i < size; i++) {
+		uint32_t piece = size == 4 ? 4 : 8, byte = piece - 1 - i % piece;
+
+		if (wire[i] != (uint8_t)(words[i / piece] >> 8 * byte))
+			return false;
+	}
+	return true;
+}
+
+/** As packet_fault. */
+static const char *masked_fault(const struct wr *wr, const struct decoded *d, const uint8_t *operands)
+{
+	const struct atomic *a = &wr->masked;
+	bool cas = a->op == ATOMIC_MCS;
+	const uint64_t *words[] = {a->swap_add, cas ? a->compare : a->boundary, a->swap_mask, a->compare_mask};
+	unsigned n = cas ? 4 : 2;
+
+	if (d->va != wr->remote_addr || d->rkey != wr->rkey || 1u << d->log_size != a->size)
+		return "ExtAtomicETH";
+	if (d->payload_len != n * a->size)
+		return "length of operands";
+	for (unsigned i = 0; i < n; i++)
+		if (!operand_is(operands + i * a->size, words[i], a->size))
+			return "operands";
+	return NULL;
 }
 
 /** What is wrong with packet k of a WR; NULL if nothing is. */
@@ -109,6 +148,8 @@ static const char *packet_fault(const struct wr *wr, uint64_t k, const struct de
 			return "RETH length";
 		return d->payload_len == 0 ? NULL : "payload in a READ request";
 	}
+	if (d->has_ext)
+		return masked_fault(wr, d, frame + d->payload);
 	if (d->has_atomic) {
 		bool cas = d->op == DOP_CMP_SWAP;
 
@@ -255,7 +296,8 @@ void wire_sent(struct node *from, const struct decoded *d, const uint8_t *frame,
 	}
 	if (to->peer->emptied)
 		sim_fail(sim, "reset_silent", "QP %06x is in RESET and sent PSN %u", to->peer->qpn, d->psn);
-	else if (to->peer->node != from || d->service != (to->type == NIC_QPT_RC ? 0 : 1))
+	else if (to->peer->node != from ||
+		 (d->service != (to->type == NIC_QPT_RC ? 0 : 1) && (to->type != NIC_QPT_RC || d->service != 6)))
 		sim_fail(sim, "packet", "QP %06x is sent a packet of another service or from a stranger", to->qpn);
 	else if (d->response)
 		wire_response_sent(to, d);

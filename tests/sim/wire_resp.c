@@ -99,10 +99,11 @@ void wire_response_sent(struct qp *qp, const struct decoded *d)
 		return;
 	}
 	const struct wr *wr = w->psn[n].wr;
-	bool read = d->op != DOP_ATOMIC_ACK;
+	bool extended = wr_is_masked_atomic(wr) && wr->len != 8;
+	unsigned want = wr->opcode == NIC_WR_RDMA_READ ? d->op : extended ? DOP_EXT_ATOMIC_ACK : DOP_ATOMIC_ACK;
 
-	if (read ? wr->opcode != NIC_WR_RDMA_READ
-		 : wr->opcode != NIC_WR_ATOMIC_CMP_AND_SWP && wr->opcode != NIC_WR_ATOMIC_FETCH_AND_ADD)
+	if (!wr_is_read_atomic(wr) || d->op != want ||
+	    (wr->opcode == NIC_WR_RDMA_READ && (d->op < DOP_READ_FIRST || d->op > DOP_READ_ONLY)))
 		sim_fail(sim, "response", "QP %06x: %s for PSN %u, which is another operation", qp->qpn,
 			 decode_name(d->opcode), d->psn);
 	if ((w->psn[n].flags & PSN_REPLIED) == 0 && n < w->replied)

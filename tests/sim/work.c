@@ -145,6 +145,10 @@ static void fill_request(const struct wr *wr, struct nic_send_wr *out, struct ni
 		out->atomic.compare_add = wr->compare_add;
 		out->atomic.swap = wr->swap;
 		out->atomic.rkey = wr->rkey;
+	} else if (wr_is_masked_atomic(wr)) {
+		out->masked.remote_addr = wr->remote_addr;
+		out->masked.operation = &wr->masked;
+		out->masked.rkey = wr->rkey;
 	} else if (wr->qp->type == NIC_QPT_UD) {
 		out->ud.ah = wr->ah;
 		out->ud.remote_qpn = wr->ud_to->qpn;
@@ -321,8 +325,65 @@ static bool post_read(struct qp *qp)
 	return wrong_plant(wr) && wr_post(wr);
 }
 
+/** Bits that are most of a number, some of it, or all. */
+static uint64_t some_bits(struct rng *rng)
+{
+	switch (rng_below(rng, 4)) {
+	case 0:
+		return UINT64_MAX;
+	case 1:
+		return rng_u64(rng) | rng_u64(rng);
+	case 2:
+		return rng_below(rng, 2) ? 0 : 1ull << 63;
+	default:
+		return rng_u64(rng);
+	}
+}
+
+/** Operands that are unique enough for a change to name the operation that made it: of each word 24 random bits at least. */
+static void choose_masked(struct wr *wr, struct rng *rng)
+{
+	struct atomic *a = &wr->masked;
+	uint64_t half = a->size == 4 ? UINT32_MAX : UINT64_MAX;
+
+	for (unsigned i = 0; i * 8 < a->size; i++) {
+		a->swap_add[i] = rng_u64(rng) & half;
+		a->boundary[i] = some_bits(rng) & half;
+		a->swap_mask[i] = (rng_u64(rng) | 0x00ff00ff00ff00ff) & half;
+		a->compare_mask[i] = some_bits(rng) & half;
+		a->compare[i] = rng_u64(rng) & half;
+	}
+	if (rng_chance(rng, 700)) /* as it is now, so that it mostly succeeds */
+		memcpy(a->compare, wr->remote->bank[BANK_CELLS].mem + wr->cell * 8 + wr->cell_byte, a->size);
+}
+
+static bool post_masked(struct qp *qp, uint32_t opcode)
+{
+	struct wr *wr = wr_new(qp, opcode);
+	struct node *remote = qp->peer->node;
+	struct bank *cells = &remote->bank[BANK_CELLS];
+	uint32_t size = 4u << rng_below(&qp->rng, 4), step = size < 8 ? 1 : size / 8;
+
+	if ((qp->peer->access & NIC_ACCESS_REMOTE_ATOMIC) == 0)
+		return true;
+	if (!wr_gather(wr, size, false))
+		return false;
+	wr->masked.op = opcode == NIC_WR_MASKED_CMP_AND_SWP ? ATOMIC_MCS : ATOMIC_MFA;
+	wr->masked.size = size;
+	wr->cell = step * (unsigned)rng_below(&qp->rng, (rng_chance(&qp->rng, 500) ? 4 : SIM_CELLS) / step);
+	wr->cell_byte = size == 4 ? 4 * (unsigned)rng_below(&qp->rng, 2) : 0;
+	wr->remote_addr = cells->iova + wr->cell * 8 + wr->cell_byte;
+	wr->rkey = bank_rkey(cells);
+	choose_masked(wr, &qp->rng);
+	return wrong_plant(wr) && wr_post(wr);
+}
+
 static bool post_atomic(struct qp *qp, uint32_t opcode)
 {
+	if (qp->sim->opts.masked > 0 && rng_chance(&qp->rng, qp->sim->opts.masked))
+		return post_masked(qp, opcode == NIC_WR_ATOMIC_CMP_AND_SWP ? NIC_WR_MASKED_CMP_AND_SWP
+									   : NIC_WR_MASKED_FETCH_AND_ADD);
+
 	struct wr *wr = wr_new(qp, opcode);
 	struct node *remote = qp->peer->node;
 	struct bank *cells = &remote->bank[BANK_CELLS];

@@ -83,8 +83,8 @@ static void wrong_atomic(struct wr *wr, struct rng *rng)
 {
 	if (rng_chance(rng, 300)) {
 		wr->must = BIT(NIC_WC_REM_INV_REQ_ERR);
-		wr->remote_addr += 1 + rng_below(rng, 7);
-		if (wr->cell == SIM_CELLS - 1) /* the range check may come first: stay inside */
+		wr->remote_addr += 1 + rng_below(rng, (wr->len < 8 ? wr->len : 8) - 1);
+		if (wr->cell * 8 + wr->len + 8 > SIM_CELLS * 8) /* the range check may come first: stay inside */
 			wr->remote_addr -= 8;
 		return;
 	}
@@ -117,6 +117,8 @@ bool wrong_plant(struct wr *wr)
 		return true;
 	case NIC_WR_ATOMIC_CMP_AND_SWP:
 	case NIC_WR_ATOMIC_FETCH_AND_ADD:
+	case NIC_WR_MASKED_CMP_AND_SWP:
+	case NIC_WR_MASKED_FETCH_AND_ADD:
 		wrong_atomic(wr, rng);
 		return true;
 	default:
