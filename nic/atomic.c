@@ -162,13 +162,17 @@ DMA static void execute_16(const struct atomic *a, uint128 *target, uint64_t *or
 	while (!cas_16(target, orig, next));
 }
 
-DMA static void execute_32(const struct atomic *a, uint8_t *target, uint64_t *orig)
+/** Words that the operation leaves as they are are not stored: others may change them meanwhile. */
+DMA static void execute_32(const struct atomic *a, uint64_t *target, uint64_t *orig)
 {
-	uint64_t next[4];
+	uint64_t next[ATOMIC_WORDS];
 
-	dma_copy((uint8_t *)orig, target, sizeof(next));
-	next_words(a, 4, orig, next);
-	dma_copy(target, (const uint8_t *)next, sizeof(next));
+	for (unsigned i = 0; i < ATOMIC_WORDS; i++)
+		orig[i] = __atomic_load_n(&target[i], __ATOMIC_ACQUIRE);
+	next_words(a, ATOMIC_WORDS, orig, next);
+	for (unsigned i = 0; i < ATOMIC_WORDS; i++)
+		if (next[i] != orig[i])
+			__atomic_store_n(&target[i], next[i], __ATOMIC_RELEASE);
 }
 
 DMA void atomic_execute(const struct atomic *a, void *target, uint64_t *orig)

@@ -36,8 +36,9 @@ struct atomic {
 
 /**
  * Execute: one atomic step towards whoever uses atomic instructions on the same memory, CPUs and NICs of this and other
- * processes, up to 16 bytes. On 32 bytes it is one towards other operations on 32 bytes by NICs of this process, and for that
- * runs between atomic_lock and atomic_unlock.
+ * processes, up to 16 bytes. On 32 bytes it is one towards other operations on 32 bytes by NICs of this process (of this copy
+ * of the library, should there be several), and for that runs between atomic_lock and atomic_unlock. Towards all others each
+ * of its words is read once and, if it changes, written once.
  * @param target application memory, aligned to the size. @param orig gets the value before, in `size` bytes' worth of words.
  */
 void atomic_execute(const struct atomic *a, void *target, uint64_t *orig);

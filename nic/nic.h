@@ -412,7 +412,7 @@ struct nic_qp_init {
 	struct nic_srq *srq; /* NULL: a receive queue of its own */
 	struct nic_qp_cap cap;
 	bool sq_sig_all;	 /* every send WR is signaled */
-	uint32_t max_atomic_arg; /* bytes, of extended atomics that this QP posts: 0 (none), 8, 16 or 32 */
+	uint32_t max_atomic_arg; /* bytes, of extended atomics that this QP posts, at most 32; 0: none */
 	uint32_t be_replies;	 /* sizes of atomics, in bytes, or-ed: those whose results are left in network order */
 	void *user;		 /* handed back in events */
 };
@@ -538,7 +538,8 @@ struct nic_send_wr {
 		} atomic;
 		struct {
 			uint64_t remote_addr;
-			const struct atomic *operation; /* of its kind, copied; its size is the result's */
+			const struct atomic
+				*operation; /* of its kind, copied during the call; its size is the result's */
 			uint32_t rkey;
 		} masked;
 		struct {

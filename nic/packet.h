@@ -4,7 +4,8 @@
  *
  * packet_parse is the only place that reads untrusted bytes. What it returns with PACKET_OK may be trusted by the
  * engines: the opcode is known, the headers named by op->hdrs are there, lengths agree, pad is sane, the ICRC holds.
- * What the engines still check: everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU).
+ * What the engines still check: everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU), and the size
+ * and operands of extended atomics (extended.c), which are payload.
  */
 #ifndef NIC_PACKET_H
 #define NIC_PACKET_H
@@ -90,7 +91,8 @@ enum packet_verdict {
  * have are left as they were. Pointers in it point into the frame.
  *
  * A UDP checksum is not looked at, zero or not: the ICRC covers more, and captures of a host's own traffic hold
- * unfinished ones. What a re-encoded packet does not keep: nonzero pad, nonzero reserved bytes of DETH, XRCETH and CNP.
+ * unfinished ones. What a re-encoded packet does not keep: nonzero pad, nonzero reserved bytes of DETH, XRCETH,
+ * ExtAtomicETH and CNP.
  */
 enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet *out);
 

@@ -411,6 +411,8 @@ void nic_qp_query(const struct nic_qp *qp, struct nic_qp_attr *attr, struct nic_
 		.srq = qp->srq,
 		.cap = qp->cap,
 		.sq_sig_all = qp->sig_all,
+		.max_atomic_arg = qp->sq.max_atomic_arg,
+		.be_replies = qp->be_replies,
 		.user = qp->events.user,
 	};
 }

@@ -28,10 +28,13 @@
 #define BTH_DEST_QPN 5 /* its leading byte names the function */
 
 /* BTH opcodes (IBTA 9.2.1) that matter here. */
-#define RC_READ_REQUEST 0x0c
-#define RC_ACKNOWLEDGE	0x11
-#define RC_CMP_SWAP	0x13
-#define RC_FETCH_ADD	0x14
+#define RC_READ_REQUEST	 0x0c
+#define RC_ACKNOWLEDGE	 0x11
+#define RC_CMP_SWAP	 0x13
+#define RC_FETCH_ADD	 0x14
+/* And ours (nic/extended.md). */
+#define MASKED_CMP_SWAP	 0xc0
+#define MASKED_FETCH_ADD 0xc1
 
 static uint32_t payload_len(const struct nic_tx_frame *f)
 {
@@ -236,7 +239,8 @@ static bool is_request(const struct nic_tx_frame *f)
 {
 	uint8_t opcode = f->data[f->bth];
 
-	return opcode <= RC_READ_REQUEST || opcode == RC_CMP_SWAP || opcode == RC_FETCH_ADD;
+	return opcode <= RC_READ_REQUEST || opcode == RC_CMP_SWAP || opcode == RC_FETCH_ADD ||
+	       opcode == MASKED_CMP_SWAP || opcode == MASKED_FETCH_ADD;
 }
 
 /** A reply posted at once meets the ACK of what it answers. Requests and ACKs are streams of their own, so a shorter

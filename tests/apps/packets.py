@@ -15,6 +15,7 @@ RC = ("SEND FIRST", "SEND MIDDLE", "SEND LAST", "SEND LAST imm", "SEND ONLY", "S
       "COMPARE SWAP", "FETCH ADD", "reserved", "SEND LAST inv", "SEND ONLY inv")
 LARGEST = 4160  # IP packet of a RoCEv2 packet
 SERVICES = {0: "RC", 1: "UC", 3: "UD"}
+EXTENDED = {0xc0: "MASKED COMPARE SWAP", 0xc1: "MASKED FETCH ADD", 0xc2: "EXTENDED ATOMIC ACK"}
 
 
 def frames(path):
@@ -38,7 +39,7 @@ def main():
         ip, bth = frame[14:34], frame[42:54]
         opcode, _, _, qpn, psn = struct.unpack(">BBHII", bth)
         name = RC[opcode & 31] if opcode & 31 < len(RC) else f"{opcode & 31:#x}"
-        name = SERVICES.get(opcode >> 5, "?") + " " + name
+        name = EXTENDED.get(opcode, SERVICES.get(opcode >> 5, "?") + " " + name)
         if name not in kinds:
             source, target = (".".join(map(str, ip[i:i + 4])) for i in (12, 16))
             kinds[name] = [f"{source} > {target}  {name:23} QP {qpn & 0xffffff:#08x} PSN {psn & 0xffffff:#08x} "

@@ -108,6 +108,8 @@ static void clear_reserved(uint8_t *bth, const struct packet *p)
 		bth[BTH_LEN + DETH_SRC_QPN - 1] = 0;
 	if (op_has(p->op, HDR_CNP))
 		memset(bth + BTH_LEN, 0, CNP_LEN);
+	if (op_has(p->op, HDR_EXTATOMIC))
+		memset(bth + BTH_LEN + EXTATOMICETH_LOG_SIZE + 1, 0, 3);
 	memset(bth + p->op->hdr_len + p->payload_len, 0, p->pad);
 }
 

@@ -106,6 +106,8 @@ static void operand(uint64_t *words, uint32_t size)
 		words[0] &= UINT32_MAX;
 }
 
+static unsigned changes; /* of memory, by operations checked */
+
 /* ---- properties ---------------------------------------------------------------------------------------------- */
 
 static void check(const struct atomic *a, const uint64_t *before)
@@ -120,6 +122,7 @@ static void check(const struct atomic *a, const uint64_t *before)
 	else
 		model_mfa(a, expect);
 	atomic_execute(a, target, orig);
+	changes += memcmp(target, before, a->size) != 0;
 	if (memcmp(target, expect, sizeof(target)) || memcmp(orig, before, a->size))
 		fail_msg("op %d, %u bytes: %016llx became %016llx, not %016llx", a->op, a->size,
 			 (unsigned long long)before[0], (unsigned long long)target[0], (unsigned long long)expect[0]);
@@ -127,9 +130,8 @@ static void check(const struct atomic *a, const uint64_t *before)
 
 static void masked_compare_and_swap_is_the_models(void **state)
 {
-	unsigned gone = 0;
-
 	(void)state;
+	changes = 0;
 	for (unsigned n = 0; n < CASES * 4; n++) {
 		struct atomic a = {.op = ATOMIC_MCS, .size = sizes[n % 4]};
 		uint64_t before[ATOMIC_WORDS + 1];
@@ -150,9 +152,8 @@ static void masked_compare_and_swap_is_the_models(void **state)
 				a.compare[0] &= UINT32_MAX;
 		}
 		check(&a, before);
-		gone++;
 	}
-	assert_int_equal(gone, CASES * 4);
+	assert_in_range(changes, CASES, 3 * CASES); /* many comparisons succeed, and many fail */
 }
 
 static void masked_fetch_and_add_is_the_models(void **state)

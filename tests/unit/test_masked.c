@@ -217,6 +217,31 @@ static void masked__requests_are_as_described(void **state)
 	rig_destroy(rig);
 }
 
+/** To the byte, whatever packet_parse would make of it. */
+static void masked__a_request_byte_by_byte(void **state)
+{
+	static const uint8_t header[] = {0x00, 0x00, 0x7f, 0x00, 0x00, 0x00, 0x10, 0x00, /* RIG_REMOTE_VA */
+					 0x51, 0x52, 0x53, 0x54,			 /* RIG_REMOTE_RKEY */
+					 4,    0,    0,	   0};
+	struct rig *rig = rig_ready(NULL);
+	struct atomic a = masked(ATOMIC_MFA, 16);
+	struct nic_send_wr wr = rig_wr(rig, 1, wr_opcode(&a), 0, 16);
+	const uint8_t *frame;
+
+	wr.masked.remote_addr = RIG_REMOTE_VA;
+	wr.masked.rkey = RIG_REMOTE_RKEY;
+	wr.masked.operation = &a;
+	rig_post(rig, &wr);
+	rig_expect_tx(rig, MASKED_FETCH_ADD, RIG_SQ_PSN);
+	frame = rig->frames[rig->frame];
+	assert_int_equal(frame[28], 0xc1);
+	assert_memory_equal(frame + 40, header, sizeof(header));
+	assert_int_equal(rig->frame_lens[rig->frame], 40 + 16 + 2 * 16 + 4);
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(frame[56 + i], (uint8_t)(a.swap_add[0] >> 8 * (7 - i)));
+	rig_destroy(rig);
+}
+
 /** The response to a request for eight bytes is the standard one. */
 static void masked__responses_are_as_described(void **state)
 {
@@ -337,13 +362,15 @@ static void masked__AT_01_address_must_be_a_multiple_of_the_size(void **state)
 
 static void masked__unknown_sizes_and_lengths_are_refused(void **state)
 {
-	for (unsigned i = 0; i < 16; i++) {
+	for (unsigned i = 0; i < 18; i++) {
 		struct atomic a = masked(i & 1 ? ATOMIC_MCS : ATOMIC_MFA, 8);
 		struct rig *rig = rig_ready(NULL);
 		struct packet p = request(rig, &a, E, align32(rig));
-		static const uint8_t log_sizes[] = {0, 1, 2, 4, 5, 6, 31, 255};
+		static const uint8_t log_sizes[] = {0, 1, 6, 30, 31, 32, 34, 63, 255};
 
+		/* With as many operands as would go with it: 30 and more in 32 bits are none. */
 		p.log_size = log_sizes[i / 2];
+		p.payload_len = p.log_size < 8 ? (i & 1 ? 4u : 2u) << p.log_size : 0;
 		assert_true(rig_rx(rig, &p));
 		expect_fatal(rig, E, SYN_INV);
 		rig_expect_untouched(rig, 0, RIG_ARENA);
@@ -427,6 +454,39 @@ static void masked__not_for_a_uc_or_ud_qp(void **state)
 		rig_expect_untouched(rig, 0, RIG_ARENA);
 		rig_destroy(rig);
 	}
+}
+
+static unsigned good_accesses;
+
+static bool guard_run(void *ctx, void (*fn)(void *arg), void *arg)
+{
+	(void)ctx;
+	if (!good_accesses)
+		return false;
+	good_accesses--;
+	fn(arg);
+	return true;
+}
+
+/** The lock of 32 bytes is free again after a fault: another QP's operation on the same bytes goes on. */
+static void masked__memory_that_has_gone_leaves_no_lock(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.nic.guard = guard_run});
+	struct atomic a = masked(ATOMIC_MFA, 32);
+	struct packet p = request(rig, &a, E, align32(rig));
+
+	good_accesses = 0;
+	assert_true(rig_rx(rig, &p));
+	expect_fatal(rig, E, SYN_OP);
+	rig_expect_untouched(rig, 0, RIG_ARENA);
+	rig->qp = rig_qp_create(rig);
+	rig_to_rts(rig);
+	good_accesses = 1;
+	p = request(rig, &a, E, align32(rig));
+	p.dest_qpn = nic_qp_num(rig->qp);
+	assert_true(rig_rx(rig, &p));
+	rig_expect_tx(rig, EXT_ATOMIC_ACK, E);
+	rig_destroy(rig);
 }
 
 /* ---- duplicates, losses, wrong answers ------------------------------------------------------------------------- */
@@ -525,6 +585,7 @@ int main(void)
 		cmocka_unit_test(masked__size_over_the_qps_limit),
 		cmocka_unit_test(masked__limits_that_there_are_not),
 		cmocka_unit_test(masked__requests_are_as_described),
+		cmocka_unit_test(masked__a_request_byte_by_byte),
 		cmocka_unit_test(masked__responses_are_as_described),
 		cmocka_unit_test(masked__from_post_to_completion),
 		cmocka_unit_test(masked__replies_in_network_order),
@@ -534,6 +595,7 @@ int main(void)
 		cmocka_unit_test(masked__key_rights_and_range),
 		cmocka_unit_test(masked__RO_05_more_than_the_resources),
 		cmocka_unit_test(masked__not_for_a_uc_or_ud_qp),
+		cmocka_unit_test(masked__memory_that_has_gone_leaves_no_lock),
 		cmocka_unit_test(masked__RP_04_a_duplicate_gets_the_saved_value),
 		cmocka_unit_test(masked__AT_08_exactly_once_under_loss_and_duplication),
 		cmocka_unit_test(masked__wrong_responses),
