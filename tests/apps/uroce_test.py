@@ -369,7 +369,10 @@ def faults(tally):
         tally.result("fault: corruption is found by the ICRC", icrc > 0, "no packet was")
     finally:
         pair.end()
-    ok, reason, *outputs = harness.run_pair(argv, argv + [ADDRESS], SIDES, 120)
+    for _ in range(3):  # who is done first ends; where his last ACK was lost the other one asks for it in vain
+        ok, reason, *outputs = harness.run_pair(argv, argv + [ADDRESS], SIDES, 120)
+        if ok or "2000 iters" not in "".join(outputs):
+            break
     tally.result("ibv_rc_pingpong -c with faults", ok and "invalid" not in "".join(outputs), reason, *outputs)
     code, out, err = uroce("fault", "clear", ADDRESS)
     tally.result("fault clear", code == 0, f"exit code {code}", out + err)
