@@ -7,6 +7,7 @@
  *
  * Oracles: atomic_unknown (a change that no operation explains), atomic_once (AT-08), atomic_result (AT-03, AT-11).
  */
+#include "../atomic_model.h"
 #include "sim.h"
 
 #include <stdlib.h>
@@ -19,41 +20,6 @@
 static bool is_atomic(const struct wr *wr)
 {
 	return wr_is_read_atomic(wr) && wr->opcode != NIC_WR_RDMA_READ;
-}
-
-static unsigned bit(const void *number, unsigned i)
-{
-	return (((const uint8_t *)number)[i / 8] >> i % 8) & 1;
-}
-
-static void bit_set(void *number, unsigned i, unsigned value)
-{
-	uint8_t *byte = (uint8_t *)number + i / 8;
-
-	*byte = (uint8_t)((*byte & ~(1u << i % 8)) | value << i % 8);
-}
-
-/** Add, with no carry out of the bits that `boundary` has set; NULL: none. */
-static void model_add(void *target, unsigned bits, const void *add, const void *boundary)
-{
-	unsigned carry = 0;
-
-	for (unsigned i = 0; i < bits; i++) {
-		unsigned sum = bit(target, i) + bit(add, i) + carry;
-
-		bit_set(target, i, sum & 1);
-		carry = boundary != NULL && bit(boundary, i) ? 0 : sum >> 1;
-	}
-}
-
-static void model_swap(void *target, const struct atomic *a)
-{
-	for (unsigned i = 0; i < a->size * 8; i++)
-		if (bit(a->compare_mask, i) && bit(a->compare, i) != bit(target, i))
-			return;
-	for (unsigned i = 0; i < a->size * 8; i++)
-		if (bit(a->swap_mask, i))
-			bit_set(target, i, bit(a->swap_add, i));
 }
 
 /** The operation of a WR on the wr->len bytes at target. */

@@ -453,3 +453,15 @@ bool rig_untouched(const struct rig *rig, uint32_t offset, uint32_t len)
 			return false;
 	return true;
 }
+
+unsigned rig_good_accesses;
+
+bool rig_guard(void *ctx, void (*fn)(void *arg), void *arg)
+{
+	(void)ctx;
+	if (!rig_good_accesses)
+		return false;
+	rig_good_accesses--;
+	fn(arg);
+	return true;
+}

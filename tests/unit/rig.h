@@ -195,6 +195,9 @@ bool rig_poll(struct nic_cq *cq, struct nic_wc *wc);
 struct nic_wc rig_expect_wc_at(struct nic_cq *cq, uint64_t wr_id, enum nic_wc_status status, const char *file,
 			       int line);
 #define rig_expect_no_wc(cq) assert_int_equal(nic_cq_count(cq), 0)
+/** A guard (nic_config.guard) that finds the memory gone after so many accesses. */
+extern unsigned rig_good_accesses;
+bool rig_guard(void *ctx, void (*fn)(void *arg), void *arg);
 /** Let virtual time pass and the timers run. */
 void rig_advance(struct rig *rig, uint64_t ns);
 #define rig_counter(rig, name) nic_counters((rig)->nic)[NIC_CNT_##name]

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "../atomic_model.h"
 #include "atomic.h"
 #include "sanitizer.h"
 
@@ -24,42 +25,6 @@
 #define PER_CHILD 50000
 
 static const uint32_t sizes[] = {4, 8, 16, 32};
-
-/* ---- the model: bits, and nothing but bits ------------------------------------------------------------------- */
-
-static unsigned bit(const void *number, unsigned i)
-{
-	return (((const uint8_t *)number)[i / 8] >> i % 8) & 1;
-}
-
-static void bit_set(void *number, unsigned i, unsigned value)
-{
-	uint8_t *byte = (uint8_t *)number + i / 8;
-
-	*byte = (uint8_t)((*byte & ~(1u << i % 8)) | value << i % 8);
-}
-
-static void model_mcs(const struct atomic *a, void *target)
-{
-	for (unsigned i = 0; i < a->size * 8; i++)
-		if (bit(a->compare_mask, i) && bit(a->compare, i) != bit(target, i))
-			return;
-	for (unsigned i = 0; i < a->size * 8; i++)
-		if (bit(a->swap_mask, i))
-			bit_set(target, i, bit(a->swap_add, i));
-}
-
-static void model_mfa(const struct atomic *a, void *target)
-{
-	unsigned carry = 0;
-
-	for (unsigned i = 0; i < a->size * 8; i++) {
-		unsigned sum = bit(target, i) + bit(a->swap_add, i) + carry;
-
-		bit_set(target, i, sum & 1);
-		carry = bit(a->boundary, i) ? 0 : sum >> 1;
-	}
-}
 
 /* ---- operands ------------------------------------------------------------------------------------------------ */
 
@@ -108,6 +73,13 @@ static void operand(uint64_t *words, uint32_t size)
 
 static unsigned changes; /* of memory, by operations checked */
 
+/** Memory, and a word behind it that is to stay. */
+static void random_memory(uint64_t memory[ATOMIC_WORDS + 1])
+{
+	for (unsigned i = 0; i <= ATOMIC_WORDS; i++)
+		memory[i] = pattern(random_word());
+}
+
 /* ---- properties ---------------------------------------------------------------------------------------------- */
 
 static void check(const struct atomic *a, const uint64_t *before)
@@ -118,9 +90,9 @@ static void check(const struct atomic *a, const uint64_t *before)
 	memcpy(target, before, sizeof(target));
 	memcpy(expect, before, sizeof(expect));
 	if (a->op == ATOMIC_MCS)
-		model_mcs(a, expect);
+		model_swap(expect, a);
 	else
-		model_mfa(a, expect);
+		model_add(expect, a->size * 8, a->swap_add, a->boundary);
 	atomic_execute(a, target, orig);
 	changes += memcmp(target, before, a->size) != 0;
 	if (memcmp(target, expect, sizeof(target)) || memcmp(orig, before, a->size))
@@ -136,8 +108,7 @@ static void masked_compare_and_swap_is_the_models(void **state)
 		struct atomic a = {.op = ATOMIC_MCS, .size = sizes[n % 4]};
 		uint64_t before[ATOMIC_WORDS + 1];
 
-		for (unsigned i = 0; i <= ATOMIC_WORDS; i++)
-			before[i] = pattern(random_word());
+		random_memory(before);
 		operand(a.swap_add, a.size);
 		operand(a.compare, a.size);
 		operand(a.swap_mask, a.size);
@@ -163,8 +134,7 @@ static void masked_fetch_and_add_is_the_models(void **state)
 		struct atomic a = {.op = ATOMIC_MFA, .size = sizes[n % 4]};
 		uint64_t before[ATOMIC_WORDS + 1];
 
-		for (unsigned i = 0; i <= ATOMIC_WORDS; i++)
-			before[i] = pattern(random_word());
+		random_memory(before);
 		operand(a.swap_add, a.size);
 		operand(a.boundary, a.size);
 		check(&a, before);
@@ -182,7 +152,7 @@ static void standard_operations_are_special_masked_ones(void **state)
 		operand(a.swap_add, 8);
 		target = expect = before;
 		atomic_execute(&a, &target, &orig);
-		model_mfa(&a, &expect);
+		model_add(&expect, 64, a.swap_add, NULL);
 		assert_int_equal(target, expect);
 		assert_int_equal(orig, before);
 
@@ -191,7 +161,7 @@ static void standard_operations_are_special_masked_ones(void **state)
 		a.swap_mask[0] = a.compare_mask[0] = UINT64_MAX;
 		target = expect = before;
 		atomic_execute(&a, &target, &orig);
-		model_mcs(&a, &expect);
+		model_swap(&expect, &a);
 		assert_int_equal(target, expect);
 		assert_int_equal(orig, before);
 	}

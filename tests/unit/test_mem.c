@@ -196,23 +196,11 @@ static void mem__receive_buffers_need_a_valid_lkey_with_local_write(void **state
 	}
 }
 
-/* A guard that finds the memory gone after so many accesses. */
-static unsigned good_accesses;
-
-static bool guard_run(void *ctx, void (*fn)(void *arg), void *arg)
-{
-	if (!good_accesses)
-		return false;
-	good_accesses--;
-	fn(arg);
-	return true;
-}
-
 static void mem__memory_that_is_no_longer_mapped_is_an_error_and_no_crash(void **state)
 {
-	struct rig *rig = rig_ready(&(struct rig_opts){.nic.guard = guard_run});
+	struct rig *rig = rig_ready(&(struct rig_opts){.nic.guard = rig_guard});
 
-	good_accesses = 1;
+	rig_good_accesses = 1;
 	rx_write(rig, WRITE_FIRST, E, 0, RIG_MTU, 2 * RIG_MTU);
 	rig_rx_data(rig, WRITE_LAST, E + 1, RIG_MTU, RIG_MTU);
 	expect_fatal(rig, E + 1, SYN_OP);
