@@ -21,16 +21,14 @@ static uint8_t locks[LOCKS][64]; /* the first byte of a line each: 1: taken */
 
 static uint8_t *lock_of(const void *target)
 {
-	return locks[(uintptr_t)target / ATOMIC_SIZE_MAX % LOCKS];
+	return locks[(uintptr_t)target / NIC_ATOMIC_SIZE_MAX % LOCKS];
 }
 
-void atomic_lock(const void *target)
+bool atomic_try_lock(const void *target)
 {
 	uint8_t *lock = lock_of(target);
 
-	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
-		while (__atomic_load_n(lock, __ATOMIC_RELAXED))
-			;
+	return !__atomic_load_n(lock, __ATOMIC_RELAXED) && !__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE);
 }
 
 void atomic_unlock(const void *target)
@@ -56,16 +54,16 @@ static inline uint64_t add_fields(uint64_t a, uint64_t b, uint64_t m, unsigned *
 }
 
 /** Word i after the operation. @return false: it is not what it is compared with. */
-static inline bool next_word(const struct atomic *a, unsigned i, uint64_t old, unsigned *carry, uint64_t *next)
+static inline bool next_word(const struct nic_atomic *a, unsigned i, uint64_t old, unsigned *carry, uint64_t *next)
 {
 	switch (a->op) {
-	case ATOMIC_CAS:
+	case NIC_ATOMIC_CAS:
 		*next = a->swap_add[i];
 		return old == a->compare[i];
-	case ATOMIC_MCS:
+	case NIC_ATOMIC_MCS:
 		*next = (old & ~a->swap_mask[i]) | (a->swap_add[i] & a->swap_mask[i]);
 		return ((old ^ a->compare[i]) & a->compare_mask[i]) == 0;
-	case ATOMIC_MFA:
+	case NIC_ATOMIC_MFA:
 		*next = add_fields(old, a->swap_add[i], a->boundary[i], carry);
 		return true;
 	default:
@@ -75,7 +73,7 @@ static inline bool next_word(const struct atomic *a, unsigned i, uint64_t old, u
 }
 
 /** The n words after the operation: those before, where the comparison failed. */
-static inline void next_words(const struct atomic *a, unsigned n, const uint64_t *old, uint64_t *next)
+static inline void next_words(const struct nic_atomic *a, unsigned n, const uint64_t *old, uint64_t *next)
 {
 	unsigned carry = 0;
 	bool goes = true;
@@ -88,7 +86,13 @@ static inline void next_words(const struct atomic *a, unsigned n, const uint64_t
 
 /* ---- by size ------------------------------------------------------------------------------------------------ */
 
-DMA static void execute_4(const struct atomic *a, uint32_t *target, uint64_t *orig)
+/** Where word i of n lies. */
+static inline unsigned place(unsigned i, unsigned n)
+{
+	return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? n - 1 - i : i;
+}
+
+DMA static void execute_4(const struct nic_atomic *a, uint32_t *target, uint64_t *orig)
 {
 	uint32_t old = __atomic_load_n(target, __ATOMIC_RELAXED);
 	uint64_t next;
@@ -100,25 +104,26 @@ DMA static void execute_4(const struct atomic *a, uint32_t *target, uint64_t *or
 }
 
 /** @return whether the CPU has an instruction for it. */
-DMA static inline bool execute_8_at_once(const struct atomic *a, uint64_t *target, uint64_t *orig)
+DMA static inline bool execute_8_at_once(const struct nic_atomic *a, uint64_t *target, uint64_t *orig)
 {
-	if (a->op == ATOMIC_FAA || (a->op == ATOMIC_MFA && (a->boundary[0] & INT64_MAX) == 0)) {
+	if (a->op == NIC_ATOMIC_FAA || (a->op == NIC_ATOMIC_MFA && (a->boundary[0] & INT64_MAX) == 0)) {
 		*orig = __atomic_fetch_add(target, a->swap_add[0], __ATOMIC_SEQ_CST);
 		return true;
 	}
-	if (a->op == ATOMIC_CAS || (a->op == ATOMIC_MCS && (a->compare_mask[0] & a->swap_mask[0]) == UINT64_MAX)) {
+	if (a->op == NIC_ATOMIC_CAS ||
+	    (a->op == NIC_ATOMIC_MCS && (a->compare_mask[0] & a->swap_mask[0]) == UINT64_MAX)) {
 		*orig = a->compare[0]; /* on failure it receives the value found */
 		__atomic_compare_exchange_n(target, orig, a->swap_add[0], false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 		return true;
 	}
-	if (a->op == ATOMIC_MCS && a->compare_mask[0] == 0 && a->swap_mask[0] == UINT64_MAX) {
+	if (a->op == NIC_ATOMIC_MCS && a->compare_mask[0] == 0 && a->swap_mask[0] == UINT64_MAX) {
 		*orig = __atomic_exchange_n(target, a->swap_add[0], __ATOMIC_SEQ_CST);
 		return true;
 	}
 	return false;
 }
 
-DMA static void execute_8(const struct atomic *a, uint64_t *target, uint64_t *orig)
+DMA static void execute_8(const struct nic_atomic *a, uint64_t *target, uint64_t *orig)
 {
 	uint64_t next;
 
@@ -151,31 +156,47 @@ DMA static inline bool cas_16(uint128 *target, uint64_t old[2], const uint64_t n
 #endif
 }
 
-DMA static void execute_16(const struct atomic *a, uint128 *target, uint64_t *orig)
+DMA static void execute_16(const struct nic_atomic *a, uint128 *target, uint64_t *orig)
 {
 	uint64_t next[2];
 
-	orig[0] = __atomic_load_n((uint64_t *)target, __ATOMIC_RELAXED); /* a guess */
-	orig[1] = __atomic_load_n((uint64_t *)target + 1, __ATOMIC_RELAXED);
+	orig[0] = __atomic_load_n((uint64_t *)target + place(0, 2), __ATOMIC_RELAXED); /* a guess */
+	orig[1] = __atomic_load_n((uint64_t *)target + place(1, 2), __ATOMIC_RELAXED);
 	do
 		next_words(a, 2, orig, next);
 	while (!cas_16(target, orig, next));
 }
 
-/** Words that the operation leaves as they are are not stored: others may change them meanwhile. */
-DMA static void execute_32(const struct atomic *a, uint64_t *target, uint64_t *orig)
+/** Each word by itself, from what others have left there by now: in an addition also its carry comes from that. Whether the
+ *  comparison goes is decided before. */
+DMA static void execute_32(const struct nic_atomic *a, uint64_t *target, uint64_t *orig)
 {
-	uint64_t next[ATOMIC_WORDS];
+	uint64_t next;
+	unsigned carry = 0;
+	bool goes = true;
 
-	for (unsigned i = 0; i < ATOMIC_WORDS; i++)
-		orig[i] = __atomic_load_n(&target[i], __ATOMIC_ACQUIRE);
-	next_words(a, ATOMIC_WORDS, orig, next);
-	for (unsigned i = 0; i < ATOMIC_WORDS; i++)
-		if (next[i] != orig[i])
-			__atomic_store_n(&target[i], next[i], __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < NIC_ATOMIC_WORDS; i++) {
+		orig[i] = __atomic_load_n(&target[place(i, NIC_ATOMIC_WORDS)], __ATOMIC_ACQUIRE);
+		goes &= next_word(a, i, orig[i], &carry, &next);
+	}
+	carry = 0;
+	for (unsigned i = 0; i < NIC_ATOMIC_WORDS; i++) {
+		uint64_t *word = &target[place(i, NIC_ATOMIC_WORDS)], old = orig[i];
+		unsigned out;
+
+		do {
+			out = carry;
+			next_word(a, i, old, &out, &next);
+			if (!goes)
+				next = old;
+		} while (!__atomic_compare_exchange_n(word, &old, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+		carry = out;
+		if (a->op == NIC_ATOMIC_MFA)
+			orig[i] = old;
+	}
 }
 
-DMA void atomic_execute(const struct atomic *a, void *target, uint64_t *orig)
+DMA void atomic_execute(const struct nic_atomic *a, void *target, uint64_t *orig)
 {
 	switch (a->size) {
 	case 4:

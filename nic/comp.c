@@ -186,7 +186,7 @@ static void read_response(struct nic_qp *qp, const struct packet *p)
 /* The value before, in the words of the response. @return false: it does not fit the request. */
 static bool atomic_result(const struct swqe *w, const struct packet *p, uint64_t *orig)
 {
-	uint8_t wire[ATOMIC_SIZE_MAX];
+	uint8_t wire[NIC_ATOMIC_SIZE_MAX];
 
 	if (!wr_is_atomic(w->opcode) || p->syndrome >= AETH_RNR)
 		return false;
@@ -204,8 +204,8 @@ static bool atomic_result(const struct swqe *w, const struct packet *p, uint64_t
 static void atomic_response(struct nic_qp *qp, const struct packet *p)
 {
 	const struct swqe *w = sq_at(qp, qp->sq.tail);
-	uint64_t orig[ATOMIC_WORDS];
-	uint8_t network[ATOMIC_SIZE_MAX];
+	uint64_t orig[NIC_ATOMIC_WORDS];
+	uint8_t network[NIC_ATOMIC_SIZE_MAX];
 	const void *result = orig;
 
 	if (!atomic_result(w, p, orig)) {

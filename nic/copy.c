@@ -3,6 +3,7 @@
  * copy.c - the instructions that touch application memory: copies and atomics, run under nic_config.guard so that
  * memory which the application has unmapped gives an error and not a crash.
  */
+#include "atomic.h"
 #include "dma.h"
 #include "icrc.h"
 #include "mem.h"
@@ -51,7 +52,7 @@ bool mem_write(struct nic *nic, uint8_t *app, const void *src, size_t len)
 }
 
 struct atomic_job {
-	const struct atomic *a;
+	const struct nic_atomic *a;
 	uint8_t *target;
 	uint64_t *orig;
 };
@@ -63,12 +64,20 @@ static void atomic_run(void *arg)
 	atomic_execute(job->a, job->target, job->orig);
 }
 
-bool mem_atomic(struct nic *nic, const struct atomic *a, uint8_t *app, uint64_t *orig)
+/** Wait for an operation of another NIC: it is a matter of nanoseconds, unless its thread has lost the CPU. */
+static void wait_for_lock(struct nic *nic, const void *app)
 {
-	bool locks = a->size == ATOMIC_SIZE_MAX, done;
+	for (unsigned n = 1; !atomic_try_lock(app); n++)
+		if (n % 1024 == 0 && nic->cfg.pause)
+			nic->cfg.pause(nic->cfg.ctx);
+}
+
+bool mem_atomic(struct nic *nic, const struct nic_atomic *a, uint8_t *app, uint64_t *orig)
+{
+	bool locks = a->size == NIC_ATOMIC_SIZE_MAX, done;
 
 	if (locks)
-		atomic_lock(app);
+		wait_for_lock(nic, app);
 	done = guarded(nic, atomic_run, &(struct atomic_job){a, app, orig});
 	if (locks)
 		atomic_unlock(app);

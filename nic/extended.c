@@ -25,10 +25,10 @@ void extended_get_words(const uint8_t *wire, uint64_t *words, uint32_t size)
 		words[i] = wire_get64(wire + i * 8);
 }
 
-void extended_put(const struct atomic *a, uint8_t *wire)
+void extended_put(const struct nic_atomic *a, uint8_t *wire)
 {
 	extended_put_words(wire, a->swap_add, a->size);
-	if (a->op == ATOMIC_MFA) {
+	if (a->op == NIC_ATOMIC_MFA) {
 		extended_put_words(wire + a->size, a->boundary, a->size);
 		return;
 	}
@@ -43,15 +43,15 @@ bool extended_fits(const struct packet *p)
 	       p->payload_len == extended_operands_len(p->op, 1u << p->log_size);
 }
 
-void extended_get(const struct packet *p, struct atomic *a)
+void extended_get(const struct packet *p, struct nic_atomic *a)
 {
 	uint8_t wire[EXTENDED_OPERANDS_MAX];
 
-	a->op = p->op->kind == OP_MASKED_CMP_SWAP ? ATOMIC_MCS : ATOMIC_MFA;
+	a->op = p->op->kind == OP_MASKED_CMP_SWAP ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA;
 	a->size = 1u << p->log_size;
 	memcpy(wire, p->payload, p->payload_len);
 	extended_get_words(wire, a->swap_add, a->size);
-	if (a->op == ATOMIC_MFA) {
+	if (a->op == NIC_ATOMIC_MFA) {
 		extended_get_words(wire + a->size, a->boundary, a->size);
 		return;
 	}

@@ -6,7 +6,7 @@
 #include "atomic.h"
 #include "packet.h"
 
-#define EXTENDED_OPERANDS_MAX (4 * ATOMIC_SIZE_MAX) /* bytes */
+#define EXTENDED_OPERANDS_MAX (4 * NIC_ATOMIC_SIZE_MAX) /* bytes */
 
 /** Whether an extended atomic can have this size, bytes. */
 static inline bool extended_size_known(uint32_t size)
@@ -25,11 +25,11 @@ void extended_put_words(uint8_t *wire, const uint64_t *words, uint32_t size);
 void extended_get_words(const uint8_t *wire, uint64_t *words, uint32_t size);
 
 /** Write the operands of a masked operation. */
-void extended_put(const struct atomic *a, uint8_t *wire);
+void extended_put(const struct nic_atomic *a, uint8_t *wire);
 
 /** Whether a request packet has a size that there is, and as many operands as go with it. */
 bool extended_fits(const struct packet *p);
 /** The operation that such a packet asks for. The operands are copied before they are looked at. */
-void extended_get(const struct packet *p, struct atomic *a);
+void extended_get(const struct packet *p, struct nic_atomic *a);
 
 #endif

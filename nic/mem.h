@@ -6,7 +6,7 @@
 #ifndef NIC_MEM_H
 #define NIC_MEM_H
 
-#include "atomic.h"
+#include "nic.h"
 #include "core.h"
 
 struct nic_pd {
@@ -73,7 +73,7 @@ enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, con
 				   uint64_t offset, uint32_t len);
 
 /** Execute an atomic on aligned application memory; orig as atomic_execute. @return false if it faulted. */
-bool mem_atomic(struct nic *nic, const struct atomic *a, uint8_t *app, uint64_t *orig);
+bool mem_atomic(struct nic *nic, const struct nic_atomic *a, uint8_t *app, uint64_t *orig);
 
 /** Whether a window may be bound as asked, for a work request of this QP (C10-72 ff.). */
 bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind);

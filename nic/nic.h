@@ -30,7 +30,6 @@ struct nic_ah;
 struct nic_cq;
 struct nic_srq;
 struct nic_qp;
-struct atomic; /* atomic.h */
 
 /* ---- addresses --------------------------------------------------------------------------------------- */
 
@@ -98,7 +97,9 @@ struct nic_config {
 	/** Runs fn(arg), which touches application memory; returns false if that faulted (the rest of fn is
 	 *  then skipped). NULL: call directly. fn never allocates, locks or calls back. */
 	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
-	void *ctx; /* handed to the three above */
+	/** Sleeps for some microseconds: a thread that this one waits for has lost the CPU. NULL: wait without. */
+	void (*pause)(void *ctx);
+	void *ctx; /* handed to those above */
 };
 
 /** Create an instance. @return 0, -EINVAL (bad configuration), -ENOMEM. */
@@ -509,6 +510,30 @@ enum nic_send_flags {
 	NIC_SEND_INLINE = 1 << 3,
 };
 
+#define NIC_ATOMIC_SIZE_MAX 32 /* bytes */
+#define NIC_ATOMIC_WORDS    (NIC_ATOMIC_SIZE_MAX / 8)
+
+enum nic_atomic_op {
+	NIC_ATOMIC_CAS, /* if (*va == compare) *va = swap */
+	NIC_ATOMIC_FAA, /* *va += add */
+	NIC_ATOMIC_MCS, /* if (((*va ^ compare) & compare_mask) == 0) *va = (*va & ~swap_mask) | (swap & swap_mask) */
+	NIC_ATOMIC_MFA, /* *va += add, where no carry leaves a bit that `boundary` has set */
+};
+
+/**
+ * An atomic operation with its operands; those that it does not have are not looked at. Operands and results are numbers in
+ * words, the least significant first. 4-byte ones are in the low half of word 0, whose other half is zero.
+ */
+struct nic_atomic {
+	enum nic_atomic_op op;
+	uint32_t size; /* bytes: 4, 8, 16 or 32; 8 for CAS and FAA */
+	uint64_t swap_add[NIC_ATOMIC_WORDS];
+	uint64_t compare[NIC_ATOMIC_WORDS];
+	uint64_t swap_mask[NIC_ATOMIC_WORDS];
+	uint64_t compare_mask[NIC_ATOMIC_WORDS];
+	uint64_t boundary[NIC_ATOMIC_WORDS]; /* most significant bits of the fields; none: one field */
+};
+
 /** Parameters of a BIND_MW work request; len 0 unbinds a type 1 window. */
 struct nic_bind {
 	struct nic_mw *mw;
@@ -538,7 +563,7 @@ struct nic_send_wr {
 		} atomic;
 		struct {
 			uint64_t remote_addr;
-			const struct atomic
+			const struct nic_atomic
 				*operation; /* of its kind, copied during the call; its size is the result's */
 			uint32_t rkey;
 		} masked;

@@ -32,11 +32,11 @@ static uint32_t result_length(const struct nic_send_wr *wr)
 
 static bool masked_legal(const struct nic_qp *qp, const struct nic_send_wr *wr)
 {
-	const struct atomic *a = wr->masked.operation;
+	const struct nic_atomic *a = wr->masked.operation;
 
 	/* Whoever has not asked for extended atomics may have set anything. */
-	return qp->sq.max_atomic_arg && extended_size_known(a->size) && a->size <= qp->sq.max_atomic_arg &&
-	       a->op == (wr->opcode == NIC_WR_MASKED_CMP_AND_SWP ? ATOMIC_MCS : ATOMIC_MFA);
+	return qp->sq.max_atomic_arg && a && extended_size_known(a->size) && a->size <= qp->sq.max_atomic_arg &&
+	       a->op == (wr->opcode == NIC_WR_MASKED_CMP_AND_SWP ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA);
 }
 
 static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, const struct nic_send_wr *wr,

@@ -17,7 +17,7 @@ static bool caps_legal(const struct nic *nic, const struct nic_qp_init *init)
 
 	return cap->max_send_wr <= lim->max_qp_wr && cap->max_recv_wr <= lim->max_qp_wr &&
 	       cap->max_send_sge <= lim->max_sge && cap->max_recv_sge <= lim->max_sge &&
-	       cap->max_inline_data <= lim->max_inline && init->max_atomic_arg <= ATOMIC_SIZE_MAX &&
+	       cap->max_inline_data <= lim->max_inline && init->max_atomic_arg <= NIC_ATOMIC_SIZE_MAX &&
 	       (!init->max_atomic_arg || init->type == NIC_QPT_RC);
 }
 

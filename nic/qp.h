@@ -122,7 +122,7 @@ struct resp_resource {
 	uint32_t rkey, length;
 	uint64_t va;
 	uint32_t size; /* atomics: bytes, and the value before */
-	uint64_t orig[ATOMIC_WORDS];
+	uint64_t orig[NIC_ATOMIC_WORDS];
 };
 
 /** Responder. Written by resp*.c only. */

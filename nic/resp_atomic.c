@@ -10,13 +10,13 @@ uint32_t resp_atomic_size(const struct packet *p)
 	return op_is_masked(p->op) ? 1u << p->log_size : 8;
 }
 
-static void operation(const struct packet *p, struct atomic *a)
+static void operation(const struct packet *p, struct nic_atomic *a)
 {
 	if (op_is_masked(p->op)) {
 		extended_get(p, a);
 		return;
 	}
-	a->op = p->op->kind == OP_CMP_SWAP ? ATOMIC_CAS : ATOMIC_FAA;
+	a->op = p->op->kind == OP_CMP_SWAP ? NIC_ATOMIC_CAS : NIC_ATOMIC_FAA;
 	a->size = 8;
 	a->compare[0] = p->compare;
 	a->swap_add[0] = p->swap_add;
@@ -24,7 +24,7 @@ static void operation(const struct packet *p, struct atomic *a)
 
 bool resp_atomic_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app, struct resp_resource *r)
 {
-	struct atomic a;
+	struct nic_atomic a;
 
 	operation(p, &a);
 	r->size = a.size;
@@ -33,7 +33,7 @@ bool resp_atomic_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app
 
 void resp_atomic_open(const struct resp_resource *r, struct packet *p, struct nic_tx_frame *frame)
 {
-	uint8_t wire[ATOMIC_SIZE_MAX], *payload;
+	uint8_t wire[NIC_ATOMIC_SIZE_MAX], *payload;
 
 	if (r->size == 8) {
 		p->op = op_find(OP_RC, OP_ATOMIC_ACK, OP_ONLY, OP_PLAIN);

@@ -214,6 +214,17 @@ static uint32_t engine_route(void *ctx, const struct nic_gid *dgid, uint32_t des
 	return pmd_links_route(e->links, dgid, dest_qpn);
 }
 
+static void engine_pause(void *ctx)
+{
+	const struct timespec pause = {0, 20000};
+	int cancel;
+
+	(void)ctx;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the engine is locked */
+	nanosleep(&pause, NULL);
+	pthread_setcancelstate(cancel, NULL);
+}
+
 static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 {
 	const struct nic_config config = {
@@ -228,6 +239,7 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 		.random = engine_random,
 		.route = engine_route,
 		.guard = pmd_guard_run,
+		.pause = engine_pause,
 		.ctx = e,
 	};
 	struct nic_event event;

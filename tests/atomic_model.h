@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "atomic.h"
+#include "nic.h"
 
 static inline unsigned model_bit(const void *number, unsigned i)
 {
@@ -36,7 +36,7 @@ static inline void model_add(void *target, unsigned bits, const void *add, const
 }
 
 /** Replace the bits of the swap mask, if those of the compare mask are the same. */
-static inline void model_swap(void *target, const struct atomic *a)
+static inline void model_swap(void *target, const struct nic_atomic *a)
 {
 	for (unsigned i = 0; i < a->size * 8; i++)
 		if (model_bit(a->compare_mask, i) && model_bit(a->compare, i) != model_bit(target, i))

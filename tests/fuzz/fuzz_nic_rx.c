@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomic.h"
 #include "nic.h"
 
 #define GUARD	  64
@@ -205,8 +204,8 @@ static void post_send(void)
 	struct nic_sge sge[2];
 	struct nic_send_wr wr = {.opcode = byte() % 12, .flags = byte() & 15, .sg_list = sge, .num_sge = byte() % 3};
 	uint32_t at = word(), len = word();
-	struct atomic masked = {
-		.op = wr.opcode == 10 ? ATOMIC_MCS : ATOMIC_MFA, .size = 4u << at % 4, .swap_add = {len}};
+	struct nic_atomic masked = {
+		.op = wr.opcode == 10 ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA, .size = 4u << at % 4, .swap_add = {len}};
 
 	sge[0] = local(at, len);
 	sge[1] = local(at + 100, len / 2);

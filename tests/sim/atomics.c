@@ -183,7 +183,7 @@ static bool was_seen(const struct wr *wr, const uint8_t *got, unsigned cell, uin
 
 void atomics_completed(struct wr *wr, bool success)
 {
-	uint8_t got[ATOMIC_SIZE_MAX], next[ATOMIC_SIZE_MAX];
+	uint8_t got[NIC_ATOMIC_SIZE_MAX], next[NIC_ATOMIC_SIZE_MAX];
 	bool acted;
 
 	if (!success || !is_atomic(wr) || !slots_collect(wr->seg, wr->segs, got, wr->len))

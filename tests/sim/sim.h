@@ -16,7 +16,6 @@
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
-#include "atomic.h"
 #include "decode.h"
 #include "nic.h"
 #include "options.h"
@@ -106,11 +105,11 @@ struct wr {
 	uint32_t rkey;
 	unsigned cell;
 	uint64_t compare_add, swap;
-	struct atomic masked; /* extended atomics: operands; at which byte of the cell */
+	struct nic_atomic masked; /* extended atomics: operands; at which byte of the cell */
 	unsigned cell_byte;
-	unsigned executed;		    /* atomics: changes of memory by it */
-	uint64_t exec_before[ATOMIC_WORDS]; /* what it found */
-	uint64_t first;			    /* running number of its first PSN */
+	unsigned executed;			/* atomics: changes of memory by it */
+	uint64_t exec_before[NIC_ATOMIC_WORDS]; /* what it found */
+	uint64_t first;				/* running number of its first PSN */
 	uint32_t psns;
 	uint32_t must; /* statuses of which one must come (bit set), 0: success */
 	uint32_t may;  /* statuses that may come in place of success */
@@ -241,7 +240,7 @@ struct cq {
 /** Every value an atomic's cell has had. */
 struct history {
 	struct {
-		uint64_t at_ns, at, value; /* at: changes of all cells before it */
+		uint64_t at_ns, at, value; /* at: which change it was, of all cells */
 	} * entry;
 	unsigned count, room;
 };

@@ -112,8 +112,8 @@ static bool operand_is(const uint8_t *wire, const uint64_t *words, uint32_t size
 /** As packet_fault. */
 static const char *masked_fault(const struct wr *wr, const struct decoded *d, const uint8_t *operands)
 {
-	const struct atomic *a = &wr->masked;
-	bool cas = a->op == ATOMIC_MCS;
+	const struct nic_atomic *a = &wr->masked;
+	bool cas = a->op == NIC_ATOMIC_MCS;
 	const uint64_t *words[] = {a->swap_add, cas ? a->compare : a->boundary, a->swap_mask, a->compare_mask};
 	unsigned n = cas ? 4 : 2;
 

@@ -340,10 +340,10 @@ static uint64_t some_bits(struct rng *rng)
 	}
 }
 
-/** Operands that are unique enough for a change to name the operation that made it: of each word 24 random bits at least. */
+/** Operands that are unique enough for a change to name the operation that made it: of each word 16 random bits at least. */
 static void choose_masked(struct wr *wr, struct rng *rng)
 {
-	struct atomic *a = &wr->masked;
+	struct nic_atomic *a = &wr->masked;
 	uint64_t half = a->size == 4 ? UINT32_MAX : UINT64_MAX;
 
 	for (unsigned i = 0; i * 8 < a->size; i++) {
@@ -368,7 +368,7 @@ static bool post_masked(struct qp *qp, uint32_t opcode)
 		return true;
 	if (!wr_gather(wr, size, false))
 		return false;
-	wr->masked.op = opcode == NIC_WR_MASKED_CMP_AND_SWP ? ATOMIC_MCS : ATOMIC_MFA;
+	wr->masked.op = opcode == NIC_WR_MASKED_CMP_AND_SWP ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA;
 	wr->masked.size = size;
 	wr->cell = step * (unsigned)rng_below(&qp->rng, (rng_chance(&qp->rng, 500) ? 4 : SIM_CELLS) / step);
 	wr->cell_byte = size == 4 ? 4 * (unsigned)rng_below(&qp->rng, 2) : 0;

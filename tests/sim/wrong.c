@@ -83,9 +83,10 @@ static void wrong_atomic(struct wr *wr, struct rng *rng)
 {
 	if (rng_chance(rng, 300)) {
 		wr->must = BIT(NIC_WC_REM_INV_REQ_ERR);
-		wr->remote_addr += 1 + rng_below(rng, (wr->len < 8 ? wr->len : 8) - 1);
-		if (wr->cell * 8 + wr->len + 8 > SIM_CELLS * 8) /* the range check may come first: stay inside */
-			wr->remote_addr -= 8;
+		wr->remote_addr += 1 + rng_below(rng, wr->len - 1);
+		if (wr->cell * 8 + wr->cell_byte + 2 * wr->len >
+		    SIM_CELLS * 8) /* the range check may come first: stay inside */
+			wr->remote_addr -= wr->len;
 		return;
 	}
 	wrong_range(wr, rng, NIC_ACCESS_REMOTE_ATOMIC);

@@ -65,7 +65,7 @@ static void operand(uint64_t *words, uint32_t size)
 {
 	uint64_t kind = random_word(), own = random_word();
 
-	for (unsigned i = 0; i < ATOMIC_WORDS; i++)
+	for (unsigned i = 0; i < NIC_ATOMIC_WORDS; i++)
 		words[i] = i * 8 < size ? pattern(own & 1 ? random_word() : kind) : 0;
 	if (size == 4)
 		words[0] &= UINT32_MAX;
@@ -74,22 +74,22 @@ static void operand(uint64_t *words, uint32_t size)
 static unsigned changes; /* of memory, by operations checked */
 
 /** Memory, and a word behind it that is to stay. */
-static void random_memory(uint64_t memory[ATOMIC_WORDS + 1])
+static void random_memory(uint64_t memory[NIC_ATOMIC_WORDS + 1])
 {
-	for (unsigned i = 0; i <= ATOMIC_WORDS; i++)
+	for (unsigned i = 0; i <= NIC_ATOMIC_WORDS; i++)
 		memory[i] = pattern(random_word());
 }
 
 /* ---- properties ---------------------------------------------------------------------------------------------- */
 
-static void check(const struct atomic *a, const uint64_t *before)
+static void check(const struct nic_atomic *a, const uint64_t *before)
 {
-	_Alignas(32) uint64_t target[ATOMIC_WORDS + 1], expect[ATOMIC_WORDS + 1];
-	uint64_t orig[ATOMIC_WORDS] = {0};
+	_Alignas(32) uint64_t target[NIC_ATOMIC_WORDS + 1], expect[NIC_ATOMIC_WORDS + 1];
+	uint64_t orig[NIC_ATOMIC_WORDS] = {0};
 
 	memcpy(target, before, sizeof(target));
 	memcpy(expect, before, sizeof(expect));
-	if (a->op == ATOMIC_MCS)
+	if (a->op == NIC_ATOMIC_MCS)
 		model_swap(expect, a);
 	else
 		model_add(expect, a->size * 8, a->swap_add, a->boundary);
@@ -105,8 +105,8 @@ static void masked_compare_and_swap_is_the_models(void **state)
 	(void)state;
 	changes = 0;
 	for (unsigned n = 0; n < CASES * 4; n++) {
-		struct atomic a = {.op = ATOMIC_MCS, .size = sizes[n % 4]};
-		uint64_t before[ATOMIC_WORDS + 1];
+		struct nic_atomic a = {.op = NIC_ATOMIC_MCS, .size = sizes[n % 4]};
+		uint64_t before[NIC_ATOMIC_WORDS + 1];
 
 		random_memory(before);
 		operand(a.swap_add, a.size);
@@ -131,8 +131,8 @@ static void masked_fetch_and_add_is_the_models(void **state)
 {
 	(void)state;
 	for (unsigned n = 0; n < CASES * 4; n++) {
-		struct atomic a = {.op = ATOMIC_MFA, .size = sizes[n % 4]};
-		uint64_t before[ATOMIC_WORDS + 1];
+		struct nic_atomic a = {.op = NIC_ATOMIC_MFA, .size = sizes[n % 4]};
+		uint64_t before[NIC_ATOMIC_WORDS + 1];
 
 		random_memory(before);
 		operand(a.swap_add, a.size);
@@ -146,7 +146,7 @@ static void standard_operations_are_special_masked_ones(void **state)
 {
 	(void)state;
 	for (unsigned n = 0; n < CASES; n++) {
-		struct atomic a = {.op = ATOMIC_FAA, .size = 8};
+		struct nic_atomic a = {.op = NIC_ATOMIC_FAA, .size = 8};
 		uint64_t target, expect, orig, before = pattern(random_word());
 
 		operand(a.swap_add, 8);
@@ -156,7 +156,7 @@ static void standard_operations_are_special_masked_ones(void **state)
 		assert_int_equal(target, expect);
 		assert_int_equal(orig, before);
 
-		a.op = ATOMIC_CAS;
+		a.op = NIC_ATOMIC_CAS;
 		a.compare[0] = random_word() & 1 ? before : pattern(random_word());
 		a.swap_mask[0] = a.compare_mask[0] = UINT64_MAX;
 		target = expect = before;
@@ -171,7 +171,7 @@ static void standard_operations_are_special_masked_ones(void **state)
 
 static uint64_t mcs(uint64_t *target, uint32_t size, uint64_t swap, uint64_t swap_mask)
 {
-	struct atomic a = {.op = ATOMIC_MCS, .size = size, .swap_add = {swap}, .swap_mask = {swap_mask}};
+	struct nic_atomic a = {.op = NIC_ATOMIC_MCS, .size = size, .swap_add = {swap}, .swap_mask = {swap_mask}};
 	uint64_t orig;
 
 	atomic_execute(&a, target, &orig);
@@ -180,7 +180,7 @@ static uint64_t mcs(uint64_t *target, uint32_t size, uint64_t swap, uint64_t swa
 
 static uint64_t mfa(uint64_t *target, uint32_t size, uint64_t add, uint64_t boundary)
 {
-	struct atomic a = {.op = ATOMIC_MFA, .size = size, .swap_add = {add}, .boundary = {boundary}};
+	struct nic_atomic a = {.op = NIC_ATOMIC_MFA, .size = size, .swap_add = {add}, .boundary = {boundary}};
 	uint64_t orig;
 
 	atomic_execute(&a, target, &orig);
@@ -250,8 +250,8 @@ static void sherman_boundary_at_the_top_bit_is_an_addition(void **state)
 static void carries_cross_words_where_no_field_ends(void **state)
 {
 	_Alignas(16) uint64_t target[2] = {UINT64_MAX, 7};
-	struct atomic a = {.op = ATOMIC_MFA, .size = 16, .swap_add = {1, 0}};
-	uint64_t orig[ATOMIC_WORDS];
+	struct nic_atomic a = {.op = NIC_ATOMIC_MFA, .size = 16, .swap_add = {1, 0}};
+	uint64_t orig[NIC_ATOMIC_WORDS];
 
 	(void)state;
 	atomic_execute(&a, target, orig);
@@ -266,60 +266,143 @@ static void carries_cross_words_where_no_field_ends(void **state)
 
 /* ---- several at once ----------------------------------------------------------------------------------------- */
 
-static _Alignas(32) uint64_t shared[ATOMIC_WORDS];
+static _Alignas(32) uint64_t shared[NIC_ATOMIC_WORDS];
+static int torn; /* atomic: some value was not one that the memory has had */
+
+static void execute_shared(const struct nic_atomic *a, uint64_t *target, uint64_t *orig)
+{
+	bool locks = a->size == NIC_ATOMIC_SIZE_MAX;
+
+	while (locks && !atomic_try_lock(target))
+		;
+	atomic_execute(a, target, orig);
+	if (locks)
+		atomic_unlock(target);
+}
 
 struct hammer {
 	uint32_t size;
-	enum atomic_op op;
+	enum nic_atomic_op op;
+	uint64_t boundary; /* of MFA, in each word */
 };
 
-/** Adds one to every 32-bit field, by an addition or by comparing and swapping until it succeeds. */
+/** Adds one to the whole number, or to every 32-bit field where there are boundaries, by an addition or by comparing and
+ *  swapping until that succeeds. In all words alike: what is found in them has to be the same, too. */
 static void *hammer(void *arg)
 {
 	const struct hammer *h = arg;
-	struct atomic a = {.op = h->op, .size = h->size};
-	uint64_t orig[ATOMIC_WORDS], seen[ATOMIC_WORDS] = {0};
+	struct nic_atomic a = {.op = h->op, .size = h->size};
+	uint64_t orig[NIC_ATOMIC_WORDS], seen[NIC_ATOMIC_WORDS] = {0};
 	unsigned words = (h->size + 7) / 8;
 
 	for (unsigned i = 0; i < words; i++) {
 		a.swap_mask[i] = a.compare_mask[i] = h->size == 4 ? UINT32_MAX : UINT64_MAX;
-		a.boundary[i] = h->size == 4 ? 1ull << 31 : 1ull << 63 | 1ull << 31;
+		a.boundary[i] = h->boundary;
 	}
 	for (unsigned n = 0; n < PER_CHILD;) {
 		for (unsigned i = 0; i < words; i++) {
 			uint64_t one = h->size == 4 ? 1 : 0x100000001;
 
 			a.compare[i] = seen[i];
-			a.swap_add[i] = h->op == ATOMIC_MFA ? one : seen[i] + one;
+			a.swap_add[i] = h->op == NIC_ATOMIC_MFA ? one : seen[i] + one;
 		}
-		if (h->size == ATOMIC_SIZE_MAX)
-			atomic_lock(shared);
-		atomic_execute(&a, shared, orig);
-		if (h->size == ATOMIC_SIZE_MAX)
-			atomic_unlock(shared);
-		n += h->op == ATOMIC_MFA || memcmp(orig, seen, words * 8) == 0;
+		execute_shared(&a, shared, orig);
+		for (unsigned i = 1; i < words; i++)
+			if (orig[i] != orig[0])
+				__atomic_store_n(&torn, 1, __ATOMIC_RELAXED);
+		n += h->op == NIC_ATOMIC_MFA || memcmp(orig, seen, words * 8) == 0;
 		memcpy(seen, orig, words * 8);
 	}
 	return NULL;
 }
 
+static void run_threads(void *(*fn)(void *), void *args, size_t arg_size, unsigned n)
+{
+	pthread_t threads[THREADS];
+
+	assert_true(n <= THREADS);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, fn, (char *)args + i * arg_size), 0);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
 static void no_update_is_lost_among_threads(void **state)
 {
+	const uint64_t all = (uint64_t)THREADS * PER_CHILD;
+
 	(void)state;
 	for (unsigned s = 0; s < 4; s++) {
-		uint64_t all = (uint64_t)THREADS * PER_CHILD;
-		struct hammer kinds[] = {{sizes[s], ATOMIC_MFA}, {sizes[s], ATOMIC_MCS}};
-		pthread_t threads[THREADS];
+		uint64_t ends = sizes[s] == 4 ? 1ull << 31 : 1ull << 63 | 1ull << 31;
+		struct hammer kinds[THREADS] = {
+			{sizes[s], NIC_ATOMIC_MFA, ends},
+			{sizes[s], NIC_ATOMIC_MCS, 0},
+			{sizes[s], NIC_ATOMIC_MFA, 0},
+			{sizes[s], NIC_ATOMIC_MCS, 0},
+		};
 
 		memset(shared, 0, sizeof(shared));
-		for (unsigned i = 0; i < THREADS; i++)
-			assert_int_equal(pthread_create(&threads[i], NULL, hammer, &kinds[i % 2]), 0);
-		for (unsigned i = 0; i < THREADS; i++)
-			assert_int_equal(pthread_join(threads[i], NULL), 0);
+		torn = 0;
+		run_threads(hammer, kinds, sizeof(kinds[0]), THREADS);
+		assert_int_equal(torn, 0);
 		assert_int_equal(shared[0], sizes[s] == 4 ? all : all << 32 | all);
-		for (unsigned i = 1; i < ATOMIC_WORDS; i++)
+		for (unsigned i = 1; i < NIC_ATOMIC_WORDS; i++)
 			assert_int_equal(shared[i], i * 8 < sizes[s] ? all << 32 | all : 0);
 	}
+}
+
+/** Executes one operation again and again. */
+static void *repeat(void *arg)
+{
+	uint64_t orig[NIC_ATOMIC_WORDS];
+	const struct nic_atomic *a = arg;
+	uint64_t *target = a->size == NIC_ATOMIC_SIZE_MAX ? shared : &shared[3];
+
+	for (unsigned n = 0; n < PER_CHILD; n++)
+		execute_shared(a, target, orig);
+	return NULL;
+}
+
+/** 32 bytes are not one step towards an addition to a part of them, but neither undoes the other. */
+static void additions_to_a_part_of_32_bytes_stay(void **state)
+{
+	struct nic_atomic ops[THREADS] = {
+		/* Carries into word 3, swaps of its lowest byte, and two who add to its upper half. */
+		{.op = NIC_ATOMIC_MFA, .size = 32, .swap_add = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 0}},
+		{.op = NIC_ATOMIC_MCS, .size = 32, .swap_add = {0, 0, 0, 0x5a}, .swap_mask = {0, 0, 0, 0xff}},
+		{.op = NIC_ATOMIC_FAA, .size = 8, .swap_add = {1ull << 32}},
+		{.op = NIC_ATOMIC_MFA, .size = 8, .swap_add = {1ull << 32}},
+	};
+
+	(void)state;
+	memset(shared, 0, sizeof(shared));
+	shared[0] = 1; /* the sum of the lower three words carries every time but the last */
+	run_threads(repeat, ops, sizeof(ops[0]), THREADS);
+	assert_int_equal(shared[3] >> 32, 2 * PER_CHILD);
+}
+
+/** A comparison that fails must change nothing, and 32 bytes are no exception: each word is written as it is found. */
+static void a_failed_comparison_of_32_bytes_undoes_nothing(void **state)
+{
+	struct nic_atomic ops[THREADS] = {
+		{.op = NIC_ATOMIC_MCS,
+		 .size = 32,
+		 .compare = {1},
+		 .compare_mask = {1},
+		 .swap_mask = {1, 1, 1, UINT64_MAX}},
+		{.op = NIC_ATOMIC_MCS,
+		 .size = 32,
+		 .compare = {1},
+		 .compare_mask = {1},
+		 .swap_mask = {1, 1, 1, UINT64_MAX}},
+		{.op = NIC_ATOMIC_FAA, .size = 8, .swap_add = {1}},
+		{.op = NIC_ATOMIC_FAA, .size = 8, .swap_add = {1}},
+	};
+
+	(void)state;
+	memset(shared, 0, sizeof(shared));
+	run_threads(repeat, ops, sizeof(ops[0]), THREADS);
+	assert_int_equal(shared[3], 2 * PER_CHILD);
 }
 
 int main(void)
@@ -336,6 +419,8 @@ int main(void)
 		cmocka_unit_test(sherman_boundary_at_the_top_bit_is_an_addition),
 		cmocka_unit_test(carries_cross_words_where_no_field_ends),
 		cmocka_unit_test(no_update_is_lost_among_threads),
+		cmocka_unit_test(additions_to_a_part_of_32_bytes_stay),
+		cmocka_unit_test(a_failed_comparison_of_32_bytes_undoes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

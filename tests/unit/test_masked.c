@@ -3,7 +3,10 @@
  * test_masked.c - extended atomics from the work request to memory and back: what is refused when posted, how they are in
  * packets (nic/extended.md), how the responder takes them, and that the rules of standard atomics are theirs (IBTA 9.4.5).
  */
+#include <pthread.h>
+
 #include "atomic.h"
+#include "mem.h"
 #include "pair.h"
 #include "resp_util.h"
 
@@ -11,9 +14,9 @@ static const uint32_t sizes[] = {4, 8, 16, 32};
 
 #define SIZES (sizeof(sizes) / sizeof(*sizes))
 
-static struct atomic masked(enum atomic_op op, uint32_t size)
+static struct nic_atomic masked(enum nic_atomic_op op, uint32_t size)
 {
-	struct atomic a = {.op = op, .size = size};
+	struct nic_atomic a = {.op = op, .size = size};
 
 	for (unsigned i = 0; i * 8 < size; i++) {
 		uint64_t half = size == 4 ? UINT32_MAX : UINT64_MAX;
@@ -27,13 +30,13 @@ static struct atomic masked(enum atomic_op op, uint32_t size)
 	return a;
 }
 
-static enum nic_wr_opcode wr_opcode(const struct atomic *a)
+static enum nic_wr_opcode wr_opcode(const struct nic_atomic *a)
 {
-	return a->op == ATOMIC_MCS ? NIC_WR_MASKED_CMP_AND_SWP : NIC_WR_MASKED_FETCH_AND_ADD;
+	return a->op == NIC_ATOMIC_MCS ? NIC_WR_MASKED_CMP_AND_SWP : NIC_WR_MASKED_FETCH_AND_ADD;
 }
 
 /** A WR of side a of the pair, on arena[remote] of side b. */
-static struct nic_send_wr masked_wr(struct pair *pair, uint64_t id, const struct atomic *a, uint32_t offset,
+static struct nic_send_wr masked_wr(struct pair *pair, uint64_t id, const struct nic_atomic *a, uint32_t offset,
 				    uint32_t remote)
 {
 	struct nic_send_wr wr = pair_wr(pair, id, wr_opcode(a), offset, a->size, remote);
@@ -61,11 +64,11 @@ static void put_words(uint8_t *wire, const uint64_t *words, uint32_t size)
 		put_be(wire + 8 * i, words[i], 8);
 }
 
-static uint32_t put_operands(uint8_t *wire, const struct atomic *a)
+static uint32_t put_operands(uint8_t *wire, const struct nic_atomic *a)
 {
-	const uint64_t *operands[] = {a->swap_add, a->op == ATOMIC_MCS ? a->compare : a->boundary, a->swap_mask,
+	const uint64_t *operands[] = {a->swap_add, a->op == NIC_ATOMIC_MCS ? a->compare : a->boundary, a->swap_mask,
 				      a->compare_mask};
-	unsigned n = a->op == ATOMIC_MCS ? 4 : 2;
+	unsigned n = a->op == NIC_ATOMIC_MCS ? 4 : 2;
 
 	for (unsigned i = 0; i < n; i++)
 		put_words(wire + i * a->size, operands[i], a->size);
@@ -73,9 +76,9 @@ static uint32_t put_operands(uint8_t *wire, const struct atomic *a)
 }
 
 /** The peer's request for it on arena[offset]; the payload is in peer_data. */
-static struct packet request(struct rig *rig, const struct atomic *a, uint32_t psn, uint32_t offset)
+static struct packet request(struct rig *rig, const struct nic_atomic *a, uint32_t psn, uint32_t offset)
 {
-	struct packet p = rig_peer_packet(rig, a->op == ATOMIC_MCS ? MASKED_CMP_SWAP : MASKED_FETCH_ADD, psn);
+	struct packet p = rig_peer_packet(rig, a->op == NIC_ATOMIC_MCS ? MASKED_CMP_SWAP : MASKED_FETCH_ADD, psn);
 
 	p.va = rig_va(rig, offset);
 	p.log_size = (uint8_t)__builtin_ctz(a->size);
@@ -106,7 +109,7 @@ static void masked__wrong_sizes_are_refused_when_posted(void **state)
 	struct rig *rig = pair->rig[0];
 
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		struct atomic a = masked(i & 1 ? ATOMIC_MCS : ATOMIC_MFA, 8);
+		struct nic_atomic a = masked(i & 1 ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA, 8);
 		struct nic_send_wr wr = masked_wr(pair, 1, &a, 0, 64);
 
 		a.size = wrong[i];
@@ -120,11 +123,11 @@ static void masked__wrong_sizes_are_refused_when_posted(void **state)
 
 static void masked__an_operation_of_another_kind_is_refused(void **state)
 {
-	static const enum atomic_op ops[] = {ATOMIC_CAS, ATOMIC_FAA, ATOMIC_MFA};
+	static const enum nic_atomic_op ops[] = {NIC_ATOMIC_CAS, NIC_ATOMIC_FAA, NIC_ATOMIC_MFA};
 	struct pair *pair = pair_create(NULL, 0x100, 0x200);
 
 	for (unsigned i = 0; i < 3; i++) {
-		struct atomic a = masked(ATOMIC_MCS, 8);
+		struct nic_atomic a = masked(NIC_ATOMIC_MCS, 8);
 		struct nic_send_wr wr = masked_wr(pair, 1, &a, 0, 64);
 
 		a.op = ops[i];
@@ -139,7 +142,7 @@ static void masked__not_on_uc_or_ud_and_not_inline(void **state)
 
 	for (unsigned i = 0; i < 6; i++) {
 		struct rig *rig = rig_ready(&(struct rig_opts){.type = types[i / 2]});
-		struct atomic a = masked(i & 1 ? ATOMIC_MCS : ATOMIC_MFA, 8);
+		struct nic_atomic a = masked(i & 1 ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA, 8);
 		struct nic_send_wr wr = rig_wr(rig, 1, wr_opcode(&a), 0, 8);
 
 		wr.masked.operation = &a;
@@ -167,7 +170,7 @@ static void masked__size_over_the_qps_limit(void **state)
 		assert_int_equal(nic_qp_create(rig->nic, &init, &rig->qp), 0);
 		rig_to_rts(rig);
 		for (unsigned s = 0; s < SIZES; s++) {
-			struct atomic a = masked(ATOMIC_MCS, sizes[s]);
+			struct nic_atomic a = masked(NIC_ATOMIC_MCS, sizes[s]);
 			struct nic_send_wr wr = rig_wr(rig, 1, wr_opcode(&a), 0, sizes[s]);
 
 			wr.masked.operation = &a;
@@ -205,7 +208,7 @@ static void masked__requests_are_as_described(void **state)
 	rig->attr.max_rd_atomic = 2 * SIZES;
 	rig_to_rts(rig);
 	for (unsigned i = 0; i < 2 * SIZES; i++) {
-		struct atomic a = masked(i & 1 ? ATOMIC_MCS : ATOMIC_MFA, sizes[i / 2]);
+		struct nic_atomic a = masked(i & 1 ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA, sizes[i / 2]);
 		struct nic_send_wr wr = rig_wr(rig, i, wr_opcode(&a), 0, a.size);
 		uint8_t operands[128];
 		struct packet p;
@@ -232,7 +235,7 @@ static void masked__a_request_byte_by_byte(void **state)
 					 0x51, 0x52, 0x53, 0x54,			 /* RIG_REMOTE_RKEY */
 					 4,    0,    0,	   0};
 	struct rig *rig = rig_ready(NULL);
-	struct atomic a = masked(ATOMIC_MFA, 16);
+	struct nic_atomic a = masked(NIC_ATOMIC_MFA, 16);
 	struct nic_send_wr wr = rig_wr(rig, 1, wr_opcode(&a), 0, 16);
 	const uint8_t *frame;
 
@@ -257,10 +260,10 @@ static void masked__responses_are_as_described(void **state)
 	uint32_t at = align32(rig);
 
 	for (unsigned i = 0; i < 2 * SIZES; i++) {
-		struct atomic a = masked(i & 1 ? ATOMIC_MCS : ATOMIC_MFA, sizes[i / 2]);
+		struct nic_atomic a = masked(i & 1 ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA, sizes[i / 2]);
 		struct packet p = request(rig, &a, E + i, at);
-		uint64_t before[ATOMIC_WORDS] = {0};
-		uint8_t wire[ATOMIC_SIZE_MAX];
+		uint64_t before[NIC_ATOMIC_WORDS] = {0};
+		uint8_t wire[NIC_ATOMIC_SIZE_MAX];
 
 		memcpy(before, rig->arena + at, a.size);
 		put_words(wire, before, a.size);
@@ -286,8 +289,8 @@ static void masked__from_post_to_completion(void **state)
 	uint32_t at = align32(b);
 
 	for (unsigned i = 0; i < 4 * SIZES; i++) {
-		struct atomic op = masked(i & 1 ? ATOMIC_MCS : ATOMIC_MFA, sizes[i / 4]);
-		_Alignas(32) uint64_t expect[ATOMIC_WORDS], orig[ATOMIC_WORDS];
+		struct nic_atomic op = masked(i & 1 ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA, sizes[i / 4]);
+		_Alignas(32) uint64_t expect[NIC_ATOMIC_WORDS], orig[NIC_ATOMIC_WORDS];
 		struct nic_send_wr wr;
 		struct nic_wc wc;
 
@@ -318,10 +321,10 @@ static void masked__replies_in_network_order(void **state)
 	uint32_t at = align32(b);
 
 	for (unsigned s = 0; s < SIZES; s++) {
-		struct atomic op = masked(ATOMIC_MFA, sizes[s]);
+		struct nic_atomic op = masked(NIC_ATOMIC_MFA, sizes[s]);
 		struct nic_send_wr wr = masked_wr(pair, s, &op, 0, at);
-		uint64_t before[ATOMIC_WORDS];
-		uint8_t expect[ATOMIC_SIZE_MAX];
+		uint64_t before[NIC_ATOMIC_WORDS];
+		uint8_t expect[NIC_ATOMIC_SIZE_MAX];
 
 		memcpy(before, b->arena + at, sizes[s]);
 		memcpy(expect, before, sizes[s]);
@@ -356,7 +359,7 @@ static void masked__standard_replies_in_network_order(void **state)
 static void masked__AT_01_address_must_be_a_multiple_of_the_size(void **state)
 {
 	for (unsigned i = 0; i < 2 * SIZES; i++) {
-		struct atomic a = masked(i & 1 ? ATOMIC_MCS : ATOMIC_MFA, sizes[i / 2]);
+		struct nic_atomic a = masked(i & 1 ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA, sizes[i / 2]);
 		struct rig *rig = rig_ready(NULL);
 		struct packet p = request(rig, &a, E, align32(rig) + a.size / 2);
 
@@ -366,10 +369,10 @@ static void masked__AT_01_address_must_be_a_multiple_of_the_size(void **state)
 	}
 }
 
-static void masked__unknown_sizes_and_lengths_are_refused(void **state)
+static void masked__AT_10_unknown_sizes_and_lengths_are_refused(void **state)
 {
 	for (unsigned i = 0; i < 18; i++) {
-		struct atomic a = masked(i & 1 ? ATOMIC_MCS : ATOMIC_MFA, 8);
+		struct nic_atomic a = masked(i & 1 ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA, 8);
 		struct rig *rig = rig_ready(NULL);
 		struct packet p = request(rig, &a, E, align32(rig));
 		static const uint8_t log_sizes[] = {0, 1, 6, 30, 31, 32, 34, 63, 255};
@@ -381,7 +384,7 @@ static void masked__unknown_sizes_and_lengths_are_refused(void **state)
 		rig_destroy(rig);
 	}
 	for (unsigned i = 0; i < 6; i++) {
-		struct atomic a = masked(ATOMIC_MCS, 8);
+		struct nic_atomic a = masked(NIC_ATOMIC_MCS, 8);
 		struct rig *rig = rig_ready(NULL);
 		struct packet p = request(rig, &a, E, align32(rig));
 		static const uint32_t lengths[] = {0, 8, 31, 33, 64, 256};
@@ -392,10 +395,10 @@ static void masked__unknown_sizes_and_lengths_are_refused(void **state)
 	}
 }
 
-static void masked__key_rights_and_range(void **state)
+static void masked__AT_10_key_rights_and_range(void **state)
 {
 	for (unsigned i = 0; i < 8; i++) {
-		struct atomic a = masked(i & 1 ? ATOMIC_MCS : ATOMIC_MFA, 16);
+		struct nic_atomic a = masked(i & 1 ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA, 16);
 		struct rig *rig = rig_ready(NULL);
 		struct packet p = request(rig, &a, E, align32(rig));
 		struct nic_mr *mr;
@@ -422,19 +425,28 @@ static void masked__key_rights_and_range(void **state)
 	}
 }
 
-static void masked__RO_05_more_than_the_resources(void **state)
+static void masked__AT_10_RO_05_more_than_the_resources(void **state)
 {
 	struct rig *rig = rig_create(NULL);
-	struct atomic a = masked(ATOMIC_MFA, 4);
+	struct nic_atomic a = masked(NIC_ATOMIC_MFA, 4);
+	uint32_t at = align32(rig), before, after;
 	struct packet p;
 
 	rig->attr.max_dest_rd_atomic = 2;
 	rig_to_rts(rig);
+	a.boundary[0] = 0;
+	a.swap_add[0] = 1;
+	memcpy(&before, rig->arena + at, 4);
 	for (unsigned i = 0; i < 3; i++) {
-		p = request(rig, &a, E + i, align32(rig));
+		p = request(rig, &a, E + i, at);
 		assert_true(rig_rx(rig, &p));
 	}
 	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_ERR);
+	rig_expect_tx(rig, EXT_ATOMIC_ACK, E); /* the two that there was room for were executed, and are answered */
+	rig_expect_tx(rig, EXT_ATOMIC_ACK, E + 1);
+	rig_expect_ack(rig, E + 2, SYN_INV);
+	memcpy(&after, rig->arena + at, 4);
+	assert_int_equal(after, before + 2);
 	rig_destroy(rig);
 }
 
@@ -444,7 +456,7 @@ static void masked__not_for_a_uc_or_ud_qp(void **state)
 
 	for (unsigned i = 0; i < 2; i++) {
 		struct rig *rig = rig_ready(&(struct rig_opts){.type = types[i]});
-		struct atomic a = masked(ATOMIC_MFA, 8);
+		struct nic_atomic a = masked(NIC_ATOMIC_MFA, 8);
 		struct packet p = request(rig, &a, E, align32(rig));
 		uint64_t before = rig_counter(rig, rx_bad_service);
 
@@ -460,7 +472,7 @@ static void masked__not_for_a_uc_or_ud_qp(void **state)
 static void masked__memory_that_has_gone_leaves_no_lock(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.guard = rig_guard});
-	struct atomic a = masked(ATOMIC_MFA, 32);
+	struct nic_atomic a = masked(NIC_ATOMIC_MFA, 32);
 	struct packet p = request(rig, &a, E, align32(rig));
 
 	rig_good_accesses = 0;
@@ -475,16 +487,56 @@ static void masked__memory_that_has_gone_leaves_no_lock(void **state)
 	rig_destroy(rig);
 }
 
+/* ---- several NICs on the same memory ----------------------------------------------------------------------------- */
+
+static _Alignas(32) uint64_t shared[NIC_ATOMIC_WORDS];
+
+struct executor {
+	struct rig *rig;
+	unsigned torn, faults;
+};
+
+static void *execute_often(void *arg)
+{
+	const struct nic_atomic one_each = {.op = NIC_ATOMIC_MFA, .size = 32, .swap_add = {1, 1, 1, 1}};
+	struct executor *x = arg;
+
+	for (unsigned i = 0; i < 100000; i++) {
+		uint64_t orig[NIC_ATOMIC_WORDS];
+
+		x->faults += !mem_atomic(x->rig->nic, &one_each, (uint8_t *)shared, orig);
+		x->torn += orig[1] != orig[0] || orig[2] != orig[0] || orig[3] != orig[0];
+	}
+	return NULL;
+}
+
+static void masked__32_bytes_are_one_step_for_the_nics_of_a_process(void **state)
+{
+	struct executor x[2] = {{.rig = rig_ready(NULL)}, {.rig = rig_ready(NULL)}};
+	pthread_t threads[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, execute_often, &x[i]), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_int_equal(x[i].torn, 0);
+		assert_int_equal(x[i].faults, 0);
+		rig_destroy(x[i].rig);
+	}
+	for (unsigned i = 0; i < NIC_ATOMIC_WORDS; i++)
+		assert_int_equal(shared[i], 200000);
+}
+
 /* ---- duplicates, losses, wrong answers ------------------------------------------------------------------------- */
 
 static void masked__RP_04_a_duplicate_gets_the_saved_value(void **state)
 {
 	for (unsigned i = 0; i < 2 * SIZES; i++) {
-		struct atomic a = masked(i & 1 ? ATOMIC_MCS : ATOMIC_MFA, sizes[i / 2]);
+		struct nic_atomic a = masked(i & 1 ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA, sizes[i / 2]);
 		struct rig *rig = rig_ready(NULL);
 		uint32_t at = align32(rig);
 		struct packet p = request(rig, &a, E, at), first, again;
-		uint8_t after[ATOMIC_SIZE_MAX], saved[ATOMIC_SIZE_MAX];
+		uint8_t after[NIC_ATOMIC_SIZE_MAX], saved[NIC_ATOMIC_SIZE_MAX];
 
 		assert_true(rig_rx(rig, &p));
 		first = rig_expect_tx(rig, a.size == 8 ? ATOMIC_ACK : EXT_ATOMIC_ACK, E);
@@ -514,7 +566,7 @@ static void masked__AT_08_exactly_once_under_loss_and_duplication(void **state)
 		memset(b->arena + at, 0, 32);
 		pair_script(pair, &rule, 1);
 		for (uint32_t k = 0; k < 4; k++) {
-			struct atomic op = {.op = ATOMIC_MFA, .size = size, .swap_add = {1ull << 8 * k}};
+			struct nic_atomic op = {.op = NIC_ATOMIC_MFA, .size = size, .swap_add = {1ull << 8 * k}};
 			struct nic_send_wr wr = masked_wr(pair, k, &op, 32 * k, at);
 
 			rig_post(a, &wr);
@@ -538,7 +590,7 @@ static void masked__wrong_responses(void **state)
 {
 	for (unsigned i = 0; i < 4; i++) {
 		struct rig *rig = rig_ready(NULL);
-		struct atomic a = masked(ATOMIC_MFA, i < 2 ? 8 : 16);
+		struct nic_atomic a = masked(NIC_ATOMIC_MFA, i < 2 ? 8 : 16);
 		struct nic_send_wr wr = rig_wr(rig, 1, wr_opcode(&a), 0, a.size);
 		struct packet p;
 
@@ -577,11 +629,12 @@ int main(void)
 		cmocka_unit_test(masked__replies_in_network_order),
 		cmocka_unit_test(masked__standard_replies_in_network_order),
 		cmocka_unit_test(masked__AT_01_address_must_be_a_multiple_of_the_size),
-		cmocka_unit_test(masked__unknown_sizes_and_lengths_are_refused),
-		cmocka_unit_test(masked__key_rights_and_range),
-		cmocka_unit_test(masked__RO_05_more_than_the_resources),
+		cmocka_unit_test(masked__AT_10_unknown_sizes_and_lengths_are_refused),
+		cmocka_unit_test(masked__AT_10_key_rights_and_range),
+		cmocka_unit_test(masked__AT_10_RO_05_more_than_the_resources),
 		cmocka_unit_test(masked__not_for_a_uc_or_ud_qp),
 		cmocka_unit_test(masked__memory_that_has_gone_leaves_no_lock),
+		cmocka_unit_test(masked__32_bytes_are_one_step_for_the_nics_of_a_process),
 		cmocka_unit_test(masked__RP_04_a_duplicate_gets_the_saved_value),
 		cmocka_unit_test(masked__AT_08_exactly_once_under_loss_and_duplication),
 		cmocka_unit_test(masked__wrong_responses),
