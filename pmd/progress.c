@@ -325,7 +325,8 @@ void pmd_inline_yield(struct pmd_engine *e)
 
 	__atomic_store_n(&e->yielding_cpu, cpu, __ATOMIC_RELAXED);
 	sched_yield();
-	/* Another thread may have given another away meanwhile. */
+	/* Another thread may have given another away meanwhile. One that gives away the same is forgotten with it: then the
+	 * engine's thread misses a chance to leave packets to it, no more. */
 	__atomic_compare_exchange_n(&e->yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->yielded, pmd_now_ns() - start_ns > YIELD_TAKEN_NS ? PMD_YIELD_TAKEN : PMD_YIELD_UNWANTED,
 			 __ATOMIC_RELAXED);

@@ -221,8 +221,12 @@ static bool thread_sees_polling(const struct thread_state *s, uint64_t polls)
 /** The thread serves again, and has found `got` packets: was it right to look on, and so long? */
 static void thread_looked_on(struct thread_state *s, unsigned got)
 {
-	if (got > 0 && s->looks >= s->looks_long && s->looks_long < LOOKS_LONG_MOST)
-		s->looks_long *= 2;
+	if (s->looks >= s->looks_long) {
+		if (got > 0 && s->looks_long < LOOKS_LONG_MOST)
+			s->looks_long *= 2;
+		else if (got == 0 && s->looks_long > LOOKS_LONG)
+			s->looks_long /= 2;
+	}
 	if (s->looks >= LOOKS_RIGHT)
 		s->credit_full = CREDIT_FULL;
 	else if (got > 0 && s->credit_full < CREDIT_MOST)

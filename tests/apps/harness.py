@@ -270,8 +270,9 @@ def need_root():
 def other_user(uid, what):
     """What makes a program another user's; None, said as skipped, where he cannot read what is built (a clone below /root)."""
     argv = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
-    if subprocess.run([*argv, "ls", os.environ["UROCE_BUILD"]], capture_output=True, check=False).returncode:
-        print(f"SKIP {what}: the build folder is not for everybody", flush=True)
+    tried = subprocess.run([*argv, "ls", os.environ["UROCE_BUILD"]], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        print(f"SKIP {what}: another user cannot look into the build folder ({tried.stderr.strip()})", flush=True)
         return None
     return argv
 

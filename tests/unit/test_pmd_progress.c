@@ -268,7 +268,6 @@ static void *echo(void *arg)
 static void thread__leaves_packets_to_who_polls(void **state)
 {
 	unsigned long before;
-	uint64_t start_ns;
 	struct end a, b;
 	pthread_t peer;
 	pid_t thread;
@@ -278,7 +277,6 @@ static void thread__leaves_packets_to_who_polls(void **state)
 	ends_open(&a, &device[0], &b, &device[1]);
 	wait_until_asleep(a.engine);
 	wait_until_asleep(b.engine);
-	start_ns = pmd_now_ns();
 	thread = thread_id();
 	before = sleeps(thread);
 	end_recv(&b);
@@ -290,8 +288,8 @@ static void thread__leaves_packets_to_who_polls(void **state)
 		end_wait(&a, a.rcq, false);
 	}
 	assert_int_equal(pthread_join(peer, NULL), 0);
-	/* Looking on, it sleeps now and then as well, for 50 us at least. */
-	assert_true(sleeps(thread) - before < MESSAGES + (pmd_now_ns() - start_ns) / 50000);
+	/* Looking on, it sleeps now and then as well: a hundred times here. Woken, several times for each message. */
+	assert_true(sleeps(thread) - before < MESSAGES);
 	end_close(&a);
 	end_close(&b);
 }
