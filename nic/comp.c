@@ -30,6 +30,7 @@ static enum nic_wc_opcode wc_opcode(uint8_t wr_opcode)
 		[NIC_WR_BIND_MW] = NIC_WC_BIND_MW,
 		[NIC_WR_MASKED_CMP_AND_SWP] = NIC_WC_MASKED_COMP_SWAP,
 		[NIC_WR_MASKED_FETCH_AND_ADD] = NIC_WC_MASKED_FETCH_ADD,
+		[NIC_WR_NOP] = NIC_WC_SEND,
 	};
 
 	return (enum nic_wc_opcode)map[wr_opcode];

@@ -498,8 +498,9 @@ enum nic_wr_opcode {
 	NIC_WR_LOCAL_INV = 7,
 	NIC_WR_BIND_MW = 8,
 	NIC_WR_SEND_WITH_INV = 9,
-	NIC_WR_MASKED_CMP_AND_SWP = 0x63, /* these two: of enum ibv_exp_wr_opcode */
+	NIC_WR_MASKED_CMP_AND_SWP = 0x63, /* these: of enum ibv_exp_wr_opcode */
 	NIC_WR_MASKED_FETCH_AND_ADD = 0x64,
+	NIC_WR_NOP = 0x65, /* does nothing, in its turn; completes as a SEND */
 };
 
 /** Values of enum ibv_send_flags. */

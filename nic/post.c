@@ -15,7 +15,9 @@ static bool opcode_legal(enum nic_qp_type type, uint32_t opcode)
 			    1u << NIC_WR_ATOMIC_FETCH_AND_ADD | 1u << NIC_WR_SEND_WITH_INV;
 	uint32_t legal = type == NIC_QPT_RC ? rc : type == NIC_QPT_UC ? uc : ud;
 
-	return opcode < 32 ? legal >> opcode & 1 : type == NIC_QPT_RC && wr_is_masked(opcode);
+	if (opcode < 32)
+		return legal >> opcode & 1;
+	return opcode == NIC_WR_NOP || (type == NIC_QPT_RC && wr_is_masked(opcode));
 }
 
 static bool inline_legal(uint32_t opcode)
@@ -43,7 +45,6 @@ static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, 
 						       uint32_t ahead, uint64_t *length)
 {
 	const uint32_t known = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE;
-	bool local = wr->opcode == NIC_WR_LOCAL_INV || wr->opcode == NIC_WR_BIND_MW;
 
 	if (qp->state < NIC_QPS_RTS || !opcode_legal(qp->type, wr->opcode) || wr->flags & ~known)
 		return -EINVAL;
@@ -51,7 +52,7 @@ static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, 
 	    (uint64_t)(qp->sq.head - qp->sq.tail) + ahead >= qp->sq.capacity)
 		return -ENOMEM;
 	*length = 0;
-	if (local)
+	if (wr_is_local(wr->opcode))
 		return wr->opcode == NIC_WR_BIND_MW && !wr->bind.mw ? -EINVAL : 0;
 	if (!(wr->flags & NIC_SEND_INLINE) && wr->num_sge > qp->sq.max_sge)
 		return -EINVAL; /* inline data takes no SGEs in the queue */
@@ -103,6 +104,9 @@ static void copy_operation(const struct nic_qp *qp, struct swqe *w, const struct
 		w->compare = cas ? wr->atomic.compare_add : 0;
 		w->swap_add = cas ? wr->atomic.swap : wr->atomic.compare_add;
 	} else if (qp->type == NIC_QPT_UD) {
+		w->ud.path = 0;
+		if (wr->opcode == NIC_WR_NOP)
+			return; /* goes nowhere, and its turn comes with the port's */
 		w->ud.av = wr->ud.ah->av;
 		w->ud.remote_qpn = wr->ud.remote_qpn;
 		w->ud.remote_qkey = wr->ud.remote_qkey;
@@ -129,7 +133,7 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 	w->length = (uint32_t)length;
 	w->ex = wr->ex;
 	copy_operation(qp, w, wr);
-	if (wr->opcode == NIC_WR_LOCAL_INV || wr->opcode == NIC_WR_BIND_MW) {
+	if (wr_is_local(wr->opcode)) {
 		w->num_sge = 0;
 	} else if (wr->flags & NIC_SEND_INLINE) {
 		w->num_sge = 0;

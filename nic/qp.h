@@ -200,6 +200,12 @@ static inline bool wr_is_masked(uint32_t opcode)
 	return opcode == NIC_WR_MASKED_CMP_AND_SWP || opcode == NIC_WR_MASKED_FETCH_AND_ADD;
 }
 
+/** Done by the requester alone: nothing is sent. */
+static inline bool wr_is_local(uint32_t opcode)
+{
+	return opcode == NIC_WR_LOCAL_INV || opcode == NIC_WR_BIND_MW || opcode == NIC_WR_NOP;
+}
+
 static inline bool wr_is_atomic(uint32_t opcode)
 {
 	return opcode == NIC_WR_ATOMIC_CMP_AND_SWP || opcode == NIC_WR_ATOMIC_FETCH_AND_ADD || wr_is_masked(opcode);

@@ -19,11 +19,6 @@ static const uint32_t rnr_10us[32] = {65536, 1,	   2,	 3,    4,    6,	    8,	   
 				      48,    64,   96,	 128,  192,  256,   384,   512,	  768,	 1024, 1536,
 				      2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
-static bool is_local(const struct swqe *w)
-{
-	return w->opcode == NIC_WR_LOCAL_INV || w->opcode == NIC_WR_BIND_MW;
-}
-
 void req_reset(struct nic_qp *qp)
 {
 	qp->req = (struct requester){
@@ -278,9 +273,11 @@ static bool run_local(struct nic_qp *qp, struct swqe *w)
 		} else {
 			if ((w->flags & NIC_SEND_FENCE) && qp->req.rd_out)
 				return false;
-			if (!bind_objects_exist(qp->nic, w) || !mw_bind_check(qp, &w->bind))
-				return fail(qp, ERR_bind);
-			mw_bind(qp, &w->bind);
+			if (w->opcode == NIC_WR_BIND_MW) {
+				if (!bind_objects_exist(qp->nic, w) || !mw_bind_check(qp, &w->bind))
+					return fail(qp, ERR_bind);
+				mw_bind(qp, &w->bind);
+			}
 		}
 		w->started = true;
 		w->packets = 0;
@@ -507,7 +504,7 @@ bool req_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 			return false;
 		if (qp->type == NIC_QPT_UD && ud_skip(qp))
 			continue;
-		if (!is_local(w))
+		if (!wr_is_local(w->opcode))
 			return qp->type == NIC_QPT_UD ? ud_tx(qp, frame) : send_one(qp, w, frame);
 		if (!run_local(qp, w))
 			return false;

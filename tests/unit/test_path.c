@@ -257,6 +257,38 @@ static void path__each_datagram_has_its_own(void **state)
 	rig_destroy(rig);
 }
 
+/** A request that does nothing has no path: not the one of the datagram that was in its place before. */
+static void path__nop_does_not_follow_a_datagram_of_old(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_UD, 0, &path);
+	struct nic_send_wr wr, nop = {.wr_id = 1, .opcode = NIC_WR_NOP};
+	struct nic_av av = {.dgid = rig->peer_gid};
+	struct nic_tx_frame frame;
+	struct nic_ah *ah;
+
+	rig_to_rts(rig);
+	answer = path;
+	assert_int_equal(nic_ah_create(rig->pd, &av, &ah), 0);
+	for (uint32_t i = 0; i < 64; i++) { /* all places */
+		wr = rig_wr(rig, i, NIC_WR_SEND, 0, 8);
+		wr.ud.ah = ah;
+		wr.ud.remote_qpn = 1;
+		wr.ud.remote_qkey = RIG_QKEY;
+		rig_post(rig, &wr);
+		rig_expect_silence(rig); /* on path 0, where the QP was without requests */
+		assert_int_equal(take(rig, path, &frame), 1);
+		rig_expect_wc(rig->send_cq, i, NIC_WC_SUCCESS);
+	}
+	nic_path_close(rig->nic, path);
+	rig_post(rig, &nop);
+	assert_int_equal(nic_qp_path(rig->qp), 0);
+	rig_expect_silence(rig);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	nic_ah_destroy(ah);
+	rig_destroy(rig);
+}
+
 /** A path that is given up for datagrams: they are lost, what is behind them goes on. */
 static void path__datagrams_can_be_lost(void **state)
 {
@@ -407,6 +439,7 @@ int main(void)
 		cmocka_unit_test(path__lossless_answers_when_there_is_time_or_when_idle),
 		cmocka_unit_test(path__an_ack_goes_before_a_request),
 		cmocka_unit_test(path__each_datagram_has_its_own),
+		cmocka_unit_test(path__nop_does_not_follow_a_datagram_of_old),
 		cmocka_unit_test(path__datagrams_can_be_lost),
 		cmocka_unit_test(path__what_connected_qps_send_is_not_lost),
 		cmocka_unit_test(path__what_rc_sends_is_lost_and_sent_again),

@@ -159,6 +159,65 @@ static void req__RQ_12_local_invalidate_waits_for_everything_before_it(void **st
 	rig_destroy(rig);
 }
 
+/* A request that does nothing lets the next one pass at once, completes in its turn, and takes no PSN. */
+static void req__nop_completes_in_its_turn(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct nic_send_wr nop = {.wr_id = 2, .opcode = NIC_WR_NOP};
+
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_post(rig, &nop);
+	rig_post_send(rig, 3, NIC_WR_SEND, 0, 8);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
+	rig_expect_no_wc(rig->send_cq);
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	assert_int_equal(rig_expect_wc(rig->send_cq, 2, NIC_WC_SUCCESS).opcode, NIC_WC_SEND);
+	rig_expect_no_wc(rig->send_cq);
+	rig_destroy(rig);
+}
+
+static void req__RQ_11_nop_with_a_fence_waits_for_reads(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct nic_send_wr nop = {.wr_id = 2, .opcode = NIC_WR_NOP, .flags = NIC_SEND_FENCE};
+	struct packet p;
+
+	rig_post_send(rig, 1, NIC_WR_RDMA_READ, 0, 8);
+	rig_post(rig, &nop);
+	rig_post_send(rig, 3, NIC_WR_SEND, 0, 8);
+	rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN);
+	rig_expect_silence(rig);
+	p = rig_peer_data(rig, READ_RESP_ONLY, RIG_SQ_PSN, 0, 8);
+	p.syndrome = SYN_ACK;
+	assert_true(rig_rx(rig, &p));
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_wc(rig->send_cq, 2, NIC_WC_SUCCESS);
+	rig_destroy(rig);
+}
+
+static void req__nop_is_for_all_services_and_is_flushed(void **state)
+{
+	for (enum nic_qp_type type = NIC_QPT_RC; type <= NIC_QPT_UD; type++) {
+		struct rig *rig = rig_ready(&(struct rig_opts){.type = type, .sig_none = true});
+		struct nic_send_wr nop = {.wr_id = 1, .opcode = NIC_WR_NOP};
+
+		rig_post(rig, &nop); /* unsignaled */
+		nop.wr_id = 2;
+		nop.flags = NIC_SEND_SIGNALED;
+		rig_post(rig, &nop);
+		rig_expect_silence(rig);
+		rig_expect_wc(rig->send_cq, 2, NIC_WC_SUCCESS);
+		rig_modify_state(rig, NIC_QPS_ERR);
+		nop.wr_id = 3;
+		rig_post(rig, &nop);
+		rig_expect_wc(rig->send_cq, 3, NIC_WC_WR_FLUSH_ERR);
+		rig_destroy(rig);
+	}
+}
+
 /* A SEND between two others whose SGE is spoilt by `spoil`. */
 static void bad_gather(void (*spoil)(struct rig *rig, struct nic_sge *sge), enum nic_wr_opcode opcode, uint32_t len)
 {
@@ -370,6 +429,9 @@ int main(void)
 		cmocka_unit_test(req__RQ_10_no_read_at_all_with_max_rd_atomic_0),
 		cmocka_unit_test(req__RQ_11_fence_waits_for_reads_and_atomics_before_it),
 		cmocka_unit_test(req__RQ_12_local_invalidate_waits_for_everything_before_it),
+		cmocka_unit_test(req__nop_completes_in_its_turn),
+		cmocka_unit_test(req__RQ_11_nop_with_a_fence_waits_for_reads),
+		cmocka_unit_test(req__nop_is_for_all_services_and_is_flushed),
 		cmocka_unit_test(req__RQ_14_a_bad_sge_fails_in_its_turn_and_nothing_is_complete_at_the_peer),
 		cmocka_unit_test(req__RQ_14_memory_deregistered_half_way_is_not_read),
 		cmocka_unit_test(req__RQ_14_a_wqe_that_has_failed_does_not_keep_those_before_it_from_being_sent_again),
