@@ -278,7 +278,9 @@ SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 		free(ctx);
 		return shim_fail(-err);
 	}
-	err = pmd_open(&dev->pmd, shim_event_raise, dev, &ctx->engine, sentence, sizeof(sentence));
+	ctx->personality = shim_personality_find(sentence, sizeof(sentence));
+	err = ctx->personality ? pmd_open(&dev->pmd, shim_event_raise, dev, &ctx->engine, sentence, sizeof(sentence))
+			       : -EINVAL;
 	if (err) {
 		fprintf(stderr, "uroce: %s: %s\n", dev->pmd.name, sentence);
 		context_fini(ctx);

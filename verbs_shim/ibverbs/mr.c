@@ -7,7 +7,7 @@
 
 /* Optional rights are hints; huge pages are no concern of ours. On-demand paging would promise prefetching and faults
  * that the NIC reports, so it is refused. */
-static int access_translate(unsigned access, uint32_t *out)
+int shim_access_translate(unsigned access, uint32_t *out)
 {
 	if (access & IBV_ACCESS_ON_DEMAND)
 		return -EOPNOTSUPP;
@@ -20,27 +20,18 @@ static bool access_writes(uint32_t access)
 	return access & (NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC);
 }
 
-struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+struct ibv_mr *shim_mr_new(struct ibv_pd *pd, void *mem, size_t length, uint64_t iova, uint32_t rights,
+			   struct shim_dm *dm)
 {
 	struct shim_context *ctx = shim_ctx(pd->context);
-	uint32_t rights;
-	int err = access_translate(access, &rights);
-
-	if (!length)
-		err = -EINVAL;
-	if (!err)
-		err = pmd_check_range(addr, length, access_writes(rights));
-	if (err)
-		return shim_fail(-err);
-
 	struct shim_mr *mr = calloc(1, sizeof(*mr));
+	int err = -EIO;
 
 	if (!mr)
 		return shim_fail(ENOMEM);
-	err = -EIO;
 	if (shim_enter(ctx)) {
-		err = nic_mr_reg(container_of(pd, struct shim_pd, ibv)->nic, addr, length,
-				 access & IBV_ACCESS_ZERO_BASED ? 0 : iova, rights, &mr->nic);
+		err = nic_mr_reg(container_of(pd, struct shim_pd, ibv)->nic, mem, length,
+				 rights & NIC_ACCESS_ZERO_BASED ? 0 : iova, rights, &mr->nic);
 		if (!err)
 			shim_object_add(ctx, SHIM_MR, &mr->link);
 		shim_leave(ctx);
@@ -50,10 +41,11 @@ struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_
 		return shim_fail(-err);
 	}
 	mr->access = rights;
+	mr->dm = dm;
 	mr->ibv = (struct ibv_mr){
 		.context = pd->context,
 		.pd = pd,
-		.addr = addr,
+		.addr = dm ? NULL : mem,
 		.length = length,
 		.lkey = nic_mr_lkey(mr->nic),
 		.rkey = nic_mr_rkey(mr->nic),
@@ -61,6 +53,18 @@ struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_
 	};
 	shim_pd_get(pd);
 	return &mr->ibv;
+}
+
+struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+	uint32_t rights;
+	int err = shim_access_translate(access, &rights);
+
+	if (!length)
+		err = -EINVAL;
+	if (!err)
+		err = pmd_check_range(addr, length, access_writes(rights));
+	return err ? shim_fail(-err) : shim_mr_new(pd, addr, length, iova, rights, NULL);
 }
 
 SHIM_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -104,12 +108,12 @@ SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, v
 	bool new_access = flags & IBV_REREG_MR_CHANGE_ACCESS, new_range = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	bool new_pd = flags & IBV_REREG_MR_CHANGE_PD;
 	uint32_t rights = mr->access;
-	int err = new_access ? access_translate((unsigned)access, &rights) : 0;
+	int err = new_access ? shim_access_translate((unsigned)access, &rights) : 0;
 
 	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (new_range && !length) ||
-	    (new_pd && (!pd || pd->context != ibv->context)))
+	    (new_pd && (!pd || pd->context != ibv->context)) || (mr->dm && new_range))
 		err = -EINVAL;
-	if (!err && (new_range || new_access))
+	if (!err && (new_range || new_access) && !mr->dm)
 		err = pmd_check_range(new_range ? addr : ibv->addr, new_range ? length : ibv->length,
 				      access_writes(rights));
 	if (!err)
@@ -155,6 +159,8 @@ SHIM_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	shim_leave(ctx);
 	if (err)
 		return shim_errno(err);
+	if (mr->dm)
+		atomic_fetch_sub(&mr->dm->users, 1);
 	shim_pd_put(ibv->pd);
 	free(mr);
 	return 0;

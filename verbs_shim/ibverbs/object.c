@@ -51,7 +51,11 @@ static void drop_mw(struct shim_link *link)
 
 static void drop_mr(struct shim_link *link)
 {
-	nic_mr_dereg(container_of(link, struct shim_mr, link)->nic);
+	struct shim_mr *mr = container_of(link, struct shim_mr, link);
+
+	nic_mr_dereg(mr->nic);
+	if (mr->dm)
+		atomic_fetch_sub(&mr->dm->users, 1);
 }
 
 static void drop_pd(struct shim_link *link)

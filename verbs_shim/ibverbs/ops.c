@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ops.c - the operations that the inline functions of verbs.h find in a context. Those left NULL are refused there with
- * EOPNOTSUPP: flows, work queues, device memory, counters, null MRs, XRC, rate limits.
+ * EOPNOTSUPP: flows, work queues, counters, null MRs, XRC, rate limits.
  */
 #include "shim.h"
 
@@ -51,6 +51,9 @@ void shim_ops_init(struct verbs_context *vctx)
 	vctx->alloc_parent_domain = shim_alloc_parent_domain;
 	vctx->dealloc_td = shim_dealloc_td;
 	vctx->alloc_td = shim_alloc_td;
+	vctx->alloc_dm = shim_alloc_dm;
+	vctx->free_dm = shim_free_dm;
+	vctx->reg_dm_mr = shim_reg_dm_mr;
 	vctx->query_rt_values = shim_query_rt_values;
 	vctx->create_cq_ex = shim_create_cq_ex;
 	vctx->query_device_ex = shim_query_device_ex;

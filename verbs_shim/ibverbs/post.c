@@ -5,12 +5,6 @@
  */
 #include "shim.h"
 
-/* SGE lists are read before the NIC compares their length with the queue's limit. */
-static inline bool sge_count_sane(const struct shim_context *ctx, int num_sge)
-{
-	return num_sge >= 0 && (uint32_t)num_sge <= nic_limits(ctx->nic)->max_sge;
-}
-
 /* @return 0, or -EINVAL for what the NIC could not tell. */
 static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *wr, struct nic_send_wr *out)
 {
@@ -27,7 +21,7 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 		out->atomic.compare_add = wr->wr.atomic.compare_add;
 		out->atomic.swap = wr->wr.atomic.swap;
 		out->atomic.rkey = wr->wr.atomic.rkey;
-		return 0;
+		return qp->no_atomics ? -EINVAL : 0;
 	case IBV_WR_BIND_MW:
 		out->num_sge = 0;
 		return wr->bind_mw.mw && wr->bind_mw.mw->context == qp->ibv.context &&
@@ -70,7 +64,7 @@ int shim_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 	for (; wr; wr = wr->next) {
 		struct nic_send_wr out;
 
-		err = sge_count_sane(ctx, wr->num_sge) ? translate(qp, wr, &out) : -EINVAL;
+		err = shim_sge_count_sane(ctx, wr->num_sge) ? translate(qp, wr, &out) : -EINVAL;
 		if (!err)
 			err = nic_post_send(qp->nic, &out);
 		if (err) {
@@ -96,7 +90,7 @@ int shim_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 	for (; wr; wr = wr->next) {
 		struct nic_recv_wr out = {wr->wr_id, (const struct nic_sge *)wr->sg_list, (uint32_t)wr->num_sge};
 
-		err = sge_count_sane(ctx, wr->num_sge) ? nic_post_recv(qp, &out) : -EINVAL;
+		err = shim_sge_count_sane(ctx, wr->num_sge) ? nic_post_recv(qp, &out) : -EINVAL;
 		if (err) {
 			*bad_wr = wr;
 			break;
@@ -119,7 +113,7 @@ int shim_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_r
 	for (; wr; wr = wr->next) {
 		struct nic_recv_wr out = {wr->wr_id, (const struct nic_sge *)wr->sg_list, (uint32_t)wr->num_sge};
 
-		err = sge_count_sane(ctx, wr->num_sge) ? nic_post_srq_recv(srq, &out) : -EINVAL;
+		err = shim_sge_count_sane(ctx, wr->num_sge) ? nic_post_srq_recv(srq, &out) : -EINVAL;
 		if (err) {
 			*bad_wr = wr;
 			break;

@@ -15,9 +15,10 @@ static struct shim_qp *qp_of(struct ibv_qp *qp)
 /* ---- creation and destruction ------------------------------------------------------------------------ */
 
 static int init_translate(struct shim_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr,
-			  struct nic_qp_init *out)
+			  const struct shim_qp_extra *extra, struct nic_qp_init *out)
 {
 	const struct ibv_context *context = pd->context;
+	const struct shim_personality *personality = shim_ctx(context)->personality;
 
 	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD)
 		return -EOPNOTSUPP;
@@ -33,8 +34,13 @@ static int init_translate(struct shim_qp *qp, struct ibv_pd *pd, const struct ib
 		.cap = {attr->cap.max_send_wr, attr->cap.max_recv_wr, attr->cap.max_send_sge, attr->cap.max_recv_sge,
 			attr->cap.max_inline_data},
 		.sq_sig_all = attr->sq_sig_all,
+		/* Programs ask for it whatever the type; others than RC refuse atomics when they are posted. */
+		.max_atomic_arg = attr->qp_type == IBV_QPT_RC ? extra->max_atomic_arg : 0,
+		.be_replies = extra->be_replies ? SHIM_ATOMIC_SIZES : personality->be_sizes,
 		.user = qp,
 	};
+	qp->max_atomic_arg = out->max_atomic_arg;
+	qp->no_atomics = personality->be_asked && !extra->be_replies;
 	return 0;
 }
 
@@ -65,8 +71,7 @@ static void qp_fill(struct shim_qp *qp, struct ibv_pd *pd, const struct ibv_qp_i
 	shim_pd_get(pd);
 }
 
-/* @param send_ops operations of the extended interface, 0 for none. */
-static struct ibv_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, bool extended, uint64_t send_ops)
+struct ibv_qp *shim_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, const struct shim_qp_extra *extra)
 {
 	struct shim_context *ctx = shim_ctx(pd->context);
 	struct shim_qp *qp = calloc(1, sizeof(*qp));
@@ -76,9 +81,9 @@ static struct ibv_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 	if (!qp)
 		return shim_fail(ENOMEM);
 	qp->ibv.qp_type = attr->qp_type;
-	err = init_translate(qp, pd, attr, &init);
-	if (!err && extended)
-		err = -shim_wr_ex_init(qp, send_ops);
+	err = init_translate(qp, pd, attr, extra, &init);
+	if (!err && extra->extended)
+		err = -shim_wr_ex_init(qp, extra->send_ops);
 	if (err)
 		goto free_qp;
 	err = -EIO;
@@ -95,7 +100,7 @@ static struct ibv_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 	return &qp->ibv;
 
 fini_batch:
-	if (extended)
+	if (extra->extended)
 		shim_wr_ex_fini(qp);
 free_qp:
 	free(qp);
@@ -106,20 +111,22 @@ SHIM_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_a
 {
 	if (!shim_is_ours(pd->context))
 		return shim_real(ibv_create_qp)(pd, attr);
-	return qp_create(pd, attr, false, 0);
+	return shim_qp_create(pd, attr, &(struct shim_qp_extra){0});
 }
 
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	bool extended = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	struct shim_qp_extra extra = {.extended = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS};
 
 	if (attr->comp_mask & ~known || (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags))
 		return shim_fail(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
 		return shim_fail(EINVAL);
 	/* The extended structure begins with the members of the plain one. */
-	return qp_create(attr->pd, (struct ibv_qp_init_attr *)attr, extended, extended ? attr->send_ops_flags : 0);
+	if (extra.extended)
+		extra.send_ops = attr->send_ops_flags;
+	return shim_qp_create(attr->pd, (struct ibv_qp_init_attr *)attr, &extra);
 }
 
 SHIM_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)

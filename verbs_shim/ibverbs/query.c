@@ -40,7 +40,7 @@ static void device_attr_fill(const struct shim_context *ctx, struct ibv_device_a
 	a->max_ah = (int)lim->max_ah;
 	a->max_qp_rd_atom = a->max_qp_init_rd_atom = (int)lim->max_rd_atomic;
 	a->max_res_rd_atom = (int)(lim->max_rd_atomic * lim->max_qp);
-	a->atomic_cap = IBV_ATOMIC_HCA; /* stronger in truth, but this is the value that programs look for */
+	a->atomic_cap = ctx->personality->cap;
 	a->max_srq = (int)lim->max_srq;
 	a->max_srq_wr = (int)lim->max_srq_wr;
 	a->local_ca_ack_delay = (uint8_t)nic_local_ack_delay(ctx->nic);
@@ -71,9 +71,11 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	device_attr_fill(shim_ctx(context), &full.orig_attr);
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
 	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
-	/* 8-byte FETCH_ADD and CMP_SWAP are the CPU's own instructions, atomic towards everybody. */
-	full.pci_atomic_caps.fetch_add = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
-	full.pci_atomic_caps.compare_swap = IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP;
+	/* The CPU's own instructions, atomic towards everybody. */
+	full.pci_atomic_caps.fetch_add = SHIM_PCI_ATOMIC_SIZES;
+	full.pci_atomic_caps.swap = SHIM_PCI_ATOMIC_SIZES;
+	full.pci_atomic_caps.compare_swap = SHIM_PCI_ATOMIC_SIZES;
+	full.max_dm_size = SHIM_DM_MAX;
 	memset(attr, 0, attr_size);
 	memcpy(attr, &full, attr_size < sizeof(full) ? attr_size : sizeof(full));
 	return 0;

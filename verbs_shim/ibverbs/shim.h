@@ -17,7 +17,7 @@
 #define SHIM_H
 
 #include <errno.h>
-#include <infiniband/verbs.h>
+#include <infiniband/verbs_exp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -73,6 +73,15 @@ struct shim_link {
 	struct shim_link *next, **at;
 };
 
+/** How atomics present themselves; see personality.c. */
+struct shim_personality {
+	const char *name;
+	enum ibv_atomic_cap cap;
+	enum ibv_exp_atomic_cap exp_cap;
+	uint32_t be_sizes; /* bytes, or-ed: those whose results are in network order */
+	bool be_asked;	   /* only on QPs that ask for it, and others have no atomics */
+};
+
 /** A device that was seen once; never freed, because programs keep pointers to it. */
 struct shim_device {
 	struct ibv_device ibv;
@@ -88,6 +97,8 @@ struct shim_context {
 	struct shim_context *next;
 	struct pmd_engine *engine;
 	struct nic *nic;
+	const struct shim_personality *personality;
+	atomic_size_t dm_used; /* bytes of device memory */
 	struct shim_event_queue async;
 	struct shim_event_source port_events;
 	struct shim_link *links[SHIM_KINDS];
@@ -117,10 +128,20 @@ struct shim_td {
 	atomic_uint users;
 };
 
+/** Device memory, which has two interfaces. */
+struct shim_dm {
+	struct ibv_dm ibv;
+	struct ibv_exp_dm exp;
+	uint8_t *mem;
+	size_t len;
+	atomic_uint users; /* regions */
+};
+
 struct shim_mr {
 	struct ibv_mr ibv;
 	struct nic_mr *nic;
 	struct shim_link link;
+	struct shim_dm *dm; /* NULL: of the program's memory */
 	unsigned access;
 };
 
@@ -176,6 +197,8 @@ struct shim_qp {
 	struct shim_link link;
 	struct shim_event_source async;
 	bool extended, sq_sig_all;
+	bool no_atomics; /* of a personality that has them on request only */
+	uint32_t max_atomic_arg;
 	struct ibv_qp_cap cap;
 	struct shim_batch batch;
 };
@@ -270,6 +293,15 @@ void *shim_real_symbol(const char *name);
 
 /* ---- operations that contexts point to --------------------------------------------------------------- */
 
+/* personality.c */
+/** What UROCE_ATOMICS names. @return NULL: nothing that there is, which err says in a sentence. */
+const struct shim_personality *shim_personality_find(char *err, size_t err_len);
+#define SHIM_ATOMIC_SIZES (4 | 8 | 16 | 32) /* bytes, or-ed: of extended atomics */
+/** Those at which atomics are one step towards CPUs. */
+#define SHIM_PCI_ATOMIC_SIZES                                                                                          \
+	(IBV_PCI_ATOMIC_OPERATION_4_BYTE_SIZE_SUP | IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP |                         \
+	 IBV_PCI_ATOMIC_OPERATION_16_BYTE_SIZE_SUP)
+
 /* query.c */
 int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t attr_len);
 int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
@@ -278,7 +310,7 @@ int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 /** Index of a GID in the table, or -1. */
 int shim_gid_find(struct shim_context *ctx, const union ibv_gid *gid);
 
-/* pd.c, mr.c, mw.c */
+/* pd.c, mr.c, dm.c, mw.c */
 struct ibv_td *shim_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int shim_dealloc_td(struct ibv_td *td);
 struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
@@ -286,6 +318,24 @@ struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_
 void shim_pd_get(struct ibv_pd *pd);
 void shim_pd_put(struct ibv_pd *pd);
 struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access);
+/** A new region. @param mem what it is of, already looked at. @param dm NULL, or the device memory that this is: a user of it
+ *  less when the region goes. */
+struct ibv_mr *shim_mr_new(struct ibv_pd *pd, void *mem, size_t length, uint64_t iova, uint32_t rights,
+			   struct shim_dm *dm);
+/** The NIC's form of access rights. @return 0, -EOPNOTSUPP. */
+int shim_access_translate(unsigned access, uint32_t *out);
+#define SHIM_DM_MAX (1u << 20) /* bytes of device memory that a context can have */
+/** Device memory, zero. @return NULL with errno: EINVAL, ENOMEM. */
+struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length);
+/** @return 0, EBUSY while regions are registered on it. */
+int shim_dm_free(struct shim_dm *dm);
+/** Where `length` bytes from `offset` are. @return NULL: not all of them are there. */
+uint8_t *shim_dm_at(struct shim_dm *dm, uint64_t offset, size_t length);
+/** Register a part of device memory; its first byte has address 0. */
+struct ibv_mr *shim_dm_reg(struct ibv_pd *pd, struct shim_dm *dm, uint64_t offset, size_t length, unsigned access);
+struct ibv_dm *shim_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
+int shim_free_dm(struct ibv_dm *dm);
+struct ibv_mr *shim_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned access);
 struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int shim_dealloc_mw(struct ibv_mw *mw);
@@ -305,6 +355,14 @@ int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 
 /* srq.c, qp.c, post.c, wr_ex.c */
+/** What a QP can be created with beyond struct ibv_qp_init_attr. */
+struct shim_qp_extra {
+	bool extended;	   /* has the interface of ibv_wr_* */
+	uint64_t send_ops; /* operations of it */
+	uint32_t max_atomic_arg;
+	bool be_replies; /* results of atomics in network order, of all sizes */
+};
+struct ibv_qp *shim_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, const struct shim_qp_extra *extra);
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
@@ -312,5 +370,11 @@ int shim_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 /** Give a QP the operations that `send_ops` asks for. @return 0, EOPNOTSUPP, ENOMEM. */
 int shim_wr_ex_init(struct shim_qp *qp, uint64_t send_ops);
 void shim_wr_ex_fini(struct shim_qp *qp);
+
+/** SGE lists are read before the NIC compares their length with the queue's limit. */
+static inline bool shim_sge_count_sane(const struct shim_context *ctx, int num_sge)
+{
+	return num_sge >= 0 && (uint32_t)num_sge <= nic_limits(ctx->nic)->max_sge;
+}
 
 #endif

@@ -58,6 +58,16 @@ static struct nic_send_wr *batch_add(struct ibv_qp_ex *ex, enum nic_wr_opcode op
 	return &w->wr;
 }
 
+/* The same for atomics, which a QP may not have. */
+static struct nic_send_wr *batch_add_atomic(struct ibv_qp_ex *ex, enum nic_wr_opcode opcode)
+{
+	struct shim_batch *b = &qp_of(ex)->batch;
+
+	if (qp_of(ex)->no_atomics && !b->err)
+		b->err = EINVAL;
+	return batch_add(ex, opcode);
+}
+
 /* The request whose details follow. @return NULL if there is none. */
 static struct shim_batch_wr *batch_last(struct shim_batch *b)
 {
@@ -170,7 +180,7 @@ static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr
 
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare, uint64_t swap)
 {
-	struct nic_send_wr *wr = batch_add(ex, NIC_WR_ATOMIC_CMP_AND_SWP);
+	struct nic_send_wr *wr = batch_add_atomic(ex, NIC_WR_ATOMIC_CMP_AND_SWP);
 
 	if (!wr)
 		return;
@@ -182,7 +192,7 @@ static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr
 
 static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
 {
-	struct nic_send_wr *wr = batch_add(ex, NIC_WR_ATOMIC_FETCH_AND_ADD);
+	struct nic_send_wr *wr = batch_add_atomic(ex, NIC_WR_ATOMIC_FETCH_AND_ADD);
 
 	if (!wr)
 		return;

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs.h - rdma-core's infiniband/verbs.h with the experimental verbs behind it, as programs for Mellanox OFED expect: put
+ * the folder above this one before the system's headers, and nothing in the program changes.
+ */
+#pragma GCC system_header
+#include_next <infiniband/verbs.h>
+
+#include <infiniband/verbs_exp.h>

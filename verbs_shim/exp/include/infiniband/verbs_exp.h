@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs_exp.h - the experimental verbs, ibv_exp_*, over an unmodified rdma-core verbs.h.
+ *
+ * A program that was written for the experimental verbs of Mellanox OFED compiles against this in C and C++; names, values and
+ * members are theirs. Not declared are erasure coding, peer-direct, tag matching's headers, and the flags of receive work queues
+ * and of accelerated interfaces. The functions find their device's part at run time, in the libibverbs that the process has
+ * loaded: nothing is linked (with a glibc before 2.34: -ldl). On a device that is not uroce's, or without uroce, they say ENOSYS,
+ * each in the way that it has, and so do for all devices those in verbs_exp_absent.h.
+ *
+ * Errors: functions that return int give 0 or a positive errno, unless their comment says otherwise; those that return
+ * pointers give NULL and set errno. A comp_mask of an object's attributes with bits that this header does not know is EINVAL.
+ *
+ * Structures that programs hand in stay as they are: what comes later comes in structures of its own.
+ */
+#ifndef UROCE_INFINIBAND_VERBS_EXP_H
+#define UROCE_INFINIBAND_VERBS_EXP_H
+
+/* Enumerators beyond int, which these verbs have, are an extension of C that -Wpedantic speaks of. */
+#pragma GCC system_header
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h> /* programs have it from here */
+#include <stdlib.h>
+
+#ifndef BEGIN_C_DECLS
+#ifdef __cplusplus
+#define BEGIN_C_DECLS extern "C" {
+#define END_C_DECLS   }
+#else
+#define BEGIN_C_DECLS
+#define END_C_DECLS
+#endif
+#endif
+
+#if defined(__STRICT_ANSI__) && !defined(__cplusplus)
+int setenv(const char *name, const char *value, int overwrite); /* with -std=c99 stdlib.h has none */
+#endif
+
+#ifndef DEPRECATED
+#define DEPRECATED __attribute__((deprecated))
+#endif
+
+#include <infiniband/verbs_exp_types.h>
+
+BEGIN_C_DECLS
+
+/**
+ * What a device does for the functions below. Grows at its end.
+ * The objects are those of verbs.h; who calls keeps what it points to, unless the function of that name says otherwise.
+ */
+struct ibv_exp_ops {
+	size_t size; /* of this structure, where the library was built */
+	/** What contexts of this library have for ibv_post_send, and no others have. */
+	int (*owner)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+	int (*query_device)(struct ibv_context *context, struct ibv_exp_device_attr *attr);
+	int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_exp_port_attr *attr);
+	int (*query_gid_attr)(struct ibv_context *context, uint8_t port, unsigned int index,
+			      struct ibv_exp_gid_attr *attr);
+	struct ibv_qp *(*create_qp)(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr);
+	int (*modify_qp)(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t mask);
+	int (*post_send)(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr);
+	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe, void *cq_context,
+				    struct ibv_comp_channel *channel, int comp_vector,
+				    struct ibv_exp_cq_init_attr *attr);
+	int (*modify_cq)(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int mask);
+	int (*poll_cq)(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc, uint32_t wc_size);
+	struct ibv_srq *(*create_srq)(struct ibv_context *context, struct ibv_exp_create_srq_attr *attr);
+	struct ibv_mr *(*reg_mr)(struct ibv_exp_reg_mr_in *in);
+	int (*bind_mw)(struct ibv_exp_mw_bind *bind);
+	struct ibv_exp_dm *(*alloc_dm)(struct ibv_context *context, struct ibv_exp_alloc_dm_attr *attr);
+	int (*free_dm)(struct ibv_exp_dm *dm);
+	int (*memcpy_dm)(struct ibv_exp_dm *dm, struct ibv_exp_memcpy_dm_attr *attr);
+};
+
+/** A device's operations. @return NULL: it has none. */
+static inline const struct ibv_exp_ops *ibv_exp_ops_of(const struct ibv_context *context)
+{
+	static const struct ibv_exp_ops *found;
+	const struct ibv_exp_ops *ops = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
+
+	if (!ops) {
+		ops = (const struct ibv_exp_ops *)dlsym(NULL /* RTLD_DEFAULT */, "uroce_exp_ops");
+		__atomic_store_n(&found, ops, __ATOMIC_RELEASE);
+	}
+	return ops && context->ops.post_send == ops->owner ? ops : NULL;
+}
+
+/* Whether the library had an operation when it was built. */
+#define IBV_EXP_HAS(ops, op) ((ops) && (ops)->size > offsetof(struct ibv_exp_ops, op))
+
+/* Whether a mask has bits from `reserved`, a power of two, up. */
+static inline int ibv_exp_unknown_(uint64_t mask, uint64_t reserved)
+{
+	return mask >= reserved;
+}
+
+static inline int ibv_exp_no_(int err)
+{
+	errno = err;
+	return err;
+}
+
+static inline void *ibv_exp_null_(int err)
+{
+	errno = err;
+	return NULL;
+}
+
+/** The devices there are. */
+static inline struct ibv_device **ibv_exp_get_device_list(int *num_devices)
+{
+	return ibv_get_device_list(num_devices);
+}
+
+/** Ask what a device can do: comp_mask (and comp_mask_2) say which fields to fill in, and on return which were. */
+static inline int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);
+
+	if (!IBV_EXP_HAS(ops, query_device))
+		return ENOSYS;
+	if (attr->comp_mask & (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2 &&
+	    ibv_exp_unknown_(attr->comp_mask_2, IBV_EXP_DEVICE_ATTR_RESERVED_2))
+		return ibv_exp_no_(EINVAL);
+	return ops->query_device(context, attr);
+}
+
+/** Ask for a port's attributes. @return 0 or a negative errno; with a comp_mask of 0, and on other devices, as
+ *  ibv_query_port. */
+static inline int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_exp_port_attr *attr)
+{
+	const struct ibv_exp_ops *ops;
+
+	if (!attr->comp_mask)
+		return ibv_query_port(context, port_num, &attr->port_attr);
+	if (attr->comp_mask != IBV_EXP_QUERY_PORT_ATTR_MASK1 || attr->mask1 & ~(uint32_t)IBV_EXP_QUERY_PORT_MASK)
+		return -ibv_exp_no_(EINVAL);
+	ops = ibv_exp_ops_of(context);
+	return IBV_EXP_HAS(ops, query_port) ? ops->query_port(context, port_num, attr)
+					    : ibv_query_port(context, port_num, &attr->port_attr);
+}
+
+/** Ask for an entry of the GID table. */
+static inline int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_num, unsigned int index,
+					 struct ibv_exp_gid_attr *attr)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);
+
+	if (!IBV_EXP_HAS(ops, query_gid_attr))
+		return ENOSYS;
+	if (ibv_exp_unknown_(attr->comp_mask, IBV_EXP_QUERY_GID_ATTR_RESERVED))
+		return ibv_exp_no_(EINVAL);
+	return ops->query_gid_attr(context, port_num, index, attr);
+}
+
+/**
+ * Create a QP. Extended atomics need IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG and in max_atomic_arg the largest size that will be
+ * posted, bytes. What is granted is written to attr->cap.
+ */
+static inline struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr)
+{
+	const struct ibv_exp_ops *ops;
+
+	if (attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD) /* the members up to there are those of the plain structure */
+		return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)(void *)attr);
+	ops = ibv_exp_ops_of(context);
+	if (!IBV_EXP_HAS(ops, create_qp))
+		return (struct ibv_qp *)ibv_exp_null_(ENOSYS);
+	if (ibv_exp_unknown_(attr->comp_mask, IBV_EXP_QP_INIT_ATTR_RESERVED1))
+		return (struct ibv_qp *)ibv_exp_null_(EINVAL);
+	return ops->create_qp(context, attr);
+}
+
+/** Change a QP's attributes. */
+static inline int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t exp_attr_mask)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(qp->context);
+
+	if (!IBV_EXP_HAS(ops, modify_qp))
+		return ibv_exp_no_(ENOSYS);
+	if (ibv_exp_unknown_(attr->comp_mask, IBV_EXP_QP_ATTR_RESERVED))
+		return ibv_exp_no_(EINVAL);
+	return ops->modify_qp(qp, attr, exp_attr_mask);
+}
+
+/** Post work requests; at the first that is refused *bad_wr points to it. @return 0, a positive errno, or -ENOSYS. */
+static inline int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(qp->context);
+
+	return IBV_EXP_HAS(ops, post_send) ? ops->post_send(qp, wr, bad_wr) : -ENOSYS;
+}
+
+/** Create a CQ. */
+static inline struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+					       struct ibv_comp_channel *channel, int comp_vector,
+					       struct ibv_exp_cq_init_attr *attr)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);
+
+	if (!IBV_EXP_HAS(ops, create_cq))
+		return (struct ibv_cq *)ibv_exp_null_(ENOSYS);
+	if (ibv_exp_unknown_(attr->comp_mask, IBV_EXP_CQ_INIT_ATTR_RESERVED1))
+		return (struct ibv_cq *)ibv_exp_null_(EINVAL);
+	return ops->create_cq(context, cqe, cq_context, channel, comp_vector, attr);
+}
+
+/** Change a CQ's attributes. */
+static inline int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int attr_mask)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(cq->context);
+
+	if (!IBV_EXP_HAS(ops, modify_cq))
+		return ENOSYS;
+	if (ibv_exp_unknown_(attr->comp_mask, IBV_EXP_CQ_ATTR_RESERVED))
+		return ibv_exp_no_(EINVAL);
+	return ops->modify_cq(cq, attr, attr_mask);
+}
+
+/** Take up to num_entries completions. @param wc_size bytes of an element of wc. @return how many, or a negative errno. */
+static inline int ibv_exp_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_exp_wc *wc, uint32_t wc_size)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(cq->context);
+
+	return IBV_EXP_HAS(ops, poll_cq) ? ops->poll_cq(cq, num_entries, wc, wc_size) : -ENOSYS;
+}
+
+/** Create an SRQ. */
+static inline struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context, struct ibv_exp_create_srq_attr *attr)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);
+
+	if (!IBV_EXP_HAS(ops, create_srq))
+		return (struct ibv_srq *)ibv_exp_null_(ENOSYS);
+	if (ibv_exp_unknown_(attr->comp_mask, IBV_EXP_CREATE_SRQ_RESERVED))
+		return (struct ibv_srq *)ibv_exp_null_(EINVAL);
+	return ops->create_srq(context, attr);
+}
+
+/** Register memory of the program, or with IBV_EXP_REG_MR_DM device memory, whose region starts at address 0. */
+static inline struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(in->pd->context);
+
+	if (!IBV_EXP_HAS(ops, reg_mr))
+		return (struct ibv_mr *)ibv_exp_null_(ENOSYS);
+	if (ibv_exp_unknown_(in->comp_mask, IBV_EXP_REG_MR_RESERVED))
+		return (struct ibv_mr *)ibv_exp_null_(EINVAL);
+	return ops->reg_mr(in);
+}
+
+/** Bind a memory window of type 1. */
+static inline int ibv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(mw_bind->mw->context);
+
+	if (!IBV_EXP_HAS(ops, bind_mw))
+		return ibv_exp_no_(ENOSYS);
+	if (ibv_exp_unknown_(mw_bind->comp_mask, IBV_EXP_BIND_MW_RESERVED))
+		return ibv_exp_no_(EINVAL);
+	return ops->bind_mw(mw_bind);
+}
+
+/** Allocate device memory. It is zero. */
+static inline struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context, struct ibv_exp_alloc_dm_attr *attr)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);
+
+	if (ibv_exp_unknown_(attr->comp_mask, IBV_EXP_ALLOC_DM_ATTR_RESERVED))
+		return (struct ibv_exp_dm *)ibv_exp_null_(EINVAL);
+	if (!IBV_EXP_HAS(ops, alloc_dm))
+		return (struct ibv_exp_dm *)ibv_exp_null_(ENOSYS);
+	return ops->alloc_dm(context, attr);
+}
+
+/** Free device memory. @return 0, EBUSY while regions are registered on it, ENOSYS. */
+static inline int ibv_exp_free_dm(struct ibv_exp_dm *dm)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(dm->context);
+
+	return IBV_EXP_HAS(ops, free_dm) ? ops->free_dm(dm) : ENOSYS;
+}
+
+/** Copy between device memory and the program's. */
+static inline int ibv_exp_memcpy_dm(struct ibv_exp_dm *dm, struct ibv_exp_memcpy_dm_attr *attr)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(dm->context);
+
+	if (ibv_exp_unknown_(attr->comp_mask, IBV_EXP_DM_CPY_COMP_MASK_RESERVED))
+		return ibv_exp_no_(EINVAL);
+	return IBV_EXP_HAS(ops, memcpy_dm) ? ops->memcpy_dm(dm, attr) : ENOSYS;
+}
+
+/** Set an environment variable for a device's library. It is the process's. @return as setenv. */
+static inline int ibv_exp_setenv(struct ibv_context *context, const char *name, const char *value, int overwrite)
+{
+	(void)context;
+	return setenv(name, value, overwrite);
+}
+
+/* What ibv_exp_get_provider_func gives, for casts. */
+typedef int (*drv_exp_post_send_func)(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr);
+typedef int (*drv_post_send_func)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+typedef int (*drv_exp_poll_cq_func)(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc, uint32_t wc_size);
+typedef int (*drv_poll_cq_func)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+typedef int (*drv_post_recv_func)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+/** The function behind a hot verb, for programs that call it directly. */
+static inline void *ibv_exp_get_provider_func(struct ibv_context *context, enum ibv_exp_func_name name)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);
+
+	switch (name) {
+	case IBV_EXP_POST_SEND_FUNC:
+		return IBV_EXP_HAS(ops, post_send) ? (void *)ops->post_send : ibv_exp_null_(ENOSYS);
+	case IBV_EXP_POLL_CQ_FUNC:
+		return IBV_EXP_HAS(ops, poll_cq) ? (void *)ops->poll_cq : ibv_exp_null_(ENOSYS);
+	case IBV_POST_SEND_FUNC:
+		return (void *)context->ops.post_send;
+	case IBV_POLL_CQ_FUNC:
+		return (void *)context->ops.poll_cq;
+	case IBV_POST_RECV_FUNC:
+		return (void *)context->ops.post_recv;
+	}
+	return ibv_exp_null_(ENOSYS);
+}
+
+END_C_DECLS
+
+#include <infiniband/verbs_exp_absent.h>
+
+#endif

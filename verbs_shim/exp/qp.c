@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* qp.c - ibv_exp_create_qp, ibv_exp_modify_qp: the plain ones, and what extended atomics need. */
+#include <string.h>
+
+#include "exp.h"
+
+/* Of the rest an inline receive is a way to be faster, which the caller is told that he has not got, and the others have a value
+ * that asks for nothing. */
+static bool init_is_known(const struct ibv_exp_qp_init_attr *attr)
+{
+	const uint32_t known = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |
+			       IBV_EXP_QP_INIT_ATTR_INL_RECV | IBV_EXP_QP_INIT_ATTR_QPG |
+			       IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS |
+			       IBV_EXP_QP_INIT_ATTR_RES_DOMAIN | IBV_EXP_QP_INIT_ATTR_PORT;
+	uint32_t mask = attr->comp_mask;
+
+	return !(mask & ~known) &&
+	       !(mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS &&
+		 attr->exp_create_flags & ~(uint32_t)IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY) &&
+	       !(mask & IBV_EXP_QP_INIT_ATTR_QPG && attr->qpg.qpg_type != IBV_EXP_QPG_NONE) &&
+	       !(mask & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS && attr->max_inl_send_klms) &&
+	       !(mask & IBV_EXP_QP_INIT_ATTR_RES_DOMAIN && attr->res_domain) &&
+	       !(mask & IBV_EXP_QP_INIT_ATTR_PORT && attr->port_num != 1);
+}
+
+struct ibv_qp *exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr)
+{
+	struct shim_qp_extra extra = {0};
+	struct ibv_qp *qp;
+
+	if (!(attr->comp_mask & IBV_EXP_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
+		return shim_fail(EINVAL);
+	if (!init_is_known(attr))
+		return shim_fail(EOPNOTSUPP);
+	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG)
+		extra.max_atomic_arg = attr->max_atomic_arg;
+	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS)
+		extra.be_replies = attr->exp_create_flags & IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY;
+	/* The extended structure begins with the members of the plain one. */
+	qp = shim_qp_create(attr->pd, (struct ibv_qp_init_attr *)attr, &extra);
+	if (qp && attr->comp_mask & IBV_EXP_QP_INIT_ATTR_INL_RECV)
+		attr->max_inl_recv = 0;
+	return qp;
+}
+
+int exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t mask)
+{
+	struct ibv_qp_attr plain;
+
+	if (mask >> IBV_EXP_START_FLAG_LOC || attr->comp_mask)
+		return shim_errno(-EOPNOTSUPP); /* keys of DC, rates, entropy, placement */
+	/* The extended structure begins with the members of the plain one up to there. */
+	memset(&plain, 0, sizeof(plain));
+	memcpy(&plain, attr, offsetof(struct ibv_qp_attr, alt_timeout) + sizeof(plain.alt_timeout));
+	return ibv_modify_qp(qp, &plain, (int)mask);
+}
+
+#define SAME_PLACE(a, b, m) _Static_assert(offsetof(a, m) == offsetof(b, m), #m " lies elsewhere")
+SAME_PLACE(struct ibv_exp_qp_init_attr, struct ibv_qp_init_attr, send_cq);
+SAME_PLACE(struct ibv_exp_qp_init_attr, struct ibv_qp_init_attr, cap);
+SAME_PLACE(struct ibv_exp_qp_init_attr, struct ibv_qp_init_attr, sq_sig_all);
+SAME_PLACE(struct ibv_exp_qp_attr, struct ibv_qp_attr, cap);
+SAME_PLACE(struct ibv_exp_qp_attr, struct ibv_qp_attr, ah_attr);
+SAME_PLACE(struct ibv_exp_qp_attr, struct ibv_qp_attr, max_rd_atomic);
+SAME_PLACE(struct ibv_exp_qp_attr, struct ibv_qp_attr, alt_timeout);

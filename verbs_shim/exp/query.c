@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * query.c - ibv_exp_query_device, _port, _gid_attr. The bits of what is not offered are cleared, for programs take them as the
+ * answer, and the fields are zero, for other programs look at these only.
+ */
+#include <string.h>
+
+#include "exp.h"
+
+/* What there is, or where a number says how much of it there is not. */
+#define FIELDS_ANSWERED                                                                                                \
+	((uint32_t)(IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS |                          \
+		    IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS | IBV_EXP_DEVICE_ATTR_MAX_DM_SIZE |                             \
+		    IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ | IBV_EXP_DEVICE_ATTR_ODP | IBV_EXP_DEVICE_ATTR_COMP_MASK_2))
+
+/* Members of the plain structure. */
+static void plain_fill(const struct ibv_device_attr *in, struct ibv_exp_device_attr *out)
+{
+	memcpy(out->fw_ver, in->fw_ver, sizeof(out->fw_ver));
+	out->node_guid = in->node_guid;
+	out->sys_image_guid = in->sys_image_guid;
+	out->max_mr_size = in->max_mr_size;
+	out->page_size_cap = in->page_size_cap;
+	out->vendor_id = in->vendor_id;
+	out->vendor_part_id = in->vendor_part_id;
+	out->hw_ver = in->hw_ver;
+	out->max_qp = in->max_qp;
+	out->max_qp_wr = in->max_qp_wr;
+	out->reserved = (int)in->device_cap_flags;
+	out->max_sge = in->max_sge;
+	out->max_sge_rd = in->max_sge_rd;
+	out->max_cq = in->max_cq;
+	out->max_cqe = in->max_cqe;
+	out->max_mr = in->max_mr;
+	out->max_pd = in->max_pd;
+	out->max_qp_rd_atom = in->max_qp_rd_atom;
+	out->max_res_rd_atom = in->max_res_rd_atom;
+	out->max_qp_init_rd_atom = in->max_qp_init_rd_atom;
+	out->max_mw = in->max_mw;
+	out->max_ah = in->max_ah;
+	out->max_srq = in->max_srq;
+	out->max_srq_wr = in->max_srq_wr;
+	out->max_srq_sge = in->max_srq_sge;
+	out->max_pkeys = in->max_pkeys;
+	out->local_ca_ack_delay = in->local_ca_ack_delay;
+	out->phys_port_cnt = in->phys_port_cnt;
+}
+
+/* The plain flags that have the same place here, and those that have another one. */
+static uint64_t cap_flags(unsigned plain)
+{
+	const unsigned same = (IBV_EXP_DEVICE_N_NOTIFY_CQ << 1) - 1;
+	uint64_t flags = plain & same;
+
+	if (plain & IBV_DEVICE_MEM_WINDOW)
+		flags |= IBV_EXP_DEVICE_MEM_WINDOW;
+	if (plain & IBV_DEVICE_MEM_MGT_EXTENSIONS)
+		flags |= IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS;
+	if (plain & IBV_DEVICE_MEM_WINDOW_TYPE_2B)
+		flags |= IBV_EXP_DEVICE_MW_TYPE_2B;
+	return flags | IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS | IBV_EXP_DEVICE_NOP;
+}
+
+static void atomics_fill(const struct shim_personality *personality, struct ibv_exp_device_attr *out)
+{
+	uint32_t like_cap = personality->be_asked ? personality->be_sizes : SHIM_ATOMIC_SIZES & ~personality->be_sizes;
+
+	out->exp_atomic_cap = personality->exp_cap;
+	out->ext_atom.log_atomic_arg_sizes = like_cap;
+	out->ext_atom.max_fa_bit_boundary = out->masked_atomic.max_fa_bit_boundary = NIC_ATOMIC_SIZE_MAX * 8;
+	out->ext_atom.log_max_atomic_inline = out->masked_atomic.log_max_atomic_inline =
+		(uint32_t)__builtin_ctz(NIC_ATOMIC_SIZE_MAX);
+	out->masked_atomic.masked_log_atomic_arg_sizes = SHIM_ATOMIC_SIZES;
+	out->masked_atomic.masked_log_atomic_arg_sizes_network_endianness = personality->be_sizes;
+	out->pci_atomic_caps.fetch_add = SHIM_PCI_ATOMIC_SIZES;
+	out->pci_atomic_caps.swap = SHIM_PCI_ATOMIC_SIZES;
+	out->pci_atomic_caps.compare_swap = SHIM_PCI_ATOMIC_SIZES;
+}
+
+int exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
+{
+	uint32_t asked = attr->comp_mask;
+	uint64_t asked_2 = asked & (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2 ? attr->comp_mask_2 : 0;
+	struct ibv_device_attr plain;
+	int err = ibv_query_device(context, &plain);
+
+	if (err)
+		return err;
+	memset(attr, 0, sizeof(*attr));
+	plain_fill(&plain, attr);
+	atomics_fill(shim_ctx(context)->personality, attr);
+	attr->exp_device_cap_flags = cap_flags(plain.device_cap_flags);
+	attr->max_dm_size = SHIM_DM_MAX;
+	attr->comp_mask = asked & FIELDS_ANSWERED;
+	attr->comp_mask_2 = asked_2 & IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS;
+	return 0;
+}
+
+int exp_query_port(struct ibv_context *context, uint8_t port, struct ibv_exp_port_attr *attr)
+{
+	int err = shim_query_port(context, port, &attr->port_attr, sizeof(attr->port_attr));
+
+	return -shim_errno(-err); /* all members are there: mask1 stays */
+}
+
+int exp_query_gid_attr(struct ibv_context *context, uint8_t port, unsigned index, struct ibv_exp_gid_attr *attr)
+{
+	union ibv_gid gid;
+	const union ibv_gid none = {{0}};
+
+	if (index > INT32_MAX || ibv_query_gid(context, port, (int)index, &gid))
+		return EINVAL;
+	if (attr->comp_mask & IBV_EXP_QUERY_GID_ATTR_GID)
+		attr->gid = gid;
+	/* Of an empty entry nobody asks; the kernel answers with its first type. */
+	if (attr->comp_mask & IBV_EXP_QUERY_GID_ATTR_TYPE)
+		attr->type = memcmp(&gid, &none, sizeof(gid)) ? IBV_EXP_ROCE_V2_GID_TYPE : IBV_EXP_IB_ROCE_V1_GID_TYPE;
+	return 0;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dm.c - device memory: ibv_alloc_dm and its like. On an adapter it is SRAM that peers reach without a trip to the host; here
+ * it is memory of the process, which only the NIC and the copying functions have the address of.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "shim.h"
+
+#define ALIGNMENT_LOG_MAX 12 /* a page */
+
+static struct shim_dm *dm_of(struct ibv_dm *dm)
+{
+	return container_of(dm, struct shim_dm, ibv);
+}
+
+uint8_t *shim_dm_at(struct shim_dm *dm, uint64_t offset, size_t length)
+{
+	return length <= dm->len && offset <= dm->len - length ? dm->mem + offset : NULL;
+}
+
+static int memcpy_to(struct ibv_dm *ibv, uint64_t offset, const void *host, size_t length)
+{
+	uint8_t *at = shim_dm_at(dm_of(ibv), offset, length);
+
+	if (!at)
+		return shim_errno(-EFAULT);
+	memcpy(at, host, length);
+	return 0;
+}
+
+static int memcpy_from(void *host, struct ibv_dm *ibv, uint64_t offset, size_t length)
+{
+	const uint8_t *at = shim_dm_at(dm_of(ibv), offset, length);
+
+	if (!at)
+		return shim_errno(-EFAULT);
+	memcpy(host, at, length);
+	return 0;
+}
+
+static bool take(struct shim_context *ctx, size_t length)
+{
+	size_t used = atomic_load(&ctx->dm_used);
+
+	do {
+		if (length > SHIM_DM_MAX - used)
+			return false;
+	} while (!atomic_compare_exchange_weak(&ctx->dm_used, &used, used + length));
+	return true;
+}
+
+struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length)
+{
+	struct shim_context *ctx = shim_ctx(context);
+	struct shim_dm *dm;
+
+	if (!shim_alive(ctx))
+		return shim_fail(EIO);
+	if (!length)
+		return shim_fail(EINVAL);
+	if (!take(ctx, length))
+		return shim_fail(ENOMEM);
+	dm = calloc(1, sizeof(*dm));
+	if (!dm)
+		goto give_back;
+	dm->mem = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (dm->mem == MAP_FAILED)
+		goto free_dm;
+	dm->len = length;
+	dm->ibv.context = dm->exp.context = context;
+	dm->ibv.handle = dm->exp.handle = shim_handle_new(ctx);
+	dm->ibv.memcpy_to_dm = memcpy_to;
+	dm->ibv.memcpy_from_dm = memcpy_from;
+	atomic_fetch_add(&ctx->objects, 1);
+	return dm;
+
+free_dm:
+	free(dm);
+give_back:
+	atomic_fetch_sub(&ctx->dm_used, length);
+	return shim_fail(ENOMEM);
+}
+
+int shim_dm_free(struct shim_dm *dm)
+{
+	struct shim_context *ctx = shim_ctx(dm->ibv.context);
+
+	if (pmd_is_forked_child())
+		return shim_errno(-EIO);
+	if (atomic_load(&dm->users))
+		return shim_errno(-EBUSY);
+	munmap(dm->mem, dm->len);
+	atomic_fetch_sub(&ctx->dm_used, dm->len);
+	atomic_fetch_sub(&ctx->objects, 1);
+	free(dm);
+	return 0;
+}
+
+struct ibv_mr *shim_dm_reg(struct ibv_pd *pd, struct shim_dm *dm, uint64_t offset, size_t length, unsigned access)
+{
+	uint8_t *at = shim_dm_at(dm, offset, length);
+	struct ibv_mr *mr;
+	uint32_t rights;
+	int err = shim_access_translate(access, &rights);
+
+	if (!at || !length || pd->context != dm->ibv.context)
+		err = -EINVAL;
+	if (err)
+		return shim_fail(-err);
+	atomic_fetch_add(&dm->users, 1);
+	mr = shim_mr_new(pd, at, length, 0, rights | NIC_ACCESS_ZERO_BASED, dm);
+	if (!mr)
+		atomic_fetch_sub(&dm->users, 1);
+	return mr;
+}
+
+/* ---- the interface of rdma-core --------------------------------------------------------------------------------- */
+
+struct ibv_dm *shim_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+	struct shim_dm *dm;
+
+	if (attr->comp_mask || attr->log_align_req > ALIGNMENT_LOG_MAX)
+		return shim_fail(EINVAL);
+	dm = shim_dm_new(context, attr->length);
+	return dm ? &dm->ibv : NULL;
+}
+
+int shim_free_dm(struct ibv_dm *dm)
+{
+	return shim_dm_free(dm_of(dm));
+}
+
+/* The kernel insists on the flag, so that nobody takes the region's addresses for the process's. */
+struct ibv_mr *shim_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned access)
+{
+	return access & IBV_ACCESS_ZERO_BASED ? shim_dm_reg(pd, dm_of(dm), offset, length, access) : shim_fail(EINVAL);
+}
