@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hammer.c - processes that change one word and one pair of words, of another process, by all kinds of atomics, while threads
+ * of that process do so by the CPU's own: no change may be lost. For the hammer test.
+ *
+ *   hammer RING UDP OPERATIONS   RING processes over shared memory and UDP over datagrams execute OPERATIONS together
+ *
+ * Every change adds one: to the word, or to both words of the pair. What is there in the end is the number of additions, and of
+ * comparisons that went. Prints a line of counts. Exit code 1: a change was lost or doubled, or somebody saw the past.
+ */
+#include "../forked.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEPTH 16
+
+__extension__ typedef unsigned __int128 uint128;
+
+/* Kinds of operations, in the order in which they take turns. */
+enum kind { FAA, MFA, CAS, MCS, PAIR_MFA, PAIR_MCS, KINDS };
+
+/* What is hammered, each on a line of its own. */
+struct anvil {
+	_Alignas(64) _Atomic uint64_t word;
+	_Alignas(64) uint128 pair;
+	atomic_bool end;
+};
+
+/* An initiator's order, and what he has to say. */
+struct order {
+	struct forked *f;
+	unsigned long operations;
+	bool ring;
+	uint64_t went[KINDS], tried[KINDS];
+};
+
+static struct anvil *anvil;
+
+/* ---- initiators -------------------------------------------------------------------------------------------------- */
+
+struct initiator {
+	struct forked_end end;
+	struct ibv_mr *mr;
+	struct order *order;
+	uint64_t result[DEPTH][2], expected[DEPTH][2], operand[DEPTH][4][2];
+	uint64_t word, pair[2];		 /* as last seen */
+	uint64_t word_least, pair_least; /* what may come back next: all that is executed is executed in order */
+};
+
+static void fill_extended(struct initiator *in, struct ibv_exp_send_wr *wr, enum kind kind, unsigned slot)
+{
+	__typeof__(wr->ext_op.masked_atomics.wr_data.inline_data.op) *op =
+		&wr->ext_op.masked_atomics.wr_data.inline_data.op;
+	const bool pair = kind >= PAIR_MFA;
+	uint64_t(*operand)[2] = in->operand[slot];
+	const uint64_t all = UINT64_MAX;
+
+	wr->exp_send_flags |= IBV_EXP_SEND_EXT_ATOMIC_INLINE;
+	wr->ext_op.masked_atomics.log_arg_sz = pair ? 4 : 3;
+	wr->ext_op.masked_atomics.remote_addr = (uintptr_t)(pair ? (void *)&anvil->pair : (void *)&anvil->word);
+	wr->ext_op.masked_atomics.rkey = in->order->f->rkey;
+	for (unsigned i = 0; i < 2; i++) {
+		operand[0][i] = kind == PAIR_MFA ? 1 : in->expected[slot][i] + 1; /* added, or put there */
+		operand[1][i] = in->expected[slot][i];
+		operand[2][i] = kind == PAIR_MFA ? 1ull << 63 : all; /* ends of fields, or masks */
+	}
+	if (kind == MFA) {
+		op->fetch_add = (struct ibv_exp_fetch_add){.add_val = 1, .field_boundary = 1ull << 63};
+	} else if (kind == PAIR_MFA) {
+		op->fetch_add = (struct ibv_exp_fetch_add){(uintptr_t)operand[0], (uintptr_t)operand[2]};
+	} else if (kind == MCS) {
+		op->cmp_swap = (struct ibv_exp_cmp_swap){.compare_mask = all,
+							 .compare_val = in->expected[slot][0],
+							 .swap_val = in->expected[slot][0] + 1,
+							 .swap_mask = all};
+	} else {
+		op->cmp_swap = (struct ibv_exp_cmp_swap){.compare_mask = (uintptr_t)operand[2],
+							 .compare_val = (uintptr_t)operand[1],
+							 .swap_val = (uintptr_t)operand[0],
+							 .swap_mask = (uintptr_t)operand[2]};
+	}
+}
+
+static void post(struct initiator *in, enum kind kind, unsigned slot)
+{
+	static const enum ibv_exp_wr_opcode opcodes[KINDS] = {
+		[FAA] = IBV_EXP_WR_ATOMIC_FETCH_AND_ADD,
+		[MFA] = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD,
+		[CAS] = IBV_EXP_WR_ATOMIC_CMP_AND_SWP,
+		[MCS] = IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP,
+		[PAIR_MFA] = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD,
+		[PAIR_MCS] = IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP,
+	};
+	const bool pair = kind >= PAIR_MFA;
+	struct ibv_sge sge = {(uintptr_t)in->result[slot], pair ? 16 : 8, in->mr->lkey};
+	struct ibv_exp_send_wr wr, *bad;
+
+	memset(&wr, 0, sizeof(wr));
+	wr.wr_id = slot * KINDS + kind;
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	wr.exp_opcode = opcodes[kind];
+	wr.exp_send_flags = IBV_EXP_SEND_SIGNALED;
+	in->expected[slot][0] = pair ? in->pair[0] : in->word;
+	in->expected[slot][1] = in->pair[1];
+	if (kind == FAA || kind == CAS) {
+		wr.wr.atomic.remote_addr = (uintptr_t)&anvil->word;
+		wr.wr.atomic.rkey = in->order->f->rkey;
+		wr.wr.atomic.compare_add = kind == FAA ? 1 : in->expected[slot][0];
+		wr.wr.atomic.swap = in->expected[slot][0] + 1;
+	} else {
+		fill_extended(in, &wr, kind, slot);
+	}
+	if (ibv_exp_post_send(in->end.qp, &wr, &bad))
+		forked_die("a request was refused");
+	in->order->tried[kind]++;
+}
+
+static void completed(struct initiator *in, const struct ibv_wc *wc)
+{
+	enum kind kind = (enum kind)(wc->wr_id % KINDS);
+	unsigned slot = (unsigned)(wc->wr_id / KINDS);
+	const uint64_t *seen = in->result[slot];
+	const bool pair = kind >= PAIR_MFA, adds = kind == FAA || kind == MFA || kind == PAIR_MFA;
+	uint64_t *least = pair ? &in->pair_least : &in->word_least;
+	bool went = adds || (seen[0] == in->expected[slot][0] && (!pair || seen[1] == in->expected[slot][1]));
+
+	if (wc->status != IBV_WC_SUCCESS)
+		forked_die(ibv_wc_status_str(wc->status));
+	if (seen[0] < *least || (pair && seen[0] != seen[1])) {
+		fprintf(stderr, "hammer: kind %d found %lu, %lu, and expected %lu at least\n", kind,
+			(unsigned long)seen[0], (unsigned long)seen[1], (unsigned long)*least);
+		exit(1);
+	}
+	*least = seen[0] + went;
+	in->order->went[kind] += went;
+	if (pair)
+		memcpy(in->pair, seen, sizeof(in->pair));
+	else
+		in->word = seen[0];
+	if (went) { /* a good guess for the next comparison */
+		in->word += !pair;
+		in->pair[0] += pair;
+		in->pair[1] += pair;
+	}
+}
+
+static int initiate(void *arg)
+{
+	struct order *order = arg;
+	struct initiator *in = calloc(1, sizeof(*in));
+	unsigned long posted = 0, ended = 0;
+	struct ibv_wc wc;
+
+	setenv("UROCE_RING", order->ring ? "on" : "off", 1);
+	forked_open(&in->end);
+	in->order = order;
+	in->mr = ibv_reg_mr(in->end.pd, in, sizeof(*in), IBV_ACCESS_LOCAL_WRITE);
+	if (!in->mr)
+		forked_die("no region");
+	forked_connect(&in->end, order->f, 1);
+	while (ended < order->operations) {
+		/* Comparisons go where nothing else is under way since the value was seen. */
+		unsigned long window = posted < order->operations / 2 ? DEPTH : 1;
+		int n;
+
+		while (posted < order->operations && posted - ended < window) {
+			post(in, (enum kind)(posted % KINDS), (unsigned)(posted % DEPTH));
+			posted++;
+		}
+		n = ibv_poll_cq(in->end.cq, 1, &wc);
+		if (n < 0)
+			forked_die("the CQ has failed");
+		if (n)
+			completed(in, &wc);
+		ended += (unsigned)n;
+	}
+	return 0;
+}
+
+/* ---- the target -------------------------------------------------------------------------------------------------- */
+
+/** Adds by the CPU's own instructions. */
+static void *add_to_word(void *arg)
+{
+	uint64_t *n = arg;
+
+	while (!atomic_load_explicit(&anvil->end, memory_order_relaxed)) {
+		atomic_fetch_add(&anvil->word, 1);
+		++*n;
+		usleep(1); /* let others in */
+	}
+	return NULL;
+}
+
+static void *add_to_pair(void *arg)
+{
+	uint64_t *n = arg;
+
+	while (!atomic_load_explicit(&anvil->end, memory_order_relaxed)) {
+		uint128 old = anvil->pair; /* a guess */
+
+		if (__sync_bool_compare_and_swap(&anvil->pair, old, old + ((uint128)1 << 64) + 1))
+			++*n;
+		usleep(1);
+	}
+	return NULL;
+}
+
+static int report(const struct order *orders, unsigned n, uint64_t cpu_word, uint64_t cpu_pair)
+{
+	static const char *const names[KINDS] = {"FAA", "MFA", "CAS", "MCS", "MFA16", "MCS16"};
+	uint64_t went[KINDS] = {0}, tried[KINDS] = {0}, word = cpu_word, pair = cpu_pair, sum = 0;
+	uint64_t low = (uint64_t)anvil->pair, high = (uint64_t)(anvil->pair >> 64);
+
+	for (unsigned i = 0; i < n; i++) {
+		for (unsigned k = 0; k < KINDS; k++) {
+			went[k] += orders[i].went[k];
+			tried[k] += orders[i].tried[k];
+		}
+	}
+	for (unsigned k = 0; k < KINDS; k++) {
+		printf("%s %lu of %lu, ", names[k], (unsigned long)went[k], (unsigned long)tried[k]);
+		*(k < PAIR_MFA ? &word : &pair) += went[k];
+		sum += tried[k];
+	}
+	printf("CPU %lu and %lu; together %lu; word %lu of %lu, pair %lu and %lu of %lu\n", (unsigned long)cpu_word,
+	       (unsigned long)cpu_pair, (unsigned long)sum, (unsigned long)anvil->word, (unsigned long)word,
+	       (unsigned long)low, (unsigned long)high, (unsigned long)pair);
+	for (unsigned k = 0; k < KINDS; k++)
+		if (!went[k])
+			forked_die("there is a kind of which none went");
+	return anvil->word == word && low == pair && high == pair ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned ring = argc == 4 ? (unsigned)atoi(argv[1]) : 0, n = argc == 4 ? ring + (unsigned)atoi(argv[2]) : 0;
+	unsigned long operations = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
+	uint64_t cpu_word = 0, cpu_pair = 0;
+	struct order *orders;
+	struct forked *f;
+	pthread_t threads[2];
+	int pids[FORKED_MAX];
+	bool good;
+
+	if (!n || n > FORKED_MAX || !operations)
+		forked_die("usage: hammer RING UDP OPERATIONS, 1 to 16 processes");
+	anvil = forked_share(sizeof(*anvil));
+	orders = forked_share(n * sizeof(*orders));
+	f = forked_share(n * sizeof(*f));
+	for (unsigned i = 0; i < n; i++) {
+		orders[i].f = &f[i];
+		orders[i].operations = operations / n + (i < operations % n);
+		orders[i].ring = i < ring;
+		pids[i] = forked_start(initiate, &orders[i]);
+	}
+	forked_serve(f, n, anvil, sizeof(*anvil));
+	if (pthread_create(&threads[0], NULL, add_to_word, &cpu_word) ||
+	    pthread_create(&threads[1], NULL, add_to_pair, &cpu_pair))
+		forked_die("no thread");
+	good = forked_wait(pids, n);
+	atomic_store(&anvil->end, true);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	if (!good)
+		forked_die("a process has failed");
+	return report(orders, n, cpu_word, cpu_pair);
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Eight processes change one word and one pair of words of a ninth by all kinds of atomics, some over shared memory and some
+over UDP, while the CPU changes them as well: no change is lost, none is made twice, no value is torn."""
+import os
+import re
+
+import harness
+
+MIXES = (("a few over UDP", 6, 2, 10_000_000), ("all over UDP", 0, 8, 200_000))
+
+
+def main():
+    harness.options(__doc__)
+    tally = harness.Tally("hammer")
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "hammer")
+    for name, ring, udp, operations in MIXES:
+        process = harness.Process([program, str(ring), str(udp), str(operations)], harness.one_device_sides()[0])
+        code = process.wait(400)
+        output = process.output()
+        counted = re.search(r"together (\d+)", output)
+        tally.result(f"{operations} operations by 8 processes, {name}",
+                     code == 0 and counted and int(counted.group(1)) == operations, f"exit code {code}", output)
+        if code == 0:
+            print(f"     {output.strip()}", flush=True)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
