@@ -257,11 +257,12 @@ class Pcapng:
         return found
 
 
-def tshark(tally, name, path, *expected):
+def tshark(tally, name, path, *expected, script=None):
     if not shutil.which("tshark"):
         print(f"     (tshark is not installed: {name} not decoded)")
         return
-    result = subprocess.run(["tshark", "-r", path, "-T", "fields", "-e", "frame.protocols", "-e", "_ws.col.Info", "-e",
+    with_script = ["-X", f"lua_script:{script}"] if script else []
+    result = subprocess.run(["tshark", *with_script, "-r", path, "-T", "fields", "-e", "frame.protocols", "-e", "_ws.col.Info", "-e",
                              "_ws.malformed", "-e", "ip.checksum.status"], capture_output=True, text=True, timeout=60)
     lines = [line.split("\t") for line in result.stdout.splitlines()]
     wrong = [line for line in lines if "infiniband" not in line[0] or line[2] or "Malformed" in line[1]]
@@ -337,6 +338,21 @@ def live_captures(tally, folder):
                      f"exit code {result.returncode}", result.stderr)
     finally:
         pair.end()
+
+
+def extended_captures(tally, folder):
+    """Packets of our own kinds, which our script for Wireshark decodes."""
+    uroce("up", ADDRESS)
+    path = os.path.join(folder, "extended.pcapng")
+    capture = harness.Process([UROCE, "capture", path, "--device", ADDRESS, "--count", "1000"])
+    started = harness.until(20, lambda: os.path.exists(path) and "capturing" in capture.output())
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "hammer")
+    code = harness.Process([program, "2", "0", "100000"], SIDES[0]).wait(60)
+    tally.result("capture of extended atomics", started and code == 0 and capture.wait(20) == 0, f"exit code {code}",
+                 capture.output())
+    script = os.path.join(harness.ROOT, "scripts", "uroce.lua")
+    tshark(tally, "extended atomics", path, "RC Masked Compare and Swap", "RC Masked Fetch and Add",
+           "RC Extended Atomic Acknowledge", "RC Compare Swap", script=script)
 
 
 def fault_counters(name):
@@ -431,6 +447,7 @@ def main():
         captures(tally, folder, "on")
         captures(tally, folder, "off")
         live_captures(tally, folder)
+        extended_captures(tally, folder)
     faults(tally)
     fault_of_a_qp(tally)
     tally.finish()
