@@ -5,7 +5,7 @@ Each comparison is measured as a whole in every round, so that a ratio is one of
 """
 import os
 
-from measure import MIB, Fabric, Perftest, Program, Ucx
+from measure import MIB, Atomics, Fabric, Perftest, Program, Ucx
 
 SHM, RXM = "libfabric shm", "libfabric tcp;ofi_rxm"
 POSIX, UCX_TCP = "UCX posix", "UCX tcp"
@@ -159,6 +159,28 @@ def udp():
                          [at_least(1, RAW_TCP)])
 
 
+def atomics():
+    """Extended atomics beside the plain ones that do the same, and what many initiators do to a word."""
+    section = "atomics, 8 B"
+    kinds = (("masked fetch-and-add", "mfa", "plain", "faa"), ("masked compare-and-swap", "mcs", "plain", "cas"))
+    for path, words in (("ring", ""), ("udp", ", UDP")):
+        trips, count = (50000, 300000) if path == "ring" else (5000, 50000)
+        for name, kind, label, plain in kinds:
+            yield Comparison(section, f"{name}, round trip{words}", "us",
+                             [Atomics("uroce", ["rtt", kind], trips, path),
+                              Atomics(label, ["rtt", plain], trips, path, ours=False)], [at_most(1.1, label)])
+            yield Comparison(section, f"{name}, rate{words}", "M/s",
+                             [Atomics("uroce", ["rate", kind, 1, "hot"], count, path),
+                              Atomics(label, ["rate", plain, 1, "hot"], count, path, ours=False)],
+                             [at_least(1 / 1.1, label)])
+        for initiators in (1, 2, 8):
+            each = count // initiators
+            yield Comparison(section, f"fetch-and-add of one word, {initiators} initiators{words}", "M/s",
+                             [Atomics("uroce", ["rate", "faa", initiators, "hot"], each, path),
+                              Atomics("a word each", ["rate", "faa", initiators, "spread"], each, path, ours=False)],
+                             [at_least(2.5)] if path == "ring" else [])
+
+
 def sweep():
     """The same by size, for the plots."""
     for exponent in (3, 6, 9, 12, 14, 16, 18, 20):
@@ -182,7 +204,7 @@ def sweep():
 
 
 def comparisons(with_sweep):
-    for part in (latencies, rates, bandwidths, udp):
+    for part in (latencies, rates, atomics, bandwidths, udp):
         yield from part()
     if with_sweep:
         yield from sweep()

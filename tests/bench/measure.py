@@ -146,6 +146,7 @@ class Program(Source):
     def __init__(self, label, argv, iterations, placement="free", factor=1, ours=False):
         super().__init__(label, iterations, placement)
         self.argv, self.factor, self.ours = [str(arg) for arg in argv], factor, ours
+        self.env = {}
 
     def path(self):
         return os.path.join(os.environ["UROCE_BUILD"], "tests", "bench", self.argv[0])
@@ -153,16 +154,31 @@ class Program(Source):
     def missing(self):
         return None if os.path.exists(self.path()) else f"{self.argv[0]} was not built"
 
+    def command(self, iterations):
+        return [self.path(), *self.argv[1:], str(iterations), *map(str, placement_cpus(self.placement))]
+
     def attempt(self, iterations):
-        argv = [self.path(), *self.argv[1:], str(iterations), *map(str, placement_cpus(self.placement))]
         try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS)
+            done = subprocess.run(self.command(iterations), capture_output=True, text=True, timeout=SECONDS,
+                                  env={**os.environ, **self.env})
         except subprocess.TimeoutExpired:
             raise TooSlow from None
         numbers = [float(text) * self.factor for text in done.stdout.split()] if done.returncode == 0 else []
         if not numbers:
             raise Failed(f"{' '.join(self.argv)}: {done.stderr.strip() or f'exit code {done.returncode}'}")
         return Sample(numbers[0], numbers[1] if len(numbers) > 1 else None)
+
+
+class Atomics(Program):
+    """Atomics of one kind over uroce, by tests/bench/atomics. path: as of Perftest."""
+
+    def __init__(self, label, argv, iterations, path="ring", ours=True):
+        super().__init__(label, ["atomics", *argv], iterations, ours=ours)
+        self.env = {**({"UROCE_RING": "off"} if path == "udp" else {}), "UROCE_DEVICES": harness.loopback_sides()[0].host}
+
+    def command(self, iterations):
+        return [os.path.join(harness.ROOT, "scripts", "uroce-run"), "--build", os.environ["UROCE_BUILD"], "--no-sysfs", "--",
+                *super().command(iterations)]
 
 
 class Fabric(Program):

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * atomics.c - 8-byte atomics of all kinds by one or more initiators on one target: how long one takes, and how many there are
+ * in a second.
+ *
+ *   atomics rtt KIND                      N   one initiator, one at a time: median and 99th percentile, us
+ *   atomics rate KIND INITIATORS hot|spread N   N by each, many under way, on one word or a line each: million a second
+ *
+ * KIND is faa, cas, mfa or mcs. Comparisons are with what is there, so that they swap.
+ */
+#include "../forked.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench_util.h"
+
+enum kind { FAA, CAS, MFA, MCS, KINDS };
+
+static const char *const names[KINDS] = {"faa", "cas", "mfa", "mcs"};
+
+struct initiator {
+	struct forked *f;
+	enum kind kind;
+	bool rtt, spread;
+	unsigned number;
+	unsigned long count;
+	atomic_uint *connected; /* of all */
+	unsigned initiators;
+	uint64_t start_ns, end_ns;
+};
+
+static void post(struct forked_end *end, const struct initiator *in, struct ibv_mr *mr, uint64_t *results,
+		 unsigned slot)
+{
+	static const enum ibv_exp_wr_opcode opcodes[KINDS] = {
+		[FAA] = IBV_EXP_WR_ATOMIC_FETCH_AND_ADD,
+		[CAS] = IBV_EXP_WR_ATOMIC_CMP_AND_SWP,
+		[MFA] = IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD,
+		[MCS] = IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP,
+	};
+	const uint64_t addr = in->f->addr + (in->spread ? in->number * 64 : 0);
+	struct ibv_sge sge = {(uintptr_t)&results[slot], 8, mr->lkey};
+	struct ibv_exp_send_wr wr, *bad;
+
+	memset(&wr, 0, sizeof(wr));
+	wr.wr_id = slot;
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	wr.exp_opcode = opcodes[in->kind];
+	wr.exp_send_flags = IBV_EXP_SEND_SIGNALED;
+	if (in->kind == FAA || in->kind == CAS) {
+		wr.wr.atomic.remote_addr = addr;
+		wr.wr.atomic.rkey = in->f->rkey;
+		wr.wr.atomic.compare_add = in->kind == FAA; /* zero by zero */
+	} else {
+		__typeof__(wr.ext_op.masked_atomics) *masked = &wr.ext_op.masked_atomics;
+
+		wr.exp_send_flags |= IBV_EXP_SEND_EXT_ATOMIC_INLINE;
+		masked->log_arg_sz = 3;
+		masked->remote_addr = addr;
+		masked->rkey = in->f->rkey;
+		if (in->kind == MFA)
+			masked->wr_data.inline_data.op.fetch_add =
+				(struct ibv_exp_fetch_add){1ull << 32 | 1, 1ull << 31};
+		else /* the lower half by itself, if it is zero */
+			masked->wr_data.inline_data.op.cmp_swap =
+				(struct ibv_exp_cmp_swap){.compare_mask = UINT32_MAX, .swap_mask = UINT32_MAX};
+	}
+	if (ibv_exp_post_send(end->qp, &wr, &bad))
+		forked_die("a request was refused");
+}
+
+static void wait_one(struct forked_end *end)
+{
+	struct ibv_wc wc;
+	int n;
+
+	while (!(n = ibv_poll_cq(end->cq, 1, &wc)))
+		;
+	if (n < 0 || wc.status != IBV_WC_SUCCESS)
+		forked_die(n < 0 ? "the CQ has failed" : ibv_wc_status_str(wc.status));
+}
+
+static void measure_rtt(struct forked_end *end, struct initiator *in, struct ibv_mr *mr, uint64_t *results)
+{
+	uint64_t *times = calloc(in->count, sizeof(*times));
+
+	if (!times)
+		forked_die("no memory");
+	for (unsigned long i = 0; i < in->count; i++) {
+		uint64_t start = bench_now_ns();
+
+		post(end, in, mr, results, 0);
+		wait_one(end);
+		times[i] = bench_now_ns() - start;
+	}
+	bench_print_trips(times, in->count, 1);
+}
+
+static void measure_rate(struct forked_end *end, struct initiator *in, struct ibv_mr *mr, uint64_t *results)
+{
+	unsigned long posted = 0, ended = 0;
+
+	in->start_ns = bench_now_ns();
+	while (ended < in->count) {
+		for (; posted < in->count && posted - ended < FORKED_DEPTH; posted++)
+			post(end, in, mr, results, posted % FORKED_DEPTH);
+		wait_one(end);
+		ended++;
+	}
+	in->end_ns = bench_now_ns();
+}
+
+static int initiate(void *arg)
+{
+	struct initiator *in = arg;
+	uint64_t *results = calloc(FORKED_DEPTH, sizeof(*results));
+	struct forked_end end;
+	struct ibv_mr *mr;
+
+	forked_open(&end);
+	mr = ibv_reg_mr(end.pd, results, FORKED_DEPTH * sizeof(*results), IBV_ACCESS_LOCAL_WRITE);
+	if (!mr)
+		forked_die("no region");
+	forked_connect(&end, in->f, 1);
+	atomic_fetch_add(in->connected, 1);
+	while (atomic_load(in->connected) < in->initiators)
+		usleep(100);
+	(in->rtt ? measure_rtt : measure_rate)(&end, in, mr, results);
+	return 0;
+}
+
+static void report_rate(const struct initiator *in, unsigned n)
+{
+	uint64_t start = UINT64_MAX, end = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		start = in[i].start_ns < start ? in[i].start_ns : start;
+		end = in[i].end_ns > end ? in[i].end_ns : end;
+	}
+	printf("%.4f\n", (double)(n * in->count) * 1e3 / (double)(end - start));
+}
+
+int main(int argc, char **argv)
+{
+	const bool rtt = argc == 4 && strcmp(argv[1], "rtt") == 0;
+	const bool rate = argc == 6 && strcmp(argv[1], "rate") == 0;
+	unsigned n = rate ? (unsigned)atoi(argv[3]) : 1;
+	enum kind kind = FAA;
+	struct initiator *in;
+	struct forked *f;
+	atomic_uint *connected;
+	int pids[FORKED_MAX];
+	void *words;
+
+	while (argc > 2 && kind < KINDS && strcmp(argv[2], names[kind]) != 0)
+		kind++;
+	if ((!rtt && !rate) || kind == KINDS || !n || n > FORKED_MAX || atol(argv[argc - 1]) <= 0)
+		forked_die("usage: atomics rtt KIND N, or atomics rate KIND INITIATORS hot|spread N");
+	words = forked_share(FORKED_MAX * 64);
+	f = forked_share(n * sizeof(*f));
+	in = forked_share(n * sizeof(*in));
+	connected = forked_share(sizeof(*connected));
+	for (unsigned i = 0; i < n; i++) {
+		in[i] = (struct initiator){.f = &f[i],
+					   .kind = kind,
+					   .rtt = rtt,
+					   .spread = rate && strcmp(argv[4], "spread") == 0,
+					   .number = i,
+					   .count = (unsigned long)atol(argv[argc - 1]),
+					   .connected = connected,
+					   .initiators = n};
+		pids[i] = forked_start(initiate, &in[i]);
+	}
+	forked_serve(f, n, words, FORKED_MAX * 64);
+	if (!forked_wait(pids, n))
+		forked_die("a process has failed");
+	if (rate)
+		report_rate(in, n);
+	return 0;
+}
