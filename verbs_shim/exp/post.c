@@ -55,13 +55,10 @@ static int masked_translate(const struct shim_qp *qp, const struct ibv_exp_send_
 
 static int bind_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
 {
-	struct ibv_mw *mw = wr->bind_mw.mw;
 	struct ibv_mw_bind_info info;
 
-	return mw && mw->context == qp->ibv.context && mw->type == IBV_MW_TYPE_2 &&
-			       exp_bind_info(&wr->bind_mw.bind_info, &info) &&
-			       shim_bind_translate(&out->bind, mw, wr->bind_mw.rkey, &info)
-		       ? 0
+	return exp_bind_info(&wr->bind_mw.bind_info, &info)
+		       ? shim_bind_wr_translate(qp, wr->bind_mw.mw, wr->bind_mw.rkey, &info, out)
 		       : -EINVAL;
 }
 
@@ -69,11 +66,7 @@ static int bind_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr
 static void target_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
 {
 	if (qp->ibv.qp_type == IBV_QPT_UD) {
-		struct ibv_ah *ah = wr->wr.ud.ah;
-
-		out->ud.ah = ah ? container_of(ah, struct shim_ah, ibv)->nic : NULL;
-		out->ud.remote_qpn = wr->wr.ud.remote_qpn;
-		out->ud.remote_qkey = wr->wr.ud.remote_qkey;
+		shim_ud_translate(wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, out);
 	} else {
 		out->rdma.remote_addr = wr->wr.rdma.remote_addr;
 		out->rdma.rkey = wr->wr.rdma.rkey;
@@ -107,16 +100,12 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 		return 0;
 	case IBV_EXP_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_EXP_WR_ATOMIC_FETCH_AND_ADD:
-		out->atomic.remote_addr = wr->wr.atomic.remote_addr;
-		out->atomic.compare_add = wr->wr.atomic.compare_add;
-		out->atomic.swap = wr->wr.atomic.swap;
-		out->atomic.rkey = wr->wr.atomic.rkey;
-		return qp->no_atomics ? -EINVAL : 0;
+		return shim_atomic_translate(qp, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey,
+					     wr->wr.atomic.compare_add, wr->wr.atomic.swap, out);
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP:
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD:
 		return qp->no_atomics ? -EINVAL : masked_translate(qp, wr, a, out);
 	case IBV_EXP_WR_BIND_MW:
-		out->num_sge = 0;
 		return bind_translate(qp, wr, out);
 	case IBV_EXP_WR_LOCAL_INV:
 	case IBV_EXP_WR_NOP:

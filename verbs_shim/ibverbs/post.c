@@ -17,19 +17,10 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 	switch (wr->opcode) {
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		out->atomic.remote_addr = wr->wr.atomic.remote_addr;
-		out->atomic.compare_add = wr->wr.atomic.compare_add;
-		out->atomic.swap = wr->wr.atomic.swap;
-		out->atomic.rkey = wr->wr.atomic.rkey;
-		return qp->no_atomics ? -EINVAL : 0;
+		return shim_atomic_translate(qp, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey,
+					     wr->wr.atomic.compare_add, wr->wr.atomic.swap, out);
 	case IBV_WR_BIND_MW:
-		out->num_sge = 0;
-		return wr->bind_mw.mw && wr->bind_mw.mw->context == qp->ibv.context &&
-				       wr->bind_mw.mw->type == IBV_MW_TYPE_2 &&
-				       shim_bind_translate(&out->bind, wr->bind_mw.mw, wr->bind_mw.rkey,
-							   &wr->bind_mw.bind_info)
-			       ? 0
-			       : -EINVAL;
+		return shim_bind_wr_translate(qp, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info, out);
 	case IBV_WR_LOCAL_INV:
 		out->num_sge = 0;
 		return 0;
@@ -39,11 +30,7 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 	if (wr->opcode >= IBV_WR_DRIVER1)
 		return -EINVAL; /* what the NIC has besides is not posted by this structure */
 	if (qp->ibv.qp_type == IBV_QPT_UD) {
-		struct ibv_ah *ah = wr->wr.ud.ah;
-
-		out->ud.ah = ah ? container_of(ah, struct shim_ah, ibv)->nic : NULL;
-		out->ud.remote_qpn = wr->wr.ud.remote_qpn;
-		out->ud.remote_qkey = wr->wr.ud.remote_qkey;
+		shim_ud_translate(wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, out);
 	} else {
 		out->rdma.remote_addr = wr->wr.rdma.remote_addr;
 		out->rdma.rkey = wr->wr.rdma.rkey;

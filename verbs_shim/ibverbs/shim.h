@@ -371,6 +371,38 @@ int shim_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_r
 int shim_wr_ex_init(struct shim_qp *qp, uint64_t send_ops);
 void shim_wr_ex_fini(struct shim_qp *qp);
 
+/* Parts of a send work request that both of its structures have (post.c, exp/post.c). */
+
+/** Whom a datagram is for. */
+static inline void shim_ud_translate(struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, struct nic_send_wr *out)
+{
+	out->ud.ah = ah ? container_of(ah, struct shim_ah, ibv)->nic : NULL;
+	out->ud.remote_qpn = qpn;
+	out->ud.remote_qkey = qkey;
+}
+
+/** A standard atomic. @return 0, -EINVAL: this QP has none. */
+static inline int shim_atomic_translate(const struct shim_qp *qp, uint64_t addr, uint32_t rkey, uint64_t compare_add,
+					uint64_t swap, struct nic_send_wr *out)
+{
+	out->atomic.remote_addr = addr;
+	out->atomic.compare_add = compare_add;
+	out->atomic.swap = swap;
+	out->atomic.rkey = rkey;
+	return qp->no_atomics ? -EINVAL : 0;
+}
+
+/** A bind of a type 2 window. @return 0, -EINVAL: of another one, or of objects that cannot be bound together. */
+static inline int shim_bind_wr_translate(const struct shim_qp *qp, struct ibv_mw *mw, uint32_t rkey,
+					 const struct ibv_mw_bind_info *info, struct nic_send_wr *out)
+{
+	out->num_sge = 0;
+	return mw && mw->context == qp->ibv.context && mw->type == IBV_MW_TYPE_2 &&
+			       shim_bind_translate(&out->bind, mw, rkey, info)
+		       ? 0
+		       : -EINVAL;
+}
+
 /** SGE lists are read before the NIC compares their length with the queue's limit. */
 static inline bool shim_sge_count_sane(const struct shim_context *ctx, int num_sge)
 {
