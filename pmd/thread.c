@@ -68,7 +68,8 @@
  * CPU that the waiting takes.
  */
 #define SPIN_NS	       20000
-#define SPIN_AFTER     4 /* short sleeps until it is tried */
+#define SHORT_NS       80000 /* a sleep and the waking, which may be most of it */
+#define SPIN_AFTER     4     /* short sleeps until it is tried */
 #define SPIN_AFTER_MAX 2048
 #define BULK_PACKETS   12 /* a step that brought so many is a part of a long transfer: no need to try */
 
@@ -212,10 +213,15 @@ static bool thread_was_let_in(const struct pmd_engine *e, uint64_t within_ns)
 	return cpu >= 0 && cpu == sched_getcpu() && thread_poll_age(e) < within_ns;
 }
 
-/** Whether application threads have polled since the last look, and still do. */
-static bool thread_sees_polling(const struct thread_state *s, uint64_t polls)
+/**
+ * Whether application threads have polled since the last look, and still did when this one was due. It comes later than that:
+ * waking takes long, and who shares the CPU with the thread cannot poll meanwhile.
+ */
+static bool thread_sees_polling(const struct thread_state *s, uint64_t polls, uint64_t due_ns)
 {
-	return polls != s->polls && (thread_poll_age(s->e) < POLLING_NS || thread_was_let_in(s->e, YIELDING_NS));
+	uint64_t last_ns = __atomic_load_n(&s->e->inline_last_ns, __ATOMIC_RELAXED);
+
+	return polls != s->polls && (last_ns + POLLING_NS > due_ns || thread_was_let_in(s->e, YIELDING_NS));
 }
 
 /** The thread serves again, and has found `got` packets: was it right to look on, and so long? */
@@ -239,13 +245,14 @@ static void thread_look_on(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
 	bool rang = thread_rest(s);
+	uint64_t look_ns = __atomic_load_n(&e->look_ns, __ATOMIC_RELAXED);
 	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
-	uint64_t now_ns = pmd_now_ns();
+	uint64_t now_ns = pmd_now_ns(), due_ns = look_ns < now_ns ? look_ns : now_ns;
 	bool help = thread_has_help(s, now_ns);
 	unsigned got;
 
 	__atomic_store_n(&e->thread_deep, false, __ATOMIC_RELAXED);
-	if (thread_is_spared(s) || (!rang && (help || thread_sees_polling(s, polls)))) {
+	if (thread_is_spared(s) || (!rang && (help || thread_sees_polling(s, polls, due_ns)))) {
 		s->polls = polls;
 		s->looks += !thread_is_spared(s);
 		return;
@@ -335,7 +342,7 @@ static bool thread_spins(struct thread_state *s, unsigned got, uint64_t now_ns)
 	if (got > 0 && was) { /* it paid */
 		s->spin_after = SPIN_AFTER;
 	} else if (got > 0) {
-		s->short_sleeps = now_ns - s->slept_ns < SPIN_NS ? s->short_sleeps + 1 : 0;
+		s->short_sleeps = now_ns - s->slept_ns < SHORT_NS ? s->short_sleeps + 1 : 0;
 		if (s->short_sleeps < s->spin_after && got < BULK_PACKETS)
 			return false;
 	} else {
@@ -393,7 +400,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	pmd_links_awake(e->links);
 	if (*woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
-	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, *woken != PMD_WOKEN_BELL, true);
+	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, *woken != PMD_WOKEN_BELL && !s->spin_ns, true);
 	polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 	thread_credit(s, *woken, got, polls, waited);
 	e->expect_sleep = false;
