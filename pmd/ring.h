@@ -114,12 +114,29 @@ static inline bool ring_is_empty(struct ring_producer *p)
 	return __atomic_load_n(&ring_control(p->memory)->head, __ATOMIC_ACQUIRE) == p->tail; /* (H) */
 }
 
+/**
+ * A line that is written soon, so many bytes from the tail: the consumer's CPU has it from the last lap, and fetching it takes
+ * longer than building a small packet. Every x86-64 CPU takes the instruction, but compilers only when told of the CPU.
+ */
+static inline void ring_will_write(struct ring_producer *p, uint32_t ahead)
+{
+	const uint32_t *line = ring_word(p->memory, p->tail + ahead);
+
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" ::"m"(*line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
+}
+
 static inline void ring_publish(struct ring_producer *p, uint32_t word, uint32_t bytes)
 {
 	*ring_word(p->memory, p->tail + bytes) = 0;
 	PMD_POINT(ring_cleared);
 	__atomic_store_n(ring_word(p->memory, p->tail), word, __ATOMIC_RELEASE); /* (E) */
 	p->tail += bytes;
+	ring_will_write(p, RING_LINE);
+	ring_will_write(p, 2 * RING_LINE);
 	PMD_POINT(ring_published);
 }
 
