@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "engine_priv.h"
+#include "patience.h"
 
 #define SLICE_MIN_NS	50000
 #define SLICE_MAX_NS	250000
@@ -61,19 +62,7 @@
 #define NAP_NS 10000000
 #define NAPS   10
 
-/*
- * Waking costs the sender as much as sending, and the receiver microseconds. Where packets follow each other closely, the
- * next is waited for a little without sleeping. Whether it pays is tried: when sleeps have been as short as that several
- * times in a row, and the less often the more tries have been in vain - what the next packet waits for may be the very
- * CPU that the waiting takes.
- */
-#define SPIN_NS	       20000
-#define SHORT_NS       80000 /* a sleep and the waking, which may be most of it */
-#define SPIN_AFTER     4     /* short sleeps until it is tried */
-#define SPIN_AFTER_MAX 2048
-#define BULK_PACKETS   12 /* a step that brought so many is a part of a long transfer: no need to try */
-
-/* The thread never spins, and where the application spins on memory everything waits for it: it asks to run before the
+/* The thread hardly ever spins, and where the application spins on memory everything waits for it: it asks to run before the
  * application when it wakes. With the default slice the kernel lets a spinning thread go on to its next tick (4 ms);
  * with the default weight a thread that did much work lately is not entitled to preempt. */
 #define THREAD_SLICE_NS 100000
@@ -86,11 +75,9 @@ struct thread_state {
 	unsigned looks, looks_long; /* slices in a row; after how many they get longer */
 	uint32_t waits;		    /* when last looked at */
 	uint64_t slice_ns;
-	uint64_t slept_ns;		   /* when it last went to sleep; 0: it has not, or not for packets */
-	uint64_t spin_ns;		   /* until when it waits without sleeping; 0: it does not */
-	unsigned short_sleeps, spin_after; /* in a row; how many it takes */
-	uint64_t polls, finds;		   /* inline_polls, inline_finds when last looked at */
-	uint64_t work_ns, looked_ns;	   /* inline_work_ns, and when that was */
+	struct patience patience;
+	uint64_t polls, finds;	     /* inline_polls, inline_finds when last looked at */
+	uint64_t work_ns, looked_ns; /* inline_work_ns, and when that was */
 };
 
 /** Whether application threads have spent most of the time since the last call moving packets. */
@@ -334,30 +321,6 @@ static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, 
 		s->credit = s->credit_full;
 }
 
-/** Whether to wait for the next packet without sleeping, after a step that brought `got`. */
-static bool thread_spins(struct thread_state *s, unsigned got, uint64_t now_ns)
-{
-	bool was = s->spin_ns != 0;
-
-	if (got > 0 && was) { /* it paid */
-		s->spin_after = SPIN_AFTER;
-	} else if (got > 0) {
-		s->short_sleeps = now_ns - s->slept_ns < SHORT_NS ? s->short_sleeps + 1 : 0;
-		if (s->short_sleeps < s->spin_after && got < BULK_PACKETS)
-			return false;
-	} else {
-		if (was && now_ns >= s->spin_ns) {
-			s->spin_ns = 0;
-			s->short_sleeps = 0;
-			if (s->spin_after < SPIN_AFTER_MAX)
-				s->spin_after *= 2;
-		}
-		return s->spin_ns != 0;
-	}
-	s->spin_ns = now_ns + SPIN_NS;
-	return true;
-}
-
 /** Until it sleeps again nobody has to ring. It does not have the lock: what a waiter has stored meanwhile stays. */
 static void thread_awake(struct pmd_engine *e)
 {
@@ -400,7 +363,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	pmd_links_awake(e->links);
 	if (*woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
-	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, *woken != PMD_WOKEN_BELL && !s->spin_ns, true);
+	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, *woken != PMD_WOKEN_BELL && !s->patience.spin_ns, true);
 	polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 	thread_credit(s, *woken, got, polls, waited);
 	e->expect_sleep = false;
@@ -413,9 +376,12 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		return;
 	}
 	now_ns = pmd_now_ns();
-	timeout =
-		e->progress == PMD_PROGRESS_PINNED || thread_spins(s, got, now_ns) ? 0 : thread_timeout(s, got, now_ns);
-	if (timeout && !pmd_links_sleep(e->links))
+	timeout = e->progress == PMD_PROGRESS_PINNED || patience_spins(&s->patience, got, now_ns)
+			  ? 0
+			  : thread_timeout(s, got, now_ns);
+	if (timeout && patience_gathers(&s->patience))
+		timeout = timeout < PATIENCE_GATHER_NS ? timeout : PATIENCE_GATHER_NS;
+	else if (timeout && !pmd_links_sleep(e->links))
 		timeout = 0;
 	e->thread_retries = pmd_engine_is_full(e);
 	__atomic_store_n(&e->thread_wake_ns,
@@ -425,7 +391,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 			 __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&e->lock);
 	if (timeout)
-		s->slept_ns = now_ns;
+		s->patience.slept_ns = now_ns;
 	*woken = timeout ? thread_sleep(e, true, timeout) : 0;
 }
 
@@ -460,10 +426,10 @@ static void *thread_main(void *arg)
 				 .credit_full = CREDIT_FULL,
 				 .naps = NAPS,
 				 .slice_ns = SLICE_MIN_NS,
-				 .spin_after = SPIN_AFTER,
 				 .looks_long = LOOKS_LONG};
 	unsigned woken = 0;
 
+	patience_init(&s.patience);
 	thread_attributes(s.e);
 	while (!__atomic_load_n(&s.e->stop, __ATOMIC_RELAXED)) {
 		if (!__atomic_load_n(&s.e->polled, __ATOMIC_RELAXED)) {

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * patience.c - see patience.h.
+ */
+#include "patience.h"
+
+void patience_init(struct patience *p)
+{
+	*p = (struct patience){.spin_after = PATIENCE_SPIN_AFTER, .gather_after = PATIENCE_GATHER_AFTER};
+}
+
+/** The time to spin is over. */
+static void spun_in_vain(struct patience *p)
+{
+	p->spin_ns = 0;
+	p->short_sleeps = 0;
+	if (p->spin_after < PATIENCE_SPIN_MOST)
+		p->spin_after *= 2;
+}
+
+bool patience_spins(struct patience *p, unsigned got, uint64_t now_ns)
+{
+	bool spins = p->spin_ns != 0;
+
+	p->brought += got;
+	if (got == 0) {
+		if (spins && now_ns >= p->spin_ns)
+			spun_in_vain(p);
+		return p->spin_ns != 0;
+	}
+	if (spins) {
+		p->spin_after = PATIENCE_SPIN_AFTER; /* it has paid */
+	} else {
+		p->short_sleeps = now_ns - p->slept_ns < PATIENCE_SHORT_NS ? p->short_sleeps + 1 : 0;
+		if (p->short_sleeps < p->spin_after && got < PATIENCE_BULK)
+			return false;
+	}
+	p->spin_ns = now_ns + PATIENCE_SPIN_NS;
+	return true;
+}
+
+bool patience_gathers(struct patience *p)
+{
+	unsigned brought = p->brought;
+
+	p->brought = 0;
+	if (p->gathers && brought >= PATIENCE_WORTH) {
+		p->gather_after = PATIENCE_GATHER_AFTER;
+		return true;
+	}
+	if (p->gathers && p->gather_after < PATIENCE_GATHER_MOST)
+		p->gather_after *= 2;
+	if (p->gathers || brought > PATIENCE_THIN)
+		p->thin = 0;
+	else
+		p->thin += brought > 0; /* woken for something else it has learned nothing */
+	p->gathers = p->thin >= p->gather_after;
+	return p->gathers;
+}
