@@ -13,14 +13,23 @@ void patience_init(struct patience *p)
 static void spun_in_vain(struct patience *p)
 {
 	p->spin_ns = 0;
-	p->short_sleeps = 0;
+	p->promised = 0;
 	if (p->spin_after < PATIENCE_SPIN_MOST)
 		p->spin_after *= 2;
+}
+
+/** What speaks for spinning now, in short sleeps; 0: nothing does. */
+static unsigned promise(const struct patience *p, unsigned got, uint64_t now_ns)
+{
+	if (got >= PATIENCE_BULK)
+		return PATIENCE_SPIN_AFTER;
+	return now_ns - p->slept_ns < PATIENCE_SHORT_NS;
 }
 
 bool patience_spins(struct patience *p, unsigned got, uint64_t now_ns)
 {
 	bool spins = p->spin_ns != 0;
+	unsigned more;
 
 	p->brought += got;
 	if (got == 0) {
@@ -31,8 +40,9 @@ bool patience_spins(struct patience *p, unsigned got, uint64_t now_ns)
 	if (spins) {
 		p->spin_after = PATIENCE_SPIN_AFTER; /* it has paid */
 	} else {
-		p->short_sleeps = now_ns - p->slept_ns < PATIENCE_SHORT_NS ? p->short_sleeps + 1 : 0;
-		if (p->short_sleeps < p->spin_after && got < PATIENCE_BULK)
+		more = promise(p, got, now_ns);
+		p->promised = more ? p->promised + more : 0;
+		if (p->promised < p->spin_after)
 			return false;
 	}
 	p->spin_ns = now_ns + PATIENCE_SPIN_NS;

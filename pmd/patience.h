@@ -20,11 +20,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PATIENCE_SPIN_NS    20000
+#define PATIENCE_SPIN_NS    50000 /* as long as who answers may take to wake */
 #define PATIENCE_SHORT_NS   80000 /* a sleep and the waking, which may be most of it */
 #define PATIENCE_SPIN_AFTER 4	  /* short sleeps until spinning is tried, at first */
 #define PATIENCE_SPIN_MOST  2048  /* and at last */
-#define PATIENCE_BULK	    12	  /* packets of one step: a part of a long transfer, no need to try */
+#define PATIENCE_BULK	    12	  /* packets of one step, a part of a long transfer: they promise as much as that */
 
 #define PATIENCE_GATHER_NS    30000
 #define PATIENCE_GATHER_AFTER 16 /* thin wake-ups until gathering is tried, at first */
@@ -33,12 +33,12 @@
 #define PATIENCE_WORTH	      4 /* packets that have gathered, at least: it pays */
 
 struct patience {
-	uint64_t slept_ns;		   /* when it last went to sleep; 0: it has not */
-	uint64_t spin_ns;		   /* until when it spins; 0: it does not */
-	unsigned short_sleeps, spin_after; /* in a row; how many it takes */
-	unsigned brought;		   /* packets since the last sleep */
-	unsigned thin, gather_after;	   /* wake-ups in a row that brought little; how many it takes */
-	bool gathers;			   /* the sleep is, or the last one was, for packets to gather */
+	uint64_t slept_ns;	       /* when it last went to sleep; 0: it has not */
+	uint64_t spin_ns;	       /* until when it spins; 0: it does not */
+	unsigned promised, spin_after; /* short sleeps in a row; how many it takes to spin */
+	unsigned brought;	       /* packets since the last sleep */
+	unsigned thin, gather_after;   /* wake-ups in a row that brought little; how many it takes */
+	bool gathers;		       /* the sleep is, or the last one was, for packets to gather */
 };
 
 void patience_init(struct patience *p);

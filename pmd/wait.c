@@ -15,8 +15,8 @@
 #include <signal.h>
 
 #include "engine_priv.h"
+#include "patience.h"
 
-#define SPIN_NS	       20000
 #define SPIN_AFTER_MAX 2048
 
 static bool wait_is_over(const struct pmd_engine *e)
@@ -138,7 +138,7 @@ static bool wait_restarts(void)
 /** Lengths of sleeps tell whether the next message is worth waiting for. */
 static void wait_slept(struct pmd_engine *e, unsigned woken, uint64_t slept_ns)
 {
-	if (woken == PMD_WOKEN_BELL && slept_ns < SPIN_NS)
+	if (woken == PMD_WOKEN_BELL && slept_ns < PATIENCE_SHORT_NS)
 		e->wait_short++;
 	else
 		e->wait_short = 0;
@@ -165,7 +165,7 @@ static int wait_loop(struct pmd_engine *e)
 /** Poll for a while, where that promises something. @return whether the wait is over. */
 static bool wait_spin(struct pmd_engine *e)
 {
-	uint64_t end_ns = pmd_now_ns() + SPIN_NS;
+	uint64_t end_ns = pmd_now_ns() + PATIENCE_SPIN_NS;
 	bool over, call = false;
 
 	if (e->wait_short < e->wait_spin_after || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED))

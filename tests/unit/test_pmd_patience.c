@@ -83,13 +83,18 @@ static void patience__spinning_in_vain_is_tried_ever_less_often(void **state)
 	assert_int_equal(sleeps_until_spin(&p, 1000, 10000, &now_ns), 2 * PATIENCE_SPIN_AFTER);
 }
 
-static void patience__a_burst_is_spun_for_at_once(void **state)
+static void patience__a_burst_is_spun_for_at_once_unless_in_vain(void **state)
 {
+	uint64_t now_ns = LONG_NS;
 	struct patience p;
 
 	(void)state;
 	patience_init(&p);
-	assert_true(patience_spins(&p, PATIENCE_BULK, LONG_NS));
+	assert_true(patience_spins(&p, PATIENCE_BULK, now_ns));
+	spin_in_vain(&p, &now_ns);
+	now_ns += LONG_NS;
+	assert_false(patience_spins(&p, PATIENCE_BULK, now_ns));
+	assert_true(patience_spins(&p, PATIENCE_BULK, now_ns));
 }
 
 /** A wake-up that brings so much, and the sleep after it. @return whether that is to gather. */
@@ -160,7 +165,7 @@ int main(void)
 		cmocka_unit_test(patience__spins_after_short_sleeps_only),
 		cmocka_unit_test(patience__spins_as_long_as_packets_come),
 		cmocka_unit_test(patience__spinning_in_vain_is_tried_ever_less_often),
-		cmocka_unit_test(patience__a_burst_is_spun_for_at_once),
+		cmocka_unit_test(patience__a_burst_is_spun_for_at_once_unless_in_vain),
 		cmocka_unit_test(patience__gathers_after_thin_wakes_as_long_as_it_pays),
 		cmocka_unit_test(patience__gathering_in_vain_is_tried_ever_less_often),
 		cmocka_unit_test(patience__a_wake_for_nothing_is_no_thin_one),
