@@ -636,7 +636,7 @@ struct nic_qp_counters {
 };
 void nic_qp_counters(const struct nic_qp *qp, struct nic_qp_counters *out);
 
-/** The path by which a QP sends; of a UD QP, its next datagram. */
+/** The path by which a QP sends; of a UD QP, its next request. */
 uint32_t nic_qp_path(const struct nic_qp *qp);
 
 /** The up to n QPs with the lowest numbers from `from` on, in ascending order. @return how many. */

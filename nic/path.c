@@ -3,7 +3,7 @@
  * path.c - egress: the paths by which packets leave, and arbitration among the QPs that have something to send.
  *
  * Every path has a list of QPs of its own, so that one that has no room just holds up nobody else. A connected QP keeps to
- * the path of its peer; a UD QP is on the list of the path that its next datagram takes.
+ * the path of its peer; a UD QP is on the list of the path that its next request takes.
  */
 #include "qp.h"
 

@@ -495,9 +495,12 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 	return true;
 }
 
+/* What is behind a request of a UD QP that is done here may have to leave by another path. */
 bool req_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
-	while (req_pending(qp)) {
+	uint32_t path = qp_path(qp);
+
+	while (req_pending(qp) && qp_path(qp) == path) {
 		struct swqe *w = sq_at(qp, qp->sq.next);
 
 		if (qp->state == NIC_QPS_SQD && (int32_t)(qp->sq.next - qp->req.sqd_stop) >= 0)

@@ -289,6 +289,47 @@ static void path__nop_does_not_follow_a_datagram_of_old(void **state)
 	rig_destroy(rig);
 }
 
+/** A request that sends nothing and is of path 0, and a datagram of another path behind it. */
+static void check_behind(const struct nic_send_wr *nothing)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_UD, 0, &path);
+	struct nic_send_wr silent = *nothing, wr;
+	struct nic_av av = {.dgid = rig->peer_gid};
+	struct nic_tx_frame frame;
+	struct nic_ah *ah;
+
+	rig_to_rts(rig);
+	assert_int_equal(nic_ah_create(rig->pd, &av, &ah), 0);
+	answer = 0;
+	if (silent.opcode != NIC_WR_NOP) {
+		silent = rig_wr(rig, 1, NIC_WR_SEND, 0, 4097);
+		silent.ud.ah = ah;
+	}
+	rig_post(rig, &silent);
+	answer = path;
+	wr = rig_wr(rig, 2, NIC_WR_SEND, 0, 8);
+	wr.ud.ah = ah;
+	rig_post(rig, &wr);
+	assert_int_equal(take(rig, 0, &frame), 0);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_no_wc(rig->send_cq);
+	assert_int_equal(take(rig, path, &frame), 1);
+	rig_expect_wc(rig->send_cq, 2, NIC_WC_SUCCESS);
+	nic_ah_destroy(ah);
+	rig_destroy(rig);
+}
+
+static void path__what_is_behind_a_request_that_sends_nothing_takes_its_own(void **state)
+{
+	const struct nic_send_wr nop = {.wr_id = 1, .opcode = NIC_WR_NOP};
+	const struct nic_send_wr oversize = {.wr_id = 1, .opcode = NIC_WR_SEND};
+
+	(void)state;
+	check_behind(&nop);
+	check_behind(&oversize);
+}
+
 /** A path that is given up for datagrams: they are lost, what is behind them goes on. */
 static void path__datagrams_can_be_lost(void **state)
 {
@@ -440,6 +481,7 @@ int main(void)
 		cmocka_unit_test(path__an_ack_goes_before_a_request),
 		cmocka_unit_test(path__each_datagram_has_its_own),
 		cmocka_unit_test(path__nop_does_not_follow_a_datagram_of_old),
+		cmocka_unit_test(path__what_is_behind_a_request_that_sends_nothing_takes_its_own),
 		cmocka_unit_test(path__datagrams_can_be_lost),
 		cmocka_unit_test(path__what_connected_qps_send_is_not_lost),
 		cmocka_unit_test(path__what_rc_sends_is_lost_and_sent_again),
