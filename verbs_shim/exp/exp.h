@@ -7,7 +7,6 @@
 
 /* query.c */
 int exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr);
-int exp_query_port(struct ibv_context *context, uint8_t port, struct ibv_exp_port_attr *attr);
 int exp_query_gid_attr(struct ibv_context *context, uint8_t port, unsigned index, struct ibv_exp_gid_attr *attr);
 
 /* qp.c, post.c */

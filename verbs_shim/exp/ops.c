@@ -8,7 +8,6 @@ SHIM_EXPORT const struct ibv_exp_ops uroce_exp_ops = {
 	.size = sizeof(uroce_exp_ops),
 	.owner = shim_post_send,
 	.query_device = exp_query_device,
-	.query_port = exp_query_port,
 	.query_gid_attr = exp_query_gid_attr,
 	.create_qp = exp_create_qp,
 	.modify_qp = exp_modify_qp,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * query.c - ibv_exp_query_device, _port, _gid_attr. The bits of what is not offered are cleared, for programs take them as the
+ * query.c - ibv_exp_query_device, ibv_exp_query_gid_attr. The bits of what is not offered are cleared, for programs take them as the
  * answer, and the fields are zero, for other programs look at these only.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "exp.h"
@@ -13,37 +14,22 @@
 		    IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS | IBV_EXP_DEVICE_ATTR_MAX_DM_SIZE |                             \
 		    IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ | IBV_EXP_DEVICE_ATTR_ODP | IBV_EXP_DEVICE_ATTR_COMP_MASK_2))
 
-/* Members of the plain structure. */
+#define SAME_PLACE(ours, plain)                                                                                        \
+	_Static_assert(offsetof(struct ibv_exp_device_attr, ours) == offsetof(struct ibv_device_attr, plain), #ours)
+
+SAME_PLACE(fw_ver, fw_ver);
+SAME_PLACE(max_qp_wr, max_qp_wr);
+SAME_PLACE(reserved, device_cap_flags);
+SAME_PLACE(max_qp_rd_atom, max_qp_rd_atom);
+SAME_PLACE(exp_atomic_cap, atomic_cap);
+SAME_PLACE(max_total_mcast_qp_attach, max_total_mcast_qp_attach);
+SAME_PLACE(max_srq_sge, max_srq_sge);
+SAME_PLACE(phys_port_cnt, phys_port_cnt);
+
+/* Members of the plain structure, which is how this one begins. */
 static void plain_fill(const struct ibv_device_attr *in, struct ibv_exp_device_attr *out)
 {
-	memcpy(out->fw_ver, in->fw_ver, sizeof(out->fw_ver));
-	out->node_guid = in->node_guid;
-	out->sys_image_guid = in->sys_image_guid;
-	out->max_mr_size = in->max_mr_size;
-	out->page_size_cap = in->page_size_cap;
-	out->vendor_id = in->vendor_id;
-	out->vendor_part_id = in->vendor_part_id;
-	out->hw_ver = in->hw_ver;
-	out->max_qp = in->max_qp;
-	out->max_qp_wr = in->max_qp_wr;
-	out->reserved = (int)in->device_cap_flags;
-	out->max_sge = in->max_sge;
-	out->max_sge_rd = in->max_sge_rd;
-	out->max_cq = in->max_cq;
-	out->max_cqe = in->max_cqe;
-	out->max_mr = in->max_mr;
-	out->max_pd = in->max_pd;
-	out->max_qp_rd_atom = in->max_qp_rd_atom;
-	out->max_res_rd_atom = in->max_res_rd_atom;
-	out->max_qp_init_rd_atom = in->max_qp_init_rd_atom;
-	out->max_mw = in->max_mw;
-	out->max_ah = in->max_ah;
-	out->max_srq = in->max_srq;
-	out->max_srq_wr = in->max_srq_wr;
-	out->max_srq_sge = in->max_srq_sge;
-	out->max_pkeys = in->max_pkeys;
-	out->local_ca_ack_delay = in->local_ca_ack_delay;
-	out->phys_port_cnt = in->phys_port_cnt;
+	memcpy(out, in, offsetof(struct ibv_device_attr, phys_port_cnt) + sizeof(in->phys_port_cnt));
 }
 
 /* The plain flags that have the same place here, and those that have another one. */
@@ -96,18 +82,13 @@ int exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *at
 	return 0;
 }
 
-int exp_query_port(struct ibv_context *context, uint8_t port, struct ibv_exp_port_attr *attr)
-{
-	int err = shim_query_port(context, port, &attr->port_attr, sizeof(attr->port_attr));
-
-	return -shim_errno(-err); /* all members are there: mask1 stays */
-}
-
 int exp_query_gid_attr(struct ibv_context *context, uint8_t port, unsigned index, struct ibv_exp_gid_attr *attr)
 {
 	union ibv_gid gid;
 	const union ibv_gid none = {{0}};
 
+	if (!shim_alive(shim_ctx(context)))
+		return EIO;
 	if (index > INT32_MAX || ibv_query_gid(context, port, (int)index, &gid))
 		return EINVAL;
 	if (attr->comp_mask & IBV_EXP_QUERY_GID_ATTR_GID)

@@ -40,14 +40,22 @@ static int memcpy_from(void *host, struct ibv_dm *ibv, uint64_t offset, size_t l
 	return 0;
 }
 
-static bool take(struct shim_context *ctx, size_t length)
+/** What a piece takes: pages of its own, which also bounds how many there can be. */
+static size_t size_of(size_t length)
+{
+	const size_t rest = ((size_t)1 << ALIGNMENT_LOG_MAX) - 1;
+
+	return length > SHIM_DM_MAX ? length : (length + rest) & ~rest;
+}
+
+static bool take(struct shim_context *ctx, size_t size)
 {
 	size_t used = atomic_load(&ctx->dm_used);
 
 	do {
-		if (length > SHIM_DM_MAX - used)
+		if (size > SHIM_DM_MAX - used)
 			return false;
-	} while (!atomic_compare_exchange_weak(&ctx->dm_used, &used, used + length));
+	} while (!atomic_compare_exchange_weak(&ctx->dm_used, &used, used + size));
 	return true;
 }
 
@@ -60,7 +68,7 @@ struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length)
 		return shim_fail(EIO);
 	if (!length)
 		return shim_fail(EINVAL);
-	if (!take(ctx, length))
+	if (!take(ctx, size_of(length)))
 		return shim_fail(ENOMEM);
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
@@ -79,7 +87,7 @@ struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length)
 free_dm:
 	free(dm);
 give_back:
-	atomic_fetch_sub(&ctx->dm_used, length);
+	atomic_fetch_sub(&ctx->dm_used, size_of(length));
 	return shim_fail(ENOMEM);
 }
 
@@ -92,7 +100,7 @@ int shim_dm_free(struct shim_dm *dm)
 	if (atomic_load(&dm->users))
 		return shim_errno(-EBUSY);
 	munmap(dm->mem, dm->len);
-	atomic_fetch_sub(&ctx->dm_used, dm->len);
+	atomic_fetch_sub(&ctx->dm_used, size_of(dm->len));
 	atomic_fetch_sub(&ctx->objects, 1);
 	free(dm);
 	return 0;

@@ -98,7 +98,7 @@ struct shim_context {
 	struct pmd_engine *engine;
 	struct nic *nic;
 	const struct shim_personality *personality;
-	atomic_size_t dm_used; /* bytes of device memory */
+	atomic_size_t dm_used; /* bytes of device memory, in whole pages */
 	struct shim_event_queue async;
 	struct shim_event_source port_events;
 	struct shim_link *links[SHIM_KINDS];

@@ -3,8 +3,9 @@
  * verbs_exp.h - the experimental verbs, ibv_exp_*, over an unmodified rdma-core verbs.h.
  *
  * A program that was written for the experimental verbs of Mellanox OFED compiles against this in C and C++; names, values and
- * members are theirs. Not declared are erasure coding, peer-direct, tag matching's headers, and the flags of receive work queues
- * and of accelerated interfaces. The functions find their device's part at run time, in the libibverbs that the process has
+ * members are theirs. Not declared are erasure coding, peer-direct, tag matching's headers, the flags of receive work queues, and of
+ * accelerated interfaces their flags and versions, the conversion of time stamps, and the values of packet parsing, tunnels and
+ * striding receive queues. The functions find their device's part at run time, in the libibverbs that the process has
  * loaded: nothing is linked (with a glibc before 2.34: -ldl). On a device that is not uroce's, or without uroce, they say ENOSYS,
  * each in the way that it has, and so do for all devices those in verbs_exp_absent.h.
  *
@@ -58,7 +59,6 @@ struct ibv_exp_ops {
 	/** What contexts of this library have for ibv_post_send, and no others have. */
 	int (*owner)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 	int (*query_device)(struct ibv_context *context, struct ibv_exp_device_attr *attr);
-	int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_exp_port_attr *attr);
 	int (*query_gid_attr)(struct ibv_context *context, uint8_t port, unsigned int index,
 			      struct ibv_exp_gid_attr *attr);
 	struct ibv_qp *(*create_qp)(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr);
@@ -134,15 +134,14 @@ static inline int ibv_exp_query_device(struct ibv_context *context, struct ibv_e
  *  ibv_query_port. */
 static inline int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_exp_port_attr *attr)
 {
-	const struct ibv_exp_ops *ops;
+	int err;
 
 	if (!attr->comp_mask)
 		return ibv_query_port(context, port_num, &attr->port_attr);
 	if (attr->comp_mask != IBV_EXP_QUERY_PORT_ATTR_MASK1 || attr->mask1 & ~(uint32_t)IBV_EXP_QUERY_PORT_MASK)
 		return -ibv_exp_no_(EINVAL);
-	ops = ibv_exp_ops_of(context);
-	return IBV_EXP_HAS(ops, query_port) ? ops->query_port(context, port_num, attr)
-					    : ibv_query_port(context, port_num, &attr->port_attr);
+	err = ibv_query_port(context, port_num, &attr->port_attr); /* all members: mask1 stays */
+	return ibv_exp_ops_of(context) ? -err : err;
 }
 
 /** Ask for an entry of the GID table. */

@@ -217,8 +217,6 @@ struct ibv_exp_pci_atomic_caps {
 	uint16_t fetch_add, swap, compare_swap;
 };
 
-#define ibv_is_qpt_supported(caps, qpt) ((caps) & (1 << (qpt)))
-
 /* Up to phys_port_cnt the members of struct ibv_device_attr, in its order. */
 struct ibv_exp_device_attr {
 	char fw_ver[64];

@@ -19,9 +19,9 @@ enum ibv_exp_start_values {
 #define IBV_QPT_XRC			((enum ibv_qp_type)5)
 #define IBV_EXP_QP_TYPE_START		((enum ibv_qp_type)32)
 #define IBV_EXP_QPT_DC_INI		((enum ibv_qp_type)32)
-#define IBV_EXP_EVENT_DCT_KEY_VIOLATION ((enum ibv_event_type)32)
-#define IBV_EXP_EVENT_DCT_ACCESS_ERR	((enum ibv_event_type)33)
-#define IBV_EXP_EVENT_DCT_REQ_ERR	((enum ibv_event_type)34)
+#define IBV_EXP_EVENT_DCT_KEY_VIOLATION 32 /* of events programs only compare them */
+#define IBV_EXP_EVENT_DCT_ACCESS_ERR	33
+#define IBV_EXP_EVENT_DCT_REQ_ERR	34
 
 enum ibv_exp_func_name {
 	IBV_EXP_POST_SEND_FUNC,
