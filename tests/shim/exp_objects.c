@@ -235,41 +235,80 @@ static struct ibv_exp_wc exp_wait(struct ibv_cq *cq)
 	return wc[0];
 }
 
+#define IMAGE 4096 /* of a buffer, as it must be in the end */
+
+/** Sixteen bytes that differ from each other, and from those with another first one. */
+static void put(uint8_t *mem, uint8_t first)
+{
+	for (unsigned i = 0; i < 16; i++)
+		mem[i] = (uint8_t)(first + i);
+}
+
+static void received(struct rig *rig, const struct ibv_exp_wc *want)
+{
+	struct ibv_exp_wc wc = exp_wait(rig->end[1].cq);
+
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.wr_id, want->wr_id);
+	assert_int_equal(wc.exp_opcode, want->exp_opcode);
+	assert_int_equal(wc.byte_len, want->byte_len);
+	assert_int_equal(wc.imm_data, want->imm_data);
+	assert_int_equal(wc.exp_wc_flags, want->exp_wc_flags);
+}
+
+/** Each moves bytes of its own, and nothing else changes. */
 static void post__ordinary_requests(void **state)
 {
 	struct rig *rig = *state;
-	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 16), word = rig_sge(&rig->end[0], 128, 8);
-	struct ibv_exp_send_wr write = ordinary(IBV_EXP_WR_RDMA_WRITE, &sge, rig, 256), *bad;
-	struct ibv_exp_send_wr imm = ordinary(IBV_EXP_WR_RDMA_WRITE_WITH_IMM, &sge, rig, 512);
-	struct ibv_exp_send_wr send = ordinary(IBV_EXP_WR_SEND_WITH_IMM, &sge, rig, 0);
-	struct ibv_exp_send_wr faa = ordinary(IBV_EXP_WR_ATOMIC_FETCH_AND_ADD, &word, rig, 0);
+	uint8_t *own = rig->end[0].buf, *other = rig->end[1].buf, want[2][IMAGE] = {{0}};
+	struct ibv_sge sge[] = {rig_sge(&rig->end[0], 0, 16), rig_sge(&rig->end[0], 16, 16),
+				rig_sge(&rig->end[0], 32, 16), rig_sge(&rig->end[0], 128, 8),
+				rig_sge(&rig->end[0], 192, 16)};
+	struct ibv_exp_send_wr write = ordinary(IBV_EXP_WR_RDMA_WRITE, &sge[0], rig, 256), *bad;
+	struct ibv_exp_send_wr imm = ordinary(IBV_EXP_WR_RDMA_WRITE_WITH_IMM, &sge[1], rig, 512);
+	struct ibv_exp_send_wr send = ordinary(IBV_EXP_WR_SEND_WITH_IMM, &sge[2], rig, 0);
+	struct ibv_exp_send_wr faa = ordinary(IBV_EXP_WR_ATOMIC_FETCH_AND_ADD, &sge[3], rig, 0);
 	struct ibv_exp_send_wr nop = ordinary(IBV_EXP_WR_NOP, NULL, rig, 0);
-	struct ibv_exp_send_wr read = ordinary(IBV_EXP_WR_RDMA_READ, &sge, rig, 256);
+	struct ibv_exp_send_wr read = ordinary(IBV_EXP_WR_RDMA_READ, &sge[4], rig, 768);
 	static const enum ibv_exp_wc_opcode opcodes[] = {IBV_EXP_WC_RDMA_WRITE, IBV_EXP_WC_RDMA_WRITE,
 							 IBV_EXP_WC_SEND,	IBV_EXP_WC_FETCH_ADD,
 							 IBV_EXP_WC_SEND,	IBV_EXP_WC_RDMA_READ};
 	struct ibv_exp_wc wc;
 
 	exp_connect(rig, 0, 0);
-	rig_post_recv(&rig->end[1], 1, 1024, 16);
+	rig_post_recv(&rig->end[1], 1, 2048, 16);
 	rig_post_recv(&rig->end[1], 2, 1024, 16);
-	memset(rig->end[0].buf, 0x77, 16);
-	rig->end[1].buf[600] = 5;
+	memset(own, 0, IMAGE);
+	memset(other, 0, IMAGE);
+	for (unsigned i = 0; i < 3; i++)
+		put(own + 16ul * i, (uint8_t)(0x10 + 0x20 * i));
+	put(other + 768, 0x80);
+	other[600] = 5;
+	memcpy(want[0], own, IMAGE);
+	memcpy(want[1], other, IMAGE);
+	memcpy(want[1] + 256, own, 16);
+	memcpy(want[1] + 512, own + 16, 16);
+	memcpy(want[1] + 1024, own + 32, 16);
+	want[1][600] = 8;
+	want[0][128] = 5;
+	memcpy(want[0] + 192, other + 768, 16);
+	memset(want[0] + 32, 0x5a, 16);
 	imm.ex.imm_data = 0x11223344;
 	send.ex.imm_data = 0x55667788;
 	send.exp_send_flags |= IBV_EXP_SEND_INLINE;
-	faa.wr.atomic.remote_addr = (uintptr_t)rig->end[1].buf + 600;
+	sge[2].lkey = 0; /* not looked at */
+	faa.wr.atomic.remote_addr = (uintptr_t)other + 600;
 	faa.wr.atomic.compare_add = 3;
 	faa.wr.atomic.rkey = rig->end[1].mr->rkey;
 	nop.num_sge = 0;
 	read.exp_send_flags |= IBV_EXP_SEND_FENCE;
-	sge.addr = (uintptr_t)rig->end[0].buf;
 	write.next = &imm;
 	imm.next = &send;
 	send.next = &faa;
 	faa.next = &nop;
 	nop.next = &read;
 	assert_int_equal(ibv_exp_post_send(rig->end[0].qp, &write, &bad), 0);
+	memset(own + 32, 0x5a, 16); /* inline: ours again */
 	for (unsigned i = 0; i < 6; i++) {
 		wc = exp_wait(rig->end[0].cq);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
@@ -277,17 +316,62 @@ static void post__ordinary_requests(void **state)
 		assert_int_equal(wc.qp_num, rig->end[0].qp->qp_num);
 		assert_null(wc.qp);
 	}
-	assert_int_equal(rig->end[1].buf[256], 0x77);
-	assert_int_equal(rig->end[1].buf[600], 8);
-	assert_int_equal(rig->end[0].buf[128], 5);
-	wc = exp_wait(rig->end[1].cq);
-	assert_int_equal(wc.exp_opcode, IBV_EXP_WC_RECV_RDMA_WITH_IMM);
-	assert_int_equal(wc.imm_data, 0x11223344);
-	assert_int_equal(wc.exp_wc_flags, IBV_EXP_WC_WITH_IMM);
-	wc = exp_wait(rig->end[1].cq);
-	assert_int_equal(wc.exp_opcode, IBV_EXP_WC_RECV);
-	assert_int_equal(wc.imm_data, 0x55667788);
-	assert_int_equal(wc.byte_len, 16);
+	received(rig, &(struct ibv_exp_wc){.wr_id = 1,
+					   .exp_opcode = IBV_EXP_WC_RECV_RDMA_WITH_IMM,
+					   .byte_len = 16,
+					   .imm_data = 0x11223344,
+					   .exp_wc_flags = IBV_EXP_WC_WITH_IMM});
+	received(rig, &(struct ibv_exp_wc){.wr_id = 2,
+					   .exp_opcode = IBV_EXP_WC_RECV,
+					   .byte_len = 16,
+					   .imm_data = 0x55667788,
+					   .exp_wc_flags = IBV_EXP_WC_WITH_IMM});
+	assert_memory_equal(own, want[0], IMAGE);
+	assert_memory_equal(other, want[1], IMAGE);
+}
+
+static void post__send_that_invalidates(void **state)
+{
+	struct rig *rig = *state;
+	struct rig_end *peer = &rig->end[1];
+	struct ibv_mr *mr = ibv_reg_mr(peer->pd, peer->buf, RIG_BUF, RIG_ACCESS | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(peer->pd, IBV_MW_TYPE_2);
+	const uint32_t rkey = ibv_inc_rkey(mw->rkey);
+	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 16);
+	struct ibv_exp_send_wr bind = ordinary(IBV_EXP_WR_BIND_MW, NULL, rig, 0), *bad;
+	struct ibv_exp_send_wr write = ordinary(IBV_EXP_WR_RDMA_WRITE, &sge, rig, 256);
+	struct ibv_exp_send_wr send = ordinary(IBV_EXP_WR_SEND_WITH_INV, &sge, rig, 0);
+	uint8_t want[IMAGE] = {0};
+
+	exp_connect(rig, 0, 0);
+	rig_post_recv(peer, 1, 1024, 64);
+	memset(peer->buf, 0, IMAGE);
+	bind.num_sge = 0;
+	bind.bind_mw.mw = mw;
+	bind.bind_mw.rkey = rkey;
+	bind.bind_mw.bind_info =
+		(struct ibv_exp_mw_bind_info){mr, (uintptr_t)peer->buf + 256, 16, IBV_EXP_ACCESS_REMOTE_WRITE};
+	assert_int_equal(ibv_exp_post_send(peer->qp, &bind, &bad), 0);
+	assert_int_equal(exp_wait(peer->cq).status, IBV_WC_SUCCESS);
+	write.wr.rdma.rkey = rkey;
+	put(rig->end[0].buf, 0x10);
+	assert_int_equal(exp_run(rig, &write).status, IBV_WC_SUCCESS);
+	put(want + 256, 0x10);
+
+	put(rig->end[0].buf, 0x30);
+	put(want + 1024, 0x30);
+	send.ex.invalidate_rkey = rkey;
+	assert_int_equal(exp_run(rig, &send).status, IBV_WC_SUCCESS);
+	received(rig, &(struct ibv_exp_wc){.wr_id = 1,
+					   .exp_opcode = IBV_EXP_WC_RECV,
+					   .byte_len = 16,
+					   .imm_data = rkey,
+					   .exp_wc_flags = IBV_EXP_WC_WITH_INV});
+	put(rig->end[0].buf, 0x50);
+	assert_int_equal(exp_run(rig, &write).status, IBV_WC_REM_ACCESS_ERR);
+	assert_memory_equal(peer->buf, want, IMAGE);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
 static void post__datagrams(void **state)
@@ -297,11 +381,15 @@ static void post__datagrams(void **state)
 	struct ibv_exp_send_wr send = ordinary(IBV_EXP_WR_SEND, &sge, rig, 0),
 			       nop = ordinary(IBV_EXP_WR_NOP, NULL, rig, 0);
 	struct ibv_ah *ah = rig_ah(rig);
+	uint8_t want[IMAGE] = {0};
 
 	exp_qp(rig, 0, IBV_QPT_UD, 0, 0);
 	exp_qp(rig, 1, IBV_QPT_UD, 0, 0);
 	rig_connect_qps(rig, rig->end[0].qp, rig->end[1].qp);
 	rig_post_recv(&rig->end[1], 1, 0, 256);
+	memset(rig->end[1].buf, 0, IMAGE);
+	put(rig->end[0].buf, 0x10);
+	put(want + 40, 0x10);
 	nop.num_sge = 0;
 	nop.wr.ud.ah = (struct ibv_ah *)(uintptr_t)0x5a5a5a5a; /* not looked at */
 	assert_int_equal(exp_run(rig, &nop).status, IBV_WC_SUCCESS);
@@ -311,7 +399,11 @@ static void post__datagrams(void **state)
 	send.wr.ud.remote_qpn = rig->end[1].qp->qp_num;
 	send.wr.ud.remote_qkey = RIG_QKEY;
 	assert_int_equal(exp_run(rig, &send).status, IBV_WC_SUCCESS);
-	assert_int_equal(exp_wait(rig->end[1].cq).byte_len, 40 + 16);
+	received(rig, &(struct ibv_exp_wc){.wr_id = 1,
+					   .exp_opcode = IBV_EXP_WC_RECV,
+					   .byte_len = 40 + 16,
+					   .exp_wc_flags = IBV_EXP_WC_GRH});
+	assert_memory_equal(rig->end[1].buf + 40, want + 40, IMAGE - 40);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
@@ -684,6 +776,7 @@ int main(void)
 		T(qp__modified_as_by_the_plain_call),
 		T(cq__and_srq),
 		T(post__ordinary_requests),
+		T(post__send_that_invalidates),
 		T(post__datagrams),
 		T(post__windows),
 		T(post__what_is_not_there),
