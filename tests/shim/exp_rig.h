@@ -36,7 +36,7 @@ static inline void exp_connect(struct rig *rig, uint32_t max_atomic_arg, uint32_
 	rig_connect_qps(rig, a, exp_qp(rig, 1, IBV_QPT_RC, max_atomic_arg, create_flags));
 }
 
-/** An extended atomic of 8 bytes or less from end 0 on offset `at` of end 1's buffer. */
+/** An extended atomic of 1 << log_size bytes from end 0 on offset `at` of end 1's buffer. */
 static inline struct ibv_exp_send_wr exp_masked(struct rig *rig, enum ibv_exp_wr_opcode opcode, uint32_t log_size,
 						struct ibv_sge *sge, size_t at)
 {
