@@ -103,6 +103,15 @@ void forked_connect(struct forked_end *end, struct forked *f, int side)
 		forked_die("no QP that sends");
 }
 
+void forked_await(const atomic_uint *count, unsigned n)
+{
+	for (unsigned tenths = 0; atomic_load(count) < n; tenths++) {
+		if (tenths == 10 * PATIENCE_MS)
+			forked_die("the others have not come");
+		usleep(100);
+	}
+}
+
 void forked_serve(struct forked *f, unsigned n, void *mem, size_t len)
 {
 	struct forked_end end;

@@ -39,6 +39,8 @@ void *forked_share(size_t size);
 void forked_open(struct forked_end *end);
 /** A QP, connected to that of the other side as soon as he has one. */
 void forked_connect(struct forked_end *end, struct forked *f, int side);
+/** Wait until *count is n. */
+void forked_await(const atomic_uint *count, unsigned n);
 /** The target's part: a region over [mem, mem + len), and a QP for each of n initiators. */
 void forked_serve(struct forked *f, unsigned n, void *mem, size_t len);
 /** A process that runs fn(arg) and ends with what that gives, and with its parent. @return its number. */

@@ -6,7 +6,9 @@
  *   hammer RING UDP OPERATIONS   RING processes over shared memory and UDP over datagrams execute OPERATIONS together
  *
  * Every change adds one: to the word, or to both words of the pair. What is there in the end is the number of additions, and of
- * comparisons that went. Prints a line of counts. Exit code 1: a change was lost or doubled, or somebody saw the past.
+ * comparisons that went. Prints a line of counts. Exit code 1: a change was lost or doubled, or somebody saw the past; or it was
+ * no such test, because packets took another path than they were told to, or somebody changed nothing. Which path they took is
+ * in the device's files; where there are none, as with a sanitizer, the line says that paths are not counted.
  */
 #include "../forked.h"
 
@@ -27,7 +29,14 @@ enum kind { FAA, MFA, CAS, MCS, PAIR_MFA, PAIR_MCS, KINDS };
 struct anvil {
 	_Alignas(64) _Atomic uint64_t word;
 	_Alignas(64) uint128 pair;
+	atomic_uint begun;
 	atomic_bool end;
+};
+
+/* Packets that a process has sent. */
+struct paths {
+	bool counted;
+	uint64_t ring, udp;
 };
 
 /* An initiator's order, and what he has to say. */
@@ -36,9 +45,42 @@ struct order {
 	unsigned long operations;
 	bool ring;
 	uint64_t went[KINDS], tried[KINDS];
+	struct paths paths;
 };
 
 static struct anvil *anvil;
+
+/* ---- paths ------------------------------------------------------------------------------------------------------- */
+
+/** @return whether there is such a counter of the device. */
+static bool counter(const char *device, const char *name, uint64_t *value)
+{
+	unsigned long long number;
+	char path[256];
+	bool good;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/hw_counters/%s", device, name);
+	f = fopen(path, "r");
+	good = f && fscanf(f, "%llu", &number) == 1;
+	if (f)
+		fclose(f);
+	if (good)
+		*value = number;
+	return good;
+}
+
+/** Those of this process. */
+static struct paths paths_now(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	const char *device = list && list[0] ? ibv_get_device_name(list[0]) : "";
+	struct paths p = {.counted = false};
+
+	p.counted = counter(device, "port_link_tx_packets", &p.ring) && counter(device, "port_tx_packets", &p.udp);
+	ibv_free_device_list(list);
+	return p;
+}
 
 /* ---- initiators -------------------------------------------------------------------------------------------------- */
 
@@ -156,6 +198,8 @@ static int initiate(void *arg)
 	unsigned long posted = 0, ended = 0;
 	struct ibv_wc wc;
 
+	if (!in)
+		forked_die("no memory");
 	setenv("UROCE_RING", order->ring ? "on" : "off", 1);
 	forked_open(&in->end);
 	in->order = order;
@@ -163,6 +207,7 @@ static int initiate(void *arg)
 	if (!in->mr)
 		forked_die("no region");
 	forked_connect(&in->end, order->f, 1);
+	forked_await(&anvil->begun, 1); /* all of them at once, and the CPU */
 	while (ended < order->operations) {
 		/* Comparisons go where nothing else is under way since the value was seen. */
 		unsigned long window = posted < order->operations / 2 ? DEPTH : 1;
@@ -179,6 +224,7 @@ static int initiate(void *arg)
 			completed(in, &wc);
 		ended += (unsigned)n;
 	}
+	order->paths = paths_now();
 	return 0;
 }
 
@@ -211,6 +257,35 @@ static void *add_to_pair(void *arg)
 	return NULL;
 }
 
+/** Nearly all by one path: a link may come a moment late, or be given up for one that does not want it. */
+static bool nearly_all(uint64_t by_this, uint64_t by_other, unsigned long operations)
+{
+	return by_this >= operations - operations / 100 && by_other <= operations / 100;
+}
+
+/** Each operation is a packet at least, and so is its answer. */
+static void check_paths(const struct order *orders, unsigned n, const struct paths *target)
+{
+	unsigned long ring = 0, udp = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct order *o = &orders[i];
+		const struct paths *p = &o->paths;
+
+		*(o->ring ? &ring : &udp) += o->operations;
+		if (p->counted != target->counted)
+			forked_die("some see what their device has counted, and others do not");
+		if (p->counted && !nearly_all(o->ring ? p->ring : p->udp, o->ring ? p->udp : p->ring, o->operations)) {
+			fprintf(stderr, "hammer: %lu packets by the ring and %lu over UDP, of one who was told %s\n",
+				(unsigned long)p->ring, (unsigned long)p->udp, o->ring ? "the ring" : "UDP");
+			exit(1);
+		}
+	}
+	if (target->counted && (target->ring < ring - ring / 100 || target->udp < udp - udp / 100))
+		forked_die("answers took another path than requests");
+	printf("%lu by the ring, %lu over UDP%s; ", ring, udp, target->counted ? "" : " (paths are not counted)");
+}
+
 static int report(const struct order *orders, unsigned n, uint64_t cpu_word, uint64_t cpu_pair)
 {
 	static const char *const names[KINDS] = {"FAA", "MFA", "CAS", "MCS", "MFA16", "MCS16"};
@@ -234,6 +309,8 @@ static int report(const struct order *orders, unsigned n, uint64_t cpu_word, uin
 	for (unsigned k = 0; k < KINDS; k++)
 		if (!went[k])
 			forked_die("there is a kind of which none went");
+	if (!cpu_word || !cpu_pair)
+		forked_die("the CPU has changed nothing");
 	return anvil->word == word && low == pair && high == pair ? 0 : 1;
 }
 
@@ -244,12 +321,14 @@ int main(int argc, char **argv)
 	uint64_t cpu_word = 0, cpu_pair = 0;
 	struct order *orders;
 	struct forked *f;
+	struct paths paths;
 	pthread_t threads[2];
 	int pids[FORKED_MAX];
 	bool good;
 
 	if (!n || n > FORKED_MAX || !operations)
 		forked_die("usage: hammer RING UDP OPERATIONS, 1 to 16 processes");
+	setenv("UROCE_RING", "on", 1); /* of the target; initiators have their own */
 	anvil = forked_share(sizeof(*anvil));
 	orders = forked_share(n * sizeof(*orders));
 	f = forked_share(n * sizeof(*f));
@@ -263,11 +342,14 @@ int main(int argc, char **argv)
 	if (pthread_create(&threads[0], NULL, add_to_word, &cpu_word) ||
 	    pthread_create(&threads[1], NULL, add_to_pair, &cpu_pair))
 		forked_die("no thread");
+	atomic_store(&anvil->begun, 1);
 	good = forked_wait(pids, n);
 	atomic_store(&anvil->end, true);
 	for (unsigned i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	if (!good)
 		forked_die("a process has failed");
+	paths = paths_now();
+	check_paths(orders, n, &paths);
 	return report(orders, n, cpu_word, cpu_pair);
 }

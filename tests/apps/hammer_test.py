@@ -13,7 +13,10 @@ MIXES = (("a few over UDP", 6, 2, 10_000_000), ("all over UDP", 0, 8, 200_000))
 def main():
     harness.options(__doc__)
     tally = harness.Tally("hammer")
-    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "hammer")
+    build = os.environ["UROCE_BUILD"]
+    program = os.path.join(build, "tests", "apps", "hammer")
+    # With a sanitizer there is no library of hooks, and so no device's files in which the program finds counters.
+    counts = os.path.exists(os.path.join(build, "verbs_shim", "sysfs", "liburoce-sysfs.so"))
     for name, ring, udp, operations in MIXES:
         process = harness.Process([program, str(ring), str(udp), str(operations)], harness.one_device_sides()[0])
         code = process.wait(400)
@@ -21,6 +24,9 @@ def main():
         counted = re.search(r"together (\d+)", output)
         tally.result(f"{operations} operations by 8 processes, {name}",
                      code == 0 and counted and int(counted.group(1)) == operations, f"exit code {code}", output)
+        if counts:
+            tally.result(f"all took the paths that they were told to, {name}", code == 0 and "not counted" not in output,
+                         f"exit code {code}", output)
         if code == 0:
             print(f"     {output.strip()}", flush=True)
     tally.finish()
