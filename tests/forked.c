@@ -130,6 +130,7 @@ void forked_serve(struct forked *f, unsigned n, void *mem, size_t len)
 
 int forked_start(int (*fn)(void *arg), void *arg)
 {
+	const pid_t parent = getpid();
 	pid_t pid = fork();
 
 	if (pid < 0)
@@ -137,6 +138,8 @@ int forked_start(int (*fn)(void *arg), void *arg)
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) /* he died before that */
+		_exit(1);
 	exit(fn(arg));
 }
 
