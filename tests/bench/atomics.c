@@ -6,7 +6,9 @@
  *   atomics rtt KIND                      N   one initiator, one at a time: median and 99th percentile, us
  *   atomics rate KIND INITIATORS hot|spread N   N by each, many under way, on one word or a line each: million a second
  *
- * KIND is faa, cas, mfa or mcs. Comparisons are with what is there, so that they swap.
+ * KIND is faa, cas, mfa or mcs. faa adds one to a word, mfa one to each of its halves. cas and mcs compare the word, or its lower
+ * half, with zero, which it is, and put zero there: they swap, and change nothing. What the words hold in the end, and the last
+ * result of each initiator, are looked at.
  */
 #include "../forked.h"
 
@@ -54,7 +56,7 @@ static void post(struct forked_end *end, const struct initiator *in, struct ibv_
 	if (in->kind == FAA || in->kind == CAS) {
 		wr.wr.atomic.remote_addr = addr;
 		wr.wr.atomic.rkey = in->f->rkey;
-		wr.wr.atomic.compare_add = in->kind == FAA; /* zero by zero */
+		wr.wr.atomic.compare_add = in->kind == FAA; /* else zero by zero */
 	} else {
 		__typeof__(wr.ext_op.masked_atomics) *masked = &wr.ext_op.masked_atomics;
 
@@ -114,6 +116,40 @@ static void measure_rate(struct forked_end *end, struct initiator *in, struct ib
 	in->end_ns = bench_now_ns();
 }
 
+/** What a word holds after `count` operations. */
+static uint64_t expected(enum kind kind, uint64_t count)
+{
+	switch (kind) {
+	case FAA:
+		return count;
+	case MFA: /* no carry leaves the lower half */
+		return count << 32 | (count & UINT32_MAX);
+	default:
+		return 0;
+	}
+}
+
+/** What the last operation found: all of its initiator's before it, and of others what he cannot know. */
+static void check_results(const struct initiator *in, const uint64_t *results)
+{
+	const uint64_t found = results[in->rtt ? 0 : (in->count - 1) % FORKED_DEPTH];
+	const uint64_t least = expected(in->kind, in->count - 1);
+	const bool alone = in->spread || in->initiators == 1 || in->kind == CAS || in->kind == MCS;
+
+	if (alone ? found != least : found < least || found == UINT64_MAX)
+		forked_die("an operation has found what it cannot have found");
+}
+
+static void check_words(const struct initiator *in, unsigned n, const void *words)
+{
+	for (unsigned i = 0; i < n; i++) {
+		const uint64_t count = in->spread ? in->count : i == 0 ? n * in->count : 0;
+
+		if (*(const uint64_t *)((const char *)words + 64 * i) != expected(in->kind, count))
+			forked_die("a word does not hold what it must after so many operations");
+	}
+}
+
 static int initiate(void *arg)
 {
 	struct initiator *in = arg;
@@ -121,15 +157,19 @@ static int initiate(void *arg)
 	struct forked_end end;
 	struct ibv_mr *mr;
 
+	if (!results)
+		forked_die("no memory");
+	for (unsigned i = 0; i < FORKED_DEPTH; i++)
+		results[i] = UINT64_MAX; /* none is like that */
 	forked_open(&end);
 	mr = ibv_reg_mr(end.pd, results, FORKED_DEPTH * sizeof(*results), IBV_ACCESS_LOCAL_WRITE);
 	if (!mr)
 		forked_die("no region");
 	forked_connect(&end, in->f, 1);
 	atomic_fetch_add(in->connected, 1);
-	while (atomic_load(in->connected) < in->initiators)
-		usleep(100);
+	forked_await(in->connected, in->initiators);
 	(in->rtt ? measure_rtt : measure_rate)(&end, in, mr, results);
+	check_results(in, results);
 	return 0;
 }
 
@@ -147,7 +187,8 @@ static void report_rate(const struct initiator *in, unsigned n)
 int main(int argc, char **argv)
 {
 	const bool rtt = argc == 4 && strcmp(argv[1], "rtt") == 0;
-	const bool rate = argc == 6 && strcmp(argv[1], "rate") == 0;
+	const bool spread = argc == 6 && strcmp(argv[4], "spread") == 0;
+	const bool rate = argc == 6 && strcmp(argv[1], "rate") == 0 && (spread || strcmp(argv[4], "hot") == 0);
 	unsigned n = rate ? (unsigned)atoi(argv[3]) : 1;
 	enum kind kind = FAA;
 	struct initiator *in;
@@ -168,7 +209,7 @@ int main(int argc, char **argv)
 		in[i] = (struct initiator){.f = &f[i],
 					   .kind = kind,
 					   .rtt = rtt,
-					   .spread = rate && strcmp(argv[4], "spread") == 0,
+					   .spread = spread,
 					   .number = i,
 					   .count = (unsigned long)atol(argv[argc - 1]),
 					   .connected = connected,
@@ -178,6 +219,7 @@ int main(int argc, char **argv)
 	forked_serve(f, n, words, FORKED_MAX * 64);
 	if (!forked_wait(pids, n))
 		forked_die("a process has failed");
+	check_words(in, n, words);
 	if (rate)
 		report_rate(in, n);
 	return 0;
