@@ -25,6 +25,7 @@ static const uint8_t wc_opcode[] = {
 	[NIC_WR_SEND_WITH_INV] = NIC_WC_SEND,
 	[NIC_WR_MASKED_CMP_AND_SWP] = NIC_WC_MASKED_COMP_SWAP,
 	[NIC_WR_MASKED_FETCH_AND_ADD] = NIC_WC_MASKED_FETCH_ADD,
+	[NIC_WR_NOP] = NIC_WC_SEND,
 };
 
 static bool status_allowed(const struct qp *qp, const struct wr *wr, uint32_t status)
@@ -39,7 +40,8 @@ static bool status_allowed(const struct qp *qp, const struct wr *wr, uint32_t st
 	case NIC_WC_WR_FLUSH_ERR:
 		return qp->flush_due || qp->trouble || qp->recv_failed || qp->scq->dead || qp->rcq->dead;
 	case NIC_WC_RETRY_EXC_ERR:
-		return qp->type == NIC_QPT_RC && (!sim->clean || !sim->patient || qp->peer->err_expected);
+		return qp->type == NIC_QPT_RC && wr->opcode != NIC_WR_NOP &&
+		       (!sim->clean || !sim->patient || qp->peer->err_expected);
 	case NIC_WC_RNR_RETRY_EXC_ERR:
 		return wr->message && sim->opts.rnr_retry < 7 && qp->wire.rnr_naks > sim->opts.rnr_retry;
 	default:

@@ -99,7 +99,7 @@ static uint32_t psns_of(const struct wr *wr)
 {
 	uint32_t mtu = sim_mtu(wr->qp->sim);
 
-	if (wr->opcode == NIC_WR_LOCAL_INV || wr->opcode == NIC_WR_BIND_MW)
+	if (wr->opcode == NIC_WR_LOCAL_INV || wr->opcode == NIC_WR_BIND_MW || wr->opcode == NIC_WR_NOP)
 		return 0;
 	return wr->len <= mtu ? 1 : (wr->len + mtu - 1) / mtu;
 }
@@ -140,7 +140,9 @@ static void fill_request(const struct wr *wr, struct nic_send_wr *out, struct ni
 		else if (bad_key)
 			sge[i].lkey ^= 0x5500;
 	}
-	if (wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP || wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
+	if (wr->opcode == NIC_WR_NOP) {
+		memset(&out->rdma, 0x5a, sizeof(out->rdma)); /* not looked at; of UD, no address handle at all */
+	} else if (wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP || wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
 		out->atomic.remote_addr = wr->remote_addr;
 		out->atomic.compare_add = wr->compare_add;
 		out->atomic.swap = wr->swap;
@@ -432,6 +434,8 @@ static bool post_one(struct qp *qp)
 				      NIC_WR_ATOMIC_FETCH_AND_ADD};
 	uint32_t opcode = mix[rng_below(&qp->rng, sizeof(mix))];
 
+	if (qp->sim->opts.nops > 0 && rng_chance(&qp->rng, qp->sim->opts.nops))
+		return wr_post(wr_new(qp, NIC_WR_NOP));
 	if (qp->type == NIC_QPT_UD)
 		return datagram_post(qp);
 	if (qp->type == NIC_QPT_RC && qp->sim->opts.windows && rng_chance(&qp->rng, 100))
