@@ -30,11 +30,12 @@ void *forked_share(size_t size)
 	return mem;
 }
 
-void forked_open(struct forked_end *end)
+void forked_open(struct forked_end *end, int side)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	int n = 0;
+	struct ibv_device **list = ibv_get_device_list(&n);
 
-	end->ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
+	end->ctx = list && n > 0 ? ibv_open_device(list[side ? n - 1 : 0]) : NULL;
 	if (!end->ctx)
 		forked_die("no device");
 	ibv_free_device_list(list);
@@ -117,7 +118,7 @@ void forked_serve(struct forked *f, unsigned n, void *mem, size_t len)
 	struct forked_end end;
 	struct ibv_mr *mr;
 
-	forked_open(&end);
+	forked_open(&end, 0);
 	mr = ibv_reg_mr(end.pd, mem, len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	if (!mr)
 		forked_die("no region");

@@ -35,8 +35,8 @@ struct forked_end {
 _Noreturn void forked_die(const char *what);
 /** Shared memory, zero. */
 void *forked_share(size_t size);
-/** The first device, a PD and a CQ. */
-void forked_open(struct forked_end *end);
+/** A device, a PD and a CQ. Of several devices the target has the first, and initiators the last. */
+void forked_open(struct forked_end *end, int side);
 /** A QP, connected to that of the other side as soon as he has one. */
 void forked_connect(struct forked_end *end, struct forked *f, int side);
 /** Wait until *count is n. */

@@ -201,7 +201,7 @@ static int initiate(void *arg)
 	if (!in)
 		forked_die("no memory");
 	setenv("UROCE_RING", order->ring ? "on" : "off", 1);
-	forked_open(&in->end);
+	forked_open(&in->end, 1);
 	in->order = order;
 	in->mr = ibv_reg_mr(in->end.pd, in, sizeof(*in), IBV_ACCESS_LOCAL_WRITE);
 	if (!in->mr)

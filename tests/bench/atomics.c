@@ -8,7 +8,7 @@
  *
  * KIND is faa, cas, mfa or mcs. faa adds one to a word, mfa one to each of its halves. cas and mcs compare the word, or its lower
  * half, with zero, which it is, and put zero there: they swap, and change nothing. What the words hold in the end, and the last
- * result of each initiator, are looked at.
+ * result of each initiator, are looked at. Of two devices initiators have the second.
  */
 #include "../forked.h"
 
@@ -161,7 +161,7 @@ static int initiate(void *arg)
 		forked_die("no memory");
 	for (unsigned i = 0; i < FORKED_DEPTH; i++)
 		results[i] = UINT64_MAX; /* none is like that */
-	forked_open(&end);
+	forked_open(&end, 1);
 	mr = ibv_reg_mr(end.pd, results, FORKED_DEPTH * sizeof(*results), IBV_ACCESS_LOCAL_WRITE);
 	if (!mr)
 		forked_die("no region");

@@ -83,6 +83,18 @@ def test_ucx_final_row_counts():
         equal(source.parse(rows[-1].group(0)).value, wanted)
 
 
+def test_atomics_use_the_addresses():
+    first, second = (side.devices for side in harness.loopback_sides())
+    source = measure.Atomics("", ["rtt", "faa"], 10, "udp")
+    equal(source.env(), {"UROCE_RING": "off", "UROCE_DEVICES": first})
+    measure.Settings.addresses = 2
+    try:
+        equal(source.env(), {"UROCE_RING": "off", "UROCE_DEVICES": f"{first},{second}"})
+    finally:
+        measure.Settings.addresses = 1
+    equal(measure.Atomics("", ["rtt", "faa"], 10).env(), {"UROCE_DEVICES": first})
+
+
 def test_ratio_is_the_median_of_ratios():
     outcome = outcome_of([1, 10, 100], [10, 10, 10])
     equal(report.ratio(*outcome.figures), 1)

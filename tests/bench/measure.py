@@ -106,6 +106,12 @@ def pair(server, client, sides, env, row):
     raise Failed(": ".join([" ".join(client), reason or "no result", *said[:1]]))
 
 
+def our_sides():
+    """Where our processes run, the target's first."""
+    first, second = harness.loopback_sides()
+    return (first, first) if Settings.addresses == 1 else (first, second)
+
+
 class Perftest(Source):
     """A program of perftest over uroce. path: "ring" is the device as it comes, "udp" with rings switched off."""
     ours = True
@@ -123,12 +129,8 @@ class Perftest(Source):
             return f"{self.argv[0]} is not installed (Debian: perftest)"
         return None
 
-    def sides(self):
-        first, second = harness.loopback_sides()
-        return (first, first) if Settings.addresses == 1 else (first, second)
-
     def attempt(self, iterations):
-        sides = self.sides()
+        sides = our_sides()
         pin = [["taskset", "-c", str(cpu)] for cpu in placement_cpus(self.placement)] or [[], []]
         argv = self.argv + ["-p", "PORT", "-n", str(iterations)]
         return self.parse(pair(pin[0] + argv, pin[1] + argv + [sides[0].host], sides,
@@ -146,7 +148,9 @@ class Program(Source):
     def __init__(self, label, argv, iterations, placement="free", factor=1, ours=False):
         super().__init__(label, iterations, placement)
         self.argv, self.factor, self.ours = [str(arg) for arg in argv], factor, ours
-        self.env = {}
+
+    def env(self):
+        return {}
 
     def path(self):
         return os.path.join(os.environ["UROCE_BUILD"], "tests", "bench", self.argv[0])
@@ -160,7 +164,7 @@ class Program(Source):
     def attempt(self, iterations):
         try:
             done = subprocess.run(self.command(iterations), capture_output=True, text=True, timeout=SECONDS,
-                                  env={**os.environ, **self.env})
+                                  env={**os.environ, **self.env()})
         except subprocess.TimeoutExpired:
             raise TooSlow from None
         numbers = [float(text) * self.factor for text in done.stdout.split()] if done.returncode == 0 else []
@@ -170,11 +174,15 @@ class Program(Source):
 
 
 class Atomics(Program):
-    """Atomics of one kind over uroce, by tests/bench/atomics. path: as of Perftest."""
+    """Atomics of one kind over uroce, by tests/bench/atomics. route: as Perftest's path."""
 
-    def __init__(self, label, argv, iterations, path="ring", ours=True):
+    def __init__(self, label, argv, iterations, route="ring", ours=True):
         super().__init__(label, ["atomics", *argv], iterations, ours=ours)
-        self.env = {**({"UROCE_RING": "off"} if path == "udp" else {}), "UROCE_DEVICES": harness.loopback_sides()[0].host}
+        self.route = route
+
+    def env(self):
+        devices = dict.fromkeys(side.devices for side in our_sides())
+        return {**({"UROCE_RING": "off"} if self.route == "udp" else {}), "UROCE_DEVICES": ",".join(devices)}
 
     def command(self, iterations):
         return [os.path.join(harness.ROOT, "scripts", "uroce-run"), "--build", os.environ["UROCE_BUILD"], "--no-sysfs", "--",
