@@ -100,6 +100,7 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 
 	while (n < budget && nic_completions(e->nic) < e->rx_until &&
 	       (len = ring_peek(&in->ring, &packet, &kind)) > 0) {
+		ring_will_peek(&in->ring, (uint32_t)len);
 		if (kind == LINK_PACKET)
 			rx_packet(e, in, packet, (uint32_t)len, now_ns);
 		else if (kind == LINK_SUMMED)

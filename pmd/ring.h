@@ -86,6 +86,12 @@ static inline uint32_t *ring_word(uint8_t *memory, uint64_t position)
 	return (uint32_t *)(void *)(memory + RING_CONTROL + position % RING_BYTES);
 }
 
+/** Bytes of the entry of a packet. */
+static inline uint32_t ring_entry_bytes(uint32_t len)
+{
+	return (RING_WORD + len + RING_LINE - 1) & ~(RING_LINE - 1);
+}
+
 /* ---- producer --------------------------------------------------------------------------------------------- */
 
 /** Whether `bytes` more fit. @return 1, 0, -EPROTO: the consumer has written nonsense. */
@@ -170,7 +176,7 @@ static inline void ring_commit(struct ring_producer *p, uint32_t len, uint32_t k
 {
 	PMD_POINT(ring_written);
 	ring_word(p->memory, p->tail)[1] = kind;
-	ring_publish(p, len, (RING_WORD + len + RING_LINE - 1) & ~(RING_LINE - 1));
+	ring_publish(p, len, ring_entry_bytes(len));
 }
 
 /** After commits: whether the consumer sleeps and has to be woken. Says so once a sleep. */
@@ -219,10 +225,16 @@ static inline int ring_peek(struct ring_consumer *c, const uint8_t **packet, uin
 	return (int)word;
 }
 
+/** What is behind the packet of `len` bytes that ring_peek showed comes from the producer's CPU meanwhile, if it is there. */
+static inline void ring_will_peek(const struct ring_consumer *c, uint32_t len)
+{
+	__builtin_prefetch(ring_word(c->memory, c->head + ring_entry_bytes(len)));
+}
+
 /** The packet of `len` bytes that ring_peek showed is done with. */
 static inline void ring_pop(struct ring_consumer *c, uint32_t len)
 {
-	c->head += (RING_WORD + len + RING_LINE - 1) & ~(RING_LINE - 1);
+	c->head += ring_entry_bytes(len);
 	PMD_POINT(ring_popped);
 }
 
