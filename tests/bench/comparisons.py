@@ -164,7 +164,7 @@ def atomics():
     section = "atomics, 8 B"
     kinds = (("masked fetch-and-add", "mfa", "plain", "faa"), ("masked compare-and-swap", "mcs", "plain", "cas"))
     for path, words in (("ring", ""), ("udp", ", UDP")):
-        trips, count = (50000, 300000) if path == "ring" else (5000, 50000)
+        trips, count = (50000, 1000000) if path == "ring" else (5000, 50000)
         for name, kind, label, plain in kinds:
             yield Comparison(section, f"{name}, round trip{words}", "us",
                              [Atomics("uroce", ["rtt", kind], trips, path),
@@ -175,9 +175,12 @@ def atomics():
                              [at_least(1 / 1.1, label)])
         for initiators in (1, 2, 8):
             each = count // initiators
-            yield Comparison(section, f"fetch-and-add of one word, {initiators} initiators{words}", "M/s",
-                             [Atomics("uroce", ["rate", "faa", initiators, "hot"], each, path),
-                              Atomics("a word each", ["rate", "faa", initiators, "spread"], each, path, ours=False)],
+            sources = [Atomics("uroce", ["rate", "faa", initiators, "hot"], each, path),
+                       Atomics("a word each", ["rate", "faa", initiators, "spread"], each, path, ours=False)]
+            if initiators == 1 and path == "ring":
+                sources += [Fabric(SHM, "shm", "fadd_rate", 8, 500000), Fabric(RXM, "tcp;ofi_rxm", "fadd_rate", 8, 50000),
+                            Ucx(POSIX, "posix", "ucp_fadd", 8, 1000000, "M/s")]
+            yield Comparison(section, f"fetch-and-add of one word, {initiators} initiators{words}", "M/s", sources,
                              [at_least(2.5)] if path == "ring" else [])
 
 
