@@ -4,37 +4,47 @@
 
 #include "wire.h"
 
-#include <string.h>
-
 #define LOG_SIZE_MIN 2
 #define LOG_SIZE_MAX 5
 
+/* Most are of 8 bytes, and on the path of a packet: no loop for them. */
+static inline void put_words(uint8_t *wire, const uint64_t *words, uint32_t size)
+{
+	if (size < 8)
+		wire_put32(wire, (uint32_t)words[0]);
+	else
+		wire_put64(wire, words[0]);
+	for (uint32_t i = 1; i * 8 < size; i++)
+		wire_put64(wire + i * 8, words[i]);
+}
+
+static inline void get_words(const uint8_t *wire, uint64_t *words, uint32_t size)
+{
+	words[0] = size < 8 ? wire_get32(wire) : wire_get64(wire);
+	for (uint32_t i = 1; i * 8 < size; i++)
+		words[i] = wire_get64(wire + i * 8);
+}
+
 void extended_put_words(uint8_t *wire, const uint64_t *words, uint32_t size)
 {
-	if (size == 4)
-		wire_put32(wire, (uint32_t)words[0]);
-	for (uint32_t i = 0; i * 8 + 8 <= size; i++)
-		wire_put64(wire + i * 8, words[i]);
+	put_words(wire, words, size);
 }
 
 void extended_get_words(const uint8_t *wire, uint64_t *words, uint32_t size)
 {
-	if (size == 4)
-		words[0] = wire_get32(wire);
-	for (uint32_t i = 0; i * 8 + 8 <= size; i++)
-		words[i] = wire_get64(wire + i * 8);
+	get_words(wire, words, size);
 }
 
 void extended_put(const struct nic_atomic *a, uint8_t *wire)
 {
-	extended_put_words(wire, a->swap_add, a->size);
+	put_words(wire, a->swap_add, a->size);
 	if (a->op == NIC_ATOMIC_MFA) {
-		extended_put_words(wire + a->size, a->boundary, a->size);
+		put_words(wire + a->size, a->boundary, a->size);
 		return;
 	}
-	extended_put_words(wire + a->size, a->compare, a->size);
-	extended_put_words(wire + 2 * a->size, a->swap_mask, a->size);
-	extended_put_words(wire + 3 * a->size, a->compare_mask, a->size);
+	put_words(wire + a->size, a->compare, a->size);
+	put_words(wire + 2 * a->size, a->swap_mask, a->size);
+	put_words(wire + 3 * a->size, a->compare_mask, a->size);
 }
 
 bool extended_fits(const struct packet *p)
@@ -45,17 +55,16 @@ bool extended_fits(const struct packet *p)
 
 void extended_get(const struct packet *p, struct nic_atomic *a)
 {
-	uint8_t wire[EXTENDED_OPERANDS_MAX];
+	const uint8_t *wire = p->payload; /* which may change: each word is read once */
 
 	a->op = p->op->kind == OP_MASKED_CMP_SWAP ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA;
 	a->size = 1u << p->log_size;
-	memcpy(wire, p->payload, p->payload_len);
-	extended_get_words(wire, a->swap_add, a->size);
+	get_words(wire, a->swap_add, a->size);
 	if (a->op == NIC_ATOMIC_MFA) {
-		extended_get_words(wire + a->size, a->boundary, a->size);
+		get_words(wire + a->size, a->boundary, a->size);
 		return;
 	}
-	extended_get_words(wire + a->size, a->compare, a->size);
-	extended_get_words(wire + 2 * a->size, a->swap_mask, a->size);
-	extended_get_words(wire + 3 * a->size, a->compare_mask, a->size);
+	get_words(wire + a->size, a->compare, a->size);
+	get_words(wire + 2 * a->size, a->swap_mask, a->size);
+	get_words(wire + 3 * a->size, a->compare_mask, a->size);
 }

@@ -29,7 +29,7 @@ void extended_put(const struct nic_atomic *a, uint8_t *wire);
 
 /** Whether a request packet has a size that there is, and as many operands as go with it. */
 bool extended_fits(const struct packet *p);
-/** The operation that such a packet asks for. The operands are copied before they are looked at. */
+/** The operation that such a packet asks for. */
 void extended_get(const struct packet *p, struct nic_atomic *a);
 
 #endif
