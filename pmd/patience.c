@@ -41,7 +41,7 @@ bool patience_spins(struct patience *p, unsigned got, uint64_t now_ns)
 		p->spin_after = PATIENCE_SPIN_AFTER; /* it has paid */
 	} else {
 		more = promise(p, got, now_ns);
-		p->promised = more ? p->promised + more : 0;
+		p->promised = more ? p->promised + more : patience_doubt(p->promised);
 		if (p->promised < p->spin_after)
 			return false;
 	}

@@ -6,7 +6,7 @@
  * fewer of them are tried, and kept up while they pay:
  *
  *   spinning:  where packets follow each other closely, the next is waited for a little without sleeping. When sleeps have been
- *              short several times in a row.
+ *              short several times.
  *   gathering: who sends may share the thread's CPU. Then each packet wakes the thread, which takes the CPU before the next can
  *              be sent, and both spend all their time on that. After many wake-ups for one packet or two the thread sleeps for a
  *              fixed time, in which nobody has to wake it.
@@ -23,7 +23,7 @@
 #define PATIENCE_SPIN_NS    50000 /* as long as who answers may take to wake */
 #define PATIENCE_SHORT_NS   80000 /* a sleep and the waking, which may be most of it */
 #define PATIENCE_SPIN_AFTER 4	  /* short sleeps until spinning is tried, at first */
-#define PATIENCE_SPIN_MOST  2048  /* and at last */
+#define PATIENCE_SPIN_MOST  512	  /* and at last */
 #define PATIENCE_BULK	    12	  /* packets of one step, a part of a long transfer: they promise as much as that */
 
 #define PATIENCE_GATHER_NS    30000
@@ -35,11 +35,18 @@
 struct patience {
 	uint64_t slept_ns;	       /* when it last went to sleep; 0: it has not */
 	uint64_t spin_ns;	       /* until when it spins; 0: it does not */
-	unsigned promised, spin_after; /* short sleeps in a row; how many it takes to spin */
+	unsigned promised, spin_after; /* short sleeps, long ones taken off; how many it takes to spin */
 	unsigned brought;	       /* packets since the last sleep */
 	unsigned thin, gather_after;   /* wake-ups in a row that brought little; how many it takes */
 	bool gathers;		       /* the sleep is, or the last one was, for packets to gather */
 };
+
+/** Short sleeps that still count after a long one. Something else has had the CPU now and then: that alone is no reason to begin
+ *  again. */
+static inline unsigned patience_doubt(unsigned short_sleeps)
+{
+	return short_sleeps > PATIENCE_SPIN_AFTER ? short_sleeps - PATIENCE_SPIN_AFTER : 0;
+}
 
 void patience_init(struct patience *p);
 

@@ -17,8 +17,6 @@
 #include "engine_priv.h"
 #include "patience.h"
 
-#define SPIN_AFTER_MAX 2048
-
 static bool wait_is_over(const struct pmd_engine *e)
 {
 	return __atomic_load_n(e->wait_ready, __ATOMIC_RELAXED);
@@ -141,7 +139,7 @@ static void wait_slept(struct pmd_engine *e, unsigned woken, uint64_t slept_ns)
 	if (woken == PMD_WOKEN_BELL && slept_ns < PATIENCE_SHORT_NS)
 		e->wait_short++;
 	else
-		e->wait_short = 0;
+		e->wait_short = patience_doubt(e->wait_short);
 }
 
 /** @return 0 when it is over, and has ended; else a negative errno. */
@@ -186,7 +184,7 @@ static bool wait_spin(struct pmd_engine *e)
 	if (over)
 		return true;
 	e->wait_short = 0;
-	if (e->wait_spin_after < SPIN_AFTER_MAX)
+	if (e->wait_spin_after < PATIENCE_SPIN_MOST)
 		e->wait_spin_after *= 2;
 	return false;
 }

@@ -46,6 +46,24 @@ static void patience__spins_after_short_sleeps_only(void **state)
 	assert_int_equal(sleeps_until_spin(&p, 1000, 10000, &now_ns), PATIENCE_SPIN_AFTER);
 }
 
+/** A tick of the kernel's, or somebody else's turn, in between. */
+static void patience__a_long_sleep_now_and_then_is_no_matter(void **state)
+{
+	uint64_t now_ns = 1000000;
+	struct patience p;
+	unsigned n = 0;
+
+	(void)state;
+	patience_init(&p);
+	while (p.spin_after < PATIENCE_SPIN_MOST) {
+		sleeps_until_spin(&p, 1000, 10000, &now_ns);
+		spin_in_vain(&p, &now_ns);
+	}
+	while (sleeps_until_spin(&p, 1000, 50, &now_ns) == 50 && ++n < 1000)
+		sleeps_until_spin(&p, LONG_NS, 1, &now_ns);
+	assert_in_range(n, PATIENCE_SPIN_MOST / 50, PATIENCE_SPIN_MOST / 40);
+}
+
 static void patience__spins_as_long_as_packets_come(void **state)
 {
 	uint64_t now_ns = 1000000;
@@ -163,6 +181,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(patience__spins_after_short_sleeps_only),
+		cmocka_unit_test(patience__a_long_sleep_now_and_then_is_no_matter),
 		cmocka_unit_test(patience__spins_as_long_as_packets_come),
 		cmocka_unit_test(patience__spinning_in_vain_is_tried_ever_less_often),
 		cmocka_unit_test(patience__a_burst_is_spun_for_at_once_unless_in_vain),
