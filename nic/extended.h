@@ -6,8 +6,6 @@
 #include "atomic.h"
 #include "packet.h"
 
-#define EXTENDED_OPERANDS_MAX (4 * NIC_ATOMIC_SIZE_MAX) /* bytes */
-
 /** Whether an extended atomic can have this size, bytes. */
 static inline bool extended_size_known(uint32_t size)
 {

@@ -84,7 +84,7 @@ struct pmd_engine {
 	bool wait_asleep;	/* who makes it ready has to wake it */
 	uint64_t
 		wait_ns; /* atomic: when it has work that the thread keeps the time for; UINT64_MAX: it does so itself */
-	unsigned wait_short; /* short sleeps of it in a row, and how many it takes until it spins; its own */
+	unsigned wait_short; /* short sleeps of it, and how many it takes until it spins; its own */
 	unsigned wait_spin_after;
 	int wait_set;	       /* epoll set that it sleeps on; -1: none yet */
 	unsigned wait_changes; /* of the port's descriptor, when the set was made */
@@ -99,7 +99,7 @@ struct pmd_engine {
 
 #define PMD_RETRY_NS 20000 /* until a port that had no room, or a link that just had none, is offered packets again */
 
-#define PMD_WAIT_SPIN_AFTER 4 /* short sleeps in a row until a thread that waits tries to poll instead, at first */
+#define PMD_WAIT_SPIN_AFTER 4 /* short sleeps until a thread that waits tries to poll instead, at first */
 
 #define THREAD_RX_BUDGET 128 /* packets of a step that is not part of a polling call */
 
@@ -122,6 +122,18 @@ bool pmd_engine_port_pending(const struct pmd_engine *e);
 
 /** See to the connections that the function has. Lock held. */
 void pmd_engine_look_after(struct pmd_engine *e);
+
+/* Steps: what a sleeper is woken for as soon as it is there, those who do not sleep have to look for. */
+#define PMD_CONTROL_STEPS 256
+
+/** After each step of one who does not sleep: whether connections are to be looked after again. Lock held. */
+static inline bool pmd_engine_control_is_due(struct pmd_engine *e)
+{
+	if (++e->control_steps < PMD_CONTROL_STEPS)
+		return false;
+	e->control_steps = 0;
+	return true;
+}
 
 /** Hand events to the front-end. Lock held. */
 void pmd_engine_events(struct pmd_engine *e);

@@ -44,6 +44,7 @@ bool patience_spins(struct patience *p, unsigned got, uint64_t now_ns)
 		p->promised = more ? p->promised + more : patience_doubt(p->promised);
 		if (p->promised < p->spin_after)
 			return false;
+		p->gathers = false; /* what comes from now on has not gathered */
 	}
 	p->spin_ns = now_ns + PATIENCE_SPIN_NS;
 	return true;
@@ -66,4 +67,10 @@ bool patience_gathers(struct patience *p)
 		p->thin += brought > 0; /* woken for something else it has learned nothing */
 	p->gathers = p->thin >= p->gather_after;
 	return p->gathers;
+}
+
+void patience_averted(struct patience *p, uint64_t now_ns)
+{
+	p->slept_ns = now_ns;
+	p->thin -= p->thin > 0;
 }

@@ -53,7 +53,10 @@ void patience_init(struct patience *p);
 /** After each step, which brought `got` packets. @return whether to spin: to take the next step at once. */
 bool patience_spins(struct patience *p, unsigned got, uint64_t now_ns);
 
-/** Before a sleep. @return whether it is to be one of PATIENCE_GATHER_NS at most without being woken for packets. */
+/** Before a sleep. @return whether it is to be one of PATIENCE_GATHER_NS at most without being woken for packets of links. */
 bool patience_gathers(struct patience *p);
+
+/** The sleep that was to follow did not take place, for something had come: as good as a short one, and nobody had to wake. */
+void patience_averted(struct patience *p, uint64_t now_ns);
 
 #endif

@@ -27,9 +27,7 @@
 #define RESOLVE_PAUSE_NS   50000
 #define QUIET_NS	   500 /* after which a poll is a step again: timers, the port */
 #define PORT_OWED	   16  /* packets */
-#define CONTROL_STEPS                                                                                                  \
-	256 /* steps: what the thread does as soon as it is called for, these have to do where it looks on */
-#define WORTH_A_CLOCK 16 /* packets that take so long that reading the clock once more does not show */
+#define WORTH_A_CLOCK	   16  /* packets that take so long that reading the clock once more does not show */
 
 /*
  * An application thread gives the CPU away after so many empty polls in a row: on one core with its peer it would otherwise
@@ -263,10 +261,8 @@ static void inline_step(struct pmd_engine *e)
 	/* While the thread serves, nobody is known to poll again soon: no reason to hold ACKs back. */
 	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->polled, __ATOMIC_RELAXED));
 
-	if (++e->control_steps >= CONTROL_STEPS) {
-		e->control_steps = 0;
+	if (pmd_engine_control_is_due(e))
 		pmd_engine_look_after(e);
-	}
 	inline_count(e, got > 0);
 	e->inline_finds += got > 0;
 	inline_polled(e, e->now_ns);

@@ -361,7 +361,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		return;
 	}
 	pmd_links_awake(e->links);
-	if (*woken & PMD_WOKEN_CONTROL)
+	if (*woken & PMD_WOKEN_CONTROL || (!*woken && pmd_engine_control_is_due(e)))
 		pmd_engine_look_after(e);
 	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, *woken != PMD_WOKEN_BELL && !s->patience.spin_ns, true);
 	polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
@@ -379,10 +379,12 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	timeout = e->progress == PMD_PROGRESS_PINNED || patience_spins(&s->patience, got, now_ns)
 			  ? 0
 			  : thread_timeout(s, got, now_ns);
-	if (timeout && patience_gathers(&s->patience))
+	if (timeout && patience_gathers(&s->patience)) {
 		timeout = timeout < PATIENCE_GATHER_NS ? timeout : PATIENCE_GATHER_NS;
-	else if (timeout && !pmd_links_sleep(e->links))
+	} else if (timeout && !pmd_links_sleep(e->links)) {
 		timeout = 0;
+		patience_averted(&s->patience, now_ns);
+	}
 	e->thread_retries = pmd_engine_is_full(e);
 	__atomic_store_n(&e->thread_wake_ns,
 			 timeout == UINT64_MAX ? UINT64_MAX

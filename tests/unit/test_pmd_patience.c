@@ -10,7 +10,7 @@
 
 #define LONG_NS (PATIENCE_SHORT_NS + 1)
 
-/** Sleeps of `ns` that one packet ends, from now on until it spins. @return how many; `most`: it does not spin. */
+/** Sleeps of `ns` that one packet ends, from now on until it spins. @return how many; `most` + 1: it does not spin. */
 static unsigned sleeps_until_spin(struct patience *p, uint64_t ns, unsigned most, uint64_t *now_ns)
 {
 	for (unsigned n = 1; n <= most; n++) {
@@ -19,7 +19,7 @@ static unsigned sleeps_until_spin(struct patience *p, uint64_t ns, unsigned most
 		if (patience_spins(p, 1, *now_ns))
 			return n;
 	}
-	return most;
+	return most + 1;
 }
 
 /** Nothing comes while it spins. */
@@ -37,7 +37,7 @@ static void patience__spins_after_short_sleeps_only(void **state)
 
 	(void)state;
 	patience_init(&p);
-	assert_int_equal(sleeps_until_spin(&p, LONG_NS, 10000, &now_ns), 10000);
+	assert_int_equal(sleeps_until_spin(&p, LONG_NS, 10000, &now_ns), 10001);
 	assert_int_equal(sleeps_until_spin(&p, PATIENCE_SHORT_NS - 1, 10000, &now_ns), PATIENCE_SPIN_AFTER);
 	/* A long one starts the count again. */
 	patience_init(&p);
@@ -59,7 +59,7 @@ static void patience__a_long_sleep_now_and_then_is_no_matter(void **state)
 		sleeps_until_spin(&p, 1000, 10000, &now_ns);
 		spin_in_vain(&p, &now_ns);
 	}
-	while (sleeps_until_spin(&p, 1000, 50, &now_ns) == 50 && ++n < 1000)
+	while (sleeps_until_spin(&p, 1000, 50, &now_ns) == 51 && ++n < 1000)
 		sleeps_until_spin(&p, LONG_NS, 1, &now_ns);
 	assert_in_range(n, PATIENCE_SPIN_MOST / 50, PATIENCE_SPIN_MOST / 40);
 }
@@ -177,6 +177,42 @@ static void patience__a_wake_for_nothing_is_no_thin_one(void **state)
 	assert_true(wake(&p, 1));
 }
 
+/** What a spin brings has not gathered. */
+static void patience__a_spin_says_nothing_about_gathering(void **state)
+{
+	uint64_t now_ns = LONG_NS;
+	struct patience p;
+
+	(void)state;
+	patience_init(&p);
+	wakes_until_gather(&p);
+	assert_true(patience_spins(&p, PATIENCE_BULK, now_ns));
+	for (unsigned i = 0; i < 100; i++)
+		assert_true(patience_spins(&p, 1, now_ns));
+	spin_in_vain(&p, &now_ns);
+	assert_false(patience_gathers(&p));
+	assert_int_equal(wakes_until_gather(&p), PATIENCE_GATHER_AFTER);
+}
+
+/** Packets that come just as fast as they are worked on: nobody has to wake it, and it spins soon. */
+static void patience__an_averted_sleep_is_short_and_not_thin(void **state)
+{
+	uint64_t now_ns = LONG_NS;
+	struct patience p;
+	unsigned n = 0;
+
+	(void)state;
+	patience_init(&p);
+	while (!patience_spins(&p, 1, now_ns)) {
+		assert_false(patience_gathers(&p));
+		patience_averted(&p, now_ns);
+		now_ns += 1000;
+		n++;
+	}
+	assert_in_range(n, 1, PATIENCE_SPIN_AFTER);
+	assert_int_equal(p.thin, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -188,6 +224,8 @@ int main(void)
 		cmocka_unit_test(patience__gathers_after_thin_wakes_as_long_as_it_pays),
 		cmocka_unit_test(patience__gathering_in_vain_is_tried_ever_less_often),
 		cmocka_unit_test(patience__a_wake_for_nothing_is_no_thin_one),
+		cmocka_unit_test(patience__a_spin_says_nothing_about_gathering),
+		cmocka_unit_test(patience__an_averted_sleep_is_short_and_not_thin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

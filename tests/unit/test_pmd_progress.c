@@ -211,6 +211,29 @@ static void thread__ends_when_its_descriptors_are_closed(void **state)
 	pmd_close(e);
 }
 
+/** A thread that never sleeps is not woken for a peer that wants to be heard: it has to look. Nobody polls here. */
+static void thread__that_never_sleeps_sees_new_peers(void **state)
+{
+	struct pmd_port_stats stats;
+	struct end a, b;
+
+	(void)state;
+	setenv("UROCE_PROGRESS", "pinned", 1);
+	end_open(&a, &device[0]);
+	unsetenv("UROCE_PROGRESS");
+	end_open(&b, &device[1]);
+	end_connect(&a, &b);
+	end_connect(&b, &a);
+	end_send(&b, NIC_WR_RDMA_WRITE, 8, &a);
+	assert_int_equal(end_wait(&b, b.scq, false).status, NIC_WC_SUCCESS);
+	pmd_lock(a.engine);
+	pmd_port_stats_get(a.engine, &stats);
+	pmd_unlock(a.engine);
+	assert_true(stats.link_rx_packets > 0);
+	end_close(&b);
+	end_close(&a);
+}
+
 /* ---- beside an application that polls --------------------------------------------------------------------------- */
 
 /** How often this thread has gone to sleep. */
@@ -302,6 +325,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(thread__leaves_packets_to_who_polls, on_one_cpu, on_all_cpus),
 		cmocka_unit_test(thread__keeps_the_policy_of_the_application),
 		cmocka_unit_test(thread__ends_when_its_descriptors_are_closed),
+		cmocka_unit_test(thread__that_never_sleeps_sees_new_peers),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)
