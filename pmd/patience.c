@@ -4,15 +4,9 @@
  */
 #include "patience.h"
 
-void patience_init(struct patience *p, bool links)
+void patience_init(struct patience *p)
 {
-	*p = (struct patience){
-		.short_ns = links ? PATIENCE_SHORT_NS : PATIENCE_PORT_NS,
-		.spin_for_ns = links ? PATIENCE_SPIN_NS : PATIENCE_PORT_NS,
-		.links = links,
-		.spin_after = PATIENCE_SPIN_AFTER,
-		.gather_after = PATIENCE_GATHER_AFTER,
-	};
+	*p = (struct patience){.spin_after = PATIENCE_SPIN_AFTER, .gather_after = PATIENCE_GATHER_AFTER};
 }
 
 /** The time to spin is over. */
@@ -27,9 +21,9 @@ static void spun_in_vain(struct patience *p)
 /** What speaks for spinning now, in short sleeps; 0: nothing does. */
 static unsigned promise(const struct patience *p, unsigned got, uint64_t now_ns)
 {
-	if (got >= PATIENCE_BULK) /* a port may lose the rest of it, should nobody be there */
-		return p->links ? PATIENCE_SPIN_AFTER : PATIENCE_SPIN_MOST;
-	return now_ns - p->slept_ns < p->short_ns;
+	if (got >= PATIENCE_BULK)
+		return PATIENCE_SPIN_AFTER;
+	return now_ns - p->slept_ns < PATIENCE_SHORT_NS;
 }
 
 bool patience_spins(struct patience *p, unsigned got, uint64_t now_ns)
@@ -52,7 +46,7 @@ bool patience_spins(struct patience *p, unsigned got, uint64_t now_ns)
 			return false;
 		p->gathers = false; /* what comes from now on has not gathered */
 	}
-	p->spin_ns = now_ns + p->spin_for_ns;
+	p->spin_ns = now_ns + PATIENCE_SPIN_NS;
 	return true;
 }
 
@@ -71,7 +65,7 @@ bool patience_gathers(struct patience *p)
 		p->thin = 0;
 	else
 		p->thin += brought > 0; /* woken for something else it has learned nothing */
-	p->gathers = p->links && p->thin >= p->gather_after;
+	p->gathers = p->thin >= p->gather_after;
 	return p->gathers;
 }
 

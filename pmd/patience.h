@@ -24,7 +24,6 @@
 #define PATIENCE_SHORT_NS   80000 /* a sleep and the waking, which may be most of it */
 #define PATIENCE_SPIN_AFTER 4	  /* short sleeps until spinning is tried, at first */
 #define PATIENCE_SPIN_MOST  512	  /* and at last */
-#define PATIENCE_PORT_NS    20000 /* both, without links */
 #define PATIENCE_BULK	    12	  /* packets of one step, a part of a long transfer: they promise as much as that */
 
 #define PATIENCE_GATHER_NS    30000
@@ -34,14 +33,12 @@
 #define PATIENCE_WORTH	      4 /* packets that have gathered, at least: it pays */
 
 struct patience {
-	uint64_t short_ns, spin_for_ns; /* constant */
-	bool links;			/* packets come by links, not by a port, which may lose them */
-	uint64_t slept_ns;		/* when it last went to sleep; 0: it has not */
-	uint64_t spin_ns;		/* until when it spins; 0: it does not */
-	unsigned promised, spin_after;	/* short sleeps, long ones taken off; how many it takes to spin */
-	unsigned brought;		/* packets since the last sleep */
-	unsigned thin, gather_after;	/* wake-ups in a row that brought little; how many it takes */
-	bool gathers;			/* the sleep is, or the last one was, for packets to gather */
+	uint64_t slept_ns;	       /* when it last went to sleep; 0: it has not */
+	uint64_t spin_ns;	       /* until when it spins; 0: it does not */
+	unsigned promised, spin_after; /* short sleeps, long ones taken off; how many it takes to spin */
+	unsigned brought;	       /* packets since the last sleep */
+	unsigned thin, gather_after;   /* wake-ups in a row that brought little; how many it takes */
+	bool gathers;		       /* the sleep is, or the last one was, for packets to gather */
 };
 
 /** Short sleeps that still count after a long one. Something else has had the CPU now and then: that alone is no reason to begin
@@ -51,9 +48,7 @@ static inline unsigned patience_doubt(unsigned short_sleeps)
 	return short_sleeps > PATIENCE_SPIN_AFTER ? short_sleeps - PATIENCE_SPIN_AFTER : 0;
 }
 
-/** @param links packets come from processes of this host, which have to wake the thread. Else from a port that loses what the
- *  application's thread, kept from the CPU by one that spins, has no receives for: then less is tried. */
-void patience_init(struct patience *p, bool links);
+void patience_init(struct patience *p);
 
 /** After each step, which brought `got` packets. @return whether to spin: to take the next step at once. */
 bool patience_spins(struct patience *p, unsigned got, uint64_t now_ns);

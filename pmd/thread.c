@@ -234,7 +234,7 @@ static void thread_look_on(struct thread_state *s)
 	bool rang = thread_rest(s);
 	uint64_t look_ns = __atomic_load_n(&e->look_ns, __ATOMIC_RELAXED);
 	uint64_t polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
-	uint64_t now_ns = pmd_now_ns(), due_ns = e->links && look_ns < now_ns ? look_ns : now_ns;
+	uint64_t now_ns = pmd_now_ns(), due_ns = look_ns < now_ns ? look_ns : now_ns;
 	bool help = thread_has_help(s, now_ns);
 	unsigned got;
 
@@ -376,7 +376,6 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		return;
 	}
 	now_ns = pmd_now_ns();
-	s->patience.links = e->links && e->port_pause > 1; /* the port's last look found nothing */
 	timeout = e->progress == PMD_PROGRESS_PINNED || patience_spins(&s->patience, got, now_ns)
 			  ? 0
 			  : thread_timeout(s, got, now_ns);
@@ -432,7 +431,7 @@ static void *thread_main(void *arg)
 				 .looks_long = LOOKS_LONG};
 	unsigned woken = 0;
 
-	patience_init(&s.patience, s.e->links != NULL);
+	patience_init(&s.patience);
 	thread_attributes(s.e);
 	while (!__atomic_load_n(&s.e->stop, __ATOMIC_RELAXED)) {
 		if (!__atomic_load_n(&s.e->polled, __ATOMIC_RELAXED)) {

@@ -36,11 +36,11 @@ static void patience__spins_after_short_sleeps_only(void **state)
 	struct patience p;
 
 	(void)state;
-	patience_init(&p, true);
+	patience_init(&p);
 	assert_int_equal(sleeps_until_spin(&p, LONG_NS, 10000, &now_ns), 10001);
 	assert_int_equal(sleeps_until_spin(&p, PATIENCE_SHORT_NS - 1, 10000, &now_ns), PATIENCE_SPIN_AFTER);
 	/* A long one starts the count again. */
-	patience_init(&p, true);
+	patience_init(&p);
 	sleeps_until_spin(&p, 1000, PATIENCE_SPIN_AFTER - 1, &now_ns);
 	sleeps_until_spin(&p, LONG_NS, 1, &now_ns);
 	assert_int_equal(sleeps_until_spin(&p, 1000, 10000, &now_ns), PATIENCE_SPIN_AFTER);
@@ -54,7 +54,7 @@ static void patience__a_long_sleep_now_and_then_is_no_matter(void **state)
 	unsigned n = 0;
 
 	(void)state;
-	patience_init(&p, true);
+	patience_init(&p);
 	while (p.spin_after < PATIENCE_SPIN_MOST) {
 		sleeps_until_spin(&p, 1000, 10000, &now_ns);
 		spin_in_vain(&p, &now_ns);
@@ -70,7 +70,7 @@ static void patience__spins_as_long_as_packets_come(void **state)
 	struct patience p;
 
 	(void)state;
-	patience_init(&p, true);
+	patience_init(&p);
 	sleeps_until_spin(&p, 1000, 100, &now_ns);
 	for (unsigned i = 0; i < 1000; i++) {
 		now_ns += PATIENCE_SPIN_NS - 1;
@@ -87,7 +87,7 @@ static void patience__spinning_in_vain_is_tried_ever_less_often(void **state)
 	struct patience p;
 
 	(void)state;
-	patience_init(&p, true);
+	patience_init(&p);
 	for (unsigned after = PATIENCE_SPIN_AFTER; after < PATIENCE_SPIN_MOST; after *= 2) {
 		assert_int_equal(sleeps_until_spin(&p, 1000, 10000, &now_ns), after);
 		spin_in_vain(&p, &now_ns);
@@ -107,7 +107,7 @@ static void patience__a_burst_is_spun_for_at_once_unless_in_vain(void **state)
 	struct patience p;
 
 	(void)state;
-	patience_init(&p, true);
+	patience_init(&p);
 	assert_true(patience_spins(&p, PATIENCE_BULK, now_ns));
 	spin_in_vain(&p, &now_ns);
 	now_ns += LONG_NS;
@@ -137,7 +137,7 @@ static void patience__gathers_after_thin_wakes_as_long_as_it_pays(void **state)
 	struct patience p;
 
 	(void)state;
-	patience_init(&p, true);
+	patience_init(&p);
 	for (unsigned i = 0; i < 1000; i++)
 		assert_false(wake(&p, PATIENCE_THIN + 1));
 	assert_int_equal(wakes_until_gather(&p), PATIENCE_GATHER_AFTER);
@@ -153,7 +153,7 @@ static void patience__gathering_in_vain_is_tried_ever_less_often(void **state)
 	struct patience p;
 
 	(void)state;
-	patience_init(&p, true);
+	patience_init(&p);
 	for (unsigned after = PATIENCE_GATHER_AFTER; after <= PATIENCE_GATHER_MOST; after *= 2) {
 		assert_int_equal(wakes_until_gather(&p), after);
 		assert_false(wake(&p, 1));
@@ -167,7 +167,7 @@ static void patience__a_wake_for_nothing_is_no_thin_one(void **state)
 	struct patience p;
 
 	(void)state;
-	patience_init(&p, true);
+	patience_init(&p);
 	for (unsigned i = 0; i < 1000; i++)
 		assert_false(wake(&p, 0));
 	for (unsigned i = 0; i < PATIENCE_GATHER_AFTER - 1; i++) {
@@ -184,7 +184,7 @@ static void patience__a_spin_says_nothing_about_gathering(void **state)
 	struct patience p;
 
 	(void)state;
-	patience_init(&p, true);
+	patience_init(&p);
 	wakes_until_gather(&p);
 	assert_true(patience_spins(&p, PATIENCE_BULK, now_ns));
 	for (unsigned i = 0; i < 100; i++)
@@ -202,7 +202,7 @@ static void patience__an_averted_sleep_is_short_and_not_thin(void **state)
 	unsigned n = 0;
 
 	(void)state;
-	patience_init(&p, true);
+	patience_init(&p);
 	while (!patience_spins(&p, 1, now_ns)) {
 		assert_false(patience_gathers(&p));
 		patience_averted(&p, now_ns);
@@ -211,20 +211,6 @@ static void patience__an_averted_sleep_is_short_and_not_thin(void **state)
 	}
 	assert_in_range(n, 1, PATIENCE_SPIN_AFTER);
 	assert_int_equal(p.thin, 0);
-}
-
-static void patience__without_links_less_is_tried(void **state)
-{
-	uint64_t now_ns = 1000000;
-	struct patience p;
-
-	(void)state;
-	patience_init(&p, false);
-	assert_int_equal(sleeps_until_spin(&p, PATIENCE_PORT_NS + 1, 10000, &now_ns), 10001);
-	for (unsigned i = 0; i < 2 * PATIENCE_GATHER_AFTER; i++)
-		assert_false(wake(&p, 1));
-	assert_int_equal(sleeps_until_spin(&p, 1000, 10000, &now_ns), PATIENCE_SPIN_AFTER);
-	assert_false(patience_spins(&p, 0, now_ns + PATIENCE_PORT_NS));
 }
 
 int main(void)
@@ -240,7 +226,6 @@ int main(void)
 		cmocka_unit_test(patience__a_wake_for_nothing_is_no_thin_one),
 		cmocka_unit_test(patience__a_spin_says_nothing_about_gathering),
 		cmocka_unit_test(patience__an_averted_sleep_is_short_and_not_thin),
-		cmocka_unit_test(patience__without_links_less_is_tried),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
