@@ -43,8 +43,10 @@
 #define ETHDEV_RX_TRIES	    8	  /* bursts of foreign frames in a row */
 #define ETHDEV_RX_ROOM	    4608  /* longest frame: NIC_FRAME_MAX, Ethernet, and the PMD's own header */
 
-/* net_af_packet takes frames of 2048 bytes unless told: too few for an MTU of 4096. 8 frames in 9 pages. */
-#define AF_PACKET_RING	 ",framesz=4608,blocksz=36864,framecnt=1024"
+/* net_af_packet takes frames of 2048 bytes unless told: too few for an MTU of 4096. 56 frames in 63 pages, for the kernel makes
+ * blocks of 2^n. As many frames as come while another thread has the CPU of ours for one of the kernel's slices (3 ms): 1024
+ * are too few, and UC has no window against that; of 4096 no cache holds enough. */
+#define AF_PACKET_RING	 ",framesz=4608,blocksz=258048,framecnt=2072"
 #define AF_PACKET_HEADER 80 /* of a frame in the ring: the kernel's, and Ethernet's */
 
 struct port_ethdev {
