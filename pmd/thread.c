@@ -244,6 +244,9 @@ static void thread_look_on(struct thread_state *s)
 		s->looks += !thread_is_spared(s);
 		return;
 	}
+	if (polls != s->polls)
+		s->refused = 0; /* who has the lock polls: a step may take longer than a slice */
+	s->polls = polls;
 	if (rang)
 		pthread_mutex_lock(&e->lock); /* who has called may have it still, and will not call again */
 	else if (!thread_lock(s))
@@ -314,7 +317,7 @@ static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, 
 		s->credit--;
 	else if (got > 0 && !waited)
 		s->credit += polls - s->polls < SPINNING_POLLS && !thread_has_help(s, e->now_ns) ? CREDIT_FIND : 0;
-	else if ((woken & PMD_WOKEN_PACKETS) && polls != s->polls)
+	else if (((woken & PMD_WOKEN_PACKETS) || (e->sent > 0 && waited)) && polls != s->polls)
 		s->credit--;
 	s->credit -= finds < 2 * CREDIT_FIND ? (int)finds : 2 * CREDIT_FIND;
 	if (s->credit > s->credit_full)
