@@ -92,7 +92,7 @@ static void ethdev__link_local_addresses_are_on_link(void **state)
 }
 
 #define FRAME 200
-#define FLOOD 2000 /* frames: more than a ring holds */
+#define FLOOD 4000 /* frames: more than a ring holds */
 
 /** To everybody. `proto` and what follows: of IP; for other EtherTypes of no meaning. */
 static void frame_fill(uint8_t frame[FRAME], uint16_t ethertype, uint8_t proto, uint16_t first, uint16_t second)
