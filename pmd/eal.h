@@ -8,7 +8,7 @@
 
 /* Heap of the EAL: packet pools and rings of PMD_DEVICES_MAX ports. Pages are taken only when touched, but the EAL's
  * table of them, which is filled at once, takes 72 bytes for each of 4 KiB. */
-#define PMD_HEAP_MIB "192"
+#define PMD_HEAP_MIB "208"
 
 /**
  * Start DPDK's environment layer, once a process; later calls return its result. Thread-safe.
