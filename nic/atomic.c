@@ -8,14 +8,12 @@
  */
 #include "atomic.h"
 
-#include "dma.h"
+#include "cas16.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 #define LOCKS 64
-
-__extension__ typedef unsigned __int128 uint128;
 
 static uint8_t locks[LOCKS][64]; /* the first byte of a line each: 1: taken */
 
@@ -135,27 +133,6 @@ DMA static void execute_8(const struct nic_atomic *a, uint64_t *target, uint64_t
 	while (!__atomic_compare_exchange_n(target, orig, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 }
 
-/** @return whether *target was *old and is next now; else *old gets what it is. */
-DMA static inline bool cas_16(uint128 *target, uint64_t old[2], const uint64_t next[2])
-{
-#if defined(__x86_64__)
-	bool equal; /* compilers call a library for this unless the whole file is built for cx16 */
-
-	__asm__ volatile("lock cmpxchg16b %[target]"
-			 : [target] "+m"(*target), "+a"(old[0]), "+d"(old[1]), "=@ccz"(equal)
-			 : "b"(next[0]), "c"(next[1])
-			 : "memory");
-	return equal;
-#else
-	uint128 was = (uint128)old[1] << 64 | old[0];
-	uint128 seen = __sync_val_compare_and_swap(target, was, (uint128)next[1] << 64 | next[0]);
-
-	old[0] = (uint64_t)seen;
-	old[1] = (uint64_t)(seen >> 64);
-	return seen == was;
-#endif
-}
-
 DMA static void execute_16(const struct nic_atomic *a, uint128 *target, uint64_t *orig)
 {
 	uint64_t next[2];
@@ -164,7 +141,7 @@ DMA static void execute_16(const struct nic_atomic *a, uint128 *target, uint64_t
 	orig[1] = __atomic_load_n((uint64_t *)target + place(1, 2), __ATOMIC_RELAXED);
 	do
 		next_words(a, 2, orig, next);
-	while (!cas_16(target, orig, next));
+	while (!cas16(target, orig, next));
 }
 
 /** Each word by itself, from what others have left there by now: in an addition also its carry comes from that. Whether the

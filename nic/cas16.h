@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cas16.h - compare-and-swap of sixteen bytes. A leaf. */
+#ifndef NIC_CAS16_H
+#define NIC_CAS16_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dma.h"
+
+__extension__ typedef __int128 int128;
+__extension__ typedef unsigned __int128 uint128;
+
+/** Words as of a number, the least significant one first. @return whether *target was *old and is next now; else *old gets what
+ *  it is. */
+DMA static inline bool cas16(uint128 *target, uint64_t old[2], const uint64_t next[2])
+{
+#if defined(__x86_64__)
+	bool equal; /* compilers call a library for this unless the whole file is built for cx16 */
+
+	__asm__ volatile("lock cmpxchg16b %[target]"
+			 : [target] "+m"(*target), "+a"(old[0]), "+d"(old[1]), "=@ccz"(equal)
+			 : "b"(next[0]), "c"(next[1])
+			 : "memory");
+	return equal;
+#else
+	uint128 was = (uint128)old[1] << 64 | old[0];
+	uint128 seen = __sync_val_compare_and_swap(target, was, (uint128)next[1] << 64 | next[0]);
+
+	old[0] = (uint64_t)seen;
+	old[1] = (uint64_t)(seen >> 64);
+	return seen == was;
+#endif
+}
+
+#endif
