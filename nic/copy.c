@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copy.c - the instructions that touch application memory: copies and atomics, run under nic_config.guard so that
+ * copy.c - the instructions that touch application memory: copies, atomics and operations on elements, run under nic_config.guard so that
  * memory which the application has unmapped gives an error and not a crash.
  */
+#include <fenv.h>
+
 #include "atomic.h"
 #include "dma.h"
+#include "elem.h"
 #include "icrc.h"
 #include "mem.h"
 
@@ -81,5 +84,60 @@ bool mem_atomic(struct nic *nic, const struct nic_atomic *a, uint8_t *app, uint6
 	done = guarded(nic, atomic_run, &(struct atomic_job){a, app, orig});
 	if (locks)
 		atomic_unlock(app);
+	return done;
+}
+
+/* ---- elements ------------------------------------------------------------------------------------------------ */
+
+struct elements_job {
+	const struct nic_elements *e;
+	uint8_t *target;
+};
+
+static void elements_run(void *arg)
+{
+	const struct elements_job *job = arg;
+
+	elem_execute(job->e, job->target);
+}
+
+/** One by one, each under the lock. */
+static bool elements_locked(struct nic *nic, const struct nic_elements *e, uint8_t *app)
+{
+	uint32_t size = nic_elem_size(e->datatype);
+	struct nic_elements one = *e;
+	bool done = true;
+
+	one.count = 1;
+	for (size_t i = 0; done && i < e->count; i++) {
+		one.operand = e->operand ? (const uint8_t *)e->operand + i * size : NULL;
+		one.compare = e->compare ? (const uint8_t *)e->compare + i * size : NULL;
+		one.result = e->result ? (uint8_t *)e->result + i * size : NULL;
+		wait_for_lock(nic, app + i * size);
+		done = guarded(nic, elements_run, &(struct elements_job){&one, app + i * size});
+		atomic_unlock(app + i * size);
+	}
+	return done;
+}
+
+static bool elements(struct nic *nic, const struct nic_elements *e, uint8_t *app)
+{
+	if (elem_needs_lock(e->datatype, app))
+		return elements_locked(nic, e, app);
+	return guarded(nic, elements_run, &(struct elements_job){e, app});
+}
+
+bool mem_elements(struct nic *nic, const struct nic_elements *e, uint8_t *app)
+{
+	fenv_t of_application;
+	bool done;
+
+	if (!elem_rounds(e->datatype))
+		return elements(nic, e, app);
+	/* This may be one of the application's threads, with roundings and traps that it has asked for. */
+	fegetenv(&of_application);
+	fesetenv(FE_DFL_ENV);
+	done = elements(nic, e, app);
+	fesetenv(&of_application);
 	return done;
 }

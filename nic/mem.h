@@ -75,6 +75,10 @@ enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, con
 /** Execute an atomic on aligned application memory; orig as atomic_execute. @return false if it faulted. */
 bool mem_atomic(struct nic *nic, const struct nic_atomic *a, uint8_t *app, uint64_t *orig);
 
+/** Execute an operation on elements of application memory, aligned to their parts. @return false if it faulted: some of the
+ *  elements may have been operated on. */
+bool mem_elements(struct nic *nic, const struct nic_elements *e, uint8_t *app);
+
 /** Whether a window may be bound as asked, for a work request of this QP (C10-72 ff.). */
 bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind);
 /** Bind, rebind or unbind; the check has passed. */

@@ -295,6 +295,45 @@ int nic_mw_alloc(struct nic_pd *pd, enum nic_mw_type type, struct nic_mw **out);
 int nic_mw_dealloc(struct nic_mw *mw);
 uint32_t nic_mw_rkey(const struct nic_mw *mw);
 
+/* ---- elements ---------------------------------------------------------------------------------------- */
+
+/*
+ * Atomic operations on vectors of typed elements, those of fi_atomic(3). elem.def has them all.
+ */
+
+/** Values of libfabric's enum fi_datatype. */
+enum nic_datatype {
+#define ELEM_TYPE(name, number, kind, type, part, parts, wide) NIC_DT_##name = number,
+#include "elem.def"
+	NIC_DT_COUNT
+};
+
+/** Values of libfabric's enum fi_op. */
+enum nic_elem_op {
+#define ELEM_OP(name, number, kinds, forms, sentence) NIC_ELEM_##name = number,
+#include "elem.def"
+	NIC_ELEM_COUNT
+};
+
+/** What an operation answers: nothing, or what the elements were before; and what it takes besides operands. */
+enum nic_elem_form { NIC_ELEM_BASE, NIC_ELEM_FETCH, NIC_ELEM_COMPARE };
+
+/** An operation on `count` elements, in the host's byte order. Vectors may lie at any address. */
+struct nic_elements {
+	uint8_t op, datatype; /* enum nic_elem_op, enum nic_datatype */
+	uint32_t count;
+	const void *operand; /* ATOMIC_READ: not looked at */
+	const void *compare; /* of NIC_ELEM_COMPARE: compare values, or MSWAP's mask */
+	void *result;	     /* NULL, or gets the elements as they were before */
+};
+
+/** Whether there is such a pair, in this form. Numbers out of range are none. */
+bool nic_elem_valid(uint32_t op, uint32_t datatype, enum nic_elem_form form);
+/** Bytes of an element; 0: no such datatype. */
+uint32_t nic_elem_size(uint32_t datatype);
+/** What an element's address has to be a multiple of, as in C: a complex number's that of its parts. 0: no such datatype. */
+uint32_t nic_elem_align(uint32_t datatype);
+
 /* ---- address handles --------------------------------------------------------------------------------- */
 
 struct nic_av {

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * elem.c - the element unit; see elem.h.
+ *
+ * For each datatype of elem.def there is a function from the element before, operand and compare value to the element after
+ * (next_INT8 and so on), made of the cases of its kind. Around it runs one loop for all, which the compiler makes anew for each:
+ * load the element, let it become the next, put that in place by the CPU's compare-and-swap of that size, again where somebody
+ * else came first.
+ */
+#include "elem.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "cas16.h"
+#include "elem_small.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The padding of x87's long double: its last bytes. Of other formats than these two hosts do not tell each other (elem_wire_of_type). */
+_Static_assert(LDBL_MANT_DIG == 64 || LDBL_MANT_DIG == 113, "long double of x87, or binary128");
+#if LDBL_MANT_DIG == 64
+#define LONG_DOUBLE_BYTES 10
+#else
+#define LONG_DOUBLE_BYTES 16
+#endif
+
+/** An element's bytes as in memory, and as words for the CPU's instructions. */
+union element {
+	uint8_t u8;
+	uint16_t u16;
+	uint32_t u32;
+	uint64_t u64;
+	uint128 u128;
+	uint8_t bytes[ELEM_SIZE_MAX];
+};
+
+/* ---- the operations ------------------------------------------------------------------------------------------ */
+
+/** What becomes of an element: nothing; it is what the operand is, bit by bit; or what has been calculated. */
+enum fate { STAYS, REPLACED, CALCULATED };
+
+/*
+ * Cases of a switch over the operation. a: the element, b: the operand, c: the compare value, as they are compared; x, y, z: the
+ * same, as they are calculated with; r: what the element becomes. (clang-format takes products for pointers.)
+ */
+/* clang-format off */
+#define BECOMES(value)                                                                                                 \
+	r = (value);                                                                                                   \
+	break
+#define REPLACED_IF(condition) return (condition) ? REPLACED : STAYS
+
+#define CASES_ALL                                                                                                      \
+	case NIC_ELEM_SUM:                                                                                             \
+		BECOMES(x + y);                                                                                        \
+	case NIC_ELEM_DIFF:                                                                                            \
+		BECOMES(x - y);                                                                                        \
+	case NIC_ELEM_PROD:                                                                                            \
+		BECOMES(x * y);                                                                                        \
+	case NIC_ELEM_LOR:                                                                                             \
+		BECOMES(a != 0 || b != 0);                                                                             \
+	case NIC_ELEM_LAND:                                                                                            \
+		BECOMES(a != 0 && b != 0);                                                                             \
+	case NIC_ELEM_LXOR:                                                                                            \
+		BECOMES((a != 0) != (b != 0));                                                                         \
+	case NIC_ELEM_ATOMIC_WRITE:                                                                                    \
+		return REPLACED;                                                                                       \
+	case NIC_ELEM_CSWAP:                                                                                           \
+		REPLACED_IF(c == a);                                                                                   \
+	case NIC_ELEM_CSWAP_NE:                                                                                        \
+		REPLACED_IF(c != a);
+
+#define CASES_ORDERED                                                                                                  \
+	case NIC_ELEM_MIN:                                                                                             \
+		REPLACED_IF(b < a);                                                                                    \
+	case NIC_ELEM_MAX:                                                                                             \
+		REPLACED_IF(b > a);                                                                                    \
+	case NIC_ELEM_CSWAP_LE:                                                                                        \
+		REPLACED_IF(c <= a);                                                                                   \
+	case NIC_ELEM_CSWAP_LT:                                                                                        \
+		REPLACED_IF(c < a);                                                                                    \
+	case NIC_ELEM_CSWAP_GE:                                                                                        \
+		REPLACED_IF(c >= a);                                                                                   \
+	case NIC_ELEM_CSWAP_GT:                                                                                        \
+		REPLACED_IF(c > a);
+
+#define CASES_INTEGER                                                                                                  \
+	case NIC_ELEM_BOR:                                                                                             \
+		BECOMES(x | y);                                                                                        \
+	case NIC_ELEM_BAND:                                                                                            \
+		BECOMES(x & y);                                                                                        \
+	case NIC_ELEM_BXOR:                                                                                            \
+		BECOMES(x ^ y);                                                                                        \
+	case NIC_ELEM_MSWAP:                                                                                           \
+		BECOMES((y & z) | (x & ~z));
+/* clang-format on */
+
+#define CASES_SIGNED   CASES_ALL CASES_ORDERED CASES_INTEGER
+#define CASES_UNSIGNED CASES_ALL CASES_ORDERED CASES_INTEGER
+#define CASES_REAL     CASES_ALL CASES_ORDERED
+#define CASES_SMALL    CASES_ALL CASES_ORDERED
+#define CASES_COMPLEX  CASES_ALL
+
+/* A number, from how it lies in memory and to it. */
+#define GET_SIGNED(name, stored)   (stored)
+#define GET_UNSIGNED(name, stored) (stored)
+#define GET_REAL(name, stored)	   (stored)
+#define GET_COMPLEX(name, stored)  (stored)
+#define GET_SMALL(name, stored)	   small_get(&small_##name, stored)
+
+#define PUT_SIGNED(name, value)	  (value)
+#define PUT_UNSIGNED(name, value) (value)
+#define PUT_REAL(name, value)	  (value)
+#define PUT_COMPLEX(name, value)  (value)
+#define PUT_SMALL(name, value)	  small_put(&small_##name, value)
+
+/* next_NAME: what becomes of *e. Integers are calculated with as unsigned ones, which wrap around. */
+#define ELEM_TYPE(name, number, kind, type, part, parts, wide)                                                         \
+	INLINE enum fate next_##name(uint32_t op, union element *e, const uint8_t *operand, const uint8_t *compare)    \
+	{                                                                                                              \
+		type was, with, cmp, is;                                                                               \
+		wide r;                                                                                                \
+                                                                                                                       \
+		memcpy(&was, e->bytes, sizeof(was));                                                                   \
+		memcpy(&with, operand, sizeof(with));                                                                  \
+		memcpy(&cmp, compare, sizeof(cmp));                                                                    \
+		const __auto_type a = GET_##kind(name, was);                                                           \
+		const __auto_type b = GET_##kind(name, with);                                                          \
+		const __auto_type c = GET_##kind(name, cmp);                                                           \
+		const wide x = (wide)a, y = (wide)b, z = (wide)c;                                                      \
+		(void)z;                                                                                               \
+		switch (op) {                                                                                          \
+			CASES_##kind default : return STAYS;                                                           \
+		}                                                                                                      \
+		is = (type)PUT_##kind(name, r);                                                                        \
+		memcpy(e->bytes, &is, sizeof(is));                                                                     \
+		return CALCULATED;                                                                                     \
+	}
+#include "elem.def"
+
+/* ---- elements in memory -------------------------------------------------------------------------------------- */
+
+/** What an element is made of; constants where the loop is made for a datatype. */
+struct shape {
+	uint32_t part, parts; /* bytes, number */
+	uint32_t used;	      /* bytes of a part that are not padding */
+};
+
+INLINE uint32_t shape_size(const struct shape *s)
+{
+	return s->part * s->parts;
+}
+
+/** Padding is not part of the value: what is stored and what is answered has zeroes there. */
+INLINE void pad(const struct shape *s, uint8_t *element)
+{
+	if (s->used < s->part)
+		for (uint32_t i = 0; i < s->parts; i++)
+			memset(element + i * s->part + s->used, 0, s->part - s->used);
+}
+
+/** Put a word of so many bytes in place of another. @return whether that was there; else *old gets what is. */
+DMA INLINE bool swap_word(void *target, uint32_t size, union element *old, const union element *next)
+{
+#define SWAP(field)                                                                                                    \
+	__atomic_compare_exchange_n((__typeof__(&old->field))target, &old->field, next->field, false,                  \
+				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+	switch (size) {
+	case 1:
+		return SWAP(u8);
+	case 2:
+		return SWAP(u16);
+	case 4:
+		return SWAP(u32);
+	case 8:
+		return SWAP(u64);
+	default: {
+		uint64_t was[2] = {(uint64_t)old->u128, (uint64_t)(old->u128 >> 64)};
+		const uint64_t is[2] = {(uint64_t)next->u128, (uint64_t)(next->u128 >> 64)};
+		bool done = cas16(target, was, is);
+
+		old->u128 = (uint128)was[1] << 64 | was[0];
+		return done;
+	}
+	}
+#undef SWAP
+}
+
+/** A word as it is at some moment; of sixteen bytes it may be two halves of different moments. */
+DMA INLINE void guess_word(const void *target, uint32_t size, union element *word)
+{
+	switch (size) {
+	case 1:
+		word->u8 = __atomic_load_n((const uint8_t *)target, __ATOMIC_SEQ_CST);
+		break;
+	case 2:
+		word->u16 = __atomic_load_n((const uint16_t *)target, __ATOMIC_SEQ_CST);
+		break;
+	case 4:
+		word->u32 = __atomic_load_n((const uint32_t *)target, __ATOMIC_SEQ_CST);
+		break;
+	case 8:
+		word->u64 = __atomic_load_n((const uint64_t *)target, __ATOMIC_SEQ_CST);
+		break;
+	default: {
+		const uint64_t *half = target;
+		uint64_t halves[2] = {__atomic_load_n(half, __ATOMIC_RELAXED),
+				      __atomic_load_n(half + 1, __ATOMIC_RELAXED)};
+
+		memcpy(word->bytes, halves, sizeof(halves));
+	}
+	}
+}
+
+typedef enum fate (*next_fn)(uint32_t op, union element *e, const uint8_t *operand, const uint8_t *compare);
+
+/** The element after: @return whether it is to be stored. */
+INLINE bool become(const struct shape *s, next_fn next, uint32_t op, const union element *old, union element *is,
+		   const uint8_t *operand, const uint8_t *compare)
+{
+	enum fate fate;
+
+	*is = *old;
+	fate = next(op, is, operand, compare);
+	if (fate == REPLACED)
+		memcpy(is->bytes, operand, shape_size(s));
+	if (fate != STAYS)
+		pad(s, is->bytes);
+	return fate != STAYS;
+}
+
+DMA INLINE void one_word(const struct shape *s, next_fn next, uint32_t op, uint8_t *target, const uint8_t *operand,
+			 const uint8_t *compare, union element *old)
+{
+	uint32_t size = shape_size(s);
+	union element is;
+
+	guess_word(target, size, old);
+	/* What stays needs no store. Halves may not be of the same moment: whether they are tells the store. */
+	do
+		if (!become(s, next, op, old, &is, operand, compare) && size < 16)
+			break;
+	while (!swap_word(target, size, old, &is));
+}
+
+/** Part by part, for what no instruction takes at once. Somebody without the lock who changes the second part just then loses
+ *  his change. */
+DMA INLINE void by_parts(const struct shape *s, next_fn next, uint32_t op, uint8_t *target, const uint8_t *operand,
+			 const uint8_t *compare, union element *old)
+{
+	union element part, is, out;
+
+	do {
+		for (uint32_t i = 0; i < s->parts; i++) {
+			guess_word(target + i * s->part, s->part, &part);
+			while (s->part == 16 && !swap_word(target + i * s->part, s->part, &part, &part))
+				;
+			memcpy(old->bytes + i * s->part, part.bytes, s->part);
+		}
+		if (!become(s, next, op, old, &is, operand, compare))
+			return;
+		memcpy(part.bytes, old->bytes, s->part);
+		memcpy(out.bytes, is.bytes, s->part);
+	} while (!swap_word(target, s->part, &part, &out));
+	for (uint32_t i = 1; i < s->parts; i++) {
+		memcpy(part.bytes, old->bytes + i * s->part, s->part);
+		memcpy(out.bytes, is.bytes + i * s->part, s->part);
+		while (!swap_word(target + i * s->part, s->part, &part, &out))
+			;
+	}
+}
+
+/** The loop of a datatype. */
+DMA INLINE void run(const struct nic_elements *e, const struct shape *s, next_fn next, uint8_t *target)
+{
+	static const uint8_t none[ELEM_SIZE_MAX];
+	const uint8_t *operand = e->op == NIC_ELEM_ATOMIC_READ ? none : e->operand;
+	const uint8_t *compare = e->compare ? e->compare : none;
+	uint32_t size = shape_size(s), operand_step = operand == none ? 0 : size,
+		 compare_step = compare == none ? 0 : size;
+	uint8_t *result = e->result;
+	union element old;
+
+	for (uint32_t i = 0; i < e->count; i++) {
+		if (s->parts == 1 || (size <= 16 && ((uintptr_t)target & (size - 1)) == 0))
+			one_word(s, next, e->op, target, operand, compare, &old);
+		else
+			by_parts(s, next, e->op, target, operand, compare, &old);
+		if (result) {
+			pad(s, old.bytes);
+			memcpy(result, old.bytes, size);
+			result += size;
+		}
+		target += size;
+		operand += operand_step;
+		compare += compare_step;
+	}
+}
+
+/* ---- datatypes ----------------------------------------------------------------------------------------------- */
+
+#define USED_SIGNED(part)   sizeof(part)
+#define USED_UNSIGNED(part) sizeof(part)
+#define USED_SMALL(part)    sizeof(part)
+#define USED_REAL(part)	    (sizeof(part) == 16 ? LONG_DOUBLE_BYTES : sizeof(part))
+#define USED_COMPLEX(part)  USED_REAL(part)
+
+#define ELEM_TYPE(name, number, kind, type, part_type, n_parts, wide)                                                  \
+	_Static_assert(sizeof(type) == sizeof(part_type) * (n_parts), #name);                                          \
+	static const struct shape shape_##name = {sizeof(part_type), n_parts, USED_##kind(part_type)};                 \
+	DMA static void run_##name(const struct nic_elements *e, uint8_t *target)                                      \
+	{                                                                                                              \
+		run(e, &shape_##name, next_##name, target);                                                            \
+	}
+#include "elem.def"
+
+enum kind { SIGNED = 1, UNSIGNED = 2, REAL = 4, SMALL = 8, COMPLEX = 16 };
+enum kinds {
+	INTEGER = SIGNED | UNSIGNED,
+	ORDERED = INTEGER | REAL | SMALL,
+	ALL = ORDERED | COMPLEX,
+};
+enum forms {
+	FETCH = 1 << NIC_ELEM_FETCH,
+	UPDATE = 1 << NIC_ELEM_BASE | FETCH,
+	COMPARE = 1 << NIC_ELEM_COMPARE,
+};
+
+static const struct {
+	const struct shape *shape;
+	void (*run)(const struct nic_elements *e, uint8_t *target);
+	enum kind kind;
+} types[] = {
+#define ELEM_TYPE(name, number, kind, type, part, parts, wide) [number] = {&shape_##name, run_##name, kind},
+#include "elem.def"
+};
+
+static const struct {
+	uint8_t kinds, forms;
+} ops[] = {
+#define ELEM_OP(name, number, kinds, forms, sentence) [number] = {kinds, forms},
+#include "elem.def"
+};
+
+bool nic_elem_valid(uint32_t op, uint32_t datatype, enum nic_elem_form form)
+{
+	return op < NIC_ELEM_COUNT && datatype < NIC_DT_COUNT && (ops[op].kinds & types[datatype].kind) &&
+	       (unsigned)form <= NIC_ELEM_COMPARE && ops[op].forms >> form & 1;
+}
+
+uint32_t nic_elem_size(uint32_t datatype)
+{
+	return datatype < NIC_DT_COUNT ? shape_size(types[datatype].shape) : 0;
+}
+
+uint32_t nic_elem_align(uint32_t datatype)
+{
+	return datatype < NIC_DT_COUNT ? types[datatype].shape->part : 0;
+}
+
+bool elem_needs_lock(uint32_t datatype, const void *target)
+{
+	uint32_t size = nic_elem_size(datatype);
+
+	return size > 16 || ((uintptr_t)target & (size - 1));
+}
+
+bool elem_rounds(uint32_t datatype)
+{
+	return !(types[datatype].kind & INTEGER);
+}
+
+bool elem_compares(uint32_t op)
+{
+	return op < NIC_ELEM_COUNT && ops[op].forms == COMPARE;
+}
+
+uint32_t elem_vectors(uint32_t op)
+{
+	return elem_compares(op) ? 2 : op == NIC_ELEM_ATOMIC_READ ? 0 : 1;
+}
+
+void elem_execute(const struct nic_elements *e, void *target)
+{
+	types[e->datatype].run(e, target);
+}
+
+/* ---- the order of the network -------------------------------------------------------------------------------- */
+
+#define WIRE_OTHER_LONG_DOUBLE 0x80
+
+/** The bit that goes with a datatype on this host. */
+static uint32_t wire_bit(uint32_t datatype)
+{
+	bool is_long = datatype == NIC_DT_LONG_DOUBLE || datatype == NIC_DT_LONG_DOUBLE_COMPLEX;
+
+	return is_long && LONG_DOUBLE_BYTES == 16 ? WIRE_OTHER_LONG_DOUBLE : 0;
+}
+
+uint32_t elem_wire_of_type(uint32_t datatype)
+{
+	return datatype | wire_bit(datatype);
+}
+
+uint32_t elem_type_of_wire(uint32_t wire)
+{
+	uint32_t datatype = wire & ~(uint32_t)WIRE_OTHER_LONG_DOUBLE;
+
+	return datatype < NIC_DT_COUNT && elem_wire_of_type(datatype) == wire ? datatype : (uint32_t)NIC_DT_COUNT;
+}
+
+static void reverse(const struct shape *s, uint8_t *to, const uint8_t *from, uint32_t count)
+{
+	union element part;
+
+	for (uint32_t n = count * s->parts; n; n--, to += s->part, from += s->part) {
+		memcpy(part.bytes, from, s->part);
+		for (uint32_t i = 0; i < s->part; i++)
+			to[i] = part.bytes[s->part - 1 - i];
+	}
+}
+
+static void convert(uint32_t datatype, uint8_t *to, const uint8_t *from, uint32_t count)
+{
+	const struct shape *s = types[datatype].shape;
+
+	if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ || s->part == 1)
+		memmove(to, from, (size_t)count * shape_size(s));
+	else
+		reverse(s, to, from, count);
+}
+
+void elem_to_wire(uint32_t datatype, uint8_t *to, const uint8_t *from, uint32_t count)
+{
+	convert(datatype, to, from, count);
+}
+
+void elem_from_wire(uint32_t datatype, uint8_t *to, const uint8_t *from, uint32_t count)
+{
+	convert(datatype, to, from, count);
+}
