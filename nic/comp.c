@@ -31,6 +31,8 @@ static enum nic_wc_opcode wc_opcode(uint8_t wr_opcode)
 		[NIC_WR_MASKED_CMP_AND_SWP] = NIC_WC_MASKED_COMP_SWAP,
 		[NIC_WR_MASKED_FETCH_AND_ADD] = NIC_WC_MASKED_FETCH_ADD,
 		[NIC_WR_NOP] = NIC_WC_SEND,
+		[NIC_WR_ELEMENTS] = NIC_WC_ELEMENTS,
+		[NIC_WR_FETCH_ELEMENTS] = NIC_WC_FETCH_ELEMENTS,
 	};
 
 	return (enum nic_wc_opcode)map[wr_opcode];
@@ -189,7 +191,7 @@ static bool atomic_result(const struct swqe *w, const struct packet *p, uint64_t
 {
 	uint8_t wire[NIC_ATOMIC_SIZE_MAX];
 
-	if (!wr_is_atomic(w->opcode) || p->syndrome >= AETH_RNR)
+	if (!wr_is_atomic(w->opcode) || wr_is_elements(w->opcode) || p->syndrome >= AETH_RNR)
 		return false;
 	if (p->op->kind == OP_ATOMIC_ACK) {
 		*orig = p->orig;
@@ -217,6 +219,22 @@ static void atomic_response(struct nic_qp *qp, const struct packet *p)
 		extended_put_words(network, orig, w->length);
 		result = network;
 	}
+	if (mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, 0, result, w->length) != MEM_OK)
+		comp_finish(qp, ERR_response_key);
+	else
+		answered(qp, true);
+}
+
+static void elements_response(struct nic_qp *qp, const struct packet *p)
+{
+	const struct swqe *w = sq_at(qp, qp->sq.tail);
+	uint8_t *result = qp->nic->scratch;
+
+	if (w->opcode != NIC_WR_FETCH_ELEMENTS || p->syndrome >= AETH_RNR || p->payload_len != w->length) {
+		comp_finish(qp, ERR_bad_response);
+		return;
+	}
+	elem_from_wire(w->element.datatype, result, p->payload, w->element.count);
 	if (mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, 0, result, w->length) != MEM_OK)
 		comp_finish(qp, ERR_response_key);
 	else
@@ -295,6 +313,8 @@ void comp_rx(struct nic_qp *qp, const struct packet *p)
 	}
 	if (p->op->kind == OP_READ_RESP)
 		read_response(qp, p);
+	else if (p->op->kind == OP_ELEMENTS_ACK)
+		elements_response(qp, p);
 	else if (!ack)
 		atomic_response(qp, p);
 }

@@ -61,6 +61,9 @@ struct nic {
 	struct list events;
 	struct event_source port_events;
 
+	uint8_t scratch[NIC_PAYLOAD_MAX]
+		__attribute__((aligned(64))); /* elements on their way to a packet or from one */
+
 	uint64_t completions; /* ever generated */
 	uint64_t counters[NIC_CNT_COUNT];
 	struct nic_trace_entry *trace;

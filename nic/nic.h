@@ -45,6 +45,9 @@ enum nic_mtu { NIC_MTU_256 = 1, NIC_MTU_512, NIC_MTU_1024, NIC_MTU_2048, NIC_MTU
 /** Largest IP packet the NIC sends or accepts: IPv6 + UDP + longest header chain + 4096 B + ICRC, rounded up. */
 #define NIC_FRAME_MAX 4224
 
+/** Largest payload of a packet. */
+#define NIC_PAYLOAD_MAX 4096
+
 /** IPv6 + UDP + the longest header chain: whatever comes after so many bytes of an IP packet is payload or ICRC. */
 #define NIC_HEADERS_MAX 112
 
@@ -382,6 +385,8 @@ enum nic_wc_opcode {
 	NIC_WC_LOCAL_INV = 6,
 	NIC_WC_MASKED_COMP_SWAP = 9, /* these two: of enum ibv_exp_wc_opcode */
 	NIC_WC_MASKED_FETCH_ADD = 10,
+	NIC_WC_ELEMENTS = 0x40, /* these two: ours */
+	NIC_WC_FETCH_ELEMENTS = 0x41,
 	NIC_WC_RECV = 1 << 7,
 	NIC_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
 };
@@ -453,8 +458,11 @@ struct nic_qp_init {
 	struct nic_qp_cap cap;
 	bool sq_sig_all;	 /* every send WR is signaled */
 	uint32_t max_atomic_arg; /* bytes, of extended atomics that this QP posts, at most 32; 0: none */
-	uint32_t be_replies;	 /* sizes of atomics, in bytes, or-ed: those whose results are left in network order */
-	void *user;		 /* handed back in events */
+	/** RC: bytes, up to 4096, of elements that a fetching operation answers, on either side; for so many results, times
+	 *  max_dest_rd_atomic, there is memory. 0: no operations on elements. */
+	uint32_t max_fetch;
+	uint32_t be_replies; /* sizes of atomics, in bytes, or-ed: those whose results are left in network order */
+	void *user;	     /* handed back in events */
 };
 
 /** Values of enum ibv_qp_attr_mask. */
@@ -539,7 +547,9 @@ enum nic_wr_opcode {
 	NIC_WR_SEND_WITH_INV = 9,
 	NIC_WR_MASKED_CMP_AND_SWP = 0x63, /* these: of enum ibv_exp_wr_opcode */
 	NIC_WR_MASKED_FETCH_AND_ADD = 0x64,
-	NIC_WR_NOP = 0x65, /* does nothing, in its turn; completes as a SEND */
+	NIC_WR_NOP = 0x65,	/* does nothing, in its turn; completes as a SEND */
+	NIC_WR_ELEMENTS = 0x66, /* these: ours. Answers nothing, and costs the peer no resource: as a WRITE */
+	NIC_WR_FETCH_ELEMENTS = 0x67,
 };
 
 /** Values of enum ibv_send_flags. */
@@ -585,7 +595,8 @@ struct nic_bind {
 
 struct nic_send_wr {
 	uint64_t wr_id;
-	const struct nic_sge *sg_list; /* with INLINE: lkey ignored, data read during the call, any number */
+	const struct nic_sge
+		*sg_list; /* with INLINE: lkey ignored, data read during the call, any number; but see elements */
 	uint32_t num_sge;
 	uint32_t opcode; /* enum nic_wr_opcode */
 	uint32_t flags;	 /* enum nic_send_flags */
@@ -607,6 +618,16 @@ struct nic_send_wr {
 				*operation; /* of its kind, copied during the call; its size is the result's */
 			uint32_t rkey;
 		} masked;
+		struct {
+			uint64_t remote_addr;
+			/** Operands and, if the operation has them, compare values behind them; sg_list is for the result of a
+			 *  FETCH. Together they are no more than the QP's max_send_sge. INLINE is about these alone. */
+			const struct nic_sge *data;
+			uint32_t num_data;
+			uint32_t count; /* elements; what is sent and what is answered fits in a packet each */
+			uint32_t rkey;
+			uint8_t op, datatype; /* enum nic_elem_op, enum nic_datatype */
+		} elements;
 		struct {
 			const struct nic_ah *ah;
 			uint32_t remote_qpn;

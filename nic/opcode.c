@@ -23,6 +23,7 @@
 #define H_AETH_ATOMIC (HDR_AETH | HDR_ATOMICACK)
 #define H_CNP	      HDR_CNP
 #define H_EXT	      HDR_EXTATOMIC
+#define H_ELEMENT     HDR_ELEMENT
 /* Every XRC request carries the XRCETH; responses do not. */
 #define X_NONE	      HDR_XRCETH
 #define X_IMM	      (HDR_XRCETH | HDR_IMM)
@@ -102,7 +103,10 @@
 	ROW(XRC, 0x1d, "XRC ATOMIC WRITE",        ATOMIC_WRITE, ONLY,   PLAIN, true,  X_RETH)                \
 	ROW(EXT, 0x00, "MASKED CMP&SWAP",         MASKED_CMP_SWAP, ONLY, PLAIN, true, H_EXT)                 \
 	ROW(EXT, 0x01, "MASKED FETCH&ADD",        MASKED_FETCH_ADD, ONLY, PLAIN, true, H_EXT)                \
-	ROW(EXT, 0x02, "EXT ATOMIC ACKNOWLEDGE",  EXT_ATOMIC_ACK, ONLY, PLAIN, true,  H_AETH)
+	ROW(EXT, 0x02, "EXT ATOMIC ACKNOWLEDGE",  EXT_ATOMIC_ACK, ONLY, PLAIN, true,  H_AETH)                \
+	ROW(EXT, 0x04, "ELEMENTS",                ELEMENTS,     ONLY,   PLAIN, true,  H_ELEMENT)             \
+	ROW(EXT, 0x05, "FETCH ELEMENTS",          FETCH_ELEMENTS, ONLY, PLAIN, true,  H_ELEMENT)             \
+	ROW(EXT, 0x06, "ELEMENTS ACKNOWLEDGE",    ELEMENTS_ACK, ONLY,   PLAIN, true,  H_AETH)
 /* clang-format on */
 
 /* Bytes from the BTH to the payload. */
@@ -111,7 +115,7 @@
 	(12 + IF_HDR(bits, HDR_XRCETH, 4) + IF_HDR(bits, HDR_DETH, 8) + IF_HDR(bits, HDR_FETH, 4) +                    \
 	 IF_HDR(bits, HDR_RETH, 16) + IF_HDR(bits, HDR_ATOMIC, 28) + IF_HDR(bits, HDR_AETH, 4) +                       \
 	 IF_HDR(bits, HDR_ATOMICACK, 8) + IF_HDR(bits, HDR_IMM, 4) + IF_HDR(bits, HDR_IETH, 4) +                       \
-	 IF_HDR(bits, HDR_CNP, 16) + IF_HDR(bits, HDR_EXTATOMIC, 16))
+	 IF_HDR(bits, HDR_CNP, 16) + IF_HDR(bits, HDR_EXTATOMIC, 16) + IF_HDR(bits, HDR_ELEMENT, 20))
 
 #define TABLE_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
 	[OP_##svc | (low)] = {                                                                                         \

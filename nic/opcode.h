@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Service bits of an opcode (bits 7..5). OP_EXT: manufacturer-specific, for RC; see extended.md. */
+/** Service bits of an opcode (bits 7..5). OP_EXT: manufacturer-specific, for RC; see extended.md, elem.md. */
 enum op_service { OP_RC = 0x00, OP_UC = 0x20, OP_RD = 0x40, OP_UD = 0x60, OP_CNP = 0x80, OP_XRC = 0xa0, OP_EXT = 0xc0 };
 
 /** What a packet is about. */
@@ -25,6 +25,9 @@ enum op_kind {
 	OP_MASKED_CMP_SWAP,
 	OP_MASKED_FETCH_ADD,
 	OP_EXT_ATOMIC_ACK,
+	OP_ELEMENTS,
+	OP_FETCH_ELEMENTS,
+	OP_ELEMENTS_ACK,
 	OP_FLUSH,
 	OP_ATOMIC_WRITE,
 	OP_CONGESTION,
@@ -52,6 +55,7 @@ enum op_hdr {
 	HDR_IETH = 1 << 8,	 /* 4 */
 	HDR_CNP = 1 << 9,	 /* 16 reserved bytes */
 	HDR_EXTATOMIC = 1 << 10, /* 16 */
+	HDR_ELEMENT = 1 << 11,	 /* 20 */
 };
 
 struct opcode {
@@ -81,7 +85,7 @@ static inline bool op_has(const struct opcode *op, enum op_hdr hdr)
 static inline bool op_is_response(const struct opcode *op)
 {
 	return op->kind == OP_READ_RESP || op->kind == OP_ACK || op->kind == OP_ATOMIC_ACK ||
-	       op->kind == OP_EXT_ATOMIC_ACK;
+	       op->kind == OP_EXT_ATOMIC_ACK || op->kind == OP_ELEMENTS_ACK;
 }
 
 static inline bool op_is_masked(const struct opcode *op)
@@ -92,6 +96,11 @@ static inline bool op_is_masked(const struct opcode *op)
 static inline bool op_is_atomic(const struct opcode *op)
 {
 	return op->kind == OP_CMP_SWAP || op->kind == OP_FETCH_ADD || op_is_masked(op);
+}
+
+static inline bool op_is_elements(const struct opcode *op)
+{
+	return op->kind == OP_ELEMENTS || op->kind == OP_FETCH_ELEMENTS;
 }
 
 static inline bool op_starts(const struct opcode *op)

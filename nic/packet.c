@@ -14,13 +14,12 @@
 
 #include <string.h>
 
-#define PAYLOAD_MAX  4096
 #define HEADERS_MAX  (IPV6_LEN + UDP_LEN + BTH_LEN) /* the part that has masked fields */
 /* Up to this length it is cheaper to copy what follows the BTH behind the masked headers than to call the CRC
  * twice. */
 #define CRC_COPY_MAX 256
 
-_Static_assert(HEADERS_MAX + XRCETH_LEN + RETH_LEN + IMMDT_LEN + PAYLOAD_MAX + ICRC_LEN <= NIC_FRAME_MAX,
+_Static_assert(HEADERS_MAX + XRCETH_LEN + RETH_LEN + IMMDT_LEN + NIC_PAYLOAD_MAX + ICRC_LEN <= NIC_FRAME_MAX,
 	       "longest packet");
 
 static const uint8_t v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}; /* ::ffff:0:0/96 */
@@ -294,6 +293,15 @@ static inline void parse_extensions(const struct opcode *op, const uint8_t *h, s
 		out->log_size = h[EXTATOMICETH_LOG_SIZE];
 		return;
 	}
+	if (op_has(op, HDR_ELEMENT)) {
+		out->va = wire_get64(h + ELEMENTETH_VA);
+		out->rkey = wire_get32(h + ELEMENTETH_RKEY);
+		out->element.op = h[ELEMENTETH_OP];
+		out->element.datatype = h[ELEMENTETH_DATATYPE];
+		out->element.flags = h[ELEMENTETH_FLAGS];
+		out->element.count = wire_get32(h + ELEMENTETH_COUNT);
+		return;
+	}
 	if (op_has(op, HDR_AETH)) {
 		out->syndrome = h[AETH_SYNDROME];
 		out->msn = wire_get24(h + AETH_MSN);
@@ -369,7 +377,7 @@ enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet
 	if (len < op->hdr_len + (uint32_t)ICRC_LEN)
 		return PACKET_TOO_SHORT; /* HV-03 */
 	body = len - op->hdr_len - ICRC_LEN;
-	if (body > (op->payload ? PAYLOAD_MAX : 0))
+	if (body > (op->payload ? NIC_PAYLOAD_MAX : 0))
 		return PACKET_TOO_LONG;
 	parse_bth(bth, out);
 	if (out->pad > body || (body & 3) != 0)
@@ -439,6 +447,16 @@ static inline void put_extensions(const struct packet *p, uint8_t *h)
 		wire_put64(h + EXTATOMICETH_VA, p->va);
 		wire_put32(h + EXTATOMICETH_RKEY, p->rkey);
 		wire_put32(h + EXTATOMICETH_LOG_SIZE, (uint32_t)p->log_size << 24);
+		return;
+	}
+	if (op_has(op, HDR_ELEMENT)) {
+		wire_put64(h + ELEMENTETH_VA, p->va);
+		wire_put32(h + ELEMENTETH_RKEY, p->rkey);
+		h[ELEMENTETH_OP] = p->element.op;
+		h[ELEMENTETH_DATATYPE] = p->element.datatype;
+		h[ELEMENTETH_FLAGS] = p->element.flags;
+		h[ELEMENTETH_FLAGS + 1] = 0;
+		wire_put32(h + ELEMENTETH_COUNT, p->element.count);
 		return;
 	}
 	if (op_has(op, HDR_AETH)) {

@@ -4,8 +4,8 @@
  *
  * packet_parse is the only place that reads untrusted bytes. What it returns with PACKET_OK may be trusted by the
  * engines: the opcode is known, the headers named by op->hdrs are there, lengths agree, pad is sane, the ICRC holds.
- * What the engines still check: everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU), and the size
- * and operands of extended atomics (extended.c), which are payload.
+ * What the engines still check: everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU), the size and
+ * operands of extended atomics (extended.c), and operation, datatype, number and operands of elements (resp_elem.c).
  */
 #ifndef NIC_PACKET_H
 #define NIC_PACKET_H
@@ -34,19 +34,23 @@ struct packet {
 	uint32_t dest_qpn, psn;
 
 	/* extension headers, valid when op->hdrs says so */
-	uint64_t va;		    /* RETH, AtomicETH, ExtAtomicETH */
-	uint32_t rkey;		    /* RETH, AtomicETH, ExtAtomicETH */
+	uint64_t va;		    /* RETH, AtomicETH, ExtAtomicETH, ElementETH */
+	uint32_t rkey;		    /* the same */
 	uint32_t dma_len;	    /* RETH */
 	uint64_t swap_add, compare; /* AtomicETH */
 	uint8_t log_size;	    /* ExtAtomicETH */
-	uint8_t syndrome;	    /* AETH */
-	uint32_t msn;		    /* AETH, 24 bits */
-	uint64_t orig;		    /* AtomicAckETH */
-	uint32_t qkey, src_qpn;	    /* DETH */
-	uint32_t imm;		    /* ImmDt, network order, opaque */
-	uint32_t inv_rkey;	    /* IETH */
-	uint32_t xrc_srqn;	    /* XRCETH */
-	uint32_t feth;		    /* FETH, raw */
+	struct {
+		uint8_t op, datatype, flags; /* as on the wire */
+		uint32_t count;
+	} element;		/* ElementETH */
+	uint8_t syndrome;	/* AETH */
+	uint32_t msn;		/* AETH, 24 bits */
+	uint64_t orig;		/* AtomicAckETH */
+	uint32_t qkey, src_qpn; /* DETH */
+	uint32_t imm;		/* ImmDt, network order, opaque */
+	uint32_t inv_rkey;	/* IETH */
+	uint32_t xrc_srqn;	/* XRCETH */
+	uint32_t feth;		/* FETH, raw */
 
 	const uint8_t *payload;
 	uint32_t payload_len; /* without pad */
@@ -92,7 +96,7 @@ enum packet_verdict {
  *
  * A UDP checksum is not looked at, zero or not: the ICRC covers more, and captures of a host's own traffic hold
  * unfinished ones. What a re-encoded packet does not keep: nonzero pad, nonzero reserved bytes of DETH, XRCETH,
- * ExtAtomicETH and CNP.
+ * ExtAtomicETH, ElementETH and CNP.
  */
 enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet *out);
 

@@ -17,7 +17,7 @@ static bool opcode_legal(enum nic_qp_type type, uint32_t opcode)
 
 	if (opcode < 32)
 		return legal >> opcode & 1;
-	return opcode == NIC_WR_NOP || (type == NIC_QPT_RC && wr_is_masked(opcode));
+	return opcode == NIC_WR_NOP || (type == NIC_QPT_RC && (wr_is_masked(opcode) || wr_is_elements(opcode)));
 }
 
 static bool inline_legal(uint32_t opcode)
@@ -41,6 +41,50 @@ static bool masked_legal(const struct nic_qp *qp, const struct nic_send_wr *wr)
 	       a->op == (wr->opcode == NIC_WR_MASKED_CMP_AND_SWP ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA);
 }
 
+static uint64_t sum(const struct nic_sge *sge, uint32_t n)
+{
+	uint64_t length = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		length += sge[i].length;
+	return length;
+}
+
+/** SGEs for which a WQE has room; inline data have room of their own. */
+static bool elements_room(const struct nic_qp *qp, const struct nic_send_wr *wr)
+{
+	uint32_t n = wr->num_sge, data = wr->flags & NIC_SEND_INLINE ? 0 : wr->elements.num_data;
+
+	return n <= qp->sq.max_sge && data <= qp->sq.max_sge - n;
+}
+
+/**
+ * What is sent fits in a packet, what is answered fits where the peer keeps it. Lists are not looked at before it is known that
+ * somebody has asked for these operations: he knows what he does.
+ */
+static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
+{
+	uint32_t op = wr->elements.op, datatype = wr->elements.datatype;
+	uint32_t packet =
+		qp->state == NIC_QPS_ERR ? NIC_PAYLOAD_MAX : qp->pmtu; /* there it may not be known any more */
+	bool fetch = wr->opcode == NIC_WR_FETCH_ELEMENTS;
+	enum nic_elem_form form = !fetch ? NIC_ELEM_BASE : elem_compares(op) ? NIC_ELEM_COMPARE : NIC_ELEM_FETCH;
+	uint64_t data_len;
+
+	if (!qp->sq.max_fetch || !nic_elem_valid(op, datatype, form) || !elements_room(qp, wr))
+		return -EINVAL;
+	*length = (uint64_t)wr->elements.count * nic_elem_size(datatype);
+	if (!*length || *length > (fetch && qp->sq.max_fetch < packet ? qp->sq.max_fetch : packet))
+		return -EINVAL;
+	data_len = *length * elem_vectors(op);
+	if (data_len > packet || ((wr->flags & NIC_SEND_INLINE) && data_len > qp->sq.max_inline))
+		return -EINVAL;
+	return sum(wr->elements.data, wr->elements.num_data) == data_len &&
+			       sum(wr->sg_list, wr->num_sge) == (fetch ? *length : 0)
+		       ? 0
+		       : -EINVAL;
+}
+
 static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, const struct nic_send_wr *wr,
 						       uint32_t ahead, uint64_t *length)
 {
@@ -54,6 +98,8 @@ static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, 
 	*length = 0;
 	if (wr_is_local(wr->opcode))
 		return wr->opcode == NIC_WR_BIND_MW && !wr->bind.mw ? -EINVAL : 0;
+	if (wr_is_elements(wr->opcode))
+		return elements_check(qp, wr, length);
 	if (!(wr->flags & NIC_SEND_INLINE) && wr->num_sge > qp->sq.max_sge)
 		return -EINVAL; /* inline data takes no SGEs in the queue */
 	for (uint32_t i = 0; i < wr->num_sge; i++)
@@ -76,14 +122,43 @@ int nic_post_send_check(const struct nic_qp *qp, const struct nic_send_wr *wr, u
 	return check(qp, wr, ahead, &length);
 }
 
-static void copy_inline(struct swqe *w, const struct nic_send_wr *wr)
+static void copy_inline(void *to, const struct nic_sge *sge, uint32_t n)
 {
-	uint8_t *dst = (uint8_t *)w->sge;
+	uint8_t *dst = to;
 
-	for (uint32_t i = 0; i < wr->num_sge; i++) {
-		memcpy(dst, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
-		dst += wr->sg_list[i].length;
+	for (uint32_t i = 0; i < n; i++) {
+		memcpy(dst, (const void *)(uintptr_t)sge[i].addr, sge[i].length);
+		dst += sge[i].length;
 	}
+}
+
+static void copy_sges(struct nic_sge *to, const struct nic_sge *sge, uint32_t n)
+{
+	if (n) /* a list of none may be NULL */
+		memcpy(to, sge, n * sizeof(*sge));
+}
+
+/** SGEs for the result; behind them those of what is sent, or that itself, as it is sent. */
+static void copy_elements(struct swqe *w, const struct nic_send_wr *wr)
+{
+	struct nic_sge *data = w->sge + wr->num_sge;
+
+	w->remote_addr = wr->elements.remote_addr;
+	w->rkey = wr->elements.rkey;
+	w->element.op = wr->elements.op;
+	w->element.datatype = wr->elements.datatype;
+	w->element.count = wr->elements.count;
+	w->element.data_len = elem_vectors(wr->elements.op) * w->length;
+	w->element.num_data = (uint16_t)wr->elements.num_data;
+	w->num_sge = wr->num_sge;
+	copy_sges(w->sge, wr->sg_list, wr->num_sge);
+	if (!(wr->flags & NIC_SEND_INLINE)) {
+		copy_sges(data, wr->elements.data, wr->elements.num_data);
+		return;
+	}
+	copy_inline(data, wr->elements.data, wr->elements.num_data);
+	elem_to_wire(w->element.datatype, (uint8_t *)data, (uint8_t *)data,
+		     elem_vectors(w->element.op) * w->element.count);
 }
 
 static void copy_operation(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
@@ -117,6 +192,19 @@ static void copy_operation(const struct nic_qp *qp, struct swqe *w, const struct
 	}
 }
 
+static void copy_data(struct swqe *w, const struct nic_send_wr *wr)
+{
+	w->num_sge = 0;
+	if (wr_is_local(wr->opcode))
+		return;
+	if (wr->flags & NIC_SEND_INLINE) {
+		copy_inline(w->sge, wr->sg_list, wr->num_sge);
+		return;
+	}
+	w->num_sge = wr->num_sge;
+	copy_sges(w->sge, wr->sg_list, wr->num_sge);
+}
+
 int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 {
 	struct swqe *w = sq_at(qp, qp->sq.head);
@@ -132,16 +220,11 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 	w->packets = 0;
 	w->length = (uint32_t)length;
 	w->ex = wr->ex;
-	copy_operation(qp, w, wr);
-	if (wr_is_local(wr->opcode)) {
-		w->num_sge = 0;
-	} else if (wr->flags & NIC_SEND_INLINE) {
-		w->num_sge = 0;
-		copy_inline(w, wr);
+	if (wr_is_elements(wr->opcode)) {
+		copy_elements(w, wr);
 	} else {
-		w->num_sge = wr->num_sge;
-		if (wr->num_sge) /* a list of none may be NULL */
-			memcpy(w->sge, wr->sg_list, wr->num_sge * sizeof(*wr->sg_list));
+		copy_operation(qp, w, wr);
+		copy_data(w, wr);
 	}
 	qp->sq.head++;
 	trace_add(qp->nic, qp->qpn, NIC_TR_post_send, wr->opcode, w->length);

@@ -18,7 +18,8 @@ static bool caps_legal(const struct nic *nic, const struct nic_qp_init *init)
 	return cap->max_send_wr <= lim->max_qp_wr && cap->max_recv_wr <= lim->max_qp_wr &&
 	       cap->max_send_sge <= lim->max_sge && cap->max_recv_sge <= lim->max_sge &&
 	       cap->max_inline_data <= lim->max_inline && init->max_atomic_arg <= NIC_ATOMIC_SIZE_MAX &&
-	       (!init->max_atomic_arg || init->type == NIC_QPT_RC);
+	       init->max_fetch <= NIC_PAYLOAD_MAX &&
+	       ((!init->max_atomic_arg && !init->max_fetch) || init->type == NIC_QPT_RC);
 }
 
 static bool qpn_retired(const struct nic *nic, uint32_t qpn)
@@ -47,7 +48,9 @@ static int sq_init(struct send_queue *sq, const struct nic_qp_init *init)
 	size_t tail = cap->max_send_sge * sizeof(struct nic_sge);
 	uint32_t size = round_up_pow2(cap->max_send_wr ? cap->max_send_wr : 1);
 
-	if (tail < cap->max_inline_data)
+	if (init->max_fetch) /* SGEs for the result, and operands behind them */
+		tail += cap->max_inline_data;
+	else if (tail < cap->max_inline_data)
 		tail = cap->max_inline_data;
 	sq->operands = (uint32_t)(sizeof(struct swqe) + tail);
 	sq->stride = (sq->operands + 4 * init->max_atomic_arg + 15) & ~15u;
@@ -55,6 +58,7 @@ static int sq_init(struct send_queue *sq, const struct nic_qp_init *init)
 	sq->max_sge = cap->max_send_sge;
 	sq->max_inline = cap->max_inline_data;
 	sq->max_atomic_arg = init->max_atomic_arg;
+	sq->max_fetch = init->max_fetch;
 	sq->mask = size - 1;
 	sq->slots = calloc(size, sq->stride);
 	return sq->slots ? 0 : -ENOMEM;
@@ -63,6 +67,7 @@ static int sq_init(struct send_queue *sq, const struct nic_qp_init *init)
 static void qp_free(struct nic_qp *qp)
 {
 	free(qp->resp.res);
+	free(qp->resp.saved);
 	free(qp->resp.wqe);
 	rq_fini(&qp->rq);
 	free(qp->sq.slots);
@@ -272,17 +277,30 @@ static int resources_alloc(struct nic_qp *qp, uint32_t n)
 {
 	struct responder *resp = &qp->resp;
 	uint32_t size = round_up_pow2(n ? n : 1);
+	size_t room = qp->sq.max_fetch;
 	struct resp_resource *res;
+	uint8_t *saved;
 
 	if (resp->res && size <= resp->res_size)
 		return 0;
 	res = calloc(size, sizeof(*res));
-	if (!res)
+	saved = room ? calloc(size, room) : NULL;
+	if (!res || (room && !saved)) {
+		free(res);
+		free(saved);
 		return -ENOMEM;
-	for (uint32_t i = 0, idx = resp->res_head - resp->res_size; resp->res && i < resp->res_size; i++, idx++)
-		res[idx & (size - 1)] = resp->res[idx & (resp->res_size - 1)];
+	}
+	for (uint32_t i = 0, idx = resp->res_head - resp->res_size; resp->res && i < resp->res_size; i++, idx++) {
+		uint32_t to = idx & (size - 1), from = idx & (resp->res_size - 1);
+
+		res[to] = resp->res[from];
+		if (room)
+			memcpy(saved + to * room, resp->saved + from * room, room);
+	}
 	free(resp->res);
+	free(resp->saved);
 	resp->res = res;
+	resp->saved = saved;
 	resp->res_size = size;
 	return 0;
 }
@@ -412,6 +430,7 @@ void nic_qp_query(const struct nic_qp *qp, struct nic_qp_attr *attr, struct nic_
 		.cap = qp->cap,
 		.sq_sig_all = qp->sig_all,
 		.max_atomic_arg = qp->sq.max_atomic_arg,
+		.max_fetch = qp->sq.max_fetch,
 		.be_replies = qp->be_replies,
 		.user = qp->events.user,
 	};

@@ -12,6 +12,7 @@
 #define NIC_QP_H
 
 #include "cq.h"
+#include "elem.h"
 #include "extended.h"
 #include "mem.h"
 #include "opcode.h"
@@ -46,7 +47,7 @@ enum {
 	AETH_NAK_OPERATION = 0x63,
 };
 
-/** A send work queue element; in the queue its SGEs or inline data follow. */
+/** A send work queue element; in the queue its SGEs or inline data follow; of operations on elements both. */
 struct swqe {
 	uint64_t wr_id;
 	uint8_t opcode; /* enum nic_wr_opcode */
@@ -59,7 +60,17 @@ struct swqe {
 	uint32_t packets; /* PSNs it takes; 0 for local operations */
 	union {
 		struct {
-			uint64_t remote_addr, compare, swap_add;
+			uint64_t remote_addr;
+			union {
+				struct {
+					uint64_t compare, swap_add;
+				};
+				struct {
+					uint32_t count, data_len; /* elements; bytes of operands and compare values */
+					uint16_t num_data;	  /* SGEs of these, behind those for the result */
+					uint8_t op, datatype;
+				} element;
+			};
 			uint32_t rkey;
 		};
 		struct {
@@ -79,7 +90,7 @@ struct send_queue {
 	uint8_t *slots;
 	uint32_t stride;
 	uint32_t operands; /* offset in a slot of those of an extended atomic */
-	uint32_t capacity, max_sge, max_inline, max_atomic_arg;
+	uint32_t capacity, max_sge, max_inline, max_atomic_arg, max_fetch;
 	uint32_t mask;
 	uint32_t head, next, tail;
 };
@@ -121,7 +132,8 @@ struct resp_resource {
 	uint32_t msn;
 	uint32_t rkey, length;
 	uint64_t va;
-	uint32_t size; /* atomics: bytes, and the value before */
+	bool elements;
+	uint32_t size; /* atomics: bytes, and the value before; that of elements is in responder.saved */
 	uint64_t orig[NIC_ATOMIC_WORDS];
 };
 
@@ -148,6 +160,7 @@ struct responder {
 	bool ack_lazy;		   /* the peer has not asked for it */
 	struct list ack_node;	   /* on nic.ack_wait or nic.ack_lazy */
 	struct resp_resource *res; /* ring of res_size, a power of two; res_head counts all ever taken */
+	uint8_t *saved;		   /* what elements were before, as it is sent: sq.max_fetch bytes a resource */
 	uint32_t res_size, res_head;
 	uint32_t res_next; /* no resource before this one has todo set */
 	uint32_t res_todo; /* resources with todo set */
@@ -200,15 +213,22 @@ static inline bool wr_is_masked(uint32_t opcode)
 	return opcode == NIC_WR_MASKED_CMP_AND_SWP || opcode == NIC_WR_MASKED_FETCH_AND_ADD;
 }
 
+static inline bool wr_is_elements(uint32_t opcode)
+{
+	return opcode == NIC_WR_ELEMENTS || opcode == NIC_WR_FETCH_ELEMENTS;
+}
+
 /** Done by the requester alone: nothing is sent. */
 static inline bool wr_is_local(uint32_t opcode)
 {
 	return opcode == NIC_WR_LOCAL_INV || opcode == NIC_WR_BIND_MW || opcode == NIC_WR_NOP;
 }
 
+/** Answered with what was there before. */
 static inline bool wr_is_atomic(uint32_t opcode)
 {
-	return opcode == NIC_WR_ATOMIC_CMP_AND_SWP || opcode == NIC_WR_ATOMIC_FETCH_AND_ADD || wr_is_masked(opcode);
+	return opcode == NIC_WR_ATOMIC_CMP_AND_SWP || opcode == NIC_WR_ATOMIC_FETCH_AND_ADD || wr_is_masked(opcode) ||
+	       opcode == NIC_WR_FETCH_ELEMENTS;
 }
 
 static inline uint32_t mtu_bytes(enum nic_mtu mtu)
@@ -346,6 +366,17 @@ uint32_t resp_atomic_size(const struct packet *p);
 bool resp_atomic_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app, struct resp_resource *r);
 /** Open the response to an atomic, and put the value before in place. */
 void resp_atomic_open(const struct resp_resource *r, struct packet *p, struct nic_tx_frame *frame);
+
+/* resp_elem.c */
+/** Whether a request packet names a pair that there is, and as many operands as go with it. */
+bool resp_elements_fit(const struct nic_qp *qp, const struct packet *p);
+/** Bytes of memory that it is about. */
+uint32_t resp_elements_size(const struct packet *p);
+/** Execute a request that has been checked; what was before is saved for the resource that it takes, if it takes one. @return
+ *  false: its memory has gone. */
+bool resp_elements_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app, const struct resp_resource *r);
+/** Open the answer, and put what was before in place. */
+void resp_elements_open(struct nic_qp *qp, const struct resp_resource *r, struct packet *p, struct nic_tx_frame *frame);
 
 /* resp_dup.c */
 /** A request with a PSN before ePSN. */

@@ -323,6 +323,10 @@ static enum op_kind kind_of(const struct swqe *w)
 		return OP_MASKED_CMP_SWAP;
 	case NIC_WR_MASKED_FETCH_AND_ADD:
 		return OP_MASKED_FETCH_ADD;
+	case NIC_WR_ELEMENTS:
+		return OP_ELEMENTS;
+	case NIC_WR_FETCH_ELEMENTS:
+		return OP_FETCH_ELEMENTS;
 	default:
 		return OP_SEND;
 	}
@@ -358,6 +362,35 @@ static void build_data(const struct nic_qp *qp, const struct swqe *w, struct pac
 	p->se = ends && (w->flags & NIC_SEND_SOLICITED) && !(p->op->kind == OP_WRITE && p->op->extra != OP_IMM);
 }
 
+static enum error_id gathered(enum mem_verdict v)
+{
+	if (v == MEM_OK)
+		return ERR_none;
+	return v == MEM_FAULT ? ERR_gather_fault : ERR_gather_key;
+}
+
+/* The same, of operands and compare values. */
+static enum error_id put_elements(const struct nic_qp *qp, const struct swqe *w, struct packet *p,
+				  struct nic_tx_frame *frame)
+{
+	uint8_t *payload = qp_open(p, frame, w->element.data_len);
+	const struct nic_sge *data = w->sge + w->num_sge;
+	uint8_t *elements = qp->nic->scratch;
+	enum error_id error;
+
+	if (w->flags & NIC_SEND_INLINE) {
+		packet_copy(p, payload, data, w->element.data_len);
+		return ERR_none;
+	}
+	error = gathered(
+		mem_gather(qp->nic, qp->pd, data, w->element.num_data, 0, elements, w->element.data_len, NULL));
+	if (error != ERR_none)
+		return error;
+	elem_to_wire(w->element.datatype, elements, elements, elem_vectors(w->element.op) * w->element.count);
+	packet_copy(p, payload, elements, w->element.data_len);
+	return ERR_none;
+}
+
 /* Open the packet and put its payload in place. */
 static enum error_id put_payload(const struct nic_qp *qp, const struct swqe *w, struct packet *p,
 				 struct nic_tx_frame *frame)
@@ -365,8 +398,9 @@ static enum error_id put_payload(const struct nic_qp *qp, const struct swqe *w, 
 	uint64_t offset = (uint64_t)qp->req.packet * qp->pmtu;
 	uint32_t len = !p->op->payload ? 0 : op_ends(p->op) ? w->length - (uint32_t)offset : qp->pmtu;
 	uint8_t *payload;
-	enum mem_verdict v;
 
+	if (op_is_elements(p->op))
+		return put_elements(qp, w, p, frame);
 	if (op_is_masked(p->op))
 		len = extended_operands_len(p->op, w->length);
 	payload = qp_open(p, frame, len);
@@ -380,10 +414,7 @@ static enum error_id put_payload(const struct nic_qp *qp, const struct swqe *w, 
 		packet_copy(p, payload, (const uint8_t *)w->sge + offset, len);
 		return ERR_none;
 	}
-	v = mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, offset, payload, len, packet_icrc(p));
-	if (v == MEM_OK)
-		return ERR_none;
-	return v == MEM_FAULT ? ERR_gather_fault : ERR_gather_key;
+	return gathered(mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, offset, payload, len, packet_icrc(p)));
 }
 
 /* READ request for the packets from req.packet to the end of its piece; or an atomic. */
@@ -403,6 +434,17 @@ static void build_request(struct nic_qp *qp, struct swqe *w, struct packet *p, u
 		p->swap_add = w->swap_add;
 		p->compare = w->opcode == NIC_WR_ATOMIC_CMP_AND_SWP ? w->compare : 0;
 	}
+}
+
+static void build_elements(const struct swqe *w, struct packet *p)
+{
+	p->op = op_find(OP_EXT, kind_of(w), OP_ONLY, OP_PLAIN);
+	p->va = w->remote_addr;
+	p->rkey = w->rkey;
+	p->element.op = w->element.op;
+	p->element.datatype = (uint8_t)elem_wire_of_type(w->element.datatype);
+	p->element.flags = 0;
+	p->element.count = w->element.count;
 }
 
 /* PSNs that the next packet of the WQE takes: 1, or those of the rest of a READ's piece. */
@@ -478,11 +520,13 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 	if (!w->started) {
 		w->started = true;
 		w->psn = req->psn;
-		w->packets = wr_is_atomic(w->opcode) ? 1 : packets_of(w->length, qp->pmtu);
+		w->packets = wr_is_atomic(w->opcode) || wr_is_elements(w->opcode) ? 1 : packets_of(w->length, qp->pmtu);
 	}
 	qp_address(qp, &p);
 	p.psn = req->psn;
-	if (asks_response(w))
+	if (wr_is_elements(w->opcode))
+		build_elements(w, &p);
+	else if (asks_response(w))
 		build_request(qp, w, &p, psns);
 	else
 		build_data(qp, w, &p);

@@ -85,6 +85,8 @@ static uint32_t access_of(const struct opcode *op)
 	case OP_FETCH_ADD:
 	case OP_MASKED_CMP_SWAP:
 	case OP_MASKED_FETCH_ADD:
+	case OP_ELEMENTS:
+	case OP_FETCH_ELEMENTS:
 		return NIC_ACCESS_REMOTE_ATOMIC;
 	default:
 		return 0;
@@ -93,7 +95,7 @@ static uint32_t access_of(const struct opcode *op)
 
 static bool needs_resource(const struct opcode *op)
 {
-	return op->kind == OP_READ_REQ || op_is_atomic(op);
+	return op->kind == OP_READ_REQ || op_is_atomic(op) || op->kind == OP_FETCH_ELEMENTS;
 }
 
 static enum error_id check_lengths(const struct nic_qp *qp, const struct packet *p)
@@ -106,7 +108,7 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 		if (len > qp->pmtu || (p->op->pos == OP_LAST && !len))
 			return ERR_packet_length;
 	}
-	if (op_is_masked(p->op) && !extended_fits(p))
+	if ((op_is_masked(p->op) && !extended_fits(p)) || (op_is_elements(p->op) && !resp_elements_fit(qp, p)))
 		return ERR_atomic_size;
 	if (op_has(p->op, HDR_RETH) && p->dma_len > NIC_MSG_MAX)
 		return ERR_dma_length;
@@ -122,16 +124,20 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 /* R_Key, rights and range; the whole range at the first packet, the rest of it at every later one (RL-09, RL-10). */
 static enum error_id check_memory(const struct nic_qp *qp, const struct packet *p, uint8_t **app)
 {
-	bool starts = op_starts(p->op), atomic = op_is_atomic(p->op);
+	bool starts = op_starts(p->op), elements = op_is_elements(p->op), atomic = op_is_atomic(p->op);
 	uint64_t va = starts ? p->va : qp->resp.va;
 	uint32_t rkey = starts ? p->rkey : qp->resp.rkey;
-	uint32_t len = atomic ? resp_atomic_size(p) : starts ? p->dma_len : qp->resp.left;
+	uint32_t len = elements ? resp_elements_size(p)
+		       : atomic ? resp_atomic_size(p)
+		       : starts ? p->dma_len
+				: qp->resp.left;
+	uint32_t align = elements ? nic_elem_align(elem_type_of_wire(p->element.datatype)) : atomic ? len : 1;
 
 	if (!len)
 		return ERR_none; /* C9-88: nothing is named, nothing is validated */
 	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, rkey, va, len, access_of(p->op), app) != MEM_OK)
 		return ERR_remote_key;
-	if (atomic && ((va | (uintptr_t)*app) & (len - 1)))
+	if ((va | (uintptr_t)*app) & (align - 1))
 		return ERR_misaligned;
 	return ERR_none;
 }
@@ -153,7 +159,7 @@ static unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint
 	if ((access_of(op) & qp->attr.qp_access_flags) != access_of(op) || op->kind == OP_FLUSH ||
 	    op->kind == OP_ATOMIC_WRITE)
 		return ERR_opcode_unsupported; /* RO-03 */
-	if (needs_resource(op) && !qp->attr.max_dest_rd_atomic)
+	if ((needs_resource(op) && !qp->attr.max_dest_rd_atomic) || (op_is_elements(op) && !qp->sq.max_fetch))
 		return ERR_opcode_unsupported; /* RO-04 */
 	error = check_lengths(qp, p);
 	if (error != ERR_none)
@@ -217,6 +223,12 @@ static enum error_id execute_write(struct nic_qp *qp, const struct packet *p, ui
 	return ERR_none;
 }
 
+static void resource_done(struct responder *resp, struct resp_resource *r)
+{
+	r->todo = false;
+	resp->res_todo--;
+}
+
 /* READs and atomics take a resource, from which they and their duplicates are answered. */
 static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
@@ -232,17 +244,20 @@ static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p,
 		.msn = (resp->msn + 1) & PSN_MASK,
 	};
 
+	if (r->todo)
+		resource_done(resp, r); /* an answer to a duplicate, given up */
+	r->used = false;
 	if (next.atomic) {
 		COUNT(qp->nic, rx_atomic_requests);
-		if (!resp_atomic_execute(qp, p, app, &next))
+		next.elements = op_is_elements(p->op);
+		next.size = next.elements ? resp_elements_size(p) : resp_atomic_size(p);
+		if (next.elements ? !resp_elements_execute(qp, p, app, r) : !resp_atomic_execute(qp, p, app, &next))
 			return ERR_remote_fault;
 	} else {
 		COUNT(qp->nic, rx_read_requests);
 		next.length = next.stop = p->dma_len;
 		next.packets = packets_of(p->dma_len, qp->pmtu);
 	}
-	if (r->todo)
-		resp->res_todo--; /* an answer to a duplicate, given up */
 	*r = next;
 	resp->res_head++;
 	/* The slot that res_next names may be the one just taken over: it must not let this answer go first (C9-110). */
@@ -277,6 +292,10 @@ static enum error_id execute(struct nic_qp *qp, const struct packet *p, uint8_t 
 
 	if (needs_resource(p->op))
 		return execute_resource(qp, p, app);
+	if (p->op->kind == OP_ELEMENTS) {
+		COUNT(qp->nic, rx_atomic_requests);
+		return resp_elements_execute(qp, p, app, NULL) ? ERR_none : ERR_remote_fault;
+	}
 	error = p->op->kind == OP_SEND ? execute_send(qp, p) : execute_write(qp, p, app);
 	if (error == ERR_none && op_ends(p->op) && (p->op->kind == OP_SEND || p->op->extra == OP_IMM))
 		deliver(qp, p);
@@ -413,12 +432,6 @@ static enum op_pos response_pos(const struct resp_resource *r)
 	return last ? OP_LAST : OP_MIDDLE;
 }
 
-static void resource_done(struct responder *resp, struct resp_resource *r)
-{
-	r->todo = false;
-	resp->res_todo--;
-}
-
 /* The memory went away while a READ streamed: the NAK takes the place of this response and all later ones. */
 static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
 {
@@ -439,7 +452,9 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	p.syndrome = AETH_ACK;
 	p.msn = r->msn;
 	p.psn = psn_add(r->psn, r->cursor);
-	if (r->atomic) {
+	if (r->elements) {
+		resp_elements_open(qp, r, &p, frame);
+	} else if (r->atomic) {
 		resp_atomic_open(r, &p, frame);
 	} else {
 		p.op = op_find(OP_RC, OP_READ_RESP, response_pos(r), OP_PLAIN);

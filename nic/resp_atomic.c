@@ -27,7 +27,6 @@ bool resp_atomic_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app
 	struct nic_atomic a;
 
 	operation(p, &a);
-	r->size = a.size;
 	return mem_atomic(qp->nic, &a, app, r->orig);
 }
 

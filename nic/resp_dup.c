@@ -2,7 +2,7 @@
 /*
  * resp_dup.c - duplicate requests (IBTA 9.7.5.1.4, C9-105, C9-110, C9-148) and the resource ring that answers them.
  *
- * SEND and WRITE are acknowledged again, not executed. A READ is executed again, from its resource: the duplicate may
+ * SEND, WRITE and what answers nothing of elements are acknowledged again, not executed. A READ is executed again, from its resource: the duplicate may
  * ask for a tail of it. An atomic is answered with the saved value. What cannot be matched, or is wrong, is dropped
  * without a NAK: the requester has long moved on, or somebody forges.
  */
@@ -88,7 +88,7 @@ void resp_duplicate(struct nic_qp *qp, const struct packet *p)
 	COUNT(qp->nic, duplicate_request);
 	qp->counters.duplicates_rx++;
 	trace_add(qp->nic, qp->qpn, NIC_TR_duplicate, p->psn, p->op->value);
-	if (p->op->kind == OP_SEND || p->op->kind == OP_WRITE) {
+	if (p->op->kind == OP_SEND || p->op->kind == OP_WRITE || p->op->kind == OP_ELEMENTS) {
 		resp_ack(qp);
 		return;
 	}

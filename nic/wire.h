@@ -228,6 +228,27 @@ enum { AETH_SYNDROME = 0, AETH_MSN = 1 };
 #define EXTATOMICETH_LEN 16
 enum { EXTATOMICETH_VA = 0, EXTATOMICETH_RKEY = 8, EXTATOMICETH_LOG_SIZE = 12 };
 
+/* ---- ElementETH, 20 bytes, ours (elem.md) ---------------------------------------------------------------
+ *
+ *     |31           24|23           16|15            8|7             0|
+ *   0 | virtual address, high                                         |
+ *   4 | virtual address, low                                          |
+ *   8 | R_Key                                                         |
+ *  12 | operation     | datatype      | flags: 0      | reserved      |
+ *  16 | number of elements                                            |
+ *
+ * So many operands follow, then as many compare values, if the operation has them.
+ */
+#define ELEMENTETH_LEN 20
+enum {
+	ELEMENTETH_VA = 0,
+	ELEMENTETH_RKEY = 8,
+	ELEMENTETH_OP = 12,
+	ELEMENTETH_DATATYPE = 13,
+	ELEMENTETH_FLAGS = 14,
+	ELEMENTETH_COUNT = 16,
+};
+
 /* ---- ImmDt, immediate data, 4 bytes, opaque (IBTA 9.3.6) ----------------------------------------------
  *
  *     |31           24|23           16|15            8|7             0|

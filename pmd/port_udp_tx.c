@@ -32,9 +32,11 @@
 #define RC_ACKNOWLEDGE	 0x11
 #define RC_CMP_SWAP	 0x13
 #define RC_FETCH_ADD	 0x14
-/* And ours (nic/extended.md). */
+/* And ours (nic/extended.md, nic/elem.md). */
 #define MASKED_CMP_SWAP	 0xc0
 #define MASKED_FETCH_ADD 0xc1
+#define ELEMENTS	 0xc4
+#define FETCH_ELEMENTS	 0xc5
 
 static uint32_t payload_len(const struct nic_tx_frame *f)
 {
@@ -240,7 +242,8 @@ static bool is_request(const struct nic_tx_frame *f)
 	uint8_t opcode = f->data[f->bth];
 
 	return opcode <= RC_READ_REQUEST || opcode == RC_CMP_SWAP || opcode == RC_FETCH_ADD ||
-	       opcode == MASKED_CMP_SWAP || opcode == MASKED_FETCH_ADD;
+	       opcode == MASKED_CMP_SWAP || opcode == MASKED_FETCH_ADD || opcode == ELEMENTS ||
+	       opcode == FETCH_ELEMENTS;
 }
 
 /** A reply posted at once meets the ACK of what it answers. Requests and ACKs are streams of their own, so a shorter

@@ -1,19 +1,34 @@
 -- SPDX-License-Identifier: BSD-3-Clause
--- Decodes uroce's own packets, extended atomics (nic/extended.md), behind Wireshark's dissector for InfiniBand:
+-- Decodes uroce's own packets, extended atomics (nic/extended.md) and operations on elements (nic/elem.md), behind Wireshark's
+-- dissector for InfiniBand:
 --   tshark -X lua_script:scripts/uroce.lua -r trace.pcapng
 
-local uroce = Proto("uroce", "uroce extended atomics")
+local uroce = Proto("uroce", "uroce atomics")
 
 local NAMES = {
 	[0xc0] = "Masked Compare and Swap",
 	[0xc1] = "Masked Fetch and Add",
 	[0xc2] = "Extended Atomic Acknowledge",
+	[0xc4] = "Elements",
+	[0xc5] = "Fetch Elements",
+	[0xc6] = "Elements Acknowledge",
 }
+local OPS = {
+	[0] = "MIN", "MAX", "SUM", "PROD", "LOR", "LAND", "BOR", "BAND", "LXOR", "BXOR", "ATOMIC_READ", "ATOMIC_WRITE", "CSWAP",
+	"CSWAP_NE", "CSWAP_LE", "CSWAP_LT", "CSWAP_GE", "CSWAP_GT", "MSWAP", "DIFF",
+}
+local DATATYPES = {
+	[0] = "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64", "FLOAT", "DOUBLE", "FLOAT_COMPLEX",
+	"DOUBLE_COMPLEX", "LONG_DOUBLE", "LONG_DOUBLE_COMPLEX", "INT128", "UINT128", "FLOAT16", "BFLOAT16", "FLOAT8_E4M3",
+	"FLOAT8_E5M2", [0x8c] = "LONG_DOUBLE (binary128)", [0x8d] = "LONG_DOUBLE_COMPLEX (binary128)",
+}
+local SIZES = {[0] = 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 16, 32, 16, 16, 2, 2, 1, 1, [0x8c] = 16, [0x8d] = 32}
+local ATOMIC_READ, CSWAP, MSWAP = 10, 12, 18
 local OPERANDS = {
 	[0xc0] = {"swap", "compare", "swap_mask", "compare_mask"},
 	[0xc1] = {"add", "boundary"},
 }
-local BTH, AETH, EXT_ATOMIC_ETH = 12, 4, 16
+local BTH, AETH, EXT_ATOMIC_ETH, ELEMENT_ETH = 12, 4, 16, 20
 
 local fields = {
 	opcode = ProtoField.uint8("uroce.opcode", "Operation", base.HEX, NAMES),
@@ -29,6 +44,12 @@ local fields = {
 	syndrome = ProtoField.uint8("uroce.syndrome", "Syndrome", base.HEX),
 	msn = ProtoField.uint24("uroce.msn", "Message sequence number"),
 	original = ProtoField.bytes("uroce.original", "Value before"),
+	op = ProtoField.uint8("uroce.op", "Operation", base.DEC, OPS),
+	datatype = ProtoField.uint8("uroce.datatype", "Datatype", base.DEC, DATATYPES),
+	flags = ProtoField.uint8("uroce.flags", "Flags", base.HEX),
+	count = ProtoField.uint32("uroce.count", "Number of elements"),
+	operands = ProtoField.bytes("uroce.operands", "Operands"),
+	compares = ProtoField.bytes("uroce.compares", "Compare values"),
 }
 uroce.fields = fields
 
@@ -57,6 +78,45 @@ local function request(tvb, tree, opcode)
 	for i, name in ipairs(names) do
 		tree:add(fields[name], tvb(EXT_ATOMIC_ETH + (i - 1) * size, size))
 	end
+	return true
+end
+
+local function elements(tvb, tree)
+	if tvb:len() < ELEMENT_ETH then
+		return false
+	end
+	local op, datatype, count = tvb(12, 1):uint(), tvb(13, 1):uint(), tvb(16, 4):uint()
+	tree:add(fields.va, tvb(0, 8))
+	tree:add(fields.rkey, tvb(8, 4))
+	tree:add(fields.op, tvb(12, 1))
+	tree:add(fields.datatype, tvb(13, 1))
+	tree:add(fields.flags, tvb(14, 1))
+	tree:add(fields.count, tvb(16, 4))
+	if not OPS[op] or not SIZES[datatype] then
+		return false
+	end
+	local len = count * SIZES[datatype]
+	local compares = op >= CSWAP and op <= MSWAP
+	local want = op == ATOMIC_READ and 0 or compares and 2 * len or len
+	if tvb:len() ~= ELEMENT_ETH + want then
+		return false
+	end
+	if want > 0 then
+		tree:add(fields.operands, tvb(ELEMENT_ETH, len))
+	end
+	if compares then
+		tree:add(fields.compares, tvb(ELEMENT_ETH + len, len))
+	end
+	return true
+end
+
+local function elements_response(tvb, tree)
+	if tvb:len() <= AETH then
+		return false
+	end
+	tree:add(fields.syndrome, tvb(0, 1))
+	tree:add(fields.msn, tvb(1, 3))
+	tree:add(fields.original, tvb(AETH))
 	return true
 end
 
@@ -92,6 +152,10 @@ function uroce.dissector(tvb, pinfo, tree)
 	local good
 	if opcode == 0xc2 then
 		good = response(body, subtree)
+	elseif opcode == 0xc6 then
+		good = elements_response(body, subtree)
+	elseif opcode >= 0xc4 then
+		good = elements(body, subtree)
 	else
 		good = request(body, subtree, opcode)
 	end

@@ -23,6 +23,7 @@
 
 enum { RC, UC, UD };
 enum { MASKED_CMP_SWAP = 0xc0, MASKED_FETCH_ADD, EXT_ATOMIC_ACK }; /* opcodes, nic/extended.md */
+enum { ELEMENTS = 0xc4, FETCH_ELEMENTS, ELEMENTS_ACK };		   /* nic/elem.md */
 
 struct fuzz_qp {
 	struct nic_qp *qp;
@@ -170,7 +171,8 @@ static void open_nic(void)
 					   .recv_cq = f.cq,
 					   .cap = {DEPTH, DEPTH, 4, 4, 64},
 					   .sq_sig_all = true,
-					   .max_atomic_arg = type[i] == NIC_QPT_RC ? 32 : 0};
+					   .max_atomic_arg = type[i] == NIC_QPT_RC ? 32 : 0,
+					   .max_fetch = type[i] == NIC_QPT_RC ? 128 : 0};
 
 		expect(nic_qp_create(f.nic, &init, &f.q[i].qp) == 0);
 		connect(i);
@@ -198,18 +200,59 @@ static struct nic_sge local(uint32_t at, uint32_t len)
 	return sge;
 }
 
+/* Operation, datatype and number of elements, in 32 bits: mostly what there is, and as many as go with it. */
+static uint32_t some_elements(void)
+{
+	uint32_t op = byte(), datatype = byte(), count = byte();
+
+	return (op < 0xf0 ? op % 20 : op) << 24 | (datatype < 0xf0 ? datatype % 20 : datatype) << 16 |
+	       (count >= 0xf8) << 8 | count % 40;
+}
+
+static uint32_t elements_len(uint8_t opcode, uint32_t elements, uint32_t otherwise)
+{
+	static const uint8_t sizes[20] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 16, 32, 16, 16, 2, 2, 1, 1};
+	uint32_t op = elements >> 24, datatype = elements >> 16 & 255, count = elements & 255;
+	uint32_t vectors = op == 10 ? 0 : op >= 12 && op <= 18 ? 2 : 1;
+
+	if (otherwise % 16 >= 14 || datatype >= 20)
+		return otherwise;
+	return (opcode == ELEMENTS_ACK ? 1 : vectors) * count * sizes[datatype] % 800;
+}
+
+static void elements_wr(struct nic_send_wr *wr, struct nic_sge *result, struct nic_sge *data, uint32_t at, uint32_t len)
+{
+	bool fetch = wr->opcode == 13;
+	uint32_t elements = some_elements(), data_len = elements_len(fetch ? FETCH_ELEMENTS : ELEMENTS, elements, len);
+
+	wr->opcode = fetch ? NIC_WR_FETCH_ELEMENTS : NIC_WR_ELEMENTS;
+	wr->num_sge = fetch;
+	result->length = elements_len(ELEMENTS_ACK, elements, len) % 2048;
+	*data = local(at + 700, data_len);
+	if (wr->flags & NIC_SEND_INLINE)
+		*data = (struct nic_sge){(uintptr_t)writable(), data_len % 800, 0};
+	wr->elements.data = data;
+	wr->elements.num_data = data->length > 0;
+	wr->elements.remote_addr = wr->elements.rkey = at;
+	wr->elements.op = (uint8_t)(elements >> 24);
+	wr->elements.datatype = (uint8_t)(elements >> 16);
+	wr->elements.count = elements & 0xffff;
+}
+
 static void post_send(void)
 {
 	unsigned qp = byte() % QPS;
-	struct nic_sge sge[2];
-	struct nic_send_wr wr = {.opcode = byte() % 12, .flags = byte() & 15, .sg_list = sge, .num_sge = byte() % 3};
+	struct nic_sge sge[2], data;
+	struct nic_send_wr wr = {.opcode = byte() % 14, .flags = byte() & 15, .sg_list = sge, .num_sge = byte() % 3};
 	uint32_t at = word(), len = word();
 	struct nic_atomic masked = {
 		.op = wr.opcode == 10 ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA, .size = 4u << at % 4, .swap_add = {len}};
 
 	sge[0] = local(at, len);
 	sge[1] = local(at + 100, len / 2);
-	if (wr.opcode >= 10) {
+	if (wr.opcode >= 12) {
+		elements_wr(&wr, sge, &data, at, len);
+	} else if (wr.opcode >= 10) {
 		wr.opcode = wr.opcode == 10 ? NIC_WR_MASKED_CMP_AND_SWP : NIC_WR_MASKED_FETCH_AND_ADD;
 		sge[0].length = masked.size;
 		wr.num_sge = 1;
@@ -236,7 +279,7 @@ static void post_send(void)
 		wr.rdma.remote_addr = at;
 		wr.rdma.rkey = len;
 	}
-	if ((wr.flags & NIC_SEND_INLINE) != 0)
+	if ((wr.flags & NIC_SEND_INLINE) != 0 && wr.opcode != NIC_WR_FETCH_ELEMENTS)
 		for (unsigned i = 0; i < 2; i++)
 			sge[i] = (struct nic_sge){(uintptr_t)writable() + i, sge[i].length % 40, 0};
 	wr.wr_id = take_id(qp, false);
@@ -318,9 +361,10 @@ static void drain(unsigned n)
 		uint8_t op = bth[0] & 0x1f;
 
 		expect(frame.len <= NIC_FRAME_MAX && frame.len >= frame.bth + 16u);
-		bool masked = bth[0] == MASKED_CMP_SWAP || bth[0] == MASKED_FETCH_ADD;
+		bool ours = bth[0] == MASKED_CMP_SWAP || bth[0] == MASKED_FETCH_ADD || bth[0] == ELEMENTS ||
+			    bth[0] == FETCH_ELEMENTS;
 
-		if (!masked && (bth[0] >= 0x20 || (op >= 0x0d && op <= 0x12)))
+		if (!ours && (bth[0] >= 0x20 || (op >= 0x0d && op <= 0x12)))
 			continue;
 		if (op == 0x0c) /* a READ covers its responses */
 			span += ((uint32_t)bth[26] << 8 | bth[27]) / 256;
@@ -378,10 +422,13 @@ static uint32_t some_psn(struct fuzz_qp *q, bool response, uint8_t choice)
 	return (q->psn + (uint32_t)shift) & 0xffffff;
 }
 
-/* Extended atomics stand where RC has reserved opcodes. */
+/* Extended atomics and elements stand where RC has reserved opcodes. */
 static uint8_t extended(uint8_t opcode)
 {
-	return opcode >= 0x18 && opcode <= 0x1a ? MASKED_CMP_SWAP + opcode - 0x18 : opcode;
+	static const uint8_t ours[32] = {[0x15] = ELEMENTS,	  [0x18] = MASKED_CMP_SWAP, [0x19] = MASKED_FETCH_ADD,
+					 [0x1a] = EXT_ATOMIC_ACK, [0x1b] = FETCH_ELEMENTS,  [0x1e] = ELEMENTS_ACK};
+
+	return ours[opcode & 31] ? ours[opcode & 31] : opcode;
 }
 
 /* Bytes of operands, or of the value before, of an extended atomic; mostly as many as there should be. */
@@ -393,11 +440,17 @@ static uint32_t extended_len(uint8_t opcode, uint8_t log_size, uint32_t otherwis
 }
 
 /* Headers that this opcode has (IBTA 9.2), filled with plausible values. */
-static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint8_t log_size, uint32_t *dma_len)
+static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint8_t log_size, uint32_t elements, uint32_t *dma_len)
 {
-	uint8_t op = opcode == EXT_ATOMIC_ACK ? 0x11 : opcode & 0x1f;
+	uint8_t op = opcode == EXT_ATOMIC_ACK || opcode == ELEMENTS_ACK ? 0x11 : opcode & 0x1f;
 
 	*dma_len = 0;
+	if (opcode == ELEMENTS || opcode == FETCH_ELEMENTS) {
+		p = put(p, some_address(byte()), 8);
+		p = put(p, some_key(byte()), 4);
+		p = put(put(p, elements >> 16, 2), byte() % 32 == 0, 1);
+		return put(put(p, 0, 1), elements & 0xffff, 4);
+	}
 	if (opcode == MASKED_CMP_SWAP || opcode == MASKED_FETCH_ADD) {
 		p = put(p, some_address(byte()), 8);
 		p = put(p, some_key(byte()), 4);
@@ -459,14 +512,15 @@ static void send_packet(void)
 	static const uint8_t service[QPS] = {0x00, 0x20, 0x60};
 	uint8_t packet[1024 + 128], *p = packet, choice = byte(), opcode = byte(), bits = byte();
 	struct fuzz_qp *q = &f.q[choice % QPS];
-	uint32_t len, dma_len, pad, psn;
+	uint32_t len, dma_len, pad, psn, elements = 0;
 	uint8_t log_size = 0;
 	bool response;
 
 	opcode = choice >= 0xf8 ? opcode : (uint8_t)(service[choice % QPS] | (opcode & 0x1f));
 	if (choice % QPS == RC && choice < 0xf8)
 		opcode = extended(opcode);
-	response = opcode == EXT_ATOMIC_ACK || (opcode < 0xc0 && (opcode & 0x1f) >= 0x0d && (opcode & 0x1f) <= 0x12);
+	response = opcode == EXT_ATOMIC_ACK || opcode == ELEMENTS_ACK ||
+		   (opcode < 0xc0 && (opcode & 0x1f) >= 0x0d && (opcode & 0x1f) <= 0x12);
 	psn = some_psn(q, response, byte());
 	p = put(p, opcode, 1);
 	len = bits & 3 ? (uint32_t[]){0, 256, word() % 257, word() % 800}[bits & 3] : 0;
@@ -474,6 +528,9 @@ static void send_packet(void)
 		log_size = byte();
 		log_size = log_size < 0xf0 ? 2 + log_size % 4 : log_size & 15;
 		len = extended_len(opcode, log_size, len);
+	} else if (opcode >= ELEMENTS && opcode <= ELEMENTS_ACK) {
+		elements = some_elements();
+		len = elements_len(opcode, elements, len);
 	}
 	pad = -len & 3;
 	if (bits >= 0xfc)
@@ -482,7 +539,7 @@ static void send_packet(void)
 	p = put(p, bits == 0xf0 ? 0x1234 : 0xffff, 2);
 	p = put(p, nic_qp_num(q->qp), 4);
 	p = put(put(p, bits & 0x80, 1), psn, 3);
-	p = put_headers(p, opcode, log_size, &dma_len);
+	p = put_headers(p, opcode, log_size, elements, &dma_len);
 	memset(p, choice, len + pad);
 	p += len + pad;
 	p = put(p, 0, 4);

@@ -115,6 +115,9 @@ struct nic_qp *rig_qp_create(struct rig *rig)
 		.cap = rig->opts.cap,
 		.sq_sig_all = !rig->opts.sig_none,
 		.max_atomic_arg = rig->opts.type == NIC_QPT_RC ? 32 : 0,
+		.max_fetch = rig->opts.type != NIC_QPT_RC || rig->opts.max_fetch == RIG_NO_ELEMENTS ? 0
+			     : rig->opts.max_fetch ? rig->opts.max_fetch
+						   : 256,
 		.be_replies = rig->opts.be_replies,
 		.user = RIG_USER_QP(rig),
 	};

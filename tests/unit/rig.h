@@ -53,6 +53,9 @@ enum rig_op {
 	MASKED_CMP_SWAP = 0xc0,
 	MASKED_FETCH_ADD = 0xc1,
 	EXT_ATOMIC_ACK = 0xc2,
+	ELEMENTS = 0xc4,
+	FETCH_ELEMENTS = 0xc5,
+	ELEMENTS_ACK = 0xc6,
 };
 
 /** AETH syndromes. */
@@ -75,6 +78,7 @@ enum rig_syndrome {
 #define RIG_REMOTE_VA	0x7f0000001000ull /* what requests of the NIC name at the peer */
 #define RIG_REMOTE_RKEY 0x51525354u
 #define RIG_FRAMES	256
+#define RIG_NO_ELEMENTS UINT32_MAX
 
 /** What a rig is made of; all zero: RC over IPv4 with room enough. */
 struct rig_opts {
@@ -84,6 +88,7 @@ struct rig_opts {
 	bool sig_none;	       /* default is sq_sig_all */
 	uint32_t cq_depth;     /* 0: 256 */
 	uint32_t be_replies;   /* as nic_qp_init; max_atomic_arg is 32 for RC */
+	uint32_t max_fetch;    /* as nic_qp_init; 0: 256 for RC, RIG_NO_ELEMENTS: 0 */
 	struct nic_qp_cap cap; /* 0 fields: 64 WRs, 4 SGEs, 128 B inline */
 	struct nic_config nic; /* random and ctx are filled in; active_mtu 0: 4096 */
 };

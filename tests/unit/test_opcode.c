@@ -34,8 +34,8 @@ static unsigned expected_len(unsigned value)
 		return low == 4 ? 20 : low == 5 ? 24 : 0;
 	case OP_XRC: /* requests carry the XRCETH, responses do not */
 		return rc_len[low] ? rc_len[low] + (low >= 0x0d && low <= 0x12 ? 0 : 4) : 0;
-	case OP_EXT: /* ours: two requests, one response */
-		return low <= 1 ? 28 : low == 2 ? 16 : 0;
+	case OP_EXT: /* ours: two requests and one response, twice */
+		return low <= 1 ? 28 : low == 4 || low == 5 ? 32 : low == 2 || low == 6 ? 16 : 0;
 	default:
 		return value == 0x81 ? 28 : 0;
 	}
@@ -49,7 +49,7 @@ static void opcode__HV_02_reserved_rd_and_other_vendors_values_are_unknown(void 
 		assert_int_equal(op_get((uint8_t)v) != NULL, expected_len(v) != 0);
 		known += expected_len(v) != 0;
 	}
-	assert_int_equal(known, 25 + 12 + 2 + 25 + 1 + 3);
+	assert_int_equal(known, 25 + 12 + 2 + 25 + 1 + 6);
 	for (unsigned low = 0; low < 32; low++)
 		assert_null(op_get((uint8_t)(OP_RD | low)));
 	assert_null(op_get(0x15));
@@ -103,7 +103,7 @@ static void opcode__find_is_the_inverse_of_get(void **state)
 			for (unsigned pos = OP_FIRST; pos <= OP_ONLY; pos <<= 1)
 				for (unsigned extra = OP_PLAIN; extra <= OP_INV; extra++)
 					found += op_find(service, kind, pos, extra) != NULL;
-	assert_int_equal(found, 25 + 12 + 2 + 25 + 1 + 3);
+	assert_int_equal(found, 25 + 12 + 2 + 25 + 1 + 6);
 }
 
 static void opcode__find_knows_what_a_service_lacks(void **state)
@@ -156,7 +156,7 @@ static void opcode__responses_are_told_from_requests(void **state)
 
 		if (op)
 			assert_int_equal(op_is_response(op),
-					 (connected && (v & 31) >= 0x0d && (v & 31) <= 0x12) || v == 0xc2);
+					 (connected && (v & 31) >= 0x0d && (v & 31) <= 0x12) || v == 0xc2 || v == 0xc6);
 	}
 }
 

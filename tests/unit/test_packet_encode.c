@@ -42,6 +42,8 @@ static struct packet random_packet(const struct opcode *op, bool v4, const uint8
 		.swap_add = util_random(&seed),
 		.compare = util_random(&seed),
 		.log_size = (uint8_t)util_random(&seed),
+		.element = {(uint8_t)util_random(&seed), (uint8_t)util_random(&seed), (uint8_t)util_random(&seed),
+			    (uint32_t)util_random(&seed)},
 		.syndrome = (uint8_t)util_random(&seed),
 		.msn = random24(),
 		.orig = util_random(&seed),
@@ -80,7 +82,7 @@ static void assert_same_headers(const struct packet *a, const struct packet *b)
 	}
 	if (op_has(op, HDR_FETH))
 		assert_int_equal(a->feth, b->feth);
-	if (op_has(op, HDR_RETH) || op_has(op, HDR_ATOMIC) || op_has(op, HDR_EXTATOMIC)) {
+	if (op_has(op, HDR_RETH) || op_has(op, HDR_ATOMIC) || op_has(op, HDR_EXTATOMIC) || op_has(op, HDR_ELEMENT)) {
 		assert_true(a->va == b->va);
 		assert_int_equal(a->rkey, b->rkey);
 	}
@@ -90,6 +92,12 @@ static void assert_same_headers(const struct packet *a, const struct packet *b)
 		assert_true(a->swap_add == b->swap_add && a->compare == b->compare);
 	if (op_has(op, HDR_EXTATOMIC))
 		assert_int_equal(a->log_size, b->log_size);
+	if (op_has(op, HDR_ELEMENT)) {
+		assert_int_equal(a->element.op, b->element.op);
+		assert_int_equal(a->element.datatype, b->element.datatype);
+		assert_int_equal(a->element.flags, b->element.flags);
+		assert_int_equal(a->element.count, b->element.count);
+	}
 	if (op_has(op, HDR_AETH)) {
 		assert_int_equal(a->syndrome, b->syndrome);
 		assert_int_equal(a->msn, b->msn);
@@ -209,6 +217,8 @@ static void encode__HV_07_reserved_bits_are_sent_as_zero(void **state)
 			assert_int_equal(buf[44], 0);
 		for (unsigned i = 53; op_has(p.op, HDR_EXTATOMIC) && i < 56; i++)
 			assert_int_equal(buf[i], 0);
+		if (op_has(p.op, HDR_ELEMENT))
+			assert_int_equal(buf[55], 0);
 		for (unsigned i = 0; op_has(p.op, HDR_CNP) && i < 16; i++)
 			assert_int_equal(buf[40 + i], 0);
 	}

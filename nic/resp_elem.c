@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * resp_elem.c - what the responder does for operations on elements (elem.md), besides what it does for all requests.
+ *
+ * One that answers nothing is to the responder what a WRITE is: acknowledged, and when it comes again acknowledged again. One that
+ * fetches takes a resource as an atomic does; the answer is kept as it is sent.
+ */
+#include "qp.h"
+
+static enum nic_elem_form form_of(const struct packet *p)
+{
+	if (p->op->kind == OP_ELEMENTS)
+		return NIC_ELEM_BASE;
+	return elem_compares(p->element.op) ? NIC_ELEM_COMPARE : NIC_ELEM_FETCH;
+}
+
+uint32_t resp_elements_size(const struct packet *p)
+{
+	return p->element.count * nic_elem_size(elem_type_of_wire(p->element.datatype));
+}
+
+bool resp_elements_fit(const struct nic_qp *qp, const struct packet *p)
+{
+	uint32_t datatype = elem_type_of_wire(p->element.datatype), count = p->element.count;
+	uint32_t most = qp->pmtu;
+
+	if (p->op->kind == OP_FETCH_ELEMENTS && qp->sq.max_fetch < most)
+		most = qp->sq.max_fetch;
+	if (!nic_elem_valid(p->element.op, datatype, form_of(p)) || p->element.flags || !count ||
+	    count > most / nic_elem_size(datatype))
+		return false;
+	return p->payload_len == elem_vectors(p->element.op) * count * nic_elem_size(datatype);
+}
+
+/** Where the answer of a resource is kept. */
+static uint8_t *saved(const struct nic_qp *qp, const struct resp_resource *r)
+{
+	return qp->resp.saved + (size_t)(r - qp->resp.res) * qp->sq.max_fetch;
+}
+
+bool resp_elements_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app, const struct resp_resource *r)
+{
+	uint8_t *operands = qp->nic->scratch;
+	uint32_t count = p->element.count, datatype = elem_type_of_wire(p->element.datatype);
+	const struct nic_elements e = {
+		.op = p->element.op,
+		.datatype = (uint8_t)datatype,
+		.count = count,
+		.operand = operands,
+		.compare = form_of(p) == NIC_ELEM_COMPARE ? operands + resp_elements_size(p) : NULL,
+		.result = r ? saved(qp, r) : NULL,
+	};
+
+	elem_from_wire(datatype, operands, p->payload, elem_vectors(e.op) * count);
+	if (!mem_elements(qp->nic, &e, app))
+		return false;
+	if (r)
+		elem_to_wire(datatype, e.result, e.result, count);
+	return true;
+}
+
+void resp_elements_open(struct nic_qp *qp, const struct resp_resource *r, struct packet *p, struct nic_tx_frame *frame)
+{
+	uint8_t *payload;
+
+	p->op = op_find(OP_EXT, OP_ELEMENTS_ACK, OP_ONLY, OP_PLAIN);
+	payload = qp_open(p, frame, r->size);
+	packet_copy(p, payload, saved(qp, r), r->size);
+}
