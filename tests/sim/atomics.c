@@ -19,7 +19,47 @@
 
 static bool is_atomic(const struct wr *wr)
 {
-	return wr_is_read_atomic(wr) && wr->opcode != NIC_WR_RDMA_READ;
+	return (wr_is_read_atomic(wr) && wr->opcode != NIC_WR_RDMA_READ) || wr->opcode == NIC_WR_ELEMENTS;
+}
+
+/** One element. Numbers are little-endian. */
+static void model_element(const struct wr *wr, uint8_t *target, const uint8_t *operand, const uint8_t *compare)
+{
+	uint8_t negative[NIC_ATOMIC_SIZE_MAX];
+	const uint8_t one[NIC_ATOMIC_SIZE_MAX] = {1};
+	bool equal = memcmp(target, compare, wr->elem.size) == 0;
+
+	switch (wr->elem.op) {
+	case NIC_ELEM_SUM:
+		model_add(target, wr->elem.size * 8, operand, NULL);
+		break;
+	case NIC_ELEM_DIFF:
+		for (unsigned i = 0; i < wr->elem.size; i++)
+			negative[i] = (uint8_t)~operand[i];
+		model_add(negative, wr->elem.size * 8, one, NULL);
+		model_add(target, wr->elem.size * 8, negative, NULL);
+		break;
+	case NIC_ELEM_BXOR:
+		for (unsigned i = 0; i < wr->elem.size; i++)
+			target[i] ^= operand[i];
+		break;
+	case NIC_ELEM_MSWAP:
+		for (unsigned i = 0; i < wr->elem.size * 8; i++)
+			if (model_bit(compare, i))
+				model_bit_set(target, i, model_bit(operand, i));
+		break;
+	case NIC_ELEM_ATOMIC_READ:
+		break;
+	default:
+		if (wr->elem.op == NIC_ELEM_ATOMIC_WRITE || equal == (wr->elem.op == NIC_ELEM_CSWAP))
+			memcpy(target, operand, wr->elem.size);
+	}
+}
+
+static void model_elements(const struct wr *wr, uint8_t *target)
+{
+	for (unsigned i = 0; i < wr->len; i += wr->elem.size)
+		model_element(wr, target + i, wr->elem.data + i, wr->elem.data + wr->len + i);
 }
 
 /** The operation of a WR on the wr->len bytes at target. */
@@ -28,6 +68,10 @@ static void model(const struct wr *wr, uint8_t *target)
 	uint64_t value;
 
 	switch (wr->opcode) {
+	case NIC_WR_ELEMENTS:
+	case NIC_WR_FETCH_ELEMENTS:
+		model_elements(wr, target);
+		break;
 	case NIC_WR_ATOMIC_FETCH_AND_ADD:
 		model_add(target, 64, &wr->compare_add, NULL);
 		break;
@@ -186,7 +230,11 @@ void atomics_completed(struct wr *wr, bool success)
 	uint8_t got[NIC_ATOMIC_SIZE_MAX], next[NIC_ATOMIC_SIZE_MAX];
 	bool acted;
 
-	if (!success || !is_atomic(wr) || !slots_collect(wr->seg, wr->segs, got, wr->len))
+	if (success && wr->opcode == NIC_WR_ELEMENTS && wr->executed != 1)
+		sim_fail(wr->qp->sim, "atomic_once", "WR %u succeeded, and changed memory %u times", wr->id,
+			 wr->executed);
+	if (!success || !is_atomic(wr) || wr->opcode == NIC_WR_ELEMENTS ||
+	    !slots_collect(wr->seg, wr->segs, got, wr->len))
 		return;
 	memcpy(next, got, wr->len);
 	model(wr, next);

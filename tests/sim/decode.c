@@ -17,10 +17,12 @@ static void mark_headers(struct decoded *d)
 {
 	uint8_t op = d->op;
 
-	d->response = (op >= DOP_READ_FIRST && op <= DOP_ATOMIC_ACK) || op == DOP_EXT_ATOMIC_ACK;
+	d->response =
+		(op >= DOP_READ_FIRST && op <= DOP_ATOMIC_ACK) || op == DOP_EXT_ATOMIC_ACK || op == DOP_ELEMENTS_ACK;
 	d->has_reth = op == DOP_WRITE_FIRST || op == DOP_WRITE_ONLY || op == DOP_WRITE_ONLY_IMM || op == DOP_READ_REQ;
 	d->has_atomic = op == DOP_CMP_SWAP || op == DOP_FETCH_ADD;
 	d->has_ext = op == DOP_MASKED_CMP_SWAP || op == DOP_MASKED_FETCH_ADD;
+	d->has_element = op == DOP_ELEMENTS || op == DOP_FETCH_ELEMENTS;
 	d->has_aeth = d->response && op != DOP_READ_MIDDLE;
 	d->has_imm = op == DOP_SEND_LAST_IMM || op == DOP_SEND_ONLY_IMM || op == DOP_WRITE_LAST_IMM ||
 		     op == DOP_WRITE_ONLY_IMM;
@@ -35,6 +37,7 @@ static unsigned extension_length(const struct decoded *d)
 	n += d->has_reth ? 16 : 0;
 	n += d->has_atomic ? 28 : 0;
 	n += d->has_ext ? 16 : 0;
+	n += d->has_element ? 20 : 0;
 	n += d->has_aeth ? 4 : 0;
 	n += d->op == DOP_ATOMIC_ACK ? 8 : 0;
 	n += d->has_imm ? 4 : 0;
@@ -49,7 +52,7 @@ static void read_extensions(struct decoded *d, const uint8_t *p)
 		d->src_qpn = (uint32_t)be(p + 5, 3);
 		p += 8;
 	}
-	if (d->has_reth || d->has_atomic || d->has_ext) {
+	if (d->has_reth || d->has_atomic || d->has_ext || d->has_element) {
 		d->va = be(p, 8);
 		d->rkey = (uint32_t)be(p + 8, 4);
 		p += 12;
@@ -66,6 +69,13 @@ static void read_extensions(struct decoded *d, const uint8_t *p)
 	if (d->has_ext) {
 		d->log_size = p[0];
 		p += 4;
+	}
+	if (d->has_element) {
+		d->element_op = p[0];
+		d->element_type = p[1];
+		d->element_flags = p[2];
+		d->element_count = (uint32_t)be(p + 4, 4);
+		p += 8;
 	}
 	if (d->has_aeth) {
 		d->syndrome = p[0];
@@ -144,10 +154,11 @@ const char *decode_name(uint8_t opcode)
 		"?",
 	};
 	static const char *const service[8] = {"RC", "UC", "RD", "UD", "CN", "XRC", "?", "?"};
-	static const char *const extended[3] = {"MASKED CMP SWAP", "MASKED FETCH ADD", "EXT ATOMIC ACK"};
+	static const char *const extended[7] = {"MASKED CMP SWAP", "MASKED FETCH ADD", "EXT ATOMIC ACK", "?",
+						"ELEMENTS",	   "FETCH ELEMENTS",   "ELEMENTS ACK"};
 	static char name[32];
 
-	if (opcode >= 0xc0 && opcode <= 0xc2)
+	if (opcode >= 0xc0 && opcode <= 0xc6)
 		return extended[opcode - 0xc0];
 	snprintf(name, sizeof(name), "%s %s", service[opcode >> 5], op[opcode & 0x1f]);
 	return name;

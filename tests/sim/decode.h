@@ -18,11 +18,13 @@ struct decoded {
 	bool se, ackreq;
 	uint32_t qpn, psn;
 	bool response; /* READ response, ACK, atomic ACK */
-	bool has_reth, has_atomic, has_ext, has_aeth, has_imm, has_ieth;
+	bool has_reth, has_atomic, has_ext, has_element, has_aeth, has_imm, has_ieth;
 	uint64_t va;
 	uint32_t rkey, dma_len;
 	uint64_t swap_add, compare, orig;
 	uint8_t log_size;
+	uint8_t element_op, element_type, element_flags;
+	uint32_t element_count;
 	uint8_t syndrome;
 	uint32_t msn, imm, ieth, qkey, src_qpn;
 	unsigned payload; /* offset of the payload */
@@ -57,6 +59,9 @@ enum decoded_op {
 	DOP_MASKED_CMP_SWAP = 0x20, /* these three: 0xc0, 0xc1, 0xc2 */
 	DOP_MASKED_FETCH_ADD,
 	DOP_EXT_ATOMIC_ACK,
+	DOP_ELEMENTS = 0x24, /* and these: 0xc4, 0xc5, 0xc6 */
+	DOP_FETCH_ELEMENTS,
+	DOP_ELEMENTS_ACK,
 };
 
 /** @return false if the frame is too short for what it claims to be. */

@@ -69,6 +69,7 @@ static bool qp_create(struct sim *sim, unsigned index, enum nic_qp_type type, st
 		.cap = {sim->opts.sq_depth, sim->opts.rq_depth, SIM_SEGS, SIM_SEGS, (uint32_t)rng_below(rng, 3) * 64},
 		.sq_sig_all = sim->opts.sig_all,
 		.max_atomic_arg = type == NIC_QPT_RC ? 32 : 0,
+		.max_fetch = type == NIC_QPT_RC ? 32 : 0,
 		.user = qp,
 	};
 	if (nic_qp_create(node->nic, &init, &qp->qp) != 0)

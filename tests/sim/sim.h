@@ -107,9 +107,14 @@ struct wr {
 	uint64_t compare_add, swap;
 	struct nic_atomic masked; /* extended atomics: operands; at which byte of the cell */
 	unsigned cell_byte;
-	unsigned executed;			/* atomics: changes of memory by it */
-	uint64_t exec_before[NIC_ATOMIC_WORDS]; /* what it found */
-	uint64_t first;				/* running number of its first PSN */
+	struct {
+		uint8_t op, datatype;
+		unsigned count, size;
+		uint8_t data[2 * NIC_ATOMIC_SIZE_MAX]; /* operands; compare values behind them */
+	} elem;					       /* operations on elements: on wr->len bytes from there on */
+	unsigned executed;			       /* atomics: changes of memory by it */
+	uint64_t exec_before[NIC_ATOMIC_WORDS];	       /* what it found */
+	uint64_t first;				       /* running number of its first PSN */
 	uint32_t psns;
 	uint32_t must; /* statuses of which one must come (bit set), 0: success */
 	uint32_t may;  /* statuses that may come in place of success */
@@ -444,6 +449,8 @@ void wire_end(struct qp *qp);
 void wire_response_sent(struct qp *requester, const struct decoded *d);
 uint32_t sim_mtu(const struct sim *sim);
 bool wr_is_masked_atomic(const struct wr *wr);
+bool wr_is_elements(const struct wr *wr);
+uint32_t wr_elements_data(const struct wr *wr);
 bool wr_is_read_atomic(const struct wr *wr);
 void wire_response_received(struct qp *requester, const struct decoded *d);
 uint64_t wire_number(const struct qp *qp, uint32_t psn);

@@ -54,10 +54,16 @@ bool wr_is_masked_atomic(const struct wr *wr)
 	return wr->opcode == NIC_WR_MASKED_CMP_AND_SWP || wr->opcode == NIC_WR_MASKED_FETCH_AND_ADD;
 }
 
+bool wr_is_elements(const struct wr *wr)
+{
+	return wr->opcode == NIC_WR_ELEMENTS || wr->opcode == NIC_WR_FETCH_ELEMENTS;
+}
+
 bool wr_is_read_atomic(const struct wr *wr)
 {
 	return wr->opcode == NIC_WR_RDMA_READ || wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP ||
-	       wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD || wr_is_masked_atomic(wr);
+	       wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD || wr_is_masked_atomic(wr) ||
+	       wr->opcode == NIC_WR_FETCH_ELEMENTS;
 }
 
 /** Opcode (low five bits) of packet k of a WR. */
@@ -92,6 +98,10 @@ static int expected_op(const struct wr *wr, uint64_t k)
 		return DOP_MASKED_CMP_SWAP;
 	case NIC_WR_MASKED_FETCH_AND_ADD:
 		return DOP_MASKED_FETCH_ADD;
+	case NIC_WR_ELEMENTS:
+		return DOP_ELEMENTS;
+	case NIC_WR_FETCH_ELEMENTS:
+		return DOP_FETCH_ELEMENTS;
 	default:
 		return -1;
 	}
@@ -127,6 +137,30 @@ static const char *masked_fault(const struct wr *wr, const struct decoded *d, co
 	return NULL;
 }
 
+/** Bytes of what goes with an operation on elements. */
+uint32_t wr_elements_data(const struct wr *wr)
+{
+	bool compares = wr->elem.op >= NIC_ELEM_CSWAP && wr->elem.op <= NIC_ELEM_MSWAP;
+
+	return wr->elem.op == NIC_ELEM_ATOMIC_READ ? 0 : compares ? 2 * wr->len : wr->len;
+}
+
+/** As packet_fault. Of the datatypes that are used the complex one has parts of four bytes. */
+static const char *elements_fault(const struct wr *wr, const struct decoded *d, const uint8_t *wire)
+{
+	unsigned part = wr->elem.datatype == NIC_DT_FLOAT_COMPLEX ? 4 : wr->elem.size;
+
+	if (d->va != wr->remote_addr || d->rkey != wr->rkey || d->element_op != wr->elem.op ||
+	    d->element_type != wr->elem.datatype || d->element_flags != 0 || d->element_count != wr->elem.count)
+		return "ElementETH";
+	if (d->payload_len != wr_elements_data(wr))
+		return "length of operands";
+	for (unsigned i = 0; i < d->payload_len; i++)
+		if (wire[i] != wr->elem.data[i / part * part + part - 1 - i % part])
+			return "operands";
+	return NULL;
+}
+
 /** What is wrong with packet k of a WR; NULL if nothing is. */
 static const char *packet_fault(const struct wr *wr, uint64_t k, const struct decoded *d, const uint8_t *frame)
 {
@@ -150,6 +184,8 @@ static const char *packet_fault(const struct wr *wr, uint64_t k, const struct de
 	}
 	if (d->has_ext)
 		return masked_fault(wr, d, frame + d->payload);
+	if (d->has_element)
+		return elements_fault(wr, d, frame + d->payload);
 	if (d->has_atomic) {
 		bool cas = d->op == DOP_CMP_SWAP;
 

@@ -100,7 +100,10 @@ void wire_response_sent(struct qp *qp, const struct decoded *d)
 	}
 	const struct wr *wr = w->psn[n].wr;
 	bool extended = wr_is_masked_atomic(wr) && wr->len != 8;
-	unsigned want = wr->opcode == NIC_WR_RDMA_READ ? d->op : extended ? DOP_EXT_ATOMIC_ACK : DOP_ATOMIC_ACK;
+	unsigned want = wr->opcode == NIC_WR_RDMA_READ	      ? d->op
+			: wr->opcode == NIC_WR_FETCH_ELEMENTS ? DOP_ELEMENTS_ACK
+			: extended			      ? DOP_EXT_ATOMIC_ACK
+							      : DOP_ATOMIC_ACK;
 
 	if (!wr_is_read_atomic(wr) || d->op != want ||
 	    (wr->opcode == NIC_WR_RDMA_READ && (d->op < DOP_READ_FIRST || d->op > DOP_READ_ONLY)))

@@ -123,7 +123,20 @@ static void choose_flags(struct wr *wr)
 		wr->flags |= NIC_SEND_SOLICITED;
 }
 
-static void fill_request(const struct wr *wr, struct nic_send_wr *out, struct nic_sge *sge)
+static void fill_elements(const struct wr *wr, struct nic_send_wr *out, struct nic_sge *data)
+{
+	*data = (struct nic_sge){(uintptr_t)wr->elem.data, wr_elements_data(wr), 0xdeadbeef};
+	out->flags |= NIC_SEND_INLINE;
+	out->elements.remote_addr = wr->remote_addr;
+	out->elements.rkey = wr->rkey;
+	out->elements.data = data;
+	out->elements.num_data = data->length > 0;
+	out->elements.op = wr->elem.op;
+	out->elements.datatype = wr->elem.datatype;
+	out->elements.count = wr->elem.count;
+}
+
+static void fill_request(const struct wr *wr, struct nic_send_wr *out, struct nic_sge *sge, struct nic_sge *data)
 {
 	bool bad_key = (wr->must & BIT(NIC_WC_LOC_PROT_ERR)) != 0;
 
@@ -151,6 +164,8 @@ static void fill_request(const struct wr *wr, struct nic_send_wr *out, struct ni
 		out->masked.remote_addr = wr->remote_addr;
 		out->masked.operation = &wr->masked;
 		out->masked.rkey = wr->rkey;
+	} else if (wr_is_elements(wr)) {
+		fill_elements(wr, out, data);
 	} else if (wr->qp->type == NIC_QPT_UD) {
 		out->ud.ah = wr->ah;
 		out->ud.remote_qpn = wr->ud_to->qpn;
@@ -197,7 +212,7 @@ bool wr_post(struct wr *wr)
 {
 	struct qp *qp = wr->qp;
 	struct sim *sim = qp->sim;
-	struct nic_sge sge[SIM_SEGS];
+	struct nic_sge sge[SIM_SEGS], data;
 	struct nic_send_wr request;
 	int rc;
 
@@ -207,7 +222,7 @@ bool wr_post(struct wr *wr)
 		wr->flags |= NIC_SEND_INLINE;
 	wr->posted_ns = sim->now_ns;
 	queue_wr(wr);
-	fill_request(wr, &request, sge);
+	fill_request(wr, &request, sge, &data);
 	rc = nic_post_send(qp->qp, &request);
 	sim_log(sim, "    post QP %06x WR %u opcode %u len %u flags %x -> %d", qp->qpn, wr->id, wr->opcode, wr->len,
 		wr->flags, rc);
@@ -380,8 +395,64 @@ static bool post_masked(struct qp *qp, uint32_t opcode)
 	return wrong_plant(wr) && wr_post(wr);
 }
 
+/** Operands that a change names its operation by; those of operations that answer nothing always change something. */
+static void choose_elements(struct wr *wr, struct rng *rng)
+{
+	static const uint8_t base[] = {NIC_ELEM_SUM, NIC_ELEM_DIFF, NIC_ELEM_BXOR, NIC_ELEM_ATOMIC_WRITE};
+	static const uint8_t fetch[] = {NIC_ELEM_SUM,	NIC_ELEM_DIFF,	   NIC_ELEM_BXOR,  NIC_ELEM_ATOMIC_WRITE,
+					NIC_ELEM_CSWAP, NIC_ELEM_CSWAP_NE, NIC_ELEM_MSWAP, NIC_ELEM_ATOMIC_READ};
+	static const struct {
+		uint8_t datatype, size;
+	} of[] = {{NIC_DT_UINT32, 4}, {NIC_DT_INT16, 2},	 {NIC_DT_UINT64, 8},
+		  {NIC_DT_DOUBLE, 8}, {NIC_DT_FLOAT_COMPLEX, 8}, {NIC_DT_INT128, 16}};
+	bool answers = wr->opcode == NIC_WR_FETCH_ELEMENTS;
+	unsigned which;
+
+	wr->elem.op = answers ? fetch[rng_below(rng, sizeof(fetch))] : base[rng_below(rng, sizeof(base))];
+	do
+		which = (unsigned)rng_below(rng, 6);
+	while (of[which].size > wr->len);
+	wr->elem.datatype = of[which].datatype;
+	wr->elem.size = of[which].size;
+	wr->elem.count = wr->len / wr->elem.size;
+	if ((wr->elem.datatype == NIC_DT_DOUBLE || wr->elem.datatype == NIC_DT_FLOAT_COMPLEX) &&
+	    wr->elem.op != NIC_ELEM_ATOMIC_READ)
+		wr->elem.op = NIC_ELEM_ATOMIC_WRITE; /* what fractions do is for tests without a network */
+	for (unsigned i = 0; i < sizeof(wr->elem.data); i += 8) {
+		uint64_t word = rng_u64(rng) | 1;
+
+		memcpy(wr->elem.data + i, &word, 8);
+	}
+	if (rng_chance(rng, 700)) /* as it is now, so that it mostly succeeds */
+		memcpy(wr->elem.data + wr->len, wr->remote->bank[BANK_CELLS].mem + wr->cell * 8 + wr->cell_byte,
+		       wr->len);
+}
+
+static bool post_elements(struct qp *qp)
+{
+	struct node *remote = qp->peer->node;
+	struct bank *cells = &remote->bank[BANK_CELLS];
+	uint32_t len = 4u << rng_below(&qp->rng, 4), step = len < 8 ? 1 : len / 8;
+	struct wr *wr;
+
+	if ((qp->peer->access & NIC_ACCESS_REMOTE_ATOMIC) == 0 || qp->cap.max_inline_data < 2 * len)
+		return true;
+	wr = wr_new(qp, rng_chance(&qp->rng, 500) ? NIC_WR_ELEMENTS : NIC_WR_FETCH_ELEMENTS);
+	if (wr->opcode == NIC_WR_FETCH_ELEMENTS && !wr_gather(wr, len, false))
+		return false;
+	wr->len = len;
+	wr->cell = step * (unsigned)rng_below(&qp->rng, (rng_chance(&qp->rng, 500) ? 4 : SIM_CELLS) / step);
+	wr->cell_byte = len == 4 ? 4 * (unsigned)rng_below(&qp->rng, 2) : 0;
+	wr->remote_addr = cells->iova + wr->cell * 8 + wr->cell_byte;
+	wr->rkey = bank_rkey(cells);
+	choose_elements(wr, &qp->rng);
+	return wrong_plant(wr) && wr_post(wr);
+}
+
 static bool post_atomic(struct qp *qp, uint32_t opcode)
 {
+	if (qp->sim->opts.elements > 0 && rng_chance(&qp->rng, qp->sim->opts.elements))
+		return post_elements(qp);
 	if (qp->sim->opts.masked > 0 && rng_chance(&qp->rng, qp->sim->opts.masked))
 		return post_masked(qp, opcode == NIC_WR_ATOMIC_CMP_AND_SWP ? NIC_WR_MASKED_CMP_AND_SWP
 									   : NIC_WR_MASKED_FETCH_AND_ADD);

@@ -83,7 +83,7 @@ static void wrong_atomic(struct wr *wr, struct rng *rng)
 {
 	if (rng_chance(rng, 300)) {
 		wr->must = BIT(NIC_WC_REM_INV_REQ_ERR);
-		wr->remote_addr += 1 + rng_below(rng, wr->len - 1);
+		wr->remote_addr += wr_is_elements(wr) ? 1 : 1 + rng_below(rng, wr->len - 1); /* elements may be short */
 		if (wr->cell * 8 + wr->cell_byte + 2 * wr->len >
 		    SIM_CELLS * 8) /* the range check may come first: stay inside */
 			wr->remote_addr -= wr->len;
@@ -100,7 +100,7 @@ bool wrong_plant(struct wr *wr)
 
 	if (qp->type != NIC_QPT_RC || wr->len == 0 || !rng_chance(rng, qp->sim->opts.errors))
 		return true;
-	if (rng_chance(rng, 200)) { /* a local key that does not exist */
+	if (rng_chance(rng, 200) && wr->opcode != NIC_WR_ELEMENTS) { /* a local key that does not exist */
 		wr->must = BIT(NIC_WC_LOC_PROT_ERR);
 		return true;
 	}
@@ -120,6 +120,8 @@ bool wrong_plant(struct wr *wr)
 	case NIC_WR_ATOMIC_FETCH_AND_ADD:
 	case NIC_WR_MASKED_CMP_AND_SWP:
 	case NIC_WR_MASKED_FETCH_AND_ADD:
+	case NIC_WR_ELEMENTS:
+	case NIC_WR_FETCH_ELEMENTS:
 		wrong_atomic(wr, rng);
 		return true;
 	default:
