@@ -70,14 +70,24 @@ static bool counter(const char *device, const char *name, uint64_t *value)
 	return good;
 }
 
-/** Those of this process. */
-static struct paths paths_now(void)
+/** Those of this process, by a device. */
+static struct paths paths_of(struct ibv_device *device)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	const char *device = list && list[0] ? ibv_get_device_name(list[0]) : "";
+	const char *name = ibv_get_device_name(device);
 	struct paths p = {.counted = false};
 
-	p.counted = counter(device, "port_link_tx_packets", &p.ring) && counter(device, "port_tx_packets", &p.udp);
+	p.counted = counter(name, "port_link_tx_packets", &p.ring) && counter(name, "port_tx_packets", &p.udp);
+	return p;
+}
+
+/** Those of the target: forked_serve takes the first device. */
+static struct paths paths_of_target(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct paths p = {.counted = false};
+
+	if (list && list[0])
+		p = paths_of(list[0]);
 	ibv_free_device_list(list);
 	return p;
 }
@@ -224,7 +234,7 @@ static int initiate(void *arg)
 			completed(in, &wc);
 		ended += (unsigned)n;
 	}
-	order->paths = paths_now();
+	order->paths = paths_of(in->end.ctx->device);
 	return 0;
 }
 
@@ -349,7 +359,7 @@ int main(int argc, char **argv)
 		pthread_join(threads[i], NULL);
 	if (!good)
 		forked_die("a process has failed");
-	paths = paths_now();
+	paths = paths_of_target();
 	check_paths(orders, n, &paths);
 	return report(orders, n, cpu_word, cpu_pair);
 }
