@@ -203,7 +203,7 @@ enum nic_path_flags {
 /** Open a path: a number that route may return from now on. `flags`: enum nic_path_flags. @return the path,
  *  -ENOSPC. */
 int nic_path_open(struct nic *nic, uint32_t flags);
-/** Close a path: what would have left by it leaves by path 0. */
+/** Close a path: what would have left by it leaves by path 0, and what RC has sent by it without an answer leaves again. */
 void nic_path_close(struct nic *nic, uint32_t path);
 /** As nic_tx, for this path. */
 unsigned nic_path_tx(struct nic *nic, uint32_t path, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);

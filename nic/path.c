@@ -52,6 +52,7 @@ void nic_path_close(struct nic *nic, uint32_t path)
 			list_remove(&qp->ready);
 			qp_ready(qp);
 		}
+		req_path_gone(qp);
 	}
 	nic->paths[path].open = false;
 	nic->paths_pending[path / 64] &= ~(1ull << path % 64);

@@ -315,6 +315,8 @@ bool req_pending(const struct nic_qp *qp);
 void req_progress(struct nic_qp *qp, uint32_t packets);
 /** Loss: send again from comp.una on, if tries are left; else the oldest WQE fails with `exhausted`. */
 void req_go_back(struct nic_qp *qp, enum error_id exhausted);
+/** What has been sent and not been answered may be lost: RC sends it again, which is no try. */
+void req_path_gone(struct nic_qp *qp);
 /** RNR NAK with this timer code for comp.una. */
 void req_rnr(struct nic_qp *qp, uint8_t timer_code);
 /** A READ request or atomic was answered. */

@@ -160,6 +160,14 @@ void req_go_back(struct nic_qp *qp, enum error_id exhausted)
 	ack_timer_start(qp); /* and again with the first packet sent again, should it ever be */
 }
 
+void req_path_gone(struct nic_qp *qp)
+{
+	bool sends = qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD;
+
+	if (qp->type == NIC_QPT_RC && sends && qp->req.psn != qp->comp.una)
+		reposition(qp);
+}
+
 void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 {
 	struct requester *req = &qp->req;

@@ -432,10 +432,36 @@ static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **
 	assert_true(pending(rig, path));
 	nic_path_close(rig->nic, path);
 	assert_false(pending(rig, path));
-	rig_expect_tx(rig, WRITE_MIDDLE, RIG_SQ_PSN + 1); /* with an ICRC: it parses */
+	/* What has left by it may have come to nobody: it leaves again. With an ICRC: it parses. */
+	rig_expect_tx(rig, WRITE_FIRST, RIG_SQ_PSN);
+	rig_expect_tx(rig, WRITE_MIDDLE, RIG_SQ_PSN + 1);
 	rig_expect_tx(rig, WRITE_LAST, RIG_SQ_PSN + 2);
 	rig_ack(rig, RIG_SQ_PSN + 2, SYN_ACK);
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_destroy(rig);
+}
+
+/** That is no try: with none left it goes again all the same. What has been answered does not. */
+static void path__a_closed_path_costs_no_retry(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_RC, 0, &path);
+	struct nic_tx_frame frame;
+
+	answer = path;
+	rig->attr.retry_cnt = 0;
+	rig_to_rts(rig);
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_post_send(rig, 2, NIC_WR_SEND, 0, 8);
+	assert_int_equal(take(rig, path, &frame), 1);
+	assert_int_equal(take(rig, path, &frame), 1);
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	nic_path_close(rig->nic, path);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
+	rig_expect_silence(rig);
+	rig_ack(rig, RIG_SQ_PSN + 1, SYN_ACK);
+	rig_expect_wc(rig->send_cq, 2, NIC_WC_SUCCESS);
 	rig_destroy(rig);
 }
 
@@ -486,6 +512,7 @@ int main(void)
 		cmocka_unit_test(path__what_connected_qps_send_is_not_lost),
 		cmocka_unit_test(path__what_rc_sends_is_lost_and_sent_again),
 		cmocka_unit_test(path__what_would_have_left_by_a_closed_path_leaves_by_path_0),
+		cmocka_unit_test(path__a_closed_path_costs_no_retry),
 		cmocka_unit_test(path__a_route_that_is_not_open_is_path_0),
 		cmocka_unit_test(path__there_are_so_many_and_numbers_come_back),
 	};
