@@ -409,17 +409,41 @@ uint32_t elem_type_of_wire(uint32_t wire)
 	return datatype < NIC_DT_COUNT && elem_wire_of_type(datatype) == wire ? datatype : (uint32_t)NIC_DT_COUNT;
 }
 
-static void reverse(const struct shape *s, uint8_t *to, const uint8_t *from, uint32_t count)
+/** n words of so many bytes; `to` and `from` may be the same. */
+INLINE void reverse_words(uint8_t *to, const uint8_t *from, uint32_t n, uint32_t size)
 {
-	union element part;
+	for (size_t i = 0; i < (size_t)n * size; i += size) {
+		union element word;
 
-	for (uint32_t n = count * s->parts; n; n--, to += s->part, from += s->part) {
-		memcpy(part.bytes, from, s->part);
-		for (uint32_t i = 0; i < s->part; i++)
-			to[i] = part.bytes[s->part - 1 - i];
+		memcpy(word.bytes, from + i, size);
+		if (size == 2)
+			word.u16 = __builtin_bswap16(word.u16);
+		else if (size == 4)
+			word.u32 = __builtin_bswap32(word.u32);
+		else if (size == 8)
+			word.u64 = __builtin_bswap64(word.u64);
+		else
+			word.u128 = (uint128)__builtin_bswap64((uint64_t)word.u128) << 64 |
+				    __builtin_bswap64((uint64_t)(word.u128 >> 64));
+		memcpy(to + i, word.bytes, size);
 	}
 }
 
+static void reverse(const struct shape *s, uint8_t *to, const uint8_t *from, uint32_t count)
+{
+	uint32_t n = count * s->parts;
+
+	if (s->part == 2)
+		reverse_words(to, from, n, 2);
+	else if (s->part == 4)
+		reverse_words(to, from, n, 4);
+	else if (s->part == 8)
+		reverse_words(to, from, n, 8);
+	else
+		reverse_words(to, from, n, 16);
+}
+
+/** The order of the host is that of the network, or just the other way round. */
 static void convert(uint32_t datatype, uint8_t *to, const uint8_t *from, uint32_t count)
 {
 	const struct shape *s = types[datatype].shape;
