@@ -10,8 +10,8 @@ PACKAGES_BUILD="build-essential meson ninja-build pkg-config python3 libdpdk-dev
 	libbsd-dev libpcap-dev libcmocka-dev"
 # Programs that run over uroce.
 PACKAGES_PROGRAMS="ibverbs-utils perftest iproute2 util-linux procps"
-# Peers that tests use, and skip where they are missing.
-PACKAGES_PEERS="infiniband-diags ucx-utils"
+# Peers, and what decodes packets: tests skip where they are missing.
+PACKAGES_PEERS="infiniband-diags ucx-utils tshark"
 # For the test of containers, which skips where it cannot run them: 90 MB with what podman needs.
 PACKAGES_CONTAINERS="podman runc"
 # More for the demonstration, and for the developer's checks.

@@ -355,6 +355,36 @@ def extended_captures(tally, folder):
            "RC Extended Atomic Acknowledge", "RC Compare Swap", script=script)
 
 
+def element_packet(opcode, extension, payload):
+    """An IPv4 packet with a BTH, from 127.0.0.2 to 127.0.0.3."""
+    bth = struct.pack(">BBHII", opcode, 0x40 | (-len(payload) & 3) << 4, 0xffff, 0x123456, 0x80000007)
+    body = bth + extension + payload + bytes(-len(payload) & 3) + bytes(4)
+    udp = struct.pack(">HHHH", 0xc000, 4791, 8 + len(body), 0)
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 28 + len(body), 0, 0x4000, 64, 17, 0, bytes((127, 0, 0, 2)), bytes((127, 0, 0, 3)))
+    return ip + udp + body
+
+
+def element_captures(tally, folder):
+    """Operations on elements, written by hand: no program of this test's asks for them."""
+    path = os.path.join(folder, "elements.pcap")
+    sums, swap = struct.pack(">QIBBBBI", 0x7f0000001000, 0x51525354, 2, 7, 0, 0, 3), struct.pack(">QIBBBBI", 64, 7, 12, 4, 0, 0, 1)
+    packets = [element_packet(0xc4, sums, bytes(range(24))), element_packet(0xc5, swap, bytes(8)),
+               element_packet(0xc6, struct.pack(">I", 0x1f000001), bytes(4))]
+    with open(path, "wb") as f:
+        f.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 101))  # LINKTYPE_RAW
+        for packet in packets:
+            f.write(struct.pack("<IIII", 0, 0, len(packet), len(packet)) + packet)
+    script = os.path.join(harness.ROOT, "scripts", "uroce.lua")
+    tshark(tally, "operations on elements", path, "RC Elements", "RC Fetch Elements", "RC Elements Acknowledge", script=script)
+    with open(path, "ab") as f:  # operands are missing
+        packet = element_packet(0xc4, sums, bytes(20))
+        f.write(struct.pack("<IIII", 0, 0, len(packet), len(packet)) + packet)
+    if shutil.which("tshark"):
+        result = subprocess.run(["tshark", "-X", f"lua_script:{script}", "-r", path, "-Y", "uroce.malformed", "-T", "fields",
+                                 "-e", "frame.number"], capture_output=True, text=True, timeout=60)
+        tally.result("tshark: what is wrong with elements", result.stdout.split() == ["4"], result.stdout, result.stderr)
+
+
 def fault_counters(name):
     """The sum over all processes; None while there is none."""
     found = uroce_json("fault", "show", ADDRESS)["functions"]
@@ -448,6 +478,7 @@ def main():
         captures(tally, folder, "off")
         live_captures(tally, folder)
         extended_captures(tally, folder)
+        element_captures(tally, folder)
     faults(tally)
     fault_of_a_qp(tally)
     tally.finish()
