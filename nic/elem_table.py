@@ -19,7 +19,10 @@ FORMS = {"UPDATE": "base, fetch", "FETCH": "fetch", "COMPARE": "compare"}
 
 def rows(text, macro):
     """The arguments of each ELEM_TYPE or ELEM_OP row."""
-    for line in re.findall(rf"^{macro}\((.*)\)$", text, re.M):
+    lines = re.findall(rf"^{macro}\((.*)\)$", text, re.M)
+    if len(lines) != len(re.findall(rf"^{macro}\(", text, re.M)):
+        sys.exit(f"nic/elem.def: a row of {macro} is not on a line of its own")
+    for line in lines:
         yield [part.strip('" ') for part in re.findall(r'\s*("[^"]*"|[^,"]+)', line)]
 
 

@@ -13,7 +13,7 @@ static uint32_t bucket_of(uint64_t tag, uint64_t ignore)
 {
 	uint64_t h = (tag & ~ignore) * 0x9e3779b97f4a7c15u;
 
-	return (uint32_t)(h >> 32) & (TAG_BUCKETS - 1);
+	return (uint32_t)(h >> (64 - TAG_BUCKET_BITS)); /* these depend on all bits of the tag */
 }
 
 static bool agree(uint64_t tag, uint64_t source, uint64_t wanted, uint64_t ignore, uint64_t from)

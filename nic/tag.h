@@ -16,8 +16,9 @@
 #define TAG_ANY_SOURCE UINT64_MAX
 
 /* Programs use few masks of bits to ignore. For so many different ones at a time finding is a matter of one hash bucket each. */
-#define TAG_MASKS   4
-#define TAG_BUCKETS 256 /* a power of two */
+#define TAG_MASKS	4
+#define TAG_BUCKET_BITS 8
+#define TAG_BUCKETS	(1u << TAG_BUCKET_BITS)
 
 /** A posted receive. The poster's memory, which stays where it is until the receive is matched or cancelled. */
 struct tag_recv {

@@ -224,12 +224,42 @@ static void tag__messages_are_found_by_masks_that_come_later(void **state)
 	assert_int_equal(unit.n_messages + unit.n_recvs, 0);
 }
 
+/** Tags that differ in any of their bits lie in buckets of their own, by and large. */
+static void tag__buckets_are_used_evenly(void **state)
+{
+	static struct tag_message m[1024];
+
+	(void)state;
+	for (unsigned shift = 0; shift <= 54; shift++) {
+		struct tag_recv none = {.tag = 0x5aull << (shift ? 0 : 20), .source = 7};
+		unsigned longest = 0;
+
+		tag_init(&unit);
+		assert_null(tag_post(&unit, &none));
+		tag_cancel(&unit, &none);
+		for (unsigned i = 0; i < 1024; i++) {
+			m[i].tag = (uint64_t)i << shift;
+			m[i].source = 1;
+			tag_hold(&unit, &m[i]);
+		}
+		for (unsigned b = 0; b < TAG_BUCKETS; b++) {
+			unsigned length = 0;
+
+			for (struct list *n = unit.mask[0].message[b].next; n != &unit.mask[0].message[b]; n = n->next)
+				length++;
+			longest = length > longest ? length : longest;
+		}
+		assert_in_range(longest, 4, 32);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tag__agrees_with_the_model),
 		cmocka_unit_test(tag__the_receive_posted_first_takes_it_whatever_it_ignores),
 		cmocka_unit_test(tag__order_holds_beyond_the_masks_there_is_room_for),
+		cmocka_unit_test(tag__buckets_are_used_evenly),
 		cmocka_unit_test(tag__messages_are_found_by_masks_that_come_later),
 	};
 
