@@ -15,6 +15,7 @@
 #include "../atomic_model.h"
 #include "atomic.h"
 #include "sanitizer.h"
+#include "wire_util.h"
 
 #if defined(__SANITIZE_ADDRESS__) || TEST_TSAN
 #define CASES 40000
@@ -28,14 +29,11 @@ static const uint32_t sizes[] = {4, 8, 16, 32};
 
 /* ---- operands ------------------------------------------------------------------------------------------------ */
 
-static uint64_t random_state = 1;
+static uint64_t seed = 1;
 
 static uint64_t random_word(void)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
+	return util_random(&seed);
 }
 
 static uint64_t pattern(uint64_t kind)

@@ -21,6 +21,7 @@
 #include "atomic.h"
 #include "elem.h"
 #include "sanitizer.h"
+#include "wire_util.h"
 
 #if defined(__SANITIZE_ADDRESS__) || TEST_TSAN
 #define ROUNDS 60
@@ -443,14 +444,11 @@ static bool model(unsigned dt, unsigned op, uint8_t *r, const uint8_t *a, const 
 
 /* ---- values -------------------------------------------------------------------------------------------------- */
 
-static uint64_t random_state = 1;
+static uint64_t seed = 1;
 
 static uint64_t random_word(void)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
+	return util_random(&seed);
 }
 
 static wide edge_real(unsigned dt)

@@ -11,17 +11,15 @@
 #include "elem.h"
 #include "pair.h"
 #include "resp_util.h"
+#include "wire_util.h"
 
 #define FETCH_MAX 256 /* bytes, as the rig's QPs have it */
 
-static uint64_t random_state = 1;
+static uint64_t seed = 1;
 
 static uint64_t random_word(void)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
+	return util_random(&seed);
 }
 
 static uint32_t aligned(const struct rig *rig)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tag.h"
+#include "wire_util.h"
 
 #define STEPS 300000
 #define MANY  4000
@@ -59,14 +60,11 @@ static unsigned model_first(const struct model *m, const struct tag_recv *r)
 
 /* ---- steps --------------------------------------------------------------------------------------------------- */
 
-static uint64_t random_state = 1;
+static uint64_t seed = 1;
 
 static uint64_t random_below(uint64_t n)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state % n;
+	return util_random(&seed) % n;
 }
 
 /** Few tags, which often agree; masks at times more than the unit has room for. */
