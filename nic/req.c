@@ -164,8 +164,17 @@ void req_path_gone(struct nic_qp *qp)
 {
 	bool sends = qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD;
 
-	if (qp->type == NIC_QPT_RC && sends && qp->req.psn != qp->comp.una)
-		reposition(qp);
+	if (qp->type != NIC_QPT_RC || !sends || qp->req.psn == qp->comp.una)
+		return;
+	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
+	reposition(qp);
+	qp->req.expired = 0;
+	qp->req.retrying = false;
+	req_attributes_changed(qp); /* all tries, and all the time, are there again */
+	if (inflight_max(qp)) {	    /* the peer may have gone for good: begin as after losses */
+		qp->req.cwnd = CWND_MIN;
+		qp->req.cwnd_acked = 0;
+	}
 }
 
 void req_rnr(struct nic_qp *qp, uint8_t timer_code)

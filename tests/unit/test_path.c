@@ -447,6 +447,7 @@ static void path__a_closed_path_costs_no_retry(void **state)
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_RC, 0, &path);
 	struct nic_tx_frame frame;
+	uint64_t due;
 
 	answer = path;
 	rig->attr.retry_cnt = 0;
@@ -457,7 +458,13 @@ static void path__a_closed_path_costs_no_retry(void **state)
 	assert_int_equal(take(rig, path, &frame), 1);
 	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	due = nic_next_deadline(rig->nic);
+	rig->now = due - 1;
+	nic_timeout(rig->nic, rig->now);
 	nic_path_close(rig->nic, path);
+	rig->now = due; /* it has all its time again */
+	nic_timeout(rig->nic, rig->now);
+	rig_expect_no_wc(rig->send_cq);
 	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
 	rig_expect_silence(rig);
 	rig_ack(rig, RIG_SQ_PSN + 1, SYN_ACK);
