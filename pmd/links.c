@@ -29,7 +29,7 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 	l->out[path] = NULL;
 	l->n_out--;
 	l->full[path / 64] &= ~(1ull << path % 64);
-	links_routes_forget(l, path);
+	links_routes_end(l, out);
 	pmd_tap_path_gone(l->e, path);
 	nic_path_close(l->e->nic, path);
 	pmd_control_unwatch(l->control, &out->watch);

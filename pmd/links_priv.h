@@ -79,8 +79,8 @@ struct pmd_links {
 };
 
 /* links_route.c */
-/** The link has ended. */
-void links_routes_forget(struct pmd_links *l, uint32_t path);
+/** The link has ended: there may be another one at once, unless its consumer did not want it. */
+void links_routes_end(struct pmd_links *l, const struct link_out *out);
 
 /* links.c */
 /** The consumer has answered, or ended. */

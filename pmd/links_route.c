@@ -23,6 +23,7 @@
 #define WHOIS_TIMEOUT_MS 200
 /* A peer that is not here is not looked for again so soon: it may be starting. */
 #define NEGATIVE_NS	 100000000u
+#define REFUSED_NS	 1000000000u /* and one that wants no link: what is put into its ring until it says so is lost */
 #define OWNER_NS	 1000000000u  /* whose an address is may change */
 #define OWNER_LATE_NS	 10000000000u /* what to leave a daemon that has not answered */
 
@@ -180,11 +181,16 @@ no_connection:
 
 /* ---- routes ------------------------------------------------------------------------------------------------- */
 
-void links_routes_forget(struct pmd_links *l, uint32_t path)
+void links_routes_end(struct pmd_links *l, const struct link_out *out)
 {
-	for (unsigned i = 0; i < ROUTES; i++)
-		if (l->routes[i].path == path)
-			l->routes[i] = (struct link_route){0};
+	for (unsigned i = 0; i < ROUTES; i++) {
+		struct link_route *route = &l->routes[i];
+
+		if (route->path != out->path)
+			continue;
+		route->path = 0;
+		route->until_ns = out->taken ? 0 : pmd_now_ns() + REFUSED_NS;
+	}
 }
 
 /** The slot of the cache may have been another's since: the link is still there. */

@@ -98,7 +98,8 @@ static void hand_over(void)
 	close(memfd);
 }
 
-static void take_over(void)
+/** Nearly always as one who means to keep it: who refuses is left alone for a while. */
+static void take_over(uint32_t *seed)
 {
 	struct ring_consumer c;
 	PROTO_MSG(m);
@@ -109,6 +110,8 @@ static void take_over(void)
 	if (m.n_fds == 1 && ring_map(&c, m.fds[0]) == 0)
 		t.from.memory = c.memory;
 	proto_msg_close(&m);
+	if (next_random(seed) % 64 != 0)
+		proto_send(t.from.fd, PROTO_LINK_TAKEN, NULL, 0, NULL, 0);
 }
 
 static bool is_alive(int fd)
@@ -130,7 +133,7 @@ static void danger_renew(struct ring_in_danger *d, uint32_t *seed)
 	if (d == &t.to)
 		hand_over();
 	else
-		take_over();
+		take_over(seed);
 }
 
 /* ---- enemies ---------------------------------------------------------------------------------------------------- */

@@ -548,6 +548,41 @@ static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **stat
 	end_close(&a);
 }
 
+static uint32_t route_to_fake(struct end *e)
+{
+	uint32_t path;
+
+	pmd_lock(e->engine);
+	path = pmd_links_route(e->engine->links, &e->gid, FAKE_QPN);
+	pmd_unlock(e->engine);
+	return path;
+}
+
+/** A consumer that ends a link without having taken it wants none: what goes to him goes by the port, and not into one ring after
+ *  the other. One that has ended later may be a process that has come anew. */
+static void links__who_refuses_a_link_is_left_alone(void **state)
+{
+	struct fake_consumer f;
+	struct end a;
+
+	(void)state;
+	end_open(&a, &device[0]);
+	fake_listen(&f, &device[0], FAKE_FUNCTION);
+	assert_true(route_to_fake(&a) > 0);
+	fake_take(&f);
+	fake_answer(&f, -1);
+	fake_look_after(&a);
+	fake_end(&f);
+	fake_look_after(&a);
+	assert_true(route_to_fake(&a) > 0);
+	fake_take(&f);
+	fake_end(&f);
+	fake_look_after(&a);
+	assert_int_equal(route_to_fake(&a), 0);
+	fake_close(&f);
+	end_close(&a);
+}
+
 /* ---- a port that is down ---------------------------------------------------------------------------------------- */
 
 static void port_set(struct end *e, bool up)
@@ -606,6 +641,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__a_full_ring_matters_to_who_needs_it),
 		cmocka_unit_test(links__a_ring_that_stays_full_is_left_alone),
 		cmocka_unit_test(links__a_datagram_for_a_stopped_function_holds_up_nobody),
+		cmocka_unit_test(links__who_refuses_a_link_is_left_alone),
 		cmocka_unit_test(links__a_port_that_is_down_is_waited_for_asleep),
 	};
 
