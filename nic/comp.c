@@ -162,7 +162,7 @@ static void answered(struct nic_qp *qp, bool request_done)
 static void read_response(struct nic_qp *qp, const struct packet *p)
 {
 	const struct swqe *w = sq_at(qp, qp->sq.tail);
-	uint32_t k, piece = req_read_piece(qp), expect;
+	uint32_t k, expect;
 	bool last, piece_end;
 
 	if (!is_read(w)) {
@@ -171,7 +171,7 @@ static void read_response(struct nic_qp *qp, const struct packet *p)
 	}
 	k = (uint32_t)psn_diff(p->psn, w->psn);
 	last = k + 1 == w->packets;
-	piece_end = last || (k + 1) % piece == 0;
+	piece_end = last || (k + 1) % w->piece == 0;
 	expect = last ? w->length - k * qp->pmtu : qp->pmtu;
 	if (p->payload_len != expect || op_ends(p->op) != piece_end || (!op_starts(p->op) && !qp->comp.read_open) ||
 	    (op_has(p->op, HDR_AETH) && p->syndrome >= AETH_RNR)) {

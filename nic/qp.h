@@ -65,6 +65,7 @@ struct swqe {
 				struct {
 					uint64_t compare, swap_add;
 				};
+				uint32_t piece; /* PSNs that a READ asks for at a time, also by another path */
 				struct {
 					uint32_t count, data_len; /* elements; bytes of operands and compare values */
 					uint16_t num_data;	  /* SGEs of these, behind those for the result */
@@ -327,8 +328,6 @@ void req_attributes_changed(struct nic_qp *qp);
 void req_timeout(struct nic_qp *qp, uint64_t now);
 /** The requester waits: for the peer to be ready, with a local error, drained. Re-evaluated when a WQE completes. */
 void req_settle(struct nic_qp *qp);
-/** READs are asked for in pieces of so many packets (window permitting, all at once). */
-uint32_t req_read_piece(const struct nic_qp *qp);
 
 /* comp.c */
 void comp_reset(struct nic_qp *qp);

@@ -58,7 +58,7 @@ static uint32_t window(const struct nic_qp *qp)
 	return qp->req.cwnd < max ? qp->req.cwnd : max;
 }
 
-uint32_t req_read_piece(const struct nic_qp *qp)
+static uint32_t read_piece(const struct nic_qp *qp)
 {
 	uint32_t max = window_max(qp);
 
@@ -472,7 +472,7 @@ static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w)
 	if (w->opcode != NIC_WR_RDMA_READ)
 		return 1;
 	packets = w->started ? w->packets : packets_of(w->length, qp->pmtu);
-	piece = req_read_piece(qp);
+	piece = w->started ? w->piece : read_piece(qp);
 	piece -= qp->req.packet % piece;
 	return piece < packets - qp->req.packet ? piece : packets - qp->req.packet;
 }
@@ -537,6 +537,8 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 	if (!w->started) {
 		w->started = true;
 		w->psn = req->psn;
+		if (w->opcode == NIC_WR_RDMA_READ)
+			w->piece = read_piece(qp);
 		w->packets = wr_is_atomic(w->opcode) || wr_is_elements(w->opcode) ? 1 : packets_of(w->length, qp->pmtu);
 	}
 	qp_address(qp, &p);

@@ -472,6 +472,31 @@ static void path__a_closed_path_costs_no_retry(void **state)
 	rig_destroy(rig);
 }
 
+/** What the peer has answered by its own way before it knew still comes, in the pieces that were asked for. */
+static void path__a_closed_path_leaves_a_read_its_pieces(void **state)
+{
+	static const uint8_t answers[] = {READ_RESP_FIRST,  READ_RESP_MIDDLE, READ_RESP_MIDDLE,
+					  READ_RESP_MIDDLE, READ_RESP_MIDDLE, READ_RESP_LAST};
+	const uint32_t packets = sizeof(answers);
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_RC, NIC_PATH_LOSSLESS, &path);
+	struct nic_tx_frame frame;
+
+	answer = path;
+	rig_to_rts(rig);
+	rig_post_send(rig, 1, NIC_WR_RDMA_READ, 0, packets * RIG_MTU);
+	assert_int_equal(take(rig, path, &frame), 1);
+	assert_int_equal(take(rig, path, &frame), 0);
+	rig_rx_data(rig, answers[0], RIG_SQ_PSN, 0, RIG_MTU);
+	nic_path_close(rig->nic, path);
+	assert_int_equal(rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN + 1).dma_len, (packets - 1) * RIG_MTU);
+	for (uint32_t i = 1; i < packets; i++)
+		rig_rx_data(rig, answers[i], RIG_SQ_PSN + i, i * RIG_MTU, RIG_MTU);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_data(rig, 0, 0, packets * RIG_MTU);
+	rig_destroy(rig);
+}
+
 static void path__a_route_that_is_not_open_is_path_0(void **state)
 {
 	uint32_t path;
@@ -520,6 +545,7 @@ int main(void)
 		cmocka_unit_test(path__what_rc_sends_is_lost_and_sent_again),
 		cmocka_unit_test(path__what_would_have_left_by_a_closed_path_leaves_by_path_0),
 		cmocka_unit_test(path__a_closed_path_costs_no_retry),
+		cmocka_unit_test(path__a_closed_path_leaves_a_read_its_pieces),
 		cmocka_unit_test(path__a_route_that_is_not_open_is_path_0),
 		cmocka_unit_test(path__there_are_so_many_and_numbers_come_back),
 	};
