@@ -214,6 +214,7 @@ static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 	    !(pmd_unlikely(l->e->taps) && pmd_tap_tx_paths(l->e, path / 64, now_ns) >> path % 64 & 1))
 		return;
 	link_wake(l, out, now_ns);
+	link_stands_still(out, now_ns); /* link_wake looks now and then only */
 	still_ns = now_ns - out->moved_ns;
 	if (still_ns > STOPPED_NS)
 		link_lose(l, path, now_ns);

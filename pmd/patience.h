@@ -50,7 +50,8 @@ static inline unsigned patience_doubt(unsigned short_sleeps)
 
 void patience_init(struct patience *p);
 
-/** After each step, which brought `got` packets. @return whether to spin: to take the next step at once. */
+/** After each step, which brought `got` packets, or sent so many if it brought none: who sends much waits for room, and then for
+ *  answers. @return whether to spin: to take the next step at once. */
 bool patience_spins(struct patience *p, unsigned got, uint64_t now_ns);
 
 /** Before a sleep. @return whether it is to be one of PATIENCE_GATHER_NS at most without being woken for packets of links. */

@@ -379,7 +379,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		return;
 	}
 	now_ns = pmd_now_ns();
-	timeout = e->progress == PMD_PROGRESS_PINNED || patience_spins(&s->patience, got, now_ns)
+	timeout = e->progress == PMD_PROGRESS_PINNED || patience_spins(&s->patience, got > 0 ? got : e->sent, now_ns)
 			  ? 0
 			  : thread_timeout(s, got, now_ns);
 	if (timeout && patience_gathers(&s->patience)) {

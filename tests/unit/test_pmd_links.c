@@ -472,6 +472,38 @@ static void links__a_full_ring_matters_to_who_needs_it(void **state)
 	end_close(&a);
 }
 
+/** However long ago its reader was last looked at. */
+static void links__a_full_ring_that_is_read_is_tried_again_soon(void **state)
+{
+	struct fake_consumer f;
+	const uint8_t *packet;
+	struct nic_qp *qp;
+	struct end a;
+	uint64_t now_ns;
+	uint32_t kind;
+	int len;
+
+	(void)state;
+	end_open_inline(&a);
+	fake_listen(&f, &device[0], FAKE_FUNCTION);
+	qp = fake_qp(&a, NIC_QPT_RC, a.scq, &a.gid, FAKE_QPN, 0);
+	fake_take(&f);
+	fill(&a, qp);
+	len = ring_peek(&f.ring, &packet, &kind);
+	assert_true(len > 0 && len < (int)RING_PACKET_MAX / 2); /* another may be longer: there is no room for it yet */
+	ring_pop(&f.ring, (uint32_t)len);
+	ring_say_head(&f.ring);
+	pmd_lock(a.engine);
+	post(&a, qp, 1, 8);
+	now_ns = pmd_now_ns() + 1000000;
+	assert_int_equal(pmd_links_tx(a.engine->links, 32, now_ns), 0);
+	assert_true(pmd_links_retry(a.engine->links) == now_ns + PMD_RETRY_NS);
+	pmd_unlock(a.engine);
+	destroy_qp(&a, qp);
+	fake_close(&f);
+	end_close(&a);
+}
+
 /** Reliable packets wait for a stopped function, more and more patiently, and go on when it does. */
 static void links__a_ring_that_stays_full_is_left_alone(void **state)
 {
@@ -639,6 +671,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__what_the_dead_have_said_is_heard),
 		cmocka_unit_test(links__a_daemon_that_does_not_answer_is_left_alone),
 		cmocka_unit_test(links__a_full_ring_matters_to_who_needs_it),
+		cmocka_unit_test(links__a_full_ring_that_is_read_is_tried_again_soon),
 		cmocka_unit_test(links__a_ring_that_stays_full_is_left_alone),
 		cmocka_unit_test(links__a_datagram_for_a_stopped_function_holds_up_nobody),
 		cmocka_unit_test(links__who_refuses_a_link_is_left_alone),
