@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_rdm.h - reliable datagram endpoints: messages with and without tags, RMA and operations on elements to any number of
+ * peers, with what libfabric's FI_EP_RDM promises. The second public header of the NIC; what nic.h says of calls holds here.
+ *
+ * An endpoint has an address, a GID and a 16-bit port. To each peer that it talks to it has one RC queue pair, which the NIC
+ * connects when it is first needed and again when it has failed or the peer has been restarted; rdm.md describes that and what
+ * is on the wire. Tags are matched here, short messages are scattered into the buffer they are for, long ones are read by
+ * the receiving NIC: no application has to run for any of it.
+ *
+ * Buffers need no registration, except those that peers name in RMA and operations on elements (nic_mr_reg, in the endpoint's
+ * protection domain). Requests are copied during the call; buffers belong to the NIC until `done` says so, or with
+ * NIC_RDM_INJECT not beyond the call.
+ */
+#ifndef NIC_NIC_RDM_H
+#define NIC_NIC_RDM_H
+
+#include "nic.h"
+
+struct nic_rdm;	     /* an endpoint */
+struct nic_rdm_peer; /* another endpoint, or itself, as one of ours sees it */
+
+/* Service queue pairs: their number is a function number that no process has, and a port. Packets for one reach whoever serves
+ * that port of the device. 0xffffff, which port 65535 would have, is the multicast QP. */
+#define NIC_SERVICE_QPN	     0xff0000u
+#define NIC_SERVICE_PORT_MAX 65534u
+
+#define NIC_RDM_IOV_MAX	   4u	       /* segments of a local buffer */
+#define NIC_RDM_REMOTE_MAX 4u	       /* segments of remote memory that a request names */
+#define NIC_RDM_EAGER_MAX  8192u       /* longer messages are read by who receives them */
+#define NIC_RDM_INJECT_MAX 128u	       /* bytes that a request with NIC_RDM_INJECT may have */
+#define NIC_RDM_MSG_MAX	   0x40000000u /* bytes of a message, or of an RMA request */
+
+struct nic_rdm_addr {
+	struct nic_gid gid;
+	uint16_t port; /* 1 .. NIC_SERVICE_PORT_MAX */
+};
+
+/** The layout is that of struct iovec. */
+struct nic_iov {
+	void *base;
+	size_t len;
+};
+
+/** Memory of a peer: an address and a key under which it has registered it. */
+struct nic_rdm_remote {
+	uint64_t addr, len;
+	uint32_t rkey;
+};
+
+enum nic_rdm_flags {
+	NIC_RDM_TAGGED = 1 << 0,   /* SEND, RECV: by tag. Messages with tags and those without do not meet */
+	NIC_RDM_DATA = 1 << 1,	   /* SEND, WRITE: `data` goes along. Of a completion: it came */
+	NIC_RDM_INJECT = 1 << 2,   /* the buffer is the caller's again when the call returns */
+	NIC_RDM_DELIVERY = 1 << 3, /* SEND: done when a receive has the message, not when the peer's NIC has it */
+	NIC_RDM_FENCE = 1 << 4,	   /* not before all that was asked of this peer earlier is done */
+	NIC_RDM_MULTI =
+		1 << 5, /* RECV: the buffer takes messages, one behind the other, until less than `min_free` of it is
+				    * left. Of a completion: it was the last one */
+	NIC_RDM_CLAIM = 1 << 6,	  /* RECV: of the message that nic_rdm_peek has claimed for this context */
+	NIC_RDM_DISCARD = 1 << 7, /* with CLAIM, or of a peek: the message is dropped */
+};
+
+/** What a completion is about. */
+enum nic_rdm_kind {
+	NIC_RDM_SEND,
+	NIC_RDM_RECV,
+	NIC_RDM_WRITE,
+	NIC_RDM_READ,
+	NIC_RDM_ATOMIC,	      /* an operation on elements that answers nothing */
+	NIC_RDM_FETCH,	      /* one that does */
+	NIC_RDM_REMOTE_WRITE, /* a peer's WRITE with data has ended; it has no context */
+	NIC_RDM_KINDS
+};
+
+/** Besides enum nic_wc_status, whose values failed requests have: */
+enum nic_rdm_status {
+	NIC_RDM_OK = NIC_WC_SUCCESS,
+	NIC_RDM_CANCELED = 0x100, /* by nic_rdm_cancel */
+	NIC_RDM_TRUNCATED,   /* RECV: the message was longer than the buffer, which is full; the sender does not know */
+	NIC_RDM_UNREACHABLE, /* the peer has not answered for nic_rdm_init.connect_ns */
+	NIC_RDM_PEER_LOST,   /* RECV: the peer has gone amid the message */
+};
+
+struct nic_rdm_done {
+	void *context; /* these two: of the request */
+	uint64_t cookie;
+	enum nic_rdm_kind kind;
+	uint32_t flags;	 /* of the request: TAGGED, INJECT; DATA and MULTI as said above */
+	uint32_t status; /* enum nic_rdm_status or enum nic_wc_status */
+	uint32_t vendor_err;
+	struct nic_rdm_peer *peer; /* target or source; NULL of a RECV that has failed without one */
+	void *buf;		   /* RECV: where the message is */
+	uint64_t len;		   /* bytes that were transferred; REMOTE_WRITE: 0 */
+	uint64_t overflow;	   /* RECV: bytes that had no room */
+	uint64_t tag, data;	   /* RECV; data also of REMOTE_WRITE */
+};
+
+struct nic_rdm_init {
+	struct nic_pd *pd;
+	struct nic_rdm_addr
+		addr; /* the GID is one of the NIC's; the caller has seen to it that packets for the port come here */
+	uint32_t max_tx, max_rx; /* requests under way and receives posted, at most; 0: 1024 */
+	uint64_t connect_ns;	 /* how long a peer may take to answer; 0: 10 s */
+	uint64_t max_unexpected; /* bytes of messages that nobody has asked for yet; senders of more wait. 0: 64 MiB */
+	uint8_t timeout, retry_cnt; /* of the queue pairs, as nic_qp_attr; 0: 14, 7 */
+	/** Something is done. Called while the NIC works; must not call the NIC back. The struct is gone on return. */
+	void (*done)(void *ctx, const struct nic_rdm_done *done);
+	void *ctx;
+};
+
+/** @return 0, -EINVAL, -EADDRINUSE (the port is another endpoint's of this NIC), -ENOMEM. */
+int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_rdm **out);
+/** Requests and receives that are left end without a word; peers learn it when they next ask something. */
+void nic_rdm_destroy(struct nic_rdm *ep);
+struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep);
+
+/** The peer with this address, which need not exist. Pointers are good as long as the endpoint. @return NULL: no memory, or no
+ *  address that a peer can have (its GID's family is not the endpoint's, port 0). */
+struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
+/** What the caller knows it by: UINT64_MAX until set. */
+void nic_rdm_peer_set_user(struct nic_rdm_peer *peer, uint64_t user);
+uint64_t nic_rdm_peer_user(const struct nic_rdm_peer *peer);
+struct nic_rdm_addr nic_rdm_peer_address(const struct nic_rdm_peer *peer);
+
+struct nic_rdm_send {
+	void *context;
+	uint64_t cookie;
+	uint32_t flags;
+	const struct nic_iov *iov;
+	uint32_t n_iov;
+	uint64_t tag, data;
+};
+
+struct nic_rdm_recv {
+	void *context;
+	uint64_t cookie;
+	uint32_t flags;
+	const struct nic_iov *iov; /* MULTI: one */
+	uint32_t n_iov;
+	uint64_t tag, ignore;
+	const struct nic_rdm_peer *from; /* NULL: anybody */
+	size_t min_free;		 /* with MULTI, at least 1 */
+};
+
+struct nic_rdm_rma {
+	void *context;
+	uint64_t cookie;
+	uint32_t flags;
+	bool read;
+	const struct nic_iov *iov;
+	uint32_t n_iov;
+	const struct nic_rdm_remote *remote; /* as many bytes as iov has */
+	uint32_t n_remote;
+	uint64_t data;
+};
+
+/** Vectors have as many elements as the remote segments together; each segment is a whole number of elements. */
+struct nic_rdm_atomic {
+	void *context;
+	uint64_t cookie;
+	uint32_t flags;
+	uint8_t op, datatype; /* enum nic_elem_op, enum nic_datatype */
+	const struct nic_iov *operand, *compare, *result;
+	uint32_t n_operand, n_compare, n_result; /* no result: a base operation */
+	const struct nic_rdm_remote *remote;
+	uint32_t n_remote;
+};
+
+/**
+ * Requests. None waits for the peer: what cannot go yet is kept, up to max_tx requests.
+ * @return 0, -EAGAIN: no room now, -EINVAL, -EMSGSIZE (longer than this header allows), -EOPNOTSUPP (elements: no such pair).
+ */
+int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r);
+int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r);
+int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r);
+/** @return as above; -ENOMSG: with CLAIM, nothing was claimed for this context. */
+int nic_rdm_recv(struct nic_rdm *ep, const struct nic_rdm_recv *r);
+/** Most elements of an operation, in all its segments. */
+uint32_t nic_rdm_atomic_max(uint32_t op, uint32_t datatype, enum nic_elem_form form);
+
+/** Look for the message that a receive like this would get: r's TAGGED, tag, ignore, from count. It is described in *found, as
+ *  RECV, with the length it would have. With CLAIM it is put aside for r->context, with DISCARD dropped. @return 0, -ENOMSG. */
+int nic_rdm_peek(struct nic_rdm *ep, const struct nic_rdm_recv *r, struct nic_rdm_done *found);
+/** End a receive with this context that waits: it is done, CANCELED, during the call. @return 0, -ENOENT: none waits. */
+int nic_rdm_cancel(struct nic_rdm *ep, const void *context);
+
+#endif
