@@ -22,6 +22,7 @@ struct event_source {
 	struct list node; /* on nic.events while bits != 0 */
 	uint64_t bits;	  /* 1 << enum nic_event_type */
 	void *user;
+	bool silent; /* of the NIC's own objects: nobody is told */
 };
 
 struct timer_entry {
@@ -54,6 +55,9 @@ struct nic {
 	struct list ack_wait, ack_lazy; /* QPs with a delayed ACK that the peer has asked for, has not; by due time */
 	struct list cq_failed;		/* CQs that overflowed and whose QPs have yet to be told */
 	struct list all_pds, all_ahs, all_cqs, all_srqs;
+	struct list rdms;      /* endpoints */
+	uint64_t rdm_deadline; /* of calls */
+	bool rdm_due;	       /* rdm_settle has something to do */
 
 	struct timer_entry *heap; /* binary heap by deadline, one entry a QP at most */
 	uint32_t heap_len, heap_cap;

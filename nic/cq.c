@@ -130,6 +130,10 @@ void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 	struct nic *nic = cq->nic;
 
 	trace_add(nic, wc->qp_num, NIC_TR_complete, wc->status, wc->opcode);
+	if (cq->sink) {
+		cq->sink(cq, wc);
+		return;
+	}
 	if (cq->overflowed || nic_cq_count(cq) > cq->mask) {
 		COUNT(nic, cq_overflow);
 		if (!cq->overflowed) {

@@ -20,6 +20,9 @@ struct nic_cq {
 	struct list failed; /* on nic.cq_failed until its QPs are told */
 	struct list node;   /* on nic.all_cqs */
 	struct event_source events;
+	/** Not NULL: gets what is completed instead of the ring, amid the work of the NIC. */
+	void (*sink)(struct nic_cq *cq, const struct nic_wc *wc);
+	void *sink_arg;
 };
 
 /** Add an entry. When the CQ is full the entry is lost, the CQ is in error for good, and CQ_ERR is raised. */

@@ -11,10 +11,13 @@ void event_source_init(struct event_source *src, void *user)
 	list_init(&src->node);
 	src->bits = 0;
 	src->user = user;
+	src->silent = false;
 }
 
 void event_raise(struct nic *nic, struct event_source *src, enum nic_event_type type)
 {
+	if (src->silent)
+		return;
 	if (!src->bits)
 		list_append(&nic->events, &src->node);
 	src->bits |= 1ull << type;

@@ -76,6 +76,8 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	list_init(&nic->all_ahs);
 	list_init(&nic->all_cqs);
 	list_init(&nic->all_srqs);
+	list_init(&nic->rdms);
+	nic->rdm_deadline = TIME_NEVER;
 	event_source_init(&nic->port_events, NULL);
 	*out = nic;
 	return 0;
@@ -84,6 +86,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 /* Objects that the owner left: in the order in which they depend on each other. */
 static void destroy_objects(struct nic *nic)
 {
+	rdm_destroy_all(nic);
 	for (uint32_t i = 0; nic->qps.slots && nic->qps.count && i <= nic->qps.mask;)
 		if (nic->qps.slots[i].value)
 			nic_qp_destroy(nic->qps.slots[i].value); /* may move another entry to i */
@@ -306,6 +309,7 @@ bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns)
 	if (p.ip_id_recovered)
 		COUNT(nic, rx_ip_id_recovered);
 	dispatch(nic, &p);
+	rdm_settle_due(nic);
 	nic_settle_failed_cqs(nic);
 	return true;
 }
@@ -344,7 +348,7 @@ uint64_t nic_next_deadline(const struct nic *nic)
 		t = first_ack(&nic->ack_wait)->resp.ack_at;
 	if (!list_empty(&nic->ack_lazy) && first_ack(&nic->ack_lazy)->resp.ack_at < t)
 		t = first_ack(&nic->ack_lazy)->resp.ack_at;
-	return t;
+	return t < nic->rdm_deadline ? t : nic->rdm_deadline;
 }
 
 void nic_timeout(struct nic *nic, uint64_t now_ns)
@@ -356,5 +360,8 @@ void nic_timeout(struct nic *nic, uint64_t now_ns)
 	acks_due(&nic->ack_lazy, nic->now);
 	while ((qp = timer_expired(nic, nic->now)) != NULL)
 		req_timeout(qp, nic->now);
+	if (nic->rdm_deadline <= nic->now)
+		rdm_timeout(nic);
+	rdm_settle_due(nic);
 	nic_settle_failed_cqs(nic);
 }

@@ -95,6 +95,7 @@ static void settle(struct nic *nic, uint32_t index)
 {
 	if (list_empty(&nic->paths[index].ready))
 		nic->paths_pending[index / 64] &= ~(1ull << index % 64);
+	rdm_settle_due(nic);
 	nic_settle_failed_cqs(nic);
 }
 

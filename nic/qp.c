@@ -64,6 +64,24 @@ static int sq_init(struct send_queue *sq, const struct nic_qp_init *init)
 	return sq->slots ? 0 : -ENOMEM;
 }
 
+int qp_sq_grow(struct nic_qp *qp, uint32_t capacity)
+{
+	struct send_queue *sq = &qp->sq;
+	uint32_t size = round_up_pow2(capacity), mask = sq->mask;
+	uint8_t *slots = calloc(size, sq->stride);
+
+	if (!slots)
+		return -ENOMEM;
+	for (uint32_t i = sq->tail; i != sq->head; i++)
+		memcpy(slots + (size_t)(i & (size - 1)) * sq->stride, sq->slots + (size_t)(i & mask) * sq->stride,
+		       sq->stride);
+	free(sq->slots);
+	sq->slots = slots;
+	sq->mask = size - 1;
+	sq->capacity = qp->cap.max_send_wr = capacity;
+	return 0;
+}
+
 static void qp_free(struct nic_qp *qp)
 {
 	free(qp->resp.res);
@@ -104,7 +122,7 @@ static void qp_reset(struct nic_qp *qp)
 	resp_reset(qp);
 }
 
-int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out)
+int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct nic_qp **out)
 {
 	struct nic_qp *qp;
 	int err;
@@ -114,13 +132,15 @@ int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out
 		return -EINVAL;
 	if (nic->n_qp >= nic->cfg.limits.max_qp || nic->n_qp + NIC_RETIRED_QPNS + 3 >= 1u << nic->cfg.qpn_bits)
 		return -ENOMEM;
+	if (table_find(&nic->qps, qpn))
+		return -EADDRINUSE;
 	if (init->srq)
 		init->cap.max_recv_wr = init->cap.max_recv_sge = 0;
 	err = qp_alloc(init, &qp);
 	if (err)
 		return err;
 	qp->nic = nic;
-	qp->qpn = pick_qpn(nic);
+	qp->qpn = qpn;
 	if (!timer_reserve(nic, nic->n_qp + 1) || !table_insert(&nic->qps, qp->qpn, qp)) {
 		qp_free(qp);
 		return -ENOMEM;
@@ -136,6 +156,7 @@ int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out
 	qp->heap_pos = HEAP_NONE;
 	list_init(&qp->ready);
 	list_init(&qp->resp.ack_node);
+	list_init(&qp->fading);
 	event_source_init(&qp->events, init->user);
 	qp_reset(qp);
 	qp->pd->users++;
@@ -146,6 +167,11 @@ int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out
 	nic->n_qp++;
 	*out = qp;
 	return 0;
+}
+
+int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out)
+{
+	return qp_create_at(nic, init, pick_qpn(nic), out);
 }
 
 static void purge_cqs(struct nic_qp *qp)
@@ -164,6 +190,7 @@ int nic_qp_destroy(struct nic_qp *qp)
 	timer_remove(nic, qp);
 	list_remove(&qp->ready);
 	list_remove(&qp->resp.ack_node);
+	list_remove(&qp->fading);
 	table_remove(&nic->qps, qp->qpn);
 	nic->retired[nic->retired_next++ % NIC_RETIRED_QPNS] = qp->qpn;
 	qp->pd->users--;
@@ -472,6 +499,8 @@ void qp_enter_error(struct nic_qp *qp)
 	flush_receives(qp);
 	if (qp->srq)
 		event_raise(qp->nic, &qp->events, NIC_EVENT_QP_LAST_WQE);
+	if (qp->rdm_peer)
+		rdm_qp_failed(qp);
 }
 
 void qp_send_error(struct nic_qp *qp)

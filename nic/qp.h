@@ -196,6 +196,10 @@ struct nic_qp {
 	uint32_t heap_pos;
 	struct event_source events;
 	struct nic_qp_counters counters;
+	bool rdm_owned;		       /* by an endpoint: */
+	struct nic_rdm_peer *rdm_peer; /* RC, of this peer; NULL: of none any more */
+	struct nic_rdm *rdm;	       /* UD, of this one's port */
+	struct list fading;	       /* of the endpoint: to be destroyed when it has sent its last */
 };
 
 static inline struct swqe *sq_at(const struct nic_qp *qp, uint32_t index)
@@ -271,7 +275,31 @@ static inline void qp_ready(struct nic_qp *qp)
 /** The path to a peer's QP, as the owner says. */
 uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t dest_qpn);
 
+/* rdm*.c, for QPs of endpoints */
+/** Whether there is room for the message that begins with this packet. */
+bool rdm_takes(const struct nic_qp *qp, const struct packet *p);
+/** A packet of a message, in order. @return what ends the connection, or ERR_none. */
+enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p);
+/** A datagram for the port. */
+void rdm_call_rx(struct nic_qp *qp, const struct packet *p);
+/** The QP is in error. */
+void rdm_qp_failed(struct nic_qp *qp);
+void rdm_settle(struct nic *nic);
+/** Endpoints act on what has completed: at the end of every call that may complete something. */
+static inline void rdm_settle_due(struct nic *nic)
+{
+	if (__builtin_expect(nic->rdm_due, 0))
+		rdm_settle(nic);
+}
+/** nic->rdm_deadline has come. */
+void rdm_timeout(struct nic *nic);
+void rdm_destroy_all(struct nic *nic);
+
 /* qp.c */
+/** nic_qp_create, with this number. @return also -EADDRINUSE. */
+int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct nic_qp **out);
+/** Give the send queue more room, what is in it kept. @return 0, -ENOMEM. */
+int qp_sq_grow(struct nic_qp *qp, uint32_t capacity);
 /** To the error state: flush both queues (C10-42), stop timers. `cause` is for the trace. Harmless when already there. */
 void qp_enter_error(struct nic_qp *qp);
 /** A send queue error: RC to ERR; UC and UD to SQE (QS-09), send queue flushed. */

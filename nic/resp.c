@@ -142,8 +142,10 @@ static enum error_id check_memory(const struct nic_qp *qp, const struct packet *
 	return ERR_none;
 }
 
-static bool have_receive(const struct nic_qp *qp)
+static bool have_receive(const struct nic_qp *qp, const struct packet *p)
 {
+	if (qp->rdm_owned)
+		return rdm_takes(qp, p);
 	return qp->resp.have_wqe || rq_peek(qp->srq ? &qp->srq->rq : &qp->rq);
 }
 
@@ -161,10 +163,12 @@ static unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint
 		return ERR_opcode_unsupported; /* RO-03 */
 	if ((needs_resource(op) && !qp->attr.max_dest_rd_atomic) || (op_is_elements(op) && !qp->sq.max_fetch))
 		return ERR_opcode_unsupported; /* RO-04 */
+	if (qp->rdm_owned && op->extra != OP_PLAIN)
+		return ERR_opcode_unsupported;
 	error = check_lengths(qp, p);
 	if (error != ERR_none)
 		return error;
-	if (consumes_wqe(op) && !have_receive(qp))
+	if (consumes_wqe(op) && !have_receive(qp, p))
 		return CHECK_RNR;
 	if (access_of(op)) {
 		error = check_memory(qp, p, app);
@@ -188,6 +192,8 @@ static enum error_id execute_send(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
 
+	if (qp->rdm_owned)
+		return rdm_arrive(qp, p);
 	if (op_starts(p->op)) {
 		if (!resp->have_wqe)
 			qp_take_wqe(qp);
@@ -297,7 +303,7 @@ static enum error_id execute(struct nic_qp *qp, const struct packet *p, uint8_t 
 		return resp_elements_execute(qp, p, app, NULL) ? ERR_none : ERR_remote_fault;
 	}
 	error = p->op->kind == OP_SEND ? execute_send(qp, p) : execute_write(qp, p, app);
-	if (error == ERR_none && op_ends(p->op) && (p->op->kind == OP_SEND || p->op->extra == OP_IMM))
+	if (error == ERR_none && op_ends(p->op) && !qp->rdm_owned && (p->op->kind == OP_SEND || p->op->extra == OP_IMM))
 		deliver(qp, p);
 	return error;
 }

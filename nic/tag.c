@@ -167,15 +167,21 @@ static struct tag_recv *earlier(struct list *head, uint64_t tag, uint64_t source
 	return than;
 }
 
-struct tag_recv *tag_arrive(struct tag_unit *u, uint64_t tag, uint64_t source)
+struct tag_recv *tag_find(struct tag_unit *u, uint64_t tag, uint64_t source)
 {
 	struct tag_recv *r = NULL;
 
 	for (uint32_t i = 0; i < TAG_MASKS; i++)
 		if (u->mask[i].recvs)
 			r = earlier(&u->mask[i].recv[bucket_of(tag, u->mask[i].ignore)], tag, source, r);
-	r = earlier(&u->others, tag, source, r);
-	if (r)
+	return earlier(&u->others, tag, source, r);
+}
+
+struct tag_recv *tag_arrive(struct tag_unit *u, uint64_t tag, uint64_t source)
+{
+	struct tag_recv *r = tag_find(u, tag, source);
+
+	if (r && !r->stays)
 		tag_cancel(u, r);
 	return r;
 }

@@ -24,6 +24,7 @@
 struct tag_recv {
 	uint64_t tag, ignore; /* bits set in ignore may differ */
 	uint64_t source;      /* TAG_ANY_SOURCE: from anywhere */
+	bool stays;	      /* a message that it takes leaves it where it is, for others */
 	/* The unit's own: */
 	struct list node;
 	uint64_t order;
@@ -62,7 +63,11 @@ void tag_init(struct tag_unit *u);
  */
 struct tag_message *tag_post(struct tag_unit *u, struct tag_recv *r);
 
-/** A message has come. @return the receive that takes it, out of the unit; NULL: none, and the caller may want to hold it. */
+/** The receive that would take a message. @return NULL: none. */
+struct tag_recv *tag_find(struct tag_unit *u, uint64_t tag, uint64_t source);
+
+/** A message has come. @return the receive that takes it, out of the unit unless it stays; NULL: none, and the caller may want to
+ *  hold the message. */
 struct tag_recv *tag_arrive(struct tag_unit *u, uint64_t tag, uint64_t source);
 
 /** Keep a message that no receive was there for. */

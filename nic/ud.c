@@ -93,6 +93,10 @@ void ud_rx(struct nic_qp *qp, const struct packet *p)
 		drop(qp, p, NIC_CNT_bad_qkey);
 		return;
 	}
+	if (qp->rdm_owned) {
+		rdm_call_rx(qp, p);
+		return;
+	}
 	if (!next) {
 		drop(qp, p, NIC_CNT_ud_no_wqe);
 		return;

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdm.c - endpoints of reliable datagrams as objects: creation, peers by address, and their turn in the NIC's work.
+ */
+#include "rdm.h"
+
+#define MAX_DEFAULT	   1024
+#define MAX_MOST	   32768 /* of requests, and of receives: their numbers and those of answers fit 16 bits */
+#define CONNECT_DEFAULT_NS 10000000000u
+#define UNEXPECTED_DEFAULT (64u << 20)
+#define TIMEOUT_DEFAULT	   14 /* 67 ms */
+#define RETRIES_DEFAULT	   7
+#define CALLS		   64 /* that wait for the port to have room; more are lost */
+
+/* ---- peers --------------------------------------------------------------------------------------------------- */
+
+static struct list *bucket(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
+{
+	uint64_t a, b;
+
+	memcpy(&a, addr->gid.raw, 8);
+	memcpy(&b, addr->gid.raw + 8, 8);
+	a = (a ^ b ^ (uint64_t)addr->port << 40 ^ ep->incarnation) * 0x9e3779b97f4a7c15u;
+	return &ep->peers[a >> 54];
+}
+_Static_assert(RDM_PEER_BUCKETS == 1u << (64 - 54), "bucket() names one of them");
+
+struct nic_rdm_peer *rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
+{
+	struct list *head = bucket(ep, addr);
+
+	for (struct list *n = head->next; n != head; n = n->next) {
+		struct nic_rdm_peer *peer = list_entry(n, struct nic_rdm_peer, hash);
+
+		if (peer->addr.port == addr->port && memcmp(&peer->addr.gid, &addr->gid, sizeof(addr->gid)) == 0)
+			return peer;
+	}
+	return NULL;
+}
+
+static bool is_v4(const struct nic_gid *gid)
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid->raw, prefix, sizeof(prefix)) == 0;
+}
+
+struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
+{
+	static const struct nic_gid none;
+	struct nic_rdm_peer *peer = rdm_peer_find(ep, addr);
+
+	if (peer)
+		return peer;
+	if (addr->port == 0 || addr->port > NIC_SERVICE_PORT_MAX || is_v4(&addr->gid) != is_v4(&ep->cfg.addr.gid) ||
+	    memcmp(&addr->gid, &none, sizeof(none)) == 0)
+		return NULL;
+	peer = calloc(1, sizeof(*peer));
+	if (!peer)
+		return NULL;
+	peer->ep = ep;
+	peer->addr.gid = addr->gid;
+	peer->addr.port = addr->port;
+	peer->user = UINT64_MAX;
+	list_init(&peer->node);
+	list_init(&peer->wake);
+	list_init(&peer->queue);
+	list_init(&peer->waiting);
+	list_append(bucket(ep, addr), &peer->hash);
+	return peer;
+}
+
+void nic_rdm_peer_set_user(struct nic_rdm_peer *peer, uint64_t user)
+{
+	peer->user = user;
+}
+
+uint64_t nic_rdm_peer_user(const struct nic_rdm_peer *peer)
+{
+	return peer->user;
+}
+
+struct nic_rdm_addr nic_rdm_peer_address(const struct nic_rdm_peer *peer)
+{
+	return peer->addr;
+}
+
+static void peers_free(struct nic_rdm *ep)
+{
+	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
+		while (!list_empty(&ep->peers[i])) {
+			struct nic_rdm_peer *peer = list_entry(ep->peers[i].next, struct nic_rdm_peer, hash);
+
+			list_remove(&peer->hash);
+			if (peer->qp)
+				nic_qp_destroy(peer->qp);
+			free(peer);
+		}
+}
+
+/* ---- creation ------------------------------------------------------------------------------------------------ */
+
+static bool config_complete(struct nic_rdm_init *c)
+{
+	c->max_tx = c->max_tx ? c->max_tx : MAX_DEFAULT;
+	c->max_rx = c->max_rx ? c->max_rx : MAX_DEFAULT;
+	c->connect_ns = c->connect_ns ? c->connect_ns : CONNECT_DEFAULT_NS;
+	c->max_unexpected = c->max_unexpected ? c->max_unexpected : UNEXPECTED_DEFAULT;
+	c->timeout = c->timeout ? c->timeout : TIMEOUT_DEFAULT;
+	c->retry_cnt = c->retry_cnt ? c->retry_cnt : RETRIES_DEFAULT;
+	return c->pd && c->done && c->max_tx <= MAX_MOST && c->max_rx <= MAX_MOST && c->timeout <= 31 &&
+	       c->retry_cnt <= 7 && c->addr.port > 0 && c->addr.port <= NIC_SERVICE_PORT_MAX;
+}
+
+/** The QP of the port, which calls come to. */
+static int contact_open(struct nic_rdm *ep)
+{
+	struct nic_qp_init init = {.type = NIC_QPT_UD,
+				   .pd = ep->cfg.pd,
+				   .send_cq = ep->cq,
+				   .recv_cq = ep->cq,
+				   .cap = {.max_send_wr = CALLS, .max_send_sge = 1, .max_inline_data = RDM_CALL_LEN}};
+	struct nic_qp_attr a = {.qp_state = NIC_QPS_INIT, .port_num = 1, .qkey = RDM_QKEY};
+	int err = qp_create_at(ep->nic, &init, NIC_SERVICE_QPN | ep->cfg.addr.port, &ep->contact);
+
+	if (err)
+		return err;
+	ep->contact->rdm_owned = true;
+	ep->contact->rdm = ep;
+	ep->contact->events.silent = true;
+	nic_qp_modify(ep->contact, &a, NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_QKEY);
+	a.qp_state = NIC_QPS_RTR;
+	nic_qp_modify(ep->contact, &a, NIC_QP_STATE);
+	a.qp_state = NIC_QPS_RTS;
+	a.sq_psn = nic_psn_random(ep->nic);
+	return nic_qp_modify(ep->contact, &a, NIC_QP_STATE | NIC_QP_SQ_PSN);
+}
+
+static int objects_create(struct nic_rdm *ep)
+{
+	struct nic *nic = ep->nic;
+	int err;
+
+	ep->ops = calloc((size_t)ep->cfg.max_tx + RDM_ANSWERS, sizeof(*ep->ops));
+	ep->recvs = calloc(ep->cfg.max_rx, sizeof(*ep->recvs));
+	if (!ep->ops || !ep->recvs)
+		return -ENOMEM;
+	err = nic_cq_create(nic, 1, NULL, &ep->cq);
+	if (err)
+		return err;
+	ep->cq->sink = rdm_completed;
+	ep->cq->sink_arg = ep;
+	/* Not the first byte, at NULL, nor what no pointer can name. */
+	err = nic_mr_reg(ep->cfg.pd, (void *)1, INT64_MAX - 1, 1, NIC_ACCESS_LOCAL_WRITE, &ep->all);
+	return err ? err : contact_open(ep);
+}
+
+int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_rdm **out)
+{
+	struct nic_rdm *ep = calloc(1, sizeof(*ep));
+	int err;
+
+	if (!ep)
+		return -ENOMEM;
+	ep->cfg = *init;
+	ep->nic = nic;
+	if (!config_complete(&ep->cfg)) {
+		free(ep);
+		return -EINVAL;
+	}
+	nic->cfg.random(nic->cfg.ctx, &ep->incarnation, sizeof(ep->incarnation));
+	ep->incarnation |= 1; /* 0 is none */
+	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
+		list_init(&ep->peers[i]);
+	list_init(&ep->calling);
+	list_init(&ep->wake);
+	list_init(&ep->due);
+	list_init(&ep->fading);
+	list_append(&nic->rdms, &ep->node);
+	rdm_ops_init(ep);
+	rdm_recvs_init(ep);
+	err = objects_create(ep);
+	if (err) {
+		nic_rdm_destroy(ep);
+		return err;
+	}
+	*out = ep;
+	return 0;
+}
+
+/** What a peer may read of messages that it has not taken. */
+static void offers_end(struct nic_rdm *ep)
+{
+	for (uint32_t i = 0; i < ep->ops_touched; i++)
+		rdm_op_release(&ep->ops[i]);
+}
+
+void nic_rdm_destroy(struct nic_rdm *ep)
+{
+	rdm_fade(ep, true);
+	peers_free(ep);
+	if (ep->contact)
+		nic_qp_destroy(ep->contact);
+	if (ep->ops)
+		offers_end(ep);
+	if (ep->all)
+		nic_mr_dereg(ep->all);
+	if (ep->cq)
+		nic_cq_destroy(ep->cq);
+	rdm_recvs_fini(ep);
+	list_remove(&ep->node);
+	free(ep->ops);
+	free(ep->recvs);
+	free(ep);
+}
+
+void rdm_destroy_all(struct nic *nic)
+{
+	while (!list_empty(&nic->rdms))
+		nic_rdm_destroy(list_entry(list_first(&nic->rdms), struct nic_rdm, node));
+}
+
+struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep)
+{
+	return ep->cfg.addr;
+}
+
+/* ---- the NIC's turn ------------------------------------------------------------------------------------------ */
+
+void rdm_qp_failed(struct nic_qp *qp)
+{
+	struct nic_rdm_peer *peer = qp->rdm_peer;
+
+	peer->failed = true;
+	if (list_empty(&peer->wake))
+		list_append(&peer->ep->wake, &peer->wake);
+	rdm_note(peer->ep);
+}
+
+static void ep_settle(struct nic_rdm *ep)
+{
+	while (!list_empty(&ep->due)) {
+		struct rdm_op *op = list_entry(list_first(&ep->due), struct rdm_op, due);
+
+		list_remove(&op->due);
+		rdm_op_settle(op);
+	}
+	while (!list_empty(&ep->wake)) {
+		struct nic_rdm_peer *peer = list_entry(list_first(&ep->wake), struct nic_rdm_peer, wake);
+
+		list_remove(&peer->wake);
+		if (peer->failed)
+			rdm_disconnect(peer, NIC_RDM_PEER_LOST);
+		else
+			rdm_pump(peer);
+	}
+	rdm_fade(ep, false);
+	ep->nic->rdm_due |= !list_empty(&ep->fading); /* they have yet to send */
+}
+
+void rdm_settle(struct nic *nic)
+{
+	bool more;
+
+	do {
+		nic->rdm_due = false;
+		more = false;
+		for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
+			struct nic_rdm *ep = list_entry(n, struct nic_rdm, node);
+
+			ep_settle(ep);
+			more |= !list_empty(&ep->due) || !list_empty(&ep->wake);
+		}
+	} while (more);
+}
+
+void rdm_timeout(struct nic *nic)
+{
+	nic->rdm_deadline = TIME_NEVER;
+	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
+		uint64_t deadline = rdm_calls_due(list_entry(n, struct nic_rdm, node), nic->now);
+
+		if (deadline < nic->rdm_deadline)
+			nic->rdm_deadline = deadline;
+	}
+}

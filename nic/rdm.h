@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdm.h - reliable datagram endpoints from within; see nic_rdm.h for what they do and rdm.md for how. Private to nic/.
+ *
+ * rdm.c has the endpoint, its peers and what the rest of the NIC calls. rdm_conn.c connects peers. rdm_tx.c takes requests to the
+ * queue pairs, rdm_rx.c messages to receives, rdm_pull.c reads long ones. Requests and completions meet here: a queue pair
+ * completes into rdm_tx.c at any time, which only notes it; rdm_settle, when the NIC is done with a packet, acts on it.
+ */
+#ifndef NIC_RDM_H
+#define NIC_RDM_H
+
+#include "cq.h"
+#include "mem.h"
+#include "nic_rdm.h"
+#include "qp.h"
+#include "rdm_wire.h"
+#include "tag.h"
+
+#define RDM_PEER_BUCKETS 1024u
+#define RDM_ANSWERS                                                                                                    \
+	16384u		  /* that an endpoint owes, at most: a message that wants one has its own from when it begins */
+#define RDM_SQ_FIRST 8u	  /* requests that a QP can hold at first ... */
+#define RDM_SQ_MOST  128u /* ... and when there was more to do */
+#define RDM_SGES     (NIC_RDM_IOV_MAX + 1)
+#define RDM_INLINE   (RDM_HEADER_LEN + NIC_RDM_INJECT_MAX)
+
+enum rdm_work {
+	RDM_W_SEND,
+	RDM_W_OFFER, /* a SEND that the peer reads */
+	RDM_W_RMA,
+	RDM_W_ATOMIC,
+	RDM_W_PULL,  /* of the receiver: reading what was offered */
+	RDM_W_TAKEN, /* of the receiver: saying that a message is where it belongs */
+};
+
+/** Where in a list of segments. */
+struct rdm_cursor {
+	uint32_t segment;
+	uint64_t offset;
+};
+
+/** A request, or what the endpoint owes a peer for one of his. */
+struct rdm_op {
+	struct list node; /* free, or peer->queue until all is posted, or peer->waiting for TAKEN */
+	struct list due;  /* ep->due: something has completed */
+	struct nic_rdm_peer *peer;
+	void *context;
+	uint64_t cookie;
+	uint32_t flags;
+	uint8_t work, kind; /* enum rdm_work, enum nic_rdm_kind */
+	bool begun;	    /* something of it has been posted */
+	bool all_posted;
+	bool taken; /* the peer has said so */
+	bool told;  /* PULL: the receive is done */
+	uint16_t generation;
+	uint32_t out, data_out; /* work requests under way; those of them that move data */
+	uint32_t status, vendor_err;
+	uint64_t length, tag, data;
+	uint32_t id; /* TAKEN: the peer's */
+	struct nic_iov iov[NIC_RDM_IOV_MAX];
+	uint32_t n_iov, n_remote;
+	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
+	struct rdm_cursor at_iov, at_remote;
+	union {
+		struct { /* ATOMIC; iov has the operands */
+			struct nic_iov compare[NIC_RDM_IOV_MAX], result[NIC_RDM_IOV_MAX];
+			uint32_t n_compare, n_result;
+			struct rdm_cursor at_compare, at_result;
+			uint8_t op, datatype;
+		} atomic;
+		struct nic_mr *mr[NIC_RDM_IOV_MAX]; /* OFFER: what the peer may read meanwhile */
+		struct rdm_recv *recv;		    /* PULL */
+	};
+	struct nic_rdm_done done; /* PULL: what to say */
+	uint8_t header[RDM_PREFIX_MAX];
+	uint8_t bytes[2 * NIC_RDM_INJECT_MAX]; /* INJECT: the data, and compare values */
+};
+
+/** A posted receive. */
+struct rdm_recv {
+	struct tag_recv match; /* its node, when free: on ep->free_recvs */
+	void *context;
+	uint64_t cookie;
+	uint32_t flags;
+	uint32_t n_iov;
+	struct nic_iov iov[NIC_RDM_IOV_MAX];
+	uint64_t length, used; /* bytes; MULTI: those that messages have */
+	uint64_t min_free;
+	uint32_t busy; /* messages on their way into it */
+	bool posted;   /* it waits for messages */
+	bool full;     /* MULTI: takes no more */
+};
+
+/** A message that has come, or is coming, without a receive for it. */
+struct rdm_held {
+	struct tag_message match; /* `all`, when claimed: on ep->claimed */
+	struct list pool;
+	struct nic_rdm_peer *peer;
+	struct rdm_header header;
+	struct rdm_recv *recv; /* that has been posted for it while it was coming */
+	uint64_t base, room;   /* as in struct rdm_arrival */
+	const void *claimed_by;
+	bool claimed, complete, big, discard;
+	uint8_t data[];
+};
+
+/** The message that a peer's QP is amid. */
+struct rdm_arrival {
+	bool active;
+	struct rdm_header header;
+	struct rdm_recv *recv; /* or */
+	struct rdm_held *held;
+	uint64_t base, room; /* in recv: where it begins, and bytes that have room */
+	uint64_t got;
+	uint32_t status;
+};
+
+enum rdm_peer_state {
+	RDM_IDLE,
+	RDM_CALLING, /* its QP has been offered */
+	RDM_UP,
+};
+
+struct nic_rdm_peer {
+	struct nic_rdm *ep;
+	struct list hash; /* of ep->peers */
+	struct list node; /* on ep->calling while it is called */
+	struct list wake; /* on ep->wake: its send queue has room */
+	struct nic_rdm_addr addr;
+	uint64_t user;
+	enum rdm_peer_state state;
+	bool failed; /* the QP is in error */
+	struct nic_qp *qp;
+	uint64_t incarnation;		 /* 0: not known */
+	uint32_t attempt, heard_attempt; /* ours, its */
+	uint32_t psn;
+	uint64_t call_ns, wait_ns, give_up_ns; /* when to call again, how long that was, until when */
+	uint32_t reads_out;
+	struct list queue, waiting;
+	struct rdm_arrival arrival;
+};
+
+/** Memory of messages without a receive: those of one size. */
+struct rdm_pool {
+	struct list free, chunks;
+	uint32_t size;
+};
+
+struct nic_rdm {
+	struct nic *nic;
+	struct list node; /* on nic->rdms */
+	struct nic_rdm_init cfg;
+	struct nic_cq *cq;
+	struct nic_qp *contact; /* UD, of the port */
+	struct nic_mr *all;	/* all memory of the process, for local use */
+	uint64_t incarnation;
+	struct list peers[RDM_PEER_BUCKETS];
+	struct list calling, wake, due, fading;
+	struct tag_unit messages, tagged;
+	struct list claimed;
+	struct rdm_op *ops;
+	struct rdm_recv *recvs;
+	struct list free_ops, free_recvs;
+	uint32_t ops_touched, recvs_touched; /* the rest has never been used, and costs no memory */
+	uint32_t tx_left, answers_left, rx_left;
+	struct rdm_pool small, big;
+	uint64_t held_bytes;
+};
+
+/* rdm.c */
+struct nic_rdm_peer *rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
+/** Tell the endpoint's owner. */
+static inline void rdm_tell(struct nic_rdm *ep, const struct nic_rdm_done *done)
+{
+	ep->nic->completions++;
+	ep->cfg.done(ep->cfg.ctx, done);
+}
+/** rdm_settle is to be called. */
+static inline void rdm_note(struct nic_rdm *ep)
+{
+	ep->nic->rdm_due = true;
+}
+
+/* rdm_conn.c */
+/** Connect the peer, unless that is under way. */
+void rdm_connect(struct nic_rdm_peer *peer);
+/** The connection is no more, or was never made: what was under way fails. */
+void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status);
+/** Call again, or give up. @return when to come back. */
+uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns);
+/** Destroy QPs that have said their last. */
+void rdm_fade(struct nic_rdm *ep, bool all);
+
+/* rdm_tx.c */
+void rdm_ops_init(struct nic_rdm *ep);
+/** @return NULL: none left; answers are there. */
+struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work);
+/** What the peer could do because of it, it can no longer. */
+void rdm_op_release(struct rdm_op *op);
+/** The op's turn comes. */
+void rdm_submit(struct rdm_op *op);
+/** Post what the peer's queue has, as far as there is room. */
+void rdm_pump(struct nic_rdm_peer *peer);
+/** Act on what has completed. */
+void rdm_op_settle(struct rdm_op *op);
+/** Fail what the peer will not answer any more: what has begun, with `begun_only`, or all. */
+void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only);
+/** TAKEN has come. */
+void rdm_taken(struct nic_rdm_peer *peer, uint32_t id);
+/** Completions of queue pairs. */
+void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc);
+
+/* rdm_rx.c */
+void rdm_recvs_init(struct nic_rdm *ep);
+void rdm_recvs_fini(struct nic_rdm *ep);
+/** Bytes to memory that iov lists, from offset on. @return false: some of it is not mapped. */
+bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_t offset, const void *src,
+		 uint64_t len);
+/** A message in it has ended: say so, and give the receive back if it was the last. */
+void rdm_recv_done(struct nic_rdm *ep, struct rdm_recv *recv, struct nic_rdm_done *done);
+/** The peer has gone: what it was saying ends here, and what it has offered is gone. */
+void rdm_arrivals_lost(struct nic_rdm_peer *peer);
+
+/* rdm_pull.c */
+/** Read what has been offered into the receive. */
+void rdm_pull(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
+	      uint64_t room);
+/** Tell the peer that its message is where it belongs. */
+void rdm_say_taken(struct nic_rdm_peer *peer, uint32_t id);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdm_conn.c - how endpoints of reliable datagrams connect: by calls, datagrams between the QPs of their ports, which may be
+ * lost, doubled, and late. See rdm.md for the exchange and why it is safe.
+ */
+#include "rdm.h"
+
+#define CALL_FIRST_NS 2000000
+#define CALL_MOST_NS  250000000
+#define READS	      8 /* READs and fetching operations that a QP has outstanding */
+#define RNR_TIMER     4 /* code of 40 us: who waits for room holds up all that it says to this peer */
+
+static const uint32_t rights = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
+
+/* ---- queue pairs --------------------------------------------------------------------------------------------- */
+
+static bool av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av)
+{
+	*av = (struct nic_av){.dgid = addr->gid};
+	for (uint8_t i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		av->sgid_index = i;
+		if (memcmp(&ep->nic->gids[i], &ep->cfg.addr.gid, sizeof(addr->gid)) == 0)
+			return true;
+	}
+	return false; /* the address is the device's no longer */
+}
+
+static bool qp_make(struct nic_rdm_peer *peer)
+{
+	const struct nic_rdm *ep = peer->ep;
+	struct nic_qp_init init = {
+		.type = NIC_QPT_RC,
+		.pd = ep->cfg.pd,
+		.send_cq = ep->cq,
+		.recv_cq = ep->cq,
+		.cap = {.max_send_wr = RDM_SQ_FIRST, .max_send_sge = RDM_SGES, .max_inline_data = RDM_INLINE},
+		.max_fetch = NIC_PAYLOAD_MAX};
+
+	if (nic_qp_create(ep->nic, &init, &peer->qp) != 0)
+		return false;
+	peer->qp->rdm_owned = true;
+	peer->qp->rdm_peer = peer;
+	peer->qp->events.silent = true;
+	peer->attempt++;
+	peer->psn = nic_psn_random(ep->nic);
+	return true;
+}
+
+static bool qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu)
+{
+	const struct nic_rdm *ep = peer->ep;
+	enum nic_mtu own = nic_active_mtu(ep->nic);
+	struct nic_qp_attr a = {.qp_state = NIC_QPS_INIT,
+				.port_num = 1,
+				.qp_access_flags = rights,
+				.path_mtu = mtu < own ? mtu : own,
+				.dest_qp_num = qpn,
+				.rq_psn = psn,
+				.sq_psn = peer->psn,
+				.max_rd_atomic = READS,
+				.max_dest_rd_atomic = READS,
+				.min_rnr_timer = RNR_TIMER,
+				.timeout = ep->cfg.timeout,
+				.retry_cnt = ep->cfg.retry_cnt,
+				.rnr_retry = 7};
+
+	if (!av_to(ep, &peer->addr, &a.av) ||
+	    nic_qp_modify(peer->qp, &a, NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS) != 0)
+		return false;
+	a.qp_state = NIC_QPS_RTR;
+	if (nic_qp_modify(peer->qp, &a,
+			  NIC_QP_STATE | NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN |
+				  NIC_QP_MAX_DEST_RD_ATOMIC | NIC_QP_MIN_RNR_TIMER) != 0)
+		return false;
+	a.qp_state = NIC_QPS_RTS;
+	return nic_qp_modify(peer->qp, &a,
+			     NIC_QP_STATE | NIC_QP_SQ_PSN | NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY |
+				     NIC_QP_MAX_QP_RD_ATOMIC) == 0;
+}
+
+void rdm_fade(struct nic_rdm *ep, bool all)
+{
+	for (struct list *n = ep->fading.next, *next; n != &ep->fading; n = next) {
+		struct nic_qp *qp = list_entry(n, struct nic_qp, fading);
+
+		next = n->next;
+		if (!all && resp_pending(qp))
+			continue;
+		list_remove(n);
+		nic_qp_destroy(qp);
+	}
+}
+
+/** What is in its send queue ends with an error. The NAK that tells the peer why is still to go. */
+static void qp_drop(struct nic_rdm_peer *peer)
+{
+	struct nic_qp *qp = peer->qp;
+
+	peer->qp = NULL;
+	if (!qp)
+		return;
+	qp_enter_error(qp);
+	qp->rdm_peer = NULL;
+	list_append(&peer->ep->fading, &qp->fading);
+	rdm_fade(peer->ep, false);
+}
+
+/* ---- states -------------------------------------------------------------------------------------------------- */
+
+static void settled(struct nic_rdm_peer *peer, enum rdm_peer_state state)
+{
+	peer->state = state;
+	list_remove(&peer->node);
+	if (list_empty(&peer->wake))
+		list_append(&peer->ep->wake, &peer->wake);
+	rdm_note(peer->ep);
+}
+
+void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status)
+{
+	bool reached = status != NIC_RDM_UNREACHABLE;
+
+	qp_drop(peer);
+	peer->failed = false;
+	peer->reads_out = 0;
+	rdm_arrivals_lost(peer);
+	rdm_fail(peer, status, reached);
+	if (!reached)
+		peer->incarnation = 0;
+	settled(peer, RDM_IDLE);
+}
+
+static void up(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu)
+{
+	if (qp_connect(peer, qpn, psn, mtu))
+		settled(peer, RDM_UP);
+	else
+		rdm_disconnect(peer, NIC_RDM_UNREACHABLE);
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------------- */
+
+/** One that does not go is as good as one that is lost. */
+static void say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c)
+{
+	uint8_t bytes[RDM_CALL_LEN];
+	struct nic_sge sge = {(uintptr_t)bytes, sizeof(bytes), 0};
+	struct nic_ah ah = {.pd = ep->cfg.pd};
+	struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_SEND, .flags = NIC_SEND_INLINE};
+
+	c->from = ep->incarnation;
+	c->mtu = (uint8_t)nic_active_mtu(ep->nic);
+	rdm_call_put(c, bytes);
+	wr.ud.ah = &ah;
+	wr.ud.remote_qpn = NIC_SERVICE_QPN | to->port;
+	wr.ud.remote_qkey = RDM_QKEY;
+	if (!av_to(ep, to, &ah.av) || nic_post_send(ep->contact, &wr) != 0)
+		COUNT(ep->nic, rdm_calls_unsent);
+}
+
+static void say_of_qp(const struct nic_rdm_peer *peer, uint8_t kind, uint32_t echo)
+{
+	struct rdm_call c = {.kind = kind,
+			     .to = peer->incarnation,
+			     .attempt = peer->attempt,
+			     .echo = echo,
+			     .qpn = nic_qp_num(peer->qp),
+			     .psn = peer->psn};
+
+	say(peer->ep, &peer->addr, &c);
+}
+
+void rdm_connect(struct nic_rdm_peer *peer)
+{
+	struct nic_rdm *ep = peer->ep;
+
+	if (peer->state != RDM_IDLE)
+		return;
+	if (!qp_make(peer)) {
+		rdm_disconnect(peer, NIC_RDM_UNREACHABLE);
+		return;
+	}
+	if (memcmp(&peer->addr, &ep->cfg.addr, sizeof(peer->addr)) == 0) {
+		up(peer, nic_qp_num(peer->qp), peer->psn, nic_active_mtu(ep->nic));
+		return;
+	}
+	peer->state = RDM_CALLING;
+	peer->wait_ns = CALL_FIRST_NS;
+	peer->call_ns = ep->nic->now + peer->wait_ns;
+	peer->give_up_ns = ep->nic->now + ep->cfg.connect_ns;
+	list_append(&ep->calling, &peer->node);
+	if (peer->call_ns < ep->nic->rdm_deadline)
+		ep->nic->rdm_deadline = peer->call_ns;
+	say_of_qp(peer, RDM_HELLO, 0);
+}
+
+uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns)
+{
+	uint64_t deadline = TIME_NEVER;
+
+	for (struct list *n = ep->calling.next, *next; n != &ep->calling; n = next) {
+		struct nic_rdm_peer *peer = list_entry(n, struct nic_rdm_peer, node);
+
+		next = n->next;
+		if (peer->give_up_ns <= now_ns) {
+			COUNT(ep->nic, rdm_unreachable);
+			rdm_disconnect(peer, NIC_RDM_UNREACHABLE);
+			continue;
+		}
+		if (peer->call_ns <= now_ns) {
+			peer->wait_ns = peer->wait_ns * 2 < CALL_MOST_NS ? peer->wait_ns * 2 : CALL_MOST_NS;
+			peer->call_ns = now_ns + peer->wait_ns;
+			say_of_qp(peer, RDM_HELLO, 0);
+		}
+		if (peer->call_ns < deadline)
+			deadline = peer->call_ns;
+	}
+	return deadline;
+}
+
+/** Who calls us by our name of now is there now: nothing that was said long ago gets that far. */
+static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+{
+	struct nic_rdm_peer *peer;
+	bool same;
+
+	if (c->to != ep->incarnation) {
+		struct rdm_call who = {.kind = RDM_WHO, .to = c->from, .echo = c->attempt};
+
+		say(ep, from, &who);
+		return;
+	}
+	peer = nic_rdm_peer_get(ep, from);
+	if (!peer) {
+		COUNT(ep->nic, rdm_calls_ignored);
+		return;
+	}
+	same = peer->incarnation == c->from;
+	if (same && (int32_t)(c->attempt - peer->heard_attempt) < 0) {
+		COUNT(ep->nic, rdm_calls_ignored);
+		return;
+	}
+	if (peer->state == RDM_UP && same && c->attempt == peer->heard_attempt) {
+		say_of_qp(peer, RDM_WELCOME, c->attempt);
+		return;
+	}
+	if (peer->state == RDM_UP)
+		rdm_disconnect(peer, NIC_RDM_PEER_LOST);
+	if (!peer->qp && !qp_make(peer)) {
+		COUNT(ep->nic, rdm_calls_ignored);
+		return;
+	}
+	peer->incarnation = c->from;
+	peer->heard_attempt = c->attempt;
+	up(peer, c->qpn, c->psn, (enum nic_mtu)c->mtu);
+	if (peer->state == RDM_UP)
+		say_of_qp(peer, RDM_WELCOME, c->attempt);
+}
+
+/** Of the call that waits for an answer? */
+static struct nic_rdm_peer *caller_of(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+{
+	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
+
+	if (c->to == ep->incarnation && peer && peer->state == RDM_CALLING && c->echo == peer->attempt)
+		return peer;
+	COUNT(ep->nic, rdm_calls_ignored);
+	return NULL;
+}
+
+static void who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+{
+	struct nic_rdm_peer *peer = caller_of(ep, from, c);
+
+	if (!peer || peer->incarnation == c->from) /* the second: it has been said, and the timer says it again */
+		return;
+	peer->incarnation = c->from;
+	say_of_qp(peer, RDM_HELLO, 0);
+}
+
+static void welcome(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+{
+	struct nic_rdm_peer *peer = caller_of(ep, from, c);
+
+	if (!peer || peer->incarnation != c->from)
+		return;
+	peer->heard_attempt = c->attempt;
+	up(peer, c->qpn, c->psn, (enum nic_mtu)c->mtu);
+}
+
+void rdm_call_rx(struct nic_qp *qp, const struct packet *p)
+{
+	struct nic_rdm *ep = qp->rdm;
+	struct nic_rdm_addr from;
+	uint8_t bytes[RDM_CALL_LEN];
+	struct rdm_call c;
+
+	memset(&from, 0, sizeof(from));
+	from.gid = p->sgid;
+	from.port = (uint16_t)(p->src_qpn & 0xffff);
+	if (p->payload_len == sizeof(bytes))
+		memcpy(bytes, p->payload, sizeof(bytes)); /* others may write there */
+	if (!rdm_call_get(&c, bytes, p->payload_len) || (p->src_qpn & ~0xffffu) != NIC_SERVICE_QPN || from.port == 0 ||
+	    memcmp(&p->dgid, &ep->cfg.addr.gid, sizeof(p->dgid)) != 0) {
+		COUNT(ep->nic, rdm_calls_ignored);
+		return;
+	}
+	if (c.kind == RDM_HELLO)
+		hello(ep, &from, &c);
+	else if (c.kind == RDM_WHO)
+		who(ep, &from, &c);
+	else
+		welcome(ep, &from, &c);
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdm_rx.c - messages that come to an endpoint, and the receives that they are for. The first packet of a message finds its
+ * receive, and from then on each goes straight into the receive's buffer; a message that nobody has asked for yet is held.
+ *
+ * All of it happens in the responder of the peer's queue pair, which asks before it takes a message (rdm_takes) whether there is
+ * room for it: if not the sender is told to wait, as by a queue pair without receive WQEs.
+ */
+#include "rdm.h"
+
+#define SMALL_MAX   256u
+#define CHUNK_BYTES 65536u
+
+/* ---- receives as objects ------------------------------------------------------------------------------------- */
+
+static void pool_init(struct rdm_pool *p, uint32_t data)
+{
+	list_init(&p->free);
+	list_init(&p->chunks);
+	p->size = (uint32_t)((sizeof(struct rdm_held) + data + 15) & ~15ul);
+}
+
+void rdm_recvs_init(struct nic_rdm *ep)
+{
+	list_init(&ep->free_recvs);
+	list_init(&ep->claimed);
+	tag_init(&ep->messages);
+	tag_init(&ep->tagged);
+	pool_init(&ep->small, SMALL_MAX);
+	pool_init(&ep->big, NIC_RDM_EAGER_MAX);
+	ep->rx_left = ep->cfg.max_rx;
+}
+
+void rdm_recvs_fini(struct nic_rdm *ep)
+{
+	struct rdm_pool *pools[] = {&ep->small, &ep->big};
+
+	for (unsigned i = 0; i < 2; i++)
+		while (!list_empty(&pools[i]->chunks)) {
+			struct list *chunk = list_first(&pools[i]->chunks);
+
+			list_remove(chunk);
+			free(chunk);
+		}
+}
+
+static struct rdm_recv *recv_get(struct nic_rdm *ep)
+{
+	struct rdm_recv *recv;
+
+	if (ep->rx_left == 0)
+		return NULL;
+	ep->rx_left--;
+	if (list_empty(&ep->free_recvs))
+		return &ep->recvs[ep->recvs_touched++];
+	recv = list_entry(list_first(&ep->free_recvs), struct rdm_recv, match.node);
+	list_remove(&recv->match.node);
+	return recv;
+}
+
+static void recv_free(struct nic_rdm *ep, struct rdm_recv *recv)
+{
+	ep->rx_left++;
+	list_append(&ep->free_recvs, &recv->match.node);
+}
+
+static struct tag_unit *unit_of(struct nic_rdm *ep, bool tagged)
+{
+	return tagged ? &ep->tagged : &ep->messages;
+}
+
+void rdm_recv_done(struct nic_rdm *ep, struct rdm_recv *recv, struct nic_rdm_done *done)
+{
+	bool ends = recv->busy == 1 && (!(recv->flags & NIC_RDM_MULTI) || recv->full);
+
+	recv->busy--;
+	done->context = recv->context;
+	done->cookie = recv->cookie;
+	if (ends && recv->flags & NIC_RDM_MULTI)
+		done->flags |= NIC_RDM_MULTI;
+	if (ends)
+		recv_free(ep, recv);
+	rdm_tell(ep, done);
+}
+
+/** A message of this length goes into it. @return where in it; *room: how much of the message has room. */
+static uint64_t recv_claim(struct nic_rdm *ep, struct rdm_recv *recv, uint64_t length, uint64_t *room)
+{
+	uint64_t base = recv->used, left = recv->length - base;
+
+	*room = length < left ? length : left;
+	recv->busy++;
+	if (!recv->match.stays) {
+		recv->posted = false;
+		return base;
+	}
+	recv->used += *room;
+	recv->full = recv->length - recv->used < recv->min_free;
+	if (recv->full && recv->posted) {
+		tag_cancel(unit_of(ep, recv->flags & NIC_RDM_TAGGED), &recv->match);
+		recv->posted = false;
+	}
+	return base;
+}
+
+bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_t offset, const void *src, uint64_t len)
+{
+	const uint8_t *from = src;
+
+	for (uint32_t i = 0; i < n && len > 0; i++) {
+		uint64_t skip = offset < iov[i].len ? offset : iov[i].len, left = iov[i].len - skip;
+		uint64_t part = left < len ? left : len;
+
+		offset -= skip;
+		if (part == 0)
+			continue;
+		if (!mem_write(nic, (uint8_t *)iov[i].base + skip, from, part))
+			return false;
+		from += part;
+		len -= part;
+	}
+	return true;
+}
+
+/* ---- messages without a receive ------------------------------------------------------------------------------- */
+
+static struct rdm_pool *pool_of(struct nic_rdm *ep, uint64_t length)
+{
+	return length <= SMALL_MAX ? &ep->small : &ep->big;
+}
+
+/** Memory for some more. */
+static void pool_grow(struct nic_rdm *ep, struct rdm_pool *p)
+{
+	struct list *chunk;
+
+	if (ep->held_bytes + CHUNK_BYTES > ep->cfg.max_unexpected)
+		return;
+	chunk = calloc(1, CHUNK_BYTES);
+	if (!chunk)
+		return;
+	ep->held_bytes += CHUNK_BYTES;
+	list_init(chunk);
+	list_append(&p->chunks, chunk);
+	for (uint32_t at = sizeof(*chunk); at + p->size <= CHUNK_BYTES; at += p->size) {
+		struct rdm_held *held = (struct rdm_held *)(void *)((uint8_t *)chunk + at);
+
+		list_append(&p->free, &held->pool);
+	}
+}
+
+static bool held_room(struct nic_rdm *ep, uint64_t length)
+{
+	struct rdm_pool *p = pool_of(ep, length);
+
+	if (list_empty(&p->free))
+		pool_grow(ep, p);
+	return !list_empty(&p->free);
+}
+
+static struct rdm_held *held_get(struct nic_rdm_peer *peer, const struct rdm_header *h)
+{
+	struct rdm_pool *p = pool_of(peer->ep, h->kind == RDM_EAGER ? h->length : 0);
+	struct rdm_held *held = list_entry(list_first(&p->free), struct rdm_held, pool);
+
+	list_remove(&held->pool);
+	memset(held, 0, sizeof(*held));
+	list_init(&held->pool);
+	held->big = p == &peer->ep->big;
+	held->peer = peer;
+	held->header = *h;
+	held->match.tag = h->tag;
+	held->match.source = (uintptr_t)peer;
+	return held;
+}
+
+/** It is in no tag unit any more. */
+static void held_free(struct rdm_held *held)
+{
+	struct nic_rdm *ep = held->peer->ep;
+
+	list_append(held->big ? &ep->big.free : &ep->small.free, &held->pool);
+}
+
+static struct nic_rdm_done describe(struct nic_rdm_peer *peer, const struct rdm_header *h)
+{
+	return (struct nic_rdm_done){.kind = NIC_RDM_RECV,
+				     .peer = peer,
+				     .len = h->length,
+				     .tag = h->tag,
+				     .data = h->data,
+				     .flags = (h->flags & RDM_IS_TAGGED ? NIC_RDM_TAGGED : 0) |
+					      (h->flags & RDM_HAS_DATA ? NIC_RDM_DATA : 0)};
+}
+
+/** An eager message lies in the receive: so much of it, from `base` on. */
+static void delivered(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
+		      uint64_t room, uint32_t status)
+{
+	struct nic_rdm_done done = describe(peer, h);
+
+	done.buf = recv->n_iov ? (uint8_t *)recv->iov[0].base + base : NULL;
+	done.len = room;
+	done.overflow = h->length - room;
+	done.status = status ? status : done.overflow ? NIC_RDM_TRUNCATED : NIC_RDM_OK;
+	if (h->flags & RDM_WANTS_TAKEN && status != NIC_RDM_PEER_LOST)
+		rdm_say_taken(peer, h->id);
+	rdm_recv_done(peer->ep, recv, &done);
+}
+
+/** A held message has its receive, and is all there. */
+static void held_deliver(struct rdm_held *held)
+{
+	struct nic_rdm_peer *peer = held->peer;
+	struct rdm_recv *recv = held->recv;
+	uint32_t status = NIC_RDM_OK;
+
+	if (held->header.kind == RDM_OFFER) {
+		rdm_pull(peer, &held->header, recv, held->base, held->room);
+	} else {
+		if (!rdm_scatter(peer->ep->nic, recv->iov, recv->n_iov, held->base, held->data, held->room))
+			status = NIC_WC_LOC_PROT_ERR;
+		delivered(peer, &held->header, recv, held->base, held->room, status);
+	}
+	held_free(held);
+}
+
+static void held_match(struct rdm_held *held, struct rdm_recv *recv)
+{
+	held->recv = recv;
+	held->base = recv_claim(held->peer->ep, recv, held->header.length, &held->room);
+	if (held->complete)
+		held_deliver(held); /* or the rest is on its way */
+}
+
+/** A message that was held goes without having been received. */
+static void held_discard(struct rdm_held *held)
+{
+	if (!held->complete) {
+		held->discard = true;
+		return;
+	}
+	if (held->header.flags & RDM_WANTS_TAKEN)
+		rdm_say_taken(held->peer, held->header.id);
+	held_free(held);
+}
+
+/* ---- arrival ------------------------------------------------------------------------------------------------- */
+
+static bool header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefix)
+{
+	uint8_t bytes[RDM_PREFIX_MAX];
+	uint32_t len = p->payload_len < sizeof(bytes) ? p->payload_len : sizeof(bytes);
+
+	memcpy(bytes, p->payload, len); /* others may write there */
+	/* What is no eager message is all in its prefix. */
+	*prefix = rdm_header_get(h, bytes, len < p->payload_len && bytes[0] != RDM_EAGER ? RDM_PREFIX_MAX + 1 : len);
+	return *prefix != 0;
+}
+
+bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
+{
+	struct nic_rdm *ep = qp->rdm_peer ? qp->rdm_peer->ep : NULL;
+	struct rdm_header h;
+	uint32_t prefix;
+
+	if (!ep || !op_starts(p->op) || !header_of(p, &h, &prefix) || h.kind == RDM_TAKEN || h.kind == RDM_WRITTEN)
+		return true; /* what makes no sense is refused otherwise */
+	if (ep->answers_left == 0 && (h.flags & RDM_WANTS_TAKEN))
+		return false;
+	return held_room(ep, h.kind == RDM_EAGER ? h.length : 0) ||
+	       tag_find(unit_of(ep, h.flags & RDM_IS_TAGGED), h.tag, (uintptr_t)qp->rdm_peer);
+}
+
+/** Find the message its place. */
+static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
+{
+	struct rdm_arrival *a = &peer->arrival;
+	struct tag_unit *unit = unit_of(peer->ep, h->flags & RDM_IS_TAGGED);
+	struct tag_recv *match = tag_arrive(unit, h->tag, (uintptr_t)peer);
+
+	*a = (struct rdm_arrival){.active = true, .header = *h};
+	peer->ep->answers_left -= (h->flags & RDM_WANTS_TAKEN) != 0; /* for when it is there */
+	if (match) {
+		a->recv = list_entry(match, struct rdm_recv, match);
+		a->base = recv_claim(peer->ep, a->recv, h->length, &a->room);
+	} else {
+		a->held = held_get(peer, h);
+		tag_hold(unit, &a->held->match);
+	}
+}
+
+static void add(struct nic_rdm_peer *peer, const uint8_t *data, uint64_t len)
+{
+	struct rdm_arrival *a = &peer->arrival;
+	uint64_t part = a->got < a->room ? a->room - a->got : 0;
+
+	if (a->held) {
+		memcpy(a->held->data + a->got, data, len);
+	} else {
+		part = part < len ? part : len;
+		if (!rdm_scatter(peer->ep->nic, a->recv->iov, a->recv->n_iov, a->base + a->got, data, part))
+			a->status = NIC_WC_LOC_PROT_ERR;
+	}
+	a->got += len;
+}
+
+static void end(struct nic_rdm_peer *peer)
+{
+	struct rdm_arrival *a = &peer->arrival;
+	struct rdm_held *held = a->held;
+
+	a->active = false;
+	if (held) {
+		held->complete = true;
+		if (held->recv)
+			held_deliver(held);
+		else if (held->discard)
+			held_discard(held);
+	} else if (a->header.kind == RDM_OFFER) {
+		rdm_pull(peer, &a->header, a->recv, a->base, a->room);
+	} else {
+		delivered(peer, &a->header, a->recv, a->base, a->room, a->status);
+	}
+}
+
+static void written(struct nic_rdm_peer *peer, const struct rdm_header *h)
+{
+	struct nic_rdm_done done = {.kind = NIC_RDM_REMOTE_WRITE, .peer = peer, .data = h->data, .flags = NIC_RDM_DATA};
+
+	rdm_tell(peer->ep, &done);
+}
+
+enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
+{
+	struct nic_rdm_peer *peer = qp->rdm_peer;
+	struct rdm_header h;
+	uint32_t prefix = 0;
+
+	if (!peer)
+		return ERR_opcode_unsupported; /* it has failed, and is about to go */
+	if (op_starts(p->op)) {
+		if (!header_of(p, &h, &prefix))
+			return ERR_opcode_unsupported;
+		if (h.kind == RDM_TAKEN || h.kind == RDM_WRITTEN) {
+			if (h.kind == RDM_TAKEN)
+				rdm_taken(peer, h.id);
+			else
+				written(peer, &h);
+			return ERR_none;
+		}
+		begin(peer, &h);
+	}
+	if (peer->arrival.header.kind == RDM_EAGER) {
+		uint64_t len = p->payload_len - prefix, left = peer->arrival.header.length - peer->arrival.got;
+
+		if (len > left || (op_ends(p->op) && len < left))
+			return ERR_receive_length;
+		add(peer, p->payload + prefix, len);
+	}
+	if (op_ends(p->op))
+		end(peer);
+	return ERR_none;
+}
+
+/* ---- what the peer leaves behind ------------------------------------------------------------------------------ */
+
+/** Nobody is owed an answer. */
+static void forgive(struct nic_rdm *ep, struct rdm_header *h)
+{
+	ep->answers_left += (h->flags & RDM_WANTS_TAKEN) != 0;
+	h->flags &= (uint8_t)~RDM_WANTS_TAKEN;
+}
+
+/** It can never be delivered. */
+static void held_lost(struct rdm_held *held)
+{
+	struct nic_rdm_peer *peer = held->peer;
+
+	if (held->recv)
+		delivered(peer, &held->header, held->recv, held->base, 0, NIC_RDM_PEER_LOST);
+	else if (held->claimed)
+		list_remove(&held->match.all);
+	else if (!held->discard)
+		tag_take(unit_of(peer->ep, held->header.flags & RDM_IS_TAGGED), &held->match);
+	held_free(held);
+}
+
+static void lose_offers(struct nic_rdm_peer *peer, struct list *messages)
+{
+	for (struct list *n = messages->next, *next; n != messages; n = next) {
+		struct rdm_held *held = list_entry(list_entry(n, struct tag_message, all), struct rdm_held, match);
+
+		next = n->next;
+		if (held->peer != peer)
+			continue;
+		forgive(peer->ep, &held->header);
+		if (held->header.kind == RDM_OFFER)
+			held_lost(held);
+	}
+}
+
+void rdm_arrivals_lost(struct nic_rdm_peer *peer)
+{
+	struct rdm_arrival *a = &peer->arrival;
+
+	if (a->active) {
+		a->active = false;
+		forgive(peer->ep, a->held ? &a->held->header : &a->header);
+		if (a->held)
+			held_lost(a->held);
+		else
+			delivered(peer, &a->header, a->recv, a->base, a->got < a->room ? a->got : a->room,
+				  NIC_RDM_PEER_LOST);
+	}
+	lose_offers(peer, &peer->ep->messages.messages);
+	lose_offers(peer, &peer->ep->tagged.messages);
+	lose_offers(peer, &peer->ep->claimed);
+}
+
+/* ---- posting ------------------------------------------------------------------------------------------------- */
+
+static struct rdm_held *claimed_find(struct nic_rdm *ep, const void *context)
+{
+	for (struct list *n = ep->claimed.next; n != &ep->claimed; n = n->next) {
+		struct rdm_held *held = list_entry(list_entry(n, struct tag_message, all), struct rdm_held, match);
+
+		if (held->claimed_by == context)
+			return held;
+	}
+	return NULL;
+}
+
+static uint64_t source_of(const struct nic_rdm_recv *r)
+{
+	return r->from ? (uintptr_t)r->from : TAG_ANY_SOURCE;
+}
+
+static void recv_fill(struct rdm_recv *recv, const struct nic_rdm_recv *r)
+{
+	*recv = (struct rdm_recv){.context = r->context,
+				  .cookie = r->cookie,
+				  .flags = r->flags & (NIC_RDM_TAGGED | NIC_RDM_MULTI),
+				  .n_iov = r->n_iov,
+				  .min_free = r->min_free,
+				  .match = {.source = source_of(r), .stays = (r->flags & NIC_RDM_MULTI) != 0}};
+	if (r->flags & NIC_RDM_TAGGED) {
+		recv->match.tag = r->tag;
+		recv->match.ignore = r->ignore;
+	}
+	for (uint32_t i = 0; i < r->n_iov; i++) {
+		recv->iov[i] = r->iov[i];
+		recv->length += r->iov[i].len;
+	}
+}
+
+/** The message that was claimed for this context. */
+static int recv_claimed(struct nic_rdm *ep, const struct nic_rdm_recv *r)
+{
+	struct rdm_held *held = claimed_find(ep, r->context);
+	struct nic_rdm_done done;
+	struct rdm_recv *recv;
+
+	if (!held)
+		return -ENOMSG;
+	recv = recv_get(ep);
+	if (!recv)
+		return -EAGAIN;
+	recv_fill(recv, r);
+	list_remove(&held->match.all);
+	if (!(r->flags & NIC_RDM_DISCARD)) {
+		held_match(held, recv);
+		return 0;
+	}
+	done = describe(held->peer, &held->header);
+	held_discard(held);
+	recv->busy++;
+	rdm_recv_done(ep, recv, &done);
+	return 0;
+}
+
+int nic_rdm_recv(struct nic_rdm *ep, const struct nic_rdm_recv *r)
+{
+	struct tag_unit *unit = unit_of(ep, r->flags & NIC_RDM_TAGGED);
+	bool multi = r->flags & NIC_RDM_MULTI;
+	struct tag_message *m;
+	struct rdm_recv *recv;
+
+	if (r->n_iov > NIC_RDM_IOV_MAX || (r->n_iov && !r->iov) || (multi && (r->n_iov != 1 || r->min_free == 0)))
+		return -EINVAL;
+	if (r->flags & NIC_RDM_CLAIM)
+		return recv_claimed(ep, r);
+	recv = recv_get(ep);
+	if (!recv)
+		return -EAGAIN;
+	recv_fill(recv, r);
+	do {
+		m = tag_post(unit, &recv->match);
+		recv->posted = !m;
+		if (m)
+			held_match(list_entry(m, struct rdm_held, match), recv);
+	} while (m && multi && !recv->full);
+	rdm_settle(ep->nic);
+	return 0;
+}
+
+int nic_rdm_peek(struct nic_rdm *ep, const struct nic_rdm_recv *r, struct nic_rdm_done *found)
+{
+	struct tag_unit *unit = unit_of(ep, r->flags & NIC_RDM_TAGGED);
+	bool tagged = r->flags & NIC_RDM_TAGGED;
+	struct tag_message *m = tag_peek(unit, tagged ? r->tag : 0, tagged ? r->ignore : 0, source_of(r));
+	struct rdm_held *held;
+
+	if (!m)
+		return -ENOMSG;
+	held = list_entry(m, struct rdm_held, match);
+	*found = describe(held->peer, &held->header);
+	found->context = r->context;
+	found->cookie = r->cookie;
+	if (r->flags & (NIC_RDM_CLAIM | NIC_RDM_DISCARD))
+		tag_take(unit, m);
+	if (r->flags & NIC_RDM_DISCARD) {
+		held_discard(held);
+	} else if (r->flags & NIC_RDM_CLAIM) {
+		held->claimed = true;
+		held->claimed_by = r->context;
+		list_append(&ep->claimed, &m->all);
+	}
+	return 0;
+}
+
+int nic_rdm_cancel(struct nic_rdm *ep, const void *context)
+{
+	struct nic_rdm_done done = {.kind = NIC_RDM_RECV, .status = NIC_RDM_CANCELED};
+
+	for (uint32_t i = 0; i < ep->recvs_touched; i++) {
+		struct rdm_recv *recv = &ep->recvs[i];
+
+		if (!recv->posted || recv->context != context)
+			continue;
+		tag_cancel(unit_of(ep, recv->flags & NIC_RDM_TAGGED), &recv->match);
+		recv->posted = false;
+		recv->full = true;
+		done.tag = recv->match.tag;
+		done.flags = recv->flags & NIC_RDM_TAGGED;
+		recv->busy++;
+		rdm_recv_done(ep, recv, &done);
+		return 0;
+	}
+	return -ENOENT;
+}

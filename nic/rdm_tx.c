@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdm_tx.c - requests of an endpoint: each becomes work requests of its peer's queue pair, as many as it takes, in the order in
+ * which requests were made. What the queue pair has no room for yet, or what waits for it to be connected, is on the peer's queue.
+ */
+#include "rdm.h"
+
+#include "elem.h"
+
+/* Of a work request that moves no data of its own. Ops are aligned to more than that. */
+#define TRAILER 1u
+
+/* ---- ops ----------------------------------------------------------------------------------------------------- */
+
+void rdm_ops_init(struct nic_rdm *ep)
+{
+	list_init(&ep->free_ops);
+	ep->tx_left = ep->cfg.max_tx;
+	ep->answers_left = RDM_ANSWERS;
+}
+
+static bool is_answer(const struct rdm_op *op)
+{
+	return op->work == RDM_W_PULL || op->work == RDM_W_TAKEN;
+}
+
+struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work)
+{
+	struct nic_rdm *ep = peer->ep;
+	bool answer = work == RDM_W_PULL || work == RDM_W_TAKEN;
+	uint16_t generation;
+	struct rdm_op *op;
+
+	if (!answer && ep->tx_left == 0)
+		return NULL;
+	ep->tx_left -= !answer;
+	if (list_empty(&ep->free_ops)) {
+		op = &ep->ops[ep->ops_touched++];
+	} else {
+		op = list_entry(list_first(&ep->free_ops), struct rdm_op, node);
+		list_remove(&op->node);
+	}
+	generation = op->generation;
+	memset(op, 0, offsetof(struct rdm_op, header));
+	op->generation = (uint16_t)(generation + 1);
+	op->peer = peer;
+	op->work = (uint8_t)work;
+	list_init(&op->node);
+	list_init(&op->due);
+	return op;
+}
+
+static uint32_t id_of(const struct rdm_op *op)
+{
+	return (uint32_t)op->generation << 16 | (uint32_t)(op - op->peer->ep->ops);
+}
+
+void rdm_op_release(struct rdm_op *op)
+{
+	if (op->work != RDM_W_OFFER)
+		return;
+	for (uint32_t i = 0; i < NIC_RDM_IOV_MAX; i++)
+		if (op->mr[i]) {
+			nic_mr_dereg(op->mr[i]);
+			op->mr[i] = NULL;
+		}
+}
+
+static void op_free(struct rdm_op *op)
+{
+	struct nic_rdm *ep = op->peer->ep;
+
+	rdm_op_release(op);
+	++*(is_answer(op) ? &ep->answers_left : &ep->tx_left);
+	op->work = RDM_W_SEND;
+	list_remove(&op->due);
+	list_remove(&op->node);
+	op->peer = NULL;
+	list_append(&ep->free_ops, &op->node);
+}
+
+static void tell(const struct rdm_op *op)
+{
+	struct nic_rdm_done done = {.context = op->context,
+				    .cookie = op->cookie,
+				    .kind = (enum nic_rdm_kind)op->kind,
+				    .flags = op->flags & (NIC_RDM_TAGGED | NIC_RDM_INJECT | NIC_RDM_DATA),
+				    .status = op->status,
+				    .vendor_err = op->vendor_err,
+				    .peer = op->peer,
+				    .len = op->length,
+				    .tag = op->tag,
+				    .data = op->data};
+
+	rdm_tell(op->peer->ep, &done);
+}
+
+static void tell_pulled(struct rdm_op *op)
+{
+	op->told = true;
+	op->done.status = op->status ? op->status : op->done.status;
+	op->done.vendor_err = op->vendor_err;
+	rdm_recv_done(op->peer->ep, op->recv, &op->done);
+}
+
+static void op_end(struct rdm_op *op)
+{
+	if (op->work == RDM_W_PULL && !op->told)
+		tell_pulled(op);
+	else if (!is_answer(op))
+		tell(op);
+	op_free(op);
+}
+
+/* ---- segments ------------------------------------------------------------------------------------------------ */
+
+static uint64_t iov_bytes(const struct nic_iov *iov, uint32_t n)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		bytes += iov[i].len;
+	return bytes;
+}
+
+static void skip_empty(const struct nic_iov *iov, uint32_t n, struct rdm_cursor *at)
+{
+	while (at->segment < n && at->offset == iov[at->segment].len)
+		*at = (struct rdm_cursor){.segment = at->segment + 1};
+}
+
+/** Up to `len` bytes from the cursor on, which moves, as SGEs. @return how many SGEs. */
+static uint32_t cut(const struct nic_rdm *ep, const struct nic_iov *iov, uint32_t n, struct rdm_cursor *at,
+		    uint64_t len, struct nic_sge *sge)
+{
+	uint32_t used = 0;
+
+	for (skip_empty(iov, n, at); len > 0 && at->segment < n; skip_empty(iov, n, at)) {
+		uint64_t left = iov[at->segment].len - at->offset, part = left < len ? left : len;
+
+		sge[used++] = (struct nic_sge){(uintptr_t)iov[at->segment].base + at->offset, (uint32_t)part,
+					       nic_mr_lkey(ep->all)};
+		at->offset += part;
+		len -= part;
+	}
+	return used;
+}
+
+/** Bytes from the cursor to the end of its segment, which is not the end of the list. */
+static uint64_t left_here(const struct nic_iov *iov, uint32_t n, struct rdm_cursor *at)
+{
+	skip_empty(iov, n, at);
+	return at->segment < n ? iov[at->segment].len - at->offset : 0;
+}
+
+/* ---- posting ------------------------------------------------------------------------------------------------- */
+
+static int post(struct rdm_op *op, struct nic_send_wr *wr, bool data)
+{
+	struct nic_qp *qp = op->peer->qp;
+	int err;
+
+	wr->wr_id = (uintptr_t)op | (data ? 0 : TRAILER);
+	wr->flags |= NIC_SEND_SIGNALED;
+	/* A READ is answered when the peer's NIC has time, and a WRITE at once: who asks for both wants them in order. */
+	if ((op->flags & NIC_RDM_FENCE && !op->begun) || (op->peer->reads_out && wr->opcode != NIC_WR_RDMA_READ))
+		wr->flags |= NIC_SEND_FENCE;
+	err = nic_post_send(qp, wr);
+	if (err == -ENOMEM && qp->sq.capacity < RDM_SQ_MOST && qp_sq_grow(qp, 2 * qp->sq.capacity) == 0)
+		err = nic_post_send(qp, wr);
+	if (err)
+		return err;
+	op->begun = true;
+	op->out++;
+	op->data_out += data;
+	op->peer->reads_out += wr->opcode == NIC_WR_RDMA_READ;
+	return 0;
+}
+
+static uint8_t flags_of(const struct rdm_op *op)
+{
+	return (uint8_t)((op->flags & NIC_RDM_TAGGED ? RDM_IS_TAGGED : 0) |
+			 (op->flags & NIC_RDM_DATA ? RDM_HAS_DATA : 0) |
+			 (op->flags & NIC_RDM_DELIVERY || op->work == RDM_W_OFFER ? RDM_WANTS_TAKEN : 0));
+}
+
+/** A message with nothing behind its header. */
+static int post_header(struct rdm_op *op, const struct rdm_header *h, bool data)
+{
+	struct nic_sge sge = {(uintptr_t)op->header, rdm_header_put(h, op->header), 0};
+	struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_SEND, .flags = NIC_SEND_INLINE};
+
+	return post(op, &wr, data);
+}
+
+static int post_eager(struct rdm_op *op)
+{
+	const struct rdm_header h = {.kind = RDM_EAGER,
+				     .flags = flags_of(op),
+				     .id = id_of(op),
+				     .length = op->length,
+				     .tag = op->tag,
+				     .data = op->data};
+	struct rdm_cursor at = {0};
+	struct nic_sge sge[RDM_SGES];
+	struct nic_send_wr wr = {.sg_list = sge, .opcode = NIC_WR_SEND};
+
+	sge[0] =
+		(struct nic_sge){(uintptr_t)op->header, rdm_header_put(&h, op->header), nic_mr_lkey(op->peer->ep->all)};
+	wr.num_sge = 1 + cut(op->peer->ep, op->iov, op->n_iov, &at, op->length, sge + 1);
+	if (op->flags & NIC_RDM_INJECT) /* ours by now: it is there */
+		wr.flags = NIC_SEND_INLINE;
+	return post(op, &wr, true);
+}
+
+static int post_offer(struct rdm_op *op)
+{
+	struct rdm_header h = {.kind = RDM_OFFER,
+			       .flags = flags_of(op),
+			       .id = id_of(op),
+			       .length = op->length,
+			       .tag = op->tag,
+			       .data = op->data};
+
+	for (uint32_t i = 0; i < op->n_iov; i++) {
+		struct nic_rdm_remote *s = &h.segment[h.n_segments];
+
+		if (op->iov[i].len == 0)
+			continue;
+		if (!op->mr[i] && nic_mr_reg(op->peer->ep->cfg.pd, op->iov[i].base, op->iov[i].len,
+					     (uintptr_t)op->iov[i].base, NIC_ACCESS_REMOTE_READ, &op->mr[i]) != 0)
+			return -ENOBUFS;
+		*s = (struct nic_rdm_remote){(uintptr_t)op->iov[i].base, op->iov[i].len, nic_mr_rkey(op->mr[i])};
+		h.n_segments++;
+	}
+	return post_header(op, &h, true);
+}
+
+/** The next segment of remote memory. READs of a PULL end with the local buffer. */
+static int post_rma(struct rdm_op *op)
+{
+	const struct nic_rdm_remote *r = &op->remote[op->at_remote.segment];
+	bool reads = op->kind != NIC_RDM_WRITE;
+	struct rdm_cursor at = op->at_iov;
+	struct nic_sge sge[RDM_SGES];
+	struct nic_send_wr wr = {.sg_list = sge, .opcode = reads ? NIC_WR_RDMA_READ : NIC_WR_RDMA_WRITE};
+	int err;
+
+	wr.rdma.remote_addr = r->addr;
+	wr.rdma.rkey = r->rkey;
+	wr.num_sge = cut(op->peer->ep, op->iov, op->n_iov, &at, r->len, sge);
+	if (op->flags & NIC_RDM_INJECT)
+		wr.flags = NIC_SEND_INLINE;
+	err = post(op, &wr, true);
+	if (err)
+		return err;
+	op->at_iov = at;
+	op->at_remote.segment++;
+	return 0;
+}
+
+/** As many elements as have their operands, compare values, results and targets in one place each, and fit in a packet. */
+static uint64_t atomic_piece(struct rdm_op *op)
+{
+	const struct nic_rdm_remote *r = &op->remote[op->at_remote.segment];
+	uint32_t size = nic_elem_size(op->atomic.datatype), vectors = elem_vectors(op->atomic.op);
+	uint64_t len = r->len - op->at_remote.offset, packet = op->peer->qp->pmtu / (vectors > 1 ? vectors : 1);
+	uint64_t part;
+
+	len = len < packet ? len : packet;
+	if (op->n_iov) {
+		part = left_here(op->iov, op->n_iov, &op->at_iov);
+		len = len < part ? len : part;
+	}
+	if (op->atomic.n_compare) {
+		part = left_here(op->atomic.compare, op->atomic.n_compare, &op->atomic.at_compare);
+		len = len < part ? len : part;
+	}
+	if (op->atomic.n_result) {
+		part = left_here(op->atomic.result, op->atomic.n_result, &op->atomic.at_result);
+		len = len < part ? len : part;
+	}
+	return len - len % size;
+}
+
+static int post_atomic(struct rdm_op *op)
+{
+	const struct nic_rdm *ep = op->peer->ep;
+	const struct nic_rdm_remote *r = &op->remote[op->at_remote.segment];
+	uint64_t len = atomic_piece(op);
+	struct rdm_cursor at = op->at_iov, at_compare = op->atomic.at_compare, at_result = op->atomic.at_result;
+	struct nic_sge data[2], result;
+	struct nic_send_wr wr = {.sg_list = &result,
+				 .opcode = op->kind == NIC_RDM_FETCH ? NIC_WR_FETCH_ELEMENTS : NIC_WR_ELEMENTS,
+				 .elements = {.data = data, .op = op->atomic.op, .datatype = op->atomic.datatype}};
+	int err;
+
+	wr.elements.remote_addr = r->addr + op->at_remote.offset;
+	wr.elements.rkey = r->rkey;
+	wr.elements.count = (uint32_t)(len / nic_elem_size(op->atomic.datatype));
+	wr.elements.num_data = cut(ep, op->iov, op->n_iov, &at, len, data);
+	wr.elements.num_data +=
+		cut(ep, op->atomic.compare, op->atomic.n_compare, &at_compare, len, data + wr.elements.num_data);
+	wr.num_sge = cut(ep, op->atomic.result, op->atomic.n_result, &at_result, len, &result);
+	if (op->flags & NIC_RDM_INJECT)
+		wr.flags = NIC_SEND_INLINE;
+	err = post(op, &wr, true);
+	if (err)
+		return err;
+	op->at_iov = at;
+	op->atomic.at_compare = at_compare;
+	op->atomic.at_result = at_result;
+	op->at_remote.offset += len;
+	if (op->at_remote.offset == r->len)
+		op->at_remote = (struct rdm_cursor){.segment = op->at_remote.segment + 1};
+	return 0;
+}
+
+/** One work request of the op. @return 0, -EALREADY: there is no more to post; another negative errno. */
+static int post_next(struct rdm_op *op)
+{
+	bool segments = op->at_remote.segment < op->n_remote;
+	struct rdm_header h = {.id = op->id, .data = op->data};
+
+	switch ((enum rdm_work)op->work) {
+	case RDM_W_SEND:
+		return op->begun ? -EALREADY : post_eager(op);
+	case RDM_W_OFFER:
+		return op->begun ? -EALREADY : post_offer(op);
+	case RDM_W_ATOMIC:
+		return segments ? post_atomic(op) : -EALREADY;
+	case RDM_W_RMA:
+		if (segments)
+			return post_rma(op);
+		if (!(op->flags & NIC_RDM_DATA) || op->kind != NIC_RDM_WRITE || op->out > op->data_out)
+			return -EALREADY;
+		h.kind = RDM_WRITTEN;
+		h.flags = RDM_HAS_DATA;
+		return post_header(op, &h, false);
+	case RDM_W_PULL:
+		if (segments)
+			return post_rma(op);
+		break;
+	case RDM_W_TAKEN:
+		break;
+	}
+	if (op->taken)
+		return -EALREADY;
+	op->taken = true; /* as far as we are concerned */
+	h.kind = RDM_TAKEN;
+	if (post_header(op, &h, false) == 0)
+		return 0;
+	op->taken = false;
+	return -ENOMEM;
+}
+
+void rdm_pump(struct nic_rdm_peer *peer)
+{
+	while (!list_empty(&peer->queue)) {
+		struct rdm_op *op = list_entry(list_first(&peer->queue), struct rdm_op, node);
+		int err;
+
+		if (peer->state != RDM_UP) {
+			rdm_connect(peer);
+			return;
+		}
+		do {
+			err = post_next(op);
+		} while (err == 0);
+		if (err == -ENOMEM)
+			return; /* completions make room */
+		if (err != -EALREADY && !op->status)
+			op->status = NIC_WC_GENERAL_ERR;
+		op->all_posted = true;
+		list_remove(&op->node);
+		if (!op->out)
+			list_append(&peer->ep->due, &op->due);
+		rdm_note(peer->ep);
+	}
+}
+
+void rdm_submit(struct rdm_op *op)
+{
+	list_append(&op->peer->queue, &op->node);
+	rdm_pump(op->peer);
+}
+
+/* ---- completing ---------------------------------------------------------------------------------------------- */
+
+void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc)
+{
+	struct nic_rdm *ep = cq->sink_arg;
+	struct rdm_op *op = (struct rdm_op *)(uintptr_t)(wc->wr_id & ~(uint64_t)TRAILER);
+	bool data = !(wc->wr_id & TRAILER);
+
+	if (!op)
+		return; /* a call */
+	op->out--;
+	op->data_out -= data;
+	if (wc->status != NIC_WC_SUCCESS && !op->status) {
+		op->status = wc->status;
+		op->vendor_err = wc->vendor_err;
+	}
+	if (data && (op->work == RDM_W_PULL || op->kind == NIC_RDM_READ) && op->peer->reads_out)
+		op->peer->reads_out--;
+	if (list_empty(&op->due))
+		list_append(&ep->due, &op->due);
+	if (!list_empty(&op->peer->queue) && list_empty(&op->peer->wake))
+		list_append(&ep->wake, &op->peer->wake);
+	rdm_note(ep);
+}
+
+void rdm_op_settle(struct rdm_op *op)
+{
+	bool waits = op->work == RDM_W_OFFER || (op->work == RDM_W_SEND && op->flags & NIC_RDM_DELIVERY);
+
+	if (op->work == RDM_W_PULL && !op->told && !op->status && !op->data_out &&
+	    op->at_remote.segment == op->n_remote)
+		tell_pulled(op);
+	if (op->out || !op->all_posted)
+		return; /* that ends with the rest, or with the connection */
+	if (waits && !op->taken && !op->status)
+		list_append(&op->peer->waiting, &op->node);
+	else
+		op_end(op);
+}
+
+void rdm_taken(struct nic_rdm_peer *peer, uint32_t id)
+{
+	struct nic_rdm *ep = peer->ep;
+	uint32_t index = id & 0xffff;
+	struct rdm_op *op = &ep->ops[index];
+
+	if (index >= ep->ops_touched || op->peer != peer || id_of(op) != id ||
+	    (op->work != RDM_W_SEND && op->work != RDM_W_OFFER)) {
+		COUNT(ep->nic, rdm_stray_taken);
+		return;
+	}
+	op->taken = true;
+	if (op->all_posted && !op->out)
+		op_end(op);
+}
+
+void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only)
+{
+	struct list *lists[] = {&peer->waiting, &peer->queue};
+
+	for (unsigned i = 0; i < 2; i++)
+		for (struct list *n = lists[i]->next, *next; n != lists[i]; n = next) {
+			struct rdm_op *op = list_entry(n, struct rdm_op, node);
+
+			next = n->next;
+			if (begun_only && !op->begun && !is_answer(op))
+				continue;
+			op->status = op->status ? op->status : status;
+			op->all_posted = true;
+			list_remove(&op->node);
+			if (!op->out && list_empty(&op->due))
+				list_append(&peer->ep->due, &op->due);
+		}
+	rdm_note(peer->ep);
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------------ */
+
+static bool iov_legal(const struct nic_iov *iov, uint32_t n)
+{
+	return n <= NIC_RDM_IOV_MAX && (n == 0 || iov);
+}
+
+/** Take over a list of segments; what is in them, too, where the caller wants them back at once. @return where the next may go. */
+static uint8_t *iov_take(const struct rdm_op *op, struct nic_iov *to, uint32_t *n_to, const struct nic_iov *from,
+			 uint32_t n, uint8_t *room)
+{
+	uint8_t *begin = room;
+
+	*n_to = n;
+	if (!(op->flags & NIC_RDM_INJECT)) {
+		for (uint32_t i = 0; i < n; i++)
+			to[i] = from[i];
+		return room;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (from[i].len)
+			memcpy(room, from[i].base, from[i].len);
+		room += from[i].len;
+	}
+	to[0] = (struct nic_iov){begin, (size_t)(room - begin)};
+	*n_to = n > 0;
+	return room;
+}
+
+int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r)
+{
+	uint64_t length;
+	struct rdm_op *op;
+
+	if (!iov_legal(r->iov, r->n_iov))
+		return -EINVAL;
+	length = iov_bytes(r->iov, r->n_iov);
+	if (length > (r->flags & NIC_RDM_INJECT ? NIC_RDM_INJECT_MAX : NIC_RDM_MSG_MAX))
+		return -EMSGSIZE;
+	op = rdm_op_get(peer, length > NIC_RDM_EAGER_MAX ? RDM_W_OFFER : RDM_W_SEND);
+	if (!op)
+		return -EAGAIN;
+	op->kind = NIC_RDM_SEND;
+	op->context = r->context;
+	op->cookie = r->cookie;
+	op->flags = r->flags;
+	op->length = length;
+	op->tag = r->flags & NIC_RDM_TAGGED ? r->tag : 0;
+	op->data = r->flags & NIC_RDM_DATA ? r->data : 0;
+	iov_take(op, op->iov, &op->n_iov, r->iov, r->n_iov, op->bytes);
+	rdm_submit(op);
+	return 0;
+}
+
+static void remote_take(struct rdm_op *op, const struct nic_rdm_remote *remote, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (remote[i].len || n == 1)
+			op->remote[op->n_remote++] = remote[i];
+}
+
+static uint64_t remote_bytes(const struct nic_rdm_remote *remote, uint32_t n)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		bytes += remote[i].len;
+	return bytes;
+}
+
+int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r)
+{
+	uint64_t length;
+	struct rdm_op *op;
+
+	if (!iov_legal(r->iov, r->n_iov) || r->n_remote < 1 || r->n_remote > NIC_RDM_REMOTE_MAX ||
+	    (r->read && r->flags & (NIC_RDM_INJECT | NIC_RDM_DATA)))
+		return -EINVAL;
+	length = iov_bytes(r->iov, r->n_iov);
+	if (length > (r->flags & NIC_RDM_INJECT ? NIC_RDM_INJECT_MAX : NIC_RDM_MSG_MAX))
+		return -EMSGSIZE;
+	if (remote_bytes(r->remote, r->n_remote) != length)
+		return -EINVAL;
+	op = rdm_op_get(peer, RDM_W_RMA);
+	if (!op)
+		return -EAGAIN;
+	op->kind = r->read ? NIC_RDM_READ : NIC_RDM_WRITE;
+	op->context = r->context;
+	op->cookie = r->cookie;
+	op->flags = r->flags;
+	op->length = length;
+	op->data = r->data;
+	remote_take(op, r->remote, r->n_remote);
+	iov_take(op, op->iov, &op->n_iov, r->iov, r->n_iov, op->bytes);
+	rdm_submit(op);
+	return 0;
+}
+
+uint32_t nic_rdm_atomic_max(uint32_t op, uint32_t datatype, enum nic_elem_form form)
+{
+	return nic_elem_valid(op, datatype, form) ? NIC_PAYLOAD_MAX / nic_elem_size(datatype) : 0;
+}
+
+/** Bytes of each vector, checked. @return 0 or a negative errno. */
+static int atomic_check(const struct nic_rdm_atomic *r, uint64_t *length)
+{
+	enum nic_elem_form form = !r->n_result		 ? NIC_ELEM_BASE
+				  : elem_compares(r->op) ? NIC_ELEM_COMPARE
+							 : NIC_ELEM_FETCH;
+	uint64_t size = nic_elem_size(r->datatype);
+
+	if (!nic_elem_valid(r->op, r->datatype, form))
+		return -EOPNOTSUPP;
+	if (!iov_legal(r->operand, r->n_operand) || !iov_legal(r->compare, r->n_compare) ||
+	    !iov_legal(r->result, r->n_result) || r->n_remote < 1 || r->n_remote > NIC_RDM_REMOTE_MAX)
+		return -EINVAL;
+	*length = remote_bytes(r->remote, r->n_remote);
+	if (*length == 0 || *length > NIC_PAYLOAD_MAX ||
+	    (r->flags & NIC_RDM_INJECT && (*length > NIC_RDM_INJECT_MAX || r->n_result)))
+		return *length ? -EMSGSIZE : -EINVAL;
+	for (uint32_t i = 0; i < r->n_remote; i++)
+		if (r->remote[i].len % size)
+			return -EINVAL;
+	return 0;
+}
+
+/** Whether the list is `length` bytes of whole elements. */
+static bool vector_fits(const struct nic_iov *iov, uint32_t n, uint64_t length, uint64_t size)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (iov[i].len % size)
+			return false;
+	return iov_bytes(iov, n) == length;
+}
+
+int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
+{
+	uint64_t length, size = nic_elem_size(r->datatype);
+	struct rdm_op *op;
+	uint8_t *room;
+	int err = atomic_check(r, &length);
+
+	if (err)
+		return err;
+	if (!vector_fits(r->operand, r->n_operand, elem_vectors(r->op) > 0 ? length : 0, size) ||
+	    !vector_fits(r->compare, r->n_compare, elem_vectors(r->op) > 1 ? length : 0, size) ||
+	    (r->n_result && !vector_fits(r->result, r->n_result, length, size)))
+		return -EINVAL;
+	op = rdm_op_get(peer, RDM_W_ATOMIC);
+	if (!op)
+		return -EAGAIN;
+	op->kind = r->n_result ? NIC_RDM_FETCH : NIC_RDM_ATOMIC;
+	op->context = r->context;
+	op->cookie = r->cookie;
+	op->flags = r->flags;
+	op->length = length;
+	op->atomic.op = r->op;
+	op->atomic.datatype = r->datatype;
+	remote_take(op, r->remote, r->n_remote);
+	room = iov_take(op, op->iov, &op->n_iov, r->operand, r->n_operand, op->bytes);
+	iov_take(op, op->atomic.compare, &op->atomic.n_compare, r->compare, r->n_compare, room);
+	iov_take(op, op->atomic.result, &op->atomic.n_result, r->result, r->n_result, room); /* never with INJECT */
+	rdm_submit(op);
+	return 0;
+}

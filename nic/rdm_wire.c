@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdm_wire.c - see rdm_wire.h. The only code that reads what another endpoint has written, besides the data. */
+#include "rdm_wire.h"
+
+#include "wire.h"
+
+#define CALL_MAGIC 0x75726f63u /* "uroc" */
+#define VERSION	   1
+
+uint32_t rdm_header_put(const struct rdm_header *h, uint8_t *p)
+{
+	uint8_t *s = p + RDM_HEADER_LEN;
+
+	p[0] = h->kind;
+	p[1] = h->flags;
+	p[2] = h->n_segments;
+	p[3] = VERSION;
+	wire_put32(p + 4, h->id);
+	wire_put64(p + 8, h->length);
+	wire_put64(p + 16, h->tag);
+	wire_put64(p + 24, h->data);
+	for (uint32_t i = 0; i < h->n_segments; i++, s += RDM_SEGMENT_LEN) {
+		wire_put64(s, h->segment[i].addr);
+		wire_put64(s + 8, h->segment[i].len);
+		wire_put32(s + 16, h->segment[i].rkey);
+		wire_put32(s + 20, 0);
+	}
+	return (uint32_t)(s - p);
+}
+
+static uint64_t segments_get(struct rdm_header *h, const uint8_t *s)
+{
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < h->n_segments; i++, s += RDM_SEGMENT_LEN) {
+		h->segment[i].addr = wire_get64(s);
+		h->segment[i].len = wire_get64(s + 8);
+		h->segment[i].rkey = wire_get32(s + 16);
+		if (h->segment[i].len > NIC_RDM_MSG_MAX)
+			return UINT64_MAX;
+		total += h->segment[i].len;
+	}
+	return total;
+}
+
+uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len)
+{
+	uint32_t prefix;
+
+	if (len < RDM_HEADER_LEN || p[3] != VERSION)
+		return 0;
+	h->kind = p[0];
+	h->flags = p[1];
+	h->n_segments = p[2];
+	h->id = wire_get32(p + 4);
+	h->length = wire_get64(p + 8);
+	h->tag = wire_get64(p + 16);
+	h->data = wire_get64(p + 24);
+	prefix = RDM_HEADER_LEN + h->n_segments * RDM_SEGMENT_LEN;
+	if (h->kind < RDM_EAGER || h->kind > RDM_WRITTEN || (h->flags & ~RDM_FLAGS_KNOWN) ||
+	    h->n_segments > NIC_RDM_IOV_MAX || len < prefix)
+		return 0;
+	if (h->kind == RDM_EAGER)
+		return h->n_segments == 0 && h->length <= NIC_RDM_EAGER_MAX ? prefix : 0;
+	if (h->kind == RDM_OFFER && !(h->flags & RDM_WANTS_TAKEN))
+		return 0;
+	/* All others end here. */
+	if (len != prefix || (h->kind == RDM_OFFER) != (h->n_segments > 0) ||
+	    segments_get(h, p + RDM_HEADER_LEN) != h->length)
+		return 0;
+	return prefix;
+}
+
+void rdm_call_put(const struct rdm_call *c, uint8_t *p)
+{
+	wire_put32(p, CALL_MAGIC);
+	p[4] = VERSION;
+	p[5] = c->kind;
+	p[6] = c->mtu;
+	p[7] = 0;
+	wire_put64(p + 8, c->from);
+	wire_put64(p + 16, c->to);
+	wire_put32(p + 24, c->attempt);
+	wire_put32(p + 28, c->echo);
+	wire_put32(p + 32, c->qpn);
+	wire_put32(p + 36, c->psn);
+}
+
+bool rdm_call_get(struct rdm_call *c, const uint8_t *p, uint32_t len)
+{
+	if (len != RDM_CALL_LEN || wire_get32(p) != CALL_MAGIC || p[4] != VERSION)
+		return false;
+	c->kind = p[5];
+	c->mtu = p[6];
+	c->from = wire_get64(p + 8);
+	c->to = wire_get64(p + 16);
+	c->attempt = wire_get32(p + 24);
+	c->echo = wire_get32(p + 28);
+	c->qpn = wire_get32(p + 32);
+	c->psn = wire_get32(p + 36);
+	return c->kind >= RDM_HELLO && c->kind <= RDM_WELCOME && c->from != 0 && c->mtu >= NIC_MTU_256 &&
+	       c->mtu <= NIC_MTU_4096 && c->qpn <= 0xffffff && c->psn <= 0xffffff;
+}

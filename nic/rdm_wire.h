@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdm_wire.h - what endpoints of reliable datagrams say to each other; see rdm.md for the diagrams. Private to nic/. A leaf. */
+#ifndef NIC_RDM_WIRE_H
+#define NIC_RDM_WIRE_H
+
+#include "nic_rdm.h"
+
+/* ---- messages, by RC ---------------------------------------------------------------------------------------------- */
+
+#define RDM_HEADER_LEN	32u
+#define RDM_SEGMENT_LEN 24u
+#define RDM_PREFIX_MAX	(RDM_HEADER_LEN + NIC_RDM_IOV_MAX * RDM_SEGMENT_LEN) /* no more than the smallest MTU */
+
+enum rdm_message {
+	RDM_EAGER = 1, /* the message follows */
+	RDM_OFFER,     /* it is to be read from where the segments say */
+	RDM_TAKEN,     /* the message with this id is where it belongs, or never will be */
+	RDM_WRITTEN,   /* a WRITE with data has ended */
+};
+
+enum rdm_message_flags {
+	RDM_IS_TAGGED = 1 << 0,
+	RDM_HAS_DATA = 1 << 1,
+	RDM_WANTS_TAKEN = 1 << 2,
+	RDM_FLAGS_KNOWN = (1 << 3) - 1,
+};
+
+struct rdm_header {
+	uint8_t kind, flags; /* enum rdm_message, enum rdm_message_flags */
+	uint8_t n_segments;  /* of an OFFER */
+	uint32_t id;	     /* of the sender; comes back with TAKEN */
+	uint64_t length;     /* of the message */
+	uint64_t tag, data;
+	struct nic_rdm_remote segment[NIC_RDM_IOV_MAX];
+};
+
+/** Write header and segments. @return bytes, at most RDM_PREFIX_MAX. */
+uint32_t rdm_header_put(const struct rdm_header *h, uint8_t *p);
+/** Read them from the first packet of a message. @return bytes, 0: they make no sense. */
+uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len);
+
+/* ---- calls, by UD ------------------------------------------------------------------------------------------------- */
+
+#define RDM_CALL_LEN 40u
+#define RDM_QKEY     0x75726f63u
+
+enum rdm_call_kind {
+	RDM_HELLO = 1, /* connect this QP; `to` proves that the caller has heard of who lives here now */
+	RDM_WHO,       /* it does not: say it again, to `from` */
+	RDM_WELCOME,   /* it is connected to this one */
+};
+
+struct rdm_call {
+	uint8_t kind;
+	uint8_t mtu;	   /* enum nic_mtu: the most that the sender can take */
+	uint64_t from, to; /* incarnations of endpoints; to is 0: not known */
+	uint32_t attempt;  /* counts the QPs that the sender has had for the other */
+	uint32_t echo;	   /* attempt of the call that this one answers */
+	uint32_t qpn, psn;
+};
+
+void rdm_call_put(const struct rdm_call *c, uint8_t *p);
+/** @return false: it makes no sense. */
+bool rdm_call_get(struct rdm_call *c, const uint8_t *p, uint32_t len);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdm_rig.c - see rdm_rig.h. */
+#include "rdm_rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STEPS 2000000
+
+uint32_t rdm_random(struct rdm_rig *rig, uint32_t below)
+{
+	rig->random = rig->random * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(rig->random >> 33) % below;
+}
+
+static void nic_random(void *ctx, void *buf, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		((uint8_t *)buf)[i] = (uint8_t)rdm_random(ctx, 256);
+}
+
+static void done(void *ctx, const struct nic_rdm_done *d)
+{
+	struct rdm_node *n = ctx;
+
+	assert_true(n->n_done < RDM_DONES);
+	n->done[n->n_done++] = *d;
+}
+
+void rdm_node_start(struct rdm_node *n)
+{
+	struct rdm_rig *rig = n->rig;
+	const struct nic_config config = {
+		.random = nic_random, .ctx = rig, .active_mtu = NIC_MTU_1024, .max_inflight = 65536};
+	const uint32_t rights =
+		NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
+	struct nic_rdm_init init = rig->init;
+
+	assert_int_equal(nic_create(&config, &n->nic), 0);
+	assert_int_equal(nic_gid_set(n->nic, 0, &n->gid), 0);
+	assert_int_equal(nic_pd_alloc(n->nic, &n->pd), 0);
+	assert_int_equal(nic_mr_reg(n->pd, n->arena, RDM_ARENA, (uintptr_t)n->arena, rights, &n->mr), 0);
+	init.pd = n->pd;
+	init.addr = n->addr;
+	init.done = done;
+	init.ctx = n;
+	assert_int_equal(nic_rdm_create(n->nic, &init, &n->ep), 0);
+}
+
+void rdm_node_stop(struct rdm_node *n)
+{
+	nic_destroy(n->nic);
+	n->nic = NULL;
+}
+
+struct rdm_rig *rdm_rig_create(unsigned nodes, uint64_t seed)
+{
+	struct rdm_rig *rig = calloc(1, sizeof(*rig));
+
+	assert_non_null(rig);
+	rig->nodes = nodes;
+	rig->random = seed * 2 + 1;
+	rig->init.connect_ns = 1000000000;
+	for (unsigned i = 0; i < nodes; i++) {
+		struct rdm_node *n = &rig->node[i];
+
+		n->rig = rig;
+		n->gid = (struct nic_gid){.raw = {[10] = 0xff, [11] = 0xff, 10, 0, 0, (uint8_t)(1 + i)}};
+		memset(&n->addr, 0, sizeof(n->addr));
+		n->addr.gid = n->gid;
+		n->addr.port = (uint16_t)(RDM_PORT + i);
+		n->arena = malloc(RDM_ARENA);
+		assert_non_null(n->arena);
+		memset(n->arena, 0, RDM_ARENA);
+		rdm_node_start(n);
+	}
+	return rig;
+}
+
+void rdm_rig_destroy(struct rdm_rig *rig)
+{
+	for (unsigned i = 0; i < rig->nodes; i++) {
+		if (rig->node[i].nic)
+			rdm_node_stop(&rig->node[i]);
+		free(rig->node[i].arena);
+	}
+	free(rig);
+}
+
+static void deliver(struct rdm_rig *rig, const uint8_t *ip, uint32_t len)
+{
+	const struct nic_rx_frame frame = {.data = ip, .len = len};
+
+	for (unsigned i = 0; i < rig->nodes; i++)
+		if (rig->node[i].nic && ip[19] == rig->node[i].gid.raw[15])
+			nic_rx(rig->node[i].nic, &frame, rig->now);
+}
+
+static void carry(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	uint8_t before[NIC_FRAME_MAX];
+	uint32_t before_len = rig->held_len;
+
+	rig->sent++;
+	if (rdm_random(rig, 1000) < rig->lose || (rig->cut && rig->cut(rig, from, ip, len))) {
+		rig->lost++;
+		return;
+	}
+	if (!before_len && rdm_random(rig, 1000) < rig->swap) {
+		memcpy(rig->held, ip, len);
+		rig->held_len = len;
+		return;
+	}
+	rig->held_len = 0;
+	if (before_len)
+		memcpy(before, rig->held, before_len);
+	deliver(rig, ip, len);
+	if (rdm_random(rig, 1000) < rig->twice)
+		deliver(rig, ip, len);
+	if (before_len)
+		deliver(rig, before, before_len);
+}
+
+/** A packet of each node. @return whether there was one. */
+static bool round_of_packets(struct rdm_rig *rig)
+{
+	uint8_t data[NIC_FRAME_MAX];
+	bool any = false;
+
+	for (unsigned i = 0; i < rig->nodes; i++) {
+		struct nic_tx_frame frame = {.data = data};
+
+		if (!rig->node[i].nic || nic_tx(rig->node[i].nic, &frame, 1, rig->now) == 0)
+			continue;
+		any = true;
+		rig->now += 1000;
+		carry(rig, i, data, frame.len);
+	}
+	return any;
+}
+
+static void late_one(struct rdm_rig *rig)
+{
+	uint8_t data[NIC_FRAME_MAX];
+	uint32_t len = rig->held_len;
+
+	memcpy(data, rig->held, len);
+	rig->held_len = 0;
+	deliver(rig, data, len);
+}
+
+bool rdm_run(struct rdm_rig *rig, uint64_t ns)
+{
+	uint64_t until = rig->now + ns;
+
+	for (unsigned step = 0; step < STEPS && rig->now < until; step++) {
+		uint64_t deadline = UINT64_MAX;
+
+		if (round_of_packets(rig))
+			continue;
+		if (rig->held_len) {
+			late_one(rig);
+			continue;
+		}
+		for (unsigned i = 0; i < rig->nodes; i++)
+			if (rig->node[i].nic && nic_next_deadline(rig->node[i].nic) < deadline)
+				deadline = nic_next_deadline(rig->node[i].nic);
+		if (deadline == UINT64_MAX)
+			return true;
+		if (deadline >= until)
+			break;
+		rig->now = deadline > rig->now ? deadline : rig->now;
+		for (unsigned i = 0; i < rig->nodes; i++)
+			if (rig->node[i].nic)
+				nic_timeout(rig->node[i].nic, rig->now);
+	}
+	if (rig->now < until)
+		rig->now = until;
+	return false;
+}
+
+struct nic_rdm_done rdm_next(struct rdm_node *n)
+{
+	assert_true(n->n_seen < n->n_done);
+	return n->done[n->n_seen++];
+}
+
+struct nic_rdm_done rdm_expect_at(struct rdm_node *n, enum nic_rdm_kind kind, uint32_t status, uintptr_t context,
+				  const char *file, int line)
+{
+	struct nic_rdm_done d;
+
+	_assert_true(n->n_seen < n->n_done, "a completion", file, line);
+	d = n->done[n->n_seen++];
+	_assert_int_equal(d.kind, kind, file, line);
+	_assert_int_equal(d.status, status, file, line);
+	_assert_int_equal((uintptr_t)d.context, context, file, line);
+	return d;
+}
+
+struct nic_rdm_peer *rdm_peer(struct rdm_node *from, struct rdm_node *to)
+{
+	struct nic_rdm_peer *peer = nic_rdm_peer_get(from->ep, &to->addr);
+
+	assert_non_null(peer);
+	return peer;
+}
+
+int rdm_send(struct rdm_node *from, struct rdm_node *to, uintptr_t context, uint32_t flags, uint64_t tag, uint32_t at,
+	     uint32_t len)
+{
+	const struct nic_iov iov = {from->arena + at, len};
+	const struct nic_rdm_send r = {
+		.context = (void *)context, .flags = flags, .iov = &iov, .n_iov = 1, .tag = tag, .data = ~tag};
+
+	return nic_rdm_send(rdm_peer(from, to), &r);
+}
+
+int rdm_recv(struct rdm_node *n, struct rdm_node *from, uintptr_t context, uint32_t flags, uint64_t tag,
+	     uint64_t ignore, uint32_t at, uint32_t len)
+{
+	const struct nic_iov iov = {n->arena + at, len};
+	const struct nic_rdm_recv r = {.context = (void *)context,
+				       .flags = flags,
+				       .iov = &iov,
+				       .n_iov = 1,
+				       .tag = tag,
+				       .ignore = ignore,
+				       .from = from ? rdm_peer(n, from) : NULL,
+				       .min_free = 64};
+
+	return nic_rdm_recv(n->ep, &r);
+}
+
+static uint8_t byte_of(uint32_t i, uint32_t seed)
+{
+	return (uint8_t)(i * 7 + (i >> 8) * 3 + seed * 31 + 1);
+}
+
+void rdm_fill(struct rdm_node *n, uint32_t at, uint32_t len, uint32_t seed)
+{
+	for (uint32_t i = 0; i < len; i++)
+		n->arena[at + i] = byte_of(i, seed);
+}
+
+bool rdm_holds(const struct rdm_node *n, uint32_t at, uint32_t len, uint32_t seed)
+{
+	for (uint32_t i = 0; i < len; i++)
+		if (n->arena[at + i] != byte_of(i, seed))
+			return false;
+	return true;
+}

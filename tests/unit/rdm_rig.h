@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdm_rig.h - endpoints of reliable datagrams, a NIC each, on a network that can lose, double and swap packets: what happens
+ * follows from the seed. Completions are kept as they come.
+ */
+#ifndef UNIT_RDM_RIG_H
+#define UNIT_RDM_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "nic_rdm.h"
+
+#define RDM_NODES 5
+#define RDM_DONES 4096
+#define RDM_ARENA 262144u
+#define RDM_PORT  100
+
+struct rdm_node {
+	struct rdm_rig *rig;
+	struct nic *nic; /* NULL: the host is down */
+	struct nic_pd *pd;
+	struct nic_rdm *ep;
+	struct nic_gid gid;
+	struct nic_rdm_addr addr;
+	struct nic_mr *mr; /* of the arena, all rights */
+	uint8_t *arena;
+	struct nic_rdm_done done[RDM_DONES];
+	unsigned n_done, n_seen; /* came, were looked at by rdm_expect */
+};
+
+struct rdm_rig {
+	struct rdm_node node[RDM_NODES];
+	unsigned nodes;
+	uint64_t now, random;
+	uint32_t lose, twice, swap; /* of 1000 packets */
+	uint64_t sent, lost;
+	uint8_t held[NIC_FRAME_MAX]; /* a packet that lets the next go first */
+	uint32_t held_len;
+	/** NULL, or says which packets are lost besides. */
+	bool (*cut)(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len);
+	struct nic_rdm_init init; /* of endpoints: limits and times */
+};
+
+struct rdm_rig *rdm_rig_create(unsigned nodes, uint64_t seed);
+void rdm_rig_destroy(struct rdm_rig *rig);
+/** The host goes, without a word, or comes (again), with nothing of what it knew. */
+void rdm_node_stop(struct rdm_node *n);
+void rdm_node_start(struct rdm_node *n);
+/** Carry packets and run timers until nothing is left to do, or for so long. @return whether all is quiet. */
+bool rdm_run(struct rdm_rig *rig, uint64_t ns);
+/** The next completion of the node that was not looked at; there is one. */
+struct nic_rdm_done rdm_next(struct rdm_node *n);
+#define rdm_expect(n, kind, status, context) rdm_expect_at(n, kind, status, context, __FILE__, __LINE__)
+struct nic_rdm_done rdm_expect_at(struct rdm_node *n, enum nic_rdm_kind kind, uint32_t status, uintptr_t context,
+				  const char *file, int line);
+#define rdm_expect_nothing(n) assert_int_equal((n)->n_done, (n)->n_seen)
+struct nic_rdm_peer *rdm_peer(struct rdm_node *from, struct rdm_node *to);
+uint32_t rdm_random(struct rdm_rig *rig, uint32_t below);
+
+/* Shorthands: the buffer is so many bytes of the arena from `at` on. */
+int rdm_send(struct rdm_node *from, struct rdm_node *to, uintptr_t context, uint32_t flags, uint64_t tag, uint32_t at,
+	     uint32_t len);
+int rdm_recv(struct rdm_node *n, struct rdm_node *from, uintptr_t context, uint32_t flags, uint64_t tag,
+	     uint64_t ignore, uint32_t at, uint32_t len);
+/** Bytes that tell where they are from. */
+void rdm_fill(struct rdm_node *n, uint32_t at, uint32_t len, uint32_t seed);
+bool rdm_holds(const struct rdm_node *n, uint32_t at, uint32_t len, uint32_t seed);
+
+#endif
