@@ -33,6 +33,7 @@ struct nic_mr {
 	struct mkey mkey;
 	struct nic *nic;
 	uint32_t windows; /* bound to it */
+	bool own;	  /* the NIC's, for purposes of its own */
 };
 
 struct nic_mw {

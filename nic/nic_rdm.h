@@ -106,6 +106,10 @@ struct nic_rdm_init {
 	uint8_t timeout, retry_cnt; /* of the queue pairs, as nic_qp_attr; 0: 14, 7 */
 	/** Something is done. Called while the NIC works; must not call the NIC back. The struct is gone on return. */
 	void (*done)(void *ctx, const struct nic_rdm_done *done);
+	/** NULL, or is told of each request of a peer to memory, when it has been served: a WRITE or an operation on elements that
+	 *  answers nothing, or else (`write` is false) a READ or one that does. A request that names several segments, or does
+	 *  not fit in a packet, is several. As done. */
+	void (*served)(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool write);
 	void *ctx;
 };
 

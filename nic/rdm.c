@@ -227,6 +227,20 @@ struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep)
 
 /* ---- the NIC's turn ------------------------------------------------------------------------------------------ */
 
+void rdm_served(struct nic_qp *qp, uint32_t rkey, bool write)
+{
+	struct nic_rdm_peer *peer = qp->rdm_peer;
+	const struct mkey *m;
+
+	if (!peer || !peer->ep->cfg.served)
+		return;
+	m = mkey_find(qp->nic, rkey);
+	if (!m || (m->kind == MKEY_MR && list_entry(m, const struct nic_mr, mkey)->own))
+		return; /* a message that was offered; or of no bytes, in no memory */
+	peer->ep->nic->completions++;
+	peer->ep->cfg.served(peer->ep->cfg.ctx, peer, rkey, write);
+}
+
 void rdm_qp_failed(struct nic_qp *qp)
 {
 	struct nic_rdm_peer *peer = qp->rdm_peer;

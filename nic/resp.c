@@ -292,20 +292,40 @@ static void deliver(struct nic_qp *qp, const struct packet *p)
 	qp_complete_recv(qp, &wc, p->se);
 }
 
+/* An endpoint may want to know; of READs when they have been answered. */
+static void served(struct nic_qp *qp, const struct packet *p)
+{
+	bool write = p->op->kind == OP_WRITE || p->op->kind == OP_ELEMENTS;
+
+	if (qp->rdm_owned && p->op->kind != OP_READ_REQ && p->op->kind != OP_SEND)
+		rdm_served(qp, p->op->kind == OP_WRITE ? qp->resp.rkey : p->rkey, write);
+}
+
 static enum error_id execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
 	enum error_id error;
 
-	if (needs_resource(p->op))
-		return execute_resource(qp, p, app);
+	if (needs_resource(p->op)) {
+		error = execute_resource(qp, p, app);
+		if (error == ERR_none)
+			served(qp, p);
+		return error;
+	}
 	if (p->op->kind == OP_ELEMENTS) {
 		COUNT(qp->nic, rx_atomic_requests);
-		return resp_elements_execute(qp, p, app, NULL) ? ERR_none : ERR_remote_fault;
+		if (!resp_elements_execute(qp, p, app, NULL))
+			return ERR_remote_fault;
+		served(qp, p);
+		return ERR_none;
 	}
 	error = p->op->kind == OP_SEND ? execute_send(qp, p) : execute_write(qp, p, app);
-	if (error == ERR_none && op_ends(p->op) && !qp->rdm_owned && (p->op->kind == OP_SEND || p->op->extra == OP_IMM))
+	if (error != ERR_none || !op_ends(p->op))
+		return error;
+	if (qp->rdm_owned)
+		served(qp, p);
+	else if (p->op->kind == OP_SEND || p->op->extra == OP_IMM)
 		deliver(qp, p);
-	return error;
+	return ERR_none;
 }
 
 /* ---- requests ---------------------------------------------------------------------------------------- */
@@ -474,8 +494,11 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 			return false;
 		}
 	}
-	if (++r->cursor == r->end)
+	if (++r->cursor == r->end) {
 		resource_done(resp, r);
+		if (qp->rdm_owned && !r->atomic && !r->duplicate)
+			rdm_served(qp, r->rkey, false);
+	}
 	resp->unacked = 0;
 	qp_emit(qp, &p, frame);
 	return true;

@@ -27,6 +27,16 @@ static void done(void *ctx, const struct nic_rdm_done *d)
 	n->done[n->n_done++] = *d;
 }
 
+static void served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool write)
+{
+	struct rdm_node *n = ctx;
+
+	assert_non_null(peer);
+	assert_int_equal(rkey, nic_mr_rkey(n->mr));
+	n->n_written += write;
+	n->n_read += !write;
+}
+
 void rdm_node_start(struct rdm_node *n)
 {
 	struct rdm_rig *rig = n->rig;
@@ -43,6 +53,7 @@ void rdm_node_start(struct rdm_node *n)
 	init.pd = n->pd;
 	init.addr = n->addr;
 	init.done = done;
+	init.served = served;
 	init.ctx = n;
 	assert_int_equal(nic_rdm_create(n->nic, &init, &n->ep), 0);
 }

@@ -31,7 +31,8 @@ struct rdm_node {
 	struct nic_mr *mr; /* of the arena, all rights */
 	uint8_t *arena;
 	struct nic_rdm_done done[RDM_DONES];
-	unsigned n_done, n_seen; /* came, were looked at by rdm_expect */
+	unsigned n_done, n_seen;    /* came, were looked at by rdm_expect */
+	unsigned n_written, n_read; /* requests of peers that were served */
 };
 
 struct rdm_rig {

@@ -317,6 +317,8 @@ static void rdm__rma_from_and_to_segments(void **state)
 	assert_int_equal(nic_rdm_rma(rdm_peer(a, b), &r), 0);
 	assert_true(rdm_run(rig, SECOND));
 	rdm_expect(a, NIC_RDM_WRITE, NIC_RDM_OK, 1);
+	assert_int_equal(b->n_written, 3);
+	assert_int_equal(b->n_read, 0);
 	d = rdm_expect(b, NIC_RDM_REMOTE_WRITE, NIC_RDM_OK, 0);
 	assert_int_equal(d.data, 0x1122334455667788);
 	assert_true(rdm_holds(b, 0, 12100, 5));
@@ -328,6 +330,8 @@ static void rdm__rma_from_and_to_segments(void **state)
 	assert_true(rdm_run(rig, SECOND));
 	assert_int_equal(rdm_expect(a, NIC_RDM_READ, NIC_RDM_OK, 1).len, 12100);
 	assert_true(rdm_holds(a, 0, 12100, 5));
+	assert_int_equal(b->n_written, 3);
+	assert_int_equal(b->n_read, 3);
 	r.n_remote = 3;
 	assert_int_equal(nic_rdm_rma(rdm_peer(a, b), &r), -EINVAL);
 	rdm_rig_destroy(rig);
@@ -385,6 +389,7 @@ static void rdm__elements_in_segments(void **state)
 	assert_int_equal(nic_rdm_atomic(rdm_peer(a, b), &r), 0);
 	assert_true(rdm_run(rig, SECOND));
 	rdm_expect(a, NIC_RDM_ATOMIC, NIC_RDM_OK, 1);
+	assert_true(b->n_written >= 2 && b->n_read == 0);
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(target[i], 1000 + 2 * i);
 	r.op = NIC_ELEM_CSWAP;
