@@ -458,8 +458,8 @@ struct nic_qp_init {
 	struct nic_qp_cap cap;
 	bool sq_sig_all;	 /* every send WR is signaled */
 	uint32_t max_atomic_arg; /* bytes, of extended atomics that this QP posts, at most 32; 0: none */
-	/** RC: bytes, up to 4096, of elements that a fetching operation answers, on either side; for so many results, times
-	 *  max_dest_rd_atomic, there is memory. 0: no operations on elements. */
+	/** RC: bytes, up to 4096, of elements that a fetching operation answers, on either side. The first that the peer asks for
+	 *  takes memory for so many results, times max_dest_rd_atomic. 0: no operations on elements. */
 	uint32_t max_fetch;
 	uint32_t be_replies; /* sizes of atomics, in bytes, or-ed: those whose results are left in network order */
 	void *user;	     /* handed back in events */

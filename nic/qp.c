@@ -304,7 +304,7 @@ static int resources_alloc(struct nic_qp *qp, uint32_t n)
 {
 	struct responder *resp = &qp->resp;
 	uint32_t size = round_up_pow2(n ? n : 1);
-	size_t room = qp->sq.max_fetch;
+	size_t room = resp->saved ? qp->sq.max_fetch : 0; /* or none has been needed yet */
 	struct resp_resource *res;
 	uint8_t *saved;
 

@@ -161,7 +161,7 @@ struct responder {
 	bool ack_lazy;		   /* the peer has not asked for it */
 	struct list ack_node;	   /* on nic.ack_wait or nic.ack_lazy */
 	struct resp_resource *res; /* ring of res_size, a power of two; res_head counts all ever taken */
-	uint8_t *saved;		   /* what elements were before, as it is sent: sq.max_fetch bytes a resource */
+	uint8_t *saved; /* what elements were before, as it is sent: sq.max_fetch bytes a resource; NULL at first */
 	uint32_t res_size, res_head;
 	uint32_t res_next; /* no resource before this one has todo set */
 	uint32_t res_todo; /* resources with todo set */
@@ -403,6 +403,8 @@ void resp_atomic_open(const struct resp_resource *r, struct packet *p, struct ni
 bool resp_elements_fit(const struct nic_qp *qp, const struct packet *p);
 /** Bytes of memory that it is about. */
 uint32_t resp_elements_size(const struct packet *p);
+/** Room for what fetching operations answer, which most QPs never need. @return false: there is no memory. */
+bool resp_elements_room(struct nic_qp *qp);
 /** Execute a request that has been checked; what was before is saved for the resource that it takes, if it takes one. @return
  *  false: its memory has gone. */
 bool resp_elements_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app, const struct resp_resource *r);

@@ -19,7 +19,7 @@
 #define RDM_PEER_BUCKETS 1024u
 #define RDM_ANSWERS                                                                                                    \
 	16384u		  /* that an endpoint owes, at most: a message that wants one has its own from when it begins */
-#define RDM_SQ_FIRST 8u	  /* requests that a QP can hold at first ... */
+#define RDM_SQ_FIRST 4u	  /* requests that a QP can hold at first ... */
 #define RDM_SQ_MOST  128u /* ... and when there was more to do */
 #define RDM_SGES     (NIC_RDM_IOV_MAX + 1)
 #define RDM_INLINE   (RDM_HEADER_LEN + NIC_RDM_INJECT_MAX)

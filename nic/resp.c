@@ -349,6 +349,10 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 		resp_duplicate(qp, p);
 		return;
 	}
+	if (p->op->kind == OP_FETCH_ELEMENTS && !resp_elements_room(qp)) {
+		COUNT(qp->nic, resp_no_memory); /* it will be sent again */
+		return;
+	}
 	verdict = resp_check(qp, p, &app);
 	if (verdict == CHECK_RNR) {
 		resp->nak_sent = true;

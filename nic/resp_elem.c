@@ -38,6 +38,13 @@ static uint8_t *saved(const struct nic_qp *qp, const struct resp_resource *r)
 	return qp->resp.saved + (size_t)(r - qp->resp.res) * qp->sq.max_fetch;
 }
 
+bool resp_elements_room(struct nic_qp *qp)
+{
+	if (!qp->resp.saved && qp->sq.max_fetch)
+		qp->resp.saved = calloc(qp->resp.res_size, qp->sq.max_fetch);
+	return qp->resp.saved || !qp->sq.max_fetch;
+}
+
 bool resp_elements_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app, const struct resp_resource *r)
 {
 	uint8_t *operands = qp->nic->scratch;

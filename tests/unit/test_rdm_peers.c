@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rdm_peers.c - an endpoint with thousands of peers: they all reach it, and what each of them costs it. */
+#include "rdm_rig.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND	   1000000000u
+#define PEERS	   4096u
+#define PEER_BYTES 4096u
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
+	__has_feature(thread_sanitizer)
+#define SANITIZED true /* mallinfo2 knows nothing of their heaps */
+#else
+#define SANITIZED false
+#endif
+
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+static void answered(void *ctx, const struct nic_rdm_done *done)
+{
+	assert_int_equal(done->status, NIC_RDM_OK);
+	++*(unsigned *)ctx;
+}
+
+/** Each in its turn: an endpoint comes, says something, is answered, and goes without a word. */
+static void rdm__thousands_of_peers(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 1);
+	struct rdm_node *hub = &rig->node[0], *n = &rig->node[1];
+	unsigned dones = 0;
+	struct nic_rdm_init init = {.pd = n->pd, .addr = n->addr, .done = answered, .ctx = &dones};
+	const struct nic_iov iov = {n->arena, 8};
+	const struct nic_rdm_send s = {.iov = &iov, .n_iov = 1};
+	const struct nic_rdm_recv r = {.iov = &iov, .n_iov = 1};
+	size_t before = heap_bytes(), bytes;
+
+	(void)state;
+	for (unsigned i = 0; i < PEERS; i++) {
+		const struct nic_rdm_addr addr = {.gid = n->gid, .port = (uint16_t)(1000 + i)};
+		struct nic_rdm *ep;
+
+		init.addr.port = addr.port;
+		assert_int_equal(nic_rdm_create(n->nic, &init, &ep), 0);
+		assert_int_equal(nic_rdm_send(nic_rdm_peer_get(ep, &hub->addr), &s), 0);
+		assert_int_equal(nic_rdm_recv(ep, &r), 0);
+		assert_int_equal(rdm_recv(hub, NULL, 1, 0, 0, 0, 0, 8), 0);
+		assert_int_equal(nic_rdm_send(nic_rdm_peer_get(hub->ep, &addr), &s), 0);
+		assert_true(rdm_run(rig, SECOND));
+		assert_int_equal(dones, 2 * (i + 1));
+		rdm_expect(hub, NIC_RDM_SEND, NIC_RDM_OK, 0);
+		rdm_expect(hub, NIC_RDM_RECV, NIC_RDM_OK, 1);
+		hub->n_done = hub->n_seen = 0;
+		nic_rdm_destroy(ep);
+	}
+	bytes = (heap_bytes() - before) / PEERS;
+	if (!SANITIZED) {
+		printf("a peer costs %zu bytes\n", bytes);
+		assert_in_range(bytes, 1, PEER_BYTES);
+	}
+	rdm_rig_destroy(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rdm__thousands_of_peers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
