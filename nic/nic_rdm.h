@@ -103,6 +103,7 @@ struct nic_rdm_init {
 	uint32_t max_tx, max_rx; /* requests under way and receives posted, at most; 0: 1024 */
 	uint64_t connect_ns;	 /* how long a peer may take to answer; 0: 10 s */
 	uint64_t max_unexpected; /* bytes of messages that nobody has asked for yet; senders of more wait. 0: 64 MiB */
+	bool datagrams; /* SENDs are datagrams of up to nic_rdm_datagram_max bytes, and there is nothing else */
 	uint8_t timeout, retry_cnt; /* of the queue pairs, as nic_qp_attr; 0: 14, 7 */
 	/** Something is done. Called while the NIC works; must not call the NIC back. The struct is gone on return. */
 	void (*done)(void *ctx, const struct nic_rdm_done *done);
@@ -118,6 +119,8 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 /** Requests and receives that are left end without a word; peers learn it when they next ask something. */
 void nic_rdm_destroy(struct nic_rdm *ep);
 struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep);
+
+uint32_t nic_rdm_datagram_max(const struct nic *nic);
 
 /** The peer with this address, which need not exist. Pointers are good as long as the endpoint. @return NULL: no memory, or no
  *  address that a peer can have (its GID's family is not the endpoint's, port 0). */
@@ -173,7 +176,8 @@ struct nic_rdm_atomic {
 
 /**
  * Requests. None waits for the peer: what cannot go yet is kept, up to max_tx requests.
- * @return 0, -EAGAIN: no room now, -EINVAL, -EMSGSIZE (longer than this header allows), -EOPNOTSUPP (elements: no such pair).
+ * @return 0, -EAGAIN: no room now, -EINVAL, -EMSGSIZE (longer than this header allows), -EOPNOTSUPP (elements: no such pair;
+ * datagrams: anything else).
  */
 int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r);
 int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r);

@@ -119,8 +119,11 @@ static int contact_open(struct nic_rdm *ep)
 				   .pd = ep->cfg.pd,
 				   .send_cq = ep->cq,
 				   .recv_cq = ep->cq,
-				   .cap = {.max_send_wr = CALLS, .max_send_sge = 1, .max_inline_data = RDM_CALL_LEN}};
-	struct nic_qp_attr a = {.qp_state = NIC_QPS_INIT, .port_num = 1, .qkey = RDM_QKEY};
+				   .cap = {.max_send_wr = ep->cfg.datagrams ? ep->cfg.max_tx : CALLS,
+					   .max_send_sge = RDM_SGES,
+					   .max_inline_data = RDM_INLINE}};
+	struct nic_qp_attr a = {
+		.qp_state = NIC_QPS_INIT, .port_num = 1, .qkey = ep->cfg.datagrams ? RDM_DATAGRAM_QKEY : RDM_QKEY};
 	int err = qp_create_at(ep->nic, &init, NIC_SERVICE_QPN | ep->cfg.addr.port, &ep->contact);
 
 	if (err)
@@ -268,6 +271,7 @@ static void ep_settle(struct nic_rdm *ep)
 		else
 			rdm_pump(peer);
 	}
+	rdm_datagram_recover(ep);
 	rdm_fade(ep, false);
 	ep->nic->rdm_due |= !list_empty(&ep->fading); /* they have yet to send */
 }

@@ -31,6 +31,7 @@ enum rdm_work {
 	RDM_W_ATOMIC,
 	RDM_W_PULL,  /* of the receiver: reading what was offered */
 	RDM_W_TAKEN, /* of the receiver: saying that a message is where it belongs */
+	RDM_W_DATAGRAM,
 };
 
 /** Where in a list of segments. */
@@ -182,6 +183,8 @@ static inline void rdm_note(struct nic_rdm *ep)
 }
 
 /* rdm_conn.c */
+/** How to reach an address from the endpoint's own. @return false: that is no address of the device any more. */
+bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av);
 /** Connect the peer, unless that is under way. */
 void rdm_connect(struct nic_rdm_peer *peer);
 /** The connection is no more, or was never made: what was under way fails. */
@@ -220,6 +223,19 @@ bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_
 void rdm_recv_done(struct nic_rdm *ep, struct rdm_recv *recv, struct nic_rdm_done *done);
 /** The peer has gone: what it was saying ends here, and what it has offered is gone. */
 void rdm_arrivals_lost(struct nic_rdm_peer *peer);
+
+/** The header in the first packet of a message. @return false: it makes no sense. */
+bool rdm_header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefix);
+/** A datagram, from a peer or from somebody unknown (NULL). @return false: there is no receive for it. */
+bool rdm_datagram_deliver(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h,
+			  const uint8_t *data);
+
+/* rdm_datagram.c */
+/** @return 0, -ENOMEM: later, another negative errno. */
+int rdm_datagram_post(struct rdm_op *op);
+void rdm_datagram_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct packet *p);
+/** A datagram that could not be read from memory stops its queue pair: go on. */
+void rdm_datagram_recover(struct nic_rdm *ep);
 
 /* rdm_pull.c */
 /** Read what has been offered into the receive. */

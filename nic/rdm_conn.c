@@ -14,7 +14,7 @@ static const uint32_t rights = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ 
 
 /* ---- queue pairs --------------------------------------------------------------------------------------------- */
 
-static bool av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av)
+bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av)
 {
 	*av = (struct nic_av){.dgid = addr->gid};
 	for (uint8_t i = 0; i < NIC_GID_TABLE_LEN; i++) {
@@ -64,7 +64,7 @@ static bool qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, en
 				.retry_cnt = ep->cfg.retry_cnt,
 				.rnr_retry = 7};
 
-	if (!av_to(ep, &peer->addr, &a.av) ||
+	if (!rdm_av_to(ep, &peer->addr, &a.av) ||
 	    nic_qp_modify(peer->qp, &a, NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS) != 0)
 		return false;
 	a.qp_state = NIC_QPS_RTR;
@@ -154,7 +154,7 @@ static void say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_ca
 	wr.ud.ah = &ah;
 	wr.ud.remote_qpn = NIC_SERVICE_QPN | to->port;
 	wr.ud.remote_qkey = RDM_QKEY;
-	if (!av_to(ep, to, &ah.av) || nic_post_send(ep->contact, &wr) != 0)
+	if (!rdm_av_to(ep, to, &ah.av) || nic_post_send(ep->contact, &wr) != 0)
 		COUNT(ep->nic, rdm_calls_unsent);
 }
 
@@ -298,10 +298,18 @@ void rdm_call_rx(struct nic_qp *qp, const struct packet *p)
 	memset(&from, 0, sizeof(from));
 	from.gid = p->sgid;
 	from.port = (uint16_t)(p->src_qpn & 0xffff);
+	if ((p->src_qpn & ~0xffffu) != NIC_SERVICE_QPN || from.port == 0 ||
+	    memcmp(&p->dgid, &ep->cfg.addr.gid, sizeof(p->dgid)) != 0) {
+		COUNT(ep->nic, rdm_calls_ignored);
+		return;
+	}
+	if (ep->cfg.datagrams) {
+		rdm_datagram_rx(ep, &from, p);
+		return;
+	}
 	if (p->payload_len == sizeof(bytes))
 		memcpy(bytes, p->payload, sizeof(bytes)); /* others may write there */
-	if (!rdm_call_get(&c, bytes, p->payload_len) || (p->src_qpn & ~0xffffu) != NIC_SERVICE_QPN || from.port == 0 ||
-	    memcmp(&p->dgid, &ep->cfg.addr.gid, sizeof(p->dgid)) != 0) {
+	if (!rdm_call_get(&c, bytes, p->payload_len)) {
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
 	}

@@ -247,7 +247,7 @@ static void held_discard(struct rdm_held *held)
 
 /* ---- arrival ------------------------------------------------------------------------------------------------- */
 
-static bool header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefix)
+bool rdm_header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefix)
 {
 	uint8_t bytes[RDM_PREFIX_MAX];
 	uint32_t len = p->payload_len < sizeof(bytes) ? p->payload_len : sizeof(bytes);
@@ -264,7 +264,7 @@ bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
 	struct rdm_header h;
 	uint32_t prefix;
 
-	if (!ep || !op_starts(p->op) || !header_of(p, &h, &prefix) || h.kind == RDM_TAKEN || h.kind == RDM_WRITTEN)
+	if (!ep || !op_starts(p->op) || !rdm_header_of(p, &h, &prefix) || h.kind == RDM_TAKEN || h.kind == RDM_WRITTEN)
 		return true; /* what makes no sense is refused otherwise */
 	if (ep->answers_left == 0 && (h.flags & RDM_WANTS_TAKEN))
 		return false;
@@ -340,7 +340,7 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 	if (!peer)
 		return ERR_opcode_unsupported; /* it has failed, and is about to go */
 	if (op_starts(p->op)) {
-		if (!header_of(p, &h, &prefix))
+		if (!rdm_header_of(p, &h, &prefix))
 			return ERR_opcode_unsupported;
 		if (h.kind == RDM_TAKEN || h.kind == RDM_WRITTEN) {
 			if (h.kind == RDM_TAKEN)
@@ -361,6 +361,28 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 	if (op_ends(p->op))
 		end(peer);
 	return ERR_none;
+}
+
+bool rdm_datagram_deliver(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h,
+			  const uint8_t *data)
+{
+	struct tag_recv *match = tag_arrive(&ep->messages, 0, (uintptr_t)peer);
+	struct nic_rdm_done done = describe(peer, h);
+	struct rdm_recv *recv;
+	uint64_t base, room;
+
+	if (!match)
+		return false;
+	recv = list_entry(match, struct rdm_recv, match);
+	base = recv_claim(ep, recv, h->length, &room);
+	done.buf = recv->n_iov ? (uint8_t *)recv->iov[0].base + base : NULL;
+	done.len = room;
+	done.overflow = h->length - room;
+	done.status = done.overflow ? NIC_RDM_TRUNCATED : NIC_RDM_OK;
+	if (!rdm_scatter(ep->nic, recv->iov, recv->n_iov, base, data, room))
+		done.status = NIC_WC_LOC_PROT_ERR;
+	rdm_recv_done(ep, recv, &done);
+	return true;
 }
 
 /* ---- what the peer leaves behind ------------------------------------------------------------------------------ */

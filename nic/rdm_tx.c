@@ -344,6 +344,8 @@ static int post_next(struct rdm_op *op)
 		break;
 	case RDM_W_TAKEN:
 		break;
+	case RDM_W_DATAGRAM:
+		return op->begun ? -EALREADY : rdm_datagram_post(op);
 	}
 	if (op->taken)
 		return -EALREADY;
@@ -361,7 +363,7 @@ void rdm_pump(struct nic_rdm_peer *peer)
 		struct rdm_op *op = list_entry(list_first(&peer->queue), struct rdm_op, node);
 		int err;
 
-		if (peer->state != RDM_UP) {
+		if (peer->state != RDM_UP && op->work != RDM_W_DATAGRAM) {
 			rdm_connect(peer);
 			return;
 		}
@@ -493,6 +495,7 @@ static uint8_t *iov_take(const struct rdm_op *op, struct nic_iov *to, uint32_t *
 
 int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r)
 {
+	enum rdm_work work;
 	uint64_t length;
 	struct rdm_op *op;
 
@@ -501,7 +504,15 @@ int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r)
 	length = iov_bytes(r->iov, r->n_iov);
 	if (length > (r->flags & NIC_RDM_INJECT ? NIC_RDM_INJECT_MAX : NIC_RDM_MSG_MAX))
 		return -EMSGSIZE;
-	op = rdm_op_get(peer, length > NIC_RDM_EAGER_MAX ? RDM_W_OFFER : RDM_W_SEND);
+	work = length > NIC_RDM_EAGER_MAX ? RDM_W_OFFER : RDM_W_SEND;
+	if (peer->ep->cfg.datagrams) {
+		if (r->flags & (NIC_RDM_TAGGED | NIC_RDM_DELIVERY))
+			return -EOPNOTSUPP;
+		if (length > nic_rdm_datagram_max(peer->ep->nic))
+			return -EMSGSIZE;
+		work = RDM_W_DATAGRAM;
+	}
+	op = rdm_op_get(peer, work);
 	if (!op)
 		return -EAGAIN;
 	op->kind = NIC_RDM_SEND;
@@ -537,6 +548,8 @@ int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r)
 	uint64_t length;
 	struct rdm_op *op;
 
+	if (peer->ep->cfg.datagrams)
+		return -EOPNOTSUPP;
 	if (!iov_legal(r->iov, r->n_iov) || r->n_remote < 1 || r->n_remote > NIC_RDM_REMOTE_MAX ||
 	    (r->read && r->flags & (NIC_RDM_INJECT | NIC_RDM_DATA)))
 		return -EINVAL;
@@ -602,7 +615,7 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 	uint64_t length, size = nic_elem_size(r->datatype);
 	struct rdm_op *op;
 	uint8_t *room;
-	int err = atomic_check(r, &length);
+	int err = peer->ep->cfg.datagrams ? -EOPNOTSUPP : atomic_check(r, &length);
 
 	if (err)
 		return err;

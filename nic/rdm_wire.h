@@ -44,6 +44,9 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len);
 #define RDM_CALL_LEN 40u
 #define RDM_QKEY     0x75726f63u
 
+/* Of endpoints that only send datagrams: an EAGER message each, with no id, no tag, and no flag but HAS_DATA. */
+#define RDM_DATAGRAM_QKEY 0x75726f64u
+
 enum rdm_call_kind {
 	RDM_HELLO = 1, /* connect this QP; `to` proves that the caller has heard of who lives here now */
 	RDM_WHO,       /* it does not: say it again, to `from` */

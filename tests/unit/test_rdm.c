@@ -459,6 +459,51 @@ static void rdm__to_itself(void **state)
 	rdm_rig_destroy(rig);
 }
 
+/* ---- datagrams ------------------------------------------------------------------------------------------------ */
+
+static void rdm__datagrams_come_once_or_not_at_all(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 16);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	uint32_t most;
+	struct nic_rdm_done d;
+
+	(void)state;
+	rig->init.datagrams = true;
+	for (unsigned i = 0; i < 2; i++) {
+		rdm_node_stop(&rig->node[i]);
+		rdm_node_start(&rig->node[i]);
+	}
+	most = nic_rdm_datagram_max(a->nic);
+	rdm_fill(a, 0, most, 1);
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, most + 1), -EMSGSIZE);
+	assert_int_equal(rdm_send(a, b, 1, NIC_RDM_TAGGED, 0, 0, 1), -EOPNOTSUPP);
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, most), 0); /* nobody wants it */
+	assert_true(rdm_run(rig, SECOND));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+	assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, 0, 4096), 0);
+	assert_int_equal(rdm_recv(b, NULL, 3, 0, 0, 0, 4096, 4), 0);
+	assert_int_equal(rdm_send(a, b, 4, NIC_RDM_DATA, 5, 0, most), 0);
+	assert_int_equal(rdm_send(a, b, 5, NIC_RDM_INJECT, 0, 0, 8), 0);
+	assert_true(rdm_run(rig, SECOND));
+	d = rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 2);
+	assert_int_equal(d.len, most);
+	assert_int_equal(d.flags, NIC_RDM_DATA);
+	assert_int_equal(d.data, ~5ull);
+	assert_null(d.peer); /* we do not know it yet */
+	assert_true(rdm_holds(b, 0, most, 1));
+	d = rdm_expect(b, NIC_RDM_RECV, NIC_RDM_TRUNCATED, 3);
+	assert_int_equal(d.overflow, 4);
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 4);
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 5);
+	assert_int_equal(nic_counters(b->nic)[NIC_CNT_rdm_datagram_no_recv], 1);
+	assert_int_equal(rdm_recv(b, a, 6, 0, 0, 0, 0, 8), 0);
+	assert_int_equal(rdm_send(a, b, 7, 0, 0, 0, 8), 0);
+	assert_true(rdm_run(rig, SECOND));
+	assert_ptr_equal(rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 6).peer, rdm_peer(b, a));
+	rdm_rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -477,6 +522,7 @@ int main(void)
 		cmocka_unit_test(rdm__elements_in_segments),
 		cmocka_unit_test(rdm__injected_elements),
 		cmocka_unit_test(rdm__to_itself),
+		cmocka_unit_test(rdm__datagrams_come_once_or_not_at_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
