@@ -96,6 +96,25 @@ struct nic_rdm_done {
 	uint64_t tag, data;	   /* RECV; data also of REMOTE_WRITE */
 };
 
+/** Connection management: what has happened to an endpoint that talks to one peer, or to one where others ask for that. */
+enum nic_rdm_cm_kind {
+	NIC_RDM_CM_REQUEST,	/* somebody asks to be connected: accept it for another endpoint, or refuse it */
+	NIC_RDM_CM_CONNECTED,	/* the peer is there */
+	NIC_RDM_CM_REFUSED,	/* it does not want to */
+	NIC_RDM_CM_UNREACHABLE, /* it has not answered for connect_ns */
+	NIC_RDM_CM_SHUTDOWN,	/* it has gone; requests that are left have failed or are about to */
+};
+
+#define NIC_RDM_CM_DATA_MAX 192u
+
+struct nic_rdm_cm_event {
+	enum nic_rdm_cm_kind kind;
+	uint32_t request;	  /* REQUEST: names it */
+	struct nic_rdm_addr from; /* of the endpoint that asks, or that was asked */
+	const void *data;	  /* REQUEST, CONNECTED, REFUSED: what the other has sent along, gone on return */
+	uint32_t len;
+};
+
 struct nic_rdm_init {
 	struct nic_pd *pd;
 	struct nic_rdm_addr
@@ -111,6 +130,9 @@ struct nic_rdm_init {
 	 *  answers nothing, or else (`write` is false) a READ or one that does. A request that names several segments, or does
 	 *  not fit in a packet, is several. As done. */
 	void (*served)(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool write);
+	/** Not NULL: the endpoint talks to one peer, which it is connected to by the nic_rdm_cm_ calls, and is told of that.
+	 *  As done. */
+	void (*cm)(void *ctx, const struct nic_rdm_cm_event *event);
 	void *ctx;
 };
 
@@ -121,6 +143,19 @@ void nic_rdm_destroy(struct nic_rdm *ep);
 struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep);
 
 uint32_t nic_rdm_datagram_max(const struct nic *nic);
+
+/**
+ * Ask the endpoint at an address, where requests are taken, for a connection; what comes of it is an event.
+ * @param data goes along. @return 0, -EINVAL (too much data, no address, not such an endpoint), -EISCONN (has been asked for already).
+ */
+int nic_rdm_cm_connect(struct nic_rdm *ep, const struct nic_rdm_addr *to, const void *data, uint32_t len);
+/** Answer a REQUEST that came to `listener`: `ep` is to be connected to who has asked. @return as above; -ENOENT: no such request. */
+int nic_rdm_cm_accept(struct nic_rdm *listener, uint32_t request, struct nic_rdm *ep, const void *data, uint32_t len);
+int nic_rdm_cm_refuse(struct nic_rdm *listener, uint32_t request, const void *data, uint32_t len);
+/** End the connection, and tell the peer. It does not come back. */
+void nic_rdm_cm_shutdown(struct nic_rdm *ep);
+/** The one peer; NULL: not connected. */
+struct nic_rdm_peer *nic_rdm_cm_peer(const struct nic_rdm *ep);
 
 /** The peer with this address, which need not exist. Pointers are good as long as the endpoint. @return NULL: no memory, or no
  *  address that a peer can have (its GID's family is not the endpoint's, port 0). */

@@ -179,6 +179,7 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	list_init(&ep->wake);
 	list_init(&ep->due);
 	list_init(&ep->fading);
+	list_init(&ep->requests);
 	list_append(&nic->rdms, &ep->node);
 	rdm_ops_init(ep);
 	rdm_recvs_init(ep);
@@ -200,6 +201,7 @@ static void offers_end(struct nic_rdm *ep)
 
 void nic_rdm_destroy(struct nic_rdm *ep)
 {
+	rdm_cm_fini(ep);
 	rdm_fade(ep, true);
 	peers_free(ep);
 	if (ep->contact)
@@ -296,9 +298,10 @@ void rdm_timeout(struct nic *nic)
 {
 	nic->rdm_deadline = TIME_NEVER;
 	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
-		uint64_t deadline = rdm_calls_due(list_entry(n, struct nic_rdm, node), nic->now);
+		struct nic_rdm *ep = list_entry(n, struct nic_rdm, node);
+		uint64_t calls = rdm_calls_due(ep, nic->now), asks = rdm_cm_due(ep, nic->now);
 
-		if (deadline < nic->rdm_deadline)
-			nic->rdm_deadline = deadline;
+		nic->rdm_deadline = calls < nic->rdm_deadline ? calls : nic->rdm_deadline;
+		nic->rdm_deadline = asks < nic->rdm_deadline ? asks : nic->rdm_deadline;
 	}
 }

@@ -147,6 +147,42 @@ struct rdm_pool {
 	uint32_t size;
 };
 
+/** What an application has to say to another one about a connection. */
+struct rdm_cm_data {
+	uint32_t len;
+	uint8_t bytes[NIC_RDM_CM_DATA_MAX];
+};
+
+enum rdm_cm_state {
+	RDM_CM_NEW,
+	RDM_CM_ASKS,	 /* and waits for the answer */
+	RDM_CM_ACCEPTS,	 /* and waits for who has asked */
+	RDM_CM_ANSWERED, /* connects to who has accepted */
+	RDM_CM_OPEN,
+	RDM_CM_CLOSED,
+};
+
+/** Of an endpoint that talks to one peer. */
+struct rdm_cm {
+	enum rdm_cm_state state;
+	struct nic_rdm_addr to;	   /* where is asked */
+	uint64_t incarnation;	   /* ACCEPTS: of who has asked */
+	struct nic_rdm_peer *peer; /* ACCEPTS and later */
+	struct rdm_cm_data said, heard;
+	uint64_t call_ns, wait_ns, give_up_ns;
+};
+
+/** Somebody who has asked here. */
+struct rdm_request {
+	struct list node; /* of nic_rdm.requests, the oldest first */
+	struct nic_rdm_addr from;
+	uint64_t incarnation;
+	uint32_t attempt, number;
+	struct nic_rdm *ep; /* accepted for this one */
+	bool refused;
+	struct rdm_cm_data said;
+};
+
 struct nic_rdm {
 	struct nic *nic;
 	struct list node; /* on nic->rdms */
@@ -166,6 +202,9 @@ struct nic_rdm {
 	uint32_t tx_left, answers_left, rx_left;
 	struct rdm_pool small, big;
 	uint64_t held_bytes;
+	struct rdm_cm cm;
+	struct list requests;
+	uint32_t n_requests, request_number;
 };
 
 /* rdm.c */
@@ -193,6 +232,25 @@ void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status);
 uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns);
 /** Destroy QPs that have said their last. */
 void rdm_fade(struct nic_rdm *ep, bool all);
+
+/** Say something to an address, with data behind it unless that is NULL. What does not go is as good as lost. */
+void rdm_say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c, const struct rdm_cm_data *data);
+
+/* rdm_cm.c */
+/** Whether it talks to one peer; of others nothing here is about. */
+static inline bool rdm_has_one_peer(const struct nic_rdm *ep)
+{
+	return ep->cfg.cm != NULL;
+}
+void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c, const uint8_t *data);
+/** Whether the endpoint lets the caller connect. */
+bool rdm_cm_expects(const struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
+/** The peer is there, or is no more. */
+void rdm_cm_up(struct nic_rdm_peer *peer);
+void rdm_cm_down(struct nic_rdm_peer *peer);
+/** Ask again, or give up. @return when to come back. */
+uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns);
+void rdm_cm_fini(struct nic_rdm *ep);
 
 /* rdm_tx.c */
 void rdm_ops_init(struct nic_rdm *ep);

@@ -128,29 +128,33 @@ void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status)
 	if (!reached)
 		peer->incarnation = 0;
 	settled(peer, RDM_IDLE);
+	rdm_cm_down(peer);
 }
 
 static void up(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu)
 {
-	if (qp_connect(peer, qpn, psn, mtu))
-		settled(peer, RDM_UP);
-	else
+	if (!qp_connect(peer, qpn, psn, mtu)) {
 		rdm_disconnect(peer, NIC_RDM_UNREACHABLE);
+		return;
+	}
+	settled(peer, RDM_UP);
+	rdm_cm_up(peer);
 }
 
 /* ---- calls --------------------------------------------------------------------------------------------------- */
 
-/** One that does not go is as good as one that is lost. */
-static void say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c)
+void rdm_say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c, const struct rdm_cm_data *data)
 {
-	uint8_t bytes[RDM_CALL_LEN];
-	struct nic_sge sge = {(uintptr_t)bytes, sizeof(bytes), 0};
+	uint8_t bytes[RDM_CALL_LEN + NIC_RDM_CM_DATA_MAX];
+	struct nic_sge sge = {(uintptr_t)bytes, RDM_CALL_LEN + (data ? data->len : 0), 0};
 	struct nic_ah ah = {.pd = ep->cfg.pd};
 	struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_SEND, .flags = NIC_SEND_INLINE};
 
 	c->from = ep->incarnation;
 	c->mtu = (uint8_t)nic_active_mtu(ep->nic);
 	rdm_call_put(c, bytes);
+	if (data)
+		memcpy(bytes + RDM_CALL_LEN, data->bytes, data->len);
 	wr.ud.ah = &ah;
 	wr.ud.remote_qpn = NIC_SERVICE_QPN | to->port;
 	wr.ud.remote_qkey = RDM_QKEY;
@@ -167,7 +171,7 @@ static void say_of_qp(const struct nic_rdm_peer *peer, uint8_t kind, uint32_t ec
 			     .qpn = nic_qp_num(peer->qp),
 			     .psn = peer->psn};
 
-	say(peer->ep, &peer->addr, &c);
+	rdm_say(peer->ep, &peer->addr, &c, NULL);
 }
 
 void rdm_connect(struct nic_rdm_peer *peer)
@@ -176,7 +180,7 @@ void rdm_connect(struct nic_rdm_peer *peer)
 
 	if (peer->state != RDM_IDLE)
 		return;
-	if (!qp_make(peer)) {
+	if ((rdm_has_one_peer(ep) && ep->cm.state != RDM_CM_ANSWERED) || !qp_make(peer)) {
 		rdm_disconnect(peer, NIC_RDM_UNREACHABLE);
 		return;
 	}
@@ -227,10 +231,10 @@ static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 	if (c->to != ep->incarnation) {
 		struct rdm_call who = {.kind = RDM_WHO, .to = c->from, .echo = c->attempt};
 
-		say(ep, from, &who);
+		rdm_say(ep, from, &who, NULL);
 		return;
 	}
-	peer = nic_rdm_peer_get(ep, from);
+	peer = rdm_cm_expects(ep, from, c) ? nic_rdm_peer_get(ep, from) : NULL;
 	if (!peer) {
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
@@ -292,7 +296,7 @@ void rdm_call_rx(struct nic_qp *qp, const struct packet *p)
 {
 	struct nic_rdm *ep = qp->rdm;
 	struct nic_rdm_addr from;
-	uint8_t bytes[RDM_CALL_LEN];
+	uint8_t bytes[RDM_CALL_LEN + NIC_RDM_CM_DATA_MAX];
 	struct rdm_call c;
 
 	memset(&from, 0, sizeof(from));
@@ -307,8 +311,8 @@ void rdm_call_rx(struct nic_qp *qp, const struct packet *p)
 		rdm_datagram_rx(ep, &from, p);
 		return;
 	}
-	if (p->payload_len == sizeof(bytes))
-		memcpy(bytes, p->payload, sizeof(bytes)); /* others may write there */
+	if (p->payload_len <= sizeof(bytes))
+		memcpy(bytes, p->payload, p->payload_len); /* others may write there */
 	if (!rdm_call_get(&c, bytes, p->payload_len)) {
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
@@ -317,6 +321,8 @@ void rdm_call_rx(struct nic_qp *qp, const struct packet *p)
 		hello(ep, &from, &c);
 	else if (c.kind == RDM_WHO)
 		who(ep, &from, &c);
-	else
+	else if (c.kind == RDM_WELCOME)
 		welcome(ep, &from, &c);
+	else
+		rdm_cm_rx(ep, &from, &c, bytes + RDM_CALL_LEN);
 }

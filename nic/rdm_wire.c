@@ -88,7 +88,8 @@ void rdm_call_put(const struct rdm_call *c, uint8_t *p)
 
 bool rdm_call_get(struct rdm_call *c, const uint8_t *p, uint32_t len)
 {
-	if (len != RDM_CALL_LEN || wire_get32(p) != CALL_MAGIC || p[4] != VERSION)
+	if (len < RDM_CALL_LEN || len > RDM_CALL_LEN + NIC_RDM_CM_DATA_MAX || wire_get32(p) != CALL_MAGIC ||
+	    p[4] != VERSION)
 		return false;
 	c->kind = p[5];
 	c->mtu = p[6];
@@ -98,6 +99,7 @@ bool rdm_call_get(struct rdm_call *c, const uint8_t *p, uint32_t len)
 	c->echo = wire_get32(p + 28);
 	c->qpn = wire_get32(p + 32);
 	c->psn = wire_get32(p + 36);
-	return c->kind >= RDM_HELLO && c->kind <= RDM_WELCOME && c->from != 0 && c->mtu >= NIC_MTU_256 &&
-	       c->mtu <= NIC_MTU_4096 && c->qpn <= 0xffffff && c->psn <= 0xffffff;
+	c->data_len = len - RDM_CALL_LEN;
+	return c->kind >= RDM_HELLO && c->kind <= RDM_BYE && (c->kind >= RDM_ASK || c->data_len == 0) && c->from != 0 &&
+	       c->mtu >= NIC_MTU_256 && c->mtu <= NIC_MTU_4096 && c->qpn <= 0xffffff && c->psn <= 0xffffff;
 }

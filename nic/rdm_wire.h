@@ -51,6 +51,11 @@ enum rdm_call_kind {
 	RDM_HELLO = 1, /* connect this QP; `to` proves that the caller has heard of who lives here now */
 	RDM_WHO,       /* it does not: say it again, to `from` */
 	RDM_WELCOME,   /* it is connected to this one */
+	/* Between endpoints that talk to one peer, with what the application has to say behind them: */
+	RDM_ASK,    /* wants to be connected to an endpoint that the called may choose */
+	RDM_ACCEPT, /* from that endpoint: here it is */
+	RDM_REFUSE,
+	RDM_BYE, /* the connection is over */
 };
 
 struct rdm_call {
@@ -60,6 +65,7 @@ struct rdm_call {
 	uint32_t attempt;  /* counts the QPs that the sender has had for the other */
 	uint32_t echo;	   /* attempt of the call that this one answers */
 	uint32_t qpn, psn;
+	uint32_t data_len; /* of what follows */
 };
 
 void rdm_call_put(const struct rdm_call *c, uint8_t *p);

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdm_cm.c - connection management for endpoints that talk to one peer (FI_EP_MSG): who asks at a port is accepted for an endpoint
+ * with a port of its own, or refused. What connects the two is rdm_conn.c's business, as for all endpoints. See rdm.md.
+ */
+#include "rdm.h"
+
+#define ASK_FIRST_NS 4000000
+#define ASK_MOST_NS  500000000
+#define REQUESTS     1024 /* that are remembered: for a listener that does not answer, and for questions that come again */
+
+static void tell(struct nic_rdm *ep, enum nic_rdm_cm_kind kind, const struct nic_rdm_addr *from,
+		 const struct rdm_cm_data *data, uint32_t request)
+{
+	struct nic_rdm_cm_event e = {.kind = kind, .request = request};
+
+	memset(&e.from, 0, sizeof(e.from));
+	e.from.gid = from->gid;
+	e.from.port = from->port;
+	if (data) {
+		e.data = data->bytes;
+		e.len = data->len;
+	}
+	ep->nic->completions++;
+	ep->cfg.cm(ep->cfg.ctx, &e);
+}
+
+static bool keep(struct rdm_cm_data *to, const void *data, uint32_t len)
+{
+	if (len > NIC_RDM_CM_DATA_MAX || (len && !data))
+		return false;
+	to->len = len;
+	if (len)
+		memcpy(to->bytes, data, len);
+	return true;
+}
+
+/** Patience begins when the NIC works next: what it takes for now may be long ago. */
+static void be_patient(struct nic_rdm *ep)
+{
+	ep->cm.give_up_ns = TIME_NEVER;
+	if (ep->nic->now < ep->nic->rdm_deadline)
+		ep->nic->rdm_deadline = ep->nic->now;
+}
+
+/* ---- who asks ------------------------------------------------------------------------------------------------ */
+
+static void ask(struct nic_rdm *ep)
+{
+	struct rdm_call c = {.kind = RDM_ASK, .attempt = 1};
+
+	rdm_say(ep, &ep->cm.to, &c, &ep->cm.said);
+}
+
+int nic_rdm_cm_connect(struct nic_rdm *ep, const struct nic_rdm_addr *to, const void *data, uint32_t len)
+{
+	struct rdm_cm *cm = &ep->cm;
+	struct nic_av av;
+
+	if (!rdm_has_one_peer(ep) || to->port == 0 || to->port > NIC_SERVICE_PORT_MAX)
+		return -EINVAL;
+	if (cm->state != RDM_CM_NEW)
+		return -EISCONN;
+	if (!rdm_av_to(ep, to, &av) || !keep(&cm->said, data, len))
+		return -EINVAL;
+	cm->to = *to;
+	cm->state = RDM_CM_ASKS;
+	cm->wait_ns = ASK_FIRST_NS;
+	be_patient(ep);
+	ask(ep);
+	return 0;
+}
+
+uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns)
+{
+	struct rdm_cm *cm = &ep->cm;
+
+	if (cm->state != RDM_CM_ASKS && cm->state != RDM_CM_ACCEPTS)
+		return TIME_NEVER;
+	if (cm->give_up_ns == TIME_NEVER) {
+		cm->call_ns = now_ns + cm->wait_ns;
+		cm->give_up_ns = now_ns + ep->cfg.connect_ns;
+	}
+	if (cm->give_up_ns <= now_ns) {
+		cm->state = RDM_CM_CLOSED;
+		COUNT(ep->nic, rdm_unreachable);
+		tell(ep, NIC_RDM_CM_UNREACHABLE, cm->peer ? &cm->peer->addr : &cm->to, NULL, 0);
+		return TIME_NEVER;
+	}
+	if (cm->state == RDM_CM_ACCEPTS)
+		return cm->give_up_ns;
+	if (cm->call_ns <= now_ns) {
+		cm->wait_ns = cm->wait_ns * 2 < ASK_MOST_NS ? cm->wait_ns * 2 : ASK_MOST_NS;
+		cm->call_ns = now_ns + cm->wait_ns;
+		ask(ep);
+	}
+	return cm->call_ns < cm->give_up_ns ? cm->call_ns : cm->give_up_ns;
+}
+
+/** It has said yes, or no. */
+static void answered(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c, const uint8_t *data)
+{
+	struct rdm_cm *cm = &ep->cm;
+
+	if (cm->state != RDM_CM_ASKS || c->to != ep->incarnation) {
+		COUNT(ep->nic, rdm_calls_ignored);
+		return;
+	}
+	keep(&cm->heard, data, c->data_len);
+	if (c->kind == RDM_REFUSE) {
+		cm->state = RDM_CM_CLOSED;
+		tell(ep, NIC_RDM_CM_REFUSED, from, &cm->heard, 0);
+		return;
+	}
+	cm->peer = nic_rdm_peer_get(ep, from);
+	if (!cm->peer)
+		return; /* no memory: it will say so again */
+	cm->state = RDM_CM_ANSWERED;
+	cm->peer->incarnation = c->from;
+	rdm_connect(cm->peer);
+}
+
+/* ---- who is asked -------------------------------------------------------------------------------------------- */
+
+static void request_free(struct nic_rdm *ep, struct rdm_request *r)
+{
+	list_remove(&r->node);
+	ep->n_requests--;
+	free(r);
+}
+
+static void say_answer(struct nic_rdm *listener, const struct rdm_request *r)
+{
+	struct rdm_call c = {.kind = r->refused ? RDM_REFUSE : RDM_ACCEPT, .to = r->incarnation, .echo = r->attempt};
+
+	if (r->ep)
+		rdm_say(r->ep, &r->from, &c, &r->ep->cm.said);
+	else
+		rdm_say(listener, &r->from, &c, &r->said);
+}
+
+static struct rdm_request *request_find(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+{
+	for (struct list *n = ep->requests.next; n != &ep->requests; n = n->next) {
+		struct rdm_request *r = list_entry(n, struct rdm_request, node);
+
+		if (r->incarnation == c->from && r->attempt == c->attempt && r->from.port == from->port &&
+		    memcmp(&r->from.gid, &from->gid, sizeof(from->gid)) == 0)
+			return r;
+	}
+	return NULL;
+}
+
+/** The oldest that has been answered makes room. @return whether there is some. */
+static bool make_room(struct nic_rdm *ep)
+{
+	if (ep->n_requests < REQUESTS)
+		return true;
+	for (struct list *n = ep->requests.next; n != &ep->requests; n = n->next) {
+		struct rdm_request *r = list_entry(n, struct rdm_request, node);
+
+		if (r->refused || r->ep) {
+			request_free(ep, r);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void asked(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c, const uint8_t *data)
+{
+	struct rdm_request *r = request_find(ep, from, c);
+	struct rdm_cm_data said;
+
+	if (r) {
+		if (r->refused || r->ep)
+			say_answer(ep, r);
+		return; /* or it waits for the application */
+	}
+	r = make_room(ep) ? calloc(1, sizeof(*r)) : NULL;
+	if (!r) {
+		COUNT(ep->nic, rdm_calls_ignored); /* it will ask again */
+		return;
+	}
+	r->from = *from;
+	r->incarnation = c->from;
+	r->attempt = c->attempt;
+	r->number = ++ep->request_number;
+	list_append(&ep->requests, &r->node);
+	ep->n_requests++;
+	keep(&said, data, c->data_len);
+	tell(ep, NIC_RDM_CM_REQUEST, from, &said, r->number);
+}
+
+static struct rdm_request *request_named(struct nic_rdm *ep, uint32_t number)
+{
+	for (struct list *n = ep->requests.next; n != &ep->requests; n = n->next) {
+		struct rdm_request *r = list_entry(n, struct rdm_request, node);
+
+		if (r->number == number && !r->refused && !r->ep)
+			return r;
+	}
+	return NULL;
+}
+
+int nic_rdm_cm_accept(struct nic_rdm *listener, uint32_t request, struct nic_rdm *ep, const void *data, uint32_t len)
+{
+	struct rdm_request *r = request_named(listener, request);
+	struct rdm_cm *cm = &ep->cm;
+
+	if (!r)
+		return -ENOENT;
+	if (!rdm_has_one_peer(ep) || len > NIC_RDM_CM_DATA_MAX)
+		return -EINVAL;
+	if (cm->state != RDM_CM_NEW)
+		return -EISCONN;
+	cm->peer = nic_rdm_peer_get(ep, &r->from);
+	if (!cm->peer || !keep(&cm->said, data, len))
+		return -EINVAL;
+	cm->state = RDM_CM_ACCEPTS;
+	cm->incarnation = r->incarnation;
+	be_patient(ep);
+	r->ep = ep;
+	say_answer(listener, r);
+	return 0;
+}
+
+int nic_rdm_cm_refuse(struct nic_rdm *listener, uint32_t request, const void *data, uint32_t len)
+{
+	struct rdm_request *r = request_named(listener, request);
+
+	if (!r)
+		return -ENOENT;
+	if (!keep(&r->said, data, len))
+		return -EINVAL;
+	r->refused = true;
+	say_answer(listener, r);
+	return 0;
+}
+
+/* ---- the connection ------------------------------------------------------------------------------------------ */
+
+struct nic_rdm_peer *nic_rdm_cm_peer(const struct nic_rdm *ep)
+{
+	return ep->cm.state == RDM_CM_OPEN ? ep->cm.peer : NULL;
+}
+
+bool rdm_cm_expects(const struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+{
+	const struct rdm_cm *cm = &ep->cm;
+
+	if (!rdm_has_one_peer(ep))
+		return true;
+	if (!cm->peer || memcmp(&cm->peer->addr.gid, &from->gid, sizeof(from->gid)) != 0 ||
+	    cm->peer->addr.port != from->port)
+		return false;
+	if (cm->state == RDM_CM_ACCEPTS)
+		return c->from == cm->incarnation;
+	/* Its WELCOME was lost; a connection that has failed does not come back. */
+	return cm->state == RDM_CM_OPEN && c->from == cm->peer->incarnation && c->attempt == cm->peer->heard_attempt;
+}
+
+void rdm_cm_up(struct nic_rdm_peer *peer)
+{
+	struct nic_rdm *ep = peer->ep;
+	bool asked_for = ep->cm.state == RDM_CM_ANSWERED;
+
+	if (!rdm_has_one_peer(ep) || ep->cm.state == RDM_CM_OPEN)
+		return;
+	ep->cm.state = RDM_CM_OPEN;
+	tell(ep, NIC_RDM_CM_CONNECTED, &peer->addr, asked_for ? &ep->cm.heard : NULL, 0);
+}
+
+void rdm_cm_down(struct nic_rdm_peer *peer)
+{
+	struct nic_rdm *ep = peer->ep;
+	enum rdm_cm_state was = ep->cm.state;
+
+	if (!rdm_has_one_peer(ep) || was == RDM_CM_CLOSED)
+		return;
+	ep->cm.state = RDM_CM_CLOSED;
+	tell(ep, was == RDM_CM_OPEN ? NIC_RDM_CM_SHUTDOWN : NIC_RDM_CM_UNREACHABLE, &peer->addr, NULL, 0);
+}
+
+/** Lost, it is made good for by the ACK timer of the peer's next request. */
+static void bye(struct nic_rdm *ep)
+{
+	struct rdm_call c = {.kind = RDM_BYE};
+
+	c.to = ep->cm.peer->incarnation;
+	rdm_say(ep, &ep->cm.peer->addr, &c, NULL);
+}
+
+void nic_rdm_cm_shutdown(struct nic_rdm *ep)
+{
+	bool open = ep->cm.state == RDM_CM_OPEN;
+
+	ep->cm.state = RDM_CM_CLOSED;
+	if (!ep->cm.peer)
+		return;
+	if (open)
+		bye(ep);
+	rdm_disconnect(ep->cm.peer, NIC_RDM_PEER_LOST);
+	rdm_settle(ep->nic);
+}
+
+void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c, const uint8_t *data)
+{
+	const struct rdm_cm *cm = &ep->cm;
+
+	if (!rdm_has_one_peer(ep))
+		COUNT(ep->nic, rdm_calls_ignored);
+	else if (c->kind == RDM_ASK)
+		asked(ep, from, c, data);
+	else if (c->kind != RDM_BYE)
+		answered(ep, from, c, data);
+	else if (cm->state == RDM_CM_OPEN && c->to == ep->incarnation && c->from == cm->peer->incarnation)
+		rdm_disconnect(cm->peer, NIC_RDM_PEER_LOST);
+	else
+		COUNT(ep->nic, rdm_calls_ignored);
+}
+
+void rdm_cm_fini(struct nic_rdm *ep)
+{
+	while (!list_empty(&ep->requests))
+		request_free(ep, list_entry(list_first(&ep->requests), struct rdm_request, node));
+	/* Others may have accepted for this one. */
+	for (struct list *n = ep->nic->rdms.next; n != &ep->nic->rdms; n = n->next) {
+		struct nic_rdm *other = list_entry(n, struct nic_rdm, node);
+
+		for (struct list *m = other->requests.next, *next; m != &other->requests; m = next) {
+			struct rdm_request *r = list_entry(m, struct rdm_request, node);
+
+			next = m->next;
+			if (r->ep == ep)
+				request_free(other, r);
+		}
+	}
+}

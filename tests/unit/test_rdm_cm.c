@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rdm_cm.c - endpoints that talk to one peer: asking, accepting, refusing, ending, on a network that loses calls. */
+#include "rdm_rig.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SECOND 1000000000u
+#define EVENTS 16
+
+/** An endpoint of a node's NIC, and what has happened to it. */
+struct party {
+	struct rdm_node *node;
+	struct nic_rdm *ep;
+	struct nic_rdm_addr addr;
+	struct nic_rdm_cm_event event[EVENTS];
+	uint8_t data[EVENTS][NIC_RDM_CM_DATA_MAX];
+	unsigned n_event, seen, n_done;
+	struct nic_rdm_done done;
+};
+
+static void on_cm(void *ctx, const struct nic_rdm_cm_event *e)
+{
+	struct party *p = ctx;
+
+	assert_true(p->n_event < EVENTS);
+	memcpy(p->data[p->n_event], e->data, e->data ? e->len : 0);
+	p->event[p->n_event++] = *e;
+}
+
+static void on_done(void *ctx, const struct nic_rdm_done *done)
+{
+	struct party *p = ctx;
+
+	p->done = *done;
+	p->n_done++;
+}
+
+static void party_open(struct party *p, struct rdm_node *n, uint16_t port)
+{
+	struct nic_rdm_init init = n->rig->init;
+
+	memset(p, 0, sizeof(*p));
+	p->node = n;
+	p->addr.gid = n->gid;
+	p->addr.port = port;
+	init.pd = n->pd;
+	init.addr = p->addr;
+	init.done = on_done;
+	init.cm = on_cm;
+	init.ctx = p;
+	assert_int_equal(nic_rdm_create(n->nic, &init, &p->ep), 0);
+}
+
+#define expect_event(p, kind, words) expect_event_at(p, kind, words, __FILE__, __LINE__)
+static struct nic_rdm_cm_event expect_event_at(struct party *p, enum nic_rdm_cm_kind kind, const char *words,
+					       const char *file, int line)
+{
+	struct nic_rdm_cm_event *e = &p->event[p->seen];
+
+	_assert_true(p->seen < p->n_event, "an event", file, line);
+	_assert_int_equal(e->kind, kind, file, line);
+	_assert_int_equal(e->len, words ? strlen(words) : 0, file, line);
+	if (words)
+		_assert_memory_equal(p->data[p->seen], words, strlen(words), file, line);
+	p->seen++;
+	return *e;
+}
+
+#define expect_no_event(p) assert_int_equal((p)->n_event, (p)->seen)
+
+struct two {
+	struct rdm_rig *rig;
+	struct party listener, caller, chosen;
+};
+
+static void two_open(struct two *t, uint64_t seed)
+{
+	t->rig = rdm_rig_create(2, seed);
+	t->rig->init.connect_ns = 10ull * SECOND;
+	party_open(&t->caller, &t->rig->node[0], 1000);
+	party_open(&t->listener, &t->rig->node[1], 2000);
+	party_open(&t->chosen, &t->rig->node[1], 2001);
+}
+
+static void two_connect(struct two *t)
+{
+	struct nic_rdm_cm_event e;
+
+	assert_int_equal(nic_rdm_cm_connect(t->caller.ep, &t->listener.addr, "hello", 5), 0);
+	assert_int_equal(nic_rdm_cm_connect(t->caller.ep, &t->listener.addr, NULL, 0), -EISCONN);
+	while (t->listener.n_event == 0)
+		rdm_run(t->rig, 1000000);
+	e = expect_event(&t->listener, NIC_RDM_CM_REQUEST, "hello");
+	assert_int_equal(e.from.port, 1000);
+	assert_null(nic_rdm_cm_peer(t->caller.ep));
+	assert_int_equal(nic_rdm_cm_accept(t->listener.ep, e.request + 1, t->chosen.ep, NULL, 0), -ENOENT);
+	assert_int_equal(nic_rdm_cm_accept(t->listener.ep, e.request, t->chosen.ep, "welcome!", 8), 0);
+	assert_int_equal(nic_rdm_cm_accept(t->listener.ep, e.request, t->chosen.ep, NULL, 0), -ENOENT);
+	rdm_run(t->rig, 9ull * SECOND);
+	e = expect_event(&t->caller, NIC_RDM_CM_CONNECTED, "welcome!");
+	assert_int_equal(e.from.port, 2001);
+	e = expect_event(&t->chosen, NIC_RDM_CM_CONNECTED, NULL);
+	assert_int_equal(e.from.port, 1000);
+	expect_no_event(&t->listener);
+}
+
+static int say(struct party *p, uint32_t len)
+{
+	const struct nic_iov iov = {p->node->arena, len};
+	const struct nic_rdm_send s = {.iov = &iov, .n_iov = 1};
+
+	return nic_rdm_send(nic_rdm_cm_peer(p->ep), &s);
+}
+
+static void hear(struct party *p)
+{
+	const struct nic_iov iov = {p->node->arena, RDM_ARENA};
+	const struct nic_rdm_recv r = {.iov = &iov, .n_iov = 1};
+
+	assert_int_equal(nic_rdm_recv(p->ep, &r), 0);
+}
+
+/** Also where a third of all packets is lost. */
+static void cm__who_is_accepted_is_connected(void **state)
+{
+	(void)state;
+	for (unsigned seed = 0; seed < 40; seed++) {
+		struct two t;
+
+		two_open(&t, seed);
+		t.rig->lose = seed ? 330 : 0;
+		t.rig->twice = t.rig->swap = seed ? 100 : 0;
+		two_connect(&t);
+		t.rig->lose /= 10; /* or a queue pair would run out of tries now and then */
+		hear(&t.chosen);
+		hear(&t.caller);
+		assert_int_equal(say(&t.caller, 100), 0);
+		rdm_run(t.rig, 20ull * SECOND);
+		assert_int_equal(t.chosen.done.len, 100);
+		assert_int_equal(say(&t.chosen, 20000), 0);
+		rdm_run(t.rig, 60ull * SECOND);
+		assert_int_equal(t.caller.n_done, 2);
+		assert_int_equal(t.chosen.n_done, 2);
+		rdm_rig_destroy(t.rig);
+	}
+}
+
+static void cm__who_is_refused_is_told(void **state)
+{
+	(void)state;
+	for (unsigned seed = 0; seed < 40; seed++) {
+		struct two t;
+		uint32_t request;
+
+		two_open(&t, seed);
+		t.rig->lose = seed ? 330 : 0;
+		assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &t.listener.addr, NULL, 0), 0);
+		while (t.listener.n_event == 0)
+			rdm_run(t.rig, 1000000);
+		request = expect_event(&t.listener, NIC_RDM_CM_REQUEST, NULL).request;
+		assert_int_equal(nic_rdm_cm_refuse(t.listener.ep, request, "no", 2), 0);
+		assert_int_equal(nic_rdm_cm_refuse(t.listener.ep, request, "no", 2), -ENOENT);
+		rdm_run(t.rig, 9ull * SECOND);
+		expect_event(&t.caller, NIC_RDM_CM_REFUSED, "no");
+		assert_true(rdm_run(t.rig, 20ull * SECOND));
+		expect_no_event(&t.listener);
+		expect_no_event(&t.caller);
+		rdm_rig_destroy(t.rig);
+	}
+}
+
+static void cm__nobody_there(void **state)
+{
+	struct two t;
+	struct nic_rdm_addr nobody;
+
+	(void)state;
+	two_open(&t, 1);
+	nobody = t.listener.addr;
+	nobody.port = 3000;
+	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &nobody, NULL, NIC_RDM_CM_DATA_MAX + 1), -EINVAL);
+	assert_int_equal(nic_rdm_cm_connect(t.rig->node[0].ep, &nobody, NULL, 0), -EINVAL); /* no such endpoint */
+	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &nobody, NULL, 0), 0);
+	assert_true(rdm_run(t.rig, 20ull * SECOND));
+	expect_event(&t.caller, NIC_RDM_CM_UNREACHABLE, NULL);
+	rdm_rig_destroy(t.rig);
+}
+
+/** A listener does not let itself be called as an endpoint that talks to anybody would. */
+static void cm__nobody_else_gets_in(void **state)
+{
+	struct two t;
+	const struct nic_iov iov = {NULL, 0};
+	const struct nic_rdm_send s = {.iov = &iov, .n_iov = 1, .context = (void *)1};
+	struct rdm_node *a;
+
+	(void)state;
+	two_open(&t, 2);
+	two_connect(&t);
+	a = &t.rig->node[0];
+	assert_int_equal(nic_rdm_send(nic_rdm_peer_get(a->ep, &t.chosen.addr), &s), 0);
+	assert_true(rdm_run(t.rig, 20ull * SECOND));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_UNREACHABLE, 1);
+	rdm_rig_destroy(t.rig);
+}
+
+static void cm__the_end_is_told(void **state)
+{
+	(void)state;
+	for (unsigned how = 0; how < 3; how++) {
+		struct two t;
+
+		two_open(&t, how);
+		two_connect(&t);
+		if (how == 0) {
+			nic_rdm_cm_shutdown(t.chosen.ep);
+			assert_null(nic_rdm_cm_peer(t.chosen.ep));
+		} else if (how == 1) {
+			nic_rdm_cm_shutdown(t.chosen.ep);
+			t.rig->lose = 1000;
+			rdm_run(t.rig, 1000000); /* the word is lost */
+			t.rig->lose = 0;
+			assert_int_equal(say(&t.caller, 8), 0);
+		} else {
+			rdm_node_stop(&t.rig->node[1]);
+			assert_int_equal(say(&t.caller, 8), 0);
+			assert_int_equal(say(&t.caller, 8), 0);
+		}
+		assert_true(rdm_run(t.rig, 20ull * SECOND));
+		expect_event(&t.caller, NIC_RDM_CM_SHUTDOWN, NULL);
+		expect_no_event(&t.caller);
+		assert_int_equal(t.caller.n_done, how);
+		assert_int_equal(t.caller.done.status != NIC_RDM_OK, how > 0);
+		assert_null(nic_rdm_cm_peer(t.caller.ep));
+		rdm_rig_destroy(t.rig);
+	}
+}
+
+/** The application takes its time; the question comes again meanwhile, and is asked once. */
+static void cm__a_listener_may_take_its_time(void **state)
+{
+	struct two t;
+	uint32_t request;
+
+	(void)state;
+	two_open(&t, 3);
+	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &t.listener.addr, NULL, 0), 0);
+	rdm_run(t.rig, SECOND / 2);
+	request = expect_event(&t.listener, NIC_RDM_CM_REQUEST, NULL).request;
+	expect_no_event(&t.listener);
+	assert_int_equal(nic_rdm_cm_accept(t.listener.ep, request, t.chosen.ep, NULL, 0), 0);
+	rdm_run(t.rig, SECOND);
+	expect_event(&t.caller, NIC_RDM_CM_CONNECTED, NULL);
+	expect_event(&t.chosen, NIC_RDM_CM_CONNECTED, NULL);
+	rdm_rig_destroy(t.rig);
+}
+
+/** Who has asked has gone before it was accepted. */
+static void cm__who_has_asked_may_go(void **state)
+{
+	struct two t;
+	uint32_t request;
+
+	(void)state;
+	two_open(&t, 4);
+	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &t.listener.addr, NULL, 0), 0);
+	rdm_run(t.rig, 10000000);
+	nic_rdm_destroy(t.caller.ep);
+	request = expect_event(&t.listener, NIC_RDM_CM_REQUEST, NULL).request;
+	assert_int_equal(nic_rdm_cm_accept(t.listener.ep, request, t.chosen.ep, NULL, 0), 0);
+	assert_true(rdm_run(t.rig, 20ull * SECOND));
+	expect_event(&t.chosen, NIC_RDM_CM_UNREACHABLE, NULL);
+	rdm_rig_destroy(t.rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(cm__who_is_accepted_is_connected),
+		cmocka_unit_test(cm__who_is_refused_is_told),
+		cmocka_unit_test(cm__nobody_there),
+		cmocka_unit_test(cm__nobody_else_gets_in),
+		cmocka_unit_test(cm__the_end_is_told),
+		cmocka_unit_test(cm__a_listener_may_take_its_time),
+		cmocka_unit_test(cm__who_has_asked_may_go),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
