@@ -190,8 +190,9 @@ void rdm_connect(struct nic_rdm_peer *peer)
 	}
 	peer->state = RDM_CALLING;
 	peer->wait_ns = CALL_FIRST_NS;
-	peer->call_ns = ep->nic->now + peer->wait_ns;
-	peer->give_up_ns = ep->nic->now + ep->cfg.connect_ns;
+	/* Patience begins when the NIC works next: what it takes for now may be long ago. */
+	peer->call_ns = ep->nic->now;
+	peer->give_up_ns = TIME_NEVER;
 	list_append(&ep->calling, &peer->node);
 	if (peer->call_ns < ep->nic->rdm_deadline)
 		ep->nic->rdm_deadline = peer->call_ns;
@@ -206,6 +207,10 @@ uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns)
 		struct nic_rdm_peer *peer = list_entry(n, struct nic_rdm_peer, node);
 
 		next = n->next;
+		if (peer->give_up_ns == TIME_NEVER) {
+			peer->call_ns = now_ns + peer->wait_ns;
+			peer->give_up_ns = now_ns + ep->cfg.connect_ns;
+		}
 		if (peer->give_up_ns <= now_ns) {
 			COUNT(ep->nic, rdm_unreachable);
 			rdm_disconnect(peer, NIC_RDM_UNREACHABLE);
