@@ -5,9 +5,9 @@ Each comparison is measured as a whole in every round, so that a ratio is one of
 """
 import os
 
-from measure import MIB, Atomics, Fabric, Perftest, Program, Ucx
+from measure import MIB, Atomics, Fabric, OurFabric, Perftest, Program, Ucx
 
-SHM, RXM = "libfabric shm", "libfabric tcp;ofi_rxm"
+SHM, RXM, RXD = "libfabric shm", "libfabric tcp;ofi_rxm", "libfabric udp;ofi_rxd"
 POSIX, UCX_TCP = "UCX posix", "UCX tcp"
 RING, PIPE = "raw ring", "memcpy pipe"
 RAW_UDP, RAW_TCP = "raw UDP", "TCP"
@@ -184,6 +184,30 @@ def atomics():
                              [at_least(2.5)] if path == "ring" else [])
 
 
+def fabric():
+    """The libfabric provider beside others, reliable datagram endpoints all."""
+    for route, words in (("ring", "same host"), ("udp", "UDP")):
+        section, slow = f"libfabric, {words}", 1 if route == "ring" else 10
+        peers = [(SHM, "shm", 1), (RXM, "tcp;ofi_rxm", 10), (RXD, "udp;ofi_rxd", 10)][slow > 1:]
+        beat = SHM if route == "ring" else RXM
+
+        def compare(name, unit, test, size, count, targets, factor=1):
+            return Comparison(section, name, unit,
+                              [OurFabric("uroce", test, size, count // slow, factor, route)] +
+                              [Fabric(label, provider, test, size, max(count // less, 20), factor) for label, provider, less in peers],
+                              targets)
+
+        yield compare("SEND 8 B, one way", "us", "rtt", 8, 200000, [at_most(1, beat)], 0.5)
+        yield compare("fi_fetch_atomic 8 B, round trip", "us", "fadd", 8, 100000,
+                      [at_most(1.2), at_most(0.05, RXM)] if route == "ring" else [at_most(1, RXM)])
+        for elements, bound in ((1, 4), (64, 50)):
+            yield compare(f"SUM of {elements} u64, elements", "M/s", "sum_rate", 8 * elements, 1000000,
+                          [at_least(bound)] if route == "ring" else [at_least(1, RXM)])
+        for name, test in (("WRITE", "bw"), ("READ", "read_bw"), ("tagged SEND", "tagged_bw")):
+            for size, size_words in ((65536, "64 KiB"), (1 << 20, "1 MiB")):
+                yield compare(f"{name} {size_words}", "MB/s", test, size, (1 << 30) // size, [at_least(1, beat)])
+
+
 def sweep():
     """The same by size, for the plots."""
     for exponent in (3, 6, 9, 12, 14, 16, 18, 20):
@@ -207,7 +231,7 @@ def sweep():
 
 
 def comparisons(with_sweep):
-    for part in (latencies, rates, atomics, bandwidths, udp):
+    for part in (latencies, rates, atomics, bandwidths, udp, fabric):
         yield from part()
     if with_sweep:
         yield from sweep()

@@ -6,6 +6,9 @@
  *
  * Usage: fabric_peer PROVIDER rtt [BYTES [COUNT [CPU CPU]]]     SENDs; median, 99th percentile round trip, microseconds
  *        fabric_peer PROVIDER bw [BYTES [COUNT [CPU CPU]]]      WRITEs, a window of them under way; MB/s (10^6 bytes)
+ *        fabric_peer PROVIDER read_bw|tagged_bw [BYTES [COUNT [CPU CPU]]]  READs, SENDs by tag; as bw
+ *        fabric_peer PROVIDER sum_rate [BYTES [COUNT [CPU CPU]]]  base SUM of 64-bit integers, BYTES / 8 of them an
+ *                                                               operation, a window of them; million elements a second
  *        fabric_peer PROVIDER fadd|cswap [8 [COUNT [CPU CPU]]]  8-byte atomics one by one; as rtt
  *        fabric_peer PROVIDER fadd_rate|cswap_rate [8 [COUNT [CPU CPU]]]  a window of them; million a second
  * PROVIDER is for example shm or "tcp;ofi_rxm".
@@ -17,6 +20,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
 
 #include "bench_util.h"
 
@@ -68,7 +72,7 @@ static struct fi_info *provider_find(const char *provider)
 
 	if (!hints)
 		bench_die("memory");
-	hints->caps = FI_MSG | FI_RMA | FI_ATOMIC;
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -182,10 +186,17 @@ static ssize_t operation(struct side *s, const char *test, uint64_t number)
 	void *desc = fi_mr_desc(s->mr), *context = &s->context[1 + number % WINDOW];
 	uint64_t target = s->remote.base + s->opt->bytes, key = s->remote.key;
 
-	if (test[0] == 'r') /* rtt */
+	if (strcmp(test, "rtt") == 0)
 		return fi_send(s->ep, s->buf, s->opt->bytes, desc, s->peer, context);
-	if (test[0] == 'b') /* bw */
+	if (strcmp(test, "bw") == 0)
 		return fi_write(s->ep, s->buf, s->opt->bytes, desc, s->peer, target, key, context);
+	if (strcmp(test, "read_bw") == 0)
+		return fi_read(s->ep, s->buf, s->opt->bytes, desc, s->peer, target, key, context);
+	if (strcmp(test, "tagged_bw") == 0)
+		return fi_tsend(s->ep, s->buf, s->opt->bytes, desc, s->peer, 1, context);
+	if (strcmp(test, "sum_rate") == 0)
+		return fi_atomic(s->ep, s->buf, s->opt->bytes / 8, desc, s->peer, target, key, FI_UINT64, FI_SUM,
+				 context);
 	/* Operand and compare value are zero: the target stays zero, and every CSWAP succeeds. */
 	if (test[0] == 'f')
 		return fi_fetch_atomic(s->ep, s->buf, 1, desc, s->buf + 8, desc, s->peer, target, key, FI_UINT64,
@@ -229,10 +240,28 @@ static void send_pingpong(struct side *s)
 	free(ns);
 }
 
+static void post_tagged_recv(struct side *s, uint64_t number)
+{
+	unsigned empty = 0;
+	ssize_t rc;
+
+	while ((rc = fi_trecv(s->ep, s->buf + s->opt->bytes, s->opt->bytes, fi_mr_desc(s->mr), FI_ADDR_UNSPEC, 1, 0,
+			      &s->context[WINDOW + number % WINDOW])) == -FI_EAGAIN)
+		look(s, &empty);
+	check(rc, "fi_trecv");
+}
+
 /** Side 1 serves until told that all is done, by a message. */
 static void serve(struct side *s)
 {
-	await(s, &s->received, 1);
+	uint64_t messages = strcmp(s->opt->test, "tagged_bw") == 0 ? s->opt->count : 0;
+
+	for (uint64_t i = 0; i < messages; i++) {
+		if (i >= WINDOW)
+			await(s, &s->received, i - WINDOW + 1);
+		post_tagged_recv(s, i);
+	}
+	await(s, &s->received, messages + 1);
 }
 
 static void operations_one_by_one(struct side *s)
@@ -255,7 +284,8 @@ static void operations_one_by_one(struct side *s)
 static void operations_in_flight(struct side *s)
 {
 	uint64_t start = bench_now_ns(), n = s->opt->count, ns;
-	bool bytes = s->opt->test[0] == 'b';
+	bool bytes = strstr(s->opt->test, "bw") != NULL, elements = strcmp(s->opt->test, "sum_rate") == 0;
+	double each = bytes ? (double)s->opt->bytes : elements ? (double)(s->opt->bytes / 8) : 1;
 
 	for (uint64_t i = 0; i < n; i++) {
 		if (i >= WINDOW)
@@ -264,7 +294,7 @@ static void operations_in_flight(struct side *s)
 	}
 	await(s, &s->sent, n);
 	ns = bench_now_ns() - start;
-	printf("%.3f\n", (double)n * (bytes ? (double)s->opt->bytes : 1) * 1e3 / (double)ns);
+	printf("%.3f\n", (double)n * each * 1e3 / (double)ns);
 }
 
 static int run(int id, int channel, void *ctx)
@@ -297,7 +327,8 @@ static int run(int id, int channel, void *ctx)
 
 int main(int argc, char **argv)
 {
-	static const char *const tests[] = {"rtt", "bw", "fadd", "cswap", "fadd_rate", "cswap_rate", NULL};
+	static const char *const tests[] = {"rtt",   "bw",	  "read_bw",	"tagged_bw", "fadd",
+					    "cswap", "fadd_rate", "cswap_rate", "sum_rate",  NULL};
 	struct bench b = {.opt = {.bytes = 8, .count = 20000}, .provider = argc > 1 ? argv[1] : ""};
 
 	if (argc < 2) {
@@ -305,7 +336,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	bench_options_parse(argc - 1, argv + 1, tests, BYTES_MAX, &b.opt);
-	if (b.opt.bytes < 24 && b.opt.test[0] != 'r' && b.opt.test[0] != 'b')
+	if (b.opt.bytes < 24 && (strncmp(b.opt.test, "fadd", 4) == 0 || strncmp(b.opt.test, "cswap", 5) == 0))
 		b.opt.bytes = 24; /* operand, compare value and result have eight bytes each */
 	return bench_pair(run, &b);
 }

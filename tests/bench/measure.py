@@ -199,6 +199,23 @@ class Fabric(Program):
         return super().missing() and "libfabric was not there when uroce was built (Debian: libfabric-dev)"
 
 
+class OurFabric(Fabric):
+    """Our provider. route: as Perftest's path."""
+
+    def __init__(self, label, test, size, iterations, factor=1, route="ring"):
+        super().__init__(label, "uroce", test, size, iterations, factor)
+        self.route, self.ours = route, True
+
+    def missing(self):
+        folder = os.path.join(os.environ["UROCE_BUILD"], "verbs_shim", "libfabric")
+        return super().missing() or (None if os.path.isdir(folder) else "the provider was not built")
+
+    def env(self):
+        devices = dict.fromkeys(side.devices for side in our_sides())
+        return {**({"UROCE_RING": "off"} if self.route == "udp" else {}), "UROCE_DEVICES": ",".join(devices),
+                "FI_PROVIDER_PATH": os.path.join(os.environ["UROCE_BUILD"], "verbs_shim", "libfabric")}
+
+
 class Ucx(Source):
     """ucx_perftest over the named transports. kind: "us", "MB/s" or "M/s": which of its columns counts."""
     ROW = re.compile(r"^(?:Final:|\[thread \d+\])(?:\s+[\d.]+){8}\s*$", re.M)
