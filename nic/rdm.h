@@ -134,6 +134,7 @@ struct nic_rdm_peer {
 	struct nic_qp *qp;
 	uint64_t incarnation;		 /* 0: not known */
 	uint32_t attempt, heard_attempt; /* ours, its */
+	uint32_t challenge, proof;	 /* what a stranger at its address is to say; what it wants to hear of us */
 	uint32_t psn;
 	uint64_t call_ns, wait_ns, give_up_ns; /* when to call again, how long that was, until when */
 	uint32_t reads_out;

@@ -107,6 +107,16 @@ static void qp_drop(struct nic_rdm_peer *peer)
 
 /* ---- states -------------------------------------------------------------------------------------------------- */
 
+/** Who lives at the peer's address now. What was said to us before we knew this one names a challenge that is no more. */
+static void meet(struct nic_rdm_peer *peer, uint64_t incarnation)
+{
+	if (peer->incarnation == incarnation)
+		return;
+	peer->incarnation = incarnation;
+	peer->heard_attempt = 0;
+	peer->challenge++;
+}
+
 static void settled(struct nic_rdm_peer *peer, enum rdm_peer_state state)
 {
 	peer->state = state;
@@ -126,7 +136,7 @@ void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status)
 	rdm_arrivals_lost(peer);
 	rdm_fail(peer, status, reached);
 	if (!reached)
-		peer->incarnation = 0;
+		meet(peer, 0);
 	settled(peer, RDM_IDLE);
 	rdm_cm_down(peer);
 }
@@ -196,7 +206,7 @@ void rdm_connect(struct nic_rdm_peer *peer)
 	list_append(&ep->calling, &peer->node);
 	if (peer->call_ns < ep->nic->rdm_deadline)
 		ep->nic->rdm_deadline = peer->call_ns;
-	say_of_qp(peer, RDM_HELLO, 0);
+	say_of_qp(peer, RDM_HELLO, peer->proof);
 }
 
 uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns)
@@ -219,38 +229,62 @@ uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns)
 		if (peer->call_ns <= now_ns) {
 			peer->wait_ns = peer->wait_ns * 2 < CALL_MOST_NS ? peer->wait_ns * 2 : CALL_MOST_NS;
 			peer->call_ns = now_ns + peer->wait_ns;
-			say_of_qp(peer, RDM_HELLO, 0);
+			say_of_qp(peer, RDM_HELLO, peer->proof);
 		}
 		if (peer->call_ns < deadline)
 			deadline = peer->call_ns;
+		if (peer->give_up_ns < deadline)
+			deadline = peer->give_up_ns;
 	}
 	return deadline;
 }
 
-/** Who calls us by our name of now is there now: nothing that was said long ago gets that far. */
-static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+/** To one whose call we do not take: what to say so that we do. Who is not known has not been challenged before. */
+static void ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
+		    const struct nic_rdm_peer *peer)
 {
-	struct nic_rdm_peer *peer;
-	bool same;
+	struct rdm_call who = {
+		.kind = RDM_WHO, .to = c->from, .echo = c->attempt, .attempt = peer ? peer->challenge : 0};
 
-	if (c->to != ep->incarnation) {
-		struct rdm_call who = {.kind = RDM_WHO, .to = c->from, .echo = c->attempt};
+	rdm_say(ep, from, &who, NULL);
+}
 
-		rdm_say(ep, from, &who, NULL);
+/** A call that we have heard before: again, or late. */
+static void hello_again(struct nic_rdm_peer *peer, const struct rdm_call *c)
+{
+	if (peer->state == RDM_UP && c->attempt == peer->heard_attempt) {
+		say_of_qp(peer, RDM_WELCOME, c->attempt);
 		return;
 	}
-	peer = rdm_cm_expects(ep, from, c) ? nic_rdm_peer_get(ep, from) : NULL;
+	COUNT(peer->ep->nic, rdm_calls_ignored);
+	/* We have lost what we had connected to his QP. He waits, or this is late: to ask him is right in both cases. */
+	if (c->attempt == peer->heard_attempt)
+		rdm_connect(peer);
+}
+
+/**
+ * Who calls us by our name of now has been there after we began; who answers our challenge, after all others that we have heard
+ * of at his address. Of one and the same the attempts tell what is old.
+ */
+static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+{
+	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
+
+	if (c->to != ep->incarnation || (peer && peer->incarnation != c->from && c->echo != peer->challenge)) {
+		ask_who(ep, from, c, peer);
+		return;
+	}
+	if (!rdm_cm_expects(ep, from, c)) {
+		COUNT(ep->nic, rdm_calls_ignored);
+		return;
+	}
+	peer = peer ? peer : nic_rdm_peer_get(ep, from);
 	if (!peer) {
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
 	}
-	same = peer->incarnation == c->from;
-	if (same && (int32_t)(c->attempt - peer->heard_attempt) < 0) {
-		COUNT(ep->nic, rdm_calls_ignored);
-		return;
-	}
-	if (peer->state == RDM_UP && same && c->attempt == peer->heard_attempt) {
-		say_of_qp(peer, RDM_WELCOME, c->attempt);
+	if (peer->incarnation == c->from && (int32_t)(c->attempt - peer->heard_attempt) <= 0) {
+		hello_again(peer, c);
 		return;
 	}
 	if (peer->state == RDM_UP)
@@ -259,11 +293,12 @@ static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
 	}
-	peer->incarnation = c->from;
-	peer->heard_attempt = c->attempt;
+	meet(peer, c->from);
 	up(peer, c->qpn, c->psn, (enum nic_mtu)c->mtu);
-	if (peer->state == RDM_UP)
-		say_of_qp(peer, RDM_WELCOME, c->attempt);
+	if (peer->state != RDM_UP)
+		return;
+	peer->heard_attempt = c->attempt;
+	say_of_qp(peer, RDM_WELCOME, c->attempt);
 }
 
 /** Of the call that waits for an answer? */
@@ -281,10 +316,12 @@ static void who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 {
 	struct nic_rdm_peer *peer = caller_of(ep, from, c);
 
-	if (!peer || peer->incarnation == c->from) /* the second: it has been said, and the timer says it again */
+	/* The second time it has been said, and the timer says it again. */
+	if (!peer || (peer->incarnation == c->from && peer->proof == c->attempt))
 		return;
-	peer->incarnation = c->from;
-	say_of_qp(peer, RDM_HELLO, 0);
+	meet(peer, c->from);
+	peer->proof = c->attempt;
+	say_of_qp(peer, RDM_HELLO, peer->proof);
 }
 
 static void welcome(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
@@ -318,7 +355,8 @@ void rdm_call_rx(struct nic_qp *qp, const struct packet *p)
 	}
 	if (p->payload_len <= sizeof(bytes))
 		memcpy(bytes, p->payload, p->payload_len); /* others may write there */
-	if (!rdm_call_get(&c, bytes, p->payload_len)) {
+	if (!rdm_call_get(&c, bytes, p->payload_len) ||
+	    memcmp(&from, &ep->cfg.addr, sizeof(from)) == 0) { /* we never call ourselves */
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
 	}
