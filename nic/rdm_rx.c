@@ -492,12 +492,13 @@ static int recv_claimed(struct nic_rdm *ep, const struct nic_rdm_recv *r)
 	list_remove(&held->match.all);
 	if (!(r->flags & NIC_RDM_DISCARD)) {
 		held_match(held, recv);
-		return 0;
+	} else {
+		done = describe(held->peer, &held->header);
+		held_discard(held);
+		recv->busy++;
+		rdm_recv_done(ep, recv, &done);
 	}
-	done = describe(held->peer, &held->header);
-	held_discard(held);
-	recv->busy++;
-	rdm_recv_done(ep, recv, &done);
+	rdm_settle_due(ep->nic);
 	return 0;
 }
 
@@ -522,7 +523,7 @@ int nic_rdm_recv(struct nic_rdm *ep, const struct nic_rdm_recv *r)
 		if (m)
 			held_match(list_entry(m, struct rdm_held, match), recv);
 	} while (m && multi && !recv->full);
-	rdm_settle(ep->nic);
+	rdm_settle_due(ep->nic);
 	return 0;
 }
 
@@ -548,6 +549,7 @@ int nic_rdm_peek(struct nic_rdm *ep, const struct nic_rdm_recv *r, struct nic_rd
 		held->claimed_by = r->context;
 		list_append(&ep->claimed, &m->all);
 	}
+	rdm_settle_due(ep->nic);
 	return 0;
 }
 

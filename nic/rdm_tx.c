@@ -359,7 +359,7 @@ static int post_next(struct rdm_op *op)
 
 void rdm_pump(struct nic_rdm_peer *peer)
 {
-	while (!list_empty(&peer->queue)) {
+	while (!list_empty(&peer->queue) && !peer->failed) { /* a QP in error would complete at once what is posted */
 		struct rdm_op *op = list_entry(list_first(&peer->queue), struct rdm_op, node);
 		int err;
 
@@ -376,9 +376,10 @@ void rdm_pump(struct nic_rdm_peer *peer)
 			op->status = NIC_WC_GENERAL_ERR;
 		op->all_posted = true;
 		list_remove(&op->node);
-		if (!op->out)
+		if (!op->out && list_empty(&op->due))
 			list_append(&peer->ep->due, &op->due);
-		rdm_note(peer->ep);
+		if (!op->out)
+			rdm_note(peer->ep);
 	}
 }
 
@@ -524,6 +525,7 @@ int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r)
 	op->data = r->flags & NIC_RDM_DATA ? r->data : 0;
 	iov_take(op, op->iov, &op->n_iov, r->iov, r->n_iov, op->bytes);
 	rdm_submit(op);
+	rdm_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
 	return 0;
 }
 
@@ -570,6 +572,7 @@ int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r)
 	remote_take(op, r->remote, r->n_remote);
 	iov_take(op, op->iov, &op->n_iov, r->iov, r->n_iov, op->bytes);
 	rdm_submit(op);
+	rdm_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
 	return 0;
 }
 
@@ -638,5 +641,6 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 	iov_take(op, op->atomic.compare, &op->atomic.n_compare, r->compare, r->n_compare, room);
 	iov_take(op, op->atomic.result, &op->atomic.n_result, r->result, r->n_result, room); /* never with INJECT */
 	rdm_submit(op);
+	rdm_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
 	return 0;
 }
