@@ -296,6 +296,12 @@ void rdm_datagram_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const 
 /** A datagram that could not be read from memory stops its queue pair: go on. */
 void rdm_datagram_recover(struct nic_rdm *ep);
 
+/** Where in it a message lies. */
+static inline void *rdm_recv_at(const struct rdm_recv *recv, uint64_t base)
+{
+	return recv->n_iov && recv->iov[0].base ? (uint8_t *)recv->iov[0].base + base : NULL;
+}
+
 /* rdm_pull.c */
 /** Read what has been offered into the receive. */
 void rdm_pull(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,

@@ -41,7 +41,7 @@ void rdm_pull(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_
 	op->done = (struct nic_rdm_done){.kind = NIC_RDM_RECV,
 					 .status = len < h->length ? NIC_RDM_TRUNCATED : NIC_RDM_OK,
 					 .peer = peer,
-					 .buf = recv->n_iov ? (uint8_t *)recv->iov[0].base + base : NULL,
+					 .buf = rdm_recv_at(recv, base),
 					 .len = len,
 					 .overflow = h->length - len,
 					 .tag = h->tag,

@@ -199,7 +199,7 @@ static void delivered(struct nic_rdm_peer *peer, const struct rdm_header *h, str
 {
 	struct nic_rdm_done done = describe(peer, h);
 
-	done.buf = recv->n_iov ? (uint8_t *)recv->iov[0].base + base : NULL;
+	done.buf = rdm_recv_at(recv, base);
 	done.len = room;
 	done.overflow = h->length - room;
 	done.status = status ? status : done.overflow ? NIC_RDM_TRUNCATED : NIC_RDM_OK;
@@ -509,8 +509,9 @@ int nic_rdm_recv(struct nic_rdm *ep, const struct nic_rdm_recv *r)
 	struct tag_message *m;
 	struct rdm_recv *recv;
 
-	if (r->n_iov > NIC_RDM_IOV_MAX || (r->n_iov && !r->iov) || (multi && (r->n_iov != 1 || r->min_free == 0)))
-		return -EINVAL;
+	if (r->n_iov > NIC_RDM_IOV_MAX || (r->n_iov && !r->iov) ||
+	    (multi && (r->n_iov != 1 || r->min_free == 0 || r->flags & NIC_RDM_CLAIM)))
+		return -EINVAL; /* a claim is for one message, and would leave the rest of the buffer waiting for none */
 	if (r->flags & NIC_RDM_CLAIM)
 		return recv_claimed(ep, r);
 	recv = recv_get(ep);

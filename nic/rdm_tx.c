@@ -114,12 +114,13 @@ static void op_end(struct rdm_op *op)
 
 /* ---- segments ------------------------------------------------------------------------------------------------ */
 
+/** @return more than any message has, if a segment is so long: sums do not wrap. */
 static uint64_t iov_bytes(const struct nic_iov *iov, uint32_t n)
 {
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		bytes += iov[i].len;
+		bytes += iov[i].len <= NIC_RDM_MSG_MAX ? iov[i].len : NIC_RDM_MSG_MAX + 1;
 	return bytes;
 }
 
@@ -225,8 +226,6 @@ static int post_offer(struct rdm_op *op)
 	for (uint32_t i = 0; i < op->n_iov; i++) {
 		struct nic_rdm_remote *s = &h.segment[h.n_segments];
 
-		if (op->iov[i].len == 0)
-			continue;
 		if (!op->mr[i] && nic_mr_reg(op->peer->ep->cfg.pd, op->iov[i].base, op->iov[i].len,
 					     (uintptr_t)op->iov[i].base, NIC_ACCESS_REMOTE_READ, &op->mr[i]) != 0)
 			return -ENOBUFS;
@@ -472,25 +471,28 @@ static bool iov_legal(const struct nic_iov *iov, uint32_t n)
 	return n <= NIC_RDM_IOV_MAX && (n == 0 || iov);
 }
 
-/** Take over a list of segments; what is in them, too, where the caller wants them back at once. @return where the next may go. */
+/** Take over a list of segments, but for empty ones; what is in them, too, where the caller wants them back at once. @return where
+ *  the next may go. */
 static uint8_t *iov_take(const struct rdm_op *op, struct nic_iov *to, uint32_t *n_to, const struct nic_iov *from,
 			 uint32_t n, uint8_t *room)
 {
 	uint8_t *begin = room;
 
-	*n_to = n;
-	if (!(op->flags & NIC_RDM_INJECT)) {
-		for (uint32_t i = 0; i < n; i++)
-			to[i] = from[i];
-		return room;
-	}
+	*n_to = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		if (from[i].len)
-			memcpy(room, from[i].base, from[i].len);
+		if (from[i].len == 0)
+			continue;
+		if (!(op->flags & NIC_RDM_INJECT)) {
+			to[(*n_to)++] = from[i];
+			continue;
+		}
+		memcpy(room, from[i].base, from[i].len);
 		room += from[i].len;
 	}
-	to[0] = (struct nic_iov){begin, (size_t)(room - begin)};
-	*n_to = n > 0;
+	if (room > begin) {
+		to[0] = (struct nic_iov){begin, (size_t)(room - begin)};
+		*n_to = 1;
+	}
 	return room;
 }
 
@@ -541,7 +543,7 @@ static uint64_t remote_bytes(const struct nic_rdm_remote *remote, uint32_t n)
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		bytes += remote[i].len;
+		bytes += remote[i].len <= NIC_RDM_MSG_MAX ? remote[i].len : NIC_RDM_MSG_MAX + 1;
 	return bytes;
 }
 
