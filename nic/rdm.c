@@ -106,6 +106,8 @@ static bool config_complete(struct nic_rdm_init *c)
 	c->max_rx = c->max_rx ? c->max_rx : MAX_DEFAULT;
 	c->connect_ns = c->connect_ns ? c->connect_ns : CONNECT_DEFAULT_NS;
 	c->max_unexpected = c->max_unexpected ? c->max_unexpected : UNEXPECTED_DEFAULT;
+	if (c->max_unexpected < RDM_CHUNK_BYTES)
+		c->max_unexpected = RDM_CHUNK_BYTES;
 	c->timeout = c->timeout ? c->timeout : TIMEOUT_DEFAULT;
 	c->retry_cnt = c->retry_cnt ? c->retry_cnt : RETRIES_DEFAULT;
 	return c->pd && c->done && c->max_tx <= MAX_MOST && c->max_rx <= MAX_MOST && c->timeout <= 31 &&
@@ -183,6 +185,7 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	list_append(&nic->rdms, &ep->node);
 	rdm_ops_init(ep);
 	rdm_recvs_init(ep);
+	rdm_held_init(ep);
 	err = objects_create(ep);
 	if (err) {
 		nic_rdm_destroy(ep);
@@ -212,7 +215,7 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 		nic_mr_dereg(ep->all);
 	if (ep->cq)
 		nic_cq_destroy(ep->cq);
-	rdm_recvs_fini(ep);
+	rdm_held_fini(ep);
 	list_remove(&ep->node);
 	free(ep->ops);
 	free(ep->recvs);

@@ -3,7 +3,7 @@
  * rdm.h - reliable datagram endpoints from within; see nic_rdm.h for what they do and rdm.md for how. Private to nic/.
  *
  * rdm.c has the endpoint, its peers and what the rest of the NIC calls. rdm_conn.c connects peers. rdm_tx.c takes requests to the
- * queue pairs, rdm_rx.c messages to receives, rdm_pull.c reads long ones. Requests and completions meet here: a queue pair
+ * queue pairs, rdm_rx.c messages to receives, rdm_held.c has memory for those that wait for one, rdm_pull.c reads long ones. Requests and completions meet here: a queue pair
  * completes into rdm_tx.c at any time, which only notes it; rdm_settle, when the NIC is done with a packet, acts on it.
  */
 #ifndef NIC_RDM_H
@@ -18,7 +18,9 @@
 
 #define RDM_PEER_BUCKETS 1024u
 #define RDM_ANSWERS                                                                                                    \
-	16384u		  /* that an endpoint owes, at most: a message that wants one has its own from when it begins */
+	16384u /* that an endpoint owes, at most: a message that wants one has its own from when it begins */
+#define RDM_CHUNK_BYTES                                                                                                \
+	65536u		  /* in which memory for messages without a receive is had: the least that max_unexpected is */
 #define RDM_SQ_FIRST 4u	  /* requests that a QP can hold at first ... */
 #define RDM_SQ_MOST  128u /* ... and when there was more to do */
 #define RDM_SGES     (NIC_RDM_IOV_MAX + 1)
@@ -94,14 +96,15 @@ struct rdm_recv {
 
 /** A message that has come, or is coming, without a receive for it. */
 struct rdm_held {
+	struct rdm_chunk *chunk;
+	struct list pool;	  /* when free */
 	struct tag_message match; /* `all`, when claimed: on ep->claimed */
-	struct list pool;
 	struct nic_rdm_peer *peer;
 	struct rdm_header header;
 	struct rdm_recv *recv; /* that has been posted for it while it was coming */
 	uint64_t base, room;   /* as in struct rdm_arrival */
 	const void *claimed_by;
-	bool claimed, complete, big, discard;
+	bool claimed, complete, discard;
 	uint8_t data[];
 };
 
@@ -274,7 +277,6 @@ void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc);
 
 /* rdm_rx.c */
 void rdm_recvs_init(struct nic_rdm *ep);
-void rdm_recvs_fini(struct nic_rdm *ep);
 /** Bytes to memory that iov lists, from offset on. @return false: some of it is not mapped. */
 bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_t offset, const void *src,
 		 uint64_t len);
@@ -301,6 +303,16 @@ static inline void *rdm_recv_at(const struct rdm_recv *recv, uint64_t base)
 {
 	return recv->n_iov && recv->iov[0].base ? (uint8_t *)recv->iov[0].base + base : NULL;
 }
+
+/* rdm_held.c */
+void rdm_held_init(struct nic_rdm *ep);
+void rdm_held_fini(struct nic_rdm *ep);
+/** Whether rdm_held_get would find memory. */
+bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h);
+/** A message that is coming; in no tag unit. There is room. */
+struct rdm_held *rdm_held_get(struct nic_rdm_peer *peer, const struct rdm_header *h);
+/** It is in no tag unit any more. */
+void rdm_held_free(struct rdm_held *held);
 
 /* rdm_pull.c */
 /** Read what has been offered into the receive. */

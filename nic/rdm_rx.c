@@ -8,17 +8,7 @@
  */
 #include "rdm.h"
 
-#define SMALL_MAX   256u
-#define CHUNK_BYTES 65536u
-
 /* ---- receives as objects ------------------------------------------------------------------------------------- */
-
-static void pool_init(struct rdm_pool *p, uint32_t data)
-{
-	list_init(&p->free);
-	list_init(&p->chunks);
-	p->size = (uint32_t)((sizeof(struct rdm_held) + data + 15) & ~15ul);
-}
 
 void rdm_recvs_init(struct nic_rdm *ep)
 {
@@ -26,22 +16,7 @@ void rdm_recvs_init(struct nic_rdm *ep)
 	list_init(&ep->claimed);
 	tag_init(&ep->messages);
 	tag_init(&ep->tagged);
-	pool_init(&ep->small, SMALL_MAX);
-	pool_init(&ep->big, NIC_RDM_EAGER_MAX);
 	ep->rx_left = ep->cfg.max_rx;
-}
-
-void rdm_recvs_fini(struct nic_rdm *ep)
-{
-	struct rdm_pool *pools[] = {&ep->small, &ep->big};
-
-	for (unsigned i = 0; i < 2; i++)
-		while (!list_empty(&pools[i]->chunks)) {
-			struct list *chunk = list_first(&pools[i]->chunks);
-
-			list_remove(chunk);
-			free(chunk);
-		}
 }
 
 static struct rdm_recv *recv_get(struct nic_rdm *ep)
@@ -124,64 +99,6 @@ bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_
 
 /* ---- messages without a receive ------------------------------------------------------------------------------- */
 
-static struct rdm_pool *pool_of(struct nic_rdm *ep, uint64_t length)
-{
-	return length <= SMALL_MAX ? &ep->small : &ep->big;
-}
-
-/** Memory for some more. */
-static void pool_grow(struct nic_rdm *ep, struct rdm_pool *p)
-{
-	struct list *chunk;
-
-	if (ep->held_bytes + CHUNK_BYTES > ep->cfg.max_unexpected)
-		return;
-	chunk = calloc(1, CHUNK_BYTES);
-	if (!chunk)
-		return;
-	ep->held_bytes += CHUNK_BYTES;
-	list_init(chunk);
-	list_append(&p->chunks, chunk);
-	for (uint32_t at = sizeof(*chunk); at + p->size <= CHUNK_BYTES; at += p->size) {
-		struct rdm_held *held = (struct rdm_held *)(void *)((uint8_t *)chunk + at);
-
-		list_append(&p->free, &held->pool);
-	}
-}
-
-static bool held_room(struct nic_rdm *ep, uint64_t length)
-{
-	struct rdm_pool *p = pool_of(ep, length);
-
-	if (list_empty(&p->free))
-		pool_grow(ep, p);
-	return !list_empty(&p->free);
-}
-
-static struct rdm_held *held_get(struct nic_rdm_peer *peer, const struct rdm_header *h)
-{
-	struct rdm_pool *p = pool_of(peer->ep, h->kind == RDM_EAGER ? h->length : 0);
-	struct rdm_held *held = list_entry(list_first(&p->free), struct rdm_held, pool);
-
-	list_remove(&held->pool);
-	memset(held, 0, sizeof(*held));
-	list_init(&held->pool);
-	held->big = p == &peer->ep->big;
-	held->peer = peer;
-	held->header = *h;
-	held->match.tag = h->tag;
-	held->match.source = (uintptr_t)peer;
-	return held;
-}
-
-/** It is in no tag unit any more. */
-static void held_free(struct rdm_held *held)
-{
-	struct nic_rdm *ep = held->peer->ep;
-
-	list_append(held->big ? &ep->big.free : &ep->small.free, &held->pool);
-}
-
 static struct nic_rdm_done describe(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	return (struct nic_rdm_done){.kind = NIC_RDM_RECV,
@@ -222,7 +139,7 @@ static void held_deliver(struct rdm_held *held)
 			status = NIC_WC_LOC_PROT_ERR;
 		delivered(peer, &held->header, recv, held->base, held->room, status);
 	}
-	held_free(held);
+	rdm_held_free(held);
 }
 
 static void held_match(struct rdm_held *held, struct rdm_recv *recv)
@@ -242,7 +159,7 @@ static void held_discard(struct rdm_held *held)
 	}
 	if (held->header.flags & RDM_WANTS_TAKEN)
 		rdm_say_taken(held->peer, held->header.id);
-	held_free(held);
+	rdm_held_free(held);
 }
 
 /* ---- arrival ------------------------------------------------------------------------------------------------- */
@@ -258,18 +175,24 @@ bool rdm_header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefi
 	return *prefix != 0;
 }
 
+static bool has_room(struct nic_rdm_peer *peer, const struct rdm_header *h)
+{
+	struct nic_rdm *ep = peer->ep;
+
+	if (ep->answers_left == 0 && (h->flags & RDM_WANTS_TAKEN))
+		return false;
+	return rdm_held_room(ep, h) || tag_find(unit_of(ep, h->flags & RDM_IS_TAGGED), h->tag, (uintptr_t)peer);
+}
+
 bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
 {
-	struct nic_rdm *ep = qp->rdm_peer ? qp->rdm_peer->ep : NULL;
 	struct rdm_header h;
 	uint32_t prefix;
 
-	if (!ep || !op_starts(p->op) || !rdm_header_of(p, &h, &prefix) || h.kind == RDM_TAKEN || h.kind == RDM_WRITTEN)
+	if (!qp->rdm_peer || !op_starts(p->op) || !rdm_header_of(p, &h, &prefix) || h.kind == RDM_TAKEN ||
+	    h.kind == RDM_WRITTEN)
 		return true; /* what makes no sense is refused otherwise */
-	if (ep->answers_left == 0 && (h.flags & RDM_WANTS_TAKEN))
-		return false;
-	return held_room(ep, h.kind == RDM_EAGER ? h.length : 0) ||
-	       tag_find(unit_of(ep, h.flags & RDM_IS_TAGGED), h.tag, (uintptr_t)qp->rdm_peer);
+	return has_room(qp->rdm_peer, &h);
 }
 
 /** Find the message its place. */
@@ -285,7 +208,7 @@ static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 		a->recv = list_entry(match, struct rdm_recv, match);
 		a->base = recv_claim(peer->ep, a->recv, h->length, &a->room);
 	} else {
-		a->held = held_get(peer, h);
+		a->held = rdm_held_get(peer, h);
 		tag_hold(unit, &a->held->match);
 	}
 }
@@ -349,6 +272,9 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 				written(peer, &h);
 			return ERR_none;
 		}
+		/* There was room for what was there when rdm_takes looked: others may have written there since. */
+		if (!has_room(peer, &h))
+			return ERR_opcode_unsupported;
 		begin(peer, &h);
 	}
 	if (peer->arrival.header.kind == RDM_EAGER) {
@@ -405,7 +331,7 @@ static void held_lost(struct rdm_held *held)
 		list_remove(&held->match.all);
 	else if (!held->discard)
 		tag_take(unit_of(peer->ep, held->header.flags & RDM_IS_TAGGED), &held->match);
-	held_free(held);
+	rdm_held_free(held);
 }
 
 static void lose_offers(struct nic_rdm_peer *peer, struct list *messages)

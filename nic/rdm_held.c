@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdm_held.c - memory for messages that nobody has asked for yet: of two sizes, in chunks, as many as max_unexpected allows. When
+ * no more are allowed, a chunk of the other size that is not in use gives way, so that room is room for messages of all lengths.
+ */
+#include "rdm.h"
+
+#define SMALL_MAX 256u
+
+/** Of one pool. */
+struct rdm_chunk {
+	struct list node; /* of the pool */
+	uint32_t used;	  /* of the messages in it */
+};
+#define FIRST ((sizeof(struct rdm_chunk) + 15) & ~15ul)
+
+static void pool_init(struct rdm_pool *p, uint32_t data)
+{
+	list_init(&p->free);
+	list_init(&p->chunks);
+	p->size = (uint32_t)((sizeof(struct rdm_held) + data + 15) & ~15ul);
+}
+
+void rdm_held_init(struct nic_rdm *ep)
+{
+	pool_init(&ep->small, SMALL_MAX);
+	pool_init(&ep->big, NIC_RDM_EAGER_MAX);
+}
+
+static struct rdm_held *held_at(struct rdm_chunk *chunk, size_t at)
+{
+	return (struct rdm_held *)(void *)((uint8_t *)chunk + at);
+}
+
+static void chunk_add(struct nic_rdm *ep, struct rdm_pool *p)
+{
+	struct rdm_chunk *chunk = calloc(1, RDM_CHUNK_BYTES);
+
+	if (!chunk)
+		return;
+	ep->held_bytes += RDM_CHUNK_BYTES;
+	list_append(&p->chunks, &chunk->node);
+	for (size_t at = FIRST; at + p->size <= RDM_CHUNK_BYTES; at += p->size) {
+		held_at(chunk, at)->chunk = chunk;
+		list_append(&p->free, &held_at(chunk, at)->pool);
+	}
+}
+
+/** None of it is in use: give it back. */
+static void chunk_remove(struct nic_rdm *ep, struct rdm_pool *p, struct rdm_chunk *chunk)
+{
+	for (size_t at = FIRST; at + p->size <= RDM_CHUNK_BYTES; at += p->size)
+		list_remove(&held_at(chunk, at)->pool);
+	list_remove(&chunk->node);
+	free(chunk);
+	ep->held_bytes -= RDM_CHUNK_BYTES;
+}
+
+void rdm_held_fini(struct nic_rdm *ep)
+{
+	struct rdm_pool *pools[] = {&ep->small, &ep->big};
+
+	for (unsigned i = 0; i < 2; i++)
+		while (!list_empty(&pools[i]->chunks)) {
+			struct rdm_chunk *chunk = list_entry(list_first(&pools[i]->chunks), struct rdm_chunk, node);
+
+			list_remove(&chunk->node);
+			free(chunk);
+		}
+}
+
+/** Of the messages themselves, which have none where they are read from. */
+static struct rdm_pool *pool_of(struct nic_rdm *ep, const struct rdm_header *h)
+{
+	return h->kind != RDM_EAGER || h->length <= SMALL_MAX ? &ep->small : &ep->big;
+}
+
+static bool more_allowed(const struct nic_rdm *ep)
+{
+	return ep->held_bytes + RDM_CHUNK_BYTES <= ep->cfg.max_unexpected;
+}
+
+static void make_room(struct nic_rdm *ep, const struct rdm_pool *for_this)
+{
+	struct rdm_pool *other = for_this == &ep->small ? &ep->big : &ep->small;
+
+	for (struct list *n = other->chunks.next; n != &other->chunks; n = n->next) {
+		struct rdm_chunk *chunk = list_entry(n, struct rdm_chunk, node);
+
+		if (chunk->used)
+			continue;
+		chunk_remove(ep, other, chunk);
+		return;
+	}
+}
+
+bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h)
+{
+	struct rdm_pool *p = pool_of(ep, h);
+
+	if (!list_empty(&p->free))
+		return true;
+	if (!more_allowed(ep))
+		make_room(ep, p);
+	if (more_allowed(ep))
+		chunk_add(ep, p);
+	return !list_empty(&p->free);
+}
+
+struct rdm_held *rdm_held_get(struct nic_rdm_peer *peer, const struct rdm_header *h)
+{
+	struct rdm_pool *p = pool_of(peer->ep, h);
+	struct rdm_held *held = list_entry(list_first(&p->free), struct rdm_held, pool);
+	struct rdm_chunk *chunk = held->chunk;
+
+	list_remove(&held->pool);
+	memset(held, 0, sizeof(*held));
+	chunk->used++;
+	held->chunk = chunk;
+	list_init(&held->pool);
+	held->peer = peer;
+	held->header = *h;
+	held->match.tag = h->tag;
+	held->match.source = (uintptr_t)peer;
+	return held;
+}
+
+void rdm_held_free(struct rdm_held *held)
+{
+	held->chunk->used--;
+	list_append(&pool_of(held->peer->ep, &held->header)->free, &held->pool);
+}
