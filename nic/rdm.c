@@ -63,6 +63,7 @@ struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_a
 	peer->addr.port = addr->port;
 	peer->user = UINT64_MAX;
 	list_init(&peer->node);
+	list_init(&peer->watch);
 	list_init(&peer->wake);
 	list_init(&peer->queue);
 	list_init(&peer->waiting);
@@ -178,6 +179,7 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
 		list_init(&ep->peers[i]);
 	list_init(&ep->calling);
+	list_init(&ep->watched);
 	list_init(&ep->wake);
 	list_init(&ep->due);
 	list_init(&ep->fading);
@@ -254,9 +256,20 @@ void rdm_qp_failed(struct nic_qp *qp)
 	struct nic_rdm_peer *peer = qp->rdm_peer;
 
 	peer->failed = true;
+	peer->to_call = peer->owed > 0;
 	if (list_empty(&peer->wake))
 		list_append(&peer->ep->wake, &peer->wake);
 	rdm_note(peer->ep);
+}
+
+/** Who waits for an answer of ours would not learn that there will be none: nothing of his need be under way. */
+static void peer_failed(struct nic_rdm_peer *peer)
+{
+	bool to_call = peer->to_call;
+
+	rdm_disconnect(peer, NIC_RDM_PEER_LOST);
+	if (to_call)
+		rdm_connect(peer);
 }
 
 static void ep_settle(struct nic_rdm *ep)
@@ -272,7 +285,7 @@ static void ep_settle(struct nic_rdm *ep)
 
 		list_remove(&peer->wake);
 		if (peer->failed)
-			rdm_disconnect(peer, NIC_RDM_PEER_LOST);
+			peer_failed(peer);
 		else
 			rdm_pump(peer);
 	}
@@ -302,9 +315,10 @@ void rdm_timeout(struct nic *nic)
 	nic->rdm_deadline = TIME_NEVER;
 	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
 		struct nic_rdm *ep = list_entry(n, struct nic_rdm, node);
-		uint64_t calls = rdm_calls_due(ep, nic->now), asks = rdm_cm_due(ep, nic->now);
+		const uint64_t due[] = {rdm_calls_due(ep, nic->now), rdm_cm_due(ep, nic->now),
+					rdm_watches_due(ep, nic->now)};
 
-		nic->rdm_deadline = calls < nic->rdm_deadline ? calls : nic->rdm_deadline;
-		nic->rdm_deadline = asks < nic->rdm_deadline ? asks : nic->rdm_deadline;
+		for (unsigned i = 0; i < 3; i++)
+			nic->rdm_deadline = due[i] < nic->rdm_deadline ? due[i] : nic->rdm_deadline;
 	}
 }

@@ -141,6 +141,10 @@ struct nic_rdm_peer {
 	uint32_t psn;
 	uint64_t call_ns, wait_ns, give_up_ns; /* when to call again, how long that was, until when */
 	uint32_t reads_out;
+	uint32_t owed;	   /* answers, of the endpoint's */
+	bool to_call;	   /* there were some when the QP failed */
+	struct list watch; /* on ep->watched while it may go without our noticing ... */
+	uint64_t probe_ns; /* ... and when to look */
 	struct list queue, waiting;
 	struct rdm_arrival arrival;
 };
@@ -196,7 +200,7 @@ struct nic_rdm {
 	struct nic_mr *all;	/* all memory of the process, for local use */
 	uint64_t incarnation;
 	struct list peers[RDM_PEER_BUCKETS];
-	struct list calling, wake, due, fading;
+	struct list calling, watched, wake, due, fading;
 	struct tag_unit messages, tagged;
 	struct list claimed;
 	struct rdm_op *ops;
@@ -219,6 +223,18 @@ static inline void rdm_tell(struct nic_rdm *ep, const struct nic_rdm_done *done)
 	ep->nic->completions++;
 	ep->cfg.done(ep->cfg.ctx, done);
 }
+/** The peer's message wants an answer; answers_left is not 0. */
+static inline void rdm_owe(struct nic_rdm_peer *peer)
+{
+	peer->ep->answers_left--;
+	peer->owed++;
+}
+/** It has had it, or will not. */
+static inline void rdm_owe_no_more(struct nic_rdm_peer *peer)
+{
+	peer->ep->answers_left++;
+	peer->owed--;
+}
 /** rdm_settle is to be called. */
 static inline void rdm_note(struct nic_rdm *ep)
 {
@@ -234,6 +250,10 @@ void rdm_connect(struct nic_rdm_peer *peer);
 void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status);
 /** Call again, or give up. @return when to come back. */
 uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns);
+/** We wait for something that only the peer can do. */
+void rdm_watch(struct nic_rdm_peer *peer);
+/** See whether those that we wait for are there. @return when to come back. */
+uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns);
 /** Destroy QPs that have said their last. */
 void rdm_fade(struct nic_rdm *ep, bool all);
 

@@ -8,6 +8,7 @@
 #define CALL_FIRST_NS 2000000
 #define CALL_MOST_NS  250000000
 #define READS	      8 /* READs and fetching operations that a QP has outstanding */
+#define WATCH_NS      1000000000u
 #define RNR_TIMER     4 /* code of 40 us: who waits for room holds up all that it says to this peer */
 
 static const uint32_t rights = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
@@ -106,6 +107,49 @@ static void qp_drop(struct nic_rdm_peer *peer)
 }
 
 /* ---- states -------------------------------------------------------------------------------------------------- */
+
+void rdm_watch(struct nic_rdm_peer *peer)
+{
+	struct nic_rdm *ep = peer->ep;
+
+	if (!list_empty(&peer->watch))
+		return;
+	peer->probe_ns = ep->nic->now + WATCH_NS;
+	list_append(&ep->watched, &peer->watch);
+	if (peer->probe_ns < ep->nic->rdm_deadline)
+		ep->nic->rdm_deadline = peer->probe_ns;
+}
+
+/** Ask for something that names no memory: if nobody answers the connection fails. */
+static void probe(struct nic_rdm_peer *peer)
+{
+	const struct nic_send_wr wr = {.opcode = NIC_WR_RDMA_WRITE, .flags = NIC_SEND_SIGNALED};
+
+	if (peer->qp->sq.tail == peer->qp->sq.head) /* else what is there asks */
+		nic_post_send(peer->qp, &wr);
+}
+
+uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns)
+{
+	uint64_t deadline = TIME_NEVER;
+
+	for (struct list *n = ep->watched.next, *next; n != &ep->watched; n = next) {
+		struct nic_rdm_peer *peer = list_entry(n, struct nic_rdm_peer, watch);
+
+		next = n->next;
+		if (peer->state != RDM_UP || (list_empty(&peer->waiting) && !peer->arrival.active)) {
+			list_remove(n);
+			continue;
+		}
+		if (peer->probe_ns <= now_ns) {
+			peer->probe_ns = now_ns + WATCH_NS;
+			probe(peer);
+		}
+		if (peer->probe_ns < deadline)
+			deadline = peer->probe_ns;
+	}
+	return deadline;
+}
 
 /** Who lives at the peer's address now. What was said to us before we knew this one names a challenge that is no more. */
 static void meet(struct nic_rdm_peer *peer, uint64_t incarnation)

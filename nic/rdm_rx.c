@@ -203,7 +203,8 @@ static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	struct tag_recv *match = tag_arrive(unit, h->tag, (uintptr_t)peer);
 
 	*a = (struct rdm_arrival){.active = true, .header = *h};
-	peer->ep->answers_left -= (h->flags & RDM_WANTS_TAKEN) != 0; /* for when it is there */
+	if (h->flags & RDM_WANTS_TAKEN)
+		rdm_owe(peer); /* for when it is there */
 	if (match) {
 		a->recv = list_entry(match, struct rdm_recv, match);
 		a->base = recv_claim(peer->ep, a->recv, h->length, &a->room);
@@ -276,6 +277,8 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 		if (!has_room(peer, &h))
 			return ERR_opcode_unsupported;
 		begin(peer, &h);
+		if (!op_ends(p->op))
+			rdm_watch(peer); /* for the rest */
 	}
 	if (peer->arrival.header.kind == RDM_EAGER) {
 		uint64_t len = p->payload_len - prefix, left = peer->arrival.header.length - peer->arrival.got;
@@ -314,9 +317,10 @@ bool rdm_datagram_deliver(struct nic_rdm *ep, struct nic_rdm_peer *peer, const s
 /* ---- what the peer leaves behind ------------------------------------------------------------------------------ */
 
 /** Nobody is owed an answer. */
-static void forgive(struct nic_rdm *ep, struct rdm_header *h)
+static void forgive(struct nic_rdm_peer *peer, struct rdm_header *h)
 {
-	ep->answers_left += (h->flags & RDM_WANTS_TAKEN) != 0;
+	if (h->flags & RDM_WANTS_TAKEN)
+		rdm_owe_no_more(peer);
 	h->flags &= (uint8_t)~RDM_WANTS_TAKEN;
 }
 
@@ -342,7 +346,7 @@ static void lose_offers(struct nic_rdm_peer *peer, struct list *messages)
 		next = n->next;
 		if (held->peer != peer)
 			continue;
-		forgive(peer->ep, &held->header);
+		forgive(peer, &held->header);
 		if (held->header.kind == RDM_OFFER)
 			held_lost(held);
 	}
@@ -354,7 +358,7 @@ void rdm_arrivals_lost(struct nic_rdm_peer *peer)
 
 	if (a->active) {
 		a->active = false;
-		forgive(peer->ep, a->held ? &a->held->header : &a->header);
+		forgive(peer, a->held ? &a->held->header : &a->header);
 		if (a->held)
 			held_lost(a->held);
 		else

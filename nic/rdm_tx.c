@@ -71,7 +71,10 @@ static void op_free(struct rdm_op *op)
 	struct nic_rdm *ep = op->peer->ep;
 
 	rdm_op_release(op);
-	++*(is_answer(op) ? &ep->answers_left : &ep->tx_left);
+	if (is_answer(op))
+		rdm_owe_no_more(op->peer);
+	else
+		ep->tx_left++;
 	op->work = RDM_W_SEND;
 	list_remove(&op->due);
 	list_remove(&op->node);
@@ -95,10 +98,16 @@ static void tell(const struct rdm_op *op)
 	rdm_tell(op->peer->ep, &done);
 }
 
+static bool is_local_error(uint32_t status)
+{
+	return status == NIC_WC_LOC_PROT_ERR || status == NIC_WC_LOC_LEN_ERR || status == NIC_WC_LOC_QP_OP_ERR;
+}
+
 static void tell_pulled(struct rdm_op *op)
 {
 	op->told = true;
-	op->done.status = op->status ? op->status : op->done.status;
+	if (op->status) /* of a request that the receiver knows nothing of: all he can know is that the rest will not come */
+		op->done.status = is_local_error(op->status) ? op->status : NIC_RDM_PEER_LOST;
 	op->done.vendor_err = op->vendor_err;
 	rdm_recv_done(op->peer->ep, op->recv, &op->done);
 }
@@ -413,6 +422,12 @@ void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc)
 	rdm_note(ep);
 }
 
+static void wait_for_taken(struct rdm_op *op)
+{
+	list_append(&op->peer->waiting, &op->node);
+	rdm_watch(op->peer);
+}
+
 void rdm_op_settle(struct rdm_op *op)
 {
 	bool waits = op->work == RDM_W_OFFER || (op->work == RDM_W_SEND && op->flags & NIC_RDM_DELIVERY);
@@ -423,7 +438,7 @@ void rdm_op_settle(struct rdm_op *op)
 	if (op->out || !op->all_posted)
 		return; /* that ends with the rest, or with the connection */
 	if (waits && !op->taken && !op->status)
-		list_append(&op->peer->waiting, &op->node);
+		wait_for_taken(op);
 	else
 		op_end(op);
 }
