@@ -15,8 +15,20 @@ uint32_t rdm_random(struct rdm_rig *rig, uint32_t below)
 
 static void nic_random(void *ctx, void *buf, size_t len)
 {
+	struct rdm_node *n = ctx;
+
 	for (size_t i = 0; i < len; i++)
-		((uint8_t *)buf)[i] = (uint8_t)rdm_random(ctx, 256);
+		((uint8_t *)buf)[i] = (uint8_t)rdm_random(n->rig, 256);
+}
+
+static bool guard(void *ctx, void (*fn)(void *arg), void *arg)
+{
+	struct rdm_node *n = ctx;
+
+	if (n->unmapped)
+		return false;
+	fn(arg);
+	return true;
 }
 
 static void done(void *ctx, const struct nic_rdm_done *d)
@@ -41,7 +53,7 @@ void rdm_node_start(struct rdm_node *n)
 {
 	struct rdm_rig *rig = n->rig;
 	const struct nic_config config = {
-		.random = nic_random, .ctx = rig, .active_mtu = NIC_MTU_1024, .max_inflight = 65536};
+		.random = nic_random, .guard = guard, .ctx = n, .active_mtu = NIC_MTU_1024, .max_inflight = 65536};
 	const uint32_t rights =
 		NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
 	struct nic_rdm_init init = rig->init;
@@ -98,7 +110,17 @@ void rdm_rig_destroy(struct rdm_rig *rig)
 	free(rig);
 }
 
-static void deliver(struct rdm_rig *rig, const uint8_t *ip, uint32_t len)
+enum rdm_call_said rdm_call_of(const uint8_t *ip, uint32_t len)
+{
+	enum { BTH = 28, DETH_LEN = 8, MAGIC = BTH + 12 + DETH_LEN, UD_SEND_ONLY = 0x64 };
+	static const uint8_t magic[4] = {'u', 'r', 'o', 'c'};
+
+	if (len < MAGIC + 8 || ip[BTH] != UD_SEND_ONLY || memcmp(ip + MAGIC, magic, sizeof(magic)) != 0)
+		return NO_CALL;
+	return (enum rdm_call_said)ip[MAGIC + 5];
+}
+
+void rdm_deliver(struct rdm_rig *rig, const uint8_t *ip, uint32_t len)
 {
 	const struct nic_rx_frame frame = {.data = ip, .len = len};
 
@@ -125,11 +147,11 @@ static void carry(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_
 	rig->held_len = 0;
 	if (before_len)
 		memcpy(before, rig->held, before_len);
-	deliver(rig, ip, len);
+	rdm_deliver(rig, ip, len);
 	if (rdm_random(rig, 1000) < rig->twice)
-		deliver(rig, ip, len);
+		rdm_deliver(rig, ip, len);
 	if (before_len)
-		deliver(rig, before, before_len);
+		rdm_deliver(rig, before, before_len);
 }
 
 /** A packet of each node. @return whether there was one. */
@@ -157,7 +179,7 @@ static void late_one(struct rdm_rig *rig)
 
 	memcpy(data, rig->held, len);
 	rig->held_len = 0;
-	deliver(rig, data, len);
+	rdm_deliver(rig, data, len);
 }
 
 bool rdm_run(struct rdm_rig *rig, uint64_t ns)

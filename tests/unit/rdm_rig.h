@@ -33,7 +33,11 @@ struct rdm_node {
 	struct nic_rdm_done done[RDM_DONES];
 	unsigned n_done, n_seen;    /* came, were looked at by rdm_expect */
 	unsigned n_written, n_read; /* requests of peers that were served */
+	bool unmapped;		    /* memory that the NIC touches is not there */
 };
+
+/** Calls between endpoints, as rdm_call_of tells them from other packets. */
+enum rdm_call_said { NO_CALL, CALL_HELLO, CALL_WHO, CALL_WELCOME };
 
 struct rdm_rig {
 	struct rdm_node node[RDM_NODES];
@@ -53,6 +57,9 @@ void rdm_rig_destroy(struct rdm_rig *rig);
 /** The host goes, without a word, or comes (again), with nothing of what it knew. */
 void rdm_node_stop(struct rdm_node *n);
 void rdm_node_start(struct rdm_node *n);
+/** A packet comes, again or late. */
+void rdm_deliver(struct rdm_rig *rig, const uint8_t *ip, uint32_t len);
+enum rdm_call_said rdm_call_of(const uint8_t *ip, uint32_t len);
 /** Carry packets and run timers until nothing is left to do, or for so long. @return whether all is quiet. */
 bool rdm_run(struct rdm_rig *rig, uint64_t ns);
 /** The next completion of the node that was not looked at; there is one. */

@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_rdm_faults.c - endpoints of reliable datagrams when something goes wrong: calls that are lost, doubled and late, peers
+ * that go, come again or never were, keys that are wrong, memory that is not there, limits that are reached.
+ */
+#include "rdm_rig.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SECOND 1000000000ull
+/** Long enough to see that nobody waits for anything any more, or that who is waited for has gone. */
+#define QUIET  (20 * SECOND)
+#define HALF   (RDM_ARENA / 2)
+#define LONG   50000u
+
+/* ---- what the network does to one packet ---------------------------------------------------------------------- */
+
+enum fate { LOST, DOUBLED, LATE, AGAIN_LATE, FATES };
+
+static struct {
+	enum fate fate;
+	enum rdm_call_said kind; /* of calls of this kind; NO_CALL: of all */
+	unsigned from, nth;	 /* of those of this node, RDM_NODES: of all, this one */
+	unsigned seen;
+	uint8_t packet[NIC_FRAME_MAX];
+	uint32_t len; /* of the one that is late */
+} net;
+
+static bool meddle(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	enum rdm_call_said said = rdm_call_of(ip, len);
+
+	if (said == NO_CALL || (net.kind != NO_CALL && said != net.kind) ||
+	    (net.from < RDM_NODES && from != net.from) || net.seen++ != net.nth)
+		return false;
+	if (net.fate == DOUBLED)
+		rdm_deliver(rig, ip, len);
+	if (net.fate == LATE || net.fate == AGAIN_LATE) {
+		memcpy(net.packet, ip, len);
+		net.len = len;
+	}
+	return net.fate == LOST || net.fate == LATE;
+}
+
+static void net_set(struct rdm_rig *rig, enum fate fate, enum rdm_call_said kind, unsigned from, unsigned nth)
+{
+	memset(&net, 0, sizeof(net));
+	net.fate = fate;
+	net.kind = kind;
+	net.from = from;
+	net.nth = nth;
+	rig->cut = meddle;
+}
+
+/** What was late comes. */
+static void net_late(struct rdm_rig *rig)
+{
+	rig->cut = NULL;
+	if (net.len)
+		rdm_deliver(rig, net.packet, net.len);
+	net.len = 0;
+}
+
+/** From one to the other and back all is well. */
+static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct rdm_node *from = i ? b : a, *to = i ? a : b;
+
+		rdm_fill(from, 0, LONG, i);
+		assert_int_equal(rdm_send(from, to, 900, NIC_RDM_TAGGED, 99, 0, i ? 100 : LONG), 0);
+		assert_int_equal(rdm_recv(to, from, 901, NIC_RDM_TAGGED, 99, 0, HALF, LONG), 0);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(from, NIC_RDM_SEND, NIC_RDM_OK, 900);
+		rdm_expect(to, NIC_RDM_RECV, NIC_RDM_OK, 901);
+		assert_true(rdm_holds(to, HALF, i ? 100 : LONG, i));
+	}
+	rdm_expect_nothing(a);
+	rdm_expect_nothing(b);
+}
+
+/** A completion, which others may come before. */
+static void expect_among(struct rdm_node *n, enum nic_rdm_kind kind, uintptr_t context)
+{
+	for (unsigned i = n->n_seen; i < n->n_done; i++) {
+		struct nic_rdm_done d = n->done[i];
+
+		if ((uintptr_t)d.context != context)
+			continue;
+		n->done[i] = n->done[n->n_seen];
+		n->done[n->n_seen] = d;
+		break;
+	}
+	rdm_expect(n, kind, NIC_RDM_OK, context);
+}
+
+/* ---- calls ---------------------------------------------------------------------------------------------------- */
+
+/**
+ * Whatever happens to one of the calls that connect two, `both` or one of them beginning, they are connected, and stay so when
+ * something comes late: what has been offered is still there.
+ */
+static void connect_with(enum fate fate, unsigned nth, bool both)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 20 + nth);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	net_set(rig, fate, NO_CALL, RDM_NODES, nth);
+	assert_int_equal(rdm_send(a, b, 1, NIC_RDM_TAGGED, 1, 0, LONG), 0);
+	if (both)
+		assert_int_equal(rdm_send(b, a, 2, NIC_RDM_TAGGED, 2, 0, LONG), 0);
+	rdm_run(rig, SECOND / 2);
+	assert_true(net.seen > nth);
+	net_late(rig);
+	rdm_run(rig, SECOND / 2);
+	assert_int_equal(rdm_recv(b, a, 3, NIC_RDM_TAGGED, 1, 0, HALF, LONG), 0);
+	assert_int_equal(rdm_recv(a, b, 4, NIC_RDM_TAGGED, 2, 0, HALF, LONG), 0);
+	rdm_run(rig, SECOND);
+	expect_among(a, NIC_RDM_SEND, 1);
+	expect_among(b, NIC_RDM_RECV, 3);
+	if (both) {
+		expect_among(a, NIC_RDM_RECV, 4);
+		expect_among(b, NIC_RDM_SEND, 2);
+	} else {
+		assert_int_equal(nic_rdm_cancel(a->ep, (void *)4), 0);
+		rdm_expect(a, NIC_RDM_RECV, NIC_RDM_CANCELED, 4);
+	}
+	talk(rig, a, b);
+	rdm_rig_destroy(rig);
+}
+
+static void rdm__calls_may_be_lost_doubled_and_late(void **state)
+{
+	(void)state;
+	for (unsigned fate = 0; fate < FATES; fate++)
+		for (unsigned nth = 0; nth < 4; nth++) /* HELLO, WHO, HELLO, WELCOME */
+			connect_with((enum fate)fate, nth, false);
+}
+
+static void rdm__both_may_begin(void **state)
+{
+	(void)state;
+	for (unsigned fate = 0; fate < FATES; fate++)
+		for (unsigned nth = 0; nth < 6; nth++)
+			connect_with((enum fate)fate, nth, true);
+}
+
+/** A host has called and gone; its successor is connected. Then the old call arrives. */
+static void old_call(bool arrived_before)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 30);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	net_set(rig, arrived_before ? AGAIN_LATE : LATE, CALL_HELLO, 0, 1);
+	assert_int_equal(rdm_send(a, b, 1, NIC_RDM_INJECT, 0, 0, 8), 0);
+	rdm_run(rig, arrived_before ? SECOND : 1000000);
+	rdm_node_stop(a);
+	rig->cut = NULL;
+	rdm_node_start(a);
+	assert_int_equal(rdm_send(a, b, 2, NIC_RDM_TAGGED, 1, 0, LONG), 0);
+	rdm_run(rig, SECOND / 10);
+	assert_int_equal(rdm_send(b, a, 3, NIC_RDM_TAGGED, 2, 0, LONG), 0);
+	rdm_run(rig, SECOND / 10);
+	assert_int_not_equal(net.len, 0);
+	net_late(rig);
+	rdm_run(rig, 3 * SECOND);
+	if (arrived_before)
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+	assert_int_equal(rdm_recv(b, a, 4, NIC_RDM_TAGGED, 1, 0, HALF, LONG), 0);
+	assert_int_equal(rdm_recv(a, b, 5, NIC_RDM_TAGGED, 2, 0, HALF, LONG), 0);
+	assert_true(rdm_run(rig, QUIET));
+	expect_among(b, NIC_RDM_RECV, 4);
+	expect_among(b, NIC_RDM_SEND, 3);
+	expect_among(a, NIC_RDM_SEND, 2);
+	expect_among(a, NIC_RDM_RECV, 5);
+	talk(rig, a, b);
+	rdm_rig_destroy(rig);
+}
+
+static void rdm__a_call_of_who_has_gone_is_late(void **state)
+{
+	(void)state;
+	old_call(false);
+	old_call(true);
+}
+
+/** A WRITE where nothing may be written: it ends the connection. */
+static void refused(struct rdm_node *from, struct rdm_node *to, uintptr_t context)
+{
+	const struct nic_iov iov = {from->arena, 64};
+	const struct nic_rdm_remote remote = {(uintptr_t)to->arena, 64, nic_mr_rkey(to->mr) ^ 0x5500};
+	const struct nic_rdm_rma r = {
+		.context = (void *)context, .iov = &iov, .n_iov = 1, .remote = &remote, .n_remote = 1};
+
+	assert_int_equal(nic_rdm_rma(rdm_peer(from, to), &r), 0);
+}
+
+/** The call for a connection that is no more comes again, when nobody is connected (idle), or when both are again. */
+static void rdm__a_call_of_long_ago_is_late(void **state)
+{
+	(void)state;
+	for (unsigned idle = 0; idle < 2; idle++) {
+		struct rdm_rig *rig = rdm_rig_create(2, 31);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+		net_set(rig, AGAIN_LATE, CALL_HELLO, 0, 1);
+		refused(a, b, 1);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(a, NIC_RDM_WRITE, NIC_WC_REM_ACCESS_ERR, 1);
+		if (idle)
+			net_late(rig);
+		assert_int_equal(rdm_send(b, a, 2, NIC_RDM_TAGGED, 2, 0, LONG), 0);
+		rdm_run(rig, SECOND / 10);
+		net_late(rig);
+		rdm_run(rig, 3 * SECOND);
+		rdm_expect_nothing(b);
+		assert_int_equal(rdm_recv(a, b, 3, NIC_RDM_TAGGED, 2, 0, HALF, LONG), 0);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(b, NIC_RDM_SEND, NIC_RDM_OK, 2);
+		rdm_expect(a, NIC_RDM_RECV, NIC_RDM_OK, 3);
+		talk(rig, a, b);
+		rdm_rig_destroy(rig);
+	}
+}
+
+/** B connects, loses that before its answer has arrived, and must not leave A calling until it gives up. */
+static void rdm__who_calls_is_called_back(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 32);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	net_set(rig, LOST, CALL_WELCOME, 1, 0);
+	assert_int_equal(rdm_send(a, b, 1, NIC_RDM_INJECT, 0, 0, 8), 0);
+	rdm_run(rig, 1000000);
+	assert_int_equal(net.seen, 1);
+	b->unmapped = true;
+	assert_int_equal(rdm_send(b, a, 2, 0, 0, 0, 8), 0);
+	rdm_run(rig, 100000);
+	b->unmapped = false;
+	rdm_expect(b, NIC_RDM_SEND, NIC_WC_LOC_PROT_ERR, 2);
+	assert_true(rdm_run(rig, QUIET));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+	assert_int_equal(rdm_recv(b, a, 3, 0, 0, 0, 0, 8), 0);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 3);
+	talk(rig, a, b);
+	rdm_rig_destroy(rig);
+}
+
+/* ---- peers that go -------------------------------------------------------------------------------------------- */
+
+static void rdm__nobody_is_there(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 40);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	const struct nic_rdm_rma none = {
+		.context = (void *)3, .flags = NIC_RDM_DATA, .remote = &(struct nic_rdm_remote){0}, .n_remote = 1};
+	uint64_t began = rig->now;
+
+	(void)state;
+	rdm_node_stop(b);
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, LONG), 0);
+	assert_int_equal(rdm_send(a, b, 2, NIC_RDM_INJECT, 0, 0, 8), 0);
+	assert_int_equal(nic_rdm_rma(rdm_peer(a, b), &none), 0);
+	rdm_run(rig, rig->init.connect_ns - 1000000);
+	rdm_expect_nothing(a);
+	assert_true(rdm_run(rig, 2000000));
+	assert_true(rig->now - began < rig->init.connect_ns + 2000000);
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_UNREACHABLE, 1);
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_UNREACHABLE, 2);
+	rdm_expect(a, NIC_RDM_WRITE, NIC_RDM_UNREACHABLE, 3);
+	rdm_node_start(b);
+	talk(rig, a, b);
+	rdm_rig_destroy(rig);
+}
+
+static void rdm__a_peer_comes_again(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 41);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	talk(rig, a, b);
+	rdm_node_stop(b);
+	rdm_node_start(b);
+	assert_int_equal(rdm_send(a, b, 1, NIC_RDM_INJECT, 0, 0, 8), 0);
+	assert_true(rdm_run(rig, QUIET));
+	rdm_expect(a, NIC_RDM_SEND, NIC_WC_RETRY_EXC_ERR, 1);
+	talk(rig, a, b);
+	rdm_node_stop(b);
+	rdm_node_start(b);
+	talk(rig, b, a); /* who comes again calls first: nobody has a loss */
+	rdm_rig_destroy(rig);
+}
+
+static unsigned packets_left;
+
+static bool cut_after(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	(void)rig;
+	if (from != 0 || rdm_call_of(ip, len) != NO_CALL)
+		return false;
+	return packets_left == 0 || packets_left-- == 0;
+}
+
+/** The sender goes amid a message of some packets, for which there is a receive, or will be; it comes again, or not. */
+static void rdm__the_sender_goes_amid_a_message(void **state)
+{
+	(void)state;
+	for (unsigned mode = 0; mode < 8; mode++) {
+		struct rdm_rig *rig = rdm_rig_create(2, 42);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+		bool early = mode & 1, again = mode & 2, both = mode & 4;
+
+		talk(rig, a, b);
+		if (early)
+			assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, HALF, 8192), 0);
+		packets_left = 3;
+		rig->cut = cut_after;
+		rdm_fill(a, 0, 8000, 5);
+		memset(b->arena + HALF, 0, 8192);
+		assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8000), 0);
+		rdm_run(rig, 1000000);
+		assert_int_equal(packets_left, 0);
+		rdm_node_stop(a);
+		rig->cut = NULL;
+		if (!early && both) /* it finds the half that is there */
+			assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, HALF, 8192), 0);
+		if (again) {
+			rdm_node_start(a);
+			assert_int_equal(rdm_send(a, b, 3, NIC_RDM_TAGGED, 7, 0, 8), 0);
+		}
+		assert_true(rdm_run(rig, QUIET));
+		if (again)
+			rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 3);
+		else
+			rdm_node_start(a);
+		if (early || both) {
+			struct nic_rdm_done d = rdm_expect(b, NIC_RDM_RECV, NIC_RDM_PEER_LOST, 2);
+
+			assert_true(d.len < 8000);
+			assert_true(rdm_holds(b, HALF, (uint32_t)d.len, 5));
+		} else { /* half a message is none */
+			struct nic_rdm_done found;
+
+			assert_int_equal(nic_rdm_peek(b->ep, &(struct nic_rdm_recv){0}, &found), -ENOMSG);
+		}
+		talk(rig, a, b);
+		rdm_rig_destroy(rig);
+	}
+}
+
+/** Who has offered a long message goes: nobody finds it any more. */
+static void rdm__an_offer_goes_with_its_sender(void **state)
+{
+	const struct nic_rdm_recv look = {.context = (void *)3, .flags = NIC_RDM_CLAIM};
+	struct nic_rdm_done found;
+
+	(void)state;
+	for (unsigned claimed = 0; claimed < 2; claimed++) {
+		struct rdm_rig *rig = rdm_rig_create(2, 43);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+		assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, LONG), 0);
+		rdm_run(rig, SECOND / 10);
+		if (claimed)
+			assert_int_equal(nic_rdm_peek(b->ep, &look, &found), 0);
+		rdm_node_stop(a);
+		rdm_node_start(a);
+		talk(rig, a, b);
+		assert_int_equal(nic_rdm_peek(b->ep, &look, &found), -ENOMSG);
+		assert_int_equal(rdm_recv(b, NULL, 3, NIC_RDM_CLAIM, 0, 0, 0, 0), -ENOMSG);
+		rdm_rig_destroy(rig);
+	}
+}
+
+/** Who has been offered a long message goes, and comes again or not: the sender has his buffer back, with an error. */
+static void rdm__the_receiver_goes_while_an_offer_waits(void **state)
+{
+	(void)state;
+	for (unsigned again = 0; again < 2; again++) {
+		struct rdm_rig *rig = rdm_rig_create(2, 44);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+		assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, LONG), 0);
+		assert_int_equal(rdm_send(a, b, 2, NIC_RDM_DELIVERY, 0, 0, 8), 0);
+		rdm_run(rig, 3 * SECOND);
+		rdm_expect_nothing(a);
+		rdm_node_stop(b);
+		if (again)
+			rdm_node_start(b);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_PEER_LOST, 1);
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_PEER_LOST, 2);
+		if (!again)
+			rdm_node_start(b);
+		talk(rig, a, b);
+		rdm_rig_destroy(rig);
+	}
+}
+
+static bool cut_from_0(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	(void)rig;
+	(void)ip;
+	(void)len;
+	return from == 0;
+}
+
+/** One of two goes while a long message is read. */
+static void rdm__one_goes_while_it_is_read(void **state)
+{
+	(void)state;
+	for (unsigned mode = 0; mode < 4; mode++) {
+		struct rdm_rig *rig = rdm_rig_create(2, 45);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+		bool reader = mode & 1, again = mode & 2;
+
+		talk(rig, a, b);
+		assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, LONG), 0);
+		rdm_run(rig, SECOND / 10);
+		rig->cut = cut_from_0;
+		assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, HALF, LONG), 0);
+		rdm_run(rig, 1000000);
+		rdm_node_stop(reader ? b : a);
+		rig->cut = NULL;
+		if (again)
+			rdm_node_start(reader ? b : a);
+		assert_true(rdm_run(rig, QUIET));
+		if (reader)
+			rdm_expect(a, NIC_RDM_SEND, NIC_RDM_PEER_LOST, 1);
+		else
+			rdm_expect(b, NIC_RDM_RECV, NIC_RDM_PEER_LOST, 2);
+		if (!again)
+			rdm_node_start(reader ? b : a);
+		talk(rig, a, b);
+		rdm_rig_destroy(rig);
+	}
+}
+
+/* ---- errors of requests --------------------------------------------------------------------------------------- */
+
+/** All that was asked is done exactly once. @return how many of the completions are no errors. */
+static unsigned each_once(struct rdm_node *n, uintptr_t first, unsigned count)
+{
+	unsigned good = 0;
+	uint64_t seen = 0;
+
+	assert_int_equal(n->n_done - n->n_seen, count);
+	for (unsigned i = 0; i < count; i++) {
+		struct nic_rdm_done d = rdm_next(n);
+		uintptr_t at = (uintptr_t)d.context - first;
+
+		assert_true(at < count && !(seen >> at & 1));
+		seen |= 1ull << at;
+		good += d.status == NIC_RDM_OK;
+	}
+	return good;
+}
+
+/** A key that the peer does not know ends the connection, not what is asked afterwards. */
+static void rdm__a_wrong_key(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 50);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct rdm_node *from = i % 2 ? b : a, *to = i % 2 ? a : b;
+
+		refused(from, to, 1);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(from, NIC_RDM_WRITE, NIC_WC_REM_ACCESS_ERR, 1);
+		if (i >= 2)
+			talk(rig, a, b);
+	}
+	for (unsigned i = 0; i < 30; i++) /* more than a queue pair holds at first, with others' in between */
+		if (i == 10)
+			refused(a, b, 100 + i);
+		else
+			assert_int_equal(
+				rdm_send(a, b, 100 + i, i % 3 ? 0 : NIC_RDM_DELIVERY, 0, 0, i % 5 ? 2000 : LONG), 0);
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(rdm_send(b, a, 200 + i, i % 2 ? 0 : NIC_RDM_DELIVERY, 0, 0, 100), 0);
+	rdm_run(rig, QUIET);
+	for (unsigned i = 0; i < 40; i++) {
+		assert_int_equal(rdm_recv(b, NULL, 300 + i, NIC_RDM_MULTI, 0, 0, 0, 64), 0);
+		assert_int_equal(rdm_recv(a, NULL, 400 + i, NIC_RDM_MULTI, 0, 0, 0, 64), 0);
+	}
+	assert_true(rdm_run(rig, QUIET));
+	for (unsigned i = 0; i < 40; i++) {
+		nic_rdm_cancel(b->ep, (void *)(uintptr_t)(300 + i));
+		nic_rdm_cancel(a->ep, (void *)(uintptr_t)(400 + i));
+	}
+	unsigned sent = 0, refusals = 0;
+
+	for (; a->n_seen < a->n_done; a->n_seen++) {
+		sent += a->done[a->n_seen].kind == NIC_RDM_SEND;
+		refusals += a->done[a->n_seen].kind == NIC_RDM_WRITE;
+	}
+	assert_int_equal(sent, 29);
+	assert_int_equal(refusals, 1);
+	for (sent = 0; b->n_seen < b->n_done; b->n_seen++)
+		sent += b->done[b->n_seen].kind == NIC_RDM_SEND;
+	assert_int_equal(sent, 10);
+	talk(rig, a, b);
+	rdm_rig_destroy(rig);
+}
+
+/** Memory that the application has unmapped under a request, or under a receive. */
+static void rdm__memory_that_is_not_there(void **state)
+{
+	static const uint32_t lengths[] = {100, 5000, LONG};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct rdm_rig *rig = rdm_rig_create(2, 51 + i);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+		bool pulled = lengths[i] > NIC_RDM_EAGER_MAX;
+
+		talk(rig, a, b);
+		a->unmapped = true;
+		assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, lengths[i]), 0);
+		assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, HALF, LONG), 0);
+		assert_true(rdm_run(rig, QUIET));
+		a->unmapped = false;
+		if (pulled) {
+			rdm_expect(a, NIC_RDM_SEND, NIC_RDM_PEER_LOST, 1);
+			rdm_expect(b, NIC_RDM_RECV, NIC_RDM_PEER_LOST, 2);
+		} else {
+			rdm_expect(a, NIC_RDM_SEND, NIC_WC_LOC_PROT_ERR, 1);
+			assert_int_equal(nic_rdm_cancel(b->ep, (void *)2), 0);
+			rdm_expect(b, NIC_RDM_RECV, NIC_RDM_CANCELED, 2);
+		}
+		talk(rig, a, b);
+		b->unmapped = true;
+		assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, HALF, LONG), 0);
+		assert_int_equal(rdm_send(a, b, 1, NIC_RDM_DELIVERY, 0, 0, lengths[i]), 0);
+		assert_true(rdm_run(rig, QUIET));
+		b->unmapped = false;
+		rdm_expect(b, NIC_RDM_RECV, NIC_WC_LOC_PROT_ERR, 2);
+		rdm_expect(a, NIC_RDM_SEND, pulled ? NIC_RDM_PEER_LOST : NIC_RDM_OK, 1);
+		talk(rig, a, b);
+		rdm_rig_destroy(rig);
+	}
+}
+
+/* ---- limits --------------------------------------------------------------------------------------------------- */
+
+static struct rdm_rig *small_rig(uint64_t seed)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, seed);
+
+	rig->init.max_unexpected = 65536;
+	rig->init.max_tx = 100;
+	rig->init.max_rx = 4;
+	for (unsigned i = 0; i < 2; i++) {
+		rdm_node_stop(&rig->node[i]);
+		rdm_node_start(&rig->node[i]);
+	}
+	return rig;
+}
+
+/** Who sends more than there is room for waits; what somebody waits for is received all the same. */
+static void rdm__messages_that_nobody_asks_for(void **state)
+{
+	struct rdm_rig *rig = small_rig(60);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	assert_int_equal(rdm_recv(b, NULL, 1, NIC_RDM_TAGGED, 1, 0, 0, 8192), 0);
+	for (unsigned i = 0; i < 20; i++) /* of 8 KiB not more than 7 have room */
+		assert_int_equal(rdm_send(a, b, 100 + i, 0, 0, 0, 8192), 0);
+	rdm_run(rig, SECOND / 10);
+	assert_in_range(a->n_done, 7, 8);
+	a->n_seen = a->n_done;
+	for (unsigned i = 0; i < 20; i++) {
+		assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, 0, 8192), 0);
+		rdm_run(rig, SECOND / 10);
+		rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 2);
+	}
+	assert_int_equal(a->n_done, 20);
+	a->n_seen = 20;
+	for (unsigned i = 0; i < 7; i++)
+		assert_int_equal(rdm_send(a, b, 100 + i, 0, 0, 0, 8192), 0);
+	assert_int_equal(rdm_send(a, b, 200, NIC_RDM_TAGGED, 1, 0, 8192), 0); /* no room, but a receive */
+	assert_true(rdm_run(rig, QUIET));
+	expect_among(a, NIC_RDM_SEND, 200);
+	assert_int_equal(each_once(a, 100, 7), 7);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+	rdm_rig_destroy(rig);
+}
+
+/** Room that short messages have had is there for long ones, and the other way round. */
+static void rdm__room_is_for_all_lengths(void **state)
+{
+	struct rdm_rig *rig = small_rig(61);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	struct nic_rdm_done found;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		const struct nic_rdm_recv look = {.flags = NIC_RDM_DISCARD};
+
+		assert_int_equal(rdm_send(a, b, i, 0, 0, 0, i % 2 ? 8192 : 8), 0);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, i);
+		assert_int_equal(nic_rdm_peek(b->ep, &look, &found), 0);
+		assert_int_equal(found.len, i % 2 ? 8192 : 8);
+	}
+	rdm_rig_destroy(rig);
+}
+
+static void rdm__so_many_at_a_time(void **state)
+{
+	struct rdm_rig *rig = small_rig(62);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 64; i++)
+			assert_int_equal(rdm_send(a, b, 100 + i, 0, 0, 0, 8), 0);
+		for (unsigned i = 0; i < 36; i++)
+			assert_int_equal(rdm_send(a, b, 200 + i, 0, 0, 0, LONG), 0);
+		assert_int_equal(rdm_send(a, b, 300, 0, 0, 0, 8), -EAGAIN);
+		rdm_run(rig, SECOND / 2);
+		assert_int_equal(each_once(a, 100, 64), 64);
+		assert_int_equal(rdm_send(a, b, 300, NIC_RDM_TAGGED, 9, 0, 8), 0);
+		for (unsigned i = 0; i < 4; i++)
+			assert_int_equal(rdm_recv(b, NULL, 1 + i, NIC_RDM_TAGGED, 8, 0, 0, 8), 0);
+		assert_int_equal(rdm_recv(b, NULL, 5, 0, 0, 0, 0, 8), -EAGAIN);
+		for (unsigned i = 0; i < 4; i++)
+			assert_int_equal(nic_rdm_cancel(b->ep, (void *)(uintptr_t)(1 + i)), 0);
+		for (unsigned i = 0; i < 100; i++) {
+			assert_int_equal(rdm_recv(b, NULL, 7, 0, 0, 0, 0, LONG), 0);
+			rdm_run(rig, SECOND / 100);
+		}
+		assert_int_equal(rdm_recv(b, NULL, 8, NIC_RDM_TAGGED, 9, 0, 0, 8), 0);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 300);
+		assert_int_equal(each_once(a, 200, 36), 36);
+		assert_int_equal(b->n_done - b->n_seen, 4 + 100 + 1);
+		b->n_seen = b->n_done;
+	}
+	rdm_rig_destroy(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rdm__calls_may_be_lost_doubled_and_late),
+		cmocka_unit_test(rdm__both_may_begin),
+		cmocka_unit_test(rdm__a_call_of_who_has_gone_is_late),
+		cmocka_unit_test(rdm__a_call_of_long_ago_is_late),
+		cmocka_unit_test(rdm__who_calls_is_called_back),
+		cmocka_unit_test(rdm__nobody_is_there),
+		cmocka_unit_test(rdm__a_peer_comes_again),
+		cmocka_unit_test(rdm__the_sender_goes_amid_a_message),
+		cmocka_unit_test(rdm__an_offer_goes_with_its_sender),
+		cmocka_unit_test(rdm__the_receiver_goes_while_an_offer_waits),
+		cmocka_unit_test(rdm__one_goes_while_it_is_read),
+		cmocka_unit_test(rdm__a_wrong_key),
+		cmocka_unit_test(rdm__memory_that_is_not_there),
+		cmocka_unit_test(rdm__messages_that_nobody_asks_for),
+		cmocka_unit_test(rdm__room_is_for_all_lengths),
+		cmocka_unit_test(rdm__so_many_at_a_time),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
