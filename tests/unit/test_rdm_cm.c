@@ -24,7 +24,8 @@ static void on_cm(void *ctx, const struct nic_rdm_cm_event *e)
 	struct party *p = ctx;
 
 	assert_true(p->n_event < EVENTS);
-	memcpy(p->data[p->n_event], e->data, e->data ? e->len : 0);
+	if (e->len)
+		memcpy(p->data[p->n_event], e->data, e->len);
 	p->event[p->n_event++] = *e;
 }
 
