@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * atomic.c - atomic operations on memory of peers (fi_atomic(3)), executed by their NICs; nic/elem.md says what they do.
+ * Datatypes and operations have libfabric's numbers there, of later versions' as well.
+ */
+#include "provider.h"
+
+#define ATOMIC_FLAGS (FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | UFI_LEVELS)
+
+/** A request of any of the three forms; flags are libfabric's. */
+struct atomic {
+	enum nic_elem_form form;
+	const struct fi_ioc *operand, *compare, *result;
+	size_t n_operand, n_compare, n_result;
+	const struct fi_rma_ioc *remote; /* NULL: one, at addr, as long as the local ones */
+	size_t n_remote;
+	uint64_t addr, key;
+	fi_addr_t to;
+	enum fi_datatype datatype;
+	enum fi_op op;
+	uint64_t flags;
+	void *context;
+};
+
+/* ---- what there is --------------------------------------------------------------------------------------- */
+
+static int form_count(enum nic_elem_form form, enum fi_datatype datatype, enum fi_op op, size_t *count)
+{
+	if (!nic_elem_valid((uint32_t)op, (uint32_t)datatype, form))
+		return -FI_EOPNOTSUPP;
+	*count = nic_rdm_atomic_max((uint32_t)op, (uint32_t)datatype, form);
+	return *count ? 0 : -FI_EOPNOTSUPP;
+}
+
+int ufi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op, struct fi_atomic_attr *attr,
+		     uint64_t flags)
+{
+	enum nic_elem_form form = flags & FI_COMPARE_ATOMIC ? NIC_ELEM_COMPARE
+				  : flags & FI_FETCH_ATOMIC ? NIC_ELEM_FETCH
+							    : NIC_ELEM_BASE;
+
+	if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC | FI_TAGGED))
+		return -FI_EBADFLAGS;
+	if (!attr || (flags & FI_FETCH_ATOMIC && flags & FI_COMPARE_ATOMIC))
+		return -FI_EINVAL;
+	if (flags & FI_TAGGED)
+		return -FI_EOPNOTSUPP;
+	attr->size = nic_elem_size((uint32_t)datatype);
+	return form_count(form, datatype, op, &attr->count);
+}
+
+static int atomic_writevalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
+{
+	return form_count(NIC_ELEM_BASE, datatype, op, count);
+}
+
+static int atomic_readwritevalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
+{
+	return form_count(NIC_ELEM_FETCH, datatype, op, count);
+}
+
+static int atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
+{
+	return form_count(NIC_ELEM_COMPARE, datatype, op, count);
+}
+
+/* ---- requests -------------------------------------------------------------------------------------------- */
+
+/** A vector of elements as one of bytes. @return its elements; 0: it is none, or longer than `most`. */
+static size_t vector_translate(const struct fi_ioc *in, size_t n, size_t size, size_t most, struct nic_iov *out)
+{
+	size_t total = 0;
+
+	if (!in || n > NIC_RDM_IOV_MAX)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		if (in[i].count > most - total)
+			return 0;
+		total += in[i].count;
+		out[i] = (struct nic_iov){.base = in[i].addr, .len = in[i].count * size};
+	}
+	return total;
+}
+
+static size_t remote_translate(const struct fi_rma_ioc *in, size_t n, size_t size, size_t most,
+			       struct nic_rdm_remote *out)
+{
+	size_t total = 0;
+
+	if (n > NIC_RDM_REMOTE_MAX)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		if (in[i].key > UINT32_MAX || in[i].count > most - total)
+			return 0;
+		total += in[i].count;
+		out[i] = (struct nic_rdm_remote){
+			.addr = in[i].addr, .len = in[i].count * size, .rkey = (uint32_t)in[i].key};
+	}
+	return total;
+}
+
+/** What a request is made of, in the NIC's form. */
+struct vectors {
+	struct nic_iov operand[NIC_RDM_IOV_MAX], compare[NIC_RDM_IOV_MAX], result[NIC_RDM_IOV_MAX];
+	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
+};
+
+/** All vectors of a request have the same number of elements. @return 0, -FI_EINVAL, -FI_EOPNOTSUPP. */
+static int vectors_translate(const struct atomic *a, struct vectors *v, struct nic_rdm_atomic *request)
+{
+	size_t most, size = nic_elem_size((uint32_t)a->datatype), count;
+	struct fi_rma_ioc one = {.addr = a->addr, .key = a->key};
+	bool reads = a->op == FI_ATOMIC_READ;
+	int rc = form_count(a->form, a->datatype, a->op, &most);
+
+	if (rc)
+		return rc;
+	if (reads)
+		count = vector_translate(a->result, a->n_result, size, most, v->result);
+	else
+		count = vector_translate(a->operand, a->n_operand, size, most, v->operand);
+	one.count = count;
+	if (!count ||
+	    (a->form != NIC_ELEM_BASE && vector_translate(a->result, a->n_result, size, most, v->result) != count))
+		return -FI_EINVAL;
+	if (a->form == NIC_ELEM_COMPARE && vector_translate(a->compare, a->n_compare, size, most, v->compare) != count)
+		return -FI_EINVAL;
+	if (remote_translate(a->remote ? a->remote : &one, a->remote ? a->n_remote : 1, size, most, v->remote) != count)
+		return -FI_EINVAL;
+	request->operand = v->operand;
+	request->compare = v->compare;
+	request->result = v->result;
+	request->remote = v->remote;
+	request->n_operand = reads ? 0 : (uint32_t)a->n_operand;
+	request->n_compare = a->form == NIC_ELEM_COMPARE ? (uint32_t)a->n_compare : 0;
+	request->n_result = a->form == NIC_ELEM_BASE ? 0 : (uint32_t)a->n_result;
+	request->n_remote = a->remote ? (uint32_t)a->n_remote : 1;
+	return 0;
+}
+
+static ssize_t atomic_post(struct ufi_ep *ep, const struct atomic *a)
+{
+	struct nic_rdm_atomic request = {
+		.context = a->context,
+		.cookie = a->flags & FI_COMPLETION ? UFI_COOKIE_COMPLETE : 0,
+		.op = (uint8_t)a->op,
+		.datatype = (uint8_t)a->datatype,
+	};
+	struct ufi_core *core = ep->core;
+	struct nic_rdm_peer *peer;
+	struct vectors v;
+	int rc = ufi_ep_check(core, FI_ATOMIC | (a->form == NIC_ELEM_BASE ? FI_WRITE : FI_READ));
+
+	if (rc)
+		return rc;
+	if (a->flags & ~ATOMIC_FLAGS)
+		return a->flags & (FI_TAGGED | FI_REMOTE_CQ_DATA) ? -FI_EOPNOTSUPP : -FI_EBADFLAGS;
+	rc = vectors_translate(a, &v, &request);
+	if (!rc)
+		rc = ufi_post_begin(core, a->to, &peer);
+	if (rc)
+		return rc;
+	request.flags = ufi_request_flags(core, a->flags);
+	return ufi_post_end(core, nic_rdm_atomic(peer, &request));
+}
+
+/* ---- calls ----------------------------------------------------------------------------------------------- */
+
+/** What all calls with a message have in common. */
+static struct atomic from_msg(const struct ufi_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	return (struct atomic){
+		.operand = msg->msg_iov,
+		.n_operand = msg->iov_count,
+		.remote = msg->rma_iov,
+		.n_remote = msg->rma_iov_count,
+		.to = msg->addr,
+		.datatype = msg->datatype,
+		.op = msg->op,
+		.flags = ufi_msg_flags(ep, flags),
+		.context = msg->context,
+	};
+}
+
+static ssize_t atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
+			     fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op,
+			     void *context)
+{
+	struct ufi_ep *ep = ufi_ep_of(fid);
+	struct atomic a = {.form = NIC_ELEM_BASE,
+			   .operand = iov,
+			   .n_operand = count,
+			   .to = dest_addr,
+			   .addr = addr,
+			   .key = key,
+			   .datatype = datatype,
+			   .op = op,
+			   .flags = ep->tx_flags,
+			   .context = context};
+
+	return atomic_post(ep, &a);
+}
+
+static ssize_t atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc, fi_addr_t dest_addr,
+			    uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct fi_ioc iov = {.addr = (void *)(uintptr_t)buf, .count = count};
+
+	return atomic_writev(fid, &iov, NULL, 1, dest_addr, addr, key, datatype, op, context);
+}
+
+static ssize_t atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	struct ufi_ep *ep = ufi_ep_of(fid);
+	struct atomic a = from_msg(ep, msg, flags);
+
+	a.form = NIC_ELEM_BASE;
+	return atomic_post(ep, &a);
+}
+
+static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t dest_addr, uint64_t addr,
+			     uint64_t key, enum fi_datatype datatype, enum fi_op op)
+{
+	struct ufi_ep *ep = ufi_ep_of(fid);
+	struct fi_ioc iov = {.addr = (void *)(uintptr_t)buf, .count = count};
+	struct atomic a = {.form = NIC_ELEM_BASE,
+			   .operand = &iov,
+			   .n_operand = 1,
+			   .to = dest_addr,
+			   .addr = addr,
+			   .key = key,
+			   .datatype = datatype,
+			   .op = op,
+			   .flags = ufi_inject_flags(ep)};
+
+	return atomic_post(ep, &a);
+}
+
+static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
+				 struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t dest_addr,
+				 uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct ufi_ep *ep = ufi_ep_of(fid);
+	struct atomic a = {.form = NIC_ELEM_FETCH,
+			   .operand = iov,
+			   .n_operand = count,
+			   .result = resultv,
+			   .n_result = result_count,
+			   .to = dest_addr,
+			   .addr = addr,
+			   .key = key,
+			   .datatype = datatype,
+			   .op = op,
+			   .flags = ep->tx_flags,
+			   .context = context};
+
+	return atomic_post(ep, &a);
+}
+
+static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, void *result,
+				void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+				enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct fi_ioc iov = {.addr = (void *)(uintptr_t)buf, .count = count};
+	struct fi_ioc res = {.addr = result, .count = count};
+
+	return atomic_readwritev(fid, &iov, NULL, 1, &res, NULL, 1, dest_addr, addr, key, datatype, op, context);
+}
+
+static ssize_t atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, struct fi_ioc *resultv,
+				   void **result_desc, size_t result_count, uint64_t flags)
+{
+	struct ufi_ep *ep = ufi_ep_of(fid);
+	struct atomic a = from_msg(ep, msg, flags);
+
+	a.form = NIC_ELEM_FETCH;
+	a.result = resultv;
+	a.n_result = result_count;
+	return atomic_post(ep, &a);
+}
+
+static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
+				 const struct fi_ioc *comparev, void **compare_desc, size_t compare_count,
+				 struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t dest_addr,
+				 uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct ufi_ep *ep = ufi_ep_of(fid);
+	struct atomic a = {.form = NIC_ELEM_COMPARE,
+			   .operand = iov,
+			   .n_operand = count,
+			   .compare = comparev,
+			   .n_compare = compare_count,
+			   .result = resultv,
+			   .n_result = result_count,
+			   .to = dest_addr,
+			   .addr = addr,
+			   .key = key,
+			   .datatype = datatype,
+			   .op = op,
+			   .flags = ep->tx_flags,
+			   .context = context};
+
+	return atomic_post(ep, &a);
+}
+
+static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, const void *compare,
+				void *compare_desc, void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
+				uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	struct fi_ioc iov = {.addr = (void *)(uintptr_t)buf, .count = count};
+	struct fi_ioc cmp = {.addr = (void *)(uintptr_t)compare, .count = count};
+	struct fi_ioc res = {.addr = result, .count = count};
+
+	return atomic_compwritev(fid, &iov, NULL, 1, &cmp, NULL, 1, &res, NULL, 1, dest_addr, addr, key, datatype, op,
+				 context);
+}
+
+static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, const struct fi_ioc *comparev,
+				   void **compare_desc, size_t compare_count, struct fi_ioc *resultv,
+				   void **result_desc, size_t result_count, uint64_t flags)
+{
+	struct ufi_ep *ep = ufi_ep_of(fid);
+	struct atomic a = from_msg(ep, msg, flags);
+
+	a.form = NIC_ELEM_COMPARE;
+	a.compare = comparev;
+	a.n_compare = compare_count;
+	a.result = resultv;
+	a.n_result = result_count;
+	return atomic_post(ep, &a);
+}
+
+struct fi_ops_atomic ufi_atomic_ops = {
+	.size = sizeof(struct fi_ops_atomic),
+	.write = atomic_write,
+	.writev = atomic_writev,
+	.writemsg = atomic_writemsg,
+	.inject = atomic_inject,
+	.readwrite = atomic_readwrite,
+	.readwritev = atomic_readwritev,
+	.readwritemsg = atomic_readwritemsg,
+	.compwrite = atomic_compwrite,
+	.compwritev = atomic_compwritev,
+	.compwritemsg = atomic_compwritemsg,
+	.writevalid = atomic_writevalid,
+	.readwritevalid = atomic_readwritevalid,
+	.compwritevalid = atomic_compwritevalid,
+};

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * av.c - address vectors (fi_av(3)): a table of addresses, whose indices are the program's fi_addr_t in maps and tables alike,
+ * and a hash over it for the sources of messages. The same address may be in it several times; messages from it are the first
+ * one's.
+ *
+ * Insertion is done when the call returns; where the program wants an event for that, it follows at once. Whether there is
+ * anybody at an address shows when he is talked to. Guarded by the engine's lock.
+ */
+#include "provider.h"
+
+static struct ufi_av *av_of(struct fid_av *av)
+{
+	return container_of(av, struct ufi_av, av);
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------- */
+
+static uint32_t *av_bucket(const struct ufi_av *av, const struct nic_rdm_addr *addr)
+{
+	uint64_t hash = addr->port, part;
+
+	for (unsigned i = 0; i < sizeof(addr->gid.raw); i += sizeof(part)) {
+		memcpy(&part, addr->gid.raw + i, sizeof(part));
+		hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
+		hash ^= hash >> 32;
+	}
+	return &av->buckets[hash & (av->room - 1)];
+}
+
+static bool addr_equal(const struct nic_rdm_addr *a, const struct nic_rdm_addr *b)
+{
+	return a->port == b->port && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0;
+}
+
+const struct nic_rdm_addr *ufi_av_at(const struct ufi_av *av, fi_addr_t fi_addr)
+{
+	return fi_addr < av->n && av->entries[fi_addr].used ? &av->entries[fi_addr].addr : NULL;
+}
+
+fi_addr_t ufi_av_find(const struct ufi_av *av, const struct nic_rdm_addr *addr)
+{
+	fi_addr_t first = FI_ADDR_NOTAVAIL;
+
+	for (uint32_t i = *av_bucket(av, addr); i != UFI_AV_NONE; i = av->entries[i].next)
+		if (addr_equal(&av->entries[i].addr, addr) && i < first)
+			first = i;
+	return first;
+}
+
+static void av_link(struct ufi_av *av, uint32_t i)
+{
+	uint32_t *bucket = av_bucket(av, &av->entries[i].addr);
+
+	av->entries[i].next = *bucket;
+	*bucket = i;
+}
+
+static int av_resize(struct ufi_av *av, uint32_t room)
+{
+	struct ufi_av_entry *entries = realloc(av->entries, room * sizeof(*entries));
+	uint32_t *buckets;
+
+	if (!entries)
+		return -FI_ENOMEM;
+	av->entries = entries;
+	buckets = realloc(av->buckets, room * sizeof(*buckets));
+	if (!buckets)
+		return -FI_ENOMEM;
+	av->buckets = buckets;
+	av->room = room;
+	for (uint32_t i = 0; i < room; i++)
+		buckets[i] = UFI_AV_NONE;
+	for (uint32_t i = 0; i < av->n; i++)
+		if (entries[i].used)
+			av_link(av, i);
+	return 0;
+}
+
+/** @return 0, -FI_ENOMEM. */
+static int av_add(struct ufi_av *av, const struct nic_rdm_addr *addr, fi_addr_t *out)
+{
+	uint32_t i = av->free;
+
+	if (i != UFI_AV_NONE) {
+		av->free = av->entries[i].next;
+	} else {
+		if (av->n == av->room && (av->room > UINT32_MAX / 4 || av_resize(av, av->room * 2)))
+			return -FI_ENOMEM;
+		i = av->n++;
+	}
+	av->entries[i] = (struct ufi_av_entry){.addr = *addr, .used = true};
+	av_link(av, i);
+	*out = i;
+	return 0;
+}
+
+static void av_drop(struct ufi_av *av, uint32_t i)
+{
+	uint32_t *at = av_bucket(av, &av->entries[i].addr);
+
+	while (*at != i)
+		at = &av->entries[*at].next;
+	*at = av->entries[i].next;
+	av->entries[i].used = false;
+	av->entries[i].next = av->free;
+	av->free = i;
+	for (struct ufi_core *core = av->endpoints; core; core = core->next_of_av)
+		ufi_ep_forget(core, i);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------------------- */
+
+static bool addr_usable(const struct ufi_av *av, const void *sockaddr, struct nic_rdm_addr *addr)
+{
+	bool ipv4 = ufi_gid_is_ipv4(&av->domain->device.gid);
+	size_t len = ipv4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+
+	return ufi_addr_from_sockaddr(sockaddr, len, addr) && ufi_gid_is_ipv4(&addr->gid) == ipv4 &&
+	       !ufi_addr_is_any(addr) && addr->port <= NIC_SERVICE_PORT_MAX;
+}
+
+static void av_report(struct ufi_av *av, size_t index, int err, void *context)
+{
+	struct fi_eq_err_entry error = {
+		.fid = &av->av.fid, .context = context, .data = index, .err = err, .prov_errno = err};
+
+	ufi_eq_put_error(av->eq, &error);
+}
+
+static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *fi_addr, uint64_t flags,
+		     void *context)
+{
+	struct ufi_av *av = av_of(fid);
+	size_t size =
+		ufi_gid_is_ipv4(&av->domain->device.gid) ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	int *errors = flags & FI_SYNC_ERR ? context : NULL;
+	struct nic_rdm_addr one;
+	fi_addr_t at;
+	size_t done = 0;
+	int rc;
+
+	if (flags & ~(FI_MORE | FI_SYNC_ERR) || (count && !addr) || (flags & FI_SYNC_ERR && (av->async || !context)))
+		return -FI_EINVAL;
+	if (av->async && !av->eq)
+		return -FI_ENOEQ;
+	if (!ufi_enter(av->domain))
+		return -FI_EIO;
+	for (size_t i = 0; i < count; i++) {
+		rc = addr_usable(av, (const char *)addr + i * size, &one) ? av_add(av, &one, &at) : -FI_EINVAL;
+		done += rc == 0;
+		if (fi_addr)
+			fi_addr[i] = rc ? FI_ADDR_NOTAVAIL : at;
+		if (errors)
+			errors[i] = -rc;
+		if (rc && av->async)
+			av_report(av, i, -rc, context);
+	}
+	ufi_leave(av->domain);
+	if (av->async) {
+		struct fi_eq_entry entry = {.fid = &av->av.fid, .context = context, .data = done};
+
+		return ufi_eq_put(av->eq, FI_AV_COMPLETE, &entry, sizeof(entry));
+	}
+	return (int)done;
+}
+
+static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
+{
+	struct ufi_av *av = av_of(fid);
+	int rc = 0;
+
+	if (flags || (count && !fi_addr))
+		return -FI_EINVAL;
+	if (!ufi_enter(av->domain))
+		return -FI_EIO;
+	for (size_t i = 0; i < count; i++) {
+		if (ufi_av_at(av, fi_addr[i]))
+			av_drop(av, (uint32_t)fi_addr[i]);
+		else
+			rc = -FI_EINVAL;
+	}
+	ufi_leave(av->domain);
+	return rc;
+}
+
+static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *addrlen)
+{
+	struct ufi_av *av = av_of(fid);
+	const struct nic_rdm_addr *found;
+	struct nic_rdm_addr copy;
+
+	if (!ufi_enter(av->domain))
+		return -FI_EIO;
+	found = ufi_av_at(av, fi_addr);
+	if (found)
+		copy = *found;
+	ufi_leave(av->domain);
+	if (!found)
+		return -FI_EINVAL;
+	ufi_addr_copy_out(&copy, addr, addrlen); /* as much as there is room */
+	return 0;
+}
+
+static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, size_t *len)
+{
+	struct nic_rdm_addr parsed;
+	int need;
+
+	if (!ufi_addr_from_sockaddr(addr, sizeof(struct sockaddr_in), &parsed) &&
+	    !ufi_addr_from_sockaddr(addr, sizeof(struct sockaddr_in6), &parsed))
+		return NULL;
+	need = ufi_addr_print(&parsed, buf, buf ? *len : 0);
+	*len = (size_t)need + 1;
+	return buf;
+}
+
+static int av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct ufi_av *av = container_of(fid, struct ufi_av, av.fid);
+
+	if (bfid->fclass != FI_CLASS_EQ || flags || av->eq)
+		return -FI_EINVAL;
+	av->eq = container_of(bfid, struct ufi_eq, eq.fid);
+	atomic_fetch_add(&av->eq->users, 1);
+	return 0;
+}
+
+static int av_close(struct fid *fid)
+{
+	struct ufi_av *av = container_of(fid, struct ufi_av, av.fid);
+
+	if (atomic_load(&av->users))
+		return -FI_EBUSY;
+	if (av->eq)
+		atomic_fetch_sub(&av->eq->users, 1);
+	atomic_fetch_sub(&av->domain->users, 1);
+	free(av->entries);
+	free(av->buckets);
+	free(av);
+	return 0;
+}
+
+static struct fi_ops av_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = av_close,
+	.bind = av_bind,
+	.control = ufi_no_control,
+	.ops_open = ufi_no_ops_open,
+};
+
+static struct fi_ops_av av_ops = {
+	.size = offsetof(struct fi_ops_av, av_set),
+	.insert = av_insert,
+	.insertsvc = ufi_av_insertsvc,
+	.insertsym = ufi_av_insertsym,
+	.remove = av_remove,
+	.lookup = av_lookup,
+	.straddr = av_straddr,
+};
+
+int ufi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **out, void *context)
+{
+	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain);
+	uint32_t room = 64;
+	struct ufi_av *av;
+
+	if (!attr || attr->type > FI_AV_TABLE || attr->rx_ctx_bits || attr->flags & ~(FI_EVENT | FI_SYMMETRIC))
+		return -FI_EINVAL;
+	if (attr->name)
+		return -FI_ENOSYS; /* tables that processes share */
+	while (room < attr->count && room < 1u << 20)
+		room *= 2;
+	av = calloc(1, sizeof(*av));
+	if (!av || av_resize(av, room)) {
+		if (av)
+			free(av->entries);
+		free(av);
+		return -FI_ENOMEM;
+	}
+	av->domain = domain;
+	av->async = attr->flags & FI_EVENT;
+	av->free = UFI_AV_NONE;
+	av->av.fid.fclass = FI_CLASS_AV;
+	av->av.fid.context = context;
+	av->av.fid.ops = &av_fid_ops;
+	av->av.ops = &av_ops;
+	if (attr->type == FI_AV_UNSPEC)
+		attr->type = FI_AV_TABLE;
+	atomic_fetch_add(&domain->users, 1);
+	*out = &av->av;
+	return 0;
+}

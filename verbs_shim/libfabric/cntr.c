@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cntr.c - counters (fi_cntr(3)): how many requests of the endpoints bound to them have ended, well and in error. Changed with
+ * the engine's lock held, so that who waits misses nothing.
+ */
+#include "provider.h"
+
+static struct ufi_cntr *cntr_of(struct fid_cntr *cntr)
+{
+	return container_of(cntr, struct ufi_cntr, cntr);
+}
+
+void ufi_cntr_count(struct ufi_cntr *cntr, bool error)
+{
+	atomic_fetch_add_explicit(error ? &cntr->errors : &cntr->value, 1, memory_order_release);
+	ufi_wait_signal(&cntr->wait);
+}
+
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+	struct ufi_cntr *cntr = cntr_of(fid);
+
+	if (!pmd_is_forked_child())
+		pmd_try_progress(cntr->domain->engine);
+	return atomic_load_explicit(&cntr->value, memory_order_acquire);
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *fid)
+{
+	struct ufi_cntr *cntr = cntr_of(fid);
+
+	if (!pmd_is_forked_child())
+		pmd_try_progress(cntr->domain->engine);
+	return atomic_load_explicit(&cntr->errors, memory_order_acquire);
+}
+
+/** Add to a number, or set it. */
+static int cntr_change(struct ufi_cntr *cntr, atomic_uint_fast64_t *number, uint64_t value, bool add)
+{
+	if (!ufi_enter(cntr->domain))
+		return -FI_EIO;
+	if (add)
+		atomic_fetch_add_explicit(number, value, memory_order_release);
+	else
+		atomic_store_explicit(number, value, memory_order_release);
+	ufi_wait_signal(&cntr->wait);
+	ufi_leave(cntr->domain);
+	return 0;
+}
+
+static int cntr_add(struct fid_cntr *fid, uint64_t value)
+{
+	return cntr_change(cntr_of(fid), &cntr_of(fid)->value, value, true);
+}
+
+static int cntr_set(struct fid_cntr *fid, uint64_t value)
+{
+	return cntr_change(cntr_of(fid), &cntr_of(fid)->value, value, false);
+}
+
+static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
+{
+	return cntr_change(cntr_of(fid), &cntr_of(fid)->errors, value, true);
+}
+
+static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
+{
+	return cntr_change(cntr_of(fid), &cntr_of(fid)->errors, value, false);
+}
+
+/** @return 0: reached, -FI_EAVAIL: another error since `errors`, -FI_EAGAIN. Lock held. */
+static int cntr_look(const struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors)
+{
+	if (atomic_load_explicit(&cntr->value, memory_order_acquire) >= threshold)
+		return 0;
+	return atomic_load_explicit(&cntr->errors, memory_order_acquire) != errors ? -FI_EAVAIL : -FI_EAGAIN;
+}
+
+static int cntr_look_or_arm(struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors)
+{
+	struct pmd_engine *engine = cntr->domain->engine;
+	int rc = cntr_look(cntr, threshold, errors);
+
+	if (rc == -FI_EAGAIN && pmd_progress(engine, 1))
+		rc = cntr_look(cntr, threshold, errors);
+	if (rc == -FI_EAGAIN && cntr->wait.fd >= 0 && cntr->wait.obj != FI_WAIT_YIELD) {
+		ufi_wait_arm(&cntr->wait);
+		pmd_expect_sleep(engine);
+	}
+	return rc;
+}
+
+/* Where the program has said that it would not sleep, and does, it polls. */
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+	struct ufi_cntr *cntr = cntr_of(fid);
+	uint64_t deadline_ns = ufi_deadline(timeout);
+	uint64_t errors = atomic_load_explicit(&cntr->errors, memory_order_acquire);
+	bool sleeps = cntr->wait.fd >= 0 && cntr->wait.obj != FI_WAIT_YIELD;
+	int rc;
+
+	for (;;) {
+		if (!ufi_enter(cntr->domain))
+			return -FI_EIO;
+		rc = cntr_look_or_arm(cntr, threshold, errors);
+		ufi_leave(cntr->domain);
+		if (rc != -FI_EAGAIN)
+			return rc;
+		if (sleeps)
+			rc = ufi_wait_sleep(&cntr->wait, deadline_ns);
+		else
+			rc = pmd_clock_monotonic_ns() < deadline_ns ? 0 : -FI_ETIMEDOUT;
+		if (rc)
+			return rc;
+	}
+}
+
+/* A descriptor cannot know which value is waited for: every change makes it readable. */
+int ufi_cntr_trywait(struct ufi_cntr *cntr)
+{
+	if (cntr->wait.fd < 0)
+		return -FI_EINVAL;
+	if (!ufi_enter(cntr->domain))
+		return -FI_EIO;
+	pmd_progress(cntr->domain->engine, 1);
+	ufi_wait_arm(&cntr->wait);
+	pmd_expect_sleep(cntr->domain->engine);
+	ufi_leave(cntr->domain);
+	return 0;
+}
+
+static int cntr_control(struct fid *fid, int command, void *arg)
+{
+	return ufi_wait_control(&container_of(fid, struct ufi_cntr, cntr.fid)->wait, command, arg);
+}
+
+static int cntr_close(struct fid *fid)
+{
+	struct ufi_cntr *cntr = container_of(fid, struct ufi_cntr, cntr.fid);
+
+	if (atomic_load(&cntr->users))
+		return -FI_EBUSY;
+	ufi_wait_fini(&cntr->wait);
+	atomic_fetch_sub(&cntr->domain->users, 1);
+	free(cntr);
+	return 0;
+}
+
+static struct fi_ops cntr_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cntr_close,
+	.bind = ufi_no_bind,
+	.control = cntr_control,
+	.ops_open = ufi_no_ops_open,
+};
+
+static struct fi_ops_cntr cntr_ops = {
+	.size = sizeof(struct fi_ops_cntr),
+	.read = cntr_read,
+	.readerr = cntr_readerr,
+	.add = cntr_add,
+	.set = cntr_set,
+	.wait = cntr_wait,
+	.adderr = cntr_adderr,
+	.seterr = cntr_seterr,
+};
+
+int ufi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context)
+{
+	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain);
+	struct ufi_cntr *cntr;
+	int rc;
+
+	if (attr && (attr->events != FI_CNTR_EVENTS_COMP || attr->flags))
+		return -FI_EINVAL;
+	cntr = calloc(1, sizeof(*cntr));
+	if (!cntr)
+		return -FI_ENOMEM;
+	rc = ufi_wait_init(&cntr->wait, attr ? attr->wait_obj : FI_WAIT_NONE);
+	if (rc) {
+		free(cntr);
+		return rc;
+	}
+	cntr->domain = domain;
+	cntr->cntr.fid.fclass = FI_CLASS_CNTR;
+	cntr->cntr.fid.context = context;
+	cntr->cntr.fid.ops = &cntr_fid_ops;
+	cntr->cntr.ops = &cntr_ops;
+	atomic_fetch_add(&domain->users, 1);
+	*out = &cntr->cntr;
+	return 0;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comp.c - what the NIC says is done becomes entries of completion queues and counts of counters. Called with the engine's lock
+ * held, on whichever thread makes progress.
+ */
+#include "provider.h"
+
+/** What a kind of completion means to libfabric. */
+struct kind {
+	uint64_t flags;
+	bool received;	      /* goes to the queue of receives */
+	enum ufi_count count; /* UFI_COUNTS: to no counter */
+};
+
+static const struct kind kinds[NIC_RDM_KINDS] = {
+	[NIC_RDM_SEND] = {FI_SEND, false, UFI_COUNT_SEND},
+	[NIC_RDM_RECV] = {FI_RECV, true, UFI_COUNT_RECV},
+	[NIC_RDM_WRITE] = {FI_RMA | FI_WRITE, false, UFI_COUNT_WRITE},
+	[NIC_RDM_READ] = {FI_RMA | FI_READ, false, UFI_COUNT_READ},
+	[NIC_RDM_ATOMIC] = {FI_ATOMIC | FI_WRITE, false, UFI_COUNT_WRITE},
+	[NIC_RDM_FETCH] = {FI_ATOMIC | FI_READ, false, UFI_COUNT_READ},
+	[NIC_RDM_REMOTE_WRITE] = {FI_RMA | FI_REMOTE_WRITE, true, UFI_COUNTS},
+};
+
+/** A way to fail: libfabric's number, and a sentence where the NIC has none. */
+struct failure {
+	uint32_t status;
+	int err;
+	const char *sentence;
+};
+
+static const struct failure failures[] = {
+	{NIC_RDM_CANCELED, FI_ECANCELED, "canceled"},
+	{NIC_RDM_TRUNCATED, FI_ETRUNC, "the message was longer than the buffer"},
+	{NIC_RDM_UNREACHABLE, FI_EHOSTUNREACH, "the peer has not answered"},
+	{NIC_RDM_PEER_LOST, FI_ECONNABORTED, "the peer has gone amid the message"},
+	{NIC_WC_LOC_LEN_ERR, FI_EMSGSIZE, "local length error"},
+	{NIC_WC_LOC_QP_OP_ERR, FI_EINVAL, "local operation error"},
+	{NIC_WC_LOC_PROT_ERR, FI_EFAULT, "local memory is not there"},
+	{NIC_WC_WR_FLUSH_ERR, FI_ECONNABORTED, "an earlier request to this peer has failed"},
+	{NIC_WC_BAD_RESP_ERR, FI_EIO, "the peer's answer makes no sense"},
+	{NIC_WC_LOC_ACCESS_ERR, FI_EACCES, "local access error"},
+	{NIC_WC_REM_INV_REQ_ERR, FI_EREMOTEIO, "the peer calls the request invalid"},
+	{NIC_WC_REM_ACCESS_ERR, FI_EACCES, "the peer does not grant this access to this memory"},
+	{NIC_WC_REM_OP_ERR, FI_EREMOTEIO, "the peer could not do it"},
+	{NIC_WC_RETRY_EXC_ERR, FI_ETIMEDOUT, "the peer does not answer any longer"},
+	{NIC_WC_RNR_RETRY_EXC_ERR, FI_ENORX, "the peer was not ready for too long"},
+};
+
+static const struct failure *failure_find(uint32_t status)
+{
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++)
+		if (failures[i].status == status)
+			return &failures[i];
+	return NULL;
+}
+
+/* prov_errno: the NIC's name for the condition where it has one, in the lower half, and the status above it. */
+#define PROV_ERRNO(status, vendor_err) ((status) << 16 | ((vendor_err)&0xffff))
+
+const char *ufi_comp_strerror(int prov_errno)
+{
+	uint32_t status = (uint32_t)prov_errno >> 16, vendor_err = (uint32_t)prov_errno & 0xffff;
+	const char *text = vendor_err ? nic_vendor_err_str(vendor_err) : NULL;
+	const struct failure *failure = failure_find(status);
+
+	if (text)
+		return text;
+	return failure ? failure->sentence : prov_errno ? "failed" : "success";
+}
+
+static void fill_error(struct ufi_comp_error *error, uint32_t status, uint32_t vendor_err)
+{
+	const struct failure *failure = failure_find(status);
+
+	memset(error, 0, sizeof(*error));
+	error->err = failure ? failure->err : FI_EIO;
+	error->prov_errno = PROV_ERRNO(status, vendor_err);
+}
+
+/** The fi_addr_t of who sent something. An address that was inserted after the peer had become known is found here. */
+static fi_addr_t source_of(const struct ufi_core *core, struct nic_rdm_peer *peer)
+{
+	struct nic_rdm_addr addr;
+	fi_addr_t known;
+
+	if (!peer || !(core->caps & FI_SOURCE))
+		return FI_ADDR_NOTAVAIL;
+	known = nic_rdm_peer_user(peer);
+	if (known == FI_ADDR_NOTAVAIL) {
+		addr = nic_rdm_peer_address(peer);
+		known = ufi_av_find(core->av, &addr);
+		if (known != FI_ADDR_NOTAVAIL)
+			nic_rdm_peer_set_user(peer, known);
+	}
+	return known;
+}
+
+static void fill_comp(struct ufi_comp *comp, const struct nic_rdm_done *d)
+{
+	const struct kind *kind = &kinds[d->kind];
+
+	comp->entry = (struct fi_cq_tagged_entry){.op_context = d->context, .flags = kind->flags, .len = d->len};
+	if (d->kind == NIC_RDM_SEND || d->kind == NIC_RDM_RECV)
+		comp->entry.flags |= d->flags & NIC_RDM_TAGGED ? FI_TAGGED : FI_MSG;
+	comp->source = FI_ADDR_NOTAVAIL;
+	if (!kind->received)
+		return;
+	comp->entry.buf = d->buf;
+	comp->entry.tag = d->tag;
+	if (d->flags & NIC_RDM_DATA) {
+		comp->entry.flags |= FI_REMOTE_CQ_DATA;
+		comp->entry.data = d->data;
+	}
+	if (d->flags & NIC_RDM_MULTI)
+		comp->entry.flags |= FI_MULTI_RECV;
+}
+
+/* A message from somebody who has no fi_addr_t is an error for who wants it to be one: it says who it was. */
+static bool source_unknown(const struct ufi_core *core, const struct ufi_comp *comp, const struct nic_rdm_done *d,
+			   struct ufi_comp_error *error)
+{
+	struct nic_rdm_addr addr;
+
+	if (!(core->caps & FI_SOURCE_ERR) || comp->source != FI_ADDR_NOTAVAIL || !d->peer)
+		return false;
+	addr = nic_rdm_peer_address(d->peer);
+	memset(error, 0, sizeof(*error));
+	error->err = FI_EADDRNOTAVAIL;
+	error->source_len = ufi_addr_to_sockaddr(&addr, &error->source);
+	return true;
+}
+
+void ufi_done(void *ctx, const struct nic_rdm_done *d)
+{
+	struct ufi_core *core = ctx;
+	const struct kind *kind = &kinds[d->kind];
+	struct ufi_cq *cq = kind->received ? core->rx_cq : core->tx_cq;
+	bool failed = d->status != NIC_RDM_OK;
+	struct ufi_comp_error error;
+	struct ufi_comp comp;
+
+	if (d->kind == NIC_RDM_READ)
+		core->reads--;
+	if (kind->count < UFI_COUNTS && core->cntrs[kind->count])
+		ufi_cntr_count(core->cntrs[kind->count], failed);
+	/* The end of a buffer for many messages, and a peer's data, are told in any case. */
+	if (!cq || (!failed && !(d->cookie & UFI_COOKIE_COMPLETE) && d->kind != NIC_RDM_REMOTE_WRITE &&
+		    !(kind->received && d->flags & NIC_RDM_MULTI)))
+		return;
+	fill_comp(&comp, d);
+	if (kind->received)
+		comp.source = source_of(core, d->peer);
+	if (failed) {
+		fill_error(&error, d->status, d->vendor_err);
+		error.overflow = d->overflow;
+	} else if (kind->received) {
+		failed = source_unknown(core, &comp, d, &error);
+	}
+	ufi_cq_put(cq, &comp, failed ? &error : NULL);
+}
+
+void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_done *found)
+{
+	struct nic_rdm_done none = {.kind = NIC_RDM_RECV, .flags = NIC_RDM_TAGGED, .tag = r->tag};
+	struct ufi_comp_error error = {.err = FI_ENOMSG};
+	struct ufi_comp comp;
+
+	fill_comp(&comp, found ? found : &none);
+	comp.entry.op_context = r->context;
+	comp.entry.buf = NULL;
+	if (found)
+		comp.source = source_of(core, found->peer);
+	ufi_cq_put(core->rx_cq, &comp, found ? NULL : &error);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cq.c - completion queues (fi_cq(3)). A ring of the longest entry there is, of which readers get as much as their format has;
+ * it grows rather than lose one. What an error has besides lies in a list, in the same order.
+ *
+ * Reading an empty queue makes progress. Guarded by the engine's lock.
+ */
+#include <stdio.h>
+
+#include "provider.h"
+
+#define SIZE_DEFAULT	 1024
+#define SIZE_MIN	 16
+#define SIZE_MAX_ENTRIES (1u << 24)
+
+static struct ufi_cq *cq_of(struct fid_cq *cq)
+{
+	return container_of(cq, struct ufi_cq, cq);
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------- */
+
+static bool ring_grow(struct ufi_cq *cq)
+{
+	struct ufi_comp *ring = malloc(2 * cq->size * sizeof(*ring));
+	size_t first = cq->size - cq->head;
+
+	if (!ring)
+		return false;
+	memcpy(ring, cq->ring + cq->head, first * sizeof(*ring));
+	memcpy(ring + first, cq->ring, cq->head * sizeof(*ring));
+	free(cq->ring);
+	cq->ring = ring;
+	cq->head = 0;
+	cq->size *= 2;
+	return true;
+}
+
+static bool error_keep(struct ufi_cq *cq, const struct ufi_comp_error *error)
+{
+	struct ufi_comp_error *kept = malloc(sizeof(*kept));
+
+	if (!kept)
+		return false;
+	*kept = *error;
+	kept->next = NULL;
+	*cq->errors_tail = kept;
+	cq->errors_tail = &kept->next;
+	return true;
+}
+
+void ufi_cq_put(struct ufi_cq *cq, const struct ufi_comp *comp, const struct ufi_comp_error *error)
+{
+	struct ufi_comp *at;
+
+	if ((cq->n == cq->size && !ring_grow(cq)) || (error && !error_keep(cq, error))) {
+		cq->overrun = true;
+	} else {
+		at = &cq->ring[(cq->head + cq->n++) & (cq->size - 1)];
+		*at = *comp;
+		if (error)
+			at->entry.flags |= UFI_COMP_ERROR;
+	}
+	ufi_wait_signal(&cq->wait);
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------- */
+
+/** Take what is there. @return how many; -FI_EAGAIN, -FI_EAVAIL: an error is the next, -FI_EOVERRUN. */
+static ssize_t cq_take(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source)
+{
+	size_t n = 0;
+
+	for (; n < count && cq->n; n++, cq->n--) {
+		const struct ufi_comp *comp = &cq->ring[cq->head];
+
+		if (comp->entry.flags & UFI_COMP_ERROR)
+			return n ? (ssize_t)n : -FI_EAVAIL;
+		memcpy((char *)buf + n * cq->entry_size, &comp->entry, cq->entry_size);
+		if (source)
+			source[n] = comp->source;
+		cq->head = (cq->head + 1) & (cq->size - 1);
+	}
+	if (n)
+		return (ssize_t)n;
+	return cq->overrun && !cq->n ? -FI_EOVERRUN : -FI_EAGAIN;
+}
+
+/** As cq_take, with progress where there is nothing. Lock held. */
+static ssize_t cq_poll(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source)
+{
+	ssize_t got = cq_take(cq, buf, count, source);
+
+	if (got == -FI_EAGAIN && pmd_progress(cq->domain->engine, count ? (unsigned)count : 1))
+		got = cq_take(cq, buf, count, source);
+	return got;
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source)
+{
+	struct ufi_cq *cq = cq_of(fid);
+	ssize_t got;
+
+	if (!ufi_enter(cq->domain))
+		return -FI_EIO;
+	got = cq_poll(cq, buf, count, source);
+	ufi_leave(cq->domain); /* after many empty polls this gives the CPU away */
+	return got;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+	return cq_readfrom(fid, buf, count, NULL);
+}
+
+/** @return what cq_poll says, having armed the queue when that is -FI_EAGAIN. *signaled: fi_cq_signal was called. */
+static ssize_t cq_poll_or_arm(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source, bool *signaled)
+{
+	ssize_t got = cq_poll(cq, buf, count, source);
+
+	*signaled = got == -FI_EAGAIN && cq->signaled;
+	if (*signaled)
+		cq->signaled = false;
+	else if (got == -FI_EAGAIN && cq->wait.obj != FI_WAIT_YIELD) {
+		ufi_wait_arm(&cq->wait);
+		pmd_expect_sleep(cq->domain->engine);
+	}
+	return got;
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source, const void *cond,
+			    int timeout)
+{
+	struct ufi_cq *cq = cq_of(fid);
+	uint64_t deadline_ns = ufi_deadline(timeout);
+	bool signaled;
+	ssize_t got;
+	int rc;
+
+	if (cq->wait.obj == FI_WAIT_NONE)
+		return -FI_EINVAL;
+	for (;;) {
+		if (!ufi_enter(cq->domain))
+			return -FI_EIO;
+		got = cq_poll_or_arm(cq, buf, count, source, &signaled);
+		ufi_leave(cq->domain);
+		if (got != -FI_EAGAIN || signaled)
+			return got;
+		if (cq->wait.obj == FI_WAIT_YIELD)
+			rc = pmd_clock_monotonic_ns() < deadline_ns ? 0 : -FI_ETIMEDOUT;
+		else
+			rc = ufi_wait_sleep(&cq->wait, deadline_ns);
+		if (rc)
+			return rc == -FI_ETIMEDOUT ? -FI_EAGAIN : rc;
+	}
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+	return cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+/** Fill in what the program's edition of the structure has. */
+static void error_fill(struct ufi_cq *cq, const struct ufi_comp *comp, const struct ufi_comp_error *error,
+		       struct fi_cq_err_entry *out)
+{
+	bool has_size = FI_VERSION_GE(cq->domain->fabric->fabric.api_version, FI_VERSION(1, 5));
+	size_t room = has_size ? out->err_data_size : 0, len = error->source_len;
+
+	cq->err_data = error->source;
+	out->op_context = comp->entry.op_context;
+	out->flags = comp->entry.flags & ~UFI_COMP_ERROR;
+	out->len = comp->entry.len;
+	out->buf = comp->entry.buf;
+	out->data = comp->entry.data;
+	out->tag = comp->entry.tag;
+	out->olen = error->overflow;
+	out->err = error->err;
+	out->prov_errno = (int)error->prov_errno;
+	if (room && out->err_data)
+		memcpy(out->err_data, &cq->err_data, room < len ? room : len);
+	else
+		out->err_data = len ? &cq->err_data : NULL;
+	if (has_size)
+		out->err_data_size = room && room < len ? room : len;
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
+{
+	struct ufi_cq *cq = cq_of(fid);
+	struct ufi_comp_error *error = NULL;
+
+	if (!buf)
+		return -FI_EINVAL;
+	if (!ufi_enter(cq->domain))
+		return -FI_EIO;
+	if (cq->n && cq->ring[cq->head].entry.flags & UFI_COMP_ERROR) {
+		error = cq->errors;
+		error_fill(cq, &cq->ring[cq->head], error, buf);
+		cq->errors = error->next;
+		if (!cq->errors)
+			cq->errors_tail = &cq->errors;
+		cq->head = (cq->head + 1) & (cq->size - 1);
+		cq->n--;
+	}
+	ufi_leave(cq->domain);
+	free(error);
+	return error ? 1 : -FI_EAGAIN;
+}
+
+bool ufi_cq_pending(struct ufi_cq *cq)
+{
+	bool pending;
+
+	if (!ufi_enter(cq->domain))
+		return false;
+	if (!cq->n)
+		pmd_progress(cq->domain->engine, 1);
+	pending = cq->n || cq->overrun;
+	ufi_leave(cq->domain);
+	return pending;
+}
+
+/* ---- the rest -------------------------------------------------------------------------------------------- */
+
+static int cq_signal(struct fid_cq *fid)
+{
+	struct ufi_cq *cq = cq_of(fid);
+
+	if (cq->wait.obj == FI_WAIT_NONE)
+		return -FI_EINVAL;
+	if (!ufi_enter(cq->domain))
+		return -FI_EIO;
+	cq->signaled = true;
+	ufi_wait_wake(&cq->wait);
+	ufi_leave(cq->domain);
+	return 0;
+}
+
+static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data, char *buf, size_t len)
+{
+	const char *text = ufi_comp_strerror(prov_errno);
+
+	if (buf && len)
+		snprintf(buf, len, "%s", text);
+	return text;
+}
+
+int ufi_cq_trywait(struct ufi_cq *cq)
+{
+	int rc = -FI_EAGAIN;
+
+	if (cq->wait.fd < 0)
+		return -FI_EINVAL;
+	if (!ufi_enter(cq->domain))
+		return -FI_EIO;
+	if (!cq->n)
+		pmd_progress(cq->domain->engine, 1);
+	if (!cq->n && !cq->overrun && !cq->signaled) {
+		ufi_wait_arm(&cq->wait);
+		pmd_expect_sleep(cq->domain->engine);
+		rc = 0;
+	}
+	ufi_leave(cq->domain);
+	return rc;
+}
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+	return ufi_wait_control(&container_of(fid, struct ufi_cq, cq.fid)->wait, command, arg);
+}
+
+static int cq_close(struct fid *fid)
+{
+	struct ufi_cq *cq = container_of(fid, struct ufi_cq, cq.fid);
+
+	if (atomic_load(&cq->users))
+		return -FI_EBUSY;
+	while (cq->errors) {
+		struct ufi_comp_error *error = cq->errors;
+
+		cq->errors = error->next;
+		free(error);
+	}
+	ufi_wait_fini(&cq->wait);
+	atomic_fetch_sub(&cq->domain->users, 1);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+static struct fi_ops cq_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cq_close,
+	.bind = ufi_no_bind,
+	.control = cq_control,
+	.ops_open = ufi_no_ops_open,
+};
+
+static struct fi_ops_cq cq_ops = {
+	.size = sizeof(struct fi_ops_cq),
+	.read = cq_read,
+	.readfrom = cq_readfrom,
+	.readerr = cq_readerr,
+	.sread = cq_sread,
+	.sreadfrom = cq_sreadfrom,
+	.signal = cq_signal,
+	.strerror = cq_strerror,
+};
+
+static size_t format_size(enum fi_cq_format format)
+{
+	switch (format) {
+	case FI_CQ_FORMAT_UNSPEC:
+	case FI_CQ_FORMAT_CONTEXT:
+		return sizeof(struct fi_cq_entry);
+	case FI_CQ_FORMAT_MSG:
+		return sizeof(struct fi_cq_msg_entry);
+	case FI_CQ_FORMAT_DATA:
+		return sizeof(struct fi_cq_data_entry);
+	case FI_CQ_FORMAT_TAGGED:
+		return sizeof(struct fi_cq_tagged_entry);
+	default:
+		return 0;
+	}
+}
+
+int ufi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **out, void *context)
+{
+	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain);
+	size_t want = attr && attr->size ? attr->size : SIZE_DEFAULT;
+	struct ufi_cq *cq;
+	int rc;
+
+	if (!attr || !format_size(attr->format) || attr->flags & ~FI_AFFINITY || want > SIZE_MAX_ENTRIES)
+		return -FI_EINVAL;
+	if (attr->wait_cond != FI_CQ_COND_NONE && attr->wait_obj != FI_WAIT_NONE)
+		return -FI_ENOSYS;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -FI_ENOMEM;
+	for (cq->size = SIZE_MIN; cq->size < want;)
+		cq->size *= 2;
+	cq->ring = malloc(cq->size * sizeof(*cq->ring));
+	rc = cq->ring ? ufi_wait_init(&cq->wait, attr->wait_obj) : -FI_ENOMEM;
+	if (rc) {
+		free(cq->ring);
+		free(cq);
+		return rc;
+	}
+	cq->domain = domain;
+	cq->entry_size = format_size(attr->format);
+	cq->errors_tail = &cq->errors;
+	cq->cq.fid.fclass = FI_CLASS_CQ;
+	cq->cq.fid.context = context;
+	cq->cq.fid.ops = &cq_fid_ops;
+	cq->cq.ops = &cq_ops;
+	atomic_fetch_add(&domain->users, 1);
+	*out = &cq->cq;
+	return 0;
+}

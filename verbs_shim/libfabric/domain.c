@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * domain.c - a domain is a device, opened: the engine, which all domains of a device in this process share, and a protection
+ * domain of its own.
+ */
+#include "provider.h"
+
+/* Nobody here waits for what the NIC tells about queue pairs and ports. */
+static void domain_event(void *ctx, const struct nic_event *event)
+{
+}
+
+static int domain_close(struct fid *fid)
+{
+	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain.fid);
+	int rc = 0;
+
+	if (atomic_load(&domain->users))
+		return -FI_EBUSY;
+	if (ufi_enter(domain)) {
+		rc = nic_pd_free(domain->pd);
+		ufi_leave(domain);
+		if (rc)
+			return rc;
+		pmd_close(domain->engine);
+	}
+	if (domain->eq)
+		atomic_fetch_sub(&domain->eq->users, 1);
+	atomic_fetch_sub(&domain->fabric->users, 1);
+	free(domain);
+	return 0;
+}
+
+/* fi_domain_bind: where registrations end, if at all, and what else happens outside of requests. */
+static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain.fid);
+
+	if (bfid->fclass != FI_CLASS_EQ || flags & ~FI_REG_MR || domain->eq)
+		return -FI_EINVAL;
+	domain->eq = container_of(bfid, struct ufi_eq, eq.fid);
+	domain->mr_events = flags & FI_REG_MR;
+	atomic_fetch_add(&domain->eq->users, 1);
+	return 0;
+}
+
+static int domain_no_sep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int domain_no_stx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int domain_no_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static struct fi_ops domain_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = domain_close,
+	.bind = domain_bind,
+	.control = ufi_no_control,
+	.ops_open = ufi_no_ops_open,
+};
+
+static struct fi_ops_domain domain_ops = {
+	.size = offsetof(struct fi_ops_domain, query_collective),
+	.av_open = ufi_av_open,
+	.cq_open = ufi_cq_open,
+	.endpoint = ufi_ep_open,
+	.scalable_ep = domain_no_sep,
+	.cntr_open = ufi_cntr_open,
+	.poll_open = ufi_poll_open,
+	.stx_ctx = domain_no_stx,
+	.srx_ctx = domain_no_srx,
+	.query_atomic = ufi_query_atomic,
+};
+
+/** @return 0, -FI_ENODEV. */
+static int device_find(const char *name, struct pmd_device *out)
+{
+	struct pmd_device devices[PMD_DEVICES_MAX];
+	int n = pmd_devices(devices, PMD_DEVICES_MAX);
+
+	for (int i = 0; i < n && i < PMD_DEVICES_MAX; i++)
+		if (strcmp(devices[i].name, name) == 0) {
+			*out = devices[i];
+			return 0;
+		}
+	return -FI_ENODEV;
+}
+
+static int device_open(struct ufi_domain *domain)
+{
+	char sentence[256] = "";
+	int rc = pmd_open(&domain->device, domain_event, NULL, &domain->engine, sentence, sizeof(sentence));
+
+	if (rc) {
+		UFI_WARN(DOMAIN, "%s: %s\n", domain->device.name, sentence);
+		return rc;
+	}
+	domain->nic = pmd_engine_nic(domain->engine);
+	pmd_lock(domain->engine);
+	rc = nic_pd_alloc(domain->nic, &domain->pd);
+	pmd_unlock(domain->engine);
+	if (rc)
+		pmd_close(domain->engine);
+	return rc;
+}
+
+int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out, void *context)
+{
+	struct ufi_domain *domain;
+	int rc, mode;
+
+	if (!info || !info->domain_attr || !info->domain_attr->name)
+		return -FI_EINVAL;
+	domain = calloc(1, sizeof(*domain));
+	if (!domain)
+		return -FI_ENOMEM;
+	rc = device_find(info->domain_attr->name, &domain->device);
+	if (!rc)
+		rc = device_open(domain);
+	if (rc) {
+		free(domain);
+		return rc;
+	}
+	mode = info->domain_attr->mr_mode;
+	domain->virt_addr = mode & FI_MR_VIRT_ADDR || mode & 1; /* 1: basic mode, in the words of API 1.4 */
+	domain->allocated = mode & FI_MR_ALLOCATED || mode & 1;
+	domain->fabric = container_of(fabric, struct ufi_fabric, fabric);
+	domain->domain.fid.fclass = FI_CLASS_DOMAIN;
+	domain->domain.fid.context = context;
+	domain->domain.fid.ops = &domain_fid_ops;
+	domain->domain.ops = &domain_ops;
+	domain->domain.mr = &ufi_mr_ops;
+	atomic_fetch_add(&domain->fabric->users, 1);
+	*out = &domain->domain;
+	return 0;
+}

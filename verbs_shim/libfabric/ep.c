@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ep.c - endpoints (fi_endpoint(3)), from opening to closing. Enabling one takes a port of the device and makes the NIC's
+ * endpoint on it; from then on it can be talked to. An alias is the same endpoint with other default flags.
+ */
+#include "provider.h"
+
+#define MIN_MULTI_RECV 64
+#define NS_PER_MS      1000000ull
+
+static struct ufi_ep *ep_of(struct fid *fid)
+{
+	return container_of(fid, struct ufi_ep, ep.fid);
+}
+
+/* ---- enabling -------------------------------------------------------------------------------------------- */
+
+/* What an endpoint of these capabilities has to be bound to. */
+static int ep_complete(const struct ufi_core *core)
+{
+	bool sends = core->caps & (FI_SEND | FI_READ | FI_WRITE), receives = core->caps & FI_RECV;
+
+	if (!core->av)
+		return -FI_ENOAV;
+	if (sends && !core->tx_cq && !core->cntrs[UFI_COUNT_SEND] && !core->cntrs[UFI_COUNT_READ] &&
+	    !core->cntrs[UFI_COUNT_WRITE])
+		return -FI_ENOCQ;
+	return receives && !core->rx_cq && !core->cntrs[UFI_COUNT_RECV] ? -FI_ENOCQ : 0;
+}
+
+static int ep_create(struct ufi_core *core)
+{
+	struct nic_rdm_init init = {
+		.pd = core->domain->pd,
+		.addr = core->addr,
+		.max_tx = (uint32_t)core->tx_size,
+		.max_rx = (uint32_t)core->rx_size,
+		.connect_ns = (uint64_t)ufi_params.connect_ms * NS_PER_MS,
+		.max_unexpected = ufi_params.max_unexpected,
+		.done = ufi_done,
+		.ctx = core,
+	};
+	int rc;
+
+	if (!ufi_enter(core->domain))
+		return -FI_EIO;
+	rc = nic_rdm_create(core->domain->nic, &init, &core->rdm);
+	ufi_leave(core->domain);
+	return rc;
+}
+
+static int ep_enable(struct ufi_core *core)
+{
+	int rc = ep_complete(core);
+
+	if (core->rdm || rc)
+		return core->rdm ? -FI_EOPBADSTATE : rc;
+	rc = pmd_service_open(core->domain->engine, &core->addr.port);
+	if (rc)
+		return rc;
+	rc = ep_create(core);
+	if (rc)
+		pmd_service_close(core->domain->engine, core->addr.port);
+	return rc;
+}
+
+/* ---- control --------------------------------------------------------------------------------------------- */
+
+void ufi_ep_flags(struct ufi_ep *ep)
+{
+	const struct ufi_core *core = ep->core;
+
+	ep->tx_flags = ep->tx_op_flags | (core->tx_selective ? 0 : FI_COMPLETION);
+	ep->rx_flags = ep->rx_op_flags | (core->rx_selective ? 0 : FI_COMPLETION);
+	ep->tx_msg_flags = (ep->tx_op_flags & UFI_LEVELS) | (core->tx_selective ? 0 : FI_COMPLETION);
+	ep->rx_msg_flags = core->rx_selective ? 0 : FI_COMPLETION;
+}
+
+/** Set or get default flags: `*flags` says by FI_TRANSMIT or FI_RECV which. */
+static int ep_op_flags(struct ufi_ep *ep, uint64_t *flags, bool set)
+{
+	uint64_t which = *flags & (FI_TRANSMIT | FI_RECV), rest = *flags & ~which;
+	uint64_t *at = which == FI_TRANSMIT ? &ep->tx_op_flags : &ep->rx_op_flags;
+
+	if (which != FI_TRANSMIT && which != FI_RECV)
+		return -FI_EINVAL;
+	if (!set) {
+		*flags = *at;
+		return 0;
+	}
+	if (rest & ~(which == FI_TRANSMIT ? UFI_TX_OP_FLAGS : UFI_RX_OP_FLAGS))
+		return -FI_EBADFLAGS;
+	*at = rest;
+	ufi_ep_flags(ep);
+	return 0;
+}
+
+static int ep_alias(struct ufi_ep *ep, struct fi_alias *arg)
+{
+	struct ufi_ep *alias;
+	int rc;
+
+	if (!ep->core->rdm)
+		return -FI_EOPBADSTATE;
+	alias = malloc(sizeof(*alias));
+	if (!alias)
+		return -FI_ENOMEM;
+	*alias = *ep;
+	rc = ep_op_flags(alias, &arg->flags, true);
+	if (rc) {
+		free(alias);
+		return rc;
+	}
+	atomic_fetch_add(&ep->core->aliases, 1);
+	*arg->fid = &alias->ep.fid;
+	return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+	struct ufi_ep *ep = ep_of(fid);
+
+	if (command == FI_ENABLE)
+		return ep_enable(ep->core);
+	if (!arg)
+		return -FI_EINVAL;
+	switch (command) {
+	case FI_ALIAS:
+		return ep_alias(ep, arg);
+	case FI_GETOPSFLAG:
+		return ep_op_flags(ep, arg, false);
+	case FI_SETOPSFLAG:
+		return ep_op_flags(ep, arg, true);
+	case FI_BACKLOG:
+		return -FI_ENOSYS;
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+	struct ufi_core *core = ep_of(fid)->core;
+	int rc;
+
+	if (!core->rdm)
+		return -FI_EOPBADSTATE;
+	if (!ufi_enter(core->domain))
+		return -FI_EIO;
+	rc = nic_rdm_cancel(core->rdm, context);
+	ufi_leave(core->domain);
+	return rc;
+}
+
+static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
+{
+	struct ufi_core *core = ep_of(fid)->core;
+	size_t value;
+
+	if (level != FI_OPT_ENDPOINT)
+		return -FI_ENOPROTOOPT;
+	if (!optval || !optlen)
+		return -FI_EINVAL;
+	switch (optname) {
+	case FI_OPT_MIN_MULTI_RECV:
+		value = core->min_multi_recv;
+		break;
+	case FI_OPT_CM_DATA_SIZE:
+		value = 0;
+		break;
+	default:
+		return -FI_ENOPROTOOPT;
+	}
+	if (*optlen < sizeof(value))
+		return -FI_ETOOSMALL;
+	memcpy(optval, &value, sizeof(value));
+	*optlen = sizeof(value);
+	return 0;
+}
+
+static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+{
+	struct ufi_core *core = ep_of(fid)->core;
+	size_t value;
+
+	if (level != FI_OPT_ENDPOINT || optname != FI_OPT_MIN_MULTI_RECV)
+		return -FI_ENOPROTOOPT;
+	if (!optval || optlen != sizeof(value))
+		return -FI_EINVAL;
+	memcpy(&value, optval, sizeof(value));
+	core->min_multi_recv = value ? value : 1;
+	return 0;
+}
+
+static ssize_t ep_no_size_left(struct fid_ep *ep)
+{
+	return -FI_ENOSYS;
+}
+
+static int ep_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int ep_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------- */
+
+static int ep_setname(fid_t fid, void *addr, size_t addrlen)
+{
+	struct ufi_core *core = ep_of(fid)->core;
+	struct nic_rdm_addr parsed;
+
+	if (core->rdm)
+		return -FI_EOPBADSTATE;
+	if (!ufi_addr_from_sockaddr(addr, addrlen, &parsed) || parsed.port > NIC_SERVICE_PORT_MAX)
+		return -FI_EINVAL;
+	if (!ufi_addr_is_any(&parsed) && memcmp(&parsed.gid, &core->addr.gid, sizeof(parsed.gid)) != 0)
+		return -FI_EADDRNOTAVAIL;
+	core->addr.port = parsed.port;
+	return 0;
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+	struct ufi_core *core = ep_of(fid)->core;
+
+	if (!core->rdm)
+		return -FI_EOPBADSTATE;
+	return ufi_addr_copy_out(&core->addr, addr, addrlen);
+}
+
+static int ep_no_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int ep_no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int ep_no_listen(struct fid_pep *pep)
+{
+	return -FI_ENOSYS;
+}
+
+static int ep_no_accept(struct fid_ep *ep, const void *param, size_t paramlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int ep_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen)
+{
+	return -FI_ENOSYS;
+}
+
+static int ep_no_shutdown(struct fid_ep *ep, uint64_t flags)
+{
+	return -FI_ENOSYS;
+}
+
+static int ep_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+/* ---- opening, closing ------------------------------------------------------------------------------------ */
+
+static int ep_close(struct fid *fid)
+{
+	struct ufi_ep *ep = ep_of(fid);
+	struct ufi_core *core = ep->core;
+
+	if (core != &ep->own) {
+		atomic_fetch_sub(&core->aliases, 1);
+		free(ep);
+		return 0;
+	}
+	if (atomic_load(&core->aliases))
+		return -FI_EBUSY;
+	if (core->rdm && ufi_enter(core->domain)) {
+		pmd_settle(core->domain->engine);
+		nic_rdm_destroy(core->rdm);
+		ufi_leave(core->domain);
+		pmd_service_close(core->domain->engine, core->addr.port);
+	}
+	ufi_ep_unbind(core);
+	atomic_fetch_sub(&core->domain->users, 1);
+	free(core->peers);
+	free(ep);
+	return 0;
+}
+
+static struct fi_ops ep_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = ufi_ep_bind,
+	.control = ep_control,
+	.ops_open = ufi_no_ops_open,
+};
+
+static struct fi_ops_ep ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = ep_cancel,
+	.getopt = ep_getopt,
+	.setopt = ep_setopt,
+	.tx_ctx = ep_no_tx_ctx,
+	.rx_ctx = ep_no_rx_ctx,
+	.rx_size_left = ep_no_size_left,
+	.tx_size_left = ep_no_size_left,
+};
+
+static struct fi_ops_cm ep_cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = ep_setname,
+	.getname = ep_getname,
+	.getpeer = ep_no_getpeer,
+	.connect = ep_no_connect,
+	.listen = ep_no_listen,
+	.accept = ep_no_accept,
+	.reject = ep_no_reject,
+	.shutdown = ep_no_shutdown,
+	.join = ep_no_join,
+};
+
+/** What an endpoint is to be like. @return 0, a negative fi_errno. */
+static int core_init(struct ufi_core *core, struct ufi_domain *domain, const struct fi_info *info)
+{
+	struct nic_rdm_addr addr;
+	uint64_t order = info->tx_attr ? info->tx_attr->msg_order : 0;
+
+	core->domain = domain;
+	core->addr.gid = domain->device.gid;
+	if (info->src_addr) {
+		if (!ufi_addr_from_sockaddr(info->src_addr, info->src_addrlen, &addr) ||
+		    addr.port > NIC_SERVICE_PORT_MAX)
+			return -FI_EINVAL;
+		if (!ufi_addr_is_any(&addr) && memcmp(&addr.gid, &core->addr.gid, sizeof(addr.gid)) != 0)
+			return -FI_EADDRNOTAVAIL;
+		core->addr.port = addr.port;
+	}
+	core->caps = info->caps;
+	core->reads_first = order & UFI_ORDER_WAITS;
+	core->tx_size = info->tx_attr && info->tx_attr->size ? info->tx_attr->size : ufi_params.tx_size;
+	core->rx_size = info->rx_attr && info->rx_attr->size ? info->rx_attr->size : ufi_params.rx_size;
+	core->min_multi_recv = MIN_MULTI_RECV;
+	return core->tx_size > UFI_QUEUE_MAX || core->rx_size > UFI_QUEUE_MAX ? -FI_EINVAL : 0;
+}
+
+int ufi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, void *context)
+{
+	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain);
+	struct ufi_ep *ep;
+	int rc;
+
+	if (!info || !info->ep_attr || info->ep_attr->type != FI_EP_RDM || info->ep_attr->tx_ctx_cnt > 1 ||
+	    info->ep_attr->rx_ctx_cnt > 1)
+		return -FI_EINVAL;
+	ep = calloc(1, sizeof(*ep));
+	if (!ep)
+		return -FI_ENOMEM;
+	ep->core = &ep->own;
+	rc = core_init(ep->core, domain, info);
+	if (rc) {
+		free(ep);
+		return rc;
+	}
+	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+	ufi_ep_flags(ep);
+	ep->ep.fid.fclass = FI_CLASS_EP;
+	ep->ep.fid.context = context;
+	ep->ep.fid.ops = &ep_fid_ops;
+	ep->ep.ops = &ep_ops;
+	ep->ep.cm = &ep_cm_ops;
+	ep->ep.msg = &ufi_msg_ops;
+	ep->ep.rma = &ufi_rma_ops;
+	ep->ep.tagged = &ufi_tagged_ops;
+	ep->ep.atomic = &ufi_atomic_ops;
+	atomic_fetch_add(&domain->users, 1);
+	*out = &ep->ep;
+	return 0;
+}

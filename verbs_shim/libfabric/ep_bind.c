@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ep_bind.c - what endpoints are bound to: queues, counters, an address vector; and the peers that they know by the latter's
+ * indices.
+ */
+#include "provider.h"
+
+/* ---- binding --------------------------------------------------------------------------------------------- */
+
+static int bind_cq(struct ufi_ep *ep, struct ufi_cq *cq, uint64_t flags)
+{
+	struct ufi_core *core = ep->core;
+
+	if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) || !(flags & (FI_TRANSMIT | FI_RECV)) ||
+	    (flags & FI_TRANSMIT && core->tx_cq) || (flags & FI_RECV && core->rx_cq))
+		return -FI_EINVAL;
+	if (cq->domain != core->domain)
+		return -FI_EDOMAIN;
+	if (flags & FI_TRANSMIT) {
+		core->tx_cq = cq;
+		core->tx_selective = flags & FI_SELECTIVE_COMPLETION;
+		atomic_fetch_add(&cq->users, 1);
+	}
+	if (flags & FI_RECV) {
+		core->rx_cq = cq;
+		core->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+		atomic_fetch_add(&cq->users, 1);
+	}
+	ufi_ep_flags(ep);
+	return 0;
+}
+
+static const uint64_t count_flags[UFI_COUNTS] = {
+	[UFI_COUNT_SEND] = FI_SEND,
+	[UFI_COUNT_RECV] = FI_RECV,
+	[UFI_COUNT_READ] = FI_READ,
+	[UFI_COUNT_WRITE] = FI_WRITE,
+};
+
+static int bind_cntr(struct ufi_core *core, struct ufi_cntr *cntr, uint64_t flags)
+{
+	/* What peers do to memory leaves no count: FI_RMA_EVENT is not offered. */
+	if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE))
+		return -FI_EOPNOTSUPP;
+	if (!flags || flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
+		return -FI_EINVAL;
+	if (cntr->domain != core->domain)
+		return -FI_EDOMAIN;
+	for (int i = 0; i < UFI_COUNTS; i++)
+		if (flags & count_flags[i] && core->cntrs[i])
+			return -FI_EINVAL;
+	for (int i = 0; i < UFI_COUNTS; i++)
+		if (flags & count_flags[i]) {
+			core->cntrs[i] = cntr;
+			atomic_fetch_add(&cntr->users, 1);
+		}
+	return 0;
+}
+
+static int bind_av(struct ufi_core *core, struct ufi_av *av, uint64_t flags)
+{
+	if (flags || core->av)
+		return -FI_EINVAL;
+	if (av->domain != core->domain)
+		return -FI_EDOMAIN;
+	if (!ufi_enter(core->domain))
+		return -FI_EIO;
+	core->av = av;
+	core->next_of_av = av->endpoints;
+	av->endpoints = core;
+	ufi_leave(core->domain);
+	atomic_fetch_add(&av->users, 1);
+	return 0;
+}
+
+int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct ufi_ep *ep = container_of(fid, struct ufi_ep, ep.fid);
+
+	if (!bfid)
+		return -FI_EINVAL;
+	if (ep->core->rdm)
+		return -FI_EOPBADSTATE;
+	switch (bfid->fclass) {
+	case FI_CLASS_CQ:
+		return bind_cq(ep, container_of(bfid, struct ufi_cq, cq.fid), flags);
+	case FI_CLASS_CNTR:
+		return bind_cntr(ep->core, container_of(bfid, struct ufi_cntr, cntr.fid), flags);
+	case FI_CLASS_AV:
+		return bind_av(ep->core, container_of(bfid, struct ufi_av, av.fid), flags);
+	case FI_CLASS_EQ:
+		return 0; /* nothing of such an endpoint is told there */
+	default:
+		return -FI_EINVAL;
+	}
+}
+
+static void unbind_av(struct ufi_core *core)
+{
+	struct ufi_core **at = &core->av->endpoints;
+	bool shared = ufi_enter(core->domain);
+
+	while (*at != core)
+		at = &(*at)->next_of_av;
+	*at = core->next_of_av;
+	if (shared)
+		ufi_leave(core->domain);
+	atomic_fetch_sub(&core->av->users, 1);
+}
+
+void ufi_ep_unbind(struct ufi_core *core)
+{
+	if (core->tx_cq)
+		atomic_fetch_sub(&core->tx_cq->users, 1);
+	if (core->rx_cq)
+		atomic_fetch_sub(&core->rx_cq->users, 1);
+	for (int i = 0; i < UFI_COUNTS; i++)
+		if (core->cntrs[i])
+			atomic_fetch_sub(&core->cntrs[i]->users, 1);
+	if (core->av)
+		unbind_av(core);
+}
+
+/* ---- peers ----------------------------------------------------------------------------------------------- */
+
+static bool peers_grow(struct ufi_core *core)
+{
+	size_t room = core->av->room;
+	struct nic_rdm_peer **peers = realloc(core->peers, room * sizeof(*peers));
+
+	if (!peers)
+		return false;
+	memset(peers + core->n_peers, 0, (room - core->n_peers) * sizeof(*peers));
+	core->peers = peers;
+	core->n_peers = room;
+	return true;
+}
+
+/* The first time an endpoint talks to a fi_addr_t. */
+static struct nic_rdm_peer *peer_find(struct ufi_core *core, fi_addr_t fi_addr)
+{
+	const struct nic_rdm_addr *addr = ufi_av_at(core->av, fi_addr);
+	struct nic_rdm_peer *peer;
+
+	if (!addr || (fi_addr >= core->n_peers && !peers_grow(core)))
+		return NULL;
+	peer = nic_rdm_peer_get(core->rdm, addr);
+	if (!peer)
+		return NULL;
+	core->peers[fi_addr] = peer;
+	if (nic_rdm_peer_user(peer) == FI_ADDR_NOTAVAIL)
+		nic_rdm_peer_set_user(peer, ufi_av_find(core->av, addr));
+	return peer;
+}
+
+struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr)
+{
+	if (fi_addr < core->n_peers && core->peers[fi_addr])
+		return core->peers[fi_addr];
+	return peer_find(core, fi_addr);
+}
+
+void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr)
+{
+	const struct nic_rdm_addr *addr = &core->av->entries[fi_addr].addr;
+	struct nic_rdm_peer *peer;
+
+	if (fi_addr < core->n_peers)
+		core->peers[fi_addr] = NULL;
+	/* It may be known by its messages only. */
+	peer = core->rdm ? nic_rdm_peer_get(core->rdm, addr) : NULL;
+	if (peer && nic_rdm_peer_user(peer) == fi_addr)
+		nic_rdm_peer_set_user(peer, ufi_av_find(core->av, addr));
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * eq.c - event queues (fi_eq(3)): what address vectors and registrations tell, and what programs write themselves. A list;
+ * reading one event may be of any type, so lengths differ.
+ *
+ * Owns: the list, under a mutex that is the innermost of all locks.
+ */
+#include <stdio.h>
+
+#include "provider.h"
+
+struct ufi_event {
+	struct ufi_event *next;
+	uint32_t event;
+	bool error;
+	size_t len;
+	union {
+		struct fi_eq_err_entry err;
+		char data[64]; /* or as much longer as need be */
+	};
+};
+
+static struct ufi_eq *eq_of(struct fid_eq *eq)
+{
+	return container_of(eq, struct ufi_eq, eq);
+}
+
+static int eq_add(struct ufi_eq *eq, uint32_t event, bool error, const void *buf, size_t len)
+{
+	struct ufi_event *e = malloc(sizeof(*e) + len);
+
+	if (!e)
+		return -FI_ENOMEM;
+	e->next = NULL;
+	e->event = event;
+	e->error = error;
+	e->len = len;
+	memcpy(e->data, buf, len);
+	pthread_mutex_lock(&eq->lock);
+	*eq->tail = e;
+	eq->tail = &e->next;
+	ufi_wait_signal(&eq->wait);
+	pthread_mutex_unlock(&eq->lock);
+	return 0;
+}
+
+int ufi_eq_put(struct ufi_eq *eq, uint32_t event, const void *buf, size_t len)
+{
+	return eq_add(eq, event, false, buf, len);
+}
+
+int ufi_eq_put_error(struct ufi_eq *eq, const struct fi_eq_err_entry *error)
+{
+	return eq_add(eq, 0, true, error, sizeof(*error));
+}
+
+static void eq_drop_first(struct ufi_eq *eq)
+{
+	struct ufi_event *e = eq->head;
+
+	eq->head = e->next;
+	if (!eq->head)
+		eq->tail = &eq->head;
+	free(e);
+}
+
+/** Lock held. */
+static ssize_t eq_take(struct ufi_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	struct ufi_event *e = eq->head;
+	size_t got;
+
+	if (!e)
+		return -FI_EAGAIN;
+	if (e->error)
+		return -FI_EAVAIL;
+	if (len < e->len)
+		return -FI_ETOOSMALL;
+	got = e->len;
+	*event = e->event;
+	memcpy(buf, e->data, got);
+	if (!(flags & FI_PEEK))
+		eq_drop_first(eq);
+	return (ssize_t)got;
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	struct ufi_eq *eq = eq_of(fid);
+	ssize_t got;
+
+	pthread_mutex_lock(&eq->lock);
+	got = eq_take(eq, event, buf, len, flags);
+	pthread_mutex_unlock(&eq->lock);
+	return got;
+}
+
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout, uint64_t flags)
+{
+	struct ufi_eq *eq = eq_of(fid);
+	uint64_t deadline_ns = ufi_deadline(timeout);
+	ssize_t got;
+	int rc = 0;
+
+	if (eq->wait.fd < 0)
+		return -FI_EINVAL;
+	for (;;) {
+		pthread_mutex_lock(&eq->lock);
+		got = eq_take(eq, event, buf, len, flags);
+		if (got == -FI_EAGAIN)
+			ufi_wait_arm(&eq->wait);
+		pthread_mutex_unlock(&eq->lock);
+		if (got != -FI_EAGAIN || rc)
+			return got == -FI_EAGAIN && rc == -FI_EINTR ? rc : got;
+		rc = ufi_wait_sleep(&eq->wait, deadline_ns);
+	}
+}
+
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
+{
+	struct ufi_eq *eq = eq_of(fid);
+	ssize_t got = -FI_EAGAIN;
+
+	pthread_mutex_lock(&eq->lock);
+	if (eq->head && eq->head->error) {
+		*buf = eq->head->err;
+		if (!(flags & FI_PEEK))
+			eq_drop_first(eq);
+		got = sizeof(*buf);
+	}
+	pthread_mutex_unlock(&eq->lock);
+	return got;
+}
+
+static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len, uint64_t flags)
+{
+	struct ufi_eq *eq = eq_of(fid);
+	int rc;
+
+	if (!eq->writable || (!buf && len))
+		return -FI_EINVAL;
+	rc = eq_add(eq, event, false, buf, len);
+	return rc ? rc : (ssize_t)len;
+}
+
+static const char *eq_strerror(struct fid_eq *eq, int prov_errno, const void *err_data, char *buf, size_t len)
+{
+	const char *text = fi_strerror(prov_errno < 0 ? -prov_errno : prov_errno);
+
+	if (buf && len)
+		snprintf(buf, len, "%s", text);
+	return text;
+}
+
+int ufi_eq_trywait(struct ufi_eq *eq)
+{
+	int rc = -FI_EAGAIN;
+
+	if (eq->wait.fd < 0)
+		return -FI_EINVAL;
+	pthread_mutex_lock(&eq->lock);
+	if (!eq->head) {
+		ufi_wait_arm(&eq->wait);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&eq->lock);
+	return rc;
+}
+
+static int eq_control(struct fid *fid, int command, void *arg)
+{
+	return ufi_wait_control(&container_of(fid, struct ufi_eq, eq.fid)->wait, command, arg);
+}
+
+static int eq_close(struct fid *fid)
+{
+	struct ufi_eq *eq = container_of(fid, struct ufi_eq, eq.fid);
+
+	if (atomic_load(&eq->users))
+		return -FI_EBUSY;
+	while (eq->head)
+		eq_drop_first(eq);
+	ufi_wait_fini(&eq->wait);
+	pthread_mutex_destroy(&eq->lock);
+	atomic_fetch_sub(&eq->fabric->users, 1);
+	free(eq);
+	return 0;
+}
+
+static struct fi_ops eq_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = eq_close,
+	.bind = ufi_no_bind,
+	.control = eq_control,
+	.ops_open = ufi_no_ops_open,
+};
+
+static struct fi_ops_eq eq_ops = {
+	.size = sizeof(struct fi_ops_eq),
+	.read = eq_read,
+	.readerr = eq_readerr,
+	.write = eq_write,
+	.sread = eq_sread,
+	.strerror = eq_strerror,
+};
+
+int ufi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out, void *context)
+{
+	uint64_t flags = attr ? attr->flags : 0;
+	struct ufi_eq *eq;
+	int rc;
+
+	if (flags & ~(FI_WRITE | FI_AFFINITY))
+		return -FI_EINVAL;
+	eq = calloc(1, sizeof(*eq));
+	if (!eq)
+		return -FI_ENOMEM;
+	rc = ufi_wait_init(&eq->wait, attr ? attr->wait_obj : FI_WAIT_NONE);
+	if (rc) {
+		free(eq);
+		return rc;
+	}
+	pthread_mutex_init(&eq->lock, NULL);
+	eq->tail = &eq->head;
+	eq->writable = flags & FI_WRITE;
+	eq->fabric = container_of(fabric, struct ufi_fabric, fabric);
+	eq->eq.fid.fclass = FI_CLASS_EQ;
+	eq->eq.fid.context = context;
+	eq->eq.fid.ops = &eq_fid_ops;
+	eq->eq.ops = &eq_ops;
+	atomic_fetch_add(&eq->fabric->users, 1);
+	*out = &eq->eq;
+	return 0;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric.c - fabrics, which are nothing but what event queues and domains belong to, and answers for what an object does not
+ * have.
+ */
+#include "provider.h"
+
+int ufi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	return -FI_ENOSYS;
+}
+
+int ufi_no_control(struct fid *fid, int command, void *arg)
+{
+	return -FI_ENOSYS;
+}
+
+int ufi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int fabric_close(struct fid *fid)
+{
+	struct ufi_fabric *fabric = container_of(fid, struct ufi_fabric, fabric.fid);
+
+	if (atomic_load(&fabric->users))
+		return -FI_EBUSY;
+	free(fabric);
+	return 0;
+}
+
+static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
+{
+	int rc = 0;
+
+	for (int i = 0; i < count && !rc; i++) {
+		switch (fids[i]->fclass) {
+		case FI_CLASS_CQ:
+			rc = ufi_cq_trywait(container_of(fids[i], struct ufi_cq, cq.fid));
+			break;
+		case FI_CLASS_CNTR:
+			rc = ufi_cntr_trywait(container_of(fids[i], struct ufi_cntr, cntr.fid));
+			break;
+		case FI_CLASS_EQ:
+			rc = ufi_eq_trywait(container_of(fids[i], struct ufi_eq, eq.fid));
+			break;
+		default:
+			rc = -FI_EINVAL;
+		}
+	}
+	return rc;
+}
+
+static int fabric_no_pep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int fabric_no_wait(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset)
+{
+	return -FI_ENOSYS;
+}
+
+static struct fi_ops fabric_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = fabric_close,
+	.bind = ufi_no_bind,
+	.control = ufi_no_control,
+	.ops_open = ufi_no_ops_open,
+};
+
+static struct fi_ops_fabric fabric_ops = {
+	.size = sizeof(struct fi_ops_fabric),
+	.domain = ufi_domain_open,
+	.passive_ep = fabric_no_pep,
+	.eq_open = ufi_eq_open,
+	.wait_open = fabric_no_wait,
+	.trywait = fabric_trywait,
+};
+
+int ufi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context)
+{
+	struct ufi_fabric *fabric = calloc(1, sizeof(*fabric));
+
+	if (!fabric)
+		return -FI_ENOMEM;
+	fabric->fabric.fid.fclass = FI_CLASS_FABRIC;
+	fabric->fabric.fid.context = context;
+	fabric->fabric.fid.ops = &fabric_fid_ops;
+	fabric->fabric.ops = &fabric_ops;
+	fabric->fabric.api_version = attr->api_version;
+	*out = &fabric->fabric;
+	return 0;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * info.c - fi_getinfo(3): an entry for each device that has what is asked for, with the addresses that node and service name.
+ */
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "provider.h"
+
+/* libfabric's core asks so on behalf of its utility providers, to layer them over us. What they add we have ourselves, and
+ * such layers would be listed before us. */
+#define GETINFO_FOR_LAYERS (1ull << 59)
+
+#define OBJECTS_MAX 16384 /* of a kind, in a domain: there is no limit but memory */
+#define FABRIC_NAME "uroce"
+
+/** What is asked for, as far as it is about addresses. */
+struct wanted {
+	struct nic_rdm_addr src, dest;
+	bool have_src, have_dest;
+};
+
+static const struct fi_tx_attr tx_default = {
+	.msg_order = UFI_ORDER_FREE,
+	.comp_order = FI_ORDER_NONE,
+	.inject_size = NIC_RDM_INJECT_MAX,
+	.iov_limit = NIC_RDM_IOV_MAX,
+	.rma_iov_limit = NIC_RDM_REMOTE_MAX,
+};
+
+static const struct fi_rx_attr rx_default = {
+	.msg_order = UFI_ORDER_FREE,
+	.comp_order = FI_ORDER_NONE,
+	.iov_limit = NIC_RDM_IOV_MAX,
+};
+
+static const struct fi_ep_attr ep_default = {
+	.type = FI_EP_RDM,
+	.protocol = FI_PROTO_UNSPEC,
+	.protocol_version = 1,
+	.max_msg_size = NIC_RDM_MSG_MAX,
+	.max_order_raw_size = NIC_RDM_MSG_MAX,
+	.max_order_war_size = NIC_RDM_MSG_MAX,
+	.max_order_waw_size = NIC_RDM_MSG_MAX,
+	.tx_ctx_cnt = 1,
+	.rx_ctx_cnt = 1,
+};
+
+static const struct fi_domain_attr domain_default = {
+	.threading = FI_THREAD_SAFE,
+	.control_progress = FI_PROGRESS_AUTO,
+	.data_progress = FI_PROGRESS_AUTO,
+	.resource_mgmt = FI_RM_ENABLED,
+	.av_type = FI_AV_UNSPEC,
+	.mr_key_size = UFI_KEY_SIZE,
+	.cq_data_size = sizeof(uint64_t),
+	.cq_cnt = OBJECTS_MAX,
+	.ep_cnt = OBJECTS_MAX,
+	.tx_ctx_cnt = OBJECTS_MAX,
+	.rx_ctx_cnt = OBJECTS_MAX,
+	.max_ep_tx_ctx = 1,
+	.max_ep_rx_ctx = 1,
+	.cntr_cnt = OBJECTS_MAX,
+	.mr_iov_limit = 1,
+	.mr_cnt = OBJECTS_MAX,
+	.caps = UFI_DOMAIN_CAPS,
+	.max_err_data = sizeof(union ufi_sockaddr),
+};
+
+/* ---- addresses ------------------------------------------------------------------------------------------- */
+
+/* The device that the kernel would talk to `dest` with, of several; nothing is sent. */
+static bool is_route_to(const struct nic_gid *gid, const struct nic_rdm_addr *dest)
+{
+	union ufi_sockaddr sockaddr;
+	socklen_t len = ufi_addr_to_sockaddr(dest, &sockaddr);
+	struct nic_rdm_addr from;
+	bool is = false;
+	int fd;
+
+	if (!dest->port)
+		sockaddr.in.sin_port = htons(NIC_UDP_PORT); /* at the same place in both */
+	fd = socket(sockaddr.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	if (!connect(fd, &sockaddr.sa, len) && !getsockname(fd, &sockaddr.sa, &len))
+		is = ufi_addr_from_sockaddr(&sockaddr, len, &from) && !memcmp(&from.gid, gid, sizeof(*gid));
+	close(fd);
+	return is;
+}
+
+/** @return 0, -FI_ENODATA: this is not for a device of this family. */
+static int wanted_find(struct wanted *w, const char *node, const char *service, int family, uint64_t flags,
+		       const struct fi_info *hints)
+{
+	int rc = 0;
+
+	memset(w, 0, sizeof(*w));
+	if (hints && hints->src_addr) {
+		w->have_src = ufi_addr_from_sockaddr(hints->src_addr, hints->src_addrlen, &w->src);
+		rc = w->have_src ? 0 : -FI_ENODATA;
+	}
+	if (!rc && hints && hints->dest_addr && !node && !service) {
+		w->have_dest = ufi_addr_from_sockaddr(hints->dest_addr, hints->dest_addrlen, &w->dest);
+		rc = w->have_dest ? 0 : -FI_ENODATA;
+	}
+	if (rc || (!node && !service))
+		return rc;
+	if (flags & FI_SOURCE) {
+		rc = ufi_addr_resolve(node, service, family, flags, &w->src);
+		w->have_src = rc == 0;
+	} else {
+		rc = ufi_addr_resolve(node, service, family, flags, &w->dest);
+		w->have_dest = rc == 0;
+	}
+	return rc;
+}
+
+static bool wanted_match(const struct wanted *w, const struct pmd_device *device)
+{
+	bool ipv4 = ufi_gid_is_ipv4(&device->gid);
+
+	if (w->have_dest && ufi_gid_is_ipv4(&w->dest.gid) != ipv4)
+		return false;
+	if (!w->have_src)
+		return true;
+	if (w->src.port > NIC_SERVICE_PORT_MAX)
+		return false;
+	return ufi_addr_is_any(&w->src) || memcmp(&w->src.gid, &device->gid, sizeof(device->gid)) == 0;
+}
+
+static int addr_dup(const struct nic_rdm_addr *addr, void **out, size_t *len)
+{
+	union ufi_sockaddr sockaddr;
+
+	*len = ufi_addr_to_sockaddr(addr, &sockaddr);
+	*out = malloc(*len);
+	if (!*out)
+		return -FI_ENOMEM;
+	memcpy(*out, &sockaddr, *len);
+	return 0;
+}
+
+/* ---- entries --------------------------------------------------------------------------------------------- */
+
+/** @return NULL: no memory. */
+static struct fi_info *info_new(uint32_t version, const struct pmd_device *device, const struct wanted *w,
+				const struct fi_info *hints)
+{
+	struct nic_rdm_addr src = {.gid = device->gid, .port = w->have_src ? w->src.port : 0};
+	struct fi_info *info = fi_allocinfo();
+
+	if (!info)
+		return NULL;
+	info->addr_format = ufi_gid_is_ipv4(&device->gid) ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
+	*info->tx_attr = tx_default;
+	*info->rx_attr = rx_default;
+	*info->ep_attr = ep_default;
+	*info->domain_attr = domain_default;
+	info->tx_attr->size = ufi_params.tx_size;
+	info->rx_attr->size = ufi_params.rx_size;
+	ufi_hints_apply(version, hints, info);
+	info->domain_attr->name = strdup(device->name);
+	info->fabric_attr->name = strdup(FABRIC_NAME);
+	info->fabric_attr->prov_version = ufi_provider.version;
+	info->fabric_attr->api_version = version;
+	if (!info->domain_attr->name || !info->fabric_attr->name ||
+	    addr_dup(&src, &info->src_addr, &info->src_addrlen) ||
+	    (w->have_dest && addr_dup(&w->dest, &info->dest_addr, &info->dest_addrlen))) {
+		fi_freeinfo(info);
+		return NULL;
+	}
+	return info;
+}
+
+static bool names_match(const struct fi_info *hints, const struct pmd_device *device)
+{
+	bool ipv4 = ufi_gid_is_ipv4(&device->gid);
+
+	if (!hints)
+		return true;
+	if (hints->fabric_attr && hints->fabric_attr->name && strcmp(hints->fabric_attr->name, FABRIC_NAME) != 0)
+		return false;
+	if (hints->domain_attr && hints->domain_attr->name && strcmp(hints->domain_attr->name, device->name) != 0)
+		return false;
+	return hints->addr_format == (ipv4 ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6) ||
+	       hints->addr_format == FI_FORMAT_UNSPEC || hints->addr_format == FI_SOCKADDR;
+}
+
+int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+		struct fi_info **out)
+{
+	struct pmd_device devices[PMD_DEVICES_MAX];
+	struct fi_info *list = NULL, **tail = &list, *info;
+	struct wanted w;
+	int n;
+
+	if (flags & GETINFO_FOR_LAYERS)
+		return -FI_ENODATA;
+	if (!ufi_hints_match(version, hints)) {
+		UFI_INFO(CORE, "hints ask for what there is not\n");
+		return -FI_ENODATA;
+	}
+	n = pmd_devices(devices, PMD_DEVICES_MAX);
+	for (int i = 0; i < n && i < PMD_DEVICES_MAX; i++) {
+		int family = ufi_gid_is_ipv4(&devices[i].gid) ? AF_INET : AF_INET6;
+
+		if (!names_match(hints, &devices[i]) || wanted_find(&w, node, service, family, flags, hints) ||
+		    !wanted_match(&w, &devices[i]))
+			continue;
+		info = info_new(version, &devices[i], &w, hints);
+		if (!info) {
+			fi_freeinfo(list);
+			return -FI_ENOMEM;
+		}
+		if (w.have_dest && list && is_route_to(&devices[i].gid, &w.dest)) {
+			info->next = list;
+			list = info;
+		} else {
+			*tail = info;
+			tail = &info->next;
+		}
+	}
+	*out = list;
+	return list ? 0 : -FI_ENODATA;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * match.c - hints against what there is: whether an endpoint can be as a program wants it (fi_getinfo(3)), and what it is
+ * then. Sizes may be smaller than ours, sets of bits subsets of ours, choices among ours; what a hint leaves open is ours to
+ * say.
+ *
+ * Memory regions have keys that the provider chooses (FI_MR_PROV_KEY). Virtual addresses and allocated memory
+ * (FI_MR_VIRT_ADDR, FI_MR_ALLOCATED) are not needed, but kept where the program is ready for them.
+ */
+#include "provider.h"
+
+#define MR_BASIC_BITS (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+/* Programs for interfaces before 1.5 say it otherwise, and some still do. */
+#define MR_BASIC      (1 << 0)
+
+static bool is_subset(uint64_t bits, uint64_t of)
+{
+	return (bits & ~of) == 0;
+}
+
+/* 0 and SIZE_MAX leave it to us. */
+static bool fits(size_t wanted, size_t most)
+{
+	return wanted == SIZE_MAX || wanted <= most;
+}
+
+static bool tx_match(const struct fi_tx_attr *tx)
+{
+	return is_subset(tx->caps, UFI_TX_CAPS) && is_subset(tx->op_flags, UFI_TX_OP_FLAGS) &&
+	       is_subset(tx->msg_order, UFI_ORDER_FREE | UFI_ORDER_WAITS) && tx->comp_order == FI_ORDER_NONE &&
+	       fits(tx->inject_size, NIC_RDM_INJECT_MAX) && fits(tx->size, UFI_QUEUE_MAX) &&
+	       fits(tx->iov_limit, NIC_RDM_IOV_MAX) && fits(tx->rma_iov_limit, NIC_RDM_REMOTE_MAX);
+}
+
+static bool rx_match(const struct fi_rx_attr *rx)
+{
+	return is_subset(rx->caps, UFI_RX_CAPS) && is_subset(rx->op_flags, UFI_RX_OP_FLAGS) &&
+	       is_subset(rx->msg_order, UFI_ORDER_FREE | UFI_ORDER_WAITS) && rx->comp_order == FI_ORDER_NONE &&
+	       fits(rx->size, UFI_QUEUE_MAX) && fits(rx->iov_limit, NIC_RDM_IOV_MAX);
+}
+
+static bool ep_match(const struct fi_ep_attr *ep)
+{
+	return (ep->type == FI_EP_UNSPEC || ep->type == FI_EP_RDM) && ep->protocol == FI_PROTO_UNSPEC &&
+	       fits(ep->max_msg_size, NIC_RDM_MSG_MAX) && !ep->msg_prefix_size &&
+	       fits(ep->max_order_raw_size, NIC_RDM_MSG_MAX) && fits(ep->max_order_war_size, NIC_RDM_MSG_MAX) &&
+	       fits(ep->max_order_waw_size, NIC_RDM_MSG_MAX) && ep->tx_ctx_cnt <= 1 && ep->rx_ctx_cnt <= 1 &&
+	       !ep->auth_key_size;
+}
+
+/* Who does not ask for one-sided operations registers nothing. */
+static bool needs_mr(uint64_t caps)
+{
+	return !caps || caps & (FI_RMA | FI_ATOMIC);
+}
+
+static bool mr_match(uint32_t version, int mode)
+{
+	if (FI_VERSION_LT(version, FI_VERSION(1, 5)))
+		return mode == 0 || mode & MR_BASIC;
+	return mode & (MR_BASIC | FI_MR_PROV_KEY);
+}
+
+static bool domain_match(uint32_t version, uint64_t caps, const struct fi_domain_attr *d)
+{
+	return d->threading <= FI_THREAD_ENDPOINT && d->control_progress <= FI_PROGRESS_MANUAL &&
+	       d->data_progress <= FI_PROGRESS_MANUAL && d->resource_mgmt <= FI_RM_ENABLED &&
+	       d->av_type <= FI_AV_TABLE && (!needs_mr(caps) || mr_match(version, d->mr_mode)) &&
+	       fits(d->cq_data_size, sizeof(uint64_t)) && fits(d->mr_iov_limit, 1) &&
+	       is_subset(d->caps, UFI_DOMAIN_CAPS) && !d->auth_key_size &&
+	       fits(d->max_err_data, sizeof(union ufi_sockaddr));
+}
+
+bool ufi_hints_match(uint32_t version, const struct fi_info *hints)
+{
+	if (!hints)
+		return true;
+	return is_subset(hints->caps, UFI_CAPS) && hints->addr_format <= FI_SOCKADDR_IN6 &&
+	       (!hints->tx_attr || tx_match(hints->tx_attr)) && (!hints->rx_attr || rx_match(hints->rx_attr)) &&
+	       (!hints->ep_attr || ep_match(hints->ep_attr)) &&
+	       (!hints->domain_attr || domain_match(version, hints->caps, hints->domain_attr));
+}
+
+/* ---- what it is then ------------------------------------------------------------------------------------- */
+
+/* Who does not say which directions he wants gets all that there are for what he wants. */
+static uint64_t caps_complete(uint64_t caps)
+{
+	uint64_t two_sided = FI_MSG | FI_TAGGED, one_sided = FI_RMA | FI_ATOMIC;
+
+	if (!caps)
+		return UFI_CAPS & ~(FI_DIRECTED_RECV | FI_SOURCE_ERR);
+	if (caps & two_sided && !(caps & (FI_SEND | FI_RECV)))
+		caps |= FI_SEND | FI_RECV;
+	if (caps & one_sided && !(caps & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)))
+		caps |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+	return caps | UFI_FREE_CAPS;
+}
+
+static int mr_mode(uint32_t version, uint64_t caps, const struct fi_domain_attr *d)
+{
+	if (!needs_mr(caps))
+		return 0;
+	if (FI_VERSION_LT(version, FI_VERSION(1, 5)) || (d && d->mr_mode & MR_BASIC))
+		return MR_BASIC;
+	return d ? d->mr_mode & MR_BASIC_BITS : MR_BASIC_BITS;
+}
+
+static void size_apply(size_t wanted, size_t *value)
+{
+	if (wanted && wanted != SIZE_MAX)
+		*value = wanted;
+}
+
+static void tx_apply(const struct fi_tx_attr *hints, struct fi_info *info)
+{
+	struct fi_tx_attr *tx = info->tx_attr;
+
+	tx->caps = (hints && hints->caps ? caps_complete(hints->caps) : info->caps) & info->caps & UFI_TX_CAPS;
+	if (!hints)
+		return;
+	tx->op_flags = hints->op_flags;
+	tx->msg_order |= hints->msg_order;
+	tx->tclass = hints->tclass;
+	size_apply(hints->size, &tx->size);
+}
+
+static void rx_apply(const struct fi_rx_attr *hints, struct fi_info *info)
+{
+	struct fi_rx_attr *rx = info->rx_attr;
+
+	rx->caps = (hints && hints->caps ? caps_complete(hints->caps) : info->caps) & info->caps & UFI_RX_CAPS;
+	if (!hints)
+		return;
+	rx->op_flags = hints->op_flags;
+	rx->msg_order |= hints->msg_order;
+	size_apply(hints->size, &rx->size);
+}
+
+static void domain_apply(const struct fi_domain_attr *hints, struct fi_domain_attr *d)
+{
+	if (!hints)
+		return;
+	if (hints->threading)
+		d->threading = hints->threading;
+	if (hints->control_progress)
+		d->control_progress = hints->control_progress;
+	if (hints->data_progress)
+		d->data_progress = hints->data_progress;
+	if (hints->resource_mgmt)
+		d->resource_mgmt = hints->resource_mgmt;
+	if (hints->av_type)
+		d->av_type = hints->av_type;
+}
+
+void ufi_hints_apply(uint32_t version, const struct fi_info *hints, struct fi_info *info)
+{
+	info->caps = caps_complete(hints ? hints->caps : 0);
+	info->domain_attr->mr_mode = mr_mode(version, info->caps, hints ? hints->domain_attr : NULL);
+	tx_apply(hints ? hints->tx_attr : NULL, info);
+	rx_apply(hints ? hints->rx_attr : NULL, info);
+	domain_apply(hints ? hints->domain_attr : NULL, info->domain_attr);
+	if (!(info->tx_attr->msg_order & FI_ORDER_WAR) && !(info->tx_attr->msg_order & FI_ORDER_RMA_WAR))
+		info->ep_attr->max_order_war_size = 0;
+	if (hints && hints->addr_format == FI_SOCKADDR)
+		info->addr_format = FI_SOCKADDR;
+}

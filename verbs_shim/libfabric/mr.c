@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mr.c - memory that peers may name in RMA and atomics (fi_mr(3)). The key is the region's R_Key. Buffers of the program's own
+ * requests need no registration; descriptors are accepted and not looked at.
+ */
+#include "provider.h"
+
+struct ufi_mr {
+	struct fid_mr mr;
+	struct ufi_domain *domain;
+	struct nic_mr *nic;
+};
+
+#define MR_ACCESS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+
+/* An operation on elements of any kind needs the one right that there is for it: given with the right to write. */
+static uint32_t mr_rights(uint64_t access)
+{
+	uint32_t rights = 0;
+
+	if (access & (FI_RECV | FI_READ | FI_REMOTE_WRITE))
+		rights |= NIC_ACCESS_LOCAL_WRITE;
+	if (access & FI_REMOTE_READ)
+		rights |= NIC_ACCESS_REMOTE_READ;
+	if (access & FI_REMOTE_WRITE)
+		rights |= NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC;
+	return rights;
+}
+
+static int mr_close(struct fid *fid)
+{
+	struct ufi_mr *mr = container_of(fid, struct ufi_mr, mr.fid);
+	int rc = 0;
+
+	if (ufi_enter(mr->domain)) {
+		rc = nic_mr_dereg(mr->nic);
+		ufi_leave(mr->domain);
+	}
+	if (rc)
+		return rc;
+	atomic_fetch_sub(&mr->domain->users, 1);
+	free(mr);
+	return 0;
+}
+
+static struct fi_ops mr_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = mr_close,
+	.bind = ufi_no_bind,
+	.control = ufi_no_control,
+	.ops_open = ufi_no_ops_open,
+};
+
+static int mr_create(struct ufi_mr *mr, const struct iovec *iov, uint64_t access, uint64_t offset)
+{
+	uint64_t iova = mr->domain->virt_addr ? (uintptr_t)iov->iov_base : offset;
+	uint32_t rights = mr_rights(access);
+	int rc;
+
+	if (mr->domain->allocated) {
+		rc = pmd_check_range(iov->iov_base, iov->iov_len, rights & NIC_ACCESS_LOCAL_WRITE);
+		if (rc)
+			return rc;
+	}
+	if (!ufi_enter(mr->domain))
+		return -FI_EIO;
+	rc = nic_mr_reg(mr->domain->pd, iov->iov_base, iov->iov_len, iova, rights, &mr->nic);
+	ufi_leave(mr->domain);
+	return rc;
+}
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **out)
+{
+	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain.fid);
+	struct ufi_mr *mr;
+	int rc;
+
+	if (fid->fclass != FI_CLASS_DOMAIN || !attr || attr->iov_count != 1 || !attr->mr_iov ||
+	    !attr->mr_iov->iov_len || attr->access & ~MR_ACCESS)
+		return -FI_EINVAL;
+	if (flags)
+		return -FI_EBADFLAGS;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return -FI_ENOMEM;
+	mr->domain = domain;
+	rc = mr_create(mr, attr->mr_iov, attr->access, attr->offset);
+	if (rc) {
+		free(mr);
+		return rc;
+	}
+	mr->mr.fid.fclass = FI_CLASS_MR;
+	mr->mr.fid.context = attr->context;
+	mr->mr.fid.ops = &mr_fid_ops;
+	mr->mr.mem_desc = mr;
+	mr->mr.key = nic_mr_rkey(mr->nic);
+	atomic_fetch_add(&domain->users, 1);
+	*out = &mr->mr;
+	if (domain->mr_events) {
+		struct fi_eq_entry entry = {.fid = &mr->mr.fid, .context = attr->context};
+
+		ufi_eq_put(domain->eq, FI_MR_COMPLETE, &entry, sizeof(entry));
+	}
+	return 0;
+}
+
+static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access, uint64_t offset,
+		   uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+	struct fi_mr_attr attr = {
+		.mr_iov = iov,
+		.iov_count = count,
+		.access = access,
+		.offset = offset,
+		.requested_key = requested_key,
+		.context = context,
+	};
+
+	return mr_regattr(fid, &attr, flags, mr);
+}
+
+static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+		  uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
+
+	return mr_regv(fid, &iov, 1, access, offset, requested_key, flags, mr, context);
+}
+
+struct fi_ops_mr ufi_mr_ops = {
+	.size = sizeof(struct fi_ops_mr),
+	.reg = mr_reg,
+	.regv = mr_regv,
+	.regattr = mr_regattr,
+};

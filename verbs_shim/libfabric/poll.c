@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * poll.c - sets of queues and counters that are looked at together (fi_poll(3)). A counter has something when it has changed
+ * since it was last looked at.
+ */
+#include "provider.h"
+
+struct member {
+	struct member *next;
+	struct fid *fid;
+	uint64_t seen; /* of a counter: value and errors */
+};
+
+struct ufi_pollset {
+	struct fid_poll poll;
+	struct ufi_domain *domain;
+	pthread_mutex_t lock; /* of the list; the engine's is taken under it */
+	struct member *members;
+};
+
+static struct ufi_pollset *pollset_of(struct fid_poll *poll)
+{
+	return container_of(poll, struct ufi_pollset, poll);
+}
+
+static atomic_uint *users_of(struct fid *fid)
+{
+	switch (fid->fclass) {
+	case FI_CLASS_CQ:
+		return &container_of(fid, struct ufi_cq, cq.fid)->users;
+	case FI_CLASS_CNTR:
+		return &container_of(fid, struct ufi_cntr, cntr.fid)->users;
+	default:
+		return NULL;
+	}
+}
+
+static uint64_t cntr_sum(struct fid *fid)
+{
+	struct fid_cntr *cntr = container_of(fid, struct fid_cntr, fid);
+
+	return cntr->ops->read(cntr) + cntr->ops->readerr(cntr);
+}
+
+static int poll_add(struct fid_poll *poll, struct fid *fid, uint64_t flags)
+{
+	struct ufi_pollset *set = pollset_of(poll);
+	struct member *m;
+
+	if (flags || !users_of(fid))
+		return -FI_EINVAL;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -FI_ENOMEM;
+	m->fid = fid;
+	atomic_fetch_add(users_of(fid), 1);
+	pthread_mutex_lock(&set->lock);
+	m->next = set->members;
+	set->members = m;
+	pthread_mutex_unlock(&set->lock);
+	return 0;
+}
+
+static int poll_del(struct fid_poll *poll, struct fid *fid, uint64_t flags)
+{
+	struct ufi_pollset *set = pollset_of(poll);
+	struct member **at, *m;
+
+	pthread_mutex_lock(&set->lock);
+	for (at = &set->members; *at && (*at)->fid != fid; at = &(*at)->next)
+		;
+	m = *at;
+	if (m)
+		*at = m->next;
+	pthread_mutex_unlock(&set->lock);
+	if (!m)
+		return -FI_EINVAL;
+	atomic_fetch_sub(users_of(fid), 1);
+	free(m);
+	return 0;
+}
+
+static bool member_ready(struct member *m)
+{
+	uint64_t sum;
+
+	if (m->fid->fclass == FI_CLASS_CQ)
+		return ufi_cq_pending(container_of(m->fid, struct ufi_cq, cq.fid));
+	sum = cntr_sum(m->fid);
+	if (sum == m->seen)
+		return false;
+	m->seen = sum;
+	return true;
+}
+
+static int poll_poll(struct fid_poll *poll, void **context, int count)
+{
+	struct ufi_pollset *set = pollset_of(poll);
+	int n = 0;
+
+	pthread_mutex_lock(&set->lock);
+	for (struct member *m = set->members; m && n < count; m = m->next)
+		if (member_ready(m))
+			context[n++] = m->fid->context;
+	pthread_mutex_unlock(&set->lock);
+	return n;
+}
+
+static int poll_close(struct fid *fid)
+{
+	struct ufi_pollset *set = container_of(fid, struct ufi_pollset, poll.fid);
+
+	while (set->members)
+		poll_del(&set->poll, set->members->fid, 0);
+	pthread_mutex_destroy(&set->lock);
+	atomic_fetch_sub(&set->domain->users, 1);
+	free(set);
+	return 0;
+}
+
+static struct fi_ops poll_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = poll_close,
+	.bind = ufi_no_bind,
+	.control = ufi_no_control,
+	.ops_open = ufi_no_ops_open,
+};
+
+static struct fi_ops_poll poll_ops = {
+	.size = sizeof(struct fi_ops_poll),
+	.poll = poll_poll,
+	.poll_add = poll_add,
+	.poll_del = poll_del,
+};
+
+int ufi_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid_poll **out)
+{
+	struct ufi_pollset *set;
+
+	if (attr && attr->flags)
+		return -FI_EINVAL;
+	set = calloc(1, sizeof(*set));
+	if (!set)
+		return -FI_ENOMEM;
+	set->domain = container_of(fid, struct ufi_domain, domain);
+	pthread_mutex_init(&set->lock, NULL);
+	set->poll.fid.fclass = FI_CLASS_POLL;
+	set->poll.fid.ops = &poll_fid_ops;
+	set->poll.ops = &poll_ops;
+	atomic_fetch_add(&set->domain->users, 1);
+	*out = &set->poll;
+	return 0;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * post.c - requests on their way to the NIC: what messages, RMA and atomics have in common, and messages and receives
+ * themselves, which differ with a tag or without only in that.
+ */
+#include "provider.h"
+
+/* Those that mean something for a request of any kind; FI_MORE is a hint that nothing is made of. */
+#define POST_FLAGS                                                                                                     \
+	(FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | UFI_LEVELS | FI_MSG | FI_TAGGED)
+#define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_MSG | FI_TAGGED | FI_PEEK | FI_CLAIM | FI_DISCARD)
+
+uint32_t ufi_request_flags(const struct ufi_core *core, uint64_t flags)
+{
+	uint32_t out = 0;
+
+	if (flags & FI_TAGGED)
+		out |= NIC_RDM_TAGGED;
+	if (flags & FI_REMOTE_CQ_DATA)
+		out |= NIC_RDM_DATA;
+	if (flags & FI_INJECT)
+		out |= NIC_RDM_INJECT;
+	if (flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
+		out |= NIC_RDM_DELIVERY;
+	if (flags & FI_FENCE || (core->reads_first && core->reads))
+		out |= NIC_RDM_FENCE;
+	return out;
+}
+
+int ufi_post_begin(struct ufi_core *core, fi_addr_t to, struct nic_rdm_peer **peer)
+{
+	if (!ufi_enter(core->domain))
+		return -FI_EIO;
+	*peer = ufi_ep_peer(core, to);
+	if (*peer)
+		return 0;
+	ufi_leave(core->domain);
+	return -FI_EINVAL;
+}
+
+/* The NIC's errors have libfabric's numbers. Who tries again and again until there is room must not be alone in that. */
+ssize_t ufi_post_end(struct ufi_core *core, int rc)
+{
+	if (rc == 0)
+		pmd_doorbell(core->domain->engine);
+	else if (rc == -EAGAIN)
+		pmd_progress(core->domain->engine, 1);
+	ufi_leave(core->domain);
+	return rc;
+}
+
+ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s)
+{
+	struct ufi_core *core = ep->core;
+	struct nic_rdm_peer *peer;
+	int rc = ufi_ep_check(core, FI_SEND | (s->flags & (FI_MSG | FI_TAGGED)));
+
+	if (rc)
+		return rc;
+	if (s->flags & ~POST_FLAGS)
+		return -FI_EBADFLAGS;
+	if (s->n_iov > NIC_RDM_IOV_MAX || (s->n_iov && !s->iov))
+		return -FI_EINVAL;
+	rc = ufi_post_begin(core, s->to, &peer);
+	if (rc)
+		return rc;
+
+	struct nic_rdm_send request = {
+		.context = s->context,
+		.cookie = s->flags & FI_COMPLETION ? UFI_COOKIE_COMPLETE : 0,
+		.flags = ufi_request_flags(core, s->flags),
+		.iov = (const struct nic_iov *)s->iov,
+		.n_iov = (uint32_t)s->n_iov,
+		.tag = s->tag,
+		.data = s->data,
+	};
+
+	return ufi_post_end(core, nic_rdm_send(peer, &request));
+}
+
+/* ---- receives -------------------------------------------------------------------------------------------- */
+
+static int recv_check(const struct ufi_core *core, const struct ufi_recv *r)
+{
+	bool claims = r->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD);
+	int rc = ufi_ep_check(core, FI_RECV | (r->flags & (FI_MSG | FI_TAGGED)));
+
+	if (rc)
+		return rc;
+	if (r->flags & ~RECV_FLAGS || (claims && !(r->flags & FI_TAGGED)))
+		return -FI_EBADFLAGS;
+	if (r->flags & FI_DISCARD && !(r->flags & (FI_PEEK | FI_CLAIM)))
+		return -FI_EBADFLAGS;
+	if (r->n_iov > NIC_RDM_IOV_MAX || (r->n_iov && !r->iov))
+		return -FI_EINVAL;
+	if (r->flags & FI_MULTI_RECV && (r->n_iov != 1 || claims))
+		return -FI_EINVAL;
+	return r->flags & FI_PEEK && !core->rx_cq ? -FI_ENOCQ : 0;
+}
+
+/** From whom, where that matters. Lock held. @return 0, -FI_EINVAL. */
+static int recv_from(struct ufi_core *core, fi_addr_t from, const struct nic_rdm_peer **peer)
+{
+	*peer = NULL;
+	if (!(core->caps & FI_DIRECTED_RECV) || from == FI_ADDR_UNSPEC)
+		return 0;
+	*peer = ufi_ep_peer(core, from);
+	return *peer ? 0 : -FI_EINVAL;
+}
+
+static int recv_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_recv *request)
+{
+	struct nic_rdm_done found = {0};
+	int rc;
+
+	pmd_progress(core->domain->engine, 1);
+	rc = nic_rdm_peek(core->rdm, request, &found);
+	if (rc && rc != -ENOMSG)
+		return rc;
+	ufi_done_peek(core, r, rc ? NULL : &found);
+	return 0;
+}
+
+ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
+{
+	struct ufi_core *core = ep->core;
+	struct nic_rdm_recv request = {
+		.context = r->context,
+		.cookie = r->flags & FI_COMPLETION ? UFI_COOKIE_COMPLETE : 0,
+		.iov = (const struct nic_iov *)r->iov,
+		.n_iov = (uint32_t)r->n_iov,
+		.tag = r->tag,
+		.ignore = r->ignore,
+		.min_free = core->min_multi_recv,
+	};
+	int rc = recv_check(core, r);
+
+	if (rc)
+		return rc;
+	if (r->flags & FI_TAGGED)
+		request.flags |= NIC_RDM_TAGGED;
+	if (r->flags & FI_MULTI_RECV)
+		request.flags |= NIC_RDM_MULTI;
+	if (r->flags & FI_CLAIM)
+		request.flags |= NIC_RDM_CLAIM;
+	if (r->flags & FI_DISCARD)
+		request.flags |= NIC_RDM_DISCARD;
+	if (!ufi_enter(core->domain))
+		return -FI_EIO;
+	rc = recv_from(core, r->from, &request.from);
+	if (!rc)
+		rc = r->flags & FI_PEEK ? recv_peek(core, r, &request) : nic_rdm_recv(core->rdm, &request);
+	return ufi_post_end(core, rc);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider.c - how libfabric finds the provider: it loads the library and calls the one function that is exported.
+ * Owns: the parameters.
+ */
+#include "provider.h"
+
+struct ufi_params ufi_params = {.tx_size = 1024, .rx_size = 1024, .max_unexpected = 64u << 20, .connect_ms = 10000};
+
+static int provider_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
+{
+	return ufi_fabric_open(attr, fabric, context);
+}
+
+static void provider_cleanup(void)
+{
+}
+
+struct fi_provider ufi_provider = {
+	.version = FI_VERSION(0, 1),
+	.fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+	.name = "uroce",
+	.getinfo = ufi_getinfo,
+	.fabric = provider_fabric,
+	.cleanup = provider_cleanup,
+};
+
+static void param_size(const char *name, size_t *value, size_t least, size_t most, const char *help)
+{
+	size_t got;
+
+	fi_param_define(&ufi_provider, name, FI_PARAM_SIZE_T, "%s (default: %zu)", help, *value);
+	if (fi_param_get_size_t(&ufi_provider, name, &got))
+		return;
+	if (got < least || got > most)
+		UFI_WARN(CORE, "%s is to be from %zu to %zu; %zu is ignored\n", name, least, most, got);
+	else
+		*value = got;
+}
+
+static void params_read(void)
+{
+	int ms;
+
+	param_size("tx_size", &ufi_params.tx_size, 1, UFI_QUEUE_MAX,
+		   "Requests that an endpoint can have under way, unless the program says how many");
+	param_size("rx_size", &ufi_params.rx_size, 1, UFI_QUEUE_MAX,
+		   "Receives that an endpoint can have posted, unless the program says how many");
+	param_size("max_unexpected", &ufi_params.max_unexpected, NIC_RDM_EAGER_MAX, SIZE_MAX,
+		   "Bytes of messages that an endpoint keeps before they are asked for; senders of more wait");
+	fi_param_define(&ufi_provider, "connect_timeout", FI_PARAM_INT,
+			"Milliseconds for which a peer may leave a first request unanswered before it fails "
+			"(default: %d)",
+			ufi_params.connect_ms);
+	if (!fi_param_get_int(&ufi_provider, "connect_timeout", &ms) && ms > 0)
+		ufi_params.connect_ms = ms;
+}
+
+FI_EXT_INI
+{
+	params_read();
+	return &ufi_provider;
+}

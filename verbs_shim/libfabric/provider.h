@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider.h - the objects of the libfabric provider (private to verbs_shim/libfabric).
+ *
+ * Every object begins with the structure that libfabric's headers make public, so that a pointer to one is a pointer to the
+ * other; what follows is ours. An endpoint is a `struct nic_rdm` (nic_rdm.h), which does all that happens between posting and
+ * completion: here arguments are checked, addresses looked up, and what is done is written where the program looks for it.
+ *
+ * Locks: all objects of a domain are guarded by the lock of its engine (ufi_enter, ufi_leave); so are the callbacks of the
+ * NIC. An event queue, which belongs to a fabric, has a mutex of its own, the innermost. Counts of users are atomic.
+ *
+ * Calls return 0, a count, or a negative fi_errno, as the man pages say.
+ */
+#ifndef UFI_PROVIDER_H
+#define UFI_PROVIDER_H
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "nic_rdm.h"
+
+#define UFI_WARN(subsys, ...) FI_WARN(&ufi_provider, FI_LOG_##subsys, __VA_ARGS__)
+#define UFI_INFO(subsys, ...) FI_INFO(&ufi_provider, FI_LOG_##subsys, __VA_ARGS__)
+
+extern struct fi_provider ufi_provider;
+
+/** What programs may set with FI_UROCE_*; see provider.c. */
+struct ufi_params {
+	size_t tx_size, rx_size; /* what fi_info says of queues */
+	size_t max_unexpected;	 /* bytes */
+	int connect_ms;
+};
+extern struct ufi_params ufi_params;
+
+/* ---- what can be asked for (info.c, match.c) ------------------------------------------------------------ */
+
+#define UFI_TX_PRIMARY	(FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC)
+#define UFI_RX_PRIMARY	(UFI_TX_PRIMARY | FI_DIRECTED_RECV)
+#define UFI_TX_MODIFY	(FI_SEND | FI_READ | FI_WRITE)
+#define UFI_RX_MODIFY	(FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define UFI_TX_CAPS	(UFI_TX_PRIMARY | UFI_TX_MODIFY | FI_FENCE)
+#define UFI_RX_CAPS	(UFI_RX_PRIMARY | UFI_RX_MODIFY | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR)
+#define UFI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define UFI_CAPS	(UFI_TX_CAPS | UFI_RX_CAPS | UFI_DOMAIN_CAPS)
+/** Given without being asked for: they cost nothing. */
+#define UFI_FREE_CAPS	(FI_MULTI_RECV | FI_FENCE | UFI_DOMAIN_CAPS)
+
+/** How far an operation has come when it counts as done. */
+#define UFI_LEVELS	(FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+#define UFI_TX_OP_FLAGS (UFI_LEVELS | FI_INJECT | FI_COMPLETION)
+#define UFI_RX_OP_FLAGS (FI_MULTI_RECV | FI_COMPLETION)
+
+/** Orders that hold anyway, and those for which requests that follow an RMA read have to wait for it: a NIC answers a read
+ *  while it executes what comes behind. */
+#define UFI_ORDER_WAITS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR)
+#define UFI_ORDER_FREE                                                                                                 \
+	(FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS |      \
+	 FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |          \
+	 FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
+
+#define UFI_QUEUE_MAX 16384 /* requests under way, receives posted */
+/** A memory key is an R_Key. */
+#define UFI_KEY_SIZE  4
+
+int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+		struct fi_info **out);
+/** Whether what hints ask for can be had, apart from addresses and names. `version`: of the API that the program speaks. */
+bool ufi_hints_match(uint32_t version, const struct fi_info *hints);
+/** Make of what there is what hints have asked for. */
+void ufi_hints_apply(uint32_t version, const struct fi_info *hints, struct fi_info *info);
+
+/* ---- addresses (address.c) ------------------------------------------------------------------------------ */
+
+union ufi_sockaddr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+bool ufi_gid_is_ipv4(const struct nic_gid *gid);
+/** @return the length of the address. */
+socklen_t ufi_addr_to_sockaddr(const struct nic_rdm_addr *addr, union ufi_sockaddr *out);
+/** @return false: neither IPv4 nor IPv6, or too short for what it says it is. */
+bool ufi_addr_from_sockaddr(const void *sockaddr, size_t len, struct nic_rdm_addr *out);
+bool ufi_addr_is_any(const struct nic_rdm_addr *addr);
+/** What node and service name, of one address family. @return 0, -FI_ENODATA. */
+int ufi_addr_resolve(const char *node, const char *service, int family, uint64_t flags, struct nic_rdm_addr *out);
+/** "fi_sockaddr_in://127.0.0.1:9228". @return as snprintf. */
+int ufi_addr_print(const struct nic_rdm_addr *addr, char *buf, size_t len);
+/** Copy an address out as much as there is room. @return 0, -FI_ETOOSMALL with the length that it has in *len. */
+int ufi_addr_copy_out(const struct nic_rdm_addr *addr, void *out, size_t *len);
+
+/* ---- waiting (wait.c) ----------------------------------------------------------------------------------- */
+
+/** Where threads sleep for a queue or a counter. Guarded by the same lock. */
+struct ufi_wait {
+	enum fi_wait_obj obj;
+	int fd;	    /* eventfd; -1: nobody sleeps here */
+	bool armed; /* somebody is about to sleep: the next event has to wake him */
+};
+
+/** @return 0, -FI_ENOSYS (a wait object that there is not), or what the system says. */
+int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj);
+void ufi_wait_fini(struct ufi_wait *wait);
+/** From here on the next ufi_wait_signal makes the descriptor readable, which it now is not. */
+void ufi_wait_arm(struct ufi_wait *wait);
+void ufi_wait_wake(struct ufi_wait *wait);
+static inline void ufi_wait_signal(struct ufi_wait *wait)
+{
+	if (wait->armed)
+		ufi_wait_wake(wait);
+}
+/** fi_control's FI_GETWAIT and FI_GETWAITOBJ. */
+int ufi_wait_control(struct ufi_wait *wait, int command, void *arg);
+/** A point in time, from a timeout in ms that is negative for ever. */
+uint64_t ufi_deadline(int timeout_ms);
+/** Sleep, no lock held, on an armed object. @return 0: there may be something, -FI_ETIMEDOUT, -FI_EINTR. */
+int ufi_wait_sleep(const struct ufi_wait *wait, uint64_t deadline_ns);
+
+/* ---- fabric, domain ------------------------------------------------------------------------------------- */
+
+struct ufi_fabric {
+	struct fid_fabric fabric;
+	atomic_uint users;
+};
+
+struct ufi_domain {
+	struct fid_domain domain;
+	struct ufi_fabric *fabric;
+	struct pmd_device device;
+	struct pmd_engine *engine;
+	struct nic *nic;
+	struct nic_pd *pd;
+	struct ufi_eq *eq; /* NULL: not bound */
+	bool mr_events;	   /* registrations end with an event */
+	bool virt_addr;	   /* regions are addressed by virtual addresses, not by offsets */
+	bool allocated;	   /* what is registered has to be there */
+	bool source_err;
+	atomic_uint users;
+};
+
+int ufi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context);
+int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out, void *context);
+/** fi_ops.bind, ops_open of objects that have none. */
+int ufi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+int ufi_no_control(struct fid *fid, int command, void *arg);
+int ufi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+
+/** Take the engine's lock. @return false: this process is a fork of the one that opened the domain. */
+static inline bool ufi_enter(const struct ufi_domain *domain)
+{
+	if (pmd_is_forked_child())
+		return false;
+	pmd_lock(domain->engine);
+	return true;
+}
+
+static inline void ufi_leave(const struct ufi_domain *domain)
+{
+	pmd_unlock(domain->engine);
+}
+
+/* ---- event queue (eq.c) --------------------------------------------------------------------------------- */
+
+struct ufi_eq {
+	struct fid_eq eq;
+	struct ufi_fabric *fabric;
+	pthread_mutex_t lock;
+	struct ufi_wait wait;
+	struct ufi_event *head, **tail;
+	bool writable; /* by the program */
+	atomic_uint users;
+};
+
+int ufi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out, void *context);
+/** @return 0, -FI_ENOMEM. */
+int ufi_eq_put(struct ufi_eq *eq, uint32_t event, const void *buf, size_t len);
+int ufi_eq_put_error(struct ufi_eq *eq, const struct fi_eq_err_entry *error);
+int ufi_eq_trywait(struct ufi_eq *eq);
+
+/* ---- address vector (av.c, av_names.c) ------------------------------------------------------------------ */
+
+#define UFI_AV_NONE UINT32_MAX
+
+/** An entry; fi_addr_t is its index. */
+struct ufi_av_entry {
+	struct nic_rdm_addr addr;
+	bool used;
+	uint32_t next; /* with the same hash, or free; UFI_AV_NONE: the last one */
+};
+
+struct ufi_av {
+	struct fid_av av;
+	struct ufi_domain *domain;
+	struct ufi_eq *eq;
+	bool async; /* insertions end with an event */
+	struct ufi_av_entry *entries;
+	uint32_t n, room, *buckets; /* room is a power of two, and the number of buckets */
+	uint32_t free;
+	struct ufi_core *endpoints;
+	atomic_uint users;
+};
+
+int ufi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **out, void *context);
+/** fi_av_insertsvc, fi_av_insertsym. */
+int ufi_av_insertsvc(struct fid_av *av, const char *node, const char *service, fi_addr_t *fi_addr, uint64_t flags,
+		     void *context);
+int ufi_av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service, size_t svccnt,
+		     fi_addr_t *fi_addr, uint64_t flags, void *context);
+/** These two: engine lock held. The address that a fi_addr_t stands for, or NULL. */
+const struct nic_rdm_addr *ufi_av_at(const struct ufi_av *av, fi_addr_t fi_addr);
+/** The fi_addr_t of an address; FI_ADDR_NOTAVAIL: it has none. */
+fi_addr_t ufi_av_find(const struct ufi_av *av, const struct nic_rdm_addr *addr);
+
+/* ---- completion queue (cq.c, comp.c), counter (cntr.c) -------------------------------------------------- */
+
+/** Of flags in the ring: the details are the first of the list of errors. No flag of libfabric's for completions. */
+#define UFI_COMP_ERROR (1ull << 63)
+
+struct ufi_comp {
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t source;
+};
+
+/** What an error has besides its completion. */
+struct ufi_comp_error {
+	struct ufi_comp_error *next;
+	int err;
+	uint32_t prov_errno;
+	uint64_t overflow;
+	socklen_t source_len; /* of FI_EADDRNOTAVAIL: who it was; else 0 */
+	union ufi_sockaddr source;
+};
+
+struct ufi_cq {
+	struct fid_cq cq;
+	struct ufi_domain *domain;
+	struct ufi_wait wait;
+	size_t entry_size; /* of the format; each is a beginning of the longest one */
+	struct ufi_comp *ring;
+	size_t size, head, n; /* size is a power of two */
+	struct ufi_comp_error *errors, **errors_tail;
+	union ufi_sockaddr err_data; /* of the error that was read last */
+	bool signaled, overrun;
+	atomic_uint users;
+};
+
+int ufi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out, void *context);
+/** Add a completion; with `error`, one that has failed. Engine lock held. */
+void ufi_cq_put(struct ufi_cq *cq, const struct ufi_comp *comp, const struct ufi_comp_error *error);
+int ufi_cq_trywait(struct ufi_cq *cq);
+
+enum ufi_count { UFI_COUNT_SEND, UFI_COUNT_RECV, UFI_COUNT_READ, UFI_COUNT_WRITE, UFI_COUNTS };
+
+struct ufi_cntr {
+	struct fid_cntr cntr;
+	struct ufi_domain *domain;
+	struct ufi_wait wait;
+	atomic_uint_fast64_t value, errors; /* changed with the lock held, read without */
+	atomic_uint users;
+};
+
+int ufi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context);
+/** Engine lock held. */
+void ufi_cntr_count(struct ufi_cntr *cntr, bool error);
+int ufi_cntr_trywait(struct ufi_cntr *cntr);
+
+int ufi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **out);
+/** Whether a queue has something; makes progress. */
+bool ufi_cq_pending(struct ufi_cq *cq);
+
+/* ---- memory (mr.c) -------------------------------------------------------------------------------------- */
+
+extern struct fi_ops_mr ufi_mr_ops;
+
+/* ---- endpoint (ep.c, ep_bind.c) ------------------------------------------------------------------------- */
+
+/** An endpoint, and what its aliases share with it. */
+struct ufi_core {
+	struct ufi_domain *domain;
+	struct nic_rdm *rdm; /* NULL: not enabled */
+	struct nic_rdm_addr addr;
+	struct ufi_av *av;
+	struct ufi_core *next_of_av;
+	struct ufi_cq *tx_cq, *rx_cq;
+	struct ufi_cntr *cntrs[UFI_COUNTS];
+	bool tx_selective, rx_selective;
+	bool reads_first; /* what would overtake an RMA read waits for it */
+	uint64_t caps;
+	size_t tx_size, rx_size, min_multi_recv;
+	uint32_t reads;		     /* RMA reads under way */
+	struct nic_rdm_peer **peers; /* by fi_addr_t; NULL: not yet asked for */
+	size_t n_peers;
+	atomic_uint aliases;
+};
+
+struct ufi_ep {
+	struct fid_ep ep;
+	struct ufi_core *core;
+	struct ufi_core own;		     /* unless it is an alias */
+	uint64_t tx_op_flags, rx_op_flags;   /* as the program has set them */
+	uint64_t tx_flags, rx_flags;	     /* of requests without flags of their own */
+	uint64_t tx_msg_flags, rx_msg_flags; /* added to those that have */
+};
+
+int ufi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out, void *context);
+/** Bind an object to an endpoint that is not enabled. */
+int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+/** Undo all binds. */
+void ufi_ep_unbind(struct ufi_core *core);
+/** Work out the flags of requests, after op_flags or a binding have changed. */
+void ufi_ep_flags(struct ufi_ep *ep);
+/** The peer that a fi_addr_t stands for. Engine lock held. @return NULL: there is none, or no memory. */
+struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr);
+/** A fi_addr_t is no longer that of its address. Engine lock held. */
+void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr);
+
+extern struct fi_ops_msg ufi_msg_ops;
+extern struct fi_ops_tagged ufi_tagged_ops;
+extern struct fi_ops_rma ufi_rma_ops;
+extern struct fi_ops_atomic ufi_atomic_ops;
+
+int ufi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op, struct fi_atomic_attr *attr,
+		     uint64_t flags);
+
+/* ---- requests (post.c), what becomes of them (comp.c) --------------------------------------------------- */
+
+/** Of cookies: there is an entry in the queue when all goes well. */
+#define UFI_COOKIE_COMPLETE 1u
+
+static inline struct ufi_ep *ufi_ep_of(struct fid_ep *ep)
+{
+	return container_of(ep, struct ufi_ep, ep);
+}
+
+/** A message to send, with or without a tag; flags are libfabric's, FI_TAGGED or FI_MSG among them. */
+struct ufi_send {
+	const struct iovec *iov;
+	size_t n_iov;
+	fi_addr_t to;
+	uint64_t tag, data, flags;
+	void *context;
+};
+ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s);
+
+struct ufi_recv {
+	const struct iovec *iov;
+	size_t n_iov;
+	fi_addr_t from;
+	uint64_t tag, ignore, flags;
+	void *context;
+};
+ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r);
+
+/** The NIC's form of an operation's flags, FENCE added where the endpoint's order demands it. */
+uint32_t ufi_request_flags(const struct ufi_core *core, uint64_t flags);
+/** Flags of a request that brings its own. */
+static inline uint64_t ufi_msg_flags(const struct ufi_ep *ep, uint64_t flags)
+{
+	return flags | (ep->tx_msg_flags & (flags & UFI_LEVELS ? ~UFI_LEVELS : ~0ull));
+}
+/** Flags of a request that is to leave no trace. */
+static inline uint64_t ufi_inject_flags(const struct ufi_ep *ep)
+{
+	return (ep->tx_flags & ~FI_COMPLETION) | FI_INJECT;
+}
+/** Whether an endpoint can be used for what needs these capabilities. */
+static inline int ufi_ep_check(const struct ufi_core *core, uint64_t caps)
+{
+	if ((core->caps & caps) != caps)
+		return -FI_EOPNOTSUPP;
+	return core->rdm ? 0 : -FI_EOPBADSTATE;
+}
+/** Lock for a request to a peer. @return 0 with *peer; -FI_EINVAL, -FI_EIO: nothing is locked. */
+int ufi_post_begin(struct ufi_core *core, fi_addr_t to, struct nic_rdm_peer **peer);
+/** The NIC has answered: ring, unlock, translate. */
+ssize_t ufi_post_end(struct ufi_core *core, int rc);
+
+/** nic_rdm_init.done; ctx is the struct ufi_core. */
+void ufi_done(void *ctx, const struct nic_rdm_done *done);
+/** What a peek has found (`found`), or not (NULL) while it looked for `r`. Engine lock held. */
+void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_done *found);
+/** The sentence for prov_errno. */
+const char *ufi_comp_strerror(int prov_errno);
+
+/* ---- services: ports of a device ------------------------------------------------------------------------ */
+
+/* TODO until engine.h has them */
+int pmd_service_open(struct pmd_engine *e, uint16_t *port);
+void pmd_service_close(struct pmd_engine *e, uint16_t port);
+
+#endif
