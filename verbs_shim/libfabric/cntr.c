@@ -83,11 +83,13 @@ static int cntr_look_or_arm(struct ufi_cntr *cntr, uint64_t threshold, uint64_t 
 
 	if (rc == -FI_EAGAIN && pmd_progress(engine, 1))
 		rc = cntr_look(cntr, threshold, errors);
-	if (rc == -FI_EAGAIN && cntr->wait.fd >= 0 && cntr->wait.obj != FI_WAIT_YIELD) {
-		ufi_wait_arm(&cntr->wait);
-		pmd_expect_sleep(engine);
-	}
-	return rc;
+	if (rc != -FI_EAGAIN || !ufi_wait_sleeps(&cntr->wait))
+		return rc;
+	rc = ufi_wait_arm(&cntr->wait);
+	if (rc)
+		return rc;
+	pmd_expect_sleep(engine);
+	return -FI_EAGAIN;
 }
 
 /* Where the program has said that it would not sleep, and does, it polls. */
@@ -96,7 +98,6 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	struct ufi_cntr *cntr = cntr_of(fid);
 	uint64_t deadline_ns = ufi_deadline(timeout);
 	uint64_t errors = atomic_load_explicit(&cntr->errors, memory_order_acquire);
-	bool sleeps = cntr->wait.fd >= 0 && cntr->wait.obj != FI_WAIT_YIELD;
 	int rc;
 
 	for (;;) {
@@ -106,10 +107,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 		ufi_leave(cntr->domain);
 		if (rc != -FI_EAGAIN)
 			return rc;
-		if (sleeps)
-			rc = ufi_wait_sleep(&cntr->wait, deadline_ns);
-		else
-			rc = pmd_clock_monotonic_ns() < deadline_ns ? 0 : -FI_ETIMEDOUT;
+		rc = ufi_wait_sleep(&cntr->wait, deadline_ns);
 		if (rc)
 			return rc;
 	}
@@ -118,20 +116,27 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 /* A descriptor cannot know which value is waited for: every change makes it readable. */
 int ufi_cntr_trywait(struct ufi_cntr *cntr)
 {
-	if (cntr->wait.fd < 0)
-		return -FI_EINVAL;
+	int rc;
+
 	if (!ufi_enter(cntr->domain))
 		return -FI_EIO;
 	pmd_progress(cntr->domain->engine, 1);
-	ufi_wait_arm(&cntr->wait);
+	rc = ufi_wait_arm(&cntr->wait);
 	pmd_expect_sleep(cntr->domain->engine);
 	ufi_leave(cntr->domain);
-	return 0;
+	return rc;
 }
 
 static int cntr_control(struct fid *fid, int command, void *arg)
 {
-	return ufi_wait_control(&container_of(fid, struct ufi_cntr, cntr.fid)->wait, command, arg);
+	struct ufi_cntr *cntr = container_of(fid, struct ufi_cntr, cntr.fid);
+	int rc;
+
+	if (!ufi_enter(cntr->domain))
+		return -FI_EIO;
+	rc = ufi_wait_control(&cntr->wait, command, arg);
+	ufi_leave(cntr->domain);
+	return rc;
 }
 
 static int cntr_close(struct fid *fid)

@@ -22,6 +22,10 @@ static const struct kind kinds[NIC_RDM_KINDS] = {
 	[NIC_RDM_REMOTE_WRITE] = {FI_RMA | FI_REMOTE_WRITE, true, UFI_COUNTS},
 };
 
+/* Besides the NIC's. */
+#define STATUS_NO_MESSAGE 0x200u
+#define STATUS_NO_SOURCE  0x201u
+
 /** A way to fail: libfabric's number, and a sentence where the NIC has none. */
 struct failure {
 	uint32_t status;
@@ -34,6 +38,8 @@ static const struct failure failures[] = {
 	{NIC_RDM_TRUNCATED, FI_ETRUNC, "the message was longer than the buffer"},
 	{NIC_RDM_UNREACHABLE, FI_EHOSTUNREACH, "the peer has not answered"},
 	{NIC_RDM_PEER_LOST, FI_ECONNABORTED, "the peer has gone amid the message"},
+	{STATUS_NO_MESSAGE, FI_ENOMSG, "no such message has come"},
+	{STATUS_NO_SOURCE, FI_EADDRNOTAVAIL, "the address vector does not have who sent it"},
 	{NIC_WC_LOC_LEN_ERR, FI_EMSGSIZE, "local length error"},
 	{NIC_WC_LOC_QP_OP_ERR, FI_EINVAL, "local operation error"},
 	{NIC_WC_LOC_PROT_ERR, FI_EFAULT, "local memory is not there"},
@@ -125,8 +131,7 @@ static bool source_unknown(const struct ufi_core *core, const struct ufi_comp *c
 	if (!(core->caps & FI_SOURCE_ERR) || comp->source != FI_ADDR_NOTAVAIL || !d->peer)
 		return false;
 	addr = nic_rdm_peer_address(d->peer);
-	memset(error, 0, sizeof(*error));
-	error->err = FI_EADDRNOTAVAIL;
+	fill_error(error, STATUS_NO_SOURCE, 0);
 	error->source_len = ufi_addr_to_sockaddr(&addr, &error->source);
 	return true;
 }
@@ -160,12 +165,23 @@ void ufi_done(void *ctx, const struct nic_rdm_done *d)
 	ufi_cq_put(cq, &comp, failed ? &error : NULL);
 }
 
+void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool write)
+{
+	struct ufi_core *core = ctx;
+	struct ufi_cntr *cntr = core->cntrs[write ? UFI_COUNT_REMOTE_WRITE : UFI_COUNT_REMOTE_READ];
+
+	if (cntr)
+		ufi_cntr_count(cntr, false);
+	ufi_mr_served(core->domain, rkey, write);
+}
+
 void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_done *found)
 {
 	struct nic_rdm_done none = {.kind = NIC_RDM_RECV, .flags = NIC_RDM_TAGGED, .tag = r->tag};
-	struct ufi_comp_error error = {.err = FI_ENOMSG};
+	struct ufi_comp_error error;
 	struct ufi_comp comp;
 
+	fill_error(&error, STATUS_NO_MESSAGE, 0);
 	fill_comp(&comp, found ? found : &none);
 	comp.entry.op_context = r->context;
 	comp.entry.buf = NULL;

@@ -9,7 +9,7 @@
 
 #include "provider.h"
 
-#define SIZE_DEFAULT	 1024
+#define SIZE_DEFAULT	 256
 #define SIZE_MIN	 16
 #define SIZE_MAX_ENTRIES (1u << 24)
 
@@ -104,7 +104,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 	if (!ufi_enter(cq->domain))
 		return -FI_EIO;
 	got = cq_poll(cq, buf, count, source);
-	ufi_leave(cq->domain); /* after many empty polls this gives the CPU away */
+	ufi_leave(cq->domain);
 	return got;
 }
 
@@ -113,18 +113,23 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	return cq_readfrom(fid, buf, count, NULL);
 }
 
-/** @return what cq_poll says, having armed the queue when that is -FI_EAGAIN. *signaled: fi_cq_signal was called. */
-static ssize_t cq_poll_or_arm(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source, bool *signaled)
+/** As cq_poll. *sleep: there is nothing, fi_cq_signal was not called, and the queue is armed. Lock held. */
+static ssize_t cq_poll_or_arm(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source, bool *sleep)
 {
 	ssize_t got = cq_poll(cq, buf, count, source);
+	int rc;
 
-	*signaled = got == -FI_EAGAIN && cq->signaled;
-	if (*signaled)
+	*sleep = got == -FI_EAGAIN && !cq->signaled;
+	if (got == -FI_EAGAIN)
 		cq->signaled = false;
-	else if (got == -FI_EAGAIN && cq->wait.obj != FI_WAIT_YIELD) {
-		ufi_wait_arm(&cq->wait);
-		pmd_expect_sleep(cq->domain->engine);
+	if (!*sleep || !ufi_wait_sleeps(&cq->wait))
+		return got;
+	rc = ufi_wait_arm(&cq->wait);
+	if (rc) {
+		*sleep = false;
+		return rc;
 	}
+	pmd_expect_sleep(cq->domain->engine);
 	return got;
 }
 
@@ -133,7 +138,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 {
 	struct ufi_cq *cq = cq_of(fid);
 	uint64_t deadline_ns = ufi_deadline(timeout);
-	bool signaled;
+	bool sleep;
 	ssize_t got;
 	int rc;
 
@@ -142,14 +147,11 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 	for (;;) {
 		if (!ufi_enter(cq->domain))
 			return -FI_EIO;
-		got = cq_poll_or_arm(cq, buf, count, source, &signaled);
-		ufi_leave(cq->domain);
-		if (got != -FI_EAGAIN || signaled)
+		got = cq_poll_or_arm(cq, buf, count, source, &sleep);
+		ufi_leave(cq->domain); /* after many empty polls this gives the CPU away */
+		if (!sleep)
 			return got;
-		if (cq->wait.obj == FI_WAIT_YIELD)
-			rc = pmd_clock_monotonic_ns() < deadline_ns ? 0 : -FI_ETIMEDOUT;
-		else
-			rc = ufi_wait_sleep(&cq->wait, deadline_ns);
+		rc = ufi_wait_sleep(&cq->wait, deadline_ns);
 		if (rc)
 			return rc == -FI_ETIMEDOUT ? -FI_EAGAIN : rc;
 	}
@@ -250,16 +252,13 @@ int ufi_cq_trywait(struct ufi_cq *cq)
 {
 	int rc = -FI_EAGAIN;
 
-	if (cq->wait.fd < 0)
-		return -FI_EINVAL;
 	if (!ufi_enter(cq->domain))
 		return -FI_EIO;
 	if (!cq->n)
 		pmd_progress(cq->domain->engine, 1);
 	if (!cq->n && !cq->overrun && !cq->signaled) {
-		ufi_wait_arm(&cq->wait);
+		rc = ufi_wait_arm(&cq->wait);
 		pmd_expect_sleep(cq->domain->engine);
-		rc = 0;
 	}
 	ufi_leave(cq->domain);
 	return rc;
@@ -267,7 +266,14 @@ int ufi_cq_trywait(struct ufi_cq *cq)
 
 static int cq_control(struct fid *fid, int command, void *arg)
 {
-	return ufi_wait_control(&container_of(fid, struct ufi_cq, cq.fid)->wait, command, arg);
+	struct ufi_cq *cq = container_of(fid, struct ufi_cq, cq.fid);
+	int rc;
+
+	if (!ufi_enter(cq->domain))
+		return -FI_EIO;
+	rc = ufi_wait_control(&cq->wait, command, arg);
+	ufi_leave(cq->domain);
+	return rc;
 }
 
 static int cq_close(struct fid *fid)

@@ -38,6 +38,7 @@ static int ep_create(struct ufi_core *core)
 		.connect_ns = (uint64_t)ufi_params.connect_ms * NS_PER_MS,
 		.max_unexpected = ufi_params.max_unexpected,
 		.done = ufi_done,
+		.served = core->caps & FI_RMA_EVENT ? ufi_served : NULL,
 		.ctx = core,
 	};
 	int rc;

@@ -35,14 +35,15 @@ static const uint64_t count_flags[UFI_COUNTS] = {
 	[UFI_COUNT_RECV] = FI_RECV,
 	[UFI_COUNT_READ] = FI_READ,
 	[UFI_COUNT_WRITE] = FI_WRITE,
+	[UFI_COUNT_REMOTE_READ] = FI_REMOTE_READ,
+	[UFI_COUNT_REMOTE_WRITE] = FI_REMOTE_WRITE,
 };
 
 static int bind_cntr(struct ufi_core *core, struct ufi_cntr *cntr, uint64_t flags)
 {
-	/* What peers do to memory leaves no count: FI_RMA_EVENT is not offered. */
-	if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE))
+	if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) && !(core->caps & FI_RMA_EVENT))
 		return -FI_EOPNOTSUPP;
-	if (!flags || flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
+	if (!flags || flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE))
 		return -FI_EINVAL;
 	if (cntr->domain != core->domain)
 		return -FI_EDOMAIN;

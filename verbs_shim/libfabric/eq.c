@@ -102,16 +102,14 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	ssize_t got;
 	int rc = 0;
 
-	if (eq->wait.fd < 0)
-		return -FI_EINVAL;
 	for (;;) {
 		pthread_mutex_lock(&eq->lock);
 		got = eq_take(eq, event, buf, len, flags);
-		if (got == -FI_EAGAIN)
-			ufi_wait_arm(&eq->wait);
+		if (got == -FI_EAGAIN && !rc)
+			rc = ufi_wait_arm(&eq->wait);
 		pthread_mutex_unlock(&eq->lock);
 		if (got != -FI_EAGAIN || rc)
-			return got == -FI_EAGAIN && rc == -FI_EINTR ? rc : got;
+			return got == -FI_EAGAIN && rc != -FI_ETIMEDOUT ? rc : got;
 		rc = ufi_wait_sleep(&eq->wait, deadline_ns);
 	}
 }
@@ -154,22 +152,23 @@ static const char *eq_strerror(struct fid_eq *eq, int prov_errno, const void *er
 
 int ufi_eq_trywait(struct ufi_eq *eq)
 {
-	int rc = -FI_EAGAIN;
+	int rc;
 
-	if (eq->wait.fd < 0)
-		return -FI_EINVAL;
 	pthread_mutex_lock(&eq->lock);
-	if (!eq->head) {
-		ufi_wait_arm(&eq->wait);
-		rc = 0;
-	}
+	rc = eq->head ? -FI_EAGAIN : ufi_wait_arm(&eq->wait);
 	pthread_mutex_unlock(&eq->lock);
 	return rc;
 }
 
 static int eq_control(struct fid *fid, int command, void *arg)
 {
-	return ufi_wait_control(&container_of(fid, struct ufi_eq, eq.fid)->wait, command, arg);
+	struct ufi_eq *eq = container_of(fid, struct ufi_eq, eq.fid);
+	int rc;
+
+	pthread_mutex_lock(&eq->lock);
+	rc = ufi_wait_control(&eq->wait, command, arg);
+	pthread_mutex_unlock(&eq->lock);
+	return rc;
 }
 
 static int eq_close(struct fid *fid)

@@ -14,6 +14,9 @@
 #define OBJECTS_MAX 16384 /* of a kind, in a domain: there is no limit but memory */
 #define FABRIC_NAME "uroce"
 
+/* In the man page's notation: one field of all 64 bits. */
+#define TAG_ANY UINT64_C(0xaaaaaaaaaaaaaaaa)
+
 /** What is asked for, as far as it is about addresses. */
 struct wanted {
 	struct nic_rdm_addr src, dest;
@@ -38,6 +41,7 @@ static const struct fi_ep_attr ep_default = {
 	.type = FI_EP_RDM,
 	.protocol = FI_PROTO_UNSPEC,
 	.protocol_version = 1,
+	.mem_tag_format = TAG_ANY,
 	.max_msg_size = NIC_RDM_MSG_MAX,
 	.max_order_raw_size = NIC_RDM_MSG_MAX,
 	.max_order_war_size = NIC_RDM_MSG_MAX,

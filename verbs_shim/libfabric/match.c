@@ -89,7 +89,7 @@ static uint64_t caps_complete(uint64_t caps)
 	uint64_t two_sided = FI_MSG | FI_TAGGED, one_sided = FI_RMA | FI_ATOMIC;
 
 	if (!caps)
-		return UFI_CAPS & ~(FI_DIRECTED_RECV | FI_SOURCE_ERR);
+		return UFI_CAPS & ~(FI_DIRECTED_RECV | FI_SOURCE_ERR | FI_RMA_EVENT);
 	if (caps & two_sided && !(caps & (FI_SEND | FI_RECV)))
 		caps |= FI_SEND | FI_RECV;
 	if (caps & one_sided && !(caps & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)))

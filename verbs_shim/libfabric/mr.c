@@ -9,6 +9,8 @@ struct ufi_mr {
 	struct fid_mr mr;
 	struct ufi_domain *domain;
 	struct nic_mr *nic;
+	struct ufi_cntr *reads, *writes; /* of peers; NULL: not bound */
+	struct ufi_mr *next_counted;
 };
 
 #define MR_ACCESS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
@@ -27,6 +29,65 @@ static uint32_t mr_rights(uint64_t access)
 	return rights;
 }
 
+/* ---- counting what peers do ------------------------------------------------------------------------------ */
+
+void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool write)
+{
+	for (struct ufi_mr *mr = domain->counted; mr; mr = mr->next_counted) {
+		struct ufi_cntr *cntr = write ? mr->writes : mr->reads;
+
+		if (cntr && nic_mr_rkey(mr->nic) == rkey)
+			ufi_cntr_count(cntr, false);
+	}
+}
+
+static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct ufi_mr *mr = container_of(fid, struct ufi_mr, mr.fid);
+	struct ufi_cntr *cntr;
+	int rc = 0;
+
+	if (bfid->fclass != FI_CLASS_CNTR || !flags || flags & ~(FI_REMOTE_READ | FI_REMOTE_WRITE))
+		return -FI_EINVAL;
+	cntr = container_of(bfid, struct ufi_cntr, cntr.fid);
+	if (cntr->domain != mr->domain)
+		return -FI_EDOMAIN;
+	if (!ufi_enter(mr->domain))
+		return -FI_EIO;
+	if ((flags & FI_REMOTE_READ && mr->reads) || (flags & FI_REMOTE_WRITE && mr->writes)) {
+		rc = -FI_EINVAL;
+	} else {
+		if (!mr->reads && !mr->writes) {
+			mr->next_counted = mr->domain->counted;
+			mr->domain->counted = mr;
+		}
+		if (flags & FI_REMOTE_READ)
+			mr->reads = cntr;
+		if (flags & FI_REMOTE_WRITE)
+			mr->writes = cntr;
+		atomic_fetch_add(&cntr->users, (flags & FI_REMOTE_READ ? 1 : 0) + (flags & FI_REMOTE_WRITE ? 1 : 0));
+	}
+	ufi_leave(mr->domain);
+	return rc;
+}
+
+/** Lock held. */
+static void mr_unbind(struct ufi_mr *mr)
+{
+	struct ufi_mr **at = &mr->domain->counted;
+
+	while (*at && *at != mr)
+		at = &(*at)->next_counted;
+	if (*at)
+		*at = mr->next_counted;
+	if (mr->reads)
+		atomic_fetch_sub(&mr->reads->users, 1);
+	if (mr->writes)
+		atomic_fetch_sub(&mr->writes->users, 1);
+}
+
+/* ---- registering ----------------------------------------------------------------------------------------- */
+
 static int mr_close(struct fid *fid)
 {
 	struct ufi_mr *mr = container_of(fid, struct ufi_mr, mr.fid);
@@ -34,6 +95,8 @@ static int mr_close(struct fid *fid)
 
 	if (ufi_enter(mr->domain)) {
 		rc = nic_mr_dereg(mr->nic);
+		if (!rc)
+			mr_unbind(mr);
 		ufi_leave(mr->domain);
 	}
 	if (rc)
@@ -46,7 +109,7 @@ static int mr_close(struct fid *fid)
 static struct fi_ops mr_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = mr_close,
-	.bind = ufi_no_bind,
+	.bind = mr_bind,
 	.control = ufi_no_control,
 	.ops_open = ufi_no_ops_open,
 };

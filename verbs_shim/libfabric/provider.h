@@ -53,7 +53,7 @@ extern struct ufi_params ufi_params;
 #define UFI_TX_MODIFY	(FI_SEND | FI_READ | FI_WRITE)
 #define UFI_RX_MODIFY	(FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define UFI_TX_CAPS	(UFI_TX_PRIMARY | UFI_TX_MODIFY | FI_FENCE)
-#define UFI_RX_CAPS	(UFI_RX_PRIMARY | UFI_RX_MODIFY | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR)
+#define UFI_RX_CAPS	(UFI_RX_PRIMARY | UFI_RX_MODIFY | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT)
 #define UFI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define UFI_CAPS	(UFI_TX_CAPS | UFI_RX_CAPS | UFI_DOMAIN_CAPS)
 /** Given without being asked for: they cost nothing. */
@@ -109,26 +109,33 @@ int ufi_addr_copy_out(const struct nic_rdm_addr *addr, void *out, size_t *len);
 /** Where threads sleep for a queue or a counter. Guarded by the same lock. */
 struct ufi_wait {
 	enum fi_wait_obj obj;
-	int fd;	    /* eventfd; -1: nobody sleeps here */
+	int fd;	    /* eventfd; -1: nobody has slept here yet */
 	bool armed; /* somebody is about to sleep: the next event has to wake him */
 };
 
-/** @return 0, -FI_ENOSYS (a wait object that there is not), or what the system says. */
+/** @return 0, -FI_ENOSYS: there is no such wait object. */
 int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj);
 void ufi_wait_fini(struct ufi_wait *wait);
-/** From here on the next ufi_wait_signal makes the descriptor readable, which it now is not. */
-void ufi_wait_arm(struct ufi_wait *wait);
+/** Whether threads sleep on this kind of object; if not, they may poll (FI_WAIT_YIELD) or do neither (FI_WAIT_NONE). */
+static inline bool ufi_wait_sleeps(const struct ufi_wait *wait)
+{
+	return wait->obj == FI_WAIT_FD || wait->obj == FI_WAIT_UNSPEC;
+}
+/** From here on the next ufi_wait_signal makes the descriptor readable, which it now is not. Lock held.
+ *  @return 0, -FI_EINVAL: nobody sleeps on this, or what the system says. */
+int ufi_wait_arm(struct ufi_wait *wait);
 void ufi_wait_wake(struct ufi_wait *wait);
 static inline void ufi_wait_signal(struct ufi_wait *wait)
 {
 	if (wait->armed)
 		ufi_wait_wake(wait);
 }
-/** fi_control's FI_GETWAIT and FI_GETWAITOBJ. */
+/** fi_control's FI_GETWAIT and FI_GETWAITOBJ. Lock held. */
 int ufi_wait_control(struct ufi_wait *wait, int command, void *arg);
 /** A point in time, from a timeout in ms that is negative for ever. */
 uint64_t ufi_deadline(int timeout_ms);
-/** Sleep, no lock held, on an armed object. @return 0: there may be something, -FI_ETIMEDOUT, -FI_EINTR. */
+/** Sleep, no lock held, on an armed object; who does not sleep only learns whether it is time.
+ *  @return 0: there may be something, -FI_ETIMEDOUT, -FI_EINTR. */
 int ufi_wait_sleep(const struct ufi_wait *wait, uint64_t deadline_ns);
 
 /* ---- fabric, domain ------------------------------------------------------------------------------------- */
@@ -145,11 +152,11 @@ struct ufi_domain {
 	struct pmd_engine *engine;
 	struct nic *nic;
 	struct nic_pd *pd;
-	struct ufi_eq *eq; /* NULL: not bound */
-	bool mr_events;	   /* registrations end with an event */
-	bool virt_addr;	   /* regions are addressed by virtual addresses, not by offsets */
-	bool allocated;	   /* what is registered has to be there */
-	bool source_err;
+	struct ufi_eq *eq;	/* NULL: not bound */
+	bool mr_events;		/* registrations end with an event */
+	bool virt_addr;		/* regions are addressed by virtual addresses, not by offsets */
+	bool allocated;		/* what is registered has to be there */
+	struct ufi_mr *counted; /* regions that counters are bound to */
 	atomic_uint users;
 };
 
@@ -264,7 +271,15 @@ int ufi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 void ufi_cq_put(struct ufi_cq *cq, const struct ufi_comp *comp, const struct ufi_comp_error *error);
 int ufi_cq_trywait(struct ufi_cq *cq);
 
-enum ufi_count { UFI_COUNT_SEND, UFI_COUNT_RECV, UFI_COUNT_READ, UFI_COUNT_WRITE, UFI_COUNTS };
+enum ufi_count {
+	UFI_COUNT_SEND,
+	UFI_COUNT_RECV,
+	UFI_COUNT_READ,
+	UFI_COUNT_WRITE,
+	UFI_COUNT_REMOTE_READ, /* these two: of what peers do, with FI_RMA_EVENT */
+	UFI_COUNT_REMOTE_WRITE,
+	UFI_COUNTS
+};
 
 struct ufi_cntr {
 	struct fid_cntr cntr;
@@ -286,6 +301,9 @@ bool ufi_cq_pending(struct ufi_cq *cq);
 /* ---- memory (mr.c) -------------------------------------------------------------------------------------- */
 
 extern struct fi_ops_mr ufi_mr_ops;
+
+/** A peer has done something to the region with this key: counters that are bound to it count. Engine lock held. */
+void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool write);
 
 /* ---- endpoint (ep.c, ep_bind.c) ------------------------------------------------------------------------- */
 
@@ -392,6 +410,8 @@ ssize_t ufi_post_end(struct ufi_core *core, int rc);
 
 /** nic_rdm_init.done; ctx is the struct ufi_core. */
 void ufi_done(void *ctx, const struct nic_rdm_done *done);
+/** nic_rdm_init.served. */
+void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool write);
 /** What a peek has found (`found`), or not (NULL) while it looked for `r`. Engine lock held. */
 void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_done *found);
 /** The sentence for prov_errno. */

@@ -19,15 +19,23 @@ int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj)
 	*wait = (struct ufi_wait){.obj = obj, .fd = -1};
 	switch (obj) {
 	case FI_WAIT_NONE:
-		return 0;
 	case FI_WAIT_UNSPEC:
 	case FI_WAIT_FD:
 	case FI_WAIT_YIELD:
-		wait->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		return wait->fd < 0 ? -errno : 0;
+		return 0;
 	default:
 		return -FI_ENOSYS;
 	}
+}
+
+/* Programs open thousands of queues that they might sleep on: the descriptor is made when somebody does. */
+static int wait_open(struct ufi_wait *wait)
+{
+	if (wait->obj != FI_WAIT_FD && wait->obj != FI_WAIT_UNSPEC)
+		return -FI_EINVAL;
+	if (wait->fd < 0)
+		wait->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return wait->fd < 0 ? -errno : 0;
 }
 
 void ufi_wait_fini(struct ufi_wait *wait)
@@ -37,13 +45,17 @@ void ufi_wait_fini(struct ufi_wait *wait)
 	wait->fd = -1;
 }
 
-void ufi_wait_arm(struct ufi_wait *wait)
+int ufi_wait_arm(struct ufi_wait *wait)
 {
 	uint64_t count;
+	int rc = wait_open(wait);
 
+	if (rc)
+		return rc;
 	while (read(wait->fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
 	wait->armed = true;
+	return 0;
 }
 
 void ufi_wait_wake(struct ufi_wait *wait)
@@ -59,14 +71,16 @@ void ufi_wait_wake(struct ufi_wait *wait)
 
 int ufi_wait_control(struct ufi_wait *wait, int command, void *arg)
 {
+	int rc;
+
 	if (!arg)
 		return -FI_EINVAL;
 	switch (command) {
 	case FI_GETWAIT:
-		if (wait->obj != FI_WAIT_FD && wait->obj != FI_WAIT_UNSPEC)
-			return -FI_ENODATA;
-		*(int *)arg = wait->fd;
-		return 0;
+		rc = wait_open(wait);
+		if (!rc)
+			*(int *)arg = wait->fd;
+		return rc;
 	case FI_GETWAITOBJ:
 		*(enum fi_wait_obj *)arg = wait->obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : wait->obj;
 		return 0;
@@ -87,6 +101,8 @@ int ufi_wait_sleep(const struct ufi_wait *wait, uint64_t deadline_ns)
 	struct timespec left, *timeout = NULL;
 	int n;
 
+	if (!ufi_wait_sleeps(wait))
+		return now_ns < deadline_ns ? 0 : -FI_ETIMEDOUT;
 	if (deadline_ns != UINT64_MAX) {
 		uint64_t ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 
