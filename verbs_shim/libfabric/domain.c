@@ -5,6 +5,8 @@
  */
 #include "provider.h"
 
+#define REG_MR (1ull << 59) /* FI_REG_MR, about which newer headers warn */
+
 /* Nobody here waits for what the NIC tells about queue pairs and ports. */
 static void domain_event(void *ctx, const struct nic_event *event)
 {
@@ -36,10 +38,10 @@ static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain.fid);
 
-	if (bfid->fclass != FI_CLASS_EQ || flags & ~FI_REG_MR || domain->eq)
+	if (bfid->fclass != FI_CLASS_EQ || flags & ~REG_MR || domain->eq)
 		return -FI_EINVAL;
 	domain->eq = container_of(bfid, struct ufi_eq, eq.fid);
-	domain->mr_events = flags & FI_REG_MR;
+	domain->mr_events = flags & REG_MR;
 	atomic_fetch_add(&domain->eq->users, 1);
 	return 0;
 }

@@ -25,7 +25,6 @@ struct wanted {
 
 static const struct fi_tx_attr tx_default = {
 	.msg_order = UFI_ORDER_FREE,
-	.comp_order = FI_ORDER_NONE,
 	.inject_size = NIC_RDM_INJECT_MAX,
 	.iov_limit = NIC_RDM_IOV_MAX,
 	.rma_iov_limit = NIC_RDM_REMOTE_MAX,
@@ -33,7 +32,6 @@ static const struct fi_tx_attr tx_default = {
 
 static const struct fi_rx_attr rx_default = {
 	.msg_order = UFI_ORDER_FREE,
-	.comp_order = FI_ORDER_NONE,
 	.iov_limit = NIC_RDM_IOV_MAX,
 };
 

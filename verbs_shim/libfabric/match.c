@@ -27,7 +27,7 @@ static bool fits(size_t wanted, size_t most)
 static bool tx_match(const struct fi_tx_attr *tx)
 {
 	return is_subset(tx->caps, UFI_TX_CAPS) && is_subset(tx->op_flags, UFI_TX_OP_FLAGS) &&
-	       is_subset(tx->msg_order, UFI_ORDER_FREE | UFI_ORDER_WAITS) && tx->comp_order == FI_ORDER_NONE &&
+	       is_subset(tx->msg_order, UFI_ORDER_FREE | UFI_ORDER_WAITS) && !tx->comp_order &&
 	       fits(tx->inject_size, NIC_RDM_INJECT_MAX) && fits(tx->size, UFI_QUEUE_MAX) &&
 	       fits(tx->iov_limit, NIC_RDM_IOV_MAX) && fits(tx->rma_iov_limit, NIC_RDM_REMOTE_MAX);
 }
@@ -35,7 +35,7 @@ static bool tx_match(const struct fi_tx_attr *tx)
 static bool rx_match(const struct fi_rx_attr *rx)
 {
 	return is_subset(rx->caps, UFI_RX_CAPS) && is_subset(rx->op_flags, UFI_RX_OP_FLAGS) &&
-	       is_subset(rx->msg_order, UFI_ORDER_FREE | UFI_ORDER_WAITS) && rx->comp_order == FI_ORDER_NONE &&
+	       is_subset(rx->msg_order, UFI_ORDER_FREE | UFI_ORDER_WAITS) && !rx->comp_order &&
 	       fits(rx->size, UFI_QUEUE_MAX) && fits(rx->iov_limit, NIC_RDM_IOV_MAX);
 }
 

@@ -56,6 +56,8 @@ static void params_read(void)
 		ufi_params.connect_ms = ms;
 }
 
+FI_EXT_INI;
+
 FI_EXT_INI
 {
 	params_read();

@@ -33,6 +33,10 @@
 #include "engine.h"
 #include "nic_rdm.h"
 
+#ifndef container_of
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+#endif
+
 #define UFI_WARN(subsys, ...) FI_WARN(&ufi_provider, FI_LOG_##subsys, __VA_ARGS__)
 #define UFI_INFO(subsys, ...) FI_INFO(&ufi_provider, FI_LOG_##subsys, __VA_ARGS__)
 
