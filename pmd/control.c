@@ -2,12 +2,12 @@
 /*
  * control.c - a function's side of the control plane, once it has joined: news from the daemon, and visitors.
  *
- * Visitors come to the function's name: a new daemon that takes us over, other functions with a ring, tools with a
+ * Visitors come to the function's name, or one of its services': a new daemon that takes us over, other functions with a ring, tools with a
  * question. What a visitor is his first message says; who says nothing is dropped, at the latest when others come.
  *
  * The daemon's end is no event for anybody but us: sockets, rings and queue pairs are ours. The next daemon finds us.
  *
- * Owns: the connection to the daemon, the listening socket, the keeper, visitors until they are served, and the epoll set
+ * Owns: the connection to the daemon, the listening sockets, the keeper, visitors until they are served, and the epoll set
  * of all that pmd_control_poll looks after.
  */
 #include <errno.h>
@@ -57,6 +57,32 @@ static void daemon_lose(struct pmd_control *c)
 	pmd_control_unwatch(c, &c->daemon);
 	close(c->daemon.fd);
 	c->daemon.fd = -1;
+	c->services_late = false;
+}
+
+/** As a daemon's word on the device, this is state and no change: who is late says the latest. @return false: there is no
+ *  daemon, whether or not we have heard that it has gone. */
+static bool daemon_tell_services(struct pmd_control *c)
+{
+	bool late;
+	int rc;
+
+	if (c->daemon.fd < 0)
+		return false;
+	rc = proto_send(c->daemon.fd, PROTO_SERVICES, c->services, c->n_services * sizeof(c->services[0]), NULL, 0);
+	PMD_POINT(services_told);
+	late = rc == -EAGAIN;
+	if (late != c->services_late)
+		pmd_control_rewatch(c, &c->daemon, late ? EPOLLIN | EPOLLOUT : EPOLLIN);
+	c->services_late = late;
+	return rc == 0 || late;
+}
+
+bool pmd_control_services(struct pmd_control *c, const uint16_t *ports, unsigned n)
+{
+	memcpy(c->services, ports, n * sizeof(ports[0]));
+	c->n_services = n;
+	return daemon_tell_services(c);
 }
 
 /** Entry i is now `gid` (zeroes: empty), with a socket or -1. */
@@ -146,8 +172,10 @@ static bool daemon_hear(struct pmd_engine *e)
 static void daemon_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 {
 	(void)w;
-	(void)events;
-	daemon_hear(e);
+	if ((events & EPOLLOUT) && e->control->services_late)
+		daemon_tell_services(e->control);
+	if (events & ~(uint32_t)EPOLLOUT)
+		daemon_hear(e);
 }
 
 /** A daemon that has been started anew takes us over. */
@@ -181,6 +209,7 @@ static void visit_adopt(struct pmd_engine *e, int fd, struct proto_msg *m)
 	c->stats.daemon_adopted++;
 	if (pmd_control_watch(c, &c->daemon, EPOLLIN) != 0)
 		daemon_lose(c);
+	daemon_tell_services(c);
 }
 
 /* ---- visitors ------------------------------------------------------------------------------------------- */
@@ -229,6 +258,14 @@ static struct control_visitor *visitor_new(struct pmd_control *c)
 	return oldest;
 }
 
+/** Whether visitors are taken, under all names. */
+static void listen_set(struct pmd_control *c, uint32_t events)
+{
+	pmd_control_rewatch(c, &c->listen, events);
+	for (struct pmd_listener *l = c->listeners; l; l = l->next)
+		pmd_control_rewatch(c, &l->watch, events);
+}
+
 /** There is no descriptor for a visitor, who stays in the queue: looking again at once would be all that we do. */
 static void listen_pause(struct pmd_control *c)
 {
@@ -236,7 +273,7 @@ static void listen_pause(struct pmd_control *c)
 
 	c->stats.visitors_waiting++;
 	if (timerfd_settime(c->timer.fd, 0, &once, NULL) == 0)
-		pmd_control_rewatch(c, &c->listen, 0);
+		listen_set(c, 0);
 }
 
 static void timer_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
@@ -246,7 +283,7 @@ static void timer_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t even
 
 	(void)events;
 	if (syscall(SYS_read, w->fd, &count, sizeof(count)) > 0)
-		pmd_control_rewatch(c, &c->listen, EPOLLIN);
+		listen_set(c, EPOLLIN);
 }
 
 static void listen_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
@@ -274,6 +311,34 @@ static void listen_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t eve
 		close(fd);
 		v->watch.fd = -1;
 	}
+}
+
+int pmd_control_listen(struct pmd_control *c, struct pmd_listener *l, const struct proto_name *name)
+{
+	int fd = pmd_fd_high(proto_listen(name)), rc;
+
+	if (fd < 0)
+		return fd;
+	l->watch = (struct pmd_watch){.fd = fd, .ready = listen_ready};
+	rc = pmd_control_watch(c, &l->watch, EPOLLIN);
+	if (rc != 0) {
+		close(fd);
+		return rc;
+	}
+	l->next = c->listeners;
+	c->listeners = l;
+	return 0;
+}
+
+void pmd_control_unlisten(struct pmd_control *c, struct pmd_listener *l)
+{
+	struct pmd_listener **at = &c->listeners;
+
+	while (*at != l)
+		at = &(*at)->next;
+	*at = l->next;
+	pmd_control_unwatch(c, &l->watch);
+	close(l->watch.fd);
 }
 
 static void visitors_expire(struct pmd_control *c)
@@ -402,6 +467,8 @@ void pmd_control_abandon(struct pmd_control *c)
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (c->sockets[i] >= 0)
 			close(c->sockets[i]);
+	for (struct pmd_listener *l = c->listeners; l; l = l->next)
+		close(l->watch.fd);
 	/* The name goes first, so that it is free when the daemon hears that we are gone. */
 	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)

@@ -79,4 +79,21 @@ int pmd_control_watch(struct pmd_control *c, struct pmd_watch *w, uint32_t event
 void pmd_control_rewatch(struct pmd_control *c, struct pmd_watch *w, uint32_t events);
 void pmd_control_unwatch(struct pmd_control *c, struct pmd_watch *w);
 
+/* ---- services -------------------------------------------------------------------------------------------- */
+
+/** One more name under which visitors come. The owner keeps it. */
+struct pmd_listener {
+	struct pmd_watch watch; /* first */
+	struct pmd_listener *next;
+};
+
+/** Listen under a name, whose visitors are those of the function's. @return 0 or a negative errno: -EADDRINUSE. */
+int pmd_control_listen(struct pmd_control *c, struct pmd_listener *listener, const struct proto_name *name);
+/** Stop that: the name is free. */
+void pmd_control_unlisten(struct pmd_control *c, struct pmd_listener *listener);
+
+/** The function serves these ports from now on, n up to PROTO_SERVICES_MAX: the daemon is told, and the next one. @return
+ *  false: there is none now. */
+bool pmd_control_services(struct pmd_control *c, const uint16_t *ports, unsigned n);
+
 #endif

@@ -18,8 +18,12 @@ struct pmd_control {
 	int epoll_fd;
 	struct pmd_watch daemon; /* the connection to the daemon; fd -1: there is none now */
 	struct pmd_watch listen;
-	struct pmd_watch timer; /* runs while there is no descriptor for a visitor */
-	int keeper_fd;		/* see struct proto_keeper; -1: none */
+	struct pmd_listener *listeners;	       /* under other names */
+	struct pmd_watch timer;		       /* runs while there is no descriptor for a visitor */
+	uint16_t services[PROTO_SERVICES_MAX]; /* ports that we serve */
+	unsigned n_services;
+	bool services_late; /* the daemon's queue was full: told again when it can be */
+	int keeper_fd;	    /* see struct proto_keeper; -1: none */
 	unsigned function;
 	uint64_t since_ns;
 	uid_t daemon_uid;

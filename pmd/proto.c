@@ -193,6 +193,14 @@ void pmd_name_function(const struct nic_gid *key, unsigned n, struct proto_name 
 	name_set(out, text);
 }
 
+void pmd_name_service(const struct nic_gid *key, unsigned port, struct proto_name *out)
+{
+	char text[PMD_GID_TEXT + 32], address[PMD_GID_TEXT];
+
+	snprintf(text, sizeof(text), "uroce/%s/service/%u", pmd_gid_str(key, address, sizeof(address)), port);
+	name_set(out, text);
+}
+
 static int name_socket(void)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -8,13 +8,16 @@
  *   "\0uroce/<gid>"       the daemon (uroced) of the device that owns the address; every GID of the device has the name.
  *                         Holding it is the claim to the address. The first GID of a device is the device's key.
  *   "\0uroce/<key>/<n>"   function n of the device
+ *   "\0uroce/<key>/service/<port>"   the function that serves this port of the device; holding it is the claim to the port
  *
  *   to the daemon                       its answer
  *     PROTO_JOIN   struct proto_join      PROTO_WELCOME struct proto_welcome, or PROTO_REFUSED; the connection stays, its
  *                                         end is the function's end; PROTO_DEVICE follows at every change
+ *     PROTO_SERVICES uint16_t ...         nothing; from a function, each time that it serves other ports than before, and
+ *                                         after PROTO_ADOPTED
  *     PROTO_WHOIS  struct proto_whois     PROTO_OWNER struct proto_owner
  *     PROTO_TOOL   text                   PROTO_TEXT ..., PROTO_END: see below
- *   to a function, as the first message of a connection
+ *   to a function, by its own name or a service's, as the first message of a connection
  *     PROTO_ADOPT  struct proto_adopt     PROTO_ADOPTED struct proto_adopted; from a daemon that has been started anew; the
  *                                         connection then takes the place of the one to the daemon before
  *     PROTO_WHOIS  struct proto_whois     PROTO_OWNER struct proto_owner: whether the address is its device's
@@ -37,11 +40,12 @@
 
 #include "nic.h"
 
-#define PROTO_VERSION	   1
+#define PROTO_VERSION	   2
 #define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* "ur" */
-#define PROTO_FUNCTION_MAX 254	 /* the leading byte 255 is that of the multicast QPN, 0xFFFFFF */
+#define PROTO_FUNCTION_MAX 254	 /* the leading byte 255 is that of services, and of the multicast QPN, 0xFFFFFF */
 #define PROTO_FDS_MAX	   24	 /* descriptors of a message */
 #define PROTO_STRUCT_MAX   512	 /* bytes: no struct below is longer */
+#define PROTO_SERVICES_MAX 256	 /* that a function may have */
 #define PROTO_COMMAND_MAX  4096	 /* bytes of a PROTO_TOOL text */
 #define PROTO_FAULT_MAX	   512	 /* bytes of a PROTO_FAULT text, with its end */
 #define PROTO_TEXT_MAX	   32768 /* bytes of a PROTO_TEXT chunk */
@@ -60,6 +64,7 @@ enum proto_type {
 	PROTO_END,	   /* int32_t: 0 or a negative errno; the text, if any, is then a sentence */
 	PROTO_KEEPER,	   /* struct proto_keeper, in a keeper: see there */
 	PROTO_FAULT,	   /* text, from the daemon to a function: a command to the fault stage, see fault.h */
+	PROTO_SERVICES,	   /* uint16_t ..., from a function to the daemon: the ports that it serves, all of them */
 	PROTO_LINK = 32,   /* and the numbers up to 47 are those of links */
 	PROTO_PACKET = 48, /* a captured packet: see capture.h */
 };
@@ -206,6 +211,7 @@ struct proto_name {
 
 void pmd_name_daemon(const struct nic_gid *gid, struct proto_name *out);
 void pmd_name_function(const struct nic_gid *key, unsigned n, struct proto_name *out);
+void pmd_name_service(const struct nic_gid *key, unsigned port, struct proto_name *out);
 
 /** A listening socket, non-blocking, close-on-exec. @return it, or a negative errno: -EADDRINUSE. */
 int proto_listen(const struct proto_name *name);

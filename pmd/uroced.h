@@ -42,6 +42,8 @@ struct slot {
 	struct ucred peer;
 	char command[16];
 	struct proto_join join;
+	uint16_t services[PROTO_SERVICES_MAX]; /* ports that it serves, as it has said last */
+	unsigned n_services;
 	uint64_t since_ns;    /* CLOCK_REALTIME */
 	uint64_t released_ns; /* CLOCK_MONOTONIC; 0: never used */
 	uint64_t joined_ns;   /* CLOCK_MONOTONIC */
@@ -174,6 +176,8 @@ void steer_close(struct daemon *d, struct entry *e);
 int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len);
 /** A function has slot n from now on, or nobody has. */
 void steer_own(struct daemon *d, unsigned n, bool owned);
+/** A function serves these ports, and none but these. */
+void steer_serve(struct daemon *d, unsigned n, const uint16_t *ports, unsigned n_ports);
 /** What came for number n before somebody has it. */
 void steer_flush(struct daemon *d, unsigned n);
 /** Datagrams that nobody gets: drop, count. */

@@ -9,7 +9,7 @@
  * than its successor.
  *
  * What functions are told is state, not changes: a message says the whole table and brings the sockets that this function
- * does not have yet. Who is late gets the latest.
+ * does not have yet. Who is late gets the latest. And so with what a function serves, which is all that functions say.
  *
  * Owns: daemon.slots.
  */
@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "nic_rdm.h"
 #include "points.h"
 #include "uroced.h"
 
@@ -28,6 +29,8 @@
 #define LOOK_NS	      20000000 /* until who did not come over is asked again; then twice as long, and so on up to ... */
 #define LOOK_DOUBLES  8	       /* ... 5 s */
 #define TELL_AGAIN_NS 100000000u
+
+_Static_assert(PROTO_FUNCTION_MAX < NIC_SERVICE_QPN >> 16, "no function has the number of services");
 
 static uint64_t realtime_ns(void)
 {
@@ -111,6 +114,7 @@ static void slot_put_off(struct daemon *d, struct slot *s, uint64_t delay_ns)
 static void slot_free(struct daemon *d, unsigned n)
 {
 	d->stats.leaves += d->slots[n].again;
+	steer_serve(d, n, d->slots[n].services, 0);
 	d->slots[n] = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
 	PMD_POINT(daemon_slot_ended);
 	steer_own(d, n, false);
@@ -314,6 +318,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 		return rc;
 	}
 	steer_flush(d, n);
+	steer_serve(d, n, d->slots[n].services, 0);
 	d->stats.leaves += s->again; /* the one before */
 	*s = (struct slot){.fd = fd, .peer = *peer, .join = *join, .since_ns = realtime_ns()};
 	PMD_POINT(daemon_slot_grown);
@@ -445,6 +450,19 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 		slots_tell(d);
 }
 
+static bool services_are_valid(const struct proto_msg *m)
+{
+	const uint16_t *ports = m->data;
+	unsigned n = m->len / sizeof(ports[0]);
+
+	if (m->type != PROTO_SERVICES || m->n_fds > 0 || m->len % sizeof(ports[0]) != 0 || n > PROTO_SERVICES_MAX)
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		if (ports[i] == 0 || ports[i] > NIC_SERVICE_PORT_MAX)
+			return false;
+	return true;
+}
+
 void slots_ready_event(struct daemon *d, unsigned n, uint32_t events)
 {
 	struct slot *s = &d->slots[n];
@@ -462,6 +480,11 @@ void slots_ready_event(struct daemon *d, unsigned n, uint32_t events)
 		return;
 	if (rc == 1 && s->state == SLOT_ADOPTING && adopted_is_valid(n, &m)) {
 		slot_adopted(d, n, &m);
+		return;
+	}
+	if (rc == 1 && s->state == SLOT_LIVE && services_are_valid(&m)) {
+		PMD_POINT(daemon_services_come);
+		steer_serve(d, n, m.data, m.len / sizeof(uint16_t));
 		return;
 	}
 	if (rc == 1)

@@ -7,6 +7,11 @@
  * QPN. Functions get theirs by descriptor and use them alone. We keep all of them, since a socket that is closed lets the
  * last one move into its place; what comes for numbers that nobody has, and for our own, 0, is dropped here and counted.
  *
+ * What is to a service (its QPN: 0xff, then a port) goes to the function that serves it: the program lists the ports, for
+ * which functions have told us theirs. Should two have one, because we have not heard yet that the first has given it up or
+ * died, the first gets it for that long. A program has room for many, not for all that there could be: with the rest goes to
+ * one function what is to no service on the list, and that hands it on to whom it is for.
+ *
  * The keeper (see struct proto_keeper) keeps the sockets when we are killed: it is with every function.
  *
  * Owns: the sockets of daemon.gids, daemon.keeper.
@@ -19,11 +24,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "nic_rdm.h"
 #include "points.h"
 #include "udp_socket.h"
 #include "uroced.h"
 
 #define BTH_DEST_QPN	    5
+#define STEER_HEAD	    5	/* instructions before those of services */
+#define STEER_SERVICES_MAX  512 /* less than what fits a program of 20 KiB, the kernel's limit as a rule */
 #define DRAIN_BURST	    64
 #define FLUSH_MAX	    65536     /* datagrams: more than a socket's buffer holds come only while we look */
 #define KEEPER_BYTES	    (1 << 20) /* as far as the kernel allows it */
@@ -35,19 +43,49 @@
 
 /* ---- steering ------------------------------------------------------------------------------------------- */
 
-/** What is to a number beyond the sockets, or has no such byte, goes to socket 0. */
-static int steer_attach(const struct entry *e)
+/** What is to a service: up to `room` of them. @return how many instructions these are. */
+static unsigned steer_services(const struct daemon *d, const struct entry *e, struct sock_filter *code, unsigned room)
 {
-	struct sock_filter code[] = {
+	unsigned at = 0, rest = 0;
+
+	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, BTH_DEST_QPN + 1);
+	for (unsigned n = 1; n < e->n_sockets; n++) {
+		for (unsigned i = 0; i < d->slots[n].n_services; i++) {
+			uint16_t port = d->slots[n].services[i];
+
+			if (room == 0) {
+				rest = n;
+				break;
+			}
+			room--;
+			code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, port, 0, 1);
+			code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, n);
+		}
+	}
+	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, rest);
+	return at;
+}
+
+/** What is to a number beyond the sockets or to a service that nobody has, or ends before it says, goes to socket 0. */
+static int steer_attach(const struct daemon *d, const struct entry *e)
+{
+	struct sock_filter code[STEER_HEAD + 2 + 2 * STEER_SERVICES_MAX] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, BTH_DEST_QPN), /* beyond the end: the program ends with 0 */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NIC_SERVICE_QPN >> 16, 3, 0),
 		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, e->n_sockets, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, 0),
 		BPF_STMT(BPF_RET | BPF_A, 0),
 	};
-	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+	struct sock_fprog program = {.filter = code};
 
-	return setsockopt(e->sockets[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0 ? 0
-													       : -errno;
+	/* The limit is a setting (net.core.optmem_max): with fewer services it may still do. */
+	for (unsigned room = STEER_SERVICES_MAX;; room /= 2) {
+		program.len = (unsigned short)(STEER_HEAD + steer_services(d, e, code + STEER_HEAD, room));
+		if (setsockopt(e->sockets[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0)
+			return 0;
+		if (errno != ENOMEM || room == 0)
+			return -errno;
+	}
 }
 
 static void steer_watch(struct daemon *d, struct entry *e, unsigned n)
@@ -75,7 +113,7 @@ static int entry_grow(struct daemon *d, struct entry *e, unsigned n, char *err, 
 	}
 	if (e->n_sockets == before)
 		return rc;
-	if (steer_attach(e) != 0 && rc == 0) {
+	if (steer_attach(d, e) != 0 && rc == 0) {
 		rc = -errno;
 		snprintf(err, err_len,
 			 "the kernel does not steer datagrams (SO_ATTACH_REUSEPORT_CBPF: %s); it must be Linux 4.5 or "
@@ -128,6 +166,20 @@ void steer_own(struct daemon *d, unsigned n, bool owned)
 		else
 			steer_watch(d, e, n);
 	}
+}
+
+void steer_serve(struct daemon *d, unsigned n, const uint16_t *ports, unsigned n_ports)
+{
+	struct slot *s = &d->slots[n];
+	size_t bytes = n_ports * sizeof(ports[0]);
+
+	if (n_ports == s->n_services && memcmp(s->services, ports, bytes) == 0)
+		return;
+	memcpy(s->services, ports, bytes);
+	s->n_services = n_ports;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (d->gids[i].n_sockets > 0 && steer_attach(d, &d->gids[i]) != 0)
+			d->stats.unsteered_services++;
 }
 
 void steer_drain(struct daemon *d, unsigned entry, unsigned slot)
@@ -286,7 +338,7 @@ int steer_recover(struct daemon *d, int keeper)
 		return 0;
 	}
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
-		if (d->gids[i].n_sockets > 0 && steer_attach(&d->gids[i]) == 0)
+		if (d->gids[i].n_sockets > 0 && steer_attach(d, &d->gids[i]) == 0)
 			entries++;
 	}
 	steer_keep(d);

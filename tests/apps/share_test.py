@@ -15,7 +15,7 @@ import time
 
 import harness
 
-MAGIC, TOOL, END = 0x75720001, 9, 11
+MAGIC, TOOL, END = 0x75720002, 9, 11
 
 
 def unix_names(address):
