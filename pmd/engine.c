@@ -21,6 +21,7 @@
 #include "engine_priv.h"
 #include "guard.h"
 #include "points.h"
+#include "services.h"
 #include "tap.h"
 #include "tools.h"
 
@@ -305,6 +306,11 @@ static bool engine_forward(void *ctx, const struct nic_rx_frame *frame)
 	return pmd_links_forward(e->links, frame);
 }
 
+static bool engine_serves(void *ctx, uint16_t service)
+{
+	return pmd_services_have(ctx, service);
+}
+
 /** Same-host peers are reached through memory, as far as the device is shared at all. */
 static int engine_open_links(struct pmd_engine *e, char *err, size_t err_len)
 {
@@ -318,7 +324,8 @@ static int engine_open_links(struct pmd_engine *e, char *err, size_t err_len)
 	else if (rc != 0)
 		snprintf(err, err_len, "no links: %s", strerror(-rc));
 	e->port->forward = engine_forward;
-	e->port->forward_ctx = e;
+	e->port->serves = engine_serves;
+	e->port->ctx = e;
 	return rc;
 }
 
@@ -495,6 +502,7 @@ void pmd_close(struct pmd_engine *engine)
 	pmd_thread_stop(engine);
 	PMD_POINT(close_begun);
 	pmd_tools_close(engine);
+	pmd_services_close(engine);
 	pmd_links_close(engine->links);
 	PMD_POINT(close_unlinked);
 	pmd_tap_close(engine);

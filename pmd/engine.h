@@ -109,6 +109,19 @@ void pmd_expect_sleep(struct pmd_engine *engine);
 int pmd_wait(struct pmd_engine *engine, int fd, const bool *ready);
 
 /**
+ * No lock held: serve a port of the device. Packets to it, that is, to QPN NIC_SERVICE_QPN + port (nic_rdm.h) at any address of
+ * the device, come to this engine's NIC from now on, from functions of this host and from the network, whether or not it has
+ * such a QP. A port has one server on a device. It ends with pmd_service_close, or with the engine.
+ * @param port 1 ... NIC_SERVICE_PORT_MAX; 0: any that is free of those from PMD_SERVICE_ANY_MIN on, which is written back.
+ * @return 0, -EADDRINUSE, -EINVAL (no such port), -ENOSPC (too many for one process), another negative errno.
+ */
+int pmd_service_open(struct pmd_engine *engine, uint16_t *port);
+/** No lock held: somebody else may serve the port. What functions of this host have sent to it is received before. */
+void pmd_service_close(struct pmd_engine *engine, uint16_t port);
+
+#define PMD_SERVICE_ANY_MIN 49152u
+
+/**
  * Counters of the port, a copy. Lock held.
  */
 void pmd_port_stats_get(struct pmd_engine *engine, struct pmd_port_stats *out);

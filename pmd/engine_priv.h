@@ -20,9 +20,11 @@ struct pmd_engine {
 	pthread_mutex_t lock;
 	struct nic *nic;
 	struct pmd_port *port;
-	struct pmd_control *control; /* NULL: an ethdev device, which has one function in one process */
-	unsigned function;	     /* number of this function of the device */
-	struct pmd_links *links;     /* NULL: none */
+	struct pmd_control *control;  /* NULL: an ethdev device, which has one function in one process */
+	unsigned function;	      /* number of this function of the device */
+	struct pmd_links *links;      /* NULL: none */
+	struct pmd_service *services; /* see services.c */
+	unsigned n_services;
 	struct rte_mempool *pool;
 	pmd_event_fn on_event;
 	void *event_ctx;

@@ -16,6 +16,7 @@
 
 #include "eal.h"
 #include "links_priv.h"
+#include "services.h"
 #include "tap.h"
 
 /* ---- producing ---------------------------------------------------------------------------------------------- */
@@ -135,10 +136,12 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 
 	while (index < l->n_in && l->in[index])
 		index++;
-	if (index >= LINKS_MAX || !proto_msg_is(m, PROTO_LINK, sizeof(struct proto_link), 1) ||
+	if (index >= LINKS_IN_MAX || !proto_msg_is(m, PROTO_LINK, sizeof(struct proto_link), 1) ||
 	    !(in = calloc(1, sizeof(*in))))
 		goto refuse;
 	memcpy(&in->peer, m->data, sizeof(in->peer));
+	if (in->peer.service != 0 && !pmd_services_have(e, in->peer.service))
+		goto refuse; /* we have just stopped serving it */
 	memfd = proto_msg_take(m, 0);
 	if (ring_map(&in->ring, memfd) != 0) {
 		close(memfd);
@@ -173,6 +176,17 @@ refuse:
 	free(in);
 	proto_msg_close(m);
 	close(connection);
+}
+
+void pmd_links_unserve(struct pmd_links *l, uint16_t port)
+{
+	for (uint32_t i = 0; l && i < LINKS_IN_MAX; i++) {
+		if (!l->in[i] || l->in[i]->peer.service != port)
+			continue;
+		if (!links_rx_rest(l, l->in[i]))
+			l->e->port->stats.link_broken++;
+		links_drop_in(l, i);
+	}
 }
 
 /* ---- sleep -------------------------------------------------------------------------------------------------- */
@@ -241,7 +255,7 @@ void pmd_links_close(struct pmd_links *l)
 	for (uint32_t i = 0; i < NIC_PATHS_MAX; i++)
 		if (l->out[i])
 			links_drop_out(l, i);
-	for (uint32_t i = 0; i < LINKS_MAX; i++)
+	for (uint32_t i = 0; i < LINKS_IN_MAX; i++)
 		if (l->in[i])
 			links_drop_in(l, i);
 	free(l);
@@ -258,7 +272,7 @@ void pmd_links_abandon(struct pmd_links *l)
 				close(l->out[i]->bell_fd);
 		}
 	}
-	for (uint32_t i = 0; i < LINKS_MAX; i++)
+	for (uint32_t i = 0; i < LINKS_IN_MAX; i++)
 		if (l->in[i])
 			close(l->in[i]->watch.fd);
 }

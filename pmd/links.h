@@ -27,12 +27,17 @@
 
 enum { PROTO_LINK_TAKEN = PROTO_LINK + 1, PROTO_LINK_KNOCK };
 
-#define LINKS_MAX 255 /* in each direction: the functions that there can be */
+#define LINKS_MAX	  255		  /* to others: the functions that there can be */
+#define LINKS_IN_MAX	  (2 * LINKS_MAX) /* from others, to this function and to its services */
+/* Links to services, of those to others. They are for few packets each: links to functions come first, and those for whose
+ * service there is no link have another way. */
+#define LINKS_SERVICE_MAX 64
 
 /** Who hands over a ring. With its memfd. */
 struct proto_link {
 	struct nic_gid key; /* of the producer's device */
 	uint32_t function;
+	uint32_t service; /* the port of the consumer that it is to; 0: to the function itself */
 };
 
 struct pmd_control;
@@ -64,10 +69,14 @@ uint64_t pmd_links_retry(const struct pmd_links *links);
 /** Whether there are any, in either direction. */
 bool pmd_links_any(const struct pmd_links *links);
 
-/** A packet for another function of this device has come to us: hand it on. @return false: it is lost. */
+/** We serve this port no more: links to it end, when what is in them has been received. */
+void pmd_links_unserve(struct pmd_links *links, uint16_t port);
+
+/** A packet for another function of this device, or a service of one, has come to us: hand it on. @return false: it is
+ *  lost. */
 bool pmd_links_forward(struct pmd_links *links, const struct nic_rx_frame *frame);
 
-/** Rings that nothing has been sent through lately give their memory back. @return when that is next due; UINT64_MAX. */
+/** Rings that nothing has been sent through lately give their memory back, and links to services end then. @return when that is next due; UINT64_MAX. */
 uint64_t pmd_links_trim(struct pmd_links *links, uint64_t now_ns);
 
 /** From now on producers ring the engine's bell. @return false: not so, something is there already. */

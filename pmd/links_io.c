@@ -13,7 +13,6 @@
 #include "links_priv.h"
 #include "tap.h"
 
-#define TRIM_NS	     1000000000u
 /* A consumer that has stood still for so long with something to do may not have heard its bell; and for so long, has stopped.
  * No shorter: on a machine where processes outnumber cores a consumer is off the CPU for tens of milliseconds, and programs
  * that send datagrams to one that is there expect them to arrive. */
@@ -335,13 +334,13 @@ unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 	}
 	l->e->port->stats.link_tx_packets += total;
 	if (total > 0 && l->trim_ns == UINT64_MAX)
-		l->trim_ns = now_ns + TRIM_NS;
+		l->trim_ns = now_ns + LINKS_TRIM_NS;
 	return total;
 }
 
 uint64_t pmd_links_trim(struct pmd_links *l, uint64_t now_ns)
 {
-	bool more = false;
+	bool more = false, to_service;
 
 	if (!l)
 		return UINT64_MAX;
@@ -352,13 +351,18 @@ uint64_t pmd_links_trim(struct pmd_links *l, uint64_t now_ns)
 
 		if (!out)
 			continue;
-		if (out->seen_tail != out->ring.tail || !ring_is_empty(&out->ring))
+		to_service = link_is_to_service(out->target);
+		if (out->seen_tail != out->ring.tail || !ring_is_empty(&out->ring) || (to_service && !out->taken)) {
 			more = true;
-		else
+		} else if (to_service) {
+			links_drop_out(l, path); /* what it was for is done, most likely */
+			continue;
+		} else {
 			ring_trim(&out->ring);
+		}
 		out->seen_tail = out->ring.tail;
 	}
-	l->trim_ns = more ? now_ns + TRIM_NS : UINT64_MAX;
+	l->trim_ns = more ? now_ns + LINKS_TRIM_NS : UINT64_MAX;
 	return l->trim_ns;
 }
 
@@ -394,12 +398,13 @@ bool pmd_links_forward(struct pmd_links *l, const struct nic_rx_frame *frame)
 		.hop_limit = frame->hop_limit,
 	};
 	struct link_out *out;
-	uint32_t path;
+	uint32_t path, qpn;
 	uint8_t *place;
 
 	if (frame->len < 8 || sizeof(f) + frame->len > RING_PACKET_MAX)
 		return false;
-	path = pmd_links_route(l, &frame->dgid, (uint32_t)frame->data[5] << 16);
+	qpn = (uint32_t)frame->data[5] << 16 | (uint32_t)frame->data[6] << 8 | frame->data[7];
+	path = pmd_links_route(l, &frame->dgid, qpn);
 	if (path == 0)
 		return false;
 	out = l->out[path];

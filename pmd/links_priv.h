@@ -6,10 +6,13 @@
 #include "control.h"
 #include "engine_priv.h"
 #include "links.h"
+#include "nic_rdm.h"
 #include "ring.h"
 
 #define ROUTES 512 /* slots of the cache, direct-mapped */
 #define OWNERS 64
+
+#define LINKS_TRIM_NS 1000000000u /* rings that nothing has gone through for so long, and up to twice that */
 
 /** Kinds of ring entries. */
 enum link_kind {
@@ -17,6 +20,18 @@ enum link_kind {
 	LINK_SUMMED,  /* an IP packet with its ICRC, because somebody has damaged it on purpose */
 	LINK_FORWARD, /* struct link_forward, then the UDP payload as it came, ICRC and all */
 };
+
+/** To what a link goes: a function's number, or all of a service's QPN, which may be with one function now and with another
+ *  later. */
+static inline uint32_t link_target(uint32_t qpn)
+{
+	return qpn >= NIC_SERVICE_QPN ? qpn : qpn >> 16;
+}
+
+static inline bool link_is_to_service(uint32_t target)
+{
+	return target >= NIC_SERVICE_QPN;
+}
 
 struct link_forward {
 	struct nic_gid sgid, dgid;
@@ -29,11 +44,11 @@ struct link_out {
 	struct pmd_watch watch; /* of the connection; first */
 	struct ring_producer ring;
 	struct nic_gid dgid; /* to whom, as the NIC knows him */
-	unsigned function;
+	uint32_t target;     /* see link_target */
 	uint32_t path;
 	bool taken;	    /* the consumer has answered */
 	int bell_fd;	    /* -1: none; knock */
-	uint64_t seen_tail; /* of the ring, when last looked at for trimming */
+	uint64_t seen_tail; /* of the ring, when last looked at for trimming; UINT64_MAX: it has not been */
 	/* When the consumer was last seen to have moved, or to have nothing to do, with head and tail then. */
 	uint64_t moved_ns, moved_head, moved_tail;
 	uint64_t rung_ns; /* when it was last called although it did not ask for it */
@@ -48,7 +63,7 @@ struct link_in {
 
 struct link_route {
 	struct nic_gid dgid;
-	unsigned function;
+	uint32_t target;
 	uint32_t path;	   /* 0: no link */
 	uint64_t until_ns; /* with path 0: when to try again */
 };
@@ -70,7 +85,7 @@ struct pmd_links {
 	uint32_t turn;			     /* one past the link in that was served last: whose turn is first */
 	uint32_t tx_turn;		     /* path whose turn is first */
 	struct link_out *out[NIC_PATHS_MAX]; /* by path */
-	struct link_in *in[LINKS_MAX];
+	struct link_in *in[LINKS_IN_MAX];
 	uint64_t full[NIC_PATHS_MAX / 64]; /* paths whose rings had no room when last tried */
 	uint64_t retry_ns;		   /* when to try the first of them again; UINT64_MAX: there are none */
 	uint64_t trim_ns; /* when rings without traffic give their memory back; UINT64_MAX: they have */

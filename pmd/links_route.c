@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_route.c - which peers are functions of this host, and making links to them.
+ * links_route.c - which peers are functions of this host, or served by them, and making links to them.
  *
  * A link is made when the NIC asks for the route to a peer: then the answer is known before the first packet goes, and no
  * packet overtakes another on another way. Nothing waits for the peer's process: connecting and handing over succeed
  * although it is stopped, and the ring holds what it has not seen. What is waited for, with the engine locked, is the answer
  * of another device's daemon to whether an address is its own: it needs no more than a turn of the CPU. When it does not
  * come, 200 ms are lost, which is counted, and it is not asked for seconds: the peer is reached by the port.
+ *
+ * A service has a link of its own, also where there is one to the function that serves it: which one that is nobody here
+ * knows, and it may be another one next time. The function ends the link when it serves no more; unused it ends soon.
  *
  * Owns: the caches of routes and of owners of addresses.
  */
@@ -106,13 +109,19 @@ static void owner_forget(struct pmd_links *l, const struct nic_gid *gid)
 
 /* ---- making ------------------------------------------------------------------------------------------------- */
 
-/** Connect to a function and hand a ring over. @return the connection or a negative errno. */
-static int hand_over(struct pmd_links *l, const struct nic_gid *key, unsigned function, struct ring_producer *ring)
+/** Connect to a function, by its name or its service's, and hand a ring over. @return the connection or a negative errno. */
+static int hand_over(struct pmd_links *l, const struct nic_gid *key, uint32_t target, struct ring_producer *ring)
 {
+	struct proto_link self = l->self;
 	struct proto_name name;
 	int connection, memfd, rc;
 
-	pmd_name_function(key, function, &name);
+	if (link_is_to_service(target)) {
+		self.service = target - NIC_SERVICE_QPN;
+		pmd_name_service(key, self.service, &name);
+	} else {
+		pmd_name_function(key, target, &name);
+	}
 	connection = proto_connect(&name);
 	if (connection < 0)
 		return connection;
@@ -127,7 +136,7 @@ static int hand_over(struct pmd_links *l, const struct nic_gid *key, unsigned fu
 		goto no_ring;
 	}
 	PMD_POINT(link_ring_made);
-	rc = proto_send(connection, PROTO_LINK, &l->self, sizeof(l->self), &memfd, 1);
+	rc = proto_send(connection, PROTO_LINK, &self, sizeof(self), &memfd, 1);
 	PMD_POINT(link_handed_over);
 	close(memfd);
 	if (rc == 0)
@@ -138,20 +147,35 @@ no_ring:
 	return rc;
 }
 
+/** Whether there can be somebody, and one more link to him. */
+static bool link_may_be(const struct pmd_links *l, uint32_t target)
+{
+	unsigned services = 0;
+
+	if (l->n_out >= LINKS_MAX)
+		return false;
+	if (!link_is_to_service(target))
+		return target >= 1 && target <= PROTO_FUNCTION_MAX;
+	for (uint32_t path = 1; path < NIC_PATHS_MAX; path++)
+		services += l->out[path] && link_is_to_service(l->out[path]->target);
+	return services < LINKS_SERVICE_MAX && target > NIC_SERVICE_QPN &&
+	       target <= NIC_SERVICE_QPN + NIC_SERVICE_PORT_MAX;
+}
+
 /** @return the path, 0: no link can be made. Full of cancellation points. */
-static uint32_t link_make(struct pmd_links *l, const struct nic_gid *dgid, unsigned function)
+static uint32_t link_make(struct pmd_links *l, const struct nic_gid *dgid, uint32_t target)
 {
 	struct link_out *out;
 	struct nic_gid key;
 	int path;
 
-	if (function == 0 || l->n_out >= LINKS_MAX || !owner_find(l, dgid, &key))
+	if (!link_may_be(l, target) || !owner_find(l, dgid, &key))
 		return 0;
 	out = calloc(1, sizeof(*out));
 	if (!out)
 		return 0;
 	out->bell_fd = -1;
-	out->watch = (struct pmd_watch){.fd = hand_over(l, &key, function, &out->ring), .ready = links_out_ready};
+	out->watch = (struct pmd_watch){.fd = hand_over(l, &key, target, &out->ring), .ready = links_out_ready};
 	if (out->watch.fd < 0) {
 		owner_forget(l, dgid);
 		goto no_connection;
@@ -163,9 +187,12 @@ static uint32_t link_make(struct pmd_links *l, const struct nic_gid *dgid, unsig
 		goto no_path;
 	out->path = (uint32_t)path;
 	out->dgid = *dgid;
-	out->function = function;
+	out->target = target;
+	out->seen_tail = UINT64_MAX;
 	l->out[path] = out;
 	l->n_out++;
+	if (l->trim_ns == UINT64_MAX)
+		l->trim_ns = pmd_now_ns() + LINKS_TRIM_NS;
 	PMD_POINT(link_out_open);
 	return out->path;
 
@@ -194,12 +221,12 @@ void links_routes_end(struct pmd_links *l, const struct link_out *out)
 }
 
 /** The slot of the cache may have been another's since: the link is still there. */
-static uint32_t link_find(const struct pmd_links *l, const struct nic_gid *dgid, unsigned function)
+static uint32_t link_find(const struct pmd_links *l, const struct nic_gid *dgid, uint32_t target)
 {
 	for (uint32_t path = 1; path < NIC_PATHS_MAX; path++) {
 		const struct link_out *out = l->out[path];
 
-		if (out && out->function == function && memcmp(&out->dgid, dgid, sizeof(*dgid)) == 0)
+		if (out && out->target == target && memcmp(&out->dgid, dgid, sizeof(*dgid)) == 0)
 			return path;
 	}
 	return 0;
@@ -207,22 +234,22 @@ static uint32_t link_find(const struct pmd_links *l, const struct nic_gid *dgid,
 
 uint32_t pmd_links_route(struct pmd_links *l, const struct nic_gid *dgid, uint32_t dest_qpn)
 {
-	unsigned function = dest_qpn >> 16;
-	uint32_t hash = function * 31u + dgid->raw[15] + dgid->raw[14] * 7u + dgid->raw[13] * 17u + dgid->raw[7] * 3u;
+	uint32_t target = link_target(dest_qpn);
+	uint32_t hash = target * 31u + dgid->raw[15] + dgid->raw[14] * 7u + dgid->raw[13] * 17u + dgid->raw[7] * 3u;
 	struct link_route *route;
 	int cancel_state;
 
 	if (!l)
 		return 0;
 	route = &l->routes[hash % ROUTES];
-	if (route->function == function && pmd_gid_equal(&route->dgid, dgid) &&
+	if (route->target == target && pmd_gid_equal(&route->dgid, dgid) &&
 	    (route->path || pmd_now_ns() < route->until_ns))
 		return route->path;
-	*route = (struct link_route){.dgid = *dgid, .function = function, .path = link_find(l, dgid, function)};
+	*route = (struct link_route){.dgid = *dgid, .target = target, .path = link_find(l, dgid, target)};
 	if (route->path)
 		return route->path;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	route->path = link_make(l, dgid, function);
+	route->path = link_make(l, dgid, target);
 	pthread_setcancelstate(cancel_state, NULL);
 	route->until_ns = pmd_now_ns() + NEGATIVE_NS;
 	return route->path;

@@ -53,7 +53,9 @@ struct pmd_port {
 	/** Gets a packet that is for another function of the device. @return false: it is lost. Set by the engine; may be
 	 *  NULL. The frame is valid during the call. */
 	bool (*forward)(void *ctx, const struct nic_rx_frame *frame);
-	void *forward_ctx;
+	/** Whether packets to this service are ours. As forward. */
+	bool (*serves)(void *ctx, uint16_t service);
+	void *ctx; /* of both */
 	struct pmd_port_stats stats;
 };
 

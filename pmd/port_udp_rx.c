@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "nic_rdm.h"
 #include "port_udp.h"
 
 #ifndef UDP_GRO
@@ -27,7 +28,7 @@
 #define UDP_HOT_NS  1000000
 #define UDP_LOOK_NS 10000
 
-#define BTH_DEST_QPN 5 /* its leading byte names the function */
+#define BTH_DEST_QPN 5 /* its leading byte names the function, or says that the rest names a service */
 
 /** An address may change hands: what another kind of peer sends takes back what its predecessor had shown. */
 void udp_rx_valid(struct pmd_port *port, const struct nic_rx_frame *frame)
@@ -173,6 +174,16 @@ static bool udp_visit_hot(struct port_udp *u, uint64_t now_ns)
 	return false;
 }
 
+static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
+{
+	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
+
+	if (frame->len < BTH_DEST_QPN + 3 || qpn[0] == u->function)
+		return true; /* the NIC counts what is too short */
+	return qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.serves &&
+	       u->port.serves(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
+}
+
 /** Packets of other functions go to their owners: rare, such as when GRO has put packets of two functions into one
  *  datagram. @return how many are left. */
 static unsigned udp_keep_ours(struct port_udp *u, struct nic_rx_frame *frames, unsigned n)
@@ -180,14 +191,14 @@ static unsigned udp_keep_ours(struct port_udp *u, struct nic_rx_frame *frames, u
 	unsigned kept = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (frames[i].len <= BTH_DEST_QPN || frames[i].data[BTH_DEST_QPN] == u->function) {
+		if (udp_is_ours(u, &frames[i])) {
 			if (kept != i)
 				frames[kept] = frames[i];
 			kept++;
 			continue;
 		}
 		u->port.stats.rx_misrouted++;
-		if (!u->port.forward || !u->port.forward(u->port.forward_ctx, &frames[i]))
+		if (!u->port.forward || !u->port.forward(u->port.ctx, &frames[i]))
 			u->port.stats.rx_misrouted_dropped++;
 	}
 	return kept;

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "nic_rdm.h"
 #include "port_udp.h"
 
 #ifndef UDP_SEGMENT
@@ -25,7 +26,7 @@
 #define UDP_GSO_BYTES 64000 /* payload of a run; below 65,507 with room for any header */
 #define UDP_GSO_SEGS  64
 
-#define BTH_DEST_QPN 5 /* its leading byte names the function */
+#define BTH_DEST_QPN 5 /* its leading byte names the function, or says that the rest names a service */
 
 /* BTH opcodes (IBTA 9.2.1) that matter here. */
 #define RC_READ_REQUEST	 0x0c
@@ -43,15 +44,17 @@ static uint32_t payload_len(const struct nic_tx_frame *f)
 	return f->len - f->bth;
 }
 
-/** The function that a packet is for: receivers steer a run as one. */
-static uint8_t function_of(const struct nic_tx_frame *f)
+/** The function or service that a packet is for: receivers steer a run as one. */
+static uint32_t target_of(const struct nic_tx_frame *f)
 {
-	return f->data[f->bth + BTH_DEST_QPN];
+	const uint8_t *qpn = f->data + f->bth + BTH_DEST_QPN;
+
+	return qpn[0] < NIC_SERVICE_QPN >> 16 ? qpn[0] : NIC_SERVICE_QPN + (qpn[1] << 8 | qpn[2]);
 }
 
 static bool same_path(const struct nic_tx_frame *a, const struct nic_tx_frame *b)
 {
-	return a->tclass == b->tclass && a->hop_limit == b->hop_limit && function_of(a) == function_of(b) &&
+	return a->tclass == b->tclass && a->hop_limit == b->hop_limit && target_of(a) == target_of(b) &&
 	       memcmp(&a->dgid, &b->dgid, 16) == 0 && memcmp(&a->sgid, &b->sgid, 16) == 0;
 }
 

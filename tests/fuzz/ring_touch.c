@@ -194,7 +194,7 @@ void touch_begin(const struct pmd_links *l, unsigned changes)
 		if (l->in[i] && l->in[i]->peer.function == ENEMY)
 			watch(l->in[i]->ring.memory, &l->in[i]->ring);
 	for (uint32_t path = 1; l->n_out > 0 && path < NIC_PATHS_MAX; path++)
-		if (l->out[path] && l->out[path]->function == ENEMY)
+		if (l->out[path] && l->out[path]->target == ENEMY)
 			watch(l->out[path]->ring.memory, NULL);
 	for (touch.n_changes = 0; touch.n_changes < changes; touch.n_changes++) {
 		struct change *c = &touch.changes[touch.n_changes];

@@ -89,7 +89,12 @@ void fake_close(struct fake_consumer *f)
 
 void fake_hand_over(struct fake_producer *f, const struct end *e)
 {
-	const struct proto_link self = {.key = e->gid, .function = FAKE_FUNCTION};
+	fake_hand_over_for(f, e, 0);
+}
+
+void fake_hand_over_for(struct fake_producer *f, const struct end *e, uint16_t service)
+{
+	const struct proto_link self = {.key = e->gid, .function = FAKE_FUNCTION, .service = service};
 	int memfd = ring_create(&f->ring);
 	struct proto_name name;
 

@@ -35,6 +35,8 @@ struct fake_producer {
 
 /** Hand a ring to the engine, which need not look yet. */
 void fake_hand_over(struct fake_producer *f, const struct end *e);
+/** The same, for a service of it. */
+void fake_hand_over_for(struct fake_producer *f, const struct end *e, uint16_t service);
 /** So many packets that are no packets (rx_not_roce), as far as there is room. @return how many. */
 unsigned fake_put(struct fake_producer *f, unsigned n);
 /** Ring the engine's bell, if it says that it sleeps. */

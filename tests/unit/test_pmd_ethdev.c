@@ -21,7 +21,9 @@
 #include "devices.h"
 #include "ends.h"
 #include "engine_priv.h"
+#include "fake_peer.h"
 #include "namespace.h"
+#include "nic_rdm.h"
 #include "neigh.h"
 
 #define WIRE_MTU 4200
@@ -413,6 +415,48 @@ static void ethdev__forked_child_keeps_no_socket(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/** A device of one process gets all packets; which ports it serves is between its own users. */
+static void ethdev__services_are_the_engines_own(void **state)
+{
+	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
+	struct nic_av av;
+	struct pmd_device d[2];
+	uint16_t port = 1000, any = 0;
+	struct nic_ah *ah;
+	struct nic_qp *qp;
+	struct end a, b;
+
+	(void)state;
+	NEED_WIRE();
+	parse("10.80.0.1" PF(0, "pf-a") ";10.80.0.2" PF(1, "pf-b"), d, 2);
+	ends_open(&a, &d[0], &b, &d[1]);
+	write_once(&a, &b, 1);
+	assert_int_equal(pmd_service_open(b.engine, &port), 0);
+	assert_int_equal(pmd_service_open(b.engine, &port), -EADDRINUSE);
+	assert_int_equal(pmd_service_open(a.engine, &port), 0);
+	pmd_service_close(a.engine, port);
+	assert_int_equal(pmd_service_open(a.engine, &port), 0);
+	assert_int_equal(pmd_service_open(a.engine, &any), 0);
+	assert_true(any >= PMD_SERVICE_ANY_MIN);
+	qp = fake_qp(&a, NIC_QPT_UD, a.scq, NULL, 0, 0);
+	av = (struct nic_av){.dgid = b.gid};
+	wr.ud.remote_qpn = NIC_SERVICE_QPN + port;
+	pmd_lock(a.engine);
+	assert_int_equal(nic_ah_create(a.pd, &av, &ah), 0);
+	wr.ud.ah = ah;
+	assert_int_equal(nic_post_send(qp, &wr), 0);
+	pmd_doorbell(a.engine);
+	pmd_unlock(a.engine);
+	for (uint64_t come = 0; come == 0;) {
+		pmd_lock(b.engine);
+		come = nic_counters(b.nic)[NIC_CNT_rx_no_qp];
+		pmd_unlock(b.engine);
+		usleep(1000);
+	}
+	end_close(&a);
+	end_close(&b);
+}
+
 static void *progress_while_cancelled(void *arg)
 {
 	struct pmd_engine *e = arg;
@@ -460,6 +504,7 @@ int main(void)
 		cmocka_unit_test(ethdev__as_many_devices_as_there_may_be),
 		cmocka_unit_test(ethdev__survives_an_interface_that_was_down),
 		cmocka_unit_test(ethdev__forked_child_keeps_no_socket),
+		cmocka_unit_test(ethdev__services_are_the_engines_own),
 		cmocka_unit_test(ethdev__pcap_poll_ends_no_thread),
 	};
 

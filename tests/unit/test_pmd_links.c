@@ -370,6 +370,34 @@ static void links__what_the_dead_have_said_is_heard(void **state)
 	end_close(&a);
 }
 
+/** Links that come when their service has just ended, and those that were there. */
+static void links__end_with_the_service_that_they_are_to(void **state)
+{
+	struct fake_producer p[2];
+	uint16_t port = 1000;
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a);
+	assert_int_equal(pmd_service_open(a.engine, &port), 0);
+	fake_hand_over_for(&p[0], &a, port);
+	while (a.engine->links->n_in == 0)
+		fake_look_after(&a);
+	assert_int_equal(fake_put(&p[0], 100), 100);
+	fake_hand_over_for(&p[1], &a, port);
+	pmd_service_close(a.engine, port);
+	pmd_lock(a.engine);
+	assert_int_equal(a.engine->links->n_in, 0);
+	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
+	pmd_unlock(a.engine);
+	while (a.engine->port->stats.link_refused == 0)
+		fake_look_after(&a);
+	assert_int_equal(a.engine->links->n_in, 0);
+	fake_gone(&p[0]);
+	fake_gone(&p[1]);
+	end_close(&a);
+}
+
 /* ---- whose an address is ---------------------------------------------------------------------------------------- */
 
 /** A daemon that does not answer is asked once in a while, not for each of its functions, nor for each datagram. */
@@ -669,6 +697,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__a_busy_link_does_not_starve_others),
 		cmocka_unit_test(links__producers_are_served_alike),
 		cmocka_unit_test(links__what_the_dead_have_said_is_heard),
+		cmocka_unit_test(links__end_with_the_service_that_they_are_to),
 		cmocka_unit_test(links__a_daemon_that_does_not_answer_is_left_alone),
 		cmocka_unit_test(links__a_full_ring_matters_to_who_needs_it),
 		cmocka_unit_test(links__a_full_ring_that_is_read_is_tried_again_soon),

@@ -16,6 +16,7 @@
 #include "ends.h"
 #include "engine_priv.h"
 #include "namespace.h"
+#include "nic_rdm.h"
 #include "port_udp.h"
 #include "udp_socket.h"
 
@@ -284,14 +285,19 @@ static struct pmd_port *shared_port_open(unsigned n)
 	return port;
 }
 
-static void send_to(unsigned i, uint8_t function, unsigned times)
+static void send_to_qpn(unsigned i, uint32_t qpn, unsigned times)
 {
-	uint8_t data[BYTES] = {[5] = function};
+	uint8_t data[BYTES] = {[5] = (uint8_t)(qpn >> 16), (uint8_t)(qpn >> 8), (uint8_t)qpn};
 	int fd = sender_open(&device[i]);
 
 	while (times-- > 0)
 		assert_int_equal(send(fd, data, sizeof(data), 0), sizeof(data));
 	close(fd);
+}
+
+static void send_to(unsigned i, uint8_t function, unsigned times)
+{
+	send_to_qpn(i, (uint32_t)function << 16, times);
 }
 
 static bool is_readable(int fd)
@@ -393,6 +399,12 @@ static bool forwarded(void *ctx, const struct nic_rx_frame *frame)
 	return frame->data[5] == 6;
 }
 
+static bool serves_7(void *ctx, uint16_t service)
+{
+	(void)ctx;
+	return service == 7;
+}
+
 static void udp__packets_of_other_functions_are_passed_on(void **state)
 {
 	struct pmd_port *port;
@@ -408,7 +420,7 @@ static void udp__packets_of_other_functions_are_passed_on(void **state)
 	assert_int_equal(port->stats.rx_misrouted, 3);
 	assert_int_equal(port->stats.rx_misrouted_dropped, 3);
 	port->forward = forwarded;
-	port->forward_ctx = &count;
+	port->ctx = &count;
 	send_to(0, 6, 2);
 	send_to(0, 7, 1);
 	send_to(0, 5, 1);
@@ -418,6 +430,31 @@ static void udp__packets_of_other_functions_are_passed_on(void **state)
 	assert_int_equal(port->stats.rx_misrouted, 6);
 	assert_int_equal(port->stats.rx_misrouted_dropped, 4);
 	assert_int_equal(port->stats.rx_packets, 2);
+	port->ops->close(port);
+}
+
+/** A service is told by all of the QPN; its own are not handed on. */
+static void udp__packets_of_services_are_for_who_serves_them(void **state)
+{
+	unsigned got[3], count = 0;
+	struct pmd_port *port;
+
+	(void)state;
+	NEED_NAMESPACE();
+	port = shared_port_open(1);
+	port->forward = forwarded;
+	port->ctx = &count;
+	send_to_qpn(0, NIC_SERVICE_QPN + 7, 1);
+	receive_all(port, 1, got);
+	assert_int_equal(got[0], 0);
+	port->serves = serves_7;
+	send_to_qpn(0, NIC_SERVICE_QPN + 7, 1);
+	send_to_qpn(0, NIC_SERVICE_QPN + 8, 1);
+	send_to_qpn(0, NIC_SERVICE_QPN + 0x700, 1);
+	receive_all(port, 1, got);
+	assert_int_equal(got[0], 1);
+	assert_int_equal(count, 3);
+	assert_int_equal(port->stats.rx_misrouted, 3);
 	port->ops->close(port);
 }
 
@@ -441,16 +478,25 @@ static void udp__a_run_is_for_one_function_and_leaves_by_its_own_address(void **
 						  .sgid = device[0].gid,
 						  .dgid = device[1].gid};
 		data[i][28 + 5] = i < 2 ? 8 : 9;
+		data[i][28 + 7] = (uint8_t)i; /* of one function's numbers, it does not matter which */
 	}
 	assert_int_equal(port->ops->tx_burst(port, frames, 4, 0), 4);
 	assert_int_equal(port->stats.tx_gso, 2);
 	receive_all(to, 1, got);
 	assert_int_equal(got[1], 4);
 	assert_int_equal(to->stats.rx_datagrams, 2);
+	for (unsigned i = 0; i < 4; i++) {
+		data[i][28 + 5] = 0xff; /* services: 0, 1, 3, 3 */
+		data[i][28 + 7] |= i >> 1;
+	}
+	assert_int_equal(port->ops->tx_burst(port, frames, 4, 0), 4);
+	receive_all(to, 1, got);
+	assert_int_equal(got[1], 4);
+	assert_int_equal(to->stats.rx_datagrams, 5);
 	frames[0].sgid = device[2].gid; /* which the port does not have */
 	assert_int_equal(port->ops->tx_burst(port, frames, 1, 0), 1);
 	assert_int_equal(port->stats.tx_no_source, 1);
-	assert_int_equal(port->stats.tx_packets, 4);
+	assert_int_equal(port->stats.tx_packets, 8);
 	to->ops->close(to);
 	port->ops->close(port);
 }
@@ -505,6 +551,7 @@ int main(void)
 		cmocka_unit_test(udp__all_addresses_are_heard),
 		cmocka_unit_test(udp__addresses_come_and_go_under_a_sleeper),
 		cmocka_unit_test(udp__packets_of_other_functions_are_passed_on),
+		cmocka_unit_test(udp__packets_of_services_are_for_who_serves_them),
 		cmocka_unit_test(udp__a_run_is_for_one_function_and_leaves_by_its_own_address),
 		cmocka_unit_test(udp__no_cancellation_under_the_lock),
 	};

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * services.c - ports of the device that this function serves.
+ *
+ * Serving a port is listening under its name (proto.h): that keeps others from it, and by that functions of this host find
+ * who serves it, without a daemon. The daemon is told as well: it has the kernel give us what comes for the port from the
+ * network. An ethdev is one function's, which gets all packets: there it is only kept in mind.
+ *
+ * Owns: the list of services of an engine.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "control.h"
+#include "engine_priv.h"
+#include "nic_rdm.h"
+#include "services.h"
+#include "spawn.h"
+
+#define ANY_PORTS (NIC_SERVICE_PORT_MAX - PMD_SERVICE_ANY_MIN + 1)
+
+struct pmd_service {
+	struct pmd_listener listener; /* where there is a control plane */
+	struct pmd_service *next;
+	uint16_t port;
+};
+
+static struct pmd_service **service_find(const struct pmd_engine *e, uint32_t port)
+{
+	struct pmd_service **at = (struct pmd_service **)(uintptr_t)&e->services;
+
+	while (*at && (*at)->port != port)
+		at = &(*at)->next;
+	return at;
+}
+
+bool pmd_services_have(const struct pmd_engine *e, uint32_t port)
+{
+	return *service_find(e, port);
+}
+
+/** Tell the daemon. @return false: there is none. */
+static bool services_tell(struct pmd_engine *e)
+{
+	uint16_t ports[PROTO_SERVICES_MAX];
+	unsigned n = 0;
+
+	for (const struct pmd_service *s = e->services; s; s = s->next)
+		ports[n++] = s->port;
+	return !e->control || pmd_control_services(e->control, ports, n);
+}
+
+/** Take a port. */
+static int service_claim(struct pmd_engine *e, struct pmd_service *s, uint16_t port)
+{
+	struct proto_name name;
+
+	if (pmd_services_have(e, port))
+		return -EADDRINUSE;
+	s->port = port;
+	if (!e->control)
+		return 0;
+	pmd_name_service(pmd_control_key(e->control), port, &name);
+	return pmd_control_listen(e->control, &s->listener, &name);
+}
+
+/** Take this port, or any. */
+static int service_choose(struct pmd_engine *e, struct pmd_service *s, uint16_t port)
+{
+	uint32_t start = nic_psn_random(e->nic);
+	int rc = -EADDRINUSE;
+
+	if (port != 0)
+		return port <= NIC_SERVICE_PORT_MAX ? service_claim(e, s, port) : -EINVAL;
+	for (uint32_t i = 0; i < ANY_PORTS && rc == -EADDRINUSE; i++)
+		rc = service_claim(e, s, (uint16_t)(PMD_SERVICE_ANY_MIN + (start + i) % ANY_PORTS));
+	return rc;
+}
+
+/** @param told whether there is no need of a daemon that is not there. */
+static int service_open(struct pmd_engine *e, uint16_t *port, bool *told)
+{
+	struct pmd_service *s;
+	int rc;
+
+	if (e->dead)
+		return -ENODEV;
+	if (e->n_services >= PROTO_SERVICES_MAX)
+		return -ENOSPC;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	rc = service_choose(e, s, *port);
+	if (rc != 0) {
+		free(s);
+		return rc;
+	}
+	*port = s->port;
+	s->next = e->services;
+	e->services = s;
+	e->n_services++;
+	*told = services_tell(e);
+	return 0;
+}
+
+int pmd_service_open(struct pmd_engine *e, uint16_t *port)
+{
+	bool told = true;
+	int cancel_state, rc;
+	char unused[256];
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pmd_lock(e);
+	rc = service_open(e, port, &told);
+	pmd_unlock(e);
+	/* Without a daemon nothing would come from the network until somebody else opens the device. The new one asks us what
+	 * we serve. If there cannot be one, this host's functions find us all the same. */
+	if (!told)
+		pmd_spawn_daemon(&e->device, unused, sizeof(unused));
+	pthread_setcancelstate(cancel_state, NULL);
+	return rc;
+}
+
+static void service_end(struct pmd_engine *e, struct pmd_service **at)
+{
+	struct pmd_service *s = *at;
+
+	*at = s->next;
+	e->n_services--;
+	if (e->control)
+		pmd_control_unlisten(e->control, &s->listener);
+	free(s);
+}
+
+/* The kernel stops steering to us a moment after the name is free: what comes meanwhile is handed on. */
+void pmd_service_close(struct pmd_engine *e, uint16_t port)
+{
+	struct pmd_service **at;
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pmd_lock(e);
+	at = service_find(e, port);
+	if (!e->dead && *at) {
+		service_end(e, at);
+		pmd_links_unserve(e->links, port);
+		services_tell(e);
+	}
+	pmd_unlock(e);
+	pthread_setcancelstate(cancel_state, NULL);
+}
+
+void pmd_services_close(struct pmd_engine *e)
+{
+	while (e->services)
+		service_end(e, &e->services);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* services.h - ports of the device that this function serves (pmd-internal); see engine.h. Lock held. */
+#ifndef PMD_SERVICES_H
+#define PMD_SERVICES_H
+
+#include "engine.h"
+
+/** Whether it serves the port. */
+bool pmd_services_have(const struct pmd_engine *e, uint32_t port);
+/** The engine ends: all ports are free. */
+void pmd_services_close(struct pmd_engine *e);
+
+#endif

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tests of services: pmd/services.c, links to them, and how the daemon has the kernel steer to them. The functions are
+ * processes of their own; that a datagram has come to one its NIC says, which has no such QP.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "devices.h"
+#include "ends.h"
+#include "nic_rdm.h"
+#include "part.h"
+#include "proto.h"
+
+#define PARTS	  5
+#define PORT	  1000
+#define PATIENT_S 20
+#define PAUSE_US  2000
+
+static struct pmd_device device[2];
+static struct part part[PARTS];
+
+/** Devices that nobody has had: functions are numbered in the order of their coming. */
+static int devices_anew(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		device[i].gid.raw[15] = (uint8_t)(device[i].gid.raw[15] + 2);
+	return 0;
+}
+
+/** So many processes, on device 0 but for the last, which is on device 1. */
+static void start(unsigned n, bool rings)
+{
+	for (unsigned i = 0; i < n; i++) {
+		part_start(&part[i], device);
+		assert_int_equal(part_do(&part[i], PART_OPEN, i + 1 == n, rings), 0);
+	}
+}
+
+static void end(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		part_end(&part[i]);
+}
+
+static int64_t serve(unsigned i, uint16_t port)
+{
+	return part_do(&part[i], PART_SERVE, port, 0);
+}
+
+static int64_t count(unsigned i, enum part_order what)
+{
+	return part_do(&part[i], what, 0, 0);
+}
+
+/** Wait until a count is there. */
+static void await_count(unsigned i, enum part_order what, int64_t least)
+{
+	for (unsigned tries = 0; count(i, what) < least; tries++) {
+		assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
+		usleep(PAUSE_US);
+	}
+}
+
+/** A datagram for the service of device 0 comes to its owner by a link, once there is one. */
+static void arrives_by_link(unsigned from, unsigned owner, uint16_t port)
+{
+	int64_t packets = count(owner, PART_NO_QP), by_link = count(owner, PART_BY_LINK);
+
+	for (unsigned tries = 0; part_do(&part[from], PART_SEND, 0, port) == 0; tries++) {
+		assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
+		usleep(PAUSE_US); /* a daemon may be late to say whose the address is */
+	}
+	await_count(owner, PART_BY_LINK, by_link + 1);
+	assert_int_equal(count(owner, PART_BY_LINK), by_link + 1);
+	assert_true(count(owner, PART_NO_QP) > packets);
+}
+
+/** Datagrams are sent until one has come to the owner, as `what` counts: for a while they may be lost. */
+static void arrives_at_last(unsigned from, unsigned owner, uint16_t port, enum part_order what)
+{
+	int64_t before = count(owner, what);
+
+	for (unsigned tries = 0; count(owner, what) == before; tries++) {
+		assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
+		part_do(&part[from], PART_SEND, 0, port);
+		usleep(PAUSE_US);
+	}
+}
+
+/* ---- the daemon ------------------------------------------------------------------------------------------------- */
+
+static int daemon_connect(void)
+{
+	struct proto_name name;
+
+	pmd_name_daemon(&device[0].gid, &name);
+	return proto_connect(&name);
+}
+
+/** A counter of device 0's daemon, by what it tells tools. */
+static uint64_t daemon_counter(const char *name)
+{
+	static uint64_t room[PROTO_TEXT_MAX / 8];
+	struct proto_msg m = {.data = room, .room = sizeof(room)};
+	char text[PROTO_TEXT_MAX + 1] = "", *at;
+	int fd = daemon_connect();
+
+	assert_true(fd >= 0);
+	assert_int_equal(proto_send(fd, PROTO_TOOL, "status", 6, NULL, 0), 0);
+	assert_int_equal(proto_recv_wait(fd, &m, PATIENT_S * 1000), 1);
+	assert_true(proto_msg_is(&m, PROTO_TEXT, m.len, 0));
+	memcpy(text, room, m.len);
+	close(fd);
+	at = strstr(text, name);
+	assert_non_null(at);
+	return strtoull(at + strlen(name) + 3, NULL, 10); /* over `": ` */
+}
+
+static void daemon_kill(void)
+{
+	struct ucred daemon;
+	int fd = daemon_connect();
+
+	assert_true(fd >= 0);
+	assert_int_equal(proto_peer(fd, &daemon), 0);
+	assert_int_equal(kill(daemon.pid, SIGKILL), 0);
+	close(fd);
+	while ((fd = daemon_connect()) >= 0) {
+		close(fd);
+		usleep(PAUSE_US);
+	}
+}
+
+/* ---- who may have a port ---------------------------------------------------------------------------------------- */
+
+static void services__a_port_has_one_server_on_a_device(void **state)
+{
+	(void)state;
+	start(3, true);
+	assert_int_equal(serve(0, PORT), PORT);
+	assert_int_equal(serve(0, PORT), -EADDRINUSE);
+	assert_int_equal(serve(1, PORT), -EADDRINUSE);
+	assert_int_equal(serve(2, PORT), PORT);
+	part_do(&part[1], PART_UNSERVE, PORT, 0); /* not its own */
+	assert_int_equal(serve(1, PORT), -EADDRINUSE);
+	part_do(&part[0], PART_UNSERVE, PORT, 0);
+	assert_int_equal(serve(1, PORT), PORT);
+	assert_int_equal(serve(0, PORT), -EADDRINUSE);
+	assert_int_equal(serve(0, 65535), -EINVAL); /* its QPN is the multicast QP's */
+	assert_int_equal(serve(0, NIC_SERVICE_PORT_MAX), NIC_SERVICE_PORT_MAX);
+	end(3);
+}
+
+static void services__any_port_is_one_that_nobody_has(void **state)
+{
+	static bool taken[65536];
+
+	(void)state;
+	start(2, true);
+	for (unsigned i = 0; i < PROTO_SERVICES_MAX; i++) {
+		int64_t port = serve(0, 0);
+
+		assert_true(port >= PMD_SERVICE_ANY_MIN && port <= (int64_t)NIC_SERVICE_PORT_MAX && !taken[port]);
+		taken[port] = true;
+	}
+	assert_int_equal(serve(0, 0), -ENOSPC);
+	assert_int_equal(serve(0, PORT), -ENOSPC);
+	end(2);
+}
+
+/** A port is free when its server has ended, or closed its device, whatever children it has left. */
+static void services__end_with_the_engine_also_where_a_child_lives(void **state)
+{
+	int64_t child[2];
+
+	(void)state;
+	start(3, true);
+	assert_int_equal(serve(0, PORT), PORT);
+	assert_int_equal(serve(1, PORT + 1), PORT + 1);
+	for (unsigned i = 0; i < 2; i++) {
+		child[i] = part_do(&part[i], PART_FORK, 0, 0);
+		assert_true(child[i] > 0);
+	}
+	part_end(&part[0]);
+	part_kill(&part[1]);
+	for (unsigned i = 0; i < 2; i++)
+		part_start(&part[i], device);
+	assert_int_equal(part_do(&part[0], PART_OPEN, 0, true), 0);
+	assert_int_equal(serve(0, PORT), PORT);
+	assert_int_equal(serve(0, PORT + 1), PORT + 1);
+	for (unsigned i = 0; i < 2; i++)
+		kill((pid_t)child[i], SIGKILL);
+	part_kill(&part[1]);
+	part_end(&part[0]);
+	part_end(&part[2]);
+}
+
+/* ---- by links --------------------------------------------------------------------------------------------------- */
+
+static void services__packets_come_by_a_link_from_all_of_this_host(void **state)
+{
+	(void)state;
+	start(3, true);
+	assert_int_equal(serve(0, PORT), PORT);
+	for (unsigned from = 0; from < 3; from++)
+		for (unsigned i = 0; i < 3; i++)
+			arrives_by_link(from, 0, PORT);
+	assert_int_equal(count(1, PART_NO_QP) + count(2, PART_NO_QP), 0);
+	end(3);
+}
+
+static void services__each_has_a_route_of_its_own(void **state)
+{
+	int64_t path[3], qpn[3];
+
+	(void)state;
+	start(3, true);
+	assert_int_equal(serve(0, PORT), PORT);
+	assert_int_equal(serve(1, PORT + 1), PORT + 1);
+	qpn[0] = NIC_SERVICE_QPN + PORT;
+	qpn[1] = NIC_SERVICE_QPN + PORT + 1;
+	qpn[2] = count(0, PART_NUMBER) << 16;
+	for (unsigned i = 0; i < 3; i++) {
+		path[i] = part_do(&part[2], PART_ROUTE, 0, qpn[i]);
+		assert_true(path[i] > 0);
+	}
+	assert_true(path[0] != path[1] && path[0] != path[2] && path[1] != path[2]);
+	arrives_by_link(2, 0, PORT);
+	arrives_by_link(2, 1, PORT + 1);
+	end(3);
+}
+
+/** Links to functions stay. */
+static void services__a_link_that_is_not_used_ends(void **state)
+{
+	(void)state;
+	start(3, true);
+	assert_int_equal(serve(0, PORT), PORT);
+	assert_true(part_do(&part[2], PART_ROUTE, 0, count(0, PART_NUMBER) << 16) > 0);
+	for (unsigned round = 0; round < 3; round++) {
+		arrives_by_link(2, 0, PORT);
+		for (unsigned tries = 0; count(2, PART_REST) > 1; tries++) {
+			assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
+			usleep(PAUSE_US);
+		}
+		assert_int_equal(count(2, PART_REST), 1);
+	}
+	end(3);
+}
+
+static void services__a_port_may_go_to_another_function(void **state)
+{
+	(void)state;
+	start(4, true);
+	for (unsigned round = 0; round < 3; round++) {
+		unsigned owner = round % 2;
+
+		assert_int_equal(serve(owner, PORT), PORT);
+		arrives_at_last(3, owner, PORT, PART_BY_LINK);
+		part_do(&part[owner], PART_UNSERVE, PORT, 0);
+	}
+	assert_int_equal(serve(0, PORT), PORT);
+	arrives_at_last(3, 0, PORT, PART_NO_QP);
+	part_kill(&part[0]);
+	assert_int_equal(serve(1, PORT), PORT);
+	arrives_at_last(3, 1, PORT, PART_BY_LINK);
+	assert_int_equal(count(2, PART_NO_QP), 0);
+	for (unsigned i = 1; i < 4; i++)
+		part_end(&part[i]);
+}
+
+/** What there is nobody for leaves by the port, and nothing behind. */
+static void services__a_port_that_nobody_serves_costs_a_packet(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	start(2, true);
+	before = daemon_counter("unowned_datagrams");
+	for (uint16_t port = PORT; port < PORT + 100; port++)
+		assert_int_equal(part_do(&part[1], PART_SEND, 0, port), 0);
+	for (unsigned tries = 0; daemon_counter("unowned_datagrams") < before + 100; tries++) {
+		assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
+		usleep(PAUSE_US);
+	}
+	assert_int_equal(count(1, PART_REST), 0);
+	assert_int_equal(part_do(&part[1], PART_ROUTE, 0, NIC_SERVICE_QPN), 0);
+	assert_int_equal(part_do(&part[1], PART_ROUTE, 0, 0xffffff), 0);
+	assert_int_equal(count(0, PART_NO_QP) + count(0, PART_MISROUTED), 0);
+	assert_int_equal(serve(0, PORT), PORT);
+	arrives_at_last(1, 0, PORT, PART_NO_QP);
+	end(2);
+}
+
+/** As when the kernel's GRO has put packets of two into one. */
+static void services__a_packet_that_came_to_another_function_is_handed_on(void **state)
+{
+	(void)state;
+	start(3, true);
+	assert_int_equal(serve(0, PORT), PORT);
+	assert_true(part_do(&part[1], PART_FORWARD, 0, PORT));
+	await_count(0, PART_BY_LINK, 1);
+	assert_false(part_do(&part[1], PART_FORWARD, 0, PORT + 1));
+	end(3);
+}
+
+/* ---- by the port ------------------------------------------------------------------------------------------------ */
+
+/** The kernel gives them to who serves, also where nobody has links. */
+static void services__packets_come_by_udp_from_everywhere(void **state)
+{
+	(void)state;
+	start(4, false);
+	assert_int_equal(serve(2, PORT), PORT);
+	for (unsigned from = 0; from < 4; from++)
+		arrives_at_last(from, 2, PORT, PART_NO_QP);
+	assert_int_equal(count(2, PART_BY_LINK), 0);
+	assert_true(count(2, PART_BY_PORT) > 0);
+	part_do(&part[2], PART_UNSERVE, PORT, 0);
+	assert_int_equal(serve(0, PORT), PORT);
+	arrives_at_last(3, 0, PORT, PART_NO_QP);
+	part_kill(&part[0]);
+	assert_int_equal(serve(1, PORT), PORT);
+	arrives_at_last(3, 1, PORT, PART_NO_QP);
+	assert_int_equal(count(1, PART_BY_LINK), 0);
+	for (unsigned i = 1; i < 4; i++)
+		part_end(&part[i]);
+}
+
+/** A service may come when there is no daemon, and the daemon may go when there is a service. */
+static void services__do_not_depend_on_a_daemon_that_lives(void **state)
+{
+	(void)state;
+	start(2, false);
+	daemon_kill();
+	assert_int_equal(serve(0, PORT), PORT);
+	arrives_at_last(1, 0, PORT, PART_NO_QP);
+	daemon_kill();
+	part_start(&part[2], device);
+	assert_int_equal(part_do(&part[2], PART_OPEN, 0, 0), 0);
+	arrives_at_last(1, 0, PORT, PART_NO_QP);
+	arrives_at_last(2, 0, PORT, PART_NO_QP);
+	assert_int_equal(serve(2, PORT), -EADDRINUSE);
+	end(3);
+}
+
+/** There is a limit to those that the kernel steers by; one of the others' servers then gets what is to all the rest. */
+static void services__of_too_many_the_last_are_handed_on(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		part_start(&part[i], device);
+		assert_int_equal(part_do(&part[i], PART_OPEN, i == 4, i != 4), 0); /* the sender has no links */
+	}
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned n = 0; n < PROTO_SERVICES_MAX; n++)
+			assert_true(serve(i, 0) > 0);
+	assert_int_equal(serve(2, PORT), PORT);
+	assert_int_equal(serve(3, PORT + 1), PORT + 1);
+	arrives_at_last(4, 3, PORT + 1, PART_BY_PORT);
+	assert_int_equal(count(3, PART_BY_LINK), 0);
+	arrives_at_last(4, 2, PORT, PART_BY_LINK);
+	assert_true(count(3, PART_MISROUTED) > 0);
+	assert_int_equal(daemon_counter("unsteered_services"), 0);
+	end(5);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, devices_anew)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(services__a_port_has_one_server_on_a_device),
+		TEST(services__any_port_is_one_that_nobody_has),
+		TEST(services__end_with_the_engine_also_where_a_child_lives),
+		TEST(services__packets_come_by_a_link_from_all_of_this_host),
+		TEST(services__each_has_a_route_of_its_own),
+		TEST(services__a_link_that_is_not_used_ends),
+		TEST(services__a_port_may_go_to_another_function),
+		TEST(services__a_port_that_nobody_serves_costs_a_packet),
+		TEST(services__a_packet_that_came_to_another_function_is_handed_on),
+		TEST(services__packets_come_by_udp_from_everywhere),
+		TEST(services__do_not_depend_on_a_daemon_that_lives),
+		TEST(services__of_too_many_the_last_are_handed_on),
+	};
+
+	if (ends_devices(device, 2, NULL) != 2)
+		return 1;
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
