@@ -57,8 +57,9 @@ enum nic_rdm_flags {
 	NIC_RDM_MULTI =
 		1 << 5, /* RECV: the buffer takes messages, one behind the other, until less than `min_free` of it is
 				    * left. Of a completion: it was the last one */
-	NIC_RDM_CLAIM = 1 << 6,	  /* RECV: of the message that nic_rdm_peek has claimed for this context */
-	NIC_RDM_DISCARD = 1 << 7, /* with CLAIM, or of a peek: the message is dropped */
+	NIC_RDM_CLAIM = 1 << 6,	   /* RECV: of the message that nic_rdm_peek has claimed for this context */
+	NIC_RDM_DISCARD = 1 << 7,  /* with CLAIM, or of a peek: the message is dropped */
+	NIC_RDM_OPERATED = 1 << 8, /* of a RECV's completion: it was the target of an operation on elements */
 };
 
 /** What a completion is about. */
@@ -80,6 +81,7 @@ enum nic_rdm_status {
 	NIC_RDM_TRUNCATED,   /* RECV: the message was longer than the buffer, which is full; the sender does not know */
 	NIC_RDM_UNREACHABLE, /* the peer has not answered for nic_rdm_init.connect_ns */
 	NIC_RDM_PEER_LOST,   /* RECV: the peer has gone amid the message */
+	NIC_RDM_REFUSED, /* RECV: the operation on elements that had it for its target could not be executed there */
 };
 
 struct nic_rdm_done {
@@ -207,6 +209,8 @@ struct nic_rdm_atomic {
 	uint32_t n_operand, n_compare, n_result; /* no result: a base operation */
 	const struct nic_rdm_remote *remote;
 	uint32_t n_remote;
+	uint64_t
+		tag; /* TAGGED: the target is a receive that a message with this tag would get; `remote` is one offset in it */
 };
 
 /**

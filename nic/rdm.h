@@ -34,6 +34,8 @@ enum rdm_work {
 	RDM_W_PULL,  /* of the receiver: reading what was offered */
 	RDM_W_TAKEN, /* of the receiver: saying that a message is where it belongs */
 	RDM_W_DATAGRAM,
+	RDM_W_OPERATE, /* an ATOMIC on a receive of the peer */
+	RDM_W_RESULT,  /* of the receiver: what came of it */
 };
 
 /** Where in a list of segments. */
@@ -74,6 +76,8 @@ struct rdm_op {
 		struct nic_mr *mr[NIC_RDM_IOV_MAX]; /* OFFER: what the peer may read meanwhile */
 		struct rdm_recv *recv;		    /* PULL */
 	};
+	struct rdm_held *held;	  /* OPERATE, RESULT: what is sent */
+	uint32_t data_len;	  /* so many bytes */
 	struct nic_rdm_done done; /* PULL: what to say */
 	uint8_t header[RDM_PREFIX_MAX];
 	uint8_t bytes[2 * NIC_RDM_INJECT_MAX]; /* INJECT: the data, and compare values */
@@ -290,6 +294,13 @@ void rdm_pump(struct nic_rdm_peer *peer);
 void rdm_op_settle(struct rdm_op *op);
 /** Fail what the peer will not answer any more: what has begun, with `begun_only`, or all. */
 void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only);
+/** A work request of the op, which moves data or just a header. @return as nic_post_send. */
+int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data);
+/** The name by which the peer answers; and back. @return NULL: it is none of this peer's. */
+uint32_t rdm_op_id(const struct rdm_op *op);
+struct rdm_op *rdm_op_named(struct nic_rdm_peer *peer, uint32_t id);
+/** The answer has come. */
+void rdm_op_taken(struct rdm_op *op);
 /** TAKEN has come. */
 void rdm_taken(struct nic_rdm_peer *peer, uint32_t id);
 /** Completions of queue pairs. */
@@ -323,6 +334,20 @@ static inline void *rdm_recv_at(const struct rdm_recv *recv, uint64_t base)
 {
 	return recv->n_iov && recv->iov[0].base ? (uint8_t *)recv->iov[0].base + base : NULL;
 }
+
+/* rdm_tagged.c */
+/** Take over operands and compare values. @return false: no memory now. */
+bool rdm_operate_prepare(struct rdm_op *op);
+int rdm_operate_post(struct rdm_op *op);
+int rdm_result_post(struct rdm_op *op);
+/** Whether what an OPERATE asks for exists. */
+bool rdm_operate_makes_sense(const struct rdm_header *h);
+/** It is all there, and so is its receive: do it, answer, and free or pass on what was held. */
+void rdm_operate(struct rdm_held *held);
+/** It will not be done. */
+void rdm_operate_discard(struct rdm_held *held);
+/** RESULT has come, with what follows it. */
+void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h, uint8_t *results);
 
 /* rdm_held.c */
 void rdm_held_init(struct nic_rdm *ep);

@@ -72,7 +72,11 @@ void rdm_held_fini(struct nic_rdm *ep)
 /** Of the messages themselves, which have none where they are read from. */
 static struct rdm_pool *pool_of(struct nic_rdm *ep, const struct rdm_header *h)
 {
-	return h->kind != RDM_EAGER || h->length <= SMALL_MAX ? &ep->small : &ep->big;
+	uint64_t bytes = !rdm_has_body(h->kind) ? 0 : h->length;
+
+	if (h->kind == RDM_OPERATE && h->segment[0].len > bytes)
+		bytes = h->segment[0].len; /* results take the place of operands */
+	return bytes <= SMALL_MAX ? &ep->small : &ep->big;
 }
 
 static bool more_allowed(const struct nic_rdm *ep)

@@ -132,6 +132,10 @@ static void held_deliver(struct rdm_held *held)
 	struct rdm_recv *recv = held->recv;
 	uint32_t status = NIC_RDM_OK;
 
+	if (held->header.kind == RDM_OPERATE) {
+		rdm_operate(held);
+		return;
+	}
 	if (held->header.kind == RDM_OFFER) {
 		rdm_pull(peer, &held->header, recv, held->base, held->room);
 	} else {
@@ -145,7 +149,9 @@ static void held_deliver(struct rdm_held *held)
 static void held_match(struct rdm_held *held, struct rdm_recv *recv)
 {
 	held->recv = recv;
-	held->base = recv_claim(held->peer->ep, recv, held->header.length, &held->room);
+	/* An operation takes nothing of its room. */
+	held->base = recv_claim(held->peer->ep, recv, held->header.kind == RDM_OPERATE ? 0 : held->header.length,
+				&held->room);
 	if (held->complete)
 		held_deliver(held); /* or the rest is on its way */
 }
@@ -155,6 +161,10 @@ static void held_discard(struct rdm_held *held)
 {
 	if (!held->complete) {
 		held->discard = true;
+		return;
+	}
+	if (held->header.kind == RDM_OPERATE && held->header.flags & RDM_WANTS_TAKEN) {
+		rdm_operate_discard(held);
 		return;
 	}
 	if (held->header.flags & RDM_WANTS_TAKEN)
@@ -170,8 +180,8 @@ bool rdm_header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefi
 	uint32_t len = p->payload_len < sizeof(bytes) ? p->payload_len : sizeof(bytes);
 
 	memcpy(bytes, p->payload, len); /* others may write there */
-	/* What is no eager message is all in its prefix. */
-	*prefix = rdm_header_get(h, bytes, len < p->payload_len && bytes[0] != RDM_EAGER ? RDM_PREFIX_MAX + 1 : len);
+	/* What has no body is all in its prefix. */
+	*prefix = rdm_header_get(h, bytes, len < p->payload_len && !rdm_has_body(bytes[0]) ? RDM_PREFIX_MAX + 1 : len);
 	return *prefix != 0;
 }
 
@@ -181,7 +191,10 @@ static bool has_room(struct nic_rdm_peer *peer, const struct rdm_header *h)
 
 	if (ep->answers_left == 0 && (h->flags & RDM_WANTS_TAKEN))
 		return false;
-	return rdm_held_room(ep, h) || tag_find(unit_of(ep, h->flags & RDM_IS_TAGGED), h->tag, (uintptr_t)peer);
+	if (rdm_held_room(ep, h))
+		return true;
+	return h->kind != RDM_OPERATE && h->kind != RDM_RESULT &&
+	       tag_find(unit_of(ep, h->flags & RDM_IS_TAGGED), h->tag, (uintptr_t)peer);
 }
 
 bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
@@ -200,12 +213,20 @@ static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	struct rdm_arrival *a = &peer->arrival;
 	struct tag_unit *unit = unit_of(peer->ep, h->flags & RDM_IS_TAGGED);
-	struct tag_recv *match = tag_arrive(unit, h->tag, (uintptr_t)peer);
+	struct tag_recv *match = h->kind == RDM_RESULT ? NULL : tag_arrive(unit, h->tag, (uintptr_t)peer);
 
 	*a = (struct rdm_arrival){.active = true, .header = *h};
+	if (h->kind == RDM_RESULT) {
+		a->held = rdm_held_get(peer, h);
+		a->held->discard = true; /* in no unit */
+		return;
+	}
 	if (h->flags & RDM_WANTS_TAKEN)
-		rdm_owe(peer); /* for when it is there */
-	if (match) {
+		rdm_owe(peer);		       /* for when it is there */
+	if (match && h->kind == RDM_OPERATE) { /* operands do not go into the buffer */
+		a->held = rdm_held_get(peer, h);
+		held_match(a->held, list_entry(match, struct rdm_recv, match));
+	} else if (match) {
 		a->recv = list_entry(match, struct rdm_recv, match);
 		a->base = recv_claim(peer->ep, a->recv, h->length, &a->room);
 	} else {
@@ -235,7 +256,10 @@ static void end(struct nic_rdm_peer *peer)
 	struct rdm_held *held = a->held;
 
 	a->active = false;
-	if (held) {
+	if (a->header.kind == RDM_RESULT) {
+		rdm_result(peer, &a->header, held->data);
+		rdm_held_free(held);
+	} else if (held) {
 		held->complete = true;
 		if (held->recv)
 			held_deliver(held);
@@ -273,6 +297,8 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 				written(peer, &h);
 			return ERR_none;
 		}
+		if (h.kind == RDM_OPERATE && !rdm_operate_makes_sense(&h))
+			return ERR_opcode_unsupported;
 		/* There was room for what was there when rdm_takes looked: others may have written there since. */
 		if (!has_room(peer, &h))
 			return ERR_opcode_unsupported;
@@ -280,7 +306,7 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 		if (!op_ends(p->op))
 			rdm_watch(peer); /* for the rest */
 	}
-	if (peer->arrival.header.kind == RDM_EAGER) {
+	if (rdm_has_body(peer->arrival.header.kind)) {
 		uint64_t len = p->payload_len - prefix, left = peer->arrival.header.length - peer->arrival.got;
 
 		if (len > left || (op_ends(p->op) && len < left))
@@ -347,7 +373,7 @@ static void lose_offers(struct nic_rdm_peer *peer, struct list *messages)
 		if (held->peer != peer)
 			continue;
 		forgive(peer, &held->header);
-		if (held->header.kind == RDM_OFFER)
+		if (held->header.kind == RDM_OFFER || held->header.kind == RDM_OPERATE)
 			held_lost(held);
 	}
 }

@@ -19,15 +19,20 @@ void rdm_ops_init(struct nic_rdm *ep)
 	ep->answers_left = RDM_ANSWERS;
 }
 
+static bool is_answer_work(uint8_t work)
+{
+	return work == RDM_W_PULL || work == RDM_W_TAKEN || work == RDM_W_RESULT;
+}
+
 static bool is_answer(const struct rdm_op *op)
 {
-	return op->work == RDM_W_PULL || op->work == RDM_W_TAKEN;
+	return is_answer_work(op->work);
 }
 
 struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work)
 {
 	struct nic_rdm *ep = peer->ep;
-	bool answer = work == RDM_W_PULL || work == RDM_W_TAKEN;
+	bool answer = is_answer_work((uint8_t)work);
 	uint16_t generation;
 	struct rdm_op *op;
 
@@ -50,7 +55,7 @@ struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work)
 	return op;
 }
 
-static uint32_t id_of(const struct rdm_op *op)
+uint32_t rdm_op_id(const struct rdm_op *op)
 {
 	return (uint32_t)op->generation << 16 | (uint32_t)(op - op->peer->ep->ops);
 }
@@ -71,6 +76,9 @@ static void op_free(struct rdm_op *op)
 	struct nic_rdm *ep = op->peer->ep;
 
 	rdm_op_release(op);
+	if (op->held)
+		rdm_held_free(op->held);
+	op->held = NULL;
 	if (is_answer(op))
 		rdm_owe_no_more(op->peer);
 	else
@@ -165,7 +173,7 @@ static uint64_t left_here(const struct nic_iov *iov, uint32_t n, struct rdm_curs
 
 /* ---- posting ------------------------------------------------------------------------------------------------- */
 
-static int post(struct rdm_op *op, struct nic_send_wr *wr, bool data)
+int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data)
 {
 	struct nic_qp *qp = op->peer->qp;
 	int err;
@@ -200,14 +208,14 @@ static int post_header(struct rdm_op *op, const struct rdm_header *h, bool data)
 	struct nic_sge sge = {(uintptr_t)op->header, rdm_header_put(h, op->header), 0};
 	struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_SEND, .flags = NIC_SEND_INLINE};
 
-	return post(op, &wr, data);
+	return rdm_post(op, &wr, data);
 }
 
 static int post_eager(struct rdm_op *op)
 {
 	const struct rdm_header h = {.kind = RDM_EAGER,
 				     .flags = flags_of(op),
-				     .id = id_of(op),
+				     .id = rdm_op_id(op),
 				     .length = op->length,
 				     .tag = op->tag,
 				     .data = op->data};
@@ -220,14 +228,14 @@ static int post_eager(struct rdm_op *op)
 	wr.num_sge = 1 + cut(op->peer->ep, op->iov, op->n_iov, &at, op->length, sge + 1);
 	if (op->flags & NIC_RDM_INJECT) /* ours by now: it is there */
 		wr.flags = NIC_SEND_INLINE;
-	return post(op, &wr, true);
+	return rdm_post(op, &wr, true);
 }
 
 static int post_offer(struct rdm_op *op)
 {
 	struct rdm_header h = {.kind = RDM_OFFER,
 			       .flags = flags_of(op),
-			       .id = id_of(op),
+			       .id = rdm_op_id(op),
 			       .length = op->length,
 			       .tag = op->tag,
 			       .data = op->data};
@@ -260,7 +268,7 @@ static int post_rma(struct rdm_op *op)
 	wr.num_sge = cut(op->peer->ep, op->iov, op->n_iov, &at, r->len, sge);
 	if (op->flags & NIC_RDM_INJECT)
 		wr.flags = NIC_SEND_INLINE;
-	err = post(op, &wr, true);
+	err = rdm_post(op, &wr, true);
 	if (err)
 		return err;
 	op->at_iov = at;
@@ -313,7 +321,7 @@ static int post_atomic(struct rdm_op *op)
 	wr.num_sge = cut(ep, op->atomic.result, op->atomic.n_result, &at_result, len, &result);
 	if (op->flags & NIC_RDM_INJECT)
 		wr.flags = NIC_SEND_INLINE;
-	err = post(op, &wr, true);
+	err = rdm_post(op, &wr, true);
 	if (err)
 		return err;
 	op->at_iov = at;
@@ -354,6 +362,10 @@ static int post_next(struct rdm_op *op)
 		break;
 	case RDM_W_DATAGRAM:
 		return op->begun ? -EALREADY : rdm_datagram_post(op);
+	case RDM_W_OPERATE:
+		return op->begun ? -EALREADY : rdm_operate_post(op);
+	case RDM_W_RESULT:
+		return op->begun ? -EALREADY : rdm_result_post(op);
 	}
 	if (op->taken)
 		return -EALREADY;
@@ -430,7 +442,8 @@ static void wait_for_taken(struct rdm_op *op)
 
 void rdm_op_settle(struct rdm_op *op)
 {
-	bool waits = op->work == RDM_W_OFFER || (op->work == RDM_W_SEND && op->flags & NIC_RDM_DELIVERY);
+	bool waits = op->work == RDM_W_OFFER || op->work == RDM_W_OPERATE ||
+		     (op->work == RDM_W_SEND && op->flags & NIC_RDM_DELIVERY);
 
 	if (op->work == RDM_W_PULL && !op->told && !op->status && !op->data_out &&
 	    op->at_remote.segment == op->n_remote)
@@ -443,20 +456,30 @@ void rdm_op_settle(struct rdm_op *op)
 		op_end(op);
 }
 
-void rdm_taken(struct nic_rdm_peer *peer, uint32_t id)
+struct rdm_op *rdm_op_named(struct nic_rdm_peer *peer, uint32_t id)
 {
 	struct nic_rdm *ep = peer->ep;
 	uint32_t index = id & 0xffff;
 	struct rdm_op *op = &ep->ops[index];
 
-	if (index >= ep->ops_touched || op->peer != peer || id_of(op) != id ||
-	    (op->work != RDM_W_SEND && op->work != RDM_W_OFFER)) {
-		COUNT(ep->nic, rdm_stray_taken);
-		return;
-	}
+	return index < ep->ops_touched && op->peer == peer && rdm_op_id(op) == id ? op : NULL;
+}
+
+void rdm_op_taken(struct rdm_op *op)
+{
 	op->taken = true;
 	if (op->all_posted && !op->out)
 		op_end(op);
+}
+
+void rdm_taken(struct nic_rdm_peer *peer, uint32_t id)
+{
+	struct rdm_op *op = rdm_op_named(peer, id);
+
+	if (op && (op->work == RDM_W_SEND || op->work == RDM_W_OFFER))
+		rdm_op_taken(op);
+	else
+		COUNT(peer->ep->nic, rdm_stray_taken);
 }
 
 void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only)
@@ -615,6 +638,8 @@ static int atomic_check(const struct nic_rdm_atomic *r, uint64_t *length)
 	if (*length == 0 || *length > NIC_PAYLOAD_MAX ||
 	    (r->flags & NIC_RDM_INJECT && (*length > NIC_RDM_INJECT_MAX || r->n_result)))
 		return *length ? -EMSGSIZE : -EINVAL;
+	if (r->flags & NIC_RDM_TAGGED && r->n_remote != 1)
+		return -EINVAL;
 	for (uint32_t i = 0; i < r->n_remote; i++)
 		if (r->remote[i].len % size)
 			return -EINVAL;
@@ -643,9 +668,10 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 	    !vector_fits(r->compare, r->n_compare, elem_vectors(r->op) > 1 ? length : 0, size) ||
 	    (r->n_result && !vector_fits(r->result, r->n_result, length, size)))
 		return -EINVAL;
-	op = rdm_op_get(peer, RDM_W_ATOMIC);
+	op = rdm_op_get(peer, r->flags & NIC_RDM_TAGGED ? RDM_W_OPERATE : RDM_W_ATOMIC);
 	if (!op)
 		return -EAGAIN;
+	op->tag = r->tag;
 	op->kind = r->n_result ? NIC_RDM_FETCH : NIC_RDM_ATOMIC;
 	op->context = r->context;
 	op->cookie = r->cookie;
@@ -657,6 +683,10 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 	room = iov_take(op, op->iov, &op->n_iov, r->operand, r->n_operand, op->bytes);
 	iov_take(op, op->atomic.compare, &op->atomic.n_compare, r->compare, r->n_compare, room);
 	iov_take(op, op->atomic.result, &op->atomic.n_result, r->result, r->n_result, room); /* never with INJECT */
+	if (op->work == RDM_W_OPERATE && !rdm_operate_prepare(op)) {
+		op_free(op);
+		return -EAGAIN;
+	}
 	rdm_submit(op);
 	rdm_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
 	return 0;

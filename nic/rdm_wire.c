@@ -57,11 +57,13 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len)
 	h->tag = wire_get64(p + 16);
 	h->data = wire_get64(p + 24);
 	prefix = RDM_HEADER_LEN + h->n_segments * RDM_SEGMENT_LEN;
-	if (h->kind < RDM_EAGER || h->kind > RDM_WRITTEN || (h->flags & ~RDM_FLAGS_KNOWN) ||
+	if (h->kind < RDM_EAGER || h->kind > RDM_RESULT || (h->flags & ~RDM_FLAGS_KNOWN) ||
 	    h->n_segments > NIC_RDM_IOV_MAX || len < prefix)
 		return 0;
-	if (h->kind == RDM_EAGER)
-		return h->n_segments == 0 && h->length <= NIC_RDM_EAGER_MAX ? prefix : 0;
+	if (rdm_has_body(h->kind)) {
+		segments_get(h, p + RDM_HEADER_LEN);
+		return h->n_segments == (h->kind == RDM_OPERATE) && h->length <= NIC_RDM_EAGER_MAX ? prefix : 0;
+	}
 	if (h->kind == RDM_OFFER && !(h->flags & RDM_WANTS_TAKEN))
 		return 0;
 	/* All others end here. */

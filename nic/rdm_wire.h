@@ -16,6 +16,8 @@ enum rdm_message {
 	RDM_OFFER,     /* it is to be read from where the segments say */
 	RDM_TAKEN,     /* the message with this id is where it belongs, or never will be */
 	RDM_WRITTEN,   /* a WRITE with data has ended */
+	RDM_OPERATE, /* an operation on elements of the receive that has the tag; operands and compare values follow */
+	RDM_RESULT,  /* of that: its status is the data, what the elements were before may follow */
 };
 
 enum rdm_message_flags {
@@ -33,6 +35,12 @@ struct rdm_header {
 	uint64_t tag, data;
 	struct nic_rdm_remote segment[NIC_RDM_IOV_MAX];
 };
+
+/** Whether something follows the header and segments. */
+static inline bool rdm_has_body(uint8_t kind)
+{
+	return kind == RDM_EAGER || kind == RDM_OPERATE || kind == RDM_RESULT;
+}
 
 /** Write header and segments. @return bytes, at most RDM_PREFIX_MAX. */
 uint32_t rdm_header_put(const struct rdm_header *h, uint8_t *p);

@@ -461,6 +461,167 @@ static void rdm__to_itself(void **state)
 	rdm_rig_destroy(rig);
 }
 
+/* ---- operations on receives ------------------------------------------------------------------------------------ */
+
+/** On `n` 64-bit integers from `offset` on, of the receive that has the tag. Operands lie at the beginning of a's arena, compare
+ *  values at 8000, results at 16000. */
+static int operate(struct rdm_node *a, struct rdm_node *b, uint8_t op, bool fetch, uint64_t tag, uint64_t offset,
+		   uint32_t n)
+{
+	bool compares = op == NIC_ELEM_CSWAP, reads = op == NIC_ELEM_ATOMIC_READ;
+	const struct nic_iov operand = {a->arena, n * 8}, compare = {a->arena + 8000, n * 8},
+			     result = {a->arena + 16000, n * 8};
+	const struct nic_rdm_remote remote = {.addr = offset, .len = n * 8};
+	const struct nic_rdm_atomic r = {.context = (void *)(uintptr_t)(100 + tag),
+					 .flags = NIC_RDM_TAGGED,
+					 .op = op,
+					 .datatype = NIC_DT_UINT64,
+					 .operand = &operand,
+					 .n_operand = !reads,
+					 .compare = &compare,
+					 .n_compare = compares,
+					 .result = &result,
+					 .n_result = fetch,
+					 .remote = &remote,
+					 .n_remote = 1,
+					 .tag = tag};
+
+	return nic_rdm_atomic(rdm_peer(a, b), &r);
+}
+
+static uint64_t *words(struct rdm_node *n, uint32_t at)
+{
+	return (uint64_t *)(void *)(n->arena + at);
+}
+
+/** Before its receive is there, or after. */
+static void rdm__a_receive_can_be_operated_on(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 17);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	for (unsigned late = 0; late < 2; late++)
+		for (unsigned n = 1; n <= 500; n += 499) {
+			struct nic_rdm_done d;
+
+			for (unsigned i = 0; i < n; i++) {
+				words(a, 0)[i] = 5 + i;
+				words(b, 0)[1 + i] = 1000;
+			}
+			for (unsigned step = 0; step < 4; step++) {
+				static const uint8_t ops[] = {NIC_ELEM_SUM, NIC_ELEM_SUM, NIC_ELEM_CSWAP,
+							      NIC_ELEM_ATOMIC_READ};
+
+				for (unsigned i = 0; i < n; i++)
+					words(a, 8000)[i] = 1010 + 2 * i;
+				if (!late)
+					assert_int_equal(rdm_recv(b, NULL, 9, NIC_RDM_TAGGED, 7, 0, 0, 8000), 0);
+				assert_int_equal(operate(a, b, ops[step], step > 0, 7, 8, n), 0);
+				rdm_run(rig, SECOND);
+				if (late) {
+					rdm_expect_nothing(a);
+					assert_int_equal(rdm_recv(b, NULL, 9, NIC_RDM_TAGGED, 7, 0, 0, 8000), 0);
+				}
+				assert_true(rdm_run(rig, 20ull * SECOND));
+				rdm_expect(a, step ? NIC_RDM_FETCH : NIC_RDM_ATOMIC, NIC_RDM_OK, 107);
+				d = rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 9);
+				assert_int_equal(d.flags, NIC_RDM_TAGGED | NIC_RDM_OPERATED);
+				assert_int_equal(d.len, 8 * n);
+				assert_ptr_equal(d.buf, b->arena + 8);
+				for (unsigned i = 0; i < n; i++) {
+					static const uint64_t before[][2] = {{0, 0}, {1005, 1}, {1010, 2}, {5, 1}};
+
+					if (step > 0)
+						assert_int_equal(words(a, 16000)[i],
+								 before[step][0] + before[step][1] * i);
+				}
+			}
+			for (unsigned i = 0; i < n; i++)
+				assert_int_equal(words(b, 0)[1 + i], 5 + i);
+		}
+	rdm_rig_destroy(rig);
+}
+
+/** It takes its place among the messages with the tag. */
+static void rdm__operations_and_messages_match_in_order(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 18);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	words(a, 0)[0] = 3;
+	assert_int_equal(rdm_send(a, b, 1, NIC_RDM_TAGGED, 7, 0, 8), 0);
+	assert_int_equal(operate(a, b, NIC_ELEM_SUM, false, 7, 0, 1), 0);
+	assert_int_equal(rdm_send(a, b, 2, NIC_RDM_TAGGED, 7, 0, 8), 0);
+	rdm_run(rig, SECOND);
+	for (unsigned i = 0; i < 3; i++) {
+		words(b, 64)[i] = 100;
+		assert_int_equal(rdm_recv(b, NULL, i, NIC_RDM_TAGGED, 7, 0, 64 + 8 * i, 8), 0);
+	}
+	assert_true(rdm_run(rig, 20ull * SECOND));
+	assert_int_equal(words(b, 64)[0], 3);
+	assert_int_equal(words(b, 64)[1], 103);
+	assert_int_equal(words(b, 64)[2], 3);
+	assert_int_equal(a->n_done, 3);
+	rdm_rig_destroy(rig);
+}
+
+/** Out of the buffer, or not where elements may lie: nothing changes, and both are told. */
+static void rdm__operations_that_do_not_fit_are_refused(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 19);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	static const uint64_t offsets[] = {64, 57, 4, UINT64_MAX - 7};
+
+	(void)state;
+	assert_int_equal(operate(a, b, NIC_ELEM_SUM, true, 7, 0, 513), -EMSGSIZE);
+	for (unsigned i = 0; i < 4; i++) {
+		words(a, 0)[0] = 1;
+		memset(b->arena, 0, 128);
+		assert_int_equal(rdm_recv(b, NULL, 9, NIC_RDM_TAGGED, 7, 0, 0, 64), 0);
+		assert_int_equal(operate(a, b, NIC_ELEM_SUM, i % 2, 7, offsets[i], 1), 0);
+		assert_true(rdm_run(rig, 20ull * SECOND));
+		rdm_expect(a, i % 2 ? NIC_RDM_FETCH : NIC_RDM_ATOMIC, NIC_WC_REM_ACCESS_ERR, 107);
+		assert_int_equal(rdm_expect(b, NIC_RDM_RECV, NIC_RDM_REFUSED, 9).len, 0);
+		for (unsigned k = 0; k < 128; k++)
+			assert_int_equal(b->arena[k], 0);
+	}
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0); /* the connection is as it was */
+	assert_true(rdm_run(rig, 20ull * SECOND));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+	rdm_rig_destroy(rig);
+}
+
+/** One that nobody wants is told so; one whose peer goes fails. */
+static void rdm__operations_end_without_a_receive(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 20);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	const struct nic_rdm_recv look = {.flags = NIC_RDM_TAGGED | NIC_RDM_DISCARD, .tag = 7};
+	struct nic_rdm_done d;
+
+	(void)state;
+	assert_int_equal(operate(a, b, NIC_ELEM_SUM, true, 7, 0, 1), 0);
+	rdm_run(rig, SECOND);
+	assert_int_equal(nic_rdm_peek(b->ep, &look, &d), 0);
+	rdm_run(rig, SECOND);
+	rdm_expect(a, NIC_RDM_FETCH, NIC_WC_REM_OP_ERR, 107);
+	assert_int_equal(operate(a, b, NIC_ELEM_SUM, true, 7, 0, 1), 0);
+	assert_int_equal(operate(b, a, NIC_ELEM_SUM, true, 8, 0, 500), 0);
+	rdm_run(rig, SECOND);
+	rdm_node_stop(b);
+	rdm_node_start(b);
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0); /* it notices */
+	rdm_run(rig, 20ull * SECOND);
+	assert_int_equal(a->n_done - a->n_seen, 2);
+	assert_int_not_equal(rdm_next(a).status, NIC_RDM_OK);
+	assert_int_equal(rdm_recv(a, NULL, 3, NIC_RDM_TAGGED, 8, 0, 0, 8000), 0);
+	rdm_run(rig, SECOND);
+	assert_int_equal(a->n_done - a->n_seen, 1); /* b's has gone with b */
+	rdm_rig_destroy(rig);
+}
+
 /* ---- datagrams ------------------------------------------------------------------------------------------------ */
 
 static void rdm__datagrams_come_once_or_not_at_all(void **state)
@@ -524,6 +685,10 @@ int main(void)
 		cmocka_unit_test(rdm__elements_in_segments),
 		cmocka_unit_test(rdm__injected_elements),
 		cmocka_unit_test(rdm__to_itself),
+		cmocka_unit_test(rdm__a_receive_can_be_operated_on),
+		cmocka_unit_test(rdm__operations_and_messages_match_in_order),
+		cmocka_unit_test(rdm__operations_that_do_not_fit_are_refused),
+		cmocka_unit_test(rdm__operations_end_without_a_receive),
 		cmocka_unit_test(rdm__datagrams_come_once_or_not_at_all),
 	};
 

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdm_tagged.c - operations on elements whose target is a posted tagged receive (FI_TAGGED of fi_atomic(3)). They travel as a
+ * message with that tag, find their receive as it would, are executed in its buffer, and complete it. rdm.md says what that means
+ * in detail. Operands, compare values and results are in network order, as in packets.
+ */
+#include "elem.h"
+#include "rdm.h"
+
+/* In the segment of an OPERATE: addr is the offset in the receive, len how many bytes are operated on, rkey what is done. */
+#define OP_OF(key)	 ((key) >> 24)
+#define DATATYPE_OF(key) ((key) >> 16 & 0xff)
+#define FETCHES		 1u
+
+/* ---- who asks ------------------------------------------------------------------------------------------------ */
+
+static uint8_t *gather(uint8_t *to, const struct nic_iov *iov, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (iov[i].len)
+			memcpy(to, iov[i].base, iov[i].len);
+		to += iov[i].len;
+	}
+	return to;
+}
+
+static const struct rdm_header any_length = {.kind = RDM_OPERATE, .length = NIC_RDM_EAGER_MAX};
+
+bool rdm_operate_prepare(struct rdm_op *op)
+{
+	uint32_t elements = (uint32_t)(op->length / nic_elem_size(op->atomic.datatype));
+	uint8_t *end;
+
+	if (!rdm_held_room(op->peer->ep, &any_length))
+		return false;
+	op->held = rdm_held_get(op->peer, &any_length);
+	end = gather(op->held->data, op->iov, op->n_iov);
+	end = gather(end, op->atomic.compare, op->atomic.n_compare);
+	op->data_len = (uint32_t)(end - op->held->data);
+	elem_to_wire(op->atomic.datatype, op->held->data, op->held->data, elem_vectors(op->atomic.op) * elements);
+	return true;
+}
+
+/** Header and what is held, as one message. */
+static int post_held(struct rdm_op *op, const struct rdm_header *h)
+{
+	uint32_t lkey = nic_mr_lkey(op->peer->ep->all);
+	const struct nic_sge sge[2] = {{(uintptr_t)op->header, rdm_header_put(h, op->header), lkey},
+				       {(uintptr_t)op->held->data, op->data_len, lkey}};
+	struct nic_send_wr wr = {.sg_list = sge, .num_sge = op->data_len ? 2 : 1, .opcode = NIC_WR_SEND};
+
+	return rdm_post(op, &wr, true);
+}
+
+int rdm_operate_post(struct rdm_op *op)
+{
+	struct rdm_header h = {.kind = RDM_OPERATE,
+			       .flags = RDM_IS_TAGGED | RDM_WANTS_TAKEN,
+			       .n_segments = 1,
+			       .id = rdm_op_id(op),
+			       .length = op->data_len,
+			       .tag = op->tag};
+
+	h.segment[0].addr = op->remote[0].addr;
+	h.segment[0].len = op->length;
+	h.segment[0].rkey = (uint32_t)op->atomic.op << 24 | elem_wire_of_type(op->atomic.datatype) << 16 |
+			    (op->kind == NIC_RDM_FETCH ? FETCHES : 0);
+	return post_held(op, &h);
+}
+
+void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h, uint8_t *results)
+{
+	struct rdm_op *op = rdm_op_named(peer, h->id);
+	uint64_t expected;
+
+	if (!op || op->work != RDM_W_OPERATE || op->taken) {
+		COUNT(peer->ep->nic, rdm_stray_taken);
+		return;
+	}
+	expected = op->kind == NIC_RDM_FETCH && h->data == NIC_WC_SUCCESS ? op->length : 0;
+	if (h->length != expected)
+		op->status = NIC_WC_BAD_RESP_ERR;
+	else if (h->data != NIC_WC_SUCCESS)
+		op->status = h->data <= NIC_WC_GENERAL_ERR ? (uint32_t)h->data : NIC_WC_REM_OP_ERR;
+	if (h->length == expected && expected > 0) {
+		elem_from_wire(op->atomic.datatype, results, results,
+			       (uint32_t)(expected / nic_elem_size(op->atomic.datatype)));
+		if (!rdm_scatter(peer->ep->nic, op->atomic.result, op->atomic.n_result, 0, results, expected))
+			op->status = NIC_WC_LOC_PROT_ERR;
+	}
+	rdm_op_taken(op);
+}
+
+/* ---- whose receive it is ------------------------------------------------------------------------------------- */
+
+static enum nic_elem_form form_of(uint32_t key)
+{
+	return !(key & FETCHES) ? NIC_ELEM_BASE : elem_compares(OP_OF(key)) ? NIC_ELEM_COMPARE : NIC_ELEM_FETCH;
+}
+
+bool rdm_operate_makes_sense(const struct rdm_header *h)
+{
+	uint32_t key = h->segment[0].rkey, datatype = elem_type_of_wire(DATATYPE_OF(key));
+	uint64_t len = h->segment[0].len;
+
+	return h->flags == (RDM_IS_TAGGED | RDM_WANTS_TAKEN) && !(key & 0xfffe) &&
+	       nic_elem_valid(OP_OF(key), datatype, form_of(key)) && len > 0 && len <= NIC_PAYLOAD_MAX &&
+	       len % nic_elem_size(datatype) == 0 && h->length == len * elem_vectors(OP_OF(key));
+}
+
+/** Where `len` bytes from an offset on lie. @return NULL: not in one segment, or beyond the end. */
+static uint8_t *range_in(const struct rdm_recv *recv, uint64_t offset, uint64_t len)
+{
+	for (uint32_t i = 0; i < recv->n_iov; i++) {
+		uint64_t room = recv->iov[i].len;
+
+		if (offset < room)
+			return len <= room - offset ? (uint8_t *)recv->iov[i].base + offset : NULL;
+		offset -= room;
+	}
+	return NULL;
+}
+
+/** @return enum nic_wc_status; results are in place of the operands. */
+static uint32_t execute(struct nic *nic, const struct rdm_header *h, uint8_t *data, uint8_t *target)
+{
+	uint32_t key = h->segment[0].rkey, datatype = elem_type_of_wire(DATATYPE_OF(key));
+	uint32_t count = (uint32_t)(h->segment[0].len / nic_elem_size(datatype));
+	const struct nic_elements e = {.op = (uint8_t)OP_OF(key),
+				       .datatype = (uint8_t)datatype,
+				       .count = count,
+				       .operand = data,
+				       .compare = elem_compares(OP_OF(key)) ? data + h->segment[0].len : NULL,
+				       .result = key & FETCHES ? nic->scratch : NULL};
+
+	if (!target || (uintptr_t)target % nic_elem_align(datatype))
+		return NIC_WC_REM_ACCESS_ERR;
+	elem_from_wire(datatype, data, data, elem_vectors(e.op) * count);
+	if (!mem_elements(nic, &e, target))
+		return NIC_WC_REM_OP_ERR;
+	if (e.result)
+		elem_to_wire(datatype, data, nic->scratch, count);
+	return NIC_WC_SUCCESS;
+}
+
+/** The answer takes what is held with it. */
+static void answer(struct rdm_held *held, uint32_t status)
+{
+	struct rdm_op *op = rdm_op_get(held->peer, RDM_W_RESULT);
+	bool fetches = held->header.segment[0].rkey & FETCHES;
+
+	op->id = held->header.id;
+	op->held = held;
+	op->data = status;
+	op->data_len = fetches && status == NIC_WC_SUCCESS ? (uint32_t)held->header.segment[0].len : 0;
+	rdm_submit(op);
+}
+
+int rdm_result_post(struct rdm_op *op)
+{
+	const struct rdm_header h = {.kind = RDM_RESULT, .id = op->id, .length = op->data_len, .data = op->data};
+
+	return post_held(op, &h);
+}
+
+void rdm_operate(struct rdm_held *held)
+{
+	struct nic_rdm *ep = held->peer->ep;
+	uint64_t offset = held->header.segment[0].addr, len = held->header.segment[0].len;
+	uint8_t *target = range_in(held->recv, offset, len);
+	uint32_t status = execute(ep->nic, &held->header, held->data, target);
+	struct nic_rdm_done done = {.kind = NIC_RDM_RECV,
+				    .flags = NIC_RDM_TAGGED | NIC_RDM_OPERATED,
+				    .status = status == NIC_WC_SUCCESS ? NIC_RDM_OK : NIC_RDM_REFUSED,
+				    .peer = held->peer,
+				    .buf = target,
+				    .len = status == NIC_WC_SUCCESS ? len : 0,
+				    .tag = held->header.tag};
+	struct rdm_recv *recv = held->recv;
+
+	answer(held, status);
+	rdm_recv_done(ep, recv, &done);
+}
+
+void rdm_operate_discard(struct rdm_held *held)
+{
+	answer(held, NIC_WC_REM_OP_ERR);
+}
