@@ -360,7 +360,7 @@ struct rdm_held *rdm_held_get(struct nic_rdm_peer *peer, const struct rdm_header
 void rdm_held_free(struct rdm_held *held);
 
 /* rdm_pull.c */
-/** Read what has been offered into the receive. */
+/** Read what has been offered into the receive, which has room for some of it. */
 void rdm_pull(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
 	      uint64_t room);
 /** Tell the peer that its message is where it belongs. */

@@ -110,7 +110,7 @@ static struct nic_rdm_done describe(struct nic_rdm_peer *peer, const struct rdm_
 					      (h->flags & RDM_HAS_DATA ? NIC_RDM_DATA : 0)};
 }
 
-/** An eager message lies in the receive: so much of it, from `base` on. */
+/** A message lies in the receive: so much of it, from `base` on. */
 static void delivered(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
 		      uint64_t room, uint32_t status)
 {
@@ -136,7 +136,7 @@ static void held_deliver(struct rdm_held *held)
 		rdm_operate(held);
 		return;
 	}
-	if (held->header.kind == RDM_OFFER) {
+	if (held->header.kind == RDM_OFFER && held->room) {
 		rdm_pull(peer, &held->header, recv, held->base, held->room);
 	} else {
 		if (!rdm_scatter(peer->ep->nic, recv->iov, recv->n_iov, held->base, held->data, held->room))
@@ -265,7 +265,7 @@ static void end(struct nic_rdm_peer *peer)
 			held_deliver(held);
 		else if (held->discard)
 			held_discard(held);
-	} else if (a->header.kind == RDM_OFFER) {
+	} else if (a->header.kind == RDM_OFFER && a->room) {
 		rdm_pull(peer, &a->header, a->recv, a->base, a->room);
 	} else {
 		delivered(peer, &a->header, a->recv, a->base, a->room, a->status);
