@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fuzz_rdm.c - libFuzzer target: whatever the peers of an endpoint of reliable datagrams say. One NIC has an endpoint; the input
+ * is a script of what two ports of another host do (calls that make sense or not, packets on the queue pairs that are connected
+ * by them, answers to what the endpoint sends, or none) and of what the application asks for meanwhile.
+ *
+ * Checked besides what the sanitizers find: bytes outside of what peers and receives may write never change; every completion
+ * is of a request that is outstanding, and once; when the peers fall silent, all requests end.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nic_rdm.h"
+
+#define GUARD	 64
+#define WRITABLE 24576
+#define IDS	 1024
+#define PEERS	 2
+#define MTU	 256u
+#define QKEY	 0x75726f63u
+
+enum {
+	SEND_FIRST,
+	SEND_MIDDLE,
+	SEND_LAST,
+	SEND_ONLY = 4,
+	WRITE_ONLY = 10,
+	READ = 12,
+	READ_FIRST,
+	READ_MIDDLE,
+	READ_LAST
+};
+enum { READ_ONLY = 16, ACK, UD_SEND_ONLY = 0x64, ELEMENTS = 0xc4 };
+enum { HELLO = 1, WHO, WELCOME };
+enum { EAGER = 1, OFFER, TAKEN, WRITTEN };
+enum { BTH_LEN = 12, RETH_LEN = 16, DETH_LEN = 8 };
+
+/** A port of the other host, as far as the script has kept to what is usual. */
+struct other {
+	uint16_t port;
+	uint64_t from;		       /* its incarnation */
+	uint32_t attempt, challenge;   /* its; of the endpoint */
+	uint32_t heard;		       /* attempt of the endpoint */
+	uint32_t qpn, psn;	       /* of the endpoint's QP; of the next request to it */
+	uint32_t seen_psn;	       /* last request that came */
+	uint32_t read_psn, read_len;   /* the last READ that came */
+	uint32_t id, rkey, offer_left; /* of the last message that came; of what it offers */
+	uint64_t offer;
+};
+
+static struct {
+	struct nic *nic;
+	struct nic_pd *pd;
+	struct nic_mr *mr;
+	struct nic_rdm *ep;
+	struct nic_rdm_peer *peer[PEERS + 1]; /* the last: itself */
+	struct other other[PEERS];
+	uint64_t now, random, incarnation;
+	_Alignas(64) uint8_t memory[GUARD + WRITABLE + GUARD];
+	uint8_t state[IDS]; /* 0: not outstanding, 1: a request, 2: a receive, 3: one for many messages */
+	unsigned next_id, requests, receives;
+	const uint8_t *in;
+	size_t left;
+} f;
+
+static const struct nic_gid own = {{[10] = 0xff, 0xff, 10, 0, 0, 1}}, host = {{[10] = 0xff, 0xff, 10, 0, 0, 2}};
+
+static void expect(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static uint8_t byte(void)
+{
+	if (f.left == 0)
+		return 0;
+	f.left--;
+	return *f.in++;
+}
+
+static uint32_t word(void)
+{
+	uint32_t v = byte();
+
+	return v << 8 | byte();
+}
+
+static uint64_t get(const uint8_t *p, unsigned n)
+{
+	uint64_t v = 0;
+
+	while (n-- > 0)
+		v = v << 8 | *p++;
+	return v;
+}
+
+static uint8_t *put(uint8_t *p, uint64_t v, unsigned n)
+{
+	while (n-- > 0)
+		*p++ = (uint8_t)(v >> n * 8);
+	return p;
+}
+
+static void fixed_random(void *ctx, void *buf, size_t len)
+{
+	uint8_t *p = buf;
+
+	(void)ctx;
+	for (size_t i = 0; i < len; i++) {
+		f.random = f.random * 6364136223846793005ull + 1442695040888963407ull;
+		p[i] = (uint8_t)(f.random >> 33);
+	}
+}
+
+static void check_memory(void)
+{
+	for (unsigned i = 0; i < GUARD; i++)
+		expect(f.memory[i] == 0xc5 && f.memory[GUARD + WRITABLE + i] == 0xc5);
+}
+
+/* ---- the application ------------------------------------------------------------------------------------------- */
+
+static void done(void *ctx, const struct nic_rdm_done *d)
+{
+	uintptr_t id = (uintptr_t)d->context;
+
+	(void)ctx;
+	expect(d->kind < NIC_RDM_KINDS);
+	if (d->kind == NIC_RDM_REMOTE_WRITE) {
+		expect(d->peer != NULL && d->status == NIC_RDM_OK);
+		return;
+	}
+	expect(id < IDS && f.state[id] == (d->kind != NIC_RDM_RECV ? 1 : f.state[id] == 3 ? 3 : 2));
+	if (d->kind == NIC_RDM_RECV && d->status == NIC_RDM_OK)
+		expect(d->overflow == 0 && d->peer != NULL);
+	if (f.state[id] == 3 && !(d->flags & NIC_RDM_MULTI))
+		return;
+	f.requests -= f.state[id] == 1;
+	f.receives -= f.state[id] != 1;
+	f.state[id] = 0;
+}
+
+static void open_nic(void)
+{
+	const struct nic_config config = {.random = fixed_random,
+					  .psn_window = 64,
+					  .trace_len = 16,
+					  .active_mtu = NIC_MTU_256,
+					  .limits = {.max_qp = 32}};
+	struct nic_rdm_init init = {.addr = {.gid = own, .port = 100},
+				    .max_tx = 32,
+				    .max_rx = 32,
+				    .connect_ns = 1000000000,
+				    .max_unexpected = 131072,
+				    .timeout = 8,
+				    .done = done};
+
+	memset(&f, 0, sizeof(f));
+	memset(f.memory, 0xc5, sizeof(f.memory));
+	expect(nic_create(&config, &f.nic) == 0 && nic_gid_set(f.nic, 0, &own) == 0 && nic_pd_alloc(f.nic, &f.pd) == 0);
+	expect(nic_mr_reg(f.pd, f.memory + GUARD, WRITABLE, 0x10000,
+			  NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ |
+				  NIC_ACCESS_REMOTE_ATOMIC,
+			  &f.mr) == 0);
+	init.pd = f.pd;
+	expect(nic_rdm_create(f.nic, &init, &f.ep) == 0);
+	for (unsigned i = 0; i <= PEERS; i++) {
+		struct nic_rdm_addr addr = {.gid = i < PEERS ? host : own,
+					    .port = (uint16_t)(i < PEERS ? 101 + i : 100)};
+
+		f.peer[i] = nic_rdm_peer_get(f.ep, &addr);
+		expect(f.peer[i] != NULL);
+		if (i < PEERS)
+			f.other[i] = (struct other){.port = addr.port, .from = 77 + i};
+	}
+}
+
+static void *take_id(uint8_t state)
+{
+	unsigned id;
+
+	do
+		id = f.next_id++ % IDS;
+	while (f.state[id] != 0);
+	f.state[id] = state;
+	return (void *)(uintptr_t)id;
+}
+
+static void took(int err, void *context)
+{
+	if (err == 0)
+		return; /* and it may be done already */
+	expect(err == -EAGAIN || err == -EINVAL || err == -EMSGSIZE || err == -EOPNOTSUPP || err == -ENOMSG);
+	f.requests -= f.state[(uintptr_t)context] == 1;
+	f.receives -= f.state[(uintptr_t)context] != 1;
+	f.state[(uintptr_t)context] = 0;
+}
+
+/** Up to four segments, some of nothing. */
+static uint32_t segments(struct nic_iov *iov, uint32_t at, uint32_t len)
+{
+	uint32_t n = 0, left = len;
+
+	at %= WRITABLE / 2;
+	len %= WRITABLE / 2;
+	for (left = len; left > 0 && n < 3; n++) {
+		uint32_t part = n % 2 ? left / 2 : left / 3;
+
+		iov[n] = (struct nic_iov){f.memory + GUARD + at, part};
+		at += part;
+		left -= part;
+	}
+	iov[n] = (struct nic_iov){f.memory + GUARD + at, left};
+	return n + 1;
+}
+
+static void post_send(void)
+{
+	struct nic_iov iov[4];
+	struct nic_rdm_send r = {.iov = iov, .flags = byte() & 31};
+	struct nic_rdm_peer *to = f.peer[byte() % (PEERS + 1)];
+	uint32_t at = word(), len = word();
+
+	r.n_iov = segments(iov, at, r.flags & NIC_RDM_INJECT ? len % 200 : len);
+	r.tag = at & 3;
+	r.context = take_id(1);
+	f.requests++;
+	took(nic_rdm_send(to, &r), r.context);
+}
+
+static void post_rma(void)
+{
+	struct nic_iov iov[4];
+	uint32_t at = word(), len = word();
+	struct nic_rdm_remote remote[2] = {{at, 0, at}, {at + 100, len % 300, len}};
+	struct nic_rdm_rma r = {.iov = iov, .remote = remote, .n_remote = 2, .flags = byte() & 31, .read = at & 1};
+	struct nic_rdm_peer *to = f.peer[byte() % (PEERS + 1)];
+
+	len %= WRITABLE / 2;
+	remote[1].len = remote[1].len < len ? remote[1].len : len;
+	remote[0].len = len - remote[1].len;
+	if (to == f.peer[PEERS] && at & 2) {
+		remote[0] = (struct nic_rdm_remote){0x10000, len, nic_mr_rkey(f.mr)};
+		r.n_remote = 1;
+	}
+	r.n_iov = segments(iov, at, len);
+	r.context = take_id(1);
+	f.requests++;
+	took(nic_rdm_rma(to, &r), r.context);
+}
+
+static void post_atomic(void)
+{
+	struct nic_iov v[3];
+	uint32_t at = word(), op = byte() % 20, datatype = byte() % 20, count = byte();
+	uint64_t len = count * (uint64_t)nic_elem_size(datatype);
+	struct nic_rdm_remote remote = {0x10000, len, nic_mr_rkey(f.mr)};
+	struct nic_rdm_atomic r = {.op = (uint8_t)op,
+				   .datatype = (uint8_t)datatype,
+				   .flags = byte() & 31,
+				   .operand = &v[0],
+				   .n_operand = at & 1,
+				   .compare = &v[1],
+				   .n_compare = at >> 1 & 1,
+				   .result = &v[2],
+				   .n_result = at >> 2 & 1,
+				   .remote = &remote,
+				   .n_remote = 1};
+
+	for (unsigned i = 0; i < 3; i++)
+		v[i] = (struct nic_iov){f.memory + GUARD + i * 8192, len < 8192 ? len : 8192};
+	r.context = take_id(1);
+	f.requests++;
+	took(nic_rdm_atomic(f.peer[(at >> 4) % (PEERS + 1)], &r), r.context);
+}
+
+static void receive(void)
+{
+	struct nic_iov iov[4];
+	struct nic_rdm_done found;
+	uint8_t how = byte();
+	uint32_t at = word(), len = word();
+	struct nic_rdm_recv r = {
+		.iov = iov, .flags = byte(), .tag = at & 3, .ignore = at >> 2 & 3, .min_free = how % 64};
+
+	r.context = take_id(r.flags & NIC_RDM_MULTI && !(r.flags & NIC_RDM_CLAIM) ? 3 : 2);
+	f.receives++;
+	r.from = how & 0x40 ? f.peer[how % (PEERS + 1)] : NULL;
+	r.n_iov = segments(iov, at, len);
+	if (r.flags & NIC_RDM_MULTI)
+		r.n_iov = 1;
+	if (r.flags & NIC_RDM_CLAIM || how & 0x80)
+		if (nic_rdm_peek(f.ep, &r, &found) == 0)
+			expect(found.len <= NIC_RDM_MSG_MAX && found.peer != NULL);
+	took(nic_rdm_recv(f.ep, &r), r.context);
+}
+
+static void cancel(void)
+{
+	uintptr_t id = f.next_id - byte() % 32;
+
+	if (id < IDS && f.state[id] >= 2)
+		nic_rdm_cancel(f.ep, (void *)id);
+}
+
+/* ---- the wire -------------------------------------------------------------------------------------------------- */
+
+static void come(const uint8_t *data, uint32_t len)
+{
+	/* a copy of its exact size, so that reading past the end is seen */
+	uint8_t *copy = malloc(len > 0 ? len : 1);
+	struct nic_rx_frame rx = {.data = copy,
+				  .len = len,
+				  .flags = NIC_RX_UDP_PAYLOAD | NIC_RX_NO_ICRC,
+				  .sgid = host,
+				  .dgid = own,
+				  .udp_sport = 0xc000,
+				  .hop_limit = 64};
+
+	expect(copy != NULL);
+	if (len > 0)
+		memcpy(copy, data, len);
+	nic_rx(f.nic, &rx, f.now);
+	free(copy);
+}
+
+static uint8_t *put_bth(uint8_t *p, uint8_t opcode, uint32_t len, uint32_t qpn, uint32_t psn)
+{
+	p = put(put(p, opcode, 1), 0x40 | (-len & 3) << 4, 1);
+	p = put(put(put(p, 0xffff, 2), qpn, 4), 0x80, 1);
+	return put(p, psn, 3);
+}
+
+static void say_call(struct other *o, uint8_t kind, uint8_t how)
+{
+	uint8_t packet[128], *p = put_bth(packet, UD_SEND_ONLY, 40, NIC_SERVICE_QPN | 100, 0);
+	uint32_t echo = kind == HELLO ? o->challenge : o->heard;
+
+	o->from += (how & 1) << 8; /* somebody else lives there now, */
+	o->attempt += how >> 1 & 1;
+	p = put(put(p, QKEY, 4), NIC_SERVICE_QPN | o->port, 4);
+	p = put(put(put(p, QKEY, 4), 1, 1), kind, 1);
+	p = put(put(p, how & 4 ? 5 : 1, 1), 0, 1);
+	p = put(put(p, how & 8 ? 77 : o->from, 8), how & 16 ? 0 : f.incarnation, 8); /* or this is late */
+	p = put(put(p, how & 32 ? how : o->attempt, 4), how & 64 ? how : echo, 4);
+	p = put(put(p, 0x77, 4), 0x100, 4);
+	if (kind == HELLO || kind == WELCOME)
+		o->psn = 0x100;
+	p = put(p, 0, 4);
+	come(packet, (uint32_t)(p - packet) - (how == 0xff ? 3 : 0));
+}
+
+/** The header of a message, which makes sense for the most part; an OFFER has its segments. */
+static uint8_t *put_message(uint8_t *p, struct other *o, uint8_t kind, uint32_t length)
+{
+	uint8_t how = byte(), n = kind == OFFER ? 1 + (how >> 2) % 4 : 0;
+	uint32_t id = kind == TAKEN && !(how & 0x80) ? o->id : how;
+
+	p = put(put(p, how == 0xff ? how : kind, 1), kind == OFFER ? 4 | (how & 1) : how & 7, 1);
+	p = put(put(put(p, n, 1), 1, 1), id, 4);
+	p = put(put(p, length, 8), how & 3, 8);
+	p = put(p, how, 8);
+	for (uint8_t i = 0; i < n; i++) {
+		uint32_t part = i + 1 < n ? length / n : length - length / n * i;
+
+		p = put(put(put(put(p, i * 100, 8), part, 8), 0x1234, 4), 0, 4);
+	}
+	return p;
+}
+
+static void say_packet(struct other *o, uint8_t opcode, const uint8_t *payload, uint32_t len, uint32_t psn)
+{
+	uint8_t packet[BTH_LEN + 1024], *p = put_bth(packet, opcode, len, o->qpn, psn);
+
+	if (len)
+		memcpy(p, payload, len);
+	p += len;
+	p = put(put(p, 0, -len & 3), 0, 4);
+	come(packet, (uint32_t)(p - packet));
+}
+
+static void say_request(struct other *o, uint8_t opcode, const uint8_t *payload, uint32_t len)
+{
+	say_packet(o, opcode, payload, len, o->psn);
+	o->psn = (o->psn + 1) & 0xffffff;
+}
+
+/** A message, or some of it. */
+static void say_message(struct other *o)
+{
+	uint8_t payload[MTU + 256], *p, how = byte();
+	uint8_t kind = (uint8_t)(how & 0x80 ? EAGER : 1 + how % 4);
+	uint32_t length = word() % (kind == OFFER ? 65536 : kind == EAGER ? 8300 : 1), at;
+
+	memset(payload, how, sizeof(payload));
+	p = put_message(payload, o, kind, how == 0x7f ? NIC_RDM_MSG_MAX * 3 : length);
+	at = (uint32_t)(p - payload);
+	if (kind != EAGER || at + length <= MTU) {
+		say_request(o, SEND_ONLY, payload, at + (kind == EAGER ? length : 0) + (how % 64 == 63));
+		return;
+	}
+	say_request(o, SEND_FIRST, payload, MTU);
+	for (length -= MTU - at; length > MTU; length -= MTU) {
+		if (how % 32 == 31 && length < 4 * MTU)
+			return; /* and no more */
+		say_request(o, SEND_MIDDLE, payload, MTU);
+	}
+	say_request(o, SEND_LAST, payload, length + (how % 64 == 30));
+}
+
+/** RMA and operations on elements, of the registered memory or of what has been offered. */
+static void say_access(struct other *o)
+{
+	uint8_t payload[256], *p = payload, how = byte();
+	uint8_t opcode = (const uint8_t[]){WRITE_ONLY, READ, ELEMENTS, ELEMENTS + 1}[how & 3];
+	uint32_t len = how & 4 ? 8 : word() % 256;
+	bool offered = (how & 3) == 1 && how & 16;
+
+	p = put(p, offered ? o->offer : 0x10000 + word() % WRITABLE, 8);
+	p = put(p, offered ? o->rkey : nic_mr_rkey(f.mr) ^ (how >> 7), 4);
+	if (opcode >= ELEMENTS)
+		p = put(put(put(p, how >> 3 & 7, 1), byte() % 20, 1), 1, 6);
+	else
+		p = put(p, offered && o->offer_left ? o->offer_left : len, 4);
+	memset(p, how, 8);
+	say_packet(o, opcode, payload,
+		   (uint32_t)(p - payload) + (opcode == READ	   ? 0
+					      : opcode >= ELEMENTS ? 8
+								   : len % 200),
+		   o->psn);
+	o->psn = (o->psn + 1 + (opcode == READ ? (len ? len - 1 : 0) / MTU : 0)) & 0xffffff;
+}
+
+/** What answers the endpoint's requests. */
+static void say_answer(struct other *o)
+{
+	static const uint8_t syndromes[] = {0x1f, 0x1f, 0x1f, 0x21, 0x60, 0x61, 0x62, 0x63};
+	uint8_t payload[4 + MTU], how = byte();
+	uint32_t left = o->read_len, psn = o->read_psn;
+
+	memset(payload, how, sizeof(payload));
+	put(put(payload, syndromes[how % 8], 1), how, 3);
+	if (how & 0x80) {
+		say_packet(o, ACK, payload, 4, (o->seen_psn + (how & 0x40 ? how : 0)) & 0xffffff);
+		return;
+	}
+	payload[0] = 0x1f;
+	for (bool first = true; first || left > 0; first = false) {
+		uint32_t len = left < MTU ? left : MTU;
+		bool last = left <= MTU, middle = !first && !last;
+		uint8_t opcode = middle ? READ_MIDDLE : first && last ? READ_ONLY : first ? READ_FIRST : READ_LAST;
+
+		if (how == 0x7f && last)
+			return;
+		say_packet(o, opcode, payload + (middle ? 4 : 0), len + (middle ? 0 : 4), psn);
+		psn = (psn + 1) & 0xffffff;
+		left -= len;
+	}
+}
+
+/** The endpoint has sent a call, or a request. */
+static void heed(const uint8_t *bth, uint32_t len)
+{
+	uint32_t qpn = (uint32_t)get(bth + 5, 3), psn = (uint32_t)get(bth + 9, 3);
+	const uint8_t *p = bth + BTH_LEN;
+
+	if (bth[0] == UD_SEND_ONLY && len >= BTH_LEN + DETH_LEN + 40u) {
+		struct other *o = &f.other[(qpn & 0xffff) == 102];
+		const uint8_t *call = p + DETH_LEN;
+
+		f.incarnation = get(call + 8, 8);
+		if (call[5] == WHO) {
+			o->challenge = (uint32_t)get(call + 24, 4);
+			return;
+		}
+		o->heard = (uint32_t)get(call + 24, 4);
+		o->qpn = (uint32_t)get(call + 32, 4);
+		return;
+	}
+	for (unsigned i = 0; i < PEERS; i++) { /* both connect the same number of theirs */
+		struct other *o = &f.other[i];
+
+		if (bth[0] <= READ || bth[0] >= ELEMENTS)
+			o->seen_psn = psn;
+		if (bth[0] == READ) {
+			o->read_psn = psn;
+			o->read_len = (uint32_t)get(p + 12, 4);
+		} else if ((bth[0] == SEND_ONLY || bth[0] == SEND_FIRST) && len >= BTH_LEN + 32u) {
+			o->id = (uint32_t)get(p + 4, 4);
+			if (p[0] == OFFER && p[2] > 0) {
+				o->offer = get(p + 32, 8);
+				o->offer_left = (uint32_t)get(p + 40, 8) % 4096;
+				o->rkey = (uint32_t)get(p + 48, 4);
+			}
+		}
+	}
+}
+
+static void drain(unsigned n)
+{
+	static uint8_t buf[NIC_FRAME_MAX];
+	struct nic_tx_frame frame = {.data = buf};
+
+	while (n-- > 0 && nic_tx(f.nic, &frame, 1, f.now) == 1) {
+		struct nic_rx_frame rx = {.data = buf, .len = frame.len};
+
+		expect(frame.len <= NIC_FRAME_MAX && frame.len >= frame.bth + 16u);
+		if (memcmp(&frame.dgid, &own, sizeof(own)) == 0)
+			nic_rx(f.nic, &rx, f.now);
+		else
+			heed(buf + frame.bth, frame.len - frame.bth);
+	}
+}
+
+static void pass_time(uint64_t ns)
+{
+	f.now += ns;
+	nic_timeout(f.nic, f.now);
+	expect(nic_next_deadline(f.nic) > f.now);
+}
+
+/** As honest ones do: say hello, hear who, say hello again. */
+static void connect(struct other *o)
+{
+	o->attempt++;
+	say_call(o, HELLO, 16);
+	drain(64);
+	say_call(o, HELLO, 0);
+	drain(64);
+}
+
+static void command(uint8_t c)
+{
+	struct other *o = &f.other[c >> 7];
+	uint8_t kind;
+
+	switch (c % 16) {
+	case 0:
+		connect(o);
+		break;
+	case 1:
+		kind = (uint8_t)(1 + byte() % 3);
+		say_call(o, kind, byte());
+		break;
+	case 2:
+	case 3:
+	case 4:
+		say_message(o);
+		break;
+	case 5:
+		say_access(o);
+		break;
+	case 6:
+	case 7:
+		say_answer(o);
+		break;
+	case 8:
+		post_send();
+		break;
+	case 9:
+		receive();
+		break;
+	case 10:
+		drain(byte());
+		break;
+	case 11:
+		pass_time((uint64_t)word() * 2000);
+		break;
+	case 12:
+		post_rma();
+		break;
+	case 13:
+		cancel();
+		break;
+	case 14:
+		post_atomic();
+		break;
+	default:
+		o->psn = (o->psn + (uint32_t)(int8_t)byte()) & 0xffffff;
+	}
+}
+
+/** Nobody will receive what is there, and its senders, of whom one is the endpoint itself, need not wait. */
+static void discard_all(void)
+{
+	struct nic_rdm_recv r = {.ignore = UINT64_MAX};
+	struct nic_rdm_done found;
+
+	for (unsigned tagged = 0; tagged < 2; tagged++) {
+		r.flags = NIC_RDM_DISCARD | (tagged ? NIC_RDM_TAGGED : 0);
+		while (nic_rdm_peek(f.ep, &r, &found) == 0)
+			;
+	}
+	r.flags = NIC_RDM_CLAIM | NIC_RDM_DISCARD;
+	for (uintptr_t id = 0; id < IDS; id++) {
+		r.context = (void *)id;
+		while (f.state[id] == 0 && f.receives < 32) {
+			f.state[id] = 2;
+			f.receives++;
+			if (nic_rdm_recv(f.ep, &r) == 0)
+				continue;
+			f.state[id] = 0;
+			f.receives--;
+			break;
+		}
+	}
+}
+
+/** Nobody says anything any more: what is under way ends, and nothing is left to wait for. */
+static void silence(void)
+{
+	unsigned steps = 0;
+
+	for (drain(100000); nic_next_deadline(f.nic) != UINT64_MAX; drain(100000)) {
+		uint64_t next = nic_next_deadline(f.nic);
+
+		expect(steps++ < 20000);
+		discard_all();
+		pass_time(next > f.now ? next - f.now : 0);
+	}
+	expect(f.requests == 0);
+	for (uintptr_t id = 0; id < IDS; id++)
+		if (f.state[id] >= 2)
+			nic_rdm_cancel(f.ep, (void *)id);
+	expect(f.receives == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	unsigned commands = 0;
+
+	open_nic();
+	f.in = data;
+	f.left = size;
+	while (f.left > 0 && commands++ < 256) {
+		command(byte());
+		if (commands % 8 == 0)
+			check_memory();
+	}
+	silence();
+	check_memory();
+	nic_rdm_destroy(f.ep);
+	expect(nic_mr_dereg(f.mr) == 0 && nic_pd_free(f.pd) == 0); /* nothing is left of what had been offered */
+	nic_destroy(f.nic);
+	return 0;
+}
