@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric.h - two endpoints of the libfabric provider in one process, and checks on them. A check that fails says so, and the
+ * next case goes on with what there is.
+ */
+#ifndef TEST_FABRIC_H
+#define TEST_FABRIC_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATIENCE_MS 20000
+#define LONG_LEN    (3u << 20)
+
+enum counter { SENDS, RECVS, READS, WRITES, REMOTE_READS, REMOTE_WRITES, COUNTERS };
+
+struct node {
+	struct fid_ep *ep;
+	struct fid_cq *tx, *rx;
+	struct fid_cntr *cntr[COUNTERS];
+	fi_addr_t addr;
+};
+
+struct pair {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_mr *mr; /* of `there` */
+	struct node a, b;
+	char *here, *there; /* LONG_LEN each */
+	uint64_t base, key; /* of `there` */
+	struct fi_cq_tagged_entry done;
+	struct fi_cq_err_entry error;
+	fi_addr_t source;
+	int contexts[2];
+};
+
+/** Failed checks of the case that runs. */
+extern int failures;
+
+void check_failed(const char *file, int line, const char *what, long got, long want);
+#define WANT(got, want)                                                                                                \
+	do {                                                                                                           \
+		long got_ = (long)(got), want_ = (long)(want);                                                         \
+		if (got_ != want_)                                                                                     \
+			check_failed(__FILE__, __LINE__, #got, got_, want_);                                           \
+	} while (0)
+#define WANT_OK(call) WANT(call, 0)
+
+/** Wait for a completion, which is to be a good one, into pair->done. */
+void await(struct pair *p, struct fid_cq *cq);
+/** Wait for one in error, into pair->error. */
+void await_error(struct pair *p, struct fid_cq *cq, int err);
+
+/* messages.c */
+void case_message(struct pair *p);
+void case_unexpected(struct pair *p);
+void case_long_message(struct pair *p);
+void case_truncation(struct pair *p);
+void case_peek(struct pair *p);
+void case_cancel(struct pair *p);
+void case_multi_recv(struct pair *p);
+void case_directed(struct pair *p);
+void case_to_itself(struct pair *p);
+/* memory.c */
+void case_rma(struct pair *p);
+void case_rma_vectors(struct pair *p);
+void case_wrong_key(struct pair *p);
+void case_atomics(struct pair *p);
+void case_atomic_pairs(struct pair *p);
+void case_counters(struct pair *p);
+/* refusals.c */
+void case_waiting(struct pair *p);
+void case_refusals(struct pair *p);
+void case_address_vector(struct pair *p);
+void case_alias(struct pair *p);
+void case_hints(struct pair *p);
+
+#endif

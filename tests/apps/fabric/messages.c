@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * messages.c - messages with and without tags from a to b.
+ */
+#include "fabric.h"
+
+void case_message(struct pair *p)
+{
+	char buf[64] = "";
+
+	WANT_OK(fi_recv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, &p->contexts[1]));
+	WANT_OK(fi_send(p->a.ep, "hello", 6, NULL, p->b.addr, &p->contexts[0]));
+	await(p, p->a.tx);
+	WANT(p->done.op_context == &p->contexts[0], 1);
+	WANT(p->done.flags, FI_MSG | FI_SEND);
+	await(p, p->b.rx);
+	WANT(p->done.op_context == &p->contexts[1], 1);
+	WANT(p->done.flags, FI_MSG | FI_RECV);
+	WANT(p->done.len, 6);
+	WANT(p->source, p->a.addr);
+	WANT(strcmp(buf, "hello"), 0);
+}
+
+void case_unexpected(struct pair *p)
+{
+	char buf[64] = "";
+
+	WANT_OK(fi_tinjectdata(p->a.ep, "first", 6, UINT64_C(0x1122334455667788), p->b.addr, 77));
+	WANT_OK(fi_tinject(p->a.ep, "second", 7, p->b.addr, 78));
+	WANT_OK(fi_trecv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, 78, 0, NULL));
+	await(p, p->b.rx);
+	WANT(strcmp(buf, "second"), 0);
+	WANT_OK(fi_trecv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, 76, 1, NULL));
+	await(p, p->b.rx);
+	WANT(p->done.flags, FI_TAGGED | FI_RECV | FI_REMOTE_CQ_DATA);
+	WANT(p->done.tag, 77);
+	WANT(p->done.data, UINT64_C(0x1122334455667788));
+	WANT(strcmp(buf, "first"), 0);
+	WANT(fi_cq_read(p->a.tx, &p->done, 1), -FI_EAGAIN);
+}
+
+void case_long_message(struct pair *p)
+{
+	for (size_t i = 0; i < LONG_LEN; i++)
+		p->here[i] = (char)(i * 7 + i / 4096);
+	WANT_OK(fi_tsend(p->a.ep, p->here, LONG_LEN, NULL, p->b.addr, 5, NULL));
+	WANT_OK(fi_trecv(p->b.ep, p->there, LONG_LEN, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
+	await(p, p->b.rx);
+	WANT(p->done.len, LONG_LEN);
+	await(p, p->a.tx);
+	WANT(memcmp(p->here, p->there, LONG_LEN), 0);
+}
+
+void case_truncation(struct pair *p)
+{
+	char buf[64];
+
+	WANT_OK(fi_tsend(p->a.ep, p->here, 100, NULL, p->b.addr, 6, NULL));
+	WANT_OK(fi_trecv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, 6, 0, &p->contexts[1]));
+	await_error(p, p->b.rx, FI_ETRUNC);
+	WANT(p->error.op_context == &p->contexts[1], 1);
+	WANT(p->error.olen, 100 - sizeof(buf));
+	await(p, p->a.tx);
+}
+
+static void peek(struct pair *p, struct fi_msg_tagged *msg, uint64_t flags)
+{
+	WANT_OK(fi_trecvmsg(p->b.ep, msg, flags));
+}
+
+void case_peek(struct pair *p)
+{
+	struct iovec iov = {.iov_base = p->there, .iov_len = 200};
+	struct fi_msg_tagged msg = {.addr = FI_ADDR_UNSPEC, .tag = 9, .context = &p->contexts[1]};
+	struct fi_msg_tagged claim = msg;
+
+	claim.msg_iov = &iov;
+	claim.iov_count = 1;
+	peek(p, &msg, FI_PEEK);
+	await_error(p, p->b.rx, FI_ENOMSG);
+	for (int i = 0; i < 3; i++) {
+		WANT_OK(fi_tsend(p->a.ep, p->here + i, 100, NULL, p->b.addr, 9, NULL));
+		await(p, p->a.tx);
+	}
+	peek(p, &msg, FI_PEEK | FI_CLAIM);
+	await(p, p->b.rx);
+	WANT(p->done.len, 100);
+	WANT(p->done.tag, 9);
+	peek(p, &msg, FI_PEEK | FI_DISCARD); /* the second one: the first is claimed */
+	await(p, p->b.rx);
+	peek(p, &claim, FI_CLAIM);
+	await(p, p->b.rx);
+	WANT(memcmp(p->here, p->there, 100), 0);
+	peek(p, &claim, 0);
+	await(p, p->b.rx);
+	WANT(memcmp(p->here + 2, p->there, 100), 0);
+	WANT(fi_trecvmsg(p->b.ep, &msg, FI_CLAIM), -FI_ENOMSG);
+}
+
+void case_cancel(struct pair *p)
+{
+	char buf[8];
+
+	WANT_OK(fi_trecv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, 123, 0, &p->contexts[1]));
+	WANT_OK(fi_cancel(&p->b.ep->fid, &p->contexts[1]));
+	await_error(p, p->b.rx, FI_ECANCELED);
+	WANT(p->error.op_context == &p->contexts[1], 1);
+	WANT(p->error.flags & FI_RECV, FI_RECV);
+	WANT(fi_cancel(&p->b.ep->fid, &p->contexts[1]), -FI_ENOENT);
+}
+
+void case_multi_recv(struct pair *p)
+{
+	struct iovec iov = {.iov_base = p->there, .iov_len = 256};
+	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &p->contexts[1]};
+	size_t least = 64, len = sizeof(least);
+
+	WANT_OK(fi_setopt(&p->b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)));
+	WANT_OK(fi_getopt(&p->b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, &len));
+	WANT_OK(fi_recvmsg(p->b.ep, &msg, FI_MULTI_RECV));
+	for (int i = 0; i < 4; i++) {
+		WANT_OK(fi_inject(p->a.ep, p->here, 60, p->b.addr));
+		await(p, p->b.rx);
+		WANT(p->done.len, 60);
+		WANT((char *)p->done.buf - p->there, i * 60);
+		WANT((p->done.flags & FI_MULTI_RECV) != 0, i == 3);
+	}
+}
+
+void case_directed(struct pair *p)
+{
+	char buf[8] = "", other[8] = "";
+
+	WANT_OK(fi_trecv(p->b.ep, buf, sizeof(buf), NULL, p->b.addr, 1, 0, &p->contexts[0]));
+	WANT_OK(fi_trecv(p->b.ep, other, sizeof(other), NULL, p->a.addr, 1, 0, &p->contexts[1]));
+	WANT_OK(fi_tinject(p->a.ep, "a", 2, p->b.addr, 1));
+	await(p, p->b.rx);
+	WANT(p->done.op_context == &p->contexts[1], 1);
+	WANT(strcmp(other, "a"), 0);
+	WANT_OK(fi_tinject(p->b.ep, "b", 2, p->b.addr, 1));
+	await(p, p->b.rx);
+	WANT(p->done.op_context == &p->contexts[0], 1);
+	WANT(strcmp(buf, "b"), 0);
+}
+
+void case_to_itself(struct pair *p)
+{
+	char buf[8] = "";
+
+	WANT_OK(fi_recv(p->a.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
+	WANT_OK(fi_send(p->a.ep, "me", 3, NULL, p->a.addr, NULL));
+	await(p, p->a.rx);
+	WANT(p->source, p->a.addr);
+	await(p, p->a.tx);
+	WANT(strcmp(buf, "me"), 0);
+}

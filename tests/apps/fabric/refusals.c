@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * refusals.c - waiting in vain, wrong arguments, and what belongs to neither messages nor memory.
+ */
+#include <netinet/in.h>
+#include <poll.h>
+
+#include "fabric.h"
+
+void case_waiting(struct pair *p)
+{
+	struct fid *fids[1] = {&p->b.rx->fid};
+	struct pollfd pfd = {.events = POLLIN};
+	char buf[8];
+
+	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 20), -FI_EAGAIN);
+	WANT(fi_cntr_wait(p->a.cntr[SENDS], UINT64_MAX, 20), -FI_ETIMEDOUT);
+	WANT_OK(fi_cq_signal(p->a.tx));
+	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, -1), -FI_EAGAIN);
+	WANT_OK(fi_control(&p->b.rx->fid, FI_GETWAIT, &pfd.fd));
+	WANT_OK(fi_trywait(p->fabric, fids, 1));
+	WANT(poll(&pfd, 1, 0), 0);
+	WANT_OK(fi_recv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
+	WANT_OK(fi_inject(p->a.ep, "x", 1, p->b.addr));
+	WANT(poll(&pfd, 1, PATIENCE_MS), 1);
+	WANT(fi_trywait(p->fabric, fids, 1), -FI_EAGAIN);
+	await(p, p->b.rx);
+}
+
+void case_refusals(struct pair *p)
+{
+	struct iovec iov[5] = {{p->here, 1}, {p->here, 1}, {p->here, 1}, {p->here, 1}, {p->here, 1}};
+	struct fi_msg_tagged msg = {.msg_iov = iov, .iov_count = 1, .addr = p->b.addr};
+	struct fi_atomic_attr attr;
+	struct fid_mr *mr;
+	size_t count;
+
+	WANT(fi_send(p->a.ep, p->here, 1, NULL, 999, NULL), -FI_EINVAL);
+	WANT(fi_send(p->a.ep, p->here, 1, NULL, FI_ADDR_UNSPEC, NULL), -FI_EINVAL);
+	WANT(fi_sendv(p->a.ep, iov, NULL, 5, p->b.addr, NULL), -FI_EINVAL);
+	WANT(fi_inject(p->a.ep, p->here, p->info->tx_attr->inject_size + 1, p->b.addr), -FI_EMSGSIZE);
+	WANT(fi_send(p->a.ep, p->here, p->info->ep_attr->max_msg_size + 1, NULL, p->b.addr, NULL), -FI_EMSGSIZE);
+	WANT(fi_tsendmsg(p->a.ep, &msg, FI_PEEK), -FI_EBADFLAGS);
+	WANT(fi_trecvmsg(p->a.ep, &msg, FI_DISCARD), -FI_EBADFLAGS);
+	WANT(fi_write(p->a.ep, p->here, 1, NULL, p->b.addr, p->base, UINT64_C(1) << 32, NULL), -FI_EINVAL);
+	WANT(fi_atomic(p->a.ep, p->here, 0, NULL, p->b.addr, p->base, p->key, FI_INT8, FI_SUM, NULL), -FI_EINVAL);
+	WANT(fi_atomic(p->a.ep, p->here, 1, NULL, p->b.addr, p->base, p->key, FI_FLOAT, FI_BOR, NULL), -FI_EOPNOTSUPP);
+	WANT_OK(fi_atomicvalid(p->a.ep, FI_UINT64, FI_SUM, &count));
+	WANT(fi_atomic(p->a.ep, p->here, count + 1, NULL, p->b.addr, p->base, p->key, FI_UINT64, FI_SUM, NULL),
+	     -FI_EINVAL);
+	WANT(fi_query_atomic(p->domain, FI_UINT64, FI_SUM, &attr, FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC), -FI_EINVAL);
+	WANT(fi_query_atomic(p->domain, FI_UINT64, FI_SUM, &attr, FI_MULTI_RECV), -FI_EBADFLAGS);
+	WANT(fi_mr_reg(p->domain, (void *)8, 4096, FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), -FI_EFAULT);
+	WANT(fi_mr_reg(p->domain, p->here, 0, FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), -FI_EINVAL);
+	WANT(fi_ep_bind(p->a.ep, &p->b.tx->fid, FI_TRANSMIT), -FI_EOPBADSTATE);
+	WANT(fi_enable(p->a.ep), -FI_EOPBADSTATE);
+	/* Nothing of all this was posted. */
+	WANT(fi_cq_read(p->a.tx, &p->done, 1), -FI_EAGAIN);
+	WANT(fi_cq_readerr(p->a.tx, &p->error, 0), -FI_EAGAIN);
+}
+
+void case_address_vector(struct pair *p)
+{
+	struct sockaddr_in addrs[3], back;
+	fi_addr_t at[3];
+	size_t len = sizeof(addrs[0]);
+	int errors[3];
+	char text[64];
+
+	WANT_OK(fi_getname(&p->b.ep->fid, &addrs[0], &len));
+	memset(&addrs[1], 0, sizeof(addrs[1]));
+	addrs[2] = addrs[0];
+	WANT(fi_av_insert(p->av, addrs, 3, at, FI_SYNC_ERR, errors), 2);
+	WANT(errors[0], 0);
+	WANT(errors[1], FI_EINVAL);
+	WANT(at[1], FI_ADDR_NOTAVAIL);
+	len = sizeof(back);
+	WANT_OK(fi_av_lookup(p->av, at[2], &back, &len));
+	WANT(memcmp(&back, &addrs[0], sizeof(back)), 0);
+	len = sizeof(text);
+	WANT(strncmp(fi_av_straddr(p->av, addrs, text, &len), "fi_sockaddr_in://127.", 21), 0);
+	/* Messages are from the first one's index, whatever is removed. */
+	WANT_OK(fi_av_remove(p->av, &at[2], 1, 0));
+	WANT(fi_send(p->a.ep, text, 1, NULL, at[2], NULL), -FI_EINVAL);
+	WANT_OK(fi_av_remove(p->av, &p->b.addr, 1, 0));
+	WANT(fi_av_remove(p->av, &p->b.addr, 1, 0), -FI_EINVAL);
+	WANT_OK(fi_recv(p->a.ep, text, sizeof(text), NULL, FI_ADDR_UNSPEC, NULL));
+	WANT_OK(fi_inject(p->b.ep, "x", 1, p->a.addr));
+	await(p, p->a.rx);
+	WANT(p->source, at[0]);
+	p->b.addr = at[0];
+}
+
+void case_alias(struct pair *p)
+{
+	struct fid_ep *alias = NULL;
+	char buf[8];
+
+	WANT_OK(fi_ep_alias(p->a.ep, &alias, FI_TRANSMIT | FI_DELIVERY_COMPLETE));
+	if (!alias)
+		return;
+	WANT(fi_close(&p->a.ep->fid), -FI_EBUSY);
+	WANT_OK(fi_send(alias, "x", 1, NULL, p->b.addr, NULL));
+	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 50), -FI_EAGAIN); /* nobody has received it */
+	WANT_OK(fi_recv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
+	await(p, p->b.rx);
+	await(p, p->a.tx);
+	WANT_OK(fi_close(&alias->fid));
+}
+
+static int getinfo(uint64_t caps, int mr_mode, uint64_t order, struct fi_info **info)
+{
+	struct fi_info *hints = fi_allocinfo();
+	int rc;
+
+	hints->fabric_attr->prov_name = strdup("uroce");
+	hints->caps = caps;
+	hints->domain_attr->mr_mode = mr_mode;
+	hints->tx_attr->msg_order = order;
+	rc = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, info);
+	fi_freeinfo(hints);
+	return rc;
+}
+
+void case_hints(struct pair *p)
+{
+	struct fi_info *info;
+
+	WANT_OK(getinfo(FI_TAGGED, 0, FI_ORDER_SAS, &info));
+	WANT(info->domain_attr->mr_mode, 0);
+	WANT(info->caps & (FI_MSG | FI_RMA | FI_SEND | FI_RECV), FI_SEND | FI_RECV);
+	WANT(info->tx_attr->msg_order & FI_ORDER_SAR, 0);
+	fi_freeinfo(info);
+	WANT_OK(getinfo(FI_RMA, FI_MR_PROV_KEY, FI_ORDER_WAR, &info));
+	WANT(info->domain_attr->mr_mode, FI_MR_PROV_KEY);
+	WANT(info->tx_attr->msg_order & FI_ORDER_WAR, FI_ORDER_WAR);
+	fi_freeinfo(info);
+	WANT(getinfo(FI_RMA, 0, 0, &info), -FI_ENODATA);
+	WANT(getinfo(FI_MSG | FI_MULTICAST, 0, 0, &info), -FI_ENODATA);
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The libfabric provider: what fi_info shows of it, its calls within one process, and libfabric's own fi_pingpong."""
+import os
+
+import harness
+
+
+def info(tally, side):
+    for name, argv, has, has_not in (
+            ("listed", ["fi_info"], "provider: uroce\n", "uroce;"),
+            ("by name", ["fi_info", "-p", "uroce", "-v"], "FI_ORDER_SAS", "uroce;"),
+            ("parameters", ["fi_info", "-e"], "FI_UROCE_TX_SIZE", None)):
+        process = harness.Process(argv, side)
+        code, text = process.wait(60), process.output()
+        ok = code == 0 and has in text and not (has_not and has_not in text)
+        tally.result("fi_info: " + name, ok, f"exit code {code}, or not as it should be", text)
+
+
+def calls(tally, side):
+    path = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "fabric_check")
+    process = harness.Process([path], side)
+    code, text = process.wait(120), process.output()
+    why = []
+    for line in text.splitlines():
+        if line.startswith(("ok ", "FAIL ")):
+            verdict, name = line.split(" ", 1)
+            tally.result(name, verdict == "ok", "see below", "\n".join(why))
+            why = []
+        else:
+            why.append(line)
+    tally.result("ends well", code == 0, f"exit code {code}", "\n".join(why))
+
+
+def pingpong(tally):
+    for name, sides in (("one device", harness.one_device_sides(1)), ("two devices", harness.loopback_sides(2))):
+        common = ["fi_pingpong", "-p", "uroce", "-e", "rdm", "-d", "uroce0", "-I", "100", "-S", "all", "-c"]
+        ok, reason, *outputs = harness.run_pair(common + ["-B", "PORT"], common + ["-P", "PORT", sides[0].address],
+                                                sides, 120)
+        tally.result("fi_pingpong, " + name, ok, reason, *outputs)
+
+
+def main():
+    harness.options(__doc__)
+    harness.need_programs("fi_info", "fi_pingpong")
+    tally = harness.Tally("fabric")
+    side = harness.loopback_sides()[0]
+    info(tally, side)
+    calls(tally, side)
+    pingpong(tally)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
