@@ -421,10 +421,4 @@ void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct
 /** The sentence for prov_errno. */
 const char *ufi_comp_strerror(int prov_errno);
 
-/* ---- services: ports of a device ------------------------------------------------------------------------ */
-
-/* TODO until engine.h has them */
-int pmd_service_open(struct pmd_engine *e, uint16_t *port);
-void pmd_service_close(struct pmd_engine *e, uint16_t port);
-
 #endif
