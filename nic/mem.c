@@ -30,6 +30,7 @@ int nic_pd_free(struct nic_pd *pd)
 		return -EBUSY;
 	pd->nic->n_pd--;
 	list_remove(&pd->node);
+	free(pd->names.slots);
 	free(pd);
 	return 0;
 }
@@ -38,7 +39,7 @@ int mkey_enter(struct nic *nic, struct mkey *m)
 {
 	do
 		nic->cfg.random(nic->cfg.ctx, &m->key, sizeof(m->key));
-	while (m->key < 1u << 8 || table_find(&nic->mkeys, m->key >> 8));
+	while (m->key < 1u << 8 || table_find(&nic->mkeys, m->key >> 8) || table_find(&m->pd->names, m->key));
 	return table_insert(&nic->mkeys, m->key >> 8, m) ? 0 : -ENOMEM;
 }
 
@@ -86,6 +87,26 @@ int nic_mr_reg(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint3
 	return 0;
 }
 
+int nic_mr_reg_named(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint32_t access, uint32_t rkey,
+		     struct nic_mr **out)
+{
+	const struct mkey *taken = mkey_find_remote(pd->nic, pd, rkey);
+	int err;
+
+	if (taken && taken->pd == pd)
+		return -EEXIST;
+	err = nic_mr_reg(pd, addr, len, iova, access, out);
+	if (err)
+		return err;
+	if (!table_insert(&pd->names, rkey, &(*out)->mkey)) {
+		nic_mr_dereg(*out);
+		return -ENOMEM;
+	}
+	(*out)->named = true;
+	(*out)->name = rkey;
+	return 0;
+}
+
 int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova,
 		 uint32_t access)
 {
@@ -97,7 +118,7 @@ int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr
 		return -EINVAL;
 	if ((what & NIC_REREG_TRANSLATION) && !range_legal(addr, len, iova))
 		return -EINVAL;
-	if ((what & NIC_REREG_PD) && (!pd || pd->nic != mr->nic))
+	if ((what & NIC_REREG_PD) && (!pd || pd->nic != mr->nic || mr->named))
 		return -EINVAL;
 	if (mr->windows)
 		return -EBUSY;
@@ -123,6 +144,8 @@ int nic_mr_dereg(struct nic_mr *mr)
 {
 	if (mr->windows)
 		return -EBUSY;
+	if (mr->named)
+		table_remove(&mr->mkey.pd->names, mr->name);
 	table_remove(&mr->nic->mkeys, mr->mkey.key >> 8);
 	mr->mkey.pd->users--;
 	mr->nic->n_mr--;
@@ -137,7 +160,7 @@ uint32_t nic_mr_lkey(const struct nic_mr *mr)
 
 uint32_t nic_mr_rkey(const struct nic_mr *mr)
 {
-	return mr->mkey.key;
+	return mr->named ? mr->name : mr->mkey.key;
 }
 
 /* [va, va + len) inside the key's range, without overflow (rxe once wrapped here: a remote write anywhere). */
@@ -149,7 +172,7 @@ static bool range_inside(const struct mkey *m, uint64_t va, uint64_t len)
 enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
 				  uint64_t va, uint64_t len, uint32_t access, uint8_t **out)
 {
-	const struct mkey *m = mkey_find(nic, rkey);
+	const struct mkey *m = mkey_find_remote(nic, pd, rkey);
 
 	if (!m || !m->valid)
 		return MEM_BAD_KEY;

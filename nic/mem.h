@@ -11,8 +11,9 @@
 
 struct nic_pd {
 	struct nic *nic;
-	uint32_t users;	  /* MRs, MWs, AHs, SRQs, QPs */
-	struct list node; /* on nic.all_pds */
+	uint32_t users;	    /* MRs, MWs, AHs, SRQs, QPs */
+	struct table names; /* mkeys of regions by R_Keys that were chosen for them */
+	struct list node;   /* on nic.all_pds */
 };
 
 enum mkey_kind { MKEY_MR, MKEY_MW1, MKEY_MW2 };
@@ -34,6 +35,8 @@ struct nic_mr {
 	struct nic *nic;
 	uint32_t windows; /* bound to it */
 	bool own;	  /* the NIC's, for purposes of its own */
+	bool named;	  /* peers know it by: */
+	uint32_t name;
 };
 
 struct nic_mw {
@@ -93,6 +96,14 @@ static inline struct mkey *mkey_find(const struct nic *nic, uint32_t key)
 	struct mkey *m = table_find(&nic->mkeys, key >> 8);
 
 	return m && m->key == key ? m : NULL;
+}
+
+/** What peers of the domain's QPs mean by an R_Key. */
+static inline struct mkey *mkey_find_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t rkey)
+{
+	struct mkey *m = pd->names.count ? table_find(&pd->names, rkey) : NULL;
+
+	return m ? m : mkey_find(nic, rkey);
 }
 
 /** Give a key a fresh random name and enter it. @return 0, -ENOMEM. */

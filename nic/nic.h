@@ -280,9 +280,16 @@ int nic_pd_free(struct nic_pd *pd);
  */
 int nic_mr_reg(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint32_t access, struct nic_mr **out);
 
+/**
+ * As nic_mr_reg, but peers of the domain's QPs name the region by an R_Key that the caller has chosen. Other domains may have the
+ * same; the L_Key is still the NIC's. @return also -EEXIST: the domain has this key.
+ */
+int nic_mr_reg_named(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint32_t access, uint32_t rkey,
+		     struct nic_mr **out);
+
 enum nic_rereg { NIC_REREG_TRANSLATION = 1, NIC_REREG_PD = 2, NIC_REREG_ACCESS = 4 };
-/** Change parts of a registration in place; keys stay unless the translation changes. On failure nothing has
- *  changed. @return 0, -EINVAL, -EBUSY (windows bound). */
+/** Change parts of a registration in place; keys stay unless the translation changes, chosen ones in any case. On
+ *  failure nothing has changed. @return 0, -EINVAL (also: another PD, with a chosen key), -EBUSY (windows bound). */
 int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova,
 		 uint32_t access);
 /** End a registration: once this returns the NIC never touches the range under it again (RL-10).

@@ -244,7 +244,7 @@ void rdm_served(struct nic_qp *qp, uint32_t rkey, bool write)
 
 	if (!peer || !peer->ep->cfg.served)
 		return;
-	m = mkey_find(qp->nic, rkey);
+	m = mkey_find_remote(qp->nic, qp->pd, rkey);
 	if (!m || (m->kind == MKEY_MR && list_entry(m, const struct nic_mr, mkey)->own))
 		return; /* a message that was offered; or of no bytes, in no memory */
 	peer->ep->nic->completions++;

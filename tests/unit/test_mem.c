@@ -209,6 +209,31 @@ static void mem__memory_that_is_no_longer_mapped_is_an_error_and_no_crash(void *
 	rig_destroy(rig);
 }
 
+static void mem__regions_can_have_rkeys_of_their_owners_choice(void **state)
+{
+	struct rig *rig = rig_create(NULL);
+	struct nic_pd *other;
+	struct nic_mr *mr, *more;
+
+	assert_int_equal(nic_pd_alloc(rig->nic, &other), 0);
+	assert_int_equal(nic_mr_reg_named(rig->pd, rig->arena, 64, 0x1000, WRITABLE, 7, &mr), 0);
+	assert_int_equal(nic_mr_rkey(mr), 7);
+	assert_int_not_equal(nic_mr_lkey(mr), 7);
+	assert_true(can_write(rig, 7, 0x1000));
+	assert_false(can_write(rig, 7, 0x2000));
+	assert_false(can_write(rig, 8, 0x1000));
+	assert_int_equal(nic_mr_reg_named(rig->pd, rig->arena, 64, 0, WRITABLE, 7, &more), -EEXIST);
+	assert_int_equal(nic_mr_reg_named(other, rig->arena + 64, 64, 0x2000, WRITABLE, 7, &more), 0);
+	assert_false(can_write(rig, 7, 0x2000)); /* that one's QPs only */
+	assert_int_equal(nic_mr_rereg(mr, NIC_REREG_PD, other, NULL, 0, 0, 0), -EINVAL);
+	assert_int_equal(nic_mr_rereg(mr, NIC_REREG_TRANSLATION, NULL, rig->arena, 64, 0x3000, 0), 0);
+	assert_true(can_write(rig, 7, 0x3000));
+	assert_int_equal(nic_mr_dereg(mr), 0);
+	assert_false(can_write(rig, 7, 0x3000));
+	assert_int_equal(nic_mr_reg_named(rig->pd, rig->arena, 64, 0, WRITABLE, 7, &mr), 0);
+	rig_destroy(rig); /* and what is left */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -220,6 +245,7 @@ int main(void)
 		cmocka_unit_test(mem__MR_01_failed_rereg_changes_nothing),
 		cmocka_unit_test(mem__registration_of_a_range_that_wraps_is_refused),
 		cmocka_unit_test(mem__receive_buffers_need_a_valid_lkey_with_local_write),
+		cmocka_unit_test(mem__regions_can_have_rkeys_of_their_owners_choice),
 		cmocka_unit_test(mem__memory_that_is_no_longer_mapped_is_an_error_and_no_crash),
 	};
 
