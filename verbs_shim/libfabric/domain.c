@@ -133,6 +133,7 @@ int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	}
 	mode = info->domain_attr->mr_mode;
 	domain->virt_addr = mode & FI_MR_VIRT_ADDR || mode & 1; /* 1: basic mode, in the words of API 1.4 */
+	domain->user_keys = !(mode & FI_MR_PROV_KEY || mode & 1);
 	domain->allocated = mode & FI_MR_ALLOCATED || mode & 1;
 	domain->fabric = container_of(fabric, struct ufi_fabric, fabric);
 	domain->domain.fid.fclass = FI_CLASS_DOMAIN;

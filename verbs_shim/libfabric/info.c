@@ -199,7 +199,7 @@ int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 
 	if (flags & GETINFO_FOR_LAYERS)
 		return -FI_ENODATA;
-	if (!ufi_hints_match(version, hints)) {
+	if (!ufi_hints_match(hints)) {
 		UFI_INFO(CORE, "hints ask for what there is not\n");
 		return -FI_ENODATA;
 	}

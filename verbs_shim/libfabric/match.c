@@ -4,14 +4,15 @@
  * then. Sizes may be smaller than ours, sets of bits subsets of ours, choices among ours; what a hint leaves open is ours to
  * say.
  *
- * Memory regions have keys that the provider chooses (FI_MR_PROV_KEY). Virtual addresses and allocated memory
- * (FI_MR_VIRT_ADDR, FI_MR_ALLOCATED) are not needed, but kept where the program is ready for them.
+ * Nothing is needed of how programs register memory: keys may be theirs or ours, addresses virtual or offsets. What a program is
+ * ready for in such ways (mr_mode) it gets, because that is what programs are tested with.
  */
 #include "provider.h"
 
 #define MR_BASIC_BITS (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 /* Programs for interfaces before 1.5 say it otherwise, and some still do. */
 #define MR_BASIC      (1 << 0)
+#define MR_SCALABLE   (1 << 1)
 
 static bool is_subset(uint64_t bits, uint64_t of)
 {
@@ -48,37 +49,23 @@ static bool ep_match(const struct fi_ep_attr *ep)
 	       !ep->auth_key_size;
 }
 
-/* Who does not ask for one-sided operations registers nothing. */
-static bool needs_mr(uint64_t caps)
-{
-	return !caps || caps & (FI_RMA | FI_ATOMIC);
-}
-
-static bool mr_match(uint32_t version, int mode)
-{
-	if (FI_VERSION_LT(version, FI_VERSION(1, 5)))
-		return mode == 0 || mode & MR_BASIC;
-	return mode & (MR_BASIC | FI_MR_PROV_KEY);
-}
-
-static bool domain_match(uint32_t version, uint64_t caps, const struct fi_domain_attr *d)
+static bool domain_match(const struct fi_domain_attr *d)
 {
 	return d->threading <= FI_THREAD_ENDPOINT && d->control_progress <= FI_PROGRESS_MANUAL &&
 	       d->data_progress <= FI_PROGRESS_MANUAL && d->resource_mgmt <= FI_RM_ENABLED &&
-	       d->av_type <= FI_AV_TABLE && (!needs_mr(caps) || mr_match(version, d->mr_mode)) &&
-	       fits(d->cq_data_size, sizeof(uint64_t)) && fits(d->mr_iov_limit, 1) &&
+	       d->av_type <= FI_AV_TABLE && fits(d->cq_data_size, sizeof(uint64_t)) && fits(d->mr_iov_limit, 1) &&
 	       is_subset(d->caps, UFI_DOMAIN_CAPS) && !d->auth_key_size &&
 	       fits(d->max_err_data, sizeof(union ufi_sockaddr));
 }
 
-bool ufi_hints_match(uint32_t version, const struct fi_info *hints)
+bool ufi_hints_match(const struct fi_info *hints)
 {
 	if (!hints)
 		return true;
 	return is_subset(hints->caps, UFI_CAPS) && hints->addr_format <= FI_SOCKADDR_IN6 &&
 	       (!hints->tx_attr || tx_match(hints->tx_attr)) && (!hints->rx_attr || rx_match(hints->rx_attr)) &&
 	       (!hints->ep_attr || ep_match(hints->ep_attr)) &&
-	       (!hints->domain_attr || domain_match(version, hints->caps, hints->domain_attr));
+	       (!hints->domain_attr || domain_match(hints->domain_attr));
 }
 
 /* ---- what it is then ------------------------------------------------------------------------------------- */
@@ -97,13 +84,15 @@ static uint64_t caps_complete(uint64_t caps)
 	return caps | UFI_FREE_CAPS;
 }
 
-static int mr_mode(uint32_t version, uint64_t caps, const struct fi_domain_attr *d)
+static int mr_mode(uint32_t version, const struct fi_domain_attr *d)
 {
-	if (!needs_mr(caps))
-		return 0;
-	if (FI_VERSION_LT(version, FI_VERSION(1, 5)) || (d && d->mr_mode & MR_BASIC))
+	int mode = d ? d->mr_mode : MR_BASIC_BITS;
+
+	if (mode & MR_SCALABLE)
+		return MR_SCALABLE;
+	if (mode & MR_BASIC || FI_VERSION_LT(version, FI_VERSION(1, 5)))
 		return MR_BASIC;
-	return d ? d->mr_mode & MR_BASIC_BITS : MR_BASIC_BITS;
+	return ufi_params.scalable_mr ? 0 : mode & MR_BASIC_BITS;
 }
 
 static void size_apply(size_t wanted, size_t *value)
@@ -156,7 +145,7 @@ static void domain_apply(const struct fi_domain_attr *hints, struct fi_domain_at
 void ufi_hints_apply(uint32_t version, const struct fi_info *hints, struct fi_info *info)
 {
 	info->caps = caps_complete(hints ? hints->caps : 0);
-	info->domain_attr->mr_mode = mr_mode(version, info->caps, hints ? hints->domain_attr : NULL);
+	info->domain_attr->mr_mode = mr_mode(version, hints ? hints->domain_attr : NULL);
 	tx_apply(hints ? hints->tx_attr : NULL, info);
 	rx_apply(hints ? hints->rx_attr : NULL, info);
 	domain_apply(hints ? hints->domain_attr : NULL, info->domain_attr);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory that peers may name in RMA and atomics (fi_mr(3)). The key is the region's R_Key. Buffers of the program's own
+ * mr.c - memory that peers may name in RMA and atomics (fi_mr(3)). The key is the region's R_Key, which the NIC chooses, or the
+ * program, as the domain's mr_mode says; it has 32 bits. Buffers of the program's own
  * requests need no registration; descriptors are accepted and not looked at.
  */
 #include "provider.h"
@@ -114,7 +115,7 @@ static struct fi_ops mr_fid_ops = {
 	.ops_open = ufi_no_ops_open,
 };
 
-static int mr_create(struct ufi_mr *mr, const struct iovec *iov, uint64_t access, uint64_t offset)
+static int mr_create(struct ufi_mr *mr, const struct iovec *iov, uint64_t access, uint64_t offset, uint64_t key)
 {
 	uint64_t iova = mr->domain->virt_addr ? (uintptr_t)iov->iov_base : offset;
 	uint32_t rights = mr_rights(access);
@@ -127,9 +128,13 @@ static int mr_create(struct ufi_mr *mr, const struct iovec *iov, uint64_t access
 	}
 	if (!ufi_enter(mr->domain))
 		return -FI_EIO;
-	rc = nic_mr_reg(mr->domain->pd, iov->iov_base, iov->iov_len, iova, rights, &mr->nic);
+	if (mr->domain->user_keys)
+		rc = nic_mr_reg_named(mr->domain->pd, iov->iov_base, iov->iov_len, iova, rights, (uint32_t)key,
+				      &mr->nic);
+	else
+		rc = nic_mr_reg(mr->domain->pd, iov->iov_base, iov->iov_len, iova, rights, &mr->nic);
 	ufi_leave(mr->domain);
-	return rc;
+	return rc == -EEXIST ? -FI_ENOKEY : rc;
 }
 
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **out)
@@ -143,11 +148,13 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 		return -FI_EINVAL;
 	if (flags)
 		return -FI_EBADFLAGS;
+	if (domain->user_keys && attr->requested_key > UINT32_MAX)
+		return -FI_EKEYREJECTED;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -FI_ENOMEM;
 	mr->domain = domain;
-	rc = mr_create(mr, attr->mr_iov, attr->access, attr->offset);
+	rc = mr_create(mr, attr->mr_iov, attr->access, attr->offset, attr->requested_key);
 	if (rc) {
 		free(mr);
 		return rc;

@@ -47,6 +47,7 @@ struct ufi_params {
 	size_t tx_size, rx_size; /* what fi_info says of queues */
 	size_t max_unexpected;	 /* bytes */
 	int connect_ms;
+	int scalable_mr; /* of programs that are ready for both, keys and offsets are their own */
 };
 extern struct ufi_params ufi_params;
 
@@ -82,9 +83,9 @@ extern struct ufi_params ufi_params;
 
 int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		struct fi_info **out);
-/** Whether what hints ask for can be had, apart from addresses and names. `version`: of the API that the program speaks. */
-bool ufi_hints_match(uint32_t version, const struct fi_info *hints);
-/** Make of what there is what hints have asked for. */
+/** Whether what hints ask for can be had, apart from addresses and names. */
+bool ufi_hints_match(const struct fi_info *hints);
+/** Make of what there is what hints have asked for. `version`: of the API that the program speaks. */
 void ufi_hints_apply(uint32_t version, const struct fi_info *hints, struct fi_info *info);
 
 /* ---- addresses (address.c) ------------------------------------------------------------------------------ */
@@ -159,6 +160,7 @@ struct ufi_domain {
 	struct ufi_eq *eq;	/* NULL: not bound */
 	bool mr_events;		/* registrations end with an event */
 	bool virt_addr;		/* regions are addressed by virtual addresses, not by offsets */
+	bool user_keys;		/* and named by keys that the program chooses */
 	bool allocated;		/* what is registered has to be there */
 	struct ufi_mr *counted; /* regions that counters are bound to */
 	atomic_uint users;

@@ -135,6 +135,8 @@ void case_hints(struct pair *p)
 	WANT(info->domain_attr->mr_mode, FI_MR_PROV_KEY);
 	WANT(info->tx_attr->msg_order & FI_ORDER_WAR, FI_ORDER_WAR);
 	fi_freeinfo(info);
-	WANT(getinfo(FI_RMA, 0, 0, &info), -FI_ENODATA);
+	WANT_OK(getinfo(FI_RMA, 0, 0, &info));
+	WANT(info->domain_attr->mr_mode, 0);
+	fi_freeinfo(info);
 	WANT(getinfo(FI_MSG | FI_MULTICAST, 0, 0, &info), -FI_ENODATA);
 }
