@@ -9,6 +9,7 @@ uint32_t nic_rdm_datagram_max(const struct nic *nic)
 {
 	return mtu_bytes(nic->cfg.active_mtu) - RDM_HEADER_LEN;
 }
+_Static_assert(RDM_HEADER_LEN == NIC_RDM_UD_HEADER, "as the header file says");
 
 int rdm_datagram_post(struct rdm_op *op)
 {

@@ -17,12 +17,6 @@
  */
 int pmd_devices_parse(const char *spec, struct pmd_device *devices, unsigned max, char *err, size_t err_len);
 
-/**
- * The IB MTU of a device: UROCE_MTU (`override`, NULL or blank: not set), else the largest that fits the interface.
- * @return 0, -EINVAL with a sentence in err.
- */
-int pmd_device_mtu(const struct pmd_device *device, const char *override, enum nic_mtu *mtu, char *err, size_t err_len);
-
 /** An interface that carries the address, its MAC and MTU, as far as the system knows them. */
 void pmd_device_fill_netdev(struct pmd_device *device);
 

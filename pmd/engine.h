@@ -45,6 +45,12 @@ struct pmd_device {
  */
 int pmd_devices(struct pmd_device *devices, unsigned max);
 
+/**
+ * The IB MTU of a device: UROCE_MTU (`override`, NULL or blank: not set), else the largest that fits the interface.
+ * @return 0, -EINVAL with a sentence in err.
+ */
+int pmd_device_mtu(const struct pmd_device *device, const char *override, enum nic_mtu *mtu, char *err, size_t err_len);
+
 /** Called with the engine lock held, on whatever thread made progress. Must not call back into the engine. */
 typedef void (*pmd_event_fn)(void *ctx, const struct nic_event *event);
 

@@ -61,6 +61,30 @@ bool ufi_addr_is_any(const struct nic_rdm_addr *addr)
 	       (ufi_gid_is_ipv4(&addr->gid) || memcmp(&addr->gid, &any, sizeof(any)) == 0);
 }
 
+int ufi_addr_local(const void *sockaddr, size_t len, const struct nic_gid *gid, uint16_t *port)
+{
+	struct nic_rdm_addr parsed;
+
+	if (!ufi_addr_from_sockaddr(sockaddr, len, &parsed) || parsed.port > NIC_SERVICE_PORT_MAX)
+		return -FI_EINVAL;
+	if (!ufi_addr_is_any(&parsed) && memcmp(&parsed.gid, gid, sizeof(*gid)) != 0)
+		return -FI_EADDRNOTAVAIL;
+	*port = parsed.port;
+	return 0;
+}
+
+int ufi_addr_dup(const struct nic_rdm_addr *addr, void **out, size_t *len)
+{
+	union ufi_sockaddr sockaddr;
+
+	*len = ufi_addr_to_sockaddr(addr, &sockaddr);
+	*out = malloc(*len);
+	if (!*out)
+		return -FI_ENOMEM;
+	memcpy(*out, &sockaddr, *len);
+	return 0;
+}
+
 int ufi_addr_resolve(const char *node, const char *service, int family, uint64_t flags, struct nic_rdm_addr *out)
 {
 	struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_DGRAM}, *found;

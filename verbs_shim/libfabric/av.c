@@ -148,6 +148,8 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 		return -FI_EIO;
 	for (size_t i = 0; i < count; i++) {
 		rc = addr_usable(av, (const char *)addr + i * size, &one) ? av_add(av, &one, &at) : -FI_EINVAL;
+		for (struct ufi_core *core = rc ? NULL : av->endpoints; core; core = core->next_of_av)
+			ufi_ep_meet(core, at);
 		done += rc == 0;
 		if (fi_addr)
 			fi_addr[i] = rc ? FI_ADDR_NOTAVAIL : at;

@@ -145,6 +145,8 @@ void ufi_done(void *ctx, const struct nic_rdm_done *d)
 	struct ufi_comp_error error;
 	struct ufi_comp comp;
 
+	if (core->closing)
+		return;
 	if (d->kind == NIC_RDM_READ)
 		core->reads--;
 	if (kind->count < UFI_COUNTS && core->cntrs[kind->count])

@@ -8,7 +8,7 @@
 #define REG_MR (1ull << 59) /* FI_REG_MR, about which newer headers warn */
 
 /* Nobody here waits for what the NIC tells about queue pairs and ports. */
-static void domain_event(void *ctx, const struct nic_event *event)
+static void device_event(void *ctx, const struct nic_event *event)
 {
 }
 
@@ -82,8 +82,7 @@ static struct fi_ops_domain domain_ops = {
 	.query_atomic = ufi_query_atomic,
 };
 
-/** @return 0, -FI_ENODEV. */
-static int device_find(const char *name, struct pmd_device *out)
+int ufi_device_find(const char *name, struct pmd_device *out)
 {
 	struct pmd_device devices[PMD_DEVICES_MAX];
 	int n = pmd_devices(devices, PMD_DEVICES_MAX);
@@ -96,21 +95,20 @@ static int device_find(const char *name, struct pmd_device *out)
 	return -FI_ENODEV;
 }
 
-static int device_open(struct ufi_domain *domain)
+int ufi_device_open(const struct pmd_device *device, struct pmd_engine **engine, struct nic_pd **pd)
 {
 	char sentence[256] = "";
-	int rc = pmd_open(&domain->device, domain_event, NULL, &domain->engine, sentence, sizeof(sentence));
+	int rc = pmd_open(device, device_event, NULL, engine, sentence, sizeof(sentence));
 
 	if (rc) {
-		UFI_WARN(DOMAIN, "%s: %s\n", domain->device.name, sentence);
+		UFI_WARN(DOMAIN, "%s: %s\n", device->name, sentence);
 		return rc;
 	}
-	domain->nic = pmd_engine_nic(domain->engine);
-	pmd_lock(domain->engine);
-	rc = nic_pd_alloc(domain->nic, &domain->pd);
-	pmd_unlock(domain->engine);
+	pmd_lock(*engine);
+	rc = nic_pd_alloc(pmd_engine_nic(*engine), pd);
+	pmd_unlock(*engine);
 	if (rc)
-		pmd_close(domain->engine);
+		pmd_close(*engine);
 	return rc;
 }
 
@@ -124,13 +122,14 @@ int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	domain = calloc(1, sizeof(*domain));
 	if (!domain)
 		return -FI_ENOMEM;
-	rc = device_find(info->domain_attr->name, &domain->device);
+	rc = ufi_device_find(info->domain_attr->name, &domain->device);
 	if (!rc)
-		rc = device_open(domain);
+		rc = ufi_device_open(&domain->device, &domain->engine, &domain->pd);
 	if (rc) {
 		free(domain);
 		return rc;
 	}
+	domain->nic = pmd_engine_nic(domain->engine);
 	mode = info->domain_attr->mr_mode;
 	domain->virt_addr = mode & FI_MR_VIRT_ADDR || mode & 1; /* 1: basic mode, in the words of API 1.4 */
 	domain->user_keys = !(mode & FI_MR_PROV_KEY || mode & 1);

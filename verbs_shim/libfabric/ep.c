@@ -20,7 +20,9 @@ static int ep_complete(const struct ufi_core *core)
 {
 	bool sends = core->caps & (FI_SEND | FI_READ | FI_WRITE), receives = core->caps & FI_RECV;
 
-	if (!core->av)
+	if (core->type->type == FI_EP_MSG && !core->cm.eq)
+		return -FI_ENOEQ;
+	if (core->type->type != FI_EP_MSG && !core->av)
 		return -FI_ENOAV;
 	if (sends && !core->tx_cq && !core->cntrs[UFI_COUNT_SEND] && !core->cntrs[UFI_COUNT_READ] &&
 	    !core->cntrs[UFI_COUNT_WRITE])
@@ -37,8 +39,10 @@ static int ep_create(struct ufi_core *core)
 		.max_rx = (uint32_t)core->rx_size,
 		.connect_ns = (uint64_t)ufi_params.connect_ms * NS_PER_MS,
 		.max_unexpected = ufi_params.max_unexpected,
+		.datagrams = core->type->type == FI_EP_DGRAM,
 		.done = ufi_done,
 		.served = core->caps & FI_RMA_EVENT ? ufi_served : NULL,
+		.cm = core->type->type == FI_EP_MSG ? ufi_cm_event : NULL,
 		.ctx = core,
 	};
 	int rc;
@@ -46,23 +50,24 @@ static int ep_create(struct ufi_core *core)
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
 	rc = nic_rdm_create(core->domain->nic, &init, &core->rdm);
+	for (uint32_t i = 0; !rc && core->av && i < core->av->n; i++)
+		ufi_ep_meet(core, i);
 	ufi_leave(core->domain);
 	return rc;
 }
 
-static int ep_enable(struct ufi_core *core)
+int ufi_ep_enable(struct ufi_core *core)
 {
 	int rc = ep_complete(core);
 
 	if (core->rdm || rc)
 		return core->rdm ? -FI_EOPBADSTATE : rc;
-	rc = pmd_service_open(core->domain->engine, &core->addr.port);
+	if (!core->served)
+		rc = pmd_service_open(core->domain->engine, &core->addr.port);
 	if (rc)
 		return rc;
-	rc = ep_create(core);
-	if (rc)
-		pmd_service_close(core->domain->engine, core->addr.port);
-	return rc;
+	core->served = true;
+	return ep_create(core);
 }
 
 /* ---- control --------------------------------------------------------------------------------------------- */
@@ -89,7 +94,7 @@ static int ep_op_flags(struct ufi_ep *ep, uint64_t *flags, bool set)
 		*flags = *at;
 		return 0;
 	}
-	if (rest & ~(which == FI_TRANSMIT ? UFI_TX_OP_FLAGS : UFI_RX_OP_FLAGS))
+	if (rest & ~(which == FI_TRANSMIT ? ep->core->type->tx_op_flags : UFI_RX_OP_FLAGS))
 		return -FI_EBADFLAGS;
 	*at = rest;
 	ufi_ep_flags(ep);
@@ -122,7 +127,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
 	struct ufi_ep *ep = ep_of(fid);
 
 	if (command == FI_ENABLE)
-		return ep_enable(ep->core);
+		return ufi_ep_enable(ep->core);
 	if (!arg)
 		return -FI_EINVAL;
 	switch (command) {
@@ -132,8 +137,6 @@ static int ep_control(struct fid *fid, int command, void *arg)
 		return ep_op_flags(ep, arg, false);
 	case FI_SETOPSFLAG:
 		return ep_op_flags(ep, arg, true);
-	case FI_BACKLOG:
-		return -FI_ENOSYS;
 	default:
 		return -FI_ENOSYS;
 	}
@@ -167,7 +170,7 @@ static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *op
 		value = core->min_multi_recv;
 		break;
 	case FI_OPT_CM_DATA_SIZE:
-		value = 0;
+		value = core->type->type == FI_EP_MSG ? NIC_RDM_CM_DATA_MAX : 0;
 		break;
 	default:
 		return -FI_ENOPROTOOPT;
@@ -213,16 +216,10 @@ static int ep_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, 
 static int ep_setname(fid_t fid, void *addr, size_t addrlen)
 {
 	struct ufi_core *core = ep_of(fid)->core;
-	struct nic_rdm_addr parsed;
 
-	if (core->rdm)
+	if (core->served || core->cm.request)
 		return -FI_EOPBADSTATE;
-	if (!ufi_addr_from_sockaddr(addr, addrlen, &parsed) || parsed.port > NIC_SERVICE_PORT_MAX)
-		return -FI_EINVAL;
-	if (!ufi_addr_is_any(&parsed) && memcmp(&parsed.gid, &core->addr.gid, sizeof(parsed.gid)) != 0)
-		return -FI_EADDRNOTAVAIL;
-	core->addr.port = parsed.port;
-	return 0;
+	return ufi_addr_local(addr, addrlen, &core->addr.gid, &core->addr.port);
 }
 
 static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
@@ -231,17 +228,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 
 	if (!core->rdm)
 		return -FI_EOPBADSTATE;
-	return ufi_addr_copy_out(&core->addr, addr, addrlen);
-}
-
-static int ep_no_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
-{
-	return -FI_ENOSYS;
-}
-
-static int ep_no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
-{
-	return -FI_ENOSYS;
+	return ufi_addr_copy_out(core->cm.request ? &core->cm.local : &core->addr, addr, addrlen);
 }
 
 static int ep_no_listen(struct fid_pep *pep)
@@ -249,17 +236,7 @@ static int ep_no_listen(struct fid_pep *pep)
 	return -FI_ENOSYS;
 }
 
-static int ep_no_accept(struct fid_ep *ep, const void *param, size_t paramlen)
-{
-	return -FI_ENOSYS;
-}
-
 static int ep_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen)
-{
-	return -FI_ENOSYS;
-}
-
-static int ep_no_shutdown(struct fid_ep *ep, uint64_t flags)
 {
 	return -FI_ENOSYS;
 }
@@ -270,6 +247,27 @@ static int ep_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struc
 }
 
 /* ---- opening, closing ------------------------------------------------------------------------------------ */
+
+static void core_close(struct ufi_core *core)
+{
+	struct ufi_domain *domain = core->domain;
+
+	if (!ufi_enter(domain))
+		return;
+	core->closing = true;
+	if (core->rdm) {
+		pmd_settle(domain->engine);
+		ufi_cm_close(core);
+		nic_rdm_destroy(core->rdm);
+	}
+	if (core->cm.request)
+		ufi_request_leave(core->cm.request);
+	ufi_leave(domain);
+	if (core->served)
+		pmd_service_close(domain->engine, core->addr.port);
+	if (core->cm.eq)
+		ufi_eq_forget(core->cm.eq, &container_of(core, struct ufi_ep, own)->ep.fid);
+}
 
 static int ep_close(struct fid *fid)
 {
@@ -283,12 +281,7 @@ static int ep_close(struct fid *fid)
 	}
 	if (atomic_load(&core->aliases))
 		return -FI_EBUSY;
-	if (core->rdm && ufi_enter(core->domain)) {
-		pmd_settle(core->domain->engine);
-		nic_rdm_destroy(core->rdm);
-		ufi_leave(core->domain);
-		pmd_service_close(core->domain->engine, core->addr.port);
-	}
+	core_close(core);
 	ufi_ep_unbind(core);
 	atomic_fetch_sub(&core->domain->users, 1);
 	free(core->peers);
@@ -319,37 +312,38 @@ static struct fi_ops_cm ep_cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.setname = ep_setname,
 	.getname = ep_getname,
-	.getpeer = ep_no_getpeer,
-	.connect = ep_no_connect,
+	.getpeer = ufi_cm_getpeer,
+	.connect = ufi_cm_connect,
 	.listen = ep_no_listen,
-	.accept = ep_no_accept,
+	.accept = ufi_cm_accept,
 	.reject = ep_no_reject,
-	.shutdown = ep_no_shutdown,
+	.shutdown = ufi_cm_shutdown,
 	.join = ep_no_join,
 };
 
 /** What an endpoint is to be like. @return 0, a negative fi_errno. */
 static int core_init(struct ufi_core *core, struct ufi_domain *domain, const struct fi_info *info)
 {
-	struct nic_rdm_addr addr;
 	uint64_t order = info->tx_attr ? info->tx_attr->msg_order : 0;
+	int rc = 0;
 
 	core->domain = domain;
 	core->addr.gid = domain->device.gid;
-	if (info->src_addr) {
-		if (!ufi_addr_from_sockaddr(info->src_addr, info->src_addrlen, &addr) ||
-		    addr.port > NIC_SERVICE_PORT_MAX)
-			return -FI_EINVAL;
-		if (!ufi_addr_is_any(&addr) && memcmp(&addr.gid, &core->addr.gid, sizeof(addr.gid)) != 0)
-			return -FI_EADDRNOTAVAIL;
-		core->addr.port = addr.port;
-	}
-	core->caps = info->caps;
+	core->type = ufi_type_find(info->ep_attr->type);
+	if (!core->type)
+		return -FI_EINVAL;
+	if (info->src_addr)
+		rc = ufi_addr_local(info->src_addr, info->src_addrlen, &core->addr.gid, &core->addr.port);
+	if (rc)
+		return rc;
+	core->caps = info->caps & ~core->type->lacks;
 	core->reads_first = order & UFI_ORDER_WAITS;
 	core->tx_size = info->tx_attr && info->tx_attr->size ? info->tx_attr->size : ufi_params.tx_size;
 	core->rx_size = info->rx_attr && info->rx_attr->size ? info->rx_attr->size : ufi_params.rx_size;
 	core->min_multi_recv = MIN_MULTI_RECV;
-	return core->tx_size > UFI_QUEUE_MAX || core->rx_size > UFI_QUEUE_MAX ? -FI_EINVAL : 0;
+	if (core->tx_size > UFI_QUEUE_MAX || core->rx_size > UFI_QUEUE_MAX)
+		return -FI_EINVAL;
+	return core->type->type == FI_EP_MSG && info->handle ? ufi_pep_give(core, info->handle) : 0;
 }
 
 int ufi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, void *context)
@@ -358,8 +352,7 @@ int ufi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ou
 	struct ufi_ep *ep;
 	int rc;
 
-	if (!info || !info->ep_attr || info->ep_attr->type != FI_EP_RDM || info->ep_attr->tx_ctx_cnt > 1 ||
-	    info->ep_attr->rx_ctx_cnt > 1)
+	if (!info || !info->ep_attr || info->ep_attr->tx_ctx_cnt > 1 || info->ep_attr->rx_ctx_cnt > 1)
 		return -FI_EINVAL;
 	ep = calloc(1, sizeof(*ep));
 	if (!ep)

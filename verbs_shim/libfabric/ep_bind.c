@@ -60,7 +60,7 @@ static int bind_cntr(struct ufi_core *core, struct ufi_cntr *cntr, uint64_t flag
 
 static int bind_av(struct ufi_core *core, struct ufi_av *av, uint64_t flags)
 {
-	if (flags || core->av)
+	if (flags || core->av || core->type->type == FI_EP_MSG)
 		return -FI_EINVAL;
 	if (av->domain != core->domain)
 		return -FI_EDOMAIN;
@@ -71,6 +71,18 @@ static int bind_av(struct ufi_core *core, struct ufi_av *av, uint64_t flags)
 	av->endpoints = core;
 	ufi_leave(core->domain);
 	atomic_fetch_add(&av->users, 1);
+	return 0;
+}
+
+/* Without connections there is nothing of an endpoint that would be told there. */
+static int bind_eq(struct ufi_core *core, struct ufi_eq *eq, uint64_t flags)
+{
+	if (core->type->type != FI_EP_MSG)
+		return 0;
+	if (flags || core->cm.eq || eq->fabric != core->domain->fabric)
+		return -FI_EINVAL;
+	core->cm.eq = eq;
+	atomic_fetch_add(&eq->users, 1);
 	return 0;
 }
 
@@ -90,7 +102,7 @@ int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	case FI_CLASS_AV:
 		return bind_av(ep->core, container_of(bfid, struct ufi_av, av.fid), flags);
 	case FI_CLASS_EQ:
-		return 0; /* nothing of such an endpoint is told there */
+		return bind_eq(ep->core, container_of(bfid, struct ufi_eq, eq.fid), flags);
 	default:
 		return -FI_EINVAL;
 	}
@@ -118,6 +130,8 @@ void ufi_ep_unbind(struct ufi_core *core)
 	for (int i = 0; i < UFI_COUNTS; i++)
 		if (core->cntrs[i])
 			atomic_fetch_sub(&core->cntrs[i]->users, 1);
+	if (core->cm.eq)
+		atomic_fetch_sub(&core->cm.eq->users, 1);
 	if (core->av)
 		unbind_av(core);
 }
@@ -159,6 +173,13 @@ struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr)
 	if (fi_addr < core->n_peers && core->peers[fi_addr])
 		return core->peers[fi_addr];
 	return peer_find(core, fi_addr);
+}
+
+/* The NIC says who has sent a datagram only when it knows him as a peer. */
+void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr)
+{
+	if (core->rdm && core->type->type == FI_EP_DGRAM && core->caps & FI_SOURCE)
+		ufi_ep_peer(core, fi_addr);
 }
 
 void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eq.c - event queues (fi_eq(3)): what address vectors and registrations tell, and what programs write themselves. A list;
- * reading one event may be of any type, so lengths differ.
+ * eq.c - event queues (fi_eq(3)): what connections, address vectors and registrations tell, and what programs write themselves. A
+ * list; reading one event may be of any type, so lengths differ.
  *
  * Owns: the list, under a mutex that is the innermost of all locks.
  */
@@ -13,9 +13,11 @@ struct ufi_event {
 	struct ufi_event *next;
 	uint32_t event;
 	bool error;
+	bool cm; /* of connection management: data behind the entry may be cut off */
 	size_t len;
 	union {
 		struct fi_eq_err_entry err;
+		struct fi_eq_cm_entry entry;
 		char data[64]; /* or as much longer as need be */
 	};
 };
@@ -25,17 +27,26 @@ static struct ufi_eq *eq_of(struct fid_eq *eq)
 	return container_of(eq, struct ufi_eq, eq);
 }
 
-static int eq_add(struct ufi_eq *eq, uint32_t event, bool error, const void *buf, size_t len)
+/** @return an event with `data` behind its entry; NULL: no memory. */
+static struct ufi_event *event_new(uint32_t event, const void *entry, size_t len, const void *data, size_t data_len)
 {
-	struct ufi_event *e = malloc(sizeof(*e) + len);
+	struct ufi_event *e = calloc(1, sizeof(*e) + len + data_len);
 
 	if (!e)
-		return -FI_ENOMEM;
-	e->next = NULL;
+		return NULL;
 	e->event = event;
-	e->error = error;
-	e->len = len;
-	memcpy(e->data, buf, len);
+	e->len = len + data_len;
+	memcpy(e->data, entry, len);
+	if (data_len)
+		memcpy(e->data + len, data, data_len);
+	return e;
+}
+
+/** @return 0, -FI_ENOMEM: there is none. */
+static int eq_add(struct ufi_eq *eq, struct ufi_event *e)
+{
+	if (!e)
+		return -FI_ENOMEM;
 	pthread_mutex_lock(&eq->lock);
 	*eq->tail = e;
 	eq->tail = &e->next;
@@ -46,22 +57,60 @@ static int eq_add(struct ufi_eq *eq, uint32_t event, bool error, const void *buf
 
 int ufi_eq_put(struct ufi_eq *eq, uint32_t event, const void *buf, size_t len)
 {
-	return eq_add(eq, event, false, buf, len);
+	return eq_add(eq, event_new(event, buf, len, NULL, 0));
 }
 
 int ufi_eq_put_error(struct ufi_eq *eq, const struct fi_eq_err_entry *error)
 {
-	return eq_add(eq, 0, true, error, sizeof(*error));
+	struct ufi_event *e = event_new(0, error, sizeof(*error), error->err_data, error->err_data_size);
+
+	if (e)
+		e->error = true;
+	return eq_add(eq, e);
 }
 
-static void eq_drop_first(struct ufi_eq *eq)
+int ufi_eq_put_cm(struct ufi_eq *eq, uint32_t event, const struct fi_eq_cm_entry *entry, const void *data, size_t len)
+{
+	struct ufi_event *e = event_new(event, entry, sizeof(*entry), data, len);
+
+	if (e)
+		e->cm = true;
+	return eq_add(eq, e);
+}
+
+/** Nobody has read it. */
+static void event_drop(struct ufi_event *e)
+{
+	if (e->cm)
+		fi_freeinfo(e->entry.info);
+	free(e);
+}
+
+static struct ufi_event *eq_take_first(struct ufi_eq *eq)
 {
 	struct ufi_event *e = eq->head;
 
 	eq->head = e->next;
 	if (!eq->head)
 		eq->tail = &eq->head;
-	free(e);
+	return e;
+}
+
+void ufi_eq_forget(struct ufi_eq *eq, const struct fid *fid)
+{
+	struct ufi_event *e, **at = &eq->head;
+
+	pthread_mutex_lock(&eq->lock);
+	while ((e = *at)) {
+		if ((e->cm && e->entry.fid == fid) || (e->error && e->err.fid == fid)) {
+			*at = e->next;
+			event_drop(e);
+		} else {
+			at = &e->next;
+		}
+	}
+	eq->tail = at;
+	pthread_mutex_unlock(&eq->lock);
 }
 
 /** Lock held. */
@@ -74,13 +123,15 @@ static ssize_t eq_take(struct ufi_eq *eq, uint32_t *event, void *buf, size_t len
 		return -FI_EAGAIN;
 	if (e->error)
 		return -FI_EAVAIL;
-	if (len < e->len)
-		return -FI_ETOOSMALL;
 	got = e->len;
+	if (len < got && e->cm && len >= sizeof(e->entry))
+		got = len;
+	if (len < got)
+		return -FI_ETOOSMALL;
 	*event = e->event;
 	memcpy(buf, e->data, got);
 	if (!(flags & FI_PEEK))
-		eq_drop_first(eq);
+		free(eq_take_first(eq));
 	return (ssize_t)got;
 }
 
@@ -114,6 +165,23 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	}
 }
 
+/** An error for a program, which gets the error's data in its own buffer or, if it has none, a pointer to ours. */
+static void error_read(const struct ufi_eq *eq, struct ufi_event *e, struct fi_eq_err_entry *out)
+{
+	void *room = out->err_data;
+	size_t len = out->err_data_size;
+
+	*out = e->err;
+	out->err_data = out->err_data_size ? e->data + sizeof(e->err) : NULL;
+	if (!len || !room || FI_VERSION_LT(eq->fabric->fabric.api_version, FI_VERSION(1, 5)))
+		return;
+	if (len < out->err_data_size)
+		out->err_data_size = len;
+	if (out->err_data_size)
+		memcpy(room, out->err_data, out->err_data_size);
+	out->err_data = room;
+}
+
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
 {
 	struct ufi_eq *eq = eq_of(fid);
@@ -121,9 +189,11 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 
 	pthread_mutex_lock(&eq->lock);
 	if (eq->head && eq->head->error) {
-		*buf = eq->head->err;
-		if (!(flags & FI_PEEK))
-			eq_drop_first(eq);
+		error_read(eq, eq->head, buf);
+		if (!(flags & FI_PEEK)) {
+			free(eq->error);
+			eq->error = eq_take_first(eq);
+		}
 		got = sizeof(*buf);
 	}
 	pthread_mutex_unlock(&eq->lock);
@@ -137,7 +207,7 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, siz
 
 	if (!eq->writable || (!buf && len))
 		return -FI_EINVAL;
-	rc = eq_add(eq, event, false, buf, len);
+	rc = ufi_eq_put(eq, event, buf, len);
 	return rc ? rc : (ssize_t)len;
 }
 
@@ -178,7 +248,8 @@ static int eq_close(struct fid *fid)
 	if (atomic_load(&eq->users))
 		return -FI_EBUSY;
 	while (eq->head)
-		eq_drop_first(eq);
+		event_drop(eq_take_first(eq));
+	free(eq->error);
 	ufi_wait_fini(&eq->wait);
 	pthread_mutex_destroy(&eq->lock);
 	atomic_fetch_sub(&eq->fabric->users, 1);

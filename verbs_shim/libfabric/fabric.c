@@ -26,6 +26,7 @@ static int fabric_close(struct fid *fid)
 
 	if (atomic_load(&fabric->users))
 		return -FI_EBUSY;
+	pthread_mutex_destroy(&fabric->lock);
 	free(fabric);
 	return 0;
 }
@@ -52,11 +53,6 @@ static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int coun
 	return rc;
 }
 
-static int fabric_no_pep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep, void *context)
-{
-	return -FI_ENOSYS;
-}
-
 static int fabric_no_wait(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset)
 {
 	return -FI_ENOSYS;
@@ -73,7 +69,7 @@ static struct fi_ops fabric_fid_ops = {
 static struct fi_ops_fabric fabric_ops = {
 	.size = sizeof(struct fi_ops_fabric),
 	.domain = ufi_domain_open,
-	.passive_ep = fabric_no_pep,
+	.passive_ep = ufi_pep_open,
 	.eq_open = ufi_eq_open,
 	.wait_open = fabric_no_wait,
 	.trywait = fabric_trywait,
@@ -85,6 +81,7 @@ int ufi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out, void *
 
 	if (!fabric)
 		return -FI_ENOMEM;
+	pthread_mutex_init(&fabric->lock, NULL);
 	fabric->fabric.fid.fclass = FI_CLASS_FABRIC;
 	fabric->fabric.fid.context = context;
 	fabric->fabric.fid.ops = &fabric_fid_ops;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * info.c - fi_getinfo(3): an entry for each device that has what is asked for, with the addresses that node and service name.
+ * info.c - fi_getinfo(3): an entry for each type of endpoints and each device that have what is asked for, with the addresses that
+ * node and service name.
  */
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,7 +28,6 @@ static const struct fi_tx_attr tx_default = {
 	.msg_order = UFI_ORDER_FREE,
 	.inject_size = NIC_RDM_INJECT_MAX,
 	.iov_limit = NIC_RDM_IOV_MAX,
-	.rma_iov_limit = NIC_RDM_REMOTE_MAX,
 };
 
 static const struct fi_rx_attr rx_default = {
@@ -36,14 +36,9 @@ static const struct fi_rx_attr rx_default = {
 };
 
 static const struct fi_ep_attr ep_default = {
-	.type = FI_EP_RDM,
 	.protocol = FI_PROTO_UNSPEC,
 	.protocol_version = 1,
 	.mem_tag_format = TAG_ANY,
-	.max_msg_size = NIC_RDM_MSG_MAX,
-	.max_order_raw_size = NIC_RDM_MSG_MAX,
-	.max_order_war_size = NIC_RDM_MSG_MAX,
-	.max_order_waw_size = NIC_RDM_MSG_MAX,
 	.tx_ctx_cnt = 1,
 	.rx_ctx_cnt = 1,
 };
@@ -131,23 +126,11 @@ static bool wanted_match(const struct wanted *w, const struct pmd_device *device
 	return ufi_addr_is_any(&w->src) || memcmp(&w->src.gid, &device->gid, sizeof(device->gid)) == 0;
 }
 
-static int addr_dup(const struct nic_rdm_addr *addr, void **out, size_t *len)
-{
-	union ufi_sockaddr sockaddr;
-
-	*len = ufi_addr_to_sockaddr(addr, &sockaddr);
-	*out = malloc(*len);
-	if (!*out)
-		return -FI_ENOMEM;
-	memcpy(*out, &sockaddr, *len);
-	return 0;
-}
-
 /* ---- entries --------------------------------------------------------------------------------------------- */
 
 /** @return NULL: no memory. */
-static struct fi_info *info_new(uint32_t version, const struct pmd_device *device, const struct wanted *w,
-				const struct fi_info *hints)
+static struct fi_info *info_new(uint32_t version, const struct ufi_type *type, const struct pmd_device *device,
+				const struct wanted *w, const struct fi_info *hints)
 {
 	struct nic_rdm_addr src = {.gid = device->gid, .port = w->have_src ? w->src.port : 0};
 	struct fi_info *info = fi_allocinfo();
@@ -161,14 +144,16 @@ static struct fi_info *info_new(uint32_t version, const struct pmd_device *devic
 	*info->domain_attr = domain_default;
 	info->tx_attr->size = ufi_params.tx_size;
 	info->rx_attr->size = ufi_params.rx_size;
-	ufi_hints_apply(version, hints, info);
+	ufi_hints_apply(version, type, hints, info);
+	if (hints && hints->handle && hints->handle->fclass == FI_CLASS_PEP)
+		info->handle = hints->handle; /* whose address the endpoint is to have */
 	info->domain_attr->name = strdup(device->name);
 	info->fabric_attr->name = strdup(FABRIC_NAME);
 	info->fabric_attr->prov_version = ufi_provider.version;
 	info->fabric_attr->api_version = version;
 	if (!info->domain_attr->name || !info->fabric_attr->name ||
-	    addr_dup(&src, &info->src_addr, &info->src_addrlen) ||
-	    (w->have_dest && addr_dup(&w->dest, &info->dest_addr, &info->dest_addrlen))) {
+	    ufi_addr_dup(&src, &info->src_addr, &info->src_addrlen) ||
+	    (w->have_dest && ufi_addr_dup(&w->dest, &info->dest_addr, &info->dest_addrlen))) {
 		fi_freeinfo(info);
 		return NULL;
 	}
@@ -189,40 +174,116 @@ static bool names_match(const struct fi_info *hints, const struct pmd_device *de
 	       hints->addr_format == FI_FORMAT_UNSPEC || hints->addr_format == FI_SOCKADDR;
 }
 
+/* The largest datagram is one packet of the device. */
+static struct ufi_type type_of_device(const struct ufi_type *type, const struct pmd_device *device)
+{
+	struct ufi_type out = *type;
+	enum nic_mtu mtu = NIC_MTU_256;
+	char sentence[256];
+
+	if (out.type != FI_EP_DGRAM)
+		return out;
+	if (pmd_device_mtu(device, getenv("UROCE_MTU"), &mtu, sentence, sizeof(sentence)))
+		UFI_WARN(CORE, "%s: %s\n", device->name, sentence);
+	out.max_msg_size = (128u << mtu) - NIC_RDM_UD_HEADER;
+	return out;
+}
+
+/** Entries of one type. */
+struct entries {
+	struct fi_info *first, *last;
+};
+
+static void entries_add(struct entries *e, struct fi_info *info, bool in_front)
+{
+	if (in_front && e->first) {
+		info->next = e->first;
+		e->first = info;
+		return;
+	}
+	if (e->first)
+		e->last->next = info;
+	else
+		e->first = info;
+	e->last = info;
+}
+
+/** All types on a device. @return 0, -FI_ENOMEM. */
+static int device_entries(uint32_t version, const struct pmd_device *device, const struct wanted *w,
+			  const struct fi_info *hints, struct entries *entries)
+{
+	bool route = w->have_dest && is_route_to(&device->gid, &w->dest);
+	struct fi_info *info;
+
+	for (unsigned i = 0; i < UFI_TYPES; i++) {
+		struct ufi_type type = type_of_device(ufi_type_at(i), device);
+
+		if (!ufi_hints_match(&type, hints))
+			continue;
+		info = info_new(version, &type, device, w, hints);
+		if (!info)
+			return -FI_ENOMEM;
+		entries_add(&entries[i], info, route);
+	}
+	return 0;
+}
+
+/** The first type's entries first. @return the list; NULL: there are none. */
+static struct fi_info *entries_join(struct entries *entries)
+{
+	struct entries all = {0};
+
+	for (unsigned i = 0; i < UFI_TYPES; i++) {
+		if (!entries[i].first)
+			continue;
+		entries_add(&all, entries[i].first, false);
+		all.last = entries[i].last;
+	}
+	return all.first;
+}
+
+/* Whether hints can be met at all, before names are resolved for them. */
+static bool any_type_matches(const struct fi_info *hints)
+{
+	for (unsigned i = 0; i < UFI_TYPES; i++) {
+		struct ufi_type type = *ufi_type_at(i);
+
+		if (type.type == FI_EP_DGRAM)
+			type.max_msg_size = NIC_RDM_MSG_MAX; /* a device may have less */
+		if (ufi_hints_match(&type, hints))
+			return true;
+	}
+	return false;
+}
+
 int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		struct fi_info **out)
 {
 	struct pmd_device devices[PMD_DEVICES_MAX];
-	struct fi_info *list = NULL, **tail = &list, *info;
+	struct entries entries[UFI_TYPES] = {0};
 	struct wanted w;
-	int n;
+	int n, rc = 0;
 
 	if (flags & GETINFO_FOR_LAYERS)
 		return -FI_ENODATA;
-	if (!ufi_hints_match(hints)) {
+	if (!any_type_matches(hints)) {
 		UFI_INFO(CORE, "hints ask for what there is not\n");
 		return -FI_ENODATA;
 	}
 	n = pmd_devices(devices, PMD_DEVICES_MAX);
-	for (int i = 0; i < n && i < PMD_DEVICES_MAX; i++) {
+	for (int i = 0; i < n && i < PMD_DEVICES_MAX && !rc; i++) {
 		int family = ufi_gid_is_ipv4(&devices[i].gid) ? AF_INET : AF_INET6;
 
 		if (!names_match(hints, &devices[i]) || wanted_find(&w, node, service, family, flags, hints) ||
 		    !wanted_match(&w, &devices[i]))
 			continue;
-		info = info_new(version, &devices[i], &w, hints);
-		if (!info) {
-			fi_freeinfo(list);
-			return -FI_ENOMEM;
-		}
-		if (w.have_dest && list && is_route_to(&devices[i].gid, &w.dest)) {
-			info->next = list;
-			list = info;
-		} else {
-			*tail = info;
-			tail = &info->next;
-		}
+		rc = device_entries(version, &devices[i], &w, hints, entries);
 	}
-	*out = list;
-	return list ? 0 : -FI_ENODATA;
+	*out = entries_join(entries);
+	if (rc) {
+		fi_freeinfo(*out);
+		*out = NULL;
+		return rc;
+	}
+	return *out ? 0 : -FI_ENODATA;
 }

@@ -25,27 +25,28 @@ static bool fits(size_t wanted, size_t most)
 	return wanted == SIZE_MAX || wanted <= most;
 }
 
-static bool tx_match(const struct fi_tx_attr *tx)
+static bool tx_match(const struct ufi_type *type, const struct fi_tx_attr *tx)
 {
-	return is_subset(tx->caps, UFI_TX_CAPS) && is_subset(tx->op_flags, UFI_TX_OP_FLAGS) &&
-	       is_subset(tx->msg_order, UFI_ORDER_FREE | UFI_ORDER_WAITS) && !tx->comp_order &&
+	return is_subset(tx->caps, UFI_TX_CAPS & ~type->lacks) && is_subset(tx->op_flags, type->tx_op_flags) &&
+	       is_subset(tx->msg_order, type->msg_order) && !tx->comp_order &&
 	       fits(tx->inject_size, NIC_RDM_INJECT_MAX) && fits(tx->size, UFI_QUEUE_MAX) &&
-	       fits(tx->iov_limit, NIC_RDM_IOV_MAX) && fits(tx->rma_iov_limit, NIC_RDM_REMOTE_MAX);
+	       fits(tx->iov_limit, NIC_RDM_IOV_MAX) && fits(tx->rma_iov_limit, type->rma_iov_limit);
 }
 
-static bool rx_match(const struct fi_rx_attr *rx)
+static bool rx_match(const struct ufi_type *type, const struct fi_rx_attr *rx)
 {
-	return is_subset(rx->caps, UFI_RX_CAPS) && is_subset(rx->op_flags, UFI_RX_OP_FLAGS) &&
-	       is_subset(rx->msg_order, UFI_ORDER_FREE | UFI_ORDER_WAITS) && !rx->comp_order &&
-	       fits(rx->size, UFI_QUEUE_MAX) && fits(rx->iov_limit, NIC_RDM_IOV_MAX);
+	return is_subset(rx->caps, UFI_RX_CAPS & ~type->lacks) && is_subset(rx->op_flags, UFI_RX_OP_FLAGS) &&
+	       is_subset(rx->msg_order, type->msg_order) && !rx->comp_order && fits(rx->size, UFI_QUEUE_MAX) &&
+	       fits(rx->iov_limit, NIC_RDM_IOV_MAX);
 }
 
-static bool ep_match(const struct fi_ep_attr *ep)
+static bool ep_match(const struct ufi_type *type, const struct fi_ep_attr *ep)
 {
-	return (ep->type == FI_EP_UNSPEC || ep->type == FI_EP_RDM) && ep->protocol == FI_PROTO_UNSPEC &&
-	       fits(ep->max_msg_size, NIC_RDM_MSG_MAX) && !ep->msg_prefix_size &&
-	       fits(ep->max_order_raw_size, NIC_RDM_MSG_MAX) && fits(ep->max_order_war_size, NIC_RDM_MSG_MAX) &&
-	       fits(ep->max_order_waw_size, NIC_RDM_MSG_MAX) && ep->tx_ctx_cnt <= 1 && ep->rx_ctx_cnt <= 1 &&
+	return (ep->type == FI_EP_UNSPEC || ep->type == type->type) && ep->protocol == FI_PROTO_UNSPEC &&
+	       fits(ep->max_msg_size, type->max_msg_size) && !ep->msg_prefix_size &&
+	       fits(ep->max_order_raw_size, type->max_order_size) &&
+	       fits(ep->max_order_war_size, type->max_order_size) &&
+	       fits(ep->max_order_waw_size, type->max_order_size) && ep->tx_ctx_cnt <= 1 && ep->rx_ctx_cnt <= 1 &&
 	       !ep->auth_key_size;
 }
 
@@ -58,30 +59,31 @@ static bool domain_match(const struct fi_domain_attr *d)
 	       fits(d->max_err_data, sizeof(union ufi_sockaddr));
 }
 
-bool ufi_hints_match(const struct fi_info *hints)
+bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints)
 {
 	if (!hints)
 		return true;
-	return is_subset(hints->caps, UFI_CAPS) && hints->addr_format <= FI_SOCKADDR_IN6 &&
-	       (!hints->tx_attr || tx_match(hints->tx_attr)) && (!hints->rx_attr || rx_match(hints->rx_attr)) &&
-	       (!hints->ep_attr || ep_match(hints->ep_attr)) &&
+	return is_subset(hints->caps, UFI_CAPS & ~type->lacks) && hints->addr_format <= FI_SOCKADDR_IN6 &&
+	       (!hints->tx_attr || tx_match(type, hints->tx_attr)) &&
+	       (!hints->rx_attr || rx_match(type, hints->rx_attr)) &&
+	       (!hints->ep_attr || ep_match(type, hints->ep_attr)) &&
 	       (!hints->domain_attr || domain_match(hints->domain_attr));
 }
 
 /* ---- what it is then ------------------------------------------------------------------------------------- */
 
 /* Who does not say which directions he wants gets all that there are for what he wants. */
-static uint64_t caps_complete(uint64_t caps)
+static uint64_t caps_complete(const struct ufi_type *type, uint64_t caps)
 {
 	uint64_t two_sided = FI_MSG | FI_TAGGED, one_sided = FI_RMA | FI_ATOMIC;
 
 	if (!caps)
-		return UFI_CAPS & ~(FI_DIRECTED_RECV | FI_SOURCE_ERR | FI_RMA_EVENT);
+		return UFI_CAPS & ~(FI_DIRECTED_RECV | FI_SOURCE_ERR | FI_RMA_EVENT | type->lacks);
 	if (caps & two_sided && !(caps & (FI_SEND | FI_RECV)))
 		caps |= FI_SEND | FI_RECV;
 	if (caps & one_sided && !(caps & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)))
 		caps |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-	return caps | UFI_FREE_CAPS;
+	return caps | (UFI_FREE_CAPS & ~type->lacks);
 }
 
 static int mr_mode(uint32_t version, const struct fi_domain_attr *d)
@@ -101,11 +103,13 @@ static void size_apply(size_t wanted, size_t *value)
 		*value = wanted;
 }
 
-static void tx_apply(const struct fi_tx_attr *hints, struct fi_info *info)
+static void tx_apply(const struct ufi_type *type, const struct fi_tx_attr *hints, struct fi_info *info)
 {
 	struct fi_tx_attr *tx = info->tx_attr;
 
-	tx->caps = (hints && hints->caps ? caps_complete(hints->caps) : info->caps) & info->caps & UFI_TX_CAPS;
+	tx->msg_order &= type->msg_order;
+	tx->rma_iov_limit = type->rma_iov_limit;
+	tx->caps = (hints && hints->caps ? caps_complete(type, hints->caps) : info->caps) & info->caps & UFI_TX_CAPS;
 	if (!hints)
 		return;
 	tx->op_flags = hints->op_flags;
@@ -114,11 +118,12 @@ static void tx_apply(const struct fi_tx_attr *hints, struct fi_info *info)
 	size_apply(hints->size, &tx->size);
 }
 
-static void rx_apply(const struct fi_rx_attr *hints, struct fi_info *info)
+static void rx_apply(const struct ufi_type *type, const struct fi_rx_attr *hints, struct fi_info *info)
 {
 	struct fi_rx_attr *rx = info->rx_attr;
 
-	rx->caps = (hints && hints->caps ? caps_complete(hints->caps) : info->caps) & info->caps & UFI_RX_CAPS;
+	rx->msg_order &= type->msg_order;
+	rx->caps = (hints && hints->caps ? caps_complete(type, hints->caps) : info->caps) & info->caps & UFI_RX_CAPS;
 	if (!hints)
 		return;
 	rx->op_flags = hints->op_flags;
@@ -142,12 +147,22 @@ static void domain_apply(const struct fi_domain_attr *hints, struct fi_domain_at
 		d->av_type = hints->av_type;
 }
 
-void ufi_hints_apply(uint32_t version, const struct fi_info *hints, struct fi_info *info)
+static void ep_apply(const struct ufi_type *type, struct fi_ep_attr *ep)
 {
-	info->caps = caps_complete(hints ? hints->caps : 0);
+	ep->type = type->type;
+	ep->max_msg_size = type->max_msg_size;
+	ep->max_order_raw_size = type->max_order_size;
+	ep->max_order_war_size = type->max_order_size;
+	ep->max_order_waw_size = type->max_order_size;
+}
+
+void ufi_hints_apply(uint32_t version, const struct ufi_type *type, const struct fi_info *hints, struct fi_info *info)
+{
+	info->caps = caps_complete(type, hints ? hints->caps : 0);
+	ep_apply(type, info->ep_attr);
 	info->domain_attr->mr_mode = mr_mode(version, hints ? hints->domain_attr : NULL);
-	tx_apply(hints ? hints->tx_attr : NULL, info);
-	rx_apply(hints ? hints->rx_attr : NULL, info);
+	tx_apply(type, hints ? hints->tx_attr : NULL, info);
+	rx_apply(type, hints ? hints->rx_attr : NULL, info);
 	domain_apply(hints ? hints->domain_attr : NULL, info->domain_attr);
 	if (!(info->tx_attr->msg_order & FI_ORDER_WAR) && !(info->tx_attr->msg_order & FI_ORDER_RMA_WAR))
 		info->ep_attr->max_order_war_size = 0;

@@ -31,11 +31,11 @@ int ufi_post_begin(struct ufi_core *core, fi_addr_t to, struct nic_rdm_peer **pe
 {
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
-	*peer = ufi_ep_peer(core, to);
+	*peer = core->type->type == FI_EP_MSG ? nic_rdm_cm_peer(core->rdm) : ufi_ep_peer(core, to);
 	if (*peer)
 		return 0;
 	ufi_leave(core->domain);
-	return -FI_EINVAL;
+	return core->type->type == FI_EP_MSG ? -FI_ENOTCONN : -FI_EINVAL;
 }
 
 /* The NIC's errors have libfabric's numbers. Who tries again and again until there is room must not be alone in that. */

@@ -83,10 +83,23 @@ extern struct ufi_params ufi_params;
 
 int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		struct fi_info **out);
+/** A type of endpoints (types.c): what it has of what there is. */
+struct ufi_type {
+	enum fi_ep_type type;
+	uint64_t lacks; /* of UFI_CAPS */
+	uint64_t tx_op_flags, msg_order;
+	size_t max_msg_size, max_order_size, rma_iov_limit;
+};
+#define UFI_TYPES 3u
+/** The `i`th of them, in the order in which they are listed. */
+const struct ufi_type *ufi_type_at(unsigned i);
+/** @return NULL: there is no such type. */
+const struct ufi_type *ufi_type_find(enum fi_ep_type type);
+
 /** Whether what hints ask for can be had, apart from addresses and names. */
-bool ufi_hints_match(const struct fi_info *hints);
+bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints);
 /** Make of what there is what hints have asked for. `version`: of the API that the program speaks. */
-void ufi_hints_apply(uint32_t version, const struct fi_info *hints, struct fi_info *info);
+void ufi_hints_apply(uint32_t version, const struct ufi_type *type, const struct fi_info *hints, struct fi_info *info);
 
 /* ---- addresses (address.c) ------------------------------------------------------------------------------ */
 
@@ -102,6 +115,10 @@ socklen_t ufi_addr_to_sockaddr(const struct nic_rdm_addr *addr, union ufi_sockad
 /** @return false: neither IPv4 nor IPv6, or too short for what it says it is. */
 bool ufi_addr_from_sockaddr(const void *sockaddr, size_t len, struct nic_rdm_addr *out);
 bool ufi_addr_is_any(const struct nic_rdm_addr *addr);
+/** The port of an address that is to be one of the device with this GID. @return 0, -FI_EINVAL, -FI_EADDRNOTAVAIL. */
+int ufi_addr_local(const void *sockaddr, size_t len, const struct nic_gid *gid, uint16_t *port);
+/** A copy in memory that the caller frees. @return 0, -FI_ENOMEM. */
+int ufi_addr_dup(const struct nic_rdm_addr *addr, void **out, size_t *len);
 /** What node and service name, of one address family. @return 0, -FI_ENODATA. */
 int ufi_addr_resolve(const char *node, const char *service, int family, uint64_t flags, struct nic_rdm_addr *out);
 /** "fi_sockaddr_in://127.0.0.1:9228". @return as snprintf. */
@@ -147,6 +164,8 @@ int ufi_wait_sleep(const struct ufi_wait *wait, uint64_t deadline_ns);
 
 struct ufi_fabric {
 	struct fid_fabric fabric;
+	pthread_mutex_t lock; /* taken before that of an engine */
+	struct ufi_pep *peps; /* all passive endpoints, under that lock */
 	atomic_uint users;
 };
 
@@ -167,6 +186,10 @@ struct ufi_domain {
 };
 
 int ufi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context);
+/** @return 0, -FI_ENODEV. */
+int ufi_device_find(const char *name, struct pmd_device *out);
+/** Open a device's engine, and a protection domain there. */
+int ufi_device_open(const struct pmd_device *device, struct pmd_engine **engine, struct nic_pd **pd);
 int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out, void *context);
 /** fi_ops.bind, ops_open of objects that have none. */
 int ufi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
@@ -195,14 +218,20 @@ struct ufi_eq {
 	pthread_mutex_t lock;
 	struct ufi_wait wait;
 	struct ufi_event *head, **tail;
-	bool writable; /* by the program */
+	struct ufi_event *error; /* that was read last: the program may look at its data */
+	bool writable;		 /* by the program */
 	atomic_uint users;
 };
 
 int ufi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out, void *context);
 /** @return 0, -FI_ENOMEM. */
 int ufi_eq_put(struct ufi_eq *eq, uint32_t event, const void *buf, size_t len);
+/** The error's data, if there is any, is copied. */
 int ufi_eq_put_error(struct ufi_eq *eq, const struct fi_eq_err_entry *error);
+/** An event of connection management, with data behind it. `info` is freed with it, unless somebody reads it. */
+int ufi_eq_put_cm(struct ufi_eq *eq, uint32_t event, const struct fi_eq_cm_entry *entry, const void *data, size_t len);
+/** What is about an object that is closed is not told any more. */
+void ufi_eq_forget(struct ufi_eq *eq, const struct fid *fid);
 int ufi_eq_trywait(struct ufi_eq *eq);
 
 /* ---- address vector (av.c, av_names.c) ------------------------------------------------------------------ */
@@ -313,11 +342,25 @@ void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool write);
 
 /* ---- endpoint (ep.c, ep_bind.c) ------------------------------------------------------------------------- */
 
+enum ufi_cm_state { UFI_CM_NEW, UFI_CM_CONNECTING, UFI_CM_CONNECTED, UFI_CM_CLOSED };
+
+/** Of an endpoint that talks to one peer (FI_EP_MSG). */
+struct ufi_cm {
+	struct ufi_eq *eq; /* NULL: not bound */
+	enum ufi_cm_state state;
+	struct ufi_request *request;	   /* it is to accept this one; NULL: it connects */
+	struct nic_rdm_addr local, remote; /* its name when it accepts: where was asked; and the peer's */
+};
+
 /** An endpoint, and what its aliases share with it. */
 struct ufi_core {
 	struct ufi_domain *domain;
+	const struct ufi_type *type;
 	struct nic_rdm *rdm; /* NULL: not enabled */
 	struct nic_rdm_addr addr;
+	bool served;  /* the port is its own */
+	bool closing; /* what ends now leaves no trace */
+	struct ufi_cm cm;
 	struct ufi_av *av;
 	struct ufi_core *next_of_av;
 	struct ufi_cq *tx_cq, *rx_cq;
@@ -342,16 +385,39 @@ struct ufi_ep {
 };
 
 int ufi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out, void *context);
+int ufi_ep_enable(struct ufi_core *core);
 /** Bind an object to an endpoint that is not enabled. */
 int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 /** Undo all binds. */
 void ufi_ep_unbind(struct ufi_core *core);
 /** Work out the flags of requests, after op_flags or a binding have changed. */
 void ufi_ep_flags(struct ufi_ep *ep);
+/** There is an address now that messages may come from. Engine lock held. */
+void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr);
 /** The peer that a fi_addr_t stands for. Engine lock held. @return NULL: there is none, or no memory. */
 struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr);
 /** A fi_addr_t is no longer that of its address. Engine lock held. */
 void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr);
+
+/* ---- connections (cm.c), passive endpoints (pep.c) ------------------------------------------------------ */
+
+/** nic_rdm_init.cm; ctx is the struct ufi_core. */
+void ufi_cm_event(void *ctx, const struct nic_rdm_cm_event *event);
+int ufi_cm_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen);
+int ufi_cm_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen);
+int ufi_cm_accept(struct fid_ep *ep, const void *param, size_t paramlen);
+int ufi_cm_shutdown(struct fid_ep *ep, uint64_t flags);
+/** The endpoint closes: so does its connection. Engine lock held. */
+void ufi_cm_close(struct ufi_core *core);
+
+int ufi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **out, void *context);
+/** An endpoint is opened for what info->handle names: for a request, which it is to accept, or with the port of a passive
+ *  endpoint. @return 0, -FI_EINVAL: it names neither, or not one that could be used for that. */
+int ufi_pep_give(struct ufi_core *core, const struct fid *handle);
+/** Accept a request for an endpoint. Engine lock held. @return 0, -FI_ECONNABORTED (the passive endpoint is no more), -FI_EINVAL. */
+int ufi_request_accept(struct ufi_request *r, struct nic_rdm *ep, const void *data, size_t len);
+/** The endpoint that was opened for it closes. Engine lock held. */
+void ufi_request_leave(struct ufi_request *r);
 
 extern struct fi_ops_msg ufi_msg_ops;
 extern struct fi_ops_tagged ufi_tagged_ops;
