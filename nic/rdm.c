@@ -124,7 +124,7 @@ static int contact_open(struct nic_rdm *ep)
 				   .recv_cq = ep->cq,
 				   .cap = {.max_send_wr = ep->cfg.datagrams ? ep->cfg.max_tx : CALLS,
 					   .max_send_sge = RDM_SGES,
-					   .max_inline_data = RDM_INLINE}};
+					   .max_inline_data = RDM_SAID_MAX}};
 	struct nic_qp_attr a = {
 		.qp_state = NIC_QPS_INIT, .port_num = 1, .qkey = ep->cfg.datagrams ? RDM_DATAGRAM_QKEY : RDM_QKEY};
 	int err = qp_create_at(ep->nic, &init, NIC_SERVICE_QPN | ep->cfg.addr.port, &ep->contact);

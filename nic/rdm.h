@@ -25,6 +25,7 @@
 #define RDM_SQ_MOST  128u /* ... and when there was more to do */
 #define RDM_SGES     (NIC_RDM_IOV_MAX + 1)
 #define RDM_INLINE   (RDM_HEADER_LEN + NIC_RDM_INJECT_MAX)
+#define RDM_SAID_MAX (RDM_CALL_LEN + NIC_RDM_CM_DATA_MAX) /* no less than RDM_INLINE, which a datagram may be */
 
 enum rdm_work {
 	RDM_W_SEND,
@@ -171,6 +172,7 @@ enum rdm_cm_state {
 	RDM_CM_ACCEPTS,	 /* and waits for who has asked */
 	RDM_CM_ANSWERED, /* connects to who has accepted */
 	RDM_CM_OPEN,
+	RDM_CM_LEFT, /* the peer has said BYE; what it has answered may still be on its way */
 	RDM_CM_CLOSED,
 };
 

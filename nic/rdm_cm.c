@@ -7,6 +7,8 @@
 
 #define ASK_FIRST_NS 4000000
 #define ASK_MOST_NS  500000000
+#define LEFT_LOOK_NS 1000000
+#define LEFT_MOST_NS 20000000 /* that answers may take longer than BYE, by another way */
 #define REQUESTS     1024 /* that are remembered: for a listener that does not answer, and for questions that come again */
 
 static void tell(struct nic_rdm *ep, enum nic_rdm_cm_kind kind, const struct nic_rdm_addr *from,
@@ -71,10 +73,31 @@ int nic_rdm_cm_connect(struct nic_rdm *ep, const struct nic_rdm_addr *to, const 
 	return 0;
 }
 
+/** Whether the peer has something of ours that it may have answered. */
+static bool waits_for_answers(const struct nic_rdm *ep)
+{
+	return ep->tx_left < ep->cfg.max_tx;
+}
+
+/** BYE does not wait for the answers that were given before it: who asked would take requests for lost that are done. */
+static uint64_t left_due(struct nic_rdm *ep, uint64_t now_ns)
+{
+	struct rdm_cm *cm = &ep->cm;
+
+	if (cm->give_up_ns == TIME_NEVER)
+		cm->give_up_ns = now_ns + LEFT_MOST_NS;
+	if (waits_for_answers(ep) && now_ns < cm->give_up_ns)
+		return now_ns + LEFT_LOOK_NS;
+	rdm_disconnect(cm->peer, NIC_RDM_PEER_LOST);
+	return TIME_NEVER;
+}
+
 uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns)
 {
 	struct rdm_cm *cm = &ep->cm;
 
+	if (cm->state == RDM_CM_LEFT)
+		return left_due(ep, now_ns);
 	if (cm->state != RDM_CM_ASKS && cm->state != RDM_CM_ACCEPTS)
 		return TIME_NEVER;
 	if (cm->give_up_ns == TIME_NEVER) {
@@ -279,7 +302,8 @@ void rdm_cm_down(struct nic_rdm_peer *peer)
 	if (!rdm_has_one_peer(ep) || was == RDM_CM_CLOSED)
 		return;
 	ep->cm.state = RDM_CM_CLOSED;
-	tell(ep, was == RDM_CM_OPEN ? NIC_RDM_CM_SHUTDOWN : NIC_RDM_CM_UNREACHABLE, &peer->addr, NULL, 0);
+	tell(ep, was == RDM_CM_OPEN || was == RDM_CM_LEFT ? NIC_RDM_CM_SHUTDOWN : NIC_RDM_CM_UNREACHABLE, &peer->addr,
+	     NULL, 0);
 }
 
 /** Lost, it is made good for by the ACK timer of the peer's next request. */
@@ -304,6 +328,16 @@ void nic_rdm_cm_shutdown(struct nic_rdm *ep)
 	rdm_settle(ep->nic);
 }
 
+static void left(struct nic_rdm *ep)
+{
+	if (!waits_for_answers(ep)) {
+		rdm_disconnect(ep->cm.peer, NIC_RDM_PEER_LOST);
+		return;
+	}
+	ep->cm.state = RDM_CM_LEFT;
+	be_patient(ep);
+}
+
 void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c, const uint8_t *data)
 {
 	const struct rdm_cm *cm = &ep->cm;
@@ -315,7 +349,7 @@ void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct
 	else if (c->kind != RDM_BYE)
 		answered(ep, from, c, data);
 	else if (cm->state == RDM_CM_OPEN && c->to == ep->incarnation && c->from == cm->peer->incarnation)
-		rdm_disconnect(cm->peer, NIC_RDM_PEER_LOST);
+		left(ep);
 	else
 		COUNT(ep->nic, rdm_calls_ignored);
 }

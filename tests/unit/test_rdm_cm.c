@@ -238,6 +238,56 @@ static void cm__the_end_is_told(void **state)
 	}
 }
 
+/** The ACK, and only that, lets the next packet go first. */
+static bool ack_waits(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	(void)from;
+	(void)len;
+	rig->swap = ip[(ip[0] >> 4 == 4 ? 20 : 40) + 8] == 0x11 ? 1000 : 0;
+	return false;
+}
+
+static void cm__the_end_may_overtake_the_last_answer(void **state)
+{
+	struct two t;
+
+	(void)state;
+	two_open(&t, 5);
+	two_connect(&t);
+	hear(&t.chosen);
+	t.rig->cut = ack_waits;
+	assert_int_equal(say(&t.caller, 8), 0);
+	while (t.rig->held_len == 0)
+		rdm_run(t.rig, 1);
+	assert_int_equal(t.chosen.n_done, 1);
+	assert_int_equal(t.caller.n_done, 0);
+	nic_rdm_cm_shutdown(t.chosen.ep);
+	assert_true(rdm_run(t.rig, 20ull * SECOND));
+	assert_int_equal(t.caller.n_done, 1);
+	assert_int_equal(t.caller.done.status, NIC_RDM_OK);
+	expect_event(&t.caller, NIC_RDM_CM_SHUTDOWN, NULL);
+	rdm_rig_destroy(t.rig);
+}
+
+static void cm__data_has_as_much_room_as_is_said(void **state)
+{
+	struct two t;
+	char data[NIC_RDM_CM_DATA_MAX + 1];
+	uint32_t request;
+
+	(void)state;
+	memset(data, 'x', sizeof(data));
+	data[NIC_RDM_CM_DATA_MAX] = 0;
+	two_open(&t, 6);
+	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &t.listener.addr, data, NIC_RDM_CM_DATA_MAX), 0);
+	rdm_run(t.rig, SECOND);
+	request = expect_event(&t.listener, NIC_RDM_CM_REQUEST, data).request;
+	assert_int_equal(nic_rdm_cm_accept(t.listener.ep, request, t.chosen.ep, data, NIC_RDM_CM_DATA_MAX), 0);
+	rdm_run(t.rig, SECOND);
+	expect_event(&t.caller, NIC_RDM_CM_CONNECTED, data);
+	rdm_rig_destroy(t.rig);
+}
+
 /** The application takes its time; the question comes again meanwhile, and is asked once. */
 static void cm__a_listener_may_take_its_time(void **state)
 {
@@ -283,6 +333,8 @@ int main(void)
 		cmocka_unit_test(cm__nobody_there),
 		cmocka_unit_test(cm__nobody_else_gets_in),
 		cmocka_unit_test(cm__the_end_is_told),
+		cmocka_unit_test(cm__the_end_may_overtake_the_last_answer),
+		cmocka_unit_test(cm__data_has_as_much_room_as_is_said),
 		cmocka_unit_test(cm__a_listener_may_take_its_time),
 		cmocka_unit_test(cm__who_has_asked_may_go),
 	};
