@@ -257,9 +257,7 @@ void rdm_qp_failed(struct nic_qp *qp)
 
 	peer->failed = true;
 	peer->to_call = peer->owed > 0;
-	if (list_empty(&peer->wake))
-		list_append(&peer->ep->wake, &peer->wake);
-	rdm_note(peer->ep);
+	rdm_wake(peer);
 }
 
 /** Who waits for an answer of ours would not learn that there will be none: nothing of his need be under way. */

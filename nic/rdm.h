@@ -56,8 +56,9 @@ struct rdm_op {
 	uint8_t work, kind; /* enum rdm_work, enum nic_rdm_kind */
 	bool begun;	    /* something of it has been posted */
 	bool all_posted;
-	bool taken; /* the peer has said so */
-	bool told;  /* PULL: the receive is done */
+	bool counted; /* in peer->posted */
+	bool taken;   /* the peer has said so */
+	bool told;    /* PULL: the receive is done */
 	uint16_t generation;
 	uint32_t out, data_out; /* work requests under way; those of them that move data */
 	uint32_t status, vendor_err;
@@ -134,7 +135,7 @@ struct nic_rdm_peer {
 	struct nic_rdm *ep;
 	struct list hash; /* of ep->peers */
 	struct list node; /* on ep->calling while it is called */
-	struct list wake; /* on ep->wake: its send queue has room */
+	struct list wake; /* on ep->wake: rdm_wake */
 	struct nic_rdm_addr addr;
 	uint64_t user;
 	enum rdm_peer_state state;
@@ -146,6 +147,7 @@ struct nic_rdm_peer {
 	uint32_t psn;
 	uint64_t call_ns, wait_ns, give_up_ns; /* when to call again, how long that was, until when */
 	uint32_t reads_out;
+	uint32_t posted;   /* requests that have been posted, and have not ended */
 	uint32_t owed;	   /* answers, of the endpoint's */
 	bool to_call;	   /* there were some when the QP failed */
 	struct list watch; /* on ep->watched while it may go without our noticing ... */
@@ -245,6 +247,13 @@ static inline void rdm_owe_no_more(struct nic_rdm_peer *peer)
 static inline void rdm_note(struct nic_rdm *ep)
 {
 	ep->nic->rdm_due = true;
+}
+/** The peer's queue may go on, or its QP has failed. */
+static inline void rdm_wake(struct nic_rdm_peer *peer)
+{
+	if (list_empty(&peer->wake))
+		list_append(&peer->ep->wake, &peer->wake);
+	rdm_note(peer->ep);
 }
 
 /* rdm_conn.c */

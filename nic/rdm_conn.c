@@ -165,9 +165,7 @@ static void settled(struct nic_rdm_peer *peer, enum rdm_peer_state state)
 {
 	peer->state = state;
 	list_remove(&peer->node);
-	if (list_empty(&peer->wake))
-		list_append(&peer->ep->wake, &peer->wake);
-	rdm_note(peer->ep);
+	rdm_wake(peer);
 }
 
 void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status)

@@ -83,6 +83,9 @@ static void op_free(struct rdm_op *op)
 		rdm_owe_no_more(op->peer);
 	else
 		ep->tx_left++;
+	op->peer->posted -= op->counted;
+	if (op->counted && !op->peer->posted && !list_empty(&op->peer->queue))
+		rdm_wake(op->peer); /* somebody may have waited for that */
 	op->work = RDM_W_SEND;
 	list_remove(&op->due);
 	list_remove(&op->node);
@@ -181,7 +184,7 @@ int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data)
 	wr->wr_id = (uintptr_t)op | (data ? 0 : TRAILER);
 	wr->flags |= NIC_SEND_SIGNALED;
 	/* A READ is answered when the peer's NIC has time, and a WRITE at once: who asks for both wants them in order. */
-	if ((op->flags & NIC_RDM_FENCE && !op->begun) || (op->peer->reads_out && wr->opcode != NIC_WR_RDMA_READ))
+	if (op->peer->reads_out && wr->opcode != NIC_WR_RDMA_READ)
 		wr->flags |= NIC_SEND_FENCE;
 	err = nic_post_send(qp, wr);
 	if (err == -ENOMEM && qp->sq.capacity < RDM_SQ_MOST && qp_sq_grow(qp, 2 * qp->sq.capacity) == 0)
@@ -377,10 +380,30 @@ static int post_next(struct rdm_op *op)
 	return -ENOMEM;
 }
 
+/**
+ * Whose turn it is. A request with FENCE waits until all that was asked before it has ended, and holds up what was asked later;
+ * but not what is owed to the peer, who may wait for just that before it ends ours.
+ */
+static struct rdm_op *next_op(const struct nic_rdm_peer *peer)
+{
+	bool fence = false;
+
+	for (struct list *n = peer->queue.next; n != &peer->queue; n = n->next) {
+		struct rdm_op *op = list_entry(n, struct rdm_op, node);
+
+		fence = fence || (op->flags & NIC_RDM_FENCE && !op->begun && peer->posted);
+		if (!fence || is_answer(op))
+			return op;
+	}
+	return NULL;
+}
+
 void rdm_pump(struct nic_rdm_peer *peer)
 {
-	while (!list_empty(&peer->queue) && !peer->failed) { /* a QP in error would complete at once what is posted */
-		struct rdm_op *op = list_entry(list_first(&peer->queue), struct rdm_op, node);
+	struct rdm_op *op;
+
+	while (!peer->failed &&
+	       (op = next_op(peer)) != NULL) { /* a QP in error would complete at once what is posted */
 		int err;
 
 		if (peer->state != RDM_UP && op->work != RDM_W_DATAGRAM) {
@@ -395,6 +418,8 @@ void rdm_pump(struct nic_rdm_peer *peer)
 		if (err != -EALREADY && !op->status)
 			op->status = NIC_WC_GENERAL_ERR;
 		op->all_posted = true;
+		op->counted = !is_answer(op);
+		peer->posted += op->counted;
 		list_remove(&op->node);
 		if (!op->out && list_empty(&op->due))
 			list_append(&peer->ep->due, &op->due);
@@ -429,8 +454,8 @@ void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc)
 		op->peer->reads_out--;
 	if (list_empty(&op->due))
 		list_append(&ep->due, &op->due);
-	if (!list_empty(&op->peer->queue) && list_empty(&op->peer->wake))
-		list_append(&ep->wake, &op->peer->wake);
+	if (!list_empty(&op->peer->queue))
+		rdm_wake(op->peer);
 	rdm_note(ep);
 }
 

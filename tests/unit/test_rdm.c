@@ -293,6 +293,36 @@ static void rdm__delivery_is_told(void **state)
 	rdm_rig_destroy(rig);
 }
 
+/**
+ * A request with FENCE waits for those before it, of which one is a long message that nobody has read, and holds up those behind
+ * it; but not what the peer waits for, who has asked for the same.
+ */
+static void rdm__fence_waits_for_all_before(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 16);
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct rdm_node *a = &rig->node[i], *b = &rig->node[1 - i];
+
+		assert_int_equal(rdm_send(a, b, 1, NIC_RDM_TAGGED, 1, 0, 20000), 0);
+		assert_int_equal(rdm_send(a, b, 2, NIC_RDM_TAGGED | NIC_RDM_FENCE, 2, 0, 8), 0);
+		assert_int_equal(rdm_send(a, b, 3, NIC_RDM_TAGGED, 2, 0, 8), 0);
+	}
+	rdm_run(rig, QUIET);
+	for (unsigned i = 0; i < 2; i++) {
+		rdm_expect_nothing(&rig->node[i]);
+		assert_int_equal(rdm_recv(&rig->node[i], NULL, 4, NIC_RDM_TAGGED, 1, 0, HALF, 20000), 0);
+	}
+	assert_true(rdm_run(rig, QUIET));
+	for (unsigned i = 0; i < 2; i++) {
+		rdm_expect(&rig->node[i], NIC_RDM_RECV, NIC_RDM_OK, 4);
+		for (uintptr_t k = 1; k <= 3; k++)
+			rdm_expect(&rig->node[i], NIC_RDM_SEND, NIC_RDM_OK, k);
+	}
+	rdm_rig_destroy(rig);
+}
+
 /* ---- RMA and operations on elements --------------------------------------------------------------------------- */
 
 static void rdm__rma_from_and_to_segments(void **state)
@@ -680,6 +710,7 @@ int main(void)
 		cmocka_unit_test(rdm__peek_claim_discard),
 		cmocka_unit_test(rdm__a_receive_can_be_cancelled),
 		cmocka_unit_test(rdm__delivery_is_told),
+		cmocka_unit_test(rdm__fence_waits_for_all_before),
 		cmocka_unit_test(rdm__rma_from_and_to_segments),
 		cmocka_unit_test(rdm__write_after_read),
 		cmocka_unit_test(rdm__elements_in_segments),

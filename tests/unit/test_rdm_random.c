@@ -43,6 +43,7 @@ struct want {
 	unsigned node, from; /* RDM_NODES: anybody */
 	uint32_t flags, len, slot, used;
 	uint64_t tag, ignore;
+	bool all;
 	enum state state;
 };
 
@@ -81,9 +82,10 @@ static struct rdm_node *node(unsigned i)
 
 /* ---- memory --------------------------------------------------------------------------------------------------- */
 
-static uint32_t slot_get(unsigned n)
+/** Two are kept for receives of whatever comes, without which everybody could wait for everybody. */
+static uint32_t slot_get(unsigned n, bool last)
 {
-	for (uint32_t i = 0; i < SLOTS; i++) {
+	for (uint32_t i = last ? 0 : 2; i < SLOTS; i++) {
 		uint32_t at = SLOTS_AT + i * SLOT;
 
 		if (t.slots[n] >> i & 1)
@@ -130,7 +132,8 @@ static void do_send(unsigned from, unsigned to)
 
 	if (t.messages == MESSAGES)
 		return;
-	*m = (struct message){.from = from, .to = to, .len = some_length(), .slot = slot_get(from), .taken_by = NONE};
+	*m = (struct message){
+		.from = from, .to = to, .len = some_length(), .slot = slot_get(from, false), .taken_by = NONE};
 	if (m->slot == NONE)
 		return;
 	m->flags = NIC_RDM_DATA | some_flags[pick(4)] | (pick(3) ? NIC_RDM_TAGGED : 0);
@@ -152,17 +155,17 @@ static void do_send(unsigned from, unsigned to)
 }
 
 /** `all`: whatever comes. */
-static bool do_recv(unsigned n, bool tagged, bool all)
+static void do_recv(unsigned n, bool tagged, bool all)
 {
 	static const uint64_t masks[] = {0, 1, 3, UINT64_MAX, 0x10, 0x30};
 	struct want *w = &t.want[t.wants];
 	struct rdm_node *from;
 
 	if (t.wants == WANTS)
-		return false;
-	*w = (struct want){.node = n, .from = RDM_NODES, .len = ROOM, .slot = slot_get(n)};
+		return;
+	*w = (struct want){.node = n, .from = RDM_NODES, .len = ROOM, .slot = slot_get(n, all), .all = all};
 	if (w->slot == NONE)
-		return false;
+		return;
 	w->flags = (tagged ? NIC_RDM_TAGGED : 0) | (!all && pick(5) == 0 ? NIC_RDM_MULTI : 0);
 	w->ignore = tagged ? UINT64_MAX : 0;
 	if (!all) {
@@ -176,7 +179,6 @@ static bool do_recv(unsigned n, bool tagged, bool all)
 	assert_int_equal(rdm_recv(node(n), from, (uintptr_t)context(WANT, t.wants - 1), w->flags, w->tag, w->ignore,
 				  w->slot, w->len),
 			 0);
-	return true;
 }
 
 static struct other *other_new(unsigned from, unsigned to)
@@ -185,7 +187,7 @@ static struct other *other_new(unsigned from, unsigned to)
 
 	if (t.others == OTHERS || !node(to)->nic)
 		return NULL;
-	*o = (struct other){.from = from, .to = to, .slot = slot_get(from), .seed = t.others};
+	*o = (struct other){.from = from, .to = to, .slot = slot_get(from, false), .seed = t.others};
 	return o->slot == NONE ? NULL : o;
 }
 
@@ -425,13 +427,24 @@ static bool all_done(void)
 	return done;
 }
 
+/** Nothing of the node's waits for whatever comes. */
+static bool wants_none(unsigned n, uint32_t tagged)
+{
+	for (uint32_t i = 0; i < t.wants; i++)
+		if (t.want[i].node == n && t.want[i].all && t.want[i].state == OPEN &&
+		    (t.want[i].flags & NIC_RDM_TAGGED) == tagged)
+			return false;
+	return true;
+}
+
 static void finish(void)
 {
 	for (unsigned round = 0; !all_done(); round++) {
 		assert_true(round < 400);
 		for (unsigned n = 0; n < t.rig->nodes; n++)
 			for (unsigned i = 0; i < 2; i++)
-				do_recv(n, i, true);
+				if (wants_none(n, i))
+					do_recv(n, i, true);
 		rdm_run(t.rig, SECOND / 10);
 		look();
 		for (uint32_t i = 0; round % 4 == 3 && i < t.wants;
