@@ -231,6 +231,20 @@ struct nic_rdm_done rdm_expect_at(struct rdm_node *n, enum nic_rdm_kind kind, ui
 	return d;
 }
 
+void rdm_expect_among(struct rdm_node *n, enum nic_rdm_kind kind, uintptr_t context)
+{
+	for (unsigned i = n->n_seen; i < n->n_done; i++) {
+		struct nic_rdm_done d = n->done[i];
+
+		if ((uintptr_t)d.context != context)
+			continue;
+		n->done[i] = n->done[n->n_seen];
+		n->done[n->n_seen] = d;
+		break;
+	}
+	rdm_expect(n, kind, NIC_RDM_OK, context);
+}
+
 struct nic_rdm_peer *rdm_peer(struct rdm_node *from, struct rdm_node *to)
 {
 	struct nic_rdm_peer *peer = nic_rdm_peer_get(from->ep, &to->addr);

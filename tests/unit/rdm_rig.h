@@ -68,6 +68,8 @@ struct nic_rdm_done rdm_next(struct rdm_node *n);
 struct nic_rdm_done rdm_expect_at(struct rdm_node *n, enum nic_rdm_kind kind, uint32_t status, uintptr_t context,
 				  const char *file, int line);
 #define rdm_expect_nothing(n) assert_int_equal((n)->n_done, (n)->n_seen)
+/** The same, of success, where others may come before it. */
+void rdm_expect_among(struct rdm_node *n, enum nic_rdm_kind kind, uintptr_t context);
 struct nic_rdm_peer *rdm_peer(struct rdm_node *from, struct rdm_node *to);
 uint32_t rdm_random(struct rdm_rig *rig, uint32_t below);
 

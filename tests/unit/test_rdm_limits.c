@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_rdm_limits.c - endpoints of reliable datagrams where there is no more room, or nothing to do, and what neither peers nor
+ * applications can make of that.
+ */
+#include "rdm_rig.h"
+
+#include "rdm.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SECOND 1000000000ull
+/** Long enough to see that nobody waits for anything any more. */
+#define QUIET  (20 * SECOND)
+#define LONG   50000u
+
+/** All that was asked is done exactly once. @return how many of the completions are no errors. */
+static unsigned each_once(struct rdm_node *n, uintptr_t first, unsigned count)
+{
+	unsigned good = 0;
+	uint64_t seen = 0;
+
+	assert_int_equal(n->n_done - n->n_seen, count);
+	for (unsigned i = 0; i < count; i++) {
+		struct nic_rdm_done d = rdm_next(n);
+		uintptr_t at = (uintptr_t)d.context - first;
+
+		assert_true(at < count && !(seen >> at & 1));
+		seen |= 1ull << at;
+		good += d.status == NIC_RDM_OK;
+	}
+	return good;
+}
+
+/* ---- room ---------------------------------------------------------------------------------------------------- */
+
+static struct rdm_rig *small_rig(uint64_t seed)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, seed);
+
+	rig->init.max_unexpected = 65536;
+	rig->init.max_tx = 100;
+	rig->init.max_rx = 4;
+	for (unsigned i = 0; i < 2; i++) {
+		rdm_node_stop(&rig->node[i]);
+		rdm_node_start(&rig->node[i]);
+	}
+	return rig;
+}
+
+/** Who sends more than there is room for waits; what somebody waits for is received all the same. */
+static void rdm__messages_that_nobody_asks_for(void **state)
+{
+	struct rdm_rig *rig = small_rig(60);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	assert_int_equal(rdm_recv(b, NULL, 1, NIC_RDM_TAGGED, 1, 0, 0, 8192), 0);
+	for (unsigned i = 0; i < 20; i++) /* of 8 KiB not more than 7 have room */
+		assert_int_equal(rdm_send(a, b, 100 + i, 0, 0, 0, 8192), 0);
+	rdm_run(rig, SECOND / 10);
+	assert_in_range(a->n_done, 7, 8);
+	a->n_seen = a->n_done;
+	for (unsigned i = 0; i < 20; i++) {
+		assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, 0, 8192), 0);
+		rdm_run(rig, SECOND / 10);
+		rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 2);
+	}
+	assert_int_equal(a->n_done, 20);
+	a->n_seen = 20;
+	for (unsigned i = 0; i < 7; i++)
+		assert_int_equal(rdm_send(a, b, 100 + i, 0, 0, 0, 8192), 0);
+	assert_int_equal(rdm_send(a, b, 200, NIC_RDM_TAGGED, 1, 0, 8192), 0); /* no room, but a receive */
+	assert_true(rdm_run(rig, QUIET));
+	rdm_expect_among(a, NIC_RDM_SEND, 200);
+	assert_int_equal(each_once(a, 100, 7), 7);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+	rdm_rig_destroy(rig);
+}
+
+/** Room that short messages have had is there for long ones, and the other way round. */
+static void rdm__room_is_for_all_lengths(void **state)
+{
+	struct rdm_rig *rig = small_rig(61);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	struct nic_rdm_done found;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		const struct nic_rdm_recv look = {.flags = NIC_RDM_DISCARD};
+
+		assert_int_equal(rdm_send(a, b, i, 0, 0, 0, i % 2 ? 8192 : 8), 0);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, i);
+		assert_int_equal(nic_rdm_peek(b->ep, &look, &found), 0);
+		assert_int_equal(found.len, i % 2 ? 8192 : 8);
+	}
+	rdm_rig_destroy(rig);
+}
+
+static void rdm__so_many_at_a_time(void **state)
+{
+	struct rdm_rig *rig = small_rig(62);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 64; i++)
+			assert_int_equal(rdm_send(a, b, 100 + i, 0, 0, 0, 8), 0);
+		for (unsigned i = 0; i < 36; i++)
+			assert_int_equal(rdm_send(a, b, 200 + i, 0, 0, 0, LONG), 0);
+		assert_int_equal(rdm_send(a, b, 300, 0, 0, 0, 8), -EAGAIN);
+		rdm_run(rig, SECOND / 2);
+		assert_int_equal(each_once(a, 100, 64), 64);
+		assert_int_equal(rdm_send(a, b, 300, NIC_RDM_TAGGED, 9, 0, 8), 0);
+		for (unsigned i = 0; i < 4; i++)
+			assert_int_equal(rdm_recv(b, NULL, 1 + i, NIC_RDM_TAGGED, 8, 0, 0, 8), 0);
+		assert_int_equal(rdm_recv(b, NULL, 5, 0, 0, 0, 0, 8), -EAGAIN);
+		for (unsigned i = 0; i < 4; i++)
+			assert_int_equal(nic_rdm_cancel(b->ep, (void *)(uintptr_t)(1 + i)), 0);
+		for (unsigned i = 0; i < 100; i++) {
+			assert_int_equal(rdm_recv(b, NULL, 7, 0, 0, 0, 0, LONG), 0);
+			rdm_run(rig, SECOND / 100);
+		}
+		assert_int_equal(rdm_recv(b, NULL, 8, NIC_RDM_TAGGED, 9, 0, 0, 8), 0);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 300);
+		assert_int_equal(each_once(a, 200, 36), 36);
+		assert_int_equal(b->n_done - b->n_seen, 4 + 100 + 1);
+		b->n_seen = b->n_done;
+	}
+	rdm_rig_destroy(rig);
+}
+
+/**
+ * What a peer says may lie in memory that it still writes to, and turn into something that there is no room for after that was
+ * looked for. The connection ends then, before anything is taken that is not there.
+ */
+static void rdm__what_is_said_may_change(void **state)
+{
+	struct rdm_rig *rig = small_rig(63);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	uint8_t bytes[1024] = {0};
+	struct rdm_header h = {.kind = RDM_EAGER, .length = 8192};
+	struct packet p = {
+		.op = op_find(OP_RC, OP_SEND, OP_FIRST, OP_PLAIN), .payload = bytes, .payload_len = sizeof(bytes)};
+	struct nic_qp *qp;
+	uint32_t answers;
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(rdm_send(a, b, i, 0, 0, 0, 8192), 0);
+	rdm_run(rig, SECOND / 10);
+	qp = rdm_peer(b, a)->qp;
+	rdm_header_put(&h, bytes);
+	assert_false(rdm_takes(qp, &p));
+	assert_int_equal(rdm_arrive(qp, &p), ERR_opcode_unsupported);
+	h.flags = RDM_WANTS_TAKEN;
+	h.length = sizeof(bytes) - RDM_HEADER_LEN;
+	rdm_header_put(&h, bytes);
+	assert_int_equal(rdm_recv(b, NULL, 100, NIC_RDM_TAGGED, 0, 0, 0, 8192), 0);
+	h.flags |= RDM_IS_TAGGED;
+	rdm_header_put(&h, bytes);
+	p.op = op_find(OP_RC, OP_SEND, OP_ONLY, OP_PLAIN);
+	assert_true(rdm_takes(qp, &p));
+	answers = b->ep->answers_left;
+	b->ep->answers_left = 0;
+	assert_false(rdm_takes(qp, &p));
+	assert_int_equal(rdm_arrive(qp, &p), ERR_opcode_unsupported);
+	b->ep->answers_left = answers;
+	rdm_expect_nothing(b);
+	rdm_rig_destroy(rig);
+}
+
+/* ---- what applications may ask for ----------------------------------------------------------------------------- */
+
+static void rdm__lengths_do_not_wrap(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 70);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	const struct nic_iov iov[2] = {{a->arena, SIZE_MAX - 7}, {a->arena, 16}};
+	const struct nic_rdm_remote remote[2] = {{0, UINT64_MAX - 7, 0}, {0, 16, 0}};
+	const struct nic_rdm_send s = {.flags = NIC_RDM_INJECT, .iov = iov, .n_iov = 2};
+	const struct nic_rdm_rma r = {.iov = iov + 1, .n_iov = 1, .remote = remote, .n_remote = 2};
+	const struct nic_rdm_atomic e = {.flags = NIC_RDM_INJECT,
+					 .op = NIC_ELEM_SUM,
+					 .datatype = NIC_DT_UINT64,
+					 .operand = iov,
+					 .n_operand = 2,
+					 .remote = &(struct nic_rdm_remote){0, 8, 0},
+					 .n_remote = 1};
+
+	(void)state;
+	assert_int_equal(nic_rdm_send(rdm_peer(a, b), &s), -EMSGSIZE);
+	assert_int_equal(nic_rdm_rma(rdm_peer(a, b), &r), -EINVAL);
+	assert_int_equal(nic_rdm_atomic(rdm_peer(a, b), &e), -EINVAL);
+	rdm_rig_destroy(rig);
+}
+
+/** Segments and vectors of nothing, of which there may be as many as of others; what is nothing at all is done at once. */
+static void rdm__nothing_is_no_trouble(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 71);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	uint32_t key = nic_mr_rkey(b->mr);
+	const struct nic_iov nothing[4] = {{0}}, result[2] = {{NULL, 0}, {a->arena, 8}};
+	const struct nic_rdm_remote none[2] = {{0}}, one[3] = {{0}, {(uintptr_t)b->arena, 8, key}, {0}};
+	const struct nic_rdm_send s = {.context = (void *)1, .flags = NIC_RDM_INJECT, .iov = nothing, .n_iov = 4};
+	const struct nic_rdm_rma r = {.context = (void *)2, .iov = nothing, .n_iov = 4, .remote = none, .n_remote = 2};
+	const struct nic_rdm_atomic e = {.context = (void *)3,
+					 .op = NIC_ELEM_ATOMIC_READ,
+					 .datatype = NIC_DT_UINT64,
+					 .operand = nothing,
+					 .n_operand = 2,
+					 .result = result,
+					 .n_result = 2,
+					 .remote = one,
+					 .n_remote = 3};
+	const struct nic_rdm_recv v = {.context = (void *)4, .iov = nothing, .n_iov = 4};
+	const struct nic_rdm_recv claim = {
+		.flags = NIC_RDM_CLAIM | NIC_RDM_MULTI, .iov = result + 1, .n_iov = 1, .min_free = 1};
+
+	(void)state;
+	assert_int_equal(nic_rdm_recv(b->ep, &v), 0);
+	assert_int_equal(nic_rdm_recv(b->ep, &claim), -EINVAL);
+	assert_int_equal(nic_rdm_send(rdm_peer(a, b), &s), 0);
+	assert_true(rdm_run(rig, QUIET));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+	assert_null(rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 4).buf);
+	assert_int_equal(nic_rdm_rma(rdm_peer(a, b), &r), 0);
+	rdm_expect(a, NIC_RDM_WRITE, NIC_RDM_OK, 2);
+	rdm_fill(b, 0, 8, 9);
+	assert_int_equal(nic_rdm_atomic(rdm_peer(a, b), &e), 0);
+	assert_true(rdm_run(rig, QUIET));
+	rdm_expect(a, NIC_RDM_FETCH, NIC_RDM_OK, 3);
+	assert_true(rdm_holds(a, 0, 8, 9));
+	rdm_rig_destroy(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rdm__messages_that_nobody_asks_for),
+		cmocka_unit_test(rdm__room_is_for_all_lengths),
+		cmocka_unit_test(rdm__so_many_at_a_time),
+		cmocka_unit_test(rdm__what_is_said_may_change),
+		cmocka_unit_test(rdm__lengths_do_not_wrap),
+		cmocka_unit_test(rdm__nothing_is_no_trouble),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
