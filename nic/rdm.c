@@ -89,10 +89,10 @@ struct nic_rdm_addr nic_rdm_peer_address(const struct nic_rdm_peer *peer)
 static void peers_free(struct nic_rdm *ep)
 {
 	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
-		while (!list_empty(&ep->peers[i])) {
-			struct nic_rdm_peer *peer = list_entry(ep->peers[i].next, struct nic_rdm_peer, hash);
+		for (struct list *n = ep->peers[i].next, *next; n != &ep->peers[i]; n = next) {
+			struct nic_rdm_peer *peer = list_entry(n, struct nic_rdm_peer, hash);
 
-			list_remove(&peer->hash);
+			next = n->next;
 			if (peer->qp)
 				nic_qp_destroy(peer->qp);
 			free(peer);
@@ -226,8 +226,10 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 
 void rdm_destroy_all(struct nic *nic)
 {
-	while (!list_empty(&nic->rdms))
-		nic_rdm_destroy(list_entry(list_first(&nic->rdms), struct nic_rdm, node));
+	for (struct list *n = nic->rdms.next, *next; n != &nic->rdms; n = next) {
+		next = n->next;
+		nic_rdm_destroy(list_entry(n, struct nic_rdm, node));
+	}
 }
 
 struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep)

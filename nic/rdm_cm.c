@@ -193,7 +193,7 @@ static bool make_room(struct nic_rdm *ep)
 static void asked(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c, const uint8_t *data)
 {
 	struct rdm_request *r = request_find(ep, from, c);
-	struct rdm_cm_data said;
+	struct rdm_cm_data said = {0};
 
 	if (r) {
 		if (r->refused || r->ep)

@@ -61,11 +61,9 @@ void rdm_held_fini(struct nic_rdm *ep)
 	struct rdm_pool *pools[] = {&ep->small, &ep->big};
 
 	for (unsigned i = 0; i < 2; i++)
-		while (!list_empty(&pools[i]->chunks)) {
-			struct rdm_chunk *chunk = list_entry(list_first(&pools[i]->chunks), struct rdm_chunk, node);
-
-			list_remove(&chunk->node);
-			free(chunk);
+		for (struct list *n = pools[i]->chunks.next, *next; n != &pools[i]->chunks; n = next) {
+			next = n->next;
+			free(list_entry(n, struct rdm_chunk, node));
 		}
 }
 

@@ -141,11 +141,11 @@ void ufi_ep_unbind(struct ufi_core *core)
 static bool peers_grow(struct ufi_core *core)
 {
 	size_t room = core->av->room;
-	struct nic_rdm_peer **peers = realloc(core->peers, room * sizeof(*peers));
+	struct nic_rdm_peer **peers = reallocarray(core->peers, room, sizeof(void *));
 
 	if (!peers)
 		return false;
-	memset(peers + core->n_peers, 0, (room - core->n_peers) * sizeof(*peers));
+	memset(peers + core->n_peers, 0, (room - core->n_peers) * sizeof(void *));
 	core->peers = peers;
 	core->n_peers = room;
 	return true;

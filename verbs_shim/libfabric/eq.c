@@ -36,7 +36,8 @@ static struct ufi_event *event_new(uint32_t event, const void *entry, size_t len
 		return NULL;
 	e->event = event;
 	e->len = len + data_len;
-	memcpy(e->data, entry, len);
+	if (len)
+		memcpy(e->data, entry, len);
 	if (data_len)
 		memcpy(e->data + len, data, data_len);
 	return e;
