@@ -124,10 +124,12 @@ struct nic_rdm_init {
 		addr; /* the GID is one of the NIC's; the caller has seen to it that packets for the port come here */
 	uint32_t max_tx, max_rx; /* requests under way and receives posted, at most; 0: 1024 */
 	uint64_t connect_ns;	 /* how long a peer may take to answer; 0: 10 s */
-	uint64_t max_unexpected; /* bytes of messages that nobody has asked for yet; senders of more wait. 0: 64 MiB */
+	uint64_t max_unexpected; /* bytes of messages that nobody has asked for yet; senders of more wait. At
+				 * least 64 KiB; 0: 64 MiB */
 	bool datagrams; /* SENDs are datagrams of up to nic_rdm_datagram_max bytes, and there is nothing else */
 	uint8_t timeout, retry_cnt; /* of the queue pairs, as nic_qp_attr; 0: 14, 7 */
-	/** Something is done. Called while the NIC works; must not call the NIC back. The struct is gone on return. */
+	/** Something is done. Called while the NIC works, also amid the request that it is about; must not call the NIC back. The
+	 *  struct is gone on return. */
 	void (*done)(void *ctx, const struct nic_rdm_done *done);
 	/** NULL, or is told of each request of a peer to memory, when it has been served: a WRITE or an operation on elements that
 	 *  answers nothing, or else (`write` is false) a READ or one that does. A request that names several segments, or does

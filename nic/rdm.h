@@ -3,8 +3,9 @@
  * rdm.h - reliable datagram endpoints from within; see nic_rdm.h for what they do and rdm.md for how. Private to nic/.
  *
  * rdm.c has the endpoint, its peers and what the rest of the NIC calls. rdm_conn.c connects peers. rdm_tx.c takes requests to the
- * queue pairs, rdm_rx.c messages to receives, rdm_held.c has memory for those that wait for one, rdm_pull.c reads long ones. Requests and completions meet here: a queue pair
- * completes into rdm_tx.c at any time, which only notes it; rdm_settle, when the NIC is done with a packet, acts on it.
+ * queue pairs, rdm_rx.c messages to receives, rdm_held.c has memory for those that wait for one, rdm_pull.c reads long ones.
+ * Requests and completions meet here: a queue pair completes into rdm_tx.c at any time, which only notes it; rdm_settle, when the
+ * NIC is done with a packet or a call, acts on it.
  */
 #ifndef NIC_RDM_H
 #define NIC_RDM_H

@@ -356,8 +356,10 @@ void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct
 
 void rdm_cm_fini(struct nic_rdm *ep)
 {
-	while (!list_empty(&ep->requests))
-		request_free(ep, list_entry(list_first(&ep->requests), struct rdm_request, node));
+	for (struct list *n = ep->requests.next, *next; n != &ep->requests; n = next) {
+		next = n->next;
+		request_free(ep, list_entry(n, struct rdm_request, node));
+	}
 	/* Others may have accepted for this one. */
 	for (struct list *n = ep->nic->rdms.next; n != &ep->nic->rdms; n = n->next) {
 		struct nic_rdm *other = list_entry(n, struct nic_rdm, node);

@@ -504,7 +504,7 @@ static void rdm__memory_that_is_not_there(void **state)
 		b->unmapped = true;
 		assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, HALF, LONG), 0);
 		assert_int_equal(rdm_send(a, b, 1, NIC_RDM_DELIVERY, 0, 0, lengths[i]), 0);
-		assert_true(rdm_run(rig, QUIET));
+		rdm_run(rig, SECOND / 2); /* nobody has to look whether the other is there: he says so */
 		b->unmapped = false;
 		rdm_expect(b, NIC_RDM_RECV, NIC_WC_LOC_PROT_ERR, 2);
 		rdm_expect(a, NIC_RDM_SEND, pulled ? NIC_RDM_PEER_LOST : NIC_RDM_OK, 1);

@@ -238,6 +238,34 @@ static void rdm__nothing_is_no_trouble(void **state)
 	rdm_rig_destroy(rig);
 }
 
+static bool cut_all(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	(void)rig;
+	(void)from;
+	(void)ip;
+	(void)len;
+	return true;
+}
+
+/** A long message into no room is received when it has its receive: nothing is read of it. */
+static void rdm__a_long_message_into_nothing(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 72);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, LONG), 0);
+	rdm_run(rig, SECOND / 10);
+	rig->cut = cut_all;
+	assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, 0, 0), 0);
+	assert_int_equal(rdm_expect(b, NIC_RDM_RECV, NIC_RDM_TRUNCATED, 2).overflow, LONG);
+	rdm_run(rig, SECOND / 100);
+	rig->cut = NULL;
+	assert_true(rdm_run(rig, QUIET));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+	rdm_rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +275,7 @@ int main(void)
 		cmocka_unit_test(rdm__what_is_said_may_change),
 		cmocka_unit_test(rdm__lengths_do_not_wrap),
 		cmocka_unit_test(rdm__nothing_is_no_trouble),
+		cmocka_unit_test(rdm__a_long_message_into_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
