@@ -147,18 +147,23 @@ int ufi_cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 	return begun(core, &from, rc);
 }
 
-/* What has come for the endpoint is acknowledged before, or the peer would take the end for a loss. Lock held. */
+/* Both sides are told, once. What has come for the endpoint was acknowledged before (pmd_settle), or the peer would take the end
+ * for a loss. Lock held. */
 static void disconnect(struct ufi_core *core)
 {
+	bool was_connected = core->cm.state == UFI_CM_CONNECTED;
+
 	core->cm.state = UFI_CM_CLOSED;
 	nic_rdm_cm_shutdown(core->rdm);
+	if (was_connected && !core->closing)
+		tell(core, FI_SHUTDOWN, NULL, 0);
 	pmd_doorbell(core->domain->engine);
 }
 
 int ufi_cm_shutdown(struct fid_ep *fid, uint64_t flags)
 {
 	struct ufi_core *core = ufi_ep_of(fid)->core;
-	bool was_connected;
+	int rc = 0;
 
 	if (!is_connected_type(core))
 		return -FI_EOPNOTSUPP;
@@ -169,17 +174,12 @@ int ufi_cm_shutdown(struct fid_ep *fid, uint64_t flags)
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
 	pmd_settle(core->domain->engine);
-	if (core->cm.state == UFI_CM_NEW) {
-		ufi_leave(core->domain);
-		return -FI_ENOTCONN;
-	}
-	was_connected = core->cm.state == UFI_CM_CONNECTED;
-	if (core->cm.state != UFI_CM_CLOSED)
+	if (core->cm.state == UFI_CM_NEW)
+		rc = -FI_ENOTCONN;
+	else if (core->cm.state != UFI_CM_CLOSED)
 		disconnect(core);
-	if (was_connected)
-		tell(core, FI_SHUTDOWN, NULL, 0); /* both sides get it, once */
 	ufi_leave(core->domain);
-	return 0;
+	return rc;
 }
 
 void ufi_cm_close(struct ufi_core *core)

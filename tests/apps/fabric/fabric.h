@@ -80,6 +80,12 @@ void case_wrong_key(struct pair *p);
 void case_atomics(struct pair *p);
 void case_atomic_pairs(struct pair *p);
 void case_counters(struct pair *p);
+/* connections.c */
+void case_connection(struct pair *p);
+void case_connection_refused(struct pair *p);
+void case_connection_mistakes(struct pair *p);
+void case_port_taken_over(struct pair *p);
+void case_datagrams(struct pair *p);
 /* refusals.c */
 void case_waiting(struct pair *p);
 void case_refusals(struct pair *p);
