@@ -7,9 +7,9 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # To build everything and run the unit and simulation tests.
 PACKAGES_BUILD="build-essential meson ninja-build pkg-config python3 libdpdk-dev libisal-dev libibverbs-dev libnuma-dev
-	libbsd-dev libpcap-dev libcmocka-dev"
+	libbsd-dev libpcap-dev libcmocka-dev libfabric-dev"
 # Programs that run over uroce.
-PACKAGES_PROGRAMS="ibverbs-utils perftest iproute2 util-linux procps"
+PACKAGES_PROGRAMS="ibverbs-utils perftest libfabric-bin iproute2 util-linux procps"
 # Peers, and what decodes packets: tests skip where they are missing.
 PACKAGES_PEERS="infiniband-diags ucx-utils tshark"
 # For the test of containers, which skips where it cannot run them: 90 MB with what podman needs.

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * atomic.c - atomic operations on memory of peers (fi_atomic(3)), executed by their NICs; nic/elem.md says what they do.
- * Datatypes and operations have libfabric's numbers there, of later versions' as well.
+ * Datatypes and operations have libfabric's numbers there, of later versions' as well. With FI_TAGGED their target is a posted
+ * tagged receive, `key` its tag and `addr` an offset in it: nic/rdm.md.
  */
 #include "provider.h"
 
-#define ATOMIC_FLAGS (FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | UFI_LEVELS)
+#define ATOMIC_FLAGS (FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | FI_TAGGED | UFI_LEVELS)
 
 /** A request of any of the three forms; flags are libfabric's. */
 struct atomic {
@@ -43,8 +44,6 @@ int ufi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum 
 		return -FI_EBADFLAGS;
 	if (!attr || (flags & FI_FETCH_ATOMIC && flags & FI_COMPARE_ATOMIC))
 		return -FI_EINVAL;
-	if (flags & FI_TAGGED)
-		return -FI_EOPNOTSUPP;
 	attr->size = nic_elem_size((uint32_t)datatype);
 	return form_count(form, datatype, op, &attr->count);
 }
@@ -82,15 +81,15 @@ static size_t vector_translate(const struct fi_ioc *in, size_t n, size_t size, s
 	return total;
 }
 
-static size_t remote_translate(const struct fi_rma_ioc *in, size_t n, size_t size, size_t most,
+static size_t remote_translate(const struct fi_rma_ioc *in, size_t n, size_t size, size_t most, bool tagged,
 			       struct nic_rdm_remote *out)
 {
 	size_t total = 0;
 
-	if (n > NIC_RDM_REMOTE_MAX)
+	if (n > (tagged ? 1 : NIC_RDM_REMOTE_MAX))
 		return 0;
 	for (size_t i = 0; i < n; i++) {
-		if (in[i].key > UINT32_MAX || in[i].count > most - total)
+		if ((in[i].key > UINT32_MAX && !tagged) || in[i].count > most - total)
 			return 0;
 		total += in[i].count;
 		out[i] = (struct nic_rdm_remote){
@@ -110,7 +109,7 @@ static int vectors_translate(const struct atomic *a, struct vectors *v, struct n
 {
 	size_t most, size = nic_elem_size((uint32_t)a->datatype), count;
 	struct fi_rma_ioc one = {.addr = a->addr, .key = a->key};
-	bool reads = a->op == FI_ATOMIC_READ;
+	bool reads = a->op == FI_ATOMIC_READ, tagged = a->flags & FI_TAGGED;
 	int rc = form_count(a->form, a->datatype, a->op, &most);
 
 	if (rc)
@@ -125,8 +124,10 @@ static int vectors_translate(const struct atomic *a, struct vectors *v, struct n
 		return -FI_EINVAL;
 	if (a->form == NIC_ELEM_COMPARE && vector_translate(a->compare, a->n_compare, size, most, v->compare) != count)
 		return -FI_EINVAL;
-	if (remote_translate(a->remote ? a->remote : &one, a->remote ? a->n_remote : 1, size, most, v->remote) != count)
+	if (remote_translate(a->remote ? a->remote : &one, a->remote ? a->n_remote : 1, size, most, tagged,
+			     v->remote) != count)
 		return -FI_EINVAL;
+	request->tag = a->remote ? a->remote[0].key : a->key;
 	request->operand = v->operand;
 	request->compare = v->compare;
 	request->result = v->result;
@@ -149,12 +150,13 @@ static ssize_t atomic_post(struct ufi_ep *ep, const struct atomic *a)
 	struct ufi_core *core = ep->core;
 	struct nic_rdm_peer *peer;
 	struct vectors v;
-	int rc = ufi_ep_check(core, FI_ATOMIC | (a->form == NIC_ELEM_BASE ? FI_WRITE : FI_READ));
+	int rc = ufi_ep_check(core,
+			      FI_ATOMIC | (a->flags & FI_TAGGED) | (a->form == NIC_ELEM_BASE ? FI_WRITE : FI_READ));
 
 	if (rc)
 		return rc;
 	if (a->flags & ~ATOMIC_FLAGS)
-		return a->flags & (FI_TAGGED | FI_REMOTE_CQ_DATA) ? -FI_EOPNOTSUPP : -FI_EBADFLAGS;
+		return a->flags & FI_REMOTE_CQ_DATA ? -FI_EOPNOTSUPP : -FI_EBADFLAGS;
 	rc = vectors_translate(a, &v, &request);
 	if (!rc)
 		rc = ufi_post_begin(core, a->to, &peer);

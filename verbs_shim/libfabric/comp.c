@@ -38,6 +38,7 @@ static const struct failure failures[] = {
 	{NIC_RDM_TRUNCATED, FI_ETRUNC, "the message was longer than the buffer"},
 	{NIC_RDM_UNREACHABLE, FI_EHOSTUNREACH, "the peer has not answered"},
 	{NIC_RDM_PEER_LOST, FI_ECONNABORTED, "the peer has gone amid the message"},
+	{NIC_RDM_REFUSED, FI_EINVAL, "an atomic operation's elements are not in the buffer"},
 	{STATUS_NO_MESSAGE, FI_ENOMSG, "no such message has come"},
 	{STATUS_NO_SOURCE, FI_EADDRNOTAVAIL, "the address vector does not have who sent it"},
 	{NIC_WC_LOC_LEN_ERR, FI_EMSGSIZE, "local length error"},
@@ -120,6 +121,8 @@ static void fill_comp(struct ufi_comp *comp, const struct nic_rdm_done *d)
 	}
 	if (d->flags & NIC_RDM_MULTI)
 		comp->entry.flags |= FI_MULTI_RECV;
+	if (d->flags & NIC_RDM_OPERATED)
+		comp->entry.flags |= FI_ATOMIC;
 }
 
 /* A message from somebody who has no fi_addr_t is an error for who wants it to be one: it says who it was. */

@@ -89,6 +89,56 @@ void case_atomics(struct pair *p)
 	WANT(result[1], 46);
 }
 
+/** A request whose target is the receive with a tag: its `offset`, and what is to be seen at the other side. */
+static ssize_t tagged_sum(struct pair *p, uint64_t tag, uint64_t offset, const uint64_t *operand, uint64_t *result)
+{
+	struct fi_ioc from = {.addr = (void *)(uintptr_t)operand, .count = 1}, to = {.addr = result, .count = 1};
+	struct fi_rma_ioc target = {.addr = offset, .count = 1, .key = tag};
+	const struct fi_msg_atomic msg = {.msg_iov = &from,
+					  .iov_count = 1,
+					  .addr = p->b.addr,
+					  .rma_iov = &target,
+					  .rma_iov_count = 1,
+					  .datatype = FI_UINT64,
+					  .op = FI_SUM};
+
+	return result ? fi_fetch_atomicmsg(p->a.ep, &msg, &to, NULL, 1, FI_TAGGED | FI_COMPLETION)
+		      : fi_atomicmsg(p->a.ep, &msg, FI_TAGGED | FI_COMPLETION);
+}
+
+/** Before its receive is there, after it, and where it does not fit. */
+void case_tagged_atomics(struct pair *p)
+{
+	const uint64_t tag = 0x1234567890abcdef, operand = 7;
+	uint64_t *there = (uint64_t *)p->there, result = 0;
+	struct fi_atomic_attr attr = {0};
+
+	WANT_OK(fi_query_atomic(p->domain, FI_UINT64, FI_SUM, &attr, FI_TAGGED | FI_FETCH_ATOMIC));
+	WANT(attr.size, 8);
+	there[1] = 100;
+	WANT_OK(tagged_sum(p, tag, 8, &operand, NULL));
+	WANT_OK(fi_trecv(p->b.ep, there, 16, NULL, FI_ADDR_UNSPEC, tag, 0, NULL));
+	await(p, p->a.tx);
+	WANT(p->done.flags, FI_ATOMIC | FI_WRITE);
+	await(p, p->b.rx);
+	WANT(p->done.flags, FI_TAGGED | FI_RECV | FI_ATOMIC);
+	WANT(p->done.tag == tag, true);
+	WANT(p->done.len, 8);
+	WANT(p->done.buf == (void *)(there + 1), true);
+	WANT(there[1], 107);
+	WANT_OK(fi_trecv(p->b.ep, there, 16, NULL, FI_ADDR_UNSPEC, tag, 0, NULL));
+	WANT_OK(tagged_sum(p, tag, 8, &operand, &result));
+	await(p, p->a.tx);
+	await(p, p->b.rx);
+	WANT(result, 107);
+	WANT(there[1], 114);
+	WANT_OK(fi_trecv(p->b.ep, there, 16, NULL, FI_ADDR_UNSPEC, tag, 0, NULL));
+	WANT_OK(tagged_sum(p, tag, 16, &operand, &result));
+	await_error(p, p->a.tx, FI_EACCES);
+	await_error(p, p->b.rx, FI_EINVAL);
+	WANT(there[1], 114);
+}
+
 /* 152 base, 168 fetch, 94 compare pairs of what libfabric 1.17 has. Each that is said to be valid is taken, others are not. */
 void case_atomic_pairs(struct pair *p)
 {
@@ -109,6 +159,7 @@ void case_atomic_pairs(struct pair *p)
 				ssize_t posted;
 
 				pairs[form] += rc == 0;
+				WANT(fi_query_atomic(p->domain, t, o, &attr, forms[form] | FI_TAGGED), rc);
 				WANT(valid[form](p->a.ep, t, o, &count), rc);
 				WANT(count, attr.count);
 				if (form == 0)
