@@ -33,8 +33,10 @@ def calls(tally, side):
 
 
 def pingpong(tally):
-    for name, sides in (("one device", harness.one_device_sides(1)), ("two devices", harness.loopback_sides(2))):
-        common = ["fi_pingpong", "-p", "uroce", "-e", "rdm", "-d", "uroce0", "-I", "100", "-S", "all", "-c"]
+    one, two = harness.one_device_sides(1), harness.loopback_sides(2)
+    for name, ep, sides in (("one device", "rdm", one), ("two devices", "rdm", two), ("connected, one device", "msg", one),
+                            ("connected, two devices", "msg", two), ("datagrams", "dgram", two)):
+        common = ["fi_pingpong", "-p", "uroce", "-e", ep, "-d", "uroce0", "-I", "100", "-S", "all", "-c"]
         ok, reason, *outputs = harness.run_pair(common + ["-B", "PORT"], common + ["-P", "PORT", sides[0].address],
                                                 sides, 120)
         tally.result("fi_pingpong, " + name, ok, reason, *outputs)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cm.c - connections of endpoints that talk to one peer (fi_cm(3)). Asking, answering and ending are the NIC's (nic_rdm_cm_*); here is
- * what the program may do when, and what it is told by the endpoint's event queue. pep.c has the side that is asked.
+ * what the program may do when, and what it is told by the endpoint's event queue. request.c has the side that is asked.
  *
  * An endpoint that accepts has a port of its own, which nobody needs to know: as with sockets, its name is that of where was asked.
  */
@@ -191,10 +191,15 @@ void ufi_cm_close(struct ufi_core *core)
 int ufi_cm_getpeer(struct fid_ep *fid, void *addr, size_t *addrlen)
 {
 	struct ufi_core *core = ufi_ep_of(fid)->core;
+	bool connected;
 
 	if (!is_connected_type(core))
 		return -FI_EOPNOTSUPP;
-	if (core->cm.state != UFI_CM_CONNECTED)
-		return -FI_ENOTCONN;
-	return addrlen ? ufi_addr_copy_out(&core->cm.remote, addr, addrlen) : -FI_EINVAL;
+	if (!addrlen)
+		return -FI_EINVAL;
+	if (!ufi_enter(core->domain))
+		return -FI_EIO;
+	connected = core->cm.state == UFI_CM_CONNECTED;
+	ufi_leave(core->domain);
+	return connected ? ufi_addr_copy_out(&core->cm.remote, addr, addrlen) : -FI_ENOTCONN;
 }

@@ -1,197 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pep.c - passive endpoints (fi_passive_ep(3)): a port of a device where others ask for connections. Each request becomes an event
- * with an entry of fi_getinfo's kind, whose handle names it; the program opens an endpoint for it and accepts, or refuses. A passive
- * endpoint can also be used to find a port, which an endpoint then takes over.
- *
- * A passive endpoint belongs to a fabric, so it opens the device for itself. Owns: requests, until an endpoint is opened for one;
- * then they share it. Handles are looked up, never followed: programs keep them beyond their time. Requests and the state are
- * guarded by the engine's lock, the list of passive endpoints by the fabric's.
+ * pep.c - passive endpoints (fi_passive_ep(3)): a port of a device where others ask for connections; request.c has what becomes of
+ * who asks. A passive endpoint can also be used to find a port, which an endpoint then takes over. It belongs to a fabric, so it
+ * opens the device for itself.
  */
-#include "provider.h"
+#include "pep.h"
 
 #define BACKLOG_MAX 1024 /* the NIC's */
-
-struct ufi_request {
-	struct fid handle;
-	struct ufi_pep *pep; /* whose list it is on; NULL: answered */
-	struct ufi_request *next;
-	uint32_t number; /* the NIC's name for it */
-	struct nic_rdm_addr from;
-	bool given; /* to an endpoint, which frees it when it has been answered */
-};
-
-struct ufi_pep {
-	struct fid_pep pep;
-	struct ufi_fabric *fabric;
-	struct ufi_pep *next; /* of the fabric's */
-	struct pmd_device device;
-	struct pmd_engine *engine;
-	struct nic_pd *pd;
-	struct nic_rdm *rdm; /* NULL: does not listen */
-	struct nic_rdm_addr addr;
-	bool served; /* the port is its own */
-	bool spent;  /* an endpoint has taken over the port */
-	struct ufi_eq *eq;
-	struct fi_info *info; /* what those of requests are made of */
-	struct ufi_request *requests;
-};
 
 static struct ufi_pep *pep_of(struct fid *fid)
 {
 	return container_of(fid, struct ufi_pep, pep.fid);
 }
 
-static bool pep_enter(const struct ufi_pep *pep)
-{
-	if (pmd_is_forked_child())
-		return false;
-	pmd_lock(pep->engine);
-	return true;
-}
-
-static void pep_leave(const struct ufi_pep *pep)
-{
-	pmd_unlock(pep->engine);
-}
-
-/* ---- requests -------------------------------------------------------------------------------------------- */
-
-static struct ufi_request *request_find(const struct ufi_pep *pep, const struct fid *handle)
-{
-	for (struct ufi_request *r = pep->requests; r; r = r->next)
-		if (&r->handle == handle)
-			return r;
-	return NULL;
-}
-
-/** It has been answered; without an endpoint it is gone. */
-static void request_end(struct ufi_request *r)
-{
-	struct ufi_request **at = &r->pep->requests;
-
-	while (*at != r)
-		at = &(*at)->next;
-	*at = r->next;
-	r->pep = NULL;
-	if (!r->given)
-		free(r);
-}
-
-int ufi_request_accept(struct ufi_request *r, struct nic_rdm *ep, const void *data, size_t len)
-{
-	int rc;
-
-	if (!r->pep)
-		return -FI_ECONNABORTED;
-	rc = nic_rdm_cm_accept(r->pep->rdm, r->number, ep, data, (uint32_t)len);
-	if (rc == 0)
-		request_end(r);
-	return rc;
-}
-
-void ufi_request_leave(struct ufi_request *r)
-{
-	r->given = false;
-	if (!r->pep)
-		free(r);
-}
-
-static struct fi_info *request_info(const struct ufi_pep *pep, struct ufi_request *r)
-{
-	struct fi_info *info = fi_dupinfo(pep->info);
-
-	if (!info)
-		return NULL;
-	free(info->src_addr);
-	free(info->dest_addr);
-	info->dest_addr = NULL;
-	if (ufi_addr_dup(&pep->addr, &info->src_addr, &info->src_addrlen) ||
-	    ufi_addr_dup(&r->from, &info->dest_addr, &info->dest_addrlen)) {
-		fi_freeinfo(info);
-		return NULL;
-	}
-	info->handle = &r->handle;
-	return info;
-}
-
-/** nic_rdm_init.cm. What there is no memory for is as good as never answered: who has asked gives up. */
-static void pep_event(void *ctx, const struct nic_rdm_cm_event *e)
-{
-	struct ufi_pep *pep = ctx;
-	struct fi_eq_cm_entry entry = {.fid = &pep->pep.fid};
-	struct ufi_request *r;
-
-	if (e->kind != NIC_RDM_CM_REQUEST)
-		return;
-	r = calloc(1, sizeof(*r));
-	if (r) {
-		r->handle.fclass = FI_CLASS_CONNREQ;
-		r->number = e->request;
-		r->from = e->from;
-		entry.info = request_info(pep, r);
-	}
-	if (!r || !entry.info || ufi_eq_put_cm(pep->eq, FI_CONNREQ, &entry, e->data, e->len)) {
-		UFI_WARN(EP_CTRL, "no memory for a request to connect\n");
-		fi_freeinfo(entry.info);
-		free(r);
-		return;
-	}
-	r->pep = pep;
-	r->next = pep->requests;
-	pep->requests = r;
-}
-
 /** A passive endpoint has no requests of its own. */
 static void pep_done(void *ctx, const struct nic_rdm_done *done)
 {
-}
-
-/* ---- who becomes an endpoint ----------------------------------------------------------------------------- */
-
-static int give_request(struct ufi_core *core, struct ufi_request *r)
-{
-	if (r->given)
-		return -FI_EINVAL;
-	r->given = true;
-	core->cm.request = r;
-	core->cm.local = r->pep->addr;
-	core->cm.remote = r->from;
-	core->addr.port = 0; /* any */
-	return 0;
-}
-
-static int give_port(struct ufi_core *core, struct ufi_pep *pep)
-{
-	if (pep->rdm || pep->spent)
-		return -FI_EINVAL;
-	core->addr.port = pep->addr.port;
-	core->served = pep->served;
-	pep->served = false;
-	pep->spent = true;
-	return 0;
-}
-
-int ufi_pep_give(struct ufi_core *core, const struct fid *handle)
-{
-	struct ufi_fabric *fabric = core->domain->fabric;
-	struct ufi_request *r;
-	int rc = -FI_EINVAL;
-
-	pthread_mutex_lock(&fabric->lock);
-	for (struct ufi_pep *pep = fabric->peps; pep; pep = pep->next) {
-		/* Only on the same device: it is one NIC that hears a request and accepts it. */
-		if (pep->engine != core->domain->engine || !pep_enter(pep))
-			continue;
-		r = request_find(pep, handle);
-		if (r)
-			rc = give_request(core, r);
-		else if (handle == &pep->pep.fid)
-			rc = give_port(core, pep);
-		pep_leave(pep);
-	}
-	pthread_mutex_unlock(&fabric->lock);
-	return rc;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
@@ -239,7 +63,7 @@ static int pep_getname(fid_t fid, void *addr, size_t *addrlen)
 static int pep_listen(struct fid_pep *fid)
 {
 	struct ufi_pep *pep = pep_of(&fid->fid);
-	struct nic_rdm_init init = {.pd = pep->pd, .max_tx = 1, .max_rx = 1, .done = pep_done, .cm = pep_event};
+	struct nic_rdm_init init = {.pd = pep->pd, .max_tx = 1, .max_rx = 1, .done = pep_done, .cm = ufi_request_event};
 	int rc;
 
 	if (!pep->eq)
@@ -251,10 +75,10 @@ static int pep_listen(struct fid_pep *fid)
 		return rc;
 	init.addr = pep->addr;
 	init.ctx = pep;
-	if (!pep_enter(pep))
+	if (!ufi_pep_enter(pep))
 		return -FI_EIO;
 	rc = nic_rdm_create(pmd_engine_nic(pep->engine), &init, &pep->rdm);
-	pep_leave(pep);
+	ufi_pep_leave(pep);
 	return rc;
 }
 
@@ -266,15 +90,15 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size
 
 	if (paramlen > NIC_RDM_CM_DATA_MAX || (paramlen && !param))
 		return -FI_EINVAL;
-	if (!pep_enter(pep))
+	if (!ufi_pep_enter(pep))
 		return -FI_EIO;
-	r = request_find(pep, handle);
+	r = ufi_request_find(pep, handle);
 	if (r) {
 		rc = nic_rdm_cm_refuse(pep->rdm, r->number, param, (uint32_t)paramlen);
-		request_end(r);
+		ufi_request_end(r);
 		pmd_doorbell(pep->engine);
 	}
-	pep_leave(pep);
+	ufi_pep_leave(pep);
 	return rc;
 }
 
@@ -333,19 +157,19 @@ static ssize_t pep_no_cancel(fid_t fid, void *context)
 /** Who still waits for an answer gets one. */
 static void pep_end(struct ufi_pep *pep)
 {
-	if (!pep_enter(pep))
+	if (!ufi_pep_enter(pep))
 		return;
 	for (struct ufi_request *r = pep->requests, *next; r; r = next) {
 		next = r->next;
 		nic_rdm_cm_refuse(pep->rdm, r->number, NULL, 0);
-		request_end(r);
+		ufi_request_end(r);
 	}
 	if (pep->rdm) {
 		pmd_doorbell(pep->engine);
 		nic_rdm_destroy(pep->rdm);
 	}
 	nic_pd_free(pep->pd);
-	pep_leave(pep);
+	ufi_pep_leave(pep);
 	if (pep->served)
 		pmd_service_close(pep->engine, pep->addr.port);
 	pmd_close(pep->engine);

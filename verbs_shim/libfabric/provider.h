@@ -399,7 +399,7 @@ struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr);
 /** A fi_addr_t is no longer that of its address. Engine lock held. */
 void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr);
 
-/* ---- connections (cm.c), passive endpoints (pep.c) ------------------------------------------------------ */
+/* ---- connections (cm.c), passive endpoints (pep.c, request.c) ------------------------------------------- */
 
 /** nic_rdm_init.cm; ctx is the struct ufi_core. */
 void ufi_cm_event(void *ctx, const struct nic_rdm_cm_event *event);

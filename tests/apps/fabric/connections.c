@@ -14,11 +14,11 @@ struct meeting {
 	struct fid_cq *cq;
 	struct fid_pep *pep;
 	struct sockaddr_in where;
-	struct {
-		struct fi_eq_cm_entry entry;
-		char data[256];
-	} told;
 	struct fi_eq_err_entry error;
+	union {
+		char room[300];
+		struct fi_eq_cm_entry entry;
+	} told; /* and what was said along */
 };
 
 static struct fi_info *info_of(enum fi_ep_type type, uint64_t caps)
