@@ -165,6 +165,8 @@ struct nic_rdm_peer *nic_rdm_cm_peer(const struct nic_rdm *ep);
 /** The peer with this address, which need not exist. Pointers are good as long as the endpoint. @return NULL: no memory, or no
  *  address that a peer can have (its GID's family is not the endpoint's, port 0). */
 struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
+/** The same, if there is one already. */
+struct nic_rdm_peer *nic_rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 /** What the caller knows it by: UINT64_MAX until set. */
 void nic_rdm_peer_set_user(struct nic_rdm_peer *peer, uint64_t user);
 uint64_t nic_rdm_peer_user(const struct nic_rdm_peer *peer);
@@ -232,7 +234,8 @@ uint32_t nic_rdm_atomic_max(uint32_t op, uint32_t datatype, enum nic_elem_form f
 /** Look for the message that a receive like this would get: r's TAGGED, tag, ignore, from count. It is described in *found, as
  *  RECV, with the length it would have. With CLAIM it is put aside for r->context, with DISCARD dropped. @return 0, -ENOMSG. */
 int nic_rdm_peek(struct nic_rdm *ep, const struct nic_rdm_recv *r, struct nic_rdm_done *found);
-/** End a receive with this context that waits: it is done, CANCELED, during the call. @return 0, -ENOENT: none waits. */
+/** End a receive with this context that waits: it is done, CANCELED, during the call, or if it takes many messages and one is on its
+ *  way into it, after that. @return 0, -ENOENT: none waits. */
 int nic_rdm_cancel(struct nic_rdm *ep, const void *context);
 
 #endif

@@ -25,7 +25,7 @@ static struct list *bucket(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
 }
 _Static_assert(RDM_PEER_BUCKETS == 1u << (64 - 54), "bucket() names one of them");
 
-struct nic_rdm_peer *rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
+struct nic_rdm_peer *nic_rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
 {
 	struct list *head = bucket(ep, addr);
 
@@ -48,7 +48,7 @@ static bool is_v4(const struct nic_gid *gid)
 struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
 {
 	static const struct nic_gid none;
-	struct nic_rdm_peer *peer = rdm_peer_find(ep, addr);
+	struct nic_rdm_peer *peer = nic_rdm_peer_find(ep, addr);
 
 	if (peer)
 		return peer;

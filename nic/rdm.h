@@ -99,6 +99,7 @@ struct rdm_recv {
 	uint32_t busy; /* messages on their way into it */
 	bool posted;   /* it waits for messages */
 	bool full;     /* MULTI: takes no more */
+	bool canceled; /* to be told when what is on its way into it has ended */
 };
 
 /** A message that has come, or is coming, without a receive for it. */
@@ -225,7 +226,6 @@ struct nic_rdm {
 };
 
 /* rdm.c */
-struct nic_rdm_peer *rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 /** Tell the endpoint's owner. */
 static inline void rdm_tell(struct nic_rdm *ep, const struct nic_rdm_done *done)
 {
@@ -358,14 +358,16 @@ bool rdm_operate_makes_sense(const struct rdm_header *h);
 void rdm_operate(struct rdm_held *held);
 /** It will not be done. */
 void rdm_operate_discard(struct rdm_held *held);
-/** RESULT has come, with what follows it. */
-void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h, uint8_t *results);
+/** RESULT comes: so many of the bytes that follow it, and all of it. */
+void rdm_result_add(struct nic_rdm_peer *peer, const struct rdm_header *h, uint64_t at, const uint8_t *data,
+		    uint64_t len);
+void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h);
 
 /* rdm_held.c */
 void rdm_held_init(struct nic_rdm *ep);
 void rdm_held_fini(struct nic_rdm *ep);
-/** Whether rdm_held_get would find memory. */
-bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h);
+/** Whether rdm_held_get would find memory; `needed`: also beyond max_unexpected, for what waits for nobody. */
+bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed);
 /** A message that is coming; in no tag unit. There is room. */
 struct rdm_held *rdm_held_get(struct nic_rdm_peer *peer, const struct rdm_header *h);
 /** It is in no tag unit any more. */

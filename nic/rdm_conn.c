@@ -310,7 +310,7 @@ static void hello_again(struct nic_rdm_peer *peer, const struct rdm_call *c)
  */
 static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
-	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
+	struct nic_rdm_peer *peer = nic_rdm_peer_find(ep, from);
 
 	if (c->to != ep->incarnation || (peer && peer->incarnation != c->from && c->echo != peer->challenge)) {
 		ask_who(ep, from, c, peer);
@@ -346,7 +346,7 @@ static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 /** Of the call that waits for an answer? */
 static struct nic_rdm_peer *caller_of(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
-	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
+	struct nic_rdm_peer *peer = nic_rdm_peer_find(ep, from);
 
 	if (c->to == ep->incarnation && peer && peer->state == RDM_CALLING && c->echo == peer->attempt)
 		return peer;

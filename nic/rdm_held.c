@@ -96,7 +96,7 @@ static void make_room(struct nic_rdm *ep, const struct rdm_pool *for_this)
 	}
 }
 
-bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h)
+bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed)
 {
 	struct rdm_pool *p = pool_of(ep, h);
 
@@ -104,7 +104,7 @@ bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h)
 		return true;
 	if (!more_allowed(ep))
 		make_room(ep, p);
-	if (more_allowed(ep))
+	if (needed || more_allowed(ep))
 		chunk_add(ep, p);
 	return !list_empty(&p->free);
 }

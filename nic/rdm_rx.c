@@ -48,14 +48,20 @@ void rdm_recv_done(struct nic_rdm *ep, struct rdm_recv *recv, struct nic_rdm_don
 {
 	bool ends = recv->busy == 1 && (!(recv->flags & NIC_RDM_MULTI) || recv->full);
 
+	struct nic_rdm_done end = {.kind = NIC_RDM_RECV, .status = NIC_RDM_CANCELED, .flags = NIC_RDM_MULTI};
+	bool canceled = ends && recv->canceled;
+
 	recv->busy--;
-	done->context = recv->context;
-	done->cookie = recv->cookie;
-	if (ends && recv->flags & NIC_RDM_MULTI)
+	end.context = done->context = recv->context;
+	end.cookie = done->cookie = recv->cookie;
+	end.flags |= recv->flags & NIC_RDM_TAGGED;
+	if (ends && !canceled && recv->flags & NIC_RDM_MULTI)
 		done->flags |= NIC_RDM_MULTI;
 	if (ends)
 		recv_free(ep, recv);
 	rdm_tell(ep, done);
+	if (canceled)
+		rdm_tell(ep, &end);
 }
 
 /** A message of this length goes into it. @return where in it; *room: how much of the message has room. */
@@ -191,10 +197,11 @@ static bool has_room(struct nic_rdm_peer *peer, const struct rdm_header *h)
 
 	if (ep->answers_left == 0 && (h->flags & RDM_WANTS_TAKEN))
 		return false;
-	if (rdm_held_room(ep, h))
+	if (h->kind == RDM_RESULT || rdm_held_room(ep, h, false))
 		return true;
-	return h->kind != RDM_OPERATE && h->kind != RDM_RESULT &&
-	       tag_find(unit_of(ep, h->flags & RDM_IS_TAGGED), h->tag, (uintptr_t)peer);
+	/* Operands need memory though there is a receive. */
+	return tag_find(unit_of(ep, h->flags & RDM_IS_TAGGED), h->tag, (uintptr_t)peer) &&
+	       (h->kind != RDM_OPERATE || rdm_held_room(ep, h, true));
 }
 
 bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
@@ -216,11 +223,8 @@ static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	struct tag_recv *match = h->kind == RDM_RESULT ? NULL : tag_arrive(unit, h->tag, (uintptr_t)peer);
 
 	*a = (struct rdm_arrival){.active = true, .header = *h};
-	if (h->kind == RDM_RESULT) {
-		a->held = rdm_held_get(peer, h);
-		a->held->discard = true; /* in no unit */
-		return;
-	}
+	if (h->kind == RDM_RESULT)
+		return; /* goes to where the operands were */
 	if (h->flags & RDM_WANTS_TAKEN)
 		rdm_owe(peer);		       /* for when it is there */
 	if (match && h->kind == RDM_OPERATE) { /* operands do not go into the buffer */
@@ -240,7 +244,9 @@ static void add(struct nic_rdm_peer *peer, const uint8_t *data, uint64_t len)
 	struct rdm_arrival *a = &peer->arrival;
 	uint64_t part = a->got < a->room ? a->room - a->got : 0;
 
-	if (a->held) {
+	if (a->header.kind == RDM_RESULT) {
+		rdm_result_add(peer, &a->header, a->got, data, len);
+	} else if (a->held) {
 		memcpy(a->held->data + a->got, data, len);
 	} else {
 		part = part < len ? part : len;
@@ -257,8 +263,7 @@ static void end(struct nic_rdm_peer *peer)
 
 	a->active = false;
 	if (a->header.kind == RDM_RESULT) {
-		rdm_result(peer, &a->header, held->data);
-		rdm_held_free(held);
+		rdm_result(peer, &a->header);
 	} else if (held) {
 		held->complete = true;
 		if (held->recv)
@@ -387,7 +392,7 @@ void rdm_arrivals_lost(struct nic_rdm_peer *peer)
 		forgive(peer, a->held ? &a->held->header : &a->header);
 		if (a->held)
 			held_lost(a->held);
-		else
+		else if (a->recv)
 			delivered(peer, &a->header, a->recv, a->base, a->got < a->room ? a->got : a->room,
 				  NIC_RDM_PEER_LOST);
 	}
@@ -522,6 +527,10 @@ int nic_rdm_cancel(struct nic_rdm *ep, const void *context)
 		tag_cancel(unit_of(ep, recv->flags & NIC_RDM_TAGGED), &recv->match);
 		recv->posted = false;
 		recv->full = true;
+		if (recv->busy) { /* the buffer is still written to */
+			recv->canceled = true;
+			return 0;
+		}
 		done.tag = recv->match.tag;
 		done.flags = recv->flags & NIC_RDM_TAGGED;
 		recv->busy++;

@@ -31,7 +31,7 @@ bool rdm_operate_prepare(struct rdm_op *op)
 	uint32_t elements = (uint32_t)(op->length / nic_elem_size(op->atomic.datatype));
 	uint8_t *end;
 
-	if (!rdm_held_room(op->peer->ep, &any_length))
+	if (!rdm_held_room(op->peer->ep, &any_length, true))
 		return false;
 	op->held = rdm_held_get(op->peer, &any_length);
 	end = gather(op->held->data, op->iov, op->n_iov);
@@ -68,15 +68,34 @@ int rdm_operate_post(struct rdm_op *op)
 	return post_held(op, &h);
 }
 
-void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h, uint8_t *results)
+/** The op that a RESULT is about. @return NULL: there is none. */
+static struct rdm_op *asked_by(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	struct rdm_op *op = rdm_op_named(peer, h->id);
-	uint64_t expected;
 
-	if (!op || op->work != RDM_W_OPERATE || op->taken) {
+	return op && op->work == RDM_W_OPERATE && op->held && !op->taken ? op : NULL;
+}
+
+void rdm_result_add(struct nic_rdm_peer *peer, const struct rdm_header *h, uint64_t at, const uint8_t *data,
+		    uint64_t len)
+{
+	struct rdm_op *op = asked_by(peer, h);
+
+	if (op) /* the peer has the operands: they are not needed any more */
+		memcpy(op->held->data + at, data, len);
+}
+
+void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h)
+{
+	struct rdm_op *op = asked_by(peer, h);
+	uint64_t expected;
+	uint8_t *results;
+
+	if (!op) {
 		COUNT(peer->ep->nic, rdm_stray_taken);
 		return;
 	}
+	results = op->held->data;
 	expected = op->kind == NIC_RDM_FETCH && h->data == NIC_WC_SUCCESS ? op->length : 0;
 	if (h->length != expected)
 		op->status = NIC_WC_BAD_RESP_ERR;

@@ -62,6 +62,8 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len)
 		return 0;
 	if (rdm_has_body(h->kind)) {
 		segments_get(h, p + RDM_HEADER_LEN);
+		if (h->kind == RDM_RESULT && h->flags)
+			return 0;
 		return h->n_segments == (h->kind == RDM_OPERATE) && h->length <= NIC_RDM_EAGER_MAX ? prefix : 0;
 	}
 	if (h->kind == RDM_OFFER && !(h->flags & RDM_WANTS_TAKEN))

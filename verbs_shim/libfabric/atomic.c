@@ -168,14 +168,17 @@ static ssize_t atomic_post(struct ufi_ep *ep, const struct atomic *a)
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
 
+/** A list of nothing is no target; a call without a list has one. */
+static const struct fi_rma_ioc no_target[1];
+
 /** What all calls with a message have in common. */
 static struct atomic from_msg(const struct ufi_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	return (struct atomic){
 		.operand = msg->msg_iov,
 		.n_operand = msg->iov_count,
-		.remote = msg->rma_iov,
-		.n_remote = msg->rma_iov_count,
+		.remote = msg->rma_iov ? msg->rma_iov : no_target,
+		.n_remote = msg->rma_iov ? msg->rma_iov_count : 0,
 		.to = msg->addr,
 		.datatype = msg->datatype,
 		.op = msg->op,
@@ -253,7 +256,7 @@ static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 			   .key = key,
 			   .datatype = datatype,
 			   .op = op,
-			   .flags = ep->tx_flags,
+			   .flags = ep->tx_flags & ~FI_INJECT, /* it is about data that is sent */
 			   .context = context};
 
 	return atomic_post(ep, &a);
@@ -299,7 +302,7 @@ static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 			   .key = key,
 			   .datatype = datatype,
 			   .op = op,
-			   .flags = ep->tx_flags,
+			   .flags = ep->tx_flags & ~FI_INJECT, /* it is about data that is sent */
 			   .context = context};
 
 	return atomic_post(ep, &a);

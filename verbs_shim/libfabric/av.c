@@ -117,7 +117,7 @@ static bool addr_usable(const struct ufi_av *av, const void *sockaddr, struct ni
 	size_t len = ipv4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 
 	return ufi_addr_from_sockaddr(sockaddr, len, addr) && ufi_gid_is_ipv4(&addr->gid) == ipv4 &&
-	       !ufi_addr_is_any(addr) && addr->port <= NIC_SERVICE_PORT_MAX;
+	       !ufi_addr_is_any(addr) && addr->port != 0 && addr->port <= NIC_SERVICE_PORT_MAX;
 }
 
 static void av_report(struct ufi_av *av, size_t index, int err, void *context)

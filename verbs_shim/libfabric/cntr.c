@@ -16,13 +16,22 @@ void ufi_cntr_count(struct ufi_cntr *cntr, bool error)
 	ufi_wait_signal(&cntr->wait);
 }
 
+/** What the program gets to see. */
+static uint64_t number_tell(atomic_uint_fast64_t *number, atomic_uint_fast64_t *seen)
+{
+	uint64_t now = atomic_load_explicit(number, memory_order_acquire);
+
+	atomic_store_explicit(seen, now, memory_order_relaxed);
+	return now;
+}
+
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
 	struct ufi_cntr *cntr = cntr_of(fid);
 
 	if (!pmd_is_forked_child())
 		pmd_try_progress(cntr->domain->engine);
-	return atomic_load_explicit(&cntr->value, memory_order_acquire);
+	return number_tell(&cntr->value, &cntr->value_seen);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
@@ -31,7 +40,7 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 
 	if (!pmd_is_forked_child())
 		pmd_try_progress(cntr->domain->engine);
-	return atomic_load_explicit(&cntr->errors, memory_order_acquire);
+	return number_tell(&cntr->errors, &cntr->errors_seen);
 }
 
 /** Add to a number, or set it. */
@@ -69,11 +78,11 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 }
 
 /** @return 0: reached, -FI_EAVAIL: another error since `errors`, -FI_EAGAIN. Lock held. */
-static int cntr_look(const struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors)
+static int cntr_look(struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors)
 {
-	if (atomic_load_explicit(&cntr->value, memory_order_acquire) >= threshold)
+	if (number_tell(&cntr->value, &cntr->value_seen) >= threshold)
 		return 0;
-	return atomic_load_explicit(&cntr->errors, memory_order_acquire) != errors ? -FI_EAVAIL : -FI_EAGAIN;
+	return number_tell(&cntr->errors, &cntr->errors_seen) != errors ? -FI_EAVAIL : -FI_EAGAIN;
 }
 
 static int cntr_look_or_arm(struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors)
@@ -98,18 +107,20 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	struct ufi_cntr *cntr = cntr_of(fid);
 	uint64_t deadline_ns = ufi_deadline(timeout);
 	uint64_t errors = atomic_load_explicit(&cntr->errors, memory_order_acquire);
-	int rc;
+	bool slept = false;
+	int rc = 0, looked;
 
 	for (;;) {
 		if (!ufi_enter(cntr->domain))
 			return -FI_EIO;
-		rc = cntr_look_or_arm(cntr, threshold, errors);
+		cntr->wait.sleepers -= slept;
+		looked = cntr_look_or_arm(cntr, threshold, errors);
+		slept = looked == -FI_EAGAIN && !rc;
+		cntr->wait.sleepers += slept;
 		ufi_leave(cntr->domain);
-		if (rc != -FI_EAGAIN)
-			return rc;
+		if (!slept)
+			return looked == -FI_EAGAIN ? rc : looked;
 		rc = ufi_wait_sleep(&cntr->wait, deadline_ns);
-		if (rc)
-			return rc;
 	}
 }
 
@@ -121,8 +132,12 @@ int ufi_cntr_trywait(struct ufi_cntr *cntr)
 	if (!ufi_enter(cntr->domain))
 		return -FI_EIO;
 	pmd_progress(cntr->domain->engine, 1);
-	rc = ufi_wait_arm(&cntr->wait);
-	pmd_expect_sleep(cntr->domain->engine);
+	rc = -FI_EAGAIN; /* there is something that the program has not seen */
+	if (atomic_load(&cntr->value) == atomic_load(&cntr->value_seen) &&
+	    atomic_load(&cntr->errors) == atomic_load(&cntr->errors_seen)) {
+		rc = ufi_wait_arm(&cntr->wait);
+		pmd_expect_sleep(cntr->domain->engine);
+	}
 	ufi_leave(cntr->domain);
 	return rc;
 }

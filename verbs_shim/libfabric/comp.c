@@ -131,7 +131,7 @@ static bool source_unknown(const struct ufi_core *core, const struct ufi_comp *c
 {
 	struct nic_rdm_addr addr;
 
-	if (!(core->caps & FI_SOURCE_ERR) || comp->source != FI_ADDR_NOTAVAIL || !d->peer)
+	if (!(core->caps & FI_SOURCE_ERR) || !(core->caps & FI_SOURCE) || comp->source != FI_ADDR_NOTAVAIL || !d->peer)
 		return false;
 	addr = nic_rdm_peer_address(d->peer);
 	fill_error(error, STATUS_NO_SOURCE, 0);

@@ -260,7 +260,9 @@ int ufi_cq_trywait(struct ufi_cq *cq)
 		return -FI_EIO;
 	if (!cq->n)
 		pmd_progress(cq->domain->engine, 1);
-	if (!cq->n && !cq->overrun && !cq->signaled) {
+	if (cq->signaled) {
+		cq->signaled = false; /* it has been told */
+	} else if (!cq->n && !cq->overrun) {
 		rc = ufi_wait_arm(&cq->wait);
 		pmd_expect_sleep(cq->domain->engine);
 	}

@@ -259,6 +259,7 @@ static void core_close(struct ufi_core *core)
 		pmd_settle(domain->engine);
 		ufi_cm_close(core);
 		nic_rdm_destroy(core->rdm);
+		core->rdm = NULL; /* others may still look at the endpoint, by its address vector */
 	}
 	if (core->cm.request)
 		ufi_request_leave(core->cm.request);

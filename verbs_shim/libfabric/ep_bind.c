@@ -190,7 +190,7 @@ void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr)
 	if (fi_addr < core->n_peers)
 		core->peers[fi_addr] = NULL;
 	/* It may be known by its messages only. */
-	peer = core->rdm ? nic_rdm_peer_get(core->rdm, addr) : NULL;
+	peer = core->rdm ? nic_rdm_peer_find(core->rdm, addr) : NULL;
 	if (peer && nic_rdm_peer_user(peer) == fi_addr)
 		nic_rdm_peer_set_user(peer, ufi_av_find(core->av, addr));
 }

@@ -157,11 +157,13 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	for (;;) {
 		pthread_mutex_lock(&eq->lock);
 		got = eq_take(eq, event, buf, len, flags);
-		if (got == -FI_EAGAIN && !rc)
+		if (got == -FI_EAGAIN && !rc && ufi_wait_sleeps(&eq->wait))
 			rc = ufi_wait_arm(&eq->wait);
 		pthread_mutex_unlock(&eq->lock);
 		if (got != -FI_EAGAIN || rc)
 			return got == -FI_EAGAIN && rc != -FI_ETIMEDOUT ? rc : got;
+		if (!ufi_wait_sleeps(&eq->wait))
+			sched_yield();
 		rc = ufi_wait_sleep(&eq->wait, deadline_ns);
 	}
 }

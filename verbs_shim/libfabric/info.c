@@ -97,7 +97,7 @@ static int wanted_find(struct wanted *w, const char *node, const char *service, 
 		w->have_src = ufi_addr_from_sockaddr(hints->src_addr, hints->src_addrlen, &w->src);
 		rc = w->have_src ? 0 : -FI_ENODATA;
 	}
-	if (!rc && hints && hints->dest_addr && !node && !service) {
+	if (!rc && hints && hints->dest_addr && ((!node && !service) || flags & FI_SOURCE)) {
 		w->have_dest = ufi_addr_from_sockaddr(hints->dest_addr, hints->dest_addrlen, &w->dest);
 		rc = w->have_dest ? 0 : -FI_ENODATA;
 	}

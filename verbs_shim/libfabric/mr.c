@@ -146,7 +146,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	if (fid->fclass != FI_CLASS_DOMAIN || !attr || attr->iov_count != 1 || !attr->mr_iov ||
 	    !attr->mr_iov->iov_len || attr->access & ~MR_ACCESS)
 		return -FI_EINVAL;
-	if (flags)
+	if (flags & ~FI_RMA_EVENT) /* which any region can have: a counter may be bound */
 		return -FI_EBADFLAGS;
 	if (domain->user_keys && attr->requested_key > UINT32_MAX)
 		return -FI_EKEYREJECTED;

@@ -133,6 +133,8 @@ struct ufi_wait {
 	enum fi_wait_obj obj;
 	int fd;	    /* eventfd; -1: nobody has slept here yet */
 	bool armed; /* somebody is about to sleep: the next event has to wake him */
+	unsigned
+		sleepers; /* threads that sleep, or have woken and not looked yet, where they wait for different things */
 };
 
 /** @return 0, -FI_ENOSYS: there is no such wait object. */
@@ -320,7 +322,8 @@ struct ufi_cntr {
 	struct fid_cntr cntr;
 	struct ufi_domain *domain;
 	struct ufi_wait wait;
-	atomic_uint_fast64_t value, errors; /* changed with the lock held, read without */
+	atomic_uint_fast64_t value, errors;	      /* changed with the lock held, read without */
+	atomic_uint_fast64_t value_seen, errors_seen; /* as the program was last told */
 	atomic_uint users;
 };
 

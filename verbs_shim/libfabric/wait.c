@@ -52,9 +52,11 @@ int ufi_wait_arm(struct ufi_wait *wait)
 
 	if (rc)
 		return rc;
+	wait->armed = true;
+	if (wait->sleepers) /* it may be readable for one of them, who has yet to look */
+		return 0;
 	while (read(wait->fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
-	wait->armed = true;
 	return 0;
 }
 
