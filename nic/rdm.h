@@ -2,10 +2,11 @@
 /*
  * rdm.h - reliable datagram endpoints from within; see nic_rdm.h for what they do and rdm.md for how. Private to nic/.
  *
- * rdm.c has the endpoint, its peers and what the rest of the NIC calls. rdm_conn.c connects peers. rdm_tx.c takes requests to the
- * queue pairs, rdm_rx.c messages to receives, rdm_held.c has memory for those that wait for one, rdm_pull.c reads long ones.
- * Requests and completions meet here: a queue pair completes into rdm_tx.c at any time, which only notes it; rdm_settle, when the
- * NIC is done with a packet or a call, acts on it.
+ * rdm.c has the endpoint, its peers and what the rest of the NIC calls. rdm_conn.c connects peers, rdm_cm.c those that are asked
+ * for. rdm_request.c takes requests over, rdm_tx.c takes them to the queue pairs, rdm_rx.c messages to receives, rdm_held.c has
+ * memory for those that wait for one, rdm_pull.c reads long ones, rdm_tagged.c operates on receives. Requests and completions meet
+ * here: a queue pair completes into rdm_tx.c at any time, which only notes it; rdm_settle, when the NIC is done with a packet or a
+ * call, acts on it.
  */
 #ifndef NIC_RDM_H
 #define NIC_RDM_H
@@ -296,6 +297,8 @@ void rdm_cm_fini(struct nic_rdm *ep);
 void rdm_ops_init(struct nic_rdm *ep);
 /** @return NULL: none left; answers are there. */
 struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work);
+/** It is over, or was never begun. */
+void rdm_op_free(struct rdm_op *op);
 /** What the peer could do because of it, it can no longer. */
 void rdm_op_release(struct rdm_op *op);
 /** The op's turn comes. */
