@@ -77,8 +77,8 @@ static int av_resize(struct ufi_av *av, uint32_t room)
 	return 0;
 }
 
-/** @return 0, -FI_ENOMEM. */
-static int av_add(struct ufi_av *av, const struct nic_rdm_addr *addr, fi_addr_t *out)
+/** The index of the next address. @return 0, -FI_ENOMEM. */
+static int av_index(struct ufi_av *av, uint32_t *out)
 {
 	uint32_t i = av->free;
 
@@ -89,10 +89,33 @@ static int av_add(struct ufi_av *av, const struct nic_rdm_addr *addr, fi_addr_t 
 			return -FI_ENOMEM;
 		i = av->n++;
 	}
+	av->entries[i] = (struct ufi_av_entry){0};
+	*out = i;
+	return 0;
+}
+
+/** @return 0, -FI_ENOMEM. */
+static int av_add(struct ufi_av *av, const struct nic_rdm_addr *addr, fi_addr_t *out)
+{
+	uint32_t i;
+	int rc = av_index(av, &i);
+
+	if (rc)
+		return rc;
 	av->entries[i] = (struct ufi_av_entry){.addr = *addr, .used = true};
 	av_link(av, i);
 	*out = i;
 	return 0;
+}
+
+/** Programs count on the indices of a table: an address that cannot be inserted takes one as well, which names nobody. */
+static int av_skip(struct ufi_av *av)
+{
+	uint32_t i;
+
+	if (av->table)
+		av_index(av, &i);
+	return -FI_EINVAL;
 }
 
 static void av_drop(struct ufi_av *av, uint32_t i)
@@ -147,7 +170,7 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 	if (!ufi_enter(av->domain))
 		return -FI_EIO;
 	for (size_t i = 0; i < count; i++) {
-		rc = addr_usable(av, (const char *)addr + i * size, &one) ? av_add(av, &one, &at) : -FI_EINVAL;
+		rc = addr_usable(av, (const char *)addr + i * size, &one) ? av_add(av, &one, &at) : av_skip(av);
 		for (struct ufi_core *core = rc ? NULL : av->endpoints; core; core = core->next_of_av)
 			ufi_ep_meet(core, at);
 		done += rc == 0;
@@ -289,6 +312,7 @@ int ufi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
 	av->av.ops = &av_ops;
 	if (attr->type == FI_AV_UNSPEC)
 		attr->type = FI_AV_TABLE;
+	av->table = attr->type == FI_AV_TABLE;
 	atomic_fetch_add(&domain->users, 1);
 	*out = &av->av;
 	return 0;

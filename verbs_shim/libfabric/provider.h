@@ -252,6 +252,7 @@ struct ufi_av {
 	struct ufi_domain *domain;
 	struct ufi_eq *eq;
 	bool async; /* insertions end with an event */
+	bool table; /* programs know the indices */
 	struct ufi_av_entry *entries;
 	uint32_t n, room, *buckets; /* room is a power of two, and the number of buckets */
 	uint32_t free;

@@ -62,6 +62,7 @@ void case_refusals(struct pair *p)
 void case_address_vector(struct pair *p)
 {
 	struct sockaddr_in addrs[3], back;
+	struct fid_av *table;
 	fi_addr_t at[3];
 	size_t len = sizeof(addrs[0]);
 	int errors[3];
@@ -74,6 +75,12 @@ void case_address_vector(struct pair *p)
 	WANT(errors[0], 0);
 	WANT(errors[1], FI_EINVAL);
 	WANT(at[1], FI_ADDR_NOTAVAIL);
+	WANT_OK(fi_av_open(p->domain, &(struct fi_av_attr){.type = FI_AV_TABLE}, &table, NULL));
+	WANT(fi_av_insert(table, addrs, 3, NULL, 0, NULL), 2);
+	len = sizeof(back);
+	WANT(fi_av_lookup(table, 1, &back, &len), -FI_EINVAL); /* it has an index all the same, of nobody */
+	WANT_OK(fi_av_lookup(table, 2, &back, &len));
+	WANT_OK(fi_close(&table->fid));
 	len = sizeof(back);
 	WANT_OK(fi_av_lookup(p->av, at[2], &back, &len));
 	WANT(memcmp(&back, &addrs[0], sizeof(back)), 0);
