@@ -4,7 +4,8 @@
  * processes over reliable datagram endpoints. fabtests would do, but Debian has no package of it, and it prints
  * averages only, which say little where two programs spin on two CPUs.
  *
- * Usage: fabric_peer PROVIDER rtt [BYTES [COUNT [CPU CPU]]]     SENDs; median, 99th percentile round trip, microseconds
+ * Usage: fabric_peer PROVIDER rtt [BYTES [COUNT [CPU CPU]]]     SENDs; median, 99th percentile round trip, microseconds;
+ *                                                               fi_inject where it may be, as fabtests' ping-pongs do
  *        fabric_peer PROVIDER bw [BYTES [COUNT [CPU CPU]]]      WRITEs, a window of them under way; MB/s (10^6 bytes)
  *        fabric_peer PROVIDER read_bw|tagged_bw [BYTES [COUNT [CPU CPU]]]  READs, SENDs by tag; as bw
  *        fabric_peer PROVIDER sum_rate [BYTES [COUNT [CPU CPU]]]  base SUM of 64-bit integers, BYTES / 8 of them an
@@ -155,23 +156,30 @@ static uint64_t completions(struct fid_cq *cq)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-/** One look at both queues, which also makes the provider's progress. */
-static void look(struct side *s, unsigned *empty)
+/** One look at a queue, which also makes the provider's progress. */
+static void look(struct side *s, struct fid_cq *cq, uint64_t *counter, unsigned *empty)
 {
-	uint64_t tx = completions(s->tx), rx = completions(s->rx);
+	uint64_t n = completions(cq);
 
-	s->sent += tx;
-	s->received += rx;
-	if (tx + rx == 0)
+	*counter += n;
+	if (n == 0)
 		bench_wait(empty, s->one_cpu);
 }
 
-static void await(struct side *s, const uint64_t *counter, uint64_t count)
+static void await_sent(struct side *s, uint64_t count)
 {
 	unsigned empty = 0;
 
-	while (*counter < count)
-		look(s, &empty);
+	while (s->sent < count)
+		look(s, s->tx, &s->sent, &empty);
+}
+
+static void await_received(struct side *s, uint64_t count)
+{
+	unsigned empty = 0;
+
+	while (s->received < count)
+		look(s, s->rx, &s->received, &empty);
 }
 
 static void post_recv(struct side *s)
@@ -186,6 +194,12 @@ static ssize_t operation(struct side *s, const char *test, uint64_t number)
 	void *desc = fi_mr_desc(s->mr), *context = &s->context[1 + number % WINDOW];
 	uint64_t target = s->remote.base + s->opt->bytes, key = s->remote.key;
 
+	if (strcmp(test, "rtt") == 0 && s->opt->bytes <= s->info->tx_attr->inject_size) {
+		ssize_t rc = fi_inject(s->ep, s->buf, s->opt->bytes, s->peer);
+
+		s->sent += rc == 0; /* there is no completion */
+		return rc;
+	}
 	if (strcmp(test, "rtt") == 0)
 		return fi_send(s->ep, s->buf, s->opt->bytes, desc, s->peer, context);
 	if (strcmp(test, "bw") == 0)
@@ -211,7 +225,7 @@ static void post(struct side *s, const char *test, uint64_t number)
 	ssize_t rc;
 
 	while ((rc = operation(s, test, number)) == -FI_EAGAIN)
-		look(s, &empty);
+		look(s, s->tx, &s->sent, &empty);
 	check(rc, test);
 }
 
@@ -227,9 +241,9 @@ static void send_pingpong(struct side *s)
 		for (int half = 0; half < 2; half++) {
 			if (half == s->id) {
 				post(s, "rtt", i);
-				await(s, &s->sent, i + 1);
+				await_sent(s, i + 1);
 			} else {
-				await(s, &s->received, i + 1);
+				await_received(s, i + 1);
 				post_recv(s);
 			}
 		}
@@ -247,7 +261,7 @@ static void post_tagged_recv(struct side *s, uint64_t number)
 
 	while ((rc = fi_trecv(s->ep, s->buf + s->opt->bytes, s->opt->bytes, fi_mr_desc(s->mr), FI_ADDR_UNSPEC, 1, 0,
 			      &s->context[WINDOW + number % WINDOW])) == -FI_EAGAIN)
-		look(s, &empty);
+		look(s, s->rx, &s->received, &empty);
 	check(rc, "fi_trecv");
 }
 
@@ -258,10 +272,10 @@ static void serve(struct side *s)
 
 	for (uint64_t i = 0; i < messages; i++) {
 		if (i >= WINDOW)
-			await(s, &s->received, i - WINDOW + 1);
+			await_received(s, i - WINDOW + 1);
 		post_tagged_recv(s, i);
 	}
-	await(s, &s->received, messages + 1);
+	await_received(s, messages + 1);
 }
 
 static void operations_one_by_one(struct side *s)
@@ -274,7 +288,7 @@ static void operations_one_by_one(struct side *s)
 		uint64_t start = bench_now_ns();
 
 		post(s, s->opt->test, i);
-		await(s, &s->sent, i + 1);
+		await_sent(s, i + 1);
 		ns[i] = bench_now_ns() - start;
 	}
 	bench_print_trips(ns, s->opt->count, 1);
@@ -289,10 +303,10 @@ static void operations_in_flight(struct side *s)
 
 	for (uint64_t i = 0; i < n; i++) {
 		if (i >= WINDOW)
-			await(s, &s->sent, i - WINDOW + 1);
+			await_sent(s, i - WINDOW + 1);
 		post(s, s->opt->test, i);
 	}
-	await(s, &s->sent, n);
+	await_sent(s, n);
 	ns = bench_now_ns() - start;
 	printf("%.3f\n", (double)n * each * 1e3 / (double)ns);
 }
@@ -318,7 +332,7 @@ static int run(int id, int channel, void *ctx)
 		else
 			operations_in_flight(&s);
 		post(&s, "rtt", 0);
-		await(&s, &s.sent, s.opt->count + 1);
+		await_sent(&s, s.opt->count + 1);
 	}
 	bench_sync(channel);
 	side_close(&s);
