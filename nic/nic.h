@@ -565,6 +565,8 @@ enum nic_send_flags {
 	NIC_SEND_SIGNALED = 1 << 1,
 	NIC_SEND_SOLICITED = 1 << 2,
 	NIC_SEND_INLINE = 1 << 3,
+	NIC_SEND_UNAWAITED =
+		1 << 7, /* ours, of QPs of reliable datagram endpoints: completes when it happens to be known */
 };
 
 #define NIC_ATOMIC_SIZE_MAX 32 /* bytes */

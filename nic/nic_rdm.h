@@ -58,9 +58,10 @@ enum nic_rdm_flags {
 	NIC_RDM_MULTI =
 		1 << 5, /* RECV: the buffer takes messages, one behind the other, until less than `min_free` of it is
 				    * left. Of a completion: it was the last one */
-	NIC_RDM_CLAIM = 1 << 6,	   /* RECV: of the message that nic_rdm_peek has claimed for this context */
-	NIC_RDM_DISCARD = 1 << 7,  /* with CLAIM, or of a peek: the message is dropped */
-	NIC_RDM_OPERATED = 1 << 8, /* of a RECV's completion: it was the target of an operation on elements */
+	NIC_RDM_CLAIM = 1 << 6,	    /* RECV: of the message that nic_rdm_peek has claimed for this context */
+	NIC_RDM_DISCARD = 1 << 7,   /* with CLAIM, or of a peek: the message is dropped */
+	NIC_RDM_OPERATED = 1 << 8,  /* of a RECV's completion: it was the target of an operation on elements */
+	NIC_RDM_UNAWAITED = 1 << 9, /* nobody waits for it to be done, unless it fails: that may take a little longer */
 };
 
 /** What a completion is about. */

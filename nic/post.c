@@ -88,7 +88,8 @@ static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr,
 static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, const struct nic_send_wr *wr,
 						       uint32_t ahead, uint64_t *length)
 {
-	const uint32_t known = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE;
+	const uint32_t known = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE |
+			       (qp->rdm_owned ? NIC_SEND_UNAWAITED : 0);
 
 	if (qp->state < NIC_QPS_RTS || !opcode_legal(qp->type, wr->opcode) || wr->flags & ~known)
 		return -EINVAL;

@@ -174,6 +174,8 @@ int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data)
 
 	wr->wr_id = (uintptr_t)op | (data ? 0 : TRAILER);
 	wr->flags |= NIC_SEND_SIGNALED;
+	if (op->flags & NIC_RDM_UNAWAITED || (is_answer(op) && op->work != RDM_W_PULL))
+		wr->flags |= NIC_SEND_UNAWAITED;
 	/* A READ is answered when the peer's NIC has time, and a WRITE at once: who asks for both wants them in order. */
 	if (op->peer->reads_out && wr->opcode != NIC_WR_RDMA_READ)
 		wr->flags |= NIC_SEND_FENCE;

@@ -483,7 +483,8 @@ static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w)
  */
 static bool asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packet *p)
 {
-	bool waits = w->flags & NIC_SEND_SIGNALED || !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS);
+	bool awaited = w->flags & NIC_SEND_SIGNALED && !(w->flags & NIC_SEND_UNAWAITED);
+	bool waits = awaited || !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS);
 
 	if (!op_ends(p->op) || !waits) {
 		uint32_t quarter = window(qp) / 4;

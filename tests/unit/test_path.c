@@ -164,6 +164,26 @@ static void path__lossless_asks_for_acks_that_somebody_waits_for(void **state)
 	rig_destroy(rig);
 }
 
+static void path__lossless_asks_not_for_what_is_unawaited(void **state)
+{
+	struct rig *rig = rig_create(&(struct rig_opts){.nic.route = route});
+	struct nic_send_wr wr;
+
+	(void)state;
+	answer = (uint32_t)nic_path_open(rig->nic, NIC_PATH_LOSSLESS);
+	rig_to_rts(rig);
+	wr = rig_wr(rig, 1, NIC_WR_SEND, 0, 8);
+	wr.flags = NIC_SEND_SIGNALED | NIC_SEND_UNAWAITED;
+	assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL); /* not from verbs */
+	rig->qp->rdm_owned = true;
+	assert_int_equal(nic_post_send(rig->qp, &wr), 0);
+	rig->qp->rdm_owned = false;
+	assert_false(taken_asks(rig, answer));
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK); /* completes all the same */
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_destroy(rig);
+}
+
 static void path__lossless_answers_when_there_is_time_or_when_idle(void **state)
 {
 	struct rig *rig = rig_create(&(struct rig_opts){.nic = {.route = route, .ack_delay_ns = 1000}});
@@ -535,6 +555,7 @@ int main(void)
 		cmocka_unit_test(path__a_body_elsewhere_is_where_payload_comes_from),
 		cmocka_unit_test(path__lossless_is_not_limited_in_bytes),
 		cmocka_unit_test(path__lossless_asks_for_acks_that_somebody_waits_for),
+		cmocka_unit_test(path__lossless_asks_not_for_what_is_unawaited),
 		cmocka_unit_test(path__lossless_answers_when_there_is_time_or_when_idle),
 		cmocka_unit_test(path__an_ack_goes_before_a_request),
 		cmocka_unit_test(path__each_datagram_has_its_own),

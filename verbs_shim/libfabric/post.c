@@ -10,9 +10,16 @@
 	(FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | UFI_LEVELS | FI_MSG | FI_TAGGED)
 #define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_MSG | FI_TAGGED | FI_PEEK | FI_CLAIM | FI_DISCARD)
 
+/** Whether a request leaves no trace that a program could wait for. */
+static bool is_unawaited(const struct ufi_core *core, uint64_t flags)
+{
+	return !(flags & FI_COMPLETION) && !core->cntrs[UFI_COUNT_SEND] && !core->cntrs[UFI_COUNT_WRITE] &&
+	       !core->cntrs[UFI_COUNT_READ];
+}
+
 uint32_t ufi_request_flags(const struct ufi_core *core, uint64_t flags)
 {
-	uint32_t out = 0;
+	uint32_t out = is_unawaited(core, flags) ? NIC_RDM_UNAWAITED : 0;
 
 	if (flags & FI_TAGGED)
 		out |= NIC_RDM_TAGGED;
