@@ -102,7 +102,7 @@ static int begun(struct ufi_core *core, const struct nic_rdm_addr *peer, int rc)
 		core->cm.remote = *peer;
 		core->cm.state = UFI_CM_CONNECTING;
 	}
-	return (int)ufi_post_end(core, rc);
+	return (int)ufi_call_end(core, rc);
 }
 
 int ufi_cm_connect(struct fid_ep *fid, const void *addr, const void *param, size_t paramlen)

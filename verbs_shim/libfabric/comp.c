@@ -148,6 +148,8 @@ void ufi_done(void *ctx, const struct nic_rdm_done *d)
 	struct ufi_comp_error error;
 	struct ufi_comp comp;
 
+	if (d->kind != NIC_RDM_RECV && d->kind != NIC_RDM_REMOTE_WRITE)
+		ufi_stx_give(core, 1);
 	if (core->closing)
 		return;
 	if (d->kind == NIC_RDM_READ)

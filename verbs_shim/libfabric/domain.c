@@ -51,11 +51,6 @@ static int domain_no_sep(struct fid_domain *domain, struct fi_info *info, struct
 	return -FI_ENOSYS;
 }
 
-static int domain_no_stx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context)
-{
-	return -FI_ENOSYS;
-}
-
 static int domain_no_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context)
 {
 	return -FI_ENOSYS;
@@ -77,7 +72,7 @@ static struct fi_ops_domain domain_ops = {
 	.scalable_ep = domain_no_sep,
 	.cntr_open = ufi_cntr_open,
 	.poll_open = ufi_poll_open,
-	.stx_ctx = domain_no_stx,
+	.stx_ctx = ufi_stx_open,
 	.srx_ctx = domain_no_srx,
 	.query_atomic = ufi_query_atomic,
 };

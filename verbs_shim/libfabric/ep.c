@@ -24,6 +24,8 @@ static int ep_complete(const struct ufi_core *core)
 		return -FI_ENOEQ;
 	if (core->type->type != FI_EP_MSG && !core->av)
 		return -FI_ENOAV;
+	if (sends && core->tx_shared && !core->stx)
+		return -FI_EOPBADSTATE;
 	if (sends && !core->tx_cq && !core->cntrs[UFI_COUNT_SEND] && !core->cntrs[UFI_COUNT_READ] &&
 	    !core->cntrs[UFI_COUNT_WRITE])
 		return -FI_ENOCQ;
@@ -35,7 +37,7 @@ static int ep_create(struct ufi_core *core)
 	struct nic_rdm_init init = {
 		.pd = core->domain->pd,
 		.addr = core->addr,
-		.max_tx = (uint32_t)core->tx_size,
+		.max_tx = (uint32_t)(core->stx ? core->stx->size : core->tx_size),
 		.max_rx = (uint32_t)core->rx_size,
 		.connect_ns = (uint64_t)ufi_params.connect_ms * NS_PER_MS,
 		.max_unexpected = ufi_params.max_unexpected,
@@ -196,21 +198,6 @@ static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size
 	return 0;
 }
 
-static ssize_t ep_no_size_left(struct fid_ep *ep)
-{
-	return -FI_ENOSYS;
-}
-
-static int ep_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context)
-{
-	return -FI_ENOSYS;
-}
-
-static int ep_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context)
-{
-	return -FI_ENOSYS;
-}
-
 /* ---- names ----------------------------------------------------------------------------------------------- */
 
 static int ep_setname(fid_t fid, void *addr, size_t addrlen)
@@ -260,6 +247,7 @@ static void core_close(struct ufi_core *core)
 		ufi_cm_close(core);
 		nic_rdm_destroy(core->rdm);
 		core->rdm = NULL; /* others may still look at the endpoint, by its address vector */
+		ufi_stx_give(core, core->sent);
 	}
 	if (core->cm.request)
 		ufi_request_leave(core->cm.request);
@@ -303,10 +291,10 @@ static struct fi_ops_ep ep_ops = {
 	.cancel = ep_cancel,
 	.getopt = ep_getopt,
 	.setopt = ep_setopt,
-	.tx_ctx = ep_no_tx_ctx,
-	.rx_ctx = ep_no_rx_ctx,
-	.rx_size_left = ep_no_size_left,
-	.tx_size_left = ep_no_size_left,
+	.tx_ctx = ufi_no_tx_ctx,
+	.rx_ctx = ufi_no_rx_ctx,
+	.rx_size_left = ufi_no_size_left,
+	.tx_size_left = ufi_no_size_left,
 };
 
 static struct fi_ops_cm ep_cm_ops = {
@@ -338,6 +326,7 @@ static int core_init(struct ufi_core *core, struct ufi_domain *domain, const str
 	if (rc)
 		return rc;
 	core->caps = info->caps & ~core->type->lacks;
+	core->tx_shared = info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
 	core->reads_first = order & UFI_ORDER_WAITS;
 	core->tx_size = info->tx_attr && info->tx_attr->size ? info->tx_attr->size : ufi_params.tx_size;
 	core->rx_size = info->rx_attr && info->rx_attr->size ? info->rx_attr->size : ufi_params.rx_size;
@@ -353,7 +342,7 @@ int ufi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ou
 	struct ufi_ep *ep;
 	int rc;
 
-	if (!info || !info->ep_attr || info->ep_attr->tx_ctx_cnt > 1 || info->ep_attr->rx_ctx_cnt > 1)
+	if (!info || !info->ep_attr || !ufi_ctx_cnt_valid(info->ep_attr->tx_ctx_cnt) || info->ep_attr->rx_ctx_cnt > 1)
 		return -FI_EINVAL;
 	ep = calloc(1, sizeof(*ep));
 	if (!ep)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ep_bind.c - what endpoints are bound to: queues, counters, an address vector; and the peers that they know by the latter's
- * indices.
+ * ep_bind.c - what endpoints are bound to: queues, counters, an address vector, shared contexts; and the peers that they know by
+ * the vector's indices.
  */
 #include "provider.h"
 
@@ -86,6 +86,18 @@ static int bind_eq(struct ufi_core *core, struct ufi_eq *eq, uint64_t flags)
 	return 0;
 }
 
+/* An endpoint has a queue of requests of its own unless it was opened to share one. */
+static int bind_stx(struct ufi_core *core, struct ufi_stx *stx, uint64_t flags)
+{
+	if (flags || core->stx || !core->tx_shared)
+		return -FI_EINVAL;
+	if (stx->domain != core->domain)
+		return -FI_EDOMAIN;
+	core->stx = stx;
+	atomic_fetch_add(&stx->users, 1);
+	return 0;
+}
+
 int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct ufi_ep *ep = container_of(fid, struct ufi_ep, ep.fid);
@@ -103,6 +115,8 @@ int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return bind_av(ep->core, container_of(bfid, struct ufi_av, av.fid), flags);
 	case FI_CLASS_EQ:
 		return bind_eq(ep->core, container_of(bfid, struct ufi_eq, eq.fid), flags);
+	case FI_CLASS_STX_CTX:
+		return bind_stx(ep->core, container_of(bfid, struct ufi_stx, stx.fid), flags);
 	default:
 		return -FI_EINVAL;
 	}
@@ -132,6 +146,8 @@ void ufi_ep_unbind(struct ufi_core *core)
 			atomic_fetch_sub(&core->cntrs[i]->users, 1);
 	if (core->cm.eq)
 		atomic_fetch_sub(&core->cm.eq->users, 1);
+	if (core->stx)
+		atomic_fetch_sub(&core->stx->users, 1);
 	if (core->av)
 		unbind_av(core);
 }

@@ -20,6 +20,47 @@ int ufi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **op
 	return -FI_ENOSYS;
 }
 
+static ssize_t no_cancel(fid_t fid, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int no_getopt(fid_t fid, int level, int optname, void *optval, size_t *optlen)
+{
+	return -FI_ENOPROTOOPT;
+}
+
+static int no_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+{
+	return -FI_ENOPROTOOPT;
+}
+
+int ufi_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+int ufi_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+ssize_t ufi_no_size_left(struct fid_ep *ep)
+{
+	return -FI_ENOSYS;
+}
+
+struct fi_ops_ep ufi_no_ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = no_cancel,
+	.getopt = no_getopt,
+	.setopt = no_setopt,
+	.tx_ctx = ufi_no_tx_ctx,
+	.rx_ctx = ufi_no_rx_ctx,
+	.rx_size_left = ufi_no_size_left,
+	.tx_size_left = ufi_no_size_left,
+};
+
 static int fabric_close(struct fid *fid)
 {
 	struct ufi_fabric *fabric = container_of(fid, struct ufi_fabric, fabric.fid);

@@ -46,8 +46,8 @@ static bool ep_match(const struct ufi_type *type, const struct fi_ep_attr *ep)
 	       fits(ep->max_msg_size, type->max_msg_size) && !ep->msg_prefix_size &&
 	       fits(ep->max_order_raw_size, type->max_order_size) &&
 	       fits(ep->max_order_war_size, type->max_order_size) &&
-	       fits(ep->max_order_waw_size, type->max_order_size) && ep->tx_ctx_cnt <= 1 && ep->rx_ctx_cnt <= 1 &&
-	       !ep->auth_key_size;
+	       fits(ep->max_order_waw_size, type->max_order_size) && ufi_ctx_cnt_valid(ep->tx_ctx_cnt) &&
+	       ep->rx_ctx_cnt <= 1 && !ep->auth_key_size;
 }
 
 static bool domain_match(const struct fi_domain_attr *d)
@@ -147,19 +147,21 @@ static void domain_apply(const struct fi_domain_attr *hints, struct fi_domain_at
 		d->av_type = hints->av_type;
 }
 
-static void ep_apply(const struct ufi_type *type, struct fi_ep_attr *ep)
+static void ep_apply(const struct ufi_type *type, const struct fi_ep_attr *hints, struct fi_ep_attr *ep)
 {
 	ep->type = type->type;
 	ep->max_msg_size = type->max_msg_size;
 	ep->max_order_raw_size = type->max_order_size;
 	ep->max_order_war_size = type->max_order_size;
 	ep->max_order_waw_size = type->max_order_size;
+	if (hints && hints->tx_ctx_cnt == FI_SHARED_CONTEXT)
+		ep->tx_ctx_cnt = FI_SHARED_CONTEXT;
 }
 
 void ufi_hints_apply(uint32_t version, const struct ufi_type *type, const struct fi_info *hints, struct fi_info *info)
 {
 	info->caps = caps_complete(type, hints ? hints->caps : 0);
-	ep_apply(type, info->ep_attr);
+	ep_apply(type, hints ? hints->ep_attr : NULL, info->ep_attr);
 	info->domain_attr->mr_mode = mr_mode(version, hints ? hints->domain_attr : NULL);
 	tx_apply(type, hints ? hints->tx_attr : NULL, info);
 	rx_apply(type, hints ? hints->rx_attr : NULL, info);

@@ -39,14 +39,22 @@ int ufi_post_begin(struct ufi_core *core, fi_addr_t to, struct nic_rdm_peer **pe
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
 	*peer = core->type->type == FI_EP_MSG ? nic_rdm_cm_peer(core->rdm) : ufi_ep_peer(core, to);
-	if (*peer)
-		return 0;
-	ufi_leave(core->domain);
-	return core->type->type == FI_EP_MSG ? -FI_ENOTCONN : -FI_EINVAL;
+	if (!*peer) {
+		ufi_leave(core->domain);
+		return core->type->type == FI_EP_MSG ? -FI_ENOTCONN : -FI_EINVAL;
+	}
+	return ufi_stx_take(core) ? 0 : (int)ufi_call_end(core, -EAGAIN);
+}
+
+ssize_t ufi_post_end(struct ufi_core *core, int rc)
+{
+	if (rc)
+		ufi_stx_give(core, 1);
+	return ufi_call_end(core, rc);
 }
 
 /* The NIC's errors have libfabric's numbers. Who tries again and again until there is room must not be alone in that. */
-ssize_t ufi_post_end(struct ufi_core *core, int rc)
+ssize_t ufi_call_end(struct ufi_core *core, int rc)
 {
 	if (rc == 0)
 		pmd_doorbell(core->domain->engine);
@@ -157,5 +165,5 @@ ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
 	rc = recv_from(core, r->from, &request.from);
 	if (!rc)
 		rc = r->flags & FI_PEEK ? recv_peek(core, r, &request) : nic_rdm_recv(core->rdm, &request);
-	return ufi_post_end(core, rc);
+	return ufi_call_end(core, rc);
 }

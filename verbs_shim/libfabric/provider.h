@@ -96,6 +96,11 @@ const struct ufi_type *ufi_type_at(unsigned i);
 /** @return NULL: there is no such type. */
 const struct ufi_type *ufi_type_find(enum fi_ep_type type);
 
+/** Whether an endpoint can have so many contexts of a kind: its own, or one that is shared. */
+static inline bool ufi_ctx_cnt_valid(size_t count)
+{
+	return count <= 1 || count == FI_SHARED_CONTEXT;
+}
 /** Whether what hints ask for can be had, apart from addresses and names. */
 bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints);
 /** Make of what there is what hints have asked for. `version`: of the API that the program speaks. */
@@ -197,6 +202,11 @@ int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 int ufi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int ufi_no_control(struct fid *fid, int command, void *arg);
 int ufi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+/** These of fi_ops_ep, and all of them. */
+int ufi_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context);
+int ufi_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context);
+ssize_t ufi_no_size_left(struct fid_ep *ep);
+extern struct fi_ops_ep ufi_no_ep_ops;
 
 /** Take the engine's lock. @return false: this process is a fork of the one that opened the domain. */
 static inline bool ufi_enter(const struct ufi_domain *domain)
@@ -344,6 +354,22 @@ extern struct fi_ops_mr ufi_mr_ops;
 /** A peer has done something to the region with this key: counters that are bound to it count. Engine lock held. */
 void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool write);
 
+/* ---- shared transmit context (stx.c) -------------------------------------------------------------------- */
+
+struct ufi_stx {
+	struct fid_stx stx;
+	struct ufi_domain *domain;
+	size_t size, used; /* requests under way that its endpoints may have, and have, together */
+	atomic_uint users;
+};
+
+int ufi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **out, void *context);
+/** These two, engine lock held: a request takes its place in the context that the endpoint shares, if it shares one. @return false:
+ *  there is none left. */
+bool ufi_stx_take(struct ufi_core *core);
+/** So many have ended, or were not posted. */
+void ufi_stx_give(struct ufi_core *core, size_t n);
+
 /* ---- endpoint (ep.c, ep_bind.c) ------------------------------------------------------------------------- */
 
 enum ufi_cm_state { UFI_CM_NEW, UFI_CM_CONNECTING, UFI_CM_CONNECTED, UFI_CM_CLOSED };
@@ -369,6 +395,9 @@ struct ufi_core {
 	struct ufi_core *next_of_av;
 	struct ufi_cq *tx_cq, *rx_cq;
 	struct ufi_cntr *cntrs[UFI_COUNTS];
+	struct ufi_stx *stx; /* NULL: not bound */
+	size_t sent;	     /* requests under way in it */
+	bool tx_shared;	     /* it has to be bound to one */
 	bool tx_selective, rx_selective;
 	bool reads_first; /* what would overtake an RMA read waits for it */
 	uint64_t caps;
@@ -481,8 +510,10 @@ static inline int ufi_ep_check(const struct ufi_core *core, uint64_t caps)
 }
 /** Lock for a request to a peer. @return 0 with *peer; -FI_EINVAL, -FI_EIO: nothing is locked. */
 int ufi_post_begin(struct ufi_core *core, fi_addr_t to, struct nic_rdm_peer **peer);
-/** The NIC has answered: ring, unlock, translate. */
+/** The NIC has answered a request: ring, unlock, translate. */
 ssize_t ufi_post_end(struct ufi_core *core, int rc);
+/** The same, of calls that are no requests to a peer. */
+ssize_t ufi_call_end(struct ufi_core *core, int rc);
 
 /** nic_rdm_init.done; ctx is the struct ufi_core. */
 void ufi_done(void *ctx, const struct nic_rdm_done *done);

@@ -87,6 +87,8 @@ void case_connection_refused(struct pair *p);
 void case_connection_mistakes(struct pair *p);
 void case_port_taken_over(struct pair *p);
 void case_datagrams(struct pair *p);
+/* shared.c */
+void case_shared_transmit(struct pair *p);
 /* refusals.c */
 void case_waiting(struct pair *p);
 void case_refusals(struct pair *p);

@@ -152,6 +152,7 @@ static const struct {
 	{"connection: wrong calls", case_connection_mistakes},
 	{"port of a passive endpoint", case_port_taken_over},
 	{"datagrams", case_datagrams},
+	{"shared transmit context", case_shared_transmit},
 	{"waiting", case_waiting},
 	{"wrong arguments", case_refusals},
 	{"address vector", case_address_vector},
