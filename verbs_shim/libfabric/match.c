@@ -4,8 +4,9 @@
  * then. Sizes may be smaller than ours, sets of bits subsets of ours, choices among ours; what a hint leaves open is ours to
  * say.
  *
- * Nothing is needed of how programs register memory: keys may be theirs or ours, addresses virtual or offsets. What a program is
- * ready for in such ways (mr_mode) it gets, because that is what programs are tested with.
+ * Nothing is needed of how programs register memory: keys may be theirs or ours, addresses virtual or offsets. A program that is
+ * ready for basic registration, as most networks need it, gets that, because that is what it was tested with. One that names yet
+ * other ways (mr_mode) lists all that it can cope with, and looks at what is left of it: that is nothing.
  */
 #include "provider.h"
 
@@ -94,7 +95,9 @@ static int mr_mode(uint32_t version, const struct fi_domain_attr *d)
 		return MR_SCALABLE;
 	if (mode & MR_BASIC || FI_VERSION_LT(version, FI_VERSION(1, 5)))
 		return MR_BASIC;
-	return ufi_params.scalable_mr ? 0 : mode & MR_BASIC_BITS;
+	if (ufi_params.scalable_mr || mode & ~(MR_BASIC_BITS | FI_MR_LOCAL))
+		return 0;
+	return mode & MR_BASIC_BITS;
 }
 
 static void size_apply(size_t wanted, size_t *value)

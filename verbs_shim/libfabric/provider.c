@@ -54,10 +54,9 @@ static void params_read(void)
 			ufi_params.connect_ms);
 	if (!fi_param_get_int(&ufi_provider, "connect_timeout", &ms) && ms > 0)
 		ufi_params.connect_ms = ms;
-	fi_param_define(
-		&ufi_provider, "scalable_mr", FI_PARAM_BOOL,
-		"Let programs that are ready for any way to register memory choose keys, and address by offsets; "
-		"otherwise they get the provider's keys and virtual addresses (default: no)");
+	fi_param_define(&ufi_provider, "scalable_mr", FI_PARAM_BOOL,
+			"Let programs that are ready for basic registration choose keys, and address by offsets, too; "
+			"otherwise they get the provider's keys and virtual addresses (default: no)");
 	fi_param_get_bool(&ufi_provider, "scalable_mr", &ufi_params.scalable_mr);
 }
 

@@ -129,6 +129,48 @@ static int getinfo(uint64_t caps, int mr_mode, uint64_t order, struct fi_info **
 	return rc;
 }
 
+/* A domain where keys are the program's. */
+static void own_keys(struct pair *p, struct fi_info *info)
+{
+	struct fid_domain *domain;
+	struct fid_mr *one, *two;
+
+	WANT_OK(fi_domain(p->fabric, info, &domain, NULL));
+	WANT(fi_mr_reg(domain, p->here, 64, FI_REMOTE_WRITE, 0, UINT64_C(1) << 32, 0, &one, NULL), -FI_EKEYREJECTED);
+	WANT_OK(fi_mr_reg(domain, p->here, 64, FI_REMOTE_WRITE, 0, UINT32_MAX, 0, &one, NULL));
+	WANT(fi_mr_key(one), UINT32_MAX);
+	WANT(fi_mr_reg(domain, p->here, 64, FI_REMOTE_WRITE, 0, UINT32_MAX, 0, &two, NULL), -FI_ENOKEY);
+	WANT_OK(fi_close(&one->fid));
+	WANT_OK(fi_close(&domain->fid));
+}
+
+/* What becomes of mr_mode. */
+static void registration(struct pair *p)
+{
+	const int basic = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	const struct {
+		int wanted, got;
+	} modes[] = {
+		{basic, basic},
+		{basic | FI_MR_LOCAL, basic},
+		{FI_MR_PROV_KEY, FI_MR_PROV_KEY},
+		{FI_MR_LOCAL, 0},
+		{basic | FI_MR_LOCAL | FI_MR_ENDPOINT, 0},
+		{basic | FI_MR_RAW, 0},
+		{1 << 0, 1 << 0}, /* basic, and scalable, in the words of API 1.4 */
+		{1 << 1, 1 << 1},
+	};
+	struct fi_info *info;
+
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		WANT_OK(getinfo(FI_RMA, modes[i].wanted, 0, &info));
+		WANT(info->domain_attr->mr_mode, modes[i].got);
+		if (modes[i].got == 0)
+			own_keys(p, info);
+		fi_freeinfo(info);
+	}
+}
+
 void case_hints(struct pair *p)
 {
 	struct fi_info *info;
@@ -146,4 +188,5 @@ void case_hints(struct pair *p)
 	WANT(info->domain_attr->mr_mode, 0);
 	fi_freeinfo(info);
 	WANT(getinfo(FI_MSG | FI_MULTICAST, 0, 0, &info), -FI_ENODATA);
+	registration(p);
 }
