@@ -56,6 +56,7 @@ struct nic {
 	struct list cq_failed;		/* CQs that overflowed and whose QPs have yet to be told */
 	struct list all_pds, all_ahs, all_cqs, all_srqs;
 	struct list rdms;      /* endpoints */
+	struct list rdm_rqs;   /* queues of receives that they share */
 	uint64_t rdm_deadline; /* of calls */
 	bool rdm_due;	       /* rdm_settle has something to do */
 

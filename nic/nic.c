@@ -77,6 +77,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	list_init(&nic->all_cqs);
 	list_init(&nic->all_srqs);
 	list_init(&nic->rdms);
+	list_init(&nic->rdm_rqs);
 	nic->rdm_deadline = TIME_NEVER;
 	event_source_init(&nic->port_events, NULL);
 	*out = nic;

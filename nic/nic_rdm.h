@@ -18,6 +18,7 @@
 #include "nic.h"
 
 struct nic_rdm;	     /* an endpoint */
+struct nic_rdm_rq;   /* where receives are posted */
 struct nic_rdm_peer; /* another endpoint, or itself, as one of ours sees it */
 
 /* Service queue pairs: their number is a function number that no process has, and a port. Packets for one reach whoever serves
@@ -119,6 +120,16 @@ struct nic_rdm_cm_event {
 	uint32_t len;
 };
 
+/** A queue of receives that several endpoints take from. */
+struct nic_rdm_rq_init {
+	uint32_t max_rx; /* these two as in nic_rdm_init: of all its endpoints together */
+	uint64_t max_unexpected;
+	/** A receive has ended at no endpoint: it was canceled, or its endpoint was destroyed while a message was on its way into it. As
+	 *  nic_rdm_init.done; `peer` is NULL. */
+	void (*done)(void *ctx, const struct nic_rdm_done *done);
+	void *ctx;
+};
+
 struct nic_rdm_init {
 	struct nic_pd *pd;
 	struct nic_rdm_addr
@@ -127,6 +138,7 @@ struct nic_rdm_init {
 	uint64_t connect_ns;	 /* how long a peer may take to answer; 0: 10 s */
 	uint64_t max_unexpected; /* bytes of messages that nobody has asked for yet; senders of more wait. At
 				 * least 64 KiB; 0: 64 MiB */
+	struct nic_rdm_rq *rq;	 /* NULL: its own; else max_rx and max_unexpected are that one's business */
 	bool datagrams; /* SENDs are datagrams of up to nic_rdm_datagram_max bytes, and there is nothing else */
 	uint8_t timeout, retry_cnt; /* of the queue pairs, as nic_qp_attr; 0: 14, 7 */
 	/** Something is done. Called while the NIC works, also amid the request that it is about; must not call the NIC back. The
@@ -144,7 +156,8 @@ struct nic_rdm_init {
 
 /** @return 0, -EINVAL, -EADDRINUSE (the port is another endpoint's of this NIC), -ENOMEM. */
 int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_rdm **out);
-/** Requests and receives that are left end without a word; peers learn it when they next ask something. */
+/** Requests and receives that are left end without a word; peers learn it when they next ask something. Receives of a queue that it
+ *  shares stay there, but for those that a message was on its way into: they have failed, PEER_LOST. */
 void nic_rdm_destroy(struct nic_rdm *ep);
 struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep);
 
@@ -168,6 +181,8 @@ struct nic_rdm_peer *nic_rdm_cm_peer(const struct nic_rdm *ep);
 struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 /** The same, if there is one already. */
 struct nic_rdm_peer *nic_rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
+/** nic_rdm_init.ctx of the endpoint whose peer it is. */
+void *nic_rdm_peer_owner(const struct nic_rdm_peer *peer);
 /** What the caller knows it by: UINT64_MAX until set. */
 void nic_rdm_peer_set_user(struct nic_rdm_peer *peer, uint64_t user);
 uint64_t nic_rdm_peer_user(const struct nic_rdm_peer *peer);
@@ -227,7 +242,8 @@ struct nic_rdm_atomic {
 int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r);
 int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r);
 int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r);
-/** @return as above; -ENOMSG: with CLAIM, nothing was claimed for this context. */
+/** @return as above; -ENOMSG: with CLAIM, nothing was claimed for this context; -EOPNOTSUPP: receives are posted to a queue that it
+ *  shares. */
 int nic_rdm_recv(struct nic_rdm *ep, const struct nic_rdm_recv *r);
 /** Most elements of an operation, in all its segments. */
 uint32_t nic_rdm_atomic_max(uint32_t op, uint32_t datatype, enum nic_elem_form form);
@@ -238,5 +254,19 @@ int nic_rdm_peek(struct nic_rdm *ep, const struct nic_rdm_recv *r, struct nic_rd
 /** End a receive with this context that waits: it is done, CANCELED, during the call, or if it takes many messages and one is on its
  *  way into it, after that. @return 0, -ENOENT: none waits. */
 int nic_rdm_cancel(struct nic_rdm *ep, const void *context);
+
+/**
+ * A queue of receives for endpoints that are created with it. Each message goes to the receive that it would go to if all endpoints
+ * were one, and completes at the one that it came to. @return 0, -EINVAL, -ENOMEM.
+ */
+int nic_rdm_rq_create(struct nic *nic, const struct nic_rdm_rq_init *init, struct nic_rdm_rq **out);
+/** Receives that are left end without a word. @return 0, -EBUSY: endpoints use it. */
+int nic_rdm_rq_destroy(struct nic_rdm_rq *rq);
+/** The queue that an endpoint uses: its own, as long as that exists, or the one that it shares. */
+struct nic_rdm_rq *nic_rdm_rq_of(struct nic_rdm *ep);
+/** These as nic_rdm_recv, nic_rdm_peek and nic_rdm_cancel; `from` is NULL where the queue is shared, or else -EINVAL is returned. */
+int nic_rdm_rq_recv(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r);
+int nic_rdm_rq_peek(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r, struct nic_rdm_done *found);
+int nic_rdm_rq_cancel(struct nic_rdm_rq *rq, const void *context);
 
 #endif

@@ -5,9 +5,8 @@
 #include "rdm.h"
 
 #define MAX_DEFAULT	   1024
-#define MAX_MOST	   32768 /* of requests, and of receives: their numbers and those of answers fit 16 bits */
+#define MAX_MOST	   32768 /* of requests: their numbers and those of answers fit 16 bits */
 #define CONNECT_DEFAULT_NS 10000000000u
-#define UNEXPECTED_DEFAULT (64u << 20)
 #define TIMEOUT_DEFAULT	   14 /* 67 ms */
 #define RETRIES_DEFAULT	   7
 #define CALLS		   64 /* that wait for the port to have room; more are lost */
@@ -81,6 +80,11 @@ uint64_t nic_rdm_peer_user(const struct nic_rdm_peer *peer)
 	return peer->user;
 }
 
+void *nic_rdm_peer_owner(const struct nic_rdm_peer *peer)
+{
+	return peer->ep->cfg.ctx;
+}
+
 struct nic_rdm_addr nic_rdm_peer_address(const struct nic_rdm_peer *peer)
 {
 	return peer->addr;
@@ -104,15 +108,11 @@ static void peers_free(struct nic_rdm *ep)
 static bool config_complete(struct nic_rdm_init *c)
 {
 	c->max_tx = c->max_tx ? c->max_tx : MAX_DEFAULT;
-	c->max_rx = c->max_rx ? c->max_rx : MAX_DEFAULT;
 	c->connect_ns = c->connect_ns ? c->connect_ns : CONNECT_DEFAULT_NS;
-	c->max_unexpected = c->max_unexpected ? c->max_unexpected : UNEXPECTED_DEFAULT;
-	if (c->max_unexpected < RDM_CHUNK_BYTES)
-		c->max_unexpected = RDM_CHUNK_BYTES;
 	c->timeout = c->timeout ? c->timeout : TIMEOUT_DEFAULT;
 	c->retry_cnt = c->retry_cnt ? c->retry_cnt : RETRIES_DEFAULT;
-	return c->pd && c->done && c->max_tx <= MAX_MOST && c->max_rx <= MAX_MOST && c->timeout <= 31 &&
-	       c->retry_cnt <= 7 && c->addr.port > 0 && c->addr.port <= NIC_SERVICE_PORT_MAX;
+	return c->pd && c->done && c->max_tx <= MAX_MOST && c->timeout <= 31 && c->retry_cnt <= 7 && c->addr.port > 0 &&
+	       c->addr.port <= NIC_SERVICE_PORT_MAX;
 }
 
 /** The QP of the port, which calls come to. */
@@ -142,14 +142,32 @@ static int contact_open(struct nic_rdm *ep)
 	return nic_qp_modify(ep->contact, &a, NIC_QP_STATE | NIC_QP_SQ_PSN);
 }
 
+/** Where its receives are posted. */
+static int rq_take(struct nic_rdm *ep)
+{
+	const struct nic_rdm_rq_init own = {.max_rx = ep->cfg.max_rx,
+					    .max_unexpected = ep->cfg.max_unexpected,
+					    .done = ep->cfg.done,
+					    .ctx = ep->cfg.ctx};
+
+	if (!ep->cfg.rq)
+		return rdm_rq_open(ep->nic, &own, &ep->rq);
+	if (ep->cfg.rq->nic != ep->nic)
+		return -EINVAL;
+	ep->rq = ep->cfg.rq;
+	ep->rq->users++;
+	return 0;
+}
+
 static int objects_create(struct nic_rdm *ep)
 {
 	struct nic *nic = ep->nic;
-	int err;
+	int err = rq_take(ep);
 
+	if (err)
+		return err;
 	ep->ops = calloc((size_t)ep->cfg.max_tx + RDM_ANSWERS, sizeof(*ep->ops));
-	ep->recvs = calloc(ep->cfg.max_rx, sizeof(*ep->recvs));
-	if (!ep->ops || !ep->recvs)
+	if (!ep->ops)
 		return -ENOMEM;
 	err = nic_cq_create(nic, 1, NULL, &ep->cq);
 	if (err)
@@ -186,8 +204,6 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	list_init(&ep->requests);
 	list_append(&nic->rdms, &ep->node);
 	rdm_ops_init(ep);
-	rdm_recvs_init(ep);
-	rdm_held_init(ep);
 	err = objects_create(ep);
 	if (err) {
 		nic_rdm_destroy(ep);
@@ -207,6 +223,8 @@ static void offers_end(struct nic_rdm *ep)
 void nic_rdm_destroy(struct nic_rdm *ep)
 {
 	rdm_cm_fini(ep);
+	if (ep->rq && ep->rq->shared)
+		rdm_rq_leave(ep);
 	rdm_fade(ep, true);
 	peers_free(ep);
 	if (ep->contact)
@@ -217,18 +235,29 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 		nic_mr_dereg(ep->all);
 	if (ep->cq)
 		nic_cq_destroy(ep->cq);
-	rdm_held_fini(ep);
+	if (ep->rq && !ep->rq->shared)
+		rdm_rq_close(ep->rq);
 	list_remove(&ep->node);
 	free(ep->ops);
-	free(ep->recvs);
 	free(ep);
+}
+
+static void nobody(void *ctx, const struct nic_rdm_done *done)
+{
 }
 
 void rdm_destroy_all(struct nic *nic)
 {
+	/* What is left ends without a word. */
+	for (struct list *n = nic->rdm_rqs.next; n != &nic->rdm_rqs; n = n->next)
+		list_entry(n, struct nic_rdm_rq, node)->done = nobody;
 	for (struct list *n = nic->rdms.next, *next; n != &nic->rdms; n = next) {
 		next = n->next;
 		nic_rdm_destroy(list_entry(n, struct nic_rdm, node));
+	}
+	for (struct list *n = nic->rdm_rqs.next, *next; n != &nic->rdm_rqs; n = next) {
+		next = n->next;
+		rdm_rq_close(list_entry(n, struct nic_rdm_rq, node));
 	}
 }
 

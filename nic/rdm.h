@@ -3,8 +3,8 @@
  * rdm.h - reliable datagram endpoints from within; see nic_rdm.h for what they do and rdm.md for how. Private to nic/.
  *
  * rdm.c has the endpoint, its peers and what the rest of the NIC calls. rdm_conn.c connects peers, rdm_cm.c those that are asked
- * for. rdm_request.c takes requests over, rdm_tx.c takes them to the queue pairs, rdm_rx.c messages to receives, rdm_held.c has
- * memory for those that wait for one, rdm_pull.c reads long ones, rdm_tagged.c operates on receives. Requests and completions meet
+ * for. rdm_request.c takes requests over, rdm_tx.c takes them to the queue pairs, rdm_rq.c has receives, rdm_rx.c takes messages
+ * to them, rdm_held.c has memory for those that wait for one, rdm_pull.c reads long ones, rdm_tagged.c operates on receives. Requests and completions meet
  * here: a queue pair completes into rdm_tx.c at any time, which only notes it; rdm_settle, when the NIC is done with a packet or a
  * call, acts on it.
  */
@@ -89,7 +89,7 @@ struct rdm_op {
 
 /** A posted receive. */
 struct rdm_recv {
-	struct tag_recv match; /* its node, when free: on ep->free_recvs */
+	struct tag_recv match; /* its node, when free: on rq->free_recvs */
 	void *context;
 	uint64_t cookie;
 	uint32_t flags;
@@ -107,7 +107,7 @@ struct rdm_recv {
 struct rdm_held {
 	struct rdm_chunk *chunk;
 	struct list pool;	  /* when free */
-	struct tag_message match; /* `all`, when claimed: on ep->claimed */
+	struct tag_message match; /* `all`, when claimed: on rq->claimed */
 	struct nic_rdm_peer *peer;
 	struct rdm_header header;
 	struct rdm_recv *recv; /* that has been posted for it while it was coming */
@@ -165,6 +165,23 @@ struct rdm_pool {
 	uint32_t size;
 };
 
+/** Posted receives, and messages without one. */
+struct nic_rdm_rq {
+	struct nic *nic;
+	struct list node; /* on nic->rdm_rqs, if shared */
+	bool shared;	  /* or one endpoint's own */
+	uint32_t users;	  /* endpoints, if shared */
+	void (*done)(void *ctx, const struct nic_rdm_done *done);
+	void *ctx;
+	struct tag_unit messages, tagged;
+	struct list claimed;
+	struct rdm_recv *recvs;
+	struct list free_recvs;
+	uint32_t recvs_touched, rx_left;
+	struct rdm_pool small, big;
+	uint64_t held_bytes, max_unexpected;
+};
+
 /** What an application has to say to another one about a connection. */
 struct rdm_cm_data {
 	uint32_t len;
@@ -212,15 +229,12 @@ struct nic_rdm {
 	uint64_t incarnation;
 	struct list peers[RDM_PEER_BUCKETS];
 	struct list calling, watched, wake, due, fading;
-	struct tag_unit messages, tagged;
-	struct list claimed;
+	struct nic_rdm_rq *rq;
+	bool leaving; /* a queue that others use */
 	struct rdm_op *ops;
-	struct rdm_recv *recvs;
-	struct list free_ops, free_recvs;
-	uint32_t ops_touched, recvs_touched; /* the rest has never been used, and costs no memory */
-	uint32_t tx_left, answers_left, rx_left;
-	struct rdm_pool small, big;
-	uint64_t held_bytes;
+	struct list free_ops;
+	uint32_t ops_touched; /* the rest has never been used, and costs no memory */
+	uint32_t tx_left, answers_left;
 	struct rdm_cm cm;
 	struct list requests;
 	uint32_t n_requests, request_number;
@@ -309,6 +323,8 @@ void rdm_pump(struct nic_rdm_peer *peer);
 void rdm_op_settle(struct rdm_op *op);
 /** Fail what the peer will not answer any more: what has begun, with `begun_only`, or all. */
 void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only);
+/** The endpoint goes: what its requests have of a queue of receives that it shares is given back. */
+void rdm_ops_leave(struct nic_rdm *ep);
 /** A work request of the op, which moves data or just a header. @return as nic_post_send. */
 int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data);
 /** The name by which the peer answers; and back. @return NULL: it is none of this peer's. */
@@ -321,13 +337,28 @@ void rdm_taken(struct nic_rdm_peer *peer, uint32_t id);
 /** Completions of queue pairs. */
 void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc);
 
+/* rdm_rq.c */
+/** Like nic_rdm_rq_create and nic_rdm_rq_destroy, of one that is not shared. */
+int rdm_rq_open(struct nic *nic, const struct nic_rdm_rq_init *init, struct nic_rdm_rq **out);
+void rdm_rq_close(struct nic_rdm_rq *rq);
+struct tag_unit *rdm_unit(struct nic_rdm_rq *rq, bool tagged);
+/** A message of this length goes into it. @return where in it; *room: how much of the message has room. */
+uint64_t rdm_recv_claim(struct nic_rdm_rq *rq, struct rdm_recv *recv, uint64_t length, uint64_t *room);
+/** A message in it has ended: say so to the endpoint's owner, without an endpoint to the queue's, and give the receive back if it
+ *  was the last. */
+void rdm_recv_done(struct nic_rdm_rq *rq, struct nic_rdm *ep, struct rdm_recv *recv, struct nic_rdm_done *done);
+/** The endpoint goes, and leaves nothing in a queue that it shares. */
+void rdm_rq_leave(struct nic_rdm *ep);
+
 /* rdm_rx.c */
-void rdm_recvs_init(struct nic_rdm *ep);
+/** A message, as who receives it is told about it. */
+struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_header *h);
+/** A held message, in no tag unit any more, has its receive; or goes without one. */
+void rdm_held_match(struct rdm_held *held, struct rdm_recv *recv);
+void rdm_held_discard(struct rdm_held *held);
 /** Bytes to memory that iov lists, from offset on. @return false: some of it is not mapped. */
 bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_t offset, const void *src,
 		 uint64_t len);
-/** A message in it has ended: say so, and give the receive back if it was the last. */
-void rdm_recv_done(struct nic_rdm *ep, struct rdm_recv *recv, struct nic_rdm_done *done);
 /** The peer has gone: what it was saying ends here, and what it has offered is gone. */
 void rdm_arrivals_lost(struct nic_rdm_peer *peer);
 
@@ -367,10 +398,10 @@ void rdm_result_add(struct nic_rdm_peer *peer, const struct rdm_header *h, uint6
 void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h);
 
 /* rdm_held.c */
-void rdm_held_init(struct nic_rdm *ep);
-void rdm_held_fini(struct nic_rdm *ep);
+void rdm_held_init(struct nic_rdm_rq *rq);
+void rdm_held_fini(struct nic_rdm_rq *rq);
 /** Whether rdm_held_get would find memory; `needed`: also beyond max_unexpected, for what waits for nobody. */
-bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed);
+bool rdm_held_room(struct nic_rdm_rq *rq, const struct rdm_header *h, bool needed);
 /** A message that is coming; in no tag unit. There is room. */
 struct rdm_held *rdm_held_get(struct nic_rdm_peer *peer, const struct rdm_header *h);
 /** It is in no tag unit any more. */

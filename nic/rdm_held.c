@@ -21,10 +21,10 @@ static void pool_init(struct rdm_pool *p, uint32_t data)
 	p->size = (uint32_t)((sizeof(struct rdm_held) + data + 15) & ~15ul);
 }
 
-void rdm_held_init(struct nic_rdm *ep)
+void rdm_held_init(struct nic_rdm_rq *rq)
 {
-	pool_init(&ep->small, SMALL_MAX);
-	pool_init(&ep->big, NIC_RDM_EAGER_MAX);
+	pool_init(&rq->small, SMALL_MAX);
+	pool_init(&rq->big, NIC_RDM_EAGER_MAX);
 }
 
 static struct rdm_held *held_at(struct rdm_chunk *chunk, size_t at)
@@ -32,13 +32,13 @@ static struct rdm_held *held_at(struct rdm_chunk *chunk, size_t at)
 	return (struct rdm_held *)(void *)((uint8_t *)chunk + at);
 }
 
-static void chunk_add(struct nic_rdm *ep, struct rdm_pool *p)
+static void chunk_add(struct nic_rdm_rq *rq, struct rdm_pool *p)
 {
 	struct rdm_chunk *chunk = calloc(1, RDM_CHUNK_BYTES);
 
 	if (!chunk)
 		return;
-	ep->held_bytes += RDM_CHUNK_BYTES;
+	rq->held_bytes += RDM_CHUNK_BYTES;
 	list_append(&p->chunks, &chunk->node);
 	for (size_t at = FIRST; at + p->size <= RDM_CHUNK_BYTES; at += p->size) {
 		held_at(chunk, at)->chunk = chunk;
@@ -47,18 +47,18 @@ static void chunk_add(struct nic_rdm *ep, struct rdm_pool *p)
 }
 
 /** None of it is in use: give it back. */
-static void chunk_remove(struct nic_rdm *ep, struct rdm_pool *p, struct rdm_chunk *chunk)
+static void chunk_remove(struct nic_rdm_rq *rq, struct rdm_pool *p, struct rdm_chunk *chunk)
 {
 	for (size_t at = FIRST; at + p->size <= RDM_CHUNK_BYTES; at += p->size)
 		list_remove(&held_at(chunk, at)->pool);
 	list_remove(&chunk->node);
 	free(chunk);
-	ep->held_bytes -= RDM_CHUNK_BYTES;
+	rq->held_bytes -= RDM_CHUNK_BYTES;
 }
 
-void rdm_held_fini(struct nic_rdm *ep)
+void rdm_held_fini(struct nic_rdm_rq *rq)
 {
-	struct rdm_pool *pools[] = {&ep->small, &ep->big};
+	struct rdm_pool *pools[] = {&rq->small, &rq->big};
 
 	for (unsigned i = 0; i < 2; i++)
 		for (struct list *n = pools[i]->chunks.next, *next; n != &pools[i]->chunks; n = next) {
@@ -68,50 +68,50 @@ void rdm_held_fini(struct nic_rdm *ep)
 }
 
 /** Of the messages themselves, which have none where they are read from. */
-static struct rdm_pool *pool_of(struct nic_rdm *ep, const struct rdm_header *h)
+static struct rdm_pool *pool_of(struct nic_rdm_rq *rq, const struct rdm_header *h)
 {
 	uint64_t bytes = !rdm_has_body(h->kind) ? 0 : h->length;
 
 	if (h->kind == RDM_OPERATE && h->segment[0].len > bytes)
 		bytes = h->segment[0].len; /* results take the place of operands */
-	return bytes <= SMALL_MAX ? &ep->small : &ep->big;
+	return bytes <= SMALL_MAX ? &rq->small : &rq->big;
 }
 
-static bool more_allowed(const struct nic_rdm *ep)
+static bool more_allowed(const struct nic_rdm_rq *rq)
 {
-	return ep->held_bytes + RDM_CHUNK_BYTES <= ep->cfg.max_unexpected;
+	return rq->held_bytes + RDM_CHUNK_BYTES <= rq->max_unexpected;
 }
 
-static void make_room(struct nic_rdm *ep, const struct rdm_pool *for_this)
+static void make_room(struct nic_rdm_rq *rq, const struct rdm_pool *for_this)
 {
-	struct rdm_pool *other = for_this == &ep->small ? &ep->big : &ep->small;
+	struct rdm_pool *other = for_this == &rq->small ? &rq->big : &rq->small;
 
 	for (struct list *n = other->chunks.next; n != &other->chunks; n = n->next) {
 		struct rdm_chunk *chunk = list_entry(n, struct rdm_chunk, node);
 
 		if (chunk->used)
 			continue;
-		chunk_remove(ep, other, chunk);
+		chunk_remove(rq, other, chunk);
 		return;
 	}
 }
 
-bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed)
+bool rdm_held_room(struct nic_rdm_rq *rq, const struct rdm_header *h, bool needed)
 {
-	struct rdm_pool *p = pool_of(ep, h);
+	struct rdm_pool *p = pool_of(rq, h);
 
 	if (!list_empty(&p->free))
 		return true;
-	if (!more_allowed(ep))
-		make_room(ep, p);
-	if (needed || more_allowed(ep))
-		chunk_add(ep, p);
+	if (!more_allowed(rq))
+		make_room(rq, p);
+	if (needed || more_allowed(rq))
+		chunk_add(rq, p);
 	return !list_empty(&p->free);
 }
 
 struct rdm_held *rdm_held_get(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
-	struct rdm_pool *p = pool_of(peer->ep, h);
+	struct rdm_pool *p = pool_of(peer->ep->rq, h);
 	struct rdm_held *held = list_entry(list_first(&p->free), struct rdm_held, pool);
 	struct rdm_chunk *chunk = held->chunk;
 
@@ -130,5 +130,5 @@ struct rdm_held *rdm_held_get(struct nic_rdm_peer *peer, const struct rdm_header
 void rdm_held_free(struct rdm_held *held)
 {
 	held->chunk->used--;
-	list_append(&pool_of(held->peer->ep, &held->header)->free, &held->pool);
+	list_append(&pool_of(held->peer->ep->rq, &held->header)->free, &held->pool);
 }

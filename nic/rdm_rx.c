@@ -1,88 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_rx.c - messages that come to an endpoint, and the receives that they are for. The first packet of a message finds its
+ * rdm_rx.c - messages that come to an endpoint: to the receives that they are for. The first packet of a message finds its
  * receive, and from then on each goes straight into the receive's buffer; a message that nobody has asked for yet is held.
  *
  * All of it happens in the responder of the peer's queue pair, which asks before it takes a message (rdm_takes) whether there is
  * room for it: if not the sender is told to wait, as by a queue pair without receive WQEs.
  */
 #include "rdm.h"
-
-/* ---- receives as objects ------------------------------------------------------------------------------------- */
-
-void rdm_recvs_init(struct nic_rdm *ep)
-{
-	list_init(&ep->free_recvs);
-	list_init(&ep->claimed);
-	tag_init(&ep->messages);
-	tag_init(&ep->tagged);
-	ep->rx_left = ep->cfg.max_rx;
-}
-
-static struct rdm_recv *recv_get(struct nic_rdm *ep)
-{
-	struct rdm_recv *recv;
-
-	if (ep->rx_left == 0)
-		return NULL;
-	ep->rx_left--;
-	if (list_empty(&ep->free_recvs))
-		return &ep->recvs[ep->recvs_touched++];
-	recv = list_entry(list_first(&ep->free_recvs), struct rdm_recv, match.node);
-	list_remove(&recv->match.node);
-	return recv;
-}
-
-static void recv_free(struct nic_rdm *ep, struct rdm_recv *recv)
-{
-	ep->rx_left++;
-	list_append(&ep->free_recvs, &recv->match.node);
-}
-
-static struct tag_unit *unit_of(struct nic_rdm *ep, bool tagged)
-{
-	return tagged ? &ep->tagged : &ep->messages;
-}
-
-void rdm_recv_done(struct nic_rdm *ep, struct rdm_recv *recv, struct nic_rdm_done *done)
-{
-	bool ends = recv->busy == 1 && (!(recv->flags & NIC_RDM_MULTI) || recv->full);
-
-	struct nic_rdm_done end = {.kind = NIC_RDM_RECV, .status = NIC_RDM_CANCELED, .flags = NIC_RDM_MULTI};
-	bool canceled = ends && recv->canceled;
-
-	recv->busy--;
-	end.context = done->context = recv->context;
-	end.cookie = done->cookie = recv->cookie;
-	end.flags |= recv->flags & NIC_RDM_TAGGED;
-	if (ends && !canceled && recv->flags & NIC_RDM_MULTI)
-		done->flags |= NIC_RDM_MULTI;
-	if (ends)
-		recv_free(ep, recv);
-	rdm_tell(ep, done);
-	if (canceled)
-		rdm_tell(ep, &end);
-}
-
-/** A message of this length goes into it. @return where in it; *room: how much of the message has room. */
-static uint64_t recv_claim(struct nic_rdm *ep, struct rdm_recv *recv, uint64_t length, uint64_t *room)
-{
-	uint64_t base = recv->used, left = recv->length - base;
-
-	*room = length < left ? length : left;
-	recv->busy++;
-	if (!recv->match.stays) {
-		recv->posted = false;
-		return base;
-	}
-	recv->used += *room;
-	recv->full = recv->length - recv->used < recv->min_free;
-	if (recv->full && recv->posted) {
-		tag_cancel(unit_of(ep, recv->flags & NIC_RDM_TAGGED), &recv->match);
-		recv->posted = false;
-	}
-	return base;
-}
 
 bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_t offset, const void *src, uint64_t len)
 {
@@ -105,7 +29,7 @@ bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_
 
 /* ---- messages without a receive ------------------------------------------------------------------------------- */
 
-static struct nic_rdm_done describe(struct nic_rdm_peer *peer, const struct rdm_header *h)
+struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	return (struct nic_rdm_done){.kind = NIC_RDM_RECV,
 				     .peer = peer,
@@ -120,7 +44,7 @@ static struct nic_rdm_done describe(struct nic_rdm_peer *peer, const struct rdm_
 static void delivered(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
 		      uint64_t room, uint32_t status)
 {
-	struct nic_rdm_done done = describe(peer, h);
+	struct nic_rdm_done done = rdm_describe(peer, h);
 
 	done.buf = rdm_recv_at(recv, base);
 	done.len = room;
@@ -128,7 +52,7 @@ static void delivered(struct nic_rdm_peer *peer, const struct rdm_header *h, str
 	done.status = status ? status : done.overflow ? NIC_RDM_TRUNCATED : NIC_RDM_OK;
 	if (h->flags & RDM_WANTS_TAKEN && status != NIC_RDM_PEER_LOST)
 		rdm_say_taken(peer, h->id);
-	rdm_recv_done(peer->ep, recv, &done);
+	rdm_recv_done(peer->ep->rq, peer->ep, recv, &done);
 }
 
 /** A held message has its receive, and is all there. */
@@ -152,18 +76,18 @@ static void held_deliver(struct rdm_held *held)
 	rdm_held_free(held);
 }
 
-static void held_match(struct rdm_held *held, struct rdm_recv *recv)
+void rdm_held_match(struct rdm_held *held, struct rdm_recv *recv)
 {
 	held->recv = recv;
 	/* An operation takes nothing of its room. */
-	held->base = recv_claim(held->peer->ep, recv, held->header.kind == RDM_OPERATE ? 0 : held->header.length,
-				&held->room);
+	held->base = rdm_recv_claim(held->peer->ep->rq, recv,
+				    held->header.kind == RDM_OPERATE ? 0 : held->header.length, &held->room);
 	if (held->complete)
 		held_deliver(held); /* or the rest is on its way */
 }
 
 /** A message that was held goes without having been received. */
-static void held_discard(struct rdm_held *held)
+void rdm_held_discard(struct rdm_held *held)
 {
 	if (!held->complete) {
 		held->discard = true;
@@ -197,11 +121,11 @@ static bool has_room(struct nic_rdm_peer *peer, const struct rdm_header *h)
 
 	if (ep->answers_left == 0 && (h->flags & RDM_WANTS_TAKEN))
 		return false;
-	if (h->kind == RDM_RESULT || rdm_held_room(ep, h, false))
+	if (h->kind == RDM_RESULT || rdm_held_room(ep->rq, h, false))
 		return true;
 	/* Operands need memory though there is a receive. */
-	return tag_find(unit_of(ep, h->flags & RDM_IS_TAGGED), h->tag, (uintptr_t)peer) &&
-	       (h->kind != RDM_OPERATE || rdm_held_room(ep, h, true));
+	return tag_find(rdm_unit(ep->rq, h->flags & RDM_IS_TAGGED), h->tag, (uintptr_t)peer) &&
+	       (h->kind != RDM_OPERATE || rdm_held_room(ep->rq, h, true));
 }
 
 bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
@@ -219,7 +143,7 @@ bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
 static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	struct rdm_arrival *a = &peer->arrival;
-	struct tag_unit *unit = unit_of(peer->ep, h->flags & RDM_IS_TAGGED);
+	struct tag_unit *unit = rdm_unit(peer->ep->rq, h->flags & RDM_IS_TAGGED);
 	struct tag_recv *match = h->kind == RDM_RESULT ? NULL : tag_arrive(unit, h->tag, (uintptr_t)peer);
 
 	*a = (struct rdm_arrival){.active = true, .header = *h};
@@ -229,10 +153,10 @@ static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 		rdm_owe(peer);		       /* for when it is there */
 	if (match && h->kind == RDM_OPERATE) { /* operands do not go into the buffer */
 		a->held = rdm_held_get(peer, h);
-		held_match(a->held, list_entry(match, struct rdm_recv, match));
+		rdm_held_match(a->held, list_entry(match, struct rdm_recv, match));
 	} else if (match) {
 		a->recv = list_entry(match, struct rdm_recv, match);
-		a->base = recv_claim(peer->ep, a->recv, h->length, &a->room);
+		a->base = rdm_recv_claim(peer->ep->rq, a->recv, h->length, &a->room);
 	} else {
 		a->held = rdm_held_get(peer, h);
 		tag_hold(unit, &a->held->match);
@@ -269,7 +193,7 @@ static void end(struct nic_rdm_peer *peer)
 		if (held->recv)
 			held_deliver(held);
 		else if (held->discard)
-			held_discard(held);
+			rdm_held_discard(held);
 	} else if (a->header.kind == RDM_OFFER && a->room) {
 		rdm_pull(peer, &a->header, a->recv, a->base, a->room);
 	} else {
@@ -326,22 +250,22 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 bool rdm_datagram_deliver(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h,
 			  const uint8_t *data)
 {
-	struct tag_recv *match = tag_arrive(&ep->messages, 0, (uintptr_t)peer);
-	struct nic_rdm_done done = describe(peer, h);
+	struct tag_recv *match = tag_arrive(&ep->rq->messages, 0, (uintptr_t)peer);
+	struct nic_rdm_done done = rdm_describe(peer, h);
 	struct rdm_recv *recv;
 	uint64_t base, room;
 
 	if (!match)
 		return false;
 	recv = list_entry(match, struct rdm_recv, match);
-	base = recv_claim(ep, recv, h->length, &room);
+	base = rdm_recv_claim(ep->rq, recv, h->length, &room);
 	done.buf = recv->n_iov ? (uint8_t *)recv->iov[0].base + base : NULL;
 	done.len = room;
 	done.overflow = h->length - room;
 	done.status = done.overflow ? NIC_RDM_TRUNCATED : NIC_RDM_OK;
 	if (!rdm_scatter(ep->nic, recv->iov, recv->n_iov, base, data, room))
 		done.status = NIC_WC_LOC_PROT_ERR;
-	rdm_recv_done(ep, recv, &done);
+	rdm_recv_done(ep->rq, ep, recv, &done);
 	return true;
 }
 
@@ -365,7 +289,7 @@ static void held_lost(struct rdm_held *held)
 	else if (held->claimed)
 		list_remove(&held->match.all);
 	else if (!held->discard)
-		tag_take(unit_of(peer->ep, held->header.flags & RDM_IS_TAGGED), &held->match);
+		tag_take(rdm_unit(peer->ep->rq, held->header.flags & RDM_IS_TAGGED), &held->match);
 	rdm_held_free(held);
 }
 
@@ -396,146 +320,7 @@ void rdm_arrivals_lost(struct nic_rdm_peer *peer)
 			delivered(peer, &a->header, a->recv, a->base, a->got < a->room ? a->got : a->room,
 				  NIC_RDM_PEER_LOST);
 	}
-	lose_offers(peer, &peer->ep->messages.messages);
-	lose_offers(peer, &peer->ep->tagged.messages);
-	lose_offers(peer, &peer->ep->claimed);
-}
-
-/* ---- posting ------------------------------------------------------------------------------------------------- */
-
-static struct rdm_held *claimed_find(struct nic_rdm *ep, const void *context)
-{
-	for (struct list *n = ep->claimed.next; n != &ep->claimed; n = n->next) {
-		struct rdm_held *held = list_entry(list_entry(n, struct tag_message, all), struct rdm_held, match);
-
-		if (held->claimed_by == context)
-			return held;
-	}
-	return NULL;
-}
-
-static uint64_t source_of(const struct nic_rdm_recv *r)
-{
-	return r->from ? (uintptr_t)r->from : TAG_ANY_SOURCE;
-}
-
-static void recv_fill(struct rdm_recv *recv, const struct nic_rdm_recv *r)
-{
-	*recv = (struct rdm_recv){.context = r->context,
-				  .cookie = r->cookie,
-				  .flags = r->flags & (NIC_RDM_TAGGED | NIC_RDM_MULTI),
-				  .n_iov = r->n_iov,
-				  .min_free = r->min_free,
-				  .match = {.source = source_of(r), .stays = (r->flags & NIC_RDM_MULTI) != 0}};
-	if (r->flags & NIC_RDM_TAGGED) {
-		recv->match.tag = r->tag;
-		recv->match.ignore = r->ignore;
-	}
-	for (uint32_t i = 0; i < r->n_iov; i++) {
-		recv->iov[i] = r->iov[i];
-		recv->length += r->iov[i].len;
-	}
-}
-
-/** The message that was claimed for this context. */
-static int recv_claimed(struct nic_rdm *ep, const struct nic_rdm_recv *r)
-{
-	struct rdm_held *held = claimed_find(ep, r->context);
-	struct nic_rdm_done done;
-	struct rdm_recv *recv;
-
-	if (!held)
-		return -ENOMSG;
-	recv = recv_get(ep);
-	if (!recv)
-		return -EAGAIN;
-	recv_fill(recv, r);
-	list_remove(&held->match.all);
-	if (!(r->flags & NIC_RDM_DISCARD)) {
-		held_match(held, recv);
-	} else {
-		done = describe(held->peer, &held->header);
-		held_discard(held);
-		recv->busy++;
-		rdm_recv_done(ep, recv, &done);
-	}
-	rdm_settle_due(ep->nic);
-	return 0;
-}
-
-int nic_rdm_recv(struct nic_rdm *ep, const struct nic_rdm_recv *r)
-{
-	struct tag_unit *unit = unit_of(ep, r->flags & NIC_RDM_TAGGED);
-	bool multi = r->flags & NIC_RDM_MULTI;
-	struct tag_message *m;
-	struct rdm_recv *recv;
-
-	if (r->n_iov > NIC_RDM_IOV_MAX || (r->n_iov && !r->iov) ||
-	    (multi && (r->n_iov != 1 || r->min_free == 0 || r->flags & NIC_RDM_CLAIM)))
-		return -EINVAL; /* a claim is for one message, and would leave the rest of the buffer waiting for none */
-	if (r->flags & NIC_RDM_CLAIM)
-		return recv_claimed(ep, r);
-	recv = recv_get(ep);
-	if (!recv)
-		return -EAGAIN;
-	recv_fill(recv, r);
-	do {
-		m = tag_post(unit, &recv->match);
-		recv->posted = !m;
-		if (m)
-			held_match(list_entry(m, struct rdm_held, match), recv);
-	} while (m && multi && !recv->full);
-	rdm_settle_due(ep->nic);
-	return 0;
-}
-
-int nic_rdm_peek(struct nic_rdm *ep, const struct nic_rdm_recv *r, struct nic_rdm_done *found)
-{
-	struct tag_unit *unit = unit_of(ep, r->flags & NIC_RDM_TAGGED);
-	bool tagged = r->flags & NIC_RDM_TAGGED;
-	struct tag_message *m = tag_peek(unit, tagged ? r->tag : 0, tagged ? r->ignore : 0, source_of(r));
-	struct rdm_held *held;
-
-	if (!m)
-		return -ENOMSG;
-	held = list_entry(m, struct rdm_held, match);
-	*found = describe(held->peer, &held->header);
-	found->context = r->context;
-	found->cookie = r->cookie;
-	if (r->flags & (NIC_RDM_CLAIM | NIC_RDM_DISCARD))
-		tag_take(unit, m);
-	if (r->flags & NIC_RDM_DISCARD) {
-		held_discard(held);
-	} else if (r->flags & NIC_RDM_CLAIM) {
-		held->claimed = true;
-		held->claimed_by = r->context;
-		list_append(&ep->claimed, &m->all);
-	}
-	rdm_settle_due(ep->nic);
-	return 0;
-}
-
-int nic_rdm_cancel(struct nic_rdm *ep, const void *context)
-{
-	struct nic_rdm_done done = {.kind = NIC_RDM_RECV, .status = NIC_RDM_CANCELED};
-
-	for (uint32_t i = 0; i < ep->recvs_touched; i++) {
-		struct rdm_recv *recv = &ep->recvs[i];
-
-		if (!recv->posted || recv->context != context)
-			continue;
-		tag_cancel(unit_of(ep, recv->flags & NIC_RDM_TAGGED), &recv->match);
-		recv->posted = false;
-		recv->full = true;
-		if (recv->busy) { /* the buffer is still written to */
-			recv->canceled = true;
-			return 0;
-		}
-		done.tag = recv->match.tag;
-		done.flags = recv->flags & NIC_RDM_TAGGED;
-		recv->busy++;
-		rdm_recv_done(ep, recv, &done);
-		return 0;
-	}
-	return -ENOENT;
+	lose_offers(peer, &peer->ep->rq->messages.messages);
+	lose_offers(peer, &peer->ep->rq->tagged.messages);
+	lose_offers(peer, &peer->ep->rq->claimed);
 }

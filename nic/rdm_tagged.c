@@ -31,7 +31,7 @@ bool rdm_operate_prepare(struct rdm_op *op)
 	uint32_t elements = (uint32_t)(op->length / nic_elem_size(op->atomic.datatype));
 	uint8_t *end;
 
-	if (!rdm_held_room(op->peer->ep, &any_length, true))
+	if (!rdm_held_room(op->peer->ep->rq, &any_length, true))
 		return false;
 	op->held = rdm_held_get(op->peer, &any_length);
 	end = gather(op->held->data, op->iov, op->n_iov);
@@ -198,7 +198,7 @@ void rdm_operate(struct rdm_held *held)
 	struct rdm_recv *recv = held->recv;
 
 	answer(held, status);
-	rdm_recv_done(ep, recv, &done);
+	rdm_recv_done(ep->rq, ep, recv, &done);
 }
 
 void rdm_operate_discard(struct rdm_held *held)

@@ -120,7 +120,24 @@ static void tell_pulled(struct rdm_op *op)
 	if (op->status) /* of a request that the receiver knows nothing of: all he can know is that the rest will not come */
 		op->done.status = is_local_error(op->status) ? op->status : NIC_RDM_PEER_LOST;
 	op->done.vendor_err = op->vendor_err;
-	rdm_recv_done(op->peer->ep, op->recv, &op->done);
+	rdm_recv_done(op->peer->ep->rq, op->peer->ep, op->recv, &op->done);
+}
+
+void rdm_ops_leave(struct nic_rdm *ep)
+{
+	for (uint32_t i = 0; i < ep->ops_touched; i++) {
+		struct rdm_op *op = &ep->ops[i];
+
+		if (!op->peer) /* free */
+			continue;
+		if (op->work == RDM_W_PULL && !op->told) {
+			op->status = NIC_RDM_PEER_LOST;
+			tell_pulled(op);
+		}
+		if (op->held)
+			rdm_held_free(op->held);
+		op->held = NULL;
+	}
 }
 
 static void op_end(struct rdm_op *op)
