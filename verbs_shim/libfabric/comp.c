@@ -139,6 +139,15 @@ static bool source_unknown(const struct ufi_core *core, const struct ufi_comp *c
 	return true;
 }
 
+/** Whether there is to be an entry for what has gone well. */
+static bool is_told(const struct ufi_core *core, const struct nic_rdm_done *d)
+{
+	/* The end of a buffer for many messages, and a peer's data, are told in any case. */
+	if (d->cookie & UFI_COOKIE_COMPLETE || d->kind == NIC_RDM_REMOTE_WRITE)
+		return true;
+	return d->kind == NIC_RDM_RECV && (d->flags & NIC_RDM_MULTI || (core->srx && !core->rx_selective));
+}
+
 void ufi_done(void *ctx, const struct nic_rdm_done *d)
 {
 	struct ufi_core *core = ctx;
@@ -150,15 +159,13 @@ void ufi_done(void *ctx, const struct nic_rdm_done *d)
 
 	if (d->kind != NIC_RDM_RECV && d->kind != NIC_RDM_REMOTE_WRITE)
 		ufi_stx_give(core, 1);
-	if (core->closing)
+	if (core->closing && !(core->srx && d->kind == NIC_RDM_RECV)) /* that receive is not the endpoint's alone */
 		return;
 	if (d->kind == NIC_RDM_READ)
 		core->reads--;
 	if (kind->count < UFI_COUNTS && core->cntrs[kind->count])
 		ufi_cntr_count(core->cntrs[kind->count], failed);
-	/* The end of a buffer for many messages, and a peer's data, are told in any case. */
-	if (!cq || (!failed && !(d->cookie & UFI_COOKIE_COMPLETE) && d->kind != NIC_RDM_REMOTE_WRITE &&
-		    !(kind->received && d->flags & NIC_RDM_MULTI)))
+	if (!cq || (!failed && !is_told(core, d)))
 		return;
 	fill_comp(&comp, d);
 	if (kind->received)

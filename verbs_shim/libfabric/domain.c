@@ -51,11 +51,6 @@ static int domain_no_sep(struct fid_domain *domain, struct fi_info *info, struct
 	return -FI_ENOSYS;
 }
 
-static int domain_no_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context)
-{
-	return -FI_ENOSYS;
-}
-
 static struct fi_ops domain_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = domain_close,
@@ -73,7 +68,7 @@ static struct fi_ops_domain domain_ops = {
 	.cntr_open = ufi_cntr_open,
 	.poll_open = ufi_poll_open,
 	.stx_ctx = ufi_stx_open,
-	.srx_ctx = domain_no_srx,
+	.srx_ctx = ufi_srx_open,
 	.query_atomic = ufi_query_atomic,
 };
 

@@ -5,8 +5,7 @@
  */
 #include "provider.h"
 
-#define MIN_MULTI_RECV 64
-#define NS_PER_MS      1000000ull
+#define NS_PER_MS 1000000ull
 
 static struct ufi_ep *ep_of(struct fid *fid)
 {
@@ -24,6 +23,8 @@ static int ep_complete(const struct ufi_core *core)
 		return -FI_ENOEQ;
 	if (core->type->type != FI_EP_MSG && !core->av)
 		return -FI_ENOAV;
+	if (receives && core->rx_shared && !core->srx)
+		return -FI_EOPBADSTATE;
 	if (sends && core->tx_shared && !core->stx)
 		return -FI_EOPBADSTATE;
 	if (sends && !core->tx_cq && !core->cntrs[UFI_COUNT_SEND] && !core->cntrs[UFI_COUNT_READ] &&
@@ -41,6 +42,7 @@ static int ep_create(struct ufi_core *core)
 		.max_rx = (uint32_t)core->rx_size,
 		.connect_ns = (uint64_t)ufi_params.connect_ms * NS_PER_MS,
 		.max_unexpected = ufi_params.max_unexpected,
+		.rq = core->srx ? core->srx->ep.own.rq : NULL,
 		.datagrams = core->type->type == FI_EP_DGRAM,
 		.done = ufi_done,
 		.served = core->caps & FI_RMA_EVENT ? ufi_served : NULL,
@@ -51,7 +53,11 @@ static int ep_create(struct ufi_core *core)
 
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
-	rc = nic_rdm_create(core->domain->nic, &init, &core->rdm);
+	rc = core->srx && core->av && !ufi_srx_accepts(core->srx, core->av) ? -FI_EINVAL : 0;
+	if (!rc)
+		rc = nic_rdm_create(core->domain->nic, &init, &core->rdm);
+	if (!rc && !core->srx)
+		core->rq = nic_rdm_rq_of(core->rdm);
 	for (uint32_t i = 0; !rc && core->av && i < core->av->n; i++)
 		ufi_ep_meet(core, i);
 	ufi_leave(core->domain);
@@ -149,11 +155,11 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 	struct ufi_core *core = ep_of(fid)->core;
 	int rc;
 
-	if (!core->rdm)
-		return -FI_EOPBADSTATE;
+	if (!core->rq) /* receives of a shared context are not the endpoint's */
+		return core->srx ? -FI_ENOENT : -FI_EOPBADSTATE;
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
-	rc = nic_rdm_cancel(core->rdm, context);
+	rc = nic_rdm_rq_cancel(core->rq, context);
 	ufi_leave(core->domain);
 	return rc;
 }
@@ -204,6 +210,8 @@ static int ep_setname(fid_t fid, void *addr, size_t addrlen)
 {
 	struct ufi_core *core = ep_of(fid)->core;
 
+	if (fid->fclass != FI_CLASS_EP)
+		return -FI_EOPNOTSUPP;
 	if (core->served || core->cm.request)
 		return -FI_EOPBADSTATE;
 	return ufi_addr_local(addr, addrlen, &core->addr.gid, &core->addr.port);
@@ -242,10 +250,13 @@ static void core_close(struct ufi_core *core)
 	if (!ufi_enter(domain))
 		return;
 	core->closing = true;
+	if (core->srx)
+		ufi_srx_leave(core);
 	if (core->rdm) {
 		pmd_settle(domain->engine);
 		ufi_cm_close(core);
 		nic_rdm_destroy(core->rdm);
+		core->rq = NULL;
 		core->rdm = NULL; /* others may still look at the endpoint, by its address vector */
 		ufi_stx_give(core, core->sent);
 	}
@@ -286,7 +297,7 @@ static struct fi_ops ep_fid_ops = {
 	.ops_open = ufi_no_ops_open,
 };
 
-static struct fi_ops_ep ep_ops = {
+struct fi_ops_ep ufi_ep_ops = {
 	.size = sizeof(struct fi_ops_ep),
 	.cancel = ep_cancel,
 	.getopt = ep_getopt,
@@ -297,7 +308,7 @@ static struct fi_ops_ep ep_ops = {
 	.tx_size_left = ufi_no_size_left,
 };
 
-static struct fi_ops_cm ep_cm_ops = {
+struct fi_ops_cm ufi_ep_cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.setname = ep_setname,
 	.getname = ep_getname,
@@ -327,11 +338,13 @@ static int core_init(struct ufi_core *core, struct ufi_domain *domain, const str
 		return rc;
 	core->caps = info->caps & ~core->type->lacks;
 	core->tx_shared = info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
+	core->rx_shared = info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
 	core->reads_first = order & UFI_ORDER_WAITS;
 	core->tx_size = info->tx_attr && info->tx_attr->size ? info->tx_attr->size : ufi_params.tx_size;
 	core->rx_size = info->rx_attr && info->rx_attr->size ? info->rx_attr->size : ufi_params.rx_size;
-	core->min_multi_recv = MIN_MULTI_RECV;
-	if (core->tx_size > UFI_QUEUE_MAX || core->rx_size > UFI_QUEUE_MAX)
+	core->min_multi_recv = UFI_MIN_MULTI_RECV;
+	if (core->tx_size > UFI_QUEUE_MAX || core->rx_size > UFI_QUEUE_MAX ||
+	    (core->rx_shared && core->caps & UFI_SRX_LACKS))
 		return -FI_EINVAL;
 	return core->type->type == FI_EP_MSG && info->handle ? ufi_pep_give(core, info->handle) : 0;
 }
@@ -342,7 +355,8 @@ int ufi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ou
 	struct ufi_ep *ep;
 	int rc;
 
-	if (!info || !info->ep_attr || !ufi_ctx_cnt_valid(info->ep_attr->tx_ctx_cnt) || info->ep_attr->rx_ctx_cnt > 1)
+	if (!info || !info->ep_attr || !ufi_ctx_cnt_valid(info->ep_attr->tx_ctx_cnt) ||
+	    !ufi_ctx_cnt_valid(info->ep_attr->rx_ctx_cnt))
 		return -FI_EINVAL;
 	ep = calloc(1, sizeof(*ep));
 	if (!ep)
@@ -359,8 +373,8 @@ int ufi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ou
 	ep->ep.fid.fclass = FI_CLASS_EP;
 	ep->ep.fid.context = context;
 	ep->ep.fid.ops = &ep_fid_ops;
-	ep->ep.ops = &ep_ops;
-	ep->ep.cm = &ep_cm_ops;
+	ep->ep.ops = &ufi_ep_ops;
+	ep->ep.cm = &ufi_ep_cm_ops;
 	ep->ep.msg = &ufi_msg_ops;
 	ep->ep.rma = &ufi_rma_ops;
 	ep->ep.tagged = &ufi_tagged_ops;

@@ -98,6 +98,16 @@ static int bind_stx(struct ufi_core *core, struct ufi_stx *stx, uint64_t flags)
 	return 0;
 }
 
+/* The same, of receives. */
+static int bind_srx(struct ufi_core *core, struct ufi_srx *srx, uint64_t flags)
+{
+	if (flags || core->srx || !core->rx_shared)
+		return -FI_EINVAL;
+	if (srx->ep.own.domain != core->domain)
+		return -FI_EDOMAIN;
+	return ufi_srx_join(srx, core);
+}
+
 int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct ufi_ep *ep = container_of(fid, struct ufi_ep, ep.fid);
@@ -117,6 +127,8 @@ int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return bind_eq(ep->core, container_of(bfid, struct ufi_eq, eq.fid), flags);
 	case FI_CLASS_STX_CTX:
 		return bind_stx(ep->core, container_of(bfid, struct ufi_stx, stx.fid), flags);
+	case FI_CLASS_SRX_CTX:
+		return bind_srx(ep->core, container_of(bfid, struct ufi_srx, ep.ep.fid), flags);
 	default:
 		return -FI_EINVAL;
 	}
@@ -148,6 +160,8 @@ void ufi_ep_unbind(struct ufi_core *core)
 		atomic_fetch_sub(&core->cm.eq->users, 1);
 	if (core->stx)
 		atomic_fetch_sub(&core->stx->users, 1);
+	if (core->srx)
+		atomic_fetch_sub(&core->srx->users, 1);
 	if (core->av)
 		unbind_av(core);
 }

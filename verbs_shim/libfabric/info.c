@@ -58,6 +58,7 @@ static const struct fi_domain_attr domain_default = {
 	.max_ep_tx_ctx = 1,
 	.max_ep_rx_ctx = 1,
 	.max_ep_stx_ctx = OBJECTS_MAX,
+	.max_ep_srx_ctx = OBJECTS_MAX,
 	.cntr_cnt = OBJECTS_MAX,
 	.mr_iov_limit = 1,
 	.mr_cnt = OBJECTS_MAX,

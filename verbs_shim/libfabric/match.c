@@ -48,7 +48,7 @@ static bool ep_match(const struct ufi_type *type, const struct fi_ep_attr *ep)
 	       fits(ep->max_order_raw_size, type->max_order_size) &&
 	       fits(ep->max_order_war_size, type->max_order_size) &&
 	       fits(ep->max_order_waw_size, type->max_order_size) && ufi_ctx_cnt_valid(ep->tx_ctx_cnt) &&
-	       ep->rx_ctx_cnt <= 1 && !ep->auth_key_size;
+	       ufi_ctx_cnt_valid(ep->rx_ctx_cnt) && !ep->auth_key_size;
 }
 
 static bool domain_match(const struct fi_domain_attr *d)
@@ -60,12 +60,20 @@ static bool domain_match(const struct fi_domain_attr *d)
 	       fits(d->max_err_data, sizeof(union ufi_sockaddr));
 }
 
+/* Receives that endpoints share are from whom it may be. */
+static bool sharing_match(const struct fi_info *hints)
+{
+	uint64_t caps = hints->caps | (hints->rx_attr ? hints->rx_attr->caps : 0);
+
+	return !hints->ep_attr || hints->ep_attr->rx_ctx_cnt != FI_SHARED_CONTEXT || !(caps & UFI_SRX_LACKS);
+}
+
 bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints)
 {
 	if (!hints)
 		return true;
-	return is_subset(hints->caps, UFI_CAPS & ~type->lacks) && hints->addr_format <= FI_SOCKADDR_IN6 &&
-	       (!hints->tx_attr || tx_match(type, hints->tx_attr)) &&
+	return is_subset(hints->caps, UFI_CAPS & ~type->lacks) && sharing_match(hints) &&
+	       hints->addr_format <= FI_SOCKADDR_IN6 && (!hints->tx_attr || tx_match(type, hints->tx_attr)) &&
 	       (!hints->rx_attr || rx_match(type, hints->rx_attr)) &&
 	       (!hints->ep_attr || ep_match(type, hints->ep_attr)) &&
 	       (!hints->domain_attr || domain_match(hints->domain_attr));
@@ -159,6 +167,8 @@ static void ep_apply(const struct ufi_type *type, const struct fi_ep_attr *hints
 	ep->max_order_waw_size = type->max_order_size;
 	if (hints && hints->tx_ctx_cnt == FI_SHARED_CONTEXT)
 		ep->tx_ctx_cnt = FI_SHARED_CONTEXT;
+	if (hints && hints->rx_ctx_cnt == FI_SHARED_CONTEXT)
+		ep->rx_ctx_cnt = FI_SHARED_CONTEXT;
 }
 
 void ufi_hints_apply(uint32_t version, const struct ufi_type *type, const struct fi_info *hints, struct fi_info *info)

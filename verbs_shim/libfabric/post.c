@@ -98,19 +98,19 @@ ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s)
 static int recv_check(const struct ufi_core *core, const struct ufi_recv *r)
 {
 	bool claims = r->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD);
-	int rc = ufi_ep_check(core, FI_RECV | (r->flags & (FI_MSG | FI_TAGGED)));
+	uint64_t caps = FI_RECV | (r->flags & (FI_MSG | FI_TAGGED));
 
-	if (rc)
-		return rc;
+	if ((core->caps & caps) != caps || core->srx) /* there they are to be posted */
+		return -FI_EOPNOTSUPP;
+	if (!core->rq)
+		return -FI_EOPBADSTATE;
 	if (r->flags & ~RECV_FLAGS || (claims && !(r->flags & FI_TAGGED)))
 		return -FI_EBADFLAGS;
 	if (r->flags & FI_DISCARD && !(r->flags & (FI_PEEK | FI_CLAIM)))
 		return -FI_EBADFLAGS;
 	if (r->n_iov > NIC_RDM_IOV_MAX || (r->n_iov && !r->iov))
 		return -FI_EINVAL;
-	if (r->flags & FI_MULTI_RECV && (r->n_iov != 1 || claims))
-		return -FI_EINVAL;
-	return r->flags & FI_PEEK && !core->rx_cq ? -FI_ENOCQ : 0;
+	return r->flags & FI_MULTI_RECV && (r->n_iov != 1 || claims) ? -FI_EINVAL : 0;
 }
 
 /** From whom, where that matters. Lock held. @return 0, -FI_EINVAL. */
@@ -123,16 +123,23 @@ static int recv_from(struct ufi_core *core, fi_addr_t from, const struct nic_rdm
 	return *peer ? 0 : -FI_EINVAL;
 }
 
-static int recv_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_recv *request)
+/* What was found is told where the message came to. */
+static int recv_peek(struct ufi_ep *ep, const struct ufi_recv *r, const struct nic_rdm_recv *request)
 {
+	struct ufi_core *core = ep->core, *teller = core, *owner;
 	struct nic_rdm_done found = {0};
 	int rc;
 
+	if (ep->ep.fid.fclass == FI_CLASS_SRX_CTX)
+		teller = ufi_srx_reporter(container_of(ep, struct ufi_srx, ep));
+	if (!teller || !teller->rx_cq)
+		return -FI_ENOCQ;
 	pmd_progress(core->domain->engine, 1);
-	rc = nic_rdm_peek(core->rdm, request, &found);
+	rc = nic_rdm_rq_peek(core->rq, request, &found);
 	if (rc && rc != -ENOMSG)
 		return rc;
-	ufi_done_peek(core, r, rc ? NULL : &found);
+	owner = rc ? teller : nic_rdm_peer_owner(found.peer);
+	ufi_done_peek(owner->rx_cq ? owner : teller, r, rc ? NULL : &found);
 	return 0;
 }
 
@@ -164,6 +171,6 @@ ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
 		return -FI_EIO;
 	rc = recv_from(core, r->from, &request.from);
 	if (!rc)
-		rc = r->flags & FI_PEEK ? recv_peek(core, r, &request) : nic_rdm_recv(core->rdm, &request);
+		rc = r->flags & FI_PEEK ? recv_peek(ep, r, &request) : nic_rdm_rq_recv(core->rq, &request);
 	return ufi_call_end(core, rc);
 }

@@ -77,9 +77,13 @@ extern struct ufi_params ufi_params;
 	 FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |          \
 	 FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 
-#define UFI_QUEUE_MAX 16384 /* requests under way, receives posted */
+/** What endpoints that share their receives cannot have: a receive from one peer only. */
+#define UFI_SRX_LACKS FI_DIRECTED_RECV
+
+#define UFI_MIN_MULTI_RECV 64	 /* bytes, unless the program says how many */
+#define UFI_QUEUE_MAX	   16384 /* requests under way, receives posted */
 /** A memory key is an R_Key. */
-#define UFI_KEY_SIZE  4
+#define UFI_KEY_SIZE	   4
 
 int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		struct fi_info **out);
@@ -395,9 +399,12 @@ struct ufi_core {
 	struct ufi_core *next_of_av;
 	struct ufi_cq *tx_cq, *rx_cq;
 	struct ufi_cntr *cntrs[UFI_COUNTS];
-	struct ufi_stx *stx; /* NULL: not bound */
-	size_t sent;	     /* requests under way in it */
-	bool tx_shared;	     /* it has to be bound to one */
+	struct nic_rdm_rq *rq; /* where receives are posted; NULL: not enabled, or it shares a context */
+	struct ufi_stx *stx;   /* NULL: not bound */
+	size_t sent;	       /* requests under way in it */
+	struct ufi_srx *srx;   /* NULL: not bound */
+	struct ufi_core *next_of_srx;
+	bool tx_shared, rx_shared; /* it has to be bound to one */
 	bool tx_selective, rx_selective;
 	bool reads_first; /* what would overtake an RMA read waits for it */
 	uint64_t caps;
@@ -417,6 +424,9 @@ struct ufi_ep {
 	uint64_t tx_msg_flags, rx_msg_flags; /* added to those that have */
 };
 
+extern struct fi_ops_ep ufi_ep_ops;
+extern struct fi_ops_cm ufi_ep_cm_ops;
+
 int ufi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out, void *context);
 int ufi_ep_enable(struct ufi_core *core);
 /** Bind an object to an endpoint that is not enabled. */
@@ -431,6 +441,25 @@ void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr);
 struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr);
 /** A fi_addr_t is no longer that of its address. Engine lock held. */
 void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr);
+
+/* ---- shared receive context (srx.c) --------------------------------------------------------------------- */
+
+/** As far as posting receives goes it is an endpoint. */
+struct ufi_srx {
+	struct ufi_ep ep;
+	struct ufi_core *members; /* endpoints, as bound */
+	atomic_uint users;
+};
+
+int ufi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **out, void *context);
+/** An endpoint is bound to it. @return 0, -FI_EIO. */
+int ufi_srx_join(struct ufi_srx *srx, struct ufi_core *core);
+/** These, engine lock held. The endpoint closes. */
+void ufi_srx_leave(struct ufi_core *core);
+/** Whether an endpoint with this address vector may use it: all that are not connected have the same. */
+bool ufi_srx_accepts(const struct ufi_srx *srx, const struct ufi_av *av);
+/** The endpoint that tells of what is none's. @return NULL: there is none. */
+struct ufi_core *ufi_srx_reporter(struct ufi_srx *srx);
 
 /* ---- connections (cm.c), passive endpoints (pep.c, request.c) ------------------------------------------- */
 

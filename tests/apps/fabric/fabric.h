@@ -89,6 +89,8 @@ void case_port_taken_over(struct pair *p);
 void case_datagrams(struct pair *p);
 /* shared.c */
 void case_shared_transmit(struct pair *p);
+void case_shared_receive(struct pair *p);
+void case_shared_receive_mistakes(struct pair *p);
 /* refusals.c */
 void case_waiting(struct pair *p);
 void case_refusals(struct pair *p);

@@ -153,6 +153,8 @@ static const struct {
 	{"port of a passive endpoint", case_port_taken_over},
 	{"datagrams", case_datagrams},
 	{"shared transmit context", case_shared_transmit},
+	{"shared receive context", case_shared_receive},
+	{"shared receive context: wrong calls", case_shared_receive_mistakes},
 	{"waiting", case_waiting},
 	{"wrong arguments", case_refusals},
 	{"address vector", case_address_vector},

@@ -113,3 +113,160 @@ void case_shared_transmit(struct pair *p)
 	WANT_OK(fi_close(&stx->fid));
 	fi_freeinfo(info);
 }
+
+/* ---- receives -------------------------------------------------------------------------------------------- */
+
+/** A context and two endpoints that use it. */
+struct sharers {
+	struct fi_info *info;
+	struct fid_ep *srx;
+	struct sharer one, two;
+};
+
+static bool sharers_open(struct pair *p, struct sharers *s)
+{
+	struct fi_rx_attr attr = {.size = 4};
+
+	s->info = fi_dupinfo(p->info);
+	s->info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	s->info->caps &= ~FI_DIRECTED_RECV;
+	WANT_OK(fi_srx_context(p->domain, &attr, &s->srx, NULL));
+	if (failures || !sharer_open(p, s->info, &s->one) || !sharer_open(p, s->info, &s->two))
+		return false;
+	WANT(fi_enable(s->one.ep), -FI_EOPBADSTATE);
+	WANT_OK(fi_ep_bind(s->one.ep, &s->srx->fid, 0));
+	WANT_OK(fi_ep_bind(s->two.ep, &s->srx->fid, 0));
+	sharer_enable(p, &s->one);
+	sharer_enable(p, &s->two);
+	return failures == 0;
+}
+
+static void sharers_close(struct sharers *s)
+{
+	WANT_OK(fi_close(&s->srx->fid));
+	fi_freeinfo(s->info);
+}
+
+static void srx_messages(struct pair *p, struct sharers *s)
+{
+	char buf[3][8] = {"", "", ""};
+
+	for (int i = 0; i < 2; i++)
+		WANT_OK(fi_recv(s->srx, buf[i], sizeof(buf[i]), NULL, FI_ADDR_UNSPEC, buf[i]));
+	WANT_OK(fi_inject(p->a.ep, "two", 4, s->two.addr));
+	await(p, s->two.rx);
+	WANT(p->done.op_context == buf[0], 1);
+	WANT(p->done.flags, FI_MSG | FI_RECV);
+	WANT(p->source, p->a.addr);
+	WANT(strcmp(buf[0], "two"), 0);
+	WANT_OK(fi_inject(p->a.ep, "one", 4, s->one.addr));
+	await(p, s->one.rx);
+	WANT(p->done.op_context == buf[1], 1);
+	WANT(strcmp(buf[1], "one"), 0);
+	/* What comes first waits for whoever asks; the endpoints talk to each other as well. */
+	WANT_OK(fi_tinject(s->two.ep, "tag", 4, s->one.addr, 5));
+	WANT_OK(fi_trecv(s->srx, buf[2], sizeof(buf[2]), NULL, FI_ADDR_UNSPEC, 4, 1, buf[2]));
+	await(p, s->one.rx);
+	WANT(p->done.tag, 5);
+	WANT(p->source, s->two.addr);
+	WANT(strcmp(buf[2], "tag"), 0);
+	/* A long one. */
+	WANT_OK(fi_recv(s->srx, p->there, LONG_LEN, NULL, FI_ADDR_UNSPEC, NULL));
+	WANT_OK(fi_send(p->a.ep, p->here, LONG_LEN, NULL, s->two.addr, NULL));
+	await(p, s->two.rx);
+	WANT(memcmp(p->here, p->there, LONG_LEN), 0);
+	await(p, p->a.tx);
+}
+
+static void srx_multi(struct pair *p, struct sharers *s)
+{
+	struct iovec iov = {.iov_base = p->there, .iov_len = 128};
+	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = s};
+	size_t least = 40;
+
+	WANT_OK(fi_setopt(&s->srx->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)));
+	WANT_OK(fi_recvmsg(s->srx, &msg, FI_MULTI_RECV));
+	for (int i = 0; i < 2; i++) {
+		WANT_OK(fi_inject(p->a.ep, p->here, 50, i ? s->two.addr : s->one.addr));
+		await(p, i ? s->two.rx : s->one.rx);
+		WANT(p->done.op_context == s, 1);
+		WANT((char *)p->done.buf - p->there, i * 50);
+		WANT((p->done.flags & FI_MULTI_RECV) != 0, i);
+	}
+}
+
+/* What ends without a message is told by the endpoint that was bound first. */
+static void srx_without_message(struct pair *p, struct sharers *s)
+{
+	struct iovec iov = {.iov_base = p->there, .iov_len = 100};
+	struct fi_msg_tagged msg = {.addr = FI_ADDR_UNSPEC, .tag = 9, .context = s, .msg_iov = &iov};
+
+	WANT_OK(fi_trecv(s->srx, p->there, 8, NULL, FI_ADDR_UNSPEC, 9, 0, s));
+	WANT_OK(fi_cancel(&s->srx->fid, s));
+	await_error(p, s->one.rx, FI_ECANCELED);
+	WANT(p->error.op_context == s, 1);
+	WANT(fi_cancel(&s->srx->fid, s), -FI_ENOENT);
+	WANT_OK(fi_trecvmsg(s->srx, &msg, FI_PEEK));
+	await_error(p, s->one.rx, FI_ENOMSG);
+	WANT_OK(fi_tinject(p->a.ep, "claimed", 8, s->two.addr, 9));
+	WANT_OK(fi_tsend(p->a.ep, "x", 1, NULL, s->one.addr, 10, NULL)); /* behind it, on another connection */
+	await(p, p->a.tx);
+	do {
+		WANT_OK(fi_trecvmsg(s->srx, &msg, FI_PEEK | FI_CLAIM));
+	} while (fi_cq_read(s->one.rx, &p->done, 1) == -FI_EAVAIL && fi_cq_readerr(s->one.rx, &p->error, 0) == 1);
+	await(p, s->two.rx);
+	WANT(p->done.len, 8);
+	msg.iov_count = 1;
+	WANT_OK(fi_trecvmsg(s->srx, &msg, FI_CLAIM));
+	await(p, s->two.rx);
+	WANT(strcmp(p->there, "claimed"), 0);
+}
+
+void case_shared_receive(struct pair *p)
+{
+	struct sharers s;
+
+	if (!sharers_open(p, &s))
+		return;
+	srx_messages(p, &s);
+	srx_multi(p, &s);
+	srx_without_message(p, &s);
+	/* An endpoint goes, the other takes what is left. */
+	WANT_OK(fi_recv(s.srx, p->there, 8, NULL, FI_ADDR_UNSPEC, NULL));
+	sharer_close(p, &s.one);
+	WANT_OK(fi_inject(p->a.ep, "left", 5, s.two.addr));
+	await(p, s.two.rx);
+	WANT(strcmp(p->there, "left"), 0);
+	sharer_close(p, &s.two);
+	sharers_close(&s);
+}
+
+void case_shared_receive_mistakes(struct pair *p)
+{
+	struct fi_rx_attr huge = {.size = 1u << 30}, directed = {.caps = FI_MSG | FI_RECV | FI_DIRECTED_RECV};
+	struct fid_ep *other, *plain;
+	struct sharers s;
+	char buf[8];
+
+	WANT(fi_srx_context(p->domain, &huge, &other, NULL), -FI_EINVAL);
+	WANT(fi_srx_context(p->domain, &directed, &other, NULL), -FI_EINVAL);
+	if (!sharers_open(p, &s))
+		return;
+	WANT(fi_close(&s.srx->fid), -FI_EBUSY);
+	WANT(fi_recv(s.one.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL), -FI_EOPNOTSUPP);
+	WANT(fi_cancel(&s.one.ep->fid, buf), -FI_ENOENT);
+	WANT(fi_send(s.srx, buf, sizeof(buf), NULL, p->a.addr, NULL), -FI_EOPNOTSUPP);
+	WANT(fi_read(s.srx, buf, sizeof(buf), NULL, p->a.addr, p->base, p->key, NULL), -FI_EOPNOTSUPP);
+	WANT(fi_recv(s.srx, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL), 0);
+	for (int i = 1; i < 4; i++)
+		WANT_OK(fi_recv(s.srx, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
+	WANT(fi_recv(s.srx, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL), -FI_EAGAIN); /* it has room for four */
+	WANT_OK(fi_endpoint(p->domain, p->info, &plain, NULL));
+	WANT(fi_ep_bind(plain, &s.srx->fid, 0), -FI_EINVAL); /* it has not asked for one */
+	WANT_OK(fi_close(&plain->fid));
+	s.info->caps |= FI_DIRECTED_RECV;
+	WANT(fi_endpoint(p->domain, s.info, &plain, NULL), -FI_EINVAL);
+	sharer_close(p, &s.one);
+	sharer_close(p, &s.two);
+	sharers_close(&s);
+}
