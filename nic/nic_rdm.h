@@ -136,8 +136,8 @@ struct nic_rdm_init {
 		addr; /* the GID is one of the NIC's; the caller has seen to it that packets for the port come here */
 	uint32_t max_tx, max_rx; /* requests under way and receives posted, at most; 0: 1024 */
 	uint64_t connect_ns;	 /* how long a peer may take to answer; 0: 10 s */
-	uint64_t max_unexpected; /* bytes of messages that nobody has asked for yet; senders of more wait. At
-				 * least 64 KiB; 0: 64 MiB */
+	uint64_t max_unexpected; /* bytes of messages that nobody has asked for yet; senders of more wait, and
+				  * datagrams are dropped. At least 64 KiB; 0: 64 MiB */
 	struct nic_rdm_rq *rq;	 /* NULL: its own; else max_rx and max_unexpected are that one's business */
 	bool datagrams; /* SENDs are datagrams of up to nic_rdm_datagram_max bytes, and there is nothing else */
 	uint8_t timeout, retry_cnt; /* of the queue pairs, as nic_qp_attr; 0: 14, 7 */

@@ -108,7 +108,8 @@ struct rdm_held {
 	struct rdm_chunk *chunk;
 	struct list pool;	  /* when free */
 	struct tag_message match; /* `all`, when claimed: on rq->claimed */
-	struct nic_rdm_peer *peer;
+	struct nic_rdm *ep;
+	struct nic_rdm_peer *peer; /* NULL: of a datagram from somebody unknown */
 	struct rdm_header header;
 	struct rdm_recv *recv; /* that has been posted for it while it was coming */
 	uint64_t base, room;   /* as in struct rdm_arrival */
@@ -364,7 +365,7 @@ void rdm_arrivals_lost(struct nic_rdm_peer *peer);
 
 /** The header in the first packet of a message. @return false: it makes no sense. */
 bool rdm_header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefix);
-/** A datagram, from a peer or from somebody unknown (NULL). @return false: there is no receive for it. */
+/** A datagram, from a peer or from somebody unknown (NULL). @return false: there is no receive for it, and no room. */
 bool rdm_datagram_deliver(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h,
 			  const uint8_t *data);
 
@@ -402,8 +403,8 @@ void rdm_held_init(struct nic_rdm_rq *rq);
 void rdm_held_fini(struct nic_rdm_rq *rq);
 /** Whether rdm_held_get would find memory; `needed`: also beyond max_unexpected, for what waits for nobody. */
 bool rdm_held_room(struct nic_rdm_rq *rq, const struct rdm_header *h, bool needed);
-/** A message that is coming; in no tag unit. There is room. */
-struct rdm_held *rdm_held_get(struct nic_rdm_peer *peer, const struct rdm_header *h);
+/** A message that is coming, from somebody unknown if `peer` is NULL; in no tag unit. There is room. */
+struct rdm_held *rdm_held_get(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h);
 /** It is in no tag unit any more. */
 void rdm_held_free(struct rdm_held *held);
 

@@ -109,9 +109,9 @@ bool rdm_held_room(struct nic_rdm_rq *rq, const struct rdm_header *h, bool neede
 	return !list_empty(&p->free);
 }
 
-struct rdm_held *rdm_held_get(struct nic_rdm_peer *peer, const struct rdm_header *h)
+struct rdm_held *rdm_held_get(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
-	struct rdm_pool *p = pool_of(peer->ep->rq, h);
+	struct rdm_pool *p = pool_of(ep->rq, h);
 	struct rdm_held *held = list_entry(list_first(&p->free), struct rdm_held, pool);
 	struct rdm_chunk *chunk = held->chunk;
 
@@ -120,6 +120,7 @@ struct rdm_held *rdm_held_get(struct nic_rdm_peer *peer, const struct rdm_header
 	chunk->used++;
 	held->chunk = chunk;
 	list_init(&held->pool);
+	held->ep = ep;
 	held->peer = peer;
 	held->header = *h;
 	held->match.tag = h->tag;
@@ -130,5 +131,5 @@ struct rdm_held *rdm_held_get(struct nic_rdm_peer *peer, const struct rdm_header
 void rdm_held_free(struct rdm_held *held)
 {
 	held->chunk->used--;
-	list_append(&pool_of(held->peer->ep->rq, &held->header)->free, &held->pool);
+	list_append(&pool_of(held->ep->rq, &held->header)->free, &held->pool);
 }

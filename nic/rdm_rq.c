@@ -202,7 +202,7 @@ static int recv_claimed(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r)
 	if (!(r->flags & NIC_RDM_DISCARD)) {
 		rdm_held_match(held, recv);
 	} else {
-		struct nic_rdm *ep = held->peer->ep;
+		struct nic_rdm *ep = held->ep;
 
 		done = rdm_describe(held->peer, &held->header);
 		rdm_held_discard(held);
@@ -324,7 +324,7 @@ static void drop_held(struct nic_rdm *ep, struct list *messages, struct tag_unit
 		struct rdm_held *held = list_entry(list_entry(n, struct tag_message, all), struct rdm_held, match);
 
 		next = n->next;
-		if (held->peer->ep != ep)
+		if (held->ep != ep)
 			continue;
 		if (unit)
 			tag_take(unit, &held->match);

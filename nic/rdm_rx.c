@@ -41,8 +41,8 @@ struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_hea
 }
 
 /** A message lies in the receive: so much of it, from `base` on. */
-static void delivered(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
-		      uint64_t room, uint32_t status)
+static void delivered(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv,
+		      uint64_t base, uint64_t room, uint32_t status)
 {
 	struct nic_rdm_done done = rdm_describe(peer, h);
 
@@ -52,7 +52,7 @@ static void delivered(struct nic_rdm_peer *peer, const struct rdm_header *h, str
 	done.status = status ? status : done.overflow ? NIC_RDM_TRUNCATED : NIC_RDM_OK;
 	if (h->flags & RDM_WANTS_TAKEN && status != NIC_RDM_PEER_LOST)
 		rdm_say_taken(peer, h->id);
-	rdm_recv_done(peer->ep->rq, peer->ep, recv, &done);
+	rdm_recv_done(ep->rq, ep, recv, &done);
 }
 
 /** A held message has its receive, and is all there. */
@@ -69,9 +69,9 @@ static void held_deliver(struct rdm_held *held)
 	if (held->header.kind == RDM_OFFER && held->room) {
 		rdm_pull(peer, &held->header, recv, held->base, held->room);
 	} else {
-		if (!rdm_scatter(peer->ep->nic, recv->iov, recv->n_iov, held->base, held->data, held->room))
+		if (!rdm_scatter(held->ep->nic, recv->iov, recv->n_iov, held->base, held->data, held->room))
 			status = NIC_WC_LOC_PROT_ERR;
-		delivered(peer, &held->header, recv, held->base, held->room, status);
+		delivered(held->ep, peer, &held->header, recv, held->base, held->room, status);
 	}
 	rdm_held_free(held);
 }
@@ -80,8 +80,8 @@ void rdm_held_match(struct rdm_held *held, struct rdm_recv *recv)
 {
 	held->recv = recv;
 	/* An operation takes nothing of its room. */
-	held->base = rdm_recv_claim(held->peer->ep->rq, recv,
-				    held->header.kind == RDM_OPERATE ? 0 : held->header.length, &held->room);
+	held->base = rdm_recv_claim(held->ep->rq, recv, held->header.kind == RDM_OPERATE ? 0 : held->header.length,
+				    &held->room);
 	if (held->complete)
 		held_deliver(held); /* or the rest is on its way */
 }
@@ -152,13 +152,13 @@ static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	if (h->flags & RDM_WANTS_TAKEN)
 		rdm_owe(peer);		       /* for when it is there */
 	if (match && h->kind == RDM_OPERATE) { /* operands do not go into the buffer */
-		a->held = rdm_held_get(peer, h);
+		a->held = rdm_held_get(peer->ep, peer, h);
 		rdm_held_match(a->held, list_entry(match, struct rdm_recv, match));
 	} else if (match) {
 		a->recv = list_entry(match, struct rdm_recv, match);
 		a->base = rdm_recv_claim(peer->ep->rq, a->recv, h->length, &a->room);
 	} else {
-		a->held = rdm_held_get(peer, h);
+		a->held = rdm_held_get(peer->ep, peer, h);
 		tag_hold(unit, &a->held->match);
 	}
 }
@@ -197,7 +197,7 @@ static void end(struct nic_rdm_peer *peer)
 	} else if (a->header.kind == RDM_OFFER && a->room) {
 		rdm_pull(peer, &a->header, a->recv, a->base, a->room);
 	} else {
-		delivered(peer, &a->header, a->recv, a->base, a->room, a->status);
+		delivered(peer->ep, peer, &a->header, a->recv, a->base, a->room, a->status);
 	}
 }
 
@@ -251,21 +251,25 @@ bool rdm_datagram_deliver(struct nic_rdm *ep, struct nic_rdm_peer *peer, const s
 			  const uint8_t *data)
 {
 	struct tag_recv *match = tag_arrive(&ep->rq->messages, 0, (uintptr_t)peer);
-	struct nic_rdm_done done = rdm_describe(peer, h);
+	uint32_t status = NIC_RDM_OK;
+	struct rdm_held *held;
 	struct rdm_recv *recv;
 	uint64_t base, room;
 
-	if (!match)
+	if (match) {
+		recv = list_entry(match, struct rdm_recv, match);
+		base = rdm_recv_claim(ep->rq, recv, h->length, &room);
+		if (!rdm_scatter(ep->nic, recv->iov, recv->n_iov, base, data, room))
+			status = NIC_WC_LOC_PROT_ERR;
+		delivered(ep, peer, h, recv, base, room, status);
+		return true;
+	}
+	if (!rdm_held_room(ep->rq, h, false))
 		return false;
-	recv = list_entry(match, struct rdm_recv, match);
-	base = rdm_recv_claim(ep->rq, recv, h->length, &room);
-	done.buf = recv->n_iov ? (uint8_t *)recv->iov[0].base + base : NULL;
-	done.len = room;
-	done.overflow = h->length - room;
-	done.status = done.overflow ? NIC_RDM_TRUNCATED : NIC_RDM_OK;
-	if (!rdm_scatter(ep->nic, recv->iov, recv->n_iov, base, data, room))
-		done.status = NIC_WC_LOC_PROT_ERR;
-	rdm_recv_done(ep->rq, ep, recv, &done);
+	held = rdm_held_get(ep, peer, h);
+	memcpy(held->data, data, h->length);
+	held->complete = true;
+	tag_hold(&ep->rq->messages, &held->match);
 	return true;
 }
 
@@ -285,7 +289,7 @@ static void held_lost(struct rdm_held *held)
 	struct nic_rdm_peer *peer = held->peer;
 
 	if (held->recv)
-		delivered(peer, &held->header, held->recv, held->base, 0, NIC_RDM_PEER_LOST);
+		delivered(held->ep, peer, &held->header, held->recv, held->base, 0, NIC_RDM_PEER_LOST);
 	else if (held->claimed)
 		list_remove(&held->match.all);
 	else if (!held->discard)
@@ -317,7 +321,7 @@ void rdm_arrivals_lost(struct nic_rdm_peer *peer)
 		if (a->held)
 			held_lost(a->held);
 		else if (a->recv)
-			delivered(peer, &a->header, a->recv, a->base, a->got < a->room ? a->got : a->room,
+			delivered(peer->ep, peer, &a->header, a->recv, a->base, a->got < a->room ? a->got : a->room,
 				  NIC_RDM_PEER_LOST);
 	}
 	lose_offers(peer, &peer->ep->rq->messages.messages);

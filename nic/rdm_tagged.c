@@ -33,7 +33,7 @@ bool rdm_operate_prepare(struct rdm_op *op)
 
 	if (!rdm_held_room(op->peer->ep->rq, &any_length, true))
 		return false;
-	op->held = rdm_held_get(op->peer, &any_length);
+	op->held = rdm_held_get(op->peer->ep, op->peer, &any_length);
 	end = gather(op->held->data, op->iov, op->n_iov);
 	end = gather(end, op->atomic.compare, op->atomic.n_compare);
 	op->data_len = (uint32_t)(end - op->held->data);

@@ -138,7 +138,7 @@ static int recv_peek(struct ufi_ep *ep, const struct ufi_recv *r, const struct n
 	rc = nic_rdm_rq_peek(core->rq, request, &found);
 	if (rc && rc != -ENOMSG)
 		return rc;
-	owner = rc ? teller : nic_rdm_peer_owner(found.peer);
+	owner = rc ? teller : nic_rdm_peer_owner(found.peer); /* messages with tags are never from nobody */
 	ufi_done_peek(owner->rx_cq ? owner : teller, r, rc ? NULL : &found);
 	return 0;
 }

@@ -47,7 +47,8 @@ static void params_read(void)
 	param_size("rx_size", &ufi_params.rx_size, 1, UFI_QUEUE_MAX,
 		   "Receives that an endpoint can have posted, unless the program says how many");
 	param_size("max_unexpected", &ufi_params.max_unexpected, NIC_RDM_EAGER_MAX, SIZE_MAX,
-		   "Bytes of messages that an endpoint keeps before they are asked for; senders of more wait");
+		   "Bytes of messages that an endpoint keeps before they are asked for; senders of more wait, and "
+		   "datagrams are dropped");
 	fi_param_define(&ufi_provider, "connect_timeout", FI_PARAM_INT,
 			"Milliseconds for which a peer may leave a first request unanswered before it fails "
 			"(default: %d)",
