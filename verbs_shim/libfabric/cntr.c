@@ -160,6 +160,7 @@ static int cntr_close(struct fid *fid)
 
 	if (atomic_load(&cntr->users))
 		return -FI_EBUSY;
+	ufi_waitset_remove(&cntr->wait, &cntr->cntr.fid);
 	ufi_wait_fini(&cntr->wait);
 	atomic_fetch_sub(&cntr->domain->users, 1);
 	free(cntr);
@@ -207,6 +208,11 @@ int ufi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_
 	cntr->cntr.fid.ops = &cntr_fid_ops;
 	cntr->cntr.ops = &cntr_ops;
 	atomic_fetch_add(&domain->users, 1);
+	rc = ufi_waitset_add(attr ? attr->wait_set : NULL, domain->fabric, &cntr->cntr.fid, &cntr->wait);
+	if (rc) {
+		cntr_close(&cntr->cntr.fid);
+		return rc;
+	}
 	*out = &cntr->cntr;
 	return 0;
 }

@@ -288,6 +288,7 @@ static int cq_close(struct fid *fid)
 
 	if (atomic_load(&cq->users))
 		return -FI_EBUSY;
+	ufi_waitset_remove(&cq->wait, &cq->cq.fid);
 	while (cq->errors) {
 		struct ufi_comp_error *error = cq->errors;
 
@@ -368,6 +369,11 @@ int ufi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq *
 	cq->cq.fid.ops = &cq_fid_ops;
 	cq->cq.ops = &cq_ops;
 	atomic_fetch_add(&domain->users, 1);
+	rc = ufi_waitset_add(attr->wait_set, domain->fabric, &cq->cq.fid, &cq->wait);
+	if (rc) {
+		cq_close(&cq->cq.fid);
+		return rc;
+	}
 	*out = &cq->cq;
 	return 0;
 }

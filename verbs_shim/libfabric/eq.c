@@ -250,6 +250,7 @@ static int eq_close(struct fid *fid)
 
 	if (atomic_load(&eq->users))
 		return -FI_EBUSY;
+	ufi_waitset_remove(&eq->wait, &eq->eq.fid);
 	while (eq->head)
 		event_drop(eq_take_first(eq));
 	free(eq->error);
@@ -302,6 +303,11 @@ int ufi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 	eq->eq.fid.ops = &eq_fid_ops;
 	eq->eq.ops = &eq_ops;
 	atomic_fetch_add(&eq->fabric->users, 1);
+	rc = ufi_waitset_add(attr ? attr->wait_set : NULL, eq->fabric, &eq->eq.fid, &eq->wait);
+	if (rc) {
+		eq_close(&eq->eq.fid);
+		return rc;
+	}
 	*out = &eq->eq;
 	return 0;
 }

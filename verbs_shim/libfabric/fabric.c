@@ -72,31 +72,29 @@ static int fabric_close(struct fid *fid)
 	return 0;
 }
 
+int ufi_trywait(struct fid *fid)
+{
+	switch (fid->fclass) {
+	case FI_CLASS_CQ:
+		return ufi_cq_trywait(container_of(fid, struct ufi_cq, cq.fid));
+	case FI_CLASS_CNTR:
+		return ufi_cntr_trywait(container_of(fid, struct ufi_cntr, cntr.fid));
+	case FI_CLASS_EQ:
+		return ufi_eq_trywait(container_of(fid, struct ufi_eq, eq.fid));
+	case FI_CLASS_WAIT:
+		return ufi_waitset_trywait(ufi_waitset_of(fid));
+	default:
+		return -FI_EINVAL;
+	}
+}
+
 static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
 	int rc = 0;
 
-	for (int i = 0; i < count && !rc; i++) {
-		switch (fids[i]->fclass) {
-		case FI_CLASS_CQ:
-			rc = ufi_cq_trywait(container_of(fids[i], struct ufi_cq, cq.fid));
-			break;
-		case FI_CLASS_CNTR:
-			rc = ufi_cntr_trywait(container_of(fids[i], struct ufi_cntr, cntr.fid));
-			break;
-		case FI_CLASS_EQ:
-			rc = ufi_eq_trywait(container_of(fids[i], struct ufi_eq, eq.fid));
-			break;
-		default:
-			rc = -FI_EINVAL;
-		}
-	}
+	for (int i = 0; i < count && !rc; i++)
+		rc = ufi_trywait(fids[i]);
 	return rc;
-}
-
-static int fabric_no_wait(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset)
-{
-	return -FI_ENOSYS;
 }
 
 static struct fi_ops fabric_fid_ops = {
@@ -112,7 +110,7 @@ static struct fi_ops_fabric fabric_ops = {
 	.domain = ufi_domain_open,
 	.passive_ep = ufi_pep_open,
 	.eq_open = ufi_eq_open,
-	.wait_open = fabric_no_wait,
+	.wait_open = ufi_waitset_open,
 	.trywait = fabric_trywait,
 };
 

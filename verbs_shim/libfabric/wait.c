@@ -22,6 +22,7 @@ int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj)
 	case FI_WAIT_UNSPEC:
 	case FI_WAIT_FD:
 	case FI_WAIT_YIELD:
+	case FI_WAIT_SET:
 		return 0;
 	default:
 		return -FI_ENOSYS;
@@ -31,7 +32,7 @@ int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj)
 /* Programs open thousands of queues that they might sleep on: the descriptor is made when somebody does. */
 static int wait_open(struct ufi_wait *wait)
 {
-	if (wait->obj != FI_WAIT_FD && wait->obj != FI_WAIT_UNSPEC)
+	if (!ufi_wait_sleeps(wait))
 		return -FI_EINVAL;
 	if (wait->fd < 0)
 		wait->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -79,6 +80,8 @@ int ufi_wait_control(struct ufi_wait *wait, int command, void *arg)
 		return -FI_EINVAL;
 	switch (command) {
 	case FI_GETWAIT:
+		if (wait->set) /* which has the descriptor that programs are to sleep on */
+			return -FI_EINVAL;
 		rc = wait_open(wait);
 		if (!rc)
 			*(int *)arg = wait->fd;

@@ -91,8 +91,11 @@ void case_datagrams(struct pair *p);
 void case_shared_transmit(struct pair *p);
 void case_shared_receive(struct pair *p);
 void case_shared_receive_mistakes(struct pair *p);
-/* refusals.c */
+/* waiting.c */
 void case_waiting(struct pair *p);
+void case_wait_set(struct pair *p);
+void case_wait_set_mistakes(struct pair *p);
+/* refusals.c */
 void case_refusals(struct pair *p);
 void case_address_vector(struct pair *p);
 void case_alias(struct pair *p);

@@ -156,6 +156,8 @@ static const struct {
 	{"shared receive context", case_shared_receive},
 	{"shared receive context: wrong calls", case_shared_receive_mistakes},
 	{"waiting", case_waiting},
+	{"wait set", case_wait_set},
+	{"wait set: wrong calls", case_wait_set_mistakes},
 	{"wrong arguments", case_refusals},
 	{"address vector", case_address_vector},
 	{"alias", case_alias},

@@ -1,31 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * refusals.c - waiting in vain, wrong arguments, and what belongs to neither messages nor memory.
+ * refusals.c - wrong arguments, and what belongs to neither messages nor memory.
  */
 #include <netinet/in.h>
-#include <poll.h>
 
 #include "fabric.h"
-
-void case_waiting(struct pair *p)
-{
-	struct fid *fids[1] = {&p->b.rx->fid};
-	struct pollfd pfd = {.events = POLLIN};
-	char buf[8];
-
-	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 20), -FI_EAGAIN);
-	WANT(fi_cntr_wait(p->a.cntr[SENDS], UINT64_MAX, 20), -FI_ETIMEDOUT);
-	WANT_OK(fi_cq_signal(p->a.tx));
-	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, -1), -FI_EAGAIN);
-	WANT_OK(fi_control(&p->b.rx->fid, FI_GETWAIT, &pfd.fd));
-	WANT_OK(fi_trywait(p->fabric, fids, 1));
-	WANT(poll(&pfd, 1, 0), 0);
-	WANT_OK(fi_recv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
-	WANT_OK(fi_inject(p->a.ep, "x", 1, p->b.addr));
-	WANT(poll(&pfd, 1, PATIENCE_MS), 1);
-	WANT(fi_trywait(p->fabric, fids, 1), -FI_EAGAIN);
-	await(p, p->b.rx);
-}
 
 void case_refusals(struct pair *p)
 {

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * waitset.c - sets of queues and counters that are slept on together (fi_wait_open(3)). Each member has a descriptor as if it was slept
+ * on alone (wait.c); that of the set, which programs may have, is readable when one of these is.
+ */
+#include <sched.h>
+#include <sys/epoll.h>
+
+#include "provider.h"
+
+struct ufi_set_member {
+	struct ufi_set_member *next;
+	struct fid *fid;
+};
+
+struct ufi_waitset {
+	struct fid_wait set;
+	struct ufi_fabric *fabric;
+	struct ufi_wait wait; /* its descriptor is an epoll set */
+	pthread_mutex_t lock; /* of the list; those of members are taken under it */
+	struct ufi_set_member *members;
+};
+
+static struct ufi_waitset *waitset_of(struct fid_wait *set)
+{
+	return container_of(set, struct ufi_waitset, set);
+}
+
+int ufi_waitset_add(struct fid_wait *fid, const struct ufi_fabric *fabric, struct fid *object, struct ufi_wait *wait)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	struct ufi_waitset *set;
+	struct ufi_set_member *m;
+	int rc;
+
+	if (wait->obj != FI_WAIT_SET)
+		return 0;
+	if (!fid || waitset_of(fid)->fabric != fabric)
+		return -FI_EINVAL;
+	set = waitset_of(fid);
+	m = malloc(sizeof(*m));
+	if (!m)
+		return -FI_ENOMEM;
+	rc = ufi_wait_arm(wait); /* it has a descriptor from now on */
+	if (!rc && epoll_ctl(set->wait.fd, EPOLL_CTL_ADD, wait->fd, &event))
+		rc = -errno;
+	if (rc) {
+		free(m);
+		return rc;
+	}
+	wait->set = set;
+	m->fid = object;
+	pthread_mutex_lock(&set->lock);
+	m->next = set->members;
+	set->members = m;
+	pthread_mutex_unlock(&set->lock);
+	return 0;
+}
+
+void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object)
+{
+	struct ufi_waitset *set = wait->set;
+	struct ufi_set_member **at, *m;
+
+	if (!set)
+		return;
+	pthread_mutex_lock(&set->lock);
+	for (at = &set->members; (*at)->fid != object; at = &(*at)->next)
+		;
+	m = *at;
+	*at = m->next;
+	pthread_mutex_unlock(&set->lock);
+	free(m);
+	wait->set = NULL; /* that the descriptor is closed takes it out of the other one */
+}
+
+int ufi_waitset_trywait(struct ufi_waitset *set)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&set->lock);
+	for (struct ufi_set_member *m = set->members; m && !rc; m = m->next)
+		rc = ufi_trywait(m->fid);
+	pthread_mutex_unlock(&set->lock);
+	return rc;
+}
+
+struct ufi_waitset *ufi_waitset_of(struct fid *fid)
+{
+	return container_of(fid, struct ufi_waitset, set.fid);
+}
+
+static int waitset_wait(struct fid_wait *fid, int timeout)
+{
+	struct ufi_waitset *set = waitset_of(fid);
+	uint64_t deadline_ns = ufi_deadline(timeout);
+	int rc;
+
+	for (;;) {
+		rc = ufi_waitset_trywait(set);
+		if (rc)
+			return rc == -FI_EAGAIN ? 0 : rc;
+		rc = ufi_wait_sleep(&set->wait, deadline_ns);
+		if (rc || ufi_wait_sleeps(&set->wait))
+			return rc;
+		sched_yield();
+	}
+}
+
+static int waitset_control(struct fid *fid, int command, void *arg)
+{
+	return ufi_wait_control(&ufi_waitset_of(fid)->wait, command, arg);
+}
+
+static int waitset_close(struct fid *fid)
+{
+	struct ufi_waitset *set = ufi_waitset_of(fid);
+	bool used;
+
+	pthread_mutex_lock(&set->lock);
+	used = set->members;
+	pthread_mutex_unlock(&set->lock);
+	if (used)
+		return -FI_EBUSY;
+	ufi_wait_fini(&set->wait);
+	pthread_mutex_destroy(&set->lock);
+	atomic_fetch_sub(&set->fabric->users, 1);
+	free(set);
+	return 0;
+}
+
+static struct fi_ops waitset_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = waitset_close,
+	.bind = ufi_no_bind,
+	.control = waitset_control,
+	.ops_open = ufi_no_ops_open,
+};
+
+static struct fi_ops_wait waitset_ops = {
+	.size = sizeof(struct fi_ops_wait),
+	.wait = waitset_wait,
+};
+
+int ufi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **out)
+{
+	enum fi_wait_obj obj = attr ? attr->wait_obj : FI_WAIT_UNSPEC;
+	struct ufi_waitset *set;
+	int rc;
+
+	if ((attr && attr->flags) || obj == FI_WAIT_NONE || obj == FI_WAIT_SET)
+		return -FI_EINVAL;
+	set = calloc(1, sizeof(*set));
+	if (!set)
+		return -FI_ENOMEM;
+	rc = ufi_wait_init(&set->wait, obj);
+	if (!rc) {
+		set->wait.fd = epoll_create1(EPOLL_CLOEXEC);
+		rc = set->wait.fd < 0 ? -errno : 0;
+	}
+	if (rc) {
+		free(set);
+		return rc;
+	}
+	pthread_mutex_init(&set->lock, NULL);
+	set->fabric = container_of(fabric, struct ufi_fabric, fabric);
+	set->set.fid.fclass = FI_CLASS_WAIT;
+	set->set.fid.ops = &waitset_fid_ops;
+	set->set.ops = &waitset_ops;
+	atomic_fetch_add(&set->fabric->users, 1);
+	*out = &set->set;
+	return 0;
+}
