@@ -19,6 +19,8 @@ def info(tally, side):
 
 def calls(tally, side):
     path = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "fabric_check")
+    left = harness.Process([path, "leave"], side)
+    tally.result("leaves an address vector behind", left.wait(60) == 0, "cannot", left.output())
     process = harness.Process([path], side)
     code, text = process.wait(120), process.output()
     why = []

@@ -4,6 +4,8 @@
  * and a hash over it for the sources of messages. The same address may be in it several times; messages from it are the first
  * one's.
  *
+ * A table may be shared with other processes (av_share.c): then this one follows that one, whenever it is looked at.
+ *
  * Insertion is done when the call returns; where the program wants an event for that, it follows at once. Whether there is
  * anybody at an address shows when he is talked to. Guarded by the engine's lock.
  */
@@ -33,15 +35,19 @@ static bool addr_equal(const struct nic_rdm_addr *a, const struct nic_rdm_addr *
 	return a->port == b->port && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0;
 }
 
-const struct nic_rdm_addr *ufi_av_at(const struct ufi_av *av, fi_addr_t fi_addr)
+const struct nic_rdm_addr *ufi_av_at(struct ufi_av *av, fi_addr_t fi_addr)
 {
+	if (av->share)
+		ufi_av_follow(av);
 	return fi_addr < av->n && av->entries[fi_addr].used ? &av->entries[fi_addr].addr : NULL;
 }
 
-fi_addr_t ufi_av_find(const struct ufi_av *av, const struct nic_rdm_addr *addr)
+fi_addr_t ufi_av_find(struct ufi_av *av, const struct nic_rdm_addr *addr)
 {
 	fi_addr_t first = FI_ADDR_NOTAVAIL;
 
+	if (av->share)
+		ufi_av_follow(av);
 	for (uint32_t i = *av_bucket(av, addr); i != UFI_AV_NONE; i = av->entries[i].next)
 		if (addr_equal(&av->entries[i].addr, addr) && i < first)
 			first = i;
@@ -98,13 +104,17 @@ static int av_index(struct ufi_av *av, uint32_t *out)
 static int av_add(struct ufi_av *av, const struct nic_rdm_addr *addr, fi_addr_t *out)
 {
 	uint32_t i;
-	int rc = av_index(av, &i);
+	int rc = av->share ? ufi_share_add(av->share, addr, &i) : av_index(av, &i);
 
 	if (rc)
 		return rc;
+	*out = i;
+	if (av->share) {
+		ufi_av_follow(av);
+		return i < av->n && av->entries[i].used ? 0 : -FI_ENOMEM;
+	}
 	av->entries[i] = (struct ufi_av_entry){.addr = *addr, .used = true};
 	av_link(av, i);
-	*out = i;
 	return 0;
 }
 
@@ -113,12 +123,15 @@ static int av_skip(struct ufi_av *av)
 {
 	uint32_t i;
 
-	if (av->table)
+	if (av->table && av->share)
+		ufi_share_add(av->share, NULL, &i);
+	else if (av->table)
 		av_index(av, &i);
 	return -FI_EINVAL;
 }
 
-static void av_drop(struct ufi_av *av, uint32_t i)
+/** An entry stands for nobody any more. */
+static void av_forget(struct ufi_av *av, uint32_t i)
 {
 	uint32_t *at = av_bucket(av, &av->entries[i].addr);
 
@@ -126,21 +139,78 @@ static void av_drop(struct ufi_av *av, uint32_t i)
 		at = &av->entries[*at].next;
 	*at = av->entries[i].next;
 	av->entries[i].used = false;
-	av->entries[i].next = av->free;
-	av->free = i;
 	for (struct ufi_core *core = av->endpoints; core; core = core->next_of_av)
 		ufi_ep_forget(core, i);
 }
 
+static void av_drop(struct ufi_av *av, uint32_t i)
+{
+	av_forget(av, i);
+	if (av->share) { /* others may still use the index */
+		ufi_share_remove(av->share, i);
+		return;
+	}
+	av->entries[i].next = av->free;
+	av->free = i;
+}
+
+/* ---- a table that is shared ------------------------------------------------------------------------------- */
+
+static bool addr_usable(const struct ufi_av *av, const struct nic_rdm_addr *addr)
+{
+	return ufi_gid_is_ipv4(&addr->gid) == ufi_gid_is_ipv4(&av->domain->device.gid) && !ufi_addr_is_any(addr) &&
+	       addr->port != 0 && addr->port <= NIC_SERVICE_PORT_MAX;
+}
+
+/** Take over an entry that others, or we, have written there. @return false: it is not there yet, or there is no memory. */
+static bool av_adopt(struct ufi_av *av, uint32_t i)
+{
+	struct nic_rdm_addr addr;
+	enum ufi_share_state state = ufi_share_at(av->share, i, &addr);
+	uint32_t room = av->room;
+
+	while (room <= i)
+		room *= 2;
+	if (state != UFI_SHARE_NAMES || !addr_usable(av, &addr))
+		return state != UFI_SHARE_LATER;
+	if (room > av->room && av_resize(av, room))
+		return false;
+	while (av->n <= i)
+		av->entries[av->n++] = (struct ufi_av_entry){0};
+	av->entries[i] = (struct ufi_av_entry){.addr = addr, .used = true};
+	av_link(av, i);
+	for (struct ufi_core *core = av->endpoints; core; core = core->next_of_av)
+		ufi_ep_meet(core, i);
+	return true;
+}
+
+void ufi_av_follow(struct ufi_av *av)
+{
+	uint32_t n = ufi_share_count(av->share), removals = ufi_share_removals(av->share);
+	struct nic_rdm_addr addr;
+	bool all = true;
+
+	for (uint32_t i = av->pending; i < n; i++) {
+		if (i >= av->n || !av->entries[i].used)
+			all = av_adopt(av, i) && all;
+		av->pending += all;
+	}
+	if (removals == av->removals)
+		return;
+	av->removals = removals;
+	for (uint32_t i = 0; i < av->n; i++)
+		if (av->entries[i].used && ufi_share_at(av->share, i, &addr) == UFI_SHARE_NOBODY)
+			av_forget(av, i);
+}
+
 /* ---- calls ----------------------------------------------------------------------------------------------- */
 
-static bool addr_usable(const struct ufi_av *av, const void *sockaddr, struct nic_rdm_addr *addr)
+static bool addr_parse(const struct ufi_av *av, const void *sockaddr, struct nic_rdm_addr *addr)
 {
 	bool ipv4 = ufi_gid_is_ipv4(&av->domain->device.gid);
 	size_t len = ipv4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 
-	return ufi_addr_from_sockaddr(sockaddr, len, addr) && ufi_gid_is_ipv4(&addr->gid) == ipv4 &&
-	       !ufi_addr_is_any(addr) && addr->port != 0 && addr->port <= NIC_SERVICE_PORT_MAX;
+	return ufi_addr_from_sockaddr(sockaddr, len, addr) && addr_usable(av, addr);
 }
 
 static void av_report(struct ufi_av *av, size_t index, int err, void *context)
@@ -165,12 +235,14 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 
 	if (flags & ~(FI_MORE | FI_SYNC_ERR) || (count && !addr) || (flags & FI_SYNC_ERR && (av->async || !context)))
 		return -FI_EINVAL;
+	if (av->read_only)
+		return -FI_EACCES;
 	if (av->async && !av->eq)
 		return -FI_ENOEQ;
 	if (!ufi_enter(av->domain))
 		return -FI_EIO;
 	for (size_t i = 0; i < count; i++) {
-		rc = addr_usable(av, (const char *)addr + i * size, &one) ? av_add(av, &one, &at) : av_skip(av);
+		rc = addr_parse(av, (const char *)addr + i * size, &one) ? av_add(av, &one, &at) : av_skip(av);
 		for (struct ufi_core *core = rc ? NULL : av->endpoints; core; core = core->next_of_av)
 			ufi_ep_meet(core, at);
 		done += rc == 0;
@@ -197,6 +269,8 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 
 	if (flags || (count && !fi_addr))
 		return -FI_EINVAL;
+	if (av->read_only)
+		return -FI_EACCES;
 	if (!ufi_enter(av->domain))
 		return -FI_EIO;
 	for (size_t i = 0; i < count; i++) {
@@ -260,6 +334,8 @@ static int av_close(struct fid *fid)
 	if (av->eq)
 		atomic_fetch_sub(&av->eq->users, 1);
 	atomic_fetch_sub(&av->domain->users, 1);
+	if (av->share)
+		ufi_share_close(av->share);
 	free(av->entries);
 	free(av->buckets);
 	free(av);
@@ -289,11 +365,11 @@ int ufi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
 	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain);
 	uint32_t room = 64;
 	struct ufi_av *av;
+	int rc;
 
-	if (!attr || attr->type > FI_AV_TABLE || attr->rx_ctx_bits || attr->flags & ~(FI_EVENT | FI_SYMMETRIC))
+	if (!attr || attr->type > FI_AV_TABLE || attr->rx_ctx_bits ||
+	    attr->flags & ~(FI_EVENT | FI_SYMMETRIC | FI_READ) || (attr->flags & FI_READ && !attr->name))
 		return -FI_EINVAL;
-	if (attr->name)
-		return -FI_ENOSYS; /* tables that processes share */
 	while (room < attr->count && room < 1u << 20)
 		room *= 2;
 	av = calloc(1, sizeof(*av));
@@ -304,6 +380,16 @@ int ufi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
 		return -FI_ENOMEM;
 	}
 	av->domain = domain;
+	rc = attr->name ? ufi_share_open(domain, attr->name, attr->flags & FI_READ, attr->count, &av->share) : 0;
+	if (rc) {
+		free(av->entries);
+		free(av->buckets);
+		free(av);
+		return rc;
+	}
+	if (av->share && !attr->map_addr)
+		attr->map_addr = ufi_share_map(av->share);
+	av->read_only = attr->flags & FI_READ;
 	av->async = attr->flags & FI_EVENT;
 	av->free = UFI_AV_NONE;
 	av->av.fid.fclass = FI_CLASS_AV;

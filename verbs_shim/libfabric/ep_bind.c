@@ -67,6 +67,7 @@ static int bind_av(struct ufi_core *core, struct ufi_av *av, uint64_t flags)
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
 	core->av = av;
+	core->av_shared = av->share != NULL;
 	core->next_of_av = av->endpoints;
 	av->endpoints = core;
 	ufi_leave(core->domain);
@@ -200,6 +201,8 @@ static struct nic_rdm_peer *peer_find(struct ufi_core *core, fi_addr_t fi_addr)
 
 struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr)
 {
+	if (core->av_shared)
+		ufi_av_follow(core->av);
 	if (fi_addr < core->n_peers && core->peers[fi_addr])
 		return core->peers[fi_addr];
 	return peer_find(core, fi_addr);

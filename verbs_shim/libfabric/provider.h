@@ -59,7 +59,7 @@ extern struct ufi_params ufi_params;
 #define UFI_RX_MODIFY	(FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define UFI_TX_CAPS	(UFI_TX_PRIMARY | UFI_TX_MODIFY | FI_FENCE)
 #define UFI_RX_CAPS	(UFI_RX_PRIMARY | UFI_RX_MODIFY | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT)
-#define UFI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define UFI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV)
 #define UFI_CAPS	(UFI_TX_CAPS | UFI_RX_CAPS | UFI_DOMAIN_CAPS)
 /** Given without being asked for: they cost nothing. */
 #define UFI_FREE_CAPS	(FI_MULTI_RECV | FI_FENCE | UFI_DOMAIN_CAPS)
@@ -268,6 +268,33 @@ int ufi_eq_put_cm(struct ufi_eq *eq, uint32_t event, const struct fi_eq_cm_entry
 void ufi_eq_forget(struct ufi_eq *eq, const struct fid *fid);
 int ufi_eq_trywait(struct ufi_eq *eq);
 
+/* ---- tables that processes share (av_share.c) ------------------------------------------------------------- */
+
+struct ufi_share;
+
+/** What an index stands for. */
+enum ufi_share_state {
+	UFI_SHARE_LATER, /* nobody yet */
+	UFI_SHARE_NAMES,
+	UFI_SHARE_NOBODY, /* any more */
+};
+
+/** Open the table of this name, which is made unless it is there or `read_only`. `count`: room that it is to have, at least, if it
+ *  is made. @return 0, -FI_ENOENT, -FI_EINVAL: no such name, -FI_EACCES: another user's, -FI_ENOMEM, or what the system says. */
+int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_only, size_t count,
+		   struct ufi_share **out);
+void ufi_share_close(struct ufi_share *share);
+/** fi_addr_t by index, in memory that others add to. */
+fi_addr_t *ufi_share_map(const struct ufi_share *share);
+/** These two, of a table that is not read only. Add an address, or (NULL) an index that stands for none. @return 0, -FI_ENOMEM: full. */
+int ufi_share_add(struct ufi_share *share, const struct nic_rdm_addr *addr, uint32_t *out);
+void ufi_share_remove(struct ufi_share *share, uint32_t i);
+/** How many indices there are, and how many were removed. */
+uint32_t ufi_share_count(const struct ufi_share *share);
+uint32_t ufi_share_removals(const struct ufi_share *share);
+/** Other processes write there: what is named need not be an address. */
+enum ufi_share_state ufi_share_at(const struct ufi_share *share, uint32_t i, struct nic_rdm_addr *addr);
+
 /* ---- address vector (av.c, av_names.c) ------------------------------------------------------------------ */
 
 #define UFI_AV_NONE UINT32_MAX
@@ -285,9 +312,13 @@ struct ufi_av {
 	struct ufi_eq *eq;
 	bool async; /* insertions end with an event */
 	bool table; /* programs know the indices */
+	bool read_only;
 	struct ufi_av_entry *entries;
 	uint32_t n, room, *buckets; /* room is a power of two, and the number of buckets */
 	uint32_t free;
+	struct ufi_share *share; /* NULL: it is this process's alone. Else indices are that one's */
+	uint32_t pending;	 /* of its indices, the first whose meaning we may not have yet */
+	uint32_t removals;	 /* that we know of */
 	struct ufi_core *endpoints;
 	atomic_uint users;
 };
@@ -299,9 +330,11 @@ int ufi_av_insertsvc(struct fid_av *av, const char *node, const char *service, f
 int ufi_av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service, size_t svccnt,
 		     fi_addr_t *fi_addr, uint64_t flags, void *context);
 /** These two: engine lock held. The address that a fi_addr_t stands for, or NULL. */
-const struct nic_rdm_addr *ufi_av_at(const struct ufi_av *av, fi_addr_t fi_addr);
+const struct nic_rdm_addr *ufi_av_at(struct ufi_av *av, fi_addr_t fi_addr);
 /** The fi_addr_t of an address; FI_ADDR_NOTAVAIL: it has none. */
-fi_addr_t ufi_av_find(const struct ufi_av *av, const struct nic_rdm_addr *addr);
+fi_addr_t ufi_av_find(struct ufi_av *av, const struct nic_rdm_addr *addr);
+/** Learn what other processes have done to a table that is shared. Engine lock held. */
+void ufi_av_follow(struct ufi_av *av);
 
 /* ---- completion queue (cq.c, comp.c), counter (cntr.c) -------------------------------------------------- */
 
@@ -414,6 +447,7 @@ struct ufi_core {
 	bool closing; /* what ends now leaves no trace */
 	struct ufi_cm cm;
 	struct ufi_av *av;
+	bool av_shared; /* with other processes */
 	struct ufi_core *next_of_av;
 	struct ufi_cq *tx_cq, *rx_cq;
 	struct ufi_cntr *cntrs[UFI_COUNTS];

@@ -95,6 +95,12 @@ void case_shared_receive_mistakes(struct pair *p);
 void case_waiting(struct pair *p);
 void case_wait_set(struct pair *p);
 void case_wait_set_mistakes(struct pair *p);
+/* addresses.c */
+#define LEFT_NAME "uroce/test left"
+/** End as if killed, with a shared address vector of this name open. */
+void leave_address_vector(struct pair *p);
+void case_shared_address_vector(struct pair *p);
+void case_shared_address_vector_left(struct pair *p);
 /* refusals.c */
 void case_refusals(struct pair *p);
 void case_address_vector(struct pair *p);

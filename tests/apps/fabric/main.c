@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * main.c - the libfabric provider from within one process: opens two endpoints, runs all cases, closes what there is in the
- * right order. A line for each case, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed.
+ * right order. A line for each case, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed. `leave` runs none, and leaves a
+ * shared address vector behind.
  */
 #include "fabric.h"
 
@@ -160,12 +161,14 @@ static const struct {
 	{"wait set: wrong calls", case_wait_set_mistakes},
 	{"wrong arguments", case_refusals},
 	{"address vector", case_address_vector},
+	{"shared address vector", case_shared_address_vector},
+	{"shared address vector of a process that was killed", case_shared_address_vector_left},
 	{"alias", case_alias},
 	{"hints", case_hints},
 	{"closing", case_closing},
 };
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct pair p = {0};
 	int failed = 0;
@@ -174,6 +177,8 @@ int main(void)
 		printf("FAIL opening\n");
 		return 1;
 	}
+	if (argc > 1 && strcmp(argv[1], "leave") == 0)
+		leave_address_vector(&p);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		failures = 0;
 		cases[i].run(&p);

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * av_share.c - tables of addresses that processes share by a name (fi_av(3), FI_SHARED_AV): POSIX shared memory of one user. An index
+ * is given out once, and written once; whoever dies amid that leaves one that names nobody. What a process has of it for itself is
+ * av.c's. The memory goes with the last process that uses it; what one has left that was killed is emptied by the next that opens it.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "provider.h"
+
+#define MAGIC	     0x75614131u /* changes with what is below */
+#define ROOM_DEFAULT 1024u
+#define ROOM_MOST    (1u << 20)
+#define NAME_LEN     255
+
+struct shared_entry {
+	uint8_t gid[16];
+	uint16_t port;
+	_Atomic uint8_t state; /* enum ufi_share_state; the rest can be read when this is UFI_SHARE_NAMES */
+};
+
+struct shared_table {
+	uint32_t magic, room;
+	_Atomic uint32_t n; /* indices that were given out */
+	_Atomic uint32_t removed;
+	/** As many fi_addr_t as there is room for, by index, and as many entries behind them. */
+	fi_addr_t map[];
+};
+
+struct ufi_share {
+	int fd;
+	bool read_only;
+	struct shared_table *table;
+	struct shared_entry *entries;
+	uint32_t room;
+	char name[NAME_LEN + 1];
+};
+
+static size_t table_len(uint32_t room)
+{
+	return sizeof(struct shared_table) + room * (sizeof(fi_addr_t) + sizeof(struct shared_entry));
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------- */
+
+/** @return false: it is too long. */
+static bool name_of(const struct ufi_domain *domain, const char *name, char *out)
+{
+	int len = snprintf(out, NAME_LEN + 1, "/uroce-av-%u-%s-%c-", (unsigned)geteuid(), domain->device.name,
+			   ufi_gid_is_ipv4(&domain->device.gid) ? '4' : '6');
+
+	for (; *name && len > 0 && len < NAME_LEN - 3; name++)
+		len += snprintf(out + len, 4, *name == '/' || *name == '%' ? "%%%02x" : "%c", (unsigned char)*name);
+	return len > 0 && !*name;
+}
+
+/** Who uses it holds a lock on it that others may hold too; who holds it alone (F_WRLCK) is alone. */
+static bool lock_use(int fd, short type, bool wait)
+{
+	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+	int rc;
+
+	do {
+		rc = fcntl(fd, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock);
+	} while (rc && errno == EINTR);
+	return rc == 0;
+}
+
+static int table_map(struct ufi_share *share, uint32_t room)
+{
+	int prot = PROT_READ | (share->read_only ? 0 : PROT_WRITE);
+	void *at = mmap(NULL, table_len(room), prot, MAP_SHARED, share->fd, 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	share->table = at;
+	share->room = room;
+	share->entries = (struct shared_entry *)(void *)(share->table->map + room);
+	return 0;
+}
+
+/** Nobody else uses it: begin with an empty one. */
+static int table_init(struct ufi_share *share, uint32_t room)
+{
+	int rc;
+
+	if (ftruncate(share->fd, 0) || ftruncate(share->fd, (off_t)table_len(room)))
+		return -errno;
+	rc = table_map(share, room);
+	if (rc)
+		return rc;
+	share->table->room = room;
+	share->table->magic = MAGIC;
+	return 0;
+}
+
+/** One that others use. */
+static int table_join(struct ufi_share *share, const struct stat *st)
+{
+	struct shared_table head;
+
+	if (st->st_size == 0) /* somebody has just made it, and could not begin yet because of others like us */
+		return share->read_only ? -FI_ENOENT : -FI_EAGAIN;
+	if (pread(share->fd, &head, sizeof(head), 0) != sizeof(head) || head.magic != MAGIC || head.room > ROOM_MOST ||
+	    (size_t)st->st_size < table_len(head.room))
+		return -FI_EINVAL;
+	return table_map(share, head.room);
+}
+
+/** @return 0, -FI_EAGAIN: others are making it or taking it away just now; another negative errno. */
+static int share_try(struct ufi_share *share, uint32_t room)
+{
+	struct stat st;
+	bool alone;
+
+	share->fd = shm_open(share->name, O_RDWR | (share->read_only ? 0 : O_CREAT), 0600);
+	if (share->fd < 0)
+		return -errno;
+	alone = !share->read_only && lock_use(share->fd, F_WRLCK, false);
+	if ((!alone && !lock_use(share->fd, F_RDLCK, true)) || fstat(share->fd, &st))
+		return -errno;
+	if (st.st_nlink == 0)
+		return -FI_EAGAIN;
+	if (st.st_uid != geteuid())
+		return -FI_EACCES;
+	if (alone) {
+		int rc = table_init(share, room);
+
+		lock_use(share->fd, F_RDLCK, true);
+		return rc;
+	}
+	return table_join(share, &st);
+}
+
+int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_only, size_t count,
+		   struct ufi_share **out)
+{
+	struct ufi_share *share;
+	int rc;
+
+	if (count > ROOM_MOST)
+		return -FI_ENOMEM;
+	share = calloc(1, sizeof(*share));
+	if (!share)
+		return -FI_ENOMEM;
+	share->read_only = read_only;
+	rc = name_of(domain, name, share->name) ? -FI_EAGAIN : -FI_EINVAL;
+	while (rc == -FI_EAGAIN) {
+		rc = share_try(share, count > ROOM_DEFAULT ? (uint32_t)count : ROOM_DEFAULT);
+		if (rc && share->fd >= 0)
+			close(share->fd);
+	}
+	if (rc) {
+		free(share);
+		return rc;
+	}
+	*out = share;
+	return 0;
+}
+
+void ufi_share_close(struct ufi_share *share)
+{
+	munmap(share->table, table_len(share->room));
+	if (lock_use(share->fd, F_WRLCK, false))
+		shm_unlink(share->name);
+	close(share->fd);
+	free(share);
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------- */
+
+fi_addr_t *ufi_share_map(const struct ufi_share *share)
+{
+	return share->table->map;
+}
+
+int ufi_share_add(struct ufi_share *share, const struct nic_rdm_addr *addr, uint32_t *out)
+{
+	uint32_t i = atomic_load(&share->table->n);
+
+	do {
+		if (i >= share->room)
+			return -FI_ENOMEM;
+	} while (!atomic_compare_exchange_weak(&share->table->n, &i, i + 1));
+	if (addr) {
+		memcpy(share->entries[i].gid, addr->gid.raw, sizeof(share->entries[i].gid));
+		share->entries[i].port = addr->port;
+		share->table->map[i] = i;
+	} else {
+		share->table->map[i] = FI_ADDR_NOTAVAIL;
+	}
+	atomic_store(&share->entries[i].state, addr ? UFI_SHARE_NAMES : UFI_SHARE_NOBODY);
+	*out = i;
+	return 0;
+}
+
+void ufi_share_remove(struct ufi_share *share, uint32_t i)
+{
+	atomic_store(&share->entries[i].state, UFI_SHARE_NOBODY);
+	atomic_fetch_add(&share->table->removed, 1);
+}
+
+uint32_t ufi_share_count(const struct ufi_share *share)
+{
+	uint32_t n = atomic_load_explicit(&share->table->n, memory_order_acquire);
+
+	return n < share->room ? n : share->room;
+}
+
+uint32_t ufi_share_removals(const struct ufi_share *share)
+{
+	return atomic_load_explicit(&share->table->removed, memory_order_acquire);
+}
+
+enum ufi_share_state ufi_share_at(const struct ufi_share *share, uint32_t i, struct nic_rdm_addr *addr)
+{
+	uint8_t state = atomic_load_explicit(&share->entries[i].state, memory_order_acquire);
+
+	if (state == UFI_SHARE_NAMES) {
+		memset(addr, 0, sizeof(*addr));
+		memcpy(addr->gid.raw, share->entries[i].gid, sizeof(addr->gid.raw));
+		addr->port = share->entries[i].port;
+	}
+	return state <= UFI_SHARE_NOBODY ? (enum ufi_share_state)state : UFI_SHARE_NOBODY;
+}
