@@ -9,7 +9,7 @@
  * Insertion is done when the call returns; where the program wants an event for that, it follows at once. Whether there is
  * anybody at an address shows when he is talked to. Guarded by the engine's lock.
  */
-#include "provider.h"
+#include "share.h"
 
 static struct ufi_av *av_of(struct fid_av *av)
 {

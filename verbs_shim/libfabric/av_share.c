@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "provider.h"
+#include "share.h"
 
 #define MAGIC	     0x75614131u /* changes with what is below */
 #define ROOM_DEFAULT 1024u

@@ -32,6 +32,7 @@
 
 #include "engine.h"
 #include "nic_rdm.h"
+#include "wait.h"
 
 #ifndef container_of
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
@@ -135,58 +136,6 @@ int ufi_addr_print(const struct nic_rdm_addr *addr, char *buf, size_t len);
 /** Copy an address out as much as there is room. @return 0, -FI_ETOOSMALL with the length that it has in *len. */
 int ufi_addr_copy_out(const struct nic_rdm_addr *addr, void *out, size_t *len);
 
-/* ---- waiting (wait.c) ----------------------------------------------------------------------------------- */
-
-/** Where threads sleep for a queue or a counter. Guarded by the same lock. */
-struct ufi_wait {
-	enum fi_wait_obj obj;
-	int fd;			 /* eventfd; -1: nobody has slept here yet */
-	struct ufi_waitset *set; /* NULL: in none */
-	bool armed;		 /* somebody is about to sleep: the next event has to wake him */
-	unsigned
-		sleepers; /* threads that sleep, or have woken and not looked yet, where they wait for different things */
-};
-
-/** @return 0, -FI_ENOSYS: there is no such wait object. */
-int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj);
-void ufi_wait_fini(struct ufi_wait *wait);
-/** Whether threads sleep on this kind of object; if not, they may poll (FI_WAIT_YIELD) or do neither (FI_WAIT_NONE). */
-static inline bool ufi_wait_sleeps(const struct ufi_wait *wait)
-{
-	return wait->obj == FI_WAIT_FD || wait->obj == FI_WAIT_UNSPEC || wait->obj == FI_WAIT_SET;
-}
-/** From here on the next ufi_wait_signal makes the descriptor readable, which it now is not. Lock held.
- *  @return 0, -FI_EINVAL: nobody sleeps on this, or what the system says. */
-int ufi_wait_arm(struct ufi_wait *wait);
-void ufi_wait_wake(struct ufi_wait *wait);
-static inline void ufi_wait_signal(struct ufi_wait *wait)
-{
-	if (wait->armed)
-		ufi_wait_wake(wait);
-}
-/** fi_control's FI_GETWAIT and FI_GETWAITOBJ. Lock held. */
-int ufi_wait_control(struct ufi_wait *wait, int command, void *arg);
-/** A point in time, from a timeout in ms that is negative for ever. */
-uint64_t ufi_deadline(int timeout_ms);
-/** Sleep, no lock held, on an armed object; who does not sleep only learns whether it is time.
- *  @return 0: there may be something, -FI_ETIMEDOUT, -FI_EINTR. */
-int ufi_wait_sleep(const struct ufi_wait *wait, uint64_t deadline_ns);
-
-/* ---- wait sets (waitset.c) ------------------------------------------------------------------------------- */
-
-struct ufi_fabric;
-struct ufi_waitset;
-
-int ufi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **out);
-struct ufi_waitset *ufi_waitset_of(struct fid *fid);
-/** A queue or counter that is complete joins, if it is to be waited for so (FI_WAIT_SET). @return 0, -FI_EINVAL: there is no set, or it
- *  is another fabric's, -FI_ENOMEM, or what the system says. */
-int ufi_waitset_add(struct fid_wait *set, const struct ufi_fabric *fabric, struct fid *object, struct ufi_wait *wait);
-/** It closes, and leaves if it had joined. */
-void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object);
-/** fi_trywait of all members. @return 0, -FI_EAGAIN: one has something. */
-int ufi_waitset_trywait(struct ufi_waitset *set);
-
 /* ---- fabric, domain ------------------------------------------------------------------------------------- */
 
 struct ufi_fabric {
@@ -267,33 +216,6 @@ int ufi_eq_put_cm(struct ufi_eq *eq, uint32_t event, const struct fi_eq_cm_entry
 /** What is about an object that is closed is not told any more. */
 void ufi_eq_forget(struct ufi_eq *eq, const struct fid *fid);
 int ufi_eq_trywait(struct ufi_eq *eq);
-
-/* ---- tables that processes share (av_share.c) ------------------------------------------------------------- */
-
-struct ufi_share;
-
-/** What an index stands for. */
-enum ufi_share_state {
-	UFI_SHARE_LATER, /* nobody yet */
-	UFI_SHARE_NAMES,
-	UFI_SHARE_NOBODY, /* any more */
-};
-
-/** Open the table of this name, which is made unless it is there or `read_only`. `count`: room that it is to have, at least, if it
- *  is made. @return 0, -FI_ENOENT, -FI_EINVAL: no such name, -FI_EACCES: another user's, -FI_ENOMEM, or what the system says. */
-int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_only, size_t count,
-		   struct ufi_share **out);
-void ufi_share_close(struct ufi_share *share);
-/** fi_addr_t by index, in memory that others add to. */
-fi_addr_t *ufi_share_map(const struct ufi_share *share);
-/** These two, of a table that is not read only. Add an address, or (NULL) an index that stands for none. @return 0, -FI_ENOMEM: full. */
-int ufi_share_add(struct ufi_share *share, const struct nic_rdm_addr *addr, uint32_t *out);
-void ufi_share_remove(struct ufi_share *share, uint32_t i);
-/** How many indices there are, and how many were removed. */
-uint32_t ufi_share_count(const struct ufi_share *share);
-uint32_t ufi_share_removals(const struct ufi_share *share);
-/** Other processes write there: what is named need not be an address. */
-enum ufi_share_state ufi_share_at(const struct ufi_share *share, uint32_t i, struct nic_rdm_addr *addr);
 
 /* ---- address vector (av.c, av_names.c) ------------------------------------------------------------------ */
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.h - sleeping until a queue or a counter has something (wait.c), and on several together (waitset.c). Private to
+ * verbs_shim/libfabric.
+ */
+#ifndef UFI_WAIT_H
+#define UFI_WAIT_H
+
+#include <rdma/fi_eq.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ufi_fabric;
+struct ufi_waitset;
+
+/** Where threads sleep for a queue or a counter. Guarded by the same lock. */
+struct ufi_wait {
+	enum fi_wait_obj obj;
+	int fd;			 /* eventfd; -1: nobody has slept here yet */
+	struct ufi_waitset *set; /* NULL: in none */
+	bool armed;		 /* somebody is about to sleep: the next event has to wake him */
+	unsigned
+		sleepers; /* threads that sleep, or have woken and not looked yet, where they wait for different things */
+};
+
+/** @return 0, -FI_ENOSYS: there is no such wait object. */
+int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj);
+void ufi_wait_fini(struct ufi_wait *wait);
+/** Whether threads sleep on this kind of object; if not, they may poll (FI_WAIT_YIELD) or do neither (FI_WAIT_NONE). */
+static inline bool ufi_wait_sleeps(const struct ufi_wait *wait)
+{
+	return wait->obj == FI_WAIT_FD || wait->obj == FI_WAIT_UNSPEC || wait->obj == FI_WAIT_SET;
+}
+/** From here on the next ufi_wait_signal makes the descriptor readable, which it now is not. Lock held.
+ *  @return 0, -FI_EINVAL: nobody sleeps on this, or what the system says. */
+int ufi_wait_arm(struct ufi_wait *wait);
+void ufi_wait_wake(struct ufi_wait *wait);
+static inline void ufi_wait_signal(struct ufi_wait *wait)
+{
+	if (wait->armed)
+		ufi_wait_wake(wait);
+}
+/** fi_control's FI_GETWAIT and FI_GETWAITOBJ. Lock held. */
+int ufi_wait_control(struct ufi_wait *wait, int command, void *arg);
+/** A point in time, from a timeout in ms that is negative for ever. */
+uint64_t ufi_deadline(int timeout_ms);
+/** Sleep, no lock held, on an armed object; who does not sleep only learns whether it is time.
+ *  @return 0: there may be something, -FI_ETIMEDOUT, -FI_EINTR. */
+int ufi_wait_sleep(const struct ufi_wait *wait, uint64_t deadline_ns);
+
+/* ---- wait sets (waitset.c) ------------------------------------------------------------------------------- */
+
+int ufi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **out);
+struct ufi_waitset *ufi_waitset_of(struct fid *fid);
+/** A queue or counter that is complete joins, if it is to be waited for so (FI_WAIT_SET). @return 0, -FI_EINVAL: there is no set, or it
+ *  is another fabric's, -FI_ENOMEM, or what the system says. */
+int ufi_waitset_add(struct fid_wait *set, const struct ufi_fabric *fabric, struct fid *object, struct ufi_wait *wait);
+/** It closes, and leaves if it had joined. */
+void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object);
+/** fi_trywait of all members. @return 0, -FI_EAGAIN: one has something. */
+int ufi_waitset_trywait(struct ufi_waitset *set);
+
+#endif
