@@ -10,6 +10,7 @@
 #define TIMEOUT_DEFAULT	   14 /* 67 ms */
 #define RETRIES_DEFAULT	   7
 #define CALLS		   64 /* that wait for the port to have room; more are lost */
+#define ATTEMPT_FIRST	   0x3fffffffu
 
 /* ---- peers --------------------------------------------------------------------------------------------------- */
 
@@ -24,7 +25,7 @@ static struct list *bucket(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
 }
 _Static_assert(RDM_PEER_BUCKETS == 1u << (64 - 54), "bucket() names one of them");
 
-struct nic_rdm_peer *nic_rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
+struct nic_rdm_peer *rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
 {
 	struct list *head = bucket(ep, addr);
 
@@ -35,6 +36,15 @@ struct nic_rdm_peer *nic_rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_
 			return peer;
 	}
 	return NULL;
+}
+
+struct nic_rdm_peer *nic_rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
+{
+	struct nic_rdm_peer *peer = rdm_peer_find(ep, addr);
+
+	if (peer)
+		rdm_stranger_known(peer);
+	return peer;
 }
 
 static bool is_v4(const struct nic_gid *gid)
@@ -63,6 +73,7 @@ struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_a
 	peer->user = UINT64_MAX;
 	list_init(&peer->node);
 	list_init(&peer->watch);
+	list_init(&peer->strangers);
 	list_init(&peer->wake);
 	list_init(&peer->queue);
 	list_init(&peer->waiting);
@@ -194,6 +205,9 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	}
 	nic->cfg.random(nic->cfg.ctx, &ep->incarnation, sizeof(ep->incarnation));
 	ep->incarnation |= 1; /* 0 is none */
+	nic->cfg.random(nic->cfg.ctx, ep->secret, sizeof(ep->secret));
+	nic->cfg.random(nic->cfg.ctx, &ep->attempts, sizeof(ep->attempts));
+	ep->attempts &= ATTEMPT_FIRST; /* they are compared as serial numbers, and 0 is none */
 	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
 		list_init(&ep->peers[i]);
 	list_init(&ep->calling);
@@ -201,6 +215,7 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	list_init(&ep->wake);
 	list_init(&ep->due);
 	list_init(&ep->fading);
+	list_init(&ep->strangers);
 	list_init(&ep->requests);
 	list_append(&nic->rdms, &ep->node);
 	rdm_ops_init(ep);

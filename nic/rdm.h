@@ -2,9 +2,10 @@
 /*
  * rdm.h - reliable datagram endpoints from within; see nic_rdm.h for what they do and rdm.md for how. Private to nic/.
  *
- * rdm.c has the endpoint, its peers and what the rest of the NIC calls. rdm_conn.c connects peers, rdm_cm.c those that are asked
- * for. rdm_request.c takes requests over, rdm_tx.c takes them to the queue pairs, rdm_rq.c has receives, rdm_rx.c takes messages
- * to them, rdm_held.c has memory for those that wait for one, rdm_pull.c reads long ones, rdm_tagged.c operates on receives. Requests and completions meet
+ * rdm.c has the endpoint, its peers and what the rest of the NIC calls. rdm_conn.c connects peers, rdm_stranger.c lets in who
+ * calls, rdm_cm.c connects those that are asked for. rdm_request.c takes requests over, rdm_tx.c takes them to the queue pairs,
+ * rdm_rq.c has receives, rdm_rx.c takes messages to them, rdm_held.c has memory for those that wait for one, rdm_pull.c reads
+ * long ones, rdm_tagged.c operates on receives. Requests and completions meet
  * here: a queue pair completes into rdm_tx.c at any time, which only notes it; rdm_settle, when the NIC is done with a packet or a
  * call, acts on it.
  */
@@ -147,15 +148,17 @@ struct nic_rdm_peer {
 	struct nic_qp *qp;
 	uint64_t incarnation;		 /* 0: not known */
 	uint32_t attempt, heard_attempt; /* ours, its */
-	uint32_t challenge, proof;	 /* what a stranger at its address is to say; what it wants to hear of us */
+	uint32_t met, proof;		 /* incarnations that were known at its address; what it wants to hear of us */
 	uint32_t psn;
 	uint64_t call_ns, wait_ns, give_up_ns; /* when to call again, how long that was, until when */
 	uint32_t reads_out;
-	uint32_t posted;   /* requests that have been posted, and have not ended */
-	uint32_t owed;	   /* answers, of the endpoint's */
-	bool to_call;	   /* there were some when the QP failed */
-	struct list watch; /* on ep->watched while it may go without our noticing ... */
-	uint64_t probe_ns; /* ... and when to look */
+	uint32_t posted;       /* requests that have been posted, and have not ended */
+	uint32_t owed;	       /* answers, of the endpoint's */
+	bool to_call;	       /* there were some when the QP failed */
+	bool stranger;	       /* it has called, and the application does not know of it ... */
+	struct list strangers; /* ... on ep->strangers */
+	struct list watch;     /* on ep->watched while it may go without our noticing ... */
+	uint64_t probe_ns;     /* ... and when to look */
 	struct list queue, waiting;
 	struct rdm_arrival arrival;
 };
@@ -204,6 +207,7 @@ struct rdm_cm {
 	enum rdm_cm_state state;
 	struct nic_rdm_addr to;	   /* where is asked */
 	uint64_t incarnation;	   /* ACCEPTS: of who has asked */
+	uint32_t attempt, proof;   /* ASKS: names what we say; what is wanted to be heard there */
 	struct nic_rdm_peer *peer; /* ACCEPTS and later */
 	struct rdm_cm_data said, heard;
 	uint64_t call_ns, wait_ns, give_up_ns;
@@ -231,7 +235,12 @@ struct nic_rdm {
 	struct list peers[RDM_PEER_BUCKETS];
 	struct list calling, watched, wake, due, fading;
 	struct nic_rdm_rq *rq;
-	bool leaving; /* a queue that others use */
+	bool leaving;	       /* a queue that others use */
+	struct list strangers; /* peers that have called, the longest known first */
+	uint32_t n_strangers;
+	uint64_t secret[2]; /* that challenges follow from */
+	uint32_t
+		attempts; /* numbers the QPs that have been offered, so that nobody but who was offered one can guess */
 	struct rdm_op *ops;
 	struct list free_ops;
 	uint32_t ops_touched; /* the rest has never been used, and costs no memory */
@@ -273,6 +282,9 @@ static inline void rdm_wake(struct nic_rdm_peer *peer)
 	rdm_note(peer->ep);
 }
 
+/** As nic_rdm_peer_find, for our own use: the application learns nothing of it. */
+struct nic_rdm_peer *rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
+
 /* rdm_conn.c */
 /** How to reach an address from the endpoint's own. @return false: that is no address of the device any more. */
 bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av);
@@ -280,6 +292,11 @@ bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct
 void rdm_connect(struct nic_rdm_peer *peer);
 /** The connection is no more, or was never made: what was under way fails. */
 void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status);
+/** A peer that the application does not know of, and that has sent nothing, is no more. */
+void rdm_peer_forget(struct nic_rdm_peer *peer);
+/** To one whose call we do not take: what to say so that we do. `peer` is NULL for one that is not known. */
+void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
+		 const struct nic_rdm_peer *peer);
 /** Call again, or give up. @return when to come back. */
 uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns);
 /** We wait for something that only the peer can do. */
@@ -292,7 +309,21 @@ void rdm_fade(struct nic_rdm *ep, bool all);
 /** Say something to an address, with data behind it unless that is NULL. What does not go is as good as lost. */
 void rdm_say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c, const struct rdm_cm_data *data);
 
+/* rdm_stranger.c */
+/** SipHash-2-4. */
+uint64_t rdm_keyed_hash(const uint64_t key[2], const uint8_t *data, uint32_t len);
+/** What who calls from this address is to say, after so many have been met there. */
+uint32_t rdm_challenge(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, uint32_t met);
+/** A peer for who calls from this address, and has said so. @return NULL: no memory, or no address that a peer can have. */
+struct nic_rdm_peer *rdm_stranger_new(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
+/** It has sent something, or the application has asked for it: it stays. */
+void rdm_stranger_known(struct nic_rdm_peer *peer);
+/** Whether a request has come to the queue pair, which may be NULL. */
+bool rdm_qp_heard(const struct nic_qp *qp);
+
 /* rdm_cm.c */
+/** Who was asked wants a proof that it is we who ask. */
+void rdm_cm_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
 /** Whether it talks to one peer; of others nothing here is about. */
 static inline bool rdm_has_one_peer(const struct nic_rdm *ep)
 {

@@ -49,7 +49,7 @@ static void be_patient(struct nic_rdm *ep)
 
 static void ask(struct nic_rdm *ep)
 {
-	struct rdm_call c = {.kind = RDM_ASK, .attempt = 1};
+	struct rdm_call c = {.kind = RDM_ASK, .attempt = ep->cm.attempt, .echo = ep->cm.proof};
 
 	rdm_say(ep, &ep->cm.to, &c, &ep->cm.said);
 }
@@ -67,10 +67,26 @@ int nic_rdm_cm_connect(struct nic_rdm *ep, const struct nic_rdm_addr *to, const 
 		return -EINVAL;
 	cm->to = *to;
 	cm->state = RDM_CM_ASKS;
+	cm->attempt = ++ep->attempts;
 	cm->wait_ns = ASK_FIRST_NS;
 	be_patient(ep);
 	ask(ep);
 	return 0;
+}
+
+void rdm_cm_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+{
+	struct rdm_cm *cm = &ep->cm;
+
+	if (cm->state != RDM_CM_ASKS || c->to != ep->incarnation || c->echo != cm->attempt ||
+	    memcmp(&cm->to.gid, &from->gid, sizeof(from->gid)) != 0 || cm->to.port != from->port) {
+		COUNT(ep->nic, rdm_calls_ignored);
+		return;
+	}
+	if (cm->proof == c->attempt)
+		return; /* the timer says it again */
+	cm->proof = c->attempt;
+	ask(ep);
 }
 
 /** Whether the peer has something of ours that it may have answered. */
@@ -125,7 +141,7 @@ static void answered(struct nic_rdm *ep, const struct nic_rdm_addr *from, const 
 {
 	struct rdm_cm *cm = &ep->cm;
 
-	if (cm->state != RDM_CM_ASKS || c->to != ep->incarnation) {
+	if (cm->state != RDM_CM_ASKS || c->to != ep->incarnation || c->echo != cm->attempt) {
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
 	}
@@ -140,6 +156,7 @@ static void answered(struct nic_rdm *ep, const struct nic_rdm_addr *from, const 
 		return; /* no memory: it will say so again */
 	cm->state = RDM_CM_ANSWERED;
 	cm->peer->incarnation = c->from;
+	cm->peer->proof = c->attempt;
 	rdm_connect(cm->peer);
 }
 
@@ -156,6 +173,8 @@ static void say_answer(struct nic_rdm *listener, const struct rdm_request *r)
 {
 	struct rdm_call c = {.kind = r->refused ? RDM_REFUSE : RDM_ACCEPT, .to = r->incarnation, .echo = r->attempt};
 
+	if (r->ep) /* who has asked calls there next, and need not be challenged for that */
+		c.attempt = rdm_challenge(r->ep, &r->from, r->ep->cm.peer->met);
 	if (r->ep)
 		rdm_say(r->ep, &r->from, &c, &r->ep->cm.said);
 	else
@@ -195,6 +214,10 @@ static void asked(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 	struct rdm_request *r = request_find(ep, from, c);
 	struct rdm_cm_data said = {0};
 
+	if (!r && c->echo != rdm_challenge(ep, from, 0)) {
+		rdm_ask_who(ep, from, c, NULL);
+		return;
+	}
 	if (r) {
 		if (r->refused || r->ep)
 			say_answer(ep, r);
@@ -312,6 +335,8 @@ static void bye(struct nic_rdm *ep)
 	struct rdm_call c = {.kind = RDM_BYE};
 
 	c.to = ep->cm.peer->incarnation;
+	c.attempt = ep->cm.peer->attempt;
+	c.echo = ep->cm.peer->heard_attempt;
 	rdm_say(ep, &ep->cm.peer->addr, &c, NULL);
 }
 
@@ -348,7 +373,8 @@ void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct
 		asked(ep, from, c, data);
 	else if (c->kind != RDM_BYE)
 		answered(ep, from, c, data);
-	else if (cm->state == RDM_CM_OPEN && c->to == ep->incarnation && c->from == cm->peer->incarnation)
+	else if (cm->state == RDM_CM_OPEN && c->to == ep->incarnation && c->from == cm->peer->incarnation &&
+		 c->echo == cm->peer->attempt)
 		left(ep);
 	else
 		COUNT(ep->nic, rdm_calls_ignored);

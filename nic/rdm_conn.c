@@ -28,7 +28,7 @@ bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct
 
 static bool qp_make(struct nic_rdm_peer *peer)
 {
-	const struct nic_rdm *ep = peer->ep;
+	struct nic_rdm *ep = peer->ep;
 	struct nic_qp_init init = {
 		.type = NIC_QPT_RC,
 		.pd = ep->cfg.pd,
@@ -42,7 +42,7 @@ static bool qp_make(struct nic_rdm_peer *peer)
 	peer->qp->rdm_owned = true;
 	peer->qp->rdm_peer = peer;
 	peer->qp->events.silent = true;
-	peer->attempt++;
+	peer->attempt = ++ep->attempts;
 	peer->psn = nic_psn_random(ep->nic);
 	return true;
 }
@@ -100,10 +100,22 @@ static void qp_drop(struct nic_rdm_peer *peer)
 	peer->qp = NULL;
 	if (!qp)
 		return;
+	if (rdm_qp_heard(qp))
+		rdm_stranger_known(peer);
 	qp_enter_error(qp);
 	qp->rdm_peer = NULL;
 	list_append(&peer->ep->fading, &qp->fading);
 	rdm_fade(peer->ep, false);
+}
+
+void rdm_peer_forget(struct nic_rdm_peer *peer)
+{
+	qp_drop(peer);
+	list_remove(&peer->node);
+	list_remove(&peer->wake);
+	list_remove(&peer->watch);
+	list_remove(&peer->hash);
+	free(peer);
 }
 
 /* ---- states -------------------------------------------------------------------------------------------------- */
@@ -151,14 +163,14 @@ uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns)
 	return deadline;
 }
 
-/** Who lives at the peer's address now. What was said to us before we knew this one names a challenge that is no more. */
+/** Who lives at the peer's address now. What somebody else has said there before answers a challenge that is no more. */
 static void meet(struct nic_rdm_peer *peer, uint64_t incarnation)
 {
 	if (peer->incarnation == incarnation)
 		return;
 	peer->incarnation = incarnation;
 	peer->heard_attempt = 0;
-	peer->challenge++;
+	peer->met++;
 }
 
 static void settled(struct nic_rdm_peer *peer, enum rdm_peer_state state)
@@ -281,14 +293,32 @@ uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns)
 	return deadline;
 }
 
-/** To one whose call we do not take: what to say so that we do. Who is not known has not been challenged before. */
-static void ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
-		    const struct nic_rdm_peer *peer)
+void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
+		 const struct nic_rdm_peer *peer)
 {
-	struct rdm_call who = {
-		.kind = RDM_WHO, .to = c->from, .echo = c->attempt, .attempt = peer ? peer->challenge : 0};
+	struct rdm_call who = {.kind = RDM_WHO,
+			       .to = c->from,
+			       .echo = c->attempt,
+			       .attempt = rdm_challenge(ep, from, peer ? peer->met : 0)};
 
-	rdm_say(ep, from, &who, NULL);
+	COUNT(ep->nic, rdm_calls_challenged);
+	if (ep->contact->sq.head - ep->contact->sq.tail < ep->contact->sq.capacity / 2)
+		rdm_say(ep, from, &who, NULL);
+	else /* the rest of the room is for those that we talk to */
+		COUNT(ep->nic, rdm_calls_unsent);
+}
+
+/**
+ * Whether the caller is where he says, and after all others that we have heard of there. Who is known already may have been
+ * asked just before that: by calls that have crossed.
+ */
+static bool is_proven(const struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
+		      const struct nic_rdm_peer *peer)
+{
+	uint32_t met = peer ? peer->met : 0;
+
+	return c->echo == rdm_challenge(ep, from, met) ||
+	       (met > 0 && peer->incarnation == c->from && c->echo == rdm_challenge(ep, from, met - 1));
 }
 
 /** A call that we have heard before: again, or late. */
@@ -304,23 +334,20 @@ static void hello_again(struct nic_rdm_peer *peer, const struct rdm_call *c)
 		rdm_connect(peer);
 }
 
-/**
- * Who calls us by our name of now has been there after we began; who answers our challenge, after all others that we have heard
- * of at his address. Of one and the same the attempts tell what is old.
- */
+/** Who calls us by our name of now has been there after we began. Of one and the same caller the attempts tell what is old. */
 static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
-	struct nic_rdm_peer *peer = nic_rdm_peer_find(ep, from);
+	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
 
-	if (c->to != ep->incarnation || (peer && peer->incarnation != c->from && c->echo != peer->challenge)) {
-		ask_who(ep, from, c, peer);
+	if (c->to != ep->incarnation || !is_proven(ep, from, c, peer)) {
+		rdm_ask_who(ep, from, c, peer);
 		return;
 	}
 	if (!rdm_cm_expects(ep, from, c)) {
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
 	}
-	peer = peer ? peer : nic_rdm_peer_get(ep, from);
+	peer = peer ? peer : rdm_stranger_new(ep, from);
 	if (!peer) {
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
@@ -346,7 +373,7 @@ static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 /** Of the call that waits for an answer? */
 static struct nic_rdm_peer *caller_of(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
-	struct nic_rdm_peer *peer = nic_rdm_peer_find(ep, from);
+	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
 
 	if (c->to == ep->incarnation && peer && peer->state == RDM_CALLING && c->echo == peer->attempt)
 		return peer;
@@ -356,8 +383,13 @@ static struct nic_rdm_peer *caller_of(struct nic_rdm *ep, const struct nic_rdm_a
 
 static void who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
-	struct nic_rdm_peer *peer = caller_of(ep, from, c);
+	struct nic_rdm_peer *peer;
 
+	if (rdm_has_one_peer(ep) && !ep->cm.peer) {
+		rdm_cm_who(ep, from, c);
+		return;
+	}
+	peer = caller_of(ep, from, c);
 	/* The second time it has been said, and the timer says it again. */
 	if (!peer || (peer->incarnation == c->from && peer->proof == c->attempt))
 		return;

@@ -56,7 +56,7 @@ void rdm_datagram_recover(struct nic_rdm *ep)
 
 void rdm_datagram_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct packet *p)
 {
-	struct nic_rdm_peer *peer = nic_rdm_peer_find(ep, from);
+	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
 	struct rdm_header h;
 	uint32_t prefix;
 

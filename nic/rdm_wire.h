@@ -57,7 +57,7 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len);
 
 enum rdm_call_kind {
 	RDM_HELLO = 1, /* connect this QP; `to` proves that the caller has heard of who lives here now */
-	RDM_WHO,       /* it does not, or not of late: say it again, to `from`, with this challenge */
+	RDM_WHO,       /* it does not, or not from where it says it is: say it again, to `from`, with this challenge */
 	RDM_WELCOME,   /* it is connected to this one */
 	/* Between endpoints that talk to one peer, with what the application has to say behind them: */
 	RDM_ASK,    /* wants to be connected to an endpoint that the called may choose */
@@ -70,8 +70,8 @@ struct rdm_call {
 	uint8_t kind;
 	uint8_t mtu;	   /* enum nic_mtu: the most that the sender can take */
 	uint64_t from, to; /* incarnations of endpoints; to is 0: not known */
-	uint32_t attempt;  /* counts the QPs that the sender has had for the other; WHO: a challenge */
-	uint32_t echo;	   /* attempt of the call that this one answers; HELLO: the challenge of the last WHO, or 0 */
+	uint32_t attempt;  /* numbers the QPs that the sender has offered, and what it asks; WHO, ACCEPT: a challenge */
+	uint32_t echo;	   /* attempt of the call that this one answers; HELLO, ASK: the challenge, or 0 */
 	uint32_t qpn, psn;
 	uint32_t data_len; /* of what follows */
 };
