@@ -177,8 +177,7 @@ static int objects_create(struct nic_rdm *ep)
 
 	if (err)
 		return err;
-	ep->ops = calloc((size_t)ep->cfg.max_tx + RDM_ANSWERS, sizeof(*ep->ops));
-	if (!ep->ops)
+	if (rdm_ops_init(ep) != 0)
 		return -ENOMEM;
 	err = nic_cq_create(nic, 1, NULL, &ep->cq);
 	if (err)
@@ -218,7 +217,6 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	list_init(&ep->strangers);
 	list_init(&ep->requests);
 	list_append(&nic->rdms, &ep->node);
-	rdm_ops_init(ep);
 	err = objects_create(ep);
 	if (err) {
 		nic_rdm_destroy(ep);
@@ -226,13 +224,6 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	}
 	*out = ep;
 	return 0;
-}
-
-/** What a peer may read of messages that it has not taken. */
-static void offers_end(struct nic_rdm *ep)
-{
-	for (uint32_t i = 0; i < ep->ops_touched; i++)
-		rdm_op_release(&ep->ops[i]);
 }
 
 void nic_rdm_destroy(struct nic_rdm *ep)
@@ -244,8 +235,7 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 	peers_free(ep);
 	if (ep->contact)
 		nic_qp_destroy(ep->contact);
-	if (ep->ops)
-		offers_end(ep);
+	rdm_ops_fini(ep); /* and what peers may read of messages that they have not taken */
 	if (ep->all)
 		nic_mr_dereg(ep->all);
 	if (ep->cq)
@@ -253,7 +243,6 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 	if (ep->rq && !ep->rq->shared)
 		rdm_rq_close(ep->rq);
 	list_remove(&ep->node);
-	free(ep->ops);
 	free(ep);
 }
 

@@ -3,10 +3,10 @@
  * rdm.h - reliable datagram endpoints from within; see nic_rdm.h for what they do and rdm.md for how. Private to nic/.
  *
  * rdm.c has the endpoint, its peers and what the rest of the NIC calls. rdm_conn.c connects peers, rdm_stranger.c lets in who
- * calls, rdm_cm.c connects those that are asked for. rdm_request.c takes requests over, rdm_tx.c takes them to the queue pairs,
- * rdm_rq.c has receives, rdm_rx.c takes messages to them, rdm_held.c has memory for those that wait for one, rdm_pull.c reads
- * long ones, rdm_tagged.c operates on receives. Requests and completions meet
- * here: a queue pair completes into rdm_tx.c at any time, which only notes it; rdm_settle, when the NIC is done with a packet or a
+ * calls, rdm_cm.c connects those that are asked for. rdm_request.c takes requests over, rdm_ops.c has memory for them, rdm_tx.c
+ * takes them to the queue pairs, rdm_rq.c has receives, rdm_rx.c takes messages to them, rdm_held.c has memory for those that wait
+ * for one, rdm_pull.c reads long ones, rdm_tagged.c operates on receives. Requests and completions meet here: a queue pair
+ * completes into rdm_tx.c at any time, which only notes it; rdm_settle, when the NIC is done with a packet or a
  * call, acts on it.
  */
 #ifndef NIC_RDM_H
@@ -20,8 +20,7 @@
 #include "tag.h"
 
 #define RDM_PEER_BUCKETS 1024u
-#define RDM_ANSWERS                                                                                                    \
-	16384u /* that an endpoint owes, at most: a message that wants one has its own from when it begins */
+#define RDM_ANSWERS	 16384u /* that an endpoint owes, at most; half of them to one peer */
 #define RDM_CHUNK_BYTES                                                                                                \
 	65536u		  /* in which memory for messages without a receive is had: the least that max_unexpected is */
 #define RDM_SQ_FIRST 4u	  /* requests that a QP can hold at first ... */
@@ -59,11 +58,11 @@ struct rdm_op {
 	uint8_t work, kind; /* enum rdm_work, enum nic_rdm_kind */
 	bool begun;	    /* something of it has been posted */
 	bool all_posted;
-	bool counted; /* in peer->posted */
-	bool taken;   /* the peer has said so */
-	bool told;    /* PULL: the receive is done */
-	uint16_t generation;
-	uint32_t out, data_out; /* work requests under way; those of them that move data */
+	bool counted;		    /* in peer->posted */
+	bool taken;		    /* the peer has said so */
+	bool told;		    /* PULL: the receive is done */
+	uint16_t index, generation; /* its name */
+	uint32_t out, data_out;	    /* work requests under way; those of them that move data */
 	uint32_t status, vendor_err;
 	uint64_t length, tag, data;
 	uint32_t id; /* TAKEN: the peer's */
@@ -241,9 +240,9 @@ struct nic_rdm {
 	uint64_t secret[2]; /* that challenges follow from */
 	uint32_t
 		attempts; /* numbers the QPs that have been offered, so that nobody but who was offered one can guess */
-	struct rdm_op *ops;
+	struct rdm_op **op_blocks;
+	uint32_t n_ops; /* in blocks */
 	struct list free_ops;
-	uint32_t ops_touched; /* the rest has never been used, and costs no memory */
 	uint32_t tx_left, answers_left;
 	struct rdm_cm cm;
 	struct list requests;
@@ -257,7 +256,7 @@ static inline void rdm_tell(struct nic_rdm *ep, const struct nic_rdm_done *done)
 	ep->nic->completions++;
 	ep->cfg.done(ep->cfg.ctx, done);
 }
-/** The peer's message wants an answer; answers_left is not 0. */
+/** The peer's message wants an answer; rdm_may_owe said yes. */
 static inline void rdm_owe(struct nic_rdm_peer *peer)
 {
 	peer->ep->answers_left--;
@@ -339,14 +338,30 @@ void rdm_cm_down(struct nic_rdm_peer *peer);
 uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns);
 void rdm_cm_fini(struct nic_rdm *ep);
 
-/* rdm_tx.c */
-void rdm_ops_init(struct nic_rdm *ep);
+/* rdm_ops.c */
+/** @return 0 or -ENOMEM. */
+int rdm_ops_init(struct nic_rdm *ep);
+void rdm_ops_fini(struct nic_rdm *ep);
+/** One of the n_ops that there is memory for; its peer is NULL: free. */
+struct rdm_op *rdm_op_at(const struct nic_rdm *ep, uint32_t index);
+/** Whether the op is what we owe a peer, not what the application has asked for. */
+static inline bool rdm_is_answer(uint8_t work)
+{
+	return work == RDM_W_PULL || work == RDM_W_TAKEN || work == RDM_W_RESULT;
+}
+/** Whether one more of the peer's messages may want an answer. */
+bool rdm_may_owe(const struct nic_rdm_peer *peer);
 /** @return NULL: none left; answers are there. */
 struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work);
 /** It is over, or was never begun. */
 void rdm_op_free(struct rdm_op *op);
 /** What the peer could do because of it, it can no longer. */
 void rdm_op_release(struct rdm_op *op);
+/** The name by which the peer answers; and back. @return NULL: it is none of this peer's. */
+uint32_t rdm_op_id(const struct rdm_op *op);
+struct rdm_op *rdm_op_named(struct nic_rdm_peer *peer, uint32_t id);
+
+/* rdm_tx.c */
 /** The op's turn comes. */
 void rdm_submit(struct rdm_op *op);
 /** Post what the peer's queue has, as far as there is room. */
@@ -359,9 +374,6 @@ void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only);
 void rdm_ops_leave(struct nic_rdm *ep);
 /** A work request of the op, which moves data or just a header. @return as nic_post_send. */
 int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data);
-/** The name by which the peer answers; and back. @return NULL: it is none of this peer's. */
-uint32_t rdm_op_id(const struct rdm_op *op);
-struct rdm_op *rdm_op_named(struct nic_rdm_peer *peer, uint32_t id);
 /** The answer has come. */
 void rdm_op_taken(struct rdm_op *op);
 /** TAKEN has come. */

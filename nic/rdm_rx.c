@@ -119,7 +119,7 @@ static bool has_room(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	struct nic_rdm *ep = peer->ep;
 
-	if (ep->answers_left == 0 && (h->flags & RDM_WANTS_TAKEN))
+	if (h->flags & RDM_WANTS_TAKEN && !rdm_may_owe(peer))
 		return false;
 	if (h->kind == RDM_RESULT || rdm_held_room(ep->rq, h, false))
 		return true;

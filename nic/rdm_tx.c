@@ -10,88 +10,7 @@
 /* Of a work request that moves no data of its own. Ops are aligned to more than that. */
 #define TRAILER 1u
 
-/* ---- ops ----------------------------------------------------------------------------------------------------- */
-
-void rdm_ops_init(struct nic_rdm *ep)
-{
-	list_init(&ep->free_ops);
-	ep->tx_left = ep->cfg.max_tx;
-	ep->answers_left = RDM_ANSWERS;
-}
-
-static bool is_answer_work(uint8_t work)
-{
-	return work == RDM_W_PULL || work == RDM_W_TAKEN || work == RDM_W_RESULT;
-}
-
-static bool is_answer(const struct rdm_op *op)
-{
-	return is_answer_work(op->work);
-}
-
-struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work)
-{
-	struct nic_rdm *ep = peer->ep;
-	bool answer = is_answer_work((uint8_t)work);
-	uint16_t generation;
-	struct rdm_op *op;
-
-	if (!answer && ep->tx_left == 0)
-		return NULL;
-	ep->tx_left -= !answer;
-	if (list_empty(&ep->free_ops)) {
-		op = &ep->ops[ep->ops_touched++];
-	} else {
-		op = list_entry(list_first(&ep->free_ops), struct rdm_op, node);
-		list_remove(&op->node);
-	}
-	generation = op->generation;
-	memset(op, 0, offsetof(struct rdm_op, header));
-	op->generation = (uint16_t)(generation + 1);
-	op->peer = peer;
-	op->work = (uint8_t)work;
-	list_init(&op->node);
-	list_init(&op->due);
-	return op;
-}
-
-uint32_t rdm_op_id(const struct rdm_op *op)
-{
-	return (uint32_t)op->generation << 16 | (uint32_t)(op - op->peer->ep->ops);
-}
-
-void rdm_op_release(struct rdm_op *op)
-{
-	if (op->work != RDM_W_OFFER)
-		return;
-	for (uint32_t i = 0; i < NIC_RDM_IOV_MAX; i++)
-		if (op->mr[i]) {
-			nic_mr_dereg(op->mr[i]);
-			op->mr[i] = NULL;
-		}
-}
-
-void rdm_op_free(struct rdm_op *op)
-{
-	struct nic_rdm *ep = op->peer->ep;
-
-	rdm_op_release(op);
-	if (op->held)
-		rdm_held_free(op->held);
-	op->held = NULL;
-	if (is_answer(op))
-		rdm_owe_no_more(op->peer);
-	else
-		ep->tx_left++;
-	op->peer->posted -= op->counted;
-	if (op->counted && !op->peer->posted && !list_empty(&op->peer->queue))
-		rdm_wake(op->peer); /* somebody may have waited for that */
-	op->work = RDM_W_SEND;
-	list_remove(&op->due);
-	list_remove(&op->node);
-	op->peer = NULL;
-	list_append(&ep->free_ops, &op->node);
-}
+/* ---- telling ------------------------------------------------------------------------------------------------- */
 
 static void tell(const struct rdm_op *op)
 {
@@ -125,8 +44,8 @@ static void tell_pulled(struct rdm_op *op)
 
 void rdm_ops_leave(struct nic_rdm *ep)
 {
-	for (uint32_t i = 0; i < ep->ops_touched; i++) {
-		struct rdm_op *op = &ep->ops[i];
+	for (uint32_t i = 0; i < ep->n_ops; i++) {
+		struct rdm_op *op = rdm_op_at(ep, i);
 
 		if (!op->peer) /* free */
 			continue;
@@ -144,7 +63,7 @@ static void op_end(struct rdm_op *op)
 {
 	if (op->work == RDM_W_PULL && !op->told)
 		tell_pulled(op);
-	else if (!is_answer(op))
+	else if (!rdm_is_answer(op->work))
 		tell(op);
 	rdm_op_free(op);
 }
@@ -191,7 +110,7 @@ int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data)
 
 	wr->wr_id = (uintptr_t)op | (data ? 0 : TRAILER);
 	wr->flags |= NIC_SEND_SIGNALED;
-	if (op->flags & NIC_RDM_UNAWAITED || (is_answer(op) && op->work != RDM_W_PULL))
+	if (op->flags & NIC_RDM_UNAWAITED || (rdm_is_answer(op->work) && op->work != RDM_W_PULL))
 		wr->flags |= NIC_SEND_UNAWAITED;
 	/* A READ is answered when the peer's NIC has time, and a WRITE at once: who asks for both wants them in order. */
 	if (op->peer->reads_out && wr->opcode != NIC_WR_RDMA_READ)
@@ -402,7 +321,7 @@ static struct rdm_op *next_op(const struct nic_rdm_peer *peer)
 		struct rdm_op *op = list_entry(n, struct rdm_op, node);
 
 		fence = fence || (op->flags & NIC_RDM_FENCE && !op->begun && peer->posted);
-		if (!fence || is_answer(op))
+		if (!fence || rdm_is_answer(op->work))
 			return op;
 	}
 	return NULL;
@@ -428,7 +347,7 @@ void rdm_pump(struct nic_rdm_peer *peer)
 		if (err != -EALREADY && !op->status)
 			op->status = NIC_WC_GENERAL_ERR;
 		op->all_posted = true;
-		op->counted = !is_answer(op);
+		op->counted = !rdm_is_answer(op->work);
 		peer->posted += op->counted;
 		list_remove(&op->node);
 		if (!op->out && list_empty(&op->due))
@@ -491,15 +410,6 @@ void rdm_op_settle(struct rdm_op *op)
 		op_end(op);
 }
 
-struct rdm_op *rdm_op_named(struct nic_rdm_peer *peer, uint32_t id)
-{
-	struct nic_rdm *ep = peer->ep;
-	uint32_t index = id & 0xffff;
-	struct rdm_op *op = &ep->ops[index];
-
-	return index < ep->ops_touched && op->peer == peer && rdm_op_id(op) == id ? op : NULL;
-}
-
 void rdm_op_taken(struct rdm_op *op)
 {
 	op->taken = true;
@@ -526,7 +436,7 @@ void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only)
 			struct rdm_op *op = list_entry(n, struct rdm_op, node);
 
 			next = n->next;
-			if (begun_only && !op->begun && !is_answer(op))
+			if (begun_only && !op->begun && !rdm_is_answer(op->work))
 				continue;
 			op->status = op->status ? op->status : status;
 			op->all_posted = true;

@@ -173,6 +173,36 @@ static void rdm__what_is_said_may_change(void **state)
 	rdm_rig_destroy(rig);
 }
 
+/** A peer to whom an endpoint owes as many answers as it may leaves room for the others. */
+static void rdm__answers_are_for_all_peers(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(4, 64);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	rig->init.max_tx = RDM_ANSWERS;
+	for (unsigned i = 0; i < 2; i++) { /* greedy ones */
+		rdm_node_stop(&rig->node[2 * i]);
+		rdm_node_start(&rig->node[2 * i]);
+		for (unsigned n = 0; n < RDM_ANSWERS; n++)
+			assert_int_equal(rdm_send(&rig->node[2 * i], b, 7, NIC_RDM_DELIVERY, 0, 0, 0), 0);
+		rdm_run(rig, SECOND);
+		assert_int_equal(rdm_peer(b, &rig->node[2 * i])->owed, i ? RDM_ANSWERS / 4 : RDM_ANSWERS / 2);
+	}
+	assert_int_equal(rdm_recv(b, &rig->node[3], 1, 0, 0, 0, 0, 8), 0);
+	assert_int_equal(rdm_send(&rig->node[3], b, 2, NIC_RDM_DELIVERY, 0, 0, 8), 0);
+	rdm_run(rig, SECOND);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+	rdm_expect(&rig->node[3], NIC_RDM_SEND, NIC_RDM_OK, 2);
+	/* Who has been given his answers is given more. */
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(rdm_recv(b, a, 3, 0, 0, 0, 0, 8), 0);
+	rdm_run(rig, SECOND);
+	assert_int_equal(b->n_done - b->n_seen, 100);
+	assert_int_equal(a->n_done, 100);
+	rdm_rig_destroy(rig);
+}
+
 /* ---- what applications may ask for ----------------------------------------------------------------------------- */
 
 static void rdm__lengths_do_not_wrap(void **state)
@@ -273,6 +303,7 @@ int main(void)
 		cmocka_unit_test(rdm__room_is_for_all_lengths),
 		cmocka_unit_test(rdm__so_many_at_a_time),
 		cmocka_unit_test(rdm__what_is_said_may_change),
+		cmocka_unit_test(rdm__answers_are_for_all_peers),
 		cmocka_unit_test(rdm__lengths_do_not_wrap),
 		cmocka_unit_test(rdm__nothing_is_no_trouble),
 		cmocka_unit_test(rdm__a_long_message_into_nothing),

@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND	   1000000000u
-#define PEERS	   4096u
-#define PEER_BYTES 4096u
+#define SECOND	       1000000000u
+#define PEERS	       4096u
+#define PEER_BYTES     4096u
+#define ENDPOINT_BYTES (512u << 10)
 
 #ifndef __has_feature
 #define __has_feature(x) 0
@@ -71,9 +72,32 @@ static void rdm__thousands_of_peers(void **state)
 	rdm_rig_destroy(rig);
 }
 
+/** What an endpoint can have under way and can owe costs it something when there is so much. */
+static void rdm__an_endpoint_that_has_not_much_to_do(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 2);
+	struct rdm_node *n = &rig->node[0];
+	unsigned dones = 0;
+	struct nic_rdm_init init = {.pd = n->pd, .addr = n->addr, .done = answered, .ctx = &dones};
+	size_t before = heap_bytes(), bytes;
+	struct nic_rdm *ep;
+
+	(void)state;
+	init.addr.port = 1000;
+	assert_int_equal(nic_rdm_create(n->nic, &init, &ep), 0);
+	bytes = heap_bytes() - before;
+	if (!SANITIZED) {
+		printf("an endpoint costs %zu bytes\n", bytes);
+		assert_in_range(bytes, 1, ENDPOINT_BYTES);
+	}
+	nic_rdm_destroy(ep);
+	rdm_rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rdm__an_endpoint_that_has_not_much_to_do),
 		cmocka_unit_test(rdm__thousands_of_peers),
 	};
 

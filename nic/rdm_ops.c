@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdm_ops.c - an endpoint's requests that are under way, and the answers that it owes, as objects: memory, names, how many.
+ *
+ * Memory is had in blocks when it is needed, and kept. A message that wants an answer is taken only when there is an op for that,
+ * so that who answers has one.
+ *
+ * Owns: nic_rdm.op_blocks, n_ops, free_ops, tx_left, answers_left, nic_rdm_peer.owed.
+ */
+#include "rdm.h"
+
+#define BLOCK 16u /* ops */
+
+int rdm_ops_init(struct nic_rdm *ep)
+{
+	list_init(&ep->free_ops);
+	ep->tx_left = ep->cfg.max_tx;
+	ep->answers_left = RDM_ANSWERS;
+	ep->op_blocks = calloc((ep->cfg.max_tx + RDM_ANSWERS) / BLOCK + 1, sizeof(*ep->op_blocks));
+	return ep->op_blocks ? 0 : -ENOMEM;
+}
+
+struct rdm_op *rdm_op_at(const struct nic_rdm *ep, uint32_t index)
+{
+	return &ep->op_blocks[index / BLOCK][index % BLOCK];
+}
+
+void rdm_ops_fini(struct nic_rdm *ep)
+{
+	for (uint32_t i = 0; i < ep->n_ops; i++)
+		rdm_op_release(rdm_op_at(ep, i));
+	for (uint32_t i = 0; i < ep->n_ops; i += BLOCK)
+		free(ep->op_blocks[i / BLOCK]);
+	free(ep->op_blocks);
+}
+
+/** One more than those that are in use, or promised to messages that wait for an answer. */
+static bool have_one_more(struct nic_rdm *ep)
+{
+	uint32_t used = ep->cfg.max_tx - ep->tx_left + RDM_ANSWERS - ep->answers_left;
+	struct rdm_op *block;
+
+	if (used < ep->n_ops)
+		return true;
+	block = calloc(BLOCK, sizeof(*block));
+	if (!block)
+		return false;
+	ep->op_blocks[ep->n_ops / BLOCK] = block;
+	for (uint32_t i = 0; i < BLOCK; i++) {
+		block[i].index = (uint16_t)ep->n_ops++;
+		list_append(&ep->free_ops, &block[i].node);
+	}
+	return true;
+}
+
+/* However many peers there are that let us owe them what they can, the next one gets as much as each of them. */
+bool rdm_may_owe(const struct nic_rdm_peer *peer)
+{
+	return peer->owed < peer->ep->answers_left && have_one_more(peer->ep);
+}
+
+struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work)
+{
+	struct nic_rdm *ep = peer->ep;
+	bool answer = rdm_is_answer((uint8_t)work);
+	uint16_t generation, index;
+	struct rdm_op *op;
+
+	if (!answer && (ep->tx_left == 0 || !have_one_more(ep)))
+		return NULL;
+	ep->tx_left -= !answer;
+	op = list_entry(list_first(&ep->free_ops), struct rdm_op, node);
+	list_remove(&op->node);
+	generation = op->generation;
+	index = op->index;
+	memset(op, 0, offsetof(struct rdm_op, header));
+	op->generation = (uint16_t)(generation + 1);
+	op->index = index;
+	op->peer = peer;
+	op->work = (uint8_t)work;
+	list_init(&op->node);
+	list_init(&op->due);
+	return op;
+}
+
+uint32_t rdm_op_id(const struct rdm_op *op)
+{
+	return (uint32_t)op->generation << 16 | op->index;
+}
+
+struct rdm_op *rdm_op_named(struct nic_rdm_peer *peer, uint32_t id)
+{
+	uint32_t index = id & 0xffff;
+	struct rdm_op *op = index < peer->ep->n_ops ? rdm_op_at(peer->ep, index) : NULL;
+
+	return op && op->peer == peer && rdm_op_id(op) == id ? op : NULL;
+}
+
+void rdm_op_release(struct rdm_op *op)
+{
+	if (op->work != RDM_W_OFFER)
+		return;
+	for (uint32_t i = 0; i < NIC_RDM_IOV_MAX; i++)
+		if (op->mr[i]) {
+			nic_mr_dereg(op->mr[i]);
+			op->mr[i] = NULL;
+		}
+}
+
+void rdm_op_free(struct rdm_op *op)
+{
+	struct nic_rdm *ep = op->peer->ep;
+
+	rdm_op_release(op);
+	if (op->held)
+		rdm_held_free(op->held);
+	op->held = NULL;
+	if (rdm_is_answer(op->work))
+		rdm_owe_no_more(op->peer);
+	else
+		ep->tx_left++;
+	op->peer->posted -= op->counted;
+	if (op->counted && !op->peer->posted && !list_empty(&op->peer->queue))
+		rdm_wake(op->peer); /* somebody may have waited for that */
+	op->work = RDM_W_SEND;
+	list_remove(&op->due);
+	list_remove(&op->node);
+	op->peer = NULL;
+	list_append(&ep->free_ops, &op->node);
+}
