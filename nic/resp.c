@@ -349,14 +349,14 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 		resp_duplicate(qp, p);
 		return;
 	}
-	if (p->op->kind == OP_FETCH_ELEMENTS && !resp_elements_room(qp)) {
-		COUNT(qp->nic, resp_no_memory); /* it will be sent again */
-		return;
-	}
 	verdict = resp_check(qp, p, &app);
 	if (verdict == CHECK_RNR) {
 		resp->nak_sent = true;
 		resp_nak(qp, (uint8_t)(AETH_RNR | qp->attr.min_rnr_timer), p->psn);
+		return;
+	}
+	if (verdict == ERR_none && p->op->kind == OP_FETCH_ELEMENTS && !resp_elements_room(qp)) {
+		COUNT(qp->nic, resp_no_memory); /* it will be sent again */
 		return;
 	}
 	resp->nak_sent = false;

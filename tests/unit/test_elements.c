@@ -10,6 +10,7 @@
 
 #include "elem.h"
 #include "pair.h"
+#include "qp.h"
 #include "resp_util.h"
 #include "wire_util.h"
 
@@ -492,6 +493,7 @@ static void elements__AT_10_requests_that_make_no_sense_are_refused(void **state
 				    FETCH_MAX / 4 + 1, E, aligned(rig));
 		}
 		expect_refused(rig, &p, SYN_INV);
+		assert_null(rig->qp->resp.saved);
 		assert_true(rig_event(rig, NIC_EVENT_QP_REQ_ERR, RIG_USER_QP(rig)));
 		rig_destroy(rig);
 	}
@@ -564,6 +566,7 @@ static void elements__AT_10_key_rights_and_range(void **state)
 			p.rkey = nic_mr_rkey(mr);
 		}
 		expect_refused(rig, &p, SYN_ACCESS);
+		assert_null(rig->qp->resp.saved); /* nor has it cost memory, which it would have for good */
 		rig_destroy(rig);
 	}
 }
