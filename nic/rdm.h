@@ -434,6 +434,8 @@ int rdm_result_post(struct rdm_op *op);
 bool rdm_operate_makes_sense(const struct rdm_header *h);
 /** It is all there, and so is its receive: do it, answer, and free or pass on what was held. */
 void rdm_operate(struct rdm_held *held);
+/** Half of it is there, and the peer has gone: its receive ends. */
+void rdm_operate_lost(struct rdm_held *held);
 /** It will not be done. */
 void rdm_operate_discard(struct rdm_held *held);
 /** RESULT comes: so many of the bytes that follow it, and all of it. */

@@ -288,7 +288,9 @@ static void held_lost(struct rdm_held *held)
 {
 	struct nic_rdm_peer *peer = held->peer;
 
-	if (held->recv)
+	if (held->recv && held->header.kind == RDM_OPERATE)
+		rdm_operate_lost(held);
+	else if (held->recv)
 		delivered(held->ep, peer, &held->header, held->recv, held->base, 0, NIC_RDM_PEER_LOST);
 	else if (held->claimed)
 		list_remove(&held->match.all);

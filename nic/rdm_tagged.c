@@ -182,23 +182,36 @@ int rdm_result_post(struct rdm_op *op)
 	return post_held(op, &h);
 }
 
-void rdm_operate(struct rdm_held *held)
+/** The receive that was to be operated on ends. */
+static void tell(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv,
+		 uint32_t status, uint8_t *target)
 {
-	struct nic_rdm *ep = held->peer->ep;
-	uint64_t offset = held->header.segment[0].addr, len = held->header.segment[0].len;
-	uint8_t *target = range_in(held->recv, offset, len);
-	uint32_t status = execute(ep->nic, &held->header, held->data, target);
 	struct nic_rdm_done done = {.kind = NIC_RDM_RECV,
 				    .flags = NIC_RDM_TAGGED | NIC_RDM_OPERATED,
-				    .status = status == NIC_WC_SUCCESS ? NIC_RDM_OK : NIC_RDM_REFUSED,
-				    .peer = held->peer,
+				    .status = status,
+				    .peer = peer,
 				    .buf = target,
-				    .len = status == NIC_WC_SUCCESS ? len : 0,
-				    .tag = held->header.tag};
+				    .len = status == NIC_RDM_OK ? h->segment[0].len : 0,
+				    .tag = h->tag};
+
+	rdm_recv_done(ep->rq, ep, recv, &done);
+}
+
+void rdm_operate(struct rdm_held *held)
+{
+	const struct rdm_header h = held->header;
+	struct nic_rdm_peer *peer = held->peer;
 	struct rdm_recv *recv = held->recv;
+	uint8_t *target = range_in(recv, h.segment[0].addr, h.segment[0].len);
+	uint32_t status = execute(peer->ep->nic, &h, held->data, target);
 
 	answer(held, status);
-	rdm_recv_done(ep->rq, ep, recv, &done);
+	tell(peer->ep, peer, &h, recv, status == NIC_WC_SUCCESS ? NIC_RDM_OK : NIC_RDM_REFUSED, target);
+}
+
+void rdm_operate_lost(struct rdm_held *held)
+{
+	tell(held->ep, held->peer, &held->header, held->recv, NIC_RDM_PEER_LOST, NULL);
 }
 
 void rdm_operate_discard(struct rdm_held *held)

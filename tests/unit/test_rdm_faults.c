@@ -336,6 +336,53 @@ static void rdm__the_sender_goes_amid_a_message(void **state)
 	}
 }
 
+/** The same amid an operation on a receive, of which nothing is done. */
+static void rdm__who_operates_goes_amid_its_operands(void **state)
+{
+	(void)state;
+	for (unsigned early = 0; early < 2; early++) {
+		struct rdm_rig *rig = rdm_rig_create(2, 44);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+		const struct nic_iov operand = {a->arena, 2048};
+		const struct nic_rdm_remote remote = {.len = 2048};
+		const struct nic_rdm_atomic r = {.context = (void *)1,
+						 .flags = NIC_RDM_TAGGED,
+						 .op = NIC_ELEM_ATOMIC_WRITE,
+						 .datatype = NIC_DT_UINT64,
+						 .operand = &operand,
+						 .n_operand = 1,
+						 .remote = &remote,
+						 .n_remote = 1,
+						 .tag = 5};
+		struct nic_rdm_done d;
+
+		talk(rig, a, b);
+		if (early)
+			assert_int_equal(rdm_recv(b, NULL, 2, NIC_RDM_TAGGED, 5, 0, HALF, 4096), 0);
+		packets_left = 2;
+		rig->cut = cut_after;
+		memset(b->arena + HALF, 0x11, 4096);
+		assert_int_equal(nic_rdm_atomic(rdm_peer(a, b), &r), 0);
+		rdm_run(rig, 1000000);
+		assert_int_equal(packets_left, 0);
+		rdm_node_stop(a);
+		rig->cut = NULL;
+		if (!early)
+			assert_int_equal(rdm_recv(b, NULL, 2, NIC_RDM_TAGGED, 5, 0, HALF, 4096), 0);
+		assert_true(rdm_run(rig, QUIET));
+		d = rdm_expect(b, NIC_RDM_RECV, NIC_RDM_PEER_LOST, 2);
+		assert_int_equal(d.flags, NIC_RDM_TAGGED | NIC_RDM_OPERATED);
+		assert_int_equal(d.len, 0);
+		assert_int_equal(d.overflow, 0);
+		assert_int_equal(d.tag, 5);
+		for (unsigned i = 0; i < 4096; i++)
+			assert_int_equal(b->arena[HALF + i], 0x11);
+		rdm_node_start(a);
+		talk(rig, a, b);
+		rdm_rig_destroy(rig);
+	}
+}
+
 /** Who has offered a long message goes: nobody finds it any more. */
 static void rdm__an_offer_goes_with_its_sender(void **state)
 {
@@ -524,6 +571,7 @@ int main(void)
 		cmocka_unit_test(rdm__nobody_is_there),
 		cmocka_unit_test(rdm__a_peer_comes_again),
 		cmocka_unit_test(rdm__the_sender_goes_amid_a_message),
+		cmocka_unit_test(rdm__who_operates_goes_amid_its_operands),
 		cmocka_unit_test(rdm__an_offer_goes_with_its_sender),
 		cmocka_unit_test(rdm__the_receiver_goes_while_an_offer_waits),
 		cmocka_unit_test(rdm__one_goes_while_it_is_read),
