@@ -157,7 +157,8 @@ struct nic_rdm_init {
 /** @return 0, -EINVAL, -EADDRINUSE (the port is another endpoint's of this NIC), -ENOMEM. */
 int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_rdm **out);
 /** Requests and receives that are left end without a word; peers learn it when they next ask something. Receives of a queue that it
- *  shares stay there, but for those that a message was on its way into: they have failed, PEER_LOST. */
+ *  shares stay there, but for those that a message was on its way into: they have failed, PEER_LOST. Answers that have not been
+ *  sent are lost: nic_ack_flush and nic_tx come before, so that nobody takes for lost what is done. */
 void nic_rdm_destroy(struct nic_rdm *ep);
 struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep);
 
@@ -171,7 +172,7 @@ int nic_rdm_cm_connect(struct nic_rdm *ep, const struct nic_rdm_addr *to, const 
 /** Answer a REQUEST that came to `listener`: `ep` is to be connected to who has asked. @return as above; -ENOENT: no such request. */
 int nic_rdm_cm_accept(struct nic_rdm *listener, uint32_t request, struct nic_rdm *ep, const void *data, uint32_t len);
 int nic_rdm_cm_refuse(struct nic_rdm *listener, uint32_t request, const void *data, uint32_t len);
-/** End the connection, and tell the peer. It does not come back. */
+/** End the connection, and tell the peer, also what was acknowledged no sooner than now. It does not come back. */
 void nic_rdm_cm_shutdown(struct nic_rdm *ep);
 /** The one peer; NULL: not connected. */
 struct nic_rdm_peer *nic_rdm_cm_peer(const struct nic_rdm *ep);

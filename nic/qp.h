@@ -377,6 +377,8 @@ void resp_rx(struct nic_qp *qp, const struct packet *p);
 /** Write the next response packet to the frame, if one is due. */
 bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
 bool resp_pending(const struct nic_qp *qp);
+/** The QP is about to end in error: what it owes its peer for requests that are done goes all the same, and now. */
+void resp_say_last(struct nic_qp *qp);
 /** Nothing is answered any more: forget all responses that wait. */
 void resp_cancel(struct nic_qp *qp);
 

@@ -92,7 +92,8 @@ void rdm_fade(struct nic_rdm *ep, bool all)
 	}
 }
 
-/** What is in its send queue ends with an error. The NAK that tells the peer why is still to go. */
+/** What is in its send queue ends with an error. What the peer has asked for, and has been done, he is still told, or why not: he
+ *  would take it for lost. */
 static void qp_drop(struct nic_rdm_peer *peer)
 {
 	struct nic_qp *qp = peer->qp;
@@ -102,6 +103,7 @@ static void qp_drop(struct nic_rdm_peer *peer)
 		return;
 	if (rdm_qp_heard(qp))
 		rdm_stranger_known(peer);
+	resp_say_last(qp);
 	qp_enter_error(qp);
 	qp->rdm_peer = NULL;
 	list_append(&peer->ep->fading, &qp->fading);

@@ -437,6 +437,15 @@ bool resp_pending(const struct nic_qp *qp)
 	return qp->resp.res_todo || (qp->resp.ack_queued && qp->resp.ack_due);
 }
 
+void resp_say_last(struct nic_qp *qp)
+{
+	if (qp->state == NIC_QPS_ERR || !(qp->resp.res_todo || qp->resp.ack_queued))
+		return;
+	qp->resp.dying = true; /* qp_enter_error leaves it to us */
+	if (qp->resp.ack_queued && !qp->resp.ack_due)
+		resp_ack_due(qp);
+}
+
 /* Open a READ response and put its payload in place; rights are checked again for each packet. */
 static enum error_id read_payload(const struct nic_qp *qp, const struct resp_resource *r, struct packet *p,
 				  struct nic_tx_frame *frame)

@@ -22,6 +22,7 @@
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
 #define SETTLE_STEPS	   8
+#define SETTLE_SENDS	   64
 #define PORT_PAUSE	   16		 /* steps, at most */
 #define RESOLVE_NS	   1000000000ull /* at most, on a machine that forgets neighbours as fast as it learns them */
 #define RESOLVE_PAUSE_NS   50000
@@ -378,14 +379,17 @@ void pmd_resolve(struct pmd_engine *e, const struct nic_gid *dgid)
 
 void pmd_settle(struct pmd_engine *e)
 {
+	unsigned step = 0;
+
 	if (e->dead)
 		return;
-	for (unsigned i = 0; i < SETTLE_STEPS; i++)
-		if (pmd_engine_step(e, THREAD_RX_BUDGET, true) == 0)
-			return;
-	/* Others receive all the time. */
+	while (step < SETTLE_STEPS && pmd_engine_step(e, THREAD_RX_BUDGET, true) > 0)
+		step++;
+	/* Others receive all the time, and have more to acknowledge than goes at once. */
 	nic_ack_flush(e->nic, true);
-	pmd_engine_transmit(e, TX_BUDGET, pmd_now_ns());
+	do {
+		pmd_engine_transmit(e, TX_BUDGET, pmd_now_ns());
+	} while (e->sent > 0 && nic_tx_pending(e->nic) && step++ < SETTLE_SENDS);
 }
 
 void pmd_expect_sleep(struct pmd_engine *e)

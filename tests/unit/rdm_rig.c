@@ -52,8 +52,12 @@ static void served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool wri
 void rdm_node_start(struct rdm_node *n)
 {
 	struct rdm_rig *rig = n->rig;
-	const struct nic_config config = {
-		.random = nic_random, .guard = guard, .ctx = n, .active_mtu = NIC_MTU_1024, .max_inflight = 65536};
+	const struct nic_config config = {.random = nic_random,
+					  .guard = guard,
+					  .ctx = n,
+					  .active_mtu = NIC_MTU_1024,
+					  .max_inflight = 65536,
+					  .ack_delay_ns = rig->ack_delay_ns};
 	const uint32_t rights =
 		NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
 	struct nic_rdm_init init = rig->init;

@@ -50,6 +50,7 @@ struct rdm_rig {
 	/** NULL, or says which packets are lost besides. */
 	bool (*cut)(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len);
 	struct nic_rdm_init init; /* of endpoints: limits and times */
+	uint64_t ack_delay_ns;	  /* of NICs that are started from now on */
 };
 
 struct rdm_rig *rdm_rig_create(unsigned nodes, uint64_t seed);

@@ -2,6 +2,8 @@
 /* test_rdm_cm.c - endpoints that talk to one peer: asking, accepting, refusing, ending, on a network that loses calls. */
 #include "rdm_rig.h"
 
+#include "core.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -269,6 +271,49 @@ static void cm__the_end_may_overtake_the_last_answer(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
+/** What is acknowledged with others, later, is acknowledged before the end. */
+static void cm__the_end_does_not_take_the_last_answer_along(void **state)
+{
+	(void)state;
+	for (unsigned read = 0; read < 2; read++) {
+		struct two t;
+		struct rdm_node *b;
+		uint64_t rkey;
+
+		two_open(&t, 7);
+		b = &t.rig->node[1];
+		t.rig->ack_delay_ns = SECOND / 100;
+		rdm_node_stop(b);
+		rdm_node_start(b);
+		party_open(&t.listener, b, 2000);
+		party_open(&t.chosen, b, 2001);
+		two_connect(&t);
+		hear(&t.chosen);
+		rkey = nic_mr_rkey(b->mr);
+		if (read) {
+			const struct nic_iov iov = {t.caller.node->arena, 20000};
+			const struct nic_rdm_remote remote = {(uintptr_t)b->arena, 20000, (uint32_t)rkey};
+			const struct nic_rdm_rma r = {
+				.read = true, .iov = &iov, .n_iov = 1, .remote = &remote, .n_remote = 1};
+
+			assert_int_equal(nic_rdm_rma(nic_rdm_cm_peer(t.caller.ep), &r), 0);
+			rdm_run(t.rig, 5000); /* some of it has been answered */
+		} else {
+			assert_int_equal(say(&t.caller, 8), 0);
+			while (t.chosen.n_done == 0)
+				rdm_run(t.rig, 1);
+		}
+		assert_int_equal(t.caller.n_done, 0);
+		nic_rdm_cm_shutdown(t.chosen.ep);
+		assert_true(rdm_run(t.rig, 20ull * SECOND));
+		assert_int_equal(t.caller.n_done, 1);
+		assert_int_equal(t.caller.done.status, NIC_RDM_OK);
+		expect_event(&t.caller, NIC_RDM_CM_SHUTDOWN, NULL);
+		assert_int_equal(b->nic->qps.count, 3); /* and the QP has gone: what is left are the ports' */
+		rdm_rig_destroy(t.rig);
+	}
+}
+
 static void cm__data_has_as_much_room_as_is_said(void **state)
 {
 	struct two t;
@@ -334,6 +379,7 @@ int main(void)
 		cmocka_unit_test(cm__nobody_else_gets_in),
 		cmocka_unit_test(cm__the_end_is_told),
 		cmocka_unit_test(cm__the_end_may_overtake_the_last_answer),
+		cmocka_unit_test(cm__the_end_does_not_take_the_last_answer_along),
 		cmocka_unit_test(cm__data_has_as_much_room_as_is_said),
 		cmocka_unit_test(cm__a_listener_may_take_its_time),
 		cmocka_unit_test(cm__who_has_asked_may_go),
