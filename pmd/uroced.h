@@ -8,6 +8,7 @@
  *   uroced_gids.c     addresses and names of the device; follows its interface
  *   uroced_find.c     the device that an address belongs to
  *   uroced_steer.c    the sockets of all functions, who gets which datagram, the keeper
+ *   uroced_services.c which function serves which port
  *   uroced_tools.c    what the `uroce` command asks
  *
  * One thread, one epoll set. Nobody is waited for: sends do not block, and who does not fetch what he is sent either gets
@@ -42,8 +43,9 @@ struct slot {
 	struct ucred peer;
 	char command[16];
 	struct proto_join join;
-	uint16_t services[PROTO_SERVICES_MAX]; /* ports that it serves, as it has said last */
-	unsigned n_services;
+	uint16_t said[PROTO_SERVICES_MAX],
+		services[PROTO_SERVICES_MAX]; /* ports that it says it serves; that it does */
+	unsigned n_said, n_services;
 	uint64_t since_ns;    /* CLOCK_REALTIME */
 	uint64_t released_ns; /* CLOCK_MONOTONIC; 0: never used */
 	uint64_t joined_ns;   /* CLOCK_MONOTONIC */
@@ -176,8 +178,8 @@ void steer_close(struct daemon *d, struct entry *e);
 int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len);
 /** A function has slot n from now on, or nobody has. */
 void steer_own(struct daemon *d, unsigned n, bool owned);
-/** A function serves these ports, and none but these. */
-void steer_serve(struct daemon *d, unsigned n, const uint16_t *ports, unsigned n_ports);
+/** Functions serve other ports than before. */
+void steer_services_changed(struct daemon *d);
 /** What came for number n before somebody has it. */
 void steer_flush(struct daemon *d, unsigned n);
 /** Datagrams that nobody gets: drop, count. */
@@ -186,6 +188,10 @@ void steer_drain(struct daemon *d, unsigned entry, unsigned slot);
 int steer_recover(struct daemon *d, int keeper);
 /** Put all sockets into a new keeper. */
 void steer_keep(struct daemon *d);
+
+/* uroced_services.c */
+/** A function says that it serves these ports, and none but these. */
+void services_said(struct daemon *d, unsigned n, const uint16_t *ports, unsigned n_ports);
 
 /* uroced_tools.c */
 /** Answer a command. @return false: end the connection. */

@@ -114,7 +114,7 @@ static void slot_put_off(struct daemon *d, struct slot *s, uint64_t delay_ns)
 static void slot_free(struct daemon *d, unsigned n)
 {
 	d->stats.leaves += d->slots[n].again;
-	steer_serve(d, n, d->slots[n].services, 0);
+	services_said(d, n, NULL, 0);
 	d->slots[n] = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
 	PMD_POINT(daemon_slot_ended);
 	steer_own(d, n, false);
@@ -318,7 +318,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 		return rc;
 	}
 	steer_flush(d, n);
-	steer_serve(d, n, d->slots[n].services, 0);
+	services_said(d, n, NULL, 0);
 	d->stats.leaves += s->again; /* the one before */
 	*s = (struct slot){.fd = fd, .peer = *peer, .join = *join, .since_ns = realtime_ns()};
 	PMD_POINT(daemon_slot_grown);
@@ -484,7 +484,7 @@ void slots_ready_event(struct daemon *d, unsigned n, uint32_t events)
 	}
 	if (rc == 1 && s->state == SLOT_LIVE && services_are_valid(&m)) {
 		PMD_POINT(daemon_services_come);
-		steer_serve(d, n, m.data, m.len / sizeof(uint16_t));
+		services_said(d, n, m.data, m.len / sizeof(uint16_t));
 		return;
 	}
 	if (rc == 1)

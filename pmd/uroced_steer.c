@@ -8,9 +8,9 @@
  * last one move into its place; what comes for numbers that nobody has, and for our own, 0, is dropped here and counted.
  *
  * What is to a service (its QPN: 0xff, then a port) goes to the function that serves it: the program lists the ports, for
- * which functions have told us theirs. Should two have one, because we have not heard yet that the first has given it up or
- * died, the first gets it for that long. A program has room for many, not for all that there could be: with the rest goes to
- * one function what is to no service on the list, and that hands it on to whom it is for.
+ * which functions have told us theirs. A program has room for many, not for all that there could be: first goes one of each
+ * function, then another of each that has more, and so on. What is to no service on the list goes to one function of those that
+ * have too many, and that hands it on to whom it is for.
  *
  * The keeper (see struct proto_keeper) keeps the sockets when we are killed: it is with every function.
  *
@@ -49,18 +49,24 @@ static unsigned steer_services(const struct daemon *d, const struct entry *e, st
 	unsigned at = 0, rest = 0;
 
 	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, BTH_DEST_QPN + 1);
-	for (unsigned n = 1; n < e->n_sockets; n++) {
-		for (unsigned i = 0; i < d->slots[n].n_services; i++) {
-			uint16_t port = d->slots[n].services[i];
+	for (unsigned i = 0, more = 1; more > 0; i++) {
+		more = 0;
+		for (unsigned n = 1; n < e->n_sockets; n++) {
+			const struct slot *s = &d->slots[n];
 
+			if (i >= s->n_services)
+				continue;
+			more++;
 			if (room == 0) {
 				rest = n;
-				break;
+				continue;
 			}
 			room--;
-			code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, port, 0, 1);
+			code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, s->services[i], 0, 1);
 			code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, n);
 		}
+		if (room == 0 && rest != 0)
+			break;
 	}
 	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, rest);
 	return at;
@@ -168,15 +174,8 @@ void steer_own(struct daemon *d, unsigned n, bool owned)
 	}
 }
 
-void steer_serve(struct daemon *d, unsigned n, const uint16_t *ports, unsigned n_ports)
+void steer_services_changed(struct daemon *d)
 {
-	struct slot *s = &d->slots[n];
-	size_t bytes = n_ports * sizeof(ports[0]);
-
-	if (n_ports == s->n_services && memcmp(s->services, ports, bytes) == 0)
-		return;
-	memcpy(s->services, ports, bytes);
-	s->n_services = n_ports;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (d->gids[i].n_sockets > 0 && steer_attach(d, &d->gids[i]) != 0)
 			d->stats.unsteered_services++;

@@ -356,9 +356,76 @@ static void services__do_not_depend_on_a_daemon_that_lives(void **state)
 	end(3);
 }
 
-/** There is a limit to those that the kernel steers by; one of the others' servers then gets what is to all the rest. */
+/* ---- who says what is not so -------------------------------------------------------------------------------------- */
+
+/** A function that is no more than its connection to the daemon. @return that. */
+static int liar_join(void)
+{
+	struct proto_join join = {.gid = device[0].gid};
+	int fd = daemon_connect();
+	PROTO_MSG(m);
+
+	assert_true(fd >= 0);
+	assert_int_equal(proto_send(fd, PROTO_JOIN, &join, sizeof(join), NULL, 0), 0);
+	assert_int_equal(proto_recv_wait(fd, &m, PATIENT_S * 1000), 1);
+	assert_int_equal(m.type, PROTO_WELCOME);
+	proto_msg_close(&m);
+	return fd;
+}
+
+static void liar_says(int fd, const uint16_t *ports, unsigned n, unsigned refused)
+{
+	uint64_t before = daemon_counter("refused_services");
+
+	assert_int_equal(proto_send(fd, PROTO_SERVICES, ports, n * sizeof(ports[0]), NULL, 0), 0);
+	for (unsigned tries = 0; daemon_counter("refused_services") < before + refused; tries++) {
+		assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
+		usleep(PAUSE_US);
+	}
+	assert_int_equal(daemon_counter("refused_services"), before + refused);
+}
+
+/** Before and after who serves it has said so, also when the daemon has to ask all of them anew. */
+static void services__nobody_gets_what_is_anothers(void **state)
+{
+	const uint16_t ports[] = {PORT + 1, PORT, PORT, PORT + 2};
+	int liar;
+
+	(void)state;
+	part_start(&part[0], device);
+	assert_int_equal(part_do(&part[0], PART_OPEN, 0, false), 0);
+	liar = liar_join(); /* its number is lower than that of the others */
+	for (unsigned i = 1; i < 4; i++) {
+		part_start(&part[i], device);
+		assert_int_equal(part_do(&part[i], PART_OPEN, i == 3, false), 0);
+	}
+	liar_says(liar, ports, 1, 1); /* nobody's, so far */
+	assert_int_equal(serve(1, PORT), PORT);
+	assert_int_equal(serve(2, PORT + 1), PORT + 1);
+	arrives_at_last(3, 1, PORT, PART_BY_PORT);
+	arrives_at_last(3, 2, PORT + 1, PART_BY_PORT);
+	liar_says(liar, ports, 4, 3);
+	for (unsigned i = 0; i < 20; i++) { /* none goes astray */
+		int64_t before = count(1, PART_NO_QP);
+
+		part_do(&part[3], PART_SEND, 0, PORT);
+		await_count(1, PART_NO_QP, before + 1);
+	}
+	arrives_at_last(3, 2, PORT + 1, PART_BY_PORT);
+	part_do(&part[1], PART_UNSERVE, PORT, 0);
+	liar_says(liar, ports + 1, 1, 1);
+	assert_int_equal(serve(2, PORT), PORT);
+	arrives_at_last(3, 2, PORT, PART_BY_PORT);
+	close(liar);
+	end(4);
+}
+
+/** There is a limit to those that the kernel steers by; of those who have too many one then gets what is to all the rest, and
+ *  hands it on. Who has few does not notice. */
 static void services__of_too_many_the_last_are_handed_on(void **state)
 {
+	int64_t ports[2][PROTO_SERVICES_MAX];
+
 	(void)state;
 	for (unsigned i = 0; i < 5; i++) {
 		part_start(&part[i], device);
@@ -366,13 +433,19 @@ static void services__of_too_many_the_last_are_handed_on(void **state)
 	}
 	for (unsigned i = 0; i < 2; i++)
 		for (unsigned n = 0; n < PROTO_SERVICES_MAX; n++)
-			assert_true(serve(i, 0) > 0);
+			assert_true((ports[i][n] = serve(i, 0)) > 0);
 	assert_int_equal(serve(2, PORT), PORT);
 	assert_int_equal(serve(3, PORT + 1), PORT + 1);
-	arrives_at_last(4, 3, PORT + 1, PART_BY_PORT);
-	assert_int_equal(count(3, PART_BY_LINK), 0);
-	arrives_at_last(4, 2, PORT, PART_BY_LINK);
-	assert_true(count(3, PART_MISROUTED) > 0);
+	for (unsigned i = 2; i < 4; i++) {
+		arrives_at_last(4, i, (uint16_t)(PORT + i - 2), PART_BY_PORT);
+		assert_int_equal(count(i, PART_BY_LINK) + count(i, PART_MISROUTED), 0);
+	}
+	for (unsigned n = 0; count(0, PART_BY_LINK) == 0; n++) { /* of all of these it is one */
+		assert_true(n < PATIENT_S * PROTO_SERVICES_MAX);
+		part_do(&part[4], PART_SEND, 0, ports[0][n % PROTO_SERVICES_MAX]);
+	}
+	assert_true(count(0, PART_BY_PORT) > 0);
+	assert_true(count(1, PART_MISROUTED) > 0);
 	assert_int_equal(daemon_counter("unsteered_services"), 0);
 	end(5);
 }
@@ -393,6 +466,7 @@ int main(int argc, char **argv)
 		TEST(services__a_packet_that_came_to_another_function_is_handed_on),
 		TEST(services__packets_come_by_udp_from_everywhere),
 		TEST(services__do_not_depend_on_a_daemon_that_lives),
+		TEST(services__nobody_gets_what_is_anothers),
 		TEST(services__of_too_many_the_last_are_handed_on),
 	};
 
