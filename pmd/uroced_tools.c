@@ -46,6 +46,14 @@ static void put_gids(const struct daemon *d, FILE *out)
 	fputs("\n  ],\n", out);
 }
 
+static void put_services(const struct slot *s, FILE *out)
+{
+	fputs("\"services\": [", out);
+	for (unsigned i = 0; i < s->n_services; i++)
+		fprintf(out, "%s%u", i ? ", " : "", s->services[i]);
+	fputs("]}", out);
+}
+
 static void put_functions(const struct daemon *d, FILE *out)
 {
 	static const char *const states[] = {
@@ -62,11 +70,12 @@ static void put_functions(const struct daemon *d, FILE *out)
 		fprintf(out, "%s\n    {\"number\": %u, \"state\": \"%s\", \"pid\": %d, ", comma, n, states[s->state],
 			(int)s->peer.pid);
 		put_string(out, "command", s->command);
-		fprintf(out, ", \"uid\": %u, \"since\": %.3f, \"gids\": \"%s\"}", s->peer.uid,
+		fprintf(out, ", \"uid\": %u, \"since\": %.3f, \"gids\": \"%s\", ", s->peer.uid,
 			(double)s->since_ns / 1e9,
 			s->join.follow == PROTO_FOLLOW_NONE && s->state == SLOT_LIVE
 				? pmd_gid_str(&s->join.gid, address, sizeof(address))
 				: "all");
+		put_services(s, out);
 		comma = ",";
 	}
 	fputs("\n  ],\n", out);

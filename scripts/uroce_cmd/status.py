@@ -13,8 +13,10 @@ Lists the devices of this network namespace that are open or kept, and who uses 
 
 A device is a set of addresses with one daemon, uroced. Each process that has the device open is a function of it, with a
 number that leads the numbers of its queue pairs: QP 0x030a51 is one of function 3. Devices with DPDK ports (ethdev) belong
-to one process, have no daemon and do not show.
+to one process, have no daemon and do not show. A port that a function serves is one that libfabric's endpoints have.
 """
+SHOWN = 12  # ports of a function, at most
+
 EPILOG = """\
 examples:
   uroce status                     all devices
@@ -46,6 +48,13 @@ def ago(seconds):
     return f"{max(seconds, 0):.0f} s"
 
 
+def numbers(values, noun):
+    """"port 7", "ports 7, 8 and 30 others"."""
+    shown = ", ".join(map(str, values[:SHOWN]))
+    more = f" and {len(values) - SHOWN} others" if len(values) > SHOWN else ""
+    return f"{noun}{'s' if len(values) > 1 else ''} {shown}{more}"
+
+
 def function_facts(device, function, with_qps):
     """One function: what the daemon and the function itself say."""
     slots = {slot["number"]: slot for slot in device.daemon["functions"]} if device.daemon else {}
@@ -53,7 +62,7 @@ def function_facts(device, function, with_qps):
     facts = {"function": function.number, "pid": function.pid if function.reached else slot.get("pid") or None,
              "elsewhere": function.reached and function.pid is None, "command": slot.get("command"),
              "uid": slot.get("uid"), "since": slot.get("since"), "state": slot.get("state", "live"),
-             "answers": function.status is not None}
+             "services": sorted(slot.get("services", [])), "answers": function.status is not None}
     for key in ("command", "device", "mtu", "link", "faults", "qps"):
         if function.status:
             facts[key] = function.status[key]
@@ -97,6 +106,8 @@ def print_function(facts, now):
         words.append("does not answer")
     words += ["in another container"] * facts["elsewhere"]
     print("  " + "  ".join(words))
+    if facts["services"]:
+        print(f"      serves {numbers(facts['services'], 'port')}")
     print_qps(facts)
 
 

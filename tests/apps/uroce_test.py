@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The uroce command beside real programs: devices that stay, what it says of them, captures, faults, its own manners."""
+import contextlib
+import io
 import json
 import os
 import re
@@ -177,6 +179,20 @@ def other_users(tally):
 
 
 # ---- beside programs --------------------------------------------------------------------------------------------
+
+
+def services(tally):
+    """How ports that a function serves are shown; that the daemon says which is test_pmd_services'."""
+    from uroce_cmd import status
+    facts = {"function": 3, "pid": 42, "command": "x", "uid": 0, "since": 0, "answers": False, "elsewhere": False}
+    for ports, expected in (([], None), ([1000], "serves port 1000"), ([7, 1000], "serves ports 7, 1000"),
+                            (list(range(1, 31)), "serves ports 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 18 others")):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            status.print_function({**facts, "services": ports}, 0)
+        lines = [line.strip() for line in out.getvalue().splitlines() if "serves" in line]
+        tally.result(f"status: {len(ports)} services", lines == ([expected] if expected else []), "other words",
+                     out.getvalue())
 
 
 def looks(tally):
@@ -472,6 +488,7 @@ def main():
     documents(tally)
     stays(tally)
     other_users(tally)
+    services(tally)
     looks(tally)
     with tempfile.TemporaryDirectory() as folder:
         captures(tally, folder, "on")

@@ -109,12 +109,12 @@ static int daemon_connect(void)
 	return proto_connect(&name);
 }
 
-/** A counter of device 0's daemon, by what it tells tools. */
-static uint64_t daemon_counter(const char *name)
+/** What device 0's daemon tells tools. */
+static const char *daemon_status(void)
 {
 	static uint64_t room[PROTO_TEXT_MAX / 8];
+	static char text[PROTO_TEXT_MAX + 1];
 	struct proto_msg m = {.data = room, .room = sizeof(room)};
-	char text[PROTO_TEXT_MAX + 1] = "", *at;
 	int fd = daemon_connect();
 
 	assert_true(fd >= 0);
@@ -122,8 +122,16 @@ static uint64_t daemon_counter(const char *name)
 	assert_int_equal(proto_recv_wait(fd, &m, PATIENT_S * 1000), 1);
 	assert_true(proto_msg_is(&m, PROTO_TEXT, m.len, 0));
 	memcpy(text, room, m.len);
+	text[m.len] = 0;
 	close(fd);
-	at = strstr(text, name);
+	return text;
+}
+
+/** A counter of the daemon. */
+static uint64_t daemon_counter(const char *name)
+{
+	const char *at = strstr(daemon_status(), name);
+
 	assert_non_null(at);
 	return strtoull(at + strlen(name) + 3, NULL, 10); /* over `": ` */
 }
@@ -385,6 +393,29 @@ static void liar_says(int fd, const uint16_t *ports, unsigned n, unsigned refuse
 	assert_int_equal(daemon_counter("refused_services"), before + refused);
 }
 
+/** Of functions that serve some. */
+static void daemon_says(const char *services)
+{
+	for (unsigned tries = 0; !strstr(daemon_status(), services); tries++) {
+		assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
+		usleep(PAUSE_US);
+	}
+}
+
+static void services__are_shown(void **state)
+{
+	(void)state;
+	start(2, true);
+	daemon_says("\"services\": []");
+	serve(0, PORT);
+	daemon_says("\"services\": [1000]}");
+	serve(0, PORT + 7);
+	daemon_says("\"services\": [1000, 1007]}");
+	part_do(&part[0], PART_UNSERVE, PORT, 0);
+	daemon_says("\"services\": [1007]}");
+	end(2);
+}
+
 /** Before and after who serves it has said so, also when the daemon has to ask all of them anew. */
 static void services__nobody_gets_what_is_anothers(void **state)
 {
@@ -466,6 +497,7 @@ int main(int argc, char **argv)
 		TEST(services__a_packet_that_came_to_another_function_is_handed_on),
 		TEST(services__packets_come_by_udp_from_everywhere),
 		TEST(services__do_not_depend_on_a_daemon_that_lives),
+		TEST(services__are_shown),
 		TEST(services__nobody_gets_what_is_anothers),
 		TEST(services__of_too_many_the_last_are_handed_on),
 	};
