@@ -11,6 +11,8 @@
  */
 #include "share.h"
 
+#define WORD 64u /* indices in a word of ufi_av.taken; room is a multiple */
+
 static struct ufi_av *av_of(struct fid_av *av)
 {
 	return container_of(av, struct ufi_av, av);
@@ -66,6 +68,7 @@ static int av_resize(struct ufi_av *av, uint32_t room)
 {
 	struct ufi_av_entry *entries = realloc(av->entries, room * sizeof(*entries));
 	uint32_t *buckets;
+	uint64_t *taken;
 
 	if (!entries)
 		return -FI_ENOMEM;
@@ -74,6 +77,11 @@ static int av_resize(struct ufi_av *av, uint32_t room)
 	if (!buckets)
 		return -FI_ENOMEM;
 	av->buckets = buckets;
+	taken = realloc(av->taken, room / WORD * sizeof(*taken));
+	if (!taken)
+		return -FI_ENOMEM;
+	memset(taken + av->room / WORD, 0, (room - av->room) / WORD * sizeof(*taken));
+	av->taken = taken;
 	av->room = room;
 	for (uint32_t i = 0; i < room; i++)
 		buckets[i] = UFI_AV_NONE;
@@ -83,18 +91,18 @@ static int av_resize(struct ufi_av *av, uint32_t room)
 	return 0;
 }
 
-/** The index of the next address. @return 0, -FI_ENOMEM. */
+/** The index of the next address: the lowest that is free. @return 0, -FI_ENOMEM. */
 static int av_index(struct ufi_av *av, uint32_t *out)
 {
-	uint32_t i = av->free;
+	uint32_t i;
 
-	if (i != UFI_AV_NONE) {
-		av->free = av->entries[i].next;
-	} else {
-		if (av->n == av->room && (av->room > UINT32_MAX / 4 || av_resize(av, av->room * 2)))
-			return -FI_ENOMEM;
-		i = av->n++;
-	}
+	while (av->lowest < av->room / WORD && av->taken[av->lowest] == UINT64_MAX)
+		av->lowest++;
+	if (av->lowest == av->room / WORD && (av->room > UINT32_MAX / 4 || av_resize(av, av->room * 2)))
+		return -FI_ENOMEM;
+	i = av->lowest * WORD + (uint32_t)__builtin_ctzll(~av->taken[av->lowest]);
+	av->taken[av->lowest] |= 1ull << i % WORD;
+	av->n = i < av->n ? av->n : i + 1;
 	av->entries[i] = (struct ufi_av_entry){0};
 	*out = i;
 	return 0;
@@ -150,8 +158,8 @@ static void av_drop(struct ufi_av *av, uint32_t i)
 		ufi_share_remove(av->share, i);
 		return;
 	}
-	av->entries[i].next = av->free;
-	av->free = i;
+	av->taken[i / WORD] &= ~(1ull << i % WORD);
+	av->lowest = i / WORD < av->lowest ? i / WORD : av->lowest;
 }
 
 /* ---- a table that is shared ------------------------------------------------------------------------------- */
@@ -338,6 +346,7 @@ static int av_close(struct fid *fid)
 		ufi_share_close(av->share);
 	free(av->entries);
 	free(av->buckets);
+	free(av->taken);
 	free(av);
 	return 0;
 }
@@ -374,8 +383,10 @@ int ufi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
 		room *= 2;
 	av = calloc(1, sizeof(*av));
 	if (!av || av_resize(av, room)) {
-		if (av)
+		if (av) {
 			free(av->entries);
+			free(av->buckets);
+		}
 		free(av);
 		return -FI_ENOMEM;
 	}
@@ -384,6 +395,7 @@ int ufi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
 	if (rc) {
 		free(av->entries);
 		free(av->buckets);
+		free(av->taken);
 		free(av);
 		return rc;
 	}
@@ -391,7 +403,6 @@ int ufi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
 		attr->map_addr = ufi_share_map(av->share);
 	av->read_only = attr->flags & FI_READ;
 	av->async = attr->flags & FI_EVENT;
-	av->free = UFI_AV_NONE;
 	av->av.fid.fclass = FI_CLASS_AV;
 	av->av.fid.context = context;
 	av->av.fid.ops = &av_fid_ops;

@@ -225,7 +225,7 @@ int ufi_eq_trywait(struct ufi_eq *eq);
 struct ufi_av_entry {
 	struct nic_rdm_addr addr;
 	bool used;
-	uint32_t next; /* with the same hash, or free; UFI_AV_NONE: the last one */
+	uint32_t next; /* with the same hash; UFI_AV_NONE: the last one */
 };
 
 struct ufi_av {
@@ -237,7 +237,8 @@ struct ufi_av {
 	bool read_only;
 	struct ufi_av_entry *entries;
 	uint32_t n, room, *buckets; /* room is a power of two, and the number of buckets */
-	uint32_t free;
+	uint64_t *taken; /* bits of indices that are in use, also by what could not be inserted; unless shared */
+	uint32_t lowest; /* no word of them before this one has a free index */
 	struct ufi_share *share; /* NULL: it is this process's alone. Else indices are that one's */
 	uint32_t pending;	 /* of its indices, the first whose meaning we may not have yet */
 	uint32_t removals;	 /* that we know of */

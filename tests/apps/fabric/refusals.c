@@ -38,6 +38,26 @@ void case_refusals(struct pair *p)
 	WANT(fi_cq_readerr(p->a.tx, &p->error, 0), -FI_EAGAIN);
 }
 
+/** Addresses take the lowest index that there is, also where others have gone, and in whatever order these went. */
+static void lowest_indices(struct pair *p, struct sockaddr_in *addr)
+{
+	fi_addr_t gone[] = {70, 3, 190, 5, 64}, at[6];
+	const fi_addr_t expected[] = {3, 5, 64, 70, 190, 200};
+	struct fid_av *table;
+
+	WANT_OK(fi_av_open(p->domain, &(struct fi_av_attr){.type = FI_AV_TABLE}, &table, NULL));
+	for (unsigned i = 0; i < 200; i++) {
+		WANT(fi_av_insert(table, addr, 1, at, 0, NULL), 1);
+		WANT(at[0], i);
+	}
+	WANT_OK(fi_av_remove(table, gone, 5, 0));
+	for (unsigned i = 0; i < 6; i++) {
+		WANT(fi_av_insert(table, addr, 1, &at[i], 0, NULL), 1);
+		WANT(at[i], expected[i]);
+	}
+	WANT_OK(fi_close(&table->fid));
+}
+
 void case_address_vector(struct pair *p)
 {
 	struct sockaddr_in addrs[3], back;
@@ -48,6 +68,7 @@ void case_address_vector(struct pair *p)
 	char text[64];
 
 	WANT_OK(fi_getname(&p->b.ep->fid, &addrs[0], &len));
+	lowest_indices(p, &addrs[0]);
 	memset(&addrs[1], 0, sizeof(addrs[1]));
 	addrs[2] = addrs[0];
 	WANT(fi_av_insert(p->av, addrs, 3, at, FI_SYNC_ERR, errors), 2);
