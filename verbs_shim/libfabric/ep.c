@@ -51,6 +51,10 @@ static int ep_create(struct ufi_core *core)
 	};
 	int rc;
 
+	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* whose queue has memory for all of them */
+		init.max_tx = UFI_TX_TAKEN;
+	if (init.max_rx < UFI_RX_TAKEN)
+		init.max_rx = UFI_RX_TAKEN;
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
 	rc = core->srx && core->av && !ufi_srx_accepts(core->srx, core->av) ? -FI_EINVAL : 0;

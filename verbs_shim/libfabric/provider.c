@@ -43,9 +43,9 @@ static void params_read(void)
 	int ms;
 
 	param_size("tx_size", &ufi_params.tx_size, 1, UFI_QUEUE_MAX,
-		   "Requests that an endpoint can have under way, unless the program says how many");
+		   "Requests that an endpoint can surely have under way, unless the program says how many");
 	param_size("rx_size", &ufi_params.rx_size, 1, UFI_QUEUE_MAX,
-		   "Receives that an endpoint can have posted, unless the program says how many");
+		   "Receives that an endpoint can surely have posted, unless the program says how many");
 	param_size("max_unexpected", &ufi_params.max_unexpected, NIC_RDM_EAGER_MAX, SIZE_MAX,
 		   "Bytes of messages that an endpoint keeps before they are asked for; senders of more wait, and "
 		   "datagrams are dropped");

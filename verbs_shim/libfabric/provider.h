@@ -83,6 +83,10 @@ extern struct ufi_params ufi_params;
 
 #define UFI_MIN_MULTI_RECV 64	 /* bytes, unless the program says how many */
 #define UFI_QUEUE_MAX	   16384 /* requests under way, receives posted */
+/** So many are taken anyhow, whatever size a queue has: memory for them is touched when they are there. MPI has no limit, and a program
+ *  that posts all its receives, or sends all that it has, before it does anything else, would wait for ever where there is one. */
+#define UFI_TX_TAKEN	   8192u
+#define UFI_RX_TAKEN	   32768u
 /** A memory key is an R_Key. */
 #define UFI_KEY_SIZE	   4
 

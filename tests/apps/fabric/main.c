@@ -139,6 +139,7 @@ static const struct {
 	{"peek, claim, discard", case_peek},
 	{"cancel", case_cancel},
 	{"a buffer for many messages", case_multi_recv},
+	{"more receives and requests than queues say", case_many},
 	{"receive from one peer", case_directed},
 	{"to itself", case_to_itself},
 	{"RMA", case_rma},

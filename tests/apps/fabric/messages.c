@@ -154,3 +154,31 @@ void case_to_itself(struct pair *p)
 	await(p, p->a.tx);
 	WANT(strcmp(buf, "me"), 0);
 }
+
+/* All receives first, then all messages that they are for; then all messages first, too long to be on their way before their
+ * receives are there. */
+void case_many(struct pair *p)
+{
+	enum { RECVS_MADE = 5000, SENDS_MADE = 2500, LEN = 9000 };
+	ssize_t rc = 0;
+	int i;
+
+	WANT(p->info->tx_attr->size < SENDS_MADE && p->info->rx_attr->size < RECVS_MADE, true);
+	for (i = 0; i < RECVS_MADE && !rc; i++)
+		rc = fi_trecv(p->b.ep, p->there + 4 * i, 4, NULL, FI_ADDR_UNSPEC, 1000 + i, 0, NULL);
+	WANT_OK(rc);
+	for (int k = i - 1; k >= 0; k--) {
+		WANT_OK(fi_tinject(p->a.ep, &k, 4, p->b.addr, 1000 + k));
+		await(p, p->b.rx);
+		WANT(memcmp(p->there + 4 * k, &k, 4), 0);
+	}
+	for (i = 0; i < SENDS_MADE && !rc; i++)
+		rc = fi_tsend(p->a.ep, p->here + i, LEN, NULL, p->b.addr, 1000 + i, NULL);
+	WANT_OK(rc);
+	for (int k = 0; k < i; k++) {
+		WANT_OK(fi_trecv(p->b.ep, p->there, LEN, NULL, FI_ADDR_UNSPEC, 1000 + k, 0, NULL));
+		await(p, p->b.rx);
+		await(p, p->a.tx);
+		WANT(memcmp(p->here + k, p->there, LEN), 0);
+	}
+}
