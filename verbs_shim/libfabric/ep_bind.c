@@ -50,11 +50,14 @@ static int bind_cntr(struct ufi_core *core, struct ufi_cntr *cntr, uint64_t flag
 	for (int i = 0; i < UFI_COUNTS; i++)
 		if (flags & count_flags[i] && core->cntrs[i])
 			return -FI_EINVAL;
+	if (!ufi_enter(core->domain))
+		return -FI_EIO;
 	for (int i = 0; i < UFI_COUNTS; i++)
 		if (flags & count_flags[i]) {
 			core->cntrs[i] = cntr;
 			atomic_fetch_add(&cntr->users, 1);
 		}
+	ufi_leave(core->domain);
 	return 0;
 }
 
@@ -115,7 +118,8 @@ int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 	if (!bfid)
 		return -FI_EINVAL;
-	if (ep->core->rdm)
+	/* Counters may come later, and count from then on: Sandia OpenSHMEM binds them to an endpoint that is enabled. */
+	if (ep->core->rdm && bfid->fclass != FI_CLASS_CNTR)
 		return -FI_EOPBADSTATE;
 	switch (bfid->fclass) {
 	case FI_CLASS_CQ:

@@ -69,10 +69,15 @@ static bool node_open(struct pair *p, struct node *n)
 	WANT_OK(fi_ep_bind(n->ep, &n->rx->fid, FI_RECV));
 	for (int i = 0; i < COUNTERS; i++) {
 		WANT_OK(fi_cntr_open(p->domain, &cntr, &n->cntr[i], NULL));
-		WANT_OK(fi_ep_bind(n->ep, &n->cntr[i]->fid, directions[i]));
+		if (i != WRITES)
+			WANT_OK(fi_ep_bind(n->ep, &n->cntr[i]->fid, directions[i]));
 	}
 	WANT(fi_send(n->ep, name, 1, NULL, 0, NULL), -FI_EOPBADSTATE);
-	if (!opens(fi_enable(n->ep), "fi_enable") || !opens(fi_getname(&n->ep->fid, name, &len), "fi_getname"))
+	if (!opens(fi_enable(n->ep), "fi_enable"))
+		return false;
+	WANT_OK(fi_ep_bind(n->ep, &n->cntr[WRITES]->fid, FI_WRITE)); /* counters may come later than that */
+	WANT(fi_ep_bind(n->ep, &n->cntr[READS]->fid, FI_WRITE), -FI_EINVAL);
+	if (!opens(fi_getname(&n->ep->fid, name, &len), "fi_getname"))
 		return false;
 	return fi_av_insert(p->av, name, 1, &n->addr, 0, NULL) == 1;
 }
