@@ -18,21 +18,29 @@ static bool iov_legal(const struct nic_iov *iov, uint32_t n)
 	return n <= NIC_RDM_IOV_MAX && (n == 0 || iov);
 }
 
-/** Take over a list of segments, but for empty ones; what is in them, too, where the caller wants them back at once. @return where
- *  the next may go. */
+/** Take over a list of segments, but for empty ones. */
+static void iov_copy(struct nic_iov *to, uint32_t *n_to, const struct nic_iov *from, uint32_t n)
+{
+	*n_to = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (from[i].len)
+			to[(*n_to)++] = from[i];
+}
+
+/** The same; of what is in them, too, where the caller wants them back at once. @return where the next may go. */
 static uint8_t *iov_take(const struct rdm_op *op, struct nic_iov *to, uint32_t *n_to, const struct nic_iov *from,
 			 uint32_t n, uint8_t *room)
 {
 	uint8_t *begin = room;
 
+	if (!(op->flags & NIC_RDM_INJECT)) {
+		iov_copy(to, n_to, from, n);
+		return room;
+	}
 	*n_to = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		if (from[i].len == 0)
 			continue;
-		if (!(op->flags & NIC_RDM_INJECT)) {
-			to[(*n_to)++] = from[i];
-			continue;
-		}
 		memcpy(room, from[i].base, from[i].len);
 		room += from[i].len;
 	}
@@ -144,8 +152,7 @@ static int atomic_check(const struct nic_rdm_atomic *r, uint64_t *length)
 	    !iov_legal(r->result, r->n_result) || r->n_remote < 1 || r->n_remote > NIC_RDM_REMOTE_MAX)
 		return -EINVAL;
 	*length = remote_bytes(r->remote, r->n_remote);
-	if (*length == 0 || *length > NIC_PAYLOAD_MAX ||
-	    (r->flags & NIC_RDM_INJECT && (*length > NIC_RDM_INJECT_MAX || r->n_result)))
+	if (*length == 0 || *length > NIC_PAYLOAD_MAX || (r->flags & NIC_RDM_INJECT && *length > NIC_RDM_INJECT_MAX))
 		return *length ? -EMSGSIZE : -EINVAL;
 	if (r->flags & NIC_RDM_TAGGED && r->n_remote != 1)
 		return -EINVAL;
@@ -191,7 +198,7 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 	remote_take(op, r->remote, r->n_remote);
 	room = iov_take(op, op->iov, &op->n_iov, r->operand, r->n_operand, op->bytes);
 	iov_take(op, op->atomic.compare, &op->atomic.n_compare, r->compare, r->n_compare, room);
-	iov_take(op, op->atomic.result, &op->atomic.n_result, r->result, r->n_result, room); /* never with INJECT */
+	iov_copy(op->atomic.result, &op->atomic.n_result, r->result, r->n_result);
 	if (op->work == RDM_W_OPERATE && !rdm_operate_prepare(op)) {
 		rdm_op_free(op);
 		return -EAGAIN;

@@ -251,7 +251,7 @@ static int post_atomic(struct rdm_op *op)
 	wr.elements.num_data +=
 		cut(ep, op->atomic.compare, op->atomic.n_compare, &at_compare, len, data + wr.elements.num_data);
 	wr.num_sge = cut(ep, op->atomic.result, op->atomic.n_result, &at_result, len, &result);
-	if (op->flags & NIC_RDM_INJECT)
+	if (op->flags & NIC_RDM_INJECT && op->kind != NIC_RDM_FETCH) /* whose buffer is for results as well */
 		wr.flags = NIC_SEND_INLINE;
 	err = rdm_post(op, &wr, true);
 	if (err)

@@ -444,21 +444,22 @@ static void rdm__elements_in_segments(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** What has been injected is the caller's again, also where it has to wait for the connection. */
+/** What has been injected is the caller's again, also where it has to wait for the connection; results are not part of it. */
 static void rdm__injected_elements(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 14);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
-	uint32_t operand[32];
+	uint32_t operand[32], compare[32];
+	const struct nic_iov c = {compare, sizeof(compare)}, result = {a->arena, sizeof(compare)};
 	const struct nic_iov o = {operand, sizeof(operand)};
 	const struct nic_rdm_remote remote = {(uintptr_t)b->arena, sizeof(operand), nic_mr_rkey(b->mr)};
-	const struct nic_rdm_atomic r = {.flags = NIC_RDM_INJECT,
-					 .op = NIC_ELEM_BOR,
-					 .datatype = NIC_DT_UINT32,
-					 .operand = &o,
-					 .n_operand = 1,
-					 .remote = &remote,
-					 .n_remote = 1};
+	struct nic_rdm_atomic r = {.flags = NIC_RDM_INJECT,
+				   .op = NIC_ELEM_BOR,
+				   .datatype = NIC_DT_UINT32,
+				   .operand = &o,
+				   .n_operand = 1,
+				   .remote = &remote,
+				   .n_remote = 1};
 
 	(void)state;
 	for (uint32_t i = 0; i < 32; i++)
@@ -468,6 +469,22 @@ static void rdm__injected_elements(void **state)
 	assert_true(rdm_run(rig, QUIET));
 	for (uint32_t i = 0; i < 32; i++)
 		assert_int_equal(((uint32_t *)(void *)b->arena)[i], 1u << i);
+	for (uint32_t i = 0; i < 32; i++) {
+		operand[i] = i;
+		compare[i] = 1u << i;
+	}
+	r.op = NIC_ELEM_CSWAP;
+	r.compare = &c;
+	r.result = &result;
+	r.n_compare = r.n_result = 1;
+	assert_int_equal(nic_rdm_atomic(rdm_peer(a, b), &r), 0);
+	memset(operand, 0xff, sizeof(operand));
+	memset(compare, 0xff, sizeof(compare));
+	assert_true(rdm_run(rig, QUIET));
+	for (uint32_t i = 0; i < 32; i++) {
+		assert_int_equal(((uint32_t *)(void *)b->arena)[i], i);
+		assert_int_equal(((uint32_t *)(void *)a->arena)[i], 1u << i);
+	}
 	rdm_rig_destroy(rig);
 }
 

@@ -239,7 +239,7 @@ static void do_add(unsigned from, unsigned to)
 	if (!o)
 		return;
 	o->kind = pick(2) ? NIC_RDM_FETCH : NIC_RDM_ATOMIC;
-	o->flags = o->kind == NIC_RDM_ATOMIC && pick(2) ? NIC_RDM_INJECT : 0;
+	o->flags = pick(2) ? NIC_RDM_INJECT : 0;
 	o->len = (1 + pick(COUNTERS)) * 8;
 	for (uint32_t i = 0; i < COUNTERS; i++)
 		operand[i] = o->seed + i;

@@ -79,6 +79,7 @@ void case_rma(struct pair *p);
 void case_rma_vectors(struct pair *p);
 void case_wrong_key(struct pair *p);
 void case_atomics(struct pair *p);
+void case_injected_atomics(struct pair *p);
 void case_tagged_atomics(struct pair *p);
 void case_atomic_pairs(struct pair *p);
 void case_counters(struct pair *p);

@@ -151,6 +151,7 @@ static const struct {
 	{"RMA with vectors on both sides", case_rma_vectors},
 	{"wrong key", case_wrong_key},
 	{"atomics", case_atomics},
+	{"injected atomics", case_injected_atomics},
 	{"tagged atomics", case_tagged_atomics},
 	{"atomic pairs that are said to be valid", case_atomic_pairs},
 	{"counters", case_counters},

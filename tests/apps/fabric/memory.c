@@ -89,6 +89,36 @@ void case_atomics(struct pair *p)
 	WANT(result[1], 46);
 }
 
+/* With FI_INJECT, what is constant is the program's again: operands and compare values, not results. */
+void case_injected_atomics(struct pair *p)
+{
+	uint64_t *there = (uint64_t *)p->there, operand = 10, compare = 0, result = 77;
+	struct fi_ioc from = {.addr = &operand, .count = 1}, with = {.addr = &compare, .count = 1};
+	struct fi_ioc to = {.addr = &result, .count = 1};
+	struct fi_rma_ioc target = {.addr = p->base, .count = 1, .key = p->key};
+	struct fi_msg_atomic msg = {.msg_iov = &from,
+				    .iov_count = 1,
+				    .addr = p->b.addr,
+				    .rma_iov = &target,
+				    .rma_iov_count = 1,
+				    .datatype = FI_UINT64,
+				    .op = FI_SUM};
+
+	there[0] = 5;
+	WANT_OK(fi_fetch_atomicmsg(p->a.ep, &msg, &to, NULL, 1, FI_INJECT | FI_COMPLETION));
+	operand = 1000;
+	await(p, p->a.tx);
+	WANT(result, 5);
+	WANT(there[0], 15);
+	msg.op = FI_CSWAP;
+	compare = 15;
+	WANT_OK(fi_compare_atomicmsg(p->a.ep, &msg, &with, NULL, 1, &to, NULL, 1, FI_INJECT | FI_COMPLETION));
+	operand = compare = 1;
+	await(p, p->a.tx);
+	WANT(result, 15);
+	WANT(there[0], 1000);
+}
+
 /** A request whose target is the receive with a tag: its `offset`, and what is to be seen at the other side. */
 static ssize_t tagged_sum(struct pair *p, uint64_t tag, uint64_t offset, const uint64_t *operand, uint64_t *result)
 {
