@@ -10,6 +10,9 @@
 /* Of a work request that moves no data of its own. Ops are aligned to more than that. */
 #define TRAILER 1u
 
+/* Longest READ or WRITE of a queue pair: an RC message has at most 2 GiB. */
+#define PIECE (1u << 30)
+
 /* ---- telling ------------------------------------------------------------------------------------------------- */
 
 static void tell(const struct rdm_op *op)
@@ -185,26 +188,34 @@ static int post_offer(struct rdm_op *op)
 	return post_header(op, &h, true);
 }
 
-/** The next segment of remote memory. READs of a PULL end with the local buffer. */
+static void remote_advance(struct rdm_op *op, uint64_t len)
+{
+	op->at_remote.offset += len;
+	if (op->at_remote.offset == op->remote[op->at_remote.segment].len)
+		op->at_remote = (struct rdm_cursor){.segment = op->at_remote.segment + 1};
+}
+
+/** The next segment of remote memory, or piece of one. READs of a PULL end with the local buffer. */
 static int post_rma(struct rdm_op *op)
 {
 	const struct nic_rdm_remote *r = &op->remote[op->at_remote.segment];
+	uint64_t left = r->len - op->at_remote.offset, len = left < PIECE ? left : PIECE;
 	bool reads = op->kind != NIC_RDM_WRITE;
 	struct rdm_cursor at = op->at_iov;
 	struct nic_sge sge[RDM_SGES];
 	struct nic_send_wr wr = {.sg_list = sge, .opcode = reads ? NIC_WR_RDMA_READ : NIC_WR_RDMA_WRITE};
 	int err;
 
-	wr.rdma.remote_addr = r->addr;
+	wr.rdma.remote_addr = r->addr + op->at_remote.offset;
 	wr.rdma.rkey = r->rkey;
-	wr.num_sge = cut(op->peer->ep, op->iov, op->n_iov, &at, r->len, sge);
+	wr.num_sge = cut(op->peer->ep, op->iov, op->n_iov, &at, len, sge);
 	if (op->flags & NIC_RDM_INJECT)
 		wr.flags = NIC_SEND_INLINE;
 	err = rdm_post(op, &wr, true);
 	if (err)
 		return err;
 	op->at_iov = at;
-	op->at_remote.segment++;
+	remote_advance(op, len);
 	return 0;
 }
 
@@ -259,9 +270,7 @@ static int post_atomic(struct rdm_op *op)
 	op->at_iov = at;
 	op->atomic.at_compare = at_compare;
 	op->atomic.at_result = at_result;
-	op->at_remote.offset += len;
-	if (op->at_remote.offset == r->len)
-		op->at_remote = (struct rdm_cursor){.segment = op->at_remote.segment + 1};
+	remote_advance(op, len);
 	return 0;
 }
 

@@ -72,6 +72,7 @@ void case_peek(struct pair *p);
 void case_cancel(struct pair *p);
 void case_multi_recv(struct pair *p);
 void case_many(struct pair *p);
+void case_longest(struct pair *p);
 void case_directed(struct pair *p);
 void case_to_itself(struct pair *p);
 /* memory.c */

@@ -145,6 +145,7 @@ static const struct {
 	{"cancel", case_cancel},
 	{"a buffer for many messages", case_multi_recv},
 	{"more receives and requests than queues say", case_many},
+	{"the longest message", case_longest},
 	{"receive from one peer", case_directed},
 	{"to itself", case_to_itself},
 	{"RMA", case_rma},

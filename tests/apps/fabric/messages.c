@@ -2,6 +2,9 @@
 /*
  * messages.c - messages with and without tags from a to b.
  */
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "fabric.h"
 
 void case_message(struct pair *p)
@@ -181,4 +184,48 @@ void case_many(struct pair *p)
 		await(p, p->a.tx);
 		WANT(memcmp(p->here + k, p->there, LEN), 0);
 	}
+}
+
+/** `len` bytes of addresses, a multiple of `unit`, that are the same memory again and again, but for the last unit. */
+static char *repeated(size_t len, size_t unit)
+{
+	int fd = memfd_create("repeated", 0);
+	char *all = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (fd < 0 || ftruncate(fd, (off_t)(2 * unit)) || all == MAP_FAILED)
+		return NULL;
+	for (size_t at = 0; at < len; at += unit)
+		if (mmap(all + at, unit, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+			 at + unit < len ? 0 : (off_t)unit) == MAP_FAILED)
+			return NULL;
+	close(fd);
+	return all;
+}
+
+/* Longer than a queue pair's message may be. */
+void case_longest(struct pair *p)
+{
+	const size_t unit = 16u << 20, len = (2ull << 30) + unit;
+	char *from = repeated(len, unit), *to = repeated(len, unit);
+	struct fid_mr *mr = NULL;
+
+	WANT(from && to && p->info->ep_attr->max_msg_size >= len, true);
+	if (!from || !to)
+		return;
+	memset(from + len - unit, 'x', unit);
+	WANT_OK(fi_trecv(p->b.ep, to, len, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+	WANT_OK(fi_tsend(p->a.ep, from, len - 1, NULL, p->b.addr, 1, NULL));
+	await(p, p->b.rx);
+	WANT(p->done.len, len - 1);
+	await(p, p->a.tx);
+	WANT(memcmp(to + len - unit, from + len - unit, unit - 1), 0);
+	WANT(to[len - 1], 0);
+	memset(from + len - unit, 'y', unit);
+	WANT_OK(fi_mr_reg(p->domain, to, len, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
+	WANT_OK(fi_write(p->a.ep, from, len, NULL, p->b.addr, (uintptr_t)to, fi_mr_key(mr), NULL));
+	await(p, p->a.tx);
+	WANT(memcmp(to + len - unit, from + len - unit, unit), 0);
+	WANT_OK(fi_close(&mr->fid));
+	munmap(from, len);
+	munmap(to, len);
 }
