@@ -295,10 +295,17 @@ static void deliver(struct nic_qp *qp, const struct packet *p)
 /* An endpoint may want to know; of READs when they have been answered. */
 static void served(struct nic_qp *qp, const struct packet *p)
 {
-	bool write = p->op->kind == OP_WRITE || p->op->kind == OP_ELEMENTS;
+	enum op_kind kind = p->op->kind;
 
-	if (qp->rdm_owned && p->op->kind != OP_READ_REQ && p->op->kind != OP_SEND)
-		rdm_served(qp, p->op->kind == OP_WRITE ? qp->resp.rkey : p->rkey, write);
+	if (!qp->rdm_owned || kind == OP_READ_REQ || kind == OP_SEND)
+		return;
+	if (kind == OP_WRITE || kind == OP_ELEMENTS) {
+		rdm_served(qp, kind == OP_WRITE ? qp->resp.rkey : p->rkey, true);
+		return;
+	}
+	rdm_served(qp, p->rkey, false);
+	if (kind != OP_FETCH_ELEMENTS || p->element.op != NIC_ELEM_ATOMIC_READ)
+		rdm_served(qp, p->rkey, true);
 }
 
 static enum error_id execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)

@@ -225,8 +225,13 @@ void case_counters(struct pair *p)
 	WANT_OK(fi_cntr_wait(p->a.cntr[WRITES], before[WRITES] + 1, PATIENCE_MS));
 	WANT_OK(fi_cntr_wait(p->a.cntr[READS], before[READS] + 1, PATIENCE_MS));
 	WANT(fi_cntr_read(p->a.cntr[SENDS]), before[SENDS]);
-	WANT_OK(fi_cntr_wait(p->b.cntr[REMOTE_WRITES], remote + 1, PATIENCE_MS));
 	WANT_OK(fi_cntr_wait(p->b.cntr[REMOTE_READS], fetched + 1, PATIENCE_MS));
+	WANT_OK(fi_cntr_wait(p->b.cntr[REMOTE_WRITES], remote + 2, PATIENCE_MS)); /* what fetches has changed it, too */
+	WANT_OK(fi_fetch_atomic(p->a.ep, NULL, 1, NULL, &result, NULL, p->b.addr, p->base, p->key, FI_UINT64,
+				FI_ATOMIC_READ, NULL));
+	await(p, p->a.tx);
+	WANT(fi_cntr_read(p->b.cntr[REMOTE_READS]), fetched + 2);
+	WANT(fi_cntr_read(p->b.cntr[REMOTE_WRITES]), remote + 2);
 	WANT_OK(fi_write(p->a.ep, p->here, 8, NULL, p->b.addr, p->base, p->key ^ 0x100, NULL));
 	await_error(p, p->a.tx, FI_EACCES);
 	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors + 1);
