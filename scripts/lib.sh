@@ -10,6 +10,8 @@ PACKAGES_BUILD="build-essential meson ninja-build pkg-config python3 libdpdk-dev
 	libbsd-dev libpcap-dev libcmocka-dev libfabric-dev"
 # Programs that run over uroce.
 PACKAGES_PROGRAMS="ibverbs-utils perftest libfabric-bin iproute2 util-linux procps"
+# Programs that reach the NIC through its libfabric provider: Open MPI, and its headers for a test of ours.
+PACKAGES_MPI="openmpi-bin libopenmpi-dev"
 # Peers, and what decodes packets: tests skip where they are missing.
 PACKAGES_PEERS="infiniband-diags ucx-utils tshark"
 # For the test of containers, which skips where it cannot run them: 90 MB with what podman needs.
