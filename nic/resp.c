@@ -137,7 +137,8 @@ static enum error_id check_memory(const struct nic_qp *qp, const struct packet *
 		return ERR_none; /* C9-88: nothing is named, nothing is validated */
 	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, rkey, va, len, access_of(p->op), app) != MEM_OK)
 		return ERR_remote_key;
-	if ((va | (uintptr_t)*app) & (align - 1))
+	/* Elements have to lie right; a program that names memory by offsets does not see whether these do. */
+	if (((elements ? 0 : va) | (uintptr_t)*app) & (align - 1))
 		return ERR_misaligned;
 	return ERR_none;
 }

@@ -488,6 +488,44 @@ static void rdm__injected_elements(void **state)
 	rdm_rig_destroy(rig);
 }
 
+/** Where memory is named by offsets, it is the memory that has to be aligned, and not the offset. */
+static void rdm__elements_by_offsets(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 16);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	const struct nic_iov o = {a->arena, 8};
+	struct nic_rdm_remote remote = {.len = 8};
+	struct nic_rdm_atomic r = {.op = NIC_ELEM_SUM,
+				   .datatype = NIC_DT_UINT64,
+				   .operand = &o,
+				   .n_operand = 1,
+				   .remote = &remote,
+				   .n_remote = 1};
+
+	(void)state;
+	assert_int_equal((uintptr_t)b->arena % 8, 0);
+	assert_int_equal(nic_mr_dereg(b->mr), 0);
+	assert_int_equal(nic_mr_reg(b->pd, b->arena + 4, 100, 0,
+				    NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC,
+				    &b->mr),
+			 0);
+	memset(a->arena, 1, 8);
+	memset(b->arena, 1, 100);
+	remote.rkey = nic_mr_rkey(b->mr);
+	remote.addr = 12;
+	assert_int_equal(nic_rdm_atomic(rdm_peer(a, b), &r), 0);
+	assert_true(rdm_run(rig, QUIET));
+	rdm_expect(a, NIC_RDM_ATOMIC, NIC_RDM_OK, 0);
+	assert_int_equal(b->arena[16], 2);
+	assert_int_equal(b->arena[23], 2);
+	assert_int_equal(b->arena[15] + b->arena[24], 2);
+	remote.addr = 8;
+	assert_int_equal(nic_rdm_atomic(rdm_peer(a, b), &r), 0);
+	assert_true(rdm_run(rig, QUIET));
+	rdm_expect(a, NIC_RDM_ATOMIC, NIC_WC_REM_INV_REQ_ERR, 0);
+	rdm_rig_destroy(rig);
+}
+
 /** An endpoint is its own peer as any other. */
 static void rdm__to_itself(void **state)
 {
@@ -743,6 +781,7 @@ int main(void)
 		cmocka_unit_test(rdm__write_after_read),
 		cmocka_unit_test(rdm__elements_in_segments),
 		cmocka_unit_test(rdm__injected_elements),
+		cmocka_unit_test(rdm__elements_by_offsets),
 		cmocka_unit_test(rdm__to_itself),
 		cmocka_unit_test(rdm__a_receive_can_be_operated_on),
 		cmocka_unit_test(rdm__operations_and_messages_match_in_order),
