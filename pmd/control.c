@@ -11,9 +11,11 @@
  * of all that pmd_control_poll looks after.
  */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -83,6 +85,15 @@ bool pmd_control_services(struct pmd_control *c, const uint16_t *ports, unsigned
 	memcpy(c->services, ports, n * sizeof(ports[0]));
 	c->n_services = n;
 	return daemon_tell_services(c);
+}
+
+bool pmd_control_heard(const struct pmd_control *c)
+{
+	int unread = 0;
+
+	if (c->daemon.fd < 0)
+		return true;
+	return !c->services_late && ioctl(c->daemon.fd, SIOCOUTQ, &unread) == 0 && unread == 0;
 }
 
 /** Entry i is now `gid` (zeroes: empty), with a socket or -1. */

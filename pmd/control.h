@@ -95,5 +95,7 @@ void pmd_control_unlisten(struct pmd_control *c, struct pmd_listener *listener);
 /** The function serves these ports from now on, n up to PROTO_SERVICES_MAX: the daemon is told, and the next one. @return
  *  false: there is none now. */
 bool pmd_control_services(struct pmd_control *c, const uint16_t *ports, unsigned n);
+/** Whether the daemon has read that, if there is one. */
+bool pmd_control_heard(const struct pmd_control *c);
 
 #endif

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "control.h"
 #include "engine_priv.h"
@@ -18,6 +19,8 @@
 #include "services.h"
 #include "spawn.h"
 
+#define ASKS	  3    /* of the daemon, until it has heard us: the second time it has, as a rule */
+#define ANSWER_MS 1000 /* how long it may take to answer */
 #define ANY_PORTS (NIC_SERVICE_PORT_MAX - PMD_SERVICE_ANY_MIN + 1)
 
 struct pmd_service {
@@ -104,6 +107,46 @@ static int service_open(struct pmd_engine *e, uint16_t *port, bool *told)
 	return 0;
 }
 
+/** Ask the daemon anything. @return false: there is none that answers in time. */
+static bool daemon_answers(const struct nic_gid *key)
+{
+	const struct proto_whois whois = {.gid = *key};
+	struct proto_name name;
+	PROTO_MSG(m);
+	int fd, rc;
+
+	pmd_name_daemon(key, &name);
+	fd = proto_connect(&name);
+	if (fd < 0)
+		return false;
+	rc = proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0);
+	if (rc == 0)
+		rc = proto_recv_wait(fd, &m, ANSWER_MS);
+	if (rc == 1)
+		proto_msg_close(&m);
+	close(fd);
+	return rc == 1;
+}
+
+/** What comes from the network for a port is ours only when the daemon has told the kernel so. Who has the port's number from us
+ *  must not be too early: what he sends first may be a datagram, which nobody repeats. The daemon does one thing after the other:
+ *  once it has read what we have said, it answers nobody before it has acted on that. */
+static void services_wait(struct pmd_engine *e)
+{
+	struct nic_gid key;
+	bool heard = false;
+
+	for (unsigned i = 0; i < ASKS && !heard; i++) {
+		pmd_lock(e);
+		heard = !e->control || pmd_control_heard(e->control);
+		if (e->control)
+			key = *pmd_control_key(e->control);
+		pmd_unlock(e);
+		if (!e->control || !daemon_answers(&key))
+			return;
+	}
+}
+
 int pmd_service_open(struct pmd_engine *e, uint16_t *port)
 {
 	bool told = true;
@@ -118,6 +161,8 @@ int pmd_service_open(struct pmd_engine *e, uint16_t *port)
 	 * we serve. If there cannot be one, this host's functions find us all the same. */
 	if (!told)
 		pmd_spawn_daemon(&e->device, unused, sizeof(unused));
+	else if (rc == 0)
+		services_wait(e);
 	pthread_setcancelstate(cancel_state, NULL);
 	return rc;
 }

@@ -326,6 +326,28 @@ static void services__a_packet_that_came_to_another_function_is_handed_on(void *
 
 /* ---- by the port ------------------------------------------------------------------------------------------------ */
 
+/** Who serves a port is steered to when he has it: not even the first packet is another's, or nobody's. */
+static void services__no_packet_is_too_early(void **state)
+{
+	enum { PORTS = 200 };
+	int64_t before;
+
+	(void)state;
+	start(3, false);
+	assert_int_equal(serve(0, PORT), PORT);
+	arrives_at_last(2, 0, PORT, PART_NO_QP);
+	/* The last of those has come. */
+	for (before = -1; before != count(0, PART_NO_QP); usleep(20 * PAUSE_US))
+		before = count(0, PART_NO_QP);
+	for (uint16_t i = 1; i <= PORTS; i++) {
+		assert_int_equal(serve(0, (uint16_t)(PORT + i)), PORT + i);
+		part_do(&part[2], PART_SEND, 0, PORT + i);
+		await_count(0, PART_NO_QP, before + i);
+	}
+	assert_int_equal(daemon_counter("unowned_datagrams"), 0);
+	end(3);
+}
+
 /** The kernel gives them to who serves, also where nobody has links. */
 static void services__packets_come_by_udp_from_everywhere(void **state)
 {
@@ -495,6 +517,7 @@ int main(int argc, char **argv)
 		TEST(services__a_port_may_go_to_another_function),
 		TEST(services__a_port_that_nobody_serves_costs_a_packet),
 		TEST(services__a_packet_that_came_to_another_function_is_handed_on),
+		TEST(services__no_packet_is_too_early),
 		TEST(services__packets_come_by_udp_from_everywhere),
 		TEST(services__do_not_depend_on_a_daemon_that_lives),
 		TEST(services__are_shown),
