@@ -343,6 +343,56 @@ static void rdm__shared_queue_outlives_an_endpoint_that_reads(void **state)
 	shared_close(&s);
 }
 
+static int operate(struct nic_rdm_peer *peer, uint8_t *operand, uint64_t tag)
+{
+	const struct nic_iov iov = {operand, 8};
+	const struct nic_rdm_remote remote = {.addr = 8, .len = 8};
+	const struct nic_rdm_atomic r = {.flags = NIC_RDM_TAGGED,
+					 .op = NIC_ELEM_SUM,
+					 .datatype = NIC_DT_UINT64,
+					 .operand = &iov,
+					 .n_operand = 1,
+					 .remote = &remote,
+					 .n_remote = 1,
+					 .tag = tag};
+
+	return nic_rdm_atomic(peer, &r);
+}
+
+/** Operations on receives, which have their operands in the queue's memory, with who asks and with whose receive it is. */
+static void rdm__shared_receives_can_be_operated_on(void **state)
+{
+	uint64_t operand = 5, *target;
+	struct nic_rdm_done d;
+	struct shared s;
+
+	(void)state;
+	shared_open(&s, 8, 8);
+	target = (uint64_t *)(void *)s.b->arena;
+	target[1] = 2;
+	memcpy(s.a->arena, &operand, 8);
+	assert_int_equal(operate(nic_rdm_peer_get(s.a->ep, &s.addr[1]), s.a->arena, 3), 0);
+	rdm_run(s.rig, SECOND);
+	assert_int_equal(recv(&s, 1, NIC_RDM_TAGGED, 3, 0, 16), 0);
+	d = expect(&s, 1, NIC_RDM_OK, 1);
+	assert_int_equal(d.flags, NIC_RDM_TAGGED | NIC_RDM_OPERATED);
+	assert_int_equal(target[1], 7);
+	/* One of each side waits for a receive when the endpoint goes. */
+	assert_int_equal(operate(nic_rdm_peer_get(s.a->ep, &s.addr[0]), s.a->arena, 4), 0);
+	assert_int_equal(operate(nic_rdm_peer_get(s.ep[0], &s.a->addr), s.b->arena, 5), 0);
+	rdm_run(s.rig, SECOND);
+	nic_rdm_destroy(s.ep[0]);
+	assert_int_equal(recv(&s, 2, NIC_RDM_TAGGED, 4, 0, 16), 0);
+	assert_int_equal(operate(nic_rdm_peer_get(s.a->ep, &s.addr[1]), s.a->arena, 4), 0);
+	rdm_run(s.rig, SECOND);
+	expect(&s, 1, NIC_RDM_OK, 2);
+	expect_nothing(&s);
+	assert_int_equal(target[1], 12);
+	nic_rdm_destroy(s.ep[1]);
+	assert_int_equal(nic_rdm_rq_destroy(s.rq), 0);
+	shared_close(&s);
+}
+
 /** Memory for messages that nobody waits for is one, and comes back. */
 static void rdm__shared_room_for_messages(void **state)
 {
@@ -436,6 +486,7 @@ int main(void)
 		cmocka_unit_test(rdm__shared_queue_has_an_owner),
 		cmocka_unit_test(rdm__shared_queue_outlives_an_endpoint),
 		cmocka_unit_test(rdm__shared_queue_outlives_an_endpoint_that_reads),
+		cmocka_unit_test(rdm__shared_receives_can_be_operated_on),
 		cmocka_unit_test(rdm__shared_room_for_messages),
 		cmocka_unit_test(rdm__shared_receives_under_loss),
 	};

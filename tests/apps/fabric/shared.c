@@ -178,6 +178,30 @@ static void srx_messages(struct pair *p, struct sharers *s)
 	await(p, p->a.tx);
 }
 
+/* An operation on whichever receive has the tag. */
+static void srx_atomic(struct pair *p, struct sharers *s)
+{
+	uint64_t operand = 7, *there = (uint64_t *)p->there;
+	struct fi_ioc from = {.addr = &operand, .count = 1};
+	struct fi_rma_ioc target = {.addr = 8, .count = 1, .key = 77};
+	const struct fi_msg_atomic msg = {.msg_iov = &from,
+					  .iov_count = 1,
+					  .addr = s->two.addr,
+					  .rma_iov = &target,
+					  .rma_iov_count = 1,
+					  .datatype = FI_UINT64,
+					  .op = FI_SUM};
+
+	there[1] = 100;
+	WANT_OK(fi_atomicmsg(p->a.ep, &msg, FI_TAGGED | FI_COMPLETION));
+	WANT_OK(fi_trecv(s->srx, there, 16, NULL, FI_ADDR_UNSPEC, 77, 0, s));
+	await(p, p->a.tx);
+	await(p, s->two.rx);
+	WANT(p->done.flags, FI_TAGGED | FI_RECV | FI_ATOMIC);
+	WANT(p->done.op_context == s, 1);
+	WANT(there[1], 107);
+}
+
 static void srx_multi(struct pair *p, struct sharers *s)
 {
 	struct iovec iov = {.iov_base = p->there, .iov_len = 128};
@@ -229,6 +253,7 @@ void case_shared_receive(struct pair *p)
 	if (!sharers_open(p, &s))
 		return;
 	srx_messages(p, &s);
+	srx_atomic(p, &s);
 	srx_multi(p, &s);
 	srx_without_message(p, &s);
 	/* An endpoint goes, the other takes what is left. */
