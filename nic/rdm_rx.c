@@ -203,7 +203,8 @@ static void end(struct nic_rdm_peer *peer)
 
 static void written(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
-	struct nic_rdm_done done = {.kind = NIC_RDM_REMOTE_WRITE, .peer = peer, .data = h->data, .flags = NIC_RDM_DATA};
+	struct nic_rdm_done done = {
+		.kind = NIC_RDM_REMOTE_WRITE, .peer = peer, .len = h->length, .data = h->data, .flags = NIC_RDM_DATA};
 
 	rdm_tell(peer->ep, &done);
 }

@@ -293,6 +293,7 @@ static int post_next(struct rdm_op *op)
 		if (!(op->flags & NIC_RDM_DATA) || op->kind != NIC_RDM_WRITE || op->out > op->data_out)
 			return -EALREADY;
 		h.kind = RDM_WRITTEN;
+		h.length = op->length;
 		h.flags = RDM_HAS_DATA;
 		return post_header(op, &h, false);
 	case RDM_W_PULL:

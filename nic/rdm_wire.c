@@ -70,7 +70,7 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len)
 		return 0;
 	/* All others end here. */
 	if (len != prefix || (h->kind == RDM_OFFER) != (h->n_segments > 0) || h->length > NIC_RDM_MSG_MAX ||
-	    segments_get(h, p + RDM_HEADER_LEN) != h->length)
+	    (segments_get(h, p + RDM_HEADER_LEN) != h->length && h->kind != RDM_WRITTEN))
 		return 0;
 	return prefix;
 }

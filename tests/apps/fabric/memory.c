@@ -20,6 +20,7 @@ void case_rma(struct pair *p)
 	await(p, p->a.tx);
 	await(p, p->b.rx);
 	WANT(p->done.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+	WANT(p->done.len, 8);
 	WANT(p->done.data, 42);
 	WANT(p->done.op_context == NULL, 1);
 	WANT_OK(fi_inject_write(p->a.ep, "injected", 8, p->b.addr, p->base, p->key));
