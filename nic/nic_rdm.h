@@ -26,11 +26,11 @@ struct nic_rdm_peer; /* another endpoint, or itself, as one of ours sees it */
 #define NIC_SERVICE_QPN	     0xff0000u
 #define NIC_SERVICE_PORT_MAX 65534u
 
-#define NIC_RDM_IOV_MAX	   4u	       /* segments of a local buffer */
-#define NIC_RDM_REMOTE_MAX 4u	       /* segments of remote memory that a request names */
-#define NIC_RDM_EAGER_MAX  8192u       /* longer messages are read by who receives them */
-#define NIC_RDM_INJECT_MAX 128u	       /* bytes that a request with NIC_RDM_INJECT may have */
-#define NIC_RDM_UD_HEADER  32u	       /* bytes of an MTU that a datagram has not for itself */
+#define NIC_RDM_IOV_MAX	   4u		/* segments of a local buffer */
+#define NIC_RDM_REMOTE_MAX 4u		/* segments of remote memory that a request names */
+#define NIC_RDM_EAGER_MAX  8192u	/* longer messages are read by who receives them */
+#define NIC_RDM_INJECT_MAX 128u		/* bytes that a request with NIC_RDM_INJECT may have */
+#define NIC_RDM_UD_HEADER  32u		/* bytes of an MTU that a datagram has not for itself */
 #define NIC_RDM_MSG_MAX	   (1ull << 40) /* bytes of a message, or of an RMA request */
 
 struct nic_rdm_addr {
