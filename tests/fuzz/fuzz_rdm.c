@@ -353,7 +353,7 @@ static void say_call(struct other *o, uint8_t kind, uint8_t how)
 }
 
 /** The header of a message, which makes sense for the most part; an OFFER has its segments. */
-static uint8_t *put_message(uint8_t *p, struct other *o, uint8_t kind, uint32_t length)
+static uint8_t *put_message(uint8_t *p, struct other *o, uint8_t kind, uint64_t length)
 {
 	uint8_t how = byte(), n = kind == OFFER ? 1 + (how >> 2) % 4 : 0;
 	uint32_t id = kind == TAKEN && !(how & 0x80) ? o->id : how;
