@@ -90,13 +90,17 @@ static int bind_eq(struct ufi_core *core, struct ufi_eq *eq, uint64_t flags)
 	return 0;
 }
 
-/* An endpoint has a queue of requests of its own unless it was opened to share one. */
+/* An endpoint has a queue of requests of its own unless it was opened to share one. One that is enabled with its own keeps it, and
+ * does not mind when the other is closed: Sandia OpenSHMEM binds a shared one to the endpoint that others reach it by, when it makes
+ * requests of that as well. */
 static int bind_stx(struct ufi_core *core, struct ufi_stx *stx, uint64_t flags)
 {
-	if (flags || core->stx || !core->tx_shared)
+	if (flags || core->stx || core->tx_shared == (core->rdm != NULL))
 		return -FI_EINVAL;
 	if (stx->domain != core->domain)
 		return -FI_EDOMAIN;
+	if (!core->tx_shared)
+		return 0;
 	core->stx = stx;
 	atomic_fetch_add(&stx->users, 1);
 	return 0;
@@ -119,7 +123,7 @@ int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	if (!bfid)
 		return -FI_EINVAL;
 	/* Counters may come later, and count from then on: Sandia OpenSHMEM binds them to an endpoint that is enabled. */
-	if (ep->core->rdm && bfid->fclass != FI_CLASS_CNTR)
+	if (ep->core->rdm && bfid->fclass != FI_CLASS_CNTR && bfid->fclass != FI_CLASS_STX_CTX)
 		return -FI_EOPBADSTATE;
 	switch (bfid->fclass) {
 	case FI_CLASS_CQ:

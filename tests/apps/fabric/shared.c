@@ -72,6 +72,9 @@ static void stx_binding(struct pair *p, struct fid_stx *stx, struct sharer *s)
 	WANT(fi_ep_bind(plain, &stx->fid, 0), -FI_EINVAL); /* it has not asked for one */
 	WANT_OK(fi_close(&plain->fid));
 	WANT(fi_close(&stx->fid), -FI_EBUSY);
+	/* Who sends already, with a queue of his own, keeps that, and the context does not know of it. */
+	WANT_OK(fi_ep_bind(p->a.ep, &stx->fid, 0));
+	WANT(fi_ep_bind(p->a.ep, &stx->fid, FI_TRANSMIT), -FI_EINVAL);
 }
 
 void case_shared_transmit(struct pair *p)
@@ -110,7 +113,7 @@ void case_shared_transmit(struct pair *p)
 	await(p, two.tx);
 	receive(p, 11); /* it had come */
 	sharer_close(p, &two);
-	WANT_OK(fi_close(&stx->fid));
+	WANT_OK(fi_close(&stx->fid)); /* though p->a has it bound, in a way */
 	fi_freeinfo(info);
 }
 
