@@ -354,6 +354,13 @@ static void engine_free_slots(struct pmd_engine *e)
 		rte_pktmbuf_free(e->tx[i].cookie);
 }
 
+bool pmd_progress_is_inline(void)
+{
+	const char *value = getenv("UROCE_PROGRESS");
+
+	return value && strcmp(value, "inline") == 0;
+}
+
 static int engine_progress_mode(struct pmd_engine *e, char *err, size_t err_len)
 {
 	static const char *const names[] = {"auto", "thread", "pinned", "inline"};

@@ -85,6 +85,12 @@ bool pmd_progress(struct pmd_engine *engine, unsigned completions);
  *  the CPU when it next unlocks. */
 bool pmd_try_progress(struct pmd_engine *engine);
 
+/** Whether the last of these calls has moved packets: there may be more, for the next one. No lock needed. */
+bool pmd_has_moved(const struct pmd_engine *engine);
+
+/** Whether UROCE_PROGRESS says that engines of this process have no thread: nothing moves unless the application polls. */
+bool pmd_progress_is_inline(void);
+
 /** Lock held: work was posted. Transmit now what the NIC has to send (post_send's doorbell). */
 void pmd_doorbell(struct pmd_engine *engine);
 

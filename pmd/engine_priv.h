@@ -57,6 +57,7 @@ struct pmd_engine {
 	uint64_t inline_last_ns;     /* when the last poll began, or its work ended */
 	uint64_t inline_work_ns;     /* time that application threads have spent moving packets */
 	uint64_t inline_finds;	     /* polls that found packets; under the lock */
+	bool inline_moved;	     /* atomic: the last poll found or sent packets */
 	unsigned control_steps;	     /* since connections were last looked after; under the lock */
 	unsigned empty_polls;	     /* in a row; under the lock */
 	unsigned yield_after;	     /* empty polls until the CPU is given away; under the lock */

@@ -266,6 +266,7 @@ static void inline_step(struct pmd_engine *e)
 		pmd_engine_look_after(e);
 	inline_count(e, got > 0);
 	e->inline_finds += got > 0;
+	__atomic_store_n(&e->inline_moved, got + e->sent > 0, __ATOMIC_RELAXED);
 	inline_polled(e, e->now_ns);
 	inline_worked(e, got + e->sent, e->now_ns);
 }
@@ -305,6 +306,11 @@ bool pmd_try_progress(struct pmd_engine *e)
 	inline_step(e);
 	pmd_unlock(e);
 	return true;
+}
+
+bool pmd_has_moved(const struct pmd_engine *e)
+{
+	return !e->dead && __atomic_load_n(&e->inline_moved, __ATOMIC_RELAXED);
 }
 
 bool pmd_inline_must_yield(struct pmd_engine *e)

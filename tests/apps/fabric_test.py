@@ -17,21 +17,23 @@ def info(tally, side):
         tally.result("fi_info: " + name, ok, f"exit code {code}, or not as it should be", text)
 
 
-def calls(tally, side):
+def calls(tally, side, progress):
+    """`progress`: who moves packets: a thread, or (inline) nobody but who calls."""
     path = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "fabric_check")
-    left = harness.Process([path, "leave"], side)
-    tally.result("leaves an address vector behind", left.wait(60) == 0, "cannot", left.output())
-    process = harness.Process([path], side)
+    command = ["env", *(["UROCE_PROGRESS=inline"] if progress == "inline" else []), path]
+    left = harness.Process(command + ["leave"], side)
+    tally.result(f"{progress}: leaves an address vector behind", left.wait(60) == 0, "cannot", left.output())
+    process = harness.Process(command, side)
     code, text = process.wait(120), process.output()
     why = []
     for line in text.splitlines():
         if line.startswith(("ok ", "FAIL ")):
             verdict, name = line.split(" ", 1)
-            tally.result(name, verdict == "ok", "see below", "\n".join(why))
+            tally.result(f"{progress}: {name}", verdict == "ok", "see below", "\n".join(why))
             why = []
         else:
             why.append(line)
-    tally.result("ends well", code == 0, f"exit code {code}", "\n".join(why))
+    tally.result(f"{progress}: ends well", code == 0, f"exit code {code}", "\n".join(why))
 
 
 def pingpong(tally):
@@ -50,7 +52,8 @@ def main():
     tally = harness.Tally("fabric")
     side = harness.loopback_sides()[0]
     info(tally, side)
-    calls(tally, side)
+    for progress in ("auto", "inline"):
+        calls(tally, side, progress)
     pingpong(tally)
     tally.finish()
 

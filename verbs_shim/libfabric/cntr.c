@@ -85,7 +85,7 @@ static int cntr_look(struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors)
 	return number_tell(&cntr->errors, &cntr->errors_seen) != errors ? -FI_EAVAIL : -FI_EAGAIN;
 }
 
-static int cntr_look_or_arm(struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors)
+static int cntr_look_or_begin(struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors, unsigned *begun)
 {
 	struct pmd_engine *engine = cntr->domain->engine;
 	int rc = cntr_look(cntr, threshold, errors);
@@ -94,9 +94,7 @@ static int cntr_look_or_arm(struct ufi_cntr *cntr, uint64_t threshold, uint64_t 
 		rc = cntr_look(cntr, threshold, errors);
 	if (rc != -FI_EAGAIN || !ufi_wait_sleeps(&cntr->wait))
 		return rc;
-	rc = ufi_wait_arm(&cntr->wait);
-	if (rc)
-		return rc;
+	*begun = ufi_wait_begin(&cntr->wait);
 	pmd_expect_sleep(engine);
 	return -FI_EAGAIN;
 }
@@ -107,20 +105,17 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	struct ufi_cntr *cntr = cntr_of(fid);
 	uint64_t deadline_ns = ufi_deadline(timeout);
 	uint64_t errors = atomic_load_explicit(&cntr->errors, memory_order_acquire);
-	bool slept = false;
+	unsigned begun = 0;
 	int rc = 0, looked;
 
 	for (;;) {
 		if (!ufi_enter(cntr->domain))
 			return -FI_EIO;
-		cntr->wait.sleepers -= slept;
-		looked = cntr_look_or_arm(cntr, threshold, errors);
-		slept = looked == -FI_EAGAIN && !rc;
-		cntr->wait.sleepers += slept;
-		ufi_leave(cntr->domain);
-		if (!slept)
+		looked = cntr_look_or_begin(cntr, threshold, errors, &begun);
+		ufi_leave(cntr->domain); /* after many empty polls this gives the CPU away */
+		if (looked != -FI_EAGAIN || rc)
 			return looked == -FI_EAGAIN ? rc : looked;
-		rc = ufi_wait_sleep(&cntr->wait, deadline_ns);
+		rc = ufi_wait_sleep(&cntr->wait, cntr->domain->fabric, begun, deadline_ns);
 	}
 }
 

@@ -126,17 +126,17 @@ static void fill_comp(struct ufi_comp *comp, const struct nic_rdm_done *d)
 }
 
 /* A message from somebody who has no fi_addr_t is an error for who wants it to be one: it says who it was. */
-static bool source_unknown(const struct ufi_core *core, const struct ufi_comp *comp, const struct nic_rdm_done *d,
-			   struct ufi_comp_error *error)
+static bool source_unknown(const struct ufi_core *core, fi_addr_t source, const struct nic_rdm_done *d)
 {
-	struct nic_rdm_addr addr;
+	return core->caps & FI_SOURCE_ERR && core->caps & FI_SOURCE && source == FI_ADDR_NOTAVAIL && d->peer;
+}
 
-	if (!(core->caps & FI_SOURCE_ERR) || !(core->caps & FI_SOURCE) || comp->source != FI_ADDR_NOTAVAIL || !d->peer)
-		return false;
-	addr = nic_rdm_peer_address(d->peer);
+static void fill_nameless(struct ufi_comp_error *error, const struct nic_rdm_peer *peer)
+{
+	struct nic_rdm_addr addr = nic_rdm_peer_address(peer);
+
 	fill_error(error, STATUS_NO_SOURCE, 0);
 	error->source_len = ufi_addr_to_sockaddr(&addr, &error->source);
-	return true;
 }
 
 /** Whether there is to be an entry for what has gone well. */
@@ -153,7 +153,8 @@ void ufi_done(void *ctx, const struct nic_rdm_done *d)
 	struct ufi_core *core = ctx;
 	const struct kind *kind = &kinds[d->kind];
 	struct ufi_cq *cq = kind->received ? core->rx_cq : core->tx_cq;
-	bool failed = d->status != NIC_RDM_OK;
+	bool failed = d->status != NIC_RDM_OK, nameless;
+	fi_addr_t source = FI_ADDR_NOTAVAIL;
 	struct ufi_comp_error error;
 	struct ufi_comp comp;
 
@@ -163,20 +164,22 @@ void ufi_done(void *ctx, const struct nic_rdm_done *d)
 		return;
 	if (d->kind == NIC_RDM_READ)
 		core->reads--;
-	if (kind->count < UFI_COUNTS && core->cntrs[kind->count])
-		ufi_cntr_count(core->cntrs[kind->count], failed);
+	if (kind->received)
+		source = source_of(core, d->peer);
+	nameless = kind->received && !failed && source_unknown(core, source, d);
+	if (kind->count < UFI_COUNTS && core->cntrs[kind->count]) /* as the queue would say */
+		ufi_cntr_count(core->cntrs[kind->count], failed || nameless);
 	if (!cq || (!failed && !is_told(core, d)))
 		return;
 	fill_comp(&comp, d);
-	if (kind->received)
-		comp.source = source_of(core, d->peer);
+	comp.source = source;
 	if (failed) {
 		fill_error(&error, d->status, d->vendor_err);
 		error.overflow = d->overflow;
-	} else if (kind->received) {
-		failed = source_unknown(core, &comp, d, &error);
+	} else if (nameless) {
+		fill_nameless(&error, d->peer);
 	}
-	ufi_cq_put(cq, &comp, failed ? &error : NULL);
+	ufi_cq_put(cq, &comp, failed || nameless ? &error : NULL);
 }
 
 void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool write)

@@ -113,24 +113,39 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	return cq_readfrom(fid, buf, count, NULL);
 }
 
-/** As cq_poll. *sleep: there is nothing, fi_cq_signal was not called, and the queue is armed. Lock held. */
-static ssize_t cq_poll_or_arm(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source, bool *sleep)
+/** A thread that waits: whether it has looked before, what fi_cq_signal had said then, and what it sleeps on. */
+struct reader {
+	bool waits;
+	unsigned signals, begun;
+};
+
+/** As cq_poll; r->waits: there is nothing, and fi_cq_signal was not called. Lock held. */
+static ssize_t cq_poll_or_wait(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source, struct reader *r)
 {
 	ssize_t got = cq_poll(cq, buf, count, source);
-	int rc;
+	bool told = r->waits ? cq->signals != r->signals : cq->signaled;
 
-	*sleep = got == -FI_EAGAIN && !cq->signaled;
-	if (got == -FI_EAGAIN)
+	cq->readers -= r->waits;
+	if (!r->waits && got == -FI_EAGAIN)
 		cq->signaled = false;
-	if (!*sleep || !ufi_wait_sleeps(&cq->wait))
+	r->waits = got == -FI_EAGAIN && !told;
+	if (!r->waits)
 		return got;
-	rc = ufi_wait_arm(&cq->wait);
-	if (rc) {
-		*sleep = false;
-		return rc;
-	}
-	pmd_expect_sleep(cq->domain->engine);
+	cq->readers++;
+	r->signals = cq->signals;
+	r->begun = ufi_wait_begin(&cq->wait);
+	if (ufi_wait_sleeps(&cq->wait))
+		pmd_expect_sleep(cq->domain->engine);
 	return got;
+}
+
+/** It does not wait any longer. */
+static void cq_wait_end(struct ufi_cq *cq)
+{
+	if (!ufi_enter(cq->domain))
+		return;
+	cq->readers--;
+	ufi_leave(cq->domain);
 }
 
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source, const void *cond,
@@ -138,7 +153,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 {
 	struct ufi_cq *cq = cq_of(fid);
 	uint64_t deadline_ns = ufi_deadline(timeout);
-	bool sleep;
+	struct reader r = {.waits = false};
 	ssize_t got;
 	int rc;
 
@@ -147,13 +162,15 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 	for (;;) {
 		if (!ufi_enter(cq->domain))
 			return -FI_EIO;
-		got = cq_poll_or_arm(cq, buf, count, source, &sleep);
+		got = cq_poll_or_wait(cq, buf, count, source, &r);
 		ufi_leave(cq->domain); /* after many empty polls this gives the CPU away */
-		if (!sleep)
+		if (!r.waits)
 			return got;
-		rc = ufi_wait_sleep(&cq->wait, deadline_ns);
-		if (rc)
+		rc = ufi_wait_sleep(&cq->wait, cq->domain->fabric, r.begun, deadline_ns);
+		if (rc) {
+			cq_wait_end(cq);
 			return rc == -FI_ETIMEDOUT ? -FI_EAGAIN : rc;
+		}
 	}
 }
 
@@ -237,7 +254,8 @@ static int cq_signal(struct fid_cq *fid)
 		return -FI_EINVAL;
 	if (!ufi_enter(cq->domain))
 		return -FI_EIO;
-	cq->signaled = true;
+	cq->signals++;
+	cq->signaled = cq->readers == 0;
 	ufi_wait_wake(&cq->wait);
 	ufi_leave(cq->domain);
 	return 0;

@@ -12,6 +12,17 @@ static void device_event(void *ctx, const struct nic_event *event)
 {
 }
 
+static void domain_unlink(struct ufi_domain *domain)
+{
+	struct ufi_domain **at = &domain->fabric->domains;
+
+	ufi_lock(&domain->fabric->lock);
+	while (*at != domain)
+		at = &(*at)->next;
+	*at = domain->next;
+	ufi_unlock(&domain->fabric->lock);
+}
+
 static int domain_close(struct fid *fid)
 {
 	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain.fid);
@@ -24,8 +35,10 @@ static int domain_close(struct fid *fid)
 		ufi_leave(domain);
 		if (rc)
 			return rc;
-		pmd_close(domain->engine);
 	}
+	domain_unlink(domain);
+	if (!pmd_is_forked_child())
+		pmd_close(domain->engine);
 	if (domain->eq)
 		atomic_fetch_sub(&domain->eq->users, 1);
 	atomic_fetch_sub(&domain->fabric->users, 1);
@@ -124,6 +137,7 @@ int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	domain->virt_addr = mode & FI_MR_VIRT_ADDR || mode & 1; /* 1: basic mode, in the words of API 1.4 */
 	domain->user_keys = !(mode & FI_MR_PROV_KEY || mode & 1);
 	domain->allocated = mode & FI_MR_ALLOCATED || mode & 1;
+	atomic_store(&domain->rma_event, (info->caps & FI_RMA_EVENT) != 0);
 	domain->fabric = container_of(fabric, struct ufi_fabric, fabric);
 	domain->domain.fid.fclass = FI_CLASS_DOMAIN;
 	domain->domain.fid.context = context;
@@ -131,6 +145,10 @@ int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	domain->domain.ops = &domain_ops;
 	domain->domain.mr = &ufi_mr_ops;
 	atomic_fetch_add(&domain->fabric->users, 1);
+	ufi_lock(&domain->fabric->lock);
+	domain->next = domain->fabric->domains;
+	domain->fabric->domains = domain;
+	ufi_unlock(&domain->fabric->lock);
 	*out = &domain->domain;
 	return 0;
 }

@@ -45,7 +45,7 @@ static int ep_create(struct ufi_core *core)
 		.rq = core->srx ? core->srx->ep.own.rq : NULL,
 		.datagrams = core->type->type == FI_EP_DGRAM,
 		.done = ufi_done,
-		.served = core->caps & FI_RMA_EVENT ? ufi_served : NULL,
+		.served = core->caps & FI_RMA_EVENT ? ufi_served : NULL, /* also for counters of regions: fi_mr(3) */
 		.cm = core->type->type == FI_EP_MSG ? ufi_cm_event : NULL,
 		.ctx = core,
 	};
@@ -225,7 +225,8 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 {
 	struct ufi_core *core = ep_of(fid)->core;
 
-	if (!core->rdm)
+	if (!core->rdm && !core->addr.port &&
+	    !core->cm.request) /* it has none before it is enabled, unless it was given one */
 		return -FI_EOPBADSTATE;
 	return ufi_addr_copy_out(core->cm.request ? &core->cm.local : &core->addr, addr, addrlen);
 }
@@ -343,6 +344,8 @@ static int core_init(struct ufi_core *core, struct ufi_domain *domain, const str
 	core->caps = info->caps & ~core->type->lacks;
 	core->tx_shared = info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
 	core->rx_shared = info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+	if (core->caps & FI_RMA_EVENT)
+		atomic_store(&domain->rma_event, true);
 	core->reads_first = order & UFI_ORDER_WAITS;
 	core->tx_size = info->tx_attr && info->tx_attr->size ? info->tx_attr->size : ufi_params.tx_size;
 	core->rx_size = info->rx_attr && info->rx_attr->size ? info->rx_attr->size : ufi_params.rx_size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * eq.c - event queues (fi_eq(3)): what connections, address vectors and registrations tell, and what programs write themselves. A
- * list; reading one event may be of any type, so lengths differ.
+ * list; reading one event may be of any type, so lengths differ. Reading an empty one makes progress.
  *
  * Owns: the list, under a mutex that is the innermost of all locks.
  */
@@ -48,11 +48,11 @@ static int eq_add(struct ufi_eq *eq, struct ufi_event *e)
 {
 	if (!e)
 		return -FI_ENOMEM;
-	pthread_mutex_lock(&eq->lock);
+	ufi_lock(&eq->lock);
 	*eq->tail = e;
 	eq->tail = &e->next;
 	ufi_wait_signal(&eq->wait);
-	pthread_mutex_unlock(&eq->lock);
+	ufi_unlock(&eq->lock);
 	return 0;
 }
 
@@ -101,7 +101,7 @@ void ufi_eq_forget(struct ufi_eq *eq, const struct fid *fid)
 {
 	struct ufi_event *e, **at = &eq->head;
 
-	pthread_mutex_lock(&eq->lock);
+	ufi_lock(&eq->lock);
 	while ((e = *at)) {
 		if ((e->cm && e->entry.fid == fid) || (e->error && e->err.fid == fid)) {
 			*at = e->next;
@@ -111,7 +111,7 @@ void ufi_eq_forget(struct ufi_eq *eq, const struct fid *fid)
 		}
 	}
 	eq->tail = at;
-	pthread_mutex_unlock(&eq->lock);
+	ufi_unlock(&eq->lock);
 }
 
 /** Lock held. */
@@ -136,35 +136,52 @@ static ssize_t eq_take(struct ufi_eq *eq, uint32_t *event, void *buf, size_t len
 	return (ssize_t)got;
 }
 
+static ssize_t eq_look(struct ufi_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	ssize_t got;
+
+	ufi_lock(&eq->lock);
+	got = eq_take(eq, event, buf, len, flags);
+	ufi_unlock(&eq->lock);
+	return got;
+}
+
 static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
 	struct ufi_eq *eq = eq_of(fid);
 	ssize_t got;
 
-	pthread_mutex_lock(&eq->lock);
-	got = eq_take(eq, event, buf, len, flags);
-	pthread_mutex_unlock(&eq->lock);
-	return got;
+	if (pmd_is_forked_child())
+		return -FI_EIO;
+	got = eq_look(eq, event, buf, len, flags);
+	if (got != -FI_EAGAIN)
+		return got;
+	ufi_fabric_progress(eq->fabric);
+	return eq_look(eq, event, buf, len, flags);
 }
 
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout, uint64_t flags)
 {
 	struct ufi_eq *eq = eq_of(fid);
 	uint64_t deadline_ns = ufi_deadline(timeout);
+	unsigned begun = 0;
 	ssize_t got;
 	int rc = 0;
 
+	if (pmd_is_forked_child())
+		return -FI_EIO;
 	for (;;) {
-		pthread_mutex_lock(&eq->lock);
+		ufi_fabric_progress(eq->fabric);
+		ufi_lock(&eq->lock);
 		got = eq_take(eq, event, buf, len, flags);
-		if (got == -FI_EAGAIN && !rc && ufi_wait_sleeps(&eq->wait))
-			rc = ufi_wait_arm(&eq->wait);
-		pthread_mutex_unlock(&eq->lock);
+		if (got == -FI_EAGAIN && !rc)
+			begun = ufi_wait_begin(&eq->wait);
+		ufi_unlock(&eq->lock);
 		if (got != -FI_EAGAIN || rc)
 			return got == -FI_EAGAIN && rc != -FI_ETIMEDOUT ? rc : got;
 		if (!ufi_wait_sleeps(&eq->wait))
 			sched_yield();
-		rc = ufi_wait_sleep(&eq->wait, deadline_ns);
+		rc = ufi_wait_sleep(&eq->wait, eq->fabric, begun, deadline_ns);
 	}
 }
 
@@ -190,7 +207,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 	struct ufi_eq *eq = eq_of(fid);
 	ssize_t got = -FI_EAGAIN;
 
-	pthread_mutex_lock(&eq->lock);
+	ufi_lock(&eq->lock);
 	if (eq->head && eq->head->error) {
 		error_read(eq, eq->head, buf);
 		if (!(flags & FI_PEEK)) {
@@ -199,7 +216,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 		}
 		got = sizeof(*buf);
 	}
-	pthread_mutex_unlock(&eq->lock);
+	ufi_unlock(&eq->lock);
 	return got;
 }
 
@@ -227,9 +244,12 @@ int ufi_eq_trywait(struct ufi_eq *eq)
 {
 	int rc;
 
-	pthread_mutex_lock(&eq->lock);
+	if (pmd_is_forked_child())
+		return -FI_EIO;
+	ufi_fabric_progress(eq->fabric);
+	ufi_lock(&eq->lock);
 	rc = eq->head ? -FI_EAGAIN : ufi_wait_arm(&eq->wait);
-	pthread_mutex_unlock(&eq->lock);
+	ufi_unlock(&eq->lock);
 	return rc;
 }
 
@@ -238,9 +258,9 @@ static int eq_control(struct fid *fid, int command, void *arg)
 	struct ufi_eq *eq = container_of(fid, struct ufi_eq, eq.fid);
 	int rc;
 
-	pthread_mutex_lock(&eq->lock);
+	ufi_lock(&eq->lock);
 	rc = ufi_wait_control(&eq->wait, command, arg);
-	pthread_mutex_unlock(&eq->lock);
+	ufi_unlock(&eq->lock);
 	return rc;
 }
 
@@ -255,7 +275,8 @@ static int eq_close(struct fid *fid)
 		event_drop(eq_take_first(eq));
 	free(eq->error);
 	ufi_wait_fini(&eq->wait);
-	pthread_mutex_destroy(&eq->lock);
+	if (!pmd_is_forked_child())
+		pthread_mutex_destroy(&eq->lock);
 	atomic_fetch_sub(&eq->fabric->users, 1);
 	free(eq);
 	return 0;

@@ -3,6 +3,7 @@
  * fabric.c - fabrics, which are nothing but what event queues and domains belong to, and answers for what an object does not
  * have.
  */
+#include "pep.h"
 #include "provider.h"
 
 int ufi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
@@ -67,9 +68,33 @@ static int fabric_close(struct fid *fid)
 
 	if (atomic_load(&fabric->users))
 		return -FI_EBUSY;
-	pthread_mutex_destroy(&fabric->lock);
+	if (!pmd_is_forked_child())
+		pthread_mutex_destroy(&fabric->lock);
 	free(fabric);
 	return 0;
+}
+
+void ufi_fabric_progress(struct ufi_fabric *fabric)
+{
+	ufi_lock(&fabric->lock);
+	for (struct ufi_domain *domain = fabric->domains; domain; domain = domain->next)
+		pmd_try_progress(domain->engine);
+	for (struct ufi_pep *pep = fabric->peps; pep; pep = pep->next)
+		pmd_try_progress(pep->engine);
+	ufi_unlock(&fabric->lock);
+}
+
+bool ufi_fabric_moves(struct ufi_fabric *fabric)
+{
+	bool moves = false;
+
+	ufi_lock(&fabric->lock);
+	for (struct ufi_domain *domain = fabric->domains; domain && !moves; domain = domain->next)
+		moves = pmd_has_moved(domain->engine);
+	for (struct ufi_pep *pep = fabric->peps; pep && !moves; pep = pep->next)
+		moves = pmd_has_moved(pep->engine);
+	ufi_unlock(&fabric->lock);
+	return moves;
 }
 
 int ufi_trywait(struct fid *fid)

@@ -147,7 +147,7 @@ static struct fi_info *info_new(uint32_t version, const struct ufi_type *type, c
 	info->tx_attr->size = ufi_params.tx_size;
 	info->rx_attr->size = ufi_params.rx_size;
 	ufi_hints_apply(version, type, hints, info);
-	if (hints && hints->handle && hints->handle->fclass == FI_CLASS_PEP)
+	if (hints && hints->handle && ufi_pep_exists(hints->handle))
 		info->handle = hints->handle; /* whose address the endpoint is to have */
 	info->domain_attr->name = strdup(device->name);
 	info->fabric_attr->name = strdup(FABRIC_NAME);

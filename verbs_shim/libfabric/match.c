@@ -51,11 +51,18 @@ static bool ep_match(const struct ufi_type *type, const struct fi_ep_attr *ep)
 	       ufi_ctx_cnt_valid(ep->rx_ctx_cnt) && !ep->auth_key_size;
 }
 
+/** Without a thread nothing goes on by itself. */
+static bool progress_match(enum fi_progress progress)
+{
+	return progress == FI_PROGRESS_UNSPEC || progress == FI_PROGRESS_MANUAL ||
+	       (progress == FI_PROGRESS_AUTO && !pmd_progress_is_inline());
+}
+
 static bool domain_match(const struct fi_domain_attr *d)
 {
-	return d->threading <= FI_THREAD_ENDPOINT && d->control_progress <= FI_PROGRESS_MANUAL &&
-	       d->data_progress <= FI_PROGRESS_MANUAL && d->resource_mgmt <= FI_RM_ENABLED &&
-	       d->av_type <= FI_AV_TABLE && fits(d->cq_data_size, sizeof(uint64_t)) && fits(d->mr_iov_limit, 1) &&
+	return d->threading <= FI_THREAD_ENDPOINT && progress_match(d->control_progress) &&
+	       progress_match(d->data_progress) && d->resource_mgmt <= FI_RM_ENABLED && d->av_type <= FI_AV_TABLE &&
+	       fits(d->cq_data_size, sizeof(uint64_t)) && fits(d->mr_iov_limit, 1) &&
 	       is_subset(d->caps, UFI_DOMAIN_CAPS) && !d->auth_key_size &&
 	       fits(d->max_err_data, sizeof(union ufi_sockaddr));
 }
@@ -144,6 +151,8 @@ static void rx_apply(const struct ufi_type *type, const struct fi_rx_attr *hints
 
 static void domain_apply(const struct fi_domain_attr *hints, struct fi_domain_attr *d)
 {
+	if (pmd_progress_is_inline())
+		d->control_progress = d->data_progress = FI_PROGRESS_MANUAL;
 	if (!hints)
 		return;
 	if (hints->threading)

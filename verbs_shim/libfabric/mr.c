@@ -53,6 +53,9 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	cntr = container_of(bfid, struct ufi_cntr, cntr.fid);
 	if (cntr->domain != mr->domain)
 		return -FI_EDOMAIN;
+	/* What comes by endpoints without it is not counted: where there cannot be others, it never would be. */
+	if (!atomic_load(&mr->domain->rma_event))
+		return -FI_EOPNOTSUPP;
 	if (!ufi_enter(mr->domain))
 		return -FI_EIO;
 	if ((flags & FI_REMOTE_READ && mr->reads) || (flags & FI_REMOTE_WRITE && mr->writes)) {
@@ -92,14 +95,13 @@ static void mr_unbind(struct ufi_mr *mr)
 static int mr_close(struct fid *fid)
 {
 	struct ufi_mr *mr = container_of(fid, struct ufi_mr, mr.fid);
-	int rc = 0;
+	bool shared = ufi_enter(mr->domain);
+	int rc = shared ? nic_mr_dereg(mr->nic) : 0;
 
-	if (ufi_enter(mr->domain)) {
-		rc = nic_mr_dereg(mr->nic);
-		if (!rc)
-			mr_unbind(mr);
+	if (!rc)
+		mr_unbind(mr);
+	if (shared)
 		ufi_leave(mr->domain);
-	}
 	if (rc)
 		return rc;
 	atomic_fetch_sub(&mr->domain->users, 1);

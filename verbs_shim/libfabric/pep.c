@@ -175,15 +175,42 @@ static void pep_end(struct ufi_pep *pep)
 	pmd_close(pep->engine);
 }
 
+/* Handles come without their fabric. Taken under no other lock, and none under it. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ufi_pep *all;
+
+bool ufi_pep_exists(const struct fid *handle)
+{
+	struct ufi_pep *pep;
+
+	ufi_lock(&all_lock);
+	for (pep = all; pep && &pep->pep.fid != handle; pep = pep->next_of_all)
+		;
+	ufi_unlock(&all_lock);
+	return pep != NULL;
+}
+
+static void pep_unlist(struct ufi_pep *pep)
+{
+	struct ufi_pep **at = &all;
+
+	ufi_lock(&all_lock);
+	while (*at != pep)
+		at = &(*at)->next_of_all;
+	*at = pep->next_of_all;
+	ufi_unlock(&all_lock);
+}
+
 static int pep_close(struct fid *fid)
 {
 	struct ufi_pep *pep = pep_of(fid), **at = &pep->fabric->peps;
 
-	pthread_mutex_lock(&pep->fabric->lock);
+	ufi_lock(&pep->fabric->lock);
 	while (*at != pep)
 		at = &(*at)->next;
 	*at = pep->next;
-	pthread_mutex_unlock(&pep->fabric->lock);
+	ufi_unlock(&pep->fabric->lock);
+	pep_unlist(pep);
 	pep_end(pep);
 	if (pep->eq) {
 		ufi_eq_forget(pep->eq, fid);
@@ -261,10 +288,14 @@ int ufi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep
 	pep->pep.cm = &pep_cm_ops;
 	pep->fabric = container_of(fabric, struct ufi_fabric, fabric);
 	atomic_fetch_add(&pep->fabric->users, 1);
-	pthread_mutex_lock(&pep->fabric->lock);
+	ufi_lock(&pep->fabric->lock);
 	pep->next = pep->fabric->peps;
 	pep->fabric->peps = pep;
-	pthread_mutex_unlock(&pep->fabric->lock);
+	ufi_unlock(&pep->fabric->lock);
+	ufi_lock(&all_lock);
+	pep->next_of_all = all;
+	all = pep;
+	ufi_unlock(&all_lock);
 	*out = &pep->pep;
 	return 0;
 }

@@ -21,6 +21,7 @@ struct ufi_pep {
 	struct fid_pep pep;
 	struct ufi_fabric *fabric;
 	struct ufi_pep *next; /* of the fabric's */
+	struct ufi_pep *next_of_all;
 	struct pmd_device device;
 	struct pmd_engine *engine;
 	struct nic_pd *pd;

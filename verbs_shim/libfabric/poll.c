@@ -54,10 +54,10 @@ static int poll_add(struct fid_poll *poll, struct fid *fid, uint64_t flags)
 		return -FI_ENOMEM;
 	m->fid = fid;
 	atomic_fetch_add(users_of(fid), 1);
-	pthread_mutex_lock(&set->lock);
+	ufi_lock(&set->lock);
 	m->next = set->members;
 	set->members = m;
-	pthread_mutex_unlock(&set->lock);
+	ufi_unlock(&set->lock);
 	return 0;
 }
 
@@ -66,13 +66,13 @@ static int poll_del(struct fid_poll *poll, struct fid *fid, uint64_t flags)
 	struct ufi_pollset *set = pollset_of(poll);
 	struct member **at, *m;
 
-	pthread_mutex_lock(&set->lock);
+	ufi_lock(&set->lock);
 	for (at = &set->members; *at && (*at)->fid != fid; at = &(*at)->next)
 		;
 	m = *at;
 	if (m)
 		*at = m->next;
-	pthread_mutex_unlock(&set->lock);
+	ufi_unlock(&set->lock);
 	if (!m)
 		return -FI_EINVAL;
 	atomic_fetch_sub(users_of(fid), 1);
@@ -98,11 +98,11 @@ static int poll_poll(struct fid_poll *poll, void **context, int count)
 	struct ufi_pollset *set = pollset_of(poll);
 	int n = 0;
 
-	pthread_mutex_lock(&set->lock);
+	ufi_lock(&set->lock);
 	for (struct member *m = set->members; m && n < count; m = m->next)
 		if (member_ready(m))
 			context[n++] = m->fid->context;
-	pthread_mutex_unlock(&set->lock);
+	ufi_unlock(&set->lock);
 	return n;
 }
 
@@ -112,7 +112,8 @@ static int poll_close(struct fid *fid)
 
 	while (set->members)
 		poll_del(&set->poll, set->members->fid, 0);
-	pthread_mutex_destroy(&set->lock);
+	if (!pmd_is_forked_child())
+		pthread_mutex_destroy(&set->lock);
 	atomic_fetch_sub(&set->domain->users, 1);
 	free(set);
 	return 0;

@@ -146,12 +146,14 @@ struct ufi_fabric {
 	struct fid_fabric fabric;
 	pthread_mutex_t lock; /* taken before that of an engine */
 	struct ufi_pep *peps; /* all passive endpoints, under that lock */
+	struct ufi_domain *domains;
 	atomic_uint users;
 };
 
 struct ufi_domain {
 	struct fid_domain domain;
 	struct ufi_fabric *fabric;
+	struct ufi_domain *next; /* of the fabric's */
 	struct pmd_device device;
 	struct pmd_engine *engine;
 	struct nic *nic;
@@ -162,6 +164,7 @@ struct ufi_domain {
 	bool user_keys;		/* and named by keys that the program chooses */
 	bool allocated;		/* what is registered has to be there */
 	struct ufi_mr *counted; /* regions that counters are bound to */
+	atomic_bool rma_event;	/* it was asked for, of the domain or of an endpoint */
 	atomic_uint users;
 };
 
@@ -173,6 +176,10 @@ int ufi_device_find(const char *name, struct pmd_device *out);
 /** Open a device's engine, and a protection domain there. */
 int ufi_device_open(const struct pmd_device *device, struct pmd_engine **engine, struct nic_pd **pd);
 int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out, void *context);
+/** Progress of all that can tell an event queue of the fabric something. No lock held. */
+void ufi_fabric_progress(struct ufi_fabric *fabric);
+/** Whether the last progress of one of them has moved packets. No lock held. */
+bool ufi_fabric_moves(struct ufi_fabric *fabric);
 /** fi_ops.bind, ops_open of objects that have none. */
 int ufi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int ufi_no_control(struct fid *fid, int command, void *arg);
@@ -195,6 +202,19 @@ static inline bool ufi_enter(const struct ufi_domain *domain)
 static inline void ufi_leave(const struct ufi_domain *domain)
 {
 	pmd_unlock(domain->engine);
+}
+
+/* A mutex may be locked for ever in the child of a fork: by a thread that is not there. The child is the only one to look. */
+static inline void ufi_lock(pthread_mutex_t *lock)
+{
+	if (!pmd_is_forked_child())
+		pthread_mutex_lock(lock);
+}
+
+static inline void ufi_unlock(pthread_mutex_t *lock)
+{
+	if (!pmd_is_forked_child())
+		pthread_mutex_unlock(lock);
 }
 
 /* ---- event queue (eq.c) --------------------------------------------------------------------------------- */
@@ -292,7 +312,10 @@ struct ufi_cq {
 	size_t size, head, n; /* size is a power of two */
 	struct ufi_comp_error *errors, **errors_tail;
 	union ufi_sockaddr err_data; /* of the error that was read last */
-	bool signaled, overrun;
+	bool signaled;		     /* by fi_cq_signal, while nobody waited: the next one need not */
+	unsigned readers;	     /* who wait */
+	unsigned signals;	     /* times that these have been told not to */
+	bool overrun;
 	atomic_uint users;
 };
 
@@ -451,6 +474,8 @@ int ufi_cm_shutdown(struct fid_ep *ep, uint64_t flags);
 /** The endpoint closes: so does its connection. Engine lock held. */
 void ufi_cm_close(struct ufi_core *core);
 
+/** Whether that is a passive endpoint; it may be anything. */
+bool ufi_pep_exists(const struct fid *handle);
 int ufi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **out, void *context);
 /** An endpoint is opened for what info->handle names: for a request, which it is to accept, or with the port of a passive
  *  endpoint. @return 0, -FI_EINVAL: it names neither, or not one that could be used for that. */

@@ -123,7 +123,7 @@ int ufi_pep_give(struct ufi_core *core, const struct fid *handle)
 	struct ufi_request *r;
 	int rc = -FI_EINVAL;
 
-	pthread_mutex_lock(&fabric->lock);
+	ufi_lock(&fabric->lock);
 	for (struct ufi_pep *pep = fabric->peps; pep; pep = pep->next) {
 		/* Only on the same device: it is one NIC that hears a request and accepts it. */
 		if (pep->engine != core->domain->engine || !ufi_pep_enter(pep))
@@ -135,6 +135,6 @@ int ufi_pep_give(struct ufi_core *core, const struct fid *handle)
 			rc = give_port(core, pep);
 		ufi_pep_leave(pep);
 	}
-	pthread_mutex_unlock(&fabric->lock);
+	ufi_unlock(&fabric->lock);
 	return rc;
 }

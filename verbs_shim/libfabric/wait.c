@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.c - sleeping until a queue or a counter has something. An eventfd is written to only when somebody has said that he is
- * about to sleep on it (armed), so that who polls pays nothing.
+ * wait.c - sleeping until a queue or a counter has something. Who is about to sleep says so (armed), so that who polls pays
+ * nothing. Threads that call the provider to wait sleep on a number that each wake-up changes: all of them wake, whatever each
+ * waits for, and who finds nothing sleeps on. For programs that wait by their own means there is an eventfd.
  *
- * Several may sleep on one: all wake, and who finds nothing arms again. A wake-up for nothing is harmless, a lost one is not:
- * an object is armed, and its descriptor emptied, only with its lock held and nothing there.
+ * A wake-up for nothing is harmless, a lost one is not: an object is armed, and its descriptor emptied, only with its lock held
+ * and nothing there.
+ *
+ * Where no thread of the engine moves packets, who sleeps looks now and then; and at once again while there are any.
  */
-#include <poll.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "provider.h"
 
 #define NS_PER_MS 1000000ull
+#define LOOK_NS	  NS_PER_MS
 
 int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj)
 {
@@ -54,11 +60,15 @@ int ufi_wait_arm(struct ufi_wait *wait)
 	if (rc)
 		return rc;
 	wait->armed = true;
-	if (wait->sleepers) /* it may be readable for one of them, who has yet to look */
-		return 0;
 	while (read(wait->fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
 	return 0;
+}
+
+unsigned ufi_wait_begin(struct ufi_wait *wait)
+{
+	wait->armed = true;
+	return atomic_load(&wait->wakes);
 }
 
 void ufi_wait_wake(struct ufi_wait *wait)
@@ -66,6 +76,9 @@ void ufi_wait_wake(struct ufi_wait *wait)
 	uint64_t one = 1;
 
 	wait->armed = false;
+	atomic_fetch_add(&wait->wakes, 1);
+	if (atomic_load(&wait->sleepers)) /* who comes between these two finds the number changed */
+		syscall(SYS_futex, &wait->wakes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 	if (wait->fd < 0)
 		return;
 	while (write(wait->fd, &one, sizeof(one)) < 0 && errno == EINTR)
@@ -99,24 +112,35 @@ uint64_t ufi_deadline(int timeout_ms)
 	return timeout_ms < 0 ? UINT64_MAX : pmd_clock_monotonic_ns() + (uint64_t)timeout_ms * NS_PER_MS;
 }
 
-int ufi_wait_sleep(const struct ufi_wait *wait, uint64_t deadline_ns)
+bool ufi_nap_begin(struct ufi_nap *nap, struct ufi_fabric *fabric, uint64_t deadline_ns)
 {
-	struct pollfd pfd = {.fd = wait->fd, .events = POLLIN};
 	uint64_t now_ns = deadline_ns == UINT64_MAX ? 0 : pmd_clock_monotonic_ns();
-	struct timespec left, *timeout = NULL;
-	int n;
+	uint64_t ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 
+	if (!ns)
+		return false;
+	nap->looks = pmd_progress_is_inline() && ns > LOOK_NS;
+	if (nap->looks)
+		ns = ufi_fabric_moves(fabric) ? 0 : LOOK_NS;
+	nap->time.tv_sec = (time_t)(ns / 1000000000u);
+	nap->time.tv_nsec = (long)(ns % 1000000000u);
+	nap->timeout = nap->looks || deadline_ns != UINT64_MAX ? &nap->time : NULL;
+	return true;
+}
+
+int ufi_wait_sleep(struct ufi_wait *wait, struct ufi_fabric *fabric, unsigned begun, uint64_t deadline_ns)
+{
+	struct ufi_nap nap;
+	int err;
+
+	if (!ufi_nap_begin(&nap, fabric, deadline_ns))
+		return -FI_ETIMEDOUT;
 	if (!ufi_wait_sleeps(wait))
-		return now_ns < deadline_ns ? 0 : -FI_ETIMEDOUT;
-	if (deadline_ns != UINT64_MAX) {
-		uint64_t ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-
-		left.tv_sec = (time_t)(ns / 1000000000u);
-		left.tv_nsec = (long)(ns % 1000000000u);
-		timeout = &left;
-	}
-	n = ppoll(&pfd, 1, timeout, NULL);
-	if (n < 0)
-		return -errno;
-	return n ? 0 : -FI_ETIMEDOUT;
+		return 0;
+	atomic_fetch_add(&wait->sleepers, 1);
+	err = syscall(SYS_futex, &wait->wakes, FUTEX_WAIT_PRIVATE, begun, nap.timeout, NULL, 0) ? errno : 0;
+	atomic_fetch_sub(&wait->sleepers, 1);
+	if (err == ETIMEDOUT)
+		return nap.looks ? 0 : -FI_ETIMEDOUT;
+	return err == EINTR ? -FI_EINTR : 0;
 }

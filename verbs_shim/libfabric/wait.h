@@ -7,8 +7,10 @@
 #define UFI_WAIT_H
 
 #include <rdma/fi_eq.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 struct ufi_fabric;
 struct ufi_waitset;
@@ -16,11 +18,11 @@ struct ufi_waitset;
 /** Where threads sleep for a queue or a counter. Guarded by the same lock. */
 struct ufi_wait {
 	enum fi_wait_obj obj;
-	int fd;			 /* eventfd; -1: nobody has slept here yet */
+	int fd;			 /* eventfd, for programs that look at it themselves; -1: nobody has asked for it yet */
 	struct ufi_waitset *set; /* NULL: in none */
 	bool armed;		 /* somebody is about to sleep: the next event has to wake him */
-	unsigned
-		sleepers; /* threads that sleep, or have woken and not looked yet, where they wait for different things */
+	atomic_uint wakes;	 /* times that this has happened: what threads sleep on */
+	atomic_uint sleepers;	 /* threads that do, at this moment */
 };
 
 /** @return 0, -FI_ENOSYS: there is no such wait object. */
@@ -34,6 +36,8 @@ static inline bool ufi_wait_sleeps(const struct ufi_wait *wait)
 /** From here on the next ufi_wait_signal makes the descriptor readable, which it now is not. Lock held.
  *  @return 0, -FI_EINVAL: nobody sleeps on this, or what the system says. */
 int ufi_wait_arm(struct ufi_wait *wait);
+/** From here on the next ufi_wait_signal ends the sleep of who calls ufi_wait_sleep with what this returns. Lock held. */
+unsigned ufi_wait_begin(struct ufi_wait *wait);
 void ufi_wait_wake(struct ufi_wait *wait);
 static inline void ufi_wait_signal(struct ufi_wait *wait)
 {
@@ -44,9 +48,18 @@ static inline void ufi_wait_signal(struct ufi_wait *wait)
 int ufi_wait_control(struct ufi_wait *wait, int command, void *arg);
 /** A point in time, from a timeout in ms that is negative for ever. */
 uint64_t ufi_deadline(int timeout_ms);
-/** Sleep, no lock held, on an armed object; who does not sleep only learns whether it is time.
+/** Sleep, no lock held, after ufi_wait_begin, on an object of this fabric; who does not sleep only learns whether it is time.
  *  @return 0: there may be something, -FI_ETIMEDOUT, -FI_EINTR. */
-int ufi_wait_sleep(const struct ufi_wait *wait, uint64_t deadline_ns);
+int ufi_wait_sleep(struct ufi_wait *wait, struct ufi_fabric *fabric, unsigned begun, uint64_t deadline_ns);
+
+/** How long a thread sleeps at once. */
+struct ufi_nap {
+	struct timespec time, *timeout; /* NULL: until it is woken */
+	bool looks;			/* that this is over does not mean that it is time: he has to make progress */
+};
+
+/** No lock held. @return false: no longer, it is time. */
+bool ufi_nap_begin(struct ufi_nap *nap, struct ufi_fabric *fabric, uint64_t deadline_ns);
 
 /* ---- wait sets (waitset.c) ------------------------------------------------------------------------------- */
 

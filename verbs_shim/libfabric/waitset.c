@@ -3,6 +3,7 @@
  * waitset.c - sets of queues and counters that are slept on together (fi_wait_open(3)). Each member has a descriptor as if it was slept
  * on alone (wait.c); that of the set, which programs may have, is readable when one of these is.
  */
+#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 
@@ -50,10 +51,10 @@ int ufi_waitset_add(struct fid_wait *fid, const struct ufi_fabric *fabric, struc
 	}
 	wait->set = set;
 	m->fid = object;
-	pthread_mutex_lock(&set->lock);
+	ufi_lock(&set->lock);
 	m->next = set->members;
 	set->members = m;
-	pthread_mutex_unlock(&set->lock);
+	ufi_unlock(&set->lock);
 	return 0;
 }
 
@@ -64,12 +65,12 @@ void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object)
 
 	if (!set)
 		return;
-	pthread_mutex_lock(&set->lock);
+	ufi_lock(&set->lock);
 	for (at = &set->members; (*at)->fid != object; at = &(*at)->next)
 		;
 	m = *at;
 	*at = m->next;
-	pthread_mutex_unlock(&set->lock);
+	ufi_unlock(&set->lock);
 	free(m);
 	wait->set = NULL; /* that the descriptor is closed takes it out of the other one */
 }
@@ -78,10 +79,10 @@ int ufi_waitset_trywait(struct ufi_waitset *set)
 {
 	int rc = 0;
 
-	pthread_mutex_lock(&set->lock);
+	ufi_lock(&set->lock);
 	for (struct ufi_set_member *m = set->members; m && !rc; m = m->next)
 		rc = ufi_trywait(m->fid);
-	pthread_mutex_unlock(&set->lock);
+	ufi_unlock(&set->lock);
 	return rc;
 }
 
@@ -93,17 +94,28 @@ struct ufi_waitset *ufi_waitset_of(struct fid *fid)
 static int waitset_wait(struct fid_wait *fid, int timeout)
 {
 	struct ufi_waitset *set = waitset_of(fid);
+	struct pollfd pfd = {.fd = set->wait.fd, .events = POLLIN};
 	uint64_t deadline_ns = ufi_deadline(timeout);
+	struct ufi_nap nap;
 	int rc;
 
+	if (pmd_is_forked_child())
+		return -FI_EIO;
 	for (;;) {
 		rc = ufi_waitset_trywait(set);
 		if (rc)
 			return rc == -FI_EAGAIN ? 0 : rc;
-		rc = ufi_wait_sleep(&set->wait, deadline_ns);
-		if (rc || ufi_wait_sleeps(&set->wait))
-			return rc;
-		sched_yield();
+		if (!ufi_nap_begin(&nap, set->fabric, deadline_ns))
+			return -FI_ETIMEDOUT;
+		if (!ufi_wait_sleeps(&set->wait)) {
+			sched_yield();
+			continue;
+		}
+		rc = ppoll(&pfd, 1, nap.timeout, NULL);
+		if (rc)
+			return rc < 0 ? -errno : 0;
+		if (!nap.looks)
+			return -FI_ETIMEDOUT;
 	}
 }
 
@@ -117,13 +129,14 @@ static int waitset_close(struct fid *fid)
 	struct ufi_waitset *set = ufi_waitset_of(fid);
 	bool used;
 
-	pthread_mutex_lock(&set->lock);
+	ufi_lock(&set->lock);
 	used = set->members;
-	pthread_mutex_unlock(&set->lock);
+	ufi_unlock(&set->lock);
 	if (used)
 		return -FI_EBUSY;
 	ufi_wait_fini(&set->wait);
-	pthread_mutex_destroy(&set->lock);
+	if (!pmd_is_forked_child())
+		pthread_mutex_destroy(&set->lock);
 	atomic_fetch_sub(&set->fabric->users, 1);
 	free(set);
 	return 0;

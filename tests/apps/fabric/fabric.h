@@ -98,6 +98,12 @@ void case_shared_receive_mistakes(struct pair *p);
 void case_waiting(struct pair *p);
 void case_wait_set(struct pair *p);
 void case_wait_set_mistakes(struct pair *p);
+/* sharing.c */
+void case_threads(struct pair *p);
+void case_forks(struct pair *p);
+void case_nameless_senders(struct pair *p);
+void case_regions_without_events(struct pair *p);
+void case_names_and_handles(struct pair *p);
 /* addresses.c */
 #define LEFT_NAME "uroce/test left"
 /** End as if killed, with a shared address vector of this name open. */

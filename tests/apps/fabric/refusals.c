@@ -171,6 +171,20 @@ static void registration(struct pair *p)
 	}
 }
 
+/** Without a thread the program has to call for all to go on, and who wants more than that cannot have it. */
+static void progress_hints(struct pair *p, bool manual)
+{
+	struct fi_info *hints = fi_dupinfo(p->info), *info = NULL;
+	enum fi_progress is = manual ? FI_PROGRESS_MANUAL : FI_PROGRESS_AUTO;
+
+	WANT(p->info->domain_attr->data_progress, is);
+	WANT(p->info->domain_attr->control_progress, is);
+	hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
+	WANT(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), manual ? -FI_ENODATA : 0);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
 void case_hints(struct pair *p)
 {
 	struct fi_info *info;
@@ -189,4 +203,5 @@ void case_hints(struct pair *p)
 	fi_freeinfo(info);
 	WANT(getinfo(FI_MSG | FI_MULTICAST, 0, 0, &info), -FI_ENODATA);
 	registration(p);
+	progress_hints(p, getenv("UROCE_PROGRESS") && strcmp(getenv("UROCE_PROGRESS"), "inline") == 0);
 }

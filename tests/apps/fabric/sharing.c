@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sharing.c - several threads that wait for one object, the child of a fork, and what objects have to do with each other.
+ */
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fabric.h"
+
+#define THREADS	   3
+#define FORKS	   40
+#define PATIENCE_S 20
+
+/* ---- threads --------------------------------------------------------------------------------------------------- */
+
+struct waiter {
+	pthread_t thread;
+	struct fid_cq *cq;
+	struct fid_cntr *cntr;
+	uint64_t threshold;
+	atomic_int tid;
+	long rc;
+};
+
+static void *wait_cq(void *arg)
+{
+	struct waiter *w = arg;
+	struct fi_cq_tagged_entry entry;
+
+	atomic_store(&w->tid, (int)syscall(SYS_gettid));
+	w->rc = fi_cq_sread(w->cq, &entry, 1, NULL, -1);
+	return NULL;
+}
+
+static void *wait_cntr(void *arg)
+{
+	struct waiter *w = arg;
+
+	atomic_store(&w->tid, (int)syscall(SYS_gettid));
+	w->rc = fi_cntr_wait(w->cntr, w->threshold, -1);
+	return NULL;
+}
+
+/** Whether the thread has been seen asleep so often in a row that it is not for a lock. */
+static bool sleeps(const struct waiter *w)
+{
+	const struct timespec pause = {.tv_nsec = 2000000};
+	char path[64], state;
+	FILE *f;
+
+	for (unsigned i = 0; i < 10; i++) {
+		snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&w->tid));
+		f = fopen(path, "r");
+		if (!f)
+			return false;
+		state = fscanf(f, "%*d %*s %c", &state) == 1 ? state : '?';
+		fclose(f);
+		if (state != 'S')
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
+static void start(struct waiter *w, void *(*wait)(void *))
+{
+	WANT_OK(pthread_create(&w->thread, NULL, wait, w));
+	while (!atomic_load(&w->tid) || (!sleeps(w) && !getenv("UROCE_PROGRESS"))) /* without a thread it polls */
+		sched_yield();
+}
+
+/** @return false: it waits yet, and the rest of the test makes no sense. */
+static bool ends(struct waiter *w, long rc)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += PATIENCE_S;
+	WANT_OK(pthread_timedjoin_np(w->thread, NULL, &until));
+	if (failures)
+		return false;
+	WANT(w->rc, rc);
+	return true;
+}
+
+/** One word to a queue wakes all who wait there; and so does what a counter comes to. */
+void case_threads(struct pair *p)
+{
+	static struct waiter w[THREADS];
+	uint64_t sent = fi_cntr_read(p->a.cntr[SENDS]);
+
+	for (unsigned i = 0; i < THREADS; i++) {
+		w[i] = (struct waiter){.cq = p->a.tx};
+		start(&w[i], wait_cq);
+	}
+	WANT_OK(fi_cq_signal(p->a.tx));
+	for (unsigned i = 0; i < THREADS; i++)
+		if (!ends(&w[i], -FI_EAGAIN))
+			return;
+	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 20), -FI_EAGAIN); /* and nobody else */
+	for (unsigned i = 0; i < THREADS; i++) {
+		w[i] = (struct waiter){.cntr = p->a.cntr[SENDS], .threshold = sent + 1 + i};
+		start(&w[i], wait_cntr);
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		WANT_OK(fi_inject(p->a.ep, "x", 1, p->b.addr));
+		if (!ends(&w[i], 0))
+			return;
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		WANT_OK(fi_recv(p->b.ep, p->there, 1, NULL, FI_ADDR_UNSPEC, NULL));
+		await(p, p->b.rx);
+	}
+}
+
+/* ---- forks ----------------------------------------------------------------------------------------------------- */
+
+static atomic_bool stop;
+
+/** Has the queue's lock most of the time. */
+static void *write_events(void *arg)
+{
+	struct fid_eq *eq = arg;
+	uint32_t event, data = 0;
+
+	while (!atomic_load(&stop)) {
+		fi_eq_write(eq, FI_NOTIFY, &data, sizeof(data), 0);
+		fi_eq_read(eq, &event, &data, sizeof(data), 0);
+	}
+	return NULL;
+}
+
+/** What a child may do with what its parent has opened: close it. @return the number of the step that went wrong. */
+static int child(struct fid_eq *eq, struct fid_mr *mr, struct fid_cntr *cntr, struct fid_poll *set)
+{
+	uint32_t event, data;
+	void *context;
+
+	alarm(PATIENCE_S);
+	if (fi_eq_read(eq, &event, &data, sizeof(data), 0) != -FI_EIO)
+		return 1;
+	if (fi_eq_sread(eq, &event, &data, sizeof(data), -1, 0) != -FI_EIO)
+		return 2;
+	fi_poll(set, &context, 1);
+	if (fi_close(&set->fid) || fi_close(&eq->fid))
+		return 3;
+	if (fi_close(&mr->fid))
+		return 4;
+	return fi_close(&cntr->fid) ? 5 : 0;
+}
+
+void case_forks(struct pair *p)
+{
+	struct fi_eq_attr attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_UNSPEC};
+	struct fid_cntr *cntr;
+	struct fid_poll *set;
+	struct fid_mr *mr;
+	struct fid_eq *eq;
+	pthread_t writer;
+
+	WANT_OK(fi_eq_open(p->fabric, &attr, &eq, NULL));
+	WANT_OK(fi_cntr_open(p->domain, NULL, &cntr, NULL));
+	WANT_OK(fi_poll_open(p->domain, NULL, &set));
+	WANT_OK(fi_mr_reg(p->domain, p->here, 64, FI_REMOTE_WRITE, 0, 0, FI_RMA_EVENT, &mr, NULL));
+	WANT_OK(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE));
+	WANT_OK(pthread_create(&writer, NULL, write_events, eq));
+	for (unsigned i = 0; i < FORKS && !failures; i++) {
+		int status = 0;
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(child(eq, mr, cntr, set));
+		WANT(waitpid(pid, &status, 0), pid);
+		WANT(status, 0);
+	}
+	atomic_store(&stop, true);
+	pthread_join(writer, NULL);
+	WANT_OK(fi_close(&set->fid));
+	WANT_OK(fi_close(&mr->fid));
+	WANT_OK(fi_close(&cntr->fid));
+	WANT_OK(fi_close(&eq->fid));
+}
+
+/* ---- objects together ------------------------------------------------------------------------------------------ */
+
+static struct fi_info *info_of(enum fi_ep_type type, uint64_t caps, void *handle)
+{
+	struct fi_info *hints = fi_allocinfo(), *info = NULL;
+
+	hints->fabric_attr->prov_name = strdup("uroce");
+	hints->ep_attr->type = type;
+	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->caps = caps;
+	hints->handle = handle;
+	WANT_OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
+	fi_freeinfo(hints);
+	return info;
+}
+
+/** A message whose sender has no index is an error in the queue, and so it is to the counter. */
+void case_nameless_senders(struct pair *p)
+{
+	struct fi_info *info = info_of(FI_EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, NULL);
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC};
+	struct fi_cntr_attr cntr_attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fid_cntr *cntr;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	fi_addr_t at;
+	char name[64];
+	size_t len = sizeof(name);
+
+	WANT_OK(fi_av_open(p->domain, &(struct fi_av_attr){.type = FI_AV_TABLE}, &av, NULL));
+	WANT_OK(fi_cq_open(p->domain, &attr, &cq, NULL));
+	WANT_OK(fi_cntr_open(p->domain, &cntr_attr, &cntr, NULL));
+	WANT_OK(fi_endpoint(p->domain, info, &ep, NULL));
+	WANT_OK(fi_ep_bind(ep, &av->fid, 0));
+	WANT_OK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+	WANT_OK(fi_ep_bind(ep, &cntr->fid, FI_RECV));
+	WANT_OK(fi_enable(ep));
+	WANT_OK(fi_getname(&ep->fid, name, &len));
+	WANT(fi_av_insert(p->av, name, 1, &at, 0, NULL), 1);
+	WANT_OK(fi_recv(ep, p->there, 8, NULL, FI_ADDR_UNSPEC, NULL));
+	WANT_OK(fi_inject(p->a.ep, "x", 1, at));
+	await_error(p, cq, FI_EADDRNOTAVAIL);
+	WANT(fi_cntr_readerr(cntr), 1);
+	WANT(fi_cntr_read(cntr), 0);
+	len = sizeof(name);
+	WANT_OK(fi_getname(&p->a.ep->fid, name, &len));
+	WANT(fi_av_insert(av, name, 1, NULL, 0, NULL), 1);
+	WANT_OK(fi_recv(ep, p->there, 8, NULL, FI_ADDR_UNSPEC, NULL));
+	WANT_OK(fi_inject(p->a.ep, "x", 1, at));
+	await(p, cq);
+	WANT(fi_cntr_readerr(cntr), 1);
+	WANT(fi_cntr_read(cntr), 1);
+	WANT_OK(fi_av_remove(p->av, &at, 1, 0));
+	WANT_OK(fi_close(&ep->fid));
+	WANT_OK(fi_close(&cq->fid));
+	WANT_OK(fi_close(&cntr->fid));
+	WANT_OK(fi_close(&av->fid));
+	fi_freeinfo(info);
+}
+
+/** A counter of a region would never count where no endpoint says what peers do. */
+void case_regions_without_events(struct pair *p)
+{
+	struct fi_info *info = info_of(FI_EP_RDM, FI_RMA, NULL), *with;
+	struct fid_domain *domain;
+	struct fid_cntr *cntr;
+	struct fid_mr *mr;
+	struct fid_ep *ep;
+
+	WANT_OK(fi_domain(p->fabric, info, &domain, NULL));
+	WANT_OK(fi_cntr_open(domain, NULL, &cntr, NULL));
+	WANT_OK(fi_mr_reg(domain, p->here, 64, FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
+	WANT(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE), -FI_EOPNOTSUPP);
+	with = info_of(FI_EP_RDM, FI_RMA | FI_RMA_EVENT, NULL);
+	WANT_OK(fi_endpoint(domain, with, &ep, NULL));
+	WANT_OK(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE));
+	WANT(fi_close(&cntr->fid), -FI_EBUSY);
+	WANT_OK(fi_close(&ep->fid));
+	WANT_OK(fi_close(&mr->fid));
+	WANT_OK(fi_close(&cntr->fid));
+	WANT_OK(fi_close(&domain->fid));
+	fi_freeinfo(with);
+	fi_freeinfo(info);
+}
+
+/** A name can be asked for when there is one; a handle in hints is that of a passive endpoint, or nothing to us. */
+void case_names_and_handles(struct pair *p)
+{
+	struct fi_info *info = info_of(FI_EP_RDM, FI_MSG, (void *)p->here), *more;
+	struct sockaddr_in set, name;
+	size_t len = sizeof(set);
+	struct fid_pep *pep;
+	struct fid_ep *ep;
+
+	WANT(info->handle == NULL, 1);
+	WANT_OK(fi_getname(&p->a.ep->fid, &set, &len));
+	set.sin_port = htons((uint16_t)(ntohs(set.sin_port) ^ 0x4000));
+	WANT_OK(fi_endpoint(p->domain, info, &ep, NULL));
+	len = sizeof(name);
+	WANT(fi_getname(&ep->fid, &name, &len), -FI_EOPBADSTATE);
+	WANT_OK(fi_setname(&ep->fid, &set, sizeof(set)));
+	len = sizeof(name);
+	WANT_OK(fi_getname(&ep->fid, &name, &len));
+	WANT(name.sin_port, set.sin_port);
+	WANT(name.sin_addr.s_addr, set.sin_addr.s_addr);
+	WANT_OK(fi_close(&ep->fid));
+	fi_freeinfo(info);
+	info = info_of(FI_EP_MSG, FI_MSG, (void *)8); /* which nobody may look at */
+	WANT_OK(fi_passive_ep(p->fabric, info, &pep, NULL));
+	more = info_of(FI_EP_MSG, FI_MSG, pep);
+	WANT(more->handle == &pep->fid, 1);
+	WANT_OK(fi_close(&pep->fid));
+	fi_freeinfo(more);
+	more = info_of(FI_EP_MSG, FI_MSG, pep);
+	WANT(more->handle == NULL, 1);
+	fi_freeinfo(more);
+	fi_freeinfo(info);
+}
