@@ -216,6 +216,7 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	list_init(&ep->fading);
 	list_init(&ep->strangers);
 	list_init(&ep->requests);
+	rdm_asked_init(ep);
 	list_append(&nic->rdms, &ep->node);
 	err = objects_create(ep);
 	if (err) {
@@ -236,6 +237,7 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 	if (ep->contact)
 		nic_qp_destroy(ep->contact);
 	rdm_ops_fini(ep); /* and what peers may read of messages that they have not taken */
+	rdm_asked_fini(ep);
 	if (ep->all)
 		nic_mr_dereg(ep->all);
 	if (ep->cq)

@@ -244,6 +244,7 @@ struct nic_rdm {
 	uint32_t n_ops; /* in blocks */
 	struct list free_ops;
 	uint32_t tx_left, answers_left;
+	struct rdm_pool asked; /* operands of our own operations on receives */
 	struct rdm_cm cm;
 	struct list requests;
 	uint32_t n_requests, request_number;
@@ -446,8 +447,11 @@ void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h);
 /* rdm_held.c */
 void rdm_held_init(struct nic_rdm_rq *rq);
 void rdm_held_fini(struct nic_rdm_rq *rq);
+/** What the endpoint has of it for itself. */
+void rdm_asked_init(struct nic_rdm *ep);
+void rdm_asked_fini(struct nic_rdm *ep);
 /** Whether rdm_held_get would find memory; `needed`: also beyond max_unexpected, for what waits for nobody. */
-bool rdm_held_room(struct nic_rdm_rq *rq, const struct rdm_header *h, bool needed);
+bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed);
 /** A message that is coming, from somebody unknown if `peer` is NULL; in no tag unit. There is room. */
 struct rdm_held *rdm_held_get(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h);
 /** It is in no tag unit any more. */

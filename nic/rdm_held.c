@@ -2,6 +2,7 @@
 /*
  * rdm_held.c - memory for messages that nobody has asked for yet: of two sizes, in chunks, as many as max_unexpected allows. When
  * no more are allowed, a chunk of the other size that is not in use gives way, so that room is room for messages of all lengths.
+ * And, of each endpoint, for operands of its own operations on receives, of which there are no more than requests.
  */
 #include "rdm.h"
 
@@ -27,18 +28,24 @@ void rdm_held_init(struct nic_rdm_rq *rq)
 	pool_init(&rq->big, NIC_RDM_EAGER_MAX);
 }
 
+void rdm_asked_init(struct nic_rdm *ep)
+{
+	pool_init(&ep->asked, NIC_RDM_EAGER_MAX);
+}
+
 static struct rdm_held *held_at(struct rdm_chunk *chunk, size_t at)
 {
 	return (struct rdm_held *)(void *)((uint8_t *)chunk + at);
 }
 
-static void chunk_add(struct nic_rdm_rq *rq, struct rdm_pool *p)
+static void chunk_add(struct nic_rdm *ep, struct rdm_pool *p)
 {
 	struct rdm_chunk *chunk = calloc(1, RDM_CHUNK_BYTES);
 
 	if (!chunk)
 		return;
-	rq->held_bytes += RDM_CHUNK_BYTES;
+	if (p != &ep->asked)
+		ep->rq->held_bytes += RDM_CHUNK_BYTES;
 	list_append(&p->chunks, &chunk->node);
 	for (size_t at = FIRST; at + p->size <= RDM_CHUNK_BYTES; at += p->size) {
 		held_at(chunk, at)->chunk = chunk;
@@ -56,25 +63,36 @@ static void chunk_remove(struct nic_rdm_rq *rq, struct rdm_pool *p, struct rdm_c
 	rq->held_bytes -= RDM_CHUNK_BYTES;
 }
 
-void rdm_held_fini(struct nic_rdm_rq *rq)
+static void pool_fini(struct rdm_pool *p)
 {
-	struct rdm_pool *pools[] = {&rq->small, &rq->big};
-
-	for (unsigned i = 0; i < 2; i++)
-		for (struct list *n = pools[i]->chunks.next, *next; n != &pools[i]->chunks; n = next) {
-			next = n->next;
-			free(list_entry(n, struct rdm_chunk, node));
-		}
+	for (struct list *n = p->chunks.next, *next; n != &p->chunks; n = next) {
+		next = n->next;
+		free(list_entry(n, struct rdm_chunk, node));
+	}
 }
 
-/** Of the messages themselves, which have none where they are read from. */
-static struct rdm_pool *pool_of(struct nic_rdm_rq *rq, const struct rdm_header *h)
+void rdm_held_fini(struct nic_rdm_rq *rq)
+{
+	pool_fini(&rq->small);
+	pool_fini(&rq->big);
+}
+
+void rdm_asked_fini(struct nic_rdm *ep)
+{
+	pool_fini(&ep->asked);
+}
+
+/** Of the messages themselves, which have none where they are read from. What is ours takes nothing of what peers' may have: they
+ *  could wait for each other. */
+static struct rdm_pool *pool_of(struct nic_rdm *ep, const struct rdm_header *h)
 {
 	uint64_t bytes = !rdm_has_body(h->kind) ? 0 : h->length;
 
+	if (h->kind == RDM_OPERATE && !h->n_segments)
+		return &ep->asked;
 	if (h->kind == RDM_OPERATE && h->segment[0].len > bytes)
 		bytes = h->segment[0].len; /* results take the place of operands */
-	return bytes <= SMALL_MAX ? &rq->small : &rq->big;
+	return bytes <= SMALL_MAX ? &ep->rq->small : &ep->rq->big;
 }
 
 static bool more_allowed(const struct nic_rdm_rq *rq)
@@ -96,22 +114,22 @@ static void make_room(struct nic_rdm_rq *rq, const struct rdm_pool *for_this)
 	}
 }
 
-bool rdm_held_room(struct nic_rdm_rq *rq, const struct rdm_header *h, bool needed)
+bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed)
 {
-	struct rdm_pool *p = pool_of(rq, h);
+	struct rdm_pool *p = pool_of(ep, h);
 
 	if (!list_empty(&p->free))
 		return true;
-	if (!more_allowed(rq))
-		make_room(rq, p);
-	if (needed || more_allowed(rq))
-		chunk_add(rq, p);
+	if (p != &ep->asked && !more_allowed(ep->rq))
+		make_room(ep->rq, p);
+	if (needed || more_allowed(ep->rq))
+		chunk_add(ep, p);
 	return !list_empty(&p->free);
 }
 
 struct rdm_held *rdm_held_get(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
-	struct rdm_pool *p = pool_of(ep->rq, h);
+	struct rdm_pool *p = pool_of(ep, h);
 	struct rdm_held *held = list_entry(list_first(&p->free), struct rdm_held, pool);
 	struct rdm_chunk *chunk = held->chunk;
 
@@ -131,5 +149,5 @@ struct rdm_held *rdm_held_get(struct nic_rdm *ep, struct nic_rdm_peer *peer, con
 void rdm_held_free(struct rdm_held *held)
 {
 	held->chunk->used--;
-	list_append(&pool_of(held->ep->rq, &held->header)->free, &held->pool);
+	list_append(&pool_of(held->ep, &held->header)->free, &held->pool);
 }

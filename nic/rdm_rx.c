@@ -121,11 +121,11 @@ static bool has_room(struct nic_rdm_peer *peer, const struct rdm_header *h)
 
 	if (h->flags & RDM_WANTS_TAKEN && !rdm_may_owe(peer))
 		return false;
-	if (h->kind == RDM_RESULT || rdm_held_room(ep->rq, h, false))
+	if (h->kind == RDM_RESULT || rdm_held_room(ep, h, false))
 		return true;
 	/* Operands need memory though there is a receive. */
 	return tag_find(rdm_unit(ep->rq, h->flags & RDM_IS_TAGGED), h->tag, (uintptr_t)peer) &&
-	       (h->kind != RDM_OPERATE || rdm_held_room(ep->rq, h, true));
+	       (h->kind != RDM_OPERATE || rdm_held_room(ep, h, true));
 }
 
 bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
@@ -265,7 +265,7 @@ bool rdm_datagram_deliver(struct nic_rdm *ep, struct nic_rdm_peer *peer, const s
 		delivered(ep, peer, h, recv, base, room, status);
 		return true;
 	}
-	if (!rdm_held_room(ep->rq, h, false))
+	if (!rdm_held_room(ep, h, false))
 		return false;
 	held = rdm_held_get(ep, peer, h);
 	memcpy(held->data, data, h->length);

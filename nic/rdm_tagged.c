@@ -24,6 +24,7 @@ static uint8_t *gather(uint8_t *to, const struct nic_iov *iov, uint32_t n)
 	return to;
 }
 
+/* Of our own: without the segment that those of peers have. */
 static const struct rdm_header any_length = {.kind = RDM_OPERATE, .length = NIC_RDM_EAGER_MAX};
 
 bool rdm_operate_prepare(struct rdm_op *op)
@@ -31,7 +32,7 @@ bool rdm_operate_prepare(struct rdm_op *op)
 	uint32_t elements = (uint32_t)(op->length / nic_elem_size(op->atomic.datatype));
 	uint8_t *end;
 
-	if (!rdm_held_room(op->peer->ep->rq, &any_length, true))
+	if (!rdm_held_room(op->peer->ep, &any_length, true))
 		return false;
 	op->held = rdm_held_get(op->peer->ep, op->peer, &any_length);
 	end = gather(op->held->data, op->iov, op->n_iov);

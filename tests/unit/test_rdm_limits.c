@@ -173,6 +173,111 @@ static void rdm__what_is_said_may_change(void **state)
 	rdm_rig_destroy(rig);
 }
 
+static int operate(struct rdm_node *a, struct rdm_node *b, uintptr_t context, uint64_t tag, bool fetch)
+{
+	const struct nic_iov iov = {a->arena, 1024}, result = {a->arena + 4096, 1024};
+	const struct nic_rdm_remote remote = {.len = 1024};
+	const struct nic_rdm_atomic r = {.context = (void *)context,
+					 .flags = NIC_RDM_TAGGED,
+					 .op = NIC_ELEM_SUM,
+					 .datatype = NIC_DT_UINT64,
+					 .operand = &iov,
+					 .n_operand = 1,
+					 .result = &result,
+					 .n_result = fetch,
+					 .remote = &remote,
+					 .n_remote = 1,
+					 .tag = tag};
+
+	return nic_rdm_atomic(rdm_peer(a, b), &r);
+}
+
+/** Operations on receives that are not there hold their operands, and nobody else up; their results need no room of messages. */
+static void rdm__what_is_asked_for_takes_no_room_from_messages(void **state)
+{
+	struct rdm_rig *rig = small_rig(65);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++)
+		assert_int_equal(operate(a, b, 100 + i, 1, true), 0);
+	rdm_run(rig, SECOND / 10);
+	for (unsigned i = 0; i < 7; i++) /* as many as have room */
+		assert_int_equal(rdm_send(b, a, 200 + i, 0, 0, 0, 8192), 0);
+	rdm_run(rig, SECOND / 10);
+	assert_int_equal(each_once(b, 200, 7), 7);
+	for (unsigned i = 0; i < 20; i++) {
+		memset(b->arena, 0, 1024);
+		assert_int_equal(rdm_recv(b, NULL, 1, NIC_RDM_TAGGED, 1, 0, 0, 1024), 0);
+		rdm_run(rig, SECOND / 100);
+	}
+	for (unsigned i = 0; i < 20; i++)
+		rdm_expect_among(a, NIC_RDM_FETCH, 100 + i);
+	rdm_expect_nothing(a);
+	rdm_rig_destroy(rig);
+}
+
+static unsigned packets_left;
+
+static bool cut_after(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	(void)rig;
+	return from == 0 && rdm_call_of(ip, len) == NO_CALL && (packets_left == 0 || packets_left-- == 0);
+}
+
+/** A buffer for many messages that is canceled amid one is told of that one, and then of its end; also when the sender goes. */
+static void rdm__a_buffer_is_canceled_amid_a_message(void **state)
+{
+	(void)state;
+	for (unsigned how = 0; how < 4; how++) {
+		struct rdm_rig *rig = rdm_rig_create(2, 66);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+		uint32_t tagged = how & 1 ? NIC_RDM_TAGGED : 0;
+		bool goes = how & 2;
+		struct nic_rdm_done d;
+
+		assert_int_equal(rdm_recv(b, NULL, 1, NIC_RDM_MULTI | tagged, 5, 0, 0, 65536), 0);
+		assert_int_equal(rdm_send(a, b, 2, tagged, 5, 0, 100), 0);
+		assert_true(rdm_run(rig, QUIET));
+		assert_int_equal(rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1).flags, tagged);
+		packets_left = 3;
+		rig->cut = cut_after;
+		assert_int_equal(rdm_send(a, b, 3, tagged, 5, 0, 8000), 0);
+		rdm_run(rig, 1000000);
+		assert_int_equal(nic_rdm_cancel(b->ep, (void *)1), 0);
+		assert_int_equal(nic_rdm_cancel(b->ep, (void *)1), -ENOENT);
+		rdm_expect_nothing(b); /* the buffer is still written to */
+		if (goes)
+			rdm_node_stop(a);
+		rig->cut = NULL;
+		assert_int_equal(goes ? 0 : rdm_send(a, b, 4, tagged, 5, 0, 8), 0); /* not into it any more */
+		rdm_run(rig, QUIET);
+		d = rdm_expect(b, NIC_RDM_RECV, goes ? NIC_RDM_PEER_LOST : NIC_RDM_OK, 1);
+		assert_int_equal(d.flags, tagged);
+		assert_ptr_equal(d.buf, b->arena + 100);
+		d = rdm_expect(b, NIC_RDM_RECV, NIC_RDM_CANCELED, 1);
+		assert_int_equal(d.flags, tagged | NIC_RDM_MULTI);
+		rdm_expect_nothing(b);
+		rdm_rig_destroy(rig);
+	}
+}
+
+/** What answers an operation owes nobody anything, whatever it says. */
+static void rdm__results_have_no_flags(void **state)
+{
+	struct rdm_header h = {.kind = RDM_RESULT};
+	uint8_t bytes[RDM_PREFIX_MAX];
+	uint32_t len = rdm_header_put(&h, bytes);
+
+	(void)state;
+	assert_int_equal(rdm_header_get(&h, bytes, len), len);
+	for (uint8_t flags = 1; flags < 8; flags++) {
+		h.flags = flags;
+		rdm_header_put(&h, bytes);
+		assert_int_equal(rdm_header_get(&h, bytes, len), 0);
+	}
+}
+
 /** A peer to whom an endpoint owes as many answers as it may leaves room for the others. */
 static void rdm__answers_are_for_all_peers(void **state)
 {
@@ -303,6 +408,9 @@ int main(void)
 		cmocka_unit_test(rdm__room_is_for_all_lengths),
 		cmocka_unit_test(rdm__so_many_at_a_time),
 		cmocka_unit_test(rdm__what_is_said_may_change),
+		cmocka_unit_test(rdm__what_is_asked_for_takes_no_room_from_messages),
+		cmocka_unit_test(rdm__a_buffer_is_canceled_amid_a_message),
+		cmocka_unit_test(rdm__results_have_no_flags),
 		cmocka_unit_test(rdm__answers_are_for_all_peers),
 		cmocka_unit_test(rdm__lengths_do_not_wrap),
 		cmocka_unit_test(rdm__nothing_is_no_trouble),
