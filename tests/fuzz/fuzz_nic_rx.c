@@ -9,9 +9,9 @@
  * completion is of a WR that is outstanding, and once; a QP in ERR has completed everything; nic_timeout and nic_tx
  * make progress.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_util.h"
 #include "nic.h"
 
 #define GUARD	  64
@@ -41,36 +41,13 @@ static struct {
 	struct nic_mw *mw;
 	struct nic_ah *ah;
 	struct fuzz_qp q[QPS];
-	uint64_t now, random;
+	uint64_t now;
 	_Alignas(64) uint8_t memory[GUARD + WRITABLE + GUARD + READ_ONLY + GUARD];
 	uint8_t state[IDS]; /* 0 not outstanding, else 1 + QP, with 0x80 for a receive */
 	unsigned next_id;
-	const uint8_t *in;
-	size_t left;
 } f;
 
 static const struct nic_gid own = {{[10] = 0xff, 0xff, 10, 0, 0, 1}}, peer = {{[10] = 0xff, 0xff, 10, 0, 0, 2}};
-
-static void expect(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static uint8_t byte(void)
-{
-	if (f.left == 0)
-		return 0;
-	f.left--;
-	return *f.in++;
-}
-
-static uint32_t word(void)
-{
-	uint32_t v = byte();
-
-	return v << 8 | byte();
-}
 
 static uint8_t *writable(void)
 {
@@ -80,17 +57,6 @@ static uint8_t *writable(void)
 static uint8_t *read_only(void)
 {
 	return f.memory + GUARD + WRITABLE + GUARD;
-}
-
-static void fixed_random(void *ctx, void *buf, size_t len)
-{
-	uint8_t *p = buf;
-
-	(void)ctx;
-	for (size_t i = 0; i < len; i++) {
-		f.random = f.random * 6364136223846793005ull + 1442695040888963407ull;
-		p[i] = (uint8_t)(f.random >> 33);
-	}
 }
 
 static void check_memory(void)
@@ -555,11 +521,11 @@ static void send_raw(void)
 	uint32_t len = byte();
 	uint8_t flags = byte();
 
-	if (len > f.left)
-		len = (uint32_t)f.left;
-	receive(f.in, len, flags & (NIC_RX_UDP_PAYLOAD | NIC_RX_IP_ID_UNKNOWN | NIC_RX_NO_ICRC | NIC_RX_ECN_CE));
-	f.in += len;
-	f.left -= len;
+	if (len > fuzz_left)
+		len = (uint32_t)fuzz_left;
+	receive(fuzz_in, len, flags & (NIC_RX_UDP_PAYLOAD | NIC_RX_IP_ID_UNKNOWN | NIC_RX_NO_ICRC | NIC_RX_ECN_CE));
+	fuzz_in += len;
+	fuzz_left -= len;
 }
 
 static void pass_time(void)
@@ -614,9 +580,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	unsigned commands = 0;
 
 	open_nic();
-	f.in = data;
-	f.left = size;
-	while (f.left > 0 && commands++ < 512) {
+	while (fuzz_left > 0 && commands++ < 512) {
 		command(byte());
 		if (commands % 8 == 0)
 			check_memory();

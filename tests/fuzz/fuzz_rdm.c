@@ -8,9 +8,10 @@
  * is of a request that is outstanding, and once; when the peers fall silent, all requests end.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_rdm_cm.h"
+#include "fuzz_util.h"
 #include "nic_rdm.h"
 
 #define GUARD	 64
@@ -33,7 +34,7 @@ enum {
 };
 enum { READ_ONLY = 16, ACK, UD_SEND_ONLY = 0x64, ELEMENTS = 0xc4 };
 enum { HELLO = 1, WHO, WELCOME };
-enum { EAGER = 1, OFFER, TAKEN, WRITTEN };
+enum { EAGER = 1, OFFER, TAKEN, WRITTEN, OPERATE, RESULT };
 enum { BTH_LEN = 12, RETH_LEN = 16, DETH_LEN = 8 };
 
 /** A port of the other host, as far as the script has kept to what is usual. */
@@ -56,36 +57,13 @@ static struct {
 	struct nic_rdm *ep;
 	struct nic_rdm_peer *peer[PEERS + 1]; /* the last: itself */
 	struct other other[PEERS];
-	uint64_t now, random, incarnation;
+	uint64_t now, incarnation;
 	_Alignas(64) uint8_t memory[GUARD + WRITABLE + GUARD];
 	uint8_t state[IDS]; /* 0: not outstanding, 1: a request, 2: a receive, 3: one for many messages */
 	unsigned next_id, requests, receives;
-	const uint8_t *in;
-	size_t left;
 } f;
 
 static const struct nic_gid own = {{[10] = 0xff, 0xff, 10, 0, 0, 1}}, host = {{[10] = 0xff, 0xff, 10, 0, 0, 2}};
-
-static void expect(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static uint8_t byte(void)
-{
-	if (f.left == 0)
-		return 0;
-	f.left--;
-	return *f.in++;
-}
-
-static uint32_t word(void)
-{
-	uint32_t v = byte();
-
-	return v << 8 | byte();
-}
 
 static uint64_t get(const uint8_t *p, unsigned n)
 {
@@ -101,17 +79,6 @@ static uint8_t *put(uint8_t *p, uint64_t v, unsigned n)
 	while (n-- > 0)
 		*p++ = (uint8_t)(v >> n * 8);
 	return p;
-}
-
-static void fixed_random(void *ctx, void *buf, size_t len)
-{
-	uint8_t *p = buf;
-
-	(void)ctx;
-	for (size_t i = 0; i < len; i++) {
-		f.random = f.random * 6364136223846793005ull + 1442695040888963407ull;
-		p[i] = (uint8_t)(f.random >> 33);
-	}
 }
 
 static void check_memory(void)
@@ -148,7 +115,7 @@ static void open_nic(void)
 					  .psn_window = 64,
 					  .trace_len = 16,
 					  .active_mtu = NIC_MTU_256,
-					  .limits = {.max_qp = 32}};
+					  .limits = {.max_qp = 64}};
 	struct nic_rdm_init init = {.addr = {.gid = own, .port = 100},
 				    .max_tx = 32,
 				    .max_rx = 32,
@@ -166,6 +133,7 @@ static void open_nic(void)
 			  &f.mr) == 0);
 	init.pd = f.pd;
 	expect(nic_rdm_create(f.nic, &init, &f.ep) == 0);
+	cm_open(f.nic, f.pd, &own);
 	for (unsigned i = 0; i <= PEERS; i++) {
 		struct nic_rdm_addr addr = {.gid = i < PEERS ? host : own,
 					    .port = (uint16_t)(i < PEERS ? 101 + i : 100)};
@@ -387,6 +355,48 @@ static void say_request(struct other *o, uint8_t opcode, const uint8_t *payload,
 	o->psn = (o->psn + 1) & 0xffffff;
 }
 
+/** A call to one of the endpoints that talk to one peer. */
+static void say_cm(struct other *o)
+{
+	uint8_t kind = (uint8_t)(1 + byte() % 7), how = byte(), data = kind >= CM_ASK ? byte() % 200 : 0;
+	unsigned i = (how & 3) < CM_ENDPOINTS ? how & 3 : CM_LISTENS;
+	uint8_t packet[300] = {0},
+		*p = put_bth(packet, UD_SEND_ONLY, 40u + data, NIC_SERVICE_QPN | (CM_FIRST_PORT + i), 0);
+	uint32_t echo = kind == HELLO || kind == CM_ASK ? cm[i].challenge : cm[i].heard;
+
+	o->attempt += how >> 2 & 1;
+	o->from += (how & 8) << 6;
+	p = put(put(p, QKEY, 4), NIC_SERVICE_QPN | o->port, 4);
+	p = put(put(put(p, QKEY, 4), 1, 1), kind, 1);
+	p = put(put(p, 1, 1), 0, 1);
+	p = put(put(p, o->from, 8), how & 16 ? 0 : cm[i].incarnation, 8);
+	p = put(put(p, how & 32 ? how : o->attempt, 4), how & 64 ? how : echo, 4);
+	p = put(put(p, 0x77, 4), 0x100, 4);
+	if (kind == HELLO || kind == WELCOME)
+		o->psn = 0x100;
+	come(packet, (uint32_t)(p - packet) + data + (-data & 3) + 4);
+}
+
+/** An operation on a receive, or the answer to one; of one packet. */
+static void say_operate(struct other *o)
+{
+	uint8_t payload[MTU] = {0}, *p = payload, how = byte(), op = byte() % 20, datatype = byte() % 20;
+	bool result = how & 1;
+	uint32_t len = byte() % 96, id = result && !(how & 0x80) ? o->id : how;
+
+	p = put(put(p, result ? RESULT : OPERATE, 1), result ? how >> 6 & 1 : 5 ^ (how >> 6 & 1), 1);
+	p = put(put(put(p, !result, 1), 1, 1), id, 4);
+	p = put(put(p, len, 8), how >> 1 & 3, 8);
+	p = put(p, result && how & 8 ? byte() : 0, 8);
+	if (!result) {
+		p = put(put(p, how & 16 ? word() : 0, 8), how & 32 ? len / 2 : len, 8);
+		p = put(put(put(p, op, 1), datatype, 1), how >> 3 & 1, 2);
+		p = put(p, 0, 4);
+	}
+	memset(p, how, len);
+	say_request(o, SEND_ONLY, payload, (uint32_t)(p - payload) + len);
+}
+
 /** A message, or some of it. */
 static void say_message(struct other *o)
 {
@@ -469,7 +479,14 @@ static void heed(const uint8_t *bth, uint32_t len)
 	if (bth[0] == UD_SEND_ONLY && len >= BTH_LEN + DETH_LEN + 40u) {
 		struct other *o = &f.other[(qpn & 0xffff) == 102];
 		const uint8_t *call = p + DETH_LEN;
+		uint32_t from = (uint32_t)get(p + 4, 4) & 0xffff;
 
+		if (from >= CM_FIRST_PORT && from < CM_FIRST_PORT + CM_ENDPOINTS) {
+			cm_heed(from - CM_FIRST_PORT, call[5], get(call + 8, 8), (uint32_t)get(call + 24, 4));
+			if (call[5] == HELLO || call[5] == WELCOME)
+				o->qpn = (uint32_t)get(call + 32, 4);
+			return;
+		}
 		f.incarnation = get(call + 8, 8);
 		if (call[5] == WHO) {
 			o->challenge = (uint32_t)get(call + 24, 4);
@@ -538,6 +555,15 @@ static void command(uint8_t c)
 	struct other *o = &f.other[c >> 7];
 	uint8_t kind;
 
+	if ((c & 0x70) == 0x50) {
+		if (c % 4 == 0)
+			say_operate(o);
+		else if (c % 4 == 1)
+			cm_act(f.nic, f.pd, &own, &host);
+		else
+			say_cm(o);
+		return;
+	}
 	switch (c % 16) {
 	case 0:
 		connect(o);
@@ -635,10 +661,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	unsigned commands = 0;
 
+	fuzz_begin(data, size);
 	open_nic();
-	f.in = data;
-	f.left = size;
-	while (f.left > 0 && commands++ < 256) {
+	while (fuzz_left > 0 && commands++ < 256) {
 		command(byte());
 		if (commands % 8 == 0)
 			check_memory();
@@ -646,6 +671,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	silence();
 	check_memory();
 	nic_rdm_destroy(f.ep);
+	cm_close();
 	expect(nic_mr_dereg(f.mr) == 0 && nic_pd_free(f.pd) == 0); /* nothing is left of what had been offered */
 	nic_destroy(f.nic);
 	return 0;
