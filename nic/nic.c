@@ -275,6 +275,8 @@ static void dispatch(struct nic *nic, const struct packet *p)
 		nic->counters[why]++;
 		if (qp)
 			qp->counters.dropped_rx++;
+		else
+			rdm_nobody(nic, p);
 		trace_add(nic, p->dest_qpn, NIC_TR_drop, p->psn, why);
 		return;
 	}

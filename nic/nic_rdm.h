@@ -152,6 +152,7 @@ struct nic_rdm_init {
 	/** Not NULL: the endpoint talks to one peer, which it is connected to by the nic_rdm_cm_ calls, and is told of that.
 	 *  As done. */
 	void (*cm)(void *ctx, const struct nic_rdm_cm_event *event);
+	bool listens; /* with `cm`: others may ask here, besides */
 	void *ctx;
 };
 
@@ -166,7 +167,8 @@ struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep);
 uint32_t nic_rdm_datagram_max(const struct nic *nic);
 
 /**
- * Ask the endpoint at an address, where requests are taken, for a connection; what comes of it is an event.
+ * Ask the endpoint at an address, where requests are taken, for a connection; what comes of it is an event. Where they are not, or
+ * nobody is, an endpoint of that host says so, if its NIC hears it.
  * @param data goes along. @return 0, -EINVAL (too much data, no address, not such an endpoint), -EISCONN (has been asked for already).
  */
 int nic_rdm_cm_connect(struct nic_rdm *ep, const struct nic_rdm_addr *to, const void *data, uint32_t len);

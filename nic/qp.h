@@ -282,6 +282,8 @@ bool rdm_takes(const struct nic_qp *qp, const struct packet *p);
 enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p);
 /** A datagram for the port. */
 void rdm_call_rx(struct nic_qp *qp, const struct packet *p);
+/** A packet to a QP that there is not. */
+void rdm_nobody(struct nic *nic, const struct packet *p);
 /** A request of the peer to memory has been served. */
 void rdm_served(struct nic_qp *qp, uint32_t rkey, bool write);
 /** The QP is in error. */

@@ -297,6 +297,8 @@ void rdm_peer_forget(struct nic_rdm_peer *peer);
 /** To one whose call we do not take: what to say so that we do. `peer` is NULL for one that is not known. */
 void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
 		 const struct nic_rdm_peer *peer);
+/** To one who asks where requests are not taken. */
+void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
 /** Call again, or give up. @return when to come back. */
 uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns);
 /** We wait for something that only the peer can do. */

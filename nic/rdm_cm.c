@@ -367,7 +367,9 @@ void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct
 {
 	const struct rdm_cm *cm = &ep->cm;
 
-	if (!rdm_has_one_peer(ep))
+	if (c->kind == RDM_ASK && (!rdm_has_one_peer(ep) || !ep->cfg.listens))
+		rdm_refuse(ep, from, c);
+	else if (!rdm_has_one_peer(ep))
 		COUNT(ep->nic, rdm_calls_ignored);
 	else if (c->kind == RDM_ASK)
 		asked(ep, from, c, data);

@@ -295,6 +295,15 @@ uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns)
 	return deadline;
 }
 
+/** Half of the room is for those that we talk to. */
+static void say_to_stranger(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c)
+{
+	if (ep->contact->sq.head - ep->contact->sq.tail < ep->contact->sq.capacity / 2)
+		rdm_say(ep, to, c, NULL);
+	else
+		COUNT(ep->nic, rdm_calls_unsent);
+}
+
 void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
 		 const struct nic_rdm_peer *peer)
 {
@@ -304,10 +313,15 @@ void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const stru
 			       .attempt = rdm_challenge(ep, from, peer ? peer->met : 0)};
 
 	COUNT(ep->nic, rdm_calls_challenged);
-	if (ep->contact->sq.head - ep->contact->sq.tail < ep->contact->sq.capacity / 2)
-		rdm_say(ep, from, &who, NULL);
-	else /* the rest of the room is for those that we talk to */
-		COUNT(ep->nic, rdm_calls_unsent);
+	say_to_stranger(ep, from, &who);
+}
+
+void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+{
+	struct rdm_call no = {.kind = RDM_REFUSE, .to = c->from, .echo = c->attempt};
+
+	COUNT(ep->nic, rdm_calls_refused);
+	say_to_stranger(ep, from, &no);
 }
 
 /**
@@ -410,6 +424,38 @@ static void welcome(struct nic_rdm *ep, const struct nic_rdm_addr *from, const s
 	up(peer, c->qpn, c->psn, (enum nic_mtu)c->mtu);
 }
 
+/** Where a packet is from. @return whether that is an endpoint's port. */
+static bool source_of(const struct packet *p, struct nic_rdm_addr *from)
+{
+	memset(from, 0, sizeof(*from));
+	from->gid = p->sgid;
+	from->port = (uint16_t)(p->src_qpn & 0xffff);
+	return (p->src_qpn & ~0xffffu) == NIC_SERVICE_QPN && from->port != 0;
+}
+
+/* Somebody serves the port, or nobody does: of which endpoint the answer is does not matter to who has asked. */
+void rdm_nobody(struct nic *nic, const struct packet *p)
+{
+	uint8_t bytes[RDM_CALL_LEN];
+	struct nic_rdm_addr from;
+	struct rdm_call c;
+
+	if ((p->dest_qpn & ~0xffffu) != NIC_SERVICE_QPN || p->op->service != OP_UD || p->qkey != RDM_QKEY ||
+	    p->payload_len < RDM_CALL_LEN || !source_of(p, &from))
+		return;
+	memcpy(bytes, p->payload, sizeof(bytes));
+	if (!rdm_call_get(&c, bytes, sizeof(bytes)) || c.kind != RDM_ASK)
+		return;
+	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
+		struct nic_rdm *ep = list_entry(n, struct nic_rdm, node);
+
+		if (ep->cfg.datagrams || memcmp(&p->dgid, &ep->cfg.addr.gid, sizeof(p->dgid)) != 0)
+			continue;
+		rdm_refuse(ep, &from, &c);
+		return;
+	}
+}
+
 void rdm_call_rx(struct nic_qp *qp, const struct packet *p)
 {
 	struct nic_rdm *ep = qp->rdm;
@@ -417,11 +463,7 @@ void rdm_call_rx(struct nic_qp *qp, const struct packet *p)
 	uint8_t bytes[RDM_CALL_LEN + NIC_RDM_CM_DATA_MAX];
 	struct rdm_call c;
 
-	memset(&from, 0, sizeof(from));
-	from.gid = p->sgid;
-	from.port = (uint16_t)(p->src_qpn & 0xffff);
-	if ((p->src_qpn & ~0xffffu) != NIC_SERVICE_QPN || from.port == 0 ||
-	    memcmp(&p->dgid, &ep->cfg.addr.gid, sizeof(p->dgid)) != 0) {
+	if (!source_of(p, &from) || memcmp(&p->dgid, &ep->cfg.addr.gid, sizeof(p->dgid)) != 0) {
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
 	}

@@ -311,6 +311,11 @@ static bool engine_serves(void *ctx, uint16_t service)
 	return pmd_services_have(ctx, service);
 }
 
+static bool engine_unserved(void *ctx, uint16_t service)
+{
+	return pmd_services_nobody(ctx, service);
+}
+
 /** Same-host peers are reached through memory, as far as the device is shared at all. */
 static int engine_open_links(struct pmd_engine *e, char *err, size_t err_len)
 {
@@ -325,6 +330,7 @@ static int engine_open_links(struct pmd_engine *e, char *err, size_t err_len)
 		snprintf(err, err_len, "no links: %s", strerror(-rc));
 	e->port->forward = engine_forward;
 	e->port->serves = engine_serves;
+	e->port->unserved = engine_unserved;
 	e->port->ctx = e;
 	return rc;
 }

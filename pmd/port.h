@@ -55,7 +55,9 @@ struct pmd_port {
 	bool (*forward)(void *ctx, const struct nic_rx_frame *frame);
 	/** Whether packets to this service are ours. As forward. */
 	bool (*serves)(void *ctx, uint16_t service);
-	void *ctx; /* of both */
+	/** Whether nobody of this host does. */
+	bool (*unserved)(void *ctx, uint16_t service);
+	void *ctx; /* of all three */
 	struct pmd_port_stats stats;
 };
 

@@ -184,6 +184,14 @@ static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
 	       u->port.serves(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
 }
 
+static bool udp_is_nobodys(const struct port_udp *u, const struct nic_rx_frame *frame)
+{
+	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
+
+	return qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.unserved &&
+	       u->port.unserved(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
+}
+
 /** Packets of other functions go to their owners: rare, such as when GRO has put packets of two functions into one
  *  datagram. @return how many are left. */
 static unsigned udp_keep_ours(struct port_udp *u, struct nic_rx_frame *frames, unsigned n)
@@ -198,8 +206,11 @@ static unsigned udp_keep_ours(struct port_udp *u, struct nic_rx_frame *frames, u
 			continue;
 		}
 		u->port.stats.rx_misrouted++;
-		if (!u->port.forward || !u->port.forward(u->port.ctx, &frames[i]))
-			u->port.stats.rx_misrouted_dropped++;
+		if (u->port.forward && u->port.forward(u->port.ctx, &frames[i]))
+			continue;
+		u->port.stats.rx_misrouted_dropped++;
+		if (udp_is_nobodys(u, &frames[i])) /* and the NIC may tell who has sent it */
+			frames[kept++] = frames[i];
 	}
 	return kept;
 }

@@ -43,6 +43,20 @@ bool pmd_services_have(const struct pmd_engine *e, uint32_t port)
 	return *service_find(e, port);
 }
 
+bool pmd_services_nobody(const struct pmd_engine *e, uint32_t port)
+{
+	struct proto_name name;
+	int fd;
+
+	if (!e->control || port == 0 || port > NIC_SERVICE_PORT_MAX)
+		return false;
+	pmd_name_service(pmd_control_key(e->control), port, &name);
+	fd = proto_connect(&name);
+	if (fd >= 0)
+		close(fd);
+	return fd == -ECONNREFUSED;
+}
+
 /** Tell the daemon. @return false: there is none. */
 static bool services_tell(struct pmd_engine *e)
 {

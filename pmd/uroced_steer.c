@@ -10,7 +10,8 @@
  * What is to a service (its QPN: 0xff, then a port) goes to the function that serves it: the program lists the ports, for
  * which functions have told us theirs. A program has room for many, not for all that there could be: first goes one of each
  * function, then another of each that has more, and so on. What is to no service on the list goes to one function of those that
- * have too many, and that hands it on to whom it is for.
+ * have too many, and that hands it on to whom it is for; or if none has, to the first that serves anything: its NIC tells who asks
+ * for a connection that nobody is there.
  *
  * The keeper (see struct proto_keeper) keeps the sockets when we are killed: it is with every function.
  *
@@ -46,7 +47,7 @@
 /** What is to a service: up to `room` of them. @return how many instructions these are. */
 static unsigned steer_services(const struct daemon *d, const struct entry *e, struct sock_filter *code, unsigned room)
 {
-	unsigned at = 0, rest = 0;
+	unsigned at = 0, rest = 0, first = 0;
 
 	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, BTH_DEST_QPN + 1);
 	for (unsigned i = 0, more = 1; more > 0; i++) {
@@ -56,6 +57,7 @@ static unsigned steer_services(const struct daemon *d, const struct entry *e, st
 
 			if (i >= s->n_services)
 				continue;
+			first = first ? first : n;
 			more++;
 			if (room == 0) {
 				rest = n;
@@ -68,7 +70,7 @@ static unsigned steer_services(const struct daemon *d, const struct entry *e, st
 		if (room == 0 && rest != 0)
 			break;
 	}
-	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, rest);
+	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, rest ? rest : first);
 	return at;
 }
 

@@ -58,6 +58,7 @@ static void cm_open_one(struct nic *nic, struct nic_pd *pd, const struct nic_gid
 				    .timeout = 8,
 				    .done = cm_done,
 				    .cm = cm_event,
+				    .listens = i == CM_LISTENS,
 				    .ctx = &cm[i]};
 
 	cm[i] = (struct fuzz_cm){0};

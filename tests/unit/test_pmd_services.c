@@ -491,11 +491,13 @@ static void services__of_too_many_the_last_are_handed_on(void **state)
 	assert_int_equal(serve(3, PORT + 1), PORT + 1);
 	for (unsigned i = 2; i < 4; i++) {
 		arrives_at_last(4, i, (uint16_t)(PORT + i - 2), PART_BY_PORT);
-		assert_int_equal(count(i, PART_BY_LINK) + count(i, PART_MISROUTED), 0);
+		assert_int_equal(count(i, PART_MISROUTED), 0);
 	}
-	for (unsigned n = 0; count(0, PART_BY_LINK) == 0; n++) { /* of all of these it is one */
-		assert_true(n < PATIENT_S * PROTO_SERVICES_MAX);
-		part_do(&part[4], PART_SEND, 0, ports[0][n % PROTO_SERVICES_MAX]);
+	for (unsigned tries = 0; count(0, PART_BY_LINK) == 0; tries++) { /* of all of these it is one */
+		assert_true(tries < PATIENT_S * 1000000 / PAUSE_US / 10);
+		for (unsigned n = 0; n < PROTO_SERVICES_MAX; n++)
+			part_do(&part[4], PART_SEND, 0, ports[0][n]);
+		usleep(PAUSE_US);
 	}
 	assert_true(count(0, PART_BY_PORT) > 0);
 	assert_true(count(1, PART_MISROUTED) > 0);

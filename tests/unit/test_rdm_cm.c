@@ -2,7 +2,7 @@
 /* test_rdm_cm.c - endpoints that talk to one peer: asking, accepting, refusing, ending, on a network that loses calls. */
 #include "rdm_rig.h"
 
-#include "core.h"
+#include "rdm.h"
 
 #include <errno.h>
 #include <string.h>
@@ -51,6 +51,7 @@ static void party_open(struct party *p, struct rdm_node *n, uint16_t port)
 	init.addr = p->addr;
 	init.done = on_done;
 	init.cm = on_cm;
+	init.listens = true;
 	init.ctx = p;
 	assert_int_equal(nic_rdm_create(n->nic, &init, &p->ep), 0);
 }
@@ -181,13 +182,38 @@ static void cm__nobody_there(void **state)
 	(void)state;
 	two_open(&t, 1);
 	nobody = t.listener.addr;
-	nobody.port = 3000;
+	nobody.gid.raw[15] = 77; /* of no host */
 	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &nobody, NULL, NIC_RDM_CM_DATA_MAX + 1), -EINVAL);
 	assert_int_equal(nic_rdm_cm_connect(t.rig->node[0].ep, &nobody, NULL, 0), -EINVAL); /* no such endpoint */
 	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &nobody, NULL, 0), 0);
 	assert_true(rdm_run(t.rig, 20ull * SECOND));
 	expect_event(&t.caller, NIC_RDM_CM_UNREACHABLE, NULL);
 	rdm_rig_destroy(t.rig);
+}
+
+/** Where nobody takes requests, those who are there say so; whose answer is lost is asked again. */
+static void cm__who_asks_the_wrong_one_is_refused(void **state)
+{
+	(void)state;
+	for (unsigned seed = 0; seed < 20; seed++)
+		for (unsigned who = 0; who < 3; who++) {
+			struct two t;
+			struct nic_rdm_addr to;
+
+			two_open(&t, seed);
+			t.rig->lose = seed ? 330 : 0;
+			to = who == 0 ? t.rig->node[1].addr : t.listener.addr; /* an endpoint for all; */
+			if (who == 1)
+				to.port = 3000; /* a port without; */
+			if (who == 2)
+				t.listener.ep->cfg.listens = false;
+			assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &to, "x", 1), 0);
+			rdm_run(t.rig, 9ull * SECOND);
+			expect_event(&t.caller, NIC_RDM_CM_REFUSED, NULL);
+			assert_true(t.rig->node[1].nic->counters[NIC_CNT_rdm_calls_refused] > 0);
+			expect_no_event(&t.listener);
+			rdm_rig_destroy(t.rig);
+		}
 }
 
 /** A listener does not let itself be called as an endpoint that talks to anybody would. */
@@ -376,6 +402,7 @@ int main(void)
 		cmocka_unit_test(cm__who_is_accepted_is_connected),
 		cmocka_unit_test(cm__who_is_refused_is_told),
 		cmocka_unit_test(cm__nobody_there),
+		cmocka_unit_test(cm__who_asks_the_wrong_one_is_refused),
 		cmocka_unit_test(cm__nobody_else_gets_in),
 		cmocka_unit_test(cm__the_end_is_told),
 		cmocka_unit_test(cm__the_end_may_overtake_the_last_answer),

@@ -250,7 +250,7 @@ static void on_done(void *ctx, const struct nic_rdm_done *done)
 
 static void party_open(struct party *p, struct rdm_node *n, uint16_t port)
 {
-	struct nic_rdm_init init = {.pd = n->pd, .done = on_done, .cm = on_cm, .ctx = p};
+	struct nic_rdm_init init = {.pd = n->pd, .done = on_done, .cm = on_cm, .listens = true, .ctx = p};
 
 	memset(p, 0, sizeof(*p));
 	p->addr.gid = n->gid;

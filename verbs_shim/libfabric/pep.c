@@ -63,7 +63,8 @@ static int pep_getname(fid_t fid, void *addr, size_t *addrlen)
 static int pep_listen(struct fid_pep *fid)
 {
 	struct ufi_pep *pep = pep_of(&fid->fid);
-	struct nic_rdm_init init = {.pd = pep->pd, .max_tx = 1, .max_rx = 1, .done = pep_done, .cm = ufi_request_event};
+	struct nic_rdm_init init = {
+		.pd = pep->pd, .max_tx = 1, .max_rx = 1, .done = pep_done, .cm = ufi_request_event, .listens = true};
 	int rc;
 
 	if (!pep->eq)

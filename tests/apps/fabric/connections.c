@@ -210,6 +210,16 @@ void case_connection_refused(struct pair *p)
 	m.pep = NULL;
 	await_refusal(&m, a, "");
 	WANT_OK(fi_close(&a->fid));
+	/* And where nobody listens any more, or something else is, whoever is on that host says so. */
+	a = ep_open(&m, m.info);
+	WANT_OK(fi_connect(a, &m.where, NULL, 0));
+	await_refusal(&m, a, "");
+	WANT_OK(fi_close(&a->fid));
+	a = ep_open(&m, m.info);
+	WANT_OK(fi_getname(&p->a.ep->fid, &m.where, &(size_t){sizeof(m.where)}));
+	WANT_OK(fi_connect(a, &m.where, NULL, 0));
+	await_refusal(&m, a, "");
+	WANT_OK(fi_close(&a->fid));
 	meeting_close(&m);
 }
 
