@@ -25,9 +25,8 @@ static struct {
 	long left; /* passes until it happens */
 } armed = {.point = -1};
 
-static void __attribute__((constructor)) points_arm(void)
+void pmd_point_arm(const char *value)
 {
-	const char *value = getenv("UROCE_TEST_POINT");
 	char name[64], what[8];
 
 	if (!value || !value[0])
@@ -45,6 +44,11 @@ static void __attribute__((constructor)) points_arm(void)
 			value);
 		exit(1);
 	}
+}
+
+static void __attribute__((constructor)) points_arm(void)
+{
+	pmd_point_arm(getenv("UROCE_TEST_POINT"));
 }
 
 void pmd_point_pass(enum pmd_point point)

@@ -17,6 +17,8 @@ enum pmd_point {
 };
 
 void pmd_point_pass(enum pmd_point point);
+/** As UROCE_TEST_POINT would say, for a process that is not started but forked. */
+void pmd_point_arm(const char *value);
 #define PMD_POINT(name) pmd_point_pass(PMD_POINT_##name)
 #else
 #define PMD_POINT(name) ((void)0)

@@ -16,6 +16,7 @@
 #include "control.h"
 #include "engine_priv.h"
 #include "nic_rdm.h"
+#include "points.h"
 #include "services.h"
 #include "spawn.h"
 
@@ -113,11 +114,14 @@ static int service_open(struct pmd_engine *e, uint16_t *port, bool *told)
 		free(s);
 		return rc;
 	}
+	PMD_POINT(service_named);
 	*port = s->port;
 	s->next = e->services;
 	e->services = s;
 	e->n_services++;
+	PMD_POINT(service_listed);
 	*told = services_tell(e);
+	PMD_POINT(service_said);
 	return 0;
 }
 
@@ -187,6 +191,7 @@ static void service_end(struct pmd_engine *e, struct pmd_service **at)
 
 	*at = s->next;
 	e->n_services--;
+	PMD_POINT(service_unlisted);
 	if (e->control)
 		pmd_control_unlisten(e->control, &s->listener);
 	free(s);
@@ -203,6 +208,7 @@ void pmd_service_close(struct pmd_engine *e, uint16_t port)
 	at = service_find(e, port);
 	if (!e->dead && *at) {
 		service_end(e, at);
+		PMD_POINT(service_unnamed);
 		pmd_links_unserve(e->links, port);
 		services_tell(e);
 	}

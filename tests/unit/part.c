@@ -17,6 +17,7 @@
 #include "fake_peer.h"
 #include "links_priv.h"
 #include "part.h"
+#include "points.h"
 
 #define ALARM_S 100
 
@@ -184,6 +185,9 @@ void part_start(struct part *p, const struct pmd_device *devices)
 	p->pid = fork();
 	assert_true(p->pid >= 0);
 	if (p->pid == 0) {
+#ifdef UROCE_TEST_POINTS
+		pmd_point_arm(getenv("UROCE_TEST_POINT"));
+#endif
 		close(down[1]);
 		close(up[0]);
 		part_main(down[0], up[1]);
@@ -196,10 +200,21 @@ void part_start(struct part *p, const struct pmd_device *devices)
 
 int64_t part_do(const struct part *p, enum part_order order, int64_t a, int64_t b)
 {
+	part_order(p, order, a, b);
+	return part_answer(p);
+}
+
+void part_order(const struct part *p, enum part_order order, int64_t a, int64_t b)
+{
 	const struct message m = {order, a, b};
-	int64_t result;
 
 	assert_int_equal(write(p->to, &m, sizeof(m)), sizeof(m));
+}
+
+int64_t part_answer(const struct part *p)
+{
+	int64_t result;
+
 	assert_int_equal(read(p->from, &result, sizeof(result)), sizeof(result));
 	return result;
 }
@@ -208,6 +223,11 @@ void part_kill(struct part *p)
 {
 	assert_int_equal(kill(p->pid, SIGKILL), 0);
 	assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
+	part_gone(p);
+}
+
+void part_gone(struct part *p)
+{
 	close(p->to);
 	close(p->from);
 }

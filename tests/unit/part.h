@@ -34,7 +34,12 @@ struct part {
 void part_start(struct part *p, const struct pmd_device *devices);
 /** Have it do something, and wait until it has. */
 int64_t part_do(const struct part *p, enum part_order order, int64_t a, int64_t b);
+/** The same in two steps. */
+void part_order(const struct part *p, enum part_order order, int64_t a, int64_t b);
+int64_t part_answer(const struct part *p);
 void part_kill(struct part *p);
+/** It has died, and been waited for. */
+void part_gone(struct part *p);
 /** It closes what it has opened, and ends. */
 void part_end(struct part *p);
 
