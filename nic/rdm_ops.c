@@ -16,7 +16,7 @@ int rdm_ops_init(struct nic_rdm *ep)
 	list_init(&ep->free_ops);
 	ep->tx_left = ep->cfg.max_tx;
 	ep->answers_left = RDM_ANSWERS;
-	ep->op_blocks = calloc((ep->cfg.max_tx + RDM_ANSWERS) / BLOCK + 1, sizeof(*ep->op_blocks));
+	ep->op_blocks = calloc((ep->cfg.max_tx + RDM_ANSWERS) / BLOCK + 1, sizeof(void *));
 	return ep->op_blocks ? 0 : -ENOMEM;
 }
 
