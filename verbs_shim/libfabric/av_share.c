@@ -165,8 +165,11 @@ int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_
 void ufi_share_close(struct ufi_share *share)
 {
 	munmap(share->table, table_len(share->room));
-	if (lock_use(share->fd, F_WRLCK, false))
-		shm_unlink(share->name);
+	if (!pmd_is_forked_child()) { /* where the lock is the parent's */
+		if (lock_use(share->fd, F_WRLCK, false))
+			shm_unlink(share->name);
+		lock_use(share->fd, F_UNLCK, false); /* or it would last as long as a child's copy of the descriptor */
+	}
 	close(share->fd);
 	free(share);
 }

@@ -72,7 +72,11 @@ void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object)
 	*at = m->next;
 	ufi_unlock(&set->lock);
 	free(m);
-	wait->set = NULL; /* that the descriptor is closed takes it out of the other one */
+	wait->set = NULL;
+	/* That the descriptor is closed does not take it out of the other one while children of a fork have copies. In such a child both
+	 * are the parent's. */
+	if (!pmd_is_forked_child())
+		epoll_ctl(set->wait.fd, EPOLL_CTL_DEL, wait->fd, NULL);
 }
 
 int ufi_waitset_trywait(struct ufi_waitset *set)

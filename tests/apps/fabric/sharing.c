@@ -4,6 +4,7 @@
  */
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -135,55 +136,119 @@ static void *write_events(void *arg)
 	return NULL;
 }
 
+/** What is open when a process forks. */
+struct opened {
+	struct fid_eq *eq, *member; /* of `waits` */
+	struct fid_wait *waits;
+	struct fid_av *av; /* shared */
+	struct fid_cntr *cntr;
+	struct fid_poll *set;
+	struct fid_mr *mr;
+};
+
 /** What a child may do with what its parent has opened: close it. @return the number of the step that went wrong. */
-static int child(struct fid_eq *eq, struct fid_mr *mr, struct fid_cntr *cntr, struct fid_poll *set)
+static int child(const struct opened *o)
 {
 	uint32_t event, data;
 	void *context;
 
 	alarm(PATIENCE_S);
-	if (fi_eq_read(eq, &event, &data, sizeof(data), 0) != -FI_EIO)
+	if (fi_eq_read(o->eq, &event, &data, sizeof(data), 0) != -FI_EIO)
 		return 1;
-	if (fi_eq_sread(eq, &event, &data, sizeof(data), -1, 0) != -FI_EIO)
+	if (fi_eq_sread(o->eq, &event, &data, sizeof(data), -1, 0) != -FI_EIO)
 		return 2;
-	fi_poll(set, &context, 1);
-	if (fi_close(&set->fid) || fi_close(&eq->fid))
+	fi_poll(o->set, &context, 1);
+	if (fi_close(&o->set->fid) || fi_close(&o->eq->fid))
 		return 3;
-	if (fi_close(&mr->fid))
+	if (fi_close(&o->mr->fid))
 		return 4;
-	return fi_close(&cntr->fid) ? 5 : 0;
+	if (fi_wait(o->waits, -1) != -FI_EIO)
+		return 5;
+	if (fi_close(&o->member->fid) || fi_close(&o->waits->fid))
+		return 6;
+	if (fi_close(&o->av->fid))
+		return 7;
+	return fi_close(&o->cntr->fid) ? 8 : 0;
+}
+
+#define AV_NAME "uroce test fork"
+
+static int open_shared(struct pair *p, uint64_t flags, struct fid_av **av)
+{
+	struct fi_av_attr attr = {.type = FI_AV_TABLE, .name = AV_NAME, .flags = flags};
+
+	return fi_av_open(p->domain, &attr, av, NULL);
+}
+
+static void opened_open(struct pair *p, struct opened *o)
+{
+	struct fi_eq_attr attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_UNSPEC};
+
+	WANT_OK(fi_eq_open(p->fabric, &attr, &o->eq, NULL));
+	WANT_OK(fi_wait_open(p->fabric, NULL, &o->waits));
+	attr.wait_obj = FI_WAIT_SET;
+	attr.wait_set = o->waits;
+	WANT_OK(fi_eq_open(p->fabric, &attr, &o->member, NULL));
+	WANT_OK(open_shared(p, 0, &o->av));
+	WANT_OK(fi_cntr_open(p->domain, NULL, &o->cntr, NULL));
+	WANT_OK(fi_poll_open(p->domain, NULL, &o->set));
+	WANT_OK(fi_mr_reg(p->domain, p->here, 64, FI_REMOTE_WRITE, 0, 0, FI_RMA_EVENT, &o->mr, NULL));
+	WANT_OK(fi_mr_bind(o->mr, &o->cntr->fid, FI_REMOTE_WRITE));
+}
+
+/* A child that goes on has all descriptors, too: who closes his needs not care. */
+static void opened_close(struct pair *p, struct opened *o)
+{
+	uint32_t data = 0;
+	struct fid_av *av;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		alarm(PATIENCE_S);
+		for (;;)
+			pause();
+	}
+	WANT_OK(fi_close(&o->set->fid));
+	WANT_OK(fi_close(&o->mr->fid));
+	WANT_OK(fi_close(&o->cntr->fid));
+	WANT_OK(fi_close(&o->eq->fid));
+	WANT(fi_wait(o->waits, 5), -FI_ETIMEDOUT);
+	WANT(fi_eq_write(o->member, FI_NOTIFY, &data, sizeof(data), 0), sizeof(data));
+	WANT_OK(fi_wait(o->waits, 5));
+	WANT_OK(fi_close(&o->member->fid));
+	WANT(fi_wait(o->waits, 5), -FI_ETIMEDOUT);
+	WANT_OK(fi_close(&o->waits->fid));
+	WANT_OK(fi_close(&o->av->fid));
+	WANT(open_shared(p, FI_READ, &av), -FI_ENOENT);
+	kill(pid, SIGKILL);
+	WANT(waitpid(pid, NULL, 0), pid);
 }
 
 void case_forks(struct pair *p)
 {
-	struct fi_eq_attr attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_UNSPEC};
-	struct fid_cntr *cntr;
-	struct fid_poll *set;
-	struct fid_mr *mr;
-	struct fid_eq *eq;
+	struct fid_av *av = NULL;
+	struct opened o;
 	pthread_t writer;
 
-	WANT_OK(fi_eq_open(p->fabric, &attr, &eq, NULL));
-	WANT_OK(fi_cntr_open(p->domain, NULL, &cntr, NULL));
-	WANT_OK(fi_poll_open(p->domain, NULL, &set));
-	WANT_OK(fi_mr_reg(p->domain, p->here, 64, FI_REMOTE_WRITE, 0, 0, FI_RMA_EVENT, &mr, NULL));
-	WANT_OK(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE));
-	WANT_OK(pthread_create(&writer, NULL, write_events, eq));
+	opened_open(p, &o);
+	if (failures)
+		return;
+	WANT_OK(pthread_create(&writer, NULL, write_events, o.eq));
 	for (unsigned i = 0; i < FORKS && !failures; i++) {
 		int status = 0;
 		pid_t pid = fork();
 
 		if (pid == 0)
-			_exit(child(eq, mr, cntr, set));
+			_exit(child(&o));
 		WANT(waitpid(pid, &status, 0), pid);
 		WANT(status, 0);
+		WANT_OK(open_shared(p, FI_READ, &av)); /* it is there all the same */
+		if (!failures)
+			WANT_OK(fi_close(&av->fid));
 	}
 	atomic_store(&stop, true);
 	pthread_join(writer, NULL);
-	WANT_OK(fi_close(&set->fid));
-	WANT_OK(fi_close(&mr->fid));
-	WANT_OK(fi_close(&cntr->fid));
-	WANT_OK(fi_close(&eq->fid));
+	opened_close(p, &o);
 }
 
 /* ---- objects together ------------------------------------------------------------------------------------------ */
