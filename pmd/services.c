@@ -138,6 +138,7 @@ static bool daemon_answers(const struct nic_gid *key)
 	if (fd < 0)
 		return false;
 	rc = proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0);
+	PMD_POINT(service_asks);
 	if (rc == 0)
 		rc = proto_recv_wait(fd, &m, ANSWER_MS);
 	if (rc == 1)

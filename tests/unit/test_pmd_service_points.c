@@ -106,7 +106,7 @@ static void services__at_each_point(void **state)
 			at_point(&points[i], dies);
 		}
 	}
-	assert_int_equal(n, 5);
+	assert_int_equal(n, 6);
 }
 
 int main(void)
