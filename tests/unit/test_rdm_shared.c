@@ -359,7 +359,7 @@ static int operate(struct nic_rdm_peer *peer, uint8_t *operand, uint64_t tag)
 	return nic_rdm_atomic(peer, &r);
 }
 
-/** Operations on receives, which have their operands in the queue's memory, with who asks and with whose receive it is. */
+/** Operations on receives, which have their operands in memory: the asking endpoint's own, and the queue's where the receive is. */
 static void rdm__shared_receives_can_be_operated_on(void **state)
 {
 	uint64_t operand = 5, *target;
@@ -390,6 +390,28 @@ static void rdm__shared_receives_can_be_operated_on(void **state)
 	assert_int_equal(target[1], 12);
 	nic_rdm_destroy(s.ep[1]);
 	assert_int_equal(nic_rdm_rq_destroy(s.rq), 0);
+	shared_close(&s);
+}
+
+/** What endpoints ask of others' receives takes nothing of the room for messages that they share, and goes with them. */
+static void rdm__shared_room_is_not_for_what_is_asked(void **state)
+{
+	struct shared s;
+
+	(void)state;
+	shared_open(&s, 8, 9);
+	for (unsigned i = 0; i < 20; i++)
+		assert_int_equal(operate(nic_rdm_peer_get(s.ep[0], &s.a->addr), s.b->arena, 5), 0);
+	rdm_run(s.rig, SECOND / 10);
+	for (unsigned i = 0; i < 7; i++) /* as many as have room */
+		assert_int_equal(send(&s, 1, 1, 0, 0, 0, 8192), 0);
+	rdm_run(s.rig, SECOND / 10);
+	assert_int_equal(s.a->n_done, 7);
+	nic_rdm_destroy(s.ep[0]);
+	for (unsigned i = 0; i < 7; i++) {
+		assert_int_equal(recv(&s, i, 0, 0, 0, 8192), 0);
+		expect(&s, 1, NIC_RDM_OK, i);
+	}
 	shared_close(&s);
 }
 
@@ -487,6 +509,7 @@ int main(void)
 		cmocka_unit_test(rdm__shared_queue_outlives_an_endpoint),
 		cmocka_unit_test(rdm__shared_queue_outlives_an_endpoint_that_reads),
 		cmocka_unit_test(rdm__shared_receives_can_be_operated_on),
+		cmocka_unit_test(rdm__shared_room_is_not_for_what_is_asked),
 		cmocka_unit_test(rdm__shared_room_for_messages),
 		cmocka_unit_test(rdm__shared_receives_under_loss),
 	};
