@@ -10,7 +10,7 @@
 #define TIMEOUT_DEFAULT	   14 /* 67 ms */
 #define RETRIES_DEFAULT	   7
 #define CALLS		   64 /* that wait for the port to have room; more are lost */
-#define ATTEMPT_FIRST	   0x3fffffffu
+#define ATTEMPT_FIRST	   0x1fffffffu
 
 /* ---- peers --------------------------------------------------------------------------------------------------- */
 
@@ -279,11 +279,14 @@ void rdm_served(struct nic_qp *qp, uint32_t rkey, bool write)
 	struct nic_rdm_peer *peer = qp->rdm_peer;
 	const struct mkey *m;
 
-	if (!peer || !peer->ep->cfg.served)
+	if (!peer || !(peer->ep->cfg.served || peer->stranger))
 		return;
 	m = mkey_find_remote(qp->nic, qp->pd, rkey);
 	if (!m || (m->kind == MKEY_MR && list_entry(m, const struct nic_mr, mkey)->own))
 		return; /* a message that was offered; or of no bytes, in no memory */
+	rdm_stranger_known(peer);
+	if (!peer->ep->cfg.served)
+		return;
 	peer->ep->nic->completions++;
 	peer->ep->cfg.served(peer->ep->cfg.ctx, peer, rkey, write);
 }

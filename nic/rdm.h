@@ -238,8 +238,7 @@ struct nic_rdm {
 	struct list strangers; /* peers that have called, the longest known first */
 	uint32_t n_strangers;
 	uint64_t secret[2]; /* that challenges follow from */
-	uint32_t
-		attempts; /* numbers the QPs that have been offered, so that nobody but who was offered one can guess */
+	uint32_t attempts;  /* that there have been, from a random number on */
 	struct rdm_op **op_blocks;
 	uint32_t n_ops; /* in blocks */
 	struct list free_ops;
@@ -318,10 +317,11 @@ uint64_t rdm_keyed_hash(const uint64_t key[2], const uint8_t *data, uint32_t len
 uint32_t rdm_challenge(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, uint32_t met);
 /** A peer for who calls from this address, and has said so. @return NULL: no memory, or no address that a peer can have. */
 struct nic_rdm_peer *rdm_stranger_new(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
-/** It has sent something, or the application has asked for it: it stays. */
+/** The application has asked for it, or hears of it: it stays, for as long as the endpoint does. */
 void rdm_stranger_known(struct nic_rdm_peer *peer);
-/** Whether a request has come to the queue pair, which may be NULL. */
-bool rdm_qp_heard(const struct nic_qp *qp);
+/** The number of the next attempt to connect with who has this address: higher than those before, and nothing that who has seen the
+ *  numbers of attempts elsewhere could know. */
+uint32_t rdm_attempt(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 
 /* rdm_cm.c */
 /** Who was asked wants a proof that it is we who ask. */

@@ -67,7 +67,7 @@ int nic_rdm_cm_connect(struct nic_rdm *ep, const struct nic_rdm_addr *to, const 
 		return -EINVAL;
 	cm->to = *to;
 	cm->state = RDM_CM_ASKS;
-	cm->attempt = ++ep->attempts;
+	cm->attempt = rdm_attempt(ep, to);
 	cm->wait_ns = ASK_FIRST_NS;
 	be_patient(ep);
 	ask(ep);

@@ -42,7 +42,7 @@ static bool qp_make(struct nic_rdm_peer *peer)
 	peer->qp->rdm_owned = true;
 	peer->qp->rdm_peer = peer;
 	peer->qp->events.silent = true;
-	peer->attempt = ++ep->attempts;
+	peer->attempt = rdm_attempt(ep, &peer->addr);
 	peer->psn = nic_psn_random(ep->nic);
 	return true;
 }
@@ -101,8 +101,6 @@ static void qp_drop(struct nic_rdm_peer *peer)
 	peer->qp = NULL;
 	if (!qp)
 		return;
-	if (rdm_qp_heard(qp))
-		rdm_stranger_known(peer);
 	resp_say_last(qp);
 	qp_enter_error(qp);
 	qp->rdm_peer = NULL;

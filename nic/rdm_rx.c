@@ -146,6 +146,7 @@ static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	struct tag_unit *unit = rdm_unit(peer->ep->rq, h->flags & RDM_IS_TAGGED);
 	struct tag_recv *match = h->kind == RDM_RESULT ? NULL : tag_arrive(unit, h->tag, (uintptr_t)peer);
 
+	rdm_stranger_known(peer);
 	*a = (struct rdm_arrival){.active = true, .header = *h};
 	if (h->kind == RDM_RESULT)
 		return; /* goes to where the operands were */
@@ -206,6 +207,7 @@ static void written(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	struct nic_rdm_done done = {
 		.kind = NIC_RDM_REMOTE_WRITE, .peer = peer, .len = h->length, .data = h->data, .flags = NIC_RDM_DATA};
 
+	rdm_stranger_known(peer);
 	rdm_tell(peer->ep, &done);
 }
 

@@ -4,15 +4,16 @@
  * a caller costs the endpoint anything he says back a number that was sent to where he says he is. The number follows from the
  * address and a secret of the endpoint, which therefore remembers nothing of who has not said it yet.
  *
- * Who is where he says becomes a peer. Of peers that have called and never sent a message only so many are kept: a host can have
- * as many addresses as it likes.
+ * Who is where he says becomes a peer. Of peers that have called, and of which the application has never heard, only so many are
+ * kept: a host can have as many addresses as it likes.
  *
  * Owns: nic_rdm.strangers.
  */
 #include "rdm.h"
 
 #define STRANGERS_MOST 1024u
-#define QPS_FOR_OTHERS 8u /* of the NIC's queue pairs strangers of one endpoint have this part, at most */
+#define ATTEMPT_BITS   0x3fffffffu /* attempts at one address are compared as serial numbers */
+#define QPS_FOR_OTHERS 8u	   /* of the NIC's queue pairs strangers of one endpoint have this part, at most */
 
 /* ---- the number ---------------------------------------------------------------------------------------------- */
 
@@ -75,6 +76,16 @@ uint32_t rdm_challenge(const struct nic_rdm *ep, const struct nic_rdm_addr *addr
 	return (uint32_t)rdm_keyed_hash(ep->secret, bytes, sizeof(bytes));
 }
 
+uint32_t rdm_attempt(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
+{
+	uint8_t bytes[sizeof(addr->gid.raw) + 2]; /* not as long as those that a challenge follows from */
+
+	memcpy(bytes, addr->gid.raw, sizeof(addr->gid.raw));
+	bytes[sizeof(addr->gid.raw)] = (uint8_t)addr->port;
+	bytes[sizeof(addr->gid.raw) + 1] = (uint8_t)(addr->port >> 8);
+	return ((uint32_t)rdm_keyed_hash(ep->secret, bytes, sizeof(bytes)) & ATTEMPT_BITS) + ++ep->attempts;
+}
+
 /* ---- who has said it ----------------------------------------------------------------------------------------- */
 
 void rdm_stranger_known(struct nic_rdm_peer *peer)
@@ -86,25 +97,14 @@ void rdm_stranger_known(struct nic_rdm_peer *peer)
 	peer->ep->n_strangers--;
 }
 
-bool rdm_qp_heard(const struct nic_qp *qp)
-{
-	return qp && qp->resp.epsn != qp->attr.rq_psn;
-}
-
-/** The one that has been silent for longest goes. Those that have sent something meanwhile are no strangers. */
+/** The one that has been silent for longest goes. */
 static void forget_one(struct nic_rdm *ep)
 {
-	while (!list_empty(&ep->strangers)) {
-		struct nic_rdm_peer *peer = list_entry(list_first(&ep->strangers), struct nic_rdm_peer, strangers);
-		bool heard = rdm_qp_heard(peer->qp);
+	struct nic_rdm_peer *peer = list_entry(list_first(&ep->strangers), struct nic_rdm_peer, strangers);
 
-		rdm_stranger_known(peer);
-		if (heard)
-			continue;
-		COUNT(ep->nic, rdm_strangers_dropped);
-		rdm_peer_forget(peer);
-		return;
-	}
+	rdm_stranger_known(peer);
+	COUNT(ep->nic, rdm_strangers_dropped);
+	rdm_peer_forget(peer);
 }
 
 struct nic_rdm_peer *rdm_stranger_new(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
@@ -113,7 +113,7 @@ struct nic_rdm_peer *rdm_stranger_new(struct nic_rdm *ep, const struct nic_rdm_a
 	struct nic_rdm_peer *peer;
 
 	most = most < STRANGERS_MOST ? most : STRANGERS_MOST;
-	if (ep->n_strangers >= most)
+	if (ep->n_strangers >= most && !list_empty(&ep->strangers))
 		forget_one(ep);
 	peer = nic_rdm_peer_get(ep, addr);
 	if (!peer)

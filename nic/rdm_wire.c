@@ -60,6 +60,9 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len)
 	if (h->kind < RDM_EAGER || h->kind > RDM_RESULT || (h->flags & ~RDM_FLAGS_KNOWN) ||
 	    h->n_segments > NIC_RDM_IOV_MAX || len < prefix)
 		return 0;
+	/* No receive would ever match that. */
+	if ((h->kind == RDM_EAGER || h->kind == RDM_OFFER) && !(h->flags & RDM_IS_TAGGED) && h->tag)
+		return 0;
 	if (rdm_has_body(h->kind)) {
 		segments_get(h, p + RDM_HEADER_LEN);
 		if (h->kind == RDM_RESULT && h->flags)

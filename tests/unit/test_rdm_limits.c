@@ -262,6 +262,30 @@ static void rdm__a_buffer_is_canceled_amid_a_message(void **state)
 	}
 }
 
+/** Messages without IS_TAGGED have no tag: a receive for one there could not be. */
+static void rdm__a_tag_without_the_flag_makes_no_sense(void **state)
+{
+	static const uint8_t kinds[] = {RDM_EAGER, RDM_OFFER};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct rdm_header h = {
+			.kind = kinds[i], .flags = RDM_WANTS_TAKEN, .n_segments = (uint8_t)i, .length = 8 * i};
+		uint8_t bytes[RDM_PREFIX_MAX];
+		uint32_t len;
+
+		h.segment[0].len = 8 * i;
+		len = rdm_header_put(&h, bytes);
+		assert_int_equal(rdm_header_get(&h, bytes, len), len);
+		h.tag = 1;
+		rdm_header_put(&h, bytes);
+		assert_int_equal(rdm_header_get(&h, bytes, len), 0);
+		h.flags |= RDM_IS_TAGGED;
+		rdm_header_put(&h, bytes);
+		assert_int_equal(rdm_header_get(&h, bytes, len), len);
+	}
+}
+
 /** What answers an operation owes nobody anything, whatever it says. */
 static void rdm__results_have_no_flags(void **state)
 {
@@ -410,6 +434,7 @@ int main(void)
 		cmocka_unit_test(rdm__what_is_said_may_change),
 		cmocka_unit_test(rdm__what_is_asked_for_takes_no_room_from_messages),
 		cmocka_unit_test(rdm__a_buffer_is_canceled_amid_a_message),
+		cmocka_unit_test(rdm__a_tag_without_the_flag_makes_no_sense),
 		cmocka_unit_test(rdm__results_have_no_flags),
 		cmocka_unit_test(rdm__answers_are_for_all_peers),
 		cmocka_unit_test(rdm__lengths_do_not_wrap),

@@ -124,7 +124,7 @@ static void rdm__a_flood_of_forged_calls_costs_nothing(void **state)
 	rdm_expect(c, NIC_RDM_RECV, NIC_RDM_OK, 3);
 	rdm_expect(b, NIC_RDM_SEND, NIC_RDM_OK, 4);
 	assert_int_equal(b->nic->qps.count, qps + 2);
-	assert_int_equal(b->ep->n_strangers, 1);
+	assert_int_equal(b->ep->n_strangers, 0); /* a has sent something */
 	assert_in_range(counted(b, NIC_CNT_rdm_calls_challenged), 20000, 20010);
 	talk(rig, b, a);
 	assert_int_equal(counted(b, NIC_CNT_rdm_unreachable), 0);
@@ -147,7 +147,7 @@ static void rdm__a_connection_does_not_end_by_forged_calls(void **state)
 
 			c.kind = (uint8_t)kind;
 			c.from = i % 2 ? a->ep->incarnation : 4711;
-			c.attempt = i / 2 + (i % 2 ? a->ep->attempts : 1);
+			c.attempt = i / 2 + (i % 2 ? nic_rdm_peer_find(a->ep, &b->addr)->attempt : 1);
 			forge(b, b->addr.port, &a->addr, &c);
 			rdm_run(rig, SECOND);
 		}
@@ -187,6 +187,34 @@ static void rdm__strangers_who_say_nothing_are_forgotten(void **state)
 	assert_true(rdm_run(rig, QUIET));
 	talk(rig, a, b);
 	talk(rig, b, a);
+	rdm_rig_destroy(rig);
+}
+
+/** Of who has sent a message the application knows, or will: he stays, however little can be seen of it. */
+static void rdm__who_has_sent_a_message_is_no_stranger(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 75);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	struct nic_rdm_peer *peer;
+
+	(void)state;
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 100), 0);
+	assert_true(rdm_run(rig, QUIET)); /* nobody receives it yet */
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+	peer = rdm_peer_find(b->ep, &a->addr);
+	assert_non_null(peer);
+	assert_int_equal(b->ep->n_strangers, 0);
+	peer->qp->resp.epsn = peer->qp->attr.rq_psn; /* as after 2^24 packets */
+	for (unsigned i = 0; i < 2 * STRANGERS; i++) {
+		struct nic_rdm_addr from = address(1, 1, (uint16_t)(1 + i));
+		struct rdm_call c = hello_to(b, rdm_challenge(b->ep, &from, 0));
+
+		forge(b, b->addr.port, &from, &c);
+		rdm_run(rig, 1000000);
+	}
+	assert_ptr_equal(rdm_peer_find(b->ep, &a->addr), peer);
+	assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, 0, 100), 0);
+	assert_ptr_equal(rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 2).peer, peer);
 	rdm_rig_destroy(rig);
 }
 
@@ -364,6 +392,7 @@ int main(void)
 		cmocka_unit_test(rdm__a_connection_does_not_end_by_forged_calls),
 		cmocka_unit_test(rdm__strangers_who_say_nothing_are_forgotten),
 		cmocka_unit_test(rdm__who_was_forgotten_comes_again),
+		cmocka_unit_test(rdm__who_has_sent_a_message_is_no_stranger),
 		cmocka_unit_test(cm__a_flood_of_forged_questions_is_not_heard),
 		cmocka_unit_test(cm__answers_and_ends_that_are_forged),
 		cmocka_unit_test(rdm__a_connection_takes_so_many_calls),
