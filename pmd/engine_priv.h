@@ -11,6 +11,14 @@
 #include "port.h"
 
 /** UROCE_PROGRESS; see thread.c. */
+#define PMD_ASKED 64u
+/** Whether somebody serves a port, as it was found lately. */
+struct pmd_asked {
+	uint64_t until_ns;
+	uint16_t port;
+	bool nobody;
+};
+
 enum pmd_progress_mode { PMD_PROGRESS_AUTO, PMD_PROGRESS_THREAD, PMD_PROGRESS_PINNED, PMD_PROGRESS_INLINE };
 
 /** What became of the CPU that a polling thread gave away. */
@@ -25,6 +33,7 @@ struct pmd_engine {
 	struct pmd_links *links;      /* NULL: none */
 	struct pmd_service *services; /* see services.c */
 	unsigned n_services;
+	struct pmd_asked asked[PMD_ASKED]; /* the same */
 	struct rte_mempool *pool;
 	pmd_event_fn on_event;
 	void *event_ctx;

@@ -28,6 +28,7 @@
 #define UDP_HOT_NS  1000000
 #define UDP_LOOK_NS 10000
 
+#define UD_SEND_ONLY 0x64
 #define BTH_DEST_QPN 5 /* its leading byte names the function, or says that the rest names a service */
 
 /** An address may change hands: what another kind of peer sends takes back what its predecessor had shown. */
@@ -188,7 +189,7 @@ static bool udp_is_nobodys(const struct port_udp *u, const struct nic_rx_frame *
 {
 	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
 
-	return qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.unserved &&
+	return frame->data[0] == UD_SEND_ONLY && qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.unserved &&
 	       u->port.unserved(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
 }
 
@@ -208,9 +209,10 @@ static unsigned udp_keep_ours(struct port_udp *u, struct nic_rx_frame *frames, u
 		u->port.stats.rx_misrouted++;
 		if (u->port.forward && u->port.forward(u->port.ctx, &frames[i]))
 			continue;
-		u->port.stats.rx_misrouted_dropped++;
 		if (udp_is_nobodys(u, &frames[i])) /* and the NIC may tell who has sent it */
 			frames[kept++] = frames[i];
+		else
+			u->port.stats.rx_misrouted_dropped++;
 	}
 	return kept;
 }

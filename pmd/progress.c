@@ -185,7 +185,7 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	if (nic_next_deadline(e->nic) <= now_ns)
 		nic_timeout(e->nic, now_ns);
 	if (flush_acks || got == 0)
-		nic_ack_flush(e->nic, flush_acks && got == 0);
+		nic_ack_flush(e->nic, got == 0 && (flush_acks || e->progress == PMD_PROGRESS_INLINE));
 	pmd_engine_transmit(e, TX_BUDGET, now_ns);
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);

@@ -74,7 +74,8 @@ static unsigned steer_services(const struct daemon *d, const struct entry *e, st
 	return at;
 }
 
-/** What is to a number beyond the sockets or to a service that nobody has, or ends before it says, goes to socket 0. */
+/** What is to a number beyond the sockets, or ends before it says, goes to socket 0; and so does what is to a service, where no
+ *  function has one. */
 static int steer_attach(const struct daemon *d, const struct entry *e)
 {
 	struct sock_filter code[STEER_HEAD + 2 + 2 * STEER_SERVICES_MAX] = {
