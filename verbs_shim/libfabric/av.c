@@ -198,17 +198,20 @@ void ufi_av_follow(struct ufi_av *av)
 	struct nic_rdm_addr addr;
 	bool all = true;
 
+	if (av->following)
+		return; /* an endpoint, told of an entry, looks for it */
+	av->following = true;
 	for (uint32_t i = av->pending; i < n; i++) {
 		if (i >= av->n || !av->entries[i].used)
 			all = av_adopt(av, i) && all;
-		av->pending += all;
+		if (all)
+			av->pending = i + 1;
 	}
-	if (removals == av->removals)
-		return;
-	av->removals = removals;
-	for (uint32_t i = 0; i < av->n; i++)
+	for (uint32_t i = 0; removals != av->removals && i < av->n; i++)
 		if (av->entries[i].used && ufi_share_at(av->share, i, &addr) == UFI_SHARE_NOBODY)
 			av_forget(av, i);
+	av->removals = removals;
+	av->following = false;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */

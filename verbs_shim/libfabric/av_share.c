@@ -2,9 +2,11 @@
 /*
  * av_share.c - tables of addresses that processes share by a name (fi_av(3), FI_SHARED_AV): POSIX shared memory of one user. An index
  * is given out once, and written once; whoever dies amid that leaves one that names nobody. What a process has of it for itself is
- * av.c's. The memory goes with the last process that uses it; what one has left that was killed is emptied by the next that opens it.
+ * av.c's. The memory goes with the last process that uses it; what one has left that was killed is for nobody: the next that opens
+ * it begins anew.
  */
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -88,14 +90,29 @@ static int table_init(struct ufi_share *share, uint32_t room)
 {
 	int rc;
 
-	if (ftruncate(share->fd, 0) || ftruncate(share->fd, (off_t)table_len(room)))
+	if (ftruncate(share->fd, 0))
 		return -errno;
+	/* All of it is had now: to touch memory that the file system has no room for would end the program. */
+	do {
+		rc = posix_fallocate(share->fd, 0, (off_t)table_len(room));
+	} while (rc == EINTR);
+	if (rc) {
+		(void)!ftruncate(share->fd, 0);
+		return -rc;
+	}
 	rc = table_map(share, room);
 	if (rc)
 		return rc;
 	share->table->room = room;
 	share->table->magic = MAGIC;
 	return 0;
+}
+
+/** Nobody uses it, and who only reads does not begin one. */
+static int table_gone(const struct ufi_share *share)
+{
+	shm_unlink(share->name);
+	return -FI_ENOENT;
 }
 
 /** One that others use. */
@@ -118,17 +135,17 @@ static int share_try(struct ufi_share *share, uint32_t room)
 	bool alone;
 
 	share->fd = shm_open(share->name, O_RDWR | (share->read_only ? 0 : O_CREAT), 0600);
-	if (share->fd < 0)
+	if (share->fd < 0 || fstat(share->fd, &st))
 		return -errno;
-	alone = !share->read_only && lock_use(share->fd, F_WRLCK, false);
+	if (st.st_uid != geteuid()) /* who may keep us waiting */
+		return -FI_EACCES;
+	alone = lock_use(share->fd, F_WRLCK, false);
 	if ((!alone && !lock_use(share->fd, F_RDLCK, true)) || fstat(share->fd, &st))
 		return -errno;
 	if (st.st_nlink == 0)
 		return -FI_EAGAIN;
-	if (st.st_uid != geteuid())
-		return -FI_EACCES;
 	if (alone) {
-		int rc = table_init(share, room);
+		int rc = share->read_only ? table_gone(share) : table_init(share, room);
 
 		lock_use(share->fd, F_RDLCK, true);
 		return rc;
@@ -153,6 +170,8 @@ int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_
 		rc = share_try(share, count > ROOM_DEFAULT ? (uint32_t)count : ROOM_DEFAULT);
 		if (rc && share->fd >= 0)
 			close(share->fd);
+		if (rc == -FI_EAGAIN)
+			sched_yield();
 	}
 	if (rc) {
 		free(share);

@@ -193,17 +193,19 @@ static bool peers_grow(struct ufi_core *core)
 /* The first time an endpoint talks to a fi_addr_t. */
 static struct nic_rdm_peer *peer_find(struct ufi_core *core, fi_addr_t fi_addr)
 {
-	const struct nic_rdm_addr *addr = ufi_av_at(core->av, fi_addr);
+	const struct nic_rdm_addr *found = ufi_av_at(core->av, fi_addr);
+	struct nic_rdm_addr addr; /* a shared table may move when it is looked at again */
 	struct nic_rdm_peer *peer;
 
-	if (!addr || (fi_addr >= core->n_peers && !peers_grow(core)))
+	if (!found || (fi_addr >= core->n_peers && !peers_grow(core)))
 		return NULL;
-	peer = nic_rdm_peer_get(core->rdm, addr);
+	addr = *found;
+	peer = nic_rdm_peer_get(core->rdm, &addr);
 	if (!peer)
 		return NULL;
 	core->peers[fi_addr] = peer;
 	if (nic_rdm_peer_user(peer) == FI_ADDR_NOTAVAIL)
-		nic_rdm_peer_set_user(peer, ufi_av_find(core->av, addr));
+		nic_rdm_peer_set_user(peer, ufi_av_find(core->av, &addr));
 	return peer;
 }
 
@@ -225,13 +227,13 @@ void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr)
 
 void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr)
 {
-	const struct nic_rdm_addr *addr = &core->av->entries[fi_addr].addr;
+	const struct nic_rdm_addr addr = core->av->entries[fi_addr].addr;
 	struct nic_rdm_peer *peer;
 
 	if (fi_addr < core->n_peers)
 		core->peers[fi_addr] = NULL;
 	/* It may be known by its messages only. */
-	peer = core->rdm ? nic_rdm_peer_find(core->rdm, addr) : NULL;
+	peer = core->rdm ? nic_rdm_peer_find(core->rdm, &addr) : NULL;
 	if (peer && nic_rdm_peer_user(peer) == fi_addr)
-		nic_rdm_peer_set_user(peer, ufi_av_find(core->av, addr));
+		nic_rdm_peer_set_user(peer, ufi_av_find(core->av, &addr));
 }

@@ -259,6 +259,7 @@ struct ufi_av {
 	bool async; /* insertions end with an event */
 	bool table; /* programs know the indices */
 	bool read_only;
+	bool following; /* what others have done with a shared one is being taken over */
 	struct ufi_av_entry *entries;
 	uint32_t n, room, *buckets; /* room is a power of two, and the number of buckets */
 	uint64_t *taken; /* bits of indices that are in use, also by what could not be inserted; unless shared */

@@ -3,13 +3,30 @@
  * addresses.c - address vectors that processes share by a name. Two of this process stand for two processes: each opens the name.
  */
 #include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fabric.h"
 
+/* Memory with a name is the user's, whichever network namespace and device its processes have. */
+const char *unique_name(const char *name, char *out, size_t size)
+{
+	const char *device = getenv("UROCE_DEVICES");
+	struct stat ns = {0};
+
+	stat("/proc/self/ns/net", &ns);
+	snprintf(out, size, "%s %s %lu", name, device ? device : "", (unsigned long)ns.st_ino);
+	return out;
+}
+
 static int open_named(struct pair *p, const char *name, uint64_t flags, struct fi_av_attr *attr, struct fid_av **av)
 {
-	*attr = (struct fi_av_attr){.type = FI_AV_TABLE, .name = name, .flags = flags};
+	char unique[400];
+
+	*attr = (struct fi_av_attr){
+		.type = FI_AV_TABLE, .name = name ? unique_name(name, unique, sizeof(unique)) : NULL, .flags = flags};
 	*av = NULL;
 	return fi_av_open(p->domain, attr, av, NULL);
 }
@@ -50,6 +67,37 @@ static void talk(struct pair *p, struct fid_av *writer, struct fid_av *reader, c
 	WANT_OK(fi_close(&cq->fid));
 }
 
+/* An endpoint of datagrams wants to know all whom it may hear of at once. */
+static void hear_of(struct pair *p, struct fid_av *writer, struct fid_av *reader)
+{
+	struct fi_info *info = fi_allocinfo(), *found = NULL;
+	struct fid_ep *ep = NULL;
+
+	info->fabric_attr->prov_name = strdup("uroce");
+	info->ep_attr->type = FI_EP_DGRAM;
+	info->caps = FI_MSG | FI_SOURCE;
+	WANT_OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, info, &found));
+	if (found) {
+		WANT_OK(fi_endpoint(p->domain, found, &ep, NULL));
+		WANT_OK(fi_ep_bind(ep, &reader->fid, 0));
+		WANT_OK(fi_ep_bind(ep, &p->a.tx->fid, FI_TRANSMIT));
+		WANT_OK(fi_ep_bind(ep, &p->a.rx->fid, FI_RECV));
+		WANT_OK(fi_enable(ep));
+		for (fi_addr_t i = 4; i < 8; i++) {
+			struct sockaddr_in back;
+			size_t len = sizeof(back);
+
+			WANT(insert(p, writer, &p->b), 1);
+			WANT_OK(fi_av_lookup(reader, i, &back, &len));
+			WANT_OK(fi_send(ep, "x", 1, NULL, i, NULL));
+			await(p, p->a.tx);
+		}
+		WANT_OK(fi_close(&ep->fid));
+	}
+	fi_freeinfo(found);
+	fi_freeinfo(info);
+}
+
 void case_shared_address_vector(struct pair *p)
 {
 	static const struct sockaddr_in nobody;
@@ -82,7 +130,8 @@ void case_shared_address_vector(struct pair *p)
 	WANT(fi_av_lookup(reader, 1, &back, &len), -FI_EINVAL);
 	WANT(fi_av_lookup(reader, 2, &back, &len), -FI_EINVAL);
 	WANT_OK(fi_av_lookup(reader, 3, &back, &len));
-	for (int i = 4; i < 1024; i++)
+	hear_of(p, writer, reader);
+	for (int i = 8; i < 1024; i++)
 		WANT(insert(p, writer, &p->b), 1);
 	WANT_OK(fi_av_lookup(reader, 1023, &back, &len));
 	WANT(insert(p, writer, &p->b), 0); /* it is full */
@@ -102,6 +151,8 @@ void leave_address_vector(struct pair *p)
 
 	WANT_OK(open_named(p, LEFT_NAME, 0, &attr, &av));
 	WANT(insert(p, av, &p->a), 1);
+	WANT_OK(open_named(p, LEFT_NAME " 2", 0, &attr, &av));
+	WANT(insert(p, av, &p->a), 1);
 	_exit(failures != 0);
 }
 
@@ -112,6 +163,8 @@ void case_shared_address_vector_left(struct pair *p)
 	struct fid_av *av;
 	size_t len = sizeof(back);
 
+	WANT(open_named(p, LEFT_NAME " 2", FI_READ, &attr, &av),
+	     -FI_ENOENT); /* nobody has it, whatever is left of it */
 	WANT_OK(open_named(p, LEFT_NAME, 0, &attr, &av));
 	WANT(fi_av_lookup(av, 0, &back, &len), -FI_EINVAL);
 	WANT_OK(fi_close(&av->fid));

@@ -106,6 +106,8 @@ void case_regions_without_events(struct pair *p);
 void case_names_and_handles(struct pair *p);
 /* addresses.c */
 #define LEFT_NAME "uroce/test left"
+/** A name that tests which run at the same time elsewhere on the machine do not have. @return out. */
+const char *unique_name(const char *name, char *out, size_t size);
 /** End as if killed, with a shared address vector of this name open. */
 void leave_address_vector(struct pair *p);
 void case_shared_address_vector(struct pair *p);

@@ -25,6 +25,7 @@ struct waiter {
 	struct fid_cntr *cntr;
 	uint64_t threshold;
 	atomic_int tid;
+	atomic_bool done;
 	long rc;
 };
 
@@ -35,6 +36,7 @@ static void *wait_cq(void *arg)
 
 	atomic_store(&w->tid, (int)syscall(SYS_gettid));
 	w->rc = fi_cq_sread(w->cq, &entry, 1, NULL, -1);
+	atomic_store(&w->done, true);
 	return NULL;
 }
 
@@ -100,10 +102,16 @@ void case_threads(struct pair *p)
 		start(&w[i], wait_cq);
 	}
 	WANT_OK(fi_cq_signal(p->a.tx));
-	for (unsigned i = 0; i < THREADS; i++)
+	for (unsigned i = 0; i < THREADS; i++) {
+		/* Without the engine's thread there is no telling whether one waits already: it may not have been there. */
+		while (getenv("UROCE_PROGRESS") && !atomic_load(&w[i].done)) {
+			WANT_OK(fi_cq_signal(p->a.tx));
+			sched_yield();
+		}
 		if (!ends(&w[i], -FI_EAGAIN))
 			return;
-	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 20), -FI_EAGAIN); /* and nobody else */
+	}
+	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 20), -FI_EAGAIN); /* there was nothing to read */
 	for (unsigned i = 0; i < THREADS; i++) {
 		w[i] = (struct waiter){.cntr = p->a.cntr[SENDS], .threshold = sent + 1 + i};
 		start(&w[i], wait_cntr);
@@ -175,7 +183,9 @@ static int child(const struct opened *o)
 
 static int open_shared(struct pair *p, uint64_t flags, struct fid_av **av)
 {
-	struct fi_av_attr attr = {.type = FI_AV_TABLE, .name = AV_NAME, .flags = flags};
+	char name[128];
+	struct fi_av_attr attr = {
+		.type = FI_AV_TABLE, .name = unique_name(AV_NAME, name, sizeof(name)), .flags = flags};
 
 	return fi_av_open(p->domain, &attr, av, NULL);
 }
@@ -208,6 +218,9 @@ static void opened_close(struct pair *p, struct opened *o)
 		for (;;)
 			pause();
 	}
+	WANT(pid > 0, 1);
+	if (pid < 0)
+		return;
 	WANT_OK(fi_close(&o->set->fid));
 	WANT_OK(fi_close(&o->mr->fid));
 	WANT_OK(fi_close(&o->cntr->fid));
