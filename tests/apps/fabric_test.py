@@ -24,16 +24,7 @@ def calls(tally, side, progress):
     left = harness.Process(command + ["leave"], side)
     tally.result(f"{progress}: leaves an address vector behind", left.wait(60) == 0, "cannot", left.output())
     process = harness.Process(command, side)
-    code, text = process.wait(120), process.output()
-    why = []
-    for line in text.splitlines():
-        if line.startswith(("ok ", "FAIL ")):
-            verdict, name = line.split(" ", 1)
-            tally.result(f"{progress}: {name}", verdict == "ok", "see below", "\n".join(why))
-            why = []
-        else:
-            why.append(line)
-    tally.result(f"{progress}: ends well", code == 0, f"exit code {code}", "\n".join(why))
+    tally.cases(progress, process.wait(120), process.output())
 
 
 def pingpong(tally):

@@ -229,6 +229,18 @@ class Tally:
             for line in output.strip().splitlines()[-15:]:
                 print(f"     | {line}", flush=True)
 
+    def cases(self, name, code, text):
+        """The results of a program of ours that says "ok" or "FAIL" a case, and before it why; and how it ended."""
+        why = []
+        for line in text.splitlines():
+            if line.startswith(("ok ", "FAIL ")):
+                verdict, case = line.split(" ", 1)
+                self.result(f"{name}: {case}", verdict == "ok", "see below", "\n".join(why))
+                why = []
+            else:
+                why.append(line)
+        self.result(f"{name}: ends well", code == 0, f"exit code {code}", "\n".join(why))
+
     def finish(self):
         seconds = time.monotonic() - self.started
         print(f"{self.name}: {self.passed} passed, {len(self.failed)} failed in {seconds:.0f} s", flush=True)

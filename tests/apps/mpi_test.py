@@ -40,16 +40,7 @@ def job(tally, name, processes, mca, arguments, env):
     argv = ["mpirun.openmpi", "--oversubscribe", "-np", str(processes), "--mca", "mpi_yield_when_idle", "1",
             "--mca", "oob_tcp_if_include", "lo", *mca, program, *arguments]
     process = harness.Process(argv, None, env)
-    code, text = process.wait(240), process.output()
-    why = []
-    for line in text.splitlines():
-        if line.startswith(("ok ", "FAIL ")):
-            verdict, case = line.split(" ", 1)
-            tally.result(f"{name}: {case}", verdict == "ok", "see below", "\n".join(why))
-            why = []
-        else:
-            why.append(line)
-    tally.result(f"{name}: ends well", code == 0, f"exit code {code}", "\n".join(why))
+    tally.cases(name, process.wait(240), process.output())
 
 
 def main():
