@@ -89,22 +89,37 @@ static bool rx_forwarded(struct pmd_engine *e, const struct link_in *in, const u
 	return true;
 }
 
-/** Up to `budget` packets of one link. @return how many, -EPROTO: the ring makes no sense. */
+/** @return false: it makes no sense. */
+static inline bool rx_entry(struct pmd_engine *e, const struct link_in *in, uint32_t kind, const uint8_t *packet,
+			    uint32_t len, uint64_t now_ns)
+{
+	if (kind == LINK_PACKET || kind == LINK_FOLLOWED) {
+		rx_packet(e, in, packet, len, now_ns);
+		return true;
+	}
+	if (kind == LINK_SUMMED) {
+		rx_summed(e, in, packet, len, now_ns);
+		return true;
+	}
+	return kind == LINK_FORWARD && rx_forwarded(e, in, packet, len, now_ns);
+}
+
+/**
+ * Up to `budget` packets of one link. Who polls gets what he has asked for, and what follows it at once if that is there: an
+ * answer behind the ACK that he waits for, which he asks for next.
+ * @return how many, -EPROTO: the ring makes no sense.
+ */
 static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, uint64_t now_ns)
 {
 	const uint8_t *packet;
 	unsigned n = 0;
-	uint32_t kind;
+	uint32_t kind = LINK_PACKET;
 	int len = 0;
 
-	while (n < budget && nic_completions(e->nic) < e->rx_until &&
+	while (n < budget && (kind == LINK_FOLLOWED || nic_completions(e->nic) < e->rx_until) &&
 	       (len = ring_peek(&in->ring, &packet, &kind)) > 0) {
 		ring_will_peek(&in->ring, (uint32_t)len);
-		if (kind == LINK_PACKET)
-			rx_packet(e, in, packet, (uint32_t)len, now_ns);
-		else if (kind == LINK_SUMMED)
-			rx_summed(e, in, packet, (uint32_t)len, now_ns);
-		else if (kind != LINK_FORWARD || !rx_forwarded(e, in, packet, (uint32_t)len, now_ns))
+		if (!rx_entry(e, in, kind, packet, (uint32_t)len, now_ns))
 			return -EPROTO;
 		ring_pop(&in->ring, (uint32_t)len);
 		n++;
@@ -233,6 +248,13 @@ static inline bool tx_is_pending(const struct pmd_links *l, uint32_t path)
 	return l->pending[path / 64] >> path % 64 & 1 || pmd_unlikely(l->e->taps);
 }
 
+static inline enum link_kind kind_of(const struct nic_tx_frame *frame)
+{
+	if (pmd_unlikely(!frame->no_icrc))
+		return LINK_SUMMED;
+	return frame->ordered ? LINK_FOLLOWED : LINK_PACKET;
+}
+
 /** Up to `budget` packets into one ring. @return how many, -EPROTO: its consumer makes no sense. */
 static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t now_ns)
 {
@@ -248,7 +270,7 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 		if (given + left == 0)
 			break;
 		if (left)
-			ring_commit(&out->ring, frame.len, frame.no_icrc ? LINK_PACKET : LINK_SUMMED);
+			ring_commit(&out->ring, frame.len, kind_of(&frame));
 		n++;
 		if (!tx_is_pending(l, path))
 			break;

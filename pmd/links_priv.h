@@ -16,9 +16,11 @@
 
 /** Kinds of ring entries. */
 enum link_kind {
-	LINK_PACKET,  /* an IP packet; its ICRC is not there */
-	LINK_SUMMED,  /* an IP packet with its ICRC, because somebody has damaged it on purpose */
-	LINK_FORWARD, /* struct link_forward, then the UDP payload as it came, ICRC and all */
+	LINK_PACKET,   /* an IP packet; its ICRC is not there */
+	LINK_SUMMED,   /* an IP packet with its ICRC, because somebody has damaged it on purpose */
+	LINK_FOLLOWED, /* an IP packet without ICRC, and what its sender had to send next follows at once */
+	LINK_FORWARD,  /* struct link_forward, then the UDP payload as it came, ICRC and all */
+	LINK_KINDS
 };
 
 /** To what a link goes: a function's number, or all of a service's QPN, which may be with one function now and with another

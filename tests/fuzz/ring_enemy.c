@@ -78,7 +78,7 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 
 	if (!l->to.memory || nic_tx(nic, &frame, 1, ring_now_ns) != 1 || ring_reserve(&l->to, &place) != 1)
 		return;
-	if (kind % 4 == LINK_FORWARD) {
+	if (kind % LINK_KINDS == LINK_FORWARD) {
 		forward.flags = ring_byte();
 		memcpy(place, &forward, sizeof(forward));
 		head = sizeof(forward);
@@ -94,13 +94,13 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 	if (changes >= 0xf0)
 		len = changes & 1 ? some_word() : 1 + ring_word16() % RING_PACKET_MAX;
 	if (kind < 0xf8)
-		kind %= 3;
+		kind %= LINK_KINDS;
 	ring_commit(&l->to, len, kind);
 }
 
 void enemy_floods(struct enemy_link *l)
 {
-	uint32_t len = 1 + ring_word16() % RING_PACKET_MAX, kind = ring_byte() % 3;
+	uint32_t len = 1 + ring_word16() % RING_PACKET_MAX, kind = ring_byte() % LINK_KINDS;
 	uint8_t fill = ring_byte(), *place;
 
 	for (unsigned n = ring_word16() % 4200; n > 0 && l->to.memory && ring_reserve(&l->to, &place) == 1; n--) {

@@ -267,10 +267,10 @@ static void links__another_user_gets_no_bell(void **state)
 
 /* ---- turns ------------------------------------------------------------------------------------------------------ */
 
-static void end_open_inline(struct end *e)
+static void end_open_inline(struct end *e, const struct pmd_device *which)
 {
 	setenv("UROCE_PROGRESS", "inline", 1);
-	end_open(e, &device[0]);
+	end_open(e, which);
 	unsetenv("UROCE_PROGRESS");
 }
 
@@ -292,7 +292,7 @@ static void links__a_busy_link_does_not_starve_others(void **state)
 	struct end a;
 
 	(void)state;
-	end_open_inline(&a);
+	end_open_inline(&a, &device[0]);
 	for (unsigned i = 0; i < 2; i++) {
 		fake_listen(&f[i], &device[0], FAKE_FUNCTION + i);
 		qp[i] = fake_qp(&a, NIC_QPT_UC, a.scq, &a.gid, (FAKE_FUNCTION + i) << 16 | 7, 0);
@@ -326,7 +326,7 @@ static void links__producers_are_served_alike(void **state)
 	struct end a;
 
 	(void)state;
-	end_open_inline(&a);
+	end_open_inline(&a, &device[0]);
 	for (unsigned i = 0; i < 16; i++) {
 		fake_hand_over(&p[i], &a);
 		while (a.engine->links->n_in == i)
@@ -347,6 +347,67 @@ static void links__producers_are_served_alike(void **state)
 	end_close(&a);
 }
 
+/** Lock held. What is in the CQ already, or one poll brings: one completion at most. */
+static bool poll_once(struct end *e, struct nic_cq *cq)
+{
+	struct nic_wc wc;
+
+	return nic_cq_poll(cq, 1, &wc) == 1 || (pmd_progress(e->engine, 1) && nic_cq_poll(cq, 1, &wc) == 1);
+}
+
+/** The next completion, while another end makes progress as well. */
+static void end_wait_beside(struct end *e, struct nic_cq *cq, struct end *other)
+{
+	struct nic_wc wc;
+
+	while (end_poll(e, cq, &wc) == 0) {
+		pmd_try_progress(e->engine);
+		pmd_try_progress(other->engine);
+	}
+}
+
+/** A poll for one completion ends with it; but an answer that was posted at once has come with the ACK before it. */
+static void links__an_answer_comes_with_the_ack_before_it(void **state)
+{
+	struct end a, b;
+	struct nic_wc wc;
+
+	(void)state;
+	end_open_inline(&a, &device[0]);
+	end_open_inline(&b, &device[1]);
+	end_connect(&a, &b);
+	end_connect(&b, &a);
+	for (unsigned i = 0; i < 2; i++) {
+		end_recv(&a);
+		end_recv(&b);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		end_send(&a, NIC_WR_SEND, 8, NULL);
+		end_wait_beside(&b, b.rcq, &a); /* the link is yet to be made */
+		end_send(&b, NIC_WR_SEND, 8, NULL);
+		pmd_lock(a.engine);
+		while (!poll_once(&a, a.scq))
+			;
+		assert_int_equal(nic_cq_poll(a.rcq, 1, &wc), 1);
+		pmd_unlock(a.engine);
+		end_wait_beside(&b, b.scq, &a);
+	}
+	/* Two messages are two polls. */
+	end_recv(&a);
+	end_recv(&a);
+	pmd_lock(b.engine);
+	post(&b, b.qp, 2, 8);
+	pmd_doorbell(b.engine);
+	pmd_unlock(b.engine);
+	pmd_lock(a.engine);
+	assert_true(poll_once(&a, a.rcq));
+	assert_int_equal(nic_cq_poll(a.rcq, 1, &wc), 0);
+	assert_true(poll_once(&a, a.rcq));
+	pmd_unlock(a.engine);
+	end_close(&b);
+	end_close(&a);
+}
+
 /** What a producer that has gone has left is received, also by who polls for less. */
 static void links__what_the_dead_have_said_is_heard(void **state)
 {
@@ -354,7 +415,7 @@ static void links__what_the_dead_have_said_is_heard(void **state)
 	struct end a;
 
 	(void)state;
-	end_open_inline(&a);
+	end_open_inline(&a, &device[0]);
 	fake_hand_over(&p, &a);
 	while (a.engine->links->n_in == 0)
 		fake_look_after(&a);
@@ -378,7 +439,7 @@ static void links__end_with_the_service_that_they_are_to(void **state)
 	struct end a;
 
 	(void)state;
-	end_open_inline(&a);
+	end_open_inline(&a, &device[0]);
 	assert_int_equal(pmd_service_open(a.engine, &port), 0);
 	fake_hand_over_for(&p[0], &a, port);
 	while (a.engine->links->n_in == 0)
@@ -412,7 +473,7 @@ static void links__a_daemon_that_does_not_answer_is_left_alone(void **state)
 	pmd_name_daemon(&device[3].gid, &name);
 	daemon = proto_listen(&name);
 	assert_true(daemon >= 0);
-	end_open_inline(&a);
+	end_open_inline(&a, &device[0]);
 	pmd_lock(a.engine);
 	for (uint32_t function = 1; function <= 3; function++)
 		for (unsigned i = 0; i < 2; i++)
@@ -474,7 +535,7 @@ static void links__a_full_ring_matters_to_who_needs_it(void **state)
 	struct end a;
 
 	(void)state;
-	end_open_inline(&a);
+	end_open_inline(&a, &device[0]);
 	for (unsigned i = 0; i < 2; i++) {
 		fake_listen(&f[i], &device[0], FAKE_FUNCTION + i);
 		qp[i] = fake_qp(&a, NIC_QPT_RC, a.scq, &a.gid, (FAKE_FUNCTION + i) << 16 | 7, 0);
@@ -512,7 +573,7 @@ static void links__a_full_ring_that_is_read_is_tried_again_soon(void **state)
 	int len;
 
 	(void)state;
-	end_open_inline(&a);
+	end_open_inline(&a, &device[0]);
 	fake_listen(&f, &device[0], FAKE_FUNCTION);
 	qp = fake_qp(&a, NIC_QPT_RC, a.scq, &a.gid, FAKE_QPN, 0);
 	fake_take(&f);
@@ -696,6 +757,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__another_user_gets_no_bell),
 		cmocka_unit_test(links__a_busy_link_does_not_starve_others),
 		cmocka_unit_test(links__producers_are_served_alike),
+		cmocka_unit_test(links__an_answer_comes_with_the_ack_before_it),
 		cmocka_unit_test(links__what_the_dead_have_said_is_heard),
 		cmocka_unit_test(links__end_with_the_service_that_they_are_to),
 		cmocka_unit_test(links__a_daemon_that_does_not_answer_is_left_alone),
