@@ -15,7 +15,9 @@ import time
 
 import harness
 
-MAGIC, TOOL, END = 0x75720002, 9, 11
+sys.path.insert(0, os.path.join(harness.ROOT, "scripts"))
+sys.dont_write_bytecode = True
+from uroce_cmd.proto import END, MAGIC, TOOL  # noqa: E402
 
 
 def unix_names(address):
