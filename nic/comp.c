@@ -7,6 +7,7 @@
  * no READ or atomic: if one of those stands before p unanswered, its response was lost (implied NAK).
  */
 #include "qp.h"
+#include "refer.h"
 
 void comp_reset(struct nic_qp *qp)
 {
@@ -67,6 +68,8 @@ static void retire(struct nic_qp *qp, enum error_id error)
 
 void comp_finish(struct nic_qp *qp, enum error_id error)
 {
+	if (error != ERR_none)
+		refer_revoke_qp(qp); /* before buffers are given back */
 	retire(qp, error);
 	if (error != ERR_none)
 		qp_send_error(qp);
@@ -143,12 +146,12 @@ static void implied_nak(struct nic_qp *qp)
 	req_go_back(qp, ERR_sequence);
 }
 
-/* One PSN of the oldest WQE, a READ or an atomic, has been answered. */
-static void answered(struct nic_qp *qp, bool request_done)
+/* So many PSNs of the oldest WQE, a READ or an atomic, have been answered. */
+static void answered(struct nic_qp *qp, uint32_t psns, bool request_done)
 {
 	struct swqe *w = sq_at(qp, qp->sq.tail);
 
-	qp->comp.una = psn_add(qp->comp.una, 1);
+	qp->comp.una = psn_add(qp->comp.una, psns);
 	if (request_done)
 		req_rd_done(qp);
 	if (qp->comp.una == psn_add(w->psn, w->packets)) {
@@ -156,34 +159,53 @@ static void answered(struct nic_qp *qp, bool request_done)
 		comp_finish_local(qp);
 	}
 	if (qp->state != NIC_QPS_ERR)
-		req_progress(qp, 1);
+		req_progress(qp, psns);
+}
+
+/* As if the response had not come. */
+static void response_not_come(struct nic_qp *qp)
+{
+	COUNT(qp->nic, rx_unread);
+	qp->counters.dropped_rx++;
+	if (!qp->req.retrying)
+		req_unread(qp);
+}
+
+/* Whether it is what answers the `psns` packets from number k of the READ on. */
+static bool response_fits(const struct nic_qp *qp, const struct swqe *w, const struct packet *p, uint32_t k,
+			  uint32_t psns)
+{
+	bool last = k + psns == w->packets, piece_end = last || (k + psns) % w->piece == 0;
+
+	if (!refer_fits(qp, p) || k + psns > w->packets || k % w->piece + psns > w->piece)
+		return false;
+	return p->payload_len == (last ? w->length - k * qp->pmtu : psns * qp->pmtu) && op_ends(p->op) == piece_end &&
+	       (op_starts(p->op) || qp->comp.read_open) && !(op_has(p->op, HDR_AETH) && p->syndrome >= AETH_RNR);
 }
 
 static void read_response(struct nic_qp *qp, const struct packet *p)
 {
 	const struct swqe *w = sq_at(qp, qp->sq.tail);
-	uint32_t k, expect;
-	bool last, piece_end;
+	uint32_t k = (uint32_t)psn_diff(p->psn, w->psn), psns = refer_psns(qp, p);
+	uint64_t offset = (uint64_t)k * qp->pmtu;
+	enum mem_verdict v;
 
-	if (!is_read(w)) {
+	if (!is_read(w) || !response_fits(qp, w, p, k, psns)) {
 		comp_finish(qp, ERR_bad_response);
 		return;
 	}
-	k = (uint32_t)psn_diff(p->psn, w->psn);
-	last = k + 1 == w->packets;
-	piece_end = last || (k + 1) % w->piece == 0;
-	expect = last ? w->length - k * qp->pmtu : qp->pmtu;
-	if (p->payload_len != expect || op_ends(p->op) != piece_end || (!op_starts(p->op) && !qp->comp.read_open) ||
-	    (op_has(p->op, HDR_AETH) && p->syndrome >= AETH_RNR)) {
-		comp_finish(qp, ERR_bad_response);
+	v = p->reference ? refer_scatter(qp->nic, qp->pd, w->sge, w->num_sge, offset, p->reference)
+			 : mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, offset, p->payload, p->payload_len);
+	if (v == MEM_UNREAD) {
+		response_not_come(qp);
 		return;
 	}
-	if (mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, (uint64_t)k * qp->pmtu, p->payload, expect) != MEM_OK) {
+	if (v != MEM_OK) {
 		comp_finish(qp, ERR_response_key);
 		return;
 	}
 	qp->comp.read_open = !op_ends(p->op);
-	answered(qp, piece_end);
+	answered(qp, psns, op_ends(p->op));
 }
 
 /* The value before, in the words of the response. @return false: it does not fit the request. */
@@ -222,7 +244,7 @@ static void atomic_response(struct nic_qp *qp, const struct packet *p)
 	if (mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, 0, result, w->length) != MEM_OK)
 		comp_finish(qp, ERR_response_key);
 	else
-		answered(qp, true);
+		answered(qp, 1, true);
 }
 
 static void elements_response(struct nic_qp *qp, const struct packet *p)
@@ -238,7 +260,7 @@ static void elements_response(struct nic_qp *qp, const struct packet *p)
 	if (mem_scatter(qp->nic, qp->pd, w->sge, w->num_sge, 0, result, w->length) != MEM_OK)
 		comp_finish(qp, ERR_response_key);
 	else
-		answered(qp, true);
+		answered(qp, 1, true);
 }
 
 /* NAK or RNR NAK for PSN p: everything before p is acknowledged, p itself was refused. */

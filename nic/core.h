@@ -41,6 +41,7 @@ struct path {
 struct nic {
 	struct nic_config cfg; /* defaults filled in */
 	bool port_up;
+	bool refers;  /* something has been sent by reference, ever */
 	uint64_t now; /* latest time seen */
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
 

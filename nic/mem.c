@@ -122,6 +122,7 @@ int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr
 		return -EINVAL;
 	if (mr->windows)
 		return -EBUSY;
+	mem_revoke(mr->nic, &mr->mkey);
 	if (what & NIC_REREG_ACCESS)
 		next.access = access;
 	if (what & NIC_REREG_PD)
@@ -147,6 +148,7 @@ int nic_mr_dereg(struct nic_mr *mr)
 	if (mr->named)
 		table_remove(&mr->mkey.pd->names, mr->name);
 	table_remove(&mr->nic->mkeys, mr->mkey.key >> 8);
+	mem_revoke(mr->nic, &mr->mkey);
 	mr->mkey.pd->users--;
 	mr->nic->n_mr--;
 	free(mr);
@@ -186,9 +188,8 @@ enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd
 	return MEM_OK;
 }
 
-/* Memory of [addr, addr + len) under an L_Key. */
-static enum mem_verdict check_local(const struct nic *nic, const struct nic_pd *pd, uint32_t lkey, uint64_t addr,
-				    uint64_t len, uint32_t access, uint8_t **out)
+enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd, uint32_t lkey, uint64_t addr,
+				 uint64_t len, uint32_t access, uint8_t **out)
 {
 	const struct mkey *m = mkey_find(nic, lkey);
 
@@ -223,7 +224,7 @@ static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *n
 
 		uint32_t piece = sge->length - (uint32_t)offset;
 		uint8_t *app;
-		enum mem_verdict v = check_local(nic, pd, sge->lkey, sge->addr, sge->length, access, &app);
+		enum mem_verdict v = mem_check_local(nic, pd, sge->lkey, sge->addr, sge->length, access, &app);
 
 		if (v != MEM_OK)
 			return v;

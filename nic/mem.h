@@ -51,7 +51,7 @@ struct nic_ah {
 	struct list node; /* on nic.all_ahs */
 };
 
-enum mem_verdict { MEM_OK, MEM_BAD_KEY, MEM_BAD_RIGHTS, MEM_BAD_RANGE, MEM_FAULT };
+enum mem_verdict { MEM_OK, MEM_BAD_KEY, MEM_BAD_RIGHTS, MEM_BAD_RANGE, MEM_FAULT, MEM_UNREAD };
 
 /**
  * Check a remote access to [va, va + len) under an R_Key by a QP, and find the memory (C10-56, C10-57, C10-77).
@@ -59,6 +59,16 @@ enum mem_verdict { MEM_OK, MEM_BAD_KEY, MEM_BAD_RIGHTS, MEM_BAD_RANGE, MEM_FAULT
  */
 enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
 				  uint64_t va, uint64_t len, uint32_t access, uint8_t **out);
+
+/** Memory of [addr, addr + len) under an L_Key. */
+enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd, uint32_t lkey, uint64_t addr,
+				 uint64_t len, uint32_t access, uint8_t **out);
+/** What the key names is its owner's again: payload that is under way by reference is not to be read under it any more. */
+static inline void mem_revoke(const struct nic *nic, const struct mkey *m)
+{
+	if (nic->refers)
+		nic->cfg.revoke(nic->cfg.ctx, 0, m->key);
+}
 
 /** Read len bytes of application memory. *icrc, unless icrc is NULL, is continued over them.
  *  @return false if the memory is not mapped. */

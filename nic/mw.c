@@ -35,6 +35,8 @@ int nic_mw_alloc(struct nic_pd *pd, enum nic_mw_type type, struct nic_mw **out)
 
 static void unbind(struct nic_mw *mw)
 {
+	if (mw->mkey.valid)
+		mem_revoke(mw->nic, &mw->mkey);
 	if (mw->mr)
 		mw->mr->windows--;
 	mw->mr = NULL;

@@ -4,6 +4,7 @@
  * sent is in path.c.
  */
 #include "qp.h"
+#include "refer.h"
 #include "timer.h"
 
 /* ---- life -------------------------------------------------------------------------------------------- */
@@ -205,10 +206,15 @@ void nic_tell_failed_cqs(struct nic *nic)
 static enum nic_counter verdict_counter(enum packet_verdict v)
 {
 	static const uint16_t map[PACKET_VERDICTS] = {
-		[PACKET_NOT_ROCE] = NIC_CNT_rx_not_roce,       [PACKET_BAD_IP] = NIC_CNT_rx_bad_ip,
-		[PACKET_TOO_SHORT] = NIC_CNT_rx_too_short,     [PACKET_TOO_LONG] = NIC_CNT_rx_too_long,
-		[PACKET_BAD_VERSION] = NIC_CNT_rx_bad_version, [PACKET_BAD_OPCODE] = NIC_CNT_rx_bad_opcode,
-		[PACKET_BAD_PAD] = NIC_CNT_rx_bad_pad,	       [PACKET_BAD_ICRC] = NIC_CNT_rx_icrc_encapsulated,
+		[PACKET_NOT_ROCE] = NIC_CNT_rx_not_roce,
+		[PACKET_BAD_IP] = NIC_CNT_rx_bad_ip,
+		[PACKET_TOO_SHORT] = NIC_CNT_rx_too_short,
+		[PACKET_TOO_LONG] = NIC_CNT_rx_too_long,
+		[PACKET_BAD_VERSION] = NIC_CNT_rx_bad_version,
+		[PACKET_BAD_OPCODE] = NIC_CNT_rx_bad_opcode,
+		[PACKET_BAD_PAD] = NIC_CNT_rx_bad_pad,
+		[PACKET_BAD_ICRC] = NIC_CNT_rx_icrc_encapsulated,
+		[PACKET_BAD_REFERENCE] = NIC_CNT_rx_bad_reference,
 	};
 
 	return (enum nic_counter)map[v];
@@ -264,6 +270,7 @@ static void dispatch(struct nic *nic, const struct packet *p)
 {
 	struct nic_qp *qp;
 	enum nic_counter why;
+	uint32_t psns;
 
 	if (p->op->kind == OP_CONGESTION) {
 		COUNT(nic, rx_cnp_ignored);
@@ -280,7 +287,9 @@ static void dispatch(struct nic *nic, const struct packet *p)
 		trace_add(nic, p->dest_qpn, NIC_TR_drop, p->psn, why);
 		return;
 	}
-	qp->counters.rx_packets++;
+	psns = refer_psns(qp, p);
+	COUNT_BY(nic, rx_packets, psns - 1); /* one has been counted */
+	qp->counters.rx_packets += psns;
 	qp->counters.rx_bytes += p->payload_len;
 	trace_add(nic, qp->qpn, NIC_TR_rx, p->psn, p->op->value);
 	if (qp->type == NIC_QPT_UD)

@@ -100,6 +100,10 @@ struct nic_config {
 	/** Runs fn(arg), which touches application memory; returns false if that faulted (the rest of fn is
 	 *  then skipped). NULL: call directly. fn never allocates, locks or calls back. */
 	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
+	/** Packets that name memory (NIC_PATH_REFERENCES) may be on their way still, and it must not be read any more: what this QP
+	 *  has sent, or with qpn 0 what is in pieces under this key. When this returns none of it is taken for payload; that may
+	 *  be what nic_path_tx is about to return, too. Required for such paths. */
+	void (*revoke)(void *ctx, uint32_t qpn, uint32_t key);
 	/** Sleeps for some microseconds: a thread that this one waits for has lost the CPU. NULL: wait without. */
 	void (*pause)(void *ctx);
 	void *ctx; /* handed to those above */
@@ -145,6 +149,31 @@ enum nic_rx_flags {
 	NIC_RX_ECN_CE = 1 << 3,	       /* congestion experienced; set by the NIC itself for IP frames */
 };
 
+/**
+ * Payload that is not in the packet: it lies where its sender has it, and is fetched to where it belongs. Of many packets
+ * of one message, in a row: this one stands for as many as the payload would have taken, and for their PSNs. What cannot be
+ * fetched counts as lost.
+ */
+struct nic_reference {
+	uint32_t len;  /* 1 ... NIC_REFERENCE_MAX */
+	uint32_t psns; /* as the sender counts them */
+	/** Copy [offset, offset + len) of the payload to dst, but the last n_last of these bytes to `last`. @return false: not all
+	 *  of it can be read or written, or it must not be read any more. */
+	bool (*fetch)(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last);
+	void *ctx;
+};
+
+/* Bytes that a packet refers to: less is faster copied twice; more would be long for a thread that has the NIC locked. */
+#define NIC_REFERENCE_MIN 16384u
+#define NIC_REFERENCE_MAX (256u << 10)
+#define NIC_PIECES_MAX	  16u
+
+/** Memory of the sending process, which may be referred to under this key; that is nobody else's business. */
+struct nic_piece {
+	uint64_t addr;
+	uint32_t len, key;
+};
+
 /** A received packet. Owned by the caller, not kept by the NIC after nic_rx returns. */
 struct nic_rx_frame {
 	const uint8_t *data; /* IP header, or BTH with NIC_RX_UDP_PAYLOAD */
@@ -153,6 +182,8 @@ struct nic_rx_frame {
 	/** NULL, or the packet once more, in memory that others may write to: then data holds its headers only, at least
 	 *  NIC_HEADERS_MAX bytes or all of it, and payload is taken from here. Must come with NIC_RX_NO_ICRC. */
 	const uint8_t *body;
+	const struct nic_reference
+		*reference; /* NULL, or the payload: then the packet has none itself. With NIC_RX_NO_ICRC */
 	/* Only with NIC_RX_UDP_PAYLOAD: */
 	struct nic_gid sgid, dgid; /* both IPv4-mapped, or neither */
 	uint16_t udp_sport;
@@ -177,6 +208,11 @@ struct nic_tx_frame {
 	bool ordered; /* out: an ACK that is to arrive before the requests of its QP that follow it */
 	struct nic_gid sgid, dgid;
 	uint32_t qpn; /* out: of the QP that sends it */
+	/** Looked at on paths with NIC_PATH_REFERENCES only. in: room for NIC_PIECES_MAX, or NULL: payload is to be in the
+	 *  packet. */
+	struct nic_piece *pieces;
+	uint32_t n_pieces; /* out: 0, or where the payload lies, which is not in the packet */
+	uint32_t psns;	   /* out, with pieces: that the packet stands for */
 };
 
 /**
@@ -198,10 +234,13 @@ bool nic_tx_pending(const struct nic *nic);
 enum nic_path_flags {
 	NIC_PATH_NO_ICRC = 1 << 0,  /* packets carry zeroes for their ICRC: the receiver sets NIC_RX_NO_ICRC */
 	NIC_PATH_LOSSLESS = 1 << 1, /* the path has flow control of its own: max_inflight does not count */
+	/** Its packets can name memory in place of payload (nic_tx_frame.pieces): those of RC that carry much, when they are sent
+	 *  for the first time. What is sent again has its payload in it, whatever was wrong with the memory. */
+	NIC_PATH_REFERENCES = 1 << 2,
 };
 
 /** Open a path: a number that route may return from now on. `flags`: enum nic_path_flags. @return the path,
- *  -ENOSPC. */
+ *  -ENOSPC, -EINVAL (NIC_PATH_REFERENCES without nic_config.revoke). */
 int nic_path_open(struct nic *nic, uint32_t flags);
 /** Close a path: what would have left by it leaves by path 0, and what RC has sent by it without an answer leaves again. */
 void nic_path_close(struct nic *nic, uint32_t path);
@@ -718,6 +757,12 @@ unsigned nic_qp_list(const struct nic *nic, uint32_t from, struct nic_qp **out, 
  * @return the length; 0: longer than `size`, or than an IP packet can be.
  */
 uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t size);
+/**
+ * A frame with a reference as the packets that it stands for, in buf (NIC_FRAME_MAX bytes), with zeroes for their ICRC: number
+ * `index`.
+ * @return its length; 0: there are no more; -EINVAL: this is no such frame, or for no QP; -EIO: the payload cannot be fetched.
+ */
+int nic_frame_unfold(const struct nic *nic, const struct nic_rx_frame *frame, uint32_t index, uint8_t *buf);
 /** Copy the bytes of a frame as they are, from wherever they are: frame->len of them. */
 void nic_frame_copy(const struct nic_rx_frame *frame, uint8_t *buf);
 /** The destination QP in a frame that has a BTH; 0: it has none. */

@@ -353,6 +353,21 @@ static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *b
 	return out->ip_id_recovered;
 }
 
+/** Payload by reference goes straight to where it belongs. Whoever looks at it first needs it in the packet. */
+static inline bool takes_reference(const struct opcode *op)
+{
+	return op->service == OP_RC && (op->kind == OP_SEND || op->kind == OP_WRITE || op->kind == OP_READ_RESP);
+}
+
+static enum packet_verdict parse_reference(const struct nic_reference *ref, uint32_t body, struct packet *out)
+{
+	if (body != 0 || ref->len == 0 || ref->len > NIC_REFERENCE_MAX || !takes_reference(out->op))
+		return PACKET_BAD_REFERENCE;
+	out->payload = NULL;
+	out->payload_len = ref->len;
+	return PACKET_OK;
+}
+
 enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet *out)
 {
 	const struct opcode *op;
@@ -391,8 +406,11 @@ enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet
 	out->ip_id_recovered = false;
 	out->no_icrc = false;
 	out->ecn_ce = (out->tclass & 3) == 3 || (frame->flags & NIC_RX_ECN_CE) != 0;
+	out->reference = frame->reference;
 	if (op->hdrs.bits)
 		parse_extensions(op, bth + BTH_LEN, out);
+	if (__builtin_expect(frame->reference != NULL, 0))
+		return parse_reference(frame->reference, body, out);
 	if (!(frame->flags & NIC_RX_NO_ICRC) && !icrc_holds(frame, bth, len, out))
 		return PACKET_BAD_ICRC; /* HV-05 */
 	return PACKET_OK;

@@ -7,7 +7,8 @@
  */
 #include "qp.h"
 
-#define TX_TURN 16 /* packets a QP may send before the next one has its turn */
+#define TX_TURN	       16 /* packets a QP may send before the next one has its turn */
+#define REFERENCE_TURN 4 /* of these, what a packet is worth that refers to its payload: to be received takes it long */
 
 void paths_init(struct nic *nic)
 {
@@ -18,6 +19,8 @@ void paths_init(struct nic *nic)
 
 int nic_path_open(struct nic *nic, uint32_t flags)
 {
+	if (flags & NIC_PATH_REFERENCES && !nic->cfg.revoke)
+		return -EINVAL;
 	for (unsigned i = 1; i < NIC_PATHS_MAX; i++) {
 		if (nic->paths[i].open)
 			continue;
@@ -113,8 +116,8 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 			frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
 			if (!qp_tx(qp, &frames[got]))
 				break;
+			path->turn += path->flags & NIC_PATH_REFERENCES && frames[got].n_pieces ? REFERENCE_TURN : 1;
 			got++;
-			path->turn++;
 		}
 		/*
 		 * A delayed ACK goes with what the QP sends, right behind it: the peer must not see the answer to its
@@ -130,7 +133,7 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 		if (got == n && path->turn < TX_TURN && qp_path(qp) == index && (req_pending(qp) || resp_pending(qp)))
 			break; /* its turn goes on with the next call */
 		list_remove(&qp->ready);
-		if (path->turn == TX_TURN || qp_path(qp) != index)
+		if (path->turn >= TX_TURN || qp_path(qp) != index)
 			qp_ready(qp); /* behind the others */
 		path->turn = 0;
 	}

@@ -4,6 +4,7 @@
  * the three engines share: addressing of packets, receive WQEs, the timer.
  */
 #include "qp.h"
+#include "refer.h"
 #include "timer.h"
 
 #define SPORT_BASE 0xc000 /* source ports of flows, by convention from here up */
@@ -117,6 +118,7 @@ static void qp_reset(struct nic_qp *qp)
 	qp->deadline = TIME_NEVER;
 	qp->path = 0;
 	list_remove(&qp->ready);
+	refer_revoke_qp(qp);
 	req_reset(qp);
 	comp_reset(qp);
 	resp_reset(qp);
@@ -185,6 +187,7 @@ int nic_qp_destroy(struct nic_qp *qp)
 {
 	struct nic *nic = qp->nic;
 
+	refer_revoke_qp(qp);
 	purge_cqs(qp);
 	event_source_fini(&qp->events);
 	timer_remove(nic, qp);
@@ -492,6 +495,7 @@ void qp_enter_error(struct nic_qp *qp)
 	if (qp->state == NIC_QPS_ERR)
 		return;
 	qp_set_state(qp, NIC_QPS_ERR);
+	refer_revoke_qp(qp); /* before buffers are given back */
 	timers_stop(qp);
 	if (!qp->resp.dying)
 		resp_cancel(qp);
@@ -576,6 +580,8 @@ uint8_t *qp_open(struct packet *p, struct nic_tx_frame *frame, uint32_t payload_
 
 void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame)
 {
+	uint32_t psns = 1, bytes = p->payload_len;
+
 	frame->len = packet_close(p, frame->data);
 	frame->bth = p->v4 ? 28 : 48;
 	frame->tclass = p->tclass;
@@ -583,9 +589,16 @@ void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame)
 	frame->sgid = p->sgid;
 	frame->dgid = p->dgid;
 	frame->qpn = qp->qpn;
-	COUNT(qp->nic, tx_packets);
-	COUNT_BY(qp->nic, tx_bytes, p->payload_len);
-	qp->counters.tx_packets++;
-	qp->counters.tx_bytes += p->payload_len;
+	if (p->referred) {
+		bytes = p->referred;
+		psns = packets_of(bytes, qp->pmtu);
+	} else {
+		frame->n_pieces = 0;
+	}
+	frame->psns = psns;
+	COUNT_BY(qp->nic, tx_packets, psns);
+	COUNT_BY(qp->nic, tx_bytes, bytes);
+	qp->counters.tx_packets += psns;
+	qp->counters.tx_bytes += bytes;
 	trace_add(qp->nic, qp->qpn, NIC_TR_tx, p->psn, p->op->value);
 }

@@ -109,9 +109,12 @@ struct requester {
 	uint8_t retries, rnr_retries; /* left */
 	uint8_t expired;	      /* times the ACK timer ran out in a row, up to BACKOFF_MAX */
 	bool retrying;		      /* went back to una and has seen no progress since */
-	enum error_id failed;	      /* local error of WQE sq.next: completes once it is the oldest */
-	bool drained;		      /* SQ_DRAINED was reported */
-	uint32_t sqd_stop;	      /* in SQD: WQEs from here on wait */
+	bool forgiven;		      /* likewise, but that was no retry: payload by reference was not fetched */
+	bool referred;		      /* packets before referred_end, unacknowledged yet, have been sent by reference */
+	uint32_t referred_end;
+	enum error_id failed; /* local error of WQE sq.next: completes once it is the oldest */
+	bool drained;	      /* SQ_DRAINED was reported */
+	uint32_t sqd_stop;    /* in SQD: WQEs from here on wait */
 };
 
 /** Completer. Written by comp.c only. */
@@ -124,6 +127,7 @@ struct completer {
 struct resp_resource {
 	bool used, atomic;
 	bool duplicate; /* what is to be sent answers a duplicate: errors are silent */
+	bool referred;	/* READs: some of it was sent by reference */
 	bool todo;	/* response packets from `cursor` on are to be sent */
 	uint32_t psn, packets;
 	uint32_t cursor; /* packet index of the next response to send */
@@ -196,6 +200,7 @@ struct nic_qp {
 	uint32_t heap_pos;
 	struct event_source events;
 	struct nic_qp_counters counters;
+	bool refers;		       /* requests or responses of it may be under way by reference */
 	bool rdm_owned;		       /* by an endpoint: */
 	struct nic_rdm_peer *rdm_peer; /* RC, of this peer; NULL: of none any more */
 	struct nic_rdm *rdm;	       /* UD, of this one's port */
@@ -286,6 +291,8 @@ void rdm_call_rx(struct nic_qp *qp, const struct packet *p);
 void rdm_nobody(struct nic *nic, const struct packet *p);
 /** A request of the peer to memory has been served. */
 void rdm_served(struct nic_qp *qp, uint32_t rkey, bool write);
+/** Whether that would be told to anybody. */
+bool rdm_is_told(const struct nic_qp *qp, uint32_t rkey);
 /** The QP is in error. */
 void rdm_qp_failed(struct nic_qp *qp);
 void rdm_settle(struct nic *nic);
@@ -348,6 +355,8 @@ bool req_pending(const struct nic_qp *qp);
 void req_progress(struct nic_qp *qp, uint32_t packets);
 /** Loss: send again from comp.una on, if tries are left; else the oldest WQE fails with `exhausted`. */
 void req_go_back(struct nic_qp *qp, enum error_id exhausted);
+/** A response was not fetched that was sent by reference: its request is sent again, once without it being a retry. */
+void req_unread(struct nic_qp *qp);
 /** What has been sent and not been answered may be lost: RC sends it again, which is no try. */
 void req_path_gone(struct nic_qp *qp);
 /** RNR NAK with this timer code for comp.una. */
@@ -376,13 +385,23 @@ void comp_flush(struct nic_qp *qp);
 void resp_reset(struct nic_qp *qp);
 /** A request packet for this RC or UC QP. */
 void resp_rx(struct nic_qp *qp, const struct packet *p);
+/** The request with this PSN is refused, which ends the connection: NAK, completion or event, QP in error. */
+void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn);
+/** Nothing is answered any more: forget all responses that wait. */
+void resp_cancel(struct nic_qp *qp);
+/** A response that waited has been sent, or is not needed any more. */
+static inline void resp_resource_done(struct responder *resp, struct resp_resource *r)
+{
+	r->todo = false;
+	resp->res_todo--;
+}
+
+/* resp_tx.c */
 /** Write the next response packet to the frame, if one is due. */
 bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
 bool resp_pending(const struct nic_qp *qp);
 /** The QP is about to end in error: what it owes its peer for requests that are done goes all the same, and now. */
 void resp_say_last(struct nic_qp *qp);
-/** Nothing is answered any more: forget all responses that wait. */
-void resp_cancel(struct nic_qp *qp);
 
 /* resp_ack.c */
 /** Queue an ACK for everything before ePSN: the peer has asked for it. */

@@ -274,16 +274,24 @@ struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep)
 
 /* ---- the NIC's turn ------------------------------------------------------------------------------------------ */
 
-void rdm_served(struct nic_qp *qp, uint32_t rkey, bool write)
+bool rdm_is_told(const struct nic_qp *qp, uint32_t rkey)
 {
-	struct nic_rdm_peer *peer = qp->rdm_peer;
+	const struct nic_rdm_peer *peer = qp->rdm_peer;
 	const struct mkey *m;
 
 	if (!peer || !(peer->ep->cfg.served || peer->stranger))
-		return;
+		return false;
 	m = mkey_find_remote(qp->nic, qp->pd, rkey);
-	if (!m || (m->kind == MKEY_MR && list_entry(m, const struct nic_mr, mkey)->own))
-		return; /* a message that was offered; or of no bytes, in no memory */
+	/* Else: a message that was offered; or of no bytes, in no memory. */
+	return m && !(m->kind == MKEY_MR && list_entry(m, const struct nic_mr, mkey)->own);
+}
+
+void rdm_served(struct nic_qp *qp, uint32_t rkey, bool write)
+{
+	struct nic_rdm_peer *peer = qp->rdm_peer;
+
+	if (!rdm_is_told(qp, rkey))
+		return;
 	rdm_stranger_known(peer);
 	if (!peer->ep->cfg.served)
 		return;

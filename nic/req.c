@@ -8,6 +8,7 @@
  * operations run once, when the requester first reaches them; their `started` flag keeps a retry from repeating them.
  */
 #include "qp.h"
+#include "refer.h"
 
 #define ASK_EVERY   64 /* most request packets without AckReq (RQ-07) */
 #define CWND_MIN    4  /* packets */
@@ -63,6 +64,14 @@ static uint32_t read_piece(const struct nic_qp *qp)
 	uint32_t max = window_max(qp);
 
 	return inflight_max(qp) && max > 1 ? max / 2 : max;
+}
+
+/* PSNs that may be sent now. */
+static uint32_t window_room(const struct nic_qp *qp)
+{
+	uint32_t out = (qp->req.psn - qp->comp.una) & PSN_MASK;
+
+	return out < window(qp) ? window(qp) - out : 0;
 }
 
 static bool window_open(const struct nic_qp *qp, uint32_t psns)
@@ -133,7 +142,8 @@ void req_progress(struct nic_qp *qp, uint32_t packets)
 
 	req->retries = qp->attr.retry_cnt;
 	req->rnr_retries = qp->attr.rnr_retry;
-	req->retrying = false;
+	req->retrying = req->forgiven = false;
+	req->referred = req->referred && psn_diff(qp->comp.una, req->referred_end) < 0;
 	req->expired = 0;
 	window_widen(qp, packets);
 	if (psn_diff(qp->comp.una, req->psn) > 0)
@@ -143,10 +153,44 @@ void req_progress(struct nic_qp *qp, uint32_t packets)
 		qp_ready(qp);
 }
 
+/* What went by reference may not be fetched, through no fault of the path's. It is sent again with its payload, so this happens
+ * but once, whatever the peer says. */
+static bool forgive(struct nic_qp *qp)
+{
+	bool first = !qp->req.forgiven;
+
+	qp->req.forgiven = true;
+	return first;
+}
+
+static void go_back(struct nic_qp *qp)
+{
+	reposition(qp);
+	ack_timer_start(qp); /* and again with the first packet sent again, should it ever be */
+}
+
+void req_unread(struct nic_qp *qp)
+{
+	if (!forgive(qp)) {
+		req_go_back(qp, ERR_sequence);
+		return;
+	}
+	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
+	qp->req.retrying = true;
+	/* What was sent behind it may have to be asked for again, too. */
+	qp->req.referred = true;
+	qp->req.referred_end = qp->req.sent_psn;
+	go_back(qp);
+}
+
 void req_go_back(struct nic_qp *qp, enum error_id exhausted)
 {
 	struct requester *req = &qp->req;
 
+	if (exhausted == ERR_sequence && req->referred && !req->forgiven) {
+		req_unread(qp);
+		return;
+	}
 	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, req->retries);
 	if (!req->retries) {
 		comp_finish(qp, exhausted);
@@ -156,8 +200,7 @@ void req_go_back(struct nic_qp *qp, enum error_id exhausted)
 	/* A second NAK for the same loss must not start the retry again; after a timeout a NAK is news. */
 	req->retrying = exhausted == ERR_sequence;
 	window_narrow(qp);
-	reposition(qp);
-	ack_timer_start(qp); /* and again with the first packet sent again, should it ever be */
+	go_back(qp);
 }
 
 void req_path_gone(struct nic_qp *qp)
@@ -356,19 +399,20 @@ static enum op_extra extra_of(const struct swqe *w)
 	return w->opcode == NIC_WR_SEND_WITH_INV ? OP_INV : OP_PLAIN;
 }
 
-static enum op_pos pos_of(uint32_t packet, uint32_t packets)
+/* Of the `psns` packets from `packet` on, in one. */
+static enum op_pos pos_of(uint32_t packet, uint32_t psns, uint32_t packets)
 {
-	if (packets == 1)
+	if (psns == packets)
 		return OP_ONLY;
 	if (packet == 0)
 		return OP_FIRST;
-	return packet + 1 == packets ? OP_LAST : OP_MIDDLE;
+	return packet + psns == packets ? OP_LAST : OP_MIDDLE;
 }
 
-/* Headers of packet number req.packet of a SEND or WRITE. */
-static void build_data(const struct nic_qp *qp, const struct swqe *w, struct packet *p)
+/* Headers of packet number req.packet of a SEND or WRITE, or of so many from there on. */
+static void build_data(const struct nic_qp *qp, const struct swqe *w, struct packet *p, uint32_t psns)
 {
-	enum op_pos pos = pos_of(qp->req.packet, w->packets);
+	enum op_pos pos = pos_of(qp->req.packet, psns, w->packets);
 	bool ends = pos & (OP_LAST | OP_ONLY);
 
 	p->op = op_find(qp->type == NIC_QPT_RC ? OP_RC : OP_UC, kind_of(w), pos, ends ? extra_of(w) : OP_PLAIN);
@@ -409,17 +453,19 @@ static enum error_id put_elements(const struct nic_qp *qp, const struct swqe *w,
 }
 
 /* Open the packet and put its payload in place. */
-static enum error_id put_payload(const struct nic_qp *qp, const struct swqe *w, struct packet *p,
+static enum error_id put_payload(struct nic_qp *qp, const struct swqe *w, struct packet *p, uint32_t psns,
 				 struct nic_tx_frame *frame)
 {
 	uint64_t offset = (uint64_t)qp->req.packet * qp->pmtu;
-	uint32_t len = !p->op->payload ? 0 : op_ends(p->op) ? w->length - (uint32_t)offset : qp->pmtu;
+	uint32_t len = !p->op->payload ? 0 : op_ends(p->op) ? w->length - (uint32_t)offset : psns * qp->pmtu;
 	uint8_t *payload;
 
 	if (op_is_elements(p->op))
 		return put_elements(qp, w, p, frame);
 	if (op_is_masked(p->op))
 		len = extended_operands_len(p->op, w->length);
+	if (len && psns > 1)
+		return gathered(refer_request(qp, w, offset, len, p, frame));
 	payload = qp_open(p, frame, len);
 	if (!len)
 		return ERR_none;
@@ -464,13 +510,19 @@ static void build_elements(const struct swqe *w, struct packet *p)
 	p->element.count = w->element.count;
 }
 
-/* PSNs that the next packet of the WQE takes: 1, or those of the rest of a READ's piece. */
-static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w)
+/* PSNs that the next packet of the WQE takes: 1, those of a payload that it refers to, or those of the rest of a READ's
+ * piece. */
+static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w, const struct nic_tx_frame *frame)
 {
-	uint32_t piece, packets;
+	uint32_t piece, packets, room;
 
-	if (w->opcode != NIC_WR_RDMA_READ)
-		return 1;
+	if (w->opcode != NIC_WR_RDMA_READ) {
+		if (asks_response(w) || wr_is_elements(w->opcode))
+			return 1;
+		packets = refer_request_psns(qp, w, frame);
+		room = window_room(qp);
+		return packets < room ? packets : room ? room : 1;
+	}
 	packets = w->started ? w->packets : packets_of(w->length, qp->pmtu);
 	piece = w->started ? w->piece : read_piece(qp);
 	piece -= qp->req.packet % piece;
@@ -481,7 +533,7 @@ static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w)
  * The peer is to answer the last packet of a message, and some before that in a long one (RQ-07). Where nothing is lost
  * and the peer is one of our kind, who answers in the end whether asked or not, only if somebody waits for the completion.
  */
-static bool asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packet *p)
+static bool asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packet *p, uint32_t psns)
 {
 	bool awaited = w->flags & NIC_SEND_SIGNALED && !(w->flags & NIC_SEND_UNAWAITED);
 	bool waits = awaited || !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS);
@@ -489,7 +541,8 @@ static bool asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packe
 	if (!op_ends(p->op) || !waits) {
 		uint32_t quarter = window(qp) / 4;
 
-		if (++qp->req.unasked < (quarter < ASK_EVERY ? quarter : ASK_EVERY))
+		qp->req.unasked += psns;
+		if (qp->req.unasked < (quarter < ASK_EVERY ? quarter : ASK_EVERY))
 			return false;
 	}
 	qp->req.unasked = 0;
@@ -527,7 +580,7 @@ static void sent(struct nic_qp *qp, struct swqe *w, uint32_t psns)
 static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
 {
 	struct requester *req = &qp->req;
-	uint32_t psns = psns_of_next(qp, w);
+	uint32_t psns = psns_of_next(qp, w, frame);
 	struct packet p;
 	enum error_id error;
 
@@ -549,9 +602,9 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 	else if (asks_response(w))
 		build_request(qp, w, &p, psns);
 	else
-		build_data(qp, w, &p);
-	p.ackreq = qp->type == NIC_QPT_RC && asks_ack(qp, w, &p);
-	error = put_payload(qp, w, &p, frame);
+		build_data(qp, w, &p, psns);
+	p.ackreq = qp->type == NIC_QPT_RC && asks_ack(qp, w, &p, psns);
+	error = put_payload(qp, w, &p, psns, frame);
 	if (error != ERR_none)
 		return fail(qp, error);
 	qp_emit(qp, &p, frame);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * resp.c - the responder for RC and UC: checks requests, executes them, queues responses (IBTA 9.7.4, 9.7.5, 9.8.2,
- * 9.9.3). Duplicates and the saved results they are answered from are in resp_dup.c.
+ * 9.9.3). Duplicates and the saved results they are answered from are in resp_dup.c, what leaves in resp_tx.c.
  *
  * Check, then act: resp_check looks at a request in PSN order and changes nothing; execute cannot fail on protocol
  * grounds any more (it can find that local memory is gone). Requests are executed in PSN order at once; responses are
@@ -12,8 +12,13 @@
  * resources (AT-01: the key comes before the alignment, as in rxe).
  */
 #include "qp.h"
+#include "refer.h"
 
-enum { CHECK_RNR = ERR_COUNT }; /* a verdict besides enum error_id: no receive WQE */
+/* Verdicts besides enum error_id. */
+enum {
+	CHECK_RNR = ERR_COUNT, /* no receive WQE */
+	CHECK_UNREAD,	       /* the payload cannot be fetched: the packet has not come */
+};
 
 void resp_reset(struct nic_qp *qp)
 {
@@ -47,8 +52,7 @@ void resp_cancel(struct nic_qp *qp)
 
 /* ---- errors ------------------------------------------------------------------------------------------- */
 
-/* A condition that ends the connection: answer, report to the WQE concerned or as an event, enter the error state. */
-static void fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
+void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
 {
 	const struct error_row *row = &error_rows[error];
 	struct responder *resp = &qp->resp;
@@ -103,9 +107,10 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 	uint32_t len = p->payload_len;
 
 	if (p->op->payload) {
-		if ((p->op->pos & (OP_FIRST | OP_MIDDLE)) && len != qp->pmtu)
+		/* One with a reference stands for several packets. */
+		if ((p->op->pos & (OP_FIRST | OP_MIDDLE)) && len != refer_psns(qp, p) * qp->pmtu)
 			return ERR_packet_length;
-		if (len > qp->pmtu || (p->op->pos == OP_LAST && !len))
+		if ((len > qp->pmtu && !p->reference) || !refer_fits(qp, p) || (p->op->pos == OP_LAST && !len))
 			return ERR_packet_length;
 	}
 	if ((op_is_masked(p->op) && !extended_fits(p)) || (op_is_elements(p->op) && !resp_elements_fit(qp, p)))
@@ -146,7 +151,7 @@ static enum error_id check_memory(const struct nic_qp *qp, const struct packet *
 static bool have_receive(const struct nic_qp *qp, const struct packet *p)
 {
 	if (qp->rdm_owned)
-		return rdm_takes(qp, p);
+		return p->reference || rdm_takes(qp, p); /* it is refused when it is executed */
 	return qp->resp.have_wqe || rq_peek(qp->srq ? &qp->srq->rq : &qp->rq);
 }
 
@@ -189,12 +194,19 @@ static unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint
 
 /* ---- executing --------------------------------------------------------------------------------------- */
 
-static enum error_id execute_send(struct nic_qp *qp, const struct packet *p)
+static unsigned executed(enum mem_verdict v, enum error_id error)
+{
+	return v == MEM_OK ? ERR_none : v == MEM_UNREAD ? CHECK_UNREAD : error;
+}
+
+/* A receive WQE that is taken for a payload which then cannot be fetched stays for when it comes again. */
+static unsigned execute_send(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
+	enum mem_verdict v;
 
-	if (qp->rdm_owned)
-		return rdm_arrive(qp, p);
+	if (qp->rdm_owned) /* messages of endpoints are short, and looked into: none of ours refers to its payload */
+		return p->reference ? CHECK_UNREAD : rdm_arrive(qp, p);
 	if (op_starts(p->op)) {
 		if (!resp->have_wqe)
 			qp_take_wqe(qp);
@@ -202,17 +214,28 @@ static enum error_id execute_send(struct nic_qp *qp, const struct packet *p)
 	}
 	if (resp->received + p->payload_len > resp->wqe->length)
 		return ERR_receive_length;
-	if (mem_scatter(qp->nic, qp_recv_pd(qp), resp->wqe->sge, resp->wqe->num_sge, resp->received, p->payload,
-			p->payload_len) != MEM_OK)
-		return ERR_receive_key;
+	if (p->reference)
+		v = refer_scatter(qp->nic, qp_recv_pd(qp), resp->wqe->sge, resp->wqe->num_sge, resp->received,
+				  p->reference);
+	else
+		v = mem_scatter(qp->nic, qp_recv_pd(qp), resp->wqe->sge, resp->wqe->num_sge, resp->received, p->payload,
+				p->payload_len);
+	if (v != MEM_OK)
+		return executed(v, ERR_receive_key);
 	resp->received += p->payload_len;
 	return ERR_none;
 }
 
-static enum error_id execute_write(struct nic_qp *qp, const struct packet *p, uint8_t *app)
+static unsigned execute_write(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
 	struct responder *resp = &qp->resp;
 
+	if (p->reference) {
+		enum mem_verdict v = refer_write(qp->nic, p->reference, app);
+
+		if (v != MEM_OK)
+			return executed(v, ERR_remote_fault);
+	}
 	if (op_starts(p->op)) {
 		resp->va = p->va;
 		resp->rkey = p->rkey;
@@ -220,7 +243,7 @@ static enum error_id execute_write(struct nic_qp *qp, const struct packet *p, ui
 		resp->received = 0;
 		COUNT(qp->nic, rx_write_requests);
 	}
-	if (p->payload_len && !mem_write(qp->nic, app, p->payload, p->payload_len))
+	if (p->payload_len && !p->reference && !mem_write(qp->nic, app, p->payload, p->payload_len))
 		return ERR_remote_fault;
 	resp->va += p->payload_len;
 	resp->left -= p->payload_len;
@@ -228,12 +251,6 @@ static enum error_id execute_write(struct nic_qp *qp, const struct packet *p, ui
 	if (p->op->extra == OP_IMM && !resp->have_wqe)
 		qp_take_wqe(qp);
 	return ERR_none;
-}
-
-static void resource_done(struct responder *resp, struct resp_resource *r)
-{
-	r->todo = false;
-	resp->res_todo--;
 }
 
 /* READs and atomics take a resource, from which they and their duplicates are answered. */
@@ -252,7 +269,7 @@ static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p,
 	};
 
 	if (r->todo)
-		resource_done(resp, r); /* an answer to a duplicate, given up */
+		resp_resource_done(resp, r); /* an answer to a duplicate, given up */
 	r->used = false;
 	if (next.atomic) {
 		COUNT(qp->nic, rx_atomic_requests);
@@ -309,9 +326,9 @@ static void served(struct nic_qp *qp, const struct packet *p)
 		rdm_served(qp, p->rkey, true);
 }
 
-static enum error_id execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
+static unsigned execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
-	enum error_id error;
+	unsigned error;
 
 	if (needs_resource(p->op)) {
 		error = execute_resource(qp, p, app);
@@ -337,6 +354,16 @@ static enum error_id execute(struct nic_qp *qp, const struct packet *p, uint8_t 
 }
 
 /* ---- requests ---------------------------------------------------------------------------------------- */
+
+/* As if it had not come: it is asked for again, unless it is already. */
+static void request_not_come(struct nic_qp *qp)
+{
+	COUNT(qp->nic, rx_unread);
+	qp->counters.dropped_rx++;
+	if (!qp->resp.nak_sent)
+		resp_nak(qp, AETH_NAK_SEQUENCE, qp->resp.epsn);
+	qp->resp.nak_sent = true;
+}
 
 static void rx_rc(struct nic_qp *qp, const struct packet *p)
 {
@@ -367,17 +394,22 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 		COUNT(qp->nic, resp_no_memory); /* it will be sent again */
 		return;
 	}
-	resp->nak_sent = false;
 	if (verdict == ERR_none)
 		verdict = execute(qp, p, app);
+	if (verdict == CHECK_UNREAD) {
+		request_not_come(qp);
+		return;
+	}
+	resp->nak_sent = false;
 	if (verdict != ERR_none) {
-		fail(qp, (enum error_id)verdict, p->psn);
+		resp_fail(qp, (enum error_id)verdict, p->psn);
 		return;
 	}
 	if (resp->ack_queued)
 		resp->syndrome = AETH_ACK; /* a NAK that has not gone out yet is overtaken by events */
 	resp->open = op_ends(p->op) ? NULL : p->op;
-	resp->epsn = psn_add(resp->epsn, p->op->kind == OP_READ_REQ ? packets_of(p->dma_len, qp->pmtu) : 1);
+	resp->epsn =
+		psn_add(resp->epsn, p->op->kind == OP_READ_REQ ? packets_of(p->dma_len, qp->pmtu) : refer_psns(qp, p));
 	if (op_ends(p->op))
 		resp->msn = (resp->msn + 1) & PSN_MASK;
 	resp->unacked++;
@@ -436,149 +468,4 @@ void resp_rx(struct nic_qp *qp, const struct packet *p)
 		rx_uc(qp, p);
 	else
 		rx_rc(qp, p);
-}
-
-/* ---- responses --------------------------------------------------------------------------------------- */
-
-bool resp_pending(const struct nic_qp *qp)
-{
-	return qp->resp.res_todo || (qp->resp.ack_queued && qp->resp.ack_due);
-}
-
-void resp_say_last(struct nic_qp *qp)
-{
-	if (qp->state == NIC_QPS_ERR || !(qp->resp.res_todo || qp->resp.ack_queued))
-		return;
-	qp->resp.dying = true; /* qp_enter_error leaves it to us */
-	if (qp->resp.ack_queued && !qp->resp.ack_due)
-		resp_ack_due(qp);
-}
-
-/* Open a READ response and put its payload in place; rights are checked again for each packet. */
-static enum error_id read_payload(const struct nic_qp *qp, const struct resp_resource *r, struct packet *p,
-				  struct nic_tx_frame *frame)
-{
-	uint32_t offset = r->cursor * qp->pmtu;
-	uint32_t len = r->stop - offset < qp->pmtu ? r->stop - offset : qp->pmtu;
-	uint8_t *payload = qp_open(p, frame, len), *app;
-
-	if (!len)
-		return ERR_none;
-	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, r->rkey, r->va + offset, len, NIC_ACCESS_REMOTE_READ, &app) !=
-	    MEM_OK)
-		return ERR_remote_key;
-	return mem_read(qp->nic, payload, app, len, packet_icrc(p)) ? ERR_none : ERR_remote_fault;
-}
-
-static enum op_pos response_pos(const struct resp_resource *r)
-{
-	bool first = r->cursor == r->base, last = r->cursor + 1 == r->end;
-
-	if (first)
-		return last ? OP_ONLY : OP_FIRST;
-	return last ? OP_LAST : OP_MIDDLE;
-}
-
-/* The memory went away while a READ streamed: the NAK takes the place of this response and all later ones. */
-static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
-{
-	resp_cancel(qp);
-	if (qp->state != NIC_QPS_ERR)
-		fail(qp, error, psn);
-	else /* dying of a later request: this one's NAK goes instead */
-		resp_nak(qp, error_rows[error].syndrome, psn);
-}
-
-static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_tx_frame *frame)
-{
-	struct responder *resp = &qp->resp;
-	struct packet p;
-	enum error_id error;
-
-	qp_address(qp, &p);
-	p.syndrome = AETH_ACK;
-	p.msn = r->msn;
-	p.psn = psn_add(r->psn, r->cursor);
-	if (r->elements) {
-		resp_elements_open(qp, r, &p, frame);
-	} else if (r->atomic) {
-		resp_atomic_open(r, &p, frame);
-	} else {
-		p.op = op_find(OP_RC, OP_READ_RESP, response_pos(r), OP_PLAIN);
-		error = read_payload(qp, r, &p, frame);
-		if (error != ERR_none) {
-			resource_done(resp, r);
-			if (r->duplicate)
-				COUNT(qp->nic, duplicate_dropped); /* RP-07 */
-			else
-				fail_read(qp, error, p.psn);
-			return false;
-		}
-	}
-	if (++r->cursor == r->end) {
-		resource_done(resp, r);
-		if (qp->rdm_owned && !r->atomic && !r->duplicate)
-			rdm_served(qp, r->rkey, false);
-	}
-	resp->unacked = 0;
-	qp_emit(qp, &p, frame);
-	return true;
-}
-
-static void count_nak(struct nic_qp *qp, uint8_t syndrome)
-{
-	struct nic *nic = qp->nic;
-
-	if ((syndrome & AETH_CLASS) == AETH_RNR) {
-		COUNT(nic, rcvd_rnr_sent);
-		qp->counters.rnr_naks_tx++;
-	} else if (syndrome == AETH_NAK_SEQUENCE) {
-		COUNT(nic, seq_nak_sent);
-		qp->counters.seq_naks_tx++;
-	} else if (syndrome == AETH_NAK_INVALID) {
-		COUNT(nic, nak_inv_req_sent);
-	} else if (syndrome == AETH_NAK_ACCESS) {
-		COUNT(nic, nak_access_sent);
-	} else {
-		COUNT(nic, nak_op_sent);
-	}
-}
-
-static void tx_ack(struct nic_qp *qp, struct nic_tx_frame *frame)
-{
-	struct responder *resp = &qp->resp;
-	struct packet p;
-
-	qp_address(qp, &p);
-	p.syndrome = resp->syndrome;
-	p.msn = resp->msn;
-	p.op = op_find(OP_RC, OP_ACK, OP_ONLY, OP_PLAIN);
-	p.psn = resp->syndrome == AETH_ACK ? psn_add(resp->epsn, PSN_MASK) : resp->nak_psn;
-	if (resp->syndrome == AETH_ACK)
-		COUNT(qp->nic, acks_sent);
-	else
-		count_nak(qp, resp->syndrome);
-	resp->ack_queued = resp->ack_due = resp->ack_lazy = resp->dying = false;
-	resp->unacked = 0;
-	list_remove(&resp->ack_node);
-	qp_open(&p, frame, 0);
-	qp_emit(qp, &p, frame);
-}
-
-bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
-{
-	struct responder *resp = &qp->resp;
-
-	while (resp->res_todo) {
-		struct resp_resource *r = &resp->res[resp->res_next & (resp->res_size - 1)];
-
-		if (!r->todo)
-			resp->res_next++;
-		else if (tx_resource(qp, r, frame))
-			return true;
-	}
-	if (!resp->ack_queued || !resp->ack_due)
-		return false;
-	tx_ack(qp, frame);
-	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * resp_ack.c - when the responder acknowledges: the one ACK or NAK that a QP has queued (IBTA 9.7.5.1). It speaks for all
- * packets before it, so there is never more than one; resp.c sends it.
+ * packets before it, so there is never more than one; resp_tx.c sends it.
  *
  * An ACK that the peer has asked for waits a little for others that it could speak for; one that he has not asked for until
  * there is nothing else to do. NAKs do not wait.

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * refer.c - payload by reference. Between processes of one host a long payload need not be copied twice, into shared memory
+ * and out of it: the packet names it, and whoever executes the packet fetches it to where it belongs.
+ *
+ * One packet with a reference stands for a row of packets of one message, as far as 9.7 is concerned: it takes their PSNs and
+ * is FIRST, MIDDLE, LAST or ONLY as they would be together. Whoever sends may do so because the memory stays the QP's:
+ * a SEND's or WRITE's until it is acknowledged, which is when it has been fetched. That of a READ is a region that may
+ * end meanwhile, and a request may end in an error: then what is under way is revoked. So no payload is ever delivered that
+ * was not its sender's to send at the time, though it may be looked at.
+ *
+ * What cannot be fetched is lost, and like all that is lost it is sent again, with its payload in its packets; but the path
+ * loses nothing else, so that this is none of the retries which the program has allowed. So whatever is
+ * wrong with the memory is found out by the one whose it is, in the way it always was, and who refers to nonsense
+ * or to nothing delays himself.
+ *
+ * Owns nothing: what is under way only the path knows.
+ */
+#include "refer.h"
+
+#define LAST 64 /* bytes */
+
+static bool path_refers(const struct nic_qp *qp, const struct nic_tx_frame *frame)
+{
+	return qp->nic->paths[qp->path].flags & NIC_PATH_REFERENCES && frame->pieces;
+}
+
+/** PSNs of a packet that could refer to `left` bytes; 1: it does not. */
+static uint32_t psns_of(const struct nic_qp *qp, uint64_t left)
+{
+	if (left < NIC_REFERENCE_MIN)
+		return 1;
+	return packets_of(left < NIC_REFERENCE_MAX ? left : NIC_REFERENCE_MAX, qp->pmtu);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------------- */
+
+uint32_t refer_request_psns(const struct nic_qp *qp, const struct swqe *w, const struct nic_tx_frame *frame)
+{
+	if (w->length < NIC_REFERENCE_MIN || qp->type != NIC_QPT_RC || !path_refers(qp, frame) ||
+	    w->flags & NIC_SEND_INLINE || w->num_sge > NIC_PIECES_MAX || qp->req.psn != qp->req.sent_psn)
+		return 1;
+	return psns_of(qp, w->length - (uint64_t)qp->req.packet * qp->pmtu);
+}
+
+static void open_packet(struct nic_qp *qp, uint32_t len, struct packet *p, struct nic_tx_frame *frame)
+{
+	qp_open(p, frame, 0);
+	p->referred = len;
+	qp->refers = qp->nic->refers = true;
+}
+
+enum mem_verdict refer_request(struct nic_qp *qp, const struct swqe *w, uint64_t offset, uint32_t len, struct packet *p,
+			       struct nic_tx_frame *frame)
+{
+	open_packet(qp, len, p, frame);
+	qp->req.referred = true;
+	qp->req.referred_end = psn_add(qp->req.psn, packets_of(len, qp->pmtu));
+	frame->n_pieces = 0;
+	for (uint32_t i = 0; i < w->num_sge && len; i++) {
+		const struct nic_sge *sge = &w->sge[i];
+		enum mem_verdict v;
+		uint32_t part;
+		uint8_t *app;
+
+		if (offset >= sge->length) {
+			offset -= sge->length;
+			continue;
+		}
+		v = mem_check_local(qp->nic, qp->pd, sge->lkey, sge->addr, sge->length, 0, &app);
+		if (v != MEM_OK)
+			return v;
+		part = sge->length - (uint32_t)offset < len ? sge->length - (uint32_t)offset : len;
+		frame->pieces[frame->n_pieces++] = (struct nic_piece){(uintptr_t)app + offset, part, sge->lkey};
+		len -= part;
+		offset = 0;
+	}
+	return len ? MEM_BAD_RANGE : MEM_OK;
+}
+
+uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource *r, const struct nic_tx_frame *frame)
+{
+	/* Who wants to be told that memory has been read may write to it then: it has to be true. */
+	if (r->length < NIC_REFERENCE_MIN || !path_refers(qp, frame) || r->duplicate ||
+	    (qp->rdm_owned && rdm_is_told(qp, r->rkey)))
+		return 1;
+	return psns_of(qp, r->stop - r->cursor * qp->pmtu);
+}
+
+void refer_response(struct nic_qp *qp, uint32_t rkey, const uint8_t *app, uint32_t len, struct packet *p,
+		    struct nic_tx_frame *frame)
+{
+	open_packet(qp, len, p, frame);
+	frame->pieces[0] = (struct nic_piece){(uintptr_t)app, len, mkey_find_remote(qp->nic, qp->pd, rkey)->key};
+	frame->n_pieces = 1;
+}
+
+void refer_revoke_qp(struct nic_qp *qp)
+{
+	if (!qp->refers)
+		return;
+	qp->refers = false;
+	qp->nic->cfg.revoke(qp->nic->cfg.ctx, qp->qpn, 0);
+}
+
+/* ---- fetching ------------------------------------------------------------------------------------------------ */
+
+/*
+ * Programs look for the last bytes of a WRITE to know that all of it is there. Who fetches may copy in any order, the kernel's
+ * string moves for one: so the last bytes come later, when they have proved to be payload.
+ */
+static enum mem_verdict fetch(struct nic *nic, const struct nic_reference *ref, uint32_t offset, uint8_t *app,
+			      uint32_t len)
+{
+	uint8_t last[LAST];
+	uint32_t n_last = len < LAST ? len : LAST;
+
+	/* It may be our side's memory that is not there: what is sent again finds that out. */
+	if (!ref->fetch(ref->ctx, offset, app, len, last, n_last))
+		return MEM_UNREAD;
+	return mem_write(nic, app + len - n_last, last, n_last) ? MEM_OK : MEM_FAULT;
+}
+
+enum mem_verdict refer_write(struct nic *nic, const struct nic_reference *ref, uint8_t *app)
+{
+	return fetch(nic, ref, 0, app, ref->len);
+}
+
+enum mem_verdict refer_scatter(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
+			       uint64_t offset, const struct nic_reference *ref)
+{
+	uint32_t done = 0;
+
+	for (; done < ref->len && n; sge++, n--) {
+		enum mem_verdict v;
+		uint32_t part;
+		uint8_t *app;
+
+		if (offset >= sge->length) {
+			offset -= sge->length;
+			continue;
+		}
+		part = sge->length - (uint32_t)offset;
+		part = part < ref->len - done ? part : ref->len - done;
+		v = mem_check_local(nic, pd, sge->lkey, sge->addr, sge->length, NIC_ACCESS_LOCAL_WRITE, &app);
+		if (v == MEM_OK)
+			v = fetch(nic, ref, done, app + offset, part);
+		if (v != MEM_OK)
+			return v;
+		done += part;
+		offset = 0;
+	}
+	return done < ref->len ? MEM_BAD_RANGE : MEM_OK;
+}
+
+/* ---- for observers ------------------------------------------------------------------------------------------- */
+
+static enum op_pos pos_of(const struct opcode *op, bool first, bool last)
+{
+	first &= op_starts(op);
+	last &= op_ends(op);
+	return first ? (last ? OP_ONLY : OP_FIRST) : last ? OP_LAST : OP_MIDDLE;
+}
+
+int nic_frame_unfold(const struct nic *nic, const struct nic_rx_frame *frame, uint32_t index, uint8_t *buf)
+{
+	struct packet p;
+	const struct nic_qp *qp;
+	uint32_t packets, offset;
+	uint8_t *place;
+	bool last;
+
+	if (!frame->reference || packet_parse(frame, &p) != PACKET_OK)
+		return -EINVAL;
+	qp = table_find(&nic->qps, p.dest_qpn);
+	if (!qp || !qp->pmtu)
+		return -EINVAL;
+	packets = refer_psns(qp, &p);
+	if (frame->reference->psns != packets)
+		return -EINVAL;
+	if (index >= packets)
+		return 0;
+	last = index + 1 == packets;
+	offset = index * qp->pmtu;
+	p.op = op_find(OP_RC, p.op->kind, pos_of(p.op, index == 0, last), last ? p.op->extra : OP_PLAIN);
+	p.psn = psn_add(p.psn, index);
+	p.ackreq &= last;
+	p.se &= last;
+	p.payload_len = last ? p.payload_len - offset : qp->pmtu;
+	p.pad = (uint8_t)(-p.payload_len & 3);
+	p.no_icrc = true;
+	p.referred = 0;
+	p.reference = NULL;
+	place = packet_open(&p, buf);
+	if (!frame->reference->fetch(frame->reference->ctx, offset, place, p.payload_len, NULL, 0))
+		return -EIO;
+	return (int)packet_close(&p, buf);
+}

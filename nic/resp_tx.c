@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * resp_tx.c - what the responder sends: responses to READs and atomics from the resource ring, in PSN order, then the one ACK
+ * or NAK that is queued (IBTA 9.7.5.1). Memory that a READ asks for is looked at only now, and again for each packet.
+ */
+#include "qp.h"
+#include "refer.h"
+
+bool resp_pending(const struct nic_qp *qp)
+{
+	return qp->resp.res_todo || (qp->resp.ack_queued && qp->resp.ack_due);
+}
+
+void resp_say_last(struct nic_qp *qp)
+{
+	if (qp->state == NIC_QPS_ERR || !(qp->resp.res_todo || qp->resp.ack_queued))
+		return;
+	qp->resp.dying = true; /* qp_enter_error leaves it to us */
+	if (qp->resp.ack_queued && !qp->resp.ack_due)
+		resp_ack_due(qp);
+}
+
+/* Open a READ response of so many packets and put its payload in place; rights are checked again for each. */
+static enum error_id read_payload(struct nic_qp *qp, const struct resp_resource *r, uint32_t psns, struct packet *p,
+				  struct nic_tx_frame *frame)
+{
+	uint32_t offset = r->cursor * qp->pmtu, room = psns * qp->pmtu;
+	uint32_t len = r->stop - offset < room ? r->stop - offset : room;
+	uint8_t *payload = psns == 1 ? qp_open(p, frame, len) : NULL, *app;
+
+	if (!len)
+		return ERR_none;
+	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, r->rkey, r->va + offset, len, NIC_ACCESS_REMOTE_READ, &app) !=
+	    MEM_OK)
+		return ERR_remote_key;
+	if (psns > 1) {
+		refer_response(qp, r->rkey, app, len, p, frame);
+		return ERR_none;
+	}
+	return mem_read(qp->nic, payload, app, len, packet_icrc(p)) ? ERR_none : ERR_remote_fault;
+}
+
+static enum op_pos response_pos(const struct resp_resource *r, uint32_t psns)
+{
+	bool first = r->cursor == r->base, last = r->cursor + psns == r->end;
+
+	if (first)
+		return last ? OP_ONLY : OP_FIRST;
+	return last ? OP_LAST : OP_MIDDLE;
+}
+
+/* The memory went away while a READ streamed: the NAK takes the place of this response and all later ones. */
+static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
+{
+	resp_cancel(qp);
+	if (qp->state != NIC_QPS_ERR)
+		resp_fail(qp, error, psn);
+	else /* dying of a later request: this one's NAK goes instead */
+		resp_nak(qp, error_rows[error].syndrome, psn);
+}
+
+/* The memory is not there any more to answer a duplicate: that is not told (RP-07). But whom the first answer referred to it may
+ * never have had it, and would ask for ever. */
+static void drop_duplicate(struct nic_qp *qp, const struct resp_resource *r, enum error_id error, uint32_t psn)
+{
+	COUNT(qp->nic, duplicate_dropped);
+	if (r->referred && !qp->resp.ack_queued)
+		resp_nak(qp, error_rows[error].syndrome, psn);
+}
+
+static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_tx_frame *frame)
+{
+	struct responder *resp = &qp->resp;
+	struct packet p;
+	enum error_id error;
+	uint32_t psns = 1;
+
+	qp_address(qp, &p);
+	p.syndrome = AETH_ACK;
+	p.msn = r->msn;
+	p.psn = psn_add(r->psn, r->cursor);
+	if (r->elements) {
+		resp_elements_open(qp, r, &p, frame);
+	} else if (r->atomic) {
+		resp_atomic_open(r, &p, frame);
+	} else {
+		psns = refer_response_psns(qp, r, frame);
+		p.op = op_find(OP_RC, OP_READ_RESP, response_pos(r, psns), OP_PLAIN);
+		error = read_payload(qp, r, psns, &p, frame);
+		if (error != ERR_none) {
+			resp_resource_done(resp, r);
+			if (r->duplicate)
+				drop_duplicate(qp, r, error, p.psn);
+			else
+				fail_read(qp, error, p.psn);
+			return false;
+		}
+	}
+	r->referred |= psns > 1;
+	r->cursor += psns;
+	if (r->cursor == r->end) {
+		resp_resource_done(resp, r);
+		if (qp->rdm_owned && !r->atomic && !r->duplicate)
+			rdm_served(qp, r->rkey, false);
+	}
+	resp->unacked = 0;
+	qp_emit(qp, &p, frame);
+	return true;
+}
+
+static void count_nak(struct nic_qp *qp, uint8_t syndrome)
+{
+	struct nic *nic = qp->nic;
+
+	if ((syndrome & AETH_CLASS) == AETH_RNR) {
+		COUNT(nic, rcvd_rnr_sent);
+		qp->counters.rnr_naks_tx++;
+	} else if (syndrome == AETH_NAK_SEQUENCE) {
+		COUNT(nic, seq_nak_sent);
+		qp->counters.seq_naks_tx++;
+	} else if (syndrome == AETH_NAK_INVALID) {
+		COUNT(nic, nak_inv_req_sent);
+	} else if (syndrome == AETH_NAK_ACCESS) {
+		COUNT(nic, nak_access_sent);
+	} else {
+		COUNT(nic, nak_op_sent);
+	}
+}
+
+static void tx_ack(struct nic_qp *qp, struct nic_tx_frame *frame)
+{
+	struct responder *resp = &qp->resp;
+	struct packet p;
+
+	qp_address(qp, &p);
+	p.syndrome = resp->syndrome;
+	p.msn = resp->msn;
+	p.op = op_find(OP_RC, OP_ACK, OP_ONLY, OP_PLAIN);
+	p.psn = resp->syndrome == AETH_ACK ? psn_add(resp->epsn, PSN_MASK) : resp->nak_psn;
+	if (resp->syndrome == AETH_ACK)
+		COUNT(qp->nic, acks_sent);
+	else
+		count_nak(qp, resp->syndrome);
+	resp->ack_queued = resp->ack_due = resp->ack_lazy = resp->dying = false;
+	resp->unacked = 0;
+	list_remove(&resp->ack_node);
+	qp_open(&p, frame, 0);
+	qp_emit(qp, &p, frame);
+}
+
+bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
+{
+	struct responder *resp = &qp->resp;
+
+	while (resp->res_todo) {
+		struct resp_resource *r = &resp->res[resp->res_next & (resp->res_size - 1)];
+
+		if (!r->todo)
+			resp->res_next++;
+		else if (tx_resource(qp, r, frame))
+			return true;
+	}
+	if (!resp->ack_queued || !resp->ack_due)
+		return false;
+	tx_ack(qp, frame);
+	return true;
+}
