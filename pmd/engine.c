@@ -215,6 +215,13 @@ static uint32_t engine_route(void *ctx, const struct nic_gid *dgid, uint32_t des
 	return pmd_links_route(e->links, dgid, dest_qpn);
 }
 
+static void engine_revoke(void *ctx, uint32_t qpn, uint32_t key)
+{
+	const struct pmd_engine *e = ctx;
+
+	pmd_links_revoke(e->links, qpn, key);
+}
+
 static void engine_pause(void *ctx)
 {
 	const struct timespec pause = {0, 20000};
@@ -239,6 +246,7 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 		.local_ack_delay = 15, /* 134 ms: a process may be off the CPU for long */
 		.random = engine_random,
 		.route = engine_route,
+		.revoke = engine_revoke,
 		.guard = pmd_guard_run,
 		.pause = engine_pause,
 		.ctx = e,
@@ -319,13 +327,14 @@ static bool engine_unserved(void *ctx, uint16_t service)
 /** Same-host peers are reached through memory, as far as the device is shared at all. */
 static int engine_open_links(struct pmd_engine *e, char *err, size_t err_len)
 {
+	const char *wrong;
 	int rc;
 
 	if (!e->control)
 		return 0;
-	rc = pmd_links_open(e, e->control, &e->links);
+	rc = pmd_links_open(e, e->control, &e->links, &wrong);
 	if (rc == -EINVAL)
-		snprintf(err, err_len, "UROCE_RING is '%.32s'; use on or off", getenv("UROCE_RING"));
+		snprintf(err, err_len, "%s is '%.32s'; use on or off", wrong, getenv(wrong));
 	else if (rc != 0)
 		snprintf(err, err_len, "no links: %s", strerror(-rc));
 	e->port->forward = engine_forward;

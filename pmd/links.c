@@ -31,6 +31,8 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 	l->n_out--;
 	l->full[path / 64] &= ~(1ull << path % 64);
 	links_routes_end(l, out);
+	ring_revoke(&out->ring, UINT64_MAX); /* what is under way is sent again on another way, and then forgotten */
+	PMD_POINT(reference_revoked);
 	pmd_tap_path_gone(l->e, path);
 	nic_path_close(l->e->nic, path);
 	pmd_control_unwatch(l->control, &out->watch);
@@ -151,6 +153,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	PMD_POINT(link_mapped);
 	in->index = index;
 	in->watch = (struct pmd_watch){.fd = pmd_fd_high(connection), .ready = in_ready};
+	links_welcome(l, in);
 	if (proto_send(in->watch.fd, PROTO_LINK_TAKEN, NULL, 0, &e->bell_fd, proto_peer_is_self(in->watch.fd)) != 0 ||
 	    pmd_control_watch(l->control, &in->watch, EPOLLIN) != 0) {
 		ring_unmap(in->ring.memory);
@@ -225,16 +228,25 @@ void pmd_links_awake(struct pmd_links *l)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd_links **out)
+/** A setting that is on unless somebody says otherwise. @return false: it is neither on nor off. */
+static bool setting_is_good(const char *name, bool *out)
 {
-	const char *ring = getenv("UROCE_RING");
+	const char *value = getenv(name);
+
+	*out = !value || !value[0] || strcmp(value, "on") == 0;
+	return *out || strcmp(value, "off") == 0;
+}
+
+int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd_links **out, const char **wrong)
+{
+	bool ring, one_copy;
 	struct pmd_links *l;
 
 	*out = NULL;
-	if (ring && strcmp(ring, "off") == 0)
-		return 0;
-	if (ring && ring[0] && strcmp(ring, "on") != 0)
+	if (!setting_is_good(*wrong = "UROCE_RING", &ring) || !setting_is_good(*wrong = "UROCE_ONE_COPY", &one_copy))
 		return -EINVAL;
+	if (!ring)
+		return 0;
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
@@ -242,6 +254,7 @@ int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd
 	l->pending = nic_paths_pending(e->nic);
 	l->trim_ns = l->retry_ns = UINT64_MAX;
 	l->control = control;
+	l->one_copy = one_copy;
 	l->self = (struct proto_link){.key = *pmd_control_key(control), .function = pmd_control_function(control)};
 	pmd_control_serve(control, PROTO_LINK, link_visit);
 	*out = l;
@@ -258,6 +271,7 @@ void pmd_links_close(struct pmd_links *l)
 	for (uint32_t i = 0; i < LINKS_IN_MAX; i++)
 		if (l->in[i])
 			links_drop_in(l, i);
+	l->e->links = NULL; /* the NIC, which goes later, has nothing under way */
 	free(l);
 }
 

@@ -37,7 +37,8 @@ enum { PROTO_LINK_TAKEN = PROTO_LINK + 1, PROTO_LINK_KNOCK };
 struct proto_link {
 	struct nic_gid key; /* of the producer's device */
 	uint32_t function;
-	uint32_t service; /* the port of the consumer that it is to; 0: to the function itself */
+	uint32_t service;	    /* the port of the consumer that it is to; 0: to the function itself */
+	uint64_t number, number_at; /* by which to know the producer's memory: see links_refer.c */
 };
 
 struct pmd_control;
@@ -45,15 +46,18 @@ struct pmd_links;
 
 /**
  * Ready to link. UROCE_RING=off: no links at all, then *out is NULL, with which all calls below may be made.
- * @return 0, -EINVAL (UROCE_RING is neither on nor off), -ENOMEM.
+ * @return 0, -EINVAL (a setting is neither on nor off: *wrong is its name), -ENOMEM.
  */
-int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd_links **out);
+int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd_links **out, const char **wrong);
 void pmd_links_close(struct pmd_links *links);
 /** In a forked child: close descriptors, touch nothing else. */
 void pmd_links_abandon(struct pmd_links *links);
 
 /** As nic_config.route: makes the link if there can be one. */
 uint32_t pmd_links_route(struct pmd_links *links, const struct nic_gid *dgid, uint32_t dest_qpn);
+
+/** As nic_config.revoke. */
+void pmd_links_revoke(struct pmd_links *links, uint32_t qpn, uint32_t key);
 
 /** Receive up to about `budget` packets. @return how many. */
 unsigned pmd_links_rx(struct pmd_links *links, unsigned budget, uint64_t now_ns);

@@ -8,6 +8,7 @@
  *
  * A ring that makes no sense is given up and counted; so is one whose consumer makes none.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "links_priv.h"
@@ -16,11 +17,12 @@
 /* A consumer that has stood still for so long with something to do may not have heard its bell; and for so long, has stopped.
  * No shorter: on a machine where processes outnumber cores a consumer is off the CPU for tens of milliseconds, and programs
  * that send datagrams to one that is there expect them to arrive. */
-#define DEAF_NS	     2000000
-#define STOPPED_NS   500000000
-#define RETRY_MAX_NS 10000000
-#define PATH_WORDS   (NIC_PATHS_MAX / 64)
-#define LINK_BURST   32 /* packets of one link before the next one has its turn, in either direction */
+#define DEAF_NS		 2000000
+#define STOPPED_NS	 500000000
+#define RETRY_MAX_NS	 10000000
+#define PATH_WORDS	 (NIC_PATHS_MAX / 64)
+#define REFERENCE_WEIGHT 8  /* packets that one is worth whose payload is by reference, in the turns of links */
+#define LINK_BURST	 32 /* packets of one link before the next one has its turn, in either direction */
 
 /* Bytes of a packet that are copied before it is looked at: the rest of the entry's first line, and one more. */
 #define HEAD_MAX (2 * RING_LINE - RING_WORD)
@@ -89,18 +91,82 @@ static bool rx_forwarded(struct pmd_engine *e, const struct link_in *in, const u
 	return true;
 }
 
-/** @return false: it makes no sense. */
-static inline bool rx_entry(struct pmd_engine *e, const struct link_in *in, uint32_t kind, const uint8_t *packet,
-			    uint32_t len, uint64_t now_ns)
+/** As nic_reference.fetch, of payload that has been fetched. */
+static bool fetched(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
+{
+	const uint8_t *payload = ctx;
+
+	memcpy(dst, payload + offset, len - n_last);
+	if (n_last)
+		memcpy(last, payload + offset + len - n_last, n_last);
+	return true;
+}
+
+static bool not_fetched(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
+{
+	return false;
+}
+
+/** Taps see the packets that one stands for, payload and all. What the NIC drops it drops unseen. */
+static void rx_unfolded(struct pmd_engine *e, const struct link_in *in, const struct nic_rx_frame *frame,
+			uint64_t now_ns)
+{
+	const struct nic_reference *far = frame->reference;
+	struct nic_reference near = {.len = far->len, .psns = far->psns, .fetch = fetched, .ctx = malloc(far->len)};
+	struct nic_rx_frame seen = *frame;
+	uint8_t copy[NIC_FRAME_MAX];
+	uint32_t index = 0;
+	int len;
+
+	seen.reference = &near;
+	if (near.ctx && far->fetch(far->ctx, 0, near.ctx, far->len, NULL, 0)) {
+		while ((len = nic_frame_unfold(e->nic, &seen, index, copy)) > 0) {
+			rx(e, in, &(struct nic_rx_frame){.data = copy, .len = (uint32_t)len, .flags = NIC_RX_NO_ICRC},
+			   now_ns);
+			index++;
+		}
+	} else {
+		near.fetch = not_fetched;
+	}
+	if (index == 0)
+		nic_rx(e->nic, &seen, now_ns);
+	free(near.ctx);
+}
+
+/** A packet with its payload in the producer's memory. @return false: it makes no sense. */
+static bool rx_referring(struct pmd_engine *e, struct link_in *in, const uint8_t *packet, uint32_t len, uint64_t now_ns)
+{
+	struct link_payload payload = {.e = e, .in = in, .position = in->ring.head};
+	struct nic_reference reference;
+	uint8_t head[LINK_PIECES_AT];
+	struct nic_rx_frame frame = {
+		.data = head, .len = sizeof(head), .flags = NIC_RX_NO_ICRC, .reference = &reference};
+
+	if (!links_payload(&payload, packet, len, &reference))
+		return false;
+	memcpy(head, packet, sizeof(head));
+	e->port->stats.link_rx_references++;
+	if (pmd_unlikely(e->taps))
+		rx_unfolded(e, in, &frame, now_ns);
+	else
+		nic_rx(e->nic, &frame, now_ns);
+	return true;
+}
+
+/** @return what of the budget it has taken, 0: it makes no sense. */
+static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32_t kind, const uint8_t *packet,
+				uint32_t len, uint64_t now_ns)
 {
 	if (kind == LINK_PACKET || kind == LINK_FOLLOWED) {
 		rx_packet(e, in, packet, len, now_ns);
-		return true;
+		return 1;
 	}
 	if (kind == LINK_SUMMED) {
 		rx_summed(e, in, packet, len, now_ns);
-		return true;
+		return 1;
 	}
+	if (kind == LINK_REFERENCE)
+		return rx_referring(e, in, packet, len, now_ns) ? REFERENCE_WEIGHT : 0;
 	return kind == LINK_FORWARD && rx_forwarded(e, in, packet, len, now_ns);
 }
 
@@ -116,13 +182,17 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 	uint32_t kind = LINK_PACKET;
 	int len = 0;
 
-	while (n < budget && (kind == LINK_FOLLOWED || nic_completions(e->nic) < e->rx_until) &&
+	while (budget > 0 && (kind == LINK_FOLLOWED || nic_completions(e->nic) < e->rx_until) &&
 	       (len = ring_peek(&in->ring, &packet, &kind)) > 0) {
+		unsigned weight;
+
 		ring_will_peek(&in->ring, (uint32_t)len);
-		if (!rx_entry(e, in, kind, packet, (uint32_t)len, now_ns))
+		weight = rx_entry(e, in, kind, packet, (uint32_t)len, now_ns);
+		if (weight == 0)
 			return -EPROTO;
 		ring_pop(&in->ring, (uint32_t)len);
 		n++;
+		budget = budget > weight ? budget - weight : 0;
 	}
 	ring_say_head(&in->ring);
 	return len < 0 ? len : (int)n;
@@ -130,15 +200,15 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 
 bool links_rx_rest(struct pmd_links *l, struct link_in *in)
 {
-	uint64_t now_ns = pmd_now_ns(), until = l->e->rx_until;
-	int n = LINK_BURST;
+	uint64_t now_ns = pmd_now_ns(), until = l->e->rx_until, end = in->ring.head + RING_BYTES;
+	int n;
 
 	l->e->rx_until = UINT64_MAX; /* later there is nothing to receive from */
 	/* At most a ring full: nobody adds to it, and if somebody did all the same, the rest is not ours. */
-	for (unsigned bytes = 0; bytes < RING_BYTES && n == LINK_BURST; bytes += LINK_BURST * RING_LINE) {
+	do {
 		n = link_rx(l->e, in, LINK_BURST, now_ns);
 		l->e->port->stats.link_rx_packets += n > 0 ? (unsigned)n : 0;
-	}
+	} while (n > 0 && in->ring.head < end);
 	l->e->rx_until = until;
 	return n >= 0;
 }
@@ -259,18 +329,27 @@ static inline enum link_kind kind_of(const struct nic_tx_frame *frame)
 static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t now_ns)
 {
 	struct link_out *out = l->out[path];
+	struct nic_piece pieces[NIC_PIECES_MAX];
 	struct nic_tx_frame frame;
 	unsigned n = 0, given, left;
 	int room = 1;
 
 	while (n < budget && (room = ring_reserve(&out->ring, &frame.data)) == 1) {
+		uint32_t revocations = l->revocations;
+
+		frame.pieces = links_may_refer(l, out) ? pieces : NULL;
+		frame.n_pieces = 0;
 		given = left = nic_path_tx(l->e->nic, path, &frame, 1, now_ns);
 		if (pmd_unlikely(l->e->taps))
 			left = pmd_tap_tx(l->e, path, &frame, given, 1, now_ns);
 		if (given + left == 0)
 			break;
-		if (left)
+		if (frame.n_pieces) {
+			links_refer(out, &frame, l->revocations != revocations);
+			l->e->port->stats.link_tx_references++;
+		} else if (left) {
 			ring_commit(&out->ring, frame.len, kind_of(&frame));
+		}
 		n++;
 		if (!tx_is_pending(l, path))
 			break;

@@ -20,8 +20,19 @@ enum link_kind {
 	LINK_SUMMED,   /* an IP packet with its ICRC, because somebody has damaged it on purpose */
 	LINK_FOLLOWED, /* an IP packet without ICRC, and what its sender had to send next follows at once */
 	LINK_FORWARD,  /* struct link_forward, then the UDP payload as it came, ICRC and all */
+	LINK_REFERENCE, /* an IP packet without payload; from LINK_PIECES_AT to the end struct link_piece: where that is */
 	LINK_KINDS
 };
+
+/** Memory of the producer. */
+struct link_piece {
+	uint64_t addr;
+	uint32_t len;
+	uint32_t psns; /* of the first piece: that the packet stands for; else 0 */
+};
+
+#define LINK_PIECES_AT	(2 * RING_LINE - RING_WORD)
+#define LINK_REFERENCES 128 /* under way on one link: what is more has its payload with it */
 
 /** To what a link goes: a function's number, or all of a service's QPN, which may be with one function now and with another
  *  later. */
@@ -42,6 +53,14 @@ struct link_forward {
 	uint8_t tclass, hop_limit;
 };
 
+/** An entry that refers to our memory. */
+struct link_reference {
+	uint64_t end; /* position in the ring of what follows it */
+	uint32_t qpn;
+	uint32_t key; /* of the first piece */
+	bool keys;    /* others have other ones */
+};
+
 struct link_out {
 	struct pmd_watch watch; /* of the connection; first */
 	struct ring_producer ring;
@@ -53,7 +72,10 @@ struct link_out {
 	uint64_t seen_tail; /* of the ring, when last looked at for trimming; UINT64_MAX: it has not been */
 	/* When the consumer was last seen to have moved, or to have nothing to do, with head and tail then. */
 	uint64_t moved_ns, moved_head, moved_tail;
-	uint64_t rung_ns; /* when it was last called although it did not ask for it */
+	bool refers;		      /* the consumer is of our user: he may know where our memory is */
+	uint64_t rung_ns;	      /* when it was last called although it did not ask for it */
+	uint32_t log_first, log_next; /* running numbers in log: those that the consumer may not be done with */
+	struct link_reference log[LINK_REFERENCES];
 };
 
 struct link_in {
@@ -61,6 +83,18 @@ struct link_in {
 	struct ring_consumer ring;
 	struct proto_link peer;
 	uint32_t index;
+	pid_t pid;	  /* whose memory may be referred to; 0: nobody's, and nobody was told that it may */
+	bool refers;	  /* it can be */
+	uint8_t failures; /* of such payloads in a row */
+};
+
+/** What an entry refers to; private to the consumer. */
+struct link_payload {
+	struct pmd_engine *e;
+	struct link_in *in;
+	uint64_t position;
+	uint32_t n;
+	struct link_piece piece[NIC_PIECES_MAX];
 };
 
 struct link_route {
@@ -83,6 +117,8 @@ struct pmd_links {
 	struct proto_link self;
 	const uint64_t *pending; /* as nic_paths_pending */
 	bool asleep;
+	bool one_copy;			     /* payload may go by reference */
+	uint32_t revocations;		     /* asked for, ever */
 	uint32_t n_out, n_in;		     /* links out; one past the last slot of `in` in use */
 	uint32_t turn;			     /* one past the link in that was served last: whose turn is first */
 	uint32_t tx_turn;		     /* path whose turn is first */
@@ -109,5 +145,19 @@ void links_ring_bell(struct link_out *out);
 /* links_io.c */
 /** All that a producer that has gone has left. @return false: there was nonsense in it. */
 bool links_rx_rest(struct pmd_links *l, struct link_in *in);
+
+/* links_refer.c */
+/** The link may be one whose producer's memory can be read: try, and say so. */
+void links_welcome(const struct pmd_links *l, struct link_in *in);
+/** Take over what a packet of kind LINK_REFERENCE refers to; p->e, in and position are set. @param out how much
+ *  of it there is, and how to fetch it. @return false: it makes no sense. */
+bool links_payload(struct link_payload *p, const uint8_t *packet, uint32_t len, struct nic_reference *out);
+/** Say in a new ring, and to whom it will be handed over by this connection, how to know this process; to nobody but our own
+ *  user. @return 0 or a negative errno. */
+int links_introduce(int connection, const struct ring_producer *ring, struct proto_link *self);
+/** Whether the next packet may refer to our memory. */
+bool links_may_refer(struct pmd_links *l, struct link_out *out);
+/** It does: commit it. The packet is in the place that was reserved, the pieces are not. `revoked`: it is void already. */
+void links_refer(struct link_out *out, const struct nic_tx_frame *frame, bool revoked);
 
 #endif

@@ -136,7 +136,9 @@ static int hand_over(struct pmd_links *l, const struct nic_gid *key, uint32_t ta
 		goto no_ring;
 	}
 	PMD_POINT(link_ring_made);
-	rc = proto_send(connection, PROTO_LINK, &self, sizeof(self), &memfd, 1);
+	rc = links_introduce(connection, ring, &self);
+	if (rc == 0)
+		rc = proto_send(connection, PROTO_LINK, &self, sizeof(self), &memfd, 1);
 	PMD_POINT(link_handed_over);
 	close(memfd);
 	if (rc == 0)
@@ -182,13 +184,14 @@ static uint32_t link_make(struct pmd_links *l, const struct nic_gid *dgid, uint3
 	}
 	if (pmd_control_watch(l->control, &out->watch, EPOLLIN) != 0)
 		goto no_watch;
-	path = nic_path_open(l->e->nic, NIC_PATH_NO_ICRC | NIC_PATH_LOSSLESS);
+	path = nic_path_open(l->e->nic, NIC_PATH_NO_ICRC | NIC_PATH_LOSSLESS | NIC_PATH_REFERENCES);
 	if (path < 0)
 		goto no_path;
 	out->path = (uint32_t)path;
 	out->dgid = *dgid;
 	out->target = target;
 	out->seen_tail = UINT64_MAX;
+	out->refers = proto_peer_is_self(out->watch.fd);
 	l->out[path] = out;
 	l->n_out++;
 	if (l->trim_ns == UINT64_MAX)

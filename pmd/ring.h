@@ -7,6 +7,10 @@
  *
  *   control:  0     head (8 bytes): written by the consumer for every burst, read by the producer when it needs room
  *             64    asleep (4 bytes): seldom written, read by the producer after every burst
+ *             68    welcome (4 bytes): likewise; whether entries may refer to the producer's memory
+ *             128   revoked (8 bytes): written by the producer, read by the consumer after it has read that memory: such
+ *                   entries before this position refer to nothing any more
+ *             136   number (8 bytes): written by the producer before it hands the ring over; see links_refer.c
  *   entry:    0     word: 0 = not there yet; else the packet's length, or RING_SKIP
  *             4     kind, the users' own
  *             8     the packet
@@ -18,6 +22,8 @@
  * Memory orders, in pairs:
  *   (E) entry word:  producer release-stores it after the packet  | consumer acquire-loads it before the packet
  *   (H) head:        consumer release-stores it after its copies  | producer acquire-loads it before it reuses room
+ *   (R) revoked:     producer stores it, fence, before its program writes to the memory | consumer reads the memory,
+ *                    fence, loads it
  *   (S) sleep:       consumer stores asleep, fence, looks at the ring again  | producer publishes, fence, loads asleep
  *
  * A ring that has been empty for long gives its memory back (ring_trim): zeroes are no entries.
@@ -45,11 +51,13 @@
 #define RING_SKIP	0xffffffffu
 #define RING_ENTRY_MAX	(((RING_WORD + RING_PACKET_MAX) + RING_LINE - 1) & ~(RING_LINE - 1))
 
-/** The consumer's lines in shared memory. */
+/** Control lines in shared memory: two of the consumer's, one of the producer's. */
 struct ring_control {
 	uint64_t head;
 	uint64_t unused[RING_LINE / sizeof(uint64_t) - 1];
-	uint32_t asleep;
+	uint32_t asleep, welcome;
+	uint64_t unused_too[RING_LINE / sizeof(uint64_t) - 1];
+	uint64_t revoked, number;
 };
 
 /** What a producer knows; private to its process. */
@@ -193,6 +201,19 @@ static inline bool ring_must_wake(struct ring_producer *p)
 	return true;
 }
 
+/** Whether entries may refer to memory of this process. */
+static inline bool ring_is_welcome(const struct ring_producer *p)
+{
+	return __atomic_load_n(&ring_control(p->memory)->welcome, __ATOMIC_RELAXED) != 0;
+}
+
+/** What entries before this position refer to is not to be read any more; who is reading it will know when he has done so. */
+static inline void ring_revoke(struct ring_producer *p, uint64_t position)
+{
+	__atomic_store_n(&ring_control(p->memory)->revoked, position, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (R) */
+}
+
 /* ---- consumer --------------------------------------------------------------------------------------------- */
 
 /** Whether something lies in the ring; no promise that it makes sense. */
@@ -246,6 +267,19 @@ static inline void ring_say_head(struct ring_consumer *c)
 	c->said = c->head;
 	__atomic_store_n(&ring_control(c->memory)->head, c->head, __ATOMIC_RELEASE); /* (H) */
 	PMD_POINT(ring_head_said);
+}
+
+/** Whether the producer has revoked what the entry at this position refers to; after it has been read. */
+static inline bool ring_is_revoked(const struct ring_consumer *c, uint64_t position)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* (R) */
+	return position < __atomic_load_n(&ring_control(c->memory)->revoked, __ATOMIC_RELAXED);
+}
+
+/** Tell the producer whether its entries may refer to its memory. */
+static inline void ring_set_welcome(struct ring_consumer *c, bool welcome)
+{
+	__atomic_store_n(&ring_control(c->memory)->welcome, welcome, __ATOMIC_RELAXED);
 }
 
 /** The consumer is about to sleep (then a fence and a last look have to follow) or is awake. */

@@ -66,6 +66,26 @@ static uint32_t some_word(void)
 
 /* ---- packets -------------------------------------------------------------------------------------------- */
 
+/** What an entry refers to, behind its packet: memory that is there, or not. @return bytes of the entry. */
+static uint32_t put_pieces(uint8_t *place)
+{
+	static uint8_t memory[NIC_REFERENCE_MAX];
+	uint8_t n = ring_byte() % (NIC_PIECES_MAX + 2), choice = 0;
+	struct link_piece pieces[NIC_PIECES_MAX + 2];
+	uint32_t len = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		choice = ring_byte();
+		pieces[i] = (struct link_piece){(uintptr_t)memory + choice, choice & 1 ? ring_word16() : choice};
+		if (choice >= 0xe0)
+			pieces[i] = (struct link_piece){(uint64_t)some_word() << 16, some_word()};
+		len += pieces[i].len;
+	}
+	pieces[0].psns = choice == 0xff ? some_word() : (len + 255) / 256;
+	memcpy(place + LINK_PIECES_AT, pieces, n * sizeof(pieces[0]));
+	return LINK_PIECES_AT + n * (uint32_t)sizeof(struct link_piece);
+}
+
 /** One packet of the enemy's NIC, garbled as the input says, in the shape of a ring entry. */
 void enemy_sends(struct enemy_link *l, struct nic *nic)
 {
@@ -78,7 +98,7 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 
 	if (!l->to.memory || nic_tx(nic, &frame, 1, ring_now_ns) != 1 || ring_reserve(&l->to, &place) != 1)
 		return;
-	if (kind % LINK_KINDS == LINK_FORWARD) {
+	if (kind % LINK_REFERENCE == LINK_FORWARD) {
 		forward.flags = ring_byte();
 		memcpy(place, &forward, sizeof(forward));
 		head = sizeof(forward);
@@ -86,6 +106,8 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 	len = frame.len - (head ? frame.bth : 0);
 	memcpy(place + head, buf + (head ? frame.bth : 0), len);
 	len += head;
+	if (kind % 8 == LINK_REFERENCE)
+		len = put_pieces(place);
 	for (unsigned i = 0; i < changes % 8 / 2; i++) {
 		uint32_t at = ring_word16() % len;
 
@@ -93,8 +115,10 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 	}
 	if (changes >= 0xf0)
 		len = changes & 1 ? some_word() : 1 + ring_word16() % RING_PACKET_MAX;
-	if (kind < 0xf8)
-		kind %= LINK_KINDS;
+	if (kind % 8 == LINK_REFERENCE)
+		kind = LINK_REFERENCE;
+	else if (kind < 0xf8)
+		kind %= LINK_REFERENCE;
 	ring_commit(&l->to, len, kind);
 }
 
@@ -243,7 +267,7 @@ void enemy_connects(struct enemy_link *l)
 		return;
 	if (how < 0xc0) {
 		l->memfd = fds[0] = ring_create(&l->to);
-		expect(fds[0] >= 0);
+		expect(fds[0] >= 0 && links_introduce(l->fd, &l->to, &self) == 0);
 		expect(proto_send(l->fd, PROTO_LINK, &self, sizeof(self), fds, 1) == 0);
 		return;
 	}

@@ -171,18 +171,27 @@ static void open_control(struct ring_engine *r)
 	r->e.control = c;
 }
 
+static void take_back(void *ctx, uint32_t qpn, uint32_t key)
+{
+	const struct ring_engine *r = ctx;
+
+	pmd_links_revoke(r->e.links, qpn, key);
+}
+
 void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic_gid gids[RING_GIDS])
 {
 	const struct nic_config config = {.qpn_base = function << 16,
 					  .qpn_bits = 16,
 					  .random = ring_random,
 					  .route = route,
+					  .revoke = take_back,
 					  .ctx = r,
 					  .psn_window = 64,
 					  .trace_len = 16,
 					  .ack_delay_ns = 1000,
 					  .limits = {.max_qp = 16}};
 	struct nic_event event;
+	const char *wrong;
 
 	memset(r, 0, sizeof(*r));
 	memcpy(r->gids, gids, sizeof(r->gids));
@@ -202,7 +211,7 @@ void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic
 	}
 	r->e.tx_ready = PMD_TX_BURST;
 	open_control(r);
-	expect(nic_create(&config, &r->e.nic) == 0 && pmd_links_open(&r->e, r->e.control, &r->e.links) == 0);
+	expect(nic_create(&config, &r->e.nic) == 0 && pmd_links_open(&r->e, r->e.control, &r->e.links, &wrong) == 0);
 	for (unsigned i = 0; i < RING_GIDS; i++)
 		expect(nic_gid_set(r->e.nic, i, &gids[i]) == 0);
 	while (nic_event_next(r->e.nic, &event))

@@ -54,6 +54,7 @@ void fake_take(struct fake_consumer *f)
 	assert_true(f->fd >= 0);
 	assert_int_equal(proto_recv_wait(f->fd, &m, LONG_MS), 1);
 	assert_true(proto_msg_is(&m, PROTO_LINK, sizeof(struct proto_link), 1));
+	memcpy(&f->said, m.data, sizeof(f->said));
 	memfd = proto_msg_take(&m, 0);
 	assert_int_equal(ring_map(&f->ring, memfd), 0);
 	close(memfd);

@@ -13,6 +13,7 @@
 struct fake_consumer {
 	int listen_fd, fd; /* fd: of the link taken last */
 	struct ring_consumer ring;
+	struct proto_link said; /* with that link */
 };
 
 /** Listen as function `function` of the device. */

@@ -22,6 +22,7 @@
 #include "devices.h"
 #include "ends.h"
 #include "engine_priv.h"
+#include "links_priv.h"
 #include "ring.h"
 
 #define ENEMY	200u /* number of a function that nobody is */
@@ -93,7 +94,7 @@ static void hand_over(void)
 	if (memfd < 0)
 		return;
 	t.to.memory = t.producer.memory;
-	if (t.to.fd >= 0)
+	if (t.to.fd >= 0 && links_introduce(t.to.fd, &t.producer, &self) == 0)
 		proto_send(t.to.fd, PROTO_LINK, &self, sizeof(self), &memfd, 1);
 	close(memfd);
 }
@@ -149,10 +150,14 @@ static uint32_t where_it_reads(uint32_t *seed)
 static void scribble(const struct ring_in_danger *d, uint32_t *seed)
 {
 	static const uint32_t words[] = {0, 1, 57, 121, 1100, RING_PACKET_MAX, RING_PACKET_MAX + 1, RING_SKIP};
+	static const uint32_t places[] = {offsetof(struct ring_control, head), offsetof(struct ring_control, asleep),
+					  offsetof(struct ring_control, welcome),
+					  offsetof(struct ring_control, revoked),
+					  offsetof(struct ring_control, number)};
 	uint32_t where = next_random(seed), at = next_random(seed) % (RING_MAP_BYTES / 4) * 4, what;
 
 	if (where % 8 == 0)
-		at = where & 8 ? offsetof(struct ring_control, head) : offsetof(struct ring_control, asleep);
+		at = places[where / 8 % 5];
 	else if (where % 8 == 1) /* a word of any entry */
 		at = RING_CONTROL + at % RING_BYTES / RING_LINE * RING_LINE;
 	else if (where % 8 < 7 && d == &t.to)
@@ -180,6 +185,24 @@ static void *scribbler(void *arg)
 	return NULL;
 }
 
+/** Places that the packet is said to refer to. @return the length of its entry. */
+static uint32_t put_pieces(uint8_t *place, uint32_t *seed)
+{
+	uint32_t n = 1 + next_random(seed) % 4, len = 0;
+	struct link_piece pieces[4];
+
+	for (unsigned i = 0; i < n; i++) {
+		pieces[i] = (struct link_piece){
+			next_random(seed) % 8 ? (uintptr_t)t.enemy_memory : next_random(seed),
+			next_random(seed) % 8 ? next_random(seed) % TARGET : next_random(seed),
+		};
+		len += pieces[i].len;
+	}
+	pieces[0].psns = next_random(seed) % 8 ? (len + 1023) / 1024 : next_random(seed);
+	memcpy(place + LINK_PIECES_AT, pieces, n * sizeof(pieces[0]));
+	return LINK_PIECES_AT + n * (uint32_t)sizeof(struct link_piece);
+}
+
 /** Packets of a real NIC, WRITEs to where they are allowed, among them such that something has been changed in. */
 static void send_packets(uint32_t *seed)
 {
@@ -198,7 +221,10 @@ static void send_packets(uint32_t *seed)
 		memcpy(place, frame.data, frame.len);
 		if (next_random(seed) % 4 == 0)
 			place[next_random(seed) % frame.len] ^= (uint8_t)next_random(seed);
-		ring_commit(&t.producer, frame.len, next_random(seed) % 3);
+		if (next_random(seed) % 8 == 0)
+			ring_commit(&t.producer, put_pieces(place, seed), LINK_REFERENCE);
+		else
+			ring_commit(&t.producer, frame.len, next_random(seed) % 3);
 	}
 }
 

@@ -231,6 +231,9 @@ static void links__a_bell_of_another_user_is_not_rung(void **state)
 	qp = fake_qp(&a, NIC_QPT_UC, a.scq, &a.gid, FAKE_QPN, 14);
 	assert_true(nic_qp_path(qp) > 0);
 	fake_take(&f);
+	assert_int_equal(f.said.number_at | f.said.number, 0); /* he is told nothing of our memory */
+	ring_set_welcome(&f.ring, true);
+	assert_false(links_may_refer(a.engine->links, a.engine->links->out[nic_qp_path(qp)]));
 	fake_answer(&f, bell);
 	fake_look_after(&a);
 	send_to_sleeper(&a, qp, &f);

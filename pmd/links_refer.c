@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * links_refer.c - payload by reference: the consumer of a link reads long payloads from the producer's memory, straight to
+ * where they belong (process_vm_readv). One copy in place of two, by whoever receives.
+ *
+ * Who may be read from. The process that made the connection, as the kernel says (SO_PEERCRED), when it is of our own user
+ * and in our sight: one that can do with this process as it likes anyway, and that could make us wait in a page fault. And
+ * the kernel has to let us, which not all containers' profiles, debuggers' rules or programs do: it is tried when the link is
+ * made. The ring then says that references are welcome, and says so no more when they cannot be read any more.
+ *
+ * Whether it is still that process. Every call reads a number that nobody else knows along with the payload, from the
+ * control page of the ring as the producer has it mapped: a call is about one memory, from its start to its end, and no
+ * other process has the ring there: no child (it does not inherit the mapping), no program that it executes (the
+ * mapping goes), and none that has its number next.
+ *
+ * Whether it may still be read. The producer's NIC keeps the memory as it is until the consumer is done with it, mostly:
+ * see nic/refer.c. Where a region ends earlier, or a request fails, the producer says in the ring up to where its
+ * references are void: (R) in ring.h. Who has read looks there afterwards, and has not read then. It is no secret that
+ * the consumer could have seen: he may read all of the producer's memory.
+ *
+ * The other way round, the producer writing to the consumer's memory, would save as much, but what was written late could not
+ * be taken back.
+ *
+ * Owns: what is under way by reference, for each link out.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "links_priv.h"
+#include "tap.h"
+
+#define FAILURES_MAX 4
+
+/* ---- consuming ----------------------------------------------------------------------------------------------- */
+
+/** Bytes from the producer's memory, with the number first. @return how many, or -1 with errno. Not the C library's function:
+ *  what it writes to is the application's, of which sanitizers want to know nothing. */
+static ssize_t read_memory(const struct link_in *in, const struct iovec *local, unsigned n_local,
+			   const struct iovec *remote, unsigned n_remote)
+{
+	return syscall(SYS_process_vm_readv, in->pid, local, (unsigned long)n_local, remote, (unsigned long)n_remote,
+		       0ul);
+}
+
+static struct iovec number_at(const struct link_in *in)
+{
+	return (struct iovec){(void *)(uintptr_t)in->peer.number_at, sizeof(in->peer.number)};
+}
+
+/** Whether the producer's memory can be read. */
+static bool is_readable(const struct link_in *in)
+{
+	uint64_t number;
+	const struct iovec local = {&number, sizeof(number)}, remote = number_at(in);
+
+	return read_memory(in, &local, 1, &remote, 1) == sizeof(number) && number == in->peer.number;
+}
+
+/** The parts of [offset, offset + len) of a payload, as the kernel wants them. @return how many. */
+static unsigned parts_of(const struct link_payload *p, uint32_t offset, uint32_t len, struct iovec *out)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < p->n && len > 0; i++) {
+		uint64_t part = p->piece[i].len;
+
+		if (offset >= part) {
+			offset -= (uint32_t)part;
+			continue;
+		}
+		part = part - offset < len ? part - offset : len;
+		out[n++] = (struct iovec){(void *)(uintptr_t)(p->piece[i].addr + offset), part};
+		len -= (uint32_t)part;
+		offset = 0;
+	}
+	return n;
+}
+
+/** As nic_reference.fetch, of a struct link_payload. */
+static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
+{
+	const struct link_payload *p = ctx;
+	struct link_in *in = p->in;
+	struct pmd_port_stats *stats = &p->e->port->stats;
+	uint64_t number = 0;
+	struct iovec remote[1 + NIC_PIECES_MAX] = {number_at(in)};
+	const struct iovec local[3] = {{&number, sizeof(number)}, {dst, len - n_last}, {last, n_last}};
+	unsigned n = 1 + parts_of(p, offset, len, remote + 1);
+	ssize_t got = in->refers ? read_memory(in, local, 3, remote, n) : 0;
+
+	PMD_POINT(reference_read);
+	if (got >= (ssize_t)sizeof(number) && number == in->peer.number && ring_is_revoked(&in->ring, p->position)) {
+		stats->link_references_revoked++;
+		return false;
+	}
+	if (got == (ssize_t)(sizeof(number) + len) && number == in->peer.number) {
+		in->failures = 0;
+		return true;
+	}
+	stats->link_references_failed++;
+	/* Memory of one message, on either side, may have gone; but what fails again and again is tried no more. */
+	if (got < (ssize_t)sizeof(number) || number != in->peer.number || ++in->failures == FAILURES_MAX) {
+		in->refers = false;
+		ring_set_welcome(&in->ring, false);
+	}
+	return false;
+}
+
+bool links_payload(struct link_payload *p, const uint8_t *packet, uint32_t len, struct nic_reference *out)
+{
+	*out = (struct nic_reference){.fetch = fetch, .ctx = p};
+	if (!p->in->pid || len <= LINK_PIECES_AT || (len - LINK_PIECES_AT) % sizeof(*p->piece) ||
+	    (len - LINK_PIECES_AT) / sizeof(*p->piece) > NIC_PIECES_MAX)
+		return false;
+	p->n = (len - LINK_PIECES_AT) / sizeof(*p->piece);
+	memcpy(p->piece, packet + LINK_PIECES_AT, p->n * sizeof(*p->piece));
+	out->psns = p->piece[0].psns;
+	for (uint32_t i = 0; i < p->n; i++) {
+		if (p->piece[i].len == 0 || p->piece[i].len > NIC_REFERENCE_MAX - out->len)
+			return false;
+		out->len += p->piece[i].len;
+	}
+	return true;
+}
+
+void links_welcome(const struct pmd_links *l, struct link_in *in)
+{
+	struct ucred peer;
+
+	if (!l->one_copy || !in->peer.number_at || !proto_peer_is_self(in->watch.fd) ||
+	    proto_peer(in->watch.fd, &peer) != 0)
+		return;
+	in->pid = peer.pid;
+	in->refers = is_readable(in);
+	if (!in->refers)
+		in->pid = 0;
+	else
+		ring_set_welcome(&in->ring, true);
+	PMD_POINT(reference_tried);
+}
+
+/* ---- producing ----------------------------------------------------------------------------------------------- */
+
+int links_introduce(int connection, const struct ring_producer *ring, struct proto_link *self)
+{
+	uint64_t *number = &ring_control(ring->memory)->number;
+
+	if (!proto_peer_is_self(connection))
+		return 0;
+	if (getrandom(&self->number, sizeof(self->number), 0) != sizeof(self->number))
+		return -errno;
+	self->number_at = (uintptr_t)number;
+	*number = self->number;
+	return 0;
+}
+
+/** Forget what the consumer is done with. */
+static void log_settle(struct link_out *out)
+{
+	uint64_t head = __atomic_load_n(&ring_control(out->ring.memory)->head, __ATOMIC_ACQUIRE); /* (H) */
+
+	while (out->log_first != out->log_next && (int64_t)(head - out->log[out->log_first % LINK_REFERENCES].end) >= 0)
+		out->log_first++;
+}
+
+bool links_may_refer(struct pmd_links *l, struct link_out *out)
+{
+	if (!l->one_copy || !out->refers || !ring_is_welcome(&out->ring) || pmd_unlikely(l->e->taps))
+		return false;
+	if (out->log_next - out->log_first == LINK_REFERENCES)
+		log_settle(out);
+	return out->log_next - out->log_first < LINK_REFERENCES;
+}
+
+void links_refer(struct link_out *out, const struct nic_tx_frame *frame, bool revoked)
+{
+	struct link_reference *r = &out->log[out->log_next++ % LINK_REFERENCES];
+	uint32_t len = LINK_PIECES_AT + frame->n_pieces * (uint32_t)sizeof(struct link_piece);
+
+	*r = (struct link_reference){
+		.end = out->ring.tail + ring_entry_bytes(len), .qpn = frame->qpn, .key = frame->pieces[0].key};
+	for (uint32_t i = 0; i < frame->n_pieces; i++) {
+		const struct nic_piece *piece = &frame->pieces[i];
+		const struct link_piece said = {piece->addr, piece->len, i == 0 ? frame->psns : 0};
+
+		memcpy(frame->data + LINK_PIECES_AT + i * sizeof(said), &said, sizeof(said));
+		r->keys |= piece->key != r->key;
+	}
+	if (revoked)
+		ring_revoke(&out->ring, r->end);
+	ring_commit(&out->ring, len, LINK_REFERENCE);
+	PMD_POINT(reference_sent);
+}
+
+void pmd_links_revoke(struct pmd_links *l, uint32_t qpn, uint32_t key)
+{
+	if (!l)
+		return;
+	l->revocations++;
+	for (uint32_t path = 1; path < NIC_PATHS_MAX; path++) {
+		struct link_out *out = l->out[path];
+
+		if (!out || out->log_first == out->log_next)
+			continue;
+		log_settle(out);
+		for (uint32_t i = out->log_first; i != out->log_next; i++) {
+			const struct link_reference *r = &out->log[i % LINK_REFERENCES];
+
+			if (qpn ? r->qpn != qpn : r->key != key && !r->keys)
+				continue;
+			/* Others that are under way fail with it: they are sent again. */
+			ring_revoke(&out->ring, out->ring.tail);
+			l->e->port->stats.link_revocations++;
+			break;
+		}
+	}
+}

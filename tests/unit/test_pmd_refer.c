@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tests of pmd/links_refer.c: payload that is read from the memory of its sender, senders that have gone or say what is not
+ * so, memory that is taken back.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "devices.h"
+#include "engine_priv.h"
+#include "fake_peer.h"
+#include "links_priv.h"
+#include "packet.h"
+
+#define LEN	 40000u
+#define OBSERVED 0x80000000u /* a tap that does nothing */
+
+static struct pmd_device device[4];
+
+static struct pmd_port_stats stats_of(struct end *e)
+{
+	struct pmd_port_stats stats;
+
+	pmd_lock(e->engine);
+	stats = e->engine->port->stats;
+	pmd_unlock(e->engine);
+	return stats;
+}
+
+static void expect_same(struct end *a, const struct end *b, uint32_t len)
+{
+	pmd_lock(a->engine);
+	assert_memory_equal(a->buf, b->buf, len);
+	pmd_unlock(a->engine);
+}
+
+static void open_pair(struct end *a, struct end *b)
+{
+	ends_open(a, &device[0], b, &device[1]);
+	end_send(a, NIC_WR_RDMA_WRITE, 8, b); /* then the ends of the links know each other */
+	assert_int_equal(end_wait(a, a->scq, true).status, NIC_WC_SUCCESS);
+	end_send(b, NIC_WR_RDMA_WRITE, 8, a);
+	assert_int_equal(end_wait(b, b->scq, true).status, NIC_WC_SUCCESS);
+}
+
+/* ---- both sides well-behaved ---------------------------------------------------------------------------------- */
+
+/** A WRITE, a READ and a SEND of this length. */
+static void exchange(struct end *a, struct end *b, uint32_t len)
+{
+	memset(a->buf, 0x11, len);
+	end_send(a, NIC_WR_RDMA_WRITE, len, b);
+	assert_int_equal(end_wait(a, a->scq, true).status, NIC_WC_SUCCESS);
+	expect_same(b, a, len);
+	pmd_lock(b->engine);
+	for (uint32_t i = 0; i < len; i++)
+		b->buf[i] = (uint8_t)(i * 7);
+	pmd_unlock(b->engine);
+	end_send(a, NIC_WR_RDMA_READ, len, b);
+	assert_int_equal(end_wait(a, a->scq, true).status, NIC_WC_SUCCESS);
+	expect_same(a, b, len);
+	end_recv(b);
+	end_send(a, NIC_WR_SEND, len / 2, NULL);
+	assert_int_equal(end_wait(b, b->rcq, true).byte_len, len / 2);
+	assert_int_equal(end_wait(a, a->scq, true).status, NIC_WC_SUCCESS);
+	pmd_lock(b->engine);
+	assert_memory_equal(b->buf + BUF / 2, a->buf, len / 2);
+	pmd_unlock(b->engine);
+}
+
+static void refer__long_messages_are_read_where_they_are(void **state)
+{
+	struct pmd_port_stats sa, sb;
+	struct end a, b;
+
+	(void)state;
+	open_pair(&a, &b);
+	exchange(&a, &b, LEN);
+	sa = stats_of(&a);
+	sb = stats_of(&b);
+	assert_int_equal(sa.link_tx_references, 2); /* WRITE and SEND */
+	assert_int_equal(sb.link_rx_references, 2);
+	assert_int_equal(sb.link_tx_references, 1); /* what the READ is answered with */
+	assert_int_equal(sa.link_rx_references, 1);
+	assert_int_equal(sa.link_references_failed + sb.link_references_failed, 0);
+	end_close(&a);
+	end_close(&b);
+}
+
+/** Lock held. Packets that have come, as the trace has them. */
+static uint32_t packets_traced(const struct end *e)
+{
+	struct nic_trace_entry entry;
+	uint64_t head = nic_trace_head(e->nic);
+	uint32_t n = 0;
+
+	for (uint64_t i = head > 1024 ? head - 1024 : 0; i < head; i++)
+		n += nic_trace_get(e->nic, i, &entry) && entry.event == NIC_TR_rx;
+	return n;
+}
+
+/** Observers see packets with their payload, from whichever side they look. */
+static void refer__observers_see_the_payload(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	open_pair(&a, &b);
+	pmd_lock(b.engine);
+	b.engine->taps = OBSERVED;
+	pmd_unlock(b.engine);
+	exchange(&a, &b, LEN);
+	assert_int_equal(stats_of(&a).link_tx_references, 2);
+	assert_int_equal(stats_of(&b).link_tx_references, 0); /* with its payload */
+	assert_int_equal(stats_of(&b).link_rx_references, 2);
+	pmd_lock(b.engine);
+	/* Each by itself: so many of 1024 bytes of the WRITE and of the SEND, at least. */
+	assert_true(packets_traced(&b) >= LEN / 1024 + LEN / 2048);
+	b.engine->taps = 0;
+	pmd_unlock(b.engine);
+	end_close(&a);
+	end_close(&b);
+}
+
+static void refer__can_be_switched_off(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	setenv("UROCE_ONE_COPY", "off", 1);
+	end_open(&a, &device[0]);
+	unsetenv("UROCE_ONE_COPY");
+	end_open(&b, &device[1]);
+	end_connect(&a, &b);
+	end_connect(&b, &a);
+	exchange(&a, &b, LEN);
+	exchange(&b, &a, LEN);
+	assert_int_equal(stats_of(&a).link_tx_references + stats_of(&a).link_rx_references, 0);
+	end_close(&a);
+	end_close(&b);
+}
+
+static void refer__a_wrong_setting_is_refused(void **state)
+{
+	struct pmd_engine *engine;
+	char err[256] = "";
+
+	(void)state;
+	setenv("UROCE_ONE_COPY", "maybe", 1);
+	assert_int_equal(pmd_open(&device[0], NULL, NULL, &engine, err, sizeof(err)), -EINVAL);
+	unsetenv("UROCE_ONE_COPY");
+	assert_string_equal(err, "UROCE_ONE_COPY is 'maybe'; use on or off");
+}
+
+/** Memory of the sender that nobody can read is found out by the sender. */
+static void refer__memory_that_has_gone_is_its_senders_error(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	open_pair(&a, &b);
+	assert_int_equal(munmap(a.buf + BUF / 2, BUF / 2), 0);
+	end_send(&a, NIC_WR_RDMA_WRITE, BUF, &b);
+	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_LOC_PROT_ERR);
+	assert_int_equal(stats_of(&b).link_references_failed, 1);
+	end_close(&a);
+	end_close(&b);
+}
+
+/** Memory of the receiver, likewise; the link is as good as before. */
+static void refer__a_target_that_has_gone_is_its_own_error(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	open_pair(&a, &b);
+	assert_int_equal(munmap(b.buf + BUF / 2, BUF / 2), 0);
+	end_send(&a, NIC_WR_RDMA_WRITE, BUF, &b);
+	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_REM_OP_ERR);
+	assert_int_equal(stats_of(&b).link_references_failed, 1);
+	assert_true(ring_is_welcome(&a.engine->links->out[nic_qp_path(a.qp)]->ring));
+	end_close(&a);
+	end_close(&b);
+}
+
+/** The region ends while its bytes are under way: what is read later does not count. */
+static void refer__what_is_taken_back_is_not_delivered(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	open_pair(&a, &b);
+	pmd_lock(b.engine); /* receives nothing */
+	end_send(&a, NIC_WR_RDMA_WRITE, LEN, &b);
+	assert_int_equal(stats_of(&a).link_tx_references, 1);
+	pmd_lock(a.engine);
+	assert_int_equal(nic_mr_dereg(a.mr), 0);
+	pmd_unlock(a.engine);
+	memset(a.buf, 0xee, LEN);
+	pmd_unlock(b.engine);
+	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_LOC_PROT_ERR);
+	assert_int_equal(stats_of(&a).link_revocations, 1);
+	assert_int_equal(stats_of(&b).link_references_revoked, 1);
+	assert_int_equal(stats_of(&b).link_references_failed, 0);
+	end_close(&a);
+	end_close(&b);
+}
+
+/** Another region's end disturbs nothing; nor does any when all has been read. */
+static void refer__other_regions_may_end(void **state)
+{
+	static uint8_t other[4096];
+	struct nic_mr *mr;
+	struct end a, b;
+
+	(void)state;
+	open_pair(&a, &b);
+	pmd_lock(b.engine);
+	end_send(&a, NIC_WR_RDMA_WRITE, LEN, &b);
+	pmd_lock(a.engine);
+	assert_int_equal(nic_mr_reg(a.pd, other, sizeof(other), 0, 0, &mr), 0);
+	assert_int_equal(nic_mr_dereg(mr), 0);
+	pmd_unlock(a.engine);
+	pmd_unlock(b.engine);
+	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_SUCCESS);
+	pmd_lock(a.engine);
+	assert_int_equal(nic_mr_reg(a.pd, a.buf, BUF, 0, 0, &mr), 0);
+	assert_int_equal(nic_mr_dereg(mr), 0);
+	pmd_unlock(a.engine);
+	assert_int_equal(stats_of(&a).link_revocations, 0);
+	end_close(&a);
+	end_close(&b);
+}
+
+/** What comes is not delivered. */
+static void expect_revoked(struct end *b)
+{
+	while (stats_of(b).link_references_revoked == 0)
+		pmd_try_progress(b->engine);
+	pmd_lock(b->engine);
+	assert_int_equal(nic_counters(b->nic)[NIC_CNT_rx_unread], 1);
+	pmd_unlock(b->engine);
+}
+
+static int completions(struct end *e)
+{
+	int n;
+
+	pmd_lock(e->engine);
+	n = (int)nic_cq_count(e->scq);
+	pmd_unlock(e->engine);
+	return n;
+}
+
+/** It fails for want of room for completions of others, which is found out while its payload is on its way into the link. */
+static void refer__a_queue_pair_that_is_failing_takes_back(void **state)
+{
+	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP, .flags = NIC_SEND_SIGNALED};
+	struct end a, b;
+
+	(void)state;
+	open_pair(&a, &b);
+	for (int i = 1; i <= 60; i++) { /* of 64 that there is room for */
+		end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
+		while (completions(&a) < i)
+			pmd_try_progress(a.engine);
+	}
+	pmd_lock(b.engine);
+	pmd_lock(a.engine);
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(nic_post_send(a.qp, &nop), 0);
+	assert_int_equal(nic_qp_state(a.qp), NIC_QPS_RTS);
+	pmd_unlock(a.engine);
+	end_send(&a, NIC_WR_RDMA_WRITE, LEN, &b);
+	pmd_lock(a.engine);
+	assert_int_equal(nic_qp_state(a.qp), NIC_QPS_ERR);
+	assert_int_equal(a.engine->port->stats.link_tx_references, 1);
+	pmd_unlock(a.engine);
+	pmd_unlock(b.engine);
+	expect_revoked(&b);
+	end_close(&a);
+	end_close(&b);
+}
+
+static void refer__a_queue_pair_that_fails_takes_back(void **state)
+{
+	const struct nic_qp_attr attr = {.qp_state = NIC_QPS_ERR};
+	struct end a, b;
+
+	(void)state;
+	open_pair(&a, &b);
+	pmd_lock(b.engine);
+	end_send(&a, NIC_WR_RDMA_WRITE, LEN, &b);
+	pmd_lock(a.engine);
+	assert_int_equal(nic_qp_modify(a.qp, &attr, NIC_QP_STATE), 0);
+	pmd_unlock(a.engine);
+	assert_int_equal(end_wait(&a, a.scq, false).status, NIC_WC_WR_FLUSH_ERR);
+	assert_int_equal(stats_of(&a).link_revocations, 1);
+	pmd_unlock(b.engine);
+	expect_revoked(&b);
+	end_close(&a);
+	end_close(&b);
+}
+
+/* ---- a producer that is not ------------------------------------------------------------------------------------ */
+
+struct liar {
+	struct fake_producer f;
+	struct end end;
+	struct nic_qp *qp; /* of the end, connected to the liar */
+};
+
+/** Hand over a ring, with the truth about its memory or not. */
+static void introduce(struct fake_producer *f, const struct end *e, bool honestly)
+{
+	struct proto_link self = {.key = e->gid, .function = FAKE_FUNCTION};
+	int memfd = ring_create(&f->ring);
+	struct proto_name name;
+
+	assert_true(memfd >= 0);
+	pmd_name_function(&e->gid, e->engine->function, &name);
+	f->fd = proto_connect(&name);
+	assert_true(f->fd >= 0);
+	assert_int_equal(links_introduce(f->fd, &f->ring, &self), 0);
+	if (!honestly)
+		self.number ^= 1;
+	assert_int_equal(proto_send(f->fd, PROTO_LINK, &self, sizeof(self), &memfd, 1), 0);
+	close(memfd);
+}
+
+static void liar_open(struct liar *l, bool honestly)
+{
+	static struct fake_consumer sink;
+
+	end_open(&l->end, &device[0]);
+	fake_listen(&sink, &device[0], FAKE_FUNCTION);
+	l->qp = fake_qp(&l->end, NIC_QPT_RC, l->end.scq, &l->end.gid, FAKE_QPN, 0);
+	pmd_lock(l->end.engine);
+	assert_int_equal(nic_qp_modify(l->qp, &(struct nic_qp_attr){.qp_access_flags = NIC_ACCESS_REMOTE_WRITE},
+				       NIC_QP_ACCESS_FLAGS),
+			 0);
+	pmd_unlock(l->end.engine);
+	fake_take(&sink);
+	introduce(&l->f, &l->end, honestly);
+	fake_look_after(&l->end);
+	fake_close(&sink);
+}
+
+static void liar_close(struct liar *l)
+{
+	fake_gone(&l->f);
+	end_close(&l->end);
+}
+
+/** An entry for a WRITE of `len` bytes that are at these places. `cut`: bytes that the entry is too long. */
+static void put(struct fake_producer *f, struct end *e, const struct nic_qp *qp, uint32_t psn, uint32_t len,
+		const struct link_piece *pieces, unsigned n, unsigned cut)
+{
+	struct packet p = {.op = op_get(0x0a), .sgid = e->gid, .dgid = e->gid, .v4 = true, .hop_limit = 64};
+	uint8_t *place = NULL;
+
+	packet_init(&p);
+	p.payload = NULL;
+	p.payload_len = p.pad = 0;
+	p.no_icrc = p.ackreq = true;
+	p.udp_sport = 49152;
+	p.dest_qpn = nic_qp_num(qp);
+	p.psn = psn;
+	p.va = (uintptr_t)e->buf;
+	p.rkey = nic_mr_rkey(e->mr);
+	p.dma_len = len;
+	assert_int_equal(ring_reserve(&f->ring, &place), 1);
+	packet_encode(&p, place);
+	for (unsigned i = 0; i < n; i++) {
+		struct link_piece piece = pieces[i];
+
+		piece.psns = i == 0 ? (len + 1023) / 1024 : 0;
+		memcpy(place + LINK_PIECES_AT + i * sizeof(piece), &piece, sizeof(piece));
+	}
+	ring_commit(&f->ring, LINK_PIECES_AT + n * (uint32_t)sizeof(*pieces) + cut, LINK_REFERENCE);
+}
+
+static void receive(struct end *e)
+{
+	pmd_lock(e->engine);
+	pmd_links_rx(e->engine->links, 64, pmd_now_ns());
+	pmd_unlock(e->engine);
+}
+
+static bool is_welcome(const struct fake_producer *f)
+{
+	return ring_is_welcome(&f->ring);
+}
+
+static void refer__what_is_there_is_read(void **state)
+{
+	static uint8_t source[2 * LEN];
+	const struct link_piece pieces[2] = {{(uintptr_t)source + 10, 1000}, {(uintptr_t)source + 3000, LEN - 1000}};
+	struct liar l;
+
+	(void)state;
+	liar_open(&l, true);
+	assert_true(is_welcome(&l.f));
+	for (uint32_t i = 0; i < sizeof(source); i++)
+		source[i] = (uint8_t)(i * 5 + (i >> 9));
+	put(&l.f, &l.end, l.qp, 0, LEN, pieces, 2, 0);
+	receive(&l.end);
+	pmd_lock(l.end.engine);
+	assert_memory_equal(l.end.buf, source + 10, 1000);
+	assert_memory_equal(l.end.buf + 1000, source + 3000, LEN - 1000);
+	pmd_unlock(l.end.engine);
+	liar_close(&l);
+}
+
+static void refer__what_makes_no_sense_ends_the_link(void **state)
+{
+	static uint8_t source[NIC_REFERENCE_MAX];
+	struct link_piece many[NIC_PIECES_MAX + 1];
+
+	(void)state;
+	for (unsigned i = 0; i <= NIC_PIECES_MAX; i++)
+		many[i] = (struct link_piece){(uintptr_t)source, 1000};
+	for (unsigned i = 0; i < 7; i++) {
+		struct liar l;
+
+		liar_open(&l, i != 6);
+		if (i == 0) {
+			put(&l.f, &l.end, l.qp, 0, LEN, many, 0, 0);
+		} else if (i == 1) {
+			put(&l.f, &l.end, l.qp, 0, LEN, many, NIC_PIECES_MAX + 1, 0);
+		} else if (i == 2) {
+			put(&l.f, &l.end, l.qp, 0, LEN, many, 1, 8);
+		} else if (i == 3) {
+			put(&l.f, &l.end, l.qp, 0, LEN, &(struct link_piece){(uintptr_t)source, 0}, 1, 0);
+		} else if (i == 4) {
+			put(&l.f, &l.end, l.qp, 0, LEN, &(struct link_piece){(uintptr_t)source, UINT32_MAX - 5}, 1, 0);
+		} else if (i == 5) {
+			const struct link_piece two[2] = {{(uintptr_t)source, NIC_REFERENCE_MAX},
+							  {(uintptr_t)source, 1}};
+
+			put(&l.f, &l.end, l.qp, 0, LEN, two, 2, 0);
+		} else {
+			assert_false(is_welcome(&l.f)); /* nobody asked for references */
+			put(&l.f, &l.end, l.qp, 0, LEN, many, 1, 0);
+		}
+		receive(&l.end);
+		assert_int_equal(stats_of(&l.end).link_broken, 1);
+		assert_int_equal(stats_of(&l.end).link_rx_references, 0);
+		liar_close(&l);
+	}
+}
+
+/** Wherever it says that its payload is: it says so some times, and then in vain. */
+static void refer__nothing_to_read_is_no_payload(void **state)
+{
+	static const uint64_t nowhere[] = {0, 8, 0x7fffffff0000, 0xffff800000000000, UINT64_MAX - 100};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(nowhere) / sizeof(nowhere[0]); i++) {
+		const struct link_piece piece = {nowhere[i], LEN};
+		static uint8_t source[LEN];
+		struct liar l;
+
+		liar_open(&l, true);
+		memset(l.end.buf, 0x42, LEN);
+		for (unsigned n = 1; n <= 4; n++) {
+			assert_true(is_welcome(&l.f));
+			put(&l.f, &l.end, l.qp, 0, LEN, &piece, 1, 0);
+			receive(&l.end);
+			assert_int_equal(stats_of(&l.end).link_references_failed, n);
+		}
+		assert_int_equal(stats_of(&l.end).link_broken, 0);
+		assert_false(is_welcome(&l.f));
+		put(&l.f, &l.end, l.qp, 0, LEN, &(struct link_piece){(uintptr_t)source, LEN}, 1, 0); /* too late */
+		receive(&l.end);
+		assert_int_equal(stats_of(&l.end).link_references_failed, 5);
+		pmd_lock(l.end.engine);
+		for (uint32_t k = 0; k < LEN; k++)
+			assert_int_equal(l.end.buf[k], 0x42);
+		assert_int_equal(nic_counters(l.end.nic)[NIC_CNT_rx_unread], 5);
+		pmd_unlock(l.end.engine);
+		liar_close(&l);
+	}
+}
+
+/** Another process has the number by now, or another program: what it has in its memory is not the sender's. */
+static void refer__another_memory_is_not_read_from(void **state)
+{
+	static uint8_t source[LEN];
+	struct liar l;
+
+	(void)state;
+	liar_open(&l, true);
+	ring_control(l.f.ring.memory)->number ^= 1;
+	put(&l.f, &l.end, l.qp, 0, LEN, &(struct link_piece){(uintptr_t)source, LEN}, 1, 0);
+	receive(&l.end);
+	assert_int_equal(stats_of(&l.end).link_references_failed, 1);
+	assert_false(is_welcome(&l.f));
+	liar_close(&l);
+}
+
+static void refer__revoked_is_up_to_a_position(void **state)
+{
+	static uint8_t source[LEN];
+	const struct link_piece piece = {(uintptr_t)source, LEN};
+	struct liar l;
+
+	(void)state;
+	liar_open(&l, true);
+	put(&l.f, &l.end, l.qp, 0, LEN, &piece, 1, 0);
+	ring_revoke(&l.f.ring, l.f.ring.tail);
+	put(&l.f, &l.end, l.qp, 0, LEN, &piece, 1, 0);
+	receive(&l.end);
+	assert_int_equal(stats_of(&l.end).link_references_revoked, 1);
+	assert_true(is_welcome(&l.f));
+	pmd_lock(l.end.engine);
+	assert_int_equal(nic_counters(l.end.nic)[NIC_CNT_rx_write_requests], 1);
+	pmd_unlock(l.end.engine);
+	liar_close(&l);
+}
+
+/* ---- a producer that dies -------------------------------------------------------------------------------------- */
+
+/** Puts an entry into its ring and dies; its connection lives on in a process of its own. */
+static void producer(struct end *e, const struct nic_qp *qp, int handed_over, int go)
+{
+	struct fake_producer f;
+	uint8_t *source = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char c = 0;
+
+	introduce(&f, e, true);
+	if (write(handed_over, &c, 1) != 1 || read(go, &c, 1) != 1 || !is_welcome(&f))
+		_exit(1);
+	put(&f, e, qp, 0, LEN, &(struct link_piece){(uintptr_t)source, LEN}, 1, 0);
+	if (fork() == 0) {
+		close(handed_over);
+		if (read(go, &c, 1) == 0) /* the test is over */
+			_exit(0);
+	}
+	_exit(0);
+}
+
+static void refer__the_dead_are_not_read_from(void **state)
+{
+	int handed_over[2], go[2], status;
+	struct liar l;
+	pid_t child;
+	char c = 0;
+
+	(void)state;
+	liar_open(&l, true);
+	assert_int_equal(pipe(handed_over), 0);
+	assert_int_equal(pipe(go), 0);
+	memset(l.end.buf, 0x42, LEN);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		close(go[1]);
+		producer(&l.end, l.qp, handed_over[1], go[0]);
+	}
+	close(go[0]);
+	assert_int_equal(read(handed_over[0], &c, 1), 1);
+	fake_look_after(&l.end);
+	pmd_lock(l.end.engine);
+	assert_int_equal(write(go[1], &c, 1), 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	pmd_unlock(l.end.engine);
+	receive(&l.end);
+	assert_int_equal(stats_of(&l.end).link_references_failed, 1);
+	pmd_lock(l.end.engine);
+	for (uint32_t k = 0; k < LEN; k++)
+		assert_int_equal(l.end.buf[k], 0x42);
+	pmd_unlock(l.end.engine);
+	close(go[1]);
+	close(handed_over[0]);
+	close(handed_over[1]);
+	liar_close(&l);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refer__long_messages_are_read_where_they_are),
+		cmocka_unit_test(refer__observers_see_the_payload),
+		cmocka_unit_test(refer__can_be_switched_off),
+		cmocka_unit_test(refer__a_wrong_setting_is_refused),
+		cmocka_unit_test(refer__memory_that_has_gone_is_its_senders_error),
+		cmocka_unit_test(refer__a_target_that_has_gone_is_its_own_error),
+		cmocka_unit_test(refer__what_is_taken_back_is_not_delivered),
+		cmocka_unit_test(refer__other_regions_may_end),
+		cmocka_unit_test(refer__a_queue_pair_that_is_failing_takes_back),
+		cmocka_unit_test(refer__a_queue_pair_that_fails_takes_back),
+		cmocka_unit_test(refer__what_is_there_is_read),
+		cmocka_unit_test(refer__what_makes_no_sense_ends_the_link),
+		cmocka_unit_test(refer__nothing_to_read_is_no_payload),
+		cmocka_unit_test(refer__another_memory_is_not_read_from),
+		cmocka_unit_test(refer__revoked_is_up_to_a_position),
+		cmocka_unit_test(refer__the_dead_are_not_read_from),
+	};
+
+	if (ends_devices(device, 4, NULL) != 4)
+		return 1;
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
