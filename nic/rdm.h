@@ -66,23 +66,28 @@ struct rdm_op {
 	uint32_t status, vendor_err;
 	uint64_t length, tag, data;
 	uint32_t id; /* TAKEN: the peer's */
-	struct nic_iov iov[NIC_RDM_IOV_MAX];
 	uint32_t n_iov, n_remote;
-	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
 	struct rdm_cursor at_iov, at_remote;
+	struct { /* ATOMIC; iov has the operands */
+		uint32_t n_compare, n_result;
+		struct rdm_cursor at_compare, at_result;
+		uint8_t op, datatype;
+	} atomic;
+	struct rdm_held *held; /* OPERATE, RESULT: what is sent */
+	uint32_t data_len;     /* so many bytes */
+
+	/* From here on nothing is cleared when an op is taken: what is used is written before. */
+	struct nic_iov iov[NIC_RDM_IOV_MAX];
+	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
 	union {
-		struct { /* ATOMIC; iov has the operands */
-			struct nic_iov compare[NIC_RDM_IOV_MAX], result[NIC_RDM_IOV_MAX];
-			uint32_t n_compare, n_result;
-			struct rdm_cursor at_compare, at_result;
-			uint8_t op, datatype;
-		} atomic;
-		struct nic_mr *mr[NIC_RDM_IOV_MAX]; /* OFFER: what the peer may read meanwhile */
-		struct rdm_recv *recv;		    /* PULL */
+		struct nic_iov compare[NIC_RDM_IOV_MAX]; /* ATOMIC */
+		struct nic_mr *mr[NIC_RDM_IOV_MAX];	 /* OFFER: what the peer may read meanwhile; NULL at first */
+		struct rdm_recv *recv;			 /* PULL */
 	};
-	struct rdm_held *held;	  /* OPERATE, RESULT: what is sent */
-	uint32_t data_len;	  /* so many bytes */
-	struct nic_rdm_done done; /* PULL: what to say */
+	union {
+		struct nic_iov result[NIC_RDM_IOV_MAX]; /* ATOMIC */
+		struct nic_rdm_done done;		/* PULL: what to say */
+	};
 	uint8_t header[RDM_PREFIX_MAX];
 	uint8_t bytes[2 * NIC_RDM_INJECT_MAX]; /* INJECT: the data, and compare values */
 };

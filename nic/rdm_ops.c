@@ -73,11 +73,13 @@ struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work)
 	list_remove(&op->node);
 	generation = op->generation;
 	index = op->index;
-	memset(op, 0, offsetof(struct rdm_op, header));
+	memset(op, 0, offsetof(struct rdm_op, iov));
 	op->generation = (uint16_t)(generation + 1);
 	op->index = index;
 	op->peer = peer;
 	op->work = (uint8_t)work;
+	if (work == RDM_W_OFFER)
+		memset(op->mr, 0, sizeof(op->mr));
 	list_init(&op->node);
 	list_init(&op->due);
 	return op;

@@ -157,7 +157,7 @@ static int atomic_check(const struct nic_rdm_atomic *r, uint64_t *length)
 	if (r->flags & NIC_RDM_TAGGED && r->n_remote != 1)
 		return -EINVAL;
 	for (uint32_t i = 0; i < r->n_remote; i++)
-		if (r->remote[i].len % size)
+		if (r->remote[i].len & (size - 1))
 			return -EINVAL;
 	return 0;
 }
@@ -166,7 +166,7 @@ static int atomic_check(const struct nic_rdm_atomic *r, uint64_t *length)
 static bool vector_fits(const struct nic_iov *iov, uint32_t n, uint64_t length, uint64_t size)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (iov[i].len % size)
+		if (iov[i].len & (size - 1))
 			return false;
 	return iov_bytes(iov, n) == length;
 }
@@ -197,8 +197,8 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 	op->atomic.datatype = r->datatype;
 	remote_take(op, r->remote, r->n_remote);
 	room = iov_take(op, op->iov, &op->n_iov, r->operand, r->n_operand, op->bytes);
-	iov_take(op, op->atomic.compare, &op->atomic.n_compare, r->compare, r->n_compare, room);
-	iov_copy(op->atomic.result, &op->atomic.n_result, r->result, r->n_result);
+	iov_take(op, op->compare, &op->atomic.n_compare, r->compare, r->n_compare, room);
+	iov_copy(op->result, &op->atomic.n_result, r->result, r->n_result);
 	if (op->work == RDM_W_OPERATE && !rdm_operate_prepare(op)) {
 		rdm_op_free(op);
 		return -EAGAIN;

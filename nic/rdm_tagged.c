@@ -36,7 +36,7 @@ bool rdm_operate_prepare(struct rdm_op *op)
 		return false;
 	op->held = rdm_held_get(op->peer->ep, op->peer, &any_length);
 	end = gather(op->held->data, op->iov, op->n_iov);
-	end = gather(end, op->atomic.compare, op->atomic.n_compare);
+	end = gather(end, op->compare, op->atomic.n_compare);
 	op->data_len = (uint32_t)(end - op->held->data);
 	elem_to_wire(op->atomic.datatype, op->held->data, op->held->data, elem_vectors(op->atomic.op) * elements);
 	return true;
@@ -105,7 +105,7 @@ void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	if (h->length == expected && expected > 0) {
 		elem_from_wire(op->atomic.datatype, results, results,
 			       (uint32_t)(expected / nic_elem_size(op->atomic.datatype)));
-		if (!rdm_scatter(peer->ep->nic, op->atomic.result, op->atomic.n_result, 0, results, expected))
+		if (!rdm_scatter(peer->ep->nic, op->result, op->atomic.n_result, 0, results, expected))
 			op->status = NIC_WC_LOC_PROT_ERR;
 	}
 	rdm_op_taken(op);

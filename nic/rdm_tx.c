@@ -233,14 +233,14 @@ static uint64_t atomic_piece(struct rdm_op *op)
 		len = len < part ? len : part;
 	}
 	if (op->atomic.n_compare) {
-		part = left_here(op->atomic.compare, op->atomic.n_compare, &op->atomic.at_compare);
+		part = left_here(op->compare, op->atomic.n_compare, &op->atomic.at_compare);
 		len = len < part ? len : part;
 	}
 	if (op->atomic.n_result) {
-		part = left_here(op->atomic.result, op->atomic.n_result, &op->atomic.at_result);
+		part = left_here(op->result, op->atomic.n_result, &op->atomic.at_result);
 		len = len < part ? len : part;
 	}
-	return len - len % size;
+	return len & ~(uint64_t)(size - 1); /* sizes are powers of two */
 }
 
 static int post_atomic(struct rdm_op *op)
@@ -260,8 +260,8 @@ static int post_atomic(struct rdm_op *op)
 	wr.elements.count = (uint32_t)(len / nic_elem_size(op->atomic.datatype));
 	wr.elements.num_data = cut(ep, op->iov, op->n_iov, &at, len, data);
 	wr.elements.num_data +=
-		cut(ep, op->atomic.compare, op->atomic.n_compare, &at_compare, len, data + wr.elements.num_data);
-	wr.num_sge = cut(ep, op->atomic.result, op->atomic.n_result, &at_result, len, &result);
+		cut(ep, op->compare, op->atomic.n_compare, &at_compare, len, data + wr.elements.num_data);
+	wr.num_sge = cut(ep, op->result, op->atomic.n_result, &at_result, len, &result);
 	if (op->flags & NIC_RDM_INJECT && op->kind != NIC_RDM_FETCH) /* whose buffer is for results as well */
 		wr.flags = NIC_SEND_INLINE;
 	err = rdm_post(op, &wr, true);
@@ -274,11 +274,31 @@ static int post_atomic(struct rdm_op *op)
 	return 0;
 }
 
+static int post_written(struct rdm_op *op)
+{
+	const struct rdm_header h = {
+		.kind = RDM_WRITTEN, .flags = RDM_HAS_DATA, .id = op->id, .length = op->length, .data = op->data};
+
+	return post_header(op, &h, false);
+}
+
+static int post_taken(struct rdm_op *op)
+{
+	const struct rdm_header h = {.kind = RDM_TAKEN, .id = op->id, .data = op->data};
+
+	if (op->taken)
+		return -EALREADY;
+	op->taken = true; /* as far as we are concerned */
+	if (post_header(op, &h, false) == 0)
+		return 0;
+	op->taken = false;
+	return -ENOMEM;
+}
+
 /** One work request of the op. @return 0, -EALREADY: there is no more to post; another negative errno. */
 static int post_next(struct rdm_op *op)
 {
 	bool segments = op->at_remote.segment < op->n_remote;
-	struct rdm_header h = {.id = op->id, .data = op->data};
 
 	switch ((enum rdm_work)op->work) {
 	case RDM_W_SEND:
@@ -292,10 +312,7 @@ static int post_next(struct rdm_op *op)
 			return post_rma(op);
 		if (!(op->flags & NIC_RDM_DATA) || op->kind != NIC_RDM_WRITE || op->out > op->data_out)
 			return -EALREADY;
-		h.kind = RDM_WRITTEN;
-		h.length = op->length;
-		h.flags = RDM_HAS_DATA;
-		return post_header(op, &h, false);
+		return post_written(op);
 	case RDM_W_PULL:
 		if (segments)
 			return post_rma(op);
@@ -309,14 +326,7 @@ static int post_next(struct rdm_op *op)
 	case RDM_W_RESULT:
 		return op->begun ? -EALREADY : rdm_result_post(op);
 	}
-	if (op->taken)
-		return -EALREADY;
-	op->taken = true; /* as far as we are concerned */
-	h.kind = RDM_TAKEN;
-	if (post_header(op, &h, false) == 0)
-		return 0;
-	op->taken = false;
-	return -ENOMEM;
+	return post_taken(op);
 }
 
 /**
