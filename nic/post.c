@@ -227,11 +227,12 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 		copy_operation(qp, w, wr);
 		copy_data(w, wr);
 	}
+	req_run_posted(qp, w);
 	qp->sq.head++;
 	trace_add(qp->nic, qp->qpn, NIC_TR_post_send, wr->opcode, w->length);
 	if (qp->state == NIC_QPS_ERR || qp->state == NIC_QPS_SQE)
 		comp_flush(qp);
-	else
+	else if (req_run(qp))
 		qp_ready(qp);
 	nic_settle_failed_cqs(qp->nic);
 	return 0;

@@ -53,6 +53,8 @@ struct swqe {
 	uint8_t opcode; /* enum nic_wr_opcode */
 	uint8_t flags;	/* enum nic_send_flags, SIGNALED as resolved with sq_sig_all */
 	bool started;	/* psn and packets are set */
+	bool rides;	/* when sent last, it was in the packet of the one before */
+	bool alike;	/* may go in the packet of the one before */
 	uint32_t num_sge;
 	uint32_t length;
 	uint32_t ex;
@@ -94,6 +96,7 @@ struct send_queue {
 	uint32_t capacity, max_sge, max_inline, max_atomic_arg, max_fetch;
 	uint32_t mask;
 	uint32_t head, next, tail;
+	uint32_t streak; /* WQEs from here on are alike: those before `head`, but for the first */
 };
 
 /** Requester. Written by req.c only. */
@@ -201,6 +204,7 @@ struct nic_qp {
 	struct event_source events;
 	struct nic_qp_counters counters;
 	bool refers;		       /* requests or responses of it may be under way by reference */
+	bool peer_joins;	       /* the peer takes runs (req_run.c) */
 	bool rdm_owned;		       /* by an endpoint: */
 	struct nic_rdm_peer *rdm_peer; /* RC, of this peer; NULL: of none any more */
 	struct nic_rdm *rdm;	       /* UD, of this one's port */
@@ -369,6 +373,24 @@ void req_attributes_changed(struct nic_qp *qp);
 void req_timeout(struct nic_qp *qp, uint64_t now);
 /** The requester waits: for the peer to be ready, with a local error, drained. Re-evaluated when a WQE completes. */
 void req_settle(struct nic_qp *qp);
+/** These for req_run.c. The WQE sq.next cannot go on: it fails once everything before it is complete. @return false. */
+bool req_fail(struct nic_qp *qp, enum error_id error);
+/** What fails where data are gathered. */
+enum error_id req_gathered(enum mem_verdict v);
+/** Whether the peer is to answer the packet, which this WQE is in. */
+bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packet *p, uint32_t psns);
+/** So many PSNs of the WQE have been sent: account for them. */
+void req_sent(struct nic_qp *qp, struct swqe *w, uint32_t psns);
+
+/* req_run.c */
+/** This WQE is complete but for being counted in sq.head. */
+void req_run_posted(struct nic_qp *qp, struct swqe *w);
+/** WQEs from sq.next on that go in one packet: most go alone. 0: they wait for others, while enough are under way. */
+uint32_t req_run(const struct nic_qp *qp);
+/** Send so many in one packet, which there is room for. @return false: none has gone. */
+bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame);
+/** WQEs under way that have gone in the packet of the one before. */
+uint32_t req_run_riders(const struct nic_qp *qp);
 
 /* comp.c */
 void comp_reset(struct nic_qp *qp);
@@ -433,6 +455,11 @@ bool resp_elements_room(struct nic_qp *qp);
 bool resp_elements_execute(struct nic_qp *qp, const struct packet *p, uint8_t *app, const struct resp_resource *r);
 /** Open the answer, and put what was before in place. */
 void resp_elements_open(struct nic_qp *qp, const struct resp_resource *r, struct packet *p, struct nic_tx_frame *frame);
+
+/** Whether a packet is a run of requests; what only claims to be is none that fits, either. */
+bool resp_elements_run(const struct nic_qp *qp, const struct packet *p);
+/** Request number i of a run, as in a packet of its own. */
+void resp_elements_member(const struct packet *run, uint32_t i, struct packet *one);
 
 /* resp_dup.c */
 /** A request with a PSN before ePSN. */

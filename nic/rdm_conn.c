@@ -7,6 +7,7 @@
 
 #define CALL_FIRST_NS 2000000
 #define CALL_MOST_NS  250000000
+#define TAKES	      RDM_TAKES_RUNS
 #define READS	      8 /* READs and fetching operations that a QP has outstanding */
 #define WATCH_NS      1000000000u
 #define RNR_TIMER     4 /* code of 40 us: who waits for room holds up all that it says to this peer */
@@ -195,12 +196,13 @@ void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status)
 	rdm_cm_down(peer);
 }
 
-static void up(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu)
+static void up(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu, uint8_t takes)
 {
 	if (!qp_connect(peer, qpn, psn, mtu)) {
 		rdm_disconnect(peer, NIC_RDM_UNREACHABLE);
 		return;
 	}
+	peer->qp->peer_joins = takes & RDM_TAKES_RUNS;
 	settled(peer, RDM_UP);
 	rdm_cm_up(peer);
 }
@@ -216,6 +218,7 @@ void rdm_say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call 
 
 	c->from = ep->incarnation;
 	c->mtu = (uint8_t)nic_active_mtu(ep->nic);
+	c->takes = TAKES;
 	rdm_call_put(c, bytes);
 	if (data)
 		memcpy(bytes + RDM_CALL_LEN, data->bytes, data->len);
@@ -249,7 +252,7 @@ void rdm_connect(struct nic_rdm_peer *peer)
 		return;
 	}
 	if (memcmp(&peer->addr, &ep->cfg.addr, sizeof(peer->addr)) == 0) {
-		up(peer, nic_qp_num(peer->qp), peer->psn, nic_active_mtu(ep->nic));
+		up(peer, nic_qp_num(peer->qp), peer->psn, nic_active_mtu(ep->nic), TAKES);
 		return;
 	}
 	peer->state = RDM_CALLING;
@@ -377,7 +380,7 @@ static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 		return;
 	}
 	meet(peer, c->from);
-	up(peer, c->qpn, c->psn, (enum nic_mtu)c->mtu);
+	up(peer, c->qpn, c->psn, (enum nic_mtu)c->mtu, c->takes);
 	if (peer->state != RDM_UP)
 		return;
 	peer->heard_attempt = c->attempt;
@@ -419,7 +422,7 @@ static void welcome(struct nic_rdm *ep, const struct nic_rdm_addr *from, const s
 	if (!peer || peer->incarnation != c->from)
 		return;
 	peer->heard_attempt = c->attempt;
-	up(peer, c->qpn, c->psn, (enum nic_mtu)c->mtu);
+	up(peer, c->qpn, c->psn, (enum nic_mtu)c->mtu, c->takes);
 }
 
 /** Where a packet is from. @return whether that is an endpoint's port. */

@@ -84,7 +84,7 @@ void rdm_call_put(const struct rdm_call *c, uint8_t *p)
 	p[4] = VERSION;
 	p[5] = c->kind;
 	p[6] = c->mtu;
-	p[7] = 0;
+	p[7] = c->takes;
 	wire_put64(p + 8, c->from);
 	wire_put64(p + 16, c->to);
 	wire_put32(p + 24, c->attempt);
@@ -100,6 +100,7 @@ bool rdm_call_get(struct rdm_call *c, const uint8_t *p, uint32_t len)
 		return false;
 	c->kind = p[5];
 	c->mtu = p[6];
+	c->takes = p[7];
 	c->from = wire_get64(p + 8);
 	c->to = wire_get64(p + 16);
 	c->attempt = wire_get32(p + 24);

@@ -66,9 +66,15 @@ enum rdm_call_kind {
 	RDM_BYE, /* the connection is over */
 };
 
+/** What the sender of a call takes besides what all do; who does not know of it neither says nor hears it. */
+enum rdm_takes {
+	RDM_TAKES_RUNS = 1 << 0, /* several requests on elements in one packet */
+};
+
 struct rdm_call {
 	uint8_t kind;
 	uint8_t mtu;	   /* enum nic_mtu: the most that the sender can take */
+	uint8_t takes;	   /* enum rdm_takes */
 	uint64_t from, to; /* incarnations of endpoints; to is 0: not known */
 	uint32_t attempt;  /* numbers the QPs that the sender has offered, and what it asks; WHO, ACCEPT: a challenge */
 	uint32_t echo;	   /* attempt of the call that this one answers; HELLO, ASK: the challenge, or 0 */

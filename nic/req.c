@@ -74,11 +74,15 @@ static uint32_t window_room(const struct nic_qp *qp)
 	return out < window(qp) ? window(qp) - out : 0;
 }
 
-static bool window_open(const struct nic_qp *qp, uint32_t psns)
+/* The window is about packets: requests that ride in another one's count only where PSNs do. */
+static bool window_open(const struct nic_qp *qp, uint32_t psns, uint32_t packets)
 {
 	uint32_t out = (qp->req.psn - qp->comp.una) & PSN_MASK;
 
-	return out == 0 || out + psns <= window(qp);
+	if (out == 0 || out + psns <= window(qp))
+		return true;
+	return qp->peer_joins && out + psns <= qp->nic->cfg.psn_window &&
+	       out - req_run_riders(qp) + packets <= window(qp);
 }
 
 /* Additive increase, after a window's worth of progress. */
@@ -297,7 +301,7 @@ bool req_pending(const struct nic_qp *qp)
 }
 
 /* The WQE sq.next cannot go on: it fails once everything before it is complete. */
-static bool fail(struct nic_qp *qp, enum error_id error)
+bool req_fail(struct nic_qp *qp, enum error_id error)
 {
 	qp->req.failed = error;
 	req_settle(qp);
@@ -328,14 +332,14 @@ static bool run_local(struct nic_qp *qp, struct swqe *w)
 			if (qp->sq.next != qp->sq.tail)
 				return false;
 			if (!mw_invalidate_check(qp, w->ex))
-				return fail(qp, ERR_invalidate_local);
+				return req_fail(qp, ERR_invalidate_local);
 			mw_invalidate(qp->nic, w->ex);
 		} else {
 			if ((w->flags & NIC_SEND_FENCE) && qp->req.rd_out)
 				return false;
 			if (w->opcode == NIC_WR_BIND_MW) {
 				if (!bind_objects_exist(qp->nic, w) || !mw_bind_check(qp, &w->bind))
-					return fail(qp, ERR_bind);
+					return req_fail(qp, ERR_bind);
 				mw_bind(qp, &w->bind);
 			}
 		}
@@ -354,7 +358,7 @@ static bool asks_response(const struct swqe *w)
 }
 
 /* What the requester has to wait for before this WQE's next packet. */
-static bool may_send(struct nic_qp *qp, struct swqe *w, uint32_t psns)
+static bool may_send(struct nic_qp *qp, struct swqe *w, uint32_t psns, uint32_t packets)
 {
 	struct requester *req = &qp->req;
 
@@ -364,7 +368,7 @@ static bool may_send(struct nic_qp *qp, struct swqe *w, uint32_t psns)
 		return false;
 	if (asks_response(w) && req->rd_out >= qp->attr.max_rd_atomic)
 		return false;
-	return window_open(qp, psns);
+	return window_open(qp, psns, packets);
 }
 
 static enum op_kind kind_of(const struct swqe *w)
@@ -423,7 +427,7 @@ static void build_data(const struct nic_qp *qp, const struct swqe *w, struct pac
 	p->se = ends && (w->flags & NIC_SEND_SOLICITED) && !(p->op->kind == OP_WRITE && p->op->extra != OP_IMM);
 }
 
-static enum error_id gathered(enum mem_verdict v)
+enum error_id req_gathered(enum mem_verdict v)
 {
 	if (v == MEM_OK)
 		return ERR_none;
@@ -443,7 +447,7 @@ static enum error_id put_elements(const struct nic_qp *qp, const struct swqe *w,
 		packet_copy(p, payload, data, w->element.data_len);
 		return ERR_none;
 	}
-	error = gathered(
+	error = req_gathered(
 		mem_gather(qp->nic, qp->pd, data, w->element.num_data, 0, elements, w->element.data_len, NULL));
 	if (error != ERR_none)
 		return error;
@@ -477,7 +481,7 @@ static enum error_id put_payload(struct nic_qp *qp, const struct swqe *w, struct
 		packet_copy(p, payload, (const uint8_t *)w->sge + offset, len);
 		return ERR_none;
 	}
-	return gathered(mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, offset, payload, len, packet_icrc(p)));
+	return req_gathered(mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, offset, payload, len, packet_icrc(p)));
 }
 
 /* READ request for the packets from req.packet to the end of its piece; or an atomic. */
@@ -533,7 +537,7 @@ static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w, cons
  * The peer is to answer the last packet of a message, and some before that in a long one (RQ-07). Where nothing is lost
  * and the peer is one of our kind, who answers in the end whether asked or not, only if somebody waits for the completion.
  */
-static bool asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packet *p, uint32_t psns)
+bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packet *p, uint32_t psns)
 {
 	bool awaited = w->flags & NIC_SEND_SIGNALED && !(w->flags & NIC_SEND_UNAWAITED);
 	bool waits = awaited || !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS);
@@ -550,7 +554,7 @@ static bool asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packe
 }
 
 /* The packet is built: account for it. */
-static void sent(struct nic_qp *qp, struct swqe *w, uint32_t psns)
+void req_sent(struct nic_qp *qp, struct swqe *w, uint32_t psns)
 {
 	struct requester *req = &qp->req;
 	bool oldest = req->psn == qp->comp.una;
@@ -580,14 +584,17 @@ static void sent(struct nic_qp *qp, struct swqe *w, uint32_t psns)
 static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
 {
 	struct requester *req = &qp->req;
-	uint32_t psns = psns_of_next(qp, w, frame);
+	uint32_t run = req_run(qp), psns = run > 1 ? run : psns_of_next(qp, w, frame);
 	struct packet p;
 	enum error_id error;
 
 	if (asks_response(w) && !qp->attr.max_rd_atomic)
-		return fail(qp, ERR_no_rd_atomic);
-	if (!may_send(qp, w, psns))
+		return req_fail(qp, ERR_no_rd_atomic);
+	if (!run || !may_send(qp, w, psns, run > 1 ? 1 : psns))
 		return false;
+	if (run > 1)
+		return req_run_send(qp, run, frame);
+	w->rides = false;
 	if (!w->started) {
 		w->started = true;
 		w->psn = req->psn;
@@ -603,12 +610,12 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 		build_request(qp, w, &p, psns);
 	else
 		build_data(qp, w, &p, psns);
-	p.ackreq = qp->type == NIC_QPT_RC && asks_ack(qp, w, &p, psns);
+	p.ackreq = qp->type == NIC_QPT_RC && req_asks_ack(qp, w, &p, psns);
 	error = put_payload(qp, w, &p, psns, frame);
 	if (error != ERR_none)
-		return fail(qp, error);
+		return req_fail(qp, error);
 	qp_emit(qp, &p, frame);
-	sent(qp, w, psns);
+	req_sent(qp, w, psns);
 	return true;
 }
 

@@ -457,6 +457,20 @@ static void rx_uc(struct nic_qp *qp, const struct packet *p)
 	}
 }
 
+static void rx_run(struct nic_qp *qp, const struct packet *p)
+{
+	struct packet one;
+
+	if (psn_diff(p->psn, qp->resp.epsn) > 0) {
+		rx_rc(qp, p); /* out of sequence as one packet */
+		return;
+	}
+	for (uint32_t i = 0; i < p->element.count && qp->state != NIC_QPS_ERR; i++) {
+		resp_elements_member(p, i, &one);
+		rx_rc(qp, &one);
+	}
+}
+
 void resp_rx(struct nic_qp *qp, const struct packet *p)
 {
 	if (!qp->resp.heard) {
@@ -466,6 +480,8 @@ void resp_rx(struct nic_qp *qp, const struct packet *p)
 	}
 	if (qp->type == NIC_QPT_UC)
 		rx_uc(qp, p);
+	else if (op_is_elements(p->op) && resp_elements_run(qp, p))
+		rx_run(qp, p);
 	else
 		rx_rc(qp, p);
 }

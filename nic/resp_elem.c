@@ -4,8 +4,11 @@
  *
  * One that answers nothing is to the responder what a WRITE is: acknowledged, and when it comes again acknowledged again. One that
  * fetches takes a resource as an atomic does; the answer is kept as it is sent.
+ * A run is taken apart before anything else is said of it: request by request it is checked, executed, answered or found to be a
+ * duplicate, up to the one that fails.
  */
 #include "qp.h"
+#include "wire.h"
 
 static enum nic_elem_form form_of(const struct packet *p)
 {
@@ -30,6 +33,32 @@ bool resp_elements_fit(const struct nic_qp *qp, const struct packet *p)
 	    count > most / nic_elem_size(datatype))
 		return false;
 	return p->payload_len == elem_vectors(p->element.op) * count * nic_elem_size(datatype);
+}
+
+bool resp_elements_run(const struct nic_qp *qp, const struct packet *p)
+{
+	uint32_t datatype = elem_type_of_wire(p->element.datatype), count = p->element.count, entry;
+
+	if (p->op->kind != OP_ELEMENTS || p->element.flags != ELEMENT_RUN ||
+	    !nic_elem_valid(p->element.op, datatype, NIC_ELEM_BASE))
+		return false;
+	entry = ELEMENT_ADDR_LEN + nic_elem_size(datatype);
+	return count && count <= qp->pmtu / entry && p->payload_len == count * entry;
+}
+
+void resp_elements_member(const struct packet *run, uint32_t i, struct packet *one)
+{
+	uint32_t size = nic_elem_size(elem_type_of_wire(run->element.datatype));
+	const uint8_t *entry = run->payload + (size_t)i * (ELEMENT_ADDR_LEN + size);
+
+	*one = *run;
+	one->psn = psn_add(run->psn, i);
+	one->ackreq = run->ackreq && i + 1 == run->element.count;
+	one->va = wire_get64(entry);
+	one->element.flags = 0;
+	one->element.count = 1;
+	one->payload = entry + ELEMENT_ADDR_LEN;
+	one->payload_len = size;
 }
 
 /** Where the answer of a resource is kept. */

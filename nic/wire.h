@@ -234,10 +234,11 @@ enum { EXTATOMICETH_VA = 0, EXTATOMICETH_RKEY = 8, EXTATOMICETH_LOG_SIZE = 12 };
  *   0 | virtual address, high                                         |
  *   4 | virtual address, low                                          |
  *   8 | R_Key                                                         |
- *  12 | operation     | datatype      | flags: 0      | reserved      |
+ *  12 | operation     | datatype      | flags         | reserved      |
  *  16 | number of elements                                            |
  *
- * So many operands follow, then as many compare values, if the operation has them.
+ * So many operands follow, then as many compare values, if the operation has them. Of a run: so many addresses, each with the
+ * operand behind it.
  */
 #define ELEMENTETH_LEN 20
 enum {
@@ -248,6 +249,8 @@ enum {
 	ELEMENTETH_FLAGS = 14,
 	ELEMENTETH_COUNT = 16,
 };
+enum { ELEMENT_RUN = 1 << 0 }; /* flags: so many requests, on one element each */
+#define ELEMENT_ADDR_LEN 8
 
 /* ---- ImmDt, immediate data, 4 bytes, opaque (IBTA 9.3.6) ----------------------------------------------
  *

@@ -28,7 +28,8 @@ local OPERANDS = {
 	[0xc0] = {"swap", "compare", "swap_mask", "compare_mask"},
 	[0xc1] = {"add", "boundary"},
 }
-local BTH, AETH, EXT_ATOMIC_ETH, ELEMENT_ETH = 12, 4, 16, 20
+local BTH, AETH, EXT_ATOMIC_ETH, ELEMENT_ETH, ADDRESS = 12, 4, 16, 20, 8
+local RUN = 1 -- flag: many requests, on one element each
 
 local fields = {
 	opcode = ProtoField.uint8("uroce.opcode", "Operation", base.HEX, NAMES),
@@ -48,6 +49,7 @@ local fields = {
 	datatype = ProtoField.uint8("uroce.datatype", "Datatype", base.DEC, DATATYPES),
 	flags = ProtoField.uint8("uroce.flags", "Flags", base.HEX),
 	count = ProtoField.uint32("uroce.count", "Number of elements"),
+	target = ProtoField.uint64("uroce.target", "Address of an element", base.HEX),
 	operands = ProtoField.bytes("uroce.operands", "Operands"),
 	compares = ProtoField.bytes("uroce.compares", "Compare values"),
 }
@@ -81,6 +83,18 @@ local function request(tvb, tree, opcode)
 	return true
 end
 
+local function run(tvb, tree, count, entry)
+	if tvb:len() ~= ELEMENT_ETH + count * entry then
+		return false
+	end
+	for i = 0, count - 1 do
+		local at = ELEMENT_ETH + i * entry
+		tree:add(fields.target, tvb(at, ADDRESS))
+		tree:add(fields.operands, tvb(at + ADDRESS, entry - ADDRESS))
+	end
+	return count > 0
+end
+
 local function elements(tvb, tree)
 	if tvb:len() < ELEMENT_ETH then
 		return false
@@ -94,6 +108,9 @@ local function elements(tvb, tree)
 	tree:add(fields.count, tvb(16, 4))
 	if not OPS[op] or not SIZES[datatype] then
 		return false
+	end
+	if tvb(14, 1):uint() == RUN then
+		return run(tvb, tree, count, ADDRESS + SIZES[datatype])
 	end
 	local len = count * SIZES[datatype]
 	local compares = op >= CSWAP and op <= MSWAP

@@ -386,6 +386,8 @@ def element_captures(tally, folder):
     sums, swap = struct.pack(">QIBBBBI", 0x7f0000001000, 0x51525354, 2, 7, 0, 0, 3), struct.pack(">QIBBBBI", 64, 7, 12, 4, 0, 0, 1)
     packets = [element_packet(0xc4, sums, bytes(range(24))), element_packet(0xc5, swap, bytes(8)),
                element_packet(0xc6, struct.pack(">I", 0x1f000001), bytes(4))]
+    run = struct.pack(">QIBBBBI", 0, 7, 2, 7, 1, 0, 2)
+    packets.append(element_packet(0xc4, run, struct.pack(">QQQQ", 0x1000, 1, 0x2000, 2)))
     with open(path, "wb") as f:
         f.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 101))  # LINKTYPE_RAW
         for packet in packets:
@@ -393,12 +395,12 @@ def element_captures(tally, folder):
     script = os.path.join(harness.ROOT, "scripts", "uroce.lua")
     tshark(tally, "operations on elements", path, "RC Elements", "RC Fetch Elements", "RC Elements Acknowledge", script=script)
     with open(path, "ab") as f:  # operands are missing
-        packet = element_packet(0xc4, sums, bytes(20))
-        f.write(struct.pack("<IIII", 0, 0, len(packet), len(packet)) + packet)
+        for packet in element_packet(0xc4, sums, bytes(20)), element_packet(0xc4, run, bytes(24)):
+            f.write(struct.pack("<IIII", 0, 0, len(packet), len(packet)) + packet)
     if shutil.which("tshark"):
         result = subprocess.run(["tshark", "-X", f"lua_script:{script}", "-r", path, "-Y", "uroce.malformed", "-T", "fields",
                                  "-e", "frame.number"], capture_output=True, text=True, timeout=60)
-        tally.result("tshark: what is wrong with elements", result.stdout.split() == ["4"], result.stdout, result.stderr)
+        tally.result("tshark: what is wrong with elements", result.stdout.split() == ["5", "6"], result.stdout, result.stderr)
 
 
 def fault_counters(name):

@@ -175,9 +175,10 @@ static uint32_t some_elements(void)
 	       (count >= 0xf8) << 8 | count % 40;
 }
 
+static const uint8_t sizes[20] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 16, 32, 16, 16, 2, 2, 1, 1};
+
 static uint32_t elements_len(uint8_t opcode, uint32_t elements, uint32_t otherwise)
 {
-	static const uint8_t sizes[20] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 16, 32, 16, 16, 2, 2, 1, 1};
 	uint32_t op = elements >> 24, datatype = elements >> 16 & 255, count = elements & 255;
 	uint32_t vectors = op == 10 ? 0 : op >= 12 && op <= 18 ? 2 : 1;
 
@@ -388,6 +389,24 @@ static uint32_t some_psn(struct fuzz_qp *q, bool response, uint8_t choice)
 	return (q->psn + (uint32_t)shift) & 0xffffff;
 }
 
+/* Of a run, the same: an address goes with each element. */
+static uint32_t run_len(uint32_t elements, uint32_t otherwise)
+{
+	uint32_t datatype = elements >> 16 & 255, count = elements & 255;
+
+	if (otherwise % 16 >= 14 || datatype >= 20)
+		return otherwise;
+	return (8 + sizes[datatype]) * count % 800;
+}
+
+static void put_addresses(uint8_t *p, uint32_t elements, uint32_t len)
+{
+	uint32_t entry = 8 + sizes[(elements >> 16 & 255) % 20];
+
+	for (uint32_t at = 0; at + entry <= len; at += entry)
+		put(p + at, some_address(byte()), 8);
+}
+
 /* Extended atomics and elements stand where RC has reserved opcodes. */
 static uint8_t extended(uint8_t opcode)
 {
@@ -406,7 +425,8 @@ static uint32_t extended_len(uint8_t opcode, uint8_t log_size, uint32_t otherwis
 }
 
 /* Headers that this opcode has (IBTA 9.2), filled with plausible values. */
-static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint8_t log_size, uint32_t elements, uint32_t *dma_len)
+static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint8_t log_size, uint32_t elements, bool run,
+			    uint32_t *dma_len)
 {
 	uint8_t op = opcode == EXT_ATOMIC_ACK || opcode == ELEMENTS_ACK ? 0x11 : opcode & 0x1f;
 
@@ -414,7 +434,7 @@ static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint8_t log_size, uint32
 	if (opcode == ELEMENTS || opcode == FETCH_ELEMENTS) {
 		p = put(p, some_address(byte()), 8);
 		p = put(p, some_key(byte()), 4);
-		p = put(put(p, elements >> 16, 2), byte() % 32 == 0, 1);
+		p = put(put(p, elements >> 16, 2), run ^ (byte() % 32 == 0), 1);
 		return put(put(p, 0, 1), elements & 0xffff, 4);
 	}
 	if (opcode == MASKED_CMP_SWAP || opcode == MASKED_FETCH_ADD) {
@@ -480,7 +500,7 @@ static void send_packet(void)
 	struct fuzz_qp *q = &f.q[choice % QPS];
 	uint32_t len, dma_len, pad, psn, elements = 0;
 	uint8_t log_size = 0;
-	bool response;
+	bool response, run = false;
 
 	opcode = choice >= 0xf8 ? opcode : (uint8_t)(service[choice % QPS] | (opcode & 0x1f));
 	if (choice % QPS == RC && choice < 0xf8)
@@ -496,7 +516,8 @@ static void send_packet(void)
 		len = extended_len(opcode, log_size, len);
 	} else if (opcode >= ELEMENTS && opcode <= ELEMENTS_ACK) {
 		elements = some_elements();
-		len = elements_len(opcode, elements, len);
+		run = bits & 0x20;
+		len = run ? run_len(elements, len) : elements_len(opcode, elements, len);
 	}
 	pad = -len & 3;
 	if (bits >= 0xfc)
@@ -505,15 +526,20 @@ static void send_packet(void)
 	p = put(p, bits == 0xf0 ? 0x1234 : 0xffff, 2);
 	p = put(p, nic_qp_num(q->qp), 4);
 	p = put(put(p, bits & 0x80, 1), psn, 3);
-	p = put_headers(p, opcode, log_size, elements, &dma_len);
+	p = put_headers(p, opcode, log_size, elements, run, &dma_len);
 	memset(p, choice, len + pad);
+	if (run)
+		put_addresses(p, elements, len);
 	p += len + pad;
 	p = put(p, 0, 4);
 	if (bits % 64 == 60 && p - packet > bits >> 3)
 		p -= bits >> 3; /* cut short */
 	receive(packet, (uint32_t)(p - packet), NIC_RX_UDP_PAYLOAD | NIC_RX_NO_ICRC);
 	if (!response && psn == q->psn)
-		q->psn = (psn + ((opcode & 0x1f) == 0x0c && dma_len > 256 ? (dma_len + 255) / 256 : 1)) & 0xffffff;
+		q->psn = (psn + ((opcode & 0x1f) == 0x0c && dma_len > 256 ? (dma_len + 255) / 256
+				 : run && elements & 255		  ? elements & 255
+									  : 1)) &
+			 0xffffff;
 }
 
 static void send_raw(void)

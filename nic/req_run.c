@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * req_run.c - a run: requests on one element each that follow each other in the send queue, alike but for address and operand, and
+ * go in one packet (elem.md). Each keeps its PSN and its completion; to the peer they are what they would be in packets of their
+ * own. Nothing is kept of what went together: what is sent again may go in other company.
+ *
+ * What a packet costs is the same for one request and for many, so while some of the kind are under way a run waits until it is
+ * as long as it gets, until something else follows it, or until few are left under way.
+ */
+#include "qp.h"
+#include "wire.h"
+
+#define RUN_MAX	  16u /* requests; more save little, and come later */
+#define UNDER_WAY 4u  /* requests without an answer: with fewer, none waits */
+
+static bool is_single(const struct swqe *w)
+{
+	return w->opcode == NIC_WR_ELEMENTS && w->element.count == 1;
+}
+
+/** Whether w may go in the packet of the one before. It has no fence then: that would be for all of them. */
+static bool is_alike(const struct swqe *before, const struct swqe *w)
+{
+	return is_single(w) && is_single(before) && w->element.op == before->element.op &&
+	       w->element.datatype == before->element.datatype && w->rkey == before->rkey &&
+	       !(w->flags & NIC_SEND_FENCE);
+}
+
+static uint32_t entry_size(const struct swqe *w)
+{
+	return ELEMENT_ADDR_LEN + w->length;
+}
+
+/* What was before may be done; its place in the queue is still what it was. */
+void req_run_posted(struct nic_qp *qp, struct swqe *w)
+{
+	w->alike = qp->peer_joins && is_alike(sq_at(qp, qp->sq.head - 1), w);
+	if (!w->alike)
+		qp->sq.streak = qp->sq.head;
+}
+
+uint32_t req_run(const struct nic_qp *qp)
+{
+	const struct send_queue *sq = &qp->sq;
+	const struct swqe *first = sq_at(qp, sq->next);
+	uint32_t waiting = sq->head - sq->next, most = RUN_MAX, n = 1;
+	bool goes_on = (int32_t)(sq->next - sq->streak) > 0;
+
+	if (!qp->peer_joins || qp->state != NIC_QPS_RTS || !is_single(first))
+		return 1;
+	if (most * entry_size(first) > qp->pmtu)
+		most = qp->pmtu / entry_size(first);
+	if (waiting < most) {
+		if (goes_on && sq->next - sq->tail >= UNDER_WAY)
+			return 0;
+		most = waiting;
+	}
+	if (goes_on)
+		return most;
+	while (n < most && sq_at(qp, sq->next + n)->alike)
+		n++;
+	return n;
+}
+
+uint32_t req_run_riders(const struct nic_qp *qp)
+{
+	uint32_t riders = 0;
+
+	for (uint32_t i = qp->sq.tail; i != qp->sq.next; i++)
+		riders += sq_at(qp, i)->rides;
+	return riders;
+}
+
+/** Addresses and operands of up to n requests. @return of how many: fewer, if the next one's operand is not there. */
+static uint32_t gather(const struct nic_qp *qp, uint32_t n, uint8_t *to, enum error_id *error)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct swqe *w = sq_at(qp, qp->sq.next + i);
+		uint8_t *operand = to + ELEMENT_ADDR_LEN;
+
+		wire_put64(to, w->remote_addr);
+		if (w->flags & NIC_SEND_INLINE) {
+			memcpy(operand, w->sge, w->length);
+		} else {
+			*error = req_gathered(
+				mem_gather(qp->nic, qp->pd, w->sge, w->element.num_data, 0, operand, w->length, NULL));
+			if (*error != ERR_none)
+				return i;
+			elem_to_wire(w->element.datatype, operand, operand, 1);
+		}
+		to += entry_size(w);
+	}
+	return n;
+}
+
+bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame)
+{
+	const struct swqe *first = sq_at(qp, qp->sq.next);
+	uint8_t *entries = qp->nic->scratch;
+	enum error_id error = ERR_none;
+	struct packet p;
+	uint32_t len;
+
+	n = gather(qp, n, entries, &error);
+	if (!n)
+		return req_fail(qp, error);
+	qp_address(qp, &p);
+	p.op = op_find(OP_EXT, OP_ELEMENTS, OP_ONLY, OP_PLAIN);
+	p.psn = qp->req.psn;
+	p.va = 0;
+	p.rkey = first->rkey;
+	p.element.op = first->element.op;
+	p.element.datatype = (uint8_t)elem_wire_of_type(first->element.datatype);
+	p.element.flags = ELEMENT_RUN;
+	p.element.count = n;
+	for (uint32_t i = 0; i < n; i++) {
+		struct swqe *w = sq_at(qp, qp->sq.next + i);
+
+		w->started = true;
+		w->psn = psn_add(qp->req.psn, i);
+		w->packets = 1;
+		w->rides = i > 0;
+		p.ackreq |= req_asks_ack(qp, w, &p, 1);
+	}
+	len = n * entry_size(first);
+	packet_copy(&p, qp_open(&p, frame, len), entries, len);
+	qp_emit(qp, &p, frame);
+	COUNT_BY(qp->nic, requests_joined, n - 1);
+	for (uint32_t i = 0; i < n; i++)
+		req_sent(qp, sq_at(qp, qp->sq.next), 1);
+	return true;
+}

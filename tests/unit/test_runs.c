@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_runs.c - requests on one element each that go in one packet (nic/elem.md, req_run.c): which do, when they wait for each
+ * other, how they are in packets, and that to the responder they are what they would be alone.
+ */
+#include "elem.h"
+#include "pair.h"
+#include "qp.h"
+#include "resp_util.h"
+#include "wire.h"
+
+#define RUN 16u /* requests, at most */
+
+static uint32_t aligned(const struct rig *rig)
+{
+	return (uint32_t)(-(uintptr_t)rig->arena & 63) + 1024;
+}
+
+/* ---- requester ------------------------------------------------------------------------------------------------- */
+
+/** To a peer that takes runs. */
+static struct rig *ready(void)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rig->qp->peer_joins = true;
+	return rig;
+}
+
+struct sum {
+	struct nic_sge data;
+	struct nic_send_wr wr;
+};
+
+/** Number i adds arena[8 i], as it is at that moment, to the peer's memory. */
+static struct nic_send_wr *sum(struct sum *s, struct rig *rig, uint32_t i)
+{
+	s->data = (struct nic_sge){(uintptr_t)rig->arena + (size_t)8 * i, 8, rig->lkey};
+	s->wr = (struct nic_send_wr){.wr_id = i, .opcode = NIC_WR_ELEMENTS, .flags = NIC_SEND_SIGNALED};
+	s->wr.elements.data = &s->data;
+	s->wr.elements.num_data = s->wr.elements.count = 1;
+	s->wr.elements.op = NIC_ELEM_SUM;
+	s->wr.elements.datatype = NIC_DT_UINT64;
+	s->wr.elements.remote_addr = RIG_REMOTE_VA + (uint64_t)64 * i;
+	s->wr.elements.rkey = RIG_REMOTE_RKEY;
+	return &s->wr;
+}
+
+static void post_sums(struct rig *rig, uint32_t from, uint32_t n)
+{
+	struct sum s;
+
+	for (uint32_t i = from; i < from + n; i++)
+		rig_post(rig, sum(&s, rig, i));
+}
+
+/** The next packet has so many sums, from number `first` on. */
+static void expect_run(struct rig *rig, uint32_t first, uint32_t n)
+{
+	struct packet p = rig_expect_tx(rig, ELEMENTS, RIG_SQ_PSN + first);
+
+	assert_int_equal(p.element.op, NIC_ELEM_SUM);
+	assert_int_equal(p.element.datatype, NIC_DT_UINT64);
+	assert_int_equal(p.element.count, n);
+	assert_int_equal(p.element.flags, n > 1 ? ELEMENT_RUN : 0);
+	assert_int_equal(p.rkey, RIG_REMOTE_RKEY);
+	assert_true(p.ackreq);
+	assert_int_equal(p.payload_len, n > 1 ? n * 16 : 8);
+	if (n == 1)
+		assert_int_equal(p.va, RIG_REMOTE_VA + (uint64_t)64 * first);
+	for (uint32_t i = 0; i < n && n > 1; i++) {
+		assert_int_equal(wire_get64(p.payload + (size_t)16 * i), RIG_REMOTE_VA + (uint64_t)64 * (first + i));
+		assert_int_equal(wire_get64(p.payload + (size_t)16 * i + 8), arena_u64(rig, 8 * (first + i)));
+	}
+}
+
+static void expect_done(struct rig *rig, uint32_t from, uint32_t n)
+{
+	for (uint32_t i = from; i < from + n; i++)
+		rig_expect_wc(rig->send_cq, i, NIC_WC_SUCCESS);
+	rig_expect_no_wc(rig->send_cq);
+}
+
+static void runs__what_is_posted_together_goes_together(void **state)
+{
+	struct rig *rig = ready();
+
+	post_sums(rig, 0, 20);
+	expect_run(rig, 0, RUN);
+	rig_expect_silence(rig); /* the others wait for more */
+	rig_ack(rig, RIG_SQ_PSN + 15, SYN_ACK);
+	expect_done(rig, 0, 16);
+	expect_run(rig, 16, 4);
+	rig_ack(rig, RIG_SQ_PSN + 19, SYN_ACK);
+	expect_done(rig, 16, 4);
+	assert_int_equal(rig_counter(rig, requests_joined), 18);
+	rig_destroy(rig);
+}
+
+/** To the byte: nic/elem.md. */
+static void runs__byte_by_byte(void **state)
+{
+	static const uint8_t header[] = {0,    0,    0,	   0,	 0, 0, 0,    0,		       /* no address */
+					 0x51, 0x52, 0x53, 0x54,			       /* RIG_REMOTE_RKEY */
+					 2,    5,    1,	   0,	 0, 0, 0,    2,		       /* SUM, UINT32, a run */
+					 0,    0,    0x7f, 0,	 0, 0, 0x10, 0,	   1, 2, 3, 4, /* one */
+					 0,    0,    0x7f, 0,	 0, 0, 0x10, 0x40, 5, 6, 7, 8};
+	const uint32_t data[] = {0x01020304, 0, 0x05060708};
+	struct rig *rig = ready();
+
+	memcpy(rig->arena, data, sizeof(data));
+	for (uint32_t i = 0; i < 2; i++) {
+		struct sum s;
+
+		sum(&s, rig, i);
+		s.data.length = 4;
+		s.wr.elements.datatype = NIC_DT_UINT32;
+		rig_post(rig, &s.wr);
+	}
+	rig_expect_tx(rig, ELEMENTS, RIG_SQ_PSN);
+	assert_memory_equal(rig->frames[rig->frame] + 40, header, sizeof(header));
+	assert_int_equal(rig->frame_lens[rig->frame], 40 + sizeof(header) + 4);
+	rig_destroy(rig);
+}
+
+/** With few under way none waits: who asks for one thing after the other has it as soon as ever. */
+static void runs__few_do_not_wait(void **state)
+{
+	struct rig *rig = ready();
+
+	for (uint32_t i = 0; i < 4; i++) {
+		post_sums(rig, i, 1);
+		expect_run(rig, i, 1);
+	}
+	post_sums(rig, 4, 15);
+	rig_expect_silence(rig);
+	post_sums(rig, 19, 1);
+	expect_run(rig, 4, RUN); /* there is no more to wait for */
+	post_sums(rig, 20, 2);
+	rig_expect_silence(rig);
+	rig_ack(rig, RIG_SQ_PSN + 3, SYN_ACK);
+	rig_expect_silence(rig);
+	rig_ack(rig, RIG_SQ_PSN + 19, SYN_ACK);
+	expect_run(rig, 20, 2);
+	rig_destroy(rig);
+}
+
+/** What comes behind them makes them go: they must not hold it up, and nothing can join them any more. */
+static void runs__something_else_ends_the_wait(void **state)
+{
+	for (unsigned what = 0; what < 6; what++) {
+		struct rig *rig = ready();
+		struct sum s;
+
+		post_sums(rig, 0, 4);
+		expect_run(rig, 0, 4);
+		post_sums(rig, 4, 3);
+		rig_expect_silence(rig);
+		sum(&s, rig, 7);
+		if (what == 0) {
+			s.wr.elements.op = NIC_ELEM_BOR;
+		} else if (what == 1) {
+			s.wr.elements.datatype = NIC_DT_INT64;
+		} else if (what == 2) {
+			s.wr.elements.rkey ^= 1;
+		} else if (what == 3) {
+			s.wr.elements.count = 2;
+			s.data.length = 16;
+		} else if (what == 4) {
+			s.wr.flags |= NIC_SEND_FENCE;
+		} else {
+			s.wr = rig_wr(rig, 7, NIC_WR_RDMA_WRITE, 0, 8);
+		}
+		rig_post(rig, &s.wr);
+		expect_run(rig, 4, 3);
+		rig_expect_tx(rig, what == 5 ? WRITE_ONLY : ELEMENTS, RIG_SQ_PSN + 7);
+		rig_ack(rig, RIG_SQ_PSN + 7, SYN_ACK);
+		expect_done(rig, 0, 8);
+		rig_destroy(rig);
+	}
+}
+
+/** Only requests of the kind under way are worth waiting for. */
+static void runs__do_not_wait_for_others(void **state)
+{
+	struct rig *rig = ready();
+
+	for (uint32_t i = 0; i < 6; i++)
+		rig_post_send(rig, i, NIC_WR_RDMA_WRITE, 0, 8);
+	post_sums(rig, 6, 2);
+	assert_int_equal(rig_drain(rig), 7);
+	rig_destroy(rig);
+}
+
+static void runs__not_to_who_has_not_said_that_he_takes_them(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	post_sums(rig, 0, 20);
+	for (uint32_t i = 0; i < 20; i++)
+		expect_run(rig, i, 1);
+	assert_int_equal(rig_counter(rig, requests_joined), 0);
+	rig_destroy(rig);
+}
+
+/** In a packet of 256 bytes there is room for six of 32. */
+static void runs__fit_in_a_packet(void **state)
+{
+	struct rig *rig = ready();
+
+	for (uint32_t i = 0; i < 7; i++) {
+		struct sum s;
+
+		sum(&s, rig, i);
+		s.data.length = 32;
+		s.wr.elements.datatype = NIC_DT_LONG_DOUBLE_COMPLEX;
+		rig_post(rig, &s.wr);
+	}
+	assert_int_equal(rig_expect_tx(rig, ELEMENTS, RIG_SQ_PSN).payload_len, 240);
+	rig_expect_silence(rig);
+	rig_ack(rig, RIG_SQ_PSN + 5, SYN_ACK);
+	assert_int_equal(rig_expect_tx(rig, ELEMENTS, RIG_SQ_PSN + 6).payload_len, 32);
+	rig_destroy(rig);
+}
+
+/** Those before the one whose operand is not there go; it fails when they are done, and the others do not go. */
+static void runs__an_operand_that_is_not_there(void **state)
+{
+	for (uint32_t bad = 0; bad < 3; bad++) {
+		struct rig *rig = ready();
+		struct sum s;
+
+		for (uint32_t i = 0; i < 4; i++) {
+			sum(&s, rig, i);
+			s.data.lkey ^= i == bad;
+			rig_post(rig, &s.wr);
+		}
+		if (bad) {
+			struct packet p = rig_expect_tx(rig, ELEMENTS, RIG_SQ_PSN);
+
+			assert_int_equal(p.element.count, bad);
+			assert_int_equal(p.element.flags, ELEMENT_RUN); /* found when it was begun */
+			rig_expect_silence(rig);
+			rig_ack(rig, RIG_SQ_PSN + bad - 1, SYN_ACK);
+		}
+		rig_expect_silence(rig);
+		for (uint32_t i = 0; i < bad; i++)
+			rig_expect_wc(rig->send_cq, i, NIC_WC_SUCCESS);
+		rig_expect_wc(rig->send_cq, bad, NIC_WC_LOC_PROT_ERR);
+		for (uint32_t i = bad + 1; i < 4; i++)
+			rig_expect_wc(rig->send_cq, i, NIC_WC_WR_FLUSH_ERR);
+		rig_destroy(rig);
+	}
+}
+
+/** Operands that are in the queue go as they were; those that are not, as they are. */
+static void runs__inline_operands(void **state)
+{
+	struct rig *rig = ready();
+	uint64_t value;
+	struct packet p;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		struct sum s;
+
+		value = 1000 + i;
+		sum(&s, rig, i);
+		s.data.addr = (uintptr_t)&value;
+		s.wr.flags |= NIC_SEND_INLINE;
+		rig_post(rig, &s.wr);
+	}
+	value = 0;
+	p = rig_expect_tx(rig, ELEMENTS, RIG_SQ_PSN);
+	assert_int_equal(p.element.count, 3);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(wire_get64(p.payload + (size_t)16 * i + 8), 1000 + i);
+	rig_destroy(rig);
+}
+
+/** What the peer refuses is one of them: those before it are done, and those behind it are not. */
+static void runs__a_refusal_names_one(void **state)
+{
+	for (uint32_t bad = 0; bad < 3; bad++) {
+		struct rig *rig = ready();
+
+		post_sums(rig, 0, 3);
+		expect_run(rig, 0, 3);
+		rig_ack(rig, RIG_SQ_PSN + bad, SYN_ACCESS);
+		for (uint32_t i = 0; i < 3; i++)
+			rig_expect_wc(rig->send_cq, i,
+				      i < bad	 ? NIC_WC_SUCCESS
+				      : i == bad ? NIC_WC_REM_ACCESS_ERR
+						 : NIC_WC_WR_FLUSH_ERR);
+		rig_destroy(rig);
+	}
+}
+
+/** From where it was lost on, together with what has been posted since. */
+static void runs__go_again_in_other_company(void **state)
+{
+	struct rig *rig = ready();
+
+	post_sums(rig, 0, 6);
+	expect_run(rig, 0, 6);
+	post_sums(rig, 6, 3);
+	rig_expect_silence(rig);
+	rig_ack(rig, RIG_SQ_PSN + 2, SYN_SEQ);
+	rig_expect_wc(rig->send_cq, 0, NIC_WC_SUCCESS);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	expect_run(rig, 2, 7);
+	rig_ack(rig, RIG_SQ_PSN + 8, SYN_ACK);
+	expect_done(rig, 2, 7);
+	rig_destroy(rig);
+}
+
+/** The window is about packets where it is about room; requests that ride in another one's take none. */
+static void runs__riders_take_no_room(void **state)
+{
+	const struct rig_opts opts = {.nic = {.max_inflight = 4 * RIG_MTU}};
+	struct rig *rig = rig_ready(&opts);
+
+	rig->qp->peer_joins = true;
+	post_sums(rig, 0, 62);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_run(rig, i * RUN, RUN);
+	rig_expect_silence(rig); /* fourteen, that wait for two */
+	rig_post_send(rig, 62, NIC_WR_RDMA_WRITE, 0, 8);
+	expect_run(rig, 48, 14);
+	rig_expect_silence(rig); /* four packets are under way */
+	rig_ack(rig, RIG_SQ_PSN + 15, SYN_ACK);
+	rig_expect_tx(rig, WRITE_ONLY, RIG_SQ_PSN + 62);
+	rig_destroy(rig);
+}
+
+/* ---- responder ------------------------------------------------------------------------------------------------- */
+
+/** The peer's run: n sums of 1 << i, of u64 from arena[at] on. */
+static struct packet run(struct rig *rig, uint32_t psn, uint32_t at, uint32_t n)
+{
+	struct packet p = rig_peer_packet(rig, ELEMENTS, psn);
+
+	p.va = 0;
+	p.ackreq = true;
+	p.element.op = NIC_ELEM_SUM;
+	p.element.datatype = NIC_DT_UINT64;
+	p.element.flags = ELEMENT_RUN;
+	p.element.count = n;
+	for (uint32_t i = 0; i < n; i++) {
+		wire_put64(rig->peer_data + (size_t)16 * i, rig_va(rig, at + 8 * i));
+		wire_put64(rig->peer_data + (size_t)16 * i + 8, 1ull << i);
+	}
+	p.payload = rig->peer_data;
+	p.payload_len = 16 * n;
+	return p;
+}
+
+/** Elements [from, to) have been added to so often; those after them are zero. */
+static void expect_sums(struct rig *rig, uint32_t at, uint32_t from, uint32_t to, uint64_t times)
+{
+	for (uint32_t i = from; i < 16; i++)
+		assert_int_equal(arena_u64(rig, at + 8 * i), i < to ? times << i : 0);
+}
+
+static void runs__executed_and_acknowledged_once(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	uint32_t at = aligned(rig);
+	struct packet p = run(rig, E, at, 5);
+
+	memset(rig->arena + at, 0, 128);
+	assert_true(rig_rx(rig, &p));
+	p = rig_expect_ack(rig, E + 4, SYN_ACK);
+	assert_int_equal(p.msn, 5);
+	rig_expect_silence(rig);
+	expect_sums(rig, at, 0, 5, 1);
+	assert_int_equal(rig_counter(rig, rx_atomic_requests), 5);
+	p = run(rig, E, at, 5); /* again */
+	assert_true(rig_rx(rig, &p));
+	rig_expect_ack(rig, E + 4, SYN_ACK);
+	rig_expect_silence(rig);
+	expect_sums(rig, at, 0, 5, 1);
+	assert_int_equal(rig_counter(rig, duplicate_request), 5);
+	rig_destroy(rig);
+}
+
+/** Together with some that have been executed: these are not executed again. */
+static void runs__only_what_is_new_of_a_run_is_executed(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	uint32_t at = aligned(rig);
+	struct packet p = run(rig, E, at, 3);
+
+	memset(rig->arena + at, 0, 128);
+	assert_true(rig_rx(rig, &p));
+	rig_expect_ack(rig, E + 2, SYN_ACK);
+	p = run(rig, E, at, 9);
+	assert_true(rig_rx(rig, &p));
+	rig_expect_ack(rig, E + 8, SYN_ACK);
+	expect_sums(rig, at, 0, 9, 1);
+	rig_destroy(rig);
+}
+
+static void runs__ahead_of_their_time(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	uint32_t at = aligned(rig);
+	struct packet p = run(rig, E + 1, at, 9);
+
+	memset(rig->arena + at, 0, 128);
+	assert_true(rig_rx(rig, &p));
+	rig_expect_ack(rig, E, SYN_SEQ);
+	rig_expect_silence(rig);
+	expect_sums(rig, at, 0, 0, 0);
+	assert_int_equal(rig_counter(rig, out_of_sequence), 1);
+	rig_destroy(rig);
+}
+
+/** As if each had come alone: those before it are executed, it is refused, nothing behind it is looked at. */
+static void runs__one_that_is_refused(void **state)
+{
+	static const struct {
+		uint64_t wrong;
+		unsigned syndrome;
+	} cases[] = {
+		{4, SYN_INV},			  /* an odd place */
+		{RIG_ARENA, SYN_ACCESS},	  /* behind the memory */
+		{UINT64_MAX - 7, SYN_ACCESS},	  /* before it */
+		{UINT64_MAX / 2 + 1, SYN_ACCESS}, /* nowhere near */
+	};
+
+	for (unsigned i = 0; i < 4 * 5; i++) {
+		struct rig *rig = rig_ready(NULL);
+		uint32_t at = aligned(rig), bad = i % 5;
+		struct packet p = run(rig, E, at, 5);
+		uint64_t va =
+			cases[i / 5].wrong == UINT64_MAX - 7 ? UINT64_MAX - 3 : rig_va(rig, at) + cases[i / 5].wrong;
+
+		memset(rig->arena + at, 0, 128);
+		wire_put64(rig->peer_data + (size_t)16 * bad, va);
+		assert_true(rig_rx(rig, &p));
+		expect_fatal(rig, E + bad, cases[i / 5].syndrome);
+		expect_sums(rig, at, 0, bad, 1);
+		rig_destroy(rig);
+	}
+}
+
+static void runs__AT_10_that_make_no_sense(void **state)
+{
+	for (unsigned i = 0; i < 14; i++) {
+		struct rig *rig = rig_ready(NULL);
+		struct packet p = run(rig, E, aligned(rig), 4);
+
+		switch (i) {
+		case 0:
+			p.element.count = 0;
+			break;
+		case 1:
+			p.element.count = p.payload_len = 0;
+			break;
+		case 2:
+			p.element.count = 5;
+			break;
+		case 3:
+			p.element.count = 3;
+			break;
+		case 4:
+			p.element.count = 0x10000004; /* times sixteen: 64 in 32 bits */
+			break;
+		case 5:
+			p.element.count = UINT32_MAX;
+			break;
+		case 6:
+			p.payload_len -= 4;
+			break;
+		case 7:
+			p.payload_len += 4;
+			break;
+		case 8:
+			p.element.flags = 3;
+			break;
+		case 9:
+			p.element.flags = 2;
+			break;
+		case 10:
+			p.op = op_find(OP_EXT, OP_FETCH_ELEMENTS, OP_ONLY, OP_PLAIN);
+			break;
+		case 11:
+			p.element.op = NIC_ELEM_CSWAP;
+			break;
+		case 12:
+			p.element.datatype = NIC_DT_COUNT;
+			break;
+		default:
+			p = run(rig, E, aligned(rig), RUN + 1); /* longer than the path carries */
+		}
+		assert_true(rig_rx(rig, &p));
+		expect_fatal(rig, E, SYN_INV);
+		rig_expect_untouched(rig, 0, RIG_ARENA);
+		rig_destroy(rig);
+	}
+}
+
+static void runs__as_long_as_a_packet(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	uint32_t at = aligned(rig);
+	struct packet p = run(rig, E, at, RUN);
+
+	memset(rig->arena + at, 0, 128);
+	assert_true(rig_rx(rig, &p));
+	rig_expect_ack(rig, E + RUN - 1, SYN_ACK);
+	expect_sums(rig, at, 0, RUN, 1);
+	rig_destroy(rig);
+}
+
+static void runs__need_rights_and_what_elements_need(void **state)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct rig *rig = rig_create(i ? &(struct rig_opts){.max_fetch = RIG_NO_ELEMENTS} : NULL);
+		struct packet p;
+
+		if (!i)
+			rig->attr.qp_access_flags &= ~(uint32_t)NIC_ACCESS_REMOTE_ATOMIC;
+		rig_to_rts(rig);
+		p = run(rig, E, aligned(rig), 4);
+		assert_true(rig_rx(rig, &p));
+		expect_fatal(rig, E, SYN_INV);
+		rig_expect_untouched(rig, 0, RIG_ARENA);
+		rig_destroy(rig);
+	}
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------ */
+
+/** Each packet, and each ACK, meets each fate once; PSNs come round meanwhile. */
+static void runs__once_whatever_happens_to_packets(void **state)
+{
+	static const enum pair_fate fates[] = {PAIR_DROP, PAIR_DOUBLE, PAIR_SWAP, PAIR_LATE, PAIR_DAMAGE};
+
+	for (unsigned i = 0; i < 5 * 2 * 5; i++) {
+		struct pair *pair = pair_create(NULL, 0xfffffc, 0x200);
+		struct pair_rule rule = {i & 1 ? PAIR_B : PAIR_A, i & 1 ? ACK : ELEMENTS, i / 10, fates[i / 2 % 5]};
+		uint32_t at = aligned(pair->rig[1]);
+		struct sum s;
+
+		pair->rig[0]->qp->peer_joins = true;
+		pair_script(pair, &rule, 1);
+		memset(pair->rig[1]->arena + at, 0, 64);
+		for (uint32_t k = 0; k < 60; k++) {
+			sum(&s, pair->rig[0], 0);
+			arena_set_u64(pair->rig[0], 0, 1);
+			s.wr.wr_id = k;
+			s.wr.elements.remote_addr = rig_va(pair->rig[1], at + 8 * (k % 7));
+			s.wr.elements.rkey = pair->rig[1]->rkey;
+			rig_post(pair->rig[0], &s.wr);
+			if (k % 5 == 0)
+				pair_settle(pair);
+		}
+		pair_run(pair);
+		for (uint32_t k = 0; k < 60; k++)
+			rig_expect_wc(pair->rig[0]->send_cq, k, NIC_WC_SUCCESS);
+		for (uint32_t k = 0; k < 7; k++)
+			assert_int_equal(arena_u64(pair->rig[1], at + 8 * k), 60 / 7 + (k < 60 % 7));
+		assert_true(rig_counter(pair->rig[0], requests_joined) > 20);
+		pair_destroy(pair);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(runs__what_is_posted_together_goes_together),
+		cmocka_unit_test(runs__byte_by_byte),
+		cmocka_unit_test(runs__few_do_not_wait),
+		cmocka_unit_test(runs__something_else_ends_the_wait),
+		cmocka_unit_test(runs__do_not_wait_for_others),
+		cmocka_unit_test(runs__not_to_who_has_not_said_that_he_takes_them),
+		cmocka_unit_test(runs__fit_in_a_packet),
+		cmocka_unit_test(runs__an_operand_that_is_not_there),
+		cmocka_unit_test(runs__inline_operands),
+		cmocka_unit_test(runs__a_refusal_names_one),
+		cmocka_unit_test(runs__go_again_in_other_company),
+		cmocka_unit_test(runs__riders_take_no_room),
+		cmocka_unit_test(runs__executed_and_acknowledged_once),
+		cmocka_unit_test(runs__only_what_is_new_of_a_run_is_executed),
+		cmocka_unit_test(runs__ahead_of_their_time),
+		cmocka_unit_test(runs__one_that_is_refused),
+		cmocka_unit_test(runs__AT_10_that_make_no_sense),
+		cmocka_unit_test(runs__as_long_as_a_packet),
+		cmocka_unit_test(runs__need_rights_and_what_elements_need),
+		cmocka_unit_test(runs__once_whatever_happens_to_packets),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
