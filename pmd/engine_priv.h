@@ -52,14 +52,15 @@ struct pmd_engine {
 	struct nic_tx_frame tx[PMD_TX_BURST];
 	unsigned tx_ready, tx_first, tx_end;
 	uint64_t port_deadline_ns;
-	uint64_t now_ns;      /* when the last step began */
-	unsigned sent;	      /* packets of the last pmd_engine_transmit */
-	unsigned owed;	      /* packets sent since packets were last received */
-	unsigned port_steps;  /* since the port was last looked at */
-	uint64_t interval_ns; /* at which a port without a descriptor is looked at now */
-	unsigned port_pause;  /* steps between two looks */
-	bool quiet;	      /* the last step left nothing to do, until something comes */
-	uint64_t rx_until;    /* completions after which links are not received from: who polls has what he asked for */
+	uint64_t now_ns;	   /* when the last step began */
+	unsigned sent;		   /* packets of the last pmd_engine_transmit */
+	unsigned silent_doorbells; /* in a row */
+	unsigned owed;		   /* packets sent since packets were last received */
+	unsigned port_steps;	   /* since the port was last looked at */
+	uint64_t interval_ns;	   /* at which a port without a descriptor is looked at now */
+	unsigned port_pause;	   /* steps between two looks */
+	bool quiet;		   /* the last step left nothing to do, until something comes */
+	uint64_t rx_until; /* completions after which links are not received from: who polls has what he asked for */
 
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */
 	uint64_t inline_polls;

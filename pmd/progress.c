@@ -21,6 +21,7 @@
 #define INLINE_RX_BUDGET   1 /* one burst: what came may be what the caller polls for */
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
+#define DOORBELLS_SILENT   16 /* in a row, with nothing to send, until what has come is looked for */
 #define SETTLE_STEPS	   8
 #define SETTLE_SENDS	   64
 #define PORT_PAUSE	   16		 /* steps, at most */
@@ -353,6 +354,10 @@ void pmd_doorbell(struct pmd_engine *e)
 
 	if (e->dead)
 		return;
+	/* What was posted waits for something; what has come meanwhile can, a little. */
+	if (!nic_tx_pending(e->nic) && e->tx_first == e->tx_end && ++e->silent_doorbells < DOORBELLS_SILENT)
+		return;
+	e->silent_doorbells = 0;
 	now_ns = pmd_now_ns();
 	pmd_engine_transmit(e, DOORBELL_TX_BUDGET, now_ns);
 	doorbell_rx(e, now_ns);
