@@ -342,6 +342,17 @@ static const struct {
 #include "elem.def"
 };
 
+const uint8_t elem_sizes[] = {
+#define ELEM_TYPE(name, number, kind, type, part, parts, wide) [number] = sizeof(type),
+#include "elem.def"
+};
+
+const uint8_t elem_vector_counts[] = {
+#define ELEM_OP(name, number, kinds, forms, sentence)                                                                  \
+	[number] = (forms) == COMPARE ? 2 : (number) == NIC_ELEM_ATOMIC_READ ? 0 : 1,
+#include "elem.def"
+};
+
 bool nic_elem_valid(uint32_t op, uint32_t datatype, enum nic_elem_form form)
 {
 	return op < NIC_ELEM_COUNT && datatype < NIC_DT_COUNT && (ops[op].kinds & types[datatype].kind) &&
@@ -350,7 +361,7 @@ bool nic_elem_valid(uint32_t op, uint32_t datatype, enum nic_elem_form form)
 
 uint32_t nic_elem_size(uint32_t datatype)
 {
-	return datatype < NIC_DT_COUNT ? shape_size(types[datatype].shape) : 0;
+	return elem_size(datatype);
 }
 
 uint32_t nic_elem_align(uint32_t datatype)
@@ -368,16 +379,6 @@ bool elem_needs_lock(uint32_t datatype, const void *target)
 bool elem_rounds(uint32_t datatype)
 {
 	return !(types[datatype].kind & INTEGER);
-}
-
-bool elem_compares(uint32_t op)
-{
-	return op < NIC_ELEM_COUNT && ops[op].forms == COMPARE;
-}
-
-uint32_t elem_vectors(uint32_t op)
-{
-	return elem_compares(op) ? 2 : op == NIC_ELEM_ATOMIC_READ ? 0 : 1;
 }
 
 void elem_execute(const struct nic_elements *e, void *target)

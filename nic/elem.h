@@ -18,10 +18,24 @@
  */
 bool elem_needs_lock(uint32_t datatype, const void *target);
 
-/** Whether the operation compares: then it has compare values besides operands, and comes in no other form. */
-bool elem_compares(uint32_t op);
+extern const uint8_t elem_sizes[NIC_DT_COUNT];
+extern const uint8_t elem_vector_counts[NIC_ELEM_COUNT];
+
+/** As nic_elem_size: a power of two, or 0. Asked for often. */
+static inline uint32_t elem_size(uint32_t datatype)
+{
+	return datatype < NIC_DT_COUNT ? elem_sizes[datatype] : 0;
+}
 /** Vectors that go with the operation to whoever executes it: operands, compare values. */
-uint32_t elem_vectors(uint32_t op);
+static inline uint32_t elem_vectors(uint32_t op)
+{
+	return op < NIC_ELEM_COUNT ? elem_vector_counts[op] : 1;
+}
+/** Whether the operation compares: then it has compare values besides operands, and comes in no other form. */
+static inline bool elem_compares(uint32_t op)
+{
+	return elem_vectors(op) == 2;
+}
 
 /** Whether what the datatype's operations do depends on how the CPU is set to calculate with fractions. */
 bool elem_rounds(uint32_t datatype);

@@ -73,7 +73,7 @@ static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr,
 
 	if (!qp->sq.max_fetch || !nic_elem_valid(op, datatype, form) || !elements_room(qp, wr))
 		return -EINVAL;
-	*length = (uint64_t)wr->elements.count * nic_elem_size(datatype);
+	*length = (uint64_t)wr->elements.count * elem_size(datatype);
 	if (!*length || *length > (fetch && qp->sq.max_fetch < packet ? qp->sq.max_fetch : packet))
 		return -EINVAL;
 	data_len = *length * elem_vectors(op);

@@ -379,8 +379,8 @@ bool req_fail(struct nic_qp *qp, enum error_id error);
 enum error_id req_gathered(enum mem_verdict v);
 /** Whether the peer is to answer the packet, which this WQE is in. */
 bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packet *p, uint32_t psns);
-/** So many PSNs of the WQE have been sent: account for them. */
-void req_sent(struct nic_qp *qp, struct swqe *w, uint32_t psns);
+/** A packet of so many PSNs has been built, with which so many WQEs end: account for it. */
+void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t ends);
 
 /* req_run.c */
 /** This WQE is complete but for being counted in sq.head. */

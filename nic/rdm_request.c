@@ -135,7 +135,7 @@ int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r)
 
 uint32_t nic_rdm_atomic_max(uint32_t op, uint32_t datatype, enum nic_elem_form form)
 {
-	return nic_elem_valid(op, datatype, form) ? NIC_PAYLOAD_MAX / nic_elem_size(datatype) : 0;
+	return nic_elem_valid(op, datatype, form) ? NIC_PAYLOAD_MAX >> __builtin_ctz(elem_size(datatype)) : 0;
 }
 
 /** Bytes of each vector, checked. @return 0 or a negative errno. */
@@ -144,7 +144,7 @@ static int atomic_check(const struct nic_rdm_atomic *r, uint64_t *length)
 	enum nic_elem_form form = !r->n_result		 ? NIC_ELEM_BASE
 				  : elem_compares(r->op) ? NIC_ELEM_COMPARE
 							 : NIC_ELEM_FETCH;
-	uint64_t size = nic_elem_size(r->datatype);
+	uint64_t size = elem_size(r->datatype);
 
 	if (!nic_elem_valid(r->op, r->datatype, form))
 		return -EOPNOTSUPP;
@@ -173,7 +173,7 @@ static bool vector_fits(const struct nic_iov *iov, uint32_t n, uint64_t length, 
 
 int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 {
-	uint64_t length, size = nic_elem_size(r->datatype);
+	uint64_t length, size = elem_size(r->datatype);
 	struct rdm_op *op;
 	uint8_t *room;
 	int err = peer->ep->cfg.datagrams ? -EOPNOTSUPP : atomic_check(r, &length);

@@ -29,7 +29,7 @@ static const struct rdm_header any_length = {.kind = RDM_OPERATE, .length = NIC_
 
 bool rdm_operate_prepare(struct rdm_op *op)
 {
-	uint32_t elements = (uint32_t)(op->length / nic_elem_size(op->atomic.datatype));
+	uint32_t elements = (uint32_t)(op->length / elem_size(op->atomic.datatype));
 	uint8_t *end;
 
 	if (!rdm_held_room(op->peer->ep, &any_length, true))
@@ -104,7 +104,7 @@ void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h)
 		op->status = h->data <= NIC_WC_GENERAL_ERR ? (uint32_t)h->data : NIC_WC_REM_OP_ERR;
 	if (h->length == expected && expected > 0) {
 		elem_from_wire(op->atomic.datatype, results, results,
-			       (uint32_t)(expected / nic_elem_size(op->atomic.datatype)));
+			       (uint32_t)(expected / elem_size(op->atomic.datatype)));
 		if (!rdm_scatter(peer->ep->nic, op->result, op->atomic.n_result, 0, results, expected))
 			op->status = NIC_WC_LOC_PROT_ERR;
 	}
@@ -125,7 +125,7 @@ bool rdm_operate_makes_sense(const struct rdm_header *h)
 
 	return h->flags == (RDM_IS_TAGGED | RDM_WANTS_TAKEN) && !(key & 0xfffe) &&
 	       nic_elem_valid(OP_OF(key), datatype, form_of(key)) && len > 0 && len <= NIC_PAYLOAD_MAX &&
-	       len % nic_elem_size(datatype) == 0 && h->length == len * elem_vectors(OP_OF(key));
+	       len % elem_size(datatype) == 0 && h->length == len * elem_vectors(OP_OF(key));
 }
 
 /** Where `len` bytes from an offset on lie. @return NULL: not in one segment, or beyond the end. */
@@ -145,7 +145,7 @@ static uint8_t *range_in(const struct rdm_recv *recv, uint64_t offset, uint64_t 
 static uint32_t execute(struct nic *nic, const struct rdm_header *h, uint8_t *data, uint8_t *target)
 {
 	uint32_t key = h->segment[0].rkey, datatype = elem_type_of_wire(DATATYPE_OF(key));
-	uint32_t count = (uint32_t)(h->segment[0].len / nic_elem_size(datatype));
+	uint32_t count = (uint32_t)(h->segment[0].len / elem_size(datatype));
 	const struct nic_elements e = {.op = (uint8_t)OP_OF(key),
 				       .datatype = (uint8_t)datatype,
 				       .count = count,

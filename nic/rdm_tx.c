@@ -223,7 +223,7 @@ static int post_rma(struct rdm_op *op)
 static uint64_t atomic_piece(struct rdm_op *op)
 {
 	const struct nic_rdm_remote *r = &op->remote[op->at_remote.segment];
-	uint32_t size = nic_elem_size(op->atomic.datatype), vectors = elem_vectors(op->atomic.op);
+	uint32_t size = elem_size(op->atomic.datatype), vectors = elem_vectors(op->atomic.op);
 	uint64_t len = r->len - op->at_remote.offset, packet = op->peer->qp->pmtu / (vectors > 1 ? vectors : 1);
 	uint64_t part;
 
@@ -257,7 +257,7 @@ static int post_atomic(struct rdm_op *op)
 
 	wr.elements.remote_addr = r->addr + op->at_remote.offset;
 	wr.elements.rkey = r->rkey;
-	wr.elements.count = (uint32_t)(len / nic_elem_size(op->atomic.datatype));
+	wr.elements.count = (uint32_t)len >> __builtin_ctz(elem_size(op->atomic.datatype));
 	wr.elements.num_data = cut(ep, op->iov, op->n_iov, &at, len, data);
 	wr.elements.num_data +=
 		cut(ep, op->compare, op->atomic.n_compare, &at_compare, len, data + wr.elements.num_data);

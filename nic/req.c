@@ -469,7 +469,7 @@ static enum error_id put_payload(struct nic_qp *qp, const struct swqe *w, struct
 	if (op_is_masked(p->op))
 		len = extended_operands_len(p->op, w->length);
 	if (len && psns > 1)
-		return gathered(refer_request(qp, w, offset, len, p, frame));
+		return req_gathered(refer_request(qp, w, offset, len, p, frame));
 	payload = qp_open(p, frame, len);
 	if (!len)
 		return ERR_none;
@@ -553,8 +553,7 @@ bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packet *
 	return true;
 }
 
-/* The packet is built: account for it. */
-void req_sent(struct nic_qp *qp, struct swqe *w, uint32_t psns)
+void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t ends)
 {
 	struct requester *req = &qp->req;
 	bool oldest = req->psn == qp->comp.una;
@@ -569,8 +568,9 @@ void req_sent(struct nic_qp *qp, struct swqe *w, uint32_t psns)
 		req->sent_psn = req->psn;
 	if (asks_response(w))
 		req->rd_out++;
-	if (req->packet == w->packets) {
-		next_wqe(qp);
+	if (ends) {
+		qp->sq.next += ends;
+		req->packet = 0;
 		if (qp->type == NIC_QPT_UC) { /* nobody answers: complete what has been sent */
 			qp->comp.una = req->psn;
 			comp_finish(qp, ERR_none);
@@ -615,7 +615,7 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 	if (error != ERR_none)
 		return req_fail(qp, error);
 	qp_emit(qp, &p, frame);
-	req_sent(qp, w, psns);
+	req_sent(qp, w, psns, req->packet + psns == w->packets);
 	return true;
 }
 

@@ -126,7 +126,6 @@ bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame)
 	packet_copy(&p, qp_open(&p, frame, len), entries, len);
 	qp_emit(qp, &p, frame);
 	COUNT_BY(qp->nic, requests_joined, n - 1);
-	for (uint32_t i = 0; i < n; i++)
-		req_sent(qp, sq_at(qp, qp->sq.next), 1);
+	req_sent(qp, first, n, n);
 	return true;
 }

@@ -19,7 +19,7 @@ static enum nic_elem_form form_of(const struct packet *p)
 
 uint32_t resp_elements_size(const struct packet *p)
 {
-	return p->element.count * nic_elem_size(elem_type_of_wire(p->element.datatype));
+	return p->element.count * elem_size(elem_type_of_wire(p->element.datatype));
 }
 
 bool resp_elements_fit(const struct nic_qp *qp, const struct packet *p)
@@ -30,9 +30,9 @@ bool resp_elements_fit(const struct nic_qp *qp, const struct packet *p)
 	if (p->op->kind == OP_FETCH_ELEMENTS && qp->sq.max_fetch < most)
 		most = qp->sq.max_fetch;
 	if (!nic_elem_valid(p->element.op, datatype, form_of(p)) || p->element.flags || !count ||
-	    count > most / nic_elem_size(datatype))
+	    count > most / elem_size(datatype))
 		return false;
-	return p->payload_len == elem_vectors(p->element.op) * count * nic_elem_size(datatype);
+	return p->payload_len == elem_vectors(p->element.op) * count * elem_size(datatype);
 }
 
 bool resp_elements_run(const struct nic_qp *qp, const struct packet *p)
@@ -42,13 +42,13 @@ bool resp_elements_run(const struct nic_qp *qp, const struct packet *p)
 	if (p->op->kind != OP_ELEMENTS || p->element.flags != ELEMENT_RUN ||
 	    !nic_elem_valid(p->element.op, datatype, NIC_ELEM_BASE))
 		return false;
-	entry = ELEMENT_ADDR_LEN + nic_elem_size(datatype);
+	entry = ELEMENT_ADDR_LEN + elem_size(datatype);
 	return count && count <= qp->pmtu / entry && p->payload_len == count * entry;
 }
 
 void resp_elements_member(const struct packet *run, uint32_t i, struct packet *one)
 {
-	uint32_t size = nic_elem_size(elem_type_of_wire(run->element.datatype));
+	uint32_t size = elem_size(elem_type_of_wire(run->element.datatype));
 	const uint8_t *entry = run->payload + (size_t)i * (ELEMENT_ADDR_LEN + size);
 
 	*one = *run;

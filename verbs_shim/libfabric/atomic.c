@@ -27,8 +27,6 @@ struct atomic {
 
 static int form_count(enum nic_elem_form form, enum fi_datatype datatype, enum fi_op op, size_t *count)
 {
-	if (!nic_elem_valid((uint32_t)op, (uint32_t)datatype, form))
-		return -FI_EOPNOTSUPP;
 	*count = nic_rdm_atomic_max((uint32_t)op, (uint32_t)datatype, form);
 	return *count ? 0 : -FI_EOPNOTSUPP;
 }
