@@ -188,45 +188,59 @@ static void post_recv(struct side *s)
 	      "fi_recv");
 }
 
+/** What the test asks for; known before time is taken. */
+enum kind { RTT, BW, READ_BW, TAGGED_BW, SUM, FADD, CSWAP };
+
+static enum kind kind_of(const char *test)
+{
+	return strcmp(test, "rtt") == 0		? RTT
+	       : strcmp(test, "bw") == 0	? BW
+	       : strcmp(test, "read_bw") == 0	? READ_BW
+	       : strcmp(test, "tagged_bw") == 0 ? TAGGED_BW
+	       : strcmp(test, "sum_rate") == 0	? SUM
+	       : test[0] == 'f'			? FADD
+						: CSWAP;
+}
+
 /** The operation of the test, `number` telling it from others under way. */
-static ssize_t operation(struct side *s, const char *test, uint64_t number)
+static ssize_t operation(struct side *s, enum kind kind, uint64_t number)
 {
 	void *desc = fi_mr_desc(s->mr), *context = &s->context[1 + number % WINDOW];
 	uint64_t target = s->remote.base + s->opt->bytes, key = s->remote.key;
 
-	if (strcmp(test, "rtt") == 0 && s->opt->bytes <= s->info->tx_attr->inject_size) {
+	if (kind == RTT && s->opt->bytes <= s->info->tx_attr->inject_size) {
 		ssize_t rc = fi_inject(s->ep, s->buf, s->opt->bytes, s->peer);
 
 		s->sent += rc == 0; /* there is no completion */
 		return rc;
 	}
-	if (strcmp(test, "rtt") == 0)
+	if (kind == RTT)
 		return fi_send(s->ep, s->buf, s->opt->bytes, desc, s->peer, context);
-	if (strcmp(test, "bw") == 0)
+	if (kind == BW)
 		return fi_write(s->ep, s->buf, s->opt->bytes, desc, s->peer, target, key, context);
-	if (strcmp(test, "read_bw") == 0)
+	if (kind == READ_BW)
 		return fi_read(s->ep, s->buf, s->opt->bytes, desc, s->peer, target, key, context);
-	if (strcmp(test, "tagged_bw") == 0)
+	if (kind == TAGGED_BW)
 		return fi_tsend(s->ep, s->buf, s->opt->bytes, desc, s->peer, 1, context);
-	if (strcmp(test, "sum_rate") == 0)
+	if (kind == SUM)
 		return fi_atomic(s->ep, s->buf, s->opt->bytes / 8, desc, s->peer, target, key, FI_UINT64, FI_SUM,
 				 context);
 	/* Operand and compare value are zero: the target stays zero, and every CSWAP succeeds. */
-	if (test[0] == 'f')
+	if (kind == FADD)
 		return fi_fetch_atomic(s->ep, s->buf, 1, desc, s->buf + 8, desc, s->peer, target, key, FI_UINT64,
 				       FI_SUM, context);
 	return fi_compare_atomic(s->ep, s->buf, 1, desc, s->buf + 16, desc, s->buf + 8, desc, s->peer, target, key,
 				 FI_UINT64, FI_CSWAP, context);
 }
 
-static void post(struct side *s, const char *test, uint64_t number)
+static void post(struct side *s, enum kind kind, uint64_t number)
 {
 	unsigned empty = 0;
 	ssize_t rc;
 
-	while ((rc = operation(s, test, number)) == -FI_EAGAIN)
+	while ((rc = operation(s, kind, number)) == -FI_EAGAIN)
 		look(s, s->tx, &s->sent, &empty);
-	check(rc, test);
+	check(rc, s->opt->test);
 }
 
 static void send_pingpong(struct side *s)
@@ -240,7 +254,7 @@ static void send_pingpong(struct side *s)
 
 		for (int half = 0; half < 2; half++) {
 			if (half == s->id) {
-				post(s, "rtt", i);
+				post(s, RTT, i);
 				await_sent(s, i + 1);
 			} else {
 				await_received(s, i + 1);
@@ -280,6 +294,7 @@ static void serve(struct side *s)
 
 static void operations_one_by_one(struct side *s)
 {
+	enum kind kind = kind_of(s->opt->test);
 	uint64_t *ns = calloc(s->opt->count, sizeof(*ns));
 
 	if (!ns)
@@ -287,7 +302,7 @@ static void operations_one_by_one(struct side *s)
 	for (uint64_t i = 0; i < s->opt->count; i++) {
 		uint64_t start = bench_now_ns();
 
-		post(s, s->opt->test, i);
+		post(s, kind, i);
 		await_sent(s, i + 1);
 		ns[i] = bench_now_ns() - start;
 	}
@@ -297,6 +312,7 @@ static void operations_one_by_one(struct side *s)
 
 static void operations_in_flight(struct side *s)
 {
+	enum kind kind = kind_of(s->opt->test);
 	uint64_t start = bench_now_ns(), n = s->opt->count, ns;
 	bool bytes = strstr(s->opt->test, "bw") != NULL, elements = strcmp(s->opt->test, "sum_rate") == 0;
 	double each = bytes ? (double)s->opt->bytes : elements ? (double)(s->opt->bytes / 8) : 1;
@@ -304,7 +320,7 @@ static void operations_in_flight(struct side *s)
 	for (uint64_t i = 0; i < n; i++) {
 		if (i >= WINDOW)
 			await_sent(s, i - WINDOW + 1);
-		post(s, s->opt->test, i);
+		post(s, kind, i);
 	}
 	await_sent(s, n);
 	ns = bench_now_ns() - start;
@@ -331,7 +347,7 @@ static int run(int id, int channel, void *ctx)
 			operations_one_by_one(&s);
 		else
 			operations_in_flight(&s);
-		post(&s, "rtt", 0);
+		post(&s, RTT, 0);
 		await_sent(&s, s.opt->count + 1);
 	}
 	bench_sync(channel);
