@@ -361,26 +361,43 @@ static void expect_sums(struct rig *rig, uint32_t at, uint32_t from, uint32_t to
 		assert_int_equal(arena_u64(rig, at + 8 * i), i < to ? times << i : 0);
 }
 
+/** Five, and as many as a packet carries. */
 static void runs__executed_and_acknowledged_once(void **state)
 {
-	struct rig *rig = rig_ready(NULL);
-	uint32_t at = aligned(rig);
-	struct packet p = run(rig, E, at, 5);
+	for (uint32_t n = 5; n <= RUN; n += RUN - 5) {
+		struct rig *rig = rig_ready(NULL);
+		uint32_t at = aligned(rig);
 
-	memset(rig->arena + at, 0, 128);
-	assert_true(rig_rx(rig, &p));
-	p = rig_expect_ack(rig, E + 4, SYN_ACK);
-	assert_int_equal(p.msn, 5);
-	rig_expect_silence(rig);
-	expect_sums(rig, at, 0, 5, 1);
-	assert_int_equal(rig_counter(rig, rx_atomic_requests), 5);
-	p = run(rig, E, at, 5); /* again */
-	assert_true(rig_rx(rig, &p));
-	rig_expect_ack(rig, E + 4, SYN_ACK);
-	rig_expect_silence(rig);
-	expect_sums(rig, at, 0, 5, 1);
-	assert_int_equal(rig_counter(rig, duplicate_request), 5);
-	rig_destroy(rig);
+		memset(rig->arena + at, 0, 128);
+		for (unsigned again = 0; again < 2; again++) {
+			struct packet p = run(rig, E, at, n);
+
+			assert_true(rig_rx(rig, &p));
+			assert_int_equal(rig_expect_ack(rig, E + n - 1, SYN_ACK).msn, n);
+			rig_expect_silence(rig);
+			expect_sums(rig, at, 0, n, 1);
+			assert_int_equal(rig_counter(rig, rx_atomic_requests), n);
+			assert_int_equal(rig_counter(rig, duplicate_request), again * n);
+		}
+		rig_destroy(rig);
+	}
+}
+
+/** What the run asks is asked of its last request; an ACK that nobody asks for is lazy. */
+static void runs__an_ack_that_is_asked_for(void **state)
+{
+	for (unsigned asked = 0; asked < 2; asked++) {
+		const struct rig_opts opts = {.nic = {.ack_delay_ns = 1000000}};
+		struct rig *rig = rig_ready(&opts);
+		struct packet p = run(rig, E, aligned(rig), 3);
+
+		p.ackreq = asked;
+		assert_true(rig_rx(rig, &p));
+		assert_true(rig->qp->resp.ack_queued);
+		assert_int_equal(rig->qp->resp.ack_lazy, !asked);
+		assert_int_equal(rig->qp->resp.unacked, 3);
+		rig_destroy(rig);
+	}
 }
 
 /** Together with some that have been executed: these are not executed again. */
@@ -500,19 +517,6 @@ static void runs__AT_10_that_make_no_sense(void **state)
 	}
 }
 
-static void runs__as_long_as_a_packet(void **state)
-{
-	struct rig *rig = rig_ready(NULL);
-	uint32_t at = aligned(rig);
-	struct packet p = run(rig, E, at, RUN);
-
-	memset(rig->arena + at, 0, 128);
-	assert_true(rig_rx(rig, &p));
-	rig_expect_ack(rig, E + RUN - 1, SYN_ACK);
-	expect_sums(rig, at, 0, RUN, 1);
-	rig_destroy(rig);
-}
-
 static void runs__need_rights_and_what_elements_need(void **state)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -582,11 +586,11 @@ int main(void)
 		cmocka_unit_test(runs__go_again_in_other_company),
 		cmocka_unit_test(runs__riders_take_no_room),
 		cmocka_unit_test(runs__executed_and_acknowledged_once),
+		cmocka_unit_test(runs__an_ack_that_is_asked_for),
 		cmocka_unit_test(runs__only_what_is_new_of_a_run_is_executed),
 		cmocka_unit_test(runs__ahead_of_their_time),
 		cmocka_unit_test(runs__one_that_is_refused),
 		cmocka_unit_test(runs__AT_10_that_make_no_sense),
-		cmocka_unit_test(runs__as_long_as_a_packet),
 		cmocka_unit_test(runs__need_rights_and_what_elements_need),
 		cmocka_unit_test(runs__once_whatever_happens_to_packets),
 	};
