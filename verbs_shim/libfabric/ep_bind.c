@@ -39,9 +39,13 @@ static const uint64_t count_flags[UFI_COUNTS] = {
 	[UFI_COUNT_REMOTE_WRITE] = FI_REMOTE_WRITE,
 };
 
+/* What peers do to its memory is counted by an endpoint with FI_RMA_EVENT; or by any of messages only, as nothing: programs bind
+ * one counter to endpoints of all kinds. */
 static int bind_cntr(struct ufi_core *core, struct ufi_cntr *cntr, uint64_t flags)
 {
-	if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) && !(core->caps & FI_RMA_EVENT))
+	const uint64_t target = FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+	if (flags & target && core->caps & target && !(core->caps & FI_RMA_EVENT))
 		return -FI_EOPNOTSUPP;
 	if (!flags || flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE))
 		return -FI_EINVAL;

@@ -326,6 +326,18 @@ void case_nameless_senders(struct pair *p)
 }
 
 /** A counter of a region would never count where no endpoint says what peers do. */
+/** Who can be no target has nothing to count there, and may bind a counter for it. */
+static void count_what_peers_do(struct fid_domain *domain, struct fid_cntr *cntr, uint64_t caps, int rc)
+{
+	struct fi_info *info = info_of(FI_EP_RDM, caps, NULL);
+	struct fid_ep *ep;
+
+	WANT_OK(fi_endpoint(domain, info, &ep, NULL));
+	WANT(fi_ep_bind(ep, &cntr->fid, FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE), rc);
+	WANT_OK(fi_close(&ep->fid));
+	fi_freeinfo(info);
+}
+
 void case_regions_without_events(struct pair *p)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, FI_RMA, NULL), *with;
@@ -338,6 +350,9 @@ void case_regions_without_events(struct pair *p)
 	WANT_OK(fi_cntr_open(domain, NULL, &cntr, NULL));
 	WANT_OK(fi_mr_reg(domain, p->here, 64, FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
 	WANT(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE), -FI_EOPNOTSUPP);
+	count_what_peers_do(domain, cntr, FI_RMA, -FI_EOPNOTSUPP);
+	count_what_peers_do(domain, cntr, FI_RMA | FI_READ | FI_WRITE, 0);
+	count_what_peers_do(domain, cntr, FI_MSG | FI_TAGGED, 0);
 	with = info_of(FI_EP_RDM, FI_RMA | FI_RMA_EVENT, NULL);
 	WANT_OK(fi_endpoint(domain, with, &ep, NULL));
 	WANT_OK(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE));
