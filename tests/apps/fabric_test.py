@@ -17,14 +17,12 @@ def info(tally, side):
         tally.result("fi_info: " + name, ok, f"exit code {code}, or not as it should be", text)
 
 
-def calls(tally, side, progress):
-    """`progress`: who moves packets: a thread, or (inline) nobody but who calls."""
+def calls(tally, side, name, env):
     path = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "fabric_check")
-    command = ["env", *(["UROCE_PROGRESS=inline"] if progress == "inline" else []), path]
-    left = harness.Process(command + ["leave"], side)
-    tally.result(f"{progress}: leaves an address vector behind", left.wait(60) == 0, "cannot", left.output())
-    process = harness.Process(command, side)
-    tally.cases(progress, process.wait(120), process.output())
+    left = harness.Process([path, "leave"], side, env)
+    tally.result(f"{name}: leaves an address vector behind", left.wait(60) == 0, "cannot", left.output())
+    process = harness.Process([path], side, env)
+    tally.cases(name, process.wait(120), process.output())
 
 
 def pingpong(tally):
@@ -43,8 +41,9 @@ def main():
     tally = harness.Tally("fabric")
     side = harness.loopback_sides()[0]
     info(tally, side)
-    for progress in ("auto", "inline"):
-        calls(tally, side, progress)
+    for name, env in (("auto", {}), ("inline", {"UROCE_PROGRESS": "inline"}),
+                      ("by UDP", {"UROCE_RING": "off"})):
+        calls(tally, side, name, env)
     pingpong(tally)
     tally.finish()
 

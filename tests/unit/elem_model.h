@@ -36,6 +36,8 @@ void model_put(unsigned dt, uint8_t *bytes, long double value);
 /** 1 or 0; a complex number's second part is 0. */
 void model_put_bool(unsigned dt, uint8_t *r, bool value);
 
+/** Any number. The seed is not 0. */
+uint64_t model_word(uint64_t *seed);
 /** Values at the edges of a datatype rather often, and any others. */
 void model_random(uint64_t *seed, unsigned dt, uint8_t *bytes);
 

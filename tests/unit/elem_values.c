@@ -9,7 +9,7 @@
 #include "elem_model.h"
 #include "wire_util.h"
 
-static uint64_t word(uint64_t *seed)
+uint64_t model_word(uint64_t *seed)
 {
 	return util_random(seed);
 }
@@ -23,7 +23,7 @@ static long double edge_real(uint64_t *seed, unsigned dt)
 	long double little = dt == NIC_DT_FLOAT	   ? (long double)FLT_TRUE_MIN
 			     : dt == NIC_DT_DOUBLE ? (long double)DBL_TRUE_MIN
 						   : LDBL_TRUE_MIN;
-	unsigned which = (unsigned)(word(seed) % 16);
+	unsigned which = (unsigned)(model_word(seed) % 16);
 
 	switch (which) {
 	case 10:
@@ -47,37 +47,38 @@ static void random_real(uint64_t *seed, unsigned dt, uint8_t *bytes)
 {
 	long double w;
 
-	switch (word(seed) % 4) {
+	switch (model_word(seed) % 4) {
 	case 0: /* of its bits; x87 has some that are no numbers */
 		if (dt != NIC_DT_LONG_DOUBLE)
 			for (unsigned i = 0; i < model_size(dt); i++)
-				bytes[i] = (uint8_t)word(seed);
+				bytes[i] = (uint8_t)model_word(seed);
 		else
-			model_put(dt, bytes, (long double)(int64_t)word(seed) * (long double)(int64_t)word(seed));
+			model_put(dt, bytes,
+				  (long double)(int64_t)model_word(seed) * (long double)(int64_t)model_word(seed));
 		return;
 	case 1:
-		w = (long double)(int64_t)(word(seed) % 2000) / 8;
+		w = (long double)(int64_t)(model_word(seed) % 2000) / 8;
 		break;
 	default:
 		w = edge_real(seed, dt);
 		break;
 	}
-	model_put(dt, bytes, word(seed) % 2 ? w : -w);
+	model_put(dt, bytes, model_word(seed) % 2 ? w : -w);
 }
 
 static void random_int(uint64_t *seed, uint8_t *bytes, unsigned size)
 {
 	const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	uint64_t kind = word(seed) % 6;
+	uint64_t kind = model_word(seed) % 6;
 
 	for (unsigned i = 0; i < size; i++) {
 		static const uint8_t fills[] = {0, 255, 0x55, 0};
 
-		bytes[i] = kind < 4 ? fills[kind] : (uint8_t)(word(seed) & (kind == 4 ? word(seed) : 255));
+		bytes[i] = kind < 4 ? fills[kind] : (uint8_t)(model_word(seed) & (kind == 4 ? model_word(seed) : 255));
 	}
 	if (kind == 3)
-		bytes[big ? 0 : size - 1] = word(seed) % 2 ? 0x80 : 0x7f;
-	else if (kind == 0 && word(seed) % 2)
+		bytes[big ? 0 : size - 1] = model_word(seed) % 2 ? 0x80 : 0x7f;
+	else if (kind == 0 && model_word(seed) % 2)
 		bytes[big ? size - 1 : 0] = 1;
 }
 
@@ -93,7 +94,8 @@ void model_random(uint64_t *seed, unsigned dt, uint8_t *bytes)
 	} else {
 		random_real(seed, dt, bytes);
 	}
-	if (LDBL_MANT_DIG == 64 && (dt == NIC_DT_LONG_DOUBLE || dt == NIC_DT_LONG_DOUBLE_COMPLEX) && word(seed) % 2)
+	if (LDBL_MANT_DIG == 64 && (dt == NIC_DT_LONG_DOUBLE || dt == NIC_DT_LONG_DOUBLE_COMPLEX) &&
+	    model_word(seed) % 2)
 		for (unsigned i = 10; i < size; i += 16)
-			bytes[i] = (uint8_t)word(seed);
+			bytes[i] = (uint8_t)model_word(seed);
 }

@@ -82,8 +82,9 @@ void case_wrong_key(struct pair *p);
 void case_atomics(struct pair *p);
 void case_injected_atomics(struct pair *p);
 void case_tagged_atomics(struct pair *p);
-void case_atomic_pairs(struct pair *p);
 void case_counters(struct pair *p);
+/* pairs.c */
+void case_pairs(struct pair *p);
 /* connections.c */
 void case_connection(struct pair *p);
 void case_connection_refused(struct pair *p);

@@ -154,7 +154,7 @@ static const struct {
 	{"atomics", case_atomics},
 	{"injected atomics", case_injected_atomics},
 	{"tagged atomics", case_tagged_atomics},
-	{"atomic pairs that are said to be valid", case_atomic_pairs},
+	{"pairs of operation and datatype", case_pairs},
 	{"counters", case_counters},
 	{"connection", case_connection},
 	{"connection refused", case_connection_refused},

@@ -170,47 +170,6 @@ void case_tagged_atomics(struct pair *p)
 	WANT(there[1], 114);
 }
 
-/* 152 base, 168 fetch, 94 compare pairs of what libfabric 1.17 has. Each that is said to be valid is taken, others are not. */
-void case_atomic_pairs(struct pair *p)
-{
-	static const uint64_t forms[3] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};
-	int (*valid[3])(struct fid_ep *, enum fi_datatype, enum fi_op,
-			size_t *) = {fi_atomicvalid, fi_fetch_atomicvalid, fi_compare_atomicvalid};
-	char data[64] = "", result[64];
-	int pairs[3] = {0};
-
-	for (int type = FI_INT8; type <= FI_UINT128; type++)
-		for (int op = FI_MIN; op <= FI_MSWAP; op++)
-			for (int form = 0; form < 3; form++) {
-				enum fi_datatype t = (enum fi_datatype)type;
-				enum fi_op o = (enum fi_op)op;
-				struct fi_atomic_attr attr = {0};
-				size_t count = 0;
-				int rc = fi_query_atomic(p->domain, t, o, &attr, forms[form]);
-				ssize_t posted;
-
-				pairs[form] += rc == 0;
-				WANT(fi_query_atomic(p->domain, t, o, &attr, forms[form] | FI_TAGGED), rc);
-				WANT(valid[form](p->a.ep, t, o, &count), rc);
-				WANT(count, attr.count);
-				if (form == 0)
-					posted = fi_atomic(p->a.ep, data, 1, NULL, p->b.addr, p->base, p->key, t, o,
-							   NULL);
-				else if (form == 1)
-					posted = fi_fetch_atomic(p->a.ep, data, 1, NULL, result, NULL, p->b.addr,
-								 p->base, p->key, t, o, NULL);
-				else
-					posted = fi_compare_atomic(p->a.ep, data, 1, NULL, data, NULL, result, NULL,
-								   p->b.addr, p->base, p->key, t, o, NULL);
-				WANT(posted, rc);
-				if (!posted)
-					await(p, p->a.tx);
-			}
-	WANT(pairs[0], 152);
-	WANT(pairs[1], 168);
-	WANT(pairs[2], 94);
-}
-
 void case_counters(struct pair *p)
 {
 	uint64_t before[COUNTERS], errors = fi_cntr_readerr(p->a.cntr[WRITES]);
