@@ -132,6 +132,7 @@ struct resp_resource {
 	bool duplicate; /* what is to be sent answers a duplicate: errors are silent */
 	bool referred;	/* READs: some of it was sent by reference */
 	bool todo;	/* response packets from `cursor` on are to be sent */
+	bool told;	/* rdm_served has been */
 	uint32_t psn, packets;
 	uint32_t cursor; /* packet index of the next response to send */
 	uint32_t end;	 /* packet index where to stop */

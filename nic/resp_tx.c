@@ -100,8 +100,10 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	r->cursor += psns;
 	if (r->cursor == r->end) {
 		resp_resource_done(resp, r);
-		if (qp->rdm_owned && !r->atomic && !r->duplicate)
+		if (qp->rdm_owned && !r->atomic && !r->told && r->cursor == r->packets) {
+			r->told = true; /* once, whether it is asked for again before or after that */
 			rdm_served(qp, r->rkey, false);
+		}
 	}
 	resp->unacked = 0;
 	qp_emit(qp, &p, frame);

@@ -560,6 +560,73 @@ static void rdm__memory_that_is_not_there(void **state)
 	}
 }
 
+/* ---- what is served ------------------------------------------------------------------------------------------- */
+
+/* What one READ request asks for, no more. */
+#define PIECE 30000u
+
+enum { BTH = 28, READ_REQUEST = 0x0c, READ_RESPONSE_FIRST = 0x0d, READ_RESPONSE_ONLY = 0x10 };
+
+/** The request comes again while its answer goes out, before so many packets of that. */
+static bool ask_again(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	if (ip[BTH] == READ_REQUEST && !net.len) {
+		memcpy(net.packet, ip, len);
+		net.len = len;
+	}
+	if (ip[BTH] >= READ_RESPONSE_FIRST && ip[BTH] <= READ_RESPONSE_ONLY && net.seen++ == net.nth)
+		rdm_deliver(rig, net.packet, net.len);
+	return false;
+}
+
+static void read_from(struct rdm_node *from, struct rdm_node *to, uintptr_t context)
+{
+	const struct nic_iov iov = {from->arena, PIECE};
+	const struct nic_rdm_remote remote = {(uintptr_t)to->arena, PIECE, nic_mr_rkey(to->mr)};
+	const struct nic_rdm_rma r = {
+		.context = (void *)context, .read = true, .iov = &iov, .n_iov = 1, .remote = &remote, .n_remote = 1};
+
+	assert_int_equal(nic_rdm_rma(rdm_peer(from, to), &r), 0);
+}
+
+/** The endpoint is told of it once, which counts. */
+static void rdm__a_READ_is_served_once_however_often_it_is_asked_for(void **state)
+{
+	(void)state;
+	for (unsigned nth = 0; nth < (PIECE + 1023) / 1024; nth++) {
+		struct rdm_rig *rig = rdm_rig_create(2, 51);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+		net_set(rig, DOUBLED, NO_CALL, RDM_NODES, nth);
+		rig->cut = ask_again;
+		rdm_fill(b, 0, PIECE, nth);
+		read_from(a, b, 1);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(a, NIC_RDM_READ, NIC_RDM_OK, 1);
+		assert_true(rdm_holds(a, 0, PIECE, nth));
+		assert_true(net.seen > nth);
+		assert_int_equal(b->n_read, 1);
+		rdm_rig_destroy(rig);
+	}
+}
+
+/** The same, of many, where packets of them and of their answers are lost and doubled. */
+static void rdm__READs_are_served_once_on_a_bad_network(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(2, 52);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	rig->lose = rig->twice = 20;
+	for (unsigned i = 1; i <= 40; i++) {
+		read_from(a, b, i);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(a, NIC_RDM_READ, NIC_RDM_OK, i);
+		assert_int_equal(b->n_read, i);
+	}
+	rdm_rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -577,6 +644,8 @@ int main(void)
 		cmocka_unit_test(rdm__one_goes_while_it_is_read),
 		cmocka_unit_test(rdm__a_wrong_key),
 		cmocka_unit_test(rdm__memory_that_is_not_there),
+		cmocka_unit_test(rdm__a_READ_is_served_once_however_often_it_is_asked_for),
+		cmocka_unit_test(rdm__READs_are_served_once_on_a_bad_network),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
