@@ -146,9 +146,8 @@ struct nic_rdm_init {
 	void (*done)(void *ctx, const struct nic_rdm_done *done);
 	/** NULL, or is told of each request of a peer to memory, when it has been served: that memory may have changed (`write`), by
 	 *  a WRITE or an operation on elements, or has been answered with, for a READ or an operation that returns what was there
-	 *  before; of one that does both it is told twice. A request that names several segments, or does not fit in a
-	 *  packet, is several. As done. */
-	void (*served)(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool write);
+	 *  before (`read`); or both. A request that names several segments, or does not fit in a packet, is several. As done. */
+	void (*served)(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write);
 	/** Not NULL: the endpoint talks to one peer, which it is connected to by the nic_rdm_cm_ calls, and is told of that.
 	 *  As done. */
 	void (*cm)(void *ctx, const struct nic_rdm_cm_event *event);

@@ -295,7 +295,7 @@ void rdm_call_rx(struct nic_qp *qp, const struct packet *p);
 /** A packet to a QP that there is not. */
 void rdm_nobody(struct nic *nic, const struct packet *p);
 /** A request of the peer to memory has been served. */
-void rdm_served(struct nic_qp *qp, uint32_t rkey, bool write);
+void rdm_served(struct nic_qp *qp, uint32_t rkey, bool read, bool write);
 /** Whether that would be told to anybody. */
 bool rdm_is_told(const struct nic_qp *qp, uint32_t rkey);
 /** The QP is in error. */

@@ -286,7 +286,7 @@ bool rdm_is_told(const struct nic_qp *qp, uint32_t rkey)
 	return m && !(m->kind == MKEY_MR && list_entry(m, const struct nic_mr, mkey)->own);
 }
 
-void rdm_served(struct nic_qp *qp, uint32_t rkey, bool write)
+void rdm_served(struct nic_qp *qp, uint32_t rkey, bool read, bool write)
 {
 	struct nic_rdm_peer *peer = qp->rdm_peer;
 
@@ -296,7 +296,7 @@ void rdm_served(struct nic_qp *qp, uint32_t rkey, bool write)
 	if (!peer->ep->cfg.served)
 		return;
 	peer->ep->nic->completions++;
-	peer->ep->cfg.served(peer->ep->cfg.ctx, peer, rkey, write);
+	peer->ep->cfg.served(peer->ep->cfg.ctx, peer, rkey, read, write);
 }
 
 void rdm_qp_failed(struct nic_qp *qp)

@@ -317,13 +317,10 @@ static void served(struct nic_qp *qp, const struct packet *p)
 
 	if (!qp->rdm_owned || kind == OP_READ_REQ || kind == OP_SEND)
 		return;
-	if (kind == OP_WRITE || kind == OP_ELEMENTS) {
-		rdm_served(qp, kind == OP_WRITE ? qp->resp.rkey : p->rkey, true);
-		return;
-	}
-	rdm_served(qp, p->rkey, false);
-	if (kind != OP_FETCH_ELEMENTS || p->element.op != NIC_ELEM_ATOMIC_READ)
-		rdm_served(qp, p->rkey, true);
+	if (kind == OP_WRITE || kind == OP_ELEMENTS)
+		rdm_served(qp, kind == OP_WRITE ? qp->resp.rkey : p->rkey, false, true);
+	else
+		rdm_served(qp, p->rkey, true, kind != OP_FETCH_ELEMENTS || p->element.op != NIC_ELEM_ATOMIC_READ);
 }
 
 static unsigned execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)

@@ -39,14 +39,14 @@ static void done(void *ctx, const struct nic_rdm_done *d)
 	n->done[n->n_done++] = *d;
 }
 
-static void served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool write)
+static void served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write)
 {
 	struct rdm_node *n = ctx;
 
 	assert_non_null(peer);
 	assert_int_equal(rkey, nic_mr_rkey(n->mr));
 	n->n_written += write;
-	n->n_read += !write;
+	n->n_read += read;
 }
 
 void rdm_node_start(struct rdm_node *n)

@@ -16,6 +16,14 @@ void ufi_cntr_count(struct ufi_cntr *cntr, bool error)
 	ufi_wait_signal(&cntr->wait);
 }
 
+void ufi_cntr_count_served(struct ufi_cntr *reads, struct ufi_cntr *writes)
+{
+	if (reads)
+		ufi_cntr_count(reads, false);
+	if (writes && writes != reads)
+		ufi_cntr_count(writes, false);
+}
+
 /** What the program gets to see. */
 static uint64_t number_tell(atomic_uint_fast64_t *number, atomic_uint_fast64_t *seen)
 {

@@ -182,14 +182,13 @@ void ufi_done(void *ctx, const struct nic_rdm_done *d)
 	ufi_cq_put(cq, &comp, failed || nameless ? &error : NULL);
 }
 
-void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool write)
+void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write)
 {
 	struct ufi_core *core = ctx;
-	struct ufi_cntr *cntr = core->cntrs[write ? UFI_COUNT_REMOTE_WRITE : UFI_COUNT_REMOTE_READ];
 
-	if (cntr)
-		ufi_cntr_count(cntr, false);
-	ufi_mr_served(core->domain, rkey, write);
+	ufi_cntr_count_served(read ? core->cntrs[UFI_COUNT_REMOTE_READ] : NULL,
+			      write ? core->cntrs[UFI_COUNT_REMOTE_WRITE] : NULL);
+	ufi_mr_served(core->domain, rkey, read, write);
 }
 
 void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_done *found)

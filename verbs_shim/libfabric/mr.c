@@ -32,14 +32,11 @@ static uint32_t mr_rights(uint64_t access)
 
 /* ---- counting what peers do ------------------------------------------------------------------------------ */
 
-void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool write)
+void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool read, bool write)
 {
-	for (struct ufi_mr *mr = domain->counted; mr; mr = mr->next_counted) {
-		struct ufi_cntr *cntr = write ? mr->writes : mr->reads;
-
-		if (cntr && nic_mr_rkey(mr->nic) == rkey)
-			ufi_cntr_count(cntr, false);
-	}
+	for (struct ufi_mr *mr = domain->counted; mr; mr = mr->next_counted)
+		if (nic_mr_rkey(mr->nic) == rkey)
+			ufi_cntr_count_served(read ? mr->reads : NULL, write ? mr->writes : NULL);
 }
 
 static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)

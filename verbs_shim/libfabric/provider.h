@@ -347,6 +347,8 @@ struct ufi_cntr {
 int ufi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context);
 /** Engine lock held. */
 void ufi_cntr_count(struct ufi_cntr *cntr, bool error);
+/** What a peer has done to memory: once where both are one counter. NULL: none. */
+void ufi_cntr_count_served(struct ufi_cntr *reads, struct ufi_cntr *writes);
 int ufi_cntr_trywait(struct ufi_cntr *cntr);
 
 int ufi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **out);
@@ -358,7 +360,7 @@ bool ufi_cq_pending(struct ufi_cq *cq);
 extern struct fi_ops_mr ufi_mr_ops;
 
 /** A peer has done something to the region with this key: counters that are bound to it count. Engine lock held. */
-void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool write);
+void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool read, bool write);
 
 /* ---- shared transmit context (stx.c) -------------------------------------------------------------------- */
 
@@ -552,7 +554,7 @@ ssize_t ufi_call_end(struct ufi_core *core, int rc);
 /** nic_rdm_init.done; ctx is the struct ufi_core. */
 void ufi_done(void *ctx, const struct nic_rdm_done *done);
 /** nic_rdm_init.served. */
-void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool write);
+void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write);
 /** What a peek has found (`found`), or not (NULL) while it looked for `r`. Engine lock held. */
 void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_done *found);
 /** The sentence for prov_errno. */

@@ -83,6 +83,7 @@ void case_atomics(struct pair *p);
 void case_injected_atomics(struct pair *p);
 void case_tagged_atomics(struct pair *p);
 void case_counters(struct pair *p);
+void case_one_counter(struct pair *p);
 /* pairs.c */
 void case_pairs(struct pair *p);
 /* connections.c */

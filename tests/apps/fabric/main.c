@@ -156,6 +156,7 @@ static const struct {
 	{"tagged atomics", case_tagged_atomics},
 	{"pairs of operation and datatype", case_pairs},
 	{"counters", case_counters},
+	{"one counter of all that peers do", case_one_counter},
 	{"connection", case_connection},
 	{"connection refused", case_connection_refused},
 	{"connection: wrong calls", case_connection_mistakes},

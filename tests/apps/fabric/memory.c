@@ -197,3 +197,39 @@ void case_counters(struct pair *p)
 	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors + 1);
 	WANT(fi_cntr_read(p->a.cntr[WRITES]), before[WRITES] + 1);
 }
+
+/* An operation that reads and writes is one. */
+void case_one_counter(struct pair *p)
+{
+	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	uint64_t operand = 1, compare = 0, result;
+	struct fid_cntr *cntr;
+	struct fid_ep *ep;
+	fi_addr_t addr;
+	char name[64];
+	size_t len = sizeof(name);
+
+	WANT_OK(fi_cntr_open(p->domain, &attr, &cntr, NULL));
+	WANT_OK(fi_endpoint(p->domain, p->info, &ep, NULL));
+	WANT_OK(fi_ep_bind(ep, &p->av->fid, 0));
+	WANT_OK(fi_ep_bind(ep, &p->b.tx->fid, FI_TRANSMIT));
+	WANT_OK(fi_ep_bind(ep, &p->b.rx->fid, FI_RECV));
+	WANT_OK(fi_ep_bind(ep, &cntr->fid, FI_REMOTE_READ | FI_REMOTE_WRITE));
+	WANT_OK(fi_enable(ep));
+	WANT_OK(fi_getname(&ep->fid, name, &len));
+	WANT(fi_av_insert(p->av, name, 1, &addr, 0, NULL), 1);
+	WANT_OK(fi_fetch_atomic(p->a.ep, &operand, 1, NULL, &result, NULL, addr, p->base, p->key, FI_UINT64, FI_SUM,
+				NULL));
+	await(p, p->a.tx);
+	WANT(fi_cntr_read(cntr), 1);
+	WANT_OK(fi_compare_atomic(p->a.ep, &operand, 1, NULL, &compare, NULL, &result, NULL, addr, p->base, p->key,
+				  FI_UINT64, FI_CSWAP, NULL));
+	await(p, p->a.tx);
+	WANT(fi_cntr_read(cntr), 2);
+	WANT_OK(fi_atomic(p->a.ep, &operand, 1, NULL, addr, p->base, p->key, FI_UINT64, FI_SUM, NULL));
+	await(p, p->a.tx);
+	WANT(fi_cntr_read(cntr), 3);
+	WANT_OK(fi_av_remove(p->av, &addr, 1, 0));
+	WANT_OK(fi_close(&ep->fid));
+	WANT_OK(fi_close(&cntr->fid));
+}
