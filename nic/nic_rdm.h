@@ -157,6 +157,9 @@ struct nic_rdm_init {
 
 /** @return 0, -EINVAL, -EADDRINUSE (the port is another endpoint's of this NIC), -ENOMEM. */
 int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_rdm **out);
+/** Before its end: requests that wait for others to go with are sent by nic_tx without them, from now on. */
+void nic_rdm_hurry(struct nic_rdm *ep);
+void nic_rdm_hurry_all(struct nic *nic);
 /** Requests and receives that are left end without a word; peers learn it when they next ask something. Receives of a queue that it
  *  shares stay there, but for those that a message was on its way into: they have failed, PEER_LOST. Answers that have not been
  *  sent are lost: nic_ack_flush and nic_tx come before, so that nobody takes for lost what is done. */

@@ -206,6 +206,7 @@ struct nic_qp {
 	struct nic_qp_counters counters;
 	bool refers;		       /* requests or responses of it may be under way by reference */
 	bool peer_joins;	       /* the peer takes runs (req_run.c) */
+	bool hurries;		       /* nothing waits for others to go with */
 	bool rdm_owned;		       /* by an endpoint: */
 	struct nic_rdm_peer *rdm_peer; /* RC, of this peer; NULL: of none any more */
 	struct nic_rdm *rdm;	       /* UD, of this one's port */

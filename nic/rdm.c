@@ -248,6 +248,25 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 	free(ep);
 }
 
+void nic_rdm_hurry(struct nic_rdm *ep)
+{
+	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
+		for (struct list *n = ep->peers[i].next; n != &ep->peers[i]; n = n->next) {
+			struct nic_qp *qp = list_entry(n, struct nic_rdm_peer, hash)->qp;
+
+			if (!qp)
+				continue;
+			qp->hurries = true;
+			qp_ready(qp);
+		}
+}
+
+void nic_rdm_hurry_all(struct nic *nic)
+{
+	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next)
+		nic_rdm_hurry(list_entry(n, struct nic_rdm, node));
+}
+
 static void nobody(void *ctx, const struct nic_rdm_done *done)
 {
 }

@@ -51,7 +51,7 @@ uint32_t req_run(const struct nic_qp *qp)
 	if (most * entry_size(first) > qp->pmtu)
 		most = qp->pmtu / entry_size(first);
 	if (waiting < most) {
-		if (goes_on && sq->next - sq->tail >= UNDER_WAY)
+		if (goes_on && !qp->hurries && sq->next - sq->tail >= UNDER_WAY)
 			return 0;
 		most = waiting;
 	}

@@ -20,6 +20,7 @@
 #include "eal.h"
 #include "engine_priv.h"
 #include "guard.h"
+#include "nic_rdm.h"
 #include "points.h"
 #include "services.h"
 #include "tap.h"
@@ -169,6 +170,7 @@ static void exit_flush(void)
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
 		if (e->dead || pthread_mutex_trylock(&e->lock) != 0)
 			continue;
+		nic_rdm_hurry_all(e->nic);
 		pmd_settle(e);
 		pmd_tools_last_words(e);
 		pthread_mutex_unlock(&e->lock);

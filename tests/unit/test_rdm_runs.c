@@ -178,6 +178,41 @@ static void rdm_runs__once_on_a_bad_network(void **state)
 	assert_true(joined > 2000);
 }
 
+/* ---- who has no time to wait ------------------------------------------------------------------------------------ */
+
+static bool cut_answers(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	return from == 1;
+}
+
+/** No answer comes that would let go what waits for others: an endpoint that is about to end sends it all the same. */
+static void rdm_runs__what_waits_goes_before_the_end(void **state)
+{
+	for (unsigned all = 0; all < 2; all++) {
+		struct rdm_rig *rig = rdm_rig_create(2, 7);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+		assert_int_equal(sum(a, b, 0, 0, 0, 1), 0);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(a, NIC_RDM_ATOMIC, NIC_RDM_OK, 0);
+		rig->cut = cut_answers;
+		for (uint32_t i = 0; i < 10; i++) {
+			assert_int_equal(sum(a, b, i, 0, 0, 1), 0);
+			rdm_run(rig, 10000);
+		}
+		assert_true(value(b, 0) < 11);
+		if (all)
+			nic_rdm_hurry_all(a->nic);
+		else
+			nic_rdm_hurry(a->ep);
+		assert_int_equal(sum(a, b, 10, 0, 0, 1), 0);
+		rdm_run(rig, 20000);
+		assert_int_equal(value(b, 0), 12);
+		assert_int_equal(counted(b, NIC_CNT_duplicate_request), 0);
+		rdm_rig_destroy(rig);
+	}
+}
+
 /* ---- who takes them -------------------------------------------------------------------------------------------- */
 
 #define TAKES (20 + 8 + 12 + 8 + 7) /* behind IP, UDP, BTH and DETH */
@@ -246,6 +281,7 @@ int main(void)
 		cmocka_unit_test(rdm_runs__order_is_that_of_asking),
 		cmocka_unit_test(rdm_runs__one_is_refused),
 		cmocka_unit_test(rdm_runs__once_on_a_bad_network),
+		cmocka_unit_test(rdm_runs__what_waits_goes_before_the_end),
 		cmocka_unit_test(rdm_runs__not_to_who_does_not_know_them),
 		cmocka_unit_test(rdm_runs__to_oneself),
 	};

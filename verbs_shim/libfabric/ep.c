@@ -258,6 +258,7 @@ static void core_close(struct ufi_core *core)
 	if (core->srx)
 		ufi_srx_leave(core);
 	if (core->rdm) {
+		nic_rdm_hurry(core->rdm);
 		pmd_settle(domain->engine);
 		ufi_cm_close(core);
 		nic_rdm_destroy(core->rdm);

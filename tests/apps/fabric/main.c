@@ -6,6 +6,10 @@
  */
 #include "fabric.h"
 
+#include <time.h>
+
+#define LAST_REQUESTS 25
+
 int failures;
 
 void check_failed(const char *file, int line, const char *what, long got, long want)
@@ -117,12 +121,30 @@ static bool pair_open(struct pair *p)
 	return opens(rc, "fi_mr_reg");
 }
 
+/** What has been asked for when its endpoint is closed is done; nobody has waited for it. */
+static void ask_and_close(struct pair *p)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	volatile uint64_t *there = (uint64_t *)p->there;
+	uint64_t one = 1;
+
+	*there = 0;
+	for (unsigned i = 0; i < LAST_REQUESTS; i++)
+		WANT_OK(fi_inject_atomic(p->a.ep, &one, 1, p->b.addr, p->base, p->key, FI_UINT64, FI_SUM));
+	node_close(&p->a);
+	for (unsigned i = 0; i < PATIENCE_MS && *there < LAST_REQUESTS; i++) {
+		WANT(fi_cq_read(p->b.rx, &p->done, 1), -FI_EAGAIN); /* without the engine's thread it polls */
+		nanosleep(&pause, NULL);
+	}
+	WANT(*there, LAST_REQUESTS);
+}
+
 static void case_closing(struct pair *p)
 {
 	WANT(fi_close(&p->av->fid), -FI_EBUSY);
 	WANT(fi_close(&p->domain->fid), -FI_EBUSY);
 	WANT(fi_close(&p->fabric->fid), -FI_EBUSY);
-	node_close(&p->a);
+	ask_and_close(p);
 	node_close(&p->b);
 	WANT_OK(fi_close(&p->mr->fid));
 	WANT_OK(fi_close(&p->av->fid));
