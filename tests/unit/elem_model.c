@@ -439,7 +439,7 @@ bool model_same(unsigned dt, unsigned op, const uint8_t *got, const uint8_t *exp
 
 	if (memcmp(got, expected, size_of[dt]) == 0)
 		return true;
-	if (kind_of[dt] == 'i')
+	if (kind_of[dt] == 'i' || (op != NIC_ELEM_SUM && op != NIC_ELEM_DIFF && op != NIC_ELEM_PROD))
 		return false;
 	if (kind_of[dt] != 'c')
 		return real_same(dt, got, expected);

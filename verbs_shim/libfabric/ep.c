@@ -33,6 +33,13 @@ static int ep_complete(const struct ufi_core *core)
 	return receives && !core->rx_cq && !core->cntrs[UFI_COUNT_RECV] ? -FI_ENOCQ : 0;
 }
 
+/* By counters of its own or of regions (fi_mr(3)): with FI_RMA_EVENT; and where peers are not expected to touch memory at all, so that
+ * such counters may be bound all the same. */
+static bool counts_peers(const struct ufi_core *core)
+{
+	return core->caps & FI_RMA_EVENT || !(core->caps & (FI_REMOTE_READ | FI_REMOTE_WRITE));
+}
+
 static int ep_create(struct ufi_core *core)
 {
 	struct nic_rdm_init init = {
@@ -45,7 +52,7 @@ static int ep_create(struct ufi_core *core)
 		.rq = core->srx ? core->srx->ep.own.rq : NULL,
 		.datagrams = core->type->type == FI_EP_DGRAM,
 		.done = ufi_done,
-		.served = core->caps & FI_RMA_EVENT ? ufi_served : NULL, /* also for counters of regions: fi_mr(3) */
+		.served = counts_peers(core) ? ufi_served : NULL,
 		.cm = core->type->type == FI_EP_MSG ? ufi_cm_event : NULL,
 		.ctx = core,
 	};
@@ -342,7 +349,7 @@ static int core_init(struct ufi_core *core, struct ufi_domain *domain, const str
 		rc = ufi_addr_local(info->src_addr, info->src_addrlen, &core->addr.gid, &core->addr.port);
 	if (rc)
 		return rc;
-	core->caps = info->caps & ~core->type->lacks;
+	core->caps = ufi_caps_complete(core->type, info->caps) & ~core->type->lacks;
 	core->tx_shared = info->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
 	core->rx_shared = info->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
 	if (core->caps & FI_RMA_EVENT)

@@ -39,7 +39,7 @@ static const uint64_t count_flags[UFI_COUNTS] = {
 	[UFI_COUNT_REMOTE_WRITE] = FI_REMOTE_WRITE,
 };
 
-/* What peers do to its memory is counted by an endpoint with FI_RMA_EVENT; or by any of messages only, as nothing: programs bind
+/* What peers do to its memory is counted by an endpoint with FI_RMA_EVENT; or by one that is not meant to be a target: programs bind
  * one counter to endpoints of all kinds. */
 static int bind_cntr(struct ufi_core *core, struct ufi_cntr *cntr, uint64_t flags)
 {

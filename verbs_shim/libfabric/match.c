@@ -88,8 +88,7 @@ bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints)
 
 /* ---- what it is then ------------------------------------------------------------------------------------- */
 
-/* Who does not say which directions he wants gets all that there are for what he wants. */
-static uint64_t caps_complete(const struct ufi_type *type, uint64_t caps)
+uint64_t ufi_caps_complete(const struct ufi_type *type, uint64_t caps)
 {
 	uint64_t two_sided = FI_MSG | FI_TAGGED, one_sided = FI_RMA | FI_ATOMIC;
 
@@ -127,7 +126,8 @@ static void tx_apply(const struct ufi_type *type, const struct fi_tx_attr *hints
 
 	tx->msg_order &= type->msg_order;
 	tx->rma_iov_limit = type->rma_iov_limit;
-	tx->caps = (hints && hints->caps ? caps_complete(type, hints->caps) : info->caps) & info->caps & UFI_TX_CAPS;
+	tx->caps =
+		(hints && hints->caps ? ufi_caps_complete(type, hints->caps) : info->caps) & info->caps & UFI_TX_CAPS;
 	if (!hints)
 		return;
 	tx->op_flags = hints->op_flags;
@@ -141,7 +141,8 @@ static void rx_apply(const struct ufi_type *type, const struct fi_rx_attr *hints
 	struct fi_rx_attr *rx = info->rx_attr;
 
 	rx->msg_order &= type->msg_order;
-	rx->caps = (hints && hints->caps ? caps_complete(type, hints->caps) : info->caps) & info->caps & UFI_RX_CAPS;
+	rx->caps =
+		(hints && hints->caps ? ufi_caps_complete(type, hints->caps) : info->caps) & info->caps & UFI_RX_CAPS;
 	if (!hints)
 		return;
 	rx->op_flags = hints->op_flags;
@@ -182,7 +183,7 @@ static void ep_apply(const struct ufi_type *type, const struct fi_ep_attr *hints
 
 void ufi_hints_apply(uint32_t version, const struct ufi_type *type, const struct fi_info *hints, struct fi_info *info)
 {
-	info->caps = caps_complete(type, hints ? hints->caps : 0);
+	info->caps = ufi_caps_complete(type, hints ? hints->caps : 0);
 	ep_apply(type, hints ? hints->ep_attr : NULL, info->ep_attr);
 	info->domain_attr->mr_mode = mr_mode(version, hints ? hints->domain_attr : NULL);
 	tx_apply(type, hints ? hints->tx_attr : NULL, info);

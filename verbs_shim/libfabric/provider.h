@@ -110,6 +110,8 @@ static inline bool ufi_ctx_cnt_valid(size_t count)
 {
 	return count <= 1 || count == FI_SHARED_CONTEXT;
 }
+/** Capabilities with what fi_getinfo(3) says that they come with: without modifiers all of them; of 0 what there is for everybody. */
+uint64_t ufi_caps_complete(const struct ufi_type *type, uint64_t caps);
 /** Whether what hints ask for can be had, apart from addresses and names. */
 bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints);
 /** Make of what there is what hints have asked for. `version`: of the API that the program speaks. */

@@ -198,38 +198,66 @@ void case_counters(struct pair *p)
 	WANT(fi_cntr_read(p->a.cntr[WRITES]), before[WRITES] + 1);
 }
 
-/* An operation that reads and writes is one. */
-void case_one_counter(struct pair *p)
+/* ---- one counter for all that peers do ---------------------------------------------------------------------------- */
+
+/** An endpoint with capabilities `caps`. */
+static struct fid_ep *open_counted(struct pair *p, struct fid_cntr *cntr, uint64_t caps, fi_addr_t *addr)
 {
-	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
-	uint64_t operand = 1, compare = 0, result;
-	struct fid_cntr *cntr;
+	struct fi_info *info = fi_dupinfo(p->info);
 	struct fid_ep *ep;
-	fi_addr_t addr;
 	char name[64];
 	size_t len = sizeof(name);
 
-	WANT_OK(fi_cntr_open(p->domain, &attr, &cntr, NULL));
-	WANT_OK(fi_endpoint(p->domain, p->info, &ep, NULL));
+	info->caps = caps;
+	WANT_OK(fi_endpoint(p->domain, info, &ep, NULL));
 	WANT_OK(fi_ep_bind(ep, &p->av->fid, 0));
 	WANT_OK(fi_ep_bind(ep, &p->b.tx->fid, FI_TRANSMIT));
 	WANT_OK(fi_ep_bind(ep, &p->b.rx->fid, FI_RECV));
 	WANT_OK(fi_ep_bind(ep, &cntr->fid, FI_REMOTE_READ | FI_REMOTE_WRITE));
 	WANT_OK(fi_enable(ep));
 	WANT_OK(fi_getname(&ep->fid, name, &len));
-	WANT(fi_av_insert(p->av, name, 1, &addr, 0, NULL), 1);
-	WANT_OK(fi_fetch_atomic(p->a.ep, &operand, 1, NULL, &result, NULL, addr, p->base, p->key, FI_UINT64, FI_SUM,
-				NULL));
+	WANT(fi_av_insert(p->av, name, 1, addr, 0, NULL), 1);
+	fi_freeinfo(info);
+	return ep;
+}
+
+/** Each operation of `a` on the region with this key, by the endpoint with that address, is one, whether it reads, writes or both. */
+static void count_each(struct pair *p, struct fid_cntr *cntr, fi_addr_t addr, uint64_t base, uint64_t key)
+{
+	uint64_t operand = 1, compare = 0, result, before = fi_cntr_read(cntr);
+
+	WANT_OK(fi_fetch_atomic(p->a.ep, &operand, 1, NULL, &result, NULL, addr, base, key, FI_UINT64, FI_SUM, NULL));
 	await(p, p->a.tx);
-	WANT(fi_cntr_read(cntr), 1);
-	WANT_OK(fi_compare_atomic(p->a.ep, &operand, 1, NULL, &compare, NULL, &result, NULL, addr, p->base, p->key,
-				  FI_UINT64, FI_CSWAP, NULL));
+	WANT(fi_cntr_read(cntr), before + 1);
+	WANT_OK(fi_compare_atomic(p->a.ep, &operand, 1, NULL, &compare, NULL, &result, NULL, addr, base, key, FI_UINT64,
+				  FI_CSWAP, NULL));
 	await(p, p->a.tx);
-	WANT(fi_cntr_read(cntr), 2);
-	WANT_OK(fi_atomic(p->a.ep, &operand, 1, NULL, addr, p->base, p->key, FI_UINT64, FI_SUM, NULL));
+	WANT(fi_cntr_read(cntr), before + 2);
+	WANT_OK(fi_atomic(p->a.ep, &operand, 1, NULL, addr, base, key, FI_UINT64, FI_SUM, NULL));
 	await(p, p->a.tx);
-	WANT(fi_cntr_read(cntr), 3);
-	WANT_OK(fi_av_remove(p->av, &addr, 1, 0));
-	WANT_OK(fi_close(&ep->fid));
+	WANT(fi_cntr_read(cntr), before + 3);
+}
+
+/** Of an endpoint, be it meant to be a target or not; of a region. */
+void case_one_counter(struct pair *p)
+{
+	static const uint64_t caps[] = {FI_RMA | FI_ATOMIC | FI_RMA_EVENT, FI_MSG | FI_TAGGED,
+					FI_MSG | FI_RMA | FI_ATOMIC | FI_SEND | FI_RECV | FI_READ | FI_WRITE};
+	struct fid_cntr *cntr;
+	struct fid_mr *mr;
+	fi_addr_t addr;
+
+	WANT_OK(fi_cntr_open(p->domain, NULL, &cntr, NULL));
+	for (unsigned i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
+		struct fid_ep *ep = open_counted(p, cntr, caps[i], &addr);
+
+		count_each(p, cntr, addr, p->base, p->key);
+		WANT_OK(fi_av_remove(p->av, &addr, 1, 0));
+		WANT_OK(fi_close(&ep->fid));
+	}
+	WANT_OK(fi_mr_reg(p->domain, p->here, 64, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
+	WANT_OK(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_READ | FI_REMOTE_WRITE));
+	count_each(p, cntr, p->b.addr, (uintptr_t)p->here, fi_mr_key(mr));
+	WANT_OK(fi_close(&mr->fid));
 	WANT_OK(fi_close(&cntr->fid));
 }

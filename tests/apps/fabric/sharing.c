@@ -325,19 +325,20 @@ void case_nameless_senders(struct pair *p)
 	fi_freeinfo(info);
 }
 
-/** A counter of a region would never count where no endpoint says what peers do. */
 /** Who can be no target has nothing to count there, and may bind a counter for it. */
 static void count_what_peers_do(struct fid_domain *domain, struct fid_cntr *cntr, uint64_t caps, int rc)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, caps, NULL);
 	struct fid_ep *ep;
 
+	info->caps = caps; /* as programs set it themselves: FI_RMA is all of it */
 	WANT_OK(fi_endpoint(domain, info, &ep, NULL));
 	WANT(fi_ep_bind(ep, &cntr->fid, FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE), rc);
 	WANT_OK(fi_close(&ep->fid));
 	fi_freeinfo(info);
 }
 
+/** A counter of a region would never count where no endpoint says what peers do. */
 void case_regions_without_events(struct pair *p)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, FI_RMA, NULL), *with;
