@@ -108,7 +108,7 @@ static bool is_read(const struct swqe *w)
 static bool acknowledge(struct nic_qp *qp, uint32_t end)
 {
 	struct completer *comp = &qp->comp;
-	uint32_t from = comp->una;
+	uint32_t from = comp->una, riders = 0;
 	bool clear = true;
 
 	while (psn_diff(end, comp->una) > 0) {
@@ -124,13 +124,14 @@ static bool acknowledge(struct nic_qp *qp, uint32_t end)
 			break;
 		}
 		comp->una = w_end;
+		riders += w->rides;
 		comp_finish(qp, ERR_none);
 		comp_finish_local(qp);
 		if (qp->state == NIC_QPS_ERR)
 			return false;
 	}
 	if (comp->una != from)
-		req_progress(qp, (uint32_t)psn_diff(comp->una, from));
+		req_progress(qp, (uint32_t)psn_diff(comp->una, from) - riders);
 	return clear;
 }
 

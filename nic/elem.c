@@ -345,6 +345,7 @@ static const struct {
 const uint8_t elem_sizes[] = {
 #define ELEM_TYPE(name, number, kind, type, part, parts, wide) [number] = sizeof(type),
 #include "elem.def"
+	[NIC_DT_COUNT] = 0,
 };
 
 const uint8_t elem_vector_counts[] = {
@@ -361,7 +362,7 @@ bool nic_elem_valid(uint32_t op, uint32_t datatype, enum nic_elem_form form)
 
 uint32_t nic_elem_size(uint32_t datatype)
 {
-	return elem_size(datatype);
+	return datatype < NIC_DT_COUNT ? elem_size(datatype) : 0;
 }
 
 uint32_t nic_elem_align(uint32_t datatype)

@@ -18,13 +18,13 @@
  */
 bool elem_needs_lock(uint32_t datatype, const void *target);
 
-extern const uint8_t elem_sizes[NIC_DT_COUNT];
+extern const uint8_t elem_sizes[NIC_DT_COUNT + 1];
 extern const uint8_t elem_vector_counts[NIC_ELEM_COUNT];
 
-/** As nic_elem_size: a power of two, or 0. Asked for often. */
+/** As nic_elem_size, of a datatype that there is: a power of two. Of NIC_DT_COUNT 0. */
 static inline uint32_t elem_size(uint32_t datatype)
 {
-	return datatype < NIC_DT_COUNT ? elem_sizes[datatype] : 0;
+	return elem_sizes[datatype];
 }
 /** Vectors that go with the operation to whoever executes it: operands, compare values. */
 static inline uint32_t elem_vectors(uint32_t op)

@@ -217,7 +217,7 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 	w->wr_id = wr->wr_id;
 	w->opcode = (uint8_t)wr->opcode;
 	w->flags = (uint8_t)(wr->flags | (qp->sig_all ? NIC_SEND_SIGNALED : 0));
-	w->started = false;
+	w->started = w->rides = false;
 	w->packets = 0;
 	w->length = (uint32_t)length;
 	w->ex = wr->ex;

@@ -112,7 +112,8 @@ static int qp_alloc(const struct nic_qp_init *init, struct nic_qp **out)
 
 static void qp_reset(struct nic_qp *qp)
 {
-	qp->sq.head = qp->sq.next = qp->sq.tail = 0;
+	qp->sq.head = qp->sq.next = qp->sq.tail = qp->sq.streak = 0;
+	qp->peer_joins = qp->hurries = false;
 	qp->rq.head = qp->rq.tail = 0;
 	qp->attr = (struct nic_qp_attr){.port_num = 1};
 	qp->deadline = TIME_NEVER;

@@ -144,10 +144,11 @@ static int atomic_check(const struct nic_rdm_atomic *r, uint64_t *length)
 	enum nic_elem_form form = !r->n_result		 ? NIC_ELEM_BASE
 				  : elem_compares(r->op) ? NIC_ELEM_COMPARE
 							 : NIC_ELEM_FETCH;
-	uint64_t size = elem_size(r->datatype);
+	uint32_t size;
 
 	if (!nic_elem_valid(r->op, r->datatype, form))
 		return -EOPNOTSUPP;
+	size = elem_size(r->datatype);
 	if (!iov_legal(r->operand, r->n_operand) || !iov_legal(r->compare, r->n_compare) ||
 	    !iov_legal(r->result, r->n_result) || r->n_remote < 1 || r->n_remote > NIC_RDM_REMOTE_MAX)
 		return -EINVAL;
@@ -173,13 +174,14 @@ static bool vector_fits(const struct nic_iov *iov, uint32_t n, uint64_t length, 
 
 int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 {
-	uint64_t length, size = elem_size(r->datatype);
+	uint64_t length, size;
 	struct rdm_op *op;
 	uint8_t *room;
 	int err = peer->ep->cfg.datagrams ? -EOPNOTSUPP : atomic_check(r, &length);
 
 	if (err)
 		return err;
+	size = elem_size(r->datatype);
 	if (!vector_fits(r->operand, r->n_operand, elem_vectors(r->op) > 0 ? length : 0, size) ||
 	    !vector_fits(r->compare, r->n_compare, elem_vectors(r->op) > 1 ? length : 0, size) ||
 	    (r->n_result && !vector_fits(r->result, r->n_result, length, size)))

@@ -2,7 +2,7 @@
 /*
  * req_run.c - a run: requests on one element each that follow each other in the send queue, alike but for address and operand, and
  * go in one packet (elem.md). Each keeps its PSN and its completion; to the peer they are what they would be in packets of their
- * own. Nothing is kept of what went together: what is sent again may go in other company.
+ * own. What is sent again may go in other company.
  *
  * What a packet costs is the same for one request and for many, so while some of the kind are under way a run waits until it is
  * as long as it gets, until something else follows it, or until few are left under way.
@@ -24,6 +24,12 @@ static bool is_alike(const struct swqe *before, const struct swqe *w)
 	return is_single(w) && is_single(before) && w->element.op == before->element.op &&
 	       w->element.datatype == before->element.datatype && w->rkey == before->rkey &&
 	       !(w->flags & NIC_SEND_FENCE);
+}
+
+/** Requests of the kind of the last one that has been sent, and without an answer. */
+static uint32_t under_way(const struct send_queue *sq)
+{
+	return sq->next - ((int32_t)(sq->streak - sq->tail) > 0 ? sq->streak : sq->tail);
 }
 
 static uint32_t entry_size(const struct swqe *w)
@@ -48,10 +54,12 @@ uint32_t req_run(const struct nic_qp *qp)
 
 	if (!qp->peer_joins || qp->state != NIC_QPS_RTS || !is_single(first))
 		return 1;
+	if (most > qp->nic->cfg.psn_window)
+		most = qp->nic->cfg.psn_window;
 	if (most * entry_size(first) > qp->pmtu)
 		most = qp->pmtu / entry_size(first);
 	if (waiting < most) {
-		if (goes_on && !qp->hurries && sq->next - sq->tail >= UNDER_WAY)
+		if (goes_on && !qp->hurries && under_way(sq) >= UNDER_WAY)
 			return 0;
 		most = waiting;
 	}
@@ -76,14 +84,15 @@ static uint32_t gather(const struct nic_qp *qp, uint32_t n, uint8_t *to, enum er
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct swqe *w = sq_at(qp, qp->sq.next + i);
+		const struct nic_sge *data = w->sge + w->num_sge; /* behind those of results: as for one alone */
 		uint8_t *operand = to + ELEMENT_ADDR_LEN;
 
 		wire_put64(to, w->remote_addr);
 		if (w->flags & NIC_SEND_INLINE) {
-			memcpy(operand, w->sge, w->length);
+			memcpy(operand, data, w->length);
 		} else {
 			*error = req_gathered(
-				mem_gather(qp->nic, qp->pd, w->sge, w->element.num_data, 0, operand, w->length, NULL));
+				mem_gather(qp->nic, qp->pd, data, w->element.num_data, 0, operand, w->length, NULL));
 			if (*error != ERR_none)
 				return i;
 			elem_to_wire(w->element.datatype, operand, operand, 1);

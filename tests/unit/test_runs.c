@@ -190,6 +190,17 @@ static void runs__do_not_wait_for_others(void **state)
 	post_sums(rig, 6, 2);
 	assert_int_equal(rig_drain(rig), 7);
 	rig_destroy(rig);
+	rig = ready();
+	for (uint32_t i = 0; i < 6; i++)
+		rig_post_send(rig, i, NIC_WR_RDMA_WRITE, 0, 8);
+	assert_int_equal(rig_drain(rig), 6);
+	for (uint32_t i = 6; i < 10; i++) {
+		post_sums(rig, i, 1);
+		expect_run(rig, i, 1);
+	}
+	post_sums(rig, 10, 1);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
 }
 
 static void runs__not_to_who_has_not_said_that_he_takes_them(void **state)
@@ -329,6 +340,71 @@ static void runs__riders_take_no_room(void **state)
 	rig_expect_silence(rig); /* four packets are under way */
 	rig_ack(rig, RIG_SQ_PSN + 15, SYN_ACK);
 	rig_expect_tx(rig, WRITE_ONLY, RIG_SQ_PSN + 62);
+	rig_destroy(rig);
+}
+
+/** So it widens by what comes of packets. */
+static void runs__riders_are_no_progress_of_the_window(void **state)
+{
+	const struct rig_opts opts = {.nic = {.max_inflight = 64 * RIG_MTU}};
+	struct rig *rig = rig_ready(&opts);
+
+	rig->qp->peer_joins = true;
+	rig->qp->req.cwnd = 4;
+	post_sums(rig, 0, 62);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_run(rig, i * RUN, RUN);
+	rig_ack(rig, RIG_SQ_PSN + 47, SYN_ACK);
+	assert_int_equal(rig->qp->req.cwnd, 4);
+	expect_run(rig, 48, 14);
+	rig_ack(rig, RIG_SQ_PSN + 61, SYN_ACK);
+	assert_int_equal(rig->qp->req.cwnd, 5);
+	rig_destroy(rig);
+}
+
+/** What has a place in the queue that a rider had is none. */
+static void runs__riders_are_forgotten(void **state)
+{
+	const struct rig_opts opts = {.cap = {.max_send_wr = 8}};
+	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP};
+	struct rig *rig = rig_ready(&opts);
+
+	rig->qp->peer_joins = true;
+	post_sums(rig, 0, 8);
+	expect_run(rig, 0, 8);
+	assert_int_equal(req_run_riders(rig->qp), 7);
+	rig_ack(rig, RIG_SQ_PSN + 7, SYN_ACK);
+	rig_post_send(rig, 8, NIC_WR_RDMA_WRITE, 0, 8);
+	for (unsigned i = 0; i < 6; i++)
+		rig_post(rig, &nop);
+	rig_expect_tx(rig, WRITE_ONLY, RIG_SQ_PSN + 8);
+	rig_expect_silence(rig);
+	assert_int_equal(req_run_riders(rig->qp), 0);
+	rig_destroy(rig);
+}
+
+static void runs__fit_in_the_window_of_psns(void **state)
+{
+	const struct rig_opts opts = {.nic = {.psn_window = 6}};
+	struct rig *rig = rig_ready(&opts);
+
+	rig->qp->peer_joins = true;
+	post_sums(rig, 0, 20);
+	expect_run(rig, 0, 6);
+	rig_expect_silence(rig);
+	rig_ack(rig, RIG_SQ_PSN + 5, SYN_ACK);
+	expect_run(rig, 6, 6);
+	rig_destroy(rig);
+}
+
+/** Another peer may not take them. */
+static void runs__end_with_the_connection(void **state)
+{
+	struct rig *rig = ready();
+
+	rig_modify_state(rig, NIC_QPS_ERR);
+	rig_modify_state(rig, NIC_QPS_RESET);
+	assert_false(rig->qp->peer_joins);
 	rig_destroy(rig);
 }
 
@@ -585,6 +661,10 @@ int main(void)
 		cmocka_unit_test(runs__a_refusal_names_one),
 		cmocka_unit_test(runs__go_again_in_other_company),
 		cmocka_unit_test(runs__riders_take_no_room),
+		cmocka_unit_test(runs__riders_are_no_progress_of_the_window),
+		cmocka_unit_test(runs__riders_are_forgotten),
+		cmocka_unit_test(runs__fit_in_the_window_of_psns),
+		cmocka_unit_test(runs__end_with_the_connection),
 		cmocka_unit_test(runs__executed_and_acknowledged_once),
 		cmocka_unit_test(runs__an_ack_that_is_asked_for),
 		cmocka_unit_test(runs__only_what_is_new_of_a_run_is_executed),
