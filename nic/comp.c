@@ -264,12 +264,31 @@ static void elements_response(struct nic_qp *qp, const struct packet *p)
 		answered(qp, 1, true);
 }
 
+/** Of a NAK that ends the connection; else ERR_none. */
+static enum error_id nak_error(uint8_t syndrome)
+{
+	switch (syndrome) {
+	case AETH_NAK_INVALID:
+		return ERR_nak_invalid;
+	case AETH_NAK_ACCESS:
+		return ERR_nak_access;
+	case AETH_NAK_OPERATION:
+		return ERR_nak_operation;
+	default:
+		return ERR_none;
+	}
+}
+
 /* NAK or RNR NAK for PSN p: everything before p is acknowledged, p itself was refused. */
 static void nak(struct nic_qp *qp, const struct packet *p)
 {
 	trace_add(qp->nic, qp->qpn, NIC_TR_nak_rx, p->psn, p->syndrome);
 	if (!acknowledge(qp, p->psn)) {
-		implied_nak(qp);
+		/* A READ whose answer could not be fetched: it is asked for in vain, the peer's QP has failed. */
+		if (qp->state != NIC_QPS_ERR && qp->req.forgiven && nak_error(p->syndrome) != ERR_none)
+			comp_finish(qp, nak_error(p->syndrome));
+		else
+			implied_nak(qp);
 		return;
 	}
 	/* While waiting, a second copy says nothing new; nor does the sequence NAK that rxe sends after an RNR NAK. */
@@ -283,23 +302,14 @@ static void nak(struct nic_qp *qp, const struct packet *p)
 		req_rnr(qp, p->syndrome & 31);
 		return;
 	}
-	switch (p->syndrome) {
-	case AETH_NAK_SEQUENCE:
-		COUNT(qp->nic, packet_seq_err);
-		qp->counters.seq_naks_rx++;
-		if (!qp->req.retrying)
-			req_go_back(qp, ERR_sequence);
-		break;
-	case AETH_NAK_INVALID:
-		comp_finish(qp, ERR_nak_invalid);
-		break;
-	case AETH_NAK_ACCESS:
-		comp_finish(qp, ERR_nak_access);
-		break;
-	default:
-		comp_finish(qp, ERR_nak_operation);
-		break;
+	if (p->syndrome != AETH_NAK_SEQUENCE) {
+		comp_finish(qp, nak_error(p->syndrome));
+		return;
 	}
+	COUNT(qp->nic, packet_seq_err);
+	qp->counters.seq_naks_rx++;
+	if (!qp->req.retrying)
+		req_go_back(qp, ERR_sequence);
 }
 
 static bool syndrome_known(uint8_t s)

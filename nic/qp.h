@@ -105,7 +105,7 @@ struct requester {
 	uint32_t sent_psn;	      /* one past the highest PSN ever sent */
 	uint32_t packet;	      /* index in WQE sq.next of the next packet to send */
 	uint32_t rd_out;	      /* READ requests and atomics sent and unanswered */
-	uint32_t unasked;	      /* request packets sent since one had AckReq */
+	uint32_t unasked;	      /* request packets, each of a run, sent since one had AckReq */
 	uint32_t cwnd, cwnd_acked;    /* packets: window after losses, and what was acknowledged towards widening it */
 	uint64_t ack_deadline;	      /* ACK timer; TIME_NEVER: off */
 	uint64_t rnr_until;	      /* RNR wait; TIME_NEVER: none */
@@ -204,7 +204,7 @@ struct nic_qp {
 	uint32_t heap_pos;
 	struct event_source events;
 	struct nic_qp_counters counters;
-	bool refers;		       /* requests or responses of it may be under way by reference */
+	bool refers;		       /* requests of it may be under way by reference */
 	bool peer_joins;	       /* the peer takes runs (req_run.c) */
 	bool hurries;		       /* nothing waits for others to go with */
 	bool rdm_owned;		       /* by an endpoint: */

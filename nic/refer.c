@@ -5,9 +5,9 @@
  *
  * One packet with a reference stands for a row of packets of one message, as far as 9.7 is concerned: it takes their PSNs and
  * is FIRST, MIDDLE, LAST or ONLY as they would be together. Whoever sends may do so because the memory stays the QP's:
- * a SEND's or WRITE's until it is acknowledged, which is when it has been fetched. That of a READ is a region that may
+ * a SEND's or WRITE's until it is acknowledged, which is when it has been fetched. What a READ is answered with is a region's, which may
  * end meanwhile, and a request may end in an error: then what is under way is revoked. So no payload is ever delivered that
- * was not its sender's to send at the time, though it may be looked at.
+ * was not its sender's to send at the time, though it may have been copied, to where a payload was to be.
  *
  * What cannot be fetched is lost, and like all that is lost it is sent again, with its payload in its packets; but the path
  * loses nothing else, so that this is none of the retries which the program has allowed. So whatever is
@@ -47,13 +47,15 @@ static void open_packet(struct nic_qp *qp, uint32_t len, struct packet *p, struc
 {
 	qp_open(p, frame, 0);
 	p->referred = len;
-	qp->refers = qp->nic->refers = true;
+	qp->nic->refers = true;
 }
 
 enum mem_verdict refer_request(struct nic_qp *qp, const struct swqe *w, uint64_t offset, uint32_t len, struct packet *p,
 			       struct nic_tx_frame *frame)
 {
 	open_packet(qp, len, p, frame);
+	frame->pieces_qpn = qp->qpn;
+	qp->refers = true;
 	qp->req.referred = true;
 	qp->req.referred_end = psn_add(qp->req.psn, packets_of(len, qp->pmtu));
 	frame->n_pieces = 0;
@@ -80,9 +82,9 @@ enum mem_verdict refer_request(struct nic_qp *qp, const struct swqe *w, uint64_t
 
 uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource *r, const struct nic_tx_frame *frame)
 {
-	/* Who wants to be told that memory has been read may write to it then: it has to be true. */
+	/* Who wants to be told that memory has been read may write to it then: where nothing is lost, it has been. */
 	if (r->length < NIC_REFERENCE_MIN || !path_refers(qp, frame) || r->duplicate ||
-	    (qp->rdm_owned && rdm_is_told(qp, r->rkey)))
+	    qp->state == NIC_QPS_ERR /* nobody can ask again */ || (qp->rdm_owned && rdm_is_told(qp, r->rkey)))
 		return 1;
 	return psns_of(qp, r->stop - r->cursor * qp->pmtu);
 }
@@ -91,6 +93,7 @@ void refer_response(struct nic_qp *qp, uint32_t rkey, const uint8_t *app, uint32
 		    struct nic_tx_frame *frame)
 {
 	open_packet(qp, len, p, frame);
+	frame->pieces_qpn = 0;
 	frame->pieces[0] = (struct nic_piece){(uintptr_t)app, len, mkey_find_remote(qp->nic, qp->pd, rkey)->key};
 	frame->n_pieces = 1;
 }

@@ -59,13 +59,53 @@ static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
 		resp_nak(qp, error_rows[error].syndrome, psn);
 }
 
+static void count_nak(struct nic_qp *qp, uint8_t syndrome)
+{
+	struct nic *nic = qp->nic;
+
+	if ((syndrome & AETH_CLASS) == AETH_RNR) {
+		COUNT(nic, rcvd_rnr_sent);
+		qp->counters.rnr_naks_tx++;
+	} else if (syndrome == AETH_NAK_SEQUENCE) {
+		COUNT(nic, seq_nak_sent);
+		qp->counters.seq_naks_tx++;
+	} else if (syndrome == AETH_NAK_INVALID) {
+		COUNT(nic, nak_inv_req_sent);
+	} else if (syndrome == AETH_NAK_ACCESS) {
+		COUNT(nic, nak_access_sent);
+	} else {
+		COUNT(nic, nak_op_sent);
+	}
+}
+
+/* An ACK, NAK or RNR NAK. */
+static void tx_answer(struct nic_qp *qp, uint8_t syndrome, uint32_t psn, struct nic_tx_frame *frame)
+{
+	struct packet p;
+
+	qp_address(qp, &p);
+	p.syndrome = syndrome;
+	p.msn = qp->resp.msn;
+	p.op = op_find(OP_RC, OP_ACK, OP_ONLY, OP_PLAIN);
+	p.psn = psn;
+	if (syndrome == AETH_ACK)
+		COUNT(qp->nic, acks_sent);
+	else
+		count_nak(qp, syndrome);
+	qp_open(&p, frame, 0);
+	qp_emit(qp, &p, frame);
+}
+
 /* The memory is not there any more to answer a duplicate: that is not told (RP-07). But whom the first answer referred to it may
  * never have had it, and would ask for ever. */
-static void drop_duplicate(struct nic_qp *qp, const struct resp_resource *r, enum error_id error, uint32_t psn)
+static bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r, enum error_id error, uint32_t psn,
+			   struct nic_tx_frame *frame)
 {
 	COUNT(qp->nic, duplicate_dropped);
-	if (r->referred && !qp->resp.ack_queued)
-		resp_nak(qp, error_rows[error].syndrome, psn);
+	if (!r->referred)
+		return false;
+	tx_answer(qp, error_rows[error].syndrome, psn, frame); /* an ACK that is queued says less, and goes behind it */
+	return true;
 }
 
 static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_tx_frame *frame)
@@ -90,9 +130,8 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 		if (error != ERR_none) {
 			resp_resource_done(resp, r);
 			if (r->duplicate)
-				drop_duplicate(qp, r, error, p.psn);
-			else
-				fail_read(qp, error, p.psn);
+				return drop_duplicate(qp, r, error, p.psn, frame);
+			fail_read(qp, error, p.psn);
 			return false;
 		}
 	}
@@ -110,44 +149,15 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	return true;
 }
 
-static void count_nak(struct nic_qp *qp, uint8_t syndrome)
-{
-	struct nic *nic = qp->nic;
-
-	if ((syndrome & AETH_CLASS) == AETH_RNR) {
-		COUNT(nic, rcvd_rnr_sent);
-		qp->counters.rnr_naks_tx++;
-	} else if (syndrome == AETH_NAK_SEQUENCE) {
-		COUNT(nic, seq_nak_sent);
-		qp->counters.seq_naks_tx++;
-	} else if (syndrome == AETH_NAK_INVALID) {
-		COUNT(nic, nak_inv_req_sent);
-	} else if (syndrome == AETH_NAK_ACCESS) {
-		COUNT(nic, nak_access_sent);
-	} else {
-		COUNT(nic, nak_op_sent);
-	}
-}
-
 static void tx_ack(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
 	struct responder *resp = &qp->resp;
-	struct packet p;
 
-	qp_address(qp, &p);
-	p.syndrome = resp->syndrome;
-	p.msn = resp->msn;
-	p.op = op_find(OP_RC, OP_ACK, OP_ONLY, OP_PLAIN);
-	p.psn = resp->syndrome == AETH_ACK ? psn_add(resp->epsn, PSN_MASK) : resp->nak_psn;
-	if (resp->syndrome == AETH_ACK)
-		COUNT(qp->nic, acks_sent);
-	else
-		count_nak(qp, resp->syndrome);
 	resp->ack_queued = resp->ack_due = resp->ack_lazy = resp->dying = false;
 	resp->unacked = 0;
 	list_remove(&resp->ack_node);
-	qp_open(&p, frame, 0);
-	qp_emit(qp, &p, frame);
+	tx_answer(qp, resp->syndrome, resp->syndrome == AETH_ACK ? psn_add(resp->epsn, PSN_MASK) : resp->nak_psn,
+		  frame);
 }
 
 bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)

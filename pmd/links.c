@@ -31,7 +31,7 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 	l->n_out--;
 	l->full[path / 64] &= ~(1ull << path % 64);
 	links_routes_end(l, out);
-	ring_revoke(&out->ring, UINT64_MAX); /* what is under way is sent again on another way, and then forgotten */
+	links_revoke_all(out); /* what is under way is sent again on another way, and then forgotten */
 	PMD_POINT(reference_revoked);
 	pmd_tap_path_gone(l->e, path);
 	nic_path_close(l->e->nic, path);
@@ -112,7 +112,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** The producer knocks, or has ended: what it has left in the ring still counts. */
+/** The producer knocks, or has ended: what it has left in the ring still counts, but for what that refers to. */
 static void in_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 {
 	struct link_in *in = (struct link_in *)w;

@@ -136,7 +136,7 @@ static void rx_unfolded(struct pmd_engine *e, const struct link_in *in, const st
 /** A packet with its payload in the producer's memory. @return false: it makes no sense. */
 static bool rx_referring(struct pmd_engine *e, struct link_in *in, const uint8_t *packet, uint32_t len, uint64_t now_ns)
 {
-	struct link_payload payload = {.e = e, .in = in, .position = in->ring.head};
+	struct link_payload payload = {.e = e, .in = in};
 	struct nic_reference reference;
 	uint8_t head[LINK_PIECES_AT];
 	struct nic_rx_frame frame = {
@@ -165,7 +165,7 @@ static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32
 		rx_summed(e, in, packet, len, now_ns);
 		return 1;
 	}
-	if (kind == LINK_REFERENCE)
+	if (kind == LINK_REFERENCE || kind == LINK_REVOKED)
 		return rx_referring(e, in, packet, len, now_ns) ? REFERENCE_WEIGHT : 0;
 	return kind == LINK_FORWARD && rx_forwarded(e, in, packet, len, now_ns);
 }

@@ -21,6 +21,7 @@ enum link_kind {
 	LINK_FOLLOWED, /* an IP packet without ICRC, and what its sender had to send next follows at once */
 	LINK_FORWARD,  /* struct link_forward, then the UDP payload as it came, ICRC and all */
 	LINK_REFERENCE, /* an IP packet without payload; from LINK_PIECES_AT to the end struct link_piece: where that is */
+	LINK_REVOKED, /* likewise, but nothing is there to be read any more */
 	LINK_KINDS
 };
 
@@ -55,10 +56,10 @@ struct link_forward {
 
 /** An entry that refers to our memory. */
 struct link_reference {
-	uint64_t end; /* position in the ring of what follows it */
-	uint32_t qpn;
-	uint32_t key; /* of the first piece */
-	bool keys;    /* others have other ones */
+	uint64_t at, end; /* positions in the ring: its own, and of what follows it */
+	uint32_t qpn;	  /* that has sent it, a request; 0: it is an answer */
+	uint32_t key;	  /* of the first piece */
+	bool keys;	  /* others have other ones */
 };
 
 struct link_out {
@@ -92,7 +93,6 @@ struct link_in {
 struct link_payload {
 	struct pmd_engine *e;
 	struct link_in *in;
-	uint64_t position;
 	uint32_t n;
 	struct link_piece piece[NIC_PIECES_MAX];
 };
@@ -149,7 +149,7 @@ bool links_rx_rest(struct pmd_links *l, struct link_in *in);
 /* links_refer.c */
 /** The link may be one whose producer's memory can be read: try, and say so. */
 void links_welcome(const struct pmd_links *l, struct link_in *in);
-/** Take over what a packet of kind LINK_REFERENCE refers to; p->e, in and position are set. @param out how much
+/** Take over what a packet of kind LINK_REFERENCE refers to; p->e and in are set. @param out how much
  *  of it there is, and how to fetch it. @return false: it makes no sense. */
 bool links_payload(struct link_payload *p, const uint8_t *packet, uint32_t len, struct nic_reference *out);
 /** Say in a new ring, and to whom it will be handed over by this connection, how to know this process; to nobody but our own
@@ -159,5 +159,7 @@ int links_introduce(int connection, const struct ring_producer *ring, struct pro
 bool links_may_refer(struct pmd_links *l, struct link_out *out);
 /** It does: commit it. The packet is in the place that was reserved, the pieces are not. `revoked`: it is void already. */
 void links_refer(struct link_out *out, const struct nic_tx_frame *frame, bool revoked);
+/** Nothing of ours is to be read any more that is under way. */
+void links_revoke_all(struct link_out *out);
 
 #endif

@@ -14,9 +14,9 @@
  * mapping goes), and none that has its number next.
  *
  * Whether it may still be read. The producer's NIC keeps the memory as it is until the consumer is done with it, mostly:
- * see nic/refer.c. Where a region ends earlier, or a request fails, the producer says in the ring up to where its
- * references are void: (R) in ring.h. Who has read looks there afterwards, and has not read then. It is no secret that
- * the consumer could have seen: he may read all of the producer's memory.
+ * see nic/refer.c. Where a region ends earlier, or a request fails, the producer says so in the entry: (R) in ring.h. Who is to
+ * read looks there before, and again when he has read, and has not read then; what he has got by then lies where the payload was to be,
+ * as half a message does whose other half never comes.
  *
  * The other way round, the producer writing to the consumer's memory, would save as much, but what was written late could not
  * be taken back.
@@ -90,10 +90,11 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 	struct iovec remote[1 + NIC_PIECES_MAX] = {number_at(in)};
 	const struct iovec local[3] = {{&number, sizeof(number)}, {dst, len - n_last}, {last, n_last}};
 	unsigned n = 1 + parts_of(p, offset, len, remote + 1);
-	ssize_t got = in->refers ? read_memory(in, local, 3, remote, n) : 0;
+	bool there = ring_kind_now(&in->ring) == LINK_REFERENCE;
+	ssize_t got = there && in->refers ? read_memory(in, local, 3, remote, n) : 0;
 
 	PMD_POINT(reference_read);
-	if (got >= (ssize_t)sizeof(number) && number == in->peer.number && ring_is_revoked(&in->ring, p->position)) {
+	if (!there || (got > 0 && ring_kind_now(&in->ring) != LINK_REFERENCE)) {
 		stats->link_references_revoked++;
 		return false;
 	}
@@ -181,8 +182,10 @@ void links_refer(struct link_out *out, const struct nic_tx_frame *frame, bool re
 	struct link_reference *r = &out->log[out->log_next++ % LINK_REFERENCES];
 	uint32_t len = LINK_PIECES_AT + frame->n_pieces * (uint32_t)sizeof(struct link_piece);
 
-	*r = (struct link_reference){
-		.end = out->ring.tail + ring_entry_bytes(len), .qpn = frame->qpn, .key = frame->pieces[0].key};
+	*r = (struct link_reference){.at = out->ring.tail,
+				     .end = out->ring.tail + ring_entry_bytes(len),
+				     .qpn = frame->pieces_qpn,
+				     .key = frame->pieces[0].key};
 	for (uint32_t i = 0; i < frame->n_pieces; i++) {
 		const struct nic_piece *piece = &frame->pieces[i];
 		const struct link_piece said = {piece->addr, piece->len, i == 0 ? frame->psns : 0};
@@ -190,10 +193,15 @@ void links_refer(struct link_out *out, const struct nic_tx_frame *frame, bool re
 		memcpy(frame->data + LINK_PIECES_AT + i * sizeof(said), &said, sizeof(said));
 		r->keys |= piece->key != r->key;
 	}
-	if (revoked)
-		ring_revoke(&out->ring, r->end);
-	ring_commit(&out->ring, len, LINK_REFERENCE);
+	ring_commit(&out->ring, len, revoked ? LINK_REVOKED : LINK_REFERENCE);
 	PMD_POINT(reference_sent);
+}
+
+void links_revoke_all(struct link_out *out)
+{
+	log_settle(out);
+	for (uint32_t i = out->log_first; i != out->log_next; i++)
+		ring_change_kind(&out->ring, out->log[i % LINK_REFERENCES].at, LINK_REVOKED);
 }
 
 void pmd_links_revoke(struct pmd_links *l, uint32_t qpn, uint32_t key)
@@ -212,10 +220,8 @@ void pmd_links_revoke(struct pmd_links *l, uint32_t qpn, uint32_t key)
 
 			if (qpn ? r->qpn != qpn : r->key != key && !r->keys)
 				continue;
-			/* Others that are under way fail with it: they are sent again. */
-			ring_revoke(&out->ring, out->ring.tail);
+			ring_change_kind(&out->ring, r->at, LINK_REVOKED);
 			l->e->port->stats.link_revocations++;
-			break;
 		}
 	}
 }

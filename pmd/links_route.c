@@ -136,7 +136,7 @@ static int hand_over(struct pmd_links *l, const struct nic_gid *key, uint32_t ta
 		goto no_ring;
 	}
 	PMD_POINT(link_ring_made);
-	rc = links_introduce(connection, ring, &self);
+	rc = l->one_copy ? links_introduce(connection, ring, &self) : 0;
 	if (rc == 0)
 		rc = proto_send(connection, PROTO_LINK, &self, sizeof(self), &memfd, 1);
 	PMD_POINT(link_handed_over);

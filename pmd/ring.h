@@ -8,11 +8,9 @@
  *   control:  0     head (8 bytes): written by the consumer for every burst, read by the producer when it needs room
  *             64    asleep (4 bytes): seldom written, read by the producer after every burst
  *             68    welcome (4 bytes): likewise; whether entries may refer to the producer's memory
- *             128   revoked (8 bytes): written by the producer, read by the consumer after it has read that memory: such
- *                   entries before this position refer to nothing any more
- *             136   number (8 bytes): written by the producer before it hands the ring over; see links_refer.c
+ *             128   number (8 bytes): written by the producer before it hands the ring over; see links_refer.c
  *   entry:    0     word: 0 = not there yet; else the packet's length, or RING_SKIP
- *             4     kind, the users' own
+ *             4     kind, the users' own; the producer may change it while the entry is there
  *             8     the packet
  *             entries start at multiples of 64 and never wrap: RING_SKIP says that the next one is at the start
  *
@@ -22,8 +20,8 @@
  * Memory orders, in pairs:
  *   (E) entry word:  producer release-stores it after the packet  | consumer acquire-loads it before the packet
  *   (H) head:        consumer release-stores it after its copies  | producer acquire-loads it before it reuses room
- *   (R) revoked:     producer stores it, fence, before its program writes to the memory | consumer reads the memory,
- *                    fence, loads it
+ *   (R) kind:        producer changes it, fence, before its program writes to memory that the entry refers to | consumer
+ *                    reads that memory, fence, loads the kind again
  *   (S) sleep:       consumer stores asleep, fence, looks at the ring again  | producer publishes, fence, loads asleep
  *
  * A ring that has been empty for long gives its memory back (ring_trim): zeroes are no entries.
@@ -57,7 +55,7 @@ struct ring_control {
 	uint64_t unused[RING_LINE / sizeof(uint64_t) - 1];
 	uint32_t asleep, welcome;
 	uint64_t unused_too[RING_LINE / sizeof(uint64_t) - 1];
-	uint64_t revoked, number;
+	uint64_t number;
 };
 
 /** What a producer knows; private to its process. */
@@ -207,10 +205,11 @@ static inline bool ring_is_welcome(const struct ring_producer *p)
 	return __atomic_load_n(&ring_control(p->memory)->welcome, __ATOMIC_RELAXED) != 0;
 }
 
-/** What entries before this position refer to is not to be read any more; who is reading it will know when he has done so. */
-static inline void ring_revoke(struct ring_producer *p, uint64_t position)
+/** Change the kind of the entry at this position, which is there as long as the consumer has not said that it is done with it. Who
+ *  is reading what it refers to will know when he has done so. */
+static inline void ring_change_kind(struct ring_producer *p, uint64_t position, uint32_t kind)
 {
-	__atomic_store_n(&ring_control(p->memory)->revoked, position, __ATOMIC_RELAXED);
+	__atomic_store_n(ring_word(p->memory, position) + 1, kind, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (R) */
 }
 
@@ -269,11 +268,11 @@ static inline void ring_say_head(struct ring_consumer *c)
 	PMD_POINT(ring_head_said);
 }
 
-/** Whether the producer has revoked what the entry at this position refers to; after it has been read. */
-static inline bool ring_is_revoked(const struct ring_consumer *c, uint64_t position)
+/** The kind that the entry which ring_peek showed has now, after all that has been read before. */
+static inline uint32_t ring_kind_now(const struct ring_consumer *c)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* (R) */
-	return position < __atomic_load_n(&ring_control(c->memory)->revoked, __ATOMIC_RELAXED);
+	return __atomic_load_n(ring_word(c->memory, c->head) + 1, __ATOMIC_RELAXED);
 }
 
 /** Tell the producer whether its entries may refer to its memory. */

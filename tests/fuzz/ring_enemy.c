@@ -94,6 +94,7 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 	struct link_forward forward = {
 		.sgid = ring_gids[0], .dgid = ring_gids[0], .udp_sport = 0xc000, .hop_limit = 64};
 	uint8_t kind = ring_byte(), changes = ring_byte(), *place;
+	bool refers = kind % 8 == LINK_REFERENCE || kind % 8 == LINK_REVOKED;
 	uint32_t head = 0, len;
 
 	if (!l->to.memory || nic_tx(nic, &frame, 1, ring_now_ns) != 1 || ring_reserve(&l->to, &place) != 1)
@@ -106,7 +107,7 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 	len = frame.len - (head ? frame.bth : 0);
 	memcpy(place + head, buf + (head ? frame.bth : 0), len);
 	len += head;
-	if (kind % 8 == LINK_REFERENCE)
+	if (refers)
 		len = put_pieces(place);
 	for (unsigned i = 0; i < changes % 8 / 2; i++) {
 		uint32_t at = ring_word16() % len;
@@ -115,8 +116,8 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 	}
 	if (changes >= 0xf0)
 		len = changes & 1 ? some_word() : 1 + ring_word16() % RING_PACKET_MAX;
-	if (kind % 8 == LINK_REFERENCE)
-		kind = LINK_REFERENCE;
+	if (refers)
+		kind %= 8;
 	else if (kind < 0xf8)
 		kind %= LINK_REFERENCE;
 	ring_commit(&l->to, len, kind);

@@ -152,12 +152,11 @@ static void scribble(const struct ring_in_danger *d, uint32_t *seed)
 	static const uint32_t words[] = {0, 1, 57, 121, 1100, RING_PACKET_MAX, RING_PACKET_MAX + 1, RING_SKIP};
 	static const uint32_t places[] = {offsetof(struct ring_control, head), offsetof(struct ring_control, asleep),
 					  offsetof(struct ring_control, welcome),
-					  offsetof(struct ring_control, revoked),
 					  offsetof(struct ring_control, number)};
 	uint32_t where = next_random(seed), at = next_random(seed) % (RING_MAP_BYTES / 4) * 4, what;
 
 	if (where % 8 == 0)
-		at = places[where / 8 % 5];
+		at = places[where / 8 % 4];
 	else if (where % 8 == 1) /* a word of any entry */
 		at = RING_CONTROL + at % RING_BYTES / RING_LINE * RING_LINE;
 	else if (where % 8 < 7 && d == &t.to)

@@ -701,6 +701,112 @@ static void refer__a_region_that_ends_under_a_read_refuses_it(void **state)
 	refer_destroy(&r);
 }
 
+/** In two parts, the first of which is on its way then: the refusal is about the second, and ends the READ all the same. */
+static void refer__a_region_that_ends_within_a_read_refuses_it(void **state)
+{
+	static uint8_t from[2 * NIC_REFERENCE_MAX], to[2 * NIC_REFERENCE_MAX];
+	struct refer r = refer_create(NULL);
+	struct rig *a = r.pair->rig[A], *b = r.pair->rig[B];
+	uint8_t data[2][NIC_FRAME_MAX];
+	struct nic_tx_frame frame[2];
+	struct payload p[2];
+	struct nic_mr *source, *target;
+	struct nic_send_wr wr = {.wr_id = 1, .opcode = NIC_WR_RDMA_READ, .num_sge = 1, .flags = NIC_SEND_SIGNALED};
+	struct nic_sge sge = {0x100000, sizeof(to), 0};
+
+	(void)state;
+	a->qp->attr.timeout = 0; /* or it would ask in vain until it gives up */
+	assert_int_equal(nic_mr_reg(b->pd, from, sizeof(from), 0x100000, NIC_ACCESS_REMOTE_READ, &source), 0);
+	assert_int_equal(nic_mr_reg(a->pd, to, sizeof(to), 0x100000, NIC_ACCESS_LOCAL_WRITE, &target), 0);
+	sge.lkey = nic_mr_lkey(target);
+	wr.sg_list = &sge;
+	wr.rdma.remote_addr = 0x100000;
+	wr.rdma.rkey = nic_mr_rkey(source);
+	rig_post(a, &wr);
+	assert_true(carry(&r, A));
+	assert_true(take(&r, B, data[0], &p[0], &frame[0]));
+	assert_int_equal(nic_mr_dereg(source), 0);
+	assert_int_equal(revoked.calls, 1);
+	p[0].fails = true;
+	assert_true(take(&r, B, data[1], &p[1], &frame[1])); /* the NAK */
+	assert_int_equal(p[1].n, 0);
+	for (unsigned i = 0; i < 2; i++)
+		give(&r, A, data[i], frame[i].len, &p[i]);
+	run(&r);
+	rig_expect_wc(a->send_cq, 1, NIC_WC_REM_ACCESS_ERR);
+	nic_mr_dereg(target);
+	refer_destroy(&r);
+}
+
+/** What is behind the READ is asked again with it, and acknowledged again: that does not keep the refusal back. */
+static void refer__a_read_is_refused_whatever_follows_it(void **state)
+{
+	for (unsigned send = 0; send < 2; send++) {
+		struct refer r = refer_create(NULL);
+		struct rig *a = r.pair->rig[A], *b = r.pair->rig[B];
+		uint8_t data[NIC_FRAME_MAX];
+		struct nic_tx_frame frame;
+		struct nic_send_wr wr;
+		struct payload p;
+		struct nic_mr *mr;
+
+		a->qp->attr.timeout = 0;
+		assert_int_equal(
+			nic_mr_reg(b->pd, b->arena, 64, 0x1000, NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE, &mr),
+			0);
+		rig_post_recv(b, 9, 0, 64);
+		post(&r, 1, NIC_WR_RDMA_READ, 0, LEN, THERE);
+		wr = pair_wr(r.pair, 2, send ? NIC_WR_SEND : NIC_WR_RDMA_WRITE, 0, 8, 0);
+		if (!send) {
+			wr.rdma.remote_addr = 0x1000;
+			wr.rdma.rkey = nic_mr_rkey(mr);
+		}
+		rig_post(a, &wr);
+		assert_true(carry(&r, A) && carry(&r, A));
+		assert_true(take(&r, B, data, &p, &frame));
+		assert_int_equal(nic_mr_dereg(b->mr), 0);
+		b->mr = NULL;
+		p.fails = true;
+		give(&r, A, data, frame.len, &p);
+		while (carry(&r, A)) /* all of it comes again before the other side has its turn */
+			;
+		run(&r);
+		rig_expect_wc(a->send_cq, 1, NIC_WC_REM_ACCESS_ERR);
+		rig_expect_wc(a->send_cq, 2, NIC_WC_WR_FLUSH_ERR);
+		nic_mr_dereg(mr);
+		refer_destroy(&r);
+	}
+}
+
+/** Its memory is a region's: that stays, whatever becomes of the queue pair. */
+static void refer__an_answer_outlives_its_queue_pair(void **state)
+{
+	struct refer r = refer_create(NULL);
+	struct rig *a = r.pair->rig[A];
+	struct nic_send_wr wr = pair_wr(r.pair, 2, NIC_WR_RDMA_WRITE, 0, 8, THERE);
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame;
+	struct payload p;
+
+	(void)state;
+	post(&r, 1, NIC_WR_RDMA_READ, 0, LEN, THERE);
+	assert_true(carry(&r, A));
+	assert_true(take(&r, B, data, &p, &frame));
+	assert_int_equal(p.n, 1);
+	assert_int_equal(frame.pieces_qpn, 0);
+	wr.rdma.rkey ^= 0x5500;
+	rig_post(a, &wr);
+	assert_true(carry(&r, A));
+	assert_int_equal(nic_qp_state(r.pair->rig[B]->qp), NIC_QPS_ERR);
+	assert_int_equal(revoked.calls, 0);
+	give(&r, A, data, frame.len, &p);
+	EXPECT_SAME(&r, THERE, 0, LEN);
+	run(&r);
+	rig_expect_wc(a->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_wc(a->send_cq, 2, NIC_WC_REM_ACCESS_ERR);
+	refer_destroy(&r);
+}
+
 /* ---- packets that refer to what they cannot have --------------------------------------------------------------- */
 
 static bool give_packet(struct refer *r, enum pair_side to, const struct packet *p, uint32_t refers_to)
@@ -934,6 +1040,9 @@ int main(void)
 		cmocka_unit_test(refer__revoked_before_it_is_returned),
 		cmocka_unit_test(refer__a_late_duplicate_is_no_error),
 		cmocka_unit_test(refer__a_region_that_ends_under_a_read_refuses_it),
+		cmocka_unit_test(refer__a_region_that_ends_within_a_read_refuses_it),
+		cmocka_unit_test(refer__a_read_is_refused_whatever_follows_it),
+		cmocka_unit_test(refer__an_answer_outlives_its_queue_pair),
 		cmocka_unit_test(refer__what_may_refer),
 		cmocka_unit_test(refer__lengths_are_checked),
 		cmocka_unit_test(refer__messages_of_endpoints_never_refer),
