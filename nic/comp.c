@@ -69,7 +69,7 @@ static void retire(struct nic_qp *qp, enum error_id error)
 void comp_finish(struct nic_qp *qp, enum error_id error)
 {
 	if (error != ERR_none)
-		refer_revoke_qp(qp); /* before buffers are given back */
+		refer_revoke_qp(qp, false); /* before buffers are given back */
 	retire(qp, error);
 	if (error != ERR_none)
 		qp_send_error(qp);
@@ -168,7 +168,7 @@ static void response_not_come(struct nic_qp *qp)
 {
 	COUNT(qp->nic, rx_unread);
 	qp->counters.dropped_rx++;
-	if (!qp->req.retrying)
+	if (!qp->req.retrying || !qp->req.forgiven)
 		req_unread(qp);
 }
 
@@ -284,7 +284,7 @@ static void nak(struct nic_qp *qp, const struct packet *p)
 {
 	trace_add(qp->nic, qp->qpn, NIC_TR_nak_rx, p->psn, p->syndrome);
 	if (!acknowledge(qp, p->psn)) {
-		/* A READ whose answer could not be fetched: it is asked for in vain, the peer's QP has failed. */
+		/* Behind a READ whose answer could not be fetched: it is asked for in vain, of a QP that has failed. */
 		if (qp->state != NIC_QPS_ERR && qp->req.forgiven && nak_error(p->syndrome) != ERR_none)
 			comp_finish(qp, nak_error(p->syndrome));
 		else

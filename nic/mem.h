@@ -67,7 +67,7 @@ enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd,
 static inline void mem_revoke(const struct nic *nic, const struct mkey *m)
 {
 	if (nic->refers)
-		nic->cfg.revoke(nic->cfg.ctx, 0, m->key);
+		nic->cfg.revoke(nic->cfg.ctx, 0, false, m->key);
 }
 
 /** Read len bytes of application memory. *icrc, unless icrc is NULL, is continued over them.

@@ -101,9 +101,9 @@ struct nic_config {
 	 *  then skipped). NULL: call directly. fn never allocates, locks or calls back. */
 	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
 	/** Packets that name memory (NIC_PATH_REFERENCES) may be on their way still, and it must not be read any more: what requests
-	 *  of this QP do (pieces_qpn), or with qpn 0 what is in pieces under this key. When this returns none of it is taken for payload; that may
+	 *  of this QP do, with `answers` its responses, too; or with qpn 0 what is in pieces under this key. When this returns none of it is taken for payload; that may
 	 *  be what nic_path_tx is about to return, too. Required for such paths. */
-	void (*revoke)(void *ctx, uint32_t qpn, uint32_t key);
+	void (*revoke)(void *ctx, uint32_t qpn, bool answers, uint32_t key);
 	/** Sleeps for some microseconds: a thread that this one waits for has lost the CPU. NULL: wait without. */
 	void (*pause)(void *ctx);
 	void *ctx; /* handed to those above */
@@ -211,9 +211,9 @@ struct nic_tx_frame {
 	/** Looked at on paths with NIC_PATH_REFERENCES only. in: room for NIC_PIECES_MAX, or NULL: payload is to be in the
 	 *  packet. */
 	struct nic_piece *pieces;
-	uint32_t n_pieces;   /* out: 0, or where the payload lies, which is not in the packet */
-	uint32_t psns;	     /* out, with pieces: that the packet stands for */
-	uint32_t pieces_qpn; /* out, with pieces: of the QP whose request it is; 0: it answers one */
+	uint32_t n_pieces; /* out: 0, or where the payload lies, which is not in the packet */
+	uint32_t psns;	   /* out, with pieces: that the packet stands for */
+	bool answers;	   /* out, with pieces: it is a response */
 };
 
 /**

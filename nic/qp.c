@@ -119,7 +119,7 @@ static void qp_reset(struct nic_qp *qp)
 	qp->deadline = TIME_NEVER;
 	qp->path = 0;
 	list_remove(&qp->ready);
-	refer_revoke_qp(qp);
+	refer_revoke_qp(qp, true);
 	req_reset(qp);
 	comp_reset(qp);
 	resp_reset(qp);
@@ -188,7 +188,7 @@ int nic_qp_destroy(struct nic_qp *qp)
 {
 	struct nic *nic = qp->nic;
 
-	refer_revoke_qp(qp);
+	refer_revoke_qp(qp, true);
 	purge_cqs(qp);
 	event_source_fini(&qp->events);
 	timer_remove(nic, qp);
@@ -431,6 +431,7 @@ int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t ma
 		return 0;
 	}
 	if (to == NIC_QPS_ERR) {
+		refer_revoke_qp(qp, true);
 		qp_enter_error(qp);
 		nic_settle_failed_cqs(qp->nic);
 		return 0;
@@ -496,7 +497,7 @@ void qp_enter_error(struct nic_qp *qp)
 	if (qp->state == NIC_QPS_ERR)
 		return;
 	qp_set_state(qp, NIC_QPS_ERR);
-	refer_revoke_qp(qp); /* before buffers are given back */
+	refer_revoke_qp(qp, false); /* before buffers are given back */
 	timers_stop(qp);
 	if (!qp->resp.dying)
 		resp_cancel(qp);

@@ -129,7 +129,7 @@ struct completer {
 /** A READ or atomic that was executed or begun: what duplicates are answered from. */
 struct resp_resource {
 	bool used, atomic;
-	bool duplicate; /* what is to be sent answers a duplicate: errors are silent */
+	bool duplicate; /* what is to be sent answers a duplicate: errors are silent, but see `referred` */
 	bool referred;	/* READs: some of it was sent by reference */
 	bool todo;	/* response packets from `cursor` on are to be sent */
 	bool told;	/* rdm_served has been */
@@ -204,7 +204,7 @@ struct nic_qp {
 	uint32_t heap_pos;
 	struct event_source events;
 	struct nic_qp_counters counters;
-	bool refers;		       /* requests of it may be under way by reference */
+	bool refers;		       /* requests or responses of it may be under way by reference */
 	bool peer_joins;	       /* the peer takes runs (req_run.c) */
 	bool hurries;		       /* nothing waits for others to go with */
 	bool rdm_owned;		       /* by an endpoint: */

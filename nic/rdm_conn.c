@@ -89,6 +89,7 @@ void rdm_fade(struct nic_rdm *ep, bool all)
 		if (!all && resp_pending(qp))
 			continue;
 		list_remove(n);
+		qp->refers = false; /* what it has answered with may be fetched yet */
 		nic_qp_destroy(qp);
 	}
 }

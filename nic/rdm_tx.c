@@ -64,6 +64,7 @@ void rdm_ops_leave(struct nic_rdm *ep)
 
 static void op_end(struct rdm_op *op)
 {
+	rdm_op_release(op); /* nobody is to read what the program may write to then */
 	if (op->work == RDM_W_PULL && !op->told)
 		tell_pulled(op);
 	else if (!rdm_is_answer(op->work))

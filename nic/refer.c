@@ -6,7 +6,7 @@
  * One packet with a reference stands for a row of packets of one message, as far as 9.7 is concerned: it takes their PSNs and
  * is FIRST, MIDDLE, LAST or ONLY as they would be together. Whoever sends may do so because the memory stays the QP's:
  * a SEND's or WRITE's until it is acknowledged, which is when it has been fetched. What a READ is answered with is a region's, which may
- * end meanwhile, and a request may end in an error: then what is under way is revoked. So no payload is ever delivered that
+ * end meanwhile, or the program may end the queue pair, and a request may end in an error: then what is under way is revoked. So no payload is ever delivered that
  * was not its sender's to send at the time, though it may have been copied, to where a payload was to be.
  *
  * What cannot be fetched is lost, and like all that is lost it is sent again, with its payload in its packets; but the path
@@ -47,15 +47,14 @@ static void open_packet(struct nic_qp *qp, uint32_t len, struct packet *p, struc
 {
 	qp_open(p, frame, 0);
 	p->referred = len;
-	qp->nic->refers = true;
+	qp->refers = qp->nic->refers = true;
 }
 
 enum mem_verdict refer_request(struct nic_qp *qp, const struct swqe *w, uint64_t offset, uint32_t len, struct packet *p,
 			       struct nic_tx_frame *frame)
 {
 	open_packet(qp, len, p, frame);
-	frame->pieces_qpn = qp->qpn;
-	qp->refers = true;
+	frame->answers = false;
 	qp->req.referred = true;
 	qp->req.referred_end = psn_add(qp->req.psn, packets_of(len, qp->pmtu));
 	frame->n_pieces = 0;
@@ -93,17 +92,17 @@ void refer_response(struct nic_qp *qp, uint32_t rkey, const uint8_t *app, uint32
 		    struct nic_tx_frame *frame)
 {
 	open_packet(qp, len, p, frame);
-	frame->pieces_qpn = 0;
+	frame->answers = true;
 	frame->pieces[0] = (struct nic_piece){(uintptr_t)app, len, mkey_find_remote(qp->nic, qp->pd, rkey)->key};
 	frame->n_pieces = 1;
 }
 
-void refer_revoke_qp(struct nic_qp *qp)
+void refer_revoke_qp(struct nic_qp *qp, bool answers)
 {
 	if (!qp->refers)
 		return;
-	qp->refers = false;
-	qp->nic->cfg.revoke(qp->nic->cfg.ctx, qp->qpn, 0);
+	qp->refers = !answers;
+	qp->nic->cfg.revoke(qp->nic->cfg.ctx, qp->qpn, answers, 0);
 }
 
 /* ---- fetching ------------------------------------------------------------------------------------------------ */

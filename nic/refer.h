@@ -24,8 +24,9 @@ enum mem_verdict refer_write(struct nic *nic, const struct nic_reference *ref, u
 enum mem_verdict refer_scatter(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 			       uint64_t offset, const struct nic_reference *ref);
 
-/** What the QP has sent by reference is its program's again, or is to be sent no more. */
-void refer_revoke_qp(struct nic_qp *qp);
+/** What requests of the QP have sent by reference is its program's again, or is to be sent no more; with `answers` what it has answered
+ *  with, too: the program has ended it. */
+void refer_revoke_qp(struct nic_qp *qp, bool answers);
 
 /** PSNs that a received packet takes; whether its sender thinks so too, refer_fits knows. */
 static inline uint32_t refer_psns(const struct nic_qp *qp, const struct packet *p)

@@ -104,6 +104,7 @@ static bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r, enu
 	COUNT(qp->nic, duplicate_dropped);
 	if (!r->referred)
 		return false;
+	trace_add(qp->nic, qp->qpn, NIC_TR_nak_tx, psn, error_rows[error].syndrome);
 	tx_answer(qp, error_rows[error].syndrome, psn, frame); /* an ACK that is queued says less, and goes behind it */
 	return true;
 }

@@ -217,11 +217,11 @@ static uint32_t engine_route(void *ctx, const struct nic_gid *dgid, uint32_t des
 	return pmd_links_route(e->links, dgid, dest_qpn);
 }
 
-static void engine_revoke(void *ctx, uint32_t qpn, uint32_t key)
+static void engine_revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 {
 	const struct pmd_engine *e = ctx;
 
-	pmd_links_revoke(e->links, qpn, key);
+	pmd_links_revoke(e->links, qpn, answers, key);
 }
 
 static void engine_pause(void *ctx)

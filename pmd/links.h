@@ -57,7 +57,7 @@ void pmd_links_abandon(struct pmd_links *links);
 uint32_t pmd_links_route(struct pmd_links *links, const struct nic_gid *dgid, uint32_t dest_qpn);
 
 /** As nic_config.revoke. */
-void pmd_links_revoke(struct pmd_links *links, uint32_t qpn, uint32_t key);
+void pmd_links_revoke(struct pmd_links *links, uint32_t qpn, bool answers, uint32_t key);
 
 /** Receive up to about `budget` packets. @return how many. */
 unsigned pmd_links_rx(struct pmd_links *links, unsigned budget, uint64_t now_ns);

@@ -335,7 +335,7 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 	int room = 1;
 
 	while (n < budget && (room = ring_reserve(&out->ring, &frame.data)) == 1) {
-		uint32_t revocations = l->revocations;
+		uint32_t revocations = l->revocations, of_requests = l->request_revocations;
 
 		frame.pieces = links_may_refer(l, out) ? pieces : NULL;
 		frame.n_pieces = 0;
@@ -345,7 +345,9 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 		if (given + left == 0)
 			break;
 		if (frame.n_pieces) {
-			links_refer(out, &frame, l->revocations != revocations);
+			links_refer(out, &frame,
+				    l->revocations != revocations ||
+					    (!frame.answers && l->request_revocations != of_requests));
 			l->e->port->stats.link_tx_references++;
 		} else if (left) {
 			ring_commit(&out->ring, frame.len, kind_of(&frame));

@@ -57,9 +57,10 @@ struct link_forward {
 /** An entry that refers to our memory. */
 struct link_reference {
 	uint64_t at, end; /* positions in the ring: its own, and of what follows it */
-	uint32_t qpn;	  /* that has sent it, a request; 0: it is an answer */
-	uint32_t key;	  /* of the first piece */
-	bool keys;	  /* others have other ones */
+	uint32_t qpn;	  /* that has sent it */
+	bool answers;
+	uint32_t key; /* of the first piece */
+	bool keys;    /* others have other ones */
 };
 
 struct link_out {
@@ -118,7 +119,8 @@ struct pmd_links {
 	const uint64_t *pending; /* as nic_paths_pending */
 	bool asleep;
 	bool one_copy;			     /* payload may go by reference */
-	uint32_t revocations;		     /* asked for, ever */
+	uint32_t revocations;		     /* asked for, ever: of keys, and of QPs' responses ... */
+	uint32_t request_revocations;	     /* ... of requests only */
 	uint32_t n_out, n_in;		     /* links out; one past the last slot of `in` in use */
 	uint32_t turn;			     /* one past the link in that was served last: whose turn is first */
 	uint32_t tx_turn;		     /* path whose turn is first */

@@ -184,7 +184,8 @@ void links_refer(struct link_out *out, const struct nic_tx_frame *frame, bool re
 
 	*r = (struct link_reference){.at = out->ring.tail,
 				     .end = out->ring.tail + ring_entry_bytes(len),
-				     .qpn = frame->pieces_qpn,
+				     .qpn = frame->qpn,
+				     .answers = frame->answers,
 				     .key = frame->pieces[0].key};
 	for (uint32_t i = 0; i < frame->n_pieces; i++) {
 		const struct nic_piece *piece = &frame->pieces[i];
@@ -204,11 +205,14 @@ void links_revoke_all(struct link_out *out)
 		ring_change_kind(&out->ring, out->log[i % LINK_REFERENCES].at, LINK_REVOKED);
 }
 
-void pmd_links_revoke(struct pmd_links *l, uint32_t qpn, uint32_t key)
+void pmd_links_revoke(struct pmd_links *l, uint32_t qpn, bool answers, uint32_t key)
 {
 	if (!l)
 		return;
-	l->revocations++;
+	if (qpn && !answers)
+		l->request_revocations++;
+	else
+		l->revocations++;
 	for (uint32_t path = 1; path < NIC_PATHS_MAX; path++) {
 		struct link_out *out = l->out[path];
 
@@ -218,7 +222,7 @@ void pmd_links_revoke(struct pmd_links *l, uint32_t qpn, uint32_t key)
 		for (uint32_t i = out->log_first; i != out->log_next; i++) {
 			const struct link_reference *r = &out->log[i % LINK_REFERENCES];
 
-			if (qpn ? r->qpn != qpn : r->key != key && !r->keys)
+			if (qpn ? r->qpn != qpn || (r->answers && !answers) : r->key != key && !r->keys)
 				continue;
 			ring_change_kind(&out->ring, r->at, LINK_REVOKED);
 			l->e->port->stats.link_revocations++;

@@ -171,11 +171,11 @@ static void open_control(struct ring_engine *r)
 	r->e.control = c;
 }
 
-static void take_back(void *ctx, uint32_t qpn, uint32_t key)
+static void take_back(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 {
 	const struct ring_engine *r = ctx;
 
-	pmd_links_revoke(r->e.links, qpn, key);
+	pmd_links_revoke(r->e.links, qpn, answers, key);
 }
 
 void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic_gid gids[RING_GIDS])

@@ -40,13 +40,15 @@ struct refer {
 
 static struct {
 	uint32_t calls, qpn, key;
+	bool answers;
 } revoked;
 
-static void note_revocation(void *ctx, uint32_t qpn, uint32_t key)
+static void note_revocation(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 {
 	(void)ctx;
 	revoked.calls++;
 	revoked.qpn = qpn;
+	revoked.answers = answers;
 	revoked.key = key;
 }
 
@@ -778,7 +780,7 @@ static void refer__a_read_is_refused_whatever_follows_it(void **state)
 	}
 }
 
-/** Its memory is a region's: that stays, whatever becomes of the queue pair. */
+/** Its memory is a region's: that stays when the queue pair fails. */
 static void refer__an_answer_outlives_its_queue_pair(void **state)
 {
 	struct refer r = refer_create(NULL);
@@ -793,18 +795,46 @@ static void refer__an_answer_outlives_its_queue_pair(void **state)
 	assert_true(carry(&r, A));
 	assert_true(take(&r, B, data, &p, &frame));
 	assert_int_equal(p.n, 1);
-	assert_int_equal(frame.pieces_qpn, 0);
+	assert_true(frame.answers);
 	wr.rdma.rkey ^= 0x5500;
 	rig_post(a, &wr);
 	assert_true(carry(&r, A));
 	assert_int_equal(nic_qp_state(r.pair->rig[B]->qp), NIC_QPS_ERR);
-	assert_int_equal(revoked.calls, 0);
+	assert_int_equal(revoked.calls, 1);
+	assert_false(revoked.answers);
 	give(&r, A, data, frame.len, &p);
 	EXPECT_SAME(&r, THERE, 0, LEN);
 	run(&r);
 	rig_expect_wc(a->send_cq, 1, NIC_WC_SUCCESS);
 	rig_expect_wc(a->send_cq, 2, NIC_WC_REM_ACCESS_ERR);
 	refer_destroy(&r);
+}
+
+/** Who has ended it may write to what it has answered with. */
+static void refer__an_answer_ends_with_its_queue_pair(void **state)
+{
+	for (unsigned how = 0; how < 3; how++) {
+		const struct nic_qp_attr to = {.qp_state = how ? NIC_QPS_RESET : NIC_QPS_ERR};
+		struct refer r = refer_create(NULL);
+		struct rig *b = r.pair->rig[B];
+		uint8_t data[NIC_FRAME_MAX];
+		struct nic_tx_frame frame;
+		struct payload p;
+
+		post(&r, 1, NIC_WR_RDMA_READ, 0, LEN, THERE);
+		assert_true(carry(&r, A));
+		assert_true(take(&r, B, data, &p, &frame));
+		if (how < 2) {
+			assert_int_equal(nic_qp_modify(b->qp, &to, NIC_QP_STATE), 0);
+		} else {
+			assert_int_equal(nic_qp_destroy(b->qp), 0);
+			b->qp = NULL;
+		}
+		assert_int_equal(revoked.calls, 1);
+		assert_int_equal(revoked.qpn, frame.qpn);
+		assert_true(revoked.answers);
+		refer_destroy(&r);
+	}
 }
 
 /* ---- packets that refer to what they cannot have --------------------------------------------------------------- */
@@ -1043,6 +1073,7 @@ int main(void)
 		cmocka_unit_test(refer__a_region_that_ends_within_a_read_refuses_it),
 		cmocka_unit_test(refer__a_read_is_refused_whatever_follows_it),
 		cmocka_unit_test(refer__an_answer_outlives_its_queue_pair),
+		cmocka_unit_test(refer__an_answer_ends_with_its_queue_pair),
 		cmocka_unit_test(refer__what_may_refer),
 		cmocka_unit_test(refer__lengths_are_checked),
 		cmocka_unit_test(refer__messages_of_endpoints_never_refer),
