@@ -117,7 +117,7 @@ int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data)
 	if (op->flags & NIC_RDM_UNAWAITED || (rdm_is_answer(op->work) && op->work != RDM_W_PULL))
 		wr->flags |= NIC_SEND_UNAWAITED;
 	/* A READ is answered when the peer's NIC has time, and a WRITE at once: who asks for both wants them in order. */
-	if (op->peer->reads_out && wr->opcode != NIC_WR_RDMA_READ)
+	if (op->peer->reads_out && wr->opcode != NIC_WR_RDMA_READ && !rdm_is_answer(op->work))
 		wr->flags |= NIC_SEND_FENCE;
 	err = nic_post_send(qp, wr);
 	if (err == -ENOMEM && qp->sq.capacity < RDM_SQ_MOST && qp_sq_grow(qp, 2 * qp->sq.capacity) == 0)
@@ -127,7 +127,7 @@ int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data)
 	op->begun = true;
 	op->out++;
 	op->data_out += data;
-	op->peer->reads_out += wr->opcode == NIC_WR_RDMA_READ;
+	op->peer->reads_out += op->kind == NIC_RDM_READ;
 	return 0;
 }
 
@@ -315,11 +315,9 @@ static int post_next(struct rdm_op *op)
 			return -EALREADY;
 		return post_written(op);
 	case RDM_W_PULL:
-		if (segments)
-			return post_rma(op);
-		break;
+		return segments ? post_rma(op) : -EALREADY;
 	case RDM_W_TAKEN:
-		break;
+		return post_taken(op);
 	case RDM_W_DATAGRAM:
 		return op->begun ? -EALREADY : rdm_datagram_post(op);
 	case RDM_W_OPERATE:
@@ -327,7 +325,7 @@ static int post_next(struct rdm_op *op)
 	case RDM_W_RESULT:
 		return op->begun ? -EALREADY : rdm_result_post(op);
 	}
-	return post_taken(op);
+	return -EALREADY;
 }
 
 /**
@@ -400,7 +398,7 @@ void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc)
 		op->status = wc->status;
 		op->vendor_err = wc->vendor_err;
 	}
-	if (data && (op->work == RDM_W_PULL || op->kind == NIC_RDM_READ) && op->peer->reads_out)
+	if (data && op->kind == NIC_RDM_READ && op->peer->reads_out)
 		op->peer->reads_out--;
 	if (list_empty(&op->due))
 		list_append(&ep->due, &op->due);
@@ -415,17 +413,26 @@ static void wait_for_taken(struct rdm_op *op)
 	rdm_watch(op->peer);
 }
 
+/** All of it is here: now the sender may have his buffer back. Told behind each READ at once, that would have to wait for it in the
+ *  send queue, and so would all that is behind. */
+static void pulled(struct rdm_op *op)
+{
+	tell_pulled(op);
+	op->work = RDM_W_TAKEN;
+	op->all_posted = op->begun = false;
+	rdm_submit(op);
+}
+
 void rdm_op_settle(struct rdm_op *op)
 {
 	bool waits = op->work == RDM_W_OFFER || op->work == RDM_W_OPERATE ||
 		     (op->work == RDM_W_SEND && op->flags & NIC_RDM_DELIVERY);
 
-	if (op->work == RDM_W_PULL && !op->told && !op->status && !op->data_out &&
-	    op->at_remote.segment == op->n_remote)
-		tell_pulled(op);
 	if (op->out || !op->all_posted)
 		return; /* that ends with the rest, or with the connection */
-	if (waits && !op->taken && !op->status)
+	if (op->work == RDM_W_PULL && !op->status)
+		pulled(op);
+	else if (waits && !op->taken && !op->status)
 		wait_for_taken(op);
 	else
 		op_end(op);
