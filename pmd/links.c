@@ -5,6 +5,7 @@
  *
  * Owns: rings, connections, the bell.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,7 +135,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	struct pmd_links *l = e->links;
 	struct link_in *in = NULL;
 	uint32_t index = 0;
-	int memfd;
+	int memfd, rc;
 
 	while (index < l->n_in && l->in[index])
 		index++;
@@ -154,8 +155,9 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	in->index = index;
 	in->watch = (struct pmd_watch){.fd = pmd_fd_high(connection), .ready = in_ready};
 	links_welcome(l, in);
-	if (proto_send(in->watch.fd, PROTO_LINK_TAKEN, NULL, 0, &e->bell_fd, proto_peer_is_self(in->watch.fd)) != 0 ||
-	    pmd_control_watch(l->control, &in->watch, EPOLLIN) != 0) {
+	rc = proto_send(in->watch.fd, PROTO_LINK_TAKEN, NULL, 0, &e->bell_fd, proto_peer_is_self(in->watch.fd));
+	/* Who has gone already, having sent his last by this link, hears no answer: what is in the ring counts all the same. */
+	if ((rc != 0 && rc != -EPIPE && rc != -ECONNRESET) || pmd_control_watch(l->control, &in->watch, EPOLLIN) != 0) {
 		ring_unmap(in->ring.memory);
 		connection = in->watch.fd;
 		goto refuse;

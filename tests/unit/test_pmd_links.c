@@ -434,6 +434,25 @@ static void links__what_the_dead_have_said_is_heard(void **state)
 	end_close(&a);
 }
 
+/** Also what one has left who was gone before his link was looked at: nobody is there to hear that it has been taken. */
+static void links__what_the_early_dead_have_said_is_heard(void **state)
+{
+	struct fake_producer p;
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a, &device[0]);
+	fake_hand_over(&p, &a);
+	assert_int_equal(fake_put(&p, 100), 100);
+	fake_gone(&p);
+	while (a.engine->port->stats.link_rx_packets + a.engine->port->stats.link_refused == 0 ||
+	       a.engine->links->n_in > 0)
+		fake_look_after(&a);
+	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
+	assert_int_equal(a.engine->port->stats.link_refused, 0);
+	end_close(&a);
+}
+
 /** Links that come when their service has just ended, and those that were there. */
 static void links__end_with_the_service_that_they_are_to(void **state)
 {
@@ -762,6 +781,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__producers_are_served_alike),
 		cmocka_unit_test(links__an_answer_comes_with_the_ack_before_it),
 		cmocka_unit_test(links__what_the_dead_have_said_is_heard),
+		cmocka_unit_test(links__what_the_early_dead_have_said_is_heard),
 		cmocka_unit_test(links__end_with_the_service_that_they_are_to),
 		cmocka_unit_test(links__a_daemon_that_does_not_answer_is_left_alone),
 		cmocka_unit_test(links__a_full_ring_matters_to_who_needs_it),
