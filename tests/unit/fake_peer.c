@@ -93,9 +93,8 @@ void fake_hand_over(struct fake_producer *f, const struct end *e)
 	fake_hand_over_for(f, e, 0);
 }
 
-void fake_hand_over_for(struct fake_producer *f, const struct end *e, uint16_t service)
+int fake_connect(struct fake_producer *f, const struct end *e)
 {
-	const struct proto_link self = {.key = e->gid, .function = FAKE_FUNCTION, .service = service};
 	int memfd = ring_create(&f->ring);
 	struct proto_name name;
 
@@ -103,6 +102,14 @@ void fake_hand_over_for(struct fake_producer *f, const struct end *e, uint16_t s
 	pmd_name_function(&e->gid, e->engine->function, &name);
 	f->fd = proto_connect(&name);
 	assert_true(f->fd >= 0);
+	return memfd;
+}
+
+void fake_hand_over_for(struct fake_producer *f, const struct end *e, uint16_t service)
+{
+	const struct proto_link self = {.key = e->gid, .function = FAKE_FUNCTION, .service = service};
+	int memfd = fake_connect(f, e);
+
 	assert_int_equal(proto_send(f->fd, PROTO_LINK, &self, sizeof(self), &memfd, 1), 0);
 	close(memfd);
 }

@@ -34,6 +34,8 @@ struct fake_producer {
 	struct ring_producer ring;
 };
 
+/** Make a ring, and connect to the engine; nothing is handed over. @return the ring's memfd. */
+int fake_connect(struct fake_producer *f, const struct end *e);
 /** Hand a ring to the engine, which need not look yet. */
 void fake_hand_over(struct fake_producer *f, const struct end *e);
 /** The same, for a service of it. */

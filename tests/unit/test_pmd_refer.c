@@ -332,13 +332,8 @@ struct liar {
 static void introduce(struct fake_producer *f, const struct end *e, bool honestly)
 {
 	struct proto_link self = {.key = e->gid, .function = FAKE_FUNCTION};
-	int memfd = ring_create(&f->ring);
-	struct proto_name name;
+	int memfd = fake_connect(f, e);
 
-	assert_true(memfd >= 0);
-	pmd_name_function(&e->gid, e->engine->function, &name);
-	f->fd = proto_connect(&name);
-	assert_true(f->fd >= 0);
 	assert_int_equal(links_introduce(f->fd, &f->ring, &self), 0);
 	if (!honestly)
 		self.number ^= 1;

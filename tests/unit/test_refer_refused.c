@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_refer_refused.c - payload by reference: memory that is taken back while it is on its way, and packets that refer to what they
+ * cannot have.
+ */
+#include "refer_rig.h"
+
+/* ---- memory that is taken back --------------------------------------------------------------------------------- */
+
+static void refer__the_end_of_a_region_revokes(void **state)
+{
+	struct refer r = refer_create(NULL);
+	struct rig *b = r.pair->rig[B];
+	struct nic_mr *mr;
+
+	(void)state;
+	assert_int_equal(nic_mr_reg(b->pd, b->arena, 4096, 0x1000, NIC_ACCESS_REMOTE_READ, &mr), 0);
+	assert_int_equal(nic_mr_dereg(mr), 0);
+	assert_int_equal(refer_revoked.calls, 0); /* nobody has referred to anything */
+	refer_post(&r, 1, NIC_WR_RDMA_READ, 0, LEN, THERE);
+	refer_run(&r);
+	assert_int_equal(nic_mr_reg(b->pd, b->arena + 5, 4096, 0x1000, NIC_ACCESS_REMOTE_READ, &mr), 0);
+	assert_int_equal(nic_mr_rereg(mr, NIC_REREG_ACCESS, NULL, NULL, 0, 0, 0), 0);
+	assert_int_equal(refer_revoked.calls, 1);
+	assert_int_equal(refer_revoked.qpn, 0);
+	assert_int_equal(refer_revoked.key, nic_mr_rkey(mr));
+	assert_int_equal(nic_mr_dereg(mr), 0);
+	assert_int_equal(refer_revoked.calls, 2);
+	refer_destroy(&r);
+}
+
+static void refer__an_error_revokes_before_it_is_told(void **state)
+{
+	struct refer r = refer_create(NULL);
+	struct rig *a = r.pair->rig[A];
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame;
+	struct payload p;
+
+	(void)state;
+	refer_post(&r, 1, NIC_WR_RDMA_WRITE, 0, LEN, THERE);
+	assert_true(refer_take(&r, A, data, &p, &frame));
+	assert_int_equal(refer_revoked.calls, 0);
+	rig_modify_state(a, NIC_QPS_ERR);
+	assert_int_equal(refer_revoked.calls, 1);
+	assert_int_equal(refer_revoked.qpn, a->qpn);
+	rig_expect_wc(a->send_cq, 1, NIC_WC_WR_FLUSH_ERR);
+	/* It comes all the same, too late. */
+	p.fails = true;
+	refer_give(&r, B, data, frame.len, &p);
+	rig_expect_untouched(r.pair->rig[B], THERE, LEN);
+	rig_modify_state(a, NIC_QPS_RESET);
+	refer_destroy(&r);
+}
+
+/** A request that fails while others are sent: what is just being returned has been revoked as well. */
+static void refer__revoked_before_it_is_returned(void **state)
+{
+	const struct rig_opts opts = {.cq_depth = 2};
+	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP};
+	struct refer r = refer_create(&opts);
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame;
+	struct payload p;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		rig_post(r.pair->rig[A], &nop); /* more completions than there is room for */
+	refer_post(&r, 1, NIC_WR_RDMA_WRITE, 0, LEN, THERE);
+	assert_true(refer_take(&r, A, data, &p, &frame));
+	assert_true(p.n > 0);
+	assert_int_equal(nic_qp_state(r.pair->rig[A]->qp), NIC_QPS_ERR);
+	assert_int_equal(refer_revoked.calls, 1);
+	refer_destroy(&r);
+}
+
+/** Request 1, a READ; what it is answered with is on its way. */
+static void read_answered(struct refer *r, uint8_t *data, struct payload *p, struct nic_tx_frame *frame)
+{
+	refer_post(r, 1, NIC_WR_RDMA_READ, 0, LEN, THERE);
+	assert_true(refer_carry(r, A));
+	assert_true(refer_take(r, B, data, p, frame));
+	assert_int_equal(p->n, 1);
+}
+
+/** The answer came after all, and the program knows: what asks for it once more may find nothing, which is nobody's error. */
+static void refer__a_late_duplicate_is_no_error(void **state)
+{
+	struct refer r = refer_create(NULL);
+	struct rig *a = r.pair->rig[A], *b = r.pair->rig[B];
+	uint8_t answer[NIC_FRAME_MAX], again[NIC_FRAME_MAX];
+	struct nic_tx_frame frame, frame_again;
+	struct payload p, p_again;
+
+	(void)state;
+	read_answered(&r, answer, &p, &frame);
+	a->now = b->now = nic_next_deadline(a->nic);
+	rig_advance(a, 0);
+	assert_true(refer_take(&r, A, again, &p_again, &frame_again));
+	refer_give(&r, A, answer, frame.len, &p);
+	rig_expect_wc(a->send_cq, 1, NIC_WC_SUCCESS);
+	assert_int_equal(nic_mr_dereg(b->mr), 0);
+	b->mr = NULL;
+	refer_give(&r, B, again, frame_again.len, &p_again);
+	refer_run(&r);
+	assert_int_equal(nic_qp_state(a->qp), NIC_QPS_RTS);
+	assert_int_equal(nic_qp_state(b->qp), NIC_QPS_RTS);
+	refer_destroy(&r);
+}
+
+/** As it was when the payload was read and sent at once. */
+static void refer__a_region_that_ends_under_a_read_refuses_it(void **state)
+{
+	struct refer r = refer_create(NULL);
+	struct rig *b = r.pair->rig[B];
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame;
+	struct payload p;
+
+	(void)state;
+	read_answered(&r, data, &p, &frame);
+	assert_int_equal(nic_mr_dereg(b->mr), 0);
+	b->mr = NULL;
+	p.fails = true;
+	refer_give(&r, A, data, frame.len, &p);
+	refer_run(&r);
+	rig_expect_wc(r.pair->rig[A]->send_cq, 1, NIC_WC_REM_ACCESS_ERR);
+	refer_destroy(&r);
+}
+
+/** In two parts, the first of which is on its way then: the refusal is about the second, and ends the READ all the same. */
+static void refer__a_region_that_ends_within_a_read_refuses_it(void **state)
+{
+	static uint8_t from[2 * NIC_REFERENCE_MAX], to[2 * NIC_REFERENCE_MAX];
+	struct refer r = refer_create(NULL);
+	struct rig *a = r.pair->rig[A], *b = r.pair->rig[B];
+	uint8_t data[2][NIC_FRAME_MAX];
+	struct nic_tx_frame frame[2];
+	struct payload p[2];
+	struct nic_mr *source, *target;
+	struct nic_send_wr wr = {.wr_id = 1, .opcode = NIC_WR_RDMA_READ, .num_sge = 1, .flags = NIC_SEND_SIGNALED};
+	struct nic_sge sge = {0x100000, sizeof(to), 0};
+
+	(void)state;
+	a->qp->attr.timeout = 0; /* or it would ask in vain until it gives up */
+	assert_int_equal(nic_mr_reg(b->pd, from, sizeof(from), 0x100000, NIC_ACCESS_REMOTE_READ, &source), 0);
+	assert_int_equal(nic_mr_reg(a->pd, to, sizeof(to), 0x100000, NIC_ACCESS_LOCAL_WRITE, &target), 0);
+	sge.lkey = nic_mr_lkey(target);
+	wr.sg_list = &sge;
+	wr.rdma.remote_addr = 0x100000;
+	wr.rdma.rkey = nic_mr_rkey(source);
+	rig_post(a, &wr);
+	assert_true(refer_carry(&r, A));
+	assert_true(refer_take(&r, B, data[0], &p[0], &frame[0]));
+	assert_int_equal(nic_mr_dereg(source), 0);
+	assert_int_equal(refer_revoked.calls, 1);
+	p[0].fails = true;
+	assert_true(refer_take(&r, B, data[1], &p[1], &frame[1])); /* the NAK */
+	assert_int_equal(p[1].n, 0);
+	for (unsigned i = 0; i < 2; i++)
+		refer_give(&r, A, data[i], frame[i].len, &p[i]);
+	refer_run(&r);
+	rig_expect_wc(a->send_cq, 1, NIC_WC_REM_ACCESS_ERR);
+	nic_mr_dereg(target);
+	refer_destroy(&r);
+}
+
+/** What is behind the READ is asked again with it, and acknowledged again: that does not keep the refusal back. */
+static void refer__a_read_is_refused_whatever_follows_it(void **state)
+{
+	for (unsigned send = 0; send < 2; send++) {
+		struct refer r = refer_create(NULL);
+		struct rig *a = r.pair->rig[A], *b = r.pair->rig[B];
+		uint8_t data[NIC_FRAME_MAX];
+		struct nic_tx_frame frame;
+		struct nic_send_wr wr;
+		struct payload p;
+		struct nic_mr *mr;
+
+		a->qp->attr.timeout = 0;
+		assert_int_equal(
+			nic_mr_reg(b->pd, b->arena, 64, 0x1000, NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE, &mr),
+			0);
+		rig_post_recv(b, 9, 0, 64);
+		refer_post(&r, 1, NIC_WR_RDMA_READ, 0, LEN, THERE);
+		wr = pair_wr(r.pair, 2, send ? NIC_WR_SEND : NIC_WR_RDMA_WRITE, 0, 8, 0);
+		if (!send) {
+			wr.rdma.remote_addr = 0x1000;
+			wr.rdma.rkey = nic_mr_rkey(mr);
+		}
+		rig_post(a, &wr);
+		assert_true(refer_carry(&r, A) && refer_carry(&r, A));
+		assert_true(refer_take(&r, B, data, &p, &frame));
+		assert_int_equal(nic_mr_dereg(b->mr), 0);
+		b->mr = NULL;
+		p.fails = true;
+		refer_give(&r, A, data, frame.len, &p);
+		while (refer_carry(&r, A)) /* all of it comes again before the other side has its turn */
+			;
+		refer_run(&r);
+		rig_expect_wc(a->send_cq, 1, NIC_WC_REM_ACCESS_ERR);
+		rig_expect_wc(a->send_cq, 2, NIC_WC_WR_FLUSH_ERR);
+		nic_mr_dereg(mr);
+		refer_destroy(&r);
+	}
+}
+
+/** Its memory is a region's: that stays when the queue pair fails. */
+static void refer__an_answer_outlives_its_queue_pair(void **state)
+{
+	struct refer r = refer_create(NULL);
+	struct rig *a = r.pair->rig[A];
+	struct nic_send_wr wr = pair_wr(r.pair, 2, NIC_WR_RDMA_WRITE, 0, 8, THERE);
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame;
+	struct payload p;
+
+	(void)state;
+	read_answered(&r, data, &p, &frame);
+	assert_int_equal(p.n, 1);
+	assert_true(frame.answers);
+	wr.rdma.rkey ^= 0x5500;
+	rig_post(a, &wr);
+	assert_true(refer_carry(&r, A));
+	assert_int_equal(nic_qp_state(r.pair->rig[B]->qp), NIC_QPS_ERR);
+	assert_int_equal(refer_revoked.calls, 1);
+	assert_false(refer_revoked.answers);
+	refer_give(&r, A, data, frame.len, &p);
+	EXPECT_SAME(&r, THERE, 0, LEN);
+	refer_run(&r);
+	rig_expect_wc(a->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_wc(a->send_cq, 2, NIC_WC_REM_ACCESS_ERR);
+	refer_destroy(&r);
+}
+
+/** Who has ended it may write to what it has answered with. */
+static void refer__an_answer_ends_with_its_queue_pair(void **state)
+{
+	for (unsigned how = 0; how < 3; how++) {
+		const struct nic_qp_attr to = {.qp_state = how ? NIC_QPS_RESET : NIC_QPS_ERR};
+		struct refer r = refer_create(NULL);
+		struct rig *b = r.pair->rig[B];
+		uint8_t data[NIC_FRAME_MAX];
+		struct nic_tx_frame frame;
+		struct payload p;
+
+		read_answered(&r, data, &p, &frame);
+		if (how < 2) {
+			assert_int_equal(nic_qp_modify(b->qp, &to, NIC_QP_STATE), 0);
+		} else {
+			assert_int_equal(nic_qp_destroy(b->qp), 0);
+			b->qp = NULL;
+		}
+		assert_int_equal(refer_revoked.calls, 1);
+		assert_int_equal(refer_revoked.qpn, frame.qpn);
+		assert_true(refer_revoked.answers);
+		refer_destroy(&r);
+	}
+}
+
+/* ---- packets that refer to what they cannot have --------------------------------------------------------------- */
+
+static bool give_packet(struct refer *r, enum pair_side to, const struct packet *p, uint32_t refers_to)
+{
+	static uint8_t source[NIC_REFERENCE_MAX + 1];
+	struct rig *rig = r->pair->rig[to];
+	struct payload payload = {.piece = {{(uintptr_t)source, refers_to, 0}}, .n = 1};
+	const struct nic_reference reference = {
+		.len = refers_to, .psns = packets_of(refers_to, rig->qp->pmtu), .fetch = refer_fetch, .ctx = &payload};
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_rx_frame frame = {.data = data, .flags = NIC_RX_NO_ICRC, .reference = &reference};
+	struct packet bare = *p;
+
+	bare.pad = (uint8_t)(-bare.payload_len & 3);
+	bare.referred = 0;
+	frame.len = packet_encode(&bare, data);
+	return nic_rx(rig->nic, &frame, rig->now);
+}
+
+static void refer__what_may_refer(void **state)
+{
+	static const uint8_t may_not[] = {
+		READ_REQ,     ACK, ATOMIC_ACK,	    CMP_SWAP,	    FETCH_ADD, RIG_UC | SEND_ONLY, RIG_UC | WRITE_ONLY,
+		UD_SEND_ONLY, CNP, MASKED_CMP_SWAP, EXT_ATOMIC_ACK, ELEMENTS,  FETCH_ELEMENTS,	   ELEMENTS_ACK};
+	struct refer r = refer_create(NULL);
+	struct rig *b = r.pair->rig[B];
+	struct packet p;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(may_not); i++) {
+		p = rig_peer_packet(b, may_not[i], RIG_SQ_PSN);
+		assert_false(give_packet(&r, B, &p, 512));
+		assert_int_equal(rig_counter(b, rx_bad_reference), i + 1);
+	}
+	p = rig_peer_packet(b, SEND_ONLY, RIG_SQ_PSN);
+	assert_false(give_packet(&r, B, &p, NIC_REFERENCE_MAX + 1));
+	assert_false(give_packet(&r, B, &p, 0));
+	p = rig_peer_data(b, SEND_ONLY, RIG_SQ_PSN, 0, 8);
+	assert_false(give_packet(&r, B, &p, 512)); /* both */
+	assert_int_equal(rig_counter(b, rx_bad_reference), sizeof(may_not) + 3);
+	assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN);
+	refer_destroy(&r);
+}
+
+/** Lengths are held against what the headers say as for payload in packets. */
+static void refer__lengths_are_checked(void **state)
+{
+	static const struct {
+		uint8_t op;
+		uint32_t dma_len, refers_to;
+		uint8_t nak;
+	} cases[] = {
+		{WRITE_ONLY, 1000, 1001, SYN_INV},
+		{WRITE_ONLY, 1000, 999, SYN_INV},
+		{WRITE_FIRST, 2000, 512 + 1, SYN_INV},
+		{WRITE_FIRST, 1024, 1024, SYN_INV},
+		{WRITE_ONLY, 1000, 1000, SYN_ACK},
+		{WRITE_FIRST, 1025, 1024, SYN_ACK},
+		{WRITE_ONLY, 200000, 200000, SYN_ACCESS},
+		{SEND_ONLY, 0, 5000, SYN_INV}, /* into 4096 */
+		{SEND_FIRST, 0, 4097, SYN_INV},
+		{SEND_MIDDLE, 0, 512, SYN_INV}, /* out of sequence */
+		{SEND_LAST, 0, 512, SYN_INV},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct refer r = refer_create(NULL);
+		struct rig *b = r.pair->rig[B];
+		struct packet p = rig_peer_packet(b, cases[i].op, RIG_SQ_PSN), ack;
+		uint8_t data[NIC_FRAME_MAX];
+		struct nic_tx_frame frame = {.data = data};
+		struct nic_rx_frame rx = {.data = data, .flags = NIC_RX_NO_ICRC};
+
+		rig_post_recv(b, 1, 0, 4096);
+		p.dma_len = cases[i].dma_len;
+		p.va = rig_va(b, THERE);
+		p.ackreq = true;
+		assert_true(give_packet(&r, B, &p, cases[i].refers_to));
+		assert_int_equal(nic_path_tx(b->nic, r.path[B], &frame, 1, b->now), 1);
+		rx.len = frame.len;
+		assert_int_equal(packet_parse(&rx, &ack), PACKET_OK);
+		assert_int_equal(ack.syndrome, cases[i].nak);
+		if (cases[i].nak != SYN_ACK)
+			assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN);
+		refer_destroy(&r);
+	}
+}
+
+/** Who looks into messages has nothing to look into: it is asked for with its payload. */
+static void refer__messages_of_endpoints_never_refer(void **state)
+{
+	struct refer r = refer_create(NULL);
+	struct rig *b = r.pair->rig[B];
+	struct packet p = rig_peer_packet(b, SEND_ONLY, RIG_SQ_PSN);
+
+	(void)state;
+	b->qp->rdm_owned = true;
+	b->qp->rdm_peer = (struct nic_rdm_peer *)b; /* nobody may look */
+	assert_true(give_packet(&r, B, &p, 5000));
+	assert_int_equal(rig_counter(b, rx_unread), 1);
+	assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN);
+	b->qp->rdm_owned = false;
+	b->qp->rdm_peer = NULL;
+	refer_destroy(&r);
+}
+
+/** Answers to a READ that are not what was asked for. */
+/** Sender and receiver disagree about what a packet is: no message is taken for what it is not. */
+static void refer__a_path_mtu_has_to_be_agreed_on(void **state)
+{
+	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_RDMA_WRITE, NIC_WR_RDMA_READ};
+	static const enum nic_wc_status status[] = {NIC_WC_REM_INV_REQ_ERR, NIC_WC_REM_INV_REQ_ERR,
+						    NIC_WC_BAD_RESP_ERR};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct refer r = refer_create(NULL);
+		struct nic_wc wc;
+
+		r.pair->rig[A]->qp->pmtu = 1024; /* the other's is 256 */
+		rig_post_recv(r.pair->rig[B], 9, THERE, LEN);
+		refer_post(&r, 1, opcodes[i], 0, LEN, THERE);
+		refer_run(&r);
+		assert_true(rig_poll(r.pair->rig[A]->send_cq, &wc));
+		assert_int_equal(wc.status, status[i]);
+		refer_destroy(&r);
+	}
+}
+
+static void refer__read_responses_are_checked(void **state)
+{
+	static const struct {
+		uint8_t op;
+		uint32_t psn, refers_to;
+		bool good;
+	} cases[] = {
+		{READ_RESP_ONLY, 0, LEN, true},	     {READ_RESP_ONLY, 0, LEN - 1, false},
+		{READ_RESP_ONLY, 0, LEN + 1, false}, {READ_RESP_ONLY, 0, LEN + 256, false},
+		{READ_RESP_FIRST, 0, LEN, false},    {READ_RESP_FIRST, 0, 512, true},
+		{READ_RESP_FIRST, 0, 513, false},    {READ_RESP_ONLY, 0, 512, false},
+		{READ_RESP_MIDDLE, 0, 512, false}, /* nothing has begun */
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct refer r = refer_create(NULL);
+		struct rig *a = r.pair->rig[A];
+		uint8_t data[NIC_FRAME_MAX];
+		struct nic_tx_frame frame;
+		struct payload none;
+		struct packet p = rig_peer_packet(a, cases[i].op, RIG_SQ_PSN + cases[i].psn);
+
+		refer_post(&r, 1, NIC_WR_RDMA_READ, 0, LEN, THERE);
+		assert_true(refer_take(&r, A, data, &none, &frame));
+		p.syndrome = SYN_ACK;
+		assert_true(give_packet(&r, A, &p, cases[i].refers_to));
+		assert_int_equal(nic_qp_state(a->qp) != NIC_QPS_ERR, cases[i].good);
+		refer_destroy(&r);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refer__the_end_of_a_region_revokes),
+		cmocka_unit_test(refer__an_error_revokes_before_it_is_told),
+		cmocka_unit_test(refer__revoked_before_it_is_returned),
+		cmocka_unit_test(refer__a_late_duplicate_is_no_error),
+		cmocka_unit_test(refer__a_region_that_ends_under_a_read_refuses_it),
+		cmocka_unit_test(refer__a_region_that_ends_within_a_read_refuses_it),
+		cmocka_unit_test(refer__a_read_is_refused_whatever_follows_it),
+		cmocka_unit_test(refer__an_answer_outlives_its_queue_pair),
+		cmocka_unit_test(refer__an_answer_ends_with_its_queue_pair),
+		cmocka_unit_test(refer__what_may_refer),
+		cmocka_unit_test(refer__lengths_are_checked),
+		cmocka_unit_test(refer__messages_of_endpoints_never_refer),
+		cmocka_unit_test(refer__a_path_mtu_has_to_be_agreed_on),
+		cmocka_unit_test(refer__read_responses_are_checked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
