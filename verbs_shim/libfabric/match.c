@@ -109,7 +109,8 @@ static int mr_mode(uint32_t version, const struct fi_domain_attr *d)
 		return MR_SCALABLE;
 	if (mode & MR_BASIC || FI_VERSION_LT(version, FI_VERSION(1, 5)))
 		return MR_BASIC;
-	if (ufi_params.scalable_mr || mode & ~(MR_BASIC_BITS | FI_MR_LOCAL))
+	/* Who has keys of his own counts from the beginning of a region, too, whatever else he says that he can cope with. */
+	if (ufi_params.scalable_mr || !(mode & FI_MR_PROV_KEY) || mode & ~(MR_BASIC_BITS | FI_MR_LOCAL))
 		return 0;
 	return mode & MR_BASIC_BITS;
 }

@@ -155,6 +155,7 @@ static void registration(struct pair *p)
 		{basic | FI_MR_LOCAL, basic},
 		{FI_MR_PROV_KEY, FI_MR_PROV_KEY},
 		{FI_MR_LOCAL, 0},
+		{FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_LOCAL, 0},
 		{basic | FI_MR_LOCAL | FI_MR_ENDPOINT, 0},
 		{basic | FI_MR_RAW, 0},
 		{1 << 0, 1 << 0}, /* basic, and scalable, in the words of API 1.4 */
