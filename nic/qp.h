@@ -289,7 +289,7 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 /* rdm*.c, for QPs of endpoints */
 /** Whether there is room for the message that begins with this packet. */
 bool rdm_takes(const struct nic_qp *qp, const struct packet *p);
-/** A packet of a message, in order. @return what ends the connection, or ERR_none. */
+/** A packet of a message, in order; of one that begins with it rdm_takes has been asked just before. @return what ends the connection, or ERR_none. */
 enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p);
 /** A datagram for the port. */
 void rdm_call_rx(struct nic_qp *qp, const struct packet *p);

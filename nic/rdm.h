@@ -252,6 +252,10 @@ struct nic_rdm {
 	struct rdm_cm cm;
 	struct list requests;
 	uint32_t n_requests, request_number;
+	/* Of the message that rdm_takes was asked about last: its header, and how long that is with its segments; 0: it makes no sense.
+	 * Others may write to the packet meanwhile: it is read once. */
+	struct rdm_header heard;
+	uint32_t heard_prefix;
 };
 
 /* rdm.c */

@@ -130,13 +130,15 @@ static bool has_room(struct nic_rdm_peer *peer, const struct rdm_header *h)
 
 bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
 {
-	struct rdm_header h;
-	uint32_t prefix;
+	struct nic_rdm *ep;
 
-	if (!qp->rdm_peer || !op_starts(p->op) || !rdm_header_of(p, &h, &prefix) || h.kind == RDM_TAKEN ||
-	    h.kind == RDM_WRITTEN)
+	if (!qp->rdm_peer || !op_starts(p->op))
+		return true;
+	ep = qp->rdm_peer->ep;
+	if (!rdm_header_of(p, &ep->heard, &ep->heard_prefix) || ep->heard.kind == RDM_TAKEN ||
+	    ep->heard.kind == RDM_WRITTEN)
 		return true; /* what makes no sense is refused otherwise */
-	return has_room(qp->rdm_peer, &h);
+	return has_room(qp->rdm_peer, &ep->heard);
 }
 
 /** Find the message its place. */
@@ -214,27 +216,26 @@ static void written(struct nic_rdm_peer *peer, const struct rdm_header *h)
 enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 {
 	struct nic_rdm_peer *peer = qp->rdm_peer;
-	struct rdm_header h;
 	uint32_t prefix = 0;
 
 	if (!peer)
 		return ERR_opcode_unsupported; /* it has failed, and is about to go */
 	if (op_starts(p->op)) {
-		if (!rdm_header_of(p, &h, &prefix))
+		const struct rdm_header *h = &peer->ep->heard;
+
+		prefix = peer->ep->heard_prefix;
+		if (!prefix)
 			return ERR_opcode_unsupported;
-		if (h.kind == RDM_TAKEN || h.kind == RDM_WRITTEN) {
-			if (h.kind == RDM_TAKEN)
-				rdm_taken(peer, h.id);
+		if (h->kind == RDM_TAKEN || h->kind == RDM_WRITTEN) {
+			if (h->kind == RDM_TAKEN)
+				rdm_taken(peer, h->id);
 			else
-				written(peer, &h);
+				written(peer, h);
 			return ERR_none;
 		}
-		if (h.kind == RDM_OPERATE && !rdm_operate_makes_sense(&h))
+		if (h->kind == RDM_OPERATE && !rdm_operate_makes_sense(h))
 			return ERR_opcode_unsupported;
-		/* There was room for what was there when rdm_takes looked: others may have written there since. */
-		if (!has_room(peer, &h))
-			return ERR_opcode_unsupported;
-		begin(peer, &h);
+		begin(peer, h);
 		if (!op_ends(p->op))
 			rdm_watch(peer); /* for the rest */
 	}
