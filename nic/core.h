@@ -38,6 +38,14 @@ struct path {
 	uint32_t turn;	   /* packets that the first of them has sent in this turn */
 };
 
+/** Of the trigger unit. */
+struct trig {
+	struct list due, stalled; /* counters with work that is to be started, for which there was no room */
+	uint64_t completions;	  /* that there had been when there was none */
+	uint64_t retry_ns;	  /* when to try again in any case, if any are stalled */
+	bool firing;
+};
+
 struct nic {
 	struct nic_config cfg; /* defaults filled in */
 	bool port_up;
@@ -60,6 +68,7 @@ struct nic {
 	struct list rdm_rqs;   /* queues of receives that they share */
 	uint64_t rdm_deadline; /* of calls */
 	bool rdm_due;	       /* rdm_settle has something to do */
+	struct trig trig;
 
 	struct timer_entry *heap; /* binary heap by deadline, one entry a QP at most */
 	uint32_t heap_len, heap_cap;
@@ -91,6 +100,19 @@ static inline void nic_see_time(struct nic *nic, uint64_t now_ns)
 	if (now_ns > nic->now)
 		nic->now = now_ns;
 }
+
+/* trigger.c */
+void trig_init(struct nic *nic);
+/** Start what is to be started; within itself nothing. */
+void trig_run(struct nic *nic);
+static inline bool trig_is_due(const struct nic *nic)
+{
+	return !list_empty(&nic->trig.due) ||
+	       (!list_empty(&nic->trig.stalled) && nic->completions != nic->trig.completions);
+}
+/** When to try again what there was no room for. */
+uint64_t trig_deadline(const struct nic *nic);
+void trig_timeout(struct nic *nic);
 
 /* path.c */
 void paths_init(struct nic *nic);

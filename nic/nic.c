@@ -79,6 +79,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	list_init(&nic->all_srqs);
 	list_init(&nic->rdms);
 	list_init(&nic->rdm_rqs);
+	trig_init(nic);
 	nic->rdm_deadline = TIME_NEVER;
 	event_source_init(&nic->port_events, NULL);
 	*out = nic;
@@ -360,6 +361,8 @@ uint64_t nic_next_deadline(const struct nic *nic)
 		t = first_ack(&nic->ack_wait)->resp.ack_at;
 	if (!list_empty(&nic->ack_lazy) && first_ack(&nic->ack_lazy)->resp.ack_at < t)
 		t = first_ack(&nic->ack_lazy)->resp.ack_at;
+	if (trig_deadline(nic) < t)
+		t = trig_deadline(nic);
 	return t < nic->rdm_deadline ? t : nic->rdm_deadline;
 }
 
@@ -374,6 +377,7 @@ void nic_timeout(struct nic *nic, uint64_t now_ns)
 		req_timeout(qp, nic->now);
 	if (nic->rdm_deadline <= nic->now)
 		rdm_timeout(nic);
+	trig_timeout(nic);
 	rdm_settle_due(nic);
 	nic_settle_failed_cqs(nic);
 }

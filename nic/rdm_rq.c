@@ -290,6 +290,7 @@ int nic_rdm_rq_cancel(struct nic_rdm_rq *rq, const void *context)
 		done.flags = recv->flags & NIC_RDM_TAGGED;
 		recv->busy++;
 		rdm_recv_done(rq, NULL, recv, &done);
+		rdm_settle_due(rq->nic);
 		return 0;
 	}
 	return -ENOENT;

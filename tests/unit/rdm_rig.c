@@ -37,6 +37,8 @@ static void done(void *ctx, const struct nic_rdm_done *d)
 
 	assert_true(n->n_done < RDM_DONES);
 	n->done[n->n_done++] = *d;
+	if (n->completions)
+		nic_trig_add(n->nic, n->completions, d->status != NIC_RDM_OK, 1);
 }
 
 static void served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write)
@@ -47,6 +49,8 @@ static void served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool rea
 	assert_int_equal(rkey, nic_mr_rkey(n->mr));
 	n->n_written += write;
 	n->n_read += read;
+	if (n->requests)
+		nic_trig_add(n->nic, n->requests, false, 1);
 }
 
 void rdm_node_start(struct rdm_node *n)

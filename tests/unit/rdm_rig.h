@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "nic_rdm.h"
+#include "trigger.h"
 
 #define RDM_NODES 5
 #define RDM_DONES 4096
@@ -31,9 +32,10 @@ struct rdm_node {
 	struct nic_mr *mr; /* of the arena, all rights */
 	uint8_t *arena;
 	struct nic_rdm_done done[RDM_DONES];
-	unsigned n_done, n_seen;    /* came, were looked at by rdm_expect */
-	unsigned n_written, n_read; /* requests of peers that were served */
-	bool unmapped;		    /* memory that the NIC touches is not there */
+	unsigned n_done, n_seen;		      /* came, were looked at by rdm_expect */
+	unsigned n_written, n_read;		      /* requests of peers that were served */
+	bool unmapped;				      /* memory that the NIC touches is not there */
+	struct nic_trig_cntr *completions, *requests; /* NULL, or count what completes, what is served */
 };
 
 /** Calls between endpoints, as rdm_call_of tells them from other packets. */

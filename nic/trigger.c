@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trigger.c - the trigger unit; see trigger.h.
+ *
+ * Work that waits for a counter is in its heap. A change moves what is reached to the counter's list of ready work, in order: so what
+ * has been reached stays so if the counter goes back before the work is started. Counters with ready work are on a list of the NIC,
+ * which trig_run takes them from, one after the other; work that it starts may put more of them there. It is called wherever
+ * something may have completed, and never within itself.
+ *
+ * Owns: nic.trig.
+ */
+#include "trigger.h"
+
+#include <stdlib.h>
+
+#include "core.h"
+#include "qp.h"
+
+#define ROOM_FIRST 16u
+/* Room that comes without a completion, such as memory, is looked for so often. */
+#define RETRY_NS   10000000u
+#define READY	   UINT32_MAX /* nic_trig_work.at of work that is in no heap */
+
+void nic_trig_cntr_init(struct nic_trig_cntr *c)
+{
+	*c = (struct nic_trig_cntr){.order = 0};
+	list_init(&c->ready);
+	list_init(&c->node);
+}
+
+void nic_trig_cntr_fini(struct nic_trig_cntr *c)
+{
+	list_remove(&c->node);
+	free(c->heap);
+	c->heap = NULL;
+	c->n = c->room = 0;
+}
+
+/* ---- the heap ------------------------------------------------------------------------------------------------ */
+
+static bool is_before(const struct nic_trig_entry *a, const struct nic_trig_entry *b)
+{
+	return a->threshold < b->threshold || (a->threshold == b->threshold && a->order < b->order);
+}
+
+static void heap_put(struct nic_trig_cntr *c, uint32_t at, struct nic_trig_entry entry)
+{
+	c->heap[at] = entry;
+	entry.work->at = at;
+}
+
+/** The entry's place is `at` or nearer to the first. */
+static void heap_up(struct nic_trig_cntr *c, uint32_t at, struct nic_trig_entry entry)
+{
+	for (uint32_t up; at > 0; at = up) {
+		up = (at - 1) / 2;
+		if (!is_before(&entry, &c->heap[up]))
+			break;
+		heap_put(c, at, c->heap[up]);
+	}
+	heap_put(c, at, entry);
+}
+
+/** It is `at` or farther. */
+static void heap_down(struct nic_trig_cntr *c, uint32_t at, struct nic_trig_entry entry)
+{
+	for (uint32_t down; (down = 2 * at + 1) < c->n; at = down) {
+		if (down + 1 < c->n && is_before(&c->heap[down + 1], &c->heap[down]))
+			down++;
+		if (is_before(&entry, &c->heap[down]))
+			break;
+		heap_put(c, at, c->heap[down]);
+	}
+	heap_put(c, at, entry);
+}
+
+static void heap_remove(struct nic_trig_cntr *c, uint32_t at)
+{
+	struct nic_trig_entry last = c->heap[--c->n];
+
+	if (at == c->n)
+		return;
+	if (at > 0 && is_before(&last, &c->heap[(at - 1) / 2]))
+		heap_up(c, at, last);
+	else
+		heap_down(c, at, last);
+}
+
+static bool heap_grow(struct nic_trig_cntr *c)
+{
+	uint32_t room = c->room ? 2 * c->room : ROOM_FIRST;
+	struct nic_trig_entry *heap;
+
+	if (room >= READY / 2)
+		return false;
+	heap = realloc(c->heap, room * sizeof(*heap));
+	if (!heap)
+		return false;
+	c->heap = heap;
+	c->room = room;
+	return true;
+}
+
+/* ---- counters ------------------------------------------------------------------------------------------------ */
+
+/** Whether the sum, which may be more than 64 bits hold, is no less. */
+static bool has_reached(const struct nic_trig_cntr *c, uint64_t threshold)
+{
+	return c->part[0] >= threshold || c->part[1] >= threshold - c->part[0];
+}
+
+static void reach(struct nic *nic, struct nic_trig_cntr *c)
+{
+	while (c->n && has_reached(c, c->heap[0].threshold)) {
+		struct nic_trig_work *work = c->heap[0].work;
+
+		heap_remove(c, 0);
+		work->at = READY;
+		list_append(&c->ready, &work->node);
+	}
+	if (!list_empty(&c->ready) && list_empty(&c->node))
+		list_append(&nic->trig.due, &c->node);
+}
+
+void nic_trig_set(struct nic *nic, struct nic_trig_cntr *c, bool failed, uint64_t value)
+{
+	__atomic_store_n(&c->part[failed], value, __ATOMIC_RELEASE);
+	reach(nic, c);
+}
+
+void nic_trig_add(struct nic *nic, struct nic_trig_cntr *c, bool failed, uint64_t n)
+{
+	nic_trig_set(nic, c, failed, c->part[failed] + n);
+}
+
+/* ---- work ---------------------------------------------------------------------------------------------------- */
+
+int nic_trig_queue(struct nic *nic, struct nic_trig_cntr *c, uint64_t threshold, struct nic_trig_work *work)
+{
+	const struct nic_trig_entry entry = {.threshold = threshold, .order = c->order, .work = work};
+
+	if (c->n == c->room && !heap_grow(c))
+		return -ENOMEM;
+	c->order++;
+	work->cntr = c;
+	list_init(&work->node);
+	heap_up(c, c->n++, entry);
+	reach(nic, c);
+	return 0;
+}
+
+bool nic_trig_cancel(struct nic_trig_work *work)
+{
+	if (!work->cntr)
+		return false;
+	if (work->at == READY)
+		list_remove(&work->node);
+	else
+		heap_remove(work->cntr, work->at);
+	work->cntr = NULL;
+	return true;
+}
+
+/* ---- starting ------------------------------------------------------------------------------------------------ */
+
+static void trig_again(struct nic *nic)
+{
+	while (!list_empty(&nic->trig.stalled)) {
+		struct list *n = list_first(&nic->trig.stalled);
+
+		list_remove(n);
+		list_append(&nic->trig.due, n);
+	}
+}
+
+/** There is no room for this one. */
+static void stall(struct nic *nic, struct nic_trig_cntr *c, struct nic_trig_work *work)
+{
+	COUNT(nic, trig_no_room);
+	work->cntr = c;
+	list_append(list_first(&c->ready), &work->node); /* before that one, or else at the only place there is */
+	list_remove(&c->node);
+	list_append(&nic->trig.stalled, &c->node);
+	nic->trig.completions = nic->completions;
+	nic->trig.retry_ns = nic->now + RETRY_NS;
+}
+
+static void fire_all(struct nic *nic, struct nic_trig_cntr *c)
+{
+	while (!list_empty(&c->ready)) {
+		struct nic_trig_work *work = list_entry(list_first(&c->ready), struct nic_trig_work, node);
+
+		list_remove(&work->node);
+		work->cntr = NULL;
+		if (work->fire(work) == -EAGAIN) {
+			stall(nic, c, work);
+			return;
+		}
+		COUNT(nic, trig_fired);
+	}
+}
+
+void trig_run(struct nic *nic)
+{
+	if (nic->trig.firing)
+		return;
+	nic->trig.firing = true;
+	do {
+		if (nic->completions != nic->trig.completions)
+			trig_again(nic);
+		while (!list_empty(&nic->trig.due)) {
+			struct nic_trig_cntr *c = list_entry(list_first(&nic->trig.due), struct nic_trig_cntr, node);
+
+			list_remove(&c->node);
+			fire_all(nic, c);
+		}
+		if (nic->rdm_due)
+			rdm_settle(nic);
+	} while (trig_is_due(nic));
+	nic->trig.firing = false;
+}
+
+void trig_init(struct nic *nic)
+{
+	list_init(&nic->trig.due);
+	list_init(&nic->trig.stalled);
+}
+
+void nic_trig_run(struct nic *nic)
+{
+	rdm_settle_due(nic);
+}
+
+void nic_trig_retry(struct nic *nic)
+{
+	trig_again(nic);
+}
+
+uint64_t trig_deadline(const struct nic *nic)
+{
+	return list_empty(&nic->trig.stalled) ? TIME_NEVER : nic->trig.retry_ns;
+}
+
+void trig_timeout(struct nic *nic)
+{
+	if (trig_deadline(nic) <= nic->now)
+		trig_again(nic);
+}

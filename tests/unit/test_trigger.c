@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_trigger.c - nic/trigger.c: in which order work is started, also against a model that sorts it; chains; what is cancelled; what
+ * there is no room for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core.h"
+#include "trigger.h"
+#include "wire_util.h"
+
+#define MANY  100000u
+#define STEPS 100000u
+
+struct unit;
+
+/** Work that tells what has been started, and may change a counter. */
+struct work {
+	struct nic_trig_work trig;
+	struct unit *u;
+	unsigned name;
+	struct nic_trig_cntr *adds_to, *clears; /* NULL: none */
+	unsigned refusals;			/* times that there is no room for it */
+};
+
+struct unit {
+	struct nic *nic;
+	struct nic_trig_cntr a, b;
+	unsigned *started, n_started;
+	unsigned amid; /* calls of fire that have not returned */
+	struct work *work;
+};
+
+static uint64_t seed = 1;
+
+static void some_random(void *ctx, void *out, size_t len)
+{
+	(void)ctx;
+	for (size_t i = 0; i < len; i++)
+		((uint8_t *)out)[i] = (uint8_t)util_random(&seed);
+}
+
+static int fire(struct nic_trig_work *trig)
+{
+	struct work *w = (struct work *)trig;
+	struct unit *u = w->u;
+
+	assert_int_equal(u->amid, 0);
+	assert_false(nic_trig_cancel(trig));
+	if (w->refusals) {
+		w->refusals--;
+		return -EAGAIN;
+	}
+	u->amid++;
+	u->started[u->n_started++] = w->name;
+	if (w->clears)
+		nic_trig_set(u->nic, w->clears, false, 0);
+	if (w->adds_to)
+		nic_trig_add(u->nic, w->adds_to, false, 1);
+	nic_trig_run(u->nic); /* as a request does that it makes */
+	u->amid--;
+	return 0;
+}
+
+static void unit_open(struct unit *u)
+{
+	const struct nic_config config = {.random = some_random};
+
+	*u = (struct unit){.n_started = 0};
+	assert_int_equal(nic_create(&config, &u->nic), 0);
+	nic_trig_cntr_init(&u->a);
+	nic_trig_cntr_init(&u->b);
+	u->started = calloc(MANY + 1, sizeof(*u->started));
+	u->work = calloc(MANY + 1, sizeof(*u->work));
+	assert_non_null(u->started);
+	assert_non_null(u->work);
+	for (unsigned i = 0; i <= MANY; i++)
+		u->work[i] = (struct work){.trig.fire = fire, .u = u, .name = i};
+}
+
+static void unit_close(struct unit *u)
+{
+	nic_trig_cntr_fini(&u->a);
+	nic_trig_cntr_fini(&u->b);
+	nic_destroy(u->nic);
+	free(u->started);
+	free(u->work);
+}
+
+static void queue(struct unit *u, struct nic_trig_cntr *c, unsigned name, uint64_t threshold)
+{
+	assert_int_equal(nic_trig_queue(u->nic, c, threshold, &u->work[name].trig), 0);
+	nic_trig_run(u->nic);
+}
+
+static void add(struct unit *u, struct nic_trig_cntr *c, bool failed, uint64_t n)
+{
+	nic_trig_add(u->nic, c, failed, n);
+	nic_trig_run(u->nic);
+}
+
+/** Just these have been started, in this order, since the last time. */
+#define expect(u, ...)                                                                                                 \
+	do {                                                                                                           \
+		const unsigned names_[] = {__VA_ARGS__};                                                               \
+		assert_int_equal((u)->n_started, sizeof(names_) / sizeof(names_[0]));                                  \
+		assert_memory_equal((u)->started, names_, sizeof(names_));                                             \
+		(u)->n_started = 0;                                                                                    \
+	} while (0)
+
+static void trigger__a_jump_starts_by_threshold_and_then_as_queued(void **state)
+{
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	queue(&u, &u.a, 1, 7);
+	queue(&u, &u.a, 2, 3);
+	queue(&u, &u.a, 3, 7);
+	queue(&u, &u.a, 4, 5);
+	queue(&u, &u.a, 5, 3);
+	queue(&u, &u.a, 6, 9);
+	assert_int_equal(u.n_started, 0);
+	add(&u, &u.a, false, 2);
+	assert_int_equal(u.n_started, 0);
+	add(&u, &u.a, false, 6);
+	expect(&u, 2, 5, 4, 1, 3);
+	add(&u, &u.a, false, 1);
+	expect(&u, 6);
+	unit_close(&u);
+}
+
+static void trigger__what_is_reached_starts_at_once(void **state)
+{
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	queue(&u, &u.a, 1, 0);
+	expect(&u, 1);
+	add(&u, &u.a, false, 4);
+	queue(&u, &u.a, 2, 4);
+	queue(&u, &u.a, 3, 2);
+	expect(&u, 2, 3);
+	unit_close(&u);
+}
+
+static void trigger__both_parts_count_and_their_sum_does_not_wrap(void **state)
+{
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	queue(&u, &u.a, 1, 2);
+	queue(&u, &u.a, 2, UINT64_MAX);
+	add(&u, &u.a, true, 1);
+	add(&u, &u.a, false, 1);
+	expect(&u, 1);
+	nic_trig_set(u.nic, &u.a, false, UINT64_MAX - 1);
+	nic_trig_run(u.nic);
+	expect(&u, 2);
+	nic_trig_set(u.nic, &u.a, true, UINT64_MAX - 1);
+	queue(&u, &u.a, 3, UINT64_MAX);
+	expect(&u, 3);
+	unit_close(&u);
+}
+
+static void trigger__what_was_reached_stays_so_when_the_counter_goes_back(void **state)
+{
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	u.work[1].clears = &u.a;
+	queue(&u, &u.a, 1, 1);
+	queue(&u, &u.a, 2, 2);
+	queue(&u, &u.a, 3, 9);
+	add(&u, &u.a, false, 5);
+	expect(&u, 1, 2);
+	assert_int_equal(nic_trig_part(&u.a, false), 0);
+	queue(&u, &u.a, 4, 1);
+	assert_int_equal(u.n_started, 0);
+	add(&u, &u.a, false, 1);
+	expect(&u, 4);
+	assert_true(nic_trig_cancel(&u.work[3].trig));
+	unit_close(&u);
+}
+
+/* Each starts the next one, by one of two counters. `fire` would notice if it was called within itself. */
+static void trigger__long_chains_need_no_stack(void **state)
+{
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	for (unsigned i = 0; i < MANY; i++) {
+		u.work[i].adds_to = i % 2 ? &u.a : &u.b;
+		queue(&u, i % 2 ? &u.b : &u.a, i, i / 2 + 1);
+	}
+	add(&u, &u.a, false, 1);
+	assert_int_equal(u.n_started, MANY);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(u.started[i], i);
+	unit_close(&u);
+}
+
+static void trigger__what_is_cancelled_is_not_started(void **state)
+{
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	u.work[1].refusals = 1;
+	for (unsigned i = 1; i < 8; i++)
+		queue(&u, &u.a, i, i < 4 ? 1 : 2);
+	add(&u, &u.a, false, 1);
+	assert_int_equal(u.n_started, 0); /* no room for the first, and nobody else goes before it */
+	assert_true(nic_trig_cancel(&u.work[2].trig));
+	assert_true(nic_trig_cancel(&u.work[5].trig));
+	assert_false(nic_trig_cancel(&u.work[5].trig));
+	nic_trig_retry(u.nic);
+	nic_trig_run(u.nic);
+	expect(&u, 1, 3);
+	assert_false(nic_trig_cancel(&u.work[1].trig));
+	add(&u, &u.a, true, 1);
+	expect(&u, 4, 6, 7);
+	/* It may wait again. */
+	queue(&u, &u.a, 2, 3);
+	add(&u, &u.a, false, 1);
+	expect(&u, 2);
+	unit_close(&u);
+}
+
+static void trigger__what_there_is_no_room_for_is_tried_when_something_has_completed(void **state)
+{
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	u.work[2].refusals = 2;
+	queue(&u, &u.a, 1, 1);
+	queue(&u, &u.a, 2, 2);
+	queue(&u, &u.a, 3, 3);
+	queue(&u, &u.b, 4, 1);
+	add(&u, &u.a, false, 3);
+	expect(&u, 1);
+	add(&u, &u.b, false, 1); /* others go on */
+	expect(&u, 4);
+	nic_trig_run(u.nic);
+	assert_int_equal(u.n_started, 0);
+	u.nic->completions++;
+	nic_trig_run(u.nic);
+	assert_int_equal(u.n_started, 0);
+	assert_int_equal(u.work[2].refusals, 0);
+	queue(&u, &u.a, 5, 1);
+	u.nic->completions++;
+	nic_trig_run(u.nic);
+	expect(&u, 2, 3, 5);
+	unit_close(&u);
+}
+
+static void trigger__what_there_is_no_room_for_is_tried_after_a_while(void **state)
+{
+	struct unit u;
+	uint64_t due;
+
+	(void)state;
+	unit_open(&u);
+	u.work[1].refusals = 2;
+	queue(&u, &u.a, 1, 1);
+	assert_int_equal(nic_next_deadline(u.nic), UINT64_MAX);
+	add(&u, &u.a, false, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		due = nic_next_deadline(u.nic);
+		assert_int_not_equal(due, UINT64_MAX);
+		nic_timeout(u.nic, due - 1);
+		assert_int_equal(u.n_started, 0);
+		nic_timeout(u.nic, due);
+	}
+	expect(&u, 1);
+	assert_int_equal(nic_next_deadline(u.nic), UINT64_MAX);
+	unit_close(&u);
+}
+
+/* ---- against a model ----------------------------------------------------------------------------------------- */
+
+/** What the model knows of work: what it waits for, since when. */
+struct model {
+	bool waits;
+	uint64_t threshold, order;
+};
+
+static int by_threshold_and_order(const void *a, const void *b)
+{
+	const struct model *x = *(struct model *const *)a, *y = *(struct model *const *)b;
+
+	if (x->threshold != y->threshold)
+		return x->threshold < y->threshold ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
+}
+
+/** What a change to this sum starts, taken out of the model, is what was started. */
+static void model_reach(struct unit *u, struct model *m, unsigned n, uint64_t sum)
+{
+	struct model **reached = calloc(n, sizeof(*reached));
+	unsigned k = 0;
+
+	assert_non_null(reached);
+	for (unsigned i = 0; i < n; i++)
+		if (m[i].waits && m[i].threshold <= sum)
+			reached[k++] = &m[i];
+	qsort(reached, k, sizeof(*reached), by_threshold_and_order);
+	assert_int_equal(u->n_started, k);
+	for (unsigned i = 0; i < k; i++) {
+		assert_int_equal(u->started[i], reached[i] - m);
+		reached[i]->waits = false;
+	}
+	u->n_started = 0;
+	free(reached);
+}
+
+static void trigger__does_as_a_model_that_sorts(void **state)
+{
+	enum { N = 300 };
+	struct model m[N] = {0};
+	uint64_t order = 0, sum = 0;
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	for (unsigned step = 0; step < STEPS; step++) {
+		unsigned i = (unsigned)(util_random(&seed) % N), what = (unsigned)(util_random(&seed) % 16);
+		uint64_t threshold = sum + util_random(&seed) % 40;
+
+		if (what == 0) {
+			uint64_t n = util_random(&seed) % 12;
+
+			add(&u, &u.a, n % 2, n);
+			sum += n;
+		} else if (what < 4) {
+			assert_int_equal(nic_trig_cancel(&u.work[i].trig), m[i].waits);
+			m[i].waits = false;
+		} else if (!m[i].waits) {
+			m[i] = (struct model){true, threshold, order++};
+			queue(&u, &u.a, i, threshold);
+		}
+		model_reach(&u, m, N, sum);
+	}
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(nic_trig_cancel(&u.work[i].trig), m[i].waits);
+	unit_close(&u);
+}
+
+static void trigger__much_work_on_one_counter(void **state)
+{
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	for (unsigned i = 0; i < MANY; i++)
+		queue(&u, &u.a, i, MANY - i);
+	for (unsigned i = 0; i < MANY; i += 2)
+		assert_true(nic_trig_cancel(&u.work[i].trig));
+	add(&u, &u.a, false, MANY);
+	assert_int_equal(u.n_started, MANY / 2);
+	for (unsigned i = 0; i < MANY / 2; i++)
+		assert_int_equal(u.started[i], MANY - 1 - 2 * i);
+	unit_close(&u);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(trigger__a_jump_starts_by_threshold_and_then_as_queued),
+		cmocka_unit_test(trigger__what_is_reached_starts_at_once),
+		cmocka_unit_test(trigger__both_parts_count_and_their_sum_does_not_wrap),
+		cmocka_unit_test(trigger__what_was_reached_stays_so_when_the_counter_goes_back),
+		cmocka_unit_test(trigger__long_chains_need_no_stack),
+		cmocka_unit_test(trigger__what_is_cancelled_is_not_started),
+		cmocka_unit_test(trigger__what_there_is_no_room_for_is_tried_when_something_has_completed),
+		cmocka_unit_test(trigger__what_there_is_no_room_for_is_tried_after_a_while),
+		cmocka_unit_test(trigger__does_as_a_model_that_sorts),
+		cmocka_unit_test(trigger__much_work_on_one_counter),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
