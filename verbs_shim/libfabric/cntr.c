@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cntr.c - counters (fi_cntr(3)): how many requests of the endpoints bound to them have ended, well and in error. Changed with
- * the engine's lock held, so that who waits misses nothing.
+ * cntr.c - counters (fi_cntr(3)): how many requests of the endpoints bound to them have ended, well and in error. The numbers
+ * are the NIC's (trigger.h), which starts work when one has come so far. Changed with the engine's lock held, so that who waits misses
+ * nothing.
  */
 #include "provider.h"
 
@@ -12,7 +13,7 @@ static struct ufi_cntr *cntr_of(struct fid_cntr *cntr)
 
 void ufi_cntr_count(struct ufi_cntr *cntr, bool error)
 {
-	atomic_fetch_add_explicit(error ? &cntr->errors : &cntr->value, 1, memory_order_release);
+	nic_trig_add(cntr->domain->nic, &cntr->trig, error, 1);
 	ufi_wait_signal(&cntr->wait);
 }
 
@@ -24,12 +25,21 @@ void ufi_cntr_count_served(struct ufi_cntr *reads, struct ufi_cntr *writes)
 		ufi_cntr_count(writes, false);
 }
 
-/** What the program gets to see. */
-static uint64_t number_tell(atomic_uint_fast64_t *number, atomic_uint_fast64_t *seen)
+void ufi_cntr_change(struct ufi_cntr *cntr, bool error, uint64_t value, bool add)
 {
-	uint64_t now = atomic_load_explicit(number, memory_order_acquire);
+	if (add)
+		nic_trig_add(cntr->domain->nic, &cntr->trig, error, value);
+	else
+		nic_trig_set(cntr->domain->nic, &cntr->trig, error, value);
+	ufi_wait_signal(&cntr->wait);
+}
 
-	atomic_store_explicit(seen, now, memory_order_relaxed);
+/** What the program gets to see of a part. */
+static uint64_t part_tell(struct ufi_cntr *cntr, bool errors)
+{
+	uint64_t now = nic_trig_part(&cntr->trig, errors);
+
+	atomic_store_explicit(errors ? &cntr->errors_seen : &cntr->value_seen, now, memory_order_relaxed);
 	return now;
 }
 
@@ -39,7 +49,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 
 	if (!pmd_is_forked_child())
 		pmd_try_progress(cntr->domain->engine);
-	return number_tell(&cntr->value, &cntr->value_seen);
+	return part_tell(cntr, false);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
@@ -48,49 +58,48 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 
 	if (!pmd_is_forked_child())
 		pmd_try_progress(cntr->domain->engine);
-	return number_tell(&cntr->errors, &cntr->errors_seen);
+	return part_tell(cntr, true);
 }
 
-/** Add to a number, or set it. */
-static int cntr_change(struct ufi_cntr *cntr, atomic_uint_fast64_t *number, uint64_t value, bool add)
+/** The application changes a part, and all that this starts is on its way when the call returns. */
+static int cntr_change(struct fid_cntr *fid, bool error, uint64_t value, bool add)
 {
+	struct ufi_cntr *cntr = cntr_of(fid);
+
 	if (!ufi_enter(cntr->domain))
 		return -FI_EIO;
-	if (add)
-		atomic_fetch_add_explicit(number, value, memory_order_release);
-	else
-		atomic_store_explicit(number, value, memory_order_release);
-	ufi_wait_signal(&cntr->wait);
+	ufi_cntr_change(cntr, error, value, add);
+	ufi_run_work(cntr->domain);
 	ufi_leave(cntr->domain);
 	return 0;
 }
 
 static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
-	return cntr_change(cntr_of(fid), &cntr_of(fid)->value, value, true);
+	return cntr_change(fid, false, value, true);
 }
 
 static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
-	return cntr_change(cntr_of(fid), &cntr_of(fid)->value, value, false);
+	return cntr_change(fid, false, value, false);
 }
 
 static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 {
-	return cntr_change(cntr_of(fid), &cntr_of(fid)->errors, value, true);
+	return cntr_change(fid, true, value, true);
 }
 
 static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 {
-	return cntr_change(cntr_of(fid), &cntr_of(fid)->errors, value, false);
+	return cntr_change(fid, true, value, false);
 }
 
 /** @return 0: reached, -FI_EAVAIL: another error since `errors`, -FI_EAGAIN. Lock held. */
 static int cntr_look(struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors)
 {
-	if (number_tell(&cntr->value, &cntr->value_seen) >= threshold)
+	if (part_tell(cntr, false) >= threshold)
 		return 0;
-	return number_tell(&cntr->errors, &cntr->errors_seen) != errors ? -FI_EAVAIL : -FI_EAGAIN;
+	return part_tell(cntr, true) != errors ? -FI_EAVAIL : -FI_EAGAIN;
 }
 
 static int cntr_look_or_begin(struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors, unsigned *begun)
@@ -112,7 +121,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	struct ufi_cntr *cntr = cntr_of(fid);
 	uint64_t deadline_ns = ufi_deadline(timeout);
-	uint64_t errors = atomic_load_explicit(&cntr->errors, memory_order_acquire);
+	uint64_t errors = nic_trig_part(&cntr->trig, true);
 	unsigned begun = 0;
 	int rc = 0, looked;
 
@@ -136,8 +145,8 @@ int ufi_cntr_trywait(struct ufi_cntr *cntr)
 		return -FI_EIO;
 	pmd_progress(cntr->domain->engine, 1);
 	rc = -FI_EAGAIN; /* there is something that the program has not seen */
-	if (atomic_load(&cntr->value) == atomic_load(&cntr->value_seen) &&
-	    atomic_load(&cntr->errors) == atomic_load(&cntr->errors_seen)) {
+	if (nic_trig_part(&cntr->trig, false) == atomic_load(&cntr->value_seen) &&
+	    nic_trig_part(&cntr->trig, true) == atomic_load(&cntr->errors_seen)) {
 		rc = ufi_wait_arm(&cntr->wait);
 		pmd_expect_sleep(cntr->domain->engine);
 	}
@@ -160,8 +169,15 @@ static int cntr_control(struct fid *fid, int command, void *arg)
 static int cntr_close(struct fid *fid)
 {
 	struct ufi_cntr *cntr = container_of(fid, struct ufi_cntr, cntr.fid);
+	bool entered = ufi_enter(cntr->domain);
+	/* Who is about to let go of it has the lock: the program may have read the number that told it that all is done. */
+	bool busy = atomic_load(&cntr->users) != 0;
 
-	if (atomic_load(&cntr->users))
+	if (entered && !busy)
+		nic_trig_cntr_fini(&cntr->trig);
+	if (entered)
+		ufi_leave(cntr->domain);
+	if (busy)
 		return -FI_EBUSY;
 	ufi_waitset_remove(&cntr->wait, &cntr->cntr.fid);
 	ufi_wait_fini(&cntr->wait);
@@ -210,6 +226,7 @@ int ufi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_
 	cntr->cntr.fid.context = context;
 	cntr->cntr.fid.ops = &cntr_fid_ops;
 	cntr->cntr.ops = &cntr_ops;
+	nic_trig_cntr_init(&cntr->trig);
 	atomic_fetch_add(&domain->users, 1);
 	rc = ufi_waitset_add(attr ? attr->wait_set : NULL, domain->fabric, &cntr->cntr.fid, &cntr->wait);
 	if (rc) {

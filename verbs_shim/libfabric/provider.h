@@ -32,6 +32,7 @@
 
 #include "engine.h"
 #include "nic_rdm.h"
+#include "trigger.h"
 #include "wait.h"
 
 #ifndef container_of
@@ -206,6 +207,13 @@ static inline void ufi_leave(const struct ufi_domain *domain)
 	pmd_unlock(domain->engine);
 }
 
+/** Start what waited for counters that have changed, and send what comes of it. Lock held. */
+static inline void ufi_run_work(const struct ufi_domain *domain)
+{
+	nic_trig_run(domain->nic);
+	pmd_doorbell(domain->engine);
+}
+
 /* A mutex may be locked for ever in the child of a fork: by a thread that is not there. The child is the only one to look. */
 static inline void ufi_lock(pthread_mutex_t *lock)
 {
@@ -341,7 +349,7 @@ struct ufi_cntr {
 	struct fid_cntr cntr;
 	struct ufi_domain *domain;
 	struct ufi_wait wait;
-	atomic_uint_fast64_t value, errors;	      /* changed with the lock held, read without */
+	struct nic_trig_cntr trig;		      /* changed with the lock held, read without */
 	atomic_uint_fast64_t value_seen, errors_seen; /* as the program was last told */
 	atomic_uint users;
 };
@@ -351,6 +359,8 @@ int ufi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 void ufi_cntr_count(struct ufi_cntr *cntr, bool error);
 /** What a peer has done to memory: once where both are one counter. NULL: none. */
 void ufi_cntr_count_served(struct ufi_cntr *reads, struct ufi_cntr *writes);
+/** Add to a part, or set it. Engine lock held; the caller sees to it that what this starts is started (ufi_run_work). */
+void ufi_cntr_change(struct ufi_cntr *cntr, bool error, uint64_t value, bool add);
 int ufi_cntr_trywait(struct ufi_cntr *cntr);
 
 int ufi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **out);
