@@ -63,6 +63,7 @@ enum nic_rdm_flags {
 	NIC_RDM_DISCARD = 1 << 7,   /* with CLAIM, or of a peek: the message is dropped */
 	NIC_RDM_OPERATED = 1 << 8,  /* of a RECV's completion: it was the target of an operation on elements */
 	NIC_RDM_UNAWAITED = 1 << 9, /* nobody waits for it to be done, unless it fails: that may take a little longer */
+	NIC_RDM_CHECK = 1 << 10,    /* nothing is asked for: the call says whether it could be, if there was room */
 };
 
 /** What a completion is about. */

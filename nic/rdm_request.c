@@ -70,6 +70,8 @@ int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r)
 			return -EMSGSIZE;
 		work = RDM_W_DATAGRAM;
 	}
+	if (r->flags & NIC_RDM_CHECK)
+		return 0;
 	op = rdm_op_get(peer, work);
 	if (!op)
 		return -EAGAIN;
@@ -117,6 +119,8 @@ int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r)
 		return -EMSGSIZE;
 	if (remote_bytes(r->remote, r->n_remote) != length)
 		return -EINVAL;
+	if (r->flags & NIC_RDM_CHECK)
+		return 0;
 	op = rdm_op_get(peer, RDM_W_RMA);
 	if (!op)
 		return -EAGAIN;
@@ -186,6 +190,8 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 	    !vector_fits(r->compare, r->n_compare, elem_vectors(r->op) > 1 ? length : 0, size) ||
 	    (r->n_result && !vector_fits(r->result, r->n_result, length, size)))
 		return -EINVAL;
+	if (r->flags & NIC_RDM_CHECK)
+		return 0;
 	op = rdm_op_get(peer, r->flags & NIC_RDM_TAGGED ? RDM_W_OPERATE : RDM_W_ATOMIC);
 	if (!op)
 		return -EAGAIN;

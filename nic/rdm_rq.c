@@ -225,6 +225,8 @@ int nic_rdm_rq_recv(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r)
 	if (r->n_iov > NIC_RDM_IOV_MAX || (r->n_iov && !r->iov) ||
 	    (multi && (r->n_iov != 1 || r->min_free == 0 || r->flags & NIC_RDM_CLAIM)))
 		return -EINVAL; /* a claim is for one message, and would leave the rest of the buffer waiting for none */
+	if (r->flags & NIC_RDM_CHECK)
+		return 0;
 	if (r->flags & NIC_RDM_CLAIM)
 		return recv_claimed(rq, r);
 	recv = recv_get(rq);
