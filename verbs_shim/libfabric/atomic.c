@@ -8,21 +8,6 @@
 
 #define ATOMIC_FLAGS (FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | FI_TAGGED | UFI_LEVELS)
 
-/** A request of any of the three forms; flags are libfabric's. */
-struct atomic {
-	enum nic_elem_form form;
-	const struct fi_ioc *operand, *compare, *result;
-	size_t n_operand, n_compare, n_result;
-	const struct fi_rma_ioc *remote; /* NULL: one, at addr, as long as the local ones */
-	size_t n_remote;
-	uint64_t addr, key;
-	fi_addr_t to;
-	enum fi_datatype datatype;
-	enum fi_op op;
-	uint64_t flags;
-	void *context;
-};
-
 /* ---- what there is --------------------------------------------------------------------------------------- */
 
 static int form_count(enum nic_elem_form form, enum fi_datatype datatype, enum fi_op op, size_t *count)
@@ -103,7 +88,7 @@ struct vectors {
 };
 
 /** All vectors of a request have the same number of elements. @return 0, -FI_EINVAL, -FI_EOPNOTSUPP. */
-static int vectors_translate(const struct atomic *a, struct vectors *v, struct nic_rdm_atomic *request)
+static int vectors_translate(const struct ufi_atomic *a, struct vectors *v, struct nic_rdm_atomic *request)
 {
 	size_t most, size = nic_elem_size((uint32_t)a->datatype), count;
 	struct fi_rma_ioc one = {.addr = a->addr, .key = a->key};
@@ -137,31 +122,49 @@ static int vectors_translate(const struct atomic *a, struct vectors *v, struct n
 	return 0;
 }
 
-static ssize_t atomic_post(struct ufi_ep *ep, const struct atomic *a)
+int ufi_atomic_check(const struct ufi_core *core, const struct ufi_atomic *a)
 {
-	struct nic_rdm_atomic request = {
-		.context = a->context,
-		.cookie = a->flags & FI_COMPLETION ? UFI_COOKIE_COMPLETE : 0,
-		.op = (uint8_t)a->op,
-		.datatype = (uint8_t)a->datatype,
-	};
-	struct ufi_core *core = ep->core;
-	struct nic_rdm_peer *peer;
-	struct vectors v;
 	int rc = ufi_ep_check(core,
 			      FI_ATOMIC | (a->flags & FI_TAGGED) | (a->form == NIC_ELEM_BASE ? FI_WRITE : FI_READ));
 
-	if (rc)
-		return rc;
-	if (a->flags & ~ATOMIC_FLAGS)
-		return a->flags & FI_REMOTE_CQ_DATA ? -FI_EOPNOTSUPP : -FI_EBADFLAGS;
-	rc = vectors_translate(a, &v, &request);
+	if (!rc && a->flags & ~ATOMIC_FLAGS)
+		rc = a->flags & FI_REMOTE_CQ_DATA ? -FI_EOPNOTSUPP : -FI_EBADFLAGS;
+	return rc;
+}
+
+int ufi_atomic_post(struct ufi_core *core, const struct ufi_atomic *a, const struct ufi_way *way)
+{
+	struct nic_rdm_atomic request = {
+		.context = a->context,
+		.cookie = ufi_cookie(way, a->flags),
+		.op = (uint8_t)a->op,
+		.datatype = (uint8_t)a->datatype,
+	};
+	struct nic_rdm_peer *peer;
+	struct vectors v;
+	int rc = vectors_translate(a, &v, &request);
+
 	if (!rc)
-		rc = ufi_post_begin(core, a->to, &peer);
+		rc = ufi_post_begin(core, a->to, way, &peer);
 	if (rc)
 		return rc;
-	request.flags = ufi_request_flags(core, a->flags);
-	return ufi_post_end(core, nic_rdm_atomic(peer, &request));
+	request.flags = ufi_request_flags(core, a->flags, way);
+	return ufi_post_end(core, way, nic_rdm_atomic(peer, &request));
+}
+
+static ssize_t atomic_request(struct ufi_ep *ep, const struct ufi_atomic *a)
+{
+	struct ufi_core *core = ep->core;
+	int rc;
+
+	if (a->flags & FI_TRIGGER)
+		return ufi_trigger_atomic(core, a);
+	rc = ufi_atomic_check(core, a);
+	if (rc)
+		return rc;
+	if (!ufi_enter(core->domain))
+		return -FI_EIO;
+	return ufi_call_end(core, ufi_atomic_post(core, a, &ufi_at_once));
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
@@ -170,9 +173,9 @@ static ssize_t atomic_post(struct ufi_ep *ep, const struct atomic *a)
 static const struct fi_rma_ioc no_target[1];
 
 /** What all calls with a message have in common. */
-static struct atomic from_msg(const struct ufi_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
+static struct ufi_atomic from_msg(const struct ufi_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
 {
-	return (struct atomic){
+	return (struct ufi_atomic){
 		.operand = msg->msg_iov,
 		.n_operand = msg->iov_count,
 		.remote = msg->rma_iov ? msg->rma_iov : no_target,
@@ -190,18 +193,18 @@ static ssize_t atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void 
 			     void *context)
 {
 	struct ufi_ep *ep = ufi_ep_of(fid);
-	struct atomic a = {.form = NIC_ELEM_BASE,
-			   .operand = iov,
-			   .n_operand = count,
-			   .to = dest_addr,
-			   .addr = addr,
-			   .key = key,
-			   .datatype = datatype,
-			   .op = op,
-			   .flags = ep->tx_flags,
-			   .context = context};
+	struct ufi_atomic a = {.form = NIC_ELEM_BASE,
+			       .operand = iov,
+			       .n_operand = count,
+			       .to = dest_addr,
+			       .addr = addr,
+			       .key = key,
+			       .datatype = datatype,
+			       .op = op,
+			       .flags = ep->tx_flags,
+			       .context = context};
 
-	return atomic_post(ep, &a);
+	return atomic_request(ep, &a);
 }
 
 static ssize_t atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc, fi_addr_t dest_addr,
@@ -215,10 +218,10 @@ static ssize_t atomic_write(struct fid_ep *fid, const void *buf, size_t count, v
 static ssize_t atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	struct ufi_ep *ep = ufi_ep_of(fid);
-	struct atomic a = from_msg(ep, msg, flags);
+	struct ufi_atomic a = from_msg(ep, msg, flags);
 
 	a.form = NIC_ELEM_BASE;
-	return atomic_post(ep, &a);
+	return atomic_request(ep, &a);
 }
 
 static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t dest_addr, uint64_t addr,
@@ -226,17 +229,17 @@ static ssize_t atomic_inject(struct fid_ep *fid, const void *buf, size_t count, 
 {
 	struct ufi_ep *ep = ufi_ep_of(fid);
 	struct fi_ioc iov = {.addr = (void *)(uintptr_t)buf, .count = count};
-	struct atomic a = {.form = NIC_ELEM_BASE,
-			   .operand = &iov,
-			   .n_operand = 1,
-			   .to = dest_addr,
-			   .addr = addr,
-			   .key = key,
-			   .datatype = datatype,
-			   .op = op,
-			   .flags = ufi_inject_flags(ep)};
+	struct ufi_atomic a = {.form = NIC_ELEM_BASE,
+			       .operand = &iov,
+			       .n_operand = 1,
+			       .to = dest_addr,
+			       .addr = addr,
+			       .key = key,
+			       .datatype = datatype,
+			       .op = op,
+			       .flags = ufi_inject_flags(ep)};
 
-	return atomic_post(ep, &a);
+	return atomic_request(ep, &a);
 }
 
 static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
@@ -244,20 +247,20 @@ static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 				 uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
 {
 	struct ufi_ep *ep = ufi_ep_of(fid);
-	struct atomic a = {.form = NIC_ELEM_FETCH,
-			   .operand = iov,
-			   .n_operand = count,
-			   .result = resultv,
-			   .n_result = result_count,
-			   .to = dest_addr,
-			   .addr = addr,
-			   .key = key,
-			   .datatype = datatype,
-			   .op = op,
-			   .flags = ep->tx_flags & ~FI_INJECT, /* it is about data that is sent */
-			   .context = context};
+	struct ufi_atomic a = {.form = NIC_ELEM_FETCH,
+			       .operand = iov,
+			       .n_operand = count,
+			       .result = resultv,
+			       .n_result = result_count,
+			       .to = dest_addr,
+			       .addr = addr,
+			       .key = key,
+			       .datatype = datatype,
+			       .op = op,
+			       .flags = ep->tx_flags & ~FI_INJECT, /* it is about data that is sent */
+			       .context = context};
 
-	return atomic_post(ep, &a);
+	return atomic_request(ep, &a);
 }
 
 static ssize_t atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, void *result,
@@ -274,12 +277,12 @@ static ssize_t atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomi
 				   void **result_desc, size_t result_count, uint64_t flags)
 {
 	struct ufi_ep *ep = ufi_ep_of(fid);
-	struct atomic a = from_msg(ep, msg, flags);
+	struct ufi_atomic a = from_msg(ep, msg, flags);
 
 	a.form = NIC_ELEM_FETCH;
 	a.result = resultv;
 	a.n_result = result_count;
-	return atomic_post(ep, &a);
+	return atomic_request(ep, &a);
 }
 
 static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
@@ -288,22 +291,22 @@ static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 				 uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
 {
 	struct ufi_ep *ep = ufi_ep_of(fid);
-	struct atomic a = {.form = NIC_ELEM_COMPARE,
-			   .operand = iov,
-			   .n_operand = count,
-			   .compare = comparev,
-			   .n_compare = compare_count,
-			   .result = resultv,
-			   .n_result = result_count,
-			   .to = dest_addr,
-			   .addr = addr,
-			   .key = key,
-			   .datatype = datatype,
-			   .op = op,
-			   .flags = ep->tx_flags & ~FI_INJECT, /* it is about data that is sent */
-			   .context = context};
+	struct ufi_atomic a = {.form = NIC_ELEM_COMPARE,
+			       .operand = iov,
+			       .n_operand = count,
+			       .compare = comparev,
+			       .n_compare = compare_count,
+			       .result = resultv,
+			       .n_result = result_count,
+			       .to = dest_addr,
+			       .addr = addr,
+			       .key = key,
+			       .datatype = datatype,
+			       .op = op,
+			       .flags = ep->tx_flags & ~FI_INJECT, /* it is about data that is sent */
+			       .context = context};
 
-	return atomic_post(ep, &a);
+	return atomic_request(ep, &a);
 }
 
 static ssize_t atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, const void *compare,
@@ -323,14 +326,14 @@ static ssize_t atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomi
 				   void **result_desc, size_t result_count, uint64_t flags)
 {
 	struct ufi_ep *ep = ufi_ep_of(fid);
-	struct atomic a = from_msg(ep, msg, flags);
+	struct ufi_atomic a = from_msg(ep, msg, flags);
 
 	a.form = NIC_ELEM_COMPARE;
 	a.compare = comparev;
 	a.n_compare = compare_count;
 	a.result = resultv;
 	a.n_result = result_count;
-	return atomic_post(ep, &a);
+	return atomic_request(ep, &a);
 }
 
 struct fi_ops_atomic ufi_atomic_ops = {

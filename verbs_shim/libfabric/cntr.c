@@ -173,8 +173,10 @@ static int cntr_close(struct fid *fid)
 	/* Who is about to let go of it has the lock: the program may have read the number that told it that all is done. */
 	bool busy = atomic_load(&cntr->users) != 0;
 
-	if (entered && !busy)
+	if (entered && !busy) {
+		list_remove(&cntr->node);
 		nic_trig_cntr_fini(&cntr->trig);
+	}
 	if (entered)
 		ufi_leave(cntr->domain);
 	if (busy)
@@ -227,6 +229,11 @@ int ufi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_
 	cntr->cntr.fid.ops = &cntr_fid_ops;
 	cntr->cntr.ops = &cntr_ops;
 	nic_trig_cntr_init(&cntr->trig);
+	list_init(&cntr->node);
+	if (ufi_enter(domain)) {
+		list_append(&domain->cntrs, &cntr->node);
+		ufi_leave(domain);
+	}
 	atomic_fetch_add(&domain->users, 1);
 	rc = ufi_waitset_add(attr ? attr->wait_set : NULL, domain->fabric, &cntr->cntr.fid, &cntr->wait);
 	if (rc) {

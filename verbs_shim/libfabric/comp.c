@@ -4,6 +4,7 @@
  * held, on whichever thread makes progress.
  */
 #include "provider.h"
+#include "work.h"
 
 /** What a kind of completion means to libfabric. */
 struct kind {
@@ -22,10 +23,6 @@ static const struct kind kinds[NIC_RDM_KINDS] = {
 	[NIC_RDM_REMOTE_WRITE] = {FI_RMA | FI_REMOTE_WRITE, true, UFI_COUNTS},
 };
 
-/* Besides the NIC's. */
-#define STATUS_NO_MESSAGE 0x200u
-#define STATUS_NO_SOURCE  0x201u
-
 /** A way to fail: libfabric's number, and a sentence where the NIC has none. */
 struct failure {
 	uint32_t status;
@@ -39,8 +36,10 @@ static const struct failure failures[] = {
 	{NIC_RDM_UNREACHABLE, FI_EHOSTUNREACH, "the peer has not answered"},
 	{NIC_RDM_PEER_LOST, FI_ECONNABORTED, "the peer has gone amid the message"},
 	{NIC_RDM_REFUSED, FI_EINVAL, "an atomic operation's elements are not in the buffer"},
-	{STATUS_NO_MESSAGE, FI_ENOMSG, "no such message has come"},
-	{STATUS_NO_SOURCE, FI_EADDRNOTAVAIL, "the address vector does not have who sent it"},
+	{UFI_STATUS_NO_MESSAGE, FI_ENOMSG, "no such message has come"},
+	{UFI_STATUS_NO_SOURCE, FI_EADDRNOTAVAIL, "the address vector does not have who sent it"},
+	{UFI_STATUS_NO_PEER, FI_EINVAL, "nobody had this address when it was time to ask him"},
+	{UFI_STATUS_UNCONNECTED, FI_ENOTCONN, "there was no connection when it was time to use it"},
 	{NIC_WC_LOC_LEN_ERR, FI_EMSGSIZE, "local length error"},
 	{NIC_WC_LOC_QP_OP_ERR, FI_EINVAL, "local operation error"},
 	{NIC_WC_LOC_PROT_ERR, FI_EFAULT, "local memory is not there"},
@@ -135,41 +134,55 @@ static void fill_nameless(struct ufi_comp_error *error, const struct nic_rdm_pee
 {
 	struct nic_rdm_addr addr = nic_rdm_peer_address(peer);
 
-	fill_error(error, STATUS_NO_SOURCE, 0);
+	fill_error(error, UFI_STATUS_NO_SOURCE, 0);
 	error->source_len = ufi_addr_to_sockaddr(&addr, &error->source);
 }
 
-/** Whether there is to be an entry for what has gone well. */
-static bool is_told(const struct ufi_core *core, const struct nic_rdm_done *d)
+/** Whether there is to be an entry. */
+static bool is_told(const struct ufi_core *core, const struct nic_rdm_done *d, const struct ufi_work *work, bool failed)
 {
+	if (d->cookie & UFI_COOKIE_COMPLETE)
+		return true;
+	if (work) /* its counter says so; a failure does not go untold */
+		return failed && !work->completion;
 	/* The end of a buffer for many messages, and a peer's data, are told in any case. */
-	if (d->cookie & UFI_COOKIE_COMPLETE || d->kind == NIC_RDM_REMOTE_WRITE)
+	if (failed || d->kind == NIC_RDM_REMOTE_WRITE)
 		return true;
 	return d->kind == NIC_RDM_RECV && (d->flags & NIC_RDM_MULTI || (core->srx && !core->rx_selective));
 }
 
-void ufi_done(void *ctx, const struct nic_rdm_done *d)
+/** The counters: as the queue would say. What was deferred is counted by its own, and by the endpoint's if that was asked for. */
+static void count(struct ufi_core *core, const struct nic_rdm_done *d, struct ufi_work *work, bool failed)
 {
-	struct ufi_core *core = ctx;
 	const struct kind *kind = &kinds[d->kind];
-	struct ufi_cq *cq = kind->received ? core->rx_cq : core->tx_cq;
-	bool failed = d->status != NIC_RDM_OK, nameless;
+	struct ufi_cntr *cntr = kind->count < UFI_COUNTS ? core->cntrs[kind->count] : NULL;
+
+	if (work && !(d->cookie & UFI_COOKIE_COMPLETE))
+		cntr = NULL;
+	if (cntr)
+		ufi_cntr_count(cntr, failed);
+	if (work && work->completion && work->completion != cntr)
+		ufi_cntr_count(work->completion, failed);
+}
+
+void ufi_tell(struct ufi_core *core, const struct nic_rdm_done *d)
+{
+	struct ufi_work *work = ufi_work_of(d->cookie);
+	bool received = kinds[d->kind].received, failed = d->status != NIC_RDM_OK, nameless = false, told;
+	struct ufi_cq *cq = received ? core->rx_cq : core->tx_cq;
 	fi_addr_t source = FI_ADDR_NOTAVAIL;
 	struct ufi_comp_error error;
 	struct ufi_comp comp;
 
-	if (d->kind != NIC_RDM_RECV && d->kind != NIC_RDM_REMOTE_WRITE)
-		ufi_stx_give(core, 1);
-	if (core->closing && !(core->srx && d->kind == NIC_RDM_RECV)) /* that receive is not the endpoint's alone */
-		return;
-	if (d->kind == NIC_RDM_READ)
-		core->reads--;
-	if (kind->received)
+	if (received) {
 		source = source_of(core, d->peer);
-	nameless = kind->received && !failed && source_unknown(core, source, d);
-	if (kind->count < UFI_COUNTS && core->cntrs[kind->count]) /* as the queue would say */
-		ufi_cntr_count(core->cntrs[kind->count], failed || nameless);
-	if (!cq || (!failed && !is_told(core, d)))
+		nameless = !failed && source_unknown(core, source, d);
+	}
+	count(core, d, work, failed || nameless);
+	told = is_told(core, d, work, failed);
+	if (work)
+		ufi_work_done(work, d);
+	if (!cq || !told)
 		return;
 	fill_comp(&comp, d);
 	comp.source = source;
@@ -180,6 +193,19 @@ void ufi_done(void *ctx, const struct nic_rdm_done *d)
 		fill_nameless(&error, d->peer);
 	}
 	ufi_cq_put(cq, &comp, failed || nameless ? &error : NULL);
+}
+
+void ufi_done(void *ctx, const struct nic_rdm_done *d)
+{
+	struct ufi_core *core = ctx;
+
+	if (d->kind != NIC_RDM_RECV && d->kind != NIC_RDM_REMOTE_WRITE)
+		ufi_stx_give(core, 1);
+	if (core->closing && !(core->srx && d->kind == NIC_RDM_RECV)) /* that receive is not the endpoint's alone */
+		return;
+	if (d->kind == NIC_RDM_READ)
+		core->reads--;
+	ufi_tell(core, d);
 }
 
 void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write)
@@ -197,7 +223,7 @@ void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct
 	struct ufi_comp_error error;
 	struct ufi_comp comp;
 
-	fill_error(&error, STATUS_NO_MESSAGE, 0);
+	fill_error(&error, UFI_STATUS_NO_MESSAGE, 0);
 	fill_comp(&comp, found ? found : &none);
 	comp.entry.op_context = r->context;
 	comp.entry.buf = NULL;

@@ -3,7 +3,7 @@
  * domain.c - a domain is a device, opened: the engine, which all domains of a device in this process share, and a protection
  * domain of its own.
  */
-#include "provider.h"
+#include "work.h"
 
 #define REG_MR (1ull << 59) /* FI_REG_MR, about which newer headers warn */
 
@@ -42,6 +42,7 @@ static int domain_close(struct fid *fid)
 	if (domain->eq)
 		atomic_fetch_sub(&domain->eq->users, 1);
 	atomic_fetch_sub(&domain->fabric->users, 1);
+	ufi_works_fini(domain);
 	free(domain);
 	return 0;
 }
@@ -59,6 +60,44 @@ static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return 0;
 }
 
+/** What is flushed: all that waits for a counter, which is named by itself or by work that waits for it. */
+static int domain_flush(struct ufi_domain *domain, void *arg)
+{
+	struct ufi_cntr *cntr = NULL;
+
+	if (!arg)
+		return ufi_work_flush(domain, NULL);
+	if (!ufi_enter(domain))
+		return -FI_EIO;
+	for (struct list *n = domain->cntrs.next; n != &domain->cntrs && !cntr; n = n->next)
+		if (&list_entry(n, struct ufi_cntr, node)->cntr == arg)
+			cntr = list_entry(n, struct ufi_cntr, node);
+	ufi_leave(domain);
+	if (!cntr) {
+		int rc = ufi_work_cntr(domain, ((struct fi_deferred_work *)arg)->triggering_cntr, &cntr);
+
+		if (rc)
+			return rc;
+	}
+	return ufi_work_flush(domain, cntr);
+}
+
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain.fid);
+
+	switch (command) {
+	case FI_QUEUE_WORK:
+		return arg ? ufi_deferred_queue(domain, arg) : -FI_EINVAL;
+	case FI_CANCEL_WORK:
+		return arg ? ufi_work_cancel(domain, arg) : -FI_EINVAL;
+	case FI_FLUSH_WORK:
+		return domain_flush(domain, arg);
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
 static int domain_no_sep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context)
 {
 	return -FI_ENOSYS;
@@ -68,7 +107,7 @@ static struct fi_ops domain_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = domain_close,
 	.bind = domain_bind,
-	.control = ufi_no_control,
+	.control = domain_control,
 	.ops_open = ufi_no_ops_open,
 };
 
@@ -133,6 +172,7 @@ int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 		return rc;
 	}
 	domain->nic = pmd_engine_nic(domain->engine);
+	list_init(&domain->cntrs);
 	mode = info->domain_attr->mr_mode;
 	domain->virt_addr = mode & FI_MR_VIRT_ADDR || mode & 1; /* 1: basic mode, in the words of API 1.4 */
 	domain->user_keys = !(mode & FI_MR_PROV_KEY || mode & 1);

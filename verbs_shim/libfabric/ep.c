@@ -3,7 +3,7 @@
  * ep.c - endpoints (fi_endpoint(3)), from opening to closing. Enabling one takes a port of the device and makes the NIC's
  * endpoint on it; from then on it can be talked to. An alias is the same endpoint with other default flags.
  */
-#include "provider.h"
+#include "work.h"
 
 #define NS_PER_MS 1000000ull
 
@@ -113,7 +113,8 @@ static int ep_op_flags(struct ufi_ep *ep, uint64_t *flags, bool set)
 		*flags = *at;
 		return 0;
 	}
-	if (rest & ~(which == FI_TRANSMIT ? ep->core->type->tx_op_flags : UFI_RX_OP_FLAGS))
+	if (rest &
+	    ~((which == FI_TRANSMIT ? ep->core->type->tx_op_flags : UFI_RX_OP_FLAGS) | (ep->core->caps & FI_TRIGGER)))
 		return -FI_EBADFLAGS;
 	*at = rest;
 	ufi_ep_flags(ep);
@@ -170,7 +171,8 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 		return core->srx ? -FI_ENOENT : -FI_EOPBADSTATE;
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
-	rc = nic_rdm_rq_cancel(core->rq, context);
+	rc = ufi_work_cancel_triggered(core, context) ? 0 : nic_rdm_rq_cancel(core->rq, context);
+	ufi_run_work(core->domain); /* something may have waited for that */
 	ufi_leave(core->domain);
 	return rc;
 }
@@ -264,6 +266,7 @@ static void core_close(struct ufi_core *core)
 	core->closing = true;
 	if (core->srx)
 		ufi_srx_leave(core);
+	ufi_work_stop(core);
 	if (core->rdm) {
 		nic_rdm_hurry(core->rdm);
 		pmd_settle(domain->engine);
@@ -273,6 +276,9 @@ static void core_close(struct ufi_core *core)
 		core->rdm = NULL; /* others may still look at the endpoint, by its address vector */
 		ufi_stx_give(core, core->sent);
 	}
+	ufi_work_drop(core);
+	nic_trig_retry(domain->nic); /* what it had of what it shared with others */
+	ufi_run_work(domain);
 	if (core->cm.request)
 		ufi_request_leave(core->cm.request);
 	ufi_leave(domain);
@@ -341,6 +347,7 @@ static int core_init(struct ufi_core *core, struct ufi_domain *domain, const str
 	int rc = 0;
 
 	core->domain = domain;
+	list_init(&core->works);
 	core->addr.gid = domain->device.gid;
 	core->type = ufi_type_find(info->ep_attr->type);
 	if (!core->type)

@@ -10,6 +10,8 @@
 	(FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | UFI_LEVELS | FI_MSG | FI_TAGGED)
 #define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_MSG | FI_TAGGED | FI_PEEK | FI_CLAIM | FI_DISCARD)
 
+const struct ufi_way ufi_at_once;
+
 /** Whether a request leaves no trace that a program could wait for. */
 static bool is_unawaited(const struct ufi_core *core, uint64_t flags)
 {
@@ -17,10 +19,12 @@ static bool is_unawaited(const struct ufi_core *core, uint64_t flags)
 	       !core->cntrs[UFI_COUNT_READ];
 }
 
-uint32_t ufi_request_flags(const struct ufi_core *core, uint64_t flags)
+uint32_t ufi_request_flags(const struct ufi_core *core, uint64_t flags, const struct ufi_way *way)
 {
-	uint32_t out = is_unawaited(core, flags) ? NIC_RDM_UNAWAITED : 0;
+	uint32_t out = !way->work && is_unawaited(core, flags) ? NIC_RDM_UNAWAITED : 0;
 
+	if (way->check)
+		out |= NIC_RDM_CHECK;
 	if (flags & FI_TAGGED)
 		out |= NIC_RDM_TAGGED;
 	if (flags & FI_REMOTE_CQ_DATA)
@@ -34,23 +38,19 @@ uint32_t ufi_request_flags(const struct ufi_core *core, uint64_t flags)
 	return out;
 }
 
-int ufi_post_begin(struct ufi_core *core, fi_addr_t to, struct nic_rdm_peer **peer)
+int ufi_post_begin(struct ufi_core *core, fi_addr_t to, const struct ufi_way *way, struct nic_rdm_peer **peer)
 {
-	if (!ufi_enter(core->domain))
-		return -FI_EIO;
 	*peer = core->type->type == FI_EP_MSG ? nic_rdm_cm_peer(core->rdm) : ufi_ep_peer(core, to);
-	if (!*peer) {
-		ufi_leave(core->domain);
+	if (!*peer)
 		return core->type->type == FI_EP_MSG ? -FI_ENOTCONN : -FI_EINVAL;
-	}
-	return ufi_stx_take(core) ? 0 : (int)ufi_call_end(core, -EAGAIN);
+	return way->check || ufi_stx_take(core) ? 0 : -EAGAIN;
 }
 
-ssize_t ufi_post_end(struct ufi_core *core, int rc)
+int ufi_post_end(struct ufi_core *core, const struct ufi_way *way, int rc)
 {
-	if (rc)
+	if (rc && !way->check)
 		ufi_stx_give(core, 1);
-	return ufi_call_end(core, rc);
+	return rc;
 }
 
 /* The NIC's errors have libfabric's numbers. Who tries again and again until there is room must not be alone in that. */
@@ -64,38 +64,56 @@ ssize_t ufi_call_end(struct ufi_core *core, int rc)
 	return rc;
 }
 
-ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s)
+int ufi_send_check(const struct ufi_core *core, const struct ufi_send *s)
 {
-	struct ufi_core *core = ep->core;
-	struct nic_rdm_peer *peer;
 	int rc = ufi_ep_check(core, FI_SEND | (s->flags & (FI_MSG | FI_TAGGED)));
 
 	if (rc)
 		return rc;
 	if (s->flags & ~POST_FLAGS)
 		return -FI_EBADFLAGS;
-	if (s->n_iov > NIC_RDM_IOV_MAX || (s->n_iov && !s->iov))
-		return -FI_EINVAL;
-	rc = ufi_post_begin(core, s->to, &peer);
+	return s->n_iov > NIC_RDM_IOV_MAX || (s->n_iov && !s->iov) ? -FI_EINVAL : 0;
+}
+
+int ufi_send_post(struct ufi_core *core, const struct ufi_send *s, const struct ufi_way *way)
+{
+	struct nic_rdm_peer *peer;
+	int rc = ufi_post_begin(core, s->to, way, &peer);
+
 	if (rc)
 		return rc;
 
 	struct nic_rdm_send request = {
 		.context = s->context,
-		.cookie = s->flags & FI_COMPLETION ? UFI_COOKIE_COMPLETE : 0,
-		.flags = ufi_request_flags(core, s->flags),
+		.cookie = ufi_cookie(way, s->flags),
+		.flags = ufi_request_flags(core, s->flags, way),
 		.iov = (const struct nic_iov *)s->iov,
 		.n_iov = (uint32_t)s->n_iov,
 		.tag = s->tag,
 		.data = s->data,
 	};
 
-	return ufi_post_end(core, nic_rdm_send(peer, &request));
+	return ufi_post_end(core, way, nic_rdm_send(peer, &request));
+}
+
+ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s)
+{
+	struct ufi_core *core = ep->core;
+	int rc;
+
+	if (s->flags & FI_TRIGGER)
+		return ufi_trigger_send(core, s);
+	rc = ufi_send_check(core, s);
+	if (rc)
+		return rc;
+	if (!ufi_enter(core->domain))
+		return -FI_EIO;
+	return ufi_call_end(core, ufi_send_post(core, s, &ufi_at_once));
 }
 
 /* ---- receives -------------------------------------------------------------------------------------------- */
 
-static int recv_check(const struct ufi_core *core, const struct ufi_recv *r)
+int ufi_recv_check(const struct ufi_core *core, const struct ufi_recv *r)
 {
 	bool claims = r->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD);
 	uint64_t caps = FI_RECV | (r->flags & (FI_MSG | FI_TAGGED));
@@ -143,33 +161,53 @@ static int recv_peek(struct ufi_ep *ep, const struct ufi_recv *r, const struct n
 	return 0;
 }
 
-ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
+/** The NIC's form of it. Lock held. @return 0, -FI_EINVAL. */
+static int recv_translate(struct ufi_core *core, const struct ufi_recv *r, const struct ufi_way *way,
+			  struct nic_rdm_recv *request)
 {
-	struct ufi_core *core = ep->core;
-	struct nic_rdm_recv request = {
+	*request = (struct nic_rdm_recv){
 		.context = r->context,
-		.cookie = r->flags & FI_COMPLETION ? UFI_COOKIE_COMPLETE : 0,
+		.cookie = ufi_cookie(way, r->flags),
+		.flags = way->check ? NIC_RDM_CHECK : 0,
 		.iov = (const struct nic_iov *)r->iov,
 		.n_iov = (uint32_t)r->n_iov,
 		.tag = r->tag,
 		.ignore = r->ignore,
 		.min_free = core->min_multi_recv,
 	};
-	int rc = recv_check(core, r);
+	if (r->flags & FI_TAGGED)
+		request->flags |= NIC_RDM_TAGGED;
+	if (r->flags & FI_MULTI_RECV)
+		request->flags |= NIC_RDM_MULTI;
+	if (r->flags & FI_CLAIM)
+		request->flags |= NIC_RDM_CLAIM;
+	if (r->flags & FI_DISCARD)
+		request->flags |= NIC_RDM_DISCARD;
+	return recv_from(core, r->from, &request->from);
+}
 
+int ufi_recv_post(struct ufi_core *core, const struct ufi_recv *r, const struct ufi_way *way)
+{
+	struct nic_rdm_recv request;
+	int rc = recv_translate(core, r, way, &request);
+
+	return rc ? rc : nic_rdm_rq_recv(core->rq, &request);
+}
+
+ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
+{
+	struct ufi_core *core = ep->core;
+	struct nic_rdm_recv request;
+	int rc;
+
+	if (r->flags & FI_TRIGGER)
+		return ufi_trigger_recv(core, r);
+	rc = ufi_recv_check(core, r);
 	if (rc)
 		return rc;
-	if (r->flags & FI_TAGGED)
-		request.flags |= NIC_RDM_TAGGED;
-	if (r->flags & FI_MULTI_RECV)
-		request.flags |= NIC_RDM_MULTI;
-	if (r->flags & FI_CLAIM)
-		request.flags |= NIC_RDM_CLAIM;
-	if (r->flags & FI_DISCARD)
-		request.flags |= NIC_RDM_DISCARD;
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
-	rc = recv_from(core, r->from, &request.from);
+	rc = recv_translate(core, r, &ufi_at_once, &request);
 	if (!rc)
 		rc = r->flags & FI_PEEK ? recv_peek(ep, r, &request) : nic_rdm_rq_recv(core->rq, &request);
 	return ufi_call_end(core, rc);

@@ -24,6 +24,7 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+#include <rdma/fi_trigger.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 #include <stdatomic.h>
@@ -55,12 +56,13 @@ extern struct ufi_params ufi_params;
 
 /* ---- what can be asked for (info.c, match.c) ------------------------------------------------------------ */
 
-#define UFI_TX_PRIMARY	(FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC)
-#define UFI_RX_PRIMARY	(UFI_TX_PRIMARY | FI_DIRECTED_RECV)
-#define UFI_TX_MODIFY	(FI_SEND | FI_READ | FI_WRITE)
-#define UFI_RX_MODIFY	(FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE)
-#define UFI_TX_CAPS	(UFI_TX_PRIMARY | UFI_TX_MODIFY | FI_FENCE)
-#define UFI_RX_CAPS	(UFI_RX_PRIMARY | UFI_RX_MODIFY | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT)
+#define UFI_TX_PRIMARY (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC)
+#define UFI_RX_PRIMARY (UFI_TX_PRIMARY | FI_DIRECTED_RECV)
+#define UFI_TX_MODIFY  (FI_SEND | FI_READ | FI_WRITE)
+#define UFI_RX_MODIFY  (FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define UFI_TX_CAPS    (UFI_TX_PRIMARY | UFI_TX_MODIFY | FI_FENCE | FI_TRIGGER)
+#define UFI_RX_CAPS                                                                                                    \
+	(UFI_RX_PRIMARY | UFI_RX_MODIFY | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_TRIGGER)
 #define UFI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV)
 #define UFI_CAPS	(UFI_TX_CAPS | UFI_RX_CAPS | UFI_DOMAIN_CAPS)
 /** Given without being asked for: they cost nothing. */
@@ -161,13 +163,15 @@ struct ufi_domain {
 	struct pmd_engine *engine;
 	struct nic *nic;
 	struct nic_pd *pd;
-	struct ufi_eq *eq;	/* NULL: not bound */
-	bool mr_events;		/* registrations end with an event */
-	bool virt_addr;		/* regions are addressed by virtual addresses, not by offsets */
-	bool user_keys;		/* and named by keys that the program chooses */
-	bool allocated;		/* what is registered has to be there */
-	struct ufi_mr *counted; /* regions that counters are bound to */
-	atomic_bool rma_event;	/* it was asked for, of the domain or of an endpoint */
+	struct ufi_eq *eq;	 /* NULL: not bound */
+	bool mr_events;		 /* registrations end with an event */
+	bool virt_addr;		 /* regions are addressed by virtual addresses, not by offsets */
+	bool user_keys;		 /* and named by keys that the program chooses */
+	bool allocated;		 /* what is registered has to be there */
+	struct ufi_mr *counted;	 /* regions that counters are bound to */
+	struct list cntrs;	 /* all of them */
+	struct ufi_works *works; /* that are deferred; NULL: there have been none (work.h) */
+	atomic_bool rma_event;	 /* it was asked for, of the domain or of an endpoint */
 	atomic_uint users;
 };
 
@@ -349,6 +353,7 @@ struct ufi_cntr {
 	struct fid_cntr cntr;
 	struct ufi_domain *domain;
 	struct ufi_wait wait;
+	struct list node;			      /* of the domain's */
 	struct nic_trig_cntr trig;		      /* changed with the lock held, read without */
 	atomic_uint_fast64_t value_seen, errors_seen; /* as the program was last told */
 	atomic_uint users;
@@ -426,7 +431,9 @@ struct ufi_core {
 	bool reads_first; /* what would overtake an RMA read waits for it */
 	uint64_t caps;
 	size_t tx_size, rx_size, min_multi_recv;
-	uint32_t reads;		     /* RMA reads under way */
+	uint32_t reads; /* RMA reads under way */
+	struct list
+		works; /* requests of it that wait for a counter, or do so no longer but are to be told there (work.h) */
 	struct nic_rdm_peer **peers; /* by fi_addr_t; NULL: not yet asked for */
 	size_t n_peers;
 	atomic_uint aliases;
@@ -510,8 +517,20 @@ int ufi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum 
 
 /* ---- requests (post.c), what becomes of them (comp.c) --------------------------------------------------- */
 
-/** Of cookies: there is an entry in the queue when all goes well. */
+/** Of cookies: there is an entry in the queue when all goes well; the rest is the address of a struct ufi_work. */
 #define UFI_COOKIE_COMPLETE 1u
+
+/** How a request goes to the NIC. */
+struct ufi_way {
+	struct ufi_work *work; /* that it was deferred by, and that is told when it is done; NULL: none */
+	bool check;	       /* it does not go at all, but could it? */
+};
+extern const struct ufi_way ufi_at_once;
+
+static inline uint64_t ufi_cookie(const struct ufi_way *way, uint64_t flags)
+{
+	return (uintptr_t)way->work | (flags & FI_COMPLETION ? UFI_COOKIE_COMPLETE : 0);
+}
 
 static inline struct ufi_ep *ufi_ep_of(struct fid_ep *ep)
 {
@@ -526,7 +545,6 @@ struct ufi_send {
 	uint64_t tag, data, flags;
 	void *context;
 };
-ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s);
 
 struct ufi_recv {
 	const struct iovec *iov;
@@ -535,10 +553,58 @@ struct ufi_recv {
 	uint64_t tag, ignore, flags;
 	void *context;
 };
+
+/** An RMA request; FI_READ or FI_WRITE is among the flags. */
+struct ufi_rma {
+	const struct iovec *iov;
+	size_t n_iov;
+	const struct fi_rma_iov *remote;
+	size_t n_remote;
+	fi_addr_t to;
+	uint64_t data, flags;
+	void *context;
+};
+
+/** An operation on elements of any of the three forms. */
+struct ufi_atomic {
+	enum nic_elem_form form;
+	const struct fi_ioc *operand, *compare, *result;
+	size_t n_operand, n_compare, n_result;
+	const struct fi_rma_ioc *remote; /* NULL: one, at addr, as long as the local ones */
+	size_t n_remote;
+	uint64_t addr, key;
+	fi_addr_t to;
+	enum fi_datatype datatype;
+	enum fi_op op;
+	uint64_t flags;
+	void *context;
+};
+
+/** Requests, as the application makes them. */
+ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s);
 ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r);
 
+/** What can be said of a request without the lock. Its vectors are not longer than NIC_RDM_IOV_MAX then, but for those of atomics.
+ *  @return 0, a negative fi_errno. */
+int ufi_send_check(const struct ufi_core *core, const struct ufi_send *s);
+int ufi_recv_check(const struct ufi_core *core, const struct ufi_recv *r);
+int ufi_rma_check(const struct ufi_core *core, const struct ufi_rma *r);
+int ufi_atomic_check(const struct ufi_core *core, const struct ufi_atomic *a);
+/** A request that was checked goes to the NIC. Engine lock held; whoever calls sees to it that it is sent. @return as nic_rdm_send;
+ *  -FI_EINVAL also: no such peer; -FI_ENOTCONN. */
+int ufi_send_post(struct ufi_core *core, const struct ufi_send *s, const struct ufi_way *way);
+int ufi_recv_post(struct ufi_core *core, const struct ufi_recv *r, const struct ufi_way *way);
+int ufi_rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct ufi_way *way);
+int ufi_atomic_post(struct ufi_core *core, const struct ufi_atomic *a, const struct ufi_way *way);
+
+/** Requests with FI_TRIGGER wait for a counter (trigger.c). */
+ssize_t ufi_trigger_send(struct ufi_core *core, const struct ufi_send *s);
+ssize_t ufi_trigger_recv(struct ufi_core *core, const struct ufi_recv *r);
+ssize_t ufi_trigger_rma(struct ufi_core *core, const struct ufi_rma *r);
+ssize_t ufi_trigger_atomic(struct ufi_core *core, const struct ufi_atomic *a);
+
 /** The NIC's form of an operation's flags, FENCE added where the endpoint's order demands it. */
-uint32_t ufi_request_flags(const struct ufi_core *core, uint64_t flags);
+uint32_t ufi_request_flags(const struct ufi_core *core, uint64_t flags, const struct ufi_way *way);
 /** Flags of a request that brings its own. */
 static inline uint64_t ufi_msg_flags(const struct ufi_ep *ep, uint64_t flags)
 {
@@ -556,15 +622,22 @@ static inline int ufi_ep_check(const struct ufi_core *core, uint64_t caps)
 		return -FI_EOPNOTSUPP;
 	return core->rdm ? 0 : -FI_EOPBADSTATE;
 }
-/** Lock for a request to a peer. @return 0 with *peer; -FI_EINVAL, -FI_EIO: nothing is locked. */
-int ufi_post_begin(struct ufi_core *core, fi_addr_t to, struct nic_rdm_peer **peer);
-/** The NIC has answered a request: ring, unlock, translate. */
-ssize_t ufi_post_end(struct ufi_core *core, int rc);
-/** The same, of calls that are no requests to a peer. */
+/** A request to a peer begins. Engine lock held. @return 0 with *peer; -FI_EINVAL, -FI_ENOTCONN, -EAGAIN. */
+int ufi_post_begin(struct ufi_core *core, fi_addr_t to, const struct ufi_way *way, struct nic_rdm_peer **peer);
+/** The NIC has answered one that has begun. @return rc. */
+int ufi_post_end(struct ufi_core *core, const struct ufi_way *way, int rc);
+/** The NIC has answered a call: ring, unlock. @return rc. */
 ssize_t ufi_call_end(struct ufi_core *core, int rc);
 
 /** nic_rdm_init.done; ctx is the struct ufi_core. */
 void ufi_done(void *ctx, const struct nic_rdm_done *done);
+/** What is done is told where the program looks for it. A failure that the NIC has nothing to do with has one of these statuses, and
+ *  whatever it is about is not under way. */
+#define UFI_STATUS_NO_MESSAGE  0x200u
+#define UFI_STATUS_NO_SOURCE   0x201u
+#define UFI_STATUS_NO_PEER     0x202u
+#define UFI_STATUS_UNCONNECTED 0x203u
+void ufi_tell(struct ufi_core *core, const struct nic_rdm_done *done);
 /** nic_rdm_init.served. */
 void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write);
 /** What a peek has found (`found`), or not (NULL) while it looked for `r`. Engine lock held. */

@@ -6,17 +6,6 @@
 
 #define RMA_FLAGS (FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | UFI_LEVELS)
 
-/** An RMA request; flags are libfabric's, FI_READ or FI_WRITE among them. */
-struct rma {
-	const struct iovec *iov;
-	size_t n_iov;
-	const struct fi_rma_iov *remote;
-	size_t n_remote;
-	fi_addr_t to;
-	uint64_t data, flags;
-	void *context;
-};
-
 static bool remote_translate(const struct fi_rma_iov *in, size_t n, struct nic_rdm_remote *out)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -27,30 +16,38 @@ static bool remote_translate(const struct fi_rma_iov *in, size_t n, struct nic_r
 	return true;
 }
 
-static ssize_t rma_post(struct ufi_ep *ep, const struct rma *r)
+int ufi_rma_check(const struct ufi_core *core, const struct ufi_rma *r)
 {
-	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
-	struct ufi_core *core = ep->core;
 	bool read = r->flags & FI_READ;
-	struct nic_rdm_peer *peer;
 	int rc = ufi_ep_check(core, FI_RMA | (r->flags & (FI_READ | FI_WRITE)));
 
 	if (rc)
 		return rc;
 	if (r->flags & ~(RMA_FLAGS | FI_READ | FI_WRITE) || (read && r->flags & (FI_INJECT | FI_REMOTE_CQ_DATA)))
 		return -FI_EBADFLAGS;
-	if (r->n_iov > NIC_RDM_IOV_MAX || r->n_remote > NIC_RDM_REMOTE_MAX || (r->n_iov && !r->iov) ||
-	    (r->n_remote && !r->remote) || !remote_translate(r->remote, r->n_remote, remote))
-		return -FI_EINVAL;
-	rc = ufi_post_begin(core, r->to, &peer);
+	return r->n_iov > NIC_RDM_IOV_MAX || r->n_remote > NIC_RDM_REMOTE_MAX || (r->n_iov && !r->iov) ||
+			       (r->n_remote && !r->remote)
+		       ? -FI_EINVAL
+		       : 0;
+}
+
+int ufi_rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct ufi_way *way)
+{
+	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
+	bool read = r->flags & FI_READ;
+	struct nic_rdm_peer *peer;
+	int rc = remote_translate(r->remote, r->n_remote, remote) ? 0 : -FI_EINVAL;
+
+	if (!rc)
+		rc = ufi_post_begin(core, r->to, way, &peer);
 	if (rc)
 		return rc;
 
 	struct nic_rdm_rma request = {
 		.context = r->context,
-		.cookie = r->flags & FI_COMPLETION ? UFI_COOKIE_COMPLETE : 0,
+		.cookie = ufi_cookie(way, r->flags),
 		.read = read,
-		.flags = ufi_request_flags(core, r->flags),
+		.flags = ufi_request_flags(core, r->flags, way),
 		.iov = (const struct nic_iov *)r->iov,
 		.n_iov = (uint32_t)r->n_iov,
 		.remote = remote,
@@ -60,10 +57,26 @@ static ssize_t rma_post(struct ufi_ep *ep, const struct rma *r)
 
 	if (read && !(r->flags & FI_FENCE))
 		request.flags &= ~(uint32_t)NIC_RDM_FENCE; /* reads do not overtake reads */
+	core->reads += read;
 	rc = nic_rdm_rma(peer, &request);
-	if (read && !rc)
-		core->reads++;
-	return ufi_post_end(core, rc);
+	if (rc || way->check)
+		core->reads -= read;
+	return ufi_post_end(core, way, rc);
+}
+
+static ssize_t rma_request(struct ufi_ep *ep, const struct ufi_rma *r)
+{
+	struct ufi_core *core = ep->core;
+	int rc;
+
+	if (r->flags & FI_TRIGGER)
+		return ufi_trigger_rma(core, r);
+	rc = ufi_rma_check(core, r);
+	if (rc)
+		return rc;
+	if (!ufi_enter(core->domain))
+		return -FI_EIO;
+	return ufi_call_end(core, ufi_rma_post(core, r, &ufi_at_once));
 }
 
 /** One remote segment as long as the local ones together. */
@@ -71,7 +84,7 @@ static ssize_t rma_simple(struct ufi_ep *ep, const struct iovec *iov, size_t cou
 			  uint64_t key, uint64_t data, uint64_t flags, void *context)
 {
 	struct fi_rma_iov remote = {.addr = addr, .key = key};
-	struct rma r = {
+	struct ufi_rma r = {
 		.iov = iov,
 		.n_iov = count,
 		.remote = &remote,
@@ -86,7 +99,7 @@ static ssize_t rma_simple(struct ufi_ep *ep, const struct iovec *iov, size_t cou
 		return -FI_EINVAL;
 	for (size_t i = 0; i < count; i++)
 		remote.len += iov[i].iov_len;
-	return rma_post(ep, &r);
+	return rma_request(ep, &r);
 }
 
 static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
@@ -108,7 +121,7 @@ static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, f
 static ssize_t rma_msg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
 	struct ufi_ep *ep = ufi_ep_of(fid);
-	struct rma r = {
+	struct ufi_rma r = {
 		.iov = msg->msg_iov,
 		.n_iov = msg->iov_count,
 		.remote = msg->rma_iov,
@@ -119,7 +132,7 @@ static ssize_t rma_msg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_
 		.context = msg->context,
 	};
 
-	return rma_post(ep, &r);
+	return rma_request(ep, &r);
 }
 
 static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)

@@ -4,7 +4,7 @@
  * context is an endpoint that can do nothing else. What it receives completes at the endpoint that the message came to; what ends
  * without a message, which has no such endpoint, at the one that was bound to the context first, of those that have a queue.
  */
-#include "provider.h"
+#include "work.h"
 
 static struct ufi_srx *srx_of(struct fid *fid)
 {
@@ -24,9 +24,12 @@ struct ufi_core *ufi_srx_reporter(struct ufi_srx *srx)
 static void srx_done(void *ctx, const struct nic_rdm_done *d)
 {
 	struct ufi_core *reporter = ufi_srx_reporter(ctx);
+	struct ufi_work *work = ufi_work_of(d->cookie);
 
 	if (reporter)
 		ufi_done(reporter, d);
+	else if (work)
+		ufi_work_untold(work, d);
 }
 
 int ufi_srx_join(struct ufi_srx *srx, struct ufi_core *core)
@@ -69,7 +72,9 @@ static int srx_close(struct fid *fid)
 	if (atomic_load(&srx->users))
 		return -FI_EBUSY;
 	if (ufi_enter(domain)) {
+		ufi_work_stop(&srx->ep.own);
 		nic_rdm_rq_destroy(srx->ep.own.rq);
+		ufi_work_drop(&srx->ep.own);
 		ufi_leave(domain);
 	}
 	atomic_fetch_sub(&domain->users, 1);
@@ -117,7 +122,8 @@ static void srx_init(struct ufi_srx *srx, struct ufi_domain *domain, const struc
 	srx->ep.core = &srx->ep.own;
 	srx->ep.own.domain = domain;
 	srx->ep.own.type = ufi_type_find(FI_EP_RDM);
-	srx->ep.own.caps = FI_RECV | (kinds ? kinds : FI_MSG | FI_TAGGED);
+	srx->ep.own.caps = FI_RECV | FI_TRIGGER | (kinds ? kinds : FI_MSG | FI_TAGGED);
+	list_init(&srx->ep.own.works);
 	srx->ep.own.min_multi_recv = UFI_MIN_MULTI_RECV;
 	/* Whether there is an entry when all goes well is for the endpoint to say, unless the program does. */
 	srx->ep.rx_op_flags = srx->ep.rx_flags = attr ? attr->op_flags : 0;

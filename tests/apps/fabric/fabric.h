@@ -14,6 +14,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+#include <rdma/fi_trigger.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,26 @@ void case_injected_atomics(struct pair *p);
 void case_tagged_atomics(struct pair *p);
 void case_counters(struct pair *p);
 void case_one_counter(struct pair *p);
+/* triggers.c */
+/** A counter of the pair's domain. */
+struct fid_cntr *open_counter(struct pair *p);
+/** Wait until it has counted so much, well and in error. */
+void await_count(struct fid_cntr *cntr, uint64_t value, uint64_t errors);
+void case_triggered_messages(struct pair *p);
+void case_triggered_memory(struct pair *p);
+void case_triggered_order(struct pair *p);
+void case_triggered_cancel(struct pair *p);
+void case_triggered_mistakes(struct pair *p);
+/* deferred.c */
+void case_deferred(struct pair *p);
+void case_deferred_completions(struct pair *p);
+void case_deferred_chains(struct pair *p);
+void case_deferred_failures(struct pair *p);
+void case_deferred_cancel(struct pair *p);
+void case_deferred_race(struct pair *p);
+void case_deferred_closing(struct pair *p);
+void case_deferred_shared(struct pair *p);
+void case_deferred_mistakes(struct pair *p);
 /* pairs.c */
 void case_pairs(struct pair *p);
 /* connections.c */

@@ -105,7 +105,8 @@ static bool pair_open(struct pair *p)
 	hints->fabric_attr->prov_name = strdup("uroce");
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SOURCE | FI_DIRECTED_RECV | FI_RMA_EVENT;
+	hints->caps =
+		FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SOURCE | FI_DIRECTED_RECV | FI_RMA_EVENT | FI_TRIGGER;
 	rc = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &p->info);
 	fi_freeinfo(hints);
 	p->here = calloc(1, LONG_LEN);
@@ -179,6 +180,20 @@ static const struct {
 	{"pairs of operation and datatype", case_pairs},
 	{"counters", case_counters},
 	{"one counter of all that peers do", case_one_counter},
+	{"triggered messages", case_triggered_messages},
+	{"triggered requests to memory", case_triggered_memory},
+	{"triggered operations: order", case_triggered_order},
+	{"triggered operations: canceled", case_triggered_cancel},
+	{"triggered operations: wrong arguments", case_triggered_mistakes},
+	{"deferred work of each kind", case_deferred},
+	{"deferred work: completions", case_deferred_completions},
+	{"deferred work: chains", case_deferred_chains},
+	{"deferred work: what fails", case_deferred_failures},
+	{"deferred work: canceled, flushed", case_deferred_cancel},
+	{"deferred work: canceled or started", case_deferred_race},
+	{"deferred work: closing", case_deferred_closing},
+	{"deferred work: shared receive context", case_deferred_shared},
+	{"deferred work: wrong arguments", case_deferred_mistakes},
 	{"connection", case_connection},
 	{"connection refused", case_connection_refused},
 	{"connection: wrong calls", case_connection_mistakes},

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trigger.c - triggered operations (fi_trigger(3)): requests with FI_TRIGGER, whose context says which counter they wait for. When
+ * that is there they are as any other.
+ *
+ * What is to be free again when the call returns cannot wait, and calls without a context have nothing to say for what: FI_INJECT is
+ * not for such requests.
+ */
+#include "work.h"
+
+/** What a request waits for. @return 0, a negative fi_errno. */
+static int condition(const struct ufi_core *core, uint64_t flags, const void *context, struct ufi_cntr **cntr,
+		     uint64_t *threshold)
+{
+	const struct fi_triggered_context *trigger = context; /* both forms of it begin alike */
+
+	if (!(core->caps & FI_TRIGGER))
+		return -FI_EOPNOTSUPP;
+	if (flags & FI_INJECT)
+		return -FI_ENOSYS;
+	if (flags & FI_PEEK)
+		return -FI_EBADFLAGS;
+	if (!trigger)
+		return -FI_EINVAL;
+	if (trigger->event_type != FI_TRIGGER_THRESHOLD)
+		return trigger->event_type == FI_TRIGGER_XPU ? -FI_ENOSYS : -FI_EINVAL;
+	*threshold = trigger->trigger.threshold.threshold;
+	return ufi_work_cntr(core->domain, trigger->trigger.threshold.cntr, cntr);
+}
+
+/** Its copy, or none, waits. */
+static ssize_t wait_for(struct ufi_work *work, struct ufi_cntr *cntr, uint64_t threshold)
+{
+	return work ? ufi_work_queue(work, cntr, threshold, NULL, NULL) : -FI_ENOMEM;
+}
+
+ssize_t ufi_trigger_send(struct ufi_core *core, const struct ufi_send *s)
+{
+	struct ufi_send later = *s;
+	struct ufi_cntr *cntr;
+	uint64_t threshold;
+	int rc = condition(core, s->flags, s->context, &cntr, &threshold);
+
+	later.flags &= ~FI_TRIGGER;
+	if (!rc)
+		rc = ufi_send_check(core, &later);
+	return rc ? rc : wait_for(ufi_work_send(core, &later), cntr, threshold);
+}
+
+ssize_t ufi_trigger_recv(struct ufi_core *core, const struct ufi_recv *r)
+{
+	struct ufi_recv later = *r;
+	struct ufi_cntr *cntr;
+	uint64_t threshold;
+	int rc = condition(core, r->flags, r->context, &cntr, &threshold);
+
+	later.flags &= ~FI_TRIGGER;
+	if (!rc)
+		rc = ufi_recv_check(core, &later);
+	return rc ? rc : wait_for(ufi_work_recv(core, &later), cntr, threshold);
+}
+
+ssize_t ufi_trigger_rma(struct ufi_core *core, const struct ufi_rma *r)
+{
+	struct ufi_rma later = *r;
+	struct ufi_cntr *cntr;
+	uint64_t threshold;
+	int rc = condition(core, r->flags, r->context, &cntr, &threshold);
+
+	later.flags &= ~FI_TRIGGER;
+	if (!rc)
+		rc = ufi_rma_check(core, &later);
+	return rc ? rc : wait_for(ufi_work_rma(core, &later), cntr, threshold);
+}
+
+ssize_t ufi_trigger_atomic(struct ufi_core *core, const struct ufi_atomic *a)
+{
+	struct ufi_atomic later = *a;
+	struct ufi_cntr *cntr;
+	uint64_t threshold;
+	int rc = condition(core, a->flags, a->context, &cntr, &threshold);
+
+	later.flags &= ~FI_TRIGGER;
+	if (!rc)
+		rc = ufi_atomic_check(core, &later);
+	if (!rc && !ufi_work_atomic_fits(&later))
+		rc = -FI_EINVAL;
+	return rc ? rc : wait_for(ufi_work_atomic(core, &later), cntr, threshold);
+}
