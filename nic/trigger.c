@@ -18,7 +18,7 @@
 
 #define ROOM_FIRST 16u
 /* Room that comes without a completion, such as memory, is looked for so often. */
-#define RETRY_NS   10000000u
+#define RETRY_NS   100000000u
 #define READY	   UINT32_MAX /* nic_trig_work.at of work that is in no heap */
 
 void nic_trig_cntr_init(struct nic_trig_cntr *c)

@@ -165,13 +165,16 @@ static int ep_control(struct fid *fid, int command, void *arg)
 static ssize_t ep_cancel(fid_t fid, void *context)
 {
 	struct ufi_core *core = ep_of(fid)->core;
-	int rc;
+	int rc = -FI_ENOENT;
 
-	if (!core->rq) /* receives of a shared context are not the endpoint's */
-		return core->srx ? -FI_ENOENT : -FI_EOPBADSTATE;
+	if (!core->rq && !core->rdm && !core->srx)
+		return -FI_EOPBADSTATE;
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
-	rc = ufi_work_cancel_triggered(core, context) ? 0 : nic_rdm_rq_cancel(core->rq, context);
+	if (ufi_work_cancel_triggered(core, context))
+		rc = 0;
+	else if (core->rq) /* receives of a shared context are not the endpoint's */
+		rc = nic_rdm_rq_cancel(core->rq, context);
 	ufi_run_work(core->domain); /* something may have waited for that */
 	ufi_leave(core->domain);
 	return rc;

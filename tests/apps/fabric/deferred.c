@@ -9,6 +9,7 @@
 
 #define WORD  8u
 #define LINKS 100000u
+#define SENDS 20000u
 #define RACES 2000u
 #define LAPS  50u
 
@@ -222,6 +223,38 @@ static void chain_of_counters(struct pair *p)
 	WANT_OK(fi_close(&cntr[1]->fid));
 }
 
+/** More than the queue of an endpoint has room for, at once: in order. */
+static void more_than_there_is_room_for(struct pair *p)
+{
+	struct fid_cntr *go = open_counter(p), *sent = open_counter(p);
+	struct iovec iov = {p->there, 4 * SENDS};
+	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC};
+	struct job *job = malloc(SENDS * sizeof(*job));
+	uint32_t *said = (uint32_t *)p->here, *heard = (uint32_t *)p->there, wrong = 0;
+	size_t least = 4;
+
+	WANT_OK(fi_setopt(&p->b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)));
+	WANT_OK(fi_recvmsg(p->b.ep, &msg, FI_MULTI_RECV));
+	for (uint32_t i = 0; i < SENDS; i++) {
+		said[i] = i;
+		job_init(&job[i], FI_OP_SEND, go, 1 + i / 10, sent);
+		message(&job[i], p->a.ep, &said[i], 4, p->b.addr);
+		WANT_OK(queue(p, &job[i]));
+	}
+	WANT_OK(fi_cntr_add(go, SENDS));
+	await_count(sent, SENDS, 0);
+	for (uint32_t i = 0; i < SENDS; i++) {
+		WANT(fi_cq_sread(p->b.rx, &p->done, 1, NULL, PATIENCE_MS), 1);
+		wrong += heard[i] != i;
+	}
+	WANT(wrong, 0);
+	least = 64;
+	WANT_OK(fi_setopt(&p->b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)));
+	free(job);
+	WANT_OK(fi_close(&go->fid));
+	WANT_OK(fi_close(&sent->fid));
+}
+
 /** a sends to b when it has received from b, and the other way round: messages go to and fro by themselves. */
 static void to_and_fro(struct pair *p)
 {
@@ -275,6 +308,7 @@ static void answers_to_writes(struct pair *p)
 void case_deferred_chains(struct pair *p)
 {
 	chain_of_counters(p);
+	more_than_there_is_room_for(p);
 	to_and_fro(p);
 	answers_to_writes(p);
 }
