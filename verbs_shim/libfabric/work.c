@@ -448,6 +448,8 @@ void ufi_work_stop(struct ufi_core *core)
 
 void ufi_work_drop(struct ufi_core *core)
 {
-	while (!list_empty(&core->works))
-		work_free(list_entry(list_first(&core->works), struct ufi_work, node));
+	for (struct list *n = core->works.next, *next; n != &core->works; n = next) {
+		next = n->next;
+		work_free(list_entry(n, struct ufi_work, node));
+	}
 }
