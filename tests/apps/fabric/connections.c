@@ -54,7 +54,7 @@ static void meeting_open(struct meeting *m, struct pair *p)
 
 	memset(m, 0, sizeof(*m));
 	m->p = p;
-	m->info = info_of(FI_EP_MSG, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC);
+	m->info = info_of(FI_EP_MSG, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_TRIGGER);
 	WANT_OK(fi_eq_open(p->fabric, &eq, &m->eq, NULL));
 	WANT_OK(fi_cq_open(p->domain, &cq, &m->cq, NULL));
 	pep_open(m);
@@ -147,12 +147,36 @@ static void talk(struct meeting *m, struct fid_ep *from, struct fid_ep *to)
 	WANT(memcmp(p->here, p->there, 100), 0);
 }
 
+/** Words that wait for a counter: one is to go when that is 1, and one when it is 2, which is too late. */
+struct later {
+	struct fid_cntr *cntr;
+	struct fi_triggered_context goes, fails;
+};
+
+static void say_later(struct pair *p, struct later *l, struct fid_ep *ep, fi_addr_t to)
+{
+	struct iovec iov = {p->here, 4};
+	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = to, .context = &l->goes};
+
+	l->cntr = open_counter(p);
+	l->goes.event_type = l->fails.event_type = FI_TRIGGER_THRESHOLD;
+	l->goes.trigger.threshold = (struct fi_trigger_threshold){l->cntr, 1};
+	l->fails.trigger.threshold = (struct fi_trigger_threshold){l->cntr, 2};
+	memcpy(p->here, "wait", 4);
+	WANT_OK(fi_sendmsg(ep, &msg, FI_TRIGGER | FI_COMPLETION));
+	msg.context = &l->fails;
+	WANT_OK(fi_sendmsg(ep, &msg, FI_TRIGGER | FI_COMPLETION));
+	memcpy(p->here, "said", 4);
+	WANT_OK(fi_cntr_add(l->cntr, 1));
+}
+
 void case_connection(struct pair *p)
 {
 	struct fid_ep *a, *b;
 	struct meeting m;
 	struct sockaddr_in name;
 	size_t len = sizeof(name);
+	struct later later;
 
 	meeting_open(&m, p);
 	a = ep_open(&m, m.info);
@@ -165,10 +189,20 @@ void case_connection(struct pair *p)
 	talk(&m, b, a);
 	WANT(fi_connect(a, &m.where, NULL, 0), -FI_EISCONN);
 	WANT(fi_accept(b, NULL, 0), -FI_EISCONN);
+	say_later(p, &later, a, 0);
+	await(p, m.cq);
+	WANT(p->done.op_context == &later.goes, 1);
+	WANT_OK(fi_recv(b, p->there, 4, NULL, 0, NULL));
+	await(p, m.cq);
+	WANT(memcmp(p->there, "said", 4), 0);
 	WANT_OK(fi_shutdown(b, 0));
 	await_event(&m, FI_SHUTDOWN, b, "");
 	await_event(&m, FI_SHUTDOWN, a, "");
 	WANT(fi_send(a, "x", 1, NULL, 0, NULL), -FI_ENOTCONN);
+	WANT_OK(fi_cntr_add(later.cntr, 1));
+	await_error(p, m.cq, FI_ENOTCONN);
+	WANT(p->error.op_context == &later.fails, 1);
+	WANT_OK(fi_close(&later.cntr->fid));
 	WANT_OK(fi_shutdown(a, 0));
 	WANT_OK(fi_close(&a->fid));
 	/* Who closes without a word has shut down as well. */
@@ -284,11 +318,12 @@ void case_port_taken_over(struct pair *p)
 
 void case_datagrams(struct pair *p)
 {
-	struct fi_info *info = info_of(FI_EP_DGRAM, FI_MSG | FI_SOURCE);
+	struct fi_info *info = info_of(FI_EP_DGRAM, FI_MSG | FI_SOURCE | FI_TRIGGER);
 	size_t max = info->ep_attr->max_msg_size, len = sizeof(struct sockaddr_in);
 	struct sockaddr_in names[2];
 	struct fid_ep *ep[2];
 	fi_addr_t at[2];
+	struct later later;
 
 	for (int i = 0; i < 2; i++) {
 		WANT_OK(fi_endpoint(p->domain, info, &ep[i], NULL));
@@ -311,8 +346,17 @@ void case_datagrams(struct pair *p)
 	WANT(fi_send(ep[0], p->here, max + 1, NULL, at[1], NULL), -FI_EMSGSIZE);
 	WANT(fi_tsend(ep[0], p->here, 1, NULL, at[1], 1, NULL), -FI_EOPNOTSUPP);
 	WANT(fi_write(ep[0], p->here, 1, NULL, at[1], p->base, p->key, NULL), -FI_EOPNOTSUPP);
+	WANT_OK(fi_recv(ep[1], p->there, 4, NULL, FI_ADDR_UNSPEC, NULL));
+	say_later(p, &later, ep[0], at[1]);
+	await(p, p->a.tx);
+	await(p, p->a.rx);
+	WANT(memcmp(p->there, "said", 4), 0);
+	WANT_OK(fi_av_remove(p->av, at, 2, 0));
+	WANT_OK(fi_cntr_add(later.cntr, 1));
+	await_error(p, p->a.tx, FI_EINVAL);
+	WANT(p->error.op_context == &later.fails, 1);
+	WANT_OK(fi_close(&later.cntr->fid));
 	for (int i = 0; i < 2; i++)
 		WANT_OK(fi_close(&ep[i]->fid));
-	WANT_OK(fi_av_remove(p->av, at, 2, 0));
 	fi_freeinfo(info);
 }
