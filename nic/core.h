@@ -41,8 +41,8 @@ struct path {
 /** Of the trigger unit. */
 struct trig {
 	struct list due, stalled; /* counters with work that is to be started, for which there was no room */
-	uint64_t completions;	  /* that there had been when there was none */
-	uint64_t retry_ns;	  /* when to try again in any case, if any are stalled */
+	uint64_t completions;	  /* that there had been when it was looked for */
+	uint64_t retry_ns;	  /* when to try again in any case; TIME_NEVER: none are stalled */
 	bool firing;
 };
 
@@ -68,6 +68,7 @@ struct nic {
 	struct list rdm_rqs;   /* queues of receives that they share */
 	uint64_t rdm_deadline; /* of calls */
 	bool rdm_due;	       /* rdm_settle has something to do */
+	bool trig_due;	       /* so may trig_run */
 	struct trig trig;
 
 	struct timer_entry *heap; /* binary heap by deadline, one entry a QP at most */
@@ -105,13 +106,7 @@ static inline void nic_see_time(struct nic *nic, uint64_t now_ns)
 void trig_init(struct nic *nic);
 /** Start what is to be started; within itself nothing. */
 void trig_run(struct nic *nic);
-static inline bool trig_is_due(const struct nic *nic)
-{
-	return !list_empty(&nic->trig.due) ||
-	       (!list_empty(&nic->trig.stalled) && nic->completions != nic->trig.completions);
-}
-/** When to try again what there was no room for. */
-uint64_t trig_deadline(const struct nic *nic);
+/** nic->trig.retry_ns may have come: try again what there was no room for. */
 void trig_timeout(struct nic *nic);
 
 /* path.c */

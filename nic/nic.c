@@ -361,8 +361,8 @@ uint64_t nic_next_deadline(const struct nic *nic)
 		t = first_ack(&nic->ack_wait)->resp.ack_at;
 	if (!list_empty(&nic->ack_lazy) && first_ack(&nic->ack_lazy)->resp.ack_at < t)
 		t = first_ack(&nic->ack_lazy)->resp.ack_at;
-	if (trig_deadline(nic) < t)
-		t = trig_deadline(nic);
+	if (nic->trig.retry_ns < t)
+		t = nic->trig.retry_ns;
 	return t < nic->rdm_deadline ? t : nic->rdm_deadline;
 }
 

@@ -302,14 +302,13 @@ bool rdm_is_told(const struct nic_qp *qp, uint32_t rkey);
 /** The QP is in error. */
 void rdm_qp_failed(struct nic_qp *qp);
 void rdm_settle(struct nic *nic);
+void rdm_settle_all(struct nic *nic);
 /** Endpoints act on what has completed, and work that has waited for it is started: at the end of every call that may complete
  *  something. */
 static inline void rdm_settle_due(struct nic *nic)
 {
-	if (__builtin_expect(nic->rdm_due, 0))
-		rdm_settle(nic);
-	if (__builtin_expect(trig_is_due(nic), 0))
-		trig_run(nic);
+	if (__builtin_expect(nic->rdm_due | nic->trig_due, 0))
+		rdm_settle_all(nic);
 }
 /** nic->rdm_deadline has come. */
 void rdm_timeout(struct nic *nic);

@@ -375,6 +375,14 @@ void rdm_settle(struct nic *nic)
 	} while (more);
 }
 
+void rdm_settle_all(struct nic *nic)
+{
+	if (nic->rdm_due)
+		rdm_settle(nic);
+	if (nic->trig_due)
+		trig_run(nic);
+}
+
 void rdm_timeout(struct nic *nic)
 {
 	nic->rdm_deadline = TIME_NEVER;

@@ -118,8 +118,11 @@ static void reach(struct nic *nic, struct nic_trig_cntr *c)
 		work->at = READY;
 		list_append(&c->ready, &work->node);
 	}
-	if (!list_empty(&c->ready) && list_empty(&c->node))
+	if (list_empty(&c->ready))
+		return;
+	if (list_empty(&c->node))
 		list_append(&nic->trig.due, &c->node);
+	nic->trig_due = true;
 }
 
 void nic_trig_set(struct nic *nic, struct nic_trig_cntr *c, bool failed, uint64_t value)
@@ -181,7 +184,6 @@ static void stall(struct nic *nic, struct nic_trig_cntr *c, struct nic_trig_work
 	list_append(list_first(&c->ready), &work->node); /* before that one, or else at the only place there is */
 	list_remove(&c->node);
 	list_append(&nic->trig.stalled, &c->node);
-	nic->trig.completions = nic->completions;
 	nic->trig.retry_ns = nic->now + RETRY_NS;
 }
 
@@ -200,14 +202,22 @@ static void fire_all(struct nic *nic, struct nic_trig_cntr *c)
 	}
 }
 
+/** There is no end as long as what is started completes what makes room for more. */
+static bool has_more(const struct nic *nic)
+{
+	return !list_empty(&nic->trig.due) ||
+	       (!list_empty(&nic->trig.stalled) && nic->completions != nic->trig.completions);
+}
+
 void trig_run(struct nic *nic)
 {
 	if (nic->trig.firing)
 		return;
 	nic->trig.firing = true;
-	do {
+	while (has_more(nic)) {
 		if (nic->completions != nic->trig.completions)
 			trig_again(nic);
+		nic->trig.completions = nic->completions;
 		while (!list_empty(&nic->trig.due)) {
 			struct nic_trig_cntr *c = list_entry(list_first(&nic->trig.due), struct nic_trig_cntr, node);
 
@@ -216,14 +226,18 @@ void trig_run(struct nic *nic)
 		}
 		if (nic->rdm_due)
 			rdm_settle(nic);
-	} while (trig_is_due(nic));
+	}
 	nic->trig.firing = false;
+	nic->trig_due = !list_empty(&nic->trig.stalled); /* each call that may complete something looks after them */
+	if (!nic->trig_due)
+		nic->trig.retry_ns = TIME_NEVER;
 }
 
 void trig_init(struct nic *nic)
 {
 	list_init(&nic->trig.due);
 	list_init(&nic->trig.stalled);
+	nic->trig.retry_ns = TIME_NEVER;
 }
 
 void nic_trig_run(struct nic *nic)
@@ -236,13 +250,10 @@ void nic_trig_retry(struct nic *nic)
 	trig_again(nic);
 }
 
-uint64_t trig_deadline(const struct nic *nic)
-{
-	return list_empty(&nic->trig.stalled) ? TIME_NEVER : nic->trig.retry_ns;
-}
-
 void trig_timeout(struct nic *nic)
 {
-	if (trig_deadline(nic) <= nic->now)
-		trig_again(nic);
+	if (nic->trig.retry_ns > nic->now)
+		return;
+	nic->trig.retry_ns = TIME_NEVER;
+	trig_again(nic);
 }
