@@ -208,13 +208,11 @@ static bool slots_grow(struct ufi_domain *domain)
 	return true;
 }
 
-/** @return 0, -FI_EBUSY, -FI_ENOMEM. */
+/** From here on it is what `user` stands for: programs use one struct for several requests. @return 0, -FI_ENOMEM. */
 static int slot_take(struct ufi_work *w, struct fi_deferred_work *user)
 {
 	struct ufi_domain *domain = w->domain;
 
-	if (work_find(domain, user))
-		return -FI_EBUSY;
 	if ((!domain->works || domain->works->free == NO_SLOT) && !slots_grow(domain))
 		return -FI_ENOMEM;
 	w->user = user;

@@ -64,7 +64,7 @@ int ufi_work_cntr(const struct ufi_domain *domain, struct fid_cntr *fid, struct 
 /**
  * Have it wait, or start it if the counter is there already. The work is the callee's, whatever it returns.
  * @param user, completion NULL for a triggered operation.
- * @return 0, -FI_EBUSY: `user` waits already or is under way, or what is wrong with the request.
+ * @return 0, or what is wrong with the request.
  */
 int ufi_work_queue(struct ufi_work *work, struct ufi_cntr *trigger, uint64_t threshold, struct fi_deferred_work *user,
 		   struct ufi_cntr *completion);
