@@ -5,7 +5,7 @@
  * Work that waits for a counter is in its heap. A change moves what is reached to the counter's list of ready work, in order: so what
  * has been reached stays so if the counter goes back before the work is started. Counters with ready work are on a list of the NIC,
  * which trig_run takes them from, one after the other; work that it starts may put more of them there. It is called wherever
- * something may have completed, and never within itself.
+ * something may have completed; within itself it does nothing.
  *
  * Owns: nic.trig.
  */
@@ -166,8 +166,15 @@ bool nic_trig_cancel(struct nic_trig_work *work)
 
 /* ---- starting ------------------------------------------------------------------------------------------------ */
 
+/** Each of them is the first in turn: there may be room for so many only. */
 static void trig_again(struct nic *nic)
 {
+	if (!list_empty(&nic->trig.stalled)) {
+		struct list *first = list_first(&nic->trig.stalled);
+
+		list_remove(first);
+		list_append(&nic->trig.stalled, first);
+	}
 	while (!list_empty(&nic->trig.stalled)) {
 		struct list *n = list_first(&nic->trig.stalled);
 

@@ -179,7 +179,7 @@ void ufi_tell(struct ufi_core *core, const struct nic_rdm_done *d)
 		nameless = !failed && source_unknown(core, source, d);
 	}
 	count(core, d, work, failed || nameless);
-	told = is_told(core, d, work, failed);
+	told = is_told(core, d, work, failed || nameless);
 	if (work)
 		ufi_work_done(work, d);
 	if (!cq || !told)

@@ -175,7 +175,7 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 		rc = 0;
 	else if (core->rq) /* receives of a shared context are not the endpoint's */
 		rc = nic_rdm_rq_cancel(core->rq, context);
-	ufi_run_work(core->domain); /* something may have waited for that */
+	ufi_retry_work(core->domain); /* something may have waited for that */
 	ufi_leave(core->domain);
 	return rc;
 }
@@ -280,8 +280,7 @@ static void core_close(struct ufi_core *core)
 		ufi_stx_give(core, core->sent);
 	}
 	ufi_work_drop(core);
-	nic_trig_retry(domain->nic); /* what it had of what it shared with others */
-	ufi_run_work(domain);
+	ufi_retry_work(domain); /* with what it had of what it shared with others */
 	if (core->cm.request)
 		ufi_request_leave(core->cm.request);
 	ufi_leave(domain);

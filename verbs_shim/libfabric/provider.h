@@ -218,6 +218,13 @@ static inline void ufi_run_work(const struct ufi_domain *domain)
 	pmd_doorbell(domain->engine);
 }
 
+/** The same, when what has no room may have some now, or no longer waits behind what had none: without a completion nobody looks. */
+static inline void ufi_retry_work(const struct ufi_domain *domain)
+{
+	nic_trig_retry(domain->nic);
+	ufi_run_work(domain);
+}
+
 /* A mutex may be locked for ever in the child of a fork: by a thread that is not there. The child is the only one to look. */
 static inline void ufi_lock(pthread_mutex_t *lock)
 {

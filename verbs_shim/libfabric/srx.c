@@ -75,6 +75,7 @@ static int srx_close(struct fid *fid)
 		ufi_work_stop(&srx->ep.own);
 		nic_rdm_rq_destroy(srx->ep.own.rq);
 		ufi_work_drop(&srx->ep.own);
+		ufi_retry_work(domain);
 		ufi_leave(domain);
 	}
 	atomic_fetch_sub(&domain->users, 1);

@@ -19,7 +19,7 @@ static int condition(const struct ufi_core *core, uint64_t flags, const void *co
 	if (flags & FI_INJECT)
 		return -FI_ENOSYS;
 	if (flags & FI_PEEK)
-		return -FI_EBADFLAGS;
+		return -FI_ENOSYS;
 	if (!trigger)
 		return -FI_EINVAL;
 	if (trigger->event_type != FI_TRIGGER_THRESHOLD)

@@ -132,13 +132,14 @@ static int post_atomic(struct ufi_work *w, const struct ufi_way *way)
 bool ufi_work_atomic_fits(const struct ufi_atomic *a)
 {
 	return a->n_operand <= NIC_RDM_IOV_MAX && a->n_compare <= NIC_RDM_IOV_MAX && a->n_result <= NIC_RDM_IOV_MAX &&
-	       a->n_remote <= NIC_RDM_REMOTE_MAX && (!a->n_operand || a->operand) && (!a->n_compare || a->compare) &&
-	       (!a->n_result || a->result);
+	       a->n_remote <= NIC_RDM_REMOTE_MAX && (!a->n_operand || a->operand || a->op == FI_ATOMIC_READ) &&
+	       (!a->n_compare || a->compare) && (!a->n_result || a->result);
 }
 
 struct ufi_work *ufi_work_atomic(struct ufi_core *core, const struct ufi_atomic *a)
 {
-	size_t operand = WORDS(a->n_operand, struct fi_ioc), compare = WORDS(a->n_compare, struct fi_ioc);
+	size_t n_operand = a->op == FI_ATOMIC_READ ? 0 : a->n_operand; /* there may be a list of nothing */
+	size_t operand = WORDS(n_operand, struct fi_ioc), compare = WORDS(a->n_compare, struct fi_ioc);
 	size_t result = WORDS(a->n_result, struct fi_ioc), remote = WORDS(a->n_remote, struct fi_rma_ioc);
 	struct ufi_work *w = work_new(core->domain, core, operand + compare + result + remote);
 	uint64_t *at = w ? w->vectors : NULL;
@@ -150,6 +151,7 @@ struct ufi_work *ufi_work_atomic(struct ufi_core *core, const struct ufi_atomic 
 	w->flags = a->flags;
 	w->context = a->context;
 	w->atomic = *a;
+	w->atomic.n_operand = n_operand;
 	w->atomic.operand = keep(&at, a->operand, operand);
 	w->atomic.compare = keep(&at, a->compare, compare);
 	w->atomic.result = keep(&at, a->result, result);
@@ -344,14 +346,18 @@ static int work_begin(struct ufi_work *w, struct ufi_cntr *trigger, uint64_t thr
 		      struct ufi_cntr *completion)
 {
 	int rc = w->post(w, &(struct ufi_way){.check = true});
+	void *named = user ? user->context.internal[0] : NULL;
 
 	if (!rc && user)
 		rc = slot_take(w, user);
 	if (rc)
 		return rc;
 	rc = nic_trig_queue(w->domain->nic, &trigger->trig, threshold, &w->trig);
-	if (rc)
+	if (rc) {
+		if (user)
+			user->context.internal[0] = named; /* what it stood for before, if for anything */
 		return rc;
+	}
 	w->trigger = trigger;
 	w->completion = completion;
 	use(trigger);
@@ -405,6 +411,7 @@ int ufi_work_cancel(struct ufi_domain *domain, struct fi_deferred_work *user)
 		return -FI_EIO;
 	w = work_find(domain, user);
 	canceled = w && work_take_back(w);
+	ufi_retry_work(domain);
 	ufi_leave(domain);
 	return canceled ? 0 : -FI_ENOENT;
 }
@@ -419,6 +426,7 @@ int ufi_work_flush(struct ufi_domain *domain, const struct ufi_cntr *cntr)
 		if (w && (!cntr || w->trigger == cntr))
 			work_take_back(w);
 	}
+	ufi_retry_work(domain);
 	ufi_leave(domain);
 	return 0;
 }

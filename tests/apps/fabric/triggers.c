@@ -199,7 +199,7 @@ void case_triggered_mistakes(struct pair *p)
 	WANT(fi_send(out, p->here, p->info->ep_attr->max_msg_size + 1, NULL, p->b.addr, &good), -FI_EMSGSIZE);
 	WANT(fi_write(out, p->here, 1, NULL, p->b.addr, p->base, UINT64_C(1) << 32, &good), -FI_EINVAL);
 	WANT(fi_atomic(out, p->here, 1, NULL, p->b.addr, p->base, p->key, FI_FLOAT, FI_BOR, &good), -FI_EOPNOTSUPP);
-	WANT(fi_sendmsg(p->a.ep, &msg, FI_TRIGGER | FI_PEEK), -FI_EBADFLAGS);
+	WANT(fi_sendmsg(p->a.ep, &msg, FI_TRIGGER | FI_PEEK), -FI_ENOSYS);
 	/* Who has not asked for it has it not. */
 	info->caps &= ~FI_TRIGGER;
 	WANT_OK(fi_endpoint(p->domain, info, &plain, NULL));
