@@ -33,6 +33,8 @@ struct unit {
 	struct nic *nic;
 	struct nic_trig_cntr a, b;
 	unsigned *started, n_started;
+	bool limited; /* there is only so much room: */
+	unsigned room;
 	unsigned amid; /* calls of fire that have not returned */
 	struct work *work;
 };
@@ -57,6 +59,9 @@ static int fire(struct nic_trig_work *trig)
 		w->refusals--;
 		return -EAGAIN;
 	}
+	if (u->limited && !u->room)
+		return -EAGAIN;
+	u->room -= u->limited;
 	u->amid++;
 	u->started[u->n_started++] = w->name;
 	if (w->clears)
@@ -265,6 +270,31 @@ static void trigger__what_there_is_no_room_for_is_tried_when_something_has_compl
 	unit_close(&u);
 }
 
+/** Each time another one gets what room there is. */
+static void trigger__counters_without_room_take_turns(void **state)
+{
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	u.limited = true;
+	for (unsigned i = 1; i <= 3; i++) {
+		queue(&u, &u.a, i, 1);
+		queue(&u, &u.b, 10 + i, 1);
+	}
+	add(&u, &u.a, false, 1);
+	add(&u, &u.b, false, 1);
+	for (unsigned i = 1; i <= 3; i++) {
+		for (unsigned turn = 0; turn < 2; turn++) {
+			u.room = 1;
+			u.nic->completions++;
+			nic_trig_run(u.nic);
+		}
+		expect(&u, 10 + i, i);
+	}
+	unit_close(&u);
+}
+
 static void trigger__what_there_is_no_room_for_is_tried_after_a_while(void **state)
 {
 	struct unit u;
@@ -384,6 +414,7 @@ int main(void)
 		cmocka_unit_test(trigger__long_chains_need_no_stack),
 		cmocka_unit_test(trigger__what_is_cancelled_is_not_started),
 		cmocka_unit_test(trigger__what_there_is_no_room_for_is_tried_when_something_has_completed),
+		cmocka_unit_test(trigger__counters_without_room_take_turns),
 		cmocka_unit_test(trigger__what_there_is_no_room_for_is_tried_after_a_while),
 		cmocka_unit_test(trigger__does_as_a_model_that_sorts),
 		cmocka_unit_test(trigger__much_work_on_one_counter),
