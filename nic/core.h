@@ -40,9 +40,11 @@ struct path {
 
 /** Of the trigger unit. */
 struct trig {
-	struct list due, stalled; /* counters with work that is to be started, for which there was no room */
-	uint64_t completions;	  /* that there had been when it was looked for */
-	uint64_t retry_ns;	  /* when to try again in any case; TIME_NEVER: none are stalled */
+	struct list due; /* counters with work that is to be started */
+	/* Those that there was no room for: still to be tried in this pass over all of them, tried in vain, had some. */
+	struct list untried, hungry, fed;
+	uint64_t completions; /* that there had been when the pass began */
+	uint64_t retry_ns;    /* when to try again in any case; TIME_NEVER: there is nothing to try */
 	bool firing;
 };
 

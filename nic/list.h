@@ -37,6 +37,18 @@ static inline void list_append(struct list *head, struct list *n)
 	head->prev = n;
 }
 
+/** All of `from` goes behind what is on the list. */
+static inline void list_append_all(struct list *head, struct list *from)
+{
+	if (list_empty(from))
+		return;
+	from->next->prev = head->prev;
+	head->prev->next = from->next;
+	from->prev->next = head;
+	head->prev = from->prev;
+	list_init(from);
+}
+
 static inline struct list *list_first(struct list *head)
 {
 	return head->next;

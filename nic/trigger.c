@@ -7,6 +7,9 @@
  * which trig_run takes them from, one after the other; work that it starts may put more of them there. It is called wherever
  * something may have completed; within itself it does nothing.
  *
+ * Counters whose work there was no room for are on lists of their own, and are all tried when something has completed: some in each
+ * call, because there may be many that one completion makes no room for.
+ *
  * Owns: nic.trig.
  */
 #include "trigger.h"
@@ -19,6 +22,9 @@
 #define ROOM_FIRST 16u
 /* Room that comes without a completion, such as memory, is looked for so often. */
 #define RETRY_NS   100000000u
+/* So many counters are tried in vain within a call; the others soon after it. Room for one of them says nothing of which. */
+#define TRIES	   16u
+#define SOON_NS	   1000u
 #define READY	   UINT32_MAX /* nic_trig_work.at of work that is in no heap */
 
 void nic_trig_cntr_init(struct nic_trig_cntr *c)
@@ -166,76 +172,94 @@ bool nic_trig_cancel(struct nic_trig_work *work)
 
 /* ---- starting ------------------------------------------------------------------------------------------------ */
 
-/** Each of them is the first in turn: there may be room for so many only. */
-static void trig_again(struct nic *nic)
+/** The next pass over counters without room begins when this one is over, or now. */
+static void ask_for_pass(struct nic *nic)
 {
-	if (!list_empty(&nic->trig.stalled)) {
-		struct list *first = list_first(&nic->trig.stalled);
-
-		list_remove(first);
-		list_append(&nic->trig.stalled, first);
-	}
-	while (!list_empty(&nic->trig.stalled)) {
-		struct list *n = list_first(&nic->trig.stalled);
-
-		list_remove(n);
-		list_append(&nic->trig.due, n);
-	}
+	nic->trig.completions = nic->completions - 1;
 }
 
-/** There is no room for this one. */
-static void stall(struct nic *nic, struct nic_trig_cntr *c, struct nic_trig_work *work)
+/** Those that had nothing the last time come first, so that all take turns where there is little room. */
+static void begin_pass(struct nic *nic)
+{
+	if (!list_empty(&nic->trig.untried) || nic->completions == nic->trig.completions)
+		return;
+	nic->trig.completions = nic->completions;
+	list_append_all(&nic->trig.untried, &nic->trig.hungry);
+	list_append_all(&nic->trig.untried, &nic->trig.fed);
+}
+
+/** There is no room for this one; `fed`: there was some for others of this counter. */
+static void stall(struct nic *nic, struct nic_trig_cntr *c, struct nic_trig_work *work, bool fed)
 {
 	COUNT(nic, trig_no_room);
 	work->cntr = c;
 	list_append(list_first(&c->ready), &work->node); /* before that one, or else at the only place there is */
-	list_remove(&c->node);
-	list_append(&nic->trig.stalled, &c->node);
+	list_remove(&c->node);				 /* it may have changed meanwhile */
+	list_append(fed ? &nic->trig.fed : &nic->trig.hungry, &c->node);
 	nic->trig.retry_ns = nic->now + RETRY_NS;
 }
 
-static void fire_all(struct nic *nic, struct nic_trig_cntr *c)
+/** What is ready at a counter. @return false: there was no room for anything. */
+static bool fire_ready(struct nic *nic, struct nic_trig_cntr *c)
 {
+	bool fed = false;
+
+	list_remove(&c->node);
 	while (!list_empty(&c->ready)) {
 		struct nic_trig_work *work = list_entry(list_first(&c->ready), struct nic_trig_work, node);
 
 		list_remove(&work->node);
 		work->cntr = NULL;
 		if (work->fire(work) == -EAGAIN) {
-			stall(nic, c, work);
-			return;
+			stall(nic, c, work, fed);
+			return fed;
 		}
 		COUNT(nic, trig_fired);
+		fed = true;
 	}
+	return true;
 }
 
-/** There is no end as long as what is started completes what makes room for more. */
-static bool has_more(const struct nic *nic)
+/** The counter whose turn it is, or NULL. Who has waited for room goes first. */
+static struct nic_trig_cntr *whose_turn(struct nic *nic, unsigned tries)
 {
-	return !list_empty(&nic->trig.due) ||
-	       (!list_empty(&nic->trig.stalled) && nic->completions != nic->trig.completions);
+	struct list *of = tries && !list_empty(&nic->trig.untried) ? &nic->trig.untried : &nic->trig.due;
+
+	return list_empty(of) ? NULL : list_entry(list_first(of), struct nic_trig_cntr, node);
+}
+
+/* There is no end as long as what is started completes what makes room for more. */
+static void fire_all(struct nic *nic)
+{
+	struct nic_trig_cntr *c;
+	unsigned tries = TRIES;
+
+	for (;;) {
+		begin_pass(nic);
+		c = whose_turn(nic, tries);
+		if (c && !fire_ready(nic, c))
+			tries -= tries > 0;
+		else if (!c && nic->rdm_due)
+			rdm_settle(nic);
+		else if (!c)
+			return;
+	}
 }
 
 void trig_run(struct nic *nic)
 {
+	bool goes_on;
+
 	if (nic->trig.firing)
 		return;
 	nic->trig.firing = true;
-	while (has_more(nic)) {
-		if (nic->completions != nic->trig.completions)
-			trig_again(nic);
-		nic->trig.completions = nic->completions;
-		while (!list_empty(&nic->trig.due)) {
-			struct nic_trig_cntr *c = list_entry(list_first(&nic->trig.due), struct nic_trig_cntr, node);
-
-			list_remove(&c->node);
-			fire_all(nic, c);
-		}
-		if (nic->rdm_due)
-			rdm_settle(nic);
-	}
+	fire_all(nic);
 	nic->trig.firing = false;
-	nic->trig_due = !list_empty(&nic->trig.stalled); /* each call that may complete something looks after them */
+	goes_on = !list_empty(&nic->trig.untried);
+	if (goes_on)
+		nic->trig.retry_ns = nic->now + SOON_NS;
+	/* Each call that may complete something looks after them. */
+	nic->trig_due = goes_on || !list_empty(&nic->trig.hungry) || !list_empty(&nic->trig.fed);
 	if (!nic->trig_due)
 		nic->trig.retry_ns = TIME_NEVER;
 }
@@ -243,7 +267,9 @@ void trig_run(struct nic *nic)
 void trig_init(struct nic *nic)
 {
 	list_init(&nic->trig.due);
-	list_init(&nic->trig.stalled);
+	list_init(&nic->trig.untried);
+	list_init(&nic->trig.hungry);
+	list_init(&nic->trig.fed);
 	nic->trig.retry_ns = TIME_NEVER;
 }
 
@@ -254,7 +280,7 @@ void nic_trig_run(struct nic *nic)
 
 void nic_trig_retry(struct nic *nic)
 {
-	trig_again(nic);
+	ask_for_pass(nic);
 }
 
 void trig_timeout(struct nic *nic)
@@ -262,5 +288,6 @@ void trig_timeout(struct nic *nic)
 	if (nic->trig.retry_ns > nic->now)
 		return;
 	nic->trig.retry_ns = TIME_NEVER;
-	trig_again(nic);
+	if (list_empty(&nic->trig.untried))
+		ask_for_pass(nic);
 }

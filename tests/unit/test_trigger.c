@@ -3,6 +3,7 @@
  * test_trigger.c - nic/trigger.c: in which order work is started, also against a model that sorts it; chains; what is cancelled; what
  * there is no room for.
  */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +16,11 @@
 #include "trigger.h"
 #include "wire_util.h"
 
-#define MANY  100000u
-#define STEPS 100000u
+#define MANY	 100000u
+#define STEPS	 100000u
+#define COUNTERS 1000u
+#define TRIES	 16u   /* counters without room in a call */
+#define SOON	 1000u /* ns: sooner than what is tried for want of anything better */
 
 struct unit;
 
@@ -290,7 +294,7 @@ static void trigger__counters_without_room_take_turns(void **state)
 			u.nic->completions++;
 			nic_trig_run(u.nic);
 		}
-		expect(&u, 10 + i, i);
+		expect(&u, i, 10 + i);
 	}
 	unit_close(&u);
 }
@@ -315,6 +319,58 @@ static void trigger__what_there_is_no_room_for_is_tried_after_a_while(void **sta
 	}
 	expect(&u, 1);
 	assert_int_equal(nic_next_deadline(u.nic), UINT64_MAX);
+	unit_close(&u);
+}
+
+/** Something has completed, and the unit does what it says that it will do soon after. @return calls. */
+static unsigned complete_one(struct unit *u)
+{
+	unsigned calls = 0;
+	uint64_t refused;
+
+	u->nic->completions++;
+	do {
+		refused = u->nic->counters[NIC_CNT_trig_no_room];
+		if (calls++)
+			nic_timeout(u->nic, nic_next_deadline(u->nic));
+		else
+			nic_trig_run(u->nic);
+		assert_true(u->nic->counters[NIC_CNT_trig_no_room] - refused <= TRIES);
+	} while (nic_next_deadline(u->nic) - u->nic->now <= SOON);
+	return calls;
+}
+
+/* One completion is room for one of them, perhaps, and it is not known for which. */
+static void trigger__many_counters_without_room_cost_little_in_a_call(void **state)
+{
+	static struct nic_trig_cntr cntr[COUNTERS];
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	for (unsigned i = 0; i < COUNTERS; i++) {
+		nic_trig_cntr_init(&cntr[i]);
+		u.work[i].refusals = UINT_MAX;
+		queue(&u, &cntr[i], i, 0);
+	}
+	assert_in_range(complete_one(&u), COUNTERS / TRIES, COUNTERS / TRIES + 1);
+	assert_int_equal(u.n_started, 0);
+	assert_int_equal(u.nic->counters[NIC_CNT_trig_no_room], 2 * COUNTERS);
+	/* Who has room has it whatever is ahead of him. */
+	u.work[COUNTERS - 1].refusals = u.work[COUNTERS / 2].refusals = 0;
+	complete_one(&u);
+	expect(&u, COUNTERS / 2, COUNTERS - 1);
+	/* What is reached meanwhile does not wait for the others. */
+	u.work[COUNTERS / 3].refusals = 0;
+	u.nic->completions++;
+	queue(&u, &u.a, COUNTERS, 0);
+	expect(&u, COUNTERS);
+	complete_one(&u);
+	expect(&u, COUNTERS / 3);
+	for (unsigned i = 0; i < COUNTERS; i++) {
+		nic_trig_cancel(&u.work[i].trig);
+		nic_trig_cntr_fini(&cntr[i]);
+	}
 	unit_close(&u);
 }
 
@@ -415,6 +471,7 @@ int main(void)
 		cmocka_unit_test(trigger__what_is_cancelled_is_not_started),
 		cmocka_unit_test(trigger__what_there_is_no_room_for_is_tried_when_something_has_completed),
 		cmocka_unit_test(trigger__counters_without_room_take_turns),
+		cmocka_unit_test(trigger__many_counters_without_room_cost_little_in_a_call),
 		cmocka_unit_test(trigger__what_there_is_no_room_for_is_tried_after_a_while),
 		cmocka_unit_test(trigger__does_as_a_model_that_sorts),
 		cmocka_unit_test(trigger__much_work_on_one_counter),
