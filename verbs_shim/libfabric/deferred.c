@@ -36,16 +36,23 @@ static int made(struct ufi_work *work, struct ufi_work **out)
 	return work ? 0 : -FI_ENOMEM;
 }
 
+/* Programs that only ever defer messages with tags, as fabtests' do, ask for FI_MSG and no more: a queue of work is the domain's,
+ * and what fi_trigger(3) says of it names no capability. All that FI_TAGGED would change is what other calls let through. */
+static uint64_t deferrable(const struct ufi_core *core)
+{
+	return core->caps | (core->caps & FI_MSG ? FI_TAGGED & ~core->type->lacks : 0);
+}
+
 static int make_send(struct ufi_ep *ep, const struct ufi_send *s, struct ufi_work **out)
 {
-	int rc = ufi_send_check(ep->core, s);
+	int rc = ufi_send_check(ep->core, deferrable(ep->core), s);
 
 	return rc ? rc : made(ufi_work_send(ep->core, s), out);
 }
 
 static int make_recv(struct ufi_ep *ep, const struct ufi_recv *r, struct ufi_work **out)
 {
-	int rc = r->flags & FI_PEEK ? -FI_ENOSYS : ufi_recv_check(ep->core, r);
+	int rc = r->flags & FI_PEEK ? -FI_ENOSYS : ufi_recv_check(ep->core, deferrable(ep->core), r);
 
 	return rc ? rc : made(ufi_work_recv(ep->core, r), out);
 }

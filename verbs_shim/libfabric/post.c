@@ -64,12 +64,14 @@ ssize_t ufi_call_end(struct ufi_core *core, int rc)
 	return rc;
 }
 
-int ufi_send_check(const struct ufi_core *core, const struct ufi_send *s)
+int ufi_send_check(const struct ufi_core *core, uint64_t has, const struct ufi_send *s)
 {
-	int rc = ufi_ep_check(core, FI_SEND | (s->flags & (FI_MSG | FI_TAGGED)));
+	uint64_t caps = FI_SEND | (s->flags & (FI_MSG | FI_TAGGED));
 
-	if (rc)
-		return rc;
+	if ((has & caps) != caps)
+		return -FI_EOPNOTSUPP;
+	if (!core->rdm)
+		return -FI_EOPBADSTATE;
 	if (s->flags & ~POST_FLAGS)
 		return -FI_EBADFLAGS;
 	return s->n_iov > NIC_RDM_IOV_MAX || (s->n_iov && !s->iov) ? -FI_EINVAL : 0;
@@ -103,7 +105,7 @@ ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s)
 
 	if (s->flags & FI_TRIGGER)
 		return ufi_trigger_send(core, s);
-	rc = ufi_send_check(core, s);
+	rc = ufi_send_check(core, core->caps, s);
 	if (rc)
 		return rc;
 	if (!ufi_enter(core->domain))
@@ -113,12 +115,12 @@ ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s)
 
 /* ---- receives -------------------------------------------------------------------------------------------- */
 
-int ufi_recv_check(const struct ufi_core *core, const struct ufi_recv *r)
+int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_recv *r)
 {
 	bool claims = r->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD);
 	uint64_t caps = FI_RECV | (r->flags & (FI_MSG | FI_TAGGED));
 
-	if ((core->caps & caps) != caps || core->srx) /* there they are to be posted */
+	if ((has & caps) != caps || core->srx) /* there they are to be posted */
 		return -FI_EOPNOTSUPP;
 	if (!core->rq)
 		return -FI_EOPBADSTATE;
@@ -202,7 +204,7 @@ ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
 
 	if (r->flags & FI_TRIGGER)
 		return ufi_trigger_recv(core, r);
-	rc = ufi_recv_check(core, r);
+	rc = ufi_recv_check(core, core->caps, r);
 	if (rc)
 		return rc;
 	if (!ufi_enter(core->domain))

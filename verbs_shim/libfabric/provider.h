@@ -592,9 +592,10 @@ ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s);
 ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r);
 
 /** What can be said of a request without the lock. Its vectors are not longer than NIC_RDM_IOV_MAX then, but for those of atomics.
+ *  @param has the endpoint's capabilities, as far as this request is concerned.
  *  @return 0, a negative fi_errno. */
-int ufi_send_check(const struct ufi_core *core, const struct ufi_send *s);
-int ufi_recv_check(const struct ufi_core *core, const struct ufi_recv *r);
+int ufi_send_check(const struct ufi_core *core, uint64_t has, const struct ufi_send *s);
+int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_recv *r);
 int ufi_rma_check(const struct ufi_core *core, const struct ufi_rma *r);
 int ufi_atomic_check(const struct ufi_core *core, const struct ufi_atomic *a);
 /** A request that was checked goes to the NIC. Engine lock held; whoever calls sees to it that it is sent. @return as nic_rdm_send;

@@ -43,7 +43,7 @@ ssize_t ufi_trigger_send(struct ufi_core *core, const struct ufi_send *s)
 
 	later.flags &= ~FI_TRIGGER;
 	if (!rc)
-		rc = ufi_send_check(core, &later);
+		rc = ufi_send_check(core, core->caps, &later);
 	return rc ? rc : wait_for(ufi_work_send(core, &later), cntr, threshold);
 }
 
@@ -56,7 +56,7 @@ ssize_t ufi_trigger_recv(struct ufi_core *core, const struct ufi_recv *r)
 
 	later.flags &= ~FI_TRIGGER;
 	if (!rc)
-		rc = ufi_recv_check(core, &later);
+		rc = ufi_recv_check(core, core->caps, &later);
 	return rc ? rc : wait_for(ufi_work_recv(core, &later), cntr, threshold);
 }
 
