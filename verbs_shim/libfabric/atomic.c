@@ -132,39 +132,49 @@ int ufi_atomic_check(const struct ufi_core *core, const struct ufi_atomic *a)
 	return rc;
 }
 
+/** `request` has the vectors already. Engine lock held. */
+static int atomic_post(struct ufi_core *core, const struct ufi_atomic *a, struct nic_rdm_atomic *request,
+		       const struct ufi_way *way)
+{
+	struct nic_rdm_peer *peer;
+	int rc = ufi_post_begin(core, a->to, way, &peer);
+
+	if (rc)
+		return rc;
+	request->context = a->context;
+	request->cookie = ufi_cookie(way, a->flags);
+	request->op = (uint8_t)a->op;
+	request->datatype = (uint8_t)a->datatype;
+	request->flags = ufi_request_flags(core, a->flags, way);
+	return ufi_post_end(core, way, nic_rdm_atomic(peer, request));
+}
+
 int ufi_atomic_post(struct ufi_core *core, const struct ufi_atomic *a, const struct ufi_way *way)
 {
-	struct nic_rdm_atomic request = {
-		.context = a->context,
-		.cookie = ufi_cookie(way, a->flags),
-		.op = (uint8_t)a->op,
-		.datatype = (uint8_t)a->datatype,
-	};
-	struct nic_rdm_peer *peer;
+	struct nic_rdm_atomic request = {0};
 	struct vectors v;
 	int rc = vectors_translate(a, &v, &request);
 
-	if (!rc)
-		rc = ufi_post_begin(core, a->to, way, &peer);
-	if (rc)
-		return rc;
-	request.flags = ufi_request_flags(core, a->flags, way);
-	return ufi_post_end(core, way, nic_rdm_atomic(peer, &request));
+	return rc ? rc : atomic_post(core, a, &request, way);
 }
 
 static ssize_t atomic_request(struct ufi_ep *ep, const struct ufi_atomic *a)
 {
 	struct ufi_core *core = ep->core;
+	struct nic_rdm_atomic request = {0};
+	struct vectors v;
 	int rc;
 
 	if (a->flags & FI_TRIGGER)
 		return ufi_trigger_atomic(core, a);
 	rc = ufi_atomic_check(core, a);
+	if (!rc)
+		rc = vectors_translate(a, &v, &request);
 	if (rc)
 		return rc;
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
-	return ufi_call_end(core, ufi_atomic_post(core, a, &ufi_at_once));
+	return ufi_call_end(core, atomic_post(core, a, &request, &ufi_at_once));
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */

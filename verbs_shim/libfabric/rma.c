@@ -31,15 +31,14 @@ int ufi_rma_check(const struct ufi_core *core, const struct ufi_rma *r)
 		       : 0;
 }
 
-int ufi_rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct ufi_way *way)
+/** `remote` is what the request has, in the NIC's form. Engine lock held. */
+static int rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct nic_rdm_remote *remote,
+		    const struct ufi_way *way)
 {
-	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
 	bool read = r->flags & FI_READ;
 	struct nic_rdm_peer *peer;
-	int rc = remote_translate(r->remote, r->n_remote, remote) ? 0 : -FI_EINVAL;
+	int rc = ufi_post_begin(core, r->to, way, &peer);
 
-	if (!rc)
-		rc = ufi_post_begin(core, r->to, way, &peer);
 	if (rc)
 		return rc;
 
@@ -64,19 +63,29 @@ int ufi_rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct uf
 	return ufi_post_end(core, way, rc);
 }
 
+int ufi_rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct ufi_way *way)
+{
+	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
+
+	return remote_translate(r->remote, r->n_remote, remote) ? rma_post(core, r, remote, way) : -FI_EINVAL;
+}
+
 static ssize_t rma_request(struct ufi_ep *ep, const struct ufi_rma *r)
 {
+	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
 	struct ufi_core *core = ep->core;
 	int rc;
 
 	if (r->flags & FI_TRIGGER)
 		return ufi_trigger_rma(core, r);
 	rc = ufi_rma_check(core, r);
+	if (!rc && !remote_translate(r->remote, r->n_remote, remote))
+		rc = -FI_EINVAL;
 	if (rc)
 		return rc;
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
-	return ufi_call_end(core, ufi_rma_post(core, r, &ufi_at_once));
+	return ufi_call_end(core, rma_post(core, r, remote, &ufi_at_once));
 }
 
 /** One remote segment as long as the local ones together. */
