@@ -26,17 +26,23 @@ static bool fits(size_t wanted, size_t most)
 	return wanted == SIZE_MAX || wanted <= most;
 }
 
-static bool tx_match(const struct ufi_type *type, const struct fi_tx_attr *tx)
+/** Requests may be triggered by default where they may be at all. */
+static uint64_t triggers(const struct ufi_type *type, const struct fi_info *hints)
 {
-	return is_subset(tx->caps, UFI_TX_CAPS & ~type->lacks) && is_subset(tx->op_flags, type->tx_op_flags) &&
-	       is_subset(tx->msg_order, type->msg_order) && !tx->comp_order &&
-	       fits(tx->inject_size, NIC_RDM_INJECT_MAX) && fits(tx->size, UFI_QUEUE_MAX) &&
+	return ufi_caps_complete(type, hints->caps) & FI_TRIGGER;
+}
+
+static bool tx_match(const struct ufi_type *type, const struct fi_tx_attr *tx, uint64_t triggers)
+{
+	return is_subset(tx->caps, UFI_TX_CAPS & ~type->lacks) &&
+	       is_subset(tx->op_flags, type->tx_op_flags | triggers) && is_subset(tx->msg_order, type->msg_order) &&
+	       !tx->comp_order && fits(tx->inject_size, NIC_RDM_INJECT_MAX) && fits(tx->size, UFI_QUEUE_MAX) &&
 	       fits(tx->iov_limit, NIC_RDM_IOV_MAX) && fits(tx->rma_iov_limit, type->rma_iov_limit);
 }
 
-static bool rx_match(const struct ufi_type *type, const struct fi_rx_attr *rx)
+static bool rx_match(const struct ufi_type *type, const struct fi_rx_attr *rx, uint64_t triggers)
 {
-	return is_subset(rx->caps, UFI_RX_CAPS & ~type->lacks) && is_subset(rx->op_flags, UFI_RX_OP_FLAGS) &&
+	return is_subset(rx->caps, UFI_RX_CAPS & ~type->lacks) && is_subset(rx->op_flags, UFI_RX_OP_FLAGS | triggers) &&
 	       is_subset(rx->msg_order, type->msg_order) && !rx->comp_order && fits(rx->size, UFI_QUEUE_MAX) &&
 	       fits(rx->iov_limit, NIC_RDM_IOV_MAX);
 }
@@ -80,8 +86,9 @@ bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints)
 	if (!hints)
 		return true;
 	return is_subset(hints->caps, UFI_CAPS & ~type->lacks) && sharing_match(hints) &&
-	       hints->addr_format <= FI_SOCKADDR_IN6 && (!hints->tx_attr || tx_match(type, hints->tx_attr)) &&
-	       (!hints->rx_attr || rx_match(type, hints->rx_attr)) &&
+	       hints->addr_format <= FI_SOCKADDR_IN6 &&
+	       (!hints->tx_attr || tx_match(type, hints->tx_attr, triggers(type, hints))) &&
+	       (!hints->rx_attr || rx_match(type, hints->rx_attr, triggers(type, hints))) &&
 	       (!hints->ep_attr || ep_match(type, hints->ep_attr)) &&
 	       (!hints->domain_attr || domain_match(hints->domain_attr));
 }

@@ -137,7 +137,7 @@ int ufi_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep 
 	int rc;
 
 	if (attr && (attr->size > UFI_QUEUE_MAX || attr->caps & ~(UFI_RX_CAPS & ~UFI_SRX_LACKS) ||
-		     attr->op_flags & ~UFI_RX_OP_FLAGS))
+		     attr->op_flags & ~(UFI_RX_OP_FLAGS | FI_TRIGGER)))
 		return -FI_EINVAL;
 	srx = calloc(1, sizeof(*srx));
 	if (!srx)
