@@ -61,7 +61,7 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 	return part_tell(cntr, true);
 }
 
-/** The application changes a part, and all that this starts is on its way when the call returns. */
+/** The application changes a part, and what this starts is started before the call returns, as far as there is room for it. */
 static int cntr_change(struct fid_cntr *fid, bool error, uint64_t value, bool add)
 {
 	struct ufi_cntr *cntr = cntr_of(fid);

@@ -10,7 +10,7 @@
 /* With one peer there is nothing to tell sources apart by. */
 #define MSG_LACKS (FI_DIRECTED_RECV | FI_SOURCE | FI_SOURCE_ERR)
 
-/* Who has sent a datagram is told only when he is known; and there is nothing that a datagram could wait for. */
+/* Who has sent a datagram is told only when he is known; and there is no other request that a datagram could be behind (FI_FENCE). */
 #define DGRAM_HAS                                                                                                      \
 	(FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV | FI_TRIGGER | UFI_DOMAIN_CAPS)
 #define DGRAM_LACKS (UFI_CAPS & ~DGRAM_HAS)

@@ -362,8 +362,8 @@ static int work_begin(struct ufi_work *w, struct ufi_cntr *trigger, uint64_t thr
 	w->completion = completion;
 	use(trigger);
 	use(completion);
-	if (w->core)
-		list_append(&w->core->works, &w->node);
+	if (w->core) /* fi_cancel looks among the triggered ones, which are few */
+		list_append(user ? &w->core->works : list_first(&w->core->works), &w->node);
 	else
 		use(w->counting.cntr);
 	return 0;
@@ -436,7 +436,9 @@ bool ufi_work_cancel_triggered(struct ufi_core *core, const void *context)
 	for (struct list *n = core->works.next; n != &core->works; n = n->next) {
 		struct ufi_work *w = list_entry(n, struct ufi_work, node);
 
-		if (w->user || w->context != context || !nic_trig_cancel(&w->trig))
+		if (w->user)
+			break;
+		if (w->context != context || !nic_trig_cancel(&w->trig))
 			continue;
 		work_fail(w, NIC_RDM_CANCELED);
 		return true;

@@ -24,7 +24,7 @@ struct ufi_counting {
 
 struct ufi_work {
 	struct nic_trig_work trig;
-	struct list node;      /* of core->works */
+	struct list node;      /* of core->works, where triggered operations come first */
 	struct ufi_core *core; /* NULL: it changes a counter */
 	struct ufi_domain *domain;
 	struct ufi_cntr *trigger;      /* NULL: it has been started */
