@@ -185,4 +185,6 @@ void complete(struct cq *cq, const struct nic_wc *wc)
 		complete_send(cq, wc, sim->wrs[id]);
 	else
 		deliver_cq(cq, wc);
+	if (!sim->failed)
+		triggers_completed(cq->node, wc->qp_num, wc->status == NIC_WC_SUCCESS);
 }

@@ -118,8 +118,10 @@ static void print_stats(const struct sim_stats *s)
 	printf("%llu completions (%llu errors, %llu flushed), received: RC %llu, UC %llu, UD %llu; %llu atomics "
 	       "executed\n",
 	       S(completions), S(errors), S(flushed), S(deliveries), S(uc_delivered), S(ud_delivered), S(atomics));
-	printf("%llu QPs reset and reused, %llu deregistrations, %llu windows invalidated, %llu CQs overflowed\n",
-	       S(resets), S(deregs), S(windows), S(overflows));
+	printf("%llu QPs reset and reused, %llu deregistrations, %llu windows invalidated, %llu CQs overflowed, %llu "
+	       "pieces of "
+	       "work triggered\n",
+	       S(resets), S(deregs), S(windows), S(overflows), S(triggers));
 #undef S
 }
 

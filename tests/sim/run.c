@@ -132,6 +132,7 @@ static bool world_build(struct sim *sim)
 	if (!qps_init(sim))
 		return false;
 	control_start(sim);
+	triggers_start(sim);
 	return true;
 }
 
@@ -148,6 +149,8 @@ static void last_oracles(struct sim *sim)
 		delivered_check(&sim->qp[i]);
 		wire_end(&sim->qp[i]);
 	}
+	for (unsigned i = 0; i < sim->nodes && !sim->failed; i++)
+		triggers_end(&sim->node[i]);
 	memory_check(sim);
 }
 
@@ -156,6 +159,7 @@ static void world_free(struct sim *sim)
 	struct block *b = sim->blocks;
 
 	for (unsigned i = 0; i < sim->nodes; i++) {
+		triggers_end(&sim->node[i]);
 		if (sim->node[i].nic != NULL)
 			node_destroy(&sim->node[i]);
 		for (unsigned c = 0; c < SIM_CELLS; c++)

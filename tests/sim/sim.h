@@ -9,6 +9,7 @@
  *   qp.c       connecting, breaking and reusing queue pairs                           work.c, wrong.c, datagram.c  send WRs
  *   recv.c     receive WRs                                                            window.c  type 2 memory windows
  *   complete.c, deliver.c  what completions must be                                    atomics.c the history of every cell
+ *   trigger.c  work that waits for counters
  *   wire.c, wire_resp.c    what packets must be                                        control.c deregistration, kills, cuts
  *
  * A violated oracle calls sim_fail, which prints what is needed to run it again; everything returns soon after.
@@ -267,6 +268,8 @@ struct node {
 	uint64_t tx_free_ns, timer_ns;
 	struct rng rng, nic_rng;
 	unsigned overflows;
+	struct triggers *triggers; /* NULL: none in this run */
+	bool amid;		   /* a call into the NIC goes on */
 };
 
 struct frame {
@@ -299,7 +302,7 @@ struct event {
 
 struct sim_stats {
 	uint64_t frames, lost, doubled, flipped, reordered, completions, errors, flushed, resets, retransmits,
-		ud_delivered, uc_delivered, deliveries, atomics, windows, deregs, overflows, events;
+		ud_delivered, uc_delivered, deliveries, atomics, windows, deregs, overflows, triggers, events;
 };
 
 struct sim {
@@ -410,7 +413,15 @@ bool wrong_plant(struct wr *wr);
 bool datagram_post(struct qp *qp);
 void datagram_deliver(struct qp *qp, struct rwr *r, const struct nic_wc *wc);
 void work_close(struct qp *qp);
+/** Post a WR, if any are left to post. @return false: there is no room in the queue. */
+bool work_triggered(struct qp *qp);
 void work_kick(struct qp *qp, uint64_t delay_ns);
+
+/* trigger.c */
+void triggers_start(struct sim *sim);
+void triggers_completed(struct node *node, uint32_t qpn, bool success);
+/** Ask the last oracles, if nothing has failed, and let go of the counters. */
+void triggers_end(struct node *node);
 
 /* window.c */
 bool window_work(struct qp *qp);

@@ -18,6 +18,7 @@ enum sim_stream {
 	STREAM_LINK_DUP,
 	STREAM_LINK_REORDER,
 	STREAM_LINK_FLIP,
+	STREAM_TRIGGER,
 };
 
 #endif

@@ -550,6 +550,20 @@ static void work_event(struct sim *sim, void *arg)
 		work_kick(qp, rng_below(&qp->rng, rng_chance(&qp->rng, 50) ? 50000 : 3000));
 }
 
+bool work_triggered(struct qp *qp)
+{
+	struct sim *sim = qp->sim;
+
+	/* The last one is for work_event, which begins the end with it. */
+	if (sim->ending || qp->life != QP_UP || qp->emptied || sim->ops_left <= 1)
+		return true;
+	if (qp->posted - qp->done >= sim->opts.sq_depth)
+		return false;
+	sim->ops_left--;
+	post_one(qp);
+	return true;
+}
+
 void work_kick(struct qp *qp, uint64_t delay_ns)
 {
 	if (qp->work_scheduled || qp->sim->ending)
