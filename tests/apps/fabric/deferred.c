@@ -1,108 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deferred.c - the deferred work queue of a domain (fi_trigger(3)).
+ * deferred.c - the deferred work queue of a domain (fi_trigger(3)): what it does, what it says of that, and what it refuses.
  */
-#include <pthread.h>
-#include <stdatomic.h>
+#include "job.h"
 
-#include "fabric.h"
-
-#define WORD  8u
 #define LINKS 100000u
 #define SENDS 20000u
-#define RACES 2000u
 #define LAPS  50u
-
-/** Work with all that it names. */
-struct job {
-	struct fi_deferred_work work;
-	struct iovec iov;
-	struct fi_rma_iov remote;
-	struct fi_ioc operand, result, compare;
-	struct fi_rma_ioc target;
-	union {
-		struct fi_op_msg msg;
-		struct fi_op_tagged tagged;
-		struct fi_op_rma rma;
-		struct fi_op_atomic atomic;
-		struct fi_op_fetch_atomic fetch;
-		struct fi_op_compare_atomic compared;
-		struct fi_op_cntr cntr;
-	};
-};
-
-static void job_init(struct job *j, enum fi_op_type type, struct fid_cntr *trigger, uint64_t threshold,
-		     struct fid_cntr *completion)
-{
-	memset(j, 0, sizeof(*j));
-	memset(&j->work.context, 0xee, sizeof(j->work.context)); /* not to be looked at */
-	j->work.op_type = type;
-	j->work.triggering_cntr = trigger;
-	j->work.threshold = threshold;
-	j->work.completion_cntr = completion;
-	j->work.op.msg = &j->msg; /* whichever it is */
-}
-
-static int queue(struct pair *p, struct job *j)
-{
-	return fi_control(&p->domain->fid, FI_QUEUE_WORK, &j->work);
-}
-
-static int cancel(struct pair *p, struct job *j)
-{
-	return fi_control(&p->domain->fid, FI_CANCEL_WORK, &j->work);
-}
-
-static void message(struct job *j, struct fid_ep *ep, void *buf, size_t len, fi_addr_t addr)
-{
-	j->iov = (struct iovec){buf, len};
-	j->msg = (struct fi_op_msg){.ep = ep, .msg = {.msg_iov = &j->iov, .iov_count = 1, .addr = addr, .context = j}};
-}
-
-static void tagged(struct job *j, struct fid_ep *ep, void *buf, size_t len, fi_addr_t addr, uint64_t tag)
-{
-	j->iov = (struct iovec){buf, len};
-	j->tagged = (struct fi_op_tagged){
-		.ep = ep, .msg = {.msg_iov = &j->iov, .iov_count = 1, .addr = addr, .tag = tag, .context = j}};
-}
-
-/** To memory of b, `at` bytes from its beginning. */
-static void rma(struct pair *p, struct job *j, void *buf, size_t len, size_t at)
-{
-	j->iov = (struct iovec){buf, len};
-	j->remote = (struct fi_rma_iov){p->base + at, len, p->key};
-	j->rma = (struct fi_op_rma){.ep = p->a.ep,
-				    .msg = {.msg_iov = &j->iov,
-					    .iov_count = 1,
-					    .addr = p->b.addr,
-					    .rma_iov = &j->remote,
-					    .rma_iov_count = 1,
-					    .context = j}};
-}
-
-static struct fi_msg_atomic on_word(struct pair *p, struct job *j, uint64_t *operand, enum fi_op op)
-{
-	j->operand = (struct fi_ioc){operand, 1};
-	j->target = (struct fi_rma_ioc){p->base, 1, p->key};
-	return (struct fi_msg_atomic){.msg_iov = &j->operand,
-				      .iov_count = 1,
-				      .addr = p->b.addr,
-				      .rma_iov = &j->target,
-				      .rma_iov_count = 1,
-				      .datatype = FI_UINT64,
-				      .op = op,
-				      .context = j};
-}
-
-static void add_to(struct job *j, struct fid_cntr *cntr, uint64_t value)
-{
-	j->cntr = (struct fi_op_cntr){cntr, value};
-}
-
-static void nothing(struct pair *p, struct fid_cq *cq)
-{
-	WANT(fi_cq_sread(cq, &p->done, 1, NULL, 20), -FI_EAGAIN);
-}
 
 /* One of each kind, each when the one before is done. What the arguments name is the program's again when work is queued. */
 void case_deferred(struct pair *p)
@@ -113,33 +17,33 @@ void case_deferred(struct pair *p)
 	char got[2][WORD];
 
 	job_init(&job[0], FI_OP_RECV, done, 1, done);
-	message(&job[0], p->b.ep, got[0], WORD, FI_ADDR_UNSPEC);
+	job_message(&job[0], p->b.ep, got[0], WORD, FI_ADDR_UNSPEC);
 	job_init(&job[1], FI_OP_SEND, done, 1, done);
-	message(&job[1], p->a.ep, p->here, WORD, p->b.addr);
+	job_message(&job[1], p->a.ep, p->here, WORD, p->b.addr);
 	job_init(&job[2], FI_OP_TRECV, done, 3, done);
-	tagged(&job[2], p->b.ep, got[1], WORD, FI_ADDR_UNSPEC, 9);
+	job_tagged(&job[2], p->b.ep, got[1], WORD, FI_ADDR_UNSPEC, 9);
 	job_init(&job[3], FI_OP_TSEND, done, 3, done);
-	tagged(&job[3], p->a.ep, p->here + WORD, WORD, p->b.addr, 9);
+	job_tagged(&job[3], p->a.ep, p->here + WORD, WORD, p->b.addr, 9);
 	job_init(&job[4], FI_OP_WRITE, done, 5, done);
-	rma(p, &job[4], &seven, WORD, 0);
+	job_rma(p, &job[4], &seven, WORD, 0);
 	job_init(&job[5], FI_OP_ATOMIC, done, 6, done);
-	job[5].atomic = (struct fi_op_atomic){.ep = p->a.ep, .msg = on_word(p, &job[5], &one, FI_SUM)};
+	job[5].atomic = (struct fi_op_atomic){.ep = p->a.ep, .msg = job_on_word(p, &job[5], &one, FI_SUM)};
 	job_init(&job[6], FI_OP_FETCH_ATOMIC, done, 7, done);
 	job[6].result = (struct fi_ioc){&result[0], 1};
 	job[6].fetch = (struct fi_op_fetch_atomic){.ep = p->a.ep,
-						   .msg = on_word(p, &job[6], &one, FI_SUM),
+						   .msg = job_on_word(p, &job[6], &one, FI_SUM),
 						   .fetch = {.msg_iov = &job[6].result, .iov_count = 1}};
 	job_init(&job[7], FI_OP_COMPARE_ATOMIC, done, 8, done);
 	job[7].result = (struct fi_ioc){&result[1], 1};
 	job[7].compare = (struct fi_ioc){&compare, 1};
 	job[7].compared = (struct fi_op_compare_atomic){.ep = p->a.ep,
-							.msg = on_word(p, &job[7], &one, FI_CSWAP),
+							.msg = job_on_word(p, &job[7], &one, FI_CSWAP),
 							.fetch = {.msg_iov = &job[7].result, .iov_count = 1},
 							.compare = {.msg_iov = &job[7].compare, .iov_count = 1}};
 	job_init(&job[8], FI_OP_READ, done, 9, done);
-	rma(p, &job[8], &back, WORD, 0);
+	job_rma(p, &job[8], &back, WORD, 0);
 	for (int i = 8; i >= 0; i--) {
-		WANT_OK(queue(p, &job[i]));
+		WANT_OK(job_queue(p, &job[i]));
 		memset(&job[i].iov, 0, sizeof(job[i].iov));
 		memset(&job[i].operand, 0, sizeof(job[i].operand));
 	}
@@ -166,14 +70,14 @@ void case_deferred_completions(struct pair *p)
 	struct job job;
 
 	job_init(&job, FI_OP_WRITE, go, 0, done);
-	rma(p, &job, p->here, WORD, 0);
-	WANT_OK(queue(p, &job));
+	job_rma(p, &job, p->here, WORD, 0);
+	WANT_OK(job_queue(p, &job));
 	await_count(done, 1, 0);
 	WANT(fi_cntr_read(p->a.cntr[WRITES]), before);
 	nothing(p, p->a.tx);
 	/* With an entry in the queue, and a count in the endpoint's counter. */
 	job.rma.flags = FI_COMPLETION;
-	WANT_OK(queue(p, &job));
+	WANT_OK(job_queue(p, &job));
 	await(p, p->a.tx);
 	WANT(p->done.op_context == &job, 1);
 	WANT(p->done.flags, FI_RMA | FI_WRITE);
@@ -181,16 +85,16 @@ void case_deferred_completions(struct pair *p)
 	WANT(fi_cntr_read(p->a.cntr[WRITES]), before + 1);
 	/* Once where that is the same one. */
 	job.work.completion_cntr = p->a.cntr[WRITES];
-	WANT_OK(queue(p, &job));
+	WANT_OK(job_queue(p, &job));
 	await(p, p->a.tx);
 	WANT(fi_cntr_read(p->a.cntr[WRITES]), before + 2);
 	job.rma.flags = 0;
-	WANT_OK(queue(p, &job));
+	WANT_OK(job_queue(p, &job));
 	WANT_OK(fi_cntr_wait(p->a.cntr[WRITES], before + 3, PATIENCE_MS));
 	/* Without a counter nobody is told, but it is done. */
 	job.work.completion_cntr = NULL;
 	p->here[0] = 'n';
-	WANT_OK(queue(p, &job));
+	WANT_OK(job_queue(p, &job));
 	WANT_OK(fi_read(p->a.ep, p->here + WORD, WORD, NULL, p->b.addr, p->base, p->key, NULL));
 	await(p, p->a.tx);
 	WANT(p->done.flags, FI_RMA | FI_READ);
@@ -208,15 +112,15 @@ static void chain_of_counters(struct pair *p)
 
 	for (unsigned i = 0; i < LINKS; i++) {
 		job_init(&link[i], FI_OP_CNTR_ADD, cntr[i % 2], i / 2 + 1, NULL);
-		add_to(&link[i], cntr[(i + 1) % 2], 1);
-		WANT_OK(queue(p, &link[i]));
+		job_add_to(&link[i], cntr[(i + 1) % 2], 1);
+		WANT_OK(job_queue(p, &link[i]));
 	}
 	WANT_OK(fi_cntr_add(cntr[0], 1));
 	WANT(fi_cntr_read(cntr[0]), LINKS / 2 + 1); /* it has gone through before the call has returned */
 	WANT(fi_cntr_read(cntr[1]), LINKS / 2);
 	job_init(&link[0], FI_OP_CNTR_SET, cntr[1], 0, NULL);
-	add_to(&link[0], cntr[0], 12);
-	WANT_OK(queue(p, &link[0]));
+	job_add_to(&link[0], cntr[0], 12);
+	WANT_OK(job_queue(p, &link[0]));
 	WANT(fi_cntr_read(cntr[0]), 12);
 	free(link);
 	WANT_OK(fi_close(&cntr[0]->fid));
@@ -238,8 +142,8 @@ static void more_than_there_is_room_for(struct pair *p)
 	for (uint32_t i = 0; i < SENDS; i++) {
 		said[i] = i;
 		job_init(&job[i], FI_OP_SEND, go, 1 + i / 10, sent);
-		message(&job[i], p->a.ep, &said[i], 4, p->b.addr);
-		WANT_OK(queue(p, &job[i]));
+		job_message(&job[i], p->a.ep, &said[i], 4, p->b.addr);
+		WANT_OK(job_queue(p, &job[i]));
 	}
 	WANT_OK(fi_cntr_add(go, SENDS));
 	await_count(sent, SENDS, 0);
@@ -266,14 +170,14 @@ static void to_and_fro(struct pair *p)
 	for (unsigned lap = 0; lap < LAPS; lap++)
 		for (unsigned i = 0; i < 2; i++) {
 			job_init(&recv[i][lap], FI_OP_TRECV, got[i], 0, got[i]);
-			tagged(&recv[i][lap], node[i]->ep, buf[i], WORD, FI_ADDR_UNSPEC, 77);
-			WANT_OK(queue(p, &recv[i][lap]));
+			job_tagged(&recv[i][lap], node[i]->ep, buf[i], WORD, FI_ADDR_UNSPEC, 77);
+			WANT_OK(job_queue(p, &recv[i][lap]));
 			/* It is a that begins. */
 			job_init(&send[i][lap], FI_OP_TSEND, got[i], i == 0 ? lap : lap + 1, sent);
-			tagged(&send[i][lap], node[i]->ep, buf[i], WORD, node[1 - i]->addr, 77);
+			job_tagged(&send[i][lap], node[i]->ep, buf[i], WORD, node[1 - i]->addr, 77);
 		}
 	for (unsigned i = 0; i < 2 * LAPS; i++)
-		WANT_OK(queue(p, &send[1 - i / LAPS][i % LAPS]));
+		WANT_OK(job_queue(p, &send[1 - i / LAPS][i % LAPS]));
 	await_count(got[0], LAPS, 0);
 	await_count(got[1], LAPS, 0);
 	await_count(sent, 2 * LAPS, 0);
@@ -290,8 +194,8 @@ static void answers_to_writes(struct pair *p)
 	struct job job;
 
 	job_init(&job, FI_OP_SEND, p->b.cntr[REMOTE_WRITES], fi_cntr_read(p->b.cntr[REMOTE_WRITES]) + 2, answered);
-	message(&job, p->b.ep, p->there, WORD, p->a.addr);
-	WANT_OK(queue(p, &job));
+	job_message(&job, p->b.ep, p->there, WORD, p->a.addr);
+	WANT_OK(job_queue(p, &job));
 	WANT_OK(fi_recv(p->a.ep, p->here + 64, WORD, NULL, FI_ADDR_UNSPEC, NULL));
 	for (unsigned i = 0; i < 2; i++) {
 		nothing(p, p->a.rx);
@@ -321,11 +225,11 @@ void case_deferred_failures(struct pair *p)
 
 	/* A failure counts as one, and starts what waits for it. */
 	job_init(&bad, FI_OP_WRITE, go, 1, done);
-	rma(p, &bad, p->here, WORD, LONG_LEN);
+	job_rma(p, &bad, p->here, WORD, LONG_LEN);
 	job_init(&next, FI_OP_CNTR_ADD, done, 1, NULL);
-	add_to(&next, last, 5);
-	WANT_OK(queue(p, &bad));
-	WANT_OK(queue(p, &next));
+	job_add_to(&next, last, 5);
+	WANT_OK(job_queue(p, &bad));
+	WANT_OK(job_queue(p, &next));
 	WANT_OK(fi_cntr_add(go, 1));
 	WANT_OK(fi_cntr_wait(last, 5, PATIENCE_MS));
 	WANT(fi_cntr_readerr(done), 1);
@@ -334,9 +238,18 @@ void case_deferred_failures(struct pair *p)
 	nothing(p, p->a.tx);
 	/* Where there is no counter that says so, the queue does. */
 	bad.work.completion_cntr = NULL;
-	WANT_OK(queue(p, &bad));
+	WANT_OK(job_queue(p, &bad));
 	await_error(p, p->a.tx, FI_EACCES);
 	WANT(p->error.op_context == &bad, 1);
+	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors);
+	/* Who asks for completions gets all three. */
+	bad.work.completion_cntr = done;
+	bad.rma.flags = FI_COMPLETION;
+	WANT_OK(job_queue(p, &bad));
+	await_error(p, p->a.tx, FI_EACCES);
+	WANT(p->error.op_context == &bad, 1);
+	WANT(fi_cntr_readerr(done), 2);
+	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors + 1);
 	/* An address that is no more when it is time. */
 	{
 		char name[64];
@@ -346,203 +259,27 @@ void case_deferred_failures(struct pair *p)
 		WANT_OK(fi_getname(&p->b.ep->fid, name, &len));
 		WANT(fi_av_insert(p->av, name, 1, &again, 0, NULL), 1);
 		job_init(&bad, FI_OP_SEND, go, 2, done);
-		message(&bad, p->a.ep, p->here, WORD, again);
-		WANT_OK(queue(p, &bad));
+		job_message(&bad, p->a.ep, p->here, WORD, again);
+		WANT_OK(job_queue(p, &bad));
 		bad.msg.msg.addr = p->b.addr; /* too late */
 		WANT_OK(fi_av_remove(p->av, &again, 1, 0));
 		WANT_OK(fi_cntr_add(go, 1));
-		WANT(fi_cntr_readerr(done), 2);
+		WANT(fi_cntr_readerr(done), 3);
 	}
+	/* The program may count failures of its own. */
+	next.work.triggering_cntr = go;
+	next.work.threshold = 10;
+	WANT_OK(job_queue(p, &next));
+	WANT_OK(fi_cntr_seterr(go, 7));
+	WANT(fi_cntr_read(last), 5);
+	WANT_OK(fi_cntr_seterr(go, 8));
+	WANT(fi_cntr_readerr(go), 8);
+	WANT(fi_cntr_read(last), 10);
+	WANT_OK(job_queue(p, &next)); /* it is met already */
+	WANT(fi_cntr_read(last), 15);
 	WANT_OK(fi_close(&go->fid));
 	WANT_OK(fi_close(&done->fid));
 	WANT_OK(fi_close(&last->fid));
-}
-
-void case_deferred_cancel(struct pair *p)
-{
-	struct fid_cntr *go = open_counter(p), *other = open_counter(p), *n = open_counter(p);
-	struct job job[4];
-
-	for (unsigned i = 0; i < 4; i++) {
-		job_init(&job[i], FI_OP_CNTR_ADD, i < 3 ? go : other, 1, NULL);
-		add_to(&job[i], n, 1u << i);
-		WANT(cancel(p, &job[i]), -FI_ENOENT);
-		WANT_OK(queue(p, &job[i]));
-	}
-	WANT_OK(cancel(p, &job[1]));
-	WANT(cancel(p, &job[1]), -FI_ENOENT);
-	WANT_OK(fi_cntr_add(go, 1));
-	WANT(fi_cntr_read(n), 5);
-	WANT(cancel(p, &job[0]), -FI_ENOENT);
-	/* One struct for two: it is the later one that can still be canceled by it. */
-	job_init(&job[0], FI_OP_CNTR_ADD, go, 2, NULL);
-	add_to(&job[0], n, 100);
-	WANT_OK(queue(p, &job[0]));
-	job[0].cntr.value = 1000;
-	WANT_OK(queue(p, &job[0]));
-	WANT_OK(cancel(p, &job[0]));
-	WANT(cancel(p, &job[0]), -FI_ENOENT);
-	WANT_OK(fi_cntr_set(go, 2));
-	WANT(fi_cntr_read(n), 105);
-	WANT_OK(fi_cntr_set(go, 1));
-	add_to(&job[0], n, 1);
-	/* By counter, which can be named in two ways, and all. */
-	for (unsigned way = 0; way < 3; way++) {
-		void *const arg[] = {&go->fid, &job[1].work, NULL};
-
-		for (unsigned i = 0; i < 3; i++) {
-			job[i].work.threshold = 2;
-			WANT_OK(queue(p, &job[i]));
-		}
-		WANT_OK(fi_control(&p->domain->fid, FI_FLUSH_WORK, arg[way]));
-		for (unsigned i = 0; i < 3; i++)
-			WANT(cancel(p, &job[i]), -FI_ENOENT);
-		WANT(cancel(p, &job[3]), way < 2 ? 0 : -FI_ENOENT);
-		if (way < 2)
-			WANT_OK(queue(p, &job[3]));
-	}
-	WANT_OK(fi_cntr_add(go, 1));
-	WANT_OK(fi_cntr_add(other, 1));
-	WANT(fi_cntr_read(n), 105);
-	WANT_OK(fi_close(&go->fid));
-	WANT_OK(fi_close(&other->fid));
-	WANT_OK(fi_close(&n->fid));
-}
-
-/** Somebody who adds to a counter for each job that has been queued. */
-struct racer {
-	struct fid_cntr *go;
-	atomic_uint queued;
-};
-
-static void *race(void *arg)
-{
-	struct racer *r = arg;
-
-	for (unsigned i = 1; i <= RACES; i++) {
-		while (atomic_load(&r->queued) < i)
-			;
-		WANT_OK(fi_cntr_add(r->go, 1));
-	}
-	return NULL;
-}
-
-/* It is told which of the two it was, and that it was. */
-void case_deferred_race(struct pair *p)
-{
-	struct racer r = {.go = open_counter(p)};
-	struct fid_cntr *n = open_counter(p);
-	unsigned canceled = 0;
-	pthread_t thread;
-	struct job job;
-
-	WANT_OK(pthread_create(&thread, NULL, race, &r));
-	for (unsigned i = 1; i <= RACES; i++) {
-		job_init(&job, FI_OP_CNTR_ADD, r.go, i, NULL);
-		add_to(&job, n, 1);
-		WANT_OK(queue(p, &job));
-		atomic_fetch_add(&r.queued, 1);
-		for (volatile unsigned pause = 0; pause < i % 64 * 16; pause++)
-			;
-		canceled += cancel(p, &job) == 0;
-	}
-	WANT_OK(pthread_join(thread, NULL));
-	WANT(fi_cntr_read(n) + canceled, RACES);
-	WANT_OK(fi_close(&r.go->fid));
-	WANT_OK(fi_close(&n->fid));
-}
-
-/** An endpoint with the queues of a. */
-static struct fid_ep *open_another(struct pair *p)
-{
-	struct fid_ep *ep;
-
-	WANT_OK(fi_endpoint(p->domain, p->info, &ep, NULL));
-	WANT_OK(fi_ep_bind(ep, &p->av->fid, 0));
-	WANT_OK(fi_ep_bind(ep, &p->a.tx->fid, FI_TRANSMIT));
-	WANT_OK(fi_ep_bind(ep, &p->a.rx->fid, FI_RECV));
-	WANT_OK(fi_enable(ep));
-	return ep;
-}
-
-void case_deferred_closing(struct pair *p)
-{
-	struct fid_cntr *go = open_counter(p), *done = open_counter(p), *n = open_counter(p);
-	struct fid_ep *ep = open_another(p);
-	struct job waits, under_way, counts;
-
-	job_init(&waits, FI_OP_SEND, go, 1, done);
-	message(&waits, ep, p->here, WORD, p->b.addr);
-	job_init(&under_way, FI_OP_RECV, go, 0, done);
-	message(&under_way, ep, p->here, WORD, FI_ADDR_UNSPEC);
-	job_init(&counts, FI_OP_CNTR_ADD, go, 1, NULL);
-	add_to(&counts, n, 1);
-	WANT_OK(queue(p, &waits));
-	WANT_OK(queue(p, &under_way));
-	WANT_OK(queue(p, &counts));
-	WANT(fi_close(&go->fid), -FI_EBUSY);
-	WANT(fi_close(&done->fid), -FI_EBUSY);
-	WANT(fi_close(&n->fid), -FI_EBUSY);
-	WANT(cancel(p, &under_way), -FI_ENOENT);
-	/* What is asked of an endpoint that closes ends without a word. */
-	WANT_OK(fi_close(&ep->fid));
-	WANT(fi_cntr_read(done) + fi_cntr_readerr(done), 0);
-	WANT(cancel(p, &waits), -FI_ENOENT);
-	WANT_OK(fi_close(&done->fid));
-	WANT_OK(fi_cntr_add(go, 1));
-	WANT(fi_cntr_read(n), 1);
-	WANT_OK(fi_close(&go->fid));
-	WANT_OK(fi_close(&n->fid));
-}
-
-/* Receives of a context that nobody is bound to yet; one takes many messages, as long as there is room. */
-void case_deferred_shared(struct pair *p)
-{
-	struct fid_cntr *go = open_counter(p), *done = open_counter(p);
-	struct fi_info *info = fi_dupinfo(p->info);
-	struct fid_ep *srx, *ep;
-	struct job many, one;
-	fi_addr_t addr;
-	char name[64], big[3 * 64], said[3][64] = {"1", "2", "3"};
-	size_t len = sizeof(name);
-
-	info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
-	info->caps &= ~FI_DIRECTED_RECV;
-	WANT_OK(fi_srx_context(p->domain, NULL, &srx, NULL));
-	job_init(&many, FI_OP_RECV, go, 1, done);
-	message(&many, srx, big, sizeof(big), FI_ADDR_UNSPEC);
-	many.msg.flags = FI_MULTI_RECV;
-	job_init(&one, FI_OP_TRECV, go, 1, done);
-	tagged(&one, srx, p->here, WORD, FI_ADDR_UNSPEC, 3);
-	WANT_OK(queue(p, &many));
-	WANT_OK(queue(p, &one));
-	WANT_OK(fi_endpoint(p->domain, info, &ep, NULL));
-	WANT_OK(fi_ep_bind(ep, &p->av->fid, 0));
-	WANT_OK(fi_ep_bind(ep, &p->b.tx->fid, FI_TRANSMIT));
-	WANT_OK(fi_ep_bind(ep, &p->b.rx->fid, FI_RECV));
-	WANT_OK(fi_ep_bind(ep, &srx->fid, 0));
-	WANT_OK(fi_enable(ep));
-	WANT_OK(fi_getname(&ep->fid, name, &len));
-	WANT(fi_av_insert(p->av, name, 1, &addr, 0, NULL), 1);
-	WANT_OK(fi_inject(p->a.ep, said[0], 64, addr));
-	WANT_OK(fi_cntr_add(go, 1));
-	WANT_OK(fi_inject(p->a.ep, said[1], 64, addr));
-	await_count(done, 2, 0);
-	WANT(cancel(p, &many), -FI_ENOENT); /* it is under way still */
-	WANT_OK(fi_inject(p->a.ep, said[2], 64, addr));
-	await_count(done, 3, 0);
-	WANT(big[0], '1');
-	WANT(big[128], '3');
-	WANT_OK(fi_cancel(&srx->fid, &one));
-	await_count(done, 3, 1);
-	nothing(p, p->b.rx);
-	WANT_OK(queue(p, &many)); /* it has ended */
-	WANT_OK(fi_close(&ep->fid));
-	WANT_OK(fi_close(&srx->fid));
-	WANT_OK(fi_av_remove(p->av, &addr, 1, 0));
-	WANT_OK(fi_close(&go->fid));
-	WANT_OK(fi_close(&done->fid));
-	fi_freeinfo(info);
 }
 
 void case_deferred_mistakes(struct pair *p)
@@ -552,16 +289,16 @@ void case_deferred_mistakes(struct pair *p)
 	struct job job, good;
 
 	job_init(&good, FI_OP_SEND, go, 1, go);
-	message(&good, p->a.ep, p->here, WORD, p->b.addr);
+	job_message(&good, p->a.ep, p->here, WORD, p->b.addr);
 	WANT(fi_control(&p->domain->fid, FI_QUEUE_WORK, NULL), -FI_EINVAL);
 	WANT(fi_control(&p->domain->fid, FI_CANCEL_WORK, NULL), -FI_EINVAL);
 	WANT(fi_control(&p->domain->fid, FI_GETWAIT, &job), -FI_ENOSYS);
 #define REFUSED(change, err)                                                                                           \
 	do {                                                                                                           \
 		job_init(&job, FI_OP_SEND, go, 1, go);                                                                 \
-		message(&job, p->a.ep, p->here, WORD, p->b.addr);                                                      \
+		job_message(&job, p->a.ep, p->here, WORD, p->b.addr);                                                  \
 		change;                                                                                                \
-		WANT(queue(p, &job), err);                                                                             \
+		WANT(job_queue(p, &job), err);                                                                         \
 	} while (0)
 	REFUSED(job.work.triggering_cntr = NULL, -FI_EINVAL);
 	REFUSED(job.work.triggering_cntr = (struct fid_cntr *)p->a.ep, -FI_EINVAL);
@@ -577,20 +314,20 @@ void case_deferred_mistakes(struct pair *p)
 	REFUSED(job.work.op_type = FI_OP_TRECV; job.tagged.flags = FI_PEEK, -FI_ENOSYS);
 	/* Counters count what is done, not what counts. */
 	job_init(&job, FI_OP_CNTR_ADD, go, 1, go);
-	add_to(&job, go, 1);
-	WANT(queue(p, &job), -FI_EINVAL);
+	job_add_to(&job, go, 1);
+	WANT(job_queue(p, &job), -FI_EINVAL);
 	job.work.completion_cntr = NULL;
 	job.cntr.cntr = NULL;
-	WANT(queue(p, &job), -FI_EINVAL);
+	WANT(job_queue(p, &job), -FI_EINVAL);
 	job_init(&job, FI_OP_READ, go, 1, go);
-	rma(p, &job, p->here, WORD, 0);
+	job_rma(p, &job, p->here, WORD, 0);
 	job.remote.len = WORD + 1;
-	WANT(queue(p, &job), -FI_EINVAL);
+	WANT(job_queue(p, &job), -FI_EINVAL);
 	/* Of another domain. */
 	WANT_OK(fi_domain(p->fabric, p->info, &domain, NULL));
 	WANT_OK(fi_cntr_open(domain, NULL, &theirs, NULL));
 	good.work.triggering_cntr = theirs;
-	WANT(queue(p, &good), -FI_EDOMAIN);
+	WANT(job_queue(p, &good), -FI_EDOMAIN);
 	WANT(fi_control(&domain->fid, FI_QUEUE_WORK, &good.work), -FI_EDOMAIN);
 	WANT_OK(fi_close(&theirs->fid));
 	WANT_OK(fi_close(&domain->fid));

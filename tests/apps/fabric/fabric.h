@@ -63,6 +63,8 @@ void check_failed(const char *file, int line, const char *what, long got, long w
 void await(struct pair *p, struct fid_cq *cq);
 /** Wait for one in error, into pair->error. */
 void await_error(struct pair *p, struct fid_cq *cq, int err);
+/** Nothing comes, though there is time for it. */
+void nothing(struct pair *p, struct fid_cq *cq);
 
 /* messages.c */
 void case_message(struct pair *p);
@@ -95,7 +97,7 @@ void case_triggered_memory(struct pair *p);
 void case_triggered_order(struct pair *p);
 void case_triggered_cancel(struct pair *p);
 void case_triggered_mistakes(struct pair *p);
-/* deferred.c */
+/* deferred.c, deferred_ends.c, deferred_flags.c */
 void case_deferred(struct pair *p);
 void case_deferred_completions(struct pair *p);
 void case_deferred_chains(struct pair *p);
@@ -104,6 +106,11 @@ void case_deferred_cancel(struct pair *p);
 void case_deferred_race(struct pair *p);
 void case_deferred_closing(struct pair *p);
 void case_deferred_shared(struct pair *p);
+void case_deferred_shared_ends(struct pair *p);
+void case_deferred_room(struct pair *p);
+void case_deferred_flags(struct pair *p);
+void case_deferred_tags(struct pair *p);
+void case_deferred_compare(struct pair *p);
 void case_deferred_mistakes(struct pair *p);
 /* pairs.c */
 void case_pairs(struct pair *p);

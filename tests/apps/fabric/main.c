@@ -45,6 +45,11 @@ void await_error(struct pair *p, struct fid_cq *cq, int err)
 	WANT(strlen(fi_cq_strerror(cq, p->error.prov_errno, p->error.err_data, NULL, 0)) > 7, 1);
 }
 
+void nothing(struct pair *p, struct fid_cq *cq)
+{
+	WANT(fi_cq_sread(cq, &p->done, 1, NULL, 20), -FI_EAGAIN);
+}
+
 /** @return false: without it nothing can be tried. */
 static bool opens(int rc, const char *what)
 {
@@ -193,6 +198,11 @@ static const struct {
 	{"deferred work: canceled or started", case_deferred_race},
 	{"deferred work: closing", case_deferred_closing},
 	{"deferred work: shared receive context", case_deferred_shared},
+	{"deferred work: the end of shared receives", case_deferred_shared_ends},
+	{"deferred work: no room", case_deferred_room},
+	{"deferred work: flags", case_deferred_flags},
+	{"deferred work: tags", case_deferred_tags},
+	{"deferred work: compare and swap", case_deferred_compare},
 	{"deferred work: wrong arguments", case_deferred_mistakes},
 	{"connection", case_connection},
 	{"connection refused", case_connection_refused},

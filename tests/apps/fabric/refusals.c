@@ -115,6 +115,22 @@ void case_alias(struct pair *p)
 	WANT_OK(fi_close(&alias->fid));
 }
 
+/* Requests that are triggered unless they say otherwise, where they may be triggered. */
+static void triggered_by_default(void)
+{
+	struct fi_info *hints = fi_allocinfo(), *info;
+
+	hints->fabric_attr->prov_name = strdup("uroce");
+	hints->caps = FI_MSG | FI_TRIGGER;
+	hints->tx_attr->op_flags = hints->rx_attr->op_flags = FI_TRIGGER;
+	WANT_OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
+	WANT(info->tx_attr->op_flags & info->rx_attr->op_flags & FI_TRIGGER, FI_TRIGGER);
+	fi_freeinfo(info);
+	hints->caps = FI_MSG;
+	WANT(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), -FI_ENODATA);
+	fi_freeinfo(hints);
+}
+
 static int getinfo(uint64_t caps, int mr_mode, uint64_t order, struct fi_info **info)
 {
 	struct fi_info *hints = fi_allocinfo();
@@ -204,5 +220,6 @@ void case_hints(struct pair *p)
 	fi_freeinfo(info);
 	WANT(getinfo(FI_MSG | FI_MULTICAST, 0, 0, &info), -FI_ENODATA);
 	registration(p);
+	triggered_by_default();
 	progress_hints(p, getenv("UROCE_PROGRESS") && strcmp(getenv("UROCE_PROGRESS"), "inline") == 0);
 }

@@ -2,9 +2,7 @@
 /*
  * triggers.c - triggered operations (fi_trigger(3)): by an alias for them, and by calls with a message.
  */
-#include "fabric.h"
-
-#define WORD 8u
+#include "job.h"
 
 struct fid_cntr *open_counter(struct pair *p)
 {
@@ -29,12 +27,6 @@ static struct fi_triggered_context when(struct fid_cntr *cntr, size_t threshold)
 {
 	return (struct fi_triggered_context){.event_type = FI_TRIGGER_THRESHOLD,
 					     .trigger.threshold = {.cntr = cntr, .threshold = threshold}};
-}
-
-/** Nothing comes, though there is time for it. */
-static void nothing(struct pair *p, struct fid_cq *cq)
-{
-	WANT(fi_cq_sread(cq, &p->done, 1, NULL, 20), -FI_EAGAIN);
 }
 
 /** An alias whose requests are triggered, either to transmit or to receive. */
@@ -177,7 +169,7 @@ void case_triggered_cancel(struct pair *p)
 void case_triggered_mistakes(struct pair *p)
 {
 	struct fid_cntr *cntr = open_counter(p);
-	struct fid_ep *out = alias_of(p->a.ep, FI_TRANSMIT), *plain;
+	struct fid_ep *out = alias_of(p->a.ep, FI_TRANSMIT), *plain, *none_such;
 	struct fi_info *info = fi_dupinfo(p->info);
 	struct fi_triggered_context good = when(cntr, 1), xpu = good, bad = good, none = good;
 	struct iovec iov = {p->here, 1};
@@ -203,6 +195,10 @@ void case_triggered_mistakes(struct pair *p)
 	/* Who has not asked for it has it not. */
 	info->caps &= ~FI_TRIGGER;
 	WANT_OK(fi_endpoint(p->domain, info, &plain, NULL));
+	WANT(fi_sendmsg(plain, &msg, FI_TRIGGER), -FI_EOPNOTSUPP);
+	WANT_OK(fi_close(&plain->fid));
+	plain = job_endpoint(p, info, NULL);
+	WANT(fi_ep_alias(plain, &none_such, FI_TRANSMIT | FI_TRIGGER), -FI_EBADFLAGS);
 	WANT(fi_sendmsg(plain, &msg, FI_TRIGGER), -FI_EOPNOTSUPP);
 	WANT_OK(fi_close(&plain->fid));
 	fi_freeinfo(info);
