@@ -4,7 +4,7 @@
  */
 #include <netinet/in.h>
 
-#include "fabric.h"
+#include "job.h"
 
 /** A passive endpoint, and endpoints of the pair's domain. All tell the same queue. */
 struct meeting {
@@ -324,6 +324,7 @@ void case_datagrams(struct pair *p)
 	struct fid_ep *ep[2];
 	fi_addr_t at[2];
 	struct later later;
+	struct job job;
 
 	for (int i = 0; i < 2; i++) {
 		WANT_OK(fi_endpoint(p->domain, info, &ep[i], NULL));
@@ -345,6 +346,9 @@ void case_datagrams(struct pair *p)
 	WANT(memcmp(p->here, p->there, max), 0);
 	WANT(fi_send(ep[0], p->here, max + 1, NULL, at[1], NULL), -FI_EMSGSIZE);
 	WANT(fi_tsend(ep[0], p->here, 1, NULL, at[1], 1, NULL), -FI_EOPNOTSUPP);
+	job_init(&job, FI_OP_TSEND, p->a.cntr[SENDS], 0, NULL);
+	job_tagged(&job, ep[0], p->here, 1, at[1], 1);
+	WANT(job_queue(p, &job), -FI_EOPNOTSUPP);
 	WANT(fi_write(ep[0], p->here, 1, NULL, at[1], p->base, p->key, NULL), -FI_EOPNOTSUPP);
 	WANT_OK(fi_recv(ep[1], p->there, 4, NULL, FI_ADDR_UNSPEC, NULL));
 	say_later(p, &later, ep[0], at[1]);

@@ -236,6 +236,10 @@ void case_deferred_failures(struct pair *p)
 	WANT(fi_cntr_read(done), 0);
 	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors);
 	nothing(p, p->a.tx);
+	/* What waits for more than one will never start: it can be taken back. */
+	next.work.threshold = 2;
+	WANT_OK(job_queue(p, &next));
+	WANT_OK(job_cancel(p, &next));
 	/* Where there is no counter that says so, the queue does. */
 	bad.work.completion_cntr = NULL;
 	WANT_OK(job_queue(p, &bad));

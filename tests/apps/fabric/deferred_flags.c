@@ -3,7 +3,11 @@
  * deferred_flags.c - deferred work (fi_trigger(3)): what flags, tags and operations mean that have no less meaning when it is started
  * later.
  */
+#include <sys/mman.h>
+
 #include "job.h"
+
+#define PAGE 4096u
 
 /** It is not done. */
 static void not_yet(struct fid_cntr *done)
@@ -30,6 +34,29 @@ static void injected(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 	await(p, p->b.rx);
 	WANT(strcmp(p->there, "started"), 0);
 	await_count(done, 1, 0);
+}
+
+/* Memory that is not there before it is time. */
+static void untouched(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
+{
+	char *page = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct job send, recv;
+
+	job_init(&send, FI_OP_SEND, go, 1, done);
+	job_message(&send, p->a.ep, page, WORD, p->b.addr);
+	send.msg.flags = FI_INJECT;
+	job_init(&recv, FI_OP_RECV, go, 1, done);
+	job_message(&recv, p->b.ep, page + PAGE, WORD, FI_ADDR_UNSPEC);
+	WANT_OK(job_queue(p, &send));
+	WANT_OK(job_queue(p, &recv));
+	WANT_OK(mprotect(page, 2 * PAGE, PROT_READ | PROT_WRITE));
+	strcpy(page, "page...");
+	WANT_OK(fi_cntr_add(go, 1));
+	await_count(done, 2, 0);
+	WANT(strcmp(page + PAGE, "page..."), 0);
+	WANT_OK(munmap(page, 2 * PAGE));
+	WANT_OK(fi_cntr_set(go, 0));
+	WANT_OK(fi_cntr_set(done, 0));
 }
 
 /* It is not done before somebody has received it. */
@@ -97,6 +124,7 @@ void case_deferred_flags(struct pair *p)
 {
 	struct fid_cntr *go = open_counter(p), *done = open_counter(p);
 
+	untouched(p, go, done);
 	injected(p, go, done);
 	delivered(p, go, done);
 	fenced(p, go, done);

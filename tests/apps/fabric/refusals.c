@@ -6,6 +6,10 @@
 
 #include "fabric.h"
 
+#ifndef FI_XPU
+#define FI_XPU FI_XPU_TRIGGER /* its first name */
+#endif
+
 void case_refusals(struct pair *p)
 {
 	struct iovec iov[5] = {{p->here, 1}, {p->here, 1}, {p->here, 1}, {p->here, 1}, {p->here, 1}};
@@ -126,6 +130,8 @@ static void triggered_by_default(void)
 	WANT_OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
 	WANT(info->tx_attr->op_flags & info->rx_attr->op_flags & FI_TRIGGER, FI_TRIGGER);
 	fi_freeinfo(info);
+	hints->caps = FI_MSG | FI_TRIGGER | FI_XPU;
+	WANT(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), -FI_ENODATA);
 	hints->caps = FI_MSG;
 	WANT(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), -FI_ENODATA);
 	fi_freeinfo(hints);
