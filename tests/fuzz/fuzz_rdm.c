@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "fuzz_rdm_cm.h"
+#include "fuzz_rdm_trigger.h"
 #include "fuzz_util.h"
 #include "nic_rdm.h"
 
@@ -95,6 +96,7 @@ static void done(void *ctx, const struct nic_rdm_done *d)
 
 	(void)ctx;
 	expect(d->kind < NIC_RDM_KINDS);
+	trig_change(d->kind == NIC_RDM_RECV, d->status != NIC_RDM_OK, 1, false);
 	if (d->kind == NIC_RDM_REMOTE_WRITE) {
 		expect(d->peer != NULL && d->status == NIC_RDM_OK);
 		return;
@@ -108,6 +110,8 @@ static void done(void *ctx, const struct nic_rdm_done *d)
 	f.receives -= f.state[id] != 1;
 	f.state[id] = 0;
 }
+
+static int ask_later(uint8_t what);
 
 static void open_nic(void)
 {
@@ -134,6 +138,7 @@ static void open_nic(void)
 	init.pd = f.pd;
 	expect(nic_rdm_create(f.nic, &init, &f.ep) == 0);
 	cm_open(f.nic, f.pd, &own);
+	trig_open(f.nic, ask_later);
 	for (unsigned i = 0; i <= PEERS; i++) {
 		struct nic_rdm_addr addr = {.gid = i < PEERS ? host : own,
 					    .port = (uint16_t)(i < PEERS ? 101 + i : 100)};
@@ -271,6 +276,25 @@ static void cancel(void)
 
 	if (id < IDS && f.state[id] >= 2)
 		nic_rdm_cancel(f.ep, (void *)id);
+}
+
+/** What work asks for that has waited for a counter. */
+static int ask_later(uint8_t what)
+{
+	struct nic_iov iov = {f.memory + GUARD + what * 8, what};
+	bool receives = what & 1;
+	uint32_t flags = what & 2 ? NIC_RDM_TAGGED : 0;
+	const struct nic_rdm_recv recv = {
+		.context = take_id(receives ? 2 : 1), .iov = &iov, .n_iov = 1, .flags = flags, .tag = what >> 2 & 3};
+	const struct nic_rdm_send send = {
+		.context = recv.context, .iov = &iov, .n_iov = 1, .flags = flags, .tag = what >> 2 & 3};
+	int rc;
+
+	f.receives += receives;
+	f.requests += !receives;
+	rc = receives ? nic_rdm_recv(f.ep, &recv) : nic_rdm_send(f.peer[what % (PEERS + 1)], &send);
+	took(rc, recv.context);
+	return rc;
 }
 
 /* ---- the wire -------------------------------------------------------------------------------------------------- */
@@ -560,6 +584,8 @@ static void command(uint8_t c)
 			say_operate(o);
 		else if (c % 4 == 1)
 			cm_act(f.nic, f.pd, &own, &host);
+		else if (c % 8 == 7)
+			trig_act();
 		else
 			say_cm(o);
 		return;
@@ -641,6 +667,7 @@ static void silence(void)
 {
 	unsigned steps = 0;
 
+	trig_end();
 	for (drain(100000); nic_next_deadline(f.nic) != UINT64_MAX; drain(100000)) {
 		uint64_t next = nic_next_deadline(f.nic);
 
@@ -672,6 +699,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_memory();
 	nic_rdm_destroy(f.ep);
 	cm_close();
+	trig_close();
 	expect(nic_mr_dereg(f.mr) == 0 && nic_pd_free(f.pd) == 0); /* nothing is left of what had been offered */
 	nic_destroy(f.nic);
 	return 0;
