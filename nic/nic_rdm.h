@@ -97,7 +97,7 @@ struct nic_rdm_done {
 	uint32_t vendor_err;
 	struct nic_rdm_peer *peer; /* target or source; NULL of a RECV that has failed without one */
 	void *buf;		   /* RECV: where the message is */
-	uint64_t len;		   /* bytes that were transferred; REMOTE_WRITE: 0 */
+	uint64_t len;		   /* bytes that were transferred */
 	uint64_t overflow;	   /* RECV: bytes that had no room */
 	uint64_t tag, data;	   /* RECV; data also of REMOTE_WRITE */
 };
