@@ -248,6 +248,14 @@ static bool service_fits(const struct nic_qp *qp, const struct opcode *op)
 	return op->service == service[qp->type] || (op->service == OP_EXT && qp->type == NIC_QPT_RC);
 }
 
+/* Whether it comes from whom the QP is connected to. */
+static bool from_peer(const struct nic_qp *qp, const struct packet *p)
+{
+	if (p->bare)
+		return p->src_qpn == qp->attr.dest_qp_num;
+	return !memcmp(&p->sgid, &qp->attr.av.dgid, sizeof(p->sgid)) && !memcmp(&p->dgid, &qp->sgid, sizeof(p->dgid));
+}
+
 /* Why the packet may not reach this QP, or NIC_CNT_COUNT: the checks of 9.6.1 in their order. */
 static enum nic_counter refuse(const struct nic *nic, const struct nic_qp *qp, const struct packet *p)
 {
@@ -259,10 +267,9 @@ static enum nic_counter refuse(const struct nic *nic, const struct nic_qp *qp, c
 		return NIC_CNT_rx_qp_state;
 	if ((p->pkey & 0x7fff) != 0x7fff)
 		return NIC_CNT_bad_pkey; /* ours is the full member 0xFFFF (10.9.1.2) */
-	if (!own_gid(nic, &p->dgid))
+	if (!own_gid(nic, p->bare ? &qp->sgid : &p->dgid))
 		return NIC_CNT_rx_bad_dgid;
-	if (qp->type != NIC_QPT_UD &&
-	    (memcmp(&p->sgid, &qp->attr.av.dgid, sizeof(p->sgid)) || memcmp(&p->dgid, &qp->sgid, sizeof(p->dgid))))
+	if (qp->type == NIC_QPT_UD ? p->bare : !from_peer(qp, p))
 		return NIC_CNT_rx_bad_source;
 	return NIC_CNT_COUNT;
 }

@@ -147,6 +147,9 @@ enum nic_rx_flags {
 	NIC_RX_IP_ID_UNKNOWN = 1 << 1, /* with UDP_PAYLOAD: the carrier hides the IPv4 ID that the ICRC covers */
 	NIC_RX_NO_ICRC = 1 << 2,       /* the carrier vouches for integrity; the ICRC field is not looked at */
 	NIC_RX_ECN_CE = 1 << 3,	       /* congestion experienced; set by the NIC itself for IP frames */
+	/** data starts at the BTH and there is no addressing: a packet of a connected QP, and src_qpn says of which. That has to
+	 *  be the one that its destination is connected to; the carrier vouches for the host. With NIC_RX_NO_ICRC */
+	NIC_RX_BARE = 1 << 4,
 };
 
 /**
@@ -176,7 +179,7 @@ struct nic_piece {
 
 /** A received packet. Owned by the caller, not kept by the NIC after nic_rx returns. */
 struct nic_rx_frame {
-	const uint8_t *data; /* IP header, or BTH with NIC_RX_UDP_PAYLOAD */
+	const uint8_t *data; /* IP header, or BTH with NIC_RX_UDP_PAYLOAD or NIC_RX_BARE */
 	uint32_t len;	     /* bytes at data, ICRC included, FCS excluded; trailing Ethernet padding allowed for IP */
 	uint32_t flags;	     /* enum nic_rx_flags */
 	/** NULL, or the packet once more, in memory that others may write to: then data holds its headers only, at least
@@ -184,6 +187,7 @@ struct nic_rx_frame {
 	const uint8_t *body;
 	const struct nic_reference
 		*reference; /* NULL, or the payload: then the packet has none itself. With NIC_RX_NO_ICRC */
+	uint32_t src_qpn;   /* only with NIC_RX_BARE */
 	/* Only with NIC_RX_UDP_PAYLOAD: */
 	struct nic_gid sgid, dgid; /* both IPv4-mapped, or neither */
 	uint16_t udp_sport;
@@ -199,13 +203,17 @@ bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns);
 
 /** A packet to transmit. The caller offers a buffer; the NIC fills in the rest. */
 struct nic_tx_frame {
-	uint8_t *data; /* in: at least NIC_FRAME_MAX bytes. out: an IP packet, IP header first, ICRC last */
-	void *cookie;  /* the caller's; untouched */
-	uint32_t len;  /* out: bytes from the IP header to the end of the ICRC */
-	uint16_t bth;  /* out: offset of the UDP payload (BTH): 28 for IPv4, 48 for IPv6 */
+	uint8_t *
+		data; /* in: at least NIC_FRAME_MAX bytes. out: an IP packet, IP header first, ICRC last; but see `bare` */
+	void *cookie; /* the caller's; untouched */
+	uint32_t len; /* out: bytes of the packet, to the end of the ICRC */
+	uint16_t bth; /* out: offset of the UDP payload (BTH): 28 for IPv4, 48 for IPv6, 0: bare */
 	uint8_t tclass, hop_limit;
 	bool no_icrc; /* out: the last four bytes are no ICRC, the path vouches for integrity */
 	bool ordered; /* out: an ACK that is to arrive before the requests of its QP that follow it */
+	/** in: on paths with NIC_PATH_NO_ICRC, packets of connected QPs may start with the BTH, as NIC_RX_BARE says. out: this one
+	 *  does; tclass, hop_limit and GIDs here are not filled in. */
+	bool bare;
 	struct nic_gid sgid, dgid;
 	uint32_t qpn; /* out: of the QP that sends it */
 	/** Looked at on paths with NIC_PATH_REFERENCES only. in: room for NIC_PIECES_MAX, or NULL: payload is to be in the
@@ -764,6 +772,9 @@ uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t s
  * @return its length; 0: there are no more; -EINVAL: this is no such frame, or for no QP; -EIO: the payload cannot be fetched.
  */
 int nic_frame_unfold(const struct nic *nic, const struct nic_rx_frame *frame, uint32_t index, uint8_t *buf);
+/** Give a frame with NIC_RX_BARE the addressing that it would have had, with NIC_RX_UDP_PAYLOAD in place of that flag. @return
+ *  false: it is for no connected QP, and is as it was. */
+bool nic_frame_address(const struct nic *nic, struct nic_rx_frame *frame);
 /** Copy the bytes of a frame as they are, from wherever they are: frame->len of them. */
 void nic_frame_copy(const struct nic_rx_frame *frame, uint8_t *buf);
 /** The destination QP in a frame that has a BTH; 0: it has none. */

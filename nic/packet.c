@@ -239,6 +239,15 @@ static inline void take_carrier(const struct nic_rx_frame *frame, struct packet 
 	out->ip = NULL;
 }
 
+/** Who is connected knows the addresses. */
+static inline void take_bare(const struct nic_rx_frame *frame, struct packet *out)
+{
+	out->src_qpn = frame->src_qpn;
+	out->v4 = false;
+	out->tclass = 0;
+	out->ip = NULL;
+}
+
 static inline void parse_bth(const uint8_t *bth, struct packet *out)
 {
 	uint32_t w0 = wire_get32(bth);
@@ -375,7 +384,12 @@ enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet
 	const uint8_t *bth;
 	uint32_t len, body;
 
-	if (frame->flags & NIC_RX_UDP_PAYLOAD) {
+	out->bare = frame->flags & NIC_RX_BARE;
+	if (out->bare) {
+		bth = frame->data;
+		len = frame->len;
+		take_bare(frame, out);
+	} else if (frame->flags & NIC_RX_UDP_PAYLOAD) {
 		bth = frame->data;
 		len = frame->len;
 		take_carrier(frame, out);
@@ -494,7 +508,7 @@ static inline void put_extensions(const struct packet *p, uint8_t *h)
 /** Everything before the payload, with `masked` as in the ICRC. @return offset of the payload. */
 static inline unsigned put_headers(const struct packet *p, uint8_t *buf, unsigned udp_payload, bool masked)
 {
-	unsigned carrier = put_carrier(p, buf, udp_payload, masked);
+	unsigned carrier = p->bare ? 0 : put_carrier(p, buf, udp_payload, masked);
 
 	put_bth(p, buf + carrier, masked);
 	if (p->op->hdrs.bits)
@@ -548,6 +562,11 @@ unsigned packet_encode(const struct packet *p, uint8_t *buf)
 	return put_icrc(p, buf, payload, icrc_update(ICRC_START, buf, payload + p->payload_len + p->pad));
 }
 
+static inline unsigned payload_offset(const struct packet *p)
+{
+	return p->bare ? p->op->hdr_len : packet_payload_offset(p->op, p->v4);
+}
+
 uint8_t *packet_open(struct packet *p, uint8_t *buf)
 {
 	unsigned payload;
@@ -555,7 +574,7 @@ uint8_t *packet_open(struct packet *p, uint8_t *buf)
 	p->payload = NULL; /* in its place when the packet is closed */
 	p->summed = p->payload_len > CRC_COPY_MAX && !p->no_icrc;
 	if (!p->summed)
-		return buf + packet_payload_offset(p->op, p->v4);
+		return buf + payload_offset(p);
 	payload = put_headers(p, buf, udp_payload_len(p), true);
 	p->icrc = icrc_update(ICRC_START, buf, payload);
 	return buf + payload;
@@ -571,7 +590,7 @@ void packet_copy(struct packet *p, uint8_t *place, const void *src, uint32_t len
 
 unsigned packet_close(struct packet *p, uint8_t *buf)
 {
-	unsigned payload = packet_payload_offset(p->op, p->v4);
+	unsigned payload = payload_offset(p);
 	uint8_t *pad = buf + payload + p->payload_len;
 
 	if (!p->summed)

@@ -46,7 +46,7 @@ struct packet {
 	uint8_t syndrome;	/* AETH */
 	uint32_t msn;		/* AETH, 24 bits */
 	uint64_t orig;		/* AtomicAckETH */
-	uint32_t qkey, src_qpn; /* DETH */
+	uint32_t qkey, src_qpn; /* DETH; src_qpn also of a bare packet */
 	uint32_t imm;		/* ImmDt, network order, opaque */
 	uint32_t inv_rkey;	/* IETH */
 	uint32_t xrc_srqn;	/* XRCETH */
@@ -62,6 +62,7 @@ struct packet {
 	bool ip_id_recovered; /* the ICRC held only with a nonzero ID that the carrier had hidden */
 	bool ecn_ce;	      /* congestion experienced */
 
+	bool bare;     /* nothing before the BTH, and no addressing above */
 	bool no_icrc;  /* of our own packets: zeroes instead */
 	bool summed;   /* packet_open has begun the ICRC */
 	uint32_t icrc; /* as far as it goes */
@@ -116,7 +117,7 @@ static inline unsigned packet_payload_offset(const struct opcode *op, bool v4)
  * Write a packet to buf (NIC_FRAME_MAX bytes): IP, UDP, BTH, extension headers, payload, pad, ICRC. p->pad is
  * computed by the caller of the field (-payload_len & 3). The payload is copied from p->payload unless that is NULL
  * or already is its place in buf. Values wider than their field are the caller's mistake.
- * @return bytes from the IP header to the end of the ICRC.
+ * @return bytes from the IP header, or the BTH if p->bare, to the end of the ICRC.
  */
 unsigned packet_encode(const struct packet *p, uint8_t *buf);
 

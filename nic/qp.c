@@ -6,6 +6,7 @@
 #include "qp.h"
 #include "refer.h"
 #include "timer.h"
+#include "wire.h"
 
 #define SPORT_BASE 0xc000 /* source ports of flows, by convention from here up */
 
@@ -575,6 +576,7 @@ void qp_address(const struct nic_qp *qp, struct packet *p)
 uint8_t *qp_open(struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len)
 {
 	p->no_icrc = frame->no_icrc;
+	p->bare = frame->bare && frame->no_icrc && p->op->service != OP_UD;
 	p->payload_len = payload_len;
 	p->pad = (uint8_t)(-payload_len & 3);
 	return packet_open(p, frame->data);
@@ -585,11 +587,14 @@ void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame)
 	uint32_t psns = 1, bytes = p->payload_len;
 
 	frame->len = packet_close(p, frame->data);
-	frame->bth = p->v4 ? 28 : 48;
-	frame->tclass = p->tclass;
-	frame->hop_limit = p->hop_limit;
-	frame->sgid = p->sgid;
-	frame->dgid = p->dgid;
+	frame->bare = p->bare;
+	frame->bth = p->bare ? 0 : p->v4 ? 28 : 48;
+	if (!p->bare) {
+		frame->tclass = p->tclass;
+		frame->hop_limit = p->hop_limit;
+		frame->sgid = p->sgid;
+		frame->dgid = p->dgid;
+	}
 	frame->qpn = qp->qpn;
 	if (p->referred) {
 		bytes = p->referred;
@@ -603,4 +608,20 @@ void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame)
 	qp->counters.tx_packets += psns;
 	qp->counters.tx_bytes += bytes;
 	trace_add(qp->nic, qp->qpn, NIC_TR_tx, p->psn, p->op->value);
+}
+
+bool nic_frame_address(const struct nic *nic, struct nic_rx_frame *frame)
+{
+	const struct nic_qp *qp =
+		frame->len >= BTH_LEN ? table_find(&nic->qps, wire_get24(frame->data + BTH_QPN)) : NULL;
+
+	if (!(frame->flags & NIC_RX_BARE) || !qp || qp->type == NIC_QPT_UD || !qp->attr.dest_qp_num)
+		return false;
+	frame->flags ^= NIC_RX_BARE | NIC_RX_UDP_PAYLOAD;
+	frame->sgid = qp->attr.av.dgid;
+	frame->dgid = qp->sgid;
+	frame->udp_sport = qp->udp_sport; /* the same in both directions */
+	frame->tclass = qp->attr.av.tclass;
+	frame->hop_limit = qp->attr.av.hop_limit ? qp->attr.av.hop_limit : 64;
+	return true;
 }

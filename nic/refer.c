@@ -45,6 +45,7 @@ uint32_t refer_request_psns(const struct nic_qp *qp, const struct swqe *w, const
 
 static void open_packet(struct nic_qp *qp, uint32_t len, struct packet *p, struct nic_tx_frame *frame)
 {
+	frame->bare = false;
 	qp_open(p, frame, 0);
 	p->referred = len;
 	qp->refers = qp->nic->refers = true;
@@ -191,6 +192,7 @@ int nic_frame_unfold(const struct nic *nic, const struct nic_rx_frame *frame, ui
 	p.payload_len = last ? p.payload_len - offset : qp->pmtu;
 	p.pad = (uint8_t)(-p.payload_len & 3);
 	p.no_icrc = true;
+	p.bare = false;
 	p.referred = 0;
 	p.reference = NULL;
 	place = packet_open(&p, buf);

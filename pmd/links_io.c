@@ -3,8 +3,9 @@
  * links_io.c - packets through links.
  *
  * The NIC builds a packet in the ring itself and the receiving NIC takes the payload from there: one copy in, one copy
- * out. Packets have no ICRC (shared memory does not flip bits) and are otherwise what would be on the wire; the receiver
- * parses them as it parses everything. It copies headers before it looks at them, because the producer could still write.
+ * out. Packets have no ICRC (shared memory does not flip bits), those of connections no IP and UDP headers either, and are
+ * otherwise what would be on the wire; the receiver parses them as it parses everything. It copies headers before it looks
+ * at them, because the producer could still write.
  *
  * A ring that makes no sense is given up and counted; so is one whose consumer makes none.
  */
@@ -39,19 +40,39 @@ static inline void rx(struct pmd_engine *e, const struct link_in *in, const stru
 		nic_rx(e->nic, frame, now_ns);
 }
 
+/** Headers are copied: whole lines, and no line that belongs to a later entry. */
+static inline void take_head(struct nic_rx_frame *frame, uint8_t *head, const uint8_t *packet)
+{
+	frame->data = head;
+	memcpy(head, packet, RING_LINE - RING_WORD);
+	if (frame->len > RING_LINE - RING_WORD)
+		memcpy(head + RING_LINE - RING_WORD, packet + RING_LINE - RING_WORD, RING_LINE);
+	if (frame->len > HEAD_MAX)
+		frame->body = packet;
+}
+
 static void rx_packet(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
 		      uint64_t now_ns)
 {
 	uint8_t head[HEAD_MAX] __attribute__((aligned(16)));
-	struct nic_rx_frame frame = {.data = head, .len = len, .flags = NIC_RX_NO_ICRC};
+	struct nic_rx_frame frame = {.len = len, .flags = NIC_RX_NO_ICRC};
 
-	/* Whole lines, and no line that belongs to a later entry. */
-	memcpy(head, packet, RING_LINE - RING_WORD);
-	if (len > RING_LINE - RING_WORD)
-		memcpy(head + RING_LINE - RING_WORD, packet + RING_LINE - RING_WORD, RING_LINE);
-	if (len > sizeof(head))
-		frame.body = packet;
+	take_head(&frame, head, packet);
 	rx(e, in, &frame, now_ns);
+}
+
+static void rx_bare(struct pmd_engine *e, const struct link_in *in, uint32_t qpn, const uint8_t *packet, uint32_t len,
+		    uint64_t now_ns)
+{
+	uint8_t head[HEAD_MAX] __attribute__((aligned(16)));
+	struct nic_rx_frame frame = {.len = len, .flags = NIC_RX_NO_ICRC | NIC_RX_BARE, .src_qpn = qpn};
+
+	take_head(&frame, head, packet);
+	/* Taps see the addresses; what the NIC drops for want of a connection they do not see. */
+	if (pmd_unlikely(e->taps) && nic_frame_address(e->nic, &frame))
+		rx(e, in, &frame, now_ns);
+	else
+		nic_rx(e->nic, &frame, now_ns);
 }
 
 /** What has an ICRC is copied whole: it is yet to be checked, and must be the same then and later. */
@@ -157,17 +178,26 @@ static bool rx_referring(struct pmd_engine *e, struct link_in *in, const uint8_t
 static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32_t kind, const uint8_t *packet,
 				uint32_t len, uint64_t now_ns)
 {
-	if (kind == LINK_PACKET || kind == LINK_FOLLOWED) {
+	switch (link_kind(kind)) {
+	case LINK_BARE:
+	case LINK_BARE_FOLLOWED:
+		rx_bare(e, in, kind >> LINK_KIND_BITS, packet, len, now_ns);
+		return 1;
+	case LINK_PACKET:
+	case LINK_FOLLOWED:
 		rx_packet(e, in, packet, len, now_ns);
 		return 1;
-	}
-	if (kind == LINK_SUMMED) {
+	case LINK_SUMMED:
 		rx_summed(e, in, packet, len, now_ns);
 		return 1;
-	}
-	if (kind == LINK_REFERENCE || kind == LINK_REVOKED)
+	case LINK_REFERENCE:
+	case LINK_REVOKED:
 		return rx_referring(e, in, packet, len, now_ns) ? REFERENCE_WEIGHT : 0;
-	return kind == LINK_FORWARD && rx_forwarded(e, in, packet, len, now_ns);
+	case LINK_FORWARD:
+		return rx_forwarded(e, in, packet, len, now_ns);
+	default:
+		return 0;
+	}
 }
 
 /**
@@ -182,7 +212,7 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 	uint32_t kind = LINK_PACKET;
 	int len = 0;
 
-	while (budget > 0 && (kind == LINK_FOLLOWED || nic_completions(e->nic) < e->rx_until) &&
+	while (budget > 0 && (link_is_followed(kind) || nic_completions(e->nic) < e->rx_until) &&
 	       (len = ring_peek(&in->ring, &packet, &kind)) > 0) {
 		unsigned weight;
 
@@ -318,8 +348,10 @@ static inline bool tx_is_pending(const struct pmd_links *l, uint32_t path)
 	return l->pending[path / 64] >> path % 64 & 1 || pmd_unlikely(l->e->taps);
 }
 
-static inline enum link_kind kind_of(const struct nic_tx_frame *frame)
+static inline uint32_t kind_of(const struct nic_tx_frame *frame)
 {
+	if (frame->bare)
+		return frame->qpn << LINK_KIND_BITS | (frame->ordered ? LINK_BARE_FOLLOWED : LINK_BARE);
 	if (pmd_unlikely(!frame->no_icrc))
 		return LINK_SUMMED;
 	return frame->ordered ? LINK_FOLLOWED : LINK_PACKET;
@@ -339,6 +371,7 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 
 		frame.pieces = links_may_refer(l, out) ? pieces : NULL;
 		frame.n_pieces = 0;
+		frame.bare = pmd_likely(!l->e->taps);
 		given = left = nic_path_tx(l->e->nic, path, &frame, 1, now_ns);
 		if (pmd_unlikely(l->e->taps))
 			left = pmd_tap_tx(l->e, path, &frame, given, 1, now_ns);

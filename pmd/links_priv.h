@@ -22,8 +22,24 @@ enum link_kind {
 	LINK_FORWARD,  /* struct link_forward, then the UDP payload as it came, ICRC and all */
 	LINK_REFERENCE, /* an IP packet without payload; from LINK_PIECES_AT to the end struct link_piece: where that is */
 	LINK_REVOKED, /* likewise, but nothing is there to be read any more */
+	/** A packet from the BTH on, without ICRC: both ends of a connection know its addresses, so that a small message has room in
+	 *  one cache line. LINK_BARE_FOLLOWED is to it what LINK_FOLLOWED is to LINK_PACKET. */
+	LINK_BARE,
+	LINK_BARE_FOLLOWED,
 	LINK_KINDS
 };
+
+#define LINK_KIND_BITS 8 /* of an entry's kind; those above are, of a bare packet, the QPN that has sent it */
+
+static inline enum link_kind link_kind(uint32_t kind)
+{
+	return (enum link_kind)(kind & ((1u << LINK_KIND_BITS) - 1));
+}
+
+static inline bool link_is_followed(uint32_t kind)
+{
+	return link_kind(kind) == LINK_FOLLOWED || link_kind(kind) == LINK_BARE_FOLLOWED;
+}
 
 /** Memory of the producer. */
 struct link_piece {

@@ -13,6 +13,7 @@
 struct pmd_engine;
 
 #define pmd_unlikely(x) __builtin_expect(!!(x), 0)
+#define pmd_likely(x)	__builtin_expect(!!(x), 1)
 
 enum pmd_tap { PMD_TAP_CAPTURE = 1, PMD_TAP_FAULT = 2 };
 
