@@ -206,6 +206,19 @@ static void copy_data(struct swqe *w, const struct nic_send_wr *wr)
 	copy_sges(w->sge, wr->sg_list, wr->num_sge);
 }
 
+/** The WQE at the head is complete. */
+static inline void posted(struct nic_qp *qp, struct swqe *w)
+{
+	req_run_posted(qp, w);
+	qp->sq.head++;
+	trace_add(qp->nic, qp->qpn, NIC_TR_post_send, w->opcode, w->length);
+	if (qp->state == NIC_QPS_ERR || qp->state == NIC_QPS_SQE)
+		comp_flush(qp);
+	else if (req_run(qp))
+		qp_ready(qp);
+	nic_settle_failed_cqs(qp->nic);
+}
+
 int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 {
 	struct swqe *w = sq_at(qp, qp->sq.head);
@@ -227,15 +240,27 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 		copy_operation(qp, w, wr);
 		copy_data(w, wr);
 	}
-	req_run_posted(qp, w);
-	qp->sq.head++;
-	trace_add(qp->nic, qp->qpn, NIC_TR_post_send, wr->opcode, w->length);
-	if (qp->state == NIC_QPS_ERR || qp->state == NIC_QPS_SQE)
-		comp_flush(qp);
-	else if (req_run(qp))
-		qp_ready(qp);
-	nic_settle_failed_cqs(qp->nic);
+	posted(qp, w);
 	return 0;
+}
+
+uint8_t *qp_small_place(const struct nic_qp *qp)
+{
+	return qp->sq.head - qp->sq.tail < qp->sq.capacity ? (uint8_t *)sq_at(qp, qp->sq.head)->sge : NULL;
+}
+
+void qp_post_small(struct nic_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t length)
+{
+	struct swqe *w = sq_at(qp, qp->sq.head);
+
+	w->wr_id = wr_id;
+	w->opcode = NIC_WR_SEND;
+	w->flags = (uint8_t)(flags | NIC_SEND_INLINE);
+	w->started = w->rides = false;
+	w->packets = 0;
+	w->length = length;
+	w->num_sge = 0;
+	posted(qp, w);
 }
 
 int nic_post_recv(struct nic_qp *qp, const struct nic_recv_wr *wr)

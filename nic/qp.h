@@ -382,9 +382,15 @@ bool req_fail(struct nic_qp *qp, enum error_id error);
 /** What fails where data are gathered. */
 enum error_id req_gathered(enum mem_verdict v);
 /** Whether the peer is to answer the packet, which this WQE is in. */
-bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packet *p, uint32_t psns);
+bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t psns);
 /** A packet of so many PSNs has been built, with which so many WQEs end: account for it. */
 void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t ends);
+
+/* post.c: SENDs of the NIC's own, of little, from RC QPs that have been connected */
+/** Where the payload goes, up to the queue's max_inline bytes; NULL: there is no room. Nothing is posted yet. */
+uint8_t *qp_small_place(const struct nic_qp *qp);
+/** Post it: `length` bytes have been written there. `flags`: enum nic_send_flags, as resolved with sq_sig_all. */
+void qp_post_small(struct nic_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t length);
 
 /* req_run.c */
 /** This WQE is complete but for being counted in sq.head. */

@@ -107,18 +107,25 @@ static uint64_t left_here(const struct nic_iov *iov, uint32_t n, struct rdm_curs
 
 /* ---- posting ------------------------------------------------------------------------------------------------- */
 
+static uint32_t send_flags(const struct rdm_op *op, bool reads)
+{
+	uint32_t flags = NIC_SEND_SIGNALED;
+
+	if (op->flags & NIC_RDM_UNAWAITED || (rdm_is_answer(op->work) && op->work != RDM_W_PULL))
+		flags |= NIC_SEND_UNAWAITED;
+	/* A READ is answered when the peer's NIC has time, and a WRITE at once: who asks for both wants them in order. */
+	if (op->peer->reads_out && !reads && !rdm_is_answer(op->work))
+		flags |= NIC_SEND_FENCE;
+	return flags;
+}
+
 int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data)
 {
 	struct nic_qp *qp = op->peer->qp;
 	int err;
 
 	wr->wr_id = (uintptr_t)op | (data ? 0 : TRAILER);
-	wr->flags |= NIC_SEND_SIGNALED;
-	if (op->flags & NIC_RDM_UNAWAITED || (rdm_is_answer(op->work) && op->work != RDM_W_PULL))
-		wr->flags |= NIC_SEND_UNAWAITED;
-	/* A READ is answered when the peer's NIC has time, and a WRITE at once: who asks for both wants them in order. */
-	if (op->peer->reads_out && wr->opcode != NIC_WR_RDMA_READ && !rdm_is_answer(op->work))
-		wr->flags |= NIC_SEND_FENCE;
+	wr->flags |= send_flags(op, wr->opcode == NIC_WR_RDMA_READ);
 	err = nic_post_send(qp, wr);
 	if (err == -ENOMEM && qp->sq.capacity < RDM_SQ_MOST && qp_sq_grow(qp, 2 * qp->sq.capacity) == 0)
 		err = nic_post_send(qp, wr);
@@ -147,6 +154,35 @@ static int post_header(struct rdm_op *op, const struct rdm_header *h, bool data)
 	return rdm_post(op, &wr, data);
 }
 
+/** What is sent with the request's own copy of its data, or is so short that the queue may as well have one. */
+static bool is_small(const struct rdm_op *op)
+{
+	return op->length <= NIC_RDM_INJECT_MAX;
+}
+
+/** A short message goes into the queue as it is. @return as post_next; -EFAULT: its buffer is not there. */
+static int post_small(struct rdm_op *op)
+{
+	struct nic_qp *qp = op->peer->qp;
+	uint8_t *place = qp_small_place(qp), *at;
+
+	if (!place && qp->sq.capacity < RDM_SQ_MOST && qp_sq_grow(qp, 2 * qp->sq.capacity) == 0)
+		place = qp_small_place(qp);
+	if (!place)
+		return -ENOMEM;
+	at = place + rdm_eager_put(place, flags_of(op), rdm_op_id(op), op->length, op->tag, op->data);
+	for (uint32_t i = 0; i < op->n_iov; at += op->iov[i++].len)
+		if (op->flags & NIC_RDM_INJECT)
+			memcpy(at, op->iov[i].base, op->iov[i].len);
+		else if (!mem_read(qp->nic, at, op->iov[i].base, op->iov[i].len, NULL))
+			return -EFAULT;
+	qp_post_small(qp, (uintptr_t)op, send_flags(op, false), (uint32_t)(at - place));
+	op->begun = true;
+	op->out++;
+	op->data_out++;
+	return 0;
+}
+
 static int post_eager(struct rdm_op *op)
 {
 	const struct rdm_header h = {.kind = RDM_EAGER,
@@ -162,9 +198,14 @@ static int post_eager(struct rdm_op *op)
 	sge[0] =
 		(struct nic_sge){(uintptr_t)op->header, rdm_header_put(&h, op->header), nic_mr_lkey(op->peer->ep->all)};
 	wr.num_sge = 1 + cut(op->peer->ep, op->iov, op->n_iov, &at, op->length, sge + 1);
-	if (op->flags & NIC_RDM_INJECT) /* ours by now: it is there */
-		wr.flags = NIC_SEND_INLINE;
 	return rdm_post(op, &wr, true);
+}
+
+static int post_message(struct rdm_op *op)
+{
+	int err = is_small(op) ? post_small(op) : -EFAULT;
+
+	return err == -EFAULT ? post_eager(op) : err; /* which fails as it should, where memory is not there */
 }
 
 static int post_offer(struct rdm_op *op)
@@ -303,7 +344,7 @@ static int post_next(struct rdm_op *op)
 
 	switch ((enum rdm_work)op->work) {
 	case RDM_W_SEND:
-		return op->begun ? -EALREADY : post_eager(op);
+		return op->begun ? -EALREADY : post_message(op);
 	case RDM_W_OFFER:
 		return op->begun ? -EALREADY : post_offer(op);
 	case RDM_W_ATOMIC:

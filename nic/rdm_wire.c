@@ -7,18 +7,30 @@
 #define CALL_MAGIC 0x75726f63u /* "uroc" */
 #define VERSION	   1
 
+static inline void put_fixed(uint8_t *p, uint8_t kind, uint8_t flags, uint8_t n_segments, uint32_t id, uint64_t length,
+			     uint64_t tag, uint64_t data)
+{
+	p[0] = kind;
+	p[1] = flags;
+	p[2] = n_segments;
+	p[3] = VERSION;
+	wire_put32(p + 4, id);
+	wire_put64(p + 8, length);
+	wire_put64(p + 16, tag);
+	wire_put64(p + 24, data);
+}
+
+uint32_t rdm_eager_put(uint8_t *p, uint8_t flags, uint32_t id, uint64_t length, uint64_t tag, uint64_t data)
+{
+	put_fixed(p, RDM_EAGER, flags, 0, id, length, tag, data);
+	return RDM_HEADER_LEN;
+}
+
 uint32_t rdm_header_put(const struct rdm_header *h, uint8_t *p)
 {
 	uint8_t *s = p + RDM_HEADER_LEN;
 
-	p[0] = h->kind;
-	p[1] = h->flags;
-	p[2] = h->n_segments;
-	p[3] = VERSION;
-	wire_put32(p + 4, h->id);
-	wire_put64(p + 8, h->length);
-	wire_put64(p + 16, h->tag);
-	wire_put64(p + 24, h->data);
+	put_fixed(p, h->kind, h->flags, h->n_segments, h->id, h->length, h->tag, h->data);
 	for (uint32_t i = 0; i < h->n_segments; i++, s += RDM_SEGMENT_LEN) {
 		wire_put64(s, h->segment[i].addr);
 		wire_put64(s + 8, h->segment[i].len);

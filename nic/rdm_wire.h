@@ -44,6 +44,8 @@ static inline bool rdm_has_body(uint8_t kind)
 
 /** Write header and segments. @return bytes, at most RDM_PREFIX_MAX. */
 uint32_t rdm_header_put(const struct rdm_header *h, uint8_t *p);
+/** The same of an EAGER message, which has no segments. @return bytes: RDM_HEADER_LEN. */
+uint32_t rdm_eager_put(uint8_t *p, uint8_t flags, uint32_t id, uint64_t length, uint64_t tag, uint64_t data);
 /** Read them from the first packet of a message. @return bytes, 0: they make no sense. */
 uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len);
 

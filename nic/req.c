@@ -537,12 +537,12 @@ static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w, cons
  * The peer is to answer the last packet of a message, and some before that in a long one (RQ-07). Where nothing is lost
  * and the peer is one of our kind, who answers in the end whether asked or not, only if somebody waits for the completion.
  */
-bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, const struct packet *p, uint32_t psns)
+bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t psns)
 {
 	bool awaited = w->flags & NIC_SEND_SIGNALED && !(w->flags & NIC_SEND_UNAWAITED);
 	bool waits = awaited || !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS);
 
-	if (!op_ends(p->op) || !waits) {
+	if (!ends || !waits) {
 		uint32_t quarter = window(qp) / 4;
 
 		qp->req.unasked += psns;
@@ -581,6 +581,42 @@ void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t e
 		ack_timer_start(qp);
 }
 
+/** Whether the WQE is one packet, with its payload in the queue, by a path that takes it as it is: most that programs wait for. */
+static inline bool is_small(const struct nic_qp *qp, const struct swqe *w, const struct nic_tx_frame *frame)
+{
+	return frame->bare && frame->no_icrc && (w->flags & (NIC_SEND_INLINE | NIC_SEND_FENCE)) == NIC_SEND_INLINE &&
+	       (w->opcode == NIC_WR_SEND || w->opcode == NIC_WR_RDMA_WRITE) && qp->type == NIC_QPT_RC &&
+	       w->length <= qp->pmtu;
+}
+
+/* As send_one, of what is small. */
+static bool send_small(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
+{
+	struct packet p;
+
+	if (!window_open(qp, 1, 1))
+		return false;
+	w->rides = false;
+	if (!w->started) {
+		w->started = true;
+		w->psn = qp->req.psn;
+		w->packets = 1;
+	}
+	packet_init(&p);
+	p.bare = p.no_icrc = true;
+	p.summed = p.v4 = false;
+	p.dest_qpn = qp->attr.dest_qp_num;
+	p.psn = qp->req.psn;
+	build_data(qp, w, &p, 1);
+	p.ackreq = req_asks_ack(qp, w, true, 1);
+	p.payload = (const uint8_t *)w->sge;
+	p.payload_len = w->length;
+	p.pad = (uint8_t)(-w->length & 3);
+	qp_emit(qp, &p, frame);
+	req_sent(qp, w, 1, 1);
+	return true;
+}
+
 static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
 {
 	struct requester *req = &qp->req;
@@ -610,7 +646,7 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 		build_request(qp, w, &p, psns);
 	else
 		build_data(qp, w, &p, psns);
-	p.ackreq = qp->type == NIC_QPT_RC && req_asks_ack(qp, w, &p, psns);
+	p.ackreq = qp->type == NIC_QPT_RC && req_asks_ack(qp, w, op_ends(p.op), psns);
 	error = put_payload(qp, w, &p, psns, frame);
 	if (error != ERR_none)
 		return req_fail(qp, error);
@@ -631,6 +667,8 @@ bool req_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 			return false;
 		if (qp->type == NIC_QPT_UD && ud_skip(qp))
 			continue;
+		if (is_small(qp, w, frame))
+			return send_small(qp, w, frame);
 		if (!wr_is_local(w->opcode))
 			return qp->type == NIC_QPT_UD ? ud_tx(qp, frame) : send_one(qp, w, frame);
 		if (!run_local(qp, w))

@@ -129,7 +129,7 @@ bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame)
 		w->psn = psn_add(qp->req.psn, i);
 		w->packets = 1;
 		w->rides = i > 0;
-		p.ackreq |= req_asks_ack(qp, w, &p, 1);
+		p.ackreq |= req_asks_ack(qp, w, true, 1);
 	}
 	len = n * entry_size(first);
 	packet_copy(&p, qp_open(&p, frame, len), entries, len);
