@@ -489,7 +489,6 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		e->port_deadline_ns = UINT64_MAX;
 		e->yield_after = PMD_YIELD_POLLS;
 		e->yielding_cpu = -1;
-		e->port_pause = 1;
 		e->rx_until = UINT64_MAX;
 		e->look_ns = e->wait_ns = UINT64_MAX;
 		e->wait_set = -1;

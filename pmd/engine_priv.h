@@ -56,9 +56,10 @@ struct pmd_engine {
 	unsigned sent;		   /* packets of the last pmd_engine_transmit */
 	unsigned silent_doorbells; /* in a row */
 	unsigned owed;		   /* packets sent since packets were last received */
-	unsigned port_steps;	   /* since the port was last looked at */
+	uint64_t port_looked_ns;   /* when the port was last looked at */
 	uint64_t interval_ns;	   /* at which a port without a descriptor is looked at now */
-	unsigned port_pause;	   /* steps between two looks */
+	uint64_t port_pause_ns;	   /* between two looks */
+	uint64_t step_ns;	   /* when the last step was that left nothing out */
 	bool quiet;		   /* the last step left nothing to do, until something comes */
 	uint64_t rx_until; /* completions after which links are not received from: who polls has what he asked for */
 

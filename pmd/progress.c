@@ -24,10 +24,11 @@
 #define DOORBELLS_SILENT   16 /* in a row, with nothing to send, until what has come is looked for */
 #define SETTLE_STEPS	   8
 #define SETTLE_SENDS	   64
-#define PORT_PAUSE	   16		 /* steps, at most */
 #define RESOLVE_NS	   1000000000ull /* at most, on a machine that forgets neighbours as fast as it learns them */
 #define RESOLVE_PAUSE_NS   50000
-#define QUIET_NS	   500 /* after which a poll is a step again: timers, the port */
+#define QUIET_NS	   1500 /* after which a poll is a whole step again: timers, the port */
+#define PORT_PAUSE_MIN_NS  250
+#define PORT_PAUSE_NS	   8000 /* at most */
 #define PORT_OWED	   16  /* packets */
 #define WORTH_A_CLOCK	   16  /* packets that take so long that reading the clock once more does not show */
 
@@ -156,9 +157,9 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
  * Asking the kernel for packets costs as much as a packet that comes through a link: with links the port is looked at now
  * and then, at once again when it had something, and the less often the longer it has been empty.
  */
-static bool port_is_due(struct pmd_engine *e)
+static bool port_is_due(const struct pmd_engine *e, uint64_t now_ns)
 {
-	return e->owed >= PORT_OWED || !pmd_links_any(e->links) || ++e->port_steps >= e->port_pause;
+	return e->owed >= PORT_OWED || !pmd_links_any(e->links) || now_ns - e->port_looked_ns >= e->port_pause_ns;
 }
 
 static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64_t now_ns)
@@ -167,15 +168,28 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 
 	if (pmd_unlikely(e->taps))
 		pmd_tap_rx_due(e, now_ns);
-	if (!port && !port_is_due(e))
+	if (!port && !port_is_due(e, now_ns))
 		return links;
 	got = port_rx(e, budget, now_ns);
-	e->port_steps = 0;
+	e->port_looked_ns = now_ns;
 	if (got > 0)
-		e->port_pause = 1;
-	else if (e->port_pause < PORT_PAUSE)
-		e->port_pause *= 2;
+		e->port_pause_ns = 0;
+	else if (e->port_pause_ns < PORT_PAUSE_NS)
+		e->port_pause_ns = e->port_pause_ns ? 2 * e->port_pause_ns : PORT_PAUSE_MIN_NS;
 	return links + got;
+}
+
+/** Whether nothing is left to do but what comes by links, the port, and timers. */
+static bool is_quiet(const struct pmd_engine *e)
+{
+	return !nic_acks_wait(e->nic) && pmd_links_any(e->links) && !e->taps && !pmd_engine_is_full(e);
+}
+
+/** Whoever polls has what he polls for, and nothing has to be sent for it: the rest can wait a little. */
+static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
+{
+	return nic_completions(e->nic) >= e->rx_until && now_ns - e->step_ns < QUIET_NS && !nic_tx_pending(e->nic) &&
+	       !e->taps && !pmd_engine_is_full(e);
 }
 
 unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks)
@@ -183,6 +197,13 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	uint64_t now_ns = e->now_ns = pmd_now_ns();
 	unsigned got = step_rx(e, rx_budget, port, now_ns);
 
+	if (!flush_acks && is_brief(e, now_ns)) {
+		e->quiet = false;
+		e->sent = 0;
+		pmd_engine_events(e);
+		return got;
+	}
+	e->step_ns = now_ns;
 	if (nic_next_deadline(e->nic) <= now_ns)
 		nic_timeout(e->nic, now_ns);
 	if (flush_acks || got == 0)
@@ -191,8 +212,7 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	pmd_engine_events(e);
-	e->quiet = (got == 0 || !nic_acks_wait(e->nic)) && e->sent == 0 && pmd_links_any(e->links) && !e->taps &&
-		   !pmd_engine_is_full(e);
+	e->quiet = e->sent == 0 && is_quiet(e);
 	return got;
 }
 
@@ -283,7 +303,7 @@ static bool inline_is_quiet(struct pmd_engine *e)
 	if (!e->quiet || pmd_links_ready(e->links) || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED))
 		return false;
 	now_ns = pmd_now_ns();
-	if (now_ns - e->now_ns >= QUIET_NS)
+	if (now_ns - e->step_ns >= QUIET_NS)
 		return false;
 	inline_polled(e, now_ns);
 	inline_count(e, false);
@@ -363,6 +383,7 @@ void pmd_doorbell(struct pmd_engine *e)
 	doorbell_rx(e, now_ns);
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
+	e->quiet = !nic_tx_pending(e->nic) && is_quiet(e);
 	inline_worked(e, e->sent, now_ns);
 }
 
