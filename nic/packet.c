@@ -421,6 +421,7 @@ enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet
 	out->no_icrc = false;
 	out->ecn_ce = (out->tclass & 3) == 3 || (frame->flags & NIC_RX_ECN_CE) != 0;
 	out->reference = frame->reference;
+	out->shared = frame->body != NULL;
 	if (op->hdrs.bits)
 		parse_extensions(op, bth + BTH_LEN, out);
 	if (__builtin_expect(frame->reference != NULL, 0))

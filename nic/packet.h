@@ -61,6 +61,7 @@ struct packet {
 	const uint8_t *ip;    /* IP header as received, NULL when the carrier hid it */
 	bool ip_id_recovered; /* the ICRC held only with a nonzero ID that the carrier had hidden */
 	bool ecn_ce;	      /* congestion experienced */
+	bool shared;	      /* others may write to the payload */
 
 	bool bare;     /* nothing before the BTH, and no addressing above */
 	bool no_icrc;  /* of our own packets: zeroes instead */

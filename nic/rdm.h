@@ -420,9 +420,9 @@ void rdm_arrivals_lost(struct nic_rdm_peer *peer);
 
 /** The header in the first packet of a message. @return false: it makes no sense. */
 bool rdm_header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefix);
-/** A datagram, from a peer or from somebody unknown (NULL). @return false: there is no receive for it, and no room. */
-bool rdm_datagram_deliver(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h,
-			  const uint8_t *data);
+/** A message that is all there, from a peer or, a datagram, from somebody unknown (NULL). @return false: there is no receive for it,
+ *  and no room. */
+bool rdm_deliver_whole(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h, const uint8_t *data);
 
 /* rdm_datagram.c */
 /** @return 0, -ENOMEM: later, another negative errno. */

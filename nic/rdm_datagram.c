@@ -65,6 +65,6 @@ void rdm_datagram_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const 
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
 	}
-	if (!rdm_datagram_deliver(ep, peer, &h, p->payload + prefix))
+	if (!rdm_deliver_whole(ep, peer, &h, p->payload + prefix))
 		COUNT(ep->nic, rdm_datagram_no_recv);
 }

@@ -106,12 +106,16 @@ void rdm_held_discard(struct rdm_held *held)
 
 bool rdm_header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefix)
 {
-	uint8_t bytes[RDM_PREFIX_MAX];
-	uint32_t len = p->payload_len < sizeof(bytes) ? p->payload_len : sizeof(bytes);
+	uint8_t copy[RDM_PREFIX_MAX];
+	const uint8_t *bytes = p->payload;
+	uint32_t len = p->payload_len < sizeof(copy) ? p->payload_len : sizeof(copy);
 
-	memcpy(bytes, p->payload, len); /* others may write there */
+	if (p->shared)
+		bytes = memcpy(copy, bytes, len);
 	/* What has no body is all in its prefix. */
-	*prefix = rdm_header_get(h, bytes, len < p->payload_len && !rdm_has_body(bytes[0]) ? RDM_PREFIX_MAX + 1 : len);
+	if (len && len < p->payload_len && !rdm_has_body(bytes[0]))
+		len = RDM_PREFIX_MAX + 1;
+	*prefix = rdm_header_get(h, bytes, len);
 	return *prefix != 0;
 }
 
@@ -213,6 +217,45 @@ static void written(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	rdm_tell(peer->ep, &done);
 }
 
+bool rdm_deliver_whole(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h, const uint8_t *data)
+{
+	struct tag_unit *unit = rdm_unit(ep->rq, h->flags & RDM_IS_TAGGED);
+	struct tag_recv *match = tag_arrive(unit, h->tag, (uintptr_t)peer);
+	uint32_t status = NIC_RDM_OK;
+	struct rdm_held *held;
+	struct rdm_recv *recv;
+	uint64_t base, room;
+
+	if (match) {
+		recv = list_entry(match, struct rdm_recv, match);
+		base = rdm_recv_claim(ep->rq, recv, h->length, &room);
+		if (!rdm_scatter(ep->nic, recv->iov, recv->n_iov, base, data, room))
+			status = NIC_WC_LOC_PROT_ERR;
+		delivered(ep, peer, h, recv, base, room, status);
+		return true;
+	}
+	if (!rdm_held_room(ep, h, false))
+		return false;
+	held = rdm_held_get(ep, peer, h);
+	memcpy(held->data, data, h->length);
+	held->complete = true;
+	tag_hold(unit, &held->match);
+	return true;
+}
+
+/** A message in one packet: most are. */
+static enum error_id arrive_whole(struct nic_rdm_peer *peer, const struct rdm_header *h, const uint8_t *data,
+				  uint64_t len)
+{
+	if (len != h->length)
+		return ERR_receive_length;
+	rdm_stranger_known(peer);
+	if (h->flags & RDM_WANTS_TAKEN)
+		rdm_owe(peer);
+	/* rdm_takes has seen that there is room. */
+	return rdm_deliver_whole(peer->ep, peer, h, data) ? ERR_none : ERR_opcode_unsupported;
+}
+
 enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 {
 	struct nic_rdm_peer *peer = qp->rdm_peer;
@@ -235,6 +278,8 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 		}
 		if (h->kind == RDM_OPERATE && !rdm_operate_makes_sense(h))
 			return ERR_opcode_unsupported;
+		if (h->kind == RDM_EAGER && op_ends(p->op))
+			return arrive_whole(peer, h, p->payload + prefix, p->payload_len - prefix);
 		begin(peer, h);
 		if (!op_ends(p->op))
 			rdm_watch(peer); /* for the rest */
@@ -249,32 +294,6 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 	if (op_ends(p->op))
 		end(peer);
 	return ERR_none;
-}
-
-bool rdm_datagram_deliver(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h,
-			  const uint8_t *data)
-{
-	struct tag_recv *match = tag_arrive(&ep->rq->messages, 0, (uintptr_t)peer);
-	uint32_t status = NIC_RDM_OK;
-	struct rdm_held *held;
-	struct rdm_recv *recv;
-	uint64_t base, room;
-
-	if (match) {
-		recv = list_entry(match, struct rdm_recv, match);
-		base = rdm_recv_claim(ep->rq, recv, h->length, &room);
-		if (!rdm_scatter(ep->nic, recv->iov, recv->n_iov, base, data, room))
-			status = NIC_WC_LOC_PROT_ERR;
-		delivered(ep, peer, h, recv, base, room, status);
-		return true;
-	}
-	if (!rdm_held_room(ep, h, false))
-		return false;
-	held = rdm_held_get(ep, peer, h);
-	memcpy(held->data, data, h->length);
-	held->complete = true;
-	tag_hold(&ep->rq->messages, &held->match);
-	return true;
 }
 
 /* ---- what the peer leaves behind ------------------------------------------------------------------------------ */
