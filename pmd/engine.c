@@ -63,7 +63,7 @@ static void process_unlock(int cancel_state)
 
 void pmd_lock(struct pmd_engine *e)
 {
-	pthread_mutex_lock(&e->lock);
+	pmd_mutex_lock(&e->lock);
 }
 
 /** Whether there is more to do than the sleeping thread knows of. */
@@ -92,7 +92,7 @@ void pmd_unlock(struct pmd_engine *e)
 		if (kick)
 			__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED);
 	}
-	pthread_mutex_unlock(&e->lock);
+	pmd_mutex_unlock(&e->lock);
 	if (kick)
 		pmd_engine_call(e);
 	if (yield)
@@ -125,7 +125,7 @@ static void fork_prepare(void)
 {
 	pthread_mutex_lock(&process.lock);
 	for (struct pmd_engine *e = process.engines; e; e = e->next)
-		pthread_mutex_lock(&e->lock);
+		pmd_mutex_lock(&e->lock);
 	pmd_guard_fork_prepare();
 }
 
@@ -133,7 +133,7 @@ static void fork_parent(void)
 {
 	pmd_guard_fork_parent();
 	for (struct pmd_engine *e = process.engines; e; e = e->next)
-		pthread_mutex_unlock(&e->lock);
+		pmd_mutex_unlock(&e->lock);
 	pthread_mutex_unlock(&process.lock);
 }
 
@@ -153,7 +153,7 @@ static void fork_child(void)
 			if (e->wait_set >= 0)
 				close(e->wait_set);
 		}
-		pthread_mutex_unlock(&e->lock);
+		pmd_mutex_unlock(&e->lock);
 	}
 	__atomic_store_n(&process.forked, process.forked || process.engines, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&process.lock);
@@ -168,12 +168,12 @@ static void exit_flush(void)
 	if (pthread_mutex_trylock(&process.lock) != 0)
 		return;
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
-		if (e->dead || pthread_mutex_trylock(&e->lock) != 0)
+		if (e->dead || !pmd_mutex_trylock(&e->lock))
 			continue;
 		nic_rdm_hurry_all(e->nic);
 		pmd_settle(e);
 		pmd_tools_last_words(e);
-		pthread_mutex_unlock(&e->lock);
+		pmd_mutex_unlock(&e->lock);
 	}
 	pthread_mutex_unlock(&process.lock);
 }
@@ -355,16 +355,6 @@ static struct rte_mempool *engine_create_pool(bool ethdev)
 				       RTE_PKTMBUF_HEADROOM + NIC_FRAME_MAX, 0);
 }
 
-static void engine_init_lock(struct pmd_engine *e)
-{
-	pthread_mutexattr_t attr;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
-	pthread_mutex_init(&e->lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-}
-
 static void engine_free_slots(struct pmd_engine *e)
 {
 	for (unsigned i = e->tx_first; i < e->tx_ready; i++)
@@ -493,10 +483,8 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		e->look_ns = e->wait_ns = UINT64_MAX;
 		e->wait_set = -1;
 		e->wait_spin_after = PMD_WAIT_SPIN_AFTER;
-		engine_init_lock(e);
 		rc = engine_start(e, err, err_len);
 		if (rc != 0) {
-			pthread_mutex_destroy(&e->lock);
 			free(e);
 			e = NULL;
 		} else {
@@ -538,6 +526,5 @@ void pmd_close(struct pmd_engine *engine)
 	if (engine->wait_set >= 0)
 		close(engine->wait_set);
 	process_unlock(cancel_state);
-	pthread_mutex_destroy(&engine->lock);
 	free(engine);
 }

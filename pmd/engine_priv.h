@@ -8,6 +8,7 @@
 #include "control.h"
 #include "engine.h"
 #include "links.h"
+#include "mutex.h"
 #include "port.h"
 
 /** UROCE_PROGRESS; see thread.c. */
@@ -25,7 +26,7 @@ enum pmd_progress_mode { PMD_PROGRESS_AUTO, PMD_PROGRESS_THREAD, PMD_PROGRESS_PI
 enum pmd_yield { PMD_YIELD_NONE, PMD_YIELD_UNWANTED, PMD_YIELD_TAKEN };
 
 struct pmd_engine {
-	pthread_mutex_t lock;
+	struct pmd_mutex lock;
 	struct nic *nic;
 	struct pmd_port *port;
 	struct pmd_control *control;  /* NULL: an ethdev device, which has one function in one process */

@@ -29,8 +29,8 @@
 #define QUIET_NS	   1500 /* after which a poll is a whole step again: timers, the port */
 #define PORT_PAUSE_MIN_NS  250
 #define PORT_PAUSE_NS	   8000 /* at most */
-#define PORT_OWED	   16  /* packets */
-#define WORTH_A_CLOCK	   16  /* packets that take so long that reading the clock once more does not show */
+#define PORT_OWED	   16	/* packets */
+#define WORTH_A_CLOCK	   16	/* packets that take so long that reading the clock once more does not show */
 
 /*
  * An application thread gives the CPU away after so many empty polls in a row: on one core with its peer it would otherwise
@@ -322,7 +322,7 @@ bool pmd_progress(struct pmd_engine *e, unsigned completions)
 
 bool pmd_try_progress(struct pmd_engine *e)
 {
-	if (e->dead || pthread_mutex_trylock(&e->lock) != 0)
+	if (e->dead || !pmd_mutex_trylock(&e->lock))
 		return false;
 	inline_step(e);
 	pmd_unlock(e);

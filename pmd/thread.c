@@ -94,9 +94,9 @@ static bool thread_has_help(struct thread_state *s, uint64_t now_ns)
 /** The application has closed our descriptors, as daemons do. Only its polling is left; sleeping on nothing would spin. */
 static void thread_end(struct pmd_engine *e)
 {
-	pthread_mutex_lock(&e->lock);
+	pmd_mutex_lock(&e->lock);
 	__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED); /* no doorbells */
-	pthread_mutex_unlock(&e->lock);
+	pmd_mutex_unlock(&e->lock);
 	__atomic_store_n(&e->look_ns, UINT64_MAX, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&e->stop, true, __ATOMIC_RELAXED);
 }
@@ -117,14 +117,14 @@ static unsigned thread_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_
  */
 static bool thread_lock(struct thread_state *s)
 {
-	if (pthread_mutex_trylock(&s->e->lock) == 0) {
+	if (pmd_mutex_trylock(&s->e->lock)) {
 		s->refused = 0;
 		return true;
 	}
 	if (++s->refused < LOCK_TRIES)
 		return false;
 	s->refused = 0;
-	pthread_mutex_lock(&s->e->lock);
+	pmd_mutex_lock(&s->e->lock);
 	return true;
 }
 
@@ -248,11 +248,11 @@ static void thread_look_on(struct thread_state *s)
 		s->refused = 0; /* who has the lock polls: a step may take longer than a slice */
 	s->polls = polls;
 	if (rang)
-		pthread_mutex_lock(&e->lock); /* who has called may have it still, and will not call again */
+		pmd_mutex_lock(&e->lock); /* who has called may have it still, and will not call again */
 	else if (!thread_lock(s))
 		return;
 	if (thread_is_spared(s)) {
-		pthread_mutex_unlock(&e->lock);
+		pmd_mutex_unlock(&e->lock);
 		return;
 	}
 	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
@@ -261,7 +261,7 @@ static void thread_look_on(struct thread_state *s)
 	s->finds = e->inline_finds;
 	e->expect_sleep = false;
 	__atomic_store_n(&e->polled, false, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&e->lock);
+	pmd_mutex_unlock(&e->lock);
 	s->naps = NAPS;
 }
 
@@ -347,20 +347,20 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		if (--s->credit > 0) {
 			*woken = thread_sleep(e, true, POLLING_NS);
 		} else {
-			pthread_mutex_lock(&e->lock);
+			pmd_mutex_lock(&e->lock);
 			if (!__atomic_load_n(&e->polled, __ATOMIC_RELAXED) && !e->expect_sleep) {
 				thread_look_on_from_now(s);
 				*woken = 0;
 			}
-			pthread_mutex_unlock(&e->lock);
+			pmd_mutex_unlock(&e->lock);
 		}
 		return;
 	}
-	waited = pthread_mutex_trylock(&e->lock) != 0;
+	waited = !pmd_mutex_trylock(&e->lock);
 	if (waited)
-		pthread_mutex_lock(&e->lock);
+		pmd_mutex_lock(&e->lock);
 	if (__atomic_load_n(&e->polled, __ATOMIC_RELAXED)) { /* somebody has begun to wait meanwhile */
-		pthread_mutex_unlock(&e->lock);
+		pmd_mutex_unlock(&e->lock);
 		return;
 	}
 	pmd_links_awake(e->links);
@@ -375,7 +375,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	if (s->credit <= 0) {
 		thread_look_on_from_now(s); /* and thread_wake_ns stays 0: no doorbells */
 		*woken = 0;
-		pthread_mutex_unlock(&e->lock);
+		pmd_mutex_unlock(&e->lock);
 		return;
 	}
 	now_ns = pmd_now_ns();
@@ -394,7 +394,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 			 : timeout	       ? (now_ns + timeout) | PMD_WAKE_THREAD
 					       : 0,
 			 __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&e->lock);
+	pmd_mutex_unlock(&e->lock);
 	if (timeout)
 		s->patience.slept_ns = now_ns;
 	*woken = timeout ? thread_sleep(e, true, timeout) : 0;

@@ -43,9 +43,9 @@ static void wait_give_up(void *arg)
 	struct pmd_engine *e = arg;
 	bool call;
 
-	pthread_mutex_lock(&e->lock);
+	pmd_mutex_lock(&e->lock);
 	call = wait_end(e);
-	pthread_mutex_unlock(&e->lock);
+	pmd_mutex_unlock(&e->lock);
 	if (call)
 		pmd_engine_kick(e);
 }
@@ -101,7 +101,7 @@ static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t
 	bool thread_serves, over;
 	unsigned got = 0;
 
-	pthread_mutex_lock(&e->lock);
+	pmd_mutex_lock(&e->lock);
 	thread_serves = !__atomic_load_n(&e->polled, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->polled, true, __ATOMIC_RELAXED);
 	if (!first || nic_acks_wait(e->nic))
@@ -111,7 +111,7 @@ static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t
 		thread_serves |= wait_end(e);
 	else
 		*timeout = pmd_engine_wait_prepare(e) ? wait_sleep(e, got) : 0;
-	pthread_mutex_unlock(&e->lock);
+	pmd_mutex_unlock(&e->lock);
 	/* The thread sleeps for what it knew then. From now on it looks on, and so sees when we have gone. */
 	if (thread_serves)
 		pmd_engine_kick(e);
@@ -142,8 +142,9 @@ static void wait_slept(struct pmd_engine *e, unsigned woken, uint64_t slept_ns)
 		e->wait_short = patience_doubt(e->wait_short);
 }
 
-/** @return 0 when it is over, and has ended; else a negative errno. */
-static int wait_loop(struct pmd_engine *e)
+/** @return 0 when it is over, and has ended; else a negative errno. Not inline: its caller may be left by longjmp, for which
+ *  compilers fear for variables here. */
+static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 {
 	unsigned woken = PMD_WOKEN_BELL;
 	uint64_t timeout, since_ns;

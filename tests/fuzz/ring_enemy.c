@@ -125,7 +125,8 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 
 void enemy_floods(struct enemy_link *l)
 {
-	uint32_t len = 1 + ring_word16() % RING_PACKET_MAX, kind = ring_byte() % LINK_KINDS | ring_word16() << LINK_KIND_BITS;
+	uint32_t len = 1 + ring_word16() % RING_PACKET_MAX, kind = ring_byte() % LINK_KINDS | ring_word16()
+												      << LINK_KIND_BITS;
 	uint8_t fill = ring_byte(), *place;
 
 	for (unsigned n = ring_word16() % 4200; n > 0 && l->to.memory && ring_reserve(&l->to, &place) == 1; n--) {

@@ -195,7 +195,6 @@ void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic
 
 	memset(r, 0, sizeof(*r));
 	memcpy(r->gids, gids, sizeof(r->gids));
-	pthread_mutex_init(&r->e.lock, NULL);
 	r->e.function = function;
 	r->e.port_deadline_ns = r->e.rx_until = UINT64_MAX;
 	r->e.polled = true;
@@ -232,7 +231,6 @@ void ring_engine_close(struct ring_engine *r)
 	close(r->daemon_fd);
 	close(r->e.doorbell_fd);
 	close(r->e.bell_fd);
-	pthread_mutex_destroy(&r->e.lock);
 }
 
 unsigned ring_descriptors(void)

@@ -543,9 +543,9 @@ static bool all_sent(struct end *e, const struct nic_qp *qp)
 {
 	bool sent;
 
-	pthread_mutex_lock(&e->engine->lock); /* pmd_unlock would call the thread */
+	pmd_mutex_lock(&e->engine->lock); /* pmd_unlock would call the thread */
 	sent = qp->sq.next == qp->sq.head;
-	pthread_mutex_unlock(&e->engine->lock);
+	pmd_mutex_unlock(&e->engine->lock);
 	return sent;
 }
 

@@ -107,9 +107,9 @@ static void wait_until_asleep(struct pmd_engine *e)
 	bool asleep = false;
 
 	while (!asleep) {
-		pthread_mutex_lock(&e->lock);
+		pmd_mutex_lock(&e->lock);
 		asleep = __atomic_load_n(&e->thread_wake_ns, __ATOMIC_RELAXED) == UINT64_MAX;
-		pthread_mutex_unlock(&e->lock);
+		pmd_mutex_unlock(&e->lock);
 		usleep(1000);
 	}
 }
@@ -142,14 +142,14 @@ static void progress__full_port_is_tried_again(void **state)
 	pmd_doorbell(e);
 	assert_int_equal(e->tx_end - e->tx_first, 1);
 	pmd_unlock(e);
-	pthread_mutex_lock(&e->lock);
+	pmd_mutex_lock(&e->lock);
 	full = false;
-	pthread_mutex_unlock(&e->lock);
+	pmd_mutex_unlock(&e->lock);
 	while (left > 0) {
 		usleep(1000);
-		pthread_mutex_lock(&e->lock);
+		pmd_mutex_lock(&e->lock);
 		left = e->tx_end - e->tx_first;
-		pthread_mutex_unlock(&e->lock);
+		pmd_mutex_unlock(&e->lock);
 	}
 	pmd_close(e);
 }

@@ -514,7 +514,7 @@ static void *cancelled_under_the_lock(void *arg)
 	pthread_cancel(pthread_self());
 	nic_psn_random(e->nic);
 	transmit_run(e->port, &nowhere); /* which is said on stderr */
-	pthread_mutex_unlock(&e->lock);
+	pmd_mutex_unlock(&e->lock);
 	pthread_testcancel();
 	return NULL;
 }
@@ -533,8 +533,8 @@ static void udp__no_cancellation_under_the_lock(void **state)
 	pthread_join(thread, &ret);
 	assert_ptr_equal(ret, PTHREAD_CANCELED);
 	assert_int_equal(e->port->stats.tx_unreachable, 2);
-	assert_int_equal(pthread_mutex_trylock(&e->lock), 0);
-	pthread_mutex_unlock(&e->lock);
+	assert_true(pmd_mutex_trylock(&e->lock));
+	pmd_mutex_unlock(&e->lock);
 	pmd_close(e);
 }
 

@@ -46,7 +46,7 @@ static unsigned count_looks(struct pmd_port *port, struct nic_rx_frame *frames, 
 /** `look` is called at every look; NULL: the port has no descriptor. */
 static void watch_port(struct end *e, void (*look)(struct pmd_port *port))
 {
-	pthread_mutex_lock(&e->engine->lock);
+	pmd_mutex_lock(&e->engine->lock);
 	real_ops = e->engine->port->ops;
 	ops = *real_ops;
 	ops.rx_burst = count_looks;
@@ -54,7 +54,7 @@ static void watch_port(struct end *e, void (*look)(struct pmd_port *port))
 	e->engine->port->ops = &ops;
 	if (!look)
 		__atomic_store_n(&e->engine->port->wait_fd, -1, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&e->engine->lock);
+	pmd_mutex_unlock(&e->engine->lock);
 }
 
 /* ---- a thread that waits ---------------------------------------------------------------------------------------- */
@@ -96,9 +96,9 @@ static void waiter_sleeps(struct waiter *w)
 	bool asleep = false;
 
 	for (unsigned ms = 0; ms < 20000 && !asleep; ms++) {
-		pthread_mutex_lock(&w->engine->lock);
+		pmd_mutex_lock(&w->engine->lock);
 		asleep = w->engine->wait_asleep;
-		pthread_mutex_unlock(&w->engine->lock);
+		pmd_mutex_unlock(&w->engine->lock);
 		usleep(1000);
 	}
 	assert_true(asleep);
@@ -137,9 +137,9 @@ static void wait_until_asleep(struct pmd_engine *e)
 	bool asleep = false;
 
 	for (unsigned ms = 0; ms < 20000 && !asleep; ms++) {
-		pthread_mutex_lock(&e->lock);
+		pmd_mutex_lock(&e->lock);
 		asleep = __atomic_load_n(&e->thread_wake_ns, __ATOMIC_RELAXED) == UINT64_MAX;
-		pthread_mutex_unlock(&e->lock);
+		pmd_mutex_unlock(&e->lock);
 		usleep(1000);
 	}
 	assert_true(asleep);
@@ -156,17 +156,17 @@ static void wait__a_thread_that_comes_late_leaves_the_waiter_alone(void **state)
 	(void)state;
 	open_with(&a, "auto");
 	wait_until_asleep(a.engine);
-	pthread_mutex_lock(&a.engine->lock);
+	pmd_mutex_lock(&a.engine->lock);
 	pmd_engine_kick(a.engine);
 	usleep(50000); /* now it is here for the lock */
 	__atomic_store_n(&a.engine->waiter, true, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&a.engine->polled, true, __ATOMIC_RELAXED);
 	__atomic_store_n(&a.engine->thread_wake_ns, sleeps_until, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&a.engine->lock);
+	pmd_mutex_unlock(&a.engine->lock);
 	usleep(50000);
-	pthread_mutex_lock(&a.engine->lock);
+	pmd_mutex_lock(&a.engine->lock);
 	said = __atomic_load_n(&a.engine->thread_wake_ns, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&a.engine->lock);
+	pmd_mutex_unlock(&a.engine->lock);
 	__atomic_store_n(&a.engine->waiter, false, __ATOMIC_SEQ_CST);
 	pmd_engine_kick(a.engine);
 	assert_true(said == sleeps_until);
@@ -256,9 +256,9 @@ static uint64_t junk_seen(struct end *e)
 {
 	uint64_t n;
 
-	pthread_mutex_lock(&e->engine->lock);
+	pmd_mutex_lock(&e->engine->lock);
 	n = nic_counters(e->nic)[NIC_CNT_rx_not_roce];
-	pthread_mutex_unlock(&e->engine->lock);
+	pmd_mutex_unlock(&e->engine->lock);
 	return n;
 }
 
@@ -274,14 +274,14 @@ static void wait__packets_that_come_with_the_event_are_received(void **state)
 	fake_look_after(&a);
 	fake_look_after(&a);
 	watch_port(&a, all_at_once);
-	pthread_mutex_lock(&a.engine->lock);
+	pmd_mutex_lock(&a.engine->lock);
 	all_to_come = true;
 	__atomic_store_n(&a.engine->port->wait_fd, -1, __ATOMIC_RELAXED); /* looked at without being asked for */
-	pthread_mutex_unlock(&a.engine->lock);
+	pmd_mutex_unlock(&a.engine->lock);
 	assert_int_equal(pmd_wait(a.engine, a.event_fd, &all_ready), 0);
-	pthread_mutex_lock(&a.engine->lock);
+	pmd_mutex_lock(&a.engine->lock);
 	assert_false(all_to_come);
-	pthread_mutex_unlock(&a.engine->lock);
+	pmd_mutex_unlock(&a.engine->lock);
 	for (unsigned ms = 0; ms < 20000 && junk_seen(&a) == 0; ms++)
 		usleep(1000);
 	assert_int_equal(junk_seen(&a), 1);
@@ -424,12 +424,12 @@ static void wait__a_new_descriptor_of_the_port_wakes(void **state)
 	waiter_start(&w, &a);
 	waiter_sleeps(&w);
 	fd = eventfd(0, EFD_NONBLOCK);
-	pthread_mutex_lock(&a.engine->lock);
+	pmd_mutex_lock(&a.engine->lock);
 	was = a.engine->port->wait_fd;
 	__atomic_store_n(&a.engine->port->wait_fd, fd, __ATOMIC_RELAXED);
 	a.engine->port->wait_changes++;
 	pmd_engine_look_after(a.engine);
-	pthread_mutex_unlock(&a.engine->lock);
+	pmd_mutex_unlock(&a.engine->lock);
 	usleep(20000);
 	waiter_sleeps(&w);
 	before = __atomic_load_n(&looks, __ATOMIC_RELAXED);
@@ -468,9 +468,9 @@ static void wait__timers_run(void **state)
 		pmd_unlock(a.engine);
 		for (unsigned ms = 0; ms < 20000 && retries < 3; ms++) {
 			usleep(1000);
-			pthread_mutex_lock(&a.engine->lock);
+			pmd_mutex_lock(&a.engine->lock);
 			retries = nic_counters(a.nic)[NIC_CNT_local_ack_timeout_err];
-			pthread_mutex_unlock(&a.engine->lock);
+			pmd_mutex_unlock(&a.engine->lock);
 		}
 		assert_true(retries >= 3);
 		waiter_end(&w);

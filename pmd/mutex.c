@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mutex.c - see mutex.h: what happens when somebody else has it. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <rte_pause.h>
+
+#include "mutex.h"
+
+#define SPINS 100 /* looks, before it sleeps: a call holds the lock for less than a microsecond, mostly */
+
+void pmd_mutex_wait(struct pmd_mutex *m)
+{
+	int saved = errno; /* the application's */
+
+	for (unsigned i = 0; i < SPINS; i++) {
+		if (__atomic_load_n(&m->state, __ATOMIC_RELAXED) == 0 && pmd_mutex_trylock(m))
+			return;
+		rte_pause();
+	}
+	/* From here on it is 2 while we have it, because others may have begun to sleep meanwhile. */
+	while (__atomic_exchange_n(&m->state, 2, __ATOMIC_ACQUIRE) != 0)
+		syscall(SYS_futex, &m->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+	errno = saved;
+}
+
+void pmd_mutex_wake(struct pmd_mutex *m)
+{
+	int saved = errno;
+
+	syscall(SYS_futex, &m->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	errno = saved;
+}
