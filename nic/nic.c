@@ -267,9 +267,11 @@ static enum nic_counter refuse(const struct nic *nic, const struct nic_qp *qp, c
 		return NIC_CNT_rx_qp_state;
 	if ((p->pkey & 0x7fff) != 0x7fff)
 		return NIC_CNT_bad_pkey; /* ours is the full member 0xFFFF (10.9.1.2) */
+	if (p->bare && qp->type == NIC_QPT_UD)
+		return NIC_CNT_rx_bad_source; /* datagrams say where they come from */
 	if (!own_gid(nic, p->bare ? &qp->sgid : &p->dgid))
 		return NIC_CNT_rx_bad_dgid;
-	if (qp->type == NIC_QPT_UD ? p->bare : !from_peer(qp, p))
+	if (qp->type != NIC_QPT_UD && !from_peer(qp, p))
 		return NIC_CNT_rx_bad_source;
 	return NIC_CNT_COUNT;
 }

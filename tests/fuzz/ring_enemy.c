@@ -93,19 +93,24 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 	struct nic_tx_frame frame = {.data = buf};
 	struct link_forward forward = {
 		.sgid = ring_gids[0], .dgid = ring_gids[0], .udp_sport = 0xc000, .hop_limit = 64};
-	uint8_t kind = ring_byte(), changes = ring_byte(), *place;
-	bool refers = kind % 8 == LINK_REFERENCE || kind % 8 == LINK_REVOKED;
-	uint32_t head = 0, len;
+	uint8_t choice = ring_byte(), changes = ring_byte(), *place;
+	enum link_kind kind = (enum link_kind)(choice % LINK_KINDS);
+	bool refers = kind == LINK_REFERENCE || kind == LINK_REVOKED;
+	bool bare = kind == LINK_BARE || kind == LINK_BARE_FOLLOWED;
+	uint32_t head = 0, len, skip, word = kind;
 
 	if (!l->to.memory || nic_tx(nic, &frame, 1, ring_now_ns) != 1 || ring_reserve(&l->to, &place) != 1)
 		return;
-	if (kind % LINK_REFERENCE == LINK_FORWARD) {
+	if (kind == LINK_FORWARD) {
 		forward.flags = ring_byte();
 		memcpy(place, &forward, sizeof(forward));
 		head = sizeof(forward);
 	}
-	len = frame.len - (head ? frame.bth : 0);
-	memcpy(place + head, buf + (head ? frame.bth : 0), len);
+	if (bare)
+		word |= (choice < 0xf0 ? frame.qpn : ring_word16()) << LINK_KIND_BITS;
+	skip = bare || head ? frame.bth : 0;
+	len = frame.len - skip;
+	memcpy(place + head, buf + skip, len);
 	len += head;
 	if (refers)
 		len = put_pieces(place);
@@ -116,11 +121,7 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 	}
 	if (changes >= 0xf0)
 		len = changes & 1 ? some_word() : 1 + ring_word16() % RING_PACKET_MAX;
-	if (refers)
-		kind %= 8;
-	else if (kind < 0xf8)
-		kind %= LINK_REFERENCE;
-	ring_commit(&l->to, len, kind);
+	ring_commit(&l->to, len, choice < 0xf8 ? word : choice);
 }
 
 void enemy_floods(struct enemy_link *l)
@@ -151,6 +152,10 @@ void enemy_receives(struct enemy_link *l, struct nic *nic)
 		memcpy(copy, packet, (size_t)len);
 		frame.data = copy;
 		frame.len = (uint32_t)len;
+		if (link_kind(kind) == LINK_BARE || link_kind(kind) == LINK_BARE_FOLLOWED) {
+			frame.flags |= NIC_RX_BARE;
+			frame.src_qpn = kind >> LINK_KIND_BITS;
+		}
 		nic_rx(nic, &frame, ring_now_ns);
 		free(copy);
 		ring_pop(&l->from, (uint32_t)len);

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_bare.c - packets of connections that go without their addresses, between processes of one host: they are, bit for bit,
+ * the packets that would have gone with them, and do the same; nobody else's are taken.
+ */
+#include <stdlib.h>
+
+#include "pair.h"
+#include "qp.h"
+
+#define A PAIR_A
+#define B PAIR_B
+
+#define RECV_AT	 (64u * 1024)
+#define RECV_LEN 2048u
+#define THERE	 (32u * 1024) /* what requests name at B */
+
+/** Two pairs that do the same by paths of their own: one is asked for bare packets, the other one for whole ones. */
+struct twins {
+	struct pair *bare, *whole;
+	uint32_t path;
+};
+
+static struct pair *pair_with_path(const struct rig_opts *opts, uint32_t *path)
+{
+	struct pair *pair = pair_create(opts, RIG_SQ_PSN, RIG_RQ_PSN);
+
+	for (unsigned i = 0; i < 2; i++) {
+		int opened = nic_path_open(pair->rig[i]->nic, NIC_PATH_NO_ICRC | NIC_PATH_LOSSLESS);
+
+		assert_true(opened > 0);
+		rig_drain(pair->rig[i]); /* it waits for its turn on the other path */
+		*path = pair->rig[i]->qp->path = (uint32_t)opened;
+		for (unsigned n = 0; n < 4; n++)
+			rig_post_recv(pair->rig[i], 100 + n, RECV_AT + n * RECV_LEN, RECV_LEN);
+	}
+	return pair;
+}
+
+static struct twins twins_create(const struct rig_opts *opts)
+{
+	struct twins t;
+
+	t.bare = pair_with_path(opts, &t.path);
+	t.whole = pair_with_path(opts, &t.path);
+	return t;
+}
+
+static void twins_destroy(struct twins *t)
+{
+	pair_destroy(t->bare);
+	pair_destroy(t->whole);
+}
+
+static bool take(struct pair *pair, enum pair_side side, uint32_t path, bool bare, struct nic_tx_frame *frame,
+		 uint8_t *data)
+{
+	*frame = (struct nic_tx_frame){.data = data, .bare = bare};
+	return nic_path_tx(pair->rig[side]->nic, path, frame, 1, pair->rig[side]->now) == 1;
+}
+
+static struct nic_rx_frame bare_frame(const struct nic_tx_frame *sent)
+{
+	return (struct nic_rx_frame){
+		.data = sent->data, .len = sent->len, .flags = NIC_RX_NO_ICRC | NIC_RX_BARE, .src_qpn = sent->qpn};
+}
+
+/** What names memory names that of its own pair. */
+static bool names_memory(const struct nic_rx_frame *whole)
+{
+	struct packet p;
+
+	assert_int_equal(packet_parse(whole, &p), PACKET_OK);
+	return op_has(p.op, HDR_RETH) || op_has(p.op, HDR_ATOMIC);
+}
+
+static void expect_same_on_the_wire(const struct nic *to, struct nic_rx_frame bare, const struct nic_rx_frame *whole)
+{
+	static uint8_t one[NIC_FRAME_MAX + 64], other[NIC_FRAME_MAX + 64];
+	uint32_t len = nic_frame_ip(whole, other, sizeof(other));
+
+	assert_true(nic_frame_address(to, &bare));
+	assert_int_equal(bare.flags, NIC_RX_NO_ICRC | NIC_RX_UDP_PAYLOAD);
+	assert_int_equal(nic_frame_ip(&bare, one, sizeof(one)), len);
+	if (!names_memory(whole))
+		assert_memory_equal(one, other, len);
+}
+
+/** One packet of each pair, if there is one. */
+static bool carry(struct twins *t, enum pair_side side)
+{
+	uint8_t data[2][NIC_FRAME_MAX];
+	struct nic_tx_frame bare, whole;
+	struct nic_rx_frame rx;
+	bool moved = take(t->bare, side, t->path, true, &bare, data[0]);
+	const struct nic_rx_frame rx_whole = {.data = data[1], .flags = NIC_RX_NO_ICRC};
+
+	assert_int_equal(take(t->whole, side, t->path, false, &whole, data[1]), moved);
+	if (!moved)
+		return false;
+	assert_true(bare.bare);
+	assert_false(whole.bare);
+	assert_int_equal(bare.bth, 0);
+	assert_int_equal(bare.len, whole.len - whole.bth);
+	rx = rx_whole;
+	rx.len = whole.len;
+	expect_same_on_the_wire(t->bare->rig[!side]->nic, bare_frame(&bare), &rx);
+	assert_true(nic_rx(t->whole->rig[!side]->nic, &rx, 0));
+	rx = bare_frame(&bare);
+	assert_true(nic_rx(t->bare->rig[!side]->nic, &rx, 0));
+	return true;
+}
+
+static void run(struct twins *t)
+{
+	bool moved;
+
+	do {
+		moved = carry(t, A);
+		moved |= carry(t, B);
+		for (unsigned i = 0; i < 2 && !moved; i++) {
+			nic_ack_flush(t->bare->rig[i]->nic, true);
+			nic_ack_flush(t->whole->rig[i]->nic, true);
+			moved = nic_path_pending(t->bare->rig[i]->nic, t->path);
+		}
+	} while (moved);
+}
+
+static void expect_same_completions(struct nic_cq *one, struct nic_cq *other)
+{
+	struct nic_wc wc = {0}, would = {0};
+
+	while (rig_poll(one, &wc)) {
+		assert_true(rig_poll(other, &would));
+		assert_int_equal(wc.wr_id, would.wr_id);
+		assert_int_equal(wc.status, NIC_WC_SUCCESS);
+		assert_int_equal(would.status, NIC_WC_SUCCESS);
+		assert_int_equal(wc.byte_len, would.byte_len);
+	}
+	assert_false(rig_poll(other, &would));
+}
+
+static void post(struct pair *pair, enum nic_wr_opcode opcode, uint32_t len, bool is_inline)
+{
+	struct nic_send_wr wr = pair_wr(pair, 7, opcode, 8, len, THERE);
+
+	if (is_inline)
+		wr.flags |= NIC_SEND_INLINE;
+	wr.ex = 0x01020304;
+	if (opcode == NIC_WR_ATOMIC_FETCH_AND_ADD || opcode == NIC_WR_ATOMIC_CMP_AND_SWP)
+		wr.atomic.compare_add = 0x1122334455667788u;
+	rig_post(pair->rig[A], &wr);
+}
+
+static void expect_same(struct twins *t, enum nic_wr_opcode opcode, uint32_t len, bool is_inline)
+{
+	post(t->bare, opcode, len, is_inline);
+	post(t->whole, opcode, len, is_inline);
+	run(t);
+	assert_int_equal(nic_cq_count(t->bare->rig[A]->send_cq), 1);
+	for (unsigned i = 0; i < 2; i++) {
+		expect_same_completions(t->bare->rig[i]->send_cq, t->whole->rig[i]->send_cq);
+		expect_same_completions(t->bare->rig[i]->recv_cq, t->whole->rig[i]->recv_cq);
+		assert_memory_equal(t->bare->rig[i]->arena, t->whole->rig[i]->arena, RIG_ARENA);
+	}
+}
+
+static void bare__does_what_whole_packets_do(void **state)
+{
+	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_SEND_WITH_IMM, NIC_WR_RDMA_WRITE,
+						     NIC_WR_RDMA_WRITE_WITH_IMM, NIC_WR_RDMA_READ};
+	static const uint32_t lens[] = {0, 1, 8, 44, 45, 100, RIG_MTU, RIG_MTU + 1, 4 * RIG_MTU + 3};
+
+	(void)state;
+	for (unsigned v6 = 0; v6 < 2; v6++)
+		for (unsigned o = 0; o < sizeof(opcodes) / sizeof(opcodes[0]); o++)
+			for (unsigned l = 0; l < sizeof(lens) / sizeof(lens[0]); l++)
+				for (unsigned i = 0; i < 2; i++) {
+					const struct rig_opts opts = {.v6 = v6, .cap = {.max_inline_data = 512}};
+					struct twins t;
+
+					if (i && (opcodes[o] == NIC_WR_RDMA_READ || lens[l] > 512))
+						continue;
+					t = twins_create(&opts);
+					expect_same(&t, opcodes[o], lens[l], i);
+					expect_same(&t, opcodes[o], lens[l], i); /* and behind others */
+					twins_destroy(&t);
+				}
+}
+
+static void bare__atomics(void **state)
+{
+	struct twins t = twins_create(NULL);
+
+	(void)state;
+	expect_same(&t, NIC_WR_ATOMIC_FETCH_AND_ADD, 8, false);
+	expect_same(&t, NIC_WR_ATOMIC_CMP_AND_SWP, 8, false);
+	twins_destroy(&t);
+}
+
+static void bare__unreliable_connections(void **state)
+{
+	const struct rig_opts opts = {.type = NIC_QPT_UC};
+	struct twins t = twins_create(&opts);
+
+	(void)state;
+	expect_same(&t, NIC_WR_SEND, 20, false);
+	expect_same(&t, NIC_WR_RDMA_WRITE, 3 * RIG_MTU, false);
+	twins_destroy(&t);
+}
+
+/** A path whose packets have their ICRC gives whole ones, whatever is asked for. */
+static void bare__not_with_an_icrc(void **state)
+{
+	struct pair *pair = pair_create(NULL, RIG_SQ_PSN, RIG_RQ_PSN);
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame;
+
+	(void)state;
+	post(pair, NIC_WR_SEND, 8, true);
+	assert_true(take(pair, A, 0, true, &frame, data));
+	assert_false(frame.bare);
+	assert_int_equal(frame.bth, 28);
+	assert_true(rig_rx_bytes(pair->rig[B], data, frame.len));
+	pair_destroy(pair);
+}
+
+/* ---- what is not taken ------------------------------------------------------------------------------------------ */
+
+/** A bare packet from A's QP, in `data`. */
+static struct nic_rx_frame one_from(struct pair *pair, uint32_t path, uint8_t *data)
+{
+	struct nic_tx_frame frame;
+
+	post(pair, NIC_WR_SEND, 8, true);
+	assert_true(take(pair, A, path, true, &frame, data));
+	return bare_frame(&frame);
+}
+
+static void bare__only_from_the_peer(void **state)
+{
+	uint32_t path;
+	struct pair *pair = pair_with_path(NULL, &path);
+	struct rig *b = pair->rig[B];
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_rx_frame frame = one_from(pair, path, data);
+
+	(void)state;
+	frame.src_qpn ^= 1;
+	assert_true(nic_rx(b->nic, &frame, 0));
+	assert_int_equal(rig_counter(b, rx_bad_source), 1);
+	rig_expect_no_wc(b->recv_cq);
+	frame.src_qpn ^= 1;
+	assert_true(nic_rx(b->nic, &frame, 0));
+	rig_expect_wc(b->recv_cq, 100, NIC_WC_SUCCESS);
+	assert_int_equal(rig_counter(b, rx_bad_source), 1);
+	pair_destroy(pair);
+}
+
+static void bare__not_for_who_is_not_there(void **state)
+{
+	uint32_t path;
+	struct pair *pair = pair_with_path(NULL, &path);
+	struct rig *b = pair->rig[B];
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_rx_frame frame = one_from(pair, path, data);
+
+	(void)state;
+	data[7] ^= 1; /* of the destination QPN */
+	assert_false(nic_frame_address(b->nic, &frame));
+	assert_int_equal(frame.flags, NIC_RX_NO_ICRC | NIC_RX_BARE);
+	assert_true(nic_rx(b->nic, &frame, 0));
+	assert_int_equal(rig_counter(b, rx_no_qp), 1);
+	data[7] ^= 1;
+	/* The address of the connection is not ours any more. */
+	assert_int_equal(nic_gid_set(b->nic, 0, NULL), 0);
+	assert_true(nic_rx(b->nic, &frame, 0));
+	assert_int_equal(rig_counter(b, rx_bad_dgid), 1);
+	rig_expect_no_wc(b->recv_cq);
+	pair_destroy(pair);
+}
+
+static void bare__not_for_datagrams(void **state)
+{
+	const struct rig_opts opts = {.type = NIC_QPT_UD};
+	struct rig *rig = rig_ready(&opts);
+	const struct packet p = rig_peer_data(rig, UD_SEND_ONLY, RIG_RQ_PSN, 0, 8);
+	uint8_t data[NIC_FRAME_MAX];
+	const uint32_t len = packet_encode(&p, data);
+	struct nic_rx_frame frame = {
+		.data = data + 28, .len = len - 28, .flags = NIC_RX_NO_ICRC | NIC_RX_BARE, .src_qpn = RIG_PEER_QPN};
+
+	(void)state;
+	rig_post_recv(rig, 1, 0, 256);
+	assert_false(nic_frame_address(rig->nic, &frame));
+	assert_true(nic_rx(rig->nic, &frame, 0));
+	assert_int_equal(rig_counter(rig, rx_bad_source), 1);
+	rig_expect_no_wc(rig->recv_cq);
+	rig_destroy(rig);
+}
+
+/** However short: no byte behind its end is looked at. */
+static void bare__cut_short(void **state)
+{
+	uint32_t path;
+	struct pair *pair = pair_with_path(NULL, &path);
+	struct rig *b = pair->rig[B];
+	uint8_t data[NIC_FRAME_MAX];
+	const struct nic_rx_frame whole = one_from(pair, path, data);
+
+	(void)state;
+	for (uint32_t len = 0; len < 16; len++) { /* BTH and ICRC */
+		uint8_t *copy = malloc(len ? len : 1);
+		struct nic_rx_frame frame = whole;
+
+		assert_non_null(copy);
+		memcpy(copy, data, len);
+		frame.data = copy;
+		frame.len = len;
+		assert_false(nic_rx(b->nic, &frame, 0));
+		assert_int_equal(rig_counter(b, rx_too_short), len + 1);
+		assert_int_equal(nic_frame_address(b->nic, &frame), len >= 12);
+		free(copy);
+	}
+	rig_expect_no_wc(b->recv_cq);
+	pair_destroy(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bare__does_what_whole_packets_do), cmocka_unit_test(bare__atomics),
+		cmocka_unit_test(bare__unreliable_connections),	    cmocka_unit_test(bare__not_with_an_icrc),
+		cmocka_unit_test(bare__only_from_the_peer),	    cmocka_unit_test(bare__not_for_who_is_not_there),
+		cmocka_unit_test(bare__not_for_datagrams),	    cmocka_unit_test(bare__cut_short),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_pmd_mutex.c - the engine's lock: one thread at a time has it, and nobody who waits for it is forgotten. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "mutex.h"
+
+#define THREADS 6
+#define ROUNDS	20000
+
+struct shared {
+	struct pmd_mutex mutex;
+	unsigned within, rounds; /* under it */
+	unsigned errors;
+	bool holds_long;
+};
+
+static void hold(const struct shared *s)
+{
+	const struct timespec while_others_sleep = {.tv_nsec = 20000};
+
+	if (s->holds_long && s->rounds % 64 == 0)
+		nanosleep(&while_others_sleep, NULL);
+}
+
+static void *contend(void *arg)
+{
+	struct shared *s = arg;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		errno = EXDEV;
+		if (i % 5 || !pmd_mutex_trylock(&s->mutex))
+			pmd_mutex_lock(&s->mutex);
+		s->errors += s->within++ != 0;
+		s->errors += errno != EXDEV;
+		s->rounds++;
+		hold(s);
+		errno = EXDEV;
+		s->within--;
+		pmd_mutex_unlock(&s->mutex);
+		__atomic_fetch_add(&s->errors, errno != EXDEV, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void contended(bool holds_long)
+{
+	struct shared s = {.holds_long = holds_long};
+	pthread_t threads[THREADS];
+
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, contend, &s), 0);
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_int_equal(s.errors, 0);
+	assert_int_equal(s.rounds, THREADS * ROUNDS);
+	assert_int_equal(s.mutex.state, 0);
+}
+
+static void mutex__held_for_a_moment(void **state)
+{
+	(void)state;
+	contended(false);
+}
+
+/** Longer than anybody spins. */
+static void mutex__held_for_long(void **state)
+{
+	(void)state;
+	contended(true);
+}
+
+static void mutex__is_tried(void **state)
+{
+	struct pmd_mutex mutex = {0};
+
+	(void)state;
+	assert_true(pmd_mutex_trylock(&mutex));
+	assert_false(pmd_mutex_trylock(&mutex));
+	pmd_mutex_unlock(&mutex);
+	assert_true(pmd_mutex_trylock(&mutex));
+	pmd_mutex_unlock(&mutex);
+	pmd_mutex_lock(&mutex);
+	assert_false(pmd_mutex_trylock(&mutex));
+	pmd_mutex_unlock(&mutex);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mutex__is_tried),
+		cmocka_unit_test(mutex__held_for_a_moment),
+		cmocka_unit_test(mutex__held_for_long),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
