@@ -238,12 +238,13 @@ void pmd_engine_look_after(struct pmd_engine *e)
 
 /* ---- inline ------------------------------------------------------------------------------------------------- */
 
-/** Tell the thread that an application thread has moved packets since start_ns. */
-static void inline_worked(struct pmd_engine *e, unsigned packets, uint64_t start_ns)
+/** Tell the thread that an application thread has moved packets since start_ns, `references` of them with payload by reference, any
+ *  of which takes as long as many packets. */
+static void inline_worked(struct pmd_engine *e, unsigned packets, uint64_t references, uint64_t start_ns)
 {
 	uint64_t now_ns;
 
-	if (packets < WORTH_A_CLOCK)
+	if (packets < WORTH_A_CLOCK && references == 0)
 		return;
 	now_ns = pmd_now_ns();
 
@@ -280,6 +281,7 @@ static void inline_polled(struct pmd_engine *e, uint64_t now_ns)
 
 static void inline_step(struct pmd_engine *e)
 {
+	uint64_t references = e->port->stats.link_rx_references;
 	/* While the thread serves, nobody is known to poll again soon: no reason to hold ACKs back. */
 	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->polled, __ATOMIC_RELAXED));
 
@@ -289,7 +291,7 @@ static void inline_step(struct pmd_engine *e)
 	e->inline_finds += got > 0;
 	__atomic_store_n(&e->inline_moved, got + e->sent > 0, __ATOMIC_RELAXED);
 	inline_polled(e, e->now_ns);
-	inline_worked(e, got + e->sent, e->now_ns);
+	inline_worked(e, got + e->sent, e->port->stats.link_rx_references - references, e->now_ns);
 }
 
 /**
@@ -370,10 +372,11 @@ static void doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 
 void pmd_doorbell(struct pmd_engine *e)
 {
-	uint64_t now_ns;
+	uint64_t now_ns, references;
 
 	if (e->dead)
 		return;
+	references = e->port->stats.link_rx_references;
 	/* What was posted waits for something; what has come meanwhile can, a little. */
 	if (!nic_tx_pending(e->nic) && e->tx_first == e->tx_end && ++e->silent_doorbells < DOORBELLS_SILENT)
 		return;
@@ -384,7 +387,7 @@ void pmd_doorbell(struct pmd_engine *e)
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	e->quiet = !nic_tx_pending(e->nic) && is_quiet(e);
-	inline_worked(e, e->sent, now_ns);
+	inline_worked(e, e->sent, e->port->stats.link_rx_references - references, now_ns);
 }
 
 void pmd_resolve(struct pmd_engine *e, const struct nic_gid *dgid)
