@@ -168,7 +168,7 @@ struct nic_reference {
 
 /* Bytes that a packet refers to: less is faster copied twice; more would be long for a thread that has the NIC locked. */
 #define NIC_REFERENCE_MIN 16384u
-#define NIC_REFERENCE_MAX (256u << 10)
+#define NIC_REFERENCE_MAX (1u << 20)
 #define NIC_PIECES_MAX	  16u
 
 /** Memory of the sending process, which may be referred to under this key; that is nobody else's business. */

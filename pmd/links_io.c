@@ -18,12 +18,15 @@
 /* A consumer that has stood still for so long with something to do may not have heard its bell; and for so long, has stopped.
  * No shorter: on a machine where processes outnumber cores a consumer is off the CPU for tens of milliseconds, and programs
  * that send datagrams to one that is there expect them to arrive. */
-#define DEAF_NS		 2000000
-#define STOPPED_NS	 500000000
-#define RETRY_MAX_NS	 10000000
-#define PATH_WORDS	 (NIC_PATHS_MAX / 64)
-#define REFERENCE_WEIGHT 8  /* packets that one is worth whose payload is by reference, in the turns of links */
-#define LINK_BURST	 32 /* packets of one link before the next one has its turn, in either direction */
+#define DEAF_NS	     2000000
+#define STOPPED_NS   500000000
+#define RETRY_MAX_NS 10000000
+#define PATH_WORDS   (NIC_PATHS_MAX / 64)
+#define LINK_BURST   32 /* packets of one link before the next one has its turn, in either direction */
+
+/* What one is worth whose payload is by reference, in the turns of links: a packet for so many bytes, and as many at least. */
+#define WEIGHT_BYTES 32768u
+#define WEIGHT_MIN   2u
 
 /* Bytes of a packet that are copied before it is looked at: the rest of the entry's first line, and one more. */
 #define HEAD_MAX (2 * RING_LINE - RING_WORD)
@@ -154,8 +157,9 @@ static void rx_unfolded(struct pmd_engine *e, const struct link_in *in, const st
 	free(near.ctx);
 }
 
-/** A packet with its payload in the producer's memory. @return false: it makes no sense. */
-static bool rx_referring(struct pmd_engine *e, struct link_in *in, const uint8_t *packet, uint32_t len, uint64_t now_ns)
+/** A packet with its payload in the producer's memory. @return as rx_entry. */
+static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uint8_t *packet, uint32_t len,
+			     uint64_t now_ns)
 {
 	struct link_payload payload = {.e = e, .in = in};
 	struct nic_reference reference;
@@ -164,14 +168,14 @@ static bool rx_referring(struct pmd_engine *e, struct link_in *in, const uint8_t
 		.data = head, .len = sizeof(head), .flags = NIC_RX_NO_ICRC, .reference = &reference};
 
 	if (!links_payload(&payload, packet, len, &reference))
-		return false;
+		return 0;
 	memcpy(head, packet, sizeof(head));
 	e->port->stats.link_rx_references++;
 	if (pmd_unlikely(e->taps))
 		rx_unfolded(e, in, &frame, now_ns);
 	else
 		nic_rx(e->nic, &frame, now_ns);
-	return true;
+	return reference.len > WEIGHT_MIN * WEIGHT_BYTES ? reference.len / WEIGHT_BYTES : WEIGHT_MIN;
 }
 
 /** @return what of the budget it has taken, 0: it makes no sense. */
@@ -192,7 +196,7 @@ static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32
 		return 1;
 	case LINK_REFERENCE:
 	case LINK_REVOKED:
-		return rx_referring(e, in, packet, len, now_ns) ? REFERENCE_WEIGHT : 0;
+		return rx_referring(e, in, packet, len, now_ns);
 	case LINK_FORWARD:
 		return rx_forwarded(e, in, packet, len, now_ns);
 	default:
