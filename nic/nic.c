@@ -252,7 +252,7 @@ static bool service_fits(const struct nic_qp *qp, const struct opcode *op)
 static bool from_peer(const struct nic_qp *qp, const struct packet *p)
 {
 	if (p->bare)
-		return p->src_qpn == qp->attr.dest_qp_num;
+		return p->src_qpn == qp->attr.dest_qp_num && p->addresses == qp->hears;
 	return !memcmp(&p->sgid, &qp->attr.av.dgid, sizeof(p->sgid)) && !memcmp(&p->dgid, &qp->sgid, sizeof(p->dgid));
 }
 
@@ -292,7 +292,7 @@ static void dispatch(struct nic *nic, const struct packet *p)
 		nic->counters[why]++;
 		if (qp)
 			qp->counters.dropped_rx++;
-		else
+		else if (!p->bare)
 			rdm_nobody(nic, p);
 		trace_add(nic, p->dest_qpn, NIC_TR_drop, p->psn, why);
 		return;

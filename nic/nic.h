@@ -147,8 +147,8 @@ enum nic_rx_flags {
 	NIC_RX_IP_ID_UNKNOWN = 1 << 1, /* with UDP_PAYLOAD: the carrier hides the IPv4 ID that the ICRC covers */
 	NIC_RX_NO_ICRC = 1 << 2,       /* the carrier vouches for integrity; the ICRC field is not looked at */
 	NIC_RX_ECN_CE = 1 << 3,	       /* congestion experienced; set by the NIC itself for IP frames */
-	/** data starts at the BTH and there is no addressing: a packet of a connected QP, and src_qpn says of which. That has to
-	 *  be the one that its destination is connected to; the carrier vouches for the host. With NIC_RX_NO_ICRC */
+	/** data starts at the BTH and there is no addressing: a packet of a connected QP, of which src_qpn and `addresses` say what
+	 *  nic_tx_frame did. It has to be the one that its destination is connected to. With NIC_RX_NO_ICRC */
 	NIC_RX_BARE = 1 << 4,
 };
 
@@ -188,6 +188,7 @@ struct nic_rx_frame {
 	const struct nic_reference
 		*reference; /* NULL, or the payload: then the packet has none itself. With NIC_RX_NO_ICRC */
 	uint32_t src_qpn;   /* only with NIC_RX_BARE */
+	uint8_t addresses;  /* likewise */
 	/* Only with NIC_RX_UDP_PAYLOAD: */
 	struct nic_gid sgid, dgid; /* both IPv4-mapped, or neither */
 	uint16_t udp_sport;
@@ -200,6 +201,8 @@ struct nic_rx_frame {
  * @return true if the packet was well-formed and its ICRC held (it may still have been dropped later on).
  */
 bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns);
+
+#define NIC_ADDRESSES_BITS 5 /* so that QPs of equal numbers, of different devices, are hardly taken for each other */
 
 /** A packet to transmit. The caller offers a buffer; the NIC fills in the rest. */
 struct nic_tx_frame {
@@ -215,7 +218,8 @@ struct nic_tx_frame {
 	 *  does; tclass, hop_limit and GIDs here are not filled in. */
 	bool bare;
 	struct nic_gid sgid, dgid;
-	uint32_t qpn; /* out: of the QP that sends it */
+	uint32_t qpn;	   /* out: of the QP that sends it */
+	uint8_t addresses; /* out, if bare: NIC_ADDRESSES_BITS bits of a hash of the GIDs, source and destination */
 	/** Looked at on paths with NIC_PATH_REFERENCES only. in: room for NIC_PIECES_MAX, or NULL: payload is to be in the
 	 *  packet. */
 	struct nic_piece *pieces;
@@ -772,8 +776,9 @@ uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t s
  * @return its length; 0: there are no more; -EINVAL: this is no such frame, or for no QP; -EIO: the payload cannot be fetched.
  */
 int nic_frame_unfold(const struct nic *nic, const struct nic_rx_frame *frame, uint32_t index, uint8_t *buf);
-/** Give a frame with NIC_RX_BARE the addressing that it would have had, with NIC_RX_UDP_PAYLOAD in place of that flag. @return
- *  false: it is for no connected QP, and is as it was. */
+/** Give a frame with NIC_RX_BARE the addressing of its connection, for observers, with NIC_RX_UDP_PAYLOAD in place of that flag: what
+ * only the sender knows (traffic class, hop limit) is as on our side. @return false: it is not from the peer of a connected QP,
+ * and is as it was. */
 bool nic_frame_address(const struct nic *nic, struct nic_rx_frame *frame);
 /** Copy the bytes of a frame as they are, from wherever they are: frame->len of them. */
 void nic_frame_copy(const struct nic_rx_frame *frame, uint8_t *buf);

@@ -243,6 +243,7 @@ static inline void take_carrier(const struct nic_rx_frame *frame, struct packet 
 static inline void take_bare(const struct nic_rx_frame *frame, struct packet *out)
 {
 	out->src_qpn = frame->src_qpn;
+	out->addresses = frame->addresses;
 	out->v4 = false;
 	out->tclass = 0;
 	out->ip = NULL;

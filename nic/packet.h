@@ -63,10 +63,11 @@ struct packet {
 	bool ecn_ce;	      /* congestion experienced */
 	bool shared;	      /* others may write to the payload */
 
-	bool bare;     /* nothing before the BTH, and no addressing above */
-	bool no_icrc;  /* of our own packets: zeroes instead */
-	bool summed;   /* packet_open has begun the ICRC */
-	uint32_t icrc; /* as far as it goes */
+	uint8_t addresses; /* of a bare packet, as in its frame */
+	bool bare;	   /* nothing before the BTH, and no addressing above */
+	bool no_icrc;	   /* of our own packets: zeroes instead */
+	bool summed;	   /* packet_open has begun the ICRC */
+	uint32_t icrc;	   /* as far as it goes */
 };
 
 /** Begin a packet of our own: fields that most have alike, or that no opcode asks for. The caller sets the addresses, what

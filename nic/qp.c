@@ -349,6 +349,17 @@ static void set_path(struct nic_qp *qp)
 	}
 }
 
+static uint8_t addresses(const struct nic_gid *from, const struct nic_gid *to)
+{
+	uint64_t words[4], hash = 0;
+
+	memcpy(words, from, 16);
+	memcpy(words + 2, to, 16);
+	for (unsigned i = 0; i < 4; i++)
+		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u;
+	return (uint8_t)(hash >> (64 - NIC_ADDRESSES_BITS));
+}
+
 static void apply(struct nic_qp *qp, const struct nic_qp_attr *a, uint32_t mask)
 {
 	struct nic_qp_attr *own = &qp->attr;
@@ -379,6 +390,8 @@ static void apply(struct nic_qp *qp, const struct nic_qp_attr *a, uint32_t mask)
 	if (mask & NIC_QP_AV)
 		qp->sgid = qp->nic->gids[own->av.sgid_index];
 	qp->udp_sport = flow_sport(qp);
+	qp->says = addresses(&qp->sgid, &own->av.dgid);
+	qp->hears = addresses(&own->av.dgid, &qp->sgid);
 	if (mask & (NIC_QP_AV | NIC_QP_DEST_QPN))
 		set_path(qp);
 }
@@ -596,6 +609,7 @@ void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame)
 		frame->dgid = p->dgid;
 	}
 	frame->qpn = qp->qpn;
+	frame->addresses = qp->says;
 	if (p->referred) {
 		bytes = p->referred;
 		psns = packets_of(bytes, qp->pmtu);
@@ -615,13 +629,14 @@ bool nic_frame_address(const struct nic *nic, struct nic_rx_frame *frame)
 	const struct nic_qp *qp =
 		frame->len >= BTH_LEN ? table_find(&nic->qps, wire_get24(frame->data + BTH_QPN)) : NULL;
 
-	if (!(frame->flags & NIC_RX_BARE) || !qp || qp->type == NIC_QPT_UD || !qp->attr.dest_qp_num)
+	if (!(frame->flags & NIC_RX_BARE) || !qp || qp->type == NIC_QPT_UD || frame->src_qpn != qp->attr.dest_qp_num ||
+	    frame->addresses != qp->hears)
 		return false;
 	frame->flags ^= NIC_RX_BARE | NIC_RX_UDP_PAYLOAD;
 	frame->sgid = qp->attr.av.dgid;
 	frame->dgid = qp->sgid;
-	frame->udp_sport = qp->udp_sport; /* the same in both directions */
-	frame->tclass = qp->attr.av.tclass;
+	frame->udp_sport = qp->udp_sport;		   /* the same in both directions */
+	frame->tclass = qp->attr.av.tclass & (uint8_t)~3u; /* nobody has marked it */
 	frame->hop_limit = qp->attr.av.hop_limit ? qp->attr.av.hop_limit : 64;
 	return true;
 }

@@ -197,10 +197,11 @@ struct nic_qp {
 	struct requester req;
 	struct completer comp;
 	struct responder resp;
-	uint32_t path;	   /* egress, of a connected QP */
-	struct list ready; /* on the ready list of a path */
-	bool resp_turn;	   /* whose turn it is to send */
-	uint64_t deadline; /* earliest of the timers */
+	uint32_t path;	     /* egress, of a connected QP */
+	uint8_t says, hears; /* nic_tx_frame.addresses of bare packets, and what the peer's are to have */
+	struct list ready;   /* on the ready list of a path */
+	bool resp_turn;	     /* whose turn it is to send */
+	uint64_t deadline;   /* earliest of the timers */
 	uint32_t heap_pos;
 	struct event_source events;
 	struct nic_qp_counters counters;

@@ -154,12 +154,6 @@ static int post_header(struct rdm_op *op, const struct rdm_header *h, bool data)
 	return rdm_post(op, &wr, data);
 }
 
-/** What is sent with the request's own copy of its data, or is so short that the queue may as well have one. */
-static bool is_small(const struct rdm_op *op)
-{
-	return op->length <= NIC_RDM_INJECT_MAX;
-}
-
 /** A short message goes into the queue as it is. @return as post_next; -EFAULT: its buffer is not there. */
 static int post_small(struct rdm_op *op)
 {
@@ -203,9 +197,14 @@ static int post_eager(struct rdm_op *op)
 
 static int post_message(struct rdm_op *op)
 {
-	int err = is_small(op) ? post_small(op) : -EFAULT;
+	/* So short that the queue may as well have a copy. Where its memory is not there it fails as all others do. */
+	if (op->length <= NIC_RDM_INJECT_MAX) {
+		int err = post_small(op);
 
-	return err == -EFAULT ? post_eager(op) : err; /* which fails as it should, where memory is not there */
+		if (err != -EFAULT)
+			return err;
+	}
+	return post_eager(op);
 }
 
 static int post_offer(struct rdm_op *op)

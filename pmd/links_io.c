@@ -64,14 +64,17 @@ static void rx_packet(struct pmd_engine *e, const struct link_in *in, const uint
 	rx(e, in, &frame, now_ns);
 }
 
-static void rx_bare(struct pmd_engine *e, const struct link_in *in, uint32_t qpn, const uint8_t *packet, uint32_t len,
+static void rx_bare(struct pmd_engine *e, const struct link_in *in, uint32_t kind, const uint8_t *packet, uint32_t len,
 		    uint64_t now_ns)
 {
 	uint8_t head[HEAD_MAX] __attribute__((aligned(16)));
-	struct nic_rx_frame frame = {.len = len, .flags = NIC_RX_NO_ICRC | NIC_RX_BARE, .src_qpn = qpn};
+	struct nic_rx_frame frame = {.len = len,
+				     .flags = NIC_RX_NO_ICRC | NIC_RX_BARE,
+				     .src_qpn = kind >> LINK_QPN_SHIFT,
+				     .addresses = kind >> LINK_KIND_BITS & ((1u << NIC_ADDRESSES_BITS) - 1)};
 
 	take_head(&frame, head, packet);
-	/* Taps see the addresses; what the NIC drops for want of a connection they do not see. */
+	/* Taps see the addresses; what the NIC drops because it is not from a peer they do not see. */
 	if (pmd_unlikely(e->taps) && nic_frame_address(e->nic, &frame))
 		rx(e, in, &frame, now_ns);
 	else
@@ -182,11 +185,11 @@ static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uin
 static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32_t kind, const uint8_t *packet,
 				uint32_t len, uint64_t now_ns)
 {
-	switch (link_kind(kind)) {
-	case LINK_BARE:
-	case LINK_BARE_FOLLOWED:
-		rx_bare(e, in, kind >> LINK_KIND_BITS, packet, len, now_ns);
+	if (link_is_bare(kind)) {
+		rx_bare(e, in, kind, packet, len, now_ns);
 		return 1;
+	}
+	switch (kind) {
 	case LINK_PACKET:
 	case LINK_FOLLOWED:
 		rx_packet(e, in, packet, len, now_ns);
@@ -355,7 +358,8 @@ static inline bool tx_is_pending(const struct pmd_links *l, uint32_t path)
 static inline uint32_t kind_of(const struct nic_tx_frame *frame)
 {
 	if (frame->bare)
-		return frame->qpn << LINK_KIND_BITS | (frame->ordered ? LINK_BARE_FOLLOWED : LINK_BARE);
+		return frame->qpn << LINK_QPN_SHIFT | (uint32_t)frame->addresses << LINK_KIND_BITS |
+		       (frame->ordered ? LINK_BARE_FOLLOWED : LINK_BARE);
 	if (pmd_unlikely(!frame->no_icrc))
 		return LINK_SUMMED;
 	return frame->ordered ? LINK_FOLLOWED : LINK_PACKET;

@@ -29,16 +29,24 @@ enum link_kind {
 	LINK_KINDS
 };
 
-#define LINK_KIND_BITS 8 /* of an entry's kind; those above are, of a bare packet, the QPN that has sent it */
+/* Of an entry's kind. Those above are, of a bare packet, nic_tx_frame.addresses and the QPN that has sent it; else 0. */
+#define LINK_KIND_BITS 3
+#define LINK_QPN_SHIFT (LINK_KIND_BITS + NIC_ADDRESSES_BITS)
+_Static_assert(LINK_KINDS <= 1 << LINK_KIND_BITS && LINK_QPN_SHIFT + 24 <= 32, "all of it fits");
 
 static inline enum link_kind link_kind(uint32_t kind)
 {
 	return (enum link_kind)(kind & ((1u << LINK_KIND_BITS) - 1));
 }
 
+static inline bool link_is_bare(uint32_t kind)
+{
+	return link_kind(kind) == LINK_BARE || link_kind(kind) == LINK_BARE_FOLLOWED;
+}
+
 static inline bool link_is_followed(uint32_t kind)
 {
-	return link_kind(kind) == LINK_FOLLOWED || link_kind(kind) == LINK_BARE_FOLLOWED;
+	return kind == LINK_FOLLOWED || link_kind(kind) == LINK_BARE_FOLLOWED;
 }
 
 /** Memory of the producer. */

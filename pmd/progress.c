@@ -179,10 +179,10 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 	return links + got;
 }
 
-/** Whether nothing is left to do but what comes by links, the port, and timers. */
+/** Whether nothing is left to do that was not left on purpose but what comes by links, the port, and timers. */
 static bool is_quiet(const struct pmd_engine *e)
 {
-	return !nic_acks_wait(e->nic) && pmd_links_any(e->links) && !e->taps && !pmd_engine_is_full(e);
+	return pmd_links_any(e->links) && !e->taps && !pmd_engine_is_full(e);
 }
 
 /** Whoever polls has what he polls for, and nothing has to be sent for it: the rest can wait a little. */
@@ -212,7 +212,7 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	pmd_engine_events(e);
-	e->quiet = e->sent == 0 && is_quiet(e);
+	e->quiet = (got == 0 || !nic_acks_wait(e->nic)) && e->sent == 0 && is_quiet(e);
 	return got;
 }
 
@@ -295,7 +295,7 @@ static void inline_step(struct pmd_engine *e)
 }
 
 /**
- * Most polls find nothing. After a step that did, what is new lies in a link, but for timers and the port, for which a poll
+ * Most polls find nothing. After a step, or a doorbell, that has left nothing to do, what is new lies in a link, but for timers and the port, for which a poll
  * now and then is enough: others only look there. @return false: there is more to do.
  */
 static bool inline_is_quiet(struct pmd_engine *e)
@@ -386,7 +386,7 @@ void pmd_doorbell(struct pmd_engine *e)
 	doorbell_rx(e, now_ns);
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
-	e->quiet = !nic_tx_pending(e->nic) && is_quiet(e);
+	e->quiet = !nic_acks_wait(e->nic) && !nic_tx_pending(e->nic) && is_quiet(e);
 	inline_worked(e, e->sent, e->port->stats.link_rx_references - references, now_ns);
 }
 

@@ -96,7 +96,7 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 	uint8_t choice = ring_byte(), changes = ring_byte(), *place;
 	enum link_kind kind = (enum link_kind)(choice % LINK_KINDS);
 	bool refers = kind == LINK_REFERENCE || kind == LINK_REVOKED;
-	bool bare = kind == LINK_BARE || kind == LINK_BARE_FOLLOWED;
+	bool bare = link_is_bare(kind);
 	uint32_t head = 0, len, skip, word = kind;
 
 	if (!l->to.memory || nic_tx(nic, &frame, 1, ring_now_ns) != 1 || ring_reserve(&l->to, &place) != 1)
@@ -107,7 +107,8 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 		head = sizeof(forward);
 	}
 	if (bare)
-		word |= (choice < 0xf0 ? frame.qpn : ring_word16()) << LINK_KIND_BITS;
+		word |= choice < 0xf0 ? frame.qpn << LINK_QPN_SHIFT | (uint32_t)frame.addresses << LINK_KIND_BITS
+				      : (uint32_t)ring_word16() << LINK_KIND_BITS;
 	skip = bare || head ? frame.bth : 0;
 	len = frame.len - skip;
 	memcpy(place + head, buf + skip, len);
@@ -126,13 +127,13 @@ void enemy_sends(struct enemy_link *l, struct nic *nic)
 
 void enemy_floods(struct enemy_link *l)
 {
-	uint32_t len = 1 + ring_word16() % RING_PACKET_MAX, kind = ring_byte() % LINK_KINDS | ring_word16()
-												      << LINK_KIND_BITS;
+	uint32_t len = 1 + ring_word16() % RING_PACKET_MAX, kind = ring_byte() % LINK_KINDS;
+	uint32_t sender = (uint32_t)ring_word16() << LINK_KIND_BITS;
 	uint8_t fill = ring_byte(), *place;
 
 	for (unsigned n = ring_word16() % 4200; n > 0 && l->to.memory && ring_reserve(&l->to, &place) == 1; n--) {
 		memset(place, fill, len);
-		ring_commit(&l->to, len, kind);
+		ring_commit(&l->to, len, link_is_bare(kind) ? kind | sender : kind);
 	}
 }
 
@@ -152,9 +153,10 @@ void enemy_receives(struct enemy_link *l, struct nic *nic)
 		memcpy(copy, packet, (size_t)len);
 		frame.data = copy;
 		frame.len = (uint32_t)len;
-		if (link_kind(kind) == LINK_BARE || link_kind(kind) == LINK_BARE_FOLLOWED) {
+		if (link_is_bare(kind)) {
 			frame.flags |= NIC_RX_BARE;
-			frame.src_qpn = kind >> LINK_KIND_BITS;
+			frame.src_qpn = kind >> LINK_QPN_SHIFT;
+			frame.addresses = kind >> LINK_KIND_BITS & ((1u << NIC_ADDRESSES_BITS) - 1);
 		}
 		nic_rx(nic, &frame, ring_now_ns);
 		free(copy);

@@ -61,8 +61,11 @@ static bool take(struct pair *pair, enum pair_side side, uint32_t path, bool bar
 
 static struct nic_rx_frame bare_frame(const struct nic_tx_frame *sent)
 {
-	return (struct nic_rx_frame){
-		.data = sent->data, .len = sent->len, .flags = NIC_RX_NO_ICRC | NIC_RX_BARE, .src_qpn = sent->qpn};
+	return (struct nic_rx_frame){.data = sent->data,
+				     .len = sent->len,
+				     .flags = NIC_RX_NO_ICRC | NIC_RX_BARE,
+				     .src_qpn = sent->qpn,
+				     .addresses = sent->addresses};
 }
 
 /** What names memory names that of its own pair. */
@@ -247,13 +250,19 @@ static void bare__only_from_the_peer(void **state)
 
 	(void)state;
 	frame.src_qpn ^= 1;
+	assert_false(nic_frame_address(b->nic, &frame));
 	assert_true(nic_rx(b->nic, &frame, 0));
 	assert_int_equal(rig_counter(b, rx_bad_source), 1);
-	rig_expect_no_wc(b->recv_cq);
 	frame.src_qpn ^= 1;
+	frame.addresses ^= 1; /* a QP of the same number, of a device with another address */
+	assert_false(nic_frame_address(b->nic, &frame));
+	assert_true(nic_rx(b->nic, &frame, 0));
+	assert_int_equal(rig_counter(b, rx_bad_source), 2);
+	rig_expect_no_wc(b->recv_cq);
+	frame.addresses ^= 1;
 	assert_true(nic_rx(b->nic, &frame, 0));
 	rig_expect_wc(b->recv_cq, 100, NIC_WC_SUCCESS);
-	assert_int_equal(rig_counter(b, rx_bad_source), 1);
+	assert_int_equal(rig_counter(b, rx_bad_source), 2);
 	pair_destroy(pair);
 }
 
