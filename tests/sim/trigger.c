@@ -249,6 +249,7 @@ void triggers_completed(struct node *node, uint32_t qpn, bool success)
 	change(node, qpn % CNTRS, !success, 1, false);
 	nic_trig_retry(node->nic); /* the queue has room when this simulator has seen the completion */
 	run(node);
+	node_kick(node); /* what was posted may be over, and have raised events */
 }
 
 void triggers_end(struct node *node)
