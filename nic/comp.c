@@ -32,6 +32,9 @@ static enum nic_wc_opcode wc_opcode(uint8_t wr_opcode)
 		[NIC_WR_MASKED_CMP_AND_SWP] = NIC_WC_MASKED_COMP_SWAP,
 		[NIC_WR_MASKED_FETCH_AND_ADD] = NIC_WC_MASKED_FETCH_ADD,
 		[NIC_WR_NOP] = NIC_WC_SEND,
+		[NIC_WR_SEND_ENABLE] = NIC_WC_SEND,
+		[NIC_WR_RECV_ENABLE] = NIC_WC_SEND,
+		[NIC_WR_CQE_WAIT] = NIC_WC_SEND,
 		[NIC_WR_ELEMENTS] = NIC_WC_ELEMENTS,
 		[NIC_WR_FETCH_ELEMENTS] = NIC_WC_FETCH_ELEMENTS,
 	};
@@ -68,8 +71,10 @@ static void retire(struct nic_qp *qp, enum error_id error)
 
 void comp_finish(struct nic_qp *qp, enum error_id error)
 {
-	if (error != ERR_none)
+	if (error != ERR_none) {
 		refer_revoke_qp(qp, false); /* before buffers are given back */
+		cross_release(qp);
+	}
 	retire(qp, error);
 	if (error != ERR_none)
 		qp_send_error(qp);
@@ -90,6 +95,7 @@ void comp_finish_local(struct nic_qp *qp)
 
 void comp_flush(struct nic_qp *qp)
 {
+	cross_release(qp);
 	while (qp->sq.tail != qp->sq.head)
 		retire(qp, ERR_flushed);
 }

@@ -2,7 +2,8 @@
 /*
  * cq.c - completion queues: a ring of entries in the layout that verbs programs see, notification, overflow.
  * A full CQ is an error of the CQ (C9-218, C11-37): entries that are there stay readable, nothing is overwritten,
- * and all QPs that use it go to the error state (nic.c does that, outside of whatever was being completed).
+ * and all QPs that use it go to the error state (nic.c does that, outside of whatever was being completed). Unless it is to
+ * be none: for CQs that are counted rather than read.
  */
 #include "cq.h"
 
@@ -38,6 +39,7 @@ int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **o
 	list_init(&cq->failed);
 	list_append(&nic->all_cqs, &cq->node);
 	event_source_init(&cq->events, user);
+	nic_trig_cntr_init(&cq->produced);
 	nic->n_cq++;
 	*out = cq;
 	return 0;
@@ -45,8 +47,9 @@ int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **o
 
 int nic_cq_destroy(struct nic_cq *cq)
 {
-	if (cq->users)
+	if (cq->users || cq->waiters)
 		return -EBUSY;
+	nic_trig_cntr_fini(&cq->produced);
 	event_source_fini(&cq->events);
 	list_remove(&cq->failed);
 	list_remove(&cq->node);
@@ -82,6 +85,7 @@ int nic_cq_resize(struct nic_cq *cq, uint32_t depth)
 	free(cq->ring);
 	cq->ring = ring;
 	cq->mask = mask;
+	cq->before += cq->tail;
 	cq->head -= cq->tail;
 	cq->announced -= cq->tail;
 	cq->solicited -= cq->tail;
@@ -125,24 +129,38 @@ void nic_cq_arm(struct nic_cq *cq, bool solicited_only)
 		announce(cq);
 }
 
-void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
+void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore)
+{
+	cq->overruns = ignore;
+}
+
+/* The CQ is full. @return whether there is room all the same. */
+static bool overrun(struct nic_cq *cq)
 {
 	struct nic *nic = cq->nic;
 
-	trace_add(nic, wc->qp_num, NIC_TR_complete, wc->status, wc->opcode);
-	if (cq->sink) {
-		cq->sink(cq, wc);
-		return;
+	if (cq->overruns && !cq->overflowed) {
+		COUNT(nic, cq_overrun);
+		cq->tail++;
+		return true;
 	}
-	if (cq->overflowed || nic_cq_count(cq) > cq->mask) {
-		COUNT(nic, cq_overflow);
-		if (!cq->overflowed) {
-			cq->overflowed = true;
-			event_raise(nic, &cq->events, NIC_EVENT_CQ_ERR);
-			list_append(&nic->cq_failed, &cq->failed);
-		}
-		return;
-	}
+	COUNT(nic, cq_overflow);
+	if (cq->overflowed)
+		return false;
+	cq->overflowed = true;
+	event_raise(nic, &cq->events, NIC_EVENT_CQ_ERR);
+	list_append(&nic->cq_failed, &cq->failed);
+	nic_trig_set(nic, &cq->produced, true, UINT64_MAX); /* who waits is to see it */
+	return false;
+}
+
+/* @return false: it is lost. */
+static inline bool add(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
+{
+	struct nic *nic = cq->nic;
+
+	if ((cq->overflowed || nic_cq_count(cq) > cq->mask) && !overrun(cq))
+		return false;
 	solicited |= wc->status != NIC_WC_SUCCESS;
 	cq->ring[cq->head++ & cq->mask] = *wc;
 	nic->completions++;
@@ -150,6 +168,30 @@ void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 		cq->solicited = cq->head;
 	if (cq->arm == CQ_ARMED || (cq->arm == CQ_ARMED_SOLICITED && solicited))
 		announce(cq);
+	return true;
+}
+
+static void add_counted(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
+{
+	if (add(cq, wc, solicited))
+		nic_trig_add(cq->nic, &cq->produced, false, 1);
+}
+
+void cq_count(struct nic_cq *cq)
+{
+	if (cq->sink)
+		return;
+	cq->sink = add_counted;
+	nic_trig_set(cq->nic, &cq->produced, false, cq->before + cq->head);
+}
+
+void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
+{
+	trace_add(cq->nic, wc->qp_num, NIC_TR_complete, wc->status, wc->opcode);
+	if (cq->sink)
+		cq->sink(cq, wc, solicited);
+	else
+		add(cq, wc, solicited);
 }
 
 void cq_purge(struct nic_cq *cq, uint32_t qpn)
@@ -167,5 +209,6 @@ void cq_purge(struct nic_cq *cq, uint32_t qpn)
 		cq->announced -= i < announced && announced <= n;
 		cq->solicited -= i < solicited && solicited <= n;
 	}
+	cq->before += cq->head - kept;
 	cq->head = kept;
 }

@@ -4,6 +4,7 @@
 #define NIC_CQ_H
 
 #include "core.h"
+#include "trigger.h"
 
 enum cq_arm { CQ_UNARMED, CQ_ARMED_SOLICITED, CQ_ARMED };
 
@@ -16,17 +17,27 @@ struct nic_cq {
 	uint32_t solicited;  /* head when the last entry came that a solicited-only arming waits for */
 	enum cq_arm arm;
 	bool overflowed;    /* a completion was lost; nothing is added any more */
+	bool overruns;	    /* when it is full the oldest entry gives way, and that is no error */
+	uint32_t before;    /* entries that are not in `head` any more */
 	uint32_t users;	    /* QPs */
 	struct list failed; /* on nic.cq_failed until its QPs are told */
 	struct list node;   /* on nic.all_cqs */
 	struct event_source events;
 	/** Not NULL: gets what is completed instead of the ring, amid the work of the NIC. */
-	void (*sink)(struct nic_cq *cq, const struct nic_wc *wc);
+	void (*sink)(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
 	void *sink_arg;
+	/* What WAITs see (cross.c): */
+	struct nic_trig_cntr produced; /* entries ever added, once somebody waits; overflowed: all that there are */
+	uint64_t wait_index;	       /* WAITs that are posted count from here */
+	uint32_t wait_count;	       /* the most that one has asked for since */
+	uint32_t waiters;	       /* WAITs that are posted and have not ended */
 };
 
 /** Add an entry. When the CQ is full the entry is lost, the CQ is in error for good, and CQ_ERR is raised. */
 void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
+
+/** Count in cq->produced, from now on. */
+void cq_count(struct nic_cq *cq);
 
 /** Remove all entries of a QP. */
 void cq_purge(struct nic_cq *cq, uint32_t qpn);

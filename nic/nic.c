@@ -331,8 +331,8 @@ bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns)
 	if (p.ip_id_recovered)
 		COUNT(nic, rx_ip_id_recovered);
 	dispatch(nic, &p);
-	rdm_settle_due(nic);
 	nic_settle_failed_cqs(nic);
+	rdm_settle_due(nic);
 	return true;
 }
 
@@ -387,6 +387,6 @@ void nic_timeout(struct nic *nic, uint64_t now_ns)
 	if (nic->rdm_deadline <= nic->now)
 		rdm_timeout(nic);
 	trig_timeout(nic);
-	rdm_settle_due(nic);
 	nic_settle_failed_cqs(nic);
+	rdm_settle_due(nic);
 }

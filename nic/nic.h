@@ -476,10 +476,13 @@ struct nic_wc {
 
 /** Room for at least `depth` entries. `user` is handed back in events. @return 0, -EINVAL, -ENOMEM. */
 int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **out);
-/** @return 0, -EBUSY while QPs use it (C11-17). */
+/** @return 0, -EBUSY while QPs use it (C11-17), or a WAIT for it is posted. */
 int nic_cq_destroy(struct nic_cq *cq);
 /** Actual depth (at least what was asked for). */
 uint32_t nic_cq_depth(const struct nic_cq *cq);
+/** Whether the oldest entry of a full CQ gives way to a new one, which is no error then: of CQs that WAITs count, and that nobody
+ *  reads. One that has overflowed stays so. Off at creation. */
+void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore);
 /** Change the depth, entries kept. @return 0, -EINVAL (fewer than the entries in it, or out of range), -ENOMEM. */
 int nic_cq_resize(struct nic_cq *cq, uint32_t depth);
 /** Take up to n entries. @return their number, or -EIO once the CQ has overflowed and its entries are gone. */
@@ -516,6 +519,9 @@ struct nic_qp_init {
 	struct nic_srq *srq; /* NULL: a receive queue of its own */
 	struct nic_qp_cap cap;
 	bool sq_sig_all;	 /* every send WR is signaled */
+	bool cross_channel;	 /* WAIT, ENABLE and calculations may be posted to it */
+	bool managed_send;	 /* its send WRs start when a SEND_ENABLE says so */
+	bool managed_recv;	 /* likewise its receive WRs; not with an SRQ */
 	uint32_t max_atomic_arg; /* bytes, of extended atomics that this QP posts, at most 32; 0: none */
 	/** RC: bytes, up to 4096, of elements that a fetching operation answers, on either side. The first that the peer asks for
 	 *  takes memory for so many results, times max_dest_rd_atomic. 0: no operations on elements. */
@@ -604,7 +610,10 @@ enum nic_wr_opcode {
 	NIC_WR_LOCAL_INV = 7,
 	NIC_WR_BIND_MW = 8,
 	NIC_WR_SEND_WITH_INV = 9,
-	NIC_WR_MASKED_CMP_AND_SWP = 0x63, /* these: of enum ibv_exp_wr_opcode */
+	NIC_WR_SEND_ENABLE = 0x60, /* these: of enum ibv_exp_wr_opcode. The first three complete as a SEND */
+	NIC_WR_RECV_ENABLE = 0x61,
+	NIC_WR_CQE_WAIT = 0x62,
+	NIC_WR_MASKED_CMP_AND_SWP = 0x63,
 	NIC_WR_MASKED_FETCH_AND_ADD = 0x64,
 	NIC_WR_NOP = 0x65,	/* does nothing, in its turn; completes as a SEND */
 	NIC_WR_ELEMENTS = 0x66, /* these: ours. Answers nothing, and costs the peer no resource: as a WRITE */
@@ -617,9 +626,18 @@ enum nic_send_flags {
 	NIC_SEND_SIGNALED = 1 << 1,
 	NIC_SEND_SOLICITED = 1 << 2,
 	NIC_SEND_INLINE = 1 << 3,
+	NIC_SEND_CALC =
+		1 << 5, /* ours, of RC: what is sent is calculated from what is gathered; see nic_send_wr.rdma */
 	NIC_SEND_UNAWAITED =
 		1 << 7, /* ours, of QPs of reliable datagram endpoints: completes when it happens to be known */
 };
+
+/** Values of enum ibv_exp_calc_op, ibv_exp_calc_data_type: of 8 bytes. */
+enum nic_calc_op { NIC_CALC_ADD, NIC_CALC_MAXLOC, NIC_CALC_BAND, NIC_CALC_BXOR, NIC_CALC_BOR, NIC_CALC_OPS };
+enum nic_calc_type { NIC_CALC_INT, NIC_CALC_UINT, NIC_CALC_FLOAT, NIC_CALC_TYPES };
+
+/** Whether there is such a calculation. Numbers out of range are none. */
+bool nic_calc_valid(uint32_t op, uint32_t type);
 
 #define NIC_ATOMIC_SIZE_MAX 32 /* bytes */
 #define NIC_ATOMIC_WORDS    (NIC_ATOMIC_SIZE_MAX / 8)
@@ -666,6 +684,10 @@ struct nic_send_wr {
 		struct {
 			uint64_t remote_addr;
 			uint32_t rkey;
+			/** With NIC_SEND_CALC, also of SENDs: enum nic_calc_op, enum nic_calc_type. Operands are of 16 bytes, a number
+			 *  and 8 bytes that MAXLOC finds the place in, both big-endian; 4096 bytes of them at most. They are read
+			 *  when the packet is built, and it has one such in it: the result. Not INLINE. */
+			uint8_t calc_op, calc_type;
 		} rdma;
 		struct {
 			uint64_t remote_addr;
@@ -695,6 +717,20 @@ struct nic_send_wr {
 			uint32_t remote_qkey;
 		} ud;
 		struct nic_bind bind;
+		/** The send queue goes on when the CQ has had so many entries, in error or not, beyond those that WAITs before have
+		 *  counted. `last`: later ones count from behind the largest count of those up to here. */
+		struct {
+			struct nic_cq *cq;
+			uint32_t count;
+			bool last;
+		} wait;
+		/** SEND_ENABLE, RECV_ENABLE: of so many requests of a managed queue, beyond those that are enabled by earlier ones;
+		 *  0: of all that are posted now. `last` as for WAIT. */
+		struct {
+			struct nic_qp *qp;
+			uint32_t count;
+			bool last;
+		} enable;
 	};
 };
 
@@ -708,7 +744,7 @@ struct nic_recv_wr {
  * Queue one send work request. The SGE list is copied; the data it names is read when packets are built, and
  * must stay unchanged until the completion.
  * @return 0, -EINVAL (opcode not for this service, too many SGEs, inline too long or not allowed, message over
- * 2^31, QP in RESET/INIT/RTR, AH of another PD ...), -ENOMEM (queue full). In state ERR/SQE the request is accepted and flushed.
+ * 2^31, QP in RESET/INIT/RTR, AH of another PD, more enabled than is posted ...), -ENOMEM (queue full). In state ERR/SQE the request is accepted and flushed.
  */
 int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr);
 /** What nic_post_send would say to a request if `ahead` others were posted before it. Changes nothing: who has several to

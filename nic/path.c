@@ -98,16 +98,16 @@ static void settle(struct nic *nic, uint32_t index)
 {
 	if (list_empty(&nic->paths[index].ready))
 		nic->paths_pending[index / 64] &= ~(1ull << index % 64);
-	rdm_settle_due(nic);
 	nic_settle_failed_cqs(nic);
+	rdm_settle_due(nic);
 }
 
-unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
+/* Up to n packets of the path, until it has nothing more. @return how many. */
+static unsigned path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frames, unsigned n)
 {
 	struct path *path = &nic->paths[index];
 	unsigned got = 0;
 
-	nic_see_time(nic, now_ns);
 	while (nic->port_up && got < n && !list_empty(&path->ready)) {
 		struct nic_qp *qp = list_entry(list_first(&path->ready), struct nic_qp, ready);
 		unsigned before = got;
@@ -137,7 +137,18 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 			qp_ready(qp); /* behind the others */
 		path->turn = 0;
 	}
-	settle(nic, index);
+	return got;
+}
+
+unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
+{
+	unsigned got = 0;
+
+	nic_see_time(nic, now_ns);
+	do { /* what has completed may have made work */
+		got += path_tx(nic, index, frames + got, n - got);
+		settle(nic, index);
+	} while (got < n && nic->port_up && !list_empty(&nic->paths[index].ready));
 	return got;
 }
 

@@ -3,11 +3,13 @@
  * post.c - posting work requests (IBTA 11.4.1): validation of what can be known at once, and the copy into the queue.
  * What the NIC only finds when it executes a WQE (keys, ranges) becomes a completion status instead.
  */
+#include "calc.h"
 #include "qp.h"
 
 /* Operations by service (9.2, table 38). */
-static bool opcode_legal(enum nic_qp_type type, uint32_t opcode)
+static bool opcode_legal(const struct nic_qp *qp, uint32_t opcode)
 {
+	enum nic_qp_type type = qp->type;
 	const uint32_t ud = 1u << NIC_WR_SEND | 1u << NIC_WR_SEND_WITH_IMM;
 	const uint32_t uc = ud | 1u << NIC_WR_RDMA_WRITE | 1u << NIC_WR_RDMA_WRITE_WITH_IMM | 1u << NIC_WR_BIND_MW |
 			    1u << NIC_WR_LOCAL_INV;
@@ -17,10 +19,12 @@ static bool opcode_legal(enum nic_qp_type type, uint32_t opcode)
 
 	if (opcode < 32)
 		return legal >> opcode & 1;
-	return opcode == NIC_WR_NOP || (type == NIC_QPT_RC && (wr_is_masked(opcode) || wr_is_elements(opcode)));
+	return opcode == NIC_WR_NOP || (qp->cross.posts && wr_is_cross(opcode)) ||
+	       (type == NIC_QPT_RC && (wr_is_masked(opcode) || wr_is_elements(opcode)));
 }
 
-static bool inline_legal(uint32_t opcode)
+/* Data of its own, which need not be taken as they lie. */
+static bool sends_data(uint32_t opcode)
 {
 	return opcode == NIC_WR_SEND || opcode == NIC_WR_SEND_WITH_IMM || opcode == NIC_WR_SEND_WITH_INV ||
 	       opcode == NIC_WR_RDMA_WRITE || opcode == NIC_WR_RDMA_WRITE_WITH_IMM;
@@ -85,20 +89,38 @@ static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr,
 		       : -EINVAL;
 }
 
+/** Inline data fit; calculations are such as there are, and what they send has their length. */
+static bool data_legal(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
+{
+	if (!sends_data(wr->opcode))
+		return false;
+	if (!(wr->flags & NIC_SEND_CALC))
+		return *length <= qp->sq.max_inline;
+	if (wr->flags & NIC_SEND_INLINE || !*length || *length % CALC_SIZE || *length > NIC_PAYLOAD_MAX ||
+	    !nic_calc_valid(wr->rdma.calc_op, wr->rdma.calc_type))
+		return false;
+	*length = CALC_SIZE;
+	return true;
+}
+
+static int local_check(const struct nic_qp *qp, const struct nic_send_wr *wr)
+{
+	if (wr_is_cross(wr->opcode))
+		return cross_check(qp, wr);
+	return wr->opcode == NIC_WR_BIND_MW && !wr->bind.mw ? -EINVAL : 0;
+}
+
 static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, const struct nic_send_wr *wr,
 						       uint32_t ahead, uint64_t *length)
 {
-	const uint32_t known = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE |
-			       (qp->rdm_owned ? NIC_SEND_UNAWAITED : 0);
-
-	if (qp->state < NIC_QPS_RTS || !opcode_legal(qp->type, wr->opcode) || wr->flags & ~known)
+	if (qp->state < NIC_QPS_RTS || !opcode_legal(qp, wr->opcode) || wr->flags & ~qp->send_flags)
 		return -EINVAL;
 	if (qp->state != NIC_QPS_ERR && qp->state != NIC_QPS_SQE && /* where requests are flushed at once */
 	    (uint64_t)(qp->sq.head - qp->sq.tail) + ahead >= qp->sq.capacity)
 		return -ENOMEM;
 	*length = 0;
 	if (wr_is_local(wr->opcode))
-		return wr->opcode == NIC_WR_BIND_MW && !wr->bind.mw ? -EINVAL : 0;
+		return local_check(qp, wr);
 	if (wr_is_elements(wr->opcode))
 		return elements_check(qp, wr, length);
 	if (!(wr->flags & NIC_SEND_INLINE) && wr->num_sge > qp->sq.max_sge)
@@ -109,7 +131,7 @@ static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, 
 		return -EINVAL;
 	if (*length > NIC_MSG_MAX || (wr_is_atomic(wr->opcode) && *length != result_length(wr)))
 		return -EINVAL;
-	if ((wr->flags & NIC_SEND_INLINE) && (!inline_legal(wr->opcode) || *length > qp->sq.max_inline))
+	if (wr->flags & (NIC_SEND_INLINE | NIC_SEND_CALC) && !data_legal(qp, wr, length))
 		return -EINVAL;
 	if (qp->type == NIC_QPT_UD && (!wr->ud.ah || wr->ud.ah->pd != qp->pd || wr->ud.remote_qpn > PSN_MASK))
 		return -EINVAL; /* UD-02 */
@@ -162,12 +184,23 @@ static void copy_elements(struct swqe *w, const struct nic_send_wr *wr)
 		     elem_vectors(w->element.op) * w->element.count);
 }
 
-static void copy_operation(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
+static void copy_local(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
 {
+	if (qp->type == NIC_QPT_UD)
+		w->ud.path = 0; /* goes nowhere, and its turn comes with the port's */
 	if (wr->opcode == NIC_WR_BIND_MW) {
 		w->bind = wr->bind;
 		w->mw_key = wr->bind.mw->mkey.key;
 		w->mr_key = wr->bind.mr ? wr->bind.mr->mkey.key : 0;
+	} else if (wr_is_cross(wr->opcode)) {
+		cross_post(w, wr);
+	}
+}
+
+static void copy_operation(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
+{
+	if (wr_is_local(wr->opcode)) {
+		copy_local(qp, w, wr);
 	} else if (wr_is_masked(wr->opcode)) {
 		w->remote_addr = wr->masked.remote_addr;
 		w->rkey = wr->masked.rkey;
@@ -180,9 +213,6 @@ static void copy_operation(const struct nic_qp *qp, struct swqe *w, const struct
 		w->compare = cas ? wr->atomic.compare_add : 0;
 		w->swap_add = cas ? wr->atomic.swap : wr->atomic.compare_add;
 	} else if (qp->type == NIC_QPT_UD) {
-		w->ud.path = 0;
-		if (wr->opcode == NIC_WR_NOP)
-			return; /* goes nowhere, and its turn comes with the port's */
 		w->ud.av = wr->ud.ah->av;
 		w->ud.remote_qpn = wr->ud.remote_qpn;
 		w->ud.remote_qkey = wr->ud.remote_qkey;
@@ -193,17 +223,35 @@ static void copy_operation(const struct nic_qp *qp, struct swqe *w, const struct
 	}
 }
 
+static void copy_calc(struct swqe *w, const struct nic_send_wr *wr)
+{
+	w->calc.data_len = (uint32_t)sum(wr->sg_list, wr->num_sge);
+	w->calc.op = wr->rdma.calc_op;
+	w->calc.type = wr->rdma.calc_type;
+}
+
 static void copy_data(struct swqe *w, const struct nic_send_wr *wr)
 {
 	w->num_sge = 0;
 	if (wr_is_local(wr->opcode))
 		return;
-	if (wr->flags & NIC_SEND_INLINE) {
-		copy_inline(w->sge, wr->sg_list, wr->num_sge);
-		return;
+	if (wr->flags & (NIC_SEND_INLINE | NIC_SEND_CALC)) {
+		if (wr->flags & NIC_SEND_INLINE) {
+			copy_inline(w->sge, wr->sg_list, wr->num_sge);
+			return;
+		}
+		copy_calc(w, wr);
 	}
 	w->num_sge = wr->num_sge;
 	copy_sges(w->sge, wr->sg_list, wr->num_sge);
+}
+
+/* What has been posted has completed at once. Endpoints post amid their own work, and settle behind it. */
+static void settle(struct nic_qp *qp)
+{
+	nic_settle_failed_cqs(qp->nic);
+	if (!qp->rdm_owned)
+		rdm_settle_due(qp->nic);
 }
 
 /** The WQE at the head is complete. */
@@ -212,11 +260,12 @@ static inline void posted(struct nic_qp *qp, struct swqe *w)
 	req_run_posted(qp, w);
 	qp->sq.head++;
 	trace_add(qp->nic, qp->qpn, NIC_TR_post_send, w->opcode, w->length);
-	if (qp->state == NIC_QPS_ERR || qp->state == NIC_QPS_SQE)
+	if (qp->state == NIC_QPS_ERR || qp->state == NIC_QPS_SQE) {
 		comp_flush(qp);
-	else if (req_run(qp))
+		settle(qp);
+	} else if (req_run(qp)) {
 		qp_ready(qp);
-	nic_settle_failed_cqs(qp->nic);
+	}
 }
 
 int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
@@ -274,8 +323,11 @@ int nic_post_recv(struct nic_qp *qp, const struct nic_recv_wr *wr)
 	if (err)
 		return err;
 	trace_add(qp->nic, qp->qpn, NIC_TR_post_recv, wr->num_sge, 0);
-	if (qp->state == NIC_QPS_ERR && qp_take_wqe(qp))
-		qp_complete_recv(qp, &wc, false);
-	nic_settle_failed_cqs(qp->nic);
+	if (qp->state == NIC_QPS_ERR) {
+		qp->rq.open = qp->rq.head;
+		if (qp_take_wqe(qp))
+			qp_complete_recv(qp, &wc, false);
+		settle(qp);
+	}
 	return 0;
 }

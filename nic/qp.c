@@ -21,7 +21,8 @@ static bool caps_legal(const struct nic *nic, const struct nic_qp_init *init)
 	       cap->max_send_sge <= lim->max_sge && cap->max_recv_sge <= lim->max_sge &&
 	       cap->max_inline_data <= lim->max_inline && init->max_atomic_arg <= NIC_ATOMIC_SIZE_MAX &&
 	       init->max_fetch <= NIC_PAYLOAD_MAX &&
-	       ((!init->max_atomic_arg && !init->max_fetch) || init->type == NIC_QPT_RC);
+	       ((!init->max_atomic_arg && !init->max_fetch) || init->type == NIC_QPT_RC) &&
+	       !(init->managed_recv && init->srq);
 }
 
 static bool qpn_retired(const struct nic *nic, uint32_t qpn)
@@ -115,7 +116,7 @@ static void qp_reset(struct nic_qp *qp)
 {
 	qp->sq.head = qp->sq.next = qp->sq.tail = qp->sq.streak = 0;
 	qp->peer_joins = qp->hurries = false;
-	qp->rq.head = qp->rq.tail = 0;
+	qp->rq.head = qp->rq.tail = qp->rq.open = 0;
 	qp->attr = (struct nic_qp_attr){.port_num = 1};
 	qp->deadline = TIME_NEVER;
 	qp->path = 0;
@@ -124,6 +125,7 @@ static void qp_reset(struct nic_qp *qp)
 	req_reset(qp);
 	comp_reset(qp);
 	resp_reset(qp);
+	cross_reset(qp);
 }
 
 int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct nic_qp **out)
@@ -156,6 +158,9 @@ int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct
 	qp->srq = init->srq;
 	qp->sig_all = init->sq_sig_all;
 	qp->be_replies = init->be_replies;
+	qp->send_flags = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE;
+	cross_init(qp, init);
+	qp->bounded = qp->cross.managed;
 	qp->cap = init->cap;
 	qp->heap_pos = HEAP_NONE;
 	list_init(&qp->ready);
@@ -190,6 +195,7 @@ int nic_qp_destroy(struct nic_qp *qp)
 	struct nic *nic = qp->nic;
 
 	refer_revoke_qp(qp, true);
+	cross_release(qp);
 	purge_cqs(qp);
 	event_source_fini(&qp->events);
 	timer_remove(nic, qp);
@@ -439,6 +445,7 @@ int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t ma
 			return err;
 	}
 	if (to == NIC_QPS_RESET) {
+		cross_release(qp);
 		purge_cqs(qp);
 		qp_set_state(qp, NIC_QPS_RESET);
 		qp_reset(qp);
@@ -448,6 +455,7 @@ int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t ma
 		refer_revoke_qp(qp, true);
 		qp_enter_error(qp);
 		nic_settle_failed_cqs(qp->nic);
+		rdm_settle_due(qp->nic);
 		return 0;
 	}
 	apply(qp, attr, mask);
@@ -475,6 +483,9 @@ void nic_qp_query(const struct nic_qp *qp, struct nic_qp_attr *attr, struct nic_
 		.srq = qp->srq,
 		.cap = qp->cap,
 		.sq_sig_all = qp->sig_all,
+		.cross_channel = qp->cross.posts,
+		.managed_send = qp->cross.managed,
+		.managed_recv = qp->rq.managed,
 		.max_atomic_arg = qp->sq.max_atomic_arg,
 		.max_fetch = qp->sq.max_fetch,
 		.be_replies = qp->be_replies,
@@ -488,6 +499,7 @@ void qp_set_state(struct nic_qp *qp, enum nic_qp_state state)
 {
 	trace_add(qp->nic, qp->qpn, NIC_TR_state, qp->state, state);
 	qp->state = state;
+	qp->bounded = state == NIC_QPS_SQD || qp->cross.managed;
 }
 
 static void timers_stop(struct nic_qp *qp)
@@ -501,6 +513,7 @@ static void flush_receives(struct nic_qp *qp)
 {
 	struct nic_wc wc = {.status = NIC_WC_WR_FLUSH_ERR, .vendor_err = ERR_flushed};
 
+	qp->rq.open = qp->rq.head;
 	while (qp->resp.have_wqe || (!qp->srq && qp_take_wqe(qp)))
 		qp_complete_recv(qp, &wc, false);
 	qp->resp.open = NULL;

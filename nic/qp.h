@@ -19,6 +19,7 @@
 #include "packet.h"
 #include "psn.h"
 #include "rq.h"
+#include "trigger.h"
 
 enum error_id {
 #define NIC_ERROR(name, syndrome, status, event, sentence) ERR_##name,
@@ -73,6 +74,10 @@ struct swqe {
 					uint16_t num_data;	  /* SGEs of these, behind those for the result */
 					uint8_t op, datatype;
 				} element;
+				struct {
+					uint32_t data_len; /* bytes of operands */
+					uint8_t op, type;
+				} calc;
 			};
 			uint32_t rkey;
 		};
@@ -85,9 +90,20 @@ struct swqe {
 			struct nic_bind bind;
 			uint32_t mw_key, mr_key; /* when it was posted: whether the objects still exist */
 		};
+		struct {
+			struct nic_cq *cq; /* NULL: it waits no more */
+			uint64_t threshold;
+		} wait;
+		struct {
+			struct nic_qp *qp; /* may be none any more */
+			uint32_t qpn, index, resets;
+		} enable;
 	};
 	struct nic_sge sge[]; /* or bytes of inline data */
 };
+_Static_assert(offsetof(struct swqe, ud.path) >= offsetof(struct swqe, enable.resets) + sizeof(uint32_t) &&
+		       offsetof(struct swqe, ud.path) >= offsetof(struct swqe, wait.threshold) + sizeof(uint64_t),
+	       "all requests of a UD QP have a path");
 
 struct send_queue {
 	uint8_t *slots;
@@ -175,6 +191,21 @@ struct responder {
 	uint32_t res_todo; /* resources with todo set */
 };
 
+/** How far ENABLEs that are posted go, of a managed queue. */
+struct enabled {
+	uint32_t base;	/* they count from here */
+	uint32_t count; /* the most that one has enabled since */
+};
+
+/** Written by cross.c only. */
+struct cross {
+	bool posts, managed;	   /* WAITs, ENABLEs and calculations; its send queue is a managed one */
+	struct nic_trig_work work; /* waits with the WAIT sq.next */
+	struct enabled send, recv;
+	uint32_t enabled; /* managed: WQEs before this one may start */
+	uint32_t resets;
+};
+
 #define HEAP_NONE UINT32_MAX
 
 struct nic_qp {
@@ -186,6 +217,8 @@ struct nic_qp {
 	enum nic_qp_type type;
 	enum nic_qp_state state;
 	bool sig_all;
+	bool bounded;	     /* WQEs from some index on wait: in SQD, or managed */
+	uint32_t send_flags; /* that it may be posted with */
 	uint32_t be_replies; /* as nic_qp_init */
 	struct nic_qp_cap cap;
 	struct nic_qp_attr attr;
@@ -197,6 +230,7 @@ struct nic_qp {
 	struct requester req;
 	struct completer comp;
 	struct responder resp;
+	struct cross cross;
 	uint32_t path;	     /* egress, of a connected QP */
 	uint8_t says, hears; /* nic_tx_frame.addresses of bare packets, and what the peer's are to have */
 	struct list ready;   /* on the ready list of a path */
@@ -235,10 +269,20 @@ static inline bool wr_is_elements(uint32_t opcode)
 	return opcode == NIC_WR_ELEMENTS || opcode == NIC_WR_FETCH_ELEMENTS;
 }
 
-/** Done by the requester alone: nothing is sent. */
+/** About other queues. */
+static inline bool wr_is_cross(uint32_t opcode)
+{
+	return opcode >= NIC_WR_SEND_ENABLE && opcode <= NIC_WR_CQE_WAIT;
+}
+
+/** Done by the requester alone: nothing is sent. The opcode is one that there is. */
 static inline bool wr_is_local(uint32_t opcode)
 {
-	return opcode == NIC_WR_LOCAL_INV || opcode == NIC_WR_BIND_MW || opcode == NIC_WR_NOP;
+	const uint32_t below_32 = 1u << NIC_WR_LOCAL_INV | 1u << NIC_WR_BIND_MW;
+	const uint32_t from_96 = 1u << (NIC_WR_SEND_ENABLE - 96) | 1u << (NIC_WR_RECV_ENABLE - 96) |
+				 1u << (NIC_WR_CQE_WAIT - 96) | 1u << (NIC_WR_NOP - 96);
+
+	return (opcode < 32 ? below_32 : from_96) >> (opcode & 31) & 1;
 }
 
 /** Answered with what was there before. */
@@ -402,6 +446,19 @@ uint32_t req_run(const struct nic_qp *qp);
 bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame);
 /** WQEs under way that have gone in the packet of the one before. */
 uint32_t req_run_riders(const struct nic_qp *qp);
+
+/* cross.c */
+void cross_init(struct nic_qp *qp, const struct nic_qp_init *init);
+/** Nothing is posted any more, and nothing enabled. */
+void cross_reset(struct nic_qp *qp);
+/** WAITs that have not run never will: what they hold is given back. Harmless when it has been. */
+void cross_release(struct nic_qp *qp);
+/** What is wrong with such a request of a QP that may have it. @return 0, -EINVAL, -ENOMEM. */
+int cross_check(const struct nic_qp *qp, const struct nic_send_wr *wr);
+/** Fill in its part of the WQE; counts move on. */
+void cross_post(struct swqe *w, const struct nic_send_wr *wr);
+/** Run WQE sq.next. @return false: the queue has to wait, or it has failed. */
+bool cross_run(struct nic_qp *qp, struct swqe *w);
 
 /* comp.c */
 void comp_reset(struct nic_qp *qp);

@@ -143,6 +143,7 @@ static int contact_open(struct nic_rdm *ep)
 	if (err)
 		return err;
 	ep->contact->rdm_owned = true;
+	ep->contact->send_flags |= NIC_SEND_UNAWAITED;
 	ep->contact->rdm = ep;
 	ep->contact->events.silent = true;
 	nic_qp_modify(ep->contact, &a, NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_QKEY);

@@ -391,7 +391,7 @@ void rdm_op_taken(struct rdm_op *op);
 /** TAKEN has come. */
 void rdm_taken(struct nic_rdm_peer *peer, uint32_t id);
 /** Completions of queue pairs. */
-void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc);
+void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
 
 /* rdm_rq.c */
 /** Like nic_rdm_rq_create and nic_rdm_rq_destroy, of one that is not shared. */

@@ -424,12 +424,13 @@ void rdm_submit(struct rdm_op *op)
 
 /* ---- completing ---------------------------------------------------------------------------------------------- */
 
-void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc)
+void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 {
 	struct nic_rdm *ep = cq->sink_arg;
 	struct rdm_op *op = (struct rdm_op *)(uintptr_t)(wc->wr_id & ~(uint64_t)TRAILER);
 	bool data = !(wc->wr_id & TRAILER);
 
+	(void)solicited;
 	if (!op)
 		return; /* a call */
 	op->out--;

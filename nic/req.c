@@ -7,6 +7,7 @@
  * lies in WQE sq.tail: every READ and atomic before it has been answered, so rd_out starts again at 0. Local
  * operations run once, when the requester first reaches them; their `started` flag keeps a retry from repeating them.
  */
+#include "calc.h"
 #include "qp.h"
 #include "refer.h"
 
@@ -322,7 +323,7 @@ static bool bind_objects_exist(const struct nic *nic, const struct swqe *w)
 }
 
 /*
- * Run a local operation. Invalidation waits for all earlier WQEs (10.6.5.1); a bind takes effect in its place.
+ * Run a local operation. Invalidation waits for all earlier WQEs (10.6.5.1); others take effect in their place.
  * @return false if the queue has to wait or the operation failed.
  */
 static bool run_local(struct nic_qp *qp, struct swqe *w)
@@ -341,6 +342,8 @@ static bool run_local(struct nic_qp *qp, struct swqe *w)
 				if (!bind_objects_exist(qp->nic, w) || !mw_bind_check(qp, &w->bind))
 					return req_fail(qp, ERR_bind);
 				mw_bind(qp, &w->bind);
+			} else if (wr_is_cross(w->opcode) && !cross_run(qp, w)) {
+				return false;
 			}
 		}
 		w->started = true;
@@ -456,6 +459,20 @@ static enum error_id put_elements(const struct nic_qp *qp, const struct swqe *w,
 	return ERR_none;
 }
 
+/* The result of a calculation, whose operands are what is gathered. */
+static enum error_id put_calc(const struct nic_qp *qp, const struct swqe *w, struct packet *p, uint8_t *payload)
+{
+	uint8_t *operands = qp->nic->scratch, result[CALC_SIZE];
+	uint32_t len = w->calc.data_len;
+	enum error_id error = req_gathered(mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, 0, operands, len, NULL));
+
+	if (error != ERR_none)
+		return error;
+	calc_reduce(w->calc.op, w->calc.type, operands, len / CALC_SIZE, result);
+	packet_copy(p, payload, result, CALC_SIZE);
+	return ERR_none;
+}
+
 /* Open the packet and put its payload in place. */
 static enum error_id put_payload(struct nic_qp *qp, const struct swqe *w, struct packet *p, uint32_t psns,
 				 struct nic_tx_frame *frame)
@@ -477,7 +494,9 @@ static enum error_id put_payload(struct nic_qp *qp, const struct swqe *w, struct
 		packet_copy(p, payload, sq_operands(qp, w), len);
 		return ERR_none;
 	}
-	if (w->flags & NIC_SEND_INLINE) {
+	if (w->flags & (NIC_SEND_INLINE | NIC_SEND_CALC)) {
+		if (w->flags & NIC_SEND_CALC)
+			return put_calc(qp, w, p, payload);
 		packet_copy(p, payload, (const uint8_t *)w->sge + offset, len);
 		return ERR_none;
 	}
@@ -655,6 +674,13 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 	return true;
 }
 
+/* Whether the WQE sq.next may not start. */
+static bool at_bound(const struct nic_qp *qp)
+{
+	return (qp->state == NIC_QPS_SQD && (int32_t)(qp->sq.next - qp->req.sqd_stop) >= 0) ||
+	       (qp->cross.managed && (int32_t)(qp->sq.next - qp->cross.enabled) >= 0);
+}
+
 /* What is behind a request of a UD QP that is done here may have to leave by another path. */
 bool req_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
@@ -663,7 +689,7 @@ bool req_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 	while (req_pending(qp) && qp_path(qp) == path) {
 		struct swqe *w = sq_at(qp, qp->sq.next);
 
-		if (qp->state == NIC_QPS_SQD && (int32_t)(qp->sq.next - qp->req.sqd_stop) >= 0)
+		if (qp->bounded && at_bound(qp))
 			return false;
 		if (qp->type == NIC_QPT_UD && ud_skip(qp))
 			continue;

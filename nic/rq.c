@@ -43,6 +43,8 @@ int rq_post(struct rq *rq, const struct nic_recv_wr *wr)
 	w->num_sge = wr->num_sge;
 	w->length = length < NIC_MSG_MAX ? length : NIC_MSG_MAX; /* no message is longer (C9-94) */
 	rq->head++;
+	if (!rq->managed)
+		rq->open = rq->head;
 	return 0;
 }
 
@@ -134,7 +136,7 @@ int nic_srq_resize(struct nic_srq *srq, uint32_t max_wr)
 	if (rq_init(&bigger, max_wr, old->max_sge))
 		return -ENOMEM;
 	while (rq_pop(old, slot(&bigger, bigger.head)))
-		bigger.head++;
+		bigger.open = ++bigger.head;
 	rq_fini(old);
 	*old = bigger;
 	return 0;

@@ -22,6 +22,8 @@ struct rq {
 	uint32_t capacity, max_sge;
 	uint32_t mask;	     /* slots - 1 */
 	uint32_t head, tail; /* free-running */
+	uint32_t open;	     /* elements before this one may be taken: `head`, but of a managed queue */
+	bool managed;
 };
 
 struct nic_srq {
@@ -49,10 +51,10 @@ static inline uint32_t rq_count(const struct rq *rq)
 	return rq->head - rq->tail;
 }
 
-/** The next element, or NULL. */
+/** The next element that may be taken, or NULL. */
 static inline const struct rwqe *rq_peek(const struct rq *rq)
 {
-	return rq->head == rq->tail
+	return rq->open == rq->tail
 		       ? NULL
 		       : (const struct rwqe *)(void *)(rq->slots + (size_t)(rq->tail & rq->mask) * rq->stride);
 }

@@ -158,6 +158,14 @@ int nic_trig_queue(struct nic *nic, struct nic_trig_cntr *c, uint64_t threshold,
 	return 0;
 }
 
+int nic_trig_reserve(struct nic_trig_cntr *c, uint32_t n)
+{
+	while (c->room < n)
+		if (!heap_grow(c))
+			return -ENOMEM;
+	return 0;
+}
+
 bool nic_trig_cancel(struct nic_trig_work *work)
 {
 	if (!work->cntr)

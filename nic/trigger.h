@@ -64,6 +64,8 @@ void nic_trig_set(struct nic *nic, struct nic_trig_cntr *c, bool failed, uint64_
 
 /** Have work wait for a counter, which may have reached the threshold already. @return 0, -ENOMEM. */
 int nic_trig_queue(struct nic *nic, struct nic_trig_cntr *c, uint64_t threshold, struct nic_trig_work *work);
+/** Make room for so much work to wait for a counter: to queue it does not fail then. @return 0, -ENOMEM. */
+int nic_trig_reserve(struct nic_trig_cntr *c, uint32_t n);
 /** @return true: it was waiting, and is not any more; false: it has been started. Nothing is between the two. */
 bool nic_trig_cancel(struct nic_trig_work *work);
 

@@ -114,6 +114,9 @@ struct nic_qp *rig_qp_create(struct rig *rig)
 		.srq = rig->srq,
 		.cap = rig->opts.cap,
 		.sq_sig_all = !rig->opts.sig_none,
+		.cross_channel = rig->opts.cross_channel,
+		.managed_send = rig->opts.managed_send,
+		.managed_recv = rig->opts.managed_recv,
 		.max_atomic_arg = rig->opts.type == NIC_QPT_RC ? 32 : 0,
 		.max_fetch = rig->opts.type != NIC_QPT_RC || rig->opts.max_fetch == RIG_NO_ELEMENTS ? 0
 			     : rig->opts.max_fetch ? rig->opts.max_fetch

@@ -84,13 +84,14 @@ enum rig_syndrome {
 struct rig_opts {
 	enum nic_qp_type type; /* 0: RC */
 	bool v6;
-	bool srq;	       /* the QP receives from an SRQ */
-	bool sig_none;	       /* default is sq_sig_all */
-	uint32_t cq_depth;     /* 0: 256 */
-	uint32_t be_replies;   /* as nic_qp_init; max_atomic_arg is 32 for RC */
-	uint32_t max_fetch;    /* as nic_qp_init; 0: 256 for RC, RIG_NO_ELEMENTS: 0 */
-	struct nic_qp_cap cap; /* 0 fields: 64 WRs, 4 SGEs, 128 B inline */
-	struct nic_config nic; /* random and ctx are filled in; active_mtu 0: 4096 */
+	bool srq;					/* the QP receives from an SRQ */
+	bool sig_none;					/* default is sq_sig_all */
+	bool cross_channel, managed_send, managed_recv; /* as nic_qp_init */
+	uint32_t cq_depth;				/* 0: 256 */
+	uint32_t be_replies;				/* as nic_qp_init; max_atomic_arg is 32 for RC */
+	uint32_t max_fetch;				/* as nic_qp_init; 0: 256 for RC, RIG_NO_ELEMENTS: 0 */
+	struct nic_qp_cap cap;				/* 0 fields: 64 WRs, 4 SGEs, 128 B inline */
+	struct nic_config nic;				/* random and ctx are filled in; active_mtu 0: 4096 */
 };
 
 struct rig {
