@@ -56,19 +56,19 @@ static struct ibv_qp *create_qp(const struct forked_end *end)
 		.pd = end->pd,
 		.max_atomic_arg = 32,
 	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_ATOMIC};
 	struct ibv_qp *qp = ibv_exp_create_qp(end->ctx, &init);
 
-	if (!qp || ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+	if (!qp)
 		forked_die("no QP");
 	return qp;
 }
 
-void forked_connect(struct forked_end *end, struct forked *f, int side)
+void forked_join(struct forked_end *end, struct forked *f, int side)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
+		.qp_state = IBV_QPS_INIT,
+		.qp_access_flags = IBV_ACCESS_REMOTE_ATOMIC,
+		.port_num = 1,
 		.path_mtu = IBV_MTU_1024,
 		.rq_psn = PSN,
 		.sq_psn = PSN,
@@ -80,12 +80,15 @@ void forked_connect(struct forked_end *end, struct forked *f, int side)
 		.rnr_retry = 7,
 		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
 	};
+	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 	const int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	const int rts = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
 
-	end->qp = create_qp(end);
+	if (ibv_modify_qp(end->qp, &attr, init))
+		forked_die("no QP that can be connected");
+	attr.qp_state = IBV_QPS_RTR;
 	f->qpn[side] = end->qp->qp_num;
 	if (ibv_query_gid(end->ctx, 1, 0, &f->gid[side]))
 		forked_die("no GID");
@@ -102,6 +105,12 @@ void forked_connect(struct forked_end *end, struct forked *f, int side)
 	attr.qp_state = IBV_QPS_RTS;
 	if (ibv_modify_qp(end->qp, &attr, rts))
 		forked_die("no QP that sends");
+}
+
+void forked_connect(struct forked_end *end, struct forked *f, int side)
+{
+	end->qp = create_qp(end);
+	forked_join(end, f, side);
 }
 
 void forked_await(const atomic_uint *count, unsigned n)

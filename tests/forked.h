@@ -39,6 +39,8 @@ void *forked_share(size_t size);
 void forked_open(struct forked_end *end, int side);
 /** A QP, connected to that of the other side as soon as he has one. */
 void forked_connect(struct forked_end *end, struct forked *f, int side);
+/** The same for end->qp, which there is. */
+void forked_join(struct forked_end *end, struct forked *f, int side);
 /** Wait until *count is n. */
 void forked_await(const atomic_uint *count, unsigned n);
 /** The target's part: a region over [mem, mem + len), and a QP for each of n initiators. */

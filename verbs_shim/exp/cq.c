@@ -9,23 +9,30 @@
 struct ibv_cq *exp_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
 			     int comp_vector, struct ibv_exp_cq_init_attr *attr)
 {
-	uint32_t mask = attr->comp_mask;
+	uint32_t mask = attr->comp_mask, flags = mask & IBV_EXP_CQ_INIT_ATTR_FLAGS ? attr->flags : 0;
+	struct ibv_cq *cq;
 
-	if ((mask & IBV_EXP_CQ_INIT_ATTR_FLAGS && attr->flags) ||
+	if (flags & ~(uint32_t)IBV_EXP_CQ_CREATE_CROSS_CHANNEL ||
 	    (mask & IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN && attr->res_domain) || mask & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT)
 		return shim_fail(EOPNOTSUPP);
-	return ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
+	cq = ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
+	if (cq && flags)
+		shim_cq_ignore_overrun(cq, true); /* a CQ that is counted, for want of other use */
+	return cq;
 }
 
-/* An event for every completion, and an error for a CQ that is full: this is how CQs are, and asking for it changes nothing. */
+/* An event for every completion: this is how CQs are, and asking for it changes nothing. */
 int exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int mask)
 {
 	if (mask & ~(IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS))
 		return shim_errno(-EINVAL);
-	if ((mask & IBV_EXP_CQ_MODERATION && attr->moderation.cq_count > 1 && attr->moderation.cq_period) ||
-	    (mask & IBV_EXP_CQ_CAP_FLAGS && attr->cq_cap_flags))
+	if (mask & IBV_EXP_CQ_CAP_FLAGS && attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_CAP_MASK)
+		return shim_errno(-EINVAL);
+	if (mask & IBV_EXP_CQ_MODERATION && attr->moderation.cq_count > 1 && attr->moderation.cq_period)
 		return shim_errno(-EOPNOTSUPP);
-	return 0;
+	return mask & IBV_EXP_CQ_CAP_FLAGS
+		       ? shim_errno(shim_cq_ignore_overrun(cq, attr->cq_cap_flags & IBV_EXP_CQ_IGNORE_OVERRUN))
+		       : 0;
 }
 
 static void wc_translate(const struct nic_wc *in, struct ibv_exp_wc *out)

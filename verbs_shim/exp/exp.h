@@ -13,6 +13,7 @@ int exp_query_gid_attr(struct ibv_context *context, uint8_t port, unsigned index
 struct ibv_qp *exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr);
 int exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t mask);
 int exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr);
+int exp_post_task(struct ibv_context *context, struct ibv_exp_task *task, struct ibv_exp_task **bad_task);
 
 /* cq.c: also shared receive queues */
 struct ibv_cq *exp_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,

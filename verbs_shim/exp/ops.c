@@ -21,4 +21,5 @@ SHIM_EXPORT const struct ibv_exp_ops uroce_exp_ops = {
 	.alloc_dm = exp_alloc_dm,
 	.free_dm = exp_free_dm,
 	.memcpy_dm = exp_memcpy_dm,
+	.post_task = exp_post_task,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - ibv_exp_post_send: the ordinary requests in the larger structure, extended atomics, and requests that do nothing.
- * As ibv_post_send in all else.
+ * post.c - ibv_exp_post_send: the ordinary requests in the larger structure, extended atomics, cross-channel requests, and requests
+ * that do nothing. As ibv_post_send in all else. ibv_exp_post_task: several lists.
  */
 #include <string.h>
 
@@ -62,27 +62,69 @@ static int bind_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr
 		       : -EINVAL;
 }
 
-/* Whom a request is for that moves data. */
-static void target_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
+/* Counts below 0, as counts, are more than there can be. */
+static int wait_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
 {
+	struct ibv_cq *cq = wr->task.cqe_wait.cq;
+
+	if (!cq || cq->context != qp->ibv.context)
+		return -EINVAL;
+	out->num_sge = 0;
+	out->wait.cq = container_of(cq, struct shim_cq, ibv)->nic;
+	out->wait.count = (uint32_t)wr->task.cqe_wait.cq_count;
+	out->wait.last = wr->exp_send_flags & IBV_EXP_SEND_WAIT_EN_LAST;
+	return 0;
+}
+
+static int enable_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
+{
+	struct ibv_qp *target = wr->task.wqe_enable.qp;
+
+	if (!target || target->context != qp->ibv.context)
+		return -EINVAL;
+	out->num_sge = 0;
+	out->enable.qp = container_of(target, struct shim_qp, ibv)->nic;
+	out->enable.count = (uint32_t)wr->task.wqe_enable.wqe_count;
+	out->enable.last = wr->exp_send_flags & IBV_EXP_SEND_WAIT_EN_LAST;
+	return 0;
+}
+
+/* @return false: there is no such calculation. */
+static bool calc_translate(const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
+{
+	if (wr->op.calc.data_size != IBV_EXP_CALC_DATA_SIZE_64_BIT ||
+	    !nic_calc_valid(wr->op.calc.calc_op, wr->op.calc.data_type))
+		return false;
+	out->flags |= NIC_SEND_CALC;
+	out->rdma.calc_op = (uint8_t)wr->op.calc.calc_op;
+	out->rdma.calc_type = (uint8_t)wr->op.calc.data_type;
+	return true;
+}
+
+/* Whom a request is for that moves data. */
+static int target_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
+{
+	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC && !calc_translate(wr, out))
+		return -EINVAL;
 	if (qp->ibv.qp_type == IBV_QPT_UD) {
 		shim_ud_translate(wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, out);
 	} else {
 		out->rdma.remote_addr = wr->wr.rdma.remote_addr;
 		out->rdma.rkey = wr->wr.rdma.rkey;
 	}
+	return 0;
 }
 
 /* @param a room for an operation, which *out then points to. @return 0, or -EINVAL for what the NIC could not tell. */
 static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_atomic *a,
 		     struct nic_send_wr *out)
 {
-	const uint64_t ignored =
-		IBV_EXP_SEND_IP_CSUM | IBV_EXP_SEND_EXT_ATOMIC_INLINE; /* nothing to others' requests */
-	uint64_t flags = wr->exp_send_flags & ~ignored;
+	const uint64_t known = IBV_EXP_SEND_IP_CSUM | IBV_EXP_SEND_EXT_ATOMIC_INLINE | IBV_EXP_SEND_WITH_CALC |
+			       IBV_EXP_SEND_WAIT_EN_LAST; /* and nothing to others' requests */
+	uint64_t flags = wr->exp_send_flags & ~known;
 
 	if (flags >> IBV_EXP_START_FLAG_LOC)
-		return -EINVAL; /* calculations, waiting: for cross-channel QPs */
+		return -EINVAL;
 	out->wr_id = wr->wr_id;
 	out->sg_list = (const struct nic_sge *)wr->sg_list;
 	out->num_sge = (uint32_t)wr->num_sge;
@@ -96,8 +138,7 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 	case IBV_EXP_WR_RDMA_WRITE:
 	case IBV_EXP_WR_RDMA_WRITE_WITH_IMM:
 	case IBV_EXP_WR_RDMA_READ:
-		target_translate(qp, wr, out);
-		return 0;
+		return target_translate(qp, wr, out);
 	case IBV_EXP_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_EXP_WR_ATOMIC_FETCH_AND_ADD:
 		return shim_atomic_translate(qp, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey,
@@ -107,6 +148,11 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 		return qp->no_atomics ? -EINVAL : masked_translate(qp, wr, a, out);
 	case IBV_EXP_WR_BIND_MW:
 		return bind_translate(qp, wr, out);
+	case IBV_EXP_WR_CQE_WAIT:
+		return wait_translate(qp, wr, out);
+	case IBV_EXP_WR_SEND_ENABLE:
+	case IBV_EXP_WR_RECV_ENABLE:
+		return enable_translate(qp, wr, out);
 	case IBV_EXP_WR_LOCAL_INV:
 	case IBV_EXP_WR_NOP:
 		out->num_sge = 0;
@@ -116,36 +162,95 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 	}
 }
 
+/* With the engine lock held. */
+static int send_list(struct shim_context *ctx, struct shim_qp *qp, struct ibv_exp_send_wr *wr,
+		     struct ibv_exp_send_wr **bad_wr)
+{
+	for (; wr; wr = wr->next) {
+		struct nic_send_wr out;
+		struct nic_atomic operation;
+		int err = shim_sge_count_sane(ctx, wr->num_sge) ? translate(qp, wr, &operation, &out) : -EINVAL;
+
+		if (!err)
+			err = nic_post_send(qp->nic, &out);
+		if (err) {
+			*bad_wr = wr;
+			return -err;
+		}
+	}
+	return 0;
+}
+
 int exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr)
 {
 	struct shim_context *ctx = shim_ctx(ibv->context);
-	struct shim_qp *qp = container_of(ibv, struct shim_qp, ibv);
-	int err = 0;
+	int err;
 
 	if (!shim_enter(ctx)) {
 		*bad_wr = wr;
 		return EIO;
 	}
-	for (; wr; wr = wr->next) {
-		struct nic_send_wr out;
-		struct nic_atomic operation;
+	err = send_list(ctx, container_of(ibv, struct shim_qp, ibv), wr, bad_wr);
+	pmd_doorbell(ctx->engine);
+	shim_leave(ctx);
+	return err;
+}
 
-		err = shim_sge_count_sane(ctx, wr->num_sge) ? translate(qp, wr, &operation, &out) : -EINVAL;
+static int run_task(struct shim_context *ctx, const struct ibv_exp_task *task)
+{
+	struct ibv_exp_send_wr *bad_send;
+	struct ibv_recv_wr *bad_recv;
+	struct shim_qp *qp;
+
+	if (!task->item.qp || task->item.qp->context != &ctx->vctx.context)
+		return EINVAL;
+	qp = container_of(task->item.qp, struct shim_qp, ibv);
+	switch (task->task_type) {
+	case IBV_EXP_TASK_SEND:
+		return send_list(ctx, qp, task->item.send_wr, &bad_send);
+	case IBV_EXP_TASK_RECV:
+		return shim_recv_list(ctx, qp->nic, task->item.recv_wr, &bad_recv);
+	}
+	return EINVAL;
+}
+
+int exp_post_task(struct ibv_context *context, struct ibv_exp_task *task, struct ibv_exp_task **bad_task)
+{
+	struct shim_context *ctx = shim_ctx(context);
+	int err = 0;
+
+	if (!shim_enter(ctx)) {
+		if (bad_task)
+			*bad_task = task;
+		return EIO;
+	}
+	for (; task; task = task->next) {
+		err = run_task(ctx, task);
 		if (!err)
-			err = nic_post_send(qp->nic, &out);
-		if (err) {
-			*bad_wr = wr;
-			break;
-		}
+			continue;
+		if (bad_task)
+			*bad_task = task;
+		break;
 	}
 	pmd_doorbell(ctx->engine);
 	shim_leave(ctx);
-	return -err;
+	return err;
 }
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), #a " differs from " #b)
 SAME(NIC_WR_MASKED_CMP_AND_SWP, IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP);
 SAME(NIC_WR_MASKED_FETCH_AND_ADD, IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD);
 SAME(NIC_WR_NOP, IBV_EXP_WR_NOP);
+SAME(NIC_WR_SEND_ENABLE, IBV_EXP_WR_SEND_ENABLE);
+SAME(NIC_WR_RECV_ENABLE, IBV_EXP_WR_RECV_ENABLE);
+SAME(NIC_WR_CQE_WAIT, IBV_EXP_WR_CQE_WAIT);
+SAME(NIC_CALC_ADD, IBV_EXP_CALC_OP_ADD);
+SAME(NIC_CALC_MAXLOC, IBV_EXP_CALC_OP_MAXLOC);
+SAME(NIC_CALC_BAND, IBV_EXP_CALC_OP_BAND);
+SAME(NIC_CALC_BXOR, IBV_EXP_CALC_OP_BXOR);
+SAME(NIC_CALC_BOR, IBV_EXP_CALC_OP_BOR);
+SAME(NIC_CALC_INT, IBV_EXP_CALC_DATA_TYPE_INT);
+SAME(NIC_CALC_UINT, IBV_EXP_CALC_DATA_TYPE_UINT);
+SAME(NIC_CALC_FLOAT, IBV_EXP_CALC_DATA_TYPE_FLOAT);
 SAME(NIC_WC_MASKED_COMP_SWAP, IBV_EXP_WC_MASKED_COMP_SWAP);
 SAME(NIC_WC_MASKED_FETCH_ADD, IBV_EXP_WC_MASKED_FETCH_ADD);

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp.c - ibv_exp_create_qp, ibv_exp_modify_qp: the plain ones, and what extended atomics need. */
+/* qp.c - ibv_exp_create_qp, ibv_exp_modify_qp: the plain ones, and what extended atomics and cross-channel requests need. */
 #include <string.h>
 
 #include "exp.h"
+
+/* A queue here has room for what is posted as soon as that is done, whether its completion has been read or not: where there is
+ * none an overflow cannot be ignored. */
+#define CREATE_FLAGS                                                                                                   \
+	((uint32_t)(IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND |                                 \
+		    IBV_EXP_QP_CREATE_MANAGED_RECV | IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW |                            \
+		    IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY))
 
 /* Of the rest an inline receive is a way to be faster, which the caller is told that he has not got, and the others have a value
  * that asks for nothing. */
@@ -15,8 +22,7 @@ static bool init_is_known(const struct ibv_exp_qp_init_attr *attr)
 	uint32_t mask = attr->comp_mask;
 
 	return !(mask & ~known) &&
-	       !(mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS &&
-		 attr->exp_create_flags & ~(uint32_t)IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY) &&
+	       !(mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS && attr->exp_create_flags & ~CREATE_FLAGS) &&
 	       !(mask & IBV_EXP_QP_INIT_ATTR_QPG && attr->qpg.qpg_type != IBV_EXP_QPG_NONE) &&
 	       !(mask & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS && attr->max_inl_send_klms) &&
 	       !(mask & IBV_EXP_QP_INIT_ATTR_RES_DOMAIN && attr->res_domain) &&
@@ -34,8 +40,12 @@ struct ibv_qp *exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init
 		return shim_fail(EOPNOTSUPP);
 	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG)
 		extra.max_atomic_arg = attr->max_atomic_arg;
-	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS)
+	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) {
 		extra.be_replies = attr->exp_create_flags & IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY;
+		extra.cross_channel = attr->exp_create_flags & IBV_EXP_QP_CREATE_CROSS_CHANNEL;
+		extra.managed_send = attr->exp_create_flags & IBV_EXP_QP_CREATE_MANAGED_SEND;
+		extra.managed_recv = attr->exp_create_flags & IBV_EXP_QP_CREATE_MANAGED_RECV;
+	}
 	/* The extended structure begins with the members of the plain one. */
 	qp = shim_qp_create(attr->pd, (struct ibv_qp_init_attr *)attr, &extra);
 	if (qp && attr->comp_mask & IBV_EXP_QP_INIT_ATTR_INL_RECV)

@@ -10,9 +10,10 @@
 
 /* What there is, or where a number says how much of it there is not. */
 #define FIELDS_ANSWERED                                                                                                \
-	((uint32_t)(IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS |                          \
-		    IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS | IBV_EXP_DEVICE_ATTR_MAX_DM_SIZE |                             \
-		    IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ | IBV_EXP_DEVICE_ATTR_ODP | IBV_EXP_DEVICE_ATTR_COMP_MASK_2))
+	((uint32_t)(IBV_EXP_DEVICE_ATTR_CALC_CAP | IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS |                                 \
+		    IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS |                         \
+		    IBV_EXP_DEVICE_ATTR_MAX_DM_SIZE | IBV_EXP_DEVICE_ATTR_INLINE_RECV_SZ | IBV_EXP_DEVICE_ATTR_ODP |   \
+		    IBV_EXP_DEVICE_ATTR_COMP_MASK_2))
 
 #define SAME_PLACE(ours, plain)                                                                                        \
 	_Static_assert(offsetof(struct ibv_exp_device_attr, ours) == offsetof(struct ibv_device_attr, plain), #ours)
@@ -44,7 +45,8 @@ static uint64_t cap_flags(unsigned plain)
 		flags |= IBV_EXP_DEVICE_MEM_MGT_EXTENSIONS;
 	if (plain & IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 		flags |= IBV_EXP_DEVICE_MW_TYPE_2B;
-	return flags | IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS | IBV_EXP_DEVICE_NOP;
+	return flags | IBV_EXP_DEVICE_EXT_ATOMICS | IBV_EXP_DEVICE_EXT_MASKED_ATOMICS | IBV_EXP_DEVICE_NOP |
+	       IBV_EXP_DEVICE_CROSS_CHANNEL;
 }
 
 static void atomics_fill(const struct shim_personality *personality, struct ibv_exp_device_attr *out)
@@ -63,6 +65,24 @@ static void atomics_fill(const struct shim_personality *personality, struct ibv_
 	out->pci_atomic_caps.compare_swap = SHIM_PCI_ATOMIC_SIZES;
 }
 
+static uint64_t calc_ops(enum ibv_exp_calc_data_type type)
+{
+	uint64_t ops = 0;
+
+	for (uint32_t op = 0; op < IBV_EXP_CALC_OP_NUMBER; op++)
+		ops |= (uint64_t)nic_calc_valid(op, type) << op;
+	return ops;
+}
+
+static void calc_fill(struct ibv_exp_device_calc_cap *out)
+{
+	out->data_types = (1 << IBV_EXP_CALC_DATA_TYPE_NUMBER) - 1;
+	out->data_sizes = 1 << IBV_EXP_CALC_DATA_SIZE_64_BIT;
+	out->int_ops = calc_ops(IBV_EXP_CALC_DATA_TYPE_INT);
+	out->uint_ops = calc_ops(IBV_EXP_CALC_DATA_TYPE_UINT);
+	out->fp_ops = calc_ops(IBV_EXP_CALC_DATA_TYPE_FLOAT);
+}
+
 int exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
 {
 	uint32_t asked = attr->comp_mask;
@@ -77,6 +97,7 @@ int exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *at
 	atomics_fill(shim_ctx(context)->personality, attr);
 	attr->exp_device_cap_flags = cap_flags(plain.device_cap_flags);
 	attr->max_dm_size = SHIM_DM_MAX;
+	calc_fill(&attr->calc_cap);
 	attr->comp_mask = asked & FIELDS_ANSWERED;
 	attr->comp_mask_2 = asked_2 & IBV_EXP_DEVICE_ATTR_PCI_ATOMIC_CAPS;
 	return 0;

@@ -128,6 +128,17 @@ int shim_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	return got;
 }
 
+int shim_cq_ignore_overrun(struct ibv_cq *ibv, bool ignore)
+{
+	struct shim_context *ctx = shim_ctx(ibv->context);
+
+	if (!shim_enter(ctx))
+		return -EIO;
+	nic_cq_ignore_overrun(cq_of(ibv)->nic, ignore);
+	shim_leave(ctx);
+	return 0;
+}
+
 int shim_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	struct shim_context *ctx = shim_ctx(ibv->context);

@@ -106,8 +106,7 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 	return cq_of(ex)->wc.dlid_path_bits;
 }
 
-/* Timestamps, VLANs, flow tags and tag matching are not offered; IGNORE_OVERRUN neither, since nothing is ever
- * overwritten. */
+/* Timestamps, VLANs, flow tags and tag matching are not offered. */
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
@@ -115,12 +114,14 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	struct shim_cq *cq;
 
 	if (attr->comp_mask & ~known || attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS ||
-	    flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
+	    flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return shim_fail(EOPNOTSUPP);
 	cq = shim_cq_create(shim_ctx(context), attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
 	if (!cq)
 		return NULL;
 	cq->single = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	if (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+		shim_cq_ignore_overrun(&cq->ibv, true);
 	cq->ex.start_poll = start_poll;
 	cq->ex.next_poll = take;
 	cq->ex.end_poll = end_poll;

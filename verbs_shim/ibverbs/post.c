@@ -64,27 +64,32 @@ int shim_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 	return -err;
 }
 
+int shim_recv_list(struct shim_context *ctx, struct nic_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	for (; wr; wr = wr->next) {
+		struct nic_recv_wr out = {wr->wr_id, (const struct nic_sge *)wr->sg_list, (uint32_t)wr->num_sge};
+		int err = shim_sge_count_sane(ctx, wr->num_sge) ? nic_post_recv(qp, &out) : -EINVAL;
+
+		if (err) {
+			*bad_wr = wr;
+			return -err;
+		}
+	}
+	return 0;
+}
+
 int shim_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct shim_context *ctx = shim_ctx(ibv->context);
-	struct nic_qp *qp = container_of(ibv, struct shim_qp, ibv)->nic;
-	int err = 0;
+	int err;
 
 	if (!shim_enter(ctx)) {
 		*bad_wr = wr;
 		return EIO;
 	}
-	for (; wr; wr = wr->next) {
-		struct nic_recv_wr out = {wr->wr_id, (const struct nic_sge *)wr->sg_list, (uint32_t)wr->num_sge};
-
-		err = shim_sge_count_sane(ctx, wr->num_sge) ? nic_post_recv(qp, &out) : -EINVAL;
-		if (err) {
-			*bad_wr = wr;
-			break;
-		}
-	}
+	err = shim_recv_list(ctx, container_of(ibv, struct shim_qp, ibv)->nic, wr, bad_wr);
 	shim_leave(ctx);
-	return -err;
+	return err;
 }
 
 int shim_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)

@@ -37,6 +37,9 @@ static int init_translate(struct shim_qp *qp, struct ibv_pd *pd, const struct ib
 		/* Programs ask for it whatever the type; others than RC refuse atomics when they are posted. */
 		.max_atomic_arg = attr->qp_type == IBV_QPT_RC ? extra->max_atomic_arg : 0,
 		.be_replies = extra->be_replies ? SHIM_ATOMIC_SIZES : personality->be_sizes,
+		.cross_channel = extra->cross_channel,
+		.managed_send = extra->managed_send,
+		.managed_recv = extra->managed_recv,
 		.user = qp,
 	};
 	qp->max_atomic_arg = out->max_atomic_arg;

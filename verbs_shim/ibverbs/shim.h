@@ -352,6 +352,8 @@ struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *c
 			       struct ibv_comp_channel *channel, uint32_t comp_vector);
 int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+/** nic_cq_ignore_overrun. @return 0, -EIO. */
+int shim_cq_ignore_overrun(struct ibv_cq *cq, bool ignore);
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 
 /* srq.c, qp.c, post.c, wr_ex.c */
@@ -360,12 +362,15 @@ struct shim_qp_extra {
 	bool extended;	   /* has the interface of ibv_wr_* */
 	uint64_t send_ops; /* operations of it */
 	uint32_t max_atomic_arg;
-	bool be_replies; /* results of atomics in network order, of all sizes */
+	bool be_replies;				/* results of atomics in network order, of all sizes */
+	bool cross_channel, managed_send, managed_recv; /* as nic_qp_init */
 };
 struct ibv_qp *shim_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, const struct shim_qp_extra *extra);
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+/** The same with the engine lock held. */
+int shim_recv_list(struct shim_context *ctx, struct nic_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int shim_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 /** Give a QP the operations that `send_ops` asks for. @return 0, EOPNOTSUPP, ENOMEM. */
 int shim_wr_ex_init(struct shim_qp *qp, uint64_t send_ops);

@@ -75,6 +75,7 @@ struct ibv_exp_ops {
 	struct ibv_exp_dm *(*alloc_dm)(struct ibv_context *context, struct ibv_exp_alloc_dm_attr *attr);
 	int (*free_dm)(struct ibv_exp_dm *dm);
 	int (*memcpy_dm)(struct ibv_exp_dm *dm, struct ibv_exp_memcpy_dm_attr *attr);
+	int (*post_task)(struct ibv_context *context, struct ibv_exp_task *task, struct ibv_exp_task **bad_task);
 };
 
 /** A device's operations. @return NULL: it has none. */
@@ -193,6 +194,22 @@ static inline int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *w
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(qp->context);
 
 	return IBV_EXP_HAS(ops, post_send) ? ops->post_send(qp, wr, bad_wr) : -ENOSYS;
+}
+
+/**
+ * Post requests to several queues, which nobody else posts anything in between; at the first that is refused *bad_task points to the
+ * task that it is of, unless bad_task is NULL, and what is before it has been posted. @return 0, or a positive errno.
+ */
+static inline int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task,
+				    struct ibv_exp_task **bad_task)
+{
+	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);
+
+	if (!IBV_EXP_HAS(ops, post_task))
+		return ENOSYS;
+	if (task && ibv_exp_unknown_(task->comp_mask, IBV_EXP_TASK_RESERVED))
+		return ibv_exp_no_(EINVAL);
+	return ops->post_task(context, task, bad_task);
 }
 
 /** Create a CQ. */

@@ -676,12 +676,10 @@ static inline int ibv_exp_release_intf(struct ibv_context *context, void *intf,
 	return ibv_exp_no_(ENOSYS);
 }
 
-/* ---- tag matching, tasks, clocks, opening with attributes -------------------------------------------- */
+/* ---- tag matching, clocks, opening with attributes --------------------------------------------------- */
 
 enum ibv_exp_ops_wr_opcode { IBV_EXP_WR_TAG_ADD, IBV_EXP_WR_TAG_DEL, IBV_EXP_WR_TAG_SYNC };
 enum ibv_exp_ops_flags { IBV_EXP_OPS_SIGNALED = 1 << 0, IBV_EXP_OPS_TM_SYNC = 1 << 1 };
-enum ibv_exp_task_type { IBV_EXP_TASK_SEND, IBV_EXP_TASK_RECV };
-enum ibv_exp_task_comp_mask { IBV_EXP_TASK_RESERVED = 1 << 0 };
 enum ibv_exp_clock_info_comp_mask { IBV_EXP_CLOCK_INFO_RESERVED = 1 << 0 };
 enum ibv_exp_set_context_attr { IBV_EXP_SET_ATTR_PEER_INFO = 1 << 0, IBV_EXP_SET_CONTEXT_ATTR_RESERVED = 1 << 1 };
 
@@ -708,19 +706,6 @@ struct ibv_exp_ops_wr {
 			uint64_t mask;
 		} add;
 	} tm;
-};
-
-struct ibv_exp_task {
-	enum ibv_exp_task_type task_type;
-	struct {
-		struct ibv_qp *qp;
-		union {
-			struct ibv_exp_send_wr *send_wr;
-			struct ibv_recv_wr *recv_wr;
-		};
-	} item;
-	struct ibv_exp_task *next;
-	uint32_t comp_mask;
 };
 
 struct ibv_exp_clock_info {
@@ -752,15 +737,6 @@ static inline int ibv_exp_post_srq_ops(struct ibv_srq *srq, struct ibv_exp_ops_w
 {
 	(void)srq;
 	*bad_op = op;
-	return ENOSYS;
-}
-
-static inline int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task,
-				    struct ibv_exp_task **bad_task)
-{
-	(void)context;
-	if (bad_task)
-		*bad_task = task;
 	return ENOSYS;
 }
 

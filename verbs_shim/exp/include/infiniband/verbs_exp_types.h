@@ -591,11 +591,11 @@ struct ibv_exp_send_wr {
 		} atomic;
 		struct {
 			struct ibv_cq *cq;
-			int32_t cq_count;
+			int32_t cq_count; /* entries, beyond those that WAITs up to the last WAIT_EN_LAST have counted */
 		} cqe_wait;
 		struct {
 			struct ibv_qp *qp;
-			int32_t wqe_count;
+			int32_t wqe_count; /* requests, likewise; 0: all that are posted */
 		} wqe_enable;
 	} task;
 	union {
@@ -655,6 +655,23 @@ struct ibv_exp_send_wr {
 			} wr_data;
 		} masked_atomics;
 	} ext_op;
+};
+
+enum ibv_exp_task_type { IBV_EXP_TASK_SEND, IBV_EXP_TASK_RECV };
+enum ibv_exp_task_comp_mask { IBV_EXP_TASK_RESERVED = 1 << 0 };
+
+/* Requests for one queue, of a list for several. */
+struct ibv_exp_task {
+	enum ibv_exp_task_type task_type;
+	struct {
+		struct ibv_qp *qp;
+		union {
+			struct ibv_exp_send_wr *send_wr;
+			struct ibv_recv_wr *recv_wr;
+		};
+	} item;
+	struct ibv_exp_task *next;
+	uint32_t comp_mask;
 };
 
 #endif
