@@ -34,6 +34,30 @@ static void node_address(const struct sim *sim, unsigned index, struct nic_gid *
 	gid->raw[15] = (uint8_t)(index + 1);
 }
 
+/* A CQ that has an entry when somebody says so, for WAITs. */
+static bool ticks_init(struct node *node)
+{
+	struct nic_qp_init init = {.type = NIC_QPT_RC, .pd = node->pd[0], .cap = {1, 0, 0, 0, 0}};
+	const struct nic_qp_attr error = {.qp_state = NIC_QPS_ERR};
+
+	if (nic_cq_create(node->nic, 4, NULL, &node->ticks) != 0)
+		return false;
+	nic_cq_ignore_overrun(node->ticks, true);
+	init.send_cq = init.recv_cq = node->ticks;
+	return nic_qp_create(node->nic, &init, &node->ticker) == 0 &&
+	       nic_qp_modify(node->ticker, &error, NIC_QP_STATE) == 0;
+}
+
+void node_tick(struct sim *sim, void *arg)
+{
+	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP};
+	struct node *node = arg;
+
+	if (nic_post_send(node->ticker, &nop) != 0)
+		sim_fail(sim, "api", "node %u: a QP in the error state refuses a request", node->index);
+	node_kick(node);
+}
+
 bool node_init(struct sim *sim, unsigned index)
 {
 	struct node *node = &sim->node[index];
@@ -80,7 +104,7 @@ bool node_init(struct sim *sim, unsigned index)
 		if (!bank_init(&node->bank[b], node, (enum bank_kind)b))
 			return false;
 	node->timer_ns = UINT64_MAX;
-	return true;
+	return sim->opts.waits == 0 || ticks_init(node);
 }
 
 void node_destroy(struct node *node)

@@ -68,6 +68,7 @@ static bool qp_create(struct sim *sim, unsigned index, enum nic_qp_type type, st
 		.srq = srq ? node->srq.srq : NULL,
 		.cap = {sim->opts.sq_depth, sim->opts.rq_depth, SIM_SEGS, SIM_SEGS, (uint32_t)rng_below(rng, 3) * 64},
 		.sq_sig_all = sim->opts.sig_all,
+		.cross_channel = sim->opts.waits > 0,
 		.max_atomic_arg = type == NIC_QPT_RC ? 32 : 0,
 		.max_fetch = type == NIC_QPT_RC ? 32 : 0,
 		.user = qp,

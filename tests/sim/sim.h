@@ -120,6 +120,7 @@ struct wr {
 	uint32_t must; /* statuses of which one must come (bit set), 0: success */
 	uint32_t may;  /* statuses that may come in place of success */
 	bool signaled, message, done, delivered, solicited;
+	bool waits; /* a NOP that is a WAIT */
 	uint32_t status;
 	uint64_t posted_ns, done_ns;
 	struct qp *ud_to;
@@ -263,7 +264,9 @@ struct node {
 	unsigned cqs;
 	struct srq srq;
 	bool has_srq;
-	uint32_t path; /* a second one; 0: there is none */
+	struct nic_cq *ticks;  /* what WAITs count: */
+	struct nic_qp *ticker; /* in error, so that what is posted to it makes an entry */
+	uint32_t path;	       /* a second one; 0: there is none */
 	bool tx_scheduled;
 	uint64_t tx_free_ns, timer_ns;
 	struct rng rng, nic_rng;
@@ -358,6 +361,8 @@ void link_send(struct link *link, const uint8_t *data, uint32_t len, struct qp *
 
 /* node.c */
 bool node_init(struct sim *sim, unsigned index);
+/** An event: node->ticks gets an entry. */
+void node_tick(struct sim *sim, void *node);
 void node_destroy(struct node *node);
 /** To be called after every call into the NIC: fetches events, schedules transmission and timers, runs cheap oracles. */
 void node_kick(struct node *node);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define SEND_ID 0x5e00000000000000ull
+#define TICK_NS 100000 /* until an entry comes that a WAIT is for, at most */
 
 struct wr *wr_new(struct qp *qp, uint32_t opcode)
 {
@@ -153,7 +154,12 @@ static void fill_request(const struct wr *wr, struct nic_send_wr *out, struct ni
 		else if (bad_key)
 			sge[i].lkey ^= 0x5500;
 	}
-	if (wr->opcode == NIC_WR_NOP) {
+	if (wr->waits) {
+		out->opcode = NIC_WR_CQE_WAIT;
+		out->wait.cq = wr->qp->node->ticks;
+		out->wait.count = 1;
+		out->wait.last = true;
+	} else if (wr->opcode == NIC_WR_NOP) {
 		memset(&out->rdma, 0x5a, sizeof(out->rdma)); /* not looked at; of UD, no address handle at all */
 	} else if (wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP || wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
 		out->atomic.remote_addr = wr->remote_addr;
@@ -485,6 +491,17 @@ static bool allowed(const struct qp *qp, uint32_t opcode)
 	return qp->type == NIC_QPT_RC || opcode <= NIC_WR_SEND_WITH_IMM;
 }
 
+/** A NOP, or a WAIT, of which all that can be said holds for both. One entry comes for each, but not to whoever has waited longest. */
+static bool post_nothing(struct qp *qp)
+{
+	struct wr *wr = wr_new(qp, NIC_WR_NOP);
+
+	wr->waits = qp->sim->opts.waits > 0 && rng_chance(&qp->rng, qp->sim->opts.waits);
+	if (wr->waits)
+		sched_at(qp->sim, qp->sim->now_ns + 1 + rng_below(&qp->rng, TICK_NS), node_tick, qp->node);
+	return wr_post(wr);
+}
+
 /** Post one WR of some kind. @return false if there is no memory for it now. */
 static bool post_one(struct qp *qp)
 {
@@ -506,7 +523,7 @@ static bool post_one(struct qp *qp)
 	uint32_t opcode = mix[rng_below(&qp->rng, sizeof(mix))];
 
 	if (qp->sim->opts.nops > 0 && rng_chance(&qp->rng, qp->sim->opts.nops))
-		return wr_post(wr_new(qp, NIC_WR_NOP));
+		return post_nothing(qp);
 	if (qp->type == NIC_QPT_UD)
 		return datagram_post(qp);
 	if (qp->type == NIC_QPT_RC && qp->sim->opts.windows && rng_chance(&qp->rng, 100))
