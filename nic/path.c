@@ -93,62 +93,57 @@ static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 	return req_tx(qp, frame) || resp_tx(qp, frame);
 }
 
-/* After QPs of the path have sent. */
-static void settle(struct nic *nic, uint32_t index)
+/* After QPs of the path have sent. @return whether that may have made work for it. */
+static inline bool settle(struct nic *nic, uint32_t index)
 {
 	if (list_empty(&nic->paths[index].ready))
 		nic->paths_pending[index / 64] &= ~(1ull << index % 64);
 	nic_settle_failed_cqs(nic);
-	rdm_settle_due(nic);
-}
-
-/* Up to n packets of the path, until it has nothing more. @return how many. */
-static unsigned path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frames, unsigned n)
-{
-	struct path *path = &nic->paths[index];
-	unsigned got = 0;
-
-	while (nic->port_up && got < n && !list_empty(&path->ready)) {
-		struct nic_qp *qp = list_entry(list_first(&path->ready), struct nic_qp, ready);
-		unsigned before = got;
-
-		while (got < n && path->turn < TX_TURN && qp_path(qp) == index) {
-			frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
-			if (!qp_tx(qp, &frames[got]))
-				break;
-			path->turn += path->flags & NIC_PATH_REFERENCES && frames[got].n_pieces ? REFERENCE_TURN : 1;
-			got++;
-		}
-		/*
-		 * A delayed ACK goes with what the QP sends, right behind it: the peer must not see the answer to its
-		 * message long before the message's own completion. In one burst both cost a carrier little more than
-		 * one.
-		 */
-		if (got > before && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
-			resp_ack_due(qp);
-			frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
-			frames[got].ordered = false;
-			got += resp_tx(qp, &frames[got]);
-		}
-		if (got == n && path->turn < TX_TURN && qp_path(qp) == index && (req_pending(qp) || resp_pending(qp)))
-			break; /* its turn goes on with the next call */
-		list_remove(&qp->ready);
-		if (path->turn >= TX_TURN || qp_path(qp) != index)
-			qp_ready(qp); /* behind the others */
-		path->turn = 0;
-	}
-	return got;
+	if (__builtin_expect(!(nic->rdm_due | nic->trig_due), 1))
+		return false;
+	rdm_settle_all(nic);
+	return true;
 }
 
 unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns)
 {
+	struct path *path = &nic->paths[index];
 	unsigned got = 0;
 
 	nic_see_time(nic, now_ns);
-	do { /* what has completed may have made work */
-		got += path_tx(nic, index, frames + got, n - got);
-		settle(nic, index);
-	} while (got < n && nic->port_up && !list_empty(&nic->paths[index].ready));
+	do {
+		while (nic->port_up && got < n && !list_empty(&path->ready)) {
+			struct nic_qp *qp = list_entry(list_first(&path->ready), struct nic_qp, ready);
+			unsigned before = got;
+
+			while (got < n && path->turn < TX_TURN && qp_path(qp) == index) {
+				frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
+				if (!qp_tx(qp, &frames[got]))
+					break;
+				path->turn +=
+					path->flags & NIC_PATH_REFERENCES && frames[got].n_pieces ? REFERENCE_TURN : 1;
+				got++;
+			}
+			/*
+			 * A delayed ACK goes with what the QP sends, right behind it: the peer must not see the answer to its
+			 * message long before the message's own completion. In one burst both cost a carrier little more than
+			 * one.
+			 */
+			if (got > before && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
+				resp_ack_due(qp);
+				frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
+				frames[got].ordered = false;
+				got += resp_tx(qp, &frames[got]);
+			}
+			if (got == n && path->turn < TX_TURN && qp_path(qp) == index &&
+			    (req_pending(qp) || resp_pending(qp)))
+				break; /* its turn goes on with the next call */
+			list_remove(&qp->ready);
+			if (path->turn >= TX_TURN || qp_path(qp) != index)
+				qp_ready(qp); /* behind the others */
+			path->turn = 0;
+		}
+	} while (settle(nic, index) && got < n && !list_empty(&path->ready) && nic->port_up);
 	return got;
 }
 
