@@ -498,6 +498,7 @@ static void wait__sees_entries_in_error(void **state)
 	post_wait(&b, 1, 1, true);
 	rig_expect_silence(b.rig);
 	state_of(&b, receiver, NIC_QPS_ERR);
+	assert_true(nic_tx_pending(b.rig->nic)); /* without another call */
 	rig_expect_silence(b.rig);
 	rig_expect_wc(b.rig->send_cq, 1, NIC_WC_SUCCESS);
 	rig_expect_wc(b.ticks, 3, NIC_WC_WR_FLUSH_ERR);
