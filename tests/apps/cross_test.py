@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two processes whose NICs answer each other's messages by themselves, thousands of times, while both programs sleep: over shared memory,
-by UDP, and by UDP that loses packets. Each message carries a sum that the NIC has calculated from the one before."""
+"""Two processes whose NICs answer each other's messages by themselves, thousands of times, while both programs sleep: over
+shared memory, by UDP, and by UDP that loses packets. Each message carries a sum that the NIC has calculated from the one
+before."""
 import os
 import subprocess
 
