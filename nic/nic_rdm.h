@@ -140,8 +140,10 @@ struct nic_rdm_init {
 	uint64_t max_unexpected; /* bytes of messages that nobody has asked for yet; senders of more wait, and
 				  * datagrams are dropped. At least 64 KiB; 0: 64 MiB */
 	struct nic_rdm_rq *rq;	 /* NULL: its own; else max_rx and max_unexpected are that one's business */
-	bool datagrams; /* SENDs are datagrams of up to nic_rdm_datagram_max bytes, and there is nothing else */
-	uint8_t timeout, retry_cnt; /* of the queue pairs, as nic_qp_attr; 0: 14, 7 */
+	bool datagrams;	   /* SENDs are datagrams of up to nic_rdm_datagram_max bytes, and there is nothing else */
+	uint8_t timeout;   /* of the queue pairs, as nic_qp_attr; 0: 14 */
+	uint8_t retry_cnt; /* the same, but up to 255; 0: as many as peer_ns takes */
+	uint64_t peer_ns;  /* how long a connected peer may leave a request without an answer, about; 0: 6 s */
 	/** Something is done. Called while the NIC works, also amid the request that it is about; must not call the NIC back. The
 	 *  struct is gone on return. */
 	void (*done)(void *ctx, const struct nic_rdm_done *done);

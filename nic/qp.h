@@ -426,6 +426,8 @@ void req_settle(struct nic_qp *qp);
 bool req_fail(struct nic_qp *qp, enum error_id error);
 /** What fails where data are gathered. */
 enum error_id req_gathered(enum mem_verdict v);
+/** How many retries take a time like this, with an ACK timer like that (nic_qp_attr.timeout, not 0): 1 ... 255. */
+uint8_t req_retries(uint8_t timeout, uint64_t ns);
 /** Whether the peer is to answer the packet, which this WQE is in. */
 bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t psns);
 /** A packet of so many PSNs has been built, with which so many WQEs end: account for it. */

@@ -8,7 +8,7 @@
 #define MAX_MOST	   32768 /* of requests: their numbers and those of answers fit 16 bits */
 #define CONNECT_DEFAULT_NS 10000000000u
 #define TIMEOUT_DEFAULT	   14 /* 67 ms */
-#define RETRIES_DEFAULT	   7
+#define PEER_DEFAULT_NS	   6000000000u
 #define CALLS		   64 /* that wait for the port to have room; more are lost */
 #define ATTEMPT_FIRST	   0x1fffffffu
 
@@ -121,8 +121,9 @@ static bool config_complete(struct nic_rdm_init *c)
 	c->max_tx = c->max_tx ? c->max_tx : MAX_DEFAULT;
 	c->connect_ns = c->connect_ns ? c->connect_ns : CONNECT_DEFAULT_NS;
 	c->timeout = c->timeout ? c->timeout : TIMEOUT_DEFAULT;
-	c->retry_cnt = c->retry_cnt ? c->retry_cnt : RETRIES_DEFAULT;
-	return c->pd && c->done && c->max_tx <= MAX_MOST && c->timeout <= 31 && c->retry_cnt <= 7 && c->addr.port > 0 &&
+	c->peer_ns = c->peer_ns ? c->peer_ns : PEER_DEFAULT_NS;
+	c->retry_cnt = c->retry_cnt ? c->retry_cnt : req_retries(c->timeout, c->peer_ns);
+	return c->pd && c->done && c->max_tx <= MAX_MOST && c->timeout <= 31 && c->addr.port > 0 &&
 	       c->addr.port <= NIC_SERVICE_PORT_MAX;
 }
 

@@ -126,6 +126,19 @@ static void ack_timer_start(struct nic_qp *qp)
 	qp_timer(qp);
 }
 
+uint8_t req_retries(uint8_t timeout, uint64_t ns)
+{
+	uint64_t tr = 4096ull << timeout, spent = tr;
+	uint8_t n = 0;
+
+	/* The timer runs out once more than there are retries. */
+	do {
+		n++;
+		spent += tr << (n < BACKOFF_MAX ? n : BACKOFF_MAX);
+	} while (spent < ns && n < UINT8_MAX);
+	return n;
+}
+
 /* Set the send position to comp.una. */
 static void reposition(struct nic_qp *qp)
 {

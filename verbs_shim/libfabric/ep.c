@@ -48,6 +48,7 @@ static int ep_create(struct ufi_core *core)
 		.max_tx = (uint32_t)(core->stx ? core->stx->size : core->tx_size),
 		.max_rx = (uint32_t)core->rx_size,
 		.connect_ns = (uint64_t)ufi_params.connect_ms * NS_PER_MS,
+		.peer_ns = (uint64_t)ufi_params.peer_ms * NS_PER_MS,
 		.max_unexpected = ufi_params.max_unexpected,
 		.rq = core->srx ? core->srx->ep.own.rq : NULL,
 		.datagrams = core->type->type == FI_EP_DGRAM,

@@ -5,7 +5,8 @@
  */
 #include "provider.h"
 
-struct ufi_params ufi_params = {.tx_size = 1024, .rx_size = 1024, .max_unexpected = 64u << 20, .connect_ms = 10000};
+struct ufi_params ufi_params = {
+	.tx_size = 1024, .rx_size = 1024, .max_unexpected = 64u << 20, .connect_ms = 10000, .peer_ms = 6000};
 
 static int provider_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {
@@ -55,6 +56,13 @@ static void params_read(void)
 			ufi_params.connect_ms);
 	if (!fi_param_get_int(&ufi_provider, "connect_timeout", &ms) && ms > 0)
 		ufi_params.connect_ms = ms;
+	fi_param_define(
+		&ufi_provider, "peer_timeout", FI_PARAM_INT,
+		"Milliseconds, about, for which a connected peer may leave a request unanswered before it fails; 200 "
+		"at least, 65000 at most (default: %d)",
+		ufi_params.peer_ms);
+	if (!fi_param_get_int(&ufi_provider, "peer_timeout", &ms) && ms > 0)
+		ufi_params.peer_ms = ms;
 	fi_param_define(&ufi_provider, "scalable_mr", FI_PARAM_BOOL,
 			"Let programs that are ready for basic registration choose keys, and address by offsets, too; "
 			"otherwise they get the provider's keys and virtual addresses (default: no)");

@@ -49,7 +49,7 @@ extern struct fi_provider ufi_provider;
 struct ufi_params {
 	size_t tx_size, rx_size; /* what fi_info says of queues */
 	size_t max_unexpected;	 /* bytes */
-	int connect_ms;
+	int connect_ms, peer_ms;
 	int scalable_mr; /* of programs that are ready for both, keys and offsets are their own */
 };
 extern struct ufi_params ufi_params;
