@@ -212,7 +212,7 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	pmd_engine_events(e);
-	e->quiet = (got == 0 || !nic_acks_wait(e->nic)) && e->sent == 0 && is_quiet(e);
+	e->quiet = (got == 0 || !nic_acks_wait(e->nic)) && e->sent == 0 && !nic_tx_pending(e->nic) && is_quiet(e);
 	return got;
 }
 

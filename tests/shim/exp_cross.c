@@ -338,6 +338,29 @@ static void cq__that_may_run_over_counts_on(void **state)
 	}
 }
 
+/** What the NIC calls a calculation is nothing that a program may ask for by a flag that no interface has. */
+static void post__of_flags_that_there_are_not(void **state)
+{
+	struct program p;
+	struct rig *rig = *state;
+	struct ibv_send_wr plain, *bad;
+	struct ibv_exp_send_wr wr = message(NULL, 0);
+
+	program_open(&p, rig, CROSS);
+	for (unsigned bit = 5; bit < 32; bit++) {
+		memset(&plain, 0xff, sizeof(plain)); /* fields that are not a SEND's */
+		plain.next = NULL;
+		plain.num_sge = 0;
+		plain.opcode = IBV_WR_SEND;
+		plain.send_flags = IBV_SEND_SIGNALED | 1u << bit;
+		assert_int_equal(ibv_post_send(p.qp, &plain, &bad), EINVAL);
+		assert_ptr_equal(bad, &plain);
+	}
+	wr.exp_send_flags |= 1 << 5;
+	exp_refused(p.qp, &wr);
+	program_close(&p);
+}
+
 static void post__is_refused(void **state)
 {
 	struct program p;
@@ -443,6 +466,7 @@ int main(void)
 		TEST(program__runs_while_its_owner_sleeps), TEST(managed__requests_wait),
 		TEST(calc__of_all_kinds_that_are_told),	    TEST(calc__adds_doubles),
 		TEST(cq__that_may_run_over_counts_on),	    TEST(post__is_refused),
+		TEST(cq__that_may_run_over_counts_on),	    TEST(post__of_flags_that_there_are_not),
 		TEST(task__lists_of_several_queues),	    TEST(wait__of_a_queue_that_fails_is_flushed),
 	};
 

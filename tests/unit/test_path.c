@@ -34,6 +34,7 @@ static unsigned take(struct rig *rig, uint32_t path, struct nic_tx_frame *frame)
 	static uint8_t data[NIC_FRAME_MAX];
 
 	frame->data = data;
+	frame->bare = false;
 	return nic_path_tx(rig->nic, path, frame, 1, rig->now);
 }
 

@@ -123,7 +123,7 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 			       IBV_EXP_SEND_WAIT_EN_LAST; /* and nothing to others' requests */
 	uint64_t flags = wr->exp_send_flags & ~known;
 
-	if (flags >> IBV_EXP_START_FLAG_LOC)
+	if (flags >> IBV_EXP_START_FLAG_LOC || flags & NIC_SEND_CALC)
 		return -EINVAL;
 	out->wr_id = wr->wr_id;
 	out->sg_list = (const struct nic_sge *)wr->sg_list;

@@ -8,6 +8,8 @@
 /* @return 0, or -EINVAL for what the NIC could not tell. */
 static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *wr, struct nic_send_wr *out)
 {
+	if (wr->send_flags & NIC_SEND_CALC)
+		return -EINVAL; /* nothing of libibverbs' */
 	out->wr_id = wr->wr_id;
 	out->sg_list = (const struct nic_sge *)wr->sg_list;
 	out->num_sge = (uint32_t)wr->num_sge;
