@@ -21,7 +21,8 @@ struct twins {
 	uint32_t path;
 };
 
-static struct pair *pair_with_path(const struct rig_opts *opts, uint32_t *path)
+/** Without receives. */
+static struct pair *pair_on_path(const struct rig_opts *opts, uint32_t *path)
 {
 	struct pair *pair = pair_create(opts, RIG_SQ_PSN, RIG_RQ_PSN);
 
@@ -31,9 +32,17 @@ static struct pair *pair_with_path(const struct rig_opts *opts, uint32_t *path)
 		assert_true(opened > 0);
 		rig_drain(pair->rig[i]); /* it waits for its turn on the other path */
 		*path = pair->rig[i]->qp->path = (uint32_t)opened;
+	}
+	return pair;
+}
+
+static struct pair *pair_with_path(const struct rig_opts *opts, uint32_t *path)
+{
+	struct pair *pair = pair_on_path(opts, path);
+
+	for (unsigned i = 0; i < 2; i++)
 		for (unsigned n = 0; n < 4; n++)
 			rig_post_recv(pair->rig[i], 100 + n, RECV_AT + n * RECV_LEN, RECV_LEN);
-	}
 	return pair;
 }
 
@@ -228,6 +237,227 @@ static void bare__not_with_an_icrc(void **state)
 	pair_destroy(pair);
 }
 
+/* ---- small requests ---------------------------------------------------------------------------------------------- */
+
+#define SMALL_AT 8u
+#define SMALL	 20u
+
+static const enum nic_wr_opcode small_opcodes[] = {NIC_WR_SEND, NIC_WR_RDMA_WRITE};
+
+static void post_small(struct pair *pair, uint64_t wr_id, enum nic_wr_opcode opcode, uint32_t flags)
+{
+	struct nic_send_wr wr = pair_wr(pair, wr_id, opcode, SMALL_AT, SMALL, THERE);
+
+	wr.flags |= NIC_SEND_INLINE | flags;
+	rig_post(pair->rig[A], &wr);
+}
+
+static bool has_come(const struct pair *pair, uint32_t at)
+{
+	return memcmp(pair->rig[B]->arena + at, pair->rig[A]->arena + SMALL_AT, SMALL) == 0;
+}
+
+/** The next packet of this side, which is bare and has this opcode. */
+static struct nic_rx_frame take_bare(struct pair *pair, enum pair_side side, uint32_t path, unsigned op, uint8_t *data)
+{
+	struct nic_tx_frame frame;
+
+	assert_true(take(pair, side, path, true, &frame, data));
+	assert_true(frame.bare);
+	assert_int_equal(data[0], op);
+	return bare_frame(&frame);
+}
+
+static void give(struct pair *pair, enum pair_side to, const struct nic_rx_frame *frame)
+{
+	assert_true(nic_rx(pair->rig[to]->nic, frame, pair->rig[to]->now));
+}
+
+/** The other side acknowledges what it has been given. */
+static void give_ack(struct pair *pair, uint32_t path)
+{
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_rx_frame ack;
+
+	nic_ack_flush(pair->rig[B]->nic, true);
+	ack = take_bare(pair, B, path, ACK, data);
+	give(pair, A, &ack);
+}
+
+/** A whole packet by path 0, whoever may take bare ones; it comes. */
+static void expect_whole(struct pair *pair, unsigned op, uint32_t psn)
+{
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame;
+	struct packet p;
+
+	assert_true(take(pair, A, 0, true, &frame, data));
+	assert_false(frame.bare);
+	assert_int_equal(packet_parse(&(struct nic_rx_frame){.data = data, .len = frame.len}, &p), PACKET_OK);
+	assert_int_equal(p.op->value, op);
+	assert_int_equal(p.psn, psn);
+	assert_int_equal(p.payload_len, SMALL);
+	assert_memory_equal(p.payload, pair->rig[A]->arena + SMALL_AT, SMALL);
+	assert_true(rig_rx_bytes(pair->rig[B], data, frame.len));
+}
+
+/** The path closes before the first of two is answered. `came`: it had come, and its answer goes with the path. */
+static void check_path_closes(enum nic_wr_opcode opcode, bool came)
+{
+	const unsigned op = opcode == NIC_WR_SEND ? SEND_ONLY : WRITE_ONLY;
+	uint32_t path;
+	struct pair *pair = pair_with_path(NULL, &path);
+	struct rig *a = pair->rig[A], *b = pair->rig[B];
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_rx_frame first;
+
+	post_small(pair, 1, opcode, 0);
+	post_small(pair, 2, opcode, 0);
+	first = take_bare(pair, A, path, op, data);
+	if (came) {
+		give(pair, B, &first);
+		nic_ack_flush(b->nic, true);
+		take_bare(pair, B, path, ACK, data);
+		assert_true(has_come(pair, opcode == NIC_WR_SEND ? RECV_AT : THERE));
+		memset(b->arena + RECV_AT, 0, SMALL); /* what is done is not done again */
+		memset(b->arena + THERE, 0, SMALL);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		nic_path_close(pair->rig[i]->nic, path);
+	expect_whole(pair, op, RIG_SQ_PSN);
+	assert_int_equal(rig_counter(b, duplicate_request), came);
+	assert_int_equal(has_come(pair, opcode == NIC_WR_SEND ? RECV_AT : THERE), !came);
+	expect_whole(pair, op, RIG_SQ_PSN + 1);
+	assert_true(has_come(pair, opcode == NIC_WR_SEND ? RECV_AT + RECV_LEN : THERE));
+	pair_run(pair);
+	assert_int_equal(pair_count(pair, A, op), 0); /* it has all gone before */
+	for (unsigned i = 0; i < 2; i++) {
+		rig_expect_wc(a->send_cq, 1 + i, NIC_WC_SUCCESS);
+		if (opcode == NIC_WR_SEND)
+			assert_int_equal(rig_expect_wc(b->recv_cq, 100 + i, NIC_WC_SUCCESS).byte_len, SMALL);
+	}
+	rig_expect_no_wc(a->send_cq);
+	rig_expect_no_wc(b->recv_cq);
+	pair_destroy(pair);
+}
+
+static void bare__small_requests_outlive_their_path(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		check_path_closes(small_opcodes[i], false);
+		check_path_closes(small_opcodes[i], true);
+	}
+}
+
+/** SE is of messages: a WRITE that nobody receives has none to tell of (9.2.3). */
+static void bare__small_sends_are_solicited_if_they_say_so(void **state)
+{
+	uint32_t path;
+	struct pair *pair = pair_with_path(NULL, &path);
+	struct rig *b = pair->rig[B];
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		const bool send = small_opcodes[i / 2] == NIC_WR_SEND, solicited = i % 2;
+		uint8_t data[NIC_FRAME_MAX];
+		struct nic_rx_frame frame;
+
+		nic_cq_arm(b->recv_cq, true);
+		post_small(pair, i, small_opcodes[i / 2], solicited ? NIC_SEND_SOLICITED : 0);
+		frame = take_bare(pair, A, path, send ? SEND_ONLY : WRITE_ONLY, data);
+		assert_int_equal(data[1] >> 7, send && solicited);
+		give(pair, B, &frame);
+		assert_int_equal(rig_event(b, NIC_EVENT_COMP, RIG_USER_RECV_CQ(b)), send && solicited);
+		if (send)
+			rig_expect_wc(b->recv_cq, 100 + i, NIC_WC_SUCCESS);
+	}
+	rig_expect_no_wc(b->recv_cq);
+	pair_destroy(pair);
+}
+
+/** A small request with FENCE waits for the READ before it, one without does not (10.8.3.3). */
+static void check_fence(enum nic_wr_opcode opcode, bool fenced)
+{
+	const unsigned op = opcode == NIC_WR_SEND ? SEND_ONLY : WRITE_ONLY;
+	uint32_t path;
+	struct pair *pair = pair_with_path(NULL, &path);
+	const struct nic_send_wr read = pair_wr(pair, 1, NIC_WR_RDMA_READ, RECV_AT, SMALL, THERE);
+	uint8_t data[2][NIC_FRAME_MAX];
+	struct nic_rx_frame frame, answer;
+	struct nic_tx_frame none;
+
+	rig_post(pair->rig[A], &read);
+	post_small(pair, 2, opcode, fenced ? NIC_SEND_FENCE : 0);
+	frame = take_bare(pair, A, path, READ_REQ, data[0]);
+	give(pair, B, &frame);
+	answer = take_bare(pair, B, path, READ_RESP_ONLY, data[1]);
+	if (fenced) {
+		assert_false(take(pair, A, path, true, &none, data[0]));
+		give(pair, A, &answer);
+		frame = take_bare(pair, A, path, op, data[0]);
+	} else {
+		frame = take_bare(pair, A, path, op, data[0]);
+		give(pair, A, &answer);
+	}
+	assert_false(take(pair, A, path, true, &none, data[1]));
+	rig_expect_wc(pair->rig[A]->send_cq, 1, NIC_WC_SUCCESS);
+	give(pair, B, &frame);
+	give_ack(pair, path);
+	rig_expect_wc(pair->rig[A]->send_cq, 2, NIC_WC_SUCCESS);
+	rig_expect_no_wc(pair->rig[A]->send_cq);
+	assert_true(has_come(pair, opcode == NIC_WR_SEND ? RECV_AT : THERE));
+	pair_destroy(pair);
+}
+
+static void bare__small_requests_wait_at_a_fence(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		check_fence(small_opcodes[i], true);
+		check_fence(small_opcodes[i], false);
+	}
+}
+
+/** Who has no receive yet says so twice: the same packet comes again each time, not before, and is received once. */
+static void bare__small_sends_wait_for_receives(void **state)
+{
+	uint32_t path;
+	struct pair *pair = pair_on_path(NULL, &path);
+	struct rig *a = pair->rig[A], *b = pair->rig[B];
+	uint8_t data[2][NIC_FRAME_MAX];
+	struct nic_rx_frame first, again, nak;
+	struct nic_tx_frame none;
+
+	(void)state;
+	post_small(pair, 1, NIC_WR_SEND, 0);
+	again = first = take_bare(pair, A, path, SEND_ONLY, data[0]);
+	for (unsigned i = 1; i <= 2; i++) {
+		give(pair, B, &again);
+		nak = take_bare(pair, B, path, ACK, data[1]);
+		give(pair, A, &nak);
+		assert_int_equal(rig_counter(a, rnr_nak_retry), i);
+		assert_false(take(pair, A, path, true, &none, data[1]));
+		rig_advance(a, nic_next_deadline(a->nic) - a->now - 1);
+		assert_false(take(pair, A, path, true, &none, data[1]));
+		rig_advance(a, 1);
+		again = take_bare(pair, A, path, SEND_ONLY, data[1]);
+		assert_int_equal(again.len, first.len);
+		assert_memory_equal(again.data, first.data, first.len);
+	}
+	rig_expect_no_wc(a->send_cq);
+	rig_post_recv(b, 9, RECV_AT, RECV_LEN);
+	give(pair, B, &again);
+	give_ack(pair, path);
+	rig_expect_wc(a->send_cq, 1, NIC_WC_SUCCESS);
+	assert_int_equal(rig_expect_wc(b->recv_cq, 9, NIC_WC_SUCCESS).byte_len, SMALL);
+	assert_true(has_come(pair, RECV_AT));
+	assert_false(take(pair, A, path, true, &none, data[1]));
+	rig_expect_no_wc(a->send_cq);
+	rig_expect_no_wc(b->recv_cq);
+	pair_destroy(pair);
+}
+
 /* ---- what is not taken ------------------------------------------------------------------------------------------ */
 
 /** A bare packet from A's QP, in `data`. */
@@ -338,10 +568,18 @@ static void bare__cut_short(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bare__does_what_whole_packets_do), cmocka_unit_test(bare__atomics),
-		cmocka_unit_test(bare__unreliable_connections),	    cmocka_unit_test(bare__not_with_an_icrc),
-		cmocka_unit_test(bare__only_from_the_peer),	    cmocka_unit_test(bare__not_for_who_is_not_there),
-		cmocka_unit_test(bare__not_for_datagrams),	    cmocka_unit_test(bare__cut_short),
+		cmocka_unit_test(bare__does_what_whole_packets_do),
+		cmocka_unit_test(bare__atomics),
+		cmocka_unit_test(bare__unreliable_connections),
+		cmocka_unit_test(bare__not_with_an_icrc),
+		cmocka_unit_test(bare__small_requests_outlive_their_path),
+		cmocka_unit_test(bare__small_sends_are_solicited_if_they_say_so),
+		cmocka_unit_test(bare__small_requests_wait_at_a_fence),
+		cmocka_unit_test(bare__small_sends_wait_for_receives),
+		cmocka_unit_test(bare__only_from_the_peer),
+		cmocka_unit_test(bare__not_for_who_is_not_there),
+		cmocka_unit_test(bare__not_for_datagrams),
+		cmocka_unit_test(bare__cut_short),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
