@@ -26,7 +26,8 @@
 #define SETTLE_SENDS	   64
 #define RESOLVE_NS	   1000000000ull /* at most, on a machine that forgets neighbours as fast as it learns them */
 #define RESOLVE_PAUSE_NS   50000
-#define QUIET_NS	   1500 /* after which a poll is a whole step again: timers, the port */
+#define QUIET_NS	   1500	 /* after which a poll is a whole step again: timers, the port */
+#define DOORBELL_STEP_NS   20000 /* after which a doorbell that takes what has come is a whole step */
 #define PORT_PAUSE_MIN_NS  250
 #define PORT_PAUSE_NS	   8000 /* at most */
 #define PORT_OWED	   16	/* packets */
@@ -358,21 +359,26 @@ void pmd_inline_yield(struct pmd_engine *e)
 			 __ATOMIC_RELAXED);
 }
 
-/** A program that posts more than it polls takes what has come all the same: or the thread would wake for it. */
-static void doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
+/** A program that posts more than it polls takes what has come all the same: or the thread would wake for it.
+ *  @return whether something had come by a link. */
+static bool doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 {
-	if (e->links && pmd_links_ready(e->links)) {
+	bool found = e->links && pmd_links_ready(e->links);
+
+	if (found) {
 		pmd_links_rx(e->links, INLINE_RX_BUDGET, now_ns);
 		e->inline_finds++;
 		inline_polled(e, now_ns);
 	}
 	if (e->owed >= DOORBELL_TX_BUDGET)
 		port_rx(e, 0, now_ns);
+	return found;
 }
 
 void pmd_doorbell(struct pmd_engine *e)
 {
 	uint64_t now_ns, references;
+	bool found;
 
 	if (e->dead)
 		return;
@@ -383,11 +389,15 @@ void pmd_doorbell(struct pmd_engine *e)
 	e->silent_doorbells = 0;
 	now_ns = pmd_now_ns();
 	pmd_engine_transmit(e, DOORBELL_TX_BUDGET, now_ns);
-	doorbell_rx(e, now_ns);
+	found = doorbell_rx(e, now_ns);
 	if (e->port->ops->timeout)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	e->quiet = !nic_acks_wait(e->nic) && !nic_tx_pending(e->nic) && is_quiet(e);
 	inline_worked(e, e->sent, e->port->stats.link_rx_references - references, now_ns);
+	/* Who has all that he polls for from doorbells takes no steps, and for the thread he polls: nobody else would see to timers,
+	 * the port and new connections. */
+	if (found && now_ns - e->step_ns >= DOORBELL_STEP_NS)
+		inline_step(e);
 }
 
 void pmd_resolve(struct pmd_engine *e, const struct nic_gid *dgid)
