@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of pmd/progress.c and thread.c: events, wake-ups, what the thread makes of its surroundings. */
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -22,7 +23,7 @@
 #define MANY	 600
 #define MESSAGES 5000
 
-static struct pmd_device device[2];
+static struct pmd_device device[3];
 static unsigned events;
 
 static void on_event(void *ctx, const struct nic_event *event)
@@ -42,16 +43,22 @@ static struct pmd_engine *open_engine(const char *progress)
 	return e;
 }
 
-/** Lock held. An unreliable connection that may send, to a peer that is not there. */
-static struct nic_qp *uc_qp(struct pmd_engine *e, struct nic_pd *pd, struct nic_cq *cq)
+/** Lock held. Of an unreliable connection. */
+static struct nic_qp *uc_create(struct pmd_engine *e, struct nic_pd *pd, struct nic_cq *cq)
 {
 	struct nic_qp_init init = {.type = NIC_QPT_UC, .cap = {4, 4, 1, 1, 0}, .pd = pd, .send_cq = cq, .recv_cq = cq};
-	struct nic_qp_attr attr = {
-		.qp_state = NIC_QPS_INIT, .port_num = 1, .path_mtu = NIC_MTU_1024, .dest_qp_num = 77};
 	struct nic_qp *qp;
 
-	attr.av.dgid = device[1].gid;
 	assert_int_equal(nic_qp_create(e->nic, &init, &qp), 0);
+	return qp;
+}
+
+/** Lock held. */
+static void uc_connect(struct nic_qp *qp, const struct nic_gid *gid, uint32_t qpn)
+{
+	struct nic_qp_attr attr = {
+		.qp_state = NIC_QPS_INIT, .port_num = 1, .path_mtu = NIC_MTU_1024, .dest_qp_num = qpn, .av.dgid = *gid};
+
 	assert_int_equal(nic_qp_modify(qp, &attr, NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS),
 			 0);
 	attr.qp_state = NIC_QPS_RTR;
@@ -60,6 +67,14 @@ static struct nic_qp *uc_qp(struct pmd_engine *e, struct nic_pd *pd, struct nic_
 		0);
 	attr.qp_state = NIC_QPS_RTS;
 	assert_int_equal(nic_qp_modify(qp, &attr, NIC_QP_STATE | NIC_QP_SQ_PSN), 0);
+}
+
+/** Lock held. An unreliable connection that may send, to a peer that is not there. */
+static struct nic_qp *uc_qp(struct pmd_engine *e, struct nic_pd *pd, struct nic_cq *cq)
+{
+	struct nic_qp *qp = uc_create(e, pd, cq);
+
+	uc_connect(qp, &device[1].gid, 77);
 	return qp;
 }
 
@@ -317,6 +332,199 @@ static void thread__leaves_packets_to_who_polls(void **state)
 	end_close(&b);
 }
 
+/* ---- what is due meanwhile ------------------------------------------------------------------------------------- */
+
+#define MOST_POLLS 2000000 /* far longer than anything here is due in, however fast the machine */
+#define MOST_SENDS 100000  /* that fill any ring */
+#define LONG	   1024
+
+/** How a program goes on that nothing else sees to. */
+enum way {
+	POLLS_FIND,	    /* each poll brings a message, and no more is polled for */
+	DOORBELLS_FIND,	    /* they do, so that nothing has to be polled for */
+	NOTHING_IS_FOUND,   /* polls after a doorbell that left nothing to do */
+	NOTHING_AFTER_EACH, /* the same, with a doorbell before each */
+	WAYS
+};
+
+/** a is the program. It has unreliable connections, which need no answers: with b by links, and from c by the port. */
+struct program {
+	struct end a, b, c;
+	struct nic_qp *a_to_b, *b_to_a, *a_from_c, *c_to_a;
+};
+
+static struct nic_qp *uc_of(struct end *e, struct nic_cq *cq)
+{
+	struct nic_qp *qp;
+
+	pmd_lock(e->engine);
+	qp = uc_create(e->engine, e->pd, cq);
+	pmd_unlock(e->engine);
+	return qp;
+}
+
+static void uc_connect_both(struct end *x, struct nic_qp *qx, struct end *y, struct nic_qp *qy)
+{
+	pmd_lock(x->engine);
+	uc_connect(qx, &y->gid, nic_qp_num(qy));
+	pmd_unlock(x->engine);
+	pmd_lock(y->engine);
+	uc_connect(qy, &x->gid, nic_qp_num(qx));
+	pmd_unlock(y->engine);
+}
+
+static void post_empty_recv(struct end *e, struct nic_qp *qp)
+{
+	const struct nic_recv_wr wr = {.num_sge = 0};
+
+	pmd_lock(e->engine);
+	assert_int_equal(nic_post_recv(qp, &wr), 0);
+	pmd_unlock(e->engine);
+}
+
+/** Lock held. Nobody is told of its completion. @return whether there was room for it. */
+static bool post_unsignaled(struct end *e, struct nic_qp *qp, uint32_t len)
+{
+	struct nic_sge sge = {(uintptr_t)e->buf, len, nic_mr_lkey(e->mr)};
+	const struct nic_send_wr wr = {.sg_list = &sge, .num_sge = len > 0, .opcode = NIC_WR_SEND};
+	int err = nic_post_send(qp, &wr);
+
+	assert_true(err == 0 || err == -ENOMEM);
+	return err == 0;
+}
+
+static void uc_send(struct end *e, struct nic_qp *qp)
+{
+	pmd_lock(e->engine);
+	post_unsignaled(e, qp, 0);
+	pmd_doorbell(e->engine);
+	pmd_unlock(e->engine);
+}
+
+static void program_open(struct program *t)
+{
+	setenv("UROCE_PROGRESS", "inline", 1);
+	memset(t, 0, sizeof(*t));
+	end_open(&t->a, &device[0]);
+	end_open(&t->b, &device[1]);
+	setenv("UROCE_RING", "off", 1);
+	end_open(&t->c, &device[2]);
+	unsetenv("UROCE_RING");
+	unsetenv("UROCE_PROGRESS");
+	t->a_to_b = uc_of(&t->a, t->a.rcq);
+	t->b_to_a = uc_of(&t->b, t->b.rcq);
+	t->a_from_c = uc_of(&t->a, t->a.scq);
+	t->c_to_a = uc_of(&t->c, t->c.scq);
+	uc_connect_both(&t->a, t->a_to_b, &t->b, t->b_to_a);
+	uc_connect_both(&t->a, t->a_from_c, &t->c, t->c_to_a);
+	while (!pmd_links_ready(t->a.engine->links)) { /* the link is yet to be made */
+		uc_send(&t->b, t->b_to_a);
+		pmd_try_progress(t->a.engine);
+		pmd_try_progress(t->b.engine);
+	}
+	while (pmd_links_ready(t->a.engine->links))
+		pmd_try_progress(t->a.engine);
+}
+
+static void program_close(struct program *t)
+{
+	end_close(&t->c);
+	end_close(&t->b);
+	end_close(&t->a);
+}
+
+/** One poll of the program. */
+static void go_on(struct program *t, enum way way)
+{
+	bool finds = way == POLLS_FIND || way == DOORBELLS_FIND;
+	struct nic_wc wc;
+
+	if (finds) {
+		post_empty_recv(&t->a, t->a_to_b);
+		uc_send(&t->b, t->b_to_a);
+	} else {
+		pmd_try_progress(t->b.engine);
+	}
+	if (way == DOORBELLS_FIND || way == NOTHING_AFTER_EACH)
+		uc_send(&t->a, t->a_to_b);
+	pmd_lock(t->a.engine);
+	if (way != DOORBELLS_FIND)
+		pmd_progress(t->a.engine, 1);
+	assert_int_equal(nic_cq_poll(t->a.rcq, 1, &wc), finds);
+	pmd_unlock(t->a.engine);
+}
+
+/** An answer does not come in time: the peer has no such connection. */
+static void start_timer(struct program *t)
+{
+	end_connect(&t->a, &t->b);
+	end_send(&t->a, NIC_WR_RDMA_WRITE, 8, &t->b);
+}
+
+static bool timer_has_run(struct program *t)
+{
+	return nic_counters(t->a.nic)[NIC_CNT_local_ack_timeout_err] > 0;
+}
+
+static void start_port(struct program *t)
+{
+	post_empty_recv(&t->a, t->a_from_c);
+	uc_send(&t->c, t->c_to_a);
+}
+
+static bool port_was_looked_at(struct program *t)
+{
+	struct nic_wc wc;
+
+	return end_poll(&t->a, t->a.scq, &wc) == 1;
+}
+
+/** Its peer reads on with the next poll. */
+static void start_full_link(struct program *t)
+{
+	pmd_lock(t->a.engine);
+	for (unsigned n = 0; t->a.engine->port->stats.link_busy == 0; n++) {
+		assert_true(n < MOST_SENDS);
+		post_unsignaled(&t->a, t->a_to_b, LONG);
+		pmd_engine_transmit(t->a.engine, 1, pmd_now_ns());
+	}
+	while (post_unsignaled(&t->a, t->a_to_b, LONG))
+		;
+	pmd_unlock(t->a.engine);
+}
+
+static bool link_was_served(struct program *t)
+{
+	return !nic_tx_pending(t->a.nic);
+}
+
+/** Timers run, packets at the port are taken, and what a link had no room for goes, also while something else is always found. */
+static void progress__what_is_due_is_done_whatever_is_found(void **state)
+{
+	static const struct {
+		void (*start)(struct program *t);
+		bool (*done)(struct program *t);
+	} due[] = {{start_timer, timer_has_run}, {start_port, port_was_looked_at}, {start_full_link, link_was_served}};
+	struct program t;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(due) / sizeof(due[0]); i++)
+		for (unsigned way = 0; way < WAYS; way++) {
+			program_open(&t);
+			due[i].start(&t);
+			assert_false(due[i].done(&t));
+			if (way == NOTHING_IS_FOUND) {
+				uc_send(&t.a, t.a_to_b);
+				assert_int_equal(t.a.engine->quiet, !nic_tx_pending(t.a.nic));
+			}
+			for (unsigned polls = 0; !due[i].done(&t); polls++) {
+				assert_true(polls < MOST_POLLS);
+				go_on(&t, (enum way)way);
+			}
+			program_close(&t);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,9 +534,10 @@ int main(void)
 		cmocka_unit_test(thread__keeps_the_policy_of_the_application),
 		cmocka_unit_test(thread__ends_when_its_descriptors_are_closed),
 		cmocka_unit_test(thread__that_never_sleeps_sees_new_peers),
+		cmocka_unit_test(progress__what_is_due_is_done_whatever_is_found),
 	};
 
-	if (ends_devices(device, 2, NULL) != 2)
+	if (ends_devices(device, 3, NULL) != 3)
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
