@@ -19,7 +19,7 @@
 struct shared {
 	struct pmd_mutex mutex;
 	unsigned within, rounds; /* under it */
-	unsigned errors;
+	unsigned errors;	 /* atomic */
 	bool holds_long;
 };
 
@@ -34,20 +34,22 @@ static void hold(const struct shared *s)
 static void *contend(void *arg)
 {
 	struct shared *s = arg;
+	unsigned errors = 0;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		errno = EXDEV;
 		if (i % 5 || !pmd_mutex_trylock(&s->mutex))
 			pmd_mutex_lock(&s->mutex);
-		s->errors += s->within++ != 0;
-		s->errors += errno != EXDEV;
+		errors += s->within++ != 0;
+		errors += errno != EXDEV;
 		s->rounds++;
 		hold(s);
 		errno = EXDEV;
 		s->within--;
 		pmd_mutex_unlock(&s->mutex);
-		__atomic_fetch_add(&s->errors, errno != EXDEV, __ATOMIC_RELAXED);
+		errors += errno != EXDEV;
 	}
+	__atomic_fetch_add(&s->errors, errors, __ATOMIC_RELAXED);
 	return NULL;
 }
 
