@@ -16,8 +16,11 @@ struct ibv_cq *exp_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	    (mask & IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN && attr->res_domain) || mask & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT)
 		return shim_fail(EOPNOTSUPP);
 	cq = ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
-	if (cq && flags)
-		shim_cq_ignore_overrun(cq, true); /* a CQ that is counted, for want of other use */
+	/* A CQ that is counted, for want of other use. */
+	if (cq && flags && shim_cq_ignore_overrun(cq, true) != 0) {
+		ibv_destroy_cq(cq);
+		return shim_fail(EIO);
+	}
 	return cq;
 }
 

@@ -120,8 +120,10 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	if (!cq)
 		return NULL;
 	cq->single = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
-	if (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
-		shim_cq_ignore_overrun(&cq->ibv, true);
+	if (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN && shim_cq_ignore_overrun(&cq->ibv, true) != 0) {
+		ibv_destroy_cq(&cq->ibv);
+		return shim_fail(EIO);
+	}
 	cq->ex.start_poll = start_poll;
 	cq->ex.next_poll = take;
 	cq->ex.end_poll = end_poll;
