@@ -22,7 +22,7 @@
 #define ROOM_FIRST 16u
 /* Room that comes without a completion, such as memory, is looked for so often. */
 #define RETRY_NS   100000000u
-/* So many counters are tried in vain within a call; the others soon after it. Room for one of them says nothing of which. */
+/* So many counters that wait for room are tried in vain within a call; the others soon after it. Room for one of them says nothing of which. */
 #define TRIES	   16u
 #define SOON_NS	   1000u
 #define READY	   UINT32_MAX /* nic_trig_work.at of work that is in no heap */
@@ -270,6 +270,8 @@ void trig_run(struct nic *nic)
 	nic->trig_due = goes_on || !list_empty(&nic->trig.hungry) || !list_empty(&nic->trig.fed);
 	if (!nic->trig_due)
 		nic->trig.retry_ns = TIME_NEVER;
+	else if (nic->trig.retry_ns == TIME_NEVER) /* none of those that wait was looked at this time */
+		nic->trig.retry_ns = nic->now + RETRY_NS;
 }
 
 void trig_init(struct nic *nic)

@@ -340,6 +340,35 @@ static unsigned complete_one(struct unit *u)
 	return calls;
 }
 
+/* The last of a call's tries may find room: those that did not are tried again all the same. */
+static void trigger__counters_without_room_are_not_forgotten(void **state)
+{
+	static struct nic_trig_cntr cntr[TRIES + 1];
+	struct unit u;
+
+	(void)state;
+	unit_open(&u);
+	for (unsigned i = 0; i <= TRIES; i++) {
+		nic_trig_cntr_init(&cntr[i]);
+		u.work[i].refusals = i < TRIES ? UINT_MAX : 1;
+		queue(&u, &cntr[i], i, 0);
+	}
+	while (u.n_started == 0) {
+		assert_int_not_equal(nic_next_deadline(u.nic), UINT64_MAX);
+		nic_timeout(u.nic, nic_next_deadline(u.nic));
+	}
+	for (unsigned i = 0; i < TRIES; i++)
+		u.work[i].refusals = 0;
+	while (u.n_started <= TRIES) {
+		assert_int_not_equal(nic_next_deadline(u.nic), UINT64_MAX);
+		nic_timeout(u.nic, nic_next_deadline(u.nic));
+	}
+	assert_int_equal(nic_next_deadline(u.nic), UINT64_MAX);
+	for (unsigned i = 0; i <= TRIES; i++)
+		nic_trig_cntr_fini(&cntr[i]);
+	unit_close(&u);
+}
+
 /* One completion is room for one of them, perhaps, and it is not known for which. */
 static void trigger__many_counters_without_room_cost_little_in_a_call(void **state)
 {
@@ -472,6 +501,7 @@ int main(void)
 		cmocka_unit_test(trigger__what_there_is_no_room_for_is_tried_when_something_has_completed),
 		cmocka_unit_test(trigger__counters_without_room_take_turns),
 		cmocka_unit_test(trigger__many_counters_without_room_cost_little_in_a_call),
+		cmocka_unit_test(trigger__counters_without_room_are_not_forgotten),
 		cmocka_unit_test(trigger__what_there_is_no_room_for_is_tried_after_a_while),
 		cmocka_unit_test(trigger__does_as_a_model_that_sorts),
 		cmocka_unit_test(trigger__much_work_on_one_counter),
