@@ -39,6 +39,10 @@ static void param_size(const char *name, size_t *value, size_t least, size_t mos
 		*value = got;
 }
 
+/* What the ACK timer and the most retries of a queue pair come to. */
+#define PEER_MS_LEAST 200
+#define PEER_MS_MOST  65000
+
 static void params_read(void)
 {
 	int ms;
@@ -62,7 +66,7 @@ static void params_read(void)
 		"at least, 65000 at most (default: %d)",
 		ufi_params.peer_ms);
 	if (!fi_param_get_int(&ufi_provider, "peer_timeout", &ms) && ms > 0)
-		ufi_params.peer_ms = ms;
+		ufi_params.peer_ms = ms < PEER_MS_LEAST ? PEER_MS_LEAST : ms < PEER_MS_MOST ? ms : PEER_MS_MOST;
 	fi_param_define(&ufi_provider, "scalable_mr", FI_PARAM_BOOL,
 			"Let programs that are ready for basic registration choose keys, and address by offsets, too; "
 			"otherwise they get the provider's keys and virtual addresses (default: no)");
