@@ -9,6 +9,7 @@
 #define CONNECT_DEFAULT_NS 10000000000u
 #define TIMEOUT_DEFAULT	   14 /* 67 ms */
 #define PEER_DEFAULT_NS	   6000000000u
+#define LATE_NS		   250000000u
 #define CALLS		   64 /* that wait for the port to have room; more are lost */
 #define ATTEMPT_FIRST	   0x1fffffffu
 
@@ -387,10 +388,15 @@ void rdm_settle_all(struct nic *nic)
 
 void rdm_timeout(struct nic *nic)
 {
+	uint64_t late_ns = nic->now - nic->rdm_deadline;
+
+	/* The host was stopped, or busy with others: we have not called meanwhile, nor listened. */
+	if (late_ns < LATE_NS)
+		late_ns = 0;
 	nic->rdm_deadline = TIME_NEVER;
 	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
 		struct nic_rdm *ep = list_entry(n, struct nic_rdm, node);
-		const uint64_t due[] = {rdm_calls_due(ep, nic->now), rdm_cm_due(ep, nic->now),
+		const uint64_t due[] = {rdm_calls_due(ep, nic->now, late_ns), rdm_cm_due(ep, nic->now, late_ns),
 					rdm_watches_due(ep, nic->now)};
 
 		for (unsigned i = 0; i < 3; i++)

@@ -307,8 +307,8 @@ void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const stru
 		 const struct nic_rdm_peer *peer);
 /** To one who asks where requests are not taken. */
 void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
-/** Call again, or give up. @return when to come back. */
-uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns);
+/** Call again, or give up; late_ns of the time since the last look do not count. @return when to come back. */
+uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
 /** We wait for something that only the peer can do. */
 void rdm_watch(struct nic_rdm_peer *peer);
 /** See whether those that we wait for are there. @return when to come back. */
@@ -346,8 +346,8 @@ bool rdm_cm_expects(const struct nic_rdm *ep, const struct nic_rdm_addr *from, c
 /** The peer is there, or is no more. */
 void rdm_cm_up(struct nic_rdm_peer *peer);
 void rdm_cm_down(struct nic_rdm_peer *peer);
-/** Ask again, or give up. @return when to come back. */
-uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns);
+/** Ask again, or give up; late_ns as of rdm_calls_due. @return when to come back. */
+uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
 void rdm_cm_fini(struct nic_rdm *ep);
 
 /* rdm_ops.c */

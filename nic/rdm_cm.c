@@ -108,10 +108,12 @@ static uint64_t left_due(struct nic_rdm *ep, uint64_t now_ns)
 	return TIME_NEVER;
 }
 
-uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns)
+uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 {
 	struct rdm_cm *cm = &ep->cm;
 
+	if (cm->give_up_ns != TIME_NEVER)
+		cm->give_up_ns += late_ns;
 	if (cm->state == RDM_CM_LEFT)
 		return left_due(ep, now_ns);
 	if (cm->state != RDM_CM_ASKS && cm->state != RDM_CM_ACCEPTS)
@@ -126,8 +128,8 @@ uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns)
 		tell(ep, NIC_RDM_CM_UNREACHABLE, cm->peer ? &cm->peer->addr : &cm->to, NULL, 0);
 		return TIME_NEVER;
 	}
-	if (cm->state == RDM_CM_ACCEPTS)
-		return cm->give_up_ns;
+	if (cm->state == RDM_CM_ACCEPTS) /* looking now and then shows whether we could have heard the peer */
+		return cm->give_up_ns - now_ns < ASK_MOST_NS ? cm->give_up_ns : now_ns + ASK_MOST_NS;
 	if (cm->call_ns <= now_ns) {
 		cm->wait_ns = cm->wait_ns * 2 < ASK_MOST_NS ? cm->wait_ns * 2 : ASK_MOST_NS;
 		cm->call_ns = now_ns + cm->wait_ns;

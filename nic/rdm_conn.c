@@ -268,7 +268,7 @@ void rdm_connect(struct nic_rdm_peer *peer)
 	say_of_qp(peer, RDM_HELLO, peer->proof);
 }
 
-uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns)
+uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 {
 	uint64_t deadline = TIME_NEVER;
 
@@ -279,6 +279,8 @@ uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns)
 		if (peer->give_up_ns == TIME_NEVER) {
 			peer->call_ns = now_ns + peer->wait_ns;
 			peer->give_up_ns = now_ns + ep->cfg.connect_ns;
+		} else {
+			peer->give_up_ns += late_ns;
 		}
 		if (peer->give_up_ns <= now_ns) {
 			COUNT(ep->nic, rdm_unreachable);

@@ -251,6 +251,10 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 		req->rnr_retries--;
 	reposition(qp);
 	req->retrying = false; /* the retry has arrived */
+	if (qp->rdm_owned) {   /* whose tries are for a time of silence */
+		req->retries = qp->attr.retry_cnt;
+		req->expired = 0;
+	}
 	req->rnr_until = qp->nic->now + wait_ns;
 	req->ack_deadline = TIME_NEVER;
 	trace_add(qp->nic, qp->qpn, NIC_TR_rnr_wait, qp->comp.una, (uint32_t)(wait_ns / 1000));

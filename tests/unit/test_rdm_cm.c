@@ -396,6 +396,39 @@ static void cm__who_has_asked_may_go(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
+static bool lose_all(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	(void)rig;
+	(void)from;
+	(void)ip;
+	(void)len;
+	return true;
+}
+
+/** Hosts that were stopped while they were about to connect have not waited for each other. */
+static void cm__who_was_stopped_still_connects(void **state)
+{
+	struct two t;
+
+	(void)state;
+	two_open(&t, 3);
+	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &t.listener.addr, NULL, 0), 0);
+	while (t.listener.n_event == 0)
+		rdm_run(t.rig, 1000000);
+	assert_int_equal(nic_rdm_cm_accept(t.listener.ep, expect_event(&t.listener, NIC_RDM_CM_REQUEST, NULL).request,
+					   t.chosen.ep, NULL, 0),
+			 0);
+	t.rig->cut = lose_all;
+	rdm_run(t.rig, 2ull * SECOND);
+	t.rig->now += 30ull * SECOND;
+	rdm_run(t.rig, 2ull * SECOND);
+	t.rig->cut = NULL;
+	rdm_run(t.rig, 5ull * SECOND);
+	expect_event(&t.caller, NIC_RDM_CM_CONNECTED, NULL);
+	expect_event(&t.chosen, NIC_RDM_CM_CONNECTED, NULL);
+	rdm_rig_destroy(t.rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -410,6 +443,7 @@ int main(void)
 		cmocka_unit_test(cm__data_has_as_much_room_as_is_said),
 		cmocka_unit_test(cm__a_listener_may_take_its_time),
 		cmocka_unit_test(cm__who_has_asked_may_go),
+		cmocka_unit_test(cm__who_was_stopped_still_connects),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -279,34 +279,6 @@ static void rdm__a_peer_comes_again(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** One that is silent is waited for as long as the endpoint says, and a little longer. */
-static void rdm__a_peer_may_be_silent_for_a_while(void **state)
-{
-	static const struct {
-		uint64_t asked, least;
-	} waits[] = {{0, 6 * SECOND}, {1, SECOND / 10}, {2 * SECOND, 2 * SECOND}, {60 * SECOND, 60 * SECOND}};
-
-	(void)state;
-	for (unsigned i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
-		struct rdm_rig *rig = rdm_rig_create(2, 41);
-		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
-
-		for (unsigned n = 0; n < 2; n++) {
-			rdm_node_stop(&rig->node[n]);
-			rig->init.peer_ns = waits[i].asked;
-			rdm_node_start(&rig->node[n]);
-		}
-		talk(rig, a, b);
-		rdm_node_stop(b);
-		assert_int_equal(rdm_send(a, b, 1, NIC_RDM_INJECT, 0, 0, 8), 0);
-		rdm_run(rig, waits[i].least);
-		rdm_expect_nothing(a);
-		rdm_run(rig, SECOND / 3); /* an ACK timer's last wait, at most */
-		rdm_expect(a, NIC_RDM_SEND, NIC_WC_RETRY_EXC_ERR, 1);
-		rdm_rig_destroy(rig);
-	}
-}
-
 static unsigned packets_left;
 
 static bool cut_after(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
@@ -665,7 +637,6 @@ int main(void)
 		cmocka_unit_test(rdm__who_calls_is_called_back),
 		cmocka_unit_test(rdm__nobody_is_there),
 		cmocka_unit_test(rdm__a_peer_comes_again),
-		cmocka_unit_test(rdm__a_peer_may_be_silent_for_a_while),
 		cmocka_unit_test(rdm__the_sender_goes_amid_a_message),
 		cmocka_unit_test(rdm__who_operates_goes_amid_its_operands),
 		cmocka_unit_test(rdm__an_offer_goes_with_its_sender),
