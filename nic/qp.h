@@ -115,7 +115,22 @@ struct send_queue {
 	uint32_t streak; /* WQEs from here on are alike: those before `head`, but for the first */
 };
 
-/** Requester. Written by req.c only. */
+#define REQ_EARLY_OVER UINT8_MAX
+
+/** Of req_early.c. */
+struct requester_early {
+	uint64_t at; /* while the ACK timer runs: when an answer is late; TIME_NEVER: not before that runs out */
+	uint32_t answer_ns, deviation_ns; /* how long answers take; 0: not known yet */
+	uint64_t timed_ns;		  /* these two: `timing`, when it was first sent, and the PSN behind it */
+	uint32_t timed_psn;
+	bool timing;
+	uint8_t again; /* times that it was sent again early since there was progress; REQ_EARLY_OVER: enough */
+};
+
+/** What is sent was sent early before: the ACK timer is not started anew for that. */
+#define req_early_is_again(qp) ((qp)->req.early.again != 0 && (qp)->req.early.again != REQ_EARLY_OVER)
+
+/** Requester. Written by req.c only, and `early` by req_early.c. */
 struct requester {
 	uint32_t psn;		      /* of the next packet to send */
 	uint32_t sent_psn;	      /* one past the highest PSN ever sent */
@@ -127,9 +142,10 @@ struct requester {
 	uint64_t rnr_until;	      /* RNR wait; TIME_NEVER: none */
 	uint8_t retries, rnr_retries; /* left */
 	uint8_t expired;	      /* times the ACK timer ran out in a row, up to BACKOFF_MAX */
-	bool retrying;		      /* went back to una and has seen no progress since */
-	bool forgiven;		      /* likewise, but that was no retry: payload by reference was not fetched */
-	bool referred;		      /* packets before referred_end, unacknowledged yet, have been sent by reference */
+	struct requester_early early;
+	bool retrying; /* went back to una and has seen no progress since */
+	bool forgiven; /* likewise, but that was no retry: payload by reference was not fetched */
+	bool referred; /* packets before referred_end, unacknowledged yet, have been sent by reference */
 	uint32_t referred_end;
 	enum error_id failed; /* local error of WQE sq.next: completes once it is the oldest */
 	bool drained;	      /* SQ_DRAINED was reported */
@@ -428,6 +444,15 @@ bool req_fail(struct nic_qp *qp, enum error_id error);
 enum error_id req_gathered(enum mem_verdict v);
 /** How many retries take a time like this, with an ACK timer like that (nic_qp_attr.timeout, not 0): 1 ... 255. */
 uint8_t req_retries(uint8_t timeout, uint64_t ns);
+/* req_early.c */
+/** A packet was sent for the first time. */
+void req_early_sent(struct nic_qp *qp);
+/** PSNs before comp.una are acknowledged. */
+void req_early_progress(struct nic_qp *qp);
+/** The ACK timer has been started. */
+void req_early_start(struct nic_qp *qp);
+/** No answer has come until early.at. @return whether what has none is to be sent again. */
+bool req_early_again(struct nic_qp *qp);
 /** Whether the peer is to answer the packet, which this WQE is in. */
 bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t psns);
 /** A packet of so many PSNs has been built, with which so many WQEs end: account for it. */

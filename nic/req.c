@@ -123,6 +123,7 @@ static void ack_timer_start(struct nic_qp *qp)
 		req->ack_deadline = TIME_NEVER;
 	else
 		req->ack_deadline = qp->nic->now + (4096ull << qp->attr.timeout << req->expired);
+	req_early_start(qp);
 	qp_timer(qp);
 }
 
@@ -163,6 +164,7 @@ void req_progress(struct nic_qp *qp, uint32_t packets)
 	req->retrying = req->forgiven = false;
 	req->referred = req->referred && psn_diff(qp->comp.una, req->referred_end) < 0;
 	req->expired = 0;
+	req_early_progress(qp);
 	window_widen(qp, packets);
 	if (psn_diff(qp->comp.una, req->psn) > 0)
 		reposition(qp); /* a late answer overtook the retry */
@@ -230,6 +232,7 @@ void req_path_gone(struct nic_qp *qp)
 	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
 	reposition(qp);
 	qp->req.expired = 0;
+	qp->req.early = (struct requester_early){0}; /* it was about that path */
 	qp->req.retrying = false;
 	req_attributes_changed(qp); /* all tries, and all the time, are there again */
 	if (inflight_max(qp)) {	    /* the peer may have gone for good: begin as after losses */
@@ -261,6 +264,17 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 	qp_timer(qp);
 }
 
+/** The answer is late, but the ACK timer has not run out. */
+static void late(struct nic_qp *qp)
+{
+	if (req_early_again(qp)) {
+		COUNT(qp->nic, early_retries);
+		trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
+		reposition(qp);
+	}
+	qp_timer(qp);
+}
+
 void req_timeout(struct nic_qp *qp, uint64_t now)
 {
 	struct requester *req = &qp->req;
@@ -276,7 +290,10 @@ void req_timeout(struct nic_qp *qp, uint64_t now)
 		trace_add(qp->nic, qp->qpn, NIC_TR_timeout, qp->comp.una, req->retries);
 		if (req->expired < BACKOFF_MAX)
 			req->expired++;
+		req->early.again = REQ_EARLY_OVER;
 		req_go_back(qp, ERR_timeout);
+	} else if (req->ack_deadline != TIME_NEVER && req->early.at <= now) {
+		late(qp);
 	}
 }
 
@@ -592,7 +609,7 @@ bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t p
 void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t ends)
 {
 	struct requester *req = &qp->req;
-	bool oldest = req->psn == qp->comp.una;
+	bool oldest = req->psn == qp->comp.una && !req_early_is_again(qp);
 
 	if (psn_diff(req->psn, req->sent_psn) < 0) {
 		COUNT(qp->nic, retransmitted);
@@ -600,8 +617,10 @@ void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t e
 	}
 	req->psn = psn_add(req->psn, psns);
 	req->packet += psns;
-	if (psn_diff(req->psn, req->sent_psn) > 0)
+	if (psn_diff(req->psn, req->sent_psn) > 0) {
 		req->sent_psn = req->psn;
+		req_early_sent(qp);
+	}
 	if (asks_response(w))
 		req->rd_out++;
 	if (ends) {
