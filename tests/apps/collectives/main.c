@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * main.c - runs collectives that the NICs do alone, and checks what comes of them.
+ *
+ *   collectives [-n PROCESSES] [-r ROUNDS] [-b BATCH] [-s] [-l SECONDS] barrier|broadcast|allreduce
+ *
+ * A batch of rounds is queued by each process. Then process 0 says go, once, and from there on no thread of any
+ * program does anything: it sleeps in fi_cntr_wait, or with -s (stopped) in read(), far from the library, until the
+ * launcher has seen that all of them are done. That it sees in memory which the NICs add to, as the last thing of a
+ * batch. Then each process looks at all that it has:
+ *
+ *   allreduce  the sum, of numbers that are others in each round and process, exactly
+ *   broadcast  what the root has, which is another one in each round
+ *   barrier    each process's NIC adds one to a number that all share before it enters round r, and looks at it when
+ *              it leaves: all must have entered
+ *
+ * Prints how long a round took, how often the threads of the programs were woken meanwhile, in a batch, and what CPU
+ * time these and the NICs' own threads have used. Exit code 1: something was wrong, or a process has died, or all of
+ * it took too long.
+ */
+#include "group.h"
+
+#include <errno.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BATCH_MAX 2000u
+#define PIECES	  20u /* at most, of a round of anything */
+
+enum kind { BARRIER, BROADCAST, ALLREDUCE, KINDS };
+static const char *const kind_names[KINDS] = {"barrier", "broadcast", "allreduce"};
+
+/** What is sent by a broadcast. */
+struct parcel {
+	uint64_t round, root, mixed;
+};
+
+/** What all processes and the launcher share. */
+struct board {
+	struct meeting meeting;
+	enum kind kind;
+	unsigned rounds, batch, limit_s;
+	bool stopped;
+	int bell[2];	      /* pipe: a byte for each process, when a batch is done */
+	unsigned rung;	      /* batches for which that was done */
+	uint64_t ns;	      /* of all batches, from go to the end, by process 0 */
+	double finished;      /* processes, of all batches; the NICs add to this and what follows */
+	double in[BATCH_MAX]; /* processes that have entered the i-th barrier, of all batches */
+	double numbers[COLLECTIVE_MAX][BATCH_MAX][COLLECTIVE_VALUES];
+	struct {
+		uint64_t sleeps, thread_us, others_us;
+	} usage[COLLECTIVE_MAX];
+};
+
+/** What a process has besides. */
+struct member {
+	struct group g;
+	struct board *b;
+	double seen[BATCH_MAX];
+	const double *sum[BATCH_MAX];
+	struct parcel parcel[BATCH_MAX];
+};
+
+static const double one = 1;
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- rounds ------------------------------------------------------------------------------------------------------ */
+
+/** What a process brings along: whole numbers, whose sums are exact. */
+static double brings(unsigned round, unsigned rank)
+{
+	return (double)((round + 1) * 65537u % 1000003u * (rank + 3u));
+}
+
+static struct parcel parcel_of(unsigned round, unsigned root)
+{
+	return (struct parcel){round, root, (round + 1ull) * 0x9e3779b97f4a7c15ull ^ root};
+}
+
+/** Round `round`, the i-th of its batch. */
+static void queue_round(struct member *m, unsigned round, unsigned i)
+{
+	struct collective *c = &m->g.c;
+	double *v = m->b->numbers[c->rank][i];
+	unsigned root = round % c->size;
+
+	switch (m->b->kind) {
+	case BARRIER:
+		m->seen[i] = 0;
+		collective_add(c, &one, &m->b->in[i]);
+		collective_barrier(c);
+		collective_look(c, &m->b->in[i], &m->seen[i]);
+		break;
+	case BROADCAST:
+		m->parcel[i] = root == c->rank ? parcel_of(round, root) : (struct parcel){0};
+		collective_broadcast(c, root, &m->parcel[i], sizeof(m->parcel[i]));
+		break;
+	default:
+		memset(v, 0, sizeof(m->b->numbers[c->rank][i]));
+		v[0] = brings(round, c->rank);
+		m->sum[i] = collective_allreduce(c, v);
+	}
+}
+
+static bool round_is_right(const struct member *m, unsigned round, unsigned i)
+{
+	const unsigned size = m->g.c.size;
+	struct parcel parcel = parcel_of(round, round % size);
+	double sum = 0;
+
+	switch (m->b->kind) {
+	case BARRIER:
+		return m->seen[i] == (double)size * (round / m->b->batch + 1);
+	case BROADCAST:
+		return memcmp(&m->parcel[i], &parcel, sizeof(parcel)) == 0;
+	default:
+		for (unsigned rank = 0; rank < size; rank++)
+			sum += brings(round, rank);
+		return *m->sum[i] == sum;
+	}
+}
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+/** Until the NIC has done all that was queued. In this time the program is asleep. */
+static void sleep_through(struct member *m)
+{
+	struct collective *c = &m->g.c;
+	char byte;
+
+	if (!m->b->stopped)
+		group_check(fi_cntr_wait(c->done, c->at, (int)m->b->limit_s * 1000), "fi_cntr_wait");
+	else if (read(m->b->bell[0], &byte, 1) != 1)
+		group_die("the bell", -errno);
+}
+
+static uint64_t us(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * 1000000u + (uint64_t)t->tv_usec;
+}
+
+/** From go to the end, with what it has cost. */
+static void run(struct member *m)
+{
+	struct collective *c = &m->g.c;
+	struct rusage thread[2], all[2];
+	uint64_t start, mine;
+
+	getrusage(RUSAGE_THREAD, &thread[0]);
+	getrusage(RUSAGE_SELF, &all[0]);
+	start = now_ns();
+	group_check(collective_go(c), "collective_go");
+	sleep_through(m);
+	if (c->rank == 0)
+		m->b->ns += now_ns() - start;
+	getrusage(RUSAGE_THREAD, &thread[1]);
+	getrusage(RUSAGE_SELF, &all[1]);
+	mine = us(&thread[1].ru_utime) + us(&thread[1].ru_stime) - us(&thread[0].ru_utime) - us(&thread[0].ru_stime);
+	m->b->usage[c->rank].sleeps += (uint64_t)(thread[1].ru_nvcsw - thread[0].ru_nvcsw);
+	m->b->usage[c->rank].thread_us += mine;
+	m->b->usage[c->rank].others_us +=
+		us(&all[1].ru_utime) + us(&all[1].ru_stime) - us(&all[0].ru_utime) - us(&all[0].ru_stime) - mine;
+}
+
+/** Rounds first ... first + n - 1. @return how many were wrong. */
+static unsigned run_batch(struct member *m, unsigned first, unsigned n)
+{
+	struct collective *c = &m->g.c;
+	struct board *b = m->b;
+	unsigned wrong = 0;
+
+	group_meet(&m->g); /* all have done the batch before, and looked at it */
+	group_check(collective_hold(c, n * PIECES + 1), "collective_hold");
+	for (unsigned i = 0; i < n; i++)
+		queue_round(m, first + i, i);
+	collective_add(c, &one, &b->finished);
+	/* The others are let go as soon as they are ready; nothing can come of that as long as process 0 is missing. */
+	if (c->rank == 0)
+		group_meet(&m->g);
+	else
+		atomic_fetch_add(&b->meeting.arrived, 1), m->g.met++;
+	run(m);
+	group_check(fi_cntr_wait(c->done, c->at, (int)b->limit_s * 1000), "what was queued has failed");
+	group_check(fi_cntr_wait(c->sent, c->sends, (int)b->limit_s * 1000), "a message has failed");
+	if (fi_cntr_readerr(c->done) || fi_cntr_readerr(c->sent))
+		group_die("work has failed", -FI_EIO);
+	for (unsigned i = 0; i < n; i++)
+		wrong += !round_is_right(m, first + i, i);
+	collective_forget(c);
+	return wrong;
+}
+
+static int member_run(unsigned rank, struct meeting *meeting)
+{
+	struct board *b = (struct board *)meeting;
+	struct member *m = calloc(1, sizeof(*m));
+	unsigned wrong = 0;
+
+	if (!m)
+		group_die("memory", -FI_ENOMEM);
+	m->b = b;
+	group_open(&m->g, rank, meeting, sizeof(*b));
+	for (unsigned first = 0; first < b->rounds; first += b->batch)
+		wrong += run_batch(m, first, b->rounds - first < b->batch ? b->rounds - first : b->batch);
+	group_meet(&m->g);
+	group_close(&m->g);
+	if (wrong)
+		fprintf(stderr, "process %u: %u of %u rounds were wrong\n", rank, wrong, b->rounds);
+	free(m);
+	return wrong ? 1 : 0;
+}
+
+/* ---- the launcher ------------------------------------------------------------------------------------------------ */
+
+/** It is no process of the group, and knows nothing but this memory. */
+static void ring_when_done(struct meeting *meeting)
+{
+	struct board *b = (struct board *)meeting;
+	volatile double *finished = &b->finished;
+	char bytes[COLLECTIVE_MAX] = {0};
+
+	if (!b->stopped || *finished < (double)(b->rung + 1) * meeting->size)
+		return;
+	b->rung++;
+	if (write(b->bell[1], bytes, meeting->size) != (ssize_t)meeting->size)
+		group_die("the bell", -errno);
+}
+
+static void report(const struct board *b)
+{
+	const unsigned batches = (b->rounds + b->batch - 1) / b->batch;
+	uint64_t sleeps = 0, thread_us = 0, others_us = 0;
+
+	for (unsigned i = 0; i < b->meeting.size; i++) {
+		sleeps = b->usage[i].sleeps > sleeps ? b->usage[i].sleeps : sleeps;
+		thread_us += b->usage[i].thread_us;
+		others_us += b->usage[i].others_us;
+	}
+	printf("%s, %u processes: %u rounds, %.1f us each; a thread slept %.1f times in a batch; CPU time %.3f s of "
+	       "these threads, %.3f "
+	       "s of the NICs\n",
+	       kind_names[b->kind], b->meeting.size, b->rounds, (double)b->ns / 1e3 / b->rounds,
+	       (double)sleeps / batches, (double)thread_us / 1e6, (double)others_us / 1e6);
+}
+
+static void usage(void)
+{
+	fprintf(stderr,
+		"usage: collectives [-n PROCESSES] [-r ROUNDS] [-b BATCH] [-s] [-l SECONDS] "
+		"barrier|broadcast|allreduce\n"
+		"  -n  2 to %u, or 1 (4)\n"
+		"  -r  how often (1000)\n"
+		"  -b  rounds that are queued at once, up to %u (500)\n"
+		"  -s  sleep outside of the library\n"
+		"  -l  time for all of it, in seconds (120)\n",
+		COLLECTIVE_MAX, BATCH_MAX);
+	exit(2);
+}
+
+static void options(int argc, char **argv, struct board *b)
+{
+	int option;
+
+	*b = (struct board){.meeting = {.size = 4}, .rounds = 1000, .batch = 500, .limit_s = 120};
+	while ((option = getopt(argc, argv, "n:r:b:l:s")) != -1) {
+		switch (option) {
+		case 'n':
+			b->meeting.size = (unsigned)atoi(optarg);
+			break;
+		case 'r':
+			b->rounds = (unsigned)atoi(optarg);
+			break;
+		case 'b':
+			b->batch = (unsigned)atoi(optarg);
+			break;
+		case 'l':
+			b->limit_s = (unsigned)atoi(optarg);
+			break;
+		case 's':
+			b->stopped = true;
+			break;
+		default:
+			usage();
+		}
+	}
+	while (optind < argc && b->kind < KINDS && strcmp(argv[optind], kind_names[b->kind]) != 0)
+		b->kind++;
+	if (optind + 1 != argc || b->kind == KINDS || !b->meeting.size || b->meeting.size > COLLECTIVE_MAX ||
+	    !b->rounds || !b->batch || b->batch > BATCH_MAX || !b->limit_s)
+		usage();
+}
+
+int main(int argc, char **argv)
+{
+	struct board *b = group_share(sizeof(*b));
+
+	options(argc, argv, b);
+	if (pipe(b->bell) != 0)
+		group_die("pipe", -errno);
+	if (group_run(&b->meeting, b->limit_s, member_run, ring_when_done) != 0)
+		return 1;
+	report(b);
+	return 0;
+}

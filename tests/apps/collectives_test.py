@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collectives that NICs run by themselves (collectives/): 10,000 rounds of each by 2 to 16 processes, over shared memory
+and by UDP that loses packets, while no thread of any program runs. And that it shows where one has to; and a process that
+dies."""
+import os
+import re
+import signal
+import subprocess
+
+import harness
+
+UROCE = os.path.join(harness.ROOT, "scripts", "uroce")
+ROUNDS = 10000
+KINDS = ("barrier", "broadcast", "allreduce")
+SIZES = (2, 3, 5, 8, 16)
+PATHS = (("shared memory", {}, ()), ("UDP that loses 1% of all packets", {"UROCE_RING": "off"}, ("--loss", "1%")))
+SECONDS = 240  # for a machine that does much else
+
+
+def uroce(*argv):
+    return subprocess.run([UROCE, *argv], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+
+def start(side, env, *argv):
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "collectives")
+    return harness.Process([program, "-l", str(SECONDS), *map(str, argv)], side, env)
+
+
+def rounds(tally, side, path, env):
+    for size in SIZES:
+        for kind in KINDS:
+            process = start(side, env, "-s", "-b", 1000, "-n", size, "-r", ROUNDS, kind)
+            code, output = process.wait(SECONDS + 10), process.output()
+            said = re.fullmatch(rf"{kind}, {size} processes: {ROUNDS} rounds, (.*)", output.strip())
+            tally.result(f"{kind} by {size} processes, over {path}", code == 0 and said, f"exit code {code}", output)
+            if said:
+                print(f"     | {said.group(1)}", flush=True)
+
+
+def asleep_in_the_library(tally, side):
+    for kind in KINDS:
+        process = start(side, {}, "-n", 4, "-r", 1000, kind)
+        code = process.wait(SECONDS + 10)
+        tally.result(f"{kind}, asleep in fi_cntr_wait", code == 0, f"exit code {code}", process.output())
+
+
+def without_engine_threads(tally, side):
+    """Then somebody would have to call the library, and nobody does: it must not come to an end."""
+    process = start(side, {"UROCE_PROGRESS": "inline"}, "-s", "-n", 2, "-r", 10, "-l", 3, "barrier")
+    code, output = process.wait(60), process.output()
+    tally.result("without the NICs' threads nothing happens", code == 1 and "not done in 3 s" in output,
+                 f"exit code {code}", output)
+
+
+def children(pid):
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(child) for child in found.stdout.split()]
+
+
+def death(tally, side):
+    """Amid rounds, of one process: the others must not wait for it."""
+    process = start(side, {}, "-s", "-n", 3, "-r", 100000000, "-b", 100, "allreduce")
+    members = harness.until(30, lambda: len(found := children(process.pid)) == 3 and found)
+    if members and harness.until(30, lambda: "trig_fired" in uroce("stat", side.address).stdout):
+        os.kill(members[1], signal.SIGKILL)
+    code, output = process.wait(60), process.output()
+    left = [pid for pid in members or [] if os.path.exists(f"/proc/{pid}")]
+    tally.result("a process dies", code == 1 and "process 1 of 3 was killed by signal 9" in output and not left,
+                 f"exit code {code}, {len(left)} processes left", output)
+
+
+def main():
+    harness.options(__doc__)
+    tally = harness.Tally("collectives")
+    for path, env, faults in PATHS:
+        side = harness.one_device_sides()[0]
+        uroce("up", side.address)
+        if faults:
+            set_up = uroce("fault", side.address, *faults, "--seed", "7")
+            tally.result(f"the device has faults: {path}", set_up.returncode == 0, set_up.stderr)
+        rounds(tally, side, path, env)
+        uroce("down", side.address)
+    side = harness.one_device_sides()[0]
+    asleep_in_the_library(tally, side)
+    without_engine_threads(tally, side)
+    death(tally, side)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
