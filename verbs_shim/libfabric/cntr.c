@@ -11,10 +11,19 @@ static struct ufi_cntr *cntr_of(struct fid_cntr *cntr)
 	return container_of(cntr, struct ufi_cntr, cntr);
 }
 
+/** Who waits for a value sleeps on while the counter is on its way there: others' work may go on with each step of it. */
+static void tell(struct ufi_cntr *cntr, bool error)
+{
+	if (error)
+		ufi_wait_signal(&cntr->wait);
+	else
+		ufi_wait_signal_value(&cntr->wait, nic_trig_part(&cntr->trig, false));
+}
+
 void ufi_cntr_count(struct ufi_cntr *cntr, bool error)
 {
 	nic_trig_add(cntr->domain->nic, &cntr->trig, error, 1);
-	ufi_wait_signal(&cntr->wait);
+	tell(cntr, error);
 }
 
 void ufi_cntr_count_served(struct ufi_cntr *reads, struct ufi_cntr *writes)
@@ -31,7 +40,7 @@ void ufi_cntr_change(struct ufi_cntr *cntr, bool error, uint64_t value, bool add
 		nic_trig_add(cntr->domain->nic, &cntr->trig, error, value);
 	else
 		nic_trig_set(cntr->domain->nic, &cntr->trig, error, value);
-	ufi_wait_signal(&cntr->wait);
+	tell(cntr, error);
 }
 
 /** What the program gets to see of a part. */
@@ -111,7 +120,7 @@ static int cntr_look_or_begin(struct ufi_cntr *cntr, uint64_t threshold, uint64_
 		rc = cntr_look(cntr, threshold, errors);
 	if (rc != -FI_EAGAIN || !ufi_wait_sleeps(&cntr->wait))
 		return rc;
-	*begun = ufi_wait_begin(&cntr->wait);
+	*begun = ufi_wait_begin_from(&cntr->wait, threshold);
 	pmd_expect_sleep(engine);
 	return -FI_EAGAIN;
 }

@@ -60,6 +60,7 @@ int ufi_wait_arm(struct ufi_wait *wait)
 	if (rc)
 		return rc;
 	wait->armed = true;
+	wait->from = 0;
 	while (read(wait->fd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
 	return 0;
@@ -67,6 +68,13 @@ int ufi_wait_arm(struct ufi_wait *wait)
 
 unsigned ufi_wait_begin(struct ufi_wait *wait)
 {
+	return ufi_wait_begin_from(wait, 0);
+}
+
+unsigned ufi_wait_begin_from(struct ufi_wait *wait, uint64_t value)
+{
+	if (!wait->armed || value < wait->from)
+		wait->from = value;
 	wait->armed = true;
 	return atomic_load(&wait->wakes);
 }

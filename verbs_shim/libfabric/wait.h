@@ -21,6 +21,7 @@ struct ufi_wait {
 	int fd;			 /* eventfd, for programs that look at it themselves; -1: nobody has asked for it yet */
 	struct ufi_waitset *set; /* NULL: in none */
 	bool armed;		 /* somebody is about to sleep: the next event has to wake him */
+	uint64_t from;		 /* but of a counter's changes only those to so much */
 	atomic_uint wakes;	 /* times that this has happened: what threads sleep on */
 	atomic_uint sleepers;	 /* threads that do, at this moment */
 };
@@ -38,10 +39,18 @@ static inline bool ufi_wait_sleeps(const struct ufi_wait *wait)
 int ufi_wait_arm(struct ufi_wait *wait);
 /** From here on the next ufi_wait_signal ends the sleep of who calls ufi_wait_sleep with what this returns. Lock held. */
 unsigned ufi_wait_begin(struct ufi_wait *wait);
+/** The same for who only wants to know of a counter that has come to `value`, or counts an error. */
+unsigned ufi_wait_begin_from(struct ufi_wait *wait, uint64_t value);
 void ufi_wait_wake(struct ufi_wait *wait);
 static inline void ufi_wait_signal(struct ufi_wait *wait)
 {
 	if (wait->armed)
+		ufi_wait_wake(wait);
+}
+/** A counter has changed, and is `value` now. Lock held. */
+static inline void ufi_wait_signal_value(struct ufi_wait *wait, uint64_t value)
+{
+	if (wait->armed && value >= wait->from)
 		ufi_wait_wake(wait);
 }
 /** fi_control's FI_GETWAIT and FI_GETWAITOBJ. Lock held. */

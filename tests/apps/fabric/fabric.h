@@ -129,6 +129,7 @@ void case_waiting(struct pair *p);
 void case_wait_set(struct pair *p);
 void case_wait_set_mistakes(struct pair *p);
 /* sharing.c */
+void case_steps(struct pair *p);
 void case_threads(struct pair *p);
 void case_forks(struct pair *p);
 void case_nameless_senders(struct pair *p);

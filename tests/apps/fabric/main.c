@@ -213,6 +213,7 @@ static const struct {
 	{"shared receive context", case_shared_receive},
 	{"shared receive context: wrong calls", case_shared_receive_mistakes},
 	{"waiting", case_waiting},
+	{"waiting for a value", case_steps},
 	{"wait set", case_wait_set},
 	{"wait set: wrong calls", case_wait_set_mistakes},
 	{"several threads wait", case_threads},

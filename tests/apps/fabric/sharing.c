@@ -14,6 +14,7 @@
 #include "fabric.h"
 
 #define THREADS	   3
+#define STEPS	   10
 #define FORKS	   40
 #define PATIENCE_S 20
 
@@ -125,6 +126,50 @@ void case_threads(struct pair *p)
 		WANT_OK(fi_recv(p->b.ep, p->there, 1, NULL, FI_ADDR_UNSPEC, NULL));
 		await(p, p->b.rx);
 	}
+}
+
+/** Times that the thread has gone to sleep. */
+static unsigned long naps(const struct waiter *w)
+{
+	char path[64], line[128];
+	unsigned long n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", atomic_load(&w->tid));
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f))
+		(void)sscanf(line, "voluntary_ctxt_switches: %lu", &n);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/** Who waits for a value is not woken before: chains of deferred work go through many, and nobody is to look on. */
+void case_steps(struct pair *p)
+{
+	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct waiter w = {.threshold = STEPS};
+	unsigned long before;
+
+	WANT_OK(fi_cntr_open(p->domain, &attr, &w.cntr, NULL));
+	start(&w, wait_cntr);
+	before = naps(&w);
+	for (unsigned i = 1; i < STEPS && !getenv("UROCE_PROGRESS"); i++) {
+		WANT_OK(fi_cntr_add(w.cntr, 1));
+		WANT(sleeps(&w), true);
+		WANT(naps(&w), before);
+	}
+	WANT_OK(fi_cntr_set(w.cntr, STEPS));
+	if (!ends(&w, 0))
+		return;
+	if (!getenv("UROCE_PROGRESS")) { /* there is no telling when it has looked at the errors that there are */
+		w = (struct waiter){.cntr = w.cntr, .threshold = 2 * STEPS};
+		start(&w, wait_cntr);
+		WANT_OK(fi_cntr_adderr(w.cntr, 1));
+		if (!ends(&w, -FI_EAVAIL))
+			return;
+	}
+	WANT_OK(fi_close(&w.cntr->fid));
 }
 
 /* ---- forks ----------------------------------------------------------------------------------------------------- */
