@@ -184,6 +184,22 @@ def test_raw_programs():
                 assert all(number > 0 for number in numbers), (argv, done.stdout)
 
 
+def test_triggers():
+    """What a trigger costs is the difference of its two ways; both are functions that callgrind can tell apart."""
+    bench = os.path.join(os.environ["UROCE_BUILD"], "tests", "bench")
+    program = os.path.join(bench, "nic_trigger")
+    for kind in ("send", "tsend", "write", "atomic", "fetch"):
+        for what in ("plain", "triggered", "extra"):
+            done = subprocess.run([program, kind, what, "160", "16"], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0 and len(done.stdout.split()) == 1, (kind, what, done)
+    for argv in (["send"], ["send", "plain", "7"], ["send", "plain", "16", "3"], ["nothing", "plain"], ["send", "odd"]):
+        done = subprocess.run([program, *argv], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and "usage" in done.stderr, (argv, done)
+    with open(program, "rb") as f:
+        names = f.read()
+    assert b"plain_requests" in names and b"triggered_requests" in names
+
+
 def main():
     harness.options(__doc__)
     tally = harness.Tally("bench")

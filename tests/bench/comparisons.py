@@ -9,6 +9,7 @@ from measure import MIB, Atomics, Fabric, OurFabric, Perftest, Program, Ucx
 
 SHM, RXM, RXD = "libfabric shm", "libfabric tcp;ofi_rxm", "libfabric udp;ofi_rxd"
 POSIX, UCX_TCP = "UCX posix", "UCX tcp"
+SOCKETS, CALL = "libfabric sockets", "by a call"
 RING, PIPE = "raw ring", "memcpy pipe"
 RAW_UDP, RAW_TCP = "raw UDP", "TCP"
 
@@ -208,6 +209,21 @@ def fabric():
                 yield compare(f"{name} {size_words}", "MB/s", test, size, (1 << 30) // size, [at_least(1, beat)])
 
 
+def triggers():
+    """What starts by itself: beside the same request by a call, and beside the other provider that does this in software."""
+    section = "triggers"
+    for kind, words in (("send", "SEND"), ("tsend", "tagged SEND"), ("write", "WRITE"), ("atomic", "SUM of a u64"),
+                        ("fetch", "fetching SUM of a u64")):
+        yield Comparison(section, f"{words}, a trigger beyond a call, in the core", "ns",
+                         [Program("uroce", ["nic_trigger", kind, "extra"], 96000, ours=True),
+                          Program(CALL, ["nic_trigger", kind, "plain"], 96000)], [at_most(200)])
+    yield Comparison(section, "SEND 8 B by a counter, round trip", "us",
+                     [OurFabric("uroce", "trigger_rtt", 8, 200000), OurFabric(CALL, "rtt", 8, 200000)])
+    yield Comparison(section, "chain of tagged SENDs 8 B, both programs asleep, round trip", "us",
+                     [OurFabric("uroce", "deferred_rtt", 8, 20480), Fabric(SOCKETS, "sockets", "deferred_rtt", 8, 5120)],
+                     [at_most(1, SOCKETS)])
+
+
 def sweep():
     """The same by size, for the plots."""
     for exponent in (3, 6, 9, 12, 14, 16, 18, 20):
@@ -231,7 +247,7 @@ def sweep():
 
 
 def comparisons(with_sweep):
-    for part in (latencies, rates, atomics, bandwidths, udp, fabric):
+    for part in (latencies, rates, atomics, bandwidths, udp, fabric, triggers):
         yield from part()
     if with_sweep:
         yield from sweep()

@@ -12,64 +12,24 @@
  *                                                               operation, a window of them; million elements a second
  *        fabric_peer PROVIDER fadd|cswap [8 [COUNT [CPU CPU]]]  8-byte atomics one by one; as rtt
  *        fabric_peer PROVIDER fadd_rate|cswap_rate [8 [COUNT [CPU CPU]]]  a window of them; million a second
+ *        fabric_peer PROVIDER trigger_rtt [BYTES [COUNT [CPU CPU]]]  as rtt, but side 0's are deferred work, and fi_cntr_add sends them
+ *        fabric_peer PROVIDER deferred_rtt [BYTES [COUNT [CPU CPU]]]  SENDs by tag, which providers make of deferred work, each when
+ *                                                               the one before has come: 256 round trips that no thread of a
+ *                                                               program is in but to begin, and to sleep until they are over
  * PROVIDER is for example shm or "tcp;ofi_rxm".
  */
-#include <rdma/fabric.h>
-#include <rdma/fi_atomic.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
-#include <rdma/fi_tagged.h>
-
-#include "bench_util.h"
+#include "fabric_peer.h"
 
 #define BYTES_MAX (64u << 20)
-#define WINDOW	  64
-#define ADDRESS	  256
-
 struct bench {
 	struct bench_options opt;
 	const char *provider;
 };
 
-/** What a side tells the other one. */
-struct introduction {
-	uint8_t address[ADDRESS];
-	uint64_t base, key;
-};
-
-struct side {
-	int id;
-	const struct bench_options *opt;
-	struct fi_info *info;
-	struct fid_fabric *fabric;
-	struct fid_domain *domain;
-	struct fid_av *av;
-	struct fid_cq *tx, *rx;
-	struct fid_ep *ep;
-	struct fid_mr *mr;
-	struct fi_context2 context[2 * WINDOW];
-	fi_addr_t peer;
-	struct introduction remote;
-	uint8_t *buf;		 /* sent from and read into; the second half is received and written into by the peer */
-	uint64_t sent, received; /* completions */
-	bool one_cpu;
-};
-
-static void check(int64_t rc, const char *what)
-{
-	if (rc < 0) {
-		fprintf(stderr, "%s: %s\n", what, fi_strerror((int)-rc));
-		exit(1);
-	}
-}
-
 static struct fi_info *provider_find(const char *provider)
 {
 	struct fi_info *hints = fi_allocinfo(), *info = NULL;
-	bool tcp = strncmp(provider, "tcp", 3) == 0;
+	bool tcp = strncmp(provider, "tcp", 3) == 0 || strcmp(provider, "sockets") == 0;
 
 	if (!hints)
 		bench_die("memory");
@@ -91,7 +51,7 @@ static void side_open(struct side *s, const char *provider)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 1};
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_NONE, .size = 4 * WINDOW};
-	size_t len = 2 * s->opt->bytes;
+	size_t len = 2 * s->opt->bytes + deferred_bytes(s);
 
 	s->info = provider_find(provider);
 	check(fi_fabric(s->info->fabric_attr, &s->fabric, NULL), "fi_fabric");
@@ -104,6 +64,8 @@ static void side_open(struct side *s, const char *provider)
 	check(fi_ep_bind(s->ep, &s->tx->fid, FI_TRANSMIT), "fi_ep_bind");
 	check(fi_ep_bind(s->ep, &s->rx->fid, FI_RECV), "fi_ep_bind");
 	check(fi_enable(s->ep), "fi_enable");
+	if (deferred_is(s->opt->test))
+		deferred_open(s);
 	s->buf = aligned_alloc(4096, (len + 4095) & ~(size_t)4095);
 	if (!s->buf)
 		bench_die("memory");
@@ -131,6 +93,7 @@ static void side_connect(struct side *s, int channel)
 static void side_close(struct side *s)
 {
 	fi_close(&s->ep->fid);
+	deferred_close(s);
 	fi_close(&s->mr->fid);
 	fi_close(&s->rx->fid);
 	fi_close(&s->tx->fid);
@@ -174,7 +137,7 @@ static void await_sent(struct side *s, uint64_t count)
 		look(s, s->tx, &s->sent, &empty);
 }
 
-static void await_received(struct side *s, uint64_t count)
+void fabric_await_received(struct side *s, uint64_t count)
 {
 	unsigned empty = 0;
 
@@ -182,7 +145,7 @@ static void await_received(struct side *s, uint64_t count)
 		look(s, s->rx, &s->received, &empty);
 }
 
-static void post_recv(struct side *s)
+void fabric_receive(struct side *s)
 {
 	check(fi_recv(s->ep, s->buf + s->opt->bytes, s->opt->bytes, fi_mr_desc(s->mr), FI_ADDR_UNSPEC, &s->context[0]),
 	      "fi_recv");
@@ -243,6 +206,12 @@ static void post(struct side *s, enum kind kind, uint64_t number)
 	check(rc, s->opt->test);
 }
 
+void fabric_send(struct side *s, uint64_t number)
+{
+	post(s, RTT, number);
+	await_sent(s, number + 1);
+}
+
 static void send_pingpong(struct side *s)
 {
 	uint64_t *ns = calloc(s->opt->count, sizeof(*ns));
@@ -254,11 +223,10 @@ static void send_pingpong(struct side *s)
 
 		for (int half = 0; half < 2; half++) {
 			if (half == s->id) {
-				post(s, RTT, i);
-				await_sent(s, i + 1);
+				fabric_send(s, i);
 			} else {
-				await_received(s, i + 1);
-				post_recv(s);
+				fabric_await_received(s, i + 1);
+				fabric_receive(s);
 			}
 		}
 		ns[i] = bench_now_ns() - start;
@@ -286,10 +254,10 @@ static void serve(struct side *s)
 
 	for (uint64_t i = 0; i < messages; i++) {
 		if (i >= WINDOW)
-			await_received(s, i - WINDOW + 1);
+			fabric_await_received(s, i - WINDOW + 1);
 		post_tagged_recv(s, i);
 	}
-	await_received(s, messages + 1);
+	fabric_await_received(s, messages + 1);
 }
 
 static void operations_one_by_one(struct side *s)
@@ -330,16 +298,21 @@ static void operations_in_flight(struct side *s)
 static int run(int id, int channel, void *ctx)
 {
 	const struct bench *b = ctx;
-	struct side s = {.id = id, .opt = &b->opt, .one_cpu = b->opt.placed && b->opt.cpu[0] == b->opt.cpu[1]};
+	struct side s = {.id = id,
+			 .channel = channel,
+			 .opt = &b->opt,
+			 .one_cpu = b->opt.placed && b->opt.cpu[0] == b->opt.cpu[1]};
 	const char *test = b->opt.test;
 
 	bench_place(&b->opt, id);
 	side_open(&s, b->provider);
 	side_connect(&s, channel);
-	post_recv(&s);
+	fabric_receive(&s);
 	bench_sync(channel);
 	if (strcmp(test, "rtt") == 0) {
 		send_pingpong(&s);
+	} else if (deferred_is(test)) {
+		deferred_run(&s);
 	} else if (id == 1) {
 		serve(&s);
 	} else {
@@ -357,8 +330,9 @@ static int run(int id, int channel, void *ctx)
 
 int main(int argc, char **argv)
 {
-	static const char *const tests[] = {"rtt",   "bw",	  "read_bw",	"tagged_bw", "fadd",
-					    "cswap", "fadd_rate", "cswap_rate", "sum_rate",  NULL};
+	static const char *const tests[] = {"rtt",	"bw",	       "read_bw",      "tagged_bw",
+					    "fadd",	"cswap",       "fadd_rate",    "cswap_rate",
+					    "sum_rate", "trigger_rtt", "deferred_rtt", NULL};
 	struct bench b = {.opt = {.bytes = 8, .count = 20000}, .provider = argc > 1 ? argv[1] : ""};
 
 	if (argc < 2) {

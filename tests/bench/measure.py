@@ -241,15 +241,15 @@ class Ucx(Source):
         return Sample(columns[5] * MIB if self.kind == "MB/s" else columns[7] / 1e6, None)
 
 
-def instructions(side, writes, depth):
-    """Instructions a posted-and-completed 8 B WRITE in the core, below the functions of nic_write named `side`_*."""
-    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "bench", "nic_write")
+def instructions(functions, argv, requests):
+    """Instructions a request, of `requests` that a program of tests/bench makes, below the functions named like this."""
+    program = os.path.join(os.environ["UROCE_BUILD"], "tests", "bench", argv[0])
     with tempfile.TemporaryDirectory() as folder:
         result = subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--toggle-collect={side}_*", "--collect-atstart=no",
-             f"--callgrind-out-file={folder}/out", program, str(writes), str(depth)], capture_output=True, text=True,
+            ["valgrind", "--tool=callgrind", f"--toggle-collect={functions}", "--collect-atstart=no",
+             f"--callgrind-out-file={folder}/out", program, *map(str, argv[1:])], capture_output=True, text=True,
             timeout=600)
     found = re.search(r"Collected : (\d+)", result.stderr)
     if result.returncode or not found:
         raise Failed("callgrind failed:\n" + result.stderr[-1000:])
-    return int(found.group(1)) / writes
+    return int(found.group(1)) / requests
