@@ -159,15 +159,16 @@ bool nic_path_pending(struct nic *nic, uint32_t index)
 {
 	struct path *path = &nic->paths[index];
 
-	while (nic->port_up && !list_empty(&path->ready)) {
-		struct nic_qp *qp = list_entry(list_first(&path->ready), struct nic_qp, ready);
+	do {
+		while (nic->port_up && !list_empty(&path->ready)) {
+			struct nic_qp *qp = list_entry(list_first(&path->ready), struct nic_qp, ready);
 
-		if (qp_path(qp) == index && (req_pending(qp) || resp_pending(qp)))
-			return true;
-		leave(qp, index);
-		path->turn = 0;
-	}
-	settle(nic, index);
+			if (qp_path(qp) == index && (req_pending(qp) || resp_pending(qp)))
+				return true;
+			leave(qp, index);
+			path->turn = 0;
+		}
+	} while (settle(nic, index) && nic->port_up && !list_empty(&path->ready));
 	return false;
 }
 

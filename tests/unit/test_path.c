@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include "qp.h"
+#include "trigger.h"
 
 static uint32_t answer;	   /* of route */
 static uint32_t asked_qpn; /* by the last question */
@@ -547,6 +548,47 @@ static void path__there_are_so_many_and_numbers_come_back(void **state)
 	rig_destroy(rig);
 }
 
+/** A request that there is no room for at first. */
+struct late {
+	struct nic_trig_work trig;
+	struct rig *rig;
+	bool room;
+};
+
+static int post_late(struct nic_trig_work *trig)
+{
+	struct late *late = (struct late *)trig;
+
+	if (!late->room)
+		return -EAGAIN;
+	rig_post_send(late->rig, 1, NIC_WR_SEND, 0, 8);
+	return 0;
+}
+
+/* Who asks whether there is something to send makes it, now and then; then there is. */
+static void path__what_is_started_by_the_question_is_pending(void **state)
+{
+	uint32_t path;
+	struct rig *rig = create(NIC_QPT_RC, 0, &path);
+	struct late late = {.trig.fire = post_late, .rig = rig};
+	struct nic_trig_cntr cntr;
+	struct nic_tx_frame frame;
+
+	(void)state;
+	answer = path;
+	rig_to_rts(rig);
+	nic_trig_cntr_init(&cntr);
+	assert_int_equal(nic_trig_queue(rig->nic, &cntr, 0, &late.trig), 0);
+	nic_trig_run(rig->nic);
+	assert_false(nic_path_pending(rig->nic, path));
+	late.room = true;
+	nic_trig_retry(rig->nic);
+	assert_true(nic_path_pending(rig->nic, path));
+	assert_int_equal(take(rig, path, &frame), 1);
+	nic_trig_cntr_fini(&cntr);
+	rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -569,6 +611,7 @@ int main(void)
 		cmocka_unit_test(path__a_closed_path_leaves_a_read_its_pieces),
 		cmocka_unit_test(path__a_route_that_is_not_open_is_path_0),
 		cmocka_unit_test(path__there_are_so_many_and_numbers_come_back),
+		cmocka_unit_test(path__what_is_started_by_the_question_is_pending),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
