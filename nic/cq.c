@@ -66,7 +66,7 @@ uint32_t nic_cq_depth(const struct nic_cq *cq)
 
 uint32_t nic_cq_count(const struct nic_cq *cq)
 {
-	return cq->head - cq->tail;
+	return (uint32_t)(cq->head - cq->tail);
 }
 
 int nic_cq_resize(struct nic_cq *cq, uint32_t depth)
@@ -116,8 +116,8 @@ static void announce(struct nic_cq *cq)
  */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only)
 {
-	uint32_t newest = solicited_only && cq->arm != CQ_ARMED ? cq->solicited : cq->head;
-	uint32_t waiting = newest - cq->tail;
+	uint64_t newest = solicited_only && cq->arm != CQ_ARMED ? cq->solicited : cq->head;
+	uint64_t waiting = newest - cq->tail;
 
 	if (!solicited_only)
 		cq->arm = CQ_ARMED;
@@ -196,7 +196,7 @@ void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 
 void cq_purge(struct nic_cq *cq, uint32_t qpn)
 {
-	uint32_t kept = cq->tail, announced = cq->announced - cq->tail, solicited = cq->solicited - cq->tail;
+	uint64_t kept = cq->tail, announced = cq->announced - cq->tail, solicited = cq->solicited - cq->tail;
 	uint32_t n = nic_cq_count(cq);
 
 	for (uint32_t i = 0; i < n; i++) {

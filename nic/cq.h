@@ -12,13 +12,13 @@ struct nic_cq {
 	struct nic *nic;
 	struct nic_wc *ring;
 	uint32_t mask;	     /* ring size - 1 */
-	uint32_t head, tail; /* free-running: entries tail..head-1 are there */
-	uint32_t announced;  /* head when the last event was raised */
-	uint32_t solicited;  /* head when the last entry came that a solicited-only arming waits for */
+	uint64_t head, tail; /* free-running: entries tail..head-1 are there */
+	uint64_t announced;  /* head when the last event was raised */
+	uint64_t solicited;  /* head when the last entry came that a solicited-only arming waits for */
 	enum cq_arm arm;
 	bool overflowed;    /* a completion was lost; nothing is added any more */
 	bool overruns;	    /* when it is full the oldest entry gives way, and that is no error */
-	uint32_t before;    /* entries that are not in `head` any more */
+	uint64_t before;    /* entries that are not in `head` any more */
 	uint32_t users;	    /* QPs */
 	struct list failed; /* on nic.cq_failed until its QPs are told */
 	struct list node;   /* on nic.all_cqs */

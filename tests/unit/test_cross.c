@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "cross_rig.h"
+
+#include "cq.h"
 #include "pair.h"
 
 #define CHAIN 2000u
@@ -122,6 +124,29 @@ static void wait__for_nothing_is_over_at_once(void **state)
 	cross_post_wait(&b, 1, 0, false);
 	rig_expect_silence(b.rig);
 	rig_expect_wc(b.rig->send_cq, 1, NIC_WC_SUCCESS);
+	cross_close(&b);
+}
+
+/* A busy CQ has had 2^32 entries within minutes. */
+static void wait__counts_beyond_32_bits(void **state)
+{
+	const uint64_t many = 1ull << 32;
+	struct cross_rig b;
+
+	(void)state;
+	cross_open(&b, NIC_QPT_RC);
+	b.ticks->head = b.ticks->tail = b.ticks->announced = b.ticks->solicited = many - 1;
+	cross_tick(&b, 1);
+	assert_int_equal(nic_cq_count(b.ticks), 1);
+	cross_post_wait(&b, 1, 1, true);
+	rig_expect_silence(b.rig);
+	rig_expect_wc(b.rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_expect_wc(b.ticks, 0, NIC_WC_WR_FLUSH_ERR);
+	assert_int_equal(b.ticks->produced.part[0], many);
+	assert_int_equal(nic_cq_resize(b.ticks, 8), 0);
+	cross_tick(&b, 1);
+	assert_int_equal(b.ticks->before + b.ticks->head, many + 1);
+	rig_expect_wc(b.ticks, 0, NIC_WC_WR_FLUSH_ERR);
 	cross_close(&b);
 }
 
@@ -463,6 +488,7 @@ int main(void)
 		cmocka_unit_test(wait__what_is_behind_it_starts_with_the_entry_that_is_waited_for),
 		cmocka_unit_test(wait__for_a_message_fires_when_it_arrives),
 		cmocka_unit_test(wait__counts_from_where_the_last_one_left_it),
+		cmocka_unit_test(wait__counts_beyond_32_bits),
 		cmocka_unit_test(wait__counts_what_was_there_before_anybody_waited),
 		cmocka_unit_test(wait__for_nothing_is_over_at_once),
 		cmocka_unit_test(wait__completes_behind_what_was_posted_before),
