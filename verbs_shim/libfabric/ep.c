@@ -351,6 +351,7 @@ static int core_init(struct ufi_core *core, struct ufi_domain *domain, const str
 
 	core->domain = domain;
 	list_init(&core->works);
+	list_init(&core->triggered);
 	core->addr.gid = domain->device.gid;
 	core->type = ufi_type_find(info->ep_attr->type);
 	if (!core->type)

@@ -438,9 +438,10 @@ struct ufi_core {
 	bool reads_first; /* what would overtake an RMA read waits for it */
 	uint64_t caps;
 	size_t tx_size, rx_size, min_multi_recv;
-	uint32_t reads; /* RMA reads under way */
+	uint32_t reads;	       /* RMA reads under way */
+	struct list triggered; /* operations that wait for a counter (work.h), in the order in which they were made */
 	struct list
-		works; /* requests of it that wait for a counter, or do so no longer but are to be told there (work.h) */
+		works; /* deferred requests of it that wait for a counter, or do so no longer but are to be told there (work.h) */
 	struct nic_rdm_peer **peers; /* by fi_addr_t; NULL: not yet asked for */
 	size_t n_peers;
 	atomic_uint aliases;

@@ -125,6 +125,7 @@ static void srx_init(struct ufi_srx *srx, struct ufi_domain *domain, const struc
 	srx->ep.own.type = ufi_type_find(FI_EP_RDM);
 	srx->ep.own.caps = FI_RECV | FI_TRIGGER | (kinds ? kinds : FI_MSG | FI_TAGGED);
 	list_init(&srx->ep.own.works);
+	list_init(&srx->ep.own.triggered);
 	srx->ep.own.min_multi_recv = UFI_MIN_MULTI_RECV;
 	/* Whether there is an entry when all goes well is for the endpoint to say, unless the program does. */
 	srx->ep.rx_op_flags = srx->ep.rx_flags = attr ? attr->op_flags : 0;

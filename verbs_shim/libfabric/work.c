@@ -362,8 +362,8 @@ static int work_begin(struct ufi_work *w, struct ufi_cntr *trigger, uint64_t thr
 	w->completion = completion;
 	use(trigger);
 	use(completion);
-	if (w->core) /* fi_cancel looks among the triggered ones, which are few */
-		list_append(user ? &w->core->works : list_first(&w->core->works), &w->node);
+	if (w->core)
+		list_append(user ? &w->core->works : &w->core->triggered, &w->node);
 	else
 		use(w->counting.cntr);
 	return 0;
@@ -433,11 +433,9 @@ int ufi_work_flush(struct ufi_domain *domain, const struct ufi_cntr *cntr)
 
 bool ufi_work_cancel_triggered(struct ufi_core *core, const void *context)
 {
-	for (struct list *n = core->works.next; n != &core->works; n = n->next) {
+	for (struct list *n = core->triggered.next; n != &core->triggered; n = n->next) {
 		struct ufi_work *w = list_entry(n, struct ufi_work, node);
 
-		if (w->user)
-			break;
 		if (w->context != context || !nic_trig_cancel(&w->trig))
 			continue;
 		work_fail(w, NIC_RDM_CANCELED);
@@ -446,14 +444,21 @@ bool ufi_work_cancel_triggered(struct ufi_core *core, const void *context)
 	return false;
 }
 
-void ufi_work_stop(struct ufi_core *core)
+static void all_take_back(struct list *works)
 {
-	for (struct list *n = core->works.next, *next; n != &core->works; n = next) {
+	for (struct list *n = works->next, *next; n != works; n = next) {
 		next = n->next;
 		work_take_back(list_entry(n, struct ufi_work, node));
 	}
 }
 
+void ufi_work_stop(struct ufi_core *core)
+{
+	all_take_back(&core->triggered);
+	all_take_back(&core->works);
+}
+
+/* Triggered operations that have been started are not ours any more: all of them have been taken back. */
 void ufi_work_drop(struct ufi_core *core)
 {
 	for (struct list *n = core->works.next, *next; n != &core->works; n = next) {

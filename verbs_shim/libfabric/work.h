@@ -24,7 +24,7 @@ struct ufi_counting {
 
 struct ufi_work {
 	struct nic_trig_work trig;
-	struct list node;      /* of core->works, where triggered operations come first */
+	struct list node;      /* of core->works, or core->triggered */
 	struct ufi_core *core; /* NULL: it changes a counter */
 	struct ufi_domain *domain;
 	struct ufi_cntr *trigger;      /* NULL: it has been started */
@@ -89,7 +89,7 @@ static inline struct ufi_work *ufi_work_of(uint64_t cookie)
 void ufi_work_done(struct ufi_work *work, const struct nic_rdm_done *done);
 /** The same, where no endpoint is there to be told of it. */
 void ufi_work_untold(struct ufi_work *work, const struct nic_rdm_done *done);
-/** fi_cancel: a triggered operation with this context ends, and that is told. @return false: none waits. */
+/** fi_cancel: the oldest triggered operation with this context ends, and that is told. @return false: none waits. */
 bool ufi_work_cancel_triggered(struct ufi_core *core, const void *context);
 /** The endpoint closes: nothing of it starts any more; nothing is under way any more. */
 void ufi_work_stop(struct ufi_core *core);
