@@ -114,7 +114,7 @@ void ends_open(struct end *a, const struct pmd_device *da, struct end *b, const 
 	end_connect(b, a);
 }
 
-void end_send(struct end *e, uint32_t opcode, uint32_t len, const struct end *target)
+void end_post(struct end *e, uint32_t opcode, uint32_t len, const struct end *target)
 {
 	struct nic_sge sge = {(uintptr_t)e->buf, len, nic_mr_lkey(e->mr)};
 	struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = opcode, .flags = NIC_SEND_SIGNALED};
@@ -123,9 +123,14 @@ void end_send(struct end *e, uint32_t opcode, uint32_t len, const struct end *ta
 		wr.rdma.remote_addr = (uintptr_t)target->buf;
 		wr.rdma.rkey = nic_mr_rkey(target->mr);
 	}
-	pmd_lock(e->engine);
 	assert_int_equal(nic_post_send(e->qp, &wr), 0);
 	pmd_doorbell(e->engine);
+}
+
+void end_send(struct end *e, uint32_t opcode, uint32_t len, const struct end *target)
+{
+	pmd_lock(e->engine);
+	end_post(e, opcode, len, target);
 	pmd_unlock(e->engine);
 }
 

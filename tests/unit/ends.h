@@ -35,6 +35,8 @@ void ends_open(struct end *a, const struct pmd_device *da, struct end *b, const 
 
 /** Post and ring the doorbell. `target`: of an RDMA operation, else NULL. */
 void end_send(struct end *e, uint32_t opcode, uint32_t len, const struct end *target);
+/** The same, with the lock held. */
+void end_post(struct end *e, uint32_t opcode, uint32_t len, const struct end *target);
 /** A receive into the upper half of the buffer. */
 void end_recv(struct end *e);
 int end_poll(struct end *e, struct nic_cq *cq, struct nic_wc *wc);
