@@ -52,7 +52,7 @@ uint32_t req_run(const struct nic_qp *qp)
 	uint32_t waiting = sq->head - sq->next, most = RUN_MAX, n = 1;
 	bool goes_on = (int32_t)(sq->next - sq->streak) > 0;
 
-	if (!qp->peer_joins || qp->state != NIC_QPS_RTS || !is_single(first))
+	if (!qp->peer_joins || qp->bounded || !is_single(first))
 		return 1;
 	if (most > qp->nic->cfg.psn_window)
 		most = qp->nic->cfg.psn_window;

@@ -397,6 +397,30 @@ static void runs__fit_in_the_window_of_psns(void **state)
 	rig_destroy(rig);
 }
 
+/** Where a queue stops, in the middle of what would go together, nothing behind that goes. */
+static void runs__end_where_the_queue_stops(void **state)
+{
+	const struct rig_opts opts = {.cross_channel = true, .managed_send = true};
+	struct rig *rig = rig_ready(&opts);
+	struct nic_qp *managed = rig->qp, *runner;
+	struct nic_send_wr enable = {.opcode = NIC_WR_SEND_ENABLE, .enable = {.qp = managed, .count = 3, .last = true}};
+
+	(void)state;
+	managed->peer_joins = true;
+	post_sums(rig, 0, 8);
+	rig_expect_silence(rig);
+	rig->opts.managed_send = false;
+	runner = rig->qp = rig_qp_create(rig);
+	rig_to_rts(rig);
+	rig_post(rig, &enable);
+	assert_ptr_equal(rig->qp, runner);
+	rig->qp = managed;
+	for (uint32_t i = 0; i < 3; i++)
+		expect_run(rig, i, 1);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
 /** Another peer may not take them. */
 static void runs__end_with_the_connection(void **state)
 {
@@ -665,6 +689,7 @@ int main(void)
 		cmocka_unit_test(runs__riders_are_forgotten),
 		cmocka_unit_test(runs__fit_in_the_window_of_psns),
 		cmocka_unit_test(runs__end_with_the_connection),
+		cmocka_unit_test(runs__end_where_the_queue_stops),
 		cmocka_unit_test(runs__executed_and_acknowledged_once),
 		cmocka_unit_test(runs__an_ack_that_is_asked_for),
 		cmocka_unit_test(runs__only_what_is_new_of_a_run_is_executed),
