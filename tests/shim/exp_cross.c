@@ -257,6 +257,8 @@ static void calc__adds_doubles(void **state)
 	struct program p;
 	struct rig *rig = *state;
 	const double values[] = {1.25, -3.5};
+	const enum ibv_exp_wr_opcode others[] = {IBV_EXP_WR_RDMA_READ, IBV_EXP_WR_SEND_WITH_INV,
+						 IBV_EXP_WR_ATOMIC_FETCH_AND_ADD, IBV_EXP_WR_NOP};
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 32);
 	struct ibv_exp_send_wr wr = message(&sge, 1);
 	double result;
@@ -280,8 +282,13 @@ static void calc__adds_doubles(void **state)
 	wr.op.calc.data_size = IBV_EXP_CALC_DATA_SIZE_NUMBER;
 	exp_refused(p.qp, &wr);
 	wr.op.calc.data_size = IBV_EXP_CALC_DATA_SIZE_64_BIT;
-	wr.exp_opcode = IBV_EXP_WR_RDMA_READ;
-	exp_refused(p.qp, &wr);
+	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		wr.exp_opcode = others[i];
+		wr.wr.atomic.remote_addr = (uintptr_t)rig->end[1].buf;
+		wr.wr.atomic.rkey = rig->end[1].mr->rkey;
+		sge.length = 8;
+		exp_refused(p.qp, &wr);
+	}
 	program_close(&p);
 }
 

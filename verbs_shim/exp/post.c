@@ -115,6 +115,13 @@ static int target_translate(const struct shim_qp *qp, const struct ibv_exp_send_
 	return 0;
 }
 
+/* Requests whose union says whom they are for, and what is calculated. */
+static bool is_data(enum ibv_exp_wr_opcode opcode)
+{
+	return opcode == IBV_EXP_WR_SEND || opcode == IBV_EXP_WR_SEND_WITH_IMM || opcode == IBV_EXP_WR_RDMA_WRITE ||
+	       opcode == IBV_EXP_WR_RDMA_WRITE_WITH_IMM;
+}
+
 /* @param a room for an operation, which *out then points to. @return 0, or -EINVAL for what the NIC could not tell. */
 static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_atomic *a,
 		     struct nic_send_wr *out)
@@ -122,8 +129,9 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 	const uint64_t known = IBV_EXP_SEND_IP_CSUM | IBV_EXP_SEND_EXT_ATOMIC_INLINE | IBV_EXP_SEND_WITH_CALC |
 			       IBV_EXP_SEND_WAIT_EN_LAST; /* and nothing to others' requests */
 	uint64_t flags = wr->exp_send_flags & ~known;
+	bool calculates = wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC;
 
-	if (flags >> IBV_EXP_START_FLAG_LOC || flags & NIC_SEND_CALC)
+	if (flags >> IBV_EXP_START_FLAG_LOC || flags & NIC_SEND_CALC || (calculates && !is_data(wr->exp_opcode)))
 		return -EINVAL;
 	out->wr_id = wr->wr_id;
 	out->sg_list = (const struct nic_sge *)wr->sg_list;
