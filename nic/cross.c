@@ -42,6 +42,13 @@ void cross_reset(struct nic_qp *qp)
 	c->resets++;
 }
 
+/* What was posted has been flushed, enabled or not: counts go on behind it. */
+void cross_recover(struct nic_qp *qp)
+{
+	qp->cross.send = (struct enabled){.base = qp->sq.head};
+	qp->cross.enabled = qp->sq.head;
+}
+
 void cross_release(struct nic_qp *qp)
 {
 	if (!qp->cross.posts)
@@ -89,14 +96,17 @@ int cross_check(const struct nic_qp *qp, const struct nic_send_wr *wr)
 	struct nic_cq *cq = wr->wait.cq;
 
 	if (wr->opcode == NIC_WR_CQE_WAIT) {
-		if (!cq || cq->nic != qp->nic || wr->wait.count > INT32_MAX)
-			return -EINVAL;
-		/* What is in the queue is not to fail for want of it. */
-		return nic_trig_reserve(&cq->produced, cq->waiters + 1);
+		return !cq || cq->nic != qp->nic || wr->wait.count > INT32_MAX ? -EINVAL : 0;
 	}
 	if (!target || target->nic != qp->nic || !is_managed(target, wr->opcode) || wr->enable.count > INT32_MAX)
 		return -EINVAL;
 	return (int32_t)(posted(target, wr->opcode) - enable_index(wr)) < 0 ? -EINVAL : 0;
+}
+
+/* What is in the queue is not to fail for want of it. */
+int cross_room(const struct nic_send_wr *wr)
+{
+	return wr->opcode == NIC_WR_CQE_WAIT ? nic_trig_reserve(&wr->wait.cq->produced, wr->wait.cq->waiters + 1) : 0;
 }
 
 static void post_wait(struct swqe *w, const struct nic_send_wr *wr)

@@ -744,7 +744,7 @@ struct nic_recv_wr {
  * Queue one send work request. The SGE list is copied; the data it names is read when packets are built, and
  * must stay unchanged until the completion.
  * @return 0, -EINVAL (opcode not for this service, too many SGEs, inline too long or not allowed, message over
- * 2^31, QP in RESET/INIT/RTR, AH of another PD, more enabled than is posted ...), -ENOMEM (queue full). In state ERR/SQE the request is accepted and flushed.
+ * 2^31, QP in RESET/INIT/RTR, AH of another PD, more enabled than is posted ...), -ENOMEM (queue full; of a WAIT, also no memory). In state ERR/SQE the request is accepted and flushed.
  */
 int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr);
 /** What nic_post_send would say to a request if `ahead` others were posted before it. Changes nothing: who has several to

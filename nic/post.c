@@ -96,8 +96,8 @@ static bool data_legal(const struct nic_qp *qp, const struct nic_send_wr *wr, ui
 		return false;
 	if (!(wr->flags & NIC_SEND_CALC))
 		return *length <= qp->sq.max_inline;
-	if (wr->flags & NIC_SEND_INLINE || !*length || *length % CALC_SIZE || *length > NIC_PAYLOAD_MAX ||
-	    !nic_calc_valid(wr->rdma.calc_op, wr->rdma.calc_type))
+	if (wr->opcode == NIC_WR_SEND_WITH_INV || wr->flags & NIC_SEND_INLINE || !*length || *length % CALC_SIZE ||
+	    *length > NIC_PAYLOAD_MAX || !nic_calc_valid(wr->rdma.calc_op, wr->rdma.calc_type))
 		return false;
 	*length = CALC_SIZE;
 	return true;
@@ -274,6 +274,8 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 	uint64_t length;
 	int err = check(qp, wr, 0, &length);
 
+	if (!err && wr_is_cross(wr->opcode))
+		err = cross_room(wr);
 	if (err)
 		return err;
 	w->wr_id = wr->wr_id;

@@ -421,6 +421,8 @@ static void enter(struct nic_qp *qp, enum nic_qp_state from, enum nic_qp_state t
 		qp->req.sqd_stop = stop;
 		qp->req.drained = false;
 	}
+	if (from == NIC_QPS_SQE && to == NIC_QPS_RTS)
+		cross_recover(qp);
 	qp_set_state(qp, to);
 	if (to == NIC_QPS_SQD)
 		req_settle(qp);

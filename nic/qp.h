@@ -478,10 +478,14 @@ uint32_t req_run_riders(const struct nic_qp *qp);
 void cross_init(struct nic_qp *qp, const struct nic_qp_init *init);
 /** Nothing is posted any more, and nothing enabled. */
 void cross_reset(struct nic_qp *qp);
+/** The send queue has been flushed, and goes on. */
+void cross_recover(struct nic_qp *qp);
 /** WAITs that have not run never will: what they hold is given back. Harmless when it has been. */
 void cross_release(struct nic_qp *qp);
-/** What is wrong with such a request of a QP that may have it. @return 0, -EINVAL, -ENOMEM. */
+/** What is wrong with such a request of a QP that may have it. @return 0, -EINVAL. */
 int cross_check(const struct nic_qp *qp, const struct nic_send_wr *wr);
+/** Make room for what such a request takes while it waits. @return 0, -ENOMEM. */
+int cross_room(const struct nic_send_wr *wr);
 /** Fill in its part of the WQE; counts move on. */
 void cross_post(struct swqe *w, const struct nic_send_wr *wr);
 /** Run WQE sq.next. @return false: the queue has to wait, or it has failed. */

@@ -150,6 +150,23 @@ static void wait__counts_beyond_32_bits(void **state)
 	cross_close(&b);
 }
 
+/* To ask is not to post: the CQ is as it was, and as small. */
+static void wait__that_is_only_looked_at_takes_nothing(void **state)
+{
+	struct cross_rig b;
+	struct nic_send_wr wr;
+
+	(void)state;
+	cross_open(&b, NIC_QPT_RC);
+	wr = cross_wait_wr(1, b.ticks, 1, true);
+	assert_int_equal(nic_post_send_check(b.main, &wr, 0), 0);
+	assert_int_equal(b.ticks->produced.room, 0);
+	assert_int_equal(b.ticks->waiters, 0);
+	assert_int_equal(nic_post_send(b.main, &wr), 0);
+	assert_true(b.ticks->produced.room > 0);
+	cross_close(&b);
+}
+
 static void wait__completes_behind_what_was_posted_before(void **state)
 {
 	struct cross_rig b;
@@ -489,6 +506,7 @@ int main(void)
 		cmocka_unit_test(wait__for_a_message_fires_when_it_arrives),
 		cmocka_unit_test(wait__counts_from_where_the_last_one_left_it),
 		cmocka_unit_test(wait__counts_beyond_32_bits),
+		cmocka_unit_test(wait__that_is_only_looked_at_takes_nothing),
 		cmocka_unit_test(wait__counts_what_was_there_before_anybody_waited),
 		cmocka_unit_test(wait__for_nothing_is_over_at_once),
 		cmocka_unit_test(wait__completes_behind_what_was_posted_before),

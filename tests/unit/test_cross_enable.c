@@ -305,6 +305,37 @@ static void program__answers_messages_without_anybody_under_loss(void **state)
 	pair_destroy(pair);
 }
 
+/* What is flushed needs not be enabled any more: counts go on with what is posted when the queue does. */
+static void enable__counts_on_behind_what_an_error_has_flushed(void **state)
+{
+	struct nic_send_wr bad;
+	struct cross_rig b;
+	struct nic_qp *qp;
+
+	(void)state;
+	cross_open(&b, NIC_QPT_UC);
+	qp = cross_qp(&b, b.ticks, MANAGED_SEND, true);
+	cross_post_sends(&b, qp, 1);
+	bad = rig_wr(b.rig, 99, NIC_WR_SEND, 0, 8);
+	b.rig->sge.lkey ^= 1;
+	assert_int_equal(nic_post_send(qp, &bad), 0);
+	cross_post_sends(&b, qp, 3);
+	cross_post_enable(&b, 1, NIC_WR_SEND_ENABLE, qp, 1, true);
+	cross_post_enable(&b, 2, NIC_WR_SEND_ENABLE, qp, 2, false);
+	assert_int_equal(cross_sent(&b), 1);
+	assert_int_equal(nic_qp_state(qp), NIC_QPS_SQE);
+	cross_post_sends(&b, qp, 1);
+	cross_post_enable(&b, 3, NIC_WR_SEND_ENABLE, qp, 1, true); /* as ever, of what has gone */
+	assert_int_equal(nic_qp_modify(qp, &(struct nic_qp_attr){.qp_state = NIC_QPS_RTS}, NIC_QP_STATE), 0);
+	cross_post_sends(&b, qp, 3);
+	assert_int_equal(cross_sent(&b), 0);
+	cross_post_enable(&b, 4, NIC_WR_SEND_ENABLE, qp, 1, true);
+	assert_int_equal(cross_sent(&b), 1);
+	cross_post_enable(&b, 5, NIC_WR_SEND_ENABLE, qp, 2, true);
+	assert_int_equal(cross_sent(&b), 2);
+	cross_close(&b);
+}
+
 /* ---- calculating ----------------------------------------------------------------------------------------------- */
 
 static void operand_at(struct rig *rig, uint32_t offset, uint64_t value, uint64_t place)
@@ -385,6 +416,9 @@ static void calc__is_refused(void **state)
 	wr.opcode = NIC_WR_RDMA_READ;
 	assert_int_equal(nic_post_send_check(b.main, &wr, 0), -EINVAL);
 	wr = good;
+	wr.opcode = NIC_WR_SEND_WITH_INV;
+	assert_int_equal(nic_post_send_check(b.main, &wr, 0), -EINVAL);
+	wr = good;
 	wr.flags |= NIC_SEND_INLINE;
 	assert_int_equal(nic_post_send_check(b.main, &wr, 0), -EINVAL);
 	wr = good;
@@ -421,6 +455,7 @@ int main(void)
 		cmocka_unit_test(enable__is_refused),
 		cmocka_unit_test(enable__queries_tell_what_a_queue_is),
 		cmocka_unit_test(program__answers_messages_without_anybody_under_loss),
+		cmocka_unit_test(enable__counts_on_behind_what_an_error_has_flushed),
 		cmocka_unit_test(calc__what_is_sent_is_calculated_when_it_is),
 		cmocka_unit_test(calc__memory_that_is_not_there_is_an_error),
 		cmocka_unit_test(calc__is_refused),
