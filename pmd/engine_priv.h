@@ -66,7 +66,7 @@ struct pmd_engine {
 
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */
 	uint64_t inline_polls;
-	uint64_t inline_last_ns;     /* when the last poll began, or its work ended */
+	uint64_t inline_last_ns;     /* when the last poll began, or its work ended; PMD_POLLS_NOW: it goes on */
 	uint64_t inline_work_ns;     /* time that application threads have spent moving packets */
 	uint64_t inline_finds;	     /* polls that found packets; under the lock */
 	bool inline_moved;	     /* atomic: the last poll found or sent packets */
@@ -193,7 +193,8 @@ bool pmd_inline_must_yield(struct pmd_engine *e);
 /** Give it away. No lock held. */
 void pmd_inline_yield(struct pmd_engine *e);
 
-#define PMD_WAKE_THREAD 1u /* in thread_wake_ns */
+#define PMD_POLLS_NOW	UINT64_MAX /* in inline_last_ns */
+#define PMD_WAKE_THREAD 1u	   /* in thread_wake_ns */
 
 /** @return 0 or a negative errno. */
 int pmd_thread_start(struct pmd_engine *e);

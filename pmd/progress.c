@@ -283,6 +283,8 @@ static void inline_polled(struct pmd_engine *e, uint64_t now_ns)
 static void inline_step(struct pmd_engine *e)
 {
 	uint64_t references = e->port->stats.link_rx_references;
+
+	__atomic_store_n(&e->inline_last_ns, PMD_POLLS_NOW, __ATOMIC_RELAXED);
 	/* While the thread serves, nobody is known to poll again soon: no reason to hold ACKs back. */
 	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->polled, __ATOMIC_RELAXED));
 
@@ -366,6 +368,7 @@ static bool doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 	bool found = e->links && pmd_links_ready(e->links);
 
 	if (found) {
+		__atomic_store_n(&e->inline_last_ns, PMD_POLLS_NOW, __ATOMIC_RELAXED);
 		pmd_links_rx(e->links, INLINE_RX_BUDGET, now_ns);
 		e->inline_finds++;
 		inline_polled(e, now_ns);

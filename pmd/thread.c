@@ -208,6 +208,9 @@ static bool thread_sees_polling(const struct thread_state *s, uint64_t polls, ui
 {
 	uint64_t last_ns = __atomic_load_n(&s->e->inline_last_ns, __ATOMIC_RELAXED);
 
+	/* A poll that fetches payload may take longer than a slice. */
+	if (last_ns == PMD_POLLS_NOW)
+		return true;
 	return polls != s->polls && (last_ns + POLLING_NS > due_ns || thread_was_let_in(s->e, YIELDING_NS));
 }
 
