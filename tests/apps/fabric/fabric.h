@@ -59,6 +59,12 @@ void check_failed(const char *file, int line, const char *what, long got, long w
 	} while (0)
 #define WANT_OK(call) WANT(call, 0)
 
+/** @return false: there is something without which nothing can be tried, and that has been said. */
+bool pair_open(struct pair *p);
+/** All that is open; a node may be closed before. */
+void pair_close(struct pair *p);
+void node_close(struct node *n);
+
 /** Wait for a completion, which is to be a good one, into pair->done. */
 void await(struct pair *p, struct fid_cq *cq);
 /** Wait for one in error, into pair->error. */
