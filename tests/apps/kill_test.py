@@ -107,6 +107,30 @@ def at_random(tally, rounds, env, how):
     series(tally, f"kill -9 uroced{how}", many, rounds, daemon_killed(many, rng))
 
 
+# ---- with work queued ----------------------------------------------------------------------------------------
+
+
+def with_work(tally, program, env, how):
+    """Processes end while NICs have work of theirs, or for them: a program of its own, on the device of a mesh that does not notice."""
+    path = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", program)
+    if not os.path.exists(path):  # built without libfabric
+        return
+    many = Mesh(env=env)
+    name = f"{program}{how}"
+    try:
+        before = settled(many)
+        process = harness.Process([path], harness.Side(many.address), env)
+        code = process.wait(600)
+        tally.cases(name, code, process.output())
+        many.wait_undisturbed(())
+        left = census.differences(before, settled(many, before))
+        tally.result(f"{name}: nothing is left", not left, "; ".join(left))
+    except Failure as failure:
+        tally.result(f"{name}: others go on", False, str(failure))
+    finally:
+        many.stop()
+
+
 # ---- at each point ------------------------------------------------------------------------------------------
 
 
@@ -264,7 +288,7 @@ class Points:
 def main():
     args = harness.options(__doc__, ("--rounds", "how often each is killed at random moments", 200),
                            ("--udp-rounds", "the same over UDP", 20),
-                           ("--only", "run only the part of this name: random, udp or points", ""),
+                           ("--only", "run only the part of this name: random, udp, work or points", ""),
                            ("--point", "run only this point", ""), ("--how", "only kill and stop, or only stay", ""),
                            ("--seed", "of all that is random", 1))
     tally = harness.Tally("kill")
@@ -272,6 +296,10 @@ def main():
         at_random(tally, args.rounds, {}, "")
     if args.only in ("", "udp"):
         at_random(tally, args.udp_rounds, {"UROCE_RING": "off"}, ", over UDP")
+    if args.only in ("", "work"):
+        for program in ("fabric_deaths",):
+            with_work(tally, program, {}, "")
+            with_work(tally, program, {"UROCE_RING": "off"}, ", over UDP")
     if args.only in ("", "points"):
         rng = random.Random(args.seed)
         for hows, frail in ((("kill", "stop"), mesh.TIMEOUT), (("stay",), mesh.FRAIL)):
