@@ -297,7 +297,7 @@ def main():
     if args.only in ("", "udp"):
         at_random(tally, args.udp_rounds, {"UROCE_RING": "off"}, ", over UDP")
     if args.only in ("", "work"):
-        for program in ("fabric_deaths",):
+        for program in ("fabric_deaths", "cross_deaths"):
             with_work(tally, program, {}, "")
             with_work(tally, program, {"UROCE_RING": "off"}, ", over UDP")
     if args.only in ("", "points"):
