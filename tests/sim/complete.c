@@ -78,6 +78,8 @@ static void finish(struct wr *wr, uint32_t status)
 	wr->done = true;
 	wr->status = status;
 	wr->done_ns = qp->sim->now_ns;
+	if (success)
+		enable_check(qp, 0, wr->index);
 	if (success && wr->opcode == NIC_WR_RDMA_READ)
 		check_read(wr);
 	if (success && wr->opcode <= NIC_WR_RDMA_WRITE_WITH_IMM && qp->type == NIC_QPT_RC)

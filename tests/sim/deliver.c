@@ -179,6 +179,8 @@ void deliver_cq(struct cq *cq, const struct nic_wc *wc)
 		return;
 	}
 	r->done = true;
+	if (r->qp != NULL && wc->status == NIC_WC_SUCCESS)
+		enable_check(qp, 1, qp->rdone);
 	consume(qp, r);
 	if (!receive_status_allowed(qp, r, wc->status))
 		sim_fail(sim, qp->recv_failed && wc->status == 0 ? "success_after_error" : "receive_status",

@@ -104,7 +104,7 @@ bool node_init(struct sim *sim, unsigned index)
 		if (!bank_init(&node->bank[b], node, (enum bank_kind)b))
 			return false;
 	node->timer_ns = UINT64_MAX;
-	return sim->opts.waits == 0 || ticks_init(node);
+	return (sim->opts.waits == 0 || ticks_init(node)) && (sim->opts.managed == 0 || enable_init(node));
 }
 
 void node_destroy(struct node *node)

@@ -87,6 +87,7 @@ static void choose_faults(struct sim_opts *o, struct rng *rng)
 	o->elements = PICK(0, 0, 300, 700, 1000);
 	o->triggers = PICK(0, 0, 1);
 	o->waits = PICK(0, 300, 1000);
+	o->managed = PICK(0, 0, 300, 1000);
 }
 
 void sim_opts_choose(struct sim_opts *opts, uint64_t seed, const struct sim_overrides *overrides)

@@ -60,6 +60,8 @@ static bool qp_create(struct sim *sim, unsigned index, enum nic_qp_type type, st
 	if (qp->scq == NULL || qp->rcq == NULL || (srq && !srq_for(node)))
 		return false;
 	qp->srq = srq ? &node->srq : NULL;
+	for (unsigned recv = 0; recv < 2 && sim->opts.managed > 0; recv++)
+		qp->managed[recv] = !(recv && srq) && rng_chance(rng, sim->opts.managed);
 	struct nic_qp_init init = {
 		.type = type,
 		.pd = node->pd[0],
@@ -68,7 +70,9 @@ static bool qp_create(struct sim *sim, unsigned index, enum nic_qp_type type, st
 		.srq = srq ? node->srq.srq : NULL,
 		.cap = {sim->opts.sq_depth, sim->opts.rq_depth, SIM_SEGS, SIM_SEGS, (uint32_t)rng_below(rng, 3) * 64},
 		.sq_sig_all = sim->opts.sig_all,
-		.cross_channel = sim->opts.waits > 0,
+		.cross_channel = sim->opts.waits > 0 || sim->opts.managed > 0,
+		.managed_send = qp->managed[0],
+		.managed_recv = qp->managed[1],
 		.max_atomic_arg = type == NIC_QPT_RC ? 32 : 0,
 		.max_fetch = type == NIC_QPT_RC ? 32 : 0,
 		.user = qp,
@@ -303,6 +307,7 @@ static void qp_restart(struct qp *qp)
 	qp->posted = qp->done = qp->rposted = qp->rdone = qp->messages = qp->scan = qp->unsignaled_run = 0;
 	qp->send_failed = qp->recv_failed = qp->err_expected = qp->flush_due = qp->settled = qp->trouble = false;
 	qp->emptied = qp->draining = qp->drained = false;
+	qp->enabled[0] = qp->enabled[1] = 0;
 	qp->may_all = qp->reqs_access = qp->reqs_err = 0;
 	qp->break_step = 0;
 	qp->sim->stats.resets++;

@@ -151,6 +151,7 @@ static bool recv_post_one(struct qp *qp)
 			abort();
 	}
 	qp->rq[qp->rposted++] = r;
+	enable_later(qp, 1);
 	return true;
 }
 

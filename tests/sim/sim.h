@@ -9,7 +9,7 @@
  *   qp.c       connecting, breaking and reusing queue pairs                           work.c, wrong.c, datagram.c  send WRs
  *   recv.c     receive WRs                                                            window.c  type 2 memory windows
  *   complete.c, deliver.c  what completions must be                                    atomics.c the history of every cell
- *   trigger.c  work that waits for counters
+ *   trigger.c  work that waits for counters                                           enable.c  managed queues
  *   wire.c, wire_resp.c    what packets must be                                        control.c deregistration, kills, cuts
  *
  * A violated oracle calls sim_fail, which prints what is needed to run it again; everything returns soon after.
@@ -224,6 +224,9 @@ struct qp {
 	uint32_t may_all;		/* statuses that any WR of this incarnation may get */
 	uint32_t reqs_access, reqs_err; /* async events seen */
 	struct wire wire;
+	/* Sends, receives: */
+	bool managed[2], enable_scheduled[2];
+	uint32_t enabled[2]; /* of this incarnation, at most */
 	struct target *targets;
 	struct window windows[SIM_WINDOWS];
 	unsigned break_step;
@@ -266,6 +269,7 @@ struct node {
 	bool has_srq;
 	struct nic_cq *ticks;  /* what WAITs count: */
 	struct nic_qp *ticker; /* in error, so that what is posted to it makes an entry */
+	struct nic_qp *runner; /* enables what is managed */
 	uint32_t path;	       /* a second one; 0: there is none */
 	bool tx_scheduled;
 	uint64_t tx_free_ns, timer_ns;
@@ -421,6 +425,13 @@ void work_close(struct qp *qp);
 /** Post a WR, if any are left to post. @return false: there is no room in the queue. */
 bool work_triggered(struct qp *qp);
 void work_kick(struct qp *qp, uint64_t delay_ns);
+
+/* enable.c; recv: 0 of a send queue, 1 of a receive queue */
+bool enable_init(struct node *node);
+/** What has been posted is enabled some time later. */
+void enable_later(struct qp *qp, unsigned recv);
+/** This one has started, or was taken. */
+void enable_check(struct qp *qp, unsigned recv, uint32_t index);
 
 /* trigger.c */
 void triggers_start(struct sim *sim);

@@ -244,6 +244,7 @@ static void check_first_sending(struct qp *qp, struct wr *wr, uint64_t n, const 
 	uint64_t window = sim->opts.psn_window == 0 ? 1 << 16 : sim->opts.psn_window, end = n + span_of(wr, d);
 	unsigned outstanding = 0;
 
+	enable_check(qp, 0, wr->index);
 	if (n != w->sent)
 		sim_fail(sim, "psn_order", "QP %06x: PSN %u sent for the first time, expected number %llu, got %llu",
 			 qp->qpn, d->psn, (unsigned long long)w->sent, (unsigned long long)n);

@@ -241,6 +241,7 @@ bool wr_post(struct wr *wr)
 		wr_release(wr); /* inline data were captured: the buffer is ours again (RQ-13) */
 	memset(sge, 0x5a, sizeof(sge));
 	node_kick(qp->node);
+	enable_later(qp, 0);
 	return true;
 }
 
