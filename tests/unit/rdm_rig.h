@@ -36,6 +36,8 @@ struct rdm_node {
 	unsigned n_written, n_read;		      /* requests of peers that were served */
 	bool unmapped;				      /* memory that the NIC touches is not there */
 	struct nic_trig_cntr *completions, *requests; /* NULL, or count what completes, what is served */
+	/** NULL, or told of each completion, as nic_rdm_init.done is, in place of its being kept. */
+	void (*told)(struct rdm_node *n, const struct nic_rdm_done *done);
 };
 
 /** Calls between endpoints, as rdm_call_of tells them from other packets. */
