@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define SECOND	       1000000000u
 #define PEERS	       4096u
@@ -28,6 +29,14 @@ static size_t heap_bytes(void)
 	return m.uordblks + m.hblkhd;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
 static void answered(void *ctx, const struct nic_rdm_done *done)
 {
 	assert_int_equal(done->status, NIC_RDM_OK);
@@ -45,6 +54,7 @@ static void rdm__thousands_of_peers(void **state)
 	const struct nic_rdm_send s = {.iov = &iov, .n_iov = 1};
 	const struct nic_rdm_recv r = {.iov = &iov, .n_iov = 1};
 	size_t before = heap_bytes(), bytes;
+	uint64_t spent_ns = 0, packets = rig->sent, begin_ns;
 
 	(void)state;
 	for (unsigned i = 0; i < PEERS; i++) {
@@ -53,11 +63,13 @@ static void rdm__thousands_of_peers(void **state)
 
 		init.addr.port = addr.port;
 		assert_int_equal(nic_rdm_create(n->nic, &init, &ep), 0);
+		begin_ns = now_ns();
 		assert_int_equal(nic_rdm_send(nic_rdm_peer_get(ep, &hub->addr), &s), 0);
 		assert_int_equal(nic_rdm_recv(ep, &r), 0);
 		assert_int_equal(rdm_recv(hub, NULL, 1, 0, 0, 0, 0, 8), 0);
 		assert_int_equal(nic_rdm_send(nic_rdm_peer_get(hub->ep, &addr), &s), 0);
 		assert_true(rdm_run(rig, SECOND));
+		spent_ns += now_ns() - begin_ns;
 		assert_int_equal(dones, 2 * (i + 1));
 		rdm_expect(hub, NIC_RDM_SEND, NIC_RDM_OK, 0);
 		rdm_expect(hub, NIC_RDM_RECV, NIC_RDM_OK, 1);
@@ -65,6 +77,8 @@ static void rdm__thousands_of_peers(void **state)
 		nic_rdm_destroy(ep);
 	}
 	bytes = (heap_bytes() - before) / PEERS;
+	printf("to connect with a peer and to talk takes %.0f us of both sides, and %.1f packets\n",
+	       (double)spent_ns / PEERS / 1e3, (double)(rig->sent - packets) / PEERS);
 	if (!SANITIZED) {
 		printf("a peer costs %zu bytes\n", bytes);
 		assert_in_range(bytes, 1, PEER_BYTES);
