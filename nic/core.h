@@ -69,6 +69,7 @@ struct nic {
 	struct list rdms;      /* endpoints */
 	struct list rdm_rqs;   /* queues of receives that they share */
 	uint64_t rdm_deadline; /* of calls */
+	uint64_t rdm_planned;  /* the same when it was last looked at: what has begun since is not late */
 	bool rdm_due;	       /* rdm_settle has something to do */
 	bool trig_due;	       /* so may trig_run */
 	struct trig trig;

@@ -80,7 +80,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	list_init(&nic->rdms);
 	list_init(&nic->rdm_rqs);
 	trig_init(nic);
-	nic->rdm_deadline = TIME_NEVER;
+	nic->rdm_deadline = nic->rdm_planned = TIME_NEVER;
 	event_source_init(&nic->port_events, NULL);
 	*out = nic;
 	return 0;

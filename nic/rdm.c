@@ -388,11 +388,10 @@ void rdm_settle_all(struct nic *nic)
 
 void rdm_timeout(struct nic *nic)
 {
-	uint64_t late_ns = nic->now - nic->rdm_deadline;
+	uint64_t late_ns = nic->rdm_planned < nic->now ? nic->now - nic->rdm_planned : 0;
 
-	/* The host was stopped, or busy with others: we have not called meanwhile, nor listened. */
-	if (late_ns < LATE_NS)
-		late_ns = 0;
+	/* The host was stopped, or busy with others: for most of that we have not called, nor listened. */
+	late_ns = late_ns > LATE_NS ? late_ns - LATE_NS : 0;
 	nic->rdm_deadline = TIME_NEVER;
 	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
 		struct nic_rdm *ep = list_entry(n, struct nic_rdm, node);
@@ -402,4 +401,5 @@ void rdm_timeout(struct nic *nic)
 		for (unsigned i = 0; i < 3; i++)
 			nic->rdm_deadline = due[i] < nic->rdm_deadline ? due[i] : nic->rdm_deadline;
 	}
+	nic->rdm_planned = nic->rdm_deadline;
 }

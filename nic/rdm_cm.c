@@ -112,12 +112,12 @@ uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 {
 	struct rdm_cm *cm = &ep->cm;
 
-	if (cm->give_up_ns != TIME_NEVER)
-		cm->give_up_ns += late_ns;
 	if (cm->state == RDM_CM_LEFT)
 		return left_due(ep, now_ns);
 	if (cm->state != RDM_CM_ASKS && cm->state != RDM_CM_ACCEPTS)
 		return TIME_NEVER;
+	if (cm->give_up_ns != TIME_NEVER)
+		cm->give_up_ns += late_ns;
 	if (cm->give_up_ns == TIME_NEVER) {
 		cm->call_ns = now_ns + cm->wait_ns;
 		cm->give_up_ns = now_ns + ep->cfg.connect_ns;

@@ -257,6 +257,8 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 	if (qp->rdm_owned) {   /* whose tries are for a time of silence */
 		req->retries = qp->attr.retry_cnt;
 		req->expired = 0;
+		req->early.again = 0;
+		req->early.timing = false; /* how long it takes him to make room says nothing */
 	}
 	req->rnr_until = qp->nic->now + wait_ns;
 	req->ack_deadline = TIME_NEVER;

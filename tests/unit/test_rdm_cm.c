@@ -429,6 +429,43 @@ static void cm__who_was_stopped_still_connects(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
+/** @return how long it takes to give up nobody, while others begin to ask at times when nothing has been looked at for a while. */
+static uint64_t give_up(bool others)
+{
+	struct party other;
+	struct two t;
+	uint64_t start, took;
+
+	two_open(&t, 7);
+	t.rig->cut = lose_all;
+	start = t.rig->now;
+	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &t.listener.addr, NULL, 0), 0);
+	rdm_run(t.rig, 2ull * SECOND);
+	while (t.caller.n_event == 0) {
+		uint64_t due = nic_next_deadline(t.caller.node->nic);
+
+		rdm_run(t.rig, due - t.rig->now + 1000000);
+		rdm_run(t.rig, 450000000);
+		if (others && t.caller.n_event == 0) {
+			party_open(&other, &t.rig->node[0], 1001);
+			assert_int_equal(nic_rdm_cm_connect(other.ep, &t.listener.addr, NULL, 0), 0);
+			rdm_run(t.rig, 100000);
+			nic_rdm_destroy(other.ep);
+		}
+	}
+	expect_event(&t.caller, NIC_RDM_CM_UNREACHABLE, NULL);
+	took = t.rig->now - start;
+	rdm_rig_destroy(t.rig);
+	return took;
+}
+
+/** Who begins to ask has not been stopped, and others do not wait for longer because of him. */
+static void cm__who_begins_takes_nobody_time(void **state)
+{
+	(void)state;
+	assert_in_range(give_up(true), 0, give_up(false) + SECOND);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -444,6 +481,7 @@ int main(void)
 		cmocka_unit_test(cm__a_listener_may_take_its_time),
 		cmocka_unit_test(cm__who_has_asked_may_go),
 		cmocka_unit_test(cm__who_was_stopped_still_connects),
+		cmocka_unit_test(cm__who_begins_takes_nobody_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,7 +131,7 @@ static void rdm__who_was_stopped_gives_up_later(void **state)
 	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0);
 	rdm_run(rig, rig->init.connect_ns / 2);
 	rig->now += 10 * rig->init.connect_ns;
-	rdm_run(rig, rig->init.connect_ns / 4);
+	rdm_run(rig, rig->init.connect_ns / 8); /* a quarter of a second of it has counted */
 	rdm_expect_nothing(a);
 	rdm_run(rig, rig->init.connect_ns / 2);
 	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_UNREACHABLE, 1);
