@@ -173,7 +173,7 @@ int group_run(struct meeting *m, unsigned limit_s, int (*fn)(unsigned rank, stru
 	      void (*look)(struct meeting *m))
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
-	pid_t pids[COLLECTIVE_MAX];
+	pid_t pids[COLLECTIVE_MAX] = {0};
 	unsigned left = m->size;
 	time_t end = time(NULL) + limit_s;
 

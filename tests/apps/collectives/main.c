@@ -117,12 +117,13 @@ static void queue_round(struct member *m, unsigned round, unsigned i)
 static bool round_is_right(const struct member *m, unsigned round, unsigned i)
 {
 	const unsigned size = m->g.c.size;
+	const unsigned times = round / m->b->batch + 1; /* that the i-th barrier has been entered, by each */
 	struct parcel parcel = parcel_of(round, round % size);
 	double sum = 0;
 
 	switch (m->b->kind) {
 	case BARRIER:
-		return m->seen[i] == (double)size * (round / m->b->batch + 1);
+		return m->seen[i] == (double)size * times;
 	case BROADCAST:
 		return memcmp(&m->parcel[i], &parcel, sizeof(parcel)) == 0;
 	default:
@@ -146,32 +147,33 @@ static void sleep_through(struct member *m)
 		group_die("the bell", -errno);
 }
 
-static uint64_t us(const struct timeval *t)
+/** CPU time of the calling thread, or of all threads. */
+static uint64_t cpu_us(int who, long *sleeps)
 {
-	return (uint64_t)t->tv_sec * 1000000u + (uint64_t)t->tv_usec;
+	struct rusage u;
+
+	getrusage(who, &u);
+	*sleeps = u.ru_nvcsw;
+	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000u +
+	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 /** From go to the end, with what it has cost. */
 static void run(struct member *m)
 {
 	struct collective *c = &m->g.c;
-	struct rusage thread[2], all[2];
-	uint64_t start, mine;
+	long before, after, unused;
+	uint64_t thread = cpu_us(RUSAGE_THREAD, &before), all = cpu_us(RUSAGE_SELF, &unused), start = now_ns();
 
-	getrusage(RUSAGE_THREAD, &thread[0]);
-	getrusage(RUSAGE_SELF, &all[0]);
-	start = now_ns();
 	group_check(collective_go(c), "collective_go");
 	sleep_through(m);
 	if (c->rank == 0)
 		m->b->ns += now_ns() - start;
-	getrusage(RUSAGE_THREAD, &thread[1]);
-	getrusage(RUSAGE_SELF, &all[1]);
-	mine = us(&thread[1].ru_utime) + us(&thread[1].ru_stime) - us(&thread[0].ru_utime) - us(&thread[0].ru_stime);
-	m->b->usage[c->rank].sleeps += (uint64_t)(thread[1].ru_nvcsw - thread[0].ru_nvcsw);
-	m->b->usage[c->rank].thread_us += mine;
-	m->b->usage[c->rank].others_us +=
-		us(&all[1].ru_utime) + us(&all[1].ru_stime) - us(&all[0].ru_utime) - us(&all[0].ru_stime) - mine;
+	thread = cpu_us(RUSAGE_THREAD, &after) - thread;
+	all = cpu_us(RUSAGE_SELF, &unused) - all;
+	m->b->usage[c->rank].sleeps += (uint64_t)(after - before);
+	m->b->usage[c->rank].thread_us += thread;
+	m->b->usage[c->rank].others_us += all > thread ? all - thread : 0; /* they are not read at one moment */
 }
 
 /** Rounds first ... first + n - 1. @return how many were wrong. */
