@@ -5,7 +5,7 @@ Each comparison is measured as a whole in every round, so that a ratio is one of
 """
 import os
 
-from measure import MIB, Atomics, Fabric, OurFabric, Perftest, Program, Ucx
+from measure import MIB, Atomics, Collective, Fabric, OurFabric, Perftest, Program, Ucx
 
 SHM, RXM, RXD = "libfabric shm", "libfabric tcp;ofi_rxm", "libfabric udp;ofi_rxd"
 POSIX, UCX_TCP = "UCX posix", "UCX tcp"
@@ -224,6 +224,16 @@ def triggers():
                      [at_most(1, SOCKETS)])
 
 
+def collectives():
+    """Barrier and allreduce run by the NICs, beside the same run by the programs, which do something else or nothing."""
+    section = "collectives of 8 processes, same host"
+    for kind in ("barrier", "allreduce"):
+        for words, work, count in (("", ("compute", 0, 0), 1500), (", 0.5 ms away", ("away", 1, 500), 500),
+                                   (", 4 x 0.5 ms of work", ("compute", 4, 500), 100)):
+            yield Comparison(section, f"{kind}{words}", "us", [Collective("uroce", kind, "offload", work, count),
+                                                               Collective("driven", kind, "driven", work, count)])
+
+
 def sweep():
     """The same by size, for the plots."""
     for exponent in (3, 6, 9, 12, 14, 16, 18, 20):
@@ -247,7 +257,7 @@ def sweep():
 
 
 def comparisons(with_sweep):
-    for part in (latencies, rates, atomics, bandwidths, udp, fabric, triggers):
+    for part in (latencies, rates, atomics, bandwidths, udp, fabric, triggers, collectives):
         yield from part()
     if with_sweep:
         yield from sweep()

@@ -216,6 +216,14 @@ class OurFabric(Fabric):
                 "FI_PROVIDER_PATH": os.path.join(os.environ["UROCE_BUILD"], "verbs_shim", "libfabric")}
 
 
+class Collective(OurFabric):
+    """Collectives over our provider, by tests/bench/collective_rounds. how: "offload" or "driven"."""
+
+    def __init__(self, label, kind, how, work, iterations, processes=8):
+        Program.__init__(self, label, ["collective_rounds", kind, how, processes, *work], iterations)
+        self.route, self.ours = "ring", how == "offload"
+
+
 class Ucx(Source):
     """ucx_perftest over the named transports. kind: "us", "MB/s" or "M/s": which of its columns counts."""
     ROW = re.compile(r"^(?:Final:|\[thread \d+\])(?:\s+[\d.]+){8}\s*$", re.M)
