@@ -4,8 +4,8 @@
  *
  *   collectives [-n PROCESSES] [-r ROUNDS] [-b BATCH] [-s] [-l SECONDS] barrier|broadcast|allreduce
  *
- * A batch of rounds is queued by each process. Then process 0 says go, once, and from there on no thread of any
- * program does anything: it sleeps in fi_cntr_wait, or with -s (stopped) in read(), far from the library, until the
+ * A batch of rounds is queued by each process. Then each says go, once, process 0 last, and from there on no thread of
+ * any program does anything: it sleeps in fi_cntr_wait, or with -s (stopped) in read(), far from the library, until the
  * launcher has seen that all of them are done. That it sees in memory which the NICs add to, as the last thing of a
  * batch. Then each process looks at all that it has:
  *
@@ -158,14 +158,23 @@ static uint64_t cpu_us(int who, long *sleeps)
 	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/** From go to the end, with what it has cost. */
+/** From go to the end, with what it has cost. Process 0 is the last to go, so that its time is that of all. */
 static void run(struct member *m)
 {
 	struct collective *c = &m->g.c;
 	long before, after, unused;
-	uint64_t thread = cpu_us(RUSAGE_THREAD, &before), all = cpu_us(RUSAGE_SELF, &unused), start = now_ns();
+	uint64_t thread, all, start;
 
+	if (c->rank == 0)
+		group_meet(&m->g);
+	thread = cpu_us(RUSAGE_THREAD, &before);
+	all = cpu_us(RUSAGE_SELF, &unused);
+	start = now_ns();
 	group_check(collective_go(c), "collective_go");
+	if (c->rank != 0) { /* as group_meet, but for the waiting */
+		atomic_fetch_add(&m->b->meeting.arrived, 1);
+		m->g.met++;
+	}
 	sleep_through(m);
 	if (c->rank == 0)
 		m->b->ns += now_ns() - start;
@@ -188,11 +197,6 @@ static unsigned run_batch(struct member *m, unsigned first, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		queue_round(m, first + i, i);
 	collective_add(c, &one, &b->finished);
-	/* The others are let go as soon as they are ready; nothing can come of that as long as process 0 is missing. */
-	if (c->rank == 0)
-		group_meet(&m->g);
-	else
-		atomic_fetch_add(&b->meeting.arrived, 1), m->g.met++;
 	run(m);
 	group_check(fi_cntr_wait(c->done, c->at, (int)b->limit_s * 1000), "what was queued has failed");
 	group_check(fi_cntr_wait(c->sent, c->sends, (int)b->limit_s * 1000), "a message has failed");

@@ -16,8 +16,8 @@
 #define SHORT_LEN   64u
 #define MIDDLE_LEN  70000u
 #define PATIENCE_S  60
-#define PEER_MS	    "3000" /* for which a peer may be silent; of friends, who have done nothing, the default */
-#define CONNECT_MS  "1500"
+#define PEER_MS	    "6000" /* for which a peer may be silent; of friends, who have done nothing, the default */
+#define CONNECT_MS  "5000"
 #define MORE_ROUNDS 20u
 
 struct deaths *deaths;
