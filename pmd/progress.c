@@ -24,6 +24,8 @@
 #define DOORBELLS_SILENT   16 /* in a row, with nothing to send, until what has come is looked for */
 #define SETTLE_STEPS	   8
 #define SETTLE_SENDS	   64
+#define AWAY_NS		   1000000	 /* without a step: what has come meanwhile is taken before timers run, */
+#define BEHIND_STEPS	   64		 /* for so many steps at most */
 #define RESOLVE_NS	   1000000000ull /* at most, on a machine that forgets neighbours as fast as it learns them */
 #define RESOLVE_PAUSE_NS   50000
 #define QUIET_NS	   1500	 /* after which a poll is a whole step again: timers, the port */
@@ -193,10 +195,29 @@ static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 	       !e->taps && !pmd_engine_is_full(e);
 }
 
+/**
+ * Whether timers have to wait. After a while in which nobody took a step all may have run out, and their peers have answered long ago:
+ * that lies in the port, or in a link, behind what else has come.
+ */
+static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t now_ns)
+{
+	if (e->behind == 0 && now_ns - e->step_ns <= AWAY_NS)
+		return false;
+	/* Not anew while it is so: who looks seldom, and always finds something, has timers all the same. */
+	if (e->behind == 0)
+		e->behind = BEHIND_STEPS;
+	if (got == 0 && !(e->links && pmd_links_ready(e->links)))
+		e->behind = 0;
+	else
+		e->behind--;
+	return e->behind > 0;
+}
+
 unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks)
 {
 	uint64_t now_ns = e->now_ns = pmd_now_ns();
 	unsigned got = step_rx(e, rx_budget, port, now_ns);
+	bool wait;
 
 	if (!flush_acks && is_brief(e, now_ns)) {
 		e->quiet = false;
@@ -204,8 +225,9 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 		pmd_engine_events(e);
 		return got;
 	}
+	wait = timers_wait(e, got, now_ns);
 	e->step_ns = now_ns;
-	if (nic_next_deadline(e->nic) <= now_ns)
+	if (!wait && nic_next_deadline(e->nic) <= now_ns)
 		nic_timeout(e->nic, now_ns);
 	if (flush_acks || got == 0)
 		nic_ack_flush(e->nic, got == 0 && (flush_acks || e->progress == PMD_PROGRESS_INLINE));
