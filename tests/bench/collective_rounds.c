@@ -3,11 +3,12 @@
  * collective_rounds.c - collectives that NICs run by themselves, beside the same ones driven by the program, over the
  * same provider: tests/apps/collectives/collective.c writes the pieces for both.
  *
- *   collective_rounds barrier|allreduce offload|driven PROCESSES compute|away CHUNKS CHUNK_US COUNT
+ *   collective_rounds barrier|allreduce offload|driven PROCESSES compute|away|until CHUNKS CHUNK_US COUNT
  *
  * A round begins one collective, computes for CHUNKS times CHUNK_US (as long as that takes on a core of one's own),
  * and then waits until the collective is done. "away" sleeps for that time instead: as if each process had a core of
- * its own, or had something else to compute for it. Offloaded, all pieces are queued when the round begins, and the
+ * its own, or had something else to compute for it. "until" computes on, and looks after each CHUNKS whether the collective
+ * is done: how late does a program that never sleeps have its result? Offloaded, all pieces are queued when the round begins, and the
  * library is not called before the wait. Driven, the program starts each piece when what it needs is there: it looks
  * at its completion queue after each chunk, and adds numbers itself. Both sleep in the library while they wait.
  *
@@ -29,7 +30,7 @@
 
 struct board {
 	struct meeting meeting;
-	bool allreduce, driven, away;
+	bool allreduce, driven, away, until;
 	unsigned rounds, chunks, chunk_us;
 	uint64_t spins; /* of a chunk */
 	double numbers[COLLECTIVE_MAX][BATCH][COLLECTIVE_VALUES];
@@ -142,6 +143,16 @@ static void await_all(struct member *m, uint64_t done, uint64_t sent)
 		drive(m, true);
 }
 
+static bool is_done(struct member *m)
+{
+	struct collective *c = &m->g.c;
+
+	if (!m->b->driven)
+		return fi_cntr_read(c->done) >= c->at || fi_cntr_readerr(c->done);
+	drive(m, false);
+	return m->done >= c->at;
+}
+
 static void one_round(struct member *m, unsigned round)
 {
 	struct collective *c = &m->g.c;
@@ -160,11 +171,13 @@ static void one_round(struct member *m, unsigned round)
 	group_check(c->error, "a collective");
 	if (b->driven)
 		start_what_can(m);
-	for (unsigned i = 0; i < b->chunks; i++) {
-		work(b);
-		if (b->driven)
-			drive(m, false);
-	}
+	do {
+		for (unsigned i = 0; i < b->chunks; i++) {
+			work(b);
+			if (b->driven)
+				drive(m, false);
+		}
+	} while (b->until && !is_done(m));
 	await_all(m, c->at, 0);
 	if (*sum != wanted)
 		group_die("a sum is wrong", -FI_EIO);
@@ -215,10 +228,10 @@ static int run(unsigned rank, struct meeting *meeting)
 	return 0;
 }
 
-/** One of two words. @return whether it is the first; ends the program if it is none of them. */
-static bool either(const char *word, const char *first, const char *second)
+/** @return whether the word is the first of these; ends the program if it is none of them. */
+static bool either(const char *word, const char *first, const char *second, const char *third)
 {
-	if (strcmp(word, first) != 0 && strcmp(word, second) != 0)
+	if (strcmp(word, first) != 0 && strcmp(word, second) != 0 && strcmp(word, third) != 0)
 		group_die(word, -FI_EINVAL);
 	return strcmp(word, first) == 0;
 }
@@ -229,14 +242,16 @@ int main(int argc, char **argv)
 
 	if (argc != 8) {
 		fprintf(stderr,
-			"usage: %s barrier|allreduce offload|driven PROCESSES compute|away CHUNKS CHUNK_US COUNT\n",
+			"usage: %s barrier|allreduce offload|driven PROCESSES compute|away|until CHUNKS CHUNK_US "
+			"COUNT\n",
 			argv[0]);
 		return 2;
 	}
-	b->allreduce = either(argv[1], "allreduce", "barrier");
-	b->driven = either(argv[2], "driven", "offload");
+	b->allreduce = either(argv[1], "allreduce", "barrier", "barrier");
+	b->driven = either(argv[2], "driven", "offload", "offload");
 	b->meeting.size = (unsigned)atoi(argv[3]);
-	b->away = either(argv[4], "away", "compute");
+	b->away = either(argv[4], "away", "compute", "until");
+	b->until = strcmp(argv[4], "until") == 0;
 	b->chunks = (unsigned)atoi(argv[5]);
 	b->chunk_us = (unsigned)atoi(argv[6]);
 	b->rounds = (unsigned)atoi(argv[7]);

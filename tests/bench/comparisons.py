@@ -228,10 +228,14 @@ def collectives():
     """Barrier and allreduce run by the NICs, beside the same run by the programs, which do something else or nothing."""
     section = "collectives of 8 processes, same host"
     for kind in ("barrier", "allreduce"):
-        for words, work, count in (("", ("compute", 0, 0), 1500), (", 0.5 ms away", ("away", 1, 500), 500),
-                                   (", 4 x 0.5 ms of work", ("compute", 4, 500), 100)):
+        for words, work, count, targets in (
+                ("", ("compute", 0, 0), 1500, []),
+                (", 0.5 ms away", ("away", 1, 500), 500, [at_most(1, "driven")]),
+                (", who computes until it is done", ("until", 1, 100), 200, [at_most(1, "driven")]),
+                (", 4 x 0.5 ms of work", ("compute", 4, 500), 100, [])):
             yield Comparison(section, f"{kind}{words}", "us", [Collective("uroce", kind, "offload", work, count),
-                                                               Collective("driven", kind, "driven", work, count)])
+                                                               Collective("driven", kind, "driven", work, count)],
+                             targets)
 
 
 def sweep():
