@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cross_deaths.c - processes that end while their NICs talk by themselves: cross-channel programs, for the kill test. The tester's NIC and a
- * child's answer each other's messages; the child ends, in all ways, amid that. What the tester's program waits for comes, with errors,
- * and what it has yet to do for others is done.
+ * cross_deaths.c - processes that end while their NICs talk by themselves: cross-channel programs, for the kill test.
+ * The tester's NIC and a child's answer each other's messages; the child ends, in all ways, amid that. What the
+ * tester's program waits for comes, with errors, and what it has yet to do for others is done.
  *
  *   each lap, tester:  let a message to the child go, wait for one, let one go to itself
  *   each lap, child:   wait for a message, let one go
  *
- * A line for each way to end, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed. What can only be seen of processes that are
- * gone is for the kill test.
+ * The child's NIC has fewer laps to do than the tester's, and then waits for more than comes: however fast they are,
+ * neither is done when the child ends.
+ *
+ * A line for each way to end, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed. What can only be seen of
+ * processes that are gone is for the kill test.
  */
 #include "../forked.h"
 
@@ -23,6 +26,7 @@
 #include <unistd.h>
 
 #define LAPS	   2000u
+#define ANSWERS	   1000u /* laps of the child */
 #define STEPS	   3u
 #define STUCK	   500u /* WAITs for what never comes */
 #define COUNTED	   4	/* depth of a CQ that is counted, and never read */
@@ -211,10 +215,21 @@ static struct talk *talk_open(struct meeting *m, int side, const struct forked_e
 	t->data.qp = create(t, create_cq(t, LAPS), t->received, LAPS, IBV_EXP_QP_CREATE_MANAGED_SEND);
 	forked_join(&t->data, &m->data, side);
 	for (unsigned i = 0; i < LAPS; i++) {
+		t->words[i] = i + 1;
 		post_recv(t, t->data.qp, &t->words[LAPS + i]);
 		post_message(t, t->data.qp, &t->words[i]);
 	}
 	return t;
+}
+
+/** How many messages have come from the other, whole and in order. */
+static unsigned came_whole(const struct talk *t)
+{
+	unsigned n = 0;
+
+	while (n < LAPS && t->words[LAPS + n] == n + 1)
+		n++;
+	return n;
 }
 
 /* ---- a child ----------------------------------------------------------------------------------------------------- */
@@ -231,12 +246,26 @@ static void *post_more(void *arg)
 	return NULL;
 }
 
+/** All that the child's NIC is to do, and one thing that it never comes to. */
+static void answer(const struct talk *t)
+{
+	struct ibv_exp_send_wr never = wait_for(t->received, LAPS);
+
+	for (unsigned i = 0; i < ANSWERS; i++) {
+		struct ibv_exp_send_wr steps[] = {wait_for(t->received, 1), enable(t->data.qp)};
+
+		must_post(t->runner.qp, steps, 2);
+	}
+	must_post(t->runner.qp, &never, 1);
+}
+
 static int child(void *arg)
 {
 	struct meeting *m = arg;
 	struct forked_end probe;
 	struct talk *t;
 	pthread_t thread;
+	int code;
 
 	while (!atomic_load(&m->begin))
 		pause_us(5000);
@@ -244,19 +273,16 @@ static int child(void *arg)
 	probe = t->end;
 	forked_connect(&probe, &m->probe, 1);
 	t->runner = create_runner(t, create_cq(t, COUNTED));
-	for (unsigned i = 0; i < LAPS; i++) {
-		struct ibv_exp_send_wr steps[] = {wait_for(t->received, 1), enable(t->data.qp)};
-
-		must_post(t->runner.qp, steps, 2);
-	}
+	answer(t);
 	if (m->ending == EXITS_BUSY && pthread_create(&thread, NULL, post_more, t))
 		forked_die("no thread");
 	atomic_store(&m->ready, 1);
 	forked_await(&m->laps, FIRST_LAPS);
+	code = came_whole(t) < FIRST_LAPS;
 	if (m->ending == EXITS_AT_ONCE)
-		_exit(0);
+		_exit(code);
 	if (m->ending == EXITS || m->ending == EXITS_BUSY)
-		exit(0);
+		exit(code);
 	for (;;)
 		pause();
 }
@@ -289,7 +315,6 @@ static void self_open(struct test *x)
 	forked_join(&x->self, &pair, 0);
 	forked_join(&other, &pair, 1);
 	for (unsigned i = 0; i < LAPS; i++) {
-		t->words[i] = i + 1;
 		post_recv(t, x->other, &t->words[2 * LAPS + i]);
 		post_message(t, x->self.qp, &t->words[i]);
 	}
@@ -333,21 +358,39 @@ static void test_open(struct test *x, struct meeting *m, const struct forked_end
 	x->stuck_too = stuck_open(x);
 }
 
-/** Messages that have come to the tester itself. @return how many of n have, in the end. */
+/** Messages that have come to the tester itself. @return how many have now. */
+static unsigned take_came(struct test *x, unsigned from)
+{
+	struct ibv_wc wc;
+
+	while (from < LAPS && ibv_poll_cq(x->came, 1, &wc) == 1) {
+		want(wc.status == IBV_WC_SUCCESS, "a message to oneself comes");
+		from++;
+	}
+	return from;
+}
+
+/** Until n of them have come. @return how many have, in the end. */
 static unsigned await_came(struct test *x, unsigned from, unsigned n)
 {
 	uint64_t end = now_s() + PATIENCE_S;
-	struct ibv_wc wc;
 
-	while (from < n && now_s() < end) {
-		if (ibv_poll_cq(x->came, 1, &wc) == 1) {
-			want(wc.status == IBV_WC_SUCCESS, "a message to oneself comes");
-			from++;
-		} else {
-			pause_us(200);
-		}
-	}
+	while ((from = take_came(x, from)) < n && now_s() < end)
+		pause_us(200);
 	return from;
+}
+
+/** What has come from the child, at least so many: each message whole, in its place, and nothing behind them. */
+static void check_words(const struct talk *t, unsigned least)
+{
+	const unsigned n = came_whole(t);
+	bool untouched = true;
+
+	want(n >= least, "what the tester's program has waited for has come");
+	want(n <= ANSWERS, "nothing has come that the child has not sent");
+	for (unsigned i = n; i < LAPS; i++)
+		untouched &= t->words[LAPS + i] == 0;
+	want(untouched, "what comes from the child comes whole, in order");
 }
 
 static struct ibv_wc await_entry(struct ibv_cq *cq, const char *what)
@@ -420,7 +463,8 @@ static void one_round(struct meeting *m, const struct forked_end *device, bool p
 	atomic_store(&m->begin, 1);
 	test_open(&x, m, device);
 	came = await_came(&x, 0, FIRST_LAPS);
-	want(came == FIRST_LAPS, "the NICs talk");
+	want(came >= FIRST_LAPS, "the NICs talk");
+	want(came < LAPS, "the child ends amid its program, and the tester's");
 	atomic_store(&m->laps, FIRST_LAPS);
 	child_ends(m);
 	if (patient)
@@ -428,6 +472,7 @@ static void one_round(struct meeting *m, const struct forked_end *device, bool p
 	to_error(x.talk->data.qp); /* it may have had nothing under way */
 	want(await_entry(x.done, "the program comes to its end").status == IBV_WC_SUCCESS, "the program ends well");
 	want(await_came(&x, came, LAPS) == LAPS, "what is for others goes");
+	check_words(x.talk, came);
 	for (unsigned i = 0; i < LAPS; i++)
 		if (x.talk->words[2 * LAPS + i] != i + 1) {
 			want(false, "messages to oneself come whole, in order");
