@@ -10,7 +10,6 @@ import subprocess
 
 import harness
 
-UROCE = os.path.join(harness.ROOT, "scripts", "uroce")
 ROUNDS = 10000
 KINDS = ("barrier", "broadcast", "allreduce")
 SIZES = (2, 3, 5, 8, 16)
@@ -18,20 +17,16 @@ PATHS = (("shared memory", {}, ()), ("UDP that loses 1% of all packets", {"UROCE
 SECONDS = 240  # for a machine that does much else
 
 
-def uroce(*argv):
-    return subprocess.run([UROCE, *argv], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
-
-
 def start(side, env, *argv):
     program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "collectives")
     return harness.Process([program, "-l", str(SECONDS), *map(str, argv)], side, env)
 
 
-def rounds(tally, side, path, env):
+def rounds(tally, side, path, env, device):
     for size in SIZES:
         for kind in KINDS:
             process = start(side, env, "-s", "-b", 1000, "-n", size, "-r", ROUNDS, kind)
-            code, output = process.wait(SECONDS + 10), process.output()
+            code, output = device.wait(process, SECONDS + 10), process.output()
             said = re.fullmatch(rf"{kind}, {size} processes: {ROUNDS} rounds, (.*)", output.strip())
             tally.result(f"{kind} by {size} processes, over {path}", code == 0 and said, f"exit code {code}", output)
             if said:
@@ -62,7 +57,7 @@ def death(tally, side):
     """Amid rounds, of one process: the others must not wait for it."""
     process = start(side, {}, "-s", "-n", 3, "-r", 100000000, "-b", 100, "allreduce")
     members = harness.until(30, lambda: len(found := children(process.pid)) == 3 and found)
-    if members and harness.until(30, lambda: "trig_fired" in uroce("stat", side.address).stdout):
+    if members and harness.until(30, lambda: "trig_fired" in harness.uroce("stat", side.address).stdout):
         os.kill(members[1], signal.SIGKILL)
     code, output = process.wait(60), process.output()
     left = [pid for pid in members or [] if os.path.exists(f"/proc/{pid}")]
@@ -75,12 +70,8 @@ def main():
     tally = harness.Tally("collectives")
     for path, env, faults in PATHS:
         side = harness.one_device_sides()[0]
-        uroce("up", side.address)
-        if faults:
-            set_up = uroce("fault", side.address, *faults, "--seed", "7")
-            tally.result(f"the device has faults: {path}", set_up.returncode == 0, set_up.stderr)
-        rounds(tally, side, path, env)
-        uroce("down", side.address)
+        with harness.kept_device(tally, path, side.address, faults) as device:
+            rounds(tally, side, path, env, device)
     side = harness.one_device_sides()[0]
     asleep_in_the_library(tally, side)
     without_engine_threads(tally, side)

@@ -4,39 +4,28 @@
 shared memory, by UDP, and by UDP that loses packets. Each message carries a sum that the NIC has calculated from the one
 before."""
 import os
-import subprocess
 
 import harness
 
-UROCE = os.path.join(harness.ROOT, "scripts", "uroce")
 SUM = 3 + 1000000  # what a round adds
 CASES = (("shared memory", 5000, None), ("UDP", 2000, ()), ("UDP that loses 1% of all packets", 300, ("--loss", "1%")))
 
 
-def uroce(*argv):
-    return subprocess.run([UROCE, *argv], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
-
-
-def run(tally, name, rounds, side, env):
+def run(tally, name, rounds, side, faults):
     program = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "cross")
-    process = harness.Process([program, str(rounds)], side, env)
-    code = process.wait(120)
-    output = process.output()
-    tally.result(f"{rounds} rounds over {name}", code == 0 and output.split() == [str(rounds * SUM)],
-                 f"exit code {code}", output)
+    with harness.kept_device(tally, name, side.address, faults or ()) as device:
+        process = harness.Process([program, str(rounds)], side, {} if faults is None else {"UROCE_RING": "off"})
+        code = device.wait(process, 120)
+        output = process.output()
+        tally.result(f"{rounds} rounds over {name}", code == 0 and output.split() == [str(rounds * SUM)],
+                     f"exit code {code}", output)
 
 
 def main():
     harness.options(__doc__)
     tally = harness.Tally("cross")
     for name, rounds, faults in CASES:
-        side = harness.one_device_sides()[0]
-        uroce("up", side.address)
-        if faults:
-            set_up = uroce("fault", side.address, *faults, "--seed", "7")
-            tally.result(f"the device has faults: {name}", set_up.returncode == 0, set_up.stderr)
-        run(tally, name, rounds, side, {} if faults is None else {"UROCE_RING": "off"})
-        uroce("down", side.address)
+        run(tally, name, rounds, harness.one_device_sides()[0], faults)
     tally.finish()
 
 

@@ -5,7 +5,9 @@ Nothing is left behind: processes are ended by their pid when a test ends, howev
 """
 import argparse
 import atexit
+import contextlib
 import ctypes
+import json
 import os
 import shutil
 import signal
@@ -19,6 +21,7 @@ import time
 os.environ.pop("LD_LIBRARY_PATH", None)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+UROCE = os.path.join(ROOT, "scripts", "uroce")
 SKIP = 77  # meson's exit code for a skipped test
 LIBC = ctypes.CDLL(None)
 
@@ -210,6 +213,55 @@ def run_pair(server_argv, client_argv, sides, seconds, env=None):
         elif code:
             reasons.append(f"{name} exit code {code}")
     return not reasons, ", ".join(reasons), server.output(), client.output()
+
+
+def uroce(*argv):
+    return subprocess.run([UROCE, *argv], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+
+class KeptDevice:
+    """See kept_device."""
+
+    def __init__(self, address, faulty):
+        self.address = address
+        self.most = {("fault", "fault_lost"): 0, ("nic", "retransmitted"): 0} if faulty else {}
+
+    def look(self):
+        """Counters of all processes that have the device now: they end with their processes."""
+        said = uroce("stat", self.address, "--json")
+        for device in json.loads(said.stdout)["devices"] if said.returncode == 0 else []:
+            for group, name in self.most:
+                value = device.get(group, {}).get(name, {"value": 0})["value"]
+                self.most[group, name] = max(self.most[group, name], value)
+
+    def wait(self, process, seconds):
+        """As process.wait. With faults it is seen meanwhile that packets are lost, and sent again."""
+        end = time.monotonic() + seconds
+        while not all(self.most.values()) and process.popen.poll() is None and time.monotonic() < end:
+            self.look()
+        return process.wait(end - time.monotonic())
+
+
+@contextlib.contextmanager
+def kept_device(tally, name, address, faults=()):
+    """A device that `uroce up` keeps until the test has done with it, however that ends. With `faults`, which lose
+    packets, that has to be seen while KeptDevice.wait waits for a process."""
+    device = KeptDevice(address, bool(faults))
+
+    def must(*argv):
+        done = uroce(*argv)
+        tally.result(f"uroce {argv[0]}: {name}", done.returncode == 0, f"exit code {done.returncode}", done.stdout,
+                     done.stderr)
+
+    try:
+        must("up", address)
+        if faults:
+            must("fault", address, *faults, "--seed", "7")
+        yield device
+        if faults:
+            tally.result(f"packets are lost, and sent again: {name}", all(device.most.values()), str(device.most))
+    finally:
+        must("down", address)
 
 
 class Tally:
