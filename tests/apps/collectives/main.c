@@ -16,7 +16,7 @@
  *
  * Prints how long a round took, how often the threads of the programs were woken meanwhile, in a batch, and what CPU
  * time these and the NICs' own threads have used. Exit code 1: something was wrong, or a process has died, or all of
- * it took too long.
+ * it took too long; then it says how far they had come.
  */
 #include "group.h"
 
@@ -48,6 +48,7 @@ struct board {
 	bool stopped;
 	int bell[2];	      /* pipe: a byte for each process, when a batch is done */
 	unsigned rung;	      /* batches for which that was done */
+	atomic_uint gone;     /* batches that were queued and let go, by all processes together */
 	uint64_t ns;	      /* of all batches, from go to the end, by process 0 */
 	double finished;      /* processes, of all batches; the NICs add to this and what follows */
 	double in[BATCH_MAX]; /* processes that have entered the i-th barrier, of all batches */
@@ -171,6 +172,7 @@ static void run(struct member *m)
 	all = cpu_us(RUSAGE_SELF, &unused);
 	start = now_ns();
 	group_check(collective_go(c), "collective_go");
+	atomic_fetch_add(&m->b->gone, 1);
 	if (c->rank != 0) { /* as group_meet, but for the waiting */
 		atomic_fetch_add(&m->b->meeting.arrived, 1);
 		m->g.met++;
@@ -244,9 +246,14 @@ static void ring_when_done(struct meeting *meeting)
 		group_die("the bell", -errno);
 }
 
+static unsigned batches_of(const struct board *b)
+{
+	return (b->rounds - 1) / b->batch + 1;
+}
+
 static void report(const struct board *b)
 {
-	const unsigned batches = (b->rounds + b->batch - 1) / b->batch;
+	const unsigned batches = batches_of(b);
 	uint64_t sleeps = 0, thread_us = 0, others_us = 0;
 
 	for (unsigned i = 0; i < b->meeting.size; i++) {
@@ -315,8 +322,11 @@ int main(int argc, char **argv)
 	options(argc, argv, b);
 	if (pipe(b->bell) != 0)
 		group_die("pipe", -errno);
-	if (group_run(&b->meeting, b->limit_s, member_run, ring_when_done) != 0)
+	if (group_run(&b->meeting, b->limit_s, member_run, ring_when_done) != 0) {
+		fprintf(stderr, "%u of %llu batches had been let go\n", atomic_load(&b->gone),
+			(unsigned long long)batches_of(b) * b->meeting.size);
 		return 1;
+	}
 	report(b);
 	return 0;
 }
