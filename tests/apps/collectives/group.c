@@ -169,19 +169,27 @@ static bool collect(pid_t *pids, unsigned n, unsigned *left)
 	return true;
 }
 
+static uint64_t now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec;
+}
+
 int group_run(struct meeting *m, unsigned limit_s, int (*fn)(unsigned rank, struct meeting *m),
 	      void (*look)(struct meeting *m))
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 	pid_t pids[COLLECTIVE_MAX] = {0};
 	unsigned left = m->size;
-	time_t end = time(NULL) + limit_s;
+	uint64_t end = now_s() + limit_s;
 
 	fflush(stdout);
 	for (unsigned i = 0; i < m->size; i++)
 		pids[i] = start(i, m, fn);
 	while (left > 0) {
-		bool late = time(NULL) > end;
+		bool late = now_s() > end;
 
 		if (late)
 			fprintf(stderr, "%s: not done in %u s; all are killed\n", program_invocation_short_name,

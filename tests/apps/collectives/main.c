@@ -30,7 +30,8 @@
 #include <unistd.h>
 
 #define BATCH_MAX 2000u
-#define PIECES	  20u /* at most, of a round of anything */
+#define LIMIT_MAX 1000000u /* seconds: an int has room for that in milliseconds */
+#define PIECES	  20u	   /* at most, of a round of anything */
 
 enum kind { BARRIER, BROADCAST, ALLREDUCE, KINDS };
 static const char *const kind_names[KINDS] = {"barrier", "broadcast", "allreduce"};
@@ -277,8 +278,8 @@ static void usage(void)
 		"  -r  how often (1000)\n"
 		"  -b  rounds that are queued at once, up to %u (500)\n"
 		"  -s  sleep outside of the library\n"
-		"  -l  time for all of it, in seconds (120)\n",
-		COLLECTIVE_MAX, BATCH_MAX);
+		"  -l  time for all of it, in seconds, up to %u (120)\n",
+		COLLECTIVE_MAX, BATCH_MAX, LIMIT_MAX);
 	exit(2);
 }
 
@@ -311,7 +312,7 @@ static void options(int argc, char **argv, struct board *b)
 	while (optind < argc && b->kind < KINDS && strcmp(argv[optind], kind_names[b->kind]) != 0)
 		b->kind++;
 	if (optind + 1 != argc || b->kind == KINDS || !b->meeting.size || b->meeting.size > COLLECTIVE_MAX ||
-	    !b->rounds || !b->batch || b->batch > BATCH_MAX || !b->limit_s)
+	    !b->rounds || !b->batch || b->batch > BATCH_MAX || !b->limit_s || b->limit_s > LIMIT_MAX)
 		usage();
 }
 
