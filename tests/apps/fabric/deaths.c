@@ -31,6 +31,15 @@ static void pause_ms(unsigned ms)
 	nanosleep(&pause, NULL);
 }
 
+void *zeroes(size_t n, size_t size)
+{
+	void *mem = calloc(n, size);
+
+	if (!mem)
+		forked_die("no memory");
+	return mem;
+}
+
 void await_word(const atomic_uint *what, unsigned least)
 {
 	for (unsigned ms = 0; atomic_load(what) < least; ms++) {

@@ -44,6 +44,11 @@ extern struct deaths *deaths;
 
 enum role { IDLE, FRIEND_FIRST, FRIEND_SECOND, TARGET, TARGET_PASSES, TARGET_TALKS, QUEUER, ROLES };
 
+/* ---- of all ---- */
+
+/** As calloc; without memory the process ends. */
+void *zeroes(size_t n, size_t size);
+
 /* ---- of children ---- */
 
 /** Open what a process has, and say where it is found. */

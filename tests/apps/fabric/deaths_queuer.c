@@ -25,7 +25,7 @@ enum ending { EXITS, EXITS_AT_ONCE, STAYS, EXITS_BUSY };
 /** What waits for counters that nobody changes: messages, operations on memory, counters. */
 static void queue_waiting(struct pair *p, struct fid_cntr *done, const struct seat *s, fi_addr_t to)
 {
-	struct job *job = calloc(WAITING, sizeof(*job));
+	struct job *job = zeroes(WAITING, sizeof(*job));
 	struct fid_cntr *go[3] = {open_counter(p), open_counter(p), open_counter(p)};
 
 	for (unsigned i = 0; i < WAITING; i++) {
@@ -54,7 +54,7 @@ static void queue_waiting(struct pair *p, struct fid_cntr *done, const struct se
 /** What is under way until its peer receives it, which he does not. */
 static void queue_unreceived(struct pair *p, struct fid_cntr *done, fi_addr_t to)
 {
-	struct job *job = calloc(UNRECEIVED, sizeof(*job));
+	struct job *job = zeroes(UNRECEIVED, sizeof(*job));
 
 	for (unsigned i = 0; i < UNRECEIVED; i++) {
 		job_init(&job[i], FI_OP_TSEND, done, 0, done);
@@ -68,10 +68,10 @@ static void queue_unreceived(struct pair *p, struct fid_cntr *done, fi_addr_t to
 /** Receives that wait for a counter, receives that have waited for one, of the endpoint and of a shared context. */
 static void queue_receives(struct pair *p, struct fid_cntr *done)
 {
-	struct fi_triggered_context *context = calloc(RECEIVES, sizeof(*context));
+	struct fi_triggered_context *context = zeroes(RECEIVES, sizeof(*context));
 	struct fid_cntr *go = open_counter(p);
 	struct fid_ep *in = p->a.ep, *srx = NULL;
-	struct job *job = calloc(2, sizeof(*job));
+	struct job *job = zeroes(2, sizeof(*job));
 
 	WANT_OK(fi_ep_alias(p->a.ep, &in, FI_RECV | FI_TRIGGER));
 	for (unsigned i = 0; i < RECEIVES; i++) {
@@ -100,7 +100,7 @@ struct going {
 static void going_open(struct going *g, struct pair *p, const struct seat *s, fi_addr_t to)
 {
 	*g = (struct going){
-		.p = p, .s = s, .to = to, .turn = open_counter(p), .job = calloc(ROUND, sizeof(struct job))};
+		.p = p, .s = s, .to = to, .turn = open_counter(p), .job = zeroes(ROUND, sizeof(struct job))};
 }
 
 static void go_round(struct going *g)

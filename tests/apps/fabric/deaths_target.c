@@ -203,7 +203,7 @@ static void load_queue(struct pair *p, struct load *l)
 
 static struct load *load_open(struct pair *p)
 {
-	struct load *l = calloc(1, sizeof(*l));
+	struct load *l = zeroes(1, sizeof(*l));
 	struct fid_cntr **const cntr[] = {&l->go, &l->done, &l->besides, &l->behind, &l->n, &l->pending};
 
 	for (unsigned i = 0; i < sizeof(cntr) / sizeof(cntr[0]); i++)

@@ -100,6 +100,10 @@ bool pair_open(struct pair *p)
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
 	int rc;
 
+	p->here = calloc(1, LONG_LEN);
+	p->there = calloc(1, LONG_LEN);
+	if (!opens(hints && p->here && p->there ? 0 : -FI_ENOMEM, "memory"))
+		return false;
 	hints->fabric_attr->prov_name = strdup("uroce");
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -107,8 +111,6 @@ bool pair_open(struct pair *p)
 		FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SOURCE | FI_DIRECTED_RECV | FI_RMA_EVENT | FI_TRIGGER;
 	rc = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &p->info);
 	fi_freeinfo(hints);
-	p->here = calloc(1, LONG_LEN);
-	p->there = calloc(1, LONG_LEN);
 	if (!opens(rc, "fi_getinfo") || !opens(fi_fabric(p->info->fabric_attr, &p->fabric, NULL), "fi_fabric") ||
 	    !opens(fi_domain(p->fabric, p->info, &p->domain, NULL), "fi_domain") ||
 	    !opens(fi_av_open(p->domain, &av, &p->av, NULL), "fi_av_open") || !node_open(p, &p->a) ||
