@@ -85,6 +85,13 @@ static void defer(struct side *s, struct piece *p, enum fi_op_type type, uint8_t
 	check(fi_control(&s->domain->fid, FI_QUEUE_WORK, &p->work), "FI_QUEUE_WORK");
 }
 
+/** Until so many deferred messages are done: from then on their pieces are ours again. */
+static void await_deferred(struct side *s, uint64_t sends)
+{
+	while (fi_cntr_read(s->sent_cntr) < sends) /* sockets returns as soon as something has happened */
+		check(fi_cntr_wait(s->sent_cntr, sends, -1), "fi_cntr_wait");
+}
+
 /** Each side passes on what it has received: only what has gone all the way looks as it did at the beginning. */
 static void chain_queue(struct side *s, uint64_t base)
 {
@@ -119,6 +126,7 @@ static void deferred_pingpong(struct side *s)
 		uint8_t ball = (uint8_t)(r % 255 + 1);
 
 		end = base + TRIPS + (s->id == 0);
+		await_deferred(s, r * TRIPS);
 		memset(link_at(s, 0), 0, (TRIPS + 1) * s->opt->bytes);
 		memset(link_at(s, 0), ball, s->opt->bytes);
 		chain_queue(s, base);
@@ -145,6 +153,8 @@ static void triggered_pingpong(struct side *s)
 	if (!ns)
 		bench_die("memory");
 	for (uint64_t i = 0; i < s->opt->count; i++) {
+		if (i % TRIPS == 0 && s->id == 0)
+			await_deferred(s, i);
 		for (unsigned k = 0; k < TRIPS && i % TRIPS == 0 && s->id == 0; k++)
 			defer(s, &s->pieces[k], FI_OP_SEND, s->buf, i + k + 1);
 		ns[i] = bench_now_ns();
