@@ -5,26 +5,27 @@
  *
  * A process that calls these functions does not send or receive. It writes a program for its NIC, of three kinds of
  * pieces: send a message, receive a message, add one number to another. What one of them needs from the others is
- * said with one counter, `done`, which rises by one for each receive and each addition. A piece is started when all
- * receives and additions that were queued before it are done: that number is its threshold (`at`). A send needs
- * nobody to wait for it, so it counts elsewhere, and what is queued behind it has the same threshold. Thousands of
- * collectives can be queued, one behind the other, before the first one begins.
+ * said with one counter, `done`, which rises by one for each receive and each addition, and each time the process says
+ * go (collective_go). A piece is started when go has been said for it and all receives and additions that were queued
+ * before it are done: their number and that of the goes is its threshold (`at`). A send needs nobody to wait for it, so
+ * it counts elsewhere, and what is queued behind it has the same threshold. Thousands of collectives can be queued, one
+ * behind the other, before the first one begins.
  *
- * The program for process 0 of 4, of one allreduce. `v` are four numbers of its own memory: v[0] is what it brings
- * along, and each of the others is what it has come to so far; process 1 and 2 do the same meanwhile, and 3.
+ * The program for process 0 of 4, of the first allreduce. `v` are four numbers of its own memory: v[0] is what it
+ * brings along, and each of the others is what it has come to so far; process 1 and 2 do the same meanwhile, and 3.
  *
- *     done ≥ 0:  send v[0] to 1    ─────────►  (process 1 receives it into its own v[1])
- *     done ≥ 0:  receive v[1] from 1  ◄──────
- *     done ≥ 1:  add v[0] to v[1]              v[1] = 0 + 1
- *     done ≥ 2:  send v[1] to 2    ─────────►
- *     done ≥ 2:  receive v[2] from 2  ◄──────
- *     done ≥ 3:  add v[1] to v[2]              v[2] = (0 + 1) + (2 + 3)
- *     done ≥ 4:  ... what is queued next
+ *     done ≥ 1:  send v[0] to 1    ─────────►  (process 1 receives it into its own v[1])
+ *     done ≥ 1:  receive v[1] from 1  ◄──────
+ *     done ≥ 2:  add v[0] to v[1]              v[1] = 0 + 1
+ *     done ≥ 3:  send v[1] to 2    ─────────►
+ *     done ≥ 3:  receive v[2] from 2  ◄──────
+ *     done ≥ 4:  add v[1] to v[2]              v[2] = (0 + 1) + (2 + 3)
+ *     done ≥ 5:  ... what is queued next
  *
  * Why this is right when others are faster or slower, and when packets are lost:
  *  - `done` is raised by what this process has started itself, in one row: of a receive and the addition behind it
- *    only one is under way at a time. So done = k says which k pieces are done. Nothing that a neighbour does early
- *    can be counted for something else.
+ *    only one is under way at a time. So what `done` has come to says which of them are done. Nothing that a
+ *    neighbour does early can be counted for something else.
  *  - A neighbour may be ahead by as much as it likes. Its message comes with the number of the collective and of the
  *    step as its tag, and waits in our NIC until the receive for it is started.
  *  - What is sent is not touched again: each step has a number of its own to write to. So it does not matter that a
