@@ -65,6 +65,8 @@ void rdm_node_start(struct rdm_node *n);
 /** A packet comes, again or late. */
 void rdm_deliver(struct rdm_rig *rig, const uint8_t *ip, uint32_t len);
 enum rdm_call_said rdm_call_of(const uint8_t *ip, uint32_t len);
+/** For rig.cut: all is lost. */
+bool rdm_cut_all(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len);
 /** Carry packets and run timers until nothing is left to do, or for so long. @return whether all is quiet. */
 bool rdm_run(struct rdm_rig *rig, uint64_t ns);
 /** The next completion of the node that was not looked at; there is one. */

@@ -396,15 +396,6 @@ static void cm__who_has_asked_may_go(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
-static bool lose_all(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
-{
-	(void)rig;
-	(void)from;
-	(void)ip;
-	(void)len;
-	return true;
-}
-
 /** Hosts that were stopped while they were about to connect have not waited for each other. */
 static void cm__who_was_stopped_still_connects(void **state)
 {
@@ -418,7 +409,7 @@ static void cm__who_was_stopped_still_connects(void **state)
 	assert_int_equal(nic_rdm_cm_accept(t.listener.ep, expect_event(&t.listener, NIC_RDM_CM_REQUEST, NULL).request,
 					   t.chosen.ep, NULL, 0),
 			 0);
-	t.rig->cut = lose_all;
+	t.rig->cut = rdm_cut_all;
 	rdm_run(t.rig, 2ull * SECOND);
 	t.rig->now += 30ull * SECOND;
 	rdm_run(t.rig, 2ull * SECOND);
@@ -437,7 +428,7 @@ static uint64_t give_up(bool others)
 	uint64_t start, took;
 
 	two_open(&t, 7);
-	t.rig->cut = lose_all;
+	t.rig->cut = rdm_cut_all;
 	start = t.rig->now;
 	assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &t.listener.addr, NULL, 0), 0);
 	rdm_run(t.rig, 2ull * SECOND);

@@ -91,15 +91,6 @@ static void rdm__who_says_wait_is_not_silent(void **state)
 	rdm_rig_destroy(rig);
 }
 
-static bool lose_all(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
-{
-	(void)rig;
-	(void)from;
-	(void)ip;
-	(void)len;
-	return true;
-}
-
 /** A host that was stopped for longer than it has patience has not called, nor listened: it goes on calling. */
 static void rdm__who_was_stopped_goes_on_calling(void **state)
 {
@@ -107,7 +98,7 @@ static void rdm__who_was_stopped_goes_on_calling(void **state)
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
 
 	(void)state;
-	rig->cut = lose_all;
+	rig->cut = rdm_cut_all;
 	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0);
 	rdm_run(rig, rig->init.connect_ns / 2);
 	rdm_expect_nothing(a);
@@ -127,7 +118,7 @@ static void rdm__who_was_stopped_gives_up_later(void **state)
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
 
 	(void)state;
-	rig->cut = lose_all;
+	rig->cut = rdm_cut_all;
 	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0);
 	rdm_run(rig, rig->init.connect_ns / 2);
 	rig->now += 10 * rig->init.connect_ns;
