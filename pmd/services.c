@@ -99,16 +99,19 @@ static int service_claim(struct pmd_engine *e, struct pmd_service *s, uint16_t p
 	return pmd_control_listen(e->control, &s->listener, &name);
 }
 
-/** Take this port, or any. */
+/** Take this port, or any: not one that we have served lately, or who does not know yet that its server has gone would take
+ *  the next one for it. */
 static int service_choose(struct pmd_engine *e, struct pmd_service *s, uint16_t port)
 {
-	uint32_t start = nic_psn_random(e->nic);
 	int rc = -EADDRINUSE;
 
 	if (port != 0)
 		return port <= NIC_SERVICE_PORT_MAX ? service_claim(e, s, port) : -EINVAL;
+	if (!e->served_any)
+		e->next_any = nic_psn_random(e->nic);
+	e->served_any = true;
 	for (uint32_t i = 0; i < ANY_PORTS && rc == -EADDRINUSE; i++)
-		rc = service_claim(e, s, (uint16_t)(PMD_SERVICE_ANY_MIN + (start + i) % ANY_PORTS));
+		rc = service_claim(e, s, (uint16_t)(PMD_SERVICE_ANY_MIN + e->next_any++ % ANY_PORTS));
 	return rc;
 }
 

@@ -26,6 +26,7 @@
 #define PORT	  1000
 #define PATIENT_S 20
 #define PAUSE_US  2000
+#define IN_A_ROW  400
 
 static struct pmd_device device[2];
 static struct part part[PARTS];
@@ -186,6 +187,23 @@ static void services__any_port_is_one_that_nobody_has(void **state)
 	assert_int_equal(serve(0, 0), -ENOSPC);
 	assert_int_equal(serve(0, PORT), -ENOSPC);
 	end(2);
+}
+
+/** Peers do not know at once that a server has gone, and call its port. */
+static void services__any_port_is_one_that_was_not_served_lately(void **state)
+{
+	static bool taken[65536];
+
+	(void)state;
+	start(1, true);
+	for (unsigned i = 0; i < IN_A_ROW; i++) {
+		int64_t port = serve(0, 0);
+
+		assert_true(port >= PMD_SERVICE_ANY_MIN && !taken[port]);
+		taken[port] = true;
+		part_do(&part[0], PART_UNSERVE, port, 0);
+	}
+	end(1);
 }
 
 /** A port is free when its server has ended, or closed its device, whatever children it has left. */
@@ -512,6 +530,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(services__a_port_has_one_server_on_a_device),
 		TEST(services__any_port_is_one_that_nobody_has),
+		TEST(services__any_port_is_one_that_was_not_served_lately),
 		TEST(services__end_with_the_engine_also_where_a_child_lives),
 		TEST(services__packets_come_by_a_link_from_all_of_this_host),
 		TEST(services__each_has_a_route_of_its_own),
