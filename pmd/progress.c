@@ -196,19 +196,19 @@ static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 }
 
 /**
- * Whether timers have to wait. After a while in which nobody took a step all may have run out, and their peers have answered long ago:
- * that lies in the port, or in a link, behind what else has come.
+ * Whether timers have to wait. After a while in which nobody took a step all may have run out, and their peers have answered
+ * long ago: that lies in the port, or in a link, behind what else has come. Who looks seldom, and always finds something, has
+ * timers every second time.
  */
 static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 {
-	if (e->behind == 0 && now_ns - e->step_ns <= AWAY_NS)
-		return false;
-	/* Not anew while it is so: who looks seldom, and always finds something, has timers all the same. */
-	if (e->behind == 0)
-		e->behind = BEHIND_STEPS;
+	bool due = nic_next_deadline(e->nic) <= now_ns;
+
 	if (got == 0 && !(e->links && pmd_links_ready(e->links)))
 		e->behind = 0;
-	else
+	else if (now_ns > e->step_ns + AWAY_NS) /* a CPU's clock may be behind that of another */
+		e->behind = e->behind == 0 && due ? BEHIND_STEPS : 0;
+	else if (e->behind > 0)
 		e->behind--;
 	return e->behind > 0;
 }

@@ -14,6 +14,7 @@
 
 #define BEFORE	7
 #define STEPS	1000
+#define LOOKS	25     /* fewer than steps for which timers wait */
 #define AWAY_US 200000 /* the ACK timer of end_connect runs out three times */
 
 static struct pmd_device device[2];
@@ -125,12 +126,31 @@ static void late__who_is_silent_is_noticed(void **state)
 	end_close(&a);
 }
 
+/** Nor by who looks seldom, and always finds something that another says. */
+static void late__who_is_silent_is_noticed_by_who_looks_seldom(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	open_two(&a, &b, "off");
+	end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
+	for (unsigned i = 0; i < LOOKS; i++) {
+		end_send(&b, NIC_WR_RDMA_WRITE, 8, &a); /* and takes no step */
+		usleep(AWAY_US / LOOKS);
+		pmd_try_progress(a.engine);
+	}
+	assert_true(timeouts(&a) > 0);
+	end_close(&b);
+	end_close(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(late__answers_that_lie_in_the_port_are_answers),
 		cmocka_unit_test(late__answers_that_lie_in_a_link_are_answers),
 		cmocka_unit_test(late__who_is_silent_is_noticed),
+		cmocka_unit_test(late__who_is_silent_is_noticed_by_who_looks_seldom),
 	};
 
 	if (ends_devices(device, 2, NULL) != 2)
