@@ -108,7 +108,7 @@ void case_deferred_completions(struct pair *p)
 static void chain_of_counters(struct pair *p)
 {
 	struct fid_cntr *cntr[2] = {open_counter(p), open_counter(p)};
-	struct job *link = malloc(LINKS * sizeof(*link));
+	static struct job link[LINKS];
 
 	for (unsigned i = 0; i < LINKS; i++) {
 		job_init(&link[i], FI_OP_CNTR_ADD, cntr[i % 2], i / 2 + 1, NULL);
@@ -122,7 +122,6 @@ static void chain_of_counters(struct pair *p)
 	job_add_to(&link[0], cntr[0], 12);
 	WANT_OK(job_queue(p, &link[0]));
 	WANT(fi_cntr_read(cntr[0]), 12);
-	free(link);
 	WANT_OK(fi_close(&cntr[0]->fid));
 	WANT_OK(fi_close(&cntr[1]->fid));
 }
@@ -133,7 +132,7 @@ static void more_than_there_is_room_for(struct pair *p)
 	struct fid_cntr *go = open_counter(p), *sent = open_counter(p);
 	struct iovec iov = {p->there, 4 * SENDS};
 	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC};
-	struct job *job = malloc(SENDS * sizeof(*job));
+	static struct job job[SENDS];
 	uint32_t *said = (uint32_t *)p->here, *heard = (uint32_t *)p->there, wrong = 0;
 	size_t least = 4;
 
@@ -154,7 +153,6 @@ static void more_than_there_is_room_for(struct pair *p)
 	WANT(wrong, 0);
 	least = 64;
 	WANT_OK(fi_setopt(&p->b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)));
-	free(job);
 	WANT_OK(fi_close(&go->fid));
 	WANT_OK(fi_close(&sent->fid));
 }
