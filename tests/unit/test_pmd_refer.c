@@ -464,9 +464,11 @@ static void refer__what_makes_no_sense_ends_the_link(void **state)
 /** Wherever it says that its payload is: it says so some times, and then in vain. */
 static void refer__nothing_to_read_is_no_payload(void **state)
 {
-	static const uint64_t nowhere[] = {0, 8, 0x7fffffff0000, 0xffff800000000000, UINT64_MAX - 100};
+	void *closed = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const uint64_t nowhere[] = {0, 8, (uintptr_t)closed, 0xffff800000000000, UINT64_MAX - 100};
 
 	(void)state;
+	assert_ptr_not_equal(closed, MAP_FAILED);
 	for (unsigned i = 0; i < sizeof(nowhere) / sizeof(nowhere[0]); i++) {
 		const struct link_piece piece = {nowhere[i], LEN};
 		static uint8_t source[LEN];
@@ -492,6 +494,7 @@ static void refer__nothing_to_read_is_no_payload(void **state)
 		pmd_unlock(l.end.engine);
 		liar_close(&l);
 	}
+	munmap(closed, LEN);
 }
 
 /** Another process has the number by now, or another program: what it has in its memory is not the sender's. */
