@@ -292,7 +292,7 @@ int main(int argc, char **argv)
 	unsigned long count = argc > 3 ? strtoul(argv[3], NULL, 0) : 100000;
 	unsigned long waiting = argc > 4 ? strtoul(argv[4], NULL, 0) : 1024, left = 0;
 	size_t n = count / BATCH;
-	uint64_t *plain = calloc(n + 1, sizeof(*plain)), *triggered = calloc(n + 1, sizeof(*triggered));
+	uint64_t *plain, *triggered;
 	double plain_ns, triggered_ns;
 	char what = argc > 2 ? argv[2][0] : 0;
 
@@ -301,6 +301,8 @@ int main(int argc, char **argv)
 	if (argc < 3 || kind == KINDS || !what || !strchr("pte", what) || !n || count % BATCH || !waiting ||
 	    waiting % BATCH || waiting > WAITING_MAX)
 		return usage();
+	plain = calloc(n, sizeof(*plain));
+	triggered = calloc(n, sizeof(*triggered));
 	pieces = calloc(waiting, sizeof(*pieces));
 	if (!plain || !triggered || !pieces)
 		bench_die("memory");
