@@ -163,6 +163,14 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 /** Before its end: requests that wait for others to go with are sent by nic_tx without them, from now on. */
 void nic_rdm_hurry(struct nic_rdm *ep);
 void nic_rdm_hurry_all(struct nic *nic);
+/**
+ * Before its end: tell the peers that it is connected to, so that what they ask of this address from then on goes to whoever is
+ * there next. It answers what they have asked before, but begins no request any more, and connects with nobody. Nothing happens to
+ * an endpoint that talks to one peer (nic_rdm_cm_shutdown), or to none.
+ * @return how many have been told. There may be more, but no room: call it again once nic_tx has sent that, until it is 0: nobody
+ * is told twice, and where there is no room at all nobody is told.
+ */
+unsigned nic_rdm_leave(struct nic_rdm *ep);
 /** Requests and receives that are left end without a word; peers learn it when they next ask something. Receives of a queue that it
  *  shares stay there, but for those that a message was on its way into: they have failed, PEER_LOST. Answers that have not been
  *  sent are lost: nic_ack_flush and nic_tx come before, so that nobody takes for lost what is done. */

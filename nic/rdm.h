@@ -149,12 +149,15 @@ struct nic_rdm_peer {
 	uint64_t user;
 	enum rdm_peer_state state;
 	bool failed; /* the QP is in error */
+	bool left;   /* it has said BYE: the connection ends when nothing is under way on it */
+	bool told;   /* we have */
 	struct nic_qp *qp;
 	uint64_t incarnation;		 /* 0: not known */
 	uint32_t attempt, heard_attempt; /* ours, its */
 	uint32_t met, proof;		 /* incarnations that were known at its address; what it wants to hear of us */
 	uint32_t psn;
-	uint64_t call_ns, wait_ns, give_up_ns; /* when to call again, how long that was, until when */
+	uint64_t call_ns, wait_ns; /* when to call again, how long that was, ... */
+	uint64_t give_up_ns;	   /* ... until when; left: when to look */
 	uint32_t reads_out;
 	uint32_t posted;       /* requests that have been posted, and have not ended */
 	uint32_t owed;	       /* answers, of the endpoint's */
@@ -240,6 +243,7 @@ struct nic_rdm {
 	struct list calling, watched, wake, due, fading;
 	struct nic_rdm_rq *rq;
 	bool leaving;	       /* a queue that others use */
+	bool going;	       /* nic_rdm_leave: it begins nothing, and lets nobody in */
 	struct list strangers; /* peers that have called, the longest known first */
 	uint32_t n_strangers;
 	uint64_t secret[2]; /* that challenges follow from */
@@ -467,6 +471,16 @@ bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed);
 struct rdm_held *rdm_held_get(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h);
 /** It is in no tag unit any more. */
 void rdm_held_free(struct rdm_held *held);
+
+/* rdm_leave.c */
+/** The connection is over. Lost, it is made good for by the ACK timer of the peer's next request. */
+void rdm_say_bye(const struct nic_rdm_peer *peer);
+/** Whether it is about the connection that is there now. */
+bool rdm_is_bye_of(const struct nic_rdm_peer *peer, const struct rdm_call *c);
+/** Of a peer of an endpoint that has many. */
+void rdm_bye_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
+/** The peer has left: end the connection, if it is time. @return when to come back. */
+uint64_t rdm_left_due(struct nic_rdm_peer *peer, uint64_t now_ns);
 
 /* rdm_pull.c */
 /** Read what has been offered into the receive, which has room for some of it. */

@@ -331,17 +331,6 @@ void rdm_cm_down(struct nic_rdm_peer *peer)
 	     NULL, 0);
 }
 
-/** Lost, it is made good for by the ACK timer of the peer's next request. */
-static void bye(struct nic_rdm *ep)
-{
-	struct rdm_call c = {.kind = RDM_BYE};
-
-	c.to = ep->cm.peer->incarnation;
-	c.attempt = ep->cm.peer->attempt;
-	c.echo = ep->cm.peer->heard_attempt;
-	rdm_say(ep, &ep->cm.peer->addr, &c, NULL);
-}
-
 void nic_rdm_cm_shutdown(struct nic_rdm *ep)
 {
 	bool open = ep->cm.state == RDM_CM_OPEN;
@@ -350,7 +339,7 @@ void nic_rdm_cm_shutdown(struct nic_rdm *ep)
 	if (!ep->cm.peer)
 		return;
 	if (open)
-		bye(ep);
+		rdm_say_bye(ep->cm.peer);
 	rdm_disconnect(ep->cm.peer, NIC_RDM_PEER_LOST);
 	rdm_settle(ep->nic);
 	rdm_settle_due(ep->nic);
@@ -372,14 +361,15 @@ void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct
 
 	if (c->kind == RDM_ASK && (!rdm_has_one_peer(ep) || !ep->cfg.listens))
 		rdm_refuse(ep, from, c);
+	else if (c->kind == RDM_BYE && !rdm_has_one_peer(ep))
+		rdm_bye_rx(ep, from, c);
 	else if (!rdm_has_one_peer(ep))
 		COUNT(ep->nic, rdm_calls_ignored);
 	else if (c->kind == RDM_ASK)
 		asked(ep, from, c, data);
 	else if (c->kind != RDM_BYE)
 		answered(ep, from, c, data);
-	else if (cm->state == RDM_CM_OPEN && c->to == ep->incarnation && c->from == cm->peer->incarnation &&
-		 c->echo == cm->peer->attempt)
+	else if (cm->state == RDM_CM_OPEN && rdm_is_bye_of(cm->peer, c))
 		left(ep);
 	else
 		COUNT(ep->nic, rdm_calls_ignored);

@@ -140,8 +140,15 @@ static void probe(struct nic_rdm_peer *peer)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_RDMA_WRITE, .flags = NIC_SEND_SIGNALED};
 
+	if (peer->left && list_empty(&peer->waiting))
+		return;				    /* nobody is there to answer, and nothing waits to know */
 	if (peer->qp->sq.tail == peer->qp->sq.head) /* else what is there asks */
 		nic_post_send(peer->qp, &wr);
+}
+
+static bool is_watched(const struct nic_rdm_peer *peer)
+{
+	return peer->left || peer->arrival.active || !list_empty(&peer->waiting);
 }
 
 uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns)
@@ -150,9 +157,10 @@ uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns)
 
 	for (struct list *n = ep->watched.next, *next; n != &ep->watched; n = next) {
 		struct nic_rdm_peer *peer = list_entry(n, struct nic_rdm_peer, watch);
+		uint64_t left_ns = peer->left ? rdm_left_due(peer, now_ns) : TIME_NEVER;
 
 		next = n->next;
-		if (peer->state != RDM_UP || (list_empty(&peer->waiting) && !peer->arrival.active)) {
+		if (peer->state != RDM_UP || !is_watched(peer)) {
 			list_remove(n);
 			continue;
 		}
@@ -162,6 +170,8 @@ uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns)
 		}
 		if (peer->probe_ns < deadline)
 			deadline = peer->probe_ns;
+		if (left_ns < deadline)
+			deadline = left_ns;
 	}
 	return deadline;
 }
@@ -188,7 +198,7 @@ void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status)
 	bool reached = status != NIC_RDM_UNREACHABLE;
 
 	qp_drop(peer);
-	peer->failed = false;
+	peer->failed = peer->left = false;
 	peer->reads_out = 0;
 	rdm_arrivals_lost(peer);
 	rdm_fail(peer, status, reached);
@@ -247,7 +257,7 @@ void rdm_connect(struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *ep = peer->ep;
 
-	if (peer->state != RDM_IDLE)
+	if (peer->state != RDM_IDLE || ep->going)
 		return;
 	if ((rdm_has_one_peer(ep) && ep->cm.state != RDM_CM_ANSWERED) || !qp_make(peer)) {
 		rdm_disconnect(peer, NIC_RDM_UNREACHABLE);
@@ -360,6 +370,10 @@ static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 {
 	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
 
+	if (ep->going) { /* he is to find the next one here */
+		COUNT(ep->nic, rdm_calls_ignored);
+		return;
+	}
 	if (c->to != ep->incarnation || !is_proven(ep, from, c, peer)) {
 		rdm_ask_who(ep, from, c, peer);
 		return;

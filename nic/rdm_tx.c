@@ -370,17 +370,18 @@ static int post_next(struct rdm_op *op)
 
 /**
  * Whose turn it is. A request with FENCE waits until all that was asked before it has ended, and holds up what was asked later;
- * but not what is owed to the peer, who may wait for just that before it ends ours.
+ * but not what is owed to the peer, who may wait for just that before it ends ours. What has not begun when one side leaves is not
+ * for this connection.
  */
 static struct rdm_op *next_op(const struct nic_rdm_peer *peer)
 {
-	bool fence = false;
+	bool fence = false, over = peer->left || peer->ep->going;
 
 	for (struct list *n = peer->queue.next; n != &peer->queue; n = n->next) {
 		struct rdm_op *op = list_entry(n, struct rdm_op, node);
 
 		fence = fence || (op->flags & NIC_RDM_FENCE && !op->begun && peer->posted);
-		if (!fence || rdm_is_answer(op->work))
+		if (rdm_is_answer(op->work) || (!fence && (op->begun || !over)))
 			return op;
 	}
 	return NULL;

@@ -2,7 +2,8 @@
 /*
  * test_rdm_random.c - endpoints of reliable datagrams: whatever is asked is done exactly once. Some nodes send each other
  * messages, receive them in all ways, write, read and add, on a network that loses, doubles and swaps packets, and in a second
- * test also while nodes are started again. What happens follows from the seed, which is printed on failure; RDM_SEED runs one.
+ * test also while nodes are started again, some of which say before that they go. What happens follows from the seed, which is
+ * printed on failure; RDM_SEED runs one.
  *
  * Checked: every request is done once, with success as long as nobody goes. Every receive gets a message that was sent to it,
  * which no other gets, whole, and with no byte beside it changed; of two messages of one sender that both of two receives would
@@ -371,8 +372,15 @@ static void look(void)
 
 /* ---- a run ---------------------------------------------------------------------------------------------------- */
 
+/** Some say before that they go. */
 static void restart(unsigned n)
 {
+	if (pick(2)) {
+		while (nic_rdm_leave(node(n)->ep) > 0)
+			rdm_run(t.rig, 1 + pick(20000));
+		rdm_run(t.rig, 1 + pick(pick(2) ? 100000 : 100000000));
+		look();
+	}
 	rdm_node_stop(node(n));
 	rdm_node_start(node(n));
 	t.life[n]++;

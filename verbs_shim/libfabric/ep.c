@@ -275,6 +275,8 @@ static void core_close(struct ufi_core *core)
 		nic_rdm_hurry(core->rdm);
 		pmd_settle(domain->engine);
 		ufi_cm_close(core);
+		while (nic_rdm_leave(core->rdm) > 0)
+			pmd_settle(domain->engine);
 		nic_rdm_destroy(core->rdm);
 		core->rq = NULL;
 		core->rdm = NULL; /* others may still look at the endpoint, by its address vector */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * addresses.c - address vectors that processes share by a name. Two of this process stand for two processes: each opens the name.
+ * addresses.c - address vectors that processes share by a name, where two of this process stand for two processes: each opens
+ * the name. And an address that one endpoint after another has.
  */
 #include <netinet/in.h>
 #include <stdio.h>
@@ -168,4 +169,50 @@ void case_shared_address_vector_left(struct pair *p)
 	WANT_OK(open_named(p, LEFT_NAME, 0, &attr, &av));
 	WANT(fi_av_lookup(av, 0, &back, &len), -FI_EINVAL);
 	WANT_OK(fi_close(&av->fid));
+}
+
+/* ---- an endpoint that comes again -------------------------------------------------------------------------------- */
+
+#define LAST 2u /* of those that come */
+
+/** The first one is at any address, which is written back, the others there. It hears one message, the last one that has been sent
+ *  before it came. */
+static void come(struct pair *p, struct sockaddr_in *name, unsigned which, fi_addr_t *at)
+{
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC};
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	size_t len = sizeof(*name);
+
+	if (which == LAST)
+		WANT_OK(fi_inject(p->a.ep, "x", 1, *at));
+	WANT_OK(fi_cq_open(p->domain, &attr, &cq, NULL));
+	WANT_OK(fi_endpoint(p->domain, p->info, &ep, NULL));
+	WANT_OK(fi_ep_bind(ep, &p->av->fid, 0));
+	WANT_OK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+	if (which > 0)
+		WANT_OK(fi_setname(&ep->fid, name, len));
+	WANT_OK(fi_enable(ep));
+	WANT_OK(fi_getname(&ep->fid, name, &len));
+	if (which == 0)
+		WANT(fi_av_insert(p->av, name, 1, at, 0, NULL), 1);
+	WANT_OK(fi_recv(ep, p->there, 8, NULL, FI_ADDR_UNSPEC, NULL));
+	if (which < LAST && !failures)
+		WANT_OK(fi_inject(p->a.ep, "x", 1, *at));
+	if (!failures)
+		await(p, cq);
+	WANT_OK(fi_close(&ep->fid));
+	WANT_OK(fi_close(&cq->fid));
+}
+
+/** What is said to an address is heard by who is there, also if that was somebody else a moment ago. */
+void case_comes_again(struct pair *p)
+{
+	struct sockaddr_in name;
+	fi_addr_t at = 0;
+
+	for (unsigned i = 0; i <= LAST && !failures; i++)
+		come(p, &name, i, &at);
+	if (!failures)
+		WANT_OK(fi_av_remove(p->av, &at, 1, 0));
 }

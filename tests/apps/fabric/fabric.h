@@ -142,6 +142,7 @@ void case_nameless_senders(struct pair *p);
 void case_regions_without_events(struct pair *p);
 void case_names_and_handles(struct pair *p);
 /* addresses.c */
+void case_comes_again(struct pair *p);
 #define LEFT_NAME "uroce/test left"
 /** A name that tests which run at the same time elsewhere on the machine do not have. @return out. */
 const char *unique_name(const char *name, char *out, size_t size);

@@ -97,6 +97,7 @@ static const struct {
 	{"senders without an index", case_nameless_senders},
 	{"regions without events", case_regions_without_events},
 	{"names and handles", case_names_and_handles},
+	{"an endpoint that comes again", case_comes_again},
 	{"wrong arguments", case_refusals},
 	{"address vector", case_address_vector},
 	{"shared address vector", case_shared_address_vector},

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdm_leave.c - endpoints that go, and tell those that they are connected to, by a call that may be lost. What a peer asks of
+ * this address later then goes to whoever is there by then, on a connection of its own, rather than be lost with the old one.
+ *
+ * What the one that goes has said last may still be on its way when BYE comes, and so may its answers. The connection therefore
+ * stays for a while, and longer if something is under way on it: that is the ACK timer's business, which knows whether it is
+ * answered. Nothing new begins there. Whoever connects from the address in place of the one that has left ends it at once.
+ *
+ * Owns: nic_rdm.going, nic_rdm_peer.left, told.
+ */
+#include "rdm.h"
+
+#define LEFT_LOOK_NS 20000000 /* that what was said before BYE may take longer, by another way */
+
+void rdm_say_bye(const struct nic_rdm_peer *peer)
+{
+	struct rdm_call c = {
+		.kind = RDM_BYE, .to = peer->incarnation, .attempt = peer->attempt, .echo = peer->heard_attempt};
+
+	rdm_say(peer->ep, &peer->addr, &c, NULL);
+}
+
+/* ---- who stays ----------------------------------------------------------------------------------------------- */
+
+bool rdm_is_bye_of(const struct nic_rdm_peer *peer, const struct rdm_call *c)
+{
+	return c->to == peer->ep->incarnation && c->from == peer->incarnation && c->echo == peer->attempt;
+}
+
+void rdm_bye_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+{
+	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
+
+	if (!peer || peer->state != RDM_UP || peer->left || !rdm_is_bye_of(peer, c)) {
+		COUNT(ep->nic, rdm_calls_ignored);
+		return;
+	}
+	peer->left = true;
+	/* Patience begins when the NIC works next: what it takes for now may be long ago. */
+	peer->give_up_ns = TIME_NEVER;
+	rdm_watch(peer);
+	if (ep->nic->now < ep->nic->rdm_deadline)
+		ep->nic->rdm_deadline = ep->nic->now;
+}
+
+/** Whether something that would be lost with it goes by the connection: requests, those that wait for TAKEN too, or answers. */
+static bool is_busy(const struct nic_rdm_peer *peer)
+{
+	return peer->failed || peer->posted || peer->qp->sq.head != peer->qp->sq.tail;
+}
+
+uint64_t rdm_left_due(struct nic_rdm_peer *peer, uint64_t now_ns)
+{
+	bool first = peer->give_up_ns == TIME_NEVER;
+
+	if (!first && now_ns < peer->give_up_ns)
+		return peer->give_up_ns;
+	if (!first && !is_busy(peer)) {
+		rdm_disconnect(peer, NIC_RDM_PEER_LOST);
+		return TIME_NEVER;
+	}
+	peer->give_up_ns = now_ns + LEFT_LOOK_NS;
+	return peer->give_up_ns;
+}
+
+/* ---- who goes ------------------------------------------------------------------------------------------------ */
+
+/** Itself knows, and has no name there. */
+static bool must_hear(const struct nic_rdm_peer *peer)
+{
+	return peer->state == RDM_UP && !peer->failed && !peer->left && !peer->told && peer->incarnation != 0;
+}
+
+unsigned nic_rdm_leave(struct nic_rdm *ep)
+{
+	const struct send_queue *sq = &ep->contact->sq;
+	unsigned told = 0;
+
+	if (rdm_has_one_peer(ep) || ep->cfg.datagrams)
+		return 0;
+	ep->going = true;
+	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
+		for (struct list *n = ep->peers[i].next; n != &ep->peers[i]; n = n->next) {
+			struct nic_rdm_peer *peer = list_entry(n, struct nic_rdm_peer, hash);
+
+			if (!must_hear(peer))
+				continue;
+			if (sq->head - sq->tail >= sq->capacity)
+				return told;
+			rdm_say_bye(peer);
+			peer->told = true;
+			told++;
+		}
+	return told;
+}

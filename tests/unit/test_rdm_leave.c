@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_rdm_leave.c - endpoints of reliable datagrams that say that they go, and come again at the same address. */
+#include "rdm_rig.h"
+
+#include <string.h>
+
+#define SECOND	 1000000000ull
+#define QUIET	 (20 * SECOND)
+#define SOON	 (SECOND / 1000)
+#define A_WHILE	 (SECOND / 10) /* in which a connection that nobody needs ends */
+#define WATCHED	 SECOND	       /* after which who is waited for is probed */
+#define CALL_BYE 7	       /* an rdm_call_said that nobody else looks for */
+#define MANY	 150u
+#define SOME	 5u
+#define LONG	 20000u /* a message that is offered */
+#define KEPT	 16u
+
+static struct {
+	uint8_t bye[NIC_FRAME_MAX], packet[KEPT][NIC_FRAME_MAX];
+	uint32_t bye_len, len[KEPT];
+	bool lose_bye, lose_data, keep_data; /* data: of the second node, all that is no call */
+	unsigned kept, hellos, byes;
+} net;
+
+/** Counts calls, loses BYE, or loses what is no call, or keeps it for later. */
+static bool look(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	int said = (int)rdm_call_of(ip, len);
+
+	(void)rig;
+	net.hellos += said == CALL_HELLO;
+	net.byes += said == CALL_BYE;
+	if (said == CALL_BYE) {
+		memcpy(net.bye, ip, len);
+		net.bye_len = len;
+	}
+	if (net.keep_data && said == NO_CALL && from == 1) {
+		assert_true(net.kept < KEPT);
+		memcpy(net.packet[net.kept], ip, len);
+		net.len[net.kept++] = len;
+		return true;
+	}
+	return (said == CALL_BYE && net.lose_bye) || (said == NO_CALL && from == 1 && net.lose_data);
+}
+
+/** What was kept comes. */
+static void come(struct rdm_rig *rig)
+{
+	net.keep_data = false;
+	assert_true(net.kept > 0);
+	for (unsigned i = 0; i < net.kept; i++)
+		rdm_deliver(rig, net.packet[i], net.len[i]);
+}
+
+static struct rdm_rig *rig_of(unsigned nodes, uint64_t seed)
+{
+	struct rdm_rig *rig = rdm_rig_create(nodes, seed);
+
+	memset(&net, 0, sizeof(net));
+	rig->cut = look;
+	return rig;
+}
+
+/** A message each way. */
+static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
+{
+	struct rdm_node *nodes[2] = {a, b};
+
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(rdm_recv(nodes[1 - i], nodes[i], 11, 0, 0, 0, 0, 8), 0);
+		assert_int_equal(rdm_send(nodes[i], nodes[1 - i], 10, 0, 0, 0, 8), 0);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(nodes[i], NIC_RDM_SEND, NIC_RDM_OK, 10);
+		rdm_expect(nodes[1 - i], NIC_RDM_RECV, NIC_RDM_OK, 11);
+	}
+}
+
+/** Tell all that there are. */
+static void leave(struct rdm_rig *rig, struct rdm_node *n, unsigned peers)
+{
+	unsigned told = 0, more;
+
+	while ((more = nic_rdm_leave(n->ep)) > 0) {
+		told += more;
+		assert_true(told <= peers);
+		rdm_run(rig, SOON);
+	}
+	assert_int_equal(told, peers);
+}
+
+static void come_again(struct rdm_node *n)
+{
+	rdm_node_stop(n);
+	rdm_node_start(n);
+}
+
+/** So many messages are asked for, and may be received. */
+static void send_some(struct rdm_node *from, struct rdm_node *to, uintptr_t context)
+{
+	for (unsigned i = 0; i < SOME; i++) {
+		assert_int_equal(rdm_recv(to, NULL, context, 0, 0, 0, 0, 8), 0);
+		assert_int_equal(rdm_send(from, to, context, 0, 0, 0, 8), 0);
+	}
+}
+
+static void expect_some(struct rdm_node *from, struct rdm_node *to, uintptr_t context)
+{
+	for (unsigned i = 0; i < SOME; i++) {
+		rdm_expect(from, NIC_RDM_SEND, NIC_RDM_OK, context);
+		rdm_expect(to, NIC_RDM_RECV, NIC_RDM_OK, context);
+	}
+}
+
+/* ---- what is asked for later ---------------------------------------------------------------------------------- */
+
+/** Nothing of what is asked for next is lost, of whichever kind, at once or later. */
+static void rdm__who_has_left_comes_again(void **state)
+{
+	(void)state;
+	for (unsigned what = 0; what < 6; what++) {
+		struct rdm_rig *rig = rig_of(2, 1);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+		struct nic_rdm_remote remote = {.addr = (uintptr_t)b->arena, .len = 8};
+		const struct nic_iov iov = {a->arena, 8};
+		struct nic_rdm_rma write = {
+			.context = (void *)3, .iov = &iov, .n_iov = 1, .remote = &remote, .n_remote = 1};
+
+		talk(rig, a, b);
+		leave(rig, b, 1);
+		come_again(b);
+		assert_int_equal(net.hellos, 2);
+		if (what >= 3) /* the connection has ended by itself */
+			rdm_run(rig, A_WHILE);
+		if (what % 3 == 0) {
+			talk(rig, a, b);
+		} else if (what % 3 == 1) {
+			remote.rkey = nic_mr_rkey(b->mr);
+			assert_int_equal(nic_rdm_rma(rdm_peer(a, b), &write), 0);
+			assert_true(rdm_run(rig, QUIET));
+			rdm_expect(a, NIC_RDM_WRITE, NIC_RDM_OK, 3);
+		} else {
+			talk(rig, b, a);
+		}
+		assert_in_range(net.hellos, 3, 4);
+		rdm_rig_destroy(rig);
+	}
+}
+
+/** Who goes is asked nothing any more, lets nobody in, and tells everybody just once, whatever they ask meanwhile. */
+static void rdm__who_goes_has_heard_all(void **state)
+{
+	struct rdm_rig *rig = rig_of(3, 6);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1], *c = &rig->node[2];
+	uint64_t ignored;
+
+	(void)state;
+	talk(rig, a, b);
+	leave(rig, b, 1);
+	ignored = nic_counters(b->nic)[NIC_CNT_rdm_calls_ignored];
+	send_some(a, b, 1);
+	assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, 0, 8), 0);
+	assert_int_equal(rdm_send(c, b, 2, 0, 0, 0, 8), 0);
+	assert_int_equal(rdm_send(b, a, 3, 0, 0, 0, 8), 0); /* nor does it ask */
+	assert_int_equal(rdm_send(b, c, 3, 0, 0, 0, 8), 0);
+	for (unsigned i = 0; i < 10; i++) {
+		rdm_run(rig, A_WHILE / 10);
+		assert_int_equal(nic_rdm_leave(b->ep), 0);
+	}
+	assert_true(nic_counters(b->nic)[NIC_CNT_rdm_calls_ignored] >= ignored + 2);
+	rdm_expect_nothing(a);
+	rdm_expect_nothing(b);
+	rdm_expect_nothing(c);
+	come_again(b);
+	for (unsigned i = 0; i <= SOME; i++)
+		assert_int_equal(rdm_recv(b, i < SOME ? a : c, 1, 0, 0, 0, 0, 8), 0);
+	assert_true(rdm_run(rig, QUIET));
+	for (unsigned i = 0; i < SOME; i++)
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+	rdm_expect(c, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	assert_int_equal(b->n_done - b->n_seen, SOME + 1);
+	rdm_rig_destroy(rig);
+}
+
+/** What waits for what was asked before is for the next one, too. */
+static void rdm__what_waits_is_for_the_next(void **state)
+{
+	struct rdm_rig *rig = rig_of(2, 7);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	talk(rig, a, b);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(rdm_recv(b, a, 3, 0, 0, 0, 0, 8), 0);
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0);
+	assert_int_equal(rdm_send(a, b, 2, NIC_RDM_FENCE, 0, 0, 8), 0);
+	net.lose_data = true; /* the ACK comes, but after BYE */
+	leave(rig, b, 1);
+	net.lose_data = false;
+	rdm_run(rig, SECOND / 2);
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 3);
+	rdm_expect_nothing(a);
+	rdm_expect_nothing(b);
+	come_again(b);
+	assert_int_equal(rdm_recv(b, a, 3, 0, 0, 0, 0, 8), 0);
+	assert_true(rdm_run(rig, QUIET));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 3);
+	rdm_rig_destroy(rig);
+}
+
+/* ---- what was said before ------------------------------------------------------------------------------------- */
+
+/** BYE may overtake what was said before it, also what wants an answer, which goes to nobody. */
+static void rdm__what_was_said_before_arrives(void **state)
+{
+	static const struct {
+		uint32_t flags, len, status;
+	} what[] = {{NIC_RDM_INJECT, 8, NIC_RDM_OK}, {NIC_RDM_DELIVERY, 8, NIC_RDM_OK}, {0, LONG, NIC_RDM_PEER_LOST}};
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		struct rdm_rig *rig = rig_of(2, 2);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+		talk(rig, a, b);
+		assert_int_equal(rdm_recv(a, b, 1, 0, 0, 0, 0, LONG), 0);
+		net.keep_data = true;
+		assert_int_equal(rdm_send(b, a, 2, what[i % 3].flags, 0, 0, what[i % 3].len), 0);
+		rdm_run(rig, SOON);
+		leave(rig, b, 1);
+		rdm_node_stop(b);
+		rdm_expect_nothing(a);
+		if (i >= 3)
+			assert_int_equal(rdm_send(a, b, 3, 0, 0, 0, 8), 0);
+		come(rig);
+		if (what[i % 3].status == NIC_RDM_OK)
+			rdm_expect(a, NIC_RDM_RECV, NIC_RDM_OK, 1);
+		rdm_node_start(b);
+		rdm_run(rig, QUIET);
+		if (what[i % 3].status != NIC_RDM_OK)
+			rdm_expect(a, NIC_RDM_RECV, what[i % 3].status, 1);
+		if (i >= 3)
+			rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 3);
+		if (i < 3)
+			talk(rig, a, b);
+		rdm_rig_destroy(rig);
+	}
+}
+
+/** The first one's answer, or a request of ours, takes nothing from the second one. */
+static void rdm__and_so_does_what_follows(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct rdm_rig *rig = rig_of(2, 8);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+		talk(rig, a, b);
+		net.keep_data = true;
+		for (unsigned k = 0; k < 2; k++) {
+			assert_int_equal(rdm_recv(a, b, 1, 0, 0, 0, 0, 8), 0);
+			assert_int_equal(rdm_send(b, a, 2, NIC_RDM_DELIVERY, 0, 0, 8), 0);
+		}
+		rdm_run(rig, SOON / 2);
+		leave(rig, b, 1);
+		come_again(b);
+		if (i == 1)
+			assert_int_equal(rdm_send(a, b, 3, 0, 0, 0, 8), 0);
+		assert_true(net.kept > 1);
+		come(rig);
+		rdm_expect(a, NIC_RDM_RECV, NIC_RDM_OK, 1);
+		rdm_expect(a, NIC_RDM_RECV, NIC_RDM_OK, 1);
+		rdm_run(rig, QUIET);
+		if (i == 1)
+			rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 3);
+		rdm_expect_nothing(a);
+		rdm_rig_destroy(rig);
+	}
+}
+
+/** Who goes answers what was asked before, also if that takes him longer. */
+static void rdm__who_goes_answers(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct rdm_rig *rig = rig_of(2, 9);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+		uint32_t len = i % 2 ? LONG : 8;
+
+		talk(rig, a, b);
+		rdm_fill(a, 0, len, 5);
+		if (i < 2)
+			assert_int_equal(rdm_recv(b, a, 1, 0, 0, 0, 0, len), 0);
+		assert_int_equal(rdm_send(a, b, 2, i % 2 ? 0 : NIC_RDM_DELIVERY, 0, 0, len), 0);
+		leave(rig, b, 1);
+		rdm_run(rig, A_WHILE);
+		if (i >= 2)
+			assert_int_equal(rdm_recv(b, a, 1, 0, 0, 0, 0, len), 0);
+		rdm_run(rig, SOON);
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+		rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+		assert_true(rdm_holds(b, 0, len, 5));
+		rdm_rig_destroy(rig);
+	}
+}
+
+/** And gets answers, also such as are lost at first. */
+static void rdm__who_goes_is_answered(void **state)
+{
+	struct rdm_rig *rig = rig_of(2, 13);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	talk(rig, a, b);
+	assert_int_equal(rdm_recv(b, a, 1, 0, 0, 0, 0, 8), 0);
+	net.lose_data = true;
+	assert_int_equal(rdm_send(a, b, 2, NIC_RDM_DELIVERY, 0, 0, 8), 0);
+	leave(rig, a, 1);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+	rdm_run(rig, A_WHILE);
+	net.lose_data = false;
+	rdm_run(rig, SECOND / 2);
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	rdm_rig_destroy(rig);
+}
+
+/* ---- what is under way ---------------------------------------------------------------------------------------- */
+
+/** Whether it was answered nobody knows but the ACK timer. */
+static void rdm__what_is_under_way_is_not_given_up(void **state)
+{
+	struct rdm_rig *rig = rig_of(2, 3);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	(void)state;
+	talk(rig, a, b);
+	assert_int_equal(rdm_recv(b, a, 1, 0, 0, 0, 0, 8), 0);
+	net.lose_data = true; /* b's ACK */
+	assert_int_equal(rdm_send(a, b, 2, 0, 0, 0, 8), 0);
+	rdm_run(rig, SOON);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+	leave(rig, b, 1);
+	send_some(a, b, 3);
+	rdm_run(rig, A_WHILE);
+	rdm_expect_nothing(a);
+	net.lose_data = false;
+	rdm_run(rig, SECOND / 2);
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	rdm_expect_nothing(a);
+	come_again(b);
+	rdm_run(rig, QUIET);
+	for (unsigned i = 0; i < SOME; i++)
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 3);
+	rdm_rig_destroy(rig);
+}
+
+/** A request that goes in parts goes all by the connection that it has begun on. */
+static void rdm__what_has_begun_goes_on(void **state)
+{
+	struct rdm_rig *rig = rig_of(2, 10);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
+	const struct nic_iov iov = {a->arena, 8 * NIC_RDM_REMOTE_MAX};
+	const struct nic_rdm_rma write = {
+		.context = (void *)3, .iov = &iov, .n_iov = 1, .remote = remote, .n_remote = NIC_RDM_REMOTE_MAX};
+
+	(void)state;
+	talk(rig, a, b);
+	net.lose_data = true;
+	for (unsigned i = 0; i < NIC_RDM_REMOTE_MAX; i++)
+		remote[i] = (struct nic_rdm_remote){(uintptr_t)b->arena + 1000 + 8 * i, 8, nic_mr_rkey(b->mr)};
+	rdm_fill(a, 0, 8 * NIC_RDM_REMOTE_MAX, 9);
+	for (unsigned i = 0; i < 127; i++) { /* the send queue has room for one more */
+		assert_int_equal(rdm_recv(b, a, 1, 0, 0, 0, 2000, 8), 0);
+		assert_int_equal(rdm_send(a, b, 2, NIC_RDM_INJECT, 0, 0, 8), 0);
+	}
+	assert_int_equal(nic_rdm_rma(rdm_peer(a, b), &write), 0);
+	assert_int_equal(rdm_send(a, b, 4, 0, 0, 0, 8), 0);
+	rdm_run(rig, SOON);
+	rdm_expect_nothing(a);
+	leave(rig, b, 1);
+	net.lose_data = false;
+	rdm_run(rig, SECOND / 2);
+	for (unsigned i = 0; i < 127; i++)
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	rdm_expect(a, NIC_RDM_WRITE, NIC_RDM_OK, 3);
+	rdm_expect_nothing(a);
+	assert_true(rdm_holds(b, 1000, 8 * NIC_RDM_REMOTE_MAX, 9));
+	rdm_rig_destroy(rig);
+}
+
+/** An ACK is lost with who goes, or a long message that it has not taken: of what is asked for later nothing is. */
+static void rdm__what_comes_later_is_not_lost_with_it(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct rdm_rig *rig = rig_of(2, 11);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+		talk(rig, a, b);
+		if (i == 0)
+			assert_int_equal(rdm_recv(b, a, 1, 0, 0, 0, 0, 8), 0);
+		net.lose_data = i == 0;
+		assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, i == 0 ? 8 : LONG), 0);
+		rdm_run(rig, SOON);
+		leave(rig, b, 1);
+		net.lose_data = false;
+		come_again(b);
+		b->n_seen = b->n_done;
+		send_some(a, b, 2);
+		rdm_run(rig, QUIET);
+		rdm_expect(a, NIC_RDM_SEND, i == 0 ? NIC_WC_RETRY_EXC_ERR : NIC_RDM_PEER_LOST, 1);
+		expect_some(a, b, 2);
+		rdm_rig_destroy(rig);
+	}
+}
+
+/* ---- who is told ---------------------------------------------------------------------------------------------- */
+
+/** One that is lost costs a request; one that comes late, or again, or is made up, nothing. */
+static void rdm__bye_is_of_one_connection(void **state)
+{
+	struct rdm_rig *rig = rig_of(2, 4);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	uint64_t ignored;
+	unsigned hellos;
+
+	(void)state;
+	talk(rig, a, b);
+	net.lose_bye = true;
+	leave(rig, b, 1);
+	come_again(b);
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 8), 0);
+	assert_true(rdm_run(rig, QUIET));
+	rdm_expect(a, NIC_RDM_SEND, NIC_WC_RETRY_EXC_ERR, 1);
+	talk(rig, a, b);
+	hellos = net.hellos;
+	ignored = nic_counters(a->nic)[NIC_CNT_rdm_calls_ignored];
+	rdm_deliver(rig, net.bye, net.bye_len);
+	assert_int_equal(nic_counters(a->nic)[NIC_CNT_rdm_calls_ignored], ignored + 1);
+	talk(rig, a, b);
+	assert_int_equal(net.hellos, hellos);
+	rdm_rig_destroy(rig);
+}
+
+/** Two that go at the same time need not both say so. */
+static void rdm__who_has_heard_need_not_tell(void **state)
+{
+	struct rdm_rig *rig = rig_of(2, 12);
+
+	(void)state;
+	talk(rig, &rig->node[0], &rig->node[1]);
+	leave(rig, &rig->node[1], 1);
+	leave(rig, &rig->node[0], 0);
+	assert_int_equal(net.byes, 1);
+	rdm_rig_destroy(rig);
+}
+
+/** What the connection was for before has ended, but the time to look at it again has not come yet, or comes just now. */
+static void rdm__who_was_waited_for_before_is_not_probed(void **state)
+{
+	(void)state;
+	for (uint64_t at_ns = WATCHED - A_WHILE; at_ns <= WATCHED; at_ns += A_WHILE / 20) {
+		struct rdm_rig *rig = rig_of(2, 6);
+		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+		talk(rig, a, b);
+		assert_int_equal(rdm_recv(b, a, 1, 0, 0, 0, 0, 8), 0);
+		assert_int_equal(rdm_send(a, b, 2, NIC_RDM_DELIVERY, 0, 0, 8), 0);
+		rdm_run(rig, at_ns);
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+		rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+		leave(rig, b, 1);
+		come_again(b);
+		assert_int_equal(rdm_recv(b, a, 3, 0, 0, 0, 0, 8), 0);
+		assert_int_equal(rdm_send(a, b, 4, 0, 0, 0, 8), 0);
+		rdm_run(rig, A_WHILE);
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 4);
+		rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 3);
+		rdm_rig_destroy(rig);
+	}
+}
+
+static void counted(void *ctx, const struct nic_rdm_done *done)
+{
+	if (done->status == NIC_RDM_OK)
+		++*(unsigned *)ctx;
+}
+
+/** More than there is room for at a time. */
+static void rdm__all_are_told(void **state)
+{
+	struct rdm_rig *rig = rig_of(2, 5);
+	struct rdm_node *hub = &rig->node[0], *n = &rig->node[1];
+	unsigned dones = 0;
+	struct nic_rdm_init init = {.pd = n->pd, .addr = n->addr, .done = counted, .ctx = &dones};
+	const struct nic_iov iov = {n->arena, 8};
+	const struct nic_rdm_send s = {.iov = &iov, .n_iov = 1};
+	struct nic_rdm *ep[MANY];
+
+	(void)state;
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < MANY; i++) {
+			init.addr.port = (uint16_t)(1000 + i);
+			if (round == 0)
+				assert_int_equal(nic_rdm_create(n->nic, &init, &ep[i]), 0);
+			assert_int_equal(nic_rdm_send(nic_rdm_peer_get(ep[i], &hub->addr), &s), 0);
+			assert_int_equal(rdm_recv(hub, NULL, 1, 0, 0, 0, 0, 8), 0);
+		}
+		assert_true(rdm_run(rig, QUIET));
+		assert_int_equal(dones, MANY * (round + 1));
+		if (round == 0) {
+			leave(rig, hub, MANY);
+			come_again(hub);
+		}
+	}
+	rdm_rig_destroy(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rdm__who_has_left_comes_again),
+		cmocka_unit_test(rdm__who_goes_has_heard_all),
+		cmocka_unit_test(rdm__what_waits_is_for_the_next),
+		cmocka_unit_test(rdm__what_was_said_before_arrives),
+		cmocka_unit_test(rdm__and_so_does_what_follows),
+		cmocka_unit_test(rdm__who_goes_answers),
+		cmocka_unit_test(rdm__who_goes_is_answered),
+		cmocka_unit_test(rdm__what_is_under_way_is_not_given_up),
+		cmocka_unit_test(rdm__what_has_begun_goes_on),
+		cmocka_unit_test(rdm__what_comes_later_is_not_lost_with_it),
+		cmocka_unit_test(rdm__bye_is_of_one_connection),
+		cmocka_unit_test(rdm__who_has_heard_need_not_tell),
+		cmocka_unit_test(rdm__who_was_waited_for_before_is_not_probed),
+		cmocka_unit_test(rdm__all_are_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
