@@ -263,6 +263,7 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 	else
 		nic_gid_set(e->nic, 0, &e->device.gid);
 	e->link_down = !nic_port_up(e->nic);
+	e->next_port = nic_psn_random(e->nic);
 	if (e->control)
 		pmd_tools_serve(e);
 	while (nic_event_next(e->nic, &event))

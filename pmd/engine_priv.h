@@ -34,8 +34,7 @@ struct pmd_engine {
 	struct pmd_links *links;      /* NULL: none */
 	struct pmd_service *services; /* see services.c */
 	unsigned n_services;
-	bool served_any;
-	uint32_t next_any;		   /* once any port was served: where to look for the next */
+	uint32_t next_port;		   /* where to look for one that may be any */
 	struct pmd_asked asked[PMD_ASKED]; /* the same */
 	struct rte_mempool *pool;
 	pmd_event_fn on_event;

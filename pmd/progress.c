@@ -202,12 +202,10 @@ static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
  */
 static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 {
-	bool due = nic_next_deadline(e->nic) <= now_ns;
-
 	if (got == 0 && !(e->links && pmd_links_ready(e->links)))
 		e->behind = 0;
 	else if (now_ns > e->step_ns + AWAY_NS) /* a CPU's clock may be behind that of another */
-		e->behind = e->behind == 0 && due ? BEHIND_STEPS : 0;
+		e->behind = e->behind == 0 && nic_next_deadline(e->nic) <= now_ns ? BEHIND_STEPS : 0;
 	else if (e->behind > 0)
 		e->behind--;
 	return e->behind > 0;

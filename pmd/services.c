@@ -107,11 +107,8 @@ static int service_choose(struct pmd_engine *e, struct pmd_service *s, uint16_t 
 
 	if (port != 0)
 		return port <= NIC_SERVICE_PORT_MAX ? service_claim(e, s, port) : -EINVAL;
-	if (!e->served_any)
-		e->next_any = nic_psn_random(e->nic);
-	e->served_any = true;
 	for (uint32_t i = 0; i < ANY_PORTS && rc == -EADDRINUSE; i++)
-		rc = service_claim(e, s, (uint16_t)(PMD_SERVICE_ANY_MIN + e->next_any++ % ANY_PORTS));
+		rc = service_claim(e, s, (uint16_t)(PMD_SERVICE_ANY_MIN + e->next_port++ % ANY_PORTS));
 	return rc;
 }
 
