@@ -135,13 +135,14 @@ void rdm_watch(struct nic_rdm_peer *peer)
 		ep->nic->rdm_deadline = peer->probe_ns;
 }
 
-/** Ask for something that names no memory: if nobody answers the connection fails. */
+/** Ask for something that names no memory: if nobody answers the connection fails. Of who has left nobody will, which matters only
+ *  to what waits for him. */
 static void probe(struct nic_rdm_peer *peer)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_RDMA_WRITE, .flags = NIC_SEND_SIGNALED};
 
 	if (peer->left && list_empty(&peer->waiting))
-		return;				    /* nobody is there to answer, and nothing waits to know */
+		return;
 	if (peer->qp->sq.tail == peer->qp->sq.head) /* else what is there asks */
 		nic_post_send(peer->qp, &wr);
 }
