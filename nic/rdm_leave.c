@@ -13,10 +13,15 @@
 
 #define LEFT_LOOK_NS 20000000 /* that what was said before BYE may take longer, by another way */
 
+static struct rdm_call bye_of(const struct nic_rdm_peer *peer)
+{
+	return (struct rdm_call){
+		.kind = RDM_BYE, .to = peer->incarnation, .attempt = peer->attempt, .echo = peer->heard_attempt};
+}
+
 void rdm_say_bye(const struct nic_rdm_peer *peer)
 {
-	struct rdm_call c = {
-		.kind = RDM_BYE, .to = peer->incarnation, .attempt = peer->attempt, .echo = peer->heard_attempt};
+	struct rdm_call c = bye_of(peer);
 
 	rdm_say(peer->ep, &peer->addr, &c, NULL);
 }
@@ -72,6 +77,31 @@ static bool must_hear(const struct nic_rdm_peer *peer)
 	return peer->state == RDM_UP && !peer->failed && !peer->left && !peer->told && peer->incarnation != 0;
 }
 
+/** @return NULL: it is no endpoint of this NIC, or one that talks to one peer. */
+static struct nic_rdm *neighbour_at(const struct nic *nic, const struct nic_rdm_addr *addr)
+{
+	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
+		struct nic_rdm *ep = list_entry(n, struct nic_rdm, node);
+
+		if (memcmp(&ep->cfg.addr, addr, sizeof(*addr)) == 0)
+			return rdm_has_one_peer(ep) ? NULL : ep;
+	}
+	return NULL;
+}
+
+/** An endpoint of this NIC hears it at once: whose program has seen the other one closed may ask for something before any packet comes. */
+static void say_bye(const struct nic_rdm_peer *peer)
+{
+	struct nic_rdm *near = neighbour_at(peer->ep->nic, &peer->addr);
+	struct rdm_call c = bye_of(peer);
+
+	c.from = peer->ep->incarnation;
+	if (near)
+		rdm_bye_rx(near, &peer->ep->cfg.addr, &c);
+	else
+		rdm_say(peer->ep, &peer->addr, &c, NULL);
+}
+
 unsigned nic_rdm_leave(struct nic_rdm *ep)
 {
 	const struct send_queue *sq = &ep->contact->sq;
@@ -88,7 +118,7 @@ unsigned nic_rdm_leave(struct nic_rdm *ep)
 				continue;
 			if (sq->head - sq->tail >= sq->capacity)
 				return told;
-			rdm_say_bye(peer);
+			say_bye(peer);
 			peer->told = true;
 			told++;
 		}

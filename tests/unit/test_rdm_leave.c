@@ -518,6 +518,47 @@ static void rdm__all_are_told(void **state)
 	rdm_rig_destroy(rig);
 }
 
+/* ---- endpoints of one NIC ------------------------------------------------------------------------------------- */
+
+static unsigned heard;
+
+static void near_done(void *ctx, const struct nic_rdm_done *done)
+{
+	(void)ctx;
+	assert_int_equal(done->kind, NIC_RDM_RECV);
+	assert_int_equal(done->status, NIC_RDM_OK);
+	heard++;
+}
+
+/** They hear it at once: what is asked for before any packet moves is for who is there next. */
+static void rdm__neighbours_hear_at_once(void **state)
+{
+	struct rdm_rig *rig = rig_of(2, 9);
+	struct rdm_node *a = &rig->node[0];
+	struct nic_rdm_init init = {.pd = a->pd, .addr = a->addr, .done = near_done};
+	const struct nic_iov from = {a->arena, 8}, to = {a->arena + 8, 8};
+	const struct nic_rdm_send send = {.context = (void *)1, .iov = &from, .n_iov = 1};
+	const struct nic_rdm_recv recv = {.iov = &to, .n_iov = 1};
+	struct nic_rdm *near;
+
+	(void)state;
+	heard = 0;
+	init.addr.port += 50;
+	for (unsigned round = 0; round < 3; round++) {
+		assert_int_equal(nic_rdm_send(nic_rdm_peer_get(a->ep, &init.addr), &send), 0);
+		assert_int_equal(nic_rdm_create(a->nic, &init, &near), 0);
+		assert_int_equal(nic_rdm_recv(near, &recv), 0);
+		assert_true(rdm_run(rig, QUIET));
+		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+		assert_int_equal(heard, round + 1);
+		assert_int_equal(nic_rdm_leave(near), 1);
+		assert_int_equal(nic_rdm_leave(near), 0);
+		nic_rdm_destroy(near);
+	}
+	assert_int_equal(net.byes, 0);
+	rdm_rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -535,6 +576,7 @@ int main(void)
 		cmocka_unit_test(rdm__who_has_heard_need_not_tell),
 		cmocka_unit_test(rdm__who_was_waited_for_before_is_not_probed),
 		cmocka_unit_test(rdm__all_are_told),
+		cmocka_unit_test(rdm__neighbours_hear_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
