@@ -212,5 +212,11 @@ ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
 	rc = recv_translate(core, r, &ufi_at_once, &request);
 	if (!rc)
 		rc = r->flags & FI_PEEK ? recv_peek(ep, r, &request) : nic_rdm_rq_recv(core->rq, &request);
+	if (rc == 0 && !(r->flags & FI_PEEK) && !nic_tx_pending(core->domain->nic)) {
+		/* A receive by itself moves nothing. Who posts some for those that have completed would be given what comes for
+		 * these before he has posted the others: it would be held, or be pulled. */
+		ufi_leave(core->domain);
+		return 0;
+	}
 	return ufi_call_end(core, rc);
 }
