@@ -32,6 +32,7 @@
 #define DOORBELL_STEP_NS   20000 /* after which a doorbell that takes what has come is a whole step */
 #define PORT_PAUSE_MIN_NS  250
 #define PORT_PAUSE_NS	   8000 /* at most */
+#define PORT_BUSY_SHIFT	   3	/* then, while links bring packets: so many doublings more */
 #define PORT_OWED	   16	/* packets */
 #define WORTH_A_CLOCK	   16	/* packets that take so long that reading the clock once more does not show */
 
@@ -158,11 +159,15 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 
 /**
  * Asking the kernel for packets costs as much as a packet that comes through a link: with links the port is looked at now
- * and then, at once again when it had something, and the less often the longer it has been empty.
+ * and then, at once again when it had something, and the less often the longer it has been empty. Who has packets of links to do
+ * meanwhile would pay with their time: one that is copied whole takes as long as the pause.
  */
-static bool port_is_due(const struct pmd_engine *e, uint64_t now_ns)
+static bool port_is_due(const struct pmd_engine *e, bool busy, uint64_t now_ns)
 {
-	return e->owed >= PORT_OWED || !pmd_links_any(e->links) || now_ns - e->port_looked_ns >= e->port_pause_ns;
+	bool idle = e->port_pause_ns >= PORT_PAUSE_NS;
+
+	return e->owed >= PORT_OWED || !pmd_links_any(e->links) ||
+	       now_ns - e->port_looked_ns >= e->port_pause_ns << (busy && idle ? PORT_BUSY_SHIFT : 0);
 }
 
 static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64_t now_ns)
@@ -171,7 +176,7 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 
 	if (pmd_unlikely(e->taps))
 		pmd_tap_rx_due(e, now_ns);
-	if (!port && !port_is_due(e, now_ns))
+	if (!port && !port_is_due(e, links > 0, now_ns))
 		return links;
 	got = port_rx(e, budget, now_ns);
 	e->port_looked_ns = now_ns;
