@@ -155,11 +155,13 @@ enum nic_rx_flags {
 /**
  * Payload that is not in the packet: it lies where its sender has it, and is fetched to where it belongs. Of many packets
  * of one message, in a row: this one stands for as many as the payload would have taken, and for their PSNs. What cannot be
- * fetched counts as lost.
+ * fetched counts as lost. Or, with a packet that has its own payload, a message that this offers.
  */
 struct nic_reference {
-	uint32_t len;  /* 1 ... NIC_REFERENCE_MAX */
-	uint32_t psns; /* as the sender counts them */
+	uint32_t len; /* 1 ... NIC_REFERENCE_MAX */
+	/** As the sender counts them. 0: the packet has its payload in it, and that offers a message which lies there: who can take it at
+	 *  once need not ask for it. */
+	uint32_t psns;
 	/** Copy [offset, offset + len) of the payload to dst, but the last n_last of these bytes to `last`. @return false: not all
 	 *  of it can be read or written, or it must not be read any more. */
 	bool (*fetch)(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last);
@@ -170,6 +172,7 @@ struct nic_reference {
 #define NIC_REFERENCE_MIN 16384u
 #define NIC_REFERENCE_MAX (1u << 20)
 #define NIC_PIECES_MAX	  16u
+#define NIC_REFERRING_MAX 120u /* bytes of a packet with pieces */
 
 /** Memory of the sending process, which may be referred to under this key; that is nobody else's business. */
 struct nic_piece {
@@ -185,10 +188,10 @@ struct nic_rx_frame {
 	/** NULL, or the packet once more, in memory that others may write to: then data holds its headers only, at least
 	 *  NIC_HEADERS_MAX bytes or all of it, and payload is taken from here. Must come with NIC_RX_NO_ICRC. */
 	const uint8_t *body;
-	const struct nic_reference
-		*reference; /* NULL, or the payload: then the packet has none itself. With NIC_RX_NO_ICRC */
-	uint32_t src_qpn;   /* only with NIC_RX_BARE */
-	uint8_t addresses;  /* likewise */
+	/** NULL, or the payload: then the packet has none itself; or what that offers. With NIC_RX_NO_ICRC. */
+	const struct nic_reference *reference;
+	uint32_t src_qpn;  /* only with NIC_RX_BARE */
+	uint8_t addresses; /* likewise */
 	/* Only with NIC_RX_UDP_PAYLOAD: */
 	struct nic_gid sgid, dgid; /* both IPv4-mapped, or neither */
 	uint16_t udp_sport;
@@ -223,8 +226,8 @@ struct nic_tx_frame {
 	/** Looked at on paths with NIC_PATH_REFERENCES only. in: room for NIC_PIECES_MAX, or NULL: payload is to be in the
 	 *  packet. */
 	struct nic_piece *pieces;
-	uint32_t n_pieces; /* out: 0, or where the payload lies, which is not in the packet */
-	uint32_t psns;	   /* out, with pieces: that the packet stands for */
+	uint32_t n_pieces; /* out: 0, or where the payload lies, which is not in the packet; or what that offers */
+	uint32_t psns;	   /* out, with pieces: as in nic_reference */
 	bool answers;	   /* out, with pieces: it is a response */
 };
 
@@ -628,6 +631,8 @@ enum nic_send_flags {
 	NIC_SEND_INLINE = 1 << 3,
 	NIC_SEND_CALC =
 		1 << 5, /* ours, of RC: what is sent is calculated from what is gathered; see nic_send_wr.rdma */
+	NIC_SEND_OFFERS =
+		1 << 6, /* ours, of QPs of reliable datagram endpoints: it offers a message, see nic_reference.psns */
 	NIC_SEND_UNAWAITED =
 		1 << 7, /* ours, of QPs of reliable datagram endpoints: completes when it happens to be known */
 };

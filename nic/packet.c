@@ -371,7 +371,16 @@ static inline bool takes_reference(const struct opcode *op)
 
 static enum packet_verdict parse_reference(const struct nic_reference *ref, uint32_t body, struct packet *out)
 {
-	if (body != 0 || ref->len == 0 || ref->len > NIC_REFERENCE_MAX || !takes_reference(out->op))
+	bool offers = ref->psns == 0;
+
+	if (ref->len == 0 || ref->len > NIC_REFERENCE_MAX || !takes_reference(out->op))
+		return PACKET_BAD_REFERENCE;
+	if (offers) {
+		out->reference = NULL;
+		out->offer = ref;
+		return out->op->kind == OP_SEND && out->op->pos == OP_ONLY ? PACKET_OK : PACKET_BAD_REFERENCE;
+	}
+	if (body != 0)
 		return PACKET_BAD_REFERENCE;
 	out->payload = NULL;
 	out->payload_len = ref->len;
@@ -422,6 +431,7 @@ enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet
 	out->no_icrc = false;
 	out->ecn_ce = (out->tclass & 3) == 3 || (frame->flags & NIC_RX_ECN_CE) != 0;
 	out->reference = frame->reference;
+	out->offer = NULL;
 	out->shared = frame->body != NULL;
 	if (op->hdrs.bits)
 		parse_extensions(op, bth + BTH_LEN, out);

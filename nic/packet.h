@@ -57,7 +57,10 @@ struct packet {
 	/** Of a received packet of RC's SEND, WRITE or READ response: NULL, or what to fetch its payload with, which may be that of
 	 *  many packets. */
 	const struct nic_reference *reference;
+	/** Likewise, of a SEND that has its payload in it: NULL, or what that offers. */
+	const struct nic_reference *offer;
 	uint32_t referred;    /* of our own packets: bytes that are not in it, but where the frame's pieces say */
+	bool offers;	      /* of our own packets: the pieces are no payload of it */
 	const uint8_t *ip;    /* IP header as received, NULL when the carrier hid it */
 	bool ip_id_recovered; /* the ICRC held only with a nonzero ID that the carrier had hidden */
 	bool ecn_ce;	      /* congestion experienced */
@@ -81,6 +84,7 @@ static inline void packet_init(struct packet *p)
 	p->migreq = true;
 	p->resv6 = p->resv7 = 0;
 	p->referred = 0;
+	p->offers = false;
 	p->pkey = 0xffff;
 }
 
@@ -93,8 +97,8 @@ enum packet_verdict {
 	PACKET_TOO_LONG,    /* more payload than 4096 bytes, or any where the opcode has none */
 	PACKET_BAD_VERSION, /* TVer not 0 */
 	PACKET_BAD_OPCODE,
-	PACKET_BAD_REFERENCE, /* payload besides the one that is referred to, too much of that, or an opcode that has none */
-	PACKET_BAD_PAD,	      /* pad longer than the payload, pad where there is none, length not a multiple of 4 */
+	PACKET_BAD_REFERENCE, /* payload besides what is referred to, too much of that, or an opcode that has none or offers nothing */
+	PACKET_BAD_PAD, /* pad longer than the payload, pad where there is none, length not a multiple of 4 */
 	PACKET_BAD_ICRC,
 	PACKET_VERDICTS
 };

@@ -631,10 +631,10 @@ void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame)
 	if (p->referred) {
 		bytes = p->referred;
 		psns = packets_of(bytes, qp->pmtu);
-	} else {
+	} else if (!p->offers) {
 		frame->n_pieces = 0;
 	}
-	frame->psns = psns;
+	frame->psns = p->offers ? 0 : psns;
 	COUNT_BY(qp->nic, tx_packets, psns);
 	COUNT_BY(qp->nic, tx_bytes, bytes);
 	qp->counters.tx_packets += psns;

@@ -352,6 +352,8 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 bool rdm_takes(const struct nic_qp *qp, const struct packet *p);
 /** A packet of a message, in order; of one that begins with it rdm_takes has been asked just before. @return what ends the connection, or ERR_none. */
 enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p);
+/** The message that a work request with NIC_SEND_OFFERS offers. @return false: a packet cannot refer to it. */
+bool rdm_offered(const struct swqe *w, struct nic_piece *piece);
 /** A datagram for the port. */
 void rdm_call_rx(struct nic_qp *qp, const struct packet *p);
 /** A packet to a QP that there is not. */

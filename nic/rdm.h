@@ -483,6 +483,8 @@ void rdm_bye_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 uint64_t rdm_left_due(struct nic_rdm_peer *peer, uint64_t now_ns);
 
 /* rdm_pull.c */
+/** Fetch what has been offered into the receive that it has, as long as it can be. @return false: it is to be read. */
+bool rdm_pull_offered(const struct nic_rdm_peer *peer, const struct rdm_arrival *a, const struct nic_reference *offer);
 /** Read what has been offered into the receive, which has room for some of it. */
 void rdm_pull(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
 	      uint64_t room);

@@ -41,7 +41,7 @@ static bool qp_make(struct nic_rdm_peer *peer)
 	if (nic_qp_create(ep->nic, &init, &peer->qp) != 0)
 		return false;
 	peer->qp->rdm_owned = true;
-	peer->qp->send_flags |= NIC_SEND_UNAWAITED;
+	peer->qp->send_flags |= NIC_SEND_UNAWAITED | NIC_SEND_OFFERS;
 	peer->qp->rdm_peer = peer;
 	peer->qp->events.silent = true;
 	peer->attempt = rdm_attempt(ep, &peer->addr);

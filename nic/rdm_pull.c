@@ -5,9 +5,13 @@
  */
 #include "rdm.h"
 
-/** The parts of the receive's segments from `base` on, up to `len` bytes. */
-static void window(const struct rdm_recv *recv, uint64_t base, uint64_t len, struct rdm_op *op)
+#include "refer.h"
+
+/** The parts of the receive's segments from `base` on, up to `len` bytes. @return how many. */
+static uint32_t window(const struct rdm_recv *recv, uint64_t base, uint64_t len, struct nic_iov *out)
 {
+	uint32_t n = 0;
+
 	for (uint32_t i = 0; i < recv->n_iov && len > 0; i++) {
 		uint64_t skip = base < recv->iov[i].len ? base : recv->iov[i].len, left = recv->iov[i].len - skip;
 		uint64_t part = left < len ? left : len;
@@ -15,9 +19,28 @@ static void window(const struct rdm_recv *recv, uint64_t base, uint64_t len, str
 		base -= skip;
 		if (part == 0)
 			continue;
-		op->iov[op->n_iov++] = (struct nic_iov){(uint8_t *)recv->iov[i].base + skip, part};
+		out[n++] = (struct nic_iov){(uint8_t *)recv->iov[i].base + skip, part};
 		len -= part;
 	}
+	return n;
+}
+
+bool rdm_pull_offered(const struct nic_rdm_peer *peer, const struct rdm_arrival *a, const struct nic_reference *offer)
+{
+	const struct nic_rdm *ep = peer->ep;
+	struct nic_iov iov[NIC_RDM_IOV_MAX];
+	struct nic_sge sge[NIC_RDM_IOV_MAX];
+	struct nic_reference part;
+	uint32_t n;
+
+	if (!offer || offer->len != a->header.length)
+		return false;
+	part = *offer;
+	part.len = (uint32_t)a->room;
+	n = window(a->recv, a->base, a->room, iov);
+	for (uint32_t i = 0; i < n; i++)
+		sge[i] = (struct nic_sge){(uintptr_t)iov[i].base, (uint32_t)iov[i].len, nic_mr_lkey(ep->all)};
+	return refer_scatter(ep->nic, ep->cfg.pd, sge, n, 0, &part) == MEM_OK;
 }
 
 void rdm_pull(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
@@ -29,7 +52,7 @@ void rdm_pull(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_
 	op->id = h->id;
 	op->recv = recv;
 	op->kind = NIC_RDM_RECV;
-	window(recv, base, len, op);
+	op->n_iov = window(recv, base, len, op->iov);
 	for (uint32_t i = 0; i < h->n_segments && left > 0; i++) {
 		struct nic_rdm_remote *r = &op->remote[op->n_remote];
 

@@ -187,7 +187,8 @@ static void add(struct nic_rdm_peer *peer, const uint8_t *data, uint64_t len)
 	a->got += len;
 }
 
-static void end(struct nic_rdm_peer *peer)
+/** All of it has come; `offer` is NULL, or what it offers, as long as this takes. */
+static void end(struct nic_rdm_peer *peer, const struct nic_reference *offer)
 {
 	struct rdm_arrival *a = &peer->arrival;
 	struct rdm_held *held = a->held;
@@ -201,7 +202,7 @@ static void end(struct nic_rdm_peer *peer)
 			held_deliver(held);
 		else if (held->discard)
 			rdm_held_discard(held);
-	} else if (a->header.kind == RDM_OFFER && a->room) {
+	} else if (a->header.kind == RDM_OFFER && a->room && !rdm_pull_offered(peer, a, offer)) {
 		rdm_pull(peer, &a->header, a->recv, a->base, a->room);
 	} else {
 		delivered(peer->ep, peer, &a->header, a->recv, a->base, a->room, a->status);
@@ -292,7 +293,7 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 		add(peer, p->payload + prefix, len);
 	}
 	if (op_ends(p->op))
-		end(peer);
+		end(peer, p->offer);
 	return ERR_none;
 }
 

@@ -6,12 +6,18 @@
 #include "rdm.h"
 
 #include "elem.h"
+#include "wire.h"
 
 /* Of a work request that moves no data of its own. Ops are aligned to more than that. */
 #define TRAILER 1u
 
 /* Longest READ or WRITE of a queue pair: an RC message has at most 2 GiB. */
 #define PIECE (1u << 30)
+
+static struct rdm_op *op_of(uint64_t wr_id)
+{
+	return (struct rdm_op *)(uintptr_t)(wr_id & ~(uint64_t)TRAILER);
+}
 
 /* ---- telling ------------------------------------------------------------------------------------------------- */
 
@@ -145,11 +151,12 @@ static uint8_t flags_of(const struct rdm_op *op)
 			 (op->flags & NIC_RDM_DELIVERY || op->work == RDM_W_OFFER ? RDM_WANTS_TAKEN : 0));
 }
 
-/** A message with nothing behind its header. */
-static int post_header(struct rdm_op *op, const struct rdm_header *h, bool data)
+/** A message with nothing behind its header. `flags`: of enum nic_send_flags, besides those that all have. */
+static int post_header(struct rdm_op *op, const struct rdm_header *h, bool data, uint32_t flags)
 {
 	struct nic_sge sge = {(uintptr_t)op->header, rdm_header_put(h, op->header), 0};
-	struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_SEND, .flags = NIC_SEND_INLINE};
+	struct nic_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_SEND, .flags = NIC_SEND_INLINE | flags};
 
 	return rdm_post(op, &wr, data);
 }
@@ -226,7 +233,21 @@ static int post_offer(struct rdm_op *op)
 		*s = (struct nic_rdm_remote){(uintptr_t)op->iov[i].base, op->iov[i].len, nic_mr_rkey(op->mr[i])};
 		h.n_segments++;
 	}
-	return post_header(op, &h, true);
+	return post_header(op, &h, true, NIC_SEND_OFFERS);
+}
+
+/* In one piece: a packet that names more would be longer than one with pieces may be. */
+_Static_assert(40 + 8 + BTH_LEN + RDM_HEADER_LEN + RDM_SEGMENT_LEN + ICRC_LEN <= NIC_REFERRING_MAX,
+	       "an OFFER of a piece fits");
+
+bool rdm_offered(const struct swqe *w, struct nic_piece *piece)
+{
+	const struct rdm_op *op = op_of(w->wr_id);
+
+	if (op->n_iov != 1 || !op->mr[0] || op->length > NIC_REFERENCE_MAX)
+		return false;
+	*piece = (struct nic_piece){(uintptr_t)op->iov[0].base, (uint32_t)op->length, nic_mr_rkey(op->mr[0])};
+	return true;
 }
 
 static void remote_advance(struct rdm_op *op, uint64_t len)
@@ -320,7 +341,7 @@ static int post_written(struct rdm_op *op)
 	const struct rdm_header h = {
 		.kind = RDM_WRITTEN, .flags = RDM_HAS_DATA, .id = op->id, .length = op->length, .data = op->data};
 
-	return post_header(op, &h, false);
+	return post_header(op, &h, false, 0);
 }
 
 static int post_taken(struct rdm_op *op)
@@ -330,7 +351,7 @@ static int post_taken(struct rdm_op *op)
 	if (op->taken)
 		return -EALREADY;
 	op->taken = true; /* as far as we are concerned */
-	if (post_header(op, &h, false) == 0)
+	if (post_header(op, &h, false, 0) == 0)
 		return 0;
 	op->taken = false;
 	return -ENOMEM;
@@ -428,7 +449,7 @@ void rdm_submit(struct rdm_op *op)
 void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 {
 	struct nic_rdm *ep = cq->sink_arg;
-	struct rdm_op *op = (struct rdm_op *)(uintptr_t)(wc->wr_id & ~(uint64_t)TRAILER);
+	struct rdm_op *op = op_of(wc->wr_id);
 	bool data = !(wc->wr_id & TRAILER);
 
 	(void)solicited;

@@ -9,6 +9,10 @@
  * end meanwhile, or the program may end the queue pair, and a request may end in an error: then what is under way is revoked. So no payload is ever delivered that
  * was not its sender's to send at the time, though it may have been copied, to where a payload was to be.
  *
+ * The message that an endpoint of reliable datagrams offers to another one goes so, too, if that has a receive for it when the offer
+ * comes; else, or if it cannot be fetched, it is read later. Its memory is a region's, which ends with the offer: when the other one has
+ * said that he has the message, or cannot have it any more.
+ *
  * What cannot be fetched is lost, and like all that is lost it is sent again, with its payload in its packets; but the path
  * loses nothing else, so that this is none of the retries which the program has allowed. So whatever is
  * wrong with the memory is found out by the one whose it is, in the way it always was, and who refers to nonsense
@@ -17,6 +21,8 @@
  * Owns nothing: what is under way only the path knows.
  */
 #include "refer.h"
+
+#include "wire.h"
 
 #define LAST 64 /* bytes */
 
@@ -78,6 +84,16 @@ enum mem_verdict refer_request(struct nic_qp *qp, const struct swqe *w, uint64_t
 		offset = 0;
 	}
 	return len ? MEM_BAD_RANGE : MEM_OK;
+}
+
+void refer_offer(struct nic_qp *qp, const struct swqe *w, struct packet *p, struct nic_tx_frame *frame)
+{
+	if (!path_refers(qp, frame) || qp->req.psn != qp->req.sent_psn || !rdm_offered(w, frame->pieces))
+		return;
+	p->offers = true;
+	frame->n_pieces = 1;
+	frame->bare = frame->answers = false;
+	qp->refers = qp->nic->refers = true;
 }
 
 uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource *r, const struct nic_tx_frame *frame)
@@ -165,6 +181,15 @@ static enum op_pos pos_of(const struct opcode *op, bool first, bool last)
 	return first ? (last ? OP_ONLY : OP_FIRST) : last ? OP_LAST : OP_MIDDLE;
 }
 
+/** As it is, without what the carrier may have behind it. */
+static int copy_of(const struct nic_rx_frame *frame, const struct packet *p, uint8_t *buf)
+{
+	size_t len = (size_t)(p->payload - frame->data) + p->payload_len + p->pad + ICRC_LEN;
+
+	memcpy(buf, frame->data, len);
+	return (int)len;
+}
+
 int nic_frame_unfold(const struct nic *nic, const struct nic_rx_frame *frame, uint32_t index, uint8_t *buf)
 {
 	struct packet p;
@@ -175,6 +200,8 @@ int nic_frame_unfold(const struct nic *nic, const struct nic_rx_frame *frame, ui
 
 	if (!frame->reference || packet_parse(frame, &p) != PACKET_OK)
 		return -EINVAL;
+	if (p.offer)
+		return index == 0 ? copy_of(frame, &p, buf) : 0;
 	qp = table_find(&nic->qps, p.dest_qpn);
 	if (!qp || !qp->pmtu)
 		return -EINVAL;

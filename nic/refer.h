@@ -12,6 +12,9 @@ uint32_t refer_request_psns(const struct nic_qp *qp, const struct swqe *w, const
 /** Open such a packet: its payload is `len` bytes of the request from `offset` on. */
 enum mem_verdict refer_request(struct nic_qp *qp, const struct swqe *w, uint64_t offset, uint32_t len, struct packet *p,
 			       struct nic_tx_frame *frame);
+/** The work request offers a message: a packet that goes for the first time, by a path that can, says where that is, too. It is not
+ *  open yet. */
+void refer_offer(struct nic_qp *qp, const struct swqe *w, struct packet *p, struct nic_tx_frame *frame);
 /** PSNs of the next response to a READ, likewise. */
 uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource *r, const struct nic_tx_frame *frame);
 /** Open such a packet: its payload is memory that has been checked, under this R_Key. */

@@ -517,6 +517,8 @@ static enum error_id put_payload(struct nic_qp *qp, const struct swqe *w, struct
 	uint32_t len = !p->op->payload ? 0 : op_ends(p->op) ? w->length - (uint32_t)offset : psns * qp->pmtu;
 	uint8_t *payload;
 
+	if (w->flags & NIC_SEND_OFFERS)
+		refer_offer(qp, w, p, frame);
 	if (op_is_elements(p->op))
 		return put_elements(qp, w, p, frame);
 	if (op_is_masked(p->op))
@@ -641,7 +643,9 @@ void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t e
 /** Whether the WQE is one packet, with its payload in the queue, by a path that takes it as it is: most that programs wait for. */
 static inline bool is_small(const struct nic_qp *qp, const struct swqe *w, const struct nic_tx_frame *frame)
 {
-	return frame->bare && frame->no_icrc && (w->flags & (NIC_SEND_INLINE | NIC_SEND_FENCE)) == NIC_SEND_INLINE &&
+	const uint32_t flags = NIC_SEND_INLINE | NIC_SEND_FENCE | NIC_SEND_OFFERS;
+
+	return frame->bare && frame->no_icrc && (w->flags & flags) == NIC_SEND_INLINE &&
 	       (w->opcode == NIC_WR_SEND || w->opcode == NIC_WR_RDMA_WRITE) && qp->type == NIC_QPT_RC &&
 	       w->length <= qp->pmtu;
 }

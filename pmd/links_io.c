@@ -134,26 +134,30 @@ static bool not_fetched(void *ctx, uint32_t offset, void *dst, uint32_t len, voi
 	return false;
 }
 
-/** Taps see the packets that one stands for, payload and all. What the NIC drops it drops unseen. */
+/** Taps see the packets that one stands for, payload and all, and those that offer something without that. What the NIC drops it
+ *  drops unseen. */
 static void rx_unfolded(struct pmd_engine *e, const struct link_in *in, const struct nic_rx_frame *frame,
 			uint64_t now_ns)
 {
 	const struct nic_reference *far = frame->reference;
-	struct nic_reference near = {.len = far->len, .psns = far->psns, .fetch = fetched, .ctx = malloc(far->len)};
+	bool offers = far->psns == 0;
+	struct nic_reference near = {
+		.len = far->len, .psns = far->psns, .fetch = fetched, .ctx = offers ? NULL : malloc(far->len)};
 	struct nic_rx_frame seen = *frame;
 	uint8_t copy[NIC_FRAME_MAX];
 	uint32_t index = 0;
 	int len;
 
 	seen.reference = &near;
-	if (near.ctx && far->fetch(far->ctx, 0, near.ctx, far->len, NULL, 0)) {
-		while ((len = nic_frame_unfold(e->nic, &seen, index, copy)) > 0) {
-			rx(e, in, &(struct nic_rx_frame){.data = copy, .len = (uint32_t)len, .flags = NIC_RX_NO_ICRC},
-			   now_ns);
-			index++;
-		}
-	} else {
+	if (near.ctx && !far->fetch(far->ctx, 0, near.ctx, far->len, NULL, 0)) {
+		free(near.ctx);
+		near.ctx = NULL;
+	}
+	if (!near.ctx)
 		near.fetch = not_fetched;
+	while ((offers || near.ctx) && (len = nic_frame_unfold(e->nic, &seen, index, copy)) > 0) {
+		rx(e, in, &(struct nic_rx_frame){.data = copy, .len = (uint32_t)len, .flags = NIC_RX_NO_ICRC}, now_ns);
+		index++;
 	}
 	if (index == 0)
 		nic_rx(e->nic, &seen, now_ns);

@@ -20,7 +20,8 @@ enum link_kind {
 	LINK_SUMMED,   /* an IP packet with its ICRC, because somebody has damaged it on purpose */
 	LINK_FOLLOWED, /* an IP packet without ICRC, and what its sender had to send next follows at once */
 	LINK_FORWARD,  /* struct link_forward, then the UDP payload as it came, ICRC and all */
-	LINK_REFERENCE, /* an IP packet without payload; from LINK_PIECES_AT to the end struct link_piece: where that is */
+	/** An IP packet without payload, or one that offers something; from LINK_PIECES_AT to the end struct link_piece: where that is. */
+	LINK_REFERENCE,
 	LINK_REVOKED, /* likewise, but nothing is there to be read any more */
 	/** A packet from the BTH on, without ICRC: both ends of a connection know its addresses, so that a small message has room in
 	 *  one cache line. LINK_BARE_FOLLOWED is to it what LINK_FOLLOWED is to LINK_PACKET. */
@@ -53,10 +54,11 @@ static inline bool link_is_followed(uint32_t kind)
 struct link_piece {
 	uint64_t addr;
 	uint32_t len;
-	uint32_t psns; /* of the first piece: that the packet stands for; else 0 */
+	uint32_t psns; /* of the first piece: as in nic_reference; else 0 */
 };
 
-#define LINK_PIECES_AT	(2 * RING_LINE - RING_WORD)
+#define LINK_PIECES_AT (2 * RING_LINE - RING_WORD)
+_Static_assert(LINK_PIECES_AT >= NIC_REFERRING_MAX, "the packet fits before them");
 #define LINK_REFERENCES 128 /* under way on one link: what is more has its payload with it */
 
 /** To what a link goes: a function's number, or all of a service's QPN, which may be with one function now and with another

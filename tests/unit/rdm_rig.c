@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS 2000000
+#include "pieces.h"
+
+#define STEPS	     2000000
+#define READ_REQUEST 0x0c /* of RC */
 
 uint32_t rdm_random(struct rdm_rig *rig, uint32_t below)
 {
@@ -57,11 +60,35 @@ static void served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool rea
 		nic_trig_add(n->nic, n->requests, false, 1);
 }
 
+static uint32_t route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
+{
+	const struct rdm_node *n = ctx;
+
+	(void)dgid;
+	(void)dest_qpn;
+	return n->path;
+}
+
+/** Of what has been sent, one packet may be under way. */
+static void revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
+{
+	struct rdm_node *n = ctx;
+	struct rdm_said *said = &n->rig->held_said;
+
+	n->revocations++;
+	if (said->from != n || (qpn && (said->qpn != qpn || (said->answers && !answers))))
+		return;
+	for (uint32_t i = 0; i < said->n; i++)
+		said->revoked |= qpn || said->piece[i].key == key;
+}
+
 void rdm_node_start(struct rdm_node *n)
 {
 	struct rdm_rig *rig = n->rig;
 	const struct nic_config config = {.random = nic_random,
 					  .guard = guard,
+					  .route = route,
+					  .revoke = revoke,
 					  .ctx = n,
 					  .active_mtu = NIC_MTU_1024,
 					  .max_inflight = 65536,
@@ -71,6 +98,9 @@ void rdm_node_start(struct rdm_node *n)
 	struct nic_rdm_init init = rig->init;
 
 	assert_int_equal(nic_create(&config, &n->nic), 0);
+	n->path = 0;
+	if (rig->refers)
+		n->path = (uint32_t)nic_path_open(n->nic, NIC_PATH_NO_ICRC | NIC_PATH_REFERENCES);
 	assert_int_equal(nic_gid_set(n->nic, 0, &n->gid), 0);
 	assert_int_equal(nic_pd_alloc(n->nic, &n->pd), 0);
 	assert_int_equal(nic_mr_reg(n->pd, n->arena, RDM_ARENA, (uintptr_t)n->arena, rights, &n->mr), 0);
@@ -86,6 +116,7 @@ void rdm_node_stop(struct rdm_node *n)
 {
 	nic_destroy(n->nic);
 	n->nic = NULL;
+	n->rig->held_said.revoked |= n->rig->held_said.from == n; /* nor is there its memory */
 }
 
 struct rdm_rig *rdm_rig_create(unsigned nodes, uint64_t seed)
@@ -132,16 +163,41 @@ enum rdm_call_said rdm_call_of(const uint8_t *ip, uint32_t len)
 	return (enum rdm_call_said)ip[MAGIC + 5];
 }
 
-void rdm_deliver(struct rdm_rig *rig, const uint8_t *ip, uint32_t len)
+/** As nic_reference.fetch, of a struct rdm_said. */
+static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
 {
-	const struct nic_rx_frame frame = {.data = ip, .len = len};
+	const struct rdm_said *said = ctx;
+	struct rdm_rig *rig = said->from->rig;
 
+	if (said->revoked || said->from->unmapped || rdm_random(rig, 1000) < rig->unread)
+		return false;
+	rig->fetched++;
+	pieces_fetch(said->piece, said->n, offset, dst, len, last, n_last);
+	return true;
+}
+
+static void deliver(struct rdm_rig *rig, const uint8_t *ip, uint32_t len, struct rdm_said *said)
+{
+	struct nic_reference reference = {.psns = said->psns, .fetch = fetch, .ctx = said};
+	struct nic_rx_frame frame = {.data = ip, .len = len};
+
+	if (said->from && said->from->path)
+		frame.flags = NIC_RX_NO_ICRC;
+	if (said->n)
+		frame.reference = &reference;
+	for (uint32_t i = 0; i < said->n; i++)
+		reference.len += said->piece[i].len;
 	for (unsigned i = 0; i < rig->nodes; i++)
 		if (rig->node[i].nic && ip[19] == rig->node[i].gid.raw[15])
 			nic_rx(rig->node[i].nic, &frame, rig->now);
 }
 
-static void carry(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+void rdm_deliver(struct rdm_rig *rig, const uint8_t *ip, uint32_t len)
+{
+	deliver(rig, ip, len, &(struct rdm_said){0});
+}
+
+static void carry(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len, struct rdm_said *said)
 {
 	uint8_t before[NIC_FRAME_MAX];
 	uint32_t before_len = rig->held_len;
@@ -154,16 +210,36 @@ static void carry(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_
 	if (!before_len && rdm_random(rig, 1000) < rig->swap) {
 		memcpy(rig->held, ip, len);
 		rig->held_len = len;
+		rig->held_said = *said;
 		return;
 	}
 	rig->held_len = 0;
 	if (before_len)
 		memcpy(before, rig->held, before_len);
-	rdm_deliver(rig, ip, len);
+	deliver(rig, ip, len, said);
 	if (rdm_random(rig, 1000) < rig->twice)
-		rdm_deliver(rig, ip, len);
+		deliver(rig, ip, len, said);
 	if (before_len)
-		rdm_deliver(rig, before, before_len);
+		deliver(rig, before, before_len, &rig->held_said);
+}
+
+/** A packet of the node. @return whether there was one. */
+static bool one_packet(struct rdm_rig *rig, struct rdm_node *n, struct nic_tx_frame *frame, struct rdm_said *said)
+{
+	uint32_t revocations = n->revocations;
+
+	*said = (struct rdm_said){.from = n};
+	frame->pieces = n->path ? said->piece : NULL;
+	if ((n->path == 0 || nic_path_tx(n->nic, n->path, frame, 1, rig->now) == 0) &&
+	    nic_tx(n->nic, frame, 1, rig->now) == 0)
+		return false;
+	said->n = n->path ? frame->n_pieces : 0;
+	said->psns = frame->psns;
+	said->qpn = frame->qpn;
+	said->answers = frame->answers;
+	said->revoked = n->revocations != revocations;
+	rig->read_requests += frame->data[frame->bth] == READ_REQUEST;
+	return true;
 }
 
 /** A packet of each node. @return whether there was one. */
@@ -174,12 +250,13 @@ static bool round_of_packets(struct rdm_rig *rig)
 
 	for (unsigned i = 0; i < rig->nodes; i++) {
 		struct nic_tx_frame frame = {.data = data};
+		struct rdm_said said;
 
-		if (!rig->node[i].nic || nic_tx(rig->node[i].nic, &frame, 1, rig->now) == 0)
+		if (!rig->node[i].nic || !one_packet(rig, &rig->node[i], &frame, &said))
 			continue;
 		any = true;
 		rig->now += 1000;
-		carry(rig, i, data, frame.len);
+		carry(rig, i, data, frame.len, &said);
 	}
 	return any;
 }
@@ -191,7 +268,7 @@ static void late_one(struct rdm_rig *rig)
 
 	memcpy(data, rig->held, len);
 	rig->held_len = 0;
-	rdm_deliver(rig, data, len);
+	deliver(rig, data, len, &rig->held_said);
 }
 
 bool rdm_cut_all(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)

@@ -22,6 +22,14 @@
 #define RDM_ARENA 262144u
 #define RDM_PORT  100
 
+/** What a packet says of its sender's memory. */
+struct rdm_said {
+	struct rdm_node *from;
+	struct nic_piece piece[NIC_PIECES_MAX];
+	uint32_t n, psns, qpn; /* as in nic_tx_frame */
+	bool answers, revoked;
+};
+
 struct rdm_node {
 	struct rdm_rig *rig;
 	struct nic *nic; /* NULL: the host is down */
@@ -34,6 +42,7 @@ struct rdm_node {
 	struct nic_rdm_done done[RDM_DONES];
 	unsigned n_done, n_seen;		      /* came, were looked at by rdm_expect */
 	unsigned n_written, n_read;		      /* requests of peers that were served */
+	uint32_t path, revocations;		      /* with rig.refers */
 	bool unmapped;				      /* memory that the NIC touches is not there */
 	struct nic_trig_cntr *completions, *requests; /* NULL, or count what completes, what is served */
 	/** NULL, or told of each completion, as nic_rdm_init.done is, in place of its being kept. */
@@ -51,10 +60,15 @@ struct rdm_rig {
 	uint64_t sent, lost;
 	uint8_t held[NIC_FRAME_MAX]; /* a packet that lets the next go first */
 	uint32_t held_len;
+	struct rdm_said held_said;
+	uint32_t unread;	/* of 1000 fetches that fail */
+	uint64_t fetched;	/* others */
+	uint64_t read_requests; /* that were sent */
 	/** NULL, or says which packets are lost besides. */
 	bool (*cut)(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len);
 	struct nic_rdm_init init; /* of endpoints: limits and times */
 	uint64_t ack_delay_ns;	  /* of NICs that are started from now on */
+	bool refers;		  /* likewise: their packets can name memory */
 };
 
 struct rdm_rig *rdm_rig_create(unsigned nodes, uint64_t seed);

@@ -2,7 +2,7 @@
 /* refer_rig.c - see refer_rig.h. */
 #include "refer_rig.h"
 
-#include <stdlib.h>
+#include "pieces.h"
 
 #define MOST_STEPS 100000
 
@@ -57,31 +57,10 @@ void refer_destroy(struct refer *r)
 bool refer_fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
 {
 	const struct payload *p = ctx;
-	uint8_t *all = malloc(len), *to = all;
 
-	if (p->fails) {
-		free(all);
-		return false;
-	}
-	for (uint32_t i = 0; i < p->n && len; i++) {
-		uint32_t part = (uint32_t)p->piece[i].len;
-
-		if (offset >= part) {
-			offset -= part;
-			continue;
-		}
-		part = part - offset < len ? part - offset : len;
-		memcpy(to, (const uint8_t *)(uintptr_t)p->piece[i].addr + offset, part);
-		to += part;
-		len -= part;
-		offset = 0;
-	}
-	assert_int_equal(len, 0);
-	memcpy(dst, all, (size_t)(to - all) - n_last);
-	if (n_last)
-		memcpy(last, to - n_last, n_last);
-	free(all);
-	return true;
+	if (!p->fails)
+		pieces_fetch(p->piece, p->n, offset, dst, len, last, n_last);
+	return !p->fails;
 }
 
 bool refer_take(struct refer *r, enum pair_side side, uint8_t *data, struct payload *p, struct nic_tx_frame *frame)

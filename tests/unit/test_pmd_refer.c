@@ -423,6 +423,54 @@ static void refer__what_is_there_is_read(void **state)
 	liar_close(&l);
 }
 
+/** A SEND with a message of its own, which says where something else lies besides; also to observers. */
+static void refer__an_offer_is_a_packet_with_its_payload(void **state)
+{
+	static const uint8_t message[16] = "what it says";
+	static uint8_t offered[LEN];
+	const struct link_piece piece = {(uintptr_t)offered, LEN, 0};
+
+	(void)state;
+	for (unsigned observed = 0; observed < 2; observed++) {
+		struct packet p = {
+			.op = op_get(0x04), .v4 = true, .hop_limit = 64, .payload = message, .payload_len = 16};
+		uint8_t *place = NULL;
+		struct liar l;
+		struct nic_wc wc;
+		struct nic_sge to;
+		struct nic_recv_wr recv = {.wr_id = 7, .sg_list = &to, .num_sge = 1};
+
+		liar_open(&l, true);
+		to = (struct nic_sge){(uintptr_t)l.end.buf, 64, nic_mr_lkey(l.end.mr)};
+		packet_init(&p);
+		p.sgid = p.dgid = l.end.gid;
+		p.no_icrc = true;
+		p.pad = 0;
+		p.udp_sport = 49152;
+		p.dest_qpn = nic_qp_num(l.qp);
+		p.psn = 0;
+		assert_int_equal(ring_reserve(&l.f.ring, &place), 1);
+		packet_encode(&p, place);
+		memcpy(place + LINK_PIECES_AT, &piece, sizeof(piece));
+		ring_commit(&l.f.ring, LINK_PIECES_AT + sizeof(piece), LINK_REFERENCE);
+		pmd_lock(l.end.engine);
+		l.end.engine->taps = observed ? OBSERVED : 0;
+		assert_int_equal(nic_post_recv(l.qp, &recv), 0);
+		pmd_unlock(l.end.engine);
+		receive(&l.end);
+		assert_int_equal(end_poll(&l.end, l.end.scq, &wc), 1);
+		pmd_lock(l.end.engine);
+		assert_int_equal(wc.status, NIC_WC_SUCCESS);
+		assert_int_equal(wc.byte_len, 16);
+		assert_memory_equal(l.end.buf, message, 16);
+		assert_int_equal(packets_traced(&l.end), 1);
+		assert_int_equal(l.end.engine->port->stats.link_references_failed, 0);
+		l.end.engine->taps = 0;
+		pmd_unlock(l.end.engine);
+		liar_close(&l);
+	}
+}
+
 static void refer__what_makes_no_sense_ends_the_link(void **state)
 {
 	static uint8_t source[NIC_REFERENCE_MAX];
@@ -606,6 +654,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(refer__a_queue_pair_that_is_failing_takes_back),
 		cmocka_unit_test(refer__a_queue_pair_that_fails_takes_back),
 		cmocka_unit_test(refer__what_is_there_is_read),
+		cmocka_unit_test(refer__an_offer_is_a_packet_with_its_payload),
 		cmocka_unit_test(refer__what_makes_no_sense_ends_the_link),
 		cmocka_unit_test(refer__nothing_to_read_is_no_payload),
 		cmocka_unit_test(refer__another_memory_is_not_read_from),

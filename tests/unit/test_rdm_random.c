@@ -129,7 +129,8 @@ static void do_send(unsigned from, unsigned to)
 	static const uint32_t some_flags[] = {0, NIC_RDM_INJECT, NIC_RDM_DELIVERY, NIC_RDM_FENCE};
 	struct message *m = &t.message[t.messages];
 	struct nic_iov iov[2];
-	struct nic_rdm_send r = {.context = context(MESSAGE, t.messages), .iov = iov, .n_iov = 2, .data = t.messages};
+	struct nic_rdm_send r = {
+		.context = context(MESSAGE, t.messages), .iov = iov, .n_iov = 1 + pick(2), .data = t.messages};
 
 	if (t.messages == MESSAGES)
 		return;
@@ -142,7 +143,7 @@ static void do_send(unsigned from, unsigned to)
 		m->len %= NIC_RDM_INJECT_MAX + 1;
 	m->tag = m->flags & NIC_RDM_TAGGED ? pick(4) : 0;
 	rdm_fill(node(from), m->slot, m->len, t.messages);
-	iov[0] = (struct nic_iov){node(from)->arena + m->slot, pick(m->len + 1)};
+	iov[0] = (struct nic_iov){node(from)->arena + m->slot, r.n_iov > 1 ? pick(m->len + 1) : m->len};
 	iov[1] = (struct nic_iov){node(from)->arena + m->slot + iov[0].len, m->len - iov[0].len};
 	r.flags = m->flags;
 	r.tag = m->tag;
@@ -503,8 +504,11 @@ static void run(uint64_t seed, bool restarts)
 	memset(&t, 0, sizeof(t));
 	t.restarts = restarts;
 	t.rig = rdm_rig_create(nodes, seed);
-	if (seed % 5 == 0) { /* little room for what nobody asks for */
+	t.rig->refers = seed % 7 < 2; /* as processes of one host */
+	t.rig->unread = pick(101);
+	if (seed % 5 == 0) /* little room for what nobody asks for */
 		t.rig->init.max_unexpected = 131072;
+	if (t.rig->refers || t.rig->init.max_unexpected) {
 		for (unsigned n = 0; n < nodes; n++) {
 			rdm_node_stop(node(n));
 			rdm_node_start(node(n));

@@ -354,6 +354,27 @@ static void refer__the_targets_own_fault_is_told(void **state)
 /* ---- for observers ------------------------------------------------------------------------------------------- */
 
 /** What it stands for is what would have been sent. */
+/** A packet that offers something is one, with or without what the carrier has behind it. */
+static void refer__an_offer_unfolds_into_itself(void **state)
+{
+	struct refer r = refer_create(NULL);
+	uint8_t data[NIC_FRAME_MAX], unfolded[NIC_FRAME_MAX];
+	struct nic_tx_frame frame;
+	struct payload p;
+	const struct nic_reference offer = {.len = LEN, .fetch = refer_fetch, .ctx = &p};
+	struct nic_rx_frame rx = {.data = data, .flags = NIC_RX_NO_ICRC, .reference = &offer};
+	const struct nic *nic = r.pair->rig[B]->nic;
+
+	(void)state;
+	refer_post(&r, 1, NIC_WR_SEND, 0, 57, 0);
+	assert_true(refer_take(&r, A, data, &p, &frame));
+	rx.len = frame.len + 40;
+	assert_int_equal(nic_frame_unfold(nic, &rx, 0, unfolded), frame.len);
+	assert_memory_equal(unfolded, data, frame.len);
+	assert_int_equal(nic_frame_unfold(nic, &rx, 1, unfolded), 0);
+	refer_destroy(&r);
+}
+
 static void refer__unfolds_into_what_would_have_been_sent(void **state)
 {
 	struct refer by_reference = refer_create(NULL), by_copy = refer_create(NULL);
@@ -417,6 +438,7 @@ int main(void)
 		cmocka_unit_test(refer__goes_on_within_the_window),
 		cmocka_unit_test(refer__pipelines_need_no_retry),
 		cmocka_unit_test(refer__the_targets_own_fault_is_told),
+		cmocka_unit_test(refer__an_offer_unfolds_into_itself),
 		cmocka_unit_test(refer__unfolds_into_what_would_have_been_sent),
 	};
 

@@ -260,13 +260,13 @@ static void refer__an_answer_ends_with_its_queue_pair(void **state)
 
 /* ---- packets that refer to what they cannot have --------------------------------------------------------------- */
 
-static bool give_packet(struct refer *r, enum pair_side to, const struct packet *p, uint32_t refers_to)
+static bool give_packet_with(struct refer *r, enum pair_side to, const struct packet *p, uint32_t refers_to,
+			     uint32_t psns)
 {
 	static uint8_t source[NIC_REFERENCE_MAX + 1];
 	struct rig *rig = r->pair->rig[to];
 	struct payload payload = {.piece = {{(uintptr_t)source, refers_to, 0}}, .n = 1};
-	const struct nic_reference reference = {
-		.len = refers_to, .psns = packets_of(refers_to, rig->qp->pmtu), .fetch = refer_fetch, .ctx = &payload};
+	const struct nic_reference reference = {.len = refers_to, .psns = psns, .fetch = refer_fetch, .ctx = &payload};
 	uint8_t data[NIC_FRAME_MAX];
 	struct nic_rx_frame frame = {.data = data, .flags = NIC_RX_NO_ICRC, .reference = &reference};
 	struct packet bare = *p;
@@ -275,6 +275,11 @@ static bool give_packet(struct refer *r, enum pair_side to, const struct packet 
 	bare.referred = 0;
 	frame.len = packet_encode(&bare, data);
 	return nic_rx(rig->nic, &frame, rig->now);
+}
+
+static bool give_packet(struct refer *r, enum pair_side to, const struct packet *p, uint32_t refers_to)
+{
+	return give_packet_with(r, to, p, refers_to, packets_of(refers_to, r->pair->rig[to]->qp->pmtu));
 }
 
 static void refer__what_may_refer(void **state)
@@ -299,6 +304,33 @@ static void refer__what_may_refer(void **state)
 	assert_false(give_packet(&r, B, &p, 512)); /* both */
 	assert_int_equal(rig_counter(b, rx_bad_reference), sizeof(may_not) + 3);
 	assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN);
+	refer_destroy(&r);
+}
+
+/** A SEND that is a message by itself; to a queue pair that looks into no messages it is no more than that. */
+static void refer__what_may_offer(void **state)
+{
+	static const uint8_t may_not[] = {SEND_FIRST,	  SEND_MIDDLE,	      SEND_LAST, WRITE_ONLY,
+					  READ_RESP_ONLY, RIG_UC | SEND_ONLY, ACK};
+	struct refer r = refer_create(NULL);
+	struct rig *b = r.pair->rig[B];
+	struct packet p;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(may_not); i++) {
+		p = rig_peer_packet(b, may_not[i], RIG_SQ_PSN);
+		assert_false(give_packet_with(&r, B, &p, 512, 0));
+		assert_int_equal(rig_counter(b, rx_bad_reference), i + 1);
+	}
+	p = rig_peer_data(b, SEND_ONLY, RIG_SQ_PSN, 0, 8);
+	assert_false(give_packet_with(&r, B, &p, 0, 0));
+	assert_false(give_packet_with(&r, B, &p, NIC_REFERENCE_MAX + 1, 0));
+	assert_int_equal(rig_counter(b, rx_bad_reference), sizeof(may_not) + 2);
+	assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN);
+	rig_post_recv(b, 1, THERE, 64);
+	assert_true(give_packet_with(&r, B, &p, 5000, 0));
+	assert_int_equal(rig_expect_wc(b->recv_cq, 1, NIC_WC_SUCCESS).byte_len, 8);
+	assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN + 1);
 	refer_destroy(&r);
 }
 
@@ -365,7 +397,6 @@ static void refer__messages_of_endpoints_never_refer(void **state)
 	refer_destroy(&r);
 }
 
-/** Answers to a READ that are not what was asked for. */
 /** Sender and receiver disagree about what a packet is: no message is taken for what it is not. */
 static void refer__a_path_mtu_has_to_be_agreed_on(void **state)
 {
@@ -388,6 +419,7 @@ static void refer__a_path_mtu_has_to_be_agreed_on(void **state)
 	}
 }
 
+/** Answers to a READ that are not what was asked for. */
 static void refer__read_responses_are_checked(void **state)
 {
 	static const struct {
@@ -433,6 +465,7 @@ int main(void)
 		cmocka_unit_test(refer__an_answer_outlives_its_queue_pair),
 		cmocka_unit_test(refer__an_answer_ends_with_its_queue_pair),
 		cmocka_unit_test(refer__what_may_refer),
+		cmocka_unit_test(refer__what_may_offer),
 		cmocka_unit_test(refer__lengths_are_checked),
 		cmocka_unit_test(refer__messages_of_endpoints_never_refer),
 		cmocka_unit_test(refer__a_path_mtu_has_to_be_agreed_on),

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_rdm_offer.c - long messages of endpoints of reliable datagrams whose packets can name memory: the offer says where the message
+ * lies, and who has a receive for it takes it at once, as long as it may; else he asks for it.
+ */
+#include "rdm_rig.h"
+
+#include "rdm.h"
+
+#include <string.h>
+
+#define SECOND 1000000000ull
+#define QUIET  (20 * SECOND)
+#define LEN    50000u
+#define AT     100000u /* of the arena: where receives are */
+#define BLANK  0xa5
+
+struct pair {
+	struct rdm_rig *rig;
+	struct rdm_node *a, *b;
+};
+
+/** Two that are connected. */
+static struct pair pair_up(void)
+{
+	struct pair p = {.rig = rdm_rig_create(2, 5)};
+
+	p.a = &p.rig->node[0];
+	p.b = &p.rig->node[1];
+	p.rig->refers = true;
+	for (unsigned i = 0; i < 2; i++) {
+		rdm_node_stop(&p.rig->node[i]);
+		rdm_node_start(&p.rig->node[i]);
+	}
+	assert_int_equal(rdm_recv(p.b, NULL, 1, 0, 0, 0, AT, 8), 0);
+	assert_int_equal(rdm_send(p.a, p.b, 1, 0, 0, 0, 8), 0);
+	assert_true(rdm_run(p.rig, QUIET));
+	rdm_expect(p.a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+	rdm_expect(p.b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+	rdm_fill(p.a, 0, LEN, 3);
+	memset(p.b->arena + AT - 1, BLANK, LEN + 2);
+	return p;
+}
+
+static void send_long(struct pair *p)
+{
+	assert_int_equal(rdm_send(p->a, p->b, 2, NIC_RDM_TAGGED | NIC_RDM_DATA, 7, 0, LEN), 0);
+}
+
+static void recv_long(struct pair *p, uint32_t len)
+{
+	assert_int_equal(rdm_recv(p->b, p->a, 3, NIC_RDM_TAGGED, 7, 0, AT, len), 0);
+}
+
+static void expect_whole(struct pair *p)
+{
+	struct nic_rdm_done d;
+
+	rdm_expect(p->a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	d = rdm_expect(p->b, NIC_RDM_RECV, NIC_RDM_OK, 3);
+	assert_int_equal(d.len, LEN);
+	assert_int_equal(d.tag, 7);
+	assert_int_equal(d.data, ~7ull);
+	assert_int_equal(d.flags, NIC_RDM_TAGGED | NIC_RDM_DATA);
+	assert_ptr_equal(d.buf, p->b->arena + AT);
+	assert_true(rdm_holds(p->b, AT, LEN, 3));
+	assert_int_equal(p->b->arena[AT - 1], BLANK);
+	assert_int_equal(p->b->arena[AT + LEN], BLANK);
+}
+
+/** Nobody owes anybody anything, and all of it is done. */
+static void pair_end(struct pair *p)
+{
+	rdm_expect_nothing(p->a);
+	rdm_expect_nothing(p->b);
+	assert_int_equal(p->b->ep->answers_left, RDM_ANSWERS);
+	assert_int_equal(p->a->nic->n_mr, p->b->nic->n_mr); /* what was offered was a region */
+	rdm_rig_destroy(p->rig);
+}
+
+/* ---- taken ---------------------------------------------------------------------------------------------------- */
+
+static void offer__who_has_a_receive_takes_it_at_once(void **state)
+{
+	struct pair p = pair_up();
+
+	(void)state;
+	recv_long(&p, LEN);
+	send_long(&p);
+	assert_true(rdm_run(p.rig, QUIET));
+	expect_whole(&p);
+	assert_int_equal(p.rig->fetched, 1);
+	assert_int_equal(p.rig->read_requests, 0);
+	pair_end(&p);
+}
+
+static void offer__as_much_as_there_is_room_for(void **state)
+{
+	struct pair p = pair_up();
+	struct nic_rdm_done d;
+
+	(void)state;
+	recv_long(&p, LEN - 1000);
+	send_long(&p);
+	assert_true(rdm_run(p.rig, QUIET));
+	rdm_expect(p.a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	d = rdm_expect(p.b, NIC_RDM_RECV, NIC_RDM_TRUNCATED, 3);
+	assert_int_equal(d.len, LEN - 1000);
+	assert_int_equal(d.overflow, 1000);
+	assert_true(rdm_holds(p.b, AT, LEN - 1000, 3));
+	assert_int_equal(p.b->arena[AT + LEN - 1000], BLANK);
+	assert_int_equal(p.rig->fetched, 1);
+	assert_int_equal(p.rig->read_requests, 0);
+	pair_end(&p);
+}
+
+/** Segments, of which one has nothing, and the last nothing for this message. */
+static void offer__into_segments(void **state)
+{
+	struct pair p = pair_up();
+	uint8_t *at = p.b->arena + AT;
+	const struct nic_iov iov[4] = {{at + 30000, 7}, {at, 0}, {at, 30000}, {at + 30007, LEN}};
+	const struct nic_rdm_recv r = {.context = (void *)3, .flags = NIC_RDM_TAGGED, .tag = 7, .iov = iov, .n_iov = 4};
+
+	(void)state;
+	assert_int_equal(nic_rdm_recv(p.b->ep, &r), 0);
+	send_long(&p);
+	assert_true(rdm_run(p.rig, QUIET));
+	rdm_expect(p.a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	rdm_expect(p.b, NIC_RDM_RECV, NIC_RDM_OK, 3);
+	assert_memory_equal(at + 30000, p.a->arena, 7);
+	assert_memory_equal(at, p.a->arena + 7, 30000);
+	assert_memory_equal(at + 30007, p.a->arena + 30007, LEN - 30007);
+	assert_int_equal(at[LEN], BLANK);
+	assert_int_equal(p.rig->fetched, 2 + 1); /* a segment each */
+	assert_int_equal(p.rig->read_requests, 0);
+	pair_end(&p);
+}
+
+/** Message after message into one buffer. */
+static void offer__into_what_others_lie_in(void **state)
+{
+	struct pair p = pair_up();
+
+	(void)state;
+	assert_int_equal(rdm_recv(p.b, NULL, 3, NIC_RDM_MULTI, 0, 0, AT, 2 * LEN + 10), 0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(rdm_send(p.a, p.b, 2, 0, 0, i * 100, LEN - i * 100), 0);
+	assert_true(rdm_run(p.rig, QUIET));
+	for (unsigned i = 0; i < 2; i++) {
+		rdm_expect(p.a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+		assert_ptr_equal(rdm_expect(p.b, NIC_RDM_RECV, NIC_RDM_OK, 3).buf, p.b->arena + AT + i * LEN);
+		assert_memory_equal(p.b->arena + AT + i * LEN, p.a->arena + i * 100, LEN - i * 100);
+	}
+	assert_int_equal(p.rig->fetched, 2);
+	assert_int_equal(p.rig->read_requests, 0);
+	pair_end(&p);
+}
+
+/* ---- asked for ------------------------------------------------------------------------------------------------ */
+
+static void offer__who_has_no_receive_yet_asks_for_it(void **state)
+{
+	struct pair p = pair_up();
+
+	(void)state;
+	send_long(&p);
+	rdm_run(p.rig, SECOND);
+	assert_int_equal(p.rig->fetched, 0);
+	recv_long(&p, LEN);
+	assert_true(rdm_run(p.rig, QUIET));
+	expect_whole(&p);
+	assert_true(p.rig->read_requests > 0);
+	pair_end(&p);
+}
+
+/** Nothing of it is fetched where there is no room for any of it. */
+static void offer__nothing_is_asked_for_without_room(void **state)
+{
+	struct pair p = pair_up();
+
+	(void)state;
+	recv_long(&p, 0);
+	send_long(&p);
+	assert_true(rdm_run(p.rig, QUIET));
+	rdm_expect(p.a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	assert_int_equal(rdm_expect(p.b, NIC_RDM_RECV, NIC_RDM_TRUNCATED, 3).overflow, LEN);
+	assert_int_equal(p.rig->fetched + p.rig->read_requests, 0);
+	pair_end(&p);
+}
+
+static void offer__what_cannot_be_fetched_is_asked_for(void **state)
+{
+	struct pair p = pair_up();
+
+	(void)state;
+	p.rig->unread = 1000;
+	recv_long(&p, LEN);
+	send_long(&p);
+	assert_true(rdm_run(p.rig, QUIET));
+	expect_whole(&p);
+	assert_true(p.rig->read_requests > 0);
+	pair_end(&p);
+}
+
+/** In several pieces, and longer than a packet may refer to. */
+static void offer__some_messages_are_asked_for_always(void **state)
+{
+	struct pair p = pair_up();
+	const struct nic_iov iov[2] = {{p.a->arena, 20000}, {p.a->arena + 20000, LEN - 20000}};
+	const struct nic_rdm_send r = {.context = (void *)2,
+				       .flags = NIC_RDM_TAGGED | NIC_RDM_DATA,
+				       .iov = iov,
+				       .n_iov = 2,
+				       .tag = 7,
+				       .data = ~7ull};
+	static uint8_t big[2][NIC_REFERENCE_MAX + 1];
+	const struct nic_iov from = {big[0], sizeof(big[0])}, to = {big[1], sizeof(big[1])};
+	const struct nic_rdm_send s = {.context = (void *)4, .iov = &from, .n_iov = 1};
+	const struct nic_rdm_recv t = {.context = (void *)5, .iov = &to, .n_iov = 1};
+	uint64_t fetched;
+
+	(void)state;
+	recv_long(&p, LEN);
+	assert_int_equal(nic_rdm_send(rdm_peer(p.a, p.b), &r), 0);
+	assert_true(rdm_run(p.rig, QUIET));
+	expect_whole(&p);
+	assert_int_equal(p.rig->read_requests, 2);
+	fetched = p.rig->fetched; /* what READs were answered with */
+	big[0][sizeof(big[0]) - 1] = 17;
+	assert_int_equal(nic_rdm_recv(p.b->ep, &t), 0);
+	assert_int_equal(nic_rdm_send(rdm_peer(p.a, p.b), &s), 0);
+	assert_true(rdm_run(p.rig, QUIET));
+	rdm_expect(p.a, NIC_RDM_SEND, NIC_RDM_OK, 4);
+	rdm_expect(p.b, NIC_RDM_RECV, NIC_RDM_OK, 5);
+	assert_memory_equal(big[0], big[1], sizeof(big[0]));
+	assert_true(p.rig->read_requests > 2);
+	assert_true(p.rig->fetched > fetched);
+	pair_end(&p);
+}
+
+static bool lose_one(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	(void)from;
+	(void)ip;
+	(void)len;
+	rig->cut = NULL;
+	return true;
+}
+
+/** What is sent again does not refer to anything. */
+static void offer__a_lost_one_comes_again_without(void **state)
+{
+	struct pair p = pair_up();
+
+	(void)state;
+	recv_long(&p, LEN);
+	p.rig->cut = lose_one;
+	send_long(&p);
+	assert_true(rdm_run(p.rig, QUIET));
+	expect_whole(&p);
+	assert_int_equal(p.rig->lost, 1);
+	assert_true(p.rig->read_requests > 0);
+	pair_end(&p);
+}
+
+/* ---- not theirs any more --------------------------------------------------------------------------------------- */
+
+/** The sender goes while his offer is under way: what lies in his memory then is nobody's message. */
+static void offer__of_who_has_gone_is_not_taken(void **state)
+{
+	struct pair p = pair_up();
+
+	(void)state;
+	recv_long(&p, LEN);
+	p.rig->swap = 1000;
+	send_long(&p);
+	rdm_run(p.rig, 1); /* it is held */
+	assert_true(p.rig->held_len > 0);
+	assert_int_equal(p.rig->held_said.n, 1);
+	assert_false(p.rig->held_said.revoked);
+	p.rig->swap = 0;
+	nic_rdm_destroy(p.a->ep);
+	assert_true(p.rig->held_said.revoked);
+	memset(p.a->arena, 0xdd, LEN);
+	rdm_run(p.rig, QUIET);
+	assert_int_equal(rdm_next(p.b).status, NIC_RDM_PEER_LOST);
+	for (uint32_t i = 0; i < LEN; i++)
+		assert_int_equal(p.b->arena[AT + i], BLANK);
+	assert_int_equal(p.rig->fetched, 0);
+	rdm_rig_destroy(p.rig);
+}
+
+/** Where it is to go is not there: that is told, and the sender has his buffer back. */
+static void offer__into_nowhere_is_an_error(void **state)
+{
+	struct pair p = pair_up();
+
+	(void)state;
+	recv_long(&p, LEN);
+	send_long(&p);
+	p.b->unmapped = true;
+	rdm_run(p.rig, QUIET);
+	p.b->unmapped = false;
+	assert_int_equal(rdm_expect(p.b, NIC_RDM_RECV, NIC_WC_LOC_PROT_ERR, 3).len, LEN);
+	assert_int_equal(p.a->n_done - p.a->n_seen, 1);
+	rdm_rig_destroy(p.rig);
+}
+
+/* ---- nonsense ------------------------------------------------------------------------------------------------- */
+
+/** One that says it is longer, or shorter, than what it refers to is asked for. */
+static bool wrong_fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
+{
+	(void)ctx;
+	(void)offset;
+	(void)dst;
+	(void)len;
+	(void)last;
+	(void)n_last;
+	fail_msg("it has been fetched");
+	return false;
+}
+
+static void offer__of_another_length_is_not_taken(void **state)
+{
+	struct pair p = pair_up();
+	struct nic_reference reference = {.len = LEN - 1, .fetch = wrong_fetch};
+	struct nic_rx_frame frame = {.flags = NIC_RX_NO_ICRC, .reference = &reference};
+	uint8_t data[NIC_FRAME_MAX];
+
+	(void)state;
+	recv_long(&p, LEN);
+	p.rig->swap = 1000;
+	send_long(&p);
+	rdm_run(p.rig, 1);
+	p.rig->swap = 0;
+	frame.len = p.rig->held_len;
+	frame.data = memcpy(data, p.rig->held, frame.len);
+	p.rig->held_len = 0;
+	assert_true(nic_rx(p.b->nic, &frame, p.rig->now));
+	assert_true(rdm_run(p.rig, QUIET));
+	expect_whole(&p);
+	assert_true(p.rig->read_requests > 0);
+	pair_end(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(offer__who_has_a_receive_takes_it_at_once),
+		cmocka_unit_test(offer__as_much_as_there_is_room_for),
+		cmocka_unit_test(offer__into_segments),
+		cmocka_unit_test(offer__into_what_others_lie_in),
+		cmocka_unit_test(offer__who_has_no_receive_yet_asks_for_it),
+		cmocka_unit_test(offer__nothing_is_asked_for_without_room),
+		cmocka_unit_test(offer__what_cannot_be_fetched_is_asked_for),
+		cmocka_unit_test(offer__some_messages_are_asked_for_always),
+		cmocka_unit_test(offer__a_lost_one_comes_again_without),
+		cmocka_unit_test(offer__of_who_has_gone_is_not_taken),
+		cmocka_unit_test(offer__into_nowhere_is_an_error),
+		cmocka_unit_test(offer__of_another_length_is_not_taken),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
