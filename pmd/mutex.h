@@ -39,4 +39,10 @@ static inline void pmd_mutex_unlock(struct pmd_mutex *m)
 		pmd_mutex_wake(m);
 }
 
+/** Of a mutex that the caller has, and has not slept for: whether somebody else has gone to sleep for it meanwhile. */
+static inline bool pmd_mutex_is_wanted(const struct pmd_mutex *m)
+{
+	return __atomic_load_n(&m->state, __ATOMIC_RELAXED) == 2;
+}
+
 #endif

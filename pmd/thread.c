@@ -34,6 +34,10 @@
 #define SLICE_MAX_NS	250000
 #define SLICE_LONG_NS	1000000	 /* at most, after many of them: what has polled for so long polls on */
 #define SLICE_DEEP_NS	16000000 /* an application thread that waits for so long is left to itself */
+/* A timer's end takes up to 60 us from the CPU that it is on in a virtual machine, more than the thread needs it for. In the end it
+ * looks on when the kernel's tick comes, which it does anyway. */
+#define SLACK_NS	1
+#define SLACK_LONG_NS	4000000
 /* A poll that is not older than this means that somebody is polling ... */
 #define POLLING_NS	20000
 /* ... and one that is not older than this, that the packet which woke the thread is about to be found. The thread
@@ -49,6 +53,7 @@
 #define CREDIT_MOST	256   /* and when it has been a mistake again and again: packets waited until it looked */
 #define LOOKS_RIGHT	8     /* slices in a row after which it was none */
 #define LOOKS_LONG	64    /* after so many it looks on for longer at a time; when packets have waited for that: */
+#define LOOKS_LAST	2     /* times so many, and it looks on with the kernel's tick */
 #define LOOKS_LONG_MOST 65536 /* after twice as many the next time, and so on */
 #define CREDIT_NEW	3     /* after the polling seemed to have stopped */
 #define CREDIT_FIND	4
@@ -72,6 +77,7 @@ struct thread_state {
 	struct pmd_engine *e;
 	int credit, credit_full;
 	unsigned naps, refused;
+	bool slack;		    /* its sleeps end with the kernel's tick */
 	unsigned looks, looks_long; /* slices in a row; after how many they get longer */
 	uint32_t waits;		    /* when last looked at */
 	uint64_t slice_ns;
@@ -163,6 +169,15 @@ static bool thread_is_spared(const struct thread_state *s)
 	return __atomic_load_n(&s->e->waiter, __ATOMIC_RELAXED);
 }
 
+/** Whether the next sleeps may end with the tick. */
+static void thread_set_slack(struct thread_state *s, bool slack)
+{
+	if (slack == s->slack)
+		return;
+	s->slack = slack;
+	prctl(PR_SET_TIMERSLACK, slack ? SLACK_LONG_NS : SLACK_NS);
+}
+
 /** Until the next look; who serves meanwhile is woken when it is time to. @return whether the doorbell rang. */
 static bool thread_rest(struct thread_state *s)
 {
@@ -176,6 +191,7 @@ static bool thread_rest(struct thread_state *s)
 		slice_ns = 0;
 	else if (wait_ns - now_ns < slice_ns && wait_ns != UINT64_MAX)
 		slice_ns = wait_ns - now_ns;
+	thread_set_slack(s, s->looks >= LOOKS_LAST * s->looks_long && slice_ns == SLICE_LONG_NS);
 	rang = thread_sleep(e, false, slice_ns) & PMD_WOKEN_DOORBELL;
 	wait_ns = __atomic_load_n(&e->wait_ns, __ATOMIC_RELAXED);
 	if (wait_ns <= pmd_now_ns() &&
@@ -241,6 +257,8 @@ static void thread_look_on(struct thread_state *s)
 	bool help = thread_has_help(s, now_ns);
 	unsigned got;
 
+	if (s->slack && now_ns - due_ns > SLICE_MIN_NS)
+		due_ns = now_ns - SLICE_MIN_NS; /* it was due with the tick */
 	__atomic_store_n(&e->thread_deep, false, __ATOMIC_RELAXED);
 	if (thread_is_spared(s) || (!rang && (help || thread_sees_polling(s, polls, due_ns)))) {
 		s->polls = polls;
@@ -265,6 +283,7 @@ static void thread_look_on(struct thread_state *s)
 	e->expect_sleep = false;
 	__atomic_store_n(&e->polled, false, __ATOMIC_RELAXED);
 	pmd_mutex_unlock(&e->lock);
+	thread_set_slack(s, false);
 	s->naps = NAPS;
 }
 
@@ -301,6 +320,17 @@ static void thread_look_on_from_now(struct thread_state *s)
 	s->slice_ns = SLICE_MIN_NS;
 }
 
+/**
+ * Whether an application thread would most likely have found the packets of a step, without anybody being woken: it waits for the
+ * lock, or polled just before. How often it polls says nothing: this thread may spin, too. Lock held.
+ */
+static bool thread_is_beside_poller(const struct pmd_engine *e, bool waited)
+{
+	uint64_t last_ns = __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED);
+
+	return (!waited && pmd_mutex_is_wanted(&e->lock)) || last_ns + POLLING_NOW_NS > e->now_ns;
+}
+
 /** Who finds the traffic? Lock held. `polls` is the count of inline polls now; waited: an application thread had the lock. */
 static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, uint64_t polls, bool waited)
 {
@@ -316,7 +346,7 @@ static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, 
 	}
 	/* When the thread gets the CPU it is often the polling thread's, and so finds what that was about to find: what
 	 * counts then is how much was found without it. */
-	if (got > 0 && thread_was_let_in(e, LET_IN_NS))
+	if (got > 0 && (thread_is_beside_poller(e, waited) || thread_was_let_in(e, LET_IN_NS)))
 		s->credit--;
 	else if (got > 0 && !waited)
 		s->credit += polls - s->polls < SPINNING_POLLS && !thread_has_help(s, e->now_ns) ? CREDIT_FIND : 0;
@@ -416,7 +446,7 @@ static void thread_attributes(const struct pmd_engine *e)
 
 	snprintf(name, sizeof(name), "uroce-%.9s", e->device.name);
 	prctl(PR_SET_NAME, name);
-	prctl(PR_SET_TIMERSLACK, 1);
+	prctl(PR_SET_TIMERSLACK, SLACK_NS);
 	if (sched_getscheduler(0) != SCHED_OTHER)
 		return; /* the application has thought of something, such as real time */
 	/* Wishes: only a privileged process may raise its priority, and kernels before 6.12 know no slices. */

@@ -2,6 +2,7 @@
 /* test_pmd_mutex.c - the engine's lock: one thread at a time has it, and nobody who waits for it is forgotten. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,10 +96,39 @@ static void mutex__is_tried(void **state)
 	pmd_mutex_unlock(&mutex);
 }
 
+static void *take(void *arg)
+{
+	struct pmd_mutex *mutex = arg;
+
+	pmd_mutex_lock(mutex);
+	pmd_mutex_unlock(mutex);
+	return NULL;
+}
+
+/** Who has it sees when somebody has gone to sleep for it, and not afterwards. */
+static void mutex__tells_when_it_is_wanted(void **state)
+{
+	struct pmd_mutex mutex = {0};
+	pthread_t thread;
+
+	(void)state;
+	pmd_mutex_lock(&mutex);
+	assert_false(pmd_mutex_is_wanted(&mutex));
+	assert_int_equal(pthread_create(&thread, NULL, take, &mutex), 0);
+	while (!pmd_mutex_is_wanted(&mutex))
+		sched_yield();
+	pmd_mutex_unlock(&mutex);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	pmd_mutex_lock(&mutex);
+	assert_false(pmd_mutex_is_wanted(&mutex));
+	pmd_mutex_unlock(&mutex);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mutex__is_tried),
+		cmocka_unit_test(mutex__tells_when_it_is_wanted),
 		cmocka_unit_test(mutex__held_for_a_moment),
 		cmocka_unit_test(mutex__held_for_long),
 	};
