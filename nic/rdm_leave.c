@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_leave.c - endpoints that go, and tell those that they are connected to, by a call that may be lost. What a peer asks of
+ * rdm_leave.c - endpoints that go, and tell those that they are connected to, by a call that may be lost; those of their own NIC hear
+ * it at once. What a peer asks of
  * this address later then goes to whoever is there by then, on a connection of its own, rather than be lost with the old one.
  *
  * What the one that goes has said last may still be on its way when BYE comes, and so may its answers. The connection therefore

@@ -53,8 +53,8 @@
 #define CREDIT_MOST	256   /* and when it has been a mistake again and again: packets waited until it looked */
 #define LOOKS_RIGHT	8     /* slices in a row after which it was none */
 #define LOOKS_LONG	64    /* after so many it looks on for longer at a time; when packets have waited for that: */
-#define LOOKS_LAST	2     /* times so many, and it looks on with the kernel's tick */
 #define LOOKS_LONG_MOST 65536 /* after twice as many the next time, and so on */
+#define LOOKS_LAST	2     /* times LOOKS_LONG, as it is then, and it looks on with the kernel's tick */
 #define CREDIT_NEW	3     /* after the polling seemed to have stopped */
 #define CREDIT_FIND	4
 #define SPINNING_POLLS	16 /* between two wake-ups of the thread: somebody polls in a loop */

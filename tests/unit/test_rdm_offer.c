@@ -309,7 +309,6 @@ static void offer__into_nowhere_is_an_error(void **state)
 
 /* ---- nonsense ------------------------------------------------------------------------------------------------- */
 
-/** One that says it is longer, or shorter, than what it refers to is asked for. */
 static bool wrong_fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
 {
 	(void)ctx;
@@ -322,6 +321,7 @@ static bool wrong_fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, voi
 	return false;
 }
 
+/** An offer of a message that is longer than what it refers to. */
 static void offer__of_another_length_is_not_taken(void **state)
 {
 	struct pair p = pair_up();

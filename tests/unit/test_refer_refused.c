@@ -282,6 +282,19 @@ static bool give_packet(struct refer *r, enum pair_side to, const struct packet 
 	return give_packet_with(r, to, p, refers_to, packets_of(refers_to, r->pair->rig[to]->qp->pmtu));
 }
 
+/** Each of these opcodes is refused, with a reference of 512 bytes. */
+static void expect_refused(struct refer *r, const uint8_t *opcodes, unsigned n, uint32_t psns)
+{
+	struct rig *b = r->pair->rig[B];
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct packet p = rig_peer_packet(b, opcodes[i], RIG_SQ_PSN);
+
+		assert_false(give_packet_with(r, B, &p, 512, psns));
+		assert_int_equal(rig_counter(b, rx_bad_reference), i + 1);
+	}
+}
+
 static void refer__what_may_refer(void **state)
 {
 	static const uint8_t may_not[] = {
@@ -292,11 +305,7 @@ static void refer__what_may_refer(void **state)
 	struct packet p;
 
 	(void)state;
-	for (unsigned i = 0; i < sizeof(may_not); i++) {
-		p = rig_peer_packet(b, may_not[i], RIG_SQ_PSN);
-		assert_false(give_packet(&r, B, &p, 512));
-		assert_int_equal(rig_counter(b, rx_bad_reference), i + 1);
-	}
+	expect_refused(&r, may_not, sizeof(may_not), 512 / RIG_MTU);
 	p = rig_peer_packet(b, SEND_ONLY, RIG_SQ_PSN);
 	assert_false(give_packet(&r, B, &p, NIC_REFERENCE_MAX + 1));
 	assert_false(give_packet(&r, B, &p, 0));
@@ -317,11 +326,7 @@ static void refer__what_may_offer(void **state)
 	struct packet p;
 
 	(void)state;
-	for (unsigned i = 0; i < sizeof(may_not); i++) {
-		p = rig_peer_packet(b, may_not[i], RIG_SQ_PSN);
-		assert_false(give_packet_with(&r, B, &p, 512, 0));
-		assert_int_equal(rig_counter(b, rx_bad_reference), i + 1);
-	}
+	expect_refused(&r, may_not, sizeof(may_not), 0);
 	p = rig_peer_data(b, SEND_ONLY, RIG_SQ_PSN, 0, 8);
 	assert_false(give_packet_with(&r, B, &p, 0, 0));
 	assert_false(give_packet_with(&r, B, &p, NIC_REFERENCE_MAX + 1, 0));
