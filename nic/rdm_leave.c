@@ -34,20 +34,26 @@ bool rdm_is_bye_of(const struct nic_rdm_peer *peer, const struct rdm_call *c)
 	return c->to == peer->ep->incarnation && c->from == peer->incarnation && c->echo == peer->attempt;
 }
 
-void rdm_bye_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+/** @return false: it is not about a connection that there is. */
+static bool hear(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
 	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
 
-	if (!peer || peer->state != RDM_UP || peer->left || !rdm_is_bye_of(peer, c)) {
-		COUNT(ep->nic, rdm_calls_ignored);
-		return;
-	}
+	if (!peer || peer->state != RDM_UP || peer->left || !rdm_is_bye_of(peer, c))
+		return false;
 	peer->left = true;
 	/* Patience begins when the NIC works next: what it takes for now may be long ago. */
 	peer->give_up_ns = TIME_NEVER;
 	rdm_watch(peer);
 	if (ep->nic->now < ep->nic->rdm_deadline)
 		ep->nic->rdm_deadline = ep->nic->now;
+	return true;
+}
+
+void rdm_bye_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
+{
+	if (!hear(ep, from, c))
+		COUNT(ep->nic, rdm_calls_ignored);
 }
 
 /** Whether something that would be lost with it goes by the connection: requests, those that wait for TAKEN too, or answers. */
@@ -90,17 +96,15 @@ static struct nic_rdm *neighbour_at(const struct nic *nic, const struct nic_rdm_
 	return NULL;
 }
 
-/** An endpoint of this NIC hears it at once: whose program has seen the other one closed may ask for something before any packet comes. */
-static void say_bye(const struct nic_rdm_peer *peer)
+/** An endpoint of this NIC hears it at once: whose program has seen the other one closed may ask for something before any packet
+ *  comes. @return false: it is none, or does not know yet that it is connected, and hears it after that. */
+static bool neighbour_hears(const struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *near = neighbour_at(peer->ep->nic, &peer->addr);
 	struct rdm_call c = bye_of(peer);
 
 	c.from = peer->ep->incarnation;
-	if (near)
-		rdm_bye_rx(near, &peer->ep->cfg.addr, &c);
-	else
-		rdm_say(peer->ep, &peer->addr, &c, NULL);
+	return near && hear(near, &peer->ep->cfg.addr, &c);
 }
 
 unsigned nic_rdm_leave(struct nic_rdm *ep)
@@ -117,9 +121,11 @@ unsigned nic_rdm_leave(struct nic_rdm *ep)
 
 			if (!must_hear(peer))
 				continue;
-			if (sq->head - sq->tail >= sq->capacity)
-				return told;
-			say_bye(peer);
+			if (!neighbour_hears(peer)) {
+				if (sq->head - sq->tail >= sq->capacity)
+					return told;
+				rdm_say_bye(peer);
+			}
 			peer->told = true;
 			told++;
 		}

@@ -2,6 +2,8 @@
 /* test_rdm_leave.c - endpoints of reliable datagrams that say that they go, and come again at the same address. */
 #include "rdm_rig.h"
 
+#include "rdm.h"
+
 #include <string.h>
 
 #define SECOND	 1000000000ull
@@ -559,6 +561,42 @@ static void rdm__neighbours_hear_at_once(void **state)
 	rdm_rig_destroy(rig);
 }
 
+/** One that goes while the other does not know yet that they are connected: that hears it by a packet, behind the one that says so. */
+static void rdm__a_neighbour_may_have_to_hear_of_more(void **state)
+{
+	struct rdm_rig *rig = rig_of(2, 9);
+	struct rdm_node *a = &rig->node[0];
+	struct nic_rdm_init init = {.pd = a->pd, .addr = a->addr, .done = near_done};
+	const struct nic_iov from = {a->arena, 8}, to = {a->arena + 8, 8};
+	const struct nic_rdm_send send = {.context = (void *)1, .iov = &from, .n_iov = 1};
+	const struct nic_rdm_recv recv = {.iov = &to, .n_iov = 1};
+	struct nic_rdm_peer *peer, *back;
+	struct nic_rdm *near;
+
+	(void)state;
+	heard = 0;
+	init.addr.port += 50;
+	assert_int_equal(nic_rdm_create(a->nic, &init, &near), 0);
+	peer = nic_rdm_peer_get(a->ep, &init.addr);
+	back = nic_rdm_peer_get(near, &a->addr);
+	assert_int_equal(nic_rdm_send(peer, &send), 0);
+	for (unsigned i = 0; i < 100 && back->state != RDM_UP; i++)
+		rdm_run(rig, 1);
+	assert_int_equal(back->state, RDM_UP);
+	assert_int_equal(peer->state, RDM_CALLING);
+	assert_int_equal(nic_rdm_leave(near), 1);
+	rdm_run(rig, SOON);
+	assert_int_equal(net.byes, 1);
+	assert_true(peer->left);
+	nic_rdm_destroy(near);
+	assert_int_equal(nic_rdm_send(peer, &send), 0);
+	assert_int_equal(nic_rdm_create(a->nic, &init, &near), 0);
+	assert_int_equal(nic_rdm_recv(near, &recv), 0);
+	rdm_run(rig, QUIET);
+	assert_int_equal(heard, 1);
+	rdm_rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -577,6 +615,7 @@ int main(void)
 		cmocka_unit_test(rdm__who_was_waited_for_before_is_not_probed),
 		cmocka_unit_test(rdm__all_are_told),
 		cmocka_unit_test(rdm__neighbours_hear_at_once),
+		cmocka_unit_test(rdm__a_neighbour_may_have_to_hear_of_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
