@@ -182,16 +182,18 @@ static void thread_set_slack(struct thread_state *s, bool slack)
 static bool thread_rest(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
-	uint64_t slice_ns = thread_slice(s), now_ns = pmd_now_ns(), wait_ns;
-	bool rang;
+	uint64_t slice_ns = thread_slice(s), now_ns = pmd_now_ns(), wait_ns, late_ns;
+	bool rang, slack = slice_ns == SLICE_LONG_NS && s->looks >= LOOKS_LAST * s->looks_long && !thread_is_spared(s);
 
-	__atomic_store_n(&e->look_ns, slice_ns == UINT64_MAX ? UINT64_MAX : now_ns + slice_ns, __ATOMIC_SEQ_CST);
+	late_ns = slack ? SLACK_LONG_NS : 0; /* who waits relies on look_ns */
+	__atomic_store_n(&e->look_ns, slice_ns == UINT64_MAX ? UINT64_MAX : now_ns + slice_ns + late_ns,
+			 __ATOMIC_SEQ_CST);
 	wait_ns = __atomic_load_n(&e->wait_ns, __ATOMIC_SEQ_CST); /* pairs with wait_sleep in wait.c */
 	if (wait_ns <= now_ns)
 		slice_ns = 0;
 	else if (wait_ns - now_ns < slice_ns && wait_ns != UINT64_MAX)
 		slice_ns = wait_ns - now_ns;
-	thread_set_slack(s, s->looks >= LOOKS_LAST * s->looks_long && slice_ns == SLICE_LONG_NS);
+	thread_set_slack(s, slack && slice_ns == SLICE_LONG_NS);
 	rang = thread_sleep(e, false, slice_ns) & PMD_WOKEN_DOORBELL;
 	wait_ns = __atomic_load_n(&e->wait_ns, __ATOMIC_RELAXED);
 	if (wait_ns <= pmd_now_ns() &&
@@ -257,8 +259,8 @@ static void thread_look_on(struct thread_state *s)
 	bool help = thread_has_help(s, now_ns);
 	unsigned got;
 
-	if (s->slack && now_ns - due_ns > SLICE_MIN_NS)
-		due_ns = now_ns - SLICE_MIN_NS; /* it was due with the tick */
+	if (s->slack)
+		due_ns = now_ns - SLICE_MIN_NS; /* it was due with the tick, whenever that came */
 	__atomic_store_n(&e->thread_deep, false, __ATOMIC_RELAXED);
 	if (thread_is_spared(s) || (!rang && (help || thread_sees_polling(s, polls, due_ns)))) {
 		s->polls = polls;
