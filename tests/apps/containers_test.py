@@ -14,10 +14,14 @@ PROGRAMS = ["ib_write_bw", "ib_write_lat", "ib_send_lat", "ib_send_bw", "ib_read
 COUNT, SIZE = 500, 65536
 BANDWIDTH = ["ib_write_bw", "-p", "PORT", "-n", str(COUNT), "-s", str(SIZE)]
 LATENCY = ["ib_send_lat", "-p", "PORT", "-n", str(COUNT)]
-PAIRS = [BANDWIDTH, LATENCY,
-         ["ib_atomic_bw", "-p", "PORT", "-n", str(COUNT)],
-         ["ib_read_bw", "-p", "PORT", "-n", str(COUNT), "-s", "8192"],
-         ["ib_send_lat", "-c", "UD", "-p", "PORT", "-n", str(COUNT)]]
+ATOMICS = ["ib_atomic_bw", "-p", "PORT", "-n", str(COUNT)]
+READS = ["ib_read_bw", "-p", "PORT", "-n", str(COUNT), "-s", "8192"]
+UD_LATENCY = ["ib_send_lat", "-c", "UD", "-p", "PORT", "-n", str(COUNT)]
+PAIRS = [BANDWIDTH, LATENCY, ATOMICS, READS, UD_LATENCY]
+# Programs with the bytes that the packets of an operation have at least, BTH to ICRC, to the server and back. Bytes, as
+# a kernel that takes many packets in one call counts one datagram. ACKs are not counted: one may answer many requests.
+CARRIED = [(BANDWIDTH, SIZE, 0), (LATENCY, 12 + 4 + 4, 12 + 4 + 4), (ATOMICS, 12 + 28 + 4, 12 + 4 + 8 + 4),
+           (READS, 12 + 16 + 4, 8192), (UD_LATENCY, 12 + 8 + 4 + 4, 12 + 8 + 4 + 4)]
 VERIFY = (["/usr/bin/verify", "-s", "-p", "PORT"], ["-q", "2", "-n", "8"])
 
 
@@ -49,17 +53,15 @@ def confined(tally, container):
 
 def over_udp(tally, a, b):
     """On one network: all goes by UDP, and all bytes by the network's interfaces."""
-    for argv in PAIRS:
-        sent, received = a.datagrams(), a.received()
-        other = b.datagrams()
+    for argv, *carried in CARRIED:
+        before = [(side.datagrams(), side.received()) for side in (a, b)]
         ok, reason, server, client = perftest(argv, (a, b))
         tally.result(f"two containers: {name_of(argv)}", ok, reason, server, client)
         if ok:
-            tally.result(f"by UDP: {name_of(argv)}", a.datagrams() - sent >= 50 and b.datagrams() - other >= 50,
-                         f"{a.datagrams() - sent} datagrams of the server, {b.datagrams() - other} of the client")
-        if argv is BANDWIDTH:
-            tally.result("all data came by the network", a.received() - received >= COUNT * SIZE,
-                         f"{a.received() - received} bytes")
+            sent = [side.datagrams() - datagrams for side, (datagrams, _) in zip((a, b), before)]
+            came = [side.received() - received for side, (_, received) in zip((a, b), before)]
+            tally.result(f"by UDP: {name_of(argv)}", all(sent) and all(map(lambda c, n: c >= COUNT * n, came, carried)),
+                         f"datagrams of server and client {sent}, bytes to them {came}")
     ok, reason, server, client = verify((a, b))
     tally.result("two containers: every byte of every operation", ok, reason, server, client)
 
