@@ -6,8 +6,8 @@
  * milliseconds. So it has two ways to wait:
  *   serving: it blocks on the port, on its doorbell and until the next deadline. An idle engine is here and uses no CPU.
  *            Every packet wakes it.
- *   polled:  application threads have been polling; it looks on, from outside the port, in slices of time, and serves as
- *            soon as the polling has stopped.
+ *   polled:  application threads have been polling; it looks on, from outside the port, in slices of time, and serves when
+ *            the polling has stopped.
  * Which way is learned from who finds the traffic: a thread that wakes for packets and finds them taken loses credit and
  * looks on when it has none left; one that finds packets itself serves with full credit, but for those that it finds because
  * a polling thread has just given it the CPU. Programs that sleep on completion channels say so (pmd_expect_sleep).
@@ -78,6 +78,7 @@ struct thread_state {
 	int credit, credit_full;
 	unsigned naps, refused;
 	bool slack;		    /* its sleeps end with the kernel's tick */
+	bool doubts;		    /* that anybody still polls: it looks again soon */
 	unsigned looks, looks_long; /* slices in a row; after how many they get longer */
 	uint32_t waits;		    /* when last looked at */
 	uint64_t slice_ns;
@@ -182,7 +183,7 @@ static void thread_set_slack(struct thread_state *s, bool slack)
 static bool thread_rest(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
-	uint64_t slice_ns = thread_slice(s), now_ns = pmd_now_ns(), wait_ns, late_ns;
+	uint64_t slice_ns = s->doubts ? SLICE_MIN_NS : thread_slice(s), now_ns = pmd_now_ns(), wait_ns, late_ns;
 	bool rang, slack = slice_ns == SLICE_LONG_NS && s->looks >= LOOKS_LAST * s->looks_long && !thread_is_spared(s);
 
 	late_ns = slack ? SLACK_LONG_NS : 0; /* who waits relies on look_ns */
@@ -232,6 +233,16 @@ static bool thread_sees_polling(const struct thread_state *s, uint64_t polls, ui
 	return polls != s->polls && (last_ns + POLLING_NS > due_ns || thread_was_let_in(s->e, YIELDING_NS));
 }
 
+/**
+ * Somebody has polled since the last look, but not just before this one. He may have lost the CPU for a moment, if only to the timer
+ * that has woken the thread: to serve beside him would cost both a wake-up for every packet. So another look decides, soon.
+ */
+static bool thread_doubts(struct thread_state *s, uint64_t polls)
+{
+	s->doubts = !s->doubts && polls != s->polls;
+	return s->doubts;
+}
+
 /** The thread serves again, and has found `got` packets: was it right to look on, and so long? */
 static void thread_looked_on(struct thread_state *s, unsigned got)
 {
@@ -265,8 +276,14 @@ static void thread_look_on(struct thread_state *s)
 	if (thread_is_spared(s) || (!rang && (help || thread_sees_polling(s, polls, due_ns)))) {
 		s->polls = polls;
 		s->looks += !thread_is_spared(s);
+		s->doubts = false;
 		return;
 	}
+	if (!rang && thread_doubts(s, polls)) {
+		s->polls = polls;
+		return;
+	}
+	s->doubts = false;
 	if (polls != s->polls)
 		s->refused = 0; /* who has the lock polls: a step may take longer than a slice */
 	s->polls = polls;
