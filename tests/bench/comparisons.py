@@ -201,6 +201,8 @@ def fabric():
         yield compare("SEND 8 B, one way", "us", "rtt", 8, 200000, [at_most(1, beat)], 0.5)
         yield compare("fi_fetch_atomic 8 B, round trip", "us", "fadd", 8, 100000,
                       [at_most(1.2), at_most(0.05, RXM)] if route == "ring" else [at_most(1, RXM)])
+        yield compare("fi_fetch_atomic 8 B, the target asleep, round trip", "us", "fadd_asleep", 8, 100000,
+                      [at_most(1.2), at_most(0.05, RXM)] if route == "ring" else [at_most(1, RXM)])
         for elements, bound in ((1, 4), (64, 50)):
             yield compare(f"SUM of {elements} u64, elements", "M/s", "sum_rate", 8 * elements, 1000000,
                           [at_least(bound)] if route == "ring" else [at_least(1, RXM)])

@@ -12,6 +12,7 @@
  *        fabric_peer PROVIDER sum_rate [BYTES [COUNT [CPU CPU]]]  base SUM of 64-bit integers, BYTES / 8 of them an
  *                                                               operation, a window of them; million elements a second
  *        fabric_peer PROVIDER fadd|cswap [8 [COUNT [CPU CPU]]]  8-byte atomics one by one; as rtt
+ *        fabric_peer PROVIDER fadd_asleep [8 [COUNT [CPU CPU]]] as fadd, of one who sleeps in fi_cq_sread meanwhile
  *        fabric_peer PROVIDER fadd_rate|cswap_rate [8 [COUNT [CPU CPU]]]  a window of them; million a second
  *        fabric_peer PROVIDER trigger_rtt [BYTES [COUNT [CPU CPU]]]  as rtt, but side 0's are deferred work, and fi_cntr_add sends them
  *        fabric_peer PROVIDER deferred_rtt [BYTES [COUNT [CPU CPU]]]  SENDs by tag, which providers make of deferred work, each when
@@ -48,10 +49,18 @@ static struct fi_info *provider_find(const char *provider)
 	return info;
 }
 
+/** Side 1 sleeps until all is done. */
+static bool sleeps(const struct side *s)
+{
+	return s->id == 1 && strcmp(s->opt->test, "fadd_asleep") == 0;
+}
+
 static void side_open(struct side *s, const char *provider)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 1};
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_NONE, .size = 4 * WINDOW};
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_CONTEXT,
+				.wait_obj = sleeps(s) ? FI_WAIT_UNSPEC : FI_WAIT_NONE,
+				.size = 4 * WINDOW};
 	size_t len = 2 * s->opt->bytes + deferred_bytes(s);
 
 	s->info = provider_find(provider);
@@ -258,6 +267,15 @@ static void serve(struct side *s)
 			fabric_await_received(s, i - WINDOW + 1);
 		post_tagged_recv(s, i);
 	}
+	if (sleeps(s)) {
+		struct fi_cq_entry entry;
+		ssize_t n;
+
+		while ((n = fi_cq_sread(s->rx, &entry, 1, NULL, -1)) == -FI_EAGAIN || n == -FI_EINTR)
+			;
+		check(n, "fi_cq_sread");
+		return;
+	}
 	fabric_await_received(s, messages + 1);
 }
 
@@ -326,7 +344,7 @@ static int run(int id, int channel, void *ctx)
 	} else if (id == 1) {
 		serve(&s);
 	} else {
-		if (strcmp(test, "fadd") == 0 || strcmp(test, "cswap") == 0)
+		if (strcmp(test, "fadd") == 0 || strcmp(test, "fadd_asleep") == 0 || strcmp(test, "cswap") == 0)
 			operations_one_by_one(&s);
 		else
 			operations_in_flight(&s);
@@ -341,9 +359,9 @@ static int run(int id, int channel, void *ctx)
 
 int main(int argc, char **argv)
 {
-	static const char *const tests[] = {"rtt",	"bw",	       "read_bw",      "tagged_bw",
-					    "fadd",	"cswap",       "fadd_rate",    "cswap_rate",
-					    "sum_rate", "trigger_rtt", "deferred_rtt", NULL};
+	static const char *const tests[] = {"rtt",	   "bw",	   "read_bw",	"tagged_bw",  "fadd",
+					    "fadd_asleep", "cswap",	   "fadd_rate", "cswap_rate", "sum_rate",
+					    "trigger_rtt", "deferred_rtt", NULL};
 	struct bench b = {.opt = {.bytes = 8, .count = 20000}, .provider = argc > 1 ? argv[1] : ""};
 
 	if (argc < 2) {
