@@ -141,6 +141,8 @@ static void fork_child(void)
 {
 	pmd_guard_fork_child();
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
+		explicit_bzero(e->random, sizeof(e->random)); /* they are the parent's next keys */
+		e->random_left = 0;
 		if (!e->dead) {
 			e->dead = true;
 			e->port->ops->abandon(e->port);
@@ -190,24 +192,42 @@ static void process_handlers(void)
 
 /* ---- open and close ----------------------------------------------------------------------------------------- */
 
-static void engine_random(void *ctx, void *buf, size_t len)
+static void random_fill(struct pmd_engine *e)
 {
-	uint8_t *p = buf;
 	int cancel;
 
-	(void)ctx;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the engine is locked */
-	while (len > 0) {
-		ssize_t n = getrandom(p, len, 0);
+	while (e->random_left < sizeof(e->random)) {
+		ssize_t n = getrandom(e->random + e->random_left, sizeof(e->random) - e->random_left, 0);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			abort(); /* keys that can be guessed are worse than none */
-		p += n;
-		len -= (size_t)n;
+		e->random_left += (uint32_t)n;
 	}
 	pthread_setcancelstate(cancel, NULL);
+}
+
+/** A key is drawn for every large message, and a system call a key would show: many are fetched at a time. Each byte is used once,
+ *  and nowhere to be found then but where it went. */
+static void engine_random(void *ctx, void *buf, size_t len)
+{
+	struct pmd_engine *e = ctx;
+	uint8_t *to = buf;
+
+	while (len > 0) {
+		size_t part;
+
+		if (e->random_left == 0)
+			random_fill(e);
+		part = len < e->random_left ? len : e->random_left;
+		e->random_left -= (uint32_t)part;
+		memcpy(to, e->random + e->random_left, part);
+		explicit_bzero(e->random + e->random_left, part);
+		to += part;
+		len -= part;
+	}
 }
 
 static uint32_t engine_route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)

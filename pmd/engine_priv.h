@@ -106,6 +106,9 @@ struct pmd_engine {
 	int wait_set;	       /* epoll set that it sleeps on; -1: none yet */
 	unsigned wait_changes; /* of the port's descriptor, when the set was made */
 
+	uint32_t random_left; /* of these, which nobody has had yet; under the lock */
+	uint8_t random[512];
+
 	/* The process's list of engines. */
 	struct pmd_device device;
 	unsigned refs;

@@ -35,7 +35,7 @@
 #define SLICE_LONG_NS	1000000	 /* at most, after many of them: what has polled for so long polls on */
 #define SLICE_DEEP_NS	16000000 /* an application thread that waits for so long is left to itself */
 /* A timer's end takes up to 60 us from the CPU that it is on in a virtual machine, more than the thread needs it for. In the end it
- * looks on when the kernel's tick comes, which it does anyway. */
+ * looks on when the kernel's tick comes, which it does anyway to a CPU that somebody polls on. */
 #define SLACK_NS	1
 #define SLACK_LONG_NS	4000000
 /* A poll that is not older than this means that somebody is polling ... */
