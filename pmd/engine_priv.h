@@ -90,7 +90,7 @@ struct pmd_engine {
 	bool thread_deep;    /* atomic: the thread looks on for long; who stops waiting has to call it */
 	uint32_t waits;	     /* atomic: times that an application thread began to wait */
 	bool polled;	     /* atomic, written by the thread: application threads poll, it looks on */
-	bool expect_sleep;   /* under the lock: pmd_expect_sleep was called */
+	bool expect_sleep;   /* atomic, changed under the lock: pmd_expect_sleep was called */
 	bool thread_retries; /* under the lock: the sleeping thread knows that the port was full, and wakes soon */
 	/* When the sleeping thread wakes by itself; 0: awake, or soon. Under the lock, but for who sets his own to 0: the
 	 * thread's are odd, and those of an application thread in its stead even. */

@@ -469,7 +469,7 @@ void pmd_expect_sleep(struct pmd_engine *e)
 {
 	if (e->dead)
 		return;
-	e->expect_sleep = true;
+	__atomic_store_n(&e->expect_sleep, true, __ATOMIC_RELAXED);
 	/* A program that has slept in pmd_wait before is about to do so again. */
 	if (__atomic_load_n(&e->polled, __ATOMIC_RELAXED) && __atomic_load_n(&e->waits, __ATOMIC_RELAXED) == 0)
 		pmd_engine_kick(e);

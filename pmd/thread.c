@@ -239,7 +239,7 @@ static bool thread_sees_polling(const struct thread_state *s, uint64_t polls, ui
  */
 static bool thread_doubts(struct thread_state *s, uint64_t polls)
 {
-	s->doubts = !s->doubts && polls != s->polls;
+	s->doubts = !s->doubts && polls != s->polls && !__atomic_load_n(&s->e->expect_sleep, __ATOMIC_RELAXED);
 	return s->doubts;
 }
 
@@ -280,6 +280,7 @@ static void thread_look_on(struct thread_state *s)
 		return;
 	}
 	if (!rang && thread_doubts(s, polls)) {
+		s->refused = 0;
 		s->polls = polls;
 		return;
 	}
@@ -299,7 +300,7 @@ static void thread_look_on(struct thread_state *s)
 	thread_looked_on(s, rang || thread_was_let_in(e, LET_IN_NS) ? 0 : got);
 	s->credit = e->expect_sleep || got > 0 ? s->credit_full : CREDIT_NEW;
 	s->finds = e->inline_finds;
-	e->expect_sleep = false;
+	__atomic_store_n(&e->expect_sleep, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->polled, false, __ATOMIC_RELAXED);
 	pmd_mutex_unlock(&e->lock);
 	thread_set_slack(s, false);
@@ -421,7 +422,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, *woken != PMD_WOKEN_BELL && !s->patience.spin_ns, true);
 	polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 	thread_credit(s, *woken, got, polls, waited);
-	e->expect_sleep = false;
+	__atomic_store_n(&e->expect_sleep, false, __ATOMIC_RELAXED);
 	s->naps = got || polls != s->polls ? NAPS : s->naps > 0 && *woken == 0 ? s->naps - 1 : s->naps;
 	s->polls = polls;
 	if (s->credit <= 0) {
