@@ -532,69 +532,79 @@ static void near_done(void *ctx, const struct nic_rdm_done *done)
 	heard++;
 }
 
+struct near {
+	struct rdm_rig *rig;
+	struct rdm_node *a;
+	struct nic_rdm_init init; /* of another endpoint of a's NIC */
+	struct nic_iov from, to;
+	struct nic_rdm_send send;
+	struct nic_rdm_recv recv;
+};
+
+static void near_open(struct near *n)
+{
+	n->rig = rig_of(2, 9);
+	n->a = &n->rig->node[0];
+	n->init = (struct nic_rdm_init){.pd = n->a->pd, .addr = n->a->addr, .done = near_done};
+	n->init.addr.port += 50;
+	n->from = (struct nic_iov){n->a->arena, 8};
+	n->to = (struct nic_iov){n->a->arena + 8, 8};
+	n->send = (struct nic_rdm_send){.context = (void *)1, .iov = &n->from, .n_iov = 1};
+	n->recv = (struct nic_rdm_recv){.iov = &n->to, .n_iov = 1};
+	heard = 0;
+}
+
 /** They hear it at once: what is asked for before any packet moves is for who is there next. */
 static void rdm__neighbours_hear_at_once(void **state)
 {
-	struct rdm_rig *rig = rig_of(2, 9);
-	struct rdm_node *a = &rig->node[0];
-	struct nic_rdm_init init = {.pd = a->pd, .addr = a->addr, .done = near_done};
-	const struct nic_iov from = {a->arena, 8}, to = {a->arena + 8, 8};
-	const struct nic_rdm_send send = {.context = (void *)1, .iov = &from, .n_iov = 1};
-	const struct nic_rdm_recv recv = {.iov = &to, .n_iov = 1};
 	struct nic_rdm *near;
+	struct near n;
 
 	(void)state;
-	heard = 0;
-	init.addr.port += 50;
+	near_open(&n);
 	for (unsigned round = 0; round < 3; round++) {
-		assert_int_equal(nic_rdm_send(nic_rdm_peer_get(a->ep, &init.addr), &send), 0);
-		assert_int_equal(nic_rdm_create(a->nic, &init, &near), 0);
-		assert_int_equal(nic_rdm_recv(near, &recv), 0);
-		assert_true(rdm_run(rig, QUIET));
-		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
+		assert_int_equal(nic_rdm_send(nic_rdm_peer_get(n.a->ep, &n.init.addr), &n.send), 0);
+		assert_int_equal(nic_rdm_create(n.a->nic, &n.init, &near), 0);
+		assert_int_equal(nic_rdm_recv(near, &n.recv), 0);
+		assert_true(rdm_run(n.rig, QUIET));
+		rdm_expect(n.a, NIC_RDM_SEND, NIC_RDM_OK, 1);
 		assert_int_equal(heard, round + 1);
 		assert_int_equal(nic_rdm_leave(near), 1);
 		assert_int_equal(nic_rdm_leave(near), 0);
 		nic_rdm_destroy(near);
 	}
 	assert_int_equal(net.byes, 0);
-	rdm_rig_destroy(rig);
+	rdm_rig_destroy(n.rig);
 }
 
 /** One that goes while the other does not know yet that they are connected: that hears it by a packet, behind the one that says so. */
 static void rdm__a_neighbour_may_have_to_hear_of_more(void **state)
 {
-	struct rdm_rig *rig = rig_of(2, 9);
-	struct rdm_node *a = &rig->node[0];
-	struct nic_rdm_init init = {.pd = a->pd, .addr = a->addr, .done = near_done};
-	const struct nic_iov from = {a->arena, 8}, to = {a->arena + 8, 8};
-	const struct nic_rdm_send send = {.context = (void *)1, .iov = &from, .n_iov = 1};
-	const struct nic_rdm_recv recv = {.iov = &to, .n_iov = 1};
 	struct nic_rdm_peer *peer, *back;
 	struct nic_rdm *near;
+	struct near n;
 
 	(void)state;
-	heard = 0;
-	init.addr.port += 50;
-	assert_int_equal(nic_rdm_create(a->nic, &init, &near), 0);
-	peer = nic_rdm_peer_get(a->ep, &init.addr);
-	back = nic_rdm_peer_get(near, &a->addr);
-	assert_int_equal(nic_rdm_send(peer, &send), 0);
+	near_open(&n);
+	assert_int_equal(nic_rdm_create(n.a->nic, &n.init, &near), 0);
+	peer = nic_rdm_peer_get(n.a->ep, &n.init.addr);
+	back = nic_rdm_peer_get(near, &n.a->addr);
+	assert_int_equal(nic_rdm_send(peer, &n.send), 0);
 	for (unsigned i = 0; i < 100 && back->state != RDM_UP; i++)
-		rdm_run(rig, 1);
+		rdm_run(n.rig, 1);
 	assert_int_equal(back->state, RDM_UP);
 	assert_int_equal(peer->state, RDM_CALLING);
 	assert_int_equal(nic_rdm_leave(near), 1);
-	rdm_run(rig, SOON);
+	rdm_run(n.rig, SOON);
 	assert_int_equal(net.byes, 1);
 	assert_true(peer->left);
 	nic_rdm_destroy(near);
-	assert_int_equal(nic_rdm_send(peer, &send), 0);
-	assert_int_equal(nic_rdm_create(a->nic, &init, &near), 0);
-	assert_int_equal(nic_rdm_recv(near, &recv), 0);
-	rdm_run(rig, QUIET);
+	assert_int_equal(nic_rdm_send(peer, &n.send), 0);
+	assert_int_equal(nic_rdm_create(n.a->nic, &n.init, &near), 0);
+	assert_int_equal(nic_rdm_recv(near, &n.recv), 0);
+	rdm_run(n.rig, QUIET);
 	assert_int_equal(heard, 1);
-	rdm_rig_destroy(rig);
+	rdm_rig_destroy(n.rig);
 }
 
 int main(void)
