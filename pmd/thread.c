@@ -237,10 +237,9 @@ static bool thread_sees_polling(const struct thread_state *s, uint64_t polls, ui
  * Somebody has polled since the last look, but not just before this one. He may have lost the CPU for a moment, if only to the timer
  * that has woken the thread: to serve beside him would cost both a wake-up for every packet. So another look decides, soon.
  */
-static bool thread_doubts(struct thread_state *s, uint64_t polls)
+static bool thread_doubts(const struct thread_state *s, uint64_t polls)
 {
-	s->doubts = !s->doubts && polls != s->polls && !__atomic_load_n(&s->e->expect_sleep, __ATOMIC_RELAXED);
-	return s->doubts;
+	return !s->doubts && polls != s->polls && !__atomic_load_n(&s->e->expect_sleep, __ATOMIC_RELAXED);
 }
 
 /** The thread serves again, and has found `got` packets: was it right to look on, and so long? */
@@ -279,15 +278,12 @@ static void thread_look_on(struct thread_state *s)
 		s->doubts = false;
 		return;
 	}
-	if (!rang && thread_doubts(s, polls)) {
-		s->refused = 0;
-		s->polls = polls;
-		return;
-	}
-	s->doubts = false;
 	if (polls != s->polls)
 		s->refused = 0; /* who has the lock polls: a step may take longer than a slice */
+	s->doubts = !rang && thread_doubts(s, polls);
 	s->polls = polls;
+	if (s->doubts)
+		return;
 	if (rang)
 		pmd_mutex_lock(&e->lock); /* who has called may have it still, and will not call again */
 	else if (!thread_lock(s))
