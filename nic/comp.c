@@ -190,6 +190,21 @@ static bool response_fits(const struct nic_qp *qp, const struct swqe *w, const s
 	       (op_starts(p->op) || qp->comp.read_open) && !(op_has(p->op, HDR_AETH) && p->syndrome >= AETH_RNR);
 }
 
+uint8_t *comp_foresee(const struct nic_qp *qp, const struct packet *p, uint32_t ahead)
+{
+	uint32_t index = qp->sq.tail + ahead;
+	const struct swqe *w = sq_at(qp, index);
+	uint8_t *app;
+
+	if ((int32_t)(qp->sq.head - index) <= 0 || !w->started || !is_read(w) || w->psn != p->psn || w->num_sge != 1 ||
+	    refer_psns(qp, p) != w->packets || !response_fits(qp, w, p, 0, w->packets))
+		return NULL;
+	return mem_check_local(qp->nic, qp->pd, w->sge->lkey, w->sge->addr, w->sge->length, NIC_ACCESS_LOCAL_WRITE,
+			       &app) == MEM_OK
+		       ? app
+		       : NULL;
+}
+
 static void read_response(struct nic_qp *qp, const struct packet *p)
 {
 	const struct swqe *w = sq_at(qp, qp->sq.tail);

@@ -256,8 +256,7 @@ static bool from_peer(const struct nic_qp *qp, const struct packet *p)
 	return !memcmp(&p->sgid, &qp->attr.av.dgid, sizeof(p->sgid)) && !memcmp(&p->dgid, &qp->sgid, sizeof(p->dgid));
 }
 
-/* Why the packet may not reach this QP, or NIC_CNT_COUNT: the checks of 9.6.1 in their order. */
-static enum nic_counter refuse(const struct nic *nic, const struct nic_qp *qp, const struct packet *p)
+enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, const struct packet *p)
 {
 	if (!qp)
 		return NIC_CNT_rx_no_qp;
@@ -287,7 +286,7 @@ static void dispatch(struct nic *nic, const struct packet *p)
 		return;
 	}
 	qp = table_find(&nic->qps, p->dest_qpn);
-	why = refuse(nic, qp, p);
+	why = rx_refusal(nic, qp, p);
 	if (why != NIC_CNT_COUNT) {
 		nic->counters[why]++;
 		if (qp)

@@ -169,10 +169,11 @@ struct nic_reference {
 };
 
 /* Bytes that a packet refers to: less is faster copied twice; more would be long for a thread that has the NIC locked. */
-#define NIC_REFERENCE_MIN 16384u
-#define NIC_REFERENCE_MAX (1u << 20)
-#define NIC_PIECES_MAX	  16u
-#define NIC_REFERRING_MAX 120u /* bytes of a packet with pieces */
+#define NIC_REFERENCE_MIN  16384u
+#define NIC_REFERENCE_MAX  (1u << 20)
+#define NIC_REFERENCE_LAST 64u /* bytes, which tell who looks at memory that all is there: they are written last */
+#define NIC_PIECES_MAX	   16u
+#define NIC_REFERRING_MAX  120u /* bytes of a packet with pieces */
 
 /** Memory of the sending process, which may be referred to under this key; that is nobody else's business. */
 struct nic_piece {
@@ -197,6 +198,26 @@ struct nic_rx_frame {
 	uint16_t udp_sport;
 	uint8_t tclass, hop_limit; /* TOS and TTL for IPv4 */
 };
+
+/** Packets by reference that a carrier has yet to hand over, as far as is known what they will do. The carrier's; valid as long as it
+ *  has the lock, and hands over nothing else. */
+#define NIC_FORESEEN_MAX 8u
+struct nic_foresight {
+	struct nic_qp *qp; /* whose packets they are; NULL: nothing is foreseen */
+	uint32_t kind, psn, n;
+	const void *taken[NIC_FORESEEN_MAX]; /* receives */
+};
+
+/** Begin to look ahead, from within nic_reference.fetch for the whole payload of this packet. */
+void nic_foresee_behind(const struct nic *nic, const struct nic_rx_frame *frame, struct nic_foresight *f);
+
+/**
+ * Where the payload of the packet after the last one will go, or what that offers, if all before it are executed and it comes next. Its
+ * bytes but the last NIC_REFERENCE_LAST may be put there at once; those belong to its own turn, when it is handed over by nic_rx and
+ * fetches its payload: to the same place, most likely, and otherwise anew.
+ * @return NULL: nobody knows, nor for what follows.
+ */
+uint8_t *nic_foresee(const struct nic *nic, const struct nic_rx_frame *frame, struct nic_foresight *f);
 
 /**
  * Take one received packet. Everything that is not acceptable is counted and dropped or answered as IBTA

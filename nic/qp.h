@@ -343,6 +343,10 @@ static inline void qp_ready(struct nic_qp *qp)
 	qp->nic->paths_pending[path / 64] |= 1ull << path % 64;
 }
 
+/* nic.c */
+/** Why the packet may not reach this QP, or NIC_CNT_COUNT: the checks of 9.6.1 in their order. */
+enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, const struct packet *p);
+
 /* path.c */
 /** The path to a peer's QP, as the owner says. */
 uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t dest_qpn);
@@ -354,6 +358,8 @@ bool rdm_takes(const struct nic_qp *qp, const struct packet *p);
 enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p);
 /** The message that a work request with NIC_SEND_OFFERS offers. @return false: a packet cannot refer to it. */
 bool rdm_offered(const struct swqe *w, struct nic_piece *piece);
+/** Where the message that this packet offers will go, behind those foreseen. @return NULL: nobody knows. */
+uint8_t *rdm_foresee(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f);
 /** A datagram for the port. */
 void rdm_call_rx(struct nic_qp *qp, const struct packet *p);
 /** A packet to a QP that there is not. */
@@ -501,6 +507,9 @@ void comp_rx(struct nic_qp *qp, const struct packet *p);
 void comp_finish(struct nic_qp *qp, enum error_id error);
 /** Complete local operations that have become the oldest. */
 void comp_finish_local(struct nic_qp *qp);
+/** Where this response goes, if it is all of the answer to a READ that `ahead` READs are before in the send queue. @return NULL: it
+ *  is none, or that wants it in several places. */
+uint8_t *comp_foresee(const struct nic_qp *qp, const struct packet *p, uint32_t ahead);
 /** Complete everything in the send queue with a flush error. */
 void comp_flush(struct nic_qp *qp);
 
@@ -508,6 +517,9 @@ void comp_flush(struct nic_qp *qp);
 void resp_reset(struct nic_qp *qp);
 /** A request packet for this RC or UC QP. */
 void resp_rx(struct nic_qp *qp, const struct packet *p);
+/** Whether a WRITE of one packet would be executed as things stand, if it came next and no message were open. @param app where it
+ *  would write to. */
+bool resp_would_take(const struct nic_qp *qp, const struct packet *p, uint8_t **app);
 /** The request with this PSN is refused, which ends the connection: NAK, completion or event, QP in error. */
 void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn);
 /** Nothing is answered any more: forget all responses that wait. */

@@ -367,6 +367,8 @@ static inline bool rdm_is_answer(uint8_t work)
 }
 /** Whether one more of the peer's messages may want an answer. */
 bool rdm_may_owe(const struct nic_rdm_peer *peer);
+/** Whether `n` more may, one after the other, and nobody needs memory for that. */
+bool rdm_will_owe(const struct nic_rdm_peer *peer, uint32_t n);
 /** @return NULL: none left; answers are there. */
 struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work);
 /** It is over, or was never begun. */

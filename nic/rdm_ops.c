@@ -34,13 +34,17 @@ void rdm_ops_fini(struct nic_rdm *ep)
 	free(ep->op_blocks);
 }
 
-/** One more than those that are in use, or promised to messages that wait for an answer. */
+/** Those that are in use, or promised to messages that wait for an answer. */
+static uint32_t in_use(const struct nic_rdm *ep)
+{
+	return ep->cfg.max_tx - ep->tx_left + RDM_ANSWERS - ep->answers_left;
+}
+
 static bool have_one_more(struct nic_rdm *ep)
 {
-	uint32_t used = ep->cfg.max_tx - ep->tx_left + RDM_ANSWERS - ep->answers_left;
 	struct rdm_op *block;
 
-	if (used < ep->n_ops)
+	if (in_use(ep) < ep->n_ops)
 		return true;
 	block = calloc(BLOCK, sizeof(*block));
 	if (!block)
@@ -57,6 +61,13 @@ static bool have_one_more(struct nic_rdm *ep)
 bool rdm_may_owe(const struct nic_rdm_peer *peer)
 {
 	return peer->owed < peer->ep->answers_left && have_one_more(peer->ep);
+}
+
+bool rdm_will_owe(const struct nic_rdm_peer *peer, uint32_t n)
+{
+	const struct nic_rdm *ep = peer->ep;
+
+	return peer->owed + 2 * n <= ep->answers_left + 1 && in_use(ep) + n <= ep->n_ops;
 }
 
 /* Word by word: compilers make of a memset of this size one of the CPU's string instructions, which take long to begin. */

@@ -187,6 +187,37 @@ static void add(struct nic_rdm_peer *peer, const uint8_t *data, uint64_t len)
 	a->got += len;
 }
 
+static bool is_taken(const struct nic_foresight *f, const struct tag_recv *r)
+{
+	for (uint32_t i = 1; i < f->n; i++)
+		if (f->taken[i] == r)
+			return true;
+	return false;
+}
+
+uint8_t *rdm_foresee(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f)
+{
+	struct nic_rdm_peer *peer = qp->rdm_peer;
+	struct tag_recv *match = NULL;
+	const struct rdm_recv *recv;
+	struct rdm_header h;
+	uint32_t prefix;
+
+	if (!peer || !rdm_header_of(p, &h, &prefix) || h.kind != RDM_OFFER || p->offer->len != h.length ||
+	    (h.flags & RDM_WANTS_TAKEN && !rdm_will_owe(peer, f->n)))
+		return NULL;
+	do {
+		match = tag_find_after(rdm_unit(peer->ep->rq, h.flags & RDM_IS_TAGGED), h.tag, (uintptr_t)peer, match);
+	} while (match && is_taken(f, match));
+	if (!match || match->stays)
+		return NULL;
+	recv = list_entry(match, struct rdm_recv, match);
+	if (recv->n_iov != 1 || recv->length < h.length)
+		return NULL;
+	f->taken[f->n] = match;
+	return recv->iov[0].base;
+}
+
 /** All of it has come; `offer` is NULL, or what it offers, as long as this takes. */
 static void end(struct nic_rdm_peer *peer, const struct nic_reference *offer)
 {

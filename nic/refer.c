@@ -24,8 +24,6 @@
 
 #include "wire.h"
 
-#define LAST 64 /* bytes */
-
 static bool path_refers(const struct nic_qp *qp, const struct nic_tx_frame *frame)
 {
 	return qp->nic->paths[qp->path].flags & NIC_PATH_REFERENCES && frame->pieces;
@@ -131,8 +129,8 @@ void refer_revoke_qp(struct nic_qp *qp, bool answers)
 static enum mem_verdict fetch(struct nic *nic, const struct nic_reference *ref, uint32_t offset, uint8_t *app,
 			      uint32_t len)
 {
-	uint8_t last[LAST];
-	uint32_t n_last = len < LAST ? len : LAST;
+	uint8_t last[NIC_REFERENCE_LAST];
+	uint32_t n_last = len < sizeof(last) ? len : (uint32_t)sizeof(last);
 
 	/* It may be our side's memory that is not there: what is sent again finds that out. */
 	if (!ref->fetch(ref->ctx, offset, app, len, last, n_last))

@@ -192,6 +192,11 @@ static unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint
 	return ERR_none;
 }
 
+bool resp_would_take(const struct nic_qp *qp, const struct packet *p, uint8_t **app)
+{
+	return !qp->resp.open && resp_check(qp, p, app) == ERR_none;
+}
+
 /* ---- executing --------------------------------------------------------------------------------------- */
 
 static unsigned executed(enum mem_verdict v, enum error_id error)

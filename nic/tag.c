@@ -153,28 +153,34 @@ void tag_cancel(struct tag_unit *u, struct tag_recv *r)
 	u->n_recvs--;
 }
 
-/** The first that agrees, or the one given, if that was posted before. */
-static struct tag_recv *earlier(struct list *head, uint64_t tag, uint64_t source, struct tag_recv *than)
+/** The first that agrees and was posted later than `order`, or the one given, if that was posted before. */
+static struct tag_recv *earlier(struct list *head, uint64_t tag, uint64_t source, uint64_t order, struct tag_recv *than)
 {
 	for (struct list *n = head->next; n != head; n = n->next) {
 		struct tag_recv *r = list_entry(n, struct tag_recv, node);
 
 		if (than && than->order < r->order)
 			return than;
-		if (agree(tag, source, r->tag, r->ignore, r->source))
+		if (r->order > order && agree(tag, source, r->tag, r->ignore, r->source))
 			return r;
 	}
 	return than;
 }
 
-struct tag_recv *tag_find(struct tag_unit *u, uint64_t tag, uint64_t source)
+struct tag_recv *tag_find_after(struct tag_unit *u, uint64_t tag, uint64_t source, const struct tag_recv *after)
 {
+	uint64_t order = after ? after->order : 0;
 	struct tag_recv *r = NULL;
 
 	for (uint32_t i = 0; i < TAG_MASKS; i++)
 		if (u->mask[i].recvs)
-			r = earlier(&u->mask[i].recv[bucket_of(tag, u->mask[i].ignore)], tag, source, r);
-	return earlier(&u->others, tag, source, r);
+			r = earlier(&u->mask[i].recv[bucket_of(tag, u->mask[i].ignore)], tag, source, order, r);
+	return earlier(&u->others, tag, source, order, r);
+}
+
+struct tag_recv *tag_find(struct tag_unit *u, uint64_t tag, uint64_t source)
+{
+	return tag_find_after(u, tag, source, NULL);
 }
 
 struct tag_recv *tag_arrive(struct tag_unit *u, uint64_t tag, uint64_t source)

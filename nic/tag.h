@@ -66,6 +66,9 @@ struct tag_message *tag_post(struct tag_unit *u, struct tag_recv *r);
 /** The receive that would take a message. @return NULL: none. */
 struct tag_recv *tag_find(struct tag_unit *u, uint64_t tag, uint64_t source);
 
+/** Likewise, of those posted after one of them. `after`: NULL: of all. */
+struct tag_recv *tag_find_after(struct tag_unit *u, uint64_t tag, uint64_t source, const struct tag_recv *after);
+
 /** A message has come. @return the receive that takes it, out of the unit unless it stays; NULL: none, and the caller may want to
  *  hold the message. */
 struct tag_recv *tag_arrive(struct tag_unit *u, uint64_t tag, uint64_t source);

@@ -24,10 +24,6 @@
 #define PATH_WORDS   (NIC_PATHS_MAX / 64)
 #define LINK_BURST   32 /* packets of one link before the next one has its turn, in either direction */
 
-/* What one is worth whose payload is by reference, in the turns of links: a packet for so many bytes, and as many at least. */
-#define WEIGHT_BYTES 32768u
-#define WEIGHT_MIN   2u
-
 /* Bytes of a packet that are copied before it is looked at: the rest of the entry's first line, and one more. */
 #define HEAD_MAX (2 * RING_LINE - RING_WORD)
 _Static_assert(HEAD_MAX >= NIC_HEADERS_MAX, "all headers are copied");
@@ -168,7 +164,7 @@ static void rx_unfolded(struct pmd_engine *e, const struct link_in *in, const st
 static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uint8_t *packet, uint32_t len,
 			     uint64_t now_ns)
 {
-	struct link_payload payload = {.e = e, .in = in};
+	struct link_payload payload = {.e = e, .in = in, .entry_len = len};
 	struct nic_reference reference;
 	uint8_t head[LINK_PIECES_AT];
 	struct nic_rx_frame frame = {
@@ -178,11 +174,13 @@ static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uin
 		return 0;
 	memcpy(head, packet, sizeof(head));
 	e->port->stats.link_rx_references++;
-	if (pmd_unlikely(e->taps))
+	if (pmd_unlikely(e->taps)) {
 		rx_unfolded(e, in, &frame, now_ns);
-	else
+	} else {
+		payload.frame = &frame;
 		nic_rx(e->nic, &frame, now_ns);
-	return reference.len > WEIGHT_MIN * WEIGHT_BYTES ? reference.len / WEIGHT_BYTES : WEIGHT_MIN;
+	}
+	return link_weight(reference.len);
 }
 
 /** @return what of the budget it has taken, 0: it makes no sense. */
@@ -213,7 +211,7 @@ static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32
 
 /**
  * Up to `budget` packets of one link. Who polls gets what he has asked for, and what follows it at once if that is there: an
- * answer behind the ACK that he waits for, which he asks for next.
+ * answer behind the ACK that he waits for, which he asks for next, or what has been fetched already.
  * @return how many, -EPROTO: the ring makes no sense.
  */
 static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, uint64_t now_ns)
@@ -223,11 +221,12 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 	uint32_t kind = LINK_PACKET;
 	int len = 0;
 
-	while (budget > 0 && (link_is_followed(kind) || nic_completions(e->nic) < e->rx_until) &&
+	while (budget > 0 && (link_is_followed(kind) || nic_completions(e->nic) < e->rx_until || links_has_ahead(in)) &&
 	       (len = ring_peek(&in->ring, &packet, &kind)) > 0) {
 		unsigned weight;
 
 		ring_will_peek(&in->ring, (uint32_t)len);
+		in->budget = budget;
 		weight = rx_entry(e, in, kind, packet, (uint32_t)len, now_ns);
 		if (weight == 0)
 			return -EPROTO;
@@ -235,6 +234,7 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 		n++;
 		budget = budget > weight ? budget - weight : 0;
 	}
+	in->n_ahead = 0; /* who has the lock next may use their memory for something else */
 	ring_say_head(&in->ring);
 	return len < 0 ? len : (int)n;
 }

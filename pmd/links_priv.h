@@ -3,6 +3,8 @@
 #ifndef PMD_LINKS_PRIV_H
 #define PMD_LINKS_PRIV_H
 
+#include <sys/uio.h>
+
 #include "control.h"
 #include "engine_priv.h"
 #include "links.h"
@@ -106,6 +108,19 @@ struct link_out {
 	struct link_reference log[LINK_REFERENCES];
 };
 
+#define LINK_AHEAD	 7u
+#define LINK_COPY_PIECES 32u
+#define LINK_COPY_BYTES	 (512u << 10) /* of several: the first of them waits for all */
+_Static_assert(LINK_AHEAD < NIC_FORESEEN_MAX, "the one before them is counted, too");
+
+/** A payload that has been read along with that of an entry before it, but for its last bytes. */
+struct link_ahead {
+	uint64_t at; /* position of its entry */
+	uint8_t *dst;
+	uint32_t len;
+	uint8_t last[NIC_REFERENCE_LAST];
+};
+
 struct link_in {
 	struct pmd_watch watch; /* of the connection; first */
 	struct ring_consumer ring;
@@ -114,15 +129,38 @@ struct link_in {
 	pid_t pid;	  /* whose memory may be referred to; 0: nobody's, and nobody was told that it may */
 	bool refers;	  /* it can be */
 	uint8_t failures; /* of such payloads in a row */
+	unsigned budget;  /* that is left of its turn */
+	uint32_t n_ahead; /* as long as the turn */
+	struct link_ahead ahead[LINK_AHEAD];
 };
 
 /** What an entry refers to; private to the consumer. */
 struct link_payload {
 	struct pmd_engine *e;
 	struct link_in *in;
+	const struct nic_rx_frame *frame; /* NULL: nothing is looked at behind it */
+	uint32_t entry_len;
 	uint32_t n;
 	struct link_piece piece[NIC_PIECES_MAX];
 };
+
+/** A call that copies the payload of a link_payload, and perhaps what is behind that. */
+struct link_copy {
+	uint8_t *dst;	     /* of the first */
+	uint32_t len, bytes; /* of the first, of all */
+	unsigned n_local, n_remote;
+	struct iovec local[3 + 2 * LINK_AHEAD], remote[LINK_COPY_PIECES];
+};
+_Static_assert(LINK_COPY_PIECES > NIC_PIECES_MAX, "one always fits");
+
+/* What one is worth whose payload is by reference, in the turns of links: a packet for so many bytes, and as many at least. */
+#define LINK_WEIGHT_BYTES 32768u
+#define LINK_WEIGHT_MIN	  2u
+
+static inline unsigned link_weight(uint32_t len)
+{
+	return len > LINK_WEIGHT_MIN * LINK_WEIGHT_BYTES ? len / LINK_WEIGHT_BYTES : LINK_WEIGHT_MIN;
+}
 
 struct link_route {
 	struct nic_gid dgid;
@@ -180,6 +218,8 @@ void links_welcome(const struct pmd_links *l, struct link_in *in);
 /** Take over what a packet of kind LINK_REFERENCE refers to; p->e and in are set. @param out how much
  *  of it there is, and how to fetch it. @return false: it makes no sense. */
 bool links_payload(struct link_payload *p, const uint8_t *packet, uint32_t len, struct nic_reference *out);
+/** The parts of [offset, offset + len) of a payload, as the kernel wants them. @return how many. */
+unsigned links_parts(const struct link_payload *p, uint32_t offset, uint32_t len, struct iovec *out);
 /** Say in a new ring, and to whom it will be handed over by this connection, how to know this process; to nobody but our own
  *  user. @return 0 or a negative errno. */
 int links_introduce(int connection, const struct ring_producer *ring, struct proto_link *self);
@@ -189,5 +229,15 @@ bool links_may_refer(struct pmd_links *l, struct link_out *out);
 void links_refer(struct link_out *out, const struct nic_tx_frame *frame, bool revoked);
 /** Nothing of ours is to be read any more that is under way. */
 void links_revoke_all(struct link_out *out);
+
+/* links_ahead.c */
+/** Add to a call that is to copy this payload, whole, what can be copied of those behind it. */
+void links_look_ahead(struct link_payload *p, struct link_copy *c);
+/** Whether that of the next entry is among them. */
+bool links_has_ahead(const struct link_in *in);
+/** So many bytes behind the first payload have been copied. */
+void links_ahead_got(struct link_in *in, uint64_t bytes);
+/** Whether the payload of the entry that is being received has been copied there. @param last gets its last bytes */
+bool links_ahead_take(const struct link_in *in, const uint8_t *dst, uint32_t len, void *last);
 
 #endif

@@ -18,6 +18,8 @@
  * read looks there before, and again when he has read, and has not read then; what he has got by then lies where the payload was to be,
  * as half a message does whose other half never comes.
  *
+ * One call may fetch the payloads of several entries: links_ahead.c.
+ *
  * The other way round, the producer writing to the consumer's memory, would save as much, but what was written late could not
  * be taken back.
  *
@@ -60,8 +62,7 @@ static bool is_readable(const struct link_in *in)
 	return read_memory(in, &local, 1, &remote, 1) == sizeof(number) && number == in->peer.number;
 }
 
-/** The parts of [offset, offset + len) of a payload, as the kernel wants them. @return how many. */
-static unsigned parts_of(const struct link_payload *p, uint32_t offset, uint32_t len, struct iovec *out)
+unsigned links_parts(const struct link_payload *p, uint32_t offset, uint32_t len, struct iovec *out)
 {
 	unsigned n = 0;
 
@@ -83,22 +84,44 @@ static unsigned parts_of(const struct link_payload *p, uint32_t offset, uint32_t
 /** As nic_reference.fetch, of a struct link_payload. */
 static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
 {
-	const struct link_payload *p = ctx;
+	struct link_payload *p = ctx;
 	struct link_in *in = p->in;
 	struct pmd_port_stats *stats = &p->e->port->stats;
-	uint64_t number = 0;
-	struct iovec remote[1 + NIC_PIECES_MAX] = {number_at(in)};
-	const struct iovec local[3] = {{&number, sizeof(number)}, {dst, len - n_last}, {last, n_last}};
-	unsigned n = 1 + parts_of(p, offset, len, remote + 1);
 	bool there = ring_kind_now(&in->ring) == LINK_REFERENCE;
-	ssize_t got = there && in->refers ? read_memory(in, local, 3, remote, n) : 0;
+	bool whole = p->frame && offset == 0 && len == p->frame->reference->len;
+	uint64_t number = 0, needed = sizeof(number) + len;
+	ssize_t got = 0;
+	struct link_copy c;
 
+	if (there && whole && links_ahead_take(in, dst, len, last)) {
+		stats->link_references_ahead++;
+		return true;
+	}
+	in->n_ahead = 0; /* what has been read before this is in the wrong order */
+	c.dst = dst;
+	c.len = c.bytes = len;
+	c.local[0] = (struct iovec){&number, sizeof(number)};
+	c.local[1] = (struct iovec){dst, len - n_last};
+	c.local[2] = (struct iovec){last, n_last};
+	c.n_local = 3;
+	c.remote[0] = number_at(in);
+	c.n_remote = 1 + links_parts(p, offset, len, c.remote + 1);
+	if (there && in->refers) {
+		unsigned n_remote = c.n_remote;
+
+		if (whole)
+			links_look_ahead(p, &c);
+		got = read_memory(in, c.local, c.n_local, c.remote, c.n_remote);
+		if (got < 0 && in->n_ahead) /* an address of the others' may be none at all */
+			got = read_memory(in, c.local, 3, c.remote, n_remote);
+	}
+	links_ahead_got(in, got > (ssize_t)needed && number == in->peer.number ? (uint64_t)got - needed : 0);
 	PMD_POINT(reference_read);
 	if (!there || (got > 0 && ring_kind_now(&in->ring) != LINK_REFERENCE)) {
 		stats->link_references_revoked++;
 		return false;
 	}
-	if (got == (ssize_t)(sizeof(number) + len) && number == in->peer.number) {
+	if (got >= (ssize_t)needed && number == in->peer.number) {
 		in->failures = 0;
 		return true;
 	}

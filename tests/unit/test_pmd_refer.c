@@ -18,24 +18,12 @@
 
 #include "devices.h"
 #include "engine_priv.h"
-#include "fake_peer.h"
-#include "links_priv.h"
-#include "packet.h"
+#include "liar.h"
 
 #define LEN	 40000u
 #define OBSERVED 0x80000000u /* a tap that does nothing */
 
 static struct pmd_device device[4];
-
-static struct pmd_port_stats stats_of(struct end *e)
-{
-	struct pmd_port_stats stats;
-
-	pmd_lock(e->engine);
-	stats = e->engine->port->stats;
-	pmd_unlock(e->engine);
-	return stats;
-}
 
 static void expect_same(struct end *a, const struct end *b, uint32_t len)
 {
@@ -86,8 +74,8 @@ static void refer__long_messages_are_read_where_they_are(void **state)
 	(void)state;
 	open_pair(&a, &b);
 	exchange(&a, &b, LEN);
-	sa = stats_of(&a);
-	sb = stats_of(&b);
+	sa = liar_stats(&a);
+	sb = liar_stats(&b);
 	assert_int_equal(sa.link_tx_references, 2); /* WRITE and SEND */
 	assert_int_equal(sb.link_rx_references, 2);
 	assert_int_equal(sb.link_tx_references, 1); /* what the READ is answered with */
@@ -120,9 +108,9 @@ static void refer__observers_see_the_payload(void **state)
 	b.engine->taps = OBSERVED;
 	pmd_unlock(b.engine);
 	exchange(&a, &b, LEN);
-	assert_int_equal(stats_of(&a).link_tx_references, 2);
-	assert_int_equal(stats_of(&b).link_tx_references, 0); /* with its payload */
-	assert_int_equal(stats_of(&b).link_rx_references, 2);
+	assert_int_equal(liar_stats(&a).link_tx_references, 2);
+	assert_int_equal(liar_stats(&b).link_tx_references, 0); /* with its payload */
+	assert_int_equal(liar_stats(&b).link_rx_references, 2);
 	pmd_lock(b.engine);
 	/* Each by itself: so many of 1024 bytes of the WRITE and of the SEND, at least. */
 	assert_true(packets_traced(&b) >= LEN / 1024 + LEN / 2048);
@@ -145,7 +133,7 @@ static void refer__can_be_switched_off(void **state)
 	end_connect(&b, &a);
 	exchange(&a, &b, LEN);
 	exchange(&b, &a, LEN);
-	assert_int_equal(stats_of(&a).link_tx_references + stats_of(&a).link_rx_references, 0);
+	assert_int_equal(liar_stats(&a).link_tx_references + liar_stats(&a).link_rx_references, 0);
 	pmd_lock(b.engine);
 	for (uint32_t i = 0; i < b.engine->links->n_in; i++)
 		assert_int_equal(b.engine->links->in[i] ? b.engine->links->in[i]->pid : 0, 0); /* nor tried */
@@ -176,7 +164,7 @@ static void refer__memory_that_has_gone_is_its_senders_error(void **state)
 	assert_int_equal(munmap(a.buf + BUF / 2, BUF / 2), 0);
 	end_send(&a, NIC_WR_RDMA_WRITE, BUF, &b);
 	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_LOC_PROT_ERR);
-	assert_int_equal(stats_of(&b).link_references_failed, 1);
+	assert_int_equal(liar_stats(&b).link_references_failed, 1);
 	end_close(&a);
 	end_close(&b);
 }
@@ -191,7 +179,7 @@ static void refer__a_target_that_has_gone_is_its_own_error(void **state)
 	assert_int_equal(munmap(b.buf + BUF / 2, BUF / 2), 0);
 	end_send(&a, NIC_WR_RDMA_WRITE, BUF, &b);
 	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_REM_OP_ERR);
-	assert_int_equal(stats_of(&b).link_references_failed, 1);
+	assert_int_equal(liar_stats(&b).link_references_failed, 1);
 	assert_true(ring_is_welcome(&a.engine->links->out[nic_qp_path(a.qp)]->ring));
 	end_close(&a);
 	end_close(&b);
@@ -207,16 +195,16 @@ static void refer__what_is_taken_back_is_not_delivered(void **state)
 	pmd_lock(b.engine); /* receives nothing */
 	memset(b.buf, 0x11, LEN);
 	end_send(&a, NIC_WR_RDMA_WRITE, LEN, &b);
-	assert_int_equal(stats_of(&a).link_tx_references, 1);
+	assert_int_equal(liar_stats(&a).link_tx_references, 1);
 	pmd_lock(a.engine);
 	assert_int_equal(nic_mr_dereg(a.mr), 0);
 	pmd_unlock(a.engine);
 	memset(a.buf, 0xee, LEN);
 	pmd_unlock(b.engine);
 	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_LOC_PROT_ERR);
-	assert_int_equal(stats_of(&a).link_revocations, 1);
-	assert_int_equal(stats_of(&b).link_references_revoked, 1);
-	assert_int_equal(stats_of(&b).link_references_failed, 0);
+	assert_int_equal(liar_stats(&a).link_revocations, 1);
+	assert_int_equal(liar_stats(&b).link_references_revoked, 1);
+	assert_int_equal(liar_stats(&b).link_references_failed, 0);
 	pmd_lock(b.engine);
 	assert_ptr_equal(memchr(b.buf, 0xee, LEN), NULL); /* what lies there now is nobody else's business */
 	pmd_unlock(b.engine);
@@ -245,7 +233,7 @@ static void refer__other_regions_may_end(void **state)
 	assert_int_equal(nic_mr_reg(a.pd, a.buf, BUF, 0, 0, &mr), 0);
 	assert_int_equal(nic_mr_dereg(mr), 0);
 	pmd_unlock(a.engine);
-	assert_int_equal(stats_of(&a).link_revocations, 0);
+	assert_int_equal(liar_stats(&a).link_revocations, 0);
 	end_close(&a);
 	end_close(&b);
 }
@@ -253,7 +241,7 @@ static void refer__other_regions_may_end(void **state)
 /** What comes is not delivered. */
 static void expect_revoked(struct end *b)
 {
-	while (stats_of(b).link_references_revoked == 0)
+	while (liar_stats(b).link_references_revoked == 0)
 		pmd_try_progress(b->engine);
 	pmd_lock(b->engine);
 	assert_int_equal(nic_counters(b->nic)[NIC_CNT_rx_unread], 1);
@@ -311,7 +299,7 @@ static void refer__a_queue_pair_that_fails_takes_back(void **state)
 	assert_int_equal(nic_qp_modify(a.qp, &attr, NIC_QP_STATE), 0);
 	pmd_unlock(a.engine);
 	assert_int_equal(end_wait(&a, a.scq, false).status, NIC_WC_WR_FLUSH_ERR);
-	assert_int_equal(stats_of(&a).link_revocations, 1);
+	assert_int_equal(liar_stats(&a).link_revocations, 1);
 	pmd_unlock(b.engine);
 	expect_revoked(&b);
 	end_close(&a);
@@ -320,82 +308,11 @@ static void refer__a_queue_pair_that_fails_takes_back(void **state)
 
 /* ---- a producer that is not ------------------------------------------------------------------------------------ */
 
-struct liar {
-	struct fake_producer f;
-	struct end end;
-	struct nic_qp *qp; /* of the end, connected to the liar */
-};
-
-/** Hand over a ring, with the truth about its memory or not. */
-static void introduce(struct fake_producer *f, const struct end *e, bool honestly)
-{
-	struct proto_link self = {.key = e->gid, .function = FAKE_FUNCTION};
-	int memfd = fake_connect(f, e);
-
-	assert_int_equal(links_introduce(f->fd, &f->ring, &self), 0);
-	if (!honestly)
-		self.number ^= 1;
-	assert_int_equal(proto_send(f->fd, PROTO_LINK, &self, sizeof(self), &memfd, 1), 0);
-	close(memfd);
-}
-
-static void liar_open(struct liar *l, bool honestly)
-{
-	static struct fake_consumer sink;
-
-	end_open(&l->end, &device[0]);
-	fake_listen(&sink, &device[0], FAKE_FUNCTION);
-	l->qp = fake_qp(&l->end, NIC_QPT_RC, l->end.scq, &l->end.gid, FAKE_QPN, 0);
-	pmd_lock(l->end.engine);
-	assert_int_equal(nic_qp_modify(l->qp, &(struct nic_qp_attr){.qp_access_flags = NIC_ACCESS_REMOTE_WRITE},
-				       NIC_QP_ACCESS_FLAGS),
-			 0);
-	pmd_unlock(l->end.engine);
-	fake_take(&sink);
-	introduce(&l->f, &l->end, honestly);
-	fake_look_after(&l->end);
-	fake_close(&sink);
-}
-
-static void liar_close(struct liar *l)
-{
-	fake_gone(&l->f);
-	end_close(&l->end);
-}
-
 /** An entry for a WRITE of `len` bytes that are at these places. `cut`: bytes that the entry is too long. */
-static void put(struct fake_producer *f, struct end *e, const struct nic_qp *qp, uint32_t psn, uint32_t len,
+static void put(struct fake_producer *f, const struct end *e, const struct nic_qp *qp, uint32_t psn, uint32_t len,
 		const struct link_piece *pieces, unsigned n, unsigned cut)
 {
-	struct packet p = {.op = op_get(0x0a), .sgid = e->gid, .dgid = e->gid, .v4 = true, .hop_limit = 64};
-	uint8_t *place = NULL;
-
-	packet_init(&p);
-	p.payload = NULL;
-	p.payload_len = p.pad = 0;
-	p.no_icrc = p.ackreq = true;
-	p.udp_sport = 49152;
-	p.dest_qpn = nic_qp_num(qp);
-	p.psn = psn;
-	p.va = (uintptr_t)e->buf;
-	p.rkey = nic_mr_rkey(e->mr);
-	p.dma_len = len;
-	assert_int_equal(ring_reserve(&f->ring, &place), 1);
-	packet_encode(&p, place);
-	for (unsigned i = 0; i < n; i++) {
-		struct link_piece piece = pieces[i];
-
-		piece.psns = i == 0 ? (len + 1023) / 1024 : 0;
-		memcpy(place + LINK_PIECES_AT + i * sizeof(piece), &piece, sizeof(piece));
-	}
-	ring_commit(&f->ring, LINK_PIECES_AT + n * (uint32_t)sizeof(*pieces) + cut, LINK_REFERENCE);
-}
-
-static void receive(struct end *e)
-{
-	pmd_lock(e->engine);
-	pmd_links_rx(e->engine->links, 64, pmd_now_ns());
-	pmd_unlock(e->engine);
+	liar_put(f, e, qp, &(struct lie){.psn = psn, .len = len, .pieces = pieces, .n = n, .cut = cut});
 }
 
 static bool is_welcome(const struct fake_producer *f)
@@ -410,12 +327,12 @@ static void refer__what_is_there_is_read(void **state)
 	struct liar l;
 
 	(void)state;
-	liar_open(&l, true);
+	liar_open(&l, &device[0], true);
 	assert_true(is_welcome(&l.f));
 	for (uint32_t i = 0; i < sizeof(source); i++)
 		source[i] = (uint8_t)(i * 5 + (i >> 9));
 	put(&l.f, &l.end, l.qp, 0, LEN, pieces, 2, 0);
-	receive(&l.end);
+	liar_receive(&l.end);
 	pmd_lock(l.end.engine);
 	assert_memory_equal(l.end.buf, source + 10, 1000);
 	assert_memory_equal(l.end.buf + 1000, source + 3000, LEN - 1000);
@@ -440,7 +357,7 @@ static void refer__an_offer_is_a_packet_with_its_payload(void **state)
 		struct nic_sge to;
 		struct nic_recv_wr recv = {.wr_id = 7, .sg_list = &to, .num_sge = 1};
 
-		liar_open(&l, true);
+		liar_open(&l, &device[0], true);
 		to = (struct nic_sge){(uintptr_t)l.end.buf, 64, nic_mr_lkey(l.end.mr)};
 		packet_init(&p);
 		p.sgid = p.dgid = l.end.gid;
@@ -457,7 +374,7 @@ static void refer__an_offer_is_a_packet_with_its_payload(void **state)
 		l.end.engine->taps = observed ? OBSERVED : 0;
 		assert_int_equal(nic_post_recv(l.qp, &recv), 0);
 		pmd_unlock(l.end.engine);
-		receive(&l.end);
+		liar_receive(&l.end);
 		assert_int_equal(end_poll(&l.end, l.end.scq, &wc), 1);
 		pmd_lock(l.end.engine);
 		assert_int_equal(wc.status, NIC_WC_SUCCESS);
@@ -482,7 +399,7 @@ static void refer__what_makes_no_sense_ends_the_link(void **state)
 	for (unsigned i = 0; i < 7; i++) {
 		struct liar l;
 
-		liar_open(&l, i != 6);
+		liar_open(&l, &device[0], i != 6);
 		if (i == 0) {
 			put(&l.f, &l.end, l.qp, 0, LEN, many, 0, 0);
 		} else if (i == 1) {
@@ -502,9 +419,9 @@ static void refer__what_makes_no_sense_ends_the_link(void **state)
 			assert_false(is_welcome(&l.f)); /* nobody asked for references */
 			put(&l.f, &l.end, l.qp, 0, LEN, many, 1, 0);
 		}
-		receive(&l.end);
-		assert_int_equal(stats_of(&l.end).link_broken, 1);
-		assert_int_equal(stats_of(&l.end).link_rx_references, 0);
+		liar_receive(&l.end);
+		assert_int_equal(liar_stats(&l.end).link_broken, 1);
+		assert_int_equal(liar_stats(&l.end).link_rx_references, 0);
 		liar_close(&l);
 	}
 }
@@ -522,19 +439,19 @@ static void refer__nothing_to_read_is_no_payload(void **state)
 		static uint8_t source[LEN];
 		struct liar l;
 
-		liar_open(&l, true);
+		liar_open(&l, &device[0], true);
 		memset(l.end.buf, 0x42, LEN);
 		for (unsigned n = 1; n <= 4; n++) {
 			assert_true(is_welcome(&l.f));
 			put(&l.f, &l.end, l.qp, 0, LEN, &piece, 1, 0);
-			receive(&l.end);
-			assert_int_equal(stats_of(&l.end).link_references_failed, n);
+			liar_receive(&l.end);
+			assert_int_equal(liar_stats(&l.end).link_references_failed, n);
 		}
-		assert_int_equal(stats_of(&l.end).link_broken, 0);
+		assert_int_equal(liar_stats(&l.end).link_broken, 0);
 		assert_false(is_welcome(&l.f));
 		put(&l.f, &l.end, l.qp, 0, LEN, &(struct link_piece){(uintptr_t)source, LEN}, 1, 0); /* too late */
-		receive(&l.end);
-		assert_int_equal(stats_of(&l.end).link_references_failed, 5);
+		liar_receive(&l.end);
+		assert_int_equal(liar_stats(&l.end).link_references_failed, 5);
 		pmd_lock(l.end.engine);
 		for (uint32_t k = 0; k < LEN; k++)
 			assert_int_equal(l.end.buf[k], 0x42);
@@ -552,11 +469,11 @@ static void refer__another_memory_is_not_read_from(void **state)
 	struct liar l;
 
 	(void)state;
-	liar_open(&l, true);
+	liar_open(&l, &device[0], true);
 	ring_control(l.f.ring.memory)->number ^= 1;
 	put(&l.f, &l.end, l.qp, 0, LEN, &(struct link_piece){(uintptr_t)source, LEN}, 1, 0);
-	receive(&l.end);
-	assert_int_equal(stats_of(&l.end).link_references_failed, 1);
+	liar_receive(&l.end);
+	assert_int_equal(liar_stats(&l.end).link_references_failed, 1);
 	assert_false(is_welcome(&l.f));
 	liar_close(&l);
 }
@@ -568,12 +485,12 @@ static void refer__one_is_revoked_and_others_are_not(void **state)
 	struct liar l;
 
 	(void)state;
-	liar_open(&l, true);
+	liar_open(&l, &device[0], true);
 	put(&l.f, &l.end, l.qp, 0, LEN, &piece, 1, 0);
 	ring_change_kind(&l.f.ring, 0, LINK_REVOKED);
 	put(&l.f, &l.end, l.qp, 0, LEN, &piece, 1, 0);
-	receive(&l.end);
-	assert_int_equal(stats_of(&l.end).link_references_revoked, 1);
+	liar_receive(&l.end);
+	assert_int_equal(liar_stats(&l.end).link_references_revoked, 1);
 	assert_true(is_welcome(&l.f));
 	pmd_lock(l.end.engine);
 	assert_int_equal(nic_counters(l.end.nic)[NIC_CNT_rx_write_requests], 1);
@@ -590,7 +507,7 @@ static void producer(struct end *e, const struct nic_qp *qp, int handed_over, in
 	uint8_t *source = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char c = 0;
 
-	introduce(&f, e, true);
+	liar_introduce(&f, e, true);
 	if (write(handed_over, &c, 1) != 1 || read(go, &c, 1) != 1 || !is_welcome(&f))
 		_exit(1);
 	put(&f, e, qp, 0, LEN, &(struct link_piece){(uintptr_t)source, LEN}, 1, 0);
@@ -610,7 +527,7 @@ static void refer__the_dead_are_not_read_from(void **state)
 	char c = 0;
 
 	(void)state;
-	liar_open(&l, true);
+	liar_open(&l, &device[0], true);
 	assert_int_equal(pipe(handed_over), 0);
 	assert_int_equal(pipe(go), 0);
 	memset(l.end.buf, 0x42, LEN);
@@ -628,8 +545,8 @@ static void refer__the_dead_are_not_read_from(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	pmd_unlock(l.end.engine);
-	receive(&l.end);
-	assert_int_equal(stats_of(&l.end).link_references_failed, 1);
+	liar_receive(&l.end);
+	assert_int_equal(liar_stats(&l.end).link_references_failed, 1);
 	pmd_lock(l.end.engine);
 	for (uint32_t k = 0; k < LEN; k++)
 		assert_int_equal(l.end.buf[k], 0x42);

@@ -6,6 +6,7 @@
 #include "rdm_rig.h"
 
 #include "rdm.h"
+#include "train.h"
 
 #include <string.h>
 
@@ -345,6 +346,118 @@ static void offer__of_another_length_is_not_taken(void **state)
 	pair_end(&p);
 }
 
+/* ---- several at once -------------------------------------------------------------------------------------------- */
+
+#define SHORTER	 20000u
+#define PLACE(i) (AT + (i)*SHORTER)
+
+/** Three offers are there together; @return the packets, after they have been handed over. */
+static struct train *give_three(struct pair *p, const uint64_t *tags)
+{
+	struct train *t = calloc(1, sizeof(*t));
+
+	assert_non_null(t);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(rdm_send(p->a, p->b, 20 + i, NIC_RDM_TAGGED, tags[i], 100 * i, SHORTER), 0);
+	while (train_take(t, p->a->nic, p->a->path, p->rig->now))
+		;
+	assert_int_equal(t->n, 3);
+	t->to = p->b->nic;
+	train_give(t, p->rig->now);
+	return t;
+}
+
+static void three_end(struct pair *p, struct train *t)
+{
+	assert_true(rdm_run(p->rig, QUIET));
+	for (uint32_t i = 0; i < 3; i++)
+		rdm_expect(p->a, NIC_RDM_SEND, NIC_RDM_OK, 20 + i);
+	free(t);
+	pair_end(p);
+}
+
+/** Each to the receive posted first of those that it fits and that none before it gets. */
+static void offer__it_is_known_where_the_next_ones_go(void **state)
+{
+	static const uint64_t tags[3] = {7, 8, 8};
+	struct pair p = pair_up();
+	struct train *t;
+
+	(void)state;
+	assert_int_equal(rdm_recv(p.b, p.a, 10, NIC_RDM_TAGGED, 7, 0, PLACE(0), SHORTER), 0);
+	assert_int_equal(rdm_recv(p.b, NULL, 11, NIC_RDM_TAGGED, 0, UINT64_MAX, PLACE(1), SHORTER), 0);
+	assert_int_equal(rdm_recv(p.b, NULL, 12, NIC_RDM_TAGGED, 8, 0, PLACE(2), SHORTER), 0);
+	t = give_three(&p, tags);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct nic_rdm_done d = rdm_expect(p.b, NIC_RDM_RECV, NIC_RDM_OK, 10 + i);
+
+		assert_ptr_equal(d.buf, p.b->arena + PLACE(i));
+		assert_memory_equal(d.buf, p.a->arena + 100 * i, SHORTER);
+		assert_ptr_equal(t->car[i].went, p.b->arena + PLACE(i));
+		assert_ptr_equal(t->car[i].foreseen, i ? t->car[i].went : NULL);
+	}
+	three_end(&p, t);
+}
+
+/** It goes to several places, or only a part of it, or to where others go, too; or there is no receive for it. */
+static void offer__not_of_all_it_is_known(void **state)
+{
+	static const uint64_t tags[3] = {7, 7, 7};
+
+	(void)state;
+	for (unsigned how = 0; how < 3; how++) {
+		struct pair p = pair_up();
+		struct train *t;
+
+		assert_int_equal(rdm_recv(p.b, p.a, 10, NIC_RDM_TAGGED, 7, 0, PLACE(0), SHORTER), 0);
+		if (how == 0)
+			assert_int_equal(rdm_recv(p.b, p.a, 11, NIC_RDM_TAGGED, 7, 0, PLACE(1), SHORTER - 1), 0);
+		else if (how == 1)
+			assert_int_equal(
+				rdm_recv(p.b, p.a, 11, NIC_RDM_TAGGED | NIC_RDM_MULTI, 7, 0, PLACE(1), 2 * SHORTER), 0);
+		if (how < 2)
+			assert_int_equal(rdm_recv(p.b, p.a, 12, NIC_RDM_TAGGED, 7, 0, PLACE(3), SHORTER), 0);
+		t = give_three(&p, tags);
+		assert_non_null(t->car[0].went);
+		assert_null(t->car[1].foreseen);
+		assert_null(t->car[2].foreseen);
+		for (uint32_t i = 1; how == 2 && i < 3; i++)
+			assert_int_equal(rdm_recv(p.b, p.a, 10 + i, NIC_RDM_TAGGED, 7, 0, PLACE(i), SHORTER), 0);
+		p.b->n_seen = p.b->n_done; /* others look at these */
+		assert_true(rdm_run(p.rig, QUIET));
+		p.b->n_seen = p.b->n_done;
+		three_end(&p, t);
+	}
+}
+
+/** The second has room to be owed an answer, the third must wait until that was given: it is written nowhere before. */
+static void offer__it_is_known_who_has_to_wait(void **state)
+{
+	static const uint64_t tags[3] = {7, 7, 7};
+	struct pair p = pair_up();
+	struct nic_rdm_peer *peer = rdm_peer(p.b, p.a);
+	static uint8_t was[SHORTER];
+	struct train *t;
+
+	(void)state;
+	memcpy(was, p.b->arena + PLACE(2), sizeof(was));
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(rdm_recv(p.b, p.a, 10 + i, NIC_RDM_TAGGED, 7, 0, PLACE(i), SHORTER), 0);
+	peer->owed += RDM_ANSWERS - 4;
+	t = give_three(&p, tags);
+	peer->owed -= RDM_ANSWERS - 4;
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_ptr_equal(t->car[i].foreseen, i == 1 ? p.b->arena + PLACE(1) : NULL);
+		assert_ptr_equal(t->car[i].went, i < 2 ? p.b->arena + PLACE(i) : NULL);
+	}
+	for (uint32_t k = 0; k < SHORTER; k++)
+		assert_int_equal(p.b->arena[PLACE(2) + k], was[k]);
+	assert_true(rdm_run(p.rig, QUIET));
+	for (uint32_t i = 0; i < 3; i++)
+		rdm_expect(p.b, NIC_RDM_RECV, NIC_RDM_OK, 10 + i);
+	three_end(&p, t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -360,6 +473,9 @@ int main(void)
 		cmocka_unit_test(offer__of_who_has_gone_is_not_taken),
 		cmocka_unit_test(offer__into_nowhere_is_an_error),
 		cmocka_unit_test(offer__of_another_length_is_not_taken),
+		cmocka_unit_test(offer__it_is_known_where_the_next_ones_go),
+		cmocka_unit_test(offer__not_of_all_it_is_known),
+		cmocka_unit_test(offer__it_is_known_who_has_to_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * links_ahead.c - payloads of several packets fetched by one call. Each call of process_vm_readv, and each step of the engine that
+ * makes one, has a cost of its own, which shows beside the copying of 64 KiB.
+ *
+ * When the payload of an entry is about to be fetched, those behind it in the ring are looked at: the NIC says where their payloads
+ * would go (nic_foresee). They are fetched in the same call, in the order of the ring, but their last bytes go to a buffer here.
+ * Then each entry is handed to the NIC as ever, and when the NIC asks for its payload, to just where it has gone, the last bytes are
+ * copied to where they belong, if the entry has not been revoked since: (R) in ring.h.
+ *
+ * What has been fetched in vain is forgotten when the lock is given back, at the latest: a program may write to the same memory then.
+ * So no more is fetched than the turn of the link has room for, and all of it has its turn then. Two payloads that overlap, but are not
+ * for the same place, are not fetched together: the last bytes of the first would come after the second.
+ *
+ * What this changes for a program. The body of a WRITE may be there before one that precedes it, as with a NIC whose writes pass each
+ * other on the bus; its last bytes are not, nor its completion, nor anything that follows it. Of two WRITEs to the same place the first
+ * may leave the body of the second, also if that is then taken back. And since places are told by their addresses, of two that overlap
+ * in memory which is mapped twice, at different offsets, the first may leave its last bytes over the second for good.
+ */
+#include <string.h>
+
+#include "links_priv.h"
+
+bool links_has_ahead(const struct link_in *in)
+{
+	return in->n_ahead && in->ahead[in->n_ahead - 1].at >= in->ring.head;
+}
+
+/** Whether they can be fetched one before the other, with the last bytes of both later. */
+static bool go_together(const uint8_t *a, uint32_t a_len, const uint8_t *b, uint32_t b_len)
+{
+	return a + a_len <= b || b + b_len <= a || (a == b && a_len == b_len);
+}
+
+static bool goes_with_all(const struct link_in *in, const struct link_copy *c, const uint8_t *dst, uint32_t len)
+{
+	if (!go_together(c->dst, c->len, dst, len))
+		return false;
+	for (uint32_t i = 0; i < in->n_ahead; i++)
+		if (!go_together(in->ahead[i].dst, in->ahead[i].len, dst, len))
+			return false;
+	return true;
+}
+
+/** Whether one of so many bytes goes along, too. */
+static bool has_room(const struct link_copy *c, const struct link_payload *p, uint32_t len)
+{
+	return c->n_remote + p->n <= LINK_COPY_PIECES && len <= LINK_COPY_BYTES - c->bytes;
+}
+
+/** The entry behind one of `len` bytes, if it refers to its payload. @param head room for its packet, which may change where it is. */
+static bool next_entry(struct ring_consumer *ring, uint32_t *len, struct link_payload *p, uint8_t *head,
+		       struct nic_reference *reference)
+{
+	const uint8_t *packet;
+	uint32_t kind;
+	int got;
+
+	ring_pop(ring, *len);
+	got = ring_peek(ring, &packet, &kind);
+	if (got <= 0 || kind != LINK_REFERENCE || !links_payload(p, packet, (uint32_t)got, reference))
+		return false;
+	memcpy(head, packet, LINK_PIECES_AT);
+	*len = (uint32_t)got;
+	return true;
+}
+
+void links_look_ahead(struct link_payload *p, struct link_copy *c)
+{
+	struct link_in *in = p->in;
+	struct ring_consumer ring = in->ring;
+	unsigned weight = link_weight(c->len);
+	uint32_t len = p->entry_len;
+	struct nic_foresight f;
+
+	if (c->bytes > LINK_COPY_BYTES)
+		return;
+	nic_foresee_behind(p->e->nic, p->frame, &f);
+	/* Each may be what the caller polls for: then he gets it first. */
+	while (f.qp && in->n_ahead < LINK_AHEAD && weight < in->budget &&
+	       nic_completions(p->e->nic) + in->n_ahead + 1 < p->e->rx_until) {
+		struct link_ahead *a = &in->ahead[in->n_ahead];
+		struct link_payload next = {.e = p->e, .in = in};
+		struct nic_reference reference;
+		uint8_t head[LINK_PIECES_AT];
+		const struct nic_rx_frame frame = {
+			.data = head, .len = sizeof(head), .flags = NIC_RX_NO_ICRC, .reference = &reference};
+
+		if (!next_entry(&ring, &len, &next, head, &reference) || reference.len < NIC_REFERENCE_MIN ||
+		    !has_room(c, &next, reference.len))
+			return;
+		a->dst = nic_foresee(p->e->nic, &frame, &f);
+		if (!a->dst || !goes_with_all(in, c, a->dst, reference.len))
+			return;
+		a->at = ring.head;
+		a->len = reference.len;
+		c->local[c->n_local++] = (struct iovec){a->dst, a->len - NIC_REFERENCE_LAST};
+		c->local[c->n_local++] = (struct iovec){a->last, NIC_REFERENCE_LAST};
+		c->n_remote += links_parts(&next, 0, a->len, c->remote + c->n_remote);
+		c->bytes += a->len;
+		weight += link_weight(a->len);
+		in->n_ahead++;
+	}
+}
+
+void links_ahead_got(struct link_in *in, uint64_t bytes)
+{
+	uint32_t n = 0;
+
+	while (n < in->n_ahead && bytes >= in->ahead[n].len)
+		bytes -= in->ahead[n++].len;
+	in->n_ahead = n;
+}
+
+bool links_ahead_take(const struct link_in *in, const uint8_t *dst, uint32_t len, void *last)
+{
+	for (uint32_t i = 0; i < in->n_ahead; i++) {
+		const struct link_ahead *a = &in->ahead[i];
+
+		if (a->at != in->ring.head || a->dst != dst || a->len != len)
+			continue;
+		memcpy(last, a->last, NIC_REFERENCE_LAST);
+		return true;
+	}
+	return false;
+}

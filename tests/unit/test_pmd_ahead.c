@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_pmd_ahead.c - pmd/links_ahead.c: payloads of several packets that are read by one call, and what happens meanwhile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <cmocka.h>
+
+#include "liar.h"
+#include "nic_rdm.h"
+#include "wire.h"
+
+#define ONE   16384u
+#define PSNS  (ONE / 1024)
+#define BLANK 0x42
+
+static struct pmd_device device[2];
+
+/* ---- calls of the kernel --------------------------------------------------------------------------------------- */
+
+static unsigned calls;			       /* of process_vm_readv, while `counted` */
+static struct liar *counted;		       /* the test's */
+static void (*meanwhile)(const struct liar *); /* what happens after the next one */
+static uint64_t entry;			       /* the position of what it happens to */
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	long rc = __real_syscall(number, a, b, c, d, e, f);
+	void (*happens)(const struct liar *) = meanwhile;
+
+	if (number != SYS_process_vm_readv || !counted)
+		return rc;
+	calls++;
+	meanwhile = NULL;
+	if (happens)
+		happens(counted);
+	return rc;
+}
+
+/** Who polls has what he polls for. */
+static void be_enough(const struct liar *l)
+{
+	l->end.engine->rx_until = 0;
+}
+
+static void revoke(const struct liar *l)
+{
+	struct ring_producer ring = l->f.ring;
+
+	ring_change_kind(&ring, entry, LINK_REVOKED);
+}
+
+/* ---- what is sent ---------------------------------------------------------------------------------------------- */
+
+static uint8_t source[4][ONE];
+
+/** From here on nobody but the test receives. */
+static void start(struct liar *l)
+{
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned k = 0; k < ONE; k++)
+			source[i][k] = (uint8_t)(k * (2 * i + 3) + (k >> 8) + i);
+	liar_open(l, &device[0], true);
+	pmd_lock(l->end.engine);
+	memset(l->end.buf, BLANK, BUF);
+	calls = 0;
+	meanwhile = NULL;
+	counted = l;
+}
+
+static void stop(struct liar *l)
+{
+	counted = NULL;
+	pmd_unlock(l->end.engine);
+	liar_close(l);
+}
+
+/** Number `i` of the sources, in so many pieces. @return where its entry is. */
+static uint64_t put_pieces(struct liar *l, uint32_t psn, unsigned i, uint32_t at, unsigned n)
+{
+	struct link_piece piece[NIC_PIECES_MAX];
+
+	for (unsigned k = 0; k < n; k++)
+		piece[k] = (struct link_piece){(uintptr_t)source[i] + k * (ONE / n), ONE / n, 0};
+	piece[n - 1].len += ONE % n;
+	liar_put(&l->f, &l->end, l->qp, &(struct lie){.psn = psn, .at = at, .len = ONE, .pieces = piece, .n = n});
+	return l->f.ring.tail - ring_entry_bytes((uint32_t)(LINK_PIECES_AT + n * sizeof(*piece)));
+}
+
+static uint64_t put(struct liar *l, uint32_t psn, unsigned i, uint32_t at)
+{
+	return put_pieces(l, psn, i, at, 1);
+}
+
+/** A turn of the link. */
+static void receive(struct liar *l)
+{
+	pmd_links_rx(l->end.engine->links, 64, pmd_now_ns());
+}
+
+static uint64_t writes(struct liar *l)
+{
+	return nic_counters(l->end.nic)[NIC_CNT_rx_write_requests];
+}
+
+static const struct pmd_port_stats *stats(const struct end *e)
+{
+	return &e->engine->port->stats;
+}
+
+static void expect_at(struct liar *l, unsigned i, uint32_t at)
+{
+	assert_memory_equal(l->end.buf + at, source[i], ONE);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------------------------- */
+
+static void ahead__several_are_read_by_one_call(void **state)
+{
+	struct liar l;
+
+	(void)state;
+	start(&l);
+	for (unsigned i = 0; i < 4; i++)
+		put_pieces(&l, i * PSNS, i, i * ONE, i + 1);
+	receive(&l);
+	for (unsigned i = 0; i < 4; i++)
+		expect_at(&l, i, i * ONE);
+	assert_int_equal(writes(&l), 4);
+	assert_int_equal(calls, 1);
+	assert_int_equal(stats(&l.end)->link_references_ahead, 3);
+	assert_int_equal(stats(&l.end)->link_rx_references, 4);
+	stop(&l);
+}
+
+/** As many as a turn of the link has room for, and no more: so each is read once. */
+static void ahead__no_more_than_a_turn(void **state)
+{
+	enum { N = 40 };
+	uint64_t before = 0;
+	struct liar l;
+
+	(void)state;
+	start(&l);
+	assert_int_equal(fake_put(&l.f, 3), 3);
+	for (unsigned i = 0; i < N; i++)
+		put(&l, i * PSNS, i % 4, i % 4 * ONE);
+	while (writes(&l) < N) {
+		receive(&l);
+		assert_true(writes(&l) > before);
+		before = writes(&l);
+	}
+	for (unsigned i = 0; i < 4; i++)
+		expect_at(&l, i, i * ONE);
+	assert_int_equal(stats(&l.end)->link_references_ahead + calls, N);
+	assert_int_equal(calls, 6); /* 8 a call; the first turn has room for 15, others for 16 */
+	stop(&l);
+}
+
+/** And as many pieces as a call takes. */
+static void ahead__no_more_pieces_than_a_call_takes(void **state)
+{
+	struct liar l;
+
+	(void)state;
+	start(&l);
+	for (unsigned i = 0; i < 4; i++)
+		put_pieces(&l, i * PSNS, i, i * ONE, i == 1 ? NIC_PIECES_MAX : NIC_PIECES_MAX / 2 - 1);
+	receive(&l);
+	for (unsigned i = 0; i < 4; i++)
+		expect_at(&l, i, i * ONE);
+	assert_int_equal(writes(&l), 4);
+	assert_int_equal(calls, 2); /* the last one has no room */
+	stop(&l);
+}
+
+/** Who polls gets what he polls for, and only that is read: the rest later. */
+static void ahead__no_more_than_is_polled_for(void **state)
+{
+	struct liar l;
+
+	(void)state;
+	start(&l);
+	for (unsigned i = 0; i < 4; i++)
+		put(&l, i * PSNS, i, i * ONE);
+	pmd_progress(l.end.engine, 2);
+	assert_int_equal(calls, 2); /* for two each */
+	assert_int_equal(stats(&l.end)->link_references_ahead, 2);
+	assert_int_equal(writes(&l), 4); /* they complete nothing */
+	stop(&l);
+}
+
+/** What has been read has its turn, though one of them has given him more than he polls for. */
+static void ahead__all_that_is_read_has_its_turn(void **state)
+{
+	struct liar l;
+
+	(void)state;
+	start(&l);
+	for (unsigned i = 0; i < 4; i++)
+		put(&l, i * PSNS, i, i * ONE);
+	put(&l, 5 * PSNS, 0, 0); /* not in sequence: not read, nor has it its turn */
+	meanwhile = be_enough;
+	receive(&l);
+	l.end.engine->rx_until = UINT64_MAX;
+	assert_int_equal(writes(&l), 4);
+	assert_int_equal(calls, 1);
+	assert_int_equal(stats(&l.end)->link_rx_references, 4);
+	for (unsigned i = 0; i < 4; i++)
+		expect_at(&l, i, i * ONE);
+	stop(&l);
+}
+
+/** The same place again, and a place that has a part of another one: the later one is what is there in the end, all of it. */
+static void ahead__in_the_order_of_the_ring(void **state)
+{
+	static const uint32_t other[] = {0, ONE - 64, ONE - 32, ONE - ONE / 2, ONE};
+
+	(void)state;
+	for (unsigned k = 0; k < sizeof(other) / sizeof(other[0]); k++) {
+		struct liar l;
+
+		start(&l);
+		put(&l, 0, 0, 0);
+		put(&l, PSNS, 1, other[k]);
+		receive(&l);
+		expect_at(&l, 1, other[k]);
+		assert_memory_equal(l.end.buf, source[0], other[k]);
+		assert_int_equal(calls, other[k] == 0 || other[k] == ONE ? 1 : 2);
+		stop(&l);
+
+		start(&l); /* and the other way round */
+		put(&l, 0, 0, other[k]);
+		put(&l, PSNS, 1, 0);
+		receive(&l);
+		expect_at(&l, 1, 0);
+		assert_memory_equal(l.end.buf + ONE, source[0] + ONE - other[k], other[k]);
+		stop(&l);
+	}
+}
+
+static void expect_no_last_bytes(const struct liar *l, uint32_t at)
+{
+	for (uint32_t k = ONE - NIC_REFERENCE_LAST; k < ONE; k++)
+		assert_int_equal(l->end.buf[at + k], BLANK); /* by these programs know that all is there */
+}
+
+/** One is taken back when it has been read: what lies there is half a message, and neither it nor what follows has come. */
+static void ahead__what_is_taken_back_meanwhile_is_not_delivered(void **state)
+{
+	(void)state;
+	for (unsigned which = 0; which < 3; which++) {
+		struct liar l;
+
+		start(&l);
+		for (unsigned i = 0; i < 3; i++) {
+			uint64_t at = put(&l, i * PSNS, i, i * ONE);
+
+			entry = i == which ? at : entry;
+		}
+		meanwhile = revoke;
+		receive(&l);
+		assert_int_equal(writes(&l), which);
+		for (unsigned i = 0; i < 3; i++)
+			if (i < which)
+				expect_at(&l, i, i * ONE);
+			else
+				expect_no_last_bytes(&l, i * ONE);
+		assert_int_equal(calls, 1);
+		assert_int_equal(stats(&l.end)->link_references_revoked, 1);
+		assert_int_equal(stats(&l.end)->link_references_ahead, which > 0 ? which - 1 : 0);
+		for (unsigned i = which; i < 3; i++)
+			put(&l, i * PSNS, 3 - i, i * ONE); /* they are sent again */
+		receive(&l);
+		for (unsigned i = which; i < 3; i++)
+			expect_at(&l, 3 - i, i * ONE);
+		assert_int_equal(writes(&l), 3);
+		stop(&l);
+	}
+}
+
+enum { RETH_AT = 20 + 8 + 12, ADDRESS_LEN = 8, KEY_LEN = 4 };
+
+static uint8_t *packet_of(const struct liar *l)
+{
+	return (uint8_t *)ring_word(l->f.ring.memory, entry) + RING_WORD;
+}
+
+static void elsewhere(const struct liar *l)
+{
+	wire_put64(packet_of(l) + RETH_AT, (uintptr_t)l->end.buf + 3 * ONE);
+}
+
+static void less(const struct liar *l)
+{
+	struct link_piece piece = {(uintptr_t)source[1], ONE - 1024, PSNS - 1};
+
+	wire_put32(packet_of(l) + RETH_AT + ADDRESS_LEN + KEY_LEN, piece.len);
+	memcpy(packet_of(l) + LINK_PIECES_AT, &piece, sizeof(piece));
+}
+
+/** Who sends does what he should not, and writes something else into an entry that has been looked at: he gets what is there now. */
+static void ahead__what_is_changed_meanwhile_is_read_again(void **state)
+{
+	struct liar l;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		start(&l);
+		put(&l, 0, 0, 0);
+		entry = put(&l, PSNS, 1, ONE);
+		put(&l, 2 * PSNS, 2, 2 * ONE);
+		meanwhile = i ? less : elsewhere;
+		receive(&l);
+		expect_at(&l, 0, 0);
+		if (i) {
+			assert_memory_equal(l.end.buf + ONE, source[1], ONE - 1024);
+			expect_no_last_bytes(&l, ONE);
+			expect_no_last_bytes(&l, 2 * ONE);
+		} else {
+			expect_at(&l, 1, 3 * ONE);
+			expect_at(&l, 2, 2 * ONE);
+			expect_no_last_bytes(&l, ONE);
+		}
+		assert_int_equal(writes(&l), i ? 2 : 3); /* the third is not the next one any more */
+		assert_int_equal(calls, 2);
+		assert_int_equal(stats(&l.end)->link_references_ahead, i ? 0 : 1);
+		stop(&l);
+	}
+}
+
+/** What is revoked already, what is no reference, and what is of no sense: nothing behind it is read before its time. */
+static void ahead__up_to_what_is_something_else(void **state)
+{
+	struct liar l;
+	uint64_t second;
+
+	(void)state;
+	start(&l);
+	put(&l, 0, 0, 0);
+	second = put(&l, PSNS, 1, ONE);
+	put(&l, 2 * PSNS, 2, 2 * ONE);
+	ring_change_kind(&l.f.ring, second, LINK_REVOKED);
+	receive(&l);
+	assert_int_equal(writes(&l), 1);
+	for (unsigned k = ONE; k < 3 * ONE; k++)
+		assert_int_equal(l.end.buf[k], BLANK);
+	stop(&l);
+
+	start(&l);
+	put(&l, 0, 0, 0);
+	assert_int_equal(fake_put(&l.f, 1), 1);
+	put(&l, PSNS, 1, ONE);
+	receive(&l);
+	assert_int_equal(writes(&l), 2);
+	assert_int_equal(calls, 2);
+	stop(&l);
+}
+
+/** Memory of the second is not there, on the sender's side or on the receiver's: the first comes all the same. */
+static void ahead__the_others_memory_may_be_gone(void **state)
+{
+	void *closed = mmap(NULL, ONE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_ptr_not_equal(closed, MAP_FAILED);
+	for (unsigned receiver = 0; receiver < 2; receiver++) {
+		const struct link_piece piece = {(uintptr_t)(receiver ? source[1] : closed), ONE, 0};
+		struct liar l;
+
+		start(&l);
+		if (receiver)
+			assert_int_equal(mprotect(l.end.buf + ONE, ONE, PROT_READ), 0);
+		put(&l, 0, 0, 0);
+		liar_put(&l.f, &l.end, l.qp,
+			 &(struct lie){.psn = PSNS, .at = ONE, .len = ONE, .pieces = &piece, .n = 1});
+		put(&l, 2 * PSNS, 2, 2 * ONE);
+		receive(&l);
+		expect_at(&l, 0, 0);
+		assert_int_equal(writes(&l), 1);
+		assert_int_equal(stats(&l.end)->link_references_ahead, 0);
+		assert_int_equal(stats(&l.end)->link_references_failed, 1);
+		assert_true(ring_is_welcome(&l.f.ring));
+		assert_int_equal(mprotect(l.end.buf + ONE, ONE, PROT_READ | PROT_WRITE), 0);
+		stop(&l);
+	}
+	munmap(closed, ONE);
+}
+
+/* ---- between devices -------------------------------------------------------------------------------------------- */
+
+/** Both have the other's memory, and what it holds is told by where it is. */
+static void meet(struct end *a, struct end *b)
+{
+	ends_open(a, &device[0], b, &device[1]);
+	end_send(a, NIC_WR_RDMA_WRITE, 8, b); /* then the ends of the links know each other */
+	assert_int_equal(end_wait(a, a->scq, true).status, NIC_WC_SUCCESS);
+	end_send(b, NIC_WR_RDMA_WRITE, 8, a);
+	assert_int_equal(end_wait(b, b->scq, true).status, NIC_WC_SUCCESS);
+	pmd_lock(b->engine);
+	for (uint32_t i = 0; i < BUF; i++)
+		b->buf[i] = (uint8_t)(i * 7 + (i >> 9));
+	pmd_unlock(b->engine);
+}
+
+static void part(struct end *a, struct end *b)
+{
+	end_close(a);
+	end_close(b);
+}
+
+/** `a`, which is locked, receives when b has sent so many packets by reference, all of them together: who polls would stop at what he
+ *  polls for. */
+static void receive_all(struct end *a, struct end *b, unsigned n)
+{
+	while (liar_stats(b).link_tx_references < n)
+		pmd_try_progress(b->engine);
+	pmd_links_rx(a->engine->links, 64, pmd_now_ns());
+}
+
+/** Of one place of b's memory, to another one of a's. */
+static void post_read(struct end *a, const struct end *b, uint32_t to, uint32_t from)
+{
+	struct nic_sge sge = {(uintptr_t)a->buf + to, ONE, nic_mr_lkey(a->mr)};
+	struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_RDMA_READ, .flags = NIC_SEND_SIGNALED};
+
+	wr.rdma.remote_addr = (uintptr_t)b->buf + from;
+	wr.rdma.rkey = nic_mr_rkey(b->mr);
+	assert_int_equal(nic_post_send(a->qp, &wr), 0);
+	pmd_doorbell(a->engine);
+}
+
+/** Answers to READs that wait together. */
+static void ahead__answers(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	meet(&a, &b);
+	pmd_lock(a.engine); /* receives nothing, but when it posts: so b does not answer before all is posted */
+	pmd_lock(b.engine);
+	for (uint32_t i = 0; i < 3; i++)
+		post_read(&a, &b, i * ONE, 100 + (2 - i) * ONE);
+	pmd_unlock(b.engine);
+	receive_all(&a, &b, 3);
+	pmd_unlock(a.engine);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(end_wait(&a, a.scq, false).status, NIC_WC_SUCCESS);
+	assert_int_equal(liar_stats(&a).link_rx_references, 3);
+	assert_int_equal(liar_stats(&a).link_references_ahead, 2);
+	pmd_lock(a.engine);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_memory_equal(a.buf + i * ONE, b.buf + 100 + (2 - i) * ONE, ONE);
+	pmd_unlock(a.engine);
+	part(&a, &b);
+}
+
+/** An endpoint of reliable datagrams. */
+struct talker {
+	struct end *end;
+	struct nic_rdm *ep;
+	struct nic_rdm_addr addr;
+	struct nic_rdm_done done[8];
+	unsigned n_done;
+};
+
+static void talker_done(void *ctx, const struct nic_rdm_done *done)
+{
+	struct talker *t = ctx;
+
+	assert_true(t->n_done < sizeof(t->done) / sizeof(t->done[0]));
+	t->done[t->n_done++] = *done;
+}
+
+static void talker_open(struct talker *t, struct end *e)
+{
+	struct nic_rdm_init init = {.pd = e->pd, .addr.gid = e->gid, .done = talker_done, .ctx = t};
+
+	*t = (struct talker){.end = e};
+	assert_int_equal(pmd_service_open(e->engine, &init.addr.port), 0);
+	t->addr = init.addr;
+	pmd_lock(e->engine);
+	assert_int_equal(nic_rdm_create(e->nic, &init, &t->ep), 0);
+	pmd_unlock(e->engine);
+}
+
+/* These with the lock held. */
+
+static void talker_send(struct talker *from, const struct talker *to, uint64_t tag, uint32_t at, uint32_t len)
+{
+	const struct nic_iov iov = {from->end->buf + at, len};
+	const struct nic_rdm_send r = {.flags = NIC_RDM_TAGGED, .iov = &iov, .n_iov = 1, .tag = tag};
+
+	assert_int_equal(nic_rdm_send(nic_rdm_peer_get(from->ep, &to->addr), &r), 0);
+	pmd_doorbell(from->end->engine);
+}
+
+static void talker_recv(struct talker *t, uint64_t tag, void *buf, uint32_t len)
+{
+	const struct nic_iov iov = {buf, len};
+	const struct nic_rdm_recv r = {.flags = NIC_RDM_TAGGED, .iov = &iov, .n_iov = 1, .tag = tag};
+
+	assert_int_equal(nic_rdm_recv(t->ep, &r), 0);
+}
+
+static void talker_wait(struct talker *t, unsigned n)
+{
+	unsigned have = 0;
+
+	while (have < n) {
+		pmd_try_progress(t->end->engine);
+		pmd_lock(t->end->engine);
+		have = t->n_done;
+		pmd_unlock(t->end->engine);
+	}
+}
+
+/** Both, connected. */
+static void talkers_open(struct talker *to, struct end *a, struct talker *from, struct end *b)
+{
+	meet(a, b);
+	talker_open(to, a);
+	talker_open(from, b);
+	pmd_lock(a->engine);
+	talker_recv(to, 9, a->buf, 8);
+	pmd_unlock(a->engine);
+	pmd_lock(b->engine);
+	talker_send(from, to, 9, 0, 8);
+	pmd_unlock(b->engine);
+	talker_wait(to, 1);
+	talker_wait(from, 1);
+}
+
+/** Three messages with tags from 2 down to 0, which come together. Side a stays locked. */
+static void three_offers(struct talker *to, struct talker *from)
+{
+	pmd_lock(from->end->engine);
+	for (uint32_t i = 0; i < 3; i++)
+		talker_send(from, to, 2 - i, 100 + i * ONE, ONE);
+	pmd_unlock(from->end->engine);
+	receive_all(to->end, from->end, 3);
+}
+
+/** Messages that are offered, and whose receives are in another order. */
+static void ahead__offers(void **state)
+{
+	struct talker to, from;
+	struct end a, b;
+
+	(void)state;
+	talkers_open(&to, &a, &from, &b);
+	pmd_lock(a.engine);
+	for (uint32_t i = 0; i < 3; i++)
+		talker_recv(&to, i, a.buf + i * ONE, ONE);
+	three_offers(&to, &from);
+	assert_int_equal(to.n_done, 4);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(to.done[1 + i].status, NIC_RDM_OK);
+		assert_ptr_equal(to.done[1 + i].buf, a.buf + (2 - i) * ONE);
+		assert_memory_equal(to.done[1 + i].buf, b.buf + 100 + i * ONE, ONE);
+	}
+	assert_int_equal(stats(&a)->link_rx_references, 3);
+	assert_int_equal(stats(&a)->link_references_ahead, 2);
+	pmd_unlock(a.engine);
+	talker_wait(&from, 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(from.done[i].status, NIC_RDM_OK);
+	part(&a, &b);
+}
+
+/** The second one's receive is at an address that no memory can have, so that the kernel refuses all of a call. */
+static void ahead__an_address_that_is_none(void **state)
+{
+	void *nowhere = (void *)(uintptr_t)(INT64_MAX / 4096 * 4096 - 2 * ONE);
+	struct talker to, from;
+	struct end a, b;
+
+	(void)state;
+	talkers_open(&to, &a, &from, &b);
+	pmd_lock(a.engine);
+	for (uint32_t i = 0; i < 3; i++)
+		talker_recv(&to, i, i == 1 ? nowhere : a.buf + i * ONE, ONE);
+	three_offers(&to, &from);
+	assert_int_equal(to.n_done, 2); /* the first one, whose memory is there */
+	pmd_unlock(a.engine);
+	talker_wait(&to, 4); /* the third may be lost with the connection */
+	pmd_lock(a.engine);
+	assert_int_equal(to.done[1].status, NIC_RDM_OK);
+	assert_memory_equal(a.buf + 2 * ONE, b.buf + 100, ONE);
+	for (unsigned i = 2; i < 4; i++)
+		assert_true(to.done[i].tag != 1 || to.done[i].status != NIC_RDM_OK);
+	pmd_unlock(a.engine);
+	part(&a, &b);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ahead__several_are_read_by_one_call),
+		cmocka_unit_test(ahead__no_more_than_a_turn),
+		cmocka_unit_test(ahead__no_more_pieces_than_a_call_takes),
+		cmocka_unit_test(ahead__no_more_than_is_polled_for),
+		cmocka_unit_test(ahead__all_that_is_read_has_its_turn),
+		cmocka_unit_test(ahead__in_the_order_of_the_ring),
+		cmocka_unit_test(ahead__what_is_taken_back_meanwhile_is_not_delivered),
+		cmocka_unit_test(ahead__what_is_changed_meanwhile_is_read_again),
+		cmocka_unit_test(ahead__up_to_what_is_something_else),
+		cmocka_unit_test(ahead__the_others_memory_may_be_gone),
+		cmocka_unit_test(ahead__answers),
+		cmocka_unit_test(ahead__offers),
+		cmocka_unit_test(ahead__an_address_that_is_none),
+	};
+
+	if (ends_devices(device, 2, NULL) != 2)
+		return 1;
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
