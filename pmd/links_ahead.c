@@ -21,11 +21,6 @@
 
 #include "links_priv.h"
 
-bool links_has_ahead(const struct link_in *in)
-{
-	return in->n_ahead && in->ahead[in->n_ahead - 1].at >= in->ring.head;
-}
-
 /** Whether they can be fetched one before the other, with the last bytes of both later. */
 static bool go_together(const uint8_t *a, uint32_t a_len, const uint8_t *b, uint32_t b_len)
 {

@@ -162,7 +162,7 @@ static void rx_unfolded(struct pmd_engine *e, const struct link_in *in, const st
 
 /** A packet with its payload in the producer's memory. @return as rx_entry. */
 static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uint8_t *packet, uint32_t len,
-			     uint64_t now_ns)
+			     unsigned budget, uint64_t now_ns)
 {
 	struct link_payload payload = {.e = e, .in = in, .entry_len = len};
 	struct nic_reference reference;
@@ -173,6 +173,7 @@ static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uin
 	if (!links_payload(&payload, packet, len, &reference))
 		return 0;
 	memcpy(head, packet, sizeof(head));
+	in->budget = budget;
 	e->port->stats.link_rx_references++;
 	if (pmd_unlikely(e->taps)) {
 		rx_unfolded(e, in, &frame, now_ns);
@@ -185,7 +186,7 @@ static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uin
 
 /** @return what of the budget it has taken, 0: it makes no sense. */
 static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32_t kind, const uint8_t *packet,
-				uint32_t len, uint64_t now_ns)
+				uint32_t len, unsigned budget, uint64_t now_ns)
 {
 	if (link_is_bare(kind)) {
 		rx_bare(e, in, kind, packet, len, now_ns);
@@ -201,7 +202,7 @@ static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32
 		return 1;
 	case LINK_REFERENCE:
 	case LINK_REVOKED:
-		return rx_referring(e, in, packet, len, now_ns);
+		return rx_referring(e, in, packet, len, budget, now_ns);
 	case LINK_FORWARD:
 		return rx_forwarded(e, in, packet, len, now_ns);
 	default:
@@ -226,8 +227,7 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 		unsigned weight;
 
 		ring_will_peek(&in->ring, (uint32_t)len);
-		in->budget = budget;
-		weight = rx_entry(e, in, kind, packet, (uint32_t)len, now_ns);
+		weight = rx_entry(e, in, kind, packet, (uint32_t)len, budget, now_ns);
 		if (weight == 0)
 			return -EPROTO;
 		ring_pop(&in->ring, (uint32_t)len);

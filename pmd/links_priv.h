@@ -124,13 +124,13 @@ struct link_ahead {
 struct link_in {
 	struct pmd_watch watch; /* of the connection; first */
 	struct ring_consumer ring;
+	uint32_t n_ahead; /* as long as the turn */
 	struct proto_link peer;
 	uint32_t index;
 	pid_t pid;	  /* whose memory may be referred to; 0: nobody's, and nobody was told that it may */
 	bool refers;	  /* it can be */
 	uint8_t failures; /* of such payloads in a row */
 	unsigned budget;  /* that is left of its turn */
-	uint32_t n_ahead; /* as long as the turn */
 	struct link_ahead ahead[LINK_AHEAD];
 };
 
@@ -233,8 +233,11 @@ void links_revoke_all(struct link_out *out);
 /* links_ahead.c */
 /** Add to a call that is to copy this payload, whole, what can be copied of those behind it. */
 void links_look_ahead(struct link_payload *p, struct link_copy *c);
-/** Whether that of the next entry is among them. */
-bool links_has_ahead(const struct link_in *in);
+/** Whether there are such whose entries have not been received yet. */
+static inline bool links_has_ahead(const struct link_in *in)
+{
+	return in->n_ahead && in->ahead[in->n_ahead - 1].at >= in->ring.head;
+}
 /** So many bytes behind the first payload have been copied. */
 void links_ahead_got(struct link_in *in, uint64_t bytes);
 /** Whether the payload of the entry that is being received has been copied there. @param last gets its last bytes */
