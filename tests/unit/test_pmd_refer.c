@@ -366,14 +366,14 @@ static void refer__an_offer_is_a_packet_with_its_payload(void **state)
 		p.udp_sport = 49152;
 		p.dest_qpn = nic_qp_num(l.qp);
 		p.psn = 0;
-		assert_int_equal(ring_reserve(&l.f.ring, &place), 1);
-		packet_encode(&p, place);
-		memcpy(place + LINK_PIECES_AT, &piece, sizeof(piece));
-		ring_commit(&l.f.ring, LINK_PIECES_AT + sizeof(piece), LINK_REFERENCE);
 		pmd_lock(l.end.engine);
 		l.end.engine->taps = observed ? OBSERVED : 0;
 		assert_int_equal(nic_post_recv(l.qp, &recv), 0);
 		pmd_unlock(l.end.engine);
+		assert_int_equal(ring_reserve(&l.f.ring, &place), 1);
+		packet_encode(&p, place);
+		memcpy(place + LINK_PIECES_AT, &piece, sizeof(piece));
+		ring_commit(&l.f.ring, LINK_PIECES_AT + sizeof(piece), LINK_REFERENCE);
 		liar_receive(&l.end);
 		assert_int_equal(end_poll(&l.end, l.end.scq, &wc), 1);
 		pmd_lock(l.end.engine);
@@ -486,9 +486,11 @@ static void refer__one_is_revoked_and_others_are_not(void **state)
 
 	(void)state;
 	liar_open(&l, &device[0], true);
+	pmd_lock(l.end.engine); /* its thread is not to be sooner than the revocation */
 	put(&l.f, &l.end, l.qp, 0, LEN, &piece, 1, 0);
 	ring_change_kind(&l.f.ring, 0, LINK_REVOKED);
 	put(&l.f, &l.end, l.qp, 0, LEN, &piece, 1, 0);
+	pmd_unlock(l.end.engine);
 	liar_receive(&l.end);
 	assert_int_equal(liar_stats(&l.end).link_references_revoked, 1);
 	assert_true(is_welcome(&l.f));
