@@ -2,12 +2,13 @@
 /*
  * main.c - runs collectives that the NICs do alone, and checks what comes of them.
  *
- *   collectives [-n PROCESSES] [-r ROUNDS] [-b BATCH] [-s] [-l SECONDS] barrier|broadcast|allreduce
+ *   collectives [-n PROCESSES] [-r ROUNDS] [-b BATCH] [-s] [-p MS] [-l SECONDS] barrier|broadcast|allreduce
  *
  * A batch of rounds is queued by each process. Then each says go, once, process 0 last, and from there on no thread of
  * any program does anything: it sleeps in fi_cntr_wait, or with -s (stopped) in read(), far from the library, until the
  * launcher has seen that all of them are done. That it sees in memory which the NICs add to, as the last thing of a
- * batch. Then each process looks at all that it has:
+ * batch. With -p process 0 pauses before it goes: the others wait for it, and should use no CPU time meanwhile. Then each
+ * process looks at all that it has:
  *
  *   allreduce  the sum, of numbers that are others in each round and process, exactly
  *   broadcast  what the root has, which is another one in each round
@@ -31,7 +32,8 @@
 
 #define BATCH_MAX 2000u
 #define LIMIT_MAX 1000000u /* seconds: an int has room for that in milliseconds */
-#define PIECES	  20u	   /* at most, of a round of anything */
+#define PAUSE_MAX 60000u
+#define PIECES	  20u /* at most, of a round of anything */
 
 enum kind { BARRIER, BROADCAST, ALLREDUCE, KINDS };
 static const char *const kind_names[KINDS] = {"barrier", "broadcast", "allreduce"};
@@ -45,7 +47,7 @@ struct parcel {
 struct board {
 	struct meeting meeting;
 	enum kind kind;
-	unsigned rounds, batch, limit_s;
+	unsigned rounds, batch, limit_s, pause_ms;
 	bool stopped;
 	int bell[2];	      /* pipe: a byte for each process, when a batch is done */
 	unsigned rung;	      /* batches for which that was done */
@@ -167,8 +169,12 @@ static void run(struct member *m)
 	long before, after, unused;
 	uint64_t thread, all, start;
 
-	if (c->rank == 0)
+	if (c->rank == 0) {
+		const struct timespec pause = {m->b->pause_ms / 1000, (long)(m->b->pause_ms % 1000) * 1000000};
+
 		group_meet(&m->g);
+		nanosleep(&pause, NULL);
+	}
 	thread = cpu_us(RUSAGE_THREAD, &before);
 	all = cpu_us(RUSAGE_SELF, &unused);
 	start = now_ns();
@@ -272,14 +278,15 @@ static void report(const struct board *b)
 static void usage(void)
 {
 	fprintf(stderr,
-		"usage: collectives [-n PROCESSES] [-r ROUNDS] [-b BATCH] [-s] [-l SECONDS] "
+		"usage: collectives [-n PROCESSES] [-r ROUNDS] [-b BATCH] [-s] [-p MS] [-l SECONDS] "
 		"barrier|broadcast|allreduce\n"
 		"  -n  2 to %u, or 1 (4)\n"
 		"  -r  how often (1000)\n"
 		"  -b  rounds that are queued at once, up to %u (500)\n"
 		"  -s  sleep outside of the library\n"
+		"  -p  process 0 goes that many milliseconds later than the others, up to %u (0)\n"
 		"  -l  time for all of it, in seconds, up to %u (120)\n",
-		COLLECTIVE_MAX, BATCH_MAX, LIMIT_MAX);
+		COLLECTIVE_MAX, BATCH_MAX, PAUSE_MAX, LIMIT_MAX);
 	exit(2);
 }
 
@@ -288,7 +295,7 @@ static void options(int argc, char **argv, struct board *b)
 	int option;
 
 	*b = (struct board){.meeting = {.size = 4}, .rounds = 1000, .batch = 500, .limit_s = 120};
-	while ((option = getopt(argc, argv, "n:r:b:l:s")) != -1) {
+	while ((option = getopt(argc, argv, "n:r:b:l:p:s")) != -1) {
 		switch (option) {
 		case 'n':
 			b->meeting.size = (unsigned)atoi(optarg);
@@ -302,6 +309,9 @@ static void options(int argc, char **argv, struct board *b)
 		case 'l':
 			b->limit_s = (unsigned)atoi(optarg);
 			break;
+		case 'p':
+			b->pause_ms = (unsigned)atoi(optarg);
+			break;
 		case 's':
 			b->stopped = true;
 			break;
@@ -312,7 +322,8 @@ static void options(int argc, char **argv, struct board *b)
 	while (optind < argc && b->kind < KINDS && strcmp(argv[optind], kind_names[b->kind]) != 0)
 		b->kind++;
 	if (optind + 1 != argc || b->kind == KINDS || !b->meeting.size || b->meeting.size > COLLECTIVE_MAX ||
-	    !b->rounds || !b->batch || b->batch > BATCH_MAX || !b->limit_s || b->limit_s > LIMIT_MAX)
+	    !b->rounds || !b->batch || b->batch > BATCH_MAX || !b->limit_s || b->limit_s > LIMIT_MAX ||
+	    b->pause_ms > PAUSE_MAX)
 		usage();
 }
 
