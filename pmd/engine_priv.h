@@ -62,8 +62,10 @@ struct pmd_engine {
 	uint64_t interval_ns;	   /* at which a port without a descriptor is looked at now */
 	uint64_t port_pause_ns;	   /* between two looks */
 	uint64_t step_ns;	   /* when the last step was that left nothing out */
+	uint64_t stepped_ns;	   /* when the last one of an application's thread ended */
 	unsigned behind;	   /* steps that timers yet wait for, at most, because nobody has taken one for long */
 	bool quiet;		   /* the last step, or doorbell, left nothing to do, until something comes */
+	bool rx_brief;		   /* payloads by reference are left in their links */
 	uint64_t rx_until; /* completions after which links are not received from: who polls has what he asked for */
 
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */

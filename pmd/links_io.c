@@ -222,10 +222,13 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 	uint32_t kind = LINK_PACKET;
 	int len = 0;
 
-	while (budget > 0 && (link_is_followed(kind) || nic_completions(e->nic) < e->rx_until || links_has_ahead(in)) &&
+	while ((links_has_ahead(in) ||
+		(budget > 0 && (link_is_followed(kind) || nic_completions(e->nic) < e->rx_until))) &&
 	       (len = ring_peek(&in->ring, &packet, &kind)) > 0) {
 		unsigned weight;
 
+		if (pmd_unlikely(e->rx_brief) && kind == LINK_REFERENCE)
+			break;
 		ring_will_peek(&in->ring, (uint32_t)len);
 		weight = rx_entry(e, in, kind, packet, (uint32_t)len, budget, now_ns);
 		if (weight == 0)

@@ -265,17 +265,18 @@ void pmd_engine_look_after(struct pmd_engine *e)
 /* ---- inline ------------------------------------------------------------------------------------------------- */
 
 /** Tell the thread that an application thread has moved packets since start_ns, `references` of them with payload by reference, any
- *  of which takes as long as many packets. */
-static void inline_worked(struct pmd_engine *e, unsigned packets, uint64_t references, uint64_t start_ns)
+ *  of which takes as long as many packets. @return when that ended; start_ns: at once. */
+static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t references, uint64_t start_ns)
 {
 	uint64_t now_ns;
 
 	if (packets < WORTH_A_CLOCK && references == 0)
-		return;
+		return start_ns;
 	now_ns = pmd_now_ns();
 
 	__atomic_store_n(&e->inline_work_ns, e->inline_work_ns + now_ns - start_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->inline_last_ns, now_ns, __ATOMIC_RELAXED);
+	return now_ns;
 }
 
 /**
@@ -319,7 +320,7 @@ static void inline_step(struct pmd_engine *e)
 	e->inline_finds += got > 0;
 	__atomic_store_n(&e->inline_moved, got + e->sent > 0, __ATOMIC_RELAXED);
 	inline_polled(e, e->now_ns);
-	inline_worked(e, got + e->sent, e->port->stats.link_rx_references - references, e->now_ns);
+	e->stepped_ns = inline_worked(e, got + e->sent, e->port->stats.link_rx_references - references, e->now_ns);
 }
 
 /**
@@ -386,7 +387,8 @@ void pmd_inline_yield(struct pmd_engine *e)
 			 __ATOMIC_RELAXED);
 }
 
-/** A program that posts more than it polls takes what has come all the same: or the thread would wake for it.
+/** A program that posts more than it polls takes what has come all the same: or the thread would wake for it. But not long payloads: who
+ *  posts a READ is not kept by those that he has posted before, and when he polls next, one call copies several.
  *  @return whether something had come by a link. */
 static bool doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 {
@@ -394,7 +396,9 @@ static bool doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 
 	if (found) {
 		__atomic_store_n(&e->inline_last_ns, PMD_POLLS_NOW, __ATOMIC_RELAXED);
+		e->rx_brief = true;
 		pmd_links_rx(e->links, INLINE_RX_BUDGET, now_ns);
+		e->rx_brief = false;
 		e->inline_finds++;
 		inline_polled(e, now_ns);
 	}
@@ -424,7 +428,7 @@ void pmd_doorbell(struct pmd_engine *e)
 	inline_worked(e, e->sent, e->port->stats.link_rx_references - references, now_ns);
 	/* Who has all that he polls for from doorbells takes no steps, and for the thread he polls: nobody else would see to timers,
 	 * the port and new connections. */
-	if (found && now_ns - e->step_ns >= DOORBELL_STEP_NS)
+	if (found && now_ns - e->step_ns >= DOORBELL_STEP_NS && now_ns - e->stepped_ns >= DOORBELL_STEP_NS)
 		inline_step(e);
 }
 

@@ -426,6 +426,35 @@ static void receive_all(struct end *a, struct end *b, unsigned n)
 	pmd_links_rx(a->engine->links, 64, pmd_now_ns());
 }
 
+/** So many that what has come is looked for although nothing was posted. */
+static void ring_doorbells(struct pmd_engine *e, uint64_t last_step_ns)
+{
+	for (unsigned i = 0; i < 16; i++) {
+		e->step_ns = e->stepped_ns = last_step_ns;
+		pmd_doorbell(e);
+	}
+}
+
+/** Who posts goes on to post, for as long as it takes until others would have to look after his device. */
+static void ahead__doorbells_leave_them(void **state)
+{
+	unsigned put_in = 0;
+	struct liar l;
+
+	(void)state;
+	start(&l);
+	do { /* a thread that does not get the CPU is one that has not looked for long */
+		assert_true(put_in < 1000);
+		receive(&l);
+		put(&l, put_in++ * PSNS, 1, 100);
+		ring_doorbells(l.end.engine, pmd_now_ns());
+	} while (writes(&l) == put_in);
+	ring_doorbells(l.end.engine, 0);
+	assert_int_equal(writes(&l), put_in);
+	expect_at(&l, 1, 100);
+	stop(&l);
+}
+
 /** Of one place of b's memory, to another one of a's. */
 static void post_read(struct end *a, const struct end *b, uint32_t to, uint32_t from)
 {
@@ -614,6 +643,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(ahead__what_is_changed_meanwhile_is_read_again),
 		cmocka_unit_test(ahead__up_to_what_is_something_else),
 		cmocka_unit_test(ahead__the_others_memory_may_be_gone),
+		cmocka_unit_test(ahead__doorbells_leave_them),
 		cmocka_unit_test(ahead__answers),
 		cmocka_unit_test(ahead__offers),
 		cmocka_unit_test(ahead__an_address_that_is_none),
