@@ -370,7 +370,8 @@ void rdm_served(struct nic_qp *qp, uint32_t rkey, bool read, bool write);
 bool rdm_is_told(const struct nic_qp *qp, uint32_t rkey);
 /** The QP is in error. */
 void rdm_qp_failed(struct nic_qp *qp);
-void rdm_settle(struct nic *nic);
+/** Endpoints act on what has completed. @return whether there was anything. */
+bool rdm_settle(struct nic *nic);
 void rdm_settle_all(struct nic *nic);
 /** Endpoints act on what has completed, and work that has waited for it is started: at the end of every call that may complete
  *  something. */

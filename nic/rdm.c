@@ -340,8 +340,11 @@ static void peer_failed(struct nic_rdm_peer *peer)
 		rdm_connect(peer);
 }
 
-static void ep_settle(struct nic_rdm *ep)
+/** @return whether there was something to settle. */
+static bool ep_settle(struct nic_rdm *ep)
 {
+	bool had = !list_empty(&ep->due) || !list_empty(&ep->wake);
+
 	while (!list_empty(&ep->due)) {
 		struct rdm_op *op = list_entry(list_first(&ep->due), struct rdm_op, due);
 
@@ -360,11 +363,12 @@ static void ep_settle(struct nic_rdm *ep)
 	rdm_datagram_recover(ep);
 	rdm_fade(ep, false);
 	ep->nic->rdm_due |= !list_empty(&ep->fading); /* they have yet to send */
+	return had;
 }
 
-void rdm_settle(struct nic *nic)
+bool rdm_settle(struct nic *nic)
 {
-	bool more;
+	bool more, had = false;
 
 	do {
 		nic->rdm_due = false;
@@ -372,10 +376,11 @@ void rdm_settle(struct nic *nic)
 		for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
 			struct nic_rdm *ep = list_entry(n, struct nic_rdm, node);
 
-			ep_settle(ep);
+			had |= ep_settle(ep);
 			more |= !list_empty(&ep->due) || !list_empty(&ep->wake);
 		}
 	} while (more);
+	return had;
 }
 
 void rdm_settle_all(struct nic *nic)

@@ -236,7 +236,8 @@ static struct nic_trig_cntr *whose_turn(struct nic *nic, unsigned tries)
 	return list_empty(of) ? NULL : list_entry(list_first(of), struct nic_trig_cntr, node);
 }
 
-/* There is no end as long as what is started completes what makes room for more. */
+/* Goes on as long as what is started completes what makes room for more. QPs that have yet to send their last keep rdm_due
+ * set until packets have gone, which does not happen here: once nothing was settled, nothing more will be. */
 static void fire_all(struct nic *nic)
 {
 	struct nic_trig_cntr *c;
@@ -247,9 +248,7 @@ static void fire_all(struct nic *nic)
 		c = whose_turn(nic, tries);
 		if (c && !fire_ready(nic, c))
 			tries -= tries > 0;
-		else if (!c && nic->rdm_due)
-			rdm_settle(nic);
-		else if (!c)
+		else if (!c && !(nic->rdm_due && rdm_settle(nic)))
 			return;
 	}
 }

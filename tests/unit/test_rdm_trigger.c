@@ -7,6 +7,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "rdm.h"
 
 #define SECOND 1000000000ull
 #define QUIET  (20 * SECOND)
@@ -165,6 +168,37 @@ static void rdm_trigger__what_fails_starts_what_waits_for_it(void **state)
 	rdm_rig_destroy(rig);
 }
 
+/* Counters fire under the engine's lock: they must not wait for a packet, which only the holder of the lock can send. */
+static void rdm_trigger__counters_fire_while_a_dropped_connection_still_owes_an_ack(void **state)
+{
+	struct rdm_rig *rig = rdm_rig_create(3, 4);
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1], *c = &rig->node[2];
+	struct sending next = {.from = b, .to = c, .context = 2};
+	struct nic_trig_cntr cntr;
+
+	(void)state;
+	rdm_node_stop(b);
+	rig->ack_delay_ns = SECOND;
+	rdm_node_start(b);
+	assert_int_equal(rdm_recv(b, NULL, 1, 0, 0, 0, 0, LEN), 0);
+	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, LEN), 0);
+	rdm_run(rig, SECOND / 10);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+	nic_trig_cntr_init(&cntr);
+	wait_for(&next, &cntr, 1);
+	rdm_disconnect(rdm_peer(b, a), NIC_RDM_PEER_LOST);
+	assert_false(list_empty(&b->ep->fading)); /* the ACK is still to be sent */
+	nic_trig_add(b->nic, &cntr, false, 1);
+	alarm(60); /* a call that does not return must not keep the tests */
+	nic_trig_run(b->nic);
+	alarm(0);
+	assert_true(rdm_run(rig, QUIET));
+	rdm_expect(b, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	assert_true(list_empty(&b->ep->fading));
+	nic_trig_cntr_fini(&cntr);
+	rdm_rig_destroy(rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +207,7 @@ int main(void)
 		cmocka_unit_test(rdm_trigger__a_write_of_a_peer_starts_the_answer),
 		cmocka_unit_test(rdm_trigger__what_a_queue_has_no_room_for_goes_later_in_order),
 		cmocka_unit_test(rdm_trigger__what_fails_starts_what_waits_for_it),
+		cmocka_unit_test(rdm_trigger__counters_fire_while_a_dropped_connection_still_owes_an_ack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
