@@ -110,6 +110,8 @@ static void clear_reserved(uint8_t *bth, const struct packet *p)
 		memset(bth + BTH_LEN, 0, CNP_LEN);
 	if (op_has(p->op, HDR_EXTATOMIC))
 		memset(bth + BTH_LEN + EXTATOMICETH_LOG_SIZE + 1, 0, 3);
+	if (op_has(p->op, HDR_ELEMENT))
+		bth[BTH_LEN + ELEMENTETH_FLAGS + 1] = 0;
 	memset(bth + p->op->hdr_len + p->payload_len, 0, p->pad);
 }
 
