@@ -338,7 +338,7 @@ static bool syndrome_known(uint8_t s)
 	return s < 0x40 || (s >= AETH_NAK_SEQUENCE && s <= AETH_NAK_OPERATION);
 }
 
-void comp_rx(struct nic_qp *qp, const struct packet *p)
+bool comp_rx(struct nic_qp *qp, const struct packet *p)
 {
 	struct nic *nic = qp->nic;
 	bool ack = p->op->kind == OP_ACK;
@@ -347,28 +347,25 @@ void comp_rx(struct nic_qp *qp, const struct packet *p)
 
 	if (psn_diff(p->psn, qp->req.sent_psn) >= 0) {
 		COUNT(nic, resp_unsent);
-		return;
+		return false;
 	}
 	if (psn_diff(about, qp->comp.una) < (about != p->psn ? 1 : 0)) {
 		COUNT(nic, resp_ghost);
-		return;
+		return false;
 	}
 	if (ack && !syndrome_known(p->syndrome)) {
 		COUNT(nic, resp_reserved);
-		return;
+		return false;
 	}
-	if (ack && p->syndrome >= AETH_RNR) {
+	if (ack && p->syndrome >= AETH_RNR)
 		nak(qp, p);
-		return;
-	}
-	if (!acknowledge(qp, about)) {
+	else if (!acknowledge(qp, about))
 		implied_nak(qp);
-		return;
-	}
-	if (p->op->kind == OP_READ_RESP)
+	else if (p->op->kind == OP_READ_RESP)
 		read_response(qp, p);
 	else if (p->op->kind == OP_ELEMENTS_ACK)
 		elements_response(qp, p);
 	else if (!ack)
 		atomic_response(qp, p);
+	return true;
 }

@@ -51,8 +51,9 @@ struct trig {
 struct nic {
 	struct nic_config cfg; /* defaults filled in */
 	bool port_up;
-	bool refers;  /* something has been sent by reference, ever */
-	uint64_t now; /* latest time seen */
+	bool refers;	       /* something has been sent by reference, ever */
+	bool answers_stranger; /* what is being posted is for a sender that has proved nothing */
+	uint64_t now;	       /* latest time seen */
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
 
 	struct table qps;   /* by QPN */

@@ -275,7 +275,8 @@ enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, cons
 	return NIC_CNT_COUNT;
 }
 
-static void dispatch(struct nic *nic, const struct packet *p)
+/** @return whether a connected QP has accepted it. */
+static bool dispatch(struct nic *nic, const struct packet *p)
 {
 	struct nic_qp *qp;
 	enum nic_counter why;
@@ -283,7 +284,7 @@ static void dispatch(struct nic *nic, const struct packet *p)
 
 	if (p->op->kind == OP_CONGESTION) {
 		COUNT(nic, rx_cnp_ignored);
-		return;
+		return false;
 	}
 	qp = table_find(&nic->qps, p->dest_qpn);
 	why = rx_refusal(nic, qp, p);
@@ -294,45 +295,60 @@ static void dispatch(struct nic *nic, const struct packet *p)
 		else if (!p->bare)
 			rdm_nobody(nic, p);
 		trace_add(nic, p->dest_qpn, NIC_TR_drop, p->psn, why);
-		return;
+		return false;
 	}
 	psns = refer_psns(qp, p);
 	COUNT_BY(nic, rx_packets, psns - 1); /* one has been counted */
 	qp->counters.rx_packets += psns;
 	qp->counters.rx_bytes += p->payload_len;
 	trace_add(nic, qp->qpn, NIC_TR_rx, p->psn, p->op->value);
-	if (qp->type == NIC_QPT_UD)
-		ud_rx(qp, p);
-	else if (op_is_response(p->op))
-		comp_rx(qp, p);
-	else
-		resp_rx(qp, p);
+	if (qp->type != NIC_QPT_UD)
+		return op_is_response(p->op) ? comp_rx(qp, p) : resp_rx(qp, p);
+	ud_rx(qp, p);
+	return false;
 }
 
-bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns)
+/** Count what packet_parse has refused. */
+static void drop_malformed(struct nic *nic, enum packet_verdict verdict)
+{
+	nic->counters[verdict_counter(verdict)]++;
+	trace_add(nic, 0, NIC_TR_drop, 0, verdict_counter(verdict));
+}
+
+bool nic_rx_check(struct nic *nic, const struct nic_rx_frame *frame)
+{
+	struct packet p;
+	enum packet_verdict verdict = packet_parse(frame, &p);
+
+	if (verdict != PACKET_OK)
+		drop_malformed(nic, verdict);
+	return verdict == PACKET_OK;
+}
+
+enum nic_rx_verdict nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns)
 {
 	struct packet p;
 	enum packet_verdict verdict;
+	bool accepted;
 
 	nic_see_time(nic, now_ns);
 	if (!nic->port_up) {
 		COUNT(nic, rx_port_down);
-		return false;
+		return NIC_RX_MALFORMED;
 	}
 	verdict = packet_parse(frame, &p);
 	if (verdict != PACKET_OK) {
-		nic->counters[verdict_counter(verdict)]++;
-		trace_add(nic, 0, NIC_TR_drop, 0, verdict_counter(verdict));
-		return false;
+		drop_malformed(nic, verdict);
+		return NIC_RX_MALFORMED;
 	}
 	COUNT(nic, rx_packets);
 	COUNT_BY(nic, rx_bytes, p.payload_len);
 	if (p.ip_id_recovered)
 		COUNT(nic, rx_ip_id_recovered);
-	dispatch(nic, &p);
+	accepted = dispatch(nic, &p);
 	nic_settle_failed_cqs(nic);
 	rdm_settle_due(nic);
-	return true;
+	return accepted ? NIC_RX_ACCEPTED : NIC_RX_PARSED;
 }
 
 /* ---- time -------------------------------------------------------------------------------------------- */

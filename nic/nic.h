@@ -97,6 +97,9 @@ struct nic_config {
 	/** The egress path to a QP of a peer; NULL: path 0 for all. Asked when a connected QP learns its peer, and when a
 	 *  datagram is posted. What it names is open (nic_path_open), or 0. */
 	uint32_t (*route)(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn);
+	/** As route, for an answer to a sender that has proved nothing, not even its address: such answers must open nothing, ask
+	 *  nobody and be remembered nowhere. It names a path that is open already, or 0. NULL: route is called. */
+	uint32_t (*route_known)(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn);
 	/** Runs fn(arg), which touches application memory; returns false if that faulted (the rest of fn is
 	 *  then skipped). NULL: call directly. fn never allocates, locks or calls back. */
 	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
@@ -219,12 +222,25 @@ void nic_foresee_behind(const struct nic *nic, const struct nic_rx_frame *frame,
  */
 uint8_t *nic_foresee(const struct nic *nic, const struct nic_rx_frame *frame, struct nic_foresight *f);
 
+/** What became of a received packet. */
+enum nic_rx_verdict {
+	NIC_RX_MALFORMED = 0, /* dropped before its QP was looked for; also while the port is down */
+	NIC_RX_PARSED, /* well-formed, and its ICRC held. It may have been dropped later on; the counters say so */
+	/** A connected QP took it from its peer: for RC the PSN expected next, or an answer to a request under way; for UC the PSN
+	 *  expected next. Only this says anything about the peer. UC is the weaker sign: it takes what any sender with the
+	 *  peer's address sends to the QPN. */
+	NIC_RX_ACCEPTED,
+};
+
 /**
  * Take one received packet. Everything that is not acceptable is counted and dropped or answered as IBTA
  * chapter 9 says; no input can crash the NIC.
- * @return true if the packet was well-formed and its ICRC held (it may still have been dropped later on).
  */
-bool nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns);
+enum nic_rx_verdict nic_rx(struct nic *nic, const struct nic_rx_frame *frame, uint64_t now_ns);
+
+/** Whether a packet that is to be passed on to another function is well-formed and its ICRC holds. If not it is counted as dropped,
+ *  as nic_rx does. Nothing else happens to it. */
+bool nic_rx_check(struct nic *nic, const struct nic_rx_frame *frame);
 
 #define NIC_ADDRESSES_BITS 5 /* so that QPs of equal numbers, of different devices, are hardly taken for each other */
 

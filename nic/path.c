@@ -63,7 +63,9 @@ void nic_path_close(struct nic *nic, uint32_t path)
 
 uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t dest_qpn)
 {
-	uint32_t path = nic->cfg.route ? nic->cfg.route(nic->cfg.ctx, dgid, dest_qpn) : 0;
+	uint32_t (*route)(void *, const struct nic_gid *, uint32_t) =
+		nic->answers_stranger && nic->cfg.route_known ? nic->cfg.route_known : nic->cfg.route;
+	uint32_t path = route ? route(nic->cfg.ctx, dgid, dest_qpn) : 0;
 
 	return path < NIC_PATHS_MAX && nic->paths[path].open ? path : 0;
 }

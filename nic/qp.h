@@ -502,8 +502,8 @@ bool cross_run(struct nic_qp *qp, struct swqe *w);
 
 /* comp.c */
 void comp_reset(struct nic_qp *qp);
-/** A response packet for this RC QP. */
-void comp_rx(struct nic_qp *qp, const struct packet *p);
+/** A response packet for this RC QP. @return whether it answers a request under way. */
+bool comp_rx(struct nic_qp *qp, const struct packet *p);
 /** Complete the oldest WQE. */
 void comp_finish(struct nic_qp *qp, enum error_id error);
 /** Complete local operations that have become the oldest. */
@@ -516,8 +516,8 @@ void comp_flush(struct nic_qp *qp);
 
 /* resp.c */
 void resp_reset(struct nic_qp *qp);
-/** A request packet for this RC or UC QP. */
-void resp_rx(struct nic_qp *qp, const struct packet *p);
+/** A request packet for this RC or UC QP. @return whether it had the PSN expected next, and was executed. */
+bool resp_rx(struct nic_qp *qp, const struct packet *p);
 /** Whether a WRITE of one packet would be executed as things stand, if it came next and no message were open. @param app where it
  *  would write to. */
 bool resp_would_take(const struct nic_qp *qp, const struct packet *p, uint8_t **app);

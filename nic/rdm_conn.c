@@ -314,10 +314,13 @@ uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 /** Half of the room is for those that we talk to. */
 static void say_to_stranger(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c)
 {
-	if (ep->contact->sq.head - ep->contact->sq.tail < ep->contact->sq.capacity / 2)
-		rdm_say(ep, to, c, NULL);
-	else
+	if (ep->contact->sq.head - ep->contact->sq.tail >= ep->contact->sq.capacity / 2) {
 		COUNT(ep->nic, rdm_calls_unsent);
+		return;
+	}
+	ep->nic->answers_stranger = true;
+	rdm_say(ep, to, c, NULL);
+	ep->nic->answers_stranger = false;
 }
 
 void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,

@@ -367,7 +367,8 @@ static void request_not_come(struct nic_qp *qp)
 	qp->resp.nak_sent = true;
 }
 
-static void rx_rc(struct nic_qp *qp, const struct packet *p)
+/** @return whether it was the request expected next, and has been executed. */
+static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
 	int32_t ahead = psn_diff(p->psn, resp->epsn);
@@ -380,32 +381,32 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 		if (!resp->nak_sent)
 			resp_nak(qp, AETH_NAK_SEQUENCE, resp->epsn);
 		resp->nak_sent = true; /* one NAK until the gap is filled (RP-01) */
-		return;
+		return false;
 	}
 	if (ahead < 0) {
 		resp_duplicate(qp, p);
-		return;
+		return false;
 	}
 	verdict = resp_check(qp, p, &app);
 	if (verdict == CHECK_RNR) {
 		resp->nak_sent = true;
 		resp_nak(qp, (uint8_t)(AETH_RNR | qp->attr.min_rnr_timer), p->psn);
-		return;
+		return false;
 	}
 	if (verdict == ERR_none && p->op->kind == OP_FETCH_ELEMENTS && !resp_elements_room(qp)) {
 		COUNT(qp->nic, resp_no_memory); /* it will be sent again */
-		return;
+		return false;
 	}
 	if (verdict == ERR_none)
 		verdict = execute(qp, p, app);
 	if (verdict == CHECK_UNREAD) {
 		request_not_come(qp);
-		return;
+		return false;
 	}
 	resp->nak_sent = false;
 	if (verdict != ERR_none) {
 		resp_fail(qp, (enum error_id)verdict, p->psn);
-		return;
+		return false;
 	}
 	if (resp->ack_queued)
 		resp->syndrome = AETH_ACK; /* a NAK that has not gone out yet is overtaken by events */
@@ -416,26 +417,29 @@ static void rx_rc(struct nic_qp *qp, const struct packet *p)
 		resp->msn = (resp->msn + 1) & PSN_MASK;
 	resp->unacked++;
 	if (needs_resource(p->op))
-		return; /* what answers it acknowledges it */
+		return true; /* what answers it acknowledges it */
 	if (p->ackreq)
 		resp_ack(qp);
 	else if (op_ends(p->op))
 		resp_ack_lazily(qp);
+	return true;
 }
 
-/* UC (9.8.2): no answers; a gap or the peer's error drops the rest of the message, its receive WQE serves the next. */
-static void rx_uc(struct nic_qp *qp, const struct packet *p)
+/* UC (9.8.2): no answers; a gap or the peer's error drops the rest of the message, its receive WQE serves the next.
+   @return as rx_rc */
+static bool rx_uc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
+	bool expected = p->psn == resp->epsn;
 	uint8_t *app = NULL;
 	unsigned verdict;
 
-	if (p->psn != resp->epsn) {
+	if (!expected) {
 		resp->open = NULL;
 		if (!op_starts(p->op)) {
 			COUNT(qp->nic, uc_dropped);
 			qp->counters.dropped_rx++;
-			return;
+			return false;
 		}
 	}
 	resp->epsn = psn_add(p->psn, 1);
@@ -446,7 +450,7 @@ static void rx_uc(struct nic_qp *qp, const struct packet *p)
 		verdict = execute(qp, p, app);
 	if (verdict == ERR_none) {
 		resp->open = op_ends(p->op) ? NULL : p->op;
-		return;
+		return expected;
 	}
 	resp->open = NULL;
 	COUNT(qp->nic, uc_dropped);
@@ -457,23 +461,25 @@ static void rx_uc(struct nic_qp *qp, const struct packet *p)
 		qp_complete_recv(qp, &wc, false);
 		qp_enter_error(qp);
 	}
+	return false;
 }
 
-static void rx_run(struct nic_qp *qp, const struct packet *p)
+/** @return as rx_rc, of any of its requests. */
+static bool rx_run(struct nic_qp *qp, const struct packet *p)
 {
 	struct packet one;
+	bool accepted = false;
 
-	if (psn_diff(p->psn, qp->resp.epsn) > 0) {
-		rx_rc(qp, p); /* out of sequence as one packet */
-		return;
-	}
+	if (psn_diff(p->psn, qp->resp.epsn) > 0)
+		return rx_rc(qp, p); /* out of sequence as one packet */
 	for (uint32_t i = 0; i < p->element.count && qp->state != NIC_QPS_ERR; i++) {
 		resp_elements_member(p, i, &one);
-		rx_rc(qp, &one);
+		accepted |= rx_rc(qp, &one);
 	}
+	return accepted;
 }
 
-void resp_rx(struct nic_qp *qp, const struct packet *p)
+bool resp_rx(struct nic_qp *qp, const struct packet *p)
 {
 	if (!qp->resp.heard) {
 		qp->resp.heard = true;
@@ -481,9 +487,6 @@ void resp_rx(struct nic_qp *qp, const struct packet *p)
 			event_raise(qp->nic, &qp->events, NIC_EVENT_COMM_EST);
 	}
 	if (qp->type == NIC_QPT_UC)
-		rx_uc(qp, p);
-	else if (op_is_elements(p->op) && resp_elements_run(qp, p))
-		rx_run(qp, p);
-	else
-		rx_rc(qp, p);
+		return rx_uc(qp, p);
+	return op_is_elements(p->op) && resp_elements_run(qp, p) ? rx_run(qp, p) : rx_rc(qp, p);
 }

@@ -387,6 +387,17 @@ bool rig_rx_bytes(struct rig *rig, const uint8_t *ip, uint32_t len)
 	return ok;
 }
 
+enum nic_rx_verdict rig_rx_verdict(struct rig *rig, const struct packet *p)
+{
+	struct packet filled = *p;
+	uint8_t buf[NIC_FRAME_MAX];
+	struct nic_rx_frame frame = {.data = buf};
+
+	filled.pad = (uint8_t)(-p->payload_len & 3);
+	frame.len = packet_encode(&filled, buf);
+	return nic_rx(rig->nic, &frame, rig->now);
+}
+
 bool rig_rx(struct rig *rig, const struct packet *p)
 {
 	struct packet filled = *p;

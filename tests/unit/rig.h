@@ -184,6 +184,7 @@ struct packet rig_peer_packet(struct rig *rig, unsigned op, uint32_t psn);
 /** The same with `len` bytes of peer_data from `offset` as payload, and as DMA length. */
 struct packet rig_peer_data(struct rig *rig, unsigned op, uint32_t psn, uint32_t offset, uint32_t len);
 /** Encode (pad is computed) and deliver. @return what nic_rx says */
+enum nic_rx_verdict rig_rx_verdict(struct rig *rig, const struct packet *p);
 bool rig_rx(struct rig *rig, const struct packet *p);
 /** Deliver raw bytes of an IP packet. */
 bool rig_rx_bytes(struct rig *rig, const uint8_t *ip, uint32_t len);

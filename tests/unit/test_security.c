@@ -401,6 +401,60 @@ static void security__SE_09_lists_of_work_requests_are_copied_when_posted(void *
 	rig_destroy(rig);
 }
 
+static enum nic_rx_verdict verdict_of(struct rig *rig, unsigned op, uint32_t psn)
+{
+	struct packet p = rig_peer_data(rig, op, psn, 0, 8);
+
+	if (op_is_response(p.op))
+		p.payload_len = 0;
+	return rig_rx_verdict(rig, &p);
+}
+
+/** Carriers learn from packets what kind of sender the peer is: nobody else's packet may teach them. */
+static void security__SE_04_only_what_a_connected_qp_accepts_tells_of_its_peer(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+	struct packet p = rig_peer_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
+
+	p.sgid.raw[15] ^= 1; /* another sender's */
+	assert_int_equal(rig_rx_verdict(rig, &p), NIC_RX_PARSED);
+	p.sgid.raw[15] ^= 1;
+	p.dest_qpn ^= 1; /* to nobody */
+	assert_int_equal(rig_rx_verdict(rig, &p), NIC_RX_PARSED);
+	assert_int_equal(verdict_of(rig, CNP, 0), NIC_RX_MALFORMED); /* with payload */
+	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN + 1), NIC_RX_PARSED);
+	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN), NIC_RX_ACCEPTED);
+	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN), NIC_RX_PARSED); /* half of all PSNs are duplicates */
+	assert_int_equal(verdict_of(rig, ACK, RIG_SQ_PSN), NIC_RX_PARSED);
+	rig_destroy(rig);
+}
+
+static void security__SE_04_so_do_answers_to_requests_under_way(void **state)
+{
+	struct rig *rig = rig_ready(NULL);
+
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	assert_int_equal(verdict_of(rig, ACK, RIG_SQ_PSN + 1), NIC_RX_PARSED);
+	assert_int_equal(verdict_of(rig, ACK, RIG_SQ_PSN), NIC_RX_ACCEPTED);
+	assert_int_equal(verdict_of(rig, ACK, RIG_SQ_PSN), NIC_RX_PARSED);
+	rig_destroy(rig);
+}
+
+static void security__SE_04_of_uc_what_was_expected_next_and_of_ud_nothing(void **state)
+{
+	struct rig *rig = rig_ready(&(struct rig_opts){.type = NIC_QPT_UC});
+
+	assert_int_equal(verdict_of(rig, RIG_UC | WRITE_ONLY, RIG_RQ_PSN), NIC_RX_ACCEPTED);
+	assert_int_equal(verdict_of(rig, RIG_UC | WRITE_ONLY, RIG_RQ_PSN + 7), NIC_RX_PARSED);
+	rig_destroy(rig);
+	rig = rig_ready(&(struct rig_opts){.type = NIC_QPT_UD});
+	rig_post_recv(rig, 1, 0, 64);
+	assert_int_equal(verdict_of(rig, UD_SEND_ONLY, 0), NIC_RX_PARSED);
+	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
+	rig_destroy(rig);
+}
+
 static void cc__CC_03_cnps_are_ignored_and_never_answered(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -435,6 +489,9 @@ int main(void)
 		cmocka_unit_test(security__SE_07_queue_pairs_take_turns),
 		cmocka_unit_test(security__SE_09_addresses_and_lengths_from_the_wire_reach_nothing_outside_a_region),
 		cmocka_unit_test(security__SE_09_lists_of_work_requests_are_copied_when_posted),
+		cmocka_unit_test(security__SE_04_only_what_a_connected_qp_accepts_tells_of_its_peer),
+		cmocka_unit_test(security__SE_04_so_do_answers_to_requests_under_way),
+		cmocka_unit_test(security__SE_04_of_uc_what_was_expected_next_and_of_ud_nothing),
 		cmocka_unit_test(cc__CC_03_cnps_are_ignored_and_never_answered),
 	};
 
