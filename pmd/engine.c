@@ -23,6 +23,7 @@
 #include "nic_rdm.h"
 #include "points.h"
 #include "services.h"
+#include "strays.h"
 #include "tap.h"
 #include "tools.h"
 
@@ -237,6 +238,13 @@ static uint32_t engine_route(void *ctx, const struct nic_gid *dgid, uint32_t des
 	return pmd_links_route(e->links, dgid, dest_qpn);
 }
 
+static uint32_t engine_route_known(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
+{
+	const struct pmd_engine *e = ctx;
+
+	return pmd_links_find(e->links, dgid, pmd_links_target(dest_qpn));
+}
+
 static void engine_revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 {
 	const struct pmd_engine *e = ctx;
@@ -268,6 +276,7 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 		.local_ack_delay = 15, /* 134 ms: a process may be off the CPU for long */
 		.random = engine_random,
 		.route = engine_route,
+		.route_known = engine_route_known,
 		.revoke = engine_revoke,
 		.guard = pmd_guard_run,
 		.pause = engine_pause,
@@ -330,21 +339,14 @@ static void engine_close_port(struct pmd_engine *e)
 		pmd_control_close(e->control);
 }
 
-static bool engine_forward(void *ctx, const struct nic_rx_frame *frame)
+static bool engine_stray(void *ctx, const struct nic_rx_frame *frame)
 {
-	const struct pmd_engine *e = ctx;
-
-	return pmd_links_forward(e->links, frame);
+	return pmd_strays_take(ctx, frame);
 }
 
 static bool engine_serves(void *ctx, uint16_t service)
 {
 	return pmd_services_have(ctx, service);
-}
-
-static bool engine_unserved(void *ctx, uint16_t service)
-{
-	return pmd_services_nobody(ctx, service);
 }
 
 /** Same-host peers are reached through memory, as far as the device is shared at all. */
@@ -360,11 +362,18 @@ static int engine_open_links(struct pmd_engine *e, char *err, size_t err_len)
 		snprintf(err, err_len, "%s is '%.32s'; use on or off", wrong, getenv(wrong));
 	else if (rc != 0)
 		snprintf(err, err_len, "no links: %s", strerror(-rc));
-	e->port->forward = engine_forward;
+	if (rc != 0)
+		return rc;
+	e->strays = pmd_strays_open();
+	if (!e->strays) {
+		pmd_links_close(e->links);
+		snprintf(err, err_len, "out of memory");
+		return -ENOMEM;
+	}
+	e->port->stray = engine_stray;
 	e->port->serves = engine_serves;
-	e->port->unserved = engine_unserved;
 	e->port->ctx = e;
-	return rc;
+	return 0;
 }
 
 static struct rte_mempool *engine_create_pool(bool ethdev)
@@ -459,6 +468,7 @@ no_bells:
 	close(e->doorbell_fd);
 	close(e->bell_fd);
 	pmd_links_close(e->links);
+	pmd_strays_close(e->strays);
 no_links:
 	nic_destroy(e->nic);
 no_nic:
@@ -536,6 +546,7 @@ void pmd_close(struct pmd_engine *engine)
 	pmd_tools_close(engine);
 	pmd_services_close(engine);
 	pmd_links_close(engine->links);
+	pmd_strays_close(engine->strays);
 	PMD_POINT(close_unlinked);
 	pmd_tap_close(engine);
 	nic_destroy(engine->nic);

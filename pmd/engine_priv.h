@@ -12,14 +12,6 @@
 #include "port.h"
 
 /** UROCE_PROGRESS; see thread.c. */
-#define PMD_ASKED 64u
-/** Whether somebody serves a port, as it was found lately. */
-struct pmd_asked {
-	uint64_t until_ns;
-	uint16_t port;
-	bool nobody;
-};
-
 enum pmd_progress_mode { PMD_PROGRESS_AUTO, PMD_PROGRESS_THREAD, PMD_PROGRESS_PINNED, PMD_PROGRESS_INLINE };
 
 /** What became of the CPU that a polling thread gave away. */
@@ -34,8 +26,8 @@ struct pmd_engine {
 	struct pmd_links *links;      /* NULL: none */
 	struct pmd_service *services; /* see services.c */
 	unsigned n_services;
-	uint32_t next_port;		   /* where to look for one that may be any */
-	struct pmd_asked asked[PMD_ASKED]; /* the same */
+	uint32_t next_port;	   /* where to look for one that may be any */
+	struct pmd_strays *strays; /* NULL: there can be none */
 	struct rte_mempool *pool;
 	pmd_event_fn on_event;
 	void *event_ctx;
@@ -58,6 +50,8 @@ struct pmd_engine {
 	unsigned sent;		   /* packets of the last pmd_engine_transmit */
 	unsigned silent_doorbells; /* in a row */
 	unsigned owed;		   /* packets sent since packets were last received */
+	unsigned taken;		   /* packets that this step, or doorbell, has looked at, whatever became of them */
+	bool strays_held;	   /* strays wait for connections */
 	uint64_t port_looked_ns;   /* when the port was last looked at */
 	uint64_t interval_ns;	   /* at which a port without a descriptor is looked at now */
 	uint64_t port_pause_ns;	   /* between two looks */
@@ -124,6 +118,21 @@ struct pmd_engine {
 #define PMD_WAIT_SPIN_AFTER 4 /* short sleeps until a thread that waits tries to poll instead, at first */
 
 #define THREAD_RX_BUDGET 128 /* packets of a step that is not part of a polling call */
+
+/* Packets that a step takes while the engine is locked, those that it drops or passes on included: from the port what was sent before
+ * it, or its budget, and a burst more; and from links its budget and a turn more. Tests rely on it. */
+#define PMD_PORT_RX_MOST     512
+#define PMD_STEP_PACKETS_MAX (PMD_PORT_RX_MOST + PMD_RX_VAIN + PMD_RX_BURST + THREAD_RX_BUDGET + 32)
+
+/** The engine has been locked since then, by a step. */
+static inline void pmd_engine_held(struct pmd_engine *e, uint64_t since_ns, uint64_t now_ns)
+{
+	if (now_ns > since_ns && now_ns - since_ns > e->port->stats.lock_held_ns_max)
+		e->port->stats.lock_held_ns_max = now_ns - since_ns;
+}
+
+/** Give the NIC a packet of the port. Lock held. */
+void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uint64_t now_ns);
 
 /** All that is due: receive, timers, transmit, events. Lock held. Bounded. @return packets received. */
 unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks);

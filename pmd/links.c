@@ -29,6 +29,7 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	l->out[path] = NULL;
+	l->targets[path] = 0;
 	l->n_out--;
 	l->full[path / 64] &= ~(1ull << path % 64);
 	links_routes_end(l, out);

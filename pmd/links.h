@@ -56,6 +56,18 @@ void pmd_links_abandon(struct pmd_links *links);
 /** As nic_config.route: makes the link if there can be one. */
 uint32_t pmd_links_route(struct pmd_links *links, const struct nic_gid *dgid, uint32_t dest_qpn);
 
+/** To what a link goes: a function's number, or all of a service's QPN, which may be with one function now and with another
+ *  later. */
+uint32_t pmd_links_target(uint32_t qpn);
+
+/** The link that there is already to a target at an address: a look that changes nothing. @return its path, 0: there is none. */
+uint32_t pmd_links_find(const struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
+
+/** Make a link, to a target of our own device that there is none to yet, for packets of strangers. It ends when it is not used any
+ *  more, unless we have used it ourselves by then. Costs system calls. @return its path, or a negative errno: -ECONNREFUSED:
+ *  nobody listens there. */
+int pmd_links_make(struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
+
 /** As nic_config.revoke. */
 void pmd_links_revoke(struct pmd_links *links, uint32_t qpn, bool answers, uint32_t key);
 
@@ -76,9 +88,9 @@ bool pmd_links_any(const struct pmd_links *links);
 /** We serve this port no more: links to it end, when what is in them has been received. */
 void pmd_links_unserve(struct pmd_links *links, uint16_t port);
 
-/** A packet for another function of this device, or a service of one, has come to us: hand it on. @return false: it is
- *  lost. */
-bool pmd_links_forward(struct pmd_links *links, const struct nic_rx_frame *frame);
+/** A packet for another function of this device, or a service of one, has come to us by the port: hand it on by this link. @return
+ *  false: it is lost, there is no room. Our own packets have half of the ring to themselves. */
+bool pmd_links_forward(struct pmd_links *links, uint32_t path, const struct nic_rx_frame *frame);
 
 /** Rings that nothing has been sent through lately give their memory back, and links to services end then. @return when that is next due; UINT64_MAX. */
 uint64_t pmd_links_trim(struct pmd_links *links, uint64_t now_ns);

@@ -23,6 +23,7 @@
 #define RETRY_MAX_NS 10000000
 #define PATH_WORDS   (NIC_PATHS_MAX / 64)
 #define LINK_BURST   32 /* packets of one link before the next one has its turn, in either direction */
+#define STRAYS_PART  2	/* of a ring strangers' packets fill this part, at most */
 
 /* Bytes of a packet that are copied before it is looked at: the rest of the entry's first line, and one more. */
 #define HEAD_MAX (2 * RING_LINE - RING_WORD)
@@ -491,7 +492,7 @@ unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 
 uint64_t pmd_links_trim(struct pmd_links *l, uint64_t now_ns)
 {
-	bool more = false, to_service;
+	bool more = false, passing;
 
 	if (!l)
 		return UINT64_MAX;
@@ -502,10 +503,10 @@ uint64_t pmd_links_trim(struct pmd_links *l, uint64_t now_ns)
 
 		if (!out)
 			continue;
-		to_service = link_is_to_service(out->target);
-		if (out->seen_tail != out->ring.tail || !ring_is_empty(&out->ring) || (to_service && !out->taken)) {
+		passing = link_is_to_service(out->target) || out->for_strays;
+		if (out->seen_tail != out->ring.tail || !ring_is_empty(&out->ring) || (passing && !out->taken)) {
 			more = true;
-		} else if (to_service) {
+		} else if (passing) {
 			links_drop_out(l, path); /* what it was for is done, most likely */
 			continue;
 		} else {
@@ -538,7 +539,7 @@ bool pmd_links_any(const struct pmd_links *l)
 	return l && (l->n_in || l->n_out);
 }
 
-bool pmd_links_forward(struct pmd_links *l, const struct nic_rx_frame *frame)
+bool pmd_links_forward(struct pmd_links *l, uint32_t path, const struct nic_rx_frame *frame)
 {
 	const struct link_forward f = {
 		.sgid = frame->sgid,
@@ -548,18 +549,12 @@ bool pmd_links_forward(struct pmd_links *l, const struct nic_rx_frame *frame)
 		.tclass = frame->tclass,
 		.hop_limit = frame->hop_limit,
 	};
-	struct link_out *out;
-	uint32_t path, qpn;
+	struct link_out *out = l->out[path];
 	uint8_t *place;
 
-	if (frame->len < 8 || sizeof(f) + frame->len > RING_PACKET_MAX)
-		return false;
-	qpn = (uint32_t)frame->data[5] << 16 | (uint32_t)frame->data[6] << 8 | frame->data[7];
-	path = pmd_links_route(l, &frame->dgid, qpn);
-	if (path == 0)
-		return false;
-	out = l->out[path];
-	if (ring_reserve(&out->ring, &place) != 1)
+	if (sizeof(f) + frame->len > RING_PACKET_MAX ||
+	    out->ring.tail - ring_head_seen(&out->ring) > RING_BYTES / STRAYS_PART ||
+	    ring_reserve(&out->ring, &place) != 1)
 		return false;
 	memcpy(place, &f, sizeof(f));
 	memcpy(place + sizeof(f), frame->data, frame->len);

@@ -63,13 +63,6 @@ struct link_piece {
 _Static_assert(LINK_PIECES_AT >= NIC_REFERRING_MAX, "the packet fits before them");
 #define LINK_REFERENCES 128 /* under way on one link: what is more has its payload with it */
 
-/** To what a link goes: a function's number, or all of a service's QPN, which may be with one function now and with another
- *  later. */
-static inline uint32_t link_target(uint32_t qpn)
-{
-	return qpn >= NIC_SERVICE_QPN ? qpn : qpn >> 16;
-}
-
 static inline bool link_is_to_service(uint32_t target)
 {
 	return target >= NIC_SERVICE_QPN;
@@ -95,9 +88,10 @@ struct link_out {
 	struct pmd_watch watch; /* of the connection; first */
 	struct ring_producer ring;
 	struct nic_gid dgid; /* to whom, as the NIC knows him */
-	uint32_t target;     /* see link_target */
+	uint32_t target;     /* see pmd_links_target */
 	uint32_t path;
 	bool taken;	    /* the consumer has answered */
+	bool for_strays;    /* nothing of our own has used it: it ends when strangers stop sending */
 	int bell_fd;	    /* -1: none; knock */
 	uint64_t seen_tail; /* of the ring, when last looked at for trimming; UINT64_MAX: it has not been */
 	/* When the consumer was last seen to have moved, or to have nothing to do, with head and tail then. */
@@ -189,6 +183,7 @@ struct pmd_links {
 	uint32_t turn;			     /* one past the link in that was served last: whose turn is first */
 	uint32_t tx_turn;		     /* path whose turn is first */
 	struct link_out *out[NIC_PATHS_MAX]; /* by path */
+	uint32_t targets[NIC_PATHS_MAX];     /* of these; 0: none */
 	struct link_in *in[LINKS_IN_MAX];
 	uint64_t full[NIC_PATHS_MAX / 64]; /* paths whose rings had no room when last tried */
 	uint64_t retry_ns;		   /* when to try the first of them again; UINT64_MAX: there are none */

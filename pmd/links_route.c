@@ -164,27 +164,23 @@ static bool link_may_be(const struct pmd_links *l, uint32_t target)
 	       target <= NIC_SERVICE_QPN + NIC_SERVICE_PORT_MAX;
 }
 
-/** @return the path, 0: no link can be made. Full of cancellation points. */
-static uint32_t link_make(struct pmd_links *l, const struct nic_gid *dgid, uint32_t target)
+/** Make a link to a target of the device with this key. @return the path, or a negative errno. Full of cancellation points. */
+static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const struct nic_gid *key, uint32_t target)
 {
-	struct link_out *out;
-	struct nic_gid key;
-	int path;
+	struct link_out *out = calloc(1, sizeof(*out));
+	int path, rc;
 
-	if (!link_may_be(l, target) || !owner_find(l, dgid, &key))
-		return 0;
-	out = calloc(1, sizeof(*out));
 	if (!out)
-		return 0;
+		return -ENOMEM;
 	out->bell_fd = -1;
-	out->watch = (struct pmd_watch){.fd = hand_over(l, &key, target, &out->ring), .ready = links_out_ready};
-	if (out->watch.fd < 0) {
-		owner_forget(l, dgid);
+	out->watch = (struct pmd_watch){.fd = hand_over(l, key, target, &out->ring), .ready = links_out_ready};
+	rc = out->watch.fd;
+	if (rc < 0)
 		goto no_connection;
-	}
-	if (pmd_control_watch(l->control, &out->watch, EPOLLIN) != 0)
+	rc = pmd_control_watch(l->control, &out->watch, EPOLLIN);
+	if (rc != 0)
 		goto no_watch;
-	path = nic_path_open(l->e->nic, NIC_PATH_NO_ICRC | NIC_PATH_LOSSLESS | NIC_PATH_REFERENCES);
+	rc = path = nic_path_open(l->e->nic, NIC_PATH_NO_ICRC | NIC_PATH_LOSSLESS | NIC_PATH_REFERENCES);
 	if (path < 0)
 		goto no_path;
 	out->path = (uint32_t)path;
@@ -193,11 +189,12 @@ static uint32_t link_make(struct pmd_links *l, const struct nic_gid *dgid, uint3
 	out->seen_tail = UINT64_MAX;
 	out->refers = proto_peer_is_self(out->watch.fd);
 	l->out[path] = out;
+	l->targets[path] = target;
 	l->n_out++;
 	if (l->trim_ns == UINT64_MAX)
 		l->trim_ns = pmd_now_ns() + LINKS_TRIM_NS;
 	PMD_POINT(link_out_open);
-	return out->path;
+	return path;
 
 no_path:
 	pmd_control_unwatch(l->control, &out->watch);
@@ -206,7 +203,19 @@ no_watch:
 	close(out->watch.fd);
 no_connection:
 	free(out);
-	return 0;
+	return rc;
+}
+
+int pmd_links_make(struct pmd_links *l, const struct nic_gid *dgid, uint32_t target)
+{
+	int path;
+
+	if (!l || !link_may_be(l, target) || !is_own(l, dgid))
+		return -EADDRNOTAVAIL;
+	path = link_make(l, dgid, &l->self.key, target);
+	if (path > 0)
+		l->out[path]->for_strays = true;
+	return path;
 }
 
 /* ---- routes ------------------------------------------------------------------------------------------------- */
@@ -223,24 +232,45 @@ void links_routes_end(struct pmd_links *l, const struct link_out *out)
 	}
 }
 
-/** The slot of the cache may have been another's since: the link is still there. */
-static uint32_t link_find(const struct pmd_links *l, const struct nic_gid *dgid, uint32_t target)
+uint32_t pmd_links_target(uint32_t qpn)
 {
-	for (uint32_t path = 1; path < NIC_PATHS_MAX; path++) {
-		const struct link_out *out = l->out[path];
+	return qpn >= NIC_SERVICE_QPN ? qpn : qpn >> 16;
+}
 
-		if (out && out->target == target && memcmp(&out->dgid, dgid, sizeof(*dgid)) == 0)
+uint32_t pmd_links_find(const struct pmd_links *l, const struct nic_gid *dgid, uint32_t target)
+{
+	for (uint32_t path = 1; l && path < NIC_PATHS_MAX; path++)
+		if (l->targets[path] == target && l->out[path] && pmd_gid_equal(&l->out[path]->dgid, dgid))
 			return path;
-	}
 	return 0;
+}
+
+/** The link that the NIC is to use. The slot of the cache may have been another's since: it may still be there. */
+static uint32_t link_get(struct pmd_links *l, const struct nic_gid *dgid, uint32_t target)
+{
+	uint32_t path = pmd_links_find(l, dgid, target);
+	int cancel_state, made = 0;
+	struct nic_gid key;
+
+	if (path) {
+		l->out[path]->for_strays = false;
+		return path;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	if (link_may_be(l, target) && owner_find(l, dgid, &key)) {
+		made = link_make(l, dgid, &key, target);
+		if (made < 0)
+			owner_forget(l, dgid);
+	}
+	pthread_setcancelstate(cancel_state, NULL);
+	return made > 0 ? (uint32_t)made : 0;
 }
 
 uint32_t pmd_links_route(struct pmd_links *l, const struct nic_gid *dgid, uint32_t dest_qpn)
 {
-	uint32_t target = link_target(dest_qpn);
+	uint32_t target = pmd_links_target(dest_qpn);
 	uint32_t hash = target * 31u + dgid->raw[15] + dgid->raw[14] * 7u + dgid->raw[13] * 17u + dgid->raw[7] * 3u;
 	struct link_route *route;
-	int cancel_state;
 
 	if (!l)
 		return 0;
@@ -248,12 +278,9 @@ uint32_t pmd_links_route(struct pmd_links *l, const struct nic_gid *dgid, uint32
 	if (route->target == target && pmd_gid_equal(&route->dgid, dgid) &&
 	    (route->path || pmd_now_ns() < route->until_ns))
 		return route->path;
-	*route = (struct link_route){.dgid = *dgid, .target = target, .path = link_find(l, dgid, target)};
-	if (route->path)
-		return route->path;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	route->path = link_make(l, dgid, target);
-	pthread_setcancelstate(cancel_state, NULL);
-	route->until_ns = pmd_now_ns() + NEGATIVE_NS;
+	*route = (struct link_route){.dgid = *dgid, .target = target};
+	route->path = link_get(l, dgid, target);
+	if (!route->path)
+		route->until_ns = pmd_now_ns() + NEGATIVE_NS;
 	return route->path;
 }

@@ -16,15 +16,20 @@
 struct rte_mempool;
 struct pmd_port;
 
-#define PMD_RX_BURST	64 /* frames an rx_burst may be asked for */
+#define PMD_RX_BURST 64 /* frames an rx_burst may be asked for */
+#define PMD_RX_VAIN                                                                                                    \
+	64 /* packets that an rx_burst looks at in vain, until it gives up; it may be one run of them more */
 #define PMD_TX_BURST	64 /* frames a tx_burst may be given */
 #define PMD_TX_HEADROOM 64 /* free bytes before every transmitted IP packet, for the link layer */
 
 struct pmd_port_ops {
-	/** Up to n received packets. Their bytes stay valid until the next rx_burst of the port. */
+	/** Up to n received packets. Their bytes stay valid until the next rx_burst of the port. Bounded: of packets that are not
+	 *  kept it looks at PMD_RX_VAIN, about, and then gives up, with `more` set; so 0 packets with `more` means that those
+	 *  behind have not been seen. `looked_at` says what the call has cost. */
 	unsigned (*rx_burst)(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);
-	/** The NIC found this frame of the last burst well-formed. May be NULL. */
-	void (*rx_valid)(struct pmd_port *port, const struct nic_rx_frame *frame);
+	/** A connected QP accepted this frame of the last burst from its peer (NIC_RX_ACCEPTED): it tells what kind of sender the
+	 *  peer is. No other frame does: anybody can send those. May be NULL. */
+	void (*rx_accepted)(struct pmd_port *port, const struct nic_rx_frame *frame);
 	/** Transmit in order. @return how many frames were taken; the mbufs of those are the port's. Fewer than n
 	 *  means: no room now, offer the rest again. A frame that cannot be sent at all is counted and taken. */
 	unsigned (*tx_burst)(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
@@ -44,20 +49,19 @@ struct pmd_port_ops {
 struct pmd_port {
 	const struct pmd_port_ops *ops;
 	bool more;	       /* the last rx_burst gave up before it had seen all that has arrived */
+	unsigned looked_at;    /* packets that the last rx_burst took, those that it dropped or passed on included */
 	int wait_fd;	       /* readable when packets may have arrived; -1: none, the engine polls at intervals */
 	unsigned wait_changes; /* times that wait_fd became another descriptor, maybe of the same number */
 	/* What the port wants of its NIC. */
 	uint16_t udp_sport;
 	uint32_t psn_window, max_inflight; /* see struct nic_config */
 	uint32_t ack_delay_ns;
-	/** Gets a packet that is for another function of the device. @return false: it is lost. Set by the engine; may be
-	 *  NULL. The frame is valid during the call. */
-	bool (*forward)(void *ctx, const struct nic_rx_frame *frame);
-	/** Whether packets to this service are ours. As forward. */
+	/** Gets a packet that is for another function of the device, or a service of one; see strays.h. @return false: the NIC is
+	 *  to have it. Set by the engine; NULL: such packets are dropped. The frame is valid during the call. */
+	bool (*stray)(void *ctx, const struct nic_rx_frame *frame);
+	/** Whether packets to this service are ours. NULL: none are. */
 	bool (*serves)(void *ctx, uint16_t service);
-	/** Whether nobody of this host does. */
-	bool (*unserved)(void *ctx, uint16_t service);
-	void *ctx; /* of all three */
+	void *ctx; /* of both */
 	struct pmd_port_stats stats;
 };
 

@@ -40,7 +40,6 @@
 #define ETHDEV_PSN_WINDOW   256 /* less than any ring on the way holds */
 #define ETHDEV_ACK_DELAY_NS 10000
 #define ETHDEV_BACKLOG_NS   20000 /* until a full device is tried again */
-#define ETHDEV_RX_TRIES	    8	  /* bursts of foreign frames in a row */
 #define ETHDEV_RX_ROOM	    4608  /* longest frame: NIC_FRAME_MAX, Ethernet, and the PMD's own header */
 
 /* net_af_packet takes frames of 2048 bytes unless told: too few for an MTU of 4096. 56 frames in 63 pages, for the kernel makes
@@ -296,9 +295,11 @@ static unsigned ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *fram
 	}
 	/* On past bursts of foreign frames: "none" must mean that there is nothing left. */
 	port->more = false;
-	for (unsigned tries = 0; out == 0 && tries < ETHDEV_RX_TRIES; tries++) {
+	port->looked_at = out;
+	while (out == 0 && port->looked_at < PMD_RX_VAIN) {
 		got = ethdev_rx(p, burst, RTE_MIN(n, (unsigned)ETHDEV_RX_BURST));
 		port->stats.rx_datagrams += got;
+		port->looked_at += got;
 		for (k = 0; k < got; k++) {
 			if (ethdev_accept(p, burst[k], now_ns, &frames[out])) {
 				p->held[p->held_n++] = burst[k];

@@ -70,7 +70,7 @@ static void udp_close(struct pmd_port *port)
 
 static const struct pmd_port_ops udp_ops = {
 	.rx_burst = udp_rx_burst,
-	.rx_valid = udp_rx_valid,
+	.rx_accepted = udp_rx_accepted,
 	.tx_burst = udp_tx_burst,
 	.tx_copies = true,
 	.stats = udp_stats,

@@ -35,6 +35,7 @@ struct port_udp {
 	struct udp_socket sockets[UDP_SOCKETS]; /* index = entry of the GID table */
 	uint32_t open, hot;			/* bits: sockets there are; those visited by every burst */
 	unsigned rx_last, tx_last;		/* the sockets that were used last */
+	unsigned dropped;			/* datagrams of this burst that were none of ours */
 	int epoll_fd;				/* all sockets; -1 while there never was more than one */
 	int retired_fd;				/* the number that port.wait_fd once was; -1: none */
 	uint64_t looked_ns;			/* when the silent ones were looked at */
@@ -60,7 +61,7 @@ static inline struct udp_peer *udp_peer_find(struct port_udp *u, const struct ni
 
 /* As in struct pmd_port_ops. */
 unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);
-void udp_rx_valid(struct pmd_port *port, const struct nic_rx_frame *frame);
+void udp_rx_accepted(struct pmd_port *port, const struct nic_rx_frame *frame);
 unsigned udp_tx_burst(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 
 #endif

@@ -21,18 +21,16 @@
 #define UDP_GRO 104
 #endif
 
-#define UDP_RX_TRIES 32 /* datagrams in vain, a burst */
-
 /* Several sockets: a receive call on an empty one costs 300 ns. Those that have had something lately are visited by every
  * burst, in turn; of the others the kernel says, at intervals, which have something. */
 #define UDP_HOT_NS  1000000
 #define UDP_LOOK_NS 10000
 
-#define UD_SEND_ONLY 0x64
 #define BTH_DEST_QPN 5 /* its leading byte names the function, or says that the rest names a service */
 
-/** An address may change hands: what another kind of peer sends takes back what its predecessor had shown. */
-void udp_rx_valid(struct pmd_port *port, const struct nic_rx_frame *frame)
+/** An address may change hands: what another kind of peer sends takes back what its predecessor had shown. Only packets that a
+ *  connected QP has accepted from its peer count: others a stranger can send, from that address or as if from it. */
+void udp_rx_accepted(struct pmd_port *port, const struct nic_rx_frame *frame)
 {
 	struct port_udp *u = (struct port_udp *)port;
 	struct udp_peer *peer = udp_peer_slot(u, &frame->sgid);
@@ -126,14 +124,22 @@ static enum udp_received udp_receive(struct port_udp *u, const struct udp_socket
 	return UDP_RX_READY;
 }
 
+/** Whether this burst has taken as much in vain as it may. */
+static bool udp_is_weary(const struct port_udp *u)
+{
+	return u->port.looked_at + u->dropped >= PMD_RX_VAIN;
+}
+
 /** Visit a socket. On past datagrams that are none of ours: "none" must mean that there is nothing left. @return whether
  *  there is something to give. */
 static bool udp_visit(struct port_udp *u, unsigned index)
 {
 	enum udp_received received = UDP_RX_DROPPED;
 
-	for (unsigned tries = 0; received == UDP_RX_DROPPED && tries < UDP_RX_TRIES; tries++)
+	while (received == UDP_RX_DROPPED && !udp_is_weary(u)) {
 		received = udp_receive(u, &u->sockets[index]);
+		u->dropped += received == UDP_RX_DROPPED;
+	}
 	u->port.more |= received == UDP_RX_DROPPED;
 	u->rx_last = index;
 	return received == UDP_RX_READY;
@@ -163,6 +169,10 @@ static bool udp_visit_hot(struct port_udp *u, uint64_t now_ns)
 
 		if (!(visits & 1u << index))
 			continue;
+		if (udp_is_weary(u)) {
+			u->port.more = true; /* the next burst begins with this one */
+			return false;
+		}
 		visits &= ~(1u << index);
 		if (udp_visit(u, index)) {
 			s->heard_ns = now_ns;
@@ -185,34 +195,25 @@ static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
 	       u->port.serves(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
 }
 
-static bool udp_is_nobodys(const struct port_udp *u, const struct nic_rx_frame *frame)
-{
-	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
-
-	return frame->data[0] == UD_SEND_ONLY && qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.unserved &&
-	       u->port.unserved(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
-}
-
-/** Packets of other functions go to their owners: rare, such as when GRO has put packets of two functions into one
- *  datagram. @return how many are left. */
+/** Packets of other functions and their services: rare, such as when GRO has put packets of two functions into one datagram, but
+ *  anybody can send as many as he likes. @return how many are left. */
 static unsigned udp_keep_ours(struct port_udp *u, struct nic_rx_frame *frames, unsigned n)
 {
 	unsigned kept = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (udp_is_ours(u, &frames[i])) {
-			if (kept != i)
-				frames[kept] = frames[i];
-			kept++;
-			continue;
+		if (!udp_is_ours(u, &frames[i])) {
+			u->port.stats.rx_misrouted++;
+			if (!u->port.stray) {
+				u->port.stats.rx_misrouted_dropped++;
+				continue;
+			}
+			if (u->port.stray(u->port.ctx, &frames[i]))
+				continue;
 		}
-		u->port.stats.rx_misrouted++;
-		if (u->port.forward && u->port.forward(u->port.ctx, &frames[i]))
-			continue;
-		if (udp_is_nobodys(u, &frames[i])) /* and the NIC may tell who has sent it */
-			frames[kept++] = frames[i];
-		else
-			u->port.stats.rx_misrouted_dropped++;
+		if (kept != i)
+			frames[kept] = frames[i];
+		kept++;
 	}
 	return kept;
 }
@@ -222,6 +223,7 @@ unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsign
 	struct port_udp *u = (struct port_udp *)port;
 	unsigned got, kept;
 
+	port->looked_at = u->dropped = 0;
 	do {
 		port->more = false;
 		if (u->split.left == 0 && u->open != 0) {
@@ -231,8 +233,11 @@ unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsign
 				udp_visit_hot(u, now_ns);
 		}
 		got = udp_split_next(&u->split, frames, n);
+		port->looked_at += got;
 		kept = got > 0 && u->function != 0 ? udp_keep_ours(u, frames, got) : got;
-	} while (got > 0 && kept == 0);
+	} while (got > 0 && kept == 0 && !udp_is_weary(u));
+	port->looked_at += u->dropped;
+	port->more |= u->split.left > 0 || (got > 0 && kept == 0);
 	port->stats.rx_packets += kept;
 	return kept;
 }

@@ -16,6 +16,7 @@
 
 #include "control.h"
 #include "engine_priv.h"
+#include "strays.h"
 #include "tap.h"
 
 #define INLINE_RX_BUDGET   1 /* one burst: what came may be what the caller polls for */
@@ -131,29 +132,39 @@ void pmd_engine_events(struct pmd_engine *e)
 	}
 }
 
+void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uint64_t now_ns)
+{
+	enum nic_rx_verdict verdict =
+		pmd_unlikely(e->taps) ? pmd_tap_rx(e, 0, frame, now_ns) : nic_rx(e->nic, frame, now_ns);
+
+	if (verdict == NIC_RX_ACCEPTED && e->port->ops->rx_accepted)
+		e->port->ops->rx_accepted(e->port, frame);
+}
+
 /**
  * Packets that came are given to the NIC: as many as the budget says, and at least as many as were sent since, if so many
  * are there. Who sends more than he receives lets the port's buffer run over, and UC and UD have no window against that.
- * @return how many.
+ * Packets that the port drops count: whatever strangers send, the lock is free again after PMD_STEP_PACKETS_MAX.
+ * @return how many were given to the NIC.
  */
 static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 {
 	struct nic_rx_frame frames[PMD_RX_BURST];
-	const struct pmd_port_ops *ops = e->port->ops;
-	unsigned total = 0, n;
+	unsigned total = 0, looked_at = 0, n;
 
 	if (budget < e->owed)
-		budget = e->owed;
+		budget = e->owed < PMD_PORT_RX_MOST ? e->owed : PMD_PORT_RX_MOST;
 	e->owed = 0;
 	do {
-		n = ops->rx_burst(e->port, frames, PMD_RX_BURST, now_ns);
+		n = e->port->ops->rx_burst(e->port, frames, PMD_RX_BURST, now_ns);
 		for (unsigned i = 0; i < n; i++)
-			if ((pmd_unlikely(e->taps) ? pmd_tap_rx(e, 0, &frames[i], now_ns)
-						   : nic_rx(e->nic, &frames[i], now_ns)) &&
-			    ops->rx_valid)
-				ops->rx_valid(e->port, &frames[i]);
+			pmd_engine_take(e, &frames[i], now_ns);
 		total += n;
-	} while (n > 0 && total < budget);
+		looked_at += e->port->looked_at;
+	} while (n > 0 && looked_at < budget);
+	e->taken += looked_at;
+	if (pmd_unlikely(e->strays_held))
+		pmd_strays_settle(e, now_ns);
 	return total;
 }
 
@@ -170,17 +181,26 @@ static bool port_is_due(const struct pmd_engine *e, bool busy, uint64_t now_ns)
 	       now_ns - e->port_looked_ns >= e->port_pause_ns << (busy && idle ? PORT_BUSY_SHIFT : 0);
 }
 
+/** Packets have been received with the engine locked. */
+static void note_taken(struct pmd_engine *e)
+{
+	if (e->taken > e->port->stats.lock_packets_max)
+		e->port->stats.lock_packets_max = e->taken;
+}
+
 static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64_t now_ns)
 {
 	unsigned links = pmd_links_rx(e->links, budget, now_ns), got;
 
+	e->taken = links;
 	if (pmd_unlikely(e->taps))
 		pmd_tap_rx_due(e, now_ns);
 	if (!port && !port_is_due(e, links > 0, now_ns))
 		return links;
 	got = port_rx(e, budget, now_ns);
+	note_taken(e);
 	e->port_looked_ns = now_ns;
-	if (got > 0)
+	if (got > 0 || e->port->more)
 		e->port_pause_ns = 0;
 	else if (e->port_pause_ns < PORT_PAUSE_NS)
 		e->port_pause_ns = e->port_pause_ns ? 2 * e->port_pause_ns : PORT_PAUSE_MIN_NS;
@@ -207,7 +227,7 @@ static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
  */
 static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 {
-	if (got == 0 && !(e->links && pmd_links_ready(e->links)))
+	if (got == 0 && !e->port->more && !(e->links && pmd_links_ready(e->links)))
 		e->behind = 0;
 	else if (now_ns > e->step_ns + AWAY_NS) /* a CPU's clock may be behind that of another */
 		e->behind = e->behind == 0 && nic_next_deadline(e->nic) <= now_ns ? BEHIND_STEPS : 0;
@@ -273,7 +293,7 @@ static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t r
 	if (packets < WORTH_A_CLOCK && references == 0)
 		return start_ns;
 	now_ns = pmd_now_ns();
-
+	pmd_engine_held(e, start_ns, now_ns);
 	__atomic_store_n(&e->inline_work_ns, e->inline_work_ns + now_ns - start_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->inline_last_ns, now_ns, __ATOMIC_RELAXED);
 	return now_ns;
@@ -320,7 +340,7 @@ static void inline_step(struct pmd_engine *e)
 	e->inline_finds += got > 0;
 	__atomic_store_n(&e->inline_moved, got + e->sent > 0, __ATOMIC_RELAXED);
 	inline_polled(e, e->now_ns);
-	e->stepped_ns = inline_worked(e, got + e->sent, e->port->stats.link_rx_references - references, e->now_ns);
+	e->stepped_ns = inline_worked(e, e->taken + e->sent, e->port->stats.link_rx_references - references, e->now_ns);
 }
 
 /**
@@ -402,8 +422,11 @@ static bool doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 		e->inline_finds++;
 		inline_polled(e, now_ns);
 	}
-	if (e->owed >= DOORBELL_TX_BUDGET)
+	if (e->owed >= DOORBELL_TX_BUDGET) {
+		e->taken = 0;
 		port_rx(e, 0, now_ns);
+		note_taken(e);
+	}
 	return found;
 }
 
@@ -460,7 +483,7 @@ void pmd_settle(struct pmd_engine *e)
 
 	if (e->dead)
 		return;
-	while (step < SETTLE_STEPS && pmd_engine_step(e, THREAD_RX_BUDGET, true) > 0)
+	while (step < SETTLE_STEPS && (pmd_engine_step(e, THREAD_RX_BUDGET, true) > 0 || e->port->more))
 		step++;
 	/* Others receive all the time, and have more to acknowledge than goes at once. */
 	nic_ack_flush(e->nic, true);

@@ -20,9 +20,8 @@
 #include "services.h"
 #include "spawn.h"
 
-#define ASKED_NS  50000000 /* so long holds what was found of who serves a port */
-#define ASKS	  3	   /* of the daemon, until it has heard us: the second time it has, as a rule */
-#define ANSWER_MS 1000	   /* how long it may take to answer */
+#define ASKS	  3    /* of the daemon, until it has heard us: the second time it has, as a rule */
+#define ANSWER_MS 1000 /* how long it may take to answer */
 #define ANY_PORTS (NIC_SERVICE_PORT_MAX - PMD_SERVICE_ANY_MIN + 1)
 
 struct pmd_service {
@@ -45,8 +44,7 @@ bool pmd_services_have(const struct pmd_engine *e, uint32_t port)
 	return *service_find(e, port);
 }
 
-/** Whether nobody listens under the port's name. */
-static bool nobody_listens(const struct pmd_engine *e, uint32_t port)
+bool pmd_services_nobody_listens(const struct pmd_engine *e, uint32_t port)
 {
 	struct proto_name name;
 	int cancel_state, fd;
@@ -58,20 +56,6 @@ static bool nobody_listens(const struct pmd_engine *e, uint32_t port)
 		close(fd);
 	pthread_setcancelstate(cancel_state, NULL);
 	return fd == -ECONNREFUSED;
-}
-
-/* Anybody can send packets for ports that nobody has: an answer holds for a while, and so many are asked for in that time. */
-bool pmd_services_nobody(struct pmd_engine *e, uint32_t port)
-{
-	struct pmd_asked *asked = &e->asked[port % PMD_ASKED];
-	uint64_t now_ns = pmd_now_ns();
-
-	if (!e->control || port == 0 || port > NIC_SERVICE_PORT_MAX)
-		return false;
-	if (now_ns >= asked->until_ns)
-		*asked = (struct pmd_asked){
-			.until_ns = now_ns + ASKED_NS, .port = (uint16_t)port, .nobody = nobody_listens(e, port)};
-	return asked->port == port && asked->nobody;
 }
 
 /** Tell the daemon. @return false: there is none. */

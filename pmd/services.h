@@ -7,8 +7,8 @@
 
 /** Whether it serves the port. */
 bool pmd_services_have(const struct pmd_engine *e, uint32_t port);
-/** Whether nobody serves the port: no function of the device listens under its name. */
-bool pmd_services_nobody(struct pmd_engine *e, uint32_t port);
+/** Whether nobody serves the port: no function of the device listens under its name. Costs system calls. */
+bool pmd_services_nobody_listens(const struct pmd_engine *e, uint32_t port);
 /** The engine ends: all ports are free. */
 void pmd_services_close(struct pmd_engine *e);
 

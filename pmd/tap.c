@@ -14,14 +14,14 @@
 /* Held packets that a full path did not take are offered again after so long. */
 #define FULL_RETRY_NS 20000
 
-bool pmd_tap_rx(struct pmd_engine *e, unsigned path, const struct nic_rx_frame *frame, uint64_t now_ns)
+enum nic_rx_verdict pmd_tap_rx(struct pmd_engine *e, unsigned path, const struct nic_rx_frame *frame, uint64_t now_ns)
 {
 	struct nic_rx_frame taken = *frame;
 
 	if (e->taps & PMD_TAP_CAPTURE)
 		pmd_capture_rx(e->capture, path, frame);
 	if ((e->taps & PMD_TAP_FAULT) && !pmd_fault_rx(e->fault, path, &taken, now_ns))
-		return false;
+		return NIC_RX_MALFORMED; /* it has not come, or not yet */
 	return nic_rx(e->nic, &taken, now_ns);
 }
 
@@ -33,8 +33,8 @@ void pmd_tap_rx_due(struct pmd_engine *e, uint64_t now_ns)
 	if (!(e->taps & PMD_TAP_FAULT))
 		return;
 	while (pmd_fault_rx_due(e->fault, &path, &frame, now_ns))
-		if (nic_rx(e->nic, &frame, now_ns) && path == 0 && e->port->ops->rx_valid)
-			e->port->ops->rx_valid(e->port, &frame);
+		if (nic_rx(e->nic, &frame, now_ns) == NIC_RX_ACCEPTED && path == 0 && e->port->ops->rx_accepted)
+			e->port->ops->rx_accepted(e->port, &frame);
 	pmd_tap_update(e);
 }
 

@@ -18,7 +18,7 @@ struct pmd_engine;
 enum pmd_tap { PMD_TAP_CAPTURE = 1, PMD_TAP_FAULT = 2 };
 
 /** In place of nic_rx, when there are taps. */
-bool pmd_tap_rx(struct pmd_engine *e, unsigned path, const struct nic_rx_frame *frame, uint64_t now_ns);
+enum nic_rx_verdict pmd_tap_rx(struct pmd_engine *e, unsigned path, const struct nic_rx_frame *frame, uint64_t now_ns);
 /** After a burst was received: what was held and is due goes to the NIC. */
 void pmd_tap_rx_due(struct pmd_engine *e, uint64_t now_ns);
 

@@ -293,6 +293,7 @@ static void thread_look_on(struct thread_state *s)
 		return;
 	}
 	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
+	pmd_engine_held(e, e->now_ns, pmd_now_ns());
 	thread_looked_on(s, rang || thread_was_let_in(e, LET_IN_NS) ? 0 : got);
 	s->credit = e->expect_sleep || got > 0 ? s->credit_full : CREDIT_NEW;
 	s->finds = e->inline_finds;
@@ -386,7 +387,7 @@ static void thread_awake(struct pmd_engine *e)
 static void thread_serve(struct thread_state *s, unsigned *woken)
 {
 	struct pmd_engine *e = s->e;
-	uint64_t now_ns, polls, timeout;
+	uint64_t now_ns, polls, timeout, since_ns = 0;
 	unsigned got;
 	bool waited;
 
@@ -413,8 +414,10 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		return;
 	}
 	pmd_links_awake(e->links);
-	if (*woken & PMD_WOKEN_CONTROL || (!*woken && pmd_engine_control_is_due(e)))
+	if (*woken & PMD_WOKEN_CONTROL || (!*woken && pmd_engine_control_is_due(e))) {
+		since_ns = pmd_now_ns();
 		pmd_engine_look_after(e);
+	}
 	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, *woken != PMD_WOKEN_BELL && !s->patience.spin_ns, true);
 	polls = __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED);
 	thread_credit(s, *woken, got, polls, waited);
@@ -428,6 +431,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		return;
 	}
 	now_ns = pmd_now_ns();
+	pmd_engine_held(e, since_ns ? since_ns : e->now_ns, now_ns);
 	timeout = e->progress == PMD_PROGRESS_PINNED || patience_spins(&s->patience, got > 0 ? got : e->sent, now_ns)
 			  ? 0
 			  : thread_timeout(s, got, now_ns);

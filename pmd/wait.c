@@ -73,12 +73,14 @@ static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 	return got;
 }
 
-/** How long it may sleep now; from here on it has to be woken. Lock held. */
-static uint64_t wait_sleep(struct pmd_engine *e, unsigned got)
+/** How long it may sleep now; from here on it has to be woken. Lock held; `stepped`: since before a step. */
+static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 {
 	uint64_t now_ns = pmd_now_ns(), timeout = pmd_engine_timeout(e, got, now_ns);
 	uint64_t wake_ns = UINT64_MAX - PMD_WAKE_THREAD;
 
+	if (stepped)
+		pmd_engine_held(e, e->now_ns, now_ns);
 	if (timeout && !pmd_links_sleep(e->links))
 		timeout = 0;
 	if (timeout != UINT64_MAX)
@@ -98,19 +100,20 @@ static uint64_t wait_sleep(struct pmd_engine *e, unsigned got)
  *  sleep. */
 static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t *timeout)
 {
-	bool thread_serves, over;
+	bool thread_serves, over, steps;
 	unsigned got = 0;
 
 	pmd_mutex_lock(&e->lock);
 	thread_serves = !__atomic_load_n(&e->polled, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->polled, true, __ATOMIC_RELAXED);
-	if (!first || nic_acks_wait(e->nic))
+	steps = !first || nic_acks_wait(e->nic);
+	if (steps)
 		got = wait_work(e, woken);
 	over = wait_is_over(e);
 	if (over)
 		thread_serves |= wait_end(e);
 	else
-		*timeout = pmd_engine_wait_prepare(e) ? wait_sleep(e, got) : 0;
+		*timeout = pmd_engine_wait_prepare(e) ? wait_sleep(e, steps, got) : 0;
 	pmd_mutex_unlock(&e->lock);
 	/* The thread sleeps for what it knew then. From now on it looks on, and so sees when we have gone. */
 	if (thread_serves)

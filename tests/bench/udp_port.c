@@ -102,7 +102,7 @@ static unsigned receive(struct side *s)
 	unsigned n = s->port->ops->rx_burst(s->port, s->rx, PMD_RX_BURST, s->timed ? bench_now_ns() : 0);
 
 	for (unsigned i = 0; i < n; i++)
-		s->port->ops->rx_valid(s->port, &s->rx[i]);
+		s->port->ops->rx_accepted(s->port, &s->rx[i]);
 	return n;
 }
 

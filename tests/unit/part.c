@@ -18,6 +18,8 @@
 #include "links_priv.h"
 #include "part.h"
 #include "points.h"
+#include "stranger.h"
+#include "strays.h"
 
 #define ALARM_S 100
 
@@ -71,11 +73,20 @@ static int64_t do_send(const struct nic_gid *gid, uint32_t qpn)
 /** Lock held, as in all below. */
 static int64_t do_forward(const struct nic_gid *gid, uint32_t qpn)
 {
-	const uint8_t bytes[24] = {0x64, 0, 0xff, 0xff, 0, (uint8_t)(qpn >> 16), (uint8_t)(qpn >> 8), (uint8_t)qpn};
-	const struct nic_rx_frame frame = {
-		.data = bytes, .len = sizeof(bytes), .flags = NIC_RX_UDP_PAYLOAD, .sgid = *gid, .dgid = *gid};
+	uint8_t bytes[STRANGER_BYTES];
+	const struct nic_rx_frame frame = {.data = bytes + STRANGER_CARRIER,
+					   .len = sizeof(bytes) - STRANGER_CARRIER,
+					   .flags = NIC_RX_UDP_PAYLOAD | NIC_RX_IP_ID_UNKNOWN,
+					   .udp_sport = NIC_UDP_PORT,
+					   .sgid = *gid,
+					   .dgid = *gid};
+	int64_t taken;
 
-	return end.engine->port->forward(end.engine->port->ctx, &frame);
+	stranger_packet(bytes, gid, gid, STRANGER_UD_SEND, qpn);
+	taken = end.engine->port->stray(end.engine->port->ctx, &frame);
+	if (end.engine->strays_held) /* as at the end of a burst */
+		pmd_strays_settle(end.engine, pmd_now_ns());
+	return taken;
 }
 
 static int64_t do_route(const struct nic_gid *gid, uint32_t qpn)
@@ -114,7 +125,7 @@ static int64_t do_locked(const struct message *m)
 	case PART_ROUTE:
 		return do_route(&device[m->a].gid, (uint32_t)m->b);
 	case PART_FORWARD:
-		return do_forward(&device[m->a].gid, NIC_SERVICE_QPN + (uint32_t)m->b);
+		return do_forward(&device[m->a].gid, (uint32_t)m->b);
 	case PART_REST:
 		return do_rest();
 	case PART_NUMBER:

@@ -16,7 +16,7 @@ enum part_order {
 	PART_UNSERVE, /* (port) */
 	PART_SEND,    /* (device, port): a datagram. @return the path that it took */
 	PART_ROUTE,   /* (device, QPN), twice. @return the path, -1: the second time another one */
-	PART_FORWARD, /* (device, port): a datagram that has come here. @return whether it was handed on */
+	PART_FORWARD, /* (device, QPN): a datagram that has come here. @return whether it was not left to the NIC */
 	PART_REST,    /* (): links are looked at as if they had not been used for long. @return how many go out then */
 	PART_FORK,    /* (): a child, which does nothing. @return its number */
 	PART_NUMBER,  /* (): of the function */

@@ -336,9 +336,38 @@ static void services__a_packet_that_came_to_another_function_is_handed_on(void *
 	(void)state;
 	start(3, true);
 	assert_int_equal(serve(0, PORT), PORT);
-	assert_true(part_do(&part[1], PART_FORWARD, 0, PORT));
+	assert_true(part_do(&part[1], PART_FORWARD, 0, NIC_SERVICE_QPN + PORT));
 	await_count(0, PART_BY_LINK, 1);
-	assert_false(part_do(&part[1], PART_FORWARD, 0, PORT + 1));
+	/* Of a port that nobody serves the NIC hears: first when that has been found out, then at once. */
+	assert_true(part_do(&part[1], PART_FORWARD, 0, NIC_SERVICE_QPN + PORT + 1));
+	assert_int_equal(count(1, PART_NO_QP), 1);
+	assert_false(part_do(&part[1], PART_FORWARD, 0, NIC_SERVICE_QPN + PORT + 1));
+	end(3);
+}
+
+/** A link to a function that only strangers' packets have used ends; one that is our own stays. */
+static void services__a_link_for_what_came_astray_ends(void **state)
+{
+	int64_t qpn;
+
+	(void)state;
+	start(3, true);
+	qpn = count(0, PART_NUMBER) << 16 | 5;
+	for (unsigned round = 0; round < 2; round++) {
+		assert_true(part_do(&part[1], PART_FORWARD, 0, qpn));
+		await_count(0, PART_BY_LINK, round + 1);
+		for (unsigned tries = 0; count(1, PART_REST) > 0; tries++) {
+			assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
+			usleep(PAUSE_US);
+		}
+	}
+	assert_true(part_do(&part[1], PART_FORWARD, 0, qpn));
+	assert_true(part_do(&part[1], PART_ROUTE, 0, qpn) > 0);
+	await_count(0, PART_BY_LINK, 3);
+	for (unsigned i = 0; i < 5; i++) {
+		usleep(10 * PAUSE_US);
+		assert_int_equal(count(1, PART_REST), 1);
+	}
 	end(3);
 }
 
@@ -538,6 +567,7 @@ int main(int argc, char **argv)
 		TEST(services__a_port_may_go_to_another_function),
 		TEST(services__a_port_that_nobody_serves_costs_a_packet),
 		TEST(services__a_packet_that_came_to_another_function_is_handed_on),
+		TEST(services__a_link_for_what_came_astray_ends),
 		TEST(services__no_packet_is_too_early),
 		TEST(services__packets_come_by_udp_from_everywhere),
 		TEST(services__do_not_depend_on_a_daemon_that_lives),

@@ -135,7 +135,7 @@ static void hear(struct pmd_port *port, const struct nic_gid *from, uint16_t spo
 {
 	struct nic_rx_frame frame = {.sgid = *from, .udp_sport = sport};
 
-	port->ops->rx_valid(port, &frame);
+	port->ops->rx_accepted(port, &frame);
 }
 
 static void udp__own_kind_is_forgotten_when_the_address_changes_hands(void **state)
@@ -391,12 +391,22 @@ static void udp__addresses_come_and_go_under_a_sleeper(void **state)
 	assert_int_equal(fcntl(was, F_GETFD), -1);
 }
 
-static bool forwarded(void *ctx, const struct nic_rx_frame *frame)
+/** Takes what is to function 6, and leaves the rest to the NIC. */
+static bool stray(void *ctx, const struct nic_rx_frame *frame)
 {
 	unsigned *count = ctx;
 
 	++*count;
 	return frame->data[5] == 6;
+}
+
+static bool taken(void *ctx, const struct nic_rx_frame *frame)
+{
+	unsigned *count = ctx;
+
+	(void)frame;
+	++*count;
+	return true;
 }
 
 static bool serves_7(void *ctx, uint16_t service)
@@ -419,17 +429,17 @@ static void udp__packets_of_other_functions_are_passed_on(void **state)
 	assert_int_equal(got[0], 1);
 	assert_int_equal(port->stats.rx_misrouted, 3);
 	assert_int_equal(port->stats.rx_misrouted_dropped, 3);
-	port->forward = forwarded;
+	port->stray = stray;
 	port->ctx = &count;
 	send_to(0, 6, 2);
 	send_to(0, 7, 1);
 	send_to(0, 5, 1);
 	receive_all(port, 1, got);
-	assert_int_equal(got[0], 1);
+	assert_int_equal(got[0], 2);
 	assert_int_equal(count, 3);
 	assert_int_equal(port->stats.rx_misrouted, 6);
-	assert_int_equal(port->stats.rx_misrouted_dropped, 4);
-	assert_int_equal(port->stats.rx_packets, 2);
+	assert_int_equal(port->stats.rx_misrouted_dropped, 3);
+	assert_int_equal(port->stats.rx_packets, 3);
 	port->ops->close(port);
 }
 
@@ -442,7 +452,7 @@ static void udp__packets_of_services_are_for_who_serves_them(void **state)
 	(void)state;
 	NEED_NAMESPACE();
 	port = shared_port_open(1);
-	port->forward = forwarded;
+	port->stray = taken;
 	port->ctx = &count;
 	send_to_qpn(0, NIC_SERVICE_QPN + 7, 1);
 	receive_all(port, 1, got);
@@ -455,6 +465,63 @@ static void udp__packets_of_services_are_for_who_serves_them(void **state)
 	assert_int_equal(got[0], 1);
 	assert_int_equal(count, 3);
 	assert_int_equal(port->stats.rx_misrouted, 3);
+	port->ops->close(port);
+}
+
+/** A burst ends after so many packets, whatever they are, and says that it has not seen all. */
+static void udp__a_burst_of_nothing_but_strays_is_bounded(void **state)
+{
+	struct nic_rx_frame frames[PMD_RX_BURST];
+	unsigned count = 0, bursts = 0, own = 0;
+	struct pmd_port *port;
+
+	(void)state;
+	NEED_NAMESPACE();
+	port = shared_port_open(1);
+	port->stray = taken;
+	port->ctx = &count;
+	send_to(0, 6, 150);
+	send_to(0, 5, 1);
+	do {
+		unsigned before = count;
+
+		own += port->ops->rx_burst(port, frames, PMD_RX_BURST, 0);
+		bursts++;
+		assert_in_range(count - before, 0, PMD_RX_VAIN + PMD_RX_BURST - 1);
+		assert_in_range(port->looked_at, count - before, PMD_RX_VAIN + PMD_RX_BURST - 1);
+	} while (port->more && bursts < 100);
+	assert_int_equal(count, 150);
+	assert_int_equal(own, 1);
+	assert_in_range(bursts, 2, 10);
+	port->ops->close(port);
+}
+
+/** An address that strangers flood with what is dropped does not hide another one for longer than some bursts. */
+static void udp__a_flooded_address_hides_no_other(void **state)
+{
+	struct nic_rx_frame frames[PMD_RX_BURST];
+	struct pmd_port *port;
+	bool seen = false;
+	unsigned count = 0;
+	int fd;
+
+	(void)state;
+	NEED_NAMESPACE();
+	port = shared_port_open(3);
+	port->stray = taken;
+	port->ctx = &count;
+	fd = sender_open(&device[0]);
+	send_to(1, 5, 1);
+	for (unsigned burst = 0; burst < 6 && !seen; burst++) {
+		for (unsigned i = 0; i < 2 * PMD_RX_VAIN; i++)
+			assert_int_equal(send(fd, frames, 0, 0), 0);
+		seen = port->ops->rx_burst(port, frames, PMD_RX_BURST, 1000000000 + burst) == 1 &&
+		       pmd_gid_equal(&frames[0].dgid, &device[1].gid);
+		assert_true(seen || port->more);
+		assert_in_range(port->looked_at, 1, PMD_RX_VAIN + PMD_RX_BURST - 1);
+	}
+	assert_true(seen);
+	close(fd);
 	port->ops->close(port);
 }
 
@@ -552,6 +619,8 @@ int main(void)
 		cmocka_unit_test(udp__addresses_come_and_go_under_a_sleeper),
 		cmocka_unit_test(udp__packets_of_other_functions_are_passed_on),
 		cmocka_unit_test(udp__packets_of_services_are_for_who_serves_them),
+		cmocka_unit_test(udp__a_burst_of_nothing_but_strays_is_bounded),
+		cmocka_unit_test(udp__a_flooded_address_hides_no_other),
 		cmocka_unit_test(udp__a_run_is_for_one_function_and_leaves_by_its_own_address),
 		cmocka_unit_test(udp__no_cancellation_under_the_lock),
 	};

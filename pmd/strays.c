@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * strays.c - see strays.h. Owns: the packets that are held, what was found of targets without a link, the limiter.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_priv.h"
+#include "limiter.h"
+#include "nic_rdm.h"
+#include "services.h"
+#include "strays.h"
+
+#define UD_SEND_ONLY 0x64
+#define BTH_DEST_QPN 5
+#define BTH_LEN	     12
+
+#define HELD		PMD_LIMITER_BURST /* each has been allowed by the limiter, and none stays longer than a burst */
+#define FOUND		64u
+#define FOUND_NS	50000000 /* so long holds what was found */
+#define SERVICE(target) ((target) >= NIC_SERVICE_QPN)
+
+/** A packet, until the link is there that it goes by. */
+struct stray_held {
+	uint32_t target;
+	struct nic_rx_frame frame; /* its data is in packet */
+	uint8_t packet[NIC_FRAME_MAX];
+};
+
+/** A target without a link: a function, or a service, which somebody may serve to whom none can be made. */
+struct stray_found {
+	uint64_t until_ns;
+	uint32_t target;
+	bool nobody;
+};
+
+struct pmd_strays {
+	struct pmd_limiter limiter;
+	unsigned n_held;
+	struct stray_found found[FOUND]; /* direct-mapped */
+	struct stray_held held[HELD];
+};
+
+struct pmd_strays *pmd_strays_open(void)
+{
+	return calloc(1, sizeof(struct pmd_strays));
+}
+
+void pmd_strays_close(struct pmd_strays *strays)
+{
+	free(strays);
+}
+
+/** To whom a packet goes: a function's number, or all of a service's QPN. */
+static uint32_t target_of(const struct nic_rx_frame *frame)
+{
+	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
+
+	return qpn[0] == NIC_SERVICE_QPN >> 16 ? NIC_SERVICE_QPN + (uint32_t)(qpn[1] << 8 | qpn[2]) : qpn[0];
+}
+
+static struct stray_found *found_slot(struct pmd_strays *s, uint32_t target)
+{
+	return &s->found[target % FOUND];
+}
+
+static void remember(struct pmd_strays *s, uint32_t target, bool nobody, uint64_t now_ns)
+{
+	*found_slot(s, target) =
+		(struct stray_found){.until_ns = now_ns + FOUND_NS, .target = target, .nobody = nobody};
+}
+
+static void pass_on(struct pmd_engine *e, uint32_t path, const struct nic_rx_frame *frame)
+{
+	if (!pmd_links_forward(e->links, path, frame))
+		e->port->stats.rx_misrouted_full++;
+}
+
+/** Whether there can be somebody to take it. What is malformed the NIC counts. */
+static bool is_acceptable(struct pmd_engine *e, const struct nic_rx_frame *frame, uint32_t target)
+{
+	if (SERVICE(target) && (frame->len < BTH_LEN || frame->data[0] != UD_SEND_ONLY || target == NIC_SERVICE_QPN ||
+				target - NIC_SERVICE_QPN > NIC_SERVICE_PORT_MAX)) {
+		e->port->stats.rx_misrouted_refused++;
+		return false;
+	}
+	return nic_rx_check(e->nic, frame);
+}
+
+/** Keep the packet until the burst is over, if that many connections may be made. */
+static void hold(struct pmd_engine *e, const struct nic_rx_frame *frame, uint32_t target)
+{
+	struct pmd_strays *s = e->strays;
+	struct stray_held *held = &s->held[s->n_held];
+
+	for (unsigned i = 0; i < s->n_held; i++) {
+		if (s->held[i].target == target && pmd_gid_equal(&s->held[i].frame.dgid, &frame->dgid)) {
+			e->port->stats.rx_misrouted_waiting++;
+			return;
+		}
+	}
+	if (s->n_held == HELD || frame->len > sizeof(held->packet) || !pmd_limiter_take(&s->limiter, e->now_ns)) {
+		e->port->stats.rx_misrouted_limited++;
+		return;
+	}
+	held->target = target;
+	held->frame = *frame;
+	held->frame.data = memcpy(held->packet, frame->data, frame->len);
+	s->n_held++;
+	e->strays_held = true;
+}
+
+bool pmd_strays_take(struct pmd_engine *e, const struct nic_rx_frame *frame)
+{
+	uint32_t target = target_of(frame), path;
+	const struct stray_found *found;
+
+	if (!is_acceptable(e, frame, target))
+		return true;
+	path = pmd_links_find(e->links, &frame->dgid, target);
+	if (path) {
+		pass_on(e, path, frame);
+		return true;
+	}
+	found = found_slot(e->strays, target);
+	if (found->target == target && e->now_ns < found->until_ns) {
+		e->port->stats.rx_misrouted_dropped += !found->nobody;
+		return !found->nobody;
+	}
+	if (SERVICE(target) || e->links)
+		hold(e, frame, target);
+	else
+		e->port->stats.rx_misrouted_dropped++;
+	return true;
+}
+
+/** The limiter has allowed the system calls that this takes. */
+static void settle(struct pmd_engine *e, const struct stray_held *held, uint64_t now_ns)
+{
+	int path = pmd_links_make(e->links, &held->frame.dgid, held->target);
+	bool nobody = false;
+
+	if (path > 0) {
+		pass_on(e, (uint32_t)path, &held->frame);
+		return;
+	}
+	if (SERVICE(held->target))
+		nobody = path == -ECONNREFUSED || pmd_services_nobody_listens(e, held->target - NIC_SERVICE_QPN);
+	remember(e->strays, held->target, nobody, now_ns);
+	if (nobody) {
+		e->port->stats.rx_packets++;
+		pmd_engine_take(e, &held->frame, now_ns);
+	} else {
+		e->port->stats.rx_misrouted_dropped++;
+	}
+}
+
+void pmd_strays_settle(struct pmd_engine *e, uint64_t now_ns)
+{
+	struct pmd_strays *s = e->strays;
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
+	for (unsigned i = 0; i < s->n_held; i++)
+		settle(e, &s->held[i], now_ns);
+	s->n_held = 0;
+	e->strays_held = false;
+	pthread_setcancelstate(cancel_state, NULL);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* stranger.h - packets as anybody can send them: well-formed, ICRC and all, to any QPN, from nobody that is known. */
+#ifndef TEST_STRANGER_H
+#define TEST_STRANGER_H
+
+#include <string.h>
+
+#include "nic.h"
+
+#define STRANGER_CARRIER 28u /* bytes of IPv4 and UDP header; the UDP payload follows */
+#define STRANGER_BYTES	 (STRANGER_CARRIER + 12 + 8 + 16 + 4)
+#define STRANGER_UD_SEND 0x64
+#define STRANGER_RC_SEND 0x04 /* what a UD packet has as its DETH is payload then */
+
+/** An IPv4 packet of STRANGER_BYTES between two addresses, both IPv4-mapped, from port 4791. */
+static inline void stranger_packet(uint8_t *ip, const struct nic_gid *from, const struct nic_gid *to, uint8_t opcode,
+				   uint32_t qpn)
+{
+	uint8_t *bth = ip + STRANGER_CARRIER;
+
+	memset(ip, 0, STRANGER_BYTES);
+	ip[0] = 0x45;
+	ip[3] = STRANGER_BYTES;
+	ip[6] = 0x40; /* don't fragment */
+	ip[8] = 64;
+	ip[9] = 17;
+	memcpy(ip + 12, from->raw + 12, 4);
+	memcpy(ip + 16, to->raw + 12, 4);
+	ip[20] = ip[22] = NIC_UDP_PORT >> 8;
+	ip[21] = ip[23] = NIC_UDP_PORT & 0xff;
+	ip[25] = STRANGER_BYTES - 20;
+	bth[0] = opcode;
+	bth[2] = bth[3] = 0xff; /* P_Key */
+	bth[5] = (uint8_t)(qpn >> 16);
+	bth[6] = (uint8_t)(qpn >> 8);
+	bth[7] = (uint8_t)qpn;
+	nic_frame_icrc_set(ip, STRANGER_BYTES);
+}
+
+#endif

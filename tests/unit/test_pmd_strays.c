@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tests of what strangers' packets cost an engine: pmd/strays.c, pmd/limiter.h, and what the kernel UDP port learns of its peers. The
+ * stranger is a socket on a loopback address that is no device; what it sends is well-formed unless a test says otherwise.
+ */
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "address.h"
+#include "devices.h"
+#include "ends.h"
+#include "engine_priv.h"
+#include "limiter.h"
+#include "links_priv.h"
+#include "nic_rdm.h"
+#include "port_udp.h"
+#include "stranger.h"
+
+#define SERVED	  1000
+#define FIRST	  2000 /* port that nobody serves */
+#define PACKETS	  2000
+#define CHUNK	  50 /* what any socket's buffer holds */
+#define PAUSE_US  500
+#define PATIENT_S 20
+
+static struct pmd_device device[2];
+static struct end end;
+static int stranger = -1;
+
+static int setup(void **state)
+{
+	struct sockaddr_in6 to, from;
+	socklen_t len = pmd_gid_sockaddr(&device[0].gid, 0, &to);
+	uint16_t port = SERVED;
+
+	(void)state;
+	end_open(&end, &device[0]);
+	assert_int_equal(pmd_service_open(end.engine, &port), 0); /* what is to no service comes to it */
+	stranger = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_true(stranger >= 0);
+	pmd_gid_sockaddr(&device[1].gid, 0, &from);
+	assert_int_equal(bind(stranger, (struct sockaddr *)&from, len), 0);
+	assert_int_equal(connect(stranger, (struct sockaddr *)&to, len), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	close(stranger);
+	end_close(&end);
+	return 0;
+}
+
+static uint64_t seen(void)
+{
+	uint64_t n;
+
+	pmd_lock(end.engine);
+	n = end.engine->port->stats.rx_datagrams;
+	pmd_unlock(end.engine);
+	return n;
+}
+
+/** Packets to `n` QPNs from `qpn` on, and that all have been looked at. */
+static void send_to_many(uint8_t opcode, uint32_t qpn, unsigned n, bool spoilt)
+{
+	uint8_t ip[STRANGER_BYTES];
+	uint64_t before = seen();
+
+	for (unsigned i = 0; i < n; i++) {
+		stranger_packet(ip, &device[1].gid, &device[0].gid, opcode, qpn + i);
+		ip[STRANGER_BYTES - 1] ^= spoilt;
+		assert_int_equal(send(stranger, ip + STRANGER_CARRIER, STRANGER_BYTES - STRANGER_CARRIER, 0),
+				 STRANGER_BYTES - STRANGER_CARRIER);
+		for (unsigned tries = 0; (i + 1) % CHUNK == 0 && seen() < before + i + 1; tries++) {
+			assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
+			usleep(PAUSE_US);
+		}
+	}
+}
+
+/** The counters, with the step over that has looked at the last packet. */
+static struct pmd_port_stats stats(uint64_t *no_qp, uint64_t *bad_icrc)
+{
+	struct pmd_port_stats s;
+
+	pmd_lock(end.engine);
+	s = end.engine->port->stats;
+	*no_qp = nic_counters(end.nic)[NIC_CNT_rx_no_qp];
+	*bad_icrc = nic_counters(end.nic)[NIC_CNT_rx_icrc_encapsulated];
+	assert_int_equal(end.engine->links ? end.engine->links->n_out : 0, 0);
+	pmd_unlock(end.engine);
+	assert_in_range(s.lock_packets_max, 1, PMD_STEP_PACKETS_MAX);
+	return s;
+}
+
+/* ---- what is refused -------------------------------------------------------------------------------------------- */
+
+static void strays__a_service_takes_nothing_but_datagrams(void **state)
+{
+	uint64_t no_qp, bad_icrc;
+	struct pmd_port_stats s;
+
+	(void)state;
+	send_to_many(STRANGER_RC_SEND, NIC_SERVICE_QPN + FIRST, PACKETS, false);
+	s = stats(&no_qp, &bad_icrc);
+	assert_int_equal(s.rx_misrouted, PACKETS);
+	assert_int_equal(s.rx_misrouted_refused, PACKETS);
+	assert_int_equal(s.rx_misrouted_limited + s.rx_misrouted_waiting + s.rx_misrouted_dropped + no_qp, 0);
+}
+
+static void strays__what_is_malformed_goes_no_further(void **state)
+{
+	uint64_t no_qp, bad_icrc;
+	struct pmd_port_stats s;
+
+	(void)state;
+	send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN + FIRST, PACKETS, true);
+	s = stats(&no_qp, &bad_icrc);
+	assert_int_equal(s.rx_misrouted, PACKETS);
+	assert_int_equal(bad_icrc, PACKETS);
+	assert_int_equal(s.rx_misrouted_limited + s.rx_misrouted_waiting + s.rx_misrouted_dropped + no_qp, 0);
+}
+
+static void strays__there_is_no_service_at_either_end_of_the_range(void **state)
+{
+	uint64_t no_qp, bad_icrc;
+	struct pmd_port_stats s;
+
+	(void)state;
+	send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN, CHUNK, false);
+	s = stats(&no_qp, &bad_icrc);
+	/* The port after the last one is the multicast QP; all others are ports that nobody serves. */
+	assert_int_equal(s.rx_misrouted_refused, 1);
+	for (unsigned i = 0; i < CHUNK; i++)
+		send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN + NIC_SERVICE_PORT_MAX + 1, 1, false);
+	while (seen() < 2 * CHUNK)
+		usleep(PAUSE_US);
+	s = stats(&no_qp, &bad_icrc);
+	assert_int_equal(s.rx_misrouted_refused, 1 + CHUNK);
+}
+
+/* ---- what is allowed -------------------------------------------------------------------------------------------- */
+
+/** Each of these wants a connection, to find out who serves the port. */
+static void strays__connections_are_limited_whatever_comes(void **state)
+{
+	static struct link_route routes[2][ROUTES];
+	struct pmd_links *l = end.engine->links;
+	uint64_t no_qp, bad_icrc, start_ns = pmd_now_ns(), allowed;
+	struct pmd_port_stats s;
+
+	(void)state;
+	if (l)
+		memcpy(routes[0], l->routes, sizeof(l->routes));
+	send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN + FIRST, PACKETS, false);
+	s = stats(&no_qp, &bad_icrc);
+	allowed = PMD_LIMITER_BURST + 1 + (pmd_now_ns() - start_ns) / PMD_LIMITER_NS;
+	assert_int_equal(s.rx_misrouted, PACKETS);
+	assert_int_equal(s.rx_misrouted_limited + s.rx_misrouted_waiting + s.rx_misrouted_dropped + no_qp, PACKETS);
+	assert_in_range(no_qp, 1, allowed); /* nobody serves them: the NIC may say so */
+	assert_int_equal(s.rx_misrouted_refused + s.rx_misrouted_waiting + bad_icrc, 0);
+	if (l) { /* what the NIC has found out for itself stays */
+		memcpy(routes[1], l->routes, sizeof(l->routes));
+		assert_memory_equal(routes[0], routes[1], sizeof(routes[0]));
+	}
+}
+
+/** What has just been found out holds for the next ones. */
+static void strays__a_port_that_nobody_serves_is_asked_for_once(void **state)
+{
+	uint64_t no_qp, bad_icrc;
+	struct pmd_port_stats s;
+
+	(void)state;
+	for (unsigned i = 0; i < CHUNK; i++)
+		send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN + FIRST, 1, false);
+	while (seen() < CHUNK)
+		usleep(PAUSE_US);
+	s = stats(&no_qp, &bad_icrc);
+	assert_int_equal(s.rx_misrouted_waiting + s.rx_misrouted_limited + no_qp, CHUNK);
+	assert_int_equal(s.rx_misrouted_limited + s.rx_misrouted_dropped, 0);
+}
+
+static void limiter__a_burst_and_then_so_many_a_second(void **state)
+{
+	struct pmd_limiter l = {0};
+	uint64_t now_ns = 1000000000000;
+	unsigned n = 0;
+
+	(void)state;
+	while (pmd_limiter_take(&l, now_ns))
+		n++;
+	assert_int_equal(n, PMD_LIMITER_BURST);
+	for (unsigned i = 0; i < 3 * PMD_LIMITER_RATE; i++) {
+		assert_false(pmd_limiter_take(&l, now_ns + PMD_LIMITER_NS - 1));
+		now_ns += PMD_LIMITER_NS;
+		assert_true(pmd_limiter_take(&l, now_ns));
+	}
+	assert_false(pmd_limiter_take(&l, now_ns - 1000)); /* the clock of another CPU */
+	assert_true(pmd_limiter_take(&l, now_ns + PMD_LIMITER_NS));
+	now_ns += 3600 * 1000000000ull;
+	for (n = 0; pmd_limiter_take(&l, now_ns);)
+		n++;
+	assert_int_equal(n, PMD_LIMITER_BURST);
+}
+
+/* ---- what kind of peer ------------------------------------------------------------------------------------------ */
+
+static bool is_own_kind(void)
+{
+	bool known;
+
+	pmd_lock(end.engine);
+	known = udp_peer_find((struct port_udp *)end.engine->port, &device[1].gid) != NULL;
+	pmd_unlock(end.engine);
+	return known;
+}
+
+/** Segmented runs break the packets of a peer of another kind: a packet that no QP has accepted must not ask for them. */
+static void peers__a_refused_packet_makes_nobody_one_of_our_own_kind(void **state)
+{
+	(void)state;
+	send_to_many(STRANGER_UD_SEND, nic_qp_num(end.qp), CHUNK, false);
+	send_to_many(STRANGER_RC_SEND, nic_qp_num(end.qp), CHUNK, false);
+	assert_false(is_own_kind());
+}
+
+/** Nor may it take them away from a peer. */
+static void peers__a_refused_packet_leaves_the_peers_kind_as_it_is(void **state)
+{
+	struct nic_rx_frame accepted = {.sgid = device[1].gid, .udp_sport = NIC_UDP_PORT};
+	struct sockaddr_in6 from, to;
+	socklen_t len = pmd_gid_sockaddr(&device[1].gid, 0, &from);
+
+	(void)state;
+	pmd_lock(end.engine);
+	end.engine->port->ops->rx_accepted(end.engine->port, &accepted);
+	pmd_unlock(end.engine);
+	close(stranger);
+	stranger = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	((struct sockaddr_in *)(void *)&from)->sin_port = 0; /* another source port */
+	assert_int_equal(bind(stranger, (struct sockaddr *)&from, len), 0);
+	pmd_gid_sockaddr(&device[0].gid, 0, &to);
+	assert_int_equal(connect(stranger, (struct sockaddr *)&to, len), 0);
+	send_to_many(STRANGER_RC_SEND, nic_qp_num(end.qp), CHUNK, false);
+	assert_true(is_own_kind());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(strays__a_service_takes_nothing_but_datagrams, setup, teardown),
+		cmocka_unit_test_setup_teardown(strays__what_is_malformed_goes_no_further, setup, teardown),
+		cmocka_unit_test_setup_teardown(strays__there_is_no_service_at_either_end_of_the_range, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(strays__connections_are_limited_whatever_comes, setup, teardown),
+		cmocka_unit_test_setup_teardown(strays__a_port_that_nobody_serves_is_asked_for_once, setup, teardown),
+		cmocka_unit_test(limiter__a_burst_and_then_so_many_a_second),
+		cmocka_unit_test_setup_teardown(peers__a_refused_packet_makes_nobody_one_of_our_own_kind, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(peers__a_refused_packet_leaves_the_peers_kind_as_it_is, setup,
+						teardown),
+	};
+
+	if (ends_devices(device, 2, NULL) != 2)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
