@@ -62,6 +62,11 @@ def add(commands):
     parser.set_defaults(start=start)
 
 
+def is_most(name):
+    """Whether it is the most that there has been of something, not a count."""
+    return name.endswith("_max")
+
+
 class Snapshot:
     """Counters at one time: {row: value}, where a row is (title, group, name); and their sentences."""
 
@@ -70,7 +75,8 @@ class Snapshot:
 
     def add(self, title, group, name, value, sentence):
         row = (title, group, name)
-        self.values[row] = self.values.get(row, 0) + value
+        before = self.values.get(row, 0)
+        self.values[row] = max(before, value) if is_most(name) else before + value
         self.sentences[row] = sentence
 
 
@@ -130,7 +136,7 @@ def rates(now, before):
         return {}
     seconds = max(now.time - before.time, 1e-9)
     return {row: (value - before.values.get(row, 0)) / seconds for row, value in now.values.items()
-            if row in before.values}
+            if row in before.values and not is_most(row[2])}
 
 
 def short(rate):

@@ -82,7 +82,7 @@ static int64_t do_forward(const struct nic_gid *gid, uint32_t qpn)
 					   .dgid = *gid};
 	int64_t taken;
 
-	stranger_packet(bytes, gid, gid, STRANGER_UD_SEND, qpn);
+	stranger_packet(bytes, gid, NIC_UDP_PORT, gid, STRANGER_UD_SEND, qpn);
 	taken = end.engine->port->stray(end.engine->port->ctx, &frame);
 	if (end.engine->strays_held) /* as at the end of a burst */
 		pmd_strays_settle(end.engine, pmd_now_ns());

@@ -12,9 +12,9 @@
 #define STRANGER_UD_SEND 0x64
 #define STRANGER_RC_SEND 0x04 /* what a UD packet has as its DETH is payload then */
 
-/** An IPv4 packet of STRANGER_BYTES between two addresses, both IPv4-mapped, from port 4791. */
-static inline void stranger_packet(uint8_t *ip, const struct nic_gid *from, const struct nic_gid *to, uint8_t opcode,
-				   uint32_t qpn)
+/** An IPv4 packet of STRANGER_BYTES between two addresses, both IPv4-mapped, from this UDP port. */
+static inline void stranger_packet(uint8_t *ip, const struct nic_gid *from, uint16_t sport, const struct nic_gid *to,
+				   uint8_t opcode, uint32_t qpn)
 {
 	uint8_t *bth = ip + STRANGER_CARRIER;
 
@@ -26,8 +26,10 @@ static inline void stranger_packet(uint8_t *ip, const struct nic_gid *from, cons
 	ip[9] = 17;
 	memcpy(ip + 12, from->raw + 12, 4);
 	memcpy(ip + 16, to->raw + 12, 4);
-	ip[20] = ip[22] = NIC_UDP_PORT >> 8;
-	ip[21] = ip[23] = NIC_UDP_PORT & 0xff;
+	ip[20] = (uint8_t)(sport >> 8);
+	ip[21] = (uint8_t)sport;
+	ip[22] = NIC_UDP_PORT >> 8;
+	ip[23] = NIC_UDP_PORT & 0xff;
 	ip[25] = STRANGER_BYTES - 20;
 	bth[0] = opcode;
 	bth[2] = bth[3] = 0xff; /* P_Key */

@@ -59,6 +59,15 @@ static int teardown(void **state)
 	return 0;
 }
 
+static uint16_t stranger_port(void)
+{
+	struct sockaddr_in own;
+	socklen_t len = sizeof(own);
+
+	assert_int_equal(getsockname(stranger, (struct sockaddr *)&own, &len), 0);
+	return ntohs(own.sin_port);
+}
+
 static uint64_t seen(void)
 {
 	uint64_t n;
@@ -76,7 +85,7 @@ static void send_to_many(uint8_t opcode, uint32_t qpn, unsigned n, bool spoilt)
 	uint64_t before = seen();
 
 	for (unsigned i = 0; i < n; i++) {
-		stranger_packet(ip, &device[1].gid, &device[0].gid, opcode, qpn + i);
+		stranger_packet(ip, &device[1].gid, stranger_port(), &device[0].gid, opcode, qpn + i);
 		ip[STRANGER_BYTES - 1] ^= spoilt;
 		assert_int_equal(send(stranger, ip + STRANGER_CARRIER, STRANGER_BYTES - STRANGER_CARRIER, 0),
 				 STRANGER_BYTES - STRANGER_CARRIER);
@@ -240,6 +249,7 @@ static void peers__a_refused_packet_leaves_the_peers_kind_as_it_is(void **state)
 	struct nic_rx_frame accepted = {.sgid = device[1].gid, .udp_sport = NIC_UDP_PORT};
 	struct sockaddr_in6 from, to;
 	socklen_t len = pmd_gid_sockaddr(&device[1].gid, 0, &from);
+	uint64_t no_qp, bad_icrc;
 
 	(void)state;
 	pmd_lock(end.engine);
@@ -252,6 +262,9 @@ static void peers__a_refused_packet_leaves_the_peers_kind_as_it_is(void **state)
 	pmd_gid_sockaddr(&device[0].gid, 0, &to);
 	assert_int_equal(connect(stranger, (struct sockaddr *)&to, len), 0);
 	send_to_many(STRANGER_RC_SEND, nic_qp_num(end.qp), CHUNK, false);
+	stats(&no_qp, &bad_icrc);
+	assert_true(no_qp > 0);
+	assert_int_equal(bad_icrc, 0); /* or they would have proved nothing here */
 	assert_true(is_own_kind());
 }
 

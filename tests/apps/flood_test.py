@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Strangers' packets of every class at full rate beside a conversation: it goes on, slower, and nothing of them stays.
+
+Two processes talk to each other by RC queue pairs (fi_pingpong), and serve ports, so that what is to no service comes to one of
+them. The stranger is an ordinary user of the host, or another host (two network namespaces).
+"""
+import json
+import os
+import subprocess
+import time
+
+import harness
+
+# Class: counters of which one must have grown, by what it is dropped. "daemon" is the device's daemon.
+CLASSES = {
+    "service_opcodes": [("port", "rx_misrouted_refused")],
+    "service_sends": [("port", "rx_misrouted_limited")],
+    "functions": [("nic", "rx_no_qp"), ("daemon", "unowned_datagrams")],
+    "unknown": [("nic", "rx_no_qp")],
+    "icrc": [("nic", "rx_icrc_encapsulated")],
+    "truncated": [("nic", "rx_too_short")],
+    "noise": [("nic", "rx_bad_opcode")],
+    "empty": [("port", "rx_empty"), ("daemon", "unowned_datagrams")],
+    "known": [("nic", "rx_bad_source")],
+    "cnp": [("nic", "rx_cnp_ignored")],
+    "merged": [("port", "rx_misrouted")],
+}
+STEP_PACKETS_MAX = 800  # PMD_STEP_PACKETS_MAX of pmd/engine_priv.h
+RSS_KIB = 4096  # that a process may have grown by: pages touched for the first time
+WINDOW_S = 3    # of a flood; there must be messages in each
+ANSWER_S = 30   # `uroce stat` has to have answered in that time
+
+
+class Host:
+    """Where the device is: a namespace, or this one."""
+
+    def __init__(self, netns=None):
+        self.enter = ["nsenter", f"--net=/proc/{netns.pid}/ns/net"] if netns else []
+
+    def ask(self, *argv):
+        done = subprocess.run([*self.enter, harness.UROCE, *argv, "--json"], capture_output=True, text=True,
+                                      timeout=ANSWER_S, stdin=subprocess.DEVNULL, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def try_ask(self, *argv):
+        """None: no answer in time."""
+        try:
+            return self.ask(*argv)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+class Talk:
+    """A server and a client of one device that talk to each other for long."""
+
+    def __init__(self, host, side, env):
+        self.host, self.address = host, side.address
+        port = str(harness.free_port())
+        argv = ["fi_pingpong", "-p", "uroce", "-e", "rdm", "-d", "uroce0", "-I", "1000000000", "-S", "64", "-B", port]
+        self.server = harness.Process(argv, side, env)
+        if not self.server.wait_listen(int(port), 20):
+            raise RuntimeError(f"fi_pingpong does not listen: {self.server.output()}")
+        self.client = harness.Process(argv[:-2] + ["-P", port, side.address], side, env)
+        self.begun = bool(harness.until(30, lambda: len(self.qps() or []) == 2 and self.messages() > 1000))
+
+    def qps(self):
+        """(function, QPN, state, packets received) of RC queue pairs; None: no answer."""
+        said = self.host.try_ask("status", self.address, "--qps")
+        if not said or not said["devices"]:
+            return None
+        return [(f["function"], q["qpn"], q["state"], q["counters"]["rx_packets"]) for f in said["devices"][0]["functions"]
+                for q in f.get("queue_pairs", []) if q["type"] == "RC"]
+
+    def messages(self):
+        return sum(q[3] for q in self.qps() or [])
+
+    def lives(self):
+        return self.server.popen.poll() is None and self.client.popen.poll() is None
+
+    def counters(self):
+        """{(group, name): value}, of all processes and the daemon; None: no answer."""
+        said = self.host.try_ask("stat", self.address, "--all")
+        if not said:
+            return None
+        return {(group, name): c["value"] for device in said["devices"] for group, counters in device.items()
+                if isinstance(counters, dict) for name, c in counters.items()}
+
+    def pids(self):
+        said = self.host.ask("status", self.address)
+        device = said["devices"][0]
+        return [f["pid"] for f in device["functions"]] + [device["daemon"]["pid"]]
+
+    def size(self):
+        """Descriptors and resident KiB of each process."""
+        return {pid: (len(os.listdir(f"/proc/{pid}/fd")), resident(pid)) for pid in self.pids()}
+
+    def end(self):
+        self.client.kill()
+        self.server.kill()
+
+
+def resident(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
+
+
+def grown(before, after):
+    """What has grown too much; "" if nothing has."""
+    return ", ".join(f"process {pid}: {before[pid]} -> {after.get(pid)} (descriptors, KiB)" for pid in before
+                     if pid not in after or after[pid][0] > before[pid][0] or
+                     after[pid][1] > before[pid][1] + RSS_KIB)
+
+
+def flood(tally, name, talk, class_name, stranger, seconds):
+    qps, size, before = talk.qps(), talk.size(), talk.counters()
+    talking = {q[1] for q in qps}
+    target = max(qps)[1] if class_name == "merged" else min(qps)[1]
+    sender = harness.Process([*stranger.enter, os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "flood"),
+                              class_name, stranger.address, talk.address, hex(target), str(seconds)])
+    windows, answers, last = [], 0, sum(q[3] for q in qps)
+    while sender.popen.poll() is None:
+        time.sleep(min(WINDOW_S, seconds / 3))
+        now = talk.qps()
+        answers += now is not None
+        if now is None or {q[1] for q in now} != talking:
+            windows.append(0)
+            break
+        windows.append(sum(q[3] for q in now) - last)
+        last += windows[-1]
+    code = sender.wait(seconds + 60)
+    after = talk.counters()
+    qps = talk.qps() or []
+    name = f"{name}: {class_name}"
+    tally.result(f"{name}: the conversation goes on", code == 0 and talk.lives() and all(windows) and answers,
+                 f"exit code {code}, messages in each window {windows}, {answers} answers", sender.output(),
+                 talk.client.output())
+    tally.result(f"{name}: its queue pairs live", {q[1] for q in qps if q[2] == "RTS"} == talking, str(qps))
+    if not before or not after:
+        tally.result(f"{name}: uroce stat answers", False, f"before: {bool(before)}, after: {bool(after)}")
+        return
+    what = CLASSES[class_name]
+    tally.result(f"{name}: what is dropped is counted",
+                 any(after[counter] > before[counter] for counter in what), f"none of {what} grew")
+    most = after.get(("port", "lock_packets_max"), None)
+    tally.result(f"{name}: no step takes too many packets", most is not None and 0 < most <= STEP_PACKETS_MAX, f"{most}")
+    left = harness.until(15, lambda: not grown(size, talk.size()))  # links that only strangers used end
+    tally.result(f"{name}: nothing stays", left, grown(size, talk.size()))
+    print(f"     {sender.output().strip()} packets, {sum(windows)} messages, longest hold of the lock "
+          f"{after.get(('port', 'lock_held_ns_max'), 0) / 1e6:.1f} ms, most packets {most}", flush=True)
+
+
+class Stranger:
+    def __init__(self, address, enter=()):
+        self.address, self.enter = address, list(enter)
+
+
+def place(tally, name, host, side, stranger, env, classes, seconds):
+    talk = Talk(host, side, env)
+    try:
+        tally.result(f"{name}: they talk", talk.begun, f"{talk.qps()}", talk.server.output(), talk.client.output())
+        for class_name in classes if talk.begun else ():
+            flood(tally, name, talk, class_name, stranger, seconds)
+            if not talk.lives() or not talk.qps():
+                talk.end()
+                talk = Talk(host, side, env)
+    finally:
+        talk.end()
+
+
+def main():
+    args = harness.options(__doc__, ("--seconds", "of each class (default: 10)", 10),
+                           ("--only", "this class only (default: all)", ""))
+    harness.need_programs("fi_pingpong")
+    tally = harness.Tally("flood")
+    classes = [args.only] if args.only else list(CLASSES)
+    sides = harness.loopback_sides(lane=77)
+    stranger = Stranger(sides[1].address)
+    place(tally, "a user, shared memory", Host(), sides[0], stranger, {}, classes, args.seconds)
+    place(tally, "a user, UDP", Host(), sides[0], stranger, {"UROCE_RING": "off"}, classes, args.seconds)
+    if os.geteuid():
+        print("SKIP another host: needs root (network namespaces)", flush=True)
+    else:
+        a, b = harness.veth_pair()
+        side = harness.Side("10.99.0.1", netns=a)
+        stranger = Stranger("10.99.0.2", ["nsenter", f"--net=/proc/{b.pid}/ns/net"])
+        place(tally, "another host, shared memory", Host(a), side, stranger, {}, classes, args.seconds)
+        place(tally, "another host, UDP", Host(a), side, stranger, {"UROCE_RING": "off"}, classes, args.seconds)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
