@@ -141,7 +141,7 @@ def flood(tally, name, talk, class_name, stranger, seconds):
         return
     what = CLASSES[class_name]
     tally.result(f"{name}: what is dropped is counted",
-                 any(after[counter] > before[counter] for counter in what), f"none of {what} grew")
+                 any(after.get(counter, 0) > before.get(counter, 0) for counter in what), f"none of {what} grew")
     most = after.get(("port", "lock_packets_max"), None)
     tally.result(f"{name}: no step takes too many packets", most is not None and 0 < most <= STEP_PACKETS_MAX, f"{most}")
     left = harness.until(15, lambda: not grown(size, talk.size()))  # links that only strangers used end
