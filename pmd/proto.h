@@ -232,6 +232,16 @@ int proto_peer(int fd, struct ucred *out);
 #define PROTO_PID_TEXT 24
 const char *proto_pid_str(pid_t pid, char *out, size_t len);
 
+enum proto_holder {
+	PROTO_HOLDER_NONE,    /* nobody listens */
+	PROTO_HOLDER_IT,      /* that process does */
+	PROTO_HOLDER_UNSEEN,  /* one of the same user does; it is in another PID namespace, and so is the process */
+	PROTO_HOLDER_OTHER,   /* another one does */
+	PROTO_HOLDER_UNKNOWN, /* somebody does, who has not looked for long; or we have no descriptor to ask with */
+};
+/** Whether the process `who`, as proto_peer tells, is the one that listens under this name of the device with this key. */
+enum proto_holder proto_holder(const struct proto_name *name, const struct nic_gid *key, const struct ucred *who);
+
 /** Whether the peer is a process of our own user and container: one that can do with this process as it likes anyway. */
 bool proto_peer_is_self(int fd);
 

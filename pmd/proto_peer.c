@@ -41,6 +41,24 @@ bool proto_peer_is_self(int fd)
 	return proto_peer(fd, &peer) == 0 && peer.pid != 0 && peer.uid == geteuid() && peer.uid != UNKNOWN_USER;
 }
 
+enum proto_holder proto_holder(const struct proto_name *name, const struct nic_gid *key, const struct ucred *who)
+{
+	const struct proto_whois whois = {.gid = *key};
+	struct ucred holder;
+	int fd = proto_connect(name), rc;
+
+	if (fd < 0)
+		return fd == -ECONNREFUSED ? PROTO_HOLDER_NONE : PROTO_HOLDER_UNKNOWN;
+	rc = proto_peer(fd, &holder);
+	proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0); /* who says nothing would be an odd visitor */
+	close(fd);
+	if (rc != 0)
+		return PROTO_HOLDER_UNKNOWN;
+	if (holder.pid != who->pid || (holder.pid == 0 && holder.uid != who->uid))
+		return PROTO_HOLDER_OTHER;
+	return holder.pid != 0 ? PROTO_HOLDER_IT : PROTO_HOLDER_UNSEEN;
+}
+
 static bool peer_in_group(int fd, gid_t group)
 {
 	gid_t groups[GROUPS_MAX];

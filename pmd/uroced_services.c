@@ -8,9 +8,7 @@
  *
  * Owns: said and services of daemon.slots.
  */
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "uroced.h"
 
@@ -39,40 +37,19 @@ static void service_take(struct slot *s, uint16_t port)
 			s->services[i] = s->services[--s->n_services];
 }
 
-enum holder { HOLDER_NONE, HOLDER_IT, HOLDER_OTHER, HOLDER_UNKNOWN };
-
-/** Who listens under the port's name: this function, or somebody else? */
-static enum holder holder_of(const struct daemon *d, const struct slot *s, uint16_t port)
-{
-	const struct proto_whois whois = {.gid = d->key};
-	struct proto_name name;
-	struct ucred peer;
-	int fd, rc;
-
-	pmd_name_service(&d->key, port, &name);
-	fd = proto_connect(&name);
-	if (fd < 0)
-		return fd == -ECONNREFUSED ? HOLDER_NONE : HOLDER_UNKNOWN;
-	rc = proto_peer(fd, &peer);
-	proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL,
-		   0); /* a visitor who says nothing would be an odd one */
-	close(fd);
-	if (rc != 0)
-		return HOLDER_UNKNOWN;
-	if (peer.pid != s->peer.pid || (peer.pid == 0 && peer.uid != s->peer.uid))
-		return HOLDER_OTHER;
-	return peer.pid != 0 ? HOLDER_IT : HOLDER_UNKNOWN;
-}
-
 /** Whether the port is the function's now. */
 static bool is_granted(struct daemon *d, unsigned n, uint16_t port)
 {
-	enum holder holder = holder_of(d, &d->slots[n], port);
 	unsigned owner = owner_of(d, port);
+	enum proto_holder holder;
+	struct proto_name name;
 
-	if (holder == HOLDER_IT && owner != 0) /* it has ended, or given it up, and we have not heard yet */
+	pmd_name_service(&d->key, port, &name);
+	holder = proto_holder(&name, &d->key, &d->slots[n].peer);
+	if (holder == PROTO_HOLDER_IT && owner != 0) /* it has ended, or given it up, and we have not heard yet */
 		service_take(&d->slots[owner], port);
-	return holder == HOLDER_IT || (holder == HOLDER_UNKNOWN && owner == 0);
+	return holder == PROTO_HOLDER_IT ||
+	       ((holder == PROTO_HOLDER_UNSEEN || holder == PROTO_HOLDER_UNKNOWN) && owner == 0);
 }
 
 /** Of what function n has said, what is true. @return whether that is more than before. */
