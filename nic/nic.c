@@ -248,7 +248,7 @@ static bool service_fits(const struct nic_qp *qp, const struct opcode *op)
 	return op->service == service[qp->type] || (op->service == OP_EXT && qp->type == NIC_QPT_RC);
 }
 
-/* Whether it comes from whom the QP is connected to. */
+/* Whether it says that it comes from whom the QP is connected to; source.c knows what that is worth. */
 static bool from_peer(const struct nic_qp *qp, const struct packet *p)
 {
 	if (p->bare)
@@ -270,9 +270,11 @@ enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, cons
 		return NIC_CNT_rx_bad_source; /* datagrams say where they come from */
 	if (!own_gid(nic, p->bare ? &qp->sgid : &p->dgid))
 		return NIC_CNT_rx_bad_dgid;
-	if (qp->type != NIC_QPT_UD && !from_peer(qp, p))
+	if (qp->type == NIC_QPT_UD)
+		return source_datagram_refusal(nic, p);
+	if (!from_peer(qp, p))
 		return NIC_CNT_rx_bad_source;
-	return NIC_CNT_COUNT;
+	return source_refusal(qp, p);
 }
 
 /** @return whether a connected QP has accepted it. */
@@ -287,6 +289,8 @@ static bool dispatch(struct nic *nic, const struct packet *p)
 		return false;
 	}
 	qp = table_find(&nic->qps, p->dest_qpn);
+	if (qp && __builtin_expect(p->peer != qp->takes, 0))
+		source_look(qp, p);
 	why = rx_refusal(nic, qp, p);
 	if (why != NIC_CNT_COUNT) {
 		nic->counters[why]++;

@@ -100,6 +100,16 @@ struct nic_config {
 	/** As route, for an answer to a sender that has proved nothing, not even its address: such answers must open nothing, ask
 	 *  nobody and be remembered nowhere. It names a path that is open already, or 0. NULL: route is called. */
 	uint32_t (*route_known)(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn);
+	/** Who may send for a QP of a peer at `dgid` to our address `own`: the number that frames of that peer's link bear
+	 *  (nic_rx_frame.peer); 0: that peer has no link to us, and its packets come by the port. `claimed`: 0, or the number of the
+	 *  link that a packet which says that it is the peer's has just come by. NULL: 0 for all. Asked when a connected QP learns
+	 *  its peer, when links come (nic_peer_came), and for packets by a link while the answer was 0. */
+	uint32_t (*source)(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
+			   uint32_t claimed);
+	/** Whether an address is one of this host, which every user of the host can send from. Such packets have to come from
+	 *  UDP port 4791, which only the device that owns the address has there. No system calls: it is asked for packets, too.
+	 *  NULL: none is. */
+	bool (*is_local)(void *ctx, const struct nic_gid *gid);
 	/** Runs fn(arg), which touches application memory; returns false if that faulted (the rest of fn is
 	 *  then skipped). NULL: call directly. fn never allocates, locks or calls back. */
 	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
@@ -194,6 +204,8 @@ struct nic_rx_frame {
 	const uint8_t *body;
 	/** NULL, or the payload: then the packet has none itself; or what that offers. With NIC_RX_NO_ICRC. */
 	const struct nic_reference *reference;
+	/** By whose link it has come, as nic_config.source counts them; 0: by the port, or handed on from there. */
+	uint32_t peer;
 	uint32_t src_qpn;  /* only with NIC_RX_BARE */
 	uint8_t addresses; /* likewise */
 	/* Only with NIC_RX_UDP_PAYLOAD: */
@@ -297,6 +309,12 @@ enum nic_path_flags {
 int nic_path_open(struct nic *nic, uint32_t flags);
 /** Close a path: what would have left by it leaves by path 0, and what RC has sent by it without an answer leaves again. */
 void nic_path_close(struct nic *nic, uint32_t path);
+/**
+ * The peer at `dgid` is reached by this path from now on, with QPNs that are as `qpn` in the bits of `mask`: connected QPs to it
+ * that have sent by path 0 so far move to it. What RC has sent without an answer leaves again, since the peer takes such packets
+ * by the new path only.
+ */
+void nic_path_take(struct nic *nic, uint32_t path, const struct nic_gid *dgid, uint32_t qpn, uint32_t mask);
 /** As nic_tx, for this path. */
 unsigned nic_path_tx(struct nic *nic, uint32_t path, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 /** Whether the path has something to send, looked at more closely than its bit below; wrong only towards yes. */
@@ -308,6 +326,12 @@ unsigned nic_path_lose(struct nic *nic, uint32_t path, struct nic_tx_frame *fram
 /** A bit for each path (bit path % 64 of word path / 64) that has something to send; wrong only towards yes. Lives
  *  as long as the instance. */
 const uint64_t *nic_paths_pending(const struct nic *nic);
+
+/** A peer has a link to us now, to our address `own`, whose frames bear this number: QPs that nic_config.source names it for take
+ *  packets from that link only. */
+void nic_peer_came(struct nic *nic, uint32_t peer, const struct nic_gid *own);
+/** That link has ended, and there is no other one of the peer's to this address: its packets come by the port. */
+void nic_peer_gone(struct nic *nic, uint32_t peer, const struct nic_gid *own);
 
 /** Let delayed ACKs go with the next nic_tx: those that the peer has asked for, for the caller has nothing better to do; if
  *  `lazy` also those that he has not, for there is nothing to do at all. */

@@ -394,6 +394,7 @@ enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet
 	const uint8_t *bth;
 	uint32_t len, body;
 
+	out->peer = frame->peer;
 	out->bare = frame->flags & NIC_RX_BARE;
 	if (out->bare) {
 		bth = frame->data;

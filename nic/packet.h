@@ -66,7 +66,8 @@ struct packet {
 	bool ecn_ce;	      /* congestion experienced */
 	bool shared;	      /* others may write to the payload */
 
-	uint8_t addresses; /* of a bare packet, as in its frame */
+	uint32_t peer;	   /* of a received packet, as in its frame */
+	uint8_t addresses; /* of a bare packet, likewise */
 	bool bare;	   /* nothing before the BTH, and no addressing above */
 	bool no_icrc;	   /* of our own packets: zeroes instead */
 	bool summed;	   /* packet_open has begun the ICRC */

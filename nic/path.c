@@ -49,16 +49,36 @@ void nic_path_close(struct nic *nic, uint32_t path)
 			continue;
 		if (qp->type == NIC_QPT_UD)
 			reroute_datagrams(qp, path);
-		else
-			qp->path = 0;
-		if (!list_empty(&qp->ready)) {
-			list_remove(&qp->ready);
-			qp_ready(qp);
-		}
+		path_move(qp, 0);
 		req_path_gone(qp);
 	}
 	nic->paths[path].open = false;
 	nic->paths_pending[path / 64] &= ~(1ull << path % 64);
+}
+
+/* A QP with something to send moves along. */
+void path_move(struct nic_qp *qp, uint32_t path)
+{
+	qp->path = path;
+	if (list_empty(&qp->ready))
+		return;
+	list_remove(&qp->ready);
+	qp_ready(qp);
+}
+
+void nic_path_take(struct nic *nic, uint32_t path, const struct nic_gid *dgid, uint32_t qpn, uint32_t mask)
+{
+	for (uint32_t i = 0; nic->qps.slots && i <= nic->qps.mask; i++) {
+		struct nic_qp *qp = nic->qps.slots[i].value;
+
+		if (!qp || qp->type == NIC_QPT_UD || qp->path != 0 || qp->state == NIC_QPS_RESET ||
+		    (qp->attr.dest_qp_num ^ qpn) & mask || memcmp(&qp->attr.av.dgid, dgid, sizeof(*dgid)))
+			continue;
+		path_move(qp, path);
+		req_path_gone(qp);
+		if (qp->type == NIC_QPT_RC && qp->resp.heard && qp->state != NIC_QPS_ERR)
+			resp_ack(qp); /* the last one may be among what the peer does not take any more */
+	}
 }
 
 uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t dest_qpn)

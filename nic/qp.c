@@ -120,6 +120,7 @@ static void qp_reset(struct nic_qp *qp)
 	qp->attr = (struct nic_qp_attr){.port_num = 1};
 	qp->deadline = TIME_NEVER;
 	qp->path = 0;
+	source_reset(qp);
 	list_remove(&qp->ready);
 	refer_revoke_qp(qp, true);
 	req_reset(qp);
@@ -344,16 +345,12 @@ static int resources_alloc(struct nic_qp *qp, uint32_t n)
 	return 0;
 }
 
-/* A QP with something to send moves along. */
 static void set_path(struct nic_qp *qp)
 {
 	if (qp->type == NIC_QPT_UD)
 		return;
-	qp->path = path_route(qp->nic, &qp->attr.av.dgid, qp->attr.dest_qp_num);
-	if (!list_empty(&qp->ready)) {
-		list_remove(&qp->ready);
-		qp_ready(qp);
-	}
+	path_move(qp, path_route(qp->nic, &qp->attr.av.dgid, qp->attr.dest_qp_num));
+	source_set(qp);
 }
 
 static uint8_t addresses(const struct nic_gid *from, const struct nic_gid *to)

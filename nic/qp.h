@@ -248,6 +248,9 @@ struct nic_qp {
 	struct responder resp;
 	struct cross cross;
 	uint32_t path;	     /* egress, of a connected QP */
+	uint32_t takes;	     /* from whom it takes packets, as nic_rx_frame.peer */
+	bool peer_is_local;  /* an address of this host: packets that come by the port have to be from port 4791 */
+	uint64_t rx_at_port; /* rx_packets when `takes` became 0: those since have come by the port */
 	uint8_t says, hears; /* nic_tx_frame.addresses of bare packets, and what the peer's are to have */
 	struct list ready;   /* on the ready list of a path */
 	bool resp_turn;	     /* whose turn it is to send */
@@ -350,6 +353,8 @@ enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, cons
 /* path.c */
 /** The path to a peer's QP, as the owner says. */
 uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t dest_qpn);
+/** The QP sends by this path from now on; with what it has to send it moves along. */
+void path_move(struct nic_qp *qp, uint32_t path);
 
 /* rdm*.c, for QPs of endpoints */
 /** Whether there is room for the message that begins with this packet. */
@@ -435,7 +440,8 @@ void req_progress(struct nic_qp *qp, uint32_t packets);
 void req_go_back(struct nic_qp *qp, enum error_id exhausted);
 /** A response was not fetched that was sent by reference: its request is sent again, once without it being a retry. */
 void req_unread(struct nic_qp *qp);
-/** What has been sent and not been answered may be lost: RC sends it again, which is no try. */
+/** What has been sent and not been answered may be lost, with the way that it went by, or its answer with the way that this came
+ *  by: RC sends it again, which is no try. */
 void req_path_gone(struct nic_qp *qp);
 /** RNR NAK with this timer code for comp.una. */
 void req_rnr(struct nic_qp *qp, uint8_t timer_code);
@@ -472,6 +478,25 @@ void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t e
 uint8_t *qp_small_place(const struct nic_qp *qp);
 /** Post it: `length` bytes have been written there. `flags`: enum nic_send_flags, as resolved with sq_sig_all. */
 void qp_post_small(struct nic_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t length);
+
+/* source.c */
+/** The QP has been connected: by what its packets come. */
+void source_set(struct nic_qp *qp);
+/** It is connected to nobody. */
+void source_reset(struct nic_qp *qp);
+/** A packet has come by another way than the QP takes packets by: it may be the first of its peer's by a link. */
+void source_look(struct nic_qp *qp, const struct packet *p);
+/** Whether a packet of a connected QP has come by the right way. @return why not; NIC_CNT_COUNT: it has. */
+static inline enum nic_counter source_refusal(const struct nic_qp *qp, const struct packet *p)
+{
+	if (__builtin_expect(p->peer != qp->takes, 0))
+		return p->peer ? NIC_CNT_rx_bad_source : NIC_CNT_rx_beside_link;
+	if (!p->peer && qp->peer_is_local && p->udp_sport != NIC_UDP_PORT)
+		return NIC_CNT_rx_local_sport;
+	return NIC_CNT_COUNT;
+}
+/** The same, of a datagram: it may have come by any way. */
+enum nic_counter source_datagram_refusal(const struct nic *nic, const struct packet *p);
 
 /* req_run.c */
 /** This WQE is complete but for being counted in sq.head. */
