@@ -20,6 +20,7 @@
 #include "eal.h"
 #include "engine_priv.h"
 #include "guard.h"
+#include "local.h"
 #include "nic_rdm.h"
 #include "points.h"
 #include "services.h"
@@ -149,6 +150,7 @@ static void fork_child(void)
 			e->port->ops->abandon(e->port);
 			pmd_links_abandon(e->links);
 			pmd_tools_abandon(e);
+			pmd_local_abandon(e->local);
 			if (e->control)
 				pmd_control_abandon(e->control);
 			close(e->doorbell_fd);
@@ -245,6 +247,22 @@ static uint32_t engine_route_known(void *ctx, const struct nic_gid *dgid, uint32
 	return pmd_links_find(e->links, dgid, pmd_links_target(dest_qpn));
 }
 
+static uint32_t engine_source(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
+			      uint32_t claimed)
+{
+	const struct pmd_engine *e = ctx;
+
+	return pmd_links_source(e->links, dgid, dest_qpn, own, claimed);
+}
+
+/** A device on an Ethernet port is not reached by the host's own sockets. */
+static bool engine_is_local(void *ctx, const struct nic_gid *gid)
+{
+	const struct pmd_engine *e = ctx;
+
+	return e->control && pmd_local_has(e->local, gid);
+}
+
 static void engine_revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 {
 	const struct pmd_engine *e = ctx;
@@ -277,6 +295,8 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 		.random = engine_random,
 		.route = engine_route,
 		.route_known = engine_route_known,
+		.source = engine_source,
+		.is_local = engine_is_local,
 		.revoke = engine_revoke,
 		.guard = pmd_guard_run,
 		.pause = engine_pause,
@@ -315,6 +335,11 @@ static int engine_open_port(struct pmd_engine *e, enum nic_mtu mtu, char *err, s
 	rc = pmd_port_udp_create(e->function, &e->port, err, err_len);
 	if (rc != 0)
 		goto no_port;
+	rc = pmd_local_open(e->control, &e->local);
+	if (rc != 0) {
+		snprintf(err, err_len, "out of memory");
+		goto no_addresses;
+	}
 	rc = pmd_control_sockets(e->control, e->port);
 	if (rc != 0) {
 		snprintf(err, err_len, "no room for the sockets of the device: %s", strerror(-rc));
@@ -323,6 +348,8 @@ static int engine_open_port(struct pmd_engine *e, enum nic_mtu mtu, char *err, s
 	return 0;
 
 no_sockets:
+	pmd_local_close(e->local);
+no_addresses:
 	e->port->ops->close(e->port);
 no_port:
 	pmd_control_close(e->control);
@@ -335,6 +362,7 @@ static void engine_close_port(struct pmd_engine *e)
 {
 	e->port->ops->close(e->port);
 	PMD_POINT(close_port_closed);
+	pmd_local_close(e->local);
 	if (e->control)
 		pmd_control_close(e->control);
 }

@@ -22,6 +22,7 @@ struct pmd_engine {
 	struct nic *nic;
 	struct pmd_port *port;
 	struct pmd_control *control;  /* NULL: an ethdev device, which has one function in one process */
+	struct pmd_local *local;      /* NULL, likewise */
 	unsigned function;	      /* number of this function of the device */
 	struct pmd_links *links;      /* NULL: none */
 	struct pmd_service *services; /* see services.c */

@@ -103,7 +103,9 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	int cancel_state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
-	/* Numbers of others must not change: events that wait name them. */
+	if (in->peer.service == 0 && !links_has_other(l, in))
+		nic_peer_gone(l->e->nic, in->number, &in->peer.to);
+	/* Places of others must not change: events that wait name them. */
 	l->in[index] = NULL;
 	while (l->n_in > 0 && !l->in[l->n_in - 1])
 		l->n_in--;
@@ -146,6 +148,11 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	memcpy(&in->peer, m->data, sizeof(in->peer));
 	if (in->peer.service != 0 && !pmd_services_have(e, in->peer.service))
 		goto refuse; /* we have just stopped serving it */
+	if (!links_prove(l, connection, &in->peer)) {
+		e->port->stats.link_unproved++;
+		goto refuse;
+	}
+	in->number = links_number(l, &in->peer);
 	memfd = proto_msg_take(m, 0);
 	if (ring_map(&in->ring, memfd) != 0) {
 		close(memfd);
@@ -167,6 +174,8 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	l->in[index] = in;
 	if (index == l->n_in)
 		l->n_in++;
+	if (in->peer.service == 0)
+		nic_peer_came(e->nic, in->number, &in->peer.to);
 	/* An application thread polls while the engine's thread sleeps: for this ring too, and it may hold something. */
 	if (l->asleep) {
 		ring_set_asleep(&in->ring, true);
@@ -258,6 +267,7 @@ int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd
 	l->trim_ns = l->retry_ns = UINT64_MAX;
 	l->control = control;
 	l->one_copy = one_copy;
+	l->pid = getpid();
 	l->self = (struct proto_link){.key = *pmd_control_key(control), .function = pmd_control_function(control)};
 	pmd_control_serve(control, PROTO_LINK, link_visit);
 	*out = l;

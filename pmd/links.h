@@ -36,6 +36,7 @@ enum { PROTO_LINK_TAKEN = PROTO_LINK + 1, PROTO_LINK_KNOCK };
 /** Who hands over a ring. With its memfd. */
 struct proto_link {
 	struct nic_gid key; /* of the producer's device */
+	struct nic_gid to;  /* the address of the consumer's that what comes by the link is sent to */
 	uint32_t function;
 	uint32_t service;	    /* the port of the consumer that it is to; 0: to the function itself */
 	uint64_t number, number_at; /* by which to know the producer's memory: see links_refer.c */
@@ -67,6 +68,10 @@ uint32_t pmd_links_find(const struct pmd_links *links, const struct nic_gid *dgi
  *  more, unless we have used it ourselves by then. Costs system calls. @return its path, or a negative errno: -ECONNREFUSED:
  *  nobody listens there. */
 int pmd_links_make(struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
+
+/** As nic_config.source: the number of the link that a peer's packets to our address `own` come by. May ask a daemon. */
+uint32_t pmd_links_source(struct pmd_links *links, const struct nic_gid *dgid, uint32_t dest_qpn,
+			  const struct nic_gid *own, uint32_t claimed);
 
 /** As nic_config.revoke. */
 void pmd_links_revoke(struct pmd_links *links, uint32_t qpn, bool answers, uint32_t key);

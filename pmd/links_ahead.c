@@ -79,7 +79,12 @@ void links_look_ahead(struct link_payload *p, struct link_copy *c)
 		struct nic_reference reference;
 		uint8_t head[LINK_PIECES_AT];
 		const struct nic_rx_frame frame = {
-			.data = head, .len = sizeof(head), .flags = NIC_RX_NO_ICRC, .reference = &reference};
+			.data = head,
+			.len = sizeof(head),
+			.flags = NIC_RX_NO_ICRC,
+			.reference = &reference,
+			.peer = in->number,
+		};
 
 		if (!next_entry(&ring, &len, &next, head, &reference) || reference.len < NIC_REFERENCE_MIN ||
 		    !has_room(c, &next, reference.len))

@@ -55,7 +55,7 @@ static void rx_packet(struct pmd_engine *e, const struct link_in *in, const uint
 		      uint64_t now_ns)
 {
 	uint8_t head[HEAD_MAX] __attribute__((aligned(16)));
-	struct nic_rx_frame frame = {.len = len, .flags = NIC_RX_NO_ICRC};
+	struct nic_rx_frame frame = {.len = len, .flags = NIC_RX_NO_ICRC, .peer = in->number};
 
 	take_head(&frame, head, packet);
 	rx(e, in, &frame, now_ns);
@@ -67,6 +67,7 @@ static void rx_bare(struct pmd_engine *e, const struct link_in *in, uint32_t kin
 	uint8_t head[HEAD_MAX] __attribute__((aligned(16)));
 	struct nic_rx_frame frame = {.len = len,
 				     .flags = NIC_RX_NO_ICRC | NIC_RX_BARE,
+				     .peer = in->number,
 				     .src_qpn = kind >> LINK_QPN_SHIFT,
 				     .addresses = kind >> LINK_KIND_BITS & ((1u << NIC_ADDRESSES_BITS) - 1)};
 
@@ -83,13 +84,13 @@ static void rx_summed(struct pmd_engine *e, const struct link_in *in, const uint
 		      uint64_t now_ns)
 {
 	uint8_t copy[RING_PACKET_MAX];
-	struct nic_rx_frame frame = {.data = copy, .len = len};
+	struct nic_rx_frame frame = {.data = copy, .len = len, .peer = in->number};
 
 	memcpy(copy, packet, len);
 	rx(e, in, &frame, now_ns);
 }
 
-/** @return false: it makes no sense. */
+/** What came to another function of our device by its port: it counts as come by ours. @return false: it makes no sense. */
 static bool rx_forwarded(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
 			 uint64_t now_ns)
 {
@@ -97,7 +98,7 @@ static bool rx_forwarded(struct pmd_engine *e, const struct link_in *in, const u
 	struct link_forward f;
 	struct nic_rx_frame frame;
 
-	if (len < sizeof(f))
+	if (len < sizeof(f) || !pmd_gid_equal(&in->peer.key, &e->links->self.key))
 		return false;
 	memcpy(copy, packet, len);
 	memcpy(&f, copy, sizeof(f));
@@ -153,7 +154,10 @@ static void rx_unfolded(struct pmd_engine *e, const struct link_in *in, const st
 	if (!near.ctx)
 		near.fetch = not_fetched;
 	while ((offers || near.ctx) && (len = nic_frame_unfold(e->nic, &seen, index, copy)) > 0) {
-		rx(e, in, &(struct nic_rx_frame){.data = copy, .len = (uint32_t)len, .flags = NIC_RX_NO_ICRC}, now_ns);
+		const struct nic_rx_frame one = {
+			.data = copy, .len = (uint32_t)len, .flags = NIC_RX_NO_ICRC, .peer = in->number};
+
+		rx(e, in, &one, now_ns);
 		index++;
 	}
 	if (index == 0)
@@ -169,7 +173,12 @@ static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uin
 	struct nic_reference reference;
 	uint8_t head[LINK_PIECES_AT];
 	struct nic_rx_frame frame = {
-		.data = head, .len = sizeof(head), .flags = NIC_RX_NO_ICRC, .reference = &reference};
+		.data = head,
+		.len = sizeof(head),
+		.flags = NIC_RX_NO_ICRC,
+		.reference = &reference,
+		.peer = in->number,
+	};
 
 	if (!links_payload(&payload, packet, len, &reference))
 		return 0;

@@ -88,6 +88,7 @@ struct link_out {
 	struct pmd_watch watch; /* of the connection; first */
 	struct ring_producer ring;
 	struct nic_gid dgid; /* to whom, as the NIC knows him */
+	struct nic_gid key;  /* of the device whose address that is */
 	uint32_t target;     /* see pmd_links_target */
 	uint32_t path;
 	bool taken;	    /* the consumer has answered */
@@ -118,9 +119,10 @@ struct link_ahead {
 struct link_in {
 	struct pmd_watch watch; /* of the connection; first */
 	struct ring_consumer ring;
-	uint32_t n_ahead; /* as long as the turn */
-	struct proto_link peer;
+	uint32_t n_ahead;	/* as long as the turn */
+	struct proto_link peer; /* as links_prove has found it */
 	uint32_t index;
+	uint32_t number;  /* nic_rx_frame.peer; see links_peer.c */
 	pid_t pid;	  /* whose memory may be referred to; 0: nobody's, and nobody was told that it may */
 	bool refers;	  /* it can be */
 	uint8_t failures; /* of such payloads in a row */
@@ -174,6 +176,8 @@ struct pmd_links {
 	struct pmd_engine *e;
 	struct pmd_control *control;
 	struct proto_link self;
+	pid_t pid;		 /* of this process */
+	uint32_t numbers;	 /* of peers, given so far */
 	const uint64_t *pending; /* as nic_paths_pending */
 	bool asleep;
 	bool one_copy;			     /* payload may go by reference */
@@ -195,6 +199,17 @@ struct pmd_links {
 /* links_route.c */
 /** The link has ended: there may be another one at once, unless its consumer did not want it. */
 void links_routes_end(struct pmd_links *l, const struct link_out *out);
+
+/** The device whose address it is. May ask its daemon. @return false: nobody says so. */
+bool links_key_of(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid *key);
+
+/* links_peer.c */
+/** Whether who has made this connection is the function that it says it is. */
+bool links_prove(const struct pmd_links *l, int connection, const struct proto_link *said);
+/** The number of this peer: that of its other links, or a new one. */
+uint32_t links_number(struct pmd_links *l, const struct proto_link *said);
+/** Whether the same peer has another link to the same address of ours. */
+bool links_has_other(const struct pmd_links *l, const struct link_in *in);
 
 /* links.c */
 /** The consumer has answered, or ended. */

@@ -99,6 +99,17 @@ static bool owner_find(struct pmd_links *l, const struct nic_gid *gid, struct ni
 	return !pmd_gid_is_none(key);
 }
 
+bool links_key_of(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid *key)
+{
+	for (uint32_t path = 1; path < NIC_PATHS_MAX && !is_own(l, gid); path++) {
+		if (!l->out[path] || !pmd_gid_equal(&l->out[path]->dgid, gid))
+			continue;
+		*key = l->out[path]->key;
+		return true;
+	}
+	return owner_find(l, gid, key);
+}
+
 /** Nobody was there: the address may be another device's by now. */
 static void owner_forget(struct pmd_links *l, const struct nic_gid *gid)
 {
@@ -110,12 +121,15 @@ static void owner_forget(struct pmd_links *l, const struct nic_gid *gid)
 /* ---- making ------------------------------------------------------------------------------------------------- */
 
 /** Connect to a function, by its name or its service's, and hand a ring over. @return the connection or a negative errno. */
-static int hand_over(struct pmd_links *l, const struct nic_gid *key, uint32_t target, struct ring_producer *ring)
+static int hand_over(struct pmd_links *l, const struct link_out *out, struct ring_producer *ring)
 {
+	const struct nic_gid *key = &out->key;
+	uint32_t target = out->target;
 	struct proto_link self = l->self;
 	struct proto_name name;
 	int connection, memfd, rc;
 
+	self.to = out->dgid;
 	if (link_is_to_service(target)) {
 		self.service = target - NIC_SERVICE_QPN;
 		pmd_name_service(key, self.service, &name);
@@ -173,7 +187,10 @@ static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const stru
 	if (!out)
 		return -ENOMEM;
 	out->bell_fd = -1;
-	out->watch = (struct pmd_watch){.fd = hand_over(l, key, target, &out->ring), .ready = links_out_ready};
+	out->dgid = *dgid;
+	out->key = *key;
+	out->target = target;
+	out->watch = (struct pmd_watch){.fd = hand_over(l, out, &out->ring), .ready = links_out_ready};
 	rc = out->watch.fd;
 	if (rc < 0)
 		goto no_connection;
@@ -184,8 +201,6 @@ static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const stru
 	if (path < 0)
 		goto no_path;
 	out->path = (uint32_t)path;
-	out->dgid = *dgid;
-	out->target = target;
 	out->seen_tail = UINT64_MAX;
 	out->refers = proto_peer_is_self(out->watch.fd);
 	l->out[path] = out;
@@ -194,6 +209,9 @@ static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const stru
 	if (l->trim_ns == UINT64_MAX)
 		l->trim_ns = pmd_now_ns() + LINKS_TRIM_NS;
 	PMD_POINT(link_out_open);
+	/* The peer takes packets of QPs by this link only from now on. */
+	if (!link_is_to_service(target))
+		nic_path_take(l->e->nic, out->path, dgid, target << 16, 0xff0000);
 	return path;
 
 no_path:

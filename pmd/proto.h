@@ -40,7 +40,7 @@
 
 #include "nic.h"
 
-#define PROTO_VERSION	   6
+#define PROTO_VERSION	   7
 #define PROTO_MAGIC	   (0x75720000u | PROTO_VERSION) /* "ur" */
 #define PROTO_FUNCTION_MAX 254	 /* the leading byte 255 is that of services, and of the multicast QPN, 0xFFFFFF */
 #define PROTO_FDS_MAX	   24	 /* descriptors of a message */

@@ -126,6 +126,14 @@ static uint32_t route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
 	return pmd_links_route(r->e.links, dgid, dest_qpn);
 }
 
+static uint32_t source(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
+		       uint32_t claimed)
+{
+	const struct ring_engine *r = ctx;
+
+	return pmd_links_source(r->e.links, dgid, dest_qpn, own, claimed);
+}
+
 static unsigned port_rx(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns)
 {
 	(void)port, (void)frames, (void)n, (void)now_ns;
@@ -184,6 +192,7 @@ void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic
 					  .qpn_bits = 16,
 					  .random = ring_random,
 					  .route = route,
+					  .source = source,
 					  .revoke = take_back,
 					  .ctx = r,
 					  .psn_window = 64,

@@ -49,10 +49,15 @@ void fake_take(struct fake_consumer *f)
 	PROTO_MSG(m);
 	int memfd;
 
-	assert_true(fake_readable(f->listen_fd));
-	f->fd = proto_accept(f->listen_fd);
-	assert_true(f->fd >= 0);
-	assert_int_equal(proto_recv_wait(f->fd, &m, LONG_MS), 1);
+	f->fd = -1;
+	do { /* on past those who only want to know who listens */
+		if (f->fd >= 0)
+			close(f->fd);
+		assert_true(fake_readable(f->listen_fd));
+		f->fd = proto_accept(f->listen_fd);
+		assert_true(f->fd >= 0);
+		assert_int_equal(proto_recv_wait(f->fd, &m, LONG_MS), 1);
+	} while (m.type == PROTO_WHOIS);
 	assert_true(proto_msg_is(&m, PROTO_LINK, sizeof(struct proto_link), 1));
 	memcpy(&f->said, m.data, sizeof(f->said));
 	memfd = proto_msg_take(&m, 0);
@@ -99,6 +104,8 @@ int fake_connect(struct fake_producer *f, const struct end *e)
 	struct proto_name name;
 
 	assert_true(memfd >= 0);
+	pmd_name_function(&e->gid, FAKE_FUNCTION, &name);
+	f->name_fd = proto_listen(&name); /* the engine asks who has it; another part of the test may */
 	pmd_name_function(&e->gid, e->engine->function, &name);
 	f->fd = proto_connect(&name);
 	assert_true(f->fd >= 0);
@@ -107,7 +114,7 @@ int fake_connect(struct fake_producer *f, const struct end *e)
 
 void fake_hand_over_for(struct fake_producer *f, const struct end *e, uint16_t service)
 {
-	const struct proto_link self = {.key = e->gid, .function = FAKE_FUNCTION, .service = service};
+	const struct proto_link self = {.key = e->gid, .to = e->gid, .function = FAKE_FUNCTION, .service = service};
 	int memfd = fake_connect(f, e);
 
 	assert_int_equal(proto_send(f->fd, PROTO_LINK, &self, sizeof(self), &memfd, 1), 0);
@@ -137,6 +144,8 @@ void fake_ring(struct fake_producer *f, const struct end *e)
 
 void fake_gone(struct fake_producer *f)
 {
+	if (f->name_fd >= 0)
+		close(f->name_fd);
 	close(f->fd);
 	ring_unmap(f->ring.memory);
 }

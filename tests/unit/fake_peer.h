@@ -31,6 +31,7 @@ void fake_close(struct fake_consumer *f);
 /** Somebody from whom an engine receives. */
 struct fake_producer {
 	int fd;
+	int name_fd; /* listens under the name of FAKE_FUNCTION; < 0: somebody else in this process does */
 	struct ring_producer ring;
 };
 

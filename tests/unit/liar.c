@@ -15,7 +15,7 @@
 
 void liar_introduce(struct fake_producer *f, const struct end *e, bool honestly)
 {
-	struct proto_link self = {.key = e->gid, .function = FAKE_FUNCTION};
+	struct proto_link self = {.key = e->gid, .to = e->gid, .function = FAKE_FUNCTION};
 	int memfd = fake_connect(f, e);
 
 	assert_int_equal(links_introduce(f->fd, &f->ring, &self), 0);

@@ -84,7 +84,7 @@ static void danger_end(struct ring_in_danger *d)
 
 static void hand_over(void)
 {
-	struct proto_link self = {.key = device[0].gid, .function = ENEMY};
+	struct proto_link self = {.key = device[0].gid, .to = device[0].gid, .function = ENEMY};
 	struct proto_name name;
 	int memfd;
 

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * links_peer.c - who is at the other end of a link from others, and whose packets may come by it.
+ *
+ * A producer says which function of which device it is. That is held against the function's name, which one process only can
+ * listen under (proto.h): it has to be the one that has connected to us. Where neither can be seen, since they are in another PID
+ * namespace, it has to be the same user. A producer that has gone already, and left its last packets to us, has no name any more:
+ * what it said is believed if nobody has the name and the connection has ended, for what is in the ring and no longer.
+ *
+ * Each peer has a number, which its packets bear (nic_rx_frame.peer). It holds as long as a link of the peer's does, and is not
+ * used again. A link is for one address of ours; all that its producer sends to QPs at this address comes by it.
+ *
+ * Owns nothing: numbers are in the links.
+ */
+#include <poll.h>
+
+#include "links_priv.h"
+#include "local.h"
+
+#define GONE_MS 2 /* between the end of a name and the end of the connections of a process that exits */
+
+/** Whether the producer has gone: it can add nothing. */
+static bool has_hung_up(int connection)
+{
+	struct pollfd p = {.fd = connection, .events = 0};
+
+	return poll(&p, 1, GONE_MS) == 1 && (p.revents & POLLHUP);
+}
+
+bool links_prove(const struct pmd_links *l, int connection, const struct proto_link *said)
+{
+	struct proto_name name;
+	struct ucred peer;
+
+	if (said->function == 0 || said->function > PROTO_FUNCTION_MAX || proto_peer(connection, &peer) != 0)
+		return false;
+	if (pmd_gid_equal(&said->key, &l->self.key) && said->function == l->self.function)
+		return peer.pid == l->pid; /* by ourselves, to ourselves */
+	pmd_name_function(&said->key, said->function, &name);
+	switch (proto_holder(&name, &said->key, &peer)) {
+	case PROTO_HOLDER_IT:
+	case PROTO_HOLDER_UNSEEN:
+		return true;
+	case PROTO_HOLDER_NONE:
+		return has_hung_up(connection);
+	default:
+		return false;
+	}
+}
+
+static bool is_same_peer(const struct proto_link *a, const struct proto_link *b)
+{
+	return a->function == b->function && pmd_gid_equal(&a->key, &b->key);
+}
+
+uint32_t links_number(struct pmd_links *l, const struct proto_link *said)
+{
+	for (uint32_t i = 0; i < l->n_in; i++)
+		if (l->in[i] && is_same_peer(&l->in[i]->peer, said))
+			return l->in[i]->number;
+	return ++l->numbers;
+}
+
+bool links_has_other(const struct pmd_links *l, const struct link_in *in)
+{
+	for (uint32_t i = 0; i < l->n_in; i++)
+		if (l->in[i] && l->in[i] != in && l->in[i]->number == in->number && l->in[i]->peer.service == 0 &&
+		    pmd_gid_equal(&l->in[i]->peer.to, &in->peer.to))
+			return true;
+	return false;
+}
+
+/** The link of function `target` of this device to our address; key NULL: of any device, by a link with this number. */
+static const struct link_in *find_in(const struct pmd_links *l, const struct nic_gid *key, uint32_t target,
+				     const struct nic_gid *own, uint32_t number)
+{
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		const struct link_in *in = l->in[i];
+
+		if (in && in->peer.function == target && in->peer.service == 0 && pmd_gid_equal(&in->peer.to, own) &&
+		    (key ? pmd_gid_equal(&in->peer.key, key) : !number || in->number == number))
+			return in;
+	}
+	return NULL;
+}
+
+/*
+ * A device's daemon says which addresses are the device's. While none says whose the peer's address is, because it is late or has
+ * been killed, a function of this host with the peer's number is believed, once a packet of it has come: else connections would
+ * depend on that daemon.
+ */
+uint32_t pmd_links_source(struct pmd_links *l, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
+			  uint32_t claimed)
+{
+	uint32_t target = pmd_links_target(dest_qpn);
+	const struct link_in *in;
+	struct nic_gid key;
+
+	if (!l || link_is_to_service(target) || !find_in(l, NULL, target, own, claimed))
+		return 0;
+	if (links_key_of(l, dgid, &key))
+		in = find_in(l, &key, target, own, 0);
+	else if (claimed && pmd_local_has(l->e->local, dgid))
+		in = find_in(l, NULL, target, own, claimed);
+	else
+		in = NULL;
+	return in ? in->number : 0;
+}

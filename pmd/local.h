@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * local.h - which addresses are this host's, in the network namespace of this process (pmd-internal).
+ *
+ * Every user of the host can send from such an address: see nic/source.c for what follows from that. All calls come under the
+ * engine's lock.
+ */
+#ifndef PMD_LOCAL_H
+#define PMD_LOCAL_H
+
+#include "control.h"
+
+struct pmd_local;
+
+/** Look now, and again whenever the kernel says that addresses have changed. Where the kernel cannot say so, what is found now
+ *  stays. @return 0, -ENOMEM. */
+int pmd_local_open(struct pmd_control *control, struct pmd_local **out);
+void pmd_local_close(struct pmd_local *local);
+/** In a forked child: close descriptors, touch nothing else. */
+void pmd_local_abandon(struct pmd_local *local);
+
+/** Whether the address is this host's: a loopback address, or one of an interface. No system calls. NULL knows the loopback
+ *  addresses. */
+bool pmd_local_has(const struct pmd_local *local, const struct nic_gid *gid);
+
+#endif
