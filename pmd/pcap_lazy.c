@@ -31,10 +31,12 @@ static pcap_t *pcap_absent(char *errbuf)
 	return NULL;
 }
 
+/** Never promiscuous, although net_pcap asks for that: frames that are for others are none of ours. */
 pcap_t *pcap_open_live(const char *device, int snaplen, int promisc, int to_ms, char *errbuf)
 {
 	PCAP_REAL(pcap_open_live);
-	return fn ? fn(device, snaplen, promisc, to_ms, errbuf) : pcap_absent(errbuf);
+	(void)promisc;
+	return fn ? fn(device, snaplen, 0, to_ms, errbuf) : pcap_absent(errbuf);
 }
 
 pcap_t *pcap_open_offline(const char *path, char *errbuf)

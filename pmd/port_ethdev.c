@@ -453,10 +453,17 @@ static int ethdev_start(struct port_ethdev *p, const char *netdev, char *err, si
 	}
 	memcpy(p->mac, mac.addr_bytes, 6);
 	/* Neighbour solicitations come to multicast groups. Devices that filter none need no telling. What is asked of a
-	 * socket ends with it; what net_af_packet does would stay with the interface when the process dies. */
-	if (!p->v4 && !(p->port.wait_fd >= 0 && pmd_packet_socket_allmulti(p->port.wait_fd, netdev)) &&
-	    rte_eth_allmulticast_enable(p->id) != 0)
-		rte_eth_promiscuous_enable(p->id);
+	 * socket ends with it; what net_af_packet does would stay with the interface when the process dies. Nobody is asked for
+	 * frames that are for others. */
+	if (!p->v4 && !(p->port.wait_fd >= 0 && pmd_packet_socket_allmulti(p->port.wait_fd, netdev)))
+		rc = rte_eth_allmulticast_enable(p->id);
+	if (rc != 0 && rc != -ENOTSUP) {
+		snprintf(err, err_len, "DPDK device %s does not take multicast frames, which IPv6 needs: %s", p->name,
+			 strerror(-rc));
+		rte_eth_dev_stop(p->id);
+		rte_mempool_free(p->rx_pool);
+		return rc;
+	}
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/rtnetlink.h>
 #include <netinet/icmp6.h>
 #include <poll.h>
 #include <pthread.h>
@@ -304,6 +305,48 @@ static void ethdev__v6_leaves_the_interface_as_it_was(void **state)
 	end_close(&a);
 }
 
+/** How many have asked for all frames, whomever they are for: IFLA_PROMISCUITY, which flags do not tell. */
+static uint32_t promiscuity(const char *iface)
+{
+	const struct {
+		struct nlmsghdr h;
+		struct ifinfomsg i;
+	} ask = {.h = {.nlmsg_len = sizeof(ask), .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST},
+		 .i = {.ifi_index = (int)if_nametoindex(iface)}};
+	uint32_t value = UINT32_MAX, answer[4096];
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), left;
+	struct nlmsghdr *h = (struct nlmsghdr *)answer;
+	struct rtattr *a;
+
+	assert_int_equal(send(fd, &ask, sizeof(ask), 0), sizeof(ask));
+	assert_true(recv(fd, answer, sizeof(answer), 0) > 0);
+	close(fd);
+	assert_int_equal(h->nlmsg_type, RTM_NEWLINK);
+	left = (int)(h->nlmsg_len - NLMSG_LENGTH(sizeof(struct ifinfomsg)));
+	for (a = IFLA_RTA(NLMSG_DATA(h)); RTA_OK(a, left); a = RTA_NEXT(a, left))
+		if (a->rta_type == IFLA_PROMISCUITY)
+			memcpy(&value, RTA_DATA(a), sizeof(value));
+	return value;
+}
+
+static void ethdev__SE_11_no_port_is_promiscuous(void **state)
+{
+	static const char *const specs[] = {"10.80.0.1" PF(0, "pf-a"), "fd80::1" PF(0, "pf-a"),
+					    "10.80.0.1/ethdev=net_pcap0,iface=pf-a",
+					    "fd80::1/ethdev=net_pcap0,iface=pf-a"};
+	struct pmd_device d;
+	struct end a;
+
+	(void)state;
+	NEED_WIRE();
+	for (unsigned i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+		parse(specs[i], &d, 1);
+		end_open(&a, &d);
+		assert_int_equal(promiscuity("pf-a"), 0);
+		end_close(&a);
+	}
+}
+
 static void ethdev__mtu_that_does_not_fit_is_refused(void **state)
 {
 	static const struct {
@@ -500,6 +543,7 @@ int main(void)
 		cmocka_unit_test(ethdev__resolves_ahead_of_packets),
 		cmocka_unit_test(ethdev__resolves_nobody),
 		cmocka_unit_test(ethdev__v6_leaves_the_interface_as_it_was),
+		cmocka_unit_test(ethdev__SE_11_no_port_is_promiscuous),
 		cmocka_unit_test(ethdev__mtu_that_does_not_fit_is_refused),
 		cmocka_unit_test(ethdev__as_many_devices_as_there_may_be),
 		cmocka_unit_test(ethdev__survives_an_interface_that_was_down),
