@@ -120,8 +120,8 @@ struct pmd_engine {
 
 #define THREAD_RX_BUDGET 128 /* packets of a step that is not part of a polling call */
 
-/* Packets that a step takes while the engine is locked, those that it drops or passes on included: from the port what was sent before
- * it, or its budget, and a burst more; and from links its budget and a turn more. Tests rely on it. */
+/* The most packets that a step takes while the engine is locked, dropped ones included: from the port, as many as were sent before, or
+ * the budget, and one burst more; from links, the budget and one turn more. Tests assert it. */
 #define PMD_PORT_RX_MOST     512
 #define PMD_STEP_PACKETS_MAX (PMD_PORT_RX_MOST + PMD_RX_VAIN + PMD_RX_BURST + THREAD_RX_BUDGET + 32)
 

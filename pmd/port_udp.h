@@ -35,7 +35,7 @@ struct port_udp {
 	struct udp_socket sockets[UDP_SOCKETS]; /* index = entry of the GID table */
 	uint32_t open, hot;			/* bits: sockets there are; those visited by every burst */
 	unsigned rx_last, tx_last;		/* the sockets that were used last */
-	unsigned dropped;			/* datagrams of this burst that were none of ours */
+	unsigned dropped;			/* datagrams that this burst has dropped */
 	int epoll_fd;				/* all sockets; -1 while there never was more than one */
 	int retired_fd;				/* the number that port.wait_fd once was; -1: none */
 	uint64_t looked_ns;			/* when the silent ones were looked at */

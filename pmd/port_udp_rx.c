@@ -28,8 +28,8 @@
 
 #define BTH_DEST_QPN 5 /* its leading byte names the function, or says that the rest names a service */
 
-/** An address may change hands: what another kind of peer sends takes back what its predecessor had shown. Only packets that a
- *  connected QP has accepted from its peer count: others a stranger can send, from that address or as if from it. */
+/** An address may change hands: a packet of another kind of sender unmarks the peer. Only packets that a connected QP accepted from its
+ *  peer count: a stranger can send all others, from that address or with that address forged. */
 void udp_rx_accepted(struct pmd_port *port, const struct nic_rx_frame *frame)
 {
 	struct port_udp *u = (struct port_udp *)port;
@@ -124,8 +124,8 @@ static enum udp_received udp_receive(struct port_udp *u, const struct udp_socket
 	return UDP_RX_READY;
 }
 
-/** Whether this burst has taken as much in vain as it may. */
-static bool udp_is_weary(const struct port_udp *u)
+/** Whether this burst has looked at as many packets in vain as it may. */
+static bool udp_must_stop(const struct port_udp *u)
 {
 	return u->port.looked_at + u->dropped >= PMD_RX_VAIN;
 }
@@ -136,7 +136,7 @@ static bool udp_visit(struct port_udp *u, unsigned index)
 {
 	enum udp_received received = UDP_RX_DROPPED;
 
-	while (received == UDP_RX_DROPPED && !udp_is_weary(u)) {
+	while (received == UDP_RX_DROPPED && !udp_must_stop(u)) {
 		received = udp_receive(u, &u->sockets[index]);
 		u->dropped += received == UDP_RX_DROPPED;
 	}
@@ -169,7 +169,7 @@ static bool udp_visit_hot(struct port_udp *u, uint64_t now_ns)
 
 		if (!(visits & 1u << index))
 			continue;
-		if (udp_is_weary(u)) {
+		if (udp_must_stop(u)) {
 			u->port.more = true; /* the next burst begins with this one */
 			return false;
 		}
@@ -195,8 +195,8 @@ static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
 	       u->port.serves(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
 }
 
-/** Packets of other functions and their services: rare, such as when GRO has put packets of two functions into one datagram, but
- *  anybody can send as many as he likes. @return how many are left. */
+/** Pass on packets that are for other functions or their services. They are rare in honest traffic, such as when GRO has put packets of
+ *  two functions into one datagram, but strangers can send any number of them. @return how many packets are ours. */
 static unsigned udp_keep_ours(struct port_udp *u, struct nic_rx_frame *frames, unsigned n)
 {
 	unsigned kept = 0;
@@ -235,7 +235,7 @@ unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsign
 		got = udp_split_next(&u->split, frames, n);
 		port->looked_at += got;
 		kept = got > 0 && u->function != 0 ? udp_keep_ours(u, frames, got) : got;
-	} while (got > 0 && kept == 0 && !udp_is_weary(u));
+	} while (got > 0 && kept == 0 && !udp_must_stop(u));
 	port->looked_at += u->dropped;
 	port->more |= u->split.left > 0 || (got > 0 && kept == 0);
 	port->stats.rx_packets += kept;

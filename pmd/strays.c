@@ -17,10 +17,10 @@
 #define BTH_DEST_QPN 5
 #define BTH_LEN	     12
 
-#define HELD		PMD_LIMITER_BURST /* each has been allowed by the limiter, and none stays longer than a burst */
-#define FOUND		64u
-#define FOUND_NS	50000000 /* so long holds what was found */
-#define SERVICE(target) ((target) >= NIC_SERVICE_QPN)
+#define HELD		   PMD_LIMITER_BURST /* each has been allowed by the limiter, and none stays longer than a burst */
+#define FOUND		   64u
+#define FOUND_NS	   50000000 /* so long holds what was found */
+#define IS_SERVICE(target) ((target) >= NIC_SERVICE_QPN)
 
 /** A packet, until the link is there that it goes by. */
 struct stray_held {
@@ -29,7 +29,7 @@ struct stray_held {
 	uint8_t packet[NIC_FRAME_MAX];
 };
 
-/** A target without a link: a function, or a service, which somebody may serve to whom none can be made. */
+/** What was found of a target without a link: no function is there, or none can be reached. */
 struct stray_found {
 	uint64_t until_ns;
 	uint32_t target;
@@ -53,7 +53,7 @@ void pmd_strays_close(struct pmd_strays *strays)
 	free(strays);
 }
 
-/** To whom a packet goes: a function's number, or all of a service's QPN. */
+/** The destination: a function's number, or all of a service's QPN. */
 static uint32_t target_of(const struct nic_rx_frame *frame)
 {
 	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
@@ -78,11 +78,11 @@ static void pass_on(struct pmd_engine *e, uint32_t path, const struct nic_rx_fra
 		e->port->stats.rx_misrouted_full++;
 }
 
-/** Whether there can be somebody to take it. What is malformed the NIC counts. */
+/** Whether a receiver could take it. The NIC counts malformed packets. */
 static bool is_acceptable(struct pmd_engine *e, const struct nic_rx_frame *frame, uint32_t target)
 {
-	if (SERVICE(target) && (frame->len < BTH_LEN || frame->data[0] != UD_SEND_ONLY || target == NIC_SERVICE_QPN ||
-				target - NIC_SERVICE_QPN > NIC_SERVICE_PORT_MAX)) {
+	if (IS_SERVICE(target) && (frame->len < BTH_LEN || frame->data[0] != UD_SEND_ONLY ||
+				   target == NIC_SERVICE_QPN || target - NIC_SERVICE_QPN > NIC_SERVICE_PORT_MAX)) {
 		e->port->stats.rx_misrouted_refused++;
 		return false;
 	}
@@ -129,14 +129,14 @@ bool pmd_strays_take(struct pmd_engine *e, const struct nic_rx_frame *frame)
 		e->port->stats.rx_misrouted_dropped += !found->nobody;
 		return !found->nobody;
 	}
-	if (SERVICE(target) || e->links)
+	if (IS_SERVICE(target) || e->links)
 		hold(e, frame, target);
 	else
 		e->port->stats.rx_misrouted_dropped++;
 	return true;
 }
 
-/** The limiter has allowed the system calls that this takes. */
+/** Connect, and deal with the packet. The limiter has allowed the system calls. */
 static void settle(struct pmd_engine *e, const struct stray_held *held, uint64_t now_ns)
 {
 	int path = pmd_links_make(e->links, &held->frame.dgid, held->target);
@@ -146,7 +146,7 @@ static void settle(struct pmd_engine *e, const struct stray_held *held, uint64_t
 		pass_on(e, (uint32_t)path, &held->frame);
 		return;
 	}
-	if (SERVICE(held->target))
+	if (IS_SERVICE(held->target))
 		nobody = path == -ECONNREFUSED || pmd_services_nobody_listens(e, held->target - NIC_SERVICE_QPN);
 	remember(e->strays, held->target, nobody, now_ns);
 	if (nobody) {
