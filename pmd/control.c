@@ -119,10 +119,8 @@ static bool device_update(struct pmd_engine *e, struct proto_msg *m)
 	const struct proto_device *device = m->data;
 	int sockets[NIC_GID_TABLE_LEN], keeper;
 
-	if (m->type != PROTO_DEVICE || m->len != sizeof(*device) || !pmd_gid_equal(&device->key, &c->device.key)) {
-		proto_msg_close(m);
+	if (m->type != PROTO_DEVICE || m->len != sizeof(*device) || !pmd_gid_equal(&device->key, &c->device.key))
 		return false;
-	}
 	if (!control_device_read(device, m, 0, &keeper, sockets))
 		return false;
 	PMD_POINT(news_come);
@@ -145,10 +143,8 @@ static bool device_fault(struct pmd_engine *e, struct proto_msg *m)
 {
 	char text[PROTO_FAULT_MAX], err[160];
 
-	if (m->type != PROTO_FAULT || m->len >= sizeof(text) || m->n_fds > 0) {
-		proto_msg_close(m);
+	if (m->type != PROTO_FAULT || m->len >= sizeof(text) || m->n_fds > 0)
 		return false;
-	}
 	memcpy(text, m->data, m->len);
 	text[m->len] = '\0';
 	if (pmd_tap_fault(e, text, err, sizeof(err)) == 0)
@@ -164,11 +160,11 @@ static bool daemon_hear(struct pmd_engine *e)
 	struct pmd_control *c = e->control;
 	PROTO_MSG(m);
 	int rc = proto_recv(c->daemon.fd, &m);
+	bool heard = rc == 1 && (m.type == PROTO_FAULT ? device_fault(e, &m) : device_update(e, &m));
 
-	if (rc == -EAGAIN)
-		return false;
-	if (rc == 1 && (m.type == PROTO_FAULT ? device_fault(e, &m) : device_update(e, &m)))
-		return true;
+	proto_msg_close(&m);
+	if (heard || rc == -EAGAIN)
+		return heard;
 	PMD_POINT(daemon_gone);
 	if (rc == 0 || rc == -ECONNRESET)
 		c->stats.daemon_lost++;
@@ -247,11 +243,10 @@ static void visitor_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t ev
 		pmd_control_unwatch(c, w);
 		w->fd = -1;
 		c->serve[m.type](e, fd, &m);
-		return;
+	} else {
+		visitor_drop(c, v, &c->stats.visitors_unknown);
 	}
-	if (rc == 1)
-		proto_msg_close(&m);
-	visitor_drop(c, v, &c->stats.visitors_unknown);
+	proto_msg_close(&m);
 }
 
 /** Room for one more: a free one, or that of who has been silent longest. */

@@ -59,8 +59,9 @@ void pmd_control_abandon(struct pmd_control *c);
 /* ---- for those who serve visitors ------------------------------------------------------------------------ */
 
 /**
- * Receives a visitor, by the type of his first message. `fd` (non-blocking) and the message's descriptors are the callee's
- * from now on; the message itself ends with the call. The peer may take part: that has been checked.
+ * Receives a visitor, by the type of the first message. `fd` (non-blocking) is the callee's from now on; the message ends
+ * with the call, and with it the descriptors that the callee has not taken out. That the peer may take part has been
+ * checked.
  */
 typedef void (*pmd_visit_fn)(struct pmd_engine *e, int fd, struct proto_msg *m);
 

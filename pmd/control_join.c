@@ -46,10 +46,10 @@ bool control_device_read(const struct proto_device *device, struct proto_msg *m,
 
 	if (device->keeper > 1 || device->port_up > 1 ||
 	    m->n_fds != first + device->keeper + (unsigned)__builtin_popcount(device->sockets))
-		goto malformed;
+		return false;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (!pmd_gid_is_none(&device->gids[i]) && !pmd_gid_is_unicast(&device->gids[i]))
-			goto malformed;
+			return false;
 	*keeper = device->keeper ? pmd_fd_high(proto_msg_take(m, at++)) : -1;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
 		sockets[i] = -1;
@@ -62,10 +62,6 @@ bool control_device_read(const struct proto_device *device, struct proto_msg *m,
 		}
 	}
 	return true;
-
-malformed:
-	proto_msg_close(m);
-	return false;
 }
 
 static void user_name(uid_t uid, char *out, size_t len)
@@ -110,8 +106,7 @@ static bool daemon_makes_way(int fd)
 	proto_send(fd, PROTO_TOOL, command, strlen(command), NULL,
 		   0); /* it may have gone; then the next call says so */
 	rc = proto_recv_wait(fd, &m, WAY_MS);
-	if (rc == 1)
-		proto_msg_close(&m);
+	proto_msg_close(&m);
 	return rc == 0 || rc == -ECONNRESET || rc == -EPIPE;
 }
 
@@ -161,7 +156,6 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 
 	if (welcome->function == 0 || welcome->function > PROTO_FUNCTION_MAX ||
 	    !control_device_read(&welcome->device, m, 1, &c->keeper_fd, c->sockets)) {
-		proto_msg_close(m);
 		close(listen_fd);
 		snprintf(err, err_len, "the daemon of the device has said something that makes no sense; restart it");
 		return -EPROTO;
@@ -202,6 +196,7 @@ static int attempt(struct pmd_control *c, char *err, size_t err_len)
 		rc = ask(fd, &c->join, peer.pid, &m, err, err_len);
 	if (rc == 0)
 		rc = accept_welcome(c, fd, &m, err, err_len);
+	proto_msg_close(&m);
 	if (rc != 0) {
 		close(fd);
 		return rc;

@@ -39,8 +39,8 @@ struct pmd_control {
 	} room; /* for messages of visitors */
 };
 
-/** Keep what a message with a struct proto_device brings, descriptors from `first` on, as told last. @return false: it is
- *  malformed; its descriptors are closed. */
+/** Keep what a message with a struct proto_device brings, descriptors from `first` on, as told last. The message stays the
+ *  caller's to close. @return false: it is malformed. */
 bool control_device_read(const struct proto_device *device, struct proto_msg *m, unsigned first, int *keeper,
 			 int sockets[NIC_GID_TABLE_LEN]);
 

@@ -30,7 +30,8 @@
  * those who join later, and told to them with PROTO_FAULT; the tool tells those who are there). To a function: see observe.h.
  *
  * Every receiver checks who the other is (SO_PEERCRED) and each byte of what he says: a message that is not exactly what
- * it should be ends the connection, and descriptors that nobody asked for are closed.
+ * it should be ends the connection, and descriptors that nobody asked for are closed. No sender's descriptors outlive the
+ * handling of the message that they came with, unless that message is one that brings them.
  */
 #ifndef PMD_PROTO_H
 #define PMD_PROTO_H
@@ -160,7 +161,7 @@ struct proto_msg {
 	uint32_t room; /* bytes at data */
 	uint16_t type, len;
 	unsigned n_fds;
-	int fds[PROTO_FDS_MAX]; /* close-on-exec; the receiver's */
+	int fds[PROTO_FDS_MAX]; /* close-on-exec; the message's until proto_msg_take, see proto_recv */
 };
 
 /** A message with room for any struct. */
@@ -179,7 +180,12 @@ int proto_send(int fd, unsigned type, const void *data, size_t len, const int *f
 
 /**
  * Receive one message without waiting. No cancellation point.
- * @return 1: m is filled in, descriptors are the caller's; 0: the other end is closed, and all it said has been received;
+ *
+ * The descriptors belong to the message. The function that receives the message closes it (proto_msg_close) when it has
+ * dealt with it, on every path; whoever it passes the message to takes out (proto_msg_take) the descriptors that it keeps,
+ * and needs not care for the others.
+ *
+ * @return 1: m is filled in; 0: the other end is closed, and all it said has been received;
  * -EAGAIN: nothing there;
  * -EPROTO: another version or no header; -EBADMSG, -EMSGSIZE: malformed, or longer than the room; -EMFILE: descriptors
  * were lost for want of room in the process. After an error there are no descriptors and the connection is to be closed.
@@ -193,13 +199,13 @@ int proto_peek(int fd, struct proto_msg *m);
 /** As proto_recv, but waits for a message. @return also -ETIMEDOUT. */
 int proto_recv_wait(int fd, struct proto_msg *m, int timeout_ms);
 
-/** Whether m is of this type, exactly `len` bytes long, with `n_fds` descriptors. If not, its descriptors are closed. */
+/** Whether m is of this type, exactly `len` bytes long, with `n_fds` descriptors. If not, m is closed at once. */
 bool proto_msg_is(struct proto_msg *m, unsigned type, size_t len, unsigned n_fds);
 
-/** Take descriptor i out of a message. */
+/** Take descriptor i out of a message: it is the caller's from now on. */
 int proto_msg_take(struct proto_msg *m, unsigned i);
 
-/** Close the descriptors that are left. */
+/** Close the descriptors that nobody has taken out. May be called again, and after any result of proto_recv. */
 void proto_msg_close(struct proto_msg *m);
 
 /* ---- names ---------------------------------------------------------------------------------------------- */

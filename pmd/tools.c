@@ -42,10 +42,8 @@ static bool tool_request(struct pmd_engine *e, int fd, struct proto_msg *m)
 {
 	char text[PROTO_COMMAND_MAX + 1];
 
-	if (m->type != PROTO_TOOL || m->n_fds > 0 || m->len > PROTO_COMMAND_MAX) {
-		proto_msg_close(m);
+	if (m->type != PROTO_TOOL || m->n_fds > 0 || m->len > PROTO_COMMAND_MAX)
 		return false;
-	}
 	memcpy(text, m->data, m->len);
 	text[m->len] = '\0';
 	pmd_observe_request(e, fd, text);
@@ -62,10 +60,12 @@ static void tool_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t event
 		struct proto_msg m = {.data = room, .room = sizeof(room)};
 		int rc = proto_recv(w->fd, &m);
 
-		if (rc == -EAGAIN)
-			return;
-		if (rc != 1 || !tool_request(e, w->fd, &m)) {
-			tool_end(e, t);
+		bool more = rc == 1 && tool_request(e, w->fd, &m);
+
+		proto_msg_close(&m);
+		if (!more) {
+			if (rc != -EAGAIN)
+				tool_end(e, t);
 			return;
 		}
 	}
@@ -102,7 +102,6 @@ no_watch:
 	free(t);
 no_tool:
 	tool_refuse(e, fd);
-	proto_msg_close(m);
 	close(fd);
 }
 

@@ -2,6 +2,10 @@
 /*
  * uroced_clients.c - connections of which it is not known yet what they are, and those that ask without joining.
  *
+ * What a client can make us hold is bounded: one of DAEMON_CLIENTS connections, and one question, which is answered before
+ * the next one is read. What else lies unread in its connection is the kernel's, charged to the sender. Clients' messages
+ * bring no descriptors; those that come all the same are closed with the message.
+ *
  * Owns: daemon.clients. A connection that turns out to be a function's goes to uroced_slots.c.
  */
 #include <errno.h>
@@ -94,7 +98,7 @@ static struct client *client_new(struct daemon *d)
 void clients_accept(struct daemon *d, int name_fd)
 {
 	int fd = proto_accept(name_fd);
-	struct client *c;
+	struct client *c, stranger = {0};
 
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
 		/* The visitor stays in the queue: looking again at once would be all that we do. */
@@ -105,16 +109,19 @@ void clients_accept(struct daemon *d, int name_fd)
 	if (fd < 0)
 		return;
 	PMD_POINT(daemon_accepted);
-	c = client_new(d);
-	*c = (struct client){.fd = fd, .since_ns = daemon_now_ns()};
-	if (!proto_peer_allowed(fd, &d->policy, &c->peer)) {
+	/* Someone who may not take part takes nobody's place. */
+	if (!proto_peer_allowed(fd, &d->policy, &stranger.peer)) {
+		stranger.fd = fd;
 		if (daemon_makes_way(d))
-			client_close(c); /* and he finds the address free */
+			client_close(&stranger); /* the stranger finds the address free */
 		else
-			client_refuse_user(d, c);
-	} else if (daemon_watch(d, fd, EPOLLIN, SOURCE(SOURCE_CLIENT, c - d->clients, 0)) != 0) {
-		client_close(c);
+			client_refuse_user(d, &stranger);
+		return;
 	}
+	c = client_new(d);
+	*c = (struct client){.fd = fd, .since_ns = daemon_now_ns(), .peer = stranger.peer};
+	if (daemon_watch(d, fd, EPOLLIN, SOURCE(SOURCE_CLIENT, c - d->clients, 0)) != 0)
+		client_close(c);
 }
 
 /** Let the client in if there is what it needs. `last`: or tell it why not. */
@@ -187,6 +194,7 @@ void clients_ready(struct daemon *d, unsigned index)
 
 	if (rc == -EAGAIN)
 		return;
+	/* Someone who waits for a number has said all there is to say. */
 	if (rc == -EPROTO)
 		client_refuse(c, EPROTO,
 			      "uroced and this program are of different versions of uroce; end the programs that use "
@@ -195,6 +203,7 @@ void clients_ready(struct daemon *d, unsigned index)
 	else if (rc != 1 || c->joining || !client_message(d, c, &m))
 		client_close(c);
 	d->stats.bad_messages += rc < 0;
+	proto_msg_close(&m);
 }
 
 bool clients_tick(struct daemon *d)

@@ -441,7 +441,6 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 		PMD_POINT(daemon_keeper_come);
 		d->sockets_known = steer_recover(d, m->fds[0]) > 0;
 	}
-	proto_msg_close(m);
 	if (steer_grow(d, n, err, sizeof(err)) != 0)
 		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err);
 	d->retry_ns = daemon_now_ns();
@@ -463,6 +462,21 @@ static bool services_are_valid(const struct proto_msg *m)
 	return true;
 }
 
+/** A function says something. The message stays the caller's. @return false: nothing that it may say now. */
+static bool slot_message(struct daemon *d, unsigned n, struct proto_msg *m)
+{
+	if (d->slots[n].state == SLOT_ADOPTING && adopted_is_valid(n, m)) {
+		slot_adopted(d, n, m);
+		return true;
+	}
+	if (d->slots[n].state == SLOT_LIVE && services_are_valid(m)) {
+		PMD_POINT(daemon_services_come);
+		services_said(d, n, m->data, m->len / sizeof(uint16_t));
+		return true;
+	}
+	return false;
+}
+
 void slots_ready_event(struct daemon *d, unsigned n, uint32_t events)
 {
 	struct slot *s = &d->slots[n];
@@ -478,17 +492,9 @@ void slots_ready_event(struct daemon *d, unsigned n, uint32_t events)
 	rc = proto_recv(s->fd, &m);
 	if (rc == -EAGAIN)
 		return;
-	if (rc == 1 && s->state == SLOT_ADOPTING && adopted_is_valid(n, &m)) {
-		slot_adopted(d, n, &m);
-		return;
+	if (rc != 1 || !slot_message(d, n, &m)) {
+		d->stats.bad_messages += rc != 0 && rc != -ECONNRESET;
+		slot_end(d, n);
 	}
-	if (rc == 1 && s->state == SLOT_LIVE && services_are_valid(&m)) {
-		PMD_POINT(daemon_services_come);
-		services_said(d, n, m.data, m.len / sizeof(uint16_t));
-		return;
-	}
-	if (rc == 1)
-		proto_msg_close(&m);
-	d->stats.bad_messages += rc != 0 && rc != -ECONNRESET;
-	slot_end(d, n);
+	proto_msg_close(&m);
 }

@@ -4,6 +4,7 @@
 import os
 import socket
 
+import accounts
 import harness
 
 
@@ -54,6 +55,8 @@ def port_in_use(tally):
     process = harness.Process(["ibv_devinfo"], side)
     code = process.wait(20)
     tally.result("port 4791 free again", code == 0, f"exit code {code}", process.output())
+    leak = accounts.until_gone(side.address)
+    tally.result("and the daemon has kept nothing of it all", not leak, leak)
 
 
 def wrong_mtu(tally):

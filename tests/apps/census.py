@@ -10,6 +10,7 @@ import struct
 import subprocess
 import time
 
+import accounts
 import mesh
 import harness
 
@@ -78,6 +79,7 @@ def count(many, daemon):
     own = found["descriptors of the daemon"].pop("UDP socket of the device", 0)
     found["UDP sockets, beside those that the daemon says it has"] = len(sockets) - told
     found["descriptors of UDP sockets in the daemon, beside those"] = own - told
+    found["descriptors that the daemon does not account for"] = accounts.text(accounts.differences(address))
     return found
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 
+import accounts
 import harness
 
 sys.path.insert(0, os.path.join(harness.ROOT, "scripts"))
@@ -75,6 +76,7 @@ class Device:
 
     def __init__(self):
         Device.count += 1
+        self.leak = ""
         self.address = f"127.{2 + os.getpid() % 250}.{100 + Device.count}.1"
         self.side = harness.Side(self.address, host="127.0.0.1")
 
@@ -95,10 +97,12 @@ class Device:
         wait_for(lambda: f"@uroce/{self.address}" not in unix_names(self.address))
 
     def is_gone(self):
-        return wait_for(lambda: not unix_names(self.address) and not udp_sockets(self.address))
+        """Whether nothing is left, and the daemon has accounted for all that it had open until it left."""
+        self.leak = accounts.until_gone(self.address)
+        return wait_for(lambda: not unix_names(self.address) and not udp_sockets(self.address)) and not self.leak
 
     def leftovers(self):
-        return f"{unix_names(self.address)}, {udp_sockets(self.address)} UDP sockets"
+        return f"{unix_names(self.address)}, {udp_sockets(self.address)} UDP sockets; {self.leak}"
 
 
 def two_and_eight(tally):

@@ -15,6 +15,7 @@ import tempfile
 import time
 import zlib
 
+import accounts
 import harness
 
 UROCE = os.path.join(harness.ROOT, "scripts", "uroce")
@@ -129,9 +130,16 @@ def stays(tally):
                  out + err)
     code, _, err = uroce("up", ADDRESS, "--allow", "all")
     tally.result("up with other rights", code == 1 and "uroce down first" in err, f"exit code {code}", err)
+    accounted(tally, "up, status, up")
     code, out, err = uroce("down", ADDRESS)
     gone = harness.until(10, lambda: uroce("status", ADDRESS)[0] == 3)
     tally.result("down", code == 0 and gone, f"exit code {code}", out + err)
+
+
+def accounted(tally, what):
+    """Beside what it says it has, the daemon has nothing open."""
+    leak = accounts.settled(ADDRESS)
+    tally.result(f"{what}: the daemon has kept nothing", not leak, leak)
 
 
 def other_users(tally):
@@ -175,6 +183,7 @@ def other_users(tally):
     tally.result("a daemon that is stopped is not none", code == 0 and "does not answer" in text and "none" not in text,
                  f"exit code {code}", text)
     keep.kill()
+    accounted(tally, "other users")
     uroce("down", ADDRESS)
 
 
@@ -479,6 +488,7 @@ def fault_of_a_qp(tally):
                      pair.client.output())
     finally:
         pair.end()
+        accounted(tally, "captures and faults")
         uroce("down", ADDRESS)
 
 

@@ -14,10 +14,11 @@ import sys
 import tempfile
 import time
 
+import accounts
 import harness
 from share_test import MAGIC, Device, ask, fds, functions, opener, wait_for
 
-JOIN, WELCOME, DEVICE, ADOPT, ADOPTED, TOOL, TEXT, END, KEEPER = 1, 2, 4, 7, 8, 9, 10, 11, 12
+JOIN, WELCOME, DEVICE, WHOIS, ADOPT, ADOPTED, TOOL, TEXT, END, KEEPER, SERVICES = 1, 2, 4, 5, 7, 8, 9, 10, 11, 12, 14
 FOLLOW_NONE = 0
 
 
@@ -204,6 +205,81 @@ def no_descriptors(tally):
     tally.result("nothing is left of it either", device.is_gone(), device.leftovers())
 
 
+def connect(name):
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(20)
+    connection.connect(name)
+    return connection
+
+
+def descriptors_thrown(tally):
+    """Descriptors that nobody has asked for, with messages of each kind and in each state of a connection: none stays."""
+    device = Device()
+    start(device)
+    function, process = Function(device.address), opener(device)
+    wait_for(lambda: len(functions(device.address)) == 2)
+    number = [f["number"] for f in functions(device.address) if f["number"] != function.number][0]
+    waits = gid("127.255.255.254") + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE)  # for an address that does not come
+    before, many = fds(process.pid), list(range(3)) * 8  # 24: as many as a message may have
+
+    def throw_at(name, *first):
+        for kind in range(64):
+            connection = connect(name)
+            try:
+                for message in (*first, (kind, b"abcd", *many), (kind, waits, *many)):
+                    send(connection, *message)
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+            connection.close()
+
+    daemon = f"\0uroce/{device.address}"
+    for words, first in (("at once", ()), ("while it waits for an address", ((JOIN, waits),)),
+                         ("after a question", ((WHOIS, gid(device.address)),)), ("after a command", ((TOOL, b"stats"),))):
+        throw_at(daemon, *first)
+        leak = accounts.settled(device.address)
+        tally.result(f"descriptors thrown at the daemon {words}: none stays", not leak, leak)
+    throw_at(f"{daemon}/{number}")
+    throw_at(f"{daemon}/{number}", (TOOL, b"status"))
+    tally.result("descriptors thrown at a function: none stays", wait_for(lambda: fds(process.pid) == before),
+                 f"{before} before, {fds(process.pid)} after")
+    for kind in (0, JOIN, ADOPTED, SERVICES, 63):  # few: who loses the connection again and again is asked ever later
+        send(function.connection, kind, b"abcd", *many)
+        function.lose()
+        wait_for(function.come_over)
+    leak = accounts.settled(device.address)
+    tally.result("descriptors thrown by a function: none stays", not leak, leak)
+    function.end()
+    process.kill()
+    tally.result("nothing is left of descriptors thrown", device.is_gone(), device.leftovers())
+
+
+def stranger_takes_no_place(tally):
+    """The daemon has room for 64 connections that have not said yet what they are; a stranger's ends none of them."""
+    another = harness.other_user(12345, "a stranger at a full daemon")
+    if not another:
+        return
+    device = Device()
+    start(device)
+    function = Function(device.address)  # or the daemon makes way
+    waiting = [connect(f"\0uroce/{device.address}") for _ in range(64)]
+    send(waiting[-1], TOOL, b"stats")  # once this is answered, all have been let in
+    receive(waiting[-1])
+    code = ("import socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET);"
+            f"s.connect('\\0uroce/{device.address}'); print(s.recv(4096)[12:])")
+    said = subprocess.run([*another, sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=20)
+    try:
+        send(waiting[0], TOOL, b"stats")
+        kind = receive(waiting[0])[0]
+    except BrokenPipeError:
+        kind = None
+    tally.result("a stranger is refused, and takes nobody's place", "is a device of user" in said.stdout and kind == TEXT,
+                 f"the first was told {kind}", said.stdout + said.stderr)
+    for connection in waiting:
+        connection.close()
+    function.end()
+    tally.result("nothing is left of the stranger", device.is_gone(), device.leftovers())
+
+
 def hostile_keeper(tally):
     """A keeper that shows the same message for ever."""
     device = Device()
@@ -363,9 +439,20 @@ class Interface:
         """What the daemon says; the names are the namespace's own."""
         code = ("import sys, json; sys.path.insert(0, sys.argv[1]); import share_test; "
                 "print(json.dumps(share_test.ask('10.98.0.1')))")
-        result = subprocess.run(["nsenter", f"--net=/proc/{self.netns.pid}/ns/net", sys.executable, "-c", code,
-                                 os.path.dirname(os.path.abspath(__file__))], capture_output=True, text=True, check=True)
-        return json.loads(result.stdout)
+        return json.loads(self.inside(code))
+
+    def inside(self, code):
+        """Runs Python in the network namespace. @return what it prints."""
+        return subprocess.run(["nsenter", f"--net=/proc/{self.netns.pid}/ns/net", sys.executable, "-c", code,
+                               os.path.dirname(os.path.abspath(__file__))], capture_output=True, text=True,
+                              check=True).stdout
+
+    def end(self, tally):
+        """The process ends; until the daemon leaves, it has open what it says it has."""
+        self.process.kill()
+        code = "import sys; sys.path.insert(0, sys.argv[1]); import accounts; print(accounts.until_gone('10.98.0.1'))"
+        leak = self.inside(code).strip()
+        tally.result("and the daemon has kept nothing", not leak, leak)
 
     def gids(self):
         return {entry["gid"]: entry["index"] for entry in self.status()["gids"]}
@@ -402,7 +489,7 @@ def places_kept(tally):
     tally.result("a new daemon: each address has its place", device.gids() == {"10.98.0.1": 0, "10.98.0.3": 2},
                  str(device.status()), other.output())
     other.kill()
-    device.process.kill()
+    device.end(tally)
 
 
 def kernel_silent(tally):
@@ -419,7 +506,7 @@ def kernel_silent(tally):
     counters = device.status()["counters"]
     tally.result("and those that there are stay", counters.get("kernel_silent", 0) > 0 and counters["gids_removed"] == 0
                  and counters["link_changes"] == 0, str(counters))
-    device.process.kill()
+    device.end(tally)
 
 
 def slow_function(tally):
@@ -437,7 +524,7 @@ def slow_function(tally):
     os.kill(device.process.pid, signal.SIGCONT)
     tally.result("and comes back with the process", device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1}),
                  str(device.status()))
-    device.process.kill()
+    device.end(tally)
 
 
 def interface_again(tally):
@@ -455,7 +542,7 @@ def interface_again(tally):
         device.run("ip", "link", "set", name, "up")
     tally.result("it is there again with the interface", wait_for(lambda: "fe80::98" in device.gids(), 30),
                  str(device.status()))
-    device.process.kill()
+    device.end(tally)
 
 
 def too_many_addresses(tally):
@@ -465,22 +552,19 @@ def too_many_addresses(tally):
     tally.result("the addresses that there is no room for are counted, and said",
                  wait_for(lambda: device.status()["counters"]["gids_refused"] == 1) and len(device.gids()) == 16 and
                  "more addresses" in device.status()["problem"], str(device.status()))
-    device.process.kill()
+    device.end(tally)
 
 
 def main():
-    harness.options(__doc__)
+    args = harness.options(__doc__, ("--only", "run only the test of this name", ""))
     harness.need_programs("ibv_devinfo")
     tally = harness.Tally("uroced")
-    options(tally)
-    connection_lost(tally)
-    no_descriptors(tally)
-    hostile_keeper(tally)
-    other_address(tally)
-    name_taken(tally)
-    many_tools(tally)
-    if os.geteuid() == 0:  # interfaces of their own
-        for test in (foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses):
+    tests = [options, connection_lost, no_descriptors, descriptors_thrown, hostile_keeper, other_address, name_taken,
+             many_tools]
+    if os.geteuid() == 0:  # interfaces of their own, and other users
+        tests += [stranger_takes_no_place, foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]
+    for test in tests:
+        if args.only in ("", test.__name__):
             test(tally)
     tally.finish()
 
