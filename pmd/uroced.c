@@ -120,10 +120,12 @@ static int options_parse(int argc, char **argv, struct options *o)
 	return -EINVAL;
 }
 
-/** Nothing of whom started us: descriptors, signals, and the few descriptors that programs are content with. */
-static void inherit_nothing(void)
+/** Nothing of whom started us: descriptors, signals, and the few descriptors that programs are content with. @return the
+ *  limit of open files as it was; 0: not known. */
+static uint64_t inherit_nothing(void)
 {
 	struct rlimit limit;
+	uint64_t before = 0;
 	sigset_t none;
 
 	for (int fd = 0; fd < 3; fd++) /* or ours would come to lie there */
@@ -139,9 +141,11 @@ static void inherit_nothing(void)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		before = limit.rlim_cur;
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
+	return before;
 }
 
 /** What the options ask for. @return 0 or a negative errno with a sentence. */
@@ -315,6 +319,8 @@ static int loop_timeout(const struct daemon *d)
 		return TICK_MS;
 	if (due_ns == 0 || (d->slots_due_ns != 0 && d->slots_due_ns < due_ns))
 		due_ns = d->slots_due_ns;
+	if (due_ns == 0 || (d->keeper_due_ns != 0 && d->keeper_due_ns < due_ns))
+		due_ns = d->keeper_due_ns;
 	if (due_ns == 0)
 		return -1;
 	return due_ns <= now_ns ? 0 : (int)((due_ns - now_ns) / 1000000 + 1);
@@ -335,6 +341,7 @@ static void daemon_loop(struct daemon *d)
 			gids_sync(d);
 		clients_tick(d);
 		slots_tick(d);
+		keeper_tick(d);
 		if (daemon_is_done(d))
 			return;
 	}
@@ -343,9 +350,7 @@ static void daemon_loop(struct daemon *d)
 /** The sockets go before the names: who finds the name free must find the port free. */
 static void daemon_end(struct daemon *d)
 {
-	for (int i = 0; i < 2; i++)
-		if (d->keeper[i] >= 0)
-			close(d->keeper[i]);
+	keeper_close(d);
 	PMD_POINT(daemon_keeper_closed);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (!pmd_gid_is_none(&d->gids[i].gid))
@@ -406,7 +411,7 @@ int main(int argc, char **argv)
 
 	if (options_parse(argc, argv, &o) != 0)
 		return 2;
-	inherit_nothing();
+	d.files_limit = inherit_nothing();
 	if (o.foreground)
 		return daemon_run(&d, &o, -1);
 	if (pipe2(told, O_CLOEXEC) != 0 || (child = fork()) < 0) {

@@ -7,7 +7,8 @@
  *   uroced_slots.c    functions: numbers, joining, what they are told, adoption
  *   uroced_gids.c     addresses and names of the device; follows its interface
  *   uroced_find.c     the device that an address belongs to
- *   uroced_steer.c    the sockets of all functions, who gets which datagram, the keeper
+ *   uroced_steer.c    the sockets of all functions, who gets which datagram
+ *   uroced_keeper.c   keeping the sockets for the next daemon
  *   uroced_services.c which function serves which port
  *   uroced_tools.c    what the `uroce` command asks
  *
@@ -103,8 +104,13 @@ struct daemon {
 	uint64_t deaf_ns;	 /* there was no descriptor for a visitor: none are taken until then; 0: not so */
 	struct client clients[DAEMON_CLIENTS];
 
-	int keeper[2]; /* [0] is written, functions get [1] */
+	int keeper[2]; /* [0] is written, functions get [1]; -1: there is none */
 	uint32_t keeper_generation;
+	unsigned kept;		/* sockets that are in the keeper: all of them, or none */
+	int keeper_rc;		/* why they are not: a negative errno */
+	unsigned keeper_tries;	/* in vain, in a row; no more are counted than matter */
+	uint64_t keeper_due_ns; /* the sockets are not in the keeper, and are tried again then; 0: they are */
+	uint64_t files_limit; /* soft limit of open files that we were started with; 0: not known, nothing is bounded */
 
 	struct {
 #define UROCED_STAT(name, sentence) uint64_t name;
@@ -144,6 +150,8 @@ void slots_ready_event(struct daemon *d, unsigned n, uint32_t events);
 void slots_tell(struct daemon *d);
 /** Look at those whose time has come. */
 void slots_tick(struct daemon *d);
+/** Whether somebody has the name of a function, and has not come over. */
+bool slots_any_foreign(const struct daemon *d);
 
 /* uroced_gids.c */
 /** Take an address into the table, with its sockets. @return the entry, or a
@@ -184,10 +192,29 @@ void steer_services_changed(struct daemon *d);
 void steer_flush(struct daemon *d, unsigned n);
 /** Datagrams that nobody gets: drop, count. */
 void steer_drain(struct daemon *d, unsigned entry, unsigned slot);
+/** Have the kernel steer what comes to the entry. @return 0 or a negative errno. */
+int steer_attach(const struct daemon *d, const struct entry *e);
+/** Look at socket n of the entry if nobody has that number. */
+void steer_watch_free(struct daemon *d, struct entry *e, unsigned n);
+
+/* uroced_keeper.c */
+/** Put all sockets into a new keeper, or say why not. Functions have it with the next slots_tell. */
+void keeper_make(struct daemon *d);
+/** Put sockets from before[entry] on into the keeper as well. May make a new one. */
+void keeper_grow(struct daemon *d, const unsigned before[NIC_GID_TABLE_LEN]);
+/** Try again what did not fit. */
+void keeper_tick(struct daemon *d);
+/** Our end of it. */
+void keeper_close(struct daemon *d);
 /** Take over the sockets that a keeper holds. @return how many addresses. */
-int steer_recover(struct daemon *d, int keeper);
-/** Put all sockets into a new keeper. */
-void steer_keep(struct daemon *d);
+int keeper_recover(struct daemon *d, int keeper);
+
+struct keeper_status {
+	bool there;
+	unsigned kept, missing; /* sockets */
+	char problem[400];	/* "": none */
+};
+void keeper_status(const struct daemon *d, struct keeper_status *out);
 
 /* uroced_services.c */
 /** A function says that it serves these ports, and none but these. */

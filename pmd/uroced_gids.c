@@ -22,6 +22,7 @@
 
 #include "uroced.h"
 
+#define LET_GO_NS   10000000u  /* for functions to close the sockets that they are to */
 #define RETRY_NS    100000000u /* an IPv6 address is tentative for a second or two */
 #define RETRIES_MAX 50
 #define SLOW_NS	    2000000000u /* from then on: who holds the port of an address may let go of it at any time */
@@ -355,6 +356,17 @@ static bool scope_sync(struct daemon *d)
 	return changed;
 }
 
+/** All functions have come over, and none has brought the sockets of the device: it had no keeper, or only members live.
+ *  What they have of the kernel's group of sockets is in an order that nobody knows any more. They let go of it, and are
+ *  given new ones. */
+static void gids_begin_anew(struct daemon *d)
+{
+	d->sockets_known = true;
+	d->stats.sockets_lost++;
+	slots_tell(d); /* that there are no addresses */
+	d->retry_ns = daemon_now_ns() + LET_GO_NS;
+}
+
 void gids_sync(struct daemon *d)
 {
 	struct wanted wanted;
@@ -368,11 +380,15 @@ void gids_sync(struct daemon *d)
 		d->retry_ns = daemon_now_ns() + RETRY_NS;
 		return;
 	}
-	d->sockets_known = true; /* all are ours, and new ones are made here */
+	if (!d->sockets_known && d->live > 0 && !slots_any_foreign(d)) {
+		gids_begin_anew(d);
+		return;
+	}
 	changed = scope_sync(d);
 	changed |= table_sync(d, &wanted);
+	d->sockets_known |= changed || d->live == 0; /* all are ours, and new ones are made here */
 	if (changed)
-		steer_keep(d);
+		keeper_make(d);
 	if (up != d->port_up) {
 		d->port_up = up;
 		d->stats.link_changes++;

@@ -66,6 +66,13 @@ static int slot_entry(const struct daemon *d, const struct slot *s, unsigned i)
 	return pmd_gid_is_none(&d->gids[i].gid) ? -1 : (int)i;
 }
 
+/** Whether the function gets the keeper, and its word on it counts: with all the sockets a process has what is for others,
+ *  so members have none of that. */
+static bool slot_is_trusted(const struct slot *s)
+{
+	return s->peer.uid == geteuid() || s->peer.uid == 0;
+}
+
 /** What function n should know. @return how many descriptors were added to `fds`. */
 static unsigned slot_describe(struct daemon *d, unsigned n, struct proto_device *out, int *fds)
 {
@@ -73,7 +80,7 @@ static unsigned slot_describe(struct daemon *d, unsigned n, struct proto_device 
 	unsigned n_fds = 0;
 
 	*out = (struct proto_device){.key = d->key, .policy = d->policy, .port_up = d->port_up, .scope = d->scope};
-	if (d->keeper[1] >= 0 && s->keeper_sent != d->keeper_generation) {
+	if (d->keeper[1] >= 0 && slot_is_trusted(s) && s->keeper_sent != d->keeper_generation) {
 		out->keeper = 1;
 		fds[n_fds++] = d->keeper[1];
 	}
@@ -220,6 +227,7 @@ static void slot_tell(struct daemon *d, unsigned n)
 		slot_end(d, n);
 		return;
 	}
+	d->stats.in_flight += rc == -ETOOMANYREFS;
 	d->stats.late_updates += rc != 0 && !s->late && s->due_ns == 0;
 	if (s->late != (rc == -EAGAIN)) {
 		s->late = rc == -EAGAIN;
@@ -306,6 +314,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	       size_t err_len)
 {
 	int listen_fd = -1, rc;
+	uint32_t keeper = d->keeper_generation;
 	unsigned n = slot_claim(d, &listen_fd, err, err_len);
 	struct slot *s = &d->slots[n];
 
@@ -326,6 +335,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	PMD_POINT(daemon_welcomed);
 	close(listen_fd);
 	if (rc != 0) {
+		d->stats.in_flight += rc == -ETOOMANYREFS;
 		*s = (struct slot){.state = SLOT_FREE, .fd = -1, .released_ns = daemon_now_ns()};
 		snprintf(err, err_len, "uroced cannot hand over sockets: %s%s", strerror(-rc),
 			 rc == -ETOOMANYREFS ? "; raise the limit of open files (ulimit -n)" : "");
@@ -336,6 +346,9 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	tools_joined(d, n);
 	d->stats.joins++;
 	daemon_rewatch(d, fd, EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0));
+	if (d->keeper_generation !=
+	    keeper) /* as long as somebody has the one before it is in flight, and may be found */
+		slots_tell(d);
 	return 0;
 }
 
@@ -382,6 +395,14 @@ void slots_tick(struct daemon *d)
 bool slots_ready(const struct daemon *d)
 {
 	return d->adopting == 0 || d->sockets_known;
+}
+
+bool slots_any_foreign(const struct daemon *d)
+{
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
+		if (d->slots[n].state == SLOT_FOREIGN)
+			return true;
+	return false;
 }
 
 void slots_blame(const struct daemon *d, char *out, size_t len)
@@ -437,9 +458,9 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 		gids_follow(d, s->join.iface, s->join.follow);
 	else
 		gids_fix(d, &s->join.gid);
-	if (a->keeper && !d->sockets_known) {
+	if (a->keeper && !d->sockets_known && slot_is_trusted(s)) {
 		PMD_POINT(daemon_keeper_come);
-		d->sockets_known = steer_recover(d, m->fds[0]) > 0;
+		d->sockets_known = keeper_recover(d, m->fds[0]) > 0;
 	}
 	if (steer_grow(d, n, err, sizeof(err)) != 0)
 		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err);

@@ -13,9 +13,7 @@
  * have too many, and that hands it on to whom it is for; or if none has, to the first that serves anything: its NIC tells who asks
  * for a connection that nobody is there.
  *
- * The keeper (see struct proto_keeper) keeps the sockets when we are killed: it is with every function.
- *
- * Owns: the sockets of daemon.gids, daemon.keeper.
+ * Owns: the sockets of daemon.gids.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -30,13 +28,11 @@
 #include "udp_socket.h"
 #include "uroced.h"
 
-#define BTH_DEST_QPN	    5
-#define STEER_HEAD	    5	/* instructions before those of services */
-#define STEER_SERVICES_MAX  512 /* less than what fits a program of 20 KiB, the kernel's limit as a rule */
-#define DRAIN_BURST	    64
-#define FLUSH_MAX	    65536     /* datagrams: more than a socket's buffer holds come only while we look */
-#define KEEPER_BYTES	    (1 << 20) /* as far as the kernel allows it */
-#define KEEPER_MESSAGES_MAX (NIC_GID_TABLE_LEN * DAEMON_SLOTS)
+#define BTH_DEST_QPN	   5
+#define STEER_HEAD	   5   /* instructions before those of services */
+#define STEER_SERVICES_MAX 512 /* less than what fits a program of 20 KiB, the kernel's limit as a rule */
+#define DRAIN_BURST	   64
+#define FLUSH_MAX	   65536 /* datagrams: more than a socket's buffer holds come only while we look */
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -74,9 +70,9 @@ static unsigned steer_services(const struct daemon *d, const struct entry *e, st
 	return at;
 }
 
-/** What is to a number beyond the sockets, or ends before it says, goes to socket 0; and so does what is to a service, where no
- *  function has one. */
-static int steer_attach(const struct daemon *d, const struct entry *e)
+/* What is to a number beyond the sockets, or ends before it says, goes to socket 0; and so does what is to a service, where no
+ * function has one. */
+int steer_attach(const struct daemon *d, const struct entry *e)
 {
 	struct sock_filter code[STEER_HEAD + 2 + 2 * STEER_SERVICES_MAX] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, BTH_DEST_QPN), /* beyond the end: the program ends with 0 */
@@ -102,6 +98,22 @@ static void steer_watch(struct daemon *d, struct entry *e, unsigned n)
 	daemon_watch(d, e->sockets[n], EPOLLIN, SOURCE(SOURCE_DATAGRAM, e - d->gids, n));
 }
 
+void steer_watch_free(struct daemon *d, struct entry *e, unsigned n)
+{
+	if (d->slots[n].state == SLOT_FREE)
+		steer_watch(d, e, n);
+}
+
+/** A function gets the socket, and through any socket of the group could have the kernel steer all of the group's datagrams
+ *  otherwise. Not through one that is locked. Ours, number 0, is not: the program changes with the services. */
+static void socket_lock(int fd, unsigned n)
+{
+	int on = 1;
+
+	if (n > 0)
+		setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &on, sizeof(on));
+}
+
 /** Add sockets up to index n. */
 static int entry_grow(struct daemon *d, struct entry *e, unsigned n, char *err, size_t err_len)
 {
@@ -115,10 +127,10 @@ static int entry_grow(struct daemon *d, struct entry *e, unsigned n, char *err, 
 			rc = fd;
 			break;
 		}
+		socket_lock(fd, e->n_sockets);
 		e->sockets[e->n_sockets++] = fd;
 		PMD_POINT(daemon_socket_bound);
-		if (d->slots[e->n_sockets - 1].state == SLOT_FREE)
-			steer_watch(d, e, e->n_sockets - 1);
+		steer_watch_free(d, e, e->n_sockets - 1);
 	}
 	if (e->n_sockets == before)
 		return rc;
@@ -209,140 +221,16 @@ void steer_flush(struct daemon *d, unsigned n)
 	}
 }
 
-/* ---- the keeper ----------------------------------------------------------------------------------------- */
-
-/** Put sockets into the keeper, as they come. */
-struct keeping {
-	struct daemon *d;
-	struct proto_keeper message;
-	int fds[PROTO_KEEPER_ENTRIES];
-	unsigned n;
-	bool failed;
-};
-
-static void keeping_flush(struct keeping *k)
-{
-	if (k->n > 0 && proto_send(k->d->keeper[0], PROTO_KEEPER, &k->message, sizeof(k->message), k->fds, k->n) != 0)
-		k->failed = true;
-	k->n = 0;
-}
-
-static void keeping_add(struct keeping *k, const struct entry *e, unsigned index)
-{
-	if (k->n == PROTO_KEEPER_ENTRIES)
-		keeping_flush(k);
-	k->message.entries[k->n].gid = e->gid;
-	k->message.entries[k->n].index = (uint16_t)index;
-	k->message.entries[k->n].entry = (uint16_t)(e - k->d->gids);
-	k->fds[k->n++] = e->sockets[index];
-}
-
-void steer_keep(struct daemon *d)
-{
-	struct keeping k = {.d = d};
-	int bytes = KEEPER_BYTES;
-
-	for (int i = 0; i < 2; i++)
-		if (d->keeper[i] >= 0)
-			close(d->keeper[i]);
-	d->keeper_generation++;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, d->keeper) != 0) {
-		d->keeper[0] = d->keeper[1] = -1;
-		d->stats.keeper_failures++;
-		return;
-	}
-	setsockopt(d->keeper[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
-		for (unsigned n = 0; n < d->gids[i].n_sockets; n++)
-			keeping_add(&k, &d->gids[i], n);
-	keeping_flush(&k);
-	d->stats.keeper_failures += k.failed;
-	PMD_POINT(daemon_keeper_made);
-}
-
 int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len)
 {
-	struct keeping k = {.d = d};
+	unsigned before[NIC_GID_TABLE_LEN];
 	int rc = 0;
 
-	for (unsigned i = 0; i < NIC_GID_TABLE_LEN && rc == 0; i++) {
-		struct entry *e = &d->gids[i];
-		unsigned before = e->n_sockets;
-
-		if (pmd_gid_is_none(&e->gid))
-			continue;
-		rc = entry_grow(d, e, n, err, err_len);
-		for (unsigned at = before; at < e->n_sockets; at++)
-			keeping_add(&k, e, at);
-	}
-	keeping_flush(&k);
-	if (k.failed)
-		steer_keep(d); /* in as few messages as possible */
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		before[i] = d->gids[i].n_sockets;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN && rc == 0; i++)
+		if (!pmd_gid_is_none(&d->gids[i].gid))
+			rc = entry_grow(d, &d->gids[i], n, err, err_len);
+	keeper_grow(d, before);
 	return rc;
-}
-
-/* ---- after a restart ------------------------------------------------------------------------------------ */
-
-/** The entry of an address that a keeper names: made if need be, in its old place. -1: not to be had. */
-static int recover_entry(struct daemon *d, const struct nic_gid *gid, unsigned entry)
-{
-	int at = gids_find(d, gid);
-
-	if (at >= 0 || !pmd_gid_is_unicast(gid))
-		return at;
-	return gids_adopt(d, gid, entry);
-}
-
-/** Sockets come in order; one that does not fit is not taken. */
-static void recover_socket(struct daemon *d, struct entry *e, unsigned index, struct proto_msg *m, unsigned i)
-{
-	if (index != e->n_sockets || index >= DAEMON_SLOTS)
-		return;
-	e->sockets[e->n_sockets++] = proto_msg_take(m, i);
-	if (d->slots[index].state == SLOT_FREE)
-		steer_watch(d, e, index);
-	d->stats.recovered_sockets++;
-}
-
-/** One message of a keeper. */
-static void recover_message(struct daemon *d, struct proto_msg *m)
-{
-	const struct proto_keeper *message = m->data;
-
-	if (m->type != PROTO_KEEPER || m->len != sizeof(*message) || m->n_fds > PROTO_KEEPER_ENTRIES)
-		return;
-	for (unsigned i = 0; i < m->n_fds; i++) {
-		const struct nic_gid *gid = &message->entries[i].gid;
-		int at = pmd_udp_socket_is(m->fds[i], gid) ? recover_entry(d, gid, message->entries[i].entry) : -1;
-
-		if (at >= 0)
-			recover_socket(d, &d->gids[at], message->entries[i].index, m, i);
-	}
-}
-
-int steer_recover(struct daemon *d, int keeper)
-{
-	int start = 0, entries = 0, rc;
-	PROTO_MSG(m);
-
-	/* A function may hand over any socket: one that shows the same message again and again, or never ends. */
-	if (setsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start)) != 0)
-		return 0;
-	for (unsigned i = 0; i < KEEPER_MESSAGES_MAX && (rc = proto_peek(keeper, &m)) == 1; i++) {
-		recover_message(d, &m);
-		proto_msg_close(&m);
-	}
-	PMD_POINT(daemon_recovered);
-	if (rc == -EMFILE) {
-		/* What would be bound behind a part of the sockets would have other numbers than we think. */
-		d->stats.keeper_failures++;
-		gids_forget(d);
-		return 0;
-	}
-	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
-		if (d->gids[i].n_sockets > 0 && steer_attach(d, &d->gids[i]) == 0)
-			entries++;
-	}
-	steer_keep(d);
-	return entries;
 }

@@ -84,7 +84,8 @@ static void put_functions(const struct daemon *d, FILE *out)
 static void put_status(const struct daemon *d, FILE *out)
 {
 	static const char *const follows[] = {"none", "v6", "all"};
-	char address[PMD_GID_TEXT];
+	char address[PMD_GID_TEXT], problem[sizeof(d->why) + sizeof(((struct keeper_status *)0)->problem) + 8];
+	struct keeper_status keeper;
 
 	fprintf(out, "{\n  \"device\": \"%s\",\n", pmd_gid_str(&d->key, address, sizeof(address)));
 	fprintf(out, "  \"daemon\": {\"pid\": %d, \"uid\": %u, \"uptime\": %.3f, \"stay\": %s, ", (int)getpid(),
@@ -93,8 +94,12 @@ static void put_status(const struct daemon *d, FILE *out)
 	fputs("},\n  ", out);
 	put_string(out, "interface", d->iface);
 	fprintf(out, ", \"follow\": \"%s\", \"port\": \"%s\", ", follows[d->follow], d->port_up ? "up" : "down");
-	put_string(out, "problem", d->why);
-	fputs(",\n", out);
+	keeper_status(d, &keeper);
+	snprintf(problem, sizeof(problem), "%s%s%s", d->why, d->why[0] && keeper.problem[0] ? "; and " : "",
+		 keeper.problem);
+	put_string(out, "problem", problem);
+	fprintf(out, ",\n  \"keeper\": {\"there\": %s, \"sockets\": %u, \"missing\": %u},\n",
+		keeper.there ? "true" : "false", keeper.kept, keeper.missing);
 	put_gids(d, out);
 	put_functions(d, out);
 	fputs("  \"counters\": {", out);

@@ -280,6 +280,99 @@ def stranger_takes_no_place(tally):
     tally.result("nothing is left of the stranger", device.is_gone(), device.leftovers())
 
 
+LIMIT = 256  # open files of the user below, and what the kernel lets the user have in flight
+ADDRESSES, FUNCTIONS = 10, 40
+
+
+def passes_descriptors():
+    """Whether a program that has nothing to do with uroce can pass descriptors. @return "" or why not."""
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        for _ in range(20):
+            socket.send_fds(a, [b"x"], [0, 1, 2])
+    except OSError as error:
+        return str(error)
+    finally:
+        a.close()
+        b.close()
+    return ""
+
+
+def linked(device):
+    """Of the queue pairs of the device that have peers, how they reach them."""
+    status = json.loads(harness.uroce("status", device.address, "--json").stdout or '{"devices": []}')["devices"]
+    return [qp["by"] for d in status for f in d["functions"] for qp in f.get("queue_pairs", []) if "by" in qp]
+
+
+def talking(device):
+    """Two programs that talk for long. @return (their processes, how they reach each other)"""
+    port = harness.free_port()
+    argv = ["ibv_rc_pingpong", "-g", "0", "-p", str(port), "-n", "100000000"]
+    server = device.run(*argv)
+    server.wait_listen(port, 20)
+    pair = [server, device.run(*argv, "127.0.0.1")]
+    wait_for(lambda: len(linked(device)) == 2)
+    return pair, linked(device)
+
+
+def few_files_by_user(tally):
+    """The sockets of a device are kept for the next daemon as long as the user's other programs can pass descriptors."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    device = Device()
+    daemon = [uroced(), "--device", ",".join([device.address[:-1] + str(i) for i in range(1, 1 + ADDRESSES)])]
+    subprocess.run(daemon, check=True)
+    processes = [opener(device) for _ in range(5)]
+    wait_for(lambda: len(functions(device.address)) == 5)
+    device.kill_daemon()
+    subprocess.run(daemon, check=True)
+    processes.append(opener(device))
+    wait_for(lambda: len([f for f in functions(device.address) if f["state"] == "live"]) == 6)
+    status = ask(device.address)
+    tally.result("few files, few sockets: they are kept", status["counters"]["recovered_sockets"] == 6 * ADDRESSES and
+                 not status["problem"] and status.get("keeper", {}).get("sockets") == 7 * ADDRESSES, str(status))
+    processes += [opener(device) for _ in range(FUNCTIONS - 2 - len(processes))]
+    wait_for(lambda: len(functions(device.address)) == FUNCTIONS - 2, 60)
+    pair, ways = talking(device)
+    tally.result("few files, many sockets: links are made", ways == ["memory"] * 2, str(ways), *[p.output() for p in pair])
+    why = passes_descriptors()
+    tally.result("other programs pass descriptors", not why, why)
+    status = ask(device.address)
+    tally.result("and what is missing is said", "ulimit -n" in status.get("problem", "") and
+                 status["counters"].get("keeper_bounded", 0) > 0, str(status))
+    leak = accounts.settled(device.address)
+    tally.result("nothing of that stays with the daemon", not leak, leak)
+    device.kill_daemon()
+    subprocess.run(daemon, check=True)
+    late = opener(device)
+    processes.append(late)
+    everybody = wait_for(lambda: len([f for f in functions(device.address) if f["state"] == "live"]) == FUNCTIONS + 1, 60)
+    status = ask(device.address) or {"counters": {}}
+    tally.result("killed all the same: functions come over and get new sockets", everybody and
+                 status["counters"].get("sockets_lost") == 1, str(status), late.output())
+    tally.result("those that talked talk on", all(p.popen.poll() is None for p in pair) and
+                 linked(device) == ["memory"] * 2, str(linked(device)), *[p.output() for p in pair])
+    ok, reason, *outputs = harness.run_pair(["ibv_rc_pingpong", "-g", "0", "-p", "PORT"],
+                                            ["ibv_rc_pingpong", "-g", "0", "-p", "PORT", "127.0.0.1"],
+                                            (device.side, device.side), 60, {"UROCE_RING": "off"})
+    tally.result("and others reach each other by their sockets", ok, reason, *outputs)
+    for process in processes + pair:
+        process.kill()
+    tally.result("nothing is left of many sockets", device.is_gone(), device.leftovers())
+
+
+def few_files(tally):
+    """The kernel does not count what root has in flight: so it is another user's program that looks."""
+    if os.geteuid():
+        few_files_by_user(tally)
+        return
+    another = harness.other_user(12345, "descriptors in flight")
+    if another:
+        argv = [*another, sys.executable, os.path.abspath(__file__), "--only", "few_files"]
+        result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=250, stdin=subprocess.DEVNULL,
+                                env=dict(os.environ, HOME="/"))
+        tally.cases("as another user", result.returncode, result.stdout + result.stderr)
+
+
 def hostile_keeper(tally):
     """A keeper that shows the same message for ever."""
     device = Device()
@@ -559,7 +652,7 @@ def main():
     args = harness.options(__doc__, ("--only", "run only the test of this name", ""))
     harness.need_programs("ibv_devinfo")
     tally = harness.Tally("uroced")
-    tests = [options, connection_lost, no_descriptors, descriptors_thrown, hostile_keeper, other_address, name_taken,
+    tests = [options, connection_lost, no_descriptors, descriptors_thrown, few_files, hostile_keeper, other_address, name_taken,
              many_tools]
     if os.geteuid() == 0:  # interfaces of their own, and other users
         tests += [stranger_takes_no_place, foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]

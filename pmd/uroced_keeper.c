@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroced_keeper.c - the keeper (see struct proto_keeper): it keeps the sockets when we are killed; and what a daemon finds
+ * in the keeper of the daemon before it.
+ *
+ * Functions of our own user and root's get it. Members do not: with it they could read what is for others.
+ *
+ * What lies in a keeper is in flight, and the kernel counts what a user has in flight: beyond the sender's limit of open
+ * files no program of the user can pass descriptors any more, whatever for. So keepers may fill half of that limit, as it
+ * was when we were started, which is what the user's programs run with: all keepers of the user, and what else is in flight,
+ * for it is the kernel that checks. We send with our limit lowered to that half. A user with CAP_SYS_RESOURCE has no such
+ * limit. When the sockets do not fit the keeper stays empty, which `uroce status` says, and they are tried again later.
+ *
+ * Owns: daemon.keeper and what is said of it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "points.h"
+#include "udp_socket.h"
+#include "uroced.h"
+
+#define KEEPER_BYTES	    (1 << 20) /* as far as the kernel allows it */
+#define KEEPER_MESSAGES_MAX (NIC_GID_TABLE_LEN * DAEMON_SLOTS)
+#define AGAIN_NS	    100000000u /* until sockets that did not fit are tried again; then twice as long, and so on */
+#define AGAIN_DOUBLES	    6	       /* up to 6.4 s */
+
+/* ---- filling ------------------------------------------------------------------------------------------------ */
+
+/** Puts sockets into a keeper, as they come. */
+struct keeping {
+	struct daemon *d;
+	int to;
+	struct proto_keeper message;
+	int fds[PROTO_KEEPER_ENTRIES];
+	unsigned n, sent;
+	int rc; /* of the first message that could not be sent */
+};
+
+/** How many descriptors of the user's there may be in flight when we have sent `n` more. */
+static rlim_t keeper_limit(const struct daemon *d, unsigned n)
+{
+	rlim_t half = d->files_limit / 2;
+
+	return half > n ? half - n : 0;
+}
+
+static int keeping_send(struct keeping *k)
+{
+	struct rlimit ours, low;
+	int rc;
+
+	if (k->d->files_limit == 0 || getrlimit(RLIMIT_NOFILE, &ours) != 0)
+		return proto_send(k->to, PROTO_KEEPER, &k->message, sizeof(k->message), k->fds, k->n);
+	low = ours;
+	if (low.rlim_cur > keeper_limit(k->d, k->n))
+		low.rlim_cur = keeper_limit(k->d, k->n);
+	setrlimit(RLIMIT_NOFILE, &low);
+	rc = proto_send(k->to, PROTO_KEEPER, &k->message, sizeof(k->message), k->fds, k->n);
+	setrlimit(RLIMIT_NOFILE, &ours);
+	return rc;
+}
+
+static void keeping_flush(struct keeping *k)
+{
+	if (k->n > 0 && k->rc == 0)
+		k->rc = keeping_send(k);
+	if (k->rc == 0)
+		k->sent += k->n;
+	k->n = 0;
+}
+
+static void keeping_add(struct keeping *k, const struct entry *e, unsigned index)
+{
+	if (k->n == PROTO_KEEPER_ENTRIES)
+		keeping_flush(k);
+	k->message.entries[k->n].gid = e->gid;
+	k->message.entries[k->n].index = (uint16_t)index;
+	k->message.entries[k->n].entry = (uint16_t)(e - k->d->gids);
+	k->fds[k->n++] = e->sockets[index];
+}
+
+static unsigned sockets_count(const struct daemon *d)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		n += d->gids[i].n_sockets;
+	return n;
+}
+
+static void pair_close(int pair[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (pair[i] >= 0)
+			close(pair[i]);
+	pair[0] = pair[1] = -1;
+}
+
+static int pair_open(int pair[2])
+{
+	int bytes = KEEPER_BYTES;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+		pair[0] = pair[1] = -1;
+		return -errno;
+	}
+	setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	return 0;
+}
+
+/** This pair is the keeper from now on, with `kept` sockets in it. Functions are to be told. */
+static void keeper_set(struct daemon *d, const int pair[2], unsigned kept)
+{
+	keeper_close(d);
+	memcpy(d->keeper, pair, sizeof(d->keeper));
+	d->keeper_generation++;
+	d->kept = kept;
+}
+
+/** The sockets did not fit, or could not be sent. An empty keeper takes the place of the one before at the functions, so
+ *  that this one's sockets are no longer in flight. */
+static void keeper_give_up(struct daemon *d, int rc)
+{
+	int pair[2];
+
+	d->keeper_rc = rc;
+	d->stats.keeper_bounded += rc == -ETOOMANYREFS;
+	d->stats.keeper_failures += rc != -ETOOMANYREFS;
+	if (d->kept > 0 || d->keeper[0] < 0) {
+		pair_open(pair);
+		keeper_set(d, pair, 0);
+	}
+	d->keeper_due_ns = daemon_now_ns() + ((uint64_t)AGAIN_NS << d->keeper_tries);
+	d->keeper_tries += d->keeper_tries < AGAIN_DOUBLES;
+}
+
+void keeper_make(struct daemon *d)
+{
+	struct keeping k = {.d = d};
+	int pair[2];
+
+	k.rc = pair_open(pair);
+	k.to = pair[0];
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		for (unsigned n = 0; n < d->gids[i].n_sockets; n++)
+			keeping_add(&k, &d->gids[i], n);
+	keeping_flush(&k);
+	if (k.rc == 0) {
+		keeper_set(d, pair, k.sent);
+		d->keeper_due_ns = 0;
+		d->keeper_tries = 0;
+	} else {
+		pair_close(pair);
+		keeper_give_up(d, k.rc);
+	}
+	PMD_POINT(daemon_keeper_made);
+}
+
+void keeper_grow(struct daemon *d, const unsigned before[NIC_GID_TABLE_LEN])
+{
+	struct keeping k = {.d = d, .to = d->keeper[0]};
+
+	if (d->keeper_due_ns != 0)
+		return; /* there was no room for fewer */
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		for (unsigned n = before[i]; n < d->gids[i].n_sockets; n++)
+			keeping_add(&k, &d->gids[i], n);
+	keeping_flush(&k);
+	d->kept += k.sent;
+	if (k.rc == -ETOOMANYREFS)
+		keeper_give_up(d, k.rc);
+	else if (k.rc != 0)
+		keeper_make(d); /* in as few messages as possible */
+}
+
+void keeper_close(struct daemon *d)
+{
+	pair_close(d->keeper);
+}
+
+void keeper_tick(struct daemon *d)
+{
+	uint32_t before = d->keeper_generation;
+
+	if (d->keeper_due_ns == 0 || daemon_now_ns() < d->keeper_due_ns)
+		return;
+	keeper_make(d);
+	if (d->keeper_generation != before)
+		slots_tell(d);
+}
+
+void keeper_status(const struct daemon *d, struct keeper_status *out)
+{
+	*out = (struct keeper_status){.there = d->keeper[0] >= 0, .kept = d->kept};
+	if (d->keeper_due_ns == 0)
+		return;
+	out->missing = sockets_count(d);
+	if (d->keeper_rc == -ETOOMANYREFS)
+		snprintf(out->problem, sizeof(out->problem),
+			 "if uroced is killed, functions will not get over it undisturbed: to keep the device's %u "
+			 "sockets for the next daemon would put more than half of the user's limit of open files "
+			 "(%llu) into flight; end the programs, raise the limit (ulimit -n) to %u or more and start "
+			 "them again",
+			 out->missing, (unsigned long long)d->files_limit, 2 * out->missing + 2 * PROTO_KEEPER_ENTRIES);
+	else
+		snprintf(out->problem, sizeof(out->problem),
+			 "if uroced is killed, functions will not get over it undisturbed: the device's %u sockets "
+			 "cannot be kept for the next daemon so far: %s",
+			 out->missing, strerror(-d->keeper_rc));
+}
+
+/* ---- after a restart ------------------------------------------------------------------------------------ */
+
+/** The entry of an address that a keeper names: made if need be, in its old place. -1: not to be had. */
+static int recover_entry(struct daemon *d, const struct nic_gid *gid, unsigned entry)
+{
+	int at = gids_find(d, gid);
+
+	if (at >= 0 || !pmd_gid_is_unicast(gid))
+		return at;
+	return gids_adopt(d, gid, entry);
+}
+
+/** Sockets come in order; one that does not fit is not taken. */
+static void recover_socket(struct daemon *d, struct entry *e, unsigned index, struct proto_msg *m, unsigned i)
+{
+	if (index != e->n_sockets || index >= DAEMON_SLOTS)
+		return;
+	e->sockets[e->n_sockets++] = proto_msg_take(m, i);
+	steer_watch_free(d, e, index);
+	d->stats.recovered_sockets++;
+}
+
+/** One message of a keeper. */
+static void recover_message(struct daemon *d, struct proto_msg *m)
+{
+	const struct proto_keeper *message = m->data;
+
+	if (m->type != PROTO_KEEPER || m->len != sizeof(*message) || m->n_fds > PROTO_KEEPER_ENTRIES)
+		return;
+	for (unsigned i = 0; i < m->n_fds; i++) {
+		const struct nic_gid *gid = &message->entries[i].gid;
+		int at = pmd_udp_socket_is(m->fds[i], gid) ? recover_entry(d, gid, message->entries[i].entry) : -1;
+
+		if (at >= 0)
+			recover_socket(d, &d->gids[at], message->entries[i].index, m, i);
+	}
+}
+
+int keeper_recover(struct daemon *d, int keeper)
+{
+	int start = 0, entries = 0, rc;
+	PROTO_MSG(m);
+
+	/* A function may hand over any socket: one that shows the same message again and again, or never ends. */
+	if (setsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start)) != 0)
+		return 0;
+	for (unsigned i = 0; i < KEEPER_MESSAGES_MAX && (rc = proto_peek(keeper, &m)) == 1; i++) {
+		recover_message(d, &m);
+		proto_msg_close(&m);
+	}
+	PMD_POINT(daemon_recovered);
+	if (rc == -EMFILE) {
+		/* What would be bound behind a part of the sockets would have other numbers than we think. */
+		d->stats.keeper_failures++;
+		gids_forget(d);
+		return 0;
+	}
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		if (d->gids[i].n_sockets > 0 && steer_attach(d, &d->gids[i]) == 0)
+			entries++;
+	}
+	keeper_make(d);
+	return entries;
+}
