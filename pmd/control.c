@@ -192,6 +192,7 @@ static void visit_adopt(struct pmd_engine *e, int fd, struct proto_msg *m)
 	const struct proto_adopt *adopt = m->data;
 	struct proto_adopted adopted = {.function = c->function, .since_ns = c->since_ns, .join = c->join};
 	struct ucred peer = {.uid = (uid_t)-1};
+	int rc;
 
 	if (!proto_msg_is(m, PROTO_ADOPT, sizeof(*adopt), 0) || !pmd_gid_equal(&adopt->key, &c->device.key) ||
 	    proto_peer(fd, &peer) != 0 || (peer.uid != geteuid() && peer.uid != 0 && peer.uid != c->daemon_uid)) {
@@ -204,7 +205,9 @@ static void visit_adopt(struct pmd_engine *e, int fd, struct proto_msg *m)
 		;
 	PMD_POINT(adopt_asked);
 	adopted.keeper = c->keeper_fd >= 0;
-	if (proto_send(fd, PROTO_ADOPTED, &adopted, sizeof(adopted), &c->keeper_fd, adopted.keeper) != 0) {
+	rc = proto_send(fd, PROTO_ADOPTED, &adopted, sizeof(adopted), &c->keeper_fd, adopted.keeper);
+	if (rc != 0) {
+		c->stats.adopt_in_flight += rc == -ETOOMANYREFS;
 		close(fd);
 		return;
 	}

@@ -36,6 +36,8 @@ static struct {
 	bool started;
 	int result;
 	char err[256];
+	struct rlimit files; /* before */
+	bool files_known;
 } eal = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 _Thread_local bool pmd_eal_starting;
@@ -112,6 +114,17 @@ static void *eal_thread(void *arg)
 	return NULL;
 }
 
+int pmd_eal_files_limit(struct rlimit *out)
+{
+	bool known;
+
+	pthread_mutex_lock(&eal.lock);
+	known = eal.files_known;
+	*out = eal.files;
+	pthread_mutex_unlock(&eal.lock);
+	return known || getrlimit(RLIMIT_NOFILE, out) == 0 ? 0 : -errno;
+}
+
 int pmd_eal_start(char *err, size_t err_len)
 {
 	sigset_t all, old;
@@ -126,6 +139,7 @@ int pmd_eal_start(char *err, size_t err_len)
 		return -ENOENT;
 	}
 	if (!eal.started) {
+		eal.files_known = getrlimit(RLIMIT_NOFILE, &eal.files) == 0;
 		sigfillset(&all);
 		pthread_sigmask(SIG_SETMASK, &all, &old);
 		rc = pthread_create(&thread, NULL, eal_thread, NULL);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 
 /* Heap of the EAL: packet pools and rings of PMD_DEVICES_MAX ports. Pages are taken only when touched, but the EAL's
  * table of them, which is filled at once, takes 72 bytes for each of 4 KiB. */
@@ -17,6 +18,10 @@
  * @return 0 or a negative errno.
  */
 int pmd_eal_start(char *err, size_t err_len);
+
+/** The limit of open files as it was before the EAL raised the soft one to the hard one, which it does when it starts.
+ *  @return 0 or a negative errno. */
+int pmd_eal_files_limit(struct rlimit *out);
 
 /** Whether the calling thread is inside rte_eal_init; steers the diversions of eal_host.c. */
 extern _Thread_local bool pmd_eal_starting;

@@ -192,6 +192,7 @@ static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const stru
 	out->target = target;
 	out->watch = (struct pmd_watch){.fd = hand_over(l, out, &out->ring), .ready = links_out_ready};
 	rc = out->watch.fd;
+	l->e->port->stats.link_in_flight += rc == -ETOOMANYREFS;
 	if (rc < 0)
 		goto no_connection;
 	rc = pmd_control_watch(l->control, &out->watch, EPOLLIN);

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -56,6 +57,8 @@ struct spawn {
 	const char **envp;
 	int fd; /* becomes stderr */
 	char *stack;
+	struct rlimit files; /* what the user's programs are started with */
+	bool limit_files;
 	int *error; /* why it cannot be executed; memory that the children share with us */
 };
 
@@ -120,6 +123,8 @@ static int daemon_main(void *arg)
 		syscall(SYS_fcntl, s->fd, F_SETFD, 0);
 	else
 		syscall(SYS_dup3, s->fd, STDERR_FILENO, 0);
+	if (s->limit_files)
+		syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &s->files, NULL);
 	syscall(SYS_execve, s->path, s->argv, s->envp);
 	*s->error = errno;
 	syscall(SYS_exit_group, 127);
@@ -268,6 +273,7 @@ int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 		s.argv[n++] = "--allow";
 		s.argv[n++] = allow;
 	}
+	s.limit_files = pmd_eal_files_limit(&s.files) == 0;
 	s.envp = daemon_environment();
 	s.stack = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	s.error = (int *)(void *)s.stack; /* the far end of a stack */

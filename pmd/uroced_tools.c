@@ -98,8 +98,8 @@ static void put_status(const struct daemon *d, FILE *out)
 	snprintf(problem, sizeof(problem), "%s%s%s", d->why, d->why[0] && keeper.problem[0] ? "; and " : "",
 		 keeper.problem);
 	put_string(out, "problem", problem);
-	fprintf(out, ",\n  \"keeper\": {\"there\": %s, \"sockets\": %u, \"missing\": %u},\n",
-		keeper.there ? "true" : "false", keeper.kept, keeper.missing);
+	fprintf(out, ",\n  \"keeper\": {\"there\": %s, \"sockets\": %u, \"missing\": %u, \"limit\": %llu},\n",
+		keeper.there ? "true" : "false", keeper.kept, keeper.missing, (unsigned long long)d->files_limit);
 	put_gids(d, out);
 	put_functions(d, out);
 	fputs("  \"counters\": {", out);

@@ -319,6 +319,12 @@ def few_files_by_user(tally):
     """The sockets of a device are kept for the next daemon as long as the user's other programs can pass descriptors."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     device = Device()
+    process = opener(device)
+    wait_for(lambda: functions(device.address))
+    limit = ask(device.address).get("keeper", {}).get("limit")
+    tally.result("a daemon that a program starts knows the program's limit", limit == LIMIT, str(ask(device.address)))
+    process.kill()
+    device.is_gone()
     daemon = [uroced(), "--device", ",".join([device.address[:-1] + str(i) for i in range(1, 1 + ADDRESSES)])]
     subprocess.run(daemon, check=True)
     processes = [opener(device) for _ in range(5)]
@@ -371,6 +377,106 @@ def few_files(tally):
         result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=250, stdin=subprocess.DEVNULL,
                                 env=dict(os.environ, HOME="/"))
         tally.cases("as another user", result.returncode, result.stdout + result.stderr)
+
+
+SO_ATTACH_REUSEPORT_CBPF = 51
+
+
+def steer_all(sock):
+    """Have the kernel give all datagrams of the sockets that share an address to the first of them. @return what it says."""
+    code = struct.pack("=HBBI", 0x06, 0, 0, 0)  # return 0
+    buffer = array.array("B", code)
+    program = struct.pack("@HP", 1, buffer.buffer_info()[0])
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, program)
+    except OSError as error:
+        return error.strerror
+    return ""
+
+
+class Member(Function):
+    """A function of another user, who is let in: joined by a process of that user, which hands over what it was given."""
+
+    def __init__(self, address, another):
+        a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        code = ("import sys, socket; sys.path.insert(0, sys.argv[1]); import uroced_test as u;"
+                "u.member(sys.argv[2], socket.socket(fileno=int(sys.argv[3])))")
+        self.process = subprocess.Popen([*another, sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)),
+                                         address, str(b.fileno())], pass_fds=[b.fileno()], stdin=subprocess.DEVNULL)
+        b.close()
+        _, descriptors, _, _ = socket.recv_fds(a, 16, 8)
+        self.given = len(descriptors)
+        self.connection, self.listener, self.udp = (socket.socket(fileno=fd) for fd in (
+            descriptors[0], descriptors[1], descriptors[-1]))
+        self.keeper = descriptors[2] if self.given == 4 else None
+        self.control = a
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        for sock in (self.listener, self.udp, self.connection, self.control):
+            sock.close()
+        if self.keeper is not None:
+            os.close(self.keeper)
+
+
+def member(address, control):
+    """In a process of another user: join, and pass on what comes."""
+    connection = connect(f"\0uroce/{address}")
+    send(connection, JOIN, gid(address) + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE))
+    kind, _, descriptors = receive(connection)
+    assert kind == WELCOME, kind
+    socket.socket(fileno=os.dup(descriptors[0])).listen(64)  # the name is this user's
+    socket.send_fds(control, [b"x"], [connection.fileno(), *descriptors])
+    control.recv(1)
+
+
+def members(tally):
+    """Whoever is let in has the sockets of its own function and no others, and cannot steer what comes to others."""
+    another = harness.other_user(12345, "members of a device")
+    if not another:
+        return
+    device = Device()
+    subprocess.run([uroced(), "--device", device.address, "--allow", "user=12345"], check=True)
+    owner = Function(device.address)
+    guest = Member(device.address, another)
+    tally.result("a member gets no keeper", guest.given == 3 and guest.keeper is None, f"{guest.given} descriptors")
+    why = steer_all(guest.udp)
+    throw(device.address, owner.number, 10)
+    got = owner.datagrams()
+    tally.result("a member cannot steer what comes to others", why == "Operation not permitted" and got == 10,
+                 f"'{why}', {got} of 10")
+    owner.end()
+    guest.end()
+    tally.result("nothing is left of the member", device.is_gone(), device.leftovers())
+
+
+def only_members_live(tally):
+    """The daemon is killed while only members have the device: the next one comes up, and they get new sockets."""
+    another = harness.other_user(12345, "members of a device")
+    if not another:
+        return
+    for who in ("the owner", "the member"):
+        device = Device()
+        trust = {"UROCE_ALLOW": "user=0"}
+        daemon = [uroced(), "--device", device.address, "--allow", "user=12345"]
+        subprocess.run([*daemon, "--stay"], check=True)
+        keep = device.run(*another, os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device"), env=trust)
+        here = wait_for(lambda: len(functions(device.address)) == 1)
+        device.kill_daemon()
+        if who == "the owner":
+            subprocess.run(daemon, check=True)
+        argv = [*(another if who == "the member" else []), "ibv_rc_pingpong", "-g", "0", "-p", "PORT"]
+        ok, reason, *outputs = harness.run_pair(argv, [*argv, "127.0.0.1"], (device.side, device.side), 60,
+                                                {**trust, "UROCE_RING": "off"})
+        status = ask(device.address) or {"functions": [], "counters": {}}
+        tally.result(f"only a member lives, {who} starts the next daemon: others open the device", here and ok, reason,
+                     *outputs, str(status))
+        tally.result(f"only a member lives, {who} starts the next daemon: the member is a function again",
+                     [f["state"] for f in status["functions"]] == ["live"] and
+                     status["counters"].get("sockets_lost") == 1, str(status), keep.output())
+        keep.kill()
+        tally.result(f"nothing is left of the member and {who}", device.is_gone(), device.leftovers())
 
 
 def hostile_keeper(tally):
@@ -655,7 +761,7 @@ def main():
     tests = [options, connection_lost, no_descriptors, descriptors_thrown, few_files, hostile_keeper, other_address, name_taken,
              many_tools]
     if os.geteuid() == 0:  # interfaces of their own, and other users
-        tests += [stranger_takes_no_place, foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]
+        tests += [stranger_takes_no_place, members, only_members_live, foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]
     for test in tests:
         if args.only in ("", test.__name__):
             test(tally)
