@@ -110,11 +110,60 @@ static bool daemon_makes_way(int fd)
 	return rc == 0 || rc == -ECONNRESET || rc == -EPIPE;
 }
 
+/** Why the daemon could not be asked, or its answer not be had: one sentence for each errno that says what to do. */
+static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, size_t err_len)
+{
+	char address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
+
+	pmd_gid_str(gid, address, sizeof(address));
+	proto_pid_str(pid, place, sizeof(place));
+	switch (-rc) {
+	case ETIMEDOUT:
+		snprintf(err, err_len,
+			 "the daemon of %s (uroced, %s) does not answer; if it is stopped continue it, else end it",
+			 address, place);
+		break;
+	case EMFILE:
+	case ENFILE:
+		snprintf(err, err_len,
+			 "the process has no descriptors left for the sockets of %s; raise its limit (ulimit -n)",
+			 address);
+		break;
+	case EAGAIN: /* what proto_send makes of it: nothing else can be in the queue of a new connection */
+	case ENOMEM:
+	case ENOBUFS:
+		snprintf(
+			err, err_len,
+			"the kernel has no memory for a message to the daemon of %s (uroced, %s); try again when there "
+			"is more",
+			address, place);
+		break;
+	case EPERM:
+	case EACCES:
+	case ENOSYS:
+		snprintf(err, err_len,
+			 "this process may not talk to the daemon of %s (uroced, %s): %s; a sandbox (a seccomp profile "
+			 "or a security module) forbids messages on UNIX sockets, and has to let them through",
+			 address, place, strerror(-rc));
+		break;
+	case EPROTO:
+	case EBADMSG:
+	case EMSGSIZE:
+		snprintf(err, err_len,
+			 "the daemon of %s (uroced, %s) is of another version of uroce; end the programs that use "
+			 "the device, or run: uroce down",
+			 address, place);
+		break;
+	default:
+		snprintf(err, err_len, "the daemon of %s (uroced, %s) cannot be asked: %s; try again", address, place,
+			 strerror(-rc));
+	}
+}
+
 /** Ask on a connection. @return 0: m is the welcome; TRY_AGAIN: the daemon is going away; or a negative errno with a
  *  sentence. */
 static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_msg *m, char *err, size_t err_len)
 {
-	char address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
 	int rc = proto_send(fd, PROTO_JOIN, join, sizeof(*join), NULL, 0);
 
 	PMD_POINT(join_asked);
@@ -130,22 +179,10 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 	}
 	if (rc == 0 || rc == -ECONNRESET || rc == -EPIPE)
 		return TRY_AGAIN;
-	pmd_gid_str(&join->gid, address, sizeof(address));
-	proto_pid_str(pid, place, sizeof(place));
-	if (rc == -ETIMEDOUT)
-		snprintf(err, err_len,
-			 "the daemon of %s (uroced, %s) does not answer; if it is stopped continue it, else end it",
-			 address, place);
-	else if (rc == -EMFILE)
-		snprintf(err, err_len,
-			 "the process has no descriptors left for the sockets of %s; raise its limit (ulimit -n)",
-			 address);
-	else
-		snprintf(err, err_len,
-			 "the daemon of %s (uroced, %s) is of another version of uroce; end the programs that use "
-			 "the device, or run: uroce down",
-			 address, place);
-	return rc < 0 ? rc : -EPROTO;
+	if (rc > 0)
+		rc = -EPROTO; /* a message that is no answer */
+	ask_failed(rc, &join->gid, pid, err, err_len);
+	return rc;
 }
 
 /** Keep what the welcome brings. */

@@ -19,7 +19,7 @@
 
 #include "eal.h"
 
-/* Long enough for the TSC calibration, whose result only rate estimates inside DPDK use. */
+/* Long enough for the TSC calibration, whose result is the rate by which pmd/clock.c makes nanoseconds of the TSC. */
 #define EAL_CALIBRATION_NS 1000000
 
 #define FD_HIGH 512

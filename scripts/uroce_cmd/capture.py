@@ -11,7 +11,7 @@ import struct
 import sys
 import time
 
-from .devices import Device, Function, choose, names
+from .devices import Device, Function, choose, names, say_once, still_there, without_others
 from .pcapng import INBOUND, OUTBOUND, Writer
 from .proto import END, PACKET, TEXT, Silent, UroceError, clean, place_of
 from .stat import number
@@ -126,7 +126,11 @@ class Capture:
         self.sources, self.known, self.heap = {}, set(), []
         self.order = iter(range(1 << 62))
         self.seen = self.lost = 0
-        self.device = choose(args.device, look=False)[0] if args.device else None
+        self.device = without_others(choose(args.device, look=False))[0] if args.device else None
+        if not args.device:
+            for device in choose(None, look=False):
+                if device.refused:  # others may come
+                    say_once(device.problem)
 
     def scan(self):
         """Processes that have come."""
@@ -151,6 +155,8 @@ class Capture:
         self.seen += seen
         self.lost += source.lost
         if source.interface is None:
+            if still_there(source.function):
+                say_once(f"{source.function.who} lets nobody look; are you the user who runs it?")
             return
         self.writer.statistics(source.interface, time.time_ns(), seen, source.lost)
 

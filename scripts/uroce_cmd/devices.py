@@ -2,9 +2,11 @@
 """The devices of this network namespace: found by the names that their daemons and functions listen on."""
 import os
 import re
+import sys
 
-from .proto import PATIENCE, Connection, Silent, UroceError, clean, daemon_name, function_name, gid_text
+from .proto import PATIENCE, Connection, Refused, Silent, UroceError, clean, daemon_name, function_name, gid_text
 
+SAID = set()
 LISTENING = 0x10000  # __SO_ACCEPTCON, as /proc/net/unix has it
 NAME = re.compile(r"@uroce/([0-9a-fA-F.:]+)(?:/(\d+))?$")
 
@@ -74,6 +76,7 @@ class Device:
         self.daemon = None  # the daemon's status; None: it is not there
         self.functions = []
         self.problem = ""  # why the daemon, which is there, does not say anything
+        self.refused = False  # because the device is another user's
 
     def tell_daemon(self, text):
         with Connection(daemon_name(self.key), f"the daemon of {self.key}") as connection:
@@ -114,7 +117,8 @@ def find(look=True):
                 status["daemon"]["pid"] = connection.pid
         except Silent as error:
             if address in names()[0]:  # it has not just left
-                devices.setdefault(address, Device(address)).problem = str(error)
+                device = devices.setdefault(address, Device(address))
+                device.problem, device.refused = str(error), isinstance(error, Refused)
             continue
         device = devices.setdefault(status["device"], Device(status["device"]))
         device.daemon = status
@@ -125,6 +129,24 @@ def find(look=True):
     for device in devices.values():
         device.functions = [f for f in device.functions if f.status or not look or still_there(f)]
     return sorted((d for d in devices.values() if d.daemon or d.functions or d.problem), key=lambda device: (device.name, device.key))
+
+
+def say_once(sentence):
+    """On stderr, however often it comes up."""
+    if sentence not in SAID:
+        SAID.add(sentence)
+        print(f"uroce: {sentence}", file=sys.stderr, flush=True)
+
+
+def without_others(devices):
+    """Those that this user may use. Whose the others are is said; an error when there is nothing else."""
+    mine = [device for device in devices if not device.refused]
+    others = [device.problem for device in devices if device.refused]
+    if others and not mine:
+        raise UroceError("; ".join(others))
+    for sentence in others:
+        say_once(sentence)
+    return mine
 
 
 def still_there(function):

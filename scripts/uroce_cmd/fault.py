@@ -5,7 +5,7 @@ import json
 import random
 import re
 
-from .devices import choose
+from .devices import choose, without_others
 from .proto import Silent, UroceError, clean, place_of
 from .stat import number
 
@@ -99,7 +99,7 @@ def add(commands):
 
 def tell(args, text):
     """Give a command to all whom it concerns. @return (devices, functions) that took it."""
-    devices, functions = choose(args.device), 0
+    devices, functions = without_others(choose(args.device)), 0
     if not devices:
         raise UroceError("no device is open in this network namespace; start the program first, or keep a device with "
                          "uroce up", 3)
@@ -180,7 +180,7 @@ def rule_text(rule):
 
 def start_show(args):
     found = []
-    for device in choose(args.device):
+    for device in without_others(choose(args.device)):
         for function in device.functions:
             if not function.status or (args.qp is not None and args.qp >> 16 != function.number):
                 continue

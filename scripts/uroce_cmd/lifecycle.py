@@ -6,7 +6,7 @@ import socket
 import struct
 import subprocess
 
-from .devices import choose, find, program
+from .devices import choose, find, program, without_others
 from .proto import Silent, UroceError, clean, gid_text, place_of
 
 RTM_NEWADDR, RTM_GETADDR, NLMSG_ERROR, NLMSG_DONE = 20, 22, 2, 3
@@ -147,7 +147,7 @@ def start_up(args):
 
 
 def start_down(args):
-    chosen = choose(args.device)
+    chosen = without_others(choose(args.device))
     if args.device and chosen[0].problem:
         raise UroceError(chosen[0].problem)
     devices = [device for device in chosen if device.daemon]

@@ -25,6 +25,10 @@ class Silent(UroceError):
     """Nobody answers."""
 
 
+class Refused(Silent):
+    """The device is another user's; the sentence says whose."""
+
+
 def daemon_name(gid):
     return f"\0uroce/{gid}"
 
@@ -129,7 +133,7 @@ class Connection:
             elif kind == END:
                 break
             elif kind == REFUSED:  # struct proto_refused: an errno and a sentence
-                raise Silent(clean(data[4:].split(b"\0")[0].decode(errors="replace")), 3)
+                raise Refused(clean(data[4:].split(b"\0")[0].decode(errors="replace")), 3)
         text = b"".join(parts).decode(errors="replace")
         if struct.unpack("=i", data[:4])[0] != 0:
             raise UroceError(f"{self.who}: {clean(text).strip()}")

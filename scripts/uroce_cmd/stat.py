@@ -5,7 +5,7 @@ import json
 import sys
 import time
 
-from .devices import choose
+from .devices import choose, without_others
 from .proto import Silent, UroceError, place_of
 
 DESCRIPTION = """\
@@ -92,7 +92,7 @@ def title_of(device, function, apart):
 
 def take(args):
     snapshot, found = Snapshot(), False
-    for device in choose(args.device):
+    for device in without_others(choose(args.device)):
         if device.daemon and args.qp is None:
             take_daemon(snapshot, device)
         for function in device.functions:

@@ -159,6 +159,13 @@ def other_users(tally):
     code, text = foreigner("status", ADDRESS)
     tally.result("another user's device: status says whose it is", code == 0 and "is a device of user root" in text,
                  f"exit code {code}", text)
+    for argv, way in ((["stat"], ()), (["fault", "show"], ()), (["fault", "clear"], ()), (["down"], ()),
+                      (["capture", "/dev/null"], ("--device",))):
+        for place in ((*way, ADDRESS), ()) if argv[0] != "capture" else ((*way, ADDRESS), ("--seconds", "1")):
+            code, text = foreigner(*argv, *place)
+            tally.result(f"another user's device: {' '.join((*argv, *place))} says whose it is", "is a device of user root"
+                         in text and "use another address" in text and "No " not in text and
+                         (code == 1 or place[0] == "--seconds"), f"exit code {code}", text)
     code, text = foreigner("up", ADDRESS)
     tally.result("another user's device: up says whose it is", code == 1 and "is a device of user root" in text,
                  f"exit code {code}", text)

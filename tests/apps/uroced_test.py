@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The daemon of a device before functions that do as they should not: speaks pmd/proto.h to it, function by function."""
 import array
+import ctypes
+import errno
 import json
 import os
 import resource
@@ -479,6 +481,41 @@ def only_members_live(tally):
         tally.result(f"nothing is left of the member and {who}", device.is_gone(), device.leftovers())
 
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+SYSCALLS = {"x86_64": (0xc000003e, 46), "aarch64": (0xc00000b7, 211)}  # AUDIT_ARCH_..., sendmsg
+
+
+def without_sendmsg(error):
+    """In a process that is about to run a program: have the kernel refuse each sendmsg with this errno (seccomp)."""
+    arch, number = SYSCALLS[os.uname().machine]
+    code = b"".join(struct.pack("=HBBI", *line) for line in (
+        (0x20, 0, 0, 4), (0x15, 0, 3, arch),       # of this architecture,
+        (0x20, 0, 0, 0), (0x15, 0, 1, number),     # sendmsg:
+        (0x06, 0, 0, 0x00050000 | error), (0x06, 0, 0, 0x7fff0000)))
+    buffer = ctypes.create_string_buffer(code)
+    program = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
+    if LIBC.prctl(38, 1, 0, 0, 0) or LIBC.prctl(22, 2, program, 0, 0):  # PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
+        os._exit(99)
+
+
+def cannot_ask(tally):
+    """A program that cannot send to the daemon is told why, each errno in words of its own."""
+    if os.uname().machine not in SYSCALLS:
+        return
+    device = Device()
+    start(device)
+    function = Function(device.address)
+    for error, words in ((errno.EPERM, "a sandbox"), (errno.ENOBUFS, "no memory"), (errno.EIO, "cannot be asked")):
+        result = subprocess.run(device.side.command(["ibv_devinfo"]), env=dict(os.environ, UROCE_DEVICES=device.address),
+                                capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
+                                preexec_fn=lambda: without_sendmsg(error))  # noqa: B023: runs at once
+        said = result.stdout + result.stderr
+        tally.result(f"sendmsg fails with {errno.errorcode[error]}: the message says so", result.returncode not in (0, 99)
+                     and words in said and "version" not in said, f"exit code {result.returncode}", said)
+    function.end()
+    tally.result("nothing is left of those who could not ask", device.is_gone(), device.leftovers())
+
+
 def hostile_keeper(tally):
     """A keeper that shows the same message for ever."""
     device = Device()
@@ -758,7 +795,7 @@ def main():
     args = harness.options(__doc__, ("--only", "run only the test of this name", ""))
     harness.need_programs("ibv_devinfo")
     tally = harness.Tally("uroced")
-    tests = [options, connection_lost, no_descriptors, descriptors_thrown, few_files, hostile_keeper, other_address, name_taken,
+    tests = [options, connection_lost, no_descriptors, descriptors_thrown, few_files, cannot_ask, hostile_keeper, other_address, name_taken,
              many_tools]
     if os.geteuid() == 0:  # interfaces of their own, and other users
         tests += [stranger_takes_no_place, members, only_members_live, foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]
