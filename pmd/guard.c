@@ -7,6 +7,9 @@
  * was installed before ours, or to the default action. The signal mask is put back on a fault only, so that the resume
  * point costs a few stores. The handlers run on the thread's alternate stack where it has one.
  *
+ * A handler that the application installs later replaces ours until pmd_guard_reinstall. To look before each access would be
+ * a system call in the data path, and to interpose sigaction would be a change to every program; docs/programs.md says so.
+ *
  * Owns: the process's SIGSEGV and SIGBUS actions and the ones found before; installed when first needed. The threads'
  * notes.
  */
