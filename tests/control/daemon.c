@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* daemon.c - the real daemon in a virtual process; all of it but its options and its way into the background. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ctl.h"
+#include "spawn.h"
+
+static void daemon_says(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What it says on stderr goes to who has started it. */
+#define fprintf(to, ...) daemon_says(__VA_ARGS__)
+#define main		 uroced_main
+int uroced_main(int argc, char **argv);
+#include "uroced.c" /* of pmd/ */
+#undef main
+#undef fprintf
+
+struct ctl_daemon ctl_daemons[CTL_DAEMONS];
+unsigned ctl_n_daemons;
+
+struct ctl_daemon *ctl_daemon_of(const struct vk_proc *p)
+{
+	for (unsigned i = 0; i < ctl_n_daemons; i++)
+		if (ctl_daemons[i].proc == p)
+			return &ctl_daemons[i];
+	return NULL;
+}
+
+static void daemon_says(const char *format, ...)
+{
+	struct ctl_daemon *d = ctl_daemon_of(vk_self());
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(d->said, sizeof(d->said), format, list);
+	va_end(list);
+}
+
+static void daemon_main(void *arg)
+{
+	struct ctl_daemon *it = arg;
+	const struct options o = {.device = it->device[0] ? it->device : NULL,
+				  .iface = it->iface[0] ? it->iface : NULL,
+				  .allow = it->allow[0] ? it->allow : NULL,
+				  .stay = it->stay,
+				  .foreground = true};
+
+	it->d = calloc(1, sizeof(*it->d));
+	if (!it->d)
+		abort();
+	daemon_run(it->d, &o, -1);
+	if (it->ready) {
+		ctl_stats.adopted += it->d->stats.adopted;
+		ctl_stats.came_back += it->d->stats.came_back;
+		ctl_stats.messages += it->d->stats.bad_messages;
+	}
+	free(it->d);
+	it->d = NULL;
+	if (vk_allocated(vk_self()) != 0)
+		ctl_fail("daemon_memory", "a daemon that ends leaves %zu bytes", vk_allocated(vk_self()));
+	it->ended = true;
+	vk_wake(it);
+}
+
+struct ctl_daemon *ctl_daemon_start(const struct vk_identity *who, const char *device, const char *iface, bool stay)
+{
+	struct ctl_daemon *it;
+
+	if (ctl_n_daemons == CTL_DAEMONS)
+		return NULL;
+	it = &ctl_daemons[ctl_n_daemons++];
+	*it = (struct ctl_daemon){.stay = stay};
+	snprintf(it->device, sizeof(it->device), "%s", device);
+	snprintf(it->iface, sizeof(it->iface), "%s", iface);
+	snprintf(it->allow, sizeof(it->allow), "%s", who->allow ? who->allow : "");
+	it->proc = vk_spawn(who, "uroced", daemon_main, it);
+	ctl_stats.daemons++;
+	ctl_log("daemon %d: --device %s --iface %s%s", (int)vk_pid(it->proc), device, iface, stay ? " --stay" : "");
+	return it;
+}
+
+unsigned ctl_daemon_clients(const struct ctl_daemon *it)
+{
+	unsigned n = it->d->live + it->d->adopting;
+
+	for (unsigned i = 0; i < DAEMON_CLIENTS; i++)
+		n += it->d->clients[i].fd >= 0;
+	return n;
+}
+
+bool ctl_daemon_stays(const struct ctl_daemon *it)
+{
+	return it->d->stay;
+}
+
+static void on_point(struct vk_proc *p, int point)
+{
+	struct ctl_daemon *it = point == PMD_POINT_daemon_ready ? ctl_daemon_of(p) : NULL;
+
+	if (!it)
+		return;
+	it->ready = true;
+	vk_wake(it);
+}
+
+void ctl_daemons_begin(void)
+{
+	vk_on_point = on_point;
+	ctl_n_daemons = 0;
+}
+
+/* ---- as spawn.c ------------------------------------------------------------------------------------------- */
+
+#define READY_NS (15 * VK_S)
+
+/** What spawn.c learns from the pipe that is the daemon's stderr: that it is ready, why it is not, or nothing. */
+int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
+{
+	char address[PMD_GID_TEXT] = "";
+	struct ctl_function *f = NULL;
+	struct vk_identity who;
+	struct ctl_daemon *it;
+	uint64_t end_ns = vk_now_ns() + READY_NS;
+
+	for (unsigned i = 0; i < ctl_n_functions; i++)
+		if (ctl_functions[i]->proc == vk_self())
+			f = ctl_functions[i];
+	if (!f)
+		abort();
+	who = (struct vk_identity){.uid = vk_uid(f->proc),
+				   .netns = f->netns,
+				   .container = vk_container(f->proc),
+				   .allow = secure_getenv("UROCE_ALLOW")};
+	if (device->follow != PROTO_FOLLOW_ALL)
+		pmd_gid_str(&device->gid, address, sizeof(address));
+	it = ctl_daemon_start(&who, address, device->follow != PROTO_FOLLOW_NONE ? device->netdev : "", false);
+	if (!it) {
+		snprintf(err, err_len, "no more daemons in this run");
+		return -EAGAIN;
+	}
+	while (!it->ready && !it->ended && !vk_is_ending(it->proc)) {
+		/* The end of a process that is killed wakes nobody. */
+		vk_wait(it, vk_now_ns() + 5 * VK_MS);
+		if (vk_now_ns() > end_ns) {
+			snprintf(err, err_len,
+				 "uroced, the daemon of the device, does not get ready; see what it does");
+			return -ETIMEDOUT;
+		}
+	}
+	if (!it->said[0])
+		return 0;
+	snprintf(err, err_len, "%s", strncmp(it->said, "uroced: ", 8) == 0 ? it->said + 8 : it->said);
+	return -EIO;
+}

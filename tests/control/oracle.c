@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oracle.c - what must hold.
+ *
+ * At any time: two functions of a device have different numbers; what comes for a function comes to no other one; who joins
+ * is in, or has been told why not, within bounded time; nobody dies but who is killed; nobody spins.
+ *
+ * When all is calm: every function has the one daemon of its device, by all its addresses; what comes for it, and for the
+ * ports that it serves, comes to it; nobody has a descriptor too many; links have two ends.
+ *
+ * Owns: whether an oracle has been violated.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+#include "links_priv.h"
+#include "nic_rdm.h"
+
+#define JOIN_NS (90 * VK_S) /* of a function that nobody stops; see control_join.c */
+
+bool ctl_failed, ctl_program_is_short;
+
+static const struct vk_file *socket_of(const struct ctl_function *f, unsigned i)
+{
+	const struct port_udp *u = (const struct port_udp *)f->e.port;
+
+	return u->sockets[i].fd >= 0 ? vk_descriptor(f->proc, u->sockets[i].fd) : NULL;
+}
+
+static const struct nic_gid *gid_of(const struct ctl_function *f, unsigned i)
+{
+	return &((const struct port_udp *)f->e.port)->sockets[i].gid;
+}
+
+static bool same_device(const struct ctl_function *a, const struct ctl_function *b)
+{
+	return a->netns == b->netns && pmd_gid_equal(&a->key, &b->key);
+}
+
+/** Sockets that did not fit the keeper are lost with the daemon: what was said of them is void then, and `uroce status` says so
+ *  before. */
+static bool keeper_may_miss(void)
+{
+	return vk_too_many() != 0;
+}
+
+/* ---- at any time ------------------------------------------------------------------------------------------ */
+
+static void check_numbers(void)
+{
+	for (unsigned i = 0; i < ctl_n_functions; i++) {
+		const struct ctl_function *a = ctl_functions[i];
+
+		for (unsigned k = i + 1; ctl_is_live(a) && k < ctl_n_functions; k++) {
+			const struct ctl_function *b = ctl_functions[k];
+
+			if (ctl_is_live(b) && same_device(a, b) && a->number == b->number)
+				ctl_fail("numbers", "functions %u and %u of one device are both number %u", a->index,
+					 b->index, a->number);
+		}
+	}
+}
+
+/** Nobody has the socket by which another one is reached. */
+static void check_steering(void)
+{
+	if (keeper_may_miss())
+		return;
+	for (unsigned i = 0; i < ctl_n_functions; i++) {
+		const struct ctl_function *a = ctl_functions[i];
+
+		for (unsigned s = 0; ctl_is_live(a) && s < UDP_SOCKETS; s++) {
+			const struct vk_file *own = socket_of(a, s);
+
+			for (unsigned k = 0; own && k < ctl_n_functions; k++) {
+				const struct ctl_function *b = ctl_functions[k];
+
+				if (b == a || !ctl_is_live(b) || !same_device(a, b))
+					continue;
+				if (vk_udp_choose(a->netns, gid_of(a, s), b->number << 16) == own)
+					ctl_fail("steering",
+						 "what is for function %u (number %u) comes to %u (number %u)",
+						 b->index, b->number, a->index, a->number);
+			}
+		}
+	}
+}
+
+static void check_joins(void)
+{
+	for (unsigned i = 0; i < ctl_n_functions; i++) {
+		const struct ctl_function *f = ctl_functions[i];
+
+		if (f->state == CTL_JOINING && !vk_is_ending(f->proc) && !vk_is_paused(f->proc) &&
+		    vk_now_ns() - f->began_ns > JOIN_NS)
+			ctl_fail("join", "function %u has not joined in %llu s, nor been told why", f->index,
+				 (unsigned long long)(JOIN_NS / VK_S));
+		if (f->state == CTL_REFUSED && !f->err[0])
+			ctl_fail("sentence", "function %u was refused (%d) without a sentence", f->index, f->rc);
+	}
+}
+
+static void check_deaths(void)
+{
+	for (unsigned i = 0; i < ctl_n_functions; i++) {
+		const struct ctl_function *f = ctl_functions[i];
+
+		if (vk_is_gone(f->proc) && !vk_was_killed(f->proc) && f->state != CTL_CLOSED && f->state != CTL_REFUSED)
+			ctl_fail("death", "function %u has ended, and nobody has killed it", f->index);
+	}
+}
+
+/** System calls in a second, while others call as well. */
+static void check_spinning(void)
+{
+	static uint64_t last_ns;
+	static struct {
+		pid_t pid;
+		uint64_t calls;
+	} before[32];
+
+	if (vk_now_ns() < last_ns) { /* another run */
+		last_ns = 0;
+		memset(before, 0, sizeof(before));
+	}
+	if (vk_now_ns() - last_ns < VK_S)
+		return;
+	for (struct vk_proc *p = vk_next(NULL); p; p = vk_next(p)) {
+		unsigned slot = (unsigned)vk_pid(p) % 32;
+
+		if (before[slot].pid == vk_pid(p) && last_ns != 0 && vk_now_ns() - last_ns < 2 * VK_S &&
+		    vk_calls(p) - before[slot].calls > 200000)
+			ctl_fail("spinning", "process %d (%s) has made %llu system calls in a second", (int)vk_pid(p),
+				 vk_command(p), (unsigned long long)(vk_calls(p) - before[slot].calls));
+		before[slot].pid = vk_pid(p);
+		before[slot].calls = vk_calls(p);
+	}
+	last_ns = vk_now_ns();
+}
+
+void ctl_check(void)
+{
+	check_numbers();
+	check_steering();
+	check_joins();
+	check_deaths();
+	check_spinning();
+}
+
+void ctl_check_datagram(struct ctl_function *f, const struct nic_gid *socket, const struct vk_datagram *d)
+{
+	uint32_t number = d->qpn >> 16;
+
+	ctl_stats.datagrams++;
+	f->datagrams++;
+	if (!pmd_gid_equal(socket, &d->gid))
+		ctl_fail("datagram", "function %u gets by one address what was for another", f->index);
+	if (number == NIC_SERVICE_QPN >> 16)
+		f->strange++;
+	else if (number != f->number && !keeper_may_miss())
+		ctl_fail("datagram", "function %u, number %u, gets what was for number %u", f->index, f->number,
+			 number);
+	else if (number == f->number && f->joined_ns != 0 && d->sent_ns + VK_S < f->began_ns)
+		ctl_fail("datagram", "function %u gets what was sent %llu ms before it was there", f->index,
+			 (unsigned long long)((f->began_ns - d->sent_ns) / VK_MS));
+}
+
+/** Called by its own process. */
+void ctl_check_closed(const struct ctl_function *f)
+{
+	if (vk_descriptors(f->proc) != 0) {
+		ctl_fail("descriptors", "function %u has closed its device, and has %u descriptors", f->index,
+			 vk_descriptors(f->proc));
+		vk_print(stdout);
+	}
+	if (vk_allocated(f->proc) != 0)
+		ctl_fail("memory", "function %u has closed its device, and has %zu bytes", f->index,
+			 vk_allocated(f->proc));
+}
+
+/* ---- calm ------------------------------------------------------------------------------------------------- */
+
+/** The daemon that listens under the name of an address. */
+static struct ctl_daemon *daemon_of(unsigned netns, const struct nic_gid *gid)
+{
+	struct proto_name name;
+
+	pmd_name_daemon(gid, &name);
+	for (unsigned i = 0; i < ctl_n_daemons; i++) {
+		struct ctl_daemon *d = &ctl_daemons[i];
+
+		if (!d->ready || vk_is_ending(d->proc) || vk_netns(d->proc) != netns)
+			continue;
+		for (int fd = 0; fd < 2048; fd++) {
+			const struct vk_file *f = vk_descriptor(d->proc, fd);
+
+			if (f && vk_listens(f) && strcmp(vk_listens(f), name.sa.sun_path + 1) == 0)
+				return d;
+		}
+	}
+	return NULL;
+}
+
+/** Whether the function is beyond help: it had lost all its addresses when its daemon died, and the next one of the interface
+ *  does not know of it, for the device bears another name since. */
+static bool is_orphan(const struct ctl_function *f)
+{
+	struct nic_gid gid;
+
+	if (f->e.device.follow == PROTO_FOLLOW_NONE || f->e.control->daemon.fd >= 0)
+		return false;
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (nic_gid_get(f->e.nic, i, &gid) == 0 && !pmd_gid_is_none(&gid))
+			return false;
+	return true;
+}
+
+static void check_has_daemon(const struct ctl_function *f)
+{
+	const struct ctl_daemon *d = daemon_of(f->netns, &f->key);
+	const struct vk_file *connection;
+
+	if (!d) {
+		ctl_fail("daemon", "function %u is without a daemon of its device", f->index);
+		return;
+	}
+	connection = f->e.control->daemon.fd < 0 ? NULL : vk_descriptor(f->proc, f->e.control->daemon.fd);
+	if (!connection || !vk_is_connected(connection) || vk_peer(connection) != d->proc)
+		ctl_fail("daemon", "the daemon of its device does not have function %u", f->index);
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		struct nic_gid gid;
+
+		if (nic_gid_get(f->e.nic, i, &gid) == 0 && !pmd_gid_is_none(&gid) && daemon_of(f->netns, &gid) != d)
+			ctl_fail("address", "an address of function %u is not its daemon's", f->index);
+	}
+}
+
+static void check_is_reached(const struct ctl_function *f)
+{
+	unsigned addresses = 0;
+
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		const struct vk_file *own = socket_of(f, i);
+		struct nic_gid gid;
+
+		if (nic_gid_get(f->e.nic, i, &gid) != 0 || pmd_gid_is_none(&gid))
+			continue;
+		addresses++;
+		if (!own || vk_udp_choose(f->netns, &gid, f->number << 16) != own)
+			ctl_fail("reached", "what is for function %u (number %u) by entry %u does not come to it%s",
+				 f->index, f->number, i, own ? "" : ": it has no socket");
+		/* Where the program has no room for all, some come to functions that hand them on. */
+		for (unsigned s = 0; own && !ctl_program_is_short && s < f->n_services; s++)
+			if (vk_udp_choose(f->netns, &gid, NIC_SERVICE_QPN + f->services[s]) != own)
+				ctl_fail("service", "what is for port %u does not come to function %u", f->services[s],
+					 f->index);
+	}
+	if (addresses == 0 && f->e.device.follow == PROTO_FOLLOW_NONE)
+		ctl_fail("reached", "function %u has no address", f->index);
+}
+
+/** Descriptors of a function, by what it knows. */
+static unsigned expected_of(const struct ctl_function *f)
+{
+	const struct pmd_control *c = f->e.control;
+	const struct port_udp *u = (const struct port_udp *)f->e.port;
+	const struct pmd_links *l = f->e.links;
+	unsigned n = 2 + (c->epoll_fd >= 0) + (c->timer.fd >= 0) + (c->listen.fd >= 0) + (c->daemon.fd >= 0) +
+		     (c->keeper_fd >= 0) + (u->epoll_fd >= 0) + (u->retired_fd >= 0) + f->e.n_tools;
+
+	for (unsigned i = 0; i < UDP_SOCKETS; i++)
+		n += u->sockets[i].fd >= 0;
+	for (const struct pmd_listener *p = c->listeners; p; p = p->next)
+		n++;
+	for (unsigned i = 0; i < CONTROL_VISITORS; i++)
+		n += c->visitors[i].watch.fd >= 0;
+	for (unsigned i = 0; i < NIC_PATHS_MAX; i++)
+		n += l->out[i] ? 1 + (l->out[i]->bell_fd >= 0) : 0;
+	for (unsigned i = 0; i < LINKS_IN_MAX; i++)
+		n += l->in[i] != NULL;
+	return n;
+}
+
+static void check_links(const struct ctl_function *f)
+{
+	const struct pmd_links *l = f->e.links;
+
+	for (unsigned i = 0; i < NIC_PATHS_MAX; i++) {
+		const struct vk_file *connection = l->out[i] ? vk_descriptor(f->proc, l->out[i]->watch.fd) : NULL;
+
+		if (!l->out[i])
+			continue;
+		if (!connection || !vk_is_connected(connection))
+			ctl_fail("link", "function %u has a link without another end", f->index);
+		else if (!l->out[i]->taken)
+			ctl_fail("link", "a link of function %u has not been taken", f->index);
+	}
+}
+
+/** Files that a process has twice. A bell may be its own as well, where it has a link to itself, and an epoll set may have the
+ *  number of a socket that has gone: see port_udp.c. */
+static void check_twice(struct vk_proc *p)
+{
+	for (int fd = 0; fd < 2048; fd++)
+		for (int other = fd + 1; other < 2048 && vk_descriptor(p, fd); other++)
+			if (vk_descriptor(p, other) == vk_descriptor(p, fd) &&
+			    vk_kind(vk_descriptor(p, fd)) != VK_EVENT && vk_kind(vk_descriptor(p, fd)) != VK_EPOLL)
+				ctl_fail("twice", "process %d (%s) has %s by descriptors %d and %d", (int)vk_pid(p),
+					 vk_command(p), vk_kind_names[vk_kind(vk_descriptor(p, fd))], fd, other);
+}
+
+static unsigned count(const struct vk_proc *p, enum vk_kind kind, bool connected)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 2048; fd++) {
+		const struct vk_file *f = vk_descriptor(p, fd);
+
+		n += f && vk_kind(f) == kind && (kind != VK_UNIX || !!vk_listens(f) != connected);
+	}
+	return n;
+}
+
+/** Descriptors of a daemon: one of each for itself, the keeper, a connection for each function. */
+static void check_daemon(const struct ctl_daemon *it)
+{
+	unsigned functions = 0, clients = ctl_daemon_clients(it), connections = count(it->proc, VK_UNIX, true);
+	unsigned other = 0;
+
+	for (unsigned i = 0; i < ctl_n_functions; i++)
+		functions += ctl_is_live(ctl_functions[i]) && !is_orphan(ctl_functions[i]) &&
+			     ctl_functions[i]->netns == vk_netns(it->proc) &&
+			     daemon_of(ctl_functions[i]->netns, &ctl_functions[i]->key) == it;
+	if (connections > clients + 2)
+		ctl_fail("leak", "the daemon of %u functions has %u descriptors of sockets that it does not know of",
+			 functions, connections - clients - 2);
+	for (enum vk_kind k = VK_EPOLL; k < VK_KINDS; k++)
+		other += count(it->proc, k, false);
+	if (clients != functions)
+		ctl_fail("clients", "the daemon of %u functions has %u connections", functions, clients);
+	if (count(it->proc, VK_EPOLL, false) != 1 || count(it->proc, VK_SIGNAL, false) != 1 ||
+	    count(it->proc, VK_NETLINK, false) > 1 || other > 3)
+		ctl_fail("descriptors", "the daemon has %u descriptors of epoll sets and the like", other);
+	check_twice(it->proc);
+}
+
+void ctl_check_calm(void)
+{
+	for (unsigned i = 0; i < ctl_n_functions; i++) {
+		const struct ctl_function *f = ctl_functions[i];
+
+		if (f->state == CTL_JOINING && !vk_is_ending(f->proc))
+			ctl_fail("join", "function %u still joins, all being calm", f->index);
+		if (!ctl_is_live(f))
+			continue;
+		if (is_orphan(f))
+			continue;
+		check_has_daemon(f);
+		check_is_reached(f);
+		check_links(f);
+		if (vk_descriptors(f->proc) != expected_of(f)) {
+			ctl_fail("descriptors", "function %u has %u descriptors, and knows of %u", f->index,
+				 vk_descriptors(f->proc), expected_of(f));
+			vk_print(stdout);
+		}
+		check_twice(f->proc);
+	}
+	for (unsigned i = 0; i < ctl_n_daemons; i++)
+		if (ctl_daemons[i].ready && !vk_is_ending(ctl_daemons[i].proc))
+			check_daemon(&ctl_daemons[i]);
+}

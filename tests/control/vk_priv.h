@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* vk_priv.h - the virtual kernel as its own files share it. */
+#ifndef CONTROL_VK_PRIV_H
+#define CONTROL_VK_PRIV_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <ucontext.h>
+
+#include <linux/filter.h>
+
+#include "vk.h"
+
+#define VK_FDS	     2048 /* descriptors that a process can have at all */
+#define VK_PROCS     512
+#define VK_THREADS   1024
+#define VK_WAITS     4
+#define VK_STACK     (192 * 1024)
+#define VK_FDS_SENT  253 /* in one message, as in Linux */
+#define VK_UIDS	     8
+#define VK_IFACES    8
+#define VK_ADDRESSES 24
+#define VK_DATAGRAMS 64
+#define VK_GROUP_MAX 1024
+#define VK_CALL_NS   1000
+#define VK_CLOCK_NS  50
+
+/* ---- files ------------------------------------------------------------------------------------------------ */
+
+struct vk_message {
+	struct vk_message *next;
+	struct vk_file *sender; /* its room comes back to; NULL: it has gone */
+	uid_t uid;		/* in whose name descriptors are under way */
+	size_t cost;
+	unsigned n_files;
+	struct vk_file **files;
+	size_t len;
+	uint8_t data[];
+};
+
+enum vk_unix_state { UNIX_NEW, UNIX_BOUND, UNIX_LISTENS, UNIX_CONNECTED };
+
+struct vk_unix {
+	enum vk_unix_state state;
+	unsigned netns;
+	char name[108]; /* abstract, without the leading zero; "": none */
+	size_t name_len;
+	struct vk_file *peer; /* NULL: closed */
+	bool ended;	      /* the other end is closed, or shut down */
+	int error;	      /* told once */
+	struct vk_message *first, **last;
+	size_t under_way, sndbuf;
+	unsigned n_sent; /* messages of ours that nobody has received */
+	int peek_off;	 /* -1: not set */
+	/* Who made it, and who is at the other end. */
+	struct vk_cred {
+		pid_t pid;
+		unsigned container;
+		uid_t uid;
+	} self, other;
+	struct vk_file *backlog; /* of one that listens: the ends that nobody has accepted */
+	struct vk_file **backlog_last, *backlog_next;
+	unsigned n_backlog, backlog_max;
+};
+
+struct vk_udp {
+	unsigned netns;
+	uid_t uid;
+	bool v4, bound, shared;
+	struct sockaddr_in6 self;
+	socklen_t self_len;
+	struct nic_gid gid;
+	struct vk_group *group;
+	struct vk_datagram queue[VK_DATAGRAMS];
+	unsigned first, count;
+	uint64_t dropped;
+};
+
+/** Sockets that share the port of an address. */
+struct vk_group {
+	struct vk_group *next;
+	unsigned netns;
+	struct nic_gid gid;
+	unsigned n, n_code;
+	struct vk_file *socks[VK_GROUP_MAX];
+	struct sock_filter *code;
+};
+
+/** A file that an epoll set looks at. */
+struct vk_item {
+	struct vk_file *set, *file;
+	int fd;
+	uint32_t events;
+	uint64_t data;
+	bool ready; /* in the set's list */
+	struct vk_item *next_of_file, *next_of_set, *next_ready;
+};
+
+struct vk_file {
+	enum vk_kind kind;
+	unsigned refs;	 /* descriptors, messages, mappings */
+	unsigned marked; /* of the collector */
+	bool nonblock;
+	uint64_t id;
+	struct vk_file *next, *prev; /* all */
+	struct vk_item *watchers;
+	union {
+		struct vk_unix un;
+		struct vk_udp udp;
+		struct {
+			struct vk_item *items, *first_ready, **last_ready;
+		} epoll;
+		struct {
+			uint64_t due_ns, count; /* 0: not armed */
+		} timer;
+		uint64_t count;	      /* VK_EVENT */
+		struct vk_proc *proc; /* VK_SIGNAL */
+		struct {
+			uint8_t *memory;
+			size_t size;
+			int seals;
+		} mem;
+		struct {
+			unsigned netns;
+			bool news;
+		} netlink;
+	} u;
+};
+
+/* ---- processes -------------------------------------------------------------------------------------------- */
+
+struct vk_thread {
+	struct vk_proc *proc;
+	ucontext_t context;
+	void *stack, *fake_stack;
+	void (*run)(void *);
+	void *arg;
+	bool blocked, timed_out, started;
+	uint64_t wake_ns;
+	const void *waits[VK_WAITS];
+	int error; /* its errno */
+};
+
+enum vk_state { PROC_RUNS, PROC_PAUSED, PROC_ENDS, PROC_GONE };
+
+struct vk_allocation;
+
+struct vk_proc {
+	enum vk_state state;
+	bool term; /* SIGTERM has come */
+	bool killed;
+	pid_t pid;
+	struct vk_identity who;
+	char command[16];
+	struct vk_file *fds[VK_FDS];
+	int fd_end; /* one past the highest */
+	unsigned n_fds, nofile;
+	struct vk_mapping {
+		struct vk_mapping *next;
+		struct vk_file *file;
+	} * mappings;
+	struct vk_allocation *allocations;
+	size_t allocated;
+	uint64_t calls, kill_at, pause_at;
+};
+
+struct vk_iface {
+	unsigned netns, index;
+	char name[16]; /* "": free */
+	bool up;
+	unsigned n;
+	struct nic_gid gids[VK_ADDRESSES];
+};
+
+struct vk {
+	struct vk_config config;
+	bool running;
+	uint64_t now_ns, next_id;
+	struct rng rng;
+	struct vk_proc *procs[VK_PROCS];
+	unsigned n_procs;
+	pid_t next_pid;
+	struct vk_thread *threads[VK_THREADS];
+	unsigned n_threads;
+	struct vk_thread *current;
+	ucontext_t scheduler;
+	void *scheduler_fake_stack;
+	struct vk_file *files;
+	unsigned n_files, mark;
+	unsigned in_flight[VK_UIDS];
+	uint64_t too_many;
+	struct vk_group *groups;
+	struct vk_iface ifaces[VK_IFACES];
+	bool addresses_silent;
+	uint64_t timer_ns; /* when the first timer is due, or before */
+};
+extern struct vk vk;
+
+/* The kernel's own memory is no process's. */
+void *__real_calloc(size_t n, size_t size);
+void __real_free(void *memory);
+
+static inline void *vk_zalloc(size_t size)
+{
+	void *memory = __real_calloc(1, size);
+
+	if (!memory)
+		__builtin_abort();
+	return memory;
+}
+
+/* vk_sched.c */
+/** A system call of the current process begins. */
+void vk_enter(void);
+/** Give the CPU away for now. */
+void vk_yield(void);
+_Noreturn void vk_die(void);
+/** The current thread waits for any of these. @return false: time is up. */
+bool vk_block(const void *const *channels, unsigned n, uint64_t until_ns);
+unsigned vk_uid_index(uid_t uid);
+struct vk_proc *vk_proc_find(pid_t pid);
+_Noreturn void vk_bug(const char *what);
+
+/* vk_file.c */
+struct vk_file *vk_file_new(enum vk_kind kind);
+void vk_file_get(struct vk_file *f);
+void vk_file_put(struct vk_file *f);
+/** Give the current process a descriptor from `least` on. The reference is the descriptor's then. @return it, or -EMFILE. */
+int vk_fd_new(struct vk_proc *p, struct vk_file *f, int least);
+struct vk_file *vk_fd(int fd);
+int vk_fd_close(struct vk_proc *p, int fd);
+uint32_t vk_poll(const struct vk_file *f);
+/** What can be done with the file may have changed. */
+void vk_notify(struct vk_file *f);
+void vk_collect(void);
+
+/* vk_unix.c */
+void vk_unix_release(struct vk_file *f);
+uint32_t vk_unix_poll(const struct vk_file *f);
+struct vk_message *vk_unix_messages(const struct vk_file *f);
+long vk_unix_connect(struct vk_file *f, const struct sockaddr *sa, socklen_t len);
+long vk_unix_accept(struct vk_file *f);
+long vk_unix_send(struct vk_file *f, const struct msghdr *msg, int flags);
+long vk_unix_receive(struct vk_file *f, struct msghdr *msg, int flags);
+int vk_unix_bind(struct vk_file *f, const struct sockaddr *sa, socklen_t len);
+int vk_unix_listen(struct vk_file *f, int backlog);
+int vk_unix_pair(int fds[2]);
+int vk_unix_option(struct vk_file *f, int name, void *value, socklen_t *len);
+int vk_unix_option_set(struct vk_file *f, int name, const void *value, socklen_t len);
+void vk_unix_shutdown(struct vk_file *f);
+void vk_unix_init(struct vk_file *f);
+/** As /proc/net/unix shows them. */
+void vk_unix_list(FILE *to, unsigned netns);
+
+/* vk_udp.c */
+void vk_udp_release(struct vk_file *f);
+int vk_udp_bind(struct vk_file *f, const struct sockaddr *sa, socklen_t len);
+int vk_udp_attach(struct vk_file *f, const void *value, socklen_t len);
+void vk_udp_stop(void);
+
+/* vk_memory.c */
+void vk_memory_drop(struct vk_proc *p);
+
+#endif

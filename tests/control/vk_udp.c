@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vk_udp.c - UDP sockets of the virtual kernel, in groups that share the port of an address, and the interfaces whose
+ * addresses these are.
+ *
+ * A group keeps its sockets in an array, in the order of binding; the place of one that is closed is taken by the last one.
+ * Its program, classic BPF over the UDP payload, says the index of the socket that gets a datagram; where it names none, a
+ * hash does, for which the first socket stands here.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "address.h"
+#include "vk_priv.h"
+
+#define PAYLOAD 12 /* a BTH */
+
+/* ---- interfaces ------------------------------------------------------------------------------------------- */
+
+static struct vk_iface *iface_find(unsigned netns, const char *name)
+{
+	for (unsigned i = 0; i < VK_IFACES; i++)
+		if (vk.ifaces[i].name[0] && vk.ifaces[i].netns == netns && strcmp(vk.ifaces[i].name, name) == 0)
+			return &vk.ifaces[i];
+	return NULL;
+}
+
+static void news(unsigned netns)
+{
+	for (struct vk_file *f = vk.files; f; f = f->next)
+		if (f->kind == VK_NETLINK && f->u.netlink.netns == netns) {
+			f->u.netlink.news = true;
+			vk_notify(f);
+		}
+}
+
+void vk_iface_set(unsigned netns, const char *name, unsigned index, bool up)
+{
+	struct vk_iface *i = iface_find(netns, name);
+
+	for (unsigned k = 0; !i && k < VK_IFACES; k++)
+		if (!vk.ifaces[k].name[0]) {
+			i = &vk.ifaces[k];
+			memset(i, 0, sizeof(*i));
+		}
+	if (!i)
+		vk_bug("too many interfaces");
+	i->netns = netns;
+	i->index = index;
+	i->up = up;
+	snprintf(i->name, sizeof(i->name), "%s", name);
+	news(netns);
+}
+
+void vk_iface_remove(unsigned netns, const char *name)
+{
+	struct vk_iface *i = iface_find(netns, name);
+
+	if (i)
+		i->name[0] = '\0';
+	news(netns);
+}
+
+void vk_address_remove(unsigned netns, const char *iface, const struct nic_gid *gid)
+{
+	struct vk_iface *i = iface_find(netns, iface);
+
+	for (unsigned k = 0; i && k < i->n; k++)
+		if (pmd_gid_equal(&i->gids[k], gid)) {
+			memmove(i->gids + k, i->gids + k + 1, (i->n - k - 1) * sizeof(*gid));
+			i->n--;
+			k--;
+		}
+	news(netns);
+}
+
+void vk_address_add(unsigned netns, const char *iface, const struct nic_gid *gid)
+{
+	struct vk_iface *i;
+
+	vk_address_remove(netns, iface, gid);
+	i = iface_find(netns, iface);
+	if (i && i->n < VK_ADDRESSES)
+		i->gids[i->n++] = *gid;
+	news(netns);
+}
+
+void vk_addresses_silent(bool silent)
+{
+	vk.addresses_silent = silent;
+}
+
+static bool is_local(unsigned netns, const struct nic_gid *gid)
+{
+	if (pmd_gid_is_v4(gid) && gid->raw[12] == 127)
+		return true;
+	for (unsigned i = 0; i < VK_IFACES; i++)
+		for (unsigned k = 0; vk.ifaces[i].name[0] && vk.ifaces[i].netns == netns && k < vk.ifaces[i].n; k++)
+			if (pmd_gid_equal(&vk.ifaces[i].gids[k], gid))
+				return true;
+	return false;
+}
+
+/* ---- groups ----------------------------------------------------------------------------------------------- */
+
+static struct vk_group *group_find(unsigned netns, const struct nic_gid *gid)
+{
+	for (struct vk_group *g = vk.groups; g; g = g->next)
+		if (g->netns == netns && pmd_gid_equal(&g->gid, gid))
+			return g;
+	return NULL;
+}
+
+static void group_free(struct vk_group *g)
+{
+	struct vk_group **at = &vk.groups;
+
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+	__real_free(g->code);
+	__real_free(g);
+}
+
+static bool gid_of(const struct sockaddr *sa, socklen_t len, struct nic_gid *gid)
+{
+	return len >= sizeof(struct sockaddr_in) && pmd_gid_from_sockaddr(sa, gid);
+}
+
+int vk_udp_bind(struct vk_file *f, const struct sockaddr *sa, socklen_t len)
+{
+	struct vk_udp *u = &f->u.udp;
+	struct vk_group *g;
+	struct nic_gid gid;
+
+	if (u->bound || !gid_of(sa, len, &gid) || pmd_gid_is_v4(&gid) != u->v4)
+		return -EINVAL;
+	if (!is_local(u->netns, &gid))
+		return -EADDRNOTAVAIL;
+	g = group_find(u->netns, &gid);
+	if (g && (!u->shared || !g->socks[0]->u.udp.shared || g->socks[0]->u.udp.uid != u->uid))
+		return -EADDRINUSE;
+	if (!g) {
+		g = vk_zalloc(sizeof(*g));
+		g->netns = u->netns;
+		g->gid = gid;
+		g->next = vk.groups;
+		vk.groups = g;
+	}
+	if (g->n == VK_GROUP_MAX)
+		return -ENOMEM;
+	g->socks[g->n++] = f;
+	u->group = g;
+	u->gid = gid;
+	u->bound = true;
+	memset(&u->self, 0, sizeof(u->self));
+	memcpy(&u->self, sa, len < sizeof(u->self) ? len : sizeof(u->self));
+	u->self_len = len;
+	return 0;
+}
+
+void vk_udp_release(struct vk_file *f)
+{
+	struct vk_group *g = f->u.udp.group;
+	unsigned i = 0;
+
+	if (!g)
+		return;
+	while (g->socks[i] != f)
+		i++;
+	g->socks[i] = g->socks[--g->n];
+	if (g->n == 0)
+		group_free(g);
+}
+
+void vk_udp_stop(void)
+{
+	while (vk.groups)
+		group_free(vk.groups);
+}
+
+int vk_udp_attach(struct vk_file *f, const void *value, socklen_t len)
+{
+	struct vk_group *g = f->u.udp.group;
+	struct sock_fprog program;
+
+	if (len != sizeof(program))
+		return -EINVAL;
+	memcpy(&program, value, sizeof(program));
+	if (!g || program.len == 0 || program.len > BPF_MAXINSNS)
+		return -EINVAL;
+	if (program.len > vk.config.program_room)
+		return -ENOMEM;
+	__real_free(g->code);
+	g->n_code = program.len;
+	g->code = vk_zalloc(program.len * sizeof(*g->code));
+	memcpy(g->code, program.filter, program.len * sizeof(*g->code));
+	return 0;
+}
+
+/** What the program says of a payload; what it does not know of is a defect of the program, or of this. */
+static uint32_t program_run(const struct vk_group *g, const uint8_t *payload)
+{
+	uint32_t a = 0;
+
+	for (unsigned at = 0; at < g->n_code; at++) {
+		const struct sock_filter *i = &g->code[at];
+
+		switch (i->code) {
+		case BPF_LD | BPF_B | BPF_ABS:
+			if (i->k + 1 > PAYLOAD)
+				return 0;
+			a = payload[i->k];
+			break;
+		case BPF_LD | BPF_H | BPF_ABS:
+			if (i->k + 2 > PAYLOAD)
+				return 0;
+			a = (uint32_t)payload[i->k] << 8 | payload[i->k + 1];
+			break;
+		case BPF_JMP | BPF_JEQ | BPF_K:
+			at += a == i->k ? i->jt : i->jf;
+			break;
+		case BPF_JMP | BPF_JGE | BPF_K:
+			at += a >= i->k ? i->jt : i->jf;
+			break;
+		case BPF_RET | BPF_K:
+			return i->k;
+		case BPF_RET | BPF_A:
+			return a;
+		default:
+			vk_bug("an instruction that it does not know");
+		}
+	}
+	vk_bug("a program without an end");
+}
+
+struct vk_file *vk_udp_choose(unsigned netns, const struct nic_gid *gid, uint32_t qpn)
+{
+	const uint8_t payload[PAYLOAD] = {[5] = (uint8_t)(qpn >> 16), [6] = (uint8_t)(qpn >> 8), [7] = (uint8_t)qpn};
+	struct vk_group *g = group_find(netns, gid);
+	uint32_t index;
+
+	if (!g)
+		return NULL;
+	index = g->n_code ? program_run(g, payload) : 0;
+	return g->socks[index < g->n ? index : 0];
+}
+
+unsigned vk_udp_group(unsigned netns, const struct nic_gid *gid)
+{
+	const struct vk_group *g = group_find(netns, gid);
+
+	return g ? g->n : 0;
+}
+
+void vk_udp_send(unsigned netns, const struct nic_gid *gid, uint32_t qpn)
+{
+	struct vk_file *f = is_local(netns, gid) ? vk_udp_choose(netns, gid, qpn) : NULL;
+	struct vk_udp *u;
+
+	if (!f)
+		return;
+	u = &f->u.udp;
+	if (u->count == VK_DATAGRAMS) {
+		u->dropped++;
+		return;
+	}
+	u->queue[(u->first + u->count++) % VK_DATAGRAMS] = (struct vk_datagram){*gid, qpn, vk.now_ns};
+	vk_notify(f);
+}
+
+bool vk_udp_take(int fd, struct vk_datagram *out)
+{
+	struct vk_file *f;
+
+	vk_enter();
+	f = vk_fd(fd);
+	if (!f || f->kind != VK_UDP || f->u.udp.count == 0)
+		return false;
+	*out = f->u.udp.queue[f->u.udp.first];
+	f->u.udp.first = (f->u.udp.first + 1) % VK_DATAGRAMS;
+	f->u.udp.count--;
+	return true;
+}
