@@ -26,7 +26,9 @@
 #include "udp_socket.h"
 
 #define WELCOME_MS  10000
-#define WAY_MS	    1000 /* for the word of a daemon that we do not trust */
+/* For the word of a daemon that we do not trust. One that starts in vain, since the address is in use, listens under its name
+ * for a second before it gives up; until then it answers nobody. */
+#define WAY_MS	    3000
 #define TRIES	    500	 /* with pauses: several seconds */
 #define PAUSE_NS    10000000
 #define SPAWN_EVERY 20 /* tries in vain */
