@@ -335,7 +335,11 @@ static void daemon_loop(struct daemon *d)
 
 		if (n > 0)
 			daemon_event(d, &event);
-		if (daemon_has_signal(d))
+		if (d->give_up)
+			clients_refuse(d, EMFILE,
+				       "uroced has no descriptors left to take over the sockets of the device; raise "
+				       "its limit (ulimit -n)");
+		if (d->give_up || daemon_has_signal(d))
 			return; /* functions go on without us */
 		if (d->retry_ns != 0 && daemon_now_ns() >= d->retry_ns)
 			gids_sync(d);

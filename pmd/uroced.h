@@ -84,6 +84,7 @@ struct daemon {
 	uint32_t follow; /* enum proto_follow */
 	uint32_t scope;	 /* the interface's index */
 	bool port_up, stay, leave;
+	bool give_up; /* there are no descriptors for the sockets of the functions, who are better off without us */
 	struct proto_policy policy;
 	char allow[64]; /* the policy as it was given */
 	uint64_t since_ns, idle_since_ns;
@@ -134,6 +135,8 @@ void clients_ready(struct daemon *d, unsigned index);
 /** Let in those who wait for a number, end those who have waited too long. @return whether any wait. */
 bool clients_tick(struct daemon *d);
 bool clients_any(const struct daemon *d);
+/** Tell those who wait for a number why there is none. */
+void clients_refuse(struct daemon *d, int error, const char *sentence);
 
 /* uroced_slots.c */
 /** Look for functions of a daemon before us, and ask them to come over. */

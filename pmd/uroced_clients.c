@@ -153,6 +153,16 @@ static void client_join(struct daemon *d, struct client *c, bool last)
 	client_refuse(c, -rc, err);
 }
 
+void clients_refuse(struct daemon *d, int error, const char *sentence)
+{
+	for (unsigned i = 0; i < DAEMON_CLIENTS; i++) {
+		if (d->clients[i].fd < 0 || !d->clients[i].joining)
+			continue;
+		d->stats.refused_join++;
+		client_refuse(&d->clients[i], error, sentence);
+	}
+}
+
 static bool join_is_valid(const struct proto_join *join)
 {
 	return pmd_gid_is_unicast(&join->gid) && join->follow <= PROTO_FOLLOW_ALL &&

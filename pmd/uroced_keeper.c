@@ -266,9 +266,11 @@ int keeper_recover(struct daemon *d, int keeper)
 	}
 	PMD_POINT(daemon_recovered);
 	if (rc == -EMFILE) {
-		/* What would be bound behind a part of the sockets would have other numbers than we think. */
+		/* What we bind behind a part of the sockets gets other numbers than we think, and functions that are told
+		 * of no addresses close their sockets. They keep them while there is no daemon. */
 		d->stats.keeper_failures++;
 		gids_forget(d);
+		d->give_up = true;
 		return 0;
 	}
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
