@@ -112,6 +112,24 @@ static void address_set(struct pmd_engine *e, unsigned i, const struct nic_gid *
 	nic_gid_set(e->nic, i, pmd_gid_is_none(gid) ? NULL : gid);
 }
 
+static bool has_addresses(const struct proto_device *device)
+{
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (!pmd_gid_is_none(&device->gids[i]))
+			return true;
+	return false;
+}
+
+/** A device without addresses has no sockets. Those that lie in a keeper of before would keep their addresses in use. */
+static void keeper_take(struct pmd_control *c, const struct proto_device *device, int keeper)
+{
+	if (keeper < 0 && has_addresses(device))
+		return;
+	if (c->keeper_fd >= 0)
+		close(c->keeper_fd);
+	c->keeper_fd = keeper;
+}
+
 /** The daemon says what the device is now. */
 static bool device_update(struct pmd_engine *e, struct proto_msg *m)
 {
@@ -127,11 +145,7 @@ static bool device_update(struct pmd_engine *e, struct proto_msg *m)
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		address_set(e, i, &device->gids[i], device->scope, sockets[i]);
 	pmd_tap_link(e, device->port_up);
-	if (keeper >= 0) {
-		if (c->keeper_fd >= 0)
-			close(c->keeper_fd);
-		c->keeper_fd = keeper;
-	}
+	keeper_take(c, device, keeper);
 	c->device = *device;
 	c->stats.updates++;
 	pmd_engine_call(e); /* who serves may sleep on a socket that is not there any more */
