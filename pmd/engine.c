@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <rte_errno.h>
@@ -143,8 +142,7 @@ static void fork_child(void)
 {
 	pmd_guard_fork_child();
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
-		explicit_bzero(e->random, sizeof(e->random)); /* they are the parent's next keys */
-		e->random_left = 0;
+		pmd_random_forget(&e->random); /* they are the parent's next keys */
 		if (!e->dead) {
 			e->dead = true;
 			e->port->ops->abandon(e->port);
@@ -195,42 +193,11 @@ static void process_handlers(void)
 
 /* ---- open and close ----------------------------------------------------------------------------------------- */
 
-static void random_fill(struct pmd_engine *e)
-{
-	int cancel;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the engine is locked */
-	while (e->random_left < sizeof(e->random)) {
-		ssize_t n = getrandom(e->random + e->random_left, sizeof(e->random) - e->random_left, 0);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			abort(); /* keys that can be guessed are worse than none */
-		e->random_left += (uint32_t)n;
-	}
-	pthread_setcancelstate(cancel, NULL);
-}
-
-/** A key is drawn for every large message, and a system call a key would show: many are fetched at a time. Each byte is used once,
- *  and nowhere to be found then but where it went. */
 static void engine_random(void *ctx, void *buf, size_t len)
 {
 	struct pmd_engine *e = ctx;
-	uint8_t *to = buf;
 
-	while (len > 0) {
-		size_t part;
-
-		if (e->random_left == 0)
-			random_fill(e);
-		part = len < e->random_left ? len : e->random_left;
-		e->random_left -= (uint32_t)part;
-		memcpy(to, e->random + e->random_left, part);
-		explicit_bzero(e->random + e->random_left, part);
-		to += part;
-		len -= part;
-	}
+	pmd_random_take(&e->random, buf, len);
 }
 
 static uint32_t engine_route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
@@ -456,6 +423,11 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 		rc = pmd_eal_start(err, err_len);
 	if (rc != 0)
 		return rc;
+	rc = pmd_random_open(&e->random);
+	if (rc != 0) {
+		snprintf(err, err_len, "the kernel gives no random numbers for keys (getrandom): %s", strerror(-rc));
+		return rc;
+	}
 	e->pool = engine_create_pool(ethdev);
 	if (!e->pool || !pmd_engine_tx_refill(e)) {
 		snprintf(err, err_len,
@@ -544,6 +516,7 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		e->wait_spin_after = PMD_WAIT_SPIN_AFTER;
 		rc = engine_start(e, err, err_len);
 		if (rc != 0) {
+			pmd_random_forget(&e->random);
 			free(e);
 			e = NULL;
 		} else {
@@ -586,5 +559,6 @@ void pmd_close(struct pmd_engine *engine)
 	if (engine->wait_set >= 0)
 		close(engine->wait_set);
 	process_unlock(cancel_state);
+	pmd_random_forget(&engine->random);
 	free(engine);
 }

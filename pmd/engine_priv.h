@@ -10,6 +10,7 @@
 #include "links.h"
 #include "mutex.h"
 #include "port.h"
+#include "random.h"
 
 /** UROCE_PROGRESS; see thread.c. */
 enum pmd_progress_mode { PMD_PROGRESS_AUTO, PMD_PROGRESS_THREAD, PMD_PROGRESS_PINNED, PMD_PROGRESS_INLINE };
@@ -103,8 +104,7 @@ struct pmd_engine {
 	int wait_set;	       /* epoll set that it sleeps on; -1: none yet */
 	unsigned wait_changes; /* of the port's descriptor, when the set was made */
 
-	uint32_t random_left; /* of these, which nobody has had yet; under the lock */
-	uint8_t random[512];
+	struct pmd_random random; /* under the lock */
 
 	/* The process's list of engines. */
 	struct pmd_device device;
