@@ -4,24 +4,26 @@
  *
  * The EAL is written for programs that own the machine: it pins its caller, sleeps 100 ms to calibrate a clock, makes
  * a folder, opens syslog. Here it is a hidden static copy that may touch none of that:
- *   - it starts in a helper thread with all signals blocked, so that the caller's affinity and mask stay and threads
- *     that the EAL leaves behind (its interrupt thread) take no signals of the application;
+ *   - it starts in a helper thread with all signals blocked, so that the caller's affinity and mask stay;
+ *   - it leaves no thread and no descriptor behind, and where it would end the process pmd_eal_start returns an error;
  *   - calls that reach outside are diverted by the linker (--wrap, see meson.build) to the functions in
  *     eal_host.c, most of which act only in the helper thread while it starts the EAL;
  *   - its heap is private memory: after a fork parent and child have one each, and a child of a process that has closed
  *     its devices may open some.
  *
- * Owns: the process-wide EAL state. Never calls rte_eal_cleanup: it would leave the interrupt thread running over
- * freed memory, and a library may not know that it is the last user. What remains costs nothing.
+ * Owns: the process-wide EAL state. Never calls rte_eal_cleanup: after that the EAL could not start again. What remains costs
+ * nothing.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
@@ -31,6 +33,9 @@
 #include "clock.h"
 #include "eal.h"
 
+/* What the EAL maps while it starts: the heap, its table of pages, and some. */
+#define EAL_MAP_BYTES ((size_t)232 << 20)
+
 static struct {
 	pthread_mutex_t lock;
 	bool started;
@@ -38,6 +43,8 @@ static struct {
 	char err[256];
 	struct rlimit files; /* before */
 	bool files_known;
+	jmp_buf way_out; /* of rte_eal_init */
+	char panic[128];
 } eal = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 _Thread_local bool pmd_eal_starting;
@@ -81,6 +88,25 @@ static void eal_complaint(const char *log, char *out, size_t len)
 		snprintf(out, len, "%.*s", (int)(n < len ? n : len - 1), start);
 }
 
+/* A jump, not pthread_exit(), which loads a library: that would fail just when memory or descriptors are short. */
+void pmd_eal_panic(const char *text)
+{
+	snprintf(eal.panic, sizeof(eal.panic), "%.*s", (int)strcspn(text, "\n"), text);
+	longjmp(eal.way_out, 1);
+}
+
+/** As rte_eal_init, but a panic is a failure. */
+static int eal_init(int argc, char **argv)
+{
+	int rc = -1;
+
+	pmd_eal_starting = true;
+	if (setjmp(eal.way_out) == 0)
+		rc = rte_eal_init(argc, argv);
+	pmd_eal_starting = false;
+	return rc;
+}
+
 static void *eal_thread(void *arg)
 {
 	char lcores[512], *log = NULL;
@@ -95,19 +121,20 @@ static void *eal_thread(void *arg)
 	eal_lcores(lcores, sizeof(lcores));
 	if (stream)
 		rte_openlog_stream(stream);
-	pmd_eal_starting = true;
-	rc = rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv);
-	pmd_eal_starting = false;
-	eal.result = rc < 0 ? (rte_errno > 0 ? -rte_errno : -EIO) : 0;
+	rte_errno = 0;
+	rc = eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv);
+	eal.result = rc >= 0 ? 0 : rte_errno > 0 && !eal.panic[0] ? -rte_errno : -EIO;
 	rte_openlog_stream(stderr);
 	if (stream)
 		fclose(stream);
 	if (rc < 0) {
-		char why[160];
+		char why[128];
 
-		eal_complaint(log ? log : "", why, sizeof(why));
+		eal_complaint(eal.panic[0] ? eal.panic : log ? log : "", why, sizeof(why));
 		snprintf(eal.err, sizeof(eal.err),
-			 "DPDK does not start in this process (%s); check that /sys is mounted and memory is left",
+			 "DPDK does not start in this process (%s) and cannot try again; see that memory and "
+			 "descriptors "
+			 "are left, and restart the program",
 			 why);
 	}
 	free(log);
@@ -125,39 +152,66 @@ int pmd_eal_files_limit(struct rlimit *out)
 	return known || getrlimit(RLIMIT_NOFILE, out) == 0 ? 0 : -errno;
 }
 
-int pmd_eal_start(char *err, size_t err_len)
+/** What DPDK needs from outside. Where something is missing it would fail for good, or print on stdout before it fails. */
+static int eal_rehearse(char *err, size_t err_len)
 {
-	sigset_t all, old;
-	pthread_t thread;
+	void *memory;
 	int rc;
 
-	pthread_mutex_lock(&eal.lock);
-	/* Without it DPDK prints its usage on stdout before it fails. Once it runs it does not miss it. */
-	if (!eal.started && access("/sys/devices/system/cpu", F_OK) != 0) {
-		pthread_mutex_unlock(&eal.lock);
+	if (access("/sys/devices/system/cpu", F_OK) != 0) {
 		snprintf(err, err_len, "DPDK needs /sys, which is not mounted here; run: mount -t sysfs sysfs /sys");
 		return -ENOENT;
 	}
-	if (!eal.started) {
-		eal.files_known = getrlimit(RLIMIT_NOFILE, &eal.files) == 0;
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &old);
-		rc = pthread_create(&thread, NULL, eal_thread, NULL);
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
-		if (rc != 0) { /* the EAL has not been touched: the next call may have more luck */
-			pthread_mutex_unlock(&eal.lock);
-			snprintf(err, err_len, "no thread for starting DPDK: %s; raise the process limits",
-				 strerror(rc));
-			return -rc;
-		}
-		pthread_join(thread, NULL);
-		eal.started = true;
-		if (eal.result == 0)
-			pmd_clock_start();
+	memory = mmap(NULL, EAL_MAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED) {
+		rc = -errno;
+		snprintf(
+			err, err_len,
+			"DPDK needs %zu MiB of address space, of which it uses little: %s; raise the limit (ulimit -v)",
+			EAL_MAP_BYTES >> 20, strerror(-rc));
+		return rc;
 	}
-	rc = eal.result;
+	munmap(memory, EAL_MAP_BYTES);
+	return 0;
+}
+
+/** @return 0: DPDK has been started, with eal.result; or a negative errno: it has not been touched. */
+static int eal_start_once(char *err, size_t err_len)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int rc = eal_rehearse(err, err_len);
+
 	if (rc != 0)
-		snprintf(err, err_len, "%s", eal.err);
+		return rc;
+	eal.files_known = getrlimit(RLIMIT_NOFILE, &eal.files) == 0;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&thread, NULL, eal_thread, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc != 0) {
+		snprintf(err, err_len, "no thread for starting DPDK: %s; raise the process limits", strerror(rc));
+		return -rc;
+	}
+	pthread_join(thread, NULL);
+	eal.started = true;
+	if (eal.result == 0)
+		pmd_clock_start();
+	return 0;
+}
+
+int pmd_eal_start(char *err, size_t err_len)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&eal.lock);
+	if (!eal.started)
+		rc = eal_start_once(err, err_len);
+	if (eal.started) {
+		rc = eal.result;
+		if (rc != 0)
+			snprintf(err, err_len, "%s", eal.err);
+	}
 	pthread_mutex_unlock(&eal.lock);
 	return rc;
 }

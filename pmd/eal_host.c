@@ -3,19 +3,23 @@
  * eal_host.c - the outside world as DPDK's static copy in this process sees it.
  *
  * First the calls that the linker diverts here (--wrap), from all that is linked with DPDK. While the EAL starts, on the
- * thread that starts it, they do less than they should; on other threads they do what they always did, except that
- * descriptors of DPDK's kinds go where the engine's are and that nobody opens the syslog. Then small stand-ins for libnuma and libbsd: libnuma works in a constructor, in every
- * process that loads it, and both would be further libraries for programs that never open a device.
+ * thread that starts it, they do less than they should; on other threads they do what they always did, except that nobody
+ * opens the syslog and that DPDK has no interrupts. Then small stand-ins for libnuma and libbsd: libnuma works in a
+ * constructor, in every process that loads it, and both would be further libraries for programs that never open a device.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <rte_interrupts.h>
 
 #include "eal.h"
 
@@ -29,12 +33,11 @@ int __wrap_nanosleep(const struct timespec *req, struct timespec *rem);
 int __real_mkdir(const char *path, mode_t mode);
 int __wrap_mkdir(const char *path, mode_t mode);
 void __wrap_openlog(const char *ident, int option, int facility);
-int __real_pipe(int fds[2]);
-int __wrap_pipe(int fds[2]);
-int __real_epoll_create(int size);
-int __wrap_epoll_create(int size);
-int __real_timerfd_create(int clock, int flags);
-int __wrap_timerfd_create(int clock, int flags);
+int __wrap_rte_eal_intr_init(void);
+int __wrap_rte_eal_alarm_init(void);
+int __wrap_rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_callback_fn callback, void *arg);
+void __real___rte_panic(const char *function, const char *format, ...) __attribute__((noreturn));
+void __wrap___rte_panic(const char *function, const char *format, ...) __attribute__((noreturn));
 int __real_memfd_create(const char *name, unsigned flags);
 int __wrap_memfd_create(const char *name, unsigned flags);
 int numa_available(void);
@@ -86,26 +89,41 @@ void __wrap_openlog(const char *ident, int option, int facility)
 	(void)facility;
 }
 
-/* Descriptors of the EAL go where those of the engine are, out of the program's way. */
-int __wrap_pipe(int fds[2])
+/* The EAL has a thread for interrupts and alarms, which ends the process when epoll_ctl() or read() fails there. Nothing that is
+ * linked here has interrupts (packet sockets, pcap files) or sets alarms (hotplug, secondary processes): the thread, its
+ * pipe, its epoll sets and the alarms' timer are never made. */
+int __wrap_rte_eal_intr_init(void)
 {
-	int rc = __real_pipe(fds);
-
-	if (rc == 0) {
-		fds[0] = pmd_fd_high(fds[0]);
-		fds[1] = pmd_fd_high(fds[1]);
-	}
-	return rc;
+	return 0;
 }
 
-int __wrap_epoll_create(int size)
+int __wrap_rte_eal_alarm_init(void)
 {
-	return pmd_fd_high(__real_epoll_create(size));
+	return 0;
 }
 
-int __wrap_timerfd_create(int clock, int flags)
+/** Alarms and hotplug begin with this: without the thread they fail. */
+int __wrap_rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_callback_fn callback, void *arg)
 {
-	return pmd_fd_high(__real_timerfd_create(clock, flags));
+	(void)handle;
+	(void)callback;
+	(void)arg;
+	return -ENOTSUP;
+}
+
+/** A panic while the EAL starts is an error of pmd_eal_start. Later panics assert DPDK's own invariants: there is no state to
+ *  go on with, and the process ends as at a failed assertion of ours. */
+void __wrap___rte_panic(const char *function, const char *format, ...)
+{
+	char text[160];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (pmd_eal_starting)
+		pmd_eal_panic(text);
+	__real___rte_panic(function, "%s%s", text, "");
 }
 
 /** Without a memfd the EAL's heap is anonymous private memory. Shared, it would stay one heap of parent and child after
