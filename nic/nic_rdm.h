@@ -85,7 +85,8 @@ enum nic_rdm_status {
 	NIC_RDM_TRUNCATED,   /* RECV: the message was longer than the buffer, which is full; the sender does not know */
 	NIC_RDM_UNREACHABLE, /* the peer has not answered for nic_rdm_init.connect_ns */
 	NIC_RDM_PEER_LOST,   /* RECV: the peer has gone amid the message */
-	NIC_RDM_REFUSED, /* RECV: the operation on elements that had it for its target could not be executed there */
+	NIC_RDM_REFUSED,   /* RECV: the operation on elements that had it for its target could not be executed there */
+	NIC_RDM_NO_MEMORY, /* this NIC has had no memory, or no QP, for it: nothing is said about the peer */
 };
 
 struct nic_rdm_done {
@@ -109,6 +110,7 @@ enum nic_rdm_cm_kind {
 	NIC_RDM_CM_REFUSED,	/* it does not want to */
 	NIC_RDM_CM_UNREACHABLE, /* it has not answered for connect_ns */
 	NIC_RDM_CM_SHUTDOWN,	/* it has gone; requests that are left have failed or are about to */
+	NIC_RDM_CM_NO_MEMORY,	/* this NIC has no memory, or no QP, for the connection */
 };
 
 #define NIC_RDM_CM_DATA_MAX 192u
@@ -198,6 +200,8 @@ struct nic_rdm_peer *nic_rdm_cm_peer(const struct nic_rdm *ep);
 struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 /** The same, if there is one already. */
 struct nic_rdm_peer *nic_rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
+/** Whether it is an address that a peer can have. */
+bool nic_rdm_peer_may_be(const struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 /** nic_rdm_init.ctx of the endpoint whose peer it is. */
 void *nic_rdm_peer_owner(const struct nic_rdm_peer *peer);
 /** What the caller knows it by: UINT64_MAX until set. */
@@ -253,7 +257,8 @@ struct nic_rdm_atomic {
 
 /**
  * Requests. None waits for the peer: what cannot go yet is kept, up to max_tx requests.
- * @return 0, -EAGAIN: no room now, -EINVAL, -EMSGSIZE (longer than this header allows), -EOPNOTSUPP (elements: no such pair;
+ * @return 0, -EAGAIN: no room now, and what is under way will make some, -ENOMEM: no memory, and nothing is under way, or there is none
+ * for a connection to this peer, -EINVAL, -EMSGSIZE (longer than this header allows), -EOPNOTSUPP (elements: no such pair;
  * datagrams: anything else).
  */
 int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r);

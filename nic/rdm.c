@@ -55,15 +55,21 @@ static bool is_v4(const struct nic_gid *gid)
 	return memcmp(gid->raw, prefix, sizeof(prefix)) == 0;
 }
 
-struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
+bool nic_rdm_peer_may_be(const struct nic_rdm *ep, const struct nic_rdm_addr *addr)
 {
 	static const struct nic_gid none;
+
+	return addr->port > 0 && addr->port <= NIC_SERVICE_PORT_MAX && is_v4(&addr->gid) == is_v4(&ep->cfg.addr.gid) &&
+	       memcmp(&addr->gid, &none, sizeof(none)) != 0;
+}
+
+struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
+{
 	struct nic_rdm_peer *peer = nic_rdm_peer_find(ep, addr);
 
 	if (peer)
 		return peer;
-	if (addr->port == 0 || addr->port > NIC_SERVICE_PORT_MAX || is_v4(&addr->gid) != is_v4(&ep->cfg.addr.gid) ||
-	    memcmp(&addr->gid, &none, sizeof(none)) == 0)
+	if (!nic_rdm_peer_may_be(ep, addr))
 		return NULL;
 	peer = calloc(1, sizeof(*peer));
 	if (!peer)

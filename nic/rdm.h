@@ -136,7 +136,7 @@ struct rdm_arrival {
 
 enum rdm_peer_state {
 	RDM_IDLE,
-	RDM_CALLING, /* its QP has been offered */
+	RDM_CALLING, /* its QP has been offered, or there is no memory for one yet */
 	RDM_UP,
 };
 
@@ -300,6 +300,8 @@ struct nic_rdm_peer *rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr
 /* rdm_conn.c */
 /** How to reach an address from the endpoint's own. @return false: that is no address of the device any more. */
 bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av);
+/** Before a request to the peer is taken: have what it needs to be connected. @return 0, -ENOMEM. */
+int rdm_admit(struct nic_rdm_peer *peer);
 /** Connect the peer, unless that is under way. */
 void rdm_connect(struct nic_rdm_peer *peer);
 /** The connection is no more, or was never made: what was under way fails. */
@@ -349,7 +351,7 @@ void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct
 bool rdm_cm_expects(const struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
 /** The peer is there, or is no more. */
 void rdm_cm_up(struct nic_rdm_peer *peer);
-void rdm_cm_down(struct nic_rdm_peer *peer);
+void rdm_cm_down(struct nic_rdm_peer *peer, uint32_t status);
 /** Ask again, or give up; late_ns as of rdm_calls_due. @return when to come back. */
 uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
 void rdm_cm_fini(struct nic_rdm *ep);

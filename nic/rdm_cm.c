@@ -319,16 +319,18 @@ void rdm_cm_up(struct nic_rdm_peer *peer)
 	tell(ep, NIC_RDM_CM_CONNECTED, &peer->addr, asked_for ? &ep->cm.heard : NULL, 0);
 }
 
-void rdm_cm_down(struct nic_rdm_peer *peer)
+void rdm_cm_down(struct nic_rdm_peer *peer, uint32_t status)
 {
 	struct nic_rdm *ep = peer->ep;
 	enum rdm_cm_state was = ep->cm.state;
+	enum nic_rdm_cm_kind kind = was == RDM_CM_OPEN || was == RDM_CM_LEFT ? NIC_RDM_CM_SHUTDOWN
+				    : status == NIC_RDM_NO_MEMORY	     ? NIC_RDM_CM_NO_MEMORY
+									     : NIC_RDM_CM_UNREACHABLE;
 
 	if (!rdm_has_one_peer(ep) || was == RDM_CM_CLOSED)
 		return;
 	ep->cm.state = RDM_CM_CLOSED;
-	tell(ep, was == RDM_CM_OPEN || was == RDM_CM_LEFT ? NIC_RDM_CM_SHUTDOWN : NIC_RDM_CM_UNREACHABLE, &peer->addr,
-	     NULL, 0);
+	tell(ep, kind, &peer->addr, NULL, 0);
 }
 
 void nic_rdm_cm_shutdown(struct nic_rdm *ep)

@@ -49,7 +49,8 @@ static bool qp_make(struct nic_rdm_peer *peer)
 	return true;
 }
 
-static bool qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu)
+/** @return 0 or a negative errno. */
+static int qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu)
 {
 	const struct nic_rdm *ep = peer->ep;
 	enum nic_mtu own = nic_active_mtu(ep->nic);
@@ -67,18 +68,23 @@ static bool qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, en
 				.retry_cnt = ep->cfg.retry_cnt,
 				.rnr_retry = 7};
 
-	if (!rdm_av_to(ep, &peer->addr, &a.av) ||
-	    nic_qp_modify(peer->qp, &a, NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS) != 0)
-		return false;
+	int err;
+
+	if (!rdm_av_to(ep, &peer->addr, &a.av))
+		return -EADDRNOTAVAIL;
+	err = nic_qp_modify(peer->qp, &a, NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS);
+	if (err)
+		return err;
 	a.qp_state = NIC_QPS_RTR;
-	if (nic_qp_modify(peer->qp, &a,
-			  NIC_QP_STATE | NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN |
-				  NIC_QP_MAX_DEST_RD_ATOMIC | NIC_QP_MIN_RNR_TIMER) != 0)
-		return false;
+	err = nic_qp_modify(peer->qp, &a,
+			    NIC_QP_STATE | NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN |
+				    NIC_QP_MAX_DEST_RD_ATOMIC | NIC_QP_MIN_RNR_TIMER);
+	if (err)
+		return err;
 	a.qp_state = NIC_QPS_RTS;
 	return nic_qp_modify(peer->qp, &a,
 			     NIC_QP_STATE | NIC_QP_SQ_PSN | NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY |
-				     NIC_QP_MAX_QP_RD_ATOMIC) == 0;
+				     NIC_QP_MAX_QP_RD_ATOMIC);
 }
 
 void rdm_fade(struct nic_rdm *ep, bool all)
@@ -202,17 +208,21 @@ void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status)
 	peer->failed = peer->left = false;
 	peer->reads_out = 0;
 	rdm_arrivals_lost(peer);
-	rdm_fail(peer, status, reached);
+	rdm_fail(peer, status, reached && status != NIC_RDM_NO_MEMORY);
 	if (!reached)
 		meet(peer, 0);
 	settled(peer, RDM_IDLE);
-	rdm_cm_down(peer);
+	rdm_cm_down(peer, status);
 }
 
 static void up(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu, uint8_t takes)
 {
-	if (!qp_connect(peer, qpn, psn, mtu)) {
-		rdm_disconnect(peer, NIC_RDM_UNREACHABLE);
+	int err = qp_connect(peer, qpn, psn, mtu);
+
+	if (err) {
+		if (err == -ENOMEM)
+			COUNT(peer->ep->nic, rdm_no_memory);
+		rdm_disconnect(peer, err == -ENOMEM ? NIC_RDM_NO_MEMORY : NIC_RDM_UNREACHABLE);
 		return;
 	}
 	peer->qp->peer_joins = takes & RDM_TAKES_RUNS;
@@ -254,18 +264,51 @@ static void say_of_qp(const struct nic_rdm_peer *peer, uint8_t kind, uint32_t ec
 	rdm_say(peer->ep, &peer->addr, &c, NULL);
 }
 
+/** Whether the endpoint may connect to peers now, as far as it is asked to. */
+static bool may_connect(const struct nic_rdm *ep)
+{
+	return !rdm_has_one_peer(ep) || ep->cm.state == RDM_CM_ANSWERED;
+}
+
+/** Have a QP to call with. */
+static bool qp_have(struct nic_rdm_peer *peer)
+{
+	if (peer->qp || qp_make(peer))
+		return true;
+	COUNT(peer->ep->nic, rdm_no_memory);
+	return false;
+}
+
+int rdm_admit(struct nic_rdm_peer *peer)
+{
+	const struct nic_rdm *ep = peer->ep;
+
+	if (peer->state != RDM_IDLE || ep->going || ep->cfg.datagrams || !may_connect(ep))
+		return 0;
+	return qp_have(peer) ? 0 : -ENOMEM;
+}
+
+/** The first call, now that there is a QP. */
+static void call(struct nic_rdm_peer *peer)
+{
+	struct nic_rdm *ep = peer->ep;
+
+	if (memcmp(&peer->addr, &ep->cfg.addr, sizeof(peer->addr)) == 0)
+		up(peer, nic_qp_num(peer->qp), peer->psn, nic_active_mtu(ep->nic), TAKES);
+	else
+		say_of_qp(peer, RDM_HELLO, peer->proof);
+}
+
+/* A request is taken only when there is a QP for it. But some wait from an earlier connection, and what we owe makes us call, too:
+ * where there is no memory then it is tried again as long as a peer would be called. */
 void rdm_connect(struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *ep = peer->ep;
 
 	if (peer->state != RDM_IDLE || ep->going)
 		return;
-	if ((rdm_has_one_peer(ep) && ep->cm.state != RDM_CM_ANSWERED) || !qp_make(peer)) {
+	if (!may_connect(ep)) {
 		rdm_disconnect(peer, NIC_RDM_UNREACHABLE);
-		return;
-	}
-	if (memcmp(&peer->addr, &ep->cfg.addr, sizeof(peer->addr)) == 0) {
-		up(peer, nic_qp_num(peer->qp), peer->psn, nic_active_mtu(ep->nic), TAKES);
 		return;
 	}
 	peer->state = RDM_CALLING;
@@ -276,7 +319,8 @@ void rdm_connect(struct nic_rdm_peer *peer)
 	list_append(&ep->calling, &peer->node);
 	if (peer->call_ns < ep->nic->rdm_deadline)
 		ep->nic->rdm_deadline = peer->call_ns;
-	say_of_qp(peer, RDM_HELLO, peer->proof);
+	if (qp_have(peer))
+		call(peer);
 }
 
 uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
@@ -294,14 +338,18 @@ uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 			peer->give_up_ns += late_ns;
 		}
 		if (peer->give_up_ns <= now_ns) {
-			COUNT(ep->nic, rdm_unreachable);
-			rdm_disconnect(peer, NIC_RDM_UNREACHABLE);
+			if (peer->qp)
+				COUNT(ep->nic, rdm_unreachable);
+			rdm_disconnect(peer, peer->qp ? NIC_RDM_UNREACHABLE : NIC_RDM_NO_MEMORY);
 			continue;
 		}
 		if (peer->call_ns <= now_ns) {
 			peer->wait_ns = peer->wait_ns * 2 < CALL_MOST_NS ? peer->wait_ns * 2 : CALL_MOST_NS;
 			peer->call_ns = now_ns + peer->wait_ns;
-			say_of_qp(peer, RDM_HELLO, peer->proof);
+			if (qp_have(peer))
+				call(peer);
+			if (peer->state != RDM_CALLING)
+				continue;
 		}
 		if (peer->call_ns < deadline)
 			deadline = peer->call_ns;
@@ -397,7 +445,7 @@ static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 	}
 	if (peer->state == RDM_UP)
 		rdm_disconnect(peer, NIC_RDM_PEER_LOST);
-	if (!peer->qp && !qp_make(peer)) {
+	if (!qp_have(peer)) {
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
 	}
@@ -414,7 +462,7 @@ static struct nic_rdm_peer *caller_of(struct nic_rdm *ep, const struct nic_rdm_a
 {
 	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
 
-	if (c->to == ep->incarnation && peer && peer->state == RDM_CALLING && c->echo == peer->attempt)
+	if (c->to == ep->incarnation && peer && peer->state == RDM_CALLING && peer->qp && c->echo == peer->attempt)
 		return peer;
 	COUNT(ep->nic, rdm_calls_ignored);
 	return NULL;

@@ -51,11 +51,29 @@ static uint8_t *iov_take(const struct rdm_op *op, struct nic_iov *to, uint32_t *
 	return room;
 }
 
+/** No op is left: those that are under way make room, if there are any. */
+static int no_room(const struct nic_rdm *ep)
+{
+	return ep->tx_left == ep->cfg.max_tx ? -ENOMEM : -EAGAIN;
+}
+
+/** An op for a request of the application's. @return 0, -EAGAIN, -ENOMEM. */
+static int op_take(struct nic_rdm_peer *peer, enum rdm_work work, struct rdm_op **out)
+{
+	int err = rdm_admit(peer);
+
+	if (err)
+		return err;
+	*out = rdm_op_get(peer, work);
+	return *out ? 0 : no_room(peer->ep);
+}
+
 int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r)
 {
 	enum rdm_work work;
 	uint64_t length;
 	struct rdm_op *op;
+	int err;
 
 	if (!iov_legal(r->iov, r->n_iov))
 		return -EINVAL;
@@ -72,9 +90,9 @@ int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r)
 	}
 	if (r->flags & NIC_RDM_CHECK)
 		return 0;
-	op = rdm_op_get(peer, work);
-	if (!op)
-		return -EAGAIN;
+	err = op_take(peer, work, &op);
+	if (err)
+		return err;
 	op->kind = NIC_RDM_SEND;
 	op->context = r->context;
 	op->cookie = r->cookie;
@@ -108,6 +126,7 @@ int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r)
 {
 	uint64_t length;
 	struct rdm_op *op;
+	int err;
 
 	if (peer->ep->cfg.datagrams)
 		return -EOPNOTSUPP;
@@ -121,9 +140,9 @@ int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r)
 		return -EINVAL;
 	if (r->flags & NIC_RDM_CHECK)
 		return 0;
-	op = rdm_op_get(peer, RDM_W_RMA);
-	if (!op)
-		return -EAGAIN;
+	err = op_take(peer, RDM_W_RMA, &op);
+	if (err)
+		return err;
 	op->kind = r->read ? NIC_RDM_READ : NIC_RDM_WRITE;
 	op->context = r->context;
 	op->cookie = r->cookie;
@@ -192,9 +211,9 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 		return -EINVAL;
 	if (r->flags & NIC_RDM_CHECK)
 		return 0;
-	op = rdm_op_get(peer, r->flags & NIC_RDM_TAGGED ? RDM_W_OPERATE : RDM_W_ATOMIC);
-	if (!op)
-		return -EAGAIN;
+	err = op_take(peer, r->flags & NIC_RDM_TAGGED ? RDM_W_OPERATE : RDM_W_ATOMIC, &op);
+	if (err)
+		return err;
 	op->tag = r->tag;
 	op->kind = r->n_result ? NIC_RDM_FETCH : NIC_RDM_ATOMIC;
 	op->context = r->context;
@@ -209,7 +228,7 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 	iov_copy(op->result, &op->atomic.n_result, r->result, r->n_result);
 	if (op->work == RDM_W_OPERATE && !rdm_operate_prepare(op)) {
 		rdm_op_free(op);
-		return -EAGAIN;
+		return peer->ep->rq->held_bytes ? -EAGAIN : no_room(peer->ep);
 	}
 	rdm_submit(op);
 	rdm_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */

@@ -426,7 +426,7 @@ void rdm_pump(struct nic_rdm_peer *peer)
 		if (err == -ENOMEM)
 			return; /* completions make room */
 		if (err != -EALREADY && !op->status)
-			op->status = NIC_WC_GENERAL_ERR;
+			op->status = err == -ENOBUFS ? NIC_RDM_NO_MEMORY : NIC_WC_GENERAL_ERR;
 		op->all_posted = true;
 		op->counted = !rdm_is_answer(op->work);
 		peer->posted += op->counted;

@@ -62,6 +62,9 @@ void ufi_cm_event(void *ctx, const struct nic_rdm_cm_event *e)
 	case NIC_RDM_CM_UNREACHABLE:
 		tell_failure(core, FI_ETIMEDOUT, e);
 		break;
+	case NIC_RDM_CM_NO_MEMORY:
+		tell_failure(core, FI_ENOMEM, e);
+		break;
 	case NIC_RDM_CM_REQUEST: /* is for passive endpoints */
 		break;
 	}

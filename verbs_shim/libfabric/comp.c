@@ -35,6 +35,7 @@ static const struct failure failures[] = {
 	{NIC_RDM_TRUNCATED, FI_ETRUNC, "the message was longer than the buffer"},
 	{NIC_RDM_UNREACHABLE, FI_EHOSTUNREACH, "the peer has not answered"},
 	{NIC_RDM_PEER_LOST, FI_ECONNABORTED, "the peer has gone amid the message"},
+	{NIC_RDM_NO_MEMORY, FI_ENOMEM, "no memory for a connection, or for what was asked"},
 	{NIC_RDM_REFUSED, FI_EINVAL, "an atomic operation's elements are not in the buffer"},
 	{UFI_STATUS_NO_MESSAGE, FI_ENOMSG, "no such message has come"},
 	{UFI_STATUS_NO_SOURCE, FI_EADDRNOTAVAIL, "the address vector does not have who sent it"},

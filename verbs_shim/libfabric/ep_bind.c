@@ -213,6 +213,13 @@ static struct nic_rdm_peer *peer_find(struct ufi_core *core, fi_addr_t fi_addr)
 	return peer;
 }
 
+int ufi_ep_no_peer(struct ufi_core *core, fi_addr_t fi_addr)
+{
+	const struct nic_rdm_addr *addr = ufi_av_at(core->av, fi_addr);
+
+	return addr && nic_rdm_peer_may_be(core->rdm, addr) ? -FI_ENOMEM : -FI_EINVAL;
+}
+
 struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr)
 {
 	if (core->av_shared)

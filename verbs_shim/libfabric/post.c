@@ -42,7 +42,7 @@ int ufi_post_begin(struct ufi_core *core, fi_addr_t to, const struct ufi_way *wa
 {
 	*peer = core->type->type == FI_EP_MSG ? nic_rdm_cm_peer(core->rdm) : ufi_ep_peer(core, to);
 	if (!*peer)
-		return core->type->type == FI_EP_MSG ? -FI_ENOTCONN : -FI_EINVAL;
+		return core->type->type == FI_EP_MSG ? -FI_ENOTCONN : ufi_ep_no_peer(core, to);
 	return way->check || ufi_stx_take(core) ? 0 : -EAGAIN;
 }
 
@@ -133,14 +133,14 @@ int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_r
 	return r->flags & FI_MULTI_RECV && (r->n_iov != 1 || claims) ? -FI_EINVAL : 0;
 }
 
-/** From whom, where that matters. Lock held. @return 0, -FI_EINVAL. */
+/** From whom, where that matters. Lock held. @return 0, -FI_EINVAL, -FI_ENOMEM. */
 static int recv_from(struct ufi_core *core, fi_addr_t from, const struct nic_rdm_peer **peer)
 {
 	*peer = NULL;
 	if (!(core->caps & FI_DIRECTED_RECV) || from == FI_ADDR_UNSPEC)
 		return 0;
 	*peer = ufi_ep_peer(core, from);
-	return *peer ? 0 : -FI_EINVAL;
+	return *peer ? 0 : ufi_ep_no_peer(core, from);
 }
 
 /* What was found is told where the message came to. */

@@ -471,6 +471,8 @@ void ufi_ep_flags(struct ufi_ep *ep);
 void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr);
 /** The peer that a fi_addr_t stands for. Engine lock held. @return NULL: there is none, or no memory. */
 struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr);
+/** Why ufi_ep_peer has found none. @return -FI_EINVAL, -FI_ENOMEM. */
+int ufi_ep_no_peer(struct ufi_core *core, fi_addr_t fi_addr);
 /** A fi_addr_t is no longer that of its address. Engine lock held. */
 void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr);
 

@@ -313,6 +313,8 @@ static uint32_t status_of(int err)
 		return UFI_STATUS_UNCONNECTED;
 	case FI_ENOMSG:
 		return UFI_STATUS_NO_MESSAGE;
+	case FI_ENOMEM:
+		return NIC_RDM_NO_MEMORY;
 	default:
 		return NIC_WC_LOC_QP_OP_ERR;
 	}

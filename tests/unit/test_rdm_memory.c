@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_rdm_memory.c - endpoints of reliable datagrams where there is no memory: that is said of this host, never of the peer, at once
+ * where a request can still be refused, and nothing waits for ever.
+ */
+#include "rdm_rig.h"
+
+#include "rdm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND 1000000000ull
+
+static bool out_of_memory;
+static size_t most; /* bytes of the largest allocation that works then */
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_realloc(void *at, size_t size);
+void *__wrap_realloc(void *at, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return out_of_memory && n * size > most ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *at, size_t size)
+{
+	return out_of_memory && size > most ? NULL : __real_realloc(at, size);
+}
+
+static int setup(void **state)
+{
+	*state = rdm_rig_create(2, 7);
+	out_of_memory = false;
+	most = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	out_of_memory = false;
+	rdm_rig_destroy(*state);
+	return 0;
+}
+
+/** The first request to a peer: it is refused, and once there is memory the same request goes. */
+static void rdm__without_memory_for_a_queue_pair_a_request_is_refused(void **state)
+{
+	struct rdm_rig *rig = *state;
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	assert_int_equal(rdm_recv(b, NULL, 1, 0, 0, 0, 0, 64), 0);
+	assert_non_null(rdm_peer(a, b));
+	out_of_memory = true;
+	assert_int_equal(rdm_send(a, b, 2, 0, 0, 0, 64), -ENOMEM);
+	rdm_expect_nothing(a);
+	out_of_memory = false;
+	assert_int_equal(rdm_send(a, b, 3, 0, 0, 0, 64), 0);
+	assert_true(rdm_run(rig, 20 * SECOND));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 3);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+}
+
+/** There is memory for the queue pair, but not for what answers the peer's READs. */
+static void rdm__without_memory_to_connect_a_request_fails_for_that(void **state)
+{
+	struct rdm_rig *rig = *state;
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	assert_int_equal(rdm_recv(b, NULL, 1, 0, 0, 0, 0, 64), 0);
+	assert_int_equal(rdm_send(a, b, 2, 0, 0, 0, 64), 0);
+	out_of_memory = true;
+	rdm_run(rig, 20 * SECOND);
+	out_of_memory = false;
+	/* b cannot answer: to a it is not there, and that is true. */
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_UNREACHABLE, 2);
+	assert_int_equal(rdm_send(a, b, 3, 0, 0, 0, 64), 0);
+	assert_true(rdm_run(rig, 20 * SECOND));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 3);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+}
+
+/** The same at the side that has asked: itself, which needs no answer. */
+static void rdm__without_memory_to_connect_to_itself_a_request_fails_for_that(void **state)
+{
+	struct rdm_rig *rig = *state;
+	struct rdm_node *a = &rig->node[0];
+	struct nic_rdm_peer *self = rdm_peer(a, a);
+
+	assert_int_equal(rdm_recv(a, NULL, 1, 0, 0, 0, 0, 64), 0);
+	assert_int_equal(rdm_admit(self), 0);
+	out_of_memory = true;
+	most = 15 * sizeof(struct rdm_op); /* not for a block of ops */
+	assert_int_equal(rdm_send(a, a, 2, 0, 0, 0, 64), -ENOMEM);
+	most = 0;
+	out_of_memory = false;
+	assert_int_equal(rdm_send(a, a, 3, 0, 0, 0, 64), 0);
+	assert_true(rdm_run(rig, 20 * SECOND));
+	rdm_expect_among(a, NIC_RDM_SEND, 3);
+	rdm_expect_among(a, NIC_RDM_RECV, 1);
+}
+
+/** What waits when a connection fails goes by the next one. If there is no memory for that it is tried for a while. */
+static void requests_that_wait(struct rdm_rig *rig, bool comes_back)
+{
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+	struct nic_rdm_peer *peer = rdm_peer(a, b);
+
+	assert_int_equal(rdm_recv(b, NULL, 1, 0, 0, 0, 0, 64), 0);
+	assert_int_equal(rdm_send(a, b, 2, 0, 0, 0, 64), 0);
+	assert_true(rdm_run(rig, SECOND / 2));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+	/* A request that waits for one before it, which the peer never gets. */
+	rig->cut = rdm_cut_all;
+	assert_int_equal(rdm_send(a, b, 3, 0, 0, 0, 64), 0);
+	assert_int_equal(rdm_send(a, b, 4, NIC_RDM_FENCE, 0, 0, 64), 0);
+	rdm_disconnect(peer, NIC_RDM_PEER_LOST);
+	rig->cut = NULL;
+	out_of_memory = true;
+	rdm_wake(peer);
+	rdm_run(rig, SECOND / 2);
+	out_of_memory = !comes_back;
+	assert_int_equal(rdm_recv(b, NULL, 5, 0, 0, 0, 0, 64), 0);
+	rdm_run(rig, 20 * SECOND);
+	out_of_memory = false;
+	for (unsigned i = 0; i < a->n_done; i++)
+		if ((uintptr_t)a->done[i].context == 4)
+			assert_int_equal(a->done[i].status, comes_back ? NIC_RDM_OK : NIC_RDM_NO_MEMORY);
+	assert_int_equal(a->n_done, 3);
+	assert_true(nic_counters(a->nic)[NIC_CNT_rdm_no_memory] > 0);
+	assert_int_equal(nic_counters(a->nic)[NIC_CNT_rdm_unreachable], 0);
+}
+
+static void rdm__requests_that_wait_go_when_there_is_memory_again(void **state)
+{
+	requests_that_wait(*state, true);
+}
+
+static void rdm__requests_that_wait_fail_when_there_is_no_memory_for_long(void **state)
+{
+	requests_that_wait(*state, false);
+}
+
+/** What is long is offered in a region of its own. */
+static void rdm__without_memory_for_a_region_a_long_message_fails_for_that(void **state)
+{
+	struct rdm_rig *rig = *state;
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	assert_int_equal(rdm_recv(b, NULL, 1, 0, 0, 0, 0, 64), 0);
+	assert_int_equal(rdm_send(a, b, 2, 0, 0, 0, 64), 0);
+	assert_true(rdm_run(rig, 20 * SECOND));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 2);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+	out_of_memory = true;
+	assert_int_equal(rdm_send(a, b, 3, 0, 0, 0, 100000), 0);
+	rdm_run(rig, SECOND / 10);
+	out_of_memory = false;
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_NO_MEMORY, 3);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(rdm__without_memory_for_a_queue_pair_a_request_is_refused),
+		TEST(rdm__without_memory_to_connect_a_request_fails_for_that),
+		TEST(rdm__without_memory_to_connect_to_itself_a_request_fails_for_that),
+		TEST(rdm__requests_that_wait_go_when_there_is_memory_again),
+		TEST(rdm__requests_that_wait_fail_when_there_is_no_memory_for_long),
+		TEST(rdm__without_memory_for_a_region_a_long_message_fails_for_that),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
