@@ -89,6 +89,12 @@ static int check_daemon(int fd, const struct nic_gid *gid, struct ucred *peer, c
 	}
 	if (proto_peer_allowed(fd, &policy, peer))
 		return 0;
+	rc = proto_peer(fd, peer);
+	if (rc != 0) {
+		snprintf(err, err_len, "the kernel does not say whose the daemon of %s is: %s",
+			 pmd_gid_str(gid, address, sizeof(address)), strerror(-rc));
+		return rc;
+	}
 	user_name(peer->uid, user, sizeof(user));
 	snprintf(err, err_len,
 		 "%s is a device of user %s (uroced, %s), whom you do not trust so far; use another address "
@@ -179,7 +185,7 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 		snprintf(err, err_len, "%.*s", (int)sizeof(refused->sentence) - 1, refused->sentence);
 		return refused->error > 0 && refused->error < 4096 ? -refused->error : -EIO;
 	}
-	if (rc == 0 || rc == -ECONNRESET || rc == -EPIPE)
+	if (rc == 0 || rc == -ECONNRESET || rc == -EPIPE || rc == -EAGAIN) /* there was no memory to ask */
 		return TRY_AGAIN;
 	if (rc > 0)
 		rc = -EPROTO; /* a message that is no answer */
@@ -191,7 +197,7 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, char *err, size_t err_len)
 {
 	const struct proto_welcome *welcome = m->data;
-	int listen_fd = proto_msg_take(m, 0);
+	int listen_fd = proto_msg_take(m, 0), rc;
 
 	if (welcome->function == 0 || welcome->function > PROTO_FUNCTION_MAX ||
 	    !control_device_read(&welcome->device, m, 1, &c->keeper_fd, c->sockets)) {
@@ -202,11 +208,15 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	c->function = welcome->function;
 	c->since_ns = welcome->since_ns;
 	c->device = welcome->device;
-	c->daemon.fd = pmd_fd_high(fd);
 	c->listen.fd = pmd_fd_high(listen_fd);
 	PMD_POINT(join_welcomed);
-	/* Who connects sees who listened last: this process. */
-	listen(c->listen.fd, SOMAXCONN);
+	/* Who connects sees who listened last: this process. Without that, others would take the daemon for the function. */
+	if (listen(c->listen.fd, SOMAXCONN) != 0) {
+		rc = -errno;
+		snprintf(err, err_len, "cannot listen as a function of the device: %s", strerror(-rc));
+		return rc;
+	}
+	c->daemon.fd = pmd_fd_high(fd);
 	PMD_POINT(join_listening);
 	return 0;
 }

@@ -200,6 +200,7 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 	const struct timespec pause = {.tv_nsec = START_PAUSE_NS};
 	struct proto_name name;
 	struct nic_gid key;
+	int rc;
 
 	d->key = d->fixed[0];
 	if (find_device(d, &d->fixed[0], false, &key))
@@ -211,7 +212,11 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 			snprintf(err, err_len, "cannot listen: %s", strerror(-d->key_fd));
 		return d->key_fd;
 	}
-	daemon_watch(d, d->key_fd, EPOLLIN, SOURCE(SOURCE_NAME, NIC_GID_TABLE_LEN, 0));
+	rc = daemon_watch(d, d->key_fd, EPOLLIN, SOURCE(SOURCE_NAME, NIC_GID_TABLE_LEN, 0));
+	if (rc != 0) {
+		snprintf(err, err_len, "cannot wait for visitors (epoll): %s", strerror(-rc));
+		return rc;
+	}
 	PMD_POINT(daemon_named);
 	slots_probe(d);
 	if (d->adopting > 0)
