@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * runner.c - runs a scenario in a process of its own for each call that is to fail, beside a partner process that stays, and says
+ * what came of it.
+ *
+ *     PROGRAM KIND once|on FIRST STEP MOST [alone]
+ *
+ * The n-th call of the kind fails, or all from the n-th on, for n = FIRST, FIRST + STEP, ... until the scenario makes no n-th call,
+ * MOST times at most. Then the same process runs the scenario again with nothing failing, which has to work, and closes it: it
+ * must have what a process has in which nothing failed. One line a call: n, outcome, phase, what, errno, sentence:
+ *
+ *     worked    the scenario did not notice, or what failed was tried again
+ *     error     an error was returned; the second run worked
+ *     for-good  the same, and the process cannot open the device any more, as the sentence says
+ *     CRASH, HANG, LEAK, WRONG
+ *
+ * "alone": without a partner, each process has a device of its own, for which it starts the daemon.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "failing.h"
+#include "runner.h"
+
+#define HANG_S	   60
+#define SETTLE_MS  3000
+#define PARTNER_MS 20000
+
+static const char *const phases[] = {"open", "connect", "transfer", "close"};
+
+static const char *const kinds[] = {
+#define FAILING(name, error) #name,
+#include "kinds.def"
+#undef FAILING
+};
+
+struct report {
+	bool first, second; /* went well */
+	bool forever;	    /* the second failed as the first did, and said that it would */
+	struct failure failure, again;
+	unsigned descriptors, threads; /* more than before */
+	int64_t blocks, mappings;
+	int64_t calls;
+};
+
+static struct failing *state;
+static struct report *report;
+
+bool failed(struct failure *failure, int phase, const char *what, int error)
+{
+	if (!failure->what[0]) {
+		failure->phase = phase;
+		failure->error = error;
+		snprintf(failure->what, sizeof(failure->what), "%s", what);
+	}
+	return false;
+}
+
+bool say(int fd, const void *buf, size_t len)
+{
+	return send(fd, buf, len, MSG_NOSIGNAL) == (ssize_t)len;
+}
+
+bool hear(int fd, void *buf, size_t len)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char *to = buf;
+
+	while (len > 0) {
+		ssize_t n = poll(&p, 1, PARTNER_MS) == 1 ? read(fd, to, len) : -1;
+
+		if (n <= 0)
+			return false;
+		to += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+static unsigned entries(const char *folder)
+{
+	DIR *d = opendir(folder);
+	unsigned n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* ---- the partner --------------------------------------------------------------------------------------------- */
+
+static struct sockaddr_un name = {.sun_family = AF_UNIX};
+static socklen_t name_len;
+
+static int partner_listen(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	name_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+			       (size_t)snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "failing/%d", getpid()));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&name, name_len) != 0 || listen(fd, 16) != 0)
+		exit(2);
+	return fd;
+}
+
+static int partner_call(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&name, name_len) != 0)
+		exit(2);
+	return fd;
+}
+
+static pid_t partner_start(int listener, int *said)
+{
+	int fds[2];
+	pid_t pid;
+
+	if (pipe(fds) != 0)
+		exit(2);
+	pid = fork();
+	if (pid != 0) {
+		close(fds[1]);
+		*said = fds[0];
+		return pid;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!scenario.partner_open() || write(fds[1], "y", 1) != 1)
+		_exit(3);
+	for (;;) {
+		int fd = accept(listener, NULL, NULL);
+
+		scenario.partner_serve(fd);
+		close(fd);
+	}
+}
+
+static unsigned partner_descriptors(pid_t pid)
+{
+	char folder[64];
+
+	snprintf(folder, sizeof(folder), "/proc/%d/fd", pid);
+	return entries(folder);
+}
+
+/* ---- a victim ------------------------------------------------------------------------------------------------ */
+
+static bool run_once(bool alone, struct failure *failure)
+{
+	int fd = alone ? -1 : partner_call();
+	bool well = scenario.victim(fd, failure);
+
+	if (fd >= 0)
+		close(fd);
+	return well;
+}
+
+static void victim(bool alone, int kind, int64_t n, bool on)
+{
+	unsigned descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+
+	state->kind = kind;
+	state->n = n;
+	state->on = on;
+	state->calls = state->blocks = state->mappings = 0;
+	state->watched = getpid();
+	state->pid = n > 0 ? getpid() : 0;
+	report->first = run_once(alone, &report->failure);
+	state->pid = 0;
+	report->calls = state->calls;
+	fflush(stderr);
+	fprintf(stderr, "--\n");
+	report->second = run_once(alone, &report->again);
+	report->descriptors = entries("/proc/self/fd") - descriptors;
+	report->threads = entries("/proc/self/task") - threads;
+	report->blocks = state->blocks;
+	report->mappings = state->mappings;
+	_exit(0);
+}
+
+struct ended {
+	bool hang;
+	int status;
+	char sentence[300], second[300];
+};
+
+static void read_sentences(FILE *f, struct ended *e)
+{
+	char line[300];
+	char *to = e->sentence;
+
+	rewind(f);
+	e->sentence[0] = e->second[0] = '\0';
+	while (fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (!strcmp(line, "--"))
+			to = e->second;
+		else if (!strstr(to, "restart the program"))
+			snprintf(to, sizeof(e->sentence), "%s", line);
+	}
+}
+
+/** One process for one point. */
+static struct ended run_victim(bool alone, int kind, int64_t n, bool on)
+{
+	static unsigned count;
+	struct ended e = {0};
+	FILE *f = tmpfile();
+	pid_t pid;
+
+	memset(report, 0, sizeof(*report));
+	count++;
+	pid = fork();
+	if (pid == 0) {
+		char device[32];
+
+		snprintf(device, sizeof(device), "127.%d.%u.%u", 100 + getppid() % 100, count / 250 + 1,
+			 count % 250 + 1);
+		if (alone)
+			setenv("UROCE_DEVICES", device, 1);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(fileno(f), STDERR_FILENO);
+		fclose(f);
+		victim(alone, kind, n, on);
+	}
+	for (unsigned ms = 0; waitpid(pid, &e.status, WNOHANG) != pid; ms++) {
+		usleep(1000);
+		if (ms < HANG_S * 1000)
+			continue;
+		e.hang = true;
+		if (getenv("FAILING_STAY")) {
+			fprintf(stderr, "%d hangs\n", pid);
+			pause();
+		}
+		kill(pid, SIGKILL);
+		waitpid(pid, &e.status, 0);
+		break;
+	}
+	read_sentences(f, &e);
+	fclose(f);
+	return e;
+}
+
+static const char *verdict(const struct ended *e, const struct report *like, char *why, size_t len)
+{
+	const struct report *r = report;
+	/* libfabric's providers say their sentences in its log, DPDK says on stderr that it has failed. */
+	bool for_good = !r->second && r->again.error == r->failure.error &&
+			(strstr(e->second, "restart the program") || strstr(e->sentence, "EAL: FATAL"));
+
+	why[0] = '\0';
+	if (e->hang)
+		return "HANG";
+	if (!WIFEXITED(e->status) || WEXITSTATUS(e->status)) {
+		snprintf(why, len, "status %x", (unsigned)e->status);
+		return "CRASH";
+	}
+	if (!r->first && r->failure.error == 0) {
+		snprintf(why, len, "no errno");
+		return "WRONG";
+	}
+	if (!r->second && !for_good) {
+		snprintf(why, len, "then: %s %s (%s)", phases[r->again.phase], r->again.what, e->second);
+		return "WRONG";
+	}
+	if (r->descriptors > like->descriptors || r->threads > like->threads || r->mappings > like->mappings ||
+	    r->blocks > like->blocks) {
+		snprintf(why, len,
+			 "%u descriptors, %u threads, %ld blocks, %ld mappings; without a failure %u, %u, %ld, %ld",
+			 r->descriptors, r->threads, (long)r->blocks, (long)r->mappings, like->descriptors,
+			 like->threads, (long)like->blocks, (long)like->mappings);
+		return "LEAK";
+	}
+	return r->first ? "worked" : for_good ? "for-good" : "error";
+}
+
+static bool is_bad(const char *outcome)
+{
+	return outcome[0] >= 'A' && outcome[0] <= 'Z';
+}
+
+static int sweep(bool alone, int kind, bool on, long first, long step, long most)
+{
+	struct report like;
+	struct ended e = run_victim(alone, kind, 0, false);
+	int bad = 0;
+	char why[600];
+
+	like = *report;
+	if (!report->first || !report->second) {
+		printf("%s without a failure: %s %s: errno %d; %s\n", kinds[kind], phases[report->failure.phase],
+		       report->failure.what, report->failure.error, e.sentence);
+		return 2;
+	}
+	for (long i = 0, n = first; i < most; i++, n += step) {
+		const char *outcome;
+
+		e = run_victim(alone, kind, n, on);
+		outcome = verdict(&e, &like, why, sizeof(why));
+		if (!e.hang && report->calls < n && !is_bad(outcome))
+			break;
+		printf("%s %s %ld %s", kinds[kind], on ? "on" : "once", n, outcome);
+		if (!report->first)
+			printf(" %s %s errno %d", phases[report->failure.phase], report->failure.what,
+			       report->failure.error);
+		printf("; %s%s%s\n", why, why[0] ? "; " : "", e.sentence);
+		fflush(stdout);
+		bad |= is_bad(outcome);
+	}
+	return bad;
+}
+
+/** What has just ended at one side may not have been heard of at the other. @return whether the partner has no more than before. */
+static bool partner_is_as_before(pid_t pid, unsigned before)
+{
+	for (unsigned ms = 0; ms < SETTLE_MS; ms += 10) {
+		if (partner_descriptors(pid) <= before)
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	failing_get_fn get = (failing_get_fn)dlsym(RTLD_DEFAULT, "failing_get");
+	bool alone = argc > 6 && !strcmp(argv[6], "alone");
+	int listener, said = -1, kind = -1, bad;
+	unsigned before = 0;
+	pid_t partner = 0;
+	char byte;
+
+	for (int i = 0; argc > 5 && i < FAILING_KINDS; i++)
+		if (!strcmp(argv[1], kinds[i]))
+			kind = i;
+	state = get ? get() : NULL;
+	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (kind < 0 || !state || report == MAP_FAILED) {
+		fprintf(stderr, "usage: KIND once|on FIRST STEP MOST [alone], with libfailing.so preloaded\n");
+		return 2;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (!alone) {
+		listener = partner_listen();
+		partner = partner_start(listener, &said);
+		if (read(said, &byte, 1) != 1) {
+			printf("the partner cannot open the device\n");
+			return 3;
+		}
+		run_victim(false, kind, 0, false); /* then the partner has what it keeps */
+		usleep(100000);
+		before = partner_descriptors(partner);
+	}
+	bad = sweep(alone, kind, !strcmp(argv[2], "on"), atol(argv[3]), atol(argv[4]), atol(argv[5]));
+	if (partner && waitpid(partner, NULL, WNOHANG) != 0) {
+		printf("%s: the partner has ended\n", kinds[kind]);
+		bad = 1;
+	} else if (partner && !partner_is_as_before(partner, before)) {
+		printf("%s: LEAK: the partner has %u descriptors, %u before\n", kinds[kind],
+		       partner_descriptors(partner), before);
+		bad = 1;
+	}
+	if (partner)
+		kill(partner, SIGKILL);
+	return bad;
+}
