@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "keyed.h"
 #include "list.h"
 #include "nic.h"
 #include "table.h"
@@ -54,6 +55,8 @@ struct nic {
 	bool refers;	       /* something has been sent by reference, ever */
 	bool answers_stranger; /* what is being posted is for a sender that has proved nothing */
 	uint64_t now;	       /* latest time seen */
+	const struct keyed *keyed; /* NULL: no key, packets end with an ICRC; else &tag_key */
+	struct keyed tag_key;
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
 
 	struct table qps;   /* by QPN */

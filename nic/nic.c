@@ -51,6 +51,13 @@ static bool config_complete(struct nic_config *c)
 	return true;
 }
 
+/** Freed memory is given to somebody else: no key stays in it. */
+static void nic_free(struct nic *nic)
+{
+	explicit_bzero(&nic->tag_key, sizeof(nic->tag_key));
+	free(nic);
+}
+
 int nic_create(const struct nic_config *config, struct nic **out)
 {
 	struct nic *nic = calloc(1, sizeof(*nic));
@@ -62,9 +69,17 @@ int nic_create(const struct nic_config *config, struct nic **out)
 		free(nic);
 		return -EINVAL;
 	}
+	nic->cfg.key = NULL; /* the caller's */
+	if (config->key) {
+		if (!keyed_derive(&nic->tag_key, config->key)) {
+			free(nic);
+			return -ENOTSUP;
+		}
+		nic->keyed = &nic->tag_key;
+	}
 	nic->trace = calloc(nic->cfg.trace_len, sizeof(*nic->trace));
 	if (!nic->trace) {
-		free(nic);
+		nic_free(nic);
 		return -ENOMEM;
 	}
 	nic->port_up = true;
@@ -123,7 +138,12 @@ void nic_destroy(struct nic *nic)
 	free(nic->mkeys.slots);
 	free(nic->heap);
 	free(nic->trace);
-	free(nic);
+	nic_free(nic);
+}
+
+bool nic_key_supported(void)
+{
+	return keyed_supported();
 }
 
 const struct nic_limits *nic_limits(const struct nic *nic)
@@ -207,15 +227,12 @@ void nic_tell_failed_cqs(struct nic *nic)
 static enum nic_counter verdict_counter(enum packet_verdict v)
 {
 	static const uint16_t map[PACKET_VERDICTS] = {
-		[PACKET_NOT_ROCE] = NIC_CNT_rx_not_roce,
-		[PACKET_BAD_IP] = NIC_CNT_rx_bad_ip,
-		[PACKET_TOO_SHORT] = NIC_CNT_rx_too_short,
-		[PACKET_TOO_LONG] = NIC_CNT_rx_too_long,
-		[PACKET_BAD_VERSION] = NIC_CNT_rx_bad_version,
-		[PACKET_BAD_OPCODE] = NIC_CNT_rx_bad_opcode,
-		[PACKET_BAD_PAD] = NIC_CNT_rx_bad_pad,
-		[PACKET_BAD_ICRC] = NIC_CNT_rx_icrc_encapsulated,
-		[PACKET_BAD_REFERENCE] = NIC_CNT_rx_bad_reference,
+		[PACKET_NOT_ROCE] = NIC_CNT_rx_not_roce,       [PACKET_BAD_IP] = NIC_CNT_rx_bad_ip,
+		[PACKET_TOO_SHORT] = NIC_CNT_rx_too_short,     [PACKET_TOO_LONG] = NIC_CNT_rx_too_long,
+		[PACKET_BAD_VERSION] = NIC_CNT_rx_bad_version, [PACKET_BAD_OPCODE] = NIC_CNT_rx_bad_opcode,
+		[PACKET_BAD_PAD] = NIC_CNT_rx_bad_pad,	       [PACKET_BAD_ICRC] = NIC_CNT_rx_icrc_encapsulated,
+		[PACKET_NO_KEY] = NIC_CNT_rx_key_unknown,      [PACKET_NO_TAG] = NIC_CNT_rx_key_missing,
+		[PACKET_BAD_TAG] = NIC_CNT_rx_key_wrong,       [PACKET_BAD_REFERENCE] = NIC_CNT_rx_bad_reference,
 	};
 
 	return (enum nic_counter)map[v];
@@ -340,7 +357,7 @@ enum nic_rx_verdict nic_rx(struct nic *nic, const struct nic_rx_frame *frame, ui
 		COUNT(nic, rx_port_down);
 		return NIC_RX_MALFORMED;
 	}
-	verdict = packet_parse(frame, &p);
+	verdict = packet_parse_keyed(frame, nic->keyed, &p);
 	if (verdict != PACKET_OK) {
 		drop_malformed(nic, verdict);
 		return NIC_RX_MALFORMED;

@@ -56,6 +56,8 @@ enum nic_mtu { NIC_MTU_256 = 1, NIC_MTU_512, NIC_MTU_1024, NIC_MTU_2048, NIC_MTU
 
 #define NIC_GID_TABLE_LEN 16
 
+#define NIC_KEY_LEN 16 /* bytes of a key that packets are authenticated with */
+
 /* ---- instance ---------------------------------------------------------------------------------------- */
 
 /** What an instance can hold; reported by device queries. Zero in a nic_config means the default. */
@@ -90,6 +92,10 @@ struct nic_config {
 				   * sends; 0: not at all */
 	uint32_t local_ack_delay; /* local_ca_ack_delay code reported to peers (4.096 us * 2^n); only reported */
 	uint32_t trace_len;	  /* entries in the trace ring, a power of two; 0: 1024 */
+	/** NULL, or NIC_KEY_LEN secret bytes, which are copied: every packet that leaves by a path with an ICRC ends with
+	 *  a tag instead, and whatever arrives without a tag under the same key is dropped (keyed.md). Paths and frames
+	 *  without an ICRC (NIC_PATH_NO_ICRC, NIC_RX_NO_ICRC) have no tag either. */
+	const uint8_t *key;
 	struct nic_limits limits;
 
 	/** Cryptographically strong random bytes (keys, QPNs). Deterministic in a simulation. Required. */
@@ -122,11 +128,14 @@ struct nic_config {
 	void *ctx; /* handed to those above */
 };
 
-/** Create an instance. @return 0, -EINVAL (bad configuration), -ENOMEM. */
+/** Create an instance. @return 0, -EINVAL (bad configuration), -ENOMEM, -ENOTSUP (a key, and !nic_key_supported()). */
 int nic_create(const struct nic_config *config, struct nic **out);
 
 /** Destroy an instance and every object left in it. */
 void nic_destroy(struct nic *nic);
+
+/** Whether this build can authenticate packets: it has libsodium. */
+bool nic_key_supported(void);
 
 /** Limits in force. The pointer lives as long as the instance. */
 const struct nic_limits *nic_limits(const struct nic *nic);
@@ -163,6 +172,9 @@ enum nic_rx_flags {
 	/** data starts at the BTH and there is no addressing: a packet of a connected QP, of which src_qpn and `addresses` say what
 	 *  nic_tx_frame did. It has to be the one that its destination is connected to. With NIC_RX_NO_ICRC */
 	NIC_RX_BARE = 1 << 4,
+	/** The carrier vouches for the sender: the packet ends with an ICRC, which is checked, also where a NIC with a key asks
+	 *  for a tag. */
+	NIC_RX_NO_KEY = 1 << 5,
 };
 
 /**
@@ -259,9 +271,9 @@ bool nic_rx_check(struct nic *nic, const struct nic_rx_frame *frame);
 /** A packet to transmit. The caller offers a buffer; the NIC fills in the rest. */
 struct nic_tx_frame {
 	uint8_t *
-		data; /* in: at least NIC_FRAME_MAX bytes. out: an IP packet, IP header first, ICRC last; but see `bare` */
+		data; /* in: at least NIC_FRAME_MAX bytes. out: an IP packet, IP header first, ICRC or tag last; but see `bare` */
 	void *cookie; /* the caller's; untouched */
-	uint32_t len; /* out: bytes of the packet, to the end of the ICRC */
+	uint32_t len; /* out: bytes of the packet, to the end of the ICRC or tag */
 	uint16_t bth; /* out: offset of the UDP payload (BTH): 28 for IPv4, 48 for IPv6, 0: bare */
 	uint8_t tclass, hop_limit;
 	bool no_icrc; /* out: the last four bytes are no ICRC, the path vouches for integrity */

@@ -3,13 +3,14 @@
  * packet.c - bytes <-> struct packet (IBTA 9.2-9.6, annex A17).
  *
  * packet_parse reads untrusted bytes, in the order of the conformance points HV-01..HV-05: carrier headers, least
- * length, opcode, lengths and pad, version, ICRC. No header is read before the length says that it is there, and no
+ * length, opcode, lengths and pad, version, ICRC or tag. No header is read before the length says that it is there, and no
  * verdict depends on a byte that was not checked to exist. packet_encode trusts its caller. Both are on the path of
  * every packet: fixed-size copies, no loops over payload, one CRC call where that is possible. Stateless.
  */
 #include "packet.h"
 
 #include "icrc.h"
+#include "keyed.h"
 #include "wire.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@
  * twice. */
 #define CRC_COPY_MAX 256
 
-_Static_assert(HEADERS_MAX + XRCETH_LEN + RETH_LEN + IMMDT_LEN + NIC_PAYLOAD_MAX + ICRC_LEN <= NIC_FRAME_MAX,
+_Static_assert(HEADERS_MAX + XRCETH_LEN + RETH_LEN + IMMDT_LEN + NIC_PAYLOAD_MAX + KEYED_TAG_LEN <= NIC_FRAME_MAX,
 	       "longest packet");
 
 static const uint8_t v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}; /* ::ffff:0:0/96 */
@@ -103,6 +104,13 @@ static inline void mask_carrier(uint8_t *ip, bool v4)
 		ip[IPV6_HOPS] = 0xff;
 		wire_put16(ip + IPV6_LEN + UDP_CSUM, 0xffff);
 	}
+}
+
+/** Set to ones what the ICRC covers and a tag does not: a UDP socket hides the IPv4 ID, and firewalls clear DF. */
+static inline void mask_fragmentation(uint8_t *ip, bool v4)
+{
+	if (v4)
+		wire_put32(ip + IPV4_ID, 0xffffffffu);
 }
 
 /** Put back what put_carrier masked. */
@@ -325,12 +333,9 @@ static inline void parse_extensions(const struct opcode *op, const uint8_t *h, s
 		out->inv_rkey = wire_get32(h);
 }
 
-/** Whether the ICRC holds; `len` bytes at `bth` are the UDP payload, ICRC included. May find out->ip_id. */
-static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *bth, uint32_t len, struct packet *out)
+/** IP and UDP headers and BTH, masked, of a packet with the UDP payload of len bytes at `bth`. @return offset of the BTH. */
+static inline unsigned put_masked(const uint8_t *bth, uint32_t len, const struct packet *out, uint8_t *block)
 {
-	uint8_t block[HEADERS_MAX + CRC_COPY_MAX];
-	uint32_t rest = len - BTH_LEN - ICRC_LEN;
-	uint32_t difference, crc;
 	unsigned carrier;
 
 	if (!out->ip) {
@@ -346,6 +351,16 @@ static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *b
 	}
 	memcpy(block + carrier, bth, BTH_LEN);
 	block[carrier + BTH_ECN] = 0xff;
+	return carrier;
+}
+
+/** Whether the ICRC holds; `len` bytes at `bth` are the UDP payload, ICRC included. May find out->ip_id. */
+static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *bth, uint32_t len, struct packet *out)
+{
+	uint8_t block[HEADERS_MAX + CRC_COPY_MAX];
+	uint32_t rest = len - BTH_LEN - ICRC_LEN;
+	uint32_t difference, crc;
+	unsigned carrier = put_masked(bth, len, out, block);
 
 	if (rest <= CRC_COPY_MAX) {
 		memcpy(block + carrier + BTH_LEN, bth + BTH_LEN, rest);
@@ -361,6 +376,35 @@ static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *b
 		return false;
 	out->ip_id_recovered = icrc_find_ip_id(difference, carrier + len, &out->ip_id);
 	return out->ip_id_recovered;
+}
+
+/**
+ * Whether the tag holds; `len` bytes at `bth` are the UDP payload, tag included. SipHash takes the packet in one piece, so
+ * it is copied behind its masked headers, which costs a twentieth of the hash.
+ */
+static __attribute__((noinline)) bool tag_holds(const uint8_t *bth, uint32_t len, const struct keyed *key,
+						const struct packet *out)
+{
+	uint8_t block[NIC_FRAME_MAX];
+	uint32_t rest = len - BTH_LEN - KEYED_TAG_LEN;
+	unsigned carrier = put_masked(bth, len, out, block);
+
+	mask_fragmentation(block, out->v4);
+	memcpy(block + carrier + BTH_LEN, bth + BTH_LEN, rest);
+	return keyed_holds(key, block, carrier + BTH_LEN + rest, bth + len - KEYED_TAG_LEN);
+}
+
+/** Whether a packet ends with a tag or an ICRC is said by its version; which it must be, by the key and the carrier. */
+static inline enum packet_verdict check_version(const struct nic_rx_frame *frame, unsigned version,
+						const struct keyed *key)
+{
+	bool vouched = frame->flags & (NIC_RX_NO_ICRC | NIC_RX_NO_KEY);
+
+	if (version == BTH_TVER_KEYED && !vouched)
+		return key ? PACKET_OK : PACKET_NO_KEY;
+	if (version != 0)
+		return PACKET_BAD_VERSION; /* HV-04 */
+	return key && !vouched ? PACKET_NO_TAG : PACKET_OK;
 }
 
 /** Payload by reference goes straight to where it belongs. Whoever looks at it first needs it in the packet. */
@@ -387,12 +431,12 @@ static enum packet_verdict parse_reference(const struct nic_reference *ref, uint
 	return PACKET_OK;
 }
 
-enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet *out)
+enum packet_verdict packet_parse_keyed(const struct nic_rx_frame *frame, const struct keyed *key, struct packet *out)
 {
 	const struct opcode *op;
 	enum packet_verdict verdict;
 	const uint8_t *bth;
-	uint32_t len, body;
+	uint32_t len, body, version, end = ICRC_LEN;
 
 	out->peer = frame->peer;
 	out->bare = frame->flags & NIC_RX_BARE;
@@ -414,22 +458,29 @@ enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet
 	op = op_get(bth[BTH_OPCODE]);
 	if (!op)
 		return PACKET_BAD_OPCODE; /* HV-02 */
-	if (len < op->hdr_len + (uint32_t)ICRC_LEN)
+	version = bth[BTH_FLAGS] & BTH_TVER_MASK;
+	if (__builtin_expect(version == BTH_TVER_KEYED, 0))
+		end = KEYED_TAG_LEN;
+	if (len < op->hdr_len + end)
 		return PACKET_TOO_SHORT; /* HV-03 */
-	body = len - op->hdr_len - ICRC_LEN;
+	body = len - op->hdr_len - end;
 	if (body > (op->payload ? NIC_PAYLOAD_MAX : 0))
 		return PACKET_TOO_LONG;
 	parse_bth(bth, out);
 	if (out->pad > body || (body & 3) != 0)
 		return PACKET_BAD_PAD; /* HV-03 */
-	if ((bth[BTH_FLAGS] & BTH_TVER_MASK) != 0)
-		return PACKET_BAD_VERSION; /* HV-04 */
+	if (__builtin_expect(version != 0 || key, 0)) {
+		verdict = check_version(frame, version, key);
+		if (verdict != PACKET_OK)
+			return verdict;
+	}
 
 	out->op = op;
 	out->payload = (frame->body ? frame->body + (bth - frame->data) : bth) + op->hdr_len;
 	out->payload_len = body - out->pad;
 	out->ip_id_recovered = false;
 	out->no_icrc = false;
+	out->key = NULL;
 	out->ecn_ce = (out->tclass & 3) == 3 || (frame->flags & NIC_RX_ECN_CE) != 0;
 	out->reference = frame->reference;
 	out->offer = NULL;
@@ -438,9 +489,13 @@ enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet
 		parse_extensions(op, bth + BTH_LEN, out);
 	if (__builtin_expect(frame->reference != NULL, 0))
 		return parse_reference(frame->reference, body, out);
-	if (!(frame->flags & NIC_RX_NO_ICRC) && !icrc_holds(frame, bth, len, out))
-		return PACKET_BAD_ICRC; /* HV-05 */
-	return PACKET_OK;
+	if (frame->flags & NIC_RX_NO_ICRC)
+		return PACKET_OK;
+	if (__builtin_expect(end == KEYED_TAG_LEN, 0)) {
+		out->key = key;
+		return tag_holds(bth, len, key, out) ? PACKET_OK : PACKET_BAD_TAG; /* SE-08 */
+	}
+	return icrc_holds(frame, bth, len, out) ? PACKET_OK : PACKET_BAD_ICRC; /* HV-05 */
 }
 
 /* ---- building ---------------------------------------------------------------------------------------- */
@@ -563,12 +618,31 @@ static unsigned encode_plain(const struct packet *p, uint8_t *buf)
 	return payload - p->op->hdr_len + len;
 }
 
+/** A packet with a tag in place of the ICRC. */
+static __attribute__((noinline)) unsigned encode_keyed(const struct packet *p, uint8_t *buf)
+{
+	unsigned len = udp_payload_len(p) - ICRC_LEN + KEYED_TAG_LEN, payload = put_headers(p, buf, len, true);
+	unsigned bth = payload - p->op->hdr_len, end = payload + p->payload_len + p->pad;
+
+	put_payload(p, buf + payload);
+	buf[bth + BTH_FLAGS] |= BTH_TVER_KEYED;
+	mask_fragmentation(buf, p->v4);
+	keyed_tag(p->key, buf, end, buf + end);
+	if (p->v4)
+		wire_put32(buf + IPV4_ID, (uint32_t)p->ip_id << 16 | p->ip_frag);
+	unmask_carrier(p, buf);
+	buf[bth + BTH_ECN] = bth_ecn_byte(p);
+	return end + KEYED_TAG_LEN;
+}
+
 unsigned packet_encode(const struct packet *p, uint8_t *buf)
 {
 	unsigned payload;
 
 	if (p->no_icrc)
 		return encode_plain(p, buf);
+	if (__builtin_expect(p->key != NULL, 0))
+		return encode_keyed(p, buf);
 	payload = put_headers(p, buf, udp_payload_len(p), true);
 	put_payload(p, buf + payload);
 	/* The packet is built masked, so that one call over the whole of it gives the ICRC. */
@@ -585,7 +659,7 @@ uint8_t *packet_open(struct packet *p, uint8_t *buf)
 	unsigned payload;
 
 	p->payload = NULL; /* in its place when the packet is closed */
-	p->summed = p->payload_len > CRC_COPY_MAX && !p->no_icrc;
+	p->summed = p->payload_len > CRC_COPY_MAX && !p->no_icrc && !p->key;
 	if (!p->summed)
 		return buf + payload_offset(p);
 	payload = put_headers(p, buf, udp_payload_len(p), true);

@@ -2,14 +2,16 @@
 /*
  * packet.h - RoCEv2 packets: bytes <-> struct packet (IBTA 9.2-9.6, annex A17).
  *
- * packet_parse is the only place that reads untrusted bytes. What it returns with PACKET_OK may be trusted by the
- * engines: the opcode is known, the headers named by op->hdrs are there, lengths agree, pad is sane, the ICRC holds.
+ * packet_parse_keyed is the only place that reads untrusted bytes. What it returns with PACKET_OK may be trusted by the
+ * engines: the opcode is known, the headers named by op->hdrs are there, lengths agree, pad is sane, the ICRC holds,
+ * or the tag where packets are authenticated (keyed.md).
  * What the engines still check: everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU), the size and
  * operands of extended atomics (extended.c), and operation, datatype, number and operands of elements (resp_elem.c).
  */
 #ifndef NIC_PACKET_H
 #define NIC_PACKET_H
 
+#include "keyed.h"
 #include "nic.h"
 #include "opcode.h"
 
@@ -72,6 +74,8 @@ struct packet {
 	bool no_icrc;	   /* of our own packets: zeroes instead */
 	bool summed;	   /* packet_open has begun the ICRC */
 	uint32_t icrc;	   /* as far as it goes */
+	/** NULL: an ICRC ends the packet. Else the key of the tag that does; not looked at with no_icrc. */
+	const struct keyed *key;
 };
 
 /** Begin a packet of our own: fields that most have alike, or that no opcode asks for. The caller sets the addresses, what
@@ -87,6 +91,7 @@ static inline void packet_init(struct packet *p)
 	p->referred = 0;
 	p->offers = false;
 	p->pkey = 0xffff;
+	p->key = NULL;
 }
 
 /** Why a packet is refused; each has a counter of the same name (rx_<verdict> in counters.def). */
@@ -101,6 +106,9 @@ enum packet_verdict {
 	PACKET_BAD_REFERENCE, /* payload besides what is referred to, too much of that, or an opcode that has none or offers nothing */
 	PACKET_BAD_PAD, /* pad longer than the payload, pad where there is none, length not a multiple of 4 */
 	PACKET_BAD_ICRC,
+	PACKET_NO_KEY,	/* TVer says that it ends with a tag, and there is no key */
+	PACKET_NO_TAG,	/* it has to end with a tag, and TVer says that it does not */
+	PACKET_BAD_TAG, /* the tag is not that of the packet under this key */
 	PACKET_VERDICTS
 };
 
@@ -111,8 +119,17 @@ enum packet_verdict {
  * A UDP checksum is not looked at, zero or not: the ICRC covers more, and captures of a host's own traffic hold
  * unfinished ones. What a re-encoded packet does not keep: nonzero pad, nonzero reserved bytes of DETH, XRCETH,
  * ExtAtomicETH, ElementETH and CNP.
+ *
+ * @param key NULL, or what a frame from the network must be authenticated with. Frames whose carrier vouches for them
+ * (NIC_RX_NO_ICRC, NIC_RX_NO_KEY) have no tag. *out keeps the pointer: it re-encodes under the same key.
  */
-enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet *out);
+enum packet_verdict packet_parse_keyed(const struct nic_rx_frame *frame, const struct keyed *key, struct packet *out);
+
+/** For those without a key. */
+static inline enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet *out)
+{
+	return packet_parse_keyed(frame, NULL, out);
+}
 
 /** Offset of the payload from the start of the IP header of a packet with this opcode. */
 static inline unsigned packet_payload_offset(const struct opcode *op, bool v4)
@@ -121,10 +138,10 @@ static inline unsigned packet_payload_offset(const struct opcode *op, bool v4)
 }
 
 /**
- * Write a packet to buf (NIC_FRAME_MAX bytes): IP, UDP, BTH, extension headers, payload, pad, ICRC. p->pad is
+ * Write a packet to buf (NIC_FRAME_MAX bytes): IP, UDP, BTH, extension headers, payload, pad, ICRC or tag. p->pad is
  * computed by the caller of the field (-payload_len & 3). The payload is copied from p->payload unless that is NULL
  * or already is its place in buf. Values wider than their field are the caller's mistake.
- * @return bytes from the IP header, or the BTH if p->bare, to the end of the ICRC.
+ * @return bytes from the IP header, or the BTH if p->bare, to the end of the ICRC or tag.
  */
 unsigned packet_encode(const struct packet *p, uint8_t *buf);
 

@@ -591,6 +591,7 @@ void qp_address(const struct nic_qp *qp, struct packet *p)
 	const struct nic_av *av = &qp->attr.av;
 
 	packet_init(p);
+	p->key = qp->nic->keyed;
 	p->sgid = qp->sgid;
 	p->dgid = av->dgid;
 	p->v4 = gid_is_v4(&av->dgid);

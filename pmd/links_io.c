@@ -79,12 +79,13 @@ static void rx_bare(struct pmd_engine *e, const struct link_in *in, uint32_t kin
 		nic_rx(e->nic, &frame, now_ns);
 }
 
-/** What has an ICRC is copied whole: it is yet to be checked, and must be the same then and later. */
+/** What has an ICRC is copied whole: it is yet to be checked, and must be the same then and later. The kernel has said who the
+ *  producer is: no tag is asked for. */
 static void rx_summed(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
 		      uint64_t now_ns)
 {
 	uint8_t copy[RING_PACKET_MAX];
-	struct nic_rx_frame frame = {.data = copy, .len = len, .peer = in->number};
+	struct nic_rx_frame frame = {.data = copy, .len = len, .flags = NIC_RX_NO_KEY, .peer = in->number};
 
 	memcpy(copy, packet, len);
 	rx(e, in, &frame, now_ns);

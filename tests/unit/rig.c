@@ -294,7 +294,14 @@ bool rig_tx(struct rig *rig, struct packet *p)
 	rig->frame_lens[slot] = tx.len;
 	rx = (struct nic_rx_frame){.data = tx.data, .len = tx.len};
 	*p = (struct packet){0};
-	assert_int_equal(packet_parse(&rx, p), PACKET_OK);
+	if (rig->opts.nic.key) {
+		static struct keyed key; /* the packet refers to it */
+
+		assert_true(keyed_derive(&key, rig->opts.nic.key));
+		assert_int_equal(packet_parse_keyed(&rx, &key, p), PACKET_OK);
+	} else {
+		assert_int_equal(packet_parse(&rx, p), PACKET_OK);
+	}
 	return true;
 }
 

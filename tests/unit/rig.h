@@ -91,7 +91,7 @@ struct rig_opts {
 	uint32_t be_replies;				/* as nic_qp_init; max_atomic_arg is 32 for RC */
 	uint32_t max_fetch;				/* as nic_qp_init; 0: 256 for RC, RIG_NO_ELEMENTS: 0 */
 	struct nic_qp_cap cap;				/* 0 fields: 64 WRs, 4 SGEs, 128 B inline */
-	struct nic_config nic;				/* random and ctx are filled in; active_mtu 0: 4096 */
+	struct nic_config nic; /* random and ctx are filled in; active_mtu 0: 4096; with a key rig_tx knows it */
 };
 
 struct rig {
