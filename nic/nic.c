@@ -339,7 +339,7 @@ static void drop_malformed(struct nic *nic, enum packet_verdict verdict)
 bool nic_rx_check(struct nic *nic, const struct nic_rx_frame *frame)
 {
 	struct packet p;
-	enum packet_verdict verdict = packet_parse(frame, &p);
+	enum packet_verdict verdict = packet_parse_keyed(frame, nic->keyed, &p);
 
 	if (verdict != PACKET_OK)
 		drop_malformed(nic, verdict);

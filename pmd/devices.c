@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "devices.h"
+#include "key.h"
 #include "port.h"
 #include "proto.h"
 
@@ -350,6 +351,7 @@ int pmd_devices(struct pmd_device *devices, unsigned max)
 int pmd_device_mtu(const struct pmd_device *device, const char *override, enum nic_mtu *mtu, char *err, size_t err_len)
 {
 	uint32_t carried = device->netdev_mtu ? device->netdev_mtu : 1500;
+	uint32_t overhead = PMD_OVERHEAD_V6 + (pmd_key_is_set() ? PMD_OVERHEAD_KEY : 0);
 
 	if (override && override[0]) {
 		for (unsigned m = NIC_MTU_256; m <= NIC_MTU_4096; m++) {
@@ -366,7 +368,7 @@ int pmd_device_mtu(const struct pmd_device *device, const char *override, enum n
 	}
 	*mtu = NIC_MTU_256;
 	for (unsigned m = NIC_MTU_256; m <= NIC_MTU_4096; m++)
-		if (carried >= (128u << m) + PMD_OVERHEAD_V6)
+		if (carried >= (128u << m) + overhead)
 			*mtu = (enum nic_mtu)m;
 	return 0;
 }

@@ -6,9 +6,10 @@
 #include "address.h"
 #include "engine.h"
 
-/* What a packet of one MTU needs around its payload: IP, UDP, BTH, RETH and immediate data, ICRC. */
-#define PMD_OVERHEAD_V4 (20 + 8 + 12 + 16 + 4 + 4)
-#define PMD_OVERHEAD_V6 (40 + 8 + 12 + 16 + 4 + 4)
+/* What a packet of one MTU needs around its payload: IP, UDP, BTH, RETH and immediate data, ICRC; what a tag is longer than that. */
+#define PMD_OVERHEAD_V4	 (20 + 8 + 12 + 16 + 4 + 4)
+#define PMD_OVERHEAD_V6	 (40 + 8 + 12 + 16 + 4 + 4)
+#define PMD_OVERHEAD_KEY 4
 
 /**
  * Devices named by `spec`, the value of UROCE_DEVICES; NULL or blank: the default ones.

@@ -19,6 +19,7 @@
 #include "eal.h"
 #include "engine_priv.h"
 #include "guard.h"
+#include "key.h"
 #include "local.h"
 #include "nic_rdm.h"
 #include "points.h"
@@ -248,9 +249,10 @@ static void engine_pause(void *ctx)
 	pthread_setcancelstate(cancel, NULL);
 }
 
-static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
+static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, size_t err_len)
 {
-	const struct nic_config config = {
+	struct pmd_key key;
+	struct nic_config config = {
 		.qpn_base = e->function << FUNCTION_QPN_BITS,
 		.qpn_bits = FUNCTION_QPN_BITS,
 		.active_mtu = mtu,
@@ -270,10 +272,19 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu)
 		.ctx = e,
 	};
 	struct nic_event event;
-	int rc = nic_create(&config, &e->nic);
+	int rc = pmd_key_read(&key, err, err_len);
 
 	if (rc != 0)
 		return rc;
+	e->keyed = key.set;
+	if (key.set)
+		config.key = key.secret;
+	rc = nic_create(&config, &e->nic);
+	pmd_key_wipe(&key);
+	if (rc != 0) {
+		snprintf(err, err_len, "no NIC: %s", strerror(-rc));
+		return rc;
+	}
 	if (e->control)
 		pmd_control_addresses(e->control, e->nic);
 	else
@@ -439,11 +450,9 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 	rc = engine_open_port(e, mtu, err, err_len);
 	if (rc != 0)
 		goto no_port;
-	rc = engine_create_nic(e, mtu);
-	if (rc != 0) {
-		snprintf(err, err_len, "no NIC: %s", strerror(-rc));
+	rc = engine_create_nic(e, mtu, err, err_len);
+	if (rc != 0)
 		goto no_nic;
-	}
 	rc = engine_open_links(e, err, err_len);
 	if (rc != 0)
 		goto no_links;

@@ -33,7 +33,8 @@ struct pmd_engine {
 	struct rte_mempool *pool;
 	pmd_event_fn on_event;
 	void *event_ctx;
-	bool dead; /* in a forked child */
+	bool dead;  /* in a forked child */
+	bool keyed; /* UROCE_KEY was set when it was opened */
 
 	/* Captures and faults, see tap.h. Under the lock. */
 	unsigned taps;	/* enum pmd_tap */

@@ -143,7 +143,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	while (index < l->n_in && l->in[index])
 		index++;
 	if (index >= LINKS_IN_MAX || !proto_msg_is(m, PROTO_LINK, sizeof(struct proto_link), 1) ||
-	    !(in = calloc(1, sizeof(*in))))
+	    !links_peer_allowed(l, connection) || !(in = calloc(1, sizeof(*in))))
 		goto refuse;
 	memcpy(&in->peer, m->data, sizeof(in->peer));
 	if (in->peer.service != 0 && !pmd_services_have(e, in->peer.service))

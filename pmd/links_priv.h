@@ -196,6 +196,17 @@ struct pmd_links {
 	struct link_owner owners[OWNERS];
 };
 
+/** Whether a link may be made with who is there. A packet that comes by a link has no tag: with a key nobody is let in who is not of our user, or root;
+ *  others go by the port, with a tag. */
+static inline bool links_peer_allowed(const struct pmd_links *l, int connection)
+{
+	struct ucred peer;
+
+	if (!l->e->keyed)
+		return proto_peer_allowed(connection, pmd_control_policy(l->control), NULL);
+	return proto_peer_is_self(connection) || (proto_peer(connection, &peer) == 0 && peer.uid == 0);
+}
+
 /* links_route.c */
 /** The link has ended: there may be another one at once, unless its consumer did not want it. */
 void links_routes_end(struct pmd_links *l, const struct link_out *out);

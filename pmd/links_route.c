@@ -139,7 +139,7 @@ static int hand_over(struct pmd_links *l, const struct link_out *out, struct rin
 	connection = proto_connect(&name);
 	if (connection < 0)
 		return connection;
-	if (!proto_peer_allowed(connection, pmd_control_policy(l->control), NULL)) {
+	if (!links_peer_allowed(l, connection)) {
 		rc = -EACCES;
 		goto no_ring;
 	}

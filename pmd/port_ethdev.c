@@ -29,6 +29,7 @@
 
 #include "devices.h"
 #include "eal.h"
+#include "key.h"
 #include "neigh.h"
 #include "packet_socket.h"
 #include "port.h"
@@ -375,6 +376,8 @@ static int ethdev_check_mtu(const struct pmd_device *device, enum nic_mtu mtu, c
 	uint32_t need = (128u << mtu) + (pmd_gid_is_v4(&device->gid) ? PMD_OVERHEAD_V4 : PMD_OVERHEAD_V6);
 	const char *framesz = strstr(device->port, "framesz=");
 
+	if (pmd_key_is_set())
+		need += PMD_OVERHEAD_KEY;
 	if (device->netdev_mtu != 0 && device->netdev_mtu < need) {
 		snprintf(err, err_len,
 			 "an IB MTU of %u needs an MTU of %u on %s, which has %u; raise it or lower UROCE_MTU",
