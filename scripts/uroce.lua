@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: BSD-3-Clause
--- Decodes uroce's own packets, extended atomics (nic/extended.md) and operations on elements (nic/elem.md), behind Wireshark's
--- dissector for InfiniBand:
+-- Decodes uroce's own packets, extended atomics (nic/extended.md) and operations on elements (nic/elem.md), and shows the tags of
+-- authenticated packets (nic/keyed.md), behind Wireshark's dissector for InfiniBand, which takes a tag for four bytes of payload and an
+-- ICRC:
 --   tshark -X lua_script:scripts/uroce.lua -r trace.pcapng
 
-local uroce = Proto("uroce", "uroce atomics")
+local uroce = Proto("uroce", "uroce atomics and tags")
 
 local NAMES = {
 	[0xc0] = "Masked Compare and Swap",
@@ -29,6 +30,8 @@ local OPERANDS = {
 	[0xc1] = {"add", "boundary"},
 }
 local BTH, AETH, EXT_ATOMIC_ETH, ELEMENT_ETH, ADDRESS = 12, 4, 16, 20, 8
+local ICRC, TAG = 4, 8
+local KEYED = 15 -- transport header version of packets with a tag
 local RUN = 1 -- flag: many requests, on one element each
 
 local fields = {
@@ -52,6 +55,7 @@ local fields = {
 	target = ProtoField.uint64("uroce.target", "Address of an element", base.HEX),
 	operands = ProtoField.bytes("uroce.operands", "Operands"),
 	compares = ProtoField.bytes("uroce.compares", "Compare values"),
+	tag = ProtoField.bytes("uroce.tag", "Authentication tag"),
 }
 uroce.fields = fields
 
@@ -60,6 +64,7 @@ uroce.experts = {malformed}
 
 local bth_opcode = Field.new("infiniband.bth.opcode")
 local bth_pad = Field.new("infiniband.bth.padcnt")
+local bth_version = Field.new("infiniband.bth.tver")
 local udp_length = Field.new("udp.length")
 
 local function request(tvb, tree, opcode)
@@ -149,19 +154,24 @@ local function response(tvb, tree)
 end
 
 function uroce.dissector(tvb, pinfo, tree)
-	local found = bth_opcode()
+	local found, version, length = bth_opcode(), bth_version(), udp_length()
+	local keyed = version and version.value == KEYED
 	local opcode = found and found.value
-	if not NAMES[opcode] then
+	if not opcode or not length or not (keyed or NAMES[opcode]) then
 		return
 	end
-	local start = found.offset + BTH
-	local pad, length = bth_pad(), udp_length()
-	if not length then
-		return
-	end
-	local len = length.value - 8 - BTH - 4 - (pad and pad.value or 0) -- less the ICRC, and what fills the last word
+	local start, pad = found.offset + BTH, bth_pad()
+	local filled = pad and pad.value or 0
+	local len = length.value - 8 - BTH - filled - (keyed and TAG or ICRC)
 	if len < 0 or start + len > tvb:len() then
 		return -- the capture has cut it
+	end
+	if keyed and start + len + filled + TAG <= tvb:len() then
+		local at = tvb(start + len + filled, TAG)
+		tree:add(uroce, at):add(fields.tag, at)
+	end
+	if not NAMES[opcode] then
+		return
 	end
 	local body = tvb(start, len):tvb()
 	local subtree = tree:add(uroce, tvb(start, len))

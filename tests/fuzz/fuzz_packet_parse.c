@@ -3,7 +3,8 @@
  * fuzz_packet_parse.c - any bytes into packet_parse; what it accepts must lie inside the frame and re-encode.
  *
  * The first byte of an input says how the rest is taken (enum mode). A fuzzer does not guess checksums, so modes let
- * it past them: MODE_FIX makes lengths, IPv4 checksum and ICRC right before parsing, MODE_NO_ICRC skips the ICRC.
+ * it past them: MODE_FIX makes lengths, IPv4 checksum and ICRC right before parsing, MODE_NO_ICRC skips the ICRC. With MODE_KEYED
+ * the receiver has a key, and what MODE_FIX makes right is the tag.
  */
 #include "packet.h"
 #include "wire.h"
@@ -19,6 +20,8 @@ enum mode {
 	MODE_NO_ICRC = 4,
 	MODE_FIX = 8,
 	MODE_V6 = 16, /* with MODE_UDP: the addresses */
+	MODE_KEYED = 32,
+	MODE_NO_KEY = 64, /* with MODE_KEYED: the carrier vouches */
 };
 
 /* Checks hold in every build, also with NDEBUG. */
@@ -38,6 +41,8 @@ static struct nic_rx_frame frame_from(const uint8_t *bytes, unsigned len, unsign
 
 	if (mode & MODE_NO_ICRC)
 		frame.flags |= NIC_RX_NO_ICRC;
+	if (mode & MODE_NO_KEY)
+		frame.flags |= NIC_RX_NO_KEY;
 	if (!(mode & MODE_UDP))
 		return frame;
 	frame.flags |= NIC_RX_UDP_PAYLOAD;
@@ -80,6 +85,39 @@ static unsigned carrier_write(const struct nic_rx_frame *frame, unsigned mode, u
 	return udp + UDP_LEN;
 }
 
+static struct keyed key;
+
+/** The tag of an IP packet of len bytes, masked here anew. */
+static void put_tag(uint8_t *ip, unsigned len)
+{
+	static uint8_t copy[65536];
+	bool v4 = ip[0] == IPV4_VERSION;
+	unsigned udp = v4 ? IPV4_LEN : IPV6_LEN;
+
+	if (len < udp + UDP_LEN + BTH_LEN + KEYED_TAG_LEN)
+		return;
+	ip[udp + UDP_LEN + BTH_FLAGS] |= BTH_TVER_KEYED;
+	memcpy(copy, ip, len);
+	if (v4) {
+		copy[IPV4_TOS] = copy[IPV4_TTL] = copy[IPV4_CSUM] = copy[IPV4_CSUM + 1] = 0xff;
+		memset(copy + IPV4_ID, 0xff, 4);
+	} else {
+		copy[0] = 0x6f;
+		memset(copy + 1, 0xff, 3);
+		copy[IPV6_HOPS] = 0xff;
+	}
+	copy[udp + UDP_CSUM] = copy[udp + UDP_CSUM + 1] = copy[udp + UDP_LEN + BTH_ECN] = 0xff;
+	keyed_tag(&key, copy, len - KEYED_TAG_LEN, ip + len - KEYED_TAG_LEN);
+}
+
+/** Lengths and checksum of an IP packet, and what ends it. */
+static void fix_ip(uint8_t *ip, unsigned len, unsigned mode)
+{
+	util_fix(ip, len);
+	if (mode & MODE_KEYED)
+		put_tag(ip, len);
+}
+
 /** Make what a fuzzer cannot guess right, in place. */
 static void fix(uint8_t *bytes, unsigned len, unsigned mode)
 {
@@ -92,10 +130,10 @@ static void fix(uint8_t *bytes, unsigned len, unsigned mode)
 		if (len < BTH_LEN + ICRC_LEN)
 			return;
 		memcpy(whole + bth, bytes, len);
-		util_fix(whole, bth + len);
-		memcpy(bytes + len - ICRC_LEN, whole + bth + len - ICRC_LEN, ICRC_LEN);
+		fix_ip(whole, bth + len, mode);
+		memcpy(bytes, whole + bth, len);
 	} else if (len >= IPV6_LEN + UDP_LEN && (bytes[0] == IPV4_VERSION || bytes[0] >> 4 == IPV6_VERSION)) {
-		util_fix(bytes, len);
+		fix_ip(bytes, len, mode);
 	}
 }
 
@@ -120,7 +158,7 @@ static void check_accepted(const struct nic_rx_frame *frame, const struct packet
 	static uint8_t encoded[NIC_FRAME_MAX], expected[NIC_FRAME_MAX];
 	const uint8_t *bth = p->payload - p->op->hdr_len;
 	unsigned carrier = p->v4 ? IPV4_LEN + UDP_LEN : IPV6_LEN + UDP_LEN;
-	unsigned udp_payload = p->op->hdr_len + p->payload_len + p->pad + ICRC_LEN;
+	unsigned udp_payload = p->op->hdr_len + p->payload_len + p->pad + (p->key ? KEYED_TAG_LEN : ICRC_LEN);
 	struct nic_rx_frame again = {.data = encoded};
 	struct packet q;
 
@@ -139,10 +177,10 @@ static void check_accepted(const struct nic_rx_frame *frame, const struct packet
 	memcpy(expected, p->ip ? p->ip : encoded, carrier);
 	memcpy(expected + carrier, bth, udp_payload);
 	clear_reserved(expected + carrier, p);
-	util_fix(expected, again.len);
+	fix_ip(expected, again.len, p->key ? MODE_KEYED : 0);
 	CHECK(memcmp(encoded, expected, again.len) == 0);
 
-	CHECK(packet_parse(&again, &q) == PACKET_OK);
+	CHECK(packet_parse_keyed(&again, p->key, &q) == PACKET_OK);
 	CHECK(q.op == p->op && q.psn == p->psn && q.payload_len == p->payload_len && q.ip_id == p->ip_id);
 	CHECK(memcmp(q.payload, p->payload, p->payload_len) == 0);
 }
@@ -150,6 +188,7 @@ static void check_accepted(const struct nic_rx_frame *frame, const struct packet
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct nic_rx_frame frame;
+	const struct keyed *with;
 	struct packet p;
 	unsigned mode, len;
 	uint8_t *bytes;
@@ -162,12 +201,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!bytes)
 		return 0;
 	memcpy(bytes, data + 1, len);
+	with = mode & MODE_KEYED && keyed_derive(&key, (const uint8_t *)"the fuzzer's key") ? &key : NULL;
 	if (mode & MODE_FIX)
 		fix(bytes, len, mode);
 	frame = frame_from(bytes, len, mode);
 	memset(&p, 0xee, sizeof(p));
-	if (packet_parse(&frame, &p) == PACKET_OK)
+	if (packet_parse_keyed(&frame, with, &p) == PACKET_OK) {
+		CHECK(p.key == (frame.flags & (NIC_RX_NO_ICRC | NIC_RX_NO_KEY) ? NULL : with));
 		check_accepted(&frame, &p);
+	}
 	free(bytes);
 	return 0;
 }

@@ -92,7 +92,7 @@ static void read_extensions(struct decoded *d, const uint8_t *p)
 
 bool decode_frame(const uint8_t *frame, unsigned len, struct decoded *d)
 {
-	unsigned pad, ext;
+	unsigned pad, ext, end;
 
 	memset(d, 0, sizeof(*d));
 	d->bth = len > 0 && frame[0] >> 4 == 4 ? 28 : 48;
@@ -104,16 +104,17 @@ bool decode_frame(const uint8_t *frame, unsigned len, struct decoded *d)
 	d->op = (b[0] & 0x1f) + (d->service == 6 ? DOP_MASKED_CMP_SWAP : 0);
 	d->se = b[1] >> 7;
 	pad = b[1] >> 4 & 3;
+	end = (b[1] & 15) == 15 ? 8 : 4; /* a tag, an ICRC */
 	d->qpn = (uint32_t)be(b + 5, 3);
 	d->ackreq = b[8] >> 7;
 	d->psn = (uint32_t)be(b + 9, 3);
 	mark_headers(d);
 	ext = extension_length(d);
 	d->payload = d->bth + 12 + ext;
-	if (len < d->payload + pad + 4)
+	if (len < d->payload + pad + end)
 		return false;
 	read_extensions(d, b + 12);
-	d->payload_len = len - d->payload - pad - 4;
+	d->payload_len = len - d->payload - pad - end;
 	return true;
 }
 

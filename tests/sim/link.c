@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * link.c - the network. A link joins two nodes in one direction and is a row of stages, each with a random stream of
- * its own: cut, loss, bit flip, rate, delay with jitter, reorder, duplicate. Without the reorder stage it is FIFO.
+ * its own: cut, loss, bit flip, rate, delay with jitter, reorder, duplicate, and an attacker beside it. Without the reorder stage it is FIFO.
  * When the run is quiet (sim->quiet) the faulty stages are off.
  */
 #include "sim.h"
@@ -23,6 +23,7 @@ void link_init(struct sim *sim)
 			rng_init(&link->dup, sim->opts.seed, STREAM_LINK_DUP, index);
 			rng_init(&link->reorder, sim->opts.seed, STREAM_LINK_REORDER, index);
 			rng_init(&link->flip, sim->opts.seed, STREAM_LINK_FLIP, index);
+			rng_init(&link->forge, sim->opts.seed, STREAM_LINK_FORGE, index);
 		}
 	}
 }
@@ -37,10 +38,15 @@ static struct frame *frame_get(struct sim *sim)
 	return f;
 }
 
-/** Whether the ICRC covers byte `at` of an IP packet (IBTA A17, wire-facts: everything but the variant fields). */
-static bool icrc_covers(const uint8_t *ip, uint32_t at)
+/** Whether the ICRC, or the tag, covers byte `at` of an IP packet (IBTA A17: everything but the variant fields; nic/keyed.md). */
+static bool sum_covers(const struct sim *sim, const uint8_t *ip, uint32_t at)
 {
 	uint32_t udp = ip[0] >> 4 == 4 ? 20 : 40;
+
+	if (sim->opts.keyed && sim->opts.udp_port && at < udp + 8)
+		return false; /* nobody sees it */
+	if (sim->opts.keyed && udp == 20 && at >= 4 && at < 8)
+		return false;
 
 	if (udp == 20 && (at == 1 || at == 8 || at == 10 || at == 11))
 		return false;
@@ -51,7 +57,7 @@ static bool icrc_covers(const uint8_t *ip, uint32_t at)
 	return at != udp + 6 && at != udp + 7 && at != udp + 8 + 4;
 }
 
-/** The bit flip stage: one to three bits. A CRC-32 finds all such errors at these lengths. */
+/** The bit flip stage: one to three bits. A CRC-32 finds all such errors at these lengths, a tag all with good luck: 2^-64. */
 static void stage_flip(struct link *link, struct frame *f)
 {
 	uint8_t before[NIC_FRAME_MAX];
@@ -66,7 +72,7 @@ static void stage_flip(struct link *link, struct frame *f)
 	for (uint32_t i = 0; i < f->len; i++) {
 		if (f->data[i] != before[i]) {
 			f->touched = true;
-			f->corrupt |= icrc_covers(before, i);
+			f->corrupt |= sum_covers(link->from->sim, before, i);
 		}
 	}
 	link->from->sim->stats.flipped++;
@@ -97,6 +103,88 @@ static uint64_t stage_delay(struct sim *sim, struct link *link, uint32_t len)
 	return at;
 }
 
+/* ---- an attacker ------------------------------------------------------------------------------------- */
+
+static void ipv4_lengths(uint8_t *ip, uint32_t len)
+{
+	uint32_t sum = 0;
+
+	ip[2] = (uint8_t)(len >> 8);
+	ip[3] = (uint8_t)len;
+	ip[10] = ip[11] = 0;
+	for (unsigned i = 0; i < 20; i += 2)
+		sum += (uint32_t)ip[i] << 8 | ip[i + 1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum += sum >> 16;
+	ip[10] = (uint8_t)(~sum >> 8);
+	ip[11] = (uint8_t)~sum;
+}
+
+/** All lengths, and what follows from them. */
+static void set_lengths(struct frame *f, uint32_t len)
+{
+	bool v4 = f->data[0] >> 4 == 4;
+	uint8_t *udp = f->data + (v4 ? 20 : 40);
+
+	f->len = len;
+	if (v4) {
+		ipv4_lengths(f->data, len);
+	} else {
+		f->data[4] = (uint8_t)((len - 40) >> 8);
+		f->data[5] = (uint8_t)(len - 40);
+	}
+	len -= (uint32_t)(udp - f->data);
+	udp[4] = (uint8_t)(len >> 8);
+	udp[5] = (uint8_t)len;
+}
+
+/** What an attacker makes of a frame that he has seen: never the frame itself, which would be a duplicate. */
+static void forge(struct rng *rng, struct frame *f)
+{
+	uint32_t udp = f->data[0] >> 4 == 4 ? 20 : 40, bth = udp + 8, addr = udp == 20 ? 12 : 8, n = udp == 20 ? 4 : 16;
+	uint8_t swap[16];
+
+	switch (rng_below(rng, f->link->from == f->link->to ? 4 : 5)) {
+	case 0: /* another PSN, and a tag by chance, or by another key */
+		f->data[bth + 11] ^= (uint8_t)(1 + rng_below(rng, 255));
+		rng_bytes(rng, f->data + f->len - 8, 8);
+		break;
+	case 1: /* another byte behind the BTH, in the tag maybe */
+		f->data[bth + 12 + rng_below(rng, f->len - bth - 12)] ^= (uint8_t)(1 + rng_below(rng, 255));
+		break;
+	case 2: /* as from a NIC without a key */
+		f->data[bth + 1] &= 0xf0;
+		set_lengths(f, f->len - 4);
+		nic_frame_icrc_set(f->data, f->len);
+		break;
+	case 4: /* sent back to where it comes from */
+		memcpy(swap, f->data + addr, n);
+		memcpy(f->data + addr, f->data + addr + n, n);
+		memcpy(f->data + addr + n, swap, n);
+		f->link = &f->link->from->sim->link[f->link->to->index][f->link->from->index];
+		break;
+	default: /* cut short */
+		set_lengths(f, f->len - 4 * (1 + (uint32_t)rng_below(rng, (f->len - bth - 12) / 4)));
+	}
+}
+
+/** The attacker's frame comes at about the same time, before or after the one that it is made of. */
+static void stage_forge(struct sim *sim, struct link *link, const uint8_t *data, uint32_t len)
+{
+	struct frame *f = frame_get(sim);
+
+	memcpy(f->data, data, len);
+	f->link = link;
+	f->len = len;
+	f->corrupt = f->touched = f->copy = false;
+	f->forged = true;
+	f->to = NULL;
+	f->incarnation = 0;
+	forge(&link->forge, f);
+	sim->stats.forged++;
+	sched_at(sim, sim->now_ns + 1 + rng_below(&link->forge, 2ull * sim->opts.delay_ns), node_rx, f);
+}
+
 void link_send(struct link *link, const uint8_t *data, uint32_t len, struct qp *to)
 {
 	struct sim *sim = link->from->sim;
@@ -104,6 +192,8 @@ void link_send(struct link *link, const uint8_t *data, uint32_t len, struct qp *
 	bool flipped = rng_chance(&link->flip, sim->opts.flip);
 
 	sim->stats.frames++;
+	if (sim->opts.keyed && rng_chance(&link->forge, sim->opts.forge))
+		stage_forge(sim, link, data, len);
 	if (!sim->quiet && (lost || link->cut_until_ns > sim->now_ns)) {
 		sim->stats.lost++;
 		sim_log(sim, "    lost");
@@ -116,7 +206,7 @@ void link_send(struct link *link, const uint8_t *data, uint32_t len, struct qp *
 		memcpy(f->data, data, len);
 		f->link = link;
 		f->len = len;
-		f->corrupt = f->touched = false;
+		f->corrupt = f->touched = f->forged = false;
 		f->copy = i > 0;
 		f->to = to;
 		f->incarnation = to == NULL ? 0 : to->incarnation;

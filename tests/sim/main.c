@@ -115,6 +115,8 @@ static void print_stats(const struct sim_stats *s)
 #define S(field) (unsigned long long)s->field
 	printf("%llu events, %llu frames (%llu lost, %llu doubled, %llu reordered, %llu corrupted), %llu sent again\n",
 	       S(events), S(frames), S(lost), S(doubled), S(reordered), S(flipped), S(retransmits));
+	if (s->forged > 0)
+		printf("%llu frames of an attacker, none taken\n", S(forged));
 	printf("%llu completions (%llu errors, %llu flushed), received: RC %llu, UC %llu, UD %llu; %llu atomics "
 	       "executed\n",
 	       S(completions), S(errors), S(flushed), S(deliveries), S(uc_delivered), S(ud_delivered), S(atomics));

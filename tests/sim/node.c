@@ -4,7 +4,8 @@
  * are), events, completion queues that are polled or armed.
  *
  * Oracles here: tx_pending (nic_tx_pending and nic_tx agree), deadline (nic_timeout makes progress), frame_bounds,
- * icrc (a packet with flipped bits is refused, an intact one is not), event_lost, event_spurious, cq_overflow.
+ * icrc (a packet with flipped bits is refused, an intact one is not), forged (nothing is taken that the holders of the key have
+ * not sent), key_counted (whatever is refused for the key is counted), event_lost, event_spurious, cq_overflow.
  */
 #include "sim.h"
 
@@ -60,6 +61,7 @@ void node_tick(struct sim *sim, void *arg)
 
 bool node_init(struct sim *sim, unsigned index)
 {
+	static const uint8_t key[NIC_KEY_LEN] = "sim's own secret";
 	struct node *node = &sim->node[index];
 	struct nic_config config = {
 		.active_mtu = (enum nic_mtu)sim->opts.mtu,
@@ -74,6 +76,7 @@ bool node_init(struct sim *sim, unsigned index)
 			   .max_mr = 64,
 			   .max_mw = 64,
 			   .max_ah = 64},
+		.key = sim->opts.keyed ? key : NULL,
 		.random = node_random,
 		.route = node_route,
 		.ctx = node,
@@ -219,6 +222,15 @@ static bool hand_in(struct node *node, struct frame *f)
 	return nic_rx(node->nic, &rx, node->sim->now_ns);
 }
 
+/** Packets refused before a QP is looked for, for what an attacker does to them. */
+static uint64_t refused(const struct nic *nic)
+{
+	const uint64_t *c = nic_counters(nic);
+
+	return c[NIC_CNT_rx_key_missing] + c[NIC_CNT_rx_key_wrong] + c[NIC_CNT_rx_too_short] + c[NIC_CNT_rx_too_long] +
+	       c[NIC_CNT_rx_bad_pad];
+}
+
 void node_rx(struct sim *sim, void *arg)
 {
 	struct frame *f = arg;
@@ -226,15 +238,21 @@ void node_rx(struct sim *sim, void *arg)
 	struct qp *qp = f->to;
 	struct decoded d;
 	bool intact = decode_frame(f->data, f->len, &d), taken;
+	uint64_t before;
 
 	if (qp != NULL)
 		qp->in_flight--;
+	before = refused(node->nic);
 	taken = hand_in(node, f);
 	if (taken && intact && qp != NULL && qp->incarnation == f->incarnation)
 		wire_received(&d, qp);
+	if (taken && f->forged)
+		sim_fail(sim, "forged", "node %u took a packet that nobody with the key has sent", node->index);
+	if (f->forged && refused(node->nic) != before + 1)
+		sim_fail(sim, "key_counted", "node %u refused a packet and did not count it", node->index);
 	if (taken && f->corrupt)
 		sim_fail(sim, "icrc", "node %u took a packet with flipped bits", node->index);
-	if (!taken && !f->touched)
+	if (!taken && !f->touched && !f->forged)
 		sim_fail(sim, "icrc", "node %u refused an intact packet", node->index);
 	f->next_free = sim->free_frames;
 	sim->free_frames = f;

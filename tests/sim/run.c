@@ -114,6 +114,7 @@ static void clamp(struct sim_opts *o)
 	CLAMP(rq_depth, 1, 256);
 	CLAMP(burst, 1, 32);
 	CLAMP(ops, 1, 10000000);
+	CLAMP(keyed, 0, nic_key_supported());
 #undef CLAMP
 }
 

@@ -285,6 +285,7 @@ struct frame {
 	bool corrupt; /* bits that the ICRC covers were flipped */
 	bool touched; /* any bits were flipped */
 	bool copy;    /* a duplicate made by the network */
+	bool forged;  /* by an attacker */
 	struct qp *to;
 	unsigned incarnation;
 	struct frame *next_free;
@@ -294,7 +295,7 @@ struct frame {
 struct link {
 	struct node *from, *to;
 	uint64_t busy_ns, last_ns, cut_until_ns;
-	struct rng delay, loss, dup, reorder, flip;
+	struct rng delay, loss, dup, reorder, flip, forge;
 };
 
 /* ---- the run ----------------------------------------------------------------------------------------- */
@@ -309,7 +310,7 @@ struct event {
 
 struct sim_stats {
 	uint64_t frames, lost, doubled, flipped, reordered, completions, errors, flushed, resets, retransmits,
-		ud_delivered, uc_delivered, deliveries, atomics, windows, deregs, overflows, triggers, events;
+		ud_delivered, uc_delivered, deliveries, atomics, windows, deregs, overflows, triggers, events, forged;
 };
 
 struct sim {

@@ -19,6 +19,7 @@ enum sim_stream {
 	STREAM_LINK_REORDER,
 	STREAM_LINK_FLIP,
 	STREAM_TRIGGER,
+	STREAM_LINK_FORGE,
 };
 
 #endif
