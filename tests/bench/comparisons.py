@@ -12,6 +12,7 @@ POSIX, UCX_TCP = "UCX posix", "UCX tcp"
 SOCKETS, CALL = "libfabric sockets", "by a call"
 RING, PIPE = "raw ring", "memcpy pipe"
 RAW_UDP, RAW_TCP = "raw UDP", "TCP"
+KEYLESS = "without a key"
 
 
 class Target:
@@ -160,6 +161,16 @@ def udp():
                          [at_least(1, RAW_TCP)])
 
 
+def keyed():
+    """What authentication costs (UROCE_KEY): the same without."""
+    section = "kernel UDP port, with a key"
+    for size in (8, 1024):
+        yield Comparison(section, f"RC SEND {size} B, round trip", "us",
+                         [send_lat(size, 10000, path="keyed", factor=2), send_lat(size, 10000, KEYLESS, path="udp", factor=2)])
+    for size, words in ((65536, "64 KiB"), (1 << 20, "1 MiB")):
+        yield Comparison(section, f"RC WRITE {words}", "MB/s", [write_bw(size, path="keyed"), write_bw(size, label=KEYLESS, path="udp")])
+
+
 def atomics():
     """Extended atomics beside the plain ones that do the same, and what many initiators do to a word."""
     section = "atomics, 8 B"
@@ -263,7 +274,7 @@ def sweep():
 
 
 def comparisons(with_sweep):
-    for part in (latencies, rates, atomics, bandwidths, udp, fabric, triggers, collectives):
+    for part in (latencies, rates, atomics, bandwidths, udp, keyed, fabric, triggers, collectives):
         yield from part()
     if with_sweep:
         yield from sweep()

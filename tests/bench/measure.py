@@ -106,10 +106,28 @@ def pair(server, client, sides, env, row):
     raise Failed(": ".join([" ".join(client), reason or "no result", *said[:1]]))
 
 
+def key_file():
+    """The file of a key, as long as this program runs. It guards nothing."""
+    if not key_file.folder:
+        key_file.folder = tempfile.TemporaryDirectory()
+    path = os.path.join(key_file.folder.name, "key")
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
+        f.write("00112233445566778899aabbccddeeff\n")
+    return path
+
+
+key_file.folder = None
+
+
 def our_sides():
     """Where our processes run, the target's first."""
     first, second = harness.loopback_sides()
     return (first, first) if Settings.addresses == 1 else (first, second)
+
+
+# Settings of our processes: shared memory, the kernel's UDP, the same with packets that are authenticated.
+PATHS = {"ring": lambda: None, "udp": lambda: {"UROCE_RING": "off"},
+         "keyed": lambda: {"UROCE_RING": "off", "UROCE_KEY": key_file()}}
 
 
 class Perftest(Source):
@@ -134,7 +152,7 @@ class Perftest(Source):
         pin = [["taskset", "-c", str(cpu)] for cpu in placement_cpus(self.placement)] or [[], []]
         argv = self.argv + ["-p", "PORT", "-n", str(iterations)]
         return self.parse(pair(pin[0] + argv, pin[1] + argv + [sides[0].host], sides,
-                               {"UROCE_RING": "off"} if self.path == "udp" else None, self.ROW))
+                               PATHS[self.path](), self.ROW))
 
     def parse(self, row):
         columns = [float(text) for text in row.split()]

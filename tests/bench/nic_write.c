@@ -5,7 +5,7 @@
  * named requester_*, everything of the responder below responder_*, so that callgrind can collect the one or the other
  * (--toggle-collect).
  *
- * usage: nic_write [WRITES [DEPTH]]     prints nothing but errors; exit code 0 when all WRITEs succeeded
+ * usage: nic_write [WRITES [DEPTH [key]]]     `key`: packets are authenticated. It prints nothing but errors; exit code 0 when all WRITEs succeeded
  */
 #include <errno.h>
 #include <stdio.h>
@@ -51,9 +51,10 @@ static void random_fill(void *ctx, void *buf, size_t len)
 	}
 }
 
-static void side_make(struct side *side, uint8_t last)
+static void side_make(struct side *side, uint8_t last, bool keyed)
 {
-	struct nic_config config = {.random = random_fill, .ctx = side};
+	static const uint8_t key[NIC_KEY_LEN];
+	struct nic_config config = {.random = random_fill, .ctx = side, .key = keyed ? key : NULL};
 	struct nic_qp_init init = {.type = NIC_QPT_RC, .cap = {DEPTH_MAX, 1, 1, 1, 0}};
 	uint8_t gid[16] = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = last};
 
@@ -145,17 +146,19 @@ int main(int argc, char **argv)
 {
 	unsigned long writes = argc > 1 ? strtoul(argv[1], NULL, 0) : 100000;
 	unsigned depth = argc > 2 ? strtoul(argv[2], NULL, 0) : 1;
+	bool keyed = argc > 3 && strcmp(argv[3], "key") == 0;
 	struct nic_tx_frame frames[DEPTH_MAX] = {0};
 
 	if (!depth || depth > DEPTH_MAX || !writes || writes % depth) {
-		fprintf(stderr, "usage: nic_write [WRITES [DEPTH]], DEPTH from 1 to %d, WRITES a multiple of it\n",
+		fprintf(stderr,
+			"usage: nic_write [WRITES [DEPTH [key]]], DEPTH from 1 to %d, WRITES a multiple of it\n",
 			DEPTH_MAX);
 		return 1;
 	}
 	for (unsigned i = 0; i < DEPTH_MAX; i++)
 		frames[i].data = packets[i];
-	side_make(&requester, 1);
-	side_make(&responder, 2);
+	side_make(&requester, 1, keyed);
+	side_make(&responder, 2, keyed);
 	side_connect(&requester, &responder);
 	side_connect(&responder, &requester);
 	for (unsigned long done = 0; done < writes; done += depth) {
