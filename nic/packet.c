@@ -277,7 +277,8 @@ static inline void parse_bth(const uint8_t *bth, struct packet *out)
 }
 
 /** Extension headers in wire order; `h` is behind the BTH. The caller has checked that hdr_len bytes are there. */
-static inline void parse_extensions(const struct opcode *op, const uint8_t *h, struct packet *out)
+static inline __attribute__((always_inline)) void parse_extensions(const struct opcode *op, const uint8_t *h,
+								   struct packet *out)
 {
 	if (op_has(op, HDR_XRCETH)) {
 		out->xrc_srqn = wire_get24(h + XRCETH_SRQN);
@@ -431,12 +432,67 @@ static enum packet_verdict parse_reference(const struct nic_reference *ref, uint
 	return PACKET_OK;
 }
 
+/** From the BTH on. `plain`, a constant where this is inlined: version 0, and nobody asks for a tag. */
+static inline __attribute__((always_inline)) enum packet_verdict parse_transport(const struct nic_rx_frame *frame,
+										 const struct keyed *key,
+										 const uint8_t *bth, uint32_t len,
+										 bool plain, struct packet *out)
+{
+	const struct opcode *op = op_get(bth[BTH_OPCODE]);
+	const unsigned version = plain ? 0 : bth[BTH_FLAGS] & BTH_TVER_MASK;
+	const uint32_t end = version == BTH_TVER_KEYED ? KEYED_TAG_LEN : ICRC_LEN;
+	enum packet_verdict verdict;
+	uint32_t body;
+
+	if (!op)
+		return PACKET_BAD_OPCODE; /* HV-02 */
+	if (len < op->hdr_len + end)
+		return PACKET_TOO_SHORT; /* HV-03 */
+	body = len - op->hdr_len - end;
+	if (body > (op->payload ? NIC_PAYLOAD_MAX : 0))
+		return PACKET_TOO_LONG;
+	parse_bth(bth, out);
+	if (out->pad > body || (body & 3) != 0)
+		return PACKET_BAD_PAD; /* HV-03 */
+	if (!plain) {
+		verdict = check_version(frame, version, key);
+		if (verdict != PACKET_OK)
+			return verdict;
+	}
+
+	out->op = op;
+	out->payload = (frame->body ? frame->body + (bth - frame->data) : bth) + op->hdr_len;
+	out->payload_len = body - out->pad;
+	out->ip_id_recovered = false;
+	out->no_icrc = false;
+	out->key = end == KEYED_TAG_LEN ? key : NULL;
+	out->ecn_ce = (out->tclass & 3) == 3 || (frame->flags & NIC_RX_ECN_CE) != 0;
+	out->reference = frame->reference;
+	out->offer = NULL;
+	out->shared = frame->body != NULL;
+	if (op->hdrs.bits)
+		parse_extensions(op, bth + BTH_LEN, out);
+	if (__builtin_expect(frame->reference != NULL, 0))
+		return parse_reference(frame->reference, body, out);
+	if (end == KEYED_TAG_LEN)
+		return tag_holds(bth, len, key, out) ? PACKET_OK : PACKET_BAD_TAG; /* SE-08 */
+	if (!(frame->flags & NIC_RX_NO_ICRC) && !icrc_holds(frame, bth, len, out))
+		return PACKET_BAD_ICRC; /* HV-05 */
+	return PACKET_OK;
+}
+
+static __attribute__((noinline)) enum packet_verdict parse_guarded(const struct nic_rx_frame *frame,
+								   const struct keyed *key, const uint8_t *bth,
+								   uint32_t len, struct packet *out)
+{
+	return parse_transport(frame, key, bth, len, false, out);
+}
+
 enum packet_verdict packet_parse_keyed(const struct nic_rx_frame *frame, const struct keyed *key, struct packet *out)
 {
-	const struct opcode *op;
 	enum packet_verdict verdict;
 	const uint8_t *bth;
-	uint32_t len, body, version, end = ICRC_LEN;
+	uint32_t len;
 
 	out->peer = frame->peer;
 	out->bare = frame->flags & NIC_RX_BARE;
@@ -455,47 +511,9 @@ enum packet_verdict packet_parse_keyed(const struct nic_rx_frame *frame, const s
 	}
 	if (len < BTH_LEN + ICRC_LEN)
 		return PACKET_TOO_SHORT; /* HV-01 */
-	op = op_get(bth[BTH_OPCODE]);
-	if (!op)
-		return PACKET_BAD_OPCODE; /* HV-02 */
-	version = bth[BTH_FLAGS] & BTH_TVER_MASK;
-	if (__builtin_expect(version == BTH_TVER_KEYED, 0))
-		end = KEYED_TAG_LEN;
-	if (len < op->hdr_len + end)
-		return PACKET_TOO_SHORT; /* HV-03 */
-	body = len - op->hdr_len - end;
-	if (body > (op->payload ? NIC_PAYLOAD_MAX : 0))
-		return PACKET_TOO_LONG;
-	parse_bth(bth, out);
-	if (out->pad > body || (body & 3) != 0)
-		return PACKET_BAD_PAD; /* HV-03 */
-	if (__builtin_expect(version != 0 || key, 0)) {
-		verdict = check_version(frame, version, key);
-		if (verdict != PACKET_OK)
-			return verdict;
-	}
-
-	out->op = op;
-	out->payload = (frame->body ? frame->body + (bth - frame->data) : bth) + op->hdr_len;
-	out->payload_len = body - out->pad;
-	out->ip_id_recovered = false;
-	out->no_icrc = false;
-	out->key = NULL;
-	out->ecn_ce = (out->tclass & 3) == 3 || (frame->flags & NIC_RX_ECN_CE) != 0;
-	out->reference = frame->reference;
-	out->offer = NULL;
-	out->shared = frame->body != NULL;
-	if (op->hdrs.bits)
-		parse_extensions(op, bth + BTH_LEN, out);
-	if (__builtin_expect(frame->reference != NULL, 0))
-		return parse_reference(frame->reference, body, out);
-	if (frame->flags & NIC_RX_NO_ICRC)
-		return PACKET_OK;
-	if (__builtin_expect(end == KEYED_TAG_LEN, 0)) {
-		out->key = key;
-		return tag_holds(bth, len, key, out) ? PACKET_OK : PACKET_BAD_TAG; /* SE-08 */
-	}
-	return icrc_holds(frame, bth, len, out) ? PACKET_OK : PACKET_BAD_ICRC; /* HV-05 */
+	if (__builtin_expect((bth[BTH_FLAGS] & BTH_TVER_MASK) != 0 || key, 0))
+		return parse_guarded(frame, key, bth, len, out);
+	return parse_transport(frame, NULL, bth, len, true, out);
 }
 
 /* ---- building ---------------------------------------------------------------------------------------- */
