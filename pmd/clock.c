@@ -2,22 +2,39 @@
 /*
  * clock.c - where the engine's time comes from.
  *
- * The CPU's counter, if the kernel has chosen it as its own source: then it has found it constant and alike on all CPUs, and
- * goes on watching. Else, and where /sys is not there to ask, clock_gettime().
+ * The CPU's counter, if the kernel has chosen it as its own source: then the kernel has found it constant and alike on all
+ * CPUs. Else, and where /sys is not there to ask, clock_gettime().
+ *
+ * The kernel's clock stays the measure. The counter's rate is measured against it, over MEASURE_NS and again all the time;
+ * until then clock_gettime() is used. A tie (the count at a time of the kernel's) holds for SPAN_NS, so an error of the rate
+ * does not add up. Suspend, hibernation and live migration may change the counter at will: then it disagrees with the kernel
+ * at the next tie, or cannot belong to the last one, and everything begins again as at the start. A counter that disagrees
+ * again and again is given up.
+ *
+ * Owns: the process's clock. What one thread is told never goes back, whatever the counter does, because the thread
+ * remembers it.
  */
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <rte_cycles.h>
 
 #include "clock.h"
 
 #define SOURCE_FILE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
-struct pmd_clock pmd_clock;
+#define SPAN_NS	    10000000u
+#define MEASURE_NS  100000000u
+#define SAMPLES	    3
+#define WIDE_NS	    20000u  /* a sample that took so long says too little */
+#define DOUBT_NS    200000u /* how far counter and kernel may differ at a tie, ... */
+#define DOUBT_SHIFT 6	    /* ... and which part of the time since the last one: a rate that is off by 1% is mended */
+#define DOUBTS_MOST 8
+#define DOUBT_AGE_NS                                                                                                   \
+	60000000000u /* after which one is forgotten: suspending now and then says nothing about the counter */
+
+struct pmd_clock pmd_clock = {.source.kernel_ns = pmd_clock_monotonic_ns};
+_Thread_local uint64_t pmd_clock_last_ns;
 
 uint64_t pmd_clock_monotonic_ns(void)
 {
@@ -25,6 +42,184 @@ uint64_t pmd_clock_monotonic_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- ties --------------------------------------------------------------------------------------------------- */
+
+struct sample {
+	uint64_t counts, ns;
+	uint64_t width; /* counts that it took */
+};
+
+/** Both clocks at one time, as nearly as can be had: the thread may lose the CPU in between. */
+static struct sample sample_take(const struct pmd_clock *c)
+{
+	struct sample best = {0}, s;
+
+	for (unsigned i = 0; i < SAMPLES; i++) {
+		s.counts = c->source.counts();
+		s.ns = c->source.kernel_ns();
+		s.width = c->source.counts() - s.counts;
+		if (i == 0 || s.width < best.width)
+			best = s;
+	}
+	return best;
+}
+
+/** Counts may be negative, and many. */
+static __int128 ns_of(uint64_t counts, uint64_t ns_per_count)
+{
+	return ((__int128)(int64_t)counts * (__int128)ns_per_count) >> 32;
+}
+
+/** Whether a sample took so long that it says too little; the counter may have jumped while it was taken. */
+static bool is_wide(const struct pmd_clock *c, const struct sample *s)
+{
+	return c->ns_per_count && (s->width >> 32 || ns_of(s->width, c->ns_per_count) > WIDE_NS);
+}
+
+/** Readers see all of it or nothing. */
+static void tie_write(struct pmd_clock *c, const struct sample *s, uint64_t ns_per_count)
+{
+	uint64_t span = ns_per_count ? ((uint64_t)SPAN_NS << 32) / ns_per_count : 0;
+
+	__atomic_store_n(&c->seq, c->seq + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->counts, s->counts, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->base_ns, s->ns, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->ns_per_count, ns_per_count, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->span, span, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->seq, c->seq + 1, __ATOMIC_RELEASE);
+}
+
+/** Measure the rate from here. */
+static void measure_from(struct pmd_clock *c, const struct sample *s)
+{
+	c->from_counts = s->counts;
+	__atomic_store_n(&c->from_ns, s->ns, __ATOMIC_RELAXED);
+}
+
+/** Nothing is known of the counter any more. */
+static void begin_again(struct pmd_clock *c, const struct sample *s)
+{
+	measure_from(c, s);
+	tie_write(c, s, 0);
+	__atomic_store_n(&c->measuring, true, __ATOMIC_RELEASE);
+}
+
+/** The counter and the kernel disagree. */
+static void doubt(struct pmd_clock *c, const struct sample *s)
+{
+	if (s->ns - c->doubted_ns > DOUBT_AGE_NS)
+		c->doubts = 0;
+	c->doubted_ns = s->ns;
+	begin_again(c, s);
+	if (++c->doubts >= DOUBTS_MOST)
+		__atomic_store_n(&c->measuring, false, __ATOMIC_RELAXED); /* for good: there is no rate */
+}
+
+/** Whether the counter has gone on since the last tie as the kernel has. */
+static bool agrees(const struct pmd_clock *c, const struct sample *s)
+{
+	int64_t passed_ns = (int64_t)(s->ns - c->base_ns);
+	__int128 off_ns = ns_of(s->counts - c->counts, c->ns_per_count) - passed_ns;
+
+	return (off_ns < 0 ? -off_ns : off_ns) <= DOUBT_NS + (passed_ns >> DOUBT_SHIFT);
+}
+
+/** @return the rate as measured; 0: this is none. */
+static uint64_t measured(const struct pmd_clock *c, const struct sample *s)
+{
+	int64_t counts = (int64_t)(s->counts - c->from_counts);
+	uint64_t ns = s->ns - c->from_ns;
+
+	/* From 1 MHz to 64 GHz. */
+	if (counts <= 0 || (uint64_t)counts / 64 > ns || ns / 1000 > (uint64_t)counts)
+		return 0;
+	return (uint64_t)(((unsigned __int128)ns << 32) / (uint64_t)counts);
+}
+
+static void tie(struct pmd_clock *c, const struct sample *s)
+{
+	uint64_t rate = c->ns_per_count;
+
+	if (rate && !agrees(c, s)) {
+		doubt(c, s);
+		return;
+	}
+	if (s->ns - c->from_ns >= MEASURE_NS) {
+		rate = measured(c, s);
+		if (!rate) {
+			doubt(c, s);
+			return;
+		}
+		measure_from(c, s);
+		__atomic_store_n(&c->measuring, false, __ATOMIC_RELAXED);
+	}
+	if (rate)
+		tie_write(c, s, rate);
+}
+
+void pmd_clock_tie(struct pmd_clock *c)
+{
+	struct sample s;
+
+	if (__atomic_exchange_n(&c->tying, true, __ATOMIC_ACQUIRE))
+		return;
+	s = sample_take(c);
+	if (!is_wide(c, &s))
+		tie(c, &s);
+	__atomic_store_n(&c->tying, false, __ATOMIC_RELEASE);
+}
+
+/* ---- time --------------------------------------------------------------------------------------------------- */
+
+/** Whether there is a reason to tie now: the counter's rate is known, or can be. */
+static bool is_due(const struct pmd_clock *c, uint64_t now_ns)
+{
+	if (__atomic_load_n(&c->ns_per_count, __ATOMIC_RELAXED))
+		return true;
+	return __atomic_load_n(&c->measuring, __ATOMIC_ACQUIRE) &&
+	       now_ns - __atomic_load_n(&c->from_ns, __ATOMIC_RELAXED) >= MEASURE_NS;
+}
+
+uint64_t pmd_clock_slow(struct pmd_clock *c)
+{
+	uint64_t ns = c->source.kernel_ns();
+
+	if (is_due(c, ns))
+		pmd_clock_tie(c);
+	return ns;
+}
+
+void pmd_clock_check(void)
+{
+	if (__atomic_load_n(&pmd_clock.ns_per_count, __ATOMIC_RELAXED))
+		pmd_clock_tie(&pmd_clock);
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------- */
+
+/** Others may be reading it already: the kernel's time, until `measuring` says that there is more. */
+static void begin(struct pmd_clock *c)
+{
+	struct sample s = sample_take(c);
+
+	c->doubts = 0;
+	c->doubted_ns = s.ns;
+	begin_again(c, &s);
+}
+
+void pmd_clock_init(struct pmd_clock *c, const struct pmd_clock_source *source)
+{
+	*c = (struct pmd_clock){.source = *source};
+	if (source->counts)
+		begin(c);
+}
+
+#if defined(__x86_64__)
+static uint64_t counter(void)
+{
+	return __rdtsc();
 }
 
 static bool kernel_uses_counter(void)
@@ -37,18 +232,22 @@ static bool kernel_uses_counter(void)
 		close(fd);
 	return n > 0 && strcmp(name, "tsc\n") == 0;
 }
+#endif
 
 void pmd_clock_start(void)
 {
 #if defined(__x86_64__)
-	uint64_t hz = rte_get_tsc_hz();
-
-	if (hz < 1000000 || !kernel_uses_counter())
+	if (!kernel_uses_counter())
 		return;
-	pmd_clock.base_ns = pmd_clock_monotonic_ns();
-	pmd_clock.counts = __rdtsc();
-	pmd_clock.ns_per_count = (uint64_t)(((unsigned __int128)1000000000u << 32) / hz);
-#else
-	(void)kernel_uses_counter;
+	pmd_clock.source.counts = counter;
+	begin(&pmd_clock);
 #endif
+}
+
+void pmd_clock_forked(void)
+{
+	struct pmd_clock_source source = pmd_clock.source;
+
+	if (source.counts)
+		pmd_clock_init(&pmd_clock, &source);
 }

@@ -142,6 +142,7 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	pmd_guard_fork_child();
+	pmd_clock_forked();
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
 		pmd_random_forget(&e->random); /* they are the parent's next keys */
 		if (!e->dead) {

@@ -59,6 +59,9 @@
 #define CREDIT_FIND	4
 #define SPINNING_POLLS	16 /* between two wake-ups of the thread: somebody polls in a loop */
 
+/* After a sleep of that length the clock is compared with the kernel's. */
+#define CLOCK_CHECK_NS SLICE_LONG_NS
+
 /* Times in a row that the thread finds the lock taken before it waits for it. */
 #define LOCK_TRIES 8
 
@@ -115,6 +118,8 @@ static unsigned thread_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_
 
 	if (woken & PMD_WOKEN_CLOSED)
 		thread_end(e);
+	if (!woken && timeout_ns >= CLOCK_CHECK_NS)
+		pmd_clock_check(); /* the kernel says that time has passed */
 	return woken;
 }
 
@@ -203,12 +208,10 @@ static bool thread_rest(struct thread_state *s)
 	return rang;
 }
 
-/** How long ago an application thread polled. It may have been just now, and on a CPU whose clock is a little ahead. */
+/** How long ago an application thread polled. */
 static uint64_t thread_poll_age(const struct pmd_engine *e)
 {
-	uint64_t last_ns = __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED), now_ns = pmd_now_ns();
-
-	return now_ns > last_ns ? now_ns - last_ns : 0;
+	return pmd_clock_age(pmd_now_ns(), __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED));
 }
 
 /** Whether a polling thread has given us the CPU that it polls on, not longer ago than this. */

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_pmd_clock.c - the engine's clock, with a counter and a kernel's clock that the test moves: whatever the counter does,
+ * time goes on as the kernel's does and never back. The process's own clock stands still meanwhile: it is the one under test.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "clock.h"
+
+#define HOUR_NS	 3600000000000u
+#define MS_NS	 1000000u
+#define START_NS (5 * HOUR_NS)
+#define CLOSE_NS                                                                                                       \
+	300000u /* the clock may differ from the kernel's by so much: a counter's jump that is no longer is not found */
+
+static struct pmd_clock clock_of_test;
+static uint64_t counts, kernel_ns; /* atomic */
+static unsigned kernel_reads;
+
+/** 2.5 counts a nanosecond. */
+static void pass(uint64_t ns)
+{
+	__atomic_fetch_add(&kernel_ns, ns, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&counts, ns * 5 / 2, __ATOMIC_RELAXED);
+}
+
+static uint64_t read_counts(void)
+{
+	return __atomic_load_n(&counts, __ATOMIC_RELAXED);
+}
+
+static uint64_t read_kernel(void)
+{
+	__atomic_fetch_add(&kernel_reads, 1, __ATOMIC_RELAXED);
+	return __atomic_load_n(&kernel_ns, __ATOMIC_RELAXED);
+}
+
+/** As pmd_now_ns. */
+static uint64_t now(void)
+{
+	static _Thread_local uint64_t last;
+	uint64_t ns;
+
+	if (!pmd_clock_fast(&clock_of_test, read_counts(), &ns))
+		ns = pmd_clock_slow(&clock_of_test);
+	return last = ns > last ? ns : last;
+}
+
+static bool is_close(uint64_t ns)
+{
+	return ns < kernel_ns + CLOSE_NS && ns + CLOSE_NS > kernel_ns;
+}
+
+/** A clock that has measured its counter. `ns` is where the kernel's clock begins: later than before, for no time goes back. */
+static void start(void)
+{
+	kernel_ns += START_NS;
+	counts = 1000 * HOUR_NS;
+	pmd_clock_init(&clock_of_test, &(struct pmd_clock_source){read_counts, read_kernel});
+	for (unsigned i = 0; i < 300; i++) {
+		pass(MS_NS);
+		assert_true(is_close(now()));
+	}
+	assert_true(clock_of_test.ns_per_count != 0);
+}
+
+/** For `ns` time goes on as the kernel's. Each step is some microseconds, and now and then many milliseconds. */
+static void expect_time(uint64_t ns)
+{
+	for (uint64_t passed = 0, last = now(), t; passed < ns; last = t) {
+		uint64_t step = passed % 7 == 0 ? 23 * MS_NS + 1 : 50021;
+
+		pass(step);
+		passed += step;
+		t = now();
+		assert_true(t >= last);
+		assert_true(is_close(t));
+	}
+}
+
+/** Whether the counter is in use, as it is when all is well. */
+static bool by_counter(void)
+{
+	unsigned before = kernel_reads;
+
+	now(); /* it may be time to tie */
+	before = kernel_reads;
+	pass(1000);
+	now();
+	return kernel_reads == before;
+}
+
+static void clock__needs_the_kernel_now_and_then_only(void **state)
+{
+	unsigned before;
+
+	(void)state;
+	start();
+	before = kernel_reads;
+	for (unsigned i = 0; i < 1000000; i++) {
+		pass(1000);
+		assert_true(is_close(now()));
+	}
+	assert_true(kernel_reads - before < 1000); /* in a second */
+}
+
+static void clock__a_counter_that_goes_back_an_hour_is_found_at_once(void **state)
+{
+	(void)state;
+	start();
+	counts -= 5 * HOUR_NS / 2;
+	expect_time(HOUR_NS / 60);
+	assert_true(by_counter());
+	counts = 17; /* a machine that has slept */
+	expect_time(HOUR_NS / 60);
+	assert_true(by_counter());
+}
+
+static void clock__a_counter_that_goes_back_to_after_the_last_tie_does_not_take_time_with_it(void **state)
+{
+	uint64_t before, far;
+
+	(void)state;
+	start();
+	pass(10 * MS_NS);
+	now();
+	far = counts + 9 * MS_NS * 5 / 2;
+	pass(9 * MS_NS);
+	before = now();
+	counts = far - 8 * MS_NS * 5 / 2;
+	for (unsigned i = 0; i < 100; i++) {
+		pass(100000);
+		assert_true(now() >= before);
+	}
+	pass(10 * MS_NS);
+	expect_time(HOUR_NS / 60);
+}
+
+static void clock__a_counter_that_goes_on_an_hour_is_found_at_once(void **state)
+{
+	(void)state;
+	start();
+	counts += 5 * HOUR_NS / 2;
+	expect_time(HOUR_NS / 60);
+	assert_true(by_counter());
+}
+
+static void clock__a_counter_that_stood_still_is_caught_up_with(void **state)
+{
+	(void)state;
+	start();
+	kernel_ns += HOUR_NS / 6;
+	now();
+	pass(11 * MS_NS); /* a tie holds no longer */
+	expect_time(HOUR_NS / 60);
+	assert_true(by_counter());
+}
+
+/** It would never say that its tie is over: but who sleeps does so by the kernel's clock. */
+static void clock__a_counter_that_stands_still_for_good_is_given_up(void **state)
+{
+	(void)state;
+	start();
+	for (unsigned i = 0; i < 100; i++) {
+		kernel_ns += 10 * MS_NS;
+		pmd_clock_tie(&clock_of_test); /* pmd_clock_check */
+		assert_true(now() == kernel_ns);
+	}
+	assert_false(by_counter());
+}
+
+static void clock__a_rate_that_is_off_by_1_percent_is_mended(void **state)
+{
+	(void)state;
+	for (int sign = -1; sign <= 1; sign += 2) {
+		uint64_t last, expected;
+
+		start();
+		last = now();
+		/* From one tie to the next it is off by 1%; from the next measurement on it is not. */
+		for (unsigned i = 0; i < 2000; i++) {
+			kernel_ns += 500000;
+			counts += 1250000 + (uint64_t)(sign * 12500);
+			assert_true(now() >= last);
+			last = now();
+			assert_true(is_close(last));
+		}
+		expected = (((uint64_t)500000 << 32) / (1250000 + (uint64_t)(sign * 12500)));
+		assert_true(clock_of_test.ns_per_count / 1000 == expected / 1000);
+		assert_true(by_counter());
+	}
+}
+
+static void clock__a_counter_that_disagrees_again_and_again_is_given_up(void **state)
+{
+	(void)state;
+	start();
+	for (unsigned i = 0; i < 50; i++) {
+		counts += 40 * MS_NS * (i % 3 + 1);
+		expect_time(200 * MS_NS);
+	}
+	assert_false(by_counter());
+	expect_time(HOUR_NS);
+	assert_false(by_counter());
+}
+
+static void clock__a_counter_that_jumps_once_an_hour_is_kept(void **state)
+{
+	(void)state;
+	start();
+	for (unsigned i = 0; i < 50; i++) {
+		counts = i % 2 ? 17 : counts * 2;
+		kernel_ns += HOUR_NS;
+		expect_time(500 * MS_NS);
+		assert_true(by_counter());
+	}
+}
+
+static void clock__a_tie_in_the_middle_of_a_read_is_noticed(void **state)
+{
+	uint64_t early, ns;
+
+	(void)state;
+	start();
+	early = counts;
+	pass(1000);
+	pmd_clock_tie(&clock_of_test);
+	assert_false(pmd_clock_fast(&clock_of_test, early, &ns)); /* the counter was read before it */
+	assert_true(pmd_clock_fast(&clock_of_test, counts, &ns));
+	clock_of_test.seq++; /* it is being written */
+	assert_false(pmd_clock_fast(&clock_of_test, counts, &ns));
+	clock_of_test.seq++;
+}
+
+static void clock__nobody_waits_for_whoever_ties(void **state)
+{
+	(void)state;
+	start();
+	clock_of_test.tying = true; /* and has lost the CPU */
+	for (unsigned i = 0; i < 100; i++) {
+		pass(MS_NS);
+		assert_true(is_close(now()));
+	}
+	clock_of_test.tying = false;
+	expect_time(HOUR_NS / 60);
+}
+
+/* ---- several threads ---------------------------------------------------------------------------------------- */
+
+static bool over; /* atomic */
+
+static void *reader(void *arg)
+{
+	uint64_t last = 0, *wrong = arg;
+
+	while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
+		uint64_t before = read_kernel(), ns = now();
+
+		*wrong += ns < last || ns + CLOSE_NS < before || ns > read_kernel() + CLOSE_NS;
+		last = ns;
+	}
+	return NULL;
+}
+
+static void clock__threads_read_while_it_is_tied_and_jumps(void **state)
+{
+	pthread_t threads[3];
+	uint64_t wrong[3] = {0};
+
+	(void)state;
+	start();
+	__atomic_store_n(&over, false, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, reader, &wrong[i]), 0);
+	for (unsigned i = 0; i < 200000; i++) {
+		if (i % 60000 == 30000)
+			__atomic_store_n(&counts, i, __ATOMIC_RELAXED);
+		/* The counter first: a reader that sees one clock only sees it a little early, not late. */
+		__atomic_fetch_add(&counts, 25000, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&kernel_ns, 10000, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&over, true, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(wrong[i], 0);
+	}
+}
+
+static void clock__the_process_s_own_goes_on_as_the_kernel_s(void **state)
+{
+	uint64_t before, ns;
+
+	(void)state;
+	pmd_clock_start();
+	for (unsigned i = 0; i < 200000; i++) {
+		before = pmd_clock_monotonic_ns();
+		ns = pmd_now_ns();
+		assert_true(ns + MS_NS > before);
+		assert_true(ns < pmd_clock_monotonic_ns() + MS_NS);
+		if (i == 100000)
+			pmd_clock_forked();
+	}
+	assert_int_equal(pmd_clock_age(5, 7), 0);
+	assert_int_equal(pmd_clock_age(7, 5), 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(clock__needs_the_kernel_now_and_then_only),
+		cmocka_unit_test(clock__a_counter_that_goes_back_an_hour_is_found_at_once),
+		cmocka_unit_test(clock__a_counter_that_goes_back_to_after_the_last_tie_does_not_take_time_with_it),
+		cmocka_unit_test(clock__a_counter_that_goes_on_an_hour_is_found_at_once),
+		cmocka_unit_test(clock__a_counter_that_stood_still_is_caught_up_with),
+		cmocka_unit_test(clock__a_counter_that_stands_still_for_good_is_given_up),
+		cmocka_unit_test(clock__a_rate_that_is_off_by_1_percent_is_mended),
+		cmocka_unit_test(clock__a_counter_that_disagrees_again_and_again_is_given_up),
+		cmocka_unit_test(clock__a_counter_that_jumps_once_an_hour_is_kept),
+		cmocka_unit_test(clock__a_tie_in_the_middle_of_a_read_is_noticed),
+		cmocka_unit_test(clock__nobody_waits_for_whoever_ties),
+		cmocka_unit_test(clock__threads_read_while_it_is_tied_and_jumps),
+		cmocka_unit_test(clock__the_process_s_own_goes_on_as_the_kernel_s),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
