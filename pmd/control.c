@@ -375,7 +375,7 @@ static void visitors_expire(struct pmd_control *c)
 			continue;
 		if (now_ns == 0)
 			now_ns = pmd_now_ns();
-		if (now_ns - v->since_ns > SILENT_NS)
+		if (pmd_clock_age(now_ns, v->since_ns) > SILENT_NS)
 			visitor_drop(c, v, &c->stats.visitors_silent);
 	}
 }

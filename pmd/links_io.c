@@ -323,7 +323,8 @@ static inline void link_wake(struct pmd_links *l, struct link_out *out, uint64_t
 {
 	bool sleeps = ring_must_wake(&out->ring);
 
-	if (now_ns - out->moved_ns > DEAF_NS && link_stands_still(out, now_ns) && now_ns - out->rung_ns > DEAF_NS) {
+	if (pmd_clock_age(now_ns, out->moved_ns) > DEAF_NS && link_stands_still(out, now_ns) &&
+	    pmd_clock_age(now_ns, out->rung_ns) > DEAF_NS) {
 		out->rung_ns = now_ns;
 		sleeps = true;
 	}
@@ -354,7 +355,7 @@ static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 		return;
 	link_wake(l, out, now_ns);
 	link_stands_still(out, now_ns); /* link_wake looks now and then only */
-	still_ns = now_ns - out->moved_ns;
+	still_ns = pmd_clock_age(now_ns, out->moved_ns);
 	if (still_ns > STOPPED_NS)
 		link_lose(l, path, now_ns);
 	l->full[path / 64] |= 1ull << path % 64;

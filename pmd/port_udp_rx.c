@@ -179,7 +179,7 @@ static bool udp_visit_hot(struct port_udp *u, uint64_t now_ns)
 			u->port.more |= visits != 0;
 			return true;
 		}
-		if (now_ns - s->heard_ns > UDP_HOT_NS)
+		if (pmd_clock_age(now_ns, s->heard_ns) > UDP_HOT_NS)
 			u->hot &= ~(1u << index);
 	}
 	return false;
