@@ -52,9 +52,11 @@ struct trig {
 struct nic {
 	struct nic_config cfg; /* defaults filled in */
 	bool port_up;
-	bool refers;	       /* something has been sent by reference, ever */
-	bool answers_stranger; /* what is being posted is for a sender that has proved nothing */
-	uint64_t now;	       /* latest time seen */
+	bool refers;		   /* something has been sent by reference, ever */
+	bool answers_stranger;	   /* what is being posted is for a sender that has proved nothing */
+	uint64_t now;		   /* time that has passed for the NIC (time.c); all deadlines are in it */
+	uint64_t told_ns;	   /* the owner's, when it last said so; 0: it has not yet */
+	uint64_t spared;	   /* deadlines up to this one have been put off once, because of a gap */
 	const struct keyed *keyed; /* NULL: no key, packets end with an ICRC; else &tag_key */
 	struct keyed tag_key;
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
@@ -100,14 +102,30 @@ static inline void trace_add(struct nic *nic, uint32_t qpn, enum nic_trace_event
 {
 	struct nic_trace_entry *e = &nic->trace[nic->trace_head++ & (nic->cfg.trace_len - 1)];
 
-	*e = (struct nic_trace_entry){.now_ns = nic->now, .qpn = qpn, .event = event, .a = a, .b = b};
+	*e = (struct nic_trace_entry){.now_ns = nic->told_ns, .qpn = qpn, .event = event, .a = a, .b = b};
 }
 
+#define TIME_STEP_NS 250000000u /* a longer one is looked at, and one back */
+
+/* time.c */
+void time_jumped(struct nic *nic, uint64_t now_ns);
+
+/** The owner says what time it is. */
 static inline void nic_see_time(struct nic *nic, uint64_t now_ns)
 {
-	if (now_ns > nic->now)
-		nic->now = now_ns;
+	uint64_t step = now_ns - nic->told_ns;
+
+	if (__builtin_expect(step > TIME_STEP_NS, 0)) {
+		time_jumped(nic, now_ns);
+		return;
+	}
+	nic->now += step;
+	nic->told_ns = now_ns;
 }
+
+/* nic.c */
+/** The earliest deadline, in the NIC's time. */
+uint64_t time_next(const struct nic *nic);
 
 /* trigger.c */
 void trig_init(struct nic *nic);

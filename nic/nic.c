@@ -398,7 +398,7 @@ bool nic_acks_wait(const struct nic *nic)
 	return !list_empty(&nic->ack_wait) || !list_empty(&nic->ack_lazy);
 }
 
-uint64_t nic_next_deadline(const struct nic *nic)
+uint64_t time_next(const struct nic *nic)
 {
 	uint64_t t = nic->heap_len ? nic->heap[0].deadline : TIME_NEVER;
 
@@ -409,6 +409,19 @@ uint64_t nic_next_deadline(const struct nic *nic)
 	if (nic->trig.retry_ns < t)
 		t = nic->trig.retry_ns;
 	return t < nic->rdm_deadline ? t : nic->rdm_deadline;
+}
+
+uint64_t nic_next_deadline(const struct nic *nic)
+{
+	uint64_t next = time_next(nic);
+
+	return next == TIME_NEVER ? TIME_NEVER : next - nic->now + nic->told_ns;
+}
+
+uint64_t nic_time(struct nic *nic, uint64_t now_ns)
+{
+	nic_see_time(nic, now_ns);
+	return nic_next_deadline(nic);
 }
 
 void nic_timeout(struct nic *nic, uint64_t now_ns)

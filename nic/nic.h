@@ -7,7 +7,8 @@
  * queues (nic_cq_poll), everything asynchronous is an event that the caller fetches (nic_event_next).
  *
  *   - One instance is single-threaded: its owner serialises all calls on it and on its objects.
- *   - `now` is a monotonic time in nanoseconds; it must never go back. All times end in _ns.
+ *   - `now` is a monotonic time in nanoseconds. Should it jump, or the process have been stopped, timers go on from there:
+ *     nothing fails because of that alone. All times end in _ns.
  *   - Return values are 0 or a negative errno, unless a comment says otherwise.
  *   - Numeric values of enums and flags that verbs programs see are those of the verbs ABI, so that a
  *     front-end passes them through. Layouts that equal the ABI's say so.
@@ -349,8 +350,12 @@ void nic_peer_gone(struct nic *nic, uint32_t peer, const struct nic_gid *own);
  *  `lazy` also those that he has not, for there is nothing to do at all. */
 void nic_ack_flush(struct nic *nic, bool lazy);
 
-/** Earliest time at which nic_timeout has work (retransmission, RNR wait, delayed ACK); UINT64_MAX: never. */
+/** Earliest time at which nic_timeout has work (retransmission, RNR wait, delayed ACK); UINT64_MAX: never. By the clock as it was
+ *  when the NIC was last told the time: to decide what to do now, ask nic_time. */
 uint64_t nic_next_deadline(const struct nic *nic);
+
+/** Tell the time. @return what nic_next_deadline says now. */
+uint64_t nic_time(struct nic *nic, uint64_t now_ns);
 
 /** Run the timers that have expired. */
 void nic_timeout(struct nic *nic, uint64_t now_ns);

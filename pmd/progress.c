@@ -225,12 +225,12 @@ static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
  * long ago: that lies in the port, or in a link, behind what else has come. Who looks seldom, and always finds something, has
  * timers every second time.
  */
-static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t now_ns)
+static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t due_ns, uint64_t now_ns)
 {
 	if (got == 0 && !e->port->more && !(e->links && pmd_links_ready(e->links)))
 		e->behind = 0;
 	else if (now_ns > e->step_ns + AWAY_NS) /* a CPU's clock may be behind that of another */
-		e->behind = e->behind == 0 && nic_next_deadline(e->nic) <= now_ns ? BEHIND_STEPS : 0;
+		e->behind = e->behind == 0 && due_ns <= now_ns ? BEHIND_STEPS : 0;
 	else if (e->behind > 0)
 		e->behind--;
 	return e->behind > 0;
@@ -240,6 +240,7 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 {
 	uint64_t now_ns = e->now_ns = pmd_now_ns();
 	unsigned got = step_rx(e, rx_budget, port, now_ns);
+	uint64_t due_ns;
 	bool wait;
 
 	if (!flush_acks && is_brief(e, now_ns)) {
@@ -248,9 +249,10 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 		pmd_engine_events(e);
 		return got;
 	}
-	wait = timers_wait(e, got, now_ns);
+	due_ns = nic_time(e->nic, now_ns);
+	wait = timers_wait(e, got, due_ns, now_ns);
 	e->step_ns = now_ns;
-	if (!wait && nic_next_deadline(e->nic) <= now_ns)
+	if (!wait && due_ns <= now_ns)
 		nic_timeout(e->nic, now_ns);
 	if (flush_acks || got == 0)
 		nic_ack_flush(e->nic, got == 0 && (flush_acks || e->progress == PMD_PROGRESS_INLINE));

@@ -330,7 +330,7 @@ static void node_events(struct node *node)
 static void node_timer(struct sim *sim, void *arg)
 {
 	struct node *node = arg;
-	uint64_t due = nic_next_deadline(node->nic);
+	uint64_t due = nic_time(node->nic, sim->now_ns);
 
 	if (sim->now_ns != node->timer_ns)
 		return; /* superseded by an earlier one */

@@ -450,6 +450,12 @@ struct nic_wc rig_expect_wc_at(struct nic_cq *cq, uint64_t wr_id, enum nic_wc_st
 
 void rig_advance(struct rig *rig, uint64_t ns)
 {
+	const uint64_t step = 100000000; /* the owner works, but does not run timers until the end */
+
+	for (; ns > step; ns -= step) {
+		rig->now += step;
+		nic_time(rig->nic, rig->now);
+	}
 	rig->now += ns;
 	nic_timeout(rig->nic, rig->now);
 }

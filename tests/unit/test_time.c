@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_time.c - the owner's clock jumps, or its process is stopped: timers go on from there, nothing fails because of that
+ * alone, and what should fail does.
+ */
+#include "rig.h"
+
+#define HOUR_NS	  3600000000000ull
+#define MINUTE_NS 60000000000ull
+#define TIMEOUT	  14 /* code: 67 ms */
+#define LOOK_NS	  2000000000ull
+
+/** A QP that has sent one packet an hour and more after the clock began. */
+static struct rig *asked(uint8_t retry_cnt)
+{
+	struct rig *rig = rig_create(NULL);
+
+	rig->attr.timeout = TIMEOUT;
+	rig->attr.retry_cnt = retry_cnt;
+	rig->now += 3 * HOUR_NS;
+	rig_to_rts(rig);
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	rig_expect_silence(rig);
+	return rig;
+}
+
+/** Small steps, with timers. */
+static void pass(struct rig *rig, uint64_t ns)
+{
+	for (uint64_t step = ns / 16 + 1, passed = 0; passed < ns; passed += step) {
+		rig->now += step < ns - passed ? step : ns - passed;
+		nic_timeout(rig->nic, rig->now);
+	}
+}
+
+/** The clock says something else from now on. */
+static void jump(struct rig *rig, int64_t ns)
+{
+	rig->now += (uint64_t)ns;
+	nic_timeout(rig->nic, rig->now);
+}
+
+static void time__an_ack_timer_goes_on_when_the_clock_goes_back(void **state)
+{
+	struct rig *rig = asked(1);
+	uint64_t t = rig_timeout_ns(TIMEOUT);
+
+	(void)state;
+	pass(rig, t / 2);
+	jump(rig, -(int64_t)HOUR_NS);
+	pass(rig, t / 2 - 1);
+	rig_expect_silence(rig);
+	pass(rig, 1);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN); /* not an hour later */
+	jump(rig, -(int64_t)HOUR_NS);
+	pass(rig, 2 * t);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
+	rig_destroy(rig);
+}
+
+static void time__deadlines_are_in_the_owner_s_time(void **state)
+{
+	struct rig *rig = asked(7);
+	uint64_t t = rig_timeout_ns(TIMEOUT);
+
+	(void)state;
+	assert_true(nic_next_deadline(rig->nic) == rig->now + t);
+	jump(rig, -(int64_t)HOUR_NS);
+	assert_true(nic_next_deadline(rig->nic) == rig->now + t);
+	rig->now -= HOUR_NS;
+	assert_true(nic_time(rig->nic, rig->now) == rig->now + t); /* who asks says what time it is */
+	jump(rig, HOUR_NS);
+	assert_true(nic_next_deadline(rig->nic) > rig->now);
+	assert_true(nic_next_deadline(rig->nic) <= rig->now + t);
+	assert_int_equal(rig_counter(rig, clock_back), 2);
+	assert_int_equal(rig_counter(rig, clock_gaps), 1);
+	rig_destroy(rig);
+}
+
+static void time__an_rnr_wait_goes_on_when_the_clock_goes_back(void **state)
+{
+	struct rig *rig = asked(7);
+
+	(void)state;
+	rig_ack(rig, RIG_SQ_PSN, SYN_RNR | 20); /* 10.24 ms */
+	jump(rig, -(int64_t)HOUR_NS);
+	pass(rig, 10239999);
+	rig_expect_silence(rig);
+	pass(rig, 1);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	rig_destroy(rig);
+}
+
+static void time__a_delayed_ack_goes_when_the_clock_has_gone_back(void **state)
+{
+	struct rig *rig = rig_create(&(struct rig_opts){.nic.ack_delay_ns = 20000});
+
+	(void)state;
+	rig->now += 3 * HOUR_NS;
+	rig_to_rts(rig);
+	rig_post_recv(rig, 1, 0, 64);
+	rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8);
+	jump(rig, -(int64_t)HOUR_NS);
+	pass(rig, 19999);
+	rig_expect_silence(rig);
+	pass(rig, 1);
+	rig_expect_ack(rig, RIG_RQ_PSN, SYN_ACK);
+	rig_destroy(rig);
+}
+
+/** As when a stopped process goes on: the answer may lie there already. No try is used up, and be there but one. */
+static void time__a_jump_ahead_uses_up_no_try(void **state)
+{
+	(void)state;
+	for (unsigned answered = 0; answered < 2; answered++) {
+		struct rig *rig = asked(0);
+
+		pass(rig, 1000000);
+		jump(rig, 10 * MINUTE_NS);
+		rig_expect_no_wc(rig->send_cq);
+		pass(rig, 1000000);
+		rig_expect_no_wc(rig->send_cq);
+		if (answered) {
+			rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
+			rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+		} else {
+			pass(rig, rig_timeout_ns(TIMEOUT));
+			rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
+		}
+		rig_destroy(rig);
+	}
+}
+
+/** What was to take seconds does not take them once more. */
+static void time__a_long_timer_runs_out_soon_after_a_stop(void **state)
+{
+	struct rig *rig = rig_create(NULL);
+
+	(void)state;
+	rig->attr.timeout = 24; /* 69 s */
+	rig->attr.retry_cnt = 7;
+	rig->now += HOUR_NS;
+	rig_to_rts(rig);
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	jump(rig, 10 * MINUTE_NS);
+	rig_expect_silence(rig);
+	pass(rig, 200000000);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	rig_expect_silence(rig);
+	rig_destroy(rig);
+}
+
+/** With other timers running, too, each of which is spared. */
+static void time__an_hour_ahead_costs_none_of_many_qps_a_try(void **state)
+{
+	struct rig *rig = asked(0);
+	struct nic_qp *first = rig->qp, *qp[8];
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		qp[i] = rig->qp = rig_qp_create(rig);
+		rig->attr.timeout = (uint8_t)(TIMEOUT + i % 2);
+		rig_to_rts(rig);
+		rig_post_send(rig, 2 + i, NIC_WR_SEND, 0, 8);
+		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+		pass(rig, 1000000);
+	}
+	jump(rig, HOUR_NS);
+	rig_expect_no_wc(rig->send_cq);
+	pass(rig, 4 * rig_timeout_ns(TIMEOUT + 1));
+	for (unsigned i = 0; i < 9; i++) { /* nobody has answered: each in its turn */
+		struct nic_wc wc;
+
+		assert_true(rig_poll(rig->send_cq, &wc));
+		assert_int_equal(wc.status, NIC_WC_RETRY_EXC_ERR);
+	}
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(nic_qp_destroy(qp[i]), 0);
+	rig->qp = first;
+	rig_destroy(rig);
+}
+
+/** Every second look runs timers, and a peer that is gone is found gone. */
+static void time__an_owner_who_looks_seldom_gets_on(void **state)
+{
+	struct rig *rig = asked(7);
+	unsigned looks = 0, packets = 0;
+	struct nic_wc wc;
+
+	(void)state;
+	while (!rig_poll(rig->send_cq, &wc)) {
+		assert_true(++looks < 20);
+		for (unsigned i = 0; i < 3; i++) /* a few polls */
+			jump(rig, i ? 1000 : (int64_t)LOOK_NS);
+		packets += rig_drain(rig);
+	}
+	assert_int_equal(wc.status, NIC_WC_RETRY_EXC_ERR);
+	assert_int_equal(packets, 7);
+	rig_destroy(rig);
+}
+
+/** Two threads whose CPUs' clocks differ take turns: time does not run faster for that. */
+static void time__clocks_that_differ_a_little_do_not_add_up(void **state)
+{
+	struct rig *rig = asked(7);
+	uint64_t t = rig_timeout_ns(TIMEOUT), start = rig->now;
+
+	(void)state;
+	while (rig->now < start + t) {
+		nic_timeout(rig->nic, rig->now);
+		nic_timeout(rig->nic, rig->now - 500);
+		rig->now += 1000;
+		if (rig->now < start + t)
+			rig_expect_silence(rig);
+	}
+	jump(rig, 1000);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	assert_int_equal(rig_counter(rig, clock_back), 0);
+	rig_destroy(rig);
+}
+
+static void time__jumps_both_ways_end_well(void **state)
+{
+	struct rig *rig = rig_create(NULL);
+	uint64_t x = 88172645463325252u;
+
+	(void)state;
+	rig->attr.timeout = TIMEOUT;
+	rig->attr.retry_cnt = 7;
+	rig->now += 5000 * HOUR_NS;
+	rig_to_rts(rig);
+	for (unsigned i = 0; i < 300; i++) {
+		rig_post_send(rig, i, NIC_WR_SEND, 0, 8);
+		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + i);
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		jump(rig, (int64_t)(x % (2 * HOUR_NS)) - (int64_t)HOUR_NS);
+		rig_expect_no_wc(rig->send_cq);
+		if (x % 3 == 0) { /* the first one is lost */
+			for (unsigned k = 0; k < 40 && !nic_tx_pending(rig->nic); k++)
+				pass(rig, 10000000);
+			rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + i);
+		}
+		rig_drain(rig);
+		rig_ack(rig, RIG_SQ_PSN + i, SYN_ACK);
+		rig_expect_wc(rig->send_cq, i, NIC_WC_SUCCESS);
+	}
+	rig_destroy(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(time__an_ack_timer_goes_on_when_the_clock_goes_back),
+		cmocka_unit_test(time__deadlines_are_in_the_owner_s_time),
+		cmocka_unit_test(time__an_rnr_wait_goes_on_when_the_clock_goes_back),
+		cmocka_unit_test(time__a_delayed_ack_goes_when_the_clock_has_gone_back),
+		cmocka_unit_test(time__a_jump_ahead_uses_up_no_try),
+		cmocka_unit_test(time__a_long_timer_runs_out_soon_after_a_stop),
+		cmocka_unit_test(time__an_hour_ahead_costs_none_of_many_qps_a_try),
+		cmocka_unit_test(time__an_owner_who_looks_seldom_gets_on),
+		cmocka_unit_test(time__clocks_that_differ_a_little_do_not_add_up),
+		cmocka_unit_test(time__jumps_both_ways_end_well),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
