@@ -124,6 +124,10 @@ struct nic_config {
 	 *  of this QP do, with `answers` its responses, too; or with qpn 0 what is in pieces under this key. When this returns none of it is taken for payload; that may
 	 *  be what nic_path_tx is about to return, too. Required for such paths. */
 	void (*revoke)(void *ctx, uint32_t qpn, bool answers, uint32_t key);
+	/** Asked when the ACK timer of a QP expires on a path with NIC_PATH_LOSSLESS: whether the other end lives and has not yet taken
+	 *  all that had left by the path at *mark. *mark is 0 in the first question, which sets it to the present position; the
+	 *  caller keeps it for the next one. NULL: nothing is ever left there. */
+	bool (*untaken)(void *ctx, uint32_t path, uint64_t *mark);
 	/** Sleeps for some microseconds: a thread that this one waits for has lost the CPU. NULL: wait without. */
 	void (*pause)(void *ctx);
 	void *ctx; /* handed to those above */
@@ -333,8 +337,8 @@ unsigned nic_path_tx(struct nic *nic, uint32_t path, struct nic_tx_frame *frames
 /** Whether the path has something to send, looked at more closely than its bit below; wrong only towards yes. */
 bool nic_path_pending(struct nic *nic, uint32_t path);
 /** Requests, up to n, that wait for the path are sent as by nic_path_tx, and lost: each is written to `frame`, over the one
- *  before. Datagrams, which would hold up others, and requests of RC QPs that have an ACK timer, so that it runs: as from
- *  hardware to a host that does not answer. Those of other QPs, and responses, wait on. @return how many. */
+ *  before. These are datagrams, which would hold up others, and requests of endpoints of reliable datagrams, whose ACK timer has to
+ *  run: they give up a silent peer after a time. All other requests, and responses, wait for room. @return how many. */
 unsigned nic_path_lose(struct nic *nic, uint32_t path, struct nic_tx_frame *frame, unsigned n, uint64_t now_ns);
 /** A bit for each path (bit path % 64 of word path / 64) that has something to send; wrong only towards yes. Lives
  *  as long as the instance. */

@@ -194,10 +194,13 @@ bool nic_path_pending(struct nic *nic, uint32_t index)
 	return false;
 }
 
-/* A connected QP holds up nobody but itself. But what RC waits for is to end one day: it is sent again, until tries run out. */
+/*
+ * A connected QP holds up nobody but itself, and waits for room as long as its peer lives. Endpoints promise to give up a silent
+ * peer: their requests are sent again until tries run out, which needs a timer that runs.
+ */
 static bool may_lose(const struct nic_qp *qp)
 {
-	return qp->type == NIC_QPT_UD || (qp->type == NIC_QPT_RC && qp->attr.timeout);
+	return qp->type == NIC_QPT_UD || (qp->rdm_owned && qp->attr.timeout);
 }
 
 unsigned nic_path_lose(struct nic *nic, uint32_t index, struct nic_tx_frame *frame, unsigned n, uint64_t now_ns)

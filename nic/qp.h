@@ -130,6 +130,9 @@ struct requester_early {
 /** What is sent was sent early before: the ACK timer is not started anew for that. */
 #define req_early_is_again(qp) ((qp)->req.early.again != 0 && (qp)->req.early.again != REQ_EARLY_OVER)
 
+/** Since the ACK timer was started: what is known of whether the peer has taken what was sent by a lossless path. */
+enum req_taken { REQ_TAKEN_UNKNOWN, REQ_UNTAKEN, REQ_TAKEN };
+
 /** Requester. Written by req.c only, and `early` by req_early.c. */
 struct requester {
 	uint32_t psn;		      /* of the next packet to send */
@@ -142,6 +145,8 @@ struct requester {
 	uint64_t rnr_until;	      /* RNR wait; TIME_NEVER: none */
 	uint8_t retries, rnr_retries; /* left */
 	uint8_t expired;	      /* times the ACK timer ran out in a row, up to BACKOFF_MAX */
+	uint8_t taken;		      /* enum req_taken; see req_taken.c */
+	uint64_t taken_mark;	      /* as nic_config.untaken */
 	struct requester_early early;
 	bool retrying; /* went back to una and has seen no progress since */
 	bool forgiven; /* likewise, but that was no retry: payload by reference was not fetched */
@@ -459,6 +464,10 @@ bool req_fail(struct nic_qp *qp, enum error_id error);
 enum error_id req_gathered(enum mem_verdict v);
 /** How many retries take a time like this, with an ACK timer like that (nic_qp_attr.timeout, not 0): 1 ... 255. */
 uint8_t req_retries(uint8_t timeout, uint64_t ns);
+/* req_taken.c */
+/** The ACK timer has expired. @return 0: the peer has had time to answer what it was sent, and this is a try; else it has not, and
+ *  the timer goes on for so many ns. */
+uint64_t req_taken_look(struct nic_qp *qp);
 /* req_early.c */
 /** A packet was sent for the first time. */
 void req_early_sent(struct nic_qp *qp);

@@ -123,6 +123,7 @@ static void ack_timer_start(struct nic_qp *qp)
 		req->ack_deadline = TIME_NEVER;
 	else
 		req->ack_deadline = qp->nic->now + (4096ull << qp->attr.timeout << req->expired);
+	req->taken = REQ_TAKEN_UNKNOWN;
 	req_early_start(qp);
 	qp_timer(qp);
 }
@@ -277,6 +278,37 @@ static void late(struct nic_qp *qp)
 	qp_timer(qp);
 }
 
+/* The ACK timer goes on, and nothing is sent again. */
+static void ack_timer_extend(struct nic_qp *qp, uint64_t ns)
+{
+	qp->req.ack_deadline = qp->nic->now + ns;
+	qp_timer(qp);
+}
+
+static void expire(struct nic_qp *qp)
+{
+	struct requester *req = &qp->req;
+	uint64_t look_ns = req_taken_look(qp);
+
+	if (look_ns && !qp->rdm_owned) {
+		COUNT(qp->nic, ack_timer_waits);
+		ack_timer_extend(qp, look_ns);
+		return;
+	}
+	COUNT(qp->nic, local_ack_timeout_err);
+	qp->counters.timeouts++;
+	trace_add(qp->nic, qp->qpn, NIC_TR_timeout, qp->comp.una, req->retries);
+	if (req->expired < BACKOFF_MAX)
+		req->expired++;
+	req->early.again = REQ_EARLY_OVER;
+	if (look_ns && req->retries) { /* an endpoint's patience runs, but a second copy would not arrive sooner */
+		req->retries--;
+		ack_timer_extend(qp, 4096ull << qp->attr.timeout << req->expired);
+	} else {
+		req_go_back(qp, ERR_timeout);
+	}
+}
+
 void req_timeout(struct nic_qp *qp, uint64_t now)
 {
 	struct requester *req = &qp->req;
@@ -287,13 +319,7 @@ void req_timeout(struct nic_qp *qp, uint64_t now)
 		qp_ready(qp);
 	}
 	if (req->ack_deadline <= now) {
-		COUNT(qp->nic, local_ack_timeout_err);
-		qp->counters.timeouts++;
-		trace_add(qp->nic, qp->qpn, NIC_TR_timeout, qp->comp.una, req->retries);
-		if (req->expired < BACKOFF_MAX)
-			req->expired++;
-		req->early.again = REQ_EARLY_OVER;
-		req_go_back(qp, ERR_timeout);
+		expire(qp);
 	} else if (req->ack_deadline != TIME_NEVER && req->early.at <= now) {
 		late(qp);
 	}

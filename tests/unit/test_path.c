@@ -394,7 +394,6 @@ static void check_not_lost(enum nic_qp_type type)
 
 	answer = path;
 	rig_to_rts(rig);
-	rig->qp->attr.timeout = 0; /* an RC QP that would never send it again */
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 0);
 	assert_true(nic_path_pending(rig->nic, path));
@@ -414,8 +413,8 @@ static void path__what_connected_qps_send_is_not_lost(void **state)
 	check_not_lost(NIC_QPT_UC);
 }
 
-/** Who waits for an answer gets an error in the end, also when nothing can be sent; an ACK of his waits on. */
-static void path__what_rc_sends_is_lost_and_sent_again(void **state)
+/** An endpoint that waits for an answer gives up in the end, also when nothing can be sent; an ACK waits on. */
+static void path__what_endpoints_send_is_lost_and_sent_again(void **state)
 {
 	uint32_t path;
 	struct rig *rig = create(NIC_QPT_RC, 0, &path);
@@ -425,6 +424,7 @@ static void path__what_rc_sends_is_lost_and_sent_again(void **state)
 	(void)state;
 	answer = path;
 	rig_to_rts(rig);
+	rig->qp->rdm_owned = true;
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
 	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 1);
@@ -605,7 +605,7 @@ int main(void)
 		cmocka_unit_test(path__what_is_behind_a_request_that_sends_nothing_takes_its_own),
 		cmocka_unit_test(path__datagrams_can_be_lost),
 		cmocka_unit_test(path__what_connected_qps_send_is_not_lost),
-		cmocka_unit_test(path__what_rc_sends_is_lost_and_sent_again),
+		cmocka_unit_test(path__what_endpoints_send_is_lost_and_sent_again),
 		cmocka_unit_test(path__what_would_have_left_by_a_closed_path_leaves_by_path_0),
 		cmocka_unit_test(path__a_closed_path_costs_no_retry),
 		cmocka_unit_test(path__a_closed_path_leaves_a_read_its_pieces),

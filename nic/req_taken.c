@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * req_taken.c - what an expired ACK timer means on a path that loses nothing (IBTA 9.7.6.1.3).
+ *
+ * The NIC of a peer on such a path is part of the peer's process. When the process is stopped, by a debugger, a freezer or a
+ * signal, its NIC stops too, where hardware would go on acknowledging. So the timer counts as a try only when the peer has
+ * taken what was sent and has not answered. Until then nothing is lost, nothing has to be sent again, and the requester
+ * waits for as long as the peer lives. When it dies its path ends, and the QP goes on by path 0, where tries count.
+ *
+ * The NIC does not follow what the peer takes. It asks the owner of the path when a timer has expired: the first answer marks
+ * the position that the path has reached, which is behind everything that this QP has sent. When the peer has passed the mark
+ * it gets one whole timer for its answer. A busy peer may have work of others before the mark, so the first look after that
+ * comes soon.
+ *
+ * Owns: requester.taken and requester.taken_mark; req.c resets them whenever it starts the ACK timer. Endpoints of reliable
+ * datagrams ask too, but their patience is for a time of silence, and req.c counts it down all the same.
+ */
+#include "qp.h"
+
+#define LOOK_SOON     8 /* the first look comes after this fraction of the ACK timer */
+#define LOOK_LEAST_NS 1000000u
+
+uint64_t req_taken_look(struct nic_qp *qp)
+{
+	const struct nic_config *cfg = &qp->nic->cfg;
+	struct requester *req = &qp->req;
+	uint8_t before = req->taken;
+	uint64_t ns = 4096ull << qp->attr.timeout << req->expired;
+
+	if (before == REQ_TAKEN || !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS) || !cfg->untaken)
+		return 0;
+	if (before == REQ_TAKEN_UNKNOWN) {
+		req->taken_mark = 0;
+		ns /= LOOK_SOON;
+	}
+	req->taken = cfg->untaken(cfg->ctx, qp->path, &req->taken_mark) ? REQ_UNTAKEN : REQ_TAKEN;
+	if (req->taken == REQ_TAKEN && before == REQ_TAKEN_UNKNOWN)
+		return 0;
+	return ns > LOOK_LEAST_NS ? ns : LOOK_LEAST_NS;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* test_taken.c - ACK timers on a path that loses nothing, to a peer that is stopped, busy, silent or dead. */
+#include "rig.h"
+
+#include "qp.h"
+
+#define HOUR_NS	   3600000000000ull
+#define LOOKS_MOST 1000000u
+#define TIMEOUT	   14
+#define TIMEOUT_NS (4096ull << TIMEOUT)
+
+/** The owner of the path. */
+static struct {
+	uint64_t sent, taken; /* positions */
+	unsigned asked;
+} owner;
+static uint32_t lossless;
+
+static uint32_t route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
+{
+	(void)ctx;
+	(void)dgid;
+	(void)dest_qpn;
+	return lossless;
+}
+
+static bool untaken(void *ctx, uint32_t path, uint64_t *mark)
+{
+	(void)ctx;
+	assert_int_equal(path, lossless);
+	owner.asked++;
+	if (*mark == 0)
+		*mark = owner.sent;
+	return owner.taken < *mark;
+}
+
+static struct rig *create(uint32_t flags, uint8_t retry_cnt)
+{
+	struct rig *rig = rig_create(&(struct rig_opts){.nic = {.route = route, .untaken = untaken}});
+
+	memset(&owner, 0, sizeof(owner));
+	lossless = (uint32_t)nic_path_open(rig->nic, flags);
+	rig->attr.timeout = TIMEOUT;
+	rig->attr.retry_cnt = retry_cnt;
+	rig_to_rts(rig);
+	return rig;
+}
+
+/** Packets of the path, from now on. @return how many. */
+static unsigned take(struct rig *rig)
+{
+	static uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame = {.data = data};
+	unsigned n = 0;
+
+	while (nic_path_tx(rig->nic, lossless, &frame, 1, rig->now) == 1) {
+		owner.sent += 64;
+		n++;
+	}
+	return n;
+}
+
+/** The next timer runs out. @return how many packets are sent for that. */
+static unsigned expire(struct rig *rig)
+{
+	assert_true(nic_next_deadline(rig->nic) != UINT64_MAX);
+	rig->now = nic_next_deadline(rig->nic);
+	nic_timeout(rig->nic, rig->now);
+	return take(rig);
+}
+
+/** Until the request has failed. @return how many timers have run out. */
+static unsigned expire_all(struct rig *rig)
+{
+	unsigned n = 0;
+
+	while (nic_cq_count(rig->send_cq) == 0) {
+		expire(rig);
+		assert_true(++n < 1000);
+	}
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
+	return n;
+}
+
+static void taken__a_stopped_peer_is_waited_for(void **state)
+{
+	struct rig *rig = create(NIC_PATH_LOSSLESS, 0);
+	uint64_t begun, looks = 0;
+
+	(void)state;
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	rig_post_send(rig, 2, NIC_WR_RDMA_WRITE, 0, 3 * RIG_MTU);
+	assert_int_equal(take(rig), 4);
+	for (begun = rig->now; rig->now - begun < 10 * HOUR_NS; looks++) {
+		assert_int_equal(expire(rig), 0); /* a second copy would not arrive sooner */
+		assert_int_equal(nic_cq_count(rig->send_cq), 0);
+		assert_true(looks < LOOKS_MOST);
+	}
+	assert_int_equal(rig_counter(rig, ack_timer_waits), looks);
+	assert_int_equal(rig_counter(rig, local_ack_timeout_err), 0);
+	assert_int_equal(rig_counter(rig, retransmitted), 0);
+	/* What is posted meanwhile goes behind it, and all of it completes when the peer goes on. */
+	rig_post_send(rig, 3, NIC_WR_SEND, 0, 8);
+	assert_int_equal(take(rig), 1);
+	expire(rig);
+	owner.taken = owner.sent;
+	rig_ack(rig, RIG_SQ_PSN + 4, SYN_ACK);
+	for (unsigned i = 1; i <= 3; i++)
+		rig_expect_wc(rig->send_cq, i, NIC_WC_SUCCESS);
+	assert_true(nic_next_deadline(rig->nic) == UINT64_MAX || expire(rig) == 0);
+	rig_destroy(rig);
+}
+
+/** Timers of a microsecond do not keep a CPU busy for hours. */
+static void taken__a_stopped_peer_is_not_looked_after_all_the_time(void **state)
+{
+	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
+	uint64_t begun;
+
+	(void)state;
+	rig->qp->attr.timeout = 1;
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	take(rig);
+	begun = rig->now;
+	for (unsigned i = 0; i < 1000; i++)
+		expire(rig);
+	assert_true(rig->now - begun >= 999000000);
+	rig_destroy(rig);
+}
+
+/** Once it goes on it has a whole timer to answer, also of a QP that has no try to lose. */
+static void taken__who_goes_on_has_a_whole_timer(void **state)
+{
+	struct rig *rig = create(NIC_PATH_LOSSLESS, 0);
+
+	(void)state;
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	take(rig);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(expire(rig), 0);
+	owner.taken = owner.sent;
+	assert_int_equal(expire(rig), 0);
+	assert_int_equal(nic_cq_count(rig->send_cq), 0);
+	assert_true(nic_next_deadline(rig->nic) - rig->now >= TIMEOUT_NS);
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	/* The next one is a new question. */
+	rig_post_send(rig, 2, NIC_WR_SEND, 0, 8);
+	take(rig);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(expire(rig), 0);
+	assert_int_equal(nic_cq_count(rig->send_cq), 0);
+	rig_destroy(rig);
+}
+
+/** Who has taken all and does not answer is given up as by any path: as soon, and after as many tries. */
+static void taken__who_has_taken_all_and_is_silent_fails_in_the_usual_time(void **state)
+{
+	static const uint32_t flags[] = {0, NIC_PATH_LOSSLESS};
+	uint64_t took[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct rig *rig = create(flags[i], 7);
+
+		rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+		take(rig);
+		took[i] = rig->now;
+		for (unsigned n = 0; nic_cq_count(rig->send_cq) == 0; n++) {
+			owner.taken = owner.sent;
+			assert_int_equal(expire(rig), n < 7);
+		}
+		rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
+		took[i] = rig->now - took[i];
+		assert_int_equal(owner.asked, i == 0 ? 0 : 8);
+		assert_int_equal(rig_counter(rig, local_ack_timeout_err), 8);
+		rig_destroy(rig);
+	}
+	assert_true(took[0] == took[1]);
+}
+
+/** The ring is never empty, because others send by it all the time. */
+static void taken__a_busy_path_hides_nobody_who_is_silent(void **state)
+{
+	struct rig *rig = create(NIC_PATH_LOSSLESS, 3);
+	unsigned n = 0;
+
+	(void)state;
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	take(rig);
+	while (nic_cq_count(rig->send_cq) == 0) {
+		owner.taken = owner.sent; /* as it was when the timer ran out last */
+		owner.sent += 1000;
+		expire(rig);
+		assert_true(
+			++n <=
+			3 * 4); /* a look at what is left, one at whether it is taken, and the timer for the answer */
+	}
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
+	assert_int_equal(rig_counter(rig, local_ack_timeout_err), 4);
+	assert_int_equal(rig_counter(rig, retransmitted), 3);
+	rig_destroy(rig);
+}
+
+/** When the peer dies its path ends: by path 0 it is sent again, with all tries. */
+static void taken__who_dies_while_stopped_fails_in_the_usual_time(void **state)
+{
+	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
+	uint64_t begun;
+
+	(void)state;
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	take(rig);
+	for (unsigned i = 0; i < 1000; i++)
+		expire(rig);
+	nic_path_close(rig->nic, lossless);
+	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	begun = rig->now;
+	for (unsigned i = 0; i < 7; i++) {
+		expire(rig);
+		rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN);
+	}
+	expire(rig);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
+	assert_true(rig->now - begun < 100 * TIMEOUT_NS);
+	rig_destroy(rig);
+}
+
+/** A try that has begun before the peer stopped is one; those after it are none. */
+static void taken__a_retry_into_the_path_waits_as_well(void **state)
+{
+	struct rig *rig = create(NIC_PATH_LOSSLESS, 1);
+
+	(void)state;
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	take(rig);
+	owner.taken = owner.sent; /* it stopped before it answered */
+	assert_int_equal(expire(rig), 1);
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(expire(rig), 0);
+	assert_int_equal(nic_cq_count(rig->send_cq), 0);
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_destroy(rig);
+}
+
+/** Endpoints of reliable datagrams promise to give up who is silent, for whatever reason; but nothing is sent twice for that. */
+static void taken__endpoints_give_up_a_stopped_peer(void **state)
+{
+	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
+
+	(void)state;
+	rig->qp->rdm_owned = true;
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	take(rig);
+	assert_int_equal(expire_all(rig), 8);
+	assert_int_equal(rig_counter(rig, retransmitted), 0);
+	assert_int_equal(rig_counter(rig, local_ack_timeout_err), 8);
+	rig_destroy(rig);
+}
+
+/** Of those whose packet was taken and lost it is sent again. */
+static void taken__endpoints_send_again_what_was_taken(void **state)
+{
+	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
+
+	(void)state;
+	rig->qp->rdm_owned = true;
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	take(rig);
+	assert_int_equal(expire(rig), 0);
+	owner.taken = owner.sent;
+	assert_int_equal(expire(rig), 0);
+	assert_int_equal(expire(rig), 1);
+	rig_destroy(rig);
+}
+
+/** What waits for room in the path has no timer, and does not fail. */
+static void taken__what_has_no_room_waits(void **state)
+{
+	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
+	uint8_t data[NIC_FRAME_MAX];
+	struct nic_tx_frame frame = {.data = data};
+
+	(void)state;
+	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
+	assert_int_equal(nic_path_lose(rig->nic, lossless, &frame, 32, rig->now), 0);
+	assert_true(nic_next_deadline(rig->nic) == UINT64_MAX);
+	rig->now += HOUR_NS;
+	assert_int_equal(take(rig), 1);
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
+	rig_destroy(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(taken__a_stopped_peer_is_waited_for),
+		cmocka_unit_test(taken__a_stopped_peer_is_not_looked_after_all_the_time),
+		cmocka_unit_test(taken__who_goes_on_has_a_whole_timer),
+		cmocka_unit_test(taken__who_has_taken_all_and_is_silent_fails_in_the_usual_time),
+		cmocka_unit_test(taken__a_busy_path_hides_nobody_who_is_silent),
+		cmocka_unit_test(taken__who_dies_while_stopped_fails_in_the_usual_time),
+		cmocka_unit_test(taken__a_retry_into_the_path_waits_as_well),
+		cmocka_unit_test(taken__endpoints_give_up_a_stopped_peer),
+		cmocka_unit_test(taken__endpoints_send_again_what_was_taken),
+		cmocka_unit_test(taken__what_has_no_room_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
