@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "devices.h"
+#include "filesize.h"
 #include "key.h"
 #include "port.h"
 #include "proto.h"
@@ -343,7 +344,7 @@ int pmd_devices(struct pmd_device *devices, unsigned max)
 	char err[256] = "";
 	int n = pmd_devices_parse(getenv("UROCE_DEVICES"), devices, max, err, sizeof(err));
 
-	if (n < 0 && err[0] && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+	if (n < 0 && err[0] && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED) && filesize_allows_stderr())
 		fprintf(stderr, "uroce: %s\n", err);
 	return n;
 }

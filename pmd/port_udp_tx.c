@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "filesize.h"
 #include "nic_rdm.h"
 #include "port_udp.h"
 
@@ -148,6 +149,8 @@ __attribute__((cold, noinline)) static void udp_say(bool *said, const struct nic
 	if (*said)
 		return;
 	*said = true;
+	if (!filesize_allows_stderr())
+		return;
 	pmd_gid_str(to, addr, sizeof(addr));
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (rc == -EMSGSIZE)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "filesize.h"
 #include "ring.h"
 
 /* So that neither side can take the memory from under the other; contents stay writable. */
@@ -30,8 +31,11 @@ static int map(int fd, uint8_t **out)
 
 int ring_create(struct ring_producer *p)
 {
-	int fd = memfd_create("uroce-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING), rc;
+	int fd, rc;
 
+	if (!filesize_is_allowed(RING_MAP_BYTES))
+		return -EFBIG;
+	fd = memfd_create("uroce-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
 	if (ftruncate(fd, RING_MAP_BYTES) != 0 || fcntl(fd, F_ADD_SEALS, RING_SEALS) != 0)

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "filesize.h"
 #include "shim.h"
 #include "sysfs/sysfs.h"
 
@@ -282,7 +283,8 @@ SHIM_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	err = ctx->personality ? pmd_open(&dev->pmd, shim_event_raise, dev, &ctx->engine, sentence, sizeof(sentence))
 			       : -EINVAL;
 	if (err) {
-		fprintf(stderr, "uroce: %s: %s\n", dev->pmd.name, sentence);
+		if (filesize_allows_stderr())
+			fprintf(stderr, "uroce: %s: %s\n", dev->pmd.name, sentence);
 		context_fini(ctx);
 		free(ctx);
 		return shim_fail(-err);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "filesize.h"
 #include "share.h"
 
 #define MAGIC	     0x75614131u /* changes with what is below */
@@ -90,6 +91,8 @@ static int table_init(struct ufi_share *share, uint32_t room)
 {
 	int rc;
 
+	if (!filesize_is_allowed(table_len(room)))
+		return -EFBIG;
 	if (ftruncate(share->fd, 0))
 		return -errno;
 	/* All of it is had now: to touch memory that the file system has no room for would end the program. */

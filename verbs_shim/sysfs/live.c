@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "filesize.h"
 #include "sysfs.h"
 
 #define SLOTS	   64
@@ -152,7 +153,7 @@ int sysfs_live_open(const char *path, int flags)
 	int saved = errno, fd;
 
 	if ((flags & O_DIRECTORY) || !atomic_load(&source) || !sysfs_path_plain(path, plain, sizeof(plain)) ||
-	    !live_text(plain, text, sizeof(text))) {
+	    !live_text(plain, text, sizeof(text)) || !filesize_is_allowed(strlen(text))) {
 		errno = saved;
 		return -1;
 	}
@@ -181,7 +182,7 @@ void sysfs_live_refresh(int fd, long offset)
 			snprintf(path, sizeof(path), "%s", given.slots[i].path);
 	pthread_mutex_unlock(&given.lock);
 	if (path[0] && (offset < 0 ? lseek(fd, 0, SEEK_CUR) : offset) == 0 && live_text(path, text, sizeof(text)) &&
-	    ftruncate(fd, (off_t)strlen(text)) == 0) {
+	    filesize_is_allowed(strlen(text)) && ftruncate(fd, (off_t)strlen(text)) == 0) {
 		ssize_t n = pwrite(fd, text, strlen(text), 0);
 
 		(void)n; /* a short text ends the number early, which a file in memory does not do */

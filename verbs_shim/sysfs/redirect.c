@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "filesize.h"
 #include "sysfs.h"
 
 #define FRESH_MS 1000
@@ -142,7 +143,7 @@ static struct state *state_new(const struct sysfs_world *w, uint64_t hash)
 	if (err) {
 		static atomic_bool said;
 
-		if (!atomic_exchange(&said, true))
+		if (!atomic_exchange(&said, true) && filesize_allows_stderr())
 			fprintf(stderr,
 				"uroce: no place for the files of /sys/class/infiniband (%s); give XDG_RUNTIME_DIR a "
 				"writable folder of yours\n",

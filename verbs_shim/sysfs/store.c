@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "filesize.h"
 #include "sysfs.h"
 
 #define FD_HIGH 700 /* descriptors below are the program's */
@@ -33,9 +34,11 @@
 static int write_file(const char *at, const char *text)
 {
 	size_t len = strlen(text);
-	int fd = open(at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
-	int err = 0;
+	int err = 0, fd;
 
+	if (!filesize_is_allowed(len))
+		return -EFBIG;
+	fd = open(at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
 	if (fd < 0)
 		return -errno;
 	if (write(fd, text, len) != (ssize_t)len)
