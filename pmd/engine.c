@@ -239,6 +239,13 @@ static void engine_revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 	pmd_links_revoke(e->links, qpn, answers, key);
 }
 
+static bool engine_untaken(void *ctx, uint32_t path, uint64_t *mark)
+{
+	const struct pmd_engine *e = ctx;
+
+	return pmd_links_untaken(e->links, path, mark);
+}
+
 static void engine_pause(void *ctx)
 {
 	const struct timespec pause = {0, 20000};
@@ -268,6 +275,7 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, 
 		.source = engine_source,
 		.is_local = engine_is_local,
 		.revoke = engine_revoke,
+		.untaken = engine_untaken,
 		.guard = pmd_guard_run,
 		.pause = engine_pause,
 		.ctx = e,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * links.c - links to other functions of this host: how they are taken, how they end, how they wake. Which peers there are
- * links to is in links_route.c, packets through them are in links_io.c.
+ * links to is in links_route.c, packets through them are in links_io.c; links that nobody takes are in links_late.c.
  *
  * Owns: rings, connections, the bell.
  */
@@ -73,6 +73,7 @@ void links_out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 	if (rc == 1 && !out->taken && m.n_fds <= 1 && proto_msg_is(&m, PROTO_LINK_TAKEN, 0, m.n_fds)) {
 		PMD_POINT(link_answer_come);
 		out->taken = true;
+		links_late_answered(e->links, out);
 		if (m.n_fds == 1 && bell_is_good(w->fd, m.fds[0]))
 			out->bell_fd = pmd_fd_high(proto_msg_take(&m, 0));
 		proto_msg_close(&m);
@@ -160,6 +161,12 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	}
 	close(memfd);
 	PMD_POINT(link_mapped);
+	if (!ring_take(&in->ring)) {
+		e->port->stats.link_withdrawn++;
+		ring_unmap(in->ring.memory);
+		goto drop;
+	}
+	PMD_POINT(link_claimed);
 	in->index = index;
 	in->watch = (struct pmd_watch){.fd = pmd_fd_high(connection), .ready = in_ready};
 	links_welcome(l, in);
@@ -188,6 +195,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 
 refuse:
 	e->port->stats.link_refused++;
+drop:
 	free(in);
 	proto_msg_close(m);
 	close(connection);
@@ -264,7 +272,7 @@ int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd
 		return -ENOMEM;
 	l->e = e;
 	l->pending = nic_paths_pending(e->nic);
-	l->trim_ns = l->retry_ns = UINT64_MAX;
+	l->trim_ns = l->retry_ns = l->answer_ns = UINT64_MAX;
 	l->control = control;
 	l->one_copy = one_copy;
 	l->pid = getpid();

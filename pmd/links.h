@@ -9,7 +9,7 @@
  *
  *   producer                                   consumer
  *     PROTO_LINK struct proto_link, ring   ->
- *                                          <-    PROTO_LINK_TAKEN, bell or nothing
+ *                                          <-    PROTO_LINK_TAKEN, bell or nothing; in time, or the producer withdraws the ring
  *     PROTO_LINK_KNOCK                     ->    while the producer has no bell: wake up
  *
  * The bell is an eventfd that all producers share, and who has it can take counts out of it or make it one that blocks. So it
@@ -76,6 +76,9 @@ uint32_t pmd_links_source(struct pmd_links *links, const struct nic_gid *dgid, u
 /** As nic_config.revoke. */
 void pmd_links_revoke(struct pmd_links *links, uint32_t qpn, bool answers, uint32_t key);
 
+/** As nic_config.untaken; rings the consumer's bell if it may have been lost. */
+bool pmd_links_untaken(struct pmd_links *links, uint32_t path, uint64_t *mark);
+
 /** Receive up to about `budget` packets. @return how many. */
 unsigned pmd_links_rx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
 /** Whether packets have come. */
@@ -84,8 +87,8 @@ bool pmd_links_ready(const struct pmd_links *links);
 unsigned pmd_links_tx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
 /** Whether something can be sent by links that had room when last tried. */
 bool pmd_links_pending(const struct pmd_links *links);
-/** When links that hold packets back, because their rings are full, are to be tried again: they empty without telling.
- *  UINT64_MAX: there are none. */
+/** When pmd_links_tx has work without packets: links that hold packets back, because their rings are full, are tried again (they
+ *  empty without telling), and those that nobody has taken are given up. UINT64_MAX: there are none. */
 uint64_t pmd_links_retry(const struct pmd_links *links);
 /** Whether there are any, in either direction. */
 bool pmd_links_any(const struct pmd_links *links);

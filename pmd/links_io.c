@@ -334,8 +334,12 @@ static inline void link_wake(struct pmd_links *l, struct link_out *out, uint64_t
 	}
 }
 
-/** Lose what is to leave by the link: datagrams, which would hold up what their QPs have for others, and what is sent again
- *  until its sender has tried for long enough. */
+void links_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
+{
+	link_wake(l, out, now_ns);
+}
+
+/** Lose what is to leave by the link and may be lost: see nic_path_lose. */
 static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 {
 	uint8_t data[NIC_FRAME_MAX];
@@ -476,6 +480,8 @@ unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 
 	if (!l)
 		return 0;
+	if (pmd_unlikely(now_ns >= l->answer_ns))
+		links_late_end(l, now_ns);
 	tx_retry(l);
 	while (total < budget && l->n_out > 0 && tx_any(l)) {
 		uint32_t path = next_path(l, l->tx_turn, served, now_ns);
@@ -542,7 +548,9 @@ bool pmd_links_pending(const struct pmd_links *l)
 
 uint64_t pmd_links_retry(const struct pmd_links *l)
 {
-	return l ? l->retry_ns : UINT64_MAX;
+	if (!l)
+		return UINT64_MAX;
+	return l->retry_ns < l->answer_ns ? l->retry_ns : l->answer_ns;
 }
 
 bool pmd_links_any(const struct pmd_links *l)

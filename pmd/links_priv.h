@@ -93,6 +93,7 @@ struct link_out {
 	uint32_t path;
 	bool taken;	    /* the consumer has answered */
 	bool for_strays;    /* nothing of our own has used it: it ends when strangers stop sending */
+	uint64_t answer_ns; /* when the link is given up if it has not; UINT64_MAX: it stays */
 	int bell_fd;	    /* -1: none; knock */
 	uint64_t seen_tail; /* of the ring, when last looked at for trimming; UINT64_MAX: it has not been */
 	/* When the consumer was last seen to have moved, or to have nothing to do, with head and tail then. */
@@ -191,7 +192,8 @@ struct pmd_links {
 	struct link_in *in[LINKS_IN_MAX];
 	uint64_t full[NIC_PATHS_MAX / 64]; /* paths whose rings had no room when last tried */
 	uint64_t retry_ns;		   /* when to try the first of them again; UINT64_MAX: there are none */
-	uint64_t trim_ns; /* when rings without traffic give their memory back; UINT64_MAX: they have */
+	uint64_t answer_ns; /* when to look for links that nobody has taken; UINT64_MAX: there are none */
+	uint64_t trim_ns;   /* when rings without traffic give their memory back; UINT64_MAX: they have */
 	struct link_route routes[ROUTES];
 	struct link_owner owners[OWNERS];
 };
@@ -232,6 +234,17 @@ void links_ring_bell(struct link_out *out);
 /* links_io.c */
 /** All that a producer that has gone has left. @return false: there was nonsense in it. */
 bool links_rx_rest(struct pmd_links *l, struct link_in *in);
+
+/** Wake the consumer if it sleeps, or has stood still for long. */
+void links_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns);
+
+/* links_late.c */
+/** The link has been made, and is given up if nobody takes it in time. */
+void links_late_begin(struct pmd_links *l, struct link_out *out, uint64_t now_ns);
+/** Its consumer has answered. */
+void links_late_answered(struct pmd_links *l, struct link_out *out);
+/** l->answer_ns has come. */
+void links_late_end(struct pmd_links *l, uint64_t now_ns);
 
 /* links_refer.c */
 /** The link may be one whose producer's memory can be read: try, and say so. */

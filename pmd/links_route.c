@@ -4,7 +4,8 @@
  *
  * A link is made when the NIC asks for the route to a peer: then the answer is known before the first packet goes, and no
  * packet overtakes another on another way. Nothing waits for the peer's process: connecting and handing over succeed
- * although it is stopped, and the ring holds what it has not seen. What is waited for, with the engine locked, is the answer
+ * although it is stopped, and the ring holds what it has not seen; if the peer does not take the ring, links_late.c gives it up.
+ * What is waited for, with the engine locked, is the answer
  * of another device's daemon to whether an address is its own: it needs no more than a turn of the CPU. When it does not
  * come, 200 ms are lost, which is counted, and it is not asked for seconds: the peer is reached by the port.
  *
@@ -137,6 +138,8 @@ static int hand_over(struct pmd_links *l, const struct link_out *out, struct rin
 		pmd_name_function(key, target, &name);
 	}
 	connection = proto_connect(&name);
+	if (connection == -EMFILE || connection == -ENFILE)
+		l->e->port->stats.link_no_memory++;
 	if (connection < 0)
 		return connection;
 	if (!links_peer_allowed(l, connection)) {
@@ -146,6 +149,7 @@ static int hand_over(struct pmd_links *l, const struct link_out *out, struct rin
 	PMD_POINT(link_connected);
 	memfd = ring_create(ring);
 	if (memfd < 0) {
+		l->e->port->stats.link_no_memory++;
 		rc = memfd;
 		goto no_ring;
 	}
@@ -182,6 +186,7 @@ static bool link_may_be(const struct pmd_links *l, uint32_t target)
 static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const struct nic_gid *key, uint32_t target)
 {
 	struct link_out *out = calloc(1, sizeof(*out));
+	uint64_t now_ns;
 	int path, rc;
 
 	if (!out)
@@ -207,8 +212,10 @@ static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const stru
 	l->out[path] = out;
 	l->targets[path] = target;
 	l->n_out++;
+	now_ns = pmd_now_ns();
 	if (l->trim_ns == UINT64_MAX)
-		l->trim_ns = pmd_now_ns() + LINKS_TRIM_NS;
+		l->trim_ns = now_ns + LINKS_TRIM_NS;
+	links_late_begin(l, out, now_ns);
 	PMD_POINT(link_out_open);
 	/* The peer takes packets of QPs by this link only from now on. */
 	if (!link_is_to_service(target))

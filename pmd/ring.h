@@ -9,6 +9,7 @@
  *             64    asleep (4 bytes): seldom written, read by the producer after every burst
  *             68    welcome (4 bytes): likewise; whether entries may refer to the producer's memory
  *             128   number (8 bytes): written by the producer before it hands the ring over; see links_refer.c
+ *             136   claim (4 bytes): see (C)
  *   entry:    0     word: 0 = not there yet; else the packet's length, or RING_SKIP
  *             4     kind, the users' own; the producer may change it while the entry is there
  *             8     the packet
@@ -23,6 +24,7 @@
  *   (R) kind:        producer changes it, fence, before its program writes to memory that the entry refers to | consumer
  *                    reads that memory, fence, loads the kind again
  *   (S) sleep:       consumer stores asleep, fence, looks at the ring again  | producer publishes, fence, loads asleep
+ *   (C) claim:       the first to change it has decided: consumer takes the ring | producer withdraws it
  *
  * A ring that has been empty for long gives its memory back (ring_trim): zeroes are no entries.
  *
@@ -56,7 +58,11 @@ struct ring_control {
 	uint32_t asleep, welcome;
 	uint64_t unused_too[RING_LINE / sizeof(uint64_t) - 1];
 	uint64_t number;
+	uint32_t claim; /* enum ring_claim */
 };
+
+/** Whether the ring that was handed over is used. */
+enum ring_claim { RING_OFFERED, RING_CLAIMED, RING_WITHDRAWN };
 
 /** What a producer knows; private to its process. */
 struct ring_producer {
@@ -73,7 +79,8 @@ struct ring_consumer {
 	uint64_t said; /* head as last published */
 };
 
-/** Make a ring. @return its sealed memfd, close-on-exec, or a negative errno. */
+/** Make a ring. @return its sealed memfd, close-on-exec, -EFBIG: the program's limit on the size of files does not allow it, or another
+ *  negative errno. */
 int ring_create(struct ring_producer *p);
 /** Map a ring that somebody else made. @return 0, -EPERM: it can still change its size, -EINVAL: not of this size, or
  *  another negative errno. The descriptor stays the caller's. */
@@ -98,7 +105,22 @@ static inline uint32_t ring_entry_bytes(uint32_t len)
 	return (RING_WORD + len + RING_LINE - 1) & ~(RING_LINE - 1);
 }
 
+/** (C). @return whether it was still open, and is so now. */
+static inline bool ring_decide(uint8_t *memory, enum ring_claim claim)
+{
+	uint32_t offered = RING_OFFERED;
+
+	return __atomic_compare_exchange_n(&ring_control(memory)->claim, &offered, claim, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+}
+
 /* ---- producer --------------------------------------------------------------------------------------------- */
+
+/** The consumer must not take the ring any more: what is in it goes another way. @return false: it has taken it. */
+static inline bool ring_withdraw(struct ring_producer *p)
+{
+	return ring_decide(p->memory, RING_WITHDRAWN);
+}
 
 /** Whether `bytes` more fit. @return 1, 0, -EPROTO: the consumer has written nonsense. */
 static inline int ring_has_room(struct ring_producer *p, uint32_t bytes)
@@ -214,6 +236,12 @@ static inline void ring_change_kind(struct ring_producer *p, uint64_t position, 
 }
 
 /* ---- consumer --------------------------------------------------------------------------------------------- */
+
+/** Take the ring; before anything in it is looked at. @return false: its producer has withdrawn it. */
+static inline bool ring_take(struct ring_consumer *c)
+{
+	return ring_decide(c->memory, RING_CLAIMED);
+}
 
 /** Whether something lies in the ring; no promise that it makes sense. */
 static inline bool ring_has_entry(const struct ring_consumer *c)

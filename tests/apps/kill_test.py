@@ -14,6 +14,8 @@ import mesh
 import harness
 from mesh import CLIENT, FIRST, SECOND, SERVER, VISITOR, Mesh, Failure, wait_for
 
+STAY_S = 1.5  # a link that nobody takes is given up after 0.5 s, and tries with mesh.FRAIL then last 0.5 s
+REFUSED_S = 1.1  # after which a link that was given up is tried again
 DAEMON = ("START", "ADOPT", "EACH", "ADMIT", "RELEASE", "LEAVE")
 LINE = re.compile(r'^PMD_POINT_IS\((\w+), (\w+), "', re.M)
 
@@ -147,7 +149,7 @@ class Points:
 
       kill   die
       stop   stop, and go on while everybody else still waits for it
-      stay   stop, and go on when everybody else has given it up
+      stay   stop for longer than tries last, and go on
     """
 
     def __init__(self, tally, rng, hows, frail):
@@ -201,7 +203,8 @@ class Points:
             many.processes.pop(index)
             return
         if how == "stay":
-            many.wait_given_up(index)
+            time.sleep(STAY_S)
+            many.wait_undisturbed((SERVER, CLIENT, VISITOR))
         elif VISITOR not in many.processes and when != "SPAWN":
             many.start(VISITOR)
             many.wait_talking(without=(index,))
@@ -285,6 +288,10 @@ class Points:
             self.all(only)
             if self.failed:
                 return
+            # Who was stopped may not have taken its links, which are then given up: those that come anew have them all.
+            for index in {SERVER, CLIENT} & set(self.many.processes):
+                self.many.kill(index)
+            time.sleep(REFUSED_S)
             left = census.differences(before, settled(self.many, before))
             self.tally.result(f"{', '.join(self.hows)} at points: nothing is left", not left, "; ".join(left))
         finally:

@@ -238,14 +238,6 @@ class Mesh:
             return not any(stands(*pair) for pair in pairs)
         wait_for(gone_on, lambda: f"no progress between {[pair for pair in pairs if stands(*pair)]}")
 
-    def wait_given_up(self, index):
-        """Until all that have talked to a member that is stopped now have had errors from it."""
-        others = [i for i in self.processes if i not in (index, VISITOR)]
-
-        def left():
-            return [i for i in others if self.talks(i, index, 1)]
-        wait_for(lambda: not left(), lambda: f"a stopped member has still connections, to {left()}")
-
     def settle(self):
         """Until all that dead peers owe has completed, with errors, and there are no connections but to the living."""
         def talks():

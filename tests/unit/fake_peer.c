@@ -62,6 +62,7 @@ void fake_take(struct fake_consumer *f)
 	memcpy(&f->said, m.data, sizeof(f->said));
 	memfd = proto_msg_take(&m, 0);
 	assert_int_equal(ring_map(&f->ring, memfd), 0);
+	assert_true(ring_take(&f->ring));
 	close(memfd);
 }
 

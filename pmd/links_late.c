@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * links_late.c - consumers that do not look: rings that nobody takes, and packets that nobody takes out of a ring.
+ *
+ * A ring is handed over into the queue of the consumer's name, and used at once. A process that has no descriptor left cannot
+ * fetch it from there, and neither can one whose engine does not run. When the consumer has not claimed the ring in time the
+ * producer withdraws it: what RC has sent by the link is sent again by the port, and for a while the link is not tried again.
+ * One of the two comes first, (C) in ring.h: a ring that was withdrawn is never read, however late it is fetched, so that
+ * nothing of it arrives a second time, and one that was claimed stays.
+ *
+ * The time is longer than a process that is ready to run waits for a CPU, and shorter than the patience of most programs.
+ * Queue pairs do not lose a try meanwhile: pmd_links_untaken.
+ */
+#include "links_priv.h"
+
+#define ANSWER_NS     500000000u
+#define IP_V4_BYTES   28u /* these two with the UDP header */
+#define IP_V6_BYTES   48u
+#define SERVICE_SHIFT 5 /* of the opcode, the first byte of the BTH */
+#define SERVICE_RC    0u
+#define SERVICE_OWN   6u /* of our own RC opcodes */
+
+void links_late_begin(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
+{
+	out->answer_ns = now_ns + ANSWER_NS;
+	if (out->answer_ns < l->answer_ns)
+		l->answer_ns = out->answer_ns;
+}
+
+/** When the first of the links that have no answer is given up. */
+static uint64_t first_answer_ns(const struct pmd_links *l)
+{
+	uint64_t first_ns = UINT64_MAX;
+
+	for (uint32_t path = 1; path < NIC_PATHS_MAX; path++)
+		if (l->out[path] && l->out[path]->answer_ns < first_ns)
+			first_ns = l->out[path]->answer_ns;
+	return first_ns;
+}
+
+void links_late_answered(struct pmd_links *l, struct link_out *out)
+{
+	out->answer_ns = UINT64_MAX;
+	l->answer_ns = first_answer_ns(l);
+}
+
+/** Whether a requester or responder of RC has sent the entry, and sends it again. */
+static bool is_sent_again(uint32_t kind, const uint8_t *packet, uint32_t len)
+{
+	uint32_t bth = link_is_bare(kind) ? 0 : packet[0] >> 4 == 6 ? IP_V6_BYTES : IP_V4_BYTES;
+	uint8_t service;
+
+	if (kind == LINK_FORWARD || len <= bth)
+		return false;
+	service = packet[bth] >> SERVICE_SHIFT;
+	return service == SERVICE_RC || service == SERVICE_OWN;
+}
+
+/** How many packets in the ring are lost with it. Nobody has taken one; what others may have written there is not trusted. */
+static unsigned count_lost(const struct link_out *out)
+{
+	struct ring_consumer c = {.memory = out->ring.memory};
+	const uint8_t *packet;
+	unsigned lost = 0;
+	uint32_t kind;
+	int len;
+
+	while (c.head < out->ring.tail && (len = ring_peek(&c, &packet, &kind)) > 0) {
+		lost += !is_sent_again(kind, packet, (uint32_t)len);
+		ring_pop(&c, (uint32_t)len);
+	}
+	return lost;
+}
+
+void links_late_end(struct pmd_links *l, uint64_t now_ns)
+{
+	struct pmd_port_stats *stats = &l->e->port->stats;
+
+	for (uint32_t path = 1; path < NIC_PATHS_MAX; path++) {
+		struct link_out *out = l->out[path];
+
+		if (!out || out->answer_ns > now_ns)
+			continue;
+		out->answer_ns = UINT64_MAX;
+		if (!ring_withdraw(&out->ring))
+			continue; /* it has been claimed: the answer is on its way */
+		stats->link_late++;
+		stats->link_late_dropped += count_lost(out);
+		links_drop_out(l, path);
+	}
+	l->answer_ns = first_answer_ns(l);
+}
+
+bool pmd_links_untaken(struct pmd_links *l, uint32_t path, uint64_t *mark)
+{
+	struct link_out *out = l->out[path];
+	uint64_t head = ring_head_seen(&out->ring);
+
+	if (*mark == 0)
+		*mark = out->ring.tail;
+	/* A consumer that writes nonsense is found when the ring is used next. */
+	if (out->ring.tail - head > RING_BYTES || (int64_t)(head - *mark) >= 0)
+		return false;
+	links_wake(l, out, pmd_now_ns());
+	return true;
+}
