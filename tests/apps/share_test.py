@@ -184,9 +184,9 @@ def sixty_four(tally, seconds):
     tally.result("nothing is left of 64", device.is_gone(), device.leftovers())
 
 
-def traffic(device, seconds):
+def traffic(device, seconds, program="ib_write_bw"):
     port = harness.free_port()
-    argv = ["ib_write_bw", "-p", str(port), "-D", str(seconds), "-s", "4096"]
+    argv = [program, "-p", str(port), "-D", str(seconds), *(["-s", "4096"] if program != "ib_atomic_bw" else [])]
     server = device.run(*argv)
     server.wait_listen(port, 20)
     client = device.run(*argv, "127.0.0.1")
@@ -263,6 +263,33 @@ def process_killed(tally):
         tally.result("others go on", ok, reason, a, b)
         pair[1 - victim].kill()
         tally.result("nothing is left of the killed", device.is_gone(), device.leftovers())
+
+
+def stopped_under_traffic(tally, seconds):
+    """The target of each kind of traffic is stopped for longer than tries last, and goes on."""
+    programs = ("ib_write_bw", "ib_read_bw", "ib_atomic_bw")
+    pairs = [traffic(Device(), 2 * seconds + 10, program) for program in programs]
+    for server, _ in pairs:
+        os.kill(server.pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    there = [client.popen.poll() is None for _, client in pairs]
+    for server, _ in pairs:
+        os.kill(server.pid, signal.SIGCONT)
+    for program, (server, client), lived in zip(programs, pairs, there):
+        codes = client.wait(60), server.wait(20)
+        tally.result(f"{program}: its target is stopped for {seconds} s", lived and codes == (0, 0),
+                     f"exit codes {codes}, there at the end of the stop: {lived}", server.output(), client.output())
+
+
+def files_limited(tally):
+    """ulimit -f holds for shared memory as well: no program is ended for that, and traffic goes by UDP."""
+    for blocks in (0, 8):
+        device = Device()
+        ok, reason, server, client = device.pair(
+            ["bash", "-c", f'set -o pipefail; (ulimit -f {blocks}; exec ibv_rc_pingpong -g 0 "$@") 2>&1 | cat', "bash",
+             "-p", "PORT"])
+        tally.result(f"files of {blocks} blocks at most", ok, reason, server, client)
+        tally.result("nothing is left of them", device.is_gone(), device.leftovers())
 
 
 def foreign_user(tally):
@@ -419,11 +446,14 @@ def addresses_change(tally):
 def main():
     args = harness.options(__doc__, ("--seconds", "how long processes open and close at random", 15),
                            ("--rounds", "how often the daemon is killed under traffic", 3),
+                           ("--stop", "how long a process is stopped under traffic", 10),
                            ("--only", "run only the test of this name", ""))
     harness.need_programs("ibv_rc_pingpong", "ib_write_bw", "ibv_devinfo")
     tally = harness.Tally("share")
     tests = {"two_and_eight": two_and_eight, "sixty_four": lambda t: sixty_four(t, args.seconds),
              "daemon_killed": lambda t: daemon_killed(t, args.rounds),
+             "stopped_under_traffic": lambda t: stopped_under_traffic(t, args.stop),
+             "files_limited": files_limited,
              "stopped": daemon_killed_and_process_stopped, "process_killed": process_killed,
              "foreign_user": foreign_user, "port_taken": port_taken, "daemon_missing": daemon_missing,
              "descriptors_short": descriptors_short,
