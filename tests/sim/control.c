@@ -11,7 +11,8 @@ static void kill_some_qp(struct sim *sim)
 {
 	struct qp *qp = &sim->qp[rng_below(&sim->control, sim->qps)];
 
-	if (qp->life != QP_UP)
+	if (qp->life != QP_UP || node_is_stopped(qp->node, NULL, NULL) ||
+	    (qp->peer != NULL && node_is_stopped(qp->peer->node, NULL, NULL)))
 		return;
 	if (qp->type == NIC_QPT_RC && rng_chance(&sim->control, 300)) {
 		qp_drain(qp);
@@ -88,7 +89,7 @@ static void bank_return(struct sim *sim, void *arg)
 {
 	struct bank *bank = arg;
 
-	if (bank->registered || sim->failed)
+	if (bank->registered || sim->failed || node_is_stopped(bank->node, bank_return, bank))
 		return;
 	memory_check(sim); /* nothing was written while it was gone */
 	bank_register(bank);
@@ -99,7 +100,7 @@ static void take_some_bank(struct sim *sim)
 	struct node *node = &sim->node[rng_below(&sim->control, sim->nodes)];
 	struct bank *bank = &node->bank[rng_chance(&sim->control, 500) ? BANK_LOCAL_FRAIL : BANK_TARGET_FRAIL];
 
-	if (!bank->registered)
+	if (!bank->registered || node_is_stopped(node, NULL, NULL))
 		return;
 	sim_log(sim, "    deregister bank %d of node %u", (int)bank->kind, node->index);
 	excuse_users(sim, bank);
@@ -127,7 +128,7 @@ static void control_event(struct sim *sim, void *arg)
 		take_some_bank(sim);
 	if (sim->opts.cut && rng_chance(&sim->control, 100))
 		cut_some_link(sim);
-	sched_at(sim, sim->now_ns + 1000 + rng_below(&sim->control, 60000), control_event, NULL);
+	sched_at(sim, sim->now_ns + sim_pause(sim, 1000 + rng_below(&sim->control, 60000)), control_event, NULL);
 }
 
 void control_start(struct sim *sim)
@@ -188,6 +189,10 @@ static void become_quiet(struct sim *sim, void *arg)
 	uint64_t timeout_ns = 4096ull << sim->opts.timeout;
 
 	(void)arg;
+	if (sim->now_ns < sim->stop_end_ns) {
+		sched_at(sim, sim->stop_end_ns + 1000, become_quiet, NULL);
+		return;
+	}
 	sim->quiet = true;
 	sim->end_ns = sim->now_ns + 1000000000 + 64 * timeout_ns;
 	watch_end(sim, NULL);

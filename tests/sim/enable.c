@@ -31,12 +31,17 @@ bool enable_init(struct node *node)
 	return nic_qp_modify(node->runner, &a, NIC_QP_STATE | NIC_QP_SQ_PSN) == 0;
 }
 
+static void enable_sends(struct sim *sim, void *arg);
+static void enable_recvs(struct sim *sim, void *arg);
+
 static void enable_event(struct sim *sim, struct qp *qp, unsigned recv)
 {
 	uint32_t posted = recv ? qp->rposted : qp->posted, left = posted - qp->enabled[recv];
 	struct nic_send_wr wr = {.opcode = recv ? NIC_WR_RECV_ENABLE : NIC_WR_SEND_ENABLE};
 	int rc;
 
+	if (node_is_stopped(qp->node, recv ? enable_recvs : enable_sends, qp))
+		return;
 	qp->enable_scheduled[recv] = false;
 	if (left == 0 || qp->life == QP_DEAD || qp->emptied)
 		return;

@@ -124,6 +124,7 @@ static void print_stats(const struct sim_stats *s)
 	       "pieces of "
 	       "work triggered\n",
 	       S(resets), S(deregs), S(windows), S(overflows), S(triggers));
+	printf("%llu jumps of clocks, %llu nodes stopped\n", S(clock_jumps), S(stops));
 #undef S
 }
 

@@ -54,6 +54,8 @@ void node_tick(struct sim *sim, void *arg)
 	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP};
 	struct node *node = arg;
 
+	if (node_is_stopped(node, node_tick, node))
+		return;
 	if (nic_post_send(node->ticker, &nop) != 0)
 		sim_fail(sim, "api", "node %u: a QP in the error state refuses a request", node->index);
 	node_kick(node);
@@ -164,9 +166,9 @@ static unsigned fetch(struct node *node, struct nic_tx_frame *frames, unsigned n
 	unsigned got = 0;
 
 	for (unsigned i = 0; i < rounds && got < n && nic_tx_pending(node->nic); i++) {
-		got += nic_tx(node->nic, frames + got, n - got, node->sim->now_ns);
+		got += nic_tx(node->nic, frames + got, n - got, node_time(node));
 		if (node->path)
-			got += nic_path_tx(node->nic, node->path, frames + got, n - got, node->sim->now_ns);
+			got += nic_path_tx(node->nic, node->path, frames + got, n - got, node_time(node));
 	}
 	return got;
 }
@@ -177,9 +179,12 @@ static void node_tx(struct sim *sim, void *arg)
 	static const uint8_t canary[16] = "end of the frame";
 	struct nic_tx_frame frames[32];
 	struct node *node = arg;
-	unsigned n = 1 + (unsigned)rng_below(&node->rng, sim->opts.burst < 32 ? sim->opts.burst : 32), got;
+	unsigned n, got;
 	uint64_t bytes = 0, triggers = sim->stats.triggers;
 
+	if (node_is_stopped(node, node_tx, node))
+		return;
+	n = 1 + (unsigned)rng_below(&node->rng, sim->opts.burst < 32 ? sim->opts.burst : 32);
 	node->tx_scheduled = false;
 	for (unsigned i = 0; i < n; i++) {
 		frames[i] = (struct nic_tx_frame){.data = buf[i]};
@@ -219,7 +224,7 @@ static bool hand_in(struct node *node, struct frame *f)
 		rx.tclass = v4 ? f->data[1] : (uint8_t)(f->data[0] << 4 | f->data[1] >> 4);
 		rx.hop_limit = v4 ? f->data[8] : f->data[7];
 	}
-	return nic_rx(node->nic, &rx, node->sim->now_ns);
+	return nic_rx(node->nic, &rx, node_time(node));
 }
 
 /** Packets refused before a QP is looked for, for what an attacker does to them. */
@@ -237,9 +242,12 @@ void node_rx(struct sim *sim, void *arg)
 	struct node *node = f->link->to;
 	struct qp *qp = f->to;
 	struct decoded d;
-	bool intact = decode_frame(f->data, f->len, &d), taken;
+	bool intact, taken;
 	uint64_t before;
 
+	if (node_is_stopped(node, node_rx, f))
+		return;
+	intact = decode_frame(f->data, f->len, &d);
 	if (qp != NULL)
 		qp->in_flight--;
 	before = refused(node->nic);
@@ -330,14 +338,19 @@ static void node_events(struct node *node)
 static void node_timer(struct sim *sim, void *arg)
 {
 	struct node *node = arg;
-	uint64_t due = nic_time(node->nic, sim->now_ns);
+	uint64_t now;
 
 	if (sim->now_ns != node->timer_ns)
 		return; /* superseded by an earlier one */
+	if (node_is_stopped(node, node_timer, node)) {
+		node->timer_ns = node->clock.stopped_until_ns;
+		return;
+	}
 	node->timer_ns = UINT64_MAX;
-	if (due <= sim->now_ns) {
-		nic_timeout(node->nic, sim->now_ns);
-		if (nic_next_deadline(node->nic) <= sim->now_ns)
+	now = node_time(node);
+	if (nic_time(node->nic, now) <= now) {
+		nic_timeout(node->nic, now);
+		if (nic_next_deadline(node->nic) <= now)
 			sim_fail(sim, "deadline", "node %u: nic_timeout left an expired deadline", node->index);
 	}
 	node_kick(node);
@@ -360,7 +373,7 @@ void node_kick(struct node *node)
 		node->tx_scheduled = true;
 		sched_at(sim, at > node->tx_free_ns ? at : node->tx_free_ns, node_tx, node);
 	}
-	due = nic_next_deadline(node->nic);
+	due = node_due(node, nic_next_deadline(node->nic));
 	if (due < node->timer_ns) {
 		if (due < sim->now_ns)
 			due = sim->now_ns;
@@ -374,7 +387,10 @@ void node_kick(struct node *node)
 static void cq_poll(struct sim *sim, void *arg)
 {
 	struct cq *cq = arg;
+	uint64_t range;
 
+	if (node_is_stopped(cq->node, cq_poll, cq))
+		return;
 	cq->poll_scheduled = false;
 	cq->empty_polls = nic_cq_count(cq->cq) > 0 ? 0 : cq->empty_polls + (cq->empty_polls < 8);
 	cq_drain(cq);
@@ -386,7 +402,8 @@ static void cq_poll(struct sim *sim, void *arg)
 		return;
 	}
 	if (!sim->opts.cq_events) {
-		cq_poll_soon(cq, 1 + rng_below(&cq->rng, (uint64_t)cq->interval_ns << cq->empty_polls));
+		range = (uint64_t)cq->interval_ns << cq->empty_polls;
+		cq_poll_soon(cq, 1 + rng_below(&cq->rng, cq->empty_polls < 8 ? range : sim_pause(sim, range)));
 		return;
 	}
 	if (!cq->armed) {
@@ -397,7 +414,7 @@ static void cq_poll(struct sim *sim, void *arg)
 	}
 	/* What was left in it, or may come unsolicited, raises no event: look again without one. */
 	if (nic_cq_count(cq->cq) > 0 || cq->armed_solicited)
-		cq_poll_soon(cq, 1000 + rng_below(&cq->rng, 4ull * cq->interval_ns));
+		cq_poll_soon(cq, sim_pause(sim, 1000 + rng_below(&cq->rng, 4ull * cq->interval_ns)));
 	node_kick(cq->node);
 }
 

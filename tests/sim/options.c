@@ -90,6 +90,17 @@ static void choose_faults(struct sim_opts *o, struct rng *rng)
 	o->managed = PICK(0, 0, 300, 1000);
 }
 
+/** From a stream of their own: what other options a seed stands for is older than these. */
+static void choose_clocks(struct sim_opts *o, uint64_t seed)
+{
+	struct rng clocks, *rng = &clocks;
+
+	rng_init(rng, seed, STREAM_CLOCK, 1);
+	o->clock_jumps = PICK(0, 0, 0, 0, 0, 0, 1, 1000);
+	o->clock_stop = PICK(0, 0, 0, 0, 0, 0, 0, 1);
+	o->clock_drift = PICK(0, 0, 0, 1);
+}
+
 void sim_opts_choose(struct sim_opts *opts, uint64_t seed, const struct sim_overrides *overrides)
 {
 	struct rng rng;
@@ -100,6 +111,7 @@ void sim_opts_choose(struct sim_opts *opts, uint64_t seed, const struct sim_over
 	choose_shape(opts, &rng);
 	choose_times(opts, &rng);
 	choose_faults(opts, &rng);
+	choose_clocks(opts, seed);
 #define SIM_OPTION(name, sentence)                                                                                     \
 	if (overrides != NULL && overrides->set[SIM_OPT_##name])                                                       \
 		opts->name = overrides->value[SIM_OPT_##name];

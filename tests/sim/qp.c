@@ -275,6 +275,8 @@ static void resume(struct sim *sim, void *arg)
 	struct qp *qp = arg;
 	int rc;
 
+	if (node_is_stopped(qp->node, resume, qp))
+		return;
 	if (!qp->drained || nic_qp_state(qp->qp) != NIC_QPS_SQD)
 		return;
 	qp->draining = qp->drained = false;
@@ -346,6 +348,9 @@ static void pair_step(struct sim *sim, void *arg)
 	struct qp *qp = arg, *both[2] = {qp, qp->peer};
 	unsigned n = qp->peer == NULL ? 1 : 2, flying = 0;
 
+	for (unsigned i = 0; i < n; i++)
+		if (node_is_stopped(both[i]->node, pair_step, qp))
+			return;
 	if (pair_dead(qp)) {
 		pair_bury(qp);
 		return;
@@ -363,7 +368,7 @@ static void pair_step(struct sim *sim, void *arg)
 		flying += both[i]->in_flight;
 	}
 	if (sim->failed || flying > 0 || pair_dead(qp)) {
-		sched_at(sim, sim->now_ns + 2000, pair_step, qp);
+		sched_at(sim, sim->now_ns + sim_pause(sim, 2000), pair_step, qp);
 		return;
 	}
 	for (unsigned i = 0; i < n; i++) {

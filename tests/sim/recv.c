@@ -158,8 +158,11 @@ static bool recv_post_one(struct qp *qp)
 static void recv_event(struct sim *sim, void *arg)
 {
 	struct qp *qp = arg;
-	unsigned n = 1 + (unsigned)rng_below(&qp->recv_rng, 8);
+	unsigned n;
 
+	if (node_is_stopped(qp->node, recv_event, qp))
+		return;
+	n = 1 + (unsigned)rng_below(&qp->recv_rng, 8);
 	qp->recv_scheduled = false;
 	if (qp->life != QP_UP)
 		return;
@@ -185,8 +188,11 @@ void recv_kick(struct qp *qp, uint64_t delay_ns)
 static void srq_event(struct sim *sim, void *arg)
 {
 	struct srq *srq = arg;
-	unsigned n = 1 + (unsigned)rng_below(&srq->rng, srq->depth);
+	unsigned n;
 
+	if (node_is_stopped(srq->node, srq_event, srq))
+		return;
+	n = 1 + (unsigned)rng_below(&srq->rng, srq->depth);
 	srq->scheduled = false;
 	while (n-- > 0 && srq->posted < srq->depth && !sim->failed) {
 		struct rwr *r = rwr_new(sim);
@@ -194,7 +200,7 @@ static void srq_event(struct sim *sim, void *arg)
 
 		r->srq = srq;
 		if (!rwr_fill(srq->node, r, srq->cap, &srq->rng)) {
-			srq_kick(srq, 20000);
+			srq_kick(srq, sim_pause(sim, 20000));
 			return;
 		}
 		rc = rwr_post(srq->node, NULL, r);

@@ -126,6 +126,7 @@ static bool world_build(struct sim *sim)
 	sim->ops_left = o->ops;
 	sim->clean = o->loss == 0 && o->dup == 0 && o->reorder == 0 && o->flip == 0 && o->cut == 0;
 	sim->patient = o->timeout >= 14;
+	clocks_start(sim);
 	for (unsigned i = 0; i < sim->nodes; i++)
 		if (!node_init(sim, i))
 			return false;

@@ -11,6 +11,7 @@
  *   complete.c, deliver.c  what completions must be                                    atomics.c the history of every cell
  *   trigger.c  work that waits for counters                                           enable.c  managed queues
  *   wire.c, wire_resp.c    what packets must be                                        control.c deregistration, kills, cuts
+ *   clock.c    clocks that jump, drift and go on while their node is stopped
  *
  * A violated oracle calls sim_fail, which prints what is needed to run it again; everything returns soon after.
  */
@@ -255,8 +256,18 @@ struct history {
 	unsigned count, room;
 };
 
+/** A node's own clock. */
+struct node_clock {
+	uint64_t base_ns, base_local_ns; /* what it said when, ... */
+	uint64_t rate;			 /* ... and how fast it goes on, in 1/1000 */
+	uint64_t told_ns, told_local_ns; /* when the node last looked, and what it saw */
+	uint64_t stopped_until_ns;
+	unsigned jumps, stops;
+};
+
 struct node {
 	struct sim *sim;
+	struct node_clock clock;
 	unsigned index;
 	struct nic *nic;
 	struct nic_gid gid;
@@ -310,7 +321,8 @@ struct event {
 
 struct sim_stats {
 	uint64_t frames, lost, doubled, flipped, reordered, completions, errors, flushed, resets, retransmits,
-		ud_delivered, uc_delivered, deliveries, atomics, windows, deregs, overflows, triggers, events, forged;
+		ud_delivered, uc_delivered, deliveries, atomics, windows, deregs, overflows, triggers, events, forged,
+		clock_jumps, stops;
 };
 
 struct sim {
@@ -343,7 +355,8 @@ struct sim {
 	uint64_t hash;
 	struct frame *free_frames;
 	void *blocks; /* memory of this run */
-	struct rng control;
+	struct rng control, clocks;
+	uint64_t stop_end_ns; /* until then a node is stopped */
 	struct sim_stats stats;
 };
 
@@ -482,6 +495,19 @@ uint32_t wr_elements_data(const struct wr *wr);
 bool wr_is_read_atomic(const struct wr *wr);
 void wire_response_received(struct qp *requester, const struct decoded *d);
 uint64_t wire_number(const struct qp *qp, uint32_t psn);
+
+/* clock.c */
+void clocks_start(struct sim *sim);
+/** What the node's clock says; the node is about to tell its NIC. */
+uint64_t node_time(struct node *node);
+/** When a timer ends that the node sets for this time of its clock; UINT64_MAX: never. */
+uint64_t node_due(const struct node *node, uint64_t due_local_ns);
+/** Whether it takes no step now. Then this is an event of when it does again; fn NULL: it is none. */
+bool node_is_stopped(struct node *node, event_fn fn, void *arg);
+/** How long others wait between looks: longer while a node is stopped, which takes very long. */
+uint64_t sim_pause(const struct sim *sim, uint64_t ns);
+/** Whether clocks have done more to this QP's timers than they may without a try being used up. */
+bool clock_excuses(const struct qp *qp);
 
 /* control.c */
 void control_start(struct sim *sim);

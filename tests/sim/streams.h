@@ -20,6 +20,7 @@ enum sim_stream {
 	STREAM_LINK_FLIP,
 	STREAM_TRIGGER,
 	STREAM_LINK_FORGE,
+	STREAM_CLOCK,
 };
 
 #endif

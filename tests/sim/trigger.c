@@ -202,10 +202,11 @@ static void trigger_event(struct sim *sim, void *arg)
 	struct node *node = arg;
 	struct triggers *t = node->triggers;
 	struct rng *rng = &t->rng;
-	unsigned n = 1 + (unsigned)rng_below(rng, 4);
+	unsigned n;
 
-	if (sim->ending)
+	if (sim->ending || node_is_stopped(node, trigger_event, node))
 		return;
+	n = 1 + (unsigned)rng_below(rng, 4);
 	while (n-- > 0) {
 		struct job *j = &t->job[rng_below(rng, JOBS)];
 		unsigned c = (unsigned)rng_below(rng, CNTRS), what = (unsigned)rng_below(rng, 100);
@@ -221,7 +222,7 @@ static void trigger_event(struct sim *sim, void *arg)
 	}
 	run(node);
 	node_kick(node);
-	sched_at(sim, sim->now_ns + 500 + rng_below(rng, 20000), trigger_event, node);
+	sched_at(sim, sim->now_ns + sim_pause(sim, 500 + rng_below(rng, 20000)), trigger_event, node);
 }
 
 /* ---- for the rest of the simulator ----------------------------------------------------------------------- */

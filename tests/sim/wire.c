@@ -278,7 +278,8 @@ static void check_resending(struct qp *qp, const struct wr *wr, uint64_t n, cons
 	if (wr->done)
 		sim_fail(sim, "send_after_completion", "QP %06x: PSN %u sent after WR %u completed", qp->qpn, d->psn,
 			 wr->id);
-	if (sim->clean && sim->patient && qp->wire.rnr_naks_sent == 0 && !qp->err_expected && !qp->peer->err_expected)
+	if (sim->clean && sim->patient && qp->wire.rnr_naks_sent == 0 && !qp->err_expected && !qp->peer->err_expected &&
+	    !clock_excuses(qp))
 		sim_fail(sim, "resend_needless", "QP %06x: PSN %u sent again, and nothing was lost", qp->qpn, d->psn);
 }
 
@@ -301,7 +302,7 @@ static void request_sent(struct qp *qp, const struct decoded *d, const uint8_t *
 			 fault);
 		return;
 	}
-	if (sim->clean && sim->patient && sim->now_ns < w->rnr_until_ns)
+	if (sim->clean && sim->patient && sim->now_ns < w->rnr_until_ns && !clock_excuses(qp))
 		sim_fail(sim, "rnr_wait", "QP %06x: PSN %u sent %llu ns too early", qp->qpn, d->psn,
 			 (unsigned long long)(w->rnr_until_ns - sim->now_ns));
 	hash = packet_hash(d, frame);

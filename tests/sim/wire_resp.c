@@ -133,7 +133,8 @@ void wire_response_received(struct qp *qp, const struct decoded *d)
 		until = n;
 	if (d->op == DOP_ACK && d->syndrome >> 5 == 1) {
 		w->rnr_naks++;
-		w->rnr_until_ns = qp->sim->now_ns + rnr_delay_ns(d->syndrome);
+		/* By the requester's clock. */
+		w->rnr_until_ns = qp->sim->now_ns + rnr_delay_ns(d->syndrome) * 1000 / qp->node->clock.rate;
 	}
 	if (until > w->acked)
 		w->acked = until;

@@ -548,9 +548,12 @@ static bool post_one(struct qp *qp)
 static void work_event(struct sim *sim, void *arg)
 {
 	struct qp *qp = arg;
-	unsigned n = 1 + (unsigned)rng_below(&qp->rng, 4);
+	unsigned n;
 	bool fed = true;
 
+	if (node_is_stopped(qp->node, work_event, qp))
+		return;
+	n = 1 + (unsigned)rng_below(&qp->rng, 4);
 	qp->work_scheduled = false;
 	if (sim->ending || qp->life == QP_DEAD || qp->emptied || (qp->life == QP_BROKEN && !rng_chance(&qp->rng, 200)))
 		return;
@@ -563,7 +566,7 @@ static void work_event(struct sim *sim, void *arg)
 	if (sim->ops_left == 0)
 		control_begin_end(sim);
 	else if (!fed)
-		work_kick(qp, 20000);
+		work_kick(qp, sim_pause(sim, 20000));
 	else if (qp->posted - qp->done < sim->opts.sq_depth)
 		work_kick(qp, rng_below(&qp->rng, rng_chance(&qp->rng, 50) ? 50000 : 3000));
 }
