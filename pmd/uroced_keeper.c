@@ -15,9 +15,11 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "points.h"
@@ -28,6 +30,8 @@
 #define KEEPER_MESSAGES_MAX (NIC_GID_TABLE_LEN * DAEMON_SLOTS)
 #define AGAIN_NS	    100000000u /* until sockets that did not fit are tried again; then twice as long, and so on */
 #define AGAIN_DOUBLES	    6	       /* up to 6.4 s */
+#define WHOLE_TRIES	    10	       /* until sockets that a dying daemon holds are gone: a fifth of a second */
+#define WHOLE_PAUSE_NS	    20000000
 
 /* ---- filling ------------------------------------------------------------------------------------------------ */
 
@@ -252,6 +256,61 @@ static void recover_message(struct daemon *d, struct proto_msg *m)
 	}
 }
 
+/** How many sockets there are on the RoCE port of an address, as the kernel lists them. @return -1: it does not say. */
+static int kernel_sockets(const struct nic_gid *gid)
+{
+	bool v4 = pmd_gid_is_v4(gid);
+	unsigned words = v4 ? 1 : 4, len = 0;
+	char local[48], *line = NULL;
+	uint32_t word;
+	size_t size = 0;
+	int n = 0;
+	FILE *f = fopen(v4 ? "/proc/net/udp" : "/proc/net/udp6", "re");
+
+	if (!f)
+		return -1;
+	for (unsigned i = 0; i < words; i++) {
+		memcpy(&word, gid->raw + 16 - 4 * (words - i), sizeof(word));
+		len += (unsigned)snprintf(local + len, sizeof(local) - len, "%08X", word);
+	}
+	snprintf(local + len, sizeof(local) - len, ":%04X", NIC_UDP_PORT);
+	while (getline(&line, &size, f) > 0) {
+		const char *at = strchr(line, ':'); /* behind the running number */
+
+		n += at && strncmp(at + 1 + strspn(at + 1, " "), local, strlen(local)) == 0;
+	}
+	free(line);
+	fclose(f);
+	return n;
+}
+
+/** Whether what has been taken over are all sockets that the kernel chooses from. */
+static bool is_whole(const struct daemon *d)
+{
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
+		int n = d->gids[i].n_sockets > 0 ? kernel_sockets(&d->gids[i].gid) : -1;
+
+		if (n >= 0 && (unsigned)n != d->gids[i].n_sockets)
+			return false;
+	}
+	return true;
+}
+
+/** A function that was stopped while daemons came and went brings an old keeper, without the sockets of those who have joined
+ *  since: what we bound behind these would have other numbers than we think. A daemon that has just been killed may still hold a
+ *  socket that no keeper has. */
+static bool becomes_whole(const struct daemon *d)
+{
+	const struct timespec pause = {.tv_nsec = WHOLE_PAUSE_NS};
+
+	for (unsigned i = 0; i < WHOLE_TRIES; i++) {
+		if (is_whole(d))
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
 int keeper_recover(struct daemon *d, int keeper)
 {
 	int start = 0, entries = 0, rc;
@@ -271,6 +330,11 @@ int keeper_recover(struct daemon *d, int keeper)
 		d->stats.keeper_failures++;
 		gids_forget(d);
 		d->give_up = true;
+		return 0;
+	}
+	if (!becomes_whole(d)) {
+		d->stats.keeper_stale++;
+		gids_forget(d);
 		return 0;
 	}
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {

@@ -122,6 +122,8 @@ extern bool ctl_program_is_short;
 void ctl_check(void);
 /** All faults have stopped a while ago. */
 void ctl_check_calm(void);
+/** A live function knows all its descriptors. */
+void ctl_check_descriptors(const struct ctl_function *f);
 /** A function has got a datagram. */
 void ctl_check_datagram(struct ctl_function *f, const struct nic_gid *socket, const struct vk_datagram *d);
 /** It has closed its device, and its process is about to end. */

@@ -429,9 +429,7 @@ struct ctl_function *ctl_function_start(const struct vk_identity *who, const str
 
 	if (ctl_n_functions == CTL_FUNCTIONS)
 		return NULL;
-	f = calloc(1, sizeof(*f));
-	if (!f)
-		abort();
+	f = vk_alloc(sizeof(*f));
 	f->index = ctl_n_functions;
 	f->random = f->index + 1;
 	f->netns = who->netns;

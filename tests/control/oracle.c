@@ -346,6 +346,15 @@ static void check_daemon(const struct ctl_daemon *it)
 	check_twice(it->proc);
 }
 
+void ctl_check_descriptors(const struct ctl_function *f)
+{
+	if (vk_descriptors(f->proc) == expected_of(f))
+		return;
+	ctl_fail("descriptors", "function %u has %u descriptors, and knows of %u", f->index, vk_descriptors(f->proc),
+		 expected_of(f));
+	vk_print(stdout);
+}
+
 void ctl_check_calm(void)
 {
 	for (unsigned i = 0; i < ctl_n_functions; i++) {
@@ -360,11 +369,7 @@ void ctl_check_calm(void)
 		check_has_daemon(f);
 		check_is_reached(f);
 		check_links(f);
-		if (vk_descriptors(f->proc) != expected_of(f)) {
-			ctl_fail("descriptors", "function %u has %u descriptors, and knows of %u", f->index,
-				 vk_descriptors(f->proc), expected_of(f));
-			vk_print(stdout);
-		}
+		ctl_check_descriptors(f);
 		check_twice(f->proc);
 	}
 	for (unsigned i = 0; i < ctl_n_daemons; i++)

@@ -102,6 +102,9 @@ struct vk_proc *vk_next(const struct vk_proc *p);
 /** Bytes that the process has allocated and not freed. */
 size_t vk_allocated(const struct vk_proc *p);
 
+/** Zeroed memory that is no process's, whoever asks for it. Never fails. */
+void *vk_alloc(size_t size);
+
 /* For threads of processes: they wait. */
 void vk_sleep(uint64_t ns);
 /** Until somebody wakes the channel, or until then. @return false: time is up. */

@@ -89,6 +89,11 @@ void vk_memory_drop(struct vk_proc *p)
 	}
 }
 
+void *vk_alloc(size_t size)
+{
+	return vk_zalloc(size);
+}
+
 void *__wrap_malloc(size_t size)
 {
 	return keep(__real_malloc(size), size);

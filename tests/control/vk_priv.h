@@ -175,7 +175,7 @@ struct vk_iface {
 struct vk {
 	struct vk_config config;
 	bool running;
-	uint64_t now_ns, next_id;
+	uint64_t now_ns, next_id, turns;
 	struct rng rng;
 	struct vk_proc *procs[VK_PROCS];
 	unsigned n_procs;
@@ -257,6 +257,8 @@ void vk_udp_release(struct vk_file *f);
 int vk_udp_bind(struct vk_file *f, const struct sockaddr *sa, socklen_t len);
 int vk_udp_attach(struct vk_file *f, const void *value, socklen_t len);
 void vk_udp_stop(void);
+/** As /proc/net/udp and udp6 show them. */
+void vk_udp_list(FILE *to, unsigned netns, bool v4);
 
 /* vk_memory.c */
 void vk_memory_drop(struct vk_proc *p);

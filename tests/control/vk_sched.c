@@ -490,7 +490,7 @@ static bool turn(void)
 			ending[n_ending++] = vk.procs[i];
 	if (n_ready + n_ending == 0)
 		return false;
-	pick = vk.config.fuzz ? 0 : rng_below(&vk.rng, n_ready + n_ending);
+	pick = vk.config.fuzz ? vk.turns++ % (n_ready + n_ending) : rng_below(&vk.rng, n_ready + n_ending);
 	if (pick < n_ready)
 		to_thread(ready[pick]);
 	else

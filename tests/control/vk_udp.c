@@ -255,6 +255,29 @@ unsigned vk_udp_group(unsigned netns, const struct nic_gid *gid)
 	return g ? g->n : 0;
 }
 
+void vk_udp_list(FILE *to, unsigned netns, bool v4)
+{
+	unsigned line = 0;
+
+	fputs("   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n",
+	      to);
+	for (const struct vk_group *g = vk.groups; g; g = g->next) {
+		if (g->netns != netns || pmd_gid_is_v4(&g->gid) != v4)
+			continue;
+		for (unsigned i = 0; i < g->n; i++) {
+			fprintf(to, "%5u: ", line++);
+			for (unsigned at = v4 ? 12 : 0; at < 16; at += 4) {
+				uint32_t word;
+
+				memcpy(&word, g->gid.raw + at, sizeof(word));
+				fprintf(to, "%08X", word);
+			}
+			fprintf(to, ":%04X 00000000:0000 07 00000000:00000000 00:00000000 00000000 %u 0 %llu\n",
+				NIC_UDP_PORT, g->socks[i]->u.udp.uid, (unsigned long long)g->socks[i]->id);
+		}
+	}
+}
+
 void vk_udp_send(unsigned netns, const struct nic_gid *gid, uint32_t qpn)
 {
 	struct vk_file *f = is_local(netns, gid) ? vk_udp_choose(netns, gid, qpn) : NULL;

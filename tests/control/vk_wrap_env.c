@@ -309,6 +309,8 @@ FILE *__wrap_fopen64(const char *path, const char *mode)
 		return NULL;
 	if (strcmp(path, "/proc/net/unix") == 0) {
 		vk_unix_list(out, vk_self()->who.netns);
+	} else if (strcmp(path, "/proc/net/udp") == 0 || strcmp(path, "/proc/net/udp6") == 0) {
+		vk_udp_list(out, vk_self()->who.netns, path[strlen(path) - 1] != '6');
 	} else if (sscanf(path, "/proc/%d/comm", &pid) == 1) {
 		const struct vk_proc *p = vk_proc_find(pid);
 
