@@ -211,14 +211,14 @@ def main():
     tally = harness.Tally("failing")
     sweep = Sweep(tally, args)
     if args.only in ("", "verbs"):
-        sweep.beside_others("failing_verbs", "verbs", 12)
+        sweep.beside_others("failing_verbs", "verbs", 8)
     if args.only in ("", "fabric"):
-        sweep.beside_others("failing_fabric", "fabric", 6)
+        sweep.beside_others("failing_fabric", "fabric", 3)
     if args.only in ("", "alone"):
-        good = sweep.program("failing_verbs", "alone", "127.0.0.1", 6, "alone")
+        good = sweep.program("failing_verbs", "alone", "127.0.0.1", 2, "alone")
         tally.result("alone: each failing call of who starts the daemon is an error, or does not show", good, "see above")
     if args.only in ("", "daemon"):
-        sweep.daemon(5)
+        sweep.daemon(2)
     sweep.print_table()
     tally.finish()
 
