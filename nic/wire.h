@@ -144,7 +144,7 @@ enum { UDP_SPORT = 0, UDP_DPORT = 2, UDP_LENGTH = 4, UDP_CSUM = 6 };
  *   4 |F|B| resv6     | destination QP                                |   F FECN, B BECN; masked: byte 4
  *   8 |A| resv7       | PSN                                           |   A acknowledge request
  */
-#define BTH_LEN 12
+#define BTH_LEN	       12
 #define BTH_TVER_KEYED 15 /* tver of packets that end with a tag (keyed.md); 0: with an ICRC, and no other is known */
 enum { BTH_OPCODE = 0, BTH_FLAGS = 1, BTH_PKEY = 2, BTH_ECN = 4, BTH_QPN = 5, BTH_ACK = 8, BTH_PSN = 9 };
 enum { BTH_FLAG_SE = 0x80, BTH_FLAG_MIG = 0x40, BTH_PAD_SHIFT = 4, BTH_PAD_MASK = 0x30, BTH_TVER_MASK = 0x0f };

@@ -29,7 +29,7 @@
 /* For the word of a daemon that we do not trust. One that starts in vain, since the address is in use, listens under its name
  * for a second before it gives up; until then it answers nobody. */
 #define WAY_MS	    3000
-#define TRIES	    500	 /* with pauses: several seconds */
+#define TRIES	    500 /* with pauses: several seconds */
 #define PAUSE_NS    10000000
 #define SPAWN_EVERY 20 /* tries in vain */
 #define TRY_AGAIN   1

@@ -35,8 +35,8 @@ static unsigned long cm_attribute[256];
 static unsigned long opcodes[256];
 
 static const char *const verdict_name[PACKET_VERDICTS] = {
-	"ok", "not RoCE", "bad IP", "too short", "too long", "bad version", "bad opcode", "bad reference",
-	"bad pad", "bad ICRC", "no key", "no tag", "bad tag",
+	"ok",	   "not RoCE", "bad IP", "too short", "too long", "bad version", "bad opcode", "bad reference",
+	"bad pad", "bad ICRC", "no key", "no tag",    "bad tag",
 };
 
 static void fail(struct tally *tally, const char *file, unsigned number, const char *what, const char *detail)
