@@ -169,7 +169,7 @@ static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, 
 }
 
 /** Ask on a connection. @return 0: m is the welcome; TRY_AGAIN: the daemon is going away; or a negative errno with a
- *  sentence. */
+ *  sentence; with -EAGAIN, for want of memory in the kernel, a later try may succeed. */
 static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_msg *m, char *err, size_t err_len)
 {
 	int rc = proto_send(fd, PROTO_JOIN, join, sizeof(*join), NULL, 0);
@@ -185,7 +185,7 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 		snprintf(err, err_len, "%.*s", (int)sizeof(refused->sentence) - 1, refused->sentence);
 		return refused->error > 0 && refused->error < 4096 ? -refused->error : -EIO;
 	}
-	if (rc == 0 || rc == -ECONNRESET || rc == -EPIPE || rc == -EAGAIN) /* there was no memory to ask */
+	if (rc == 0 || rc == -ECONNRESET || rc == -EPIPE)
 		return TRY_AGAIN;
 	if (rc > 0)
 		rc = -EPROTO; /* a message that is no answer */
@@ -274,7 +274,7 @@ static int spawn_error(const struct pmd_device *device, int rc)
 static int join(struct pmd_control *c, const struct pmd_device *device, char *err, size_t err_len)
 {
 	unsigned refused = 0;
-	int rc;
+	int rc = TRY_AGAIN;
 
 	for (unsigned tries = 0; tries < TRIES; tries++) {
 		rc = attempt(c, err, err_len);
@@ -285,10 +285,12 @@ static int join(struct pmd_control *c, const struct pmd_device *device, char *er
 				return rc == -EIO ? spawn_error(device, rc) : rc;
 			continue;
 		}
-		if (rc != TRY_AGAIN && rc != -ECONNREFUSED)
+		if (rc != TRY_AGAIN && rc != -ECONNREFUSED && rc != -EAGAIN)
 			return rc;
 		pause_briefly();
 	}
+	if (rc == -EAGAIN)
+		return -ENOMEM;
 	snprintf(err, err_len, "the daemon of the device is busy or keeps going away; try again");
 	return -EBUSY;
 }
