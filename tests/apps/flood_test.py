@@ -120,7 +120,7 @@ def flood(tally, name, talk, class_name, stranger, seconds):
                               class_name, stranger.address, talk.address, hex(target), str(seconds)])
     windows, answers, last = [], 0, sum(q[3] for q in qps)
     while sender.popen.poll() is None:
-        time.sleep(min(WINDOW_S, seconds / 3))
+        time.sleep(min(WINDOW_S, seconds))
         now = talk.qps()
         answers += now is not None
         if now is None or {q[1] for q in now} != talking:
