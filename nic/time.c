@@ -14,7 +14,7 @@
  */
 #include "core.h"
 
-#define BACK_NS	 1000000u   /* CPUs' clocks may differ: a step back that is no longer is waited for to pass */
+#define BACK_NS	 20000000u  /* threads' clocks may differ: a step back that is no longer is waited for to pass */
 #define LATE_NS	 500000000u /* an owner who works may be so late */
 #define GRACE_NS 100000000u /* until the next timer runs out after a gap, if it had so long */
 
