@@ -56,7 +56,8 @@ static uint64_t interval_ns(struct pmd_engine *e, unsigned got)
 uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 {
 	uint64_t interval = e->port->wait_fd < 0 ? interval_ns(e, got) : UINT64_MAX;
-	uint64_t deadline = nic_next_deadline(e->nic), trim_ns = pmd_links_trim(e->links, now_ns);
+	uint64_t trim_ns = pmd_links_trim(e->links, now_ns); /* may start timers of QPs whose links end */
+	uint64_t deadline = nic_next_deadline(e->nic);
 
 	if (e->port->more || pmd_links_pending(e->links) || nic_acks_wait(e->nic))
 		return 0;
