@@ -104,7 +104,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	int cancel_state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
-	if (in->peer.service == 0 && !links_has_other(l, in))
+	if (proto_link_is_peers(&in->peer) && !links_has_other(l, in))
 		nic_peer_gone(l->e->nic, in->number, &in->peer.to);
 	/* Places of others must not change: events that wait name them. */
 	l->in[index] = NULL;
@@ -181,7 +181,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	l->in[index] = in;
 	if (index == l->n_in)
 		l->n_in++;
-	if (in->peer.service == 0)
+	if (proto_link_is_peers(&in->peer))
 		nic_peer_came(e->nic, in->number, &in->peer.to);
 	/* An application thread polls while the engine's thread sleeps: for this ring too, and it may hold something. */
 	if (l->asleep) {

@@ -38,9 +38,17 @@ struct proto_link {
 	struct nic_gid key; /* of the producer's device */
 	struct nic_gid to;  /* the address of the consumer's that what comes by the link is sent to */
 	uint32_t function;
-	uint32_t service;	    /* the port of the consumer that it is to; 0: to the function itself */
+	uint32_t service;  /* the port of the consumer that it is to; 0: to the function itself */
+	uint32_t strays;   /* 1: only packets that came astray are passed on by it, and nothing of the producer's own */
+	uint32_t reserved; /* 0 */
 	uint64_t number, number_at; /* by which to know the producer's memory: see links_refer.c */
 };
+
+/** Whether what the producer itself sends to QPs of the consumer comes by the link. */
+static inline bool proto_link_is_peers(const struct proto_link *said)
+{
+	return said->service == 0 && said->strays == 0;
+}
 
 struct pmd_control;
 struct pmd_links;
@@ -64,8 +72,8 @@ uint32_t pmd_links_target(uint32_t qpn);
 /** The link that there is already to a target at an address: a look that changes nothing. @return its path, 0: there is none. */
 uint32_t pmd_links_find(const struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
 
-/** Make a link, to a target of our own device that there is none to yet, for packets of strangers. It ends when it is not used any
- *  more, unless we have used it ourselves by then. Costs system calls. @return its path, or a negative errno: -ECONNREFUSED:
+/** Make a link, to a target of our own device that there is none to yet, for packets of strangers. It carries nothing else, and ends
+ *  when it is not used any more, or when we make a link of our own. Costs system calls. @return its path, or a negative errno: -ECONNREFUSED:
  *  nobody listens there. */
 int pmd_links_make(struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
 

@@ -64,8 +64,8 @@ uint32_t links_number(struct pmd_links *l, const struct proto_link *said)
 bool links_has_other(const struct pmd_links *l, const struct link_in *in)
 {
 	for (uint32_t i = 0; i < l->n_in; i++)
-		if (l->in[i] && l->in[i] != in && l->in[i]->number == in->number && l->in[i]->peer.service == 0 &&
-		    pmd_gid_equal(&l->in[i]->peer.to, &in->peer.to))
+		if (l->in[i] && l->in[i] != in && l->in[i]->number == in->number &&
+		    proto_link_is_peers(&l->in[i]->peer) && pmd_gid_equal(&l->in[i]->peer.to, &in->peer.to))
 			return true;
 	return false;
 }
@@ -77,7 +77,8 @@ static const struct link_in *find_in(const struct pmd_links *l, const struct nic
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		const struct link_in *in = l->in[i];
 
-		if (in && in->peer.function == target && in->peer.service == 0 && pmd_gid_equal(&in->peer.to, own) &&
+		if (in && in->peer.function == target && proto_link_is_peers(&in->peer) &&
+		    pmd_gid_equal(&in->peer.to, own) &&
 		    (key ? pmd_gid_equal(&in->peer.key, key) : !number || in->number == number))
 			return in;
 	}

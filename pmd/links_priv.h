@@ -92,7 +92,7 @@ struct link_out {
 	uint32_t target;     /* see pmd_links_target */
 	uint32_t path;
 	bool taken;	    /* the consumer has answered */
-	bool for_strays;    /* nothing of our own has used it: it ends when strangers stop sending */
+	bool for_strays;    /* nothing of our own goes by it: it ends when strangers stop sending */
 	uint64_t answer_ns; /* when the link is given up if it has not; UINT64_MAX: it stays */
 	int bell_fd;	    /* -1: none; knock */
 	uint64_t seen_tail; /* of the ring, when last looked at for trimming; UINT64_MAX: it has not been */

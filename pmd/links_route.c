@@ -131,6 +131,7 @@ static int hand_over(struct pmd_links *l, const struct link_out *out, struct rin
 	int connection, memfd, rc;
 
 	self.to = out->dgid;
+	self.strays = out->for_strays;
 	if (link_is_to_service(target)) {
 		self.service = target - NIC_SERVICE_QPN;
 		pmd_name_service(key, self.service, &name);
@@ -183,7 +184,8 @@ static bool link_may_be(const struct pmd_links *l, uint32_t target)
 }
 
 /** Make a link to a target of the device with this key. @return the path, or a negative errno. Full of cancellation points. */
-static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const struct nic_gid *key, uint32_t target)
+static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const struct nic_gid *key, uint32_t target,
+		     bool for_strays)
 {
 	struct link_out *out = calloc(1, sizeof(*out));
 	uint64_t now_ns;
@@ -195,6 +197,7 @@ static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const stru
 	out->dgid = *dgid;
 	out->key = *key;
 	out->target = target;
+	out->for_strays = for_strays;
 	out->watch = (struct pmd_watch){.fd = hand_over(l, out, &out->ring), .ready = links_out_ready};
 	rc = out->watch.fd;
 	l->e->port->stats.link_in_flight += rc == -ETOOMANYREFS;
@@ -218,7 +221,7 @@ static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const stru
 	links_late_begin(l, out, now_ns);
 	PMD_POINT(link_out_open);
 	/* The peer takes packets of QPs by this link only from now on. */
-	if (!link_is_to_service(target))
+	if (!link_is_to_service(target) && !for_strays)
 		nic_path_take(l->e->nic, out->path, dgid, target << 16, 0xff0000);
 	return path;
 
@@ -234,14 +237,9 @@ no_connection:
 
 int pmd_links_make(struct pmd_links *l, const struct nic_gid *dgid, uint32_t target)
 {
-	int path;
-
 	if (!l || !link_may_be(l, target) || !is_own(l, dgid))
 		return -EADDRNOTAVAIL;
-	path = link_make(l, dgid, &l->self.key, target);
-	if (path > 0)
-		l->out[path]->for_strays = true;
-	return path;
+	return link_make(l, dgid, &l->self.key, target, true);
 }
 
 /* ---- routes ------------------------------------------------------------------------------------------------- */
@@ -278,13 +276,13 @@ static uint32_t link_get(struct pmd_links *l, const struct nic_gid *dgid, uint32
 	int cancel_state, made = 0;
 	struct nic_gid key;
 
-	if (path) {
-		l->out[path]->for_strays = false;
+	if (path && !l->out[path]->for_strays)
 		return path;
-	}
+	if (path) /* the peer takes nothing of our own by that one */
+		links_drop_out(l, path);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	if (link_may_be(l, target) && owner_find(l, dgid, &key)) {
-		made = link_make(l, dgid, &key, target);
+		made = link_make(l, dgid, &key, target, false);
 		if (made < 0)
 			owner_forget(l, dgid);
 	}
