@@ -32,7 +32,9 @@
 #define TRIES	    500 /* with pauses: several seconds */
 #define PAUSE_NS    10000000
 #define SPAWN_EVERY 20 /* tries in vain */
-#define TRY_AGAIN   1
+/* Outcomes of an attempt besides 0 and errors. */
+#define TRY_AGAIN   1 /* the daemon is going away, or not there yet */
+#define NO_MEMORY   2 /* the kernel had none to ask with; the sentence says so */
 
 static void pause_briefly(void)
 {
@@ -168,13 +170,17 @@ static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, 
 	}
 }
 
-/** Ask on a connection. @return 0: m is the welcome; TRY_AGAIN: the daemon is going away; or a negative errno with a
- *  sentence; with -EAGAIN, for want of memory in the kernel, a later try may succeed. */
+/** Ask on a connection. @return 0: m is the welcome; TRY_AGAIN; NO_MEMORY; or a negative errno with a sentence, -EAGAIN
+ *  among them, by which the daemon refuses. */
 static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_msg *m, char *err, size_t err_len)
 {
 	int rc = proto_send(fd, PROTO_JOIN, join, sizeof(*join), NULL, 0);
 
 	PMD_POINT(join_asked);
+	if (rc == -EAGAIN) {
+		ask_failed(rc, &join->gid, pid, err, err_len);
+		return NO_MEMORY;
+	}
 	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET) /* it may have said why */
 		rc = proto_recv_wait(fd, m, WELCOME_MS);
 	if (rc == 1 && m->type == PROTO_WELCOME && m->len == sizeof(struct proto_welcome) && m->n_fds > 0)
@@ -221,7 +227,7 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	return 0;
 }
 
-/** One attempt. @return 0, TRY_AGAIN, -ECONNREFUSED: there is no daemon; or another negative errno with a sentence. */
+/** One attempt. @return 0, TRY_AGAIN, NO_MEMORY, -ECONNREFUSED: there is no daemon; or another negative errno with a sentence. */
 static int attempt(struct pmd_control *c, char *err, size_t err_len)
 {
 	struct proto_name name;
@@ -285,11 +291,11 @@ static int join(struct pmd_control *c, const struct pmd_device *device, char *er
 				return rc == -EIO ? spawn_error(device, rc) : rc;
 			continue;
 		}
-		if (rc != TRY_AGAIN && rc != -ECONNREFUSED && rc != -EAGAIN)
+		if (rc != TRY_AGAIN && rc != NO_MEMORY && rc != -ECONNREFUSED)
 			return rc;
 		pause_briefly();
 	}
-	if (rc == -EAGAIN)
+	if (rc == NO_MEMORY)
 		return -ENOMEM;
 	snprintf(err, err_len, "the daemon of the device is busy or keeps going away; try again");
 	return -EBUSY;
