@@ -309,7 +309,7 @@ static bool dispatch(struct nic *nic, const struct packet *p)
 	if (qp && __builtin_expect(p->peer != qp->takes, 0))
 		source_look(qp, p);
 	why = rx_refusal(nic, qp, p);
-	if (why != NIC_CNT_COUNT) {
+	if (why != NIC_CNT_COUNT || !qp) {
 		nic->counters[why]++;
 		if (qp)
 			qp->counters.dropped_rx++;
