@@ -198,12 +198,12 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 {
 	const struct timespec pause = {.tv_nsec = START_PAUSE_NS};
+	struct nic_gid naming[NIC_GID_TABLE_LEN], key;
 	struct proto_name name;
-	struct nic_gid key;
 	int rc;
 
 	d->key = d->fixed[0];
-	if (find_device(d, &d->fixed[0], false, &key))
+	if (find_device(d, naming, gids_naming(d, naming), false, &key))
 		d->key = key; /* its functions live, and its daemon does not: we are its next */
 	pmd_name_daemon(&d->key, &name);
 	d->key_fd = proto_listen(&name);
@@ -227,7 +227,7 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 			return 0;
 		if (d->why_rc != -EADDRINUSE)
 			break;
-		if (i == 0 && find_device(d, &d->key, true, &key))
+		if (i == 0 && find_device(d, &d->key, 1, true, &key))
 			return -EADDRINUSE; /* the daemon of which does not answer for the address yet, but will */
 		nanosleep(&pause, NULL);
 	}

@@ -168,6 +168,9 @@ int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry);
 /** No addresses any more. */
 void gids_forget(struct daemon *d);
 int gids_find(const struct daemon *d, const struct nic_gid *gid);
+/** The addresses that name the device: the first one, which is its key, and of an interface that is followed whole any other
+ *  one as well, which was the first when the device was opened. @return how many. */
+unsigned gids_naming(const struct daemon *d, struct nic_gid out[NIC_GID_TABLE_LEN]);
 /** Take visitors from now on, under all names, or none. */
 void gids_listen(struct daemon *d, bool on);
 /** Follow an interface from now on. @return 0 or a negative errno. */
@@ -177,9 +180,10 @@ void gids_sync(struct daemon *d);
 void gids_netlink(struct daemon *d);
 
 /* uroced_find.c */
-/** The device that the address belongs to, by the word of a function. `with_daemons`: also those whose daemon lives.
- *  @return whether there is one; then its key. */
-bool find_device(const struct daemon *d, const struct nic_gid *gid, bool with_daemons, struct nic_gid *key);
+/** The device that any of the addresses belongs to, by the word of a function; one whose key is gids[0] does not count.
+ *  `with_daemons`: also those whose daemon lives. @return whether there is one; then its key. */
+bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_gids, bool with_daemons,
+		 struct nic_gid *key);
 
 /* uroced_steer.c */
 /** The sockets of an entry up to those of the highest slot in use. */

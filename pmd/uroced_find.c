@@ -73,25 +73,55 @@ static bool has_daemon(const struct listed *listed, unsigned n, const struct nic
 
 enum answer { ANSWER_NONE, ANSWER_NO, ANSWER_YES };
 
-/** Ask a function whether its device has the address. */
-static enum answer ask(const struct daemon *d, const struct listed *function, const struct nic_gid *gid)
+/** @return a connection to a function that we may have, or -1. */
+static int function_connect(const struct daemon *d, const struct listed *function)
 {
-	const struct proto_whois whois = {.gid = *gid};
-	enum answer answer = ANSWER_NONE;
 	struct proto_name name;
-	PROTO_MSG(m);
 	int fd;
 
 	pmd_name_function(&function->gid, function->n, &name);
 	fd = proto_connect(&name);
+	if (fd >= 0 && !proto_peer_allowed(fd, &d->policy, NULL)) {
+		close(fd);
+		return -1;
+	}
+	return fd < 0 ? -1 : fd;
+}
+
+/** Ask a function whether its device has the address. */
+static enum answer ask(const struct daemon *d, const struct listed *function, const struct nic_gid *gid)
+{
+	const struct proto_whois whois = {.gid = *gid};
+	int fd = function_connect(d, function);
+	enum answer answer = ANSWER_NONE;
+	PROTO_MSG(m);
+
 	if (fd < 0)
 		return ANSWER_NONE;
-	if (proto_peer_allowed(fd, &d->policy, NULL) &&
-	    proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0) == 0 &&
+	if (proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0) == 0 &&
 	    proto_recv_wait(fd, &m, ANSWER_MS) == 1 && proto_msg_is(&m, PROTO_OWNER, sizeof(struct proto_owner), 0))
 		answer = pmd_gid_equal(&((const struct proto_owner *)m.data)->key, &function->gid) ? ANSWER_YES
 												   : ANSWER_NO;
 	close(fd);
+	return answer;
+}
+
+/** Whether a function's device has any of the addresses. One whose key is among them need not be asked: it may be stopped. */
+static enum answer ask_any(const struct daemon *d, const struct listed *function, const struct nic_gid *gids,
+			   unsigned n_gids)
+{
+	enum answer answer = ANSWER_NO;
+
+	for (unsigned i = 0; i < n_gids; i++) {
+		int fd = pmd_gid_equal(&gids[i], &function->gid) ? function_connect(d, function) : -1;
+
+		if (fd >= 0) {
+			close(fd);
+			return ANSWER_YES;
+		}
+	}
+	for (unsigned i = 0; i < n_gids && answer == ANSWER_NO; i++)
+		answer = ask(d, function, &gids[i]);
 	return answer;
 }
 
@@ -105,7 +135,8 @@ static void device_skip(struct listed *listed, unsigned n)
 			listed[i] = (struct listed){0};
 }
 
-bool find_device(const struct daemon *d, const struct nic_gid *gid, bool with_daemons, struct nic_gid *key)
+bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_gids, bool with_daemons,
+		 struct nic_gid *key)
 {
 	struct listed *listed = calloc(LISTED_MAX, sizeof(*listed));
 	uint64_t end_ns = daemon_now_ns() + PATIENCE_NS;
@@ -115,11 +146,11 @@ bool find_device(const struct daemon *d, const struct nic_gid *gid, bool with_da
 	for (unsigned i = 0; i < n && !found && daemon_now_ns() < end_ns; i++) {
 		enum answer answer;
 
-		/* Functions under the address itself are found without asking. */
-		if (listed[i].n == 0 || pmd_gid_equal(&listed[i].gid, gid) ||
+		/* Functions under the first address are found without asking. */
+		if (listed[i].n == 0 || pmd_gid_equal(&listed[i].gid, &gids[0]) ||
 		    (!with_daemons && has_daemon(listed, n, &listed[i].gid)))
 			continue;
-		answer = ask(d, &listed[i], gid);
+		answer = ask_any(d, &listed[i], gids, n_gids);
 		found = answer == ANSWER_YES;
 		if (found)
 			*key = listed[i].gid;

@@ -295,6 +295,18 @@ static int gids_wanted(const struct daemon *d, struct wanted *out, bool *up)
 	return 0;
 }
 
+unsigned gids_naming(const struct daemon *d, struct nic_gid out[NIC_GID_TABLE_LEN])
+{
+	struct wanted wanted;
+	bool ignored;
+
+	out[0] = d->fixed[0];
+	if (d->follow != PROTO_FOLLOW_ALL || gids_wanted(d, &wanted, &ignored) != 0 || wanted.n == 0)
+		return 1;
+	memcpy(out, wanted.gids, wanted.n * sizeof(out[0]));
+	return wanted.n;
+}
+
 /* ---- bringing both together ----------------------------------------------------------------------------- */
 
 /** @return whether the table has changed. */

@@ -82,6 +82,7 @@ struct ctl_function {
 	uint64_t datagrams, strange; /* received; for services that are not its own */
 	uint32_t random;
 	unsigned netns;
+	bool left_behind; /* it was stopped when its interface's next daemon began under another name */
 };
 
 extern struct ctl_function *ctl_functions[CTL_FUNCTIONS];
@@ -95,6 +96,9 @@ static inline bool ctl_is_live(const struct ctl_function *f)
 	return f->state == CTL_LIVE && !vk_is_ending(f->proc);
 }
 void ctl_functions_free(void);
+
+/** Nobody can help it: the next daemon of its interface does not know of it. */
+bool ctl_is_orphan(const struct ctl_function *f);
 
 /* ---- hostile processes ------------------------------------------------------------------------------------ */
 

@@ -103,6 +103,14 @@ static void on_point(struct vk_proc *p, int point)
 		return;
 	it->ready = true;
 	vk_wake(it);
+	if (!it->iface[0])
+		return;
+	for (unsigned i = 0; i < ctl_n_functions; i++) {
+		struct ctl_function *f = ctl_functions[i];
+
+		f->left_behind |= ctl_is_live(f) && f->netns == vk_netns(p) && vk_is_paused(f->proc) &&
+				  f->key.raw[12] != 127 && /* a device of lo */ !pmd_gid_equal(&f->key, &it->d->key);
+	}
 }
 
 void ctl_daemons_begin(void)

@@ -203,13 +203,17 @@ static struct ctl_daemon *daemon_of(unsigned netns, const struct nic_gid *gid)
 	return NULL;
 }
 
-/** Whether the function is beyond help: it had lost all its addresses when its daemon died, and the next one of the interface
- *  does not know of it, for the device bears another name since. */
-static bool is_orphan(const struct ctl_function *f)
+/** It had lost all its addresses when its daemon died, or could not be asked for them and the interface does not have the one that
+ *  named the device any more: for the next daemon of the interface it is another device. */
+bool ctl_is_orphan(const struct ctl_function *f)
 {
 	struct nic_gid gid;
 
-	if (f->e.device.follow == PROTO_FOLLOW_NONE || f->e.control->daemon.fd >= 0)
+	if (f->e.control->daemon.fd >= 0)
+		return false;
+	if (f->left_behind)
+		return true;
+	if (f->e.device.follow == PROTO_FOLLOW_NONE)
 		return false;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (nic_gid_get(f->e.nic, i, &gid) == 0 && !pmd_gid_is_none(&gid))
@@ -330,7 +334,7 @@ static void check_daemon(const struct ctl_daemon *it)
 	unsigned other = 0;
 
 	for (unsigned i = 0; i < ctl_n_functions; i++)
-		functions += ctl_is_live(ctl_functions[i]) && !is_orphan(ctl_functions[i]) &&
+		functions += ctl_is_live(ctl_functions[i]) && !ctl_is_orphan(ctl_functions[i]) &&
 			     ctl_functions[i]->netns == vk_netns(it->proc) &&
 			     daemon_of(ctl_functions[i]->netns, &ctl_functions[i]->key) == it;
 	if (connections > clients + 2)
@@ -364,7 +368,7 @@ void ctl_check_calm(void)
 			ctl_fail("join", "function %u still joins, all being calm", f->index);
 		if (!ctl_is_live(f))
 			continue;
-		if (is_orphan(f))
+		if (ctl_is_orphan(f))
 			continue;
 		check_has_daemon(f);
 		check_is_reached(f);
