@@ -152,8 +152,8 @@ class Points:
       stay   stop for longer than tries last, and go on
     """
 
-    def __init__(self, tally, rng, hows, frail):
-        self.tally, self.rng, self.hows = tally, rng, hows
+    def __init__(self, tally, rng, hows, frail, both):
+        self.tally, self.rng, self.hows, self.both = tally, rng, hows, both
         self.many, self.second = Mesh(points=True, frail=frail), Mesh(points=True)
         self.failed = False
 
@@ -275,6 +275,8 @@ class Points:
             if when in DAEMON and "kill" not in self.hows:
                 continue
             roles = [None] if when in DAEMON else [SERVER, CLIENT]
+            if self.hows == ("stay",) and not self.both:  # what matters is that it stays, and it takes 2 s
+                roles = [self.rng.choice(roles)]
             for how in self.hows:
                 for index in roles:
                     self.one(name, when, how, index)
@@ -318,7 +320,7 @@ def main():
         rng = random.Random(args.seed)
         for hows, frail in ((("kill", "stop"), mesh.TIMEOUT), (("stay",), mesh.FRAIL)):
             if args.how in ("", *hows):
-                Points(tally, rng, hows, frail).run(args.point)
+                Points(tally, rng, hows, frail, bool(args.point)).run(args.point)
     tally.finish()
 
 
