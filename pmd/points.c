@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * points.c - has the process die or stop at a point of points.def. Only in what is built for the test; see points.h.
+ * points.c - has the process die or stop at a point of points.def, or the next call that it makes fail. Only in what is built for the test; see points.h.
  *
  * Owns: what the environment asked for, read before anything else runs.
  */
+#include <dlfcn.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +22,21 @@ static const char *const names[] = {
 };
 
 static struct {
-	int point; /* -1: none */
-	int signal;
+	int point;  /* -1: none */
+	int signal; /* 0: the next call fails */
+	void (*fail)(void);
 	long left; /* passes until it happens */
 } armed = {.point = -1};
+
+static bool action_parse(const char *what)
+{
+	if (strcmp(what, "kill") == 0 || strcmp(what, "stop") == 0) {
+		armed.signal = what[0] == 'k' ? SIGKILL : SIGSTOP;
+		return true;
+	}
+	armed.fail = (void (*)(void))dlsym(RTLD_DEFAULT, "failing_next");
+	return strcmp(what, "fail") == 0;
+}
 
 void pmd_point_arm(const char *value)
 {
@@ -31,16 +44,15 @@ void pmd_point_arm(const char *value)
 
 	if (!value || !value[0])
 		return;
-	if (sscanf(value, "%63[^:]:%ld:%7s", name, &armed.left, what) == 3 && armed.left > 0 &&
-	    (strcmp(what, "kill") == 0 || strcmp(what, "stop") == 0)) {
-		armed.signal = what[0] == 'k' ? SIGKILL : SIGSTOP;
+	if (sscanf(value, "%63[^:]:%ld:%7s", name, &armed.left, what) == 3 && armed.left > 0 && action_parse(what)) {
 		for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 			if (strcmp(name, names[i]) == 0)
 				armed.point = (int)i;
 	}
 	if (armed.point < 0) {
 		fprintf(stderr,
-			"UROCE_TEST_POINT is '%s'; use NAME:COUNT:kill or NAME:COUNT:stop, names as in points.def\n",
+			"UROCE_TEST_POINT is '%s'; use NAME:COUNT:kill, NAME:COUNT:stop, or NAME:COUNT:fail with "
+			"libfailing.so preloaded; names as in points.def\n",
 			value);
 		exit(1);
 	}
@@ -55,6 +67,8 @@ void pmd_point_pass(enum pmd_point point)
 {
 	if ((int)point != armed.point || __atomic_fetch_sub(&armed.left, 1, __ATOMIC_RELAXED) != 1)
 		return;
-	/* To this thread: it goes no further than this. */
-	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), armed.signal);
+	if (!armed.signal && armed.fail) /* a daemon that is started by who has the library has it not */
+		armed.fail();
+	else if (armed.signal) /* to this thread: it goes no further than this */
+		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), armed.signal);
 }

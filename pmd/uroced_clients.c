@@ -112,10 +112,14 @@ void clients_accept(struct daemon *d, int name_fd)
 	/* Someone who may not take part takes nobody's place. */
 	if (!proto_peer_allowed(fd, &d->policy, &stranger.peer)) {
 		stranger.fd = fd;
-		if (daemon_makes_way(d))
+		if (stranger.peer.uid == (uid_t)-1) {
+			d->stats.peers_unknown++;
+			client_close(&stranger);
+		} else if (daemon_makes_way(d)) {
 			client_close(&stranger); /* the stranger finds the address free */
-		else
+		} else {
 			client_refuse_user(d, &stranger);
+		}
 		return;
 	}
 	c = client_new(d);

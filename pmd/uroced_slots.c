@@ -365,7 +365,7 @@ void slots_probe(struct daemon *d)
 		fd = proto_connect(&name);
 		if (fd >= 0)
 			slot_ask(d, n, fd);
-		else if (fd == -EAGAIN) /* as in slot_look */
+		else if (fd != -ECONNREFUSED) /* as in slot_look; or this process has no descriptor left */
 			slot_leave_alone(d, &d->slots[n]);
 	}
 }

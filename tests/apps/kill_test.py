@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Processes of a device that die or stop while they talk to each other: at random moments, and at each point of
 pmd/points.def. Whoever is left gets errors in finite time, goes on with the others, and nothing leaks."""
+import collections
 import os
 import random
 import re
@@ -15,8 +16,10 @@ import harness
 from mesh import CLIENT, FIRST, SECOND, SERVER, VISITOR, Mesh, Failure, wait_for
 
 STAY_S = 1.5  # a link that nobody takes is given up after 0.5 s, and tries with mesh.FRAIL then last 0.5 s
+FAIL_S = 1  # for the next call of a thread that has passed a point
 REFUSED_S = 1.1  # after which a link that was given up is tried again
 DAEMON = ("START", "ADOPT", "EACH", "ADMIT", "RELEASE", "LEAVE")
+KINDS = re.findall(r"^FAILING\((\w+),", open(os.path.join(harness.ROOT, "tests", "apps", "failing", "kinds.def")).read(), re.M)
 LINE = re.compile(r'^PMD_POINT_IS\((\w+), (\w+), "', re.M)
 
 
@@ -150,12 +153,14 @@ class Points:
       kill   die
       stop   stop, and go on while everybody else still waits for it
       stay   stop for longer than tries last, and go on
+      fail   have the next call of its thread fail, whatever it is (tests/apps/failing): it goes on, or ends with an error
     """
 
     def __init__(self, tally, rng, hows, frail, both):
         self.tally, self.rng, self.hows, self.both = tally, rng, hows, both
         self.many, self.second = Mesh(points=True, frail=frail), Mesh(points=True)
         self.failed = False
+        self.outcomes = collections.Counter()
 
     def count(self, when):
         """At which pass of the point it is to happen."""
@@ -163,8 +168,37 @@ class Points:
                   "IDLE": self.rng.randrange(1, 3), "EACH": self.rng.randrange(1, 4)}
         return passes.get(when, 1)
 
-    def await_point(self, process, how):
+    def await_failure(self, many, process):
+        """Until a call has failed; where the thread makes none after its point there is nothing to wait for."""
+        end = time.monotonic() + FAIL_S
+        while not many.failed_kind() and process.popen.poll() is None and time.monotonic() < end:
+            time.sleep(0.002)
+
+    def drop_ended(self, many):
+        """Members to whom a failing call is an error have ended with it, or the daemon has all."""
+        def decided():
+            live = many.live()
+            return all(p.popen.poll() is not None or p.pid in live for p in many.processes.values())
+        wait_for(decided, "each member has joined, or ended")
+        for index in (SERVER, CLIENT, VISITOR):
+            process = many.processes.get(index)
+            if process and process.popen.poll() == 1 and process.output().strip():
+                many.gone(index, 1)
+
+    def outcome(self, many, process):
+        """What has come of a call that failed. @return whether the process lives."""
+        kind, code = many.failed_kind(), process.popen.poll()
+        if code is not None and (code < 0 or (code > 0 and not process.output().strip())):
+            raise Failure(f"ended with {code} when {KINDS[kind - 1] if kind else 'nothing'} failed: {process.output().strip()[-300:]}")
+        self.outcomes["no call" if not kind else "an error" if code else "went on"] += 1
+        return code is None
+
+    def await_point(self, many, process, how):
         """Until the process has died, or stopped, at its point."""
+        if how == "fail":
+            self.await_failure(many, process)
+            return
+
         def there():
             code = process.popen.poll()
             if code is not None and (how != "kill" or code != -signal.SIGKILL):
@@ -196,11 +230,17 @@ class Points:
         elif when == "SERVED":
             many.kill_daemon()
             many.start(VISITOR)
-        self.await_point(victim, how)
+        self.await_point(many, victim, how)
         many.hush(False)
         many.wait_undisturbed((index, VISITOR) if how != "stay" else (SERVER, CLIENT, VISITOR))
-        if how == "kill":
-            many.processes.pop(index)
+        if how == "fail":
+            wait_for(lambda: victim.popen.poll() is not None or victim.pid in many.live(), "it has joined, or ended")
+        if how == "kill" or (how == "fail" and not self.outcome(many, victim)):
+            many.processes.pop(index).wait(1)
+            return
+        if how == "fail":
+            if when == "CLOSE":
+                many.gone(index, 0)
             return
         if how == "stay":
             time.sleep(STAY_S)
@@ -222,8 +262,10 @@ class Points:
             many.kill(CLIENT)
         elif when == "ADMIT":
             many.start(VISITOR)
-        self.await_point(daemon, how)
+        self.await_point(many, daemon, how)
         many.wait_undisturbed((VISITOR, CLIENT))
+        if how == "fail":
+            self.outcome(many, daemon)
         if VISITOR not in many.processes:
             many.start(VISITOR)
         if how == "stop":
@@ -237,7 +279,9 @@ class Points:
         daemon = alone.start_daemon(point)
         if when == "LEAVE":
             wait_for(lambda: mesh.ask_daemon(alone.address, "leave") is not None, "the daemon listens")
-        self.await_point(daemon, how)
+        self.await_point(alone, daemon, how)
+        if how == "fail":
+            self.outcome(alone, daemon)
         alone.start(SERVER)
         alone.start(CLIENT)
         if how == "stop":
@@ -245,7 +289,7 @@ class Points:
         alone.wait_talking()
 
     def one(self, name, when, how, index):
-        point = f"{name}:{self.count(when)}:{'kill' if how == 'kill' else 'stop'}"
+        point = f"{name}:{self.count(when)}:{'stop' if how == 'stay' else how}"
         role = f" as {'server' if index == SERVER else 'client'}" if index is not None else ""
         try:
             if when in ("START", "LEAVE"):
@@ -254,6 +298,9 @@ class Points:
                 self.daemon(when, point, how)
             else:
                 self.member(index, when, point, how)
+            if how == "fail":
+                self.many.have_daemon()
+                self.drop_ended(self.many)
             for missing in {SERVER, CLIENT} - set(self.many.processes):
                 self.many.start(missing)
             self.many.wait_talking()
@@ -272,10 +319,10 @@ class Points:
                 continue
             if when in ("SERVE", "UNSERVE"):  # members have no services: test_pmd_service_points
                 continue
-            if when in DAEMON and "kill" not in self.hows:
+            if when in DAEMON and self.hows == ("stay",):
                 continue
             roles = [None] if when in DAEMON else [SERVER, CLIENT]
-            if self.hows == ("stay",) and not self.both:  # what matters is that it stays, and it takes 2 s
+            if "kill" not in self.hows and not self.both:  # these take seconds a point
                 roles = [self.rng.choice(roles)]
             for how in self.hows:
                 for index in roles:
@@ -293,8 +340,12 @@ class Points:
             # Who was stopped may not have taken its links, which are then given up: those that come anew have them all.
             for index in {SERVER, CLIENT} & set(self.many.processes):
                 self.many.kill(index)
+            if "fail" in self.hows:  # the daemon has the failing library and its file
+                self.many.kill_daemon()
             time.sleep(REFUSED_S)
             left = census.differences(before, settled(self.many, before))
+            if self.outcomes:
+                print("     | " + ", ".join(f"{how}: {n}" for how, n in sorted(self.outcomes.items())), flush=True)
             self.tally.result(f"{', '.join(self.hows)} at points: nothing is left", not left, "; ".join(left))
         finally:
             self.many.stop()
@@ -305,7 +356,7 @@ def main():
     args = harness.options(__doc__, ("--rounds", "how often each is killed at random moments", 200),
                            ("--udp-rounds", "the same over UDP", 20),
                            ("--only", "run only the part of this name: random, udp, work or points", ""),
-                           ("--point", "run only this point", ""), ("--how", "only kill and stop, or only stay", ""),
+                           ("--point", "run only this point", ""), ("--how", "only kill and stop, only stay, or only fail", ""),
                            ("--seed", "of all that is random", 1))
     tally = harness.Tally("kill")
     if args.only in ("", "random"):
@@ -318,7 +369,7 @@ def main():
             with_work(tally, program, {"UROCE_RING": "off"}, ", over UDP")
     if args.only in ("", "points"):
         rng = random.Random(args.seed)
-        for hows, frail in ((("kill", "stop"), mesh.TIMEOUT), (("stay",), mesh.FRAIL)):
+        for hows, frail in ((("kill", "stop"), mesh.TIMEOUT), (("stay",), mesh.FRAIL), (("fail",), mesh.TIMEOUT)):
             if args.how in ("", *hows):
                 Points(tally, rng, hows, frail, bool(args.point)).run(args.point)
     tally.finish()

@@ -112,19 +112,34 @@ class Mesh:
 
     # ---- processes ----
 
+    def armed(self, point):
+        """The environment of a process to which something happens at a point, as in UROCE_TEST_POINT."""
+        if not point:
+            return self.env
+        more = {"UROCE_TEST_POINT": point}
+        if point.endswith(":fail"):
+            self.failed = tempfile.NamedTemporaryFile(prefix="mesh-failed-")
+            self.failed.truncate(4096)
+            more.update(LD_PRELOAD=os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "libfailing.so"),
+                        UROCE_TEST_FAIL_FILE=self.failed.name)
+        return dict(self.env, **more)
+
+    def failed_kind(self):
+        """@return 0 until a call has failed at the point, then one more than its kind in failing/kinds.def."""
+        with open(self.failed.name, "rb") as f:
+            return struct.unpack_from("=i", f.read(24), 20)[0]
+
     def start(self, index, point=None):
         """A new process for a place. `point`: as in UROCE_TEST_POINT."""
         Mesh.incarnations += 1
         self.incarnation[index] = Mesh.incarnations
         argv = [self.program, self.file.name, index, Mesh.incarnations, MEMBERS, 1 << FIRST | 1 << SECOND, TIMEOUT,
                 self.frail]
-        env = dict(self.env, UROCE_TEST_POINT=point) if point else self.env
-        self.processes[index] = harness.Process([str(arg) for arg in argv], env=env)
+        self.processes[index] = harness.Process([str(arg) for arg in argv], env=self.armed(point))
         return self.processes[index]
 
     def start_daemon(self, point):
-        return harness.Process([self.uroced, "--device", self.address, "--foreground"],
-                               env=dict(self.env, UROCE_TEST_POINT=point))
+        return harness.Process([self.uroced, "--device", self.address, "--foreground"], env=self.armed(point))
 
     def kill(self, *indices):
         for index in indices:

@@ -124,6 +124,8 @@ extern bool ctl_program_is_short;
 
 /** At any time. */
 void ctl_check(void);
+/** Another run begins. */
+void ctl_check_begin(void);
 /** All faults have stopped a while ago. */
 void ctl_check_calm(void);
 /** A live function knows all its descriptors. */

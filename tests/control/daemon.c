@@ -117,6 +117,7 @@ void ctl_daemons_begin(void)
 {
 	vk_on_point = on_point;
 	ctl_n_daemons = 0;
+	ctl_check_begin();
 }
 
 /* ---- as spawn.c ------------------------------------------------------------------------------------------- */

@@ -112,19 +112,22 @@ static void check_deaths(void)
 	}
 }
 
+/** What processes had called when they were looked at last. */
+static uint64_t last_ns;
+static struct {
+	pid_t pid;
+	uint64_t calls;
+} before[32];
+
+void ctl_check_begin(void)
+{
+	last_ns = 0;
+	memset(before, 0, sizeof(before));
+}
+
 /** System calls in a second, while others call as well. */
 static void check_spinning(void)
 {
-	static uint64_t last_ns;
-	static struct {
-		pid_t pid;
-		uint64_t calls;
-	} before[32];
-
-	if (vk_now_ns() < last_ns) { /* another run */
-		last_ns = 0;
-		memset(before, 0, sizeof(before));
-	}
 	if (vk_now_ns() - last_ns < VK_S)
 		return;
 	for (struct vk_proc *p = vk_next(NULL); p; p = vk_next(p)) {

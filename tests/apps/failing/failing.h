@@ -23,7 +23,7 @@ struct failing {
 	int32_t kind; /* enum failing_kind */
 	int64_t n;    /* the first call that fails, counted from 1 */
 	int32_t on;   /* and all later ones */
-	int32_t unused;
+	int32_t next; /* one more than the kind of the call that failed after failing_next */
 	int64_t calls; /* of the kind, so far */
 	/* What libraries of uroce have and have not given back, of the process that it is watched for. */
 	int32_t watched;
@@ -34,5 +34,7 @@ struct failing {
 /** @return NULL for no kind. */
 struct failing *failing_get(void);
 typedef struct failing *(*failing_get_fn)(void);
+/** The next call of any kind that this thread makes fails. */
+void failing_next(void);
 
 #endif
