@@ -429,6 +429,7 @@ static bool proc_reap(struct vk_proc *p)
 	}
 	vk_memory_drop(p);
 	p->state = PROC_GONE;
+	vk_collect(); /* Linux does it at each close of a UNIX socket */
 	return true;
 }
 
