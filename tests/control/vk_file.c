@@ -358,7 +358,7 @@ void vk_collect(void)
 			for (struct vk_mapping *m = vk.procs[i]->mappings; m; m = m->next)
 				mark(m->file);
 		}
-		for (struct vk_file *f = vk.files; f && !again; f = f->next) {
+		for (struct vk_file *f = vk.files; f; f = f->next) {
 			if (f->marked == vk.mark || f->kind != VK_UNIX || !f->u.un.first)
 				continue;
 			/* Its queue goes; what that held alone goes with it. */
@@ -366,6 +366,7 @@ void vk_collect(void)
 			vk_unix_release(f);
 			vk_file_put(f);
 			again = true;
+			break;
 		}
 	}
 }
