@@ -19,11 +19,11 @@ enum failing_kind {
 
 /** Shared by a process and those that it forks. */
 struct failing {
-	int32_t pid;  /* of the process that it is armed for; 0: none */
-	int32_t kind; /* enum failing_kind */
-	int64_t n;    /* the first call that fails, counted from 1 */
-	int32_t on;   /* and all later ones */
-	int32_t next; /* one more than the kind of the call that failed after failing_next */
+	int32_t pid;   /* of the process that it is armed for; 0: none */
+	int32_t kind;  /* enum failing_kind */
+	int64_t n;     /* the first call that fails, counted from 1 */
+	int32_t on;    /* and all later ones */
+	int32_t next;  /* one more than the kind of the call that failed after failing_next */
 	int64_t calls; /* of the kind, so far */
 	/* What libraries of uroce have and have not given back, of the process that it is watched for. */
 	int32_t watched;
