@@ -89,7 +89,8 @@ class Talk:
     def pids(self):
         said = self.host.ask("status", self.address)
         device = said["devices"][0]
-        return [f["pid"] for f in device["functions"]] + [device["daemon"]["pid"]]
+        # A daemon that does not answer is none that has nothing: it is asked again, for as long as things may take to end.
+        return [f["pid"] for f in device["functions"]] + ([device["daemon"]["pid"]] if device["daemon"] else [])
 
     def size(self):
         """Descriptors and resident KiB of each process."""
