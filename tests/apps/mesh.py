@@ -61,6 +61,10 @@ def unix_names():
         return [(row[7].strip(), bool(int(row[3], 16) & LISTENING)) for row in rows if len(row) == 8]
 
 
+def failing_library():
+    return os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "libfailing.so")
+
+
 def is_stopped(pid):
     try:
         with open(f"/proc/{pid}/stat") as f:
@@ -120,7 +124,7 @@ class Mesh:
         if point.endswith(":fail"):
             self.failed = tempfile.NamedTemporaryFile(prefix="mesh-failed-")
             self.failed.truncate(4096)
-            more.update(LD_PRELOAD=os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "libfailing.so"),
+            more.update(LD_PRELOAD=failing_library(),
                         UROCE_TEST_FAIL_FILE=self.failed.name)
         return dict(self.env, **more)
 

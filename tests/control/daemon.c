@@ -95,6 +95,22 @@ bool ctl_daemon_stays(const struct ctl_daemon *it)
 	return it->d->stay;
 }
 
+/** Functions that a daemon of an interface cannot know of: they are stopped, and the address that names them has gone. */
+static void leave_behind(const struct ctl_daemon *it)
+{
+	struct nic_gid naming[NIC_GID_TABLE_LEN];
+	unsigned n = gids_naming(it->d, naming);
+
+	for (unsigned i = 0; i < ctl_n_functions; i++) {
+		struct ctl_function *f = ctl_functions[i];
+		bool named = f->key.raw[12] == 127 || pmd_gid_equal(&f->key, &it->d->key); /* lo's has another daemon */
+
+		for (unsigned k = 0; k < n; k++)
+			named |= pmd_gid_equal(&f->key, &naming[k]);
+		f->left_behind |= ctl_is_live(f) && f->netns == vk_netns(it->proc) && vk_is_paused(f->proc) && !named;
+	}
+}
+
 static void on_point(struct vk_proc *p, int point)
 {
 	struct ctl_daemon *it = point == PMD_POINT_daemon_ready ? ctl_daemon_of(p) : NULL;
@@ -103,14 +119,8 @@ static void on_point(struct vk_proc *p, int point)
 		return;
 	it->ready = true;
 	vk_wake(it);
-	if (!it->iface[0])
-		return;
-	for (unsigned i = 0; i < ctl_n_functions; i++) {
-		struct ctl_function *f = ctl_functions[i];
-
-		f->left_behind |= ctl_is_live(f) && f->netns == vk_netns(p) && vk_is_paused(f->proc) &&
-				  f->key.raw[12] != 127 && /* a device of lo */ !pmd_gid_equal(&f->key, &it->d->key);
-	}
+	if (it->iface[0])
+		leave_behind(it);
 }
 
 void ctl_daemons_begin(void)
