@@ -86,15 +86,13 @@ class Talk:
         return {(group, name): c["value"] for device in said["devices"] for group, counters in device.items()
                 if isinstance(counters, dict) for name, c in counters.items()}
 
-    def pids(self):
-        said = self.host.ask("status", self.address)
-        device = said["devices"][0]
-        # A daemon that does not answer is none that has nothing: it is asked again, for as long as things may take to end.
-        return [f["pid"] for f in device["functions"]] + ([device["daemon"]["pid"]] if device["daemon"] else [])
-
     def size(self):
-        """Descriptors and resident KiB of each process."""
-        return {pid: (len(os.listdir(f"/proc/{pid}/fd")), resident(pid)) for pid in self.pids()}
+        """Descriptors and resident KiB of each process, the daemon's among them; nothing where the daemon does not answer."""
+        device = self.host.ask("status", self.address)["devices"][0]
+        if not device["daemon"]:
+            return {}
+        pids = [f["pid"] for f in device["functions"]] + [device["daemon"]["pid"]]
+        return {pid: (len(os.listdir(f"/proc/{pid}/fd")), resident(pid)) for pid in pids}
 
     def end(self):
         self.client.kill()
@@ -114,7 +112,7 @@ def grown(before, after):
 
 
 def flood(tally, name, talk, class_name, stranger, seconds):
-    qps, size, before = talk.qps(), talk.size(), talk.counters()
+    qps, size, before = talk.qps(), harness.until(15, talk.size), talk.counters()
     talking = {q[1] for q in qps}
     target = max(qps)[1] if class_name == "merged" else min(qps)[1]
     sender = harness.Process([*stranger.enter, os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "flood"),
@@ -146,7 +144,7 @@ def flood(tally, name, talk, class_name, stranger, seconds):
     most = after.get(("port", "lock_packets_max"), None)
     tally.result(f"{name}: no step takes too many packets", most is not None and 0 < most <= STEP_PACKETS_MAX, f"{most}")
     left = harness.until(15, lambda: not grown(size, talk.size()))  # links that only strangers used end
-    tally.result(f"{name}: nothing stays", left, grown(size, talk.size()))
+    tally.result(f"{name}: nothing stays", size and left, grown(size, talk.size()) or "the daemon did not answer before")
     print(f"     {sender.output().strip()} packets, {sum(windows)} messages, longest hold of the lock "
           f"{after.get(('port', 'lock_held_ns_max'), 0) / 1e6:.1f} ms, most packets {most}", flush=True)
 
