@@ -141,14 +141,13 @@ void clocks_start(struct sim *sim)
 		sched_at(sim, rng_below(&sim->clocks, EVENT_NS), clock_event, NULL);
 }
 
-/** Whether jumps have done more than the one by an hour that costs no try. */
-static bool has_jumped(const struct node *node)
+/** Whether the node was stopped, or its clock jumped more than the one hour that costs no try. */
+static bool was_odd(const struct node *node)
 {
-	return node->clock.jumps > 0 && node->sim->opts.clock_jumps > 1;
+	return node->clock.stops > 0 || (node->clock.jumps > 0 && node->sim->opts.clock_jumps > 1);
 }
 
 bool clock_excuses(const struct qp *qp)
 {
-	/* While one node is stopped the applications of all look more seldom: sim_pause. */
-	return qp->sim->stats.stops > 0 || has_jumped(qp->node) || (qp->peer != NULL && has_jumped(qp->peer->node));
+	return was_odd(qp->node) || (qp->peer != NULL && was_odd(qp->peer->node));
 }

@@ -264,6 +264,12 @@ static void check_first_sending(struct qp *qp, struct wr *wr, uint64_t n, const 
 			 qp->qpn, wr->id, outstanding);
 }
 
+/** Whether `qp` may be in ERR, perhaps before its application has seen it: by RNR tries that are used up. */
+static bool may_be_gone(const struct qp *qp)
+{
+	return qp->err_expected || (qp->sim->opts.rnr_retry < 7 && qp->wire.rnr_naks > qp->sim->opts.rnr_retry);
+}
+
 static void check_resending(struct qp *qp, const struct wr *wr, uint64_t n, const struct decoded *d, uint64_t hash)
 {
 	struct sim *sim = qp->sim;
@@ -278,7 +284,7 @@ static void check_resending(struct qp *qp, const struct wr *wr, uint64_t n, cons
 	if (wr->done)
 		sim_fail(sim, "send_after_completion", "QP %06x: PSN %u sent after WR %u completed", qp->qpn, d->psn,
 			 wr->id);
-	if (sim->clean && sim->patient && qp->wire.rnr_naks_sent == 0 && !qp->err_expected && !qp->peer->err_expected &&
+	if (sim->clean && sim->patient && qp->wire.rnr_naks_sent == 0 && !qp->err_expected && !may_be_gone(qp->peer) &&
 	    !clock_excuses(qp))
 		sim_fail(sim, "resend_needless", "QP %06x: PSN %u sent again, and nothing was lost", qp->qpn, d->psn);
 }
