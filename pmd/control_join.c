@@ -43,6 +43,15 @@ static void pause_briefly(void)
 	nanosleep(&t, NULL);
 }
 
+/** Whether the sockets that come with a message are those of the addresses that it names. */
+static bool sockets_are(const struct proto_device *device, const struct proto_msg *m, unsigned at)
+{
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if ((device->sockets & 1u << i) && !pmd_udp_socket_is(m->fds[at++], &device->gids[i]))
+			return false;
+	return true;
+}
+
 bool control_device_read(const struct proto_device *device, struct proto_msg *m, unsigned first, int *keeper,
 			 int sockets[NIC_GID_TABLE_LEN])
 {
@@ -54,17 +63,11 @@ bool control_device_read(const struct proto_device *device, struct proto_msg *m,
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (!pmd_gid_is_none(&device->gids[i]) && !pmd_gid_is_unicast(&device->gids[i]))
 			return false;
+	if (!sockets_are(device, m, first + device->keeper))
+		return false;
 	*keeper = device->keeper ? pmd_fd_high(proto_msg_take(m, at++)) : -1;
-	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
-		sockets[i] = -1;
-		if (!(device->sockets & 1u << i))
-			continue;
-		sockets[i] = pmd_fd_high(proto_msg_take(m, at++));
-		if (!pmd_udp_socket_is(sockets[i], &device->gids[i])) {
-			close(sockets[i]);
-			sockets[i] = -1;
-		}
-	}
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		sockets[i] = device->sockets & 1u << i ? pmd_fd_high(proto_msg_take(m, at++)) : -1;
 	return true;
 }
 

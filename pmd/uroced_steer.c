@@ -95,7 +95,8 @@ int steer_attach(const struct daemon *d, const struct entry *e)
 
 static void steer_watch(struct daemon *d, struct entry *e, unsigned n)
 {
-	daemon_watch(d, e->sockets[n], EPOLLIN, SOURCE(SOURCE_DATAGRAM, e - d->gids, n));
+	if (daemon_watch(d, e->sockets[n], EPOLLIN, SOURCE(SOURCE_DATAGRAM, e - d->gids, n)) != 0)
+		d->stats.unwatched_sockets++;
 }
 
 void steer_watch_free(struct daemon *d, struct entry *e, unsigned n)
