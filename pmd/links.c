@@ -22,12 +22,10 @@
 
 /* ---- producing ---------------------------------------------------------------------------------------------- */
 
-void links_drop_out(struct pmd_links *l, uint32_t path)
+struct link_out *links_out_detach(struct pmd_links *l, uint32_t path)
 {
 	struct link_out *out = l->out[path];
-	int cancel_state;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	l->out[path] = NULL;
 	l->targets[path] = 0;
 	l->n_out--;
@@ -37,6 +35,16 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 	PMD_POINT(reference_revoked);
 	pmd_tap_path_gone(l->e, path);
 	nic_path_close(l->e->nic, path);
+	return out;
+}
+
+void links_drop_out(struct pmd_links *l, uint32_t path)
+{
+	struct link_out *out;
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
+	out = links_out_detach(l, path);
 	pmd_control_unwatch(l->control, &out->watch);
 	close(out->watch.fd);
 	if (out->bell_fd >= 0)
@@ -134,6 +142,20 @@ static void in_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 	links_drop_in(e->links, in->index);
 }
 
+/** Say that the link is taken; our own user's processes get the bell, if it can be handed over. They can knock, too. */
+static int answer(struct pmd_engine *e, const struct link_in *in)
+{
+	int fd = in->watch.fd, rc;
+
+	if (proto_peer_is_self(fd)) {
+		rc = proto_send(fd, PROTO_LINK_TAKEN, NULL, 0, &e->bell_fd, 1);
+		e->port->stats.link_in_flight += rc == -ETOOMANYREFS;
+		if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
+			return rc;
+	}
+	return proto_send(fd, PROTO_LINK_TAKEN, NULL, 0, NULL, 0);
+}
+
 static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m)
 {
 	struct pmd_links *l = e->links;
@@ -153,6 +175,8 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 		e->port->stats.link_unproved++;
 		goto refuse;
 	}
+	if (!links_may_take(l, &in->peer))
+		goto refuse;
 	in->number = links_number(l, &in->peer);
 	memfd = proto_msg_take(m, 0);
 	if (ring_map(&in->ring, memfd) != 0) {
@@ -170,7 +194,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	in->index = index;
 	in->watch = (struct pmd_watch){.fd = pmd_fd_high(connection), .ready = in_ready};
 	links_welcome(l, in);
-	rc = proto_send(in->watch.fd, PROTO_LINK_TAKEN, NULL, 0, &e->bell_fd, proto_peer_is_self(in->watch.fd));
+	rc = answer(e, in);
 	/* Who has gone already, having sent his last by this link, hears no answer: what is in the ring counts all the same. */
 	if ((rc != 0 && rc != -EPIPE && rc != -ECONNRESET) || pmd_control_watch(l->control, &in->watch, EPOLLIN) != 0) {
 		ring_unmap(in->ring.memory);
@@ -292,6 +316,7 @@ void pmd_links_close(struct pmd_links *l)
 	for (uint32_t i = 0; i < LINKS_IN_MAX; i++)
 		if (l->in[i])
 			links_drop_in(l, i);
+	links_late_close(l);
 	l->e->links = NULL; /* the NIC, which goes later, has nothing under way */
 	free(l);
 }
@@ -310,4 +335,6 @@ void pmd_links_abandon(struct pmd_links *l)
 	for (uint32_t i = 0; i < LINKS_IN_MAX; i++)
 		if (l->in[i])
 			close(l->in[i]->watch.fd);
+	for (const struct link_out *out = l->withdrawn; out; out = out->next_withdrawn)
+		close(out->watch.fd);
 }

@@ -4,13 +4,20 @@
  *
  * A ring is handed over into the queue of the consumer's name, and used at once. A process that has no descriptor left cannot
  * fetch it from there, and neither can one whose engine does not run. When the consumer has not claimed the ring in time the
- * producer withdraws it: what RC has sent by the link is sent again by the port, and for a while the link is not tried again.
+ * producer withdraws it: what RC has sent by the link is sent again by the port.
  * One of the two comes first, (C) in ring.h: a ring that was withdrawn is never read, however late it is fetched, so that
  * nothing of it arrives a second time, and one that was claimed stays.
+ *
+ * The ring stays in the queue until the consumer fetches it, sees that it was withdrawn and closes the connection. Each ring
+ * there takes descriptors that the user has in flight, so the consumer is handed no other one before that.
  *
  * The time is longer than a process that is ready to run waits for a CPU, and shorter than the patience of most programs.
  * Queue pairs do not lose a try meanwhile: pmd_links_untaken.
  */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "links_priv.h"
 
 #define ANSWER_NS     500000000u
@@ -72,6 +79,62 @@ static unsigned count_lost(const struct link_out *out)
 	return lost;
 }
 
+static void withdrawn_close(struct pmd_links *l, struct link_out *out)
+{
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
+	pmd_control_unwatch(l->control, &out->watch);
+	close(out->watch.fd);
+	free(out);
+	l->n_withdrawn--;
+	pthread_setcancelstate(cancel_state, NULL);
+}
+
+/** The consumer has closed the connection, or says what has no place here. */
+static void withdrawn_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+{
+	struct link_out *out = (struct link_out *)w, **at = &e->links->withdrawn;
+
+	(void)events;
+	while (*at != out)
+		at = &(*at)->next_withdrawn;
+	*at = out->next_withdrawn;
+	withdrawn_close(e->links, out);
+}
+
+/** End the link but for its connection. */
+static void withdraw(struct pmd_links *l, uint32_t path)
+{
+	struct link_out *out = links_out_detach(l, path);
+
+	ring_empty(out->ring.memory);
+	ring_unmap(out->ring.memory);
+	out->watch.ready = withdrawn_ready;
+	out->next_withdrawn = l->withdrawn;
+	l->withdrawn = out;
+	l->n_withdrawn++;
+}
+
+bool links_late_waits(const struct pmd_links *l, const struct nic_gid *key, uint32_t target)
+{
+	for (const struct link_out *out = l->withdrawn; out; out = out->next_withdrawn)
+		if (out->target == target && pmd_gid_equal(&out->key, key))
+			return true;
+	return false;
+}
+
+void links_late_close(struct pmd_links *l)
+{
+	struct link_out *next;
+
+	for (struct link_out *out = l->withdrawn; out; out = next) {
+		next = out->next_withdrawn;
+		withdrawn_close(l, out);
+	}
+	l->withdrawn = NULL;
+}
+
 void links_late_end(struct pmd_links *l, uint64_t now_ns)
 {
 	struct pmd_port_stats *stats = &l->e->port->stats;
@@ -86,7 +149,7 @@ void links_late_end(struct pmd_links *l, uint64_t now_ns)
 			continue; /* it has been claimed: the answer is on its way */
 		stats->link_late++;
 		stats->link_late_dropped += count_lost(out);
-		links_drop_out(l, path);
+		withdraw(l, path);
 	}
 	l->answer_ns = first_answer_ns(l);
 }

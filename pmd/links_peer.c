@@ -17,6 +17,9 @@
 #include "links_priv.h"
 #include "local.h"
 
+/* From one peer: to each address of ours, strays apart, and to services. Links that are ending come on top. */
+#define PEER_LINKS_MAX (4 * NIC_GID_TABLE_LEN + LINKS_SERVICE_MAX)
+
 #define GONE_MS 2 /* between the end of a name and the end of the connections of a process that exits */
 
 /** Whether the producer has gone: it can add nothing. */
@@ -27,12 +30,27 @@ static bool has_hung_up(int connection)
 	return poll(&p, 1, GONE_MS) == 1 && (p.revents & POLLHUP);
 }
 
+static bool is_same_peer(const struct proto_link *a, const struct proto_link *b)
+{
+	return a->function == b->function && pmd_gid_equal(&a->key, &b->key);
+}
+
+bool links_may_take(const struct pmd_links *l, const struct proto_link *said)
+{
+	unsigned same = 0;
+
+	for (uint32_t i = 0; i < l->n_in; i++)
+		same += l->in[i] && is_same_peer(&l->in[i]->peer, said);
+	return same < PEER_LINKS_MAX;
+}
+
 bool links_prove(const struct pmd_links *l, int connection, const struct proto_link *said)
 {
 	struct proto_name name;
 	struct ucred peer;
 
-	if (said->function == 0 || said->function > PROTO_FUNCTION_MAX || proto_peer(connection, &peer) != 0)
+	if (said->function == 0 || said->function > PROTO_FUNCTION_MAX || said->strays > 1 ||
+	    proto_peer(connection, &peer) != 0)
 		return false;
 	if (pmd_gid_equal(&said->key, &l->self.key) && said->function == l->self.function)
 		return peer.pid == l->pid; /* by ourselves, to ourselves */
@@ -46,11 +64,6 @@ bool links_prove(const struct pmd_links *l, int connection, const struct proto_l
 	default:
 		return false;
 	}
-}
-
-static bool is_same_peer(const struct proto_link *a, const struct proto_link *b)
-{
-	return a->function == b->function && pmd_gid_equal(&a->key, &b->key);
 }
 
 uint32_t links_number(struct pmd_links *l, const struct proto_link *said)

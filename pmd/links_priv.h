@@ -98,8 +98,9 @@ struct link_out {
 	uint64_t seen_tail; /* of the ring, when last looked at for trimming; UINT64_MAX: it has not been */
 	/* When the consumer was last seen to have moved, or to have nothing to do, with head and tail then. */
 	uint64_t moved_ns, moved_head, moved_tail;
-	bool refers;		      /* the consumer is of our user: he may know where our memory is */
-	uint64_t rung_ns;	      /* when it was last called although it did not ask for it */
+	bool refers;	  /* the consumer is of our user: he may know where our memory is */
+	uint64_t rung_ns; /* when it was last called although it did not ask for it */
+	struct link_out *next_withdrawn;
 	uint32_t log_first, log_next; /* running numbers in log: those that the consumer may not be done with */
 	struct link_reference log[LINK_REFERENCES];
 };
@@ -181,12 +182,14 @@ struct pmd_links {
 	uint32_t numbers;	 /* of peers, given so far */
 	const uint64_t *pending; /* as nic_paths_pending */
 	bool asleep;
-	bool one_copy;			     /* payload may go by reference */
-	uint32_t revocations;		     /* asked for, ever: of keys, and of QPs' responses ... */
-	uint32_t request_revocations;	     /* ... of requests only */
-	uint32_t n_out, n_in;		     /* links out; one past the last slot of `in` in use */
-	uint32_t turn;			     /* one past the link in that was served last: whose turn is first */
-	uint32_t tx_turn;		     /* path whose turn is first */
+	bool one_copy;		      /* payload may go by reference */
+	uint32_t revocations;	      /* asked for, ever: of keys, and of QPs' responses ... */
+	uint32_t request_revocations; /* ... of requests only */
+	uint32_t n_out, n_in;	      /* links out; one past the last slot of `in` in use */
+	uint32_t turn;		      /* one past the link in that was served last: whose turn is first */
+	uint32_t tx_turn;	      /* path whose turn is first */
+	struct link_out *withdrawn;   /* not taken in time; see links_late.c */
+	uint32_t n_withdrawn;
 	struct link_out *out[NIC_PATHS_MAX]; /* by path */
 	uint32_t targets[NIC_PATHS_MAX];     /* of these; 0: none */
 	struct link_in *in[LINKS_IN_MAX];
@@ -219,6 +222,8 @@ bool links_key_of(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid
 /* links_peer.c */
 /** Whether who has made this connection is the function that it says it is. */
 bool links_prove(const struct pmd_links *l, int connection, const struct proto_link *said);
+/** Whether one more link of this peer may be taken: a member of the device must not take all that others need. */
+bool links_may_take(const struct pmd_links *l, const struct proto_link *said);
 /** The number of this peer: that of its other links, or a new one. */
 uint32_t links_number(struct pmd_links *l, const struct proto_link *said);
 /** Whether the same peer has another link to the same address of ours. */
@@ -227,6 +232,8 @@ bool links_has_other(const struct pmd_links *l, const struct link_in *in);
 /* links.c */
 /** The consumer has answered, or ended. */
 void links_out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events);
+/** The link ends; its connection and its ring are left, and the caller's. */
+struct link_out *links_out_detach(struct pmd_links *l, uint32_t path);
 void links_drop_out(struct pmd_links *l, uint32_t path);
 void links_drop_in(struct pmd_links *l, uint32_t index);
 void links_ring_bell(struct link_out *out);
@@ -245,6 +252,10 @@ void links_late_begin(struct pmd_links *l, struct link_out *out, uint64_t now_ns
 void links_late_answered(struct pmd_links *l, struct link_out *out);
 /** l->answer_ns has come. */
 void links_late_end(struct pmd_links *l, uint64_t now_ns);
+/** Whether a ring that was withdrawn still waits in this target's queue. */
+bool links_late_waits(const struct pmd_links *l, const struct nic_gid *key, uint32_t target);
+/** Close the connections of rings that were withdrawn. */
+void links_late_close(struct pmd_links *l);
 
 /* links_refer.c */
 /** The link may be one whose producer's memory can be read: try, and say so. */

@@ -173,7 +173,7 @@ static bool link_may_be(const struct pmd_links *l, uint32_t target)
 {
 	unsigned services = 0;
 
-	if (l->n_out >= LINKS_MAX)
+	if (l->n_out + l->n_withdrawn >= LINKS_MAX)
 		return false;
 	if (!link_is_to_service(target))
 		return target >= 1 && target <= PROTO_FUNCTION_MAX;
@@ -187,10 +187,13 @@ static bool link_may_be(const struct pmd_links *l, uint32_t target)
 static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const struct nic_gid *key, uint32_t target,
 		     bool for_strays)
 {
-	struct link_out *out = calloc(1, sizeof(*out));
+	struct link_out *out;
 	uint64_t now_ns;
 	int path, rc;
 
+	if (links_late_waits(l, key, target))
+		return -EAGAIN;
+	out = calloc(1, sizeof(*out));
 	if (!out)
 		return -ENOMEM;
 	out->bell_fd = -1;
@@ -283,7 +286,7 @@ static uint32_t link_get(struct pmd_links *l, const struct nic_gid *dgid, uint32
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	if (link_may_be(l, target) && owner_find(l, dgid, &key)) {
 		made = link_make(l, dgid, &key, target, false);
-		if (made < 0)
+		if (made < 0 && made != -EAGAIN) /* it still lives there */
 			owner_forget(l, dgid);
 	}
 	pthread_setcancelstate(cancel_state, NULL);

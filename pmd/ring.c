@@ -74,6 +74,11 @@ void ring_trim(struct ring_producer *p)
 	PMD_POINT(ring_trimmed);
 }
 
+void ring_empty(uint8_t *memory)
+{
+	madvise(memory + RING_CONTROL, RING_BYTES, MADV_REMOVE);
+}
+
 void ring_unmap(uint8_t *memory)
 {
 	munmap(memory, RING_MAP_BYTES);

@@ -88,6 +88,8 @@ int ring_map(struct ring_consumer *c, int fd);
 void ring_unmap(uint8_t *memory);
 /** Give the memory back that packets have passed through, if the consumer is done with all of them. The producer's call. */
 void ring_trim(struct ring_producer *p);
+/** Give the memory of all packets back. The ring has been withdrawn, or has no consumer. */
+void ring_empty(uint8_t *memory);
 
 static inline struct ring_control *ring_control(uint8_t *memory)
 {

@@ -761,120 +761,6 @@ static void links__who_refuses_a_link_is_left_alone(void **state)
 	end_close(&a);
 }
 
-/* ---- consumers that do not take their link ---------------------------------------------------------------------- */
-
-static uint64_t late_links(struct end *e)
-{
-	struct pmd_port_stats stats;
-
-	pmd_lock(e->engine);
-	pmd_port_stats_get(e->engine, &stats);
-	pmd_unlock(e->engine);
-	return stats.link_late;
-}
-
-/** Until the engine has given up a link, by itself. */
-static void await_late_link(struct end *e)
-{
-	for (unsigned i = 0; i < 2000 && late_links(e) == 0; i++)
-		usleep(10000);
-	assert_int_equal(late_links(e), 1);
-}
-
-/** Whoever comes for it later finds that it has been withdrawn, and what can be lost with it is counted. */
-static void links__a_link_that_nobody_takes_is_given_up(void **state)
-{
-	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
-	struct nic_av av = {.dgid = device[0].gid};
-	struct ring_consumer late;
-	struct fake_consumer f;
-	struct nic_qp *qp[3];
-	struct nic_ah *ah;
-	struct end a;
-	PROTO_MSG(m);
-
-	(void)state;
-	end_open(&a, &device[0]);
-	fake_listen(&f, &device[0], FAKE_FUNCTION);
-	qp[0] = fake_qp(&a, NIC_QPT_RC, a.scq, &a.gid, FAKE_QPN, 14);
-	qp[1] = fake_qp(&a, NIC_QPT_UC, a.scq, &a.gid, FAKE_QPN, 0);
-	qp[2] = fake_qp(&a, NIC_QPT_UD, a.scq, NULL, 0, 0);
-	pmd_lock(a.engine);
-	assert_int_equal(nic_ah_create(a.pd, &av, &ah), 0);
-	post(&a, qp[0], 2, 8);
-	post(&a, qp[1], 3, 8);
-	wr.ud.ah = ah;
-	wr.ud.remote_qpn = FAKE_QPN;
-	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(nic_post_send(qp[2], &wr), 0);
-	pmd_doorbell(a.engine);
-	pmd_unlock(a.engine);
-	await_late_link(&a);
-	assert_int_equal(nic_qp_path(qp[0]), 0);
-	assert_int_equal(a.engine->port->stats.link_late_dropped, 7);
-	assert_int_equal(route_to_fake(&a), 0); /* and is not tried again at once */
-	assert_true(fake_readable(f.listen_fd));
-	f.fd = proto_accept(f.listen_fd);
-	assert_int_equal(proto_recv_wait(f.fd, &m, 20000), 1);
-	assert_int_equal(ring_map(&late, m.fds[0]), 0);
-	proto_msg_close(&m);
-	assert_false(ring_take(&late));
-	ring_unmap(late.memory);
-	for (unsigned i = 0; i < 3; i++)
-		destroy_qp(&a, qp[i]);
-	pmd_lock(a.engine);
-	nic_ah_destroy(ah);
-	pmd_unlock(a.engine);
-	close(f.fd);
-	f.fd = -1;
-	fake_close(&f);
-	end_close(&a);
-}
-
-/** A link that has been claimed stays, though its answer is late. */
-static void links__a_link_that_is_taken_without_an_answer_stays(void **state)
-{
-	struct fake_consumer f;
-	uint32_t path;
-	struct end a;
-
-	(void)state;
-	end_open(&a, &device[0]);
-	fake_listen(&f, &device[0], FAKE_FUNCTION);
-	path = route_to_fake(&a);
-	fake_take(&f);
-	for (unsigned i = 0; i < 2000 && a.engine->links->answer_ns != UINT64_MAX; i++)
-		usleep(10000);
-	assert_true(a.engine->links->answer_ns == UINT64_MAX);
-	assert_int_equal(late_links(&a), 0);
-	assert_int_equal(route_to_fake(&a), path);
-	fake_answer(&f, -1);
-	fake_look_after(&a);
-	assert_true(a.engine->links->out[path]->taken);
-	fake_close(&f);
-	end_close(&a);
-}
-
-/** An engine that comes late for a ring leaves it alone. */
-static void links__a_ring_that_was_withdrawn_is_not_read(void **state)
-{
-	struct fake_producer p;
-	struct end a;
-
-	(void)state;
-	end_open_inline(&a, &device[0]);
-	fake_hand_over(&p, &a);
-	assert_int_equal(fake_put(&p, 100), 100);
-	assert_true(ring_withdraw(&p.ring));
-	while (a.engine->port->stats.link_withdrawn == 0)
-		fake_look_after(&a);
-	assert_int_equal(a.engine->links->n_in, 0);
-	assert_int_equal(a.engine->port->stats.link_rx_packets, 0);
-	assert_int_equal(a.engine->port->stats.link_refused, 0);
-	fake_gone(&p);
-	end_close(&a);
-}
-
 /* ---- a port that is down ---------------------------------------------------------------------------------------- */
 
 static void port_set(struct end *e, bool up)
@@ -939,9 +825,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__a_ring_that_stays_full_is_left_alone),
 		cmocka_unit_test(links__a_datagram_for_a_stopped_function_holds_up_nobody),
 		cmocka_unit_test(links__who_refuses_a_link_is_left_alone),
-		cmocka_unit_test(links__a_link_that_nobody_takes_is_given_up),
-		cmocka_unit_test(links__a_link_that_is_taken_without_an_answer_stays),
-		cmocka_unit_test(links__a_ring_that_was_withdrawn_is_not_read),
 		cmocka_unit_test(links__a_port_that_is_down_is_waited_for_asleep),
 	};
 

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests of pmd/links_late.c: links that nobody takes. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "devices.h"
+#include "engine_priv.h"
+#include "fake_peer.h"
+#include "links_priv.h"
+#include "qp.h"
+
+static struct pmd_device device[1];
+
+static void destroy_qp(struct end *e, struct nic_qp *qp)
+{
+	pmd_lock(e->engine);
+	assert_int_equal(nic_qp_destroy(qp), 0);
+	pmd_unlock(e->engine);
+}
+
+static uint32_t route_to_fake(struct end *e)
+{
+	uint32_t path;
+
+	pmd_lock(e->engine);
+	path = pmd_links_route(e->engine->links, &e->gid, FAKE_QPN);
+	pmd_unlock(e->engine);
+	return path;
+}
+
+/** As after the time in which a target that refused is left alone. */
+static void forget_refusals(struct end *e)
+{
+	pmd_lock(e->engine);
+	for (unsigned i = 0; i < ROUTES; i++)
+		e->engine->links->routes[i].until_ns = 0;
+	pmd_unlock(e->engine);
+}
+
+static void end_open_inline(struct end *e, const struct pmd_device *which)
+{
+	setenv("UROCE_PROGRESS", "inline", 1);
+	end_open(e, which);
+	unsetenv("UROCE_PROGRESS");
+}
+
+static uint32_t withdrawn(struct end *e)
+{
+	uint32_t n;
+
+	pmd_lock(e->engine);
+	n = e->engine->links->n_withdrawn;
+	pmd_unlock(e->engine);
+	return n;
+}
+
+static uint64_t late_links(struct end *e)
+{
+	struct pmd_port_stats stats;
+
+	pmd_lock(e->engine);
+	pmd_port_stats_get(e->engine, &stats);
+	pmd_unlock(e->engine);
+	return stats.link_late;
+}
+
+/** Until the engine has given up a link, by itself. */
+static void await_late_link(struct end *e)
+{
+	for (unsigned i = 0; i < 2000 && late_links(e) == 0; i++)
+		usleep(10000);
+	assert_int_equal(late_links(e), 1);
+}
+
+/** Whoever comes for it later finds that it has been withdrawn, and what can be lost with it is counted. */
+static void links__a_link_that_nobody_takes_is_given_up(void **state)
+{
+	struct nic_send_wr wr = {.opcode = NIC_WR_SEND};
+	struct nic_av av = {.dgid = device[0].gid};
+	struct ring_consumer late;
+	struct fake_consumer f;
+	struct nic_qp *qp[3];
+	struct nic_ah *ah;
+	struct end a;
+	PROTO_MSG(m);
+
+	(void)state;
+	end_open(&a, &device[0]);
+	fake_listen(&f, &device[0], FAKE_FUNCTION);
+	qp[0] = fake_qp(&a, NIC_QPT_RC, a.scq, &a.gid, FAKE_QPN, 14);
+	qp[1] = fake_qp(&a, NIC_QPT_UC, a.scq, &a.gid, FAKE_QPN, 0);
+	qp[2] = fake_qp(&a, NIC_QPT_UD, a.scq, NULL, 0, 0);
+	pmd_lock(a.engine);
+	assert_int_equal(nic_ah_create(a.pd, &av, &ah), 0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(nic_post_send(qp[0], &wr), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(nic_post_send(qp[1], &wr), 0);
+	wr.ud.ah = ah;
+	wr.ud.remote_qpn = FAKE_QPN;
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(nic_post_send(qp[2], &wr), 0);
+	pmd_doorbell(a.engine);
+	pmd_unlock(a.engine);
+	await_late_link(&a);
+	assert_int_equal(nic_qp_path(qp[0]), 0);
+	assert_int_equal(a.engine->port->stats.link_late_dropped, 7);
+	assert_int_equal(route_to_fake(&a), 0); /* and is not tried again at once */
+	assert_true(fake_readable(f.listen_fd));
+	f.fd = proto_accept(f.listen_fd);
+	assert_int_equal(proto_recv_wait(f.fd, &m, 20000), 1);
+	assert_int_equal(ring_map(&late, m.fds[0]), 0);
+	proto_msg_close(&m);
+	assert_false(ring_take(&late));
+	ring_unmap(late.memory);
+	for (unsigned i = 0; i < 3; i++)
+		destroy_qp(&a, qp[i]);
+	pmd_lock(a.engine);
+	nic_ah_destroy(ah);
+	pmd_unlock(a.engine);
+	close(f.fd);
+	f.fd = -1;
+	fake_close(&f);
+	end_close(&a);
+}
+
+/** A link that has been claimed stays, though its answer is late. */
+static void links__a_link_that_is_taken_without_an_answer_stays(void **state)
+{
+	struct fake_consumer f;
+	uint32_t path;
+	struct end a;
+
+	(void)state;
+	end_open(&a, &device[0]);
+	fake_listen(&f, &device[0], FAKE_FUNCTION);
+	path = route_to_fake(&a);
+	fake_take(&f);
+	for (unsigned i = 0; i < 2000 && a.engine->links->answer_ns != UINT64_MAX; i++)
+		usleep(10000);
+	assert_true(a.engine->links->answer_ns == UINT64_MAX);
+	assert_int_equal(late_links(&a), 0);
+	assert_int_equal(route_to_fake(&a), path);
+	fake_answer(&f, -1);
+	fake_look_after(&a);
+	assert_true(a.engine->links->out[path]->taken);
+	fake_close(&f);
+	end_close(&a);
+}
+
+/** An engine that comes late for a ring leaves it alone. */
+static void links__a_ring_that_was_withdrawn_is_not_read(void **state)
+{
+	struct fake_producer p;
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a, &device[0]);
+	fake_hand_over(&p, &a);
+	assert_int_equal(fake_put(&p, 100), 100);
+	assert_true(ring_withdraw(&p.ring));
+	while (a.engine->port->stats.link_withdrawn == 0)
+		fake_look_after(&a);
+	assert_int_equal(a.engine->links->n_in, 0);
+	assert_int_equal(a.engine->port->stats.link_rx_packets, 0);
+	assert_int_equal(a.engine->port->stats.link_refused, 0);
+	fake_gone(&p);
+	end_close(&a);
+}
+
+/** A ring that was withdrawn lies in the consumer's queue, and its descriptors are in flight: none is added to it. */
+static void links__a_queue_holds_one_ring_that_was_withdrawn(void **state)
+{
+	struct fake_consumer f;
+	struct end a;
+
+	(void)state;
+	end_open(&a, &device[0]);
+	fake_listen(&f, &device[0], FAKE_FUNCTION);
+	assert_true(route_to_fake(&a) > 0);
+	await_late_link(&a);
+	assert_int_equal(withdrawn(&a), 1);
+	forget_refusals(&a);
+	assert_int_equal(route_to_fake(&a), 0);
+	pmd_lock(a.engine);
+	assert_int_equal(pmd_links_make(a.engine->links, &a.gid, FAKE_FUNCTION), -EAGAIN); /* nor for strays */
+	pmd_unlock(a.engine);
+	f.fd = proto_accept(f.listen_fd);
+	assert_true(f.fd >= 0);
+	assert_true(proto_accept(f.listen_fd) < 0);
+	close(f.fd); /* it has seen that the ring was withdrawn */
+	f.fd = -1;
+	for (unsigned i = 0; i < 2000 && withdrawn(&a) > 0; i++)
+		usleep(10000);
+	assert_int_equal(withdrawn(&a), 0);
+	forget_refusals(&a);
+	assert_true(route_to_fake(&a) > 0);
+	fake_close(&f);
+	end_close(&a);
+}
+
+/** The device is closed while one lies there. */
+static void links__a_ring_that_was_withdrawn_ends_with_its_device(void **state)
+{
+	struct fake_consumer f;
+	struct end a;
+
+	(void)state;
+	end_open(&a, &device[0]);
+	fake_listen(&f, &device[0], FAKE_FUNCTION);
+	assert_true(route_to_fake(&a) > 0);
+	await_late_link(&a);
+	assert_int_equal(withdrawn(&a), 1);
+	end_close(&a);
+	f.fd = proto_accept(f.listen_fd);
+	assert_true(f.fd >= 0);
+	assert_true(fake_readable(f.fd));
+	close(f.fd);
+	f.fd = -1;
+	fake_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(links__a_link_that_nobody_takes_is_given_up),
+		cmocka_unit_test(links__a_link_that_is_taken_without_an_answer_stays),
+		cmocka_unit_test(links__a_ring_that_was_withdrawn_is_not_read),
+		cmocka_unit_test(links__a_queue_holds_one_ring_that_was_withdrawn),
+		cmocka_unit_test(links__a_ring_that_was_withdrawn_ends_with_its_device),
+	};
+
+	if (ends_devices(device, 1, NULL) != 1)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
