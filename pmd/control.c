@@ -24,6 +24,7 @@
 #include "control_priv.h"
 #include "eal.h"
 #include "engine_priv.h"
+#include "local.h"
 #include "points.h"
 #include "tap.h"
 
@@ -289,13 +290,24 @@ static void listen_set(struct pmd_control *c, uint32_t events)
 		pmd_control_rewatch(c, &l->watch, events);
 }
 
-/** There is no descriptor for a visitor, who stays in the queue: looking again at once would be all that we do. */
-static void listen_pause(struct pmd_control *c)
+/** @return whether timer_ready comes. */
+static bool retry(struct pmd_control *c)
 {
 	const struct itimerspec once = {.it_value = {.tv_nsec = DEAF_NS}};
 
+	return timerfd_settime(c->timer.fd, 0, &once, NULL) == 0;
+}
+
+void pmd_control_retry(struct pmd_control *c)
+{
+	retry(c);
+}
+
+/** There is no descriptor for a visitor, who stays in the queue: looking again at once would be all that we do. */
+static void listen_pause(struct pmd_control *c)
+{
 	c->stats.visitors_waiting++;
-	if (timerfd_settime(c->timer.fd, 0, &once, NULL) == 0)
+	if (retry(c))
 		listen_set(c, 0);
 }
 
@@ -305,8 +317,10 @@ static void timer_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t even
 	uint64_t count;
 
 	(void)events;
-	if (syscall(SYS_read, w->fd, &count, sizeof(count)) > 0)
-		listen_set(c, EPOLLIN);
+	if (syscall(SYS_read, w->fd, &count, sizeof(count)) <= 0)
+		return;
+	listen_set(c, EPOLLIN);
+	pmd_local_retry(e);
 }
 
 static void listen_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)

@@ -324,7 +324,7 @@ static int engine_open_port(struct pmd_engine *e, enum nic_mtu mtu, char *err, s
 		goto no_port;
 	rc = pmd_local_open(e->control, &e->local);
 	if (rc != 0) {
-		snprintf(err, err_len, "out of memory");
+		snprintf(err, err_len, "the addresses of this host cannot be listed: %s", strerror(-rc));
 		goto no_addresses;
 	}
 	rc = pmd_control_sockets(e->control, e->port);

@@ -20,7 +20,9 @@
 #include <unistd.h>
 
 #include "address.h"
+#include "control_priv.h"
 #include "eal.h"
+#include "engine_priv.h"
 #include "local.h"
 
 struct pmd_local {
@@ -28,6 +30,7 @@ struct pmd_local {
 	struct pmd_control *control;
 	struct nic_gid *gids;
 	size_t n;
+	bool due; /* could not be looked up: tried again */
 };
 
 static int gid_compare(const void *a, const void *b)
@@ -49,15 +52,15 @@ bool pmd_local_has(const struct pmd_local *local, const struct nic_gid *gid)
 	return local && local->n > 0 && bsearch(gid, local->gids, local->n, sizeof(*gid), gid_compare);
 }
 
-/** What there is now. On failure what there was stays. */
-static void look(struct pmd_local *local)
+/** What there is now. On failure what there was stays. @return 0 or a negative errno. */
+static int look(struct pmd_local *local)
 {
 	struct nic_gid *gids;
 	struct ifaddrs *list;
 	size_t n = 0, room = 0;
 
 	if (getifaddrs(&list) != 0)
-		return;
+		return -errno;
 	for (const struct ifaddrs *a = list; a; a = a->ifa_next)
 		room++;
 	gids = malloc((room + 1) * sizeof(*gids));
@@ -65,11 +68,27 @@ static void look(struct pmd_local *local)
 		n += a->ifa_addr && pmd_gid_from_sockaddr(a->ifa_addr, &gids[n]);
 	freeifaddrs(list);
 	if (!gids)
-		return;
+		return -ENOMEM;
 	qsort(gids, n, sizeof(*gids), gid_compare);
 	free(local->gids);
 	local->gids = gids;
 	local->n = n;
+	return 0;
+}
+
+static void look_again(struct pmd_engine *e, struct pmd_local *local)
+{
+	local->due = look(local) != 0;
+	if (!local->due)
+		return;
+	e->control->stats.addresses_unknown++;
+	pmd_control_retry(e->control);
+}
+
+void pmd_local_retry(struct pmd_engine *e)
+{
+	if (e->local && e->local->due)
+		look_again(e, e->local);
 }
 
 /** What has changed is looked up, so messages are only counted out. The queue may have run over: no matter. */
@@ -79,41 +98,53 @@ static void changed(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 	char scrap[8192];
 	int cancel_state;
 
-	(void)e, (void)events;
+	(void)events;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	while (recv(w->fd, scrap, sizeof(scrap), MSG_DONTWAIT) > 0 || errno == ENOBUFS)
 		;
-	look(local);
+	look_again(e, local);
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
+/** @return the socket, -EOPNOTSUPP: the kernel does not tell, or a negative errno that says what it lacks. */
 static int netlink_open(void)
 {
 	struct sockaddr_nl self = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
-	int fd = pmd_fd_high(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+	int fd = pmd_fd_high(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)), rc;
 
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&self, sizeof(self)) == 0)
 		return fd;
+	rc = -errno;
 	if (fd >= 0)
 		close(fd);
-	return -1;
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS ? rc : -EOPNOTSUPP;
 }
 
 int pmd_local_open(struct pmd_control *control, struct pmd_local **out)
 {
 	struct pmd_local *local = calloc(1, sizeof(*local));
+	int rc;
 
-	*out = local;
+	*out = NULL;
 	if (!local)
 		return -ENOMEM;
 	local->control = control;
 	local->watch = (struct pmd_watch){.fd = netlink_open(), .ready = changed};
-	if (local->watch.fd >= 0 && pmd_control_watch(control, &local->watch, EPOLLIN) != 0) {
-		close(local->watch.fd);
-		local->watch.fd = -1;
+	rc = local->watch.fd;
+	if (rc >= 0) {
+		rc = pmd_control_watch(control, &local->watch, EPOLLIN);
+		if (rc != 0) {
+			pmd_local_abandon(local);
+			local->watch.fd = -1;
+		}
 	}
-	look(local); /* after the socket: a change meanwhile is told */
-	return 0;
+	if (rc == 0 || rc == -EOPNOTSUPP)
+		rc = look(local); /* after the socket: a change meanwhile is told */
+	if (rc == 0)
+		*out = local;
+	else
+		pmd_local_close(local);
+	return rc;
 }
 
 void pmd_local_abandon(struct pmd_local *local)

@@ -13,9 +13,11 @@
 struct pmd_local;
 
 /** Look now, and again whenever the kernel says that addresses have changed. Where the kernel cannot say so, what is found now
- *  stays. @return 0, -ENOMEM. */
+ *  stays. @return 0, -EMFILE, -ENOMEM, or another negative errno of getifaddrs. */
 int pmd_local_open(struct pmd_control *control, struct pmd_local **out);
 void pmd_local_close(struct pmd_local *local);
+/** Look again if that has failed. */
+void pmd_local_retry(struct pmd_engine *e);
 /** In a forked child: close descriptors, touch nothing else. */
 void pmd_local_abandon(struct pmd_local *local);
 
