@@ -29,6 +29,7 @@
 /* For the word of a daemon that we do not trust. One that starts in vain, since the address is in use, listens under its name
  * for a second before it gives up; until then it answers nobody. */
 #define WAY_MS	    3000
+#define WAYS	    3	/* daemons of others that make way and leave the name to the next such one */
 #define TRIES	    500 /* with pauses: several seconds */
 #define PAUSE_NS    10000000
 #define SPAWN_EVERY 20 /* tries in vain */
@@ -230,8 +231,8 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	return 0;
 }
 
-/** One attempt. @return 0, TRY_AGAIN, NO_MEMORY, -ECONNREFUSED: there is no daemon; or another negative errno with a sentence. */
-static int attempt(struct pmd_control *c, char *err, size_t err_len)
+/** One attempt. @param ways how often a daemon may yet make way. @return 0, TRY_AGAIN, NO_MEMORY, -ECONNREFUSED: there is no daemon; or another negative errno with a sentence. */
+static int attempt(struct pmd_control *c, unsigned *ways, char *err, size_t err_len)
 {
 	struct proto_name name;
 	struct ucred peer;
@@ -248,8 +249,10 @@ static int attempt(struct pmd_control *c, char *err, size_t err_len)
 	}
 	PMD_POINT(join_connected);
 	rc = check_daemon(fd, &c->join.gid, &peer, err, err_len);
-	if (rc == -EACCES && daemon_makes_way(fd))
+	if (rc == -EACCES && *ways > 0 && daemon_makes_way(fd)) {
+		--*ways;
 		rc = TRY_AGAIN;
+	}
 	if (rc == 0)
 		rc = ask(fd, &c->join, peer.pid, &m, err, err_len);
 	if (rc == 0)
@@ -282,11 +285,11 @@ static int spawn_error(const struct pmd_device *device, int rc)
  */
 static int join(struct pmd_control *c, const struct pmd_device *device, char *err, size_t err_len)
 {
-	unsigned refused = 0;
+	unsigned refused = 0, ways = WAYS;
 	int rc = TRY_AGAIN;
 
 	for (unsigned tries = 0; tries < TRIES; tries++) {
-		rc = attempt(c, err, err_len);
+		rc = attempt(c, &ways, err, err_len);
 		if (rc == -ECONNREFUSED && refused++ % SPAWN_EVERY == 0) {
 			PMD_POINT(join_no_daemon);
 			rc = pmd_spawn_daemon(device, err, err_len);

@@ -34,7 +34,7 @@ enum slot_state {
 	SLOT_FREE,
 	SLOT_LIVE,     /* a function that joined or was adopted */
 	SLOT_ADOPTING, /* it listens, and has been asked to come over; taken until it answers or ends */
-	SLOT_FOREIGN,  /* somebody who is no function of ours holds the name: looked at again from time to time */
+	SLOT_FOREIGN, /* somebody else holds the name, or a function that cannot be asked: looked at again from time to time */
 };
 
 struct slot {
@@ -52,6 +52,7 @@ struct slot {
 	uint64_t joined_ns;   /* CLOCK_MONOTONIC */
 	uint64_t due_ns;      /* when to look at it again; 0: when something happens */
 	unsigned misses;      /* times in a row that it did not stay */
+	bool strange;	      /* SLOT_FOREIGN: a user whom we do not let in holds the name; no function of ours does */
 	uint32_t keeper_sent; /* generation of the keeper that it has */
 	uint32_t gids_sent[NIC_GID_TABLE_LEN];
 	bool late; /* its queue was full: told again when it can be */
@@ -110,6 +111,7 @@ struct daemon {
 	unsigned kept;		/* sockets that are in the keeper: all of them, or none */
 	int keeper_rc;		/* why they are not: a negative errno */
 	unsigned keeper_tries;	/* in vain, in a row; no more are counted than matter */
+	unsigned whole_tries;	/* that a keeper was looked at again */
 	uint64_t keeper_due_ns; /* the sockets are not in the keeper, and are tried again then; 0: they are */
 	uint64_t files_limit; /* soft limit of open files that we were started with; 0: not known, nothing is bounded */
 
@@ -154,7 +156,7 @@ void slots_tell(struct daemon *d);
 /** Look at those whose time has come. */
 void slots_tick(struct daemon *d);
 /** Whether somebody has the name of a function, and has not come over. */
-bool slots_any_foreign(const struct daemon *d);
+bool slots_any_unasked(const struct daemon *d);
 
 /* uroced_gids.c */
 /** Take an address into the table, with its sockets. @return the entry, or a

@@ -52,30 +52,31 @@ static void client_refuse(struct client *c, int error, const char *sentence)
 	client_close(c);
 }
 
-static void user_name(uid_t uid, char *out, size_t len)
+/** Whose device it is, asked once. Others have numbers here: a directory of users may take long to answer, and anybody can ask. */
+static const char *own_name(void)
 {
-	const struct passwd *pw = getpwuid(uid);
+	static char name[40];
+	const struct passwd *pw = name[0] ? NULL : getpwuid(geteuid());
 
 	if (pw)
-		snprintf(out, len, "%.32s", pw->pw_name);
-	else
-		snprintf(out, len, "%u", uid);
+		snprintf(name, sizeof(name), "%.32s", pw->pw_name);
+	else if (!name[0])
+		snprintf(name, sizeof(name), "%u", geteuid());
+	return name;
 }
 
 static void client_refuse_user(struct daemon *d, struct client *c)
 {
-	char sentence[320], ours[40], theirs[40], address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
+	char sentence[320], address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
 	/* Our number is of use in our PID namespace only; who is in another one has none here. */
 	pid_t pid = c->peer.pid ? getpid() : 0;
 
 	d->stats.refused_user++;
-	user_name(geteuid(), ours, sizeof(ours));
-	user_name(c->peer.uid, theirs, sizeof(theirs));
 	snprintf(sentence, sizeof(sentence),
-		 "%s is a device of user %s (uroced, %s), which user %s may not use; use another address "
-		 "(UROCE_DEVICES), or have it started with: uroced --allow user=%s",
-		 pmd_gid_str(&d->key, address, sizeof(address)), ours, proto_pid_str(pid, place, sizeof(place)), theirs,
-		 theirs);
+		 "%s is a device of user %s (uroced, %s), which user %u may not use; use another address "
+		 "(UROCE_DEVICES), or have it started with: uroced --allow user=%u",
+		 pmd_gid_str(&d->key, address, sizeof(address)), own_name(), proto_pid_str(pid, place, sizeof(place)),
+		 c->peer.uid, c->peer.uid);
 	client_refuse(c, EACCES, sentence);
 }
 

@@ -18,7 +18,7 @@
 
 #define ANSWER_MS     300
 #define PATIENCE_NS   1500000000u /* for all of them: those that are stopped do not answer */
-#define LISTED_MAX    2048
+#define LISTED_FIRST  256	  /* names; then twice as many, and so on */
 #define PREFIX	      "@uroce/"
 #define LISTENS_FIELD " 00010000 " /* the flags of a socket that listens */
 
@@ -47,39 +47,16 @@ static bool line_parse(char *line, struct listed *out)
 	return pmd_gid_parse(name, &out->gid);
 }
 
-static unsigned names_list(struct listed *out, unsigned max)
-{
-	FILE *f = fopen("/proc/net/unix", "re");
-	char *line = NULL;
-	size_t size = 0;
-	unsigned n = 0;
-
-	if (!f)
-		return 0;
-	while (n < max && getline(&line, &size, f) > 0)
-		n += line_parse(line, &out[n]);
-	free(line);
-	fclose(f);
-	return n;
-}
-
-static bool has_daemon(const struct listed *listed, unsigned n, const struct nic_gid *key)
-{
-	for (unsigned i = 0; i < n; i++)
-		if (listed[i].n == 0 && pmd_gid_equal(&listed[i].gid, key))
-			return true;
-	return false;
-}
-
-enum answer { ANSWER_NONE, ANSWER_NO, ANSWER_YES };
-
-/** @return a connection to a function that we may have, or -1. */
-static int function_connect(const struct daemon *d, const struct listed *function)
+/** @return a connection to a daemon, or a function, of a user whom we let in; or -1. */
+static int listed_connect(const struct daemon *d, const struct listed *at)
 {
 	struct proto_name name;
 	int fd;
 
-	pmd_name_function(&function->gid, function->n, &name);
+	if (at->n == 0)
+		pmd_name_daemon(&at->gid, &name);
+	else
+		pmd_name_function(&at->gid, at->n, &name);
 	fd = proto_connect(&name);
 	if (fd >= 0 && !proto_peer_allowed(fd, &d->policy, NULL)) {
 		close(fd);
@@ -88,11 +65,56 @@ static int function_connect(const struct daemon *d, const struct listed *functio
 	return fd < 0 ? -1 : fd;
 }
 
+/** All names that the kernel lists; anybody may add to them. @return how many are in `out`, the caller's to free. */
+static unsigned names_list(struct listed **out)
+{
+	FILE *f = fopen("/proc/net/unix", "re");
+	struct listed *more;
+	unsigned n = 0, room = 0;
+	char *line = NULL;
+	size_t size = 0;
+
+	*out = NULL;
+	if (!f)
+		return 0;
+	while (getline(&line, &size, f) > 0) {
+		if (n == room) {
+			room = room ? 2 * room : LISTED_FIRST;
+			more = realloc(*out, room * sizeof(*more));
+			if (!more)
+				break;
+			*out = more;
+		}
+		n += line_parse(line, &(*out)[n]);
+	}
+	free(line);
+	fclose(f);
+	return n;
+}
+
+/** Whether the device has a daemon; whoever else has the name is none. */
+static bool has_daemon(const struct daemon *d, const struct listed *listed, unsigned n, const struct nic_gid *key)
+{
+	for (unsigned i = 0; i < n; i++) {
+		int fd;
+
+		if (listed[i].n != 0 || !pmd_gid_equal(&listed[i].gid, key))
+			continue;
+		fd = listed_connect(d, &listed[i]);
+		if (fd >= 0)
+			close(fd);
+		return fd >= 0;
+	}
+	return false;
+}
+
+enum answer { ANSWER_NONE, ANSWER_NO, ANSWER_YES };
+
 /** Ask a function whether its device has the address. */
 static enum answer ask(const struct daemon *d, const struct listed *function, const struct nic_gid *gid)
 {
 	const struct proto_whois whois = {.gid = *gid};
-	int fd = function_connect(d, function);
+	int fd = listed_connect(d, function);
 	enum answer answer = ANSWER_NONE;
 	PROTO_MSG(m);
 
@@ -113,7 +135,7 @@ static enum answer ask_any(const struct daemon *d, const struct listed *function
 	enum answer answer = ANSWER_NO;
 
 	for (unsigned i = 0; i < n_gids; i++) {
-		int fd = pmd_gid_equal(&gids[i], &function->gid) ? function_connect(d, function) : -1;
+		int fd = pmd_gid_equal(&gids[i], &function->gid) ? listed_connect(d, function) : -1;
 
 		if (fd >= 0) {
 			close(fd);
@@ -138,9 +160,9 @@ static void device_skip(struct listed *listed, unsigned n)
 bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_gids, bool with_daemons,
 		 struct nic_gid *key)
 {
-	struct listed *listed = calloc(LISTED_MAX, sizeof(*listed));
 	uint64_t end_ns = daemon_now_ns() + PATIENCE_NS;
-	unsigned n = listed ? names_list(listed, LISTED_MAX) : 0;
+	struct listed *listed;
+	unsigned n = names_list(&listed);
 	bool found = false;
 
 	for (unsigned i = 0; i < n && !found && daemon_now_ns() < end_ns; i++) {
@@ -148,7 +170,7 @@ bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_
 
 		/* Functions under the first address are found without asking. */
 		if (listed[i].n == 0 || pmd_gid_equal(&listed[i].gid, &gids[0]) ||
-		    (!with_daemons && has_daemon(listed, n, &listed[i].gid)))
+		    (!with_daemons && has_daemon(d, listed, n, &listed[i].gid)))
 			continue;
 		answer = ask_any(d, &listed[i], gids, n_gids);
 		found = answer == ANSWER_YES;

@@ -392,7 +392,7 @@ void gids_sync(struct daemon *d)
 		d->retry_ns = daemon_now_ns() + RETRY_NS;
 		return;
 	}
-	if (!d->sockets_known && d->live > 0 && !slots_any_foreign(d)) {
+	if (!d->sockets_known && d->live > 0 && !slots_any_unasked(d)) {
 		gids_begin_anew(d);
 		return;
 	}

@@ -30,7 +30,7 @@
 #define KEEPER_MESSAGES_MAX (NIC_GID_TABLE_LEN * DAEMON_SLOTS)
 #define AGAIN_NS	    100000000u /* until sockets that did not fit are tried again; then twice as long, and so on */
 #define AGAIN_DOUBLES	    6	       /* up to 6.4 s */
-#define WHOLE_TRIES	    10	       /* until sockets that a dying daemon holds are gone: a fifth of a second */
+#define WHOLE_TRIES	    10 /* after the first, until sockets that a dying daemon holds are gone: a fifth of a second */
 #define WHOLE_PAUSE_NS	    20000000
 
 /* ---- filling ------------------------------------------------------------------------------------------------ */
@@ -284,11 +284,13 @@ static int kernel_sockets(const struct nic_gid *gid)
 	return n;
 }
 
-/** Whether what has been taken over are all sockets that the kernel chooses from. */
+/** Whether what has been taken over are all sockets that the kernel chooses from. It lists link-local addresses without their
+ *  interface, so those of another one would count. */
 static bool is_whole(const struct daemon *d)
 {
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
-		int n = d->gids[i].n_sockets > 0 ? kernel_sockets(&d->gids[i].gid) : -1;
+		bool counts = d->gids[i].n_sockets > 0 && !pmd_gid_is_link_local(&d->gids[i].gid);
+		int n = counts ? kernel_sockets(&d->gids[i].gid) : -1;
 
 		if (n >= 0 && (unsigned)n != d->gids[i].n_sockets)
 			return false;
@@ -296,33 +298,45 @@ static bool is_whole(const struct daemon *d)
 	return true;
 }
 
+/** Take what a keeper has. A function may hand over any socket: one that shows the same message again and again, or never ends.
+ *  @return as proto_peek for the message behind the last. */
+static int recover_all(struct daemon *d, int keeper)
+{
+	int start = 0, rc = -EAGAIN;
+	PROTO_MSG(m);
+
+	setsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start));
+	for (unsigned i = 0; i < KEEPER_MESSAGES_MAX && (rc = proto_peek(keeper, &m)) == 1; i++) {
+		recover_message(d, &m);
+		proto_msg_close(&m);
+	}
+	return rc;
+}
+
 /** A function that was stopped while daemons came and went brings an old keeper, without the sockets of those who have joined
  *  since: what we bound behind these would have other numbers than we think. A daemon that has just been killed may still hold a
- *  socket that no keeper has. */
-static bool becomes_whole(const struct daemon *d)
+ *  socket that no keeper has; and somebody else who reads the keeper moves the place at which we read. So there are some more
+ *  tries, for all keepers together: nobody is served meanwhile. */
+static int recover_whole(struct daemon *d, int keeper)
 {
 	const struct timespec pause = {.tv_nsec = WHOLE_PAUSE_NS};
+	int rc = recover_all(d, keeper);
 
-	for (unsigned i = 0; i < WHOLE_TRIES; i++) {
-		if (is_whole(d))
-			return true;
+	while (rc != -EMFILE && !is_whole(d) && d->whole_tries < WHOLE_TRIES) {
+		d->whole_tries++;
 		nanosleep(&pause, NULL);
+		rc = recover_all(d, keeper);
 	}
-	return false;
+	return rc;
 }
 
 int keeper_recover(struct daemon *d, int keeper)
 {
 	int start = 0, entries = 0, rc;
-	PROTO_MSG(m);
 
-	/* A function may hand over any socket: one that shows the same message again and again, or never ends. */
 	if (setsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start)) != 0)
-		return 0;
-	for (unsigned i = 0; i < KEEPER_MESSAGES_MAX && (rc = proto_peek(keeper, &m)) == 1; i++) {
-		recover_message(d, &m);
-		proto_msg_close(&m);
-	}
+		return 0; /* it is no socket */
+	rc = recover_whole(d, keeper);
 	PMD_POINT(daemon_recovered);
 	if (rc == -EMFILE) {
 		/* What we bind behind a part of the sockets gets other numbers than we think, and functions that are told
@@ -332,14 +346,16 @@ int keeper_recover(struct daemon *d, int keeper)
 		d->give_up = true;
 		return 0;
 	}
-	if (!becomes_whole(d)) {
+	if (!is_whole(d)) {
 		d->stats.keeper_stale++;
 		gids_forget(d);
 		return 0;
 	}
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
-		if (d->gids[i].n_sockets > 0 && steer_attach(d, &d->gids[i]) == 0)
-			entries++;
+		if (d->gids[i].n_sockets == 0)
+			continue;
+		d->stats.unsteered_services += steer_attach(d, &d->gids[i]) != 0;
+		entries++;
 	}
 	keeper_make(d);
 	return entries;

@@ -24,11 +24,12 @@
 #include "points.h"
 #include "uroced.h"
 
-#define COOL_NS	      1000000000u  /* from a function's end until its number is given again */
-#define STAYED_NS     10000000000u /* who stays for so long has come over for good */
-#define LOOK_NS	      20000000 /* until who did not come over is asked again; then twice as long, and so on up to ... */
-#define LOOK_DOUBLES  8	       /* ... 5 s */
-#define TELL_AGAIN_NS 100000000u
+#define COOL_NS	       1000000000u  /* from a function's end until its number is given again */
+#define STAYED_NS      10000000000u /* who stays for so long has come over for good */
+#define LOOK_NS	       20000000 /* until who did not come over is asked again; then twice as long, and so on up to ... */
+#define LOOK_DOUBLES   8	/* ... 5 s */
+#define UNASKED_MISSES 12	/* half a minute: until nobody waits any more for who cannot be asked */
+#define TELL_AGAIN_NS  100000000u
 
 _Static_assert(PROTO_FUNCTION_MAX < NIC_SERVICE_QPN >> 16, "no function has the number of services");
 
@@ -143,6 +144,7 @@ static void slot_ask(struct daemon *d, unsigned n, int fd)
 	const struct proto_adopt adopt = {.key = d->key};
 
 	if (!proto_peer_allowed(fd, &d->policy, &s->peer)) {
+		s->strange = s->peer.uid != (uid_t)-1;
 		d->stats.refused_user += s->misses == 0;
 		goto not_ours;
 	}
@@ -265,6 +267,35 @@ static unsigned slot_choose(const struct daemon *d, const bool *refused)
 	return oldest;
 }
 
+/** Why no number is free: their functions, or somebody whom we do not let in and who listens under their names. */
+static void slots_blame_names(const struct daemon *d, char *err, size_t err_len)
+{
+	struct proto_name name;
+	struct ucred peer;
+
+	snprintf(err, err_len,
+		 "all %u functions of the device are taken; close it in some process, or use another address",
+		 PROTO_FUNCTION_MAX);
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
+		char address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
+		int fd = -1;
+
+		pmd_name_function(&d->key, n, &name);
+		if (d->slots[n].state == SLOT_FREE || d->slots[n].state == SLOT_FOREIGN)
+			fd = proto_connect(&name);
+		if (fd < 0)
+			continue;
+		if (!proto_peer_allowed(fd, &d->policy, &peer) && peer.uid != (uid_t)-1)
+			snprintf(err, err_len,
+				 "user %u (%s) listens under names of the functions of %s; end that process, or use "
+				 "another address",
+				 peer.uid, proto_pid_str(peer.pid, place, sizeof(place)),
+				 pmd_gid_str(&d->key, address, sizeof(address)));
+		close(fd);
+		return;
+	}
+}
+
 /** A number and the socket that listens under its name. Numbers whose names are taken, by whomever, are passed over. */
 static unsigned slot_claim(struct daemon *d, int *listen_fd, char *err, size_t err_len)
 {
@@ -283,9 +314,7 @@ static unsigned slot_claim(struct daemon *d, int *listen_fd, char *err, size_t e
 		}
 		refused[n] = true;
 	}
-	snprintf(err, err_len,
-		 "all %u functions of the device are taken; close it in some process, or use another address",
-		 PROTO_FUNCTION_MAX);
+	slots_blame_names(d, err, err_len);
 	return 0;
 }
 
@@ -397,11 +426,14 @@ bool slots_ready(const struct daemon *d)
 	return d->adopting == 0 || d->sockets_known;
 }
 
-bool slots_any_foreign(const struct daemon *d)
+bool slots_any_unasked(const struct daemon *d)
 {
-	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
-		if (d->slots[n].state == SLOT_FOREIGN)
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
+		const struct slot *s = &d->slots[n];
+
+		if (s->state == SLOT_FOREIGN && !s->strange && s->misses < UNASKED_MISSES)
 			return true;
+	}
 	return false;
 }
 

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -282,6 +283,56 @@ def stranger_takes_no_place(tally):
     tally.result("nothing is left of the stranger", device.is_gone(), device.leftovers())
 
 
+def squat(address, first, last):
+    """In a process of another user: listen under the names of functions, 0 the daemon's. Hear what visitors say, and hang up."""
+    poller = select.poll()
+    names = {}
+    for number in range(int(first), int(last) + 1):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sock.bind(f"\0uroce/{address}/{number}" if number else f"\0uroce/{address}")
+        sock.listen(8)
+        poller.register(sock, select.POLLIN)
+        names[sock.fileno()] = sock
+    print("listens", flush=True)
+    while True:
+        for fd, _ in poller.poll():
+            visitor, _ = names[fd].accept()
+            print("visitor", flush=True)
+            visitor.recv(4096)
+            visitor.close()
+
+
+def squatter(address, another, first, last):
+    """@return the process, once it listens."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import uroced_test as u; u.squat(*sys.argv[2:])"
+    process = harness.Process([*another, sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)), address,
+                               str(first), str(last)])
+    wait_for(lambda: "listens" in process.output())
+    return process
+
+
+def names_held(tally):
+    """Another user listens under the names of a device that is not in use: programs are told so, soon."""
+    another = harness.other_user(54321, "names that another user holds")
+    if not another:
+        return
+    for what, first, last, said in (("the daemon", 0, 0, "is a device of user 54321"),
+                                    ("all functions", 1, 254, "user 54321 ")):
+        device = Device()
+        holder = squatter(device.address, another, first, last)
+        process = opener(device)
+        ended = wait_for(lambda: process.popen.poll() is not None)
+        tally.result(f"a stranger has the name of {what}: the error says whose it is", ended and said in process.output(),
+                     process.output())
+        visits = holder.output().count("visitor")
+        if first == 0:
+            tally.result("a stranger has the name of the daemon: it is not asked again and again", visits < 10,
+                         f"{visits} visits")
+        process.kill()
+        holder.kill()
+        tally.result(f"nothing is left of names of {what}", device.is_gone(), device.leftovers())
+
+
 LIMIT = 256  # open files of the user below, and what the kernel lets the user have in flight
 ADDRESSES, FUNCTIONS = 10, 40
 
@@ -456,6 +507,7 @@ def members(tally):
 def only_members_live(tally):
     """The daemon is killed while only members have the device: the next one comes up, and they get new sockets."""
     another = harness.other_user(12345, "members of a device")
+    stranger = harness.other_user(54321, "a stranger under a function's name")
     if not another:
         return
     for who in ("the owner", "the member"):
@@ -465,6 +517,8 @@ def only_members_live(tally):
         subprocess.run([*daemon, "--stay"], check=True)
         keep = device.run(*another, os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device"), env=trust)
         here = wait_for(lambda: len(functions(device.address)) == 1)
+        # A stranger under a name that no function has changes nothing.
+        holder = squatter(device.address, stranger, 200, 200)
         device.kill_daemon()
         if who == "the owner":
             subprocess.run(daemon, check=True)
@@ -475,9 +529,12 @@ def only_members_live(tally):
         tally.result(f"only a member lives, {who} starts the next daemon: others open the device", here and ok, reason,
                      *outputs, str(status))
         tally.result(f"only a member lives, {who} starts the next daemon: the member is a function again",
-                     [f["state"] for f in status["functions"]] == ["live"] and
+                     [f["state"] for f in status["functions"]] == ["live", "foreign"] and
                      status["counters"].get("sockets_lost") == 1, str(status), keep.output())
+        tally.result(f"only a member lives, {who} starts the next daemon: there are no sockets for a stranger's name",
+                     status["gids"][0]["sockets"] < 10, str(status["gids"]))
         keep.kill()
+        holder.kill()
         tally.result(f"nothing is left of the member and {who}", device.is_gone(), device.leftovers())
 
 
@@ -798,7 +855,7 @@ def main():
     tests = [options, connection_lost, no_descriptors, descriptors_thrown, few_files, cannot_ask, hostile_keeper, other_address, name_taken,
              many_tools]
     if os.geteuid() == 0:  # interfaces of their own, and other users
-        tests += [stranger_takes_no_place, members, only_members_live, foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]
+        tests += [stranger_takes_no_place, names_held, members, only_members_live, foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]
     for test in tests:
         if args.only in ("", test.__name__):
             test(tally)
