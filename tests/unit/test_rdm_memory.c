@@ -83,7 +83,35 @@ static void rdm__without_memory_to_connect_a_request_fails_for_that(void **state
 	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
 }
 
-/** The same at the side that has asked: itself, which needs no answer. */
+/** rig.cut: there is no memory once the peer is connected and says so. */
+static bool memory_ends_with_the_answer(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
+{
+	(void)ip, (void)len;
+	out_of_memory |= from == 1 && rdm_peer(&rig->node[1], &rig->node[0])->state == RDM_UP;
+	return false;
+}
+
+/** The same at the side that has asked, which knows why. */
+static void rdm__without_memory_when_the_peer_answers_a_request_fails_for_that(void **state)
+{
+	struct rdm_rig *rig = *state;
+	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
+
+	assert_int_equal(rdm_recv(b, NULL, 1, 0, 0, 0, 0, 64), 0);
+	assert_int_equal(rdm_send(a, b, 2, 0, 0, 0, 64), 0);
+	rig->cut = memory_ends_with_the_answer;
+	rdm_run(rig, 20 * SECOND);
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_NO_MEMORY, 2);
+	assert_int_equal(nic_counters(a->nic)[NIC_CNT_rdm_unreachable], 0);
+	rig->cut = NULL;
+	out_of_memory = false;
+	assert_int_equal(rdm_send(a, b, 3, 0, 0, 0, 64), 0);
+	assert_true(rdm_run(rig, 20 * SECOND));
+	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 3);
+	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
+}
+
+/** Itself, which needs no answer. */
 static void rdm__without_memory_to_connect_to_itself_a_request_fails_for_that(void **state)
 {
 	struct rdm_rig *rig = *state;
@@ -169,6 +197,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(rdm__without_memory_for_a_queue_pair_a_request_is_refused),
 		TEST(rdm__without_memory_to_connect_a_request_fails_for_that),
+		TEST(rdm__without_memory_when_the_peer_answers_a_request_fails_for_that),
 		TEST(rdm__without_memory_to_connect_to_itself_a_request_fails_for_that),
 		TEST(rdm__requests_that_wait_go_when_there_is_memory_again),
 		TEST(rdm__requests_that_wait_fail_when_there_is_no_memory_for_long),
