@@ -255,9 +255,8 @@ uint8_t *nic_foresee(const struct nic *nic, const struct nic_rx_frame *frame, st
 enum nic_rx_verdict {
 	NIC_RX_MALFORMED = 0, /* dropped before its QP was looked for; also while the port is down */
 	NIC_RX_PARSED, /* well-formed, and its ICRC held. It may have been dropped later on; the counters say so */
-	/** A connected QP took it from its peer: for RC the PSN expected next, or an answer to a request under way; for UC the PSN
-	 *  expected next. Only this says anything about the peer. UC is the weaker sign: it takes what any sender with the
-	 *  peer's address sends to the QPN. */
+	/** A QP of RC took it from its peer: it had the PSN expected next, or answered a request under way. Only this says anything
+	 *  about the peer: UC and UD take what any sender with the peer's address sends. */
 	NIC_RX_ACCEPTED,
 };
 

@@ -426,20 +426,19 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 }
 
 /* UC (9.8.2): no answers; a gap or the peer's error drops the rest of the message, its receive WQE serves the next.
-   @return as rx_rc */
-static bool rx_uc(struct nic_qp *qp, const struct packet *p)
+   Nothing of it tells who the sender is: a stranger's packet with any PSN makes the next one the expected one. */
+static void rx_uc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
-	bool expected = p->psn == resp->epsn;
 	uint8_t *app = NULL;
 	unsigned verdict;
 
-	if (!expected) {
+	if (p->psn != resp->epsn) {
 		resp->open = NULL;
 		if (!op_starts(p->op)) {
 			COUNT(qp->nic, uc_dropped);
 			qp->counters.dropped_rx++;
-			return false;
+			return;
 		}
 	}
 	resp->epsn = psn_add(p->psn, 1);
@@ -450,7 +449,7 @@ static bool rx_uc(struct nic_qp *qp, const struct packet *p)
 		verdict = execute(qp, p, app);
 	if (verdict == ERR_none) {
 		resp->open = op_ends(p->op) ? NULL : p->op;
-		return expected;
+		return;
 	}
 	resp->open = NULL;
 	COUNT(qp->nic, uc_dropped);
@@ -461,7 +460,6 @@ static bool rx_uc(struct nic_qp *qp, const struct packet *p)
 		qp_complete_recv(qp, &wc, false);
 		qp_enter_error(qp);
 	}
-	return false;
 }
 
 /** @return as rx_rc, of any of its requests. */
@@ -486,7 +484,9 @@ bool resp_rx(struct nic_qp *qp, const struct packet *p)
 		if (qp->state == NIC_QPS_RTR)
 			event_raise(qp->nic, &qp->events, NIC_EVENT_COMM_EST);
 	}
-	if (qp->type == NIC_QPT_UC)
-		return rx_uc(qp, p);
+	if (qp->type == NIC_QPT_UC) {
+		rx_uc(qp, p);
+		return false;
+	}
 	return op_is_elements(p->op) && resp_elements_run(qp, p) ? rx_run(qp, p) : rx_rc(qp, p);
 }

@@ -28,7 +28,7 @@
 
 #define BTH_DEST_QPN 5 /* its leading byte names the function, or says that the rest names a service */
 
-/** An address may change hands: a packet of another kind of sender unmarks the peer. Only packets that a connected QP accepted from its
+/** An address may change hands: a packet of another kind of sender unmarks the peer. Only packets that a QP of RC accepted from its
  *  peer count: a stranger can send all others, from that address or with that address forged. */
 void udp_rx_accepted(struct pmd_port *port, const struct nic_rx_frame *frame)
 {
