@@ -11,8 +11,7 @@
  * at the next tie, or cannot belong to the last one, and everything begins again as at the start. A counter that disagrees
  * again and again is given up.
  *
- * Owns: the process's clock. What one thread is told never goes back, whatever the counter does, because the thread
- * remembers it.
+ * Owns: the process's clock.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -34,7 +33,7 @@
 	60000000000u /* after which one is forgotten: suspending now and then says nothing about the counter */
 
 struct pmd_clock pmd_clock = {.source.kernel_ns = pmd_clock_monotonic_ns};
-_Thread_local uint64_t pmd_clock_last_ns;
+static _Thread_local uint64_t last_ns; /* that this thread has been told by pmd_clock_steady_ns */
 
 uint64_t pmd_clock_monotonic_ns(void)
 {
@@ -189,6 +188,15 @@ uint64_t pmd_clock_slow(struct pmd_clock *c)
 	if (is_due(c, ns))
 		pmd_clock_tie(c);
 	return ns;
+}
+
+uint64_t pmd_clock_steady_ns(void)
+{
+	uint64_t ns = pmd_now_ns();
+
+	if (ns > last_ns)
+		last_ns = ns;
+	return last_ns;
 }
 
 void pmd_clock_check(void)

@@ -75,26 +75,28 @@ static inline bool pmd_clock_fast(const struct pmd_clock *c, uint64_t counts, ui
 	return holds && __atomic_load_n(&c->seq, __ATOMIC_RELAXED) == seq;
 }
 
-extern _Thread_local uint64_t pmd_clock_last_ns; /* that this thread has been told */
-
-/** Nanoseconds since some time in the past. Within a thread it never goes back. What other threads were told may be a little
- *  ahead: see pmd_clock_age. */
+/**
+ * Nanoseconds since some time in the past. It may step back: by what the last tie mended, microseconds as a rule; by 10 ms at
+ * most, when the counter has jumped. What other threads were told may be ahead as well. See pmd_clock_age; the NIC waits until
+ * a step back has passed.
+ */
 static inline uint64_t pmd_now_ns(void)
 {
+#if defined(__x86_64__)
 	uint64_t ns;
 
-#if defined(__x86_64__)
-	if (__builtin_expect(!__atomic_load_n(&pmd_clock.ns_per_count, __ATOMIC_RELAXED) ||
-				     !pmd_clock_fast(&pmd_clock, __rdtsc(), &ns),
-			     0))
+	if (__builtin_expect(__atomic_load_n(&pmd_clock.ns_per_count, __ATOMIC_RELAXED) &&
+				     pmd_clock_fast(&pmd_clock, __rdtsc(), &ns),
+			     1))
+		return ns;
 #endif
-		ns = pmd_clock_slow(&pmd_clock);
-	if (__builtin_expect(ns < pmd_clock_last_ns, 0))
-		return pmd_clock_last_ns;
-	return pmd_clock_last_ns = ns;
+	return pmd_clock_slow(&pmd_clock);
 }
 
-/** How long ago `then_ns` was; 0 when another thread, whose clock is a little ahead, says so. */
+/** The same for applications: within a thread it never goes back. Slower: a library finds a thread's variables by a call. */
+uint64_t pmd_clock_steady_ns(void);
+
+/** How long ago `then_ns` was; 0 where the clock has stepped back meanwhile, or another thread's is a little ahead. */
 static inline uint64_t pmd_clock_age(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;

@@ -296,7 +296,7 @@ static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t r
 		return start_ns;
 	now_ns = pmd_now_ns();
 	pmd_engine_held(e, start_ns, now_ns);
-	__atomic_store_n(&e->inline_work_ns, e->inline_work_ns + now_ns - start_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->inline_work_ns, e->inline_work_ns + pmd_clock_age(now_ns, start_ns), __ATOMIC_RELAXED);
 	__atomic_store_n(&e->inline_last_ns, now_ns, __ATOMIC_RELAXED);
 	return now_ns;
 }
@@ -356,7 +356,7 @@ static bool inline_is_quiet(struct pmd_engine *e)
 	if (!e->quiet || pmd_links_ready(e->links) || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED))
 		return false;
 	now_ns = pmd_now_ns();
-	if (now_ns - e->step_ns >= QUIET_NS)
+	if (pmd_clock_age(now_ns, e->step_ns) >= QUIET_NS)
 		return false;
 	inline_polled(e, now_ns);
 	inline_count(e, false);
@@ -405,7 +405,8 @@ void pmd_inline_yield(struct pmd_engine *e)
 	/* Another thread may have given another away meanwhile. One that gives away the same is forgotten with it: then the
 	 * engine's thread misses a chance to leave packets to it, no more. */
 	__atomic_compare_exchange_n(&e->yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->yielded, pmd_now_ns() - start_ns > YIELD_TAKEN_NS ? PMD_YIELD_TAKEN : PMD_YIELD_UNWANTED,
+	__atomic_store_n(&e->yielded,
+			 pmd_clock_age(pmd_now_ns(), start_ns) > YIELD_TAKEN_NS ? PMD_YIELD_TAKEN : PMD_YIELD_UNWANTED,
 			 __ATOMIC_RELAXED);
 }
 

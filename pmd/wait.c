@@ -159,7 +159,7 @@ static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 			return -EBUSY;
 		if ((woken & PMD_WOKEN_SIGNAL) && !wait_restarts())
 			return -EINTR;
-		wait_slept(e, woken, pmd_now_ns() - since_ns);
+		wait_slept(e, woken, pmd_clock_age(pmd_now_ns(), since_ns));
 	}
 	return 0;
 }

@@ -89,7 +89,7 @@ int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 		return EINVAL;
 	values->comp_mask = 0;
 	if (asked & IBV_VALUES_MASK_RAW_CLOCK) {
-		uint64_t now = pmd_now_ns();
+		uint64_t now = pmd_clock_steady_ns();
 
 		values->raw_clock.tv_sec = (time_t)(now / 1000000000);
 		values->raw_clock.tv_nsec = (long)(now % 1000000000);
