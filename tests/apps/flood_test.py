@@ -113,6 +113,9 @@ def grown(before, after):
 
 def flood(tally, name, talk, class_name, stranger, seconds):
     qps, size, before = talk.qps(), harness.until(15, talk.size), talk.counters()
+    if not qps:
+        tally.result(f"{name}: {class_name}: they talk before it", False, f"queue pairs {qps}", talk.client.output())
+        return
     talking = {q[1] for q in qps}
     target = max(qps)[1] if class_name == "merged" else min(qps)[1]
     sender = harness.Process([*stranger.enter, os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "flood"),
