@@ -51,6 +51,8 @@ extern struct ctl_daemon ctl_daemons[CTL_DAEMONS];
 extern unsigned ctl_n_daemons;
 /** Functions and clients that the daemon has now, by its own word. For oracles. */
 unsigned ctl_daemon_clients(const struct ctl_daemon *d);
+/** Sockets that it knows of, of all addresses. */
+unsigned ctl_daemon_sockets(const struct ctl_daemon *d);
 bool ctl_daemon_stays(const struct ctl_daemon *d);
 /** From now on it is known when daemons are ready. */
 void ctl_daemons_begin(void);

@@ -90,6 +90,15 @@ unsigned ctl_daemon_clients(const struct ctl_daemon *it)
 	return n;
 }
 
+unsigned ctl_daemon_sockets(const struct ctl_daemon *it)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		n += it->d->gids[i].n_sockets;
+	return n;
+}
+
 bool ctl_daemon_stays(const struct ctl_daemon *it)
 {
 	return it->d->stay;

@@ -343,6 +343,9 @@ static void check_daemon(const struct ctl_daemon *it)
 	if (connections > clients + 2)
 		ctl_fail("leak", "the daemon of %u functions has %u descriptors of sockets that it does not know of",
 			 functions, connections - clients - 2);
+	if (count(it->proc, VK_UDP, false) != ctl_daemon_sockets(it))
+		ctl_fail("leak", "the daemon has %u UDP sockets, and knows of %u", count(it->proc, VK_UDP, false),
+			 ctl_daemon_sockets(it));
 	for (enum vk_kind k = VK_EPOLL; k < VK_KINDS; k++)
 		other += count(it->proc, k, false);
 	if (clients != functions)

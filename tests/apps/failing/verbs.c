@@ -200,7 +200,8 @@ static bool recv_post(struct side *s, uint32_t at, uint32_t len, uint64_t id, st
 
 /* ---- transfer ------------------------------------------------------------------------------------------------ */
 
-/** So many completions, by polling or (`sleeps`) asleep on the channel. */
+/** So many completions, by polling or (`sleeps`) asleep on the channel. One that failed is no error that was returned, but a
+ *  connection that was lost: there is another way for all that a call can refuse. */
 static bool completions(struct side *s, unsigned n, bool sleeps, struct failure *f)
 {
 	struct pollfd p = {.fd = s->channel->fd, .events = POLLIN};
@@ -215,7 +216,7 @@ static bool completions(struct side *s, unsigned n, bool sleeps, struct failure 
 		if (got < 0)
 			return failed(f, PHASE_TRANSFER, "ibv_poll_cq", -got);
 		if (got == 1 && wc.status != IBV_WC_SUCCESS)
-			return failed(f, PHASE_TRANSFER, ibv_wc_status_str(wc.status), (int)wc.status);
+			return failed(f, PHASE_TRANSFER, ibv_wc_status_str(wc.status), 0);
 		n -= (unsigned)got;
 		if (got == 0 && now() > end)
 			return failed(f, PHASE_TRANSFER, "no completion", 0);
@@ -224,7 +225,7 @@ static bool completions(struct side *s, unsigned n, bool sleeps, struct failure 
 		MUST_0(PHASE_TRANSFER, ibv_req_notify_cq(s->cq, 0));
 		got = ibv_poll_cq(s->cq, 1, &wc);
 		if (got == 1 && wc.status != IBV_WC_SUCCESS)
-			return failed(f, PHASE_TRANSFER, ibv_wc_status_str(wc.status), (int)wc.status);
+			return failed(f, PHASE_TRANSFER, ibv_wc_status_str(wc.status), 0);
 		if (got == 1) {
 			n--;
 			continue;
