@@ -143,8 +143,8 @@ static void slot_ask(struct daemon *d, unsigned n, int fd)
 	struct slot *s = &d->slots[n];
 	const struct proto_adopt adopt = {.key = d->key};
 
-	if (!proto_peer_allowed(fd, &d->policy, &s->peer)) {
-		s->strange = s->peer.uid != (uid_t)-1;
+	s->strange = !proto_peer_allowed(fd, &d->policy, &s->peer) && s->peer.uid != (uid_t)-1;
+	if (s->strange || s->peer.uid == (uid_t)-1) {
 		d->stats.refused_user += s->misses == 0;
 		goto not_ours;
 	}

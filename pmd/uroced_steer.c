@@ -158,7 +158,7 @@ int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len)
 	close(rc);
 	e->n_sockets = 0;
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
-		if (d->slots[n].state != SLOT_FREE && !d->slots[n].strange)
+		if (d->slots[n].state == SLOT_LIVE) /* others get theirs when they come over */
 			highest = n;
 	rc = entry_grow(d, e, highest, err, err_len);
 	if (rc != 0)
