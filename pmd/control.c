@@ -290,24 +290,18 @@ static void listen_set(struct pmd_control *c, uint32_t events)
 		pmd_control_rewatch(c, &l->watch, events);
 }
 
-/** @return whether timer_ready comes. */
-static bool retry(struct pmd_control *c)
+bool pmd_control_retry(struct pmd_control *c)
 {
 	const struct itimerspec once = {.it_value = {.tv_nsec = DEAF_NS}};
 
 	return timerfd_settime(c->timer.fd, 0, &once, NULL) == 0;
 }
 
-void pmd_control_retry(struct pmd_control *c)
-{
-	retry(c);
-}
-
 /** There is no descriptor for a visitor, who stays in the queue: looking again at once would be all that we do. */
 static void listen_pause(struct pmd_control *c)
 {
 	c->stats.visitors_waiting++;
-	if (retry(c))
+	if (pmd_control_retry(c))
 		listen_set(c, 0);
 }
 

@@ -79,8 +79,8 @@ int pmd_control_watch(struct pmd_control *c, struct pmd_watch *w, uint32_t event
 /** Other events for one that is watched. */
 void pmd_control_rewatch(struct pmd_control *c, struct pmd_watch *w, uint32_t events);
 void pmd_control_unwatch(struct pmd_control *c, struct pmd_watch *w);
-/** What failed for want of descriptors or memory is tried again soon. */
-void pmd_control_retry(struct pmd_control *c);
+/** What failed for want of descriptors or memory is tried again soon. @return false: there is no timer for it. */
+bool pmd_control_retry(struct pmd_control *c);
 
 /* ---- services -------------------------------------------------------------------------------------------- */
 

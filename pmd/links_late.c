@@ -106,14 +106,18 @@ static void withdrawn_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t 
 /** End the link but for its connection. */
 static void withdraw(struct pmd_links *l, uint32_t path)
 {
-	struct link_out *out = links_out_detach(l, path);
+	struct link_out *out;
+	int cancel_state;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
+	out = links_out_detach(l, path);
 	ring_empty(out->ring.memory);
 	ring_unmap(out->ring.memory);
 	out->watch.ready = withdrawn_ready;
 	out->next_withdrawn = l->withdrawn;
 	l->withdrawn = out;
 	l->n_withdrawn++;
+	pthread_setcancelstate(cancel_state, NULL);
 }
 
 bool links_late_waits(const struct pmd_links *l, const struct nic_gid *key, uint32_t target)

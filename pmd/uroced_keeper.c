@@ -322,7 +322,7 @@ static int recover_whole(struct daemon *d, int keeper)
 	const struct timespec pause = {.tv_nsec = WHOLE_PAUSE_NS};
 	int rc = recover_all(d, keeper);
 
-	while (rc != -EMFILE && !is_whole(d) && d->whole_tries < WHOLE_TRIES) {
+	while (rc != -EMFILE && (sockets_count(d) == 0 || !is_whole(d)) && d->whole_tries < WHOLE_TRIES) {
 		d->whole_tries++;
 		nanosleep(&pause, NULL);
 		rc = recover_all(d, keeper);
