@@ -546,11 +546,11 @@ void vk_start(const struct vk_config *config)
 void vk_stop(void)
 {
 	vk.config.slow_exit = false;
-	for (unsigned i = 0; i < vk.n_procs; i++) {
+	for (unsigned i = 0; i < vk.n_procs; i++)
 		if (vk.procs[i]->state != PROC_GONE)
-			proc_reap(vk.procs[i]);
+			proc_reap(vk.procs[i]); /* which looks at all of them */
+	for (unsigned i = 0; i < vk.n_procs; i++)
 		__real_free(vk.procs[i]);
-	}
 	vk.n_procs = 0;
 	vk_collect();
 	vk_udp_stop();
