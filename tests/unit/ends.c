@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -64,6 +65,13 @@ void end_open(struct end *e, const struct pmd_device *device)
 	assert_int_equal(nic_qp_create(e->nic, &init, &e->qp), 0);
 	e->psn = nic_psn_random(e->nic);
 	pmd_unlock(e->engine);
+}
+
+void end_open_inline(struct end *e, const struct pmd_device *device)
+{
+	setenv("UROCE_PROGRESS", "inline", 1);
+	end_open(e, device);
+	unsetenv("UROCE_PROGRESS");
 }
 
 void end_connect(struct end *e, const struct end *peer)
@@ -173,4 +181,20 @@ struct nic_wc end_wait(struct end *e, struct nic_cq *cq, bool sleep)
 		assert_int_equal(read(e->event_fd, &count, sizeof(count)), sizeof(count));
 	}
 	return wc;
+}
+
+void end_post_sends(struct end *e, struct nic_qp *qp, unsigned n, uint32_t len)
+{
+	struct nic_sge sge = {(uintptr_t)e->buf, len, nic_mr_lkey(e->mr)};
+	const struct nic_send_wr wr = {.sg_list = &sge, .num_sge = len > 0, .opcode = NIC_WR_SEND};
+
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(nic_post_send(qp, &wr), 0);
+}
+
+void end_destroy_qp(struct end *e, struct nic_qp *qp)
+{
+	pmd_lock(e->engine);
+	assert_int_equal(nic_qp_destroy(qp), 0);
+	pmd_unlock(e->engine);
 }

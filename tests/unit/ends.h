@@ -27,6 +27,8 @@ struct end {
 int ends_devices(struct pmd_device *devices, unsigned n, const char *more);
 
 void end_open(struct end *e, const struct pmd_device *device);
+/** The engine works only while the test polls: UROCE_PROGRESS=inline. */
+void end_open_inline(struct end *e, const struct pmd_device *device);
 void end_connect(struct end *e, const struct end *peer);
 void end_close(struct end *e);
 
@@ -37,6 +39,9 @@ void ends_open(struct end *a, const struct pmd_device *da, struct end *b, const 
 void end_send(struct end *e, uint32_t opcode, uint32_t len, const struct end *target);
 /** The same, with the lock held. */
 void end_post(struct end *e, uint32_t opcode, uint32_t len, const struct end *target);
+/** n SENDs of `len` bytes by a QP of the end. Lock held; no doorbell. */
+void end_post_sends(struct end *e, struct nic_qp *qp, unsigned n, uint32_t len);
+void end_destroy_qp(struct end *e, struct nic_qp *qp);
 /** A receive into the upper half of the buffer. */
 void end_recv(struct end *e);
 int end_poll(struct end *e, struct nic_cq *cq, struct nic_wc *wc);

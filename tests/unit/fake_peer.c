@@ -194,3 +194,13 @@ struct nic_qp *fake_qp(struct end *e, enum nic_qp_type type, struct nic_cq *cq, 
 	pmd_unlock(e->engine);
 	return qp;
 }
+
+uint32_t fake_route(struct end *e)
+{
+	uint32_t path;
+
+	pmd_lock(e->engine);
+	path = pmd_links_route(e->engine->links, &e->gid, FAKE_QPN);
+	pmd_unlock(e->engine);
+	return path;
+}

@@ -50,6 +50,8 @@ void fake_gone(struct fake_producer *f);
 /** A QP of the end that may send to `qpn` at `gid`. `timeout`: of RC, as in ibv_qp_attr. */
 struct nic_qp *fake_qp(struct end *e, enum nic_qp_type type, struct nic_cq *cq, const struct nic_gid *gid, uint32_t qpn,
 		       uint8_t timeout);
+/** The link to FAKE_FUNCTION of the end's own device: made, if it can be. @return its path, 0: none. */
+uint32_t fake_route(struct end *e);
 /** The engine sees to its connections now. */
 void fake_look_after(struct end *e);
 /** Whether it is readable in time; tests wait long, and assert only that it comes at all. */

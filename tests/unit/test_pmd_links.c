@@ -45,13 +45,6 @@ static struct nic_qp *qp_to_fake(struct end *e, enum nic_qp_type type)
 	return fake_qp(e, type, e->scq, &e->gid, FAKE_QPN, 14);
 }
 
-static void destroy_qp(struct end *e, struct nic_qp *qp)
-{
-	pmd_lock(e->engine);
-	assert_int_equal(nic_qp_destroy(qp), 0);
-	pmd_unlock(e->engine);
-}
-
 /* ---- what a consumer answers ------------------------------------------------------------------------------------ */
 
 /** Descriptors that nobody asked for are closed. */
@@ -72,7 +65,7 @@ static void links__an_answer_too_many_leaves_no_descriptors(void **state)
 		uint32_t path = nic_qp_path(qp);
 
 		assert_true(path > 0);
-		destroy_qp(&a, qp);
+		end_destroy_qp(&a, qp);
 		fake_take(&f);
 		fake_answer(&f, bell);
 		assert_int_equal(proto_send(f.fd, PROTO_LINK_TAKEN, NULL, 0, many, PROTO_FDS_MAX), 0);
@@ -141,7 +134,7 @@ static void links__a_bell_that_may_do_harm_is_not_rung(void **state)
 		fake_look_after(&a);
 		send_to_sleeper(&a, qp, &f);
 		assert_true(fake_is_knocked(&f));
-		destroy_qp(&a, qp);
+		end_destroy_qp(&a, qp);
 		fake_end(&f);
 		fake_look_after(&a);
 		close(bell);
@@ -166,7 +159,7 @@ static void links__a_good_bell_is_rung(void **state)
 	fake_look_after(&a);
 	send_to_sleeper(&a, qp, &f);
 	assert_true(fake_readable(bell));
-	destroy_qp(&a, qp);
+	end_destroy_qp(&a, qp);
 	fake_close(&f);
 	end_close(&a);
 	close(bell);
@@ -192,7 +185,7 @@ static void links__a_bell_that_is_lost_is_rung_again(void **state)
 	assert_true(fake_readable(bell));
 	assert_int_equal(read(bell, &count, sizeof(count)), sizeof(count));
 	assert_true(fake_readable(bell));
-	destroy_qp(&a, qp);
+	end_destroy_qp(&a, qp);
 	fake_close(&f);
 	end_close(&a);
 	close(bell);
@@ -238,7 +231,7 @@ static void links__a_bell_of_another_user_is_not_rung(void **state)
 	fake_look_after(&a);
 	send_to_sleeper(&a, qp, &f);
 	assert_true(fake_is_knocked(&f));
-	destroy_qp(&a, qp);
+	end_destroy_qp(&a, qp);
 	fake_close(&f);
 	end_close(&a);
 	close(bell);
@@ -265,219 +258,6 @@ static void links__another_user_gets_no_bell(void **state)
 	assert_true(proto_msg_is(&m, PROTO_LINK_TAKEN, 0, 1));
 	proto_msg_close(&m);
 	fake_gone(&p);
-	end_close(&a);
-}
-
-/* ---- turns ------------------------------------------------------------------------------------------------------ */
-
-static void end_open_inline(struct end *e, const struct pmd_device *which)
-{
-	setenv("UROCE_PROGRESS", "inline", 1);
-	end_open(e, which);
-	unsetenv("UROCE_PROGRESS");
-}
-
-/** Lock held. */
-static void post(struct end *e, struct nic_qp *qp, unsigned n, uint32_t len)
-{
-	struct nic_sge sge = {(uintptr_t)e->buf, len, nic_mr_lkey(e->mr)};
-	const struct nic_send_wr wr = {.sg_list = &sge, .num_sge = len > 0, .opcode = NIC_WR_SEND};
-
-	for (unsigned i = 0; i < n; i++)
-		assert_int_equal(nic_post_send(qp, &wr), 0);
-}
-
-/** Links that have something to send take turns, whatever their numbers, and the budget is used up. */
-static void links__a_busy_link_does_not_starve_others(void **state)
-{
-	struct fake_consumer f[2];
-	struct nic_qp *qp[2];
-	struct end a;
-
-	(void)state;
-	end_open_inline(&a, &device[0]);
-	for (unsigned i = 0; i < 2; i++) {
-		fake_listen(&f[i], &device[0], FAKE_FUNCTION + i);
-		qp[i] = fake_qp(&a, NIC_QPT_UC, a.scq, &a.gid, (FAKE_FUNCTION + i) << 16 | 7, 0);
-		fake_take(&f[i]);
-	}
-	assert_true(nic_qp_path(qp[0]) && nic_qp_path(qp[1]) && nic_qp_path(qp[0]) != nic_qp_path(qp[1]));
-	pmd_lock(a.engine);
-	for (unsigned busy = 0; busy < 2; busy++) {
-		post(&a, qp[busy], 300, 0);
-		post(&a, qp[!busy], 1, 0);
-		for (unsigned i = 0; i < 2; i++) /* a step has room for one link's turn */
-			assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 32);
-		assert_int_equal(qp[!busy]->sq.next, qp[!busy]->sq.head);
-		assert_int_equal(pmd_links_tx(a.engine->links, 100, pmd_now_ns()), 100);
-		assert_true(pmd_links_tx(a.engine->links, 300, pmd_now_ns()) > 0);
-		assert_int_equal(qp[busy]->sq.next, qp[busy]->sq.head);
-	}
-	pmd_unlock(a.engine);
-	for (unsigned i = 0; i < 2; i++) {
-		destroy_qp(&a, qp[i]);
-		fake_close(&f[i]);
-	}
-	end_close(&a);
-}
-
-/** Two producers that are never quiet, among many that are. */
-static void links__producers_are_served_alike(void **state)
-{
-	static struct fake_producer p[16];
-	uint64_t served[2];
-	struct end a;
-
-	(void)state;
-	end_open_inline(&a, &device[0]);
-	for (unsigned i = 0; i < 16; i++) {
-		fake_hand_over(&p[i], &a);
-		while (a.engine->links->n_in == i)
-			fake_look_after(&a);
-	}
-	pmd_lock(a.engine);
-	for (unsigned i = 0; i < 64; i++) {
-		fake_put(&p[3], 100);
-		fake_put(&p[4], 100);
-		assert_int_equal(pmd_links_rx(a.engine->links, 1, pmd_now_ns()), 32);
-	}
-	for (unsigned i = 0; i < 2; i++)
-		served[i] = a.engine->links->in[3 + i]->ring.head;
-	pmd_unlock(a.engine);
-	assert_int_equal(served[0], served[1]);
-	for (unsigned i = 0; i < 16; i++)
-		fake_gone(&p[i]);
-	end_close(&a);
-}
-
-/** Lock held. What is in the CQ already, or one poll brings: one completion at most. */
-static bool poll_once(struct end *e, struct nic_cq *cq)
-{
-	struct nic_wc wc;
-
-	return nic_cq_poll(cq, 1, &wc) == 1 || (pmd_progress(e->engine, 1) && nic_cq_poll(cq, 1, &wc) == 1);
-}
-
-/** The next completion, while another end makes progress as well. */
-static void end_wait_beside(struct end *e, struct nic_cq *cq, struct end *other)
-{
-	struct nic_wc wc;
-
-	while (end_poll(e, cq, &wc) == 0) {
-		pmd_try_progress(e->engine);
-		pmd_try_progress(other->engine);
-	}
-}
-
-/** A poll for one completion ends with it; but an answer that was posted at once has come with the ACK before it. */
-static void links__an_answer_comes_with_the_ack_before_it(void **state)
-{
-	struct end a, b;
-	struct nic_wc wc;
-
-	(void)state;
-	end_open_inline(&a, &device[0]);
-	end_open_inline(&b, &device[1]);
-	end_connect(&a, &b);
-	end_connect(&b, &a);
-	for (unsigned i = 0; i < 2; i++) {
-		end_recv(&a);
-		end_recv(&b);
-	}
-	for (unsigned i = 0; i < 2; i++) {
-		end_send(&a, NIC_WR_SEND, 8, NULL);
-		end_wait_beside(&b, b.rcq, &a); /* the link is yet to be made */
-		end_send(&b, NIC_WR_SEND, 8, NULL);
-		pmd_lock(a.engine);
-		while (!poll_once(&a, a.scq))
-			;
-		assert_int_equal(nic_cq_poll(a.rcq, 1, &wc), 1);
-		pmd_unlock(a.engine);
-		end_wait_beside(&b, b.scq, &a);
-	}
-	/* Two messages are two polls. */
-	end_recv(&a);
-	end_recv(&a);
-	pmd_lock(b.engine);
-	post(&b, b.qp, 2, 8);
-	pmd_doorbell(b.engine);
-	pmd_unlock(b.engine);
-	pmd_lock(a.engine);
-	assert_true(poll_once(&a, a.rcq));
-	assert_int_equal(nic_cq_poll(a.rcq, 1, &wc), 0);
-	assert_true(poll_once(&a, a.rcq));
-	pmd_unlock(a.engine);
-	end_close(&b);
-	end_close(&a);
-}
-
-/** What a producer that has gone has left is received, also by who polls for less. */
-static void links__what_the_dead_have_said_is_heard(void **state)
-{
-	struct fake_producer p;
-	struct end a;
-
-	(void)state;
-	end_open_inline(&a, &device[0]);
-	fake_hand_over(&p, &a);
-	while (a.engine->links->n_in == 0)
-		fake_look_after(&a);
-	assert_int_equal(fake_put(&p, 100), 100);
-	fake_gone(&p);
-	pmd_lock(a.engine);
-	a.engine->rx_until = 0;
-	while (a.engine->links->n_in > 0)
-		pmd_engine_look_after(a.engine);
-	assert_int_equal(a.engine->rx_until, 0);
-	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
-	pmd_unlock(a.engine);
-	end_close(&a);
-}
-
-/** Also what one has left who was gone before his link was looked at: nobody is there to hear that it has been taken. */
-static void links__what_the_early_dead_have_said_is_heard(void **state)
-{
-	struct fake_producer p;
-	struct end a;
-
-	(void)state;
-	end_open_inline(&a, &device[0]);
-	fake_hand_over(&p, &a);
-	assert_int_equal(fake_put(&p, 100), 100);
-	fake_gone(&p);
-	while (a.engine->port->stats.link_rx_packets + a.engine->port->stats.link_refused == 0 ||
-	       a.engine->links->n_in > 0)
-		fake_look_after(&a);
-	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
-	assert_int_equal(a.engine->port->stats.link_refused, 0);
-	end_close(&a);
-}
-
-/** Links that come when their service has just ended, and those that were there. */
-static void links__end_with_the_service_that_they_are_to(void **state)
-{
-	struct fake_producer p[2];
-	uint16_t port = 1000;
-	struct end a;
-
-	(void)state;
-	end_open_inline(&a, &device[0]);
-	assert_int_equal(pmd_service_open(a.engine, &port), 0);
-	fake_hand_over_for(&p[0], &a, port);
-	while (a.engine->links->n_in == 0)
-		fake_look_after(&a);
-	assert_int_equal(fake_put(&p[0], 100), 100);
-	fake_hand_over_for(&p[1], &a, port);
-	pmd_service_close(a.engine, port);
-	pmd_lock(a.engine);
-	assert_int_equal(a.engine->links->n_in, 0);
-	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
-	pmd_unlock(a.engine);
-	while (a.engine->port->stats.link_refused == 0)
-		fake_look_after(&a);
-	assert_int_equal(a.engine->links->n_in, 0);
-	fake_gone(&p[0]);
-	fake_gone(&p[1]);
 	end_close(&a);
 }
 
@@ -519,7 +299,7 @@ static void fill(struct end *e, struct nic_qp *qp)
 
 	pmd_lock(e->engine);
 	while (ring_reserve(&out->ring, &place) == 1) {
-		post(e, qp, 1, 1024);
+		end_post_sends(e, qp, 1, 1024);
 		assert_int_equal(pmd_links_tx(e->engine->links, 1, pmd_now_ns()), 1);
 	}
 	pmd_unlock(e->engine);
@@ -570,16 +350,16 @@ static void links__a_full_ring_matters_to_who_needs_it(void **state)
 	assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 0);
 	assert_true(pmd_links_retry(a.engine->links) == UINT64_MAX);
 	assert_int_equal(a.engine->port->stats.link_busy, 0);
-	post(&a, qp[0], 1, 8);
+	end_post_sends(&a, qp[0], 1, 8);
 	assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 0);
 	assert_true(pmd_links_retry(a.engine->links) < UINT64_MAX);
 	assert_int_equal(a.engine->port->stats.link_busy, 1);
 	assert_true(pmd_engine_timeout(a.engine, 0, 1) > 0);
-	post(&a, qp[1], 1, 8);
+	end_post_sends(&a, qp[1], 1, 8);
 	assert_int_equal(pmd_engine_timeout(a.engine, 0, 1), 0);
 	pmd_unlock(a.engine);
 	for (unsigned i = 0; i < 2; i++) {
-		destroy_qp(&a, qp[i]);
+		end_destroy_qp(&a, qp[i]);
 		fake_close(&f[i]);
 	}
 	end_close(&a);
@@ -607,12 +387,12 @@ static void links__a_full_ring_that_is_read_is_tried_again_soon(void **state)
 	ring_pop(&f.ring, (uint32_t)len);
 	ring_say_head(&f.ring);
 	pmd_lock(a.engine);
-	post(&a, qp, 1, 8);
+	end_post_sends(&a, qp, 1, 8);
 	now_ns = pmd_now_ns() + 1000000;
 	assert_int_equal(pmd_links_tx(a.engine->links, 32, now_ns), 0);
 	assert_true(pmd_links_retry(a.engine->links) == now_ns + PMD_RETRY_NS);
 	pmd_unlock(a.engine);
-	destroy_qp(&a, qp);
+	end_destroy_qp(&a, qp);
 	fake_close(&f);
 	end_close(&a);
 }
@@ -634,14 +414,14 @@ static void links__a_clock_that_is_a_little_behind_loses_nothing(void **state)
 	drain(&f);
 	fill(&a, qp); /* what it has drained it has moved for, and now it stands still */
 	pmd_lock(a.engine);
-	post(&a, qp, 1, 8);
+	end_post_sends(&a, qp, 1, 8);
 	now_ns = pmd_now_ns();
 	for (unsigned behind = 0; behind < 100; behind++) {
 		assert_int_equal(pmd_links_tx(a.engine->links, 32, now_ns - behind), 0);
 		assert_int_equal(a.engine->port->stats.link_dropped, 0);
 	}
 	pmd_unlock(a.engine);
-	destroy_qp(&a, qp);
+	end_destroy_qp(&a, qp);
 	fake_close(&f);
 	end_close(&a);
 }
@@ -661,7 +441,7 @@ static void links__a_ring_that_stays_full_is_left_alone(void **state)
 	fake_take(&f);
 	fill(&a, qp);
 	pmd_lock(a.engine);
-	post(&a, qp, 1, 8);
+	end_post_sends(&a, qp, 1, 8);
 	pmd_doorbell(a.engine);
 	pmd_unlock(a.engine);
 	getrusage(RUSAGE_SELF, &before);
@@ -676,19 +456,9 @@ static void links__a_ring_that_stays_full_is_left_alone(void **state)
 		drain(&f);
 		usleep(1000);
 	}
-	destroy_qp(&a, qp);
+	end_destroy_qp(&a, qp);
 	fake_close(&f);
 	end_close(&a);
-}
-
-static uint32_t route_to_fake(struct end *e)
-{
-	uint32_t path;
-
-	pmd_lock(e->engine);
-	path = pmd_links_route(e->engine->links, &e->gid, FAKE_QPN);
-	pmd_unlock(e->engine);
-	return path;
 }
 
 /** A datagram for a function that has stopped is lost, at some time, and does not hold up the next one for ever. */
@@ -704,7 +474,7 @@ static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **stat
 	(void)state;
 	end_open(&a, &device[0]);
 	fake_listen(&f, &device[0], FAKE_FUNCTION);
-	assert_true(route_to_fake(&a) > 0);
+	assert_true(fake_route(&a) > 0);
 	fake_take(&f);
 	fake_answer(&f, -1);
 	fake_look_after(&a);
@@ -727,7 +497,7 @@ static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **stat
 		usleep(100000);
 	assert_true(all_sent(&a, qp));
 	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_SUCCESS);
-	destroy_qp(&a, qp);
+	end_destroy_qp(&a, qp);
 	pmd_lock(a.engine);
 	assert_true(a.engine->port->stats.link_dropped > 0);
 	nic_ah_destroy(ah);
@@ -746,17 +516,17 @@ static void links__who_refuses_a_link_is_left_alone(void **state)
 	(void)state;
 	end_open(&a, &device[0]);
 	fake_listen(&f, &device[0], FAKE_FUNCTION);
-	assert_true(route_to_fake(&a) > 0);
+	assert_true(fake_route(&a) > 0);
 	fake_take(&f);
 	fake_answer(&f, -1);
 	fake_look_after(&a);
 	fake_end(&f);
 	fake_look_after(&a);
-	assert_true(route_to_fake(&a) > 0);
+	assert_true(fake_route(&a) > 0);
 	fake_take(&f);
 	fake_end(&f);
 	fake_look_after(&a);
-	assert_int_equal(route_to_fake(&a), 0);
+	assert_int_equal(fake_route(&a), 0);
 	fake_close(&f);
 	end_close(&a);
 }
@@ -812,12 +582,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links__a_bell_that_is_lost_is_rung_again),
 		cmocka_unit_test(links__a_bell_of_another_user_is_not_rung),
 		cmocka_unit_test(links__another_user_gets_no_bell),
-		cmocka_unit_test(links__a_busy_link_does_not_starve_others),
-		cmocka_unit_test(links__producers_are_served_alike),
-		cmocka_unit_test(links__an_answer_comes_with_the_ack_before_it),
-		cmocka_unit_test(links__what_the_dead_have_said_is_heard),
-		cmocka_unit_test(links__what_the_early_dead_have_said_is_heard),
-		cmocka_unit_test(links__end_with_the_service_that_they_are_to),
 		cmocka_unit_test(links__a_daemon_that_does_not_answer_is_left_alone),
 		cmocka_unit_test(links__a_full_ring_matters_to_who_needs_it),
 		cmocka_unit_test(links__a_full_ring_that_is_read_is_tried_again_soon),

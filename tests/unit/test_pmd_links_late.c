@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,23 +17,6 @@
 
 static struct pmd_device device[1];
 
-static void destroy_qp(struct end *e, struct nic_qp *qp)
-{
-	pmd_lock(e->engine);
-	assert_int_equal(nic_qp_destroy(qp), 0);
-	pmd_unlock(e->engine);
-}
-
-static uint32_t route_to_fake(struct end *e)
-{
-	uint32_t path;
-
-	pmd_lock(e->engine);
-	path = pmd_links_route(e->engine->links, &e->gid, FAKE_QPN);
-	pmd_unlock(e->engine);
-	return path;
-}
-
 /** As after the time in which a target that refused is left alone. */
 static void forget_refusals(struct end *e)
 {
@@ -42,13 +24,6 @@ static void forget_refusals(struct end *e)
 	for (unsigned i = 0; i < ROUTES; i++)
 		e->engine->links->routes[i].until_ns = 0;
 	pmd_unlock(e->engine);
-}
-
-static void end_open_inline(struct end *e, const struct pmd_device *which)
-{
-	setenv("UROCE_PROGRESS", "inline", 1);
-	end_open(e, which);
-	unsetenv("UROCE_PROGRESS");
 }
 
 static uint32_t withdrawn(struct end *e)
@@ -112,7 +87,7 @@ static void links__a_link_that_nobody_takes_is_given_up(void **state)
 	await_late_link(&a);
 	assert_int_equal(nic_qp_path(qp[0]), 0);
 	assert_int_equal(a.engine->port->stats.link_late_dropped, 7);
-	assert_int_equal(route_to_fake(&a), 0); /* and is not tried again at once */
+	assert_int_equal(fake_route(&a), 0); /* and is not tried again at once */
 	assert_true(fake_readable(f.listen_fd));
 	f.fd = proto_accept(f.listen_fd);
 	assert_int_equal(proto_recv_wait(f.fd, &m, 20000), 1);
@@ -121,7 +96,7 @@ static void links__a_link_that_nobody_takes_is_given_up(void **state)
 	assert_false(ring_take(&late));
 	ring_unmap(late.memory);
 	for (unsigned i = 0; i < 3; i++)
-		destroy_qp(&a, qp[i]);
+		end_destroy_qp(&a, qp[i]);
 	pmd_lock(a.engine);
 	nic_ah_destroy(ah);
 	pmd_unlock(a.engine);
@@ -141,13 +116,13 @@ static void links__a_link_that_is_taken_without_an_answer_stays(void **state)
 	(void)state;
 	end_open(&a, &device[0]);
 	fake_listen(&f, &device[0], FAKE_FUNCTION);
-	path = route_to_fake(&a);
+	path = fake_route(&a);
 	fake_take(&f);
 	for (unsigned i = 0; i < 2000 && a.engine->links->answer_ns != UINT64_MAX; i++)
 		usleep(10000);
 	assert_true(a.engine->links->answer_ns == UINT64_MAX);
 	assert_int_equal(late_links(&a), 0);
-	assert_int_equal(route_to_fake(&a), path);
+	assert_int_equal(fake_route(&a), path);
 	fake_answer(&f, -1);
 	fake_look_after(&a);
 	assert_true(a.engine->links->out[path]->taken);
@@ -175,6 +150,25 @@ static void links__a_ring_that_was_withdrawn_is_not_read(void **state)
 	end_close(&a);
 }
 
+/** A ring lies in the queue of `f`, and has been withdrawn. */
+static void have_withdrawn(struct end *e, struct fake_consumer *f)
+{
+	end_open(e, &device[0]);
+	fake_listen(f, &device[0], FAKE_FUNCTION);
+	assert_true(fake_route(e) > 0);
+	await_late_link(e);
+	assert_int_equal(withdrawn(e), 1);
+}
+
+/** The consumer fetches it and hangs up, as one does that sees that it was withdrawn. */
+static void fetch_withdrawn(struct fake_consumer *f)
+{
+	f->fd = proto_accept(f->listen_fd);
+	assert_true(f->fd >= 0);
+	close(f->fd);
+	f->fd = -1;
+}
+
 /** A ring that was withdrawn lies in the consumer's queue, and its descriptors are in flight: none is added to it. */
 static void links__a_queue_holds_one_ring_that_was_withdrawn(void **state)
 {
@@ -182,26 +176,19 @@ static void links__a_queue_holds_one_ring_that_was_withdrawn(void **state)
 	struct end a;
 
 	(void)state;
-	end_open(&a, &device[0]);
-	fake_listen(&f, &device[0], FAKE_FUNCTION);
-	assert_true(route_to_fake(&a) > 0);
-	await_late_link(&a);
-	assert_int_equal(withdrawn(&a), 1);
+	have_withdrawn(&a, &f);
 	forget_refusals(&a);
-	assert_int_equal(route_to_fake(&a), 0);
+	assert_int_equal(fake_route(&a), 0);
 	pmd_lock(a.engine);
 	assert_int_equal(pmd_links_make(a.engine->links, &a.gid, FAKE_FUNCTION), -EAGAIN); /* nor for strays */
 	pmd_unlock(a.engine);
-	f.fd = proto_accept(f.listen_fd);
-	assert_true(f.fd >= 0);
-	assert_true(proto_accept(f.listen_fd) < 0);
-	close(f.fd); /* it has seen that the ring was withdrawn */
-	f.fd = -1;
+	fetch_withdrawn(&f);
+	assert_true(proto_accept(f.listen_fd) < 0); /* there is no other */
 	for (unsigned i = 0; i < 2000 && withdrawn(&a) > 0; i++)
 		usleep(10000);
 	assert_int_equal(withdrawn(&a), 0);
 	forget_refusals(&a);
-	assert_true(route_to_fake(&a) > 0);
+	assert_true(fake_route(&a) > 0);
 	fake_close(&f);
 	end_close(&a);
 }
@@ -213,11 +200,7 @@ static void links__a_ring_that_was_withdrawn_ends_with_its_device(void **state)
 	struct end a;
 
 	(void)state;
-	end_open(&a, &device[0]);
-	fake_listen(&f, &device[0], FAKE_FUNCTION);
-	assert_true(route_to_fake(&a) > 0);
-	await_late_link(&a);
-	assert_int_equal(withdrawn(&a), 1);
+	have_withdrawn(&a, &f);
 	end_close(&a);
 	f.fd = proto_accept(f.listen_fd);
 	assert_true(f.fd >= 0);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests of pmd/links*.c: whose turn it is, and what those that have gone have left. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "devices.h"
+#include "engine_priv.h"
+#include "fake_peer.h"
+#include "links_priv.h"
+#include "qp.h"
+#include "services.h"
+
+static struct pmd_device device[2];
+
+/** Links that have something to send take turns, whatever their numbers, and the budget is used up. */
+static void links__a_busy_link_does_not_starve_others(void **state)
+{
+	struct fake_consumer f[2];
+	struct nic_qp *qp[2];
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a, &device[0]);
+	for (unsigned i = 0; i < 2; i++) {
+		fake_listen(&f[i], &device[0], FAKE_FUNCTION + i);
+		qp[i] = fake_qp(&a, NIC_QPT_UC, a.scq, &a.gid, (FAKE_FUNCTION + i) << 16 | 7, 0);
+		fake_take(&f[i]);
+	}
+	assert_true(nic_qp_path(qp[0]) && nic_qp_path(qp[1]) && nic_qp_path(qp[0]) != nic_qp_path(qp[1]));
+	pmd_lock(a.engine);
+	for (unsigned busy = 0; busy < 2; busy++) {
+		end_post_sends(&a, qp[busy], 300, 0);
+		end_post_sends(&a, qp[!busy], 1, 0);
+		for (unsigned i = 0; i < 2; i++) /* a step has room for one link's turn */
+			assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 32);
+		assert_int_equal(qp[!busy]->sq.next, qp[!busy]->sq.head);
+		assert_int_equal(pmd_links_tx(a.engine->links, 100, pmd_now_ns()), 100);
+		assert_true(pmd_links_tx(a.engine->links, 300, pmd_now_ns()) > 0);
+		assert_int_equal(qp[busy]->sq.next, qp[busy]->sq.head);
+	}
+	pmd_unlock(a.engine);
+	for (unsigned i = 0; i < 2; i++) {
+		end_destroy_qp(&a, qp[i]);
+		fake_close(&f[i]);
+	}
+	end_close(&a);
+}
+
+/** Two producers that are never quiet, among many that are. */
+static void links__producers_are_served_alike(void **state)
+{
+	static struct fake_producer p[16];
+	uint64_t served[2];
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a, &device[0]);
+	for (unsigned i = 0; i < 16; i++) {
+		fake_hand_over(&p[i], &a);
+		while (a.engine->links->n_in == i)
+			fake_look_after(&a);
+	}
+	pmd_lock(a.engine);
+	for (unsigned i = 0; i < 64; i++) {
+		fake_put(&p[3], 100);
+		fake_put(&p[4], 100);
+		assert_int_equal(pmd_links_rx(a.engine->links, 1, pmd_now_ns()), 32);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		served[i] = a.engine->links->in[3 + i]->ring.head;
+	pmd_unlock(a.engine);
+	assert_int_equal(served[0], served[1]);
+	for (unsigned i = 0; i < 16; i++)
+		fake_gone(&p[i]);
+	end_close(&a);
+}
+
+/** Lock held. What is in the CQ already, or one poll brings: one completion at most. */
+static bool poll_once(struct end *e, struct nic_cq *cq)
+{
+	struct nic_wc wc;
+
+	return nic_cq_poll(cq, 1, &wc) == 1 || (pmd_progress(e->engine, 1) && nic_cq_poll(cq, 1, &wc) == 1);
+}
+
+/** The next completion, while another end makes progress as well. */
+static void end_wait_beside(struct end *e, struct nic_cq *cq, struct end *other)
+{
+	struct nic_wc wc;
+
+	while (end_poll(e, cq, &wc) == 0) {
+		pmd_try_progress(e->engine);
+		pmd_try_progress(other->engine);
+	}
+}
+
+/** A poll for one completion ends with it; but an answer that was posted at once has come with the ACK before it. */
+static void links__an_answer_comes_with_the_ack_before_it(void **state)
+{
+	struct end a, b;
+	struct nic_wc wc;
+
+	(void)state;
+	end_open_inline(&a, &device[0]);
+	end_open_inline(&b, &device[1]);
+	end_connect(&a, &b);
+	end_connect(&b, &a);
+	for (unsigned i = 0; i < 2; i++) {
+		end_recv(&a);
+		end_recv(&b);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		end_send(&a, NIC_WR_SEND, 8, NULL);
+		end_wait_beside(&b, b.rcq, &a); /* the link is yet to be made */
+		end_send(&b, NIC_WR_SEND, 8, NULL);
+		pmd_lock(a.engine);
+		while (!poll_once(&a, a.scq))
+			;
+		assert_int_equal(nic_cq_poll(a.rcq, 1, &wc), 1);
+		pmd_unlock(a.engine);
+		end_wait_beside(&b, b.scq, &a);
+	}
+	/* Two messages are two polls. */
+	end_recv(&a);
+	end_recv(&a);
+	pmd_lock(b.engine);
+	end_post_sends(&b, b.qp, 2, 8);
+	pmd_doorbell(b.engine);
+	pmd_unlock(b.engine);
+	pmd_lock(a.engine);
+	assert_true(poll_once(&a, a.rcq));
+	assert_int_equal(nic_cq_poll(a.rcq, 1, &wc), 0);
+	assert_true(poll_once(&a, a.rcq));
+	pmd_unlock(a.engine);
+	end_close(&b);
+	end_close(&a);
+}
+
+/** What a producer that has gone has left is received, also by who polls for less. */
+static void links__what_the_dead_have_said_is_heard(void **state)
+{
+	struct fake_producer p;
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a, &device[0]);
+	fake_hand_over(&p, &a);
+	while (a.engine->links->n_in == 0)
+		fake_look_after(&a);
+	assert_int_equal(fake_put(&p, 100), 100);
+	fake_gone(&p);
+	pmd_lock(a.engine);
+	a.engine->rx_until = 0;
+	while (a.engine->links->n_in > 0)
+		pmd_engine_look_after(a.engine);
+	assert_int_equal(a.engine->rx_until, 0);
+	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
+	pmd_unlock(a.engine);
+	end_close(&a);
+}
+
+/** Also what one has left who was gone before his link was looked at: nobody is there to hear that it has been taken. */
+static void links__what_the_early_dead_have_said_is_heard(void **state)
+{
+	struct fake_producer p;
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a, &device[0]);
+	fake_hand_over(&p, &a);
+	assert_int_equal(fake_put(&p, 100), 100);
+	fake_gone(&p);
+	while (a.engine->port->stats.link_rx_packets + a.engine->port->stats.link_refused == 0 ||
+	       a.engine->links->n_in > 0)
+		fake_look_after(&a);
+	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
+	assert_int_equal(a.engine->port->stats.link_refused, 0);
+	end_close(&a);
+}
+
+/** Links that come when their service has just ended, and those that were there. */
+static void links__end_with_the_service_that_they_are_to(void **state)
+{
+	struct fake_producer p[2];
+	uint16_t port = 1000;
+	struct end a;
+
+	(void)state;
+	end_open_inline(&a, &device[0]);
+	assert_int_equal(pmd_service_open(a.engine, &port), 0);
+	fake_hand_over_for(&p[0], &a, port);
+	while (a.engine->links->n_in == 0)
+		fake_look_after(&a);
+	assert_int_equal(fake_put(&p[0], 100), 100);
+	fake_hand_over_for(&p[1], &a, port);
+	pmd_service_close(a.engine, port);
+	pmd_lock(a.engine);
+	assert_int_equal(a.engine->links->n_in, 0);
+	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
+	pmd_unlock(a.engine);
+	while (a.engine->port->stats.link_refused == 0)
+		fake_look_after(&a);
+	assert_int_equal(a.engine->links->n_in, 0);
+	fake_gone(&p[0]);
+	fake_gone(&p[1]);
+	end_close(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(links__a_busy_link_does_not_starve_others),
+		cmocka_unit_test(links__producers_are_served_alike),
+		cmocka_unit_test(links__an_answer_comes_with_the_ack_before_it),
+		cmocka_unit_test(links__what_the_dead_have_said_is_heard),
+		cmocka_unit_test(links__what_the_early_dead_have_said_is_heard),
+		cmocka_unit_test(links__end_with_the_service_that_they_are_to),
+	};
+
+	if (ends_devices(device, 2, NULL) != 2)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
