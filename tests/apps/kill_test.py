@@ -157,10 +157,10 @@ class Points:
       fail   have the next call of its thread fail, whatever it is (tests/apps/failing): it goes on, or ends with an error
     """
 
-    def __init__(self, tally, rng, hows, frail, both, every=1):
+    def __init__(self, tally, rng, hows, frail, both, some):
         self.tally, self.rng, self.hows, self.both = tally, rng, hows, both
         self.many, self.second = Mesh(points=True, frail=frail), Mesh(points=True)
-        self.first, self.every = rng.randrange(every), every
+        self.some = some
         self.failed = False
         self.outcomes = collections.Counter()
 
@@ -316,7 +316,7 @@ class Points:
             self.tally.result(f"{how} at {point}{role}", False, str(failure))
 
     def all(self, only):
-        for name, when in points()[self.first::self.every]:
+        for name, when in points()[self.some]:
             if only not in ("", name):
                 continue
             if when in ("SERVE", "UNSERVE"):  # members have no services: test_pmd_service_points
@@ -360,7 +360,8 @@ def main():
     args = harness.options(__doc__, ("--rounds", "how often each is killed at random moments", 200),
                            ("--udp-rounds", "the same over UDP", 20),
                            ("--only", "run only the part of this name: random, udp, work or points", ""),
-                           ("--every", "of the points where a process stays or a call fails only each Nth, the seed says which", 1),
+                           ("--every", "of the points where a process stays or a call fails only each Nth", 1),
+                           ("--first", "from this one on, 0 to N - 1 (default: another one each day)", -1),
                            ("--point", "run only this point", ""), ("--how", "only kill and stop, only stay, or only fail", ""),
                            ("--seed", "of all that is random", 1))
     tally = harness.Tally("kill")
@@ -378,8 +379,12 @@ def main():
             if hows == ("fail",) and not os.path.exists(mesh.failing_library()):
                 print("SKIP fail at points: built with a sanitizer, without libfailing.so", flush=True)
             elif args.how in ("", *hows):
-                every = args.every if hows in (("stay",), ("fail",)) and not args.point else 1
-                Points(tally, rng, hows, frail, bool(args.point), every).run(args.point)
+                some = slice(None)
+                if args.every > 1 and "kill" not in hows and not args.point:
+                    first = args.first if args.first >= 0 else int(time.time() // 86400) % args.every
+                    print(f"{', '.join(hows)}: --every {args.every} --first {first}", flush=True)
+                    some = slice(first, None, args.every)
+                Points(tally, rng, hows, frail, bool(args.point), some).run(args.point)
     tally.finish()
 
 
