@@ -26,13 +26,13 @@
 #include "spawn.h"
 #include "udp_socket.h"
 
-#define WELCOME_MS 10000
+#define WELCOME_MS  10000
 /* For the word of a daemon that we do not trust. One that starts in vain, since the address is in use, listens under its name
  * for a second before it gives up; until then it answers nobody. */
-#define WAY_MS	   3000
-#define WAYS_NS                                                                                                        \
-	15000000000ull	/* until we give in to others who make way and come back, each under the name for a while */
-#define TRIES	    500 /* with pauses: several seconds */
+#define WAY_MS	    3000
+#define WAYS	    3		   /* times that one process makes way and still has the name */
+#define WAYS_NS	    15000000000ull /* for all of them: each may be under the name for a second */
+#define TRIES	    500		   /* with pauses: several seconds */
 #define PAUSE_NS    10000000
 #define SPAWN_EVERY 20 /* tries in vain */
 /* Outcomes of an attempt besides 0 and errors. */
@@ -233,9 +233,25 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	return 0;
 }
 
-/** One attempt. @param until_ns until then daemons of others may make way. @return 0, TRY_AGAIN, NO_MEMORY, -ECONNREFUSED:
- *  there is no daemon; or another negative errno with a sentence. */
-static int attempt(struct pmd_control *c, uint64_t until_ns, char *err, size_t err_len)
+/** How long processes of others are asked to leave the name of the daemon. */
+struct ways {
+	uint64_t until_ns;
+	pid_t pid;	/* the process asked last */
+	unsigned asked; /* and how often */
+};
+
+/** Whether a process that we do not trust may be asked to leave the name: another one than last time, or not too often. */
+static bool may_ask_way(struct ways *w, pid_t pid)
+{
+	if (pid != w->pid)
+		w->asked = 0;
+	w->pid = pid;
+	return pmd_now_ns() < w->until_ns && w->asked++ < WAYS;
+}
+
+/** One attempt. @return 0, TRY_AGAIN, NO_MEMORY, -ECONNREFUSED: there is no daemon; or another negative errno with a
+ *  sentence. */
+static int attempt(struct pmd_control *c, struct ways *ways, char *err, size_t err_len)
 {
 	struct proto_name name;
 	struct ucred peer;
@@ -252,7 +268,7 @@ static int attempt(struct pmd_control *c, uint64_t until_ns, char *err, size_t e
 	}
 	PMD_POINT(join_connected);
 	rc = check_daemon(fd, &c->join.gid, &peer, err, err_len);
-	if (rc == -EACCES && pmd_now_ns() < until_ns && daemon_makes_way(fd))
+	if (rc == -EACCES && may_ask_way(ways, peer.pid) && daemon_makes_way(fd))
 		rc = TRY_AGAIN;
 	if (rc == 0)
 		rc = ask(fd, &c->join, peer.pid, &m, err, err_len);
@@ -286,12 +302,12 @@ static int spawn_error(const struct pmd_device *device, int rc)
  */
 static int join(struct pmd_control *c, const struct pmd_device *device, char *err, size_t err_len)
 {
-	uint64_t ways_until_ns = pmd_now_ns() + WAYS_NS;
+	struct ways ways = {.until_ns = pmd_now_ns() + WAYS_NS, .pid = -1};
 	unsigned refused = 0;
 	int rc = TRY_AGAIN;
 
 	for (unsigned tries = 0; tries < TRIES; tries++) {
-		rc = attempt(c, ways_until_ns, err, err_len);
+		rc = attempt(c, &ways, err, err_len);
 		if (rc == -ECONNREFUSED && refused++ % SPAWN_EVERY == 0) {
 			PMD_POINT(join_no_daemon);
 			rc = pmd_spawn_daemon(device, err, err_len);

@@ -172,22 +172,23 @@ def place(tally, name, host, side, stranger, env, classes, seconds):
 
 def main():
     args = harness.options(__doc__, ("--seconds", "of each class (default: 10)", 10),
-                           ("--only", "this class only (default: all)", ""))
+                           ("--only", "this class only (default: all)", ""), *harness.EVERY)
     harness.need_programs("fi_pingpong")
     tally = harness.Tally("flood")
     classes = [args.only] if args.only else list(CLASSES)
     sides = harness.loopback_sides(lane=77)
     stranger = Stranger(sides[1].address)
+    turn = harness.turn(args, classes)
     place(tally, "a user, shared memory", Host(), sides[0], stranger, {}, classes, args.seconds)
-    place(tally, "a user, UDP", Host(), sides[0], stranger, {"UROCE_RING": "off"}, classes, args.seconds)
+    place(tally, "a user, UDP", Host(), sides[0], stranger, {"UROCE_RING": "off"}, turn, args.seconds)
     if os.geteuid():
         print("SKIP another host: needs root (network namespaces)", flush=True)
     else:
         a, b = harness.veth_pair()
         side = harness.Side("10.99.0.1", netns=a)
         stranger = Stranger("10.99.0.2", ["nsenter", f"--net=/proc/{b.pid}/ns/net"])
-        place(tally, "another host, shared memory", Host(a), side, stranger, {}, classes, args.seconds)
-        place(tally, "another host, UDP", Host(a), side, stranger, {"UROCE_RING": "off"}, classes, args.seconds)
+        place(tally, "another host, shared memory", Host(a), side, stranger, {}, turn, args.seconds)
+        place(tally, "another host, UDP", Host(a), side, stranger, {"UROCE_RING": "off"}, turn, args.seconds)
     tally.finish()
 
 

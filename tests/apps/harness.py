@@ -315,6 +315,20 @@ def options(description, *more):
     return args
 
 
+# For a suite that has not the time for all cases: other ones each day, so that all have their turn.
+EVERY = (("--every", "run only each Nth case", 1),
+         ("--first", "from this case on, 0 to N - 1 (default: another one each day)", -1))
+
+
+def turn(args, cases):
+    """The cases whose turn it is, by the options EVERY."""
+    if args.every <= 1:
+        return cases
+    first = args.first if args.first >= 0 else int(time.time() // 86400) % args.every
+    print(f"only some cases: --every {args.every} --first {first}", flush=True)
+    return cases[first::args.every]
+
+
 def skip(reason):
     print(f"SKIP: {reason}")
     sys.exit(SKIP)

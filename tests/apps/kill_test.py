@@ -157,10 +157,10 @@ class Points:
       fail   have the next call of its thread fail, whatever it is (tests/apps/failing): it goes on, or ends with an error
     """
 
-    def __init__(self, tally, rng, hows, frail, both, some):
+    def __init__(self, tally, rng, hows, frail, both, at):
         self.tally, self.rng, self.hows, self.both = tally, rng, hows, both
         self.many, self.second = Mesh(points=True, frail=frail), Mesh(points=True)
-        self.some = some
+        self.points = at
         self.failed = False
         self.outcomes = collections.Counter()
 
@@ -315,10 +315,8 @@ class Points:
             self.failed = True
             self.tally.result(f"{how} at {point}{role}", False, str(failure))
 
-    def all(self, only):
-        for name, when in points()[self.some]:
-            if only not in ("", name):
-                continue
+    def all(self):
+        for name, when in self.points:
             if when in ("SERVE", "UNSERVE"):  # members have no services: test_pmd_service_points
                 continue
             if when in DAEMON and self.hows == ("stay",):
@@ -333,10 +331,10 @@ class Points:
                         return
             self.tally.result(f"{', '.join(self.hows)} at {name}", True)
 
-    def run(self, only):
+    def run(self):
         try:
             before = settled(self.many)
-            self.all(only)
+            self.all()
             if self.failed:
                 return
             # Who was stopped may not have taken its links, which are then given up: those that come anew have them all.
@@ -346,7 +344,7 @@ class Points:
                 self.many.kill_daemon()
             time.sleep(REFUSED_S)
             left = census.differences(before, settled(self.many, before))
-            if self.outcomes and not only:
+            if self.outcomes and not self.both:
                 counts = ", ".join(f"{how}: {n}" for how, n in sorted(self.outcomes.items()))
                 self.tally.result(f"fail at points: calls have failed ({counts})",
                                   self.outcomes["went on"] + self.outcomes["an error"] > self.outcomes["no call"], counts)
@@ -360,8 +358,7 @@ def main():
     args = harness.options(__doc__, ("--rounds", "how often each is killed at random moments", 200),
                            ("--udp-rounds", "the same over UDP", 20),
                            ("--only", "run only the part of this name: random, udp, work or points", ""),
-                           ("--every", "of the points where a process stays or a call fails only each Nth", 1),
-                           ("--first", "from this one on, 0 to N - 1 (default: another one each day)", -1),
+                           *harness.EVERY,  # of the points where a process stays or a call fails
                            ("--point", "run only this point", ""), ("--how", "only kill and stop, only stay, or only fail", ""),
                            ("--seed", "of all that is random", 1))
     tally = harness.Tally("kill")
@@ -379,12 +376,11 @@ def main():
             if hows == ("fail",) and not os.path.exists(mesh.failing_library()):
                 print("SKIP fail at points: built with a sanitizer, without libfailing.so", flush=True)
             elif args.how in ("", *hows):
-                some = slice(None)
-                if args.every > 1 and "kill" not in hows and not args.point:
-                    first = args.first if args.first >= 0 else int(time.time() // 86400) % args.every
-                    print(f"{', '.join(hows)}: --every {args.every} --first {first}", flush=True)
-                    some = slice(first, None, args.every)
-                Points(tally, rng, hows, frail, bool(args.point), some).run(args.point)
+                if args.point:
+                    at = [(name, when) for name, when in points() if name == args.point]
+                else:
+                    at = points() if "kill" in hows else harness.turn(args, points())
+                Points(tally, rng, hows, frail, bool(args.point), at).run()
     tally.finish()
 
 

@@ -152,7 +152,7 @@ def main():
                            ("--ethdev", "between two namespaces, through DPDK's net_af_packet"),
                            ("--udp", "through the kernel's UDP, not through shared memory"),
                            ("--mixed", "on one device, beside another pair between two namespaces"),
-                           ("--every", "only every N-th case (default 1)", 1),
+                           *harness.EVERY,
                            ("--only", "only cases whose name holds this", ""),
                            ("--list", "name the cases and stop"),
                            ("--lanes", "pairs of processes at a time; one pair keeps two cores busy (default 2)", 2))
@@ -163,7 +163,7 @@ def main():
         cases = [case for case in subset([1024, 4096]) for _ in range(2)]
     else:
         cases = list(matrix(args.full))
-    cases = [case for case in cases if args.only in case.name][::max(args.every, 1)]
+    cases = harness.turn(args, [case for case in cases if args.only in case.name])
     if args.list:
         print("\n".join(case.name for case in cases))
         return
