@@ -244,6 +244,14 @@ static void check_has_daemon(const struct ctl_function *f)
 	}
 }
 
+/** The address was gone from the interface for a while, and then a device of its own had it first. */
+static bool is_taken(const struct ctl_function *f)
+{
+	const struct ctl_daemon *other = daemon_of(f->netns, &f->e.device.gid);
+
+	return other && other != daemon_of(f->netns, &f->key);
+}
+
 static void check_is_reached(const struct ctl_function *f)
 {
 	unsigned addresses = 0;
@@ -264,7 +272,7 @@ static void check_is_reached(const struct ctl_function *f)
 				ctl_fail("service", "what is for port %u does not come to function %u", f->services[s],
 					 f->index);
 	}
-	if (addresses == 0 && f->e.device.follow == PROTO_FOLLOW_NONE)
+	if (addresses == 0 && f->e.device.follow == PROTO_FOLLOW_NONE && !is_taken(f))
 		ctl_fail("reached", "function %u has no address", f->index);
 }
 
