@@ -207,14 +207,16 @@ static struct ctl_daemon *daemon_of(unsigned netns, const struct nic_gid *gid)
 }
 
 /** It had lost all its addresses when its daemon died, or could not be asked for them and the interface does not have the one that
- *  named the device any more: for the next daemon of the interface it is another device. */
+ *  named the device any more: for the next daemon of the interface it is another device. Or another user took the name of the
+ *  device while its daemon was dead. */
 bool ctl_is_orphan(const struct ctl_function *f)
 {
+	const struct ctl_daemon *d = daemon_of(f->netns, &f->key);
 	struct nic_gid gid;
 
 	if (f->e.control->daemon.fd >= 0)
 		return false;
-	if (f->left_behind)
+	if (f->left_behind || (d && vk_uid(d->proc) != vk_uid(f->proc)))
 		return true;
 	if (f->e.device.follow == PROTO_FOLLOW_NONE)
 		return false;
