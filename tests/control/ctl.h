@@ -49,6 +49,7 @@ struct ctl_daemon *ctl_daemon_start(const struct vk_identity *who, const char *d
 struct ctl_daemon *ctl_daemon_of(const struct vk_proc *p);
 extern struct ctl_daemon ctl_daemons[CTL_DAEMONS];
 extern unsigned ctl_n_daemons;
+extern bool ctl_keeper_failed; /* some daemon could not keep its sockets for the next one, and said so */
 /** Functions and clients that the daemon has now, by its own word. For oracles. */
 unsigned ctl_daemon_clients(const struct ctl_daemon *d);
 /** Sockets that it knows of, of all addresses. */

@@ -19,6 +19,7 @@ int uroced_main(int argc, char **argv);
 
 struct ctl_daemon ctl_daemons[CTL_DAEMONS];
 unsigned ctl_n_daemons;
+bool ctl_keeper_failed;
 
 struct ctl_daemon *ctl_daemon_of(const struct vk_proc *p)
 {
@@ -122,9 +123,11 @@ static void leave_behind(const struct ctl_daemon *it)
 
 static void on_point(struct vk_proc *p, int point)
 {
-	struct ctl_daemon *it = point == PMD_POINT_daemon_ready ? ctl_daemon_of(p) : NULL;
+	struct ctl_daemon *it = ctl_daemon_of(p);
 
-	if (!it)
+	if (it && point == PMD_POINT_daemon_keeper_made)
+		ctl_keeper_failed |= it->d->keeper_due_ns != 0;
+	if (!it || point != PMD_POINT_daemon_ready)
 		return;
 	it->ready = true;
 	vk_wake(it);
@@ -136,6 +139,7 @@ void ctl_daemons_begin(void)
 {
 	vk_on_point = on_point;
 	ctl_n_daemons = 0;
+	ctl_keeper_failed = false;
 	ctl_check_begin();
 }
 

@@ -43,7 +43,7 @@ static bool same_device(const struct ctl_function *a, const struct ctl_function 
  *  before. */
 static bool keeper_may_miss(void)
 {
-	return vk_too_many() != 0;
+	return vk_too_many() != 0 || ctl_keeper_failed;
 }
 
 /* ---- at any time ------------------------------------------------------------------------------------------ */

@@ -457,21 +457,33 @@ static struct ctl_function *owner_of(const struct ctl_open *open, bool other, ui
 	return NULL;
 }
 
-/** For each device that somebody has, one more opens it, and gets in: if there was no daemon, there is one now. */
-static void visit(void)
+/** @return how many devices get their first visitor now. */
+static unsigned visitors_start(struct ctl_function *visitors[CTL_OPENS])
 {
-	struct ctl_function *visitors[CTL_OPENS] = {NULL};
+	unsigned n = 0;
 
 	for (unsigned i = 0; i < w.o->opens; i++) {
 		const struct ctl_function *owner = owner_of(&ctl_opens[i], false, 0);
 		struct vk_identity who = {.netns = ctl_opens[i].netns};
 
-		if (!owner)
+		if (!owner || visitors[i])
 			continue;
 		who.uid = vk_uid(owner->proc);
 		visitors[i] = ctl_function_start(&who, &ctl_opens[i]);
+		n++;
 	}
+	return n;
+}
+
+/** For each device that somebody has, one more opens it, and gets in: if there was no daemon, there is one now. */
+static void visit(void)
+{
+	struct ctl_function *visitors[CTL_OPENS] = {NULL};
+
+	visitors_start(visitors);
 	pass(CALM_NS);
+	if (visitors_start(visitors) > 0) /* functions whose daemon died while they joined */
+		pass(CALM_NS);
 	for (unsigned i = 0; i < w.o->opens; i++) {
 		const struct ctl_function *owner = owner_of(&ctl_opens[i], false, 0);
 
