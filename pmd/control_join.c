@@ -26,18 +26,20 @@
 #include "spawn.h"
 #include "udp_socket.h"
 
-#define WELCOME_MS  10000
+#define WELCOME_MS   10000
 /* For the word of a daemon that we do not trust. One that starts in vain, since the address is in use, listens under its name
  * for a second before it gives up; until then it answers nobody. */
-#define WAY_MS	    3000
-#define WAYS	    3		   /* times that one process makes way and still has the name */
-#define WAYS_NS	    15000000000ull /* for all of them: each may be under the name for a second */
-#define TRIES	    500		   /* with pauses: several seconds */
-#define PAUSE_NS    10000000
-#define SPAWN_EVERY 20 /* tries in vain */
+#define WAY_MS	     3000
+#define WAYS	     3		    /* times that one process makes way and still has the name */
+#define WAYS_NS	     15000000000ull /* for all of them: each may be under the name for a second */
+#define TRIES	     500	    /* with pauses: several seconds */
+#define PAUSE_NS     10000000
+#define SPAWN_EVERY  20 /* tries in vain */
+#define IN_USE_TRIES 50 /* until a program that has the port is no daemon that waits for the name */
+#define SENTENCE     400
 /* Outcomes of an attempt besides 0 and errors. */
-#define TRY_AGAIN   1 /* the daemon is going away, or not there yet */
-#define NO_MEMORY   2 /* the kernel had none to ask with; the sentence says so */
+#define TRY_AGAIN    1 /* the daemon is going away, or not there yet */
+#define NO_MEMORY    2 /* the kernel had none to ask with; the sentence says so */
 
 static void pause_briefly(void)
 {
@@ -298,29 +300,45 @@ static int spawn_error(const struct pmd_device *device, int rc)
 /**
  * A daemon that has just been started may take a while until it has this name, too: when it takes over from one that has
  * died, it first has to hear from the functions which names the device has. So it is given time, and now and then another
- * one is started, which leaves at once when it is not needed.
+ * one is started, which leaves at once when it is not needed. Where that one finds the port in use it was in the way of the
+ * daemon that uses it, and that has the name soon, unless it is no daemon.
  */
 static int join(struct pmd_control *c, const struct pmd_device *device, char *err, size_t err_len)
 {
 	struct ways ways = {.until_ns = pmd_now_ns() + WAYS_NS, .pid = -1};
-	unsigned refused = 0;
+	unsigned refused = 0, last = TRIES;
+	char in_use[SENTENCE] = "";
 	int rc = TRY_AGAIN;
 
-	for (unsigned tries = 0; tries < TRIES; tries++) {
+	for (unsigned tries = 0; tries < last; tries++) {
 		rc = attempt(c, &ways, err, err_len);
-		if (rc == -ECONNREFUSED && refused++ % SPAWN_EVERY == 0) {
+		if (rc == -ECONNREFUSED && !in_use[0] && refused++ % SPAWN_EVERY == 0) {
 			PMD_POINT(join_no_daemon);
 			rc = pmd_spawn_daemon(device, err, err_len);
-			if (rc != 0)
-				return rc == -EIO ? spawn_error(device, rc) : rc;
-			continue;
+			if (rc == -EIO)
+				rc = spawn_error(device, rc);
+			if (rc == 0)
+				continue;
+			if (rc != -EADDRINUSE)
+				return rc;
+			snprintf(in_use, sizeof(in_use), "%s", err);
+			last = tries + IN_USE_TRIES;
+			rc = -ECONNREFUSED;
 		}
 		if (rc != TRY_AGAIN && rc != NO_MEMORY && rc != -ECONNREFUSED)
 			return rc;
+		if (rc == TRY_AGAIN) { /* a daemon that leaves frees the port */
+			in_use[0] = '\0';
+			last = TRIES;
+		}
 		pause_briefly();
 	}
 	if (rc == NO_MEMORY)
 		return -ENOMEM;
+	if (in_use[0]) {
+		snprintf(err, err_len, "%s", in_use);
+		return -EADDRINUSE;
+	}
 	snprintf(err, err_len, "the daemon of the device is busy or keeps going away; try again");
 	return -EBUSY;
 }

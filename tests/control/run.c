@@ -487,9 +487,11 @@ static void visit(void)
 	for (unsigned i = 0; i < w.o->opens; i++) {
 		const struct ctl_function *owner = owner_of(&ctl_opens[i], false, 0);
 
-		/* An orphan keeps the address. Too much of the user's in flight is a reason, and said. */
-		if (visitors[i] && !(owner && ctl_is_orphan(owner)) && visitors[i]->state != CTL_LIVE &&
-		    visitors[i]->rc != -ETOOMANYREFS && !owner_of(&ctl_opens[i], true, vk_uid(visitors[i]->proc)))
+		/* An orphan keeps the address; an owner that leaves may leave it to another user's daemon. Too much of the
+		 * user's in flight is a reason, and said. */
+		if (visitors[i] && !(owner ? ctl_is_orphan(owner) : visitors[i]->rc == -EACCES) &&
+		    visitors[i]->state != CTL_LIVE && visitors[i]->rc != -ETOOMANYREFS &&
+		    !owner_of(&ctl_opens[i], true, vk_uid(visitors[i]->proc)))
 			ctl_fail("visitor", "function %u does not get in, all being calm: %d, %s", visitors[i]->index,
 				 visitors[i]->rc, visitors[i]->err);
 	}
