@@ -102,9 +102,9 @@ static void address_set(struct pmd_engine *e, unsigned i, const struct nic_gid *
 {
 	bool same = pmd_gid_equal(&e->control->device.gids[i], gid);
 
-	if (same) {
+	if (same && (fd < 0 || pmd_port_udp_has(e->port, i))) {
 		if (fd >= 0)
-			close(fd); /* of one whose socket we have */
+			close(fd);
 		return;
 	}
 	pmd_port_udp_remove(e->port, i);
@@ -294,7 +294,9 @@ bool pmd_control_retry(struct pmd_control *c)
 {
 	const struct itimerspec once = {.it_value = {.tv_nsec = DEAF_NS}};
 
-	return timerfd_settime(c->timer.fd, 0, &once, NULL) == 0;
+	/* If it runs already it is not put off. */
+	c->timer_runs = c->timer_runs || timerfd_settime(c->timer.fd, 0, &once, NULL) == 0;
+	return c->timer_runs;
 }
 
 /** There is no descriptor for a visitor, who stays in the queue: looking again at once would be all that we do. */
@@ -313,6 +315,7 @@ static void timer_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t even
 	(void)events;
 	if (syscall(SYS_read, w->fd, &count, sizeof(count)) <= 0)
 		return;
+	c->timer_runs = false;
 	listen_set(c, EPOLLIN);
 	pmd_local_retry(e);
 }

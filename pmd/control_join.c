@@ -327,10 +327,6 @@ static int join(struct pmd_control *c, const struct pmd_device *device, char *er
 		}
 		if (rc != TRY_AGAIN && rc != NO_MEMORY && rc != -ECONNREFUSED)
 			return rc;
-		if (rc == TRY_AGAIN) { /* a daemon that leaves frees the port */
-			in_use[0] = '\0';
-			last = TRIES;
-		}
 		pause_briefly();
 	}
 	if (rc == NO_MEMORY)

@@ -18,8 +18,9 @@ struct pmd_control {
 	int epoll_fd;
 	struct pmd_watch daemon; /* the connection to the daemon; fd -1: there is none now */
 	struct pmd_watch listen;
-	struct pmd_listener *listeners;	       /* under other names */
-	struct pmd_watch timer;		       /* runs while something is to be tried again */
+	struct pmd_listener *listeners; /* under other names */
+	struct pmd_watch timer;		/* runs while something is to be tried again */
+	bool timer_runs;
 	uint16_t services[PROTO_SERVICES_MAX]; /* ports that we serve */
 	unsigned n_services;
 	bool services_late; /* the daemon's queue was full: told again when it can be */

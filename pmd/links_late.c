@@ -63,7 +63,8 @@ static bool is_sent_again(uint32_t kind, const uint8_t *packet, uint32_t len)
 	return service == SERVICE_RC || service == SERVICE_OWN;
 }
 
-/** How many packets in the ring are lost with it. Nobody has taken one; what others may have written there is not trusted. */
+/** How many packets in the ring are lost with it. Nobody has taken one; what others may have written there is not trusted: who moves
+ *  the head of a ring without claiming it loses what the ring had no room for. */
 static unsigned count_lost(const struct link_out *out)
 {
 	struct ring_consumer c = {.memory = out->ring.memory};
@@ -72,7 +73,7 @@ static unsigned count_lost(const struct link_out *out)
 	uint32_t kind;
 	int len;
 
-	while (c.head < out->ring.tail && (len = ring_peek(&c, &packet, &kind)) > 0) {
+	while (out->ring.tail <= RING_BYTES && c.head < out->ring.tail && (len = ring_peek(&c, &packet, &kind)) > 0) {
 		lost += !is_sent_again(kind, packet, (uint32_t)len);
 		ring_pop(&c, (uint32_t)len);
 	}

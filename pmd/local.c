@@ -106,6 +106,12 @@ static void changed(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
+/** Whether the call may succeed later. */
+static bool is_lack(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS;
+}
+
 /** @return the socket, -EOPNOTSUPP: the kernel does not tell, or a negative errno that says what it lacks. */
 static int netlink_open(void)
 {
@@ -117,7 +123,7 @@ static int netlink_open(void)
 	rc = -errno;
 	if (fd >= 0)
 		close(fd);
-	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS ? rc : -EOPNOTSUPP;
+	return is_lack(rc) ? rc : -EOPNOTSUPP;
 }
 
 int pmd_local_open(struct pmd_control *control, struct pmd_local **out)
@@ -139,12 +145,12 @@ int pmd_local_open(struct pmd_control *control, struct pmd_local **out)
 		}
 	}
 	if (rc == 0 || rc == -EOPNOTSUPP)
-		rc = look(local); /* after the socket: a change meanwhile is told */
-	if (rc == 0)
+		rc = look(local);    /* after the socket: a change meanwhile is told */
+	if (rc == 0 || !is_lack(rc)) /* a sandbox without netlink: of addresses only loopback's are known */
 		*out = local;
 	else
 		pmd_local_close(local);
-	return rc;
+	return *out ? 0 : rc;
 }
 
 void pmd_local_abandon(struct pmd_local *local)

@@ -70,7 +70,9 @@ struct pmd_port {
  * own; 0: takes all.
  */
 int pmd_port_udp_create(unsigned function, struct pmd_port **out, char *err, size_t err_len);
-/** Give it the socket of an address, entry `index` of the GID table. The socket is the port's, also after a failure. */
+/** Whether it has the socket of entry `index` of the GID table. */
+bool pmd_port_udp_has(const struct pmd_port *port, unsigned index);
+/** Give it the socket of an address, entry `index`. The socket is the port's, also after a failure. */
 int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid *gid, uint32_t scope, int fd);
 /** The address has gone. */
 void pmd_port_udp_remove(struct pmd_port *port, unsigned index);

@@ -144,6 +144,11 @@ static uint32_t udp_inflight(int fd)
 	return (uint32_t)size / 4 < UDP_INFLIGHT_MAX ? (uint32_t)size / 4 : UDP_INFLIGHT_MAX;
 }
 
+bool pmd_port_udp_has(const struct pmd_port *port, unsigned index)
+{
+	return ((const struct port_udp *)port)->sockets[index].fd >= 0;
+}
+
 int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid *gid, uint32_t scope, int fd)
 {
 	struct port_udp *u = (struct port_udp *)port;

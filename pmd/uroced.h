@@ -111,6 +111,7 @@ struct daemon {
 	unsigned kept;		/* sockets that are in the keeper: all of them, or none */
 	int keeper_rc;		/* why they are not: a negative errno */
 	unsigned keeper_tries;	/* in vain, in a row; no more are counted than matter */
+	bool keeper_come;	/* a function has brought one, whatever there was in it */
 	unsigned whole_tries;	/* that a keeper was looked at again */
 	uint64_t keeper_due_ns; /* the sockets are not in the keeper, and are tried again then; 0: they are */
 	uint64_t files_limit; /* soft limit of open files that we were started with; 0: not known, nothing is bounded */
@@ -157,6 +158,11 @@ void slots_tell(struct daemon *d);
 void slots_tick(struct daemon *d);
 /** Whether somebody has the name of a function, and has not come over. */
 bool slots_any_unasked(const struct daemon *d);
+/** Whether somebody has the name of a function and is none of ours. */
+bool slots_any_foreign(const struct daemon *d);
+/** Give each function that lives a socket of each of its addresses, as far as one could not be made before. @param grown some have
+ *  new ones: they are to be told. @return whether all have theirs. */
+bool slots_grow(struct daemon *d, bool *grown);
 
 /* uroced_gids.c */
 /** Take an address into the table, with its sockets. @return the entry, or a
@@ -217,6 +223,8 @@ void keeper_tick(struct daemon *d);
 void keeper_close(struct daemon *d);
 /** Take over the sockets that a keeper holds. @return how many addresses. */
 int keeper_recover(struct daemon *d, int keeper);
+/** How many sockets there are on the RoCE port of an address, as the kernel lists them. @return -1: it does not say. */
+int keeper_kernel_sockets(const struct nic_gid *gid);
 
 struct keeper_status {
 	bool there;

@@ -23,6 +23,7 @@
 #include "uroced.h"
 
 #define LET_GO_NS   10000000u  /* for functions to close the sockets that they are to */
+#define BLOCKED_NS  500000000u /* until we look again whether others have let go of the sockets */
 #define RETRY_NS    100000000u /* an IPv6 address is tentative for a second or two */
 #define RETRIES_MAX 50
 #define SLOW_NS	    2000000000u /* from then on: who holds the port of an address may let go of it at any time */
@@ -379,10 +380,21 @@ static void gids_begin_anew(struct daemon *d)
 	d->retry_ns = daemon_now_ns() + LET_GO_NS;
 }
 
+/** Whether somebody who is no function of ours, another user's among them, has sockets of the device: these would keep us
+ *  from its addresses, and functions that had let go of them would have lost theirs for nothing. A keeper holds any number of
+ *  sockets. */
+static bool others_have_sockets(const struct daemon *d, const struct wanted *wanted)
+{
+	for (unsigned i = 0; i < wanted->n && !d->keeper_come && slots_any_foreign(d); i++)
+		if (!pmd_gid_is_link_local(&wanted->gids[i]) && keeper_kernel_sockets(&wanted->gids[i]) > (int)d->live)
+			return true;
+	return false;
+}
+
 void gids_sync(struct daemon *d)
 {
 	struct wanted wanted;
-	bool up, changed;
+	bool up, changed, grown, blocked = false;
 
 	d->retry_ns = 0;
 	if (!slots_ready(d))
@@ -393,11 +405,18 @@ void gids_sync(struct daemon *d)
 		return;
 	}
 	if (!d->sockets_known && d->live > 0 && !slots_any_unasked(d)) {
-		gids_begin_anew(d);
-		return;
+		blocked = others_have_sockets(d, &wanted);
+		if (!blocked) {
+			gids_begin_anew(d);
+			return;
+		}
 	}
 	changed = scope_sync(d);
 	changed |= table_sync(d, &wanted);
+	if (!slots_grow(d, &grown) && d->retry_ns == 0)
+		d->retry_ns = daemon_now_ns() + SLOW_NS;
+	if (blocked)
+		d->retry_ns = daemon_now_ns() + BLOCKED_NS;
 	d->sockets_known |= changed || d->live == 0; /* all are ours, and new ones are made here */
 	if (changed)
 		keeper_make(d);
@@ -406,7 +425,7 @@ void gids_sync(struct daemon *d)
 		d->stats.link_changes++;
 		changed = true;
 	}
-	if (changed)
+	if (changed || grown)
 		slots_tell(d);
 }
 

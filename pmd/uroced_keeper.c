@@ -256,8 +256,7 @@ static void recover_message(struct daemon *d, struct proto_msg *m)
 	}
 }
 
-/** How many sockets there are on the RoCE port of an address, as the kernel lists them. @return -1: it does not say. */
-static int kernel_sockets(const struct nic_gid *gid)
+int keeper_kernel_sockets(const struct nic_gid *gid)
 {
 	bool v4 = pmd_gid_is_v4(gid);
 	unsigned words = v4 ? 1 : 4, len = 0;
@@ -289,8 +288,8 @@ static int kernel_sockets(const struct nic_gid *gid)
 static bool is_whole(const struct daemon *d)
 {
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
-		bool counts = d->gids[i].n_sockets > 0 && !pmd_gid_is_link_local(&d->gids[i].gid);
-		int n = counts ? kernel_sockets(&d->gids[i].gid) : -1;
+		bool counts = !pmd_gid_is_none(&d->gids[i].gid) && !pmd_gid_is_link_local(&d->gids[i].gid);
+		int n = counts ? keeper_kernel_sockets(&d->gids[i].gid) : -1;
 
 		if (n >= 0 && (unsigned)n != d->gids[i].n_sockets)
 			return false;
@@ -299,17 +298,22 @@ static bool is_whole(const struct daemon *d)
 }
 
 /** Take what a keeper has. A function may hand over any socket: one that shows the same message again and again, or never ends.
- *  @return as proto_peek for the message behind the last. */
+ *  @return as proto_peek for the message behind the last; -EBUSY: somebody else reads it too, and messages were missed. */
 static int recover_all(struct daemon *d, int keeper)
 {
-	int start = 0, rc = -EAGAIN;
+	int start = 0, end = -1, rc = -EAGAIN;
+	socklen_t len = sizeof(end);
+	unsigned seen = 0;
 	PROTO_MSG(m);
 
 	setsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start));
 	for (unsigned i = 0; i < KEEPER_MESSAGES_MAX && (rc = proto_peek(keeper, &m)) == 1; i++) {
 		recover_message(d, &m);
+		seen += sizeof(struct proto_header) + m.len;
 		proto_msg_close(&m);
 	}
+	if (rc == -EAGAIN && getsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &end, &len) == 0 && (unsigned)end != seen)
+		return -EBUSY;
 	return rc;
 }
 
@@ -322,7 +326,8 @@ static int recover_whole(struct daemon *d, int keeper)
 	const struct timespec pause = {.tv_nsec = WHOLE_PAUSE_NS};
 	int rc = recover_all(d, keeper);
 
-	while (rc != -EMFILE && (sockets_count(d) == 0 || !is_whole(d)) && d->whole_tries < WHOLE_TRIES) {
+	while (rc != -EMFILE && (rc == -EBUSY || sockets_count(d) == 0 || !is_whole(d)) &&
+	       d->whole_tries < WHOLE_TRIES) {
 		d->whole_tries++;
 		nanosleep(&pause, NULL);
 		rc = recover_all(d, keeper);
@@ -346,7 +351,7 @@ int keeper_recover(struct daemon *d, int keeper)
 		d->give_up = true;
 		return 0;
 	}
-	if (!is_whole(d)) {
+	if (rc == -EBUSY || !is_whole(d)) {
 		d->stats.keeper_stale++;
 		gids_forget(d);
 		return 0;

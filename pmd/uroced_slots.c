@@ -99,14 +99,16 @@ static unsigned slot_describe(struct daemon *d, unsigned n, struct proto_device 
 	return n_fds;
 }
 
-/** The function has what slot_describe says. */
-static void slot_has(struct daemon *d, struct slot *s)
+/** Function n has what slot_describe says. */
+static void slot_has(struct daemon *d, unsigned n)
 {
+	struct slot *s = &d->slots[n];
+
 	s->keeper_sent = d->keeper_generation;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
 		int at = slot_entry(d, s, i);
 
-		s->gids_sent[i] = at < 0 ? 0 : d->gids[at].generation;
+		s->gids_sent[i] = at < 0 || n >= d->gids[at].n_sockets ? 0 : d->gids[at].generation;
 	}
 }
 
@@ -222,7 +224,7 @@ static void slot_tell(struct daemon *d, unsigned n)
 	int rc = proto_send(s->fd, PROTO_DEVICE, &device, sizeof(device), fds, n_fds);
 
 	if (rc == 0)
-		slot_has(d, s);
+		slot_has(d, n);
 	else if (rc == -ETOOMANYREFS) /* of all that this user has sent and nobody has fetched: no event says when */
 		slot_put_off(d, s, TELL_AGAIN_NS);
 	else if (rc != -EAGAIN) {
@@ -327,7 +329,7 @@ static int slot_welcome(struct daemon *d, unsigned n, int listen_fd)
 	int rc = proto_send(s->fd, PROTO_WELCOME, &welcome, sizeof(welcome), fds, n_fds);
 
 	if (rc == 0)
-		slot_has(d, s);
+		slot_has(d, n);
 	return rc;
 }
 
@@ -426,6 +428,35 @@ bool slots_ready(const struct daemon *d)
 	return d->adopting == 0 || d->sockets_known;
 }
 
+bool slots_any_foreign(const struct daemon *d)
+{
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
+		if (d->slots[n].state == SLOT_FOREIGN)
+			return true;
+	return false;
+}
+
+bool slots_grow(struct daemon *d, bool *grown)
+{
+	char err[256];
+	bool all = true;
+
+	*grown = false;
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
+		const struct slot *s = &d->slots[n];
+
+		for (unsigned i = 0; s->state == SLOT_LIVE && i < NIC_GID_TABLE_LEN; i++) {
+			int at = slot_entry(d, s, i);
+
+			if (at < 0 || n < d->gids[at].n_sockets)
+				continue;
+			all &= steer_grow(d, n, err, sizeof(err)) == 0;
+			*grown |= n < d->gids[at].n_sockets;
+		}
+	}
+	return all;
+}
+
 bool slots_any_unasked(const struct daemon *d)
 {
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
@@ -492,6 +523,7 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 		gids_fix(d, &s->join.gid);
 	if (a->keeper && !d->sockets_known && slot_is_trusted(s)) {
 		PMD_POINT(daemon_keeper_come);
+		d->keeper_come = true;
 		d->sockets_known = keeper_recover(d, m->fds[0]) > 0;
 	}
 	if (steer_grow(d, n, err, sizeof(err)) != 0)

@@ -42,6 +42,7 @@ struct ctl_daemon {
 	bool stay, ready, ended;
 	char said[300];	  /* on stderr */
 	struct daemon *d; /* its memory, while it runs */
+	uint64_t stale;	  /* keepers that it did not use: the sockets of a killed daemon were not all in them */
 };
 
 /** Start one, as by hand. `device` and `iface` may be "". */
@@ -142,7 +143,7 @@ void ctl_check_closed(const struct ctl_function *f);
 
 struct ctl_stats {
 	uint64_t turns, calls, joins, refused, adopted, came_back, daemons, kills, pauses, services, links, datagrams,
-		messages, virtual_ms;
+		messages, keepers, stale, virtual_ms;
 };
 
 /** @return whether no oracle was violated. */

@@ -125,6 +125,11 @@ static void on_point(struct vk_proc *p, int point)
 {
 	struct ctl_daemon *it = ctl_daemon_of(p);
 
+	if (it && it->d) {
+		ctl_stats.keepers += point == PMD_POINT_daemon_recovered;
+		ctl_stats.stale += it->d->stats.keeper_stale - it->stale;
+		it->stale = it->d->stats.keeper_stale;
+	}
 	if (it && point == PMD_POINT_daemon_keeper_made)
 		ctl_keeper_failed |= it->d->keeper_due_ns != 0;
 	if (!it || point != PMD_POINT_daemon_ready)

@@ -15,7 +15,8 @@
 
 #include "ctl.h"
 
-#define PATIENCE_S 120 /* real time, of one seed */
+#define PATIENCE_S   120 /* real time, of one seed */
+#define KEEPERS_MANY 50	 /* enough to tell from how many a daemon has its sockets back */
 
 struct arguments {
 	uint64_t first, count;
@@ -155,10 +156,15 @@ int main(int argc, char **argv)
 #define S(field) (unsigned long long)sum.field
 	printf("%llu virtual seconds, %llu turns; %llu daemons; %llu functions joined, %llu were refused, %llu "
 	       "adopted, %llu "
-	       "came back; %llu killed, %llu stopped; %llu services, %llu links, %llu datagrams, %llu bad messages\n",
+	       "came back; %llu killed, %llu stopped; %llu services, %llu links, %llu datagrams, %llu bad messages; "
+	       "%llu keepers, %llu of no use\n",
 	       S(virtual_ms) / 1000, S(turns), S(daemons), S(joins), S(refused), S(adopted), S(came_back), S(kills),
-	       S(pauses), S(services), S(links), S(datagrams), S(messages));
+	       S(pauses), S(services), S(links), S(datagrams), S(messages), S(keepers), S(stale));
 #undef S
+	if (sum.keepers > KEEPERS_MANY && sum.stale * 10 > sum.keepers) {
+		printf("VIOLATION of keepers: too many were of no use to the next daemon\n");
+		failed++;
+	}
 	printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
 	return failed == 0 ? 0 : 1;
 }

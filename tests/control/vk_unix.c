@@ -500,6 +500,11 @@ int vk_unix_option(struct vk_file *f, int name, void *value, socklen_t *len)
 		*len = sizeof(v);
 		return 0;
 	}
+	if (name == SO_PEEK_OFF) {
+		memcpy(value, &f->u.un.peek_off, sizeof(int));
+		*len = sizeof(int);
+		return 0;
+	}
 	return name == 59 /* SO_PEERGROUPS */ ? (*len = 0, 0) : -ENOPROTOOPT;
 }
 
