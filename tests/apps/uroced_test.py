@@ -113,6 +113,13 @@ def start(device):
     subprocess.run([uroced(), "--device", device.address], check=True)
 
 
+def sockets(address):
+    """The sockets on the RoCE port of an address, by inode."""
+    local = "".join(f"{byte:02X}" for byte in reversed(socket.inet_aton(address))) + f":{4791:04X}"
+    with open("/proc/net/udp", encoding="ascii") as lines:
+        return {fields[9] for fields in map(str.split, lines) if fields[1] == local}
+
+
 def throw(address, number, count):
     """Datagrams to a QP of function `number`."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -538,16 +545,47 @@ def only_members_live(tally):
         tally.result(f"nothing is left of the member and {who}", device.is_gone(), device.leftovers())
 
 
+def two_users_live(tally):
+    """The daemon is killed while only members of two users have the device. One of them starts the next daemon, which may not have
+    the other's function: its own keeps what it has."""
+    users = harness.other_user(12345, "members of a device"), harness.other_user(54321, "another member")
+    if not all(users):
+        return
+    device = Device()
+    trust = {"UROCE_ALLOW": "user=0"}
+    open_device = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device")
+    subprocess.run([uroced(), "--device", device.address, "--allow", "all", "--stay"], check=True)
+    keep = [device.run(*user, open_device, env=trust) for user in users]
+    here = wait_for(lambda: len(functions(device.address)) == 2)
+    before = sockets(device.address)
+    device.kill_daemon()
+    late = device.run(*users[0], open_device, env=trust)
+    adopted = wait_for(lambda: [f["state"] for f in functions(device.address)][:1] == ["live"])
+    time.sleep(2)  # in which a daemon that takes the sockets for lost would begin anew
+    status = ask(device.address) or {"counters": {}}
+    tally.result("two users live, one starts the next daemon: its function is taken over", here and adopted, str(status),
+                 late.output())
+    tally.result("two users live, one starts the next daemon: nobody loses sockets", status["counters"].get("sockets_lost") == 0
+                 and len(before & sockets(device.address)) == 2, str(status), f"{before} -> {sockets(device.address)}")
+    for process in (*keep, late):
+        process.kill()
+    tally.result("nothing is left of the two users", device.is_gone(), device.leftovers())
+
+
 LIBC = ctypes.CDLL(None, use_errno=True)
-SYSCALLS = {"x86_64": (0xc000003e, 46), "aarch64": (0xc00000b7, 211)}  # AUDIT_ARCH_..., sendmsg
+# AUDIT_ARCH_..., sendmsg, socket
+SYSCALLS = {"x86_64": (0xc000003e, 46, 41), "aarch64": (0xc00000b7, 211, 198)}
+SENDMSG, SOCKET = 1, 2
 
 
-def without_sendmsg(error):
-    """In a process that is about to run a program: have the kernel refuse each sendmsg with this errno (seccomp)."""
-    arch, number = SYSCALLS[os.uname().machine]
+def without(call, error, first=None):
+    """In a process that is about to run a program: have the kernel refuse a system call, if its first argument is `first`, with
+    this errno (seccomp)."""
+    arch, number = SYSCALLS[os.uname().machine][0], SYSCALLS[os.uname().machine][call]
+    argument = [(0x20, 0, 0, 16), (0x15, 0, 1, first)] if first is not None else []
     code = b"".join(struct.pack("=HBBI", *line) for line in (
-        (0x20, 0, 0, 4), (0x15, 0, 3, arch),       # of this architecture,
-        (0x20, 0, 0, 0), (0x15, 0, 1, number),     # sendmsg:
+        (0x20, 0, 0, 4), (0x15, 0, 3 + len(argument), arch),           # of this architecture,
+        (0x20, 0, 0, 0), (0x15, 0, 1 + len(argument), number), *argument,  # the call:
         (0x06, 0, 0, 0x00050000 | error), (0x06, 0, 0, 0x7fff0000)))
     buffer = ctypes.create_string_buffer(code)
     program = struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
@@ -565,12 +603,25 @@ def cannot_ask(tally):
     for error, words in ((errno.EPERM, "a sandbox"), (errno.ENOBUFS, "no memory"), (errno.EIO, "cannot be asked")):
         result = subprocess.run(device.side.command(["ibv_devinfo"]), env=dict(os.environ, UROCE_DEVICES=device.address),
                                 capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
-                                preexec_fn=lambda: without_sendmsg(error))  # noqa: B023: runs at once
+                                preexec_fn=lambda: without(SENDMSG, error))  # noqa: B023: runs at once
         said = result.stdout + result.stderr
         tally.result(f"sendmsg fails with {errno.errorcode[error]}: the message says so", result.returncode not in (0, 99)
                      and words in said and "version" not in said, f"exit code {result.returncode}", said)
     function.end()
     tally.result("nothing is left of those who could not ask", device.is_gone(), device.leftovers())
+
+
+def no_netlink(tally):
+    """A sandbox that lets a program have no netlink socket, as systemd's RestrictAddressFamilies= does: the device opens."""
+    if os.uname().machine not in SYSCALLS:
+        return
+    device = Device()
+    result = subprocess.run(device.side.command(["ibv_devinfo"]), env=dict(os.environ, UROCE_DEVICES=device.address),
+                            capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
+                            preexec_fn=lambda: without(SOCKET, errno.EAFNOSUPPORT, socket.AF_NETLINK))
+    tally.result("a device opens without netlink", result.returncode == 0 and "PORT_ACTIVE" in result.stdout,
+                 result.stdout + result.stderr)
+    tally.result("nothing is left of it", device.is_gone(), device.leftovers())
 
 
 def hostile_keeper(tally):
@@ -852,10 +903,11 @@ def main():
     args = harness.options(__doc__, ("--only", "run only the test of this name", ""))
     harness.need_programs("ibv_devinfo")
     tally = harness.Tally("uroced")
-    tests = [options, connection_lost, no_descriptors, descriptors_thrown, few_files, cannot_ask, hostile_keeper, other_address, name_taken,
+    tests = [options, connection_lost, no_descriptors, descriptors_thrown, few_files, cannot_ask, no_netlink, hostile_keeper, other_address, name_taken,
              many_tools]
     if os.geteuid() == 0:  # interfaces of their own, and other users
-        tests += [stranger_takes_no_place, names_held, members, only_members_live, foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]
+        tests += [stranger_takes_no_place, names_held, members, only_members_live, two_users_live,
+                  foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]
     for test in tests:
         if args.only in ("", test.__name__):
             test(tally)
