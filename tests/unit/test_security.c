@@ -446,8 +446,10 @@ static void security__SE_04_packets_of_uc_and_ud_tell_nothing(void **state)
 	struct rig *rig = rig_ready(&(struct rig_opts){.type = NIC_QPT_UC});
 
 	assert_int_equal(verdict_of(rig, RIG_UC | WRITE_ONLY, RIG_RQ_PSN), NIC_RX_PARSED);
-	assert_int_equal(verdict_of(rig, RIG_UC | WRITE_ONLY, RIG_RQ_PSN + 7), NIC_RX_PARSED); /* any PSN is taken ... */
-	assert_int_equal(verdict_of(rig, RIG_UC | WRITE_ONLY, RIG_RQ_PSN + 8), NIC_RX_PARSED); /* ... and names the next */
+	assert_int_equal(verdict_of(rig, RIG_UC | WRITE_ONLY, RIG_RQ_PSN + 7),
+			 NIC_RX_PARSED); /* any PSN is taken ... */
+	assert_int_equal(verdict_of(rig, RIG_UC | WRITE_ONLY, RIG_RQ_PSN + 8),
+			 NIC_RX_PARSED); /* ... and names the next */
 	rig_destroy(rig);
 	rig = rig_ready(&(struct rig_opts){.type = NIC_QPT_UD});
 	rig_post_recv(rig, 1, 0, 64);
