@@ -129,8 +129,10 @@ static uint64_t inherit_nothing(void)
 	sigset_t none;
 
 	for (int fd = 0; fd < 3; fd++) /* or ours would come to lie there */
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd) {
+			fprintf(stderr, "uroced: /dev/null cannot be opened: %s\n", strerror(errno));
 			exit(1);
+		}
 	if (syscall(SYS_close_range, 3, ~0u, 0) != 0)
 		for (int fd = 3; fd < 65536; fd++)
 			close(fd);
