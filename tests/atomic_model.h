@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomic_model.h - what masked atomics do, bit by bit and with nothing of nic/atomic.c: for tests that compare with it. Numbers
+ * atomic_model.h - what masked atomics do, bit by bit and with nothing of nic/mem/atomic.c: for tests that compare with it. Numbers
  * are little-endian, of any length.
  */
 #ifndef TEST_ATOMIC_MODEL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * facts.h - what is the same for every device of ours, for those who tell it: ibv_query_* (ibverbs/query.c) and the
- * tree of sysfs files (sysfs/attributes.c). What differs from device to device comes from pmd/engine.h and nic.h.
+ * tree of sysfs files (sysfs/attributes.c). What differs from device to device comes from pmd/include/engine.h and nic.h.
  */
 #ifndef FACTS_H
 #define FACTS_H

@@ -100,7 +100,7 @@ def defaults():
 
 
 def default_places():
-    """As pmd/devices.c: every IPv4 address that is not a loopback one, of interfaces that are up; else 127.0.0.1."""
+    """As pmd/control/devices.c: every IPv4 address that is not a loopback one, of interfaces that are up; else 127.0.0.1."""
     return list(dict.fromkeys(ipv4_addresses())) or ["127.0.0.1"]
 
 

@@ -26,7 +26,7 @@ CLASSES = {
     "cnp": [("nic", "rx_cnp_ignored")],
     "merged": [("port", "rx_misrouted")],
 }
-STEP_PACKETS_MAX = 800  # PMD_STEP_PACKETS_MAX of pmd/engine_priv.h
+STEP_PACKETS_MAX = 800  # PMD_STEP_PACKETS_MAX of pmd/engine/engine_priv.h
 RSS_KIB = 4096  # that a process may have grown by: pages touched for the first time
 WINDOW_S = 3    # of a flood; there must be messages in each
 ANSWER_S = 30   # `uroce stat` has to have answered in that time

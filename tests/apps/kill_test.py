@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Processes of a device that die or stop while they talk to each other: at random moments, and at each point of
-pmd/points.def. Whoever is left gets errors in finite time, goes on with the others, and nothing leaks."""
+pmd/base/points.def. Whoever is left gets errors in finite time, goes on with the others, and nothing leaks."""
 import collections
 import os
 import random
@@ -26,7 +26,7 @@ LINE = re.compile(r'^PMD_POINT_IS\((\w+), (\w+), "', re.M)
 
 def points():
     """[(name, when)]"""
-    with open(os.path.join(harness.ROOT, "pmd", "points.def")) as f:
+    with open(os.path.join(harness.ROOT, "pmd", "base", "points.def")) as f:
         return LINE.findall(f.read())
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The daemon of a device before functions that do as they should not: speaks pmd/proto.h to it, function by function."""
+"""The daemon of a device before functions that do as they should not: speaks pmd/proto/proto.h to it, function by function."""
 import array
 import ctypes
 import errno

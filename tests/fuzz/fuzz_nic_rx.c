@@ -22,8 +22,8 @@
 #define IDS	  4096
 
 enum { RC, UC, UD };
-enum { MASKED_CMP_SWAP = 0xc0, MASKED_FETCH_ADD, EXT_ATOMIC_ACK }; /* opcodes, nic/extended.md */
-enum { ELEMENTS = 0xc4, FETCH_ELEMENTS, ELEMENTS_ACK };		   /* nic/elem.md */
+enum { MASKED_CMP_SWAP = 0xc0, MASKED_FETCH_ADD, EXT_ATOMIC_ACK }; /* opcodes, nic/mem/extended.md */
+enum { ELEMENTS = 0xc4, FETCH_ELEMENTS, ELEMENTS_ACK };		   /* nic/mem/elem.md */
 
 struct fuzz_qp {
 	struct nic_qp *qp;

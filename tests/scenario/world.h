@@ -2,7 +2,7 @@
 /*
  * world.h - two NICs, A and B, one RC connection, a wire of 10 us that loses what it is told to lose, and a transcript
  * of everything that happens, one line an event with its virtual time in microseconds. For tests that read like the
- * specification's ladder diagrams. Built on nic/nic.h only; frames are decoded by tests/sim/decode.c.
+ * specification's ladder diagrams. Built on nic/include/nic.h only; frames are decoded by tests/sim/decode.c.
  *
  * PSNs: A sends from 100 on, B from 200 on. Path MTU 256.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * decode.h - a tiny decoder of RoCEv2 frames for oracles and transcripts. Written apart from nic/packet.c on purpose,
+ * decode.h - a tiny decoder of RoCEv2 frames for oracles and transcripts. Written apart from nic/wire/packet.c on purpose,
  * so that a mistake there is not shared here. It trusts the frames that the NIC under test emits; it checks no ICRC.
  */
 #ifndef SIM_DECODE_H

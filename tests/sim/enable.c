@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * enable.c - managed queues (nic/cross.c): what is posted to them may start, or be taken, when it has been enabled, which the node's runner
+ * enable.c - managed queues (nic/qp/cross.c): what is posted to them may start, or be taken, when it has been enabled, which the node's runner
  * does some time later, for some of it or for all.
  *
  * Oracle: managed_early.

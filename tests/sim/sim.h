@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sim.h - the deterministic simulator: N NICs, a virtual clock, a faulty network, a random workload, and oracles that
- * watch all of it (DESIGN.md section 4). It knows the NIC through nic/nic.h only; frames it decodes on its own.
+ * watch all of it (DESIGN.md section 4). It knows the NIC through nic/include/nic.h only; frames it decodes on its own.
  *
  *   run.c      builds a world from options, runs the event loop, tells the end      sched.c   event queue, virtual time
  *   node.c     a NIC and its owner: transmit, timers, events                         link.c    the network and its faults

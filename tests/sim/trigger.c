@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trigger.c - work that waits for counters (nic/trigger.h). Every completion of a node counts in one of its counters, in the part that
+ * trigger.c - work that waits for counters (nic/include/trigger.h). Every completion of a node counts in one of its counters, in the part that
  * it belongs to; what these start posts send WRs, whose completions count here and at the peer, or counts itself. Meanwhile the
  * application adds, sets, queues and cancels. A model knows what each change has reached, and in which order.
  *

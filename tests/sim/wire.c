@@ -107,7 +107,7 @@ static int expected_op(const struct wr *wr, uint64_t k)
 	}
 }
 
-/** Operands as nic/extended.md has them: numbers of 4 or 8 bytes in network order, the least significant first. */
+/** Operands as nic/mem/extended.md has them: numbers of 4 or 8 bytes in network order, the least significant first. */
 static bool operand_is(const uint8_t *wire, const uint64_t *words, uint32_t size)
 {
 	for (uint32_t i = 0; i < size; i++) {

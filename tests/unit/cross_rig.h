@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cross_rig.h - fixture of the tests of nic/cross.c: a rig with queues that wait, and a CQ that is counted. */
+/* cross_rig.h - fixture of the tests of nic/qp/cross.c: a rig with queues that wait, and a CQ that is counted. */
 #ifndef UNIT_CROSS_RIG_H
 #define UNIT_CROSS_RIG_H
 

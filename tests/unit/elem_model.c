@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * elem_model.c - what operations on elements do (elem_model.h). It shares nothing with nic/elem.c but the numbers of datatypes and
+ * elem_model.c - what operations on elements do (elem_model.h). It shares nothing with nic/mem/elem.c but the numbers of datatypes and
  * operations: integers digit by digit in base 256; FLOAT and DOUBLE with more digits than they have, rounded once; small formats by
  * looking for the nearest number that they know; complex products by the formula, where that has no NaN.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * elem_model.h - what operations on elements are to do, by a model that shares nothing with who executes them, and values to try
- * them with. For tests of nic/elem.c, and of what programs get to see of it.
+ * them with. For tests of nic/mem/elem.c, and of what programs get to see of it.
  */
 #ifndef ELEM_MODEL_H
 #define ELEM_MODEL_H

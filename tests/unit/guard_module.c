@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* guard_module.c - pmd/guard.c as a library that is loaded at run time (test_pmd_guard.c). */
+/* guard_module.c - pmd/base/guard.c as a library that is loaded at run time (test_pmd_guard.c). */
 #include "engine.h"
 #include "guard.h"
 

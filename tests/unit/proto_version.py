@@ -12,4 +12,4 @@ from uroce_cmd import proto  # noqa: E402  # pylint: disable=import-error,wrong-
 version = int(re.search(r"#define PROTO_VERSION\s+(\d+)", text).group(1))
 base = int(re.search(r"#define PROTO_MAGIC\s+\((0x[0-9a-f]+)u \| PROTO_VERSION\)", text).group(1), 16)
 if proto.MAGIC != base | version:
-    sys.exit(f"scripts/uroce_cmd/proto.py says {proto.MAGIC:#x}, pmd/proto.h {base | version:#x}")
+    sys.exit(f"scripts/uroce_cmd/proto.py says {proto.MAGIC:#x}, pmd/proto/proto.h {base | version:#x}")

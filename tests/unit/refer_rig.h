@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* refer_rig.h - two NICs whose packets name memory (nic/refer.c), with a carrier between them that fetches it, or fails to. */
+/* refer_rig.h - two NICs whose packets name memory (nic/qp/refer.c), with a carrier between them that fetches it, or fails to. */
 #ifndef UNIT_REFER_RIG_H
 #define UNIT_REFER_RIG_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_atomic_unit.c - nic/atomic.c against a model that goes bit by bit, with random and adversarial operands; against itself
+ * test_atomic_unit.c - nic/mem/atomic.c against a model that goes bit by bit, with random and adversarial operands; against itself
  * in several threads; and the constructions by which programs make other operations of the masked ones.
  */
 #include <pthread.h>

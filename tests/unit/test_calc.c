@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_calc.c - nic/calc.c: which calculations there are, and their results. */
+/* test_calc.c - nic/mem/calc.c: which calculations there are, and their results. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

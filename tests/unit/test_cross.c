@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_cross.c - nic/cross.c: requests that wait for a CQ; on queue pairs that go, CQs that overflow, and under loss. Those that
+ * test_cross.c - nic/qp/cross.c: requests that wait for a CQ; on queue pairs that go, CQs that overflow, and under loss. Those that
  * enable others, and that calculate, are in test_cross_enable.c.
  */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cross_enable.c - nic/cross.c and nic/calc.c: requests that let those of other queues go, programs of both kinds, calculations. */
+/* test_cross_enable.c - nic/qp/cross.c and nic/mem/calc.c: requests that let those of other queues go, programs of both kinds, calculations. */
 #include <stdlib.h>
 
 #include "cross_rig.h"

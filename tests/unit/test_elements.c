@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_elements.c - operations on elements from the work request to memory and back: what is refused when posted, how they are in
- * packets (nic/elem.md), how the responder takes them, that they happen exactly once, and that the application's settings for
+ * packets (nic/mem/elem.md), how the responder takes them, that they happen exactly once, and that the application's settings for
  * floating-point calculations neither matter nor change. What each pair of operation and datatype does is in test_elem.c.
  */
 #include <fenv.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_foresee.c - where payloads by reference go, known before their packets are executed (nic/foresee.c). */
+/* test_foresee.c - where payloads by reference go, known before their packets are executed (nic/qp/foresee.c). */
 #include "refer_rig.h"
 
 #include "train.h"

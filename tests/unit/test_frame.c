@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_frame.c - nic/frame.c: what carriers have taken off is put back, so that observers see whole packets. */
+/* test_frame.c - nic/wire/frame.c: what carriers have taken off is put back, so that observers see whole packets. */
 #include "packet_util.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_pmd_ahead.c - pmd/links_ahead.c: payloads of several packets that are read by one call, and what happens meanwhile. */
+/* test_pmd_ahead.c - pmd/link/links_ahead.c: payloads of several packets that are read by one call, and what happens meanwhile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

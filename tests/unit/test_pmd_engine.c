@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of pmd/engine.c, progress.c, links and port_udp.c: two engines of one process, on two loopback addresses that
+ * Tests of pmd/engine/engine.c, progress.c, links and port_udp.c: two engines of one process, on two loopback addresses that
  * nothing else uses, joined by shared memory or, with UROCE_RING=off, by the kernel's UDP.
  */
 #include <arpa/inet.h>

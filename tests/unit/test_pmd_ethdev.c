@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of the ethdev port with DPDK's net_af_packet (pmd/port_ethdev.c, packet_socket.c), on two interfaces joined by
+ * Tests of the ethdev port with DPDK's net_af_packet (pmd/port/port_ethdev.c, packet_socket.c), on two interfaces joined by
  * a wire in a network namespace of their own.
  */
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/guard.c: faults in guarded accesses, faults that are the application's, checks of ranges. */
+/* Tests of pmd/base/guard.c: faults in guarded accesses, faults that are the application's, checks of ranges. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

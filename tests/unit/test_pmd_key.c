@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_key.c - UROCE_KEY (pmd/key.c; conformance point SE-08): what is taken for a key, and engines that have one, another one
+ * test_pmd_key.c - UROCE_KEY (pmd/base/key.c; conformance point SE-08): what is taken for a key, and engines that have one, another one
  * or none, by the kernel's UDP.
  */
 #include <errno.h>

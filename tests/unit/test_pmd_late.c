@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/progress.c: a program that was off the CPU for longer than its timers. */
+/* Tests of pmd/engine/progress.c: a program that was off the CPU for longer than its timers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

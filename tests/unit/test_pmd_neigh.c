@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/neigh.c (ARP, ND) with two tables joined by a wire, and of pmd/udp_split.h. */
+/* Tests of pmd/port/neigh.c (ARP, ND) with two tables joined by a wire, and of pmd/port/udp_split.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

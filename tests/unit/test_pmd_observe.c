@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of pmd/observe.c, capture.c and tap.c: two engines of one process, and a tool at the other end of a socket pair.
+ * Tests of pmd/control/observe.c, capture.c and tap.c: two engines of one process, and a tool at the other end of a socket pair.
  */
 #include <errno.h>
 #include <poll.h>

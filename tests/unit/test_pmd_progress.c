@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/progress.c and thread.c: events, wake-ups, what the thread makes of its surroundings. */
+/* Tests of pmd/engine/progress.c and thread.c: events, wake-ups, what the thread makes of its surroundings. */
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>

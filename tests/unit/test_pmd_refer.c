@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of pmd/links_refer.c: payload that is read from the memory of its sender, senders that have gone or say what is not
+ * Tests of pmd/link/links_refer.c: payload that is read from the memory of its sender, senders that have gone or say what is not
  * so, memory that is taken back.
  */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of services: pmd/services.c, links to them, and how the daemon has the kernel steer to them. The functions are
+ * Tests of services: pmd/control/services.c, links to them, and how the daemon has the kernel steer to them. The functions are
  * processes of their own; that a datagram has come to one its NIC says, which has no such QP.
  */
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of what strangers' packets cost an engine: pmd/strays.c, pmd/limiter.h, and what the kernel UDP port learns of its peers. The
+ * Tests of what strangers' packets cost an engine: pmd/link/strays.c, pmd/base/limiter.h, and what the kernel UDP port learns of its peers. The
  * stranger is a socket on a loopback address that is no device; what it sends is well-formed unless a test says otherwise.
  */
 #include <netinet/in.h>

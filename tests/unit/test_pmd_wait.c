@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/wait.c, thread.c and sleep.c: an application thread that stands in for the engine's, and what it leaves. */
+/* Tests of pmd/engine/wait.c, thread.c and sleep.c: an application thread that stands in for the engine's, and what it leaves. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

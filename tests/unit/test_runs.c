@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_runs.c - requests on one element each that go in one packet (nic/elem.md, req_run.c): which do, when they wait for each
+ * test_runs.c - requests on one element each that go in one packet (nic/mem/elem.md, req_run.c): which do, when they wait for each
  * other, how they are in packets, and that to the responder they are what they would be alone.
  */
 #include "elem.h"
@@ -97,7 +97,7 @@ static void runs__what_is_posted_together_goes_together(void **state)
 	rig_destroy(rig);
 }
 
-/** To the byte: nic/elem.md. */
+/** To the byte: nic/mem/elem.md. */
 static void runs__byte_by_byte(void **state)
 {
 	static const uint8_t header[] = {0,    0,    0,	   0,	 0, 0, 0,    0,		       /* no address */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_trigger.c - nic/trigger.c: in which order work is started, also against a model that sorts it; chains; what is cancelled; what
+ * test_trigger.c - nic/queue/trigger.c: in which order work is started, also against a model that sorts it; chains; what is cancelled; what
  * there is no room for.
  */
 #include <limits.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomic.c - atomic operations on memory of peers (fi_atomic(3)), executed by their NICs; nic/elem.md says what they do.
+ * atomic.c - atomic operations on memory of peers (fi_atomic(3)), executed by their NICs; nic/mem/elem.md says what they do.
  * Datatypes and operations have libfabric's numbers there, of later versions' as well. With FI_TAGGED their target is a posted
- * tagged receive, `key` its tag and `addr` an offset in it: nic/rdm.md.
+ * tagged receive, `key` its tag and `addr` an offset in it: nic/rdm/rdm.md.
  */
 #include "provider.h"
 

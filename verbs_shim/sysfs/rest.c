@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rest.c - how a device is that this process has not opened: as its daemon says (pmd/uroced.h), which lives as long as
+ * rest.c - how a device is that this process has not opened: as its daemon says (pmd/uroced/uroced.h), which lives as long as
  * anybody has it open; else it has its one address. Owns nothing. No counters: those are the functions' own.
  */
 #include <errno.h>

@@ -10,7 +10,7 @@
  * ends with the process however that ends; who writes a new tree removes all those that nobody holds. So at most what
  * was written last stays behind. Nothing waits for anybody.
  *
- * mkdirat, not mkdir: in the preload library that is the engine's own (pmd/eal_host.c).
+ * mkdirat, not mkdir: in the preload library that is the engine's own (pmd/dpdk/eal_host.c).
  */
 #include <dirent.h>
 #include <errno.h>

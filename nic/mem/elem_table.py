@@ -42,7 +42,7 @@ def tables(text):
 
 
 def main():
-    with open(os.path.join(HERE, "elem.def"), encoding="utf-8") as f:
+    with open(os.path.join(HERE, os.pardir, "include", "elem.def"), encoding="utf-8") as f:
         made = tables(f.read())
     path = os.path.join(HERE, "elem.md")
     with open(path, encoding="utf-8") as f:
