@@ -4,52 +4,11 @@
  * sent is in path.c.
  */
 #include "qp.h"
+#include "rdm_nic.h"
 #include "refer.h"
 #include "timer.h"
 
 /* ---- life -------------------------------------------------------------------------------------------- */
-
-static void set_default(uint32_t *field, uint32_t value)
-{
-	if (!*field)
-		*field = value;
-}
-
-static bool config_complete(struct nic_config *c)
-{
-	struct nic_limits *l = &c->limits;
-
-	if (!c->qpn_bits) {
-		c->qpn_base = 0x10000;
-		c->qpn_bits = 16;
-	}
-	if (!c->active_mtu)
-		c->active_mtu = NIC_MTU_1024;
-	set_default(&c->psn_window, 1 << 16);
-	set_default(&c->trace_len, 1024);
-	set_default(&l->max_qp, 16384);
-	set_default(&l->max_qp_wr, 16384);
-	set_default(&l->max_sge, 32);
-	set_default(&l->max_inline, 1024);
-	set_default(&l->max_cq, 16384);
-	set_default(&l->max_cqe, 1 << 20);
-	set_default(&l->max_srq, 4096);
-	set_default(&l->max_srq_wr, 16384);
-	set_default(&l->max_pd, 16384);
-	set_default(&l->max_mr, 1 << 20);
-	set_default(&l->max_mw, 1 << 20);
-	set_default(&l->max_ah, 1 << 20);
-	set_default(&l->max_rd_atomic, 128);
-	if (!c->random || c->active_mtu < NIC_MTU_256 || c->active_mtu > NIC_MTU_4096 || c->qpn_bits > 24 ||
-	    c->qpn_bits < 10 || c->qpn_base & ((1u << c->qpn_bits) - 1) || c->qpn_base > PSN_MASK ||
-	    c->psn_window > PSN_WINDOW_MAX || c->trace_len & (c->trace_len - 1) || l->max_rd_atomic > 255 ||
-	    l->max_cqe > 1u << 30 || l->max_qp_wr > 1u << 24 || l->max_srq_wr > 1u << 24 || l->max_sge > 1024 ||
-	    l->max_inline > 1u << 16)
-		return false;
-	if (c->psn_window == PSN_WINDOW_MAX)
-		c->psn_window--; /* so that an acknowledged PSN and one never sent stay apart */
-	return true;
-}
 
 /** Freed memory is given to somebody else: no key stays in it. */
 static void nic_free(struct nic *nic)
@@ -65,7 +24,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	if (!nic)
 		return -ENOMEM;
 	nic->cfg = *config;
-	if (!config_complete(&nic->cfg)) {
+	if (!nic_config_complete(&nic->cfg)) {
 		free(nic);
 		return -EINVAL;
 	}
@@ -94,6 +53,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	list_init(&nic->all_srqs);
 	list_init(&nic->rdms);
 	list_init(&nic->rdm_rqs);
+	nic->settle_owners = rdm_settle;
 	trig_init(nic);
 	nic->rdm_deadline = nic->rdm_planned = TIME_NEVER;
 	event_source_init(&nic->port_events, NULL);
@@ -146,29 +106,6 @@ bool nic_key_supported(void)
 	return keyed_supported();
 }
 
-const struct nic_limits *nic_limits(const struct nic *nic)
-{
-	return &nic->cfg.limits;
-}
-
-enum nic_mtu nic_active_mtu(const struct nic *nic)
-{
-	return nic->cfg.active_mtu;
-}
-
-uint32_t nic_local_ack_delay(const struct nic *nic)
-{
-	return nic->cfg.local_ack_delay;
-}
-
-uint32_t nic_psn_random(struct nic *nic)
-{
-	uint32_t psn;
-
-	nic->cfg.random(nic->cfg.ctx, &psn, sizeof(psn));
-	return psn & PSN_MASK;
-}
-
 int nic_gid_set(struct nic *nic, unsigned index, const struct nic_gid *gid)
 {
 	static const struct nic_gid none;
@@ -206,24 +143,6 @@ bool nic_port_is_up(const struct nic *nic)
 
 /* ---- receiving --------------------------------------------------------------------------------------- */
 
-void nic_tell_failed_cqs(struct nic *nic)
-{
-	while (!list_empty(&nic->cq_failed)) {
-		struct nic_cq *cq = list_entry(list_first(&nic->cq_failed), struct nic_cq, failed);
-
-		list_remove(&cq->failed);
-		for (uint32_t i = 0; i <= nic->qps.mask && nic->qps.slots; i++) {
-			struct nic_qp *qp = nic->qps.slots[i].value;
-
-			if (!qp || (qp->send_cq != cq && qp->recv_cq != cq) || qp->state == NIC_QPS_RESET)
-				continue;
-			if (qp->state != NIC_QPS_ERR)
-				event_raise(nic, &qp->events, NIC_EVENT_QP_FATAL);
-			qp_enter_error(qp);
-		}
-	}
-}
-
 static enum nic_counter verdict_counter(enum packet_verdict v)
 {
 	static const uint16_t map[PACKET_VERDICTS] = {
@@ -236,62 +155,6 @@ static enum nic_counter verdict_counter(enum packet_verdict v)
 	};
 
 	return (enum nic_counter)map[v];
-}
-
-static bool own_gid(const struct nic *nic, const struct nic_gid *gid)
-{
-	static const struct nic_gid none;
-
-	if (!memcmp(gid, &none, sizeof(none)))
-		return false; /* empty entries of the table are no addresses */
-	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
-		if (!memcmp(&nic->gids[i], gid, sizeof(*gid)))
-			return true;
-	return false;
-}
-
-static bool state_takes(const struct nic_qp *qp, const struct packet *p)
-{
-	if (op_is_response(p->op))
-		return qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD;
-	return qp->state == NIC_QPS_RTR || qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD ||
-	       (qp->state == NIC_QPS_SQE && qp->type != NIC_QPT_RC);
-}
-
-static bool service_fits(const struct nic_qp *qp, const struct opcode *op)
-{
-	static const uint8_t service[] = {[NIC_QPT_RC] = OP_RC, [NIC_QPT_UC] = OP_UC, [NIC_QPT_UD] = OP_UD};
-
-	return op->service == service[qp->type] || (op->service == OP_EXT && qp->type == NIC_QPT_RC);
-}
-
-/* Whether it says that it comes from whom the QP is connected to; source.c knows what that is worth. */
-static bool from_peer(const struct nic_qp *qp, const struct packet *p)
-{
-	if (p->bare)
-		return p->src_qpn == qp->attr.dest_qp_num && p->addresses == qp->hears;
-	return !memcmp(&p->sgid, &qp->attr.av.dgid, sizeof(p->sgid)) && !memcmp(&p->dgid, &qp->sgid, sizeof(p->dgid));
-}
-
-enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, const struct packet *p)
-{
-	if (!qp)
-		return NIC_CNT_rx_no_qp;
-	if (!service_fits(qp, p->op))
-		return NIC_CNT_rx_bad_service;
-	if (!state_takes(qp, p))
-		return NIC_CNT_rx_qp_state;
-	if ((p->pkey & 0x7fff) != 0x7fff)
-		return NIC_CNT_bad_pkey; /* ours is the full member 0xFFFF (10.9.1.2) */
-	if (p->bare && qp->type == NIC_QPT_UD)
-		return NIC_CNT_rx_bad_source; /* datagrams say where they come from */
-	if (!own_gid(nic, p->bare ? &qp->sgid : &p->dgid))
-		return NIC_CNT_rx_bad_dgid;
-	if (qp->type == NIC_QPT_UD)
-		return source_datagram_refusal(nic, p);
-	if (!from_peer(qp, p))
-		return NIC_CNT_rx_bad_source;
-	return source_refusal(qp, p);
 }
 
 /** @return whether a connected QP has accepted it. */
@@ -368,48 +231,11 @@ enum nic_rx_verdict nic_rx(struct nic *nic, const struct nic_rx_frame *frame, ui
 		COUNT(nic, rx_ip_id_recovered);
 	accepted = dispatch(nic, &p);
 	nic_settle_failed_cqs(nic);
-	rdm_settle_due(nic);
+	nic_settle_due(nic);
 	return accepted ? NIC_RX_ACCEPTED : NIC_RX_PARSED;
 }
 
 /* ---- time -------------------------------------------------------------------------------------------- */
-
-static struct nic_qp *first_ack(const struct list *acks)
-{
-	return list_entry(acks->next, struct nic_qp, resp.ack_node);
-}
-
-/* Those of the list that were to go by `until`. */
-static void acks_due(const struct list *acks, uint64_t until)
-{
-	while (!list_empty(acks) && first_ack(acks)->resp.ack_at <= until)
-		resp_ack_due(first_ack(acks));
-}
-
-void nic_ack_flush(struct nic *nic, bool lazy)
-{
-	acks_due(&nic->ack_wait, TIME_NEVER);
-	if (lazy)
-		acks_due(&nic->ack_lazy, TIME_NEVER);
-}
-
-bool nic_acks_wait(const struct nic *nic)
-{
-	return !list_empty(&nic->ack_wait) || !list_empty(&nic->ack_lazy);
-}
-
-uint64_t time_next(const struct nic *nic)
-{
-	uint64_t t = nic->heap_len ? nic->heap[0].deadline : TIME_NEVER;
-
-	if (!list_empty(&nic->ack_wait) && first_ack(&nic->ack_wait)->resp.ack_at < t)
-		t = first_ack(&nic->ack_wait)->resp.ack_at;
-	if (!list_empty(&nic->ack_lazy) && first_ack(&nic->ack_lazy)->resp.ack_at < t)
-		t = first_ack(&nic->ack_lazy)->resp.ack_at;
-	if (nic->trig.retry_ns < t)
-		t = nic->trig.retry_ns;
-	return t < nic->rdm_deadline ? t : nic->rdm_deadline;
-}
 
 uint64_t nic_next_deadline(const struct nic *nic)
 {
@@ -437,5 +263,5 @@ void nic_timeout(struct nic *nic, uint64_t now_ns)
 		rdm_timeout(nic);
 	trig_timeout(nic);
 	nic_settle_failed_cqs(nic);
-	rdm_settle_due(nic);
+	nic_settle_due(nic);
 }

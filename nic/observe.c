@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observe.c - names and sentences of counters, trace events and error conditions, from the .def tables; trace access. */
+/* observe.c - names and sentences of counters and trace events, from the .def tables; trace access. */
 #include "qp.h"
 
 static const struct {
@@ -14,12 +14,6 @@ static const char *const trace_names[] = {
 #define NIC_TRACE(name, sentence) #name,
 #include "trace.def"
 #undef NIC_TRACE
-};
-
-const struct error_row error_rows[ERR_COUNT] = {
-#define NIC_ERROR(name, syndrome, status, event, sentence) {syndrome, status, event, sentence},
-#include "error.def"
-#undef NIC_ERROR
 };
 
 uint64_t nic_completions(const struct nic *nic)
@@ -85,9 +79,4 @@ uint64_t nic_trace_head(const struct nic *nic)
 const char *nic_trace_name(unsigned event)
 {
 	return event < NIC_TR_COUNT ? trace_names[event] : NULL;
-}
-
-const char *nic_vendor_err_str(uint32_t vendor_err)
-{
-	return vendor_err < ERR_COUNT ? error_rows[vendor_err].sentence : NULL;
 }

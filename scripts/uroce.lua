@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 -- Decodes uroce's own packets, extended atomics (nic/mem/extended.md) and operations on elements (nic/mem/elem.md), and shows the tags of
--- authenticated packets (nic/wire/keyed.md), behind Wireshark's dissector for InfiniBand, which takes a tag for four bytes of payload and an
+-- authenticated packets (nic/base/keyed.md), behind Wireshark's dissector for InfiniBand, which takes a tag for four bytes of payload and an
 -- ICRC:
 --   tshark -X lua_script:scripts/uroce.lua -r trace.pcapng
 

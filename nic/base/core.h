@@ -76,8 +76,10 @@ struct nic {
 	struct list rdm_rqs;   /* queues of receives that they share */
 	uint64_t rdm_deadline; /* of calls */
 	uint64_t rdm_planned;  /* the same when it was last looked at: what has begun since is not late */
-	bool rdm_due;	       /* rdm_settle has something to do */
-	bool trig_due;	       /* so may trig_run */
+	bool rdm_due;	       /* settle_owners has something to do */
+	bool (*settle_owners)(
+		struct nic *nic); /* owners of QPs act on what has completed; @return whether there was anything */
+	bool trig_due;		  /* so may trig_run */
 	struct trig trig;
 
 	struct timer_entry *heap; /* binary heap by deadline, one entry a QP at most */
@@ -123,10 +125,6 @@ static inline void nic_see_time(struct nic *nic, uint64_t now_ns)
 	nic->told_ns = now_ns;
 }
 
-/* nic.c */
-/** The earliest deadline, in the NIC's time. */
-uint64_t time_next(const struct nic *nic);
-
 /* trigger.c */
 void trig_init(struct nic *nic);
 /** Start what is to be started; within itself nothing. */
@@ -134,8 +132,21 @@ void trig_run(struct nic *nic);
 /** nic->trig.retry_ns may have come: try again what there was no room for. */
 void trig_timeout(struct nic *nic);
 
+/** Owners of QPs act on what has completed, and work that has waited for it is started. */
+void nic_settle(struct nic *nic);
+/** At the end of every call that may complete something. */
+static inline void nic_settle_due(struct nic *nic)
+{
+	if (__builtin_expect(nic->rdm_due | nic->trig_due, 0))
+		nic_settle(nic);
+}
+
 /* path.c */
 void paths_init(struct nic *nic);
+
+/* config.c */
+/** Fill in defaults. @return false: the values are out of range. */
+bool nic_config_complete(struct nic_config *c);
 
 /* event.c */
 void event_source_init(struct event_source *src, void *user);

@@ -26,8 +26,8 @@ static uint8_t *foresee_write(const struct nic_qp *qp, const struct packet *p, c
 /** Likewise, of what is sent besides. */
 static uint8_t *foresee_offer(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f)
 {
-	return p->offer && p->op->extra == OP_PLAIN && p->psn == f->psn && p->payload_len <= qp->pmtu
-		       ? rdm_foresee(qp, p, f)
+	return p->offer && p->op->extra == OP_PLAIN && p->psn == f->psn && p->payload_len <= qp->pmtu && qp->owner
+		       ? qp->owner->foresee(qp, p, f)
 		       : NULL;
 }
 

@@ -123,7 +123,7 @@ static inline bool settle(struct nic *nic, uint32_t index)
 	nic_settle_failed_cqs(nic);
 	if (__builtin_expect(!(nic->rdm_due | nic->trig_due), 1))
 		return false;
-	rdm_settle_all(nic);
+	nic_settle(nic);
 	return true;
 }
 
@@ -200,7 +200,7 @@ bool nic_path_pending(struct nic *nic, uint32_t index)
  */
 static bool may_lose(const struct nic_qp *qp)
 {
-	return qp->type == NIC_QPT_UD || (qp->rdm_owned && qp->attr.timeout);
+	return qp->type == NIC_QPT_UD || (qp->owner && qp->attr.timeout);
 }
 
 unsigned nic_path_lose(struct nic *nic, uint32_t index, struct nic_tx_frame *frame, unsigned n, uint64_t now_ns)

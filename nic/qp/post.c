@@ -250,8 +250,8 @@ static void copy_data(struct swqe *w, const struct nic_send_wr *wr)
 static void settle(struct nic_qp *qp)
 {
 	nic_settle_failed_cqs(qp->nic);
-	if (!qp->rdm_owned)
-		rdm_settle_due(qp->nic);
+	if (!qp->owner)
+		nic_settle_due(qp->nic);
 }
 
 /** The WQE at the head is complete. */

@@ -295,7 +295,7 @@ static bool values_legal(const struct nic_qp *qp, const struct nic_qp_attr *a, u
 		 (mask & NIC_QP_MAX_QP_RD_ATOMIC && a->max_rd_atomic > max_rd) ||
 		 (mask & NIC_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic > max_rd) ||
 		 (mask & NIC_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31) || (mask & NIC_QP_TIMEOUT && a->timeout > 31) ||
-		 (mask & NIC_QP_RETRY_CNT && a->retry_cnt > 7 && !qp->rdm_owned) ||
+		 (mask & NIC_QP_RETRY_CNT && a->retry_cnt > 7 && !qp->owner) ||
 		 (mask & NIC_QP_RNR_RETRY && a->rnr_retry > 7) ||
 		 (mask & NIC_QP_CUR_STATE && a->cur_qp_state != qp->state));
 }
@@ -455,7 +455,7 @@ int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t ma
 		refer_revoke_qp(qp, true);
 		qp_enter_error(qp);
 		nic_settle_failed_cqs(qp->nic);
-		rdm_settle_due(qp->nic);
+		nic_settle_due(qp->nic);
 		return 0;
 	}
 	apply(qp, attr, mask);
@@ -533,7 +533,7 @@ void qp_enter_error(struct nic_qp *qp)
 	if (qp->srq)
 		event_raise(qp->nic, &qp->events, NIC_EVENT_QP_LAST_WQE);
 	if (qp->rdm_peer)
-		rdm_qp_failed(qp);
+		qp->owner->failed(qp);
 }
 
 void qp_send_error(struct nic_qp *qp)

@@ -266,7 +266,7 @@ struct nic_qp {
 	bool refers;		       /* requests or responses of it may be under way by reference */
 	bool peer_joins;	       /* the peer takes runs (req_run.c) */
 	bool hurries;		       /* nothing waits for others to go with */
-	bool rdm_owned;		       /* by an endpoint: */
+	const struct qp_owner *owner;  /* NULL: the application */
 	struct nic_rdm_peer *rdm_peer; /* RC, of this peer; NULL: of none any more */
 	struct nic_rdm *rdm;	       /* UD, of this one's port */
 	struct list fading;	       /* of the endpoint: to be destroyed when it has sent its last */
@@ -351,7 +351,7 @@ static inline void qp_ready(struct nic_qp *qp)
 	qp->nic->paths_pending[path / 64] |= 1ull << path % 64;
 }
 
-/* nic.c */
+/* admit.c */
 /** Why the packet may not reach this QP, or NIC_CNT_COUNT: the checks of 9.6.1 in their order. */
 enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, const struct packet *p);
 
@@ -361,38 +361,30 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 /** The QP sends by this path from now on; with what it has to send it moves along. */
 void path_move(struct nic_qp *qp, uint32_t path);
 
-/* rdm*.c, for QPs of endpoints */
-/** Whether there is room for the message that begins with this packet. */
-bool rdm_takes(const struct nic_qp *qp, const struct packet *p);
-/** A packet of a message, in order; of one that begins with it rdm_takes has been asked just before. @return what ends the connection, or ERR_none. */
-enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p);
-/** The message that a work request with NIC_SEND_OFFERS offers. @return false: a packet cannot refer to it. */
-bool rdm_offered(const struct swqe *w, struct nic_piece *piece);
-/** Where the message that this packet offers will go, behind those foreseen. @return NULL: nobody knows. */
-uint8_t *rdm_foresee(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f);
-/** A datagram for the port. */
-void rdm_call_rx(struct nic_qp *qp, const struct packet *p);
-/** A packet to a QP that there is not. */
-void rdm_nobody(struct nic *nic, const struct packet *p);
-/** A request of the peer to memory has been served. */
-void rdm_served(struct nic_qp *qp, uint32_t rkey, bool read, bool write);
-/** Whether that would be told to anybody. */
-bool rdm_is_told(const struct nic_qp *qp, uint32_t rkey);
-/** The QP is in error. */
-void rdm_qp_failed(struct nic_qp *qp);
-/** Endpoints act on what has completed. @return whether there was anything. */
-bool rdm_settle(struct nic *nic);
-void rdm_settle_all(struct nic *nic);
-/** Endpoints act on what has completed, and work that has waited for it is started: at the end of every call that may complete
- *  something. */
-static inline void rdm_settle_due(struct nic *nic)
-{
-	if (__builtin_expect(nic->rdm_due | nic->trig_due, 0))
-		rdm_settle_all(nic);
-}
-/** nic->rdm_deadline has come. */
-void rdm_timeout(struct nic *nic);
-void rdm_destroy_all(struct nic *nic);
+/**
+ * Who has a QP that is not the application's: an endpoint of reliable datagrams (rdm/). What is declared here is all that the
+ * transport asks its owner. The functions are called in the course of a call into the NIC, and only note what has happened;
+ * they act on it when the NIC settles (nic_settle_due).
+ */
+struct qp_owner {
+	/** Whether there is room for the message that begins with this packet. */
+	bool (*takes)(const struct nic_qp *qp, const struct packet *p);
+	/** A packet of a message, in order; of one that begins with it `takes` has been asked just before. @return what ends the
+	 *  connection, or ERR_none. */
+	enum error_id (*arrive)(struct nic_qp *qp, const struct packet *p);
+	/** The message that a work request with NIC_SEND_OFFERS offers. @return false: a packet cannot refer to it. */
+	bool (*offered)(const struct swqe *w, struct nic_piece *piece);
+	/** Where the message that this packet offers will go, behind those foreseen. @return NULL: not known. */
+	uint8_t *(*foresee)(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f);
+	/** A datagram. */
+	void (*datagram)(struct nic_qp *qp, const struct packet *p);
+	/** A request of the peer to memory has been served. */
+	void (*served)(struct nic_qp *qp, uint32_t rkey, bool read, bool write);
+	/** Whether `served` would tell anybody. */
+	bool (*is_told)(const struct nic_qp *qp, uint32_t rkey);
+	/** The QP is in error. */
+	void (*failed)(struct nic_qp *qp);
+};
 
 /* qp.c */
 /** nic_qp_create, with this number. @return also -EADDRINUSE. */
@@ -419,7 +411,13 @@ static inline struct nic_pd *qp_recv_pd(const struct nic_qp *qp)
 /** Whether a receive WQE is there, taken from the QP's queue or SRQ into resp.wqe. */
 bool qp_take_wqe(struct nic_qp *qp);
 
-/* nic.c */
+/* time.c */
+/** The earliest deadline, in the NIC's time. */
+uint64_t time_next(const struct nic *nic);
+/** Send the ACKs of a list that were to go by `until`. */
+void acks_due(const struct list *acks, uint64_t until);
+
+/* qp_state.c */
 /** QPs of CQs that overflowed go to the error state: at the end of every call that may complete something, outside of
  *  whatever overflowed it (QS-14). */
 void nic_tell_failed_cqs(struct nic *nic);

@@ -74,3 +74,21 @@ int qp_transition_check(enum nic_qp_type type, enum nic_qp_state from, enum nic_
 	}
 	return -EINVAL;
 }
+
+void nic_tell_failed_cqs(struct nic *nic)
+{
+	while (!list_empty(&nic->cq_failed)) {
+		struct nic_cq *cq = list_entry(list_first(&nic->cq_failed), struct nic_cq, failed);
+
+		list_remove(&cq->failed);
+		for (uint32_t i = 0; i <= nic->qps.mask && nic->qps.slots; i++) {
+			struct nic_qp *qp = nic->qps.slots[i].value;
+
+			if (!qp || (qp->send_cq != cq && qp->recv_cq != cq) || qp->state == NIC_QPS_RESET)
+				continue;
+			if (qp->state != NIC_QPS_ERR)
+				event_raise(nic, &qp->events, NIC_EVENT_QP_FATAL);
+			qp_enter_error(qp);
+		}
+	}
+}

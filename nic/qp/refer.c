@@ -86,7 +86,7 @@ enum mem_verdict refer_request(struct nic_qp *qp, const struct swqe *w, uint64_t
 
 void refer_offer(struct nic_qp *qp, const struct swqe *w, struct packet *p, struct nic_tx_frame *frame)
 {
-	if (!path_refers(qp, frame) || qp->req.psn != qp->req.sent_psn || !rdm_offered(w, frame->pieces))
+	if (!path_refers(qp, frame) || qp->req.psn != qp->req.sent_psn || !qp->owner->offered(w, frame->pieces))
 		return;
 	p->offers = true;
 	frame->n_pieces = 1;
@@ -98,7 +98,7 @@ uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource
 {
 	/* Who wants to be told that memory has been read may write to it then: where nothing is lost, it has been. */
 	if (r->length < NIC_REFERENCE_MIN || !path_refers(qp, frame) || r->duplicate ||
-	    qp->state == NIC_QPS_ERR /* nobody can ask again */ || (qp->rdm_owned && rdm_is_told(qp, r->rkey)))
+	    qp->state == NIC_QPS_ERR /* nobody can ask again */ || (qp->owner && qp->owner->is_told(qp, r->rkey)))
 		return 1;
 	return psns_of(qp, r->stop - r->cursor * qp->pmtu);
 }

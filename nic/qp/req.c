@@ -255,7 +255,7 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 		req->rnr_retries--;
 	reposition(qp);
 	req->retrying = false; /* the retry has arrived */
-	if (qp->rdm_owned) {   /* whose tries are for a time of silence */
+	if (qp->owner) {       /* whose tries are for a time of silence */
 		req->retries = qp->attr.retry_cnt;
 		req->expired = 0;
 		req->early.again = 0;
@@ -290,7 +290,7 @@ static void expire(struct nic_qp *qp)
 	struct requester *req = &qp->req;
 	uint64_t look_ns = req_taken_look(qp);
 
-	if (look_ns && !qp->rdm_owned) {
+	if (look_ns && !qp->owner) {
 		COUNT(qp->nic, ack_timer_waits);
 		ack_timer_extend(qp, look_ns);
 		return;

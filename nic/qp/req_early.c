@@ -28,7 +28,7 @@
 
 static bool is_for(const struct nic_qp *qp)
 {
-	return qp->rdm_owned && !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS);
+	return qp->owner && !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS);
 }
 
 void req_early_sent(struct nic_qp *qp)

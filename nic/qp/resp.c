@@ -150,8 +150,8 @@ static enum error_id check_memory(const struct nic_qp *qp, const struct packet *
 
 static bool have_receive(const struct nic_qp *qp, const struct packet *p)
 {
-	if (qp->rdm_owned)
-		return p->reference || rdm_takes(qp, p); /* it is refused when it is executed */
+	if (qp->owner)
+		return p->reference || qp->owner->takes(qp, p); /* it is refused when it is executed */
 	return qp->resp.have_wqe || rq_peek(qp->srq ? &qp->srq->rq : &qp->rq);
 }
 
@@ -169,7 +169,7 @@ static unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint
 		return ERR_opcode_unsupported; /* RO-03 */
 	if ((needs_resource(op) && !qp->attr.max_dest_rd_atomic) || (op_is_elements(op) && !qp->sq.max_fetch))
 		return ERR_opcode_unsupported; /* RO-04 */
-	if (qp->rdm_owned && op->extra != OP_PLAIN)
+	if (qp->owner && op->extra != OP_PLAIN)
 		return ERR_opcode_unsupported;
 	error = check_lengths(qp, p);
 	if (error != ERR_none)
@@ -210,8 +210,8 @@ static unsigned execute_send(struct nic_qp *qp, const struct packet *p)
 	struct responder *resp = &qp->resp;
 	enum mem_verdict v;
 
-	if (qp->rdm_owned) /* messages of endpoints are short, and looked into: none of ours refers to its payload */
-		return p->reference ? CHECK_UNREAD : rdm_arrive(qp, p);
+	if (qp->owner) /* messages of endpoints are short, and looked into: none of ours refers to its payload */
+		return p->reference ? CHECK_UNREAD : qp->owner->arrive(qp, p);
 	if (op_starts(p->op)) {
 		if (!resp->have_wqe)
 			qp_take_wqe(qp);
@@ -320,12 +320,13 @@ static void served(struct nic_qp *qp, const struct packet *p)
 {
 	enum op_kind kind = p->op->kind;
 
-	if (!qp->rdm_owned || kind == OP_READ_REQ || kind == OP_SEND)
+	if (!qp->owner || kind == OP_READ_REQ || kind == OP_SEND)
 		return;
 	if (kind == OP_WRITE || kind == OP_ELEMENTS)
-		rdm_served(qp, kind == OP_WRITE ? qp->resp.rkey : p->rkey, false, true);
+		qp->owner->served(qp, kind == OP_WRITE ? qp->resp.rkey : p->rkey, false, true);
 	else
-		rdm_served(qp, p->rkey, true, kind != OP_FETCH_ELEMENTS || p->element.op != NIC_ELEM_ATOMIC_READ);
+		qp->owner->served(qp, p->rkey, true,
+				  kind != OP_FETCH_ELEMENTS || p->element.op != NIC_ELEM_ATOMIC_READ);
 }
 
 static unsigned execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
@@ -348,7 +349,7 @@ static unsigned execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 	error = p->op->kind == OP_SEND ? execute_send(qp, p) : execute_write(qp, p, app);
 	if (error != ERR_none || !op_ends(p->op))
 		return error;
-	if (qp->rdm_owned)
+	if (qp->owner)
 		served(qp, p);
 	else if (p->op->kind == OP_SEND || p->op->extra == OP_IMM)
 		deliver(qp, p);

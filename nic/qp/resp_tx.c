@@ -140,9 +140,9 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	r->cursor += psns;
 	if (r->cursor == r->end) {
 		resp_resource_done(resp, r);
-		if (qp->rdm_owned && !r->atomic && !r->told && r->cursor == r->packets) {
+		if (qp->owner && !r->atomic && !r->told && r->cursor == r->packets) {
 			r->told = true; /* once, whether it is asked for again before or after that */
-			rdm_served(qp, r->rkey, true, false);
+			qp->owner->served(qp, r->rkey, true, false);
 		}
 	}
 	resp->unacked = 0;

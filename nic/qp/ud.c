@@ -93,8 +93,8 @@ void ud_rx(struct nic_qp *qp, const struct packet *p)
 		drop(qp, p, NIC_CNT_bad_qkey);
 		return;
 	}
-	if (qp->rdm_owned) {
-		rdm_call_rx(qp, p);
+	if (qp->owner) {
+		qp->owner->datagram(qp, p);
 		return;
 	}
 	if (!next) {

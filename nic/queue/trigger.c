@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #include "core.h"
-#include "qp.h"
+#include "core.h"
 
 #define ROOM_FIRST 16u
 /* Room that comes without a completion, such as memory, is looked for so often. */
@@ -248,7 +248,7 @@ static void fire_all(struct nic *nic)
 		c = whose_turn(nic, tries);
 		if (c && !fire_ready(nic, c))
 			tries -= tries > 0;
-		else if (!c && !(nic->rdm_due && rdm_settle(nic)))
+		else if (!c && !(nic->rdm_due && nic->settle_owners(nic)))
 			return;
 	}
 }
@@ -282,9 +282,17 @@ void trig_init(struct nic *nic)
 	nic->trig.retry_ns = TIME_NEVER;
 }
 
+void nic_settle(struct nic *nic)
+{
+	if (nic->rdm_due)
+		nic->settle_owners(nic);
+	if (nic->trig_due)
+		trig_run(nic);
+}
+
 void nic_trig_run(struct nic *nic)
 {
-	rdm_settle_due(nic);
+	nic_settle_due(nic);
 }
 
 void nic_trig_retry(struct nic *nic)

@@ -150,7 +150,7 @@ static int contact_open(struct nic_rdm *ep)
 
 	if (err)
 		return err;
-	ep->contact->rdm_owned = true;
+	ep->contact->owner = &rdm_owner;
 	ep->contact->send_flags |= NIC_SEND_UNAWAITED;
 	ep->contact->rdm = ep;
 	ep->contact->events.silent = true;
@@ -302,7 +302,7 @@ struct nic_rdm_addr nic_rdm_address(const struct nic_rdm *ep)
 
 /* ---- the NIC's turn ------------------------------------------------------------------------------------------ */
 
-bool rdm_is_told(const struct nic_qp *qp, uint32_t rkey)
+static bool is_told(const struct nic_qp *qp, uint32_t rkey)
 {
 	const struct nic_rdm_peer *peer = qp->rdm_peer;
 	const struct mkey *m;
@@ -314,11 +314,11 @@ bool rdm_is_told(const struct nic_qp *qp, uint32_t rkey)
 	return m && !(m->kind == MKEY_MR && list_entry(m, const struct nic_mr, mkey)->own);
 }
 
-void rdm_served(struct nic_qp *qp, uint32_t rkey, bool read, bool write)
+static void served(struct nic_qp *qp, uint32_t rkey, bool read, bool write)
 {
 	struct nic_rdm_peer *peer = qp->rdm_peer;
 
-	if (!rdm_is_told(qp, rkey))
+	if (!is_told(qp, rkey))
 		return;
 	rdm_stranger_known(peer);
 	if (!peer->ep->cfg.served)
@@ -327,7 +327,7 @@ void rdm_served(struct nic_qp *qp, uint32_t rkey, bool read, bool write)
 	peer->ep->cfg.served(peer->ep->cfg.ctx, peer, rkey, read, write);
 }
 
-void rdm_qp_failed(struct nic_qp *qp)
+static void failed(struct nic_qp *qp)
 {
 	struct nic_rdm_peer *peer = qp->rdm_peer;
 
@@ -372,6 +372,17 @@ static bool ep_settle(struct nic_rdm *ep)
 	return had;
 }
 
+const struct qp_owner rdm_owner = {
+	.takes = rdm_takes,
+	.arrive = rdm_arrive,
+	.offered = rdm_offered,
+	.foresee = rdm_foresee,
+	.datagram = rdm_call_rx,
+	.served = served,
+	.is_told = is_told,
+	.failed = failed,
+};
+
 bool rdm_settle(struct nic *nic)
 {
 	bool more, had = false;
@@ -387,14 +398,6 @@ bool rdm_settle(struct nic *nic)
 		}
 	} while (more);
 	return had;
-}
-
-void rdm_settle_all(struct nic *nic)
-{
-	if (nic->rdm_due)
-		rdm_settle(nic);
-	if (nic->trig_due)
-		trig_run(nic);
 }
 
 void rdm_timeout(struct nic *nic)

@@ -16,6 +16,7 @@
 #include "mem.h"
 #include "nic_rdm.h"
 #include "qp.h"
+#include "rdm_nic.h"
 #include "rdm_wire.h"
 #include "tag.h"
 
@@ -296,6 +297,14 @@ static inline void rdm_wake(struct nic_rdm_peer *peer)
 
 /** As nic_rdm_peer_find, for our own use: the application learns nothing of it. */
 struct nic_rdm_peer *rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
+
+/* For struct qp_owner. */
+extern const struct qp_owner rdm_owner;
+bool rdm_takes(const struct nic_qp *qp, const struct packet *p);
+enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p);
+bool rdm_offered(const struct swqe *w, struct nic_piece *piece);
+uint8_t *rdm_foresee(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f);
+void rdm_call_rx(struct nic_qp *qp, const struct packet *p);
 
 /* rdm_conn.c */
 /** How to reach an address from the endpoint's own. @return false: that is no address of the device any more. */

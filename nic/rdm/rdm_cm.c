@@ -344,7 +344,7 @@ void nic_rdm_cm_shutdown(struct nic_rdm *ep)
 		rdm_say_bye(ep->cm.peer);
 	rdm_disconnect(ep->cm.peer, NIC_RDM_PEER_LOST);
 	rdm_settle(ep->nic);
-	rdm_settle_due(ep->nic);
+	nic_settle_due(ep->nic);
 }
 
 static void left(struct nic_rdm *ep)

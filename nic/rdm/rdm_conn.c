@@ -40,7 +40,7 @@ static bool qp_make(struct nic_rdm_peer *peer)
 
 	if (nic_qp_create(ep->nic, &init, &peer->qp) != 0)
 		return false;
-	peer->qp->rdm_owned = true;
+	peer->qp->owner = &rdm_owner;
 	peer->qp->send_flags |= NIC_SEND_UNAWAITED | NIC_SEND_OFFERS;
 	peer->qp->rdm_peer = peer;
 	peer->qp->events.silent = true;

@@ -102,7 +102,7 @@ int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r)
 	op->data = r->flags & NIC_RDM_DATA ? r->data : 0;
 	iov_take(op, op->iov, &op->n_iov, r->iov, r->n_iov, op->bytes);
 	rdm_submit(op);
-	rdm_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
+	nic_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
 	return 0;
 }
 
@@ -152,7 +152,7 @@ int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r)
 	remote_take(op, r->remote, r->n_remote);
 	iov_take(op, op->iov, &op->n_iov, r->iov, r->n_iov, op->bytes);
 	rdm_submit(op);
-	rdm_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
+	nic_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
 	return 0;
 }
 
@@ -231,6 +231,6 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 		return peer->ep->rq->held_bytes ? -EAGAIN : no_room(peer->ep);
 	}
 	rdm_submit(op);
-	rdm_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
+	nic_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
 	return 0;
 }

@@ -209,7 +209,7 @@ static int recv_claimed(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r)
 		recv->busy++;
 		rdm_recv_done(rq, ep, recv, &done);
 	}
-	rdm_settle_due(rq->nic);
+	nic_settle_due(rq->nic);
 	return 0;
 }
 
@@ -239,7 +239,7 @@ int nic_rdm_rq_recv(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r)
 		if (m)
 			rdm_held_match(list_entry(m, struct rdm_held, match), recv);
 	} while (m && multi && !recv->full);
-	rdm_settle_due(rq->nic);
+	nic_settle_due(rq->nic);
 	return 0;
 }
 
@@ -268,7 +268,7 @@ int nic_rdm_rq_peek(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r, struct 
 		held->claimed_by = r->context;
 		list_append(&rq->claimed, &m->all);
 	}
-	rdm_settle_due(rq->nic);
+	nic_settle_due(rq->nic);
 	return 0;
 }
 
@@ -292,7 +292,7 @@ int nic_rdm_rq_cancel(struct nic_rdm_rq *rq, const void *context)
 		done.flags = recv->flags & NIC_RDM_TAGGED;
 		recv->busy++;
 		rdm_recv_done(rq, NULL, recv, &done);
-		rdm_settle_due(rq->nic);
+		nic_settle_due(rq->nic);
 		return 0;
 	}
 	return -ENOENT;

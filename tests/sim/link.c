@@ -38,7 +38,7 @@ static struct frame *frame_get(struct sim *sim)
 	return f;
 }
 
-/** Whether the ICRC, or the tag, covers byte `at` of an IP packet (IBTA A17: everything but the variant fields; nic/wire/keyed.md). */
+/** Whether the ICRC, or the tag, covers byte `at` of an IP packet (IBTA A17: everything but the variant fields; nic/base/keyed.md). */
 static bool sum_covers(const struct sim *sim, const uint8_t *ip, uint32_t at)
 {
 	uint32_t udp = ip[0] >> 4 == 4 ? 20 : 40;

@@ -5,6 +5,8 @@
  */
 #include "refer_rig.h"
 
+static const struct qp_owner an_owner; /* that is not asked for anything here */
+
 /* ---- memory that is taken back --------------------------------------------------------------------------------- */
 
 static void refer__the_end_of_a_region_revokes(void **state)
@@ -392,12 +394,12 @@ static void refer__messages_of_endpoints_never_refer(void **state)
 	struct packet p = rig_peer_packet(b, SEND_ONLY, RIG_SQ_PSN);
 
 	(void)state;
-	b->qp->rdm_owned = true;
+	b->qp->owner = &an_owner;
 	b->qp->rdm_peer = (struct nic_rdm_peer *)b; /* nobody may look */
 	assert_true(give_packet(&r, B, &p, 5000));
 	assert_int_equal(rig_counter(b, rx_unread), 1);
 	assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN);
-	b->qp->rdm_owned = false;
+	b->qp->owner = NULL;
 	b->qp->rdm_peer = NULL;
 	refer_destroy(&r);
 }

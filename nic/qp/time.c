@@ -12,11 +12,48 @@
  *
  * Owns: nic->now, nic->told_ns, nic->spared.
  */
-#include "core.h"
+#include "qp.h"
 
 #define BACK_NS	 20000000u  /* threads' clocks may differ: a step back that is no longer is waited for to pass */
 #define LATE_NS	 500000000u /* an owner who works may be so late */
 #define GRACE_NS 100000000u /* until the next timer runs out after a gap, if it had so long */
+
+static struct nic_qp *first_ack(const struct list *acks)
+{
+	return list_entry(acks->next, struct nic_qp, resp.ack_node);
+}
+
+/* Those of the list that were to go by `until`. */
+void acks_due(const struct list *acks, uint64_t until)
+{
+	while (!list_empty(acks) && first_ack(acks)->resp.ack_at <= until)
+		resp_ack_due(first_ack(acks));
+}
+
+void nic_ack_flush(struct nic *nic, bool lazy)
+{
+	acks_due(&nic->ack_wait, TIME_NEVER);
+	if (lazy)
+		acks_due(&nic->ack_lazy, TIME_NEVER);
+}
+
+bool nic_acks_wait(const struct nic *nic)
+{
+	return !list_empty(&nic->ack_wait) || !list_empty(&nic->ack_lazy);
+}
+
+uint64_t time_next(const struct nic *nic)
+{
+	uint64_t t = nic->heap_len ? nic->heap[0].deadline : TIME_NEVER;
+
+	if (!list_empty(&nic->ack_wait) && first_ack(&nic->ack_wait)->resp.ack_at < t)
+		t = first_ack(&nic->ack_wait)->resp.ack_at;
+	if (!list_empty(&nic->ack_lazy) && first_ack(&nic->ack_lazy)->resp.ack_at < t)
+		t = first_ack(&nic->ack_lazy)->resp.ack_at;
+	if (nic->trig.retry_ns < t)
+		t = nic->trig.retry_ns;
+	return t < nic->rdm_deadline ? t : nic->rdm_deadline;
+}
 
 /** Timers with a deadline up to the one that is due, and those soon after it, get some time more, once. */
 static void gap(struct nic *nic, uint64_t next)

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* admit.c - whether a packet may reach the QP that it names: the checks of IBTA 9.6.1 in their order. */
+#include "qp.h"
+
+static bool own_gid(const struct nic *nic, const struct nic_gid *gid)
+{
+	static const struct nic_gid none;
+
+	if (!memcmp(gid, &none, sizeof(none)))
+		return false; /* empty entries of the table are no addresses */
+	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
+		if (!memcmp(&nic->gids[i], gid, sizeof(*gid)))
+			return true;
+	return false;
+}
+
+static bool state_takes(const struct nic_qp *qp, const struct packet *p)
+{
+	if (op_is_response(p->op))
+		return qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD;
+	return qp->state == NIC_QPS_RTR || qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD ||
+	       (qp->state == NIC_QPS_SQE && qp->type != NIC_QPT_RC);
+}
+
+static bool service_fits(const struct nic_qp *qp, const struct opcode *op)
+{
+	static const uint8_t service[] = {[NIC_QPT_RC] = OP_RC, [NIC_QPT_UC] = OP_UC, [NIC_QPT_UD] = OP_UD};
+
+	return op->service == service[qp->type] || (op->service == OP_EXT && qp->type == NIC_QPT_RC);
+}
+
+/* Whether it says that it comes from whom the QP is connected to; source.c knows what that is worth. */
+static bool from_peer(const struct nic_qp *qp, const struct packet *p)
+{
+	if (p->bare)
+		return p->src_qpn == qp->attr.dest_qp_num && p->addresses == qp->hears;
+	return !memcmp(&p->sgid, &qp->attr.av.dgid, sizeof(p->sgid)) && !memcmp(&p->dgid, &qp->sgid, sizeof(p->dgid));
+}
+
+enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, const struct packet *p)
+{
+	if (!qp)
+		return NIC_CNT_rx_no_qp;
+	if (!service_fits(qp, p->op))
+		return NIC_CNT_rx_bad_service;
+	if (!state_takes(qp, p))
+		return NIC_CNT_rx_qp_state;
+	if ((p->pkey & 0x7fff) != 0x7fff)
+		return NIC_CNT_bad_pkey; /* ours is the full member 0xFFFF (10.9.1.2) */
+	if (p->bare && qp->type == NIC_QPT_UD)
+		return NIC_CNT_rx_bad_source; /* datagrams say where they come from */
+	if (!own_gid(nic, p->bare ? &qp->sgid : &p->dgid))
+		return NIC_CNT_rx_bad_dgid;
+	if (qp->type == NIC_QPT_UD)
+		return source_datagram_refusal(nic, p);
+	if (!from_peer(qp, p))
+		return NIC_CNT_rx_bad_source;
+	return source_refusal(qp, p);
+}
