@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic.c - the instance: configuration, GID table and port, dispatch of received packets to QPs (IBTA 9.6), time. What is
- * sent is in path.c.
+ * nic.c - the instance: configuration, GID table and port, dispatch of received packets to QPs (IBTA 9.6), time.
+ * Sending is in path.c.
  */
 #include "qp.h"
 #include "rdm_nic.h"
@@ -10,7 +10,7 @@
 
 /* ---- life -------------------------------------------------------------------------------------------- */
 
-/** Freed memory is given to somebody else: no key stays in it. */
+/** Wipe the key: freed memory gets reused. */
 static void nic_free(struct nic *nic)
 {
 	explicit_bzero(&nic->tag_key, sizeof(nic->tag_key));
@@ -28,7 +28,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 		free(nic);
 		return -EINVAL;
 	}
-	nic->cfg.key = NULL; /* the caller's */
+	nic->cfg.key = NULL; /* it stays the caller's */
 	if (config->key) {
 		if (!keyed_derive(&nic->tag_key, config->key)) {
 			free(nic);
@@ -61,7 +61,7 @@ int nic_create(const struct nic_config *config, struct nic **out)
 	return 0;
 }
 
-/* Objects that the owner left: in the order in which they depend on each other. */
+/* Destroy the objects that the owner left, dependent ones first. */
 static void destroy_objects(struct nic *nic)
 {
 	rdm_destroy_all(nic);
@@ -157,7 +157,7 @@ static enum nic_counter verdict_counter(enum packet_verdict v)
 	return (enum nic_counter)map[v];
 }
 
-/** @return whether a connected QP has accepted it. */
+/** @return whether a connected QP has accepted the packet. */
 static bool dispatch(struct nic *nic, const struct packet *p)
 {
 	struct nic_qp *qp;
@@ -182,7 +182,7 @@ static bool dispatch(struct nic *nic, const struct packet *p)
 		return false;
 	}
 	psns = refer_psns(qp, p);
-	COUNT_BY(nic, rx_packets, psns - 1); /* one has been counted */
+	COUNT_BY(nic, rx_packets, psns - 1); /* nic_rx() has counted one */
 	qp->counters.rx_packets += psns;
 	qp->counters.rx_bytes += p->payload_len;
 	trace_add(nic, qp->qpn, NIC_TR_rx, p->psn, p->op->value);
@@ -192,7 +192,7 @@ static bool dispatch(struct nic *nic, const struct packet *p)
 	return false;
 }
 
-/** Count what packet_parse has refused. */
+/** Count and trace a packet that packet_parse_keyed() has refused. */
 static void drop_malformed(struct nic *nic, enum packet_verdict verdict)
 {
 	nic->counters[verdict_counter(verdict)]++;

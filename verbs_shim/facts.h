@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * facts.h - what is the same for every device of ours, for those who tell it: ibv_query_* (ibverbs/query.c) and the
- * tree of sysfs files (sysfs/attributes.c). What differs from device to device comes from pmd/include/engine.h and nic.h.
+ * facts.h - constants common to all our devices, as reported by ibv_query_* (ibverbs/query.c) and the sysfs tree
+ * (sysfs/attributes.c). Values that differ per device come from pmd/include/engine.h and nic.h.
  */
 #ifndef FACTS_H
 #define FACTS_H
@@ -10,7 +10,7 @@
 
 #define FACT_FIRMWARE UROCE_VERSION
 
-/* No registered vendor stands behind this device. Not 0 or 0xffffff: programs take those for the kernel's rxe. */
+/* Not a registered vendor ID. 0 or 0xffffff would make programs take the device for the kernel's rxe. */
 #define FACT_VENDOR_ID	    0x0075726f /* "uro" */
 #define FACT_VENDOR_PART_ID 0x0000ce00
 #define FACT_HARDWARE	    0

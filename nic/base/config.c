@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* config.c - what the owner of an instance has configured: defaults, limits, values that the owner may choose. */
+/* config.c - the configuration of an instance: defaults, limits, ranges of values. */
 #include "core.h"
 #include "psn.h"
 
@@ -41,7 +41,7 @@ bool nic_config_complete(struct nic_config *c)
 	    l->max_inline > 1u << 16)
 		return false;
 	if (c->psn_window == PSN_WINDOW_MAX)
-		c->psn_window--; /* so that an acknowledged PSN and one never sent stay apart */
+		c->psn_window--; /* keeps an acknowledged PSN apart from one never sent */
 	return true;
 }
 

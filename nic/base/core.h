@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core.h - the instance (struct nic) and what every module of the core uses: counters, trace, events.
+ * core.h - the instance (struct nic) and what all modules of the core use: counters, trace, events.
  * Private to nic/.
  */
 #ifndef NIC_CORE_H
@@ -14,16 +14,16 @@
 #include "nic.h"
 #include "table.h"
 
-#define NIC_RETIRED_QPNS 256 /* QPNs last destroyed, not handed out again for so long (QS-18) */
+#define NIC_RETIRED_QPNS 256 /* a QPN is not reused before so many others have been destroyed (QS-18) */
 
 #define TIME_NEVER UINT64_MAX
 
-/** Events that an object waits to report; embedded in CQ, QP, SRQ and the instance (port). */
+/** Pending events of an object; embedded in CQ, QP, SRQ and the instance (port). */
 struct event_source {
 	struct list node; /* on nic.events while bits != 0 */
 	uint64_t bits;	  /* 1 << enum nic_event_type */
 	void *user;
-	bool silent; /* of the NIC's own objects: nobody is told */
+	bool silent; /* of the NIC's own objects: events are not reported */
 };
 
 struct timer_entry {
@@ -35,29 +35,29 @@ struct timer_entry {
 struct path {
 	bool open;
 	uint32_t flags;	   /* enum nic_path_flags */
-	struct list ready; /* QPs that have something to send by it, in turn */
-	uint32_t turn;	   /* packets that the first of them has sent in this turn */
+	struct list ready; /* QPs with something to send on it, in turn */
+	uint32_t turn;	   /* packets that the first of them has sent this turn */
 };
 
-/** Of the trigger unit. */
+/** State of the trigger unit. */
 struct trig {
-	struct list due; /* counters with work that is to be started */
-	/* Those that there was no room for: still to be tried in this pass over all of them, tried in vain, had some. */
+	struct list due; /* counters with ready work */
+	/* Counters whose work found no room: not yet tried in this pass over all; tried in vain; some work started. */
 	struct list untried, hungry, fed;
-	uint64_t completions; /* that there had been when the pass began */
-	uint64_t retry_ns;    /* when to try again in any case; TIME_NEVER: there is nothing to try */
+	uint64_t completions; /* nic.completions when the pass began */
+	uint64_t retry_ns;    /* when to retry in any case; TIME_NEVER: nothing to retry */
 	bool firing;
 };
 
 struct nic {
 	struct nic_config cfg; /* defaults filled in */
 	bool port_up;
-	bool refers;		   /* something has been sent by reference, ever */
-	bool answers_stranger;	   /* what is being posted is for a sender that has proved nothing */
-	uint64_t now;		   /* time that has passed for the NIC (time.c); all deadlines are in it */
-	uint64_t told_ns;	   /* the owner's, when it last said so; 0: it has not yet */
-	uint64_t spared;	   /* deadlines up to this one have been put off once, because of a gap */
-	const struct keyed *keyed; /* NULL: no key, packets end with an ICRC; else &tag_key */
+	bool refers;		   /* payload has been sent by reference at some time */
+	bool answers_stranger;	   /* the datagram being posted answers a sender that has proved nothing */
+	uint64_t now;		   /* the NIC's own time (time.c), which all deadlines use */
+	uint64_t told_ns;	   /* the owner's time, as last given; 0: not yet */
+	uint64_t spared;	   /* deadlines up to this have been postponed once because of a gap */
+	const struct keyed *keyed; /* NULL: packets end with an ICRC; else &tag_key */
 	struct keyed tag_key;
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
 
@@ -68,21 +68,20 @@ struct nic {
 	uint32_t n_pd, n_mr, n_mw, n_ah, n_cq, n_srq, n_qp;
 
 	struct path paths[NIC_PATHS_MAX];
-	uint64_t paths_pending[NIC_PATHS_MAX / 64]; /* those whose ready list is not empty; wrong only towards yes */
-	struct list ack_wait, ack_lazy; /* QPs with a delayed ACK that the peer has asked for, has not; by due time */
-	struct list cq_failed;		/* CQs that overflowed and whose QPs have yet to be told */
+	uint64_t paths_pending[NIC_PATHS_MAX / 64]; /* paths with a nonempty ready list, and perhaps others */
+	struct list ack_wait, ack_lazy; /* QPs with a delayed ACK: requested by the peer, unrequested; by due time */
+	struct list cq_failed;		/* CQs that overflowed and have not yet failed their QPs */
 	struct list all_pds, all_ahs, all_cqs, all_srqs;
-	struct list rdms;      /* endpoints */
-	struct list rdm_rqs;   /* queues of receives that they share */
-	uint64_t rdm_deadline; /* of calls */
-	uint64_t rdm_planned;  /* the same when it was last looked at: what has begun since is not late */
-	bool rdm_due;	       /* settle_owners has something to do */
-	bool (*settle_owners)(
-		struct nic *nic); /* owners of QPs act on what has completed; @return whether there was anything */
-	bool trig_due;		  /* so may trig_run */
+	struct list rdms;			/* endpoints */
+	struct list rdm_rqs;			/* their shared receive queues */
+	uint64_t rdm_deadline;			/* of the endpoints: calls, connection management, watches */
+	uint64_t rdm_planned;			/* rdm_deadline as rdm_timeout last set it: lateness counts from here */
+	bool rdm_due;				/* settle_owners has something to do */
+	bool (*settle_owners)(struct nic *nic); /* owners of QPs act on completions; @return whether there were any */
+	bool trig_due;				/* trig_run may have something to do */
 	struct trig trig;
 
-	struct timer_entry *heap; /* binary heap by deadline, one entry a QP at most */
+	struct timer_entry *heap; /* binary heap by deadline, at most one entry per QP */
 	uint32_t heap_len, heap_cap;
 
 	struct list events;
@@ -107,12 +106,12 @@ static inline void trace_add(struct nic *nic, uint32_t qpn, enum nic_trace_event
 	*e = (struct nic_trace_entry){.now_ns = nic->told_ns, .qpn = qpn, .event = event, .a = a, .b = b};
 }
 
-#define TIME_STEP_NS 250000000u /* a longer one is looked at, and one back */
+#define TIME_STEP_NS 250000000u /* time_jumped examines longer steps, and steps back */
 
 /* time.c */
 void time_jumped(struct nic *nic, uint64_t now_ns);
 
-/** The owner says what time it is. */
+/** Take the owner's current time. */
 static inline void nic_see_time(struct nic *nic, uint64_t now_ns)
 {
 	uint64_t step = now_ns - nic->told_ns;
@@ -127,14 +126,14 @@ static inline void nic_see_time(struct nic *nic, uint64_t now_ns)
 
 /* trigger.c */
 void trig_init(struct nic *nic);
-/** Start what is to be started; within itself nothing. */
+/** Start ready work; does nothing when called recursively. */
 void trig_run(struct nic *nic);
-/** nic->trig.retry_ns may have come: try again what there was no room for. */
+/** If nic->trig.retry_ns has come, have work that found no room retried. */
 void trig_timeout(struct nic *nic);
 
-/** Owners of QPs act on what has completed, and work that has waited for it is started. */
+/** Let owners of QPs act on completions, then start the work that this made ready. */
 void nic_settle(struct nic *nic);
-/** At the end of every call that may complete something. */
+/** Call at the end of every call that may complete something. */
 static inline void nic_settle_due(struct nic *nic)
 {
 	if (__builtin_expect(nic->rdm_due | nic->trig_due, 0))
@@ -145,14 +144,14 @@ static inline void nic_settle_due(struct nic *nic)
 void paths_init(struct nic *nic);
 
 /* config.c */
-/** Fill in defaults. @return false: the values are out of range. */
+/** Fill in defaults. @return false: a value is out of range. */
 bool nic_config_complete(struct nic_config *c);
 
 /* event.c */
 void event_source_init(struct event_source *src, void *user);
-/** Queue an event of src; one that is already queued is not doubled. */
+/** Queue an event of src, once if it is queued already. */
 void event_raise(struct nic *nic, struct event_source *src, enum nic_event_type type);
-/** Forget what src has queued: its object goes away. */
+/** Drop the queued events of src, whose object is being destroyed. */
 void event_source_fini(struct event_source *src);
 
 /** Smallest power of two that is at least n (n <= 2^31). */

@@ -2,9 +2,9 @@
 /*
  * dma.h - copying as a device does it, to and from application memory. A leaf.
  *
- * The application and the NIC agree on who may touch a buffer through work requests, completions and the peer's
- * messages, not through anything that ThreadSanitizer knows: so these accesses are not instrumented, and neither are
- * calls of memcpy, which it would intercept, made here.
+ * Work requests, completions and the peer's messages decide whether the application or the NIC may touch a buffer.
+ * ThreadSanitizer sees none of that, so these accesses are not instrumented, and memcpy, which it intercepts, is not
+ * called here.
  */
 #ifndef NIC_DMA_H
 #define NIC_DMA_H
@@ -18,19 +18,19 @@
 #endif
 #endif
 
-/** Attribute of functions that touch application memory. */
+/** Attribute for functions that touch application memory. */
 #ifdef __SANITIZE_THREAD__
 #define DMA __attribute__((no_sanitize("thread")))
 #else
 #define DMA
 #endif
 
-/* Sixteen bytes at any address; the compiler turns copies of it into vector moves. */
+/* 16 bytes at any address; the compiler copies them by vector moves. */
 typedef uint8_t dma_vec __attribute__((vector_size(16), aligned(1), may_alias));
 
 /**
- * As memcpy. glibc's takes `rep movsb` from 2 KiB up, several times slower than vector moves when the lines are dirty in
- * another core, as packets are.
+ * As memcpy. From 2 KiB up glibc's uses `rep movsb`, which is several times slower than vector moves when the lines are
+ * dirty in another core, as packets are.
  */
 DMA static inline void dma_copy(uint8_t *dst, const uint8_t *src, size_t len)
 {
@@ -46,7 +46,7 @@ DMA static inline void dma_copy(uint8_t *dst, const uint8_t *src, size_t len)
 	for (; len >= 16; len -= 16, dst += 16, src += 16)
 		*(dma_vec *)dst = *(const dma_vec *)src;
 	if (len & 8) {
-		__builtin_memcpy(dst, src, 8); /* a move: of fixed size */
+		__builtin_memcpy(dst, src, 8); /* fixed size: a single move */
 		dst += 8;
 		src += 8;
 	}

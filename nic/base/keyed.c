@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* keyed.c - packet tags: libsodium's SipHash-2-4, or nothing where libsodium is not there. Stateless. */
+/* keyed.c - packet tags: libsodium's SipHash-2-4, or stubs in a build without libsodium. Stateless. */
 #include "keyed.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ _Static_assert(crypto_shorthash_siphash24_BYTES == KEYED_TAG_LEN, "a tag is the 
 _Static_assert(crypto_shorthash_siphash24_KEYBYTES == KEYED_KEY_LEN, "a key is as long as SipHash's");
 _Static_assert(crypto_shorthash_siphashx24_BYTES == KEYED_KEY_LEN, "a key can be derived");
 
-/* What a derived key is for. Another use of the user's key takes another name, and so gets a key of its own. */
+/* Purpose of the derived key. Any other use of the user's key must derive its own key from another string. */
 static const char purpose[] = "uroce packet tag 1";
 
 /*
@@ -47,7 +47,7 @@ bool keyed_derive(struct keyed *out, const uint8_t secret[KEYED_KEY_LEN])
 	return false;
 }
 
-/* Never called: without a derived key nobody has a struct keyed. */
+/* Never called: keyed_derive fails, so there is no struct keyed to call it with. */
 void keyed_tag(const struct keyed *keyed, const uint8_t *bytes, size_t len, uint8_t tag[KEYED_TAG_LEN])
 {
 	memset(tag, 0, KEYED_TAG_LEN);
@@ -65,5 +65,5 @@ bool keyed_holds(const struct keyed *keyed, const uint8_t *bytes, size_t len, co
 	keyed_tag(keyed, bytes, len, right);
 	memcpy(&a, right, sizeof(a));
 	memcpy(&b, tag, sizeof(b));
-	return (a ^ b) == 0; /* one comparison of registers: nothing to time */
+	return (a ^ b) == 0; /* one register comparison: constant time */
 }

@@ -2,9 +2,9 @@
 /*
  * keyed.h - the tag that ends a packet in place of the ICRC when both ends hold a key (keyed.md).
  *
- * SipHash-2-4 of libsodium, 64 bits, over the packet as the ICRC sees it: the fields that routers change are ones. A
- * packet needs no nonce and a sender keeps no state, so equal packets have equal tags. A build without libsodium has no
- * tags, and no NIC can be created with a key. A leaf; stateless.
+ * libsodium's SipHash-2-4, 64 bits, over the packet masked as for the ICRC (fields that routers change are ones), with
+ * the IPv4 ID, flags and fragment offset masked too. There is no nonce and no sender state, so equal packets have equal
+ * tags. A build without libsodium has no tags, and cannot create a NIC with a key. A leaf; stateless.
  */
 #ifndef NIC_KEYED_H
 #define NIC_KEYED_H
@@ -16,7 +16,7 @@
 #define KEYED_KEY_LEN 16
 #define KEYED_TAG_LEN 8 /* as wire.h draws it */
 
-/** What tags are made with: not the user's key itself, but one that follows from it. */
+/** The key of tags, derived from the user's key. */
 struct keyed {
 	uint8_t key[KEYED_KEY_LEN];
 };
@@ -27,10 +27,10 @@ bool keyed_supported(void);
 /** Derive the key of tags from the user's key. @return false: this build has no tags, and *out is all zeroes. */
 bool keyed_derive(struct keyed *out, const uint8_t secret[KEYED_KEY_LEN]);
 
-/** The tag of len bytes, written to `tag`, which may be right behind them. */
+/** Write the tag of len bytes to `tag`, which may directly follow them. */
 void keyed_tag(const struct keyed *keyed, const uint8_t *bytes, size_t len, uint8_t tag[KEYED_TAG_LEN]);
 
-/** Whether this is the tag of len bytes. Takes the same time wherever the difference is. */
+/** Whether this is the tag of len bytes. The comparison takes constant time. */
 bool keyed_holds(const struct keyed *keyed, const uint8_t *bytes, size_t len, const uint8_t tag[KEYED_TAG_LEN]);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trigger.h - the trigger unit: counters, and work that waits until one of them has reached a threshold. The third public header
- * of the NIC; what nic.h says of calls holds here.
+ * trigger.h - the trigger unit: counters, and work that waits for one of them to reach a threshold. The third public
+ * header of the NIC; the calling rules of nic.h apply.
  *
- * A counter has two parts, of what went well and of what failed. Work waits for their sum: who waits for something learns that it
- * is over, however it ended. Whenever a counter changes, all work whose threshold it has reached then is to be started, in the order
- * of thresholds, and of queueing where these are equal, whatever the counter does afterwards. The NIC starts it itself, at the
- * end of the call in which the counter has changed: work that changes counters starts more work, without recursion, and no
- * application has to run for a chain of it.
+ * A counter has two parts, successes and failures. Work waits for their sum, so that it starts however the operations
+ * ended. When a counter changes, all work whose threshold it then reaches becomes ready, whatever the counter does
+ * afterwards: by threshold, and in queueing order where thresholds are equal. The NIC starts it at the end of the
+ * call that changed the counter: work that changes counters starts more work, without recursion, and a chain needs no
+ * application to run.
  *
- * What there is no room for now is tried again when something has completed. What waits for the same counter stays behind it.
+ * Work that finds no room is retried when something has completed. Other work of the same counter stays behind it.
  *
- * Counters and work are memory of their owners, who embed these structs. The unit knows nothing of what work does.
+ * Owners embed these structs in their own memory. The unit does not know what work does.
  */
 #ifndef NIC_TRIGGER_H
 #define NIC_TRIGGER_H
@@ -21,36 +21,37 @@
 
 struct nic_trig_work {
 	/**
-	 * Start it. Called once, by the NIC, when it is not amid anything else: unlike other callbacks this one may make requests. The
-	 * work is the owner's again, who may free it.
-	 * @return 0: it is on its way, or has failed and that has been told. -EAGAIN: there is no room now; the call comes again.
+	 * Start the work. Called by the NIC once, from outside all other processing: unlike other callbacks this one
+	 * may make requests. Unless it returns -EAGAIN, the work is its owner's again and may be freed within the
+	 * call.
+	 * @return 0: started, or failed and reported. -EAGAIN: no room now; the NIC calls again.
 	 */
 	int (*fire)(struct nic_trig_work *work);
-	/* The unit's own: */
-	struct nic_trig_cntr *cntr; /* NULL: it does not wait */
+	/* Private to the unit: */
+	struct nic_trig_cntr *cntr; /* NULL: not waiting */
 	struct list node;	    /* on cntr->ready */
 	uint32_t at;		    /* in cntr->heap */
 };
 
-/** Work that waits, with what it is sorted by. */
+/** Waiting work with its sort key. */
 struct nic_trig_entry {
 	uint64_t threshold, order;
 	struct nic_trig_work *work;
 };
 
-/** Changed by the calls below only. Who does not hold the lock that guards the NIC may look at both parts with nic_trig_part. */
+/** Changed only by the calls below. Without the lock that guards the NIC, read the parts with nic_trig_part. */
 struct nic_trig_cntr {
-	uint64_t part[2]; /* what went well, what failed */
-	/* The unit's own: */
-	struct nic_trig_entry *heap; /* a binary one, the lowest threshold first */
+	uint64_t part[2]; /* successes, failures */
+	/* Private to the unit: */
+	struct nic_trig_entry *heap; /* binary heap, lowest threshold first */
 	uint32_t n, room;
-	uint64_t order;	   /* of the work that is queued next */
-	struct list ready; /* work that is to be started, in this order */
-	struct list node;  /* on the NIC's list of counters that have such, or of those that try again */
+	uint64_t order;	   /* of the next work queued */
+	struct list ready; /* work to be started, in this order */
+	struct list node;  /* on the NIC's list of counters with ready work, or of those waiting for room */
 };
 
 void nic_trig_cntr_init(struct nic_trig_cntr *c);
-/** No work waits for it. */
+/** Work must no longer wait for it. */
 void nic_trig_cntr_fini(struct nic_trig_cntr *c);
 
 static inline uint64_t nic_trig_part(const struct nic_trig_cntr *c, bool failed)
@@ -58,20 +59,20 @@ static inline uint64_t nic_trig_part(const struct nic_trig_cntr *c, bool failed)
 	return __atomic_load_n(&c->part[failed], __ATOMIC_ACQUIRE);
 }
 
-/** Change a part. Called from any callback of the NIC, too: what is to be started is, later, at the end of that call. */
+/** Change a part. Also allowed in any callback of the NIC: ready work is then started at the end of the NIC's call. */
 void nic_trig_add(struct nic *nic, struct nic_trig_cntr *c, bool failed, uint64_t n);
 void nic_trig_set(struct nic *nic, struct nic_trig_cntr *c, bool failed, uint64_t value);
 
-/** Have work wait for a counter, which may have reached the threshold already. @return 0, -ENOMEM. */
+/** Make work wait for a counter, which may already have reached the threshold. @return 0, -ENOMEM. */
 int nic_trig_queue(struct nic *nic, struct nic_trig_cntr *c, uint64_t threshold, struct nic_trig_work *work);
-/** Make room for so much work to wait for a counter: to queue it does not fail then. @return 0, -ENOMEM. */
+/** Reserve room for n works to wait for a counter: up to n, nic_trig_queue cannot fail. @return 0, -ENOMEM. */
 int nic_trig_reserve(struct nic_trig_cntr *c, uint32_t n);
-/** @return true: it was waiting, and is not any more; false: it has been started. Nothing is between the two. */
+/** @return true: it was waiting and no longer is; false: it has been started. There is no third case. */
 bool nic_trig_cancel(struct nic_trig_work *work);
 
-/** Start what is to be started, after calls of the three above outside of callbacks. */
+/** Start ready work. Call after nic_trig_add, nic_trig_set or nic_trig_queue outside of callbacks. */
 void nic_trig_run(struct nic *nic);
-/** There may be room, by something that the NIC does not know about. The next nic_trig_run tries. */
+/** Room may have appeared without the NIC knowing: the next nic_trig_run retries. */
 void nic_trig_retry(struct nic *nic);
 
 #endif

@@ -2,9 +2,8 @@
 /*
  * atomic.c - the atomic unit; see atomic.h.
  *
- * An operation is a function from the value before to the value after, which the CPU's compare-and-swap of that size puts in
- * place. Where the CPU has an instruction for the operation itself it uses that, which succeeds at once also where many
- * contend for a word.
+ * An operation is a function from the old to the new value, which the CPU's compare-and-swap of that size stores. Where
+ * the CPU has an instruction for the operation itself, that is used: it needs no retries on a contended word.
  */
 #include "atomic.h"
 
@@ -15,7 +14,7 @@
 
 #define LOCKS 64
 
-static uint8_t locks[LOCKS][64]; /* the first byte of a line each: 1: taken */
+static uint8_t locks[LOCKS][64]; /* a cache line per lock; first byte 1: taken */
 
 static uint8_t *lock_of(const void *target)
 {
@@ -37,9 +36,9 @@ void atomic_unlock(const void *target)
 /* ---- the operations, as functions --------------------------------------------------------------------------- */
 
 /**
- * a + b in fields whose most significant bits are those of m. Below these bits the sum of one field cannot carry into the next,
- * and the bits themselves are added without a carry. @param carry into the lowest bit; gets that out of the highest, which is
- * none where a field ends there.
+ * a + b in fields whose most significant bits are set in m. With these bits cleared, a field's sum cannot carry into
+ * the next; they are then added without carry. @param carry in: into the lowest bit; out: from the highest bit, 0 if a
+ * field ends there.
  */
 static inline uint64_t add_fields(uint64_t a, uint64_t b, uint64_t m, unsigned *carry)
 {
@@ -51,7 +50,7 @@ static inline uint64_t add_fields(uint64_t a, uint64_t b, uint64_t m, unsigned *
 	return sum ^ ((a ^ b) & m);
 }
 
-/** Word i after the operation. @return false: it is not what it is compared with. */
+/** Compute word i after the operation. @return false: the comparison failed. */
 static inline bool next_word(const struct nic_atomic *a, unsigned i, uint64_t old, unsigned *carry, uint64_t *next)
 {
 	switch (a->op) {
@@ -70,7 +69,7 @@ static inline bool next_word(const struct nic_atomic *a, unsigned i, uint64_t ol
 	}
 }
 
-/** The n words after the operation: those before, where the comparison failed. */
+/** Compute all n words after the operation; they keep their old values if the comparison of any word failed. */
 static inline void next_words(const struct nic_atomic *a, unsigned n, const uint64_t *old, uint64_t *next)
 {
 	unsigned carry = 0;
@@ -84,7 +83,7 @@ static inline void next_words(const struct nic_atomic *a, unsigned n, const uint
 
 /* ---- by size ------------------------------------------------------------------------------------------------ */
 
-/** Where word i of n lies. */
+/** Index in memory of word i of n. */
 static inline unsigned place(unsigned i, unsigned n)
 {
 	return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? n - 1 - i : i;
@@ -101,7 +100,7 @@ DMA static void execute_4(const struct nic_atomic *a, uint32_t *target, uint64_t
 	} while (!__atomic_compare_exchange_n(target, &old, (uint32_t)next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 }
 
-/** @return whether the CPU has an instruction for it. */
+/** @return true: a single CPU instruction has executed it; false: there is none. */
 DMA static inline bool execute_8_at_once(const struct nic_atomic *a, uint64_t *target, uint64_t *orig)
 {
 	if (a->op == NIC_ATOMIC_FAA || (a->op == NIC_ATOMIC_MFA && (a->boundary[0] & INT64_MAX) == 0)) {
@@ -110,7 +109,7 @@ DMA static inline bool execute_8_at_once(const struct nic_atomic *a, uint64_t *t
 	}
 	if (a->op == NIC_ATOMIC_CAS ||
 	    (a->op == NIC_ATOMIC_MCS && (a->compare_mask[0] & a->swap_mask[0]) == UINT64_MAX)) {
-		*orig = a->compare[0]; /* on failure it receives the value found */
+		*orig = a->compare[0]; /* on failure gets the value found */
 		__atomic_compare_exchange_n(target, orig, a->swap_add[0], false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 		return true;
 	}
@@ -137,15 +136,15 @@ DMA static void execute_16(const struct nic_atomic *a, uint128 *target, uint64_t
 {
 	uint64_t next[2];
 
-	orig[0] = __atomic_load_n((uint64_t *)target + place(0, 2), __ATOMIC_RELAXED); /* a guess */
+	orig[0] = __atomic_load_n((uint64_t *)target + place(0, 2), __ATOMIC_RELAXED); /* a guess: two loads */
 	orig[1] = __atomic_load_n((uint64_t *)target + place(1, 2), __ATOMIC_RELAXED);
 	do
 		next_words(a, 2, orig, next);
 	while (!cas16(target, orig, next));
 }
 
-/** Each word by itself, from what others have left there by now: in an addition also its carry comes from that. Whether the
- *  comparison goes is decided before. */
+/** Update each word on its own, from its value at that moment, which also gives the carry of an addition. Whether the
+ *  comparison holds is decided beforehand, over all words. */
 DMA static void execute_32(const struct nic_atomic *a, uint64_t *target, uint64_t *orig)
 {
 	uint64_t next;

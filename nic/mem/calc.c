@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* calc.c - calculations on what a request sends; see calc.h. */
+/* calc.c - calculations on a request's payload; see calc.h. */
 #include "calc.h"
 
 #include <string.h>
 
 #include "wire.h"
 
-/* Numbers are taken for bits by bitwise operations, whatever their type. */
+/* Bitwise operations treat numbers of any type as bits. */
 bool nic_calc_valid(uint32_t op, uint32_t type)
 {
 	switch (op) {

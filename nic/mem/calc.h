@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * calc.h - calculations on what a request sends: its operands are gathered, and their sum, or the like, goes (CORE-Direct). A leaf.
+ * calc.h - calculations on a request's payload (CORE-Direct): gathers the operands and sends e.g. their sum. A leaf.
  *
  *   0        8        16
- *   | value  | place  |   an operand, and the result; big-endian. `place` counts for MAXLOC only, whoever sends the largest
- *                         value may say there who he is; of equal values the lowest is kept. It is 0 in other results.
+ *   | value  | place  |   an operand, and the result; big-endian. Only MAXLOC uses `place`: it can identify the source
+ *                         of the largest value; of equal values the lowest place wins. It is 0 in all other results.
  */
 #ifndef NIC_CALC_H
 #define NIC_CALC_H
@@ -13,7 +13,7 @@
 
 #define CALC_SIZE 16u /* bytes of an operand */
 
-/** Calculate with n operands, at least one. */
+/** Reduce n operands, at least one, to a result. */
 void calc_reduce(uint32_t op, uint32_t type, const uint8_t *operands, uint32_t n, uint8_t *result);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cas16.h - compare-and-swap of sixteen bytes. A leaf. */
+/* cas16.h - compare-and-swap of 16 bytes. A leaf. */
 #ifndef NIC_CAS16_H
 #define NIC_CAS16_H
 
@@ -11,12 +11,12 @@
 __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
 
-/** Words as of a number, the least significant one first. @return whether *target was *old and is next now; else *old gets what
- *  it is. */
+/** Words are least significant first. @return true: *target was *old and is now *next; false: unchanged, and *old gets
+ *  the value found. */
 DMA static inline bool cas16(uint128 *target, uint64_t old[2], const uint64_t next[2])
 {
 #if defined(__x86_64__)
-	bool equal; /* compilers call a library for this unless the whole file is built for cx16 */
+	bool equal; /* in assembly: compilers call a library for this unless the whole file is built with -mcx16 */
 
 	__asm__ volatile("lock cmpxchg16b %[target]"
 			 : [target] "+m"(*target), "+a"(old[0]), "+d"(old[1]), "=@ccz"(equal)

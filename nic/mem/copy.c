@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * copy.c - the instructions that touch application memory: copies, atomics and operations on elements, run under nic_config.guard so that
- * memory which the application has unmapped gives an error and not a crash.
+ * copy.c - the instructions that touch application memory: copies, atomics and operations on elements. They run under
+ * nic_config.guard, so that memory which the application has unmapped gives an error instead of a crash.
  */
 #include <fenv.h>
 
@@ -67,7 +67,7 @@ static void atomic_run(void *arg)
 	atomic_execute(job->a, job->target, job->orig);
 }
 
-/** Wait for an operation of another NIC: it is a matter of nanoseconds, unless its thread has lost the CPU. */
+/** Take the lock. Another NIC holds it for nanoseconds only, unless that NIC's thread has lost the CPU. */
 static void wait_for_lock(struct nic *nic, const void *app)
 {
 	for (unsigned n = 1; !atomic_try_lock(app); n++)
@@ -101,7 +101,7 @@ static void elements_run(void *arg)
 	elem_execute(job->e, job->target);
 }
 
-/** One by one, each under the lock. */
+/** Execute the elements one by one, each under the lock. */
 static bool elements_locked(struct nic *nic, const struct nic_elements *e, uint8_t *app)
 {
 	uint32_t size = nic_elem_size(e->datatype);
@@ -134,7 +134,7 @@ bool mem_elements(struct nic *nic, const struct nic_elements *e, uint8_t *app)
 
 	if (!elem_rounds(e->datatype))
 		return elements(nic, e, app);
-	/* This may be one of the application's threads, with roundings and traps that it has asked for. */
+	/* An application thread may be running this, with its own rounding mode and traps. */
 	fegetenv(&of_application);
 	fesetenv(FE_DFL_ENV);
 	done = elements(nic, e, app);

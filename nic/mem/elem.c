@@ -2,10 +2,10 @@
 /*
  * elem.c - the element unit; see elem.h.
  *
- * For each datatype of elem.def there is a function from the element before, operand and compare value to the element after
- * (next_INT8 and so on), made of the cases of its kind. Around it runs one loop for all, which the compiler makes anew for each:
- * load the element, let it become the next, put that in place by the CPU's compare-and-swap of that size, again where somebody
- * else came first.
+ * Each datatype of elem.def has a function (next_INT8 etc.), made of the cases of its kind, that computes the new
+ * element from the old one, operand and compare value. One loop for all datatypes, which the compiler specializes for
+ * each, loads the element, computes the new one and stores it by the CPU's compare-and-swap of that size, retrying if
+ * the element changed meanwhile.
  */
 #include "elem.h"
 
@@ -17,7 +17,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The padding of x87's long double: its last bytes. Of other formats than these two hosts do not tell each other (elem_wire_of_type). */
+/* LONG_DOUBLE_BYTES: bytes in use; x87's long double ends with padding. Packets distinguish only these two formats
+ * (elem_wire_of_type). */
 _Static_assert(LDBL_MANT_DIG == 64 || LDBL_MANT_DIG == 113, "long double of x87, or binary128");
 #if LDBL_MANT_DIG == 64
 #define LONG_DOUBLE_BYTES 10
@@ -25,7 +26,7 @@ _Static_assert(LDBL_MANT_DIG == 64 || LDBL_MANT_DIG == 113, "long double of x87,
 #define LONG_DOUBLE_BYTES 16
 #endif
 
-/** An element's bytes as in memory, and as words for the CPU's instructions. */
+/** An element, as its bytes in memory and as words for the CPU's instructions. */
 union element {
 	uint8_t u8;
 	uint16_t u16;
@@ -37,12 +38,13 @@ union element {
 
 /* ---- the operations ------------------------------------------------------------------------------------------ */
 
-/** What becomes of an element: nothing; it is what the operand is, bit by bit; or what has been calculated. */
+/** What becomes of an element: unchanged; a bitwise copy of the operand; a calculated value. */
 enum fate { STAYS, REPLACED, CALCULATED };
 
 /*
- * Cases of a switch over the operation. a: the element, b: the operand, c: the compare value, as they are compared; x, y, z: the
- * same, as they are calculated with; r: what the element becomes. (clang-format takes products for pointers.)
+ * Cases of a switch over the operation. a: element, b: operand, c: compare value, in the type for comparisons; x, y, z:
+ * these three in the type for calculations; r: the new element. (clang-format is off because it takes products for
+ * pointers.)
  */
 /* clang-format off */
 #define BECOMES(value)                                                                                                 \
@@ -101,7 +103,7 @@ enum fate { STAYS, REPLACED, CALCULATED };
 #define CASES_SMALL    CASES_ALL CASES_ORDERED
 #define CASES_COMPLEX  CASES_ALL
 
-/* A number, from how it lies in memory and to it. */
+/* Convert a number from its form in memory, and back. */
 #define GET_SIGNED(name, stored)   (stored)
 #define GET_UNSIGNED(name, stored) (stored)
 #define GET_REAL(name, stored)	   (stored)
@@ -114,7 +116,7 @@ enum fate { STAYS, REPLACED, CALCULATED };
 #define PUT_COMPLEX(name, value)  (value)
 #define PUT_SMALL(name, value)	  small_put(&small_##name, value)
 
-/* next_NAME: what becomes of *e. Integers are calculated with as unsigned ones, which wrap around. */
+/* next_NAME: apply the operation to *e. Integers are calculated as unsigned, which wraps around. */
 #define ELEM_TYPE(name, number, kind, type, part, parts, wide)                                                         \
 	INLINE enum fate next_##name(uint32_t op, union element *e, const uint8_t *operand, const uint8_t *compare)    \
 	{                                                                                                              \
@@ -140,10 +142,10 @@ enum fate { STAYS, REPLACED, CALCULATED };
 
 /* ---- elements in memory -------------------------------------------------------------------------------------- */
 
-/** What an element is made of; constants where the loop is made for a datatype. */
+/** What an element is made of; constants in the loop specialized for a datatype. */
 struct shape {
 	uint32_t part, parts; /* bytes, number */
-	uint32_t used;	      /* bytes of a part that are not padding */
+	uint32_t used;	      /* bytes of a part without padding */
 };
 
 INLINE uint32_t shape_size(const struct shape *s)
@@ -151,7 +153,7 @@ INLINE uint32_t shape_size(const struct shape *s)
 	return s->part * s->parts;
 }
 
-/** Padding is not part of the value: what is stored and what is answered has zeroes there. */
+/** Zero the padding, which is not part of the value, in elements to be stored or answered. */
 INLINE void pad(const struct shape *s, uint8_t *element)
 {
 	if (s->used < s->part)
@@ -159,7 +161,7 @@ INLINE void pad(const struct shape *s, uint8_t *element)
 			memset(element + i * s->part + s->used, 0, s->part - s->used);
 }
 
-/** Put a word of so many bytes in place of another. @return whether that was there; else *old gets what is. */
+/** Compare-and-swap a word of `size` bytes. @return false: *target was not *old, and *old gets the value found. */
 DMA INLINE bool swap_word(void *target, uint32_t size, union element *old, const union element *next)
 {
 #define SWAP(field)                                                                                                    \
@@ -186,7 +188,7 @@ DMA INLINE bool swap_word(void *target, uint32_t size, union element *old, const
 #undef SWAP
 }
 
-/** A word as it is at some moment; of sixteen bytes it may be two halves of different moments. */
+/** Load a word. A 16-byte one is loaded in two halves and may be torn. */
 DMA INLINE void guess_word(const void *target, uint32_t size, union element *word)
 {
 	switch (size) {
@@ -214,7 +216,7 @@ DMA INLINE void guess_word(const void *target, uint32_t size, union element *wor
 
 typedef enum fate (*next_fn)(uint32_t op, union element *e, const uint8_t *operand, const uint8_t *compare);
 
-/** The element after: @return whether it is to be stored. */
+/** Compute the new element in *is. @return whether to store it. */
 INLINE bool become(const struct shape *s, next_fn next, uint32_t op, const union element *old, union element *is,
 		   const uint8_t *operand, const uint8_t *compare)
 {
@@ -236,15 +238,15 @@ DMA INLINE void one_word(const struct shape *s, next_fn next, uint32_t op, uint8
 	union element is;
 
 	guess_word(target, size, old);
-	/* What stays needs no store. Halves may not be of the same moment: whether they are tells the store. */
+	/* An unchanged element needs no store, except of 16 bytes: there the swap proves that the load was not torn. */
 	do
 		if (!become(s, next, op, old, &is, operand, compare) && size < 16)
 			break;
 	while (!swap_word(target, size, old, &is));
 }
 
-/** Part by part, for what no instruction takes at once. Somebody without the lock who changes the second part just then loses
- *  his change. */
+/** Update part by part an element too large or misaligned for one instruction. A change of the second part by code
+ *  without the lock is lost if it comes in between. */
 DMA INLINE void by_parts(const struct shape *s, next_fn next, uint32_t op, uint8_t *target, const uint8_t *operand,
 			 const uint8_t *compare, union element *old)
 {
@@ -270,7 +272,7 @@ DMA INLINE void by_parts(const struct shape *s, next_fn next, uint32_t op, uint8
 	}
 }
 
-/** The loop of a datatype. */
+/** The loop over elements, specialized for a datatype. */
 DMA INLINE void run(const struct nic_elements *e, const struct shape *s, next_fn next, uint8_t *target)
 {
 	static const uint8_t none[ELEM_SIZE_MAX];
@@ -391,7 +393,7 @@ void elem_execute(const struct nic_elements *e, void *target)
 
 #define WIRE_OTHER_LONG_DOUBLE 0x80
 
-/** The bit that goes with a datatype on this host. */
+/** The flag that this host adds to a datatype in packets, or 0. */
 static uint32_t wire_bit(uint32_t datatype)
 {
 	bool is_long = datatype == NIC_DT_LONG_DOUBLE || datatype == NIC_DT_LONG_DOUBLE_COMPLEX;
@@ -411,7 +413,7 @@ uint32_t elem_type_of_wire(uint32_t wire)
 	return datatype < NIC_DT_COUNT && elem_wire_of_type(datatype) == wire ? datatype : (uint32_t)NIC_DT_COUNT;
 }
 
-/** n words of so many bytes; `to` and `from` may be the same. */
+/** Reverse the bytes of each of n words of `size` bytes; `to` and `from` may be the same. */
 INLINE void reverse_words(uint8_t *to, const uint8_t *from, uint32_t n, uint32_t size)
 {
 	for (size_t i = 0; i < (size_t)n * size; i += size) {
@@ -445,7 +447,7 @@ static void reverse(const struct shape *s, uint8_t *to, const uint8_t *from, uin
 		reverse_words(to, from, n, 16);
 }
 
-/** The order of the host is that of the network, or just the other way round. */
+/** Convert between host and network order: the same operation in both directions. */
 static void convert(uint32_t datatype, uint8_t *to, const uint8_t *from, uint32_t count)
 {
 	const struct shape *s = types[datatype].shape;

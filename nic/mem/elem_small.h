@@ -2,14 +2,14 @@
 /*
  * elem_small.h - floating-point formats that C has no type for, to and from double. A leaf.
  *
- * They are calculated with in double, where sums, differences and products of two of them are exact but for what lies below
- * half of what rounding sees: so the one rounding, to nearest and ties to even, is here.
+ * Arithmetic on them is done in double, where the sum, difference or product of two of them is exact, except for bits
+ * too low to affect the rounding to the small format. So only the rounding here counts: to nearest, ties to even.
  *
  *   FLOAT16      1 sign, 5 exponent, 10 fraction bits   IEEE 754 binary16
  *   BFLOAT16     1, 8, 7                                the upper half of a binary32
- *   FLOAT8_E5M2  1, 5, 2                                OCP OFP8, as the two above
- *   FLOAT8_E4M3  1, 4, 3                                OCP OFP8: no infinity, what is too large for it becomes NaN, which is
- *                                                       all ones behind the sign; so that numbers go up to 448
+ *   FLOAT8_E5M2  1, 5, 2                                OCP OFP8, infinity and NaN as in IEEE 754
+ *   FLOAT8_E4M3  1, 4, 3                                OCP OFP8: no infinity; NaN is all ones after the sign, and
+ *                                                       values out of range become NaN; the largest number is 448
  */
 #ifndef NIC_ELEM_SMALL_H
 #define NIC_ELEM_SMALL_H
@@ -20,7 +20,7 @@
 
 struct small_format {
 	unsigned exponent, fraction; /* bits */
-	bool infinity;		     /* the largest exponent is kept for it, and for NaNs */
+	bool infinity;		     /* the largest exponent is reserved for infinity and NaNs */
 };
 
 static const struct small_format small_FLOAT16 = {5, 10, true};
@@ -40,7 +40,7 @@ static inline double small_double(uint64_t bits)
 	return d;
 }
 
-/** All of them are normal numbers as doubles. */
+/** Every finite value other than zero is a normal double. */
 static inline double small_get(const struct small_format *f, uint32_t v)
 {
 	uint32_t special = (1u << f->exponent) - 1, fraction = v & ((1u << f->fraction) - 1);
@@ -80,7 +80,7 @@ static inline uint32_t small_put(const struct small_format *f, double d)
 	if (d != d)
 		return sign | special | (f->infinity ? 1u << (f->fraction - 1) : (1u << f->fraction) - 1);
 	exponent = (int)(bits >> DOUBLE_FRACTION & DOUBLE_SPECIAL) - DOUBLE_BIAS;
-	if (exponent > 2 - lowest) /* far too large; the rest is found at the end */
+	if (exponent > 2 - lowest) /* far too large; the last line catches the rest */
 		return sign | largest;
 	significand = (bits & ((1ull << DOUBLE_FRACTION) - 1)) | 1ull << DOUBLE_FRACTION;
 	if (exponent < lowest) {
@@ -93,7 +93,7 @@ static inline uint32_t small_put(const struct small_format *f, double d)
 	half = 1ull << (drop - 1);
 	v = (uint32_t)(significand >> drop);
 	v += rest > half || (rest == half && (v & 1));
-	v += (uint32_t)(exponent - lowest) << f->fraction; /* the leading one, if there is one, is 1 of the exponent */
+	v += (uint32_t)(exponent - lowest) << f->fraction; /* the leading one, if any, adds 1 to the exponent */
 	return sign | (v < largest ? v : largest);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* extended.c - operands of extended atomics, as they are in packets; see extended.md. Stateless. */
+/* extended.c - operands of extended atomics in packets; see extended.md. Stateless. */
 #include "extended.h"
 
 #include "wire.h"
@@ -7,7 +7,7 @@
 #define LOG_SIZE_MIN 2
 #define LOG_SIZE_MAX 5
 
-/* Most are of 8 bytes, and on the path of a packet: no loop for them. */
+/* The usual 8 bytes take no loop: this is on the packet path. */
 static inline void put_words(uint8_t *wire, const uint64_t *words, uint32_t size)
 {
 	if (size < 8)
@@ -55,7 +55,7 @@ bool extended_fits(const struct packet *p)
 
 void extended_get(const struct packet *p, struct nic_atomic *a)
 {
-	const uint8_t *wire = p->payload; /* which may change: each word is read once */
+	const uint8_t *wire = p->payload; /* may change concurrently: read each word once */
 
 	a->op = p->op->kind == OP_MASKED_CMP_SWAP ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA;
 	a->size = 1u << p->log_size;

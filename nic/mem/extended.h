@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* extended.h - operands of extended atomics, as they are in packets (extended.md). */
+/* extended.h - operands of extended atomics in packets (extended.md). */
 #ifndef NIC_EXTENDED_H
 #define NIC_EXTENDED_H
 
 #include "atomic.h"
 #include "packet.h"
 
-/** Whether an extended atomic can have this size, bytes. */
+/** Whether `size`, in bytes, is valid for an extended atomic. */
 static inline bool extended_size_known(uint32_t size)
 {
 	return size == 4 || size == 8 || size == 16 || size == 32;
@@ -18,16 +18,16 @@ static inline uint32_t extended_operands_len(const struct opcode *op, uint32_t s
 	return (op->kind == OP_MASKED_CMP_SWAP ? 4 : 2) * size;
 }
 
-/** Write `size` bytes of words to a packet: each 4 or 8 bytes of them in network order. */
+/** Write `size` bytes of words to a packet, each word (of 4 or 8 bytes) in network order. */
 void extended_put_words(uint8_t *wire, const uint64_t *words, uint32_t size);
 void extended_get_words(const uint8_t *wire, uint64_t *words, uint32_t size);
 
 /** Write the operands of a masked operation. */
 void extended_put(const struct nic_atomic *a, uint8_t *wire);
 
-/** Whether a request packet has a size that there is, and as many operands as go with it. */
+/** Whether a request packet has a valid size, and a payload of the length that its operands take. */
 bool extended_fits(const struct packet *p);
-/** The operation that such a packet asks for. */
+/** Decode the operation of a packet that passed extended_fits. */
 void extended_get(const struct packet *p, struct nic_atomic *a);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * mem.c - protection domains, regions, and access to application memory (IBTA 10.6.3, 10.6.6).
  *
- * Keys are 32 random bits: the upper 24 name the entry of nic.mkeys, the low 8 must match too (RL-12); L_Key and
- * R_Key of a region are the same. Every access looks its key up again, so that a registration that has ended is
+ * Keys are 32 random bits: the upper 24 index nic.mkeys, the low 8 must match too (RL-12). A region's L_Key and R_Key
+ * are the same, unless it has a chosen R_Key. Every access looks its key up again, so that a deregistered region is
  * never used. Windows are in mw.c, the copy loops in copy.c.
  */
 #include "mem.h"
@@ -53,7 +53,7 @@ static bool access_legal(uint32_t access)
 	return !(access & ~(uint32_t)ACCESS_KNOWN) && (!(access & ACCESS_WRITES) || (access & NIC_ACCESS_LOCAL_WRITE));
 }
 
-/* Neither the memory nor the addresses that name it may wrap. */
+/* Neither the memory range nor its I/O virtual addresses may wrap. */
 static bool range_legal(const void *addr, uint64_t len, uint64_t iova)
 {
 	return iova + len >= iova && (uintptr_t)addr + len >= (uintptr_t)addr && len <= UINTPTR_MAX;
@@ -131,7 +131,7 @@ int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr
 		next.va = iova;
 		next.len = len;
 		next.base = addr;
-		table_remove(&mr->nic->mkeys, mr->mkey.key >> 8); /* leaves room, so that entering cannot fail */
+		table_remove(&mr->nic->mkeys, mr->mkey.key >> 8); /* frees a slot: mkey_enter cannot fail */
 		mkey_enter(mr->nic, &mr->mkey);
 		next.key = mr->mkey.key;
 	}
@@ -165,7 +165,7 @@ uint32_t nic_mr_rkey(const struct nic_mr *mr)
 	return mr->named ? mr->name : mr->mkey.key;
 }
 
-/* [va, va + len) inside the key's range, without overflow (rxe once wrapped here: a remote write anywhere). */
+/* Whether [va, va + len) is inside the key's range. Must not overflow: rxe once did, and let peers write anywhere. */
 static bool range_inside(const struct mkey *m, uint64_t va, uint64_t len)
 {
 	return va >= m->va && va - m->va <= m->len && len <= m->len - (va - m->va);
@@ -178,7 +178,7 @@ enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd
 
 	if (!m || !m->valid)
 		return MEM_BAD_KEY;
-	if (m->pd != pd || (m->kind == MKEY_MW2 && m->qpn != qpn)) /* a QPN may come to another PD one day */
+	if (m->pd != pd || (m->kind == MKEY_MW2 && m->qpn != qpn)) /* PD always: QPNs are reused across PDs */
 		return MEM_BAD_KEY;
 	if ((m->access & access) != access)
 		return MEM_BAD_RIGHTS;
@@ -206,7 +206,7 @@ enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd,
 enum direction { GATHER, SCATTER, CHECK };
 
 /*
- * Walk `len` bytes of an SGE list from `offset` on. An SGE is checked whole, not just the piece in use, so that a bad
+ * Walk `len` bytes of an SGE list from `offset` on. Each SGE is checked whole, not just the piece in use, so that a bad
  * one is found at its first byte. Bytes past the end of the list are a range error.
  */
 static inline __attribute__((always_inline)) enum mem_verdict walk(struct nic *nic, const struct nic_pd *pd,

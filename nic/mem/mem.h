@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mem.h - protection domains, memory regions and windows, and the only ways to touch application memory.
+ * mem.h - protection domains, memory regions and windows, and the only functions that touch application memory.
  * IBTA 10.6. Private to nic/.
  */
 #ifndef NIC_MEM_H
@@ -12,20 +12,20 @@
 struct nic_pd {
 	struct nic *nic;
 	uint32_t users;	    /* MRs, MWs, AHs, SRQs, QPs */
-	struct table names; /* mkeys of regions by R_Keys that were chosen for them */
+	struct table names; /* regions' mkeys by R_Key, for those with a chosen one (nic_mr_reg_named) */
 	struct list node;   /* on nic.all_pds */
 };
 
 enum mkey_kind { MKEY_MR, MKEY_MW1, MKEY_MW2 };
 
-/** What an L_Key or R_Key names: a region, or a bound window on one. */
+/** What an L_Key or R_Key names: a region, or a window on one. */
 struct mkey {
 	uint32_t key;
 	enum mkey_kind kind;
-	bool valid; /* windows: bound. regions: always */
+	bool valid; /* windows: while bound. regions: always */
 	uint32_t access;
 	struct nic_pd *pd;
-	uint64_t va, len; /* addresses by which it is named */
+	uint64_t va, len; /* address range that requests use */
 	uint8_t *base;	  /* application memory at va */
 	uint32_t qpn;	  /* type 2 windows: the QP it is bound to */
 };
@@ -34,8 +34,8 @@ struct nic_mr {
 	struct mkey mkey;
 	struct nic *nic;
 	uint32_t windows; /* bound to it */
-	bool own;	  /* the NIC's, for purposes of its own */
-	bool named;	  /* peers know it by: */
+	bool own;	  /* registered by the NIC for its own use */
+	bool named;	  /* its R_Key for peers is: */
 	uint32_t name;
 };
 
@@ -55,22 +55,22 @@ enum mem_verdict { MEM_OK, MEM_BAD_KEY, MEM_BAD_RIGHTS, MEM_BAD_RANGE, MEM_FAULT
 
 /**
  * Check a remote access to [va, va + len) under an R_Key by a QP, and find the memory (C10-56, C10-57, C10-77).
- * A zero length names no memory: the caller does not ask then (C9-88).
+ * Callers skip this check for a zero length, which names no memory (C9-88).
  */
 enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t qpn, uint32_t rkey,
 				  uint64_t va, uint64_t len, uint32_t access, uint8_t **out);
 
-/** Memory of [addr, addr + len) under an L_Key. */
+/** Check a local access to [addr, addr + len) under an L_Key, and find the memory. */
 enum mem_verdict mem_check_local(const struct nic *nic, const struct nic_pd *pd, uint32_t lkey, uint64_t addr,
 				 uint64_t len, uint32_t access, uint8_t **out);
-/** What the key names is its owner's again: payload that is under way by reference is not to be read under it any more. */
+/** Revoke in-flight payload references under the key: the memory is its owner's again and must not be read any more. */
 static inline void mem_revoke(const struct nic *nic, const struct mkey *m)
 {
 	if (nic->refers)
 		nic->cfg.revoke(nic->cfg.ctx, 0, false, m->key);
 }
 
-/** Read len bytes of application memory. *icrc, unless icrc is NULL, is continued over them.
+/** Read len bytes of application memory. Unless icrc is NULL, *icrc is continued over them.
  *  @return false if the memory is not mapped. */
 bool mem_read(struct nic *nic, void *dst, const uint8_t *app, size_t len, uint32_t *icrc);
 /** Write len bytes of application memory. @return false if it is not mapped. */
@@ -82,18 +82,18 @@ enum mem_verdict mem_gather(struct nic *nic, const struct nic_pd *pd, const stru
 /** Copy len bytes from src into the memory of the SGE list, from `offset` on. */
 enum mem_verdict mem_scatter(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 			     uint64_t offset, const void *src, uint32_t len);
-/** What mem_scatter would say, without touching data. */
+/** Run the checks of mem_scatter without touching data. */
 enum mem_verdict mem_scatter_check(struct nic *nic, const struct nic_pd *pd, const struct nic_sge *sge, uint32_t n,
 				   uint64_t offset, uint32_t len);
 
 /** Execute an atomic on aligned application memory; orig as atomic_execute. @return false if it faulted. */
 bool mem_atomic(struct nic *nic, const struct nic_atomic *a, uint8_t *app, uint64_t *orig);
 
-/** Execute an operation on elements of application memory, aligned to their parts. @return false if it faulted: some of the
- *  elements may have been operated on. */
+/** Execute an operation on elements of application memory, aligned to their parts. @return false if it faulted: some of
+ *  the elements may have been updated. */
 bool mem_elements(struct nic *nic, const struct nic_elements *e, uint8_t *app);
 
-/** Whether a window may be bound as asked, for a work request of this QP (C10-72 ff.). */
+/** Whether a work request of this QP may bind a window as asked (C10-72 ff.). */
 bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind);
 /** Bind, rebind or unbind; the check has passed. */
 void mw_bind(struct nic_qp *qp, const struct nic_bind *bind);
@@ -108,7 +108,7 @@ static inline struct mkey *mkey_find(const struct nic *nic, uint32_t key)
 	return m && m->key == key ? m : NULL;
 }
 
-/** What peers of the domain's QPs mean by an R_Key. */
+/** Look up an R_Key from a peer of one of the domain's QPs: chosen names come first. */
 static inline struct mkey *mkey_find_remote(const struct nic *nic, const struct nic_pd *pd, uint32_t rkey)
 {
 	struct mkey *m = pd->names.count ? table_find(&pd->names, rkey) : NULL;
@@ -116,7 +116,7 @@ static inline struct mkey *mkey_find_remote(const struct nic *nic, const struct 
 	return m ? m : mkey_find(nic, rkey);
 }
 
-/** Give a key a fresh random name and enter it. @return 0, -ENOMEM. */
+/** Assign a fresh random key and enter it in nic->mkeys. @return 0, -ENOMEM. */
 int mkey_enter(struct nic *nic, struct mkey *m);
 
 #endif

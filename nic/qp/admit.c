@@ -7,7 +7,7 @@ static bool own_gid(const struct nic *nic, const struct nic_gid *gid)
 	static const struct nic_gid none;
 
 	if (!memcmp(gid, &none, sizeof(none)))
-		return false; /* empty entries of the table are no addresses */
+		return false; /* empty table entries are no addresses */
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (!memcmp(&nic->gids[i], gid, sizeof(*gid)))
 			return true;
@@ -29,7 +29,7 @@ static bool service_fits(const struct nic_qp *qp, const struct opcode *op)
 	return op->service == service[qp->type] || (op->service == OP_EXT && qp->type == NIC_QPT_RC);
 }
 
-/* Whether it says that it comes from whom the QP is connected to; source.c knows what that is worth. */
+/* Whether the packet claims to come from the QP's peer; source.c checks that claim. */
 static bool from_peer(const struct nic_qp *qp, const struct packet *p)
 {
 	if (p->bare)
@@ -48,7 +48,7 @@ enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, cons
 	if ((p->pkey & 0x7fff) != 0x7fff)
 		return NIC_CNT_bad_pkey; /* ours is the full member 0xFFFF (10.9.1.2) */
 	if (p->bare && qp->type == NIC_QPT_UD)
-		return NIC_CNT_rx_bad_source; /* datagrams say where they come from */
+		return NIC_CNT_rx_bad_source; /* a datagram has to carry its addresses */
 	if (!own_gid(nic, p->bare ? &qp->sgid : &p->dgid))
 		return NIC_CNT_rx_bad_dgid;
 	if (qp->type == NIC_QPT_UD)

@@ -72,7 +72,7 @@ static void retire(struct nic_qp *qp, enum error_id error)
 void comp_finish(struct nic_qp *qp, enum error_id error)
 {
 	if (error != ERR_none) {
-		refer_revoke_qp(qp, false); /* before buffers are given back */
+		refer_revoke_qp(qp, false); /* before the application gets its buffers back */
 		cross_release(qp);
 	}
 	retire(qp, error);
@@ -82,7 +82,7 @@ void comp_finish(struct nic_qp *qp, enum error_id error)
 
 void comp_finish_local(struct nic_qp *qp)
 {
-	/* Up to the head, not to `next`: a retry may have gone back to before one that was run long ago. */
+	/* Up to the head, not `next`: a retry may have moved `next` before a local operation that has already run. */
 	while (qp->sq.tail != qp->sq.head) {
 		const struct swqe *w = sq_at(qp, qp->sq.tail);
 
@@ -153,7 +153,7 @@ static void implied_nak(struct nic_qp *qp)
 	req_go_back(qp, ERR_sequence);
 }
 
-/* So many PSNs of the oldest WQE, a READ or an atomic, have been answered. */
+/* `psns` PSNs of the oldest WQE, a READ or an atomic, have been answered. */
 static void answered(struct nic_qp *qp, uint32_t psns, bool request_done)
 {
 	struct swqe *w = sq_at(qp, qp->sq.tail);
@@ -169,7 +169,7 @@ static void answered(struct nic_qp *qp, uint32_t psns, bool request_done)
 		req_progress(qp, psns);
 }
 
-/* As if the response had not come. */
+/* Its payload could not be fetched: treat the response as lost. */
 static void response_not_come(struct nic_qp *qp)
 {
 	COUNT(qp->nic, rx_unread);
@@ -178,7 +178,7 @@ static void response_not_come(struct nic_qp *qp)
 		req_unread(qp);
 }
 
-/* Whether it is what answers the `psns` packets from number k of the READ on. */
+/* Whether the response answers the `psns` packets of the READ from number k on. */
 static bool response_fits(const struct nic_qp *qp, const struct swqe *w, const struct packet *p, uint32_t k,
 			  uint32_t psns)
 {
@@ -230,7 +230,7 @@ static void read_response(struct nic_qp *qp, const struct packet *p)
 	answered(qp, psns, op_ends(p->op));
 }
 
-/* The value before, in the words of the response. @return false: it does not fit the request. */
+/* The original value, from the response. @return false: the response does not fit the request. */
 static bool atomic_result(const struct swqe *w, const struct packet *p, uint64_t *orig)
 {
 	uint8_t wire[NIC_ATOMIC_SIZE_MAX];
@@ -285,7 +285,7 @@ static void elements_response(struct nic_qp *qp, const struct packet *p)
 		answered(qp, 1, true);
 }
 
-/** Of a NAK that ends the connection; else ERR_none. */
+/** The error that a fatal NAK stands for, else ERR_none. */
 static enum error_id nak_error(uint8_t syndrome)
 {
 	switch (syndrome) {
@@ -305,14 +305,14 @@ static void nak(struct nic_qp *qp, const struct packet *p)
 {
 	trace_add(qp->nic, qp->qpn, NIC_TR_nak_rx, p->psn, p->syndrome);
 	if (!acknowledge(qp, p->psn)) {
-		/* Behind a READ whose answer could not be fetched: it is asked for in vain, of a QP that has failed. */
+		/* Resending a READ whose response could not be fetched is useless once the responder has failed. */
 		if (qp->state != NIC_QPS_ERR && qp->req.forgiven && nak_error(p->syndrome) != ERR_none)
 			comp_finish(qp, nak_error(p->syndrome));
 		else
 			implied_nak(qp);
 		return;
 	}
-	/* While waiting, a second copy says nothing new; nor does the sequence NAK that rxe sends after an RNR NAK. */
+	/* During the RNR wait ignore a second copy, and the sequence NAK that rxe sends after an RNR NAK. */
 	if (qp->req.rnr_until != TIME_NEVER && p->syndrome <= AETH_NAK_SEQUENCE) {
 		COUNT(qp->nic, nak_rnr_wait);
 		return;
@@ -342,7 +342,7 @@ bool comp_rx(struct nic_qp *qp, const struct packet *p)
 {
 	struct nic *nic = qp->nic;
 	bool ack = p->op->kind == OP_ACK;
-	/* A plain ACK names the last PSN that was executed, every other response the one it is about. */
+	/* A plain ACK names the last PSN executed, every other response the PSN it is about. */
 	uint32_t about = ack && p->syndrome < AETH_RNR ? psn_add(p->psn, 1) : p->psn;
 
 	if (psn_diff(p->psn, qp->req.sent_psn) >= 0) {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cross.c - requests about other queues (CORE-Direct, the cross-channel requests of ConnectX). They run in their turn in a send queue, as
- * local operations do, and send nothing:
- *   WAIT         the queue goes on when a CQ has had so many entries, whoever reads them, and whatever they say
+ * cross.c - requests that control or wait for other queues (CORE-Direct, the cross-channel requests of ConnectX). They
+ * run in send queue order, as local operations do, and send nothing:
+ *   WAIT         the queue continues when a CQ has had a given number of entries, polled or not, with any status
  *   SEND_ENABLE  requests of a managed send queue may start
  *   RECV_ENABLE  elements of a managed receive queue may be taken
- * A queue of such requests is a program that the NIC runs, with no application.
+ * A queue of such requests is a program that the NIC runs without the application.
  *
- * Counts are resolved when a request is posted. Each CQ, and each managed queue, has a base that they count from, and that moves on with
- * a request that says so (`last`): by the largest count since it has moved before.
+ * Counts are resolved when a request is posted. They are relative to a base, which each CQ and each managed queue has.
+ * A request with `last` advances the base by the largest count posted since it last advanced.
  *
- * A WAIT waits in the trigger unit, for the CQ's entries. Only the next one of a send queue does; what it is woken for it looks at
- * again itself. The CQ stays as long as WAITs for it are posted; queues that an ENABLE names may go, and start again.
+ * A WAIT waits in the trigger unit for the CQ's entries. Only the WAIT at sq.next of a send queue does; when woken it
+ * checks the count again. The CQ cannot be destroyed while WAITs for it are posted; queues named by an ENABLE may be
+ * destroyed or reset.
  *
- * Owns: qp.cross, what a CQ has for WAITs.
+ * Owns: qp.cross, and the CQ's fields for WAITs.
  */
 #include "qp.h"
 
@@ -42,7 +43,7 @@ void cross_reset(struct nic_qp *qp)
 	c->resets++;
 }
 
-/* What was posted has been flushed, enabled or not: counts go on behind it. */
+/* All posted requests were flushed, enabled or not: counts start after them. */
 void cross_recover(struct nic_qp *qp)
 {
 	qp->cross.send = (struct enabled){.base = qp->sq.head};
@@ -71,7 +72,7 @@ static bool is_managed(const struct nic_qp *qp, uint32_t opcode)
 	return opcode == NIC_WR_SEND_ENABLE ? qp->cross.managed : qp->rq.managed;
 }
 
-/* Requests posted to the queue. */
+/* Index one past the last request posted to the queue. */
 static uint32_t posted(const struct nic_qp *qp, uint32_t opcode)
 {
 	return opcode == NIC_WR_SEND_ENABLE ? qp->sq.head : qp->rq.head;
@@ -82,7 +83,7 @@ static struct enabled *enabled_of(struct nic_qp *qp, uint32_t opcode)
 	return opcode == NIC_WR_SEND_ENABLE ? &qp->cross.send : &qp->cross.recv;
 }
 
-/* Requests before the one with this index are enabled. */
+/* The ENABLE enables requests before this index. */
 static uint32_t enable_index(const struct nic_send_wr *wr)
 {
 	struct nic_qp *target = wr->enable.qp;
@@ -103,7 +104,7 @@ int cross_check(const struct nic_qp *qp, const struct nic_send_wr *wr)
 	return (int32_t)(posted(target, wr->opcode) - enable_index(wr)) < 0 ? -EINVAL : 0;
 }
 
-/* What is in the queue is not to fail for want of it. */
+/* Reserved when posting, so that a queued WAIT cannot fail for lack of memory. */
 int cross_room(const struct nic_send_wr *wr)
 {
 	return wr->opcode == NIC_WR_CQE_WAIT ? nic_trig_reserve(&wr->wait.cq->produced, wr->wait.cq->waiters + 1) : 0;
@@ -166,7 +167,7 @@ static bool run_wait(struct nic_qp *qp, struct swqe *w)
 	}
 	if (cq->overflowed)
 		return req_fail(qp, ERR_wait_overflow);
-	if (!qp->cross.work.cntr) /* room has been made when it was posted */
+	if (!qp->cross.work.cntr) /* room was reserved when it was posted */
 		nic_trig_queue(qp->nic, &cq->produced, w->wait.threshold, &qp->cross.work);
 	return false;
 }
@@ -179,7 +180,7 @@ static bool run_enable(struct nic_qp *qp, const struct swqe *w)
 	if (!target || target != w->enable.qp)
 		return req_fail(qp, ERR_enable_gone);
 	if (target->cross.resets != w->enable.resets)
-		return true; /* what this is about has gone */
+		return true; /* the target was reset: its requests are gone */
 	enabled = w->opcode == NIC_WR_SEND_ENABLE ? &target->cross.enabled : &target->rq.open;
 	if ((int32_t)(w->enable.index - *enabled) > 0)
 		*enabled = w->enable.index;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* error.c - what each error condition is to the peer, to the completion and to the QP: error.def. */
+/* error.c - what each error condition means for the peer, the completion and the QP, from error.def. */
 #include "qp.h"
 
 const struct error_row error_rows[ERR_COUNT] = {

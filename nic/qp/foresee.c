@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * foresee.c - where the payloads of packets by reference will go that lie behind the one which is being executed: a carrier that
- * fetches several in one call pays once for what each call costs.
+ * foresee.c - predicts where the payloads of the packets by reference behind the one being executed will go, so that a
+ * carrier can fetch several in one call and pay the cost of a call once.
  *
- * Nothing is executed, and nothing is taken for granted later: each packet is checked and executed in its turn, and fetches its own
- * payload if it went elsewhere. So what is foreseen has to be right nearly always, and harmless always: it is memory that the packet
- * may write to as things stand, a request's of the very QP and in its sequence, a READ's that waits for just this answer, a
- * receive's that nobody gets before it. If the QP fails before its turn comes, or the sender takes a payload back, what has been
- * written lies there as half a message does whose other half never comes: in a receive, too, which stays posted.
+ * Nothing is executed ahead, and nothing relies on the prediction later: each packet is checked and executed in its
+ * turn, and fetches its own payload if that went elsewhere. So a prediction has to be right nearly always, and
+ * harmless always: it is memory that the packet may write to as things stand, named by an in-sequence request of the
+ * same QP, by a READ that waits for exactly this response, or by a receive that no earlier message takes. If the QP
+ * fails before the packet's turn, or the sender revokes a payload, the bytes written stay, like half a message whose
+ * other half never arrives; also in a receive, which stays posted.
  *
- * Only what is simple is foreseen: messages of one packet, one after the other, of the same QP and kind, each to one piece of memory.
+ * Only simple cases are predicted: consecutive messages of one packet each, of the same QP and kind, each to one
+ * contiguous piece of memory.
  *
  * Owns nothing.
  */
 #include "refer.h"
 
-/** A WRITE, without more to it. */
+/** Destination of a WRITE without immediate. */
 static uint8_t *foresee_write(const struct nic_qp *qp, const struct packet *p, const struct nic_foresight *f)
 {
 	uint8_t *app = NULL;
@@ -23,7 +25,7 @@ static uint8_t *foresee_write(const struct nic_qp *qp, const struct packet *p, c
 	return p->op->extra == OP_PLAIN && p->psn == f->psn && resp_would_take(qp, p, &app) ? app : NULL;
 }
 
-/** Likewise, of what is sent besides. */
+/** Destination of the message that an endpoint's packet offers. */
 static uint8_t *foresee_offer(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f)
 {
 	return p->offer && p->op->extra == OP_PLAIN && p->psn == f->psn && p->payload_len <= qp->pmtu && qp->owner
@@ -43,7 +45,7 @@ static uint8_t *foresee(struct nic_qp *qp, const struct packet *p, struct nic_fo
 	}
 }
 
-/** @return false: of such a packet nothing is foreseen. */
+/** @return false: nothing is foreseen for such a packet. */
 static bool parse(const struct nic_rx_frame *frame, struct packet *p)
 {
 	return frame->reference && packet_parse(frame, p) == PACKET_OK && p->op->pos == OP_ONLY;
@@ -80,7 +82,7 @@ uint8_t *nic_foresee(const struct nic *nic, const struct nic_rx_frame *frame, st
 	    rx_refusal(nic, f->qp, &p) == NIC_CNT_COUNT)
 		app = foresee(f->qp, &p, f);
 	if (!app) {
-		f->qp = NULL; /* what is behind it depends on it */
+		f->qp = NULL; /* the packets behind it depend on it */
 		return NULL;
 	}
 	f->psn = psn_add(f->psn, psns_of(f->qp, &p));

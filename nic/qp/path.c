@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * path.c - egress: the paths by which packets leave, and arbitration among the QPs that have something to send.
+ * path.c - egress: the paths by which packets leave, and arbitration among the QPs that have packets to send.
  *
- * Every path has a list of QPs of its own, so that one that has no room just holds up nobody else. A connected QP keeps to
- * the path of its peer; a UD QP is on the list of the path that its next request takes.
+ * Every path has its own list of ready QPs, so that a path without room does not hold up the others. A connected QP
+ * stays on the path to its peer; a UD QP is on the list of the path that its next request takes.
  */
 #include "qp.h"
 
-#define TX_TURN	       16 /* packets a QP may send before the next one has its turn */
-#define REFERENCE_TURN 4 /* of these, what a packet is worth that refers to its payload: to be received takes it long */
+#define TX_TURN	       16 /* packets a QP may send before the next QP's turn */
+#define REFERENCE_TURN 4  /* what a packet with a reference counts for in TX_TURN: it takes long to receive */
 
 void paths_init(struct nic *nic)
 {
@@ -32,7 +32,7 @@ int nic_path_open(struct nic *nic, uint32_t flags)
 	return -ENOSPC;
 }
 
-/* Datagrams that are posted have their path noted. */
+/* Posted datagrams carry their path: move those on `path` to path 0. */
 static void reroute_datagrams(struct nic_qp *qp, uint32_t path)
 {
 	for (uint32_t i = qp->sq.next; i != qp->sq.head; i++)
@@ -56,7 +56,6 @@ void nic_path_close(struct nic *nic, uint32_t path)
 	nic->paths_pending[path / 64] &= ~(1ull << path % 64);
 }
 
-/* A QP with something to send moves along. */
 void path_move(struct nic_qp *qp, uint32_t path)
 {
 	qp->path = path;
@@ -77,7 +76,7 @@ void nic_path_take(struct nic *nic, uint32_t path, const struct nic_gid *dgid, u
 		path_move(qp, path);
 		req_path_gone(qp);
 		if (qp->type == NIC_QPT_RC && qp->resp.heard && qp->state != NIC_QPS_ERR)
-			resp_ack(qp); /* the last one may be among what the peer does not take any more */
+			resp_ack(qp); /* the peer no longer accepts path 0, by which the last ACK may have gone */
 	}
 }
 
@@ -91,10 +90,11 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 }
 
 /*
- * An ACK that is held back goes ahead of the requests, as from hardware, where that costs little: packets go one by one. And
- * where the program sleeps until completions come: its peer does so too, most likely, and is woken by the completion of its
- * message and then by what answers it. Programs rely on that order: perftest takes whatever event comes first for the one, and
- * runs its send queue over when it was the other. By other paths who polls has the answer sooner when the ACK follows.
+ * Whether a delayed ACK goes ahead of the requests, as from hardware. It does on lossless paths, where packets go one
+ * by one and this costs little. It also does when a CQ of the QP is armed, so that the application sleeps until
+ * completions come: its peer most likely does so too, and must be woken by its message's completion before the answer
+ * to it. Applications rely on that order: perftest takes the first event for the completion, and overruns its send
+ * queue if it was the answer. Otherwise a polling peer has the answer sooner when the ACK follows.
  */
 static bool ack_goes_first(const struct nic_qp *qp)
 {
@@ -103,7 +103,7 @@ static bool ack_goes_first(const struct nic_qp *qp)
 		qp->send_cq->arm != CQ_UNARMED);
 }
 
-/* One packet of the QP: responses and requests take turns when it has both, but an ACK that is due goes first. */
+/* Build one packet of the QP: responses and requests alternate when it has both, but an ACK that is due goes first. */
 static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
 	frame->ordered = ack_goes_first(qp);
@@ -115,7 +115,7 @@ static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 	return req_tx(qp, frame) || resp_tx(qp, frame);
 }
 
-/* After QPs of the path have sent. @return whether that may have made work for it. */
+/* Settle after QPs of the path have sent. @return whether that may have given the path new packets to send. */
 static inline bool settle(struct nic *nic, uint32_t index)
 {
 	if (list_empty(&nic->paths[index].ready))
@@ -147,9 +147,9 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 				got++;
 			}
 			/*
-			 * A delayed ACK goes with what the QP sends, right behind it: the peer must not see the answer to its
-			 * message long before the message's own completion. In one burst both cost a carrier little more than
-			 * one.
+			 * A delayed ACK follows right after what the QP sends: the peer must not see the answer to its
+			 * message long before the message's own completion. In one burst both cost a carrier little
+			 * more than one.
 			 */
 			if (got > before && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
 				resp_ack_due(qp);
@@ -169,7 +169,7 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 	return got;
 }
 
-/* Take the QP off the list of this path, where it has no more to do; it may have on another. */
+/* Take the QP off this path's list; if its next packet takes another path, put it on that one's. */
 static void leave(struct nic_qp *qp, uint32_t index)
 {
 	list_remove(&qp->ready);
@@ -195,8 +195,9 @@ bool nic_path_pending(struct nic *nic, uint32_t index)
 }
 
 /*
- * A connected QP holds up nobody but itself, and waits for room as long as its peer lives. Endpoints promise to give up a silent
- * peer: their requests are sent again until tries run out, which needs a timer that runs.
+ * Whether the QP's requests may be lost when the path has no room. A connected QP holds up only itself: it waits for
+ * room as long as its peer lives. Endpoints, however, promise to give up a silent peer: their requests count as sent,
+ * so that the ACK timer runs and retries run out. UD requests would hold up others.
  */
 static bool may_lose(const struct nic_qp *qp)
 {

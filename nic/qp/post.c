@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - posting work requests (IBTA 11.4.1): validation of what can be known at once, and the copy into the queue.
- * What the NIC only finds when it executes a WQE (keys, ranges) becomes a completion status instead.
+ * post.c - posting work requests (IBTA 11.4.1): validate what can be checked at once, and copy into the queue. Errors
+ * found only when a WQE is executed (keys, ranges) become a completion status instead.
  */
 #include "calc.h"
 #include "qp.h"
 
-/* Operations by service (9.2, table 38). */
+/* Operations allowed per service (9.2, table 38). */
 static bool opcode_legal(const struct nic_qp *qp, uint32_t opcode)
 {
 	enum nic_qp_type type = qp->type;
@@ -23,7 +23,7 @@ static bool opcode_legal(const struct nic_qp *qp, uint32_t opcode)
 	       (type == NIC_QPT_RC && (wr_is_masked(opcode) || wr_is_elements(opcode)));
 }
 
-/* Data of its own, which need not be taken as they lie. */
+/* Requests that carry payload: it may be inline data or, but for SEND_WITH_INV, the result of a calculation. */
 static bool sends_data(uint32_t opcode)
 {
 	return opcode == NIC_WR_SEND || opcode == NIC_WR_SEND_WITH_IMM || opcode == NIC_WR_SEND_WITH_INV ||
@@ -40,7 +40,7 @@ static bool masked_legal(const struct nic_qp *qp, const struct nic_send_wr *wr)
 {
 	const struct nic_atomic *a = wr->masked.operation;
 
-	/* Whoever has not asked for extended atomics may have set anything. */
+	/* `operation` may be unset unless the QP was created with extended atomics. */
 	return qp->sq.max_atomic_arg && a && extended_size_known(a->size) && a->size <= qp->sq.max_atomic_arg &&
 	       a->op == (wr->opcode == NIC_WR_MASKED_CMP_AND_SWP ? NIC_ATOMIC_MCS : NIC_ATOMIC_MFA);
 }
@@ -54,7 +54,7 @@ static uint64_t sum(const struct nic_sge *sge, uint32_t n)
 	return length;
 }
 
-/** SGEs for which a WQE has room; inline data have room of their own. */
+/** Whether the WQE has room for the SGEs of result and operands; inline data have separate room. */
 static bool elements_room(const struct nic_qp *qp, const struct nic_send_wr *wr)
 {
 	uint32_t n = wr->num_sge, data = wr->flags & NIC_SEND_INLINE ? 0 : wr->elements.num_data;
@@ -63,14 +63,13 @@ static bool elements_room(const struct nic_qp *qp, const struct nic_send_wr *wr)
 }
 
 /**
- * What is sent fits in a packet, what is answered fits where the peer keeps it. Lists are not looked at before it is known that
- * somebody has asked for these operations: he knows what he does.
+ * Operands must fit in a packet, and the result in max_fetch, where the peer keeps it. The SGE lists are read only
+ * once the QP is known to support operations on elements: only then are they sure to be set.
  */
 static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
 {
 	uint32_t op = wr->elements.op, datatype = wr->elements.datatype;
-	uint32_t packet =
-		qp->state == NIC_QPS_ERR ? NIC_PAYLOAD_MAX : qp->pmtu; /* there it may not be known any more */
+	uint32_t packet = qp->state == NIC_QPS_ERR ? NIC_PAYLOAD_MAX : qp->pmtu; /* in ERR the PMTU may be unset */
 	bool fetch = wr->opcode == NIC_WR_FETCH_ELEMENTS;
 	enum nic_elem_form form = !fetch ? NIC_ELEM_BASE : elem_compares(op) ? NIC_ELEM_COMPARE : NIC_ELEM_FETCH;
 	uint64_t data_len;
@@ -89,7 +88,7 @@ static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr,
 		       : -EINVAL;
 }
 
-/** Inline data fit; calculations are such as there are, and what they send has their length. */
+/** Inline data must fit in the queue, and a calculation must be a valid one; its *length becomes that of the result. */
 static bool data_legal(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
 {
 	if (!sends_data(wr->opcode))
@@ -115,7 +114,7 @@ static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, 
 {
 	if (qp->state < NIC_QPS_RTS || !opcode_legal(qp, wr->opcode) || wr->flags & ~qp->send_flags)
 		return -EINVAL;
-	if (qp->state != NIC_QPS_ERR && qp->state != NIC_QPS_SQE && /* where requests are flushed at once */
+	if (qp->state != NIC_QPS_ERR && qp->state != NIC_QPS_SQE && /* there requests are flushed at once */
 	    (uint64_t)(qp->sq.head - qp->sq.tail) + ahead >= qp->sq.capacity)
 		return -ENOMEM;
 	*length = 0;
@@ -161,7 +160,7 @@ static void copy_sges(struct nic_sge *to, const struct nic_sge *sge, uint32_t n)
 		memcpy(to, sge, n * sizeof(*sge));
 }
 
-/** SGEs for the result; behind them those of what is sent, or that itself, as it is sent. */
+/** Copy the SGEs for the result, and after them those of the operands, or inline operands in wire format. */
 static void copy_elements(struct swqe *w, const struct nic_send_wr *wr)
 {
 	struct nic_sge *data = w->sge + wr->num_sge;
@@ -187,7 +186,7 @@ static void copy_elements(struct swqe *w, const struct nic_send_wr *wr)
 static void copy_local(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
 {
 	if (qp->type == NIC_QPT_UD)
-		w->ud.path = 0; /* goes nowhere, and its turn comes with the port's */
+		w->ud.path = 0; /* nothing is sent; scheduled with path 0 */
 	if (wr->opcode == NIC_WR_BIND_MW) {
 		w->bind = wr->bind;
 		w->mw_key = wr->bind.mw->mkey.key;
@@ -246,7 +245,7 @@ static void copy_data(struct swqe *w, const struct nic_send_wr *wr)
 	copy_sges(w->sge, wr->sg_list, wr->num_sge);
 }
 
-/* What has been posted has completed at once. Endpoints post amid their own work, and settle behind it. */
+/* Settle after a request completed while it was posted. Endpoints post amid their own work and settle later. */
 static void settle(struct nic_qp *qp)
 {
 	nic_settle_failed_cqs(qp->nic);
@@ -254,7 +253,7 @@ static void settle(struct nic_qp *qp)
 		nic_settle_due(qp->nic);
 }
 
-/** The WQE at the head is complete. */
+/** The WQE at sq.head is filled in: count it, and flush it or schedule the QP. */
 static inline void posted(struct nic_qp *qp, struct swqe *w)
 {
 	req_run_posted(qp, w);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qp.c - queue pairs as objects: creation, attributes, states, errors (IBTA 10.2.4, 10.3, 11.2.4, 11.2.5), and what
- * the three engines share: addressing of packets, receive WQEs, the timer.
+ * qp.c - queue pairs as objects: creation, attributes, states, errors (IBTA 10.2.4, 10.3, 11.2.4, 11.2.5), and
+ * functions shared by the three engines: addressing of packets, receive WQEs, the timer.
  */
 #include "qp.h"
 #include "refer.h"
 #include "timer.h"
 #include "wire.h"
 
-#define SPORT_BASE 0xc000 /* source ports of flows, by convention from here up */
+#define SPORT_BASE 0xc000 /* lowest UDP source port of flows, by convention */
 
 /* ---- creation and destruction ------------------------------------------------------------------------ */
 
@@ -33,7 +33,7 @@ static bool qpn_retired(const struct nic *nic, uint32_t qpn)
 	return false;
 }
 
-/* Random, so that it cannot be guessed (SE-01); 0 and 1 are special; not one that was in use a moment ago. */
+/* Random, so that it cannot be guessed (SE-01); 0 and 1 are special; recently used QPNs are avoided. */
 static uint32_t pick_qpn(struct nic *nic)
 {
 	uint32_t qpn, mask = (1u << nic->cfg.qpn_bits) - 1;
@@ -51,7 +51,7 @@ static int sq_init(struct send_queue *sq, const struct nic_qp_init *init)
 	size_t tail = cap->max_send_sge * sizeof(struct nic_sge);
 	uint32_t size = round_up_pow2(cap->max_send_wr ? cap->max_send_wr : 1);
 
-	if (init->max_fetch) /* SGEs for the result, and operands behind them */
+	if (init->max_fetch) /* SGEs for the result, followed by the operands */
 		tail += cap->max_inline_data;
 	else if (tail < cap->max_inline_data)
 		tail = cap->max_inline_data;
@@ -300,7 +300,7 @@ static bool values_legal(const struct nic_qp *qp, const struct nic_qp_attr *a, u
 		 (mask & NIC_QP_CUR_STATE && a->cur_qp_state != qp->state));
 }
 
-/* A constant source port per flow (RQ-19), from both QPNs, so that both directions of a pair differ little. */
+/* A constant source port per flow (RQ-19), from the product of both QPNs: the same in both directions of a pair. */
 static uint16_t flow_sport(const struct nic_qp *qp)
 {
 	uint64_t v = (uint64_t)qp->qpn * (qp->attr.dest_qp_num ? qp->attr.dest_qp_num : 1);
@@ -312,12 +312,12 @@ static uint16_t flow_sport(const struct nic_qp *qp)
 	return (uint16_t)(SPORT_BASE | (((uint32_t)v & 0x3fff) ^ ((uint32_t)v >> 14 & 0x3f)));
 }
 
-/* Saved results survive a change of the number of resources as far as they fit (RP-11). */
+/* Ensure room for n resources; the ring only grows, and saved results survive that (RP-11). */
 static int resources_alloc(struct nic_qp *qp, uint32_t n)
 {
 	struct responder *resp = &qp->resp;
 	uint32_t size = round_up_pow2(n ? n : 1);
-	size_t room = resp->saved ? qp->sq.max_fetch : 0; /* or none has been needed yet */
+	size_t room = resp->saved ? qp->sq.max_fetch : 0; /* 0: none needed yet */
 	struct resp_resource *res;
 	uint8_t *saved;
 
@@ -400,7 +400,7 @@ static void apply(struct nic_qp *qp, const struct nic_qp_attr *a, uint32_t mask)
 		set_path(qp);
 }
 
-/* What a state change brings with it. */
+/* Carry out a state change, with what it entails for the engines. */
 static void enter(struct nic_qp *qp, enum nic_qp_state from, enum nic_qp_state to)
 {
 	if (from == NIC_QPS_INIT && to == NIC_QPS_RTR)
@@ -412,7 +412,7 @@ static void enter(struct nic_qp *qp, enum nic_qp_state from, enum nic_qp_state t
 	if (from == NIC_QPS_RTS && to == NIC_QPS_SQD) {
 		uint32_t stop = qp->sq.next;
 
-		/* What was begun ends, also what a retry has gone back to before. */
+		/* WQEs already started finish, including those that a retry will send again. */
 		while (stop != qp->sq.head && sq_at(qp, stop)->started)
 			stop++;
 		qp->req.sqd_stop = stop;
@@ -508,7 +508,7 @@ static void timers_stop(struct nic_qp *qp)
 	qp_timer(qp);
 }
 
-/* Give back every posted receive with a flush error; of an SRQ only the WQE in use is ours. */
+/* Complete every posted receive with a flush error; with an SRQ only the WQE in use is the QP's. */
 static void flush_receives(struct nic_qp *qp)
 {
 	struct nic_wc wc = {.status = NIC_WC_WR_FLUSH_ERR, .vendor_err = ERR_flushed};
@@ -524,7 +524,7 @@ void qp_enter_error(struct nic_qp *qp)
 	if (qp->state == NIC_QPS_ERR)
 		return;
 	qp_set_state(qp, NIC_QPS_ERR);
-	refer_revoke_qp(qp, false); /* before buffers are given back */
+	refer_revoke_qp(qp, false); /* before the application gets its buffers back */
 	timers_stop(qp);
 	if (!qp->resp.dying)
 		resp_cancel(qp);
@@ -652,7 +652,7 @@ bool nic_frame_address(const struct nic *nic, struct nic_rx_frame *frame)
 	frame->sgid = qp->attr.av.dgid;
 	frame->dgid = qp->sgid;
 	frame->udp_sport = qp->udp_sport;		   /* the same in both directions */
-	frame->tclass = qp->attr.av.tclass & (uint8_t)~3u; /* nobody has marked it */
+	frame->tclass = qp->attr.av.tclass & (uint8_t)~3u; /* without an ECN mark */
 	frame->hop_limit = qp->attr.av.hop_limit ? qp->attr.av.hop_limit : 64;
 	return true;
 }

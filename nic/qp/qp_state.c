@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * qp_state.c - which state transitions a QP may make and with which attributes (IBTA 10.3.1, table of 11.2.4.2),
- * as a table. What is in neither column is refused. Alternate paths (automatic path migration) are not supported.
+ * as a table. Attributes in neither column are refused. Alternate paths (automatic path migration) are not supported.
  */
 #include "qp.h"
 

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * refer.c - payload by reference. Between processes of one host a long payload need not be copied twice, into shared memory
- * and out of it: the packet names it, and whoever executes the packet fetches it to where it belongs.
+ * refer.c - payload by reference. Between processes of one host a long payload need not be copied twice, into shared
+ * memory and out of it: the packet names it, and the receiver fetches it straight to its destination.
  *
- * One packet with a reference stands for a row of packets of one message, as far as 9.7 is concerned: it takes their PSNs and
- * is FIRST, MIDDLE, LAST or ONLY as they would be together. Whoever sends may do so because the memory stays the QP's:
- * a SEND's or WRITE's until it is acknowledged, which is when it has been fetched. What a READ is answered with is a region's, which may
- * end meanwhile, or the program may end the queue pair, and a request may end in an error: then what is under way is revoked. So no payload is ever delivered that
- * was not its sender's to send at the time, though it may have been copied, to where a payload was to be.
+ * For the purposes of 9.7 one packet with a reference stands for consecutive packets of one message: it takes their
+ * PSNs and is FIRST, MIDDLE, LAST or ONLY as they would be together. This works because the memory stays the QP's:
+ * that of a SEND or WRITE until it is acknowledged, which happens after the fetch. A READ response refers to a region,
+ * which may end before the fetch; the application may also destroy the QP, and a request may complete in error: then
+ * references in flight are revoked. So no payload is ever delivered that its sender was not entitled to send at the
+ * time, though it may have been copied to the place of a payload.
  *
- * The message that an endpoint of reliable datagrams offers to another one goes so, too, if that has a receive for it when the offer
- * comes; else, or if it cannot be fetched, it is read later. Its memory is a region's, which ends with the offer: when the other one has
- * said that he has the message, or cannot have it any more.
+ * A message that an endpoint of reliable datagrams offers to another is fetched by reference, too, if the receiver has
+ * a receive for it when the offer arrives; else, or if the fetch fails, it is read later. Its memory is a region that
+ * ends with the offer: when the receiver has confirmed the message, or can get it no more.
  *
- * What cannot be fetched is lost, and like all that is lost it is sent again, with its payload in its packets; but the path
- * loses nothing else, so that this is none of the retries which the program has allowed. So whatever is
- * wrong with the memory is found out by the one whose it is, in the way it always was, and who refers to nonsense
- * or to nothing delays himself.
+ * A reference that cannot be fetched is lost, and like any loss sent again, with its payload in its packets. The path
+ * loses nothing else, so this costs none of the retries that the application has allowed. Faulty memory is thus
+ * reported to its owner as without references, and a sender that refers to invalid memory only delays itself.
  *
- * Owns nothing: what is under way only the path knows.
+ * Owns nothing: only the path knows which references are in flight.
  */
 #include "refer.h"
 
@@ -29,7 +29,7 @@ static bool path_refers(const struct nic_qp *qp, const struct nic_tx_frame *fram
 	return qp->nic->paths[qp->path].flags & NIC_PATH_REFERENCES && frame->pieces;
 }
 
-/** PSNs of a packet that could refer to `left` bytes; 1: it does not. */
+/** PSNs of the next packet when `left` bytes of payload remain; 1: too few to refer to. */
 static uint32_t psns_of(const struct nic_qp *qp, uint64_t left)
 {
 	if (left < NIC_REFERENCE_MIN)
@@ -96,9 +96,10 @@ void refer_offer(struct nic_qp *qp, const struct swqe *w, struct packet *p, stru
 
 uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource *r, const struct nic_tx_frame *frame)
 {
-	/* Who wants to be told that memory has been read may write to it then: where nothing is lost, it has been. */
+	/* An application that is told of a READ may overwrite the memory at once: put the payload in the packet. */
 	if (r->length < NIC_REFERENCE_MIN || !path_refers(qp, frame) || r->duplicate ||
-	    qp->state == NIC_QPS_ERR /* nobody can ask again */ || (qp->owner && qp->owner->is_told(qp, r->rkey)))
+	    qp->state == NIC_QPS_ERR /* the peer could not ask again */ ||
+	    (qp->owner && qp->owner->is_told(qp, r->rkey)))
 		return 1;
 	return psns_of(qp, r->stop - r->cursor * qp->pmtu);
 }
@@ -123,8 +124,8 @@ void refer_revoke_qp(struct nic_qp *qp, bool answers)
 /* ---- fetching ------------------------------------------------------------------------------------------------ */
 
 /*
- * Programs look for the last bytes of a WRITE to know that all of it is there. Who fetches may copy in any order, the kernel's
- * string moves for one: so the last bytes come later, when they have proved to be payload.
+ * Applications poll the last bytes of a WRITE to see that all of it has arrived. A fetch may copy in any order (the
+ * kernel's string moves do), so the last bytes are written separately, once the fetch has succeeded.
  */
 static enum mem_verdict fetch(struct nic *nic, const struct nic_reference *ref, uint32_t offset, uint8_t *app,
 			      uint32_t len)
@@ -132,7 +133,7 @@ static enum mem_verdict fetch(struct nic *nic, const struct nic_reference *ref, 
 	uint8_t last[NIC_REFERENCE_LAST];
 	uint32_t n_last = len < sizeof(last) ? len : (uint32_t)sizeof(last);
 
-	/* It may be our side's memory that is not there: what is sent again finds that out. */
+	/* The fault may be in our own memory: the retransmission will find that out. */
 	if (!ref->fetch(ref->ctx, offset, app, len, last, n_last))
 		return MEM_UNREAD;
 	return mem_write(nic, app + len - n_last, last, n_last) ? MEM_OK : MEM_FAULT;
@@ -179,7 +180,7 @@ static enum op_pos pos_of(const struct opcode *op, bool first, bool last)
 	return first ? (last ? OP_ONLY : OP_FIRST) : last ? OP_LAST : OP_MIDDLE;
 }
 
-/** As it is, without what the carrier may have behind it. */
+/** Copy the packet as it is, without anything that the carrier may have behind it. */
 static int copy_of(const struct nic_rx_frame *frame, const struct packet *p, uint8_t *buf)
 {
 	size_t len = (size_t)(p->payload - frame->data) + p->payload_len + p->pad + ICRC_LEN;

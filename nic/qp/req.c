@@ -3,17 +3,18 @@
  * req.c - the requester: turns send WQEs into request packets, in order, within the window; goes back on loss
  * (IBTA 9.7.2, 9.7.5, 9.7.6, 10.8.3). Also sends for UC; UD is in ud.c.
  *
- * Invariants. req.psn is the PSN of packet number req.packet of WQE sq.next. Going back is always to comp.una, which
- * lies in WQE sq.tail: every READ and atomic before it has been answered, so rd_out starts again at 0. Local
- * operations run once, when the requester first reaches them; their `started` flag keeps a retry from repeating them.
+ * Invariants. req.psn is the PSN of packet number req.packet of WQE sq.next. The requester always goes back to
+ * comp.una, which lies in WQE sq.tail: every READ and atomic before it has been answered, so rd_out restarts at 0.
+ * Local operations run once, when the requester first reaches them; their `started` flag keeps a retry from repeating
+ * them.
  */
 #include "calc.h"
 #include "qp.h"
 #include "refer.h"
 
-#define ASK_EVERY   64 /* most request packets without AckReq (RQ-07) */
+#define ASK_EVERY   64 /* AckReq at least once in so many request packets (RQ-07) */
 #define CWND_MIN    4  /* packets */
-/* The ACK timer doubles when it runs out again, so often: 12.7.34 allows up to four times its value. */
+/* Most doublings of the ACK timer: 12.7.34 allows up to four times its value. */
 #define BACKOFF_MAX 2
 
 /* IBTA 9.7.5.2.8: RNR NAK timer codes, in units of 10 us. Code 0 is the longest. */
@@ -36,7 +37,7 @@ void req_reset(struct nic_qp *qp)
 
 /* ---- window ------------------------------------------------------------------------------------------ */
 
-/* Most payload bytes outstanding, 0: any. */
+/* Most payload bytes in flight; 0: no limit. */
 static uint32_t inflight_max(const struct nic_qp *qp)
 {
 	return qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS ? 0 : qp->nic->cfg.max_inflight;
@@ -75,7 +76,7 @@ static uint32_t window_room(const struct nic_qp *qp)
 	return out < window(qp) ? window(qp) - out : 0;
 }
 
-/* The window is about packets: requests that ride in another one's count only where PSNs do. */
+/* The window limits packets: requests that ride in another's packet count only against cfg.psn_window. */
 static bool window_open(const struct nic_qp *qp, uint32_t psns, uint32_t packets)
 {
 	uint32_t out = (qp->req.psn - qp->comp.una) & PSN_MASK;
@@ -86,7 +87,7 @@ static bool window_open(const struct nic_qp *qp, uint32_t psns, uint32_t packets
 	       out - req_run_riders(qp) + packets <= window(qp);
 }
 
-/* Additive increase, after a window's worth of progress. */
+/* Widen by 1 + cwnd / 8 after a window's worth of progress. */
 static void window_widen(struct nic_qp *qp, uint32_t packets)
 {
 	struct requester *req = &qp->req;
@@ -133,7 +134,7 @@ uint8_t req_retries(uint8_t timeout, uint64_t ns)
 	uint64_t tr = 4096ull << timeout, spent = tr;
 	uint8_t n = 0;
 
-	/* The timer runs out once more than there are retries. */
+	/* n retries take n + 1 expiries of the timer. */
 	do {
 		n++;
 		spent += tr << (n < BACKOFF_MAX ? n : BACKOFF_MAX);
@@ -174,8 +175,8 @@ void req_progress(struct nic_qp *qp, uint32_t packets)
 		qp_ready(qp);
 }
 
-/* What went by reference may not be fetched, through no fault of the path's. It is sent again with its payload, so this happens
- * but once, whatever the peer says. */
+/* A reference that could not be fetched is no loss on the path: resending it, with its payload, costs no retry. But
+ * only once until there is progress, whatever the peer says. */
 static bool forgive(struct nic_qp *qp)
 {
 	bool first = !qp->req.forgiven;
@@ -187,7 +188,7 @@ static bool forgive(struct nic_qp *qp)
 static void go_back(struct nic_qp *qp)
 {
 	reposition(qp);
-	ack_timer_start(qp); /* and again with the first packet sent again, should it ever be */
+	ack_timer_start(qp); /* restarts with the first retransmitted packet, if one is ever sent */
 }
 
 void req_unread(struct nic_qp *qp)
@@ -198,7 +199,7 @@ void req_unread(struct nic_qp *qp)
 	}
 	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
 	qp->req.retrying = true;
-	/* What was sent behind it may have to be asked for again, too. */
+	/* Packets sent after it may have to be sent again, too, at no cost in retries. */
 	qp->req.referred = true;
 	qp->req.referred_end = qp->req.sent_psn;
 	go_back(qp);
@@ -218,7 +219,7 @@ void req_go_back(struct nic_qp *qp, enum error_id exhausted)
 		return;
 	}
 	req->retries--;
-	/* A second NAK for the same loss must not start the retry again; after a timeout a NAK is news. */
+	/* A second NAK for the same loss must not restart the retry; a NAK after a timeout is new information. */
 	req->retrying = exhausted == ERR_sequence;
 	window_narrow(qp);
 	go_back(qp);
@@ -233,10 +234,10 @@ void req_path_gone(struct nic_qp *qp)
 	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
 	reposition(qp);
 	qp->req.expired = 0;
-	qp->req.early = (struct requester_early){0}; /* it was about that path */
+	qp->req.early = (struct requester_early){0}; /* measured on the old path */
 	qp->req.retrying = false;
-	req_attributes_changed(qp); /* all tries, and all the time, are there again */
-	if (inflight_max(qp)) {	    /* the peer may have gone for good: begin as after losses */
+	req_attributes_changed(qp); /* full retry budget and ACK timer */
+	if (inflight_max(qp)) {	    /* the peer may be gone for good: start as after losses */
 		qp->req.cwnd = CWND_MIN;
 		qp->req.cwnd_acked = 0;
 	}
@@ -255,11 +256,11 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 		req->rnr_retries--;
 	reposition(qp);
 	req->retrying = false; /* the retry has arrived */
-	if (qp->owner) {       /* whose tries are for a time of silence */
+	if (qp->owner) {       /* an RNR NAK is not silence: refill the retry budget */
 		req->retries = qp->attr.retry_cnt;
 		req->expired = 0;
 		req->early.again = 0;
-		req->early.timing = false; /* how long it takes him to make room says nothing */
+		req->early.timing = false; /* the peer's time to make room is no RTT sample */
 	}
 	req->rnr_until = qp->nic->now + wait_ns;
 	req->ack_deadline = TIME_NEVER;
@@ -278,7 +279,7 @@ static void late(struct nic_qp *qp)
 	qp_timer(qp);
 }
 
-/* The ACK timer goes on, and nothing is sent again. */
+/* Let the ACK timer run for another `ns`, without retransmission. */
 static void ack_timer_extend(struct nic_qp *qp, uint64_t ns)
 {
 	qp->req.ack_deadline = qp->nic->now + ns;
@@ -301,7 +302,7 @@ static void expire(struct nic_qp *qp)
 	if (req->expired < BACKOFF_MAX)
 		req->expired++;
 	req->early.again = REQ_EARLY_OVER;
-	if (look_ns && req->retries) { /* an endpoint's patience runs, but a second copy would not arrive sooner */
+	if (look_ns && req->retries) { /* spend an endpoint's retry, but a second copy would not arrive sooner */
 		req->retries--;
 		ack_timer_extend(qp, 4096ull << qp->attr.timeout << req->expired);
 	} else {
@@ -363,7 +364,7 @@ bool req_pending(const struct nic_qp *qp)
 	       qp->req.rnr_until == TIME_NEVER && qp->req.failed == ERR_none;
 }
 
-/* The WQE sq.next cannot go on: it fails once everything before it is complete. */
+/* Fail WQE sq.next once all WQEs before it are complete. Always returns false. */
 bool req_fail(struct nic_qp *qp, enum error_id error)
 {
 	qp->req.failed = error;
@@ -385,7 +386,8 @@ static bool bind_objects_exist(const struct nic *nic, const struct swqe *w)
 }
 
 /*
- * Run a local operation. Invalidation waits for all earlier WQEs (10.6.5.1); others take effect in their place.
+ * Run a local operation. Invalidation waits for all earlier WQEs (10.6.5.1); other operations run when reached,
+ * a fenced one after READs and atomics.
  * @return false if the queue has to wait or the operation failed.
  */
 static bool run_local(struct nic_qp *qp, struct swqe *w)
@@ -422,7 +424,7 @@ static bool asks_response(const struct swqe *w)
 	return w->opcode == NIC_WR_RDMA_READ || wr_is_atomic(w->opcode);
 }
 
-/* What the requester has to wait for before this WQE's next packet. */
+/* Whether the WQE's next packet may go now: fence, READ and atomic limit, window. */
 static bool may_send(struct nic_qp *qp, struct swqe *w, uint32_t psns, uint32_t packets)
 {
 	struct requester *req = &qp->req;
@@ -468,7 +470,7 @@ static enum op_extra extra_of(const struct swqe *w)
 	return w->opcode == NIC_WR_SEND_WITH_INV ? OP_INV : OP_PLAIN;
 }
 
-/* Of the `psns` packets from `packet` on, in one. */
+/* Position of one packet that stands for `psns` packets of the message, from number `packet` on. */
 static enum op_pos pos_of(uint32_t packet, uint32_t psns, uint32_t packets)
 {
 	if (psns == packets)
@@ -478,7 +480,7 @@ static enum op_pos pos_of(uint32_t packet, uint32_t psns, uint32_t packets)
 	return packet + psns == packets ? OP_LAST : OP_MIDDLE;
 }
 
-/* Headers of packet number req.packet of a SEND or WRITE, or of so many from there on. */
+/* Headers of a SEND or WRITE packet that stands for `psns` packets, from number req.packet on. */
 static void build_data(const struct nic_qp *qp, const struct swqe *w, struct packet *p, uint32_t psns)
 {
 	enum op_pos pos = pos_of(qp->req.packet, psns, w->packets);
@@ -499,7 +501,7 @@ enum error_id req_gathered(enum mem_verdict v)
 	return v == MEM_FAULT ? ERR_gather_fault : ERR_gather_key;
 }
 
-/* The same, of operands and compare values. */
+/* Open the packet of an element request and put its operands and compare values in place. */
 static enum error_id put_elements(const struct nic_qp *qp, const struct swqe *w, struct packet *p,
 				  struct nic_tx_frame *frame)
 {
@@ -521,7 +523,7 @@ static enum error_id put_elements(const struct nic_qp *qp, const struct swqe *w,
 	return ERR_none;
 }
 
-/* The result of a calculation, whose operands are what is gathered. */
+/* Gather the operands of a calculation and put its result in place. */
 static enum error_id put_calc(const struct nic_qp *qp, const struct swqe *w, struct packet *p, uint8_t *payload)
 {
 	uint8_t *operands = qp->nic->scratch, result[CALC_SIZE];
@@ -567,7 +569,7 @@ static enum error_id put_payload(struct nic_qp *qp, const struct swqe *w, struct
 	return req_gathered(mem_gather(qp->nic, qp->pd, w->sge, w->num_sge, offset, payload, len, packet_icrc(p)));
 }
 
-/* READ request for the packets from req.packet to the end of its piece; or an atomic. */
+/* Headers of an atomic, or of a READ request for the packets from req.packet to the end of its piece. */
 static void build_request(struct nic_qp *qp, struct swqe *w, struct packet *p, uint32_t psns)
 {
 	uint64_t offset = (uint64_t)qp->req.packet * qp->pmtu;
@@ -597,8 +599,8 @@ static void build_elements(const struct swqe *w, struct packet *p)
 	p->element.count = w->element.count;
 }
 
-/* PSNs that the next packet of the WQE takes: 1, those of a payload that it refers to, or those of the rest of a READ's
- * piece. */
+/* PSNs that the WQE's next packet takes: 1, those of its referenced payload (as far as the window allows), or those of
+ * the rest of a READ's piece. */
 static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w, const struct nic_tx_frame *frame)
 {
 	uint32_t piece, packets, room;
@@ -617,8 +619,8 @@ static uint32_t psns_of_next(const struct nic_qp *qp, const struct swqe *w, cons
 }
 
 /*
- * The peer is to answer the last packet of a message, and some before that in a long one (RQ-07). Where nothing is lost
- * and the peer is one of our kind, who answers in the end whether asked or not, only if somebody waits for the completion.
+ * Set AckReq on the last packet of a message, and at intervals in a long one (RQ-07). On a lossless path the peer is of
+ * our kind and acknowledges eventually even if not asked: there the last packet asks only if its completion is awaited.
  */
 bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t psns)
 {
@@ -656,7 +658,7 @@ void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t e
 	if (ends) {
 		qp->sq.next += ends;
 		req->packet = 0;
-		if (qp->type == NIC_QPT_UC) { /* nobody answers: complete what has been sent */
+		if (qp->type == NIC_QPT_UC) { /* no ACKs: complete on sending */
 			qp->comp.una = req->psn;
 			comp_finish(qp, ERR_none);
 			comp_finish_local(qp);
@@ -666,7 +668,8 @@ void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t e
 		ack_timer_start(qp);
 }
 
-/** Whether the WQE is one packet, with its payload in the queue, by a path that takes it as it is: most that programs wait for. */
+/** Fast path: a single-packet RC WQE with inline payload, for a carrier that takes bare packets without ICRC. Most WQEs
+ * whose latency matters are such. */
 static inline bool is_small(const struct nic_qp *qp, const struct swqe *w, const struct nic_tx_frame *frame)
 {
 	const uint32_t flags = NIC_SEND_INLINE | NIC_SEND_FENCE | NIC_SEND_OFFERS;
@@ -676,7 +679,7 @@ static inline bool is_small(const struct nic_qp *qp, const struct swqe *w, const
 	       w->length <= qp->pmtu;
 }
 
-/* As send_one, of what is small. */
+/* As send_one(), for a WQE that is_small(). */
 static bool send_small(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
 {
 	struct packet p;
@@ -742,14 +745,14 @@ static bool send_one(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *fra
 	return true;
 }
 
-/* Whether the WQE sq.next may not start. */
+/* Whether SQD, or a managed queue's enabled count, holds WQE sq.next back. */
 static bool at_bound(const struct nic_qp *qp)
 {
 	return (qp->state == NIC_QPS_SQD && (int32_t)(qp->sq.next - qp->req.sqd_stop) >= 0) ||
 	       (qp->cross.managed && (int32_t)(qp->sq.next - qp->cross.enabled) >= 0);
 }
 
-/* What is behind a request of a UD QP that is done here may have to leave by another path. */
+/* Stop where the path changes: on a UD QP the WQE after a skipped or local one may leave by another path. */
 bool req_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
 	uint32_t path = qp_path(qp);

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * req_early.c - sending again before the ACK timer runs out, between endpoints of reliable datagrams.
+ * req_early.c - early retransmission, before the ACK timer expires, between endpoints of reliable datagrams.
  *
- * The ACK timer is patient: a peer may be off its CPU for long. A packet that is lost amid others is found by the
- * peer, who sees the gap and says so. The last one of a row has nobody behind it, and small messages that answer each
- * other are all the last one: whoever loses such a packet would wait for the ACK timer, a thousand times as long as
- * an answer takes.
+ * The ACK timer is long: a peer may be off its CPU for long. A packet lost amid others leaves a gap, which the peer
+ * sees and NAKs. After the last packet of a burst no other shows the gap, and small messages that answer each other are
+ * all last packets: such a loss would cost an ACK timeout, a thousand times the RTT.
  *
- * So a QP measures how long answers take, from the first time that a packet is sent, and how much that varies; and
- * when one takes far longer, it sends again what is without an answer, if that is little; then after twice that time,
- * and so on, until the ACK timer is due, which runs all the while. This is no retry, and changes nothing of how long
- * a silent peer is waited for. What was sent again too early is a duplicate to the peer; and as answers are timed
- * from the first time that a packet was sent, a peer that is slow gets more time from then on.
+ * So a QP measures the RTT, from the first transmission of a packet, and its deviation. When an answer takes far
+ * longer, the QP retransmits everything unacknowledged, if that is little; then again after twice that time, and so on,
+ * until the ACK timer expires, which keeps running. This is no retry and does not change how long a silent peer is
+ * waited for. A copy sent too early is a duplicate to the peer; and as the RTT is measured from the first transmission,
+ * a slow peer gets more time from then on.
  *
- * Only where packets can be lost, and where the peer is of our own kind: who sets the ACK timer of a QP himself gets
- * what he has set (IBTA 9.7.6.1.3).
+ * Only on lossy paths, and between our own endpoints: an application that sets the ACK timer of its QP gets what it
+ * has set (IBTA 9.7.6.1.3).
  */
 #include "qp.h"
 
-#define PSNS_MOST     16u      /* without an answer */
-#define WAIT_UNKNOWN  8000000u /* these in ns: before the first answer has come */
-#define WAIT_LEAST    1000000u /* what a thread may easily be off the CPU for */
+#define PSNS_MOST     16u      /* unacknowledged */
+#define WAIT_UNKNOWN  8000000u /* these in ns: before the first RTT sample */
+#define WAIT_LEAST    1000000u /* a thread may easily be off the CPU for so long */
 #define MEASURED_MOST 1000000000u
 #define DEVIATIONS    4u
-#define SMOOTHED_BY   8 /* these two: the share of what is new is one in so many */
+#define SMOOTHED_BY   8 /* weight of a new sample: 1/8 in the RTT, 1/4 in the deviation */
 #define DEVIATES_BY   4
 
 static bool is_for(const struct nic_qp *qp)
@@ -64,7 +63,7 @@ void req_early_progress(struct nic_qp *qp)
 	e->deviation_ns = (uint32_t)(e->deviation_ns + off / DEVIATES_BY);
 }
 
-/** When an answer is late, that what was sent now may have. */
+/** When the answer to a packet sent now will be late. */
 static uint64_t late_at(const struct nic_qp *qp)
 {
 	const struct requester_early *e = &qp->req.early;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * req_run.c - a run: requests on one element each that follow each other in the send queue, alike but for address and operand, and
- * go in one packet (elem.md). Each keeps its PSN and its completion; to the peer they are what they would be in packets of their
- * own. What is sent again may go in other company.
+ * req_run.c - a run: consecutive one-element requests in the send queue, alike but for address and operand, sent in one
+ * packet (elem.md). Each keeps its PSN and its completion; the peer handles them as if each had its own packet. A
+ * retransmission may group them differently.
  *
- * What a packet costs is the same for one request and for many, so while some of the kind are under way a run waits until it is
- * as long as it gets, until something else follows it, or until few are left under way.
+ * A packet costs the same for one request and for many. So while enough of the kind are in flight, a run waits until it
+ * has its full length, until a different request follows it, or until few are left in flight.
  */
 #include "qp.h"
 #include "wire.h"
 
-#define RUN_MAX	  16u /* requests; more save little, and come later */
-#define UNDER_WAY 4u  /* requests without an answer: with fewer, none waits */
+#define RUN_MAX	  16u /* requests; more save little and add latency */
+#define UNDER_WAY 4u  /* requests in flight: with fewer, none waits */
 
 static bool is_single(const struct swqe *w)
 {
 	return w->opcode == NIC_WR_ELEMENTS && w->element.count == 1;
 }
 
-/** Whether w may go in the packet of the one before. It has no fence then: that would be for all of them. */
+/** Whether w may share the packet of the WQE before it. Not with a fence, which would hold back the whole packet. */
 static bool is_alike(const struct swqe *before, const struct swqe *w)
 {
 	return is_single(w) && is_single(before) && w->element.op == before->element.op &&
@@ -26,7 +26,7 @@ static bool is_alike(const struct swqe *before, const struct swqe *w)
 	       !(w->flags & NIC_SEND_FENCE);
 }
 
-/** Requests of the kind of the last one that has been sent, and without an answer. */
+/** Requests of the current streak that have been sent and not answered. */
 static uint32_t under_way(const struct send_queue *sq)
 {
 	return sq->next - ((int32_t)(sq->streak - sq->tail) > 0 ? sq->streak : sq->tail);
@@ -37,7 +37,7 @@ static uint32_t entry_size(const struct swqe *w)
 	return ELEMENT_ADDR_LEN + w->length;
 }
 
-/* What was before may be done; its place in the queue is still what it was. */
+/* The WQE before may have completed; its slot in the queue is still intact. */
 void req_run_posted(struct nic_qp *qp, struct swqe *w)
 {
 	w->alike = qp->peer_joins && is_alike(sq_at(qp, qp->sq.head - 1), w);
@@ -79,12 +79,12 @@ uint32_t req_run_riders(const struct nic_qp *qp)
 	return riders;
 }
 
-/** Addresses and operands of up to n requests. @return of how many: fewer, if the next one's operand is not there. */
+/** Gather addresses and operands of up to n requests. @return how many; less than n: the next operand gave *error. */
 static uint32_t gather(const struct nic_qp *qp, uint32_t n, uint8_t *to, enum error_id *error)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct swqe *w = sq_at(qp, qp->sq.next + i);
-		const struct nic_sge *data = w->sge + w->num_sge; /* behind those of results: as for one alone */
+		const struct nic_sge *data = w->sge + w->num_sge; /* behind the result SGEs, as in a single request */
 		uint8_t *operand = to + ELEMENT_ADDR_LEN;
 
 		wire_put64(to, w->remote_addr);

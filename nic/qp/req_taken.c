@@ -2,22 +2,23 @@
 /*
  * req_taken.c - what an expired ACK timer means on a path that loses nothing (IBTA 9.7.6.1.3).
  *
- * The NIC of a peer on such a path is part of the peer's process. When the process is stopped, by a debugger, a freezer or a
- * signal, its NIC stops too, where hardware would go on acknowledging. So the timer counts as a try only when the peer has
- * taken what was sent and has not answered. Until then nothing is lost, nothing has to be sent again, and the requester
- * waits for as long as the peer lives. When it dies its path ends, and the QP goes on by path 0, where tries count.
+ * The NIC of a peer on such a path is part of the peer's process. When the process is stopped, by a debugger, a
+ * freezer or a signal, its NIC stops too, where hardware would go on acknowledging. So an expiry costs a retry only if
+ * the peer has taken what was sent and has not answered. Until then nothing is lost, nothing has to be retransmitted,
+ * and the requester waits for as long as the peer lives. When the peer dies its path closes, and the QP goes on by
+ * path 0, where every expiry costs a retry.
  *
- * The NIC does not follow what the peer takes. It asks the owner of the path when a timer has expired: the first answer marks
- * the position that the path has reached, which is behind everything that this QP has sent. When the peer has passed the mark
- * it gets one whole timer for its answer. A busy peer may have work of others before the mark, so the first look after that
- * comes soon.
+ * The NIC does not track what the peer takes. It asks the owner of the path when a timer has expired: the first query
+ * marks the current position of the path, which is behind everything that this QP has sent. When the peer has passed
+ * the mark it gets one whole timer for its answer. A busy peer may have others' packets before the mark, so the first
+ * check after marking comes soon.
  *
- * Owns: requester.taken and requester.taken_mark; req.c resets them whenever it starts the ACK timer. Endpoints of reliable
- * datagrams ask too, but their patience is for a time of silence, and req.c counts it down all the same.
+ * Owns: requester.taken and requester.taken_mark; req.c resets them whenever it starts the ACK timer. Endpoints of
+ * reliable datagrams ask too, but their retries measure silence of any cause, so req.c counts them down all the same.
  */
 #include "qp.h"
 
-#define LOOK_SOON     8 /* the first look comes after this fraction of the ACK timer */
+#define LOOK_SOON     8 /* the first check comes after this fraction of the ACK timer */
 #define LOOK_LEAST_NS 1000000u
 
 uint64_t req_taken_look(struct nic_qp *qp)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * resp.c - the responder for RC and UC: checks requests, executes them, queues responses (IBTA 9.7.4, 9.7.5, 9.8.2,
- * 9.9.3). Duplicates and the saved results they are answered from are in resp_dup.c, what leaves in resp_tx.c.
+ * 9.9.3). Duplicates and their saved results are in resp_dup.c, sending is in resp_tx.c.
  *
- * Check, then act: resp_check looks at a request in PSN order and changes nothing; execute cannot fail on protocol
- * grounds any more (it can find that local memory is gone). Requests are executed in PSN order at once; responses are
- * pulled by resp_tx in PSN order: READ and atomic responses from the resource ring first, then one ACK or NAK, which
- * speaks for everything before it.
+ * Check, then act: resp_check looks at a request in PSN order and changes nothing; after it, execute cannot fail on
+ * protocol grounds (but local memory may turn out to be gone). Requests are executed in PSN order at once; responses
+ * are pulled by resp_tx in PSN order: READ and atomic responses from the resource ring first, then one ACK or NAK,
+ * which covers everything before it.
  *
  * Order of checks, where several apply: opcode sequence, operation enabled, lengths, receive WQE, R_Key, alignment,
  * resources (AT-01: the key comes before the alignment, as in rxe).
@@ -17,7 +17,7 @@
 /* Verdicts besides enum error_id. */
 enum {
 	CHECK_RNR = ERR_COUNT, /* no receive WQE */
-	CHECK_UNREAD,	       /* the payload cannot be fetched: the packet has not come */
+	CHECK_UNREAD,	       /* the payload cannot be fetched: treat the packet as lost */
 };
 
 void resp_reset(struct nic_qp *qp)
@@ -60,7 +60,7 @@ void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
 	resp_nak(qp, row->syndrome, psn);
 	resp->dying = true;
 	if (error == ERR_invalidate_remote && !resp->have_wqe)
-		qp_take_wqe(qp); /* class J: the receive WQE of this message tells (9.9.3) */
+		qp_take_wqe(qp); /* class J: reported by the receive WQE of this message (9.9.3) */
 	if (resp->have_wqe) {
 		struct nic_wc wc = {.status = row->status, .vendor_err = error};
 
@@ -107,7 +107,7 @@ static enum error_id check_lengths(const struct nic_qp *qp, const struct packet 
 	uint32_t len = p->payload_len;
 
 	if (p->op->payload) {
-		/* One with a reference stands for several packets. */
+		/* A packet with a reference stands for several packets. */
 		if ((p->op->pos & (OP_FIRST | OP_MIDDLE)) && len != refer_psns(qp, p) * qp->pmtu)
 			return ERR_packet_length;
 		if ((len > qp->pmtu && !p->reference) || !refer_fits(qp, p) || (p->op->pos == OP_LAST && !len))
@@ -139,10 +139,10 @@ static enum error_id check_memory(const struct nic_qp *qp, const struct packet *
 	uint32_t align = elements ? nic_elem_align(elem_type_of_wire(p->element.datatype)) : atomic ? len : 1;
 
 	if (!len)
-		return ERR_none; /* C9-88: nothing is named, nothing is validated */
+		return ERR_none; /* C9-88: zero length, R_Key not validated */
 	if (mem_check_remote(qp->nic, qp->pd, qp->qpn, rkey, va, len, access_of(p->op), app) != MEM_OK)
 		return ERR_remote_key;
-	/* Elements have to lie right; a program that names memory by offsets does not see whether these do. */
+	/* For elements only `app` counts: `va` may be an offset, whose alignment means nothing. */
 	if (((elements ? 0 : va) | (uintptr_t)*app) & (align - 1))
 		return ERR_misaligned;
 	return ERR_none;
@@ -151,11 +151,11 @@ static enum error_id check_memory(const struct nic_qp *qp, const struct packet *
 static bool have_receive(const struct nic_qp *qp, const struct packet *p)
 {
 	if (qp->owner)
-		return p->reference || qp->owner->takes(qp, p); /* it is refused when it is executed */
+		return p->reference || qp->owner->takes(qp, p); /* a reference is refused in execute_send() */
 	return qp->resp.have_wqe || rq_peek(qp->srq ? &qp->srq->rq : &qp->rq);
 }
 
-/* @return enum error_id, or CHECK_RNR. *app: the memory that a WRITE, READ or atomic names, if it names any. */
+/* @return enum error_id, or CHECK_RNR. *app: the memory that a WRITE, READ or atomic accesses, if any. */
 static unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint8_t **app)
 {
 	const struct responder *resp = &qp->resp;
@@ -185,7 +185,7 @@ static unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint
 		const struct resp_resource *oldest = &resp->res[resp->res_head & (resp->res_size - 1)];
 
 		if (oldest->todo && !oldest->duplicate)
-			return ERR_resources; /* RO-05: a first answer is never given up, a repeated one is */
+			return ERR_resources; /* RO-05: only responses to duplicates may be dropped */
 	}
 	if (op->extra == OP_INV && !mw_invalidate_check(qp, p->inv_rkey))
 		return ERR_invalidate_remote;
@@ -204,13 +204,13 @@ static unsigned executed(enum mem_verdict v, enum error_id error)
 	return v == MEM_OK ? ERR_none : v == MEM_UNREAD ? CHECK_UNREAD : error;
 }
 
-/* A receive WQE that is taken for a payload which then cannot be fetched stays for when it comes again. */
+/* If the payload cannot be fetched, the receive WQE already taken stays in use until it is sent again. */
 static unsigned execute_send(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
 	enum mem_verdict v;
 
-	if (qp->owner) /* messages of endpoints are short, and looked into: none of ours refers to its payload */
+	if (qp->owner) /* endpoint messages are short and get parsed: our endpoints never send them by reference */
 		return p->reference ? CHECK_UNREAD : qp->owner->arrive(qp, p);
 	if (op_starts(p->op)) {
 		if (!resp->have_wqe)
@@ -258,7 +258,7 @@ static unsigned execute_write(struct nic_qp *qp, const struct packet *p, uint8_t
 	return ERR_none;
 }
 
-/* READs and atomics take a resource, from which they and their duplicates are answered. */
+/* READs, atomics and fetching element operations take a resource, which also answers their duplicates. */
 static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 {
 	struct responder *resp = &qp->resp;
@@ -274,7 +274,7 @@ static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p,
 	};
 
 	if (r->todo)
-		resp_resource_done(resp, r); /* an answer to a duplicate, given up */
+		resp_resource_done(resp, r); /* drops a response to a duplicate */
 	r->used = false;
 	if (next.atomic) {
 		COUNT(qp->nic, rx_atomic_requests);
@@ -289,7 +289,7 @@ static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p,
 	}
 	*r = next;
 	resp->res_head++;
-	/* The slot that res_next names may be the one just taken over: it must not let this answer go first (C9-110). */
+	/* If res_next names the slot just reused, move it on: this response must not go first (C9-110). */
 	if ((int32_t)(resp->res_next - (resp->res_head - resp->res_size)) < 0)
 		resp->res_next = resp->res_head - resp->res_size;
 	resp_resource_send(qp, r, 0, r->packets);
@@ -315,7 +315,7 @@ static void deliver(struct nic_qp *qp, const struct packet *p)
 	qp_complete_recv(qp, &wc, p->se);
 }
 
-/* An endpoint may want to know; of READs when they have been answered. */
+/* Tell the endpoint that the peer accessed its memory; for READs tx_resource() does, once they are answered. */
 static void served(struct nic_qp *qp, const struct packet *p)
 {
 	enum op_kind kind = p->op->kind;
@@ -358,7 +358,7 @@ static unsigned execute(struct nic_qp *qp, const struct packet *p, uint8_t *app)
 
 /* ---- requests ---------------------------------------------------------------------------------------- */
 
-/* As if it had not come: it is asked for again, unless it is already. */
+/* Treat the request as lost: send a sequence NAK, unless a NAK is out already. */
 static void request_not_come(struct nic_qp *qp)
 {
 	COUNT(qp->nic, rx_unread);
@@ -368,7 +368,7 @@ static void request_not_come(struct nic_qp *qp)
 	qp->resp.nak_sent = true;
 }
 
-/** @return whether it was the request expected next, and has been executed. */
+/** @return whether the request had the expected PSN and was executed. */
 static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
@@ -395,7 +395,7 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 		return false;
 	}
 	if (verdict == ERR_none && p->op->kind == OP_FETCH_ELEMENTS && !resp_elements_room(qp)) {
-		COUNT(qp->nic, resp_no_memory); /* it will be sent again */
+		COUNT(qp->nic, resp_no_memory); /* drop: the peer will send it again */
 		return false;
 	}
 	if (verdict == ERR_none)
@@ -410,7 +410,7 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 		return false;
 	}
 	if (resp->ack_queued)
-		resp->syndrome = AETH_ACK; /* a NAK that has not gone out yet is overtaken by events */
+		resp->syndrome = AETH_ACK; /* obsoletes a NAK that has not gone out yet */
 	resp->open = op_ends(p->op) ? NULL : p->op;
 	resp->epsn =
 		psn_add(resp->epsn, p->op->kind == OP_READ_REQ ? packets_of(p->dma_len, qp->pmtu) : refer_psns(qp, p));
@@ -418,7 +418,7 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 		resp->msn = (resp->msn + 1) & PSN_MASK;
 	resp->unacked++;
 	if (needs_resource(p->op))
-		return true; /* what answers it acknowledges it */
+		return true; /* its response acknowledges it */
 	if (p->ackreq)
 		resp_ack(qp);
 	else if (op_ends(p->op))
@@ -426,8 +426,8 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 	return true;
 }
 
-/* UC (9.8.2): no answers; a gap or the peer's error drops the rest of the message, its receive WQE serves the next.
-   Nothing of it tells who the sender is: a stranger's packet with any PSN makes the next one the expected one. */
+/* UC (9.8.2): no responses; a gap or the peer's error drops the rest of the message, its receive WQE serves the next.
+   UC packets do not prove their sender: a forged FIRST or ONLY with any PSN makes the PSN after it the expected one. */
 static void rx_uc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
@@ -455,7 +455,7 @@ static void rx_uc(struct nic_qp *qp, const struct packet *p)
 	resp->open = NULL;
 	COUNT(qp->nic, uc_dropped);
 	qp->counters.dropped_rx++;
-	if (verdict == ERR_receive_key) { /* our own fault, and it would meet every message that comes (C9-220) */
+	if (verdict == ERR_receive_key) { /* local fault that every later message would hit (C9-220) */
 		struct nic_wc wc = {.status = error_rows[verdict].status, .vendor_err = verdict};
 
 		qp_complete_recv(qp, &wc, false);
@@ -463,7 +463,7 @@ static void rx_uc(struct nic_qp *qp, const struct packet *p)
 	}
 }
 
-/** @return as rx_rc, of any of its requests. */
+/** Process a run. @return whether rx_rc() accepted any of its requests. */
 static bool rx_run(struct nic_qp *qp, const struct packet *p)
 {
 	struct packet one;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resp_ack.c - when the responder acknowledges: the one ACK or NAK that a QP has queued (IBTA 9.7.5.1). It speaks for all
+ * resp_ack.c - when the responder acknowledges: the one ACK or NAK that a QP has queued (IBTA 9.7.5.1). It covers all
  * packets before it, so there is never more than one; resp_tx.c sends it.
  *
- * An ACK that the peer has asked for waits a little for others that it could speak for; one that he has not asked for until
- * there is nothing else to do. NAKs do not wait.
+ * An ACK that the peer has asked for (AckReq) waits a little, to cover later packets too; an unrequested one may wait
+ * until the NIC is idle. NAKs do not wait.
  */
 #include "qp.h"
 
-#define ACK_AT_LEAST_EVERY 16 /* packets; a delayed ACK does not wait longer than for so many */
+#define ACK_AT_LEAST_EVERY 16 /* packets: an ACK that covers so many is delayed no longer */
 
 void resp_ack_due(struct nic_qp *qp)
 {
@@ -17,7 +17,7 @@ void resp_ack_due(struct nic_qp *qp)
 	qp_ready(qp);
 }
 
-/* An ACK is queued that may wait, in this list. */
+/* Delay the queued ACK on list `acks`, or make it due at once. */
 static void ack_wait(struct nic_qp *qp, struct list *acks)
 {
 	struct responder *resp = &qp->resp;
@@ -36,7 +36,7 @@ void resp_ack(struct nic_qp *qp)
 	struct nic *nic = qp->nic;
 
 	if (resp->ack_queued && resp->syndrome != AETH_ACK && resp->nak_sent)
-		return; /* the NAK that waits acknowledges as much */
+		return; /* the queued NAK acknowledges as much */
 	if (resp->ack_queued)
 		COUNT(nic, acks_coalesced);
 	else
@@ -51,15 +51,15 @@ void resp_ack(struct nic_qp *qp)
 }
 
 /*
- * A message has been executed whose ACK the peer has not asked for: nobody waits for its completion, but its place in
- * the send queue is to come free, and the peer's timer runs. One for many, when there is nothing else to do.
+ * ACK for an executed message without AckReq. The peer does not await its completion, but has to free the send queue
+ * slot and to stop its ACK timer. One ACK covers many such messages, sent when the NIC is idle.
  */
 void resp_ack_lazily(struct nic_qp *qp)
 {
 	struct responder *resp = &qp->resp;
 
 	if (resp->ack_queued && !resp->ack_lazy)
-		return; /* what waits acknowledges as much */
+		return; /* the queued ACK or NAK acknowledges as much */
 	if (resp->ack_queued)
 		COUNT(qp->nic, acks_coalesced);
 	else

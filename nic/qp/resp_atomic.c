@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resp_atomic.c - what the responder does for atomics, standard ones (IBTA 9.4.5) and extended ones (extended.md), besides what
- * it does for all requests that take a resource.
+ * resp_atomic.c - the part of the responder specific to atomics, standard (IBTA 9.4.5) and extended (extended.md).
+ * The rest they share with all requests that take a resource.
  */
 #include "qp.h"
 

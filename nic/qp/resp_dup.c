@@ -2,9 +2,9 @@
 /*
  * resp_dup.c - duplicate requests (IBTA 9.7.5.1.4, C9-105, C9-110, C9-148) and the resource ring that answers them.
  *
- * SEND, WRITE and what answers nothing of elements are acknowledged again, not executed. A READ is executed again, from its resource: the duplicate may
- * ask for a tail of it. An atomic is answered with the saved value. What cannot be matched, or is wrong, is dropped
- * without a NAK: the requester has long moved on, or somebody forges.
+ * SENDs, WRITEs and element operations without a result are acknowledged again, not executed. A READ is executed
+ * again, from its resource: the duplicate may ask for a tail of it. An atomic is answered with the saved value. A
+ * duplicate that matches no resource, or is wrong, is dropped without a NAK: it is stale or forged.
  */
 #include "qp.h"
 
@@ -19,7 +19,7 @@ void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cur
 	r->todo = true;
 	r->cursor = r->base = cursor;
 	r->end = end;
-	/* Responses go out in PSN order, whatever order they were asked for in (RP-06). */
+	/* Responses go out in PSN order, whatever order they were requested in (RP-06). */
 	if ((int32_t)(index - resp->res_next) < 0 || resp->res_todo == 1)
 		resp->res_next = index;
 	qp_ready(qp);
@@ -29,7 +29,7 @@ static struct resp_resource *find(struct nic_qp *qp, uint32_t psn)
 {
 	struct responder *resp = &qp->resp;
 
-	/* The newest first: PSNs come round, and an old resource may lie where a new one does. */
+	/* Newest first: PSNs wrap, so an old resource may cover the same ones as a new one. */
 	for (uint32_t i = 1; i <= resp->res_size; i++) {
 		struct resp_resource *r = &resp->res[(resp->res_head - i) & (resp->res_size - 1)];
 		int32_t offset = psn_diff(psn, r->psn);
@@ -59,7 +59,7 @@ static bool answer_read(struct nic_qp *qp, struct resp_resource *r, const struct
 		return false;
 	if (r->todo && r->cursor <= skip && r->stop >= stop)
 		return true;		 /* still to be sent anyway */
-	if (r->todo && r->stop > stop) { /* the rest of what was being sent follows in the same message */
+	if (r->todo && r->stop > stop) { /* the rest of the response in progress follows in the same message */
 		end = r->end;
 		stop = r->stop;
 	}
@@ -72,7 +72,7 @@ static bool answer_read(struct nic_qp *qp, struct resp_resource *r, const struct
 static bool answer_atomic(struct nic_qp *qp, struct resp_resource *r, const struct packet *p)
 {
 	if (!r->atomic || p->psn != r->psn || p->va != r->va || p->rkey != r->rkey)
-		return false; /* its operands are not compared: nobody has kept them */
+		return false; /* operands are not kept, so not compared */
 	if (!r->todo) {
 		r->duplicate = true;
 		resp_resource_send(qp, r, 0, 1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resp_elem.c - what the responder does for operations on elements (elem.md), besides what it does for all requests.
+ * resp_elem.c - the part of the responder specific to element operations (elem.md).
  *
- * One that answers nothing is to the responder what a WRITE is: acknowledged, and when it comes again acknowledged again. One that
- * fetches takes a resource as an atomic does; the answer is kept as it is sent.
- * A run is taken apart before anything else is said of it: request by request it is checked, executed, answered or found to be a
- * duplicate, up to the one that fails.
+ * An operation without a result is handled like a WRITE: acknowledged, and a duplicate acknowledged again. One that
+ * fetches takes a resource as an atomic does; its response is saved in wire format.
+ * A run is first split into its requests: each is checked, executed, answered or found to be a duplicate, up to the
+ * first that fails.
  */
 #include "qp.h"
 #include "wire.h"
@@ -61,7 +61,7 @@ void resp_elements_member(const struct packet *run, uint32_t i, struct packet *o
 	one->payload_len = size;
 }
 
-/** Where the answer of a resource is kept. */
+/** Where the response of a resource is saved. */
 static uint8_t *saved(const struct nic_qp *qp, const struct resp_resource *r)
 {
 	return qp->resp.saved + (size_t)(r - qp->resp.res) * qp->sq.max_fetch;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resp_tx.c - what the responder sends: responses to READs and atomics from the resource ring, in PSN order, then the one ACK
- * or NAK that is queued (IBTA 9.7.5.1). Memory that a READ asks for is looked at only now, and again for each packet.
+ * resp_tx.c - what the responder sends: responses to READs and atomics from the resource ring, in PSN order, then the
+ * one ACK or NAK that is queued (IBTA 9.7.5.1). A READ's memory is accessed only now, and checked for each packet.
  */
 #include "qp.h"
 #include "refer.h"
@@ -15,12 +15,12 @@ void resp_say_last(struct nic_qp *qp)
 {
 	if (qp->state == NIC_QPS_ERR || !(qp->resp.res_todo || qp->resp.ack_queued))
 		return;
-	qp->resp.dying = true; /* qp_enter_error leaves it to us */
+	qp->resp.dying = true; /* keeps qp_enter_error() from cancelling the responses */
 	if (qp->resp.ack_queued && !qp->resp.ack_due)
 		resp_ack_due(qp);
 }
 
-/* Open a READ response of so many packets and put its payload in place; rights are checked again for each. */
+/* Open a READ response that stands for `psns` packets and put its payload in place; rights are checked each time. */
 static enum error_id read_payload(struct nic_qp *qp, const struct resp_resource *r, uint32_t psns, struct packet *p,
 				  struct nic_tx_frame *frame)
 {
@@ -96,8 +96,8 @@ static void tx_answer(struct nic_qp *qp, uint8_t syndrome, uint32_t psn, struct 
 	qp_emit(qp, &p, frame);
 }
 
-/* The memory is not there any more to answer a duplicate: that is not told (RP-07). But whom the first answer referred to it may
- * never have had it, and would ask for ever. */
+/* A duplicate READ whose memory has gone is dropped silently (RP-07). But if the first response was sent by reference,
+ * the requester may never have fetched it, and would ask for ever: it gets a NAK. */
 static bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r, enum error_id error, uint32_t psn,
 			   struct nic_tx_frame *frame)
 {
@@ -105,7 +105,7 @@ static bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r, enu
 	if (!r->referred)
 		return false;
 	trace_add(qp->nic, qp->qpn, NIC_TR_nak_tx, psn, error_rows[error].syndrome);
-	tx_answer(qp, error_rows[error].syndrome, psn, frame); /* an ACK that is queued says less, and goes behind it */
+	tx_answer(qp, error_rows[error].syndrome, psn, frame); /* goes ahead of a queued ACK */
 	return true;
 }
 
@@ -141,7 +141,7 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	if (r->cursor == r->end) {
 		resp_resource_done(resp, r);
 		if (qp->owner && !r->atomic && !r->told && r->cursor == r->packets) {
-			r->told = true; /* once, whether it is asked for again before or after that */
+			r->told = true; /* report a READ once, whatever its duplicates */
 			qp->owner->served(qp, r->rkey, true, false);
 		}
 	}

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * source.c - by what way the packets of a peer come, and what is refused because it has come by another one (IBTA 9.6.1.5 knows
- * addresses only).
+ * source.c - the link by which a peer's packets come, and refusal of packets that come another way (IBTA 9.6.1.5
+ * checks addresses only).
  *
- * The addresses in a packet that comes by the port prove little on a host of several users: each of them can send from a socket
- * bound to any address of the host, and claim any source address of it (IP_PKTINFO). A link proves more: the carrier knows whose
- * it is. So a QP whose peer has a link to us takes packets from that link only. The peer for its part sends by its link only
- * (nic_path_take). Until the peer has a link, and where there are none, packets said to come from an address of this host have
- * to come from UDP port 4791, where the kernel lets nobody in beside the device that owns the address.
+ * The addresses in a packet that comes by the port prove little on a host with several users: each can send from a
+ * socket bound to any address of the host, and set any of them as the source (IP_PKTINFO). A link proves more: the
+ * carrier knows which peer owns it. So a QP whose peer has a link to us accepts packets from that link only; the peer,
+ * for its part, sends by its link only (nic_path_take). Until the peer has a link, and where there are no links,
+ * packets that claim an address of this host must come from UDP port 4791, which the kernel grants only to the device
+ * that owns the address.
  *
- * When a link comes, packets may still be on their way by the port. They are dropped, and RC sends what they were about again,
- * which is no retry: nobody has lost anything.
+ * When a link appears, packets may still be on their way by the port. They are dropped, and RC retransmits its requests
+ * in flight. This uses up no retry, since the loss is our doing.
  *
  * Owns: takes, peer_is_local and rx_at_port of the QPs.
  */
@@ -47,7 +48,7 @@ void source_set(struct nic_qp *qp)
 	qp->takes = source_of(qp, 0);
 }
 
-/* From the port to a link. If packets have come by the port, answers to what we have sent may be among those that now are lost. */
+/* Move from the port to a link. If the peer has sent by the port, packets now dropped may include its responses. */
 static void source_move(struct nic_qp *qp, uint32_t peer)
 {
 	bool heard = qp->counters.rx_packets != qp->rx_at_port;
@@ -75,7 +76,7 @@ void nic_peer_came(struct nic *nic, uint32_t peer, const struct nic_gid *own)
 	for (uint32_t i = 0; nic->qps.slots && i <= nic->qps.mask; i++) {
 		struct nic_qp *qp = nic->qps.slots[i].value;
 
-		/* Of others there can be no link. Should that be wrong, the first packet by it tells. */
+		/* Only local peers should have links; source_look() finds any other by its first packet. */
 		if (qp && is_connected(qp) && qp->takes == 0 && qp->peer_is_local &&
 		    memcmp(&qp->sgid, own, sizeof(*own)) == 0 && source_of(qp, 0) == peer)
 			source_move(qp, peer);

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * time.c - the NIC's own time: the sum of the steps of its owner's clock, but for those in which it could not work.
+ * time.c - the NIC's own time: the sum of the steps of its owner's clock, without those in which it could not run.
  *
- * Timers measure how long the NIC has waited for somebody, so only time in which it could have heard him counts. When the
- * owner's clock goes back, or the process was stopped, or the clock jumped ahead, deadlines keep their distance from now:
- *   - A step back counts as none.
- *   - A step far beyond the next deadline is a gap: the owner did not run timers when they were due, as one does who works.
- *     It counts up to shortly before that deadline, so that answers that came meanwhile are seen before anything expires.
- *   - Timers that have been spared so once are not spared by the next gap: an owner who looks every few seconds only makes
+ * Timers measure how long the NIC has waited for a peer, so only time in which it could have heard the peer counts.
+ * When the owner's clock goes back, or the process was stopped, or the clock jumped ahead, deadlines keep their
+ * distance from now:
+ *   - A step back counts as zero.
+ *   - A step far beyond the next deadline is a gap: the owner did not run timers when they were due, as a working owner
+ *     does. It counts up to shortly before that deadline, so that answers that came meanwhile are seen before any timer
+ *     expires.
+ *   - Timers spared by one gap are not spared by the next, so that an owner that looks only every few seconds makes
  *     progress, too.
  *
  * Owns: nic->now, nic->told_ns, nic->spared.
  */
 #include "qp.h"
 
-#define BACK_NS	 20000000u  /* threads' clocks may differ: a step back that is no longer is waited for to pass */
-#define LATE_NS	 500000000u /* an owner who works may be so late */
-#define GRACE_NS 100000000u /* until the next timer runs out after a gap, if it had so long */
+#define BACK_NS	 20000000u  /* threads' clocks may differ: a step back up to this just stops time until it is made up */
+#define LATE_NS	 500000000u /* a working owner may be this late */
+#define GRACE_NS 100000000u /* time left to the next timer after a gap, unless it had less */
 
 static struct nic_qp *first_ack(const struct list *acks)
 {
 	return list_entry(acks->next, struct nic_qp, resp.ack_node);
 }
 
-/* Those of the list that were to go by `until`. */
 void acks_due(const struct list *acks, uint64_t until)
 {
 	while (!list_empty(acks) && first_ack(acks)->resp.ack_at <= until)
@@ -55,7 +56,7 @@ uint64_t time_next(const struct nic *nic)
 	return t < nic->rdm_deadline ? t : nic->rdm_deadline;
 }
 
-/** Timers with a deadline up to the one that is due, and those soon after it, get some time more, once. */
+/** A gap: timers due by `next`, and those soon after it, get some more time, once. */
 static void gap(struct nic *nic, uint64_t next)
 {
 	if (next > nic->now)

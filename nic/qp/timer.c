@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* timer.c - the heap of QP deadlines; see timer.h. Invariant: heap[qp->heap_pos].qp == qp, or heap_pos is NONE. */
+/* timer.c - the heap of QP deadlines; see timer.h. Invariant: heap[qp->heap_pos].qp == qp, or heap_pos is HEAP_NONE. */
 #include "timer.h"
 
 #include "qp.h"
@@ -56,7 +56,7 @@ void timer_update(struct nic *nic, struct nic_qp *qp)
 	struct timer_entry e = {qp->deadline, qp};
 
 	if (qp->deadline == TIME_NEVER)
-		return; /* an entry that is there is dropped when it comes up */
+		return; /* an existing entry is dropped when it reaches the top */
 	if (qp->heap_pos == HEAP_NONE)
 		sift_up(nic, nic->heap_len++, e);
 	else if (nic->heap[qp->heap_pos].deadline > qp->deadline)

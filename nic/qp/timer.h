@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timer.h - deadlines of QPs: a binary heap with one entry a QP.
+ * timer.h - deadlines of QPs: a binary heap with at most one entry per QP.
  *
  * A QP's timers (ACK timeout, RNR wait) are fields of the QP; the heap holds the earliest. Deadlines mostly move
- * into the future (every ACK restarts the timer), so an entry may be early: it is corrected when it comes up.
+ * into the future (every ACK restarts the timer), so an entry may be early; it is corrected when it reaches the top.
  */
 #ifndef NIC_TIMER_H
 #define NIC_TIMER_H
 
 #include "core.h"
 
-/** Make room for one more QP. @return false when memory is short. */
+/** Make room for `qps` QPs in all. @return false: out of memory. */
 bool timer_reserve(struct nic *nic, uint32_t qps);
 /** Wake the QP at qp->deadline at the latest. Call after every change of qp->deadline to something earlier. */
 void timer_update(struct nic *nic, struct nic_qp *qp);
-/** The QP goes away. */
+/** Remove the QP's entry, if it has one. */
 void timer_remove(struct nic *nic, struct nic_qp *qp);
 /** A QP whose deadline has passed, or NULL. Its entry is removed. */
 struct nic_qp *timer_expired(struct nic *nic, uint64_t now);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ud.c - unreliable datagrams: sending by address handle, receiving with the 40-byte GRH area (IBTA 9.8.3, 11.4.1.2,
- * annex A17.4.5). A datagram that has no place is dropped and counted, never answered.
+ * annex A17.4.5). A datagram with a wrong Q_Key, or no receive WQE to hold it, is dropped and counted, never answered.
  */
 #include "qp.h"
 
 #define GRH_LEN		40
-#define QKEY_CONTROLLED 0x80000000u /* WR Q_Keys with this bit mean: the QP's own (10.2.5) */
+#define QKEY_CONTROLLED 0x80000000u /* a WR Q_Key with this bit selects the QP's own (10.2.5) */
 
-enum { WC_SL_IPV6 = 1, WC_SL_IPV4 = 2 }; /* L3 type in the low bits of wc.sl, as programs over RoCEv2 expect */
+enum { WC_SL_IPV6 = 1, WC_SL_IPV4 = 2 }; /* L3 type in the low bits of wc.sl, as RoCEv2 applications expect */
 
-/* The IPv4 header that the carrier hid, with a valid checksum: receivers tell IPv4 from IPv6 by it. */
+/* Rebuild the IPv4 header that the carrier hid; receivers tell IPv4 from IPv6 by its valid checksum. */
 static void make_ipv4(const struct packet *p, uint8_t *ip, uint16_t udp_len)
 {
 	uint16_t total = (uint16_t)(20 + udp_len);
@@ -126,7 +126,7 @@ bool ud_skip(struct nic_qp *qp)
 {
 	if (sq_at(qp, qp->sq.next)->length <= mtu_bytes(qp->nic->cfg.active_mtu))
 		return false;
-	COUNT(qp->nic, ud_oversize); /* C10-93.1.1: nothing is sent, nothing is wrong */
+	COUNT(qp->nic, ud_oversize); /* C10-93.1.1: nothing is sent, and the WQE succeeds */
 	qp->sq.next++;
 	comp_finish(qp, ERR_none);
 	return true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cq.c - completion queues: a ring of entries in the layout that verbs programs see, notification, overflow.
- * A full CQ is an error of the CQ (C9-218, C11-37): entries that are there stay readable, nothing is overwritten,
- * and all QPs that use it go to the error state (nic.c does that, outside of whatever was being completed). Unless it is to
- * be none: for CQs that are counted rather than read.
+ * Overflow is an error of the CQ (C9-218, C11-37): present entries stay readable, none is overwritten, and all QPs that
+ * use the CQ go to the error state (nic.c does that later, outside of the completion). Exception: CQs that are only
+ * counted may overrun (nic_cq_ignore_overrun).
  */
 #include "cq.h"
 
@@ -110,9 +110,9 @@ static void announce(struct nic_cq *cq)
 }
 
 /*
- * Entries that wait already raise the event at once, as on ConnectX, whose arming doorbell carries the consumer index:
- * a program that takes a fixed number of entries an event (perftest) would sleep beside the rest. One entry that the last
- * event has announced is what the program is about to take, and raises nothing: a ping-pong costs one event a message.
+ * Unread entries raise the event at once, as on ConnectX, whose arming doorbell carries the consumer index: otherwise
+ * an application that polls a fixed number of entries per event (perftest) would sleep on the rest. A single entry that
+ * the last event announced raises nothing, as the application will poll it: a ping-pong costs one event per message.
  */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only)
 {
@@ -124,7 +124,7 @@ void nic_cq_arm(struct nic_cq *cq, bool solicited_only)
 	else if (cq->arm == CQ_UNARMED)
 		cq->arm = CQ_ARMED_SOLICITED;
 	if (waiting > nic_cq_count(cq))
-		return; /* the last solicited one was taken, however long ago */
+		return; /* the last solicited entry has been polled already */
 	if (waiting > 1 || (waiting == 1 && newest != cq->announced))
 		announce(cq);
 }
@@ -134,7 +134,7 @@ void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore)
 	cq->overruns = ignore;
 }
 
-/* The CQ is full. @return whether there is room all the same. */
+/* The CQ is full or has overflowed. @return whether the entry may be added nevertheless, in place of the oldest. */
 static bool overrun(struct nic_cq *cq)
 {
 	struct nic *nic = cq->nic;
@@ -150,11 +150,11 @@ static bool overrun(struct nic_cq *cq)
 	cq->overflowed = true;
 	event_raise(nic, &cq->events, NIC_EVENT_CQ_ERR);
 	list_append(&nic->cq_failed, &cq->failed);
-	nic_trig_set(nic, &cq->produced, true, UINT64_MAX); /* who waits is to see it */
+	nic_trig_set(nic, &cq->produced, true, UINT64_MAX); /* wakes all WAITs */
 	return false;
 }
 
-/* @return false: it is lost. */
+/* @return false: the entry is lost. */
 static inline bool add(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 {
 	struct nic *nic = cq->nic;

@@ -12,31 +12,32 @@ struct nic_cq {
 	struct nic *nic;
 	struct nic_wc *ring;
 	uint32_t mask;	     /* ring size - 1 */
-	uint64_t head, tail; /* free-running: entries tail..head-1 are there */
+	uint64_t head, tail; /* free-running: entries tail..head-1 are unread */
 	uint64_t announced;  /* head when the last event was raised */
-	uint64_t solicited;  /* head when the last entry came that a solicited-only arming waits for */
+	uint64_t solicited;  /* head after the last entry that fires a solicited-only arming */
 	enum cq_arm arm;
-	bool overflowed;    /* a completion was lost; nothing is added any more */
-	bool overruns;	    /* when it is full the oldest entry gives way, and that is no error */
-	uint64_t before;    /* entries that are not in `head` any more */
+	bool overflowed;    /* a completion was lost; no more are added */
+	bool overruns;	    /* a full CQ drops its oldest entry, without error */
+	uint64_t before;    /* entries ever added that `head` no longer counts (resize, purge) */
 	uint32_t users;	    /* QPs */
-	struct list failed; /* on nic.cq_failed until its QPs are told */
+	struct list failed; /* on nic.cq_failed until its QPs have been put in error */
 	struct list node;   /* on nic.all_cqs */
 	struct event_source events;
-	/** Not NULL: gets what is completed instead of the ring, amid the work of the NIC. */
+	/** Unless NULL, handles each completion in place of add() (cq.c); called amid other work of the NIC. */
 	void (*sink)(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
 	void *sink_arg;
-	/* What WAITs see (cross.c): */
-	struct nic_trig_cntr produced; /* entries ever added, once somebody waits; overflowed: all that there are */
-	uint64_t wait_index;	       /* WAITs that are posted count from here */
-	uint32_t wait_count;	       /* the most that one has asked for since */
-	uint32_t waiters;	       /* WAITs that are posted and have not ended */
+	/* For WAITs (cross.c): */
+	struct nic_trig_cntr produced; /* entries ever added (kept once WAITs exist); overflow wakes all WAITs */
+	uint64_t wait_index;	       /* base that posted WAITs count from */
+	uint32_t wait_count;	       /* largest count of a WAIT since wait_index last moved */
+	uint32_t waiters;	       /* WAITs posted and not yet ended */
 };
 
-/** Add an entry. When the CQ is full the entry is lost, the CQ is in error for good, and CQ_ERR is raised. */
+/** Add an entry. If the CQ is full (and may not overrun), the entry is lost, the CQ is in error for good, and CQ_ERR is
+ *  raised. */
 void cq_push(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
 
-/** Count in cq->produced, from now on. */
+/** Keep cq->produced up to date from now on; no effect on a CQ with a sink. */
 void cq_count(struct nic_cq *cq);
 
 /** Remove all entries of a QP. */

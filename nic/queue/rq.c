@@ -64,7 +64,7 @@ bool srq_pop(struct nic_srq *srq, struct rwqe *out)
 	if (!rq_pop(&srq->rq, out))
 		return false;
 	if (srq->limit && rq_count(&srq->rq) < srq->limit) {
-		srq->limit = 0; /* once, until armed again */
+		srq->limit = 0; /* raised once, until armed again */
 		event_raise(srq->pd->nic, &srq->events, NIC_EVENT_SRQ_LIMIT);
 	}
 	return true;

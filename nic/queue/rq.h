@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rq.h - receive queues: of a QP, or shared (SRQ). IBTA 10.2.9, 10.8.2. Private to nic/.
- * A receive WQE is copied out of the queue when its message begins; the queue slot is free from then on.
+ * A receive WQE is copied out of the queue when its message begins, which frees the slot.
  */
 #ifndef NIC_RQ_H
 #define NIC_RQ_H
@@ -22,8 +22,8 @@ struct rq {
 	uint32_t capacity, max_sge;
 	uint32_t mask;	     /* slots - 1 */
 	uint32_t head, tail; /* free-running */
-	uint32_t open;	     /* elements before this one may be taken: `head`, but of a managed queue */
-	bool managed;
+	uint32_t open;	     /* elements before this index may be taken; equals `head` unless managed */
+	bool managed;	     /* RECV_ENABLE moves `open` (cross.c) */
 };
 
 struct nic_srq {
@@ -62,7 +62,7 @@ static inline const struct rwqe *rq_peek(const struct rq *rq)
 /** Take the next element into *out, which has room for max_sge SGEs. @return false if there is none. */
 bool rq_pop(struct rq *rq, struct rwqe *out);
 
-/** As rq_pop, from a shared queue: raises the limit event. */
+/** As rq_pop, from a shared queue; raises the limit event if due. */
 bool srq_pop(struct nic_srq *srq, struct rwqe *out);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * tag.c - the tag unit; see tag.h.
  *
- * For each of a few masks there are hash buckets of receives and of messages by the bits that matter. A message that comes looks
- * into one bucket of receives a mask, and takes of what it finds the receive that was posted first. A receive looks into one
- * bucket of messages of its mask, where they lie as they came. A mask that no receive waits with gives way to a new one, the one
- * longest unused first, and the messages are sorted anew; when all are taken, receives with yet another wait in a list.
+ * Each of a few masks has hash buckets of receives and of messages, by the tag bits not ignored. An arriving message
+ * searches one bucket of receives per mask and takes the match that was posted first. A receive searches one bucket of
+ * messages of its mask, in arrival order. A new mask replaces the least recently used mask without waiting receives,
+ * and the messages are hashed again; if all masks have waiting receives, those with another mask wait in a list.
  */
 #include "tag.h"
 
@@ -13,7 +13,7 @@ static uint32_t bucket_of(uint64_t tag, uint64_t ignore)
 {
 	uint64_t h = (tag & ~ignore) * 0x9e3779b97f4a7c15u;
 
-	return (uint32_t)(h >> (64 - TAG_BUCKET_BITS)); /* these depend on all bits of the tag */
+	return (uint32_t)(h >> (64 - TAG_BUCKET_BITS)); /* the top bits depend on all bits of the tag */
 }
 
 static bool agree(uint64_t tag, uint64_t source, uint64_t wanted, uint64_t ignore, uint64_t from)
@@ -38,7 +38,7 @@ void tag_init(struct tag_unit *u)
 
 /* ---- masks --------------------------------------------------------------------------------------------------- */
 
-/** @return TAG_MASKS: it is none of them. */
+/** @return index of the mask; TAG_MASKS: not found. */
 static uint32_t find_mask(const struct tag_unit *u, uint64_t ignore)
 {
 	uint32_t i = 0;
@@ -58,7 +58,7 @@ static void sort_messages(struct tag_unit *u, uint32_t i)
 	}
 }
 
-/** For a receive that is about to be posted. @return TAG_MASKS: receives wait with all of them. */
+/** Find or set up the mask for a receive about to be posted. @return TAG_MASKS: all masks have waiting receives. */
 static uint32_t take_mask(struct tag_unit *u, uint64_t ignore)
 {
 	uint32_t found = find_mask(u, ignore);
@@ -77,7 +77,7 @@ static uint32_t take_mask(struct tag_unit *u, uint64_t ignore)
 
 /* ---- messages ------------------------------------------------------------------------------------------------ */
 
-/** The first that agrees, by its node of a mask, or by that of all of them (i is TAG_MASKS). */
+/** First match in a list linked by node[i], or by `all` if i is TAG_MASKS. */
 static struct tag_message *first_message(const struct list *head, uint32_t i, uint64_t tag, uint64_t ignore,
 					 uint64_t source)
 {
@@ -153,7 +153,7 @@ void tag_cancel(struct tag_unit *u, struct tag_recv *r)
 	u->n_recvs--;
 }
 
-/** The first that agrees and was posted later than `order`, or the one given, if that was posted before. */
+/** First match in the list posted after `order`; `than` if that was posted earlier or there is no match. */
 static struct tag_recv *earlier(struct list *head, uint64_t tag, uint64_t source, uint64_t order, struct tag_recv *than)
 {
 	for (struct list *n = head->next; n != head; n = n->next) {

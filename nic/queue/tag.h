@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tag.h - the tag unit: which posted receive a message goes to (fi_tagged(3), as MPI wants it).
+ * tag.h - the tag unit: matches messages to posted receives (fi_tagged(3), with MPI's ordering).
  *
- * A receive takes a message if their tags agree in all bits that the receive does not ignore, and it is from the source that the
- * receive wants, if it wants one. Of several receives the one posted first takes it, of several messages the one that came first
- * is taken. The unit knows no buffers: receives and messages are structs of others, who embed these.
+ * A receive matches a message if their tags agree in all bits that the receive does not ignore, and the message is from
+ * the receive's source, if it names one. Among matching receives the one posted first wins, among matching messages the
+ * one that arrived first. The unit knows no buffers: callers embed these structs in their receives and messages.
  */
 #ifndef NIC_TAG_H
 #define NIC_TAG_H
@@ -15,74 +15,74 @@
 
 #define TAG_ANY_SOURCE UINT64_MAX
 
-/* Programs use few masks of bits to ignore. For so many different ones at a time finding is a matter of one hash bucket each. */
+/* Applications use few ignore masks. For this many at a time, a lookup searches one hash bucket per mask. */
 #define TAG_MASKS	4
 #define TAG_BUCKET_BITS 8
 #define TAG_BUCKETS	(1u << TAG_BUCKET_BITS)
 
-/** A posted receive. The poster's memory, which stays where it is until the receive is matched or cancelled. */
+/** A posted receive. The caller's memory; must not move until the receive is matched or cancelled. */
 struct tag_recv {
 	uint64_t tag, ignore; /* bits set in ignore may differ */
 	uint64_t source;      /* TAG_ANY_SOURCE: from anywhere */
-	bool stays;	      /* a message that it takes leaves it where it is, for others */
+	bool stays;	      /* an arriving match leaves it posted, for further messages */
 	/* The unit's own: */
 	struct list node;
 	uint64_t order;
-	uint32_t mask; /* TAG_MASKS: of none of them */
+	uint32_t mask; /* index of its mask; TAG_MASKS: in `others` */
 };
 
-/** A message that no receive was there for. The memory is its holder's, and stays where it is until it is taken. */
+/** An unexpected message. The caller's memory; must not move until the message is taken. */
 struct tag_message {
 	uint64_t tag, source;
 	/* The unit's own: */
 	struct list all, node[TAG_MASKS];
 };
 
-/** A mask, with the receives that ignore just its bits, and all messages, by the bits that matter. */
+/** A mask, with the receives that ignore exactly its bits, and all messages, hashed by the bits not ignored. */
 struct tag_mask {
 	uint64_t ignore;
-	uint64_t used; /* when a receive was last posted with it; 0: never */
+	uint64_t used; /* order of the last receive posted with it; 0: none yet */
 	uint32_t recvs;
 	struct list recv[TAG_BUCKETS], message[TAG_BUCKETS];
 };
 
 struct tag_unit {
 	struct tag_mask mask[TAG_MASKS];
-	struct list others;   /* receives with other masks, as posted */
-	struct list messages; /* all, as they came */
+	struct list others;   /* receives with other masks, in posting order */
+	struct list messages; /* all, in arrival order */
 	uint64_t order;	      /* receives posted so far */
 	uint32_t n_recvs, n_messages;
 };
 
-/** 33 KiB, the caller's; nothing to release but what lies in it. */
+/** Initialize a unit (33 KiB, the caller's). It allocates nothing; the caller frees the receives and messages in it. */
 void tag_init(struct tag_unit *u);
 
 /**
  * Post a receive.
- * @return the message that it takes, which is out of the unit then, as the receive is; NULL: it waits.
+ * @return the message that it matches: neither is in the unit then. NULL: the receive waits.
  */
 struct tag_message *tag_post(struct tag_unit *u, struct tag_recv *r);
 
-/** The receive that would take a message. @return NULL: none. */
+/** Find the receive that would take a message. @return NULL: none. */
 struct tag_recv *tag_find(struct tag_unit *u, uint64_t tag, uint64_t source);
 
-/** Likewise, of those posted after one of them. `after`: NULL: of all. */
+/** As tag_find, but only among receives posted after `after`; NULL: among all. */
 struct tag_recv *tag_find_after(struct tag_unit *u, uint64_t tag, uint64_t source, const struct tag_recv *after);
 
-/** A message has come. @return the receive that takes it, out of the unit unless it stays; NULL: none, and the caller may want to
- *  hold the message. */
+/** A message has arrived. @return the receive that takes it, removed from the unit unless it stays; NULL: none, and the
+ *  caller may want to tag_hold the message. */
 struct tag_recv *tag_arrive(struct tag_unit *u, uint64_t tag, uint64_t source);
 
-/** Keep a message that no receive was there for. */
+/** Keep an unexpected message. */
 void tag_hold(struct tag_unit *u, struct tag_message *m);
 
-/** The message that a receive would take now. @return NULL: none. */
+/** Find the message that such a receive would take now. @return NULL: none. */
 struct tag_message *tag_peek(const struct tag_unit *u, uint64_t tag, uint64_t ignore, uint64_t source);
 
-/** Take a message out, whoever it is for: it has been claimed, or its sender has gone. */
+/** Remove a held message without matching: it has been claimed, or its sender has gone. */
 void tag_take(struct tag_unit *u, struct tag_message *m);
 
-/** Take a receive out that waits. */
+/** Remove a waiting receive. */
 void tag_cancel(struct tag_unit *u, struct tag_recv *r);
 
 #endif

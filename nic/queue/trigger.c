@@ -2,13 +2,13 @@
 /*
  * trigger.c - the trigger unit; see trigger.h.
  *
- * Work that waits for a counter is in its heap. A change moves what is reached to the counter's list of ready work, in order: so what
- * has been reached stays so if the counter goes back before the work is started. Counters with ready work are on a list of the NIC,
- * which trig_run takes them from, one after the other; work that it starts may put more of them there. It is called wherever
- * something may have completed; within itself it does nothing.
+ * Work waiting for a counter is in the counter's heap. A change of the counter moves work whose threshold is reached to
+ * the counter's ready list, in order; it stays ready even if the counter decreases before it starts. Counters with
+ * ready work are on a list of the NIC, from which trig_run takes them one by one; the work it starts may add counters
+ * to that list. trig_run is called wherever something may have completed; called within itself it does nothing.
  *
- * Counters whose work there was no room for are on lists of their own, and are all tried when something has completed: some in each
- * call, because there may be many that one completion makes no room for.
+ * Counters whose work found no room are on separate lists, and all are tried again when something has completed: some
+ * per call, because there may be many for which a completion makes no room.
  *
  * Owns: nic.trig.
  */
@@ -20,12 +20,13 @@
 #include "core.h"
 
 #define ROOM_FIRST 16u
-/* Room that comes without a completion, such as memory, is looked for so often. */
+/* Retry interval for room that appears without a completion, such as memory. */
 #define RETRY_NS   100000000u
-/* So many counters that wait for room are tried in vain within a call; the others soon after it. Room for one of them says nothing of which. */
+/* Failed tries per call of counters waiting for room; the others are tried SOON_NS later. A completion does not tell
+ * for which counter it made room. */
 #define TRIES	   16u
 #define SOON_NS	   1000u
-#define READY	   UINT32_MAX /* nic_trig_work.at of work that is in no heap */
+#define READY	   UINT32_MAX /* nic_trig_work.at of work on a ready list, in no heap */
 
 void nic_trig_cntr_init(struct nic_trig_cntr *c)
 {
@@ -55,7 +56,7 @@ static void heap_put(struct nic_trig_cntr *c, uint32_t at, struct nic_trig_entry
 	entry.work->at = at;
 }
 
-/** The entry's place is `at` or nearer to the first. */
+/** Place the entry at `at` or closer to the root. */
 static void heap_up(struct nic_trig_cntr *c, uint32_t at, struct nic_trig_entry entry)
 {
 	for (uint32_t up; at > 0; at = up) {
@@ -67,7 +68,7 @@ static void heap_up(struct nic_trig_cntr *c, uint32_t at, struct nic_trig_entry 
 	heap_put(c, at, entry);
 }
 
-/** It is `at` or farther. */
+/** Place the entry at `at` or farther from the root. */
 static void heap_down(struct nic_trig_cntr *c, uint32_t at, struct nic_trig_entry entry)
 {
 	for (uint32_t down; (down = 2 * at + 1) < c->n; at = down) {
@@ -109,7 +110,7 @@ static bool heap_grow(struct nic_trig_cntr *c)
 
 /* ---- counters ------------------------------------------------------------------------------------------------ */
 
-/** Whether the sum, which may be more than 64 bits hold, is no less. */
+/** Whether the sum of both parts, which may exceed 64 bits, is at least `threshold`. */
 static bool has_reached(const struct nic_trig_cntr *c, uint64_t threshold)
 {
 	return c->part[0] >= threshold || c->part[1] >= threshold - c->part[0];
@@ -180,13 +181,13 @@ bool nic_trig_cancel(struct nic_trig_work *work)
 
 /* ---- starting ------------------------------------------------------------------------------------------------ */
 
-/** The next pass over counters without room begins when this one is over, or now. */
+/** Request another pass over the counters waiting for room, to begin after the current one, if any. */
 static void ask_for_pass(struct nic *nic)
 {
 	nic->trig.completions = nic->completions - 1;
 }
 
-/** Those that had nothing the last time come first, so that all take turns where there is little room. */
+/** Begin a pass if due. Counters that started nothing last time go first, so that all take turns at scarce room. */
 static void begin_pass(struct nic *nic)
 {
 	if (!list_empty(&nic->trig.untried) || nic->completions == nic->trig.completions)
@@ -196,18 +197,18 @@ static void begin_pass(struct nic *nic)
 	list_append_all(&nic->trig.untried, &nic->trig.fed);
 }
 
-/** There is no room for this one; `fed`: there was some for others of this counter. */
+/** No room for this work: put it back. `fed`: other work of this counter has been started. */
 static void stall(struct nic *nic, struct nic_trig_cntr *c, struct nic_trig_work *work, bool fed)
 {
 	COUNT(nic, trig_no_room);
 	work->cntr = c;
-	list_append(list_first(&c->ready), &work->node); /* before that one, or else at the only place there is */
-	list_remove(&c->node);				 /* it may have changed meanwhile */
+	list_append(list_first(&c->ready), &work->node); /* to the front (list_first of an empty list: the list) */
+	list_remove(&c->node);				 /* fire() may have listed the counter again */
 	list_append(fed ? &nic->trig.fed : &nic->trig.hungry, &c->node);
 	nic->trig.retry_ns = nic->now + RETRY_NS;
 }
 
-/** What is ready at a counter. @return false: there was no room for anything. */
+/** Start a counter's ready work. @return false: there was no room for any of it. */
 static bool fire_ready(struct nic *nic, struct nic_trig_cntr *c)
 {
 	bool fed = false;
@@ -228,7 +229,7 @@ static bool fire_ready(struct nic *nic, struct nic_trig_cntr *c)
 	return true;
 }
 
-/** The counter whose turn it is, or NULL. Who has waited for room goes first. */
+/** The next counter to serve, or NULL. Counters waiting for room go first while tries are left. */
 static struct nic_trig_cntr *whose_turn(struct nic *nic, unsigned tries)
 {
 	struct list *of = tries && !list_empty(&nic->trig.untried) ? &nic->trig.untried : &nic->trig.due;
@@ -236,8 +237,8 @@ static struct nic_trig_cntr *whose_turn(struct nic *nic, unsigned tries)
 	return list_empty(of) ? NULL : list_entry(list_first(of), struct nic_trig_cntr, node);
 }
 
-/* Goes on as long as what is started completes what makes room for more. QPs that have yet to send their last keep rdm_due
- * set until packets have gone, which does not happen here: once nothing was settled, nothing more will be. */
+/* Repeat while started work leads to completions that make room for more. QPs with last packets to send keep rdm_due
+ * set until these have left, which does not happen here: so stop once settle_owners has found nothing to do. */
 static void fire_all(struct nic *nic)
 {
 	struct nic_trig_cntr *c;
@@ -265,11 +266,11 @@ void trig_run(struct nic *nic)
 	goes_on = !list_empty(&nic->trig.untried);
 	if (goes_on)
 		nic->trig.retry_ns = nic->now + SOON_NS;
-	/* Each call that may complete something looks after them. */
+	/* While counters wait for room, every call that may complete something comes here. */
 	nic->trig_due = goes_on || !list_empty(&nic->trig.hungry) || !list_empty(&nic->trig.fed);
 	if (!nic->trig_due)
 		nic->trig.retry_ns = TIME_NEVER;
-	else if (nic->trig.retry_ns == TIME_NEVER) /* none of those that wait was looked at this time */
+	else if (nic->trig.retry_ns == TIME_NEVER) /* no waiting counter was tried this time */
 		nic->trig.retry_ns = nic->now + RETRY_NS;
 }
 

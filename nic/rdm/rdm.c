@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm.c - endpoints of reliable datagrams as objects: creation, peers by address, and their turn in the NIC's work.
+ * rdm.c - reliable datagram endpoints as objects: creation, peers by address, and entry points for the NIC's event
+ * loop.
  */
 #include "rdm.h"
 
 #define MAX_DEFAULT	   1024
-#define MAX_MOST	   32768 /* of requests: their numbers and those of answers fit 16 bits */
+#define MAX_MOST	   32768 /* requests: the indices of requests and answers fit 16 bits */
 #define CONNECT_DEFAULT_NS 10000000000u
 #define TIMEOUT_DEFAULT	   14 /* 67 ms */
 #define PEER_DEFAULT_NS	   6000000000u
 #define LATE_NS		   250000000u
-#define CALLS		   64 /* that wait for the port to have room; more are lost */
+#define CALLS		   64 /* send queue depth of the contact QP; further calls are lost */
 #define ATTEMPT_FIRST	   0x1fffffffu
 
 /* ---- peers --------------------------------------------------------------------------------------------------- */
@@ -134,7 +135,7 @@ static bool config_complete(struct nic_rdm_init *c)
 	       c->addr.port <= NIC_SERVICE_PORT_MAX;
 }
 
-/** The QP of the port, which calls come to. */
+/** Create the port's UD QP, which calls or datagrams come to. */
 static int contact_open(struct nic_rdm *ep)
 {
 	struct nic_qp_init init = {.type = NIC_QPT_UD,
@@ -162,7 +163,7 @@ static int contact_open(struct nic_rdm *ep)
 	return nic_qp_modify(ep->contact, &a, NIC_QP_STATE | NIC_QP_SQ_PSN);
 }
 
-/** Where its receives are posted. */
+/** Take the shared receive queue, or open one of its own. */
 static int rq_take(struct nic_rdm *ep)
 {
 	const struct nic_rdm_rq_init own = {.max_rx = ep->cfg.max_rx,
@@ -193,7 +194,7 @@ static int objects_create(struct nic_rdm *ep)
 		return err;
 	ep->cq->sink = rdm_completed;
 	ep->cq->sink_arg = ep;
-	/* Not the first byte, at NULL, nor what no pointer can name. */
+	/* All addresses but NULL, and none beyond what a pointer can name. */
 	err = nic_mr_reg(ep->cfg.pd, (void *)1, INT64_MAX - 1, 1, NIC_ACCESS_LOCAL_WRITE, &ep->all);
 	return err ? err : contact_open(ep);
 }
@@ -212,10 +213,10 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 		return -EINVAL;
 	}
 	nic->cfg.random(nic->cfg.ctx, &ep->incarnation, sizeof(ep->incarnation));
-	ep->incarnation |= 1; /* 0 is none */
+	ep->incarnation |= 1; /* 0 means unknown */
 	nic->cfg.random(nic->cfg.ctx, ep->secret, sizeof(ep->secret));
 	nic->cfg.random(nic->cfg.ctx, &ep->attempts, sizeof(ep->attempts));
-	ep->attempts &= ATTEMPT_FIRST; /* they are compared as serial numbers, and 0 is none */
+	ep->attempts &= ATTEMPT_FIRST; /* attempts are compared as serial numbers, and 0 means none */
 	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
 		list_init(&ep->peers[i]);
 	list_init(&ep->calling);
@@ -245,7 +246,7 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 	peers_free(ep);
 	if (ep->contact)
 		nic_qp_destroy(ep->contact);
-	rdm_ops_fini(ep); /* and what peers may read of messages that they have not taken */
+	rdm_ops_fini(ep); /* and revoke what peers may still read of untaken messages */
 	rdm_asked_fini(ep);
 	if (ep->all)
 		nic_mr_dereg(ep->all);
@@ -282,7 +283,7 @@ static void nobody(void *ctx, const struct nic_rdm_done *done)
 
 void rdm_destroy_all(struct nic *nic)
 {
-	/* What is left ends without a word. */
+	/* What is left ends without a completion. */
 	for (struct list *n = nic->rdm_rqs.next; n != &nic->rdm_rqs; n = n->next)
 		list_entry(n, struct nic_rdm_rq, node)->done = nobody;
 	for (struct list *n = nic->rdms.next, *next; n != &nic->rdms; n = next) {
@@ -310,7 +311,7 @@ static bool is_told(const struct nic_qp *qp, uint32_t rkey)
 	if (!peer || !(peer->ep->cfg.served || peer->stranger))
 		return false;
 	m = mkey_find_remote(qp->nic, qp->pd, rkey);
-	/* Else: a message that was offered; or of no bytes, in no memory. */
+	/* False for memory of an OFFER (`own`), and for an access of 0 bytes, which names no memory. */
 	return m && !(m->kind == MKEY_MR && list_entry(m, const struct nic_mr, mkey)->own);
 }
 
@@ -336,7 +337,8 @@ static void failed(struct nic_qp *qp)
 	rdm_wake(peer);
 }
 
-/** Who waits for an answer of ours would not learn that there will be none: nothing of his need be under way. */
+/** A peer that waits for our answer may have nothing in flight, so no ACK timer tells it that the answer is lost:
+ *  reconnect. */
 static void peer_failed(struct nic_rdm_peer *peer)
 {
 	bool to_call = peer->to_call;
@@ -346,7 +348,7 @@ static void peer_failed(struct nic_rdm_peer *peer)
 		rdm_connect(peer);
 }
 
-/** @return whether there was something to settle. */
+/** @return whether there was anything to settle. */
 static bool ep_settle(struct nic_rdm *ep)
 {
 	bool had = !list_empty(&ep->due) || !list_empty(&ep->wake);
@@ -368,7 +370,7 @@ static bool ep_settle(struct nic_rdm *ep)
 	}
 	rdm_datagram_recover(ep);
 	rdm_fade(ep, false);
-	ep->nic->rdm_due |= !list_empty(&ep->fading); /* they have yet to send */
+	ep->nic->rdm_due |= !list_empty(&ep->fading); /* dropped QPs that still have answers to send */
 	return had;
 }
 
@@ -404,7 +406,8 @@ void rdm_timeout(struct nic *nic)
 {
 	uint64_t late_ns = nic->rdm_planned < nic->now ? nic->now - nic->rdm_planned : 0;
 
-	/* The host was stopped, or busy with others: for most of that we have not called, nor listened. */
+	/* We ran late (host suspended or busy), neither calling nor listening: that time does not count against
+	 * peers. */
 	late_ns = late_ns > LATE_NS ? late_ns - LATE_NS : 0;
 	nic->rdm_deadline = TIME_NEVER;
 	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm.h - reliable datagram endpoints from within; see nic_rdm.h for what they do and rdm.md for how. Private to nic/.
+ * rdm.h - internals of reliable datagram endpoints; nic_rdm.h says what they do, rdm.md how. Private to nic/.
  *
- * rdm.c has the endpoint, its peers and what the rest of the NIC calls. rdm_conn.c connects peers, rdm_stranger.c lets in who
- * calls, rdm_cm.c connects those that are asked for. rdm_request.c takes requests over, rdm_ops.c has memory for them, rdm_tx.c
- * takes them to the queue pairs, rdm_rq.c has receives, rdm_rx.c takes messages to them, rdm_held.c has memory for those that wait
- * for one, rdm_pull.c reads long ones, rdm_tagged.c operates on receives. Requests and completions meet here: a queue pair
- * completes into rdm_tx.c at any time, which only notes it; rdm_settle, when the NIC is done with a packet or a
- * call, acts on it.
+ * rdm.c: the endpoint, its peers, and entry points for the rest of the NIC. rdm_conn.c connects peers, rdm_stranger.c
+ * admits unknown callers, rdm_cm.c is connection management for endpoints with one peer, rdm_leave.c closes
+ * connections. rdm_request.c validates and copies requests, rdm_ops.c allocates them, rdm_tx.c posts them to the queue
+ * pairs. rdm_rq.c keeps posted receives, rdm_rx.c delivers messages to them, rdm_held.c allocates memory for unexpected
+ * messages, rdm_pull.c reads long messages, rdm_tagged.c operates on receives, rdm_datagram.c sends datagrams. A queue
+ * pair may complete at any time: rdm_tx.c only records the completion, and rdm_settle acts on it when the NIC is done
+ * with a packet or a call.
  */
 #ifndef NIC_RDM_H
 #define NIC_RDM_H
@@ -21,52 +22,52 @@
 #include "tag.h"
 
 #define RDM_PEER_BUCKETS 1024u
-#define RDM_ANSWERS	 16384u /* that an endpoint owes, at most; half of them to one peer */
+#define RDM_ANSWERS	 16384u /* most answers an endpoint may owe; at most half of them to one peer */
 #define RDM_CHUNK_BYTES                                                                                                \
-	65536u		  /* in which memory for messages without a receive is had: the least that max_unexpected is */
-#define RDM_SQ_FIRST 4u	  /* requests that a QP can hold at first ... */
-#define RDM_SQ_MOST  128u /* ... and when there was more to do */
+	65536u		/* in which memory for unexpected messages is allocated; the least that max_unexpected may be */
+#define RDM_SQ_FIRST 4u /* send queue depth of a new QP ... */
+#define RDM_SQ_MOST  128u /* ... and the depth that it may grow to */
 #define RDM_SGES     (NIC_RDM_IOV_MAX + 1)
 #define RDM_INLINE   (RDM_HEADER_LEN + NIC_RDM_INJECT_MAX)
-#define RDM_SAID_MAX (RDM_CALL_LEN + NIC_RDM_CM_DATA_MAX) /* no less than RDM_INLINE, which a datagram may be */
+#define RDM_SAID_MAX (RDM_CALL_LEN + NIC_RDM_CM_DATA_MAX) /* at least RDM_INLINE: inline data of a datagram */
 
 enum rdm_work {
 	RDM_W_SEND,
 	RDM_W_OFFER, /* a SEND that the peer reads */
 	RDM_W_RMA,
 	RDM_W_ATOMIC,
-	RDM_W_PULL,  /* of the receiver: reading what was offered */
-	RDM_W_TAKEN, /* of the receiver: saying that a message is where it belongs */
+	RDM_W_PULL,  /* receiver: reads an OFFER's data */
+	RDM_W_TAKEN, /* receiver: sends TAKEN */
 	RDM_W_DATAGRAM,
 	RDM_W_OPERATE, /* an ATOMIC on a receive of the peer */
-	RDM_W_RESULT,  /* of the receiver: what came of it */
+	RDM_W_RESULT,  /* receiver: answers an OPERATE */
 };
 
-/** Where in a list of segments. */
+/** A position in a list of segments. */
 struct rdm_cursor {
 	uint32_t segment;
 	uint64_t offset;
 };
 
-/** A request, or what the endpoint owes a peer for one of his. */
+/** A request of the application, or an answer that the endpoint owes a peer. */
 struct rdm_op {
-	struct list node; /* free, or peer->queue until all is posted, or peer->waiting for TAKEN */
-	struct list due;  /* ep->due: something has completed */
+	struct list node; /* on the free list, peer->queue until all is posted, or peer->waiting for TAKEN */
+	struct list due;  /* on ep->due: something has completed */
 	struct nic_rdm_peer *peer;
 	void *context;
 	uint64_t cookie;
 	uint32_t flags;
 	uint8_t work, kind; /* enum rdm_work, enum nic_rdm_kind */
-	bool begun;	    /* something of it has been posted */
+	bool begun;	    /* at least one work request has been posted */
 	bool all_posted;
-	bool counted;		    /* in peer->posted */
-	bool taken;		    /* the peer has said so */
-	bool told;		    /* PULL: the receive is done */
-	uint16_t index, generation; /* its name */
-	uint32_t out, data_out;	    /* work requests under way; those of them that move data */
+	bool counted;		    /* included in peer->posted */
+	bool taken;		    /* the peer has said TAKEN or RESULT; TAKEN: it has been posted */
+	bool told;		    /* PULL: the receive's completion has been reported */
+	uint16_t index, generation; /* see rdm_op_id */
+	uint32_t out, data_out;	    /* work requests in flight; those of them that move data */
 	uint32_t status, vendor_err;
 	uint64_t length, tag, data;
-	uint32_t id; /* TAKEN: the peer's */
+	uint32_t id; /* PULL, TAKEN, RESULT: id of the peer's message */
 	uint32_t n_iov, n_remote;
 	struct rdm_cursor at_iov, at_remote;
 	struct { /* ATOMIC; iov has the operands */
@@ -74,115 +75,115 @@ struct rdm_op {
 		struct rdm_cursor at_compare, at_result;
 		uint8_t op, datatype;
 	} atomic;
-	struct rdm_held *held; /* OPERATE, RESULT: what is sent */
-	uint32_t data_len;     /* so many bytes */
+	struct rdm_held *held; /* OPERATE, RESULT: the message body */
+	uint32_t data_len;     /* its length in bytes */
 
-	/* From here on nothing is cleared when an op is taken: what is used is written before. */
+	/* rdm_op_get does not clear the fields below: each is written before it is used. */
 	struct nic_iov iov[NIC_RDM_IOV_MAX];
 	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
 	union {
 		struct nic_iov compare[NIC_RDM_IOV_MAX]; /* ATOMIC */
-		struct nic_mr *mr[NIC_RDM_IOV_MAX];	 /* OFFER: what the peer may read meanwhile; NULL at first */
+		struct nic_mr *mr[NIC_RDM_IOV_MAX];	 /* OFFER: the peer's read access meanwhile; NULL at first */
 		struct rdm_recv *recv;			 /* PULL */
 	};
 	union {
 		struct nic_iov result[NIC_RDM_IOV_MAX]; /* ATOMIC */
-		struct nic_rdm_done done;		/* PULL: what to say */
+		struct nic_rdm_done done;		/* PULL: the receive's completion */
 	};
 	uint8_t header[RDM_PREFIX_MAX];
-	uint8_t bytes[2 * NIC_RDM_INJECT_MAX]; /* INJECT: the data, and compare values */
+	uint8_t bytes[2 * NIC_RDM_INJECT_MAX]; /* INJECT: copies of the data and compare values */
 };
 
 /** A posted receive. */
 struct rdm_recv {
-	struct tag_recv match; /* its node, when free: on rq->free_recvs */
+	struct tag_recv match; /* match.node is on rq->free_recvs when free */
 	void *context;
 	uint64_t cookie;
 	uint32_t flags;
 	uint32_t n_iov;
 	struct nic_iov iov[NIC_RDM_IOV_MAX];
-	uint64_t length, used; /* bytes; MULTI: those that messages have */
+	uint64_t length, used; /* bytes; used: MULTI, taken by messages so far */
 	uint64_t min_free;
-	uint32_t busy; /* messages on their way into it */
-	bool posted;   /* it waits for messages */
-	bool full;     /* MULTI: takes no more */
-	bool canceled; /* to be told when what is on its way into it has ended */
+	uint32_t busy; /* messages being received into it */
+	bool posted;   /* waits for messages */
+	bool full;     /* MULTI: takes no more messages */
+	bool canceled; /* CANCELED is reported once the messages counted in `busy` have ended */
 };
 
-/** A message that has come, or is coming, without a receive for it. */
+/** An unexpected message, arrived or arriving before its receive. Also holds the operands of an OPERATE. */
 struct rdm_held {
 	struct rdm_chunk *chunk;
-	struct list pool;	  /* when free */
-	struct tag_message match; /* `all`, when claimed: on rq->claimed */
+	struct list pool;	  /* on the pool's free list */
+	struct tag_message match; /* when claimed, match.all is on rq->claimed */
 	struct nic_rdm *ep;
-	struct nic_rdm_peer *peer; /* NULL: of a datagram from somebody unknown */
+	struct nic_rdm_peer *peer; /* NULL: a datagram from an unknown sender */
 	struct rdm_header header;
-	struct rdm_recv *recv; /* that has been posted for it while it was coming */
+	struct rdm_recv *recv; /* the receive matched to it; NULL: none yet */
 	uint64_t base, room;   /* as in struct rdm_arrival */
 	const void *claimed_by;
 	bool claimed, complete, discard;
 	uint8_t data[];
 };
 
-/** The message that a peer's QP is amid. */
+/** The message that a peer's QP is currently receiving. */
 struct rdm_arrival {
 	bool active;
 	struct rdm_header header;
-	struct rdm_recv *recv; /* or */
+	struct rdm_recv *recv; /* this, or held */
 	struct rdm_held *held;
-	uint64_t base, room; /* in recv: where it begins, and bytes that have room */
+	uint64_t base, room; /* in recv: where the message begins, and how many bytes of it fit */
 	uint64_t got;
 	uint32_t status;
 };
 
 enum rdm_peer_state {
 	RDM_IDLE,
-	RDM_CALLING, /* its QP has been offered, or there is no memory for one yet */
+	RDM_CALLING, /* offering a QP to it, or still without memory for one */
 	RDM_UP,
 };
 
 struct nic_rdm_peer {
 	struct nic_rdm *ep;
-	struct list hash; /* of ep->peers */
-	struct list node; /* on ep->calling while it is called */
-	struct list wake; /* on ep->wake: rdm_wake */
+	struct list hash; /* on ep->peers */
+	struct list node; /* on ep->calling while CALLING */
+	struct list wake; /* on ep->wake, see rdm_wake */
 	struct nic_rdm_addr addr;
 	uint64_t user;
 	enum rdm_peer_state state;
 	bool failed; /* the QP is in error */
-	bool left;   /* it has said BYE: the connection ends when nothing is under way on it */
-	bool told;   /* we have */
+	bool left;   /* it has said BYE: the connection ends when nothing is in flight on it */
+	bool told;   /* we have said BYE */
 	struct nic_qp *qp;
-	uint64_t incarnation;		 /* 0: not known */
-	uint32_t attempt, heard_attempt; /* ours, its */
-	uint32_t met, proof;		 /* incarnations that were known at its address; what it wants to hear of us */
+	uint64_t incarnation;		 /* 0: unknown */
+	uint32_t attempt, heard_attempt; /* of our latest QP; the peer's latest attempt that we have heard */
+	uint32_t met, proof;		 /* incarnations met at its address; the challenge that it wants echoed */
 	uint32_t psn;
-	uint64_t call_ns, wait_ns; /* when to call again, how long that was, ... */
-	uint64_t give_up_ns;	   /* ... until when; left: when to look */
+	uint64_t call_ns, wait_ns; /* when to call again, current back-off interval */
+	uint64_t give_up_ns;	   /* when to give up calling; left: when to check again */
 	uint32_t reads_out;
-	uint32_t posted;       /* requests that have been posted, and have not ended */
-	uint32_t owed;	       /* answers, of the endpoint's */
-	bool to_call;	       /* there were some when the QP failed */
-	bool stranger;	       /* it has called, and the application does not know of it ... */
+	uint32_t posted;       /* requests that have been posted completely, and have not ended */
+	uint32_t owed;	       /* answers that we owe it; counted in ep->answers_left */
+	bool to_call;	       /* owed was not 0 when the QP failed: reconnect */
+	bool stranger;	       /* it has called, but the application does not know it ... */
 	struct list strangers; /* ... on ep->strangers */
-	struct list watch;     /* on ep->watched while it may go without our noticing ... */
-	uint64_t probe_ns;     /* ... and when to look */
+	struct list watch;     /* on ep->watched while it could vanish without our noticing ... */
+	uint64_t probe_ns;     /* ... when to probe it next */
 	struct list queue, waiting;
 	struct rdm_arrival arrival;
 };
 
-/** Memory of messages without a receive: those of one size. */
+/** Memory for held messages of one size class. */
 struct rdm_pool {
 	struct list free, chunks;
 	uint32_t size;
 };
 
-/** Posted receives, and messages without one. */
+/** Posted receives, and unexpected messages. */
 struct nic_rdm_rq {
 	struct nic *nic;
 	struct list node; /* on nic->rdm_rqs, if shared */
-	bool shared;	  /* or one endpoint's own */
-	uint32_t users;	  /* endpoints, if shared */
+	bool shared;	  /* false: one endpoint's own */
+	uint32_t users;	  /* if shared: number of endpoints */
 	void (*done)(void *ctx, const struct nic_rdm_done *done);
 	void *ctx;
 	struct tag_unit messages, tagged;
@@ -194,7 +195,7 @@ struct nic_rdm_rq {
 	uint64_t held_bytes, max_unexpected;
 };
 
-/** What an application has to say to another one about a connection. */
+/** Private data of connection management. */
 struct rdm_cm_data {
 	uint32_t len;
 	uint8_t bytes[NIC_RDM_CM_DATA_MAX];
@@ -202,32 +203,32 @@ struct rdm_cm_data {
 
 enum rdm_cm_state {
 	RDM_CM_NEW,
-	RDM_CM_ASKS,	 /* and waits for the answer */
-	RDM_CM_ACCEPTS,	 /* and waits for who has asked */
-	RDM_CM_ANSWERED, /* connects to who has accepted */
+	RDM_CM_ASKS,	 /* has sent ASK, waits for the answer */
+	RDM_CM_ACCEPTS,	 /* has sent ACCEPT, waits for HELLO */
+	RDM_CM_ANSWERED, /* was accepted, connects to the peer */
 	RDM_CM_OPEN,
-	RDM_CM_LEFT, /* the peer has said BYE; what it has answered may still be on its way */
+	RDM_CM_LEFT, /* the peer has said BYE; its answers may still be on their way */
 	RDM_CM_CLOSED,
 };
 
-/** Of an endpoint that talks to one peer. */
+/** Connection management state of an endpoint with one peer. */
 struct rdm_cm {
 	enum rdm_cm_state state;
-	struct nic_rdm_addr to;	   /* where is asked */
-	uint64_t incarnation;	   /* ACCEPTS: of who has asked */
-	uint32_t attempt, proof;   /* ASKS: names what we say; what is wanted to be heard there */
+	struct nic_rdm_addr to;	   /* the address that ASK goes to */
+	uint64_t incarnation;	   /* ACCEPTS: the asking endpoint's */
+	uint32_t attempt, proof;   /* ASKS: number of our ASK; the challenge that the listener wants echoed */
 	struct nic_rdm_peer *peer; /* ACCEPTS and later */
 	struct rdm_cm_data said, heard;
 	uint64_t call_ns, wait_ns, give_up_ns;
 };
 
-/** Somebody who has asked here. */
+/** An ASK that this listener has received. */
 struct rdm_request {
-	struct list node; /* of nic_rdm.requests, the oldest first */
+	struct list node; /* on nic_rdm.requests, oldest first */
 	struct nic_rdm_addr from;
 	uint64_t incarnation;
 	uint32_t attempt, number;
-	struct nic_rdm *ep; /* accepted for this one */
+	struct nic_rdm *ep; /* accepted for this endpoint; NULL: not accepted */
 	bool refused;
 	struct rdm_cm_data said;
 };
@@ -237,57 +238,57 @@ struct nic_rdm {
 	struct list node; /* on nic->rdms */
 	struct nic_rdm_init cfg;
 	struct nic_cq *cq;
-	struct nic_qp *contact; /* UD, of the port */
-	struct nic_mr *all;	/* all memory of the process, for local use */
+	struct nic_qp *contact; /* UD QP of the port: calls and datagrams */
+	struct nic_mr *all;	/* all memory of the process, local access only */
 	uint64_t incarnation;
 	struct list peers[RDM_PEER_BUCKETS];
 	struct list calling, watched, wake, due, fading;
 	struct nic_rdm_rq *rq;
-	bool leaving;	       /* a queue that others use */
-	bool going;	       /* nic_rdm_leave: it begins nothing, and lets nobody in */
-	struct list strangers; /* peers that have called, the longest known first */
+	bool leaving;	       /* being destroyed, leaves a shared rq: completions go to the rq's owner */
+	bool going;	       /* nic_rdm_leave was called: begins no request, accepts no connection */
+	struct list strangers; /* peers with `stranger` set, oldest first */
 	uint32_t n_strangers;
-	uint64_t secret[2]; /* that challenges follow from */
-	uint32_t attempts;  /* that there have been, from a random number on */
+	uint64_t secret[2]; /* key of challenges and attempt numbers */
+	uint32_t attempts;  /* counter, from a random number on */
 	struct rdm_op **op_blocks;
-	uint32_t n_ops; /* in blocks */
+	uint32_t n_ops; /* allocated, in all blocks */
 	struct list free_ops;
 	uint32_t tx_left, answers_left;
 	struct rdm_pool asked; /* operands of our own operations on receives */
 	struct rdm_cm cm;
 	struct list requests;
 	uint32_t n_requests, request_number;
-	/* Of the message that rdm_takes was asked about last: its header, and how long that is with its segments; 0: it makes no sense.
-	 * Others may write to the packet meanwhile: it is read once. */
+	/* Header of the message that rdm_takes saw last, and its length with segments (0: malformed). Kept because the
+	 * packet must be parsed only once: another process may write to it meanwhile. */
 	struct rdm_header heard;
 	uint32_t heard_prefix;
 };
 
 /* rdm.c */
-/** Tell the endpoint's owner. */
+/** Report a completion to the endpoint's owner. */
 static inline void rdm_tell(struct nic_rdm *ep, const struct nic_rdm_done *done)
 {
 	ep->nic->completions++;
 	ep->cfg.done(ep->cfg.ctx, done);
 }
-/** The peer's message wants an answer; rdm_may_owe said yes. */
+/** Reserve an answer for the peer's message; rdm_may_owe returned true. */
 static inline void rdm_owe(struct nic_rdm_peer *peer)
 {
 	peer->ep->answers_left--;
 	peer->owed++;
 }
-/** It has had it, or will not. */
+/** Release that reservation: the answer was sent, or never will be. */
 static inline void rdm_owe_no_more(struct nic_rdm_peer *peer)
 {
 	peer->ep->answers_left++;
 	peer->owed--;
 }
-/** rdm_settle is to be called. */
+/** Have rdm_settle called. */
 static inline void rdm_note(struct nic_rdm *ep)
 {
 	ep->nic->rdm_due = true;
 }
-/** The peer's queue may go on, or its QP has failed. */
+/** Have rdm_settle look at the peer: its queue may go on, or its QP has failed. */
 static inline void rdm_wake(struct nic_rdm_peer *peer)
 {
 	if (list_empty(&peer->wake))
@@ -295,10 +296,10 @@ static inline void rdm_wake(struct nic_rdm_peer *peer)
 	rdm_note(peer->ep);
 }
 
-/** As nic_rdm_peer_find, for our own use: the application learns nothing of it. */
+/** As nic_rdm_peer_find, but internal: a stranger stays one. */
 struct nic_rdm_peer *rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 
-/* For struct qp_owner. */
+/* Callbacks of struct qp_owner. */
 extern const struct qp_owner rdm_owner;
 bool rdm_takes(const struct nic_qp *qp, const struct packet *p);
 enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p);
@@ -307,61 +308,63 @@ uint8_t *rdm_foresee(const struct nic_qp *qp, const struct packet *p, struct nic
 void rdm_call_rx(struct nic_qp *qp, const struct packet *p);
 
 /* rdm_conn.c */
-/** How to reach an address from the endpoint's own. @return false: that is no address of the device any more. */
+/** Address vector from the endpoint's address to `addr`. @return false: the endpoint's GID has left the device's
+ *  table. */
 bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av);
-/** Before a request to the peer is taken: have what it needs to be connected. @return 0, -ENOMEM. */
+/** Before accepting a request to the peer: allocate its QP if a connection will be needed. @return 0, -ENOMEM. */
 int rdm_admit(struct nic_rdm_peer *peer);
-/** Connect the peer, unless that is under way. */
+/** Connect to the peer, unless it is connected or that is in progress. */
 void rdm_connect(struct nic_rdm_peer *peer);
-/** The connection is no more, or was never made: what was under way fails. */
+/** End the connection, or the attempt to make one: what was in flight fails with `status`. */
 void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status);
-/** A peer that the application does not know of, and that has sent nothing, is no more. */
+/** Free a peer that the application does not know and that has sent nothing. */
 void rdm_peer_forget(struct nic_rdm_peer *peer);
-/** To one whose call we do not take: what to say so that we do. `peer` is NULL for one that is not known. */
+/** Answer a call without a valid challenge with WHO, which carries it. `peer`: NULL if unknown. */
 void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
 		 const struct nic_rdm_peer *peer);
-/** To one who asks where requests are not taken. */
+/** Answer an ASK with REFUSE: this endpoint takes no connection requests. */
 void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
-/** Call again, or give up; late_ns of the time since the last look do not count. @return when to come back. */
+/** Repeat calls, or give up. `late_ns`: part of the time since the last check that does not count against the peer.
+ *  @return when to come back. */
 uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
-/** We wait for something that only the peer can do. */
+/** Probe the peer from time to time: we wait for something that only it can do. */
 void rdm_watch(struct nic_rdm_peer *peer);
-/** See whether those that we wait for are there. @return when to come back. */
+/** Probe watched peers that are due. @return when to come back. */
 uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns);
-/** Destroy QPs that have said their last. */
+/** Destroy dropped QPs that have sent their last answers, or `all` dropped QPs. */
 void rdm_fade(struct nic_rdm *ep, bool all);
 
-/** Say something to an address, with data behind it unless that is NULL. What does not go is as good as lost. */
+/** Send a call, followed by `data` unless NULL. If it cannot be posted it counts as lost. */
 void rdm_say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c, const struct rdm_cm_data *data);
 
 /* rdm_stranger.c */
 /** SipHash-2-4. */
 uint64_t rdm_keyed_hash(const uint64_t key[2], const uint8_t *data, uint32_t len);
-/** What who calls from this address is to say, after so many have been met there. */
+/** The challenge that a caller from this address must echo, after `met` incarnations have been met there. */
 uint32_t rdm_challenge(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, uint32_t met);
-/** A peer for who calls from this address, and has said so. @return NULL: no memory, or no address that a peer can have. */
+/** A peer for a caller that has proven its address. @return NULL: no memory, or not an address that a peer can have. */
 struct nic_rdm_peer *rdm_stranger_new(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
-/** The application has asked for it, or hears of it: it stays, for as long as the endpoint does. */
+/** The application asks for the peer or learns of it: no stranger any more, it stays as long as the endpoint. */
 void rdm_stranger_known(struct nic_rdm_peer *peer);
-/** The number of the next attempt to connect with who has this address: higher than those before, and nothing that who has seen the
- *  numbers of attempts elsewhere could know. */
+/** Number of the next connection attempt to this address: higher than earlier ones, and not predictable from attempt
+ *  numbers that other addresses have seen. */
 uint32_t rdm_attempt(struct nic_rdm *ep, const struct nic_rdm_addr *addr);
 
 /* rdm_cm.c */
-/** Who was asked wants a proof that it is we who ask. */
+/** WHO in answer to our ASK: repeat it with the challenge. */
 void rdm_cm_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
-/** Whether it talks to one peer; of others nothing here is about. */
+/** Whether the endpoint has exactly one peer; rdm_cm.c is only about such endpoints. */
 static inline bool rdm_has_one_peer(const struct nic_rdm *ep)
 {
 	return ep->cfg.cm != NULL;
 }
 void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c, const uint8_t *data);
-/** Whether the endpoint lets the caller connect. */
+/** Whether the endpoint admits the caller's HELLO. */
 bool rdm_cm_expects(const struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
-/** The peer is there, or is no more. */
+/** The connection has been made, or has ended. */
 void rdm_cm_up(struct nic_rdm_peer *peer);
 void rdm_cm_down(struct nic_rdm_peer *peer, uint32_t status);
-/** Ask again, or give up; late_ns as of rdm_calls_due. @return when to come back. */
+/** Repeat ASK, or give up; `late_ns` as for rdm_calls_due. @return when to come back. */
 uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
 void rdm_cm_fini(struct nic_rdm *ep);
 
@@ -369,105 +372,107 @@ void rdm_cm_fini(struct nic_rdm *ep);
 /** @return 0 or -ENOMEM. */
 int rdm_ops_init(struct nic_rdm *ep);
 void rdm_ops_fini(struct nic_rdm *ep);
-/** One of the n_ops that there is memory for; its peer is NULL: free. */
+/** The op with this index, less than n_ops; free if its peer is NULL. */
 struct rdm_op *rdm_op_at(const struct nic_rdm *ep, uint32_t index);
-/** Whether the op is what we owe a peer, not what the application has asked for. */
+/** Whether the op is an answer that we owe a peer, not a request of the application. */
 static inline bool rdm_is_answer(uint8_t work)
 {
 	return work == RDM_W_PULL || work == RDM_W_TAKEN || work == RDM_W_RESULT;
 }
-/** Whether one more of the peer's messages may want an answer. */
+/** Whether one more of the peer's messages may want an answer; allocates an op for it if necessary. */
 bool rdm_may_owe(const struct nic_rdm_peer *peer);
-/** Whether `n` more may, one after the other, and nobody needs memory for that. */
+/** Whether `n` more may, one after the other, without allocating memory. */
 bool rdm_will_owe(const struct nic_rdm_peer *peer, uint32_t n);
-/** @return NULL: none left; answers are there. */
+/** @return NULL: none left; never for an answer, which rdm_owe has reserved. */
 struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work);
-/** It is over, or was never begun. */
+/** Free an op that has ended or was never begun. */
 void rdm_op_free(struct rdm_op *op);
-/** What the peer could do because of it, it can no longer. */
+/** Revoke the remote access that the op (an OFFER) grants the peer. */
 void rdm_op_release(struct rdm_op *op);
-/** The name by which the peer answers; and back. @return NULL: it is none of this peer's. */
+/** The id by which the peer answers, and the op with an id. @return NULL: no op of this peer has it. */
 uint32_t rdm_op_id(const struct rdm_op *op);
 struct rdm_op *rdm_op_named(struct nic_rdm_peer *peer, uint32_t id);
 
 /* rdm_tx.c */
-/** The op's turn comes. */
+/** Append the op to its peer's queue, and post what can be posted. */
 void rdm_submit(struct rdm_op *op);
-/** Post what the peer's queue has, as far as there is room. */
+/** Post from the peer's queue as long as the QP has room. */
 void rdm_pump(struct nic_rdm_peer *peer);
-/** Act on what has completed. */
+/** Act on the op's completions. */
 void rdm_op_settle(struct rdm_op *op);
-/** Fail what the peer will not answer any more: what has begun, with `begun_only`, or all. */
+/** Fail ops that the peer will not answer any more: all, or with `begun_only` answers and requests that have begun. */
 void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only);
-/** The endpoint goes: what its requests have of a queue of receives that it shares is given back. */
+/** The endpoint is being destroyed: return what its ops hold of a shared receive queue. */
 void rdm_ops_leave(struct nic_rdm *ep);
-/** A work request of the op, which moves data or just a header. @return as nic_post_send. */
+/** Post a work request of the op; `data`: it moves data, not just a header. @return as nic_post_send. */
 int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data);
-/** The answer has come. */
+/** TAKEN or RESULT has come for the op. */
 void rdm_op_taken(struct rdm_op *op);
-/** TAKEN has come. */
+/** TAKEN has come for the op with this id. */
 void rdm_taken(struct nic_rdm_peer *peer, uint32_t id);
-/** Completions of queue pairs. */
+/** Completion of a queue pair's work request. */
 void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
 
 /* rdm_rq.c */
-/** Like nic_rdm_rq_create and nic_rdm_rq_destroy, of one that is not shared. */
+/** As nic_rdm_rq_create and nic_rdm_rq_destroy, for a queue that is not shared. */
 int rdm_rq_open(struct nic *nic, const struct nic_rdm_rq_init *init, struct nic_rdm_rq **out);
 void rdm_rq_close(struct nic_rdm_rq *rq);
 struct tag_unit *rdm_unit(struct nic_rdm_rq *rq, bool tagged);
-/** A message of this length goes into it. @return where in it; *room: how much of the message has room. */
+/** Assign a message of this length to the receive. @return its offset in the buffer; *room: how many bytes of it
+ *  fit. */
 uint64_t rdm_recv_claim(struct nic_rdm_rq *rq, struct rdm_recv *recv, uint64_t length, uint64_t *room);
-/** A message in it has ended: say so to the endpoint's owner, without an endpoint to the queue's, and give the receive back if it
- *  was the last. */
+/** A message in the receive has ended: report it to the endpoint's owner, or to the queue's owner if `ep` is NULL, and
+ *  free the receive if that was its last message. */
 void rdm_recv_done(struct nic_rdm_rq *rq, struct nic_rdm *ep, struct rdm_recv *recv, struct nic_rdm_done *done);
-/** The endpoint goes, and leaves nothing in a queue that it shares. */
+/** The endpoint is being destroyed: remove all that it has in a shared receive queue. */
 void rdm_rq_leave(struct nic_rdm *ep);
 
 /* rdm_rx.c */
-/** A message, as who receives it is told about it. */
+/** The receiver's completion for a message. */
 struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_header *h);
-/** A held message, in no tag unit any more, has its receive; or goes without one. */
+/** A held message, already out of the tag unit, gets its receive, or is dropped without one. */
 void rdm_held_match(struct rdm_held *held, struct rdm_recv *recv);
 void rdm_held_discard(struct rdm_held *held);
-/** Bytes to memory that iov lists, from offset on. @return false: some of it is not mapped. */
+/** Copy bytes to the memory that iov lists, from `offset` on. @return false: some of it is not mapped. */
 bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_t offset, const void *src,
 		 uint64_t len);
-/** The peer has gone: what it was saying ends here, and what it has offered is gone. */
+/** The connection is lost: end the message being received, drop held offers and operations of the peer, owe it
+ *  nothing. */
 void rdm_arrivals_lost(struct nic_rdm_peer *peer);
 
-/** The header in the first packet of a message. @return false: it makes no sense. */
+/** Parse the header in the first packet of a message. @return false: malformed. */
 bool rdm_header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefix);
-/** A message that is all there, from a peer or, a datagram, from somebody unknown (NULL). @return false: there is no receive for it,
- *  and no room. */
+/** Deliver or hold a complete message; `peer` is NULL for a datagram from an unknown sender. @return false: no receive
+ *  for it, and no memory to hold it. */
 bool rdm_deliver_whole(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h, const uint8_t *data);
 
 /* rdm_datagram.c */
-/** @return 0, -ENOMEM: later, another negative errno. */
+/** @return 0, -ENOMEM: no room now, try later, or another negative errno. */
 int rdm_datagram_post(struct rdm_op *op);
 void rdm_datagram_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct packet *p);
-/** A datagram that could not be read from memory stops its queue pair: go on. */
+/** Return the QP from SQE to RTS: a datagram whose payload could not be read has stopped it. */
 void rdm_datagram_recover(struct nic_rdm *ep);
 
-/** Where in it a message lies. */
+/** Address in the receive's buffer at offset `base`; NULL: it has no buffer. */
 static inline void *rdm_recv_at(const struct rdm_recv *recv, uint64_t base)
 {
 	return recv->n_iov && recv->iov[0].base ? (uint8_t *)recv->iov[0].base + base : NULL;
 }
 
 /* rdm_tagged.c */
-/** Take over operands and compare values. @return false: no memory now. */
+/** Copy operands and compare values into op->held. @return false: no memory now. */
 bool rdm_operate_prepare(struct rdm_op *op);
 int rdm_operate_post(struct rdm_op *op);
 int rdm_result_post(struct rdm_op *op);
-/** Whether what an OPERATE asks for exists. */
+/** Whether an OPERATE's header is valid: flags, operation, datatype, lengths. */
 bool rdm_operate_makes_sense(const struct rdm_header *h);
-/** It is all there, and so is its receive: do it, answer, and free or pass on what was held. */
+/** The OPERATE and its receive are complete: execute it, answer (the answer takes `held`), and complete the receive. */
 void rdm_operate(struct rdm_held *held);
-/** Half of it is there, and the peer has gone: its receive ends. */
+/** The connection was lost before all operands came: end its receive with PEER_LOST. */
 void rdm_operate_lost(struct rdm_held *held);
-/** It will not be done. */
+/** The application discarded it: answer with an error. The answer takes `held`. */
 void rdm_operate_discard(struct rdm_held *held);
-/** RESULT comes: so many of the bytes that follow it, and all of it. */
+/** Part of a RESULT's body has come, at offset `at`; then rdm_result, when all of it has. */
 void rdm_result_add(struct nic_rdm_peer *peer, const struct rdm_header *h, uint64_t at, const uint8_t *data,
 		    uint64_t len);
 void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h);
@@ -475,33 +480,36 @@ void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h);
 /* rdm_held.c */
 void rdm_held_init(struct nic_rdm_rq *rq);
 void rdm_held_fini(struct nic_rdm_rq *rq);
-/** What the endpoint has of it for itself. */
+/** The endpoint's own pool, for operands of its own OPERATEs. */
 void rdm_asked_init(struct nic_rdm *ep);
 void rdm_asked_fini(struct nic_rdm *ep);
-/** Whether rdm_held_get would find memory; `needed`: also beyond max_unexpected, for what waits for nobody. */
+/** Make sure that rdm_held_get finds memory. `needed`: may exceed max_unexpected, for what does not wait for a receive.
+ *  @return false: it would not. */
 bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed);
-/** A message that is coming, from somebody unknown if `peer` is NULL; in no tag unit. There is room. */
+/** Hold an arriving message (`peer` NULL: unknown sender); the caller enters it in a tag unit. Requires
+ *  rdm_held_room. */
 struct rdm_held *rdm_held_get(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h);
-/** It is in no tag unit any more. */
+/** Free a held message, which must be in no tag unit any more. */
 void rdm_held_free(struct rdm_held *held);
 
 /* rdm_leave.c */
-/** The connection is over. Lost, it is made good for by the ACK timer of the peer's next request. */
+/** Send BYE: the connection is over. If BYE is lost, the ACK timer of the peer's next request finds out. */
 void rdm_say_bye(const struct nic_rdm_peer *peer);
-/** Whether it is about the connection that is there now. */
+/** Whether the BYE is about the current connection. */
 bool rdm_is_bye_of(const struct nic_rdm_peer *peer, const struct rdm_call *c);
-/** Of a peer of an endpoint that has many. */
+/** BYE to an endpoint with many peers. */
 void rdm_bye_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
-/** The peer has left: end the connection, if it is time. @return when to come back. */
+/** The peer has said BYE: end the connection if it is idle. @return when to come back. */
 uint64_t rdm_left_due(struct nic_rdm_peer *peer, uint64_t now_ns);
 
 /* rdm_pull.c */
-/** Fetch what has been offered into the receive that it has, as long as it can be. @return false: it is to be read. */
+/** Fetch an OFFER's data straight into its receive by the packet's reference `offer`. @return false: not possible, READ
+ *  it. */
 bool rdm_pull_offered(const struct nic_rdm_peer *peer, const struct rdm_arrival *a, const struct nic_reference *offer);
-/** Read what has been offered into the receive, which has room for some of it. */
+/** READ an OFFER's data into the receive, which has room for `room` bytes of it. */
 void rdm_pull(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
 	      uint64_t room);
-/** Tell the peer that its message is where it belongs. */
+/** Send TAKEN: the peer's message is in its receive, or was dropped. */
 void rdm_say_taken(struct nic_rdm_peer *peer, uint32_t id);
 
 #endif

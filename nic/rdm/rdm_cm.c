@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_cm.c - connection management for endpoints that talk to one peer (FI_EP_MSG): who asks at a port is accepted for an endpoint
- * with a port of its own, or refused. What connects the two is rdm_conn.c's business, as for all endpoints. See rdm.md.
+ * rdm_cm.c - connection management for endpoints with one peer (FI_EP_MSG): a listener accepts an ASK for another
+ * endpoint, which has a port of its own, or refuses it. rdm_conn.c then connects the two, as for all endpoints. See
+ * rdm.md.
  */
 #include "rdm.h"
 
 #define ASK_FIRST_NS 4000000
 #define ASK_MOST_NS  500000000
 #define LEFT_LOOK_NS 1000000
-#define LEFT_MOST_NS 20000000 /* that answers may take longer than BYE, by another way */
-#define REQUESTS     1024 /* that are remembered: for a listener that does not answer, and for questions that come again */
+#define LEFT_MOST_NS 20000000 /* how much later than BYE answers may arrive, by another path */
+#define REQUESTS     1024 /* ASKs remembered per listener: pending ones, and answered ones in case they are repeated */
 
 static void tell(struct nic_rdm *ep, enum nic_rdm_cm_kind kind, const struct nic_rdm_addr *from,
 		 const struct rdm_cm_data *data, uint32_t request)
@@ -37,7 +38,7 @@ static bool keep(struct rdm_cm_data *to, const void *data, uint32_t len)
 	return true;
 }
 
-/** Patience begins when the NIC works next: what it takes for now may be long ago. */
+/** Start the timeout when the NIC next runs, as nic->now may be long ago. */
 static void be_patient(struct nic_rdm *ep)
 {
 	ep->cm.give_up_ns = TIME_NEVER;
@@ -45,7 +46,7 @@ static void be_patient(struct nic_rdm *ep)
 		ep->nic->rdm_deadline = ep->nic->now;
 }
 
-/* ---- who asks ------------------------------------------------------------------------------------------------ */
+/* ---- active side --------------------------------------------------------------------------------------------- */
 
 static void ask(struct nic_rdm *ep)
 {
@@ -84,18 +85,19 @@ void rdm_cm_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 		return;
 	}
 	if (cm->proof == c->attempt)
-		return; /* the timer says it again */
+		return; /* seen before; the timer repeats ASK */
 	cm->proof = c->attempt;
 	ask(ep);
 }
 
-/** Whether the peer has something of ours that it may have answered. */
+/** Whether requests of ours are in flight, which the peer may have answered. */
 static bool waits_for_answers(const struct nic_rdm *ep)
 {
 	return ep->tx_left < ep->cfg.max_tx;
 }
 
-/** BYE does not wait for the answers that were given before it: who asked would take requests for lost that are done. */
+/** BYE may overtake answers sent before it: give them LEFT_MOST_NS, or requests that are done would be reported
+ *  lost. */
 static uint64_t left_due(struct nic_rdm *ep, uint64_t now_ns)
 {
 	struct rdm_cm *cm = &ep->cm;
@@ -128,7 +130,7 @@ uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 		tell(ep, NIC_RDM_CM_UNREACHABLE, cm->peer ? &cm->peer->addr : &cm->to, NULL, 0);
 		return TIME_NEVER;
 	}
-	if (cm->state == RDM_CM_ACCEPTS) /* looking now and then shows whether we could have heard the peer */
+	if (cm->state == RDM_CM_ACCEPTS) /* wake regularly: late_ns then covers times when we could not hear */
 		return cm->give_up_ns - now_ns < ASK_MOST_NS ? cm->give_up_ns : now_ns + ASK_MOST_NS;
 	if (cm->call_ns <= now_ns) {
 		cm->wait_ns = cm->wait_ns * 2 < ASK_MOST_NS ? cm->wait_ns * 2 : ASK_MOST_NS;
@@ -138,7 +140,7 @@ uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 	return cm->call_ns < cm->give_up_ns ? cm->call_ns : cm->give_up_ns;
 }
 
-/** It has said yes, or no. */
+/** ACCEPT or REFUSE has come. */
 static void answered(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c, const uint8_t *data)
 {
 	struct rdm_cm *cm = &ep->cm;
@@ -155,14 +157,14 @@ static void answered(struct nic_rdm *ep, const struct nic_rdm_addr *from, const 
 	}
 	cm->peer = nic_rdm_peer_get(ep, from);
 	if (!cm->peer)
-		return; /* no memory: it will say so again */
+		return; /* no memory: our repeated ASK brings the answer again */
 	cm->state = RDM_CM_ANSWERED;
 	cm->peer->incarnation = c->from;
 	cm->peer->proof = c->attempt;
 	rdm_connect(cm->peer);
 }
 
-/* ---- who is asked -------------------------------------------------------------------------------------------- */
+/* ---- listener ------------------------------------------------------------------------------------------------ */
 
 static void request_free(struct nic_rdm *ep, struct rdm_request *r)
 {
@@ -175,7 +177,7 @@ static void say_answer(struct nic_rdm *listener, const struct rdm_request *r)
 {
 	struct rdm_call c = {.kind = r->refused ? RDM_REFUSE : RDM_ACCEPT, .to = r->incarnation, .echo = r->attempt};
 
-	if (r->ep) /* who has asked calls there next, and need not be challenged for that */
+	if (r->ep) /* the asking endpoint sends HELLO there next: saves it a WHO */
 		c.attempt = rdm_challenge(r->ep, &r->from, r->ep->cm.peer->met);
 	if (r->ep)
 		rdm_say(r->ep, &r->from, &c, &r->ep->cm.said);
@@ -195,7 +197,7 @@ static struct rdm_request *request_find(struct nic_rdm *ep, const struct nic_rdm
 	return NULL;
 }
 
-/** The oldest that has been answered makes room. @return whether there is some. */
+/** Free the oldest answered request if the list is full. @return whether there is room. */
 static bool make_room(struct nic_rdm *ep)
 {
 	if (ep->n_requests < REQUESTS)
@@ -223,7 +225,7 @@ static void asked(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 	if (r) {
 		if (r->refused || r->ep)
 			say_answer(ep, r);
-		return; /* or it waits for the application */
+		return; /* if unanswered, the application has it */
 	}
 	r = make_room(ep) ? calloc(1, sizeof(*r)) : NULL;
 	if (!r) {
@@ -304,7 +306,7 @@ bool rdm_cm_expects(const struct nic_rdm *ep, const struct nic_rdm_addr *from, c
 		return false;
 	if (cm->state == RDM_CM_ACCEPTS)
 		return c->from == cm->incarnation;
-	/* Its WELCOME was lost; a connection that has failed does not come back. */
+	/* A repeated HELLO: our WELCOME was lost. Others are ignored: a failed connection does not come back. */
 	return cm->state == RDM_CM_OPEN && c->from == cm->peer->incarnation && c->attempt == cm->peer->heard_attempt;
 }
 
@@ -383,7 +385,7 @@ void rdm_cm_fini(struct nic_rdm *ep)
 		next = n->next;
 		request_free(ep, list_entry(n, struct rdm_request, node));
 	}
-	/* Others may have accepted for this one. */
+	/* Listeners may have requests that were accepted for this endpoint. */
 	for (struct list *n = ep->nic->rdms.next; n != &ep->nic->rdms; n = n->next) {
 		struct nic_rdm *other = list_entry(n, struct nic_rdm, node);
 

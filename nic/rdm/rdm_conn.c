@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_conn.c - how endpoints of reliable datagrams connect: by calls, datagrams between the QPs of their ports, which may be
- * lost, doubled, and late. See rdm.md for the exchange and why it is safe.
+ * rdm_conn.c - how reliable datagram endpoints connect: by calls, datagrams between their ports' QPs, which may be
+ * lost, duplicated, and delayed. See rdm.md for the exchange and why it is safe.
  */
 #include "rdm.h"
 
 #define CALL_FIRST_NS 2000000
 #define CALL_MOST_NS  250000000
 #define TAKES	      RDM_TAKES_RUNS
-#define READS	      8 /* READs and fetching operations that a QP has outstanding */
+#define READS	      8 /* READs and fetching operations outstanding per QP */
 #define WATCH_NS      1000000000u
-#define RNR_TIMER     4 /* code of 40 us: who waits for room holds up all that it says to this peer */
+#define RNR_TIMER     4 /* code of 40 us: short, as an RNR wait delays everything that the peer sends to us */
 
 static const uint32_t rights = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
 
@@ -24,7 +24,7 @@ bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct
 		if (memcmp(&ep->nic->gids[i], &ep->cfg.addr.gid, sizeof(addr->gid)) == 0)
 			return true;
 	}
-	return false; /* the address is the device's no longer */
+	return false; /* the address is no longer the device's */
 }
 
 static bool qp_make(struct nic_rdm_peer *peer)
@@ -96,13 +96,13 @@ void rdm_fade(struct nic_rdm *ep, bool all)
 		if (!all && resp_pending(qp))
 			continue;
 		list_remove(n);
-		qp->refers = false; /* what it has answered with may be fetched yet */
+		qp->refers = false; /* do not revoke: the peer may still fetch what its last answers refer to */
 		nic_qp_destroy(qp);
 	}
 }
 
-/** What is in its send queue ends with an error. What the peer has asked for, and has been done, he is still told, or why not: he
- *  would take it for lost. */
+/** Complete the send queue's requests with an error. Answers to requests that the peer has made are still sent, or it
+ *  would take executed requests for lost; the QP is destroyed after that. */
 static void qp_drop(struct nic_rdm_peer *peer)
 {
 	struct nic_qp *qp = peer->qp;
@@ -141,15 +141,15 @@ void rdm_watch(struct nic_rdm_peer *peer)
 		ep->nic->rdm_deadline = peer->probe_ns;
 }
 
-/** Ask for something that names no memory: if nobody answers the connection fails. Of who has left nobody will, which matters only
- *  to what waits for him. */
+/** Post an empty WRITE: without an answer the connection fails. A peer that has left will not answer, so probe it only
+ *  if ops wait for it. */
 static void probe(struct nic_rdm_peer *peer)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_RDMA_WRITE, .flags = NIC_SEND_SIGNALED};
 
 	if (peer->left && list_empty(&peer->waiting))
 		return;
-	if (peer->qp->sq.tail == peer->qp->sq.head) /* else what is there asks */
+	if (peer->qp->sq.tail == peer->qp->sq.head) /* else the requests in the queue probe it */
 		nic_post_send(peer->qp, &wr);
 }
 
@@ -183,7 +183,8 @@ uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns)
 	return deadline;
 }
 
-/** Who lives at the peer's address now. What somebody else has said there before answers a challenge that is no more. */
+/** Note the incarnation at the peer's address. A new one changes our challenge, which invalidates calls of earlier
+ *  ones. */
 static void meet(struct nic_rdm_peer *peer, uint64_t incarnation)
 {
 	if (peer->incarnation == incarnation)
@@ -264,13 +265,13 @@ static void say_of_qp(const struct nic_rdm_peer *peer, uint8_t kind, uint32_t ec
 	rdm_say(peer->ep, &peer->addr, &c, NULL);
 }
 
-/** Whether the endpoint may connect to peers now, as far as it is asked to. */
+/** Whether the endpoint may call peers; one with a single peer may only after ACCEPT. */
 static bool may_connect(const struct nic_rdm *ep)
 {
 	return !rdm_has_one_peer(ep) || ep->cm.state == RDM_CM_ANSWERED;
 }
 
-/** Have a QP to call with. */
+/** Make sure that the peer has a QP. @return false: no memory. */
 static bool qp_have(struct nic_rdm_peer *peer)
 {
 	if (peer->qp || qp_make(peer))
@@ -288,7 +289,7 @@ int rdm_admit(struct nic_rdm_peer *peer)
 	return qp_have(peer) ? 0 : -ENOMEM;
 }
 
-/** The first call, now that there is a QP. */
+/** Send HELLO; the endpoint itself is connected at once, without calls. */
 static void call(struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *ep = peer->ep;
@@ -299,8 +300,9 @@ static void call(struct nic_rdm_peer *peer)
 		say_of_qp(peer, RDM_HELLO, peer->proof);
 }
 
-/* A request is taken only when there is a QP for it. But some wait from an earlier connection, and what we owe makes us call, too:
- * where there is no memory then it is tried again as long as a peer would be called. */
+/* rdm_admit accepts a request only if there is a QP for it. Requests left from an earlier connection, and answers that
+ * we owe, also lead here: if there is no memory for a QP then, allocation is retried for as long as a peer would be
+ * called. */
 void rdm_connect(struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *ep = peer->ep;
@@ -313,7 +315,7 @@ void rdm_connect(struct nic_rdm_peer *peer)
 	}
 	peer->state = RDM_CALLING;
 	peer->wait_ns = CALL_FIRST_NS;
-	/* Patience begins when the NIC works next: what it takes for now may be long ago. */
+	/* The timeout starts when the NIC next runs, as nic->now may be long ago. */
 	peer->call_ns = ep->nic->now;
 	peer->give_up_ns = TIME_NEVER;
 	list_append(&ep->calling, &peer->node);
@@ -359,7 +361,7 @@ uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 	return deadline;
 }
 
-/** Half of the room is for those that we talk to. */
+/** Half of the send queue is reserved for calls to peers that we talk to. */
 static void say_to_stranger(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c)
 {
 	if (ep->contact->sq.head - ep->contact->sq.tail >= ep->contact->sq.capacity / 2) {
@@ -392,8 +394,8 @@ void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 }
 
 /**
- * Whether the caller is where he says, and after all others that we have heard of there. Who is known already may have been
- * asked just before that: by calls that have crossed.
+ * Whether the caller has proven its address, and is not older than the incarnation known there. The known incarnation
+ * may echo the challenge before the current one: when calls cross, WHO was sent just before it became known.
  */
 static bool is_proven(const struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
 		      const struct nic_rdm_peer *peer)
@@ -404,7 +406,7 @@ static bool is_proven(const struct nic_rdm *ep, const struct nic_rdm_addr *from,
 	       (met > 0 && peer->incarnation == c->from && c->echo == rdm_challenge(ep, from, met - 1));
 }
 
-/** A call that we have heard before: again, or late. */
+/** A HELLO that we have heard before: repeated, or late. */
 static void hello_again(struct nic_rdm_peer *peer, const struct rdm_call *c)
 {
 	if (peer->state == RDM_UP && c->attempt == peer->heard_attempt) {
@@ -412,17 +414,19 @@ static void hello_again(struct nic_rdm_peer *peer, const struct rdm_call *c)
 		return;
 	}
 	COUNT(peer->ep->nic, rdm_calls_ignored);
-	/* We have lost what we had connected to his QP. He waits, or this is late: to ask him is right in both cases. */
+	/* We have lost our QP of that connection. Either the peer still waits, or this call is late: calling it is
+	 * right in both cases. */
 	if (c->attempt == peer->heard_attempt)
 		rdm_connect(peer);
 }
 
-/** Who calls us by our name of now has been there after we began. Of one and the same caller the attempts tell what is old. */
+/** A HELLO that names our incarnation was sent after we began. Calls of one incarnation are ordered by their
+ *  attempts. */
 static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
 	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
 
-	if (ep->going) { /* he is to find the next one here */
+	if (ep->going) { /* the caller retries until it finds the next endpoint at this address */
 		COUNT(ep->nic, rdm_calls_ignored);
 		return;
 	}
@@ -457,7 +461,7 @@ static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 	say_of_qp(peer, RDM_WELCOME, c->attempt);
 }
 
-/** Of the call that waits for an answer? */
+/** The peer whose pending call this answers. @return NULL: none; counted. */
 static struct nic_rdm_peer *caller_of(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
 	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
@@ -477,7 +481,7 @@ static void who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 		return;
 	}
 	peer = caller_of(ep, from, c);
-	/* The second time it has been said, and the timer says it again. */
+	/* Seen before; the timer repeats HELLO. */
 	if (!peer || (peer->incarnation == c->from && peer->proof == c->attempt))
 		return;
 	meet(peer, c->from);
@@ -495,7 +499,7 @@ static void welcome(struct nic_rdm *ep, const struct nic_rdm_addr *from, const s
 	up(peer, c->qpn, c->psn, (enum nic_mtu)c->mtu, c->takes);
 }
 
-/** Where a packet is from. @return whether that is an endpoint's port. */
+/** The sender's address. @return whether it is an endpoint's port. */
 static bool source_of(const struct packet *p, struct nic_rdm_addr *from)
 {
 	memset(from, 0, sizeof(*from));
@@ -504,7 +508,8 @@ static bool source_of(const struct packet *p, struct nic_rdm_addr *from)
 	return (p->src_qpn & ~0xffffu) == NIC_SERVICE_QPN && from->port != 0;
 }
 
-/* Somebody serves the port, or nobody does: of which endpoint the answer is does not matter to who has asked. */
+/* An ASK for a port without an endpoint: any endpoint with that GID answers REFUSE, as the caller does not check the
+ * source. */
 void rdm_nobody(struct nic *nic, const struct packet *p)
 {
 	uint8_t bytes[RDM_CALL_LEN];
@@ -543,7 +548,7 @@ void rdm_call_rx(struct nic_qp *qp, const struct packet *p)
 		return;
 	}
 	if (p->payload_len <= sizeof(bytes))
-		memcpy(bytes, p->payload, p->payload_len); /* others may write there */
+		memcpy(bytes, p->payload, p->payload_len); /* another process may write to the packet */
 	if (!rdm_call_get(&c, bytes, p->payload_len) ||
 	    memcmp(&from, &ep->cfg.addr, sizeof(from)) == 0) { /* we never call ourselves */
 		COUNT(ep->nic, rdm_calls_ignored);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_datagram.c - endpoints that only send datagrams: a message is one UD packet from port to port. It comes once at most, or not
- * at all; one that no receive is there for, and no room, is dropped.
+ * rdm_datagram.c - datagram endpoints: a message is one UD packet from port to port. It is delivered at most once;
+ * without a receive and without memory to hold it, it is dropped.
  */
 #include "rdm.h"
 

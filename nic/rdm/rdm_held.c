@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_held.c - memory for messages that nobody has asked for yet: of two sizes, in chunks, as many as max_unexpected allows. When
- * no more are allowed, a chunk of the other size that is not in use gives way, so that room is room for messages of all lengths.
- * And, of each endpoint, for operands of its own operations on receives, of which there are no more than requests.
+ * rdm_held.c - memory for unexpected messages: in two sizes, in chunks, as many as max_unexpected allows. At that limit
+ * an unused chunk of the other size is freed, so that the room serves messages of all lengths. Also, for each endpoint,
+ * a pool for operands of its own operations on receives; the number of requests bounds it.
  */
 #include "rdm.h"
 
 #define SMALL_MAX 256u
 
-/** Of one pool. */
+/** Header of a chunk; its held messages follow. */
 struct rdm_chunk {
-	struct list node; /* of the pool */
-	uint32_t used;	  /* of the messages in it */
+	struct list node; /* on the pool's chunks */
+	uint32_t used;	  /* messages in use */
 };
 #define FIRST ((sizeof(struct rdm_chunk) + 15) & ~15ul)
 
@@ -53,7 +53,7 @@ static void chunk_add(struct nic_rdm *ep, struct rdm_pool *p)
 	}
 }
 
-/** None of it is in use: give it back. */
+/** Free a chunk of which nothing is in use. */
 static void chunk_remove(struct nic_rdm_rq *rq, struct rdm_pool *p, struct rdm_chunk *chunk)
 {
 	for (size_t at = FIRST; at + p->size <= RDM_CHUNK_BYTES; at += p->size)
@@ -82,8 +82,8 @@ void rdm_asked_fini(struct nic_rdm *ep)
 	pool_fini(&ep->asked);
 }
 
-/** Of the messages themselves, which have none where they are read from. What is ours takes nothing of what peers' may have: they
- *  could wait for each other. */
+/** The pool for a message, by the length of its body (0 for an OFFER, which is READ later). Our own operands use a
+ *  separate pool: if they shared the peers' room, two endpoints could deadlock. */
 static struct rdm_pool *pool_of(struct nic_rdm *ep, const struct rdm_header *h)
 {
 	uint64_t bytes = !rdm_has_body(h->kind) ? 0 : h->length;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_leave.c - endpoints that go, and tell those that they are connected to, by a call that may be lost; those of their own NIC hear
- * it at once. What a peer asks of
- * this address later then goes to whoever is there by then, on a connection of its own, rather than be lost with the old one.
+ * rdm_leave.c - closing an endpoint: it sends BYE, a call that may be lost, to the peers it is connected to; endpoints
+ * of its own NIC learn it at once. What a peer later requests of this address then goes to the next endpoint there, on
+ * a new connection, instead of being lost with the old one.
  *
- * What the one that goes has said last may still be on its way when BYE comes, and so may its answers. The connection therefore
- * stays for a while, and longer if something is under way on it: that is the ACK timer's business, which knows whether it is
- * answered. Nothing new begins there. Whoever connects from the address in place of the one that has left ends it at once.
+ * BYE may overtake the last requests and answers of the endpoint that leaves. The connection therefore stays for a
+ * while, and longer while something is in flight on it, until it is answered or the ACK timer gives it up. No new
+ * request begins on it. A HELLO from the next endpoint at that address ends it at once.
  *
  * Owns: nic_rdm.going, nic_rdm_peer.left, told.
  */
 #include "rdm.h"
 
-#define LEFT_LOOK_NS 20000000 /* that what was said before BYE may take longer, by another way */
+#define LEFT_LOOK_NS 20000000 /* how much later than BYE earlier packets may arrive, by another path */
 
 static struct rdm_call bye_of(const struct nic_rdm_peer *peer)
 {
@@ -27,14 +27,14 @@ void rdm_say_bye(const struct nic_rdm_peer *peer)
 	rdm_say(peer->ep, &peer->addr, &c, NULL);
 }
 
-/* ---- who stays ----------------------------------------------------------------------------------------------- */
+/* ---- the side that stays ------------------------------------------------------------------------------------- */
 
 bool rdm_is_bye_of(const struct nic_rdm_peer *peer, const struct rdm_call *c)
 {
 	return c->to == peer->ep->incarnation && c->from == peer->incarnation && c->echo == peer->attempt;
 }
 
-/** @return false: it is not about a connection that there is. */
+/** Act on a BYE. @return false: not about a current connection. */
 static bool hear(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
 	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
@@ -42,7 +42,7 @@ static bool hear(struct nic_rdm *ep, const struct nic_rdm_addr *from, const stru
 	if (!peer || peer->state != RDM_UP || peer->left || !rdm_is_bye_of(peer, c))
 		return false;
 	peer->left = true;
-	/* Patience begins when the NIC works next: what it takes for now may be long ago. */
+	/* The timeout starts when the NIC next runs, as nic->now may be long ago. */
 	peer->give_up_ns = TIME_NEVER;
 	rdm_watch(peer);
 	if (ep->nic->now < ep->nic->rdm_deadline)
@@ -56,7 +56,7 @@ void rdm_bye_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 		COUNT(ep->nic, rdm_calls_ignored);
 }
 
-/** Whether something that would be lost with it goes by the connection: requests, those that wait for TAKEN too, or answers. */
+/** Whether closing the connection would lose something: requests, also those that wait for TAKEN, or answers. */
 static bool is_busy(const struct nic_rdm_peer *peer)
 {
 	return peer->failed || peer->posted || peer->qp->sq.head != peer->qp->sq.tail;
@@ -76,15 +76,15 @@ uint64_t rdm_left_due(struct nic_rdm_peer *peer, uint64_t now_ns)
 	return peer->give_up_ns;
 }
 
-/* ---- who goes ------------------------------------------------------------------------------------------------ */
+/* ---- the side that leaves ------------------------------------------------------------------------------------ */
 
-/** Itself knows, and has no name there. */
+/** Whether to send the peer BYE. False for the endpoint as its own peer, which has incarnation 0. */
 static bool must_hear(const struct nic_rdm_peer *peer)
 {
 	return peer->state == RDM_UP && !peer->failed && !peer->left && !peer->told && peer->incarnation != 0;
 }
 
-/** @return NULL: it is no endpoint of this NIC, or one that talks to one peer. */
+/** The endpoint of this NIC at an address. @return NULL: none, or one with a single peer. */
 static struct nic_rdm *neighbour_at(const struct nic *nic, const struct nic_rdm_addr *addr)
 {
 	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
@@ -96,8 +96,8 @@ static struct nic_rdm *neighbour_at(const struct nic *nic, const struct nic_rdm_
 	return NULL;
 }
 
-/** An endpoint of this NIC hears it at once: whose program has seen the other one closed may ask for something before any packet
- *  comes. @return false: it is none, or does not know yet that it is connected, and hears it after that. */
+/** Tell an endpoint of this NIC directly: its application may see this endpoint closed, and post a request, before any
+ *  packet arrives. @return false: not of this NIC, or not connected yet on its side; send BYE. */
 static bool neighbour_hears(const struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *near = neighbour_at(peer->ep->nic, &peer->addr);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_ops.c - an endpoint's requests that are under way, and the answers that it owes, as objects: memory, names, how many.
+ * rdm_ops.c - an endpoint's requests in flight and the answers that it owes, as objects: memory, ids, limits.
  *
- * Memory is had in blocks when it is needed, and kept. A message that wants an answer is taken only when there is an op for that,
- * so that who answers has one.
+ * Memory is allocated in blocks on demand, and kept. A message that wants an answer is accepted only if an op is
+ * reserved for it, so that answering never fails for lack of one.
  *
  * Owns: nic_rdm.op_blocks, n_ops, free_ops, tx_left, answers_left, nic_rdm_peer.owed.
  */
@@ -34,7 +34,7 @@ void rdm_ops_fini(struct nic_rdm *ep)
 	free(ep->op_blocks);
 }
 
-/** Those that are in use, or promised to messages that wait for an answer. */
+/** Ops in use, or reserved for answers. */
 static uint32_t in_use(const struct nic_rdm *ep)
 {
 	return ep->cfg.max_tx - ep->tx_left + RDM_ANSWERS - ep->answers_left;
@@ -57,7 +57,8 @@ static bool have_one_more(struct nic_rdm *ep)
 	return true;
 }
 
-/* However many peers there are that let us owe them what they can, the next one gets as much as each of them. */
+/* A peer is owed at most as many answers as remain free, so peers that use up their share leave some for the next
+ * one. */
 bool rdm_may_owe(const struct nic_rdm_peer *peer)
 {
 	return peer->owed < peer->ep->answers_left && have_one_more(peer->ep);
@@ -70,7 +71,7 @@ bool rdm_will_owe(const struct nic_rdm_peer *peer, uint32_t n)
 	return peer->owed + 2 * n <= ep->answers_left + 1 && in_use(ep) + n <= ep->n_ops;
 }
 
-/* Word by word: compilers make of a memset of this size one of the CPU's string instructions, which take long to begin. */
+/* Word by word: compilers turn a memset of this size into a string instruction (rep stos), which is slow to start. */
 static void clear(struct rdm_op *op)
 {
 	const uint64_t zero = 0;
@@ -144,7 +145,7 @@ void rdm_op_free(struct rdm_op *op)
 		ep->tx_left++;
 	op->peer->posted -= op->counted;
 	if (op->counted && !op->peer->posted && !list_empty(&op->peer->queue))
-		rdm_wake(op->peer); /* somebody may have waited for that */
+		rdm_wake(op->peer); /* a request with FENCE may have waited for this */
 	op->work = RDM_W_SEND;
 	list_remove(&op->due);
 	list_remove(&op->node);

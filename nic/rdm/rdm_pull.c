@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_pull.c - what an endpoint does for a peer's messages: it reads the long ones from where they are, into the receive they are
- * for, and tells the sender when he has his buffer back.
+ * rdm_pull.c - the receiver's part in a peer's long messages: READ them from the sender's memory into their receive,
+ * and send TAKEN, which returns the buffer to the sender.
  */
 #include "rdm.h"
 
 #include "refer.h"
 
-/** The parts of the receive's segments from `base` on, up to `len` bytes. @return how many. */
+/** Segments of the receive's buffer from offset `base` on, up to `len` bytes. @return how many. */
 static uint32_t window(const struct rdm_recv *recv, uint64_t base, uint64_t len, struct nic_iov *out)
 {
 	uint32_t n = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_request.c - requests as applications make them: checked, taken over, and handed to rdm_tx.c. */
+/* rdm_request.c - requests of the application: validated, copied, and handed to rdm_tx.c. */
 #include "rdm.h"
 
 #include "elem.h"
 
+/** @return more than NIC_RDM_MSG_MAX if a segment is longer than that; the sum cannot wrap. */
 static uint64_t iov_bytes(const struct nic_iov *iov, uint32_t n)
 {
 	uint64_t bytes = 0;
@@ -18,7 +19,7 @@ static bool iov_legal(const struct nic_iov *iov, uint32_t n)
 	return n <= NIC_RDM_IOV_MAX && (n == 0 || iov);
 }
 
-/** Take over a list of segments, but for empty ones. */
+/** Copy a list of segments without empty ones. */
 static void iov_copy(struct nic_iov *to, uint32_t *n_to, const struct nic_iov *from, uint32_t n)
 {
 	*n_to = 0;
@@ -27,7 +28,8 @@ static void iov_copy(struct nic_iov *to, uint32_t *n_to, const struct nic_iov *f
 			to[(*n_to)++] = from[i];
 }
 
-/** The same; of what is in them, too, where the caller wants them back at once. @return where the next may go. */
+/** Copy a list of segments without empty ones; with NIC_RDM_INJECT also their data, to `room`. @return the free room
+ *  after it. */
 static uint8_t *iov_take(const struct rdm_op *op, struct nic_iov *to, uint32_t *n_to, const struct nic_iov *from,
 			 uint32_t n, uint8_t *room)
 {
@@ -51,13 +53,13 @@ static uint8_t *iov_take(const struct rdm_op *op, struct nic_iov *to, uint32_t *
 	return room;
 }
 
-/** No op is left: those that are under way make room, if there are any. */
+/** Error when no op is left: -EAGAIN if requests in flight will free some, else -ENOMEM. */
 static int no_room(const struct nic_rdm *ep)
 {
 	return ep->tx_left == ep->cfg.max_tx ? -ENOMEM : -EAGAIN;
 }
 
-/** An op for a request of the application's. @return 0, -EAGAIN, -ENOMEM. */
+/** Get an op for a request of the application. @return 0, -EAGAIN, -ENOMEM. */
 static int op_take(struct nic_rdm_peer *peer, enum rdm_work work, struct rdm_op **out)
 {
 	int err = rdm_admit(peer);
@@ -102,7 +104,7 @@ int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r)
 	op->data = r->flags & NIC_RDM_DATA ? r->data : 0;
 	iov_take(op, op->iov, &op->n_iov, r->iov, r->n_iov, op->bytes);
 	rdm_submit(op);
-	nic_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
+	nic_settle_due(peer->ep->nic); /* it may have failed or completed already */
 	return 0;
 }
 
@@ -152,7 +154,7 @@ int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r)
 	remote_take(op, r->remote, r->n_remote);
 	iov_take(op, op->iov, &op->n_iov, r->iov, r->n_iov, op->bytes);
 	rdm_submit(op);
-	nic_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
+	nic_settle_due(peer->ep->nic); /* it may have failed or completed already */
 	return 0;
 }
 
@@ -161,7 +163,7 @@ uint32_t nic_rdm_atomic_max(uint32_t op, uint32_t datatype, enum nic_elem_form f
 	return nic_elem_valid(op, datatype, form) ? NIC_PAYLOAD_MAX >> __builtin_ctz(elem_size(datatype)) : 0;
 }
 
-/** Bytes of each vector, checked. @return 0 or a negative errno. */
+/** Validate the request; *length: bytes of each vector. @return 0 or a negative errno. */
 static int atomic_check(const struct nic_rdm_atomic *r, uint64_t *length)
 {
 	enum nic_elem_form form = !r->n_result		 ? NIC_ELEM_BASE
@@ -186,7 +188,7 @@ static int atomic_check(const struct nic_rdm_atomic *r, uint64_t *length)
 	return 0;
 }
 
-/** Whether the list is `length` bytes of whole elements. */
+/** Whether the segments have `length` bytes in total, and whole elements each. */
 static bool vector_fits(const struct nic_iov *iov, uint32_t n, uint64_t length, uint64_t size)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -231,6 +233,6 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 		return peer->ep->rq->held_bytes ? -EAGAIN : no_room(peer->ep);
 	}
 	rdm_submit(op);
-	nic_settle_due(peer->ep->nic); /* it may have failed, or have had nothing to do */
+	nic_settle_due(peer->ep->nic); /* it may have failed or completed already */
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_rq.c - where receives are posted, and messages lie that wait for one: an endpoint's own queue, or one that several share.
- * Whose message a receive takes follows from the tag unit alone. It completes at the endpoint that the message came to; what ends
- * without a message, or outlives its endpoint, is told to the owner of the queue.
+ * rdm_rq.c - queues of posted receives and of unexpected messages: an endpoint's own, or one that several endpoints
+ * share. The tag unit alone decides which message a receive takes. The receive completes at the endpoint that the
+ * message came to; one that ends without a message, or outlives its endpoint, is reported to the queue's owner.
  */
 #include "rdm.h"
 
@@ -98,7 +98,7 @@ static void recv_free(struct nic_rdm_rq *rq, struct rdm_recv *recv)
 	list_append(&rq->free_recvs, &recv->match.node);
 }
 
-/** Tell the owner of the endpoint that a receive has ended at; without one (NULL), that of the queue. */
+/** Report a receive's completion to the endpoint's owner, or to the queue's if `ep` is NULL or being destroyed. */
 static void tell(struct nic_rdm_rq *rq, struct nic_rdm *ep, struct nic_rdm_done *done)
 {
 	if (ep && !ep->leaving) {
@@ -185,7 +185,7 @@ static void recv_fill(struct rdm_recv *recv, const struct nic_rdm_recv *r)
 	}
 }
 
-/** The message that was claimed for this context. */
+/** Receive, or discard, the message that was claimed for this context. */
 static int recv_claimed(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r)
 {
 	struct rdm_held *held = claimed_find(rq, r->context);
@@ -221,10 +221,10 @@ int nic_rdm_rq_recv(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r)
 	struct rdm_recv *recv;
 
 	if (rq->shared && r->from)
-		return -EINVAL; /* a peer is one endpoint's */
+		return -EINVAL; /* peers belong to a single endpoint */
 	if (r->n_iov > NIC_RDM_IOV_MAX || (r->n_iov && !r->iov) ||
 	    (multi && (r->n_iov != 1 || r->min_free == 0 || r->flags & NIC_RDM_CLAIM)))
-		return -EINVAL; /* a claim is for one message, and would leave the rest of the buffer waiting for none */
+		return -EINVAL; /* CLAIM takes one message: the rest of a MULTI buffer would never be posted */
 	if (r->flags & NIC_RDM_CHECK)
 		return 0;
 	if (r->flags & NIC_RDM_CLAIM)
@@ -284,7 +284,7 @@ int nic_rdm_rq_cancel(struct nic_rdm_rq *rq, const void *context)
 		tag_cancel(rdm_unit(rq, recv->flags & NIC_RDM_TAGGED), &recv->match);
 		recv->posted = false;
 		recv->full = true;
-		if (recv->busy) { /* the buffer is still written to */
+		if (recv->busy) { /* the buffer is still being written */
 			recv->canceled = true;
 			return 0;
 		}
@@ -298,7 +298,7 @@ int nic_rdm_rq_cancel(struct nic_rdm_rq *rq, const void *context)
 	return -ENOENT;
 }
 
-/* ---- of an endpoint ------------------------------------------------------------------------------------------- */
+/* ---- an endpoint's use of its queue --------------------------------------------------------------------------- */
 
 struct nic_rdm_rq *nic_rdm_rq_of(struct nic_rdm *ep)
 {
@@ -320,7 +320,7 @@ int nic_rdm_cancel(struct nic_rdm *ep, const void *context)
 	return ep->rq->shared ? -EOPNOTSUPP : nic_rdm_rq_cancel(ep->rq, context);
 }
 
-/** Messages that have come to the endpoint and lie there. */
+/** Free the endpoint's held messages on a list; `unit` NULL: claimed ones, in no tag unit. */
 static void drop_held(struct nic_rdm *ep, struct list *messages, struct tag_unit *unit)
 {
 	for (struct list *n = messages->next, *next; n != messages; n = next) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_rx.c - messages that come to an endpoint: to the receives that they are for. The first packet of a message finds its
- * receive, and from then on each goes straight into the receive's buffer; a message that nobody has asked for yet is held.
+ * rdm_rx.c - delivers incoming messages to receives. A message's first packet finds its receive, and all payload goes
+ * straight into the receive's buffer; an unexpected message is held.
  *
- * All of it happens in the responder of the peer's queue pair, which asks before it takes a message (rdm_takes) whether there is
- * room for it: if not the sender is told to wait, as by a queue pair without receive WQEs.
+ * All of it runs in the responder of the peer's queue pair, which asks before it accepts a message (rdm_takes) whether
+ * there is room for it: if not, it sends an RNR NAK, as a queue pair without receive WQEs does.
  */
 #include "rdm.h"
 
@@ -27,7 +27,7 @@ bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_
 	return true;
 }
 
-/* ---- messages without a receive ------------------------------------------------------------------------------- */
+/* ---- held messages -------------------------------------------------------------------------------------------- */
 
 struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
@@ -40,7 +40,7 @@ struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_hea
 					      (h->flags & RDM_HAS_DATA ? NIC_RDM_DATA : 0)};
 }
 
-/** A message lies in the receive: so much of it, from `base` on. */
+/** Complete a message whose first `room` bytes lie in the receive at offset `base`. */
 static void delivered(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv,
 		      uint64_t base, uint64_t room, uint32_t status)
 {
@@ -55,7 +55,7 @@ static void delivered(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struc
 	rdm_recv_done(ep->rq, ep, recv, &done);
 }
 
-/** A held message has its receive, and is all there. */
+/** Deliver a complete held message to its receive. */
 static void held_deliver(struct rdm_held *held)
 {
 	struct nic_rdm_peer *peer = held->peer;
@@ -79,14 +79,14 @@ static void held_deliver(struct rdm_held *held)
 void rdm_held_match(struct rdm_held *held, struct rdm_recv *recv)
 {
 	held->recv = recv;
-	/* An operation takes nothing of its room. */
+	/* An operation uses up no room of the receive. */
 	held->base = rdm_recv_claim(held->ep->rq, recv, held->header.kind == RDM_OPERATE ? 0 : held->header.length,
 				    &held->room);
 	if (held->complete)
-		held_deliver(held); /* or the rest is on its way */
+		held_deliver(held); /* else end() does, when the rest has come */
 }
 
-/** A message that was held goes without having been received. */
+/** Drop a held message without receiving it; if incomplete, when the rest has come. */
 void rdm_held_discard(struct rdm_held *held)
 {
 	if (!held->complete) {
@@ -112,7 +112,7 @@ bool rdm_header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefi
 
 	if (p->shared)
 		bytes = memcpy(copy, bytes, len);
-	/* What has no body is all in its prefix. */
+	/* A message without a body ends with its prefix: make rdm_header_get fail if there is more. */
 	if (len && len < p->payload_len && !rdm_has_body(bytes[0]))
 		len = RDM_PREFIX_MAX + 1;
 	*prefix = rdm_header_get(h, bytes, len);
@@ -127,7 +127,7 @@ static bool has_room(struct nic_rdm_peer *peer, const struct rdm_header *h)
 		return false;
 	if (h->kind == RDM_RESULT || rdm_held_room(ep, h, false))
 		return true;
-	/* Operands need memory though there is a receive. */
+	/* With a matching receive only operands need memory. */
 	return tag_find(rdm_unit(ep->rq, h->flags & RDM_IS_TAGGED), h->tag, (uintptr_t)peer) &&
 	       (h->kind != RDM_OPERATE || rdm_held_room(ep, h, true));
 }
@@ -141,11 +141,11 @@ bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
 	ep = qp->rdm_peer->ep;
 	if (!rdm_header_of(p, &ep->heard, &ep->heard_prefix) || ep->heard.kind == RDM_TAKEN ||
 	    ep->heard.kind == RDM_WRITTEN)
-		return true; /* what makes no sense is refused otherwise */
+		return true; /* TAKEN and WRITTEN need no room; rdm_arrive refuses malformed messages */
 	return has_room(qp->rdm_peer, &ep->heard);
 }
 
-/** Find the message its place. */
+/** Begin a message: find its receive, or hold it. */
 static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	struct rdm_arrival *a = &peer->arrival;
@@ -155,9 +155,9 @@ static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	rdm_stranger_known(peer);
 	*a = (struct rdm_arrival){.active = true, .header = *h};
 	if (h->kind == RDM_RESULT)
-		return; /* goes to where the operands were */
+		return; /* its body replaces the operands, see rdm_result_add */
 	if (h->flags & RDM_WANTS_TAKEN)
-		rdm_owe(peer);		       /* for when it is there */
+		rdm_owe(peer);		       /* sent when it is delivered */
 	if (match && h->kind == RDM_OPERATE) { /* operands do not go into the buffer */
 		a->held = rdm_held_get(peer->ep, peer, h);
 		rdm_held_match(a->held, list_entry(match, struct rdm_recv, match));
@@ -218,7 +218,7 @@ uint8_t *rdm_foresee(const struct nic_qp *qp, const struct packet *p, struct nic
 	return recv->iov[0].base;
 }
 
-/** All of it has come; `offer` is NULL, or what it offers, as long as this takes. */
+/** The message is complete. `offer`: reference to an OFFER's data, valid during the call, or NULL. */
 static void end(struct nic_rdm_peer *peer, const struct nic_reference *offer)
 {
 	struct rdm_arrival *a = &peer->arrival;
@@ -275,7 +275,7 @@ bool rdm_deliver_whole(struct nic_rdm *ep, struct nic_rdm_peer *peer, const stru
 	return true;
 }
 
-/** A message in one packet: most are. */
+/** An EAGER message in one packet: the common case. */
 static enum error_id arrive_whole(struct nic_rdm_peer *peer, const struct rdm_header *h, const uint8_t *data,
 				  uint64_t len)
 {
@@ -284,7 +284,7 @@ static enum error_id arrive_whole(struct nic_rdm_peer *peer, const struct rdm_he
 	rdm_stranger_known(peer);
 	if (h->flags & RDM_WANTS_TAKEN)
 		rdm_owe(peer);
-	/* rdm_takes has seen that there is room. */
+	/* rdm_takes has checked that there is room. */
 	return rdm_deliver_whole(peer->ep, peer, h, data) ? ERR_none : ERR_opcode_unsupported;
 }
 
@@ -294,7 +294,7 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 	uint32_t prefix = 0;
 
 	if (!peer)
-		return ERR_opcode_unsupported; /* it has failed, and is about to go */
+		return ERR_opcode_unsupported; /* dropped after an error, about to be destroyed */
 	if (op_starts(p->op)) {
 		const struct rdm_header *h = &peer->ep->heard;
 
@@ -328,9 +328,9 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 	return ERR_none;
 }
 
-/* ---- what the peer leaves behind ------------------------------------------------------------------------------ */
+/* ---- lost connections ----------------------------------------------------------------------------------------- */
 
-/** Nobody is owed an answer. */
+/** Release the answer owed for a message. */
 static void forgive(struct nic_rdm_peer *peer, struct rdm_header *h)
 {
 	if (h->flags & RDM_WANTS_TAKEN)
@@ -338,7 +338,7 @@ static void forgive(struct nic_rdm_peer *peer, struct rdm_header *h)
 	h->flags &= (uint8_t)~RDM_WANTS_TAKEN;
 }
 
-/** It can never be delivered. */
+/** Free a held message that can never be delivered, and end its receive, if it has one. */
 static void held_lost(struct rdm_held *held)
 {
 	struct nic_rdm_peer *peer = held->peer;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_stranger.c - callers that nobody here has asked for. Anybody can send a call that says it came from somewhere else: before
- * a caller costs the endpoint anything he says back a number that was sent to where he says he is. The number follows from the
- * address and a secret of the endpoint, which therefore remembers nothing of who has not said it yet.
+ * rdm_stranger.c - callers unknown to the application. A call's source address can be forged: before a caller costs the
+ * endpoint anything, it must echo a challenge that was sent to that address. The challenge is a keyed hash of the
+ * address, with a secret of the endpoint, which therefore keeps no state for callers that have not answered it.
  *
- * Who is where he says becomes a peer. Of peers that have called, and of which the application has never heard, only so many are
- * kept: a host can have as many addresses as it likes.
+ * A caller that has proven its address becomes a peer. The number of peers that have called and that the application
+ * does not know is limited, because one host can have any number of addresses.
  *
  * Owns: nic_rdm.strangers.
  */
 #include "rdm.h"
 
 #define STRANGERS_MOST 1024u
-#define ATTEMPT_BITS   0x3fffffffu /* attempts at one address are compared as serial numbers */
-#define QPS_FOR_OTHERS 8u	   /* of the NIC's queue pairs strangers of one endpoint have this part, at most */
+#define ATTEMPT_BITS   0x3fffffffu /* attempts to one address are compared as serial numbers */
+#define QPS_FOR_OTHERS 8u	   /* strangers of one endpoint get at most 1/8 of the NIC's QPs */
 
-/* ---- the number ---------------------------------------------------------------------------------------------- */
+/* ---- challenges ---------------------------------------------------------------------------------------------- */
 
 static uint64_t rotate(uint64_t x, unsigned n)
 {
@@ -78,7 +78,7 @@ uint32_t rdm_challenge(const struct nic_rdm *ep, const struct nic_rdm_addr *addr
 
 uint32_t rdm_attempt(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
 {
-	uint8_t bytes[sizeof(addr->gid.raw) + 2]; /* not as long as those that a challenge follows from */
+	uint8_t bytes[sizeof(addr->gid.raw) + 2]; /* shorter than a challenge's input, so the hashes differ */
 
 	memcpy(bytes, addr->gid.raw, sizeof(addr->gid.raw));
 	bytes[sizeof(addr->gid.raw)] = (uint8_t)addr->port;
@@ -86,7 +86,7 @@ uint32_t rdm_attempt(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
 	return ((uint32_t)rdm_keyed_hash(ep->secret, bytes, sizeof(bytes)) & ATTEMPT_BITS) + ++ep->attempts;
 }
 
-/* ---- who has said it ----------------------------------------------------------------------------------------- */
+/* ---- proven callers ------------------------------------------------------------------------------------------ */
 
 void rdm_stranger_known(struct nic_rdm_peer *peer)
 {
@@ -97,7 +97,7 @@ void rdm_stranger_known(struct nic_rdm_peer *peer)
 	peer->ep->n_strangers--;
 }
 
-/** The one that has been silent for longest goes. */
+/** Drop the stranger that called first. */
 static void forget_one(struct nic_rdm *ep)
 {
 	struct nic_rdm_peer *peer = list_entry(list_first(&ep->strangers), struct nic_rdm_peer, strangers);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_tagged.c - operations on elements whose target is a posted tagged receive (FI_TAGGED of fi_atomic(3)). They travel as a
- * message with that tag, find their receive as it would, are executed in its buffer, and complete it. rdm.md says what that means
- * in detail. Operands, compare values and results are in network order, as in packets.
+ * rdm_tagged.c - operations on elements whose target is a posted tagged receive (FI_TAGGED of fi_atomic(3)). An
+ * operation travels as a message with that tag, is matched to a receive as a message would be, is executed in its
+ * buffer, and completes it. Details are in rdm.md. Operands, compare values and results are kept in network byte order,
+ * as in packets.
  */
 #include "elem.h"
 #include "rdm.h"
 
-/* In the segment of an OPERATE: addr is the offset in the receive, len how many bytes are operated on, rkey what is done. */
+/* Segment of an OPERATE: addr is the offset in the receive, len the number of bytes operated on, rkey encodes the
+ * operation. */
 #define OP_OF(key)	 ((key) >> 24)
 #define DATATYPE_OF(key) ((key) >> 16 & 0xff)
 #define FETCHES		 1u
 
-/* ---- who asks ------------------------------------------------------------------------------------------------ */
+/* ---- requester ----------------------------------------------------------------------------------------------- */
 
 static uint8_t *gather(uint8_t *to, const struct nic_iov *iov, uint32_t n)
 {
@@ -24,7 +26,7 @@ static uint8_t *gather(uint8_t *to, const struct nic_iov *iov, uint32_t n)
 	return to;
 }
 
-/* Of our own: without the segment that those of peers have. */
+/* Header for our own held operands; unlike peers' OPERATEs it has no segment, which selects the pool ep->asked. */
 static const struct rdm_header any_length = {.kind = RDM_OPERATE, .length = NIC_RDM_EAGER_MAX};
 
 bool rdm_operate_prepare(struct rdm_op *op)
@@ -42,7 +44,7 @@ bool rdm_operate_prepare(struct rdm_op *op)
 	return true;
 }
 
-/** Header and what is held, as one message. */
+/** Post the header and the held body as one message. */
 static int post_held(struct rdm_op *op, const struct rdm_header *h)
 {
 	uint32_t lkey = nic_mr_lkey(op->peer->ep->all);
@@ -69,7 +71,7 @@ int rdm_operate_post(struct rdm_op *op)
 	return post_held(op, &h);
 }
 
-/** The op that a RESULT is about. @return NULL: there is none. */
+/** The op that a RESULT answers. @return NULL: none. */
 static struct rdm_op *asked_by(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	struct rdm_op *op = rdm_op_named(peer, h->id);
@@ -82,7 +84,7 @@ void rdm_result_add(struct nic_rdm_peer *peer, const struct rdm_header *h, uint6
 {
 	struct rdm_op *op = asked_by(peer, h);
 
-	if (op) /* the peer has the operands: they are not needed any more */
+	if (op) /* results overwrite the operands, which the peer has received */
 		memcpy(op->held->data + at, data, len);
 }
 
@@ -111,7 +113,7 @@ void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	rdm_op_taken(op);
 }
 
-/* ---- whose receive it is ------------------------------------------------------------------------------------- */
+/* ---- responder ----------------------------------------------------------------------------------------------- */
 
 static enum nic_elem_form form_of(uint32_t key)
 {
@@ -128,7 +130,7 @@ bool rdm_operate_makes_sense(const struct rdm_header *h)
 	       len % elem_size(datatype) == 0 && h->length == len * elem_vectors(OP_OF(key));
 }
 
-/** Where `len` bytes from an offset on lie. @return NULL: not in one segment, or beyond the end. */
+/** Address of `len` bytes at an offset in the receive. @return NULL: not within one segment, or beyond the end. */
 static uint8_t *range_in(const struct rdm_recv *recv, uint64_t offset, uint64_t len)
 {
 	for (uint32_t i = 0; i < recv->n_iov; i++) {
@@ -141,7 +143,7 @@ static uint8_t *range_in(const struct rdm_recv *recv, uint64_t offset, uint64_t 
 	return NULL;
 }
 
-/** @return enum nic_wc_status; results are in place of the operands. */
+/** Execute the operation; results replace the operands. @return enum nic_wc_status. */
 static uint32_t execute(struct nic *nic, const struct rdm_header *h, uint8_t *data, uint8_t *target)
 {
 	uint32_t key = h->segment[0].rkey, datatype = elem_type_of_wire(DATATYPE_OF(key));
@@ -163,7 +165,7 @@ static uint32_t execute(struct nic *nic, const struct rdm_header *h, uint8_t *da
 	return NIC_WC_SUCCESS;
 }
 
-/** The answer takes what is held with it. */
+/** Submit a RESULT, which takes ownership of `held`. */
 static void answer(struct rdm_held *held, uint32_t status)
 {
 	struct rdm_op *op = rdm_op_get(held->peer, RDM_W_RESULT);
@@ -183,7 +185,7 @@ int rdm_result_post(struct rdm_op *op)
 	return post_held(op, &h);
 }
 
-/** The receive that was to be operated on ends. */
+/** Complete the receive that was to be operated on. */
 static void tell(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv,
 		 uint32_t status, uint8_t *target)
 {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_tx.c - requests of an endpoint: each becomes work requests of its peer's queue pair, as many as it takes, in the order in
- * which requests were made. What the queue pair has no room for yet, or what waits for it to be connected, is on the peer's queue.
+ * rdm_tx.c - posts an endpoint's requests: each becomes one or more work requests of its peer's queue pair, in the
+ * order of the requests. Requests that the queue pair has no room for, or that wait for it to be connected, are on the
+ * peer's queue.
  */
 #include "rdm.h"
 
 #include "elem.h"
 #include "wire.h"
 
-/* Of a work request that moves no data of its own. Ops are aligned to more than that. */
+/* Bit in wr_id: the work request moves no data. Free to use, as ops are aligned to more than 1 byte. */
 #define TRAILER 1u
 
-/* Longest READ or WRITE of a queue pair: an RC message has at most 2 GiB. */
+/* Longest READ or WRITE that is posted; an RC message has at most 2 GiB. */
 #define PIECE (1u << 30)
 
 static struct rdm_op *op_of(uint64_t wr_id)
@@ -19,7 +20,7 @@ static struct rdm_op *op_of(uint64_t wr_id)
 	return (struct rdm_op *)(uintptr_t)(wr_id & ~(uint64_t)TRAILER);
 }
 
-/* ---- telling ------------------------------------------------------------------------------------------------- */
+/* ---- reporting completions ----------------------------------------------------------------------------------- */
 
 static void tell(const struct rdm_op *op)
 {
@@ -45,7 +46,7 @@ static bool is_local_error(uint32_t status)
 static void tell_pulled(struct rdm_op *op)
 {
 	op->told = true;
-	if (op->status) /* of a request that the receiver knows nothing of: all he can know is that the rest will not come */
+	if (op->status) /* of our READ, which the application did not post: report only that the rest will not come */
 		op->done.status = is_local_error(op->status) ? op->status : NIC_RDM_PEER_LOST;
 	op->done.vendor_err = op->vendor_err;
 	rdm_recv_done(op->peer->ep->rq, op->peer->ep, op->recv, &op->done);
@@ -70,7 +71,7 @@ void rdm_ops_leave(struct nic_rdm *ep)
 
 static void op_end(struct rdm_op *op)
 {
-	rdm_op_release(op); /* nobody is to read what the program may write to then */
+	rdm_op_release(op); /* first: the application may reuse the buffer once it is told */
 	if (op->work == RDM_W_PULL && !op->told)
 		tell_pulled(op);
 	else if (!rdm_is_answer(op->work))
@@ -80,14 +81,14 @@ static void op_end(struct rdm_op *op)
 
 /* ---- segments ------------------------------------------------------------------------------------------------ */
 
-/** @return more than any message has, if a segment is so long: sums do not wrap. */
+/** Move the cursor from the end of a segment to the next segment that is not empty. */
 static void skip_empty(const struct nic_iov *iov, uint32_t n, struct rdm_cursor *at)
 {
 	while (at->segment < n && at->offset == iov[at->segment].len)
 		*at = (struct rdm_cursor){.segment = at->segment + 1};
 }
 
-/** Up to `len` bytes from the cursor on, which moves, as SGEs. @return how many SGEs. */
+/** Describe up to `len` bytes from the cursor on as SGEs, and advance it. @return number of SGEs. */
 static uint32_t cut(const struct nic_rdm *ep, const struct nic_iov *iov, uint32_t n, struct rdm_cursor *at,
 		    uint64_t len, struct nic_sge *sge)
 {
@@ -104,7 +105,7 @@ static uint32_t cut(const struct nic_rdm *ep, const struct nic_iov *iov, uint32_
 	return used;
 }
 
-/** Bytes from the cursor to the end of its segment, which is not the end of the list. */
+/** Bytes from the cursor to the end of its segment, skipping empty ones; 0 at the end of the list. */
 static uint64_t left_here(const struct nic_iov *iov, uint32_t n, struct rdm_cursor *at)
 {
 	skip_empty(iov, n, at);
@@ -119,7 +120,8 @@ static uint32_t send_flags(const struct rdm_op *op, bool reads)
 
 	if (op->flags & NIC_RDM_UNAWAITED || (rdm_is_answer(op->work) && op->work != RDM_W_PULL))
 		flags |= NIC_SEND_UNAWAITED;
-	/* A READ is answered when the peer's NIC has time, and a WRITE at once: who asks for both wants them in order. */
+	/* The peer answers READs when it has time, but executes WRITEs at once: fence requests behind READs to keep the
+	 * order. */
 	if (op->peer->reads_out && !reads && !rdm_is_answer(op->work))
 		flags |= NIC_SEND_FENCE;
 	return flags;
@@ -151,7 +153,7 @@ static uint8_t flags_of(const struct rdm_op *op)
 			 (op->flags & NIC_RDM_DELIVERY || op->work == RDM_W_OFFER ? RDM_WANTS_TAKEN : 0));
 }
 
-/** A message with nothing behind its header. `flags`: of enum nic_send_flags, besides those that all have. */
+/** Post a message that is only a header. `flags`: additional enum nic_send_flags. */
 static int post_header(struct rdm_op *op, const struct rdm_header *h, bool data, uint32_t flags)
 {
 	struct nic_sge sge = {(uintptr_t)op->header, rdm_header_put(h, op->header), 0};
@@ -161,7 +163,7 @@ static int post_header(struct rdm_op *op, const struct rdm_header *h, bool data,
 	return rdm_post(op, &wr, data);
 }
 
-/** A short message goes into the queue as it is. @return as post_next; -EFAULT: its buffer is not there. */
+/** Copy a short message into the send queue. @return as post_next; -EFAULT: its buffer is not mapped. */
 static int post_small(struct rdm_op *op)
 {
 	struct nic_qp *qp = op->peer->qp;
@@ -204,7 +206,8 @@ static int post_eager(struct rdm_op *op)
 
 static int post_message(struct rdm_op *op)
 {
-	/* So short that the queue may as well have a copy. Where its memory is not there it fails as all others do. */
+	/* Short enough to copy into the send queue. If its buffer is not mapped, post_eager fails it as any other
+	 * message. */
 	if (op->length <= NIC_RDM_INJECT_MAX) {
 		int err = post_small(op);
 
@@ -236,7 +239,7 @@ static int post_offer(struct rdm_op *op)
 	return post_header(op, &h, true, NIC_SEND_OFFERS);
 }
 
-/* In one piece: a packet that names more would be longer than one with pieces may be. */
+/* Only an OFFER of one segment refers to its data: with more segments the packet would exceed NIC_REFERRING_MAX. */
 _Static_assert(40 + 8 + BTH_LEN + RDM_HEADER_LEN + RDM_SEGMENT_LEN + ICRC_LEN <= NIC_REFERRING_MAX,
 	       "an OFFER of a piece fits");
 
@@ -257,7 +260,8 @@ static void remote_advance(struct rdm_op *op, uint64_t len)
 		op->at_remote = (struct rdm_cursor){.segment = op->at_remote.segment + 1};
 }
 
-/** The next segment of remote memory, or piece of one. READs of a PULL end with the local buffer. */
+/** Post a READ or WRITE of the next remote segment, or PIECE of one. A PULL's segments do not exceed the local
+ *  buffer. */
 static int post_rma(struct rdm_op *op)
 {
 	const struct nic_rdm_remote *r = &op->remote[op->at_remote.segment];
@@ -281,7 +285,8 @@ static int post_rma(struct rdm_op *op)
 	return 0;
 }
 
-/** As many elements as have their operands, compare values, results and targets in one place each, and fit in a packet. */
+/** Bytes of the next request: whole elements that are contiguous in each vector and in the target, and fit in a
+ *  packet. */
 static uint64_t atomic_piece(struct rdm_op *op)
 {
 	const struct nic_rdm_remote *r = &op->remote[op->at_remote.segment];
@@ -324,7 +329,7 @@ static int post_atomic(struct rdm_op *op)
 	wr.elements.num_data +=
 		cut(ep, op->compare, op->atomic.n_compare, &at_compare, len, data + wr.elements.num_data);
 	wr.num_sge = cut(ep, op->result, op->atomic.n_result, &at_result, len, &result);
-	if (op->flags & NIC_RDM_INJECT && op->kind != NIC_RDM_FETCH) /* whose buffer is for results as well */
+	if (op->flags & NIC_RDM_INJECT && op->kind != NIC_RDM_FETCH) /* a FETCH's sg_list takes the results */
 		wr.flags = NIC_SEND_INLINE;
 	err = rdm_post(op, &wr, true);
 	if (err)
@@ -350,14 +355,14 @@ static int post_taken(struct rdm_op *op)
 
 	if (op->taken)
 		return -EALREADY;
-	op->taken = true; /* as far as we are concerned */
+	op->taken = true; /* it is posted; undone if that fails */
 	if (post_header(op, &h, false, 0) == 0)
 		return 0;
 	op->taken = false;
 	return -ENOMEM;
 }
 
-/** One work request of the op. @return 0, -EALREADY: there is no more to post; another negative errno. */
+/** Post the op's next work request. @return 0, -EALREADY: nothing left to post, another negative errno. */
 static int post_next(struct rdm_op *op)
 {
 	bool segments = op->at_remote.segment < op->n_remote;
@@ -390,9 +395,9 @@ static int post_next(struct rdm_op *op)
 }
 
 /**
- * Whose turn it is. A request with FENCE waits until all that was asked before it has ended, and holds up what was asked later;
- * but not what is owed to the peer, who may wait for just that before it ends ours. What has not begun when one side leaves is not
- * for this connection.
+ * The next op to post. A request with FENCE waits until all earlier ones have ended, and holds up later ones; but not
+ * answers, which the peer may need before it can complete ours. Once either side leaves, requests that have not begun
+ * are not posted on this connection.
  */
 static struct rdm_op *next_op(const struct nic_rdm_peer *peer)
 {
@@ -412,8 +417,7 @@ void rdm_pump(struct nic_rdm_peer *peer)
 {
 	struct rdm_op *op;
 
-	while (!peer->failed &&
-	       (op = next_op(peer)) != NULL) { /* a QP in error would complete at once what is posted */
+	while (!peer->failed && (op = next_op(peer)) != NULL) { /* a QP in error would flush at once what is posted */
 		int err;
 
 		if (peer->state != RDM_UP && op->work != RDM_W_DATAGRAM) {
@@ -454,7 +458,7 @@ void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 
 	(void)solicited;
 	if (!op)
-		return; /* a call */
+		return; /* a call, or a probe */
 	op->out--;
 	op->data_out -= data;
 	if (wc->status != NIC_WC_SUCCESS && !op->status) {
@@ -476,8 +480,8 @@ static void wait_for_taken(struct rdm_op *op)
 	rdm_watch(op->peer);
 }
 
-/** All of it is here: now the sender may have his buffer back. Told behind each READ at once, that would have to wait for it in the
- *  send queue, and so would all that is behind. */
+/** All READs are done: complete the receive and send TAKEN, which returns the sender's buffer. TAKEN posted right
+ *  behind the READs would need a fence, which would delay everything behind it. */
 static void pulled(struct rdm_op *op)
 {
 	tell_pulled(op);
@@ -492,7 +496,7 @@ void rdm_op_settle(struct rdm_op *op)
 		     (op->work == RDM_W_SEND && op->flags & NIC_RDM_DELIVERY);
 
 	if (op->out || !op->all_posted)
-		return; /* that ends with the rest, or with the connection */
+		return; /* settled again by the remaining completions, or when the connection fails */
 	if (op->work == RDM_W_PULL && !op->status)
 		pulled(op);
 	else if (waits && !op->taken && !op->status)

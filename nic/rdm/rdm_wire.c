@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_wire.c - see rdm_wire.h. The only code that reads what another endpoint has written, besides the data. */
+/* rdm_wire.c - see rdm_wire.h. Only this file parses what other endpoints send, except for message bodies. */
 #include "rdm_wire.h"
 
 #include "wire.h"
@@ -72,7 +72,7 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len)
 	if (h->kind < RDM_EAGER || h->kind > RDM_RESULT || (h->flags & ~RDM_FLAGS_KNOWN) ||
 	    h->n_segments > NIC_RDM_IOV_MAX || len < prefix)
 		return 0;
-	/* No receive would ever match that. */
+	/* No receive would ever match an untagged message with a tag. */
 	if ((h->kind == RDM_EAGER || h->kind == RDM_OFFER) && !(h->flags & RDM_IS_TAGGED) && h->tag)
 		return 0;
 	if (rdm_has_body(h->kind)) {
@@ -83,7 +83,7 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len)
 	}
 	if (h->kind == RDM_OFFER && !(h->flags & RDM_WANTS_TAKEN))
 		return 0;
-	/* All others end here. */
+	/* The other kinds have no body. */
 	if (len != prefix || (h->kind == RDM_OFFER) != (h->n_segments > 0) || h->length > NIC_RDM_MSG_MAX ||
 	    (segments_get(h, p + RDM_HEADER_LEN) != h->length && h->kind != RDM_WRITTEN))
 		return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * frame.c - frames as the IP packets that they are or were, for observers: captures, and faults that damage packets.
+ * frame.c - frames as complete IP packets, for observers: captures, and faults that damage packets.
  *
- * Carriers may take IP and UDP headers off, hide the IPv4 ID, and leave the ICRC out. Whoever shows packets to people
- * puts all of that back, so that other programs find nothing to complain of. Nothing here is on the path of a packet, and
- * nothing here decides whether a packet is good: packet_parse does. Stateless.
+ * Carriers may remove IP and UDP headers, hide the IPv4 ID and leave out the ICRC. For captures all of that is
+ * restored, so that other programs see valid packets. Nothing here is on the data path, and nothing here decides
+ * whether a packet is valid: packet_parse does. Stateless.
  */
 #include "icrc.h"
 #include "nic.h"
@@ -25,7 +25,7 @@ static uint16_t csum_bytes(const uint8_t *p, uint32_t len, uint32_t sum)
 	return (uint16_t)sum;
 }
 
-/** Offset of the BTH in an IP packet that is RoCEv2 and has room for BTH and ICRC; 0: it is not or has not. */
+/** Offset of the BTH in an IP packet; 0: not RoCEv2, or too short for BTH and ICRC. */
 static uint32_t bth_offset(const uint8_t *ip, uint32_t len)
 {
 	uint32_t carrier;
@@ -92,7 +92,7 @@ static void ipv4_checksum(uint8_t *ip)
 	wire_put16(ip + IPV4_CSUM, (uint16_t)~csum_bytes(ip, IPV4_LEN, 0));
 }
 
-/** IP and UDP headers before a UDP payload of `len` bytes. @return their length. */
+/** Write IP and UDP headers for the frame's UDP payload. @return their length. */
 static uint32_t put_carrier(const struct nic_rx_frame *frame, bool v4, uint8_t *ip)
 {
 	uint32_t udp_len = UDP_LEN + frame->len;
@@ -118,7 +118,7 @@ static uint32_t put_carrier(const struct nic_rx_frame *frame, bool v4, uint8_t *
 	return (uint32_t)(udp - ip) + UDP_LEN;
 }
 
-/** The IPv4 ID that the ICRC was computed with. */
+/** Restore the IPv4 ID that the ICRC was computed with. */
 static void recover_ip_id(uint8_t *ip, uint32_t len)
 {
 	uint32_t carrier = bth_offset(ip, len), difference;
@@ -135,7 +135,7 @@ static void recover_ip_id(uint8_t *ip, uint32_t len)
 	ipv4_checksum(ip);
 }
 
-/** Over IPv6 a UDP checksum of 0 says "none", which not every reader knows to be allowed. */
+/** Fill in a zero ("none") UDP checksum over IPv6, which not every reader accepts. */
 static void ipv6_udp_checksum(uint8_t *ip, uint32_t len)
 {
 	uint8_t *udp = ip + IPV6_LEN;
@@ -148,7 +148,7 @@ static void ipv6_udp_checksum(uint8_t *ip, uint32_t len)
 	wire_put16(udp + UDP_CSUM, sum ? sum : 0xffff);
 }
 
-/** Length of a packet that Ethernet may have padded. */
+/** Length of an IP packet without Ethernet padding. */
 static uint32_t ip_len(const uint8_t *ip, uint32_t len)
 {
 	uint32_t total = len;

@@ -8,7 +8,7 @@
  *   IPv4  type of service, time to live, header checksum        UDP  checksum
  *   IPv6  traffic class, flow label, hop limit                  BTH  byte 4 (FECN, BECN, Resv6)
  *
- * The masking is done by those who build or copy the headers (packet.c). A leaf; stateless.
+ * The code that builds or copies the headers masks them (packet.c, frame.c). A leaf; stateless.
  */
 #ifndef NIC_ICRC_H
 #define NIC_ICRC_H
@@ -20,23 +20,23 @@
 /** The CRC after the eight bytes of ones: where every computation starts. */
 #define ICRC_START 0x2144df1cu
 
-/** Continue a CRC over `len` bytes. Of the whole masked packet, from ICRC_START, it is the ICRC. */
+/** Continue a CRC over `len` bytes. From ICRC_START over the whole masked packet this gives the ICRC. */
 uint32_t icrc_update(uint32_t crc, const uint8_t *bytes, size_t len);
 
 /** Copy len bytes, and continue the CRC over them as they are in dst. */
 uint32_t icrc_copy(uint32_t crc, uint8_t *dst, const uint8_t *src, size_t len);
 
 /**
- * Find the IPv4 identification that a carrier has hidden.
+ * Recover the IPv4 identification that the carrier hides.
  *
  * The ICRC covers the ID, but a plain UDP socket does not show it. CRCs are linear: the difference between the
- * received ICRC and one computed with ID 0 depends on nothing but the ID and its distance from the end. Running that
- * difference back through the bytes after the ID, and through the ID's own two, leaves the ID, and 16 zero bits above
- * it. Any other result means that the packet is damaged. So of the CRC's 32 bits 16 go into finding the ID and 16
- * are left to check: a damaged packet passes with probability 2^-16 (and a wrong ID) instead of 2^-32. A single burst
- * of damage of up to 3 bits is always found, at any place of the longest packet; longer ones are with that probability.
- * Packets that really have ID 0 (all that uroce sends) lose nothing as long as the caller accepts no other ID from
- * peers that it knows to be such.
+ * received ICRC and one computed with ID 0 depends only on the ID and its distance from the end. Running that
+ * difference back through the bytes after the ID, and through the ID's own two, leaves the ID with 16 zero bits above
+ * it. Any other result means that the packet is damaged. So 16 of the CRC's 32 bits go into finding the ID and 16 are
+ * left to check: a damaged packet passes, with a wrong ID, with probability 2^-16 instead of 2^-32. A single error
+ * burst of up to 3 bits is always detected, anywhere in the longest packet; a longer one passes with probability 2^-16.
+ * Packets that really have ID 0 (all that uroce sends) lose no protection if the caller accepts no other ID from peers
+ * known to send 0.
  *
  * @param difference received ICRC xor the one computed with ID 0; not 0
  * @param len bytes from the IPv4 header to the end of the ICRC, less than 8192

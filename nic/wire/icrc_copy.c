@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * icrc_copy.c - copy payload and continue its ICRC in one pass: each byte is loaded once, for the store and for the sum.
- * So the sum is that of the bytes copied, whatever the application writes to the source meanwhile. Stateless.
+ * icrc_copy.c - copy payload and continue its ICRC in one pass: each byte is loaded once, for the store and for the
+ * sum. So the sum is that of the bytes copied, whatever the application writes to the source meanwhile. Stateless.
  *
  * The CRC by carry-less multiplication (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ",
  * Intel 2009): 128 bits of message, taken as a polynomial, are moved n bits forward by multiplying their halves by

@@ -2,14 +2,14 @@
 /*
  * opcode.c - the table of BTH opcodes (IBTA 9.2, table 38; A14 XRC, A17 CNP, A19 FLUSH and ATOMIC WRITE).
  *
- * One row an opcode. Header lengths and the reverse index are derived from the rows. RD, reserved values and manufacturers'
- * other than ours are absent, and so unknown. Stateless.
+ * One row per opcode. Header lengths and the reverse index are derived from the rows. RD, reserved values and other
+ * manufacturers' opcodes are absent, hence unknown. Stateless.
  */
 #include "opcode.h"
 
 #include <stddef.h>
 
-/* Header sets of the rows, in terms of what the packet is about. */
+/* Header sets of the rows, named after the packet's contents. */
 #define H_NONE	      0
 #define H_DETH	      HDR_DETH
 #define H_DETH_IMM    (HDR_DETH | HDR_IMM)
@@ -133,7 +133,7 @@
 static const struct opcode op_table[256] = {OPCODE_ROWS(TABLE_ROW)};
 
 /* From (service, kind, position, extra) back to the value. Entries hold the complement of the value, so that the
- * zeroes of the gaps mean "none" (0xff is no opcode of ours). Positions are 1, 2, 4, 8: halved they fit 0..4. */
+ * zeroes in the gaps mean "none" (0xff is not in the table). Positions are 1, 2, 4, 8: halved they fit 0..4. */
 #define INDEX_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
 	[OP_##svc >> 5][OP_##k][OP_##p >> 1][OP_##x] = 0xff ^ (OP_##svc | (low)),
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * opcode.h - the BTH opcodes (IBTA 9.2, 9.3), as data: one row an opcode in opcode.c. Header lengths, legality of
+ * opcode.h - the BTH opcodes (IBTA 9.2, 9.3), as data: one row per opcode in opcode.c. Header lengths, legality of
  * sequences, the next opcode of a message and names are derived from the rows. A leaf: includes nothing of ours.
  */
 #ifndef NIC_OPCODE_H
@@ -12,7 +12,7 @@
 /** Service bits of an opcode (bits 7..5). OP_EXT: manufacturer-specific, for RC; see extended.md, elem.md. */
 enum op_service { OP_RC = 0x00, OP_UC = 0x20, OP_RD = 0x40, OP_UD = 0x60, OP_CNP = 0x80, OP_XRC = 0xa0, OP_EXT = 0xc0 };
 
-/** What a packet is about. */
+/** Kind of packet. */
 enum op_kind {
 	OP_SEND,
 	OP_WRITE,
@@ -33,7 +33,7 @@ enum op_kind {
 	OP_CONGESTION,
 };
 
-/** Where in its message a packet stands. */
+/** Position of a packet in its message. */
 enum op_pos { OP_FIRST = 1, OP_MIDDLE = 2, OP_LAST = 4, OP_ONLY = 8 };
 
 /** What the last packet of a SEND or WRITE carries besides data. */
@@ -73,7 +73,7 @@ struct opcode {
 /** Row of an opcode; NULL when the value is reserved or unknown (HV-02). */
 const struct opcode *op_get(uint8_t value);
 
-/** Row for a packet to be built; NULL when the service has no such packet. */
+/** Row of the opcode for building a packet; NULL when the service has no such packet. */
 const struct opcode *op_find(enum op_service service, enum op_kind kind, enum op_pos pos, enum op_extra extra);
 
 static inline bool op_has(const struct opcode *op, enum op_hdr hdr)
@@ -81,7 +81,7 @@ static inline bool op_has(const struct opcode *op, enum op_hdr hdr)
 	return (op->hdrs.bits & hdr) != 0;
 }
 
-/** Whether the packet comes from a responder (and is for the requester's completer). */
+/** Whether a responder sends the packet (to the requester's completer). */
 static inline bool op_is_response(const struct opcode *op)
 {
 	return op->kind == OP_READ_RESP || op->kind == OP_ACK || op->kind == OP_ATOMIC_ACK ||

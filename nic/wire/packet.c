@@ -2,10 +2,11 @@
 /*
  * packet.c - bytes <-> struct packet (IBTA 9.2-9.6, annex A17).
  *
- * packet_parse reads untrusted bytes, in the order of the conformance points HV-01..HV-05: carrier headers, least
- * length, opcode, lengths and pad, version, ICRC or tag. No header is read before the length says that it is there, and no
- * verdict depends on a byte that was not checked to exist. packet_encode trusts its caller. Both are on the path of
- * every packet: fixed-size copies, no loops over payload, one CRC call where that is possible. Stateless.
+ * packet_parse reads untrusted bytes, in the order of the conformance points HV-01..HV-05: carrier headers, minimum
+ * length, opcode, lengths and pad, version, ICRC or tag. No header is read before the length is known to include it,
+ * and no verdict depends on a byte that was not checked to exist.
+ * packet_encode trusts its caller. Both are on the path of every packet: fixed-size copies, no loops over payload,
+ * one CRC call where possible. Stateless.
  */
 #include "packet.h"
 
@@ -15,9 +16,8 @@
 
 #include <string.h>
 
-#define HEADERS_MAX  (IPV6_LEN + UDP_LEN + BTH_LEN) /* the part that has masked fields */
-/* Up to this length it is cheaper to copy what follows the BTH behind the masked headers than to call the CRC
- * twice. */
+#define HEADERS_MAX  (IPV6_LEN + UDP_LEN + BTH_LEN) /* the part with masked fields */
+/* Up to this length, copying what follows the BTH behind the masked headers is cheaper than a second CRC call. */
 #define CRC_COPY_MAX 256
 
 _Static_assert(HEADERS_MAX + XRCETH_LEN + RETH_LEN + IMMDT_LEN + NIC_PAYLOAD_MAX + KEYED_TAG_LEN <= NIC_FRAME_MAX,
@@ -50,7 +50,7 @@ static inline uint32_t csum_words(uint32_t word)
 	return (word >> 16) + (word & 0xffff);
 }
 
-/** Checksum of an IPv4 header. From registers, not from bytes just written: wide loads of narrow stores stall. */
+/** Checksum of an IPv4 header, from registers: wide loads of bytes just written by narrow stores would stall. */
 static inline uint16_t ipv4_csum(const struct packet *p, uint32_t total)
 {
 	uint32_t sum = ((uint32_t)IPV4_VERSION << 8 | p->tclass) + total + p->ip_id + p->ip_frag;
@@ -60,7 +60,7 @@ static inline uint16_t ipv4_csum(const struct packet *p, uint32_t total)
 	return (uint16_t)~csum_fold(sum);
 }
 
-/** Write IP and UDP headers, with `masked` the masked fields as ones. @return their length, the offset of the BTH. */
+/** Write IP and UDP headers; `masked`: masked fields as ones. @return their length, the offset of the BTH. */
 static inline unsigned put_carrier(const struct packet *p, uint8_t *ip, unsigned udp_payload, bool masked)
 {
 	unsigned udp_len = UDP_LEN + udp_payload;
@@ -113,7 +113,7 @@ static inline void mask_fragmentation(uint8_t *ip, bool v4)
 		wire_put32(ip + IPV4_ID, 0xffffffffu);
 }
 
-/** Put back what put_carrier masked. */
+/** Restore the fields that put_carrier masked. */
 static inline void unmask_carrier(const struct packet *p, uint8_t *ip)
 {
 	if (p->v4) {
@@ -148,7 +148,7 @@ static inline enum packet_verdict parse_ipv4(const uint8_t *ip, uint32_t len, st
 	uint32_t total;
 
 	if ((ip[0] & 0xf) != (IPV4_VERSION & 0xf))
-		return PACKET_NOT_ROCE; /* options; no offset but the fixed one is ever used (HV-16) */
+		return PACKET_NOT_ROCE; /* options: only the fixed offset is ever used (HV-16) */
 	if (len < IPV4_LEN + UDP_LEN)
 		return PACKET_BAD_IP;
 	total = wire_get16(ip + IPV4_TOTAL);
@@ -179,7 +179,7 @@ static inline enum packet_verdict parse_ipv6(const uint8_t *ip, uint32_t len, st
 	if (plen > len - IPV6_LEN || plen < UDP_LEN)
 		return PACKET_BAD_IP;
 	if (ip[IPV6_NEXT] != IP_PROTO_UDP)
-		return PACKET_NOT_ROCE; /* extension headers, a fragment's among them, are not looked into */
+		return PACKET_NOT_ROCE; /* extension headers, also the fragment header, are not parsed */
 
 	word = wire_get32(ip);
 	out->v4 = false;
@@ -193,7 +193,7 @@ static inline enum packet_verdict parse_ipv6(const uint8_t *ip, uint32_t len, st
 	return PACKET_OK;
 }
 
-/** IP and UDP headers of a frame that has them. *bth and *len get the UDP payload. */
+/** Parse the IP and UDP headers of a frame that has them; *bth and *len get the UDP payload. */
 static inline enum packet_verdict parse_carrier(const struct nic_rx_frame *frame, struct packet *out,
 						const uint8_t **bth, uint32_t *len)
 {
@@ -231,7 +231,7 @@ static inline enum packet_verdict parse_carrier(const struct nic_rx_frame *frame
 	return PACKET_OK;
 }
 
-/** The same from the fields of a frame whose carrier has taken IP and UDP headers off. */
+/** Take the addressing from the fields of a frame whose carrier removed the IP and UDP headers. */
 static inline void take_carrier(const struct nic_rx_frame *frame, struct packet *out)
 {
 	out->sgid = frame->sgid;
@@ -247,7 +247,7 @@ static inline void take_carrier(const struct nic_rx_frame *frame, struct packet 
 	out->ip = NULL;
 }
 
-/** Who is connected knows the addresses. */
+/** Bare packet: addresses come from the connection. */
 static inline void take_bare(const struct nic_rx_frame *frame, struct packet *out)
 {
 	out->src_qpn = frame->src_qpn;
@@ -276,7 +276,7 @@ static inline void parse_bth(const uint8_t *bth, struct packet *out)
 	out->psn = w2 & 0xffffff;
 }
 
-/** Extension headers in wire order; `h` is behind the BTH. The caller has checked that hdr_len bytes are there. */
+/** Parse extension headers in wire order; `h` follows the BTH. The caller has checked that hdr_len bytes are there. */
 static inline __attribute__((always_inline)) void parse_extensions(const struct opcode *op, const uint8_t *h,
 								   struct packet *out)
 {
@@ -334,7 +334,8 @@ static inline __attribute__((always_inline)) void parse_extensions(const struct 
 		out->inv_rkey = wire_get32(h);
 }
 
-/** IP and UDP headers and BTH, masked, of a packet with the UDP payload of len bytes at `bth`. @return offset of the BTH. */
+/** Write to `block` the masked IP, UDP and BTH headers for the UDP payload of `len` bytes at `bth`.
+ *  @return offset of the BTH. */
 static inline unsigned put_masked(const uint8_t *bth, uint32_t len, const struct packet *out, uint8_t *block)
 {
 	unsigned carrier;
@@ -355,7 +356,7 @@ static inline unsigned put_masked(const uint8_t *bth, uint32_t len, const struct
 	return carrier;
 }
 
-/** Whether the ICRC holds; `len` bytes at `bth` are the UDP payload, ICRC included. May find out->ip_id. */
+/** Whether the ICRC holds; `len` bytes at `bth` are the UDP payload, ICRC included. May recover out->ip_id. */
 static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *bth, uint32_t len, struct packet *out)
 {
 	uint8_t block[HEADERS_MAX + CRC_COPY_MAX];
@@ -380,8 +381,8 @@ static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *b
 }
 
 /**
- * Whether the tag holds; `len` bytes at `bth` are the UDP payload, tag included. SipHash takes the packet in one piece, so
- * it is copied behind its masked headers, which costs a twentieth of the hash.
+ * Whether the tag holds; `len` bytes at `bth` are the UDP payload, tag included. SipHash needs the packet in one
+ * piece, so it is copied behind its masked headers, at a twentieth of the hash's cost.
  */
 static __attribute__((noinline)) bool tag_holds(const uint8_t *bth, uint32_t len, const struct keyed *key,
 						const struct packet *out)
@@ -395,7 +396,7 @@ static __attribute__((noinline)) bool tag_holds(const uint8_t *bth, uint32_t len
 	return keyed_holds(key, block, carrier + BTH_LEN + rest, bth + len - KEYED_TAG_LEN);
 }
 
-/** Whether a packet ends with a tag or an ICRC is said by its version; which it must be, by the key and the carrier. */
+/** TVer says whether a packet ends with a tag or an ICRC; key and carrier say which is required. */
 static inline enum packet_verdict check_version(const struct nic_rx_frame *frame, unsigned version,
 						const struct keyed *key)
 {
@@ -408,7 +409,7 @@ static inline enum packet_verdict check_version(const struct nic_rx_frame *frame
 	return key && !vouched ? PACKET_NO_TAG : PACKET_OK;
 }
 
-/** Payload by reference goes straight to where it belongs. Whoever looks at it first needs it in the packet. */
+/** Whether payload may come by reference: if it goes straight to its destination, without being inspected first. */
 static inline bool takes_reference(const struct opcode *op)
 {
 	return op->service == OP_RC && (op->kind == OP_SEND || op->kind == OP_WRITE || op->kind == OP_READ_RESP);
@@ -432,7 +433,7 @@ static enum packet_verdict parse_reference(const struct nic_reference *ref, uint
 	return PACKET_OK;
 }
 
-/** From the BTH on. `plain`, a constant where this is inlined: version 0, and nobody asks for a tag. */
+/** Parse from the BTH on. `plain` (a constant where this is inlined): TVer is 0 and no tag is required. */
 static inline __attribute__((always_inline)) enum packet_verdict parse_transport(const struct nic_rx_frame *frame,
 										 const struct keyed *key,
 										 const uint8_t *bth, uint32_t len,
@@ -591,7 +592,7 @@ static inline void put_extensions(const struct packet *p, uint8_t *h)
 		memset(h, 0, CNP_LEN);
 }
 
-/** Everything before the payload, with `masked` as in the ICRC. @return offset of the payload. */
+/** Write all headers; `masked`: as the ICRC covers them. @return offset of the payload. */
 static inline unsigned put_headers(const struct packet *p, uint8_t *buf, unsigned udp_payload, bool masked)
 {
 	unsigned carrier = p->bare ? 0 : put_carrier(p, buf, udp_payload, masked);
@@ -602,7 +603,7 @@ static inline unsigned put_headers(const struct packet *p, uint8_t *buf, unsigne
 	return carrier + p->op->hdr_len;
 }
 
-/** The ICRC goes in, and the real values of masked fields. `payload` is its offset. @return length of the packet. */
+/** Write the ICRC and the real values of masked fields. `payload` is the payload's offset. @return packet length. */
 static inline unsigned put_icrc(const struct packet *p, uint8_t *buf, unsigned payload, uint32_t icrc)
 {
 	unsigned end = payload + p->payload_len + p->pad;
@@ -618,7 +619,7 @@ static inline unsigned udp_payload_len(const struct packet *p)
 	return p->op->hdr_len + p->payload_len + p->pad + ICRC_LEN;
 }
 
-/** The pad too, and part of where the ICRC goes next (RQ-06). */
+/** Copy the payload and zero the pad (RQ-06); the store may reach into the ICRC, which is written next. */
 static inline void put_payload(const struct packet *p, uint8_t *place)
 {
 	if (p->payload && p->payload != place)
@@ -626,7 +627,7 @@ static inline void put_payload(const struct packet *p, uint8_t *place)
 	wire_put32(place + p->payload_len, 0);
 }
 
-/** A packet without ICRC. */
+/** Encode a packet with zeroes in place of the ICRC. */
 static unsigned encode_plain(const struct packet *p, uint8_t *buf)
 {
 	unsigned len = udp_payload_len(p), payload = put_headers(p, buf, len, false);
@@ -636,7 +637,7 @@ static unsigned encode_plain(const struct packet *p, uint8_t *buf)
 	return payload - p->op->hdr_len + len;
 }
 
-/** A packet with a tag in place of the ICRC. */
+/** Encode a packet with a tag in place of the ICRC. */
 static __attribute__((noinline)) unsigned encode_keyed(const struct packet *p, uint8_t *buf)
 {
 	unsigned len = udp_payload_len(p) - ICRC_LEN + KEYED_TAG_LEN, payload = put_headers(p, buf, len, true);
@@ -663,7 +664,7 @@ unsigned packet_encode(const struct packet *p, uint8_t *buf)
 		return encode_keyed(p, buf);
 	payload = put_headers(p, buf, udp_payload_len(p), true);
 	put_payload(p, buf + payload);
-	/* The packet is built masked, so that one call over the whole of it gives the ICRC. */
+	/* The packet is built masked, so that one CRC call over all of it gives the ICRC. */
 	return put_icrc(p, buf, payload, icrc_update(ICRC_START, buf, payload + p->payload_len + p->pad));
 }
 
@@ -676,7 +677,7 @@ uint8_t *packet_open(struct packet *p, uint8_t *buf)
 {
 	unsigned payload;
 
-	p->payload = NULL; /* in its place when the packet is closed */
+	p->payload = NULL; /* already in place when packet_close runs */
 	p->summed = p->payload_len > CRC_COPY_MAX && !p->no_icrc && !p->key;
 	if (!p->summed)
 		return buf + payload_offset(p);

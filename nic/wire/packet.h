@@ -2,11 +2,11 @@
 /*
  * packet.h - RoCEv2 packets: bytes <-> struct packet (IBTA 9.2-9.6, annex A17).
  *
- * packet_parse_keyed is the only place that reads untrusted bytes. What it returns with PACKET_OK may be trusted by the
- * engines: the opcode is known, the headers named by op->hdrs are there, lengths agree, pad is sane, the ICRC holds,
- * or the tag where packets are authenticated (keyed.md).
- * What the engines still check: everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU), the size and
- * operands of extended atomics (extended.c), and operation, datatype, number and operands of elements (resp_elem.c).
+ * packet_parse_keyed is the only place that reads untrusted bytes. The engines may trust a packet with PACKET_OK: the
+ * opcode is known, the headers named by op->hdrs are there, lengths agree, pad is valid, and the ICRC holds, or the tag
+ * where packets are authenticated (keyed.md); ICRC and tag are not checked where the carrier vouches for integrity.
+ * The engines still check: everything that needs a QP (service, P_Key, PSN, sequence, lengths against PMTU), size and
+ * operands of extended atomics (extended.c), and operation, datatype, count and operands of elements (resp_elem.c).
  */
 #ifndef NIC_PACKET_H
 #define NIC_PACKET_H
@@ -22,7 +22,7 @@ struct packet {
 	struct nic_gid sgid, dgid;
 	bool v4;
 	uint8_t tclass, hop_limit;
-	uint16_t ip_id;	     /* IPv4 only; recovered from the ICRC when the carrier hid it */
+	uint16_t ip_id;	     /* IPv4 only; recovered from the ICRC if the carrier hides it */
 	uint16_t ip_frag;    /* IPv4 flags and fragment offset as on the wire; 0x4000 (DF) for our own packets */
 	uint32_t flow_label; /* IPv6 only */
 	uint16_t udp_sport;
@@ -37,7 +37,7 @@ struct packet {
 
 	/* extension headers, valid when op->hdrs says so */
 	uint64_t va;		    /* RETH, AtomicETH, ExtAtomicETH, ElementETH */
-	uint32_t rkey;		    /* the same */
+	uint32_t rkey;		    /* RETH, AtomicETH, ExtAtomicETH, ElementETH */
 	uint32_t dma_len;	    /* RETH */
 	uint64_t swap_add, compare; /* AtomicETH */
 	uint8_t log_size;	    /* ExtAtomicETH */
@@ -48,7 +48,7 @@ struct packet {
 	uint8_t syndrome;	/* AETH */
 	uint32_t msn;		/* AETH, 24 bits */
 	uint64_t orig;		/* AtomicAckETH */
-	uint32_t qkey, src_qpn; /* DETH; src_qpn also of a bare packet */
+	uint32_t qkey, src_qpn; /* DETH; src_qpn also for a bare packet */
 	uint32_t imm;		/* ImmDt, network order, opaque */
 	uint32_t inv_rkey;	/* IETH */
 	uint32_t xrc_srqn;	/* XRCETH */
@@ -56,30 +56,31 @@ struct packet {
 
 	const uint8_t *payload; /* NULL with a reference */
 	uint32_t payload_len;	/* without pad */
-	/** Of a received packet of RC's SEND, WRITE or READ response: NULL, or what to fetch its payload with, which may be that of
-	 *  many packets. */
+	/** Received RC SEND, WRITE or READ response: NULL, or how to fetch its payload, which may be that of many
+	 *  packets. */
 	const struct nic_reference *reference;
-	/** Likewise, of a SEND that has its payload in it: NULL, or what that offers. */
+	/** Received RC SEND ONLY with its payload in the packet: NULL, or the message that it offers. */
 	const struct nic_reference *offer;
-	uint32_t referred;    /* of our own packets: bytes that are not in it, but where the frame's pieces say */
-	bool offers;	      /* of our own packets: the pieces are no payload of it */
-	const uint8_t *ip;    /* IP header as received, NULL when the carrier hid it */
-	bool ip_id_recovered; /* the ICRC held only with a nonzero ID that the carrier had hidden */
+	uint32_t referred;    /* our own packets: payload bytes that lie in the frame's pieces, not in the packet */
+	bool offers;	      /* our own packets: the pieces are an offered message, not its payload */
+	const uint8_t *ip;    /* IP header as received; NULL if the carrier hides it */
+	bool ip_id_recovered; /* the ICRC held only with a nonzero ID that the carrier hides */
 	bool ecn_ce;	      /* congestion experienced */
-	bool shared;	      /* others may write to the payload */
+	bool shared;	      /* payload memory that others may write to */
 
-	uint32_t peer;	   /* of a received packet, as in its frame */
-	uint8_t addresses; /* of a bare packet, likewise */
-	bool bare;	   /* nothing before the BTH, and no addressing above */
-	bool no_icrc;	   /* of our own packets: zeroes instead */
+	uint32_t peer;	   /* received packets: nic_rx_frame.peer */
+	uint8_t addresses; /* received bare packets: nic_rx_frame.addresses */
+	bool bare;	   /* starts at the BTH; the addressing fields above are unused */
+	bool no_icrc;	   /* our own packets: zeroes instead of the ICRC */
 	bool summed;	   /* packet_open has begun the ICRC */
-	uint32_t icrc;	   /* as far as it goes */
-	/** NULL: an ICRC ends the packet. Else the key of the tag that does; not looked at with no_icrc. */
+	uint32_t icrc;	   /* so far, if summed */
+	/** NULL: the packet ends with an ICRC; else with a tag under this key. Ignored with no_icrc. */
 	const struct keyed *key;
 };
 
-/** Begin a packet of our own: fields that most have alike, or that no opcode asks for. The caller sets the addresses, what
- *  is in every BTH, and the extension headers of the opcode: to clear all of it would cost as much as to build it. */
+/** Begin one of our own packets: set the fields that are mostly constant or that no opcode implies. The caller sets
+ *  the addresses, the rest of the BTH and the opcode's extension headers: clearing it all would cost as much as
+ *  building it. */
 static inline void packet_init(struct packet *p)
 {
 	p->ip_id = 0;
@@ -94,38 +95,39 @@ static inline void packet_init(struct packet *p)
 	p->key = NULL;
 }
 
-/** Why a packet is refused; each has a counter of the same name (rx_<verdict> in counters.def). */
+/** Why a packet is dropped; each has a counter of the same name (rx_<verdict> in counters.def). */
 enum packet_verdict {
 	PACKET_OK,
 	PACKET_NOT_ROCE,    /* not IPv4/IPv6 + UDP + port 4791, a fragment, IPv4 options, IPv6 extension headers */
-	PACKET_BAD_IP,	    /* IP or UDP lengths do not agree with the bytes, IPv4 header checksum wrong */
-	PACKET_TOO_SHORT,   /* shorter than BTH + ICRC, or than the header chain of its opcode + ICRC */
-	PACKET_TOO_LONG,    /* more payload than 4096 bytes, or any where the opcode has none */
-	PACKET_BAD_VERSION, /* TVer not 0 */
+	PACKET_BAD_IP,	    /* IP or UDP lengths disagree with the bytes present, IPv4 header checksum wrong */
+	PACKET_TOO_SHORT,   /* shorter than BTH + ICRC, or than the header chain of its opcode + ICRC or tag */
+	PACKET_TOO_LONG,    /* more than 4096 bytes of payload, or any if the opcode has none */
+	PACKET_BAD_VERSION, /* TVer neither 0 nor that of tags, or that of tags where the carrier vouches */
 	PACKET_BAD_OPCODE,
-	PACKET_BAD_REFERENCE, /* payload besides what is referred to, too much of that, or an opcode that has none or offers nothing */
-	PACKET_BAD_PAD, /* pad longer than the payload, pad where there is none, length not a multiple of 4 */
+	PACKET_BAD_REFERENCE, /* payload besides the reference, bad length, opcode takes no reference or offer */
+	PACKET_BAD_PAD,	      /* pad longer than the payload, length not a multiple of 4 */
 	PACKET_BAD_ICRC,
-	PACKET_NO_KEY,	/* TVer says that it ends with a tag, and there is no key */
-	PACKET_NO_TAG,	/* it has to end with a tag, and TVer says that it does not */
-	PACKET_BAD_TAG, /* the tag is not that of the packet under this key */
+	PACKET_NO_KEY,	/* TVer announces a tag, but there is no key */
+	PACKET_NO_TAG,	/* a tag is required, but TVer announces none */
+	PACKET_BAD_TAG, /* wrong tag under this key */
 	PACKET_VERDICTS
 };
 
 /**
  * Parse one received frame. *out is complete only with PACKET_OK; fields of extension headers that the opcode does not
- * have are left as they were. Pointers in it point into the frame.
+ * have are left unchanged. Pointers in it point into the frame.
  *
- * A UDP checksum is not looked at, zero or not: the ICRC covers more, and captures of a host's own traffic hold
- * unfinished ones. What a re-encoded packet does not keep: nonzero pad, nonzero reserved bytes of DETH, XRCETH,
- * ExtAtomicETH, ElementETH and CNP.
+ * The UDP checksum is ignored, zero or not: the ICRC covers more, and captures of a host's own traffic hold incomplete
+ * ones. Re-encoding does not keep nonzero pad bytes, nor nonzero reserved bytes of DETH, XRCETH, ExtAtomicETH,
+ * ElementETH and CNP.
  *
- * @param key NULL, or what a frame from the network must be authenticated with. Frames whose carrier vouches for them
- * (NIC_RX_NO_ICRC, NIC_RX_NO_KEY) have no tag. *out keeps the pointer: it re-encodes under the same key.
+ * @param key NULL, or the key that frames from the network must be authenticated with. Frames whose carrier vouches for
+ * them (NIC_RX_NO_ICRC, NIC_RX_NO_KEY) have no tag. If there is a tag, *out keeps the pointer, to re-encode under the
+ * same key.
  */
 enum packet_verdict packet_parse_keyed(const struct nic_rx_frame *frame, const struct keyed *key, struct packet *out);
 
-/** For those without a key. */
+/** packet_parse_keyed without a key. */
 static inline enum packet_verdict packet_parse(const struct nic_rx_frame *frame, struct packet *out)
 {
 	return packet_parse_keyed(frame, NULL, out);
@@ -138,20 +140,21 @@ static inline unsigned packet_payload_offset(const struct opcode *op, bool v4)
 }
 
 /**
- * Write a packet to buf (NIC_FRAME_MAX bytes): IP, UDP, BTH, extension headers, payload, pad, ICRC or tag. p->pad is
- * computed by the caller of the field (-payload_len & 3). The payload is copied from p->payload unless that is NULL
- * or already is its place in buf. Values wider than their field are the caller's mistake.
+ * Write a packet to buf (NIC_FRAME_MAX bytes): IP, UDP, BTH, extension headers, payload, pad, ICRC or tag. The caller
+ * sets p->pad (-payload_len & 3), and no value wider than its field. The payload is copied from p->payload unless that
+ * is NULL or already its place in buf.
  * @return bytes from the IP header, or the BTH if p->bare, to the end of the ICRC or tag.
  */
 unsigned packet_encode(const struct packet *p, uint8_t *buf);
 
 /**
- * The same in two steps, around a caller who puts the payload in place. packet_open needs everything but the payload
- * itself, its length and pad among it, and returns the payload's place. Where it pays it begins the ICRC: the caller
- * then has to continue *packet_icrc(p), which is NULL otherwise, over the payload as he copies it.
+ * packet_encode in two steps, between which the caller puts the payload in place. packet_open needs all fields but
+ * the payload itself, including its length and pad, and returns the payload's place. For a long payload with an ICRC
+ * it begins the ICRC: packet_icrc(p) is then not NULL, and the caller must continue *packet_icrc(p) over the payload
+ * it copies.
  */
 uint8_t *packet_open(struct packet *p, uint8_t *buf);
-/** Copy payload, or a part of it, from memory that is not the application's: `place` and what follows it. */
+/** Copy payload, all or the next part, to `place` from memory that is not the application's, continuing the ICRC. */
 void packet_copy(struct packet *p, uint8_t *place, const void *src, uint32_t len);
 /** @return as packet_encode. */
 unsigned packet_close(struct packet *p, uint8_t *buf);

@@ -2,10 +2,10 @@
 /*
  * wire.h - RoCEv2 headers: where each field lies, and how to read and write it (IBTA 9.2, 9.3, A17, A19).
  *
- * Everything on the wire is big-endian, except the ICRC. Headers are bytes at offsets, never structs: no padding, no
- * alignment, no host byte order to think of. Compilers turn the accessors below into single loads and stores.
- * A leaf: knows no opcodes, checks nothing. Diagrams: one row is 32 bits, most significant bit first; the number at
- * the left is the byte offset.
+ * Everything on the wire is big-endian, except the ICRC. Headers are bytes at offsets, never structs, so that
+ * padding, alignment and host byte order do not matter. Compilers turn the accessors below into single loads and
+ * stores. A leaf: knows no opcodes, checks nothing. Diagrams: one row is 32 bits, most significant bit first; the
+ * number at the left is the byte offset.
  */
 #ifndef NIC_WIRE_H
 #define NIC_WIRE_H
@@ -145,7 +145,7 @@ enum { UDP_SPORT = 0, UDP_DPORT = 2, UDP_LENGTH = 4, UDP_CSUM = 6 };
  *   8 |A| resv7       | PSN                                           |   A acknowledge request
  */
 #define BTH_LEN	       12
-#define BTH_TVER_KEYED 15 /* tver of packets that end with a tag (keyed.md); 0: with an ICRC, and no other is known */
+#define BTH_TVER_KEYED 15 /* tver of packets that end with a tag (keyed.md); 0: with an ICRC; others are unknown */
 enum { BTH_OPCODE = 0, BTH_FLAGS = 1, BTH_PKEY = 2, BTH_ECN = 4, BTH_QPN = 5, BTH_ACK = 8, BTH_PSN = 9 };
 enum { BTH_FLAG_SE = 0x80, BTH_FLAG_MIG = 0x40, BTH_PAD_SHIFT = 4, BTH_PAD_MASK = 0x30, BTH_TVER_MASK = 0x0f };
 enum { BTH_ECN_F = 0x80, BTH_ECN_B = 0x40, BTH_RESV6_MASK = 0x3f };
@@ -238,8 +238,8 @@ enum { EXTATOMICETH_VA = 0, EXTATOMICETH_RKEY = 8, EXTATOMICETH_LOG_SIZE = 12 };
  *  12 | operation     | datatype      | flags         | reserved      |
  *  16 | number of elements                                            |
  *
- * So many operands follow, then as many compare values, if the operation has them. Of a run: so many addresses, each with the
- * operand behind it.
+ * That many operands follow, then as many compare values if the operation has them. In a run: that many addresses, each
+ * followed by its operand.
  */
 #define ELEMENTETH_LEN 20
 enum {
@@ -250,7 +250,7 @@ enum {
 	ELEMENTETH_FLAGS = 14,
 	ELEMENTETH_COUNT = 16,
 };
-enum { ELEMENT_RUN = 1 << 0 }; /* flags: so many requests, on one element each */
+enum { ELEMENT_RUN = 1 << 0 }; /* flags: that many requests, on one element each */
 #define ELEMENT_ADDR_LEN 8
 
 /* ---- ImmDt, immediate data, 4 bytes, opaque (IBTA 9.3.6) ----------------------------------------------

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* address.c - GIDs as the IP addresses that they are. Owns nothing. */
+/* address.c - GIDs as IP addresses. Owns nothing. */
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/socket.h>

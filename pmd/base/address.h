@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* address.h - GIDs as the IP addresses that they are: text, socket addresses, kinds (pmd-internal). A leaf, no DPDK. */
+/* address.h - GIDs as IP addresses: text, socket addresses, kinds (pmd-internal). A leaf, no DPDK. */
 #ifndef PMD_ADDRESS_H
 #define PMD_ADDRESS_H
 
@@ -7,9 +7,9 @@
 
 #include "nic.h"
 
-#define PMD_GID_TEXT 48 /* bytes that the text of any GID fits */
+#define PMD_GID_TEXT 48 /* bytes, enough for the text of any GID */
 
-/** Whether the GID stands for an IPv4 address, which is its last four bytes. */
+/** Whether the GID is an IPv4-mapped address; the IPv4 address is its last four bytes. */
 static inline bool pmd_gid_is_v4(const struct nic_gid *gid)
 {
 	static const uint8_t prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -22,7 +22,7 @@ static inline bool pmd_gid_equal(const struct nic_gid *a, const struct nic_gid *
 	return __builtin_memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/** An empty entry of a GID table. */
+/** Whether the GID is zero: an empty entry of a GID table. */
 static inline bool pmd_gid_is_none(const struct nic_gid *gid)
 {
 	static const struct nic_gid none;
@@ -35,10 +35,10 @@ static inline bool pmd_gid_is_link_local(const struct nic_gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
-/** Wildcards and multicast groups are no addresses of a device. */
+/** Whether the GID can be a device's address: neither a wildcard nor a multicast group. */
 bool pmd_gid_is_unicast(const struct nic_gid *gid);
 
-/** @return false: the text is no address. */
+/** @return false: the text is not an IP address. */
 bool pmd_gid_parse(const char *text, struct nic_gid *gid);
 
 /** "10.0.0.1", "fd00::1". */
@@ -47,10 +47,10 @@ const char *pmd_gid_str(const struct nic_gid *gid, char *buf, size_t len);
 /** @return false: not an IP address. */
 bool pmd_gid_from_sockaddr(const struct sockaddr *sa, struct nic_gid *gid);
 
-/** Whether an address's label ("eth0:1") is of the interface ("eth0"). */
+/** Whether an address label ("eth0:1") belongs to the interface ("eth0"). */
 bool pmd_label_is_of(const char *label, const char *iface);
 
-/** The RoCE port of an address. `scope`: the interface of a link-local one. @return the length of *out. */
+/** Socket address of an address's RoCE port. `scope`: interface of a link-local address. @return the length of *out. */
 socklen_t pmd_gid_sockaddr(const struct nic_gid *gid, uint32_t scope, struct sockaddr_in6 *out);
 
 #endif

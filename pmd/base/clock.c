@@ -2,14 +2,14 @@
 /*
  * clock.c - where the engine's time comes from.
  *
- * The CPU's counter, if the kernel has chosen it as its own source: then the kernel has found it constant and alike on all
- * CPUs. Else, and where /sys is not there to ask, clock_gettime().
+ * From the CPU's counter, if the kernel uses it as its own clocksource: the kernel has then found it constant and
+ * synchronous on all CPUs. Otherwise, or if /sys is not available, from clock_gettime().
  *
- * The kernel's clock stays the measure. The counter's rate is measured against it, over MEASURE_NS and again all the time;
- * until then clock_gettime() is used. A tie (the count at a time of the kernel's) holds for SPAN_NS, so an error of the rate
- * does not add up. Suspend, hibernation and live migration may change the counter at will: then it disagrees with the kernel
- * at the next tie, or cannot belong to the last one, and everything begins again as at the start. A counter that disagrees
- * again and again is given up.
+ * The kernel's clock is the reference. The counter's rate is measured against it over MEASURE_NS, and again all the
+ * time; until the first result clock_gettime() is used. A tie (a counter value and the kernel time it belongs to) holds
+ * for SPAN_NS, so rate errors do not accumulate. Suspend, hibernation and live migration may change the counter
+ * arbitrarily: then it disagrees with the kernel at the next tie, or is out of range of the last one, and measuring
+ * starts over. A counter that disagrees repeatedly is abandoned.
  *
  * Owns: the process's clock.
  */
@@ -25,15 +25,15 @@
 #define SPAN_NS	    10000000u
 #define MEASURE_NS  100000000u
 #define SAMPLES	    3
-#define WIDE_NS	    20000u  /* a sample that took so long says too little */
+#define WIDE_NS	    20000u  /* a sample that took longer is too imprecise */
 #define DOUBT_NS    200000u /* how far counter and kernel may differ at a tie, ... */
-#define DOUBT_SHIFT 6	    /* ... and which part of the time since the last one: a rate that is off by 1% is mended */
+#define DOUBT_SHIFT 6	    /* ... plus this fraction (2^-6) of the time since the last: a rate 1% off is corrected */
 #define DOUBTS_MOST 8
 #define DOUBT_AGE_NS                                                                                                   \
-	60000000000u /* after which one is forgotten: suspending now and then says nothing about the counter */
+	60000000000u /* after this, doubts are forgotten: occasional suspends say nothing about the counter */
 
 struct pmd_clock pmd_clock = {.source.kernel_ns = pmd_clock_monotonic_ns};
-static _Thread_local uint64_t last_ns; /* that this thread has been told by pmd_clock_steady_ns */
+static _Thread_local uint64_t last_ns; /* last result of pmd_clock_steady_ns in this thread */
 
 uint64_t pmd_clock_monotonic_ns(void)
 {
@@ -47,10 +47,10 @@ uint64_t pmd_clock_monotonic_ns(void)
 
 struct sample {
 	uint64_t counts, ns;
-	uint64_t width; /* counts that it took */
+	uint64_t width; /* counts that taking it took */
 };
 
-/** Both clocks at one time, as nearly as can be had: the thread may lose the CPU in between. */
+/** Read both clocks at nearly the same time: the best of SAMPLES, since the thread may lose the CPU in between. */
 static struct sample sample_take(const struct pmd_clock *c)
 {
 	struct sample best = {0}, s;
@@ -65,19 +65,19 @@ static struct sample sample_take(const struct pmd_clock *c)
 	return best;
 }
 
-/** Counts may be negative, and many. */
+/** `counts` is signed and may be large. */
 static __int128 ns_of(uint64_t counts, uint64_t ns_per_count)
 {
 	return ((__int128)(int64_t)counts * (__int128)ns_per_count) >> 32;
 }
 
-/** Whether a sample took so long that it says too little; the counter may have jumped while it was taken. */
+/** Whether a sample took too long to be precise; the counter may have jumped while it was taken. */
 static bool is_wide(const struct pmd_clock *c, const struct sample *s)
 {
 	return c->ns_per_count && (s->width >> 32 || ns_of(s->width, c->ns_per_count) > WIDE_NS);
 }
 
-/** Readers see all of it or nothing. */
+/** Publish a tie as a seqlock write: a reader uses all of it or none. */
 static void tie_write(struct pmd_clock *c, const struct sample *s, uint64_t ns_per_count)
 {
 	uint64_t span = ns_per_count ? ((uint64_t)SPAN_NS << 32) / ns_per_count : 0;
@@ -90,14 +90,14 @@ static void tie_write(struct pmd_clock *c, const struct sample *s, uint64_t ns_p
 	__atomic_store_n(&c->seq, c->seq + 1, __ATOMIC_RELEASE);
 }
 
-/** Measure the rate from here. */
+/** Start measuring the rate from this sample. */
 static void measure_from(struct pmd_clock *c, const struct sample *s)
 {
 	c->from_counts = s->counts;
 	__atomic_store_n(&c->from_ns, s->ns, __ATOMIC_RELAXED);
 }
 
-/** Nothing is known of the counter any more. */
+/** Forget the rate and measure it again. */
 static void begin_again(struct pmd_clock *c, const struct sample *s)
 {
 	measure_from(c, s);
@@ -105,7 +105,7 @@ static void begin_again(struct pmd_clock *c, const struct sample *s)
 	__atomic_store_n(&c->measuring, true, __ATOMIC_RELEASE);
 }
 
-/** The counter and the kernel disagree. */
+/** Counter and kernel disagree: start over, or abandon the counter after DOUBTS_MOST. */
 static void doubt(struct pmd_clock *c, const struct sample *s)
 {
 	if (s->ns - c->doubted_ns > DOUBT_AGE_NS)
@@ -113,10 +113,10 @@ static void doubt(struct pmd_clock *c, const struct sample *s)
 	c->doubted_ns = s->ns;
 	begin_again(c, s);
 	if (++c->doubts >= DOUBTS_MOST)
-		__atomic_store_n(&c->measuring, false, __ATOMIC_RELAXED); /* for good: there is no rate */
+		__atomic_store_n(&c->measuring, false, __ATOMIC_RELAXED); /* for good: the rate stays 0 */
 }
 
-/** Whether the counter has gone on since the last tie as the kernel has. */
+/** Whether counter and kernel have advanced alike since the last tie. */
 static bool agrees(const struct pmd_clock *c, const struct sample *s)
 {
 	int64_t passed_ns = (int64_t)(s->ns - c->base_ns);
@@ -125,7 +125,7 @@ static bool agrees(const struct pmd_clock *c, const struct sample *s)
 	return (off_ns < 0 ? -off_ns : off_ns) <= DOUBT_NS + (passed_ns >> DOUBT_SHIFT);
 }
 
-/** @return the rate as measured; 0: this is none. */
+/** @return the measured rate; 0: implausible. */
 static uint64_t measured(const struct pmd_clock *c, const struct sample *s)
 {
 	int64_t counts = (int64_t)(s->counts - c->from_counts);
@@ -172,7 +172,7 @@ void pmd_clock_tie(struct pmd_clock *c)
 
 /* ---- time --------------------------------------------------------------------------------------------------- */
 
-/** Whether there is a reason to tie now: the counter's rate is known, or can be. */
+/** Whether to tie now: the counter's rate is known, or its measurement is complete. */
 static bool is_due(const struct pmd_clock *c, uint64_t now_ns)
 {
 	if (__atomic_load_n(&c->ns_per_count, __ATOMIC_RELAXED))
@@ -207,7 +207,7 @@ void pmd_clock_check(void)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-/** Others may be reading it already: the kernel's time, until `measuring` says that there is more. */
+/** Start measuring. Other threads may already read the clock: they get the kernel's time until there is a rate. */
 static void begin(struct pmd_clock *c)
 {
 	struct sample s = sample_take(c);

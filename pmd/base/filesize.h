@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * filesize.h - the limit on the size of files that a process writes (RLIMIT_FSIZE, ulimit -f), which holds for memfds and files
- * in /dev/shm as well.
+ * filesize.h - the limit on the size of files that a process writes (RLIMIT_FSIZE, ulimit -f). It applies to memfds and
+ * files in /dev/shm too.
  *
- * The kernel answers a write or a growing ftruncate beyond the limit with SIGXFSZ, which ends the program. So whatever writes a
- * file in a program's process asks here first, and does without the file if it must.
+ * The kernel answers a write or a growing ftruncate beyond the limit with SIGXFSZ, which ends the program. So code that
+ * writes a file in an application's process checks here first, and does without the file if it must.
  */
 #ifndef PMD_FILESIZE_H
 #define PMD_FILESIZE_H
@@ -17,7 +17,7 @@
 
 #define FILESIZE_SENTENCE_MAX 1024u
 
-/** Whether a file may be as long as this, in bytes. */
+/** Whether a file may be `bytes` long. */
 static inline bool filesize_is_allowed(uint64_t bytes)
 {
 	struct rlimit limit;
@@ -25,7 +25,7 @@ static inline bool filesize_is_allowed(uint64_t bytes)
 	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes;
 }
 
-/** Whether a sentence may be written to stderr, which may be a file that is full by the limit. */
+/** Whether a sentence may be written to stderr, which may be a file that has reached the limit. */
 static inline bool filesize_allows_stderr(void)
 {
 	struct stat st;

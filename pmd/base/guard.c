@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * guard.c - accesses to application memory that survive its disappearance, and checks of ranges at registration.
+ * guard.c - accesses to application memory that survive its being unmapped, and range checks at registration.
  *
- * pmd_guard_run notes a resume point for the thread and calls fn. A SIGSEGV or SIGBUS of this thread while the note
- * is set is fn's: the handler resumes there. Any other fault, and signals that somebody sends, go to the handler that
- * was installed before ours, or to the default action. The signal mask is put back on a fault only, so that the resume
- * point costs a few stores. The handlers run on the thread's alternate stack where it has one.
+ * pmd_guard_run stores a resume point for the thread and calls fn. A SIGSEGV or SIGBUS fault of this thread while the
+ * resume point is set belongs to fn: the handler jumps there. Any other fault, and signals sent by kill(), go to the
+ * handler that was installed before ours, or to the default action. The signal mask is restored on a fault only, so
+ * that the resume point costs a few stores. The handlers run on the thread's alternate stack if it has one.
  *
- * A handler that the application installs later replaces ours until pmd_guard_reinstall. To look before each access would be
- * a system call in the data path, and to interpose sigaction would be a change to every program; docs/programs.md says so.
+ * A handler that the application installs later replaces ours until pmd_guard_reinstall. Checking before each access
+ * would cost a system call in the data path, and interposing sigaction would change every program; see
+ * docs/programs.md.
  *
- * Owns: the process's SIGSEGV and SIGBUS actions and the ones found before; installed when first needed. The threads'
- * notes.
+ * Owns: the process's SIGSEGV and SIGBUS actions (installed when first needed), the previous actions, and the threads'
+ * resume points.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -32,21 +33,21 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Up to here a range is checked by touching its pages, beyond by reading the process's map. */
+/* Bytes. Ranges up to this are checked by touching their pages, longer ones by reading /proc/self/maps. */
 #define CHECK_TOUCH_MAX (1u << 20)
 
-/* What a thread has noted. The handler must find it without thread-local storage: that of a library which was loaded at
- * run time is allocated at a thread's first access, which may be in the handler, on a thread that faulted inside malloc;
- * and the static reserve of such storage is too small for a library with DPDK in it. */
+/* A thread's resume point. The handler must find it without thread-local storage: a library loaded at run time gets
+ * that allocated at a thread's first access, which may be in the handler of a thread that faulted inside malloc; and
+ * the static TLS reserve is too small for a library with DPDK in it. */
 struct guard_thread {
-	struct guard_thread *next; /* constant once it is listed */
-	uintptr_t owner;	   /* atomic: its thread; 0: free */
-	void **volatile resume;	   /* of the access under way, as __builtin_setjmp wants it; NULL: there is none */
+	struct guard_thread *next; /* constant once listed */
+	uintptr_t owner;	   /* atomic: the owning thread; 0: free */
+	void **volatile resume;	   /* __builtin_setjmp buffer of the access under way; NULL: none */
 };
 
 #define RESERVE 32
 
-static _Thread_local struct guard_thread *guard_self; /* not for the handler */
+static _Thread_local struct guard_thread *guard_self; /* must not be used in the handler */
 
 static struct {
 	pthread_mutex_t lock;
@@ -55,7 +56,7 @@ static struct {
 	pthread_key_t key; /* its destructor frees a thread's entry */
 	bool have_key;
 	struct guard_thread reserve[RESERVE];
-	struct guard_thread *more; /* atomic: list of further ones, which only grows */
+	struct guard_thread *more; /* atomic: list of further entries, which only grows */
 } guard = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */
@@ -67,7 +68,7 @@ static struct guard_thread *guard_next(struct guard_thread *t)
 	return t == guard.reserve + RESERVE - 1 ? __atomic_load_n(&guard.more, __ATOMIC_ACQUIRE) : t->next;
 }
 
-/** The entry of this thread. @return NULL: it has none. */
+/** The entry of this thread. @return NULL: none. */
 static struct guard_thread *guard_find(void)
 {
 	uintptr_t self = (uintptr_t)pthread_self();
@@ -79,8 +80,8 @@ static struct guard_thread *guard_find(void)
 	return t;
 }
 
-/** The entry of this thread, or a free one that becomes it. Not for the handler: a thread that never comes to an access
- *  would keep it for ever. @return NULL: there is none. */
+/** The entry of this thread; claims a free one if it has none. Not for the handler: a thread that never makes a guarded
+ *  access would keep the entry for ever. @return NULL: no free entry. */
 static struct guard_thread *guard_claim(void)
 {
 	struct guard_thread *t = guard_find();
@@ -101,20 +102,20 @@ static void guard_thread_exit(void *arg)
 {
 	struct guard_thread *t = arg;
 
-	guard_self = NULL; /* other destructors may yet come here again */
+	guard_self = NULL; /* later destructors of this thread may make accesses again */
 	t->resume = NULL;
 	__atomic_store_n(&t->owner, 0, __ATOMIC_RELEASE);
 }
 
-/** In a program that has used up all keys (there are a thousand) an entry stays with its thread's handle, which a later
- *  thread takes over with the stack: there are as many as there ever were threads at a time. */
+/** If the program has used up all keys (about a thousand), an entry stays bound to its thread's handle. A later thread
+ *  that gets the same handle and stack inherits it, so there are as many entries as there were threads at one time. */
 static void guard_create_key(void)
 {
 	guard.have_key = pthread_key_create(&guard.key, guard_thread_exit) == 0;
 }
 
-/** A thread's first access. A fault on a thread that blocks its signal kills the process; programs that block "all"
- *  signals do not mean these. @return NULL: out of memory. */
+/** A thread's first access. Unblocks the fault signals: a fault on a thread that blocks its signal kills the process,
+ *  and programs that block "all" signals do not mean these. @return NULL: out of memory. */
 __attribute__((cold, noinline)) static struct guard_thread *guard_enter(void)
 {
 	struct guard_thread *t = guard_claim();
@@ -151,7 +152,7 @@ static void guard_default(int sig)
 	sigaction(sig, &dfl, NULL);
 }
 
-/** What the application wants done, once: a handler of one shot is the default action from then on. */
+/** The application's action for one delivery: after it, a one-shot (SA_RESETHAND) handler is the default action. */
 static struct sigaction guard_previous(int sig)
 {
 	struct sigaction *kept = &guard.previous[sig == SIGBUS], prev = *kept;
@@ -164,10 +165,10 @@ static struct sigaction guard_previous(int sig)
 }
 
 /*
- * A handler of the application that calls its predecessor, us, would come back here for ever. So while it runs, the
- * context of the fault bears our mark, in a field that the kernel clears and never reads. Marks are listed, because there
- * may be one more library with a guard in the process. Nothing has to be cleaned up after a handler that jumps away: the
- * kernel makes a new context for every fault.
+ * An application handler that calls its predecessor, which is ours, would recurse for ever. So while it runs, the
+ * fault's context carries our mark in uc_link, which the kernel clears and never reads. Marks form a list, because
+ * another library with a guard may be in the process. A handler that jumps away leaves nothing to clean up: the kernel
+ * makes a new context for every fault.
  */
 struct guard_mark {
 	const void *library;
@@ -188,7 +189,7 @@ static void guard_chain(const struct sigaction *prev, int sig, siginfo_t *info, 
 	const struct guard_mark mark = {&guard, (const void *)context->uc_link};
 	sigset_t mask = prev->sa_mask;
 
-	/* The mask goes back to the interrupted one when the handler returns, or as the application's jump wants. */
+	/* The interrupted mask comes back when the handler returns; a handler that jumps away sets its own. */
 	if (!(prev->sa_flags & SA_NODEFER))
 		sigaddset(&mask, sig);
 	pthread_sigmask(SIG_BLOCK, &mask, NULL);
@@ -204,13 +205,13 @@ static void guard_handler(int sig, siginfo_t *info, void *ctx)
 {
 	struct guard_thread *t = guard_find();
 	void **resume = t ? t->resume : NULL;
-	bool fault = info->si_code > 0; /* else sent by kill(): nothing faults again */
+	bool fault = info->si_code > 0; /* else sent by kill(): the instruction will not fault again */
 	ucontext_t *context = ctx;
 	struct sigaction prev;
 
 	if (resume && fault) {
 		t->resume = NULL;
-		/* As it was: whatever stands between sigaction and the kernel may have asked for more to be blocked. */
+		/* Restore the mask: a layer between sigaction and the kernel may have blocked more signals. */
 		pthread_sigmask(SIG_SETMASK, &context->uc_sigmask, NULL);
 		__builtin_longjmp(resume, 1);
 	}
@@ -266,7 +267,7 @@ void pmd_guard_fork_child(void)
 	for (struct guard_thread *t = guard.reserve; t; t = guard_next(t)) {
 		if (t == guard_self)
 			continue;
-		t->resume = NULL; /* a new thread may get the handle of one that was in the middle of an access */
+		t->resume = NULL; /* a new thread may get the handle of a thread that was in an access */
 		t->owner = 0;
 	}
 	pthread_mutex_unlock(&guard.lock);
@@ -274,7 +275,7 @@ void pmd_guard_fork_child(void)
 
 /* ---- accesses ------------------------------------------------------------------------------------------------ */
 
-/* Never inlined: locals of a function that is resumed are only safe when nothing but `t` lives across the call. */
+/* Never inlined: after the jump, locals are safe only if nothing but `t` lives across the call. */
 __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), void *arg)
 {
 	struct guard_thread *t = guard_self;
@@ -282,7 +283,7 @@ __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), v
 
 	(void)ctx;
 	if (!t && !(t = guard_enter())) {
-		fn(arg); /* without memory for a note there is no protection */
+		fn(arg); /* no memory for an entry: no protection */
 		return true;
 	}
 	if (__builtin_setjmp(resume))
@@ -297,7 +298,8 @@ __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), v
 
 /* ---- ranges -------------------------------------------------------------------------------------------------- */
 
-/** Every byte of [start, end) lies in mappings with the rights, by /proc/self/maps. Exact, but reads the whole map. */
+/** Check in /proc/self/maps that [start, end) is mapped with these rights. Exact, but reads the map up to `end`.
+ *  @return 0 or -EFAULT. */
 static int check_maps(uintptr_t start, uintptr_t end, bool write)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -306,7 +308,7 @@ static int check_maps(uintptr_t start, uintptr_t end, bool write)
 	uintptr_t covered = start;
 
 	if (!maps)
-		return 0; /* no /proc: the guard catches what is wrong later */
+		return 0; /* no /proc: the guard catches bad memory later */
 	while (covered < end && getline(&line, &cap, maps) > 0) {
 		unsigned long from, to;
 		char rights[5] = "";
@@ -323,8 +325,8 @@ static int check_maps(uintptr_t start, uintptr_t end, bool write)
 }
 
 /*
- * Short ranges: have the kernel fault the pages in, as registering memory with hardware does; costs little where they
- * are present already, and spares the data path the faults. Long ranges, older kernels and special mappings: the map.
+ * Short ranges: have the kernel fault the pages in, as memory registration with hardware does. That is cheap where they
+ * are present, and spares the data path the faults. Long ranges, older kernels and special mappings: /proc/self/maps.
  */
 int pmd_check_range(const void *addr, size_t len, bool write)
 {

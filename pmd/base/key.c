@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * key.c - reading the key's file. A file, and not the key itself in the environment: /proc shows that, children inherit it, and
- * crash reports print it. The file is 32 hexadecimal digits, with white space behind them. Owns nothing.
+ * key.c - reading the key file. The key itself is not in the environment, which /proc shows, children inherit and crash
+ * reports print. The file holds 32 hexadecimal digits, with optional white space behind them. Owns nothing.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "key.h"
 
 #define DIGITS	 (2 * NIC_KEY_LEN)
-#define FILE_MAX (DIGITS + 64) /* with the white space */
+#define FILE_MAX (DIGITS + 64) /* including white space */
 
 bool pmd_key_is_set(void)
 {
@@ -54,7 +54,7 @@ static bool key_parse(const char *text, size_t len, uint8_t *out)
 	return true;
 }
 
-/** Whether nobody but root, the user, and perhaps a group that root or the user has chosen, knows what is in it. */
+/** Check that only root, the user and perhaps a group they chose can read the file. @return 0 or a negative errno. */
 static int check_owner(const char *path, const struct stat *st, char *err, size_t err_len)
 {
 	if (!S_ISREG(st->st_mode)) {

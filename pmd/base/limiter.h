@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * limiter.h - how often something may be done that strangers ask for (pmd-internal): a burst of PMD_LIMITER_BURST times, then
- * PMD_LIMITER_RATE times a second. A leaf; the clock is the caller's.
+ * limiter.h - rate limit for work that untrusted senders can trigger (pmd-internal): a burst of PMD_LIMITER_BURST, then
+ * PMD_LIMITER_RATE per second. A leaf; the caller supplies the time.
  */
 #ifndef PMD_LIMITER_H
 #define PMD_LIMITER_H
@@ -11,14 +11,14 @@
 
 #define PMD_LIMITER_BURST 16u
 #define PMD_LIMITER_RATE  100u
-#define PMD_LIMITER_NS	  (1000000000ull / PMD_LIMITER_RATE) /* of time that one costs */
+#define PMD_LIMITER_NS	  (1000000000ull / PMD_LIMITER_RATE) /* time that one permit costs */
 
 /** Zeroes: nothing has been used. */
 struct pmd_limiter {
-	uint64_t spent_until_ns; /* time before this has been spent */
+	uint64_t spent_until_ns; /* time before this is spent */
 };
 
-/** @return whether it may be done now; then it counts. */
+/** @return true: allowed now, and counted. */
 static inline bool pmd_limiter_take(struct pmd_limiter *l, uint64_t now_ns)
 {
 	const uint64_t burst_ns = PMD_LIMITER_BURST * PMD_LIMITER_NS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mutex.c - see mutex.h: what happens when somebody else has it. */
+/* mutex.c - the contended paths of mutex.h. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -9,7 +9,7 @@
 
 #include "mutex.h"
 
-#define SPINS 100 /* looks, before it sleeps: a call holds the lock for less than a microsecond, mostly */
+#define SPINS 100 /* tries before sleeping: a call mostly holds the lock for less than a microsecond */
 
 void pmd_mutex_wait(struct pmd_mutex *m)
 {
@@ -20,7 +20,7 @@ void pmd_mutex_wait(struct pmd_mutex *m)
 			return;
 		rte_pause();
 	}
-	/* From here on it is 2 while we have it, because others may have begun to sleep meanwhile. */
+	/* From here on the state is 2 while this thread holds it, because others may have begun to sleep meanwhile. */
 	while (__atomic_exchange_n(&m->state, 2, __ATOMIC_ACQUIRE) != 0)
 		syscall(SYS_futex, &m->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
 	errno = saved;

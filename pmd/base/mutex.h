@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mutex.h - the engine's lock (pmd-internal). Every call of an application takes and gives it back, mostly with nobody else
- * about: then it is two instructions on the word, inline, where a pthread mutex takes some sixty. With somebody about it spins a
- * little, as an adaptive mutex does, and then sleeps. Not recursive; a thread may give back what the one that forked has taken.
+ * mutex.h - the engine's lock (pmd-internal). Every application call takes and releases it, mostly uncontended: that
+ * costs two inline instructions on the word, against some sixty for a pthread mutex. Under contention it spins a
+ * little, as an adaptive mutex does, and then sleeps. Not recursive; a thread may release what the forking thread has
+ * taken.
  */
 #ifndef PMD_MUTEX_H
 #define PMD_MUTEX_H
@@ -11,15 +12,15 @@
 #include <stdint.h>
 
 struct pmd_mutex {
-	uint32_t state; /* 0: free, 1: taken, 2: taken, and somebody may sleep */
+	uint32_t state; /* 0: free, 1: taken, 2: taken, and another thread may sleep on it */
 };
 
-/** Take a mutex that is taken; sleeps. */
+/** Take a mutex that another thread holds: spin, then sleep. */
 void pmd_mutex_wait(struct pmd_mutex *m);
-/** Somebody may sleep: wake one. */
+/** Wake one sleeping thread, if any. */
 void pmd_mutex_wake(struct pmd_mutex *m);
 
-/** @return false: somebody has it. */
+/** @return false: it is taken. */
 static inline bool pmd_mutex_trylock(struct pmd_mutex *m)
 {
 	uint32_t free = 0;
@@ -39,7 +40,7 @@ static inline void pmd_mutex_unlock(struct pmd_mutex *m)
 		pmd_mutex_wake(m);
 }
 
-/** Of a mutex that the caller has, and has not slept for: whether somebody else has gone to sleep for it meanwhile. */
+/** Whether another thread has gone to sleep on a mutex that the caller holds and got without sleeping itself. */
 static inline bool pmd_mutex_is_wanted(const struct pmd_mutex *m)
 {
 	return __atomic_load_n(&m->state, __ATOMIC_RELAXED) == 2;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * points.c - has the process die or stop at a point of points.def, or the next call that it makes fail. Only in what is built for the test; see points.h.
+ * points.c - kills or stops the process at a point of points.def, or makes its next call fail. Only in test builds; see
+ * points.h.
  *
- * Owns: what the environment asked for, read before anything else runs.
+ * Owns: the armed point, read from the environment before main() runs.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -25,7 +26,7 @@ static struct {
 	int point;  /* -1: none */
 	int signal; /* 0: the next call fails */
 	void (*fail)(void);
-	long left; /* passes until it happens */
+	long left; /* passes until it triggers */
 } armed = {.point = -1};
 
 static bool action_parse(const char *what)
@@ -67,8 +68,8 @@ void pmd_point_pass(enum pmd_point point)
 {
 	if ((int)point != armed.point || __atomic_fetch_sub(&armed.left, 1, __ATOMIC_RELAXED) != 1)
 		return;
-	if (!armed.signal && armed.fail) /* a daemon that is started by who has the library has it not */
+	if (!armed.signal && armed.fail) /* NULL in a daemon started by such a process: LD_PRELOAD is not passed on */
 		armed.fail();
-	else if (armed.signal) /* to this thread: it goes no further than this */
+	else if (armed.signal) /* to this thread, so that it gets no further */
 		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), armed.signal);
 }

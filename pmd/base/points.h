@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * points.h - points of the protocols between processes at which a test has a process die or stop, or a call of it fail
- * (pmd-internal).
+ * points.h - test points in the protocols between processes: a test can kill or stop a process there, or make its next
+ * call fail (pmd-internal).
  *
- * PMD_POINT(name) names one of points.def. It is nothing at all, but in the objects that are built for that test, with
- * UROCE_TEST_POINTS defined: there the process that passes a point for the n-th time ends or stops itself, or the
- * next call that its thread makes fails (tests/apps/failing), if the environment says UROCE_TEST_POINT=name:n:kill,
- * name:n:stop or name:n:fail.
+ * PMD_POINT(name) names a point of points.def. It compiles to nothing except in objects built for that test, with
+ * UROCE_TEST_POINTS defined: there, with UROCE_TEST_POINT=name:n:kill, name:n:stop or name:n:fail in the environment, a
+ * process that passes the point for the n-th time kills or stops itself, or the next call of that thread fails
+ * (tests/apps/failing).
  */
 #ifndef PMD_POINTS_H
 #define PMD_POINTS_H
@@ -19,7 +19,7 @@ enum pmd_point {
 };
 
 void pmd_point_pass(enum pmd_point point);
-/** As UROCE_TEST_POINT would say, for a process that is not started but forked. */
+/** Arm a point as UROCE_TEST_POINT=value would, for a process that is forked without exec. */
 void pmd_point_arm(const char *value);
 #define PMD_POINT(name) pmd_point_pass(PMD_POINT_##name)
 #else

@@ -2,12 +2,13 @@
 /*
  * random.c - see random.h.
  *
- * A key is drawn for every large message, where a system call would show: the kernel is asked for many bytes at a time.
+ * A key is drawn for every large message, where the cost of a system call would show: the kernel fills a pool of many
+ * bytes at a time.
  *
- * After pmd_random_open nobody can be told that there are none: the NIC draws keys amid its work. getrandom() does not fail by
- * itself later, but a sandbox that the application has entered meanwhile may refuse it. Then the pool is filled with the
- * key stream of ChaCha20 under a key that came from the kernel; the next key is part of that stream, and the old one is erased,
- * so that what is in memory tells nothing about keys given before.
+ * After pmd_random_open drawing cannot fail: the NIC draws keys in the middle of its work. getrandom() does not fail
+ * later by itself, but a sandbox that the application has entered meanwhile may deny it. Then the pool is filled from a
+ * ChaCha20 key stream under a key that came from the kernel. The next key is part of that stream and the old one is
+ * erased, so memory reveals nothing about bytes handed out before.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -61,7 +62,7 @@ void pmd_random_block(const uint32_t key[8], uint32_t counter, const uint32_t no
 	explicit_bzero(s, sizeof(s));
 }
 
-/** Fill the pool, and replace the key. */
+/** Fill the pool from the key stream, and replace the key. */
 static void stretch(struct pmd_random *r)
 {
 	static const uint32_t nonce[3];
@@ -82,7 +83,7 @@ static int kernel_fill(void *buf, size_t len)
 	uint8_t *to = buf;
 	int cancel, rc = 0;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the engine is locked */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* called under the engine's lock */
 	while (len > 0 && rc == 0) {
 		ssize_t n = getrandom(to, len, 0);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* random.h - random bytes that nobody can guess: keys, QPNs, PSNs (pmd-internal). Not thread-safe. */
+/* random.h - unpredictable random bytes for keys, QPNs and PSNs (pmd-internal). Not thread-safe. */
 #ifndef PMD_RANDOM_H
 #define PMD_RANDOM_H
 
@@ -7,18 +7,18 @@
 #include <stdint.h>
 
 struct pmd_random {
-	uint32_t left; /* bytes of the pool that nobody has had yet, from its start */
+	uint32_t left; /* bytes at the start of the pool that have not been handed out */
 	uint8_t pool[512];
-	uint32_t key[8]; /* for when the kernel has no more */
+	uint32_t key[8]; /* ChaCha20 key for when getrandom() fails */
 };
 
-/** Fetch the first bytes from the kernel. @return 0 or a negative errno: then nothing may be taken. */
+/** Fetch the first bytes from the kernel. @return 0 or a negative errno: then pmd_random_take() must not be called. */
 int pmd_random_open(struct pmd_random *r);
 
-/** Each byte is given once, and kept nowhere after that. Never fails. */
+/** Take `len` bytes. Each byte is handed out once and then erased. Never fails. */
 void pmd_random_take(struct pmd_random *r, void *buf, size_t len);
 
-/** In a forked child: what is there belongs to the parent. */
+/** In a forked child: erase the state, which belongs to the parent. */
 void pmd_random_forget(struct pmd_random *r);
 
 /** One block of ChaCha20 (RFC 8439, 2.3). */

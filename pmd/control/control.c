@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control.c - a function's side of the control plane, once it has joined: news from the daemon, and visitors.
+ * control.c - a function's side of the control plane after joining: messages from the daemon, and visitors.
  *
- * Visitors come to the function's name, or one of its services': a new daemon that takes us over, other functions with a ring, tools with a
- * question. What a visitor is his first message says; who says nothing is dropped, at the latest when others come.
+ * Visitors connect to the function's name or to that of one of its services: a new daemon that adopts us, other
+ * functions with a ring, tools with a request. A visitor's first message says what it is; a silent visitor is dropped
+ * by the first poll after SILENT_NS, or earlier to make room for another.
  *
- * The daemon's end is no event for anybody but us: sockets, rings and queue pairs are ours. The next daemon finds us.
+ * The end of the daemon disturbs no traffic: sockets, rings and queue pairs are the function's. The next daemon finds
+ * us.
  *
- * Owns: the connection to the daemon, the listening sockets, the keeper, visitors until they are served, and the epoll set
- * of all that pmd_control_poll looks after.
+ * Owns: the connection to the daemon, the listening sockets, the keeper, visitors until they are served, and the epoll
+ * set of all that pmd_control_poll watches.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -30,7 +32,7 @@
 
 #define POLL_EVENTS 16
 #define SILENT_NS   1000000000u
-#define DEAF_NS	    100000000 /* until visitors for whom there was no descriptor are looked at again */
+#define DEAF_NS	    100000000 /* until listening resumes after accept failed for lack of descriptors */
 
 /* ---- watches -------------------------------------------------------------------------------------------- */
 
@@ -63,8 +65,8 @@ static void daemon_lose(struct pmd_control *c)
 	c->services_late = false;
 }
 
-/** As a daemon's word on the device, this is state and no change: who is late says the latest. @return false: there is no
- *  daemon, whether or not we have heard that it has gone. */
+/** Send our ports to the daemon. The message is the full state, not a change: if the queue is full, only the latest is
+ *  sent later. @return false: no daemon, even if its end has not been read yet. */
 static bool daemon_tell_services(struct pmd_control *c)
 {
 	bool late;
@@ -97,7 +99,7 @@ bool pmd_control_heard(const struct pmd_control *c)
 	return !c->services_late && ioctl(c->daemon.fd, SIOCOUTQ, &unread) == 0 && unread == 0;
 }
 
-/** Entry i is now `gid` (zeroes: empty), with a socket or -1. */
+/** Set entry i to `gid` (zeroes: empty), with a socket or -1. */
 static void address_set(struct pmd_engine *e, unsigned i, const struct nic_gid *gid, uint32_t scope, int fd)
 {
 	bool same = pmd_gid_equal(&e->control->device.gids[i], gid);
@@ -121,7 +123,8 @@ static bool has_addresses(const struct proto_device *device)
 	return false;
 }
 
-/** A device without addresses has no sockets. Those that lie in a keeper of before would keep their addresses in use. */
+/** Take the new keeper, if there is one. Without one, drop the old keeper if the device has no addresses: its sockets
+ *  would keep the old addresses in use. */
 static void keeper_take(struct pmd_control *c, const struct proto_device *device, int keeper)
 {
 	if (keeper < 0 && has_addresses(device))
@@ -131,7 +134,7 @@ static void keeper_take(struct pmd_control *c, const struct proto_device *device
 	c->keeper_fd = keeper;
 }
 
-/** The daemon says what the device is now. */
+/** The daemon sends the device's current state. @return false: malformed. */
 static bool device_update(struct pmd_engine *e, struct proto_msg *m)
 {
 	struct pmd_control *c = e->control;
@@ -149,11 +152,11 @@ static bool device_update(struct pmd_engine *e, struct proto_msg *m)
 	keeper_take(c, device, keeper);
 	c->device = *device;
 	c->stats.updates++;
-	pmd_engine_call(e); /* who serves may sleep on a socket that is not there any more */
+	pmd_engine_call(e); /* the serving thread may sleep on a socket that is closed now */
 	return true;
 }
 
-/** What a tool has asked of all functions, those to come among them. */
+/** A fault command that a tool gave for all functions, present and future. */
 static bool device_fault(struct pmd_engine *e, struct proto_msg *m)
 {
 	char text[PROTO_FAULT_MAX], err[160];
@@ -169,7 +172,7 @@ static bool device_fault(struct pmd_engine *e, struct proto_msg *m)
 	return true;
 }
 
-/** Hear what the daemon says next. @return false: nothing, for now or for ever. */
+/** Handle the daemon's next message. @return false: none now, or the daemon is lost. */
 static bool daemon_hear(struct pmd_engine *e)
 {
 	struct pmd_control *c = e->control;
@@ -184,7 +187,7 @@ static bool daemon_hear(struct pmd_engine *e)
 	if (rc == 0 || rc == -ECONNRESET)
 		c->stats.daemon_lost++;
 	else if (rc == -EMFILE)
-		c->stats.updates_lost++; /* it asks us to come over, and says all again */
+		c->stats.updates_lost++; /* the daemon will adopt us again, and resend its state */
 	else
 		c->stats.bad_updates++;
 	daemon_lose(c);
@@ -200,7 +203,7 @@ static void daemon_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t eve
 		daemon_hear(e);
 }
 
-/** A daemon that has been started anew takes us over. */
+/** A restarted daemon adopts us. */
 static void visit_adopt(struct pmd_engine *e, int fd, struct proto_msg *m)
 {
 	struct pmd_control *c = e->control;
@@ -215,7 +218,7 @@ static void visit_adopt(struct pmd_engine *e, int fd, struct proto_msg *m)
 		close(fd);
 		return;
 	}
-	/* What the daemon before has said is news yet, with sockets that nobody else may have. */
+	/* First read what the previous daemon has sent: we may be the only holder of sockets in these messages. */
 	while (c->daemon.fd >= 0 && daemon_hear(e))
 		;
 	PMD_POINT(adopt_asked);
@@ -267,7 +270,7 @@ static void visitor_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t ev
 	proto_msg_close(&m);
 }
 
-/** Room for one more: a free one, or that of who has been silent longest. */
+/** An entry for a new visitor: a free one, or that of the visitor that connected first, which is dropped. */
 static struct control_visitor *visitor_new(struct pmd_control *c)
 {
 	struct control_visitor *oldest = &c->visitors[0];
@@ -282,7 +285,7 @@ static struct control_visitor *visitor_new(struct pmd_control *c)
 	return oldest;
 }
 
-/** Whether visitors are taken, under all names. */
+/** Set the epoll events of all listeners: EPOLLIN, or 0 to pause. */
 static void listen_set(struct pmd_control *c, uint32_t events)
 {
 	pmd_control_rewatch(c, &c->listen, events);
@@ -294,12 +297,13 @@ bool pmd_control_retry(struct pmd_control *c)
 {
 	const struct itimerspec once = {.it_value = {.tv_nsec = DEAF_NS}};
 
-	/* If it runs already it is not put off. */
+	/* A running timer is not restarted. */
 	c->timer_runs = c->timer_runs || timerfd_settime(c->timer.fd, 0, &once, NULL) == 0;
 	return c->timer_runs;
 }
 
-/** There is no descriptor for a visitor, who stays in the queue: looking again at once would be all that we do. */
+/** No descriptor for a visitor, which stays in the accept queue: pause listening, or epoll would report it
+ *  continuously. */
 static void listen_pause(struct pmd_control *c)
 {
 	c->stats.visitors_waiting++;
@@ -405,7 +409,8 @@ void pmd_control_poll(struct pmd_engine *e)
 
 	if (!c || e->dead)
 		return;
-	/* One at a time: what one does may end what the next was about. Not epoll_wait: a cancellation point. */
+	/* One event at a time: its handler may close what the next is about. Not epoll_wait: it is a cancellation
+	 * point. */
 	for (unsigned i = 0; i < POLL_EVENTS; i++) {
 		struct pmd_watch *w;
 
@@ -503,7 +508,7 @@ void pmd_control_abandon(struct pmd_control *c)
 			close(c->sockets[i]);
 	for (struct pmd_listener *l = c->listeners; l; l = l->next)
 		close(l->watch.fd);
-	/* The name goes first, so that it is free when the daemon hears that we are gone. */
+	/* Close the name first: it must be free when the daemon sees that we are gone. */
 	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_join.c - becoming a function of a device: finding its daemon or starting one, and what it gives.
+ * control_join.c - becoming a function of a device: find its daemon or start one, and take what its welcome brings.
  *
- * A daemon may be going away while we connect, since it leaves when nobody needs it: then we try again. One that belongs
- * to somebody else and is not in use makes way. One that is in use, or does not answer, is an error.
+ * A daemon without functions ends, possibly while we connect: then we try again. An idle daemon of another user is
+ * asked to make way; if it is in use, or does not answer, joining fails.
  *
- * Runs without the engine's lock, and may wait.
+ * Runs without the engine's lock, and may block.
  */
 #include <errno.h>
 #include <pwd.h>
@@ -27,19 +27,19 @@
 #include "udp_socket.h"
 
 #define WELCOME_MS   10000
-/* For the word of a daemon that we do not trust. One that starts in vain, since the address is in use, listens under its name
- * for a second before it gives up; until then it answers nobody. */
+/* How long an untrusted daemon may take to answer. One that finds its address in use listens under its name for a
+ * second before it gives up, without answering. */
 #define WAY_MS	     3000
-#define WAYS	     3		    /* times that one process makes way and still has the name */
-#define WAYS_NS	     15000000000ull /* for all of them: each may be under the name for a second */
+#define WAYS	     3		    /* times that one process is asked while it keeps the name */
+#define WAYS_NS	     15000000000ull /* for all processes: each may hold the name for a second */
 #define TRIES	     500	    /* with pauses: several seconds */
 #define PAUSE_NS     10000000
-#define SPAWN_EVERY  20 /* tries in vain */
-#define IN_USE_TRIES 50 /* until a program that has the port is no daemon that waits for the name */
+#define SPAWN_EVERY  20 /* refused attempts per daemon started */
+#define IN_USE_TRIES 50 /* then the program that has the port is not a daemon about to take the name */
 #define SENTENCE     400
-/* Outcomes of an attempt besides 0 and errors. */
-#define TRY_AGAIN    1 /* the daemon is going away, or not there yet */
-#define NO_MEMORY    2 /* the kernel had none to ask with; the sentence says so */
+/* Results of an attempt besides 0 and errors. */
+#define TRY_AGAIN    1 /* the daemon is ending, or not ready yet */
+#define NO_MEMORY    2 /* the kernel has no memory for the request; err has the sentence */
 
 static void pause_briefly(void)
 {
@@ -48,7 +48,7 @@ static void pause_briefly(void)
 	nanosleep(&t, NULL);
 }
 
-/** Whether the sockets that come with a message are those of the addresses that it names. */
+/** Whether the sockets that come with a message are bound to the addresses that it names. */
 static bool sockets_are(const struct proto_device *device, const struct proto_msg *m, unsigned at)
 {
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
@@ -86,7 +86,8 @@ static void user_name(uid_t uid, char *out, size_t len)
 		snprintf(out, len, "%u", uid);
 }
 
-/** Whether we may trust the daemon: it is ours, root's, or the user has said so. */
+/** Check that the daemon's user is trusted: ours, root, or admitted by UROCE_ALLOW. @return 0, -EACCES or another
+ *  negative errno, with a sentence. */
 static int check_daemon(int fd, const struct nic_gid *gid, struct ucred *peer, char *err, size_t err_len)
 {
 	struct proto_policy policy;
@@ -114,21 +115,20 @@ static int check_daemon(int fd, const struct nic_gid *gid, struct ucred *peer, c
 	return -EACCES;
 }
 
-/** Whether a daemon that we do not trust leaves, because nobody uses it. */
+/** Ask an untrusted daemon to leave if it has no users. @return whether it has. */
 static bool daemon_makes_way(int fd)
 {
 	static const char command[] = "make way";
 	PROTO_MSG(m);
 	int rc;
 
-	proto_send(fd, PROTO_TOOL, command, strlen(command), NULL,
-		   0); /* it may have gone; then the next call says so */
+	proto_send(fd, PROTO_TOOL, command, strlen(command), NULL, 0); /* if it has gone, proto_recv_wait finds out */
 	rc = proto_recv_wait(fd, &m, WAY_MS);
 	proto_msg_close(&m);
 	return rc == 0 || rc == -ECONNRESET || rc == -EPIPE;
 }
 
-/** Why the daemon could not be asked, or its answer not be had: one sentence for each errno that says what to do. */
+/** Sentence for a failed exchange with the daemon: for each errno, what to do. */
 static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, size_t err_len)
 {
 	char address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
@@ -147,7 +147,7 @@ static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, 
 			 "the process has no descriptors left for the sockets of %s; raise its limit (ulimit -n)",
 			 address);
 		break;
-	case EAGAIN: /* what proto_send makes of it: nothing else can be in the queue of a new connection */
+	case EAGAIN: /* from proto_send: the queue of a new connection is empty, so memory was short */
 	case ENOMEM:
 	case ENOBUFS:
 		snprintf(
@@ -178,8 +178,8 @@ static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, 
 	}
 }
 
-/** Ask on a connection. @return 0: m is the welcome; TRY_AGAIN; NO_MEMORY; or a negative errno with a sentence, -EAGAIN
- *  among them, by which the daemon refuses. */
+/** Send JOIN and read the answer. @return 0: m is the welcome; TRY_AGAIN; NO_MEMORY; or a negative errno with a
+ *  sentence, possibly -EAGAIN if the daemon refuses with it. */
 static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_msg *m, char *err, size_t err_len)
 {
 	int rc = proto_send(fd, PROTO_JOIN, join, sizeof(*join), NULL, 0);
@@ -202,12 +202,12 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 	if (rc == 0 || rc == -ECONNRESET || rc == -EPIPE)
 		return TRY_AGAIN;
 	if (rc > 0)
-		rc = -EPROTO; /* a message that is no answer */
+		rc = -EPROTO; /* an unexpected message */
 	ask_failed(rc, &join->gid, pid, err, err_len);
 	return rc;
 }
 
-/** Keep what the welcome brings. */
+/** Take over what the welcome brings. */
 static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, char *err, size_t err_len)
 {
 	const struct proto_welcome *welcome = m->data;
@@ -224,7 +224,7 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	c->device = welcome->device;
 	c->listen.fd = pmd_fd_high(listen_fd);
 	PMD_POINT(join_welcomed);
-	/* Who connects sees who listened last: this process. Without that, others would take the daemon for the function. */
+	/* SO_PEERCRED shows clients the process that called listen() last: without this call it would be the daemon. */
 	if (listen(c->listen.fd, SOMAXCONN) != 0) {
 		rc = -errno;
 		snprintf(err, err_len, "cannot listen as a function of the device: %s", strerror(-rc));
@@ -235,14 +235,14 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	return 0;
 }
 
-/** How long processes of others are asked to leave the name of the daemon. */
+/** Limits on asking other users' processes to release the daemon's name. */
 struct ways {
 	uint64_t until_ns;
 	pid_t pid;	/* the process asked last */
 	unsigned asked; /* and how often */
 };
 
-/** Whether a process that we do not trust may be asked to leave the name: another one than last time, or not too often. */
+/** Whether an untrusted process may be asked to release the name: before until_ns, and at most WAYS times in a row. */
 static bool may_ask_way(struct ways *w, pid_t pid)
 {
 	if (pid != w->pid)
@@ -251,7 +251,7 @@ static bool may_ask_way(struct ways *w, pid_t pid)
 	return pmd_now_ns() < w->until_ns && w->asked++ < WAYS;
 }
 
-/** One attempt. @return 0, TRY_AGAIN, NO_MEMORY, -ECONNREFUSED: there is no daemon; or another negative errno with a
+/** One attempt to join. @return 0, TRY_AGAIN, NO_MEMORY, -ECONNREFUSED: no daemon; or another negative errno with a
  *  sentence. */
 static int attempt(struct pmd_control *c, struct ways *ways, char *err, size_t err_len)
 {
@@ -285,7 +285,7 @@ static int attempt(struct pmd_control *c, struct ways *ways, char *err, size_t e
 	return 0;
 }
 
-/** Why there is no daemon, as an errno that says more than that it did not start. */
+/** A more specific errno for a daemon that did not start: bind the address ourselves. @return that errno, or `rc`. */
 static int spawn_error(const struct pmd_device *device, int rc)
 {
 	char unused[256];
@@ -298,10 +298,10 @@ static int spawn_error(const struct pmd_device *device, int rc)
 }
 
 /**
- * A daemon that has just been started may take a while until it has this name, too: when it takes over from one that has
- * died, it first has to hear from the functions which names the device has. So it is given time, and now and then another
- * one is started, which leaves at once when it is not needed. Where that one finds the port in use it was in the way of the
- * daemon that uses it, and that has the name soon, unless it is no daemon.
+ * A new daemon may need time to take the name: when it replaces one that has died, it first learns from the functions
+ * which names the device has. So we keep trying, and after every SPAWN_EVERY refusals start another daemon, which exits
+ * at once if not needed. If that one finds the port in use, a daemon that is still starting probably has it and will
+ * soon take the name; after IN_USE_TRIES more attempts we conclude that the port's owner is no daemon.
  */
 static int join(struct pmd_control *c, const struct pmd_device *device, char *err, size_t err_len)
 {

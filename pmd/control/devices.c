@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * devices.c - which devices there are: UROCE_DEVICES, or one a usable address of the network namespace.
+ * devices.c - the list of devices: from UROCE_DEVICES, or one per usable address of the network namespace.
  *
  *   UROCE_DEVICES = entry { separator entry }          separators: blanks, commas, semicolons
  *   entry         = where { "/" option }
@@ -11,9 +11,9 @@
  *   UROCE_DEVICES="127.0.0.1,127.0.0.2"                two devices on kernel UDP sockets
  *   UROCE_DEVICES="10.0.0.1/24/gw=10.0.0.254/ethdev=net_af_packet0,iface=veth0"
  *
- * An address is a device with that GID. An interface is a device with all its addresses, IPv4 first, which follows their
- * changes; with ethdev= it stands for its first address. By default each IPv4 address is a device, and the first one on an
- * interface has the interface's IPv6 addresses as well.
+ * An address is a device with that GID. An interface is a device with all its addresses, IPv4 first, which follows
+ * their changes; with ethdev= it stands for its first address. By default each IPv4 address is a device, and the first
+ * one on an interface has the interface's IPv6 addresses as well.
  *
  * Owns nothing; starts nothing. Does not check that an address can be bound: opening the device does.
  */
@@ -35,7 +35,7 @@
 #include "port.h"
 #include "proto.h"
 
-/** Whether an address lies in the network of an interface's address. */
+/** Whether an address is in the subnet of an interface's address. */
 static bool gid_in_network(const struct nic_gid *gid, const struct ifaddrs *ifa)
 {
 	struct nic_gid net, mask;
@@ -94,7 +94,7 @@ static void netdev_from_devargs(struct pmd_device *d)
 	}
 }
 
-/** The interface of an address, whose label may be "eth0:1". */
+/** Set the interface from an address's label, which may be "eth0:1". */
 static void netdev_set(struct pmd_device *d, const char *label)
 {
 	snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(label, ":"), label);
@@ -111,7 +111,7 @@ void pmd_device_fill_netdev(struct pmd_device *d)
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
 			if (pmd_gid_from_sockaddr(i->ifa_addr, &gid) && memcmp(&gid, &d->gid, sizeof(gid)) == 0)
 				netdev_set(d, i->ifa_name);
-		/* 127.0.0.2 is nobody's and still lo's. */
+		/* 127.0.0.2 is assigned to no interface, but reaches lo. */
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
 			if ((i->ifa_flags & IFF_LOOPBACK) && gid_in_network(&d->gid, i))
 				netdev_set(d, i->ifa_name);
@@ -198,7 +198,7 @@ static int parse_where(char *where, struct pmd_device *d, char *err, size_t err_
 	return 0;
 }
 
-/** Without a prefix everything is on link, and the gateway would be ignored. */
+/** A gateway needs a prefix: without one all addresses are on link, and the gateway would be ignored. */
 static int check_gateway(const struct pmd_device *d, char *err, size_t err_len)
 {
 	static const struct nic_gid none;
@@ -211,7 +211,7 @@ static int check_gateway(const struct pmd_device *d, char *err, size_t err_len)
 	return -EINVAL;
 }
 
-/** One entry, already cut out of the list; changes it. */
+/** Parse one entry, already cut out of the list; modifies it. */
 static int parse_entry(char *entry, struct pmd_device *d, char *err, size_t err_len)
 {
 	char *slash = strchr(entry, '/'), *option;
@@ -290,7 +290,7 @@ static int default_devices(struct pmd_device *devices, unsigned max)
 				continue;
 			memset(d, 0, sizeof(*d));
 			pmd_gid_from_sockaddr(i->ifa_addr, &d->gid);
-			/* An address may be on several interfaces (bridges, VRRP); it is one device all the same. */
+			/* An address on several interfaces (bridges, VRRP) is still one device. */
 			if (!pmd_gid_is_unicast(&d->gid) || gid_is_known(&d->gid, devices, n))
 				continue;
 			d->follow = netdev_is_known(i->ifa_name, devices, n) ? PROTO_FOLLOW_NONE : PROTO_FOLLOW_V6;

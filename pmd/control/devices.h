@@ -6,19 +6,20 @@
 #include "address.h"
 #include "engine.h"
 
-/* What a packet of one MTU needs around its payload: IP, UDP, BTH, RETH and immediate data, ICRC; what a tag is longer than that. */
+/* Packet overhead around one MTU of payload: IP, UDP, BTH, RETH, immediate data, ICRC; KEY: a tag's bytes beyond the
+ * ICRC's. */
 #define PMD_OVERHEAD_V4	 (20 + 8 + 12 + 16 + 4 + 4)
 #define PMD_OVERHEAD_V6	 (40 + 8 + 12 + 16 + 4 + 4)
 #define PMD_OVERHEAD_KEY 4
 
 /**
- * Devices named by `spec`, the value of UROCE_DEVICES; NULL or blank: the default ones.
+ * Parse `spec`, the value of UROCE_DEVICES; NULL or blank: the default devices.
  * @param err receives one sentence when the value is wrong.
- * @return how many, at most `max`, or a negative errno.
+ * @return number of devices, at most `max`, or a negative errno.
  */
 int pmd_devices_parse(const char *spec, struct pmd_device *devices, unsigned max, char *err, size_t err_len);
 
-/** An interface that carries the address, its MAC and MTU, as far as the system knows them. */
+/** Fill in the interface that carries the address, its MAC and MTU, as far as known, and the GUID. */
 void pmd_device_fill_netdev(struct pmd_device *device);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * local.c - see local.h. rtnetlink says when to look; what there is getifaddrs says.
+ * local.c - see local.h. rtnetlink reports that addresses have changed, getifaddrs lists them.
  *
- * What is not seen: addresses that the host has by a local route alone (`ip route add local`), and those that are remote but may
- * be bound to (ip_nonlocal_bind).
+ * Not detected: addresses that are local only by a route (`ip route add local`), and remote ones that may be bound to
+ * (ip_nonlocal_bind).
  *
  * Owns: the list of addresses, sorted, and the netlink socket.
  */
@@ -26,11 +26,11 @@
 #include "local.h"
 
 struct pmd_local {
-	struct pmd_watch watch; /* of the netlink socket, fd -1: none; first */
+	struct pmd_watch watch; /* the netlink socket, negative fd: none; must be first */
 	struct pmd_control *control;
 	struct nic_gid *gids;
 	size_t n;
-	bool due; /* could not be looked up: tried again */
+	bool due; /* listing failed and will be retried */
 };
 
 static int gid_compare(const void *a, const void *b)
@@ -52,7 +52,7 @@ bool pmd_local_has(const struct pmd_local *local, const struct nic_gid *gid)
 	return local && local->n > 0 && bsearch(gid, local->gids, local->n, sizeof(*gid), gid_compare);
 }
 
-/** What there is now. On failure what there was stays. @return 0 or a negative errno. */
+/** Replace the list by the current addresses; on failure it stays. @return 0 or a negative errno. */
 static int look(struct pmd_local *local)
 {
 	struct nic_gid *gids;
@@ -91,7 +91,8 @@ void pmd_local_retry(struct pmd_engine *e)
 		look_again(e, e->local);
 }
 
-/** What has changed is looked up, so messages are only counted out. The queue may have run over: no matter. */
+/** Drain the netlink socket and list the addresses again. Messages are not read, so an overflow (ENOBUFS) does no
+ *  harm. */
 static void changed(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 {
 	struct pmd_local *local = (struct pmd_local *)w;
@@ -106,13 +107,13 @@ static void changed(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** Whether the call may succeed later. */
+/** Whether the error is a lack of descriptors or memory: the call may succeed later. */
 static bool is_lack(int rc)
 {
 	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS;
 }
 
-/** @return the socket, -EOPNOTSUPP: the kernel does not tell, or a negative errno that says what it lacks. */
+/** @return the socket, -EOPNOTSUPP: the kernel does not report changes, or a negative errno as in is_lack. */
 static int netlink_open(void)
 {
 	struct sockaddr_nl self = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
@@ -145,8 +146,8 @@ int pmd_local_open(struct pmd_control *control, struct pmd_local **out)
 		}
 	}
 	if (rc == 0 || rc == -EOPNOTSUPP)
-		rc = look(local);    /* after the socket: a change meanwhile is told */
-	if (rc == 0 || !is_lack(rc)) /* a sandbox without netlink: of addresses only loopback's are known */
+		rc = look(local);    /* after opening the socket: no change is missed */
+	if (rc == 0 || !is_lack(rc)) /* else, e.g. in a sandbox without netlink, only loopback is known */
 		*out = local;
 	else
 		pmd_local_close(local);

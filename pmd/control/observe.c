@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * observe.c - see observe.h. Owns nothing that outlives a request: captures and faults keep their own.
+ * observe.c - see observe.h. Owns nothing that outlives a request: captures and faults have their own state.
  *
- * A request costs what it takes to write 32 KiB of text, with the engine locked; more than that is asked for in pieces.
+ * With the engine locked, a request costs at most writing 32 KiB of text; longer lists are requested in pages.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #include "proto.h"
 #include "tap.h"
 
-#define QPS_PAGE 40 /* QPs that fit into an answer */
+#define QPS_PAGE 40 /* QPs per answer, which fit into reply.text */
 
 struct reply {
 	int status;
@@ -45,7 +45,7 @@ static void say(struct reply *r, const char *format, ...)
 		r->len += (size_t)n;
 }
 
-/** A string of JSON. */
+/** Write a JSON string. */
 static void say_string(struct reply *r, const char *s)
 {
 	say(r, "\"");
@@ -248,7 +248,7 @@ static void observe_fault(struct pmd_engine *e, struct reply *r, const char *arg
 
 /* ---- captures ---------------------------------------------------------------------------------------------------- */
 
-/** @return whether the words make sense. */
+/** Parse the filter of a capture. @return false: invalid. */
 static bool capture_words(const char *args, struct pmd_capture_filter *filter)
 {
 	char dir[8] = "";
@@ -289,7 +289,7 @@ static void observe_capture_start(struct pmd_engine *e, int fd, struct reply *r,
 	pmd_tap_update(e);
 }
 
-/** @return whether there is an answer: none while a capture runs. */
+/** @return whether to answer: a capture that starts sends only packets. */
 static bool observe_capture(struct pmd_engine *e, int fd, struct reply *r, const char *args)
 {
 	struct pmd_capture_counts counts;
@@ -312,7 +312,7 @@ static bool observe_capture(struct pmd_engine *e, int fd, struct reply *r, const
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/** The arguments of a command; NULL: it is another command. */
+/** @return the arguments, if `text` is the command `name`; else NULL. */
 static const char *command(const char *text, const char *name)
 {
 	size_t len = strlen(name);
@@ -322,7 +322,8 @@ static const char *command(const char *text, const char *name)
 	return text + len + strspn(text + len, " ");
 }
 
-/** Others who may use the device may look at counters, but not at packets, and may lose none of them. */
+/** Whether the request is for owners only: other users of the device may read counters, but neither see nor drop
+ *  packets. */
 static bool is_owners(const char *text)
 {
 	const char *fault = command(text, "fault");
@@ -330,7 +331,7 @@ static bool is_owners(const char *text)
 	return command(text, "capture") || (fault && strcmp(fault, "show") != 0);
 }
 
-/** @return whether there is an answer. */
+/** Execute a request. @return whether to send the reply. */
 static bool dispatch(struct pmd_engine *e, int fd, const char *text, struct reply *r)
 {
 	const char *args;
@@ -354,7 +355,7 @@ static bool dispatch(struct pmd_engine *e, int fd, const char *text, struct repl
 	return true;
 }
 
-/** @return NULL: memory is short, and the tool is cut off. */
+/** @return NULL: out of memory; the connection has been shut down. */
 static struct reply *reply_new(int fd)
 {
 	struct reply *r = malloc(sizeof(*r));

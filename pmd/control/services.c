@@ -2,9 +2,10 @@
 /*
  * services.c - ports of the device that this function serves.
  *
- * Serving a port is listening under its name (proto.h): that keeps others from it, and by that functions of this host find
- * who serves it, without a daemon. The daemon is told as well: it has the kernel give us what comes for the port from the
- * network. An ethdev is one function's, which gets all packets: there it is only kept in mind.
+ * A function serves a port by listening under the port's name (proto.h): that excludes other functions, and lets
+ * functions of this host find the server without a daemon. The daemon is told as well, and has the kernel steer the
+ * port's packets from the network to us. An ethdev has a single function, which gets all packets: there the list alone
+ * is kept.
  *
  * Owns: the list of services of an engine.
  */
@@ -20,12 +21,12 @@
 #include "services.h"
 #include "spawn.h"
 
-#define ASKS	  3    /* of the daemon, until it has heard us: the second time it has, as a rule */
-#define ANSWER_MS 1000 /* how long it may take to answer */
+#define ASKS	  3    /* questions to the daemon until it has read our message; usually 2 suffice */
+#define ANSWER_MS 1000 /* how long the daemon may take to answer */
 #define ANY_PORTS (NIC_SERVICE_PORT_MAX - PMD_SERVICE_ANY_MIN + 1)
 
 struct pmd_service {
-	struct pmd_listener listener; /* where there is a control plane */
+	struct pmd_listener listener; /* used if there is a control plane */
 	struct pmd_service *next;
 	uint16_t port;
 };
@@ -58,7 +59,7 @@ bool pmd_services_nobody_listens(const struct pmd_engine *e, uint32_t port)
 	return fd == -ECONNREFUSED;
 }
 
-/** Tell the daemon. @return false: there is none. */
+/** Send our list of ports to the daemon. @return false: there is no daemon. */
 static bool services_tell(struct pmd_engine *e)
 {
 	uint16_t ports[PROTO_SERVICES_MAX];
@@ -69,7 +70,7 @@ static bool services_tell(struct pmd_engine *e)
 	return !e->control || pmd_control_services(e->control, ports, n);
 }
 
-/** Take a port. */
+/** Claim a port. @return 0 or a negative errno: -EADDRINUSE. */
 static int service_claim(struct pmd_engine *e, struct pmd_service *s, uint16_t port)
 {
 	struct proto_name name;
@@ -83,8 +84,8 @@ static int service_claim(struct pmd_engine *e, struct pmd_service *s, uint16_t p
 	return pmd_control_listen(e->control, &s->listener, &name);
 }
 
-/** Take this port, or any: not one that we have served lately, or who does not know yet that its server has gone would take
- *  the next one for it. */
+/** Claim this port, or any if 0: then not one served recently, as clients that have not noticed the end of its server
+ *  would take the new one for it. */
 static int service_choose(struct pmd_engine *e, struct pmd_service *s, uint16_t port)
 {
 	int rc = -EADDRINUSE;
@@ -96,7 +97,7 @@ static int service_choose(struct pmd_engine *e, struct pmd_service *s, uint16_t 
 	return rc;
 }
 
-/** @param told whether there is no need of a daemon that is not there. */
+/** @param port 0: any; set to the port claimed. @param told set to false if a daemon is needed but does not run. */
 static int service_open(struct pmd_engine *e, uint16_t *port, bool *told)
 {
 	struct pmd_service *s;
@@ -125,7 +126,7 @@ static int service_open(struct pmd_engine *e, uint16_t *port, bool *told)
 	return 0;
 }
 
-/** Ask the daemon anything. @return false: there is none that answers in time. */
+/** Ask the daemon a question whose answer does not matter. @return false: no answer in time. */
 static bool daemon_answers(const struct nic_gid *key)
 {
 	const struct proto_whois whois = {.gid = *key};
@@ -147,9 +148,10 @@ static bool daemon_answers(const struct nic_gid *key)
 	return rc == 1;
 }
 
-/** What comes from the network for a port is ours only when the daemon has told the kernel so. Who has the port's number from us
- *  must not be too early: what he sends first may be a datagram, which nobody repeats. The daemon does one thing after the other:
- *  once it has read what we have said, it answers nobody before it has acted on that. */
+/** Wait until packets from the network for our port reach us, which requires that the daemon has updated the kernel's
+ *  steering. Otherwise a client that learns the port from us could lose its first packet; if that is a datagram it is
+ *  not repeated. The daemon is sequential: once it has read our message, it acts on it before it answers any
+ *  question. */
 static void services_wait(struct pmd_engine *e)
 {
 	struct nic_gid key;
@@ -176,8 +178,8 @@ int pmd_service_open(struct pmd_engine *e, uint16_t *port)
 	pmd_lock(e);
 	rc = service_open(e, port, &told);
 	pmd_unlock(e);
-	/* Without a daemon nothing would come from the network until somebody else opens the device. The new one asks us what
-	 * we serve. If there cannot be one, this host's functions find us all the same. */
+	/* Without a daemon nothing would arrive from the network until another process opens the device, so start one:
+	 * it asks us which ports we serve. If that fails, functions of this host still find us. */
 	if (!told)
 		pmd_spawn_daemon(&e->device, unused, sizeof(unused));
 	else if (rc == 0)
@@ -198,7 +200,7 @@ static void service_end(struct pmd_engine *e, struct pmd_service **at)
 	free(s);
 }
 
-/* The kernel stops steering to us a moment after the name is free: what comes meanwhile is handed on. */
+/* The kernel stops steering to us shortly after the name is free; packets that arrive meanwhile are forwarded. */
 void pmd_service_close(struct pmd_engine *e, uint16_t port)
 {
 	struct pmd_service **at;

@@ -5,9 +5,9 @@
 
 #include "engine.h"
 
-/** Whether it serves the port. */
+/** Whether this function serves the port. */
 bool pmd_services_have(const struct pmd_engine *e, uint32_t port);
-/** Whether nobody serves the port: no function of the device listens under its name. Costs system calls. */
+/** Whether the port is unserved: no function of the device listens under its name. Costs system calls. */
 bool pmd_services_nobody_listens(const struct pmd_engine *e, uint32_t port);
 /** The engine ends: all ports are free. */
 void pmd_services_close(struct pmd_engine *e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools.c - see tools.h. A connection lives until the tool ends it, or until it says what makes no sense, or does not
- * fetch its answers (observe.c then shuts it down). Owns: the connections.
+ * tools.c - see tools.h. A connection lives until the tool closes it, sends a malformed message, or does not read its
+ * answers (observe.c then shuts it down). Owns: the connections.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "tools.h"
 
 #define TOOLS_MAX      32
-#define REQUESTS_BURST 16 /* of one tool in a row, before others have their turn */
+#define REQUESTS_BURST 16 /* requests of one tool before others get their turn */
 
 struct pmd_tool {
 	struct pmd_watch watch;
@@ -37,7 +37,7 @@ static void tool_end(struct pmd_engine *e, struct pmd_tool *t)
 	free(t);
 }
 
-/** The text of a request ends where its message does. @return false: it is none. */
+/** Answer a request, whose message is its text, unterminated. @return false: malformed. */
 static bool tool_request(struct pmd_engine *e, int fd, struct proto_msg *m)
 {
 	char text[PROTO_COMMAND_MAX + 1];
@@ -52,10 +52,10 @@ static bool tool_request(struct pmd_engine *e, int fd, struct proto_msg *m)
 
 static void tool_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 {
-	struct pmd_tool *t = (struct pmd_tool *)w; /* the watch is its first member */
+	struct pmd_tool *t = (struct pmd_tool *)w; /* the watch is the first member */
 	uint64_t room[PROTO_COMMAND_MAX / 8];
 
-	(void)events; /* a hang-up is read as the end */
+	(void)events; /* proto_recv reads a hang-up as the end */
 	for (unsigned i = 0; i < REQUESTS_BURST; i++) {
 		struct proto_msg m = {.data = room, .room = sizeof(room)};
 		int rc = proto_recv(w->fd, &m);
@@ -71,7 +71,7 @@ static void tool_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t event
 	}
 }
 
-/** Nobody goes without a word. */
+/** Tell a tool that the function serves no more tools. */
 static void tool_refuse(struct pmd_engine *e, int fd)
 {
 	static const char sentence[] = "as many tools as the function serves are connected to it; end one";

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eal.c - DPDK's environment abstraction layer (EAL) started lazily inside a process that knows nothing of it.
+ * eal.c - DPDK's environment abstraction layer (EAL), started lazily inside a process that does not know of it.
  *
- * The EAL is written for programs that own the machine: it pins its caller, sleeps 100 ms to calibrate a clock, makes
- * a folder, opens syslog. Here it is a hidden static copy that may touch none of that:
+ * The EAL is written for programs that own the machine: it pins its caller, sleeps 100 ms to calibrate a clock, makes a
+ * folder, opens syslog. Here it is a hidden static copy that may touch none of that:
  *   - it starts in a helper thread with all signals blocked, so that the caller's affinity and mask stay;
  *   - it leaves no thread and no descriptor behind, and where it would end the process pmd_eal_start returns an error;
- *   - calls that reach outside are diverted by the linker (--wrap, see meson.build) to the functions in
- *     eal_host.c, most of which act only in the helper thread while it starts the EAL;
+ *   - the linker diverts calls that reach outside (--wrap, see meson.build) to the functions in eal_host.c, most of
+ *     which act only in the helper thread while it starts the EAL;
  *   - its heap is private memory: after a fork parent and child have one each, and a child of a process that has closed
  *     its devices may open some.
  *
- * Owns: the process-wide EAL state. Never calls rte_eal_cleanup: after that the EAL could not start again. What remains costs
- * nothing.
+ * Owns: the process-wide EAL state. Never calls rte_eal_cleanup: the EAL could not start again after it. What remains
+ * costs nothing.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@
 #include "clock.h"
 #include "eal.h"
 
-/* What the EAL maps while it starts: the heap, its table of pages, and some. */
+/* What the EAL maps while it starts: the heap, its page table, and some more. */
 #define EAL_MAP_BYTES ((size_t)232 << 20)
 
 static struct {
@@ -41,9 +41,9 @@ static struct {
 	bool started;
 	int result;
 	char err[256];
-	struct rlimit files; /* before */
+	struct rlimit files; /* before the start */
 	bool files_known;
-	jmp_buf way_out; /* of rte_eal_init */
+	jmp_buf way_out; /* out of rte_eal_init */
 	char panic[128];
 } eal = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -74,7 +74,7 @@ static void eal_lcores(char *buf, size_t len)
 	snprintf(buf + used, len - used, ")");
 }
 
-/** The first line of DPDK's own complaint, if it made one. */
+/** The first line of DPDK's error log, if it has any. */
 static void eal_complaint(const char *log, char *out, size_t len)
 {
 	const char *start = strstr(log, "EAL: ");
@@ -88,14 +88,14 @@ static void eal_complaint(const char *log, char *out, size_t len)
 		snprintf(out, len, "%.*s", (int)(n < len ? n : len - 1), start);
 }
 
-/* A jump, not pthread_exit(), which loads a library: that would fail just when memory or descriptors are short. */
+/* longjmp, not pthread_exit(), which loads a library and so would fail just when memory or descriptors are short. */
 void pmd_eal_panic(const char *text)
 {
 	snprintf(eal.panic, sizeof(eal.panic), "%.*s", (int)strcspn(text, "\n"), text);
 	longjmp(eal.way_out, 1);
 }
 
-/** As rte_eal_init, but a panic is a failure. */
+/** As rte_eal_init, but a panic returns -1. */
 static int eal_init(int argc, char **argv)
 {
 	int rc = -1;
@@ -152,7 +152,7 @@ int pmd_eal_files_limit(struct rlimit *out)
 	return known || getrlimit(RLIMIT_NOFILE, out) == 0 ? 0 : -errno;
 }
 
-/** What DPDK needs from outside. Where something is missing it would fail for good, or print on stdout before it fails. */
+/** Check what DPDK needs from outside. If something is missing it would fail for good, or print on stdout first. */
 static int eal_rehearse(char *err, size_t err_len)
 {
 	void *memory;
@@ -175,7 +175,7 @@ static int eal_rehearse(char *err, size_t err_len)
 	return 0;
 }
 
-/** @return 0: DPDK has been started, with eal.result; or a negative errno: it has not been touched. */
+/** @return 0: DPDK has been started, with result eal.result; or a negative errno: it has not been touched. */
 static int eal_start_once(char *err, size_t err_len)
 {
 	sigset_t all, old;

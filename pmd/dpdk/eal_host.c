@@ -2,10 +2,10 @@
 /*
  * eal_host.c - the outside world as DPDK's static copy in this process sees it.
  *
- * First the calls that the linker diverts here (--wrap), from all that is linked with DPDK. While the EAL starts, on the
- * thread that starts it, they do less than they should; on other threads they do what they always did, except that nobody
- * opens the syslog and that DPDK has no interrupts. Then small stand-ins for libnuma and libbsd: libnuma works in a
- * constructor, in every process that loads it, and both would be further libraries for programs that never open a device.
+ * First the wrappers: calls that the linker diverts here (--wrap) from everything linked with DPDK. On the thread that
+ * starts the EAL they do less than asked; on other threads they act as usual, except that openlog() does nothing and
+ * that DPDK has no interrupts. Then small stand-ins for libnuma and libbsd: libnuma does work in a constructor in every
+ * process that loads it, and both would be additional libraries for programs that never open a device.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 #include "eal.h"
 
-/* Long enough for the TSC calibration, whose result is the rate by which pmd/clock.c makes nanoseconds of the TSC. */
+/* Long enough for the TSC calibration, whose result pmd/clock.c uses to convert the TSC to nanoseconds. */
 #define EAL_CALIBRATION_NS 1000000
 
 #define FD_HIGH 512
@@ -66,7 +66,7 @@ int pmd_fd_high(int fd)
 	return high;
 }
 
-/** The EAL measures the TSC over a sleep of 100 ms; it reads both clocks around it, so a short one will do. */
+/** The EAL measures the TSC over a sleep of 100 ms; since it reads both clocks around it, a short sleep suffices. */
 int __wrap_nanosleep(const struct timespec *req, struct timespec *rem)
 {
 	const struct timespec brief = {.tv_nsec = EAL_CALIBRATION_NS};
@@ -74,14 +74,14 @@ int __wrap_nanosleep(const struct timespec *req, struct timespec *rem)
 	return __real_nanosleep(pmd_eal_starting ? &brief : req, rem);
 }
 
-/** With --no-shconf the EAL puts nothing into its runtime folder, yet makes one, and fails when another user has made
- *  the parent (/tmp/dpdk). None is made. */
+/** With --no-shconf the EAL puts nothing into its runtime folder, but still makes one, and fails if another user
+ *  owns the parent (/tmp/dpdk). So make none. */
 int __wrap_mkdir(const char *path, mode_t mode)
 {
 	return pmd_eal_starting ? 0 : __real_mkdir(path, mode);
 }
 
-/** The application's syslog identity is its own. The EAL's messages go to the stream that eal.c sets. */
+/** Keep the application's syslog identity. The EAL's messages go to the stream that eal.c sets. */
 void __wrap_openlog(const char *ident, int option, int facility)
 {
 	(void)ident;
@@ -89,9 +89,9 @@ void __wrap_openlog(const char *ident, int option, int facility)
 	(void)facility;
 }
 
-/* The EAL has a thread for interrupts and alarms, which ends the process when epoll_ctl() or read() fails there. Nothing that is
- * linked here has interrupts (packet sockets, pcap files) or sets alarms (hotplug, secondary processes): the thread, its
- * pipe, its epoll sets and the alarms' timer are never made. */
+/* The EAL has a thread for interrupts and alarms, which ends the process when epoll_ctl() or read() fails in it.
+ * Nothing linked here has interrupts (packet sockets, pcap files) or sets alarms (hotplug, secondary processes), so
+ * the thread, its pipe, its epoll sets and the alarms' timer are never made. */
 int __wrap_rte_eal_intr_init(void)
 {
 	return 0;
@@ -102,7 +102,7 @@ int __wrap_rte_eal_alarm_init(void)
 	return 0;
 }
 
-/** Alarms and hotplug begin with this: without the thread they fail. */
+/** Alarms and hotplug register here first: they fail, since there is no thread to serve them. */
 int __wrap_rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_callback_fn callback, void *arg)
 {
 	(void)handle;
@@ -111,8 +111,8 @@ int __wrap_rte_intr_callback_register(const struct rte_intr_handle *handle, rte_
 	return -ENOTSUP;
 }
 
-/** A panic while the EAL starts is an error of pmd_eal_start. Later panics assert DPDK's own invariants: there is no state to
- *  go on with, and the process ends as at a failed assertion of ours. */
+/** A panic while the EAL starts becomes an error of pmd_eal_start. Later panics mean that an invariant of DPDK is
+ *  broken: no valid state is left, and the process ends as at a failed assertion of ours. */
 void __wrap___rte_panic(const char *function, const char *format, ...)
 {
 	char text[160];
@@ -126,8 +126,8 @@ void __wrap___rte_panic(const char *function, const char *format, ...)
 	__real___rte_panic(function, "%s%s", text, "");
 }
 
-/** Without a memfd the EAL's heap is anonymous private memory. Shared, it would stay one heap of parent and child after
- *  a fork, under locks that each of them has of its own. */
+/** Without a memfd the EAL's heap is anonymous private memory. A shared heap would remain common to parent and child
+ *  after a fork, each with its own copy of the locks. */
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
 	if (!pmd_eal_starting)
@@ -136,8 +136,8 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 	return -1;
 }
 
-/* The EAL uses libnuma to place huge pages, of which there are none: it sees a machine without NUMA support and
- * never comes to the other calls. */
+/* The EAL uses libnuma to place huge pages, and it has none here: it sees a machine without NUMA support and never
+ * makes the other calls. */
 int numa_available(void)
 {
 	return -1;

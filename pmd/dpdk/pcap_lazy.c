@@ -3,8 +3,8 @@
  * pcap_lazy.c - libpcap on demand, for DPDK's net_pcap.
  *
  * net_pcap is linked statically like the other PMDs, but libpcap would bring ten more libraries into every process.
- * These are the functions that the PMD calls; each forwards to libpcap.so.0.8, which is loaded when the first
- * is called, that is when a device with a net_pcap port is opened. Without libpcap such a port fails to open.
+ * These are the functions that the PMD calls; each forwards to libpcap.so.0.8, which the first call loads, that is,
+ * when a device with a net_pcap port is opened. Without libpcap such a port fails to open.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void *pcap_symbol(const char *name)
 	return library ? dlsym(library, name) : NULL;
 }
 
-/* `fn` is a pointer to the real function of the same type; NULL when there is no libpcap. */
+/* `fn` points to the real function; NULL without libpcap. */
 #define PCAP_REAL(name) __typeof__(&name) fn = (__typeof__(&name))pcap_symbol(#name)
 
 static pcap_t *pcap_absent(char *errbuf)
@@ -31,7 +31,7 @@ static pcap_t *pcap_absent(char *errbuf)
 	return NULL;
 }
 
-/** Never promiscuous, although net_pcap asks for that: frames that are for others are none of ours. */
+/** Never promiscuous, although net_pcap asks for it: frames for other hosts are not ours. */
 pcap_t *pcap_open_live(const char *device, int snaplen, int promisc, int to_ms, char *errbuf)
 {
 	PCAP_REAL(pcap_open_live);
@@ -51,7 +51,7 @@ pcap_t *pcap_open_dead_with_tstamp_precision(int linktype, int snaplen, u_int pr
 	return fn ? fn(linktype, snaplen, precision) : NULL;
 }
 
-/* From here on a pcap_t or pcap_dumper_t exists, so libpcap does; it stays loaded. */
+/* From here on a pcap_t or pcap_dumper_t exists, so libpcap is loaded; it stays loaded. */
 
 void pcap_close(pcap_t *p)
 {
@@ -103,7 +103,7 @@ int pcap_stats(pcap_t *p, struct pcap_stat *stats)
 	return fn ? fn(p, stats) : -1;
 }
 
-/* Called a packet: the symbol is looked up once. A race only does so twice. */
+/* Called per packet: look up the symbol once. A race only looks it up twice. */
 #define PCAP_REAL_HOT(name)                                                                                            \
 	static __typeof__(&name) hot;                                                                                  \
 	__typeof__(&name) fn = __atomic_load_n(&hot, __ATOMIC_RELAXED);                                                \

@@ -3,7 +3,8 @@
  * engine.c - engines of this process: open, close, lock, fork.
  *
  * Owns: the list of open engines, each with its NIC, port, packet pool and thread. The list's lock is taken before an
- * engine's lock, never after. Nothing runs before the first pmd_open; nothing has to run at exit: a process may just end.
+ * engine's lock, never after. Nothing runs before the first pmd_open; nothing has to run at exit: a process may simply
+ * end.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,24 +29,25 @@
 #include "tap.h"
 #include "tools.h"
 
-/* The leading byte of a QPN names the function; 0 is the daemon's. A device without one, an ethdev, is one function. */
+/* The leading byte of a QPN is the function number; 0 is the daemon's. An ethdev device has no daemon and is one
+ * function. */
 #define ETHDEV_FUNCTION	  1
 #define FUNCTION_QPN_BITS 16
 
-/* Frames of a burst, those that a device's ring holds, and some that wait for neighbours. */
+/* Frames of one burst and a few more; for ethdev also those in the device's ring and those waiting for neighbours. */
 #define TX_POOL_SIZE	    127
 #define ETHDEV_TX_POOL_SIZE 1023
 
 static struct {
 	pthread_mutex_t lock;
 	struct pmd_engine *engines;
-	unsigned serial; /* of packet pools, whose names are unique */
-	bool handlers;	 /* of fork and exit are registered */
+	unsigned serial; /* number of the next packet pool: names must be unique */
+	bool handlers;	 /* fork and exit handlers are registered */
 	bool forked;	 /* this is a child of the process that opened engines */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Opening and closing an engine passes cancellation points by the dozen: a thread that ended at one would take the
- * list's lock along. @return the cancellation state to give back. */
+/* Opening and closing an engine passes dozens of cancellation points: a thread cancelled at one would never release the
+ * list's lock. @return the cancellation state to restore. */
 static int process_lock(void)
 {
 	int cancel_state;
@@ -68,7 +70,7 @@ void pmd_lock(struct pmd_engine *e)
 	pmd_mutex_lock(&e->lock);
 }
 
-/** Whether there is more to do than the sleeping thread knows of. */
+/** Whether there is work, or an earlier deadline, that the sleeping thread does not know of. */
 static bool thread_is_needed(const struct pmd_engine *e)
 {
 	uint64_t wake_ns = __atomic_load_n(&e->thread_wake_ns, __ATOMIC_RELAXED);
@@ -82,7 +84,7 @@ static bool thread_is_needed(const struct pmd_engine *e)
 	       (pmd_engine_is_full(e) && !e->thread_retries);
 }
 
-/** The lock's holder may have caused events, a deadline before the one the thread sleeps until, or a full port. */
+/** The lock's holder may have caused events, a full port, or a deadline before the one that the thread sleeps until. */
 void pmd_unlock(struct pmd_engine *e)
 {
 	bool kick = false, yield = false;
@@ -120,9 +122,9 @@ bool pmd_is_forked_child(void)
 	return __atomic_load_n(&process.forked, __ATOMIC_RELAXED);
 }
 
-/* Around fork all locks are held, so that the child finds them free and what they guard whole. DPDK's heap is the
- * child's own copy, but the threads are not there and the sockets are the parent's: engines that were open are dead in
- * the child. */
+/* Around fork all locks are held, so that the child can release them and finds the data that they guard consistent. The
+ * child has its own copy of DPDK's heap, but not the threads, and the sockets are the parent's: engines that were open
+ * are dead in the child. */
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&process.lock);
@@ -144,7 +146,7 @@ static void fork_child(void)
 	pmd_guard_fork_child();
 	pmd_clock_forked();
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
-		pmd_random_forget(&e->random); /* they are the parent's next keys */
+		pmd_random_forget(&e->random); /* or the child would draw the parent's next keys */
 		if (!e->dead) {
 			e->dead = true;
 			e->port->ops->abandon(e->port);
@@ -166,8 +168,8 @@ static void fork_child(void)
 
 /* ---- exit --------------------------------------------------------------------------------------------------- */
 
-/* A program may exit right after its last completion. Locks that somebody holds are left alone: he makes progress, or
- * never will. */
+/* A program may exit right after its last completion, so send what is held back. Engines that another thread has locked
+ * are skipped: that thread makes progress, or never will. */
 static void exit_flush(void)
 {
 	if (pthread_mutex_trylock(&process.lock) != 0)
@@ -183,7 +185,7 @@ static void exit_flush(void)
 	pthread_mutex_unlock(&process.lock);
 }
 
-/** Before anything that a fork on another thread must not find half done. */
+/** Register fork and exit handlers, before anything that a fork on another thread must not find half done. */
 static void process_handlers(void)
 {
 	if (process.handlers)
@@ -224,7 +226,7 @@ static uint32_t engine_source(void *ctx, const struct nic_gid *dgid, uint32_t de
 	return pmd_links_source(e->links, dgid, dest_qpn, own, claimed);
 }
 
-/** A device on an Ethernet port is not reached by the host's own sockets. */
+/** Always false for an ethdev device: the host's own sockets do not reach it. */
 static bool engine_is_local(void *ctx, const struct nic_gid *gid)
 {
 	const struct pmd_engine *e = ctx;
@@ -303,11 +305,11 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, 
 	if (e->control)
 		pmd_tools_serve(e);
 	while (nic_event_next(e->nic, &event))
-		; /* that the first GIDs appeared is news to nobody */
+		; /* drop the events of the first GIDs: no application has seen the device yet */
 	return 0;
 }
 
-/** The port, and for a device that processes share the place in it. */
+/** Open the port and, for a device that processes share, get a function of it. */
 static int engine_open_port(struct pmd_engine *e, enum nic_mtu mtu, char *err, size_t err_len)
 {
 	int rc;
@@ -344,7 +346,7 @@ no_port:
 	return rc;
 }
 
-/** The port goes before the place: whoever gets the place next must find its sockets unused. */
+/** Close the port before the function is released: its next owner must find its sockets unused. */
 static void engine_close_port(struct pmd_engine *e)
 {
 	e->port->ops->close(e->port);
@@ -364,7 +366,7 @@ static bool engine_serves(void *ctx, uint16_t service)
 	return pmd_services_have(ctx, service);
 }
 
-/** Same-host peers are reached through memory, as far as the device is shared at all. */
+/** Reach same-host peers through shared memory; only for devices that processes share. */
 static int engine_open_links(struct pmd_engine *e, char *err, size_t err_len)
 {
 	const char *wrong;
@@ -430,7 +432,7 @@ static int engine_progress_mode(struct pmd_engine *e, char *err, size_t err_len)
 	return -EINVAL;
 }
 
-/** Open what an engine consists of, in the order of need. */
+/** Open the engine's parts in order of dependency. */
 static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 {
 	bool ethdev = strncmp(e->device.port, "ethdev:", 7) == 0;
@@ -559,7 +561,7 @@ void pmd_close(struct pmd_engine *engine)
 	for (link = &process.engines; *link != engine; link = &(*link)->next)
 		;
 	*link = engine->next;
-	/* The list's lock is held on: the same device may be opened again at once, and its address must be free. */
+	/* Keep the list's lock: the same device may be opened again at once, and its address must be free by then. */
 	pmd_thread_stop(engine);
 	PMD_POINT(close_begun);
 	pmd_tools_close(engine);

@@ -9,7 +9,7 @@ void patience_init(struct patience *p)
 	*p = (struct patience){.spin_after = PATIENCE_SPIN_AFTER, .gather_after = PATIENCE_GATHER_AFTER};
 }
 
-/** The time to spin is over. */
+/** The spin ended without a packet. */
 static void spun_in_vain(struct patience *p)
 {
 	p->spin_ns = 0;
@@ -18,7 +18,7 @@ static void spun_in_vain(struct patience *p)
 		p->spin_after *= 2;
 }
 
-/** What speaks for spinning now, in short sleeps; 0: nothing does. */
+/** Credit of this wake-up towards spinning, in short sleeps; 0: none. */
 static unsigned promise(const struct patience *p, unsigned got, uint64_t now_ns)
 {
 	if (got >= PATIENCE_BULK)
@@ -38,13 +38,13 @@ bool patience_spins(struct patience *p, unsigned got, uint64_t now_ns)
 		return p->spin_ns != 0;
 	}
 	if (spins) {
-		p->spin_after = PATIENCE_SPIN_AFTER; /* it has paid */
+		p->spin_after = PATIENCE_SPIN_AFTER; /* the spin paid */
 	} else {
 		more = promise(p, got, now_ns);
 		p->promised = more ? p->promised + more : patience_doubt(p->promised);
 		if (p->promised < p->spin_after)
 			return false;
-		p->gathers = false; /* what comes from now on has not gathered */
+		p->gathers = false; /* packets from now on have not gathered */
 	}
 	p->spin_ns = now_ns + PATIENCE_SPIN_NS;
 	return true;
@@ -64,7 +64,7 @@ bool patience_gathers(struct patience *p)
 	if (p->gathers || brought > PATIENCE_THIN)
 		p->thin = 0;
 	else
-		p->thin += brought > 0; /* woken for something else it has learned nothing */
+		p->thin += brought > 0; /* a wake-up without packets does not count */
 	p->gathers = p->thin >= p->gather_after;
 	return p->gathers;
 }

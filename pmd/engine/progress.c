@@ -3,11 +3,11 @@
  * progress.c - one step of an engine's work, and the steps that polling application threads take.
  *
  * A step receives a burst, runs expired timers, transmits what is due and hands out events; it is bounded, so that
- * the lock is free again soon. Steps are taken
+ * the lock is soon free again. Steps are taken
  *   - inline, by every polling call of the application (lowest latency, no wake-ups), and
- *   - by the engine's thread, when nobody polls (thread.c).
+ *   - by the engine's thread, when no application thread polls (thread.c).
  *
- * Delayed ACKs go when an inline poll finds nothing else to do, and always when the thread serves.
+ * Delayed ACKs are sent when an inline poll finds nothing else to do, and always when the thread serves.
  */
 #include <sched.h>
 #include <string.h>
@@ -19,32 +19,32 @@
 #include "strays.h"
 #include "tap.h"
 
-#define INLINE_RX_BUDGET   1 /* one burst: what came may be what the caller polls for */
+#define INLINE_RX_BUDGET   1 /* one burst: it may contain what the caller polls for */
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
-#define DOORBELLS_SILENT   16 /* in a row, with nothing to send, until what has come is looked for */
+#define DOORBELLS_SILENT   16 /* doorbells in a row with nothing to send before one receives */
 #define SETTLE_STEPS	   8
 #define SETTLE_SENDS	   64
-#define AWAY_NS		   1000000	 /* without a step: what has come meanwhile is taken before timers run, */
-#define BEHIND_STEPS	   64		 /* for so many steps at most */
-#define RESOLVE_NS	   1000000000ull /* at most, on a machine that forgets neighbours as fast as it learns them */
+#define AWAY_NS		   1000000	 /* after so long without a step, receive the backlog before timers run, */
+#define BEHIND_STEPS	   64		 /* for at most so many steps */
+#define RESOLVE_NS	   1000000000ull /* bounds pmd_resolve where neighbours are forgotten as fast as learned */
 #define RESOLVE_PAUSE_NS   50000
-#define QUIET_NS	   1500	 /* after which a poll is a whole step again: timers, the port */
-#define DOORBELL_STEP_NS   20000 /* after which a doorbell that takes what has come is a whole step */
+#define QUIET_NS	   1500	 /* after which a poll is a full step again: timers, the port */
+#define DOORBELL_STEP_NS   20000 /* after which a doorbell that received packets takes a full step */
 #define PORT_PAUSE_MIN_NS  250
 #define PORT_PAUSE_NS	   8000 /* at most */
-#define PORT_BUSY_SHIFT	   3	/* then, while links bring packets: so many doublings more */
-#define PORT_OWED	   16	/* packets */
-#define WORTH_A_CLOCK	   16	/* packets that take so long that reading the clock once more does not show */
+#define PORT_BUSY_SHIFT	   3	/* at PORT_PAUSE_NS, while links bring packets: longer by this shift */
+#define PORT_OWED	   16	/* packets sent since the last receive: look at the port now */
+#define WORTH_A_CLOCK	   16	/* packets whose cost makes one more clock read negligible */
 
 /*
- * An application thread gives the CPU away after so many empty polls in a row: on one core with its peer it would otherwise
- * poll out its time slice (milliseconds) before the peer can answer. Where giving away brought what was polled for, the peer
- * is on this core, and it happens sooner; where nobody wanted the CPU, or somebody else did, later.
+ * An application thread yields the CPU after a number of empty polls in a row: on one core with its peer it would
+ * otherwise poll out its time slice (milliseconds) before the peer can answer. If a yield brought what was polled for,
+ * the peer is on this core, and the next yield comes sooner; if no thread took the CPU, or an unrelated one did, later.
  */
 #define YIELD_POLLS_MIN 8
 #define YIELD_POLLS_MAX 512
-#define YIELD_TAKEN_NS	1000 /* it has been given away for so long: somebody took it */
+#define YIELD_TAKEN_NS	1000 /* a yield longer than this: another thread ran */
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
 
@@ -77,7 +77,7 @@ bool pmd_engine_tx_refill(struct pmd_engine *e)
 	return true;
 }
 
-/** Offer what is filled to the port; slots whose mbufs it took get new ones. @return false: no room. */
+/** Offer the filled slots to the port; slots whose mbufs it took get new ones. @return false: no room. */
 static bool tx_drain(struct pmd_engine *e, uint64_t now_ns)
 {
 	e->tx_first += e->port->ops->tx_burst(e->port, e->tx + e->tx_first, e->tx_end - e->tx_first, now_ns);
@@ -118,7 +118,7 @@ bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	return true;
 }
 
-/** All of them: there is at most one of a source and type, and nobody comes back for what would be left. */
+/** Hand out all events: at most one per source and type is queued, and no later call would fetch the rest. */
 void pmd_engine_events(struct pmd_engine *e)
 {
 	struct nic_event event;
@@ -142,10 +142,11 @@ void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uin
 }
 
 /**
- * Packets that came are given to the NIC: as many as the budget says, and at least as many as were sent since, if so many
- * are there. Who sends more than he receives lets the port's buffer run over, and UC and UD have no window against that.
- * Packets that the port drops count: whatever strangers send, the lock is free again after PMD_STEP_PACKETS_MAX.
- * @return how many were given to the NIC.
+ * Hand received packets to the NIC: up to the budget, or the number sent since the last receive if that is larger (up
+ * to PMD_PORT_RX_MOST). A step that received less than it sent would let the port's buffer overflow, and UC and UD have
+ * no window against that. Packets that the port drops count, so that no traffic of strangers holds the lock beyond
+ * PMD_STEP_PACKETS_MAX.
+ * @return packets handed to the NIC.
  */
 static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 {
@@ -169,9 +170,9 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 }
 
 /**
- * Asking the kernel for packets costs as much as a packet that comes through a link: with links the port is looked at now
- * and then, at once again when it had something, and the less often the longer it has been empty. Who has packets of links to do
- * meanwhile would pay with their time: one that is copied whole takes as long as the pause.
+ * Whether to look at the port. Asking the kernel for packets costs as much as a packet through a link: a function with
+ * links looks at once after packets, and less often the longer the port has been empty. While links bring packets the
+ * longest pause grows further, as the looks would delay them: one large packet takes as long as the pause.
  */
 static bool port_is_due(const struct pmd_engine *e, bool busy, uint64_t now_ns)
 {
@@ -181,7 +182,7 @@ static bool port_is_due(const struct pmd_engine *e, bool busy, uint64_t now_ns)
 	       now_ns - e->port_looked_ns >= e->port_pause_ns << (busy && idle ? PORT_BUSY_SHIFT : 0);
 }
 
-/** Packets have been received with the engine locked. */
+/** Update the maximum of packets received under one hold of the lock. */
 static void note_taken(struct pmd_engine *e)
 {
 	if (e->taken > e->port->stats.lock_packets_max)
@@ -207,13 +208,13 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 	return links + got;
 }
 
-/** Whether nothing is left to do that was not left on purpose but what comes by links, the port, and timers. */
+/** Whether only links, the port and timers can bring work, so that a quiet poll has to look at links only. */
 static bool is_quiet(const struct pmd_engine *e)
 {
 	return pmd_links_any(e->links) && !e->taps && !pmd_engine_is_full(e);
 }
 
-/** Whoever polls has what he polls for, and nothing has to be sent for it: the rest can wait a little. */
+/** Whether the poller has its completions and nothing is to be sent: timers and ACKs can then wait up to QUIET_NS. */
 static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 {
 	return nic_completions(e->nic) >= e->rx_until && now_ns - e->step_ns < QUIET_NS && !nic_tx_pending(e->nic) &&
@@ -221,9 +222,9 @@ static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 }
 
 /**
- * Whether timers have to wait. After a while in which nobody took a step all may have run out, and their peers have answered
- * long ago: that lies in the port, or in a link, behind what else has come. Who looks seldom, and always finds something, has
- * timers every second time.
+ * Whether timers have to wait. After AWAY_NS without a step all may have expired although the peers answered long ago:
+ * the answers lie in the port or a link, behind other packets. If steps are rare and each finds packets, timers run in
+ * every second one.
  */
 static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t due_ns, uint64_t now_ns)
 {
@@ -275,19 +276,20 @@ void pmd_engine_look_after(struct pmd_engine *e)
 
 	if (!e->control)
 		return;
-	/* Connections come and go: cancellation points by the dozen, and the engine is locked. */
+	/* Serving connections passes dozens of cancellation points, and the engine is locked. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pmd_control_poll(e);
 	pthread_setcancelstate(cancel_state, NULL);
-	/* Who sleeps does so on the port's descriptor of before. */
+	/* The waiting thread sleeps on the port's old descriptor. */
 	if (e->wait_asleep && e->wait_changes != e->port->wait_changes)
 		pmd_engine_call(e);
 }
 
 /* ---- inline ------------------------------------------------------------------------------------------------- */
 
-/** Tell the thread that an application thread has moved packets since start_ns, `references` of them with payload by reference, any
- *  of which takes as long as many packets. @return when that ended; start_ns: at once. */
+/** Tell the engine's thread that an application thread has moved packets since start_ns, `references` of them with
+ *  payload by reference; one such costs as much as many packets. @return when the work ended; start_ns if it was too
+ *  little to time. */
 static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t references, uint64_t start_ns)
 {
 	uint64_t now_ns;
@@ -302,8 +304,8 @@ static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t r
 }
 
 /**
- * Polls in a row that found nothing, and what the last time the CPU was given away was good for. What is polled for has come
- * as well when the thread, or the peer, has brought it meanwhile. Lock held.
+ * Count empty polls in a row, and adapt yield_after to the outcome of the last yield. Completions that the engine's
+ * thread produced meanwhile also count as found. Lock held.
  */
 static void inline_count(struct pmd_engine *e, bool found)
 {
@@ -333,7 +335,7 @@ static void inline_step(struct pmd_engine *e)
 	uint64_t references = e->port->stats.link_rx_references;
 
 	__atomic_store_n(&e->inline_last_ns, PMD_POLLS_NOW, __ATOMIC_RELAXED);
-	/* While the thread serves, nobody is known to poll again soon: no reason to hold ACKs back. */
+	/* While the engine's thread serves, no poll is known to follow soon: do not hold ACKs back. */
 	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->polled, __ATOMIC_RELAXED));
 
 	if (pmd_engine_control_is_due(e))
@@ -346,8 +348,8 @@ static void inline_step(struct pmd_engine *e)
 }
 
 /**
- * Most polls find nothing. After a step, or a doorbell, that has left nothing to do, what is new lies in a link, but for timers and the port, for which a poll
- * now and then is enough: others only look there. @return false: there is more to do.
+ * Fast path: most polls find nothing. After a step or doorbell that left nothing to do, a poll only looks at the links;
+ * timers and the port get a full step every QUIET_NS. @return false: take a step.
  */
 static bool inline_is_quiet(struct pmd_engine *e)
 {
@@ -402,17 +404,17 @@ void pmd_inline_yield(struct pmd_engine *e)
 
 	__atomic_store_n(&e->yielding_cpu, cpu, __ATOMIC_RELAXED);
 	sched_yield();
-	/* Another thread may have given another away meanwhile. One that gives away the same is forgotten with it: then the
-	 * engine's thread misses a chance to leave packets to it, no more. */
+	/* Another thread may be yielding another CPU by now: keep its entry. If it is yielding the same CPU, its entry
+	 * is cleared too; then the engine's thread only misses a chance to leave packets to it. */
 	__atomic_compare_exchange_n(&e->yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->yielded,
 			 pmd_clock_age(pmd_now_ns(), start_ns) > YIELD_TAKEN_NS ? PMD_YIELD_TAKEN : PMD_YIELD_UNWANTED,
 			 __ATOMIC_RELAXED);
 }
 
-/** A program that posts more than it polls takes what has come all the same: or the thread would wake for it. But not long payloads: who
- *  posts a READ is not kept by those that he has posted before, and when he polls next, one call copies several.
- *  @return whether something had come by a link. */
+/** Receive from links in a doorbell, or the thread would have to wake for a program that posts more than it polls. Skip
+ *  payloads by reference: copying would delay post_send, and at the next poll one call copies several. Also receive
+ *  from the port if much was sent since. @return whether a link had packets. */
 static bool doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 {
 	bool found = e->links && pmd_links_ready(e->links);
@@ -441,7 +443,7 @@ void pmd_doorbell(struct pmd_engine *e)
 	if (e->dead)
 		return;
 	references = e->port->stats.link_rx_references;
-	/* What was posted waits for something; what has come meanwhile can, a little. */
+	/* Nothing can be sent now; what has arrived can wait a few doorbells. */
 	if (!nic_tx_pending(e->nic) && e->tx_first == e->tx_end && ++e->silent_doorbells < DOORBELLS_SILENT)
 		return;
 	e->silent_doorbells = 0;
@@ -452,8 +454,8 @@ void pmd_doorbell(struct pmd_engine *e)
 		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
 	e->quiet = !nic_acks_wait(e->nic) && !nic_tx_pending(e->nic) && is_quiet(e);
 	inline_worked(e, e->sent, e->port->stats.link_rx_references - references, now_ns);
-	/* Who has all that he polls for from doorbells takes no steps, and for the thread he polls: nobody else would see to timers,
-	 * the port and new connections. */
+	/* If doorbells bring all completions, polls need take no steps, while the engine's thread still sees the
+	 * application polling: so take one here for timers, the port and new connections. */
 	if (found && now_ns - e->step_ns >= DOORBELL_STEP_NS && now_ns - e->stepped_ns >= DOORBELL_STEP_NS)
 		inline_step(e);
 }
@@ -471,7 +473,7 @@ void pmd_resolve(struct pmd_engine *e, const struct nic_gid *dgid)
 	while (asking && pmd_now_ns() < end_ns) {
 		pmd_lock(e);
 		asking = !e->dead && e->port->ops->resolve(e->port, dgid, pmd_now_ns());
-		if (!e->dead) /* also for the deadline of a question whose answer need not be waited for */
+		if (!e->dead) /* also after resolve() is done: its query may have left a deadline */
 			pmd_engine_step(e, THREAD_RX_BUDGET, true);
 		pmd_unlock(e);
 		if (asking)
@@ -488,7 +490,7 @@ void pmd_settle(struct pmd_engine *e)
 		return;
 	while (step < SETTLE_STEPS && (pmd_engine_step(e, THREAD_RX_BUDGET, true) > 0 || e->port->more))
 		step++;
-	/* Others receive all the time, and have more to acknowledge than goes at once. */
+	/* Other QPs keep receiving, and may have more ACKs than one transmit can send. */
 	nic_ack_flush(e->nic, true);
 	do {
 		pmd_engine_transmit(e, TX_BUDGET, pmd_now_ns());
@@ -500,7 +502,7 @@ void pmd_expect_sleep(struct pmd_engine *e)
 	if (e->dead)
 		return;
 	__atomic_store_n(&e->expect_sleep, true, __ATOMIC_RELAXED);
-	/* A program that has slept in pmd_wait before is about to do so again. */
+	/* A program that has slept in pmd_wait will do so again and serve itself: do not wake the thread. */
 	if (__atomic_load_n(&e->polled, __ATOMIC_RELAXED) && __atomic_load_n(&e->waits, __ATOMIC_RELAXED) == 0)
 		pmd_engine_kick(e);
 }

@@ -2,10 +2,12 @@
 /*
  * sleep.c - what an engine's thread, or an application thread that stands in for it, sleeps on, and for how long.
  *
- * Two eventfds: the doorbell is the thread's own; the bell wakes whoever serves, and other processes ring it too.
+ * Two eventfds: the doorbell wakes only the engine's thread; the bell wakes the serving thread, and other processes
+ * ring it too.
  *
- * The thread sleeps in ppoll(). Who stands in for it is woken for every message, and there each system call shows: it sleeps
- * on an epoll set that reports the bell when it rings and not as long as it has a count, so that the count need not be taken.
+ * The engine's thread sleeps in ppoll(). An application thread that stands in for it is woken for every message, where
+ * each system call shows: it sleeps on an epoll set that watches the bell edge-triggered, so that its count need not be
+ * cleared.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +23,7 @@
 #include "engine_priv.h"
 #include "tap.h"
 
-/* Ports without a descriptor to wait on are looked at after intervals that grow to this. */
+/* A port without a descriptor to wait on is polled at intervals that grow to INTERVAL_MAX_NS. */
 #define INTERVAL_MIN_NS PMD_RETRY_NS
 #define INTERVAL_MAX_NS 1000000
 
@@ -29,8 +31,8 @@ static void count_up(int fd)
 {
 	const uint64_t one = 1;
 
-	/* The counter of an eventfd cannot be full here; and if it were, the sleeper would wake all the same. Not write(): a
-	 * cancellation point, and callers hold locks. */
+	/* The eventfd's counter cannot be full here; even if it were, the sleeper would wake. Not write(), which is a
+	 * cancellation point: callers hold locks. */
 	syscall(SYS_write, fd, &one, sizeof(one));
 }
 
@@ -44,7 +46,7 @@ void pmd_engine_call(struct pmd_engine *e)
 	count_up(__atomic_load_n(&e->waiter, __ATOMIC_RELAXED) ? e->bell_fd : e->doorbell_fd);
 }
 
-/** Until a port without a descriptor is to be looked at again: longer and longer while nothing comes. */
+/** Time until the next poll of a port without a descriptor; grows while nothing arrives. */
 static uint64_t interval_ns(struct pmd_engine *e, unsigned got)
 {
 	e->interval_ns = got ? 0 : e->interval_ns ? e->interval_ns * 5 / 4 : INTERVAL_MIN_NS;
@@ -85,7 +87,7 @@ static struct timespec timespec_of(uint64_t ns)
 	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-/** Take the count of a bell. @return false: there was none. */
+/** Clear the count of an eventfd. @return false: it was 0. */
 static bool count_take(int fd)
 {
 	uint64_t count;
@@ -93,7 +95,7 @@ static bool count_take(int fd)
 	return syscall(SYS_read, fd, &count, sizeof(count)) > 0;
 }
 
-/** Of a packet socket whose interface went down: reported until it is fetched. */
+/** Clear the error of a packet socket whose interface went down: poll reports it until it is fetched. */
 static void fetch_error(int fd)
 {
 	socklen_t len = sizeof(int);
@@ -140,7 +142,7 @@ static bool set_add(int set, int fd, uint32_t events, enum pmd_woken woken)
 	return fd < 0 || epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/** @return -1: there is no descriptor left. */
+/** @return the set; -1: it could not be made. */
 static int set_make(const struct pmd_engine *e)
 {
 	int set = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
@@ -154,8 +156,8 @@ static int set_make(const struct pmd_engine *e)
 	return set;
 }
 
-/* When the port's descriptor is another the set is made anew: a closed socket that has duplicates elsewhere, as those of the
- * daemon's do, would stay in it. */
+/* When the port's descriptor has changed, make the set anew: a closed socket with duplicates elsewhere, as the daemon's
+ * sockets have, would stay in it. */
 bool pmd_engine_wait_prepare(struct pmd_engine *e)
 {
 	int cancel_state;
@@ -172,7 +174,7 @@ bool pmd_engine_wait_prepare(struct pmd_engine *e)
 	return e->wait_set >= 0;
 }
 
-/* Others may have made the bell one that blocks. */
+/* RWF_NOWAIT: another process may have made the bell blocking. */
 void pmd_engine_bell_drain(struct pmd_engine *e)
 {
 	uint64_t count;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thread.c - the engine's thread: does the work when no application thread polls, and keeps out of the way when one does.
+ * thread.c - the engine's thread: does the work when no application thread polls, and keeps out of the way otherwise.
  *
  * On a machine with few cores a thread that spins, or that wakes for every packet beside a polling application, costs
  * milliseconds. So it has two ways to wait:
- *   serving: it blocks on the port, on its doorbell and until the next deadline. An idle engine is here and uses no CPU.
+ *   serving: it blocks on the port, bell and doorbell until the next deadline. An idle engine serves and uses no CPU.
  *            Every packet wakes it.
- *   polled:  application threads have been polling; it looks on, from outside the port, in slices of time, and serves when
- *            the polling has stopped.
- * Which way is learned from who finds the traffic: a thread that wakes for packets and finds them taken loses credit and
- * looks on when it has none left; one that finds packets itself serves with full credit, but for those that it finds because
- * a polling thread has just given it the CPU. Programs that sleep on completion channels say so (pmd_expect_sleep).
+ *   polled:  application threads have been polling; it looks on in time slices, without blocking on the port, and
+ *            serves when the polling has stopped.
+ * It chooses by which thread finds the traffic. If it wakes for packets and finds them taken it loses credit, and with
+ * none left it looks on. If it finds packets itself it regains credit, except for packets that it finds because a
+ * poller has just yielded the CPU to it. Programs that sleep on completion channels say so (pmd_expect_sleep).
  *
- * UROCE_PROGRESS chooses otherwise: `thread` always serves, `pinned` serves without ever sleeping (for machines with
- * cores to spare), `inline` has no thread: then nothing moves unless the application polls.
+ * UROCE_PROGRESS overrides this: `thread` always serves, `pinned` serves without ever sleeping (for machines with cores
+ * to spare), `inline` has no thread: nothing moves unless the application polls.
  *
  * Owns: the thread's state on its stack, engine->polled, engine->thread_wake_ns while it sleeps.
  */
@@ -32,47 +32,47 @@
 
 #define SLICE_MIN_NS	50000
 #define SLICE_MAX_NS	250000
-#define SLICE_LONG_NS	1000000	 /* at most, after many of them: what has polled for so long polls on */
-#define SLICE_DEEP_NS	16000000 /* an application thread that waits for so long is left to itself */
-/* A timer's end takes up to 60 us from the CPU that it is on in a virtual machine, more than the thread needs it for. In the end it
- * looks on when the kernel's tick comes, which it does anyway to a CPU that somebody polls on. */
+#define SLICE_LONG_NS	1000000	 /* maximum after many slices: long polling tends to go on */
+#define SLICE_DEEP_NS	16000000 /* slices that grow to this during one wait become unbounded */
+/* In a virtual machine an expiring timer takes up to 60 us from its CPU, more than the look itself. After long polling
+ * the thread aligns its looks with the kernel's tick, which interrupts a polling CPU anyway. */
 #define SLACK_NS	1
 #define SLACK_LONG_NS	4000000
-/* A poll that is not older than this means that somebody is polling ... */
+/* A poll not older than this means that an application thread is polling ... */
 #define POLLING_NS	20000
-/* ... and one that is not older than this, that the packet which woke the thread is about to be found. The thread
- * then waits so long outside the port before it looks again. */
+/* ... and one not older than POLLING_NOW_NS, that the poller is about to find the packet that woke the thread. The
+ * thread then waits POLLING_WAIT_NS before it looks again. */
 #define POLLING_NOW_NS	4000
 #define POLLING_WAIT_NS 6000
-/* Of a thread that has given the CPU to us it means that when it is not older than this: others have the CPU, too. And so
- * long after we have the CPU because of that, and find what it was about to find. */
+/* Same test as POLLING_NS for a poller that yielded to us; longer, as other threads may run first. Within LET_IN_NS of
+ * its last poll, packets that we find count as the poller's: it was about to find them. */
 #define YIELDING_NS	1000000
 #define LET_IN_NS	100000
 
-#define CREDIT_FULL	8     /* wake-ups in vain until the thread looks on, at first */
-#define CREDIT_MOST	256   /* and when it has been a mistake again and again: packets waited until it looked */
-#define LOOKS_RIGHT	8     /* slices in a row after which it was none */
-#define LOOKS_LONG	64    /* after so many it looks on for longer at a time; when packets have waited for that: */
-#define LOOKS_LONG_MOST 65536 /* after twice as many the next time, and so on */
-#define LOOKS_LAST	2     /* times LOOKS_LONG, as it is then, and it looks on with the kernel's tick */
-#define CREDIT_NEW	3     /* after the polling seemed to have stopped */
+#define CREDIT_FULL	8     /* initial credit_full: vain wake-ups before the thread looks on */
+#define CREDIT_MOST	256   /* its maximum; doubles when looking on was wrong: packets waited for the next look */
+#define LOOKS_RIGHT	8     /* slices in a row after which looking on was right */
+#define LOOKS_LONG	64    /* initial looks_long: slices before they get longer; doubles if packets waited then, */
+#define LOOKS_LONG_MOST 65536 /* up to this */
+#define LOOKS_LAST	2     /* times looks_long slices: then looks follow the kernel's tick */
+#define CREDIT_NEW	3     /* credit after polling stopped and no packet had waited */
 #define CREDIT_FIND	4
-#define SPINNING_POLLS	16 /* between two wake-ups of the thread: somebody polls in a loop */
+#define SPINNING_POLLS	16 /* polls between two wake-ups of the thread: the application polls in a loop */
 
-/* After a sleep of that length the clock is compared with the kernel's. */
+/* After an undisturbed sleep of this length compare the clock with the kernel's. */
 #define CLOCK_CHECK_NS SLICE_LONG_NS
 
-/* Times in a row that the thread finds the lock taken before it waits for it. */
+/* Failed trylocks in a row before the thread waits for the lock. */
 #define LOCK_TRIES 8
 
-/* While there was traffic lately the thread sleeps no longer than this, so that a new deadline seldom has to wake it
- * (a doorbell costs a system call and a wake-up); after so many idle sleeps it sleeps until it is called. */
+/* After recent traffic the thread sleeps no longer than NAP_NS, so that a new deadline seldom has to wake it (a
+ * doorbell costs a system call and a wake-up); after NAPS idle sleeps it sleeps until it is called. */
 #define NAP_NS 10000000
 #define NAPS   10
 
-/* The thread hardly ever spins, and where the application spins on memory everything waits for it: it asks to run before the
- * application when it wakes. With the default slice the kernel lets a spinning thread go on to its next tick (4 ms);
- * with the default weight a thread that did much work lately is not entitled to preempt. */
+/* The thread hardly ever spins, and an application that spins on memory makes no progress without it: it asks to
+ * preempt the application when it wakes. With the default slice the kernel lets a spinning thread run to its next tick
+ * (4 ms); with the default weight a thread that did much work lately is not entitled to preempt. */
 #define THREAD_SLICE_NS 100000
 #define THREAD_NICE	(-10)
 
@@ -81,13 +81,13 @@ struct thread_state {
 	int credit, credit_full;
 	unsigned naps, refused;
 	bool slack;		    /* its sleeps end with the kernel's tick */
-	bool doubts;		    /* that anybody still polls: it looks again soon */
-	unsigned looks, looks_long; /* slices in a row; after how many they get longer */
-	uint32_t waits;		    /* when last looked at */
+	bool doubts;		    /* polling may have stopped: look again soon */
+	unsigned looks, looks_long; /* slices in a row; how many before they get longer */
+	uint32_t waits;		    /* e->waits at the last look */
 	uint64_t slice_ns;
 	struct patience patience;
-	uint64_t polls, finds;	     /* inline_polls, inline_finds when last looked at */
-	uint64_t work_ns, looked_ns; /* inline_work_ns, and when that was */
+	uint64_t polls, finds;	     /* inline_polls, inline_finds at the last look */
+	uint64_t work_ns, looked_ns; /* inline_work_ns at the last look, and its time */
 };
 
 /** Whether application threads have spent most of the time since the last call moving packets. */
@@ -101,7 +101,8 @@ static bool thread_has_help(struct thread_state *s, uint64_t now_ns)
 	return worked > passed / 2;
 }
 
-/** The application has closed our descriptors, as daemons do. Only its polling is left; sleeping on nothing would spin. */
+/** The application has closed our descriptors, as daemons do. Stop: without them this thread would spin. Only the
+ *  application's polling makes progress then. */
 static void thread_end(struct pmd_engine *e)
 {
 	pmd_mutex_lock(&e->lock);
@@ -111,7 +112,7 @@ static void thread_end(struct pmd_engine *e)
 	__atomic_store_n(&e->stop, true, __ATOMIC_RELAXED);
 }
 
-/** As pmd_engine_sleep. */
+/** As pmd_engine_sleep; ends the thread if descriptors were closed. */
 static unsigned thread_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
 {
 	unsigned woken = pmd_engine_sleep(e, serve, timeout_ns);
@@ -119,13 +120,14 @@ static unsigned thread_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_
 	if (woken & PMD_WOKEN_CLOSED)
 		thread_end(e);
 	if (!woken && timeout_ns >= CLOCK_CHECK_NS)
-		pmd_clock_check(); /* the kernel says that time has passed */
+		pmd_clock_check(); /* the timeout expired: that much time has passed */
 	return woken;
 }
 
 /**
- * Take the lock, but do not queue up for it behind a polling thread: while somebody waits for a mutex every unlock is a
- * system call, and the poller gets it again all the same. @return false: somebody has it, and so makes progress.
+ * Take the lock, but do not queue behind a poller: while a thread waits for a mutex every unlock is a system call, and
+ * the poller gets the mutex again anyway. After LOCK_TRIES failures in a row, wait. @return false: an application
+ * thread holds it, and so makes progress.
  */
 static bool thread_lock(struct thread_state *s)
 {
@@ -141,8 +143,8 @@ static bool thread_lock(struct thread_state *s)
 }
 
 /**
- * How long to look on. While an application thread waits in the engine's stead, and has been doing so since the last look,
- * longer and longer, in the end without an end to it: then who stops waiting calls.
+ * How long to look on. Slices grow; while the same wait of an application thread goes on, beyond max_ns and finally
+ * without limit: the waiter kicks this thread when it stops.
  */
 static uint64_t thread_slice(struct thread_state *s)
 {
@@ -160,7 +162,7 @@ static uint64_t thread_slice(struct thread_state *s)
 		s->slice_ns = max_ns;
 	if (slice_ns <= max_ns)
 		return slice_ns;
-	__atomic_store_n(&e->thread_deep, true, __ATOMIC_SEQ_CST); /* pairs with wait_leave in wait.c */
+	__atomic_store_n(&e->thread_deep, true, __ATOMIC_SEQ_CST); /* pairs with wait_end() in wait.c */
 	if (!__atomic_load_n(&e->waiter, __ATOMIC_SEQ_CST))
 		return SLICE_MIN_NS;
 	if (slice_ns < SLICE_DEEP_NS)
@@ -175,7 +177,7 @@ static bool thread_is_spared(const struct thread_state *s)
 	return __atomic_load_n(&s->e->waiter, __ATOMIC_RELAXED);
 }
 
-/** Whether the next sleeps may end with the tick. */
+/** Set whether sleeps may be delayed to the kernel's tick. */
 static void thread_set_slack(struct thread_state *s, bool slack)
 {
 	if (slack == s->slack)
@@ -184,17 +186,18 @@ static void thread_set_slack(struct thread_state *s, bool slack)
 	prctl(PR_SET_TIMERSLACK, slack ? SLACK_LONG_NS : SLACK_NS);
 }
 
-/** Until the next look; who serves meanwhile is woken when it is time to. @return whether the doorbell rang. */
+/** Sleep until the next look; wakes the waiting application thread at its deadline. @return whether the doorbell
+ *  rang. */
 static bool thread_rest(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
 	uint64_t slice_ns = s->doubts ? SLICE_MIN_NS : thread_slice(s), now_ns = pmd_now_ns(), wait_ns, late_ns;
 	bool rang, slack = slice_ns == SLICE_LONG_NS && s->looks >= LOOKS_LAST * s->looks_long && !thread_is_spared(s);
 
-	late_ns = slack ? SLACK_LONG_NS : 0; /* who waits relies on look_ns */
+	late_ns = slack ? SLACK_LONG_NS : 0; /* wait_sleep() relies on look_ns */
 	__atomic_store_n(&e->look_ns, slice_ns == UINT64_MAX ? UINT64_MAX : now_ns + slice_ns + late_ns,
 			 __ATOMIC_SEQ_CST);
-	wait_ns = __atomic_load_n(&e->wait_ns, __ATOMIC_SEQ_CST); /* pairs with wait_sleep in wait.c */
+	wait_ns = __atomic_load_n(&e->wait_ns, __ATOMIC_SEQ_CST); /* pairs with wait_sleep() in wait.c */
 	if (wait_ns <= now_ns)
 		slice_ns = 0;
 	else if (wait_ns - now_ns < slice_ns && wait_ns != UINT64_MAX)
@@ -208,13 +211,13 @@ static bool thread_rest(struct thread_state *s)
 	return rang;
 }
 
-/** How long ago an application thread polled. */
+/** Time since an application thread last polled, ns. */
 static uint64_t thread_poll_age(const struct pmd_engine *e)
 {
 	return pmd_clock_age(pmd_now_ns(), __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED));
 }
 
-/** Whether a polling thread has given us the CPU that it polls on, not longer ago than this. */
+/** Whether a poller is yielding the CPU that we run on, and its last poll is younger than `within_ns`. */
 static bool thread_was_let_in(const struct pmd_engine *e, uint64_t within_ns)
 {
 	int cpu = __atomic_load_n(&e->yielding_cpu, __ATOMIC_RELAXED);
@@ -223,8 +226,8 @@ static bool thread_was_let_in(const struct pmd_engine *e, uint64_t within_ns)
 }
 
 /**
- * Whether application threads have polled since the last look, and still did when this one was due. It comes later than that:
- * waking takes long, and who shares the CPU with the thread cannot poll meanwhile.
+ * Whether application threads have polled since the last look, and still did at `due_ns`. The look comes later than it
+ * was due: waking takes long, and a poller that shares the CPU with this thread cannot poll meanwhile.
  */
 static bool thread_sees_polling(const struct thread_state *s, uint64_t polls, uint64_t due_ns)
 {
@@ -237,15 +240,17 @@ static bool thread_sees_polling(const struct thread_state *s, uint64_t polls, ui
 }
 
 /**
- * Somebody has polled since the last look, but not just before this one. He may have lost the CPU for a moment, if only to the timer
- * that has woken the thread: to serve beside him would cost both a wake-up for every packet. So another look decides, soon.
+ * Whether to look again soon before serving: an application thread has polled since the last look, but not just before
+ * this one. It may have lost the CPU for a moment, if only to the timer that woke this thread, and serving beside it
+ * would cost both a wake-up for every packet.
  */
 static bool thread_doubts(const struct thread_state *s, uint64_t polls)
 {
 	return !s->doubts && polls != s->polls && !__atomic_load_n(&s->e->expect_sleep, __ATOMIC_RELAXED);
 }
 
-/** The thread serves again, and has found `got` packets: was it right to look on, and so long? */
+/** The thread serves again and found `got` packets: adapt credit_full and looks_long, as packets that waited mean it
+ *  looked on too readily or for too long. */
 static void thread_looked_on(struct thread_state *s, unsigned got)
 {
 	if (s->looks >= s->looks_long) {
@@ -261,7 +266,7 @@ static void thread_looked_on(struct thread_state *s, unsigned got)
 	s->looks = 0;
 }
 
-/** Application threads poll: look on for a slice. Leaves this way of waiting when they no longer do. */
+/** Application threads poll: look on for a slice; serve again if they have stopped. */
 static void thread_look_on(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
@@ -273,7 +278,7 @@ static void thread_look_on(struct thread_state *s)
 	unsigned got;
 
 	if (s->slack)
-		due_ns = now_ns - SLICE_MIN_NS; /* it was due with the tick, whenever that came */
+		due_ns = now_ns - SLICE_MIN_NS; /* due with the tick, whenever that came */
 	__atomic_store_n(&e->thread_deep, false, __ATOMIC_RELAXED);
 	if (thread_is_spared(s) || (!rang && (help || thread_sees_polling(s, polls, due_ns)))) {
 		s->polls = polls;
@@ -282,13 +287,13 @@ static void thread_look_on(struct thread_state *s)
 		return;
 	}
 	if (polls != s->polls)
-		s->refused = 0; /* who has the lock polls: a step may take longer than a slice */
+		s->refused = 0; /* the lock's holder polls: a step may take longer than a slice */
 	s->doubts = !rang && thread_doubts(s, polls);
 	s->polls = polls;
 	if (s->doubts)
 		return;
 	if (rang)
-		pmd_mutex_lock(&e->lock); /* who has called may have it still, and will not call again */
+		pmd_mutex_lock(&e->lock); /* the thread that rang may still hold it, and will not ring again */
 	else if (!thread_lock(s))
 		return;
 	if (thread_is_spared(s)) {
@@ -318,8 +323,8 @@ static uint64_t thread_timeout(struct thread_state *s, unsigned got, uint64_t no
 	return timeout;
 }
 
-/** Whether an application thread is about to find what woke the thread. When it shares a CPU with that thread, the
- *  thread has just taken the CPU from it and would win every time. */
+/** Whether an application thread finds what woke this thread, given POLLING_WAIT_NS. If they share a CPU this thread
+ *  has just preempted the poller, and without the wait would always be first. */
 static bool thread_leave_to_poller(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
@@ -332,7 +337,7 @@ static bool thread_leave_to_poller(struct thread_state *s)
 	return __atomic_load_n(&e->inline_polls, __ATOMIC_RELAXED) != polls;
 }
 
-/** Application threads poll. Lock held. */
+/** Application threads poll: start looking on. Lock held. */
 static void thread_look_on_from_now(struct thread_state *s)
 {
 	pmd_links_awake(s->e->links);
@@ -341,8 +346,8 @@ static void thread_look_on_from_now(struct thread_state *s)
 }
 
 /**
- * Whether an application thread would most likely have found the packets of a step, without anybody being woken: it waits for the
- * lock, or polled just before. How often it polls says nothing: this thread may spin, too. Lock held.
+ * Whether an application thread would most likely have found the packets of a step without any wake-up: it waits for
+ * the lock, or polled just before. Its poll rate does not tell: this thread may spin, too. Lock held.
  */
 static bool thread_is_beside_poller(const struct pmd_engine *e, bool waited)
 {
@@ -351,11 +356,12 @@ static bool thread_is_beside_poller(const struct pmd_engine *e, bool waited)
 	return (!waited && pmd_mutex_is_wanted(&e->lock)) || last_ns + POLLING_NOW_NS > e->now_ns;
 }
 
-/** Who finds the traffic? Lock held. `polls` is the count of inline polls now; waited: an application thread had the lock. */
+/** Update the credit by which thread finds the traffic. Lock held. @param polls current count of inline polls. @param
+ *  waited an application thread had the lock. */
 static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, uint64_t polls, bool waited)
 {
 	struct pmd_engine *e = s->e;
-	uint64_t finds = e->inline_finds - s->finds; /* of polling threads since the last look */
+	uint64_t finds = e->inline_finds - s->finds; /* by application threads since the last look */
 
 	s->finds = e->inline_finds;
 	if (e->progress != PMD_PROGRESS_AUTO)
@@ -364,8 +370,8 @@ static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, 
 		s->credit = s->credit_full;
 		return;
 	}
-	/* When the thread gets the CPU it is often the polling thread's, and so finds what that was about to find: what
-	 * counts then is how much was found without it. */
+	/* This thread often gets the poller's CPU, and then finds what the poller was about to find: such packets cost
+	 * credit. */
 	if (got > 0 && (thread_is_beside_poller(e, waited) || thread_was_let_in(e, LET_IN_NS)))
 		s->credit--;
 	else if (got > 0 && !waited)
@@ -377,7 +383,8 @@ static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, 
 		s->credit = s->credit_full;
 }
 
-/** Until it sleeps again nobody has to ring. It does not have the lock: what a waiter has stored meanwhile stays. */
+/** Clear thread_wake_ns: no doorbells are needed until the next sleep. No lock held, so a value that a waiting
+ *  application thread has stored meanwhile is kept. */
 static void thread_awake(struct pmd_engine *e)
 {
 	uint64_t wake_ns = __atomic_load_n(&e->thread_wake_ns, __ATOMIC_RELAXED);
@@ -386,7 +393,7 @@ static void thread_awake(struct pmd_engine *e)
 		__atomic_compare_exchange_n(&e->thread_wake_ns, &wake_ns, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/** Nobody polls: take a step, then sleep until something happens. */
+/** No application thread polls: take a step, then sleep until woken or timed out. */
 static void thread_serve(struct thread_state *s, unsigned *woken)
 {
 	struct pmd_engine *e = s->e;
@@ -412,7 +419,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	waited = !pmd_mutex_trylock(&e->lock);
 	if (waited)
 		pmd_mutex_lock(&e->lock);
-	if (__atomic_load_n(&e->polled, __ATOMIC_RELAXED)) { /* somebody has begun to wait meanwhile */
+	if (__atomic_load_n(&e->polled, __ATOMIC_RELAXED)) { /* an application thread has begun to wait meanwhile */
 		pmd_mutex_unlock(&e->lock);
 		return;
 	}
@@ -471,8 +478,8 @@ static void thread_attributes(const struct pmd_engine *e)
 	prctl(PR_SET_NAME, name);
 	prctl(PR_SET_TIMERSLACK, SLACK_NS);
 	if (sched_getscheduler(0) != SCHED_OTHER)
-		return; /* the application has thought of something, such as real time */
-	/* Wishes: only a privileged process may raise its priority, and kernels before 6.12 know no slices. */
+		return; /* the application has chosen a policy, such as real time */
+	/* Best effort: only a privileged process may raise its priority, and kernels before 6.12 ignore the slice. */
 	attr.nice = THREAD_NICE;
 	if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0) {
 		attr.nice = (int32_t)(20 - syscall(SYS_getpriority, PRIO_PROCESS, 0));
@@ -497,8 +504,8 @@ static void *thread_main(void *arg)
 			thread_serve(&s, &woken);
 			continue;
 		}
-		/* Woken beside a thread that has begun to wait meanwhile, and may have slept through the same bell. The
-		 * doorbell is how that one said so. */
+		/* An application thread has begun to wait meanwhile (its kick is the doorbell), and may have missed the
+		 * bell that woke this thread: pass it on. */
 		if (woken & ~(unsigned)PMD_WOKEN_DOORBELL)
 			pmd_engine_call(s.e);
 		woken = 0;
@@ -516,7 +523,7 @@ int pmd_thread_start(struct pmd_engine *e)
 		e->polled = true;
 		return 0;
 	}
-	/* The application's signals are for its own threads; faults in guarded copies are ours. */
+	/* The application's signals go to its own threads; SIGSEGV and SIGBUS in guarded copies are ours. */
 	sigfillset(&set);
 	sigdelset(&set, SIGSEGV);
 	sigdelset(&set, SIGBUS);

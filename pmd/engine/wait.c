@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.c - an application thread that sleeps until something of the NIC happens stands in for the engine's thread: what
- * comes wakes it alone, not first the engine's thread and then it.
+ * wait.c - an application thread that sleeps until an event of the NIC stands in for the engine's thread: packets wake
+ * it directly, without waking the engine's thread first.
  *
- * One thread at a time does so; others sleep as they would without. The engine's thread looks on meanwhile.
+ * One thread at a time does so; others sleep on their own descriptor. The engine's thread looks on meanwhile.
  *
- * To sleep and to be woken costs both sides more than a message. Where messages follow each other closely the next is waited
- * for a little by polling, which gives the CPU to whoever wants it, as all polling does. Whether that pays is tried: after
- * several short sleeps, and the less often the more tries have been in vain.
+ * A sleep and a wake-up cost both sides more than a message. Where messages follow each other closely, the thread first
+ * polls for a while, and yields the CPU as all polling does. It tries that after several short sleeps, and after more
+ * of them with each try that failed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +22,8 @@ static bool wait_is_over(const struct pmd_engine *e)
 	return __atomic_load_n(e->wait_ready, __ATOMIC_RELAXED);
 }
 
-/** The application's thread goes on its way; for the next microseconds it counts as polling. Lock held. @return whether the
- *  engine's thread has to be called. */
+/** End the wait; for the next microseconds the application thread counts as polling. Lock held. @return whether the
+ *  engine's thread has to be kicked. */
 static bool wait_end(struct pmd_engine *e)
 {
 	pmd_links_awake(e->links);
@@ -33,11 +33,11 @@ static bool wait_end(struct pmd_engine *e)
 	__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->inline_polls, e->inline_polls + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->inline_last_ns, e->now_ns, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->waiter, false, __ATOMIC_SEQ_CST); /* pairs with thread_slice in thread.c */
+	__atomic_store_n(&e->waiter, false, __ATOMIC_SEQ_CST); /* pairs with thread_slice() in thread.c */
 	return __atomic_load_n(&e->thread_deep, __ATOMIC_SEQ_CST);
 }
 
-/** It is interrupted, or cancelled. */
+/** The wait failed, or its thread was cancelled. */
 static void wait_give_up(void *arg)
 {
 	struct pmd_engine *e = arg;
@@ -51,9 +51,10 @@ static void wait_give_up(void *arg)
 }
 
 /**
- * What there is to do is done in the thread's stead. By a link ACKs go at once: whom they wake has the answer to look at by then,
- * or soon. By the port, where each packet has its price for both sides, they wait for what the application answers to what it
- * has waited for. Lock held. @return packets received.
+ * Do the engine's work in its thread's stead. When only the bell rang, ACKs go at once: a link carries them cheaply,
+ * and the peer that they wake finds the answer then or soon after. Otherwise they wait for the application's answer,
+ * because on the port each packet costs both sides; they go at once if the wait is not over. Lock held. @return packets
+ * received.
  */
 static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 {
@@ -64,16 +65,18 @@ static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 	pmd_links_awake(e->links);
 	if (woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
-	/* The port has a descriptor; without one, or for its timers, it is looked at when time is up. */
+	/* After the bell alone, skip the port unless due: its descriptor reports packets; without one, timeouts cover
+	 * it. */
 	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, !bell, bell);
 	if (nic_acks_wait(e->nic) && !wait_is_over(e))
 		got += pmd_engine_step_with(e, THREAD_RX_BUDGET, false, true);
 	if (bell && got == 0)
-		pmd_engine_bell_drain(e); /* before the last look at the links */
+		pmd_engine_bell_drain(e); /* must precede the last look at the links */
 	return got;
 }
 
-/** How long it may sleep now; from here on it has to be woken. Lock held; `stepped`: since before a step. */
+/** Go to sleep: from here on it has to be woken. Lock held. @param stepped a step was taken under this hold of the
+ *  lock. @return how long it may sleep, ns. */
 static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 {
 	uint64_t now_ns = pmd_now_ns(), timeout = pmd_engine_timeout(e, got, now_ns);
@@ -91,13 +94,13 @@ static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 	__atomic_store_n(&e->wait_ns, UINT64_MAX, __ATOMIC_RELAXED);
 	if (timeout == 0 || timeout == UINT64_MAX)
 		return timeout;
-	/* To set a timer costs as much as to be woken. Where the thread has a look in time, it keeps the time. */
-	__atomic_store_n(&e->wait_ns, wake_ns, __ATOMIC_SEQ_CST); /* pairs with thread_look_on in thread.c */
+	/* Setting a timer costs as much as a wake-up. If the engine's thread looks in time, it keeps the deadline. */
+	__atomic_store_n(&e->wait_ns, wake_ns, __ATOMIC_SEQ_CST); /* pairs with thread_rest() in thread.c */
 	return __atomic_load_n(&e->look_ns, __ATOMIC_SEQ_CST) <= wake_ns ? UINT64_MAX : timeout;
 }
 
-/** Before a sleep: what there is to do, which is nothing at first, as a rule. @return false: the wait is over; else how long to
- *  sleep. */
+/** Before a sleep: do what is due, usually nothing the first time. @param timeout gets how long to sleep. @return
+ *  false: the wait is over. */
 static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t *timeout)
 {
 	bool thread_serves, over, steps;
@@ -115,15 +118,16 @@ static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t
 	else
 		*timeout = pmd_engine_wait_prepare(e) ? wait_sleep(e, steps, got) : 0;
 	pmd_mutex_unlock(&e->lock);
-	/* The thread sleeps for what it knew then. From now on it looks on, and so sees when we have gone. */
+	/* The engine's thread still sleeps as the server. Kick it to look on instead, and so notice when this thread
+	 * leaves. */
 	if (thread_serves)
 		pmd_engine_kick(e);
 	return !over;
 }
 
 /**
- * Whether a call that a signal has interrupted is to go on, as read() would. poll() does not say whether the handler was
- * installed with SA_RESTART: when all of the program's are, it was.
+ * Whether to restart after a signal, as read() would. poll() does not say whether the handler was installed with
+ * SA_RESTART: restart only if all of the program's handlers were.
  */
 static bool wait_restarts(void)
 {
@@ -136,7 +140,7 @@ static bool wait_restarts(void)
 	return true;
 }
 
-/** Lengths of sleeps tell whether the next message is worth waiting for. */
+/** Count short sleeps, which tell whether to poll for the next message. */
 static void wait_slept(struct pmd_engine *e, unsigned woken, uint64_t slept_ns)
 {
 	if (woken == PMD_WOKEN_BELL && slept_ns < PATIENCE_SHORT_NS)
@@ -145,8 +149,8 @@ static void wait_slept(struct pmd_engine *e, unsigned woken, uint64_t slept_ns)
 		e->wait_short = patience_doubt(e->wait_short);
 }
 
-/** @return 0 when it is over, and has ended; else a negative errno. Not inline: its caller may be left by longjmp, for which
- *  compilers fear for variables here. */
+/** @return 0: the wait is over and wait_end() was called; else a negative errno. Not inline: the caller may be left by
+ *  longjmp, and compilers would warn about clobbered variables. */
 static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 {
 	unsigned woken = PMD_WOKEN_BELL;
@@ -164,7 +168,7 @@ static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 	return 0;
 }
 
-/** Poll for a while, where that promises something. @return whether the wait is over. */
+/** Poll for a while, after enough short sleeps. @return whether the wait is over. */
 static bool wait_spin(struct pmd_engine *e)
 {
 	uint64_t end_ns = pmd_now_ns() + PATIENCE_SPIN_NS;
@@ -178,10 +182,10 @@ static bool wait_spin(struct pmd_engine *e)
 		over = wait_is_over(e);
 		if (over) {
 			e->wait_spin_after = PMD_WAIT_SPIN_AFTER;
-			/* It may have gone to serve just when this began. */
+			/* The engine's thread may have begun to serve just as the spin began. */
 			call = wait_end(e) || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED);
 		}
-		pmd_unlock(e); /* after many empty polls this gives the CPU away */
+		pmd_unlock(e); /* after many empty polls this yields the CPU */
 	} while (!over && pmd_now_ns() < end_ns);
 	if (call)
 		pmd_engine_kick(e);
@@ -194,8 +198,8 @@ static bool wait_spin(struct pmd_engine *e)
 }
 
 /**
- * What lies there already is taken as by one who polls. @return 0: there is what is waited for; 1: this thread is to serve;
- * else a negative errno.
+ * Begin a wait; poll once first if links hold packets. @return 0: *ready is set; 1: this thread serves; else a negative
+ * errno.
  */
 static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 {
@@ -207,7 +211,7 @@ static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 	pmd_unlock(e);
 	if (__atomic_load_n(ready, __ATOMIC_RELAXED))
 		return 0;
-	flags = fcntl(fd, F_GETFL); /* which programs set at any time */
+	flags = fcntl(fd, F_GETFL); /* the program may change them at any time */
 	if (flags < 0)
 		return -EBUSY;
 	if (flags & O_NONBLOCK)
@@ -218,8 +222,8 @@ static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 	return 1;
 }
 
-/* Cancelling a thread leaves frames without a word to AddressSanitizer, which then takes what is called from here to write into
- * their variables. */
+/* Cancellation unwinds frames without telling AddressSanitizer, which would then report callees for writing into stale
+ * variables. */
 __attribute__((no_sanitize_address)) int pmd_wait(struct pmd_engine *e, int fd, const bool *ready)
 {
 	int rc;
@@ -229,7 +233,7 @@ __attribute__((no_sanitize_address)) int pmd_wait(struct pmd_engine *e, int fd, 
 	rc = wait_begin(e, fd, ready);
 	if (rc != 1)
 		return rc;
-	e->wait_ready = ready; /* nobody else looks at it before wait_asleep is set, under the lock */
+	e->wait_ready = ready; /* not read by other threads before wait_asleep is set, under the lock */
 	if (wait_spin(e))
 		return 0;
 	pthread_cleanup_push(wait_give_up, e);

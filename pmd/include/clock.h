@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.h - the engine's clock (pmd-internal). It is read for every packet, and clock_gettime() costs about as much as the
- * parsing of one: where the kernel itself keeps time by the CPU's counter, so do we, and compare it with the kernel's clock
- * every few milliseconds (a tie).
+ * clock.h - the engine's clock (pmd-internal). It is read for every packet, and clock_gettime() costs about as much as
+ * parsing one. Where the kernel itself keeps time by the CPU's counter, the clock reads that counter and compares it
+ * with the kernel's clock every few milliseconds (a tie).
  */
 #ifndef PMD_CLOCK_H
 #define PMD_CLOCK_H
@@ -14,39 +14,39 @@
 #include <x86intrin.h>
 #endif
 
-/** What a clock is made from. Tests bring their own. */
+/** Time sources of a clock. Tests supply their own. */
 struct pmd_clock_source {
-	uint64_t (*counts)(void);    /* the counter; NULL: there is none that can be trusted */
+	uint64_t (*counts)(void);    /* the counter; NULL: no trustworthy counter */
 	uint64_t (*kernel_ns)(void); /* CLOCK_MONOTONIC */
 };
 
 struct pmd_clock {
-	/* The latest tie. Readers do not wait for whoever writes: they notice that they must read again, or ask the kernel. */
-	uint32_t seq;	       /* odd: being written; another than before: has been written meanwhile */
-	uint64_t counts;       /* of the counter, at base_ns */
-	uint64_t base_ns;      /* CLOCK_MONOTONIC then */
+	/* The latest tie, a seqlock. Readers never wait for the writer: if it interferes, they ask the kernel. */
+	uint32_t seq;	       /* odd: being written; changed during a read: rewritten meanwhile */
+	uint64_t counts;       /* counter value at the tie */
+	uint64_t base_ns;      /* CLOCK_MONOTONIC at the tie */
 	uint64_t ns_per_count; /* in units of 2^-32; 0: the counter is not used */
 	uint64_t span;	       /* counts for which the tie holds */
 
-	/* Whoever ties. */
-	bool tying;	/* atomic: somebody does */
+	/* Used by the thread that ties. */
+	bool tying;	/* atomic: a thread is tying */
 	bool measuring; /* atomic: the counter's rate is not known yet */
 	struct pmd_clock_source source;
 	uint64_t from_counts; /* the rate is measured from here */
 	uint64_t from_ns;     /* atomic */
 	uint64_t doubted_ns;  /* when the counter last disagreed with the kernel */
-	unsigned doubts;      /* how often lately */
+	unsigned doubts;      /* recent disagreements */
 };
 extern struct pmd_clock pmd_clock;
 
-/** Choose the source of time, once. Until then it is the kernel. */
+/** Choose the time source, once. Until then it is the kernel's clock. */
 void pmd_clock_start(void);
 
-/** In the child of a fork: another thread of the parent's may have been tying. */
+/** In the child of a fork: start over, since another thread of the parent may have been tying. */
 void pmd_clock_forked(void);
 
-/** Compare the counter with the kernel's clock now. For whoever has slept by the kernel's clock: a counter that stands still
- *  never says that its tie is over. */
+/** Compare the counter with the kernel's clock now. For threads that slept by the kernel's clock: a counter that stands
+ *  still never reaches the end of its tie. */
 void pmd_clock_check(void);
 
 /** CLOCK_MONOTONIC in ns. */
@@ -57,12 +57,13 @@ uint64_t pmd_clock_monotonic_ns(void);
 void pmd_clock_init(struct pmd_clock *c, const struct pmd_clock_source *source);
 void pmd_clock_tie(struct pmd_clock *c);
 
-/** The time when the tie does not tell: tie again if need be. Never waits for another thread. */
+/** The kernel's time, for when pmd_clock_fast() fails; ties again if due. Never waits for another thread. */
 uint64_t pmd_clock_slow(struct pmd_clock *c);
 
 /**
- * The time by the counter. One comparison finds that the tie is over, that the counter went back and that it jumped.
- * @return false: the tie does not tell.
+ * The time by the counter. One comparison detects that the tie has expired, that the counter went back and that it
+ * jumped.
+ * @return false: the tie cannot be used; *ns is undefined.
  */
 static inline bool pmd_clock_fast(const struct pmd_clock *c, uint64_t counts, uint64_t *ns)
 {
@@ -76,9 +77,9 @@ static inline bool pmd_clock_fast(const struct pmd_clock *c, uint64_t counts, ui
 }
 
 /**
- * Nanoseconds since some time in the past. It may step back: by what the last tie mended, microseconds as a rule; by 10 ms at
- * most, when the counter has jumped. What other threads were told may be ahead as well. See pmd_clock_age; the NIC waits until
- * a step back has passed.
+ * Nanoseconds since an arbitrary point in the past. May step back: by the correction of the last tie, usually
+ * microseconds; by at most 10 ms when the counter has jumped. Times read by other threads may be ahead too. See
+ * pmd_clock_age; the NIC waits until a step back has passed.
  */
 static inline uint64_t pmd_now_ns(void)
 {
@@ -93,10 +94,12 @@ static inline uint64_t pmd_now_ns(void)
 	return pmd_clock_slow(&pmd_clock);
 }
 
-/** The same for applications: within a thread it never goes back. Slower: a library finds a thread's variables by a call. */
+/** As pmd_now_ns(), for applications: never goes back within a thread. Slower: a library reaches thread-local variables
+ *  through a call. */
 uint64_t pmd_clock_steady_ns(void);
 
-/** How long ago `then_ns` was; 0 where the clock has stepped back meanwhile, or another thread's is a little ahead. */
+/** Time since `then_ns`; 0 if the clock has stepped back meanwhile or `then_ns` is from a thread that is a bit
+ *  ahead. */
 static inline uint64_t pmd_clock_age(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;

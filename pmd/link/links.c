@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.c - links to other functions of this host: how they are taken, how they end, how they wake. Which peers there are
- * links to is in links_route.c, packets through them are in links_io.c; links that nobody takes are in links_late.c.
+ * links.c - links to other functions of this host: taking, ending and waking. Routes and making links are in
+ * links_route.c, packets in links_io.c, links that the consumer does not take in links_late.c.
  *
  * Owns: rings, connections, the bell.
  */
@@ -31,7 +31,7 @@ struct link_out *links_out_detach(struct pmd_links *l, uint32_t path)
 	l->n_out--;
 	l->full[path / 64] &= ~(1ull << path % 64);
 	links_routes_end(l, out);
-	links_revoke_all(out); /* what is under way is sent again on another way, and then forgotten */
+	links_revoke_all(out); /* the NIC sends what is in flight again by another path; the old copies must be void */
 	PMD_POINT(reference_revoked);
 	pmd_tap_path_gone(l->e, path);
 	nic_path_close(l->e->nic, path);
@@ -54,7 +54,8 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** Whether a write to it can do us no harm: it is an eventfd or does nothing, and does not wait. */
+/** Whether a write to this bell is harmless: it came from our own user, is an anonymous inode such as an eventfd, and
+ *  does not block. */
 static bool bell_is_good(int connection, int bell)
 {
 	struct stat st;
@@ -63,7 +64,7 @@ static bool bell_is_good(int connection, int bell)
 	       (fcntl(bell, F_GETFL) & O_NONBLOCK);
 }
 
-/** Whether what proto_recv returns for a message that has no place here, or for the end of a connection, is not the end. */
+/** Whether proto_recv returned an unexpected message or an error, and not the end of the connection. */
 static bool is_nonsense(int rc)
 {
 	return rc != 0 && rc != -ECONNRESET;
@@ -114,7 +115,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	if (proto_link_is_peers(&in->peer) && !links_has_other(l, in))
 		nic_peer_gone(l->e->nic, in->number, &in->peer.to);
-	/* Places of others must not change: events that wait name them. */
+	/* Indices of other links must not change: pending events refer to them. */
 	l->in[index] = NULL;
 	while (l->n_in > 0 && !l->in[l->n_in - 1])
 		l->n_in--;
@@ -125,7 +126,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** The producer knocks, or has ended: what it has left in the ring still counts, but for what that refers to. */
+/** The producer knocks, or has ended: then receive what it has left in the ring, except payloads by reference. */
 static void in_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 {
 	struct link_in *in = (struct link_in *)w;
@@ -142,7 +143,8 @@ static void in_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 	links_drop_in(e->links, in->index);
 }
 
-/** Say that the link is taken; our own user's processes get the bell, if it can be handed over. They can knock, too. */
+/** Tell the producer that the link is taken. A process of our own user gets the bell, if it can be handed over; else it
+ *  knocks. */
 static int answer(struct pmd_engine *e, const struct link_in *in)
 {
 	int fd = in->watch.fd, rc;
@@ -195,7 +197,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	in->watch = (struct pmd_watch){.fd = pmd_fd_high(connection), .ready = in_ready};
 	links_welcome(l, in);
 	rc = answer(e, in);
-	/* Who has gone already, having sent his last by this link, hears no answer: what is in the ring counts all the same. */
+	/* A producer that has already gone hears no answer, but the packets in its ring still count. */
 	if ((rc != 0 && rc != -EPIPE && rc != -ECONNRESET) || pmd_control_watch(l->control, &in->watch, EPOLLIN) != 0) {
 		ring_unmap(in->ring.memory);
 		connection = in->watch.fd;
@@ -207,7 +209,8 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 		l->n_in++;
 	if (proto_link_is_peers(&in->peer))
 		nic_peer_came(e->nic, in->number, &in->peer.to);
-	/* An application thread polls while the engine's thread sleeps: for this ring too, and it may hold something. */
+	/* An application thread took this link while the engine's thread sleeps: include the ring in that sleep; it may
+	 * hold packets. */
 	if (l->asleep) {
 		ring_set_asleep(&in->ring, true);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) of ring.h */
@@ -272,7 +275,7 @@ void pmd_links_awake(struct pmd_links *l)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-/** A setting that is on unless somebody says otherwise. @return false: it is neither on nor off. */
+/** Read an on/off setting, on by default. @return false: it is neither on nor off. */
 static bool setting_is_good(const char *name, bool *out)
 {
 	const char *value = getenv(name);
@@ -317,7 +320,7 @@ void pmd_links_close(struct pmd_links *l)
 		if (l->in[i])
 			links_drop_in(l, i);
 	links_late_close(l);
-	l->e->links = NULL; /* the NIC, which goes later, has nothing under way */
+	l->e->links = NULL; /* the NIC, destroyed later, has nothing in flight by links */
 	free(l);
 }
 

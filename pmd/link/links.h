@@ -3,19 +3,19 @@
  * links.h - what this function sends to, and receives from, other functions of the same host through shared memory
  * (pmd-internal).
  *
- * A link has one direction. The producer makes a ring (ring.h), connects to the consumer's name and hands it over; the
- * ring may be used at once, whenever the consumer looks. As long as both live the connection stays; its end is the other's
- * end.
+ * A link has one direction. The producer makes a ring (ring.h), connects to the consumer's name and hands it over; it
+ * may use the ring at once, before the consumer has looked. The connection stays while both live; its end means that
+ * the other side has ended the link.
  *
  *   producer                                   consumer
  *     PROTO_LINK struct proto_link, ring   ->
- *                                          <-    PROTO_LINK_TAKEN, bell or nothing; in time, or the producer withdraws the ring
+ *                                          <-    PROTO_LINK_TAKEN, with or without bell; if late, the ring is withdrawn
  *     PROTO_LINK_KNOCK                     ->    while the producer has no bell: wake up
  *
- * The bell is an eventfd that all producers share, and who has it can take counts out of it or make it one that blocks. So it
- * is for processes of the consumer's own user only; others knock, which costs a little more. A producer for his part rings
- * what a process of his own user gave him, and only where a write can neither wait nor raise a signal. A bell that is
- * lost all the same costs time, no more: where nobody looks at what lies in a ring, the next packet rings again.
+ * The bell is an eventfd that all producers share, and a process that has it can clear its count or make it blocking.
+ * So only processes of the consumer's own user get it; others knock, which costs a little more. A producer rings a bell
+ * only if it came from a process of its own user, and only if a write can neither block nor raise a signal. A lost bell
+ * only costs time: if the consumer does not look at its ring, the producer rings again with a later packet.
  *
  * All calls come under the engine's lock.
  */
@@ -27,24 +27,24 @@
 
 enum { PROTO_LINK_TAKEN = PROTO_LINK + 1, PROTO_LINK_KNOCK };
 
-#define LINKS_MAX	  255		  /* to others: the functions that there can be */
-#define LINKS_IN_MAX	  (2 * LINKS_MAX) /* from others, to this function and to its services */
-/* Links to services, of those to others. They are for few packets each: links to functions come first, and those for whose
- * service there is no link have another way. */
+#define LINKS_MAX	  255		  /* links out: one per possible function */
+#define LINKS_IN_MAX	  (2 * LINKS_MAX) /* links in: to this function and to its services */
+/* Links out to services, at most. Each carries few packets, so they must not crowd out links to functions; packets to a
+ * service without a link go by the port. */
 #define LINKS_SERVICE_MAX 64
 
-/** Who hands over a ring. With its memfd. */
+/** Message with which a producer hands over a ring; the memfd comes with it. */
 struct proto_link {
 	struct nic_gid key; /* of the producer's device */
-	struct nic_gid to;  /* the address of the consumer's that what comes by the link is sent to */
+	struct nic_gid to;  /* the consumer's address: destination of all packets on the link */
 	uint32_t function;
-	uint32_t service;  /* the port of the consumer that it is to; 0: to the function itself */
-	uint32_t strays;   /* 1: only packets that came astray are passed on by it, and nothing of the producer's own */
-	uint32_t reserved; /* 0 */
-	uint64_t number, number_at; /* by which to know the producer's memory: see links_refer.c */
+	uint32_t service;	    /* destination service port of the consumer; 0: the function itself */
+	uint32_t strays;	    /* 1: carries only forwarded strays, no packets of the producer's own */
+	uint32_t reserved;	    /* 0 */
+	uint64_t number, number_at; /* identify the producer's memory: see links_refer.c */
 };
 
-/** Whether what the producer itself sends to QPs of the consumer comes by the link. */
+/** Whether the link carries the producer's own packets to QPs of the consumer. */
 static inline bool proto_link_is_peers(const struct proto_link *said)
 {
 	return said->service == 0 && said->strays == 0;
@@ -54,7 +54,8 @@ struct pmd_control;
 struct pmd_links;
 
 /**
- * Ready to link. UROCE_RING=off: no links at all, then *out is NULL, with which all calls below may be made.
+ * Create the links of an engine. UROCE_RING=off: no links at all, *out is NULL, which is allowed below where links may
+ * be absent.
  * @return 0, -EINVAL (a setting is neither on nor off: *wrong is its name), -ENOMEM.
  */
 int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd_links **out, const char **wrong);
@@ -62,22 +63,23 @@ void pmd_links_close(struct pmd_links *links);
 /** In a forked child: close descriptors, touch nothing else. */
 void pmd_links_abandon(struct pmd_links *links);
 
-/** As nic_config.route: makes the link if there can be one. */
+/** As nic_config.route: makes the link if possible. */
 uint32_t pmd_links_route(struct pmd_links *links, const struct nic_gid *dgid, uint32_t dest_qpn);
 
-/** To what a link goes: a function's number, or all of a service's QPN, which may be with one function now and with another
- *  later. */
+/** The target of a link to `qpn`: a function number, or the full QPN of a service, which different functions may serve
+ *  over time. */
 uint32_t pmd_links_target(uint32_t qpn);
 
-/** The link that there is already to a target at an address: a look that changes nothing. @return its path, 0: there is none. */
+/** Look up an existing link to a target at an address; changes nothing. @return its path, 0: none. */
 uint32_t pmd_links_find(const struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
 
-/** Make a link, to a target of our own device that there is none to yet, for packets of strangers. It carries nothing else, and ends
- *  when it is not used any more, or when we make a link of our own. Costs system calls. @return its path, or a negative errno: -ECONNREFUSED:
- *  nobody listens there. */
+/** Make a link for strays to a target of our own device that has no link yet. It carries nothing else, and ends when
+ *  unused, or when we make a link of our own. Costs system calls. @return its path, or a negative errno; -ECONNREFUSED:
+ *  no process listens there. */
 int pmd_links_make(struct pmd_links *links, const struct nic_gid *dgid, uint32_t target);
 
-/** As nic_config.source: the number of the link that a peer's packets to our address `own` come by. May ask a daemon. */
+/** As nic_config.source: the number of the peer whose link carries its packets to our address `own`; 0: none. May ask a
+ *  daemon. */
 uint32_t pmd_links_source(struct pmd_links *links, const struct nic_gid *dgid, uint32_t dest_qpn,
 			  const struct nic_gid *own, uint32_t claimed);
 
@@ -87,32 +89,34 @@ void pmd_links_revoke(struct pmd_links *links, uint32_t qpn, bool answers, uint3
 /** As nic_config.untaken; rings the consumer's bell if it may have been lost. */
 bool pmd_links_untaken(struct pmd_links *links, uint32_t path, uint64_t *mark);
 
-/** Receive up to about `budget` packets. @return how many. */
+/** Receive up to about `budget` packets. @return packets received. */
 unsigned pmd_links_rx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
-/** Whether packets have come. */
+/** Whether any ring holds packets. `links` is not NULL. */
 bool pmd_links_ready(const struct pmd_links *links);
-/** Transmit up to `budget` packets of those that leave by links. @return how many. */
+/** Transmit up to `budget` packets through links. @return packets transmitted. */
 unsigned pmd_links_tx(struct pmd_links *links, unsigned budget, uint64_t now_ns);
-/** Whether something can be sent by links that had room when last tried. */
+/** Whether packets wait for links that had room when last tried. */
 bool pmd_links_pending(const struct pmd_links *links);
-/** When pmd_links_tx has work without packets: links that hold packets back, because their rings are full, are tried again (they
- *  empty without telling), and those that nobody has taken are given up. UINT64_MAX: there are none. */
+/** When to call pmd_links_tx without new packets: to retry links whose rings are full (consumers do not notify when
+ *  they drain), and to give up links that the consumer has not claimed. UINT64_MAX: no such links. */
 uint64_t pmd_links_retry(const struct pmd_links *links);
-/** Whether there are any, in either direction. */
+/** Whether there are links, in either direction. */
 bool pmd_links_any(const struct pmd_links *links);
 
-/** We serve this port no more: links to it end, when what is in them has been received. */
+/** Stop serving this port: receive what is left in the links to it, then end them. */
 void pmd_links_unserve(struct pmd_links *links, uint16_t port);
 
-/** A packet for another function of this device, or a service of one, has come to us by the port: hand it on by this link. @return
- *  false: it is lost, there is no room. Our own packets have half of the ring to themselves. */
+/** Forward by this link a packet that the port received for another function of this device, or a service of one. Half
+ *  of the ring is reserved for our own packets. @return false: no room, the packet is lost. */
 bool pmd_links_forward(struct pmd_links *links, uint32_t path, const struct nic_rx_frame *frame);
 
-/** Rings that nothing has been sent through lately give their memory back, and links to services end then. @return when that is next due; UINT64_MAX. */
+/** Free the memory of rings without recent traffic, and end such links to services or for strays. @return when to call
+ *  again; UINT64_MAX: never. */
 uint64_t pmd_links_trim(struct pmd_links *links, uint64_t now_ns);
 
-/** From now on producers ring the engine's bell. @return false: not so, something is there already. */
+/** Make producers ring the engine's bell from now on. @return false: a ring holds packets already; the bell is not
+ *  requested. */
 bool pmd_links_sleep(struct pmd_links *links);
-/** Producers need not ring any more. */
+/** Tell producers that they need not ring any more. */
 void pmd_links_awake(struct pmd_links *links);
 #endif

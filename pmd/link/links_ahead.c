@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_ahead.c - payloads of several packets fetched by one call. Each call of process_vm_readv, and each step of the engine that
- * makes one, has a cost of its own, which shows beside the copying of 64 KiB.
+ * links_ahead.c - payloads of several packets fetched by one call. Each call of process_vm_readv, and each engine step
+ * that makes one, has a fixed cost that is noticeable beside the copying of 64 KiB.
  *
- * When the payload of an entry is about to be fetched, those behind it in the ring are looked at: the NIC says where their payloads
- * would go (nic_foresee). They are fetched in the same call, in the order of the ring, but their last bytes go to a buffer here.
- * Then each entry is handed to the NIC as ever, and when the NIC asks for its payload, to just where it has gone, the last bytes are
- * copied to where they belong, if the entry has not been revoked since: (R) in ring.h.
+ * When the payload of an entry is about to be fetched, look at the entries behind it in the ring: the NIC predicts
+ * where their payloads will go (nic_foresee). They are fetched in the same call, in ring order, except that their last
+ * bytes go to a buffer here. Then each entry is handed to the NIC as usual. When the NIC asks for its payload at the
+ * predicted place, only the last bytes are copied there, if the entry has not been revoked since: (R) in ring.h.
  *
- * What has been fetched in vain is forgotten when the lock is given back, at the latest: a program may write to the same memory then.
- * So no more is fetched than the turn of the link has room for, and all of it has its turn then. Two payloads that overlap, but are not
- * for the same place, are not fetched together: the last bytes of the first would come after the second.
+ * Unused look-ahead is forgotten when the lock is released, at the latest: the program may write to the same memory
+ * then. So no more is fetched than fits the link's turn, and all of it is received in that turn. Two payloads that
+ * overlap, but are not for the same place, are not fetched together: the last bytes of the first would be written after
+ * the second.
  *
- * What this changes for a program. The body of a WRITE may be there before one that precedes it, as with a NIC whose writes pass each
- * other on the bus; its last bytes are not, nor its completion, nor anything that follows it. Of two WRITEs to the same place the first
- * may leave the body of the second, also if that is then taken back. And since places are told by their addresses, of two that overlap
- * in memory which is mapped twice, at different offsets, the first may leave its last bytes over the second for good.
+ * What this changes for a program: The body of a WRITE may be visible before a WRITE that precedes it, as with a NIC
+ * whose writes pass each other on the bus; its last bytes, its completion and all that follows it are never early. Of
+ * two WRITEs to the same place, the first may leave the body of the second, even if the second is then revoked. And
+ * since places are compared by address, of two WRITEs that overlap in memory mapped twice, at different offsets, the
+ * first may leave its last bytes over the second for good.
  */
 #include <string.h>
 
 #include "links_priv.h"
 
-/** Whether they can be fetched one before the other, with the last bytes of both later. */
+/** Whether two payloads can be fetched one after the other, and the last bytes of both later. */
 static bool go_together(const uint8_t *a, uint32_t a_len, const uint8_t *b, uint32_t b_len)
 {
 	return a + a_len <= b || b + b_len <= a || (a == b && a_len == b_len);
@@ -37,13 +39,14 @@ static bool goes_with_all(const struct link_in *in, const struct link_copy *c, c
 	return true;
 }
 
-/** Whether one of so many bytes goes along, too. */
+/** Whether payload `p` of `len` bytes fits the call. */
 static bool has_room(const struct link_copy *c, const struct link_payload *p, uint32_t len)
 {
 	return c->n_remote + p->n <= LINK_COPY_PIECES && len <= LINK_COPY_BYTES - c->bytes;
 }
 
-/** The entry behind one of `len` bytes, if it refers to its payload. @param head room for its packet, which may change where it is. */
+/** Get the entry behind one of *len bytes. @param head gets a copy of its packet, as the producer may change the
+ *  original. @return false: none, or it is no LINK_REFERENCE. */
 static bool next_entry(struct ring_consumer *ring, uint32_t *len, struct link_payload *p, uint8_t *head,
 		       struct nic_reference *reference)
 {
@@ -71,7 +74,7 @@ void links_look_ahead(struct link_payload *p, struct link_copy *c)
 	if (c->bytes > LINK_COPY_BYTES)
 		return;
 	nic_foresee_behind(p->e->nic, p->frame, &f);
-	/* Each may be what the caller polls for: then he gets it first. */
+	/* Each may complete what the poller asked for: fetch no more than it still has room for. */
 	while (f.qp && in->n_ahead < LINK_AHEAD && weight < in->budget &&
 	       nic_completions(p->e->nic) + in->n_ahead + 1 < p->e->rx_until) {
 		struct link_ahead *a = &in->ahead[in->n_ahead];

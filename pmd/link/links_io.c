@@ -2,12 +2,12 @@
 /*
  * links_io.c - packets through links.
  *
- * The NIC builds a packet in the ring itself and the receiving NIC takes the payload from there: one copy in, one copy
- * out. Packets have no ICRC (shared memory does not flip bits), those of connections no IP and UDP headers either, and are
- * otherwise what would be on the wire; the receiver parses them as it parses everything. It copies headers before it looks
- * at them, because the producer could still write.
+ * The sending NIC builds a packet in the ring itself and the receiving NIC takes the payload from there: one copy in,
+ * one copy out. Packets have no ICRC (shared memory does not flip bits), and those of connections no IP and UDP
+ * headers; otherwise they are what would be on the wire, and the receiver parses them like any packet. It copies
+ * headers before it looks at them, because the producer could still write.
  *
- * A ring that makes no sense is given up and counted; so is one whose consumer makes none.
+ * A malformed ring is given up and counted; so is a ring whose consumer wrote an invalid head.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +15,17 @@
 #include "links_priv.h"
 #include "tap.h"
 
-/* A consumer that has stood still for so long with something to do may not have heard its bell; and for so long, has stopped.
- * No shorter: on a machine where processes outnumber cores a consumer is off the CPU for tens of milliseconds, and programs
- * that send datagrams to one that is there expect them to arrive. */
+/* A consumer without progress for DEAF_NS, although its ring holds packets, may have missed its bell; after STOPPED_NS
+ * it counts as stopped. STOPPED_NS must not be shorter: where processes outnumber cores a consumer is off the CPU for
+ * tens of milliseconds, and programs that send datagrams to a live process expect them to arrive. */
 #define DEAF_NS	     2000000
 #define STOPPED_NS   500000000
 #define RETRY_MAX_NS 10000000
 #define PATH_WORDS   (NIC_PATHS_MAX / 64)
-#define LINK_BURST   32 /* packets of one link before the next one has its turn, in either direction */
-#define STRAYS_PART  2	/* of a ring strangers' packets fill this part, at most */
+#define LINK_BURST   32 /* packets per turn of a link, in either direction */
+#define STRAYS_PART  2	/* forwarded strays fill at most 1/STRAYS_PART of a ring */
 
-/* Bytes of a packet that are copied before it is looked at: the rest of the entry's first line, and one more. */
+/* Bytes of a packet that are copied before it is parsed: the rest of the entry's first line, and one more line. */
 #define HEAD_MAX (2 * RING_LINE - RING_WORD)
 _Static_assert(HEAD_MAX >= NIC_HEADERS_MAX, "all headers are copied");
 _Static_assert(RING_PACKET_MAX >= NIC_FRAME_MAX + sizeof(struct link_forward), "any packet fits an entry");
@@ -40,7 +40,7 @@ static inline void rx(struct pmd_engine *e, const struct link_in *in, const stru
 		nic_rx(e->nic, frame, now_ns);
 }
 
-/** Headers are copied: whole lines, and no line that belongs to a later entry. */
+/** Copy the headers: whole lines, and no line that belongs to a later entry. */
 static inline void take_head(struct nic_rx_frame *frame, uint8_t *head, const uint8_t *packet)
 {
 	frame->data = head;
@@ -72,15 +72,16 @@ static void rx_bare(struct pmd_engine *e, const struct link_in *in, uint32_t kin
 				     .addresses = kind >> LINK_KIND_BITS & ((1u << NIC_ADDRESSES_BITS) - 1)};
 
 	take_head(&frame, head, packet);
-	/* Taps see the addresses; what the NIC drops because it is not from a peer they do not see. */
+	/* Taps need the addresses. A packet that the NIC drops because it is not from the QP's peer has none: taps do
+	 * not see it. */
 	if (pmd_unlikely(e->taps) && nic_frame_address(e->nic, &frame))
 		rx(e, in, &frame, now_ns);
 	else
 		nic_rx(e->nic, &frame, now_ns);
 }
 
-/** What has an ICRC is copied whole: it is yet to be checked, and must be the same then and later. The kernel has said who the
- *  producer is: no tag is asked for. */
+/** A packet with an ICRC is copied whole: it must not change between the check and its use. No tag is required: the
+ *  kernel has identified the producer. */
 static void rx_summed(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
 		      uint64_t now_ns)
 {
@@ -91,7 +92,8 @@ static void rx_summed(struct pmd_engine *e, const struct link_in *in, const uint
 	rx(e, in, &frame, now_ns);
 }
 
-/** What came to another function of our device by its port: it counts as come by ours. @return false: it makes no sense. */
+/** A packet that another function of our device received by its port: treat it as received by our port. @return false:
+ *  malformed. */
 static bool rx_forwarded(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
 			 uint64_t now_ns)
 {
@@ -117,7 +119,7 @@ static bool rx_forwarded(struct pmd_engine *e, const struct link_in *in, const u
 	return true;
 }
 
-/** As nic_reference.fetch, of payload that has been fetched. */
+/** As nic_reference.fetch, from a buffer that holds the payload. */
 static bool fetched(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
 {
 	const uint8_t *payload = ctx;
@@ -133,8 +135,8 @@ static bool not_fetched(void *ctx, uint32_t offset, void *dst, uint32_t len, voi
 	return false;
 }
 
-/** Taps see the packets that one stands for, payload and all, and those that offer something without that. What the NIC drops it
- *  drops unseen. */
+/** With taps: unfold a packet by reference into the packets that it stands for, with payload; a packet that offers a
+ *  message is shown without the message. A packet that does not unfold goes to the NIC, unseen by taps. */
 static void rx_unfolded(struct pmd_engine *e, const struct link_in *in, const struct nic_rx_frame *frame,
 			uint64_t now_ns)
 {
@@ -166,7 +168,7 @@ static void rx_unfolded(struct pmd_engine *e, const struct link_in *in, const st
 	free(near.ctx);
 }
 
-/** A packet with its payload in the producer's memory. @return as rx_entry. */
+/** A packet that refers to the producer's memory. @return as rx_entry. */
 static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uint8_t *packet, uint32_t len,
 			     unsigned budget, uint64_t now_ns)
 {
@@ -195,7 +197,7 @@ static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uin
 	return link_weight(reference.len);
 }
 
-/** @return what of the budget it has taken, 0: it makes no sense. */
+/** @return how much of the budget the entry used, 0: malformed. */
 static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32_t kind, const uint8_t *packet,
 				uint32_t len, unsigned budget, uint64_t now_ns)
 {
@@ -222,9 +224,9 @@ static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32
 }
 
 /**
- * Up to `budget` packets of one link. Who polls gets what he has asked for, and what follows it at once if that is there: an
- * answer behind the ACK that he waits for, which he asks for next, or what has been fetched already.
- * @return how many, -EPROTO: the ring makes no sense.
+ * Receive up to `budget` packets of one link. Stops once the poller has its completions, except before packets that
+ * follow at once, such as an answer behind the ACK that it waits for, and packets whose payload was already read ahead.
+ * @return packets received, -EPROTO: the ring is malformed.
  */
 static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, uint64_t now_ns)
 {
@@ -248,7 +250,7 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 		n++;
 		budget = budget > weight ? budget - weight : 0;
 	}
-	in->n_ahead = 0; /* who has the lock next may use their memory for something else */
+	in->n_ahead = 0; /* once the lock is released the application may reuse their memory */
 	ring_say_head(&in->ring);
 	return len < 0 ? len : (int)n;
 }
@@ -258,8 +260,8 @@ bool links_rx_rest(struct pmd_links *l, struct link_in *in)
 	uint64_t now_ns = pmd_now_ns(), until = l->e->rx_until, end = in->ring.head + RING_BYTES;
 	int n;
 
-	l->e->rx_until = UINT64_MAX; /* later there is nothing to receive from */
-	/* At most a ring full: nobody adds to it, and if somebody did all the same, the rest is not ours. */
+	l->e->rx_until = UINT64_MAX; /* the link ends: the rest cannot be received later */
+	/* At most one full ring: the producer has ended; if a process still adds packets, ignore them. */
 	do {
 		n = link_rx(l->e, in, LINK_BURST, now_ns);
 		l->e->port->stats.link_rx_packets += n > 0 ? (unsigned)n : 0;
@@ -304,7 +306,7 @@ unsigned pmd_links_rx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 
 /* ---- transmit ----------------------------------------------------------------------------------------------- */
 
-/** Take note of how far the consumer is. @return whether it stands still, with something to do. */
+/** Note the consumer's progress. @return whether it stands still although the ring held packets. */
 static inline bool link_stands_still(struct link_out *out, uint64_t now_ns)
 {
 	uint64_t head = ring_head_seen(&out->ring);
@@ -317,8 +319,8 @@ static inline bool link_stands_still(struct link_out *out, uint64_t now_ns)
 	return false;
 }
 
-/** Wake the consumer if it sleeps, and also when it has stood still for long: the bell may have been lost. Its head is looked
- *  at now and then only: it lies in a line that the consumer writes all the time. */
+/** Wake the consumer if it sleeps, or if it has stood still for longer than DEAF_NS: its bell may have been lost. Read
+ *  its head only that often: the consumer writes that cache line all the time. */
 static inline void link_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 {
 	bool sleeps = ring_must_wake(&out->ring);
@@ -339,7 +341,7 @@ void links_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 	link_wake(l, out, now_ns);
 }
 
-/** Lose what is to leave by the link and may be lost: see nic_path_lose. */
+/** Drop pending packets of the link that may be lost: see nic_path_lose. */
 static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 {
 	uint8_t data[NIC_FRAME_MAX];
@@ -348,7 +350,7 @@ static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 	l->e->port->stats.link_dropped += nic_path_lose(l->e->nic, path, &frame, LINK_BURST, now_ns);
 }
 
-/** The ring is full. */
+/** The ring is full: wake the consumer, and retry later if packets are pending. */
 static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 {
 	struct link_out *out = l->out[path];
@@ -358,13 +360,13 @@ static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 	    !(pmd_unlikely(l->e->taps) && pmd_tap_tx_paths(l->e, path / 64, now_ns) >> path % 64 & 1))
 		return;
 	link_wake(l, out, now_ns);
-	link_stands_still(out, now_ns); /* link_wake looks now and then only */
+	link_stands_still(out, now_ns); /* link_wake does not look every time */
 	still_ns = pmd_clock_age(now_ns, out->moved_ns);
 	if (still_ns > STOPPED_NS)
 		link_lose(l, path, now_ns);
 	l->full[path / 64] |= 1ull << path % 64;
 	l->e->port->stats.link_busy++;
-	/* It may stand still for ever. */
+	/* Back off: it may stand still for ever. */
 	retry_ns = still_ns / 4 < PMD_RETRY_NS	 ? PMD_RETRY_NS
 		   : still_ns / 4 < RETRY_MAX_NS ? still_ns / 4
 						 : RETRY_MAX_NS;
@@ -372,7 +374,7 @@ static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 		l->retry_ns = now_ns + retry_ns;
 }
 
-/** Whether the NIC, or a tap, may have something for the link. */
+/** Whether the NIC, or a tap, may have packets for the link. */
 static inline bool tx_is_pending(const struct pmd_links *l, uint32_t path)
 {
 	return l->pending[path / 64] >> path % 64 & 1 || pmd_unlikely(l->e->taps);
@@ -388,7 +390,7 @@ static inline uint32_t kind_of(const struct nic_tx_frame *frame)
 	return frame->ordered ? LINK_FOLLOWED : LINK_PACKET;
 }
 
-/** Up to `budget` packets into one ring. @return how many, -EPROTO: its consumer makes no sense. */
+/** Transmit up to `budget` packets into one ring. @return how many, -EPROTO: the consumer wrote an invalid head. */
 static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t now_ns)
 {
 	struct link_out *out = l->out[path];
@@ -427,7 +429,7 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 	return room < 0 ? room : (int)n;
 }
 
-/** Paths from 64 * word on that have something to send and had room when last tried. */
+/** Links [64 * word, 64 * word + 63] that have packets to send and had room when last tried, as bits. */
 static inline uint64_t tx_paths(const struct pmd_links *l, uint32_t word, uint64_t now_ns)
 {
 	uint64_t bits = l->pending[word];
@@ -437,7 +439,7 @@ static inline uint64_t tx_paths(const struct pmd_links *l, uint32_t word, uint64
 	return bits & ~l->full[word] & (word ? ~0ull : ~1ull);
 }
 
-/** Whether the NIC, or a tap, may have something for links, full or not. */
+/** Whether the NIC, or a tap, may have packets for links, full or not. */
 static inline bool tx_any(const struct pmd_links *l)
 {
 	uint64_t any = l->pending[0] & ~1ull;
@@ -447,8 +449,8 @@ static inline bool tx_any(const struct pmd_links *l)
 	return any || pmd_unlikely(l->e->taps);
 }
 
-/** The link that is next, from `from` on, of those that have something to send, had room when last tried, and are not in
- *  `served`. @return its path, NIC_PATHS_MAX: there is none. */
+/** The next link, cyclically from `from`, that has packets to send, had room when last tried and is not in `served`.
+ *  @return its path, NIC_PATHS_MAX: none. */
 static uint32_t next_path(const struct pmd_links *l, uint32_t from, const uint64_t *served, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i <= PATH_WORDS; i++) {
@@ -463,7 +465,7 @@ static uint32_t next_path(const struct pmd_links *l, uint32_t from, const uint64
 	return NIC_PATHS_MAX;
 }
 
-/** Links that were full are tried again. */
+/** Mark full links to be tried again. */
 static void tx_retry(struct pmd_links *l)
 {
 	if (l->retry_ns == UINT64_MAX)
@@ -524,7 +526,7 @@ uint64_t pmd_links_trim(struct pmd_links *l, uint64_t now_ns)
 		if (out->seen_tail != out->ring.tail || !ring_is_empty(&out->ring) || (passing && !out->taken)) {
 			more = true;
 		} else if (passing) {
-			links_drop_out(l, path); /* what it was for is done, most likely */
+			links_drop_out(l, path); /* most likely not needed any more */
 			continue;
 		} else {
 			ring_trim(&out->ring);

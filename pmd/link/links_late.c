@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_late.c - consumers that do not look: rings that nobody takes, and packets that nobody takes out of a ring.
+ * links_late.c - late consumers: rings that are not claimed, and packets that are not taken out of a ring.
  *
- * A ring is handed over into the queue of the consumer's name, and used at once. A process that has no descriptor left cannot
- * fetch it from there, and neither can one whose engine does not run. When the consumer has not claimed the ring in time the
- * producer withdraws it: what RC has sent by the link is sent again by the port.
- * One of the two comes first, (C) in ring.h: a ring that was withdrawn is never read, however late it is fetched, so that
- * nothing of it arrives a second time, and one that was claimed stays.
+ * A ring is handed over into the queue of the consumer's name, and used at once. A process that has no descriptor left,
+ * or whose engine does not run, cannot fetch it from there. If the consumer does not claim the ring in time the
+ * producer withdraws it: what RC has sent by the link is sent again by the port. Claim and withdrawal exclude each
+ * other, (C) in ring.h: a withdrawn ring is never read, however late it is fetched, so that none of its packets arrives
+ * twice; a claimed ring stays.
  *
- * The ring stays in the queue until the consumer fetches it, sees that it was withdrawn and closes the connection. Each ring
- * there takes descriptors that the user has in flight, so the consumer is handed no other one before that.
+ * The ring stays in the queue until the consumer fetches it, sees that it was withdrawn and closes the connection. Each
+ * queued ring counts against the user's limit of descriptors in flight, so the consumer is handed no other ring before
+ * that.
  *
- * The time is longer than a process that is ready to run waits for a CPU, and shorter than the patience of most programs.
- * Queue pairs do not lose a try meanwhile: pmd_links_untaken.
+ * The time limit is longer than a runnable process waits for a CPU, and shorter than the patience of most programs.
+ * Queue pairs do not use up retries meanwhile: pmd_links_untaken.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,11 +22,11 @@
 #include "links_priv.h"
 
 #define ANSWER_NS     500000000u
-#define IP_V4_BYTES   28u /* these two with the UDP header */
+#define IP_V4_BYTES   28u /* both include the UDP header */
 #define IP_V6_BYTES   48u
-#define SERVICE_SHIFT 5 /* of the opcode, the first byte of the BTH */
+#define SERVICE_SHIFT 5 /* service bits of the opcode, the first byte of the BTH */
 #define SERVICE_RC    0u
-#define SERVICE_OWN   6u /* of our own RC opcodes */
+#define SERVICE_OWN   6u /* service of our own RC opcodes */
 
 void links_late_begin(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 {
@@ -34,7 +35,7 @@ void links_late_begin(struct pmd_links *l, struct link_out *out, uint64_t now_ns
 		l->answer_ns = out->answer_ns;
 }
 
-/** When the first of the links that have no answer is given up. */
+/** Earliest time at which an unanswered link is given up. */
 static uint64_t first_answer_ns(const struct pmd_links *l)
 {
 	uint64_t first_ns = UINT64_MAX;
@@ -51,7 +52,7 @@ void links_late_answered(struct pmd_links *l, struct link_out *out)
 	l->answer_ns = first_answer_ns(l);
 }
 
-/** Whether a requester or responder of RC has sent the entry, and sends it again. */
+/** Whether an RC requester or responder has sent the entry, and will retransmit it. */
 static bool is_sent_again(uint32_t kind, const uint8_t *packet, uint32_t len)
 {
 	uint32_t bth = link_is_bare(kind) ? 0 : packet[0] >> 4 == 6 ? IP_V6_BYTES : IP_V4_BYTES;
@@ -63,8 +64,8 @@ static bool is_sent_again(uint32_t kind, const uint8_t *packet, uint32_t len)
 	return service == SERVICE_RC || service == SERVICE_OWN;
 }
 
-/** How many packets in the ring are lost with it. Nobody has taken one; what others may have written there is not trusted: who moves
- *  the head of a ring without claiming it loses what the ring had no room for. */
+/** How many packets are lost with an unclaimed ring. The count starts at position 0 and trusts no head that the
+ *  consumer wrote: if a consumer moves head without a claim so that the ring wraps, none are counted. */
 static unsigned count_lost(const struct link_out *out)
 {
 	struct ring_consumer c = {.memory = out->ring.memory};
@@ -92,7 +93,7 @@ static void withdrawn_close(struct pmd_links *l, struct link_out *out)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** The consumer has closed the connection, or says what has no place here. */
+/** The consumer has closed the connection of a withdrawn ring, or sent an unexpected message. */
 static void withdrawn_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 {
 	struct link_out *out = (struct link_out *)w, **at = &e->links->withdrawn;
@@ -104,7 +105,7 @@ static void withdrawn_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t 
 	withdrawn_close(e->links, out);
 }
 
-/** End the link but for its connection. */
+/** End the link, but keep its connection. */
 static void withdraw(struct pmd_links *l, uint32_t path)
 {
 	struct link_out *out;
@@ -151,7 +152,7 @@ void links_late_end(struct pmd_links *l, uint64_t now_ns)
 			continue;
 		out->answer_ns = UINT64_MAX;
 		if (!ring_withdraw(&out->ring))
-			continue; /* it has been claimed: the answer is on its way */
+			continue; /* claimed: the answer is on its way */
 		stats->link_late++;
 		stats->link_late_dropped += count_lost(out);
 		withdraw(l, path);
@@ -166,7 +167,7 @@ bool pmd_links_untaken(struct pmd_links *l, uint32_t path, uint64_t *mark)
 
 	if (*mark == 0)
 		*mark = out->ring.tail;
-	/* A consumer that writes nonsense is found when the ring is used next. */
+	/* The next use of the ring detects a consumer that wrote an invalid head. */
 	if (out->ring.tail - head > RING_BYTES || (int64_t)(head - *mark) >= 0)
 		return false;
 	links_wake(l, out, pmd_now_ns());

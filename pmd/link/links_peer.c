@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_peer.c - who is at the other end of a link from others, and whose packets may come by it.
+ * links_peer.c - identity of the producer of a link in, and which packets may come by the link.
  *
- * A producer says which function of which device it is. That is held against the function's name, which one process only can
- * listen under (proto.h): it has to be the one that has connected to us. Where neither can be seen, since they are in another PID
- * namespace, it has to be the same user. A producer that has gone already, and left its last packets to us, has no name any more:
- * what it said is believed if nobody has the name and the connection has ended, for what is in the ring and no longer.
+ * A producer states which function of which device it is. The proof is the function's name, on which only one process
+ * can listen (proto.h): that process has to be the one that connected to us. If neither can be seen, as they are in
+ * another PID namespace, both have to run as the same user. A producer that has already gone, with its last packets in
+ * the ring, has no name any more: its statement is accepted if no process has the name and the connection has ended,
+ * only for what is in the ring.
  *
- * Each peer has a number, which its packets bear (nic_rx_frame.peer). It holds as long as a link of the peer's does, and is not
- * used again. A link is for one address of ours; all that its producer sends to QPs at this address comes by it.
+ * Each peer has a number, which its packets carry (nic_rx_frame.peer). It is valid while the peer has a link, and never
+ * reused. A link is for one address of ours; all that its producer sends to QPs at this address comes by it.
  *
  * Owns nothing: numbers are in the links.
  */
@@ -17,12 +18,13 @@
 #include "links_priv.h"
 #include "local.h"
 
-/* From one peer: to each address of ours, strays apart, and to services. Links that are ending come on top. */
+/* Links from one peer: one for its packets and one for strays per address of ours, twice because links that are ending
+ * count too, and those to services. */
 #define PEER_LINKS_MAX (4 * NIC_GID_TABLE_LEN + LINKS_SERVICE_MAX)
 
-#define GONE_MS 2 /* between the end of a name and the end of the connections of a process that exits */
+#define GONE_MS 2 /* an exiting process loses its name this long before its connections end, at most */
 
-/** Whether the producer has gone: it can add nothing. */
+/** Whether the producer has gone, and so can add no packets. */
 static bool has_hung_up(int connection)
 {
 	struct pollfd p = {.fd = connection, .events = 0};
@@ -53,7 +55,7 @@ bool links_prove(const struct pmd_links *l, int connection, const struct proto_l
 	    proto_peer(connection, &peer) != 0)
 		return false;
 	if (pmd_gid_equal(&said->key, &l->self.key) && said->function == l->self.function)
-		return peer.pid == l->pid; /* by ourselves, to ourselves */
+		return peer.pid == l->pid; /* our own link to ourselves */
 	pmd_name_function(&said->key, said->function, &name);
 	switch (proto_holder(&name, &said->key, &peer)) {
 	case PROTO_HOLDER_IT:
@@ -83,7 +85,8 @@ bool links_has_other(const struct pmd_links *l, const struct link_in *in)
 	return false;
 }
 
-/** The link of function `target` of this device to our address; key NULL: of any device, by a link with this number. */
+/** Find the link from function `target` of device `key` to our address `own`. key NULL: of any device, with this link
+ *  number, or any number if 0. */
 static const struct link_in *find_in(const struct pmd_links *l, const struct nic_gid *key, uint32_t target,
 				     const struct nic_gid *own, uint32_t number)
 {
@@ -99,9 +102,9 @@ static const struct link_in *find_in(const struct pmd_links *l, const struct nic
 }
 
 /*
- * A device's daemon says which addresses are the device's. While none says whose the peer's address is, because it is late or has
- * been killed, a function of this host with the peer's number is believed, once a packet of it has come: else connections would
- * depend on that daemon.
+ * A device's daemon tells which addresses the device owns. While none claims the peer's address, because its daemon is
+ * late or was killed, accept a local address from a function with the right number once a packet of it has arrived:
+ * otherwise connections would depend on that daemon.
  */
 uint32_t pmd_links_source(struct pmd_links *l, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
 			  uint32_t claimed)

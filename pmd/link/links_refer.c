@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_refer.c - payload by reference: the consumer of a link reads long payloads from the producer's memory, straight to
- * where they belong (process_vm_readv). One copy in place of two, by whoever receives.
+ * links_refer.c - payload by reference: the consumer of a link reads long payloads from the producer's memory straight
+ * to their destination (process_vm_readv). One copy in place of two, made by the receiver.
  *
- * Who may be read from. The process that made the connection, as the kernel says (SO_PEERCRED), when it is of our own user
- * and in our sight: one that can do with this process as it likes anyway, and that could make us wait in a page fault. And
- * the kernel has to let us, which not all containers' profiles, debuggers' rules or programs do: it is tried when the link is
- * made. The ring then says that references are welcome, and says so no more when they cannot be read any more.
+ * Which process may be read: the one that made the connection, as the kernel says (SO_PEERCRED), if it runs as our own
+ * user and is visible to us. Such a process could control this one anyway; it could also make us wait in a page fault.
+ * And the kernel has to permit the read, which some container profiles, ptrace rules and programs prevent: it is tried
+ * when the link is made. The ring then says that references are welcome, until reading fails for good.
  *
- * Whether it is still that process. Every call reads a number that nobody else knows along with the payload, from the
- * control page of the ring as the producer has it mapped: a call is about one memory, from its start to its end, and no
- * other process has the ring there: no child (it does not inherit the mapping), no program that it executes (the
- * mapping goes), and none that has its number next.
+ * Whether it is still the same process: every call reads, along with the payload, a secret number from the ring's
+ * control page at the address where the producer has mapped it. One call reads from one address space from start to
+ * end, and no other process has the ring there: not a child (it does not inherit the mapping), not a program that the
+ * producer executes (exec removes the mapping), and not a later process with the same pid.
  *
- * Whether it may still be read. The producer's NIC keeps the memory as it is until the consumer is done with it, mostly:
- * see nic/refer.c. Where a region ends earlier, or a request fails, the producer says so in the entry: (R) in ring.h. Who is to
- * read looks there before, and again when he has read, and has not read then; what he has got by then lies where the payload was to be,
- * as half a message does whose other half never comes.
+ * Whether the memory may still be read: the producer's NIC mostly keeps it unchanged until the consumer is done with
+ * it: see nic/refer.c. If a region ends earlier, or a request fails, the producer revokes the entry: (R) in ring.h. The
+ * consumer checks the entry before it reads and again afterwards; if it was revoked the read counts as failed. Bytes
+ * read by then stay at the destination, like the first half of a message whose second half never arrives.
  *
  * One call may fetch the payloads of several entries: links_ahead.c.
  *
- * The other way round, the producer writing to the consumer's memory, would save as much, but what was written late could not
- * be taken back.
+ * The opposite direction, in which the producer writes to the consumer's memory, would save as much, but late writes
+ * could not be undone.
  *
- * Owns: what is under way by reference, for each link out.
+ * Owns: the references in flight of each link out.
  */
 #include <errno.h>
 #include <string.h>
@@ -39,8 +39,8 @@
 
 /* ---- consuming ----------------------------------------------------------------------------------------------- */
 
-/** Bytes from the producer's memory, with the number first. @return how many, or -1 with errno. Not the C library's function:
- *  what it writes to is the application's, of which sanitizers want to know nothing. */
+/** Read from the producer's memory, the number first. @return bytes read, or -1 with errno. Not the C library's
+ *  wrapper: sanitizers intercept it, and would check writes to the application's memory. */
 static ssize_t read_memory(const struct link_in *in, const struct iovec *local, unsigned n_local,
 			   const struct iovec *remote, unsigned n_remote)
 {
@@ -53,7 +53,7 @@ static struct iovec number_at(const struct link_in *in)
 	return (struct iovec){(void *)(uintptr_t)in->peer.number_at, sizeof(in->peer.number)};
 }
 
-/** Whether the producer's memory can be read. */
+/** Test whether the producer's memory can be read. */
 static bool is_readable(const struct link_in *in)
 {
 	uint64_t number;
@@ -81,7 +81,7 @@ unsigned links_parts(const struct link_payload *p, uint32_t offset, uint32_t len
 	return n;
 }
 
-/** As nic_reference.fetch, of a struct link_payload. */
+/** As nic_reference.fetch; ctx is a struct link_payload. */
 static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
 {
 	struct link_payload *p = ctx;
@@ -97,7 +97,7 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		stats->link_references_ahead++;
 		return true;
 	}
-	in->n_ahead = 0; /* what has been read before this is in the wrong order */
+	in->n_ahead = 0; /* look-ahead that was read before this is out of order */
 	c.dst = dst;
 	c.len = c.bytes = len;
 	c.local[0] = (struct iovec){&number, sizeof(number)};
@@ -112,7 +112,7 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		if (whole)
 			links_look_ahead(p, &c);
 		got = read_memory(in, c.local, c.n_local, c.remote, c.n_remote);
-		if (got < 0 && in->n_ahead) /* an address of the others' may be none at all */
+		if (got < 0 && in->n_ahead) /* an address in the look-ahead may be invalid */
 			got = read_memory(in, c.local, 3, c.remote, n_remote);
 	}
 	links_ahead_got(in, got > (ssize_t)needed && number == in->peer.number ? (uint64_t)got - needed : 0);
@@ -126,7 +126,8 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		return true;
 	}
 	stats->link_references_failed++;
-	/* Memory of one message, on either side, may have gone; but what fails again and again is tried no more. */
+	/* One message's memory may be unmapped, on either side; after FAILURES_MAX failures in a row give references
+	 * up. */
 	if (got < (ssize_t)sizeof(number) || number != in->peer.number || ++in->failures == FAILURES_MAX) {
 		in->refers = false;
 		ring_set_welcome(&in->ring, false);
@@ -182,7 +183,7 @@ int links_introduce(int connection, const struct ring_producer *ring, struct pro
 	return 0;
 }
 
-/** Forget what the consumer is done with. */
+/** Drop log entries that the consumer is done with. */
 static void log_settle(struct link_out *out)
 {
 	uint64_t head = __atomic_load_n(&ring_control(out->ring.memory)->head, __ATOMIC_ACQUIRE); /* (H) */

@@ -2,17 +2,18 @@
 /*
  * links_route.c - which peers are functions of this host, or served by them, and making links to them.
  *
- * A link is made when the NIC asks for the route to a peer: then the answer is known before the first packet goes, and no
- * packet overtakes another on another way. Nothing waits for the peer's process: connecting and handing over succeed
- * although it is stopped, and the ring holds what it has not seen; if the peer does not take the ring, links_late.c gives it up.
- * What is waited for, with the engine locked, is the answer
- * of another device's daemon to whether an address is its own: it needs no more than a turn of the CPU. When it does not
- * come, 200 ms are lost, which is counted, and it is not asked for seconds: the peer is reached by the port.
+ * A link is made when the NIC asks for the route to a peer: then the path is known before the first packet goes, and no
+ * packet overtakes another on a different path. Nothing waits for the peer's process: connecting and handing over
+ * succeed even if it is stopped, and the ring holds what it has not seen; if the peer does not take the ring,
+ * links_late.c gives it up. The one wait, with the engine locked, is for another device's daemon to say whether it owns
+ * an address: it needs no more than a turn of the CPU. If it does not answer, 200 ms are lost, which is counted, and it
+ * is not asked again for 10 s: meanwhile the peer is reached by the port.
  *
- * A service has a link of its own, also where there is one to the function that serves it: which one that is nobody here
- * knows, and it may be another one next time. The function ends the link when it serves no more; unused it ends soon.
+ * A service has a link of its own, even if there is a link to the function that serves it: this side does not know
+ * which function that is, and it may change. The function ends the link when it stops serving; an unused link ends
+ * soon.
  *
- * Owns: the caches of routes and of owners of addresses.
+ * Owns: the caches of routes and of address owners.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,11 +26,11 @@
 #include "points.h"
 
 #define WHOIS_TIMEOUT_MS 200
-/* A peer that is not here is not looked for again so soon: it may be starting. */
+/* When to look again for a peer that was not found; short, as it may be starting. */
 #define NEGATIVE_NS	 100000000u
-#define REFUSED_NS	 1000000000u /* and one that wants no link: what is put into its ring until it says so is lost */
-#define OWNER_NS	 1000000000u  /* whose an address is may change */
-#define OWNER_LATE_NS	 10000000000u /* what to leave a daemon that has not answered */
+#define REFUSED_NS	 1000000000u  /* after a refused link: packets in its ring were lost */
+#define OWNER_NS	 1000000000u  /* the owner of an address may change */
+#define OWNER_LATE_NS	 10000000000u /* pause after a daemon did not answer */
 
 /* ---- owners of addresses ------------------------------------------------------------------------------------ */
 
@@ -44,7 +45,7 @@ static bool is_own(const struct pmd_links *l, const struct nic_gid *gid)
 	return false;
 }
 
-/** Ask the daemon under whose name the address is. @return for how long the answer, which is in o, holds. */
+/** Ask the daemon that owns the address's name; the answer goes to o->key. @return how long it holds, ns. */
 static uint64_t owner_ask(struct pmd_links *l, struct link_owner *o)
 {
 	const struct proto_whois whois = {.gid = o->gid};
@@ -74,7 +75,7 @@ static uint64_t owner_ask(struct pmd_links *l, struct link_owner *o)
 	return pmd_gid_is_none(&o->key) ? NEGATIVE_NS : OWNER_NS;
 }
 
-/** The device that owns an address of this host. @return false: none of ours. */
+/** Find the device of this host that owns an address, in the cache or by asking. @return false: none. */
 static bool owner_find(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid *key)
 {
 	struct link_owner *o = &l->owners[0];
@@ -111,7 +112,7 @@ bool links_key_of(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid
 	return owner_find(l, gid, key);
 }
 
-/** Nobody was there: the address may be another device's by now. */
+/** No peer was found at the address: forget its owner, which may have changed. */
 static void owner_forget(struct pmd_links *l, const struct nic_gid *gid)
 {
 	for (unsigned i = 0; i < OWNERS; i++)
@@ -121,7 +122,8 @@ static void owner_forget(struct pmd_links *l, const struct nic_gid *gid)
 
 /* ---- making ------------------------------------------------------------------------------------------------- */
 
-/** Connect to a function, by its name or its service's, and hand a ring over. @return the connection or a negative errno. */
+/** Connect to a function, by its own name or its service's, and hand a ring over. @return the connection or a negative
+ *  errno. */
 static int hand_over(struct pmd_links *l, const struct link_out *out, struct ring_producer *ring)
 {
 	const struct nic_gid *key = &out->key;
@@ -168,7 +170,7 @@ no_ring:
 	return rc;
 }
 
-/** Whether there can be somebody, and one more link to him. */
+/** Whether the target is valid, and one more link to it is within the limits. */
 static bool link_may_be(const struct pmd_links *l, uint32_t target)
 {
 	unsigned services = 0;
@@ -183,7 +185,8 @@ static bool link_may_be(const struct pmd_links *l, uint32_t target)
 	       target <= NIC_SERVICE_QPN + NIC_SERVICE_PORT_MAX;
 }
 
-/** Make a link to a target of the device with this key. @return the path, or a negative errno. Full of cancellation points. */
+/** Make a link to a target of the device with this key. Passes many cancellation points. @return the path, or a
+ *  negative errno. */
 static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const struct nic_gid *key, uint32_t target,
 		     bool for_strays)
 {
@@ -223,7 +226,7 @@ static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const stru
 		l->trim_ns = now_ns + LINKS_TRIM_NS;
 	links_late_begin(l, out, now_ns);
 	PMD_POINT(link_out_open);
-	/* The peer takes packets of QPs by this link only from now on. */
+	/* From now on the peer takes packets of QPs only by this link. */
 	if (!link_is_to_service(target) && !for_strays)
 		nic_path_take(l->e->nic, out->path, dgid, target << 16, 0xff0000);
 	return path;
@@ -272,7 +275,8 @@ uint32_t pmd_links_find(const struct pmd_links *l, const struct nic_gid *dgid, u
 	return 0;
 }
 
-/** The link that the NIC is to use. The slot of the cache may have been another's since: it may still be there. */
+/** Find or make the link to a target. It may exist although the route cache missed: the slot may have been reused.
+ *  @return its path, 0: none. */
 static uint32_t link_get(struct pmd_links *l, const struct nic_gid *dgid, uint32_t target)
 {
 	uint32_t path = pmd_links_find(l, dgid, target);
@@ -281,12 +285,12 @@ static uint32_t link_get(struct pmd_links *l, const struct nic_gid *dgid, uint32
 
 	if (path && !l->out[path]->for_strays)
 		return path;
-	if (path) /* the peer takes nothing of our own by that one */
+	if (path) /* that one carries strays only: the peer would not take our own packets by it */
 		links_drop_out(l, path);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	if (link_may_be(l, target) && owner_find(l, dgid, &key)) {
 		made = link_make(l, dgid, &key, target, false);
-		if (made < 0 && made != -EAGAIN) /* it still lives there */
+		if (made < 0 && made != -EAGAIN) /* -EAGAIN: the owner is right, a withdrawn ring is still queued */
 			owner_forget(l, dgid);
 	}
 	pthread_setcancelstate(cancel_state, NULL);

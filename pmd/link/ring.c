@@ -2,7 +2,7 @@
 /*
  * ring.c - the memory of a ring: making, sealing, mapping. Its use is in ring.h.
  *
- * Owns nothing. A forked child does not get the mapping: it is no party to the ring.
+ * Owns nothing. A forked child does not inherit the mapping: it is neither producer nor consumer.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,10 +12,10 @@
 #include "filesize.h"
 #include "ring.h"
 
-/* So that neither side can take the memory from under the other; contents stay writable. */
+/* Neither side can shrink the memory while the other uses it; contents stay writable. */
 #define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* Less than this is not worth a system call. */
+/* Freeing fewer bytes than this is not worth a system call. */
 #define RING_TRIM 16384u
 
 static int map(int fd, uint8_t **out)

@@ -2,35 +2,36 @@
 /*
  * ring.h - a single-producer, single-consumer ring of packets in memory that two processes share (pmd-internal).
  *
- * The memory is a memfd, made and filled by the producer, sealed so that it can neither shrink nor grow. First a page of
- * control, then RING_BYTES of data. Positions are free-running byte counts; an entry lies at position % RING_BYTES.
+ * The memory is a memfd, made and filled by the producer, sealed so that it can neither shrink nor grow: a control
+ * page, then RING_BYTES of data. Positions are free-running byte counts; an entry lies at position % RING_BYTES.
  *
  *   control:  0     head (8 bytes): written by the consumer for every burst, read by the producer when it needs room
  *             64    asleep (4 bytes): seldom written, read by the producer after every burst
- *             68    welcome (4 bytes): likewise; whether entries may refer to the producer's memory
+ *             68    welcome (4 bytes): seldom written by the consumer; may entries refer to the producer's memory?
  *             128   number (8 bytes): written by the producer before it hands the ring over; see links_refer.c
  *             136   claim (4 bytes): see (C)
  *   entry:    0     word: 0 = not there yet; else the packet's length, or RING_SKIP
- *             4     kind, the users' own; the producer may change it while the entry is there
+ *             4     kind, opaque to the ring; the producer may change it while the entry is there
  *             8     the packet
  *             entries start at multiples of 64 and never wrap: RING_SKIP says that the next one is at the start
  *
- * The entry's own word says that it is there, so a consumer that polls gets word and packet with one cache line. Before
- * the producer publishes an entry it clears the word of the next, so that what lay there on the last lap is no entry.
+ * The entry's own word says that it is there, so a polling consumer gets word and packet with one cache line. Before
+ * the producer publishes an entry it clears the word of the next, so that bytes of the last lap are not taken for an
+ * entry.
  *
  * Memory orders, in pairs:
  *   (E) entry word:  producer release-stores it after the packet  | consumer acquire-loads it before the packet
  *   (H) head:        consumer release-stores it after its copies  | producer acquire-loads it before it reuses room
- *   (R) kind:        producer changes it, fence, before its program writes to memory that the entry refers to | consumer
- *                    reads that memory, fence, loads the kind again
+ *   (R) kind:        producer changes it, fence, before its program writes to memory that the entry refers to
+ *                    | consumer reads that memory, fence, loads the kind again
  *   (S) sleep:       consumer stores asleep, fence, looks at the ring again  | producer publishes, fence, loads asleep
- *   (C) claim:       the first to change it has decided: consumer takes the ring | producer withdraws it
+ *   (C) claim:       the first change decides: consumer takes the ring | producer withdraws it
  *
- * A ring that has been empty for long gives its memory back (ring_trim): zeroes are no entries.
+ * A ring that has been empty for long gives its memory back (ring_trim): zeroes read as no entry.
  *
- * Neither side trusts the other: the consumer checks every word that it reads, once, and gives up a ring that makes no
- * sense; the producer checks head. What the other side does to the bytes of a packet meanwhile is the reader's business:
- * headers have to be copied before they are looked at.
+ * Neither side trusts the other: the consumer loads every word once, checks it, and gives up a malformed ring; the
+ * producer checks head. The other side may change the bytes of a packet at any time: the reader has to copy headers
+ * before it looks at them.
  */
 #ifndef PMD_RING_H
 #define PMD_RING_H
@@ -64,31 +65,31 @@ struct ring_control {
 /** Whether the ring that was handed over is used. */
 enum ring_claim { RING_OFFERED, RING_CLAIMED, RING_WITHDRAWN };
 
-/** What a producer knows; private to its process. */
+/** A producer's state; private to its process. */
 struct ring_producer {
 	uint8_t *memory;
 	uint64_t tail;
 	uint64_t head;	  /* as last seen */
-	uint64_t trimmed; /* tail when the memory was last given back */
+	uint64_t trimmed; /* tail at the last trim */
 };
 
-/** What a consumer knows; private to its process. */
+/** A consumer's state; private to its process. */
 struct ring_consumer {
 	uint8_t *memory;
 	uint64_t head;
 	uint64_t said; /* head as last published */
 };
 
-/** Make a ring. @return its sealed memfd, close-on-exec, -EFBIG: the program's limit on the size of files does not allow it, or another
+/** Make a ring. @return its sealed memfd, close-on-exec; -EFBIG: above the program's file size limit, or another
  *  negative errno. */
 int ring_create(struct ring_producer *p);
-/** Map a ring that somebody else made. @return 0, -EPERM: it can still change its size, -EINVAL: not of this size, or
- *  another negative errno. The descriptor stays the caller's. */
+/** Map a ring that another process made. @return 0, -EPERM: not sealed against a change of size, -EINVAL: wrong size,
+ *  or another negative errno. The descriptor stays the caller's. */
 int ring_map(struct ring_consumer *c, int fd);
 void ring_unmap(uint8_t *memory);
-/** Give the memory back that packets have passed through, if the consumer is done with all of them. The producer's call. */
+/** Free the memory of consumed packets, if the consumer is done with all of them. Called by the producer. */
 void ring_trim(struct ring_producer *p);
-/** Give the memory of all packets back. The ring has been withdrawn, or has no consumer. */
+/** Free the memory of all packets of a ring that was withdrawn or has no consumer. */
 void ring_empty(uint8_t *memory);
 
 static inline struct ring_control *ring_control(uint8_t *memory)
@@ -101,13 +102,13 @@ static inline uint32_t *ring_word(uint8_t *memory, uint64_t position)
 	return (uint32_t *)(void *)(memory + RING_CONTROL + position % RING_BYTES);
 }
 
-/** Bytes of the entry of a packet. */
+/** Size in bytes of the entry of a packet of `len` bytes. */
 static inline uint32_t ring_entry_bytes(uint32_t len)
 {
 	return (RING_WORD + len + RING_LINE - 1) & ~(RING_LINE - 1);
 }
 
-/** (C). @return whether it was still open, and is so now. */
+/** Decide the claim, (C). @return whether it was undecided, and now is as asked. */
 static inline bool ring_decide(uint8_t *memory, enum ring_claim claim)
 {
 	uint32_t offered = RING_OFFERED;
@@ -118,13 +119,13 @@ static inline bool ring_decide(uint8_t *memory, enum ring_claim claim)
 
 /* ---- producer --------------------------------------------------------------------------------------------- */
 
-/** The consumer must not take the ring any more: what is in it goes another way. @return false: it has taken it. */
+/** Withdraw the ring: the consumer cannot take it any more. @return false: it has taken it. */
 static inline bool ring_withdraw(struct ring_producer *p)
 {
 	return ring_decide(p->memory, RING_WITHDRAWN);
 }
 
-/** Whether `bytes` more fit. @return 1, 0, -EPROTO: the consumer has written nonsense. */
+/** Whether `bytes` more fit. @return 1, 0, -EPROTO: the consumer has written an invalid head. */
 static inline int ring_has_room(struct ring_producer *p, uint32_t bytes)
 {
 	uint64_t head;
@@ -138,7 +139,7 @@ static inline int ring_has_room(struct ring_producer *p, uint32_t bytes)
 	return p->tail + bytes - p->head <= RING_BYTES;
 }
 
-/** How far the consumer says that it is; room is what ring_has_room says. */
+/** The head that the consumer has published, unchecked; use ring_has_room for room. */
 static inline uint64_t ring_head_seen(const struct ring_producer *p)
 {
 	return __atomic_load_n(&ring_control(p->memory)->head, __ATOMIC_RELAXED);
@@ -151,8 +152,9 @@ static inline bool ring_is_empty(struct ring_producer *p)
 }
 
 /**
- * A line that is written soon, so many bytes from the tail: the consumer's CPU has it from the last lap, and fetching it takes
- * longer than building a small packet. Every x86-64 CPU takes the instruction, but compilers only when told of the CPU.
+ * Prefetch for writing the line `ahead` bytes from the tail: the consumer's CPU still holds it from the last lap, and
+ * fetching it takes longer than building a small packet. Inline assembly: every x86-64 CPU accepts the instruction, but
+ * compilers emit it only for CPU models that they know to have it.
  */
 static inline void ring_will_write(struct ring_producer *p, uint32_t ahead)
 {
@@ -177,8 +179,8 @@ static inline void ring_publish(struct ring_producer *p, uint32_t word, uint32_t
 }
 
 /**
- * Room for a packet of up to RING_PACKET_MAX bytes. Without a commit nothing has happened.
- * @return 1 and the place, 0: the ring is full, -EPROTO: the consumer has written nonsense.
+ * Reserve room for a packet of up to RING_PACKET_MAX bytes. Without a commit the consumer sees no packet.
+ * @return 1 and the place, 0: the ring is full, -EPROTO: the consumer has written an invalid head.
  */
 static inline int ring_reserve(struct ring_producer *p, uint8_t **place)
 {
@@ -201,7 +203,7 @@ static inline int ring_reserve(struct ring_producer *p, uint8_t **place)
 	return room;
 }
 
-/** The packet of `len` bytes, at least 1, in the place reserved last is complete. */
+/** Publish the packet of `len` bytes, at least 1, in the place reserved last. */
 static inline void ring_commit(struct ring_producer *p, uint32_t len, uint32_t kind)
 {
 	PMD_POINT(ring_written);
@@ -209,7 +211,7 @@ static inline void ring_commit(struct ring_producer *p, uint32_t len, uint32_t k
 	ring_publish(p, len, ring_entry_bytes(len));
 }
 
-/** After commits: whether the consumer sleeps and has to be woken. Says so once a sleep. */
+/** After commits: whether the consumer sleeps and has to be woken; true once per sleep. */
 static inline bool ring_must_wake(struct ring_producer *p)
 {
 	uint32_t *asleep = &ring_control(p->memory)->asleep;
@@ -229,8 +231,8 @@ static inline bool ring_is_welcome(const struct ring_producer *p)
 	return __atomic_load_n(&ring_control(p->memory)->welcome, __ATOMIC_RELAXED) != 0;
 }
 
-/** Change the kind of the entry at this position, which is there as long as the consumer has not said that it is done with it. Who
- *  is reading what it refers to will know when he has done so. */
+/** Change the kind of the entry at this position, which the consumer must not have released. A consumer that is reading
+ *  the memory that it refers to sees the change when it has read. */
 static inline void ring_change_kind(struct ring_producer *p, uint64_t position, uint32_t kind)
 {
 	__atomic_store_n(ring_word(p->memory, position) + 1, kind, __ATOMIC_RELAXED);
@@ -239,21 +241,21 @@ static inline void ring_change_kind(struct ring_producer *p, uint64_t position, 
 
 /* ---- consumer --------------------------------------------------------------------------------------------- */
 
-/** Take the ring; before anything in it is looked at. @return false: its producer has withdrawn it. */
+/** Take the ring; call before looking at its entries. @return false: its producer has withdrawn it. */
 static inline bool ring_take(struct ring_consumer *c)
 {
 	return ring_decide(c->memory, RING_CLAIMED);
 }
 
-/** Whether something lies in the ring; no promise that it makes sense. */
+/** Whether the ring holds an entry, not yet checked. */
 static inline bool ring_has_entry(const struct ring_consumer *c)
 {
 	return __atomic_load_n(ring_word(c->memory, c->head), __ATOMIC_RELAXED) != 0;
 }
 
 /**
- * The oldest packet, which stays where it is.
- * @return its length (1 .. RING_PACKET_MAX), 0: none, -EPROTO: the producer has written nonsense.
+ * Get the oldest packet, which stays in the ring.
+ * @return its length (1 .. RING_PACKET_MAX), 0: none, -EPROTO: the producer has written an invalid word.
  */
 static inline int ring_peek(struct ring_consumer *c, const uint8_t **packet, uint32_t *kind)
 {
@@ -275,20 +277,20 @@ static inline int ring_peek(struct ring_consumer *c, const uint8_t **packet, uin
 	return (int)word;
 }
 
-/** What is behind the packet of `len` bytes that ring_peek showed comes from the producer's CPU meanwhile, if it is there. */
+/** Prefetch the entry behind the packet of `len` bytes that ring_peek returned. */
 static inline void ring_will_peek(const struct ring_consumer *c, uint32_t len)
 {
 	__builtin_prefetch(ring_word(c->memory, c->head + ring_entry_bytes(len)));
 }
 
-/** The packet of `len` bytes that ring_peek showed is done with. */
+/** Remove the packet of `len` bytes that ring_peek returned. */
 static inline void ring_pop(struct ring_consumer *c, uint32_t len)
 {
 	c->head += ring_entry_bytes(len);
 	PMD_POINT(ring_popped);
 }
 
-/** Tell the producer what is free; after a burst. */
+/** Publish head, which tells the producer what is free; after a burst. */
 static inline void ring_say_head(struct ring_consumer *c)
 {
 	if (c->said == c->head)
@@ -298,7 +300,7 @@ static inline void ring_say_head(struct ring_consumer *c)
 	PMD_POINT(ring_head_said);
 }
 
-/** The kind that the entry which ring_peek showed has now, after all that has been read before. */
+/** Load the kind of the entry at head again, ordered after all earlier reads. */
 static inline uint32_t ring_kind_now(const struct ring_consumer *c)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* (R) */
@@ -311,7 +313,8 @@ static inline void ring_set_welcome(struct ring_consumer *c, bool welcome)
 	__atomic_store_n(&ring_control(c->memory)->welcome, welcome, __ATOMIC_RELAXED);
 }
 
-/** The consumer is about to sleep (then a fence and a last look have to follow) or is awake. */
+/** Tell the producer whether to wake the consumer. Before a sleep, a fence and a last look at the ring have to
+ *  follow. */
 static inline void ring_set_asleep(struct ring_consumer *c, bool asleep)
 {
 	__atomic_store_n(&ring_control(c->memory)->asleep, asleep, __ATOMIC_RELAXED);

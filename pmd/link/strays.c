@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * strays.c - see strays.h. Owns: the packets that are held, what was found of targets without a link, the limiter.
+ * strays.c - see strays.h. Owns: held packets, the cache of targets without a link, the limiter.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,19 +17,19 @@
 #define BTH_DEST_QPN 5
 #define BTH_LEN	     12
 
-#define HELD		   PMD_LIMITER_BURST /* each has been allowed by the limiter, and none stays longer than a burst */
+#define HELD		   PMD_LIMITER_BURST /* the limiter has allowed each, and none stays longer than a burst */
 #define FOUND		   64u
-#define FOUND_NS	   50000000 /* so long holds what was found */
+#define FOUND_NS	   50000000 /* lifetime of an entry */
 #define IS_SERVICE(target) ((target) >= NIC_SERVICE_QPN)
 
-/** A packet, until the link is there that it goes by. */
+/** A packet that waits for its link. */
 struct stray_held {
 	uint32_t target;
 	struct nic_rx_frame frame; /* its data is in packet */
 	uint8_t packet[NIC_FRAME_MAX];
 };
 
-/** What was found of a target without a link: no function is there, or none can be reached. */
+/** Cached result for a target without a link: no function is there, or none can be reached. */
 struct stray_found {
 	uint64_t until_ns;
 	uint32_t target;
@@ -78,7 +78,7 @@ static void pass_on(struct pmd_engine *e, uint32_t path, const struct nic_rx_fra
 		e->port->stats.rx_misrouted_full++;
 }
 
-/** Whether a receiver could take it. The NIC counts malformed packets. */
+/** Whether a receiver could take the packet. The NIC counts malformed packets. */
 static bool is_acceptable(struct pmd_engine *e, const struct nic_rx_frame *frame, uint32_t target)
 {
 	if (IS_SERVICE(target) && (frame->len < BTH_LEN || frame->data[0] != UD_SEND_ONLY ||
@@ -89,7 +89,7 @@ static bool is_acceptable(struct pmd_engine *e, const struct nic_rx_frame *frame
 	return nic_rx_check(e->nic, frame);
 }
 
-/** Keep the packet until the burst is over, if that many connections may be made. */
+/** Hold the packet until the burst is over, if the limiter allows one more connection. */
 static void hold(struct pmd_engine *e, const struct nic_rx_frame *frame, uint32_t target)
 {
 	struct pmd_strays *s = e->strays;
@@ -136,7 +136,7 @@ bool pmd_strays_take(struct pmd_engine *e, const struct nic_rx_frame *frame)
 	return true;
 }
 
-/** Connect, and deal with the packet. The limiter has allowed the system calls. */
+/** Make the link and pass the packet on, or remember the failure. The limiter has allowed the system calls. */
 static void settle(struct pmd_engine *e, const struct stray_held *held, uint64_t now_ns)
 {
 	int path = pmd_links_make(e->links, &held->frame.dgid, held->target);

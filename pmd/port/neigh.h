@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * neigh.h - neighbours of a port that speaks Ethernet itself: ARP (RFC 826) and ND (RFC 4861) (pmd-internal).
- * No I/O of its own: frames and time go in, frames come out through callbacks. Needs no DPDK.
+ * neigh.h - neighbour resolution for a port that speaks Ethernet itself: ARP (RFC 826) and ND (RFC 4861)
+ * (pmd-internal). No I/O of its own: frames and time go in, frames come out through callbacks. Needs no DPDK.
  */
 #ifndef PMD_NEIGH_H
 #define PMD_NEIGH_H
@@ -9,15 +9,15 @@
 #include "nic.h"
 
 #define NEIGH_ENTRIES	256
-#define NEIGH_QUEUE	32  /* packets that wait for one neighbour */
-#define NEIGH_HELD_MAX	512 /* packets that wait for all neighbours together */
+#define NEIGH_QUEUE	32  /* packets waiting for one neighbour */
+#define NEIGH_HELD_MAX	512 /* packets waiting for all neighbours together */
 #define NEIGH_ETHER_LEN 14
 #define NEIGH_FRAME_MAX 96 /* longest frame that `transmit` gets */
 
 #define NEIGH_RETRY_NS	   100000000ull
 #define NEIGH_TRIES	   5
-#define NEIGH_FAILED_NS	   1000000000ull  /* a neighbour that did not answer is not asked again so soon */
-#define NEIGH_REACHABLE_NS 30000000000ull /* an answer is believed so long without asking again */
+#define NEIGH_FAILED_NS	   1000000000ull  /* pause before a neighbour that did not answer is asked again */
+#define NEIGH_REACHABLE_NS 30000000000ull /* how long an answer is valid without asking again */
 
 enum neigh_state { NEIGH_FREE, NEIGH_ASKING, NEIGH_KNOWN, NEIGH_REFRESHING, NEIGH_FAILED };
 
@@ -26,16 +26,16 @@ struct neigh_entry {
 	struct nic_gid addr;
 	uint8_t mac[6];
 	unsigned tries, queued;
-	bool sent_to;	      /* packets have been sent, or were to be */
-	uint64_t deadline_ns; /* of the state: next try, end of belief, end of failure */
+	bool sent_to;	      /* a packet for it was offered to neigh_send() */
+	uint64_t deadline_ns; /* of the state: next try, end of validity, end of failure */
 	uint64_t used_ns;
 	void *queue[NEIGH_QUEUE];
 };
 
 struct neigh_ops {
-	/** Send an Ethernet frame of ours (at most NEIGH_FRAME_MAX bytes). @return false: there was no room. */
+	/** Send an ARP or ND frame (at most NEIGH_FRAME_MAX bytes). @return false: no room. */
 	bool (*transmit)(void *ctx, const uint8_t *frame, uint32_t len);
-	/** A queued packet may go, or is given up; it is the callee's again. */
+	/** A queued packet can be sent (`release`) or is given up (`drop`); the callee owns it again. */
 	void (*release)(void *ctx, void *packet, const uint8_t mac[6]);
 	void (*drop)(void *ctx, void *packet);
 };
@@ -57,21 +57,21 @@ void neigh_init(struct neigh *n, const struct nic_gid *self, const uint8_t mac[6
 
 enum neigh_verdict {
 	NEIGH_READY,  /* *mac is filled in */
-	NEIGH_QUEUED, /* the packet waits, and is the table's until it is released or dropped */
+	NEIGH_QUEUED, /* the packet waits; the table owns it until it is released or dropped */
 	NEIGH_REFUSED /* no answer lately, or too many wait; the packet is still the caller's. Counted. */
 };
 
-/** Where to send a packet for an on-link address. */
+/** Find the MAC to send a packet for an on-link address to. */
 enum neigh_verdict neigh_send(struct neigh *n, const struct nic_gid *addr, void *packet, uint64_t now_ns,
 			      uint8_t mac[6]);
 
-/** Ask for an on-link address that is not known, ahead of packets for it. @return whether an answer may yet come. */
+/** Ask for an unknown on-link address ahead of packets for it. @return whether an answer may still come. */
 bool neigh_resolve(struct neigh *n, const struct nic_gid *addr, uint64_t now_ns);
 
-/** Take a received Ethernet frame if it is ARP or ND: learn, answer. @return false if it is neither. */
+/** Handle a received Ethernet frame if it is ARP or ND: learn, answer. @return false if it is neither. */
 bool neigh_rx(struct neigh *n, const uint8_t *frame, uint32_t len, uint64_t now_ns);
 
-/** Ask again, give up. @return when to call again, UINT64_MAX: no need. */
+/** Run due timers: ask again or give up. @return when to call again, UINT64_MAX: no need. */
 uint64_t neigh_timeout(struct neigh *n, uint64_t now_ns);
 
 /** Drop everything queued. */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet_socket.c - the packet socket of DPDK's net_af_packet, made fit for a port that sleeps and shares its interface.
+ * packet_socket.c - adapts the packet socket of DPDK's net_af_packet to a port that sleeps and shares its interface.
  *
- * The PMD shows no descriptor and has no receive interrupts; and it takes every frame of the interface, although
- * RoCE's are few among them. Its calls of socket, setsockopt and mmap come by here (--wrap, see meson.build). While a
- * port opens its device, on that thread:
- *   - a packet socket gets a filter for what the port cares about (UDP to port 4791, ARP, neighbour discovery), so
- *     that foreign traffic neither fills the ring nor wakes anybody, and takes nothing before it is bound to the
+ * The PMD exposes no descriptor, has no receive interrupts, and takes every frame of the interface, although RoCE's are
+ * few among them. Its calls of socket, setsockopt and mmap are redirected here (--wrap, see meson.build). While a port
+ * opens its device, on that thread:
+ *   - the packet socket gets a filter for the port's traffic (UDP to port 4791, ARP, neighbour discovery), so that
+ *     foreign traffic neither fills the ring nor wakes a thread, and receives nothing before it is bound to the
  *     interface;
- *   - what the host itself sends on the interface is not looped back to it. Other devices of ours on the interface are
- *     not reached that way: the PMD's packets pass by the kernel's queues, where the loop begins;
- *   - it joins no fanout group: of one queue there is nothing to spread, and the group, which the PMD names after
- *     process and interface, would deal the packets out among all devices of the process on that interface;
+ *   - it does not receive what the host itself sends on the interface. That loses no packets of other uroce devices on
+ *     the interface: the PMD's packets bypass the kernel's queues, where the loopback begins;
+ *   - it joins no fanout group: one queue has nothing to spread, and the group, which the PMD names after process and
+ *     interface, would distribute the packets among all devices of the process on that interface;
  *   - the descriptor is remembered, to sleep on, and to close in a forked child;
- *   - the rings are mapped so that a forked child has none of them: a mapping keeps a socket open as a descriptor does.
+ *   - a forked child does not inherit the ring mappings: a mapping keeps a socket open as a descriptor does.
  *
  * Owns nothing: the sockets are the PMD's.
  */
@@ -64,7 +64,7 @@ int pmd_packet_socket_end(void)
 static void ignore_foreign(int fd)
 {
 	const int on = 1;
-	/* Offsets from the Ethernet header. IPv4 without options, as RoCEv2 demands. */
+	/* Offsets from the Ethernet header. IPv4 without options, as RoCEv2 requires. */
 	struct sock_filter code[] = {
 		/* 0 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
 		/* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_ARP, 14, 0),
@@ -87,7 +87,7 @@ static void ignore_foreign(int fd)
 	};
 	const struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
-	/* A kernel that lacks these (the second came with 4.20): the port sorts out by itself, at a price. */
+	/* On kernels without these (the second needs 4.20) the port filters by itself, at a cost. */
 	__real_setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 	__real_setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on));
 }
@@ -98,7 +98,7 @@ int __wrap_socket(int domain, int type, int protocol)
 
 	if (!watch.on || domain != AF_PACKET)
 		return __real_socket(domain, type, protocol);
-	/* The protocol comes with the address it is bound to; until then it would receive from all interfaces. */
+	/* Protocol 0: bind() sets it with the interface. Until then the socket would receive from all interfaces. */
 	fd = pmd_fd_high(__real_socket(domain, type | SOCK_CLOEXEC, 0));
 	if (fd >= 0)
 		ignore_foreign(fd);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* packet_socket.h - the packet socket that DPDK's net_af_packet keeps to itself (pmd-internal). */
+/* packet_socket.h - access to the packet socket inside DPDK's net_af_packet (pmd-internal). */
 #ifndef PMD_PACKET_SOCKET_H
 #define PMD_PACKET_SOCKET_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/** From here on packet sockets that this thread opens inside DPDK are ours to shape. */
+/** From here on, adapt the packet sockets that this thread opens inside DPDK; see packet_socket.c. */
 void pmd_packet_socket_begin(void);
 
-/** The end of that. @return the socket with the first receive ring, which stays its opener's; -1: there was none.
- *  Readable while the ring holds packets. */
+/** End of pmd_packet_socket_begin(). @return the first socket with a receive ring, which its opener still owns; -1:
+ *  none. Readable while the ring holds packets. */
 int pmd_packet_socket_end(void);
 
 /** Receive all multicast packets of the interface, for as long as the socket is open. */

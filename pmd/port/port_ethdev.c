@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port_ethdev.c - a port on any DPDK ethdev, by the arguments of a virtual device: net_af_packet0,iface=veth0,
- * net_pcap0,iface=veth0 and what else is linked. One queue each way.
+ * port_ethdev.c - a port on any DPDK ethdev, given as virtual device arguments: net_af_packet0,iface=veth0,
+ * net_pcap0,iface=veth0 or any other linked PMD. One queue each way.
  *
- * The NIC's IP packets get an Ethernet header here; neighbours are resolved here (neigh.c), since the kernel's IP
- * stack has no part in it. Received IP packets go up whole, so that the ICRC is checked exactly. Packets to our own
- * address never leave the port. The source port of packets is one per flow, which also tells peers on kernel sockets
- * not to send us segmented datagrams (port_udp.c).
+ * Adds the Ethernet header to the NIC's IP packets and resolves neighbours (neigh.c), since the kernel's IP stack is
+ * not involved. Received IP packets go up whole, so that the ICRC is checked exactly. Packets to our own address never
+ * leave the port. Each flow has its own UDP source port, which also tells peers on kernel sockets not to send us
+ * segmented datagrams (port_udp_rx.c).
  *
  * The address should not be configured on a kernel interface of the same link: the kernel would answer ARP as well
  * (with the same MAC, so this is harmless) and answer each packet with ICMP port unreachable (which RoCE ignores).
  *
- * net_af_packet's socket is what the port sleeps on (packet_socket.c). Other PMDs are looked at in intervals.
+ * The port sleeps on net_af_packet's socket (packet_socket.c). Other PMDs are polled at intervals.
  *
- * Owns: the ethdev, its receive pool, the neighbour table, mbufs under way.
+ * Owns: the ethdev, its receive pool, the neighbour table, mbufs in flight.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -35,19 +35,20 @@
 #include "port.h"
 
 #define ETHDEV_DESCRIPTORS  512
-#define ETHDEV_RX_POOL	    511 /* a burst, and what the last one gave out: PMDs copy out of rings of theirs */
+#define ETHDEV_RX_POOL	    511 /* a burst, and what the last one gave out: PMDs copy from their own rings */
 #define ETHDEV_RX_BURST	    32
-#define ETHDEV_LOCAL	    256 /* packets to ourselves under way */
-#define ETHDEV_PSN_WINDOW   256 /* less than any ring on the way holds */
+#define ETHDEV_LOCAL	    256 /* packets to our own address that wait for rx_burst */
+#define ETHDEV_PSN_WINDOW   256 /* less than any ring on the path holds */
 #define ETHDEV_ACK_DELAY_NS 10000
-#define ETHDEV_BACKLOG_NS   20000 /* until a full device is tried again */
+#define ETHDEV_BACKLOG_NS   20000 /* pause before a full device is tried again */
 #define ETHDEV_RX_ROOM	    4608  /* longest frame: NIC_FRAME_MAX, Ethernet, and the PMD's own header */
 
-/* net_af_packet takes frames of 2048 bytes unless told: too few for an MTU of 4096. 56 frames in 63 pages, for the kernel makes
- * blocks of 2^n. As many frames as come while another thread has the CPU of ours for one of the kernel's slices (3 ms): 1024
- * are too few, and UC has no window against that; of 4096 no cache holds enough. */
+/* net_af_packet's default frame size of 2048 bytes is too small for an MTU of 4096. 56 frames fill 63 pages exactly,
+ * and the kernel rounds a block up to 2^n pages. The ring must hold what arrives while another thread has our CPU for
+ * one scheduler slice (3 ms): 1024 frames are too few, and UC has no window to limit that; 4096 frames exceed any
+ * cache. */
 #define AF_PACKET_RING	 ",framesz=4608,blocksz=258048,framecnt=2072"
-#define AF_PACKET_HEADER 80 /* of a frame in the ring: the kernel's, and Ethernet's */
+#define AF_PACKET_HEADER 80 /* per frame in the ring: the kernel's and Ethernet's */
 
 struct port_ethdev {
 	struct pmd_port port;
@@ -58,18 +59,18 @@ struct port_ethdev {
 	uint16_t id; /* ethdev port number */
 	char name[64];
 	struct rte_mempool *rx_pool, *tx_pool;
-	struct rte_mbuf *held[PMD_RX_BURST]; /* given out by the last rx_burst */
+	struct rte_mbuf *held[PMD_RX_BURST]; /* handed out by the last rx_burst */
 	unsigned held_n;
-	struct rte_mbuf *backlog[PMD_TX_BURST]; /* the device had no room for these */
+	struct rte_mbuf *backlog[PMD_TX_BURST]; /* packets the device had no room for */
 	unsigned backlog_n;
-	struct rte_mbuf *local[ETHDEV_LOCAL]; /* ring of packets to ourselves */
+	struct rte_mbuf *local[ETHDEV_LOCAL]; /* ring of packets to our own address */
 	unsigned local_head, local_tail;
 	struct neigh neigh;
 };
 
 /* ---- transmit ----------------------------------------------------------------------------------------------- */
 
-/** PMDs make system calls that are cancellation points, and the engine is locked. */
+/** Transmit with cancellation disabled: PMDs call cancellation points, and the engine is locked. */
 static unsigned ethdev_tx(struct port_ethdev *p, struct rte_mbuf **pkts, unsigned n)
 {
 	unsigned sent;
@@ -81,7 +82,7 @@ static unsigned ethdev_tx(struct port_ethdev *p, struct rte_mbuf **pkts, unsigne
 	return sent;
 }
 
-/** Hand packets to the device; what it does not take is kept in the backlog. */
+/** Hand packets to the device; those it does not take go to the backlog, or are dropped if that is full. */
 static void ethdev_push(struct port_ethdev *p, struct rte_mbuf **pkts, unsigned n)
 {
 	unsigned sent = p->backlog_n ? 0 : ethdev_tx(p, pkts, n);
@@ -108,7 +109,7 @@ static bool ethdev_drain(struct port_ethdev *p)
 	sent = ethdev_tx(p, p->backlog, p->backlog_n);
 	p->port.stats.tx_packets += sent;
 	p->backlog_n -= sent;
-	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers it is */
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
 	memmove(p->backlog, p->backlog + sent, p->backlog_n * sizeof(p->backlog[0]));
 	return p->backlog_n == 0;
 }
@@ -190,7 +191,7 @@ static bool ethdev_resolve(struct pmd_port *port, const struct nic_gid *dgid, ui
 	struct port_ethdev *p = (struct port_ethdev *)port;
 
 	if (dgid->raw[0] == 0xff || (pmd_gid_is_v4(dgid) && (dgid->raw[12] & 0xf0) == 0xe0))
-		return false; /* groups have no neighbour */
+		return false; /* multicast groups are not resolved */
 	return memcmp(dgid, &p->gid, sizeof(*dgid)) != 0 && neigh_resolve(&p->neigh, next_hop(p, dgid), now_ns);
 }
 
@@ -202,7 +203,7 @@ static bool ethdev_neigh_transmit(void *ctx, const uint8_t *frame, uint32_t len)
 	struct rte_mbuf *m = rte_pktmbuf_alloc(p->tx_pool);
 
 	if (!m)
-		return false; /* asked again soon, or by the peer */
+		return false; /* retried soon, by us or by the peer */
 	memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
 	ethdev_push(p, &m, 1);
 	return true;
@@ -239,13 +240,13 @@ static uint64_t ethdev_timeout(struct pmd_port *port, uint64_t now_ns)
 
 /* ---- receive ------------------------------------------------------------------------------------------------ */
 
-/** Whether a frame is an IP packet to our address; then *out describes it. */
+/** Whether a frame is an IP packet to our address; if so, fills in *out. ARP and ND frames are handled here. */
 static bool ethdev_accept(struct port_ethdev *p, struct rte_mbuf *m, uint64_t now_ns, struct nic_rx_frame *out)
 {
 	const uint8_t *h = rte_pktmbuf_mtod(m, const uint8_t *), *ip = h + NEIGH_ETHER_LEN;
 	uint32_t len = m->data_len;
 
-	/* A frame in several segments is longer than any of ours. */
+	/* A frame in several mbuf segments is longer than any RoCE frame. */
 	if (m->nb_segs != 1 || len < NEIGH_ETHER_LEN + 20 || (!(h[0] & 1) && memcmp(h, p->mac, 6) != 0))
 		goto not_ours;
 	if (neigh_rx(&p->neigh, h, len, now_ns))
@@ -265,8 +266,8 @@ not_ours:
 	return false;
 }
 
-/** As ethdev_tx. net_af_packet only looks into its ring, and is the one that has a descriptor: nothing to guard against
- *  there. */
+/** Receive, with cancellation disabled as in ethdev_tx(). net_af_packet, the one PMD with a wait_fd, only reads its
+ *  ring, which is no cancellation point. */
 static unsigned ethdev_rx(const struct port_ethdev *p, struct rte_mbuf **pkts, unsigned n)
 {
 	unsigned got;
@@ -294,7 +295,7 @@ static unsigned ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *fram
 		frames[out++] = (struct nic_rx_frame){.data = rte_pktmbuf_mtod(m, uint8_t *), .len = m->data_len};
 		p->held[p->held_n++] = m;
 	}
-	/* On past bursts of foreign frames: "none" must mean that there is nothing left. */
+	/* Skip bursts of foreign frames: 0 packets without `more` must mean that nothing is left. */
 	port->more = false;
 	port->looked_at = out;
 	while (out == 0 && port->looked_at < PMD_RX_VAIN) {
@@ -348,7 +349,8 @@ static void ethdev_close(struct pmd_port *port)
 	free(p);
 }
 
-/** Of net_af_packet that is its socket, whose ring the child does not have. What net_pcap has open is libpcap's, and stays open until the child ends. */
+/** Close net_af_packet's socket; the child has no mapping of its ring. net_pcap's descriptors belong to libpcap and
+ *  stay open until the child ends. */
 static void ethdev_abandon(struct pmd_port *port)
 {
 	if (port->wait_fd >= 0)
@@ -370,7 +372,7 @@ static bool is_af_packet(const struct pmd_device *device)
 	return strncmp(device->port, "ethdev:net_af_packet", 20) == 0;
 }
 
-/** Packets of the MTU that do not fit would be lost one by one without a word: refuse them all at once. */
+/** Refuse an MTU whose full-size packets do not fit: they would be lost silently, one by one. */
 static int ethdev_check_mtu(const struct pmd_device *device, enum nic_mtu mtu, char *err, size_t err_len)
 {
 	uint32_t need = (128u << mtu) + (pmd_gid_is_v4(&device->gid) ? PMD_OVERHEAD_V4 : PMD_OVERHEAD_V6);
@@ -455,9 +457,9 @@ static int ethdev_start(struct port_ethdev *p, const char *netdev, char *err, si
 		return rc;
 	}
 	memcpy(p->mac, mac.addr_bytes, 6);
-	/* Neighbour solicitations come to multicast groups. Devices that filter none need no telling. What is asked of a
-	 * socket ends with it; what net_af_packet does would stay with the interface when the process dies. Nobody is asked for
-	 * frames that are for others. */
+	/* Neighbour solicitations arrive at multicast groups. Devices that do not filter multicast (-ENOTSUP) are fine.
+	 * A membership on the socket ends with it, while net_af_packet's allmulticast would stay on the interface when
+	 * the process dies. Promiscuous mode is not needed. */
 	if (!p->v4 && !(p->port.wait_fd >= 0 && pmd_packet_socket_allmulti(p->port.wait_fd, netdev)))
 		rc = rte_eth_allmulticast_enable(p->id);
 	if (rc != 0 && rc != -ENOTSUP) {

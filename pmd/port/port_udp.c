@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port_udp.c - a port on kernel UDP sockets bound to port 4791, one an address of the device. No privilege, no set-up.
+ * port_udp.c - a port on kernel UDP sockets bound to port 4791, one per address of the device. No privilege, no set-up.
  *
- * Opening and closing the port, taking and giving back sockets; port_udp_rx.c receives, port_udp_tx.c sends, udp_socket.c
- * sets options. In an engine the daemon makes the sockets, and the kernel chooses among those of all functions.
+ * Opens and closes the port, adds and removes sockets; port_udp_rx.c receives, port_udp_tx.c sends, udp_socket.c sets
+ * options. In an engine the daemon makes the sockets, and the kernel chooses among those of all functions.
  *
- * port.wait_fd is the socket itself while there is one, and an epoll set from the second on. A thread may be asleep on it,
- * and reads it without the lock: so it is never closed while the port lives.
+ * port.wait_fd is the socket itself while there is only one, and an epoll set as soon as a second is added or one is
+ * removed. A thread may sleep on it and reads it without the lock: so if that socket is removed, its number becomes one
+ * more descriptor of the epoll set.
  *
- * Owns: the sockets, the receive buffer, a table of peers of our own kind.
+ * Owns: the sockets, the receive buffer, a table of peers that run uroce on kernel sockets.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +26,7 @@
 #include "port_udp.h"
 #include "udp_socket.h"
 
-#define UDP_INFLIGHT_MAX (1 << 20) /* bytes a QP; more brings no bandwidth on a socket */
+#define UDP_INFLIGHT_MAX (1 << 20) /* bytes per QP; more adds no bandwidth on a socket */
 #define UDP_ACK_DELAY_NS 20000
 
 static uint64_t udp_drops(int fd)
@@ -93,7 +94,7 @@ static void udp_wait_on(struct port_udp *u, int fd)
 	u->port.wait_changes++;
 }
 
-/** From now on there may be several sockets, or none. @return 0 or a negative errno. */
+/** Switch wait_fd to an epoll set, before there are several sockets or none. @return 0 or a negative errno. */
 static int udp_use_epoll(struct port_udp *u)
 {
 	int fd, rc;
@@ -118,8 +119,8 @@ static int udp_use_epoll(struct port_udp *u)
 	return 0;
 }
 
-/** Close a socket. One whose number may still be the one that a thread is about to sleep on leaves the number to the
- *  epoll set. */
+/** Close a socket. If a thread may be about to sleep on its number (`was_wait_fd`), the number becomes a duplicate of
+ *  the epoll set. */
 static void udp_retire(struct port_udp *u, struct udp_socket *s, bool was_wait_fd)
 {
 	if (u->epoll_fd >= 0)
@@ -131,9 +132,9 @@ static void udp_retire(struct port_udp *u, struct udp_socket *s, bool was_wait_f
 	s->fd = -1;
 }
 
-/* What is under way to a receiver must fit its buffer, which is taken to be like ours: the kernel drops silently what does
- * not, and go-back-N then sends it all again. The kernel counts its own overhead; several QPs share the buffer, and narrow
- * their windows when they lose. */
+/** Bytes in flight per QP. They must fit the receiver's buffer, assumed to be as large as ours: the kernel silently
+ *  drops the excess, and go-back-N then retransmits everything. A quarter, because the kernel also charges its overhead
+ *  to the buffer. Several QPs share the buffer, and shrink their windows on loss. */
 static uint32_t udp_inflight(int fd)
 {
 	socklen_t len = sizeof(int);
@@ -158,7 +159,7 @@ int pmd_port_udp_add(struct pmd_port *port, unsigned index, const struct nic_gid
 
 	if (s->fd >= 0)
 		pmd_port_udp_remove(port, index);
-	/* The socket may have been another function's before. The hop limit is set with the first packet. */
+	/* The socket may have belonged to another function: reset its options. The first packet sets the hop limit. */
 	setsockopt(fd, new.v4 ? IPPROTO_IP : IPPROTO_IPV6, new.v4 ? IP_TOS : IPV6_TCLASS, &zero, sizeof(zero));
 	new.gso = pmd_udp_socket_gso(fd);
 	new.drops_before = udp_drops(fd);
@@ -189,12 +190,12 @@ void pmd_port_udp_remove(struct pmd_port *port, unsigned index)
 
 	if (s->fd < 0)
 		return;
-	/* Its datagram may be half read. */
+	/* Discard the rest of a partly read datagram. */
 	if (u->rx_last == index)
 		u->split.left = 0;
 	u->drops_gone += udp_drops(s->fd) - s->drops_before;
 	if (udp_use_epoll(u) != 0)
-		was_wait_fd = false; /* no descriptors left in the process: nothing to sleep on either */
+		was_wait_fd = false; /* no free descriptors in the process: nothing to sleep on either */
 	udp_retire(u, s, was_wait_fd);
 	if (u->epoll_fd < 0)
 		udp_wait_on(u, -1);

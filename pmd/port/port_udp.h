@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port_udp.h - the kernel UDP port as port_udp.c (life), port_udp_rx.c and port_udp_tx.c share it (pmd-internal). */
+/* port_udp.h - the kernel UDP port, shared by port_udp.c (open, close), port_udp_rx.c, port_udp_tx.c (pmd-internal). */
 #ifndef PMD_PORT_UDP_H
 #define PMD_PORT_UDP_H
 
@@ -12,37 +12,37 @@
 #define UDP_PEERS    256
 #define UDP_SOCKETS  NIC_GID_TABLE_LEN
 
-/** A peer of our own kind, which takes segmented datagrams. */
+/** A peer that runs uroce on a kernel socket, and so accepts segmented datagrams. */
 struct udp_peer {
 	struct nic_gid gid;
-	bool no_gso; /* the path to it does not */
+	bool no_gso; /* the path to it refuses segmented datagrams */
 };
 
 /** The socket of one address. */
 struct udp_socket {
-	int fd; /* -1: none; also where only the number is left, see udp_retire */
+	int fd; /* -1: none, also where only the descriptor number is left, see udp_retire */
 	struct nic_gid gid;
 	uint32_t scope; /* interface of a link-local address */
 	bool v4, gso;
 	uint8_t tclass, hop_limit; /* as set on the socket */
-	uint64_t drops_before;	   /* of the socket, when it was still another function's */
-	uint64_t heard_ns;	   /* when a datagram came last */
+	uint64_t drops_before; /* the socket's drops before it was added, when it may have been another function's */
+	uint64_t heard_ns;     /* time of the last datagram */
 };
 
 struct port_udp {
 	struct pmd_port port;
 	unsigned function;
 	struct udp_socket sockets[UDP_SOCKETS]; /* index = entry of the GID table */
-	uint32_t open, hot;			/* bits: sockets there are; those visited by every burst */
-	unsigned rx_last, tx_last;		/* the sockets that were used last */
+	uint32_t open, hot;			/* bits: open sockets; sockets visited by every burst */
+	unsigned rx_last, tx_last;		/* sockets used last */
 	unsigned dropped;			/* datagrams that this burst has dropped */
-	int epoll_fd;				/* all sockets; -1 while there never was more than one */
-	int retired_fd;				/* the number that port.wait_fd once was; -1: none */
-	uint64_t looked_ns;			/* when the silent ones were looked at */
-	uint64_t drops_gone;			/* of sockets that are gone */
+	int epoll_fd;				/* all sockets; -1: not needed yet, at most one socket, never removed */
+	int retired_fd;				/* former port.wait_fd, kept open on the epoll set; -1: none */
+	uint64_t looked_ns;			/* when epoll last checked the silent sockets */
+	uint64_t drops_gone;			/* drops of removed sockets */
 	bool said_too_long, said_unreachable;
 	struct udp_peer peers[UDP_PEERS]; /* direct-mapped */
-	struct udp_split split;		  /* what is left of the last datagram */
+	struct udp_split split;		  /* rest of the last datagram */
 	uint8_t *rx_buf;
 };
 
@@ -51,7 +51,7 @@ static inline struct udp_peer *udp_peer_slot(struct port_udp *u, const struct ni
 	return &u->peers[(gid->raw[15] + gid->raw[14] * 7u + gid->raw[13] * 31u + gid->raw[11] * 127u) % UDP_PEERS];
 }
 
-/** The peer with this address if it is known to be of our own kind. */
+/** The peer with this address if it is known to run uroce on a kernel socket, else NULL. */
 static inline struct udp_peer *udp_peer_find(struct port_udp *u, const struct nic_gid *gid)
 {
 	struct udp_peer *peer = udp_peer_slot(u, gid);

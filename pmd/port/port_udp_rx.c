@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port_udp_rx.c - receiving on the kernel UDP port, and telling peers of our own kind.
+ * port_udp_rx.c - receiving on the kernel UDP port, and recognising peers that run uroce on a kernel socket.
  *
- * UDP_GRO hands over a run of packets as one piece, which is cut up in place. The ID of received packets is hidden
- * (NIC_RX_IP_ID_UNKNOWN). Our own kind is told by its UDP source port: packets that a uroce on a kernel socket sends
- * come from port 4791, those of others from a port per flow (0xC000 up).
+ * UDP_GRO delivers a run of packets as one buffer, which is split in place. The socket hides the IP ID of received
+ * packets (NIC_RX_IP_ID_UNKNOWN). A uroce on a kernel socket is recognised by its UDP source port, 4791; all others use
+ * a source port per flow (0xC000 up).
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -21,15 +21,15 @@
 #define UDP_GRO 104
 #endif
 
-/* Several sockets: a receive call on an empty one costs 300 ns. Those that have had something lately are visited by every
- * burst, in turn; of the others the kernel says, at intervals, which have something. */
+/* With several sockets: a receive call on an empty one costs 300 ns. Sockets with recent datagrams (hot) are visited in
+ * turn by every burst; epoll tells at intervals which of the others have datagrams. */
 #define UDP_HOT_NS  1000000
 #define UDP_LOOK_NS 10000
 
 #define BTH_DEST_QPN 5 /* its leading byte names the function, or says that the rest names a service */
 
-/** An address may change hands: a packet of another kind of sender unmarks the peer. Only packets that a QP of RC accepted from its
- *  peer count: a stranger can send all others, from that address or with that address forged. */
+/** Record whether the peer runs uroce on a kernel socket. An address may change hands: a packet from another kind of
+ *  sender clears the mark. Only packets that an RC QP accepted from its peer count: any other packet can be forged. */
 void udp_rx_accepted(struct pmd_port *port, const struct nic_rx_frame *frame)
 {
 	struct port_udp *u = (struct port_udp *)port;
@@ -82,7 +82,7 @@ static void udp_rx_source(bool v4, const struct sockaddr_in6 *sa, struct nic_rx_
 
 enum udp_received { UDP_RX_NONE, UDP_RX_DROPPED, UDP_RX_READY };
 
-/** One receive call. A single recvmsg beats recvmmsg for one packet, and GRO makes runs one datagram. */
+/** Make one receive call. recvmsg beats recvmmsg for a single packet, and GRO makes a run one datagram. */
 static enum udp_received udp_receive(struct port_udp *u, const struct udp_socket *s)
 {
 	struct sockaddr_in6 from;
@@ -98,7 +98,7 @@ static enum udp_received udp_receive(struct port_udp *u, const struct udp_socket
 			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
 	struct udp_split *split = &u->split;
-	/* Not recvmsg(): as a cancellation point that costs a poll 5% more, and nothing here may be cancelled. */
+	/* Not recvmsg(): as a cancellation point it makes a poll 5% slower, and nothing here may be cancelled. */
 	long len = syscall(SYS_recvmsg, s->fd, &msg, MSG_DONTWAIT);
 
 	if (len < 0) {
@@ -124,14 +124,14 @@ static enum udp_received udp_receive(struct port_udp *u, const struct udp_socket
 	return UDP_RX_READY;
 }
 
-/** Whether this burst has looked at as many packets in vain as it may. */
+/** Whether this burst has examined PMD_RX_VAIN packets, and must stop. */
 static bool udp_must_stop(const struct port_udp *u)
 {
 	return u->port.looked_at + u->dropped >= PMD_RX_VAIN;
 }
 
-/** Visit a socket. On past datagrams that are none of ours: "none" must mean that there is nothing left. @return whether
- *  there is something to give. */
+/** Receive from a socket. Skips datagrams that are dropped: false without `more` must mean that nothing is left.
+ *  @return whether u->split holds a datagram. */
 static bool udp_visit(struct port_udp *u, unsigned index)
 {
 	enum udp_received received = UDP_RX_DROPPED;
@@ -145,7 +145,7 @@ static bool udp_visit(struct port_udp *u, unsigned index)
 	return received == UDP_RX_READY;
 }
 
-/** Ask the kernel which sockets have something. */
+/** Ask the kernel which sockets have datagrams: they become hot. */
 static void udp_look(struct port_udp *u, uint64_t now_ns)
 {
 	struct epoll_event events[UDP_SOCKETS];
@@ -158,7 +158,8 @@ static void udp_look(struct port_udp *u, uint64_t now_ns)
 	}
 }
 
-/** Of several sockets visit those worth it, from the one after the last, until one has something. */
+/** With several sockets: visit the hot ones, starting after the last visited, until one has a datagram.
+ *  @return whether one had. */
 static bool udp_visit_hot(struct port_udp *u, uint64_t now_ns)
 {
 	if (u->hot == 0 || now_ns - u->looked_ns >= UDP_LOOK_NS)
@@ -190,13 +191,14 @@ static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
 	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
 
 	if (frame->len < BTH_DEST_QPN + 3 || qpn[0] == u->function)
-		return true; /* the NIC counts what is too short */
+		return true; /* the NIC counts packets that are too short */
 	return qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.serves &&
 	       u->port.serves(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
 }
 
-/** Pass on packets that are for other functions or their services. They are rare in honest traffic, such as when GRO has put packets of
- *  two functions into one datagram, but strangers can send any number of them. @return how many packets are ours. */
+/** Pass on packets for other functions or their services. They are rare in legitimate traffic (GRO may have coalesced
+ *  packets of two functions into one datagram), but any host can send any number of them. @return the number of packets
+ *  kept. */
 static unsigned udp_keep_ours(struct port_udp *u, struct nic_rx_frame *frames, unsigned n)
 {
 	unsigned kept = 0;

@@ -3,9 +3,9 @@
  * port_udp_tx.c - sending on the kernel UDP port.
  *
  * The ICRC covers the IP ID, which a UDP socket does not let us choose: an unconnected socket with IP_MTU_DISCOVER=DO
- * sends ID 0 and DF, and that is what the NIC computes with. Runs of packets of one size to one peer go as one
- * segmented datagram (UDP_SEGMENT), but only to peers of our own kind: when the kernel cuts the run for the wire it
- * counts IDs up, which rxe or hardware would drop.
+ * sends ID 0 and DF, and the NIC computes the ICRC for that. Runs of equal-sized packets to one peer go as one
+ * segmented datagram (UDP_SEGMENT), but only to peers that run uroce on a kernel socket: when the kernel segments the
+ * run for the wire, it increments the ID, and rxe or hardware would drop the packets.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -29,12 +29,12 @@
 
 #define BTH_DEST_QPN 5 /* its leading byte names the function, or says that the rest names a service */
 
-/* BTH opcodes (IBTA 9.2.1) that matter here. */
+/* BTH opcodes used here (IBTA 9.2.1). */
 #define RC_READ_REQUEST	 0x0c
 #define RC_ACKNOWLEDGE	 0x11
 #define RC_CMP_SWAP	 0x13
 #define RC_FETCH_ADD	 0x14
-/* And ours (nic/extended.md, nic/elem.md). */
+/* uroce's own opcodes (nic/extended.md, nic/elem.md). */
 #define MASKED_CMP_SWAP	 0xc0
 #define MASKED_FETCH_ADD 0xc1
 #define ELEMENTS	 0xc4
@@ -45,7 +45,7 @@ static uint32_t payload_len(const struct nic_tx_frame *f)
 	return f->len - f->bth;
 }
 
-/** The function or service that a packet is for: receivers steer a run as one. */
+/** The function or service that a packet is for. A run has one target, since receivers steer it as a whole. */
 static uint32_t target_of(const struct nic_tx_frame *f)
 {
 	const uint8_t *qpn = f->data + f->bth + BTH_DEST_QPN;
@@ -59,7 +59,7 @@ static bool same_path(const struct nic_tx_frame *a, const struct nic_tx_frame *b
 	       memcmp(&a->dgid, &b->dgid, 16) == 0 && memcmp(&a->sgid, &b->sgid, 16) == 0;
 }
 
-/** How many of the n frames can go as one segmented datagram: equal sizes, the last may be shorter. */
+/** How many of the n frames can go as one segmented datagram: equal sizes, only the last may be shorter. */
 static unsigned udp_run(struct port_udp *u, const struct udp_socket *s, const struct nic_tx_frame *f, unsigned n)
 {
 	const struct udp_peer *peer;
@@ -90,7 +90,7 @@ static bool udp_set_option(const struct udp_socket *s, int v4_name, int v6_name,
 	       0;
 }
 
-/** What the kernel refuses is asked for again with the next packet. The ICRC covers neither field. */
+/** Set traffic class and hop limit; after a refusal the next packet tries again. The ICRC covers neither field. */
 static void udp_set_fields(struct port_udp *u, struct udp_socket *s, const struct nic_tx_frame *f)
 {
 	bool refused = false;
@@ -140,7 +140,7 @@ static int udp_send(struct udp_socket *s, const struct nic_tx_frame *f, unsigned
 	return syscall(SYS_sendmsg, s->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/** Say once what a user can do something about. Writing to a stream is a cancellation point, and the engine is locked. */
+/** Report once an error that the user can fix. Stream output is a cancellation point, and the engine is locked. */
 __attribute__((cold, noinline)) static void udp_say(bool *said, const struct nic_gid *to, int rc, uint32_t len)
 {
 	char addr[64];
@@ -165,7 +165,7 @@ __attribute__((cold, noinline)) static void udp_say(bool *said, const struct nic
 	pthread_setcancelstate(cancel, NULL);
 }
 
-/** A packet that the kernel refuses for good is lost, like on a wire; the transport's timers deal with it. */
+/** Count a packet that the kernel refuses for good. It is lost, as on a wire; the transport's timers recover it. */
 static void udp_count_drop(struct port_udp *u, const struct nic_tx_frame *f, int rc)
 {
 	if (rc == -EMSGSIZE) {
@@ -184,19 +184,19 @@ static bool is_no_room(int rc)
 	return rc == -EAGAIN || rc == -ENOBUFS || rc == -ENOMEM || rc == -EINTR;
 }
 
-/** The kernel refuses a run: the first packet of it alone. @return as udp_send. */
+/** The kernel refused a run: send its first packet alone. @return as udp_send. */
 static int udp_send_fallback(struct port_udp *u, struct udp_socket *s, const struct nic_tx_frame *f, int run_rc)
 {
 	int rc = udp_send(s, f, 1);
 
 	u->port.stats.tx_gso_fallback++;
-	/* What goes alone this path does not take in runs: they are not tried again. */
+	/* The packet alone went through, so this path does not support runs: never try them again. */
 	if (rc == 0 && (run_rc == -EINVAL || run_rc == -EIO || run_rc == -EOPNOTSUPP))
 		udp_peer_slot(u, &f->dgid)->no_gso = true;
 	return rc;
 }
 
-/** The socket of the address that a packet comes from; NULL: the device does not have it any more. */
+/** The socket of a packet's source address; NULL: the device no longer has the address. */
 static struct udp_socket *udp_source(struct port_udp *u, const struct nic_tx_frame *f)
 {
 	for (unsigned k = 0; k < UDP_SOCKETS; k++) {
@@ -252,9 +252,9 @@ static bool is_request(const struct nic_tx_frame *f)
 	       opcode == FETCH_ELEMENTS;
 }
 
-/** A reply posted at once meets the ACK of what it answers. Requests and ACKs are streams of their own, so a shorter
- *  ACK may as well follow the reply, unless somebody relies on their order: then both are one run, and one trip through the
- *  kernel. */
+/** An application's immediate reply and the ACK of the message it answers are sent together. Requests and ACKs are
+ *  independent streams, so a shorter ACK may follow the reply, unless `ordered` forbids it: then both are one run and
+ *  one trip through the kernel. */
 static void udp_ack_last(struct nic_tx_frame *f, unsigned n)
 {
 	struct nic_tx_frame ack;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* udp_split.h - cutting a datagram that GRO put together into the packets it was sent as (pmd-internal). A leaf. */
+/* udp_split.h - splits a datagram that GRO coalesced into the packets that were sent (pmd-internal). A leaf. */
 #ifndef PMD_UDP_SPLIT_H
 #define PMD_UDP_SPLIT_H
 
@@ -8,11 +8,11 @@
 struct udp_split {
 	const uint8_t *data;
 	uint32_t left;		   /* bytes at data */
-	uint32_t segment;	   /* bytes of each packet, the last may be shorter; 0: it is one packet */
-	struct nic_rx_frame frame; /* what all of them share */
+	uint32_t segment;	   /* bytes of each packet, the last may be shorter; 0: a single packet */
+	struct nic_rx_frame frame; /* fields that all the packets share */
 };
 
-/** The next packets, at most n. They point into the datagram. */
+/** The next packets, at most n; they point into the datagram. @return their number. */
 static inline unsigned udp_split_next(struct udp_split *s, struct nic_rx_frame *frames, unsigned n)
 {
 	unsigned i = 0;

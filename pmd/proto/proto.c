@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proto.c - sending, receiving and checking the messages of proto.h; names and the sockets that bear them.
+ * proto.c - sending, receiving and checking the messages of proto.h; names and sockets bound to them.
  *
- * Owns nothing. Nothing here waits but proto_recv_wait. Callers may hold an engine's lock, so system calls that the C
- * library makes cancellation points are made without it.
+ * Owns nothing. Only proto_recv_wait waits. Callers may hold an engine's lock, so system calls that the C library makes
+ * cancellation points bypass it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "address.h"
 #include "proto.h"
 
-/* Visitors of a listening socket that have not been looked at yet; the kernel limits it further (somaxconn). */
+/* Connections to a listening socket that wait for accept; the kernel limits it further (somaxconn). */
 #define BACKLOG 256
 
 union control {
@@ -80,7 +80,7 @@ bool proto_msg_is(struct proto_msg *m, unsigned type, size_t len, unsigned n_fds
 	return false;
 }
 
-/** Collect the descriptors of a received message. Those beyond what a message may have cannot be here: no room was given. */
+/** Collect the descriptors of a received message: at most PROTO_FDS_MAX fit the control buffer. */
 static void collect_fds(struct msghdr *msg, struct proto_msg *m)
 {
 	m->n_fds = 0;
@@ -105,13 +105,13 @@ static int receive(int fd, struct proto_msg *m, int flags)
 	int rc;
 
 	m->n_fds = 0;
-	/* Said once, and before what the other end said last, when it has closed with something of ours unread. */
+	/* If the peer closed with a message of ours unread, ECONNRESET comes once, before its last messages: retry. */
 	if (len < 0 && errno == ECONNRESET)
 		len = syscall(SYS_recvmsg, fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags);
 	if (len < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
 	collect_fds(&msg, m);
-	if (len == 0 && m->n_fds == 0) /* and an empty packet, which nobody sends, is no better than an end */
+	if (len == 0 && m->n_fds == 0) /* end; an empty packet, which no peer sends, counts as one */
 		return 0;
 	if (msg.msg_flags & MSG_CTRUNC)
 		rc = -EMFILE;
@@ -173,7 +173,7 @@ static void name_set(struct proto_name *out, const char *text)
 
 	memset(out, 0, sizeof(*out));
 	out->sa.sun_family = AF_UNIX;
-	memcpy(out->sa.sun_path + 1, text, len); /* after the zero that makes it abstract */
+	memcpy(out->sa.sun_path + 1, text, len); /* after the zero byte that makes it abstract */
 	out->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* proto_peer.c - who is at the other end of a connection, and whether he may take part. Owns nothing. */
+/* proto_peer.c - the identity of a connection's peer, and whether it is admitted. Owns nothing. */
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -12,7 +12,7 @@
 
 #define GROUPS_MAX 256
 
-#define UNKNOWN_USER 65534 /* how the kernel shows users whom our user namespace has no number for: all alike */
+#define UNKNOWN_USER 65534 /* overflow uid, which stands for every user that our user namespace does not map */
 
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59
@@ -50,7 +50,7 @@ enum proto_holder proto_holder(const struct proto_name *name, const struct nic_g
 	if (fd < 0)
 		return fd == -ECONNREFUSED ? PROTO_HOLDER_NONE : PROTO_HOLDER_UNKNOWN;
 	rc = proto_peer(fd, &holder);
-	proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0); /* who says nothing would be an odd visitor */
+	proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0); /* every connection begins with a message */
 	close(fd);
 	if (rc != 0)
 		return PROTO_HOLDER_UNKNOWN;
@@ -95,7 +95,7 @@ bool proto_peer_allowed(int fd, const struct proto_policy *policy, struct ucred 
 	}
 }
 
-/** A number, or what `lookup` makes of a name. */
+/** Parse a number, or look up the name of a user (`user`) or a group. @return false: unknown. */
 static bool id_parse(const char *text, bool user, uint32_t *id)
 {
 	char *end;

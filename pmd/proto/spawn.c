@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * spawn.c - starting uroced from inside a process that knows nothing of it.
+ * spawn.c - starting uroced from inside an application that knows nothing of it.
  *
- * A process that executes another program becomes an ordinary child, whose end raises SIGCHLD and which a wait() of the
- * program would find. So a child in between, which has no exit signal and is waited for with __WCLONE, starts it and ends
- * at once: the daemon is nobody's child. Both are clones that share our memory while we stand still, as with vfork:
- * nothing is copied, no fork handler runs. They make raw system calls only.
+ * An ordinary child that executes another program raises SIGCHLD when it ends, and the application's wait() would find
+ * it. So an intermediate child, which has no exit signal and is reaped with __WCLONE, starts the daemon and exits at
+ * once: the daemon is not a child of the application. Both children are clones that share our memory while the caller
+ * is suspended, as with vfork: nothing is copied, no fork handler runs. They make raw system calls only.
  *
- * The daemon's stderr is a pipe: what comes is the reason why it does not start, its end is the word that it listens.
+ * The daemon's stderr is a pipe: text on it is the reason why the daemon does not start; end of file without text means
+ * that it listens.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,7 +34,7 @@
 #include "proto.h"
 #include "spawn.h"
 
-#define STACK_BYTES  65536 /* of each child; signals are blocked there */
+#define STACK_BYTES  65536 /* per child; children run with all signals blocked */
 #define READY_MS     15000
 #define SENTENCE_MAX 512
 
@@ -57,15 +58,15 @@ struct spawn {
 	const char **envp;
 	int fd; /* becomes stderr */
 	char *stack;
-	struct rlimit files; /* what the user's programs are started with */
+	struct rlimit files; /* limit for the daemon: what the user's programs are started with */
 	bool limit_files;
-	int *error; /* why it cannot be executed; memory that the children share with us */
+	int *error; /* errno of a failed clone or execve; in memory shared with the children */
 };
 
-/* ---- where it is ---------------------------------------------------------------------------------------- */
+/* ---- finding uroced ------------------------------------------------------------------------------------- */
 
-/** Whether a program in a folder that others may write to, too, is as good as the object beside which it was found: it is
- *  of the same owner, our own or root's. */
+/** Whether a program is as trustworthy as the object beside which it was found, even in a folder that others can write
+ *  to: its owner is the object's, our own user or root. */
 static bool path_is_trusted(const char *path, const struct stat *object)
 {
 	struct stat it;
@@ -73,7 +74,8 @@ static bool path_is_trusted(const char *path, const struct stat *object)
 	return stat(path, &it) == 0 && (it.st_uid == object->st_uid || it.st_uid == geteuid() || it.st_uid == 0);
 }
 
-/** In a build tree beside the object at `object`: libraries are two or three folders away, tests and benchmarks two. */
+/** Find uroced in the build tree of the file `object`: two or three folders up from libraries, two from tests and
+ *  benchmarks. */
 static bool path_beside(const char *object, char *out, size_t len)
 {
 	static const char *const ways[] = {"/../../pmd/uroced", "/../../../pmd/uroced"};
@@ -113,7 +115,7 @@ static int daemon_path(char *out, size_t len, char *err, size_t err_len)
 	return -ENOENT;
 }
 
-/* ---- running it ----------------------------------------------------------------------------------------- */
+/* ---- running uroced ------------------------------------------------------------------------------------- */
 
 static int daemon_main(void *arg)
 {
@@ -131,8 +133,8 @@ static int daemon_main(void *arg)
 	return 0;
 }
 
-/** A child without an exit signal that runs fn. ThreadSanitizer takes memory that is shared with a child for its own end:
- *  it gets a copy. */
+/** Start a child without an exit signal that runs fn. ThreadSanitizer does not support a child that shares its memory:
+ *  there the child gets a copy. */
 static pid_t child_start(int (*fn)(void *), char *stack_top, struct spawn *s)
 {
 #ifdef SPAWN_COPIES
@@ -157,7 +159,7 @@ static int between_main(void *arg)
 	return 0;
 }
 
-/** @return 0 or a negative errno. Whether the program could be executed is known when the pipe has ended. */
+/** @return 0 or a negative errno. *s->error tells after the end of the pipe whether the program could be executed. */
 static int spawn_run(struct spawn *s)
 {
 	sigset_t all, old;
@@ -174,7 +176,8 @@ static int spawn_run(struct spawn *s)
 	return rc;
 }
 
-/** The environment without what would have the dynamic linker load things into the daemon. NULL: out of memory. */
+/** The environment without variables that make the dynamic linker load other libraries into the daemon. NULL: out of
+ *  memory. */
 static const char **daemon_environment(void)
 {
 	const char **out;
@@ -189,7 +192,7 @@ static const char **daemon_environment(void)
 	return out;
 }
 
-/** What the daemon says until it closes the pipe. @return 0: nothing, so it listens. */
+/** Read the daemon's output until it closes the pipe. @return 0: no output, so it listens; else a negative errno. */
 static int spawn_listen(int fd, char *err, size_t err_len)
 {
 	uint64_t end_ns = pmd_now_ns() + READY_MS * 1000000ull, now_ns;
@@ -204,7 +207,7 @@ static int spawn_listen(int fd, char *err, size_t err_len)
 		now_ns = pmd_now_ns();
 		rc = now_ns < end_ns ? poll(&p, 1, (int)((end_ns - now_ns) / 1000000 + 1)) : 0;
 		if (rc < 0 && errno == EINTR)
-			continue; /* a read would wait for ever */
+			continue; /* a read could block for ever */
 		if (rc == 0) {
 			snprintf(err, err_len,
 				 "uroced, the daemon of the device, does not get ready; see what it does");
@@ -276,7 +279,7 @@ int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 	s.limit_files = pmd_eal_files_limit(&s.files) == 0;
 	s.envp = daemon_environment();
 	s.stack = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	s.error = (int *)(void *)s.stack; /* the far end of a stack */
+	s.error = (int *)(void *)s.stack; /* the unused end of a stack */
 	rc = -ENOMEM;
 	if (s.envp && s.stack != MAP_FAILED)
 		rc = spawn_and_listen(&s, err, err_len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* udp_socket.c - sockets on the RoCE port of an address. Owns nothing; who calls it owns what it opens. */
+/* udp_socket.c - sockets on the RoCE port of an address. Owns nothing; the caller owns the sockets. */
 #include <errno.h>
 #include <netinet/udp.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #define UDP_GRO 104
 #endif
 
-#define UDP_RCVBUF (128 << 20) /* UC and UD know no window; a receiver may be off the CPU for long */
+#define UDP_RCVBUF (128 << 20) /* UC and UD have no window, and the receiver may be off the CPU for long */
 #define UDP_SNDBUF (4 << 20)
 
 static void socket_options(int fd, bool v4, bool share)
@@ -33,7 +33,7 @@ static void socket_options(int fd, bool v4, bool share)
 	setsockopt(fd, level, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover, sizeof(discover));
 	setsockopt(fd, level, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, &on, sizeof(on));
 	setsockopt(fd, level, v4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &on, sizeof(on));
-	/* RoCEv2 has the ICRC: over IPv6 others send no UDP checksum, which a socket would drop. */
+	/* RoCEv2 has the ICRC: over IPv6 other NICs send no UDP checksum, and a socket would drop their packets. */
 	if (!v4)
 		setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
@@ -104,7 +104,7 @@ bool pmd_udp_socket_is(int fd, const struct nic_gid *gid)
 	       memcmp(&self.sin6_addr, &expected.sin6_addr, sizeof(self.sin6_addr)) == 0;
 }
 
-/** A kernel that does one does both; only runs that the receiver gets whole are worth sending. */
+/** A kernel that has one has both; sending runs only pays if the receiver gets them whole. */
 bool pmd_udp_socket_gso(int fd)
 {
 	int gro = 0, off = 0;

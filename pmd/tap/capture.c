@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.c - see capture.h. One packet is made whole once (nic_frame_ip), then offered to every tool whose filter it
- * passes. Owns: the list of tools, room for one packet. Not their sockets.
+ * capture.c - see capture.h. A packet is assembled once (nic_frame_ip), then offered to every tool whose filter it
+ * passes. Owns: the list of tools, and room for one packet; not the tools' sockets.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 #include "capture.h"
 #include "proto.h"
 
-#define SEND_BYTES   (8 << 20)	 /* of packets that wait for a tool; the kernel grants what it likes */
-#define ANSWER_BYTES (256 << 10) /* of them, at most: kept for answers */
+#define SEND_BYTES   (8 << 20)	 /* of packets that wait for a tool; the kernel may grant less */
+#define ANSWER_BYTES (256 << 10) /* of them, at most: reserved for answers */
 
 struct sink {
 	int fd;		/* -1: free */
 	int send_bytes; /* granted */
-	bool forced;	/* they were, beyond what the kernel grants everybody */
+	bool forced;	/* granted beyond the kernel's limit (SO_SNDBUFFORCE) */
 	struct pmd_capture_filter filter;
 	struct pmd_capture_counts counts;
 };
@@ -53,7 +53,7 @@ static struct sink *sink_find(struct pmd_capture *c, int fd)
 	return NULL;
 }
 
-/** A process that has lost its privileges meanwhile keeps what it has. */
+/** A process that has lost its privileges meanwhile keeps its old buffer size. */
 static void set_send_bytes(const struct sink *s, int size)
 {
 	setsockopt(s->fd, SOL_SOCKET, s->forced ? SO_SNDBUFFORCE : SO_SNDBUF, &size, sizeof(size));
@@ -68,7 +68,7 @@ static void grant_send_bytes(struct sink *s)
 	if (!s->forced)
 		set_send_bytes(s, size);
 	getsockopt(s->fd, SOL_SOCKET, SO_SNDBUF, &s->send_bytes, &len);
-	s->send_bytes /= 2; /* the kernel doubles what it is told */
+	s->send_bytes /= 2; /* the kernel doubles the requested size */
 	set_send_bytes(s, s->send_bytes - (s->send_bytes / 4 < ANSWER_BYTES ? s->send_bytes / 4 : ANSWER_BYTES));
 }
 
@@ -112,7 +112,7 @@ bool pmd_capture_idle(const struct pmd_capture *c)
 	return true;
 }
 
-/** A tool that has gone is the business of who owns its connection: here its packets are just lost. */
+/** If the tool has gone its packets just count as lost; the owner of the connection deals with it. */
 static void sink_offer(struct pmd_capture *c, struct sink *s, uint32_t len)
 {
 	uint32_t cut = len < s->filter.snaplen ? len : s->filter.snaplen;

@@ -2,9 +2,10 @@
 /*
  * capture.h - copies of packets for tools that asked for them (pmd-internal).
  *
- * What a function sends or receives, on whatever path, goes as one message a packet to each tool that listens: whole IP
- * packets, as they are on the wire or would be there. Nobody waits for a tool: what its socket has no room for is lost to
- * it, and counted. Of faults a capture sees what a cable would: what is sent comes after them, what is received before.
+ * Each packet that a function sends or receives, on any path, goes as one message to each listening tool: a whole IP
+ * packet, as on the wire or as it would be there. Sends to a tool never wait: packets for which its socket has no room
+ * are lost to it, and counted. Relative to faults a capture sees what a cable would: sent packets after the faults,
+ * received ones before.
  */
 #ifndef PMD_CAPTURE_H
 #define PMD_CAPTURE_H
@@ -26,7 +27,7 @@ struct pmd_capture_filter {
 /** In front of each packet in its message. */
 struct pmd_capture_header {
 	uint64_t time_ns; /* CLOCK_REALTIME */
-	uint64_t lost;	  /* packets that this tool should have had and has not, so far */
+	uint64_t lost;	  /* packets lost to this tool so far */
 	uint32_t len;	  /* of the packet on the wire */
 	uint16_t path;	  /* 0: the port; others: links to other functions of this host */
 	uint8_t direction;
@@ -39,19 +40,21 @@ struct pmd_capture_counts {
 
 struct pmd_capture;
 
-/** @return NULL when memory is short. */
+/** @return NULL: out of memory. */
 struct pmd_capture *pmd_capture_create(void);
 void pmd_capture_destroy(struct pmd_capture *c);
 
-/** Packets go to fd, which stays the caller's, from now on. @return 0, -EBUSY (there already, or too many tools). */
+/** Send packets to `fd`, which stays the caller's, from now on. @return 0, -EBUSY (added already, or too many
+ *  tools). */
 int pmd_capture_add(struct pmd_capture *c, int fd, const struct pmd_capture_filter *filter);
-/** What has gone to fd so far, and whether anything does. */
+/** Counts for `fd` so far. @return whether it is in use. */
 bool pmd_capture_get(const struct pmd_capture *c, int fd, struct pmd_capture_counts *out);
-/** No more packets to fd, if there were any. Then there is room for an answer, however little the tool has read. */
+/** Stop sending packets to `fd`, if it was added. Frees the room kept for an answer, however little the tool has
+ *  read. */
 void pmd_capture_remove(struct pmd_capture *c, int fd);
 bool pmd_capture_idle(const struct pmd_capture *c);
 
-/** A packet goes by. */
+/** Offer a packet to the tools. */
 void pmd_capture_tx(struct pmd_capture *c, unsigned path, const struct nic_tx_frame *frame);
 void pmd_capture_rx(struct pmd_capture *c, unsigned path, const struct nic_rx_frame *frame);
 

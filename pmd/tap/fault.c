@@ -2,18 +2,18 @@
 /*
  * fault.c - see fault.h. Commands are in fault_rule.c.
  *
- * A packet that a rule holds for meets, in this order: loss, corruption, duplication, reordering, delay. What is held
- * back for others waits on a list of its own, in order of arrival, and then enters the delay line, which is kept in order
- * of due times. Owns: copies of the packets on both, and one that the NIC is looking at.
+ * A packet under a rule meets, in this order: loss, corruption, duplication, reordering, delay. Packets held back for
+ * others wait on their own list, in order of arrival, and then enter the delay line, which is sorted by due time. Owns:
+ * the copies of packets on both, and the one that the NIC is looking at.
  *
- * Does not know the engine, its paths (numbers to this file), or the clock.
+ * Independent of the engine, its paths (numbers to this file) and the clock.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fault_priv.h"
 
-#define BTH_ECN	    4 /* the byte of the BTH that the ICRC leaves out */
+#define BTH_ECN	    4 /* the byte of the BTH that the ICRC does not cover */
 #define CARRIER_MAX 48
 
 /* ---- packets that are held ----------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static struct fault_held *held_rx(struct pmd_fault *f, unsigned path, const stru
 	return h;
 }
 
-/** Into the delay line. Mostly at its end. */
+/** Insert into the delay line, mostly at its end. */
 static void line_enter(struct fault_stage *s, struct fault_held *h)
 {
 	struct fault_held **at = &s->line;
@@ -84,7 +84,7 @@ static void line_enter(struct fault_stage *s, struct fault_held *h)
 		s->line_last = h;
 }
 
-/** The first due packet of the delay line for this path (PATH_ANY: for any). */
+/** Take the first due packet for this path (PATH_ANY: any) out of the delay line. */
 static struct fault_held *line_take(struct fault_stage *s, unsigned path, uint64_t now_ns)
 {
 	struct fault_held *before = NULL;
@@ -100,7 +100,7 @@ static struct fault_held *line_take(struct fault_stage *s, unsigned path, uint64
 	return NULL;
 }
 
-/** From the list of those that wait for others into the delay line. */
+/** Move a packet from the waiting list into the delay line. */
 static void waiting_move(struct fault_stage *s, struct fault_held **at, uint64_t now_ns)
 {
 	struct fault_held *h = *at;
@@ -122,7 +122,7 @@ static void waiting_enter(struct fault_stage *s, struct fault_held *h)
 	s->n_waiting++;
 }
 
-/** A packet has gone by: those that wait for it are nearer to their turn. */
+/** A packet has passed: count down those that wait for others. */
 static void waiting_pass(struct fault_stage *s, uint64_t now_ns)
 {
 	for (struct fault_held **at = &s->waiting; *at;) {
@@ -133,7 +133,7 @@ static void waiting_pass(struct fault_stage *s, uint64_t now_ns)
 	}
 }
 
-/** Those whose others did not come have waited for long enough. */
+/** Release packets that have waited PMD_FAULT_WAIT_NS in vain. */
 static void waiting_expire(struct fault_stage *s, uint64_t now_ns)
 {
 	while (s->waiting && s->waiting->due_ns <= now_ns)
@@ -207,7 +207,7 @@ uint64_t pmd_fault_rx_deadline(const struct pmd_fault *f)
 /** What happens to one packet. */
 struct fate {
 	bool lost, twice, damaged, late;
-	uint64_t bit; /* which one is turned over: any number */
+	uint64_t bit; /* selects the bit to flip: any number */
 	uint64_t delay_ns;
 };
 
@@ -216,7 +216,7 @@ static bool chance(uint64_t random, uint64_t ppb)
 	return (random >> 32) * PMD_FAULT_PPB >> 32 < ppb;
 }
 
-/** @return whether a rule holds for the packet of this QP; then *rule is the one. */
+/** Find the rule of a QP, else the function's. @return whether *rule holds for this direction. */
 static bool rule_find(struct pmd_fault *f, enum pmd_fault_direction direction, uint32_t qpn,
 		      struct pmd_fault_rule **rule)
 {
@@ -250,7 +250,7 @@ static struct fate rule_decide(struct pmd_fault *f, struct pmd_fault_rule *r, en
 	return fate;
 }
 
-/** A packet is to be held. @return whether it is. */
+/** Put a packet on the waiting list or into the delay line. @return whether it was held; false: `h` is NULL. */
 static bool stage_hold(struct pmd_fault *f, struct fault_stage *s, struct fault_held *h, const struct pmd_fault_rule *r,
 		       const struct fate *fate, uint64_t now_ns)
 {
@@ -270,7 +270,7 @@ static bool stage_hold(struct pmd_fault *f, struct fault_stage *s, struct fault_
 	return true;
 }
 
-/** Turn one bit over in `len` bytes from the BTH on, one that the ICRC covers. */
+/** Flip one bit, covered by the ICRC, in the `len` bytes from the BTH on. */
 static void damage(uint8_t *bth, uint32_t len, uint64_t bit)
 {
 	uint32_t at;
@@ -285,7 +285,7 @@ static void damage(uint8_t *bth, uint32_t len, uint64_t bit)
 
 /* ---- transmission ------------------------------------------------------------------------------------------------ */
 
-/** Give a packet to a frame that has a buffer. */
+/** Copy a packet into a frame, which keeps its own buffer and cookie. */
 static void tx_put(struct nic_tx_frame *to, const struct nic_tx_frame *from, const uint8_t *data)
 {
 	uint8_t *buffer = to->data;
@@ -326,7 +326,7 @@ unsigned pmd_fault_tx(struct pmd_fault *f, unsigned path, struct nic_tx_frame *f
 		}
 		if (fate.damaged) {
 			f->stats.fault_corrupted++;
-			/* Where paths vouch for integrity there is an ICRC in this packet, for the damage to be found. */
+			/* On a path that guarantees integrity: add an ICRC so that the damage can be detected. */
 			if (frame->no_icrc && nic_frame_icrc_set(frame->data, frame->len))
 				frame->no_icrc = false;
 			damage(frame->data + frame->bth, frame->len - frame->bth, fate.bit);
@@ -377,7 +377,7 @@ uint64_t pmd_fault_tx_paths(const struct pmd_fault *f, uint32_t word, uint64_t n
 
 /* ---- reception --------------------------------------------------------------------------------------------------- */
 
-/** A damaged copy. It has an ICRC, whatever the carrier does: damage is there to be found. */
+/** A damaged copy. It has an ICRC even if the carrier has none, so that the damage can be detected. */
 static struct fault_held *rx_damaged(struct pmd_fault *f, unsigned path, const struct nic_rx_frame *frame, uint64_t bit)
 {
 	struct fault_held *h = held_alloc(f, path, frame->len + CARRIER_MAX);

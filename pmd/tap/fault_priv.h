@@ -11,7 +11,7 @@
 struct fault_held {
 	struct fault_held *next;
 	uint64_t due_ns;   /* waiting for others: when it has waited long enough */
-	uint64_t delay_ns; /* waiting for others: the delay that is to come */
+	uint64_t delay_ns; /* waiting for others: the delay that follows */
 	uint64_t after;	   /* waiting for others: how many more */
 	unsigned path;
 	uint32_t size; /* bytes of data */
@@ -24,7 +24,7 @@ struct fault_held {
 
 /** One direction. */
 struct fault_stage {
-	struct fault_held *waiting; /* for others to pass, in order of arrival */
+	struct fault_held *waiting; /* held back until others have passed, in order of arrival */
 	unsigned n_waiting;
 	struct fault_held *line, *line_last; /* by due time */
 };
@@ -35,11 +35,11 @@ struct pmd_fault {
 	struct fault_stage stage[2];			  /* transmission, reception */
 	unsigned held;
 	size_t held_bytes;
-	struct fault_held *shown; /* what the caller of the last pmd_fault_rx looks at, if that is ours */
+	struct fault_held *shown; /* the packet that the last pmd_fault_rx*() returned, if it is our copy */
 	struct pmd_fault_stats stats;
 };
 
-/** What rules hold now goes on as soon as it can. */
+/** Make all held packets due now. */
 void fault_release_all(struct pmd_fault *f);
 
 /** splitmix64, after Vigna's public description: the next number of the stream. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault_rule.c - commands to the fault stage: from words to rules. See fault.h for what they are. */
+/* fault_rule.c - commands to the fault stage: parses text into rules. See fault.h for the syntax. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static int key_value(struct pmd_fault_rule *r, const char *word, char *err, size
 	return -EINVAL;
 }
 
-/** The rule of a QP, or a free one; NULL: there is none. */
+/** The rule of a QP (0: the function), or a free one; NULL: none free. */
 static struct pmd_fault_rule *rule_slot(struct pmd_fault *f, uint32_t qpn)
 {
 	struct pmd_fault_rule *unused = NULL;

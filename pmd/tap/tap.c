@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tap.c - see tap.h. The order is that of a cable: what the NIC sends passes the faults, then the capture; what arrives
- * passes the capture, then the faults. Owns: the engine's `taps`, and the link state that faults ask for.
+ * tap.c - see tap.h. The order is that of a cable: sent packets pass the faults, then the capture; received packets
+ * pass the capture, then the faults. Owns: the engine's `taps`, and the link state that faults ask for.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "fault.h"
 #include "tap.h"
 
-/* Held packets that a full path did not take are offered again after so long. */
+/* Held packets that a full path rejected are offered again after this. */
 #define FULL_RETRY_NS 20000
 
 enum nic_rx_verdict pmd_tap_rx(struct pmd_engine *e, unsigned path, const struct nic_rx_frame *frame, uint64_t now_ns)
@@ -21,7 +21,7 @@ enum nic_rx_verdict pmd_tap_rx(struct pmd_engine *e, unsigned path, const struct
 	if (e->taps & PMD_TAP_CAPTURE)
 		pmd_capture_rx(e->capture, path, frame);
 	if ((e->taps & PMD_TAP_FAULT) && !pmd_fault_rx(e->fault, path, &taken, now_ns))
-		return NIC_RX_MALFORMED; /* it has not come, or not yet */
+		return NIC_RX_MALFORMED; /* lost, or held for later */
 	return nic_rx(e->nic, &taken, now_ns);
 }
 
@@ -70,7 +70,7 @@ uint64_t pmd_tap_deadline(const struct pmd_engine *e)
 	tx = pmd_fault_tx_deadline(e->fault);
 	rx = pmd_fault_rx_deadline(e->fault);
 	if (tx <= e->now_ns)
-		tx = e->now_ns + FULL_RETRY_NS; /* it was offered, and its path had no room */
+		tx = e->now_ns + FULL_RETRY_NS; /* it was offered and its path was full */
 	return tx < rx ? tx : rx;
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced.c - the daemon of a device: its life. Options, claiming the device, background, the loop, the end.
+ * uroced.c - the daemon of a device: options, claiming the device, going into the background, the loop, the end.
  *
  *   uroced --device ADDRESS[,ADDRESS...] [--iface INTERFACE] [--stay] [--allow WHOM] [--foreground]
  *   uroced --iface INTERFACE ...
  *
- * One daemon serves a device in its network namespace. It is no part of the data path: it may be killed at any time, and
- * the one that is started next finds the functions that live, and their sockets. It returns to its caller when the device
- * can be joined: exit code 0, also when another daemon has the device already; else 1 and a sentence on stderr.
+ * One daemon serves a device in its network namespace. It is not part of the data path: it may be killed at any time,
+ * and the next daemon finds the live functions and their sockets. It returns to its caller when the device can be
+ * joined: exit code 0, also when another daemon has the device already; else 1 and a sentence on stderr (2: bad
+ * options).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,9 +29,9 @@
 #include "uroced.h"
 
 #define TICK_MS	       50
-#define IDLE_NS	       1000000000u /* without functions, until it leaves */
-#define FIRST_NS       4000000000u /* longer, until the first comes */
-#define START_TRIES    50	   /* for an address whose sockets a dying daemon still holds: a second */
+#define IDLE_NS	       1000000000u /* exit after so long without functions */
+#define FIRST_NS       4000000000u /* extra, until the first function joins */
+#define START_TRIES    50	   /* while a dying daemon still holds the sockets of an address: 1 s in all */
 #define START_PAUSE_NS 20000000
 
 struct options {
@@ -120,15 +121,15 @@ static int options_parse(int argc, char **argv, struct options *o)
 	return -EINVAL;
 }
 
-/** Nothing of whom started us: descriptors, signals, and the few descriptors that programs are content with. @return the
- *  limit of open files as it was; 0: not known. */
+/** Drop what the parent left us: close descriptors, reset signals, raise the soft limit of open files to the hard
+ *  one. @return the soft limit as it was; 0: unknown. */
 static uint64_t inherit_nothing(void)
 {
 	struct rlimit limit;
 	uint64_t before = 0;
 	sigset_t none;
 
-	for (int fd = 0; fd < 3; fd++) /* or ours would come to lie there */
+	for (int fd = 0; fd < 3; fd++) /* else our own descriptors would land there */
 		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd) {
 			fprintf(stderr, "uroced: /dev/null cannot be opened: %s\n", strerror(errno));
 			exit(1);
@@ -150,7 +151,7 @@ static uint64_t inherit_nothing(void)
 	return before;
 }
 
-/** What the options ask for. @return 0 or a negative errno with a sentence. */
+/** Apply the options. @return 0 or a negative errno with a sentence. */
 static int daemon_configure(struct daemon *d, const struct options *o, char *err, size_t err_len)
 {
 	char list[1024], *rest = list, *address;
@@ -196,7 +197,7 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 	return rc;
 }
 
-/** Be the daemon of the device. @return 0; -EADDRINUSE: another one is; a negative errno with a sentence. */
+/** Become the daemon of the device. @return 0; -EADDRINUSE: another one is; a negative errno with a sentence. */
 static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 {
 	const struct timespec pause = {.tv_nsec = START_PAUSE_NS};
@@ -206,7 +207,7 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 
 	d->key = d->fixed[0];
 	if (find_device(d, naming, gids_naming(d, naming), false, &key))
-		d->key = key; /* its functions live, and its daemon does not: we are its next */
+		d->key = key; /* its functions live without a daemon: we succeed it */
 	pmd_name_daemon(&d->key, &name);
 	d->key_fd = proto_listen(&name);
 	if (d->key_fd < 0) {
@@ -222,7 +223,7 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 	PMD_POINT(daemon_named);
 	slots_probe(d);
 	if (d->adopting > 0)
-		return 0; /* their sockets are ours, as soon as they have come over */
+		return 0; /* we take over their sockets when they come over */
 	for (unsigned i = 0; i < START_TRIES; i++) {
 		gids_sync(d);
 		if (gids_find(d, &d->key) >= 0)
@@ -230,7 +231,7 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 		if (d->why_rc != -EADDRINUSE)
 			break;
 		if (i == 0 && find_device(d, &d->key, 1, true, &key))
-			return -EADDRINUSE; /* the daemon of which does not answer for the address yet, but will */
+			return -EADDRINUSE; /* that device's daemon will answer for the address soon */
 		nanosleep(&pause, NULL);
 	}
 	snprintf(err, err_len, "%s", d->why);
@@ -298,14 +299,14 @@ bool daemon_makes_way(struct daemon *d)
 	return true;
 }
 
-/** Whether nobody needs us any more. */
+/** Whether the daemon may exit: no functions, no clients, not told to stay. */
 static bool daemon_is_done(struct daemon *d)
 {
 	if (d->live > 0 || d->adopting > 0 || d->stay)
 		return false;
 	if (!d->leave && (int64_t)(daemon_now_ns() - d->idle_since_ns) < (int64_t)IDLE_NS)
 		return false;
-	/* Whoever has connected already is let in. */
+	/* Let in clients that have connected already. */
 	clients_accept(d, d->key_fd);
 	return !clients_any(d);
 }
@@ -317,7 +318,7 @@ static bool daemon_has_signal(struct daemon *d)
 	return read(d->signal_fd, &info, sizeof(info)) > 0;
 }
 
-/** Milliseconds until there is something to do that no event tells. */
+/** Milliseconds until the next timed work (no event announces it); -1: none. */
 static int loop_timeout(const struct daemon *d)
 {
 	uint64_t now_ns = daemon_now_ns(), due_ns = d->retry_ns;
@@ -337,7 +338,7 @@ static void daemon_loop(struct daemon *d)
 {
 	for (;;) {
 		struct epoll_event event;
-		/* One at a time: what an event does may end what the next was about. */
+		/* One at a time: handling an event may close what the next one refers to. */
 		int n = epoll_wait(d->epoll_fd, &event, 1, loop_timeout(d));
 
 		if (n > 0)
@@ -347,7 +348,7 @@ static void daemon_loop(struct daemon *d)
 				       "uroced has no descriptors left to take over the sockets of the device; raise "
 				       "its limit (ulimit -n)");
 		if (d->give_up || daemon_has_signal(d))
-			return; /* functions go on without us */
+			return; /* functions keep running without us */
 		if (d->retry_ns != 0 && daemon_now_ns() >= d->retry_ns)
 			gids_sync(d);
 		clients_tick(d);
@@ -358,7 +359,8 @@ static void daemon_loop(struct daemon *d)
 	}
 }
 
-/** The sockets go before the names: who finds the name free must find the port free. */
+/** Close the sockets before the names (which go with the process): a daemon that finds the name free must find the
+ *  port free. */
 static void daemon_end(struct daemon *d)
 {
 	keeper_close(d);
@@ -381,7 +383,7 @@ static void background(void)
 		close(null);
 }
 
-/** All of the daemon's life. @param told_fd is told the exit code as soon as it is known; -1: there is nobody. */
+/** Run the daemon from start to end. @param told_fd receives the exit code as soon as it is known; -1: none. */
 static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 {
 	char err[256] = "";
@@ -392,7 +394,7 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 		rc = daemon_configure(d, o, err, sizeof(err));
 	if (rc == 0)
 		rc = daemon_claim(d, err, sizeof(err));
-	if (rc != 0 && err[0]) { /* without a sentence: another one is the daemon, which is what was wanted */
+	if (rc != 0 && err[0]) { /* no sentence: another daemon has the device, which is success */
 		fprintf(stderr, "uroced: %s\n", err);
 		code = 1;
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_clients.c - connections of which it is not known yet what they are, and those that ask without joining.
+ * uroced_clients.c - connections not yet identified, and those that ask without joining.
  *
- * What a client can make us hold is bounded: one of DAEMON_CLIENTS connections, and one question, which is answered before
- * the next one is read. What else lies unread in its connection is the kernel's, charged to the sender. Clients' messages
- * bring no descriptors; those that come all the same are closed with the message.
+ * What a client can make us hold is bounded: one of DAEMON_CLIENTS connections and one request, which is answered
+ * before the next is read. Anything else stays unread in the connection, held by the kernel and charged to the sender.
+ * Clients' messages carry no descriptors; any that arrive are closed with the message.
  *
  * Owns: daemon.clients. A connection that turns out to be a function's goes to uroced_slots.c.
  */
@@ -18,10 +18,10 @@
 #include "points.h"
 #include "uroced.h"
 
-#define SILENT_NS  5000000000u /* until who has said nothing is dropped */
-#define CROWD_NS   1000000000u /* the same, while others wait for a descriptor */
-#define DEAF_NS	   100000000u  /* until visitors for whom there was no descriptor are looked at again */
-#define JOINING_NS 3000000000u /* until who waits for a number is told that there is none */
+#define SILENT_NS  5000000000u /* a silent client is dropped after this */
+#define CROWD_NS   1000000000u /* likewise, while others wait for a descriptor */
+#define DEAF_NS	   100000000u  /* pause in accepting after descriptors ran out */
+#define JOINING_NS 3000000000u /* a client that waits for a number is refused after this */
 
 void clients_init(struct daemon *d)
 {
@@ -52,7 +52,8 @@ static void client_refuse(struct client *c, int error, const char *sentence)
 	client_close(c);
 }
 
-/** Whose device it is, asked once. Others have numbers here: a directory of users may take long to answer, and anybody can ask. */
+/** The device's user, looked up once; others are named by number: a user directory may be slow, and any process can
+ *  ask. */
 static const char *own_name(void)
 {
 	static char name[40];
@@ -68,7 +69,7 @@ static const char *own_name(void)
 static void client_refuse_user(struct daemon *d, struct client *c)
 {
 	char sentence[320], address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
-	/* Our number is of use in our PID namespace only; who is in another one has none here. */
+	/* Our PID is meaningful only in our PID namespace; peer.pid is 0 for a client outside it. */
 	pid_t pid = c->peer.pid ? getpid() : 0;
 
 	d->stats.refused_user++;
@@ -80,7 +81,7 @@ static void client_refuse_user(struct daemon *d, struct client *c)
 	client_refuse(c, EACCES, sentence);
 }
 
-/** Room for one more: a free one, or that of who has waited longest. */
+/** A free client entry; if none, the client that has waited longest is dropped. */
 static struct client *client_new(struct daemon *d)
 {
 	struct client *oldest = &d->clients[0];
@@ -102,7 +103,7 @@ void clients_accept(struct daemon *d, int name_fd)
 	struct client *c, stranger = {0};
 
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
-		/* The visitor stays in the queue: looking again at once would be all that we do. */
+		/* The client stays in the accept queue: without a pause we would spin on it. */
 		d->stats.no_descriptors++;
 		d->deaf_ns = daemon_now_ns() + DEAF_NS;
 		gids_listen(d, false);
@@ -110,14 +111,14 @@ void clients_accept(struct daemon *d, int name_fd)
 	if (fd < 0)
 		return;
 	PMD_POINT(daemon_accepted);
-	/* Someone who may not take part takes nobody's place. */
+	/* A user who is not admitted must not displace another client. */
 	if (!proto_peer_allowed(fd, &d->policy, &stranger.peer)) {
 		stranger.fd = fd;
 		if (stranger.peer.uid == (uid_t)-1) {
 			d->stats.peers_unknown++;
 			client_close(&stranger);
 		} else if (daemon_makes_way(d)) {
-			client_close(&stranger); /* the stranger finds the address free */
+			client_close(&stranger); /* the other user then finds the address free */
 		} else {
 			client_refuse_user(d, &stranger);
 		}
@@ -129,7 +130,7 @@ void clients_accept(struct daemon *d, int name_fd)
 		client_close(c);
 }
 
-/** Let the client in if there is what it needs. `last`: or tell it why not. */
+/** Let the client join if its sockets can be had. `last`: else refuse it with the reason. */
 static void client_join(struct daemon *d, struct client *c, bool last)
 {
 	char err[256] = "";
@@ -138,7 +139,7 @@ static void client_join(struct daemon *d, struct client *c, bool last)
 	if (slots_ready(d) && gids_find(d, &c->join.gid) >= 0) {
 		rc = slots_join(d, c->fd, &c->peer, &c->join, err, sizeof(err));
 		if (rc == 0) {
-			c->fd = -1; /* it is a function's now */
+			c->fd = -1; /* owned by the function now */
 			return;
 		}
 	} else if (!last) {
@@ -209,7 +210,7 @@ void clients_ready(struct daemon *d, unsigned index)
 
 	if (rc == -EAGAIN)
 		return;
-	/* Someone who waits for a number has said all there is to say. */
+	/* A client that waits for a number has nothing more to say: its messages end the connection. */
 	if (rc == -EPROTO)
 		client_refuse(c, EPROTO,
 			      "uroced and this program are of different versions of uroce; end the programs that use "

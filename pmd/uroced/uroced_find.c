@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_find.c - the device that an address belongs to already, when no daemon answers for the address.
+ * uroced_find.c - the device that an address already belongs to, when no daemon answers for the address.
  *
- * A device is named by its first address, its key, and a program may name it by another one. While its daemon lives that
- * makes no difference. When the daemon has died, the functions that live are listed by the kernel (/proc/net/unix) under
- * names with the key; they know the addresses of their device.
+ * A device is named by its first address, its key; a program may name it by another one. While its daemon lives this
+ * makes no difference. When the daemon has died, the kernel still lists the live functions (/proc/net/unix) under names
+ * that contain the key; they know their device's addresses.
  *
- * Runs before the daemon serves anybody, and waits for answers, for a bounded time. Owns nothing.
+ * Runs before the daemon serves any client, and waits for answers for a bounded time. Owns nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@
 #include "uroced.h"
 
 #define ANSWER_MS     300
-#define PATIENCE_NS   1500000000u /* for all of them: those that are stopped do not answer */
-#define LISTED_FIRST  256	  /* names; then twice as many, and so on */
+#define PATIENCE_NS   1500000000u /* in all: stopped functions do not answer */
+#define LISTED_FIRST  256	  /* names; the room doubles as needed */
 #define PREFIX	      "@uroce/"
-#define LISTENS_FIELD " 00010000 " /* the flags of a socket that listens */
+#define LISTENS_FIELD " 00010000 " /* flags of a listening socket */
 
-/** A name that somebody listens under: a daemon's, n = 0, or a function's. */
+/** A listening name: a daemon's (n = 0) or a function's. */
 struct listed {
 	struct nic_gid gid;
 	unsigned n;
@@ -47,7 +47,7 @@ static bool line_parse(char *line, struct listed *out)
 	return pmd_gid_parse(name, &out->gid);
 }
 
-/** @return a connection to a daemon, or a function, of a user whom we let in; or -1. */
+/** @return a connection to a daemon or function whose user the policy admits; or -1. */
 static int listed_connect(const struct daemon *d, const struct listed *at)
 {
 	struct proto_name name;
@@ -65,7 +65,8 @@ static int listed_connect(const struct daemon *d, const struct listed *at)
 	return fd < 0 ? -1 : fd;
 }
 
-/** All names that the kernel lists; anybody may add to them. @return how many are in `out`, the caller's to free. */
+/** All uroce names that the kernel lists; any process may add to them. @return how many are in `out`, which the
+ *  caller frees. */
 static unsigned names_list(struct listed **out)
 {
 	FILE *f = fopen("/proc/net/unix", "re");
@@ -92,7 +93,7 @@ static unsigned names_list(struct listed **out)
 	return n;
 }
 
-/** Whether the device has a daemon; whoever else has the name is none. */
+/** Whether the device has a daemon. A holder of the name whom the policy does not admit does not count. */
 static bool has_daemon(const struct daemon *d, const struct listed *listed, unsigned n, const struct nic_gid *key)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -128,7 +129,8 @@ static enum answer ask(const struct daemon *d, const struct listed *function, co
 	return answer;
 }
 
-/** Whether a function's device has any of the addresses. One whose key is among them need not be asked: it may be stopped. */
+/** Whether a function's device has any of the addresses. A function whose key is one of them is not asked: it may be
+ *  stopped. */
 static enum answer ask_any(const struct daemon *d, const struct listed *function, const struct nic_gid *gids,
 			   unsigned n_gids)
 {
@@ -147,7 +149,7 @@ static enum answer ask_any(const struct daemon *d, const struct listed *function
 	return answer;
 }
 
-/** One function has answered for all of its device, the first of the list. */
+/** The first function of the list has answered for its whole device: skip the others of that device. */
 static void device_skip(struct listed *listed, unsigned n)
 {
 	const struct nic_gid key = listed[0].gid;
@@ -168,7 +170,7 @@ bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_
 	for (unsigned i = 0; i < n && !found && daemon_now_ns() < end_ns; i++) {
 		enum answer answer;
 
-		/* Functions under the first address are found without asking. */
+		/* Functions whose key is gids[0] are found without asking. */
 		if (listed[i].n == 0 || pmd_gid_equal(&listed[i].gid, &gids[0]) ||
 		    (!with_daemons && has_daemon(d, listed, n, &listed[i].gid)))
 			continue;

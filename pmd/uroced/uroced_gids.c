@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_gids.c - the addresses of the device: which there should be, and which there are.
+ * uroced_gids.c - the addresses of the device: those it should have, and those it has.
  *
- * Should be: those asked for by name, and of an interface that is followed all (IPv4 first, link-local last), or the IPv6
- * ones. An address has an entry of the GID table, its sockets, and its name, by which the device is found. Entries keep
- * their place; a new address takes the first that is empty.
+ * It should have the addresses given by name, and those of a followed interface: all (IPv4 first, link-local last), or
+ * the IPv6 ones. Each address has a GID table entry, its sockets, and its name, by which the device is found. Entries
+ * keep their place; a new address takes the first empty one.
  *
- * rtnetlink only says when to look; what there is getifaddrs says.
+ * rtnetlink only tells when to look; the addresses come from getifaddrs().
  *
- * Owns: daemon.gids but for the sockets, daemon.netlink_fd.
+ * Owns: daemon.gids except the sockets, daemon.netlink_fd.
  */
 #include <errno.h>
 #include <ifaddrs.h>
@@ -22,17 +22,17 @@
 
 #include "uroced.h"
 
-#define LET_GO_NS   10000000u  /* for functions to close the sockets that they are to */
-#define BLOCKED_NS  500000000u /* until we look again whether others have let go of the sockets */
-#define RETRY_NS    100000000u /* an IPv6 address is tentative for a second or two */
+#define LET_GO_NS   10000000u  /* time for functions to close their old sockets */
+#define BLOCKED_NS  500000000u /* until we check again whether others have closed the sockets */
+#define RETRY_NS    100000000u /* an IPv6 address stays tentative for a second or two */
 #define RETRIES_MAX 50
-#define SLOW_NS	    2000000000u /* from then on: who holds the port of an address may let go of it at any time */
+#define SLOW_NS	    2000000000u /* retry period afterwards: the holder of the port may release it at any time */
 
 /** A set of addresses. */
 struct wanted {
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
 	unsigned n;
-	bool more; /* there were more */
+	bool more; /* more did not fit */
 };
 
 int gids_find(const struct daemon *d, const struct nic_gid *gid)
@@ -45,7 +45,7 @@ int gids_find(const struct daemon *d, const struct nic_gid *gid)
 
 /* ---- the table ------------------------------------------------------------------------------------------ */
 
-/** Listen under the address's name. Of the key we do so already. @return 0 or a negative errno. */
+/** Listen under the address's name; the key's is open already (key_fd). @return 0 or a negative errno. */
 static int entry_name(struct daemon *d, unsigned at)
 {
 	struct entry *e = &d->gids[at];
@@ -88,7 +88,7 @@ static void entry_clear(struct entry *e)
 	e->name_fd = -1;
 }
 
-/** Take an address into an empty entry, without name and sockets. */
+/** Put an address into an empty entry, without name and sockets. */
 static void entry_set(struct daemon *d, unsigned at, const struct nic_gid *gid)
 {
 	d->gids[at].gid = *gid;
@@ -104,7 +104,7 @@ static int entry_free(const struct daemon *d)
 	return -1;
 }
 
-/** The name of an address is not to be had. */
+/** The sentence for an address whose name cannot be claimed. */
 static void name_why(const struct nic_gid *gid, int rc, char *err, size_t err_len)
 {
 	char address[PMD_GID_TEXT];
@@ -146,11 +146,11 @@ int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry)
 	if (at < 0)
 		return -1;
 	entry_set(d, (unsigned)at, gid);
-	entry_name(d, (unsigned)at); /* the daemon before may not have let go of it yet: names_claim */
+	entry_name(d, (unsigned)at); /* fails while the previous daemon holds it: names_claim() retries */
 	return at;
 }
 
-/** Names of addresses that were adopted without. @return whether some are still not to be had; then why. */
+/** Claim the names of adopted addresses that have none. @return whether any still fails; the reason is in d->why. */
 static bool names_claim(struct daemon *d)
 {
 	bool missing = false;
@@ -185,7 +185,7 @@ void gids_forget(struct daemon *d)
 			gids_remove(d, i);
 }
 
-/** The interface that has a link-local address; 0: none. */
+/** Index of the interface that has a link-local address; 0: none. */
 static uint32_t link_local_scope(const struct nic_gid *gid)
 {
 	struct ifaddrs *list = NULL;
@@ -235,14 +235,14 @@ static bool wanted_has(const struct wanted *w, const struct nic_gid *gid)
 	return false;
 }
 
-/** IPv4, global IPv6, link-local. */
+/** Order of addresses: IPv4, global IPv6, link-local. */
 static unsigned gid_rank(const struct nic_gid *gid)
 {
 	return pmd_gid_is_v4(gid) ? 0 : pmd_gid_is_link_local(gid) ? 2 : 1;
 }
 
-/** Addresses of an interface, in the order of their ranks. @param up receives whether it can carry packets.
- *  @return how many, also 0 when there is no such interface; a negative errno: the kernel does not say. */
+/** Addresses of an interface, by rank. @param up receives whether it can carry packets. @return how many, 0 also if
+ *  the interface does not exist; a negative errno: the kernel does not tell. */
 static int iface_addresses(const char *iface, bool v6_only, struct wanted *out, bool *up)
 {
 	struct ifaddrs *list = NULL;
@@ -268,7 +268,8 @@ static int iface_addresses(const char *iface, bool v6_only, struct wanted *out, 
 	return n;
 }
 
-/** Those asked for by name come first; of an interface's they must be, if it is followed. @return 0 or a negative errno. */
+/** The addresses that the device should have, those given by name first; with a followed interface only if they are
+ *  on it. @return 0 or a negative errno. */
 static int gids_wanted(const struct daemon *d, struct wanted *out, bool *up)
 {
 	struct wanted iface = {0}, all = {0};
@@ -310,7 +311,8 @@ unsigned gids_naming(const struct daemon *d, struct nic_gid out[NIC_GID_TABLE_LE
 
 /* ---- bringing both together ----------------------------------------------------------------------------- */
 
-/** @return whether the table has changed. */
+/** Add missing addresses; remove surplus ones unless functions are still to come over. @return whether the table has
+ *  changed. */
 static bool table_sync(struct daemon *d, const struct wanted *wanted)
 {
 	bool changed = false, again = false;
@@ -351,7 +353,8 @@ static bool table_sync(struct daemon *d, const struct wanted *wanted)
 	return changed;
 }
 
-/** An interface that has been made anew has another number, to which sockets of its link-local addresses are bound. */
+/** A re-created interface has a new index, but the sockets of its link-local addresses are bound to the old one:
+ *  remove them. */
 static bool scope_sync(struct daemon *d)
 {
 	uint32_t scope = d->iface[0] ? if_nametoindex(d->iface) : 0;
@@ -369,20 +372,20 @@ static bool scope_sync(struct daemon *d)
 	return changed;
 }
 
-/** All functions have come over, and none has brought the sockets of the device: it had no keeper, or only members live.
- *  What they have of the kernel's group of sockets is in an order that nobody knows any more. They let go of it, and are
- *  given new ones. */
+/** All functions have come over, but none brought the device's sockets: it had no keeper, or only members, who do
+ *  not get it, live. The order of the sockets in the kernel's SO_REUSEPORT group is lost, so functions close theirs
+ *  and get new ones. */
 static void gids_begin_anew(struct daemon *d)
 {
 	d->sockets_known = true;
 	d->stats.sockets_lost++;
-	slots_tell(d); /* that there are no addresses */
+	slots_tell(d); /* no addresses: close your sockets */
 	d->retry_ns = daemon_now_ns() + LET_GO_NS;
 }
 
-/** Whether somebody who is no function of ours, another user's among them, has sockets of the device: these would keep us
- *  from its addresses, and functions that had let go of them would have lost theirs for nothing. A keeper holds any number of
- *  sockets. */
+/** Whether a process that is no function of ours, perhaps another user's, holds sockets of the device: it would keep
+ *  us from the addresses, and our functions would close theirs for nothing. Once a keeper has come the count says
+ *  nothing, as a keeper holds any number of sockets. */
 static bool others_have_sockets(const struct daemon *d, const struct wanted *wanted)
 {
 	for (unsigned i = 0; i < wanted->n && !d->keeper_come && slots_any_foreign(d); i++)
@@ -417,7 +420,7 @@ void gids_sync(struct daemon *d)
 		d->retry_ns = daemon_now_ns() + SLOW_NS;
 	if (blocked)
 		d->retry_ns = daemon_now_ns() + BLOCKED_NS;
-	d->sockets_known |= changed || d->live == 0; /* all are ours, and new ones are made here */
+	d->sockets_known |= changed || d->live == 0; /* all are ours; new ones are made here */
 	if (changed)
 		keeper_make(d);
 	if (up != d->port_up) {
@@ -431,7 +434,7 @@ void gids_sync(struct daemon *d)
 
 /* ---- following ------------------------------------------------------------------------------------------ */
 
-/** What has changed is looked up, so messages are only counted out. The queue may have run over: no matter. */
+/** Discard the messages, and with them an overrun of the queue: gids_sync() looks up the addresses itself. */
 void gids_netlink(struct daemon *d)
 {
 	char scrap[8192];
@@ -466,7 +469,7 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
 	int rc;
 
 	if (d->follow >= follow || (d->iface[0] && strcmp(d->iface, iface) != 0))
-		return 0; /* as before: one interface, and never less of it */
+		return 0; /* no change: one interface, and follow only widens */
 	if (if_nametoindex(iface) == 0)
 		return -ENODEV;
 	rc = iface_addresses(iface, false, &addresses, &up);
@@ -474,7 +477,7 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
 		return rc;
 	if (rc == 0 && d->n_fixed == 0)
 		return -EADDRNOTAVAIL;
-	/* A device of addresses that are not on the interface does not become the interface's. */
+	/* If an address given by name is not on the interface, the device does not follow it. */
 	for (unsigned i = 0; i < d->n_fixed; i++)
 		if (!wanted_has(&addresses, &d->fixed[i]))
 			return -EINVAL;

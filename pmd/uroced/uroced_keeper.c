@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_keeper.c - the keeper (see struct proto_keeper): it keeps the sockets when we are killed; and what a daemon finds
- * in the keeper of the daemon before it.
+ * uroced_keeper.c - the keeper (see struct proto_keeper), which preserves the sockets when the daemon is killed, and
+ * recovery from the keeper of the previous daemon.
  *
- * Functions of our own user and root's get it. Members do not: with it they could read what is for others.
+ * Functions of our own user and of root get it. Members do not: with it they could read other functions' datagrams.
  *
- * What lies in a keeper is in flight, and the kernel counts what a user has in flight: beyond the sender's limit of open
- * files no program of the user can pass descriptors any more, whatever for. So keepers may fill half of that limit, as it
- * was when we were started, which is what the user's programs run with: all keepers of the user, and what else is in flight,
- * for it is the kernel that checks. We send with our limit lowered to that half. A user with CAP_SYS_RESOURCE has no such
- * limit. When the sockets do not fit the keeper stays empty, which `uroce status` says, and they are tried again later.
+ * Sockets in a keeper are descriptors in flight, which the kernel counts per user: beyond the sender's limit of open
+ * files no program of the user can pass any descriptor. So keepers may fill half of that limit as it was when we were
+ * started, which is what the user's programs run with. The kernel does the check, so the half covers all keepers of the
+ * user and whatever else is in flight: we send with our limit lowered to it. A user with CAP_SYS_RESOURCE has no such
+ * limit. If the sockets do not fit the keeper stays empty, which `uroce status` reports, and they are tried again
+ * later.
  *
- * Owns: daemon.keeper and what is said of it.
+ * Owns: daemon.keeper and its state.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,26 +27,27 @@
 #include "udp_socket.h"
 #include "uroced.h"
 
-#define KEEPER_BYTES	    (1 << 20) /* as far as the kernel allows it */
+#define KEEPER_BYTES	    (1 << 20) /* requested; the kernel may grant less */
 #define KEEPER_MESSAGES_MAX (NIC_GID_TABLE_LEN * DAEMON_SLOTS)
-#define AGAIN_NS	    100000000u /* until sockets that did not fit are tried again; then twice as long, and so on */
+#define AGAIN_NS	    100000000u /* until sockets that did not fit are tried again; doubles each time */
 #define AGAIN_DOUBLES	    6	       /* up to 6.4 s */
-#define WHOLE_TRIES	    10 /* after the first, until sockets that a dying daemon holds are gone: a fifth of a second */
+#define WHOLE_TRIES	    10	       /* after the first, while a dying daemon still holds sockets: 0.2 s in all */
 #define WHOLE_PAUSE_NS	    20000000
 
 /* ---- filling ------------------------------------------------------------------------------------------------ */
 
-/** Puts sockets into a keeper, as they come. */
+/** Batches sockets into messages of a keeper. */
 struct keeping {
 	struct daemon *d;
 	int to;
 	struct proto_keeper message;
 	int fds[PROTO_KEEPER_ENTRIES];
 	unsigned n, sent;
-	int rc; /* of the first message that could not be sent */
+	int rc; /* of the first message that failed */
 };
 
-/** How many descriptors of the user's there may be in flight when we have sent `n` more. */
+/** Limit on the user's descriptors in flight before sending `n` more, so that at most half of files_limit is in
+ *  flight afterwards. */
 static rlim_t keeper_limit(const struct daemon *d, unsigned n)
 {
 	rlim_t half = d->files_limit / 2;
@@ -117,7 +119,7 @@ static int pair_open(int pair[2])
 	return 0;
 }
 
-/** This pair is the keeper from now on, with `kept` sockets in it. Functions are to be told. */
+/** Make this pair the keeper, with `kept` sockets in it. The caller tells functions. */
 static void keeper_set(struct daemon *d, const int pair[2], unsigned kept)
 {
 	keeper_close(d);
@@ -126,8 +128,8 @@ static void keeper_set(struct daemon *d, const int pair[2], unsigned kept)
 	d->kept = kept;
 }
 
-/** The sockets did not fit, or could not be sent. An empty keeper takes the place of the one before at the functions, so
- *  that this one's sockets are no longer in flight. */
+/** The sockets did not fit, or could not be sent. An empty keeper replaces the functions' copies of the old one,
+ *  whose sockets then are no longer in flight. */
 static void keeper_give_up(struct daemon *d, int rc)
 {
 	int pair[2];
@@ -170,7 +172,7 @@ void keeper_grow(struct daemon *d, const unsigned before[NIC_GID_TABLE_LEN])
 	struct keeping k = {.d = d, .to = d->keeper[0]};
 
 	if (d->keeper_due_ns != 0)
-		return; /* there was no room for fewer */
+		return; /* not even fewer sockets fitted */
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		for (unsigned n = before[i]; n < d->gids[i].n_sockets; n++)
 			keeping_add(&k, &d->gids[i], n);
@@ -179,7 +181,7 @@ void keeper_grow(struct daemon *d, const unsigned before[NIC_GID_TABLE_LEN])
 	if (k.rc == -ETOOMANYREFS)
 		keeper_give_up(d, k.rc);
 	else if (k.rc != 0)
-		keeper_make(d); /* in as few messages as possible */
+		keeper_make(d); /* repacks into as few messages as possible */
 }
 
 void keeper_close(struct daemon *d)
@@ -220,7 +222,7 @@ void keeper_status(const struct daemon *d, struct keeper_status *out)
 
 /* ---- after a restart ------------------------------------------------------------------------------------ */
 
-/** The entry of an address that a keeper names: made if need be, in its old place. -1: not to be had. */
+/** The entry of an address in a keeper, created if missing, in its old place if free. -1: none. */
 static int recover_entry(struct daemon *d, const struct nic_gid *gid, unsigned entry)
 {
 	int at = gids_find(d, gid);
@@ -230,7 +232,7 @@ static int recover_entry(struct daemon *d, const struct nic_gid *gid, unsigned e
 	return gids_adopt(d, gid, entry);
 }
 
-/** Sockets come in order; one that does not fit is not taken. */
+/** Take a socket if it is the next one in order; else leave it to the message. */
 static void recover_socket(struct daemon *d, struct entry *e, unsigned index, struct proto_msg *m, unsigned i)
 {
 	if (index != e->n_sockets || index >= DAEMON_SLOTS)
@@ -240,7 +242,7 @@ static void recover_socket(struct daemon *d, struct entry *e, unsigned index, st
 	d->stats.recovered_sockets++;
 }
 
-/** One message of a keeper. */
+/** Take the sockets of one keeper message. */
 static void recover_message(struct daemon *d, struct proto_msg *m)
 {
 	const struct proto_keeper *message = m->data;
@@ -274,7 +276,7 @@ int keeper_kernel_sockets(const struct nic_gid *gid)
 	}
 	snprintf(local + len, sizeof(local) - len, ":%04X", NIC_UDP_PORT);
 	while (getline(&line, &size, f) > 0) {
-		const char *at = strchr(line, ':'); /* behind the running number */
+		const char *at = strchr(line, ':'); /* after the running number */
 
 		n += at && strncmp(at + 1 + strspn(at + 1, " "), local, strlen(local)) == 0;
 	}
@@ -283,8 +285,8 @@ int keeper_kernel_sockets(const struct nic_gid *gid)
 	return n;
 }
 
-/** Whether what has been taken over are all sockets that the kernel chooses from. It lists link-local addresses without their
- *  interface, so those of another one would count. */
+/** Whether we hold all sockets that the kernel chooses from. Link-local addresses are skipped: the kernel lists them
+ *  without their interface, so those of other interfaces would count. */
 static bool is_whole(const struct daemon *d)
 {
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
@@ -297,8 +299,9 @@ static bool is_whole(const struct daemon *d)
 	return true;
 }
 
-/** Take what a keeper has. A function may hand over any socket: one that shows the same message again and again, or never ends.
- *  @return as proto_peek for the message behind the last; -EBUSY: somebody else reads it too, and messages were missed. */
+/** Take all sockets of a keeper. A function may pass any socket, even one that repeats a message or never ends,
+ *  hence the bound. @return as proto_peek for the message after the last; -EBUSY: another process reads it too and
+ *  messages were missed. */
 static int recover_all(struct daemon *d, int keeper)
 {
 	int start = 0, end = -1, rc = -EAGAIN;
@@ -317,10 +320,10 @@ static int recover_all(struct daemon *d, int keeper)
 	return rc;
 }
 
-/** A function that was stopped while daemons came and went brings an old keeper, without the sockets of those who have joined
- *  since: what we bound behind these would have other numbers than we think. A daemon that has just been killed may still hold a
- *  socket that no keeper has; and somebody else who reads the keeper moves the place at which we read. So there are some more
- *  tries, for all keepers together: nobody is served meanwhile. */
+/** As recover_all(), until the set is whole. A function that was stopped while daemons came and went brings an old
+ *  keeper that lacks the sockets of later functions: sockets that we bind after these would not have the numbers we
+ *  assume. Retry because a daemon just killed may still hold a socket that is in no keeper, and another reader of
+ *  the keeper moves the peek offset. All keepers share the tries, since no client is served meanwhile. */
 static int recover_whole(struct daemon *d, int keeper)
 {
 	const struct timespec pause = {.tv_nsec = WHOLE_PAUSE_NS};
@@ -340,12 +343,12 @@ int keeper_recover(struct daemon *d, int keeper)
 	int start = 0, entries = 0, rc;
 
 	if (setsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start)) != 0)
-		return 0; /* it is no socket */
+		return 0; /* not a socket */
 	rc = recover_whole(d, keeper);
 	PMD_POINT(daemon_recovered);
 	if (rc == -EMFILE) {
-		/* What we bind behind a part of the sockets gets other numbers than we think, and functions that are told
-		 * of no addresses close their sockets. They keep them while there is no daemon. */
+		/* Sockets bound after an incomplete set would not have the numbers we assume, and functions that are
+		 * told of no addresses close theirs. Without a daemon they keep them. */
 		d->stats.keeper_failures++;
 		gids_forget(d);
 		d->give_up = true;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_services.c - which function serves which port, as far as the kernel is to steer by it.
+ * uroced_services.c - which function serves which port, for steering by the kernel.
  *
- * Who serves a port listens under its name, which nobody else can at the same time (proto.h). What functions say is held against
- * that: the process that listens is to be the one that says so. Where that cannot be seen, because it is in another container or
- * has not looked for long, a port is whose it was first.
+ * A function that serves a port listens under the port's name, which only one process can (proto.h). The daemon checks
+ * what functions claim: the listener must be the process that claims the port. Where this cannot be told (both are
+ * outside our PID namespace, or the listener's backlog is full), the first function to claim the port keeps it.
  *
  * Owns: said and services of daemon.slots.
  */
@@ -20,7 +20,7 @@ static bool is_in(const uint16_t *ports, unsigned n, uint16_t port)
 	return false;
 }
 
-/** The function whose the port is, or 0. */
+/** The function that owns the port, or 0. */
 static unsigned owner_of(const struct daemon *d, uint16_t port)
 {
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
@@ -29,7 +29,7 @@ static unsigned owner_of(const struct daemon *d, uint16_t port)
 	return 0;
 }
 
-/** The function does not serve it, whatever it has said: somebody else does. */
+/** Take the port from a function, whatever it has said: another one serves it. */
 static void service_take(struct slot *s, uint16_t port)
 {
 	for (unsigned i = 0; i < s->n_services; i++)
@@ -37,7 +37,7 @@ static void service_take(struct slot *s, uint16_t port)
 			s->services[i] = s->services[--s->n_services];
 }
 
-/** Whether the port is the function's now. */
+/** Whether function n gets the port; if so, a previous owner loses it. */
 static bool is_granted(struct daemon *d, unsigned n, uint16_t port)
 {
 	unsigned owner = owner_of(d, port);
@@ -46,13 +46,13 @@ static bool is_granted(struct daemon *d, unsigned n, uint16_t port)
 
 	pmd_name_service(&d->key, port, &name);
 	holder = proto_holder(&name, &d->key, &d->slots[n].peer);
-	if (holder == PROTO_HOLDER_IT && owner != 0) /* it has ended, or given it up, and we have not heard yet */
+	if (holder == PROTO_HOLDER_IT && owner != 0) /* the owner has released it, news pending */
 		service_take(&d->slots[owner], port);
 	return holder == PROTO_HOLDER_IT ||
 	       ((holder == PROTO_HOLDER_UNSEEN || holder == PROTO_HOLDER_UNKNOWN) && owner == 0);
 }
 
-/** Of what function n has said, what is true. @return whether that is more than before. */
+/** Grant function n the claimed ports that it serves. @return whether any were added. */
 static bool services_look(struct daemon *d, unsigned n)
 {
 	struct slot *s = &d->slots[n];
@@ -64,7 +64,7 @@ static bool services_look(struct daemon *d, unsigned n)
 	return s->n_services > before;
 }
 
-/** What function n has and says no longer is free. @return whether there was such. */
+/** Drop granted ports that the function no longer claims. @return whether any were dropped. */
 static bool services_drop(struct slot *s)
 {
 	unsigned before = s->n_services;
@@ -88,7 +88,7 @@ void services_said(struct daemon *d, unsigned n, const uint16_t *ports, unsigned
 	dropped = services_drop(s);
 	changed = services_look(d, n) || dropped;
 	d->stats.refused_services += s->n_said - s->n_services;
-	for (unsigned i = 1; dropped && i < DAEMON_SLOTS; i++) /* somebody may have had to wait for that */
+	for (unsigned i = 1; dropped && i < DAEMON_SLOTS; i++) /* another function may have waited for them */
 		if (d->slots[i].n_said > d->slots[i].n_services)
 			services_look(d, i);
 	if (changed)

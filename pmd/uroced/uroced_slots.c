@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_slots.c - the functions of the device: numbers, joining, what they are told, and taking over those that a daemon
- * before us has left.
+ * uroced_slots.c - the functions of the device: numbers, joining, what they are told, and taking over those of the
+ * previous daemon.
  *
- * A function lives as long as its connection, or its name: one that lost the connection (it had no descriptors left for
- * what we sent, say) is asked to come over like those of a daemon before us, and until then its number and its sockets stay
- * its own. A number is given again only a while later, so that packets which are still under way to it find nobody rather
- * than its successor.
+ * A function lives as long as its connection or its name. One that lost the connection (for example, it had no
+ * descriptors left for what we sent) is asked to come over like those of a previous daemon; until then it keeps its
+ * number and sockets. A freed number rests before reuse unless no rested one is left, so that packets still in flight
+ * to it are dropped and do not reach its new owner.
  *
- * What functions are told is state, not changes: a message says the whole table and brings the sockets that this function
- * does not have yet. Who is late gets the latest. And so with what a function serves, which is all that functions say.
+ * Functions are told state, not changes: a message has the whole table and the sockets that this function lacks. A
+ * function that is late gets the latest state. Likewise a function reports the whole set of ports it serves, the only
+ * thing that functions report.
  *
  * Owns: daemon.slots.
  */
@@ -24,11 +25,11 @@
 #include "points.h"
 #include "uroced.h"
 
-#define COOL_NS	       1000000000u  /* from a function's end until its number is given again */
-#define STAYED_NS      10000000000u /* who stays for so long has come over for good */
-#define LOOK_NS	       20000000 /* until who did not come over is asked again; then twice as long, and so on up to ... */
-#define LOOK_DOUBLES   8	/* ... 5 s */
-#define UNASKED_MISSES 12	/* half a minute: until nobody waits any more for who cannot be asked */
+#define COOL_NS	       1000000000u  /* rest of a number after its function has ended */
+#define STAYED_NS      10000000000u /* a function that stays this long has come over for good */
+#define LOOK_NS	       20000000	    /* until a function that did not come over is asked again; doubles up to ... */
+#define LOOK_DOUBLES   8	    /* ... 5 s */
+#define UNASKED_MISSES 12	    /* about 20 s: then we stop waiting for a function that cannot be asked */
 #define TELL_AGAIN_NS  100000000u
 
 _Static_assert(PROTO_FUNCTION_MAX < NIC_SERVICE_QPN >> 16, "no function has the number of services");
@@ -59,7 +60,7 @@ static void slot_command(struct slot *s)
 
 /* ---- what functions are told ---------------------------------------------------------------------------- */
 
-/** The entry of the device's table that is entry i of the function's, or -1. */
+/** The entry of the device's table that is entry i of the function's table, or -1. */
 static int slot_entry(const struct daemon *d, const struct slot *s, unsigned i)
 {
 	if (s->join.follow == PROTO_FOLLOW_NONE)
@@ -67,14 +68,14 @@ static int slot_entry(const struct daemon *d, const struct slot *s, unsigned i)
 	return pmd_gid_is_none(&d->gids[i].gid) ? -1 : (int)i;
 }
 
-/** Whether the function gets the keeper, and its word on it counts: with all the sockets a process has what is for others,
- *  so members have none of that. */
+/** Whether the function gets the keeper, and its own keeper is trusted. With all sockets a process can read other
+ *  functions' datagrams, so members get none. */
 static bool slot_is_trusted(const struct slot *s)
 {
 	return s->peer.uid == geteuid() || s->peer.uid == 0;
 }
 
-/** What function n should know. @return how many descriptors were added to `fds`. */
+/** Describe the device to function n. @return how many descriptors were added to `fds`. */
 static unsigned slot_describe(struct daemon *d, unsigned n, struct proto_device *out, int *fds)
 {
 	const struct slot *s = &d->slots[n];
@@ -99,7 +100,7 @@ static unsigned slot_describe(struct daemon *d, unsigned n, struct proto_device 
 	return n_fds;
 }
 
-/** Function n has what slot_describe says. */
+/** Record that function n has what slot_describe() put together. */
 static void slot_has(struct daemon *d, unsigned n)
 {
 	struct slot *s = &d->slots[n];
@@ -112,7 +113,7 @@ static void slot_has(struct daemon *d, unsigned n)
 	}
 }
 
-/** Look at the slot again after a time. */
+/** Look at the slot again after `delay_ns`. */
 static void slot_put_off(struct daemon *d, struct slot *s, uint64_t delay_ns)
 {
 	s->due_ns = daemon_now_ns() + delay_ns;
@@ -120,7 +121,7 @@ static void slot_put_off(struct daemon *d, struct slot *s, uint64_t delay_ns)
 		d->slots_due_ns = s->due_ns;
 }
 
-/** Nobody has the number any more. */
+/** Free the number. */
 static void slot_free(struct daemon *d, unsigned n)
 {
 	d->stats.leaves += d->slots[n].again;
@@ -130,7 +131,8 @@ static void slot_free(struct daemon *d, unsigned n)
 	steer_own(d, n, false);
 }
 
-/** Somebody who is no function of ours has the name; the longer so, the more seldom he is asked. */
+/** The holder of the name has not come over (it may not be a function of ours): look again later, with doubling
+ *  delay. */
 static void slot_leave_alone(struct daemon *d, struct slot *s)
 {
 	s->state = SLOT_FOREIGN;
@@ -139,7 +141,7 @@ static void slot_leave_alone(struct daemon *d, struct slot *s)
 	s->misses++;
 }
 
-/** Ask who listens under the name of function n to come over. The connection is ours. */
+/** Ask the process that listens under the name of function n to come over. Takes ownership of `fd`. */
 static void slot_ask(struct daemon *d, unsigned n, int fd)
 {
 	struct slot *s = &d->slots[n];
@@ -168,7 +170,7 @@ not_ours:
 	slot_leave_alone(d, s);
 }
 
-/** Is anybody there, under a name that is not a function's of ours? */
+/** Look whether a process listens under the name of a function that is not connected, and ask it. */
 static void slot_look(struct daemon *d, unsigned n)
 {
 	struct proto_name name;
@@ -180,11 +182,11 @@ static void slot_look(struct daemon *d, unsigned n)
 		slot_ask(d, n, fd);
 	else if (fd == -ECONNREFUSED)
 		slot_free(d, n);
-	else /* it lives, and has not looked for so long that its queue is full */
+	else /* it lives, but its backlog is full, or we have no descriptor */
 		slot_leave_alone(d, &d->slots[n]);
 }
 
-/** The connection has ended: with the process, or without. */
+/** The connection has ended; the process may live on. */
 static void slot_end(struct daemon *d, unsigned n)
 {
 	struct slot *s = &d->slots[n];
@@ -212,7 +214,7 @@ static void slot_end(struct daemon *d, unsigned n)
 	if (d->live == 0)
 		d->idle_since_ns = now_ns;
 	if (d->adopting == 0)
-		d->retry_ns = now_ns; /* what was left as it was for their sake */
+		d->retry_ns = now_ns; /* now do what was deferred while functions were to come over */
 }
 
 static void slot_tell(struct daemon *d, unsigned n)
@@ -225,7 +227,7 @@ static void slot_tell(struct daemon *d, unsigned n)
 
 	if (rc == 0)
 		slot_has(d, n);
-	else if (rc == -ETOOMANYREFS) /* of all that this user has sent and nobody has fetched: no event says when */
+	else if (rc == -ETOOMANYREFS) /* the user has too many in flight; no event tells when that ends */
 		slot_put_off(d, s, TELL_AGAIN_NS);
 	else if (rc != -EAGAIN) {
 		slot_end(d, n);
@@ -250,7 +252,7 @@ void slots_tell(struct daemon *d)
 
 /* ---- joining -------------------------------------------------------------------------------------------- */
 
-/** A free number: the lowest that has rested; if all are busy or resting, the one that has rested longest. 0: none. */
+/** A free number: the lowest that has rested; else the one that has rested longest. 0: none. */
 static unsigned slot_choose(const struct daemon *d, const bool *refused)
 {
 	uint64_t now_ns = daemon_now_ns();
@@ -269,7 +271,7 @@ static unsigned slot_choose(const struct daemon *d, const bool *refused)
 	return oldest;
 }
 
-/** Why no number is free: their functions, or somebody whom we do not let in and who listens under their names. */
+/** Why no number is free: all have functions, or a user who is not admitted listens under their names. */
 static void slots_blame_names(const struct daemon *d, char *err, size_t err_len)
 {
 	struct proto_name name;
@@ -298,7 +300,7 @@ static void slots_blame_names(const struct daemon *d, char *err, size_t err_len)
 	}
 }
 
-/** A number and the socket that listens under its name. Numbers whose names are taken, by whomever, are passed over. */
+/** A number and the socket that listens under its name. Skips numbers whose names are taken. */
 static unsigned slot_claim(struct daemon *d, int *listen_fd, char *err, size_t err_len)
 {
 	bool refused[DAEMON_SLOTS] = {false};
@@ -359,7 +361,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	}
 	steer_flush(d, n);
 	services_said(d, n, NULL, 0);
-	d->stats.leaves += s->again; /* the one before */
+	d->stats.leaves += s->again; /* the previous owner of the number */
 	*s = (struct slot){.fd = fd, .peer = *peer, .join = *join, .since_ns = realtime_ns()};
 	PMD_POINT(daemon_slot_grown);
 	rc = slot_welcome(d, n, listen_fd);
@@ -377,8 +379,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	tools_joined(d, n);
 	d->stats.joins++;
 	daemon_rewatch(d, fd, EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0));
-	if (d->keeper_generation !=
-	    keeper) /* as long as somebody has the one before it is in flight, and may be found */
+	if (d->keeper_generation != keeper) /* an old keeper in flight could be recovered: replace it everywhere */
 		slots_tell(d);
 	return 0;
 }
@@ -396,7 +397,7 @@ void slots_probe(struct daemon *d)
 		fd = proto_connect(&name);
 		if (fd >= 0)
 			slot_ask(d, n, fd);
-		else if (fd != -ECONNREFUSED) /* as in slot_look; or this process has no descriptor left */
+		else if (fd != -ECONNREFUSED) /* as in slot_look() */
 			slot_leave_alone(d, &d->slots[n]);
 	}
 }
@@ -497,7 +498,7 @@ static bool adopted_is_valid(unsigned n, struct proto_msg *m)
 	       memchr(a->join.iface, 0, sizeof(a->join.iface));
 }
 
-/** It comes over. What its addresses are is the device's as well. */
+/** The function comes over. The device takes on its interface or address. */
 static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 {
 	const struct proto_adopted *a = m->data;
@@ -529,7 +530,7 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 	if (steer_grow(d, n, err, sizeof(err)) != 0)
 		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err);
 	d->retry_ns = daemon_now_ns();
-	/* It has sockets of its own already; it gets them again with the first message, and closes what it does not need. */
+	/* It has its own sockets already; it gets them again with the first message and closes the spare ones. */
 	if (d->sockets_known)
 		slots_tell(d);
 }
@@ -547,7 +548,7 @@ static bool services_are_valid(const struct proto_msg *m)
 	return true;
 }
 
-/** A function says something. The message stays the caller's. @return false: nothing that it may say now. */
+/** Handle a message of a function. The caller keeps the message. @return false: unexpected or malformed. */
 static bool slot_message(struct daemon *d, unsigned n, struct proto_msg *m)
 {
 	if (d->slots[n].state == SLOT_ADOPTING && adopted_is_valid(n, m)) {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_steer.c - who gets which datagram.
+ * uroced_steer.c - which function receives which datagram.
  *
- * All functions share UDP port 4791 of an address: one socket each, bound here in the order of their numbers with
- * SO_REUSEPORT; a filter program on the payload has the kernel choose the socket by the leading byte of the destination
- * QPN. Functions get theirs by descriptor and use them alone. We keep all of them, since a socket that is closed lets the
- * last one move into its place; what comes for numbers that nobody has, and for our own, 0, is dropped here and counted.
+ * All functions share UDP port 4791 of an address. Each has one socket, bound here with SO_REUSEPORT in the order of
+ * the functions' numbers; a filter program on the payload makes the kernel choose the socket by the leading byte of the
+ * destination QPN. Functions get their sockets by descriptor and use them alone. The daemon keeps all of them open,
+ * since the last socket of the group moves into the place of one that is closed; it drops and counts datagrams for free
+ * numbers and for its own, 0.
  *
- * What is to a service (its QPN: 0xff, then a port) goes to the function that serves it: the program lists the ports, for
- * which functions have told us theirs. A program has room for many, not for all that there could be: first goes one of each
- * function, then another of each that has more, and so on. What is to no service on the list goes to one function of those that
- * have too many, and that hands it on to whom it is for; or if none has, to the first that serves anything: its NIC tells who asks
- * for a connection that nobody is there.
+ * Datagrams for a service (its QPN: 0xff, then a port) go to the function that serves the port: functions report their
+ * ports, and the program lists them. It has room for many, but not for every possible port: first one of each function,
+ * then another of each that has more, and so on. Datagrams for a port not listed go to one of the functions whose ports
+ * did not all fit, which hands them on to the right function; if all fitted, to the first function that serves any
+ * port: its NIC tells the requester of a connection that the service does not exist.
  *
  * Owns: the sockets of daemon.gids.
  */
@@ -29,10 +30,10 @@
 #include "uroced.h"
 
 #define BTH_DEST_QPN	   5
-#define STEER_HEAD	   5   /* instructions before those of services */
-#define STEER_SERVICES_MAX 512 /* less than what fits a program of 20 KiB, the kernel's limit as a rule */
+#define STEER_HEAD	   5   /* instructions before those for services */
+#define STEER_SERVICES_MAX 512 /* fewer than fit into a program of 20 KiB, the kernel's usual limit */
 #define DRAIN_BURST	   64
-#define FLUSH_MAX	   65536 /* datagrams: more than a socket's buffer holds come only while we look */
+#define FLUSH_MAX	   65536 /* datagrams: more than a socket buffer holds; the rest arrived during the flush */
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -40,7 +41,7 @@
 
 /* ---- steering ------------------------------------------------------------------------------------------- */
 
-/** What is to a service: up to `room` of them. @return how many instructions these are. */
+/** Instructions for up to `room` services. @return how many there are. */
 static unsigned steer_services(const struct daemon *d, const struct entry *e, struct sock_filter *code, unsigned room)
 {
 	unsigned at = 0, rest = 0, first = 0;
@@ -70,12 +71,12 @@ static unsigned steer_services(const struct daemon *d, const struct entry *e, st
 	return at;
 }
 
-/* What is to a number beyond the sockets, or ends before it says, goes to socket 0; and so does what is to a service, where no
- * function has one. */
+/* Datagrams for a number without a socket, or too short to tell, go to socket 0; so do those for services when no
+ * function has any. */
 int steer_attach(const struct daemon *d, const struct entry *e)
 {
 	struct sock_filter code[STEER_HEAD + 2 + 2 * STEER_SERVICES_MAX] = {
-		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, BTH_DEST_QPN), /* beyond the end: the program ends with 0 */
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, BTH_DEST_QPN), /* past the end: the program returns 0 */
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NIC_SERVICE_QPN >> 16, 3, 0),
 		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, e->n_sockets, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, 0),
@@ -83,7 +84,7 @@ int steer_attach(const struct daemon *d, const struct entry *e)
 	};
 	struct sock_fprog program = {.filter = code};
 
-	/* The limit is a setting (net.core.optmem_max): with fewer services it may still do. */
+	/* The limit is configurable (net.core.optmem_max): try with fewer services. */
 	for (unsigned room = STEER_SERVICES_MAX;; room /= 2) {
 		program.len = (unsigned short)(STEER_HEAD + steer_services(d, e, code + STEER_HEAD, room));
 		if (setsockopt(e->sockets[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0)
@@ -105,8 +106,8 @@ void steer_watch_free(struct daemon *d, struct entry *e, unsigned n)
 		steer_watch(d, e, n);
 }
 
-/** A function gets the socket, and through any socket of the group could have the kernel steer all of the group's datagrams
- *  otherwise. Not through one that is locked. Ours, number 0, is not: the program changes with the services. */
+/** Lock the filter: through any socket of the group that is not locked, a function could replace the program that
+ *  steers all datagrams of the group. Ours, number 0, stays unlocked, since the program changes with the services. */
 static void socket_lock(int fd, unsigned n)
 {
 	int on = 1;
@@ -115,7 +116,7 @@ static void socket_lock(int fd, unsigned n)
 		setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &on, sizeof(on));
 }
 
-/** Add sockets up to index n. */
+/** Add sockets up to and including index n. */
 static int entry_grow(struct daemon *d, struct entry *e, unsigned n, char *err, size_t err_len)
 {
 	unsigned before = e->n_sockets;
@@ -150,15 +151,15 @@ int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len)
 	unsigned highest = 0;
 	int rc;
 
-	/* Sockets that share the port number in the order of binding: there must be none yet. A foreign program's would
-	 * take part in the sharing, one that is just being closed would shift the numbers. */
+	/* The kernel numbers sockets of the port in the order of binding, so there must be none yet: a foreign
+	 * program's would share the datagrams, and one still being closed would shift the numbers. */
 	rc = pmd_udp_socket_open(&e->gid, d->scope, false, err, err_len);
 	if (rc < 0)
 		return rc;
 	close(rc);
 	e->n_sockets = 0;
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
-		if (d->slots[n].state == SLOT_LIVE) /* others get theirs when they come over */
+		if (d->slots[n].state == SLOT_LIVE) /* the others get theirs when they come over */
 			highest = n;
 	rc = entry_grow(d, e, highest, err, err_len);
 	if (rc != 0)
@@ -168,7 +169,8 @@ int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len)
 
 void steer_close(struct daemon *d, struct entry *e)
 {
-	/* Functions have copies yet, and only with the last one would it leave the epoll set by itself. */
+	/* Functions may hold duplicates; without EPOLL_CTL_DEL the socket would stay in the epoll set until the last
+	 * is closed. */
 	for (unsigned n = 0; n < e->n_sockets; n++) {
 		epoll_ctl(d->epoll_fd, EPOLL_CTL_DEL, e->sockets[n], NULL);
 		close(e->sockets[n]);

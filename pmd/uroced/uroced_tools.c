@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_tools.c - what the `uroce` command asks the daemon: see proto.h.
+ * uroced_tools.c - the daemon's answers to the `uroce` command: see proto.h.
  *
- * Answers are JSON. They are sent at once, as far as the queue takes them: who does not fetch his answer loses the
- * connection.
+ * Answers are JSON, sent at once without waiting: a tool that does not fetch its answer, so that the queue fills up,
+ * loses the connection.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -194,7 +194,7 @@ static bool is(const char *text, size_t len, const char *command)
 	return len == strlen(command) && memcmp(text, command, len) == 0;
 }
 
-/** What changes the device: for its own user and root. */
+/** Commands that change the device: for the daemon's own user and root only. */
 static bool command_change(struct daemon *d, int fd, const struct ucred *peer, const char *text, size_t len)
 {
 	if (peer->uid != geteuid() && peer->uid != 0)

@@ -16,7 +16,7 @@ struct ibv_cq *exp_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	    (mask & IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN && attr->res_domain) || mask & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT)
 		return shim_fail(EOPNOTSUPP);
 	cq = ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
-	/* A CQ that is counted, for want of other use. */
+	/* WAITs count the entries of a cross-channel CQ; it need not be polled, so it may overrun. */
 	if (cq && flags && shim_cq_ignore_overrun(cq, true) != 0) {
 		ibv_destroy_cq(cq);
 		return shim_fail(EIO);
@@ -24,7 +24,7 @@ struct ibv_cq *exp_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	return cq;
 }
 
-/* An event for every completion: this is how CQs are, and asking for it changes nothing. */
+/* Only moderation that leaves an event for every completion is accepted: CQs work so anyway. */
 int exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int mask)
 {
 	if (mask & ~(IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS))
@@ -56,7 +56,7 @@ static void wc_translate(const struct nic_wc *in, struct ibv_exp_wc *out)
 	out->exp_wc_flags = in->wc_flags;
 }
 
-/* Elements of programs that know more members have zeroes there. */
+/* In larger elements, the members that are unknown here are zeroed. */
 int exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc, uint32_t wc_size)
 {
 	size_t known = wc_size < sizeof(struct ibv_exp_wc) ? wc_size : sizeof(struct ibv_exp_wc);

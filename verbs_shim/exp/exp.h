@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exp.h - what stands behind the functions of verbs_exp.h, which say what each does (private to verbs_shim/exp). */
+/* exp.h - implementations of the functions of verbs_exp.h, which documents them (private to verbs_shim/exp). */
 #ifndef EXP_H
 #define EXP_H
 
@@ -15,7 +15,7 @@ int exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t mask
 int exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr);
 int exp_post_task(struct ibv_context *context, struct ibv_exp_task *task, struct ibv_exp_task **bad_task);
 
-/* cq.c: also shared receive queues */
+/* cq.c: also SRQs */
 struct ibv_cq *exp_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
 			     int comp_vector, struct ibv_exp_cq_init_attr *attr);
 int exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int mask);
@@ -25,7 +25,7 @@ struct ibv_srq *exp_create_srq(struct ibv_context *context, struct ibv_exp_creat
 /* memory.c */
 struct ibv_mr *exp_reg_mr(struct ibv_exp_reg_mr_in *in);
 int exp_bind_mw(struct ibv_exp_mw_bind *bind);
-/** The parameters of a bind as verbs.h has them. @return false: with rights that there are not. */
+/** Translate the parameters of a bind to verbs.h's. @return false: unknown access rights. */
 bool exp_bind_info(const struct ibv_exp_mw_bind_info *in, struct ibv_mw_bind_info *out);
 struct ibv_exp_dm *exp_alloc_dm(struct ibv_context *context, struct ibv_exp_alloc_dm_attr *attr);
 int exp_free_dm(struct ibv_exp_dm *dm);

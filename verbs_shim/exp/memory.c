@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* memory.c - ibv_exp_reg_mr, ibv_exp_bind_mw, ibv_exp_alloc_dm and its like. */
+/* memory.c - ibv_exp_reg_mr, ibv_exp_bind_mw, ibv_exp_alloc_dm and related calls. */
 #include <string.h>
 
 #include "exp.h"
@@ -9,7 +9,7 @@ static struct shim_dm *dm_of(struct ibv_exp_dm *dm)
 	return container_of(dm, struct shim_dm, exp);
 }
 
-/* The plain flags have their old places. @return 0, EOPNOTSUPP: for rights that there are not. */
+/* The plain flags keep their bits. @return 0; EOPNOTSUPP: unknown rights. */
 static int access_translate(uint64_t exp_access, unsigned *out)
 {
 	const uint64_t plain = (IBV_EXP_ACCESS_MW_BIND << 1) - 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ops.c - the table by which the inline functions of verbs_exp.h find us. */
+/* ops.c - the table through which the inline functions of verbs_exp.h find this library. */
 #include "exp.h"
 
 extern const struct ibv_exp_ops uroce_exp_ops;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - ibv_exp_post_send: the ordinary requests in the larger structure, extended atomics, cross-channel requests, and requests
- * that do nothing. As ibv_post_send in all else. ibv_exp_post_task: several lists.
+ * post.c - ibv_exp_post_send: the ordinary requests in the larger structure, extended atomics, cross-channel requests
+ * and no-ops; otherwise as ibv_post_send. ibv_exp_post_task: several lists.
  */
 #include <string.h>
 
 #include "exp.h"
 
-/* Operands of up to 8 bytes are values, longer ones are where the value says. @return false: nowhere. */
+/* Operands of up to 8 bytes are values, longer ones pointers. @return false: NULL pointer. */
 static bool operand_get(uint64_t value, uint32_t size, uint64_t *words)
 {
 	if (size <= sizeof(value)) {
@@ -20,7 +20,7 @@ static bool operand_get(uint64_t value, uint32_t size, uint64_t *words)
 	return true;
 }
 
-/* The size is looked at before the operands are: where there are no operands of 16 bytes, they are no addresses. */
+/* Check the size before the operands: they are sure to be pointers only if the QP allows operands of that size. */
 static int masked_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_atomic *a,
 			    struct nic_send_wr *out)
 {
@@ -62,7 +62,7 @@ static int bind_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr
 		       : -EINVAL;
 }
 
-/* Counts below 0, as counts, are more than there can be. */
+/* A negative count becomes one over INT32_MAX, which the NIC refuses. */
 static int wait_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
 {
 	struct ibv_cq *cq = wr->task.cqe_wait.cq;
@@ -89,7 +89,7 @@ static int enable_translate(const struct shim_qp *qp, const struct ibv_exp_send_
 	return 0;
 }
 
-/* @return false: there is no such calculation. */
+/* @return false: unknown calculation. */
 static bool calc_translate(const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
 {
 	if (wr->op.calc.data_size != IBV_EXP_CALC_DATA_SIZE_64_BIT ||
@@ -101,7 +101,7 @@ static bool calc_translate(const struct ibv_exp_send_wr *wr, struct nic_send_wr 
 	return true;
 }
 
-/* Whom a request is for that moves data. */
+/* The destination, and the calculation, of a request that moves data. */
 static int target_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
 {
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC && !calc_translate(wr, out))
@@ -115,19 +115,19 @@ static int target_translate(const struct shim_qp *qp, const struct ibv_exp_send_
 	return 0;
 }
 
-/* Requests whose union says whom they are for, and what is calculated. */
+/* Requests that may have a calculation. */
 static bool is_data(enum ibv_exp_wr_opcode opcode)
 {
 	return opcode == IBV_EXP_WR_SEND || opcode == IBV_EXP_WR_SEND_WITH_IMM || opcode == IBV_EXP_WR_RDMA_WRITE ||
 	       opcode == IBV_EXP_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* @param a room for an operation, which *out then points to. @return 0, or -EINVAL for what the NIC could not tell. */
+/* @param a storage for an atomic, which *out may point to. @return 0; -EINVAL: an error that the NIC cannot detect. */
 static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_atomic *a,
 		     struct nic_send_wr *out)
 {
 	const uint64_t known = IBV_EXP_SEND_IP_CSUM | IBV_EXP_SEND_EXT_ATOMIC_INLINE | IBV_EXP_SEND_WITH_CALC |
-			       IBV_EXP_SEND_WAIT_EN_LAST; /* and nothing to others' requests */
+			       IBV_EXP_SEND_WAIT_EN_LAST; /* ignored where they do not apply, except WITH_CALC */
 	uint64_t flags = wr->exp_send_flags & ~known;
 	bool calculates = wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC;
 
@@ -136,7 +136,7 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 	out->wr_id = wr->wr_id;
 	out->sg_list = (const struct nic_sge *)wr->sg_list;
 	out->num_sge = (uint32_t)wr->num_sge;
-	out->opcode = wr->exp_opcode; /* as far as the NIC has them, its opcodes are these */
+	out->opcode = wr->exp_opcode; /* the opcodes that the NIC has are equal (below) */
 	out->flags = (uint32_t)flags;
 	out->ex = wr->ex.imm_data;
 	switch (wr->exp_opcode) {
@@ -170,7 +170,7 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 	}
 }
 
-/* With the engine lock held. */
+/* Engine lock held. */
 static int send_list(struct shim_context *ctx, struct shim_qp *qp, struct ibv_exp_send_wr *wr,
 		     struct ibv_exp_send_wr **bad_wr)
 {

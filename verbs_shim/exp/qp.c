@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp.c - ibv_exp_create_qp, ibv_exp_modify_qp: the plain ones, and what extended atomics and cross-channel requests need. */
+/* qp.c - ibv_exp_create_qp, ibv_exp_modify_qp: the plain calls, extended atomics and cross-channel attributes. */
 #include <string.h>
 
 #include "exp.h"
 
-/* A queue here has room for what is posted as soon as that is done, whether its completion has been read or not: where there is
- * none an overflow cannot be ignored. */
+/* IGNORE_*_OVERFLOW is accepted without effect: a queue has room again as soon as a request is done, whether its
+ * completion has been polled or not, and a queue that is full all the same refuses the request. */
 #define CREATE_FLAGS                                                                                                   \
 	((uint32_t)(IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND |                                 \
 		    IBV_EXP_QP_CREATE_MANAGED_RECV | IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW |                            \
 		    IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY))
 
-/* Of the rest an inline receive is a way to be faster, which the caller is told that he has not got, and the others have a value
- * that asks for nothing. */
+/* Attributes of unsupported features must have the value that requests nothing. Exception: inline receive is only an
+ * optimization, and the caller is told that it gets 0 bytes. */
 static bool init_is_known(const struct ibv_exp_qp_init_attr *attr)
 {
 	const uint32_t known = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |
@@ -58,8 +58,8 @@ int exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t mask
 	struct ibv_qp_attr plain;
 
 	if (mask >> IBV_EXP_START_FLAG_LOC || attr->comp_mask)
-		return shim_errno(-EOPNOTSUPP); /* keys of DC, rates, entropy, placement */
-	/* The extended structure begins with the members of the plain one up to there. */
+		return shim_errno(-EOPNOTSUPP); /* DC keys, rate limits, entropy, placement */
+	/* The extended structure begins with the members of the plain one up to alt_timeout. */
 	memset(&plain, 0, sizeof(plain));
 	memcpy(&plain, attr, offsetof(struct ibv_qp_attr, alt_timeout) + sizeof(plain.alt_timeout));
 	return ibv_modify_qp(qp, &plain, (int)mask);

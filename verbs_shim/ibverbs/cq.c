@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cq.c - completion queues (IBTA 11.2.6, 11.4.2). Polling copies the NIC's entries straight into the caller's array,
- * whose layout is the same (abi_check.c), and makes progress when there are none.
+ * which has the same layout (abi_check.c), and makes progress if the CQ is empty.
  */
 #include "shim.h"
 
@@ -124,7 +124,7 @@ int shim_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	got = nic_cq_poll(cq, n, (struct nic_wc *)wc);
 	if (!got && pmd_progress(ctx->engine, n > 0 ? (unsigned)n : 1))
 		got = nic_cq_poll(cq, n, (struct nic_wc *)wc);
-	shim_leave(ctx); /* after many empty polls this gives the CPU away */
+	shim_leave(ctx); /* yields the CPU after many empty polls */
 	return got;
 }
 

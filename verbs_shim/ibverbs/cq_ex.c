@@ -3,8 +3,8 @@
  * cq_ex.c - extended completion queues: ibv_start_poll, ibv_next_poll, ibv_wc_read_*. An entry is taken from the NIC
  * when it becomes the current one, never ahead, so that destroying a QP still finds its entries in the queue.
  *
- * From a successful ibv_start_poll to ibv_end_poll the current entry is the calling thread's: others wait. The lock is
- * taken outside the engine lock, and held while the program reads the entry.
+ * From a successful ibv_start_poll to ibv_end_poll the current entry belongs to the calling thread; others wait. This
+ * lock is taken before the engine lock, and held while the application reads the entry.
  */
 #include "shim.h"
 
@@ -13,7 +13,7 @@ static struct shim_cq *cq_of(struct ibv_cq_ex *cq)
 	return container_of(cq, struct shim_cq, ex);
 }
 
-/* @return 0, ENOENT (nothing there), EIO (overflowed, or out of reach). */
+/* @return 0, ENOENT (empty), EIO (the CQ has overflowed, or the engine is out of reach). */
 static int take(struct ibv_cq_ex *ex)
 {
 	struct shim_cq *cq = cq_of(ex);
@@ -42,7 +42,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (attr && attr->comp_mask)
 		return EINVAL;
 	if (!shim_alive(shim_ctx(ex->context)))
-		return EIO; /* in a forked child whoever holds the lock does not exist */
+		return EIO; /* in a forked child the thread that holds the lock may not exist */
 	if (!cq->single)
 		pthread_mutex_lock(&cq->poll_lock);
 	err = take(ex);

@@ -19,7 +19,7 @@
 #define MAX_DEVICES 64
 #define LIST_MAGIC  0x75726f6365766273ull
 
-/* What lies in front of a list that programs get. */
+/* Header of the array that ibv_get_device_list returns. */
 struct device_list {
 	uint64_t magic;
 	struct ibv_device **real; /* the real library's list, which keeps its devices alive */
@@ -29,8 +29,8 @@ struct device_list {
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shim_device *devices;
 
-/* Held while a context is lent (shim_context_borrow), and taken by who closes one. Not around fork: whoever holds it has a
- * context, and in a child contexts are neither lent nor waited for. */
+/* Held while a context is lent (shim_context_borrow); ibv_close_device takes it too. Needs no fork handlers: a child of
+ * a process with open contexts neither lends them nor takes this lock. */
 static pthread_mutex_t borrow_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- locks, also around fork ------------------------------------------------------------------------- */
@@ -54,8 +54,8 @@ static void fork_register(void)
 	pthread_atfork(fork_prepare, fork_done, fork_done);
 }
 
-/* A child must find these locks free. Before fork the handlers run from the last registered to the first: ours are there
- * before any device is open, so that the engines', whose locks come before a device's, run first. */
+/* A child must find these locks free. Before fork, handlers run from the last registered to the first. Ours are
+ * registered before any device is open, so the engines', whose locks come before a device's, run first. */
 static void devices_enter(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -99,7 +99,7 @@ static struct shim_device *device_new(const struct pmd_device *pmd, unsigned ind
 	return d;
 }
 
-/* Fills `out`. @return how many devices of ours there are now, or a negative errno. */
+/* Fills `out` with our devices. @return their number, or a negative errno. */
 static int devices_scan(struct shim_device **out)
 {
 	struct pmd_device *found = calloc(MAX_DEVICES, sizeof(*found));
@@ -118,7 +118,7 @@ static int devices_scan(struct shim_device **out)
 	return n;
 }
 
-/* Asked past the hooks, which would speak of our own devices. */
+/* A raw system call: the sysfs hooks would report our own devices. */
 static bool kernel_has_verbs(void)
 {
 	return syscall(SYS_faccessat, AT_FDCWD, sysfs_class_paths[SYSFS_VERBS], F_OK) == 0;
@@ -150,10 +150,10 @@ static struct ibv_device **list_new(int *num)
 	if (n_own == -ENOMEM)
 		return shim_fail(ENOMEM);
 	if (n_own < 0)
-		n_own = 0; /* the configuration error has been said; real devices stay usable */
+		n_own = 0; /* the configuration error has been reported; real devices stay usable */
 
 	struct ibv_device **real = real_devices(&n_real);
-	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers it is */
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
 	struct device_list *list = calloc(1, sizeof(*list) + (n_own + n_real + 1) * sizeof(list->devices[0]));
 
 	if (!list) {
@@ -172,8 +172,8 @@ static struct ibv_device **list_new(int *num)
 	return list->devices;
 }
 
-/* Looking for devices passes cancellation points by the dozen: a thread that ended at one would leave behind what is
- * open at the time, here and in the real library. */
+/* The scan contains dozens of cancellation points. A thread cancelled at one would leak what is open then, here and in
+ * the real library. */
 SHIM_EXPORT struct ibv_device **ibv_get_device_list(int *num)
 {
 	struct ibv_device **list;
@@ -223,7 +223,7 @@ SHIM_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 	return d ? htobe64(d->pmd.node_guid) : shim_real(ibv_get_device_guid)(device);
 }
 
-/* The index is the kernel's number for a device, and the kernel does not know ours. */
+/* The index is the kernel's number for a device; the kernel does not know ours. */
 SHIM_EXPORT int ibv_get_device_index(struct ibv_device *device)
 {
 	return shim_device_of(device) ? -1 : shim_real(ibv_get_device_index)(device);
@@ -238,7 +238,7 @@ static int context_init(struct shim_context *ctx, struct shim_device *dev)
 
 	if (err)
 		return err;
-	/* Programs copy this descriptor and pass it on; it leads nowhere. One file each, so that we know our own. */
+	/* Programs copy and pass on this descriptor; it leads nowhere. A file per context lets us recognize ours. */
 	ibv->cmd_fd = memfd_create("uroce-cmd", MFD_CLOEXEC);
 	if (ibv->cmd_fd < 0) {
 		err = -errno;
@@ -305,7 +305,7 @@ static void context_unlink(struct shim_context *ctx)
 	bool child = pmd_is_forked_child();
 
 	if (!child)
-		pthread_mutex_lock(&borrow_lock); /* nobody has borrowed it */
+		pthread_mutex_lock(&borrow_lock); /* wait until it is not lent */
 	pthread_mutex_lock(&ctx->dev->lock);
 	while (*at && *at != ctx)
 		at = &(*at)->next;
@@ -361,7 +361,7 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 		pmd_close(ctx->engine);
 	}
 	context_fini(ctx);
-	/* Objects that the program forgot keep pointing to their context. */
+	/* Objects that the program did not destroy still point to the context. */
 	if (!atomic_load(&ctx->objects))
 		free(ctx);
 	return 0;
@@ -388,8 +388,8 @@ bool shim_is_cmd_fd(int fd)
 
 /* ---- fork -------------------------------------------------------------------------------------------- */
 
-/* Registered memory is reached through the process's own page tables: a fork harms nothing in the parent, and in the
- * child our objects are dead. */
+/* Registered memory is accessed through the process's own page tables: a fork does no harm in the parent, and our
+ * objects are dead in the child. */
 SHIM_EXPORT int ibv_fork_init(void)
 {
 	if (!kernel_has_verbs() || !shim_real(ibv_fork_init))

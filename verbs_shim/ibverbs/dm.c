@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dm.c - device memory: ibv_alloc_dm and its like. On an adapter it is SRAM that peers reach without a trip to the host; here
- * it is memory of the process, which only the NIC and the copying functions have the address of.
+ * dm.c - device memory: ibv_alloc_dm and related calls. On an adapter it is SRAM, which peers reach without a trip
+ * to the host; here it is process memory, whose address only the NIC and the copy functions know.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -40,7 +40,7 @@ static int memcpy_from(void *host, struct ibv_dm *ibv, uint64_t offset, size_t l
 	return 0;
 }
 
-/** What a piece takes: pages of its own, which also bounds how many there can be. */
+/** Bytes charged for an allocation: whole pages, which also bounds the number of allocations. */
 static size_t size_of(size_t length)
 {
 	const size_t rest = ((size_t)1 << ALIGNMENT_LOG_MAX) - 1;
@@ -141,7 +141,7 @@ int shim_free_dm(struct ibv_dm *dm)
 	return shim_dm_free(dm_of(dm));
 }
 
-/* The kernel insists on the flag, so that nobody takes the region's addresses for the process's. */
+/* As with the kernel, ZERO_BASED is required: addresses in the region are not those of the process. */
 struct ibv_mr *shim_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned access)
 {
 	return access & IBV_ACCESS_ZERO_BASED ? shim_dm_reg(pd, dm_of(dm), offset, length, access) : shim_fail(EINVAL);

@@ -2,16 +2,15 @@
 /*
  * event.c - completion channels, completion events and asynchronous events (IBTA 11.4.2, 11.6.3).
  *
- * Each queue of events is a list of sources, and an eventfd which programs poll and make non-blocking at will: as long as
- * there are events that nobody is about to take, it is readable. Its count is the number of those. A thread that waits in
- * the engine is about to take one, and so that one is not counted: to count it up and down would cost that thread, for
- * every message, as much as to be woken.
+ * Each event queue is a list of sources, and an eventfd that programs poll and may make non-blocking. The eventfd
+ * counts the events that no thread is about to take. A thread that waits in the engine is about to take one, so that
+ * event is not counted: counting it up and down would cost the thread, for every message, as much as a wake-up.
  *
- * Raising an event allocates nothing: the list node and the pending types lie in the object itself. Destroying an object
- * takes its unread events away and waits until those that were read are acknowledged. The engine raises events with its
- * lock held, so queue locks come after it.
+ * Raising an event allocates nothing: the list node and the pending types lie in the object itself. Destroying an
+ * object drops its unread events and waits until those that were read are acknowledged. The engine raises events with
+ * its lock held, so it is taken before queue locks.
  *
- * What is called under a lock must not be a cancellation point, or a thread that ends there takes the lock along: there
+ * Code under a lock must contain no cancellation point: a thread cancelled there would never release the lock. There
  * system calls are made without the C library's wrappers.
  */
 #include <fcntl.h>
@@ -40,7 +39,7 @@ int shim_event_queue_init(struct shim_event_queue *q)
 
 void shim_event_queue_fini(struct shim_event_queue *q)
 {
-	/* In a forked child nobody raises or reads events, and whoever holds the lock does not exist. */
+	/* A forked child neither raises nor reads events, and the thread that holds the lock may not exist there. */
 	bool shared = !pmd_is_forked_child();
 
 	if (shared)
@@ -88,7 +87,7 @@ static void queue_count_up(struct shim_event_queue *q)
 		;
 }
 
-/* Take one off the count. @return false: somebody has read it meanwhile, and is on his way to the list. */
+/* Take one off the eventfd. @return false: another thread has read it, and is about to take an event. */
 static bool queue_count_down(struct shim_event_queue *q)
 {
 	uint64_t one;
@@ -101,7 +100,7 @@ static bool queue_count_down(struct shim_event_queue *q)
 	return got > 0;
 }
 
-/* The list, or who waits, has changed. */
+/* Call after a change of the list or of `waiting`: updates `ready` and the eventfd's count. */
 static void queue_settle(struct shim_event_queue *q)
 {
 	uint32_t owed = q->n > q->waiting ? q->n - q->waiting : 0;
@@ -113,7 +112,7 @@ static void queue_settle(struct shim_event_queue *q)
 		q->counted--;
 }
 
-/* Add an asynchronous event. The same event twice unread tells a program nothing more, except for a port's. */
+/* Add an asynchronous event. @param merge not if it is already pending; false for a port's, which are kept apart. */
 static void queue_add(struct shim_event_queue *q, struct shim_event_source *src, uint8_t type, bool merge)
 {
 	pthread_mutex_lock(&q->lock);
@@ -140,7 +139,7 @@ static void queue_add_comp(struct shim_event_queue *q, struct shim_event_source 
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* Take the oldest event, if there is one, with its type if it is an asynchronous one. @return its source, or NULL. */
+/* Take the oldest event; *type is set if it is an asynchronous one. @return its source, or NULL: no event. */
 static struct shim_event_source *queue_first(struct shim_event_queue *q, uint8_t *type)
 {
 	struct shim_event_source *src = q->head;
@@ -184,7 +183,7 @@ static void unlock(void *mutex)
 	pthread_mutex_unlock(mutex);
 }
 
-/* May wait for ever, so a thread can be cancelled here. Whoever acknowledges then still finds the object. */
+/* May wait forever, so it is a cancellation point. The object then still exists for late acknowledgements. */
 void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t reported)
 {
 	pthread_mutex_lock(mutex);
@@ -194,7 +193,7 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 	pthread_cleanup_pop(true);
 }
 
-/* The thread does not wait in the engine any longer. @return the event that it may have, or NULL. Unlocks. */
+/* The wait in the engine is over. Unlocks. @return the source of the event taken, or NULL. */
 static struct shim_event_source *queue_wait_end(struct shim_event_queue *q, uint8_t *type)
 {
 	struct shim_event_source *src = queue_first(q, type);
@@ -205,7 +204,7 @@ static struct shim_event_source *queue_wait_end(struct shim_event_queue *q, uint
 	return src;
 }
 
-/* Its events are for others. */
+/* The thread was cancelled: leave the event to others. */
 static void queue_wait_cancelled(void *arg)
 {
 	struct shim_event_queue *q = arg;
@@ -217,9 +216,9 @@ static void queue_wait_cancelled(void *arg)
 }
 
 /*
- * Wait in the engine, which works on what comes meanwhile and says so at once. Locked on entry.
- * @return an event's source. NULL, with *rc: 0: there was one, but others were faster; otherwise it is not to be waited for
- * so (see pmd_wait).
+ * Wait in the engine: the thread makes progress meanwhile and sees an event at once. Locked on entry; unlocks.
+ * @return an event's source; NULL with *rc 0: another thread has taken the event; NULL with *rc < 0: the error of
+ * pmd_wait.
  */
 static struct shim_event_source *queue_wait(struct pmd_engine *engine, struct shim_event_queue *q, uint8_t *type,
 					    int *rc)
@@ -234,8 +233,8 @@ static struct shim_event_source *queue_wait(struct pmd_engine *engine, struct sh
 }
 
 /*
- * Take the oldest event, waiting for it as the program has set the descriptor.
- * @param engine where the thread waits; NULL: in the kernel.
+ * Take the oldest event. If there is none, wait for one, unless the descriptor is non-blocking.
+ * @param engine in which the thread waits; NULL: in the kernel.
  * @return its source with *type set (if it is an asynchronous one), or NULL with errno set.
  */
 static struct shim_event_source *queue_take(struct pmd_engine *engine, struct shim_event_queue *q, uint8_t *type)
@@ -244,7 +243,7 @@ static struct shim_event_source *queue_take(struct pmd_engine *engine, struct sh
 	uint64_t one;
 	int rc = -EBUSY;
 
-	pthread_testcancel(); /* in any case, as with read() */
+	pthread_testcancel(); /* even without a wait, as read() */
 	for (;;) {
 		pthread_mutex_lock(&q->lock);
 		src = queue_first(q, type);
@@ -390,7 +389,7 @@ SHIM_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 			ack(&qp->mutex, &qp->cond, &qp->events_completed, 1);
 		break;
 	case IBV_EVENT_WQ_FATAL:
-		context = event->element.wq->context; /* ours have no WQs */
+		context = event->element.wq->context; /* our devices have no WQs */
 		break;
 	default:
 		break; /* events of a device or port are not counted */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned: what a region names is looked at here once, so
- * that a wrong address fails as it does with a kernel; later on the engine survives memory that has gone.
+ * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned. A region's range is checked here, so that a wrong
+ * address fails as with a kernel; the engine survives memory that is unmapped later.
  */
 #include "shim.h"
 
-/* Optional rights are hints; huge pages are no concern of ours. On-demand paging would promise prefetching and faults
- * that the NIC reports, so it is refused. */
+/* Optional rights are hints, and huge pages make no difference. On-demand paging is refused: it would promise
+ * prefetching, and page faults reported by the NIC. */
 int shim_access_translate(unsigned access, uint32_t *out)
 {
 	if (access & IBV_ACCESS_ON_DEMAND)
@@ -97,7 +97,7 @@ SHIM_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 	return shim_fail(EOPNOTSUPP);
 }
 
-/* @return IBV_REREG_MR_ERR_INPUT with errno: whatever fails, the region stays as it was. */
+/* @return 0, or IBV_REREG_MR_ERR_INPUT with errno set: the region is unchanged. */
 SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	if (!shim_is_ours(ibv->context))

@@ -61,15 +61,15 @@ bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey,
 		.mr = mr ? container_of(mr, struct shim_mr, ibv)->nic : NULL,
 		.addr = info->addr,
 		.len = info->length,
-		/* A window has no local rights; programs name them nevertheless, and adapters pass over it. */
+		/* A window has no local rights; programs set them anyway, and adapters ignore them. */
 		.access = info->mw_access_flags & ~(unsigned)IBV_ACCESS_LOCAL_WRITE,
 		.rkey = rkey,
 	};
 	return true;
 }
 
-/* Type 1: the call is a work request of its own, and the window has its new key when it returns. The bind carries the
- * key along: should it fail, the next one brings the NIC the key that the window has by then. */
+/* Type 1: the call posts a work request, and the window has its new key on return. The bind carries the key to the NIC:
+ * if it fails, the next bind brings the two back in step. */
 int shim_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct shim_context *ctx = shim_ctx(ibv_qp->context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * newer.c - functions that libibverbs has since rdma-core 59 (version nodes 1.15 to 1.17), exported under their names
- * by symbols.list. The structures are declared here under names of our own, so that old and new verbs.h both do.
+ * by symbols.list. The structures are declared here under our own names, so that any verbs.h, old or new, will do.
  * Buffers from ibv_alloc_buf are ordinary memory for us.
  */
 #include "shim.h"
@@ -19,8 +19,8 @@ struct shim_mr_init_attr {
 
 enum { MASK_IOVA = 1 << 0, MASK_ADDR = 1 << 1, MASK_BUF = 1 << 5 };
 
-/** What ibv_alloc_buf gives beside the memory. Private, but laid out like the real library's up to the PD, so that the
- * two kinds can be told apart. */
+/** The handle that ibv_alloc_buf returns with the memory. Private, but laid out as the real library's up to the PD,
+ * which tells the two kinds apart. */
 struct shim_buf {
 	void *addr;
 	size_t length;

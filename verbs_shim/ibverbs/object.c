@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * object.c - which objects of the NIC a context has, so that closing it takes along what the program has forgotten:
- * other contexts may keep the NIC running, and a forgotten region must not stay open to peers.
+ * object.c - the NIC objects of each context, so that closing it destroys those that the program did not: other
+ * contexts may keep the NIC running, and a leaked region must not stay open to peers.
  * The lists are changed with the engine lock held.
  */
 #include "shim.h"
@@ -65,7 +65,7 @@ static void drop_pd(struct shim_link *link)
 
 void shim_objects_drop(struct shim_context *ctx)
 {
-	/* In the order of enum shim_kind: nobody's users are left when its turn comes. */
+	/* In the order of enum shim_kind: an object's users are gone when its turn comes. */
 	static void (*const drop[SHIM_KINDS])(struct shim_link *) = {
 		[SHIM_QP] = drop_qp, [SHIM_SRQ] = drop_srq, [SHIM_CQ] = drop_cq, [SHIM_AH] = drop_ah,
 		[SHIM_MW] = drop_mw, [SHIM_MR] = drop_mr,   [SHIM_PD] = drop_pd,

@@ -21,7 +21,7 @@ static int refuse_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice,
 	return EOPNOTSUPP;
 }
 
-/* ibv_close_xrcd calls its operation without looking, but nothing can come here: no XRC domain was ever opened. */
+/* ibv_close_xrcd calls this without a check for NULL. Not reached: no XRC domain can be opened. */
 static int refuse_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	return EOPNOTSUPP;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * pd.c - protection domains, parent domains, thread domains (IBTA 10.2.3, 11.2.1).
- * A parent domain is its protection domain under another name: it shares the NIC's object, so that everything made on
- * one works with the other. Thread domains promise that the program serialises its calls; nothing is gained from that
- * yet, and nothing lost.
+ * A parent domain shares the NIC object of its protection domain, so objects made on one work with the other. A thread
+ * domain is the application's promise to serialise its calls; the promise is not used yet.
  */
 #include "shim.h"
 
@@ -112,7 +111,7 @@ int shim_dealloc_td(struct ibv_td *ibv)
 	return 0;
 }
 
-/* Allocators for queues are an offer that a provider need not take up. */
+/* A provider need not use the allocators for queues: they are accepted and ignored. */
 struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * personality.c - how atomics present themselves to programs: what a device says of them, and in which byte order results are
- * left. What they do is the same for all; each is how some hardware presents its own (docs/atomics.md).
+ * personality.c - how atomics appear to programs: the capabilities that a device reports, and the byte order of
+ * results. Their effect is always the same; each personality is that of some hardware (docs/atomics.md).
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "shim.h"
 
 static const struct shim_personality personalities[] = {
-	/* Stronger in truth, but HCA is the value that programs look for. */
+	/* GLOB would be true, but programs look for HCA. */
 	{"hca", IBV_ATOMIC_HCA, IBV_EXP_ATOMIC_HCA, 0, false},
 	{"glob", IBV_ATOMIC_GLOB, IBV_EXP_ATOMIC_GLOB, 0, false},
 	{"connectx4", IBV_ATOMIC_HCA, IBV_EXP_ATOMIC_HCA, 4 | 16 | 32, false},

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - posting work requests (IBTA 11.4.1): the hot path. A list of requests is posted under one lock, translated
- * one by one on the stack; at the first that is refused *bad_wr points to it, and those before it are on their way.
+ * post.c - posting work requests (IBTA 11.4.1): the hot path. A list is posted under one hold of the lock, each request
+ * translated on the stack. *bad_wr gets the first refused request; those before it are posted.
  */
 #include "shim.h"
 
-/* @return 0, or -EINVAL for what the NIC could not tell. */
+/* @return 0; -EINVAL: an error that the NIC cannot detect. */
 static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *wr, struct nic_send_wr *out)
 {
 	if (wr->send_flags & NIC_SEND_CALC)
-		return -EINVAL; /* nothing of libibverbs' */
+		return -EINVAL; /* our flag, not one of libibverbs */
 	out->wr_id = wr->wr_id;
 	out->sg_list = (const struct nic_sge *)wr->sg_list;
 	out->num_sge = (uint32_t)wr->num_sge;
@@ -30,7 +30,7 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 		break;
 	}
 	if (wr->opcode >= IBV_WR_DRIVER1)
-		return -EINVAL; /* what the NIC has besides is not posted by this structure */
+		return -EINVAL; /* the NIC's further opcodes cannot be posted with this structure */
 	if (qp->ibv.qp_type == IBV_QPT_UD) {
 		shim_ud_translate(wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, out);
 	} else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qp.c - queue pairs: creation, attributes, destruction (IBTA 11.2.4). The NIC knows the transitions; here structures
- * are translated and what the NIC does not know (alternate paths, rate limits, XRC) is refused.
+ * qp.c - queue pairs: creation, attributes, destruction (IBTA 11.2.4). The NIC checks the transitions; this file
+ * translates structures and refuses what the NIC does not support (alternate paths, rate limits, XRC).
  */
 #include <string.h>
 
@@ -34,7 +34,7 @@ static int init_translate(struct shim_qp *qp, struct ibv_pd *pd, const struct ib
 		.cap = {attr->cap.max_send_wr, attr->cap.max_recv_wr, attr->cap.max_send_sge, attr->cap.max_recv_sge,
 			attr->cap.max_inline_data},
 		.sq_sig_all = attr->sq_sig_all,
-		/* Programs ask for it whatever the type; others than RC refuse atomics when they are posted. */
+		/* Programs ask for it with any type; types other than RC refuse atomics when posted. */
 		.max_atomic_arg = attr->qp_type == IBV_QPT_RC ? extra->max_atomic_arg : 0,
 		.be_replies = extra->be_replies ? SHIM_ATOMIC_SIZES : personality->be_sizes,
 		.cross_channel = extra->cross_channel,
@@ -170,7 +170,7 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 /* ---- attributes -------------------------------------------------------------------------------------- */
 
 #define MASK_KNOWN   ((1 << 21) - 1)
-/* Path migration is not offered, and capabilities stay as created. */
+/* No path migration, and capabilities are fixed at creation. */
 #define MASK_REFUSED (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP)
 
 static int attr_translate(const struct ibv_qp_attr *a, int mask, struct nic_qp_attr *out)
@@ -218,7 +218,7 @@ SHIM_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int 
 	err = nic_qp_modify(qp->nic, &nic_attr, (uint32_t)mask);
 	if (!err) {
 		ibv->state = (enum ibv_qp_state)nic_qp_state(qp->nic);
-		pmd_doorbell(ctx->engine); /* SQD to RTS, or a flush, may have made work */
+		pmd_doorbell(ctx->engine); /* SQD to RTS, or a flush, may have created work */
 	}
 	shim_leave(ctx);
 	if (!err && mask & IBV_QP_AV)
@@ -280,7 +280,7 @@ SHIM_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int m
 	return 0;
 }
 
-/* Payload is written in order within a message, but with what instructions is nobody's promise. */
+/* A message's payload is written in order, but with unspecified store instructions: nothing is guaranteed. */
 SHIM_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	if (!shim_is_ours(qp->context))

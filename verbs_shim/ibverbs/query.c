@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * query.c - what a device, its port and its GID table say about themselves (IBTA 11.2.1).
- * Nothing is reported here that does not work.
+ * query.c - queries of a device, its port and its GID table (IBTA 11.2.1).
+ * Only what works is reported.
  */
 #include <endian.h>
 #include <net/if.h>
@@ -71,7 +71,7 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	device_attr_fill(shim_ctx(context), &full.orig_attr);
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
 	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
-	/* The CPU's own instructions, atomic towards everybody. */
+	/* Executed with CPU instructions, so atomic with respect to CPUs and other NICs. */
 	full.pci_atomic_caps.fetch_add = SHIM_PCI_ATOMIC_SIZES;
 	full.pci_atomic_caps.swap = SHIM_PCI_ATOMIC_SIZES;
 	full.pci_atomic_caps.compare_swap = SHIM_PCI_ATOMIC_SIZES;
@@ -259,7 +259,7 @@ SHIM_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv
 
 int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, int *type);
 
-/* Private to rdma-core, but ibv_devinfo and pyverbs call it. 1 is RoCE v2; an empty entry is, as with a kernel, 0. */
+/* Private to rdma-core, but ibv_devinfo and pyverbs call it. 1: RoCE v2; 0: empty, as with a kernel. */
 int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, int *type)
 {
 	int (*real)(struct ibv_context *, uint8_t, unsigned, int *);

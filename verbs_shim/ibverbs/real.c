@@ -2,8 +2,9 @@
 /*
  * real.c - finds and opens the real libibverbs, which serves real devices.
  *
- * It is never found by its SONAME alone, which may be ours: a library already in the process that is not one of ours,
- * else the usual folders. RTLD_DEEPBIND keeps its own calls inside itself. Only opened when somebody needs it.
+ * The SONAME alone may find our own library. The order is UROCE_REAL_LIBIBVERBS, and only that if it is set; a library
+ * already in the process, unless it is ours; the usual folders. RTLD_DEEPBIND keeps its own calls inside itself. Opened
+ * on first use.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@
 
 void uroce_ibverbs_marker(void);
 
-/* Whoever exports this is one of our libraries. */
+/* Marks a library as ours. */
 SHIM_EXPORT void uroce_ibverbs_marker(void)
 {
 }
@@ -53,7 +54,7 @@ static void find_real(void)
 		"/usr/lib/libibverbs.so.1",
 		"/usr/local/lib/libibverbs.so.1",
 	};
-	const char *chosen = secure_getenv("UROCE_REAL_LIBIBVERBS"); /* names code to run */
+	const char *chosen = secure_getenv("UROCE_REAL_LIBIBVERBS"); /* secure: it names code to run */
 
 	if (chosen) {
 		real_handle = open_real(chosen, OPEN_FLAGS);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* real.h - between real.c and the table that symbols.py makes. */
+/* real.h - interface between real.c, tramp.c and the table that symbols.py generates. */
 #ifndef SHIM_REAL_H
 #define SHIM_REAL_H
 
 #include <stdbool.h>
 
-/** What a trampoline jumps to, and what its callers get when there is no real library: NULL, or ENOSYS. */
+/** A trampoline's target. If it is missing, callers get NULL (fails_null) or ENOSYS; errno is ENOSYS. */
 struct shim_tramp {
 	const char *name, *version;
 	bool fails_null;
@@ -15,7 +15,7 @@ extern const struct shim_tramp shim_tramps[];
 extern void *shim_tramp_slots[];
 extern bool shim_data_verbs_allow_disassociate_destroy;
 
-/** The real library's handle, opened on first use; NULL when there is none. */
+/** The real library's handle, opened on first use; NULL if it is not installed. */
 void *shim_real_open(void);
 
 #endif

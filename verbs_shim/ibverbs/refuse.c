@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * refuse.c - exported functions that uroce does not offer: multicast, sharing objects between processes, enhanced
- * connection establishment. Real devices keep theirs.
+ * connection establishment. Calls on real devices go to the real library.
  */
 #include "shim.h"
 
@@ -59,10 +59,10 @@ SHIM_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!shim_is_ours(qp->context))
 		return shim_real(ibv_set_ece)(qp, ece);
-	return ece->vendor_id ? shim_errno(-EOPNOTSUPP) : 0; /* vendor 0: no options, nothing to agree on */
+	return ece->vendor_id ? shim_errno(-EOPNOTSUPP) : 0; /* vendor 0: no options to agree on */
 }
 
-/* A vendor of 0 says that there are no options. */
+/* Vendor 0: no options. */
 SHIM_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!shim_is_ours(qp->context))

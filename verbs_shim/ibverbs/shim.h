@@ -2,16 +2,16 @@
 /*
  * shim.h - the verbs objects of uroce (private to verbs_shim/ibverbs).
  *
- * Every object begins with the structure that verbs.h makes public, so that a pointer to one is a pointer to the
- * other; what follows is ours. Behind each stands an object of the NIC (nic.h), used only with the engine lock held.
+ * Every object embeds the public structure of verbs.h, from which container_of finds it; the other members are
+ * private. Most have an object of the NIC (nic.h), used only with the engine lock held.
  *
- * Foreign objects: the libraries built from here also carry the programs' real devices. A function that is exported
- * looks at the context of the object it gets (shim_is_ours) and hands foreign ones to the real library (shim_real).
+ * Foreign objects: the libraries built from here also serve real devices. Each exported function checks the context of
+ * its object (shim_is_ours) and passes foreign objects to the real library (shim_real).
  *
- * Locks, outermost first: that of borrowed contexts (device.c); those that the program holds, of an extended QP's batch and
- * an extended CQ's current entry; the engine lock; that of the list of devices; a device's; a context's or a channel's event
- * lock. The mutexes inside the public structures guard the counts of acknowledged events, and nothing else is taken under
- * them.
+ * Locks, outermost first: borrow_lock (device.c); the locks held across calls of the application, of an extended QP's
+ * batch and an extended CQ's current entry; the engine lock; the device list's lock; a device's; the event lock of a
+ * context or channel. The mutexes inside the public structures guard the counts of acknowledged events; no other lock
+ * is taken under them.
  */
 #ifndef SHIM_H
 #define SHIM_H
@@ -34,58 +34,57 @@
 
 /* ---- events (event.c) -------------------------------------------------------------------------------- */
 
-/** A FIFO of objects that have unread events, and the eventfd on which programs wait for them. */
+/** A FIFO of objects with unread events, and the eventfd on which programs wait for them. */
 struct shim_event_queue {
 	pthread_mutex_t lock;
 	struct shim_event_source *head, *tail;
-	uint32_t n; /* events in the list */
-	uint32_t
-		counted; /* of them, those that the eventfd counts, or did until somebody read it who is on his way here */
-	uint32_t waiting; /* threads that the engine wakes: an event each is for them, and need not be counted */
+	uint32_t n;	  /* events in the list */
+	uint32_t counted; /* the eventfd's count, plus what threads have read from it but not yet subtracted here */
+	uint32_t waiting; /* threads in pmd_wait(): each takes one event, which the eventfd need not count */
 	bool ready;	  /* atomic: n > 0 */
 	int fd;		  /* EFD_SEMAPHORE; -1 once closed */
 };
 
 #define SHIM_SOURCE_DEPTH 16
 
-/** An object's unread events, oldest first. Several alike are kept once, except those of a port. */
+/** An object's unread events, oldest first. Equal events are kept once, except those of a port. */
 struct shim_event_source {
 	struct shim_event_source *next;
 	bool queued;
 	uint8_t n, types[SHIM_SOURCE_DEPTH];
-	uint32_t n_comp; /* completion events: all alike, only counted */
-	uint32_t reported;
+	uint32_t n_comp;   /* completion events: all alike, only counted */
+	uint32_t reported; /* events handed out so far */
 };
 
 int shim_event_queue_init(struct shim_event_queue *q);
 void shim_event_queue_fini(struct shim_event_queue *q);
-/** Forget the unread events of a source. @return how many of its events were ever handed out. */
+/** Drop the unread events of a source. @return how many of its events were ever handed out. */
 uint32_t shim_event_purge(struct shim_event_queue *q, struct shim_event_source *src);
-/** Wait until `reported` events were acknowledged. */
+/** Wait until `reported` events have been acknowledged. A cancellation point. */
 void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t reported);
 
 /* ---- objects ----------------------------------------------------------------------------------------- */
 
-/** What a context has of the NIC, in the order in which it can be taken down (object.c). */
+/** Kinds of NIC objects of a context, in the order of teardown (object.c). */
 enum shim_kind { SHIM_QP, SHIM_SRQ, SHIM_CQ, SHIM_AH, SHIM_MW, SHIM_MR, SHIM_PD, SHIM_KINDS };
 
 struct shim_link {
 	struct shim_link *next, **at;
 };
 
-/** How atomics present themselves; see personality.c. */
+/** How atomics appear to programs; see personality.c. */
 struct shim_personality {
 	const char *name;
 	enum ibv_atomic_cap cap;
 	enum ibv_exp_atomic_cap exp_cap;
-	uint32_t be_sizes; /* bytes, or-ed: those whose results are in network order */
-	bool be_asked;	   /* only on QPs that ask for it, and others have no atomics */
+	uint32_t be_sizes; /* sizes in bytes, ORed, whose results are in network order */
+	bool be_asked;	   /* only QPs that ask for network order have atomics */
 };
 
-/** A device that was seen once; never freed, because programs keep pointers to it. */
+/** A device found by a scan; never freed, because programs keep pointers to it. */
 struct shim_device {
 	struct ibv_device ibv;
-	char zero[4096]; /* vendor libraries look for private data behind ibv_device, and must find nothing */
+	char zero[4096]; /* vendor libraries look for private data behind ibv_device: they must find zeroes */
 	struct pmd_device pmd;
 	struct shim_device *next;
 	pthread_mutex_t lock; /* of the list of contexts */
@@ -102,10 +101,10 @@ struct shim_context {
 	struct shim_event_queue async;
 	struct shim_event_source port_events;
 	struct shim_link *links[SHIM_KINDS];
-	atomic_uint objects; /* that were not destroyed, of all kinds */
-	atomic_uint handles; /* given out */
+	atomic_uint objects; /* not yet destroyed, of all kinds */
+	atomic_uint handles; /* the next one */
 	atomic_bool closed;
-	char zero[512]; /* room for what newer verbs_context's put in front: vctx.sz says that it is not there */
+	char zero[512]; /* for what newer verbs_contexts add in front; vctx.sz says it is absent */
 	struct verbs_context vctx;
 };
 
@@ -118,9 +117,9 @@ struct shim_pd {
 	struct ibv_pd ibv;
 	struct nic_pd *nic;
 	struct shim_link link;
-	struct shim_pd *parent; /* of a parent domain: the real one, whose nic this shares */
+	struct shim_pd *parent; /* of a parent domain: its PD, whose nic it shares */
 	struct shim_td *td;
-	atomic_uint users; /* parent domains, and whatever hangs on a parent domain */
+	atomic_uint users; /* of a PD: its parent domains; of a parent domain: its objects */
 };
 
 struct shim_td {
@@ -128,20 +127,20 @@ struct shim_td {
 	atomic_uint users;
 };
 
-/** Device memory, which has two interfaces. */
+/** Device memory, with the public structures of both interfaces. */
 struct shim_dm {
 	struct ibv_dm ibv;
 	struct ibv_exp_dm exp;
 	uint8_t *mem;
 	size_t len;
-	atomic_uint users; /* regions */
+	atomic_uint users; /* memory regions */
 };
 
 struct shim_mr {
 	struct ibv_mr ibv;
 	struct nic_mr *nic;
 	struct shim_link link;
-	struct shim_dm *dm; /* NULL: of the program's memory */
+	struct shim_dm *dm; /* NULL: the region is application memory */
 	unsigned access;
 };
 
@@ -165,9 +164,9 @@ struct shim_cq {
 	struct nic_cq *nic;
 	struct shim_link link;
 	struct shim_event_source comp, async;
-	struct nic_wc wc;	   /* the entry that ibv_wc_read_* show */
+	struct nic_wc wc;	   /* the entry that ibv_wc_read_* read */
 	pthread_mutex_t poll_lock; /* held from ibv_start_poll to ibv_end_poll, unless `single` */
-	bool single;		   /* the program has promised that one thread at a time polls */
+	bool single;		   /* the application promises that one thread at a time polls */
 };
 
 struct shim_srq {
@@ -192,12 +191,12 @@ struct shim_qp {
 		struct ibv_qp ibv;
 		struct ibv_qp_ex ex;
 	};
-	void *zero[16]; /* operations that newer ibv_qp_ex's have */
+	void *zero[16]; /* NULL: operations that newer versions of ibv_qp_ex add */
 	struct nic_qp *nic;
 	struct shim_link link;
 	struct shim_event_source async;
 	bool extended, sq_sig_all;
-	bool no_atomics; /* of a personality that has them on request only */
+	bool no_atomics; /* the personality has them on request only, and none was made */
 	uint32_t max_atomic_arg;
 	struct ibv_qp_cap cap;
 	struct shim_batch batch;
@@ -217,7 +216,7 @@ static inline struct shim_context *shim_ctx(const struct ibv_context *context)
 	return container_of(context, struct shim_context, vctx.context);
 }
 
-/** Whether calls on the context's objects can still reach its engine: not in a forked child, not closed. */
+/** Whether calls on the context's objects can reach its engine: neither in a forked child nor closed. */
 static inline bool shim_alive(const struct shim_context *ctx)
 {
 	return !pmd_is_forked_child() && !atomic_load_explicit(&ctx->closed, memory_order_relaxed);
@@ -242,7 +241,7 @@ static inline uint32_t shim_handle_new(struct shim_context *ctx)
 	return atomic_fetch_add_explicit(&ctx->handles, 1, memory_order_relaxed);
 }
 
-/** The verbs' two ways to fail, from a negative errno: an int that is an errno; NULL and errno. */
+/** The verbs' two ways to fail: return an errno, and set it (err is a negative errno); return NULL and set errno. */
 static inline int shim_errno(int err)
 {
 	if (err)
@@ -256,23 +255,23 @@ static inline void *shim_fail(int err)
 	return NULL;
 }
 
-/** The device that `device` is, or NULL for a foreign one (device.c). */
+/** Our device for `device`, or NULL if it is foreign (device.c). */
 struct shim_device *shim_device_of(const struct ibv_device *device);
 /** Whether a file descriptor is the cmd_fd of one of our contexts, or a copy of it. */
 bool shim_is_cmd_fd(int fd);
-/** A new object of the NIC, and its end. Engine lock held. (object.c) */
+/** Track a new object of the NIC; stop tracking it. Engine lock held. (object.c) */
 void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link);
 void shim_object_remove(struct shim_context *ctx, struct shim_link *link);
-/** Take down what is left. Engine lock held. The structures stay: the program has pointers to them. */
+/** Destroy the NIC objects that are left. Engine lock held. The structures stay: the program has pointers to them. */
 void shim_objects_drop(struct shim_context *ctx);
 /** Fill in the operations of a context (ops.c). */
 void shim_ops_init(struct verbs_context *vctx);
-/** An open context on the device of that name, or NULL. It stays open until it is returned; nobody opens or closes
- *  devices meanwhile. */
+/** An open context on the device of that name, or NULL (then nothing is to be returned). It stays open until
+ *  shim_context_return(): ibv_close_device waits meanwhile. */
 struct shim_context *shim_context_borrow(const char *name);
 void shim_context_return(void);
-/** Offer the hooks of sysfs files what they want to know; +1 and -1: show this thread what the kernel shows. Without those
- *  hooks in the process nothing happens. (sysfs_source.c) */
+/** shim_sysfs_attach: give the sysfs hooks this library's device state. shim_sysfs_bypass: +1 shows this thread the
+ *  kernel's sysfs, until -1. No-ops if the hooks are not in the process. (sysfs_source.c) */
 void shim_sysfs_attach(void);
 void shim_sysfs_bypass(int change);
 /** pmd_event_fn; ctx is the struct shim_device (event.c). */
@@ -280,9 +279,9 @@ void shim_event_raise(void *ctx, const struct nic_event *event);
 
 /* ---- the real library (real.c) ----------------------------------------------------------------------- */
 
-/** Function `name` of the real libibverbs, or NULL when there is none. */
+/** Function `name` of the real libibverbs, or NULL. */
 void *shim_real_symbol(const char *name);
-/** ... as a function pointer of the right type, looked up once at each place of use. */
+/** shim_real_symbol() as a function pointer of the right type, looked up once at each place of use. */
 #define shim_real(name)                                                                                                \
 	({                                                                                                             \
 		static void *_Atomic shim_fn_;                                                                         \
@@ -294,10 +293,10 @@ void *shim_real_symbol(const char *name);
 /* ---- operations that contexts point to --------------------------------------------------------------- */
 
 /* personality.c */
-/** What UROCE_ATOMICS names. @return NULL: nothing that there is, which err says in a sentence. */
+/** The personality that UROCE_ATOMICS names. @return NULL: unknown name, with a message in err. */
 const struct shim_personality *shim_personality_find(char *err, size_t err_len);
-#define SHIM_ATOMIC_SIZES (4 | 8 | 16 | 32) /* bytes, or-ed: of extended atomics */
-/** Those at which atomics are one step towards CPUs. */
+#define SHIM_ATOMIC_SIZES (4 | 8 | 16 | 32) /* of extended atomics, in bytes, ORed */
+/** Sizes at which atomics are also atomic with respect to CPUs. */
 #define SHIM_PCI_ATOMIC_SIZES                                                                                          \
 	(IBV_PCI_ATOMIC_OPERATION_4_BYTE_SIZE_SUP | IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP |                         \
 	 IBV_PCI_ATOMIC_OPERATION_16_BYTE_SIZE_SUP)
@@ -314,22 +313,22 @@ int shim_gid_find(struct shim_context *ctx, const union ibv_gid *gid);
 struct ibv_td *shim_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int shim_dealloc_td(struct ibv_td *td);
 struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
-/** A new user of a PD, and its end. Parent domains count theirs here; the others' the NIC counts itself. */
+/** Add and remove a user of a PD. Counted here for parent domains only; the NIC counts the users of its PDs. */
 void shim_pd_get(struct ibv_pd *pd);
 void shim_pd_put(struct ibv_pd *pd);
 struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access);
-/** A new region. @param mem what it is of, already looked at. @param dm NULL, or the device memory that this is: a user of it
- *  less when the region goes. */
+/** A new region. @param mem its memory, already checked. @param dm NULL, or the device memory that mem lies in; the
+ *  caller has counted the region in dm->users, deregistration removes it. */
 struct ibv_mr *shim_mr_new(struct ibv_pd *pd, void *mem, size_t length, uint64_t iova, uint32_t rights,
 			   struct shim_dm *dm);
-/** The NIC's form of access rights. @return 0, -EOPNOTSUPP. */
+/** Translate access rights for the NIC. @return 0, -EOPNOTSUPP. */
 int shim_access_translate(unsigned access, uint32_t *out);
 #define SHIM_DM_MAX (1u << 20) /* bytes of device memory that a context can have */
-/** Device memory, zero. @return NULL with errno: EINVAL, ENOMEM. */
+/** Device memory, zeroed. @return NULL with errno: EIO, EINVAL, ENOMEM. */
 struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length);
-/** @return 0, EBUSY while regions are registered on it. */
+/** @return 0, EBUSY while regions are registered on it, EIO in a forked child. */
 int shim_dm_free(struct shim_dm *dm);
-/** Where `length` bytes from `offset` are. @return NULL: not all of them are there. */
+/** The address of `length` bytes from `offset`. @return NULL: out of range. */
 uint8_t *shim_dm_at(struct shim_dm *dm, uint64_t offset, size_t length);
 /** Register a part of device memory; its first byte has address 0. */
 struct ibv_mr *shim_dm_reg(struct ibv_pd *pd, struct shim_dm *dm, uint64_t offset, size_t length, unsigned access);
@@ -339,11 +338,11 @@ struct ibv_mr *shim_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t off
 struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int shim_dealloc_mw(struct ibv_mw *mw);
-/** The NIC's form of a bind. @return false: it names objects that cannot be bound together. */
+/** Translate a bind for the NIC. @return false: no window, or a region of another context. */
 bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
 
 /* ah.c */
-/** The NIC's form of an address. @return false when RoCE cannot use it. */
+/** Translate an address vector for the NIC. @return false: no GRH, or a wrong port. */
 bool shim_av_from_ibv(const struct ibv_ah_attr *attr, struct nic_av *av);
 void shim_av_to_ibv(const struct nic_av *av, struct ibv_ah_attr *attr);
 
@@ -357,28 +356,28 @@ int shim_cq_ignore_overrun(struct ibv_cq *cq, bool ignore);
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 
 /* srq.c, qp.c, post.c, wr_ex.c */
-/** What a QP can be created with beyond struct ibv_qp_init_attr. */
+/** Attributes of a new QP beyond struct ibv_qp_init_attr. */
 struct shim_qp_extra {
-	bool extended;	   /* has the interface of ibv_wr_* */
-	uint64_t send_ops; /* operations of it */
+	bool extended;	   /* has the ibv_wr_* interface */
+	uint64_t send_ops; /* its operations */
 	uint32_t max_atomic_arg;
-	bool be_replies;				/* results of atomics in network order, of all sizes */
-	bool cross_channel, managed_send, managed_recv; /* as nic_qp_init */
+	bool be_replies;				/* atomic results of all sizes in network order */
+	bool cross_channel, managed_send, managed_recv; /* as in nic_qp_init */
 };
 struct ibv_qp *shim_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, const struct shim_qp_extra *extra);
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-/** The same with the engine lock held. */
+/** Post a list of receives. Engine lock held. @return 0, or an errno with *bad_wr set. */
 int shim_recv_list(struct shim_context *ctx, struct nic_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int shim_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-/** Give a QP the operations that `send_ops` asks for. @return 0, EOPNOTSUPP, ENOMEM. */
+/** Set up the ibv_wr_* operations of a QP. @return 0; EOPNOTSUPP: its type lacks one of `send_ops`. */
 int shim_wr_ex_init(struct shim_qp *qp, uint64_t send_ops);
 void shim_wr_ex_fini(struct shim_qp *qp);
 
-/* Parts of a send work request that both of its structures have (post.c, exp/post.c). */
+/* Parts common to both send work request structures (post.c, exp/post.c). */
 
-/** Whom a datagram is for. */
+/** The destination of a datagram. */
 static inline void shim_ud_translate(struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, struct nic_send_wr *out)
 {
 	out->ud.ah = ah ? container_of(ah, struct shim_ah, ibv)->nic : NULL;
@@ -386,7 +385,7 @@ static inline void shim_ud_translate(struct ibv_ah *ah, uint32_t qpn, uint32_t q
 	out->ud.remote_qkey = qkey;
 }
 
-/** A standard atomic. @return 0, -EINVAL: this QP has none. */
+/** A standard atomic. @return 0; -EINVAL: this QP has no atomics. */
 static inline int shim_atomic_translate(const struct shim_qp *qp, uint64_t addr, uint32_t rkey, uint64_t compare_add,
 					uint64_t swap, struct nic_send_wr *out)
 {
@@ -397,7 +396,7 @@ static inline int shim_atomic_translate(const struct shim_qp *qp, uint64_t addr,
 	return qp->no_atomics ? -EINVAL : 0;
 }
 
-/** A bind of a type 2 window. @return 0, -EINVAL: of another one, or of objects that cannot be bound together. */
+/** Bind a type 2 window. @return 0; -EINVAL: another type, or a window or region of another context. */
 static inline int shim_bind_wr_translate(const struct shim_qp *qp, struct ibv_mw *mw, uint32_t rkey,
 					 const struct ibv_mw_bind_info *info, struct nic_send_wr *out)
 {
@@ -408,7 +407,7 @@ static inline int shim_bind_wr_translate(const struct shim_qp *qp, struct ibv_mw
 		       : -EINVAL;
 }
 
-/** SGE lists are read before the NIC compares their length with the queue's limit. */
+/** The NIC does not limit the number of SGEs of an inline send: bound it before the list is read. */
 static inline bool shim_sge_count_sane(const struct shim_context *ctx, int num_sge)
 {
 	return num_sge >= 0 && (uint32_t)num_sge <= nic_limits(ctx->nic)->max_sge;

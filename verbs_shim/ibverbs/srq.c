@@ -43,7 +43,7 @@ SHIM_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_ini
 	return &srq->ibv;
 }
 
-/* The plain kind has been handed to ibv_create_srq by verbs.h, so that what comes here is special. */
+/* For basic SRQs verbs.h calls ibv_create_srq itself; this gets other types, and attributes without a PD. */
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
@@ -55,7 +55,7 @@ struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 	return ibv_create_srq(attr->pd, (struct ibv_srq_init_attr *)attr);
 }
 
-/* Change both, or neither. The old limit does not bind the new size, nor the old size the new limit. */
+/* Change both or neither. The new size is not checked against the old limit, nor the new limit against the old size. */
 static int resize_and_set_limit(struct nic_srq *srq, const struct ibv_srq_attr *attr)
 {
 	uint32_t max_wr, max_sge, limit;

@@ -128,7 +128,7 @@ const char *shim_wr_opcode_str(int opcode)
 
 /* ---- static rates ------------------------------------------------------------------------------------ */
 
-/* Megabits a second, and multiples of 2.5 Gb/s where the rate has one of its own. */
+/* Mb/s, and the multiplier of 2.5 Gb/s; -1: the rate has none. */
 static const struct {
 	enum ibv_rate rate;
 	int mbps, mult;
@@ -187,7 +187,7 @@ SHIM_EXPORT const char *ibv_get_sysfs_path(void)
 	return path && path[0] ? path : "/sys";
 }
 
-/** Read a file without its last newline. @return its length, or -1; also when it does not fit with a final 0. */
+/** Read a file without its last newline. @return its length; -1: error, or no room for it and a final 0. */
 SHIM_EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
 	char *path;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sysfs_source.c - tells the hooks of sysfs files (sysfs/attach.h) how the devices are that this process has open.
- * Owns nothing: the hooks' library is in the process, then its functions are found by their names, or it is not.
+ * sysfs_source.c - gives the sysfs hooks (sysfs/attach.h) the state of the devices that this process has open. Owns
+ * nothing. If the hooks' library is in the process, its functions are found by name.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static bool source_read(const char *name, struct pmd_device *device, struct sysf
 	bool ok;
 
 	memset(live, 0, sizeof(*live));
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* what is borrowed is returned */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* a borrowed context must be returned */
 	ctx = shim_context_borrow(name);
 	ok = ctx && !shim_query_port(&ctx->vctx.context, 1, &attr, sizeof(attr));
 	if (ok) {

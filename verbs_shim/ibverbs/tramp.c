@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tramp.c - what a trampoline of the drop-in library does at its first call: look its target up (trampoline.h). */
+/* tramp.c - resolves the target of a trampoline of the drop-in library at its first call (trampoline.h). */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void *missing_null(void)
 	return NULL;
 }
 
-/* Drivers of real devices read this from us, the real library writes its own. */
+/* Drivers of real devices read our copy of this variable; the real library sets its own. */
 static void copy_data(void *handle)
 {
 	const bool *value = dlsym(handle, "verbs_allow_disassociate_destroy");
@@ -38,7 +38,7 @@ void *shim_tramp_resolve(unsigned n)
 
 	if (handle) {
 		copy_data(handle);
-		/* Private symbols have one version, whichever release it is; public ones may have several. */
+		/* Private symbols have a single version, whatever the release; public ones may have several. */
 		fn = strstr(t->version, "PRIVATE") ? dlsym(handle, t->name) : dlvsym(handle, t->name, t->version);
 	}
 	if (!fn) {

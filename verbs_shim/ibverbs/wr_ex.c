@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * wr_ex.c - the extended posting interface, ibv_wr_*. Between ibv_wr_start and ibv_wr_complete the requests gather in
- * the QP's batch; nothing reaches the NIC before complete, so that abort is to forget. An error posts nothing at all,
- * whether it was found while building or by the NIC (a full queue): complete asks the NIC about all requests before it
- * posts the first. The batch's buffers grow to what the program uses, and stay.
+ * the QP's batch; nothing reaches the NIC before complete, so abort just drops the batch. After an error nothing is
+ * posted, whether it was found while building or by the NIC (a full queue): complete has the NIC check all requests
+ * before it posts the first. The batch's buffers grow as needed and are kept.
  */
 #include <string.h>
 
@@ -44,7 +44,7 @@ static struct nic_send_wr *batch_add(struct ibv_qp_ex *ex, enum nic_wr_opcode op
 {
 	struct shim_batch *b = &qp_of(ex)->batch;
 
-	if (!b->err && ex->wr_flags & NIC_SEND_CALC) /* nothing of libibverbs' */
+	if (!b->err && ex->wr_flags & NIC_SEND_CALC) /* our flag, not one of libibverbs */
 		b->err = EINVAL;
 	if (!b->err && !grow(&b->wrs, &b->wrs_room, b->n + 1, sizeof(*b->wrs)))
 		b->err = ENOMEM;
@@ -60,7 +60,7 @@ static struct nic_send_wr *batch_add(struct ibv_qp_ex *ex, enum nic_wr_opcode op
 	return &w->wr;
 }
 
-/* The same for atomics, which a QP may not have. */
+/* Start an atomic. @return NULL once the batch has failed, as it does if the QP has no atomics. */
 static struct nic_send_wr *batch_add_atomic(struct ibv_qp_ex *ex, enum nic_wr_opcode opcode)
 {
 	struct shim_batch *b = &qp_of(ex)->batch;
@@ -70,7 +70,7 @@ static struct nic_send_wr *batch_add_atomic(struct ibv_qp_ex *ex, enum nic_wr_op
 	return batch_add(ex, opcode);
 }
 
-/* The request whose details follow. @return NULL if there is none. */
+/* The request that a setter applies to. @return NULL: none, or the batch has failed. */
 static struct shim_batch_wr *batch_last(struct shim_batch *b)
 {
 	if (!b->err && !b->n)
@@ -78,7 +78,7 @@ static struct shim_batch_wr *batch_last(struct shim_batch *b)
 	return b->err ? NULL : &b->wrs[b->n - 1];
 }
 
-/* Room for len bytes of the last request, aligned for SGEs. */
+/* Reserve len bytes for request w, aligned for SGEs. @return NULL: no memory. */
 static uint8_t *batch_data(struct shim_batch *b, struct shim_batch_wr *w, size_t len)
 {
 	size_t at = (b->data_len + 15) & ~(size_t)15;
@@ -107,7 +107,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	pthread_mutex_unlock(&qp_of(ex)->batch.lock);
 }
 
-/* Request i with its SGE list, which could not be set before: buffers move as they grow. Valid as long as *bytes. */
+/* Request i with its SGE list, set only now because the buffers move as they grow. Valid as long as *bytes. */
 static const struct nic_send_wr *batch_request(struct shim_batch *b, unsigned i, struct nic_sge *bytes)
 {
 	struct shim_batch_wr *w = &b->wrs[i];
@@ -240,7 +240,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, c
 		qp_of(ex)->batch.err = EINVAL;
 }
 
-/* ---- details ----------------------------------------------------------------------------------------- */
+/* ---- setters ----------------------------------------------------------------------------------------- */
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * address.c - an endpoint's address in the forms that programs use: struct sockaddr_in and sockaddr_in6, names of hosts and
- * services, text. Inside it is a GID and a port (nic_rdm.h).
+ * address.c - endpoint addresses in the forms that applications use: struct sockaddr_in and sockaddr_in6, host and
+ * service names, text. Internally an address is a GID and a port (nic_rdm.h).
  */
 #include <arpa/inet.h>
 #include <netdb.h>

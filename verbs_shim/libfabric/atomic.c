@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomic.c - atomic operations on memory of peers (fi_atomic(3)), executed by their NICs; nic/mem/elem.md says what they do.
- * Datatypes and operations have libfabric's numbers there, of later versions' as well. With FI_TAGGED their target is a posted
- * tagged receive, `key` its tag and `addr` an offset in it: nic/rdm/rdm.md.
+ * atomic.c - atomic operations on peers' memory (fi_atomic(3)), executed by the responder's NIC; nic/mem/elem.md
+ * defines them. Datatypes and operations use libfabric's numbers there too, including those of later versions. With
+ * FI_TAGGED the target is a posted tagged receive, `key` its tag and `addr` an offset in it: nic/rdm/rdm.md.
  */
 #include "provider.h"
 
 #define ATOMIC_FLAGS (FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | FI_TAGGED | UFI_LEVELS)
 
-/* ---- what there is --------------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------------------- */
 
 static int form_count(enum nic_elem_form form, enum fi_datatype datatype, enum fi_op op, size_t *count)
 {
@@ -48,7 +48,8 @@ static int atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype datatype, e
 
 /* ---- requests -------------------------------------------------------------------------------------------- */
 
-/** A vector of elements as one of bytes. @return its elements; 0: it is none, or longer than `most`. */
+/** Translate a vector of elements into one of bytes. @return the number of elements; 0: no vector, or more than
+ *  `most`. */
 static size_t vector_translate(const struct fi_ioc *in, size_t n, size_t size, size_t most, struct nic_iov *out)
 {
 	size_t total = 0;
@@ -81,13 +82,14 @@ static size_t remote_translate(const struct fi_rma_ioc *in, size_t n, size_t siz
 	return total;
 }
 
-/** What a request is made of, in the NIC's form. */
+/** A request's vectors, in the NIC's form. */
 struct vectors {
 	struct nic_iov operand[NIC_RDM_IOV_MAX], compare[NIC_RDM_IOV_MAX], result[NIC_RDM_IOV_MAX];
 	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
 };
 
-/** All vectors of a request have the same number of elements. @return 0, -FI_EINVAL, -FI_EOPNOTSUPP. */
+/** Translate and check a request: all its vectors must have the same number of elements. @return 0, -FI_EINVAL,
+ *  -FI_EOPNOTSUPP. */
 static int vectors_translate(const struct ufi_atomic *a, struct vectors *v, struct nic_rdm_atomic *request)
 {
 	size_t most, size = nic_elem_size((uint32_t)a->datatype), count;
@@ -132,7 +134,7 @@ int ufi_atomic_check(const struct ufi_core *core, const struct ufi_atomic *a)
 	return rc;
 }
 
-/** `request` has the vectors already. Engine lock held. */
+/** Post `request`, whose vectors are filled in. Engine lock held. */
 static int atomic_post(struct ufi_core *core, const struct ufi_atomic *a, struct nic_rdm_atomic *request,
 		       const struct ufi_way *way)
 {
@@ -179,10 +181,10 @@ static ssize_t atomic_request(struct ufi_ep *ep, const struct ufi_atomic *a)
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
 
-/** A list of nothing is no target; a call without a list has one. */
+/** Stands for a NULL target list, which is invalid; NULL in ufi_atomic.remote would mean one target at addr. */
 static const struct fi_rma_ioc no_target[1];
 
-/** What all calls with a message have in common. */
+/** The fields common to all calls that take a message struct. */
 static struct ufi_atomic from_msg(const struct ufi_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	return (struct ufi_atomic){
@@ -267,7 +269,7 @@ static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 			       .key = key,
 			       .datatype = datatype,
 			       .op = op,
-			       .flags = ep->tx_flags & ~FI_INJECT, /* it is about data that is sent */
+			       .flags = ep->tx_flags & ~FI_INJECT, /* FI_INJECT concerns sent data only */
 			       .context = context};
 
 	return atomic_request(ep, &a);
@@ -313,7 +315,7 @@ static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 			       .key = key,
 			       .datatype = datatype,
 			       .op = op,
-			       .flags = ep->tx_flags & ~FI_INJECT, /* it is about data that is sent */
+			       .flags = ep->tx_flags & ~FI_INJECT, /* FI_INJECT concerns sent data only */
 			       .context = context};
 
 	return atomic_request(ep, &a);

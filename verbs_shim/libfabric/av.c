@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * av.c - address vectors (fi_av(3)): a table of addresses, whose indices are the program's fi_addr_t in maps and tables alike,
- * and a hash over it for the sources of messages. The same address may be in it several times; messages from it are the first
- * one's.
+ * av.c - address vectors (fi_av(3)): a table of addresses, indexed by fi_addr_t for FI_AV_MAP and FI_AV_TABLE alike,
+ * and a hash over it to find the sources of messages. An address may occur several times; messages from it are
+ * attributed to the first entry.
  *
- * A table may be shared with other processes (av_share.c): then this one follows that one, whenever it is looked at.
+ * A table may be shared with other processes (av_share.c): this one is then brought up to date on every lookup.
  *
- * Insertion is done when the call returns; where the program wants an event for that, it follows at once. Whether there is
- * anybody at an address shows when he is talked to. Guarded by the engine's lock.
+ * Insertion is complete when the call returns; if the application wants an event, it is queued immediately. An address
+ * is not contacted on insertion: whether an endpoint is there shows on first use. Guarded by the engine's lock.
  */
 #include "share.h"
 
-#define WORD 64u /* indices in a word of ufi_av.taken; room is a multiple */
+#define WORD 64u /* indices per word of ufi_av.taken; room is a multiple */
 
 static struct ufi_av *av_of(struct fid_av *av)
 {
@@ -91,7 +91,7 @@ static int av_resize(struct ufi_av *av, uint32_t room)
 	return 0;
 }
 
-/** The index of the next address: the lowest that is free. @return 0, -FI_ENOMEM. */
+/** Take the lowest free index. @return 0, -FI_ENOMEM. */
 static int av_index(struct ufi_av *av, uint32_t *out)
 {
 	uint32_t i;
@@ -126,7 +126,7 @@ static int av_add(struct ufi_av *av, const struct nic_rdm_addr *addr, fi_addr_t 
 	return 0;
 }
 
-/** Programs count on the indices of a table: an address that cannot be inserted takes one as well, which names nobody. */
+/** With FI_AV_TABLE applications rely on consecutive indices: an address that cannot be inserted takes an empty one. */
 static int av_skip(struct ufi_av *av)
 {
 	uint32_t i;
@@ -138,7 +138,7 @@ static int av_skip(struct ufi_av *av)
 	return -FI_EINVAL;
 }
 
-/** An entry stands for nobody any more. */
+/** Remove an entry, and its peer from all endpoints. */
 static void av_forget(struct ufi_av *av, uint32_t i)
 {
 	uint32_t *at = av_bucket(av, &av->entries[i].addr);
@@ -154,7 +154,7 @@ static void av_forget(struct ufi_av *av, uint32_t i)
 static void av_drop(struct ufi_av *av, uint32_t i)
 {
 	av_forget(av, i);
-	if (av->share) { /* others may still use the index */
+	if (av->share) { /* other processes may still use the index */
 		ufi_share_remove(av->share, i);
 		return;
 	}
@@ -162,7 +162,7 @@ static void av_drop(struct ufi_av *av, uint32_t i)
 	av->lowest = i / WORD < av->lowest ? i / WORD : av->lowest;
 }
 
-/* ---- a table that is shared ------------------------------------------------------------------------------- */
+/* ---- shared tables ---------------------------------------------------------------------------------------- */
 
 static bool addr_usable(const struct ufi_av *av, const struct nic_rdm_addr *addr)
 {
@@ -170,7 +170,8 @@ static bool addr_usable(const struct ufi_av *av, const struct nic_rdm_addr *addr
 	       addr->port != 0 && addr->port <= NIC_SERVICE_PORT_MAX;
 }
 
-/** Take over an entry that others, or we, have written there. @return false: it is not there yet, or there is no memory. */
+/** Adopt an entry that a process, perhaps this one, has written to the shared table. @return false: not written
+ *  yet, or no memory. */
 static bool av_adopt(struct ufi_av *av, uint32_t i)
 {
 	struct nic_rdm_addr addr;
@@ -199,7 +200,7 @@ void ufi_av_follow(struct ufi_av *av)
 	bool all = true;
 
 	if (av->following)
-		return; /* an endpoint, told of an entry, looks for it */
+		return; /* recursion: ufi_ep_meet looks up the new entry */
 	av->following = true;
 	for (uint32_t i = av->pending; i < n; i++) {
 		if (i >= av->n || !av->entries[i].used)
@@ -308,7 +309,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *
 	ufi_leave(av->domain);
 	if (!found)
 		return -FI_EINVAL;
-	ufi_addr_copy_out(&copy, addr, addrlen); /* as much as there is room */
+	ufi_addr_copy_out(&copy, addr, addrlen); /* truncated to the room given */
 	return 0;
 }
 

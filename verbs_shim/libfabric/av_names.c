@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * av_names.c - inserting addresses by the names of nodes and services, one or a whole machine room: fi_av_insertsym counts
- * the number at the end of a node's name up (of an IP address, the address), and the service for each node.
+ * av_names.c - inserting addresses by node and service names, singly or for a cluster: fi_av_insertsym counts up the
+ * number at the end of the node's name (or the IP address itself), and the service for each node.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -16,7 +16,7 @@ static int family_of(const struct ufi_av *av)
 	return ufi_gid_is_ipv4(&av->domain->device.gid) ? AF_INET : AF_INET6;
 }
 
-/** The name of the `i`th node from `first` on. @return false: it has none. */
+/** The name of the `i`th node after `first`. @return false: none, or too long. */
 static bool node_name(const char *first, int family, size_t i, char *out, size_t len)
 {
 	unsigned __int128 number;
@@ -45,7 +45,7 @@ static int insert_name(struct fid_av *fid, const char *node, const char *service
 		       void *context)
 {
 	struct ufi_av *av = container_of(fid, struct ufi_av, av);
-	union ufi_sockaddr sockaddr = {0}; /* which is not inserted */
+	union ufi_sockaddr sockaddr = {0}; /* unresolved: all zeros, which the insertion rejects */
 	struct nic_rdm_addr addr;
 
 	if (!ufi_addr_resolve(node, service, family_of(av), 0, &addr))

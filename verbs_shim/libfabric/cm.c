@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm.c - connections of endpoints that talk to one peer (fi_cm(3)). Asking, answering and ending are the NIC's (nic_rdm_cm_*); here is
- * what the program may do when, and what it is told by the endpoint's event queue. request.c has the side that is asked.
+ * cm.c - connections of FI_EP_MSG endpoints (fi_cm(3)). The NIC connects, accepts and disconnects (nic_rdm_cm_*); this
+ * file checks what the application may call in each state, and reports events to the endpoint's event queue. request.c
+ * has the passive side.
  *
- * An endpoint that accepts has a port of its own, which nobody needs to know: as with sockets, its name is that of where was asked.
+ * An accepting endpoint has a port of its own, which is not visible: as with sockets, its name is the address that the
+ * peer connected to.
  */
 #include "provider.h"
 
@@ -17,7 +19,7 @@ static struct fid *fid_of(struct ufi_core *core)
 	return &container_of(core, struct ufi_ep, own)->ep.fid;
 }
 
-/* ---- what the NIC tells ---------------------------------------------------------------------------------- */
+/* ---- events of the NIC ----------------------------------------------------------------------------------- */
 
 static void tell(struct ufi_core *core, uint32_t event, const void *data, size_t len)
 {
@@ -65,14 +67,14 @@ void ufi_cm_event(void *ctx, const struct nic_rdm_cm_event *e)
 	case NIC_RDM_CM_NO_MEMORY:
 		tell_failure(core, FI_ENOMEM, e);
 		break;
-	case NIC_RDM_CM_REQUEST: /* is for passive endpoints */
+	case NIC_RDM_CM_REQUEST: /* only passive endpoints get these */
 		break;
 	}
 }
 
-/* ---- what the program asks for --------------------------------------------------------------------------- */
+/* ---- calls of the application ---------------------------------------------------------------------------- */
 
-/* Whether an endpoint may begin to connect, which it may once. Lock held. */
+/* Whether an endpoint may begin to connect, which it may do once. Lock held. */
 static int may_begin(const struct ufi_core *core)
 {
 	switch (core->cm.state) {
@@ -87,7 +89,7 @@ static int may_begin(const struct ufi_core *core)
 	}
 }
 
-/* Enable the endpoint unless it is, and lock it for the request that begins a connection. */
+/* Enable the endpoint if necessary, and lock it for the call that begins a connection. */
 static int begin(struct ufi_core *core, const struct nic_rdm_addr *peer)
 {
 	int rc = core->rdm ? 0 : ufi_ep_enable(core);
@@ -98,7 +100,7 @@ static int begin(struct ufi_core *core, const struct nic_rdm_addr *peer)
 	return ufi_enter(core->domain) ? 0 : -FI_EIO;
 }
 
-/* The NIC has answered. */
+/* Record the NIC's result, and unlock. */
 static int begun(struct ufi_core *core, const struct nic_rdm_addr *peer, int rc)
 {
 	if (rc == 0) {
@@ -150,8 +152,8 @@ int ufi_cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 	return begun(core, &from, rc);
 }
 
-/* Both sides are told, once. What has come for the endpoint was acknowledged before (pmd_settle), or the peer would take the end
- * for a loss. Lock held. */
+/* Report the end to both sides, once. The caller has run pmd_settle, so that received packets are acknowledged;
+ * otherwise the peer would take the end for a loss. Lock held. */
 static void disconnect(struct ufi_core *core)
 {
 	bool was_connected = core->cm.state == UFI_CM_CONNECTED;

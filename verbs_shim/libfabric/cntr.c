@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cntr.c - counters (fi_cntr(3)): how many requests of the endpoints bound to them have ended, well and in error. The numbers
- * are the NIC's (trigger.h), which starts work when one has come so far. Changed with the engine's lock held, so that who waits misses
- * nothing.
+ * cntr.c - counters (fi_cntr(3)): completions of the endpoints bound to them, successful and failed. The values are
+ * kept by the NIC (trigger.h), which starts work at their thresholds. They change with the engine's lock held, so that
+ * a waiter misses no change.
  */
 #include "provider.h"
 
@@ -11,7 +11,8 @@ static struct ufi_cntr *cntr_of(struct fid_cntr *cntr)
 	return container_of(cntr, struct ufi_cntr, cntr);
 }
 
-/** Who waits for a value sleeps on while the counter is on its way there: others' work may go on with each step of it. */
+/** Wake waiters on an error, or once their value is reached: a counter may take many steps before, each starting
+ *  triggered work. */
 static void tell(struct ufi_cntr *cntr, bool error)
 {
 	if (error)
@@ -43,7 +44,7 @@ void ufi_cntr_change(struct ufi_cntr *cntr, bool error, uint64_t value, bool add
 	tell(cntr, error);
 }
 
-/** What the program gets to see of a part. */
+/** Read the value or the errors for the application, and note what it has seen. */
 static uint64_t part_tell(struct ufi_cntr *cntr, bool errors)
 {
 	uint64_t now = nic_trig_part(&cntr->trig, errors);
@@ -70,7 +71,8 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 	return part_tell(cntr, true);
 }
 
-/** The application changes a part, and what this starts is started before the call returns, as far as there is room for it. */
+/** The application changes the value or the errors. Work that this triggers starts before the call returns, as far
+ *  as there is room. */
 static int cntr_change(struct fid_cntr *fid, bool error, uint64_t value, bool add)
 {
 	struct ufi_cntr *cntr = cntr_of(fid);
@@ -125,7 +127,7 @@ static int cntr_look_or_begin(struct ufi_cntr *cntr, uint64_t threshold, uint64_
 	return -FI_EAGAIN;
 }
 
-/* Where the program has said that it would not sleep, and does, it polls. */
+/* With a wait object on which threads do not sleep, this polls. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	struct ufi_cntr *cntr = cntr_of(fid);
@@ -138,14 +140,14 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 		if (!ufi_enter(cntr->domain))
 			return -FI_EIO;
 		looked = cntr_look_or_begin(cntr, threshold, errors, &begun);
-		ufi_leave(cntr->domain); /* after many empty polls this gives the CPU away */
+		ufi_leave(cntr->domain); /* yields the CPU after many empty polls */
 		if (looked != -FI_EAGAIN || rc)
 			return looked == -FI_EAGAIN ? rc : looked;
 		rc = ufi_wait_sleep(&cntr->wait, cntr->domain->fabric, begun, deadline_ns);
 	}
 }
 
-/* A descriptor cannot know which value is waited for: every change makes it readable. */
+/* Every change makes the descriptor readable: the value waited for is unknown. */
 int ufi_cntr_trywait(struct ufi_cntr *cntr)
 {
 	int rc;
@@ -153,7 +155,7 @@ int ufi_cntr_trywait(struct ufi_cntr *cntr)
 	if (!ufi_enter(cntr->domain))
 		return -FI_EIO;
 	pmd_progress(cntr->domain->engine, 1);
-	rc = -FI_EAGAIN; /* there is something that the program has not seen */
+	rc = -FI_EAGAIN; /* there is a change that the application has not seen */
 	if (nic_trig_part(&cntr->trig, false) == atomic_load(&cntr->value_seen) &&
 	    nic_trig_part(&cntr->trig, true) == atomic_load(&cntr->errors_seen)) {
 		rc = ufi_wait_arm(&cntr->wait);
@@ -179,7 +181,8 @@ static int cntr_close(struct fid *fid)
 {
 	struct ufi_cntr *cntr = container_of(fid, struct ufi_cntr, cntr.fid);
 	bool entered = ufi_enter(cntr->domain);
-	/* Who is about to let go of it has the lock: the program may have read the number that told it that all is done. */
+	/* Read under the lock: the thread that drops the last use holds it, and the application may have read the
+	 * final count before. */
 	bool busy = atomic_load(&cntr->users) != 0;
 
 	if (entered && !busy) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comp.c - what the NIC says is done becomes entries of completion queues and counts of counters. Called with the engine's lock
- * held, on whichever thread makes progress.
+ * comp.c - turns the NIC's completions into completion queue entries and counts. Called with the engine's lock held,
+ * on the thread that makes progress.
  */
 #include "provider.h"
 #include "work.h"
 
-/** What a kind of completion means to libfabric. */
+/** A kind of completion in libfabric's terms. */
 struct kind {
 	uint64_t flags;
-	bool received;	      /* goes to the queue of receives */
-	enum ufi_count count; /* UFI_COUNTS: to no counter */
+	bool received;	      /* goes to the receive queue */
+	enum ufi_count count; /* UFI_COUNTS: not counted */
 };
 
 static const struct kind kinds[NIC_RDM_KINDS] = {
@@ -23,7 +23,7 @@ static const struct kind kinds[NIC_RDM_KINDS] = {
 	[NIC_RDM_REMOTE_WRITE] = {FI_RMA | FI_REMOTE_WRITE, true, UFI_COUNTS},
 };
 
-/** A way to fail: libfabric's number, and a sentence where the NIC has none. */
+/** A failure: libfabric's error number, and a message for when the NIC has none. */
 struct failure {
 	uint32_t status;
 	int err;
@@ -85,7 +85,7 @@ static void fill_error(struct ufi_comp_error *error, uint32_t status, uint32_t v
 	error->prov_errno = PROV_ERRNO(status, vendor_err);
 }
 
-/** The fi_addr_t of who sent something. An address that was inserted after the peer had become known is found here. */
+/** The fi_addr_t of a sender. Found here if it was inserted after the peer became known. */
 static fi_addr_t source_of(const struct ufi_core *core, struct nic_rdm_peer *peer)
 {
 	struct nic_rdm_addr addr;
@@ -125,7 +125,7 @@ static void fill_comp(struct ufi_comp *comp, const struct nic_rdm_done *d)
 		comp->entry.flags |= FI_ATOMIC;
 }
 
-/* A message from somebody who has no fi_addr_t is an error for who wants it to be one: it says who it was. */
+/* With FI_SOURCE_ERR, a message from an address without a fi_addr_t is an error that carries the address. */
 static bool source_unknown(const struct ufi_core *core, fi_addr_t source, const struct nic_rdm_done *d)
 {
 	return core->caps & FI_SOURCE_ERR && core->caps & FI_SOURCE && source == FI_ADDR_NOTAVAIL && d->peer;
@@ -139,20 +139,20 @@ static void fill_nameless(struct ufi_comp_error *error, const struct nic_rdm_pee
 	error->source_len = ufi_addr_to_sockaddr(&addr, &error->source);
 }
 
-/** Whether there is to be an entry. */
+/** Whether the completion is reported in the queue. */
 static bool is_told(const struct ufi_core *core, const struct nic_rdm_done *d, const struct ufi_work *work, bool failed)
 {
 	if (d->cookie & UFI_COOKIE_COMPLETE)
 		return true;
-	if (work) /* its counter says so; a failure does not go untold */
+	if (work) /* its counter reports it; without one, report failures here */
 		return failed && !work->completion;
-	/* The end of a buffer for many messages, and a peer's data, are told in any case. */
+	/* Always reported: failures, a peer's data, the end of a multi-receive buffer. */
 	if (failed || d->kind == NIC_RDM_REMOTE_WRITE)
 		return true;
 	return d->kind == NIC_RDM_RECV && (d->flags & NIC_RDM_MULTI || (core->srx && !core->rx_selective));
 }
 
-/** The counters: as the queue would say. What was deferred is counted by its own, and by the endpoint's if that was asked for. */
+/** Update the counters. Deferred work counts in its own counter, and in the endpoint's only with FI_COMPLETION. */
 static void count(struct ufi_core *core, const struct nic_rdm_done *d, struct ufi_work *work, bool failed)
 {
 	const struct kind *kind = &kinds[d->kind];
@@ -202,7 +202,8 @@ void ufi_done(void *ctx, const struct nic_rdm_done *d)
 
 	if (d->kind != NIC_RDM_RECV && d->kind != NIC_RDM_REMOTE_WRITE)
 		ufi_stx_give(core, 1);
-	if (core->closing && !(core->srx && d->kind == NIC_RDM_RECV)) /* that receive is not the endpoint's alone */
+	if (core->closing &&
+	    !(core->srx && d->kind == NIC_RDM_RECV)) /* a shared context's receive is reported all the same */
 		return;
 	if (d->kind == NIC_RDM_READ)
 		core->reads--;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cq.c - completion queues (fi_cq(3)). A ring of the longest entry there is, of which readers get as much as their format has;
- * it grows rather than lose one. What an error has besides lies in a list, in the same order.
+ * cq.c - completion queues (fi_cq(3)). A ring of entries of the longest format, of which readers get the prefix that
+ * is their format; a full ring grows instead of losing an entry. The details of errors lie in a list, in the same
+ * order.
  *
  * Reading an empty queue makes progress. Guarded by the engine's lock.
  */
@@ -66,7 +67,7 @@ void ufi_cq_put(struct ufi_cq *cq, const struct ufi_comp *comp, const struct ufi
 
 /* ---- reading --------------------------------------------------------------------------------------------- */
 
-/** Take what is there. @return how many; -FI_EAGAIN, -FI_EAVAIL: an error is the next, -FI_EOVERRUN. */
+/** Take available entries. @return their number; -FI_EAGAIN, -FI_EAVAIL: an error is next, -FI_EOVERRUN. */
 static ssize_t cq_take(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source)
 {
 	size_t n = 0;
@@ -86,7 +87,7 @@ static ssize_t cq_take(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *so
 	return cq->overrun && !cq->n ? -FI_EOVERRUN : -FI_EAGAIN;
 }
 
-/** As cq_take, with progress where there is nothing. Lock held. */
+/** As cq_take(), making progress if the queue is empty. Lock held. */
 static ssize_t cq_poll(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source)
 {
 	ssize_t got = cq_take(cq, buf, count, source);
@@ -113,13 +114,13 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	return cq_readfrom(fid, buf, count, NULL);
 }
 
-/** A thread that waits: whether it has looked before, what fi_cq_signal had said then, and what it sleeps on. */
+/** A waiting thread: whether it is counted in cq->readers, the value of cq->signals then, and what it sleeps on. */
 struct reader {
 	bool waits;
 	unsigned signals, begun;
 };
 
-/** As cq_poll; r->waits: there is nothing, and fi_cq_signal was not called. Lock held. */
+/** As cq_poll(); sets r->waits if the queue is empty and fi_cq_signal was not called. Lock held. */
 static ssize_t cq_poll_or_wait(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source, struct reader *r)
 {
 	ssize_t got = cq_poll(cq, buf, count, source);
@@ -139,7 +140,7 @@ static ssize_t cq_poll_or_wait(struct ufi_cq *cq, void *buf, size_t count, fi_ad
 	return got;
 }
 
-/** It does not wait any longer. */
+/** The reader stops waiting. */
 static void cq_wait_end(struct ufi_cq *cq)
 {
 	if (!ufi_enter(cq->domain))
@@ -179,7 +180,7 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
 	return cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
 }
 
-/** Fill in what the program's edition of the structure has. */
+/** Fill in the fields that exist in the application's API version. */
 static void error_fill(struct ufi_cq *cq, const struct ufi_comp *comp, const struct ufi_comp_error *error,
 		       struct fi_cq_err_entry *out)
 {
@@ -279,7 +280,7 @@ int ufi_cq_trywait(struct ufi_cq *cq)
 	if (!cq->n)
 		pmd_progress(cq->domain->engine, 1);
 	if (cq->signaled) {
-		cq->signaled = false; /* it has been told */
+		cq->signaled = false; /* reported by this call */
 	} else if (!cq->n && !cq->overrun) {
 		rc = ufi_wait_arm(&cq->wait);
 		pmd_expect_sleep(cq->domain->engine);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deferred.c - the deferred work queue of a domain (fi_trigger(3)): what a program asks for in a struct fi_deferred_work, checked and
- * put into the form that all requests have here. Nothing is refused but FI_PEEK, which looks at once or not at all.
+ * deferred.c - the deferred work queue of a domain (fi_trigger(3)): checks a struct fi_deferred_work and translates it
+ * into the form of all requests. Only FI_PEEK is refused, because a peek looks at once or not at all.
  *
- * An entry in the endpoint's queue, and a count in its counters, are for who says FI_COMPLETION, whatever the endpoint does for others.
+ * Only work with FI_COMPLETION counts in the endpoint's counters and, on success, gets an entry in its queue, whatever
+ * the endpoint's defaults.
  */
 #include "work.h"
 
@@ -15,7 +16,7 @@ int ufi_work_cntr(const struct ufi_domain *domain, struct fid_cntr *fid, struct 
 	return (*cntr)->domain == domain ? 0 : -FI_EDOMAIN;
 }
 
-/** An endpoint of the domain, or for receives a shared context. @return 0, -FI_EINVAL, -FI_EDOMAIN. */
+/** Find an endpoint of the domain or, for receives, a shared context. @return 0, -FI_EINVAL, -FI_EDOMAIN. */
 static int ep_find(const struct ufi_domain *domain, struct fid_ep *fid, bool receives, struct ufi_ep **ep)
 {
 	if (!fid || (fid->fid.fclass != FI_CLASS_EP && !(receives && fid->fid.fclass == FI_CLASS_SRX_CTX)))
@@ -36,8 +37,8 @@ static int made(struct ufi_work *work, struct ufi_work **out)
 	return work ? 0 : -FI_ENOMEM;
 }
 
-/* Programs that only ever defer messages with tags, as fabtests' do, ask for FI_MSG and no more: a queue of work is the domain's,
- * and what fi_trigger(3) says of it names no capability. All that FI_TAGGED would change is what other calls let through. */
+/* Applications that only defer tagged messages, as fabtests do, request FI_MSG alone: the work queue belongs to
+ * the domain, and fi_trigger(3) names no capability for it. FI_TAGGED would only change what other calls accept. */
 static uint64_t deferrable(const struct ufi_core *core)
 {
 	return core->caps | (core->caps & FI_MSG ? FI_TAGGED & ~core->type->lacks : 0);
@@ -132,7 +133,7 @@ static int from_rma(struct ufi_domain *domain, const struct fi_op_rma *op, bool 
 	return rc ? rc : made(ufi_work_rma(ep->core, &r), out);
 }
 
-/** `fetch` and `compare` are NULL where the form has none. */
+/** `fetch` and `compare` are NULL if the form has none. */
 static int from_atomic(struct ufi_domain *domain, struct fid_ep *fid, const struct fi_msg_atomic *msg,
 		       const struct fi_msg_fetch *fetch, const struct fi_msg_compare *compare, uint64_t flags,
 		       struct ufi_work **out)
@@ -180,7 +181,7 @@ static int from_cntr(struct ufi_domain *domain, const struct fi_op_cntr *op, boo
 
 static int translate(struct ufi_domain *domain, const struct fi_deferred_work *user, struct ufi_work **out)
 {
-	if (!user->op.msg) /* whichever it is */
+	if (!user->op.msg) /* any member of the union */
 		return -FI_EINVAL;
 	switch (user->op_type) {
 	case FI_OP_RECV:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ep.c - endpoints (fi_endpoint(3)), from opening to closing. Enabling one takes a port of the device and makes the NIC's
- * endpoint on it; from then on it can be talked to. An alias is the same endpoint with other default flags.
+ * ep.c - endpoints (fi_endpoint(3)), from opening to closing. Enabling one takes a port of the device and creates the
+ * NIC's endpoint on it; from then on peers can reach it. An alias shares the endpoint but has default flags of its
+ * own.
  */
 #include "work.h"
 
@@ -14,7 +15,7 @@ static struct ufi_ep *ep_of(struct fid *fid)
 
 /* ---- enabling -------------------------------------------------------------------------------------------- */
 
-/* What an endpoint of these capabilities has to be bound to. */
+/* Check that an endpoint is bound to what its capabilities require. */
 static int ep_complete(const struct ufi_core *core)
 {
 	bool sends = core->caps & (FI_SEND | FI_READ | FI_WRITE), receives = core->caps & FI_RECV;
@@ -33,8 +34,8 @@ static int ep_complete(const struct ufi_core *core)
 	return receives && !core->rx_cq && !core->cntrs[UFI_COUNT_RECV] ? -FI_ENOCQ : 0;
 }
 
-/* By counters of its own or of regions (fi_mr(3)): with FI_RMA_EVENT; and where peers are not expected to touch memory at all, so that
- * such counters may be bound all the same. */
+/* Whether peers' accesses are counted, by the endpoint's counters or those of regions (fi_mr(3)): with
+ * FI_RMA_EVENT; also without target capabilities, so that such counters can be bound all the same. */
 static bool counts_peers(const struct ufi_core *core)
 {
 	return core->caps & FI_RMA_EVENT || !(core->caps & (FI_REMOTE_READ | FI_REMOTE_WRITE));
@@ -59,7 +60,7 @@ static int ep_create(struct ufi_core *core)
 	};
 	int rc;
 
-	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* whose queue has memory for all of them */
+	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* a datagram queue allocates memory for all its entries */
 		init.max_tx = UFI_TX_TAKEN;
 	if (init.max_rx < UFI_RX_TAKEN)
 		init.max_rx = UFI_RX_TAKEN;
@@ -102,7 +103,7 @@ void ufi_ep_flags(struct ufi_ep *ep)
 	ep->rx_msg_flags = core->rx_selective ? 0 : FI_COMPLETION;
 }
 
-/** Set or get default flags: `*flags` says by FI_TRANSMIT or FI_RECV which. */
+/** Set or get default flags: FI_TRANSMIT or FI_RECV in `*flags` selects which. */
 static int ep_op_flags(struct ufi_ep *ep, uint64_t *flags, bool set)
 {
 	uint64_t which = *flags & (FI_TRANSMIT | FI_RECV), rest = *flags & ~which;
@@ -174,9 +175,9 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 		return -FI_EIO;
 	if (ufi_work_cancel_triggered(core, context))
 		rc = 0;
-	else if (core->rq) /* receives of a shared context are not the endpoint's */
+	else if (core->rq) /* a shared context's receives are not canceled here */
 		rc = nic_rdm_rq_cancel(core->rq, context);
-	ufi_retry_work(core->domain); /* something may have waited for that */
+	ufi_retry_work(core->domain); /* work may have waited for the freed room */
 	ufi_leave(core->domain);
 	return rc;
 }
@@ -238,8 +239,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 {
 	struct ufi_core *core = ep_of(fid)->core;
 
-	if (!core->rdm && !core->addr.port &&
-	    !core->cm.request) /* it has none before it is enabled, unless it was given one */
+	if (!core->rdm && !core->addr.port && !core->cm.request) /* before enabling it has a name only if one was set */
 		return -FI_EOPBADSTATE;
 	return ufi_addr_copy_out(core->cm.request ? &core->cm.local : &core->addr, addr, addrlen);
 }
@@ -279,11 +279,11 @@ static void core_close(struct ufi_core *core)
 			pmd_settle(domain->engine);
 		nic_rdm_destroy(core->rdm);
 		core->rq = NULL;
-		core->rdm = NULL; /* others may still look at the endpoint, by its address vector */
+		core->rdm = NULL; /* the address vector still lists the endpoint */
 		ufi_stx_give(core, core->sent);
 	}
 	ufi_work_drop(core);
-	ufi_retry_work(domain); /* with what it had of what it shared with others */
+	ufi_retry_work(domain); /* its share of common resources is free now */
 	if (core->cm.request)
 		ufi_request_leave(core->cm.request);
 	ufi_leave(domain);
@@ -345,7 +345,7 @@ struct fi_ops_cm ufi_ep_cm_ops = {
 	.join = ep_no_join,
 };
 
-/** What an endpoint is to be like. @return 0, a negative fi_errno. */
+/** Initialize an endpoint's state from `info`. @return 0, a negative fi_errno. */
 static int core_init(struct ufi_core *core, struct ufi_domain *domain, const struct fi_info *info)
 {
 	uint64_t order = info->tx_attr ? info->tx_attr->msg_order : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ep_bind.c - what endpoints are bound to: queues, counters, an address vector, shared contexts; and the peers that they know by
- * the vector's indices.
+ * ep_bind.c - binding endpoints to queues, counters, an address vector and shared contexts; and the peers that they
+ * know by the vector's indices.
  */
 #include "provider.h"
 
@@ -39,8 +39,8 @@ static const uint64_t count_flags[UFI_COUNTS] = {
 	[UFI_COUNT_REMOTE_WRITE] = FI_REMOTE_WRITE,
 };
 
-/* What peers do to its memory is counted by an endpoint with FI_RMA_EVENT; or by one that is not meant to be a target: programs bind
- * one counter to endpoints of all kinds. */
+/* Peers' accesses are counted by endpoints with FI_RMA_EVENT. Endpoints without target capabilities accept such a
+ * binding too: applications bind one counter to endpoints of all kinds. */
 static int bind_cntr(struct ufi_core *core, struct ufi_cntr *cntr, uint64_t flags)
 {
 	const uint64_t target = FI_REMOTE_READ | FI_REMOTE_WRITE;
@@ -82,7 +82,7 @@ static int bind_av(struct ufi_core *core, struct ufi_av *av, uint64_t flags)
 	return 0;
 }
 
-/* Without connections there is nothing of an endpoint that would be told there. */
+/* Accepted and ignored unless connected: other endpoints have no events to report. */
 static int bind_eq(struct ufi_core *core, struct ufi_eq *eq, uint64_t flags)
 {
 	if (core->type->type != FI_EP_MSG)
@@ -94,9 +94,9 @@ static int bind_eq(struct ufi_core *core, struct ufi_eq *eq, uint64_t flags)
 	return 0;
 }
 
-/* An endpoint has a queue of requests of its own unless it was opened to share one. One that is enabled with its own keeps it, and
- * does not mind when the other is closed: Sandia OpenSHMEM binds a shared one to the endpoint that others reach it by, when it makes
- * requests of that as well. */
+/* An endpoint opened with FI_SHARED_CONTEXT is bound before it is enabled. One with a transmit queue of its own
+ * accepts a binding once it is enabled, and ignores it without using the context: Sandia OpenSHMEM binds one to
+ * its target endpoint if it also sends from that. */
 static int bind_stx(struct ufi_core *core, struct ufi_stx *stx, uint64_t flags)
 {
 	if (flags || core->stx || core->tx_shared == (core->rdm != NULL))
@@ -110,7 +110,7 @@ static int bind_stx(struct ufi_core *core, struct ufi_stx *stx, uint64_t flags)
 	return 0;
 }
 
-/* The same, of receives. */
+/* Only for endpoints opened with a shared receive context (rx_ctx_cnt). */
 static int bind_srx(struct ufi_core *core, struct ufi_srx *srx, uint64_t flags)
 {
 	if (flags || core->srx || !core->rx_shared)
@@ -126,7 +126,7 @@ int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 	if (!bfid)
 		return -FI_EINVAL;
-	/* Counters may come later, and count from then on: Sandia OpenSHMEM binds them to an endpoint that is enabled. */
+	/* Counters may be bound later and count from then on: Sandia OpenSHMEM binds them to an enabled endpoint. */
 	if (ep->core->rdm && bfid->fclass != FI_CLASS_CNTR && bfid->fclass != FI_CLASS_STX_CTX)
 		return -FI_EOPBADSTATE;
 	switch (bfid->fclass) {
@@ -194,11 +194,11 @@ static bool peers_grow(struct ufi_core *core)
 	return true;
 }
 
-/* The first time an endpoint talks to a fi_addr_t. */
+/* First use of a fi_addr_t by an endpoint. */
 static struct nic_rdm_peer *peer_find(struct ufi_core *core, fi_addr_t fi_addr)
 {
 	const struct nic_rdm_addr *found = ufi_av_at(core->av, fi_addr);
-	struct nic_rdm_addr addr; /* a shared table may move when it is looked at again */
+	struct nic_rdm_addr addr; /* a copy: looking up again may move a shared table */
 	struct nic_rdm_peer *peer;
 
 	if (!found || (fi_addr >= core->n_peers && !peers_grow(core)))
@@ -229,7 +229,7 @@ struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr)
 	return peer_find(core, fi_addr);
 }
 
-/* The NIC says who has sent a datagram only when it knows him as a peer. */
+/* The NIC reports a datagram's sender only if it is a known peer. */
 void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr)
 {
 	if (core->rdm && core->type->type == FI_EP_DGRAM && core->caps & FI_SOURCE)
@@ -243,7 +243,7 @@ void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr)
 
 	if (fi_addr < core->n_peers)
 		core->peers[fi_addr] = NULL;
-	/* It may be known by its messages only. */
+	/* The peer may be known from its messages only. */
 	peer = core->rdm ? nic_rdm_peer_find(core->rdm, &addr) : NULL;
 	if (peer && nic_rdm_peer_user(peer) == fi_addr)
 		nic_rdm_peer_set_user(peer, ufi_av_find(core->av, &addr));

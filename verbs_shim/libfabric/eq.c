@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eq.c - event queues (fi_eq(3)): what connections, address vectors and registrations tell, and what programs write themselves. A
- * list; reading one event may be of any type, so lengths differ. Reading an empty one makes progress.
+ * eq.c - event queues (fi_eq(3)): events of connections, address vectors and registrations, and those written by the
+ * application. A list, because events of different types have different lengths. Reading an empty queue makes
+ * progress.
  *
  * Owns: the list, under a mutex that is the innermost of all locks.
  */
@@ -13,12 +14,12 @@ struct ufi_event {
 	struct ufi_event *next;
 	uint32_t event;
 	bool error;
-	bool cm; /* of connection management: data behind the entry may be cut off */
+	bool cm; /* connection management: the data after the entry may be truncated */
 	size_t len;
 	union {
 		struct fi_eq_err_entry err;
 		struct fi_eq_cm_entry entry;
-		char data[64]; /* or as much longer as need be */
+		char data[64]; /* allocated longer if necessary */
 	};
 };
 
@@ -27,7 +28,7 @@ static struct ufi_eq *eq_of(struct fid_eq *eq)
 	return container_of(eq, struct ufi_eq, eq);
 }
 
-/** @return an event with `data` behind its entry; NULL: no memory. */
+/** @return an event whose entry is followed by `data`; NULL: no memory. */
 static struct ufi_event *event_new(uint32_t event, const void *entry, size_t len, const void *data, size_t data_len)
 {
 	struct ufi_event *e = calloc(1, sizeof(*e) + len + data_len);
@@ -43,7 +44,7 @@ static struct ufi_event *event_new(uint32_t event, const void *entry, size_t len
 	return e;
 }
 
-/** @return 0, -FI_ENOMEM: there is none. */
+/** Append an event. @return 0; -FI_ENOMEM if `e` is NULL. */
 static int eq_add(struct ufi_eq *eq, struct ufi_event *e)
 {
 	if (!e)
@@ -79,7 +80,7 @@ int ufi_eq_put_cm(struct ufi_eq *eq, uint32_t event, const struct fi_eq_cm_entry
 	return eq_add(eq, e);
 }
 
-/** Nobody has read it. */
+/** Free an event that was not read. */
 static void event_drop(struct ufi_event *e)
 {
 	if (e->cm)
@@ -185,7 +186,8 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	}
 }
 
-/** An error for a program, which gets the error's data in its own buffer or, if it has none, a pointer to ours. */
+/** Copy an error out. Its data goes into the application's buffer or, if it gives none, is passed as a pointer to
+ *  the event's. */
 static void error_read(const struct ufi_eq *eq, struct ufi_event *e, struct fi_eq_err_entry *out)
 {
 	void *room = out->err_data;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.c - fabrics, which are nothing but what event queues and domains belong to, and answers for what an object does not
- * have.
+ * fabric.c - fabrics, which only group event queues and domains, and the functions for unsupported calls.
  */
 #include "pep.h"
 #include "provider.h"

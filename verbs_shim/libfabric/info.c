@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * info.c - fi_getinfo(3): an entry for each type of endpoints and each device that have what is asked for, with the addresses that
- * node and service name.
+ * info.c - fi_getinfo(3): an entry for each matching endpoint type on each matching device, with the addresses of node
+ * and service.
  */
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "provider.h"
 
-/* libfabric's core asks so on behalf of its utility providers, to layer them over us. What they add we have ourselves, and
- * such layers would be listed before us. */
+/* Set when libfabric's core looks for providers to layer its utility providers over. They would add nothing, and
+ * the layered entries would be listed before this provider's. */
 #define GETINFO_FOR_LAYERS (1ull << 59)
 
-#define OBJECTS_MAX 16384 /* of a kind, in a domain: there is no limit but memory */
+#define OBJECTS_MAX 16384 /* per kind and domain; the only limit is memory */
 #define FABRIC_NAME "uroce"
 
 /* In the man page's notation: one field of all 64 bits. */
 #define TAG_ANY UINT64_C(0xaaaaaaaaaaaaaaaa)
 
-/** What is asked for, as far as it is about addresses. */
+/** The addresses asked for. */
 struct wanted {
 	struct nic_rdm_addr src, dest;
 	bool have_src, have_dest;
@@ -68,7 +68,7 @@ static const struct fi_domain_attr domain_default = {
 
 /* ---- addresses ------------------------------------------------------------------------------------------- */
 
-/* The device that the kernel would talk to `dest` with, of several; nothing is sent. */
+/* Whether the kernel's route to `dest` leaves from the device with this GID; sends nothing. */
 static bool is_route_to(const struct nic_gid *gid, const struct nic_rdm_addr *dest)
 {
 	union ufi_sockaddr sockaddr;
@@ -78,7 +78,7 @@ static bool is_route_to(const struct nic_gid *gid, const struct nic_rdm_addr *de
 	int fd;
 
 	if (!dest->port)
-		sockaddr.in.sin_port = htons(NIC_UDP_PORT); /* at the same place in both */
+		sockaddr.in.sin_port = htons(NIC_UDP_PORT); /* at the same offset in both families */
 	fd = socket(sockaddr.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
@@ -88,7 +88,7 @@ static bool is_route_to(const struct nic_gid *gid, const struct nic_rdm_addr *de
 	return is;
 }
 
-/** @return 0, -FI_ENODATA: this is not for a device of this family. */
+/** @return 0, -FI_ENODATA: no such address in this family. */
 static int wanted_find(struct wanted *w, const char *node, const char *service, int family, uint64_t flags,
 		       const struct fi_info *hints)
 {
@@ -148,7 +148,7 @@ static struct fi_info *info_new(uint32_t version, const struct ufi_type *type, c
 	info->rx_attr->size = ufi_params.rx_size;
 	ufi_hints_apply(version, type, hints, info);
 	if (hints && hints->handle && ufi_pep_exists(hints->handle))
-		info->handle = hints->handle; /* whose address the endpoint is to have */
+		info->handle = hints->handle; /* the endpoint takes over its address */
 	info->domain_attr->name = strdup(device->name);
 	info->fabric_attr->name = strdup(FABRIC_NAME);
 	info->fabric_attr->prov_version = ufi_provider.version;
@@ -191,7 +191,7 @@ static struct ufi_type type_of_device(const struct ufi_type *type, const struct 
 	return out;
 }
 
-/** Entries of one type. */
+/** The list of one type's entries. */
 struct entries {
 	struct fi_info *first, *last;
 };
@@ -210,7 +210,7 @@ static void entries_add(struct entries *e, struct fi_info *info, bool in_front)
 	e->last = info;
 }
 
-/** All types on a device. @return 0, -FI_ENOMEM. */
+/** Add the entries of all types on a device. @return 0, -FI_ENOMEM. */
 static int device_entries(uint32_t version, const struct pmd_device *device, const struct wanted *w,
 			  const struct fi_info *hints, struct entries *entries)
 {
@@ -230,7 +230,7 @@ static int device_entries(uint32_t version, const struct pmd_device *device, con
 	return 0;
 }
 
-/** The first type's entries first. @return the list; NULL: there are none. */
+/** Join the lists, in the order of types. @return the list; NULL: empty. */
 static struct fi_info *entries_join(struct entries *entries)
 {
 	struct entries all = {0};
@@ -244,14 +244,14 @@ static struct fi_info *entries_join(struct entries *entries)
 	return all.first;
 }
 
-/* Whether hints can be met at all, before names are resolved for them. */
+/* Whether any type can meet the hints, before names are resolved. */
 static bool any_type_matches(const struct fi_info *hints)
 {
 	for (unsigned i = 0; i < UFI_TYPES; i++) {
 		struct ufi_type type = *ufi_type_at(i);
 
 		if (type.type == FI_EP_DGRAM)
-			type.max_msg_size = NIC_RDM_MSG_MAX; /* a device may have less */
+			type.max_msg_size = NIC_RDM_MSG_MAX; /* a device's limit may be lower */
 		if (ufi_hints_match(&type, hints))
 			return true;
 	}

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match.c - hints against what there is: whether an endpoint can be as a program wants it (fi_getinfo(3)), and what it is
- * then. Sizes may be smaller than ours, sets of bits subsets of ours, choices among ours; what a hint leaves open is ours to
- * say.
+ * match.c - hints of fi_getinfo(3): whether an endpoint can meet them, and the attributes that it then has. Sizes may
+ * be smaller than the provider's, bit sets must be subsets, choices must be among its own; the provider fills in what
+ * a hint leaves open.
  *
- * Nothing is needed of how programs register memory: keys may be theirs or ours, addresses virtual or offsets. A program that is
- * ready for basic registration, as most networks need it, gets that, because that is what it was tested with. One that names yet
- * other ways (mr_mode) lists all that it can cope with, and looks at what is left of it: that is nothing.
+ * The provider requires no mode of memory registration: keys may be the application's or the provider's, addresses
+ * virtual or offsets. An application that supports basic registration, which most networks need, gets that, because it
+ * was tested with it. One that names further modes (mr_mode) supports them all and checks which remain required: none.
  */
 #include "provider.h"
 
 #define MR_BASIC_BITS (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
-/* Programs for interfaces before 1.5 say it otherwise, and some still do. */
+/* API versions before 1.5 use these values, and some later applications still do. */
 #define MR_BASIC      (1 << 0)
 #define MR_SCALABLE   (1 << 1)
 
@@ -20,13 +20,13 @@ static bool is_subset(uint64_t bits, uint64_t of)
 	return (bits & ~of) == 0;
 }
 
-/* 0 and SIZE_MAX leave it to us. */
+/* 0 and SIZE_MAX leave the size open. */
 static bool fits(size_t wanted, size_t most)
 {
 	return wanted == SIZE_MAX || wanted <= most;
 }
 
-/** Requests may be triggered by default where they may be at all. */
+/** FI_TRIGGER may be a default flag if it is a capability. */
 static uint64_t triggers(const struct ufi_type *type, const struct fi_info *hints)
 {
 	return ufi_caps_complete(type, hints->caps) & FI_TRIGGER;
@@ -57,7 +57,7 @@ static bool ep_match(const struct ufi_type *type, const struct fi_ep_attr *ep)
 	       ufi_ctx_cnt_valid(ep->rx_ctx_cnt) && !ep->auth_key_size;
 }
 
-/** Without a thread nothing goes on by itself. */
+/** Automatic progress needs the engine's thread. */
 static bool progress_match(enum fi_progress progress)
 {
 	return progress == FI_PROGRESS_UNSPEC || progress == FI_PROGRESS_MANUAL ||
@@ -73,7 +73,7 @@ static bool domain_match(const struct fi_domain_attr *d)
 	       fits(d->max_err_data, sizeof(union ufi_sockaddr));
 }
 
-/* Receives that endpoints share are from whom it may be. */
+/* A shared receive context takes messages from any source. */
 static bool sharing_match(const struct fi_info *hints)
 {
 	uint64_t caps = hints->caps | (hints->rx_attr ? hints->rx_attr->caps : 0);
@@ -93,7 +93,7 @@ bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints)
 	       (!hints->domain_attr || domain_match(hints->domain_attr));
 }
 
-/* ---- what it is then ------------------------------------------------------------------------------------- */
+/* ---- resulting attributes -------------------------------------------------------------------------------- */
 
 uint64_t ufi_caps_complete(const struct ufi_type *type, uint64_t caps)
 {
@@ -116,7 +116,7 @@ static int mr_mode(uint32_t version, const struct fi_domain_attr *d)
 		return MR_SCALABLE;
 	if (mode & MR_BASIC || FI_VERSION_LT(version, FI_VERSION(1, 5)))
 		return MR_BASIC;
-	/* Who has keys of his own counts from the beginning of a region, too, whatever else he says that he can cope with. */
+	/* An application that chooses keys also addresses by offset, whatever else it supports. */
 	if (ufi_params.scalable_mr || !(mode & FI_MR_PROV_KEY) || mode & ~(MR_BASIC_BITS | FI_MR_LOCAL))
 		return 0;
 	return mode & MR_BASIC_BITS;

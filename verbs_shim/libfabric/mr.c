@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory that peers may name in RMA and atomics (fi_mr(3)). The key is the region's R_Key, which the NIC chooses, or the
- * program, as the domain's mr_mode says; it has 32 bits. Buffers of the program's own
- * requests need no registration; descriptors are accepted and not looked at.
+ * mr.c - memory regions for RMA and atomics (fi_mr(3)). The key is the region's R_Key, 32 bits, chosen by the NIC or
+ * by the application according to the domain's mr_mode. Local buffers need no registration; descriptors are accepted
+ * and ignored.
  */
 #include "provider.h"
 
@@ -10,13 +10,13 @@ struct ufi_mr {
 	struct fid_mr mr;
 	struct ufi_domain *domain;
 	struct nic_mr *nic;
-	struct ufi_cntr *reads, *writes; /* of peers; NULL: not bound */
+	struct ufi_cntr *reads, *writes; /* count peers' accesses; NULL: not bound */
 	struct ufi_mr *next_counted;
 };
 
 #define MR_ACCESS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-/* An operation on elements of any kind needs the one right that there is for it: given with the right to write. */
+/* REMOTE_WRITE includes REMOTE_ATOMIC, the one right that all atomic operations need. */
 static uint32_t mr_rights(uint64_t access)
 {
 	uint32_t rights = 0;
@@ -30,7 +30,7 @@ static uint32_t mr_rights(uint64_t access)
 	return rights;
 }
 
-/* ---- counting what peers do ------------------------------------------------------------------------------ */
+/* ---- counting peers' accesses ---------------------------------------------------------------------------- */
 
 void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool read, bool write)
 {
@@ -50,7 +50,7 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	cntr = container_of(bfid, struct ufi_cntr, cntr.fid);
 	if (cntr->domain != mr->domain)
 		return -FI_EDOMAIN;
-	/* What comes by endpoints without it is not counted: where there cannot be others, it never would be. */
+	/* Endpoints without FI_RMA_EVENT do not count: if there are no others, this counter never would. */
 	if (!atomic_load(&mr->domain->rma_event))
 		return -FI_EOPNOTSUPP;
 	if (!ufi_enter(mr->domain))
@@ -145,7 +145,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	if (fid->fclass != FI_CLASS_DOMAIN || !attr || attr->iov_count != 1 || !attr->mr_iov ||
 	    !attr->mr_iov->iov_len || attr->access & ~MR_ACCESS)
 		return -FI_EINVAL;
-	if (flags & ~FI_RMA_EVENT) /* which any region can have: a counter may be bound */
+	if (flags & ~FI_RMA_EVENT) /* any region may have it: it allows a counter to be bound */
 		return -FI_EBADFLAGS;
 	if (domain->user_keys && attr->requested_key > UINT32_MAX)
 		return -FI_EKEYREJECTED;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pep.c - passive endpoints (fi_passive_ep(3)): a port of a device where others ask for connections; request.c has what becomes of
- * who asks. A passive endpoint can also be used to find a port, which an endpoint then takes over. It belongs to a fabric, so it
- * opens the device for itself.
+ * pep.c - passive endpoints (fi_passive_ep(3)): a port of a device that listens for connection requests; request.c
+ * handles these. A passive endpoint can also reserve a port, which an endpoint then takes over. It belongs to a
+ * fabric, not to a domain, so it opens the device for itself.
  */
 #include "pep.h"
 
@@ -13,14 +13,14 @@ static struct ufi_pep *pep_of(struct fid *fid)
 	return container_of(fid, struct ufi_pep, pep.fid);
 }
 
-/** A passive endpoint has no requests of its own. */
+/** A passive endpoint posts no requests. */
 static void pep_done(void *ctx, const struct nic_rdm_done *done)
 {
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
 
-/** Serve a port: 0 is any. */
+/** Take a port; 0 means any. */
 static int pep_serve(struct ufi_pep *pep, uint16_t port)
 {
 	int rc;
@@ -118,7 +118,7 @@ static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return 0;
 }
 
-/* How many requests wait is not bounded by what a program thinks that it can cope with, as with sockets. */
+/* As with sockets, the application's backlog is only validated: it does not limit pending requests. */
 static int pep_control(struct fid *fid, int command, void *arg)
 {
 	if (command != FI_BACKLOG)
@@ -155,7 +155,7 @@ static ssize_t pep_no_cancel(fid_t fid, void *context)
 
 /* ---- opening, closing ------------------------------------------------------------------------------------ */
 
-/** Who still waits for an answer gets one. */
+/** Refuse the pending requests and release the device. */
 static void pep_end(struct ufi_pep *pep)
 {
 	if (!ufi_pep_enter(pep))
@@ -176,7 +176,7 @@ static void pep_end(struct ufi_pep *pep)
 	pmd_close(pep->engine);
 }
 
-/* Handles come without their fabric. Taken under no other lock, and none under it. */
+/* All passive endpoints, because a handle does not tell its fabric. The lock is never nested with another. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ufi_pep *all;
 

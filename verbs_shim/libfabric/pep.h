@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pep.h - passive endpoints and the requests that come to them (private to pep.c and request.c). Requests and the state are guarded by
- * the engine's lock, the list of passive endpoints by the fabric's.
+ * pep.h - passive endpoints and their connection requests (private to pep.c and request.c). Requests and endpoint
+ * state are guarded by the engine's lock, the list of passive endpoints by the fabric's.
  */
 #ifndef UFI_PEP_H
 #define UFI_PEP_H
@@ -10,27 +10,27 @@
 
 struct ufi_request {
 	struct fid handle;
-	struct ufi_pep *pep; /* whose list it is on; NULL: answered */
+	struct ufi_pep *pep; /* the endpoint that lists it; NULL: answered */
 	struct ufi_request *next;
-	uint32_t number; /* the NIC's name for it */
+	uint32_t number; /* the NIC's number for it */
 	struct nic_rdm_addr from;
-	bool given; /* to an endpoint, which frees it when it has been answered */
+	bool given; /* an endpoint was opened for it, which frees it on closing */
 };
 
 struct ufi_pep {
 	struct fid_pep pep;
 	struct ufi_fabric *fabric;
-	struct ufi_pep *next; /* of the fabric's */
+	struct ufi_pep *next; /* in the fabric's list */
 	struct ufi_pep *next_of_all;
 	struct pmd_device device;
 	struct pmd_engine *engine;
 	struct nic_pd *pd;
-	struct nic_rdm *rdm; /* NULL: does not listen */
+	struct nic_rdm *rdm; /* NULL: not listening */
 	struct nic_rdm_addr addr;
-	bool served; /* the port is its own */
+	bool served; /* it holds the port */
 	bool spent;  /* an endpoint has taken over the port */
 	struct ufi_eq *eq;
-	struct fi_info *info; /* what those of requests are made of */
+	struct fi_info *info; /* template for the fi_info of requests */
 	struct ufi_request *requests;
 };
 
@@ -47,9 +47,9 @@ static inline void ufi_pep_leave(const struct ufi_pep *pep)
 	pmd_unlock(pep->engine);
 }
 
-/** The request that a handle names; NULL: none that waits for an answer. Engine lock held. */
+/** The unanswered request that a handle names; NULL: none. Engine lock held. */
 struct ufi_request *ufi_request_find(const struct ufi_pep *pep, const struct fid *handle);
-/** It has been answered; without an endpoint it is gone. Engine lock held. */
+/** The request has been answered: unlist it, and free it unless an endpoint was opened for it. Engine lock held. */
 void ufi_request_end(struct ufi_request *r);
 /** nic_rdm_init.cm; ctx is the struct ufi_pep. */
 void ufi_request_event(void *ctx, const struct nic_rdm_cm_event *event);

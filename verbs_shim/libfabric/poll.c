@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * poll.c - sets of queues and counters that are looked at together (fi_poll(3)). A counter has something when it has changed
- * since it was last looked at.
+ * poll.c - poll sets of queues and counters (fi_poll(3)). A counter is ready if it has changed since the last poll.
  */
 #include "provider.h"
 
 struct member {
 	struct member *next;
 	struct fid *fid;
-	uint64_t seen; /* of a counter: value and errors */
+	uint64_t seen; /* counter: sum of value and errors */
 };
 
 struct ufi_pollset {
 	struct fid_poll poll;
 	struct ufi_domain *domain;
-	pthread_mutex_t lock; /* of the list; the engine's is taken under it */
+	pthread_mutex_t lock; /* guards the list; the engine's is taken under it */
 	struct member *members;
 };
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - requests on their way to the NIC: what messages, RMA and atomics have in common, and messages and receives
- * themselves, which differ with a tag or without only in that.
+ * post.c - posting requests to the NIC: what messages, RMA and atomics have in common, and sends and receives, tagged
+ * or not.
  */
 #include "provider.h"
 
-/* Those that mean something for a request of any kind; FI_MORE is a hint that nothing is made of. */
+/* Flags valid for sends; FI_MORE is a hint and ignored. */
 #define POST_FLAGS                                                                                                     \
 	(FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | UFI_LEVELS | FI_MSG | FI_TAGGED)
 #define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_MSG | FI_TAGGED | FI_PEEK | FI_CLAIM | FI_DISCARD)
 
 const struct ufi_way ufi_at_once;
 
-/** Whether a request leaves no trace that a program could wait for. */
+/** Whether a request has no completion that an application could wait for. */
 static bool is_unawaited(const struct ufi_core *core, uint64_t flags)
 {
 	return !(flags & FI_COMPLETION) && !core->cntrs[UFI_COUNT_SEND] && !core->cntrs[UFI_COUNT_WRITE] &&
@@ -53,7 +53,8 @@ int ufi_post_end(struct ufi_core *core, const struct ufi_way *way, int rc)
 	return rc;
 }
 
-/* The NIC's errors have libfabric's numbers. Who tries again and again until there is room must not be alone in that. */
+/* The NIC's errors have libfabric's numbers. On -EAGAIN make progress, so that a caller that retries in a loop
+ * gets room. */
 ssize_t ufi_call_end(struct ufi_core *core, int rc)
 {
 	if (rc == 0)
@@ -120,7 +121,7 @@ int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_r
 	bool claims = r->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD);
 	uint64_t caps = FI_RECV | (r->flags & (FI_MSG | FI_TAGGED));
 
-	if ((has & caps) != caps || core->srx) /* there they are to be posted */
+	if ((has & caps) != caps || core->srx) /* post to the shared context instead */
 		return -FI_EOPNOTSUPP;
 	if (!core->rq)
 		return -FI_EOPBADSTATE;
@@ -133,7 +134,7 @@ int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_r
 	return r->flags & FI_MULTI_RECV && (r->n_iov != 1 || claims) ? -FI_EINVAL : 0;
 }
 
-/** From whom, where that matters. Lock held. @return 0, -FI_EINVAL, -FI_ENOMEM. */
+/** The peer that a directed receive is limited to; NULL: any. Lock held. @return 0, -FI_EINVAL, -FI_ENOMEM. */
 static int recv_from(struct ufi_core *core, fi_addr_t from, const struct nic_rdm_peer **peer)
 {
 	*peer = NULL;
@@ -143,7 +144,7 @@ static int recv_from(struct ufi_core *core, fi_addr_t from, const struct nic_rdm
 	return *peer ? 0 : ufi_ep_no_peer(core, from);
 }
 
-/* What was found is told where the message came to. */
+/* A found message is reported at the endpoint that it arrived at. */
 static int recv_peek(struct ufi_ep *ep, const struct ufi_recv *r, const struct nic_rdm_recv *request)
 {
 	struct ufi_core *core = ep->core, *teller = core, *owner;
@@ -158,12 +159,12 @@ static int recv_peek(struct ufi_ep *ep, const struct ufi_recv *r, const struct n
 	rc = nic_rdm_rq_peek(core->rq, request, &found);
 	if (rc && rc != -ENOMSG)
 		return rc;
-	owner = rc ? teller : nic_rdm_peer_owner(found.peer); /* messages with tags are never from nobody */
+	owner = rc ? teller : nic_rdm_peer_owner(found.peer); /* tagged messages always have a peer */
 	ufi_done_peek(owner->rx_cq ? owner : teller, r, rc ? NULL : &found);
 	return 0;
 }
 
-/** The NIC's form of it. Lock held. @return 0, -FI_EINVAL. */
+/** Translate a receive into the NIC's form. Lock held. @return 0, -FI_EINVAL, -FI_ENOMEM. */
 static int recv_translate(struct ufi_core *core, const struct ufi_recv *r, const struct ufi_way *way,
 			  struct nic_rdm_recv *request)
 {
@@ -213,8 +214,9 @@ ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
 	if (!rc)
 		rc = r->flags & FI_PEEK ? recv_peek(ep, r, &request) : nic_rdm_rq_recv(core->rq, &request);
 	if (rc == 0 && !(r->flags & FI_PEEK) && !nic_tx_pending(core->domain->nic)) {
-		/* A receive by itself moves nothing. Who posts some for those that have completed would be given what comes for
-		 * these before he has posted the others: it would be held, or be pulled. */
+		/* A receive alone sends nothing: skip the doorbell. Its progress would deliver messages before an
+		 * application that reposts several receives has posted them all; these messages would be buffered
+		 * or pulled. */
 		ufi_leave(core->domain);
 		return 0;
 	}

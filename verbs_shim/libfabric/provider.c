@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider.c - how libfabric finds the provider: it loads the library and calls the one function that is exported.
- * Owns: the parameters.
+ * provider.c - the provider's entry point: libfabric loads the library and calls its one exported function. Owns: the
+ * parameters.
  */
 #include "provider.h"
 
@@ -39,7 +39,7 @@ static void param_size(const char *name, size_t *value, size_t least, size_t mos
 		*value = got;
 }
 
-/* What the ACK timer and the most retries of a queue pair come to. */
+/* Range that the ACK timer and the retry count of a queue pair can cover. */
 #define PEER_MS_LEAST 200
 #define PEER_MS_MOST  65000
 

@@ -2,12 +2,13 @@
 /*
  * provider.h - the objects of the libfabric provider (private to verbs_shim/libfabric).
  *
- * Every object begins with the structure that libfabric's headers make public, so that a pointer to one is a pointer to the
- * other; what follows is ours. An endpoint is a `struct nic_rdm` (nic_rdm.h), which does all that happens between posting and
- * completion: here arguments are checked, addresses looked up, and what is done is written where the program looks for it.
+ * Every object begins with the structure that libfabric's headers make public, so that a pointer to one is a pointer
+ * to the other; the rest is private. An endpoint is a `struct nic_rdm` (nic_rdm.h), which does everything between
+ * posting and completion; this code checks arguments, looks up addresses and reports completions to queues and
+ * counters.
  *
- * Locks: all objects of a domain are guarded by the lock of its engine (ufi_enter, ufi_leave); so are the callbacks of the
- * NIC. An event queue, which belongs to a fabric, has a mutex of its own, the innermost. Counts of users are atomic.
+ * Locks: all objects of a domain are guarded by its engine's lock (ufi_enter, ufi_leave); so are the NIC's callbacks.
+ * An event queue, which belongs to a fabric, has a mutex of its own, the innermost. User counts are atomic.
  *
  * Calls return 0, a count, or a negative fi_errno, as the man pages say.
  */
@@ -45,16 +46,16 @@
 
 extern struct fi_provider ufi_provider;
 
-/** What programs may set with FI_UROCE_*; see provider.c. */
+/** Parameters from FI_UROCE_* variables; see provider.c. */
 struct ufi_params {
-	size_t tx_size, rx_size; /* what fi_info says of queues */
+	size_t tx_size, rx_size; /* default queue sizes in fi_info */
 	size_t max_unexpected;	 /* bytes */
 	int connect_ms, peer_ms;
-	int scalable_mr; /* of programs that are ready for both, keys and offsets are their own */
+	int scalable_mr; /* applications that support both modes choose keys and use offsets */
 };
 extern struct ufi_params ufi_params;
 
-/* ---- what can be asked for (info.c, match.c) ------------------------------------------------------------ */
+/* ---- capabilities (info.c, match.c) ------------------------------------------------------------ */
 
 #define UFI_TX_PRIMARY (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC)
 #define UFI_RX_PRIMARY (UFI_TX_PRIMARY | FI_DIRECTED_RECV)
@@ -65,29 +66,29 @@ extern struct ufi_params ufi_params;
 	(UFI_RX_PRIMARY | UFI_RX_MODIFY | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_TRIGGER)
 #define UFI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV)
 #define UFI_CAPS	(UFI_TX_CAPS | UFI_RX_CAPS | UFI_DOMAIN_CAPS)
-/** Given without being asked for: they cost nothing. */
+/** Granted unasked: they cost nothing. */
 #define UFI_FREE_CAPS	(FI_MULTI_RECV | FI_FENCE | UFI_DOMAIN_CAPS)
 
-/** How far an operation has come when it counts as done. */
+/** Completion levels: how far an operation must have come to count as complete. */
 #define UFI_LEVELS	(FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 #define UFI_TX_OP_FLAGS (UFI_LEVELS | FI_INJECT | FI_COMPLETION)
 #define UFI_RX_OP_FLAGS (FI_MULTI_RECV | FI_COMPLETION)
 
-/** Orders that hold anyway, and those for which requests that follow an RMA read have to wait for it: a NIC answers a read
- *  while it executes what comes behind. */
+/** Orders that always hold (FREE), and those for which requests after an RMA read must wait for it (WAITS), because
+ *  the responder answers a read while it executes what follows. */
 #define UFI_ORDER_WAITS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR)
 #define UFI_ORDER_FREE                                                                                                 \
 	(FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS |      \
 	 FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |          \
 	 FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 
-/** What endpoints that share their receives cannot have: a receive from one peer only. */
+/** Not available with a shared receive context: receives from one peer only. */
 #define UFI_SRX_LACKS FI_DIRECTED_RECV
 
-#define UFI_MIN_MULTI_RECV 64	 /* bytes, unless the program says how many */
-#define UFI_QUEUE_MAX	   16384 /* requests under way, receives posted */
-/** So many are taken anyhow, whatever size a queue has: memory for them is touched when they are there. MPI has no limit, and a program
- *  that posts all its receives, or sends all that it has, before it does anything else, would wait for ever where there is one. */
+#define UFI_MIN_MULTI_RECV 64	 /* bytes; default */
+#define UFI_QUEUE_MAX	   16384 /* requests in flight, receives posted */
+/** The NIC accepts at least this many whatever the queue's size; their memory is touched only on use. MPI assumes
+ *  no limit: an application that posts all its receives or sends before it does anything else would hang at one. */
 #define UFI_TX_TAKEN	   8192u
 #define UFI_RX_TAKEN	   32768u
 /** A memory key is an R_Key. */
@@ -95,7 +96,7 @@ extern struct ufi_params ufi_params;
 
 int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		struct fi_info **out);
-/** A type of endpoints (types.c): what it has of what there is. */
+/** An endpoint type (types.c): its limits, and which capabilities it lacks. */
 struct ufi_type {
 	enum fi_ep_type type;
 	uint64_t lacks; /* of UFI_CAPS */
@@ -103,21 +104,21 @@ struct ufi_type {
 	size_t max_msg_size, max_order_size, rma_iov_limit;
 };
 #define UFI_TYPES 3u
-/** The `i`th of them, in the order in which they are listed. */
+/** The `i`th type, in the order of listing. */
 const struct ufi_type *ufi_type_at(unsigned i);
-/** @return NULL: there is no such type. */
+/** @return NULL: unknown type. */
 const struct ufi_type *ufi_type_find(enum fi_ep_type type);
 
-/** Whether an endpoint can have so many contexts of a kind: its own, or one that is shared. */
+/** Whether this count of contexts is supported: one of its own, or a shared one. */
 static inline bool ufi_ctx_cnt_valid(size_t count)
 {
 	return count <= 1 || count == FI_SHARED_CONTEXT;
 }
-/** Capabilities with what fi_getinfo(3) says that they come with: without modifiers all of them; of 0 what there is for everybody. */
+/** Capabilities plus those that fi_getinfo(3) implies: all modifiers if none is given; 0 means the default set. */
 uint64_t ufi_caps_complete(const struct ufi_type *type, uint64_t caps);
-/** Whether what hints ask for can be had, apart from addresses and names. */
+/** Whether hints can be met, apart from addresses and names. */
 bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints);
-/** Make of what there is what hints have asked for. `version`: of the API that the program speaks. */
+/** Adapt `info` to the hints. `version`: the API version that the application uses. */
 void ufi_hints_apply(uint32_t version, const struct ufi_type *type, const struct fi_info *hints, struct fi_info *info);
 
 /* ---- addresses (address.c) ------------------------------------------------------------------------------ */
@@ -131,26 +132,27 @@ union ufi_sockaddr {
 bool ufi_gid_is_ipv4(const struct nic_gid *gid);
 /** @return the length of the address. */
 socklen_t ufi_addr_to_sockaddr(const struct nic_rdm_addr *addr, union ufi_sockaddr *out);
-/** @return false: neither IPv4 nor IPv6, or too short for what it says it is. */
+/** @return false: neither IPv4 nor IPv6, or too short for its family. */
 bool ufi_addr_from_sockaddr(const void *sockaddr, size_t len, struct nic_rdm_addr *out);
 bool ufi_addr_is_any(const struct nic_rdm_addr *addr);
-/** The port of an address that is to be one of the device with this GID. @return 0, -FI_EINVAL, -FI_EADDRNOTAVAIL. */
+/** Port of a local address, which must be that of the device with this GID. @return 0, -FI_EINVAL,
+ *  -FI_EADDRNOTAVAIL. */
 int ufi_addr_local(const void *sockaddr, size_t len, const struct nic_gid *gid, uint16_t *port);
 /** A copy in memory that the caller frees. @return 0, -FI_ENOMEM. */
 int ufi_addr_dup(const struct nic_rdm_addr *addr, void **out, size_t *len);
-/** What node and service name, of one address family. @return 0, -FI_ENODATA. */
+/** Resolve node and service in one address family. @return 0, -FI_ENODATA. */
 int ufi_addr_resolve(const char *node, const char *service, int family, uint64_t flags, struct nic_rdm_addr *out);
 /** "fi_sockaddr_in://127.0.0.1:9228". @return as snprintf. */
 int ufi_addr_print(const struct nic_rdm_addr *addr, char *buf, size_t len);
-/** Copy an address out as much as there is room. @return 0, -FI_ETOOSMALL with the length that it has in *len. */
+/** Copy out as much of an address as fits. @return 0, -FI_ETOOSMALL; *len is the full length. */
 int ufi_addr_copy_out(const struct nic_rdm_addr *addr, void *out, size_t *len);
 
 /* ---- fabric, domain ------------------------------------------------------------------------------------- */
 
 struct ufi_fabric {
 	struct fid_fabric fabric;
-	pthread_mutex_t lock; /* taken before that of an engine */
-	struct ufi_pep *peps; /* all passive endpoints, under that lock */
+	pthread_mutex_t lock; /* taken before an engine's */
+	struct ufi_pep *peps; /* all passive endpoints, guarded by the lock */
 	struct ufi_domain *domains;
 	atomic_uint users;
 };
@@ -158,20 +160,20 @@ struct ufi_fabric {
 struct ufi_domain {
 	struct fid_domain domain;
 	struct ufi_fabric *fabric;
-	struct ufi_domain *next; /* of the fabric's */
+	struct ufi_domain *next; /* in the fabric's list */
 	struct pmd_device device;
 	struct pmd_engine *engine;
 	struct nic *nic;
 	struct nic_pd *pd;
 	struct ufi_eq *eq;	 /* NULL: not bound */
 	bool mr_events;		 /* registrations end with an event */
-	bool virt_addr;		 /* regions are addressed by virtual addresses, not by offsets */
-	bool user_keys;		 /* and named by keys that the program chooses */
-	bool allocated;		 /* what is registered has to be there */
-	struct ufi_mr *counted;	 /* regions that counters are bound to */
-	struct list cntrs;	 /* all of them */
-	struct ufi_works *works; /* that are deferred; NULL: there have been none (work.h) */
-	atomic_bool rma_event;	 /* it was asked for, of the domain or of an endpoint */
+	bool virt_addr;		 /* regions are addressed by virtual address, not by offset */
+	bool user_keys;		 /* the application chooses the keys */
+	bool allocated;		 /* registered memory must be mapped */
+	struct ufi_mr *counted;	 /* regions with bound counters */
+	struct list cntrs;	 /* all counters */
+	struct ufi_works *works; /* deferred work; NULL: none so far (work.h) */
+	atomic_bool rma_event;	 /* FI_RMA_EVENT was requested for the domain or an endpoint */
 	atomic_uint users;
 };
 
@@ -180,24 +182,24 @@ int ufi_trywait(struct fid *fid);
 int ufi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context);
 /** @return 0, -FI_ENODEV. */
 int ufi_device_find(const char *name, struct pmd_device *out);
-/** Open a device's engine, and a protection domain there. */
+/** Open a device's engine and allocate a protection domain on it. */
 int ufi_device_open(const struct pmd_device *device, struct pmd_engine **engine, struct nic_pd **pd);
 int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out, void *context);
-/** Progress of all that can tell an event queue of the fabric something. No lock held. */
+/** Progress every engine that may report to the fabric's event queues. No lock held. */
 void ufi_fabric_progress(struct ufi_fabric *fabric);
-/** Whether the last progress of one of them has moved packets. No lock held. */
+/** Whether the last progress of any of these engines moved packets. No lock held. */
 bool ufi_fabric_moves(struct ufi_fabric *fabric);
-/** fi_ops.bind, ops_open of objects that have none. */
+/** Unsupported calls of fi_ops. */
 int ufi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int ufi_no_control(struct fid *fid, int command, void *arg);
 int ufi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
-/** These of fi_ops_ep, and all of them. */
+/** Unsupported calls of fi_ops_ep, one by one and as a whole table. */
 int ufi_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context);
 int ufi_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context);
 ssize_t ufi_no_size_left(struct fid_ep *ep);
 extern struct fi_ops_ep ufi_no_ep_ops;
 
-/** Take the engine's lock. @return false: this process is a fork of the one that opened the domain. */
+/** Take the engine's lock. @return false: this process is a forked child of the one that opened the domain. */
 static inline bool ufi_enter(const struct ufi_domain *domain)
 {
 	if (pmd_is_forked_child())
@@ -211,21 +213,23 @@ static inline void ufi_leave(const struct ufi_domain *domain)
 	pmd_unlock(domain->engine);
 }
 
-/** Start what waited for counters that have changed, and send what comes of it. Lock held. */
+/** Start work whose counters have reached their thresholds, and send the resulting packets. Lock held. */
 static inline void ufi_run_work(const struct ufi_domain *domain)
 {
 	nic_trig_run(domain->nic);
 	pmd_doorbell(domain->engine);
 }
 
-/** The same, when what has no room may have some now, or no longer waits behind what had none: without a completion nobody looks. */
+/** As ufi_run_work(), also retrying work that found no room: call it after freeing room without a completion, which
+ *  would trigger the retry itself. Lock held. */
 static inline void ufi_retry_work(const struct ufi_domain *domain)
 {
 	nic_trig_retry(domain->nic);
 	ufi_run_work(domain);
 }
 
-/* A mutex may be locked for ever in the child of a fork: by a thread that is not there. The child is the only one to look. */
+/* In a forked child, a thread that does not exist there may hold the mutex for ever. The child runs one thread and
+ * needs no lock. */
 static inline void ufi_lock(pthread_mutex_t *lock)
 {
 	if (!pmd_is_forked_child())
@@ -246,19 +250,19 @@ struct ufi_eq {
 	pthread_mutex_t lock;
 	struct ufi_wait wait;
 	struct ufi_event *head, **tail;
-	struct ufi_event *error; /* that was read last: the program may look at its data */
-	bool writable;		 /* by the program */
+	struct ufi_event *error; /* read last: the application may still use its data */
+	bool writable;		 /* the application may write events */
 	atomic_uint users;
 };
 
 int ufi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out, void *context);
 /** @return 0, -FI_ENOMEM. */
 int ufi_eq_put(struct ufi_eq *eq, uint32_t event, const void *buf, size_t len);
-/** The error's data, if there is any, is copied. */
+/** Copies the error's data, if any. */
 int ufi_eq_put_error(struct ufi_eq *eq, const struct fi_eq_err_entry *error);
-/** An event of connection management, with data behind it. `info` is freed with it, unless somebody reads it. */
+/** A connection management event, followed by data. If it is dropped unread, `info` is freed with it. */
 int ufi_eq_put_cm(struct ufi_eq *eq, uint32_t event, const struct fi_eq_cm_entry *entry, const void *data, size_t len);
-/** What is about an object that is closed is not told any more. */
+/** Drop the connection management events and errors of an object that closes. */
 void ufi_eq_forget(struct ufi_eq *eq, const struct fid *fid);
 int ufi_eq_trywait(struct ufi_eq *eq);
 
@@ -270,7 +274,7 @@ int ufi_eq_trywait(struct ufi_eq *eq);
 struct ufi_av_entry {
 	struct nic_rdm_addr addr;
 	bool used;
-	uint32_t next; /* with the same hash; UFI_AV_NONE: the last one */
+	uint32_t next; /* next with the same hash; UFI_AV_NONE: last */
 };
 
 struct ufi_av {
@@ -278,16 +282,16 @@ struct ufi_av {
 	struct ufi_domain *domain;
 	struct ufi_eq *eq;
 	bool async; /* insertions end with an event */
-	bool table; /* programs know the indices */
+	bool table; /* FI_AV_TABLE: the application relies on consecutive indices */
 	bool read_only;
-	bool following; /* what others have done with a shared one is being taken over */
+	bool following; /* ufi_av_follow is running */
 	struct ufi_av_entry *entries;
-	uint32_t n, room, *buckets; /* room is a power of two, and the number of buckets */
-	uint64_t *taken; /* bits of indices that are in use, also by what could not be inserted; unless shared */
-	uint32_t lowest; /* no word of them before this one has a free index */
-	struct ufi_share *share; /* NULL: it is this process's alone. Else indices are that one's */
-	uint32_t pending;	 /* of its indices, the first whose meaning we may not have yet */
-	uint32_t removals;	 /* that we know of */
+	uint32_t n, room, *buckets; /* room is a power of two and also the number of buckets */
+	uint64_t *taken;	    /* bitmap of used indices, including failed insertions; unused if shared */
+	uint32_t lowest;	    /* no word of `taken` before this one has a free index */
+	struct ufi_share *share;    /* NULL: private to this process; else the shared table assigns the indices */
+	uint32_t pending;	    /* first index of the shared table that may not be adopted yet */
+	uint32_t removals;	    /* removals seen so far */
 	struct ufi_core *endpoints;
 	atomic_uint users;
 };
@@ -298,16 +302,16 @@ int ufi_av_insertsvc(struct fid_av *av, const char *node, const char *service, f
 		     void *context);
 int ufi_av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service, size_t svccnt,
 		     fi_addr_t *fi_addr, uint64_t flags, void *context);
-/** These two: engine lock held. The address that a fi_addr_t stands for, or NULL. */
+/** These two: engine lock held. The address of a fi_addr_t, or NULL. */
 const struct nic_rdm_addr *ufi_av_at(struct ufi_av *av, fi_addr_t fi_addr);
-/** The fi_addr_t of an address; FI_ADDR_NOTAVAIL: it has none. */
+/** The lowest fi_addr_t of an address, or FI_ADDR_NOTAVAIL. */
 fi_addr_t ufi_av_find(struct ufi_av *av, const struct nic_rdm_addr *addr);
-/** Learn what other processes have done to a table that is shared. Engine lock held. */
+/** Take over other processes' changes to a shared table. Engine lock held. */
 void ufi_av_follow(struct ufi_av *av);
 
 /* ---- completion queue (cq.c, comp.c), counter (cntr.c) -------------------------------------------------- */
 
-/** Of flags in the ring: the details are the first of the list of errors. No flag of libfabric's for completions. */
+/** Flag in the ring: the details are the first entry of the error list. Not one of libfabric's completion flags. */
 #define UFI_COMP_ERROR (1ull << 63)
 
 struct ufi_comp {
@@ -315,13 +319,13 @@ struct ufi_comp {
 	fi_addr_t source;
 };
 
-/** What an error has besides its completion. */
+/** The part of an error that its completion does not hold. */
 struct ufi_comp_error {
 	struct ufi_comp_error *next;
 	int err;
 	uint32_t prov_errno;
 	uint64_t overflow;
-	socklen_t source_len; /* of FI_EADDRNOTAVAIL: who it was; else 0 */
+	socklen_t source_len; /* FI_EADDRNOTAVAIL: of the sender's address; else 0 */
 	union ufi_sockaddr source;
 };
 
@@ -329,20 +333,20 @@ struct ufi_cq {
 	struct fid_cq cq;
 	struct ufi_domain *domain;
 	struct ufi_wait wait;
-	size_t entry_size; /* of the format; each is a beginning of the longest one */
+	size_t entry_size; /* size of the format, each of which is a prefix of the longest */
 	struct ufi_comp *ring;
 	size_t size, head, n; /* size is a power of two */
 	struct ufi_comp_error *errors, **errors_tail;
-	union ufi_sockaddr err_data; /* of the error that was read last */
-	bool signaled;		     /* by fi_cq_signal, while nobody waited: the next one need not */
-	unsigned readers;	     /* who wait */
-	unsigned signals;	     /* times that these have been told not to */
+	union ufi_sockaddr err_data; /* of the last error read */
+	bool signaled;		     /* fi_cq_signal found no reader waiting: the next one returns at once */
+	unsigned readers;	     /* waiting threads */
+	unsigned signals;	     /* calls of fi_cq_signal */
 	bool overrun;
 	atomic_uint users;
 };
 
 int ufi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out, void *context);
-/** Add a completion; with `error`, one that has failed. Engine lock held. */
+/** Add a completion, a failed one if `error` is given. Engine lock held. */
 void ufi_cq_put(struct ufi_cq *cq, const struct ufi_comp *comp, const struct ufi_comp_error *error);
 int ufi_cq_trywait(struct ufi_cq *cq);
 
@@ -351,7 +355,7 @@ enum ufi_count {
 	UFI_COUNT_RECV,
 	UFI_COUNT_READ,
 	UFI_COUNT_WRITE,
-	UFI_COUNT_REMOTE_READ, /* these two: of what peers do, with FI_RMA_EVENT */
+	UFI_COUNT_REMOTE_READ, /* these two: peers' accesses, with FI_RMA_EVENT */
 	UFI_COUNT_REMOTE_WRITE,
 	UFI_COUNTS
 };
@@ -360,30 +364,31 @@ struct ufi_cntr {
 	struct fid_cntr cntr;
 	struct ufi_domain *domain;
 	struct ufi_wait wait;
-	struct list node;			      /* of the domain's */
-	struct nic_trig_cntr trig;		      /* changed with the lock held, read without */
-	atomic_uint_fast64_t value_seen, errors_seen; /* as the program was last told */
+	struct list node;			      /* in the domain's list */
+	struct nic_trig_cntr trig;		      /* changed with the lock held, read without it */
+	atomic_uint_fast64_t value_seen, errors_seen; /* as last reported to the application */
 	atomic_uint users;
 };
 
 int ufi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context);
 /** Engine lock held. */
 void ufi_cntr_count(struct ufi_cntr *cntr, bool error);
-/** What a peer has done to memory: once where both are one counter. NULL: none. */
+/** Count a peer's access to memory, once if both are the same counter. NULL: none. Engine lock held. */
 void ufi_cntr_count_served(struct ufi_cntr *reads, struct ufi_cntr *writes);
-/** Add to a part, or set it. Engine lock held; the caller sees to it that what this starts is started (ufi_run_work). */
+/** Add to the values or errors, or set them. Engine lock held; the caller starts work that this triggers
+ *  (ufi_run_work). */
 void ufi_cntr_change(struct ufi_cntr *cntr, bool error, uint64_t value, bool add);
 int ufi_cntr_trywait(struct ufi_cntr *cntr);
 
 int ufi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **out);
-/** Whether a queue has something; makes progress. */
+/** Whether a queue has an entry; makes progress. */
 bool ufi_cq_pending(struct ufi_cq *cq);
 
 /* ---- memory (mr.c) -------------------------------------------------------------------------------------- */
 
 extern struct fi_ops_mr ufi_mr_ops;
 
-/** A peer has done something to the region with this key: counters that are bound to it count. Engine lock held. */
+/** A peer has accessed the region with this key: count it in the region's counters. Engine lock held. */
 void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool read, bool write);
 
 /* ---- shared transmit context (stx.c) -------------------------------------------------------------------- */
@@ -391,58 +396,57 @@ void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool read, bo
 struct ufi_stx {
 	struct fid_stx stx;
 	struct ufi_domain *domain;
-	size_t size, used; /* requests under way that its endpoints may have, and have, together */
+	size_t size, used; /* limit of requests in flight, and their number, over all its endpoints */
 	atomic_uint users;
 };
 
 int ufi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **out, void *context);
-/** These two, engine lock held: a request takes its place in the context that the endpoint shares, if it shares one. @return false:
- *  there is none left. */
+/** These two, engine lock held. Reserve a slot in the endpoint's shared context, if it has one.
+ *  @return false: none left. */
 bool ufi_stx_take(struct ufi_core *core);
-/** So many have ended, or were not posted. */
+/** Release the slots of `n` requests that have ended or were not posted. */
 void ufi_stx_give(struct ufi_core *core, size_t n);
 
 /* ---- endpoint (ep.c, ep_bind.c) ------------------------------------------------------------------------- */
 
 enum ufi_cm_state { UFI_CM_NEW, UFI_CM_CONNECTING, UFI_CM_CONNECTED, UFI_CM_CLOSED };
 
-/** Of an endpoint that talks to one peer (FI_EP_MSG). */
+/** State of a connected endpoint (FI_EP_MSG). */
 struct ufi_cm {
 	struct ufi_eq *eq; /* NULL: not bound */
 	enum ufi_cm_state state;
-	struct ufi_request *request;	   /* it is to accept this one; NULL: it connects */
-	struct nic_rdm_addr local, remote; /* its name when it accepts: where was asked; and the peer's */
+	struct ufi_request *request;	   /* request to accept; NULL: it connects */
+	struct nic_rdm_addr local, remote; /* its name if it accepts (the passive endpoint's); the peer's */
 };
 
-/** An endpoint, and what its aliases share with it. */
+/** An endpoint: the state that its aliases share. */
 struct ufi_core {
 	struct ufi_domain *domain;
 	const struct ufi_type *type;
 	struct nic_rdm *rdm; /* NULL: not enabled */
 	struct nic_rdm_addr addr;
-	bool served;  /* the port is its own */
-	bool closing; /* what ends now leaves no trace */
+	bool served;  /* it holds the port */
+	bool closing; /* completions are not reported any more */
 	struct ufi_cm cm;
 	struct ufi_av *av;
 	bool av_shared; /* with other processes */
 	struct ufi_core *next_of_av;
 	struct ufi_cq *tx_cq, *rx_cq;
 	struct ufi_cntr *cntrs[UFI_COUNTS];
-	struct nic_rdm_rq *rq; /* where receives are posted; NULL: not enabled, or it shares a context */
+	struct nic_rdm_rq *rq; /* receive queue; NULL: not enabled, or it uses a shared context */
 	struct ufi_stx *stx;   /* NULL: not bound */
-	size_t sent;	       /* requests under way in it */
+	size_t sent;	       /* its requests in flight in the shared context */
 	struct ufi_srx *srx;   /* NULL: not bound */
 	struct ufi_core *next_of_srx;
-	bool tx_shared, rx_shared; /* it has to be bound to one */
+	bool tx_shared, rx_shared; /* must be bound to a shared context */
 	bool tx_selective, rx_selective;
-	bool reads_first; /* what would overtake an RMA read waits for it */
+	bool reads_first; /* requests that would overtake an RMA read wait for it */
 	uint64_t caps;
 	size_t tx_size, rx_size, min_multi_recv;
-	uint32_t reads;	       /* RMA reads under way */
-	struct list triggered; /* operations that wait for a counter (work.h), in the order in which they were made */
-	struct list
-		works; /* deferred requests of it that wait for a counter, or do so no longer but are to be told there (work.h) */
-	struct nic_rdm_peer **peers; /* by fi_addr_t; NULL: not yet asked for */
+	uint32_t reads;		     /* RMA reads in flight */
+	struct list triggered;	     /* operations waiting for a counter (work.h), in the order of posting */
+	struct list works;	     /* its deferred requests, waiting or started but not completed (work.h) */
+	struct nic_rdm_peer **peers; /* by fi_addr_t; NULL: not yet looked up */
 	size_t n_peers;
 	atomic_uint aliases;
 };
@@ -450,10 +454,10 @@ struct ufi_core {
 struct ufi_ep {
 	struct fid_ep ep;
 	struct ufi_core *core;
-	struct ufi_core own;		     /* unless it is an alias */
-	uint64_t tx_op_flags, rx_op_flags;   /* as the program has set them */
-	uint64_t tx_flags, rx_flags;	     /* of requests without flags of their own */
-	uint64_t tx_msg_flags, rx_msg_flags; /* added to those that have */
+	struct ufi_core own;		     /* unused in an alias */
+	uint64_t tx_op_flags, rx_op_flags;   /* as the application set them */
+	uint64_t tx_flags, rx_flags;	     /* for calls without a flags argument */
+	uint64_t tx_msg_flags, rx_msg_flags; /* added to the flags of calls that have them */
 };
 
 extern struct fi_ops_ep ufi_ep_ops;
@@ -461,38 +465,38 @@ extern struct fi_ops_cm ufi_ep_cm_ops;
 
 int ufi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out, void *context);
 int ufi_ep_enable(struct ufi_core *core);
-/** Bind an object to an endpoint that is not enabled. */
+/** Bind an object to an endpoint; once enabled only counters and shared transmit contexts. */
 int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 /** Undo all binds. */
 void ufi_ep_unbind(struct ufi_core *core);
-/** Work out the flags of requests, after op_flags or a binding have changed. */
+/** Recompute the request flags after op_flags or a binding has changed. */
 void ufi_ep_flags(struct ufi_ep *ep);
-/** There is an address now that messages may come from. Engine lock held. */
+/** A new address was inserted: the source of future messages. Engine lock held. */
 void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr);
-/** The peer that a fi_addr_t stands for. Engine lock held. @return NULL: there is none, or no memory. */
+/** The peer of a fi_addr_t. Engine lock held. @return NULL: none, or no memory. */
 struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr);
-/** Why ufi_ep_peer has found none. @return -FI_EINVAL, -FI_ENOMEM. */
+/** Why ufi_ep_peer failed. @return -FI_EINVAL, -FI_ENOMEM. */
 int ufi_ep_no_peer(struct ufi_core *core, fi_addr_t fi_addr);
-/** A fi_addr_t is no longer that of its address. Engine lock held. */
+/** A fi_addr_t was removed: forget its peer. Engine lock held. */
 void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr);
 
 /* ---- shared receive context (srx.c) --------------------------------------------------------------------- */
 
-/** As far as posting receives goes it is an endpoint. */
+/** Posting receives treats it as an endpoint. */
 struct ufi_srx {
 	struct ufi_ep ep;
-	struct ufi_core *members; /* endpoints, as bound */
+	struct ufi_core *members; /* endpoints, in the order of binding */
 	atomic_uint users;
 };
 
 int ufi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **out, void *context);
-/** An endpoint is bound to it. @return 0, -FI_EIO. */
+/** Bind an endpoint to it. @return 0, -FI_EIO. */
 int ufi_srx_join(struct ufi_srx *srx, struct ufi_core *core);
-/** These, engine lock held. The endpoint closes. */
+/** These, engine lock held. Remove an endpoint that closes. */
 void ufi_srx_leave(struct ufi_core *core);
-/** Whether an endpoint with this address vector may use it: all that are not connected have the same. */
+/** Whether an endpoint with this address vector may use it: all its unconnected members share one. */
 bool ufi_srx_accepts(const struct ufi_srx *srx, const struct ufi_av *av);
-/** The endpoint that tells of what is none's. @return NULL: there is none. */
+/** The endpoint that reports completions that belong to no endpoint. @return NULL: none has a queue. */
 struct ufi_core *ufi_srx_reporter(struct ufi_srx *srx);
 
 /* ---- connections (cm.c), passive endpoints (pep.c, request.c) ------------------------------------------- */
@@ -503,18 +507,20 @@ int ufi_cm_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen);
 int ufi_cm_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen);
 int ufi_cm_accept(struct fid_ep *ep, const void *param, size_t paramlen);
 int ufi_cm_shutdown(struct fid_ep *ep, uint64_t flags);
-/** The endpoint closes: so does its connection. Engine lock held. */
+/** The endpoint closes: end its connection. Engine lock held. */
 void ufi_cm_close(struct ufi_core *core);
 
-/** Whether that is a passive endpoint; it may be anything. */
+/** Whether `handle` is an open passive endpoint; it may point to anything. */
 bool ufi_pep_exists(const struct fid *handle);
 int ufi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **out, void *context);
-/** An endpoint is opened for what info->handle names: for a request, which it is to accept, or with the port of a passive
- *  endpoint. @return 0, -FI_EINVAL: it names neither, or not one that could be used for that. */
+/** Open an endpoint for info->handle: to accept the request that it names, or to take over the port of a passive
+ *  endpoint.
+ *  @return 0, -FI_EINVAL: it names neither, or one that cannot be used for this. */
 int ufi_pep_give(struct ufi_core *core, const struct fid *handle);
-/** Accept a request for an endpoint. Engine lock held. @return 0, -FI_ECONNABORTED (the passive endpoint is no more), -FI_EINVAL. */
+/** Accept a request with an endpoint. Engine lock held. @return 0, -FI_ECONNABORTED (answered, or the passive
+ *  endpoint has closed), -FI_EINVAL. */
 int ufi_request_accept(struct ufi_request *r, struct nic_rdm *ep, const void *data, size_t len);
-/** The endpoint that was opened for it closes. Engine lock held. */
+/** The endpoint that was opened for the request closes. Engine lock held. */
 void ufi_request_leave(struct ufi_request *r);
 
 extern struct fi_ops_msg ufi_msg_ops;
@@ -525,15 +531,15 @@ extern struct fi_ops_atomic ufi_atomic_ops;
 int ufi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op, struct fi_atomic_attr *attr,
 		     uint64_t flags);
 
-/* ---- requests (post.c), what becomes of them (comp.c) --------------------------------------------------- */
+/* ---- requests (post.c), completions (comp.c) ------------------------------------------------------------- */
 
-/** Of cookies: there is an entry in the queue when all goes well; the rest is the address of a struct ufi_work. */
+/** In cookies: success is reported in the queue; the other bits are the address of a struct ufi_work. */
 #define UFI_COOKIE_COMPLETE 1u
 
-/** How a request goes to the NIC. */
+/** How to post a request to the NIC. */
 struct ufi_way {
-	struct ufi_work *work; /* that it was deferred by, and that is told when it is done; NULL: none */
-	bool check;	       /* it does not go at all, but could it? */
+	struct ufi_work *work; /* deferred work to notify of completion; NULL: none */
+	bool check;	       /* validate only, do not post */
 };
 extern const struct ufi_way ufi_at_once;
 
@@ -547,7 +553,7 @@ static inline struct ufi_ep *ufi_ep_of(struct fid_ep *ep)
 	return container_of(ep, struct ufi_ep, ep);
 }
 
-/** A message to send, with or without a tag; flags are libfabric's, FI_TAGGED or FI_MSG among them. */
+/** A message to send; flags are libfabric's, with FI_TAGGED or FI_MSG. */
 struct ufi_send {
 	const struct iovec *iov;
 	size_t n_iov;
@@ -564,7 +570,7 @@ struct ufi_recv {
 	void *context;
 };
 
-/** An RMA request; FI_READ or FI_WRITE is among the flags. */
+/** An RMA request; flags contain FI_READ or FI_WRITE. */
 struct ufi_rma {
 	const struct iovec *iov;
 	size_t n_iov;
@@ -575,12 +581,12 @@ struct ufi_rma {
 	void *context;
 };
 
-/** An operation on elements of any of the three forms. */
+/** An atomic operation of any of the three forms. */
 struct ufi_atomic {
 	enum nic_elem_form form;
 	const struct fi_ioc *operand, *compare, *result;
 	size_t n_operand, n_compare, n_result;
-	const struct fi_rma_ioc *remote; /* NULL: one, at addr, as long as the local ones */
+	const struct fi_rma_ioc *remote; /* NULL: one segment at addr, as long as the local ones */
 	size_t n_remote;
 	uint64_t addr, key;
 	fi_addr_t to;
@@ -590,60 +596,61 @@ struct ufi_atomic {
 	void *context;
 };
 
-/** Requests, as the application makes them. */
+/** Requests from the application's calls. */
 ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s);
 ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r);
 
-/** What can be said of a request without the lock. Its vectors are not longer than NIC_RDM_IOV_MAX then, but for those of atomics.
+/** Validate what does not need the lock. On success, vectors are at most NIC_RDM_IOV_MAX long, except those of
+ *  atomics.
  *  @param has the endpoint's capabilities, as far as this request is concerned.
  *  @return 0, a negative fi_errno. */
 int ufi_send_check(const struct ufi_core *core, uint64_t has, const struct ufi_send *s);
 int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_recv *r);
 int ufi_rma_check(const struct ufi_core *core, const struct ufi_rma *r);
 int ufi_atomic_check(const struct ufi_core *core, const struct ufi_atomic *a);
-/** A request that was checked goes to the NIC. Engine lock held; whoever calls sees to it that it is sent. @return as nic_rdm_send;
- *  -FI_EINVAL also: no such peer; -FI_ENOTCONN. */
+/** Post a checked request to the NIC. Engine lock held; the caller rings the doorbell. @return as nic_rdm_send;
+ *  -FI_EINVAL also for an unknown peer; -FI_ENOTCONN. */
 int ufi_send_post(struct ufi_core *core, const struct ufi_send *s, const struct ufi_way *way);
 int ufi_recv_post(struct ufi_core *core, const struct ufi_recv *r, const struct ufi_way *way);
 int ufi_rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct ufi_way *way);
 int ufi_atomic_post(struct ufi_core *core, const struct ufi_atomic *a, const struct ufi_way *way);
 
-/** Requests with FI_TRIGGER wait for a counter (trigger.c). */
+/** Queue requests with FI_TRIGGER until a counter reaches its threshold (trigger.c). */
 ssize_t ufi_trigger_send(struct ufi_core *core, const struct ufi_send *s);
 ssize_t ufi_trigger_recv(struct ufi_core *core, const struct ufi_recv *r);
 ssize_t ufi_trigger_rma(struct ufi_core *core, const struct ufi_rma *r);
 ssize_t ufi_trigger_atomic(struct ufi_core *core, const struct ufi_atomic *a);
 
-/** The NIC's form of an operation's flags, FENCE added where the endpoint's order demands it. */
+/** The NIC's flags for an operation, with FENCE where the endpoint's ordering requires it. */
 uint32_t ufi_request_flags(const struct ufi_core *core, uint64_t flags, const struct ufi_way *way);
-/** Flags of a request that brings its own. */
+/** Flags of a call that has a flags argument. */
 static inline uint64_t ufi_msg_flags(const struct ufi_ep *ep, uint64_t flags)
 {
 	return flags | (ep->tx_msg_flags & (flags & UFI_LEVELS ? ~UFI_LEVELS : ~0ull));
 }
-/** Flags of a request that is to leave no trace. */
+/** Flags of an inject call, which reports no completion. */
 static inline uint64_t ufi_inject_flags(const struct ufi_ep *ep)
 {
 	return (ep->tx_flags & ~FI_COMPLETION) | FI_INJECT;
 }
-/** Whether an endpoint can be used for what needs these capabilities. */
+/** Whether an endpoint is enabled and has these capabilities. */
 static inline int ufi_ep_check(const struct ufi_core *core, uint64_t caps)
 {
 	if ((core->caps & caps) != caps)
 		return -FI_EOPNOTSUPP;
 	return core->rdm ? 0 : -FI_EOPBADSTATE;
 }
-/** A request to a peer begins. Engine lock held. @return 0 with *peer; -FI_EINVAL, -FI_ENOTCONN, -EAGAIN. */
+/** Begin a request to a peer. Engine lock held. @return 0 with *peer; -FI_EINVAL, -FI_ENOMEM, -FI_ENOTCONN, -EAGAIN. */
 int ufi_post_begin(struct ufi_core *core, fi_addr_t to, const struct ufi_way *way, struct nic_rdm_peer **peer);
-/** The NIC has answered one that has begun. @return rc. */
+/** End a begun request with the NIC's result. @return rc. */
 int ufi_post_end(struct ufi_core *core, const struct ufi_way *way, int rc);
-/** The NIC has answered a call: ring, unlock. @return rc. */
+/** End a call with the NIC's result: ring the doorbell or, on -EAGAIN, make progress; unlock. @return rc. */
 ssize_t ufi_call_end(struct ufi_core *core, int rc);
 
 /** nic_rdm_init.done; ctx is the struct ufi_core. */
 void ufi_done(void *ctx, const struct nic_rdm_done *done);
-/** What is done is told where the program looks for it. A failure that the NIC has nothing to do with has one of these statuses, and
- *  whatever it is about is not under way. */
+/** Report a completion to the endpoint's queue and counters. The statuses below are failures that do not come from
+ *  the NIC; the request is not in flight. */
 #define UFI_STATUS_NO_MESSAGE  0x200u
 #define UFI_STATUS_NO_SOURCE   0x201u
 #define UFI_STATUS_NO_PEER     0x202u
@@ -651,9 +658,9 @@ void ufi_done(void *ctx, const struct nic_rdm_done *done);
 void ufi_tell(struct ufi_core *core, const struct nic_rdm_done *done);
 /** nic_rdm_init.served. */
 void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write);
-/** What a peek has found (`found`), or not (NULL) while it looked for `r`. Engine lock held. */
+/** Report the result of a peek for `r`: the message `found`, or NULL if none. Engine lock held. */
 void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_done *found);
-/** The sentence for prov_errno. */
+/** The message for prov_errno. */
 const char *ufi_comp_strerror(int prov_errno);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request.c - who asks a passive endpoint for a connection (fi_cm(3)). Each request becomes an event with an entry of fi_getinfo's
- * kind, whose handle names it; an endpoint that is opened with that may accept it. Handles are looked up, never followed: programs
- * keep them beyond their time. An endpoint can also be opened with the port of a passive one.
+ * request.c - connection requests to a passive endpoint (fi_cm(3)). Each becomes an event with a struct fi_info whose
+ * handle names the request; an endpoint opened with it may accept it. Handles are looked up, never dereferenced,
+ * because applications may keep them too long. An endpoint can also be opened with the port of a passive one.
  *
  * Owns: requests, until an endpoint is opened for one; then they share it.
  */
@@ -65,7 +65,7 @@ static struct fi_info *request_info(const struct ufi_pep *pep, struct ufi_reques
 	return info;
 }
 
-/* What there is no memory for is as good as never answered: who has asked gives up. */
+/* Without memory a request stays unanswered, and the peer gives up. */
 void ufi_request_event(void *ctx, const struct nic_rdm_cm_event *e)
 {
 	struct ufi_pep *pep = ctx;
@@ -92,7 +92,7 @@ void ufi_request_event(void *ctx, const struct nic_rdm_cm_event *e)
 	pep->requests = r;
 }
 
-/* ---- who becomes an endpoint ----------------------------------------------------------------------------- */
+/* ---- opening an endpoint with a handle ------------------------------------------------------------------- */
 
 static int give_request(struct ufi_core *core, struct ufi_request *r)
 {
@@ -125,7 +125,7 @@ int ufi_pep_give(struct ufi_core *core, const struct fid *handle)
 
 	ufi_lock(&fabric->lock);
 	for (struct ufi_pep *pep = fabric->peps; pep; pep = pep->next) {
-		/* Only on the same device: it is one NIC that hears a request and accepts it. */
+		/* Only on the same device: the NIC that received a request must accept it. */
 		if (pep->engine != core->domain->engine || !ufi_pep_enter(pep))
 			continue;
 		r = ufi_request_find(pep, handle);

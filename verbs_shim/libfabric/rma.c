@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma.c - reading and writing memory of peers (fi_rma(3)).
+ * rma.c - RMA reads and writes of peers' memory (fi_rma(3)).
  */
 #include "provider.h"
 
@@ -31,7 +31,7 @@ int ufi_rma_check(const struct ufi_core *core, const struct ufi_rma *r)
 		       : 0;
 }
 
-/** `remote` is what the request has, in the NIC's form. Engine lock held. */
+/** Post; `remote` is the request's target in the NIC's form. Engine lock held. */
 static int rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct nic_rdm_remote *remote,
 		    const struct ufi_way *way)
 {
@@ -88,7 +88,7 @@ static ssize_t rma_request(struct ufi_ep *ep, const struct ufi_rma *r)
 	return ufi_call_end(core, rma_post(core, r, remote, &ufi_at_once));
 }
 
-/** One remote segment as long as the local ones together. */
+/** Post with one remote segment, as long as the local ones together. */
 static ssize_t rma_simple(struct ufi_ep *ep, const struct iovec *iov, size_t count, fi_addr_t to, uint64_t addr,
 			  uint64_t key, uint64_t data, uint64_t flags, void *context)
 {

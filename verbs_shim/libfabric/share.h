@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share.h - tables of addresses that processes share (av_share.c). Private to verbs_shim/libfabric. */
+/* share.h - address tables shared between processes (av_share.c). Private to verbs_shim/libfabric. */
 #ifndef UFI_SHARE_H
 #define UFI_SHARE_H
 
@@ -7,27 +7,30 @@
 
 struct ufi_share;
 
-/** What an index stands for. */
+/** State of an index. */
 enum ufi_share_state {
-	UFI_SHARE_LATER, /* nobody yet */
+	UFI_SHARE_LATER, /* not written yet */
 	UFI_SHARE_NAMES,
-	UFI_SHARE_NOBODY, /* any more */
+	UFI_SHARE_NOBODY, /* removed, or its insertion failed */
 };
 
-/** Open the table of this name, which is made unless it is there or `read_only`. `count`: room that it is to have, at least, if it
- *  is made. @return 0, -FI_ENOENT, -FI_EINVAL: no such name, -FI_EACCES: another user's, -FI_ENOMEM, or what the system says. */
+/** Open the table of this name; create it if it is missing, unless `read_only`. `count`: minimum capacity of a new
+ *  table.
+ *  @return 0, -FI_ENOENT, -FI_EINVAL: bad name or not such a table, -FI_EACCES: another user's, -FI_ENOMEM, or a
+ *  negative errno. */
 int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_only, size_t count,
 		   struct ufi_share **out);
 void ufi_share_close(struct ufi_share *share);
-/** fi_addr_t by index, in memory that others add to. */
+/** fi_addr_t by index, in memory to which other processes add. */
 fi_addr_t *ufi_share_map(const struct ufi_share *share);
-/** These two, of a table that is not read only. Add an address, or (NULL) an index that stands for none. @return 0, -FI_ENOMEM: full. */
+/** These two: not on a read-only table. Add an address, or with NULL an index without one. @return 0, -FI_ENOMEM:
+ *  full. */
 int ufi_share_add(struct ufi_share *share, const struct nic_rdm_addr *addr, uint32_t *out);
 void ufi_share_remove(struct ufi_share *share, uint32_t i);
-/** How many indices there are, and how many were removed. */
+/** Number of indices assigned, and of removals. */
 uint32_t ufi_share_count(const struct ufi_share *share);
 uint32_t ufi_share_removals(const struct ufi_share *share);
-/** Other processes write there: what is named need not be an address. */
+/** Other processes write the table: validate the address before use. */
 enum ufi_share_state ufi_share_at(const struct ufi_share *share, uint32_t i, struct nic_rdm_addr *addr);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * srx.c - shared receive contexts (fi_endpoint(3)): receives that any of several endpoints takes. To the calls that post receives a
- * context is an endpoint that can do nothing else. What it receives completes at the endpoint that the message came to; what ends
- * without a message, which has no such endpoint, at the one that was bound to the context first, of those that have a queue.
+ * srx.c - shared receive contexts (fi_endpoint(3)): receives that several endpoints take from. To the calls that post
+ * receives a context is an endpoint that can do nothing else. A receive completes at the endpoint at which the message
+ * arrived; one that ends without a message, at the first bound endpoint that has a receive queue.
  */
 #include "work.h"
 
@@ -83,7 +83,7 @@ static int srx_close(struct fid *fid)
 	return 0;
 }
 
-/* It is ready from the beginning. */
+/* A context needs no enabling. */
 static int srx_control(struct fid *fid, int command, void *arg)
 {
 	return command == FI_ENABLE ? 0 : -FI_ENOSYS;
@@ -115,7 +115,7 @@ static int srx_create(struct ufi_srx *srx, const struct fi_rx_attr *attr)
 	return rc;
 }
 
-/** To post receives with, and for nothing else. */
+/** Initialize the endpoint of the context, which can only post receives. */
 static void srx_init(struct ufi_srx *srx, struct ufi_domain *domain, const struct fi_rx_attr *attr)
 {
 	uint64_t kinds = attr ? attr->caps & (FI_MSG | FI_TAGGED) : 0;
@@ -127,7 +127,7 @@ static void srx_init(struct ufi_srx *srx, struct ufi_domain *domain, const struc
 	list_init(&srx->ep.own.works);
 	list_init(&srx->ep.own.triggered);
 	srx->ep.own.min_multi_recv = UFI_MIN_MULTI_RECV;
-	/* Whether there is an entry when all goes well is for the endpoint to say, unless the program does. */
+	/* The receiving endpoint decides whether success is reported, unless the request sets FI_COMPLETION. */
 	srx->ep.rx_op_flags = srx->ep.rx_flags = attr ? attr->op_flags : 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stx.c - shared transmit contexts (fi_endpoint(3)): endpoints whose requests under way are counted together. What is asked of which
- * endpoint, and where it completes, is as with one of its own.
+ * stx.c - shared transmit contexts (fi_endpoint(3)): a common limit on the requests in flight of several endpoints.
+ * Posting and completing work as with an endpoint's own context.
  */
 #include "provider.h"
 
@@ -39,7 +39,7 @@ int ufi_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx
 	stx->stx.fid.fclass = FI_CLASS_STX_CTX;
 	stx->stx.fid.context = context;
 	stx->stx.fid.ops = &stx_fid_ops;
-	stx->stx.ops = &ufi_no_ep_ops; /* nothing is asked of it but to be closed */
+	stx->stx.ops = &ufi_no_ep_ops; /* it can only be closed */
 	atomic_fetch_add(&domain->users, 1);
 	*out = &stx->stx;
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tagged.c - messages with tags (fi_tagged(3)): the calls' arguments, put together for post.c. Any bit of a tag may be ignored.
+ * tagged.c - tagged messages (fi_tagged(3)): translates the calls' arguments for post.c. Any bit of a tag may be
+ * ignored.
  */
 #include "provider.h"
 
@@ -45,7 +46,7 @@ static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *ms
 	return ufi_recv(ep, &r);
 }
 
-/** A tagged message, given as one without; `flags` besides FI_TAGGED. */
+/** Send a tagged message; adds FI_TAGGED to `flags`. */
 static ssize_t tagged_send_any(struct ufi_ep *ep, const struct iovec *iov, size_t count, fi_addr_t to, uint64_t tag,
 			       uint64_t data, uint64_t flags, void *context)
 {

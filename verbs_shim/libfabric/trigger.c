@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trigger.c - triggered operations (fi_trigger(3)): requests with FI_TRIGGER, whose context says which counter they wait for. When
- * that is there they are as any other.
+ * trigger.c - triggered operations (fi_trigger(3)): requests with FI_TRIGGER, whose context names the counter and
+ * threshold that start them. Once started they are ordinary requests.
  *
- * What is to be free again when the call returns cannot wait, and calls without a context have nothing to say for what: FI_INJECT is
- * not for such requests.
+ * FI_INJECT is refused: its buffer must be free again when the call returns, but the request waits; and inject calls
+ * have no context to name a counter.
  */
 #include "work.h"
 
-/** What a request waits for. @return 0, a negative fi_errno. */
+/** The counter and threshold that a request waits for. @return 0, a negative fi_errno. */
 static int condition(const struct ufi_core *core, uint64_t flags, const void *context, struct ufi_cntr **cntr,
 		     uint64_t *threshold)
 {
-	const struct fi_triggered_context *trigger = context; /* both forms of it begin alike */
+	const struct fi_triggered_context *trigger =
+		context; /* fi_triggered_context and fi_triggered_context2 begin alike */
 
 	if (!(core->caps & FI_TRIGGER))
 		return -FI_EOPNOTSUPP;
@@ -28,7 +29,7 @@ static int condition(const struct ufi_core *core, uint64_t flags, const void *co
 	return ufi_work_cntr(core->domain, trigger->trigger.threshold.cntr, cntr);
 }
 
-/** Its copy, or none, waits. */
+/** Queue the request's copy; NULL: no memory. */
 static ssize_t wait_for(struct ufi_work *work, struct ufi_cntr *cntr, uint64_t threshold)
 {
 	return work ? ufi_work_queue(work, cntr, threshold, NULL, NULL) : -FI_ENOMEM;

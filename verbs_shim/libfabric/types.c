@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * types.c - the types of endpoints (fi_endpoint(3)): what one that talks to a single peer, or only sends datagrams, lacks of what
- * reliable datagrams (FI_EP_RDM) have. Programs that leave the type open get the first.
+ * types.c - the endpoint types (fi_endpoint(3)): what connected endpoints (FI_EP_MSG) and datagrams (FI_EP_DGRAM) lack
+ * compared with reliable datagrams (FI_EP_RDM). Applications that leave the type open get the first entry.
  */
 #include "provider.h"
 
 #define ORDER (UFI_ORDER_FREE | UFI_ORDER_WAITS)
 
-/* With one peer there is nothing to tell sources apart by. */
+/* With a single peer, sources need not be told apart. */
 #define MSG_LACKS (FI_DIRECTED_RECV | FI_SOURCE | FI_SOURCE_ERR)
 
-/* Who has sent a datagram is told only when he is known; and there is no other request that a datagram could be behind (FI_FENCE). */
+/* The source is reported only for known peers (no FI_SOURCE_ERR); a datagram has no other request to wait for (no
+ * FI_FENCE). */
 #define DGRAM_HAS                                                                                                      \
 	(FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV | FI_TRIGGER | UFI_DOMAIN_CAPS)
 #define DGRAM_LACKS (UFI_CAPS & ~DGRAM_HAS)
@@ -34,7 +35,7 @@ static const struct ufi_type types[UFI_TYPES] = {
 		.rma_iov_limit = NIC_RDM_REMOTE_MAX,
 	},
 	{
-		/* Nobody says that a datagram has come. Its size is the device's business. */
+		/* Datagrams are not acknowledged. Their maximum size depends on the device. */
 		.type = FI_EP_DGRAM,
 		.lacks = DGRAM_LACKS,
 		.tx_op_flags = UFI_TX_OP_FLAGS & ~(FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE),

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.c - sleeping until a queue or a counter has something. Who is about to sleep says so (armed), so that who polls pays
- * nothing. Threads that call the provider to wait sleep on a number that each wake-up changes: all of them wake, whatever each
- * waits for, and who finds nothing sleeps on. For programs that wait by their own means there is an eventfd.
+ * wait.c - sleeping until a queue or counter has an event. A thread arms the object before it sleeps, so that polling
+ * costs nothing extra. Threads that wait in the provider sleep on a futex that each wake-up increments: all of them
+ * wake, and those that find no event sleep again. Applications that wait by their own means get an eventfd.
  *
- * A wake-up for nothing is harmless, a lost one is not: an object is armed, and its descriptor emptied, only with its lock held
- * and nothing there.
+ * A spurious wake-up is harmless, a lost one is not: an object is armed, and its descriptor drained, only with its
+ * lock held and no event pending.
  *
- * Where no thread of the engine moves packets, who sleeps looks now and then; and at once again while there are any.
+ * If no thread of the engine moves packets, a sleeper wakes every LOOK_NS to make progress, and does not sleep at all
+ * while packets move.
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -35,7 +36,7 @@ int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj)
 	}
 }
 
-/* Programs open thousands of queues that they might sleep on: the descriptor is made when somebody does. */
+/* Create the descriptor on first use: applications open thousands of queues, and sleep on few. */
 static int wait_open(struct ufi_wait *wait)
 {
 	if (!ufi_wait_sleeps(wait))
@@ -85,7 +86,7 @@ void ufi_wait_wake(struct ufi_wait *wait)
 
 	wait->armed = false;
 	atomic_fetch_add(&wait->wakes, 1);
-	if (atomic_load(&wait->sleepers)) /* who comes between these two finds the number changed */
+	if (atomic_load(&wait->sleepers)) /* a thread that arrives in between finds the number changed */
 		syscall(SYS_futex, &wait->wakes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 	if (wait->fd < 0)
 		return;
@@ -101,7 +102,7 @@ int ufi_wait_control(struct ufi_wait *wait, int command, void *arg)
 		return -FI_EINVAL;
 	switch (command) {
 	case FI_GETWAIT:
-		if (wait->set) /* which has the descriptor that programs are to sleep on */
+		if (wait->set) /* applications sleep on the set's descriptor */
 			return -FI_EINVAL;
 		rc = wait_open(wait);
 		if (!rc)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waitset.c - sets of queues and counters that are slept on together (fi_wait_open(3)). Each member has a descriptor as if it was slept
- * on alone (wait.c); that of the set, which programs may have, is readable when one of these is.
+ * waitset.c - wait sets of queues and counters (fi_wait_open(3)). Each member has a descriptor, as if it were waited
+ * on alone (wait.c); the set's descriptor, which applications may get, is readable when any of these is.
  */
 #include <poll.h>
 #include <sched.h>
@@ -17,8 +17,8 @@ struct ufi_set_member {
 struct ufi_waitset {
 	struct fid_wait set;
 	struct ufi_fabric *fabric;
-	struct ufi_wait wait; /* its descriptor is an epoll set */
-	pthread_mutex_t lock; /* of the list; those of members are taken under it */
+	struct ufi_wait wait; /* its fd is an epoll descriptor */
+	pthread_mutex_t lock; /* guards the list; those of members are taken under it */
 	struct ufi_set_member *members;
 };
 
@@ -42,7 +42,7 @@ int ufi_waitset_add(struct fid_wait *fid, const struct ufi_fabric *fabric, struc
 	m = malloc(sizeof(*m));
 	if (!m)
 		return -FI_ENOMEM;
-	rc = ufi_wait_arm(wait); /* it has a descriptor from now on */
+	rc = ufi_wait_arm(wait); /* creates its descriptor */
 	if (!rc && epoll_ctl(set->wait.fd, EPOLL_CTL_ADD, wait->fd, &event))
 		rc = -errno;
 	if (rc) {
@@ -73,8 +73,8 @@ void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object)
 	ufi_unlock(&set->lock);
 	free(m);
 	wait->set = NULL;
-	/* That the descriptor is closed does not take it out of the other one while children of a fork have copies. In such a child both
-	 * are the parent's. */
+	/* Closing the descriptor does not remove it from the epoll set while forked children hold copies. In such
+	 * a child both belong to the parent. */
 	if (!pmd_is_forked_child())
 		epoll_ctl(set->wait.fd, EPOLL_CTL_DEL, wait->fd, NULL);
 }

@@ -2,8 +2,8 @@
 /*
  * work.c - requests that wait for a counter; see work.h.
  *
- * Deferred work is named by the program's memory. Where ours is, is written there, and looked up in a list of the domain's, never
- * followed: the program may name what has been done long ago.
+ * Deferred work is named by the application's struct, which stores the index of its slot. The index is looked up in
+ * the domain's list and never followed as a pointer, because the application may name work that completed long ago.
  *
  * Owns: ufi_domain.works, ufi_core.works, and a use of each counter that work names.
  */
@@ -14,7 +14,7 @@
 
 /** Deferred work of a domain. */
 struct ufi_works {
-	uint32_t n, free; /* slots; the first one that is free, or NO_SLOT */
+	uint32_t n, free; /* number of slots; first free one, or NO_SLOT */
 	struct {
 		struct ufi_work *work; /* NULL: free */
 		uint32_t next;
@@ -23,14 +23,14 @@ struct ufi_works {
 
 /* ---- copies ---------------------------------------------------------------------------------------------- */
 
-/** Words that so many elements take. */
+/** 64-bit words in `n` elements of a type. */
 #define WORDS(n, type) ((n) * (sizeof(type) / sizeof(uint64_t)))
 _Static_assert(sizeof(struct iovec) % sizeof(uint64_t) == 0 && sizeof(struct fi_rma_iov) % sizeof(uint64_t) == 0 &&
 		       sizeof(struct fi_ioc) % sizeof(uint64_t) == 0 &&
 		       sizeof(struct fi_rma_ioc) % sizeof(uint64_t) == 0,
 	       "vectors are whole words");
 
-/** A vector moves to *at, and the next one goes behind it. */
+/** Copy a vector to *at, and advance *at behind it. */
 static const void *keep(uint64_t **at, const void *from, size_t words)
 {
 	uint64_t *to = *at;
@@ -138,7 +138,10 @@ bool ufi_work_atomic_fits(const struct ufi_atomic *a)
 
 struct ufi_work *ufi_work_atomic(struct ufi_core *core, const struct ufi_atomic *a)
 {
-	size_t n_operand = a->op == FI_ATOMIC_READ ? 0 : a->n_operand; /* there may be a list of nothing */
+	size_t n_operand =
+		a->op == FI_ATOMIC_READ
+			? 0
+			: a->n_operand; /* FI_ATOMIC_READ ignores the operand, which may have a length without a list */
 	size_t operand = WORDS(n_operand, struct fi_ioc), compare = WORDS(a->n_compare, struct fi_ioc);
 	size_t result = WORDS(a->n_result, struct fi_ioc), remote = WORDS(a->n_remote, struct fi_rma_ioc);
 	struct ufi_work *w = work_new(core->domain, core, operand + compare + result + remote);
@@ -180,7 +183,7 @@ struct ufi_work *ufi_work_count(struct ufi_domain *domain, const struct ufi_coun
 	return w;
 }
 
-/* ---- by the program's name ------------------------------------------------------------------------------- */
+/* ---- names of deferred work ------------------------------------------------------------------------------- */
 
 static struct ufi_work *work_find(const struct ufi_domain *domain, const struct fi_deferred_work *user)
 {
@@ -201,7 +204,7 @@ static bool slots_grow(struct ufi_domain *domain)
 	if (!works)
 		return false;
 	works->n = n;
-	works->free = before; /* there was no other */
+	works->free = before; /* all others are in use */
 	for (uint32_t i = before; i < n; i++) {
 		works->slot[i].work = NULL;
 		works->slot[i].next = i + 1 < n ? i + 1 : NO_SLOT;
@@ -210,7 +213,8 @@ static bool slots_grow(struct ufi_domain *domain)
 	return true;
 }
 
-/** From here on it is what `user` stands for: programs use one struct for several requests. @return 0, -FI_ENOMEM. */
+/** Make `user` name this work from now on: applications reuse one struct for several requests. @return 0,
+ *  -FI_ENOMEM. */
 static int slot_take(struct ufi_work *w, struct fi_deferred_work *user)
 {
 	struct ufi_domain *domain = w->domain;
@@ -239,7 +243,7 @@ void ufi_works_fini(struct ufi_domain *domain)
 	free(domain->works);
 }
 
-/* ---- from queueing to the end ---------------------------------------------------------------------------- */
+/* ---- queueing to completion ------------------------------------------------------------------------------ */
 
 static void use(struct ufi_cntr *cntr)
 {
@@ -253,7 +257,7 @@ static void leave(struct ufi_cntr *cntr)
 		atomic_fetch_sub(&cntr->users, 1);
 }
 
-/** Lock held, unless it was never queued. */
+/** Free work that was queued. Lock held. */
 static void work_free(struct ufi_work *w)
 {
 	list_remove(&w->node);
@@ -279,10 +283,10 @@ void ufi_work_untold(struct ufi_work *w, const struct nic_rdm_done *d)
 	ufi_work_done(w, d);
 }
 
-/** It ends without having been under way. */
+/** End work that failed before it was in flight, and report it. */
 static void work_fail(struct ufi_work *w, uint32_t status)
 {
-	/* A shared context, which has no queue, tells where its receives do that end without a message. */
+	/* A shared context has no queue: report as for its receives that end without a message. */
 	struct ufi_core *teller =
 		w->core->rdm ? w->core : ufi_srx_reporter(container_of(w->core, struct ufi_srx, ep.own));
 	struct ufi_work *deferred = w->user ? w : NULL;
@@ -307,7 +311,7 @@ static void work_fail(struct ufi_work *w, uint32_t status)
 static uint32_t status_of(int err)
 {
 	switch (-err) {
-	case FI_EINVAL: /* all else was in order when it was queued */
+	case FI_EINVAL: /* everything else was checked when it was queued */
 		return UFI_STATUS_NO_PEER;
 	case FI_ENOTCONN:
 		return UFI_STATUS_UNCONNECTED;
@@ -320,7 +324,7 @@ static uint32_t status_of(int err)
 	}
 }
 
-/* nic_trig_work.fire. What was deferred may be done, and freed, within the call that posts it. */
+/* nic_trig_work.fire. Deferred work may complete and be freed within the post call. */
 static int fire(struct nic_trig_work *trig)
 {
 	struct ufi_work *w = container_of(trig, struct ufi_work, trig);
@@ -343,7 +347,7 @@ static int fire(struct nic_trig_work *trig)
 	return 0;
 }
 
-/** All of it that can fail. Lock held. */
+/** The steps of queueing that can fail. Lock held. */
 static int work_begin(struct ufi_work *w, struct ufi_cntr *trigger, uint64_t threshold, struct fi_deferred_work *user,
 		      struct ufi_cntr *completion)
 {
@@ -357,7 +361,7 @@ static int work_begin(struct ufi_work *w, struct ufi_cntr *trigger, uint64_t thr
 	rc = nic_trig_queue(w->domain->nic, &trigger->trig, threshold, &w->trig);
 	if (rc) {
 		if (user)
-			user->context.internal[0] = named; /* what it stood for before, if for anything */
+			user->context.internal[0] = named; /* restore the name that it had before, if any */
 		return rc;
 	}
 	w->trigger = trigger;
@@ -395,7 +399,7 @@ int ufi_work_queue(struct ufi_work *w, struct ufi_cntr *trigger, uint64_t thresh
 
 /* ---- cancelling ------------------------------------------------------------------------------------------ */
 
-/** @return false: it has been started. */
+/** Cancel work that has not started, and free it. @return false: already started. */
 static bool work_take_back(struct ufi_work *w)
 {
 	if (!nic_trig_cancel(&w->trig))
@@ -460,7 +464,7 @@ void ufi_work_stop(struct ufi_core *core)
 	all_take_back(&core->works);
 }
 
-/* Triggered operations that have been started are not ours any more: all of them have been taken back. */
+/* Only deferred work: started triggered operations are not tracked, waiting ones were canceled by ufi_work_stop. */
 void ufi_work_drop(struct ufi_core *core)
 {
 	for (struct list *n = core->works.next, *next; n != &core->works; n = next) {

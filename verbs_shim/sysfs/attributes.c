@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attributes.c - the files below /sys/class/infiniband/NAME and their texts, in the kernel's formats.
- * The values are those that the verbs report: facts.h, struct pmd_device and, of a device that is open here, its NIC.
+ * attributes.c - the files below /sys/class/infiniband/NAME and their text, in the kernel's formats. The values equal
+ * those that verbs report: from facts.h, struct pmd_device and, for a device open in this process, its NIC.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ struct folder {
 	sysfs_emit_fn emit;
 	void *ctx;
 	const char *device;
-	int err; /* the first; nothing is put after it */
+	int err; /* the first error; nothing is emitted after it */
 	char text[SYSFS_TEXT_MAX];
 };
 
@@ -38,7 +38,7 @@ static void put_text(struct folder *f, const char *name)
 	put(f, SYSFS_FILE, name, f->text);
 }
 
-/** A file of one line; the rest is printf's. */
+/** A file of one line, formatted as by printf. */
 #define put_line(f, name, ...) ((void)snprintf((f)->text, sizeof((f)->text) - 1, __VA_ARGS__), put_text(f, name))
 
 static void put_folder(struct folder *f, const char *name)
@@ -54,7 +54,7 @@ static void put_guid(struct folder *f, const char *name, uint64_t guid)
 
 /* ---- device ------------------------------------------------------------------------------------------ */
 
-/** The CPUs near to the device: all, as it runs on whichever its program does. */
+/** The device's local CPUs: all, because it runs on those of its application. */
 static void put_cpus(struct folder *f)
 {
 	char text[SYSFS_TEXT_MAX / 2];
@@ -132,7 +132,7 @@ static void put_port(struct folder *f, const struct sysfs_live *live)
 	put_line(f, "ports/1/pkeys/0", "0x%04x", FACT_PKEY);
 }
 
-/** Empty entries have no type and no interface: the kernel refuses to read those. */
+/** Empty entries have no type and interface files: the kernel fails reads of these. */
 static void put_gids(struct folder *f, const struct pmd_device *d, const struct sysfs_live *live)
 {
 	static const struct nic_gid empty;
@@ -171,7 +171,7 @@ static void put_counters(struct folder *f, const struct sysfs_live *live)
 #undef HW_COUNTER
 }
 
-/** All that the NIC and its port count, besides the names by which other drivers have the same. */
+/** All counters of the NIC and its port, and aliases under the names that other drivers use. */
 static void put_hw_counters(struct folder *f, const struct sysfs_live *live)
 {
 	put_folder(f, "ports/1/hw_counters");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hooks.h - how a function of the C library is put in front of itself.
+ * hooks.h - macros to interpose functions of the C library.
  *
- * HOOK(int, access, (const char *path, int mode)) defines the exported `access` under another name in C: without the C
- * library's promises to the compiler about its arguments (a NULL path is an error, not undefined), and whatever its
- * headers make of the name. NEXT(access) is the one that programs would have got; it is looked up at the first call.
+ * HOOK(int, access, (const char *path, int mode)) defines the exported `access` under another C name: independent of
+ * the C library's attributes on the arguments (a NULL path is an error, not undefined behavior) and of what its
+ * headers make of the name. NEXT(access) is the interposed function, looked up at the first call.
  */
 #ifndef SYSFS_HOOKS_H
 #define SYSFS_HOOKS_H
@@ -15,7 +15,7 @@
 
 #include "sysfs.h"
 
-/* The forms with 64 in their names differ only where these types do. */
+/* The *64 functions differ from the plain ones only where these types do. */
 _Static_assert(sizeof(long) == 8, "uroce is for 64-bit systems");
 
 #define HOOK(ret, name, args)                                                                                          \
@@ -40,7 +40,8 @@ static inline void *hook_next(void **slot, const char *name)
 
 #define NEXT(name) ((__typeof__(&hook_##name))hook_next(&next_##name, #name))
 
-/** The path to look at for `path`. The buffer lives as long as the function; other paths need none. */
+/** The path to use for `path`: redirected if it may be in the tree. The buffer lives until the calling function
+ *  returns; other paths need none. */
 #define AT(path) (sysfs_match(path) ? sysfs_path((path), alloca(SYSFS_PATH_MAX)) : (path))
 
 #endif

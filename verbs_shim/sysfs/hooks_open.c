@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hooks_open.c - the C library's functions that open files and folders by name, and those that read descriptors: files
- * of ours that change are read anew (live.c). Owns nothing.
+ * hooks_open.c - hooks of the C library's functions that open files and folders by name, and of those that read
+ * descriptors: files with changing content are refreshed first (live.c). Owns nothing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 /* ---- opening ----------------------------------------------------------------------------------------- */
 
-/** Attributes cannot be written to, and nothing can be made beside them. @return the descriptor, or -1 and errno. */
+/** Attributes are read-only, and no files can be created. @return the descriptor, or -1 and errno. */
 static int open_ours(const char *path, const char *at, int flags)
 {
 	int fd;
@@ -31,7 +31,7 @@ static int open_ours(const char *path, const char *at, int flags)
 	return openat(AT_FDCWD, at, flags & ~(O_CREAT | O_EXCL | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY)));
 }
 
-/* The third argument is there only with some flags. Without them its register holds anything, and nobody looks. */
+/* The third argument is passed only with some flags. Otherwise its value is arbitrary and not used. */
 
 HOOK(int, open, (const char *path, int flags, mode_t mode))
 {
@@ -49,7 +49,7 @@ HOOK(int, openat, (int dirfd, const char *path, int flags, mode_t mode))
 }
 HOOK_ALIAS(openat64, openat);
 
-/* What the compiler makes of calls without a mode when it hardens programs. */
+/* Calls without a mode become these in programs built with _FORTIFY_SOURCE. */
 HOOK(int, __open_2, (const char *path, int flags))
 {
 	const char *at = AT(path);
@@ -91,7 +91,7 @@ HOOK(FILE *, freopen, (const char *path, const char *mode, FILE *f))
 {
 	const char *at = AT(path);
 
-	/* Who wants to write finds nothing there. */
+	/* Writing gets the original path, where the file does not exist. */
 	return NEXT(freopen)(mode[0] == 'r' && !strchr(mode, '+') ? at : path, mode, f);
 }
 HOOK_ALIAS(freopen64, freopen);

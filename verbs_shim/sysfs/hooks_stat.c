@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hooks_stat.c - the C library's functions that look at a file by its name. Owns nothing.
+ * hooks_stat.c - hooks of the C library's functions that examine a file by name. Owns nothing.
  *
- * Our character devices are links to one of the kernel's, and are shown as what they stand for: lstat and its like follow
- * them.
+ * Our character devices are links to one of the kernel's but must look like devices: lstat and similar functions
+ * follow the link.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -48,7 +48,7 @@ HOOK(int, statx, (int dirfd, const char *path, int flags, unsigned mask, struct 
 	return NEXT(statx)(dirfd, at, flags, mask, st);
 }
 
-/* What stat was in programs built before glibc 2.33. */
+/* stat in programs built before glibc 2.33. */
 HOOK(int, __xstat, (int version, const char *path, struct stat *st))
 {
 	return NEXT(__xstat)(version, AT(path), st);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * live.c - files whose contents are those of the moment: what lies below ports/ of a device that is open in this process.
+ * live.c - files with current content: those below ports/ of a device that is open in this process.
  *
- * Opening one gives an anonymous file with the text. Programs that watch a counter keep its descriptor and read it again
- * from the start, where sysfs gives them the new value: so the descriptors are remembered, and a read from offset 0 brings
- * the file up to date first. Only read and pread are known to do so; a stream shows what was there when it was opened.
+ * Opening one returns an anonymous file with the text. Applications that watch a counter keep the descriptor and read
+ * it again from the start, where sysfs returns the new value: therefore descriptors are remembered, and a read from
+ * offset 0 updates the file first. Only read and pread do this; a stream shows the content at the time of opening.
  *
- * State: who answers (attach.h), and the table of descriptors given out. A number in it may meanwhile be another file's:
- * the inode tells. Reading takes locks of the engine: not from a signal handler that may have interrupted verbs calls.
+ * State: the source of values (attach.h), and the table of descriptors handed out. A descriptor in it may since have
+ * been reused for another file: device and inode tell. Reading takes locks of the engine: not allowed in a signal
+ * handler that may have interrupted verbs calls.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +57,7 @@ struct search {
 	size_t len;
 };
 
-/** Stops at the file that is looked for. */
+/** A sysfs_emit_fn: copies the text of the file searched for, and stops there. */
 static int search_entry(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	struct search *s = ctx;
@@ -83,7 +84,7 @@ void sysfs_live_world(struct sysfs_world *w)
 	free(live);
 }
 
-/** The present text of a file, by its plain path. @return false: it has none of its own in this process. */
+/** The current text of a file, by its plain path. @return false: it has no live text in this process. */
 static bool live_text(const char *path, char *text, size_t len)
 {
 	const struct uroce_sysfs_source *from = atomic_load(&source);
@@ -109,7 +110,8 @@ static bool live_text(const char *path, char *text, size_t len)
 
 /* ---- descriptors ------------------------------------------------------------------------------------- */
 
-/** Not for ever: in a forked child the holder may not exist. Without the table a file shows what it showed. */
+/** A bounded number of tries: in a forked child the thread that holds the lock may not exist. Without the table
+ *  files are not updated. */
 static bool table_lock(unsigned tries)
 {
 	while (pthread_mutex_trylock(&given.lock) != 0) {
@@ -157,7 +159,7 @@ int sysfs_live_open(const char *path, int flags)
 		errno = saved;
 		return -1;
 	}
-	/* Not the C library's: the engine's own uses of that are wrapped. */
+	/* A bare system call: the engine wraps the C library's function for its own use. */
 	fd = (int)syscall(SYS_memfd_create, "uroce-sysfs", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
 	if (fd >= 0 && pwrite(fd, text, strlen(text), 0) < 0) {
 		close(fd);
@@ -174,7 +176,8 @@ void sysfs_live_refresh(int fd, long offset)
 	char path[SYSFS_OWN_MAX] = "", text[SYSFS_TEXT_MAX];
 	int saved = errno;
 
-	/* Taken: by the code that this signal handler has interrupted, or for a moment by others. */
+	/* Give up if the lock is taken: another thread holds it briefly, or the code that this signal handler
+	 * interrupted. */
 	if (!table_lock(1))
 		return;
 	for (unsigned i = 0; i < SLOTS && !path[0]; i++)
@@ -185,7 +188,7 @@ void sysfs_live_refresh(int fd, long offset)
 	    filesize_is_allowed(strlen(text)) && ftruncate(fd, (off_t)strlen(text)) == 0) {
 		ssize_t n = pwrite(fd, text, strlen(text), 0);
 
-		(void)n; /* a short text ends the number early, which a file in memory does not do */
+		(void)n; /* a short write would cut the number off, but does not happen in a memory file */
 	}
 	errno = saved;
 }

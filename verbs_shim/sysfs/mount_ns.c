@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mount_ns.c - uroce-mount-ns COMMAND...: runs a command in a mount namespace in which our files of /sys/class and
- * /dev/infiniband are really there. For programs that hooks in the C library do not reach.
+ * /dev/infiniband really exist. For programs that bypass the hooks in the C library.
  *
- * /sys/class becomes a small file system in memory: our folders, and every folder of the kernel's, bound to where it was.
- * /dev/infiniband is covered likewise, where it exists; elsewhere it cannot be made without changing /dev for all. All is
- * gone with the last process of the namespace. As an ordinary user this takes a user namespace, too, in which the command
- * keeps its user and group and has no privileges. The files show devices at rest: nobody updates the counters.
+ * /sys/class becomes a small tmpfs: our folders, and all of the kernel's folders, bind-mounted where they were.
+ * /dev/infiniband is covered likewise if it exists; creating it would change /dev for all processes. Everything
+ * disappears with the last process of the namespace. An ordinary user also needs a user namespace, in which the
+ * command keeps its user and group and has no privileges. The files show idle devices: the counters are not updated.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 #define SYS_CLASS "/sys/class"
 
 struct covered {
-	int class_fd, dev_fd; /* what /sys/class and /dev/infiniband were; -1: there was none */
+	int class_fd, dev_fd; /* the original /sys/class and /dev/infiniband; -1: none */
 };
 
 #define die(...) (fprintf(stderr, "uroce-mount-ns: " __VA_ARGS__), fputc('\n', stderr), exit(1))
@@ -77,7 +77,7 @@ static void cover(const char *path)
 		die("cannot mount over %s: %s", path, strerror(errno));
 }
 
-/** The kernel's folders, but for those that the tree merges ours into. */
+/** Bind-mount the kernel's folders, except those that the tree merges with ours. */
 static void keep_classes(int class_fd, const struct sysfs_names *names)
 {
 	char path[SYSFS_OWN_MAX];
@@ -96,7 +96,8 @@ static void keep_classes(int class_fd, const struct sysfs_names *names)
 	}
 }
 
-/** An entry of the kernel's in a covered folder: a link that leads elsewhere can be made again, others are bound. */
+/** Restore an entry of the kernel's in a covered folder: recreate a link that leads elsewhere, bind-mount anything
+ *  else. */
 static int keep_foreign(const struct covered *was, const char *path, const char *place)
 {
 	const char *dev = sysfs_class_paths[SYSFS_DEV];
@@ -127,7 +128,7 @@ static int keep_foreign(const struct covered *was, const char *path, const char 
 	return 0;
 }
 
-/** A sysfs_emit_fn: every entry to where it belongs. */
+/** A sysfs_emit_fn: puts every entry in its place. */
 static int place_entry(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	const struct covered *was = ctx;
@@ -165,7 +166,7 @@ static void mount_tree(const struct sysfs_world *w)
 		die("cannot write the files: %s", strerror(-err));
 }
 
-/** The hooks may have been preloaded into this very program. */
+/** Bypass the hooks, which may be preloaded into this program too. */
 static void see_the_kernel(void)
 {
 	void (*bypass)(int) = (void (*)(int))dlsym(RTLD_DEFAULT, "uroce_sysfs_bypass");
@@ -186,7 +187,7 @@ int main(int argc, char **argv)
 	err = sysfs_world_read(&world);
 	if (err)
 		die("there are no devices to show; see UROCE_DEVICES");
-	/* A container's root may lack the right, and is an ordinary user then. */
+	/* A container's root may lack the privilege: treat it as an ordinary user then. */
 	if (geteuid() != 0 || unshare(CLONE_NEWNS))
 		enter_user_namespace();
 	mount_tree(&world);

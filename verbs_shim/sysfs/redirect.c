@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * redirect.c - which paths are ours, and where they lie.
+ * redirect.c - which paths belong to the tree, and where they are.
  *
- * State: what this process knows of the tree, published whole through one atomic pointer. There is no lock: several
- * threads may look at once, in a forked child or not, and what they find is the same. What the devices are is looked
- * at again when it is older than a second; addresses come and go. States that were replaced are kept, because others
- * may be reading them; there is one more for every change of the devices.
+ * State: this process's view of the tree, published as a whole through one atomic pointer. There is no lock: several
+ * threads, also in a forked child, may examine the devices at once and find the same. The devices are examined again
+ * after a second, because addresses come and go. Replaced states are never freed, because other threads may still read
+ * them; each change of the devices adds one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,10 +25,10 @@
 struct state {
 	uint64_t hash;
 	struct sysfs_store store;
-	size_t len;	    /* of own */
-	char *own;	    /* our entries of the class folders: paths, each with its final 0 */
-	size_t room;	    /* of own */
-	struct state *next; /* replaced before this one */
+	size_t len;	    /* of `own` */
+	char *own;	    /* our entries of the class folders: zero-terminated paths, one after another */
+	size_t room;	    /* of `own` */
+	struct state *next; /* list of replaced states */
 };
 
 static struct state *_Atomic current, *_Atomic replaced;
@@ -42,7 +42,7 @@ __attribute__((visibility("default"))) void uroce_sysfs_bypass(int change)
 
 /* ---- matching ---------------------------------------------------------------------------------------- */
 
-/** Past slashes and "." components, of which the kernel takes no notice either. */
+/** Skip slashes and "." components, as the kernel does. */
 static const char *skip_slashes(const char *p)
 {
 	while (p[0] == '/' || (p[0] == '.' && (p[1] == '/' || !p[1])))
@@ -50,7 +50,7 @@ static const char *skip_slashes(const char *p)
 	return p;
 }
 
-/** What follows `pattern`, an absolute path, in `p`; NULL when it is not there. */
+/** The rest of `p` behind `pattern`, an absolute path; NULL: it does not begin with it. */
 static const char *follow(const char *p, const char *pattern)
 {
 	while (*pattern) {
@@ -80,7 +80,7 @@ bool sysfs_match_slow(const char *p)
 {
 	const char *rest;
 
-	/* Other files of /sys and /dev end here, after a few characters. */
+	/* Other files of /sys and /dev are rejected here after a few characters. */
 	if (!(rest = follow(p, "/sys/class")) && !(rest = follow(p, "/dev")))
 		return false;
 	return !strncmp(skip_slashes(rest), "infiniband", 10) && class_of(p, &rest) >= 0;
@@ -110,7 +110,7 @@ bool sysfs_path_plain(const char *path, char *out, size_t len)
 
 /* ---- state ------------------------------------------------------------------------------------------- */
 
-/** Takes note of our entries of class folders. */
+/** A sysfs_emit_fn: records our entries of class folders. */
 static int note_own(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	struct state *s = ctx;
@@ -157,7 +157,7 @@ static struct state *state_new(const struct sysfs_world *w, uint64_t hash)
 	return s;
 }
 
-/** Whether the tree is still where it was, and readable. Not when somebody has tidied up, or after a setuid. */
+/** Whether the tree still exists and is readable. Not so after a cleanup of the folder, or after a setuid. */
 static bool state_is_good(const struct state *s)
 {
 	int fd = open(s->store.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -177,7 +177,7 @@ static void state_free(struct state *s)
 	free(s);
 }
 
-/** From now on it is `s`, unless another thread has looked at the same time. @return what it is. */
+/** Make `s` the current state, unless another thread was faster. @return the current state. */
 static struct state *state_replace(struct state *old, struct state *s)
 {
 	if (!atomic_compare_exchange_strong(&current, &old, s)) {
@@ -226,7 +226,7 @@ static struct state *state_get(void)
 	struct state *s;
 	int cancel;
 
-	/* Not every function that takes a path is a cancellation point. */
+	/* The interposed function may not be a cancellation point, but examining the devices is. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	sysfs_bypass++;
 	s = state_look();
@@ -238,7 +238,7 @@ static struct state *state_get(void)
 
 /* ---- paths ------------------------------------------------------------------------------------------- */
 
-/** Whether a path is that of a class folder, or leads to an entry of ours. */
+/** Whether a path is a class folder, or at or below an entry of ours. */
 static bool is_own(const struct state *s, int class, const char *rest)
 {
 	const char *entry = skip_slashes(rest);

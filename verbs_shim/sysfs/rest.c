@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rest.c - how a device is that this process has not opened: as its daemon says (pmd/uroced/uroced.h), which lives as long as
- * anybody has it open; else it has its one address. Owns nothing. No counters: those are the functions' own.
+ * rest.c - the state of a device that is not open in this process: as reported by its daemon (pmd/uroced/uroced.h),
+ * which runs while any process has the device open; otherwise only its one address. Without counters, which each
+ * function keeps for itself. Owns nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #define ANSWER_MS  250
 #define STATUS_MAX 65536
 
-/** What the daemon answers to "status", until it ends or is longer than anything that is looked for here. */
+/** The daemon's answer to "status", cut off at STATUS_MAX. */
 static bool status_read(int fd, char *text)
 {
 	static const char command[] = "status";
@@ -41,7 +42,7 @@ static bool status_read(int fd, char *text)
 	return len > 0;
 }
 
-/** The table and the port's state out of the daemon's JSON. */
+/** Extract the GID table and the port's state from the daemon's JSON. */
 static void status_take(const char *text, bool whole_table, struct sysfs_live *live)
 {
 	const char *p = strstr(text, "\"gids\": ["), *end = p ? strchr(p, ']') : NULL;
@@ -76,7 +77,7 @@ void sysfs_rest_read(const struct pmd_device *d, struct sysfs_live *live)
 	pmd_name_daemon(&d->gid, &name);
 	fd = proto_connect(&name);
 	text = fd >= 0 ? malloc(STATUS_MAX) : NULL;
-	/* A function that asked for its one address sees no other (proto_join). */
+	/* A function that requested only its one address sees no other (proto_join). */
 	if (text && status_read(fd, text))
 		status_take(text, d->follow != PROTO_FOLLOW_NONE, live);
 	free(text);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * store.c - the tree as a folder on disk, one for all processes of a user that see the same devices.
+ * store.c - the tree as a folder on disk, shared by all processes of a user that see the same devices.
  *
  *   XDG_RUNTIME_DIR/uroce, or /tmp/uroce-UID, or /dev/shm/uroce-UID       mode 0700
- *       tree-<hash of all that it says>/sys/class/..., dev/infiniband/...   written once, never changed
- *       new-<pid>-<number>, old-<pid>-<number>                               being written, being removed
+ *       tree-<hash of its whole content>/sys/class/..., dev/infiniband/...  written once, never changed
+ *       new-<pid>-<number>, old-<pid>-<number>                              being written, being removed
  *
- * A tree appears under its name by a rename, whole. Each process that uses one holds a shared flock on its folder, which
- * ends with the process however that ends; who writes a new tree removes all those that nobody holds. So at most what
- * was written last stays behind. Nothing waits for anybody.
+ * A finished tree gets its name by a rename. Each process that uses one holds a shared flock on its folder, which is
+ * released however the process ends; a process that writes a new tree removes all those that are not locked. So at
+ * most the last one written stays behind. No process waits for another.
  *
- * mkdirat, not mkdir: in the preload library that is the engine's own (pmd/dpdk/eal_host.c).
+ * mkdirat, not mkdir: in the preload library mkdir is the engine's own (pmd/dpdk/eal_host.c).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include "filesize.h"
 #include "sysfs.h"
 
-#define FD_HIGH 700 /* descriptors below are the program's */
+#define FD_HIGH 700 /* lower descriptors are left to the application */
 #define TRIES	32
 
 /* ---- writing ----------------------------------------------------------------------------------------- */
@@ -84,7 +84,7 @@ uint64_t sysfs_store_hash(const struct sysfs_world *w)
 
 /* ---- the folder of all trees ------------------------------------------------------------------------- */
 
-/** Whether a folder is ours alone: made now, or found. */
+/** Create a folder, or check that an existing one belongs to this user alone. */
 static bool base_try(const char *path)
 {
 	struct stat st;
@@ -107,7 +107,7 @@ static int base_find(char *base, size_t len)
 			return 0;
 	}
 	for (unsigned i = 0; i < 2 * 4; i++) {
-		/* Somebody else may have taken the plain name. */
+		/* Another user may have taken the plain name. */
 		snprintf(base, len, i % 4 ? "%s/uroce-%u.%u" : "%s/uroce-%u", places[i / 4], (unsigned)geteuid(),
 			 i % 4);
 		if (base_try(base))
@@ -118,7 +118,7 @@ static int base_find(char *base, size_t len)
 
 /* ---- locks ------------------------------------------------------------------------------------------- */
 
-/** Take part in a tree. @return 0; -ENOENT: it is not there, or about to go. */
+/** Lock a tree for use. @return 0; -ENOENT: it does not exist, or is being removed; another negative errno. */
 static int store_hold(const char *root, struct sysfs_store *out)
 {
 	struct stat held, there;
@@ -132,7 +132,8 @@ static int store_hold(const char *root, struct sysfs_store *out)
 		close(fd);
 		return -ENOENT;
 	}
-	high = fcntl(fd, F_DUPFD_CLOEXEC, FD_HIGH); /* the lock is of the open file, which both share */
+	high = fcntl(fd, F_DUPFD_CLOEXEC,
+		     FD_HIGH); /* the lock belongs to the open file, which both descriptors share */
 	if (high >= 0) {
 		close(fd);
 		fd = high;
@@ -147,7 +148,7 @@ void sysfs_store_close(const struct sysfs_store *store)
 {
 	struct stat st;
 
-	/* A program that closes descriptors by the hundred may have closed ours, and have others under its number. */
+	/* An application that closes descriptors in bulk may have closed ours and reused its number. */
 	if (!fstat(store->lock_fd, &st) && S_ISDIR(st.st_mode) && st.st_ino == store->lock_ino)
 		close(store->lock_fd);
 }
@@ -193,7 +194,7 @@ static void collect_one(const char *base, const char *name)
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return;
-	/* Once renamed nobody finds it any more; who found it just before sees our lock. */
+	/* Once renamed it cannot be found; a process that found it just before sees our lock. */
 	name_unique(away, sizeof(away), base, "old");
 	if (!flock(fd, LOCK_EX | LOCK_NB) && !rename(path, away))
 		remove_all(AT_FDCWD, away);
@@ -215,7 +216,8 @@ static void collect(const char *base)
 
 /* ---- making ------------------------------------------------------------------------------------------ */
 
-/** Write the tree beside its place and move it there. @return 0; -EAGAIN: somebody was faster, or removed it. */
+/** Write the tree under a temporary name and rename it. @return 0; -EAGAIN: another process was faster, or removed
+ *  it; another negative errno. */
 static int store_make(const struct sysfs_world *w, const char *base, const char *root, struct sysfs_store *out)
 {
 	char fresh[SYSFS_OWN_MAX];
@@ -223,7 +225,7 @@ static int store_make(const struct sysfs_world *w, const char *base, const char 
 
 	name_unique(fresh, sizeof(fresh), base, "new");
 	if (mkdirat(AT_FDCWD, fresh, 0755))
-		return errno == EEXIST ? -EAGAIN : -errno; /* in another container somebody may have our number */
+		return errno == EEXIST ? -EAGAIN : -errno; /* a process in another container may have our pid */
 	err = store_hold(fresh, out);
 	if (err)
 		return err == -ENOENT ? -EAGAIN : err;
