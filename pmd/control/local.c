@@ -145,13 +145,14 @@ int pmd_local_open(struct pmd_control *control, struct pmd_local **out)
 			local->watch.fd = -1;
 		}
 	}
-	if (rc == 0 || rc == -EOPNOTSUPP)
-		rc = look(local);    /* after opening the socket: no change is missed */
-	if (rc == 0 || !is_lack(rc)) /* else, e.g. in a sandbox without netlink, only loopback is known */
-		*out = local;
-	else
+	if (!is_lack(rc)) /* else, e.g. in a sandbox without netlink, changes are not seen, or only loopback is known */
+		rc = look(local); /* after opening the socket: no change is missed */
+	if (is_lack(rc)) {
 		pmd_local_close(local);
-	return *out ? 0 : rc;
+		return rc;
+	}
+	*out = local;
+	return 0;
 }
 
 void pmd_local_abandon(struct pmd_local *local)
