@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ctl.h - the simulator of the control plane: daemons, functions, hostile clients in a virtual kernel (vk.h), and oracles.
+ * ctl.h - the simulator of the control plane: daemons, functions, hostile clients in a virtual kernel (vk.h), and
+ * oracles.
  *
  *   daemon.c    runs the real daemon in a virtual process
  *   function.c  a function: the real control side, services, links and UDP port, with the engine's loop around them
- *   hostile.c   processes that talk to them as nobody should
- *   oracle.c    what must hold at any time, and once all is calm
+ *   hostile.c   processes that abuse their protocols
+ *   oracle.c    invariants: at any time, and once calm
  *   run.c       one run: chaos, calm, end
- *   options.def what a run is made of
+ *   options.def parameters of a run
  */
 #ifndef CONTROL_CTL_H
 #define CONTROL_CTL_H
@@ -18,12 +19,12 @@
 #include "port_udp.h"
 #include "vk.h"
 
-#define CTL_FUNCTIONS 256 /* of a run, in all */
+#define CTL_FUNCTIONS 256 /* total per run */
 #define CTL_DAEMONS   256
 #define CTL_SERVICES  16
 #define CTL_COMMANDS  8
 
-/** What a program opens. */
+/** A device that a program opens. */
 struct ctl_open {
 	const char *address;
 	uint32_t follow;
@@ -40,23 +41,23 @@ struct ctl_daemon {
 	struct vk_proc *proc;
 	char device[200], iface[16], allow[32];
 	bool stay, ready, ended;
-	char said[300];	  /* on stderr */
-	struct daemon *d; /* its memory, while it runs */
-	uint64_t stale;	  /* keepers that it did not use: the sockets of a killed daemon were not all in them */
+	char said[300];	  /* last message on stderr */
+	struct daemon *d; /* its state, while it runs */
+	uint64_t stale;	  /* keepers it discarded: they lacked some sockets of the killed daemon */
 };
 
-/** Start one, as by hand. `device` and `iface` may be "". */
+/** Start a daemon with these options. `device` and `iface` may be "". */
 struct ctl_daemon *ctl_daemon_start(const struct vk_identity *who, const char *device, const char *iface, bool stay);
 struct ctl_daemon *ctl_daemon_of(const struct vk_proc *p);
 extern struct ctl_daemon ctl_daemons[CTL_DAEMONS];
 extern unsigned ctl_n_daemons;
-extern bool ctl_keeper_failed; /* some daemon could not keep its sockets for the next one, and said so */
-/** Functions and clients that the daemon has now, by its own word. For oracles. */
+extern bool ctl_keeper_failed; /* some daemon could not keep its sockets for its successor, and reported it */
+/** Functions and clients that the daemon counts now. For oracles. */
 unsigned ctl_daemon_clients(const struct ctl_daemon *d);
-/** Sockets that it knows of, of all addresses. */
+/** Sockets the daemon knows of, over all addresses. */
 unsigned ctl_daemon_sockets(const struct ctl_daemon *d);
 bool ctl_daemon_stays(const struct ctl_daemon *d);
-/** From now on it is known when daemons are ready. */
+/** Install the hook that learns when daemons are ready; resets daemon and oracle state. */
 void ctl_daemons_begin(void);
 
 /* ---- functions -------------------------------------------------------------------------------------------- */
@@ -81,12 +82,12 @@ struct ctl_function {
 		uint32_t arg;
 	} commands[CTL_COMMANDS];
 	unsigned n_commands, next_command;
-	uint16_t services[CTL_SERVICES]; /* that it has opened, and the daemon has acknowledged */
+	uint16_t services[CTL_SERVICES]; /* opened, and acknowledged by the daemon */
 	unsigned n_services;
-	uint64_t datagrams, strange; /* received; for services that are not its own */
+	uint64_t datagrams, strange; /* received; of these, for service QPNs */
 	uint32_t random;
 	unsigned netns;
-	bool left_behind; /* it was stopped when its interface's next daemon began under another name */
+	bool left_behind; /* stopped when its interface's next daemon started under another name */
 };
 
 extern struct ctl_function *ctl_functions[CTL_FUNCTIONS];
@@ -94,49 +95,49 @@ extern unsigned ctl_n_functions;
 
 struct ctl_function *ctl_function_start(const struct vk_identity *who, const struct ctl_open *open);
 bool ctl_function_order(struct ctl_function *f, enum ctl_command what, const struct nic_gid *gid, uint32_t arg);
-/** It is a function, and its process lives. */
+/** It has joined, and its process is alive. */
 static inline bool ctl_is_live(const struct ctl_function *f)
 {
 	return f->state == CTL_LIVE && !vk_is_ending(f->proc);
 }
 void ctl_functions_free(void);
 
-/** Nobody can help it: the next daemon of its interface does not know of it. */
+/** No daemon can take it back: the next daemon of its interface does not know of it. */
 bool ctl_is_orphan(const struct ctl_function *f);
 
 /* ---- hostile processes ------------------------------------------------------------------------------------ */
 
-/** What one does, as bits. */
+/** What a hostile process does, as bits. */
 enum ctl_hostility {
 	CTL_FLOODS = 1,	     /* connects a few hundred times */
-	CTL_SKEW = 2,	     /* speaks other versions */
-	CTL_GARBAGE = 4,     /* says what makes no sense */
-	CTL_DESCRIPTORS = 8, /* with descriptors */
+	CTL_SKEW = 2,	     /* sends other protocol versions */
+	CTL_GARBAGE = 4,     /* sends malformed messages */
+	CTL_DESCRIPTORS = 8, /* attaches descriptors */
 	CTL_DEAF = 16,	     /* does not read */
 };
 struct vk_proc *ctl_hostile_start(const struct vk_identity *who, unsigned how, uint64_t seed);
-/** A tool: says a command to the daemon of the address and waits for the answer. */
+/** A tool: sends a command to the daemon of the address and waits for the answer. */
 struct vk_proc *ctl_tool_start(const struct vk_identity *who, const struct nic_gid *gid, const char *command);
 
 /* ---- oracles ---------------------------------------------------------------------------------------------- */
 
-/** An oracle is violated: said once, with seed and options. */
+/** Report a violated oracle with seed and options; only the first per run is reported. */
 void ctl_fail(const char *oracle, const char *format, ...) __attribute__((format(printf, 2, 3)));
 extern bool ctl_failed;
-/** The kernel does not take a program for all services. */
+/** The kernel refuses a BPF program that covers all services. */
 extern bool ctl_program_is_short;
 
-/** At any time. */
+/** Invariants that hold at any time. */
 void ctl_check(void);
-/** Another run begins. */
+/** Reset for a new run. */
 void ctl_check_begin(void);
-/** All faults have stopped a while ago. */
+/** Invariants that hold some time after all faults have stopped. */
 void ctl_check_calm(void);
-/** A live function knows all its descriptors. */
+/** A live function accounts for all its descriptors. */
 void ctl_check_descriptors(const struct ctl_function *f);
-/** A function has got a datagram. */
+/** A function received a datagram. */
 void ctl_check_datagram(struct ctl_function *f, const struct nic_gid *socket, const struct vk_datagram *d);
-/** It has closed its device, and its process is about to end. */
+/** The function has closed its device (or was refused), and its process is about to end. */
 void ctl_check_closed(const struct ctl_function *f);
 
 /* ---- runs ------------------------------------------------------------------------------------------------- */
@@ -146,7 +147,7 @@ struct ctl_stats {
 		messages, keepers, stale, virtual_ms;
 };
 
-/** @return whether no oracle was violated. */
+/** @return true if no oracle was violated. */
 bool ctl_run(const struct ctl_opts *opts, bool verbose, struct ctl_stats *stats, uint64_t *hash);
 extern bool ctl_verbose;
 void ctl_log(const char *format, ...) __attribute__((format(printf, 1, 2)));

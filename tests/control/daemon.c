@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* daemon.c - the real daemon in a virtual process; all of it but its options and its way into the background. */
+/* daemon.c - the real daemon in a virtual process, except option parsing and daemonizing. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 static void daemon_says(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What it says on stderr goes to who has started it. */
+/* Its stderr messages go to the process that started it. */
 #define fprintf(to, ...) daemon_says(__VA_ARGS__)
 #define main		 uroced_main
 int uroced_main(int argc, char **argv);
@@ -105,7 +105,7 @@ bool ctl_daemon_stays(const struct ctl_daemon *it)
 	return it->d->stay;
 }
 
-/** Functions that a daemon of an interface cannot know of: they are stopped, and the address that names them has gone. */
+/** Mark functions that an interface's daemon cannot know of: stopped, and their naming address is gone. */
 static void leave_behind(const struct ctl_daemon *it)
 {
 	struct nic_gid naming[NIC_GID_TABLE_LEN];
@@ -113,7 +113,8 @@ static void leave_behind(const struct ctl_daemon *it)
 
 	for (unsigned i = 0; i < ctl_n_functions; i++) {
 		struct ctl_function *f = ctl_functions[i];
-		bool named = f->key.raw[12] == 127 || pmd_gid_equal(&f->key, &it->d->key); /* lo's has another daemon */
+		bool named = f->key.raw[12] == 127 ||
+			     pmd_gid_equal(&f->key, &it->d->key); /* loopback devices have another daemon */
 
 		for (unsigned k = 0; k < n; k++)
 			named |= pmd_gid_equal(&f->key, &naming[k]);
@@ -148,11 +149,11 @@ void ctl_daemons_begin(void)
 	ctl_check_begin();
 }
 
-/* ---- as spawn.c ------------------------------------------------------------------------------------------- */
+/* ---- in place of spawn.c ---------------------------------------------------------------------------------- */
 
 #define READY_NS (15 * VK_S)
 
-/** What spawn.c learns from the pipe that is the daemon's stderr: that it is ready, why it is not, or nothing. */
+/** Start a daemon and wait for its outcome, which spawn.c reads from its stderr: ready, an error, or silence. */
 int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 {
 	char address[PMD_GID_TEXT] = "";
@@ -178,7 +179,7 @@ int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 		return -EAGAIN;
 	}
 	while (!it->ready && !it->ended && !vk_is_ending(it->proc)) {
-		/* The end of a process that is killed wakes nobody. */
+		/* A killed process wakes no waiter: poll. */
 		vk_wait(it, vk_now_ns() + 5 * VK_MS);
 		if (vk_now_ns() > end_ns) {
 			snprintf(err, err_len,

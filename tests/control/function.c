@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * function.c - a function in a virtual process: joins as pmd_open does, serves as the engine's thread does, and does what
- * the run orders. Control side, services, links, tools, NIC and UDP port are the real ones; here is what is left of the
- * engine: its lock, its loop, its opening and closing.
+ * function.c - a function in a virtual process: joins like pmd_open, serves like the engine's thread, and executes
+ * the run's orders. Control side, services, links, tools, NIC and UDP port are the real ones; this file replaces the
+ * rest of the engine: its lock, its loop, opening and closing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,12 +24,12 @@
 struct ctl_function *ctl_functions[CTL_FUNCTIONS];
 unsigned ctl_n_functions;
 
-/* ---- what is left of the engine --------------------------------------------------------------------------- */
+/* ---- the engine's stand-ins ------------------------------------------------------------------------------- */
 
 struct pmd_clock pmd_clock;
 _Thread_local uint64_t pmd_clock_last_ns;
 
-/** In place of the engine's clock: each seed begins at another time, which may be before the last one's. */
+/** Replaces the engine's clock: virtual time may go back when the next seed starts. */
 uint64_t pmd_clock_slow(struct pmd_clock *c)
 {
 	(void)c;
@@ -320,7 +320,7 @@ static void do_route(struct ctl_function *f, const struct nic_gid *gid, uint32_t
 	ctl_stats.links += path != 0;
 }
 
-/** As the handler of fork does in the child. */
+/** What the fork handler does in the child. */
 static void fork_child(void *arg)
 {
 	struct ctl_function *f = arg;

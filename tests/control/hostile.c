@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostile.c - processes that connect to daemons, functions and services and say what nobody should: other versions, garbage,
- * with descriptors, too many at a time, without reading. And tools, which are polite.
+ * hostile.c - processes that connect to daemons, functions and services and abuse the protocol: other versions,
+ * garbage, unexpected descriptors, too many connections, no reading. Also well-behaved tools.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ struct hostile {
 	int toys[6]; /* descriptors to send along */
 };
 
-/* ---- what it says ----------------------------------------------------------------------------------------- */
+/* ---- messages --------------------------------------------------------------------------------------------- */
 
 static size_t body_of(struct hostile *h, unsigned type, uint8_t *body, size_t room)
 {
@@ -77,7 +77,7 @@ static size_t body_of(struct hostile *h, unsigned type, uint8_t *body, size_t ro
 
 static void says(struct hostile *h, int fd)
 {
-	/* Not "stay" and "leave", which the user of a device may say; nor PROTO_ADOPT, which the daemon's may. */
+	/* Excluded: "stay" and "leave" (allowed to the device's user), PROTO_ADOPT (allowed to the daemon's user). */
 	static const unsigned types[] = {PROTO_JOIN,
 					 PROTO_JOIN,
 					 PROTO_WHOIS,
@@ -125,7 +125,7 @@ static void says(struct hostile *h, int fd)
 	syscall(SYS_sendmsg, fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* ---- what it does ----------------------------------------------------------------------------------------- */
+/* ---- actions ---------------------------------------------------------------------------------------------- */
 
 static void connects(struct hostile *h)
 {
@@ -210,11 +210,11 @@ static void hostile_main(void *arg)
 	}
 	for (unsigned i = 0; i < MOVES; i++)
 		moves(h);
-	if (rng_chance(&h->rng, 500)) /* what it has open stays so */
+	if (rng_chance(&h->rng, 500)) /* keep its descriptors open */
 		vk_sleep(rng_below(&h->rng, 8 * VK_S));
 }
 
-/* What it needs goes with its process. */
+/* Its state is allocated by its process, and freed with it. */
 static void hostile_first(void *arg)
 {
 	struct hostile *from = arg, *h = malloc(sizeof(*h));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.c - uroce_control: runs simulations of the control plane, one a seed, and says which violate an oracle.
+ * main.c - uroce_control: runs simulations of the control plane, one per seed, and reports violated oracles.
  *
  *   uroce_control --seed FIRST --seeds N [--verbose] [--stop] [--NAME=VALUE ...]
  *
- * Exit status: 0 all passed, 1 an oracle was violated, 2 usage. One in 64 seeds is run twice: both runs must be the same.
- * A run that crashes, or goes on for ever, names its seed as well.
+ * Exit status: 0 all passed, 1 an oracle was violated, 2 usage. One in 64 seeds is run twice: both runs must be the
+ * same. A run that crashes or hangs reports its seed as well.
  */
 #include <errno.h>
 #include <signal.h>
@@ -15,8 +15,8 @@
 
 #include "ctl.h"
 
-#define PATIENCE_S   120 /* real time, of one seed */
-#define KEEPERS_MANY 50	 /* enough to tell from how many a daemon has its sockets back */
+#define PATIENCE_S   120 /* real time limit of one seed */
+#define KEEPERS_MANY 50	 /* enough keepers to judge the share that is useless */
 
 struct arguments {
 	uint64_t first, count;
@@ -82,7 +82,8 @@ static bool parse_one(struct arguments *a, char **argv, int *i)
 	return true;
 }
 
-/** A crash, or a loop without a system call: say where. Nothing can be saved, so anything may be called. */
+/** A crash, or a loop without a system call: report the seed. The process ends anyway, so calls need not be
+ *  async-signal-safe. */
 static void on_signal(int signal_number)
 {
 	printf("VIOLATION of %s, seed %llu\noptions: ", signal_number == SIGALRM ? "liveness" : "life",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* options.h - what a run of the control plane is made of: the seed chooses, the command line may override by name. */
+/* options.h - parameters of a control-plane run: chosen by the seed, overridable by name on the command line. */
 #ifndef CONTROL_OPTIONS_H
 #define CONTROL_OPTIONS_H
 
@@ -27,7 +27,7 @@ struct ctl_overrides {
 };
 
 void ctl_opts_choose(struct ctl_opts *opts, uint64_t seed, const struct ctl_overrides *overrides);
-/** -1: there is none of this name. */
+/** @return index of the option, or -1 if the name is unknown. */
 int ctl_opts_find(const char *name);
 void ctl_opts_help(FILE *to);
 void ctl_opts_print(FILE *to, const struct ctl_opts *opts);

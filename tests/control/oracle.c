@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * oracle.c - what must hold.
+ * oracle.c - invariants of the control plane.
  *
- * At any time: two functions of a device have different numbers; what comes for a function comes to no other one; who joins
- * is in, or has been told why not, within bounded time; nobody dies but who is killed; nobody spins.
+ * At any time: two functions of a device have different numbers; packets for a function reach no other function; a join
+ * succeeds, or fails with a reason, within bounded time; processes die only if killed; no process spins.
  *
- * When all is calm: every function has the one daemon of its device, by all its addresses; what comes for it, and for the
- * ports that it serves, comes to it; nobody has a descriptor too many; links have two ends.
+ * When all is calm: every function is connected to the one daemon of its device, under all its addresses; it receives
+ * the packets for it and for the ports that it serves; no process leaks descriptors; links have two ends.
  *
  * Owns: whether an oracle has been violated.
  */
@@ -18,7 +18,7 @@
 #include "links_priv.h"
 #include "nic_rdm.h"
 
-#define JOIN_NS (90 * VK_S) /* of a function that nobody stops; see control_join.c */
+#define JOIN_NS (90 * VK_S) /* limit for a function that is not stopped; see control_join.c */
 
 bool ctl_failed, ctl_program_is_short;
 
@@ -39,8 +39,7 @@ static bool same_device(const struct ctl_function *a, const struct ctl_function 
 	return a->netns == b->netns && pmd_gid_equal(&a->key, &b->key);
 }
 
-/** Sockets that did not fit the keeper are lost with the daemon: what was said of them is void then, and `uroce status` says so
- *  before. */
+/** Sockets that did not fit the keeper are lost with the daemon (`uroce status` warns of it); steering is void then. */
 static bool keeper_may_miss(void)
 {
 	return vk_too_many() != 0 || ctl_keeper_failed;
@@ -63,7 +62,7 @@ static void check_numbers(void)
 	}
 }
 
-/** Nobody has the socket by which another one is reached. */
+/** No function holds the socket to which another function's packets are steered. */
 static void check_steering(void)
 {
 	if (keeper_may_miss())
@@ -112,7 +111,7 @@ static void check_deaths(void)
 	}
 }
 
-/** What processes had called when they were looked at last. */
+/** System call counts at the last check. */
 static uint64_t last_ns;
 static struct {
 	pid_t pid;
@@ -125,7 +124,7 @@ void ctl_check_begin(void)
 	memset(before, 0, sizeof(before));
 }
 
-/** System calls in a second, while others call as well. */
+/** Limit on a process's system calls per second. */
 static void check_spinning(void)
 {
 	if (vk_now_ns() - last_ns < VK_S)
@@ -170,7 +169,7 @@ void ctl_check_datagram(struct ctl_function *f, const struct nic_gid *socket, co
 			 (unsigned long long)((f->began_ns - d->sent_ns) / VK_MS));
 }
 
-/** Called by its own process. */
+/** Called in the function's own process. */
 void ctl_check_closed(const struct ctl_function *f)
 {
 	if (vk_descriptors(f->proc) != 0) {
@@ -183,7 +182,7 @@ void ctl_check_closed(const struct ctl_function *f)
 			 vk_allocated(f->proc));
 }
 
-/* ---- calm ------------------------------------------------------------------------------------------------- */
+/* ---- when calm -------------------------------------------------------------------------------------------- */
 
 /** The daemon that listens under the name of an address. */
 static struct ctl_daemon *daemon_of(unsigned netns, const struct nic_gid *gid)
@@ -206,9 +205,9 @@ static struct ctl_daemon *daemon_of(unsigned netns, const struct nic_gid *gid)
 	return NULL;
 }
 
-/** It had lost all its addresses when its daemon died, or could not be asked for them and the interface does not have the one that
- *  named the device any more: for the next daemon of the interface it is another device. Or another user took the name of the
- *  device while its daemon was dead. */
+/** The function had lost all its addresses when its daemon died; or it could not be asked for them and the interface
+ *  lost the one that named the device, so the next daemon of the interface serves another device. Or another user took
+ *  the name of the device while its daemon was dead. */
 bool ctl_is_orphan(const struct ctl_function *f)
 {
 	const struct ctl_daemon *d = daemon_of(f->netns, &f->key);
@@ -246,7 +245,7 @@ static void check_has_daemon(const struct ctl_function *f)
 	}
 }
 
-/** The address was gone from the interface for a while, and then a device of its own had it first. */
+/** The address left the interface for a while, and a separate device took it first. */
 static bool is_taken(const struct ctl_function *f)
 {
 	const struct ctl_daemon *other = daemon_of(f->netns, &f->e.device.gid);
@@ -268,7 +267,7 @@ static void check_is_reached(const struct ctl_function *f)
 		if (!own || vk_udp_choose(f->netns, &gid, f->number << 16) != own)
 			ctl_fail("reached", "what is for function %u (number %u) by entry %u does not come to it%s",
 				 f->index, f->number, i, own ? "" : ": it has no socket");
-		/* Where the program has no room for all, some come to functions that hand them on. */
+		/* If the program cannot cover all services, other functions receive some packets and forward them. */
 		for (unsigned s = 0; own && !ctl_program_is_short && s < f->n_services; s++)
 			if (vk_udp_choose(f->netns, &gid, NIC_SERVICE_QPN + f->services[s]) != own)
 				ctl_fail("service", "what is for port %u does not come to function %u", f->services[s],
@@ -278,7 +277,7 @@ static void check_is_reached(const struct ctl_function *f)
 		ctl_fail("reached", "function %u has no address", f->index);
 }
 
-/** Descriptors of a function, by what it knows. */
+/** Number of descriptors that the function accounts for. */
 static unsigned expected_of(const struct ctl_function *f)
 {
 	const struct pmd_control *c = f->e.control;
@@ -316,8 +315,8 @@ static void check_links(const struct ctl_function *f)
 	}
 }
 
-/** Files that a process has twice. A bell may be its own as well, where it has a link to itself, and an epoll set may have the
- *  number of a socket that has gone: see port_udp.c. */
+/** No file is open twice in a process. Exceptions: a bell, with a link to itself; an epoll set that took over a closed
+ *  socket's descriptor number (see port_udp.c). */
 static void check_twice(struct vk_proc *p)
 {
 	for (int fd = 0; fd < 2048; fd++)
@@ -340,7 +339,7 @@ static unsigned count(const struct vk_proc *p, enum vk_kind kind, bool connected
 	return n;
 }
 
-/** Descriptors of a daemon: one of each for itself, the keeper, a connection for each function. */
+/** Descriptors of a daemon: one of each kind for itself, the keeper, a connection per function. */
 static void check_daemon(const struct ctl_daemon *it)
 {
 	unsigned functions = 0, clients = ctl_daemon_clients(it), connections = count(it->proc, VK_UNIX, true);

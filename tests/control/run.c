@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run.c - one run: chaos, in which the seed does things to the world; calm, in which everything has to come right; the end, of
- * which nothing may be left. Owns: the world.
+ * run.c - one run: chaos, in which the seed disturbs the world; calm, in which everything must recover; the end, after
+ * which nothing may be left over. Owns: the world.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -11,10 +11,10 @@
 #include "ctl.h"
 #include "nic_rdm.h"
 
-#define CALM_NS	    (25 * VK_S) /* daemons ask those who did not come over for 5 s at most, addresses take 2 s */
+#define CALM_NS	    (25 * VK_S) /* daemons retry functions that did not come over for at most 5 s, addresses take 2 s */
 #define QUIET_NS    (3 * VK_S)
 #define END_NS	    (20 * VK_S)
-#define QUIET_CALLS 1500 /* of a process in that time, when nothing happens */
+#define QUIET_CALLS 1500 /* limit per idle process in QUIET_NS */
 #define PORT_FIRST  1000
 #define PORTS	    6
 
@@ -80,7 +80,7 @@ static void mix(uint64_t value)
 	w.hash = rng_mix(w.hash ^ value);
 }
 
-/* ---- who -------------------------------------------------------------------------------------------------- */
+/* ---- choosing processes ----------------------------------------------------------------------------------- */
 
 static struct ctl_function *any_live(void)
 {
@@ -124,7 +124,7 @@ static struct vk_identity anybody(unsigned netns)
 	return who;
 }
 
-/* ---- things that happen ----------------------------------------------------------------------------------- */
+/* ---- disturbances ----------------------------------------------------------------------------------------- */
 
 static void do_join(void)
 {
@@ -258,7 +258,7 @@ static void do_fork(void)
 
 static void do_hostile(unsigned how)
 {
-	/* The device's own user, a member's colleague, or nobody's. */
+	/* The device's own user, or an unrelated one. */
 	const struct vk_identity who = {.uid = rng_chance(&w.rng, 600) ? 1000 : 1002};
 
 	ctl_hostile_start(&who, how | (unsigned)rng_below(&w.rng, 32) << 1, rng_u64(&w.rng));
@@ -387,7 +387,7 @@ static void do_something(void)
 
 /* ---- a run ------------------------------------------------------------------------------------------------ */
 
-/** Time passes, and oracles look now and then. */
+/** Advance time, and run the oracles regularly. */
 static void pass(uint64_t ns)
 {
 	uint64_t end_ns = vk_now_ns() + ns;
@@ -441,7 +441,7 @@ static bool has_address(const struct ctl_function *f, const struct nic_gid *gid)
 	return false;
 }
 
-/** Who has the device that is opened so: a live function of it, not of this user if `other`. */
+/** A live function that owns the device `open` opens; if `other`, one of another user than `uid`. */
 static struct ctl_function *owner_of(const struct ctl_open *open, bool other, uid_t uid)
 {
 	const struct nic_gid gid = ctl_gid(open->address);
@@ -457,7 +457,7 @@ static struct ctl_function *owner_of(const struct ctl_open *open, bool other, ui
 	return NULL;
 }
 
-/** @return how many devices get their first visitor now. */
+/** @return the number of devices that get their first visitor now. */
 static unsigned visitors_start(struct ctl_function *visitors[CTL_OPENS])
 {
 	unsigned n = 0;
@@ -475,7 +475,7 @@ static unsigned visitors_start(struct ctl_function *visitors[CTL_OPENS])
 	return n;
 }
 
-/** For each device that somebody has, one more opens it, and gets in: if there was no daemon, there is one now. */
+/** For each device in use another function opens it and must get in; this starts its daemon if it had none. */
 static void visit(void)
 {
 	struct ctl_function *visitors[CTL_OPENS] = {NULL};
@@ -487,8 +487,8 @@ static void visit(void)
 	for (unsigned i = 0; i < w.o->opens; i++) {
 		const struct ctl_function *owner = owner_of(&ctl_opens[i], false, 0);
 
-		/* An orphan keeps the address; an owner that leaves may leave it to another user's daemon. Too much of the
-		 * user's in flight is a reason, and said. */
+		/* Excused: an orphan keeps the address; a leaving owner may leave it to another user's daemon; the
+		 * user has too many descriptors in flight, which is reported. */
 		if (visitors[i] && !(owner ? ctl_is_orphan(owner) : visitors[i]->rc == -EACCES) &&
 		    visitors[i]->state != CTL_LIVE && visitors[i]->rc != -ETOOMANYREFS &&
 		    !owner_of(&ctl_opens[i], true, vk_uid(visitors[i]->proc)))
@@ -497,7 +497,7 @@ static void visit(void)
 	}
 }
 
-/** Nothing happens: nobody has anything to do. */
+/** Nothing happens: processes must be idle. */
 static void quiet(void)
 {
 	struct vk_proc *all[64];

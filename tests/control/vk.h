@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk.h - a virtual kernel under the real control plane: what tests see of it.
+ * vk.h - a virtual kernel under the real control plane: the interface for tests.
  *
- * The sources of the daemon and of a function's control side are linked as they are. The linker diverts the system calls
- * that they make (--wrap, vk_wrap.c) to a kernel in this process: processes with descriptor tables, users and containers;
- * AF_UNIX SOCK_SEQPACKET sockets, UDP sockets in SO_REUSEPORT groups with their classic BPF programs, epoll sets, timers,
- * memfds, netlink; a clock. Threads of these processes are coroutines. Every system call takes virtual time, and may be
- * where another thread goes on, or where the process stops or dies. One stream of random numbers decides all of that, so
- * a run repeats exactly.
+ * The sources of the daemon and of a function's control side are linked as they are. The linker diverts the system
+ * calls that they make (--wrap, vk_wrap.c) to a kernel in this process: processes with descriptor tables, users and
+ * containers; AF_UNIX SOCK_SEQPACKET sockets, UDP sockets in SO_REUSEPORT groups with their classic BPF programs,
+ * epoll sets, timers, memfds, netlink; a clock. Threads of these processes are coroutines. Every system call takes
+ * virtual time; at any of them another thread may be scheduled, or the process may stop or die. One random stream
+ * decides all of that, so a run repeats exactly.
  *
- *   vk_sched.c   processes, threads, the clock, who goes on next
- *   vk_file.c    descriptors, what they refer to, epoll sets and other small kinds
+ *   vk_sched.c   processes, threads, the clock, scheduling
+ *   vk_file.c    descriptors and the files they refer to, epoll sets
  *   vk_unix.c    AF_UNIX sockets, descriptors in messages
  *   vk_udp.c     UDP sockets, groups, programs; interfaces and their addresses
- *   vk_memory.c  what a process has allocated, which goes with it
+ *   vk_memory.c  allocations of a process, freed when it ends
  *   vk_wrap*.c   the system calls
  *
- * What it leaves out: signals other than SIGTERM to a signalfd, user namespaces, time on more than one CPU.
+ * Not modelled: signals other than SIGTERM to a signalfd, user namespaces, time on more than one CPU.
  */
 #ifndef CONTROL_VK_H
 #define CONTROL_VK_H
@@ -35,58 +35,58 @@
 struct vk_proc;
 struct vk_file;
 
-/** Whose process it is and where it runs. */
+/** Credentials and namespaces of a process. */
 struct vk_identity {
 	uid_t uid;
 	unsigned netns;
-	unsigned container; /* 0: the host, which sees the numbers of all processes */
+	unsigned container; /* 0: the host, which sees the PIDs of all processes */
 	const char *allow;  /* UROCE_ALLOW; NULL: not set */
 };
 
-/** Of a run. */
+/** Configuration of a run. */
 struct vk_config {
 	uint64_t seed;
-	unsigned preempt;      /* permille of system calls after which somebody else may go on */
-	unsigned sndbuf;       /* bytes that a socket has under way */
-	unsigned nofile;       /* descriptors of a process */
-	unsigned program_room; /* instructions of a BPF program; 0: 4096 */
-	bool slow_exit;	       /* a process that ends closes its descriptors one after the other, while others go on */
-	bool fuzz;	       /* no preemption but where a call waits */
+	unsigned preempt;      /* permille of system calls at which the thread yields */
+	unsigned sndbuf;       /* bytes a socket may have in flight */
+	unsigned nofile;       /* descriptor limit of a process */
+	unsigned program_room; /* maximum instructions of a BPF program; 0: 4096 */
+	bool slow_exit;	       /* an ending process closes one descriptor per turn, while others run */
+	bool fuzz;	       /* threads yield only where a call waits */
 };
 
 void vk_start(const struct vk_config *config);
-/** Everything goes, whatever there is. */
+/** End all processes and free everything. */
 void vk_stop(void);
 
 uint64_t vk_now_ns(void);
-/** Run threads until then, at most so many turns. @return false: there were turns left to take. */
+/** Run threads until `until_ns`, for at most `turns` turns. @return false: the turns ran out first. */
 bool vk_run(uint64_t until_ns, uint64_t turns);
-/** As far as it goes without time passing. */
+/** Run until every thread waits, without advancing the clock to a deadline. */
 void vk_run_ready(void);
 
-/** Sees every point of points.def that a process passes. */
+/** Called at every point of points.def that a process passes. */
 extern void (*vk_on_point)(struct vk_proc *proc, int point);
 
 /* ---- processes ------------------------------------------------------------------------------------------- */
 
 struct vk_proc *vk_spawn(const struct vk_identity *who, const char *command, void (*run)(void *), void *arg);
-/** The calling process has another thread from now on. */
+/** Start another thread in the calling process. */
 void vk_thread_start(void (*run)(void *), void *arg);
-/** A copy of the calling process, with its descriptors: does `first` before anybody else goes on, then runs. */
+/** Copy the calling process with its descriptors; `first` runs before any other thread does, then `run`. */
 struct vk_proc *vk_fork(void (*first)(void *), void (*run)(void *), void *arg);
 void vk_kill(struct vk_proc *p);
-/** SIGTERM, for who has a signalfd. */
+/** Send SIGTERM; seen only through a signalfd. */
 void vk_terminate(struct vk_proc *p);
 void vk_pause(struct vk_proc *p);
 void vk_continue(struct vk_proc *p);
-/** So many system calls from now it dies, or stops. */
+/** Kill or stop it at its `calls`-th system call from now. vk_kill_in: 0 cancels. */
 void vk_kill_in(struct vk_proc *p, uint64_t calls);
 void vk_pause_in(struct vk_proc *p, uint64_t calls);
-/** How many descriptors it may have. */
+/** Set its descriptor limit. */
 void vk_limit(struct vk_proc *p, unsigned nofile);
 
-bool vk_is_gone(const struct vk_proc *p);   /* and all that it had is */
-bool vk_is_ending(const struct vk_proc *p); /* dead, or as good as */
+bool vk_is_gone(const struct vk_proc *p);   /* all its resources are released */
+bool vk_is_ending(const struct vk_proc *p); /* dead, or dying */
 bool vk_is_paused(const struct vk_proc *p);
 pid_t vk_pid(const struct vk_proc *p);
 uid_t vk_uid(const struct vk_proc *p);
@@ -97,69 +97,69 @@ const char *vk_command(const struct vk_proc *p);
 uint64_t vk_calls(const struct vk_proc *p);
 unsigned vk_descriptors(const struct vk_proc *p);
 struct vk_proc *vk_self(void);
-/** All that have not gone, one after the other; NULL begins and ends. */
+/** Iterate over the processes that are not gone; NULL begins and ends. */
 struct vk_proc *vk_next(const struct vk_proc *p);
 /** Bytes that the process has allocated and not freed. */
 size_t vk_allocated(const struct vk_proc *p);
 
-/** Zeroed memory that is no process's, whoever asks for it. Never fails. */
+/** Zeroed memory that belongs to no process. Never fails. */
 void *vk_alloc(size_t size);
 
-/* For threads of processes: they wait. */
+/* For threads of processes: calls that wait. */
 void vk_sleep(uint64_t ns);
-/** Until somebody wakes the channel, or until then. @return false: time is up. */
+/** Wait for vk_wake() on the channel, or until `until_ns`. @return false: timed out. */
 bool vk_wait(const void *channel, uint64_t until_ns);
 void vk_wake(const void *channel);
-/** Until one of the descriptors is readable. Those that are -1 do not count. */
+/** Wait until one of the descriptors is readable; -1 entries are ignored. @return false: timed out. */
 bool vk_wait_readable(const int *fds, unsigned n, uint64_t until_ns);
-/** The random numbers that decide who goes on. */
+/** The scheduler's random stream. */
 struct rng *vk_rng(void);
 
 /* ---- network --------------------------------------------------------------------------------------------- */
 
-/** An interface and its addresses; those who listen to netlink hear of it. */
+/** Change an interface or its addresses; netlink sockets of the namespace are notified. */
 void vk_iface_set(unsigned netns, const char *name, unsigned index, bool up);
 void vk_iface_remove(unsigned netns, const char *name);
 void vk_address_add(unsigned netns, const char *iface, const struct nic_gid *gid);
 void vk_address_remove(unsigned netns, const char *iface, const struct nic_gid *gid);
-/** getifaddrs fails. */
+/** Make getifaddrs fail. */
 void vk_addresses_silent(bool silent);
 
-/** A datagram to a QP of an address. */
+/** A datagram to a QP at an address. */
 struct vk_datagram {
 	struct nic_gid gid;
 	uint32_t qpn;
 	uint64_t sent_ns;
 };
-/** The socket that a datagram would come to; NULL: there is none. */
+/** The socket a datagram would be delivered to; NULL: none. */
 struct vk_file *vk_udp_choose(unsigned netns, const struct nic_gid *gid, uint32_t qpn);
-/** Send one. */
+/** Send a datagram. */
 void vk_udp_send(unsigned netns, const struct nic_gid *gid, uint32_t qpn);
-/** For threads: the next datagram of a socket. @return false: there is none. */
+/** For threads: take the next datagram of a socket. @return false: none. */
 bool vk_udp_take(int fd, struct vk_datagram *out);
-/** How many sockets share the port of an address. */
+/** Number of sockets that share the port of an address. */
 unsigned vk_udp_group(unsigned netns, const struct nic_gid *gid);
-/** Whether the process has a descriptor of it. */
+/** Whether the process has a descriptor of the file. */
 bool vk_has(const struct vk_proc *p, const struct vk_file *f);
 
-/* ---- what there is --------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------------------- */
 
 enum vk_kind { VK_UNIX, VK_UDP, VK_EPOLL, VK_TIMER, VK_EVENT, VK_SIGNAL, VK_MEMFD, VK_NETLINK, VK_KINDS };
 extern const char *const vk_kind_names[VK_KINDS];
 
 struct vk_file *vk_descriptor(const struct vk_proc *p, int fd); /* NULL: not open */
 enum vk_kind vk_kind(const struct vk_file *f);
-/** A socket that listens: its name, without the leading zero; "": it has none. NULL: it does not listen. */
+/** Name of a listening socket, without the leading zero byte; "": unnamed. NULL: not listening. */
 const char *vk_listens(const struct vk_file *f);
-/** The process that made the other end of a connection, or accepted it. */
+/** The process that created or accepted the other end of a connection. */
 struct vk_proc *vk_peer(const struct vk_file *f);
 /** Whether the other end of a connection is still there. */
 bool vk_is_connected(const struct vk_file *f);
-/** What is open, in all: garbage is collected first. */
+/** Number of open files, after garbage collection. */
 unsigned vk_files(void);
-/** Descriptors in messages, of one user. */
+/** Descriptors of one user that are in flight in messages. */
 unsigned vk_in_flight(uid_t uid);
-/** How often a message was refused since its user had too many in flight. */
+/** Messages refused because the user had too many descriptors in flight. */
 uint64_t vk_too_many(void);
 void vk_print(FILE *to);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk_file.c - descriptors of virtual processes, and what they refer to: references, epoll sets, the collector.
+ * vk_file.c - descriptors of virtual processes and the files they refer to: references, epoll sets, the collector.
  *
- * An epoll set works as in Linux: an item goes to the end of the set's list when something happens to its file; who waits
- * takes items from the front, and one that is still ready goes to the end again. An item lives as long as its file has a
- * reference, whatever becomes of the descriptor.
+ * An epoll set works as in Linux: an item is appended to the set's ready list when something happens to its file;
+ * epoll_wait takes items from the front and appends those still ready again. An item lives as long as its file has a
+ * reference, even if the descriptor is closed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -170,7 +170,7 @@ enum vk_kind vk_kind(const struct vk_file *f)
 	return f->kind;
 }
 
-/* ---- what is ready ---------------------------------------------------------------------------------------- */
+/* ---- readiness -------------------------------------------------------------------------------------------- */
 
 static uint32_t set_poll(const struct vk_file *set)
 {
@@ -343,7 +343,7 @@ static void mark(struct vk_file *f)
 		mark(b);
 }
 
-/** Sockets that lie in each other's queues and nowhere else. */
+/** Collect sockets that are referenced only from each other's queues. */
 void vk_collect(void)
 {
 	bool again = true;
@@ -361,7 +361,7 @@ void vk_collect(void)
 		for (struct vk_file *f = vk.files; f; f = f->next) {
 			if (f->marked == vk.mark || f->kind != VK_UNIX || !f->u.un.first)
 				continue;
-			/* Its queue goes; what that held alone goes with it. */
+			/* Drop its queue, and with it files referenced only there. */
 			f->refs++;
 			vk_unix_release(f);
 			vk_file_put(f);

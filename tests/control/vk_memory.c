@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk_memory.c - memory of virtual processes: what one has allocated and not freed goes with it, whatever it was doing.
+ * vk_memory.c - memory of virtual processes: allocations not yet freed are released when the process ends, at any
+ * point.
  *
- * The linker diverts allocations to here. Those made outside of a process are nobody's. Each block of a process is in a
- * list of the process and in a table, by which a block that the C library has allocated is told apart from it.
+ * The linker diverts allocations to here. Those made outside a process are not tracked. Each block of a process is in a
+ * list of the process and in a hash table, which distinguishes it from blocks that the C library allocated.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* vk_priv.h - the virtual kernel as its own files share it. */
+/* vk_priv.h - internals of the virtual kernel, shared by its own files. */
 #ifndef CONTROL_VK_PRIV_H
 #define CONTROL_VK_PRIV_H
 
@@ -11,12 +11,12 @@
 
 #include "vk.h"
 
-#define VK_FDS	     2048 /* descriptors that a process can have at all */
+#define VK_FDS	     2048 /* upper bound of descriptors per process */
 #define VK_PROCS     512
 #define VK_THREADS   1024
 #define VK_WAITS     4
 #define VK_STACK     (192 * 1024)
-#define VK_FDS_SENT  253 /* in one message, as in Linux */
+#define VK_FDS_SENT  253 /* per message, as in Linux */
 #define VK_UIDS	     8
 #define VK_IFACES    8
 #define VK_ADDRESSES 24
@@ -29,8 +29,8 @@
 
 struct vk_message {
 	struct vk_message *next;
-	struct vk_file *sender; /* its room comes back to; NULL: it has gone */
-	uid_t uid;		/* in whose name descriptors are under way */
+	struct vk_file *sender; /* credited when the message is freed; NULL: closed */
+	uid_t uid;		/* user charged for the descriptors in flight */
 	size_t cost;
 	unsigned n_files;
 	struct vk_file **files;
@@ -47,18 +47,18 @@ struct vk_unix {
 	size_t name_len;
 	struct vk_file *peer; /* NULL: closed */
 	bool ended;	      /* the other end is closed, or shut down */
-	int error;	      /* told once */
+	int error;	      /* reported once */
 	struct vk_message *first, **last;
 	size_t under_way, sndbuf;
-	unsigned n_sent; /* messages of ours that nobody has received */
+	unsigned n_sent; /* messages sent and not yet received */
 	int peek_off;	 /* -1: not set */
-	/* Who made it, and who is at the other end. */
+	/* Credentials of its creator and of the peer. */
 	struct vk_cred {
 		pid_t pid;
 		unsigned container;
 		uid_t uid;
 	} self, other;
-	struct vk_file *backlog; /* of one that listens: the ends that nobody has accepted */
+	struct vk_file *backlog; /* listening socket: connections not yet accepted */
 	struct vk_file **backlog_last, *backlog_next;
 	unsigned n_backlog, backlog_max;
 };
@@ -86,23 +86,23 @@ struct vk_group {
 	struct sock_filter *code;
 };
 
-/** A file that an epoll set looks at. */
+/** A file registered in an epoll set. */
 struct vk_item {
 	struct vk_file *set, *file;
 	int fd;
 	uint32_t events;
 	uint64_t data;
-	bool ready; /* in the set's list */
+	bool ready; /* in the set's ready list */
 	struct vk_item *next_of_file, *next_of_set, *next_ready;
 };
 
 struct vk_file {
 	enum vk_kind kind;
 	unsigned refs;	 /* descriptors, messages, mappings */
-	unsigned marked; /* of the collector */
+	unsigned marked; /* garbage collector's generation */
 	bool nonblock;
 	uint64_t id;
-	struct vk_file *next, *prev; /* all */
+	struct vk_file *next, *prev; /* list of all files */
 	struct vk_item *watchers;
 	union {
 		struct vk_unix un;
@@ -147,7 +147,7 @@ struct vk_allocation;
 
 struct vk_proc {
 	enum vk_state state;
-	bool term; /* SIGTERM has come */
+	bool term; /* SIGTERM is pending */
 	bool killed;
 	pid_t pid;
 	struct vk_identity who;
@@ -192,11 +192,11 @@ struct vk {
 	struct vk_group *groups;
 	struct vk_iface ifaces[VK_IFACES];
 	bool addresses_silent;
-	uint64_t timer_ns; /* when the first timer is due, or before */
+	uint64_t timer_ns; /* when the first timer is due, or earlier */
 };
 extern struct vk vk;
 
-/* The kernel's own memory is no process's. */
+/* Allocators for the kernel's own memory: it is charged to no process. */
 void *__real_calloc(size_t n, size_t size);
 void __real_free(void *memory);
 
@@ -210,12 +210,12 @@ static inline void *vk_zalloc(size_t size)
 }
 
 /* vk_sched.c */
-/** A system call of the current process begins. */
+/** Entry of a system call: time passes; the process may die, stop or yield. */
 void vk_enter(void);
-/** Give the CPU away for now. */
+/** Yield the CPU. */
 void vk_yield(void);
 _Noreturn void vk_die(void);
-/** The current thread waits for any of these. @return false: time is up. */
+/** The current thread waits for any of these channels. @return false: timed out. */
 bool vk_block(const void *const *channels, unsigned n, uint64_t until_ns);
 unsigned vk_uid_index(uid_t uid);
 struct vk_proc *vk_proc_find(pid_t pid);
@@ -225,12 +225,12 @@ _Noreturn void vk_bug(const char *what);
 struct vk_file *vk_file_new(enum vk_kind kind);
 void vk_file_get(struct vk_file *f);
 void vk_file_put(struct vk_file *f);
-/** Give the current process a descriptor from `least` on. The reference is the descriptor's then. @return it, or -EMFILE. */
+/** Lowest free descriptor >= `least` in `p`; on success it owns the caller's reference. @return it, or -EMFILE. */
 int vk_fd_new(struct vk_proc *p, struct vk_file *f, int least);
 struct vk_file *vk_fd(int fd);
 int vk_fd_close(struct vk_proc *p, int fd);
 uint32_t vk_poll(const struct vk_file *f);
-/** What can be done with the file may have changed. */
+/** Readiness of the file may have changed: wake waiters and epoll sets. */
 void vk_notify(struct vk_file *f);
 void vk_collect(void);
 
@@ -249,7 +249,7 @@ int vk_unix_option(struct vk_file *f, int name, void *value, socklen_t *len);
 int vk_unix_option_set(struct vk_file *f, int name, const void *value, socklen_t len);
 void vk_unix_shutdown(struct vk_file *f);
 void vk_unix_init(struct vk_file *f);
-/** As /proc/net/unix shows them. */
+/** In the format of /proc/net/unix. */
 void vk_unix_list(FILE *to, unsigned netns);
 
 /* vk_udp.c */
@@ -257,7 +257,7 @@ void vk_udp_release(struct vk_file *f);
 int vk_udp_bind(struct vk_file *f, const struct sockaddr *sa, socklen_t len);
 int vk_udp_attach(struct vk_file *f, const void *value, socklen_t len);
 void vk_udp_stop(void);
-/** As /proc/net/udp and udp6 show them. */
+/** In the format of /proc/net/udp and udp6. */
 void vk_udp_list(FILE *to, unsigned netns, bool v4);
 
 /* vk_memory.c */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk_sched.c - processes and threads of the virtual kernel, its clock, and who goes on next. See vk.h.
+ * vk_sched.c - processes, threads, clock and scheduler of the virtual kernel. See vk.h.
  *
- * A thread is a coroutine. It gives the CPU away in system calls only: where it waits, and, as the random numbers say,
- * where it does not. Time passes with every call, and jumps to the next deadline when everybody waits.
+ * A thread is a coroutine. It yields only in system calls: where it waits, and at random elsewhere. Time advances with
+ * every call, and jumps to the next deadline when all threads wait.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@
 struct vk vk;
 void (*vk_on_point)(struct vk_proc *proc, int point);
 
-static void *stacks[VK_THREADS]; /* that nobody uses */
+static void *stacks[VK_THREADS]; /* free stacks */
 static unsigned n_stacks;
 #ifdef VK_ASAN
 static const void *scheduler_stack;
@@ -106,7 +106,7 @@ static void thread_main(void)
 	t->started = true;
 	errno = 0;
 	t->run(t->arg);
-	vk_die(); /* the first thread that returns is the process's end */
+	vk_die(); /* the process ends when its first thread returns */
 }
 
 static void thread_new(struct vk_proc *p, void (*run)(void *), void *arg)
@@ -407,7 +407,7 @@ unsigned vk_uid_index(uid_t uid)
 	return uid % VK_UIDS;
 }
 
-/** It has ended: threads first, then descriptors in their order, then memory. @return whether that is done. */
+/** Release an ended process: threads, then descriptors in order, then memory. @return true when complete. */
 static bool proc_reap(struct vk_proc *p)
 {
 	for (unsigned i = vk.n_threads; i-- > 0;)
@@ -429,11 +429,11 @@ static bool proc_reap(struct vk_proc *p)
 	}
 	vk_memory_drop(p);
 	p->state = PROC_GONE;
-	vk_collect(); /* Linux does it at each close of a UNIX socket */
+	vk_collect(); /* Linux collects at each close of a UNIX socket */
 	return true;
 }
 
-/* ---- who goes on ------------------------------------------------------------------------------------------ */
+/* ---- scheduling ------------------------------------------------------------------------------------------- */
 
 static bool is_ready(struct vk_thread *t)
 {
@@ -446,7 +446,7 @@ static bool is_ready(struct vk_thread *t)
 	return !t->blocked;
 }
 
-/** Something that goes on by itself when its time has come. */
+/** Expire the timers that are due. */
 static void timers_fire(void)
 {
 	if (vk.now_ns < vk.timer_ns)
@@ -475,7 +475,7 @@ static uint64_t next_deadline(void)
 	return due_ns;
 }
 
-/** One turn. @return false: everybody waits. */
+/** One turn of a thread or an ending process. @return false: all threads wait. */
 static bool turn(void)
 {
 	struct vk_thread *ready[VK_THREADS];
@@ -548,7 +548,7 @@ void vk_stop(void)
 	vk.config.slow_exit = false;
 	for (unsigned i = 0; i < vk.n_procs; i++)
 		if (vk.procs[i]->state != PROC_GONE)
-			proc_reap(vk.procs[i]); /* which looks at all of them */
+			proc_reap(vk.procs[i]); /* needs the other processes in vk.procs: free them afterwards */
 	for (unsigned i = 0; i < vk.n_procs; i++)
 		__real_free(vk.procs[i]);
 	vk.n_procs = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk_udp.c - UDP sockets of the virtual kernel, in groups that share the port of an address, and the interfaces whose
- * addresses these are.
+ * vk_udp.c - UDP sockets of the virtual kernel, in groups that share the port of an address, and the interfaces that
+ * own these addresses.
  *
- * A group keeps its sockets in an array, in the order of binding; the place of one that is closed is taken by the last one.
- * Its program, classic BPF over the UDP payload, says the index of the socket that gets a datagram; where it names none, a
- * hash does, for which the first socket stands here.
+ * A group keeps its sockets in an array, in the order of binding; the last one takes the place of a closed one. Its
+ * program, classic BPF over the UDP payload, returns the index of the socket that gets a datagram. Out of range, Linux
+ * uses a hash; here the first socket gets it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -200,7 +200,7 @@ int vk_udp_attach(struct vk_file *f, const void *value, socklen_t len)
 	return 0;
 }
 
-/** What the program says of a payload; what it does not know of is a defect of the program, or of this. */
+/** Run the program on a payload. An unknown instruction is a bug of the program or of this interpreter. */
 static uint32_t program_run(const struct vk_group *g, const uint8_t *payload)
 {
 	uint32_t a = 0;

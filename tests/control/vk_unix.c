@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * vk_unix.c - AF_UNIX SOCK_SEQPACKET sockets of the virtual kernel: abstract names, backlogs, queues, descriptors in
- * messages, who is at the other end. As Linux does it: what it tells of the end of a connection, and in which order.
+ * messages, peer credentials. The end of a connection is reported as by Linux, in the same order.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "vk_priv.h"
 
 #define SNDBUF_MAX   (2 * 212992)
-#define MESSAGE_COST 768 /* that the kernel adds to a message */
+#define MESSAGE_COST 768 /* the kernel's overhead per message */
 
 void vk_unix_init(struct vk_file *f)
 {
@@ -36,7 +36,7 @@ struct vk_message *vk_unix_messages(const struct vk_file *f)
 	return f->u.un.first;
 }
 
-/** What a message held is free again. `files`: those as well. */
+/** Free a message and its accounting; if `files`, also drop its file references. */
 static void message_free(struct vk_message *m, bool files)
 {
 	vk.in_flight[vk_uid_index(m->uid)] -= m->n_files;
@@ -65,7 +65,7 @@ static void queue_drop(struct vk_file *f)
 	}
 }
 
-/** Messages that it has sent are nobody's from now on. */
+/** Clear the sender of all messages that `f` has sent. */
 static void sender_forget(struct vk_file *f)
 {
 	if (f->u.un.n_sent == 0)
@@ -113,7 +113,7 @@ void vk_unix_release(struct vk_file *f)
 	if (u->state == UNIX_LISTENS || u->state == UNIX_BOUND)
 		u->state = UNIX_NEW;
 	sender_forget(f);
-	f->refs++; /* it may be what lies in its own queue */
+	f->refs++; /* its own queue may hold a reference to it */
 	queue_drop(f);
 	f->refs--;
 }
@@ -248,7 +248,7 @@ long vk_unix_accept(struct vk_file *f)
 
 	if (f->u.un.state != UNIX_LISTENS)
 		return -EINVAL;
-	/* Room for a descriptor is looked for first, and whoever waits stays. */
+	/* Check for a free descriptor first; if there is none, the connection stays in the backlog. */
 	fd = vk_fd_new(vk_self(), f, 3);
 	if (fd < 0)
 		return fd;
@@ -302,7 +302,7 @@ static size_t iov_bytes(const struct msghdr *msg)
 	return len;
 }
 
-/** Take the descriptors of a message. @return how many, or -EBADF. */
+/** Look up the descriptors of a message. @return their number, or -EBADF. */
 static int files_take(const struct msghdr *msg, struct vk_file **files)
 {
 	int n = 0;
@@ -379,7 +379,7 @@ long vk_unix_send(struct vk_file *f, const struct msghdr *msg, int flags)
 
 /* ---- receiving -------------------------------------------------------------------------------------------- */
 
-/** Descriptors for the files of a message, as many as there is room for. */
+/** Install descriptors for the files of a message, as many as fit. */
 static void files_give(struct vk_message *m, struct msghdr *msg, int flags)
 {
 	struct cmsghdr *c = msg->msg_control ? CMSG_FIRSTHDR(msg) : NULL;
@@ -411,7 +411,7 @@ static void files_give(struct vk_message *m, struct msghdr *msg, int flags)
 	(void)flags;
 }
 
-/** The message that is next, and where to begin in it. */
+/** The next message, and the offset to start from. */
 static struct vk_message **next_message(struct vk_file *f, bool peek, size_t *skip)
 {
 	struct vk_message **at = &f->u.un.first;
@@ -486,7 +486,7 @@ int vk_unix_option(struct vk_file *f, int name, void *value, socklen_t *len)
 	if (name == SO_PEERCRED) {
 		struct ucred cred = {.uid = f->u.un.other.uid, .gid = f->u.un.other.uid};
 
-		/* Processes of other containers have no number here, but that of the host has all. */
+		/* Only the host sees the PIDs of other containers' processes. */
 		if (p->who.container == 0 || p->who.container == f->u.un.other.container)
 			cred.pid = f->u.un.other.pid;
 		memcpy(value, &cred, sizeof(cred));

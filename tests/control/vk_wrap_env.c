@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk_wrap_env.c - what else a virtual process asks of its surroundings: time, users, settings, interfaces, memory that is
- * mapped, files of /proc. See vk_wrap.c.
+ * vk_wrap_env.c - the rest of a virtual process's environment: time, users, environment variables, interfaces, mapped
+ * memory, files of /proc. See vk_wrap.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ int __wrap_nanosleep(const struct timespec *t, struct timespec *left)
 	return 0;
 }
 
-/* ---- who it is -------------------------------------------------------------------------------------------- */
+/* ---- identity --------------------------------------------------------------------------------------------- */
 
 pid_t __real_getpid(void);
 uid_t __real_geteuid(void);
@@ -72,7 +72,7 @@ uid_t __wrap_geteuid(void)
 struct passwd *__wrap_getpwuid(uid_t uid)
 {
 	(void)uid;
-	return NULL; /* users are said by their numbers */
+	return NULL; /* users are printed as numbers */
 }
 
 char *__wrap_secure_getenv(const char *name)
@@ -100,7 +100,7 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned flags)
 
 void pmd_point_pass(enum pmd_point point);
 
-/** As points.c: here the simulator learns what is going on. */
+/** Replaces points.c: reports points to the simulator. */
 void pmd_point_pass(enum pmd_point point)
 {
 	if (vk_self() && vk_on_point)
@@ -134,8 +134,7 @@ int __wrap_getifaddrs(struct ifaddrs **out)
 
 		if (!iface->name[0] || iface->netns != vk_self()->who.netns)
 			continue;
-		for (unsigned k = 0; k <= iface->n;
-		     k++) { /* the last one is without an address: the interface itself */
+		for (unsigned k = 0; k <= iface->n; k++) { /* the last entry has no address: the interface itself */
 			struct list_entry *e = calloc(1, sizeof(*e));
 
 			if (!e)
@@ -174,7 +173,7 @@ unsigned __wrap_if_nametoindex(const char *name)
 	return 0;
 }
 
-/* ---- memory that is shared -------------------------------------------------------------------------------- */
+/* ---- shared memory ---------------------------------------------------------------------------------------- */
 
 int __wrap_memfd_create(const char *name, unsigned flags);
 int __wrap_ftruncate64(int fd, off64_t size);
@@ -235,7 +234,7 @@ int __wrap_fstat64(int fd, struct stat64 *out)
 	return 0;
 }
 
-/** All processes see the memory at one address. */
+/** All processes see the memory at the same address. */
 void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off64_t at)
 {
 	struct vk_mapping *m;
@@ -293,7 +292,7 @@ int __wrap_madvise(void *addr, size_t len, int advice)
 FILE *__real_fopen64(const char *path, const char *mode);
 FILE *__wrap_fopen64(const char *path, const char *mode);
 
-/** What is opened is read to its end, and no system call in between: it is a copy. */
+/** Return a snapshot of the file's contents; reading it makes no system calls. */
 FILE *__wrap_fopen64(const char *path, const char *mode)
 {
 	char *text = NULL;

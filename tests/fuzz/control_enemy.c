@@ -36,7 +36,7 @@ uint32_t enemy_word(struct enemy *e)
 
 /* ---- descriptors ------------------------------------------------------------------------------------------ */
 
-/** A keeper with a message in it, as good as the input wants it. */
+/** A keeper with a message in it, as well-formed as the input chooses. */
 static int keeper(struct enemy *e, int udp)
 {
 	struct proto_keeper message = {0};
@@ -174,7 +174,7 @@ static size_t device_of(struct enemy *e, struct proto_device *d)
 	return sizeof(*d);
 }
 
-/** What the type is to have, all being well. */
+/** Write a well-formed body of the type. */
 static size_t body_of(struct enemy *e, unsigned type, uint8_t *body)
 {
 	static const char *const texts[] = {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_config.c - libFuzzer target: the settings that a user writes. The first byte of the input chooses the setting, the
+ * fuzz_config.c - libFuzzer target: settings written by a user. The first byte of the input chooses the setting, the
  * rest is its text: UROCE_DEVICES, UROCE_MTU, UROCE_ALLOW and --allow.
  *
- * Checked besides what the sanitizers find: a refused value has a sentence, an accepted one yields devices that can exist, and
- * those, written back as text, are read as the same devices. The host's interfaces are the ones below (the linker diverts the
- * calls), so that an input means the same everywhere.
+ * Checked besides what the sanitizers find: a refused value gets an error sentence; an accepted one yields devices
+ * that can exist, and that parse to the same devices when written back as text. The host's interfaces are the ones
+ * below (the linker diverts the calls), so that an input means the same everywhere.
  */
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -80,7 +80,7 @@ static bool is_sentence(const char *err, size_t len)
 	return err[0] && memchr(err, '\0', len);
 }
 
-/** What pmd_devices_parse() accepted can exist. */
+/** A device accepted by pmd_devices_parse() can exist. */
 static void device_check(const struct pmd_device *d)
 {
 	expect(pmd_gid_is_unicast(&d->gid));
@@ -119,7 +119,7 @@ static void devices_read(const char *text)
 		return;
 	}
 	if (!text[strspn(text, " \t\n,;")])
-		return; /* the default, whose devices follow part of an interface: that cannot be written */
+		return; /* the default: its devices follow part of an interface, which has no text form */
 	out = fmemopen(written, sizeof(written), "w");
 	expect(out);
 	for (int i = 0; i < n; i++) {
@@ -165,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size == 0 || size > TEXT_MAX)
 		return 0;
-	text = malloc(size); /* exactly, so that a step beyond the end is seen */
+	text = malloc(size); /* of the exact size, so that overruns are detected */
 	expect(text);
 	memcpy(text, data + 1, size - 1);
 	text[size - 1] = '\0';

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_daemon.c - libFuzzer target: what a hostile client says to the daemon of a device, and a hostile function, with
- * descriptors. All runs in the virtual kernel: the daemon, two functions that mean well, and the enemy, a member of the device.
- * Daemons die and are started anew meanwhile.
+ * fuzz_daemon.c - libFuzzer target: messages with descriptors that a hostile client or function sends to the daemon
+ * of a device. All runs in the virtual kernel: the daemon, two honest functions, and the enemy, a member of the
+ * device. Daemons die and are restarted meanwhile.
  *
- * Checked besides what the sanitizers find: the two functions stay what they are, with their number, sockets and services;
- * nobody has a descriptor too many; the daemon does not spin, and ends when it should; no file is left.
+ * Checked besides what the sanitizers find: the two functions keep their number, sockets and services; no process leaks
+ * descriptors; the daemon does not spin, and ends when it should; no file is left over.
  */
 #include "control_enemy.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define COMMANDS  200
-#define DAEMONS	  4 /* of an input */
+#define DAEMONS	  4 /* per input */
 #define SETTLE_NS (12 * VK_S)
 
 static struct {
@@ -102,7 +102,7 @@ static void enemy_main(void *arg)
 	enemy_toys(e);
 	for (unsigned i = 0; i < COMMANDS && e->left > 0; i++) {
 		command(e, enemy_byte(e));
-		vk_sleep(50000); /* others have their turn */
+		vk_sleep(50000); /* let the others run */
 	}
 }
 
@@ -124,7 +124,7 @@ static void functions_start(void)
 static void settle(void)
 {
 	vk_limit(w.daemon->proc, 512);
-	if (vk_is_ending(w.daemon->proc)) { /* it has given up for want of descriptors */
+	if (vk_is_ending(w.daemon->proc)) { /* it has run out of descriptors and ended */
 		daemon_start();
 		vk_run(vk_now_ns() + VK_S, UINT64_MAX);
 	}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_nic_rx.c - libFuzzer target: whatever a peer sends to live QPs. One NIC has an RC, a UC and a UD QP in RTS, an MR
- * with all rights, one that may only be read, a bound type 2 window, posted receives and outstanding requests; the
- * input is a script of what the peer sends (packets with PSNs near the expected ones, without ICRC so that they get
- * through, or raw bytes) and of what the application does meanwhile.
+ * fuzz_nic_rx.c - libFuzzer target: arbitrary packets from a peer to live QPs. One NIC has an RC, a UC and a UD QP in
+ * RTS, an MR with all rights, a read-only one, a bound type 2 window, posted receives and outstanding requests; the
+ * input is a script of what the peer sends (packets with PSNs near the expected ones, without ICRC so that they are
+ * accepted, or raw bytes) and of what the application does meanwhile.
  *
- * Checked besides what the sanitizers find: bytes outside of registered, writable memory never change; every
- * completion is of a WR that is outstanding, and once; a QP in ERR has completed everything; nic_timeout and nic_tx
- * make progress.
+ * Checked besides what the sanitizers find: bytes outside registered, writable memory never change; every outstanding
+ * WR completes at most once, and no other does; a QP in ERR has completed everything; nic_timeout and nic_tx make
+ * progress.
  */
 #include <string.h>
 
@@ -27,9 +27,9 @@ enum { ELEMENTS = 0xc4, FETCH_ELEMENTS, ELEMENTS_ACK };		   /* nic/mem/elem.md *
 
 struct fuzz_qp {
 	struct nic_qp *qp;
-	uint32_t psn;	       /* the peer's next request PSN, as far as the script kept to it */
+	uint32_t psn;	       /* the peer's next request PSN, if the script follows it */
 	uint32_t seen_psn;     /* last request PSN the NIC sent */
-	uint32_t seen_end;     /* one past the PSNs it covers */
+	uint32_t seen_end;     /* one past the last PSN it covers */
 	unsigned sends, recvs; /* outstanding */
 };
 
@@ -156,7 +156,7 @@ static uint64_t take_id(unsigned qp, bool recv)
 	return id;
 }
 
-/* A local buffer; now and then one that is wrong. */
+/* A local buffer, sometimes an invalid one. */
 static struct nic_sge local(uint32_t at, uint32_t len)
 {
 	struct nic_sge sge = {0x10000 + at % (WRITABLE - 2048), len % 2048, nic_mr_lkey(f.mr)};
@@ -166,7 +166,7 @@ static struct nic_sge local(uint32_t at, uint32_t len)
 	return sge;
 }
 
-/* Operation, datatype and number of elements, in 32 bits: mostly what there is, and as many as go with it. */
+/* Operation, datatype and number of elements packed in 32 bits, mostly valid. */
 static uint32_t some_elements(void)
 {
 	uint32_t op = byte(), datatype = byte(), count = byte();
@@ -389,7 +389,7 @@ static uint32_t some_psn(struct fuzz_qp *q, bool response, uint8_t choice)
 	return (q->psn + (uint32_t)shift) & 0xffffff;
 }
 
-/* Of a run, the same: an address goes with each element. */
+/* As elements_len(), for a run, which has an address with each element. */
 static uint32_t run_len(uint32_t elements, uint32_t otherwise)
 {
 	uint32_t datatype = elements >> 16 & 255, count = elements & 255;
@@ -407,7 +407,7 @@ static void put_addresses(uint8_t *p, uint32_t elements, uint32_t len)
 		put(p + at, some_address(byte()), 8);
 }
 
-/* Extended atomics and elements stand where RC has reserved opcodes. */
+/* Map reserved RC opcodes to extended atomics and element operations. */
 static uint8_t extended(uint8_t opcode)
 {
 	static const uint8_t ours[32] = {[0x15] = ELEMENTS,	  [0x18] = MASKED_CMP_SWAP, [0x19] = MASKED_FETCH_ADD,
@@ -416,7 +416,7 @@ static uint8_t extended(uint8_t opcode)
 	return ours[opcode & 31] ? ours[opcode & 31] : opcode;
 }
 
-/* Bytes of operands, or of the value before, of an extended atomic; mostly as many as there should be. */
+/* Bytes of operands, or of the original value, of an extended atomic; mostly the correct number. */
 static uint32_t extended_len(uint8_t opcode, uint8_t log_size, uint32_t otherwise)
 {
 	uint32_t n = opcode == MASKED_CMP_SWAP ? 4 : opcode == MASKED_FETCH_ADD ? 2 : 1;
@@ -424,7 +424,7 @@ static uint32_t extended_len(uint8_t opcode, uint8_t log_size, uint32_t otherwis
 	return log_size < 8 && otherwise % 16 < 14 ? n << log_size : otherwise;
 }
 
-/* Headers that this opcode has (IBTA 9.2), filled with plausible values. */
+/* The headers of this opcode (IBTA 9.2), filled with plausible values. */
 static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint8_t log_size, uint32_t elements, bool run,
 			    uint32_t *dma_len)
 {
@@ -476,7 +476,7 @@ static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint8_t log_size, uint32
 
 static void receive(const uint8_t *data, uint32_t len, uint32_t flags)
 {
-	/* a copy of its exact size, so that reading past the end is seen */
+	/* a copy of its exact size, so that reads past the end are detected */
 	uint8_t *copy = malloc(len > 0 ? len : 1);
 	struct nic_rx_frame rx = {.data = copy,
 				  .len = len,
@@ -533,7 +533,7 @@ static void send_packet(void)
 	p += len + pad;
 	p = put(p, 0, 4);
 	if (bits % 64 == 60 && p - packet > bits >> 3)
-		p -= bits >> 3; /* cut short */
+		p -= bits >> 3; /* truncated */
 	receive(packet, (uint32_t)(p - packet), NIC_RX_UDP_PAYLOAD | NIC_RX_NO_ICRC);
 	if (!response && psn == q->psn)
 		q->psn = (psn + ((opcode & 0x1f) == 0x0c && dma_len > 256 ? (dma_len + 255) / 256

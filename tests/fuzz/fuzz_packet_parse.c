@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_packet_parse.c - any bytes into packet_parse; what it accepts must lie inside the frame and re-encode.
+ * fuzz_packet_parse.c - arbitrary bytes into packet_parse; a packet it accepts must lie inside the frame and re-encode.
  *
- * The first byte of an input says how the rest is taken (enum mode). A fuzzer does not guess checksums, so modes let
- * it past them: MODE_FIX makes lengths, IPv4 checksum and ICRC right before parsing, MODE_NO_ICRC skips the ICRC. With MODE_KEYED
- * the receiver has a key, and what MODE_FIX makes right is the tag.
+ * The first byte of an input selects how the rest is interpreted (enum mode). A fuzzer cannot guess checksums, so modes
+ * bypass them: MODE_FIX corrects lengths, IPv4 checksum and ICRC before parsing, MODE_NO_ICRC skips the ICRC. With
+ * MODE_KEYED the receiver has a key, and MODE_FIX corrects the tag.
  */
 #include "packet.h"
 #include "wire.h"
@@ -24,7 +24,7 @@ enum mode {
 	MODE_NO_KEY = 64, /* with MODE_KEYED: the carrier vouches */
 };
 
-/* Checks hold in every build, also with NDEBUG. */
+/* Checked in every build, also with NDEBUG. */
 #define CHECK(condition)                                                                                               \
 	do {                                                                                                           \
 		if (!(condition)) {                                                                                    \
@@ -58,7 +58,7 @@ static struct nic_rx_frame frame_from(const uint8_t *bytes, unsigned len, unsign
 	return frame;
 }
 
-/** IP and UDP headers as the frame's fields describe them, with an ID that the frame does not tell. */
+/** Write IP and UDP headers from the frame's fields, with an IP ID that the frame does not carry. */
 static unsigned carrier_write(const struct nic_rx_frame *frame, unsigned mode, uint8_t *ip)
 {
 	unsigned udp = mode & MODE_V6 ? IPV6_LEN : IPV4_LEN;
@@ -87,7 +87,7 @@ static unsigned carrier_write(const struct nic_rx_frame *frame, unsigned mode, u
 
 static struct keyed key;
 
-/** The tag of an IP packet of len bytes, masked here anew. */
+/** Write the tag of an IP packet of len bytes; masks the variant fields independently of the NIC. */
 static void put_tag(uint8_t *ip, unsigned len)
 {
 	static uint8_t copy[65536];
@@ -110,7 +110,7 @@ static void put_tag(uint8_t *ip, unsigned len)
 	keyed_tag(&key, copy, len - KEYED_TAG_LEN, ip + len - KEYED_TAG_LEN);
 }
 
-/** Lengths and checksum of an IP packet, and what ends it. */
+/** Correct lengths, checksum and the trailing ICRC or tag of an IP packet. */
 static void fix_ip(uint8_t *ip, unsigned len, unsigned mode)
 {
 	util_fix(ip, len);
@@ -118,7 +118,7 @@ static void fix_ip(uint8_t *ip, unsigned len, unsigned mode)
 		put_tag(ip, len);
 }
 
-/** Make what a fuzzer cannot guess right, in place. */
+/** Correct in place what a fuzzer cannot guess. */
 static void fix(uint8_t *bytes, unsigned len, unsigned mode)
 {
 	static uint8_t whole[65536];
@@ -197,7 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	mode = data[0];
 	len = (unsigned)size - 1;
-	bytes = malloc(len ? len : 1); /* of its own, so that reading past the end is noticed */
+	bytes = malloc(len ? len : 1); /* a separate buffer, so that reads past the end are detected */
 	if (!bytes)
 		return 0;
 	memcpy(bytes, data + 1, len);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_rdm.c - libFuzzer target: whatever the peers of an endpoint of reliable datagrams say. One NIC has an endpoint; the input
- * is a script of what two ports of another host do (calls that make sense or not, packets on the queue pairs that are connected
- * by them, answers to what the endpoint sends, or none) and of what the application asks for meanwhile.
+ * fuzz_rdm.c - libFuzzer target: arbitrary packets from the peers of a reliable-datagram endpoint. One NIC has an
+ * endpoint; the input is a script of what two ports of another host do (valid or invalid calls, packets on the queue
+ * pairs these connect, responses to what the endpoint sends, or none) and of what the application requests meanwhile.
  *
- * Checked besides what the sanitizers find: bytes outside of what peers and receives may write never change; every completion
- * is of a request that is outstanding, and once; when the peers fall silent, all requests end.
+ * Checked besides what the sanitizers find: bytes that neither peers nor receives may write never change; every
+ * outstanding request completes at most once, and no other does; when the peers fall silent, all requests end.
  */
 #include <errno.h>
 #include <string.h>
@@ -38,16 +38,16 @@ enum { HELLO = 1, WHO, WELCOME };
 enum { EAGER = 1, OFFER, TAKEN, WRITTEN, OPERATE, RESULT };
 enum { BTH_LEN = 12, RETH_LEN = 16, DETH_LEN = 8 };
 
-/** A port of the other host, as far as the script has kept to what is usual. */
+/** A port of the other host; the state is accurate while the script follows the protocol. */
 struct other {
 	uint16_t port;
 	uint64_t from;		       /* its incarnation */
-	uint32_t attempt, challenge;   /* its; of the endpoint */
+	uint32_t attempt, challenge;   /* its own; the endpoint's */
 	uint32_t heard;		       /* attempt of the endpoint */
-	uint32_t qpn, psn;	       /* of the endpoint's QP; of the next request to it */
-	uint32_t seen_psn;	       /* last request that came */
-	uint32_t read_psn, read_len;   /* the last READ that came */
-	uint32_t id, rkey, offer_left; /* of the last message that came; of what it offers */
+	uint32_t qpn, psn;	       /* the endpoint's QP; the next request's PSN */
+	uint32_t seen_psn;	       /* last request from the endpoint */
+	uint32_t read_psn, read_len;   /* the last READ from the endpoint */
+	uint32_t id, rkey, offer_left; /* of the endpoint's last message; of its offer */
 	uint64_t offer;
 };
 
@@ -164,14 +164,14 @@ static void *take_id(uint8_t state)
 static void took(int err, void *context)
 {
 	if (err == 0)
-		return; /* and it may be done already */
+		return; /* it may have completed already */
 	expect(err == -EAGAIN || err == -EINVAL || err == -EMSGSIZE || err == -EOPNOTSUPP || err == -ENOMSG);
 	f.requests -= f.state[(uintptr_t)context] == 1;
 	f.receives -= f.state[(uintptr_t)context] != 1;
 	f.state[(uintptr_t)context] = 0;
 }
 
-/** Up to four segments, some of nothing. */
+/** Up to four segments, some of them empty. */
 static uint32_t segments(struct nic_iov *iov, uint32_t at, uint32_t len)
 {
 	uint32_t n = 0, left = len;
@@ -278,7 +278,7 @@ static void cancel(void)
 		nic_rdm_cancel(f.ep, (void *)id);
 }
 
-/** What work asks for that has waited for a counter. */
+/** Operation started by triggered work. */
 static int ask_later(uint8_t what)
 {
 	struct nic_iov iov = {f.memory + GUARD + what * 8, what};
@@ -301,7 +301,7 @@ static int ask_later(uint8_t what)
 
 static void come(const uint8_t *data, uint32_t len)
 {
-	/* a copy of its exact size, so that reading past the end is seen */
+	/* a copy of its exact size, so that reads past the end are detected */
 	uint8_t *copy = malloc(len > 0 ? len : 1);
 	struct nic_rx_frame rx = {.data = copy,
 				  .len = len,
@@ -330,12 +330,12 @@ static void say_call(struct other *o, uint8_t kind, uint8_t how)
 	uint8_t packet[128], *p = put_bth(packet, UD_SEND_ONLY, 40, NIC_SERVICE_QPN | 100, 0);
 	uint32_t echo = kind == HELLO ? o->challenge : o->heard;
 
-	o->from += (how & 1) << 8; /* somebody else lives there now, */
+	o->from += (how & 1) << 8; /* a new incarnation of the port, */
 	o->attempt += how >> 1 & 1;
 	p = put(put(p, QKEY, 4), NIC_SERVICE_QPN | o->port, 4);
 	p = put(put(put(p, QKEY, 4), 1, 1), kind, 1);
 	p = put(put(p, how & 4 ? 5 : 1, 1), 0, 1);
-	p = put(put(p, how & 8 ? 77 : o->from, 8), how & 16 ? 0 : f.incarnation, 8); /* or this is late */
+	p = put(put(p, how & 8 ? 77 : o->from, 8), how & 16 ? 0 : f.incarnation, 8); /* or an old packet */
 	p = put(put(p, how & 32 ? how : o->attempt, 4), how & 64 ? how : echo, 4);
 	p = put(put(p, 0x77, 4), 0x100, 4);
 	if (kind == HELLO || kind == WELCOME)
@@ -344,7 +344,7 @@ static void say_call(struct other *o, uint8_t kind, uint8_t how)
 	come(packet, (uint32_t)(p - packet) - (how == 0xff ? 3 : 0));
 }
 
-/** The header of a message, which makes sense for the most part; an OFFER has its segments. */
+/** Write a message header, mostly valid; an OFFER includes its segments. */
 static uint8_t *put_message(uint8_t *p, struct other *o, uint8_t kind, uint64_t length)
 {
 	uint8_t how = byte(), n = kind == OFFER ? 1 + (how >> 2) % 4 : 0;
@@ -379,7 +379,7 @@ static void say_request(struct other *o, uint8_t opcode, const uint8_t *payload,
 	o->psn = (o->psn + 1) & 0xffffff;
 }
 
-/** A call to one of the endpoints that talk to one peer. */
+/** Send a call to one of the connection-oriented endpoints. */
 static void say_cm(struct other *o)
 {
 	uint8_t kind = (uint8_t)(1 + byte() % 7), how = byte(), data = kind >= CM_ASK ? byte() % 200 : 0;
@@ -401,7 +401,7 @@ static void say_cm(struct other *o)
 	come(packet, (uint32_t)(p - packet) + data + (-data & 3) + 4);
 }
 
-/** An operation on a receive, or the answer to one; of one packet. */
+/** Send an operation on a receive, or the response to one, in one packet. */
 static void say_operate(struct other *o)
 {
 	uint8_t payload[MTU] = {0}, *p = payload, how = byte(), op = byte() % 20, datatype = byte() % 20;
@@ -421,7 +421,7 @@ static void say_operate(struct other *o)
 	say_request(o, SEND_ONLY, payload, (uint32_t)(p - payload) + len);
 }
 
-/** A message, or some of it. */
+/** Send a message, or part of one. */
 static void say_message(struct other *o)
 {
 	uint8_t payload[MTU + 256], *p, how = byte();
@@ -438,13 +438,13 @@ static void say_message(struct other *o)
 	say_request(o, SEND_FIRST, payload, MTU);
 	for (length -= MTU - at; length > MTU; length -= MTU) {
 		if (how % 32 == 31 && length < 4 * MTU)
-			return; /* and no more */
+			return; /* leave it incomplete */
 		say_request(o, SEND_MIDDLE, payload, MTU);
 	}
 	say_request(o, SEND_LAST, payload, length + (how % 64 == 30));
 }
 
-/** RMA and operations on elements, of the registered memory or of what has been offered. */
+/** Send RMA or element operations on registered or offered memory. */
 static void say_access(struct other *o)
 {
 	uint8_t payload[256], *p = payload, how = byte();
@@ -467,7 +467,7 @@ static void say_access(struct other *o)
 	o->psn = (o->psn + 1 + (opcode == READ ? (len ? len - 1 : 0) / MTU : 0)) & 0xffffff;
 }
 
-/** What answers the endpoint's requests. */
+/** Send a response to the endpoint's requests. */
 static void say_answer(struct other *o)
 {
 	static const uint8_t syndromes[] = {0x1f, 0x1f, 0x1f, 0x21, 0x60, 0x61, 0x62, 0x63};
@@ -520,7 +520,7 @@ static void heed(const uint8_t *bth, uint32_t len)
 		o->qpn = (uint32_t)get(call + 32, 4);
 		return;
 	}
-	for (unsigned i = 0; i < PEERS; i++) { /* both connect the same number of theirs */
+	for (unsigned i = 0; i < PEERS; i++) { /* both ports advertise the same QPN */
 		struct other *o = &f.other[i];
 
 		if (bth[0] <= READ || bth[0] >= ELEMENTS)
@@ -559,12 +559,12 @@ static void pass_time(uint64_t ns)
 {
 	f.now += ns;
 	nic_timeout(f.nic, f.now);
-	if (nic_next_deadline(f.nic) <= f.now) /* a peer is called now: its time begins */
+	if (nic_next_deadline(f.nic) <= f.now) /* a call to a peer was just sent: its timer starts now */
 		nic_timeout(f.nic, f.now);
 	expect(nic_next_deadline(f.nic) > f.now);
 }
 
-/** As honest ones do: say hello, hear who, say hello again. */
+/** Connect as the protocol requires: HELLO, receive WHO, HELLO again. */
 static void connect(struct other *o)
 {
 	o->attempt++;
@@ -636,7 +636,7 @@ static void command(uint8_t c)
 	}
 }
 
-/** Nobody will receive what is there, and its senders, of whom one is the endpoint itself, need not wait. */
+/** Discard unreceived messages, so that their senders (including the endpoint itself) need not wait. */
 static void discard_all(void)
 {
 	struct nic_rdm_recv r = {.ignore = UINT64_MAX};
@@ -662,7 +662,7 @@ static void discard_all(void)
 	}
 }
 
-/** Nobody says anything any more: what is under way ends, and nothing is left to wait for. */
+/** The peers are silent from now on: everything in flight must end, and no timer remain. */
 static void silence(void)
 {
 	unsigned steps = 0;
@@ -700,7 +700,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	nic_rdm_destroy(f.ep);
 	cm_close();
 	trig_close();
-	expect(nic_mr_dereg(f.mr) == 0 && nic_pd_free(f.pd) == 0); /* nothing is left of what had been offered */
+	expect(nic_mr_dereg(f.mr) == 0 && nic_pd_free(f.pd) == 0); /* no offer still references it */
 	nic_destroy(f.nic);
 	return 0;
 }

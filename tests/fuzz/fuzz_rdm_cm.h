@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_rdm_cm.h - a part of fuzz_rdm.c: endpoints that talk to one peer, of which one listens, one is there to be accepted for, and
- * one asks; what the other host calls them, and what the application does about that.
+ * fuzz_rdm_cm.h - a part of fuzz_rdm.c: connection-oriented endpoints with one peer: one listens, one is used to
+ * accept a request, and one connects; what the other host sends them, and what the application does.
  *
- * Checked: each is connected once at most, refused or told that nobody answers instead, and its end is told once, after that.
+ * Checked: each connects at most once, or is refused or times out instead; a shutdown is reported once, after the
+ * connection.
  */
 #ifndef FUZZ_RDM_CM_H
 #define FUZZ_RDM_CM_H
@@ -21,7 +22,7 @@ enum { CM_ASK = 4, CM_ACCEPT, CM_REFUSE, CM_BYE };
 
 static struct fuzz_cm {
 	struct nic_rdm *ep;
-	uint64_t incarnation;		   /* as its calls say */
+	uint64_t incarnation;		   /* as its packets say */
 	uint32_t challenge, heard, number; /* of its last WHO or ACCEPT, of its last other call; of the last request */
 	bool asked, connected, over;
 } cm[CM_ENDPOINTS];
@@ -44,7 +45,7 @@ static void cm_event(void *ctx, const struct nic_rdm_cm_event *e)
 static void cm_done(void *ctx, const struct nic_rdm_done *done)
 {
 	(void)ctx;
-	expect(done->kind == NIC_RDM_REMOTE_WRITE); /* nothing else is asked for here */
+	expect(done->kind == NIC_RDM_REMOTE_WRITE); /* no other operation is posted here */
 }
 
 static void cm_open_one(struct nic *nic, struct nic_pd *pd, const struct nic_gid *gid, unsigned i)
@@ -77,7 +78,7 @@ static void cm_close(void)
 		nic_rdm_destroy(cm[i].ep);
 }
 
-/** One of them has said something. */
+/** Endpoint `i` has sent a call. */
 static void cm_heed(unsigned i, uint8_t kind, uint64_t from, uint32_t attempt)
 {
 	cm[i].incarnation = from;
@@ -109,7 +110,7 @@ static void cm_act(struct nic *nic, struct nic_pd *pd, const struct nic_gid *gid
 		break;
 	case 3:
 	case 4:
-		cm[CM_ASKS].asked = true; /* it may be told during the call */
+		cm[CM_ASKS].asked = true; /* the event may arrive during the call */
 		rc = nic_rdm_cm_connect(cm[CM_ASKS].ep, &to, data, len);
 		break;
 	case 5:

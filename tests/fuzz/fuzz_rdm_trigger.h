@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_rdm_trigger.h - a part of fuzz_rdm.c: two counters, of what completes well or badly, and work that waits for them: it asks for
- * messages to be sent, received or canceled, or counts itself, amid whatever the peers do.
+ * fuzz_rdm_trigger.h - a part of fuzz_rdm.c: two counters of successes and failures, and work that waits for them: it
+ * sends, receives or cancels messages, or changes a counter, while the peers do anything.
  *
- * Checked: each piece is started once, not before its threshold had been reached, and not amid another; what was canceled is not.
+ * Checked: work starts once, not before its threshold was reached, and not within other work; canceled work never
+ * starts.
  */
 #ifndef FUZZ_RDM_TRIGGER_H
 #define FUZZ_RDM_TRIGGER_H
@@ -26,10 +27,10 @@ struct fuzz_work {
 static struct fuzz_trigger {
 	struct nic *nic;
 	struct nic_trig_cntr cntr[TRIG_CNTRS];
-	uint64_t most[TRIG_CNTRS]; /* that it has been at */
+	uint64_t most[TRIG_CNTRS]; /* highest value so far */
 	struct fuzz_work work[TRIG_WORK];
 	bool amid;
-	/** Ask for something, as this says. @return -EAGAIN, or anything else. */
+	/** Start the operation that `what` selects. @return -EAGAIN to retry, or anything else. */
 	int (*ask)(uint8_t what);
 } trig;
 
@@ -95,7 +96,7 @@ static void trig_act(void)
 	nic_trig_run(trig.nic);
 }
 
-/** All that waits is canceled: a second round would find nothing to do. */
+/** Cancel all waiting work, so that nothing is left to start. */
 static void trig_end(void)
 {
 	for (unsigned i = 0; i < TRIG_WORK; i++)

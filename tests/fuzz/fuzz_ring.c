@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_ring.c - libFuzzer target: a function of this host that means harm. `victim` is a function with all of the engine
- * but threads and port; it has queue pairs with the enemy, and with `honest`, another such function. The enemy is a NIC
- * whose packets the input garbles before they go into a ring, and it writes into its rings, and into those that the victim
- * has handed to it, whatever the input says, between the victim's steps and in the midst of them (ring_touch.h), and says
- * and closes what it likes.
+ * fuzz_ring.c - libFuzzer target: a malicious function of this host. `victim` is a function with the whole engine
+ * except threads and port; it has queue pairs with the enemy, and with `honest`, another such function. The enemy is
+ * a NIC whose packets the input corrupts before they go into a ring. As the input says, it also writes into its own
+ * rings and into those received from the victim, between the victim's steps and during them (ring_touch.h), and sends
+ * messages and closes connections.
  *
- * Checked besides what the sanitizers find (rings lie between forbidden pages): what goes between victim and honest
- * arrives, whole, in order, without a retransmission, and wakes a sleeper; steps are bounded; memory that the enemy has no
- * right to stays as it is; whatever the victim gives up is counted; rings keep their size; nothing leaks.
+ * Checked besides what the sanitizers find (rings lie between guard pages): messages between victim and honest arrive
+ * whole, in order, without retransmission, and wake a sleeper; steps are bounded; memory that the enemy has no right to
+ * does not change; everything the victim drops is counted; rings keep their size; nothing leaks.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@
 #include "tap.h"
 
 #define QPS	 3
-#define LINKS	 3 /* that the enemy has at a time, in each direction */
+#define LINKS	 3 /* of the enemy at a time, in each direction */
 #define WRITABLE 8192
 #define RECEIVE	 2048 /* room for a message */
 #define ZONE	 64
@@ -39,7 +39,7 @@ static struct {
 	struct nic_qp *qp[QPS], *enemy_qp[QPS];
 	struct nic_ah *ah, *enemy_ah;
 	struct ring_stream stream[2]; /* to the victim, from the victim */
-	struct nic_qp *honest_qp[2];  /* of victim, of honest */
+	struct nic_qp *honest_qp[2];  /* the victim's, honest's */
 	struct enemy_link out[LINKS], in[LINKS];
 	int name_fd, capture[2];
 	bool asleep, called; /* the victim sleeps; honest has sent something since */
@@ -86,7 +86,7 @@ static void victim_wakes(void)
 		pmd_engine_look_after(e);
 }
 
-/** While it does, the enemy makes so many changes to rings. */
+/** Run one engine step, during which the enemy makes up to `changes` changes to rings. */
 static void victim_steps(unsigned budget, bool flush, unsigned changes)
 {
 	struct pmd_engine *e = &f.victim.e;
@@ -141,7 +141,7 @@ static bool honest_is_served(void)
 	return false;
 }
 
-/** How many things the victim has refused or given up, by its counters. */
+/** Total of what the victim has refused or dropped, by its counters. */
 static uint64_t counted(void)
 {
 	const struct pmd_port_stats *p = &f.victim.port.stats;
@@ -198,18 +198,18 @@ static void open_enemy(void)
 	}
 }
 
-/** One each way, as they should be. */
+/** Open one well-formed link in each direction. */
 static void open_enemy_links(void)
 {
 	ring_input.left = 0;
 	enemy_accepts(&f.in[0], f.name_fd);
 	enemy_connects(&f.out[0]);
-	for (unsigned i = 0; i < 2; i++) /* a visitor, then his message */
+	for (unsigned i = 0; i < 2; i++) /* a connection, then its message */
 		pmd_engine_look_after(&f.victim.e);
 	expect(f.in[0].from.memory && f.out[0].to.memory && f.victim.e.links->n_in == 2);
 }
 
-/** Both ways between victim and honest, and a first message each. */
+/** Open streams both ways between victim and honest, with a first message each. */
 static void open_streams(void)
 {
 	struct ring_engine *end[2] = {&f.victim, &f.honest};
@@ -236,7 +236,7 @@ static void open_streams(void)
 	}
 	f.pd = pd[0];
 	expect(honest_is_served());
-	honest_steps(); /* the victim's bell has come */
+	honest_steps(); /* the victim's bell has arrived */
 }
 
 static void close_all(void)
@@ -257,7 +257,7 @@ static void close_all(void)
 
 /* ---- the enemy: packets --------------------------------------------------------------------------------- */
 
-/* What the input says is read by a statement each: the order within one is the compiler's. */
+/* Read the input in separate statements: evaluation order within one is unspecified. */
 static void post(struct nic_qp *qp, unsigned i, struct nic_mr *own, uint32_t rkey, struct nic_ah *ah, uint32_t qpn)
 {
 	struct nic_sge sge = {.addr = 0x10000 + ring_word16() % (WRITABLE - RECEIVE), .lkey = nic_mr_lkey(own)};
@@ -293,7 +293,7 @@ static void post_receive(struct nic_qp *qp, struct nic_mr *own)
 	nic_post_recv(qp, &wr);
 }
 
-/** Connections that have ended from the victim's side. */
+/** Count connections closed by the victim. */
 static void count_gone(struct enemy_link *l)
 {
 	struct pollfd p = {.fd = l->fd, .events = POLLRDHUP};
@@ -449,7 +449,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	expect(f.victim.port.stats.link_tx_packets > 0 && f.honest.port.stats.link_broken == 0);
 	close_all();
 	ring_now_ns = 0;
-	/* The first run leaves what is made once. */
+	/* The first run leaves descriptors that are created once. */
 	if (runs++ == 0)
 		descriptors = ring_descriptors();
 	expect(ring_descriptors() == descriptors);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_told.c - libFuzzer target: what a function is told, by a daemon that is hostile or broken, and by its visitors: other
- * daemons, producers of links, tools. The function trusts the daemon's user, but not what it says. All runs in the virtual
- * kernel; the function is the real one, and so is the daemon that it gets when the enemy has gone.
+ * fuzz_told.c - libFuzzer target: messages to a function from a hostile or broken daemon, and from its visitors: other
+ * daemons, link producers, tools. The function trusts the daemon's user, but not its messages. All runs in the virtual
+ * kernel; the function is the real one, and so is the daemon that it gets when the enemy has ended.
  *
- * Checked besides what the sanitizers find: the function joins or gets a sentence; it knows all its descriptors; it does not
- * spin; it closes in bounded time, and leaves nothing behind.
+ * Checked besides what the sanitizers find: the function joins or gets an error sentence; it accounts for all its
+ * descriptors; it does not spin; it closes in bounded time, and leaves nothing behind.
  */
 #include "control_enemy.h"
 
@@ -24,7 +24,7 @@ static struct {
 
 static const struct vk_identity user = {.uid = 1000};
 
-/** As a daemon should, nearly: to the one who has asked last. */
+/** Accept a connection and answer each pending JOIN, roughly like a daemon. */
 static void welcomes(struct enemy *e, uint8_t how)
 {
 	enemy_accepts(e);
@@ -107,7 +107,7 @@ static void command(struct enemy *e, uint8_t c)
 			enemy_says(e, enemy_any(e), PROTO_TOOL);
 		break;
 	default:
-		pmd_name_function(&e->gids[0], 1 + c / 16u, &name); /* which it may give the function, too */
+		pmd_name_function(&e->gids[0], 1 + c / 16u, &name); /* the function may be assigned this number, too */
 		if (e->n_listeners < 2)
 			enemy_listens(e, &name);
 		enemy_accepts(e);

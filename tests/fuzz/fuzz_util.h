@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_util.h - what the targets for the NIC have in common: the input as a script, and what the NIC takes for random. */
+/* fuzz_util.h - shared by the NIC's fuzz targets: the input as a script, and a deterministic nic_config.random. */
 #ifndef FUZZ_UTIL_H
 #define FUZZ_UTIL_H
 

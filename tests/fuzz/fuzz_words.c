@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_words.c - libFuzzer target: what the `uroce` command, or another program in its place, asks of a function. The input is a
- * row of requests, one a line, each on one of two connections; between them the function sends and receives packets.
+ * fuzz_words.c - libFuzzer target: requests of the `uroce` command, or of another program in its place, to a
+ * function. The input is a sequence of requests, one per line, each on one of two connections; between them the
+ * function sends and receives packets.
  *
- * Checked besides what the sanitizers find: each request has one answer, which is JSON or a sentence with an errno; a capture's
- * messages are whole; a fault that was accepted is within its bounds; and when the connections are closed nothing is left of them.
+ * Checked besides what the sanitizers find: each request gets one answer, which is JSON or a sentence with an errno; a
+ * capture's messages are whole; an accepted fault is within its bounds; closed connections leave nothing behind.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@
 #define TOOLS	    2
 #define QPS	    3
 #define PACKET	    64
-#define ANSWERS_MAX 64 /* messages that are read of a connection at a time */
+#define ANSWERS_MAX 64 /* messages read from a connection at a time */
 
 static struct {
 	struct pmd_engine e;
@@ -161,7 +162,7 @@ static void function_close(void)
 	nic_destroy(f.e.nic);
 }
 
-/** Packets go by as the taps see them, if there are taps. */
+/** Pass packets to the taps, if there are any. */
 static void packets_pass(void)
 {
 	uint8_t out[PACKET] = {0x45, [3] = PACKET, [9] = 17, [22] = 0x12, 0xb7, [25] = PACKET - 20}, in[PACKET];
@@ -190,7 +191,7 @@ static void packet_check(const struct proto_msg *m)
 	       (header.direction == PMD_CAPTURE_TX || header.direction == PMD_CAPTURE_RX));
 }
 
-/** What has come on a tool's connection. @return how many answers; -1: the function has cut it off. */
+/** Read pending messages of a tool's connection. @return number of answers; -1: the function has closed it. */
 static int answers_read(unsigned tool)
 {
 	static uint64_t room[(PROTO_TEXT_MAX + 8) / 8];
@@ -251,7 +252,7 @@ static void request(void)
 	captured = f.e.capture && pmd_capture_get(f.e.capture, f.tools[tool][0], &counts);
 	pmd_observe_request(&f.e, f.tools[tool][0], text);
 	answers = answers_read(tool);
-	/* A capture that begins answers by its packets; to one that goes on, no room for an answer is the end. */
+	/* A new capture answers with its packets only; a running one is closed if there is no room for an answer. */
 	f.capturing[tool] = f.e.capture && pmd_capture_get(f.e.capture, f.tools[tool][0], &counts);
 	expect(answers == 1 || (answers == 0 && !captured && f.capturing[tool]));
 	faults_check();

@@ -19,7 +19,7 @@ void ring_gids_set(void)
 		ring_gids[i] = (struct nic_gid){{[10] = 0xff, 0xff, 127}};
 		for (unsigned at = 0; at < 3; at++)
 			ring_gids[i].raw[13 + at] = (uint8_t)(host >> (16 - 8 * at));
-		ring_gids[i].raw[13] |= 0x80; /* 127.0.0.1 is somebody's */
+		ring_gids[i].raw[13] |= 0x80; /* never 127.0.0.1, which may be in use */
 	}
 }
 
@@ -66,7 +66,7 @@ static uint32_t some_word(void)
 
 /* ---- packets -------------------------------------------------------------------------------------------- */
 
-/** What an entry refers to, behind its packet: memory that is there, or not. @return bytes of the entry. */
+/** Append references behind an entry's packet, to valid memory or not. @return bytes of the entry. */
 static uint32_t put_pieces(uint8_t *place)
 {
 	static uint8_t memory[NIC_REFERENCE_MAX];
@@ -86,7 +86,7 @@ static uint32_t put_pieces(uint8_t *place)
 	return LINK_PIECES_AT + n * (uint32_t)sizeof(struct link_piece);
 }
 
-/** One packet of the enemy's NIC, garbled as the input says, in the shape of a ring entry. */
+/** Put one packet of the enemy's NIC, corrupted as the input says, into the ring as an entry. */
 void enemy_sends(struct enemy_link *l, struct nic *nic)
 {
 	static uint8_t buf[NIC_FRAME_MAX];
@@ -168,7 +168,7 @@ void enemy_receives(struct enemy_link *l, struct nic *nic)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/** A place in a ring: its control page, or near where the other side looks next. */
+/** An offset in a ring: in its control page, or near where the other side reads next. */
 static uint32_t some_place(uint64_t position)
 {
 	uint8_t choice = ring_byte();
@@ -197,7 +197,7 @@ void enemy_scribbles(struct enemy_link *l)
 		return;
 	value = some_word();
 	memcpy(memory + at, &value, 4);
-	if (at == 0) { /* a head, near or far from where it should be */
+	if (at == 0) { /* a head, near or far from the correct one */
 		position += (uint64_t)(int64_t)(int8_t)ring_byte() * RING_LINE;
 		memcpy(memory, &position, ring_byte() & 1 ? 8 : 4);
 	}
@@ -224,7 +224,7 @@ void enemy_resizes(struct enemy_link *l)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/** A memfd that is not what a ring is. */
+/** A memfd that is not a valid ring. */
 static int bad_ring(uint8_t how)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -249,7 +249,7 @@ void enemy_ends(struct enemy_link *l)
 	*l = (struct enemy_link){.fd = -1, .memfd = -1};
 }
 
-/** A connection whose near end has a name: by that others know the enemy, see ring_engine.c. @return -1: it failed. */
+/** Connect from a named socket: the name identifies the enemy, see ring_engine.c. @return the fd, or -1. */
 static int named_connect(void)
 {
 	const struct sockaddr_un some = {.sun_family = AF_UNIX};
@@ -296,7 +296,7 @@ void enemy_accepts(struct enemy_link *l, int name_fd)
 	if (l->fd < 0 || proto_recv(l->fd, &m) != 1)
 		return;
 	if (!proto_msg_is(&m, PROTO_LINK, sizeof(struct proto_link), 1)) {
-		enemy_ends(l); /* not the victim: tools call on every name that they find */
+		enemy_ends(l); /* not the victim: tools connect to every name that they find */
 		return;
 	}
 	l->memfd = proto_msg_take(&m, 0);
@@ -320,7 +320,7 @@ void enemy_says(struct enemy_link *l)
 		} else
 			send(l->fd, text, 1 + ring_byte() % (sizeof(text) - 1), MSG_DONTWAIT | MSG_NOSIGNAL);
 	}
-	/* Whatever comes from the victim is the enemy's to misuse: there must be no descriptor but a ring's. */
+	/* The enemy could misuse any descriptor from the victim: it may get only a ring's. */
 	PROTO_MSG(m);
 	if (proto_recv(l->fd, &m) == 1) {
 		expect(m.n_fds == 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_engine.c - see ring_engine.h. The linker diverts clock_gettime to here, and the calls that map rings, which lie
- * between pages that nobody may touch, so that a step beyond one is seen; and the question who is of our own user.
+ * ring_engine.c - see ring_engine.h. The linker diverts to here: clock_gettime; the calls that map rings, which place
+ * them between guard pages to detect overruns; and the check whether a peer runs as the same user.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ void expect_at(bool holds, const char *what, const char *file, int line)
 	abort();
 }
 
-/* ---- what the linker diverts to here -------------------------------------------------------------------- */
+/* ---- diverted by the linker ----------------------------------------------------------------------------- */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *t);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
@@ -53,7 +53,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 	return 0;
 }
 
-/** Where it lies now. */
+/** Move a mapped ring between guard pages. @return its new address. */
 static uint8_t *fence(uint8_t *memory)
 {
 	uint8_t *room = mmap(NULL, RING_MAP_BYTES + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -88,8 +88,8 @@ void __wrap_ring_unmap(uint8_t *memory)
 	munmap(memory - GUARD, RING_MAP_BYTES + 2 * GUARD);
 }
 
-/** The enemy is another user. Those who connect have no name, but for the enemy; who is connected to has one that ends with
- *  his function's number. */
+/** The enemy is another user. Connecting sockets are unnamed, except the enemy's; a listening socket's name ends with
+ *  its function's number. */
 bool __wrap_proto_peer_is_self(int fd)
 {
 	struct sockaddr_un sa;
@@ -101,7 +101,7 @@ bool __wrap_proto_peer_is_self(int fd)
 	       (len > 2 && ((const char *)&sa)[len - 2] == '/' && ((const char *)&sa)[len - 1] != '0' + RING_ENEMY);
 }
 
-/* ---- what an engine needs ------------------------------------------------------------------------------- */
+/* ---- engines -------------------------------------------------------------------------------------------- */
 
 void ring_random_start(void)
 {
@@ -212,7 +212,7 @@ void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic
 	r->port.ops = &port_ops;
 	r->port.wait_fd = -1;
 	r->e.port = &r->port;
-	/* All slots are filled and the port copies: no pool is asked for more. */
+	/* All slots are filled and the port copies, so no pool is needed. */
 	for (unsigned i = 0; i < PMD_TX_BURST; i++) {
 		r->e.tx[i].data = malloc(NIC_FRAME_MAX);
 		expect(r->e.tx[i].data != NULL);
@@ -251,7 +251,7 @@ unsigned ring_descriptors(void)
 	for (struct dirent *d = readdir(all); d; d = readdir(all)) {
 		char what[64] = "";
 
-		/* Not files and pipes, which sanitizers have. */
+		/* Skip files and pipes, which sanitizers use. */
 		if (readlinkat(dirfd(all), d->d_name, what, sizeof(what) - 1) > 0 && what[0] != '/' && what[0] != 'p')
 			n++;
 		n += strncmp(what, "/memfd", 6) == 0;

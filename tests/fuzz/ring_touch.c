@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_touch.c - see ring_touch.h. Clang calls a function before each load when told to (-fsanitize-coverage=trace-loads),
- * and AddressSanitizer replaces memcpy by a function of its own, which the linker diverts to here.
+ * ring_touch.c - see ring_touch.h. With -fsanitize-coverage=trace-loads clang calls a function before each load, and
+ * AddressSanitizer replaces memcpy by its own function, which the linker diverts to here.
  *
  * Holds: the rings that are watched, and the changes to come.
  */
@@ -17,7 +17,7 @@
 #define ONCE_TO	  48u /* ... to the end of the BTH after IPv4 and UDP */
 #define KIND_READ 0x10u
 
-/* Not traced itself; not used where nothing is. */
+/* Not traced itself; unused in builds without tracing. */
 #ifdef __clang__
 #define UNTRACED __attribute__((unused, no_sanitize("coverage")))
 #else
@@ -28,11 +28,11 @@
 struct touched_ring {
 	uint8_t *memory;
 	const struct ring_consumer *consumer; /* NULL: the victim produces */
-	uint64_t head, read;		      /* of the entry at that head: bytes that have been read, a bit each */
+	uint64_t head, read;		      /* bitmap of bytes read of the entry at that head */
 };
 
 struct change {
-	uint8_t after; /* touches that it lets pass */
+	uint8_t after; /* touches to skip first */
 	uint8_t place, value, more;
 };
 
@@ -45,7 +45,7 @@ static struct {
 
 /* ---- a change ------------------------------------------------------------------------------------------------ */
 
-/** Where: at what is about to be read, a byte of it or after it, an entry before or after it, or the control page. */
+/** Where to change: at or just after the bytes about to be read, an entry before or after, or the control page. */
 UNTRACED static uint32_t change_place(const struct change *c, uint32_t at)
 {
 	const uint32_t lines = RING_BYTES / RING_LINE;
@@ -75,7 +75,7 @@ UNTRACED static void change_now(uint8_t *memory, const struct change *c, uint32_
 		memory[at] = c->more;
 		return;
 	}
-	if (c->value >= 0xe0) { /* near what is there */
+	if (c->value >= 0xe0) { /* near the current value */
 		uint32_t old;
 
 		__builtin_memcpy(&old, memory + at, 4);
@@ -86,7 +86,7 @@ UNTRACED static void change_now(uint8_t *memory, const struct change *c, uint32_
 
 /* ---- touches ------------------------------------------------------------------------------------------------- */
 
-/** No byte twice, nor the word when the rest has been read: in between the other side could change it. */
+/** No byte is read twice, nor the word after the rest: the other side could change it in between. */
 UNTRACED static void once(struct touched_ring *r, uint32_t at, size_t len)
 {
 	uint64_t head = r->consumer->head, bits;
@@ -179,7 +179,7 @@ UNTRACED void *__wrap___asan_memcpy(void *to, const void *from, size_t len)
 }
 #endif
 
-/* ---- what is watched ----------------------------------------------------------------------------------------- */
+/* ---- watched rings ------------------------------------------------------------------------------------------- */
 
 static void watch(uint8_t *memory, const struct ring_consumer *consumer)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_touch.h - what a function that means harm does to rings at the very moment when the victim looks at them, for
- * fuzz_ring.c. Where the compiler says when memory is read (clang, in the fuzzer) that moment is any read: the input says
- * which, and what is there by then. It is the same from run to run, which a second thread would not be; that is
- * test_pmd_enemy.c's. What is built without it does nothing at such moments.
+ * ring_touch.h - changes that a malicious function makes to rings at the very moment the victim reads them, for
+ * fuzz_ring.c. Where the compiler instruments loads (clang, in the fuzzer) that moment is any load: the input selects
+ * which, and the new value. Unlike a second thread (see test_pmd_enemy.c) this repeats exactly from run to run. Builds
+ * without that instrumentation change nothing.
  *
- * Checked besides: no byte of an entry's kind, or of the headers that every packet has, is read twice, nor an entry's word
- * after its kind.
+ * Also checked: no byte of an entry's kind, or of the headers common to all packets, is read twice; an entry's word
+ * is not read after its kind.
  */
 #ifndef FUZZ_RING_TOUCH_H
 #define FUZZ_RING_TOUCH_H
@@ -15,7 +15,7 @@
 
 struct pmd_links;
 
-/** From now on `changes` changes, as the input says, to rings that l shares with the enemy. */
+/** Start applying `changes` input-chosen changes to rings that `l` shares with the enemy. */
 void touch_begin(const struct pmd_links *l, unsigned changes);
 void touch_end(void);
 /** The ring is about to be unmapped. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_traffic.h - queue pairs for fuzz_ring.c, and messages between two functions that nobody disturbs: each has to
- * arrive once, whole and in order, and without a retransmission, because links lose nothing.
+ * ring_traffic.h - queue pairs for fuzz_ring.c, and undisturbed messages between two functions: each must arrive once,
+ * whole and in order, and without retransmission, because links lose nothing.
  */
 #ifndef FUZZ_RING_TRAFFIC_H
 #define FUZZ_RING_TRAFFIC_H
@@ -26,9 +26,9 @@ void ring_qp_connect(struct nic_qp *qp, enum nic_qp_type type, uint32_t dest_qpn
 
 /** QPs and their completion queues are the caller's; each queue serves one stream only. */
 void ring_stream_open(struct ring_stream *s, struct nic_pd *from_pd, struct nic_pd *to_pd);
-/** One more message, unless too many are under way. */
+/** Post one more message, unless too many are in flight. */
 void ring_stream_post(struct ring_stream *s);
-/** Look at what has completed. */
+/** Poll and check completions. */
 void ring_stream_check(struct ring_stream *s);
 bool ring_stream_is_done(const struct ring_stream *s);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_exchanges.c - the exchanges that matter, as timed transcripts: what is lost, what is sent again and when, what
- * completes. Times are virtual microseconds; the wire takes 10.
+ * test_exchanges.c - the important exchanges as timed transcripts: what is lost, what is retransmitted and when, what
+ * completes. Times are virtual microseconds; the wire delay is 10.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +68,7 @@ static void exchange__RP_04_lost_answer_of_an_atomic(void **state)
 				  "  262.144  A->B  RC FETCH ADD psn 100 A\n"
 				  "  272.144  B->A  RC ATOMIC ACK psn 100 msn 1 orig 0\n"
 				  "  282.144  A     1: success\n"));
-	assert_int_equal(cell(&w), 5); /* once */
+	assert_int_equal(cell(&w), 5); /* executed once */
 	world_close(&w);
 }
 
@@ -167,7 +167,7 @@ static void exchange__RS_02_ack_beyond_an_unanswered_read(void **state)
 
 	(void)state;
 	world_open(&w, &usual);
-	w.lose[0] = 3; /* the answer to the READ; the ACK of the WRITE behind it comes through */
+	w.lose[0] = 3; /* the READ response; the ACK of the WRITE after it arrives */
 	world_post(&w, 1, NIC_WR_RDMA_READ, 0, 8, 0);
 	world_post(&w, 2, NIC_WR_RDMA_WRITE, 0, 8, 64);
 	world_run(&w);
@@ -184,7 +184,7 @@ static void exchange__RS_02_ack_beyond_an_unanswered_read(void **state)
 	world_close(&w);
 }
 
-/* Three tries with retry_cnt 2; the timer doubles each time nothing came of a retry, up to four times its value. */
+/* Three tries with retry_cnt 2; the timer doubles after each retry without progress, up to four times its value. */
 static void exchange__RT_02_retries_exhausted(void **state)
 {
 	static const struct world_options two = {.timeout = 6, .retry_cnt = 2, .rnr_timer = 5, .rnr_retry = 7};

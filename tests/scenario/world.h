@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * world.h - two NICs, A and B, one RC connection, a wire of 10 us that loses what it is told to lose, and a transcript
- * of everything that happens, one line an event with its virtual time in microseconds. For tests that read like the
- * specification's ladder diagrams. Built on nic/include/nic.h only; frames are decoded by tests/sim/decode.c.
+ * world.h - two NICs, A and B, one RC connection, a wire of 10 us that drops the frames it is told to, and a transcript
+ * with one line per event and its virtual time in microseconds. For tests that read like the specification's ladder
+ * diagrams. Built on nic/include/nic.h only; frames are decoded by tests/sim/decode.c.
  *
  * PSNs: A sends from 100 on, B from 200 on. Path MTU 256.
  */
@@ -28,7 +28,7 @@ struct world_node {
 	struct nic_cq *cq;
 	struct nic_qp *qp;
 	struct nic_mr *mr;
-	_Alignas(8) uint8_t mem[8192]; /* registered, all rights; address in requests: its own */
+	_Alignas(8) uint8_t mem[8192]; /* registered with all access rights, at its own address */
 };
 
 struct world_options {
@@ -42,7 +42,7 @@ struct world {
 	unsigned flying;
 	unsigned lose[8]; /* numbers of frames to lose, counted from 1 over both directions; 0 ends the list */
 	unsigned frames;
-	/* what the application does later: post a receive on B */
+	/* when the application posts a receive on B */
 	uint64_t recv_at_ns;
 	char text[8192];
 	unsigned length;
@@ -55,12 +55,12 @@ void world_close(struct world *w);
 
 /** Post a send WR on A. `at` is the offset in A's memory, `remote` the one in B's. */
 void world_post(struct world *w, uint64_t wr_id, uint32_t opcode, uint32_t at, uint32_t len, uint32_t remote);
-/** The same with any WR; addresses and keys filled in by the caller. */
+/** Post any send WR on A; addresses and keys filled in by the caller. */
 void world_post_wr(struct world *w, const struct nic_send_wr *wr);
 /** Post a receive of 1024 bytes on B, at offset 4096 of its memory. */
 void world_recv(struct world *w, uint64_t wr_id);
 
-/** Let everything happen that will. */
+/** Run until nothing more happens. */
 void world_run(struct world *w);
 
 /** Compare the transcript; on a difference print both. @return true if equal. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomics.c - the history of every cell that atomics work on. The cells are looked at after each call into their NIC:
- * a change must be the effect of exactly one operation (operands are unique, so it names it), and each operation has
- * at most one effect. Together with the returned values that is linearisability with the points known. An operation
- * may be on half a cell, or on several; what it does is said by a model of its own, bit by bit.
+ * atomics.c - the history of every cell that atomics work on. The cells are examined after each call into their NIC:
+ * a change must be the effect of exactly one operation (operands are unique, so the change identifies it), and each
+ * operation has at most one effect. Together with the returned values this checks linearisability with known
+ * linearisation points. An operation may cover half a cell, or several; an independent bit-exact model gives its
+ * result.
  *
  * Oracles: atomic_unknown (a change that no operation explains), atomic_once (AT-08), atomic_result (AT-03, AT-11).
  */
@@ -15,7 +16,7 @@
 
 #define SPAN_MAX 4 /* cells */
 
-/* ---- what an operation does ---------------------------------------------------------------------------- */
+/* ---- the model ----------------------------------------------------------------------------------------- */
 
 static bool is_atomic(const struct wr *wr)
 {
@@ -94,7 +95,7 @@ static unsigned cell_end(const struct wr *wr)
 	return wr->cell + (wr->cell_byte + wr->len + 7) / 8;
 }
 
-/* ---- what has happened --------------------------------------------------------------------------------- */
+/* ---- history ------------------------------------------------------------------------------------------- */
 
 static void remember(struct history *h, const struct sim *sim, uint64_t value)
 {
@@ -109,7 +110,7 @@ static void remember(struct history *h, const struct sim *sim, uint64_t value)
 	h->entry[h->count++].value = value;
 }
 
-/** What a cell holds now. */
+/** Current value of a cell. */
 uint64_t atomics_value(const struct node *node, unsigned cell)
 {
 	uint64_t value;
@@ -129,7 +130,7 @@ static bool explains(const struct wr *wr, const struct node *node, unsigned cell
 {
 	uint64_t cells[SPAN_MAX];
 
-	/* with a bad key for its result an atomic is executed all the same (AT-06) */
+	/* an atomic with a bad local key for its result is still executed (AT-06) */
 	if (!is_atomic(wr) || (wr->must & ~BIT(NIC_WC_LOC_PROT_ERR)) != 0 || cell < wr->cell || cell >= cell_end(wr))
 		return false;
 	for (unsigned c = wr->cell; c < cell_end(wr); c++)
@@ -157,7 +158,7 @@ static struct wr *find(struct node *node, unsigned cell)
 	return NULL;
 }
 
-/** The WR has changed what there was. */
+/** The WR has changed its cells: record it. */
 static void executed(struct node *node, struct wr *wr)
 {
 	struct sim *sim = node->sim;
@@ -197,10 +198,10 @@ void atomics_watch(struct node *node)
 	}
 }
 
-/* ---- what is returned ---------------------------------------------------------------------------------- */
+/* ---- returned values ----------------------------------------------------------------------------------- */
 
-/** Whether cells from `cell` on held what the WR returned, all at once, between the changes `from` and `until`, and
- *  not only before it was posted. */
+/** Whether the cells from `cell` on all held the values that the WR returned at one time between the changes `from` and
+ *  `until`, and not only before it was posted. */
 static bool was_seen(const struct wr *wr, const uint8_t *got, unsigned cell, uint64_t from, uint64_t until)
 {
 	const struct history *h = &wr->remote->cell[cell];
@@ -220,7 +221,7 @@ static bool was_seen(const struct wr *wr, const uint8_t *got, unsigned cell, uin
 		    was_seen(wr, got, cell + 1, start, end))
 			return true;
 		if (h->entry[i].at_ns < wr->posted_ns)
-			return false; /* this one was current at the time of the post; older ones were not */
+			return false; /* this value was current when the WR was posted; older ones were not */
 	}
 	return false;
 }

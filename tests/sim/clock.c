@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.c - the clocks of the nodes, which are not the run's: they may jump by an hour, run a little fast or slow, and go on
- * while their node is stopped for ten minutes, as a process may be, and takes no step. All of that is over when the run ends.
+ * clock.c - the nodes' own clocks, separate from the run's: they may jump by an hour, run slightly fast or slow, and
+ * keep running while their node is stopped for ten minutes, like a stopped process. All of that ends before the run
+ * does.
  *
- * A node hears of a jump when it next looks at its clock. Its timers are the kernel's, which does not jump: when one ends, the
- * node looks at the clock.
+ * A node notices a jump when it next reads its clock. Its timers are the kernel's, which do not jump; when one
+ * expires, the node reads its clock.
  *
- * Oracle here: silence (whatever waits for a node that is stopped ends by the waiting node's own timers).
+ * Oracle here: silence (work that depends on a stopped node ends by the waiting node's own timers).
  */
 #include "sim.h"
 
 #define HOUR_NS	 3600000000000ll
 #define STOP_NS	 600000000000ull
-#define START_NS (1000 * (uint64_t)HOUR_NS) /* jumps back do not lead before the beginning */
+#define START_NS (1000 * (uint64_t)HOUR_NS) /* keeps clocks positive after jumps back */
 #define SLOW_BY	 1000
 #define EVENT_NS 100000
 
@@ -66,7 +67,7 @@ uint64_t sim_pause(const struct sim *sim, uint64_t ns)
 	return ns * SLOW_BY < left_ns ? ns * SLOW_BY : left_ns + ns;
 }
 
-/** By an hour, or, where a node's clock may jump more than once, by anything. */
+/** Jump by an hour; if a node's clock may jump more than once, also by 2^9 to 2^42 ns. */
 static void jump(struct sim *sim, struct node *node)
 {
 	struct node_clock *c = &node->clock;
@@ -84,7 +85,7 @@ static void jump(struct sim *sim, struct node *node)
 	sim->stats.clock_jumps++;
 }
 
-/** The node goes on. */
+/** The node resumes. */
 static void stop_end(struct sim *sim, void *arg)
 {
 	const struct node *node = arg;
@@ -107,7 +108,7 @@ static void stop(struct sim *sim, struct node *node)
 	sim_log(sim, "    node %u is stopped", node->index);
 	node->clock.stops++;
 	node->clock.stopped_until_ns = sim->stop_end_ns = sim->now_ns + STOP_NS;
-	/* First of all at that time. */
+	/* Scheduled first among the events of that time. */
 	sched_at(sim, sim->stop_end_ns, stop_end, node);
 	sim->stats.stops++;
 }
@@ -141,7 +142,7 @@ void clocks_start(struct sim *sim)
 		sched_at(sim, rng_below(&sim->clocks, EVENT_NS), clock_event, NULL);
 }
 
-/** Whether the node was stopped, or its clock jumped more than the one hour that costs no try. */
+/** Whether the node was stopped, or its clock may have jumped otherwise than once by an hour, which costs no retry. */
 static bool was_odd(const struct node *node)
 {
 	return node->clock.stops > 0 || (node->clock.jumps > 0 && node->sim->opts.clock_jumps > 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * complete.c - what send completions must be.
+ * complete.c - oracles over send completions.
  *
- * Oracles: completion (of a WR that is outstanding, in the right CQ, with its fields right), completion_once,
+ * Oracles: completion (of an outstanding WR, in the right CQ, with correct fields), completion_once,
  * completion_order (posted order; every signaled WR has one: RS-11), success_after_error (QS-05), status (only
  * statuses with a cause), unsignaled, read_data, and those of target.c, atomics.c and window.c.
  */
@@ -69,7 +69,7 @@ static void check_read(struct wr *wr)
 			 wr->len, wr->remote->index, wr->target == NULL ? " (static)" : "");
 }
 
-/** A send WR is over: its buffers are the application's again. */
+/** A send WR has ended: its buffers belong to the application again. */
 static void finish(struct wr *wr, uint32_t status)
 {
 	struct qp *qp = wr->qp;
@@ -122,7 +122,7 @@ static void complete_send(struct cq *cq, const struct nic_wc *wc, struct wr *wr)
 	for (; qp->done < wr->index && !sim->failed; qp->done++) {
 		struct wr *earlier = qp->sq[qp->done];
 
-		/* an unsignaled success is silent; once the queue has failed each WR is flushed aloud */
+		/* an unsignaled success has no CQE; once the queue has failed each WR gets a flush CQE */
 		if (earlier->signaled || qp->send_failed || earlier->must != 0)
 			sim_fail(sim, "completion_order", "WR %u completed before WR %u", wr->id, earlier->id);
 		else
@@ -146,7 +146,7 @@ static void complete_send(struct cq *cq, const struct nic_wc *wc, struct wr *wr)
 	work_kick(qp, rng_below(&qp->rng, 2000));
 }
 
-/** The QP is in ERR and its CQ is empty: what is left are unsignaled WRs that succeeded, or completions are missing. */
+/** The QP is in ERR and its CQ is empty: the rest are unsignaled WRs that succeeded, or completions are missing. */
 bool complete_tail(struct qp *qp)
 {
 	while (qp->done < qp->posted && !qp->send_failed && !qp->sim->failed) {
@@ -160,7 +160,7 @@ bool complete_tail(struct qp *qp)
 	return qp->done == qp->posted;
 }
 
-/** The QP was reset: its WRs are gone without a completion, and their buffers are the application's. */
+/** The QP was reset: its WRs end without a completion, and their buffers belong to the application. */
 void complete_none(struct qp *qp)
 {
 	for (; qp->done < qp->posted; qp->done++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control.c - what happens around the traffic: QPs killed, MRs deregistered and registered again, links cut; and the
+ * control.c - disturbances around the traffic: QPs killed, MRs deregistered and registered again, links cut; and the
  * end of a run: no more work, then no more faults, then everything must come to rest within bounded virtual time.
  *
  * Oracle: liveness.
@@ -34,7 +34,7 @@ static void excuse(struct qp *qp)
 		qp->peer->err_expected = true;
 }
 
-/** Nothing of this WR can reach memory any more. (A WR that failed at its sender may still be on the wire.) */
+/** This WR can no longer access memory. (A WR that failed at its sender may still be on the wire.) */
 static bool is_past(const struct wr *wr)
 {
 	const struct qp *qp = wr->qp;
@@ -42,7 +42,7 @@ static bool is_past(const struct wr *wr)
 	return wr->done && (wr->status == NIC_WC_SUCCESS || wr->index >= qp->posted || qp->sq[wr->index] != wr);
 }
 
-/** WRs that use memory which is about to go may fail from now on. */
+/** WRs that use memory about to be deregistered may fail from now on. */
 static void excuse_users(struct sim *sim, const struct bank *bank)
 {
 	for (uint32_t i = 0; i < sim->wr_count; i++) {
@@ -168,7 +168,7 @@ static void watch_end(struct sim *sim, void *arg)
 
 	(void)arg;
 	if (qp == NULL) {
-		/* whatever is still owed (delayed ACKs, notifications) comes within this time */
+		/* pending delayed ACKs and notifications arrive within this time */
 		sched_at(sim,
 			 sim->now_ns + 1000000 +
 				 4ull * (sim->opts.delay_ns + sim->opts.jitter_ns + sim->opts.ack_delay_ns),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * decode.h - a tiny decoder of RoCEv2 frames for oracles and transcripts. Written apart from nic/wire/packet.c on purpose,
- * so that a mistake there is not shared here. It trusts the frames that the NIC under test emits; it checks no ICRC.
+ * decode.h - a tiny decoder of RoCEv2 frames for oracles and transcripts. Written apart from nic/wire/packet.c on
+ * purpose, so that a mistake there is not shared here. It trusts the frames that the NIC under test emits; it checks
+ * no ICRC.
  */
 #ifndef SIM_DECODE_H
 #define SIM_DECODE_H
@@ -31,7 +32,7 @@ struct decoded {
 	unsigned payload_len;
 };
 
-/** Low five bits of the opcodes the simulator tells apart, but for extended ones. */
+/** Low five bits of the opcodes the simulator distinguishes, except extended ones. */
 enum decoded_op {
 	DOP_SEND_FIRST = 0x00,
 	DOP_SEND_MIDDLE,
@@ -70,7 +71,7 @@ bool decode_frame(const uint8_t *frame, unsigned len, struct decoded *out);
 /** "RC SEND ONLY" and so on. */
 const char *decode_name(uint8_t opcode);
 
-/** One transcript line without time and direction: name, psn and what matters of the rest. No newline. */
+/** One transcript line without time and direction: name, PSN and the relevant fields. No newline. */
 void decode_print(const struct decoded *d, char *buf, unsigned size);
 
 #endif

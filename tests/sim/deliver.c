@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deliver.c - what receive completions must be: message k of the peer, once, whole, in the receive it belongs to.
+ * deliver.c - oracles over receive completions: message k of the peer, once, whole, in the receive it belongs to.
  *
- * Oracles: receive (of a WR that is outstanding, in posted order unless on an SRQ), receive_once, delivery (RC: exactly
- * the next message, with its data, flags and nothing beyond them; UC: a later one, whole), delivery_early (not before it
+ * Oracles: receive (of an outstanding WR, in posted order unless on an SRQ), receive_once, delivery (RC: exactly the
+ * next message, with its data, flags and nothing beyond them; UC: a later one, whole), delivery_early (not before it
  * arrived), write_before_send (a WRITE is in memory before a later message is seen: AK-06), delivered (every RC
  * message that succeeded at its sender was received), success_after_error, receive_status.
  */
@@ -43,7 +43,7 @@ static const char *message_fault(const struct wr *wr, const struct rwr *r, const
 	for (unsigned i = 0; i < r->segs; i++)
 		if (slot_gone(&r->seg[i]))
 			return NULL;
-	/* On UC the receive may have served a message before that was then lost in part. */
+	/* On UC the receive may hold bytes of an earlier message that was lost in part. */
 	if (wr->qp->type == NIC_QPT_RC && !is_untouched(r, write ? 0 : wr->len))
 		return "bytes beyond the message";
 	if (write)
@@ -105,7 +105,7 @@ static void deliver_rc(struct qp *qp, struct rwr *r, const struct nic_wc *wc)
 		window_invalidated(qp, wr->ex);
 }
 
-/** UC: some message not delivered before (any, if the network doubles or reorders), whole. */
+/** UC: some message not delivered before (any, if the network duplicates or reorders), whole. */
 static void deliver_uc(struct qp *qp, struct rwr *r, const struct nic_wc *wc)
 {
 	struct qp *peer = qp->peer;
@@ -142,7 +142,7 @@ static bool receive_status_allowed(const struct qp *qp, const struct rwr *r, uin
 	if (qp->recv_failed)
 		return status == NIC_WC_WR_FLUSH_ERR;
 	if (status == NIC_WC_SUCCESS)
-		return true; /* deliver_rc knows whether the message had to fail */
+		return true; /* deliver_rc checks whether the message had to fail */
 	if (status == NIC_WC_WR_FLUSH_ERR)
 		return qp->err_expected || qp->send_failed || nic_qp_state(qp->qp) == NIC_QPS_ERR;
 	return status < 32 && ((r->must | r->may) & BIT(status)) != 0;
@@ -205,7 +205,7 @@ void deliver_cq(struct cq *cq, const struct nic_wc *wc)
 	recv_release(r);
 }
 
-/** All CQs are empty and the pair is still: what succeeded must have been received. */
+/** All CQs are empty and the pair is idle: each message that succeeded must have been received. */
 void delivered_check(struct qp *qp)
 {
 	if (qp->type != NIC_QPT_RC || qp->peer->rcq->dead || qp->scq->dead || qp->emptied)

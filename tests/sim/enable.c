@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * enable.c - managed queues (nic/qp/cross.c): what is posted to them may start, or be taken, when it has been enabled, which the node's runner
- * does some time later, for some of it or for all.
+ * enable.c - managed queues (nic/qp/cross.c): WRs posted to them may start, or be consumed, only once enabled; the
+ * node's runner enables some or all of them some time later.
  *
  * Oracle: managed_early.
  */
@@ -9,7 +9,7 @@
 
 #include "sim.h"
 
-#define LATER_NS 50000 /* until requests are enabled, at most */
+#define LATER_NS 50000 /* maximum delay until WRs are enabled */
 
 bool enable_init(struct node *node)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * link.c - the network. A link joins two nodes in one direction and is a row of stages, each with a random stream of
- * its own: cut, loss, bit flip, rate, delay with jitter, reorder, duplicate, and an attacker beside it. Without the reorder stage it is FIFO.
+ * its own: cut, loss, bit flip, rate, delay with jitter, reorder, duplicate, and an attacker beside it. Without the
+ * reorder stage it is FIFO.
  * When the run is quiet (sim->quiet) the faulty stages are off.
  */
 #include "sim.h"
@@ -38,13 +39,14 @@ static struct frame *frame_get(struct sim *sim)
 	return f;
 }
 
-/** Whether the ICRC, or the tag, covers byte `at` of an IP packet (IBTA A17: everything but the variant fields; nic/base/keyed.md). */
+/** Whether the ICRC or the tag covers byte `at` of an IP packet (IBTA A17: all but variant fields;
+ *  nic/base/keyed.md). */
 static bool sum_covers(const struct sim *sim, const uint8_t *ip, uint32_t at)
 {
 	uint32_t udp = ip[0] >> 4 == 4 ? 20 : 40;
 
 	if (sim->opts.keyed && sim->opts.udp_port && at < udp + 8)
-		return false; /* nobody sees it */
+		return false; /* the receiver sees only the UDP payload */
 	if (sim->opts.keyed && udp == 20 && at >= 4 && at < 8)
 		return false;
 
@@ -57,7 +59,8 @@ static bool sum_covers(const struct sim *sim, const uint8_t *ip, uint32_t at)
 	return at != udp + 6 && at != udp + 7 && at != udp + 8 + 4;
 }
 
-/** The bit flip stage: one to three bits. A CRC-32 finds all such errors at these lengths, a tag all with good luck: 2^-64. */
+/** The bit flip stage: one to three bits. A CRC-32 detects all such errors at these lengths; a tag misses one in
+ *  2^64. */
 static void stage_flip(struct link *link, struct frame *f)
 {
 	uint8_t before[NIC_FRAME_MAX];
@@ -120,7 +123,7 @@ static void ipv4_lengths(uint8_t *ip, uint32_t len)
 	ip[11] = (uint8_t)~sum;
 }
 
-/** All lengths, and what follows from them. */
+/** Set all lengths, and the fields derived from them. */
 static void set_lengths(struct frame *f, uint32_t len)
 {
 	bool v4 = f->data[0] >> 4 == 4;
@@ -138,18 +141,18 @@ static void set_lengths(struct frame *f, uint32_t len)
 	udp[5] = (uint8_t)len;
 }
 
-/** What an attacker makes of a frame that he has seen: never the frame itself, which would be a duplicate. */
+/** Forge a frame from one the attacker has seen; never an identical one, which would be a duplicate. */
 static void forge(struct rng *rng, struct frame *f)
 {
 	uint32_t udp = f->data[0] >> 4 == 4 ? 20 : 40, bth = udp + 8, addr = udp == 20 ? 12 : 8, n = udp == 20 ? 4 : 16;
 	uint8_t swap[16];
 
 	switch (rng_below(rng, f->link->from == f->link->to ? 4 : 5)) {
-	case 0: /* another PSN, and a tag by chance, or by another key */
+	case 0: /* another PSN, and a random tag */
 		f->data[bth + 11] ^= (uint8_t)(1 + rng_below(rng, 255));
 		rng_bytes(rng, f->data + f->len - 8, 8);
 		break;
-	case 1: /* another byte behind the BTH, in the tag maybe */
+	case 1: /* change one byte after the BTH, maybe in the tag */
 		f->data[bth + 12 + rng_below(rng, f->len - bth - 12)] ^= (uint8_t)(1 + rng_below(rng, 255));
 		break;
 	case 2: /* as from a NIC without a key */
@@ -157,7 +160,7 @@ static void forge(struct rng *rng, struct frame *f)
 		set_lengths(f, f->len - 4);
 		nic_frame_icrc_set(f->data, f->len);
 		break;
-	case 4: /* sent back to where it comes from */
+	case 4: /* reflected to its sender */
 		memcpy(swap, f->data + addr, n);
 		memcpy(f->data + addr, f->data + addr + n, n);
 		memcpy(f->data + addr + n, swap, n);
@@ -168,7 +171,7 @@ static void forge(struct rng *rng, struct frame *f)
 	}
 }
 
-/** The attacker's frame comes at about the same time, before or after the one that it is made of. */
+/** The forged frame arrives at about the same time as the original, before or after it. */
 static void stage_forge(struct sim *sim, struct link *link, const uint8_t *data, uint32_t len)
 {
 	struct frame *f = frame_get(sim);

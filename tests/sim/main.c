@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.c - uroce_sim: runs simulations, one a seed, and says which violate an oracle.
+ * main.c - uroce_sim: runs simulations, one per seed, and reports violated oracles.
  *
  *   uroce_sim --seed FIRST --seeds N [--verbose] [--quick] [--NAME=VALUE ...]
  *

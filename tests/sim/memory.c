@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c - application memory and its oracle: no byte that the NIC was not told to write ever changes.
+ * memory.c - application memory and its oracle: only bytes that the NIC was told to write ever change.
  *
- * A bank is one registered region. Slots are ranges of it; between slots lie at least 16 bytes that belong to nobody.
- * Every byte that may not be written now must equal the shadow copy: guards, slots that are only read, slots that were
- * given back, everything of a registration that has ended. A writable slot has its mask bytes set.
+ * A bank is one registered region. Slots are ranges of it, at least 16 unused bytes apart. Every byte that may not be
+ * written now must equal the shadow copy: guards, read-only slots, freed slots, all of a registration that has ended. A
+ * writable slot has its mask bytes set.
  */
 #include "sim.h"
 
@@ -69,7 +69,7 @@ static const struct {
 			  1},
 };
 
-/** Identity of the static bank's contents; the same for all nodes would hide mix-ups, so the index is in it. */
+/** Pattern identity of the static bank; it includes the node's index, so that mixing up nodes is detected. */
 static uint64_t static_uid(const struct node *node)
 {
 	return 0x57a71c0000000000ull + node->index;
@@ -96,7 +96,7 @@ bool bank_init(struct bank *bank, struct node *node, enum bank_kind kind)
 	memcpy(bank->shadow, bank->all, all);
 	memset(bank->mask, 0, all);
 	if (kind == BANK_CELLS)
-		memset(bank->mask + SIM_EDGE, 0xff, size); /* atomics.c watches the cells */
+		memset(bank->mask + SIM_EDGE, 0xff, size); /* atomics.c checks the cells */
 	bank_register(bank);
 	return bank->registered;
 }
@@ -105,7 +105,7 @@ void bank_register(struct bank *bank)
 {
 	struct node *node = bank->node;
 
-	/* Virtual addresses that the NIC must translate, and that do not differ from run to run; cells keep their
+	/* I/O virtual addresses that the NIC must translate, and that repeat from run to run; cells keep their
 	 * alignment. */
 	bank->iova = (rng_u64(&node->rng) & 0x7fffffffffffff00ull) +
 		     (bank->kind == BANK_CELLS ? 0 : (uintptr_t)bank->mem % 16);
@@ -131,7 +131,7 @@ void bank_deregister(struct bank *bank)
 	}
 	bank->registered = false;
 	bank->gen++;
-	/* From here on nothing of it may be read or written: new colour, all guarded. */
+	/* From here on it may not be read or written: refill it, and guard all of it. */
 	memset(bank->mem, SIM_GONE_BYTE, bank->size);
 	memcpy(bank->shadow, bank->all, bank->size + 2 * SIM_EDGE);
 	memset(bank->mask, 0, bank->size + 2 * SIM_EDGE);
@@ -143,7 +143,7 @@ void bank_free(struct bank *bank)
 	bank->all = NULL;
 }
 
-/* A slot starts 16 to 31 bytes into its first granule and has 16 bytes of guard behind it. */
+/* A slot starts 16 to 31 bytes into its first granule, followed by 16 guard bytes. */
 static uint32_t slot_granule(uint32_t off)
 {
 	return (off - 16) / GRANULE;
@@ -197,7 +197,7 @@ void slot_grant(const struct slot *slot)
 	memset(slot->bank->mask + SIM_EDGE + slot->off, 0xff, slot->len);
 }
 
-/** The application writes a slot: bytes `offset`... of pattern(uid). */
+/** The application fills a slot with bytes `offset`... of pattern(uid). */
 void slot_fill(const struct slot *slot, uint64_t uid, uint32_t offset)
 {
 	uint8_t *mem = slot_mem(slot);
@@ -206,7 +206,7 @@ void slot_fill(const struct slot *slot, uint64_t uid, uint32_t offset)
 	memcpy(slot->bank->shadow + SIM_EDGE + slot->off, mem, slot->len);
 }
 
-/** Give a slot back: its bytes get the colour of free memory, and nobody may write them from now on. */
+/** Free a slot: its bytes get SIM_FREE_BYTE and may not be written from now on. */
 void slot_free(struct slot *slot)
 {
 	struct bank *bank = slot->bank;
@@ -220,7 +220,7 @@ void slot_free(struct slot *slot)
 	memset(bank->used + slot_granule(slot->off), 0, slot_granules(slot->off, slot->len));
 }
 
-/** Copy the first len bytes of what the pieces of a buffer hold. @return false if a registration of it is gone. */
+/** Copy the first len bytes of a buffer's segments. @return false if a registration of it has ended. */
 bool slots_collect(const struct slot *seg, unsigned segs, uint8_t *out, uint32_t len)
 {
 	for (unsigned i = 0; i < segs && len > 0; i++) {
@@ -256,7 +256,7 @@ static bool bank_intact(const struct bank *bank)
 	return diff == 0;
 }
 
-/** Oracle memory_untouched: only bytes that are granted now differ from the shadow. */
+/** Oracle memory_untouched: only currently writable bytes may differ from the shadow. */
 void memory_check(struct sim *sim)
 {
 	for (unsigned i = 0; i < sim->nodes && !sim->failed; i++) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * node.c - a NIC and the loop that owns it: transmission at the rate of the port, timers (a little late, as real ones
- * are), events, completion queues that are polled or armed.
+ * node.c - a NIC and the loop that owns it: transmission at the port rate, timers (slightly late, like real ones),
+ * events, completion queues that are polled or armed.
  *
  * Oracles here: tx_pending (nic_tx_pending and nic_tx agree), deadline (nic_timeout makes progress), frame_bounds,
- * icrc (a packet with flipped bits is refused, an intact one is not), forged (nothing is taken that the holders of the key have
- * not sent), key_counted (whatever is refused for the key is counted), event_lost, event_spurious, cq_overflow.
+ * icrc (a packet with flipped bits is refused, an intact one is not), forged (packets not sent by a holder of the key
+ * are refused), key_counted (packets refused because of the key are counted), event_lost, event_spurious,
+ * cq_overflow.
  */
 #include "sim.h"
 
@@ -35,7 +36,7 @@ static void node_address(const struct sim *sim, unsigned index, struct nic_gid *
 	gid->raw[15] = (uint8_t)(index + 1);
 }
 
-/* A CQ that has an entry when somebody says so, for WAITs. */
+/* A CQ for WAITs that gets an entry on each node_tick(). */
 static bool ticks_init(struct node *node)
 {
 	struct nic_qp_init init = {.type = NIC_QPT_RC, .pd = node->pd[0], .cap = {1, 0, 0, 0, 0}};
@@ -159,7 +160,7 @@ static void transmit(struct node *node, struct nic_tx_frame *f)
 	link_send(&sim->link[node->index][to->index], f->data, f->len, qp);
 }
 
-/** Frames of both paths: a UD QP goes from one to the other with each datagram. */
+/** Fetch frames of both paths: a UD QP may change its path with each datagram. */
 static unsigned fetch(struct node *node, struct nic_tx_frame *frames, unsigned n)
 {
 	const unsigned rounds = node->path ? 100 : 1;
@@ -198,8 +199,7 @@ static void node_tx(struct sim *sim, void *arg)
 			sim_fail(sim, "frame_bounds", "node %u wrote past the buffer of a frame", node->index);
 	}
 	node->tx_free_ns = sim->now_ns + bytes * sim->opts.ns_per_kib / 1024 + 1;
-	if (got < n && nic_tx_pending(node->nic) &&
-	    triggers == sim->stats.triggers) /* these may have posted something */
+	if (got < n && nic_tx_pending(node->nic) && triggers == sim->stats.triggers) /* triggers may have posted WRs */
 		sim_fail(sim, "tx_pending", "node %u: nic_tx gave %u of %u, yet more is said to be pending",
 			 node->index, got, n);
 	node_kick(node);
@@ -227,7 +227,7 @@ static bool hand_in(struct node *node, struct frame *f)
 	return nic_rx(node->nic, &rx, node_time(node));
 }
 
-/** Packets refused before a QP is looked for, for what an attacker does to them. */
+/** Packets refused before the QP lookup, for reasons an attacker can cause. */
 static uint64_t refused(const struct nic *nic)
 {
 	const uint64_t *c = nic_counters(nic);
@@ -412,7 +412,7 @@ static void cq_poll(struct sim *sim, void *arg)
 		cq->since_arm = nic_cq_count(cq->cq);
 		nic_cq_arm(cq->cq, cq->armed_solicited);
 	}
-	/* What was left in it, or may come unsolicited, raises no event: look again without one. */
+	/* Entries left in the CQ, and unsolicited ones, raise no event: poll again without one. */
 	if (nic_cq_count(cq->cq) > 0 || cq->armed_solicited)
 		cq_poll_soon(cq, sim_pause(sim, 1000 + rng_below(&cq->rng, 4ull * cq->interval_ns)));
 	node_kick(cq->node);

@@ -75,7 +75,7 @@ static void choose_faults(struct sim_opts *o, struct rng *rng)
 	o->windows = PICK(0, 0, 1);
 	o->cq_small = rng_chance(rng, 30);
 	o->mask_ops = 0;
-	/* A clean run with a patient timer must show no retransmission at all: keep enough of them. */
+	/* A clean run with a patient timer must not retransmit at all: keep enough such runs. */
 	if (clean && rng_chance(rng, 700)) {
 		o->timeout = PICK(14, 15, 16);
 		o->rnr = PICK(0, 0, 1);
@@ -90,7 +90,7 @@ static void choose_faults(struct sim_opts *o, struct rng *rng)
 	o->managed = PICK(0, 0, 300, 1000);
 }
 
-/** From a stream of their own: what other options a seed stands for is older than these. */
+/** Drawn from a separate stream, so that they do not change the other options of a seed. */
 static void choose_clocks(struct sim_opts *o, uint64_t seed)
 {
 	struct rng clocks, *rng = &clocks;

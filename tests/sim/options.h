@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * options.h - what one simulation run is made of. The seed chooses every option; the command line may override any of
- * them by name (that is how scripts/replay shrinks a failing run). One line of options.def an option.
+ * options.h - parameters of one simulation run. The seed chooses every option; the command line may override any of
+ * them by name (scripts/replay shrinks a failing run this way). One line of options.def per option.
  */
 #ifndef SIM_OPTIONS_H
 #define SIM_OPTIONS_H
@@ -36,7 +36,7 @@ void sim_opts_choose(struct sim_opts *opts, uint64_t seed, const struct sim_over
 /** Index of the option called `name` (dashes count as underscores); -1 if there is none. */
 int sim_opts_find(const char *name);
 
-/** One line an option with its meaning. */
+/** One line per option with its meaning. */
 void sim_opts_help(FILE *to);
 
 /** "--name=value ..." for all options, on one line. */

@@ -5,7 +5,7 @@
  * connected again with fresh PSNs.
  *
  * Oracles: flush_complete (a QP in ERR has completed everything: QS-04, QS-05), drained (SQ_DRAINED tells the truth:
- * QS-08). A QP that was reset with WRs outstanding (QS-07) must never complete them (complete.c) nor send (wire.c).
+ * QS-08). A QP reset with WRs outstanding (QS-07) must never complete them (complete.c) nor send (wire.c).
  */
 #include "sim.h"
 
@@ -173,7 +173,7 @@ static bool pair_create(struct sim *sim, enum nic_qp_type type, struct rng *rng)
 	struct node *a = any_node(sim, rng), *b = any_node(sim, rng);
 	unsigned i = sim->qps;
 
-	if (a == b && !rng_chance(rng, 200)) /* now and then a NIC talks to itself */
+	if (a == b && !rng_chance(rng, 200)) /* occasionally a NIC is connected to itself */
 		b = &sim->node[(a->index + 1) % sim->nodes];
 	if (!qp_create(sim, i, type, a, rng) || !qp_create(sim, i + 1, type, b, rng))
 		return false;
@@ -233,7 +233,7 @@ bool qp_settled(const struct qp *qp)
 	return qp->life == QP_DEAD || (qp->life == QP_BROKEN && qp->settled);
 }
 
-/** Both sides of a pair straight to RESET, whatever is on their queues (QS-07): all of it is forgotten. */
+/** Move both sides of a pair straight to RESET with WRs on their queues (QS-07); these are dropped. */
 void qp_empty(struct qp *qp)
 {
 	struct nic_qp_attr a = {.qp_state = NIC_QPS_RESET};
@@ -253,7 +253,7 @@ void qp_empty(struct qp *qp)
 	}
 }
 
-/** Stop the send queue: what is under way ends, what follows waits. */
+/** Move the QP to SQD: WRs in progress complete, later ones wait. */
 void qp_drain(struct qp *qp)
 {
 	struct nic_qp_attr a = {.qp_state = NIC_QPS_SQD, .en_sqd_async_notify = true};
@@ -340,7 +340,7 @@ static void pair_bury(struct qp *qp)
 	for (unsigned i = 0; i < qp->sim->qps; i++)
 		if (qp->sim->qp[i].life != QP_DEAD)
 			return;
-	control_begin_end(qp->sim); /* nobody is left to work */
+	control_begin_end(qp->sim); /* no QP is left to work */
 }
 
 static void pair_step(struct sim *sim, void *arg)
@@ -400,7 +400,7 @@ void qp_break(struct qp *qp, const char *why)
 		qp->peer->life = QP_BROKEN;
 		qp->peer->err_expected = true;
 	}
-	/* Mostly soon; sometimes the other side is left to find out by its own timer. */
+	/* Mostly soon; sometimes late enough for the peer to time out by itself. */
 	sched_at(sim, sim->now_ns + (rng_chance(&lead->pair_rng, 200) ? 20000000 : rng_below(&lead->pair_rng, 100000)),
 		 pair_step, lead);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * recv.c - receive WRs. Message k of a connected QP meets receive k of its peer, so the length of a receive is chosen
- * to fit when the message is known, and the message to fit the receive when that came first (work.c).
+ * recv.c - receive WRs. Message k of a connected QP consumes receive k of its peer, so a receive is sized to fit its
+ * message if that is already posted; otherwise the message is later sized to fit the receive (work.c).
  */
 #include "sim.h"
 
 #include <stdlib.h>
 
 #define RECV_ID	   0x4e00000000000000ull
-#define RECV_BYTES 24576 /* outstanding a QP, so that one QP does not take all memory */
+#define RECV_BYTES 24576 /* limit outstanding per QP, so that one QP does not take all memory */
 
 static struct rwr *rwr_new(struct sim *sim)
 {
@@ -42,7 +42,7 @@ static bool rwr_fill(struct node *node, struct rwr *r, uint32_t cap, struct rng 
 {
 	uint32_t left = cap;
 	unsigned want = 1 + (unsigned)rng_below(rng, rng_chance(rng, 300) ? SIM_SEGS : 1);
-	/* What is on an SRQ outlives the QPs that it might break. */
+	/* SRQ receives never use frail memory: they outlive the QPs they would break. */
 	bool frail = r->srq == NULL && node->sim->opts.dereg && rng_chance(rng, 100);
 
 	r->cap = cap;
@@ -172,7 +172,7 @@ static void recv_event(struct sim *sim, void *arg)
 		recv_kick(qp, rng_below(&qp->recv_rng, 500));
 }
 
-/** Receives may be wanted. With the rnr option they come late. */
+/** Schedule posting of receives. With the rnr option they come late. */
 void recv_kick(struct qp *qp, uint64_t delay_ns)
 {
 	struct sim *sim = qp->sim;

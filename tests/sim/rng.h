@@ -26,7 +26,7 @@ static inline uint64_t rng_mix(uint64_t x)
 void rng_init(struct rng *rng, uint64_t seed, unsigned purpose, unsigned index);
 uint64_t rng_u64(struct rng *rng);
 
-/** Uniform in [0, n); 0 when n is 0. The modulo bias is of no consequence here. */
+/** Uniform in [0, n); 0 when n is 0. The modulo bias is negligible here. */
 static inline uint64_t rng_below(struct rng *rng, uint64_t n)
 {
 	return n == 0 ? 0 : rng_u64(rng) % n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.c - one run: a world is built from the options, events are taken in order until all is over, the last oracles are
- * asked, everything is freed. Nothing outlives a run, so that runs do not influence one another. */
+/* run.c - one run: build a world from the options, process events in order until the run has finished, run the final
+ * oracles, free everything. Nothing outlives a run, so that runs do not influence one another. */
 #include "sim.h"
 
 #include <stdarg.h>
@@ -138,7 +138,7 @@ static bool world_build(struct sim *sim)
 	return true;
 }
 
-/** What can only be asked when everything is at rest. */
+/** Oracles that require everything to be idle. */
 static void last_oracles(struct sim *sim)
 {
 	for (unsigned i = 0; i < sim->nodes && !sim->failed; i++)

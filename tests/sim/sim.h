@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sim.h - the deterministic simulator: N NICs, a virtual clock, a faulty network, a random workload, and oracles that
- * watch all of it (DESIGN.md section 4). It knows the NIC through nic/include/nic.h only; frames it decodes on its own.
+ * watch all of it (DESIGN.md section 4). It uses the NIC through nic/include/nic.h only, and has its own frame decoder.
  *
- *   run.c      builds a world from options, runs the event loop, tells the end      sched.c   event queue, virtual time
- *   node.c     a NIC and its owner: transmit, timers, events                         link.c    the network and its faults
- *   memory.c   application memory: banks, slots, guard zones, the shadow copy         target.c  remote ranges and their history
- *   qp.c       connecting, breaking and reusing queue pairs                           work.c, wrong.c, datagram.c  send WRs
- *   recv.c     receive WRs                                                            window.c  type 2 memory windows
- *   complete.c, deliver.c  what completions must be                                    atomics.c the history of every cell
- *   trigger.c  work that waits for counters                                           enable.c  managed queues
- *   wire.c, wire_resp.c    what packets must be                                        control.c deregistration, kills, cuts
- *   clock.c    clocks that jump, drift and go on while their node is stopped
+ *   run.c      builds a world from options, runs the event loop, reports      sched.c   event queue, virtual time
+ *   node.c     a NIC and its owner: transmit, timers, events                  link.c    the network and its faults
+ *   memory.c   application memory: banks, slots, guard zones, shadow copy     target.c  remote ranges, their history
+ *   qp.c       connecting, breaking and reusing queue pairs                   work.c, wrong.c, datagram.c  send WRs
+ *   recv.c     receive WRs                                                    window.c  type 2 memory windows
+ *   complete.c, deliver.c  completion oracles                                 atomics.c the history of every cell
+ *   trigger.c  work triggered by counters                                     enable.c  managed queues
+ *   wire.c, wire_resp.c    packet oracles                                     control.c deregistration, kills, cuts
+ *   clock.c    clocks that jump, drift, and keep running while their node is stopped
  *
- * A violated oracle calls sim_fail, which prints what is needed to run it again; everything returns soon after.
+ * A violated oracle calls sim_fail, which prints what is needed to reproduce it; the run then ends early.
  */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
@@ -32,7 +32,7 @@
 #define SIM_WINDOWS 2
 #define SIM_CQS	    20
 
-/* Colours of memory that nobody was told to write. */
+/* Fill bytes of memory that nothing may write. */
 #define SIM_FREE_BYTE 0xa5 /* not handed out */
 #define SIM_GONE_BYTE 0xdd /* was in a registration that has ended */
 
@@ -46,7 +46,7 @@ struct wr;
 
 enum bank_kind {
 	BANK_TARGET,	   /* remote read and write, windows; never deregistered */
-	BANK_TARGET_FRAIL, /* the same, deregistered now and then */
+	BANK_TARGET_FRAIL, /* as BANK_TARGET, but deregistered now and then */
 	BANK_LOCAL,	   /* send and receive buffers */
 	BANK_LOCAL_FRAIL,
 	BANK_STATIC,  /* read-only source of READs */
@@ -58,11 +58,11 @@ enum bank_kind {
 struct bank {
 	struct node *node;
 	enum bank_kind kind;
-	uint8_t *all, *shadow, *mask; /* SIM_EDGE bytes before and after what is registered */
+	uint8_t *all, *shadow, *mask; /* with SIM_EDGE bytes before and after the registered range */
 	uint8_t *mem;		      /* first registered byte */
-	uint8_t *used;		      /* one byte a granule */
+	uint8_t *used;		      /* one byte per granule */
 	uint32_t size, cursor;
-	uint32_t gen; /* registrations so far; a slot of an older one is gone */
+	uint32_t gen; /* registrations so far; slots of an older one are invalid */
 	struct nic_mr *mr;
 	bool registered;
 	uint64_t iova;
@@ -71,7 +71,7 @@ struct bank {
 
 #define SIM_EDGE 256
 
-/** A range handed out by bank_alloc. bank is NULL when there is none. */
+/** A range handed out by bank_alloc. bank is NULL if it is empty. */
 struct slot {
 	struct bank *bank;
 	uint32_t off, len, gen;
@@ -81,8 +81,8 @@ struct slot {
 struct target {
 	struct slot slot;
 	uint64_t uid[SIM_CHAIN]; /* patterns written, oldest first */
-	unsigned writes, refs;	 /* refs: WRs outstanding on it */
-	bool failed;		 /* a write on it did not succeed: its contents are uncertain until the QP is reset */
+	unsigned writes, refs;	 /* refs: outstanding WRs that use it */
+	bool failed;		 /* a write to it failed: contents uncertain until the QP is reset */
 	bool retired;		 /* no more WRs on it */
 	struct window *window;
 	uint32_t rkey;
@@ -96,7 +96,7 @@ struct wr {
 	uint32_t id, index; /* in sim->wrs; in qp->sq */
 	struct qp *qp;
 	uint32_t opcode, flags, len, ex;
-	uint64_t uid; /* its data are pattern(uid) */
+	uint64_t uid; /* its payload is pattern(uid) */
 	struct slot seg[SIM_SEGS];
 	unsigned segs;
 	struct target *target;
@@ -107,19 +107,19 @@ struct wr {
 	uint32_t rkey;
 	unsigned cell;
 	uint64_t compare_add, swap;
-	struct nic_atomic masked; /* extended atomics: operands; at which byte of the cell */
+	struct nic_atomic masked; /* extended atomics: operands; byte offset in the cell: */
 	unsigned cell_byte;
 	struct {
 		uint8_t op, datatype;
 		unsigned count, size;
 		uint8_t data[2 * NIC_ATOMIC_SIZE_MAX]; /* operands; compare values behind them */
-	} elem;					       /* operations on elements: on wr->len bytes from there on */
-	unsigned executed;			       /* atomics: changes of memory by it */
-	uint64_t exec_before[NIC_ATOMIC_WORDS];	       /* what it found */
+	} elem;					       /* element operations: on wr->len bytes from remote_addr on */
+	unsigned executed;			       /* atomics: times it changed memory */
+	uint64_t exec_before[NIC_ATOMIC_WORDS];	       /* values before execution */
 	uint64_t first;				       /* running number of its first PSN */
 	uint32_t psns;
-	uint32_t must; /* statuses of which one must come (bit set), 0: success */
-	uint32_t may;  /* statuses that may come in place of success */
+	uint32_t must; /* bit set of statuses, one of which is required; 0: success */
+	uint32_t may;  /* statuses allowed in place of success */
 	bool signaled, message, done, delivered, solicited;
 	bool waits; /* a NOP that is a WAIT */
 	uint32_t status;
@@ -151,7 +151,7 @@ struct srq {
 	struct rng rng;
 };
 
-/** A type 2 memory window of the target side, used by qp->peer. */
+/** A type 2 memory window on the target side, used by qp->peer. */
 struct window {
 	enum { WINDOW_FREE, WINDOW_BINDING, WINDOW_BOUND, WINDOW_CLOSING, WINDOW_INVALIDATING } state;
 	struct nic_mw *mw;
@@ -162,30 +162,30 @@ struct window {
 
 /* ---- queue pairs ------------------------------------------------------------------------------------- */
 
-/* ANSWERED: a response of its own reached the requester; REPLIED: one left the responder. */
+/* ANSWERED: a response to this PSN reached the requester; REPLIED: the responder sent one. */
 enum psn_flags { PSN_SENT = 1, PSN_DELIVERED = 2, PSN_ANSWERED = 4, PSN_REPLIED = 8 };
 
-/** One PSN of a requester: what was sent with it. */
+/** One PSN of a requester and the packet sent with it. */
 struct psn {
 	struct wr *wr;
 	uint64_t hash; /* of its first transmission */
 	uint8_t flags;
 };
 
-/** What the wire has shown about one direction: requests of a QP and the answers to them. */
+/** State of one direction as seen on the wire: requests of a QP and the responses to them. */
 struct wire {
 	struct psn *psn; /* by running number */
 	uint64_t count, room;
 	uint64_t sent;		/* one past the last PSN sent */
-	uint64_t prefix;	/* all before were delivered to the responder */
-	uint64_t acked;		/* all before acknowledged by what the requester was given */
-	uint64_t ack_out;	/* all before acknowledged by what the responder sent */
-	uint64_t ackreq_in;	/* one past the last delivered PSN that asked for an ACK */
-	uint64_t answered;	/* one past the highest PSN that the responder answered in any way */
-	uint64_t replied;	/* one past the highest PSN of a READ or atomic that was replied to */
+	uint64_t prefix;	/* all PSNs before were delivered to the responder */
+	uint64_t acked;		/* all PSNs before are acknowledged by responses that reached the requester */
+	uint64_t ack_out;	/* all PSNs before are acknowledged by responses the responder sent */
+	uint64_t ackreq_in;	/* one past the last delivered PSN with AckReq */
+	uint64_t answered;	/* one past the highest PSN answered by any response */
+	uint64_t replied;	/* one past the highest READ or atomic PSN that was replied to */
 	uint64_t ack_scan;	/* READs and atomics before this have been replied to */
 	uint64_t nak;		/* PSN of the last sequence NAK */
-	bool nak_open;		/* ... and the packet it names has not arrived since */
+	bool nak_open;		/* ... the packet it asks for has not arrived since */
 	uint32_t rnr_naks_sent; /* RNR NAKs that the responder sent */
 	uint32_t rnr_naks;	/* ... and that reached the requester */
 	uint64_t rnr_until_ns;
@@ -218,21 +218,21 @@ struct qp {
 	uint32_t scan;	    /* deliver.c: the peer's SQ was matched up to here */
 	uint32_t in_flight; /* frames on the wire towards this QP */
 
-	bool send_failed, recv_failed;	/* an error completion was seen */
-	bool err_expected;		/* something was done that may put this QP into ERR */
+	bool send_failed, recv_failed;	/* an error completion occurred */
+	bool err_expected;		/* this QP may legitimately go to ERR */
 	bool flush_due;			/* the application moved it to ERR */
 	bool trouble;			/* a request or receive may put its responder into ERR */
-	uint32_t may_all;		/* statuses that any WR of this incarnation may get */
+	uint32_t may_all;		/* statuses allowed for any WR of this incarnation */
 	uint32_t reqs_access, reqs_err; /* async events seen */
 	struct wire wire;
-	/* Sends, receives: */
+	/* [0]: send queue, [1]: receive queue */
 	bool managed[2], enable_scheduled[2];
-	uint32_t enabled[2]; /* of this incarnation, at most */
+	uint32_t enabled[2]; /* upper bound, of this incarnation */
 	struct target *targets;
 	struct window windows[SIM_WINDOWS];
 	unsigned break_step;
 	bool work_scheduled, recv_scheduled, settled;
-	bool emptied;		/* reset with WRs outstanding: they are gone, and it must be silent */
+	bool emptied;		/* reset with WRs outstanding: they are dropped and must not complete */
 	bool draining, drained; /* in SQD; SQ_DRAINED was reported */
 	struct rng rng, recv_rng, pair_rng;
 };
@@ -245,22 +245,22 @@ struct cq {
 	struct rng rng;
 	bool armed, armed_solicited, dead, poll_scheduled;
 	uint32_t since_arm;		   /* entries in it when it was armed */
-	uint32_t interval_ns, empty_polls; /* polling slows down while there is nothing */
+	uint32_t interval_ns, empty_polls; /* polling slows down while the CQ is empty */
 };
 
-/** Every value an atomic's cell has had. */
+/** Every value of an atomic cell so far. */
 struct history {
 	struct {
-		uint64_t at_ns, at, value; /* at: which change it was, of all cells */
+		uint64_t at_ns, at, value; /* at: running number of the change, over all cells */
 	} * entry;
 	unsigned count, room;
 };
 
 /** A node's own clock. */
 struct node_clock {
-	uint64_t base_ns, base_local_ns; /* what it said when, ... */
-	uint64_t rate;			 /* ... and how fast it goes on, in 1/1000 */
-	uint64_t told_ns, told_local_ns; /* when the node last looked, and what it saw */
+	uint64_t base_ns, base_local_ns; /* local time at a global time ... */
+	uint64_t rate;			 /* ... and its rate since, in 1/1000 */
+	uint64_t told_ns, told_local_ns; /* when the node last read it, and the value */
 	uint64_t stopped_until_ns;
 	unsigned jumps, stops;
 };
@@ -278,16 +278,16 @@ struct node {
 	unsigned cqs;
 	struct srq srq;
 	bool has_srq;
-	struct nic_cq *ticks;  /* what WAITs count: */
-	struct nic_qp *ticker; /* in error, so that what is posted to it makes an entry */
-	struct nic_qp *runner; /* enables what is managed */
-	uint32_t path;	       /* a second one; 0: there is none */
+	struct nic_cq *ticks;  /* the CQ that WAITs count */
+	struct nic_qp *ticker; /* in ERR, so that each WR posted to it adds a CQE */
+	struct nic_qp *runner; /* enables WRs of managed queues */
+	uint32_t path;	       /* a second path; 0: none */
 	bool tx_scheduled;
 	uint64_t tx_free_ns, timer_ns;
 	struct rng rng, nic_rng;
 	unsigned overflows;
 	struct triggers *triggers; /* NULL: none in this run */
-	bool amid;		   /* a call into the NIC goes on */
+	bool amid;		   /* a call into the NIC is in progress */
 };
 
 struct frame {
@@ -349,21 +349,21 @@ struct sim {
 
 	bool quiet;	     /* faults have stopped */
 	bool ending;	     /* no more work is posted */
-	bool finished;	     /* everything is over */
-	bool clean, patient; /* of the options: no network faults at all; timers above the RTT */
-	uint64_t end_ns;     /* by when everything must be over */
+	bool finished;	     /* the run has ended */
+	bool clean, patient; /* from the options: no network faults; timers above the RTT */
+	uint64_t end_ns;     /* deadline for everything to finish */
 	uint64_t hash;
 	struct frame *free_frames;
-	void *blocks; /* memory of this run */
+	void *blocks; /* memory allocated by this run */
 	struct rng control, clocks;
-	uint64_t stop_end_ns; /* until then a node is stopped */
+	uint64_t stop_end_ns; /* a node is stopped until then */
 	struct sim_stats stats;
 };
 
 /* run.c */
 /** Run one seed. @return true if no oracle was violated. `hash` receives the trace hash. */
 bool sim_run(const struct sim_opts *opts, bool verbose, FILE *out, uint64_t *hash, struct sim_stats *stats);
-/** Say that an oracle was violated. Only the first counts. */
+/** Report a violated oracle. Only the first counts. */
 void sim_fail(struct sim *sim, const char *oracle, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void *sim_alloc(struct sim *sim, size_t len); /* zeroed; freed with the run */
@@ -379,10 +379,11 @@ void link_send(struct link *link, const uint8_t *data, uint32_t len, struct qp *
 
 /* node.c */
 bool node_init(struct sim *sim, unsigned index);
-/** An event: node->ticks gets an entry. */
+/** Event: add an entry to node->ticks. */
 void node_tick(struct sim *sim, void *node);
 void node_destroy(struct node *node);
-/** To be called after every call into the NIC: fetches events, schedules transmission and timers, runs cheap oracles. */
+/** To be called after every call into the NIC: fetches events, schedules transmission and timers, runs cheap
+ *  oracles. */
 void node_kick(struct node *node);
 void node_rx(struct sim *sim, void *arg);
 struct qp *node_qp(struct node *node, uint32_t qpn);
@@ -436,21 +437,21 @@ bool wrong_plant(struct wr *wr);
 bool datagram_post(struct qp *qp);
 void datagram_deliver(struct qp *qp, struct rwr *r, const struct nic_wc *wc);
 void work_close(struct qp *qp);
-/** Post a WR, if any are left to post. @return false: there is no room in the queue. */
+/** Post a WR, if any are left to post. @return false: the queue is full. */
 bool work_triggered(struct qp *qp);
 void work_kick(struct qp *qp, uint64_t delay_ns);
 
 /* enable.c; recv: 0 of a send queue, 1 of a receive queue */
 bool enable_init(struct node *node);
-/** What has been posted is enabled some time later. */
+/** Schedule enabling of what has been posted. */
 void enable_later(struct qp *qp, unsigned recv);
-/** This one has started, or was taken. */
+/** The WR at `index` has started, or was consumed: it must have been enabled. */
 void enable_check(struct qp *qp, unsigned recv, uint32_t index);
 
 /* trigger.c */
 void triggers_start(struct sim *sim);
 void triggers_completed(struct node *node, uint32_t qpn, bool success);
-/** Ask the last oracles, if nothing has failed, and let go of the counters. */
+/** Run the final oracles, if nothing has failed, and release the counters. */
 void triggers_end(struct node *node);
 
 /* window.c */
@@ -498,22 +499,22 @@ uint64_t wire_number(const struct qp *qp, uint32_t psn);
 
 /* clock.c */
 void clocks_start(struct sim *sim);
-/** What the node's clock says; the node is about to tell its NIC. */
+/** The node's clock, read in order to pass it to its NIC. */
 uint64_t node_time(struct node *node);
-/** When a timer ends that the node sets for this time of its clock; UINT64_MAX: never. */
+/** Global time at which the node's clock reaches `due_local_ns`; UINT64_MAX: never. */
 uint64_t node_due(const struct node *node, uint64_t due_local_ns);
-/** Whether it takes no step now. Then this is an event of when it does again; fn NULL: it is none. */
+/** Whether the node is stopped now. If so, `fn` (unless NULL) is scheduled for when it resumes. */
 bool node_is_stopped(struct node *node, event_fn fn, void *arg);
-/** How long others wait between looks: longer while a node is stopped, which takes very long. */
+/** Polling interval of the others: longer while a node is stopped, since stops are very long. */
 uint64_t sim_pause(const struct sim *sim, uint64_t ns);
-/** Whether clocks have done more to this QP's timers than they may without a try being used up. */
+/** Whether clock faults may have used up a retry of this QP. */
 bool clock_excuses(const struct qp *qp);
 
 /* control.c */
 void control_start(struct sim *sim);
 void control_begin_end(struct sim *sim);
 
-#define SIM_VANISHED 255 /* status of a WR that was on a QP when that was reset */
+#define SIM_VANISHED 255 /* status of a WR outstanding when its QP was reset */
 #define BIT(status)  (1u << (status))
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * target.c - remote ranges of WRITE and READ, and what their bytes may hold. Each target belongs to one requester, so
- * that the order of writes is the order of its send queue. Bytes hold the colour of free memory or one of the patterns
- * written; once a WRITE has completed with success none older than its own.
+ * that the order of writes is the order of its send queue. Bytes hold the free-memory fill or one of the patterns
+ * written; once a WRITE has completed with success, none older than its own.
  */
 #include "sim.h"
 
@@ -61,7 +61,8 @@ static void target_release(struct target *t)
 	slot_free(&t->slot);
 }
 
-/** One WR fewer on a target. It is given back at once when all is certain: duplicates must not write it again. */
+/** Drop a WR's reference to its target; free the target at once if its contents are certain: duplicates must not
+ *  write it. */
 void target_unref(struct wr *wr, bool success)
 {
 	struct target *t = wr->target, **p;
@@ -80,7 +81,7 @@ void target_unref(struct wr *wr, bool success)
 	target_release(t);
 }
 
-/** The QP is settled: nothing can write any more. */
+/** The QP is settled: no more writes can arrive. */
 void target_release_all(struct qp *qp, bool keep_windows)
 {
 	struct target *t, **p = &qp->targets;

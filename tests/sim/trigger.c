@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trigger.c - work that waits for counters (nic/include/trigger.h). Every completion of a node counts in one of its counters, in the part that
- * it belongs to; what these start posts send WRs, whose completions count here and at the peer, or counts itself. Meanwhile the
- * application adds, sets, queues and cancels. A model knows what each change has reached, and in which order.
+ * trigger.c - work that waits for counters (nic/include/trigger.h). Every completion of a node increments one of its
+ * counters, in the success or the failure part. Triggered work posts send WRs, whose completions count here and at the
+ * peer, or changes a counter. Meanwhile the application adds, sets, queues and cancels. A model tracks which thresholds
+ * each change reaches, and in which order.
  *
- * Oracles: trigger_early, trigger_twice, trigger_order, trigger_lost (what has been reached is started before the call returns, if it
- * is not refused), trigger_cancel, trigger_count, trigger_recursion.
+ * Oracles: trigger_early, trigger_twice, trigger_order, trigger_lost (work whose threshold is reached starts before the
+ * call returns, unless it is refused), trigger_cancel, trigger_count, trigger_recursion.
  */
 #include "sim.h"
 #include "trigger.h"
@@ -14,7 +15,7 @@
 
 #define CNTRS 3
 #define JOBS  48
-#define FAR   (UINT64_MAX - 100) /* counters go there now and then: their sum is more than 64 bits hold */
+#define FAR   (UINT64_MAX - 100) /* counters are set there occasionally: their sum overflows 64 bits */
 
 struct job {
 	struct nic_trig_work work;
@@ -23,7 +24,7 @@ struct job {
 	unsigned cntr;
 	uint64_t threshold, order; /* order: of queueing, then of being reached */
 	bool refused;
-	struct qp *qp; /* what it posts to; NULL: it counts */
+	struct qp *qp; /* the QP it posts to; NULL: it changes a counter */
 	unsigned counts_in;
 	bool failed, sets;
 	uint64_t value;
@@ -40,7 +41,7 @@ struct triggers {
 
 /* ---- the model --------------------------------------------------------------------------------------- */
 
-/** Of the jobs of this counter in this state, the one whose turn it is. */
+/** The next job in order, of this counter and in this state. */
 static struct job *first(struct triggers *t, unsigned cntr, int state)
 {
 	struct job *best = NULL;
@@ -88,7 +89,7 @@ static void change(struct node *node, unsigned cntr, bool failed, uint64_t value
 			 (unsigned long long)t->part[cntr][failed]);
 }
 
-/** Have everything started that is to be, and see that it was. */
+/** Start all work whose threshold is reached, and check that it did start. */
 static void run(struct node *node)
 {
 	struct triggers *t = node->triggers;
@@ -142,12 +143,12 @@ static int fire(struct nic_trig_work *work)
 		if (j->qp == NULL)
 			change(node, j->counts_in, j->failed, j->value, j->sets);
 	}
-	nic_trig_run(node->nic); /* it is at that already */
+	nic_trig_run(node->nic); /* nested: must start nothing */
 	t->firing = node->amid = false;
 	return j->refused ? -EAGAIN : 0;
 }
 
-/** A QP of the node; NULL: it has none. */
+/** A random QP of the node; NULL: none. */
 static struct qp *some_qp(struct node *node, struct rng *rng)
 {
 	struct sim *sim = node->sim;
@@ -185,7 +186,7 @@ static void queue(struct node *node, struct job *j)
 	reach(t, j->cntr);
 }
 
-/** Also of what has been reached in the same call, or has no room. */
+/** Cancel a job; it may be waiting, reached in the same call, or refused for lack of room. */
 static void cancel(struct node *node, struct job *j)
 {
 	bool canceled = nic_trig_cancel(&j->work);
@@ -194,7 +195,7 @@ static void cancel(struct node *node, struct job *j)
 		sim_fail(node->sim, "trigger_cancel", "node %u: work that is %s is said to be %s", node->index,
 			 canceled ? "over" : "waiting", canceled ? "canceled" : "over");
 	j->state = JOB_OVER;
-	nic_trig_retry(node->nic); /* others may have waited behind it */
+	nic_trig_retry(node->nic); /* others may have queued behind it */
 }
 
 static void trigger_event(struct sim *sim, void *arg)
@@ -248,9 +249,9 @@ void triggers_completed(struct node *node, uint32_t qpn, bool success)
 	if (node->triggers == NULL)
 		return;
 	change(node, qpn % CNTRS, !success, 1, false);
-	nic_trig_retry(node->nic); /* the queue has room when this simulator has seen the completion */
+	nic_trig_retry(node->nic); /* a completion frees room in the send queue */
 	run(node);
-	node_kick(node); /* what was posted may be over, and have raised events */
+	node_kick(node); /* posted WRs may have completed and raised events */
 }
 
 void triggers_end(struct node *node)
@@ -259,7 +260,7 @@ void triggers_end(struct node *node)
 
 	if (t == NULL)
 		return;
-	for (unsigned i = 0; i < 2 && !node->sim->failed; i++) { /* nothing is posted any more: there is room for all */
+	for (unsigned i = 0; i < 2 && !node->sim->failed; i++) { /* no other work is posted: all of it fits */
 		nic_trig_retry(node->nic);
 		run(node);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * window.c - type 2 memory windows: the owner binds a window on its QP to a range, the peer uses it, then either side
- * invalidates it (LOCAL_INV, or SEND with invalidate) and its key must be dead (MW-07, MW-08, MW-10). A range whose
+ * invalidates it (LOCAL_INV, or SEND with invalidate) and its key must be invalid (MW-07, MW-08, MW-10). A range whose
  * window is gone is guarded memory again at once.
  */
 #include "sim.h"
@@ -45,7 +45,7 @@ static bool post_local_invalidate(struct qp *qp, struct window *w)
 	return wr_post(wr);
 }
 
-/** The peer ends its use of a window. Fenced: a READ that is repeated must still find its key. */
+/** The peer ends its use of a window. Fenced: a retransmitted READ must still find its key valid. */
 static bool post_send_invalidate(struct qp *qp, struct window *w)
 {
 	struct wr *wr = wr_new(qp, NIC_WR_SEND_WITH_INV);

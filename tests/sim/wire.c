@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire.c - oracles over request packets. For each connected QP it keeps, by running number of the PSN, which WR a PSN
+ * wire.c - oracles over request packets. For each connected QP it records, by running number of the PSN, which WR a PSN
  * belongs to, what was first sent with it, and whether it reached the other side.
  *
  * Oracles: psn_order (PSNs contiguous, in posted order: RQ-08), packet (opcode, headers, lengths and data are those of
  * the WR: RQ-01..RQ-06), resend_identical (RT-10), window, rd_atomic (RQ-10), fence (RQ-11), rnr_wait (RT-05),
- * reset_silent, drained (QS-08), resend_needless (a network without faults and a patient timer see no packet twice), send_after_completion.
+ * reset_silent, drained (QS-08), resend_needless (without network faults and with a patient timer no packet is sent
+ * twice), send_after_completion.
  */
 #include "sim.h"
 
@@ -17,7 +18,7 @@ uint32_t sim_mtu(const struct sim *sim)
 	return 128u << sim->opts.mtu;
 }
 
-/** Running number of a 24-bit PSN: the one nearest to what was sent last. */
+/** Running number of a 24-bit PSN: the one nearest to the last PSN sent. */
 uint64_t wire_number(const struct qp *qp, uint32_t psn)
 {
 	uint64_t sent = qp->wire.sent;
@@ -33,7 +34,7 @@ void wire_reset(struct qp *qp)
 	qp->wire = (struct wire){.psn = keep, .room = room};
 }
 
-/** A WR was accepted: give it its PSNs. */
+/** A WR was accepted: assign its PSNs. */
 void wire_post(struct wr *wr)
 {
 	struct wire *w = &wr->qp->wire;
@@ -107,7 +108,7 @@ static int expected_op(const struct wr *wr, uint64_t k)
 	}
 }
 
-/** Operands as nic/mem/extended.md has them: numbers of 4 or 8 bytes in network order, the least significant first. */
+/** Operands as in nic/mem/extended.md: words of 4 or 8 bytes in network order, least significant word first. */
 static bool operand_is(const uint8_t *wire, const uint64_t *words, uint32_t size)
 {
 	for (uint32_t i = 0; i < size; i++) {
@@ -119,7 +120,7 @@ static bool operand_is(const uint8_t *wire, const uint64_t *words, uint32_t size
 	return true;
 }
 
-/** As packet_fault. */
+/** As packet_fault(), for masked atomics. */
 static const char *masked_fault(const struct wr *wr, const struct decoded *d, const uint8_t *operands)
 {
 	const struct nic_atomic *a = &wr->masked;
@@ -137,7 +138,7 @@ static const char *masked_fault(const struct wr *wr, const struct decoded *d, co
 	return NULL;
 }
 
-/** Bytes of what goes with an operation on elements. */
+/** Payload bytes of an element operation: operands and compare values. */
 uint32_t wr_elements_data(const struct wr *wr)
 {
 	bool compares = wr->elem.op >= NIC_ELEM_CSWAP && wr->elem.op <= NIC_ELEM_MSWAP;
@@ -145,7 +146,7 @@ uint32_t wr_elements_data(const struct wr *wr)
 	return wr->elem.op == NIC_ELEM_ATOMIC_READ ? 0 : compares ? 2 * wr->len : wr->len;
 }
 
-/** As packet_fault. Of the datatypes that are used the complex one has parts of four bytes. */
+/** As packet_fault(), for element operations. The complex datatype in use has parts of four bytes. */
 static const char *elements_fault(const struct wr *wr, const struct decoded *d, const uint8_t *wire)
 {
 	unsigned part = wr->elem.datatype == NIC_DT_FLOAT_COMPLEX ? 4 : wr->elem.size;
@@ -201,8 +202,8 @@ static const char *packet_fault(const struct wr *wr, uint64_t k, const struct de
 		return "immediate or R_Key";
 	if (d->payload_len != want)
 		return "payload length";
-	/* Data of a WR whose memory was deregistered on purpose may be anything only up to the point of the error,
-	 * and deregistration recolours memory: it must never be read after that. */
+	/* No exception for WRs whose memory is deregistered: deregistration refills memory, which must never be read
+	 * after that. */
 	return pattern_check(wr->uid, done, frame + d->payload, d->payload_len) ? NULL : "payload";
 }
 
@@ -230,8 +231,8 @@ static uint32_t span_of(const struct wr *wr, const struct decoded *d)
 	return (d->dma_len + mtu - 1) / mtu;
 }
 
-/** Whether a READ or atomic has had its last response delivered. Deliveries that the NIC may have dropped count too,
- *  so "no" is certain and "yes" is not. */
+/** Whether the last response of a READ or atomic was delivered. Responses that the NIC may have dropped count too, so
+ *  only "no" is certain. */
 static bool answered(const struct qp *qp, const struct wr *wr)
 {
 	return (qp->wire.psn[wr->first + wr->psns - 1].flags & PSN_ANSWERED) != 0;
@@ -250,7 +251,7 @@ static void check_first_sending(struct qp *qp, struct wr *wr, uint64_t n, const 
 			 qp->qpn, d->psn, (unsigned long long)w->sent, (unsigned long long)n);
 	if (qp->drained)
 		sim_fail(sim, "drained", "QP %06x: PSN %u sent for the first time after SQ_DRAINED", qp->qpn, d->psn);
-	/* A READ longer than the window may go when nothing else is unacknowledged. */
+	/* A READ longer than the window may be sent when nothing else is unacknowledged. */
 	if (qp->type == NIC_QPT_RC && end - w->acked > window && !(d->op == DOP_READ_REQ && w->acked == n))
 		sim_fail(sim, "window", "QP %06x: %llu PSNs unacknowledged, window %llu", qp->qpn,
 			 (unsigned long long)(end - w->acked), (unsigned long long)window);
@@ -264,7 +265,7 @@ static void check_first_sending(struct qp *qp, struct wr *wr, uint64_t n, const 
 			 qp->qpn, wr->id, outstanding);
 }
 
-/** Whether `qp` may be in ERR, perhaps before its application has seen it: by RNR tries that are used up. */
+/** Whether `qp` may be in ERR, perhaps before its application has seen it, by exhausted RNR retries. */
 static bool may_be_gone(const struct qp *qp)
 {
 	return qp->err_expected || (qp->sim->opts.rnr_retry < 7 && qp->wire.rnr_naks > qp->sim->opts.rnr_retry);

@@ -2,10 +2,10 @@
 /*
  * wire_resp.c - oracles over response packets.
  *
- * Oracles: uc_silent (UC-02), ack_before_delivery (nothing is acknowledged that has not arrived), ack_order (the PSNs
+ * Oracles: uc_silent (UC-02), ack_before_delivery (only PSNs that have arrived are acknowledged), ack_order (the PSNs
  * that ACKs acknowledge never decrease: AK-03), one_nak_per_gap (RP-01), nak_needless, msn (AK-04), response
- * (answers only to requests that arrived, of their kind), response_order (first answers go out in PSN order, and no ACK
- * overtakes a READ or atomic), ackreq_answered (AK-01, at the end).
+ * (only to requests that arrived, and of the matching kind), response_order (first responses are sent in PSN order, and
+ * no ACK overtakes a READ or atomic), ackreq_answered (AK-01, at the end).
  */
 #include "sim.h"
 
@@ -68,7 +68,7 @@ static void ack_sent(struct qp *qp, const struct decoded *d, uint64_t n)
 			return;
 		}
 	least = messages_until(w, until);
-	/* More may have been executed than is acknowledged; a READ in pieces counts as several. */
+	/* More may have been executed than acknowledged; a READ requested in parts counts several times. */
 	if (((d->msn - least) & 0xffffff) > w->prefix)
 		sim_fail(sim, "msn", "QP %06x: response PSN %u has MSN %u, at least %u messages are complete", qp->qpn,
 			 d->psn, d->msn, least);
@@ -140,7 +140,7 @@ void wire_response_received(struct qp *qp, const struct decoded *d)
 		w->acked = until;
 }
 
-/** The network has been still for long: every AckReq that arrived must have had an answer. */
+/** The network has long been idle: every AckReq that arrived must have been answered. */
 void wire_end(struct qp *qp)
 {
 	struct wire *w = &qp->wire;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * work.c - the workload: a random mix of send WRs on every QP, posted in bursts while the run has operations left.
- * Everything an oracle needs to know of a WR is in struct wr before it is posted.
+ * Everything an oracle needs to know about a WR is in struct wr before it is posted.
  */
 #include "sim.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SEND_ID 0x5e00000000000000ull
-#define TICK_NS 100000 /* until an entry comes that a WAIT is for, at most */
+#define TICK_NS 100000 /* maximum delay of the CQE that a WAIT waits for */
 
 struct wr *wr_new(struct qp *qp, uint32_t opcode)
 {
@@ -42,7 +42,7 @@ void wr_release(struct wr *wr)
 	wr->segs = 0;
 }
 
-/** Local memory of a WR: some pieces of it, filled with its data or granted for a result. */
+/** Allocate the local segments of a WR: filled with its payload, or writable for a result. */
 bool wr_gather(struct wr *wr, uint32_t len, bool fill)
 {
 	struct qp *qp = wr->qp;
@@ -110,7 +110,7 @@ static void choose_flags(struct wr *wr)
 	struct qp *qp = wr->qp;
 	struct sim *sim = qp->sim;
 	uint32_t queued = qp->posted - qp->done;
-	/* The last free entry, and now and then one, is signaled, so that the queue can be emptied. */
+	/* The last free entry, and one after at most 20 unsignaled, is signaled so that the queue can be emptied. */
 	bool quiet_ok = queued + 1 < sim->opts.sq_depth && qp->unsignaled_run < 20;
 
 	wr->signaled = !quiet_ok || !rng_chance(&qp->rng, sim->opts.unsignaled);
@@ -160,7 +160,7 @@ static void fill_request(const struct wr *wr, struct nic_send_wr *out, struct ni
 		out->wait.count = 1;
 		out->wait.last = true;
 	} else if (wr->opcode == NIC_WR_NOP) {
-		memset(&out->rdma, 0x5a, sizeof(out->rdma)); /* not looked at; of UD, no address handle at all */
+		memset(&out->rdma, 0x5a, sizeof(out->rdma)); /* ignored by the NIC; on UD not even an address handle */
 	} else if (wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP || wr->opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
 		out->atomic.remote_addr = wr->remote_addr;
 		out->atomic.compare_add = wr->compare_add;
@@ -238,7 +238,7 @@ bool wr_post(struct wr *wr)
 		return false;
 	}
 	if ((wr->flags & NIC_SEND_INLINE) != 0)
-		wr_release(wr); /* inline data were captured: the buffer is ours again (RQ-13) */
+		wr_release(wr); /* inline data were copied: the buffer is reusable (RQ-13) */
 	memset(sge, 0x5a, sizeof(sge));
 	node_kick(qp->node);
 	enable_later(qp, 0);
@@ -247,7 +247,7 @@ bool wr_post(struct wr *wr)
 
 /* ---- what to post ------------------------------------------------------------------------------------ */
 
-/** Longest message that the receive it will meet can take. */
+/** Limit `len` to the receive that the message will consume. */
 static uint32_t fit(struct qp *qp, uint32_t len)
 {
 	struct qp *peer = qp->peer;
@@ -283,7 +283,7 @@ static struct target *choose_target(struct qp *qp, uint32_t len, struct window *
 	if (t != NULL && t->window == NULL && !t->retired && !t->failed && !slot_gone(&t->slot)) {
 		if (t->writes < SIM_CHAIN && t->writes > 0 && rng_chance(&qp->rng, 400))
 			return t;
-		t->retired = true; /* goes when its last WR completes */
+		t->retired = true; /* freed when its last WR completes */
 	}
 	return target_new(qp, &qp->peer->node->bank[frail ? BANK_TARGET_FRAIL : BANK_TARGET], len);
 }
@@ -296,7 +296,7 @@ static bool post_write(struct qp *qp, uint32_t opcode)
 
 	if ((qp->peer->access & NIC_ACCESS_REMOTE_WRITE) == 0)
 		return true;
-	/* Nothing acknowledges a UC WRITE: its range is certain once the network is empty. */
+	/* A UC WRITE is not acknowledged: its range is certain once the network is empty. */
 	if (qp->type == NIC_QPT_UC && qp->posted == qp->done && qp->peer->in_flight == 0)
 		target_release_all(qp, true);
 	t = choose_target(qp, work_length(qp), &window);
@@ -307,7 +307,7 @@ static bool post_write(struct qp *qp, uint32_t opcode)
 	wr->rkey = t->rkey;
 	if (!wrong_plant(wr))
 		return false;
-	/* A fenced WRITE waits for the READs before it: they see nothing of it (10.8.3.3). */
+	/* A fenced WRITE waits for the READs before it: they do not see its data (10.8.3.3). */
 	if (wr_post(wr) && (wr->flags & NIC_SEND_FENCE) != 0)
 		for (uint32_t i = qp->done; i < wr->index; i++)
 			if (qp->sq[i]->target == t && qp->sq[i]->chain_to == UINT32_MAX)
@@ -364,7 +364,7 @@ static uint64_t some_bits(struct rng *rng)
 	}
 }
 
-/** Operands that are unique enough for a change to name the operation that made it: of each word 16 random bits at least. */
+/** Operands unique enough for a change to identify its operation: at least 16 random bits in each word. */
 static void choose_masked(struct wr *wr, struct rng *rng)
 {
 	struct nic_atomic *a = &wr->masked;
@@ -377,7 +377,7 @@ static void choose_masked(struct wr *wr, struct rng *rng)
 		a->compare_mask[i] = some_bits(rng) & half;
 		a->compare[i] = rng_u64(rng) & half;
 	}
-	if (rng_chance(rng, 700)) /* as it is now, so that it mostly succeeds */
+	if (rng_chance(rng, 700)) /* the current value, so that it mostly succeeds */
 		memcpy(a->compare, wr->remote->bank[BANK_CELLS].mem + wr->cell * 8 + wr->cell_byte, a->size);
 }
 
@@ -402,7 +402,7 @@ static bool post_masked(struct qp *qp, uint32_t opcode)
 	return wrong_plant(wr) && wr_post(wr);
 }
 
-/** Operands that a change names its operation by; those of operations that answer nothing always change something. */
+/** Operands by which a change identifies its operation; operations without a result always change memory. */
 static void choose_elements(struct wr *wr, struct rng *rng)
 {
 	static const uint8_t base[] = {NIC_ELEM_SUM, NIC_ELEM_DIFF, NIC_ELEM_BXOR, NIC_ELEM_ATOMIC_WRITE};
@@ -424,13 +424,13 @@ static void choose_elements(struct wr *wr, struct rng *rng)
 	wr->elem.count = wr->len / wr->elem.size;
 	if ((wr->elem.datatype == NIC_DT_DOUBLE || wr->elem.datatype == NIC_DT_FLOAT_COMPLEX) &&
 	    wr->elem.op != NIC_ELEM_ATOMIC_READ)
-		wr->elem.op = NIC_ELEM_ATOMIC_WRITE; /* what fractions do is for tests without a network */
+		wr->elem.op = NIC_ELEM_ATOMIC_WRITE; /* floating-point semantics are tested without a network */
 	for (unsigned i = 0; i < sizeof(wr->elem.data); i += 8) {
 		uint64_t word = rng_u64(rng) | 1;
 
 		memcpy(wr->elem.data + i, &word, 8);
 	}
-	if (rng_chance(rng, 700)) /* as it is now, so that it mostly succeeds */
+	if (rng_chance(rng, 700)) /* the current value, so that it mostly succeeds */
 		memcpy(wr->elem.data + wr->len, wr->remote->bank[BANK_CELLS].mem + wr->cell * 8 + wr->cell_byte,
 		       wr->len);
 }
@@ -475,7 +475,7 @@ static bool post_atomic(struct qp *qp, uint32_t opcode)
 	wr->cell = (unsigned)rng_below(&qp->rng, rng_chance(&qp->rng, 500) ? 2 : SIM_CELLS);
 	wr->remote_addr = cells->iova + wr->cell * 8;
 	wr->rkey = bank_rkey(cells);
-	/* Values are unique, so that a change of a cell names the operation that made it (atomics.c). */
+	/* Values are unique, so that a change of a cell identifies its operation (atomics.c). */
 	if (opcode == NIC_WR_ATOMIC_FETCH_AND_ADD) {
 		wr->compare_add = rng_chance(&qp->rng, 50) ? 0 : wr->uid;
 	} else {
@@ -492,7 +492,8 @@ static bool allowed(const struct qp *qp, uint32_t opcode)
 	return qp->type == NIC_QPT_RC || opcode <= NIC_WR_SEND_WITH_IMM;
 }
 
-/** A NOP, or a WAIT, of which all that can be said holds for both. One entry comes for each, but not to whoever has waited longest. */
+/** Post a NOP or a WAIT; the oracles treat both alike. Each WAIT gets a CQE, but not necessarily the
+ *  longest-waiting one first. */
 static bool post_nothing(struct qp *qp)
 {
 	struct wr *wr = wr_new(qp, NIC_WR_NOP);
@@ -575,7 +576,7 @@ bool work_triggered(struct qp *qp)
 {
 	struct sim *sim = qp->sim;
 
-	/* The last one is for work_event, which begins the end with it. */
+	/* The last operation is left to work_event, which begins the end of the run with it. */
 	if (sim->ending || qp->life != QP_UP || qp->emptied || sim->ops_left <= 1)
 		return true;
 	if (qp->posted - qp->done >= sim->opts.sq_depth)
@@ -593,7 +594,7 @@ void work_kick(struct qp *qp, uint64_t delay_ns)
 	sched_at(qp->sim, qp->sim->now_ns + delay_ns, work_event, qp);
 }
 
-/** After the last operation: a signaled one behind any unsignaled tail, so that its completion can be told. */
+/** After the last operation, post a signaled WR behind any unsignaled tail, so that its completion is visible. */
 void work_close(struct qp *qp)
 {
 	uint32_t opcode = NIC_WR_RDMA_WRITE;
@@ -613,7 +614,7 @@ void work_close(struct qp *qp)
 		opcode = NIC_WR_RDMA_READ;
 	wr = wr_new(qp, opcode);
 	wr->remote_addr = 4096;
-	while (!wr_gather(wr, 0, true)) /* until it happens on a bank that is registered */
+	while (!wr_gather(wr, 0, true)) /* until it picks a registered bank */
 		;
 	wr_post(wr);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * wrong.c - WRs with a mistake planted in them, and the status that each must end with (wire-facts section 10):
- * keys, ranges, rights, alignment, lengths. Every mistake is fatal to an RC queue pair, which is then mended.
+ * keys, ranges, rights, alignment, lengths. Every mistake is fatal to an RC queue pair, which is then reconnected.
  */
 #include "sim.h"
 
@@ -51,7 +51,7 @@ static void wrong_range(struct wr *wr, struct rng *rng, uint32_t right)
 	}
 }
 
-/** SEND longer than the receive that it will meet. */
+/** SEND longer than the receive it will consume. */
 static bool wrong_length(struct wr *wr)
 {
 	struct qp *qp = wr->qp, *peer = qp->peer;
@@ -72,7 +72,7 @@ static bool wrong_length(struct wr *wr)
 
 static void drop_target(struct wr *wr)
 {
-	/* A WRITE that goes elsewhere has no claim on the range it was meant for (its caller counts it all the same). */
+	/* A diverted READ drops its reference to the intended range; a WRITE's caller counts it anyway. */
 	if (wr->opcode == NIC_WR_RDMA_READ && wr->target != NULL) {
 		wr->target->refs--;
 		wr->target = NULL;
@@ -92,7 +92,7 @@ static void wrong_atomic(struct wr *wr, struct rng *rng)
 	wrong_range(wr, rng, NIC_ACCESS_REMOTE_ATOMIC);
 }
 
-/** Now and then make a WR wrong. @return false if there was no memory for it. */
+/** Occasionally plant a mistake in a WR. @return false if there was no memory for it. */
 bool wrong_plant(struct wr *wr)
 {
 	struct qp *qp = wr->qp;
