@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collectives that NICs run by themselves (collectives/): 10,000 rounds of each by 2 to 16 processes, over shared memory
+"""Collectives that NICs run by themselves (collectives/): many rounds of each by 2 to 16 processes, over shared memory
 and by UDP that loses packets, while no thread of any program runs. And that it shows where one has to; and a process that
 dies."""
 import os
@@ -10,7 +10,6 @@ import subprocess
 
 import harness
 
-ROUNDS = 10000
 KINDS = ("barrier", "broadcast", "allreduce")
 SIZES = (2, 3, 5, 8, 16)
 PATHS = (("shared memory", {}, ()), ("UDP that loses 1% of all packets", {"UROCE_RING": "off"}, ("--loss", "1%")))
@@ -22,12 +21,12 @@ def start(side, env, *argv):
     return harness.Process([program, "-l", str(SECONDS), *map(str, argv)], side, env)
 
 
-def rounds(tally, side, path, env, device):
+def rounds(tally, side, path, env, device, count):
     for size in SIZES:
         for kind in KINDS:
-            process = start(side, env, "-s", "-b", 1000, "-n", size, "-r", ROUNDS, kind)
+            process = start(side, env, "-s", "-b", 1000, "-n", size, "-r", count, kind)
             code, output = device.wait(process, SECONDS + 10), process.output()
-            said = re.fullmatch(rf"{kind}, {size} processes: {ROUNDS} rounds, (.*)", output.strip())
+            said = re.fullmatch(rf"{kind}, {size} processes: {count} rounds, (.*)", output.strip())
             tally.result(f"{kind} by {size} processes, over {path}", code == 0 and said, f"exit code {code}", output)
             if said:
                 print(f"     | {said.group(1)}", flush=True)
@@ -78,12 +77,12 @@ def death(tally, side):
 
 
 def main():
-    harness.options(__doc__)
+    args = harness.options(__doc__, ("--rounds", "of each collective", 10000))
     tally = harness.Tally("collectives")
     for path, env, faults in PATHS:
         side = harness.one_device_sides()[0]
         with harness.kept_device(tally, path, side.address, faults) as device:
-            rounds(tally, side, path, env, device)
+            rounds(tally, side, path, env, device, args.rounds)
     side = harness.one_device_sides()[0]
     asleep_in_the_library(tally, side)
     without_engine_threads(tally, side)
