@@ -19,33 +19,33 @@ struct end {
 	uint8_t *buf;
 	uint32_t psn;
 	int event_fd;
-	bool event; /* atomic: a completion event has come; whoever waits for one takes it back */
+	bool event; /* atomic: a completion event has arrived; the waiter clears it */
 };
 
-/** Devices on loopback addresses that are this process's alone: a device is shared by whoever opens it. `more`: entries of
- *  UROCE_DEVICES to follow, or NULL. @return how many there are. */
+/** Devices on loopback addresses unique to this process, since all processes that open a device share it. `more`:
+ *  UROCE_DEVICES entries to append, or NULL. @return how many devices */
 int ends_devices(struct pmd_device *devices, unsigned n, const char *more);
 
 void end_open(struct end *e, const struct pmd_device *device);
-/** The engine works only while the test polls: UROCE_PROGRESS=inline. */
+/** As end_open(), with UROCE_PROGRESS=inline: the engine works only while the test polls. */
 void end_open_inline(struct end *e, const struct pmd_device *device);
 void end_connect(struct end *e, const struct end *peer);
 void end_close(struct end *e);
 
-/** Both, connected. */
+/** Open both ends and connect them. */
 void ends_open(struct end *a, const struct pmd_device *da, struct end *b, const struct pmd_device *db);
 
-/** Post and ring the doorbell. `target`: of an RDMA operation, else NULL. */
+/** Post and ring the doorbell. `target`: end addressed by an RDMA operation, else NULL. */
 void end_send(struct end *e, uint32_t opcode, uint32_t len, const struct end *target);
-/** The same, with the lock held. */
+/** As end_send(); the caller holds the lock. */
 void end_post(struct end *e, uint32_t opcode, uint32_t len, const struct end *target);
-/** n SENDs of `len` bytes by a QP of the end. Lock held; no doorbell. */
+/** Post n SENDs of `len` bytes to a QP of the end. The caller holds the lock; no doorbell. */
 void end_post_sends(struct end *e, struct nic_qp *qp, unsigned n, uint32_t len);
 void end_destroy_qp(struct end *e, struct nic_qp *qp);
-/** A receive into the upper half of the buffer. */
+/** Post a receive into the upper half of the buffer. */
 void end_recv(struct end *e);
 int end_poll(struct end *e, struct nic_cq *cq, struct nic_wc *wc);
-/** The next completion: by polling, or asleep until the engine's thread brings it. */
+/** Wait for the next completion, by polling or (`sleep`) by sleeping until the engine's thread signals it. */
 struct nic_wc end_wait(struct end *e, struct nic_cq *cq, bool sleep);
 
 #endif

@@ -50,7 +50,7 @@ void fake_take(struct fake_consumer *f)
 	int memfd;
 
 	f->fd = -1;
-	do { /* on past those who only want to know who listens */
+	do { /* skip connections that only ask PROTO_WHOIS */
 		if (f->fd >= 0)
 			close(f->fd);
 		assert_true(fake_readable(f->listen_fd));
@@ -106,7 +106,7 @@ int fake_connect(struct fake_producer *f, const struct end *e)
 
 	assert_true(memfd >= 0);
 	pmd_name_function(&e->gid, FAKE_FUNCTION, &name);
-	f->name_fd = proto_listen(&name); /* the engine asks who has it; another part of the test may */
+	f->name_fd = proto_listen(&name); /* the engine checks the owner; fails if the test already listens */
 	pmd_name_function(&e->gid, e->engine->function, &name);
 	f->fd = proto_connect(&name);
 	assert_true(f->fd >= 0);

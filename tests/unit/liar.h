@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* liar.h - somebody who sends WRITEs by reference, and says of his memory what he likes. Failures are assertions of cmocka. */
+/* liar.h - a peer that sends WRITEs by reference and lies about its memory. Failures are assertions of cmocka. */
 #ifndef TEST_LIAR_H
 #define TEST_LIAR_H
 
@@ -15,19 +15,19 @@ struct liar {
 	struct nic_qp *qp; /* of the end, connected to the liar */
 };
 
-/** An entry for a WRITE. */
+/** A ring entry for a WRITE. */
 struct lie {
-	uint32_t psn, at, len; /* to where in the end's buffer */
+	uint32_t psn, at, len; /* at: offset in the end's buffer */
 	const struct link_piece *pieces;
-	unsigned n, cut; /* cut: bytes that the entry is too long */
+	unsigned n, cut; /* cut: surplus bytes at the end of the entry */
 };
 
-/** Hand over a ring, with the truth about its memory or not. */
+/** Hand over a ring; if !honestly, its number differs from the one in our memory. */
 void liar_introduce(struct fake_producer *f, const struct end *e, bool honestly);
 void liar_open(struct liar *l, const struct pmd_device *device, bool honestly);
 void liar_close(struct liar *l);
 void liar_put(struct fake_producer *f, const struct end *e, const struct nic_qp *qp, const struct lie *lie);
-/** The end takes what has come: a turn of its links. */
+/** The end receives what has arrived: one turn of its links. */
 void liar_receive(struct end *e);
 struct pmd_port_stats liar_stats(struct end *e);
 

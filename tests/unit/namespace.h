@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* namespace.h - a network namespace for a test's process: gone with it, and out of everybody's way. */
+/* namespace.h - a private network namespace for a test process, which ends with the process. */
 #ifndef TEST_NAMESPACE_H
 #define TEST_NAMESPACE_H
 
@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/** Enter a new namespace, loopback up; call it before there are threads. @return false: not permitted here. */
+/** Enter a new namespace with loopback up; call before starting threads. @return false: not permitted here */
 static inline bool namespace_enter(void)
 {
 	struct ifreq req;
@@ -33,7 +33,7 @@ static inline bool namespace_enter(void)
 	return rc == 0;
 }
 
-/** Two interfaces joined by a wire, up. @return false: no `ip` here, or not permitted. */
+/** Create a veth pair, both ends up. @return false: no `ip` command, or not permitted */
 static inline bool namespace_veth(const char *a, const char *b, unsigned mtu)
 {
 	char command[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* packet_util.h - golden packets and short ways to parse, for the tests of packet.c. One test program includes it. */
+/* packet_util.h - golden packets and parsing helpers for tests of packet.c. One test program includes it. */
 #ifndef UNIT_PACKET_UTIL_H
 #define UNIT_PACKET_UTIL_H
 
@@ -7,7 +7,7 @@
 #include "wire_util.h"
 
 /* Frames are placed before an unreadable page, so that reading past their end crashes the test. */
-static uint8_t *guard; /* main sets it: util_guard_map */
+static uint8_t *guard; /* set by main: util_guard_map() */
 
 /* RC SEND ONLY "hello", 3 pad, M, A, PSN 1 */
 #define SEND_V4                                                                                                        \
@@ -45,14 +45,14 @@ static inline enum packet_verdict verdict(const uint8_t *bytes, unsigned len)
 	return parse_ip(bytes, len, &p);
 }
 
-/** Verdict once lengths, checksum and ICRC have been made right. */
+/** Verdict after correcting lengths, checksum and ICRC. */
 static inline enum packet_verdict verdict_fixed(uint8_t *bytes, unsigned len)
 {
 	util_fix(bytes, len);
 	return verdict(bytes, len);
 }
 
-/** The UDP payload of a parsed IP frame, as a UDP socket gives it. */
+/** The UDP payload of a parsed IP frame, as a UDP socket delivers it. */
 static inline struct nic_rx_frame udp_frame(const uint8_t *ip, unsigned len, const struct packet *p)
 {
 	unsigned bth = p->v4 ? 28 : 48;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pair.h - two rigs back to back, with a network between them that follows a script: the nth packet with a certain
- * opcode from a certain side is dropped, doubled, held back or damaged. All else arrives at once and in order.
+ * pair.h - two rigs back to back on a scripted network: the nth packet with a given opcode from a given side is
+ * dropped, duplicated, delayed or corrupted. All other packets arrive at once and in order.
  */
 #ifndef UNIT_PAIR_H
 #define UNIT_PAIR_H
@@ -15,8 +15,8 @@ enum pair_fate {
 	PAIR_DROP,
 	PAIR_DOUBLE,
 	PAIR_SWAP,  /* arrives after the next packet of its direction */
-	PAIR_LATE,  /* arrives (once) after everything else has become quiet, before any timer runs */
-	PAIR_DAMAGE /* one bit is wrong: pair->damage_bit, counted from the IP header, or one in the middle */
+	PAIR_LATE,  /* arrives (once) when all other traffic has ceased, before any timer runs */
+	PAIR_DAMAGE /* one bit is flipped: pair->damage_bit, counted from the IP header, or one in the middle */
 };
 
 #define PAIR_ANY_OP   0xffffu
@@ -24,7 +24,7 @@ enum pair_fate {
 #define PAIR_LOG_LEN  4096
 #define PAIR_LATE_MAX 16
 
-/** From `side`, packets with opcode `op`: the one with this number (from 0; PAIR_EVERY: each) meets this fate. */
+/** Of the packets from `side` with opcode `op`, packet number `nth` (from 0; PAIR_EVERY: all) meets this fate. */
 struct pair_rule {
 	enum pair_side side;
 	unsigned op;
@@ -50,7 +50,7 @@ struct pair {
 	struct rig *rig[2];
 	const struct pair_rule *rules;
 	unsigned n_rules;
-	uint32_t seen[16];   /* by rule: packets that matched */
+	uint32_t seen[16];   /* per rule: packets that matched side and op */
 	uint32_t damage_bit; /* 0: in the middle */
 	struct pair_held swap[2], late[PAIR_LATE_MAX];
 	bool swap_used[2];
@@ -59,16 +59,16 @@ struct pair {
 	unsigned n_log;
 };
 
-/** Both rigs made with the same options, connected and in RTS. PSNs from a to b start at a_psn, those back at b_psn. */
+/** Two rigs with the same options, connected and in RTS. PSNs from a to b start at a_psn, from b to a at b_psn. */
 struct pair *pair_create(const struct rig_opts *opts, uint32_t a_psn, uint32_t b_psn);
 void pair_destroy(struct pair *pair);
-/** The script; numbers count from here on. */
+/** Set the rules; packet numbers restart at 0. */
 void pair_script(struct pair *pair, const struct pair_rule *rules, unsigned n);
-/** Carry packets until nothing moves and no timer is set; time jumps from deadline to deadline. */
+/** Carry packets until none is left and no timer is set; time jumps from deadline to deadline. */
 void pair_run(struct pair *pair);
 /** Like pair_run, but stops before the first timer would run. */
 void pair_settle(struct pair *pair);
-/** How many packets with this opcode have gone from this side (whatever became of them). */
+/** How many packets with this opcode this side has sent, whatever their fate. */
 unsigned pair_count(const struct pair *pair, enum pair_side side, unsigned op);
 /** A send WR of side a whose remote address is arena[remote] of side b. */
 struct nic_send_wr pair_wr(struct pair *pair, uint64_t wr_id, enum nic_wr_opcode opcode, uint32_t offset, uint32_t len,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* part.h - processes that open devices and do with them what the test says, one thing after the other: a test that needs
- * several functions of a device. The test itself opens none. Failures, also theirs, are assertions of cmocka. */
+/* part.h - child processes that open devices and execute the test's orders one by one, for tests that need several
+ * functions of a device. The test process itself opens none. Failures, also in children, are assertions of cmocka. */
 #ifndef TEST_PART_H
 #define TEST_PART_H
 
@@ -10,20 +10,20 @@
 #include "engine.h"
 
 enum part_order {
-	PART_OPEN,    /* (device, whether with rings) */
-	PART_CLOSE,   /* () */
-	PART_SERVE,   /* (port) @return the port or a negative errno */
-	PART_UNSERVE, /* (port) */
-	PART_SEND,    /* (device, port): a datagram. @return the path that it took */
-	PART_ROUTE,   /* (device, QPN), twice. @return the path, -1: the second time another one */
-	PART_FORWARD, /* (device, QPN): a datagram that has come here. @return whether it was not left to the NIC */
-	PART_REST,    /* (): links are looked at as if they had not been used for long. @return how many go out then */
-	PART_FORK,    /* (): a child, which does nothing. @return its number */
-	PART_NUMBER,  /* (): of the function */
-	PART_NO_QP,   /* (): packets to QPs that are not there */
-	PART_BY_LINK, /* (): packets that came by links */
-	PART_BY_PORT, /* (): packets that came by the port */
-	PART_MISROUTED, /* (): packets that came by the port and were others' */
+	PART_OPEN,	/* (device, whether with rings) */
+	PART_CLOSE,	/* () */
+	PART_SERVE,	/* (port) @return the port or a negative errno */
+	PART_UNSERVE,	/* (port) */
+	PART_SEND,	/* (device, port): send a datagram. @return the path that it took */
+	PART_ROUTE,	/* (device, QPN): look up the route twice. @return the path, -1: the results differ */
+	PART_FORWARD,	/* (device, QPN): receive a datagram for it. @return whether the engine kept it from the NIC */
+	PART_REST,	/* (): trim links as if long unused. @return how many outgoing links are left */
+	PART_FORK,	/* (): fork a child that does nothing. @return its PID */
+	PART_NUMBER,	/* (): @return the number of the function */
+	PART_NO_QP,	/* (): @return packets received for unknown QPNs */
+	PART_BY_LINK,	/* (): @return packets received by links */
+	PART_BY_PORT,	/* (): @return packets received by the port */
+	PART_MISROUTED, /* (): @return packets received by the port that belong to other functions */
 };
 
 struct part {
@@ -32,15 +32,15 @@ struct part {
 };
 
 void part_start(struct part *p, const struct pmd_device *devices);
-/** Have it do something, and wait until it has. */
+/** Give an order and wait for its result. */
 int64_t part_do(const struct part *p, enum part_order order, int64_t a, int64_t b);
-/** The same in two steps. */
+/** part_do() in two steps: give the order; wait for its result. */
 void part_order(const struct part *p, enum part_order order, int64_t a, int64_t b);
 int64_t part_answer(const struct part *p);
 void part_kill(struct part *p);
-/** It has died, and been waited for. */
+/** Clean up after a part that has died and been waited for. */
 void part_gone(struct part *p);
-/** It closes what it has opened, and ends. */
+/** Have it close its device, then end it. */
 void part_end(struct part *p);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pieces.h - memory that a packet names, as whoever carries it fetches it. */
+/* pieces.h - fetches the memory that a packet references, as a carrier does. */
 #ifndef UNIT_PIECES_H
 #define UNIT_PIECES_H
 
@@ -8,7 +8,7 @@
 
 #include "nic.h"
 
-/** Copy [offset, offset + len) of what the pieces are together, which has so many bytes, as nic_reference.fetch does. */
+/** Copy [offset, offset + len) of the concatenated pieces, as nic_reference.fetch does; they must be that long. */
 static inline void pieces_fetch(const struct nic_piece *piece, uint32_t n, uint32_t offset, void *dst, uint32_t len,
 				void *last, uint32_t n_last)
 {

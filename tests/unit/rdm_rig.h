@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_rig.h - endpoints of reliable datagrams, a NIC each, on a network that can lose, double and swap packets: what happens
- * follows from the seed. Completions are kept as they come.
+ * rdm_rig.h - reliable-datagram endpoints, each on its own NIC, on a network that can lose, duplicate and swap packets,
+ * determined by the seed. Completions are stored in order.
  */
 #ifndef UNIT_RDM_RIG_H
 #define UNIT_RDM_RIG_H
@@ -22,7 +22,7 @@
 #define RDM_ARENA 262144u
 #define RDM_PORT  100
 
-/** What a packet says of its sender's memory. */
+/** A packet's sender and its references to the sender's memory. */
 struct rdm_said {
 	struct rdm_node *from;
 	struct nic_piece piece[NIC_PIECES_MAX];
@@ -40,16 +40,16 @@ struct rdm_node {
 	struct nic_mr *mr; /* of the arena, all rights */
 	uint8_t *arena;
 	struct nic_rdm_done done[RDM_DONES];
-	unsigned n_done, n_seen;		      /* came, were looked at by rdm_expect */
+	unsigned n_done, n_seen;		      /* arrived; consumed by rdm_next and rdm_expect */
 	unsigned n_written, n_read;		      /* requests of peers that were served */
 	uint32_t path, revocations;		      /* with rig.refers */
-	bool unmapped;				      /* memory that the NIC touches is not there */
-	struct nic_trig_cntr *completions, *requests; /* NULL, or count what completes, what is served */
-	/** NULL, or told of each completion, as nic_rdm_init.done is, in place of its being kept. */
+	bool unmapped;				      /* all memory the NIC accesses is unmapped */
+	struct nic_trig_cntr *completions, *requests; /* NULL, or count completions and served requests */
+	/** NULL, or called for each completion, as nic_rdm_init.done, instead of storing it. */
 	void (*told)(struct rdm_node *n, const struct nic_rdm_done *done);
 };
 
-/** Calls between endpoints, as rdm_call_of tells them from other packets. */
+/** Connection calls between endpoints, as recognized by rdm_call_of. */
 enum rdm_call_said { NO_CALL, CALL_HELLO, CALL_WHO, CALL_WELCOME };
 
 struct rdm_rig {
@@ -58,48 +58,48 @@ struct rdm_rig {
 	uint64_t now, random;
 	uint32_t lose, twice, swap; /* of 1000 packets */
 	uint64_t sent, lost;
-	uint8_t held[NIC_FRAME_MAX]; /* a packet that lets the next go first */
+	uint8_t held[NIC_FRAME_MAX]; /* a packet that the next one overtakes */
 	uint32_t held_len;
 	struct rdm_said held_said;
 	uint32_t unread;	/* of 1000 fetches that fail */
-	uint64_t fetched;	/* others */
-	uint64_t read_requests; /* that were sent */
-	/** NULL, or says which packets are lost besides. */
+	uint64_t fetched;	/* successful fetches */
+	uint64_t read_requests; /* READ requests sent */
+	/** NULL, or selects further packets to lose. */
 	bool (*cut)(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len);
-	struct nic_rdm_init init; /* of endpoints: limits and times */
-	uint64_t ack_delay_ns;	  /* of NICs that are started from now on */
-	bool refers;		  /* likewise: their packets can name memory */
+	struct nic_rdm_init init; /* limits and times of endpoints */
+	uint64_t ack_delay_ns;	  /* for NICs started from now on */
+	bool refers;		  /* likewise: their packets can carry references */
 };
 
 struct rdm_rig *rdm_rig_create(unsigned nodes, uint64_t seed);
 void rdm_rig_destroy(struct rdm_rig *rig);
-/** The host goes, without a word, or comes (again), with nothing of what it knew. */
+/** The host disappears without notice, or (re)starts with no memory of earlier state. */
 void rdm_node_stop(struct rdm_node *n);
 void rdm_node_start(struct rdm_node *n);
-/** A packet comes, again or late. */
+/** Deliver a packet, as a duplicate or late. */
 void rdm_deliver(struct rdm_rig *rig, const uint8_t *ip, uint32_t len);
 enum rdm_call_said rdm_call_of(const uint8_t *ip, uint32_t len);
-/** For rig.cut: all is lost. */
+/** For rig.cut: loses every packet. */
 bool rdm_cut_all(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len);
-/** Carry packets and run timers until nothing is left to do, or for so long. @return whether all is quiet. */
+/** Carry packets and run timers until all is quiet, for at most `ns`. @return whether all is quiet. */
 bool rdm_run(struct rdm_rig *rig, uint64_t ns);
-/** The next completion of the node that was not looked at; there is one. */
+/** Consume the node's next completion, which must have arrived. */
 struct nic_rdm_done rdm_next(struct rdm_node *n);
 #define rdm_expect(n, kind, status, context) rdm_expect_at(n, kind, status, context, __FILE__, __LINE__)
 struct nic_rdm_done rdm_expect_at(struct rdm_node *n, enum nic_rdm_kind kind, uint32_t status, uintptr_t context,
 				  const char *file, int line);
 #define rdm_expect_nothing(n) assert_int_equal((n)->n_done, (n)->n_seen)
-/** The same, of success, where others may come before it. */
+/** As rdm_expect, for a successful completion that may come after other unconsumed ones. */
 void rdm_expect_among(struct rdm_node *n, enum nic_rdm_kind kind, uintptr_t context);
 struct nic_rdm_peer *rdm_peer(struct rdm_node *from, struct rdm_node *to);
 uint32_t rdm_random(struct rdm_rig *rig, uint32_t below);
 
-/* Shorthands: the buffer is so many bytes of the arena from `at` on. */
+/* Shorthands: the buffer is arena[at..at + len). */
 int rdm_send(struct rdm_node *from, struct rdm_node *to, uintptr_t context, uint32_t flags, uint64_t tag, uint32_t at,
 	     uint32_t len);
 int rdm_recv(struct rdm_node *n, struct rdm_node *from, uintptr_t context, uint32_t flags, uint64_t tag,
 	     uint64_t ignore, uint32_t at, uint32_t len);
-/** Bytes that tell where they are from. */
+/** Fill with, or check for, a pattern of offset and seed. */
 void rdm_fill(struct rdm_node *n, uint32_t at, uint32_t len, uint32_t seed);
 bool rdm_holds(const struct rdm_node *n, uint32_t at, uint32_t len, uint32_t seed);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* refer_rig.h - two NICs whose packets name memory (nic/qp/refer.c), with a carrier between them that fetches it, or fails to. */
+/* refer_rig.h - two NICs that send payload by reference (nic/qp/refer.c); the carrier fetches it, or fails to. */
 #ifndef UNIT_REFER_RIG_H
 #define UNIT_REFER_RIG_H
 
@@ -8,11 +8,11 @@
 
 #define A	PAIR_A
 #define B	PAIR_B
-#define LEN	(40u * 1024 + 77) /* in one packet that refers, or 161 */
+#define LEN	(40u * 1024 + 77) /* one packet by reference, or 161 without */
 #define PACKETS 161u
 #define THERE	(64u * 1024)
 
-/** What a sender has said is in a packet, and what becomes of it. */
+/** The references of a packet, and whether fetching them fails. */
 struct payload {
 	struct nic_piece piece[NIC_PIECES_MAX];
 	uint32_t n;
@@ -24,17 +24,17 @@ struct payload {
 struct refer {
 	struct pair *pair;
 	uint32_t path[2];
-	uint32_t sent[2], referring[2]; /* packets; those that referred */
-	uint32_t fail_from, fail_to;	/* numbers of the fetches that fail, so */
+	uint32_t sent[2], referring[2]; /* packets; those with references */
+	uint32_t fail_from, fail_to;	/* fetches [fail_from, fail_to) fail */
 	uint32_t fetches;
-	uint32_t fail_odds; /* in 64, of each, too */
-	bool gone;	    /* the memory that payload goes to */
-	bool lose_next;	    /* the next packet of A */
-	uint32_t odds; /* in 64, of a packet to be lost, and to come twice; of a fetch to fail four times so much */
+	uint32_t fail_odds; /* in 64: chance that any fetch fails */
+	bool gone;	    /* the receiver's memory is unmapped */
+	bool lose_next;	    /* lose the next packet of A */
+	uint32_t odds;	    /* in 64: chance of a packet's loss, and of its duplication; a fetch fails at 4 * odds */
 	uint64_t seed;
 };
 
-/** What has been revoked last, and how often that was since refer_create. */
+/** The last revocation, and the number of revocations since refer_create. */
 extern struct refer_revocation {
 	uint32_t calls, qpn, key;
 	bool answers;
@@ -42,15 +42,15 @@ extern struct refer_revocation {
 
 struct refer refer_create(const struct rig_opts *more);
 void refer_destroy(struct refer *r);
-/** As nic_reference.fetch, of a struct payload. */
+/** As nic_reference.fetch; ctx is a struct payload. */
 bool refer_fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last);
-/** Take one packet. @return whether there was one. */
+/** Take one packet from `side`. @return whether it had one. */
 bool refer_take(struct refer *r, enum pair_side side, uint8_t *data, struct payload *p, struct nic_tx_frame *frame);
-/** Hand it over to the other side. */
+/** Deliver a packet to side `to`. */
 void refer_give(struct refer *r, enum pair_side to, const uint8_t *data, uint32_t len, struct payload *p);
-/** Both, with what `r` says of losses. @return whether there was one. */
+/** Take a packet from `side` and deliver it, with the losses and failures set in `r`. @return whether it had one. */
 bool refer_carry(struct refer *r, enum pair_side side);
-/** Until nothing moves and no timer is set. */
+/** Carry packets and run timers until no packet is left and no timer is set. */
 void refer_run(struct refer *r);
 /** Post a request of A. */
 void refer_post(struct refer *r, uint64_t id, enum nic_wr_opcode opcode, uint32_t offset, uint32_t len,

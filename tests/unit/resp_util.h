@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* resp_util.h - requests of the peer in one line, for the tests of the responder. */
+/* resp_util.h - one-line requests from the peer, for tests of the responder. */
 #ifndef UNIT_RESP_UTIL_H
 #define UNIT_RESP_UTIL_H
 
 #include "rig.h"
 
-#define E RIG_RQ_PSN /* the PSN that the responder expects first */
+#define E RIG_RQ_PSN /* initial ePSN of the responder */
 
 /** A READ request for arena[offset..offset + len). */
 static inline void rx_read(struct rig *rig, uint32_t psn, uint32_t offset, uint32_t len)
@@ -39,7 +39,7 @@ static inline void rx_write(struct rig *rig, unsigned op, uint32_t psn, uint32_t
 	assert_true(rig_rx(rig, &p));
 }
 
-/** The next packet is a READ response with these bytes of the arena as they are now. */
+/** The next packet must be a READ response with the current contents of arena[offset..offset + len). */
 static inline void expect_read_data(struct rig *rig, unsigned op, uint32_t psn, uint32_t offset, uint32_t len)
 {
 	struct packet p = rig_expect_tx(rig, op, psn);
@@ -61,7 +61,7 @@ static inline void arena_set_u64(struct rig *rig, uint32_t offset, uint64_t v)
 	memcpy(rig->arena + offset, &v, 8);
 }
 
-/** The QP has failed: NAK for this PSN, error state, nothing more said or taken. */
+/** The QP must have failed: a NAK for this PSN, state ERR, no answer to further requests. */
 static inline void expect_fatal(struct rig *rig, uint32_t psn, unsigned syndrome)
 {
 	struct packet p = rig_peer_data(rig, SEND_ONLY, psn, 0, 8);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rig.h - fixture of the tests of the core: one NIC with a connected QP on a virtual clock, and a test peer that writes
- * and reads its packets by hand. Two rigs back to back are in pair.h. Failures report the line of the test.
+ * rig.h - fixture for tests of the core: one NIC with a connected QP on a virtual clock, and a peer whose packets the
+ * test writes and reads by hand. pair.h puts two rigs back to back. Failures report the line of the test.
  *
- * Nothing here knows how the core works inside: everything goes through nic.h and packet.h.
+ * Independent of the core's internals: everything goes through nic.h and packet.h.
  */
 #ifndef UNIT_RIG_H
 #define UNIT_RIG_H
@@ -68,30 +68,31 @@ enum rig_syndrome {
 	SYN_OP = 0x63,
 };
 
-#define RIG_MTU		256u /* path MTU by default, bytes: small, so that messages of several packets stay short */
+#define RIG_MTU		256u /* default path MTU, bytes: small, so that multi-packet messages stay short */
 #define RIG_ARENA	(128u * 1024)
 #define RIG_GUARD	4096u
 #define RIG_SQ_PSN	0x001000u /* first PSN that the NIC sends */
 #define RIG_RQ_PSN	0x002000u /* first PSN that the peer sends */
 #define RIG_PEER_QPN	0x123456u
 #define RIG_QKEY	0x11223344u
-#define RIG_REMOTE_VA	0x7f0000001000ull /* what requests of the NIC name at the peer */
+#define RIG_REMOTE_VA	0x7f0000001000ull /* remote address in requests of the NIC */
 #define RIG_REMOTE_RKEY 0x51525354u
 #define RIG_FRAMES	256
 #define RIG_NO_ELEMENTS UINT32_MAX
 
-/** What a rig is made of; all zero: RC over IPv4 with room enough. */
+/** Options of a rig; all zero: RC over IPv4 with ample queues. */
 struct rig_opts {
 	enum nic_qp_type type; /* 0: RC */
 	bool v6;
 	bool srq;					/* the QP receives from an SRQ */
-	bool sig_none;					/* default is sq_sig_all */
+	bool sig_none;					/* clear sq_sig_all, which is the default */
 	bool cross_channel, managed_send, managed_recv; /* as nic_qp_init */
 	uint32_t cq_depth;				/* 0: 256 */
 	uint32_t be_replies;				/* as nic_qp_init; max_atomic_arg is 32 for RC */
 	uint32_t max_fetch;				/* as nic_qp_init; 0: 256 for RC, RIG_NO_ELEMENTS: 0 */
 	struct nic_qp_cap cap;				/* 0 fields: 64 WRs, 4 SGEs, 128 B inline */
-	struct nic_config nic; /* random and ctx are filled in; active_mtu 0: 4096; with a key rig_tx knows it */
+	struct nic_config
+		nic; /* random and ctx are filled in; active_mtu 0: 4096; rig_tx checks with its key, if any */
 };
 
 struct rig {
@@ -106,16 +107,16 @@ struct rig {
 	struct nic_mr *mr; /* the arena, all rights, iova = address */
 	uint32_t lkey, rkey;
 	uint8_t *map, *arena;	 /* arena[i] == rig_byte(i) at first; guard bytes before and behind */
-	struct nic_qp_attr attr; /* all attributes; change before rig_to_rtr / rig_to_rts */
+	struct nic_qp_attr attr; /* all attributes; to change any, do so before rig_to_rtr / rig_to_rts */
 	struct nic_gid gid, peer_gid;
 	uint8_t peer_data[8192]; /* payload of packets of the peer: peer_data[i] == rig_peer_byte(i) */
 	struct nic_sge sge;	 /* of the last rig_wr */
 	uint8_t (*frames)[NIC_FRAME_MAX];
 	unsigned frame_lens[RIG_FRAMES];
-	unsigned frame; /* of the last packet sent */
+	unsigned frame; /* index of the last packet fetched */
 };
 
-/* CQ, QP and SRQ report themselves in events with these addresses. */
+/* `user` of CQs, QP and SRQ in their events. */
 #define RIG_USER_SEND_CQ(rig) ((void *)&(rig)->send_cq)
 #define RIG_USER_RECV_CQ(rig) ((void *)&(rig)->recv_cq)
 #define RIG_USER_QP(rig)      ((void *)&(rig)->qp)
@@ -131,9 +132,9 @@ static inline uint8_t rig_peer_byte(uint32_t i)
 	return (uint8_t)(i * 11 + (i >> 8) * 5 + 3);
 }
 
-/** A rig whose QP is in RESET. NULL: all defaults. */
+/** Create a rig whose QP is in RESET. opts NULL: all defaults. */
 struct rig *rig_create(const struct rig_opts *opts);
-/** Also checks that nothing was written beside the arena. */
+/** Also checks that nothing was written outside the arena. */
 void rig_destroy(struct rig *rig);
 void rig_to_init(struct rig *rig);
 /** From RESET or INIT. */
@@ -142,24 +143,24 @@ void rig_to_rtr(struct rig *rig);
 void rig_to_rts(struct rig *rig);
 /** rig_create and rig_to_rts. */
 struct rig *rig_ready(const struct rig_opts *opts);
-/** A further QP of the same kind on the same CQs, PD and SRQ, in RESET. */
+/** Create another QP of the same kind on the same CQs, PD and SRQ, in RESET. */
 struct nic_qp *rig_qp_create(struct rig *rig);
-/** To ERR or RESET. */
+/** Move the QP to `state`, ERR or RESET. */
 void rig_modify_state(struct rig *rig, enum nic_qp_state state);
-/** A CQ whose events say `user`. */
+/** Create a CQ; its events carry `user`. */
 struct nic_cq *rig_cq_create(struct rig *rig, uint32_t depth, void *user);
 
 /* ---- work requests ------------------------------------------------------------------------------------- */
 
-/** A send WR with one SGE (none if len is 0) at this offset of the arena; remote address and key of the peer. */
+/** A send WR with one SGE (none if len is 0) at arena[offset]; remote address and key are the peer's. */
 struct nic_send_wr rig_wr(struct rig *rig, uint64_t wr_id, enum nic_wr_opcode opcode, uint32_t offset, uint32_t len);
-/** Post it; must be accepted. */
+/** Post the WR; must be accepted. */
 #define rig_post(rig, wr) assert_int_equal(nic_post_send((rig)->qp, (wr)), 0)
 #define rig_post_send(rig, wr_id, opcode, offset, len)                                                                 \
 	rig_post_send_at(rig, wr_id, opcode, offset, len, __FILE__, __LINE__)
 void rig_post_send_at(struct rig *rig, uint64_t wr_id, enum nic_wr_opcode opcode, uint32_t offset, uint32_t len,
 		      const char *file, int line);
-/** To the QP or its SRQ; one SGE, none if len is 0. */
+/** Post a receive to the SRQ, if any, or the QP; one SGE, none if len is 0. */
 #define rig_post_recv(rig, wr_id, offset, len) rig_post_recv_at(rig, wr_id, offset, len, __FILE__, __LINE__)
 void rig_post_recv_at(struct rig *rig, uint64_t wr_id, uint32_t offset, uint32_t len, const char *file, int line);
 
@@ -176,24 +177,25 @@ struct packet rig_expect_ack_at(struct rig *rig, uint32_t psn, unsigned syndrome
 /** The NIC has nothing to send. */
 #define rig_expect_silence(rig) rig_expect_silence_at(rig, __FILE__, __LINE__)
 void rig_expect_silence_at(struct rig *rig, const char *file, int line);
-/** Throw away what the NIC has to send. @return how many packets */
+/** Discard all packets the NIC has to send. @return how many */
 unsigned rig_drain(struct rig *rig);
 
-/** A packet of the peer: correct addressing, A bit on the end of requests, no payload; VA and R_Key name the arena. */
+/** A packet from the peer: correct addressing, AckReq on the last packet of RC requests, no payload; VA and R_Key of
+ *  the arena. */
 struct packet rig_peer_packet(struct rig *rig, unsigned op, uint32_t psn);
-/** The same with `len` bytes of peer_data from `offset` as payload, and as DMA length. */
+/** As rig_peer_packet, with payload peer_data[offset..offset + len) and DMA length `len`. */
 struct packet rig_peer_data(struct rig *rig, unsigned op, uint32_t psn, uint32_t offset, uint32_t len);
-/** Encode (pad is computed) and deliver. @return what nic_rx says */
+/** Encode (computing the pad) and deliver. @return nic_rx's verdict */
 enum nic_rx_verdict rig_rx_verdict(struct rig *rig, const struct packet *p);
 bool rig_rx(struct rig *rig, const struct packet *p);
 /** Deliver raw bytes of an IP packet. */
 bool rig_rx_bytes(struct rig *rig, const uint8_t *ip, uint32_t len);
 /** rig_peer_data and rig_rx in one. */
 void rig_rx_data(struct rig *rig, unsigned op, uint32_t psn, uint32_t offset, uint32_t len);
-/** An ACK packet of the peer. */
+/** Deliver an ACK packet from the peer. */
 void rig_ack(struct rig *rig, uint32_t psn, unsigned syndrome);
 
-/* ---- what is seen -------------------------------------------------------------------------------------- */
+/* ---- observations -------------------------------------------------------------------------------------- */
 
 /** @return whether there was a completion */
 bool rig_poll(struct nic_cq *cq, struct nic_wc *wc);
@@ -202,23 +204,23 @@ bool rig_poll(struct nic_cq *cq, struct nic_wc *wc);
 struct nic_wc rig_expect_wc_at(struct nic_cq *cq, uint64_t wr_id, enum nic_wc_status status, const char *file,
 			       int line);
 #define rig_expect_no_wc(cq) assert_int_equal(nic_cq_count(cq), 0)
-/** A guard (nic_config.guard) that finds the memory gone after so many accesses. */
+/** A guard (nic_config.guard) that reports unmapped memory after rig_good_accesses accesses. */
 extern unsigned rig_good_accesses;
 bool rig_guard(void *ctx, void (*fn)(void *arg), void *arg);
-/** Let virtual time pass and the timers run. */
+/** Advance virtual time by `ns`, then run the timers. */
 void rig_advance(struct rig *rig, uint64_t ns);
 #define rig_counter(rig, name) nic_counters((rig)->nic)[NIC_CNT_##name]
-/** Whether the event is among those waiting; takes all that wait. */
+/** Whether this event is pending for `user`; consumes all pending events. */
 bool rig_event(struct rig *rig, enum nic_event_type type, const void *user);
-/** All events that wait for `user`, one bit (1 << enum nic_event_type) each; takes all that wait. */
+/** Pending events of `user`, one bit (1 << enum nic_event_type) each; consumes all pending events. */
 uint64_t rig_events(struct rig *rig, const void *user);
 /** arena[offset..] holds len bytes of peer_data from `from` on. */
 #define rig_expect_data(rig, offset, from, len)                                                                        \
 	assert_memory_equal((rig)->arena + (offset), (rig)->peer_data + (from), len)
-/** arena[offset..] is as it was at first. */
+/** arena[offset..] has its initial contents. */
 #define rig_expect_untouched(rig, offset, len) assert_true(rig_untouched(rig, offset, len))
 bool rig_untouched(const struct rig *rig, uint32_t offset, uint32_t len);
-/** The address by which the peer names arena[offset]. */
+/** The remote address of arena[offset]. */
 static inline uint64_t rig_va(const struct rig *rig, uint32_t offset)
 {
 	return (uintptr_t)rig->arena + offset;
@@ -230,7 +232,7 @@ static inline uint64_t rig_timeout_ns(unsigned code)
 	return 4096ull << code;
 }
 
-/** After so long the ACK timer has run out, however often in a row it did before (it doubles, up to four times). */
+/** The longest ACK timeout: backoff doubles it on each consecutive expiry, up to a factor of four. */
 static inline uint64_t rig_timeout_max_ns(unsigned code)
 {
 	return 4 * rig_timeout_ns(code);

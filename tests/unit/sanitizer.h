@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sanitizer.h - which sanitizer a test was built with, where it makes a difference to what can be tested. */
+/* sanitizer.h - the sanitizer a test was built with, where that limits what can be tested. */
 #ifndef TEST_SANITIZER_H
 #define TEST_SANITIZER_H
 
@@ -14,7 +14,7 @@
 #define TEST_TSAN 0
 #endif
 
-/** In a test that the sanitizer cannot follow: `why`, a sentence. */
+/** Skip a test that ThreadSanitizer cannot handle. `why` completes "ThreadSanitizer ...". */
 #define SKIP_UNDER_TSAN(why)                                                                                           \
 	do {                                                                                                           \
 		if (TEST_TSAN) {                                                                                       \
@@ -23,7 +23,7 @@
 		}                                                                                                      \
 	} while (0)
 
-/** Of threads of a forked child: all are in one table, which the child inherits. */
+/** Skip a test whose forked child starts threads: the child inherits ThreadSanitizer's table of all threads. */
 #define SKIP_THREADS_AFTER_FORK() SKIP_UNDER_TSAN("ends a forked child that starts threads")
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stranger.h - packets as anybody can send them: well-formed, ICRC and all, to any QPN, from nobody that is known. */
+/* stranger.h - packets from an unknown sender: well-formed, with a valid ICRC, to any QPN. */
 #ifndef TEST_STRANGER_H
 #define TEST_STRANGER_H
 
@@ -10,9 +10,9 @@
 #define STRANGER_CARRIER 28u /* bytes of IPv4 and UDP header; the UDP payload follows */
 #define STRANGER_BYTES	 (STRANGER_CARRIER + 12 + 8 + 16 + 4)
 #define STRANGER_UD_SEND 0x64
-#define STRANGER_RC_SEND 0x04 /* what a UD packet has as its DETH is payload then */
+#define STRANGER_RC_SEND 0x04 /* the bytes of the DETH are payload then */
 
-/** An IPv4 packet of STRANGER_BYTES between two addresses, both IPv4-mapped, from this UDP port. */
+/** Build an IPv4 packet of STRANGER_BYTES between two IPv4-mapped addresses, from UDP port `sport`. */
 static inline void stranger_packet(uint8_t *ip, const struct nic_gid *from, uint16_t sport, const struct nic_gid *to,
 				   uint8_t opcode, uint32_t qpn)
 {

@@ -28,7 +28,7 @@ static void ack__AK_01_in_the_middle_of_a_message(void **state)
 	p = rig_peer_data(rig, WRITE_FIRST, RIG_RQ_PSN, 0, RIG_MTU);
 	p.dma_len = 3 * RIG_MTU;
 	rig_rx(rig, &p);
-	rig_expect_silence(rig); /* nobody asked */
+	rig_expect_silence(rig); /* no AckReq */
 	p = rig_peer_data(rig, WRITE_MIDDLE, RIG_RQ_PSN + 1, RIG_MTU, RIG_MTU);
 	p.ackreq = true;
 	rig_rx(rig, &p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_atomic_unit.c - nic/mem/atomic.c against a model that goes bit by bit, with random and adversarial operands; against itself
- * in several threads; and the constructions by which programs make other operations of the masked ones.
+ * test_atomic_unit.c - nic/mem/atomic.c against a model that goes bit by bit, with random and adversarial operands;
+ * against itself in several threads; and the constructions by which programs make other operations of the masked ones.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -111,7 +111,8 @@ static void masked_compare_and_swap_is_the_models(void **state)
 		operand(a.compare, a.size);
 		operand(a.swap_mask, a.size);
 		operand(a.compare_mask, a.size);
-		/* Random values seldom compare equal: half of them do so where it matters, all but for one bit in some. */
+		/* Random values seldom compare equal: half of them do so where it matters, all but for one bit in
+		 * some. */
 		if (random_word() & 1) {
 			for (unsigned i = 0; i * 8 < a.size; i++)
 				a.compare[i] = (before[i] & a.compare_mask[i]) | (a.compare[i] & ~a.compare_mask[i]);
@@ -139,7 +140,7 @@ static void masked_fetch_and_add_is_the_models(void **state)
 	}
 }
 
-/** The standard operations are masked ones whose masks are all ones, or that have no boundaries. */
+/** The standard operations equal masked ones with an all-ones mask (CAS) or without boundaries (FAA). */
 static void standard_operations_are_special_masked_ones(void **state)
 {
 	(void)state;
@@ -284,8 +285,8 @@ struct hammer {
 	uint64_t boundary; /* of MFA, in each word */
 };
 
-/** Adds one to the whole number, or to every 32-bit field where there are boundaries, by an addition or by comparing and
- *  swapping until that succeeds. In all words alike: what is found in them has to be the same, too. */
+/** Adds one to the whole number, or to every 32-bit field where there are boundaries, by an addition or by comparing
+ *  and swapping until that succeeds. In all words alike: what is found in them has to be the same, too. */
 static void *hammer(void *arg)
 {
 	const struct hammer *h = arg;
@@ -365,7 +366,7 @@ static void *repeat(void *arg)
 static void additions_to_a_part_of_32_bytes_stay(void **state)
 {
 	struct nic_atomic ops[THREADS] = {
-		/* Carries into word 3, swaps of its lowest byte, and two who add to its upper half. */
+		/* One carries into word 3, one swaps its lowest byte, two add to its upper half. */
 		{.op = NIC_ATOMIC_MFA, .size = 32, .swap_add = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 0}},
 		{.op = NIC_ATOMIC_MCS, .size = 32, .swap_add = {0, 0, 0, 0x5a}, .swap_mask = {0, 0, 0, 0xff}},
 		{.op = NIC_ATOMIC_FAA, .size = 8, .swap_add = {1ull << 32}},

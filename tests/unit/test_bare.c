@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_bare.c - packets of connections that go without their addresses, between processes of one host: they are, bit for bit,
- * the packets that would have gone with them, and do the same; nobody else's are taken.
+ * test_bare.c - bare packets: packets of a connection sent without addresses between processes of one host. Apart from
+ * the addresses they equal whole packets bit for bit, and have the same effect; only the peer's are accepted.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 #define RECV_LEN 2048u
 #define THERE	 (32u * 1024) /* what requests name at B */
 
-/** Two pairs that do the same by paths of their own: one is asked for bare packets, the other one for whole ones. */
+/** Two pairs that do the same, each by its own path: one sends bare packets, the other whole ones. */
 struct twins {
 	struct pair *bare, *whole;
 	uint32_t path;
@@ -221,7 +221,7 @@ static void bare__unreliable_connections(void **state)
 	twins_destroy(&t);
 }
 
-/** A path whose packets have their ICRC gives whole ones, whatever is asked for. */
+/** A path whose packets have an ICRC sends whole packets, even if asked for bare ones. */
 static void bare__not_with_an_icrc(void **state)
 {
 	struct pair *pair = pair_create(NULL, RIG_SQ_PSN, RIG_RQ_PSN);
@@ -284,7 +284,7 @@ static void give_ack(struct pair *pair, uint32_t path)
 	give(pair, A, &ack);
 }
 
-/** A whole packet by path 0, whoever may take bare ones; it comes. */
+/** Expect a whole packet by path 0, although bare ones are accepted, and deliver it. */
 static void expect_whole(struct pair *pair, unsigned op, uint32_t psn)
 {
 	uint8_t data[NIC_FRAME_MAX];
@@ -350,7 +350,7 @@ static void bare__small_requests_outlive_their_path(void **state)
 	}
 }
 
-/** SE is of messages: a WRITE that nobody receives has none to tell of (9.2.3). */
+/** SE applies to messages that consume a receive; a plain WRITE carries none (9.2.3). */
 static void bare__small_sends_are_solicited_if_they_say_so(void **state)
 {
 	uint32_t path;
@@ -419,7 +419,8 @@ static void bare__small_requests_wait_at_a_fence(void **state)
 	}
 }
 
-/** Who has no receive yet says so twice: the same packet comes again each time, not before, and is received once. */
+/** A responder without a receive sends two RNR NAKs: after each RNR timer, not before, the requester sends the same
+ *  packet again; it is received once. */
 static void bare__small_sends_wait_for_receives(void **state)
 {
 	uint32_t path;

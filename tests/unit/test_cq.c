@@ -79,7 +79,7 @@ static void cq__CQ_02_arming_tells_of_entries_that_wait(void **state)
 	nic_cq_arm(rig->recv_cq, false);
 	assert_true(notified(rig));
 	assert_false(notified(rig));
-	nic_cq_arm(rig->recv_cq, false); /* the event was for this entry: its taker is on his way */
+	nic_cq_arm(rig->recv_cq, false); /* already announced by the last event */
 	assert_false(notified(rig));
 	push(rig, 2, false);
 	assert_true(notified(rig));
@@ -204,8 +204,8 @@ static void cq__CQ_01_send_completions_are_not_solicited(void **state)
 }
 
 /*
- * The consumer's protocol: poll until empty, arm, poll again, sleep until the event. A completion that comes at any point
- * of it is either found by the second poll or raises the event: a consumer that sleeps has an empty queue.
+ * The consumer's protocol: poll until empty, arm, poll again, sleep until the event. A completion that comes at any
+ * point of it is either found by the second poll or raises the event: a consumer that sleeps has an empty queue.
  */
 static void cq__CQ_02_no_lost_wakeup_wherever_a_completion_comes(void **state)
 {

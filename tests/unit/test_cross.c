@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_cross.c - nic/qp/cross.c: requests that wait for a CQ; on queue pairs that go, CQs that overflow, and under loss. Those that
- * enable others, and that calculate, are in test_cross_enable.c.
+ * test_cross.c - nic/qp/cross.c: requests that wait for a CQ; on queue pairs that end, CQs that overflow, and under
+ * loss. test_cross_enable.c tests requests that enable others, and that calculate.
  */
 #include <stdlib.h>
 
@@ -207,7 +207,7 @@ static void wait__with_a_fence_waits_for_reads_first(void **state)
 	cross_close(&b);
 }
 
-/* What was sent before a WAIT is sent again while it waits, and the WAIT waits on; one that is over is not waited for again. */
+/* Requests before a pending WAIT are retransmitted, and it waits on; a WAIT that is over is not repeated. */
 static void wait__is_passed_once_whatever_is_lost(void **state)
 {
 	struct cross_rig b;
@@ -364,7 +364,7 @@ static void wait__holds_its_cq_until_it_is_over(void **state)
 	cross_close(&b);
 }
 
-/* How a QP with WAITs may go; what it waited for comes afterwards, and finds nobody. */
+/* All ways in which a QP with pending WAITs may end; the awaited completions come afterwards and have no effect. */
 static void wait__ends_with_its_queue(void **state)
 {
 	(void)state;
@@ -415,7 +415,7 @@ static void wait__of_a_peer_that_is_dead_is_flushed(void **state)
 	cross_close(&b);
 }
 
-/* Entries in error count: what waits for a connection that fails goes on, and whoever reads the CQ sees why. */
+/* Error completions count, too: a WAIT on a connection that fails continues, and the CQ's reader sees the error. */
 static void wait__sees_entries_in_error(void **state)
 {
 	struct cross_rig b;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cross_enable.c - nic/qp/cross.c and nic/mem/calc.c: requests that let those of other queues go, programs of both kinds, calculations. */
+/* test_cross_enable.c - nic/qp/cross.c, nic/mem/calc.c: requests that enable those of other queues, programs of WAITs
+ * and ENABLEs, calculations. */
 #include <stdlib.h>
 
 #include "cross_rig.h"
@@ -235,7 +236,7 @@ static void enable__is_refused(void **state)
 	cross_close(&other);
 	cross_close(&b);
 
-	shared = rig_create(&srq); /* who takes from a queue that is shared cannot say when */
+	shared = rig_create(&srq); /* managed_recv is refused with an SRQ */
 	struct nic_qp_init init = {.type = NIC_QPT_RC,
 				   .pd = shared->pd,
 				   .send_cq = shared->send_cq,
@@ -266,7 +267,7 @@ static void enable__queries_tell_what_a_queue_is(void **state)
 
 /* ---- both: a program --------------------------------------------------------------------------------------------- */
 
-/* Side b answers each message by itself: its program waits for a message, and then lets the next answer go. Packets are lost. */
+/* Side b's NIC answers each message by a program that waits for a message, then enables the next answer. With loss. */
 static void program__answers_messages_without_anybody_under_loss(void **state)
 {
 	const struct rig_opts opts = {.cross_channel = true};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_elements.c - operations on elements from the work request to memory and back: what is refused when posted, how they are in
- * packets (nic/mem/elem.md), how the responder takes them, that they happen exactly once, and that the application's settings for
- * floating-point calculations neither matter nor change. What each pair of operation and datatype does is in test_elem.c.
+ * test_elements.c - operations on elements from the work request to memory and back: what is refused when posted, how
+ * they are in packets (nic/mem/elem.md), how the responder takes them, that they happen exactly once, and that the
+ * application's settings for floating-point calculations neither matter nor change. What each pair of operation and
+ * datatype does is in test_elem.c.
  */
 #include <fenv.h>
 #include <float.h>
@@ -28,7 +29,7 @@ static uint32_t aligned(const struct rig *rig)
 	return (uint32_t)(-(uintptr_t)rig->arena & 63) + 1024;
 }
 
-/** An operation, and where its data and its result are in the arena of whoever asks for it. */
+/** An operation, and the places of its data and its result in the requester's arena. */
 struct operation {
 	struct nic_sge data[4], result[4];
 	struct nic_send_wr wr;
@@ -484,7 +485,7 @@ static void elements__AT_10_requests_that_make_no_sense_are_refused(void **state
 			p.element.count = 1;
 			p.payload_len = 16;
 			break;
-		case 13: /* a pair that there is not */
+		case 13: /* operation undefined for this datatype */
 			p.element.op = NIC_ELEM_BOR;
 			p.element.datatype = NIC_DT_FLOAT;
 			break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_keyed.c - tags in place of ICRCs (keyed.c, packet.c; conformance point SE-08): what they are, what they cover, and what
- * is refused. Golden tags were computed by a program of their own, from the paper on SipHash and keyed.md.
+ * test_keyed.c - tags in place of ICRCs (keyed.c, packet.c; conformance point SE-08): what they are, what they cover,
+ * and what is refused. Golden tags were computed by a program of their own, from the paper on SipHash and keyed.md.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -235,14 +235,14 @@ static void keyed__SE_08_who_has_a_key_takes_nothing_without_a_tag(void **state)
 
 		assert_int_equal(verdict_with(bytes, len, NULL), PACKET_OK);
 		assert_int_equal(verdict_with(bytes, len, &key), PACKET_NO_TAG);
-		/* An ICRC is no tag, and who says that it is one has to show it. */
+		/* A packet that declares its ICRC to be a tag fails verification. */
 		bytes[bth + BTH_FLAGS] |= BTH_TVER_KEYED;
 		util_fix(bytes, len);
 		assert_int_not_equal(verdict_with(bytes, len, &key), PACKET_OK);
 	}
 }
 
-/** Nor does who has none take a packet with a tag, not even when what ends it looks like an ICRC. */
+/** A NIC without a key drops packets with a tag, even if they end with a valid ICRC. */
 static void keyed__SE_08_who_has_no_key_takes_nothing_with_a_tag(void **state)
 {
 	uint8_t bytes[256];
@@ -274,7 +274,7 @@ static void keyed__SE_08_another_key_is_refused(void **state)
 	}
 }
 
-/** The addresses are in the tag: what one has sent does not come back to him as the other's. */
+/** The tag covers the addresses: a packet reflected to its sender with swapped addresses is refused. */
 static void keyed__SE_08_a_reflected_packet_is_refused(void **state)
 {
 	uint8_t bytes[256], source[16];
@@ -292,7 +292,8 @@ static void keyed__SE_08_a_reflected_packet_is_refused(void **state)
 	}
 }
 
-/** A UDP socket hides the IPv4 ID, which is not in the tag; addresses and the source port come with the frame, and are. */
+/** A UDP socket hides the IPv4 ID, which is not in the tag; addresses and the source port come with the frame, and
+ *  are. */
 static void keyed__SE_08_as_a_udp_socket_gives_it(void **state)
 {
 	uint8_t bytes[256];
@@ -316,7 +317,7 @@ static void keyed__SE_08_as_a_udp_socket_gives_it(void **state)
 	}
 }
 
-/** A carrier within the host vouches for who has sent a packet: no tag is asked for, and none is taken for what it is not. */
+/** A carrier within the host vouches for the sender: no tag is required, and the trailer is not taken for one. */
 static void keyed__SE_08_a_carrier_that_vouches_spares_the_tag(void **state)
 {
 	uint8_t bytes[256];

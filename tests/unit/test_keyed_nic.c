@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_keyed_nic.c - NICs with a key (nic_config.key; conformance point SE-08): they talk to each other as ever, and to
- * nobody else; whatever is refused changes nothing and is counted by its cause.
+ * test_keyed_nic.c - NICs with a key (nic_config.key; conformance point SE-08): they talk only to each other, in the
+ * usual way; refused packets change nothing and are counted by cause.
  */
 #include "pair.h"
 
@@ -9,13 +9,13 @@ static const uint8_t secret[NIC_KEY_LEN] = {1, 2, 3, 4, 5, 6, 7, 8},
 		     other_secret[NIC_KEY_LEN] = {8, 7, 6, 5, 4, 3, 2, 1};
 static struct keyed key, other_key;
 
-/** Its peer is the test, which has the key as well. */
+/** A rig with a key, which the test, as its peer, uses as well. */
 static struct rig *keyed_rig(void)
 {
 	return rig_ready(&(struct rig_opts){.nic.key = secret});
 }
 
-/** As rig_tx, of a NIC with the key. */
+/** As rig_tx, for a NIC with the key. */
 static bool tx(struct rig *rig, struct packet *p)
 {
 	static uint8_t buf[NIC_FRAME_MAX];
@@ -106,7 +106,7 @@ static void security__SE_08_what_is_damaged_is_sent_again(void **state)
 	pair_destroy(pair);
 }
 
-/** Whatever a stranger sends, however well he has guessed QPN, PSN, addresses and R_Key. */
+/** Packets of a sender without the key change nothing, even with the right QPN, PSN, addresses and R_Key. */
 static void security__SE_08_a_stranger_changes_nothing(void **state)
 {
 	static const enum rig_op ops[] = {SEND_ONLY, WRITE_ONLY,      WRITE_ONLY_IMM, READ_REQ, CMP_SWAP,
@@ -141,7 +141,7 @@ static void security__SE_08_a_stranger_changes_nothing(void **state)
 	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_RTS);
 	assert_int_equal(rig_counter(rig, rx_packets), 0);
 	nic_qp_counters(rig->qp, &c);
-	assert_int_equal(c.rx_packets + c.dropped_rx, 0); /* nobody's QP is looked for */
+	assert_int_equal(c.rx_packets + c.dropped_rx, 0); /* dropped before the QP is looked up */
 	/* And then the peer. */
 	assert_true(rx(rig, rig_peer_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8), &key));
 	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
@@ -153,7 +153,7 @@ static void security__SE_08_a_stranger_changes_nothing(void **state)
 	rig_destroy(rig);
 }
 
-/** What was sent once may come again, from anybody: the transport knows it for a duplicate, and executes it once. */
+/** Anyone can replay a tagged request: the transport recognizes the duplicate and executes the request once. */
 static void security__SE_08_a_replayed_request_is_a_duplicate(void **state)
 {
 	struct rig *rig = keyed_rig();
@@ -220,7 +220,7 @@ static void security__SE_08_datagrams_have_a_tag(void **state)
 	rig_destroy(rig);
 }
 
-/** Between processes of one host the kernel says who has sent a packet, and nothing else is on the way. */
+/** Between processes of one host the kernel identifies the sender and nothing can interfere on the way: no tag. */
 static void security__SE_08_a_path_without_an_icrc_has_no_tag(void **state)
 {
 	struct rig *rig = keyed_rig();

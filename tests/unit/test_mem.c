@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_mem.c - protection domains and memory regions as objects: who may go when, re-registration, local keys (IBTA
- * 10.6, 11.2; conformance points MR-01, QS-16).
+ * test_mem.c - protection domains and memory regions as objects: when each may be destroyed, re-registration, local
+ * keys (IBTA 10.6, 11.2; conformance points MR-01, QS-16).
  */
 #include "resp_util.h"
 

@@ -208,7 +208,7 @@ static void packet__HV_04_transport_version_other_than_0_is_dropped(void **state
 		unsigned len = util_unhex(SEND_V4, bytes);
 
 		bytes[29] |= (uint8_t)version;
-		if (version == 15) /* what a holder of a key has sent: those who have none drop it likewise */
+		if (version == 15) /* marks a tagged packet, which a NIC without a key drops as well */
 			assert_int_equal(verdict_fixed(bytes, len), PACKET_NO_KEY);
 		else
 			assert_int_equal(verdict_fixed(bytes, len), version ? PACKET_BAD_VERSION : PACKET_OK);

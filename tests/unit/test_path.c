@@ -117,7 +117,7 @@ static void path__a_body_elsewhere_is_where_payload_comes_from(void **state)
 	rig_post_recv(rig, 1, 4096, RIG_MTU);
 	frame.len = packet_encode(&p, whole);
 	memcpy(head, whole, sizeof(head));
-	memset(whole, 0xff, packet_payload_offset(p.op, p.v4)); /* nobody looks at the headers there */
+	memset(whole, 0xff, packet_payload_offset(p.op, p.v4)); /* the headers in the body are not read */
 	memset(head + packet_payload_offset(p.op, p.v4), 0xee, sizeof(head) - packet_payload_offset(p.op, p.v4));
 	assert_true(nic_rx(rig->nic, &frame, rig->now));
 	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
@@ -226,7 +226,7 @@ static void path__lossless_answers_when_there_is_time_or_when_idle(void **state)
 	rig_destroy(rig);
 }
 
-/* What the peer waits for to go on comes before what he goes on with. */
+/* ACKs leave before requests: the peer may wait for the ACK to continue. */
 static void path__an_ack_goes_before_a_request(void **state)
 {
 	struct rig *rig = rig_create(&(struct rig_opts){.nic = {.route = route, .ack_delay_ns = 1000}});
@@ -463,7 +463,7 @@ static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **
 	assert_true(pending(rig, path));
 	nic_path_close(rig->nic, path);
 	assert_false(pending(rig, path));
-	/* What has left by it may have come to nobody: it leaves again. With an ICRC: it parses. */
+	/* Packets sent by the closed path may be lost: they are sent again, with an ICRC, as parsing shows. */
 	rig_expect_tx(rig, WRITE_FIRST, RIG_SQ_PSN);
 	rig_expect_tx(rig, WRITE_MIDDLE, RIG_SQ_PSN + 1);
 	rig_expect_tx(rig, WRITE_LAST, RIG_SQ_PSN + 2);
@@ -472,7 +472,7 @@ static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **
 	rig_destroy(rig);
 }
 
-/** That is no try: with none left it goes again all the same. What has been answered does not. */
+/** Resending after a path closes is no retry: it happens even with none left. Acknowledged packets are not resent. */
 static void path__a_closed_path_costs_no_retry(void **state)
 {
 	uint32_t path;
@@ -558,7 +558,7 @@ static void path__there_are_so_many_and_numbers_come_back(void **state)
 	rig_destroy(rig);
 }
 
-/** A request that there is no room for at first. */
+/** A triggered request whose post fails with -EAGAIN until there is room. */
 struct late {
 	struct nic_trig_work trig;
 	struct rig *rig;
@@ -575,7 +575,7 @@ static int post_late(struct nic_trig_work *trig)
 	return 0;
 }
 
-/* Who asks whether there is something to send makes it, now and then; then there is. */
+/* Asking whether a path has packets pending may start triggered work; the packets that it posts are reported. */
 static void path__what_is_started_by_the_question_is_pending(void **state)
 {
 	uint32_t path;

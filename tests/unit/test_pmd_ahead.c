@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_pmd_ahead.c - pmd/link/links_ahead.c: payloads of several packets that are read by one call, and what happens meanwhile. */
+/* test_pmd_ahead.c - pmd/link/links_ahead.c: payloads of several packets that are read by one call, and what happens
+ * meanwhile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 	return rc;
 }
 
-/** Who polls has what he polls for. */
+/** Make the engine believe that the poller has all the completions it polls for. */
 static void be_enough(const struct liar *l)
 {
 	l->end.engine->rx_until = 0;
@@ -62,7 +63,7 @@ static void revoke(const struct liar *l)
 
 static uint8_t source[4][ONE];
 
-/** From here on nobody but the test receives. */
+/** Keeps the lock: until stop(), only the test receives. */
 static void start(struct liar *l)
 {
 	for (unsigned i = 0; i < 4; i++)
@@ -182,7 +183,7 @@ static void ahead__no_more_pieces_than_a_call_takes(void **state)
 	stop(&l);
 }
 
-/** Who polls gets what he polls for, and only that is read: the rest later. */
+/** A poller gets the completions it polls for; packets beyond those are read later. */
 static void ahead__no_more_than_is_polled_for(void **state)
 {
 	struct liar l;
@@ -198,7 +199,7 @@ static void ahead__no_more_than_is_polled_for(void **state)
 	stop(&l);
 }
 
-/** What has been read has its turn, though one of them has given him more than he polls for. */
+/** Every payload read ahead is processed, even after the poller has the completions it polls for. */
 static void ahead__all_that_is_read_has_its_turn(void **state)
 {
 	struct liar l;
@@ -207,7 +208,7 @@ static void ahead__all_that_is_read_has_its_turn(void **state)
 	start(&l);
 	for (unsigned i = 0; i < 4; i++)
 		put(&l, i * PSNS, i, i * ONE);
-	put(&l, 5 * PSNS, 0, 0); /* not in sequence: not read, nor has it its turn */
+	put(&l, 5 * PSNS, 0, 0); /* out of sequence: neither read ahead nor processed */
 	meanwhile = be_enough;
 	receive(&l);
 	l.end.engine->rx_until = UINT64_MAX;
@@ -219,7 +220,7 @@ static void ahead__all_that_is_read_has_its_turn(void **state)
 	stop(&l);
 }
 
-/** The same place again, and a place that has a part of another one: the later one is what is there in the end, all of it. */
+/** Payloads for identical and overlapping places: the later one must be there in the end, complete. */
 static void ahead__in_the_order_of_the_ring(void **state)
 {
 	static const uint32_t other[] = {0, ONE - 64, ONE - 32, ONE - ONE / 2, ONE};
@@ -253,7 +254,7 @@ static void expect_no_last_bytes(const struct liar *l, uint32_t at)
 		assert_int_equal(l->end.buf[at + k], BLANK); /* by these programs know that all is there */
 }
 
-/** One is taken back when it has been read: what lies there is half a message, and neither it nor what follows has come. */
+/** A payload revoked after being read: half a message lies there; neither it nor any later packet is delivered. */
 static void ahead__what_is_taken_back_meanwhile_is_not_delivered(void **state)
 {
 	(void)state;
@@ -307,7 +308,7 @@ static void less(const struct liar *l)
 	memcpy(packet_of(l) + LINK_PIECES_AT, &piece, sizeof(piece));
 }
 
-/** Who sends does what he should not, and writes something else into an entry that has been looked at: he gets what is there now. */
+/** A misbehaving sender rewrites an entry that was already examined: the entry's current contents are executed. */
 static void ahead__what_is_changed_meanwhile_is_read_again(void **state)
 {
 	struct liar l;
@@ -337,7 +338,7 @@ static void ahead__what_is_changed_meanwhile_is_read_again(void **state)
 	}
 }
 
-/** What is revoked already, what is no reference, and what is of no sense: nothing behind it is read before its time. */
+/** Reading ahead stops at entries that are revoked, not references, or invalid. */
 static void ahead__up_to_what_is_something_else(void **state)
 {
 	struct liar l;
@@ -417,8 +418,8 @@ static void part(struct end *a, struct end *b)
 	end_close(b);
 }
 
-/** `a`, which is locked, receives when b has sent so many packets by reference, all of them together: who polls would stop at what he
- *  polls for. */
+/** Wait until b has sent n packets by reference, then let `a` (locked) receive them in one go; polling would stop at
+ *  the number of completions polled for. */
 static void receive_all(struct end *a, struct end *b, unsigned n)
 {
 	while (liar_stats(b).link_tx_references < n)
@@ -426,7 +427,7 @@ static void receive_all(struct end *a, struct end *b, unsigned n)
 	pmd_links_rx(a->engine->links, 64, pmd_now_ns());
 }
 
-/** So many that what has come is looked for although nothing was posted. */
+/** Ring so many doorbells that the engine checks for arrivals although nothing was posted. */
 static void ring_doorbells(struct pmd_engine *e, uint64_t last_step_ns)
 {
 	for (unsigned i = 0; i < 16; i++) {
@@ -435,7 +436,7 @@ static void ring_doorbells(struct pmd_engine *e, uint64_t last_step_ns)
 	}
 }
 
-/** Who posts goes on to post, for as long as it takes until others would have to look after his device. */
+/** Doorbells do not receive payloads, unless the last step was so long ago that the device needs service. */
 static void ahead__doorbells_leave_them(void **state)
 {
 	unsigned put_in = 0;
@@ -443,7 +444,7 @@ static void ahead__doorbells_leave_them(void **state)
 
 	(void)state;
 	start(&l);
-	do { /* a thread that does not get the CPU is one that has not looked for long */
+	do { /* retry: if this thread loses the CPU, its last step is long ago */
 		assert_true(put_in < 1000);
 		receive(&l);
 		put(&l, put_in++ * PSNS, 1, 100);
@@ -578,7 +579,7 @@ static void three_offers(struct talker *to, struct talker *from)
 	receive_all(to->end, from->end, 3);
 }
 
-/** Messages that are offered, and whose receives are in another order. */
+/** Offered messages, whose receives are in another order. */
 static void ahead__offers(void **state)
 {
 	struct talker to, from;
@@ -618,7 +619,7 @@ static void ahead__an_address_that_is_none(void **state)
 	for (uint32_t i = 0; i < 3; i++)
 		talker_recv(&to, i, i == 1 ? nowhere : a.buf + i * ONE, ONE);
 	three_offers(&to, &from);
-	assert_int_equal(to.n_done, 2); /* the first one, whose memory is there */
+	assert_int_equal(to.n_done, 2); /* including the first offer, whose destination is mapped */
 	pmd_unlock(a.engine);
 	talker_wait(&to, 4); /* the third may be lost with the connection */
 	pmd_lock(a.engine);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_clock.c - the engine's clock, with a counter and a kernel's clock that the test moves: whatever the counter does,
- * time goes on as the kernel's does and never back. The process's own clock stands still meanwhile: it is the one under test.
+ * test_pmd_clock.c - the engine's clock, with a counter and a kernel's clock that the test moves: whatever the counter
+ * does, time goes on as the kernel's does and never back. The process's own clock stands still meanwhile: it is the
+ * one under test.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -56,7 +57,8 @@ static bool is_close(uint64_t ns)
 	return ns < kernel_ns + CLOSE_NS && ns + CLOSE_NS > kernel_ns;
 }
 
-/** A clock that has measured its counter. `ns` is where the kernel's clock begins: later than before, for no time goes back. */
+/** A clock that has measured its counter. `ns` is where the kernel's clock begins: later than before, for no time goes
+ *  back. */
 static void start(void)
 {
 	kernel_ns += START_NS;
@@ -161,7 +163,7 @@ static void clock__a_counter_that_stood_still_is_caught_up_with(void **state)
 	assert_true(by_counter());
 }
 
-/** It would never say that its tie is over: but who sleeps does so by the kernel's clock. */
+/** A stopped counter would never report that its tie has expired; sleepers use the kernel's clock, which shows it. */
 static void clock__a_counter_that_stands_still_for_good_is_given_up(void **state)
 {
 	(void)state;

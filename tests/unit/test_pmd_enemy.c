@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A running engine whose links have another end that means harm: threads write into rings at random while the engine
- * consumes from them, and into those that it produces into; they knock, send packets that are nearly right, and hang up at
- * any time. Meanwhile two others exchange data, which has to stay right. For AddressSanitizer above all; what one
- * thread at a time can do is fuzz_ring.c's.
+ * A running engine with hostile peers on its links: threads write at random into the rings that the engine consumes
+ * from and produces into; they knock, send almost valid packets, and close connections at any time. Meanwhile the
+ * engine and an honest one exchange data, which must arrive intact. Mainly for AddressSanitizer; fuzz_ring.c covers
+ * attacks by a single thread.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@
 #include "links_priv.h"
 #include "ring.h"
 
-#define ENEMY	200u /* number of a function that nobody is */
+#define ENEMY	200u /* number of an unused function */
 #define ROUNDS	1000 /* messages that have to be right */
 #define LINKS	200  /* rings that have to be spoilt, each way */
 #define MESSAGE 5000
@@ -99,7 +99,7 @@ static void hand_over(void)
 	close(memfd);
 }
 
-/** Nearly always as one who means to keep it: who refuses is left alone for a while. */
+/** Take a link, and mostly accept it: after a refusal the engine offers none for a while. */
 static void take_over(uint32_t *seed)
 {
 	struct ring_consumer c;
@@ -242,7 +242,7 @@ static void *sender(void *arg)
 	return NULL;
 }
 
-/* ---- those who are to be left in peace -------------------------------------------------------------------------- */
+/* ---- the undisturbed pair --------------------------------------------------------------------------------------- */
 
 static void uc_connect(struct nic_qp *qp, uint32_t dest_qpn)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of pmd/engine/engine.c, progress.c, links and port_udp.c: two engines of one process, on two loopback addresses that
- * nothing else uses, joined by shared memory or, with UROCE_RING=off, by the kernel's UDP.
+ * Tests of pmd/engine/engine.c, progress.c, links and port_udp.c: two engines of one process, on two loopback
+ * addresses that nothing else uses, joined by shared memory or, with UROCE_RING=off, by the kernel's UDP.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -139,7 +139,7 @@ static void engine__unmapped_target_is_an_error_not_a_crash(void **state)
 	(void)state;
 	open_pair(&a, &b);
 	pmd_guard_reinstall(); /* cmocka brings its own handlers */
-	/* Gone, and nobody else's: a thread that starts now might be given an address that is free. */
+	/* Inaccessible, but still mapped: a thread that starts now could be given unmapped addresses. */
 	assert_ptr_equal(mmap(b.buf, BUF, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), b.buf);
 	end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
 	wc = end_wait(&a, a.scq, false);
@@ -329,7 +329,7 @@ static void engine__opening_and_closing_are_no_cancellation_points(void **state)
 
 #define NOT_PERMITTED 77
 
-/** Open a device in a child process whose /sys is empty. @return how the child ended; 0: it opened. */
+/** Open a device in a child process with an empty /sys. @return how the child ended; 0: it opened. */
 static int open_without_sys(void)
 {
 	struct pmd_engine *e;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of the ethdev port with DPDK's net_af_packet (pmd/port/port_ethdev.c, packet_socket.c), on two interfaces joined by
- * a wire in a network namespace of their own.
+ * Tests of the ethdev port with DPDK's net_af_packet (pmd/port/port_ethdev.c, packet_socket.c), on two interfaces
+ * joined by a wire in a network namespace of their own.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,7 +48,7 @@ static void parse(const char *spec, struct pmd_device *devices, int n)
 	assert_int_equal(pmd_devices_parse(spec, devices, (unsigned)n, err, sizeof(err)), n);
 }
 
-/** Write from one to the other; nobody polls for the target. */
+/** WRITE from one to the other; the target is not polled. */
 static void write_once(struct end *from, struct end *to, int mark)
 {
 	struct nic_wc wc;
@@ -97,7 +97,7 @@ static void ethdev__link_local_addresses_are_on_link(void **state)
 #define FRAME 200
 #define FLOOD 4000 /* frames: more than a ring holds */
 
-/** To everybody. `proto` and what follows: of IP; for other EtherTypes of no meaning. */
+/** Build a broadcast frame. `proto`, `first`, `second`: IP protocol and first words of its payload; only for IP. */
 static void frame_fill(uint8_t frame[FRAME], uint16_t ethertype, uint8_t proto, uint16_t first, uint16_t second)
 {
 	bool v4 = ethertype == ETH_P_IP;
@@ -153,7 +153,7 @@ static void ethdev__foreign_traffic_takes_no_room(void **state)
 	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		write_once(&b, &a, 1);
 		frame_fill(frame, row[i].ethertype, row[i].proto, row[i].first, row[i].second);
-		pmd_lock(a.engine); /* nobody takes frames out meanwhile */
+		pmd_lock(a.engine); /* no frames are consumed meanwhile */
 		flood(row[i].from, frame, FLOOD);
 		pmd_unlock(a.engine);
 		write_once(&b, &a, 2);

@@ -452,7 +452,7 @@ static void *run_and_count(void *arg)
 	return mallinfo2().uordblks == before ? NULL : arg;
 }
 
-/** Threads whose faults are none of ours take no room from those that access memory for us. */
+/** Threads whose faults are the application's own use none of the limited room for guarded threads. */
 static void guard__faults_of_the_application_take_no_room(void **state)
 {
 	char *gone = map(1, PROT_NONE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes that may use a device, and say that they are other functions of it than they are: they get no link in another one's
- * name, and by their own they reach nobody's connections but their own.
+ * Processes allowed to use a device that claim to be other functions of it: they get no link in another function's
+ * name, and by their own links they reach only their own connections.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -176,7 +176,7 @@ static void impostor__SE_10_gets_no_link_in_the_name_of_another_process(void **s
 	plot.said = (struct proto_link){.key = a.gid, .to = a.gid, .function = a.engine->function};
 	assert_int_equal(try_it(&a, &plot), 1); /* that of its victim itself */
 	assert_int_equal(stats_of(&a).link_unproved, 2);
-	plot.said.function = 222; /* that of nobody, which it does not have either */
+	plot.said.function = 222; /* an unused name, which it does not have either */
 	assert_int_equal(try_it(&a, &plot), 1);
 	assert_int_equal(stats_of(&a).link_unproved, 3);
 	plot.said.function = 0;

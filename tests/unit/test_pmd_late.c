@@ -59,7 +59,7 @@ static void be_away(struct end *a, struct end *b)
 	usleep(AWAY_US);
 }
 
-/** What has come meanwhile is read before a peer is taken for silent: his answer may be the last of it. */
+/** Everything that has arrived is read before a peer counts as silent: its answer may come last. */
 static void late__answers_that_lie_in_the_port_are_answers(void **state)
 {
 	struct end a, b;
@@ -73,7 +73,7 @@ static void late__answers_that_lie_in_the_port_are_answers(void **state)
 	end_close(&a);
 }
 
-/** In a link, too, where who polls takes no more than he has asked for. */
+/** As above for a link, where a poller receives no more than the completions it asked for. */
 static void late__answers_that_lie_in_a_link_are_answers(void **state)
 {
 	struct end a, b;
@@ -109,7 +109,7 @@ static void late__answers_that_lie_in_a_link_are_answers(void **state)
 	end_close(&a);
 }
 
-/** Nobody's silence is waited for without an end, whoever else talks. */
+/** A silent peer is noticed, whatever else arrives. */
 static void late__who_is_silent_is_noticed(void **state)
 {
 	struct end a, b;
@@ -126,7 +126,7 @@ static void late__who_is_silent_is_noticed(void **state)
 	end_close(&a);
 }
 
-/** Nor by who looks seldom, and always finds something that another says. */
+/** A silent peer is noticed even if progress is rare and always finds packets of another peer. */
 static void late__who_is_silent_is_noticed_by_who_looks_seldom(void **state)
 {
 	struct end a, b;

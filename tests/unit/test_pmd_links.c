@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/links*.c: what becomes of links whose other end does not do as it should. */
+/* Tests of pmd/link/links*.c: links whose other end misbehaves. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 #include "links_priv.h"
 #include "qp.h"
 
-#define OTHER_USER  54321 /* nobody's number */
+#define OTHER_USER  54321 /* an unused UID */
 #define CPU_TEST_MS 400
 
 static struct pmd_device device[4];
@@ -47,7 +47,7 @@ static struct nic_qp *qp_to_fake(struct end *e, enum nic_qp_type type)
 
 /* ---- what a consumer answers ------------------------------------------------------------------------------------ */
 
-/** Descriptors that nobody asked for are closed. */
+/** Unsolicited descriptors are closed. */
 static void links__an_answer_too_many_leaves_no_descriptors(void **state)
 {
 	struct fake_consumer f;
@@ -165,7 +165,7 @@ static void links__a_good_bell_is_rung(void **state)
 	close(bell);
 }
 
-/** Somebody has taken the count out of the bell before the consumer saw it: the NIC tries again, and so does the bell. */
+/** A third party drains the bell before the consumer sees it: the NIC's retry rings it again. */
 static void links__a_bell_that_is_lost_is_rung_again(void **state)
 {
 	int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -193,13 +193,13 @@ static void links__a_bell_that_is_lost_is_rung_again(void **state)
 
 /* ---- other users ------------------------------------------------------------------------------------------------ */
 
-/** What this thread connects and listens to from now on is another user's, or again our own. @return false: not allowed. */
+/** Connect and listen as user `uid` from now on, in this thread. @return false: not permitted */
 static bool become(uid_t uid)
 {
 	return syscall(SYS_setresuid, -1, uid, -1) == 0; /* not seteuid(): that is all threads */
 }
 
-/** A device that anybody may use. */
+/** Open a device that all users may use. */
 static void open_to_all(struct end *e)
 {
 	setenv("UROCE_ALLOW", "all", 1);
@@ -224,7 +224,7 @@ static void links__a_bell_of_another_user_is_not_rung(void **state)
 	qp = fake_qp(&a, NIC_QPT_UC, a.scq, &a.gid, FAKE_QPN, 14);
 	assert_true(nic_qp_path(qp) > 0);
 	fake_take(&f);
-	assert_int_equal(f.said.number_at | f.said.number, 0); /* he is told nothing of our memory */
+	assert_int_equal(f.said.number_at | f.said.number, 0); /* another user learns nothing about our memory */
 	ring_set_welcome(&f.ring, true);
 	assert_false(links_may_refer(a.engine->links, a.engine->links->out[nic_qp_path(qp)]));
 	fake_answer(&f, bell);
@@ -261,7 +261,7 @@ static void links__another_user_gets_no_bell(void **state)
 	end_close(&a);
 }
 
-/* ---- whose an address is ---------------------------------------------------------------------------------------- */
+/* ---- the owner of an address ------------------------------------------------------------------------------------ */
 
 /** A daemon that does not answer is asked once in a while, not for each of its functions, nor for each datagram. */
 static void links__a_daemon_that_does_not_answer_is_left_alone(void **state)
@@ -397,7 +397,7 @@ static void links__a_full_ring_that_is_read_is_tried_again_soon(void **state)
 	end_close(&a);
 }
 
-/** Another thread, on a CPU whose clock is a little behind, does not take a full ring for one that has stood still for ages. */
+/** A thread on a CPU whose clock is slightly behind does not take a full ring for one that has long stood still. */
 static void links__a_clock_that_is_a_little_behind_loses_nothing(void **state)
 {
 	struct fake_consumer f;
@@ -506,8 +506,9 @@ static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **stat
 	end_close(&a);
 }
 
-/** A consumer that ends a link without having taken it wants none: what goes to him goes by the port, and not into one ring after
- *  the other. One that has ended later may be a process that has come anew. */
+/** A consumer that ends a link without having taken it wants none: packets to it go by the port, instead of into one
+ *  new ring after another. If it ends a link that it had taken, a new process may have taken its place: a new link is
+ *  made. */
 static void links__who_refuses_a_link_is_left_alone(void **state)
 {
 	struct fake_consumer f;

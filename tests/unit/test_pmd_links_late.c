@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/link/links_late.c: links that nobody takes. */
+/* Tests of pmd/link/links_late.c: links that the consumer does not take. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/links*.c: whose turn it is, and what those that have gone have left. */
+/* Tests of pmd/link/links*.c: the order in which links are served, and packets left behind by dead producers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -140,7 +140,7 @@ static void links__an_answer_comes_with_the_ack_before_it(void **state)
 	end_close(&a);
 }
 
-/** What a producer that has gone has left is received, also by who polls for less. */
+/** Packets left by a dead producer are received, even by a poller that polls for fewer. */
 static void links__what_the_dead_have_said_is_heard(void **state)
 {
 	struct fake_producer p;
@@ -163,7 +163,7 @@ static void links__what_the_dead_have_said_is_heard(void **state)
 	end_close(&a);
 }
 
-/** Also what one has left who was gone before his link was looked at: nobody is there to hear that it has been taken. */
+/** So are those of a producer that died before its link was accepted, although the acceptance cannot be delivered. */
 static void links__what_the_early_dead_have_said_is_heard(void **state)
 {
 	struct fake_producer p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_pmd_mutex.c - the engine's lock: one thread at a time has it, and nobody who waits for it is forgotten. */
+/* test_pmd_mutex.c - the engine's lock: one thread at a time holds it, and no waiter is forgotten. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -74,7 +74,7 @@ static void mutex__held_for_a_moment(void **state)
 	contended(false);
 }
 
-/** Longer than anybody spins. */
+/** Held for longer than waiters spin. */
 static void mutex__held_for_long(void **state)
 {
 	(void)state;
@@ -105,7 +105,7 @@ static void *take(void *arg)
 	return NULL;
 }
 
-/** Who has it sees when somebody has gone to sleep for it, and not afterwards. */
+/** The holder sees that a thread sleeps waiting for the lock, and no longer once that thread has had it. */
 static void mutex__tells_when_it_is_wanted(void **state)
 {
 	struct pmd_mutex mutex = {0};

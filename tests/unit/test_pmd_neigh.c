@@ -249,10 +249,10 @@ static void neigh__unsolicited_claims_add_nothing(void **state)
 	neigh_send(&b.table, &self, &x, 1, mac); /* b asks for a: take its frame as a pattern */
 	memcpy(claim, b.frame[0], sizeof(claim));
 	claim[14 + 7] = 2;   /* a reply ... */
-	claim[14 + 27] = 77; /* ... to somebody else */
+	claim[14 + 27] = 77; /* ... to another host */
 	assert_true(neigh_rx(&a.table, claim, 60, 1));
 	assert_int_equal(neigh_send(&a.table, &gb, &x, 2, mac), NEIGH_QUEUED);
-	/* Somebody claims our own address, or a group MAC: not believed. */
+	/* A claim to our own address, or with a group MAC, is not believed. */
 	memcpy(claim + 14 + 14, self.raw + 12, 4);
 	claim[14 + 27] = 1;
 	assert_true(neigh_rx(&a.table, claim, 60, 1));
@@ -273,7 +273,7 @@ static void neigh__damaged_frames_are_taken_and_ignored(void **state)
 	for (unsigned at = 14; at < 14 + 40 + 32; at++) {
 		start(false);
 		neigh_send(&a.table, &gb, &x, 1, mac);
-		if (at == 14 + 6 || at == 54) /* next header and type tell whose it is */
+		if (at == 14 + 6 || at == 54) /* with another next header or type it is not for us */
 			continue;
 		a.frame[0][at] ^= 0x5a;
 		neigh_rx(&b.table, a.frame[0], a.frame_len[0], 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of pmd/control/observe.c, capture.c and tap.c: two engines of one process, and a tool at the other end of a socket pair.
+ * Tests of pmd/control/observe.c, capture.c and tap.c: two engines of one process, and a tool at the other end of a
+ * socket pair.
  */
 #include <errno.h>
 #include <poll.h>
@@ -206,7 +207,7 @@ static void observe__what_makes_no_sense_gets_a_sentence(void **state)
 	}
 }
 
-/** Nobody waits for a tool that does not read. */
+/** The engine does not wait for a tool that does not read: it cuts it off. */
 static void observe__a_tool_that_does_not_read_is_cut_off(void **state)
 {
 	struct pollfd p = {.fd = function_end, .events = POLLIN};
@@ -310,7 +311,7 @@ static void capture_too_much(void)
 		exchange(&a, &b, 30000);
 }
 
-/** What a tool has no room for is lost to it and counted; nobody waits. */
+/** Packets that a tool has no room for are lost to it and counted; the engine does not wait. */
 static void capture__losses_are_counted(void **state)
 {
 	unsigned function, seen, lost, got = 0, len, type;
@@ -350,7 +351,7 @@ static void capture__last_words(void **state)
 	assert_true(lost > 0);
 	assert_int_equal(got, seen - lost);
 	assert_int_equal(receive(&len), PROTO_END);
-	/* Who captures nothing is told nothing. */
+	/* A tool that does not capture gets no messages. */
 	pmd_lock(a.engine);
 	pmd_observe_last_words(a.engine, function_end);
 	pmd_unlock(a.engine);

@@ -46,7 +46,7 @@ static void patience__spins_after_short_sleeps_only(void **state)
 	assert_int_equal(sleeps_until_spin(&p, 1000, 10000, &now_ns), PATIENCE_SPIN_AFTER);
 }
 
-/** A tick of the kernel's, or somebody else's turn, in between. */
+/** An occasional long sleep, due to a kernel tick or another thread's turn on the CPU, does not prevent spinning. */
 static void patience__a_long_sleep_now_and_then_is_no_matter(void **state)
 {
 	uint64_t now_ns = 1000000;
@@ -80,7 +80,7 @@ static void patience__spins_as_long_as_packets_come(void **state)
 	spin_in_vain(&p, &now_ns);
 }
 
-/** Where the spinning keeps the CPU from who sends, as little of it as can be. */
+/** Spin as little as possible where it keeps the sender from the CPU. */
 static void patience__spinning_in_vain_is_tried_ever_less_often(void **state)
 {
 	uint64_t now_ns = 1000000;
@@ -194,7 +194,7 @@ static void patience__a_spin_says_nothing_about_gathering(void **state)
 	assert_int_equal(wakes_until_gather(&p), PATIENCE_GATHER_AFTER);
 }
 
-/** Packets that come just as fast as they are worked on: nobody has to wake it, and it spins soon. */
+/** Packets arrive as fast as they are processed: no wake-ups are needed, and the thread soon spins. */
 static void patience__an_averted_sleep_is_short_and_not_thin(void **state)
 {
 	uint64_t now_ns = LONG_NS;

@@ -78,7 +78,7 @@ static struct nic_qp *uc_qp(struct pmd_engine *e, struct nic_pd *pd, struct nic_
 	return qp;
 }
 
-/** As many completion events at once as there are CQs: all are handed out, for nobody comes back for the rest. */
+/** A completion event for each CQ at once: all must be delivered now, as no later step would deliver the rest. */
 static void progress__no_event_is_left_behind(void **state)
 {
 	const struct nic_qp_attr error = {.qp_state = NIC_QPS_ERR};
@@ -226,7 +226,8 @@ static void thread__ends_when_its_descriptors_are_closed(void **state)
 	pmd_close(e);
 }
 
-/** A thread that never sleeps is not woken for a peer that wants to be heard: it has to look. Nobody polls here. */
+/** A thread that never sleeps is not woken by new peers: it must look for them itself (the application does not
+ *  poll). */
 static void thread__that_never_sleeps_sees_new_peers(void **state)
 {
 	struct pmd_port_stats stats;
@@ -300,8 +301,8 @@ static void *echo(void *arg)
 }
 
 /**
- * All on one CPU, applications that poll: the engine's thread leaves their packets to them. Woken for each it would find it,
- * for it runs before the application does, and so never learn.
+ * With all on one CPU and polling applications, the engine's thread leaves packets to the pollers. If it were woken for
+ * each packet, it would always find it, as it runs before the application, and so never learn.
  */
 static void thread__leaves_packets_to_who_polls(void **state)
 {
@@ -382,7 +383,7 @@ static void post_empty_recv(struct end *e, struct nic_qp *qp)
 	pmd_unlock(e->engine);
 }
 
-/** Lock held. Nobody is told of its completion. @return whether there was room for it. */
+/** Post an unsignaled SEND; the caller holds the lock. @return whether the queue had room. */
 static bool post_unsignaled(struct end *e, struct nic_qp *qp, uint32_t len)
 {
 	struct nic_sge sge = {(uintptr_t)e->buf, len, nic_mr_lkey(e->mr)};
@@ -498,7 +499,8 @@ static bool link_was_served(struct program *t)
 	return !nic_tx_pending(t->a.nic);
 }
 
-/** Timers run, packets at the port are taken, and what a link had no room for goes, also while something else is always found. */
+/** While other work is always found, timers still run, the port is still read, and packets that a link had no room for
+ *  are still sent. */
 static void progress__what_is_due_is_done_whatever_is_found(void **state)
 {
 	static const struct {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of the messages between the processes of a device (pmd/proto*.c): what arrives is what it should be, or nothing. */
+/* Tests of the messages between the processes of a device (pmd/proto*.c): what arrives is what it should be, or
+ * nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -243,9 +244,9 @@ static void name__those_of_a_device_are_text_and_exclusive(void **state)
 	assert_int_equal(proto_connect(&name), -ECONNREFUSED);
 }
 
-/* ---- who may speak -------------------------------------------------------------------------------------- */
+/* ---- access control ------------------------------------------------------------------------------------- */
 
-/** What a process of user 12345, group 23456, says to a listener of ours under a policy. */
+/** Whether `policy` lets a process of user 12345, group 23456 connect to a listener of ours. */
 static int foreigner_allowed(const struct proto_policy *policy)
 {
 	struct proto_name name;
@@ -263,7 +264,7 @@ static int foreigner_allowed(const struct proto_policy *policy)
 
 		if (setgid(23456) != 0 || setuid(12345) != 0)
 			_exit(2);
-		/* Seen from the foreigner the listener is root, who may always. */
+		/* The foreigner sees the listener as root, which is always allowed. */
 		fd = proto_connect(&name);
 		_exit(fd >= 0 && proto_peer_allowed(fd, &(struct proto_policy){0}, NULL) ? 0 : 3);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of pmd/link/links_refer.c: payload that is read from the memory of its sender, senders that have gone or say what is not
- * so, memory that is taken back.
+ * Tests of pmd/link/links_refer.c: payload that is read from the memory of its sender, senders that have gone or say
+ * what is not so, memory that is taken back.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -154,7 +154,7 @@ static void refer__a_wrong_setting_is_refused(void **state)
 	assert_string_equal(err, "UROCE_ONE_COPY is 'maybe'; use on or off");
 }
 
-/** Memory of the sender that nobody can read is found out by the sender. */
+/** If the sender's memory is unreadable, the sender's request fails. */
 static void refer__memory_that_has_gone_is_its_senders_error(void **state)
 {
 	struct end a, b;
@@ -206,7 +206,7 @@ static void refer__what_is_taken_back_is_not_delivered(void **state)
 	assert_int_equal(liar_stats(&b).link_references_revoked, 1);
 	assert_int_equal(liar_stats(&b).link_references_failed, 0);
 	pmd_lock(b.engine);
-	assert_ptr_equal(memchr(b.buf, 0xee, LEN), NULL); /* what lies there now is nobody else's business */
+	assert_ptr_equal(memchr(b.buf, 0xee, LEN), NULL); /* the new contents must not leak to the peer */
 	pmd_unlock(b.engine);
 	end_close(&a);
 	end_close(&b);
@@ -258,7 +258,8 @@ static int completions(struct end *e)
 	return n;
 }
 
-/** It fails for want of room for completions of others, which is found out while its payload is on its way into the link. */
+/** It fails for want of room for completions of others, which is found out while its payload is on its way into the
+ *  link. */
 static void refer__a_queue_pair_that_is_failing_takes_back(void **state)
 {
 	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP, .flags = NIC_SEND_SIGNALED};
@@ -266,7 +267,7 @@ static void refer__a_queue_pair_that_is_failing_takes_back(void **state)
 
 	(void)state;
 	open_pair(&a, &b);
-	for (int i = 1; i <= 60; i++) { /* of 64 that there is room for */
+	for (int i = 1; i <= 60; i++) { /* of the 64 that fit */
 		end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
 		while (completions(&a) < i)
 			pmd_try_progress(a.engine);
@@ -416,7 +417,7 @@ static void refer__what_makes_no_sense_ends_the_link(void **state)
 
 			put(&l.f, &l.end, l.qp, 0, LEN, two, 2, 0);
 		} else {
-			assert_false(is_welcome(&l.f)); /* nobody asked for references */
+			assert_false(is_welcome(&l.f)); /* references are not welcome */
 			put(&l.f, &l.end, l.qp, 0, LEN, many, 1, 0);
 		}
 		liar_receive(&l.end);

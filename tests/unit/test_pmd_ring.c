@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_ring.c - the shared-memory ring: order and contents through many laps, both ends full and empty, what a ring's
- * other side may have written, sleeping. One thread, and two.
+ * test_pmd_ring.c - the shared-memory ring: order and contents through many laps, both ends full and empty, what a
+ * ring's other side may have written, sleeping. One thread, and two.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -302,7 +302,7 @@ static void *produce(void *arg)
 	return NULL;
 }
 
-/* The consumer sleeps whenever there is nothing: a wake-up that got lost would hang the test. */
+/* The consumer sleeps whenever the ring is empty: a lost wake-up would hang the test. */
 static void ring__no_packet_and_no_wake_up_is_lost(void **state)
 {
 	pthread_t thread;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_service_points.c - a function dies, or stops, at each point of beginning and ending to serve a port: others are not
- * disturbed, the port is somebody's or free, and who goes on has what he asked for. The points of all else are kill_test.py's.
+ * test_pmd_service_points.c - a function dies, or stops, at each test point of starting and ending to serve a port:
+ * other functions are not disturbed, the port is owned or free, and functions that continue get what they asked for.
+ * kill_test.py covers all other points.
  */
 #include <errno.h>
 #include <setjmp.h>

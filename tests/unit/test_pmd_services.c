@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of services: pmd/control/services.c, links to them, and how the daemon has the kernel steer to them. The functions are
- * processes of their own; that a datagram has come to one its NIC says, which has no such QP.
+ * Tests of services: pmd/control/services.c, links to them, and how the daemon has the kernel steer to them. The
+ * functions are processes of their own; that a datagram has come to one its NIC says, which has no such QP.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -31,7 +31,7 @@
 static struct pmd_device device[2];
 static struct part part[PARTS];
 
-/** Devices that nobody has had: functions are numbered in the order of their coming. */
+/** Switch to unused devices: functions are numbered in the order in which they join. */
 static int devices_anew(void **state)
 {
 	(void)state;
@@ -81,7 +81,7 @@ static void arrives_by_link(unsigned from, unsigned owner, uint16_t port)
 
 	for (unsigned tries = 0; part_do(&part[from], PART_SEND, 0, port) == 0; tries++) {
 		assert_true(tries < PATIENT_S * 1000000 / PAUSE_US);
-		usleep(PAUSE_US); /* a daemon may be late to say whose the address is */
+		usleep(PAUSE_US); /* the daemon may be late to announce the address's owner */
 	}
 	await_count(owner, PART_BY_LINK, by_link + 1);
 	assert_int_equal(count(owner, PART_BY_LINK), by_link + 1);
@@ -152,7 +152,7 @@ static void daemon_kill(void)
 	}
 }
 
-/* ---- who may have a port ---------------------------------------------------------------------------------------- */
+/* ---- ownership of ports ----------------------------------------------------------------------------------------- */
 
 static void services__a_port_has_one_server_on_a_device(void **state)
 {
@@ -307,7 +307,7 @@ static void services__a_port_may_go_to_another_function(void **state)
 		part_end(&part[i]);
 }
 
-/** What there is nobody for leaves by the port, and nothing behind. */
+/** Datagrams to unserved ports leave by the network port and leave no state behind. */
 static void services__a_port_that_nobody_serves_costs_a_packet(void **state)
 {
 	uint64_t before;
@@ -338,7 +338,7 @@ static void services__a_packet_that_came_to_another_function_is_handed_on(void *
 	assert_int_equal(serve(0, PORT), PORT);
 	assert_true(part_do(&part[1], PART_FORWARD, 0, NIC_SERVICE_QPN + PORT));
 	await_count(0, PART_BY_LINK, 1);
-	/* Of a port that nobody serves the NIC hears: first when that has been found out, then at once. */
+	/* Datagrams to an unserved port go to the NIC: the first one once that is known, later ones at once. */
 	assert_true(part_do(&part[1], PART_FORWARD, 0, NIC_SERVICE_QPN + PORT + 1));
 	assert_int_equal(count(1, PART_NO_QP), 1);
 	assert_false(part_do(&part[1], PART_FORWARD, 0, NIC_SERVICE_QPN + PORT + 1));
@@ -373,7 +373,7 @@ static void services__a_link_for_what_came_astray_ends(void **state)
 
 /* ---- by the port ------------------------------------------------------------------------------------------------ */
 
-/** Who serves a port is steered to when he has it: not even the first packet is another's, or nobody's. */
+/** Steering is in place when a port is granted: not even the first packet goes to another function or to none. */
 static void services__no_packet_is_too_early(void **state)
 {
 	enum { PORTS = 200 };
@@ -395,7 +395,7 @@ static void services__no_packet_is_too_early(void **state)
 	end(3);
 }
 
-/** The kernel gives them to who serves, also where nobody has links. */
+/** The kernel delivers datagrams to the serving function, even without links. */
 static void services__packets_come_by_udp_from_everywhere(void **state)
 {
 	(void)state;
@@ -433,9 +433,9 @@ static void services__do_not_depend_on_a_daemon_that_lives(void **state)
 	end(3);
 }
 
-/* ---- who says what is not so -------------------------------------------------------------------------------------- */
+/* ---- false claims ----------------------------------------------------------------------------------------------- */
 
-/** A function that is no more than its connection to the daemon. @return that. */
+/** Join as a function that consists of only a connection to the daemon. @return the connection */
 static int liar_join(void)
 {
 	struct proto_join join = {.gid = device[0].gid};
@@ -485,7 +485,7 @@ static void services__are_shown(void **state)
 	end(2);
 }
 
-/** Before and after who serves it has said so, also when the daemon has to ask all of them anew. */
+/** A false claim to a port has no effect, before or after its server claims it, even if the daemon asks all again. */
 static void services__nobody_gets_what_is_anothers(void **state)
 {
 	const uint16_t ports[] = {PORT + 1, PORT, PORT, PORT + 2};
@@ -499,7 +499,7 @@ static void services__nobody_gets_what_is_anothers(void **state)
 		part_start(&part[i], device);
 		assert_int_equal(part_do(&part[i], PART_OPEN, i == 3, false), 0);
 	}
-	liar_says(liar, ports, 1, 1); /* nobody's, so far */
+	liar_says(liar, ports, 1, 1); /* not served yet */
 	assert_int_equal(serve(1, PORT), PORT);
 	assert_int_equal(serve(2, PORT + 1), PORT + 1);
 	arrives_at_last(3, 1, PORT, PART_BY_PORT);
@@ -520,8 +520,8 @@ static void services__nobody_gets_what_is_anothers(void **state)
 	end(4);
 }
 
-/** There is a limit to those that the kernel steers by; of those who have too many one then gets what is to all the rest, and
- *  hands it on. Who has few does not notice. */
+/** The kernel steers only a limited number of ports. One of the functions with too many then gets the datagrams to all
+ *  the rest and forwards them; functions with few ports are unaffected. */
 static void services__of_too_many_the_last_are_handed_on(void **state)
 {
 	int64_t ports[2][PROTO_SERVICES_MAX];

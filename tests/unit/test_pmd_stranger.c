@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What another user of the host can do to engines on loopback addresses: a process without privileges that knows addresses,
- * queue pair numbers and even the PSNs that are outstanding, and sends packets from UDP sockets of its own. And what engines
- * listen on.
+ * What another user of the host can do to engines on loopback addresses: a process without privileges that knows
+ * addresses, queue pair numbers and even the PSNs that are outstanding, and sends packets from UDP sockets of its own.
+ * And what engines listen on.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -42,7 +42,7 @@ static struct pmd_device device[3];
 /** Where a stranger sends from, and says that it does. */
 enum way {
 	ANY_PORT,    /* the peer's address, some port */
-	OTHER_PLACE, /* an address of nobody, port 4791 */
+	OTHER_PLACE, /* an unused address, port 4791 */
 	SPOOFED,     /* the same, with the peer's address claimed as the source */
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of what strangers' packets cost an engine: pmd/link/strays.c, pmd/base/limiter.h, and what the kernel UDP port learns of its peers. The
- * stranger is a socket on a loopback address that is no device; what it sends is well-formed unless a test says otherwise.
+ * Tests of what strangers' packets cost an engine: pmd/link/strays.c, pmd/base/limiter.h, and what the kernel UDP port
+ * learns of its peers. The stranger is a socket on a loopback address that is no device; what it sends is well-formed
+ * unless a test says otherwise.
  */
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -24,7 +25,7 @@
 #include "stranger.h"
 
 #define SERVED	  1000
-#define FIRST	  2000 /* port that nobody serves */
+#define FIRST	  2000 /* first unserved port */
 #define PACKETS	  2000
 #define CHUNK	  50 /* what any socket's buffer holds */
 #define PAUSE_US  500
@@ -147,7 +148,7 @@ static void strays__there_is_no_service_at_either_end_of_the_range(void **state)
 	(void)state;
 	send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN, CHUNK, false);
 	s = stats(&no_qp, &bad_icrc);
-	/* The port after the last one is the multicast QP; all others are ports that nobody serves. */
+	/* The port after the last one is the multicast QP; all others are unserved. */
 	assert_int_equal(s.rx_misrouted_refused, 1);
 	for (unsigned i = 0; i < CHUNK; i++)
 		send_to_many(STRANGER_UD_SEND, NIC_SERVICE_QPN + NIC_SERVICE_PORT_MAX + 1, 1, false);
@@ -159,7 +160,7 @@ static void strays__there_is_no_service_at_either_end_of_the_range(void **state)
 
 /* ---- what is allowed -------------------------------------------------------------------------------------------- */
 
-/** Each of these wants a connection, to find out who serves the port. */
+/** Each of these needs a connection to find out which function serves the port. */
 static void strays__connections_are_limited_whatever_comes(void **state)
 {
 	static struct link_route routes[2][ROUTES];
@@ -175,7 +176,7 @@ static void strays__connections_are_limited_whatever_comes(void **state)
 	allowed = PMD_LIMITER_BURST + 1 + (pmd_now_ns() - start_ns) / PMD_LIMITER_NS;
 	assert_int_equal(s.rx_misrouted, PACKETS);
 	assert_int_equal(s.rx_misrouted_limited + s.rx_misrouted_waiting + s.rx_misrouted_dropped + no_qp, PACKETS);
-	assert_in_range(no_qp, 1, allowed); /* nobody serves them: the NIC may say so */
+	assert_in_range(no_qp, 1, allowed); /* unserved: passed to the NIC */
 	assert_int_equal(s.rx_misrouted_refused + s.rx_misrouted_waiting + bad_icrc, 0);
 	if (l) { /* what the NIC has found out for itself stays */
 		memcpy(routes[1], l->routes, sizeof(l->routes));
@@ -236,7 +237,7 @@ static bool is_own_kind(void)
 	return known;
 }
 
-/** Segmented runs break the packets of a peer of another kind: a packet that no QP has accepted must not ask for them. */
+/** Segmented runs break packets to peers of another kind: a packet that no QP accepted must not enable them. */
 static void peers__a_refused_packet_makes_nobody_one_of_our_own_kind(void **state)
 {
 	(void)state;

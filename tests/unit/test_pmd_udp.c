@@ -152,7 +152,7 @@ static void udp__own_kind_is_forgotten_when_the_address_changes_hands(void **sta
 	assert_null(udp_peer_find(u, &device[1].gid));
 	hear(port, &device[1].gid, NIC_UDP_PORT);
 	assert_non_null(udp_peer_find(u, &device[1].gid));
-	hear(port, &device[0].gid, 0xc001); /* somebody else */
+	hear(port, &device[0].gid, 0xc001); /* another peer */
 	assert_non_null(udp_peer_find(u, &device[1].gid));
 	hear(port, &device[1].gid, 0xc001);
 	assert_null(udp_peer_find(u, &device[1].gid));
@@ -203,7 +203,7 @@ static void udp__one_path_without_segmentation_leaves_the_others_theirs(void **s
 	port->ops->close(port);
 }
 
-/** An ACK and a longer request: in one run the ACK is last, but not where somebody relies on the order. */
+/** An ACK and a longer request: the ACK goes last in a run, unless the frames are ordered. */
 static void udp__an_ack_that_is_ordered_stays_first(void **state)
 {
 	static uint8_t data[2][NIC_FRAME_MAX];
@@ -307,7 +307,7 @@ static bool is_readable(int fd)
 	return poll(&p, 1, 0) == 1 && p.revents == POLLIN;
 }
 
-/** Everything that has arrived, at `now_ns` and as long as the port says that there is more. Per address. */
+/** Receive at `now_ns` until the port has no more. @param got packets per address. */
 static void receive_all(struct pmd_port *port, uint64_t now_ns, unsigned got[3])
 {
 	struct nic_rx_frame frames[PMD_RX_BURST];
@@ -368,7 +368,7 @@ static void udp__addresses_come_and_go_under_a_sleeper(void **state)
 	was = port->wait_fd;
 	send_to(0, 5, 1);
 	assert_true(is_readable(was));
-	/* The only one goes: who still sleeps on its number must not find it closed, or another's. */
+	/* Remove the only address: for waiters that still sleep on its descriptor, the number stays open and unused. */
 	pmd_port_udp_remove(port, 0);
 	assert_int_equal(fcntl(was, F_GETFD), FD_CLOEXEC);
 	assert_false(is_readable(was));
@@ -570,7 +570,7 @@ static void udp__a_run_is_for_one_function_and_leaves_by_its_own_address(void **
 
 /* ---- cancellation --------------------------------------------------------------------------------------------- */
 
-/** What may be called with the engine locked must not end there the thread that somebody cancels. */
+/** Calls made with the engine locked must not be cancellation points: the thread would die holding the lock. */
 static void *cancelled_under_the_lock(void *arg)
 {
 	struct pmd_engine *e = arg;
@@ -600,7 +600,7 @@ static void udp__no_cancellation_under_the_lock(void **state)
 	pthread_join(thread, &ret);
 	assert_ptr_equal(ret, PTHREAD_CANCELED);
 	assert_int_equal(e->port->stats.tx_unreachable, 2);
-	pmd_lock(e); /* which nobody but the engine's thread has, and that not for ever */
+	pmd_lock(e); /* held by the engine's thread at most, and not for ever */
 	pmd_mutex_unlock(&e->lock);
 	pmd_close(e);
 }

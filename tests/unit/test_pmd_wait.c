@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of pmd/engine/wait.c, thread.c and sleep.c: an application thread that stands in for the engine's, and what it leaves. */
+/* Tests of pmd/engine/wait.c, thread.c and sleep.c: an application thread serves in place of the engine's thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -145,8 +145,8 @@ static void wait_until_asleep(struct pmd_engine *e)
 	assert_true(asleep);
 }
 
-/** The thread was about to serve, and finds when it gets the lock that somebody waits in its stead: it leaves what that one
- *  has said of his sleep alone. */
+/** The thread is about to serve, but when it gets the lock, a waiter serves instead: it does not change the wake-up
+ *  time that the waiter has set. */
 static void wait__a_thread_that_comes_late_leaves_the_waiter_alone(void **state)
 {
 	const uint64_t sleeps_until = UINT64_MAX - 1;
@@ -173,7 +173,7 @@ static void wait__a_thread_that_comes_late_leaves_the_waiter_alone(void **state)
 	end_close(&a);
 }
 
-/** Who waited goes on its way, and does not poll: the thread, which slept meanwhile, serves again. */
+/** The waiter returns and does not poll: the thread, which slept meanwhile, serves again. */
 static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_SEND, .flags = NIC_SEND_SIGNALED};
@@ -184,7 +184,7 @@ static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
 
 	(void)state;
 	open_with(&a, "auto");
-	qp = fake_qp(&a, NIC_QPT_RC, a.scq, &device[1].gid, FAKE_QPN, 8); /* nobody is there */
+	qp = fake_qp(&a, NIC_QPT_RC, a.scq, &device[1].gid, FAKE_QPN, 8); /* no such peer */
 	for (unsigned ms = 0; ms <= 40; ms += 20) {
 		wait_until_asleep(a.engine);
 		waiter_start(&w, &a);
@@ -204,7 +204,7 @@ static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
 	end_close(&a);
 }
 
-/** A wait that is not long, but longer than the thread otherwise goes without a look: it is called when the wait ends. */
+/** During a wait longer than its usual slices the engine's thread sets thread_deep: the end of the wait kicks it. */
 static void wait__the_thread_is_called_when_a_longer_wait_ends(void **state)
 {
 	bool seen = false;
@@ -213,7 +213,7 @@ static void wait__the_thread_is_called_when_a_longer_wait_ends(void **state)
 
 	(void)state;
 	open_with(&a, "auto");
-	/* When so long has passed the thread has not got to sleeping without an end. */
+	/* Within 12 ms the thread has not yet reached unlimited sleep. */
 	for (unsigned i = 0; i < 200 && !seen; i++) {
 		uint64_t end_ns = pmd_now_ns() + 12000000;
 		bool deep = false;
@@ -238,7 +238,7 @@ static struct end *consumer;
 static bool all_ready;	 /* atomic */
 static bool all_to_come; /* under the lock */
 
-/** Within a step, after links have been looked at: a packet comes, its bell rings, and the event that is waited for is there. */
+/** Within a step, after the links are checked: a packet arrives, its bell rings, and the awaited event occurs. */
 static void all_at_once(struct pmd_port *port)
 {
 	const uint64_t one = 1;
@@ -262,7 +262,7 @@ static uint64_t junk_seen(struct end *e)
 	return n;
 }
 
-/** The packet that came with the event is not forgotten, though its bell is out and who waited has gone with his event. */
+/** A packet that arrives with the event is received, although its bell is drained and the waiter has returned. */
 static void wait__packets_that_come_with_the_event_are_received(void **state)
 {
 	struct end a;
@@ -337,7 +337,7 @@ static void wait__a_second_thread_sleeps_elsewhere(void **state)
 	end_close(&a);
 }
 
-/** A thread that is cancelled while it waits leaves nothing behind: the engine's thread serves again, and others may wait. */
+/** A waiter that is cancelled leaves no state behind: the engine's thread serves again, and others may wait. */
 static void wait__a_cancelled_thread_leaves_things_in_order(void **state)
 {
 	struct fake_producer p;
@@ -371,9 +371,9 @@ static void wait__a_cancelled_thread_leaves_things_in_order(void **state)
 	end_close(&a);
 }
 
-/* ---- what wakes who waits --------------------------------------------------------------------------------------- */
+/* ---- what wakes a waiter ---------------------------------------------------------------------------------------- */
 
-/** Of packets in a link, by its bell, in any order with going to sleep. */
+/** The bell of a link with packets wakes the waiter, whether it rings before or after it goes to sleep. */
 static void wait__the_bell_is_heard_whenever_it_rings(void **state)
 {
 	static const char *const modes[] = {"auto", "inline"};
@@ -409,7 +409,7 @@ static void look_at_nothing(struct pmd_port *port)
 	(void)port;
 }
 
-/** Addresses come and go while somebody sleeps, and the port has another descriptor then: he sleeps on that one. */
+/** Address changes give the port another descriptor while a waiter sleeps: it then sleeps on the new one. */
 static void wait__a_new_descriptor_of_the_port_wakes(void **state)
 {
 	const uint64_t one = 1;
@@ -444,7 +444,7 @@ static void wait__a_new_descriptor_of_the_port_wakes(void **state)
 	end_close(&a);
 }
 
-/** Timers run while somebody waits, whether the engine's thread keeps the time for him or there is none. */
+/** Timers run during a wait, with or without an engine thread to keep the time. */
 static void wait__timers_run(void **state)
 {
 	static const char *const modes[] = {"auto", "inline"};

@@ -115,7 +115,7 @@ static void qp_error__QS_06_receive_wqe_in_use_is_flushed_exactly_once(void **st
 	}
 }
 
-/* The packet whose own processing fails the QP ends its WQE in error; it is not flushed a second time. */
+/* A packet whose processing moves the QP to ERR completes its WQE in error; that WQE is not flushed as well. */
 static void qp_error__QS_06_failing_packet_is_consumed_once(void **state)
 {
 	struct rig *rig = rig_ready(NULL);

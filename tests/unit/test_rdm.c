@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdm.c - endpoints of reliable datagrams: messages, tags, RMA, operations on elements, on a network that is well. */
+/* test_rdm.c - reliable-datagram endpoints: messages, tags, RMA, element operations, on a faultless network. */
 #include "rdm_rig.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define SECOND 1000000000ull
-/** Long enough to see that nobody waits for anything any more. */
+/** Long enough to see that nothing is pending any more. */
 #define QUIET  (3 * SECOND)
 #define HALF   (RDM_ARENA / 2)
 
@@ -294,8 +294,8 @@ static void rdm__delivery_is_told(void **state)
 }
 
 /**
- * A request with FENCE waits for those before it, of which one is a long message that nobody has read, and holds up those behind
- * it; but not what the peer waits for, who has asked for the same.
+ * A request with FENCE waits for all requests before it, here an unread long message, and holds back those behind it.
+ * It does not hold back answers to the peer, which has posted the same requests.
  */
 static void rdm__fence_waits_for_all_before(void **state)
 {
@@ -356,7 +356,7 @@ static void rdm__rma_from_and_to_segments(void **state)
 	assert_true(rdm_holds(b, 0, 12100, 5));
 	memset(a->arena, 0, 12100);
 	r.read = true;
-	assert_int_equal(nic_rdm_rma(rdm_peer(a, b), &r), -EINVAL); /* nobody would get the data */
+	assert_int_equal(nic_rdm_rma(rdm_peer(a, b), &r), -EINVAL); /* a READ cannot carry data */
 	r.flags = 0;
 	assert_int_equal(nic_rdm_rma(rdm_peer(a, b), &r), 0);
 	assert_true(rdm_run(rig, QUIET));
@@ -444,7 +444,7 @@ static void rdm__elements_in_segments(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** What has been injected is the caller's again, also where it has to wait for the connection; results are not part of it. */
+/** Injected operands may be reused at once, even before the connection is up; result buffers may not. */
 static void rdm__injected_elements(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 14);
@@ -548,8 +548,8 @@ static void rdm__to_itself(void **state)
 
 /* ---- operations on receives ------------------------------------------------------------------------------------ */
 
-/** On `n` 64-bit integers from `offset` on, of the receive that has the tag. Operands lie at the beginning of a's arena, compare
- *  values at 8000, results at 16000. */
+/** Operate on `n` 64-bit integers from `offset` on, of the receive with this tag. Operands are at 0 in a's arena,
+ *  compare values at 8000, results at 16000. */
 static int operate(struct rdm_node *a, struct rdm_node *b, uint8_t op, bool fetch, uint64_t tag, uint64_t offset,
 		   uint32_t n)
 {
@@ -678,7 +678,7 @@ static void rdm__operations_that_do_not_fit_are_refused(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** One that nobody wants is told so; one whose peer goes fails. */
+/** An operation that the target discards completes with an error; so does one whose peer disappears. */
 static void rdm__operations_end_without_a_receive(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 20);
@@ -727,7 +727,7 @@ static void rdm__datagrams_come_once_or_not_at_all(void **state)
 	rdm_fill(a, 0, most, 1);
 	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, most + 1), -EMSGSIZE);
 	assert_int_equal(rdm_send(a, b, 1, NIC_RDM_TAGGED, 0, 0, 1), -EOPNOTSUPP);
-	for (unsigned i = 0; i < 40; i++) { /* nobody wants them: some have room */
+	for (unsigned i = 0; i < 40; i++) { /* no receives: only some are buffered */
 		assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, most - i), 0);
 		assert_true(rdm_run(rig, SECOND));
 		rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);

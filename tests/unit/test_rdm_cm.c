@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdm_cm.c - endpoints that talk to one peer: asking, accepting, refusing, ending, on a network that loses calls. */
+/* test_rdm_cm.c - connected endpoints: request, accept, refuse, disconnect, on a network that loses calls. */
 #include "rdm_rig.h"
 
 #include "rdm.h"
@@ -191,7 +191,7 @@ static void cm__nobody_there(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
-/** Where nobody takes requests, those who are there say so; whose answer is lost is asked again. */
+/** Without a listener, the peer's NIC refuses requests; if the refusal is lost, the caller repeats the request. */
 static void cm__who_asks_the_wrong_one_is_refused(void **state)
 {
 	(void)state;
@@ -202,9 +202,9 @@ static void cm__who_asks_the_wrong_one_is_refused(void **state)
 
 			two_open(&t, seed);
 			t.rig->lose = seed ? 330 : 0;
-			to = who == 0 ? t.rig->node[1].addr : t.listener.addr; /* an endpoint for all; */
+			to = who == 0 ? t.rig->node[1].addr : t.listener.addr; /* a connectionless endpoint; */
 			if (who == 1)
-				to.port = 3000; /* a port without; */
+				to.port = 3000; /* an unused port; */
 			if (who == 2)
 				t.listener.ep->cfg.listens = false;
 			assert_int_equal(nic_rdm_cm_connect(t.caller.ep, &to, "x", 1), 0);
@@ -216,7 +216,7 @@ static void cm__who_asks_the_wrong_one_is_refused(void **state)
 		}
 }
 
-/** A listener does not let itself be called as an endpoint that talks to anybody would. */
+/** Connected endpoints do not accept calls of connectionless ones. */
 static void cm__nobody_else_gets_in(void **state)
 {
 	struct two t;
@@ -378,7 +378,7 @@ static void cm__a_listener_may_take_its_time(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
-/** Who has asked has gone before it was accepted. */
+/** The caller disappears before its request is accepted. */
 static void cm__who_has_asked_may_go(void **state)
 {
 	struct two t;
@@ -420,7 +420,8 @@ static void cm__who_was_stopped_still_connects(void **state)
 	rdm_rig_destroy(t.rig);
 }
 
-/** @return how long it takes to give up nobody, while others begin to ask at times when nothing has been looked at for a while. */
+/** @return ns until a caller gives up an unreachable peer. `others`: other callers start meanwhile, after idle
+ *  times. */
 static uint64_t give_up(bool others)
 {
 	struct party other;
@@ -450,7 +451,7 @@ static uint64_t give_up(bool others)
 	return took;
 }
 
-/** Who begins to ask has not been stopped, and others do not wait for longer because of him. */
+/** A new caller is not taken for a process that was stopped: other callers do not wait longer because of it. */
 static void cm__who_begins_takes_nobody_time(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_faults.c - endpoints of reliable datagrams when something goes wrong: calls that are lost, doubled and late, peers
- * that go, come again or never were, keys that are wrong, memory that is not there.
+ * test_rdm_faults.c - faults of reliable-datagram endpoints: lost, duplicated and late calls, peers that disappear,
+ * restart or never existed, wrong keys, unmapped memory.
  */
 #include "rdm_rig.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SECOND 1000000000ull
-/** Long enough to see that nobody waits for anything any more, or that who is waited for has gone. */
+/** Long enough to see that nothing is pending any more, or that an awaited peer has disappeared. */
 #define QUIET  (20 * SECOND)
 #define HALF   (RDM_ARENA / 2)
 #define LONG   50000u
@@ -83,8 +83,8 @@ static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 /* ---- calls ---------------------------------------------------------------------------------------------------- */
 
 /**
- * Whatever happens to one of the calls that connect two, `both` or one of them beginning, they are connected, and stay so when
- * something comes late: what has been offered is still there.
+ * Two nodes connect, with one or `both` calling, whatever happens to one of the calls, and stay connected when it
+ * arrives late: an offered message is still there.
  */
 static void connect_with(enum fate fate, unsigned nth, bool both)
 {
@@ -181,7 +181,7 @@ static void refused(struct rdm_node *from, struct rdm_node *to, uintptr_t contex
 	assert_int_equal(nic_rdm_rma(rdm_peer(from, to), &r), 0);
 }
 
-/** The call for a connection that is no more comes again, when nobody is connected (idle), or when both are again. */
+/** A call for a former connection is duplicated late, when the nodes are not connected (idle) or connected again. */
 static void rdm__a_call_of_long_ago_is_late(void **state)
 {
 	(void)state;
@@ -275,7 +275,7 @@ static void rdm__a_peer_comes_again(void **state)
 	talk(rig, a, b);
 	rdm_node_stop(b);
 	rdm_node_start(b);
-	talk(rig, b, a); /* who comes again calls first: nobody has a loss */
+	talk(rig, b, a); /* the restarted node calls first: nothing is lost */
 	rdm_rig_destroy(rig);
 }
 
@@ -383,7 +383,7 @@ static void rdm__who_operates_goes_amid_its_operands(void **state)
 	}
 }
 
-/** Who has offered a long message goes: nobody finds it any more. */
+/** The sender of an offered long message disappears: the message is no longer found. */
 static void rdm__an_offer_goes_with_its_sender(void **state)
 {
 	const struct nic_rdm_recv look = {.context = (void *)3, .flags = NIC_RDM_CLAIM};
@@ -407,7 +407,7 @@ static void rdm__an_offer_goes_with_its_sender(void **state)
 	}
 }
 
-/** Who has been offered a long message goes, and comes again or not: the sender has his buffer back, with an error. */
+/** The receiver of an offer disappears, and restarts or not: the sender gets its buffer back, with an error. */
 static void rdm__the_receiver_goes_while_an_offer_waits(void **state)
 {
 	(void)state;
@@ -551,7 +551,7 @@ static void rdm__memory_that_is_not_there(void **state)
 		b->unmapped = true;
 		assert_int_equal(rdm_recv(b, NULL, 2, 0, 0, 0, HALF, LONG), 0);
 		assert_int_equal(rdm_send(a, b, 1, NIC_RDM_DELIVERY, 0, 0, lengths[i]), 0);
-		rdm_run(rig, SECOND / 2); /* nobody has to look whether the other is there: he says so */
+		rdm_run(rig, SECOND / 2); /* no probe is needed: the peer answers */
 		b->unmapped = false;
 		rdm_expect(b, NIC_RDM_RECV, NIC_WC_LOC_PROT_ERR, 2);
 		rdm_expect(a, NIC_RDM_SEND, pulled ? NIC_RDM_PEER_LOST : NIC_RDM_OK, 1);
@@ -610,7 +610,7 @@ static void rdm__a_READ_is_served_once_however_often_it_is_asked_for(void **stat
 	}
 }
 
-/** The same, of many, where packets of them and of their answers are lost and doubled. */
+/** Many READs, while request and response packets are lost and duplicated: each is served once. */
 static void rdm__READs_are_served_once_on_a_bad_network(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 52);

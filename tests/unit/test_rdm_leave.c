@@ -9,12 +9,12 @@
 #define SECOND	 1000000000ull
 #define QUIET	 (20 * SECOND)
 #define SOON	 (SECOND / 1000)
-#define A_WHILE	 (SECOND / 10) /* in which a connection that nobody needs ends */
-#define WATCHED	 SECOND	       /* after which who is waited for is probed */
-#define CALL_BYE 7	       /* an rdm_call_said that nobody else looks for */
+#define A_WHILE	 (SECOND / 10) /* in which an unneeded connection ends */
+#define WATCHED	 SECOND	       /* after which an awaited peer is probed */
+#define CALL_BYE 7	       /* an rdm_call_said that only this test uses */
 #define MANY	 150u
 #define SOME	 5u
-#define LONG	 20000u /* a message that is offered */
+#define LONG	 20000u /* length of a message that is offered */
 #define KEPT	 16u
 
 static struct {
@@ -77,7 +77,7 @@ static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 	}
 }
 
-/** Tell all that there are. */
+/** Leave, and tell all peers, of which there must be this many. */
 static void leave(struct rdm_rig *rig, struct rdm_node *n, unsigned peers)
 {
 	unsigned told = 0, more;
@@ -148,7 +148,7 @@ static void rdm__who_has_left_comes_again(void **state)
 	}
 }
 
-/** Who goes is asked nothing any more, lets nobody in, and tells everybody just once, whatever they ask meanwhile. */
+/** A leaving endpoint gets no more requests, accepts no connections, and tells each peer once, whatever peers send. */
 static void rdm__who_goes_has_heard_all(void **state)
 {
 	struct rdm_rig *rig = rig_of(3, 6);
@@ -213,7 +213,7 @@ static void rdm__what_waits_is_for_the_next(void **state)
 
 /* ---- what was said before ------------------------------------------------------------------------------------- */
 
-/** BYE may overtake what was said before it, also what wants an answer, which goes to nobody. */
+/** BYE may overtake earlier messages, including ones that need an answer, which then has no destination. */
 static void rdm__what_was_said_before_arrives(void **state)
 {
 	static const struct {
@@ -281,7 +281,7 @@ static void rdm__and_so_does_what_follows(void **state)
 	}
 }
 
-/** Who goes answers what was asked before, also if that takes him longer. */
+/** A leaving endpoint still answers earlier requests, even if that takes longer. */
 static void rdm__who_goes_answers(void **state)
 {
 	(void)state;
@@ -327,9 +327,9 @@ static void rdm__who_goes_is_answered(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/* ---- what is under way ---------------------------------------------------------------------------------------- */
+/* ---- requests in flight --------------------------------------------------------------------------------------- */
 
-/** Whether it was answered nobody knows but the ACK timer. */
+/** Requests in flight are not given up on BYE: only the ACK timer decides whether they were answered. */
 static void rdm__what_is_under_way_is_not_given_up(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 3);
@@ -392,7 +392,7 @@ static void rdm__what_has_begun_goes_on(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** An ACK is lost with who goes, or a long message that it has not taken: of what is asked for later nothing is. */
+/** An ACK, or an offered message that was not taken, is lost with the leaving peer; later requests are not. */
 static void rdm__what_comes_later_is_not_lost_with_it(void **state)
 {
 	(void)state;
@@ -418,9 +418,9 @@ static void rdm__what_comes_later_is_not_lost_with_it(void **state)
 	}
 }
 
-/* ---- who is told ---------------------------------------------------------------------------------------------- */
+/* ---- recipients of BYE ---------------------------------------------------------------------------------------- */
 
-/** One that is lost costs a request; one that comes late, or again, or is made up, nothing. */
+/** A lost BYE costs a request; a late, duplicate or forged one costs nothing. */
 static void rdm__bye_is_of_one_connection(void **state)
 {
 	struct rdm_rig *rig = rig_of(2, 4);
@@ -459,7 +459,7 @@ static void rdm__who_has_heard_need_not_tell(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** What the connection was for before has ended, but the time to look at it again has not come yet, or comes just now. */
+/** The connection's earlier use has ended, but its next check is not due yet, or is due just now. */
 static void rdm__who_was_waited_for_before_is_not_probed(void **state)
 {
 	(void)state;
@@ -554,7 +554,7 @@ static void near_open(struct near *n)
 	heard = 0;
 }
 
-/** They hear it at once: what is asked for before any packet moves is for who is there next. */
+/** Endpoints of one NIC learn it at once: requests made before any packet moves go to the next endpoint there. */
 static void rdm__neighbours_hear_at_once(void **state)
 {
 	struct nic_rdm *near;
@@ -577,7 +577,8 @@ static void rdm__neighbours_hear_at_once(void **state)
 	rdm_rig_destroy(n.rig);
 }
 
-/** One that goes while the other does not know yet that they are connected: that hears it by a packet, behind the one that says so. */
+/** An endpoint leaves before its neighbour knows that they are connected: a packet behind the one that tells it of the
+ *  connection announces the end. */
 static void rdm__a_neighbour_may_have_to_hear_of_more(void **state)
 {
 	struct nic_rdm_peer *peer, *back;

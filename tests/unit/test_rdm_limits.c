@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_limits.c - endpoints of reliable datagrams where there is no more room, or nothing to do, and what neither peers nor
- * applications can make of that.
+ * test_rdm_limits.c - reliable-datagram endpoints without room, or with empty requests, and misuse of both by peers and
+ * applications.
  */
 #include "rdm_rig.h"
 
@@ -11,11 +11,11 @@
 #include <string.h>
 
 #define SECOND 1000000000ull
-/** Long enough to see that nobody waits for anything any more. */
+/** Long enough to see that nothing is pending any more. */
 #define QUIET  (20 * SECOND)
 #define LONG   50000u
 
-/** All that was asked is done exactly once. @return how many of the completions are no errors. */
+/** Each request must have completed exactly once. @return how many completions are successful */
 static unsigned each_once(struct rdm_node *n, uintptr_t first, unsigned count)
 {
 	unsigned good = 0;
@@ -49,7 +49,7 @@ static struct rdm_rig *small_rig(uint64_t seed)
 	return rig;
 }
 
-/** Who sends more than there is room for waits; what somebody waits for is received all the same. */
+/** Unexpected messages beyond the buffer limit wait at the sender; messages with a matching receive still arrive. */
 static void rdm__messages_that_nobody_asks_for(void **state)
 {
 	struct rdm_rig *rig = small_rig(60);
@@ -57,7 +57,7 @@ static void rdm__messages_that_nobody_asks_for(void **state)
 
 	(void)state;
 	assert_int_equal(rdm_recv(b, NULL, 1, NIC_RDM_TAGGED, 1, 0, 0, 8192), 0);
-	for (unsigned i = 0; i < 20; i++) /* of 8 KiB not more than 7 have room */
+	for (unsigned i = 0; i < 20; i++) /* at most 7 messages of 8 KiB fit */
 		assert_int_equal(rdm_send(a, b, 100 + i, 0, 0, 0, 8192), 0);
 	rdm_run(rig, SECOND / 10);
 	assert_in_range(a->n_done, 7, 8);
@@ -182,7 +182,7 @@ static int operate(struct rdm_node *a, struct rdm_node *b, uintptr_t context, ui
 	return nic_rdm_atomic(rdm_peer(a, b), &r);
 }
 
-/** Operations on receives that are not there hold their operands, and nobody else up; their results need no room of messages. */
+/** Operations without a matching receive use only memory for their operands; results use no room for messages. */
 static void rdm__what_is_asked_for_takes_no_room_from_messages(void **state)
 {
 	struct rdm_rig *rig = small_rig(65);
@@ -215,7 +215,8 @@ static bool cut_after(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uin
 	return from == 0 && rdm_call_of(ip, len) == NO_CALL && (packets_left == 0 || packets_left-- == 0);
 }
 
-/** A buffer for many messages that is canceled amid one is told of that one, and then of its end; also when the sender goes. */
+/** A multi-receive buffer canceled amid a message reports that message, then its own end; also if the sender
+ *  disappears. */
 static void rdm__a_buffer_is_canceled_amid_a_message(void **state)
 {
 	(void)state;
@@ -276,7 +277,7 @@ static void rdm__a_tag_without_the_flag_makes_no_sense(void **state)
 	}
 }
 
-/** What answers an operation owes nobody anything, whatever it says. */
+/** A result owes no answer; one with flags is invalid. */
 static void rdm__results_have_no_flags(void **state)
 {
 	struct rdm_header h = {.kind = RDM_RESULT};
@@ -313,7 +314,7 @@ static void rdm__answers_are_for_all_peers(void **state)
 	rdm_run(rig, SECOND);
 	rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 1);
 	rdm_expect(&rig->node[3], NIC_RDM_SEND, NIC_RDM_OK, 2);
-	/* Who has been given his answers is given more. */
+	/* A peer that has received its answers is served again. */
 	for (unsigned i = 0; i < 100; i++)
 		assert_int_equal(rdm_recv(b, a, 3, 0, 0, 0, 0, 8), 0);
 	rdm_run(rig, SECOND);
@@ -347,7 +348,7 @@ static void rdm__lengths_do_not_wrap(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Segments and vectors of nothing, of which there may be as many as of others; what is nothing at all is done at once. */
+/** Empty segments are allowed, as many as non-empty ones; an entirely empty RMA completes at once. */
 static void rdm__nothing_is_no_trouble(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 71);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_offer.c - long messages of endpoints of reliable datagrams whose packets can name memory: the offer says where the message
- * lies, and who has a receive for it takes it at once, as long as it may; else he asks for it.
+ * test_rdm_offer.c - long messages of reliable-datagram endpoints whose packets can carry references: the offer refers
+ * to the message, and a receiver with a matching receive reads it at once, if allowed; otherwise it requests it.
  */
 #include "rdm_rig.h"
 
@@ -69,7 +69,7 @@ static void expect_whole(struct pair *p)
 	assert_int_equal(p->b->arena[AT + LEN], BLANK);
 }
 
-/** Nobody owes anybody anything, and all of it is done. */
+/** Check that nothing is outstanding on either side; destroy the rig. */
 static void pair_end(struct pair *p)
 {
 	rdm_expect_nothing(p->a);
@@ -267,7 +267,7 @@ static void offer__a_lost_one_comes_again_without(void **state)
 
 /* ---- not theirs any more --------------------------------------------------------------------------------------- */
 
-/** The sender goes while his offer is under way: what lies in his memory then is nobody's message. */
+/** The sender disappears while its offer is in flight: its memory no longer holds the message and is not read. */
 static void offer__of_who_has_gone_is_not_taken(void **state)
 {
 	struct pair p = pair_up();
@@ -292,7 +292,7 @@ static void offer__of_who_has_gone_is_not_taken(void **state)
 	rdm_rig_destroy(p.rig);
 }
 
-/** Where it is to go is not there: that is told, and the sender has his buffer back. */
+/** The receive buffer is unmapped: the receive fails, and the sender gets its buffer back. */
 static void offer__into_nowhere_is_an_error(void **state)
 {
 	struct pair p = pair_up();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_patience.c - how long endpoints of reliable datagrams wait for peers that do not answer, and that they wait for those
- * that do, or that they could not have heard.
+ * test_rdm_patience.c - how long reliable-datagram endpoints wait for peers that do not answer, and that they keep
+ * waiting for peers that do, or whose answers they could not have received.
  */
 #include "rdm_rig.h"
 
@@ -58,7 +58,7 @@ static bool lose_two_of_three(struct rdm_rig *rig, unsigned from, const uint8_t 
 	return from == 0 && requests++ % 3 != 2;
 }
 
-/** Who says that he has no room for a message is there, however long he says so and whatever is lost meanwhile. */
+/** A peer that reports no room for a message is alive, however long it does so and whatever is lost meanwhile. */
 static void rdm__who_says_wait_is_not_silent(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 42);

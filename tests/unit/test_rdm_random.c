@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_random.c - endpoints of reliable datagrams: whatever is asked is done exactly once. Some nodes send each other
- * messages, receive them in all ways, write, read and add, on a network that loses, doubles and swaps packets, and in a second
- * test also while nodes are started again, some of which say before that they go. What happens follows from the seed, which is
- * printed on failure; RDM_SEED runs one.
+ * test_rdm_random.c - reliable-datagram endpoints execute every request exactly once. Several nodes exchange messages,
+ * receive them in all ways, write, read and add, on a network that loses, duplicates and swaps packets; in a second
+ * test also while nodes restart, some of them after announcing that they leave. The seed determines everything and is
+ * printed on failure; RDM_SEED runs one seed.
  *
- * Checked: every request is done once, with success as long as nobody goes. Every receive gets a message that was sent to it,
- * which no other gets, whole, and with no byte beside it changed; of two messages of one sender that both of two receives would
- * take, the first goes to the first. Sums are right, and what is read is what was written.
+ * Checked: every request completes once, successfully unless a node restarts. Every receive gets a message sent to it
+ * that no other receive gets, complete, with no byte beside it changed; of two messages of one sender that both match
+ * two receives, the first goes to the first. Sums are correct, and READs return what was written.
  */
 #include "rdm_rig.h"
 
@@ -41,7 +41,7 @@ struct message {
 };
 
 struct want {
-	unsigned node, from; /* RDM_NODES: anybody */
+	unsigned node, from; /* from RDM_NODES: any sender */
 	uint32_t flags, len, slot, used;
 	uint64_t tag, ignore;
 	bool all;
@@ -83,7 +83,7 @@ static struct rdm_node *node(unsigned i)
 
 /* ---- memory --------------------------------------------------------------------------------------------------- */
 
-/** Two are kept for receives of whatever comes, without which everybody could wait for everybody. */
+/** Two slots are reserved for receives of any message (`last`), without which all nodes could deadlock. */
 static uint32_t slot_get(unsigned n, bool last)
 {
 	for (uint32_t i = last ? 0 : 2; i < SLOTS; i++) {
@@ -506,7 +506,7 @@ static void run(uint64_t seed, bool restarts)
 	t.rig = rdm_rig_create(nodes, seed);
 	t.rig->refers = seed % 7 < 2; /* as processes of one host */
 	t.rig->unread = pick(101);
-	if (seed % 5 == 0) /* little room for what nobody asks for */
+	if (seed % 5 == 0) /* little room for unexpected messages */
 		t.rig->init.max_unexpected = 131072;
 	if (t.rig->refers || t.rig->init.max_unexpected) {
 		for (unsigned n = 0; n < nodes; n++) {

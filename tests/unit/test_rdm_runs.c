@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_runs.c - operations on elements of endpoints of reliable datagrams that go in one packet: that each completes, counts
- * and fails as if it had gone alone, also when packets are lost, doubled and swapped, and that only peers get them that take them.
+ * test_rdm_runs.c - element operations of reliable-datagram endpoints that share a packet: each completes, counts and
+ * fails as if sent alone, also when packets are lost, duplicated and swapped; only peers that accept runs get them.
  */
 #include "rdm_rig.h"
 
@@ -24,7 +24,7 @@ static uint64_t value(const struct rdm_node *n, uint32_t i)
 	return v;
 }
 
-/** Add `add` to element i of the other's: the operand is where nobody looks again until it is done. */
+/** Add `add` to element i at `to`. The operand has its own place in the arena, unused until the request completes. */
 static int sum(struct rdm_node *from, struct rdm_node *to, uintptr_t context, uint32_t flags, uint64_t i, uint64_t add)
 {
 	uint8_t *at = from->arena + 8 * (context % 4096);
@@ -178,7 +178,7 @@ static void rdm_runs__once_on_a_bad_network(void **state)
 	assert_true(joined > 2000);
 }
 
-/* ---- who has no time to wait ------------------------------------------------------------------------------------ */
+/* ---- endpoints that end ----------------------------------------------------------------------------------------- */
 
 static bool cut_answers(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
@@ -213,13 +213,13 @@ static void rdm_runs__what_waits_goes_before_the_end(void **state)
 	}
 }
 
-/* ---- who takes them -------------------------------------------------------------------------------------------- */
+/* ---- peers that accept runs ------------------------------------------------------------------------------------ */
 
 #define TAKES (20 + 8 + 12 + 8 + 7) /* behind IP, UDP, BTH and DETH */
 
 static struct rdm_rig *deaf;
 
-/** Calls of node 1 say nothing of what it takes, as those of one that does not know. */
+/** Node 1's calls do not say what it accepts, like those of an implementation that does not know runs. */
 static bool forget(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len)
 {
 	uint8_t copy[NIC_FRAME_MAX];
@@ -238,7 +238,7 @@ static bool forget(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32
 
 static void rdm_runs__not_to_who_does_not_know_them(void **state)
 {
-	for (unsigned first = 0; first < 2; first++) { /* who calls, and hears WELCOME or HELLO */
+	for (unsigned first = 0; first < 2; first++) { /* the caller, which receives WELCOME or HELLO */
 		struct rdm_rig *rig = rdm_rig_create(2, 5);
 
 		rig->cut = forget;

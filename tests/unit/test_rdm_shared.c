@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_shared.c - endpoints of one NIC that share a queue of receives: node 1 has two of them, node 0 talks to both.
+ * test_rdm_shared.c - endpoints of one NIC that share a receive queue: node 1 has two of them, node 0 talks to both.
  */
 #include "rdm_rig.h"
 
@@ -14,7 +14,7 @@
 #define TAKERS 2u
 #define DONES  1024u
 
-/** Who is told of a receive: one of the endpoints, or the owner of the queue (TAKERS). */
+/** Context of completion callbacks. who: index of the endpoint, or TAKERS for the queue's owner. */
 struct told {
 	struct shared *s;
 	unsigned who;
@@ -265,8 +265,8 @@ static bool cut(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t 
 	return cutting->cut_after == 0 || cutting->cut_after-- == 0;
 }
 
-/** An endpoint that goes leaves nothing behind: what waited for a receive is gone, receives that were amid its messages have failed,
- *  the others are still there for who stays. */
+/** Destroying an endpoint leaves nothing behind: its unreceived messages are gone, receives partway through its
+ *  messages have failed, and the others remain for the other endpoints. */
 static void rdm__shared_queue_outlives_an_endpoint(void **state)
 {
 	struct nic_rdm_done found, d;
@@ -312,7 +312,7 @@ static void rdm__shared_queue_outlives_an_endpoint(void **state)
 	shared_close(&s);
 }
 
-/** The same, amid a long message that is being read, and amid one that is held. */
+/** As above, with one long message being read and another one held. */
 static void rdm__shared_queue_outlives_an_endpoint_that_reads(void **state)
 {
 	struct nic_rdm_done found;
@@ -359,7 +359,8 @@ static int operate(struct nic_rdm_peer *peer, uint8_t *operand, uint64_t tag)
 	return nic_rdm_atomic(peer, &r);
 }
 
-/** Operations on receives, which have their operands in memory: the asking endpoint's own, and the queue's where the receive is. */
+/** Operations on shared receives: operands are held in the requesting endpoint's memory, and at the target in the
+ *  queue's. */
 static void rdm__shared_receives_can_be_operated_on(void **state)
 {
 	uint64_t operand = 5, *target;
@@ -393,7 +394,7 @@ static void rdm__shared_receives_can_be_operated_on(void **state)
 	shared_close(&s);
 }
 
-/** What endpoints ask of others' receives takes nothing of the room for messages that they share, and goes with them. */
+/** Endpoints' operations on remote receives use no shared room for messages, and end with the endpoint. */
 static void rdm__shared_room_is_not_for_what_is_asked(void **state)
 {
 	struct shared s;
@@ -415,14 +416,14 @@ static void rdm__shared_room_is_not_for_what_is_asked(void **state)
 	shared_close(&s);
 }
 
-/** Memory for messages that nobody waits for is one, and comes back. */
+/** The endpoints share one buffer space for unexpected messages, which is freed again. */
 static void rdm__shared_room_for_messages(void **state)
 {
 	struct shared s;
 
 	(void)state;
 	shared_open(&s, 8, 7);
-	for (unsigned i = 0; i < 20; i++) /* of 8 KiB not more than 7 have room */
+	for (unsigned i = 0; i < 20; i++) /* at most 7 messages of 8 KiB fit */
 		assert_int_equal(send(&s, i % 2, 1, 0, 0, 0, 8192), 0);
 	rdm_run(s.rig, SECOND / 10);
 	assert_in_range(s.a->n_done, 7, 8);
@@ -456,7 +457,7 @@ static void random_messages(uint64_t seed)
 	s.rig->swap = 60;
 	rdm_fill(s.a, 0, 60000, 1);
 	while (s.n_seen < MESSAGES) {
-		/* Message i has the length of its number or of that and a lot, so that who receives it knows which one it is. */
+		/* The length of message i modulo 1000 is i, so that the receiver can identify it. */
 		if (sent < MESSAGES && rdm_random(s.rig, 2)) {
 			struct message *m = &messages[sent];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_small.c - short messages of endpoints of reliable datagrams, which go into the send queue as they are and come in one
- * packet: what becomes of those that make no sense, and of more than the queue has room for.
+ * test_rdm_small.c - short messages of reliable-datagram endpoints, which are copied to the send queue and arrive in
+ * one packet: handling of invalid ones, and of more than the queue has room for.
  */
 #include "rdm_rig.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define SECOND 1000000000ull
-/** Long enough to see that nobody waits for anything any more. */
+/** Long enough to see that nothing is pending any more. */
 #define QUIET  (20 * SECOND)
 #define LEN    16u
 #define AT     4096u /* of the arena: where receives are */
@@ -30,13 +30,13 @@ static void talk(struct rdm_rig *rig, struct rdm_node *a, struct rdm_node *b)
 
 /* ---- lengths that are not those of messages -------------------------------------------------------------------- */
 
-/** One packet over their connection, as if by the endpoint: a header that says `said` bytes, and `len` bytes behind it. */
+/** Send a packet over their connection, as if by the endpoint: its header says `said` bytes, `len` follow. */
 static void forge(struct rdm_node *a, struct rdm_node *b, uint8_t flags, uint64_t said, uint32_t len)
 {
 	const struct rdm_header h = {.kind = RDM_EAGER, .flags = flags, .length = said};
 	uint8_t bytes[RDM_HEADER_LEN + 2 * LEN];
 	struct nic_sge sge = {.addr = (uintptr_t)bytes};
-	/* Named as calls are: nobody waits for its completion. */
+	/* The wr_id of calls: the completion is ignored. */
 	const struct nic_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = NIC_WR_SEND, .flags = NIC_SEND_INLINE};
 
 	memset(bytes, 0xee, sizeof(bytes));
@@ -63,7 +63,7 @@ static void check_length(uint64_t said, uint32_t len, uint8_t flags, bool early)
 	assert_true(rdm_peer(b, a)->state != RDM_UP || rdm_peer(b, a)->qp != qp);
 	rdm_expect_nothing(a);
 	rdm_expect_nothing(b);
-	assert_int_equal(b->ep->answers_left, answers); /* nor is anybody owed anything for it */
+	assert_int_equal(b->ep->answers_left, answers); /* no answer is owed for it */
 	if (!early)
 		assert_int_equal(nic_rdm_peek(b->ep, &(struct nic_rdm_recv){.flags = tagged}, &found), -ENOMSG);
 	for (unsigned i = 0; i < 2 * AT; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_strangers.c - what endpoints of reliable datagrams can be made to do by calls that nobody here has asked for: who is
- * not where he says he is costs nothing and disturbs nobody, and of those who are and say nothing only so many are kept.
+ * test_rdm_strangers.c - effects of unsolicited calls on reliable-datagram endpoints: callers with forged addresses
+ * cost nothing and disturb no peer; of callers with real addresses that send nothing, only a limited number is kept.
  */
 #include "rdm_rig.h"
 
@@ -95,7 +95,7 @@ static uint64_t counted(const struct rdm_node *n, enum nic_counter id)
 	return n->nic->counters[id];
 }
 
-/** Who knows the endpoint's name, by asking from where he really is, and writes whatever he likes as his address. */
+/** The attacker knows the endpoint's name, which it asked for from its real address, and forges source addresses. */
 static void rdm__a_flood_of_forged_calls_costs_nothing(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 70);
@@ -113,10 +113,10 @@ static void rdm__a_flood_of_forged_calls_costs_nothing(void **state)
 		call.from = i;
 		forge(b, b->addr.port, &from, &call);
 		if (i == 10000)
-			talk(rig, a, b); /* amid all that somebody else calls for the first time */
+			talk(rig, a, b); /* during the flood, a new peer connects */
 	}
 	unsent = counted(b, NIC_CNT_rdm_calls_unsent);
-	assert_true(unsent > 0); /* to who is not there, and not to others: */
+	assert_true(unsent > 0); /* only calls to forged addresses, not to others: */
 	assert_int_equal(rdm_recv(c, NULL, 3, 0, 0, 0, 0, 8), 0);
 	assert_int_equal(rdm_send(b, c, 4, 0, 0, 0, 8), 0);
 	assert_int_equal(counted(b, NIC_CNT_rdm_calls_unsent), unsent);
@@ -131,7 +131,7 @@ static void rdm__a_flood_of_forged_calls_costs_nothing(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Calls, answers and ends in the name of a peer, from somebody who knows how both are called. */
+/** Calls, answers and BYEs forged in a peer's name by an attacker that knows both names do not end a connection. */
 static void rdm__a_connection_does_not_end_by_forged_calls(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 71);
@@ -157,7 +157,7 @@ static void rdm__a_connection_does_not_end_by_forged_calls(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** From addresses that he has, and that are many, somebody calls and says nothing. Who has said something stays. */
+/** An attacker calls from many real addresses and sends nothing: such peers are dropped. Peers in use are kept. */
 static void rdm__strangers_who_say_nothing_are_forgotten(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 72);
@@ -190,7 +190,8 @@ static void rdm__strangers_who_say_nothing_are_forgotten(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Of who has sent a message the application knows, or will: he stays, however little can be seen of it. */
+/** A peer that has sent a message is, or will be, known to the application: it is kept, even if its QP shows no
+ *  trace. */
 static void rdm__who_has_sent_a_message_is_no_stranger(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 75);
@@ -199,7 +200,7 @@ static void rdm__who_has_sent_a_message_is_no_stranger(void **state)
 
 	(void)state;
 	assert_int_equal(rdm_send(a, b, 1, 0, 0, 0, 100), 0);
-	assert_true(rdm_run(rig, QUIET)); /* nobody receives it yet */
+	assert_true(rdm_run(rig, QUIET)); /* not received yet */
 	rdm_expect(a, NIC_RDM_SEND, NIC_RDM_OK, 1);
 	peer = rdm_peer_find(b->ep, &a->addr);
 	assert_non_null(peer);
@@ -218,7 +219,7 @@ static void rdm__who_has_sent_a_message_is_no_stranger(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Who has been forgotten is connected as if he had not been there before, whoever calls. */
+/** A dropped peer connects like a new one, whichever side calls. */
 static void rdm__who_was_forgotten_comes_again(void **state)
 {
 	(void)state;
@@ -253,7 +254,7 @@ static bool count_calls(struct rdm_rig *rig, unsigned from, const uint8_t *ip, u
 	return false;
 }
 
-/* ---- who asks to be connected ---------------------------------------------------------------------------------- */
+/* ---- connection requests --------------------------------------------------------------------------------------- */
 
 struct party {
 	struct nic_rdm *ep;
@@ -287,7 +288,7 @@ static void party_open(struct party *p, struct rdm_node *n, uint16_t port)
 	assert_int_equal(nic_rdm_create(n->nic, &init, &p->ep), 0);
 }
 
-/** An application hears only of those who are where they say; and is connected as if the others were not there. */
+/** An application sees only requests from genuine addresses, and connects despite the forged ones. */
 static void cm__a_flood_of_forged_questions_is_not_heard(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 77);
@@ -323,7 +324,7 @@ static void cm__a_flood_of_forged_questions_is_not_heard(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/** Somebody who knows how all are called, but not what they have said to each other, answers and ends in their name. */
+/** An attacker that knows all names, but not the packets exchanged, forges answers and BYEs. */
 static void cm__answers_and_ends_that_are_forged(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(2, 78);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_trigger.c - requests that counters start: by what completes at an endpoint, by what peers do to its memory; with queues that
- * are full. Nobody but the NICs does anything while that happens.
+ * test_rdm_trigger.c - requests started by counters of an endpoint's completions and of peers' accesses to its memory,
+ * also with full queues. Meanwhile only the NICs act, not the applications.
  */
 #include "rdm_rig.h"
 
@@ -55,7 +55,7 @@ static void go_round(uint32_t lose)
 		n->completions = &cntr[i];
 		for (unsigned r = 0; r < ROUNDS; r++) {
 			sending[i][r] = (struct sending){.from = n, .to = &rig->node[(i + 1) % 3], .context = r};
-			/* A round is a receive and a send, but who begins has not received anything yet. */
+			/* A round is a receive and a send, but the first node starts without a receive. */
 			wait_for(&sending[i][r], &cntr[i], i ? 2 * r + 1 : 2 * r + 2);
 			assert_int_equal(rdm_recv(n, NULL, 1000 + r, 0, 0, 0, 0, LEN), 0);
 		}
@@ -168,7 +168,8 @@ static void rdm_trigger__what_fails_starts_what_waits_for_it(void **state)
 	rdm_rig_destroy(rig);
 }
 
-/* Counters fire under the engine's lock: they must not wait for a packet, which only the holder of the lock can send. */
+/* Counters fire under the engine's lock: they must not wait for a packet, which only the holder of the lock can
+ * send. */
 static void rdm_trigger__counters_fire_while_a_dropped_connection_still_owes_an_ack(void **state)
 {
 	struct rdm_rig *rig = rdm_rig_create(3, 4);

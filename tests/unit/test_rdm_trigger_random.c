@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_trigger_random.c - requests of endpoints of reliable datagrams that counters start, as deferred work is. Nodes with some
- * counters each queue, cancel and count; what completes counts, and starts more; on a network that loses, doubles and swaps packets,
- * with queues that are full, and where nodes go. What happens follows from the seed, which is printed on failure; RDM_SEED runs one.
+ * test_rdm_trigger_random.c - requests of reliable-datagram endpoints started by counters, as deferred work is. Nodes
+ * with several counters each queue, cancel and count; completions count and start more requests, on a network that
+ * loses, duplicates and swaps packets, with full queues and nodes that stop. The seed determines everything and is
+ * printed on failure; RDM_SEED runs one seed.
  *
- * A model knows what each change of a counter has reached, and in which order. Checked: nothing is started before that, twice, amid other
- * work, or in another order; nothing that was reached is left, if there is room; each request is done once, and counted where it is to
- * be; its data, which are made when it is started, are where they belong, and were not before.
+ * A model knows which work each counter change makes due, in which order. Checked: no work starts earlier, twice, amid
+ * other work, or out of order; no due work is left if there is room; each request completes once and is counted where
+ * it should be; its data, made at its start, are where they belong, and were not before.
  */
 #include "rdm_rig.h"
 
@@ -19,7 +20,7 @@
 #define NODES	  4u
 #define CNTRS	  3u
 #define JOBS	  36u /* a node */
-#define LONGS	  2u  /* of these, messages that are read by who receives them */
+#define LONGS	  2u  /* of these, long messages, which the receiver reads */
 #define WORDS	  4u  /* that operations add to */
 #define SERIES	  2000u
 #define BLANK	  0xee
@@ -78,7 +79,7 @@ static struct rdm_node *node(unsigned i)
 
 /* ---- the model ------------------------------------------------------------------------------------------------ */
 
-/** Of the node's jobs in this state that wait for this counter, the one whose turn it is. */
+/** Of the node's jobs in this state that wait for this counter, the next in order. */
 static struct job *first(unsigned n, unsigned cntr, enum state state)
 {
 	struct job *best = NULL;
@@ -127,7 +128,7 @@ static uint32_t seed_of(const struct job *j)
 	return j->node * JOBS + j->index;
 }
 
-/** Of a message, whose job has this index at both ends. */
+/** The tag of a message: its job has the same index at both ends. */
 static uint64_t tag_of(const struct job *j)
 {
 	return 100 + j->index;
@@ -160,7 +161,7 @@ static int post_rma(struct job *j)
 				      .remote = &remote,
 				      .n_remote = 1};
 
-	if (j->what == WRITE) /* nobody has written there before it was time */
+	if (j->what == WRITE) /* nothing was written there too early */
 		assert_true(holds_only(to->arena + target_of(j), TARGET, BLANK));
 	return nic_rdm_rma(rdm_peer(n, to), &r);
 }
@@ -350,7 +351,7 @@ static void queue(struct job *j)
 	reach(j->node, j->cntr);
 }
 
-/** Not of messages, whose other end would wait for ever. */
+/** Cancel a job, except messages, whose other end would wait for ever. */
 static void cancel(struct job *j)
 {
 	if (j->state == IDLE || j->what == SEND || j->what == RECV)
@@ -387,7 +388,7 @@ static void close_counters(unsigned n)
 		nic_trig_cntr_fini(&t.cntr[n][c]);
 }
 
-/** The host has stopped. What it waited for is nobody's any more. */
+/** The host stops; its jobs are abandoned. */
 static void leave(unsigned n)
 {
 	for (struct job *j = t.job[n]; j < t.job[n] + JOBS; j++) {
@@ -399,7 +400,7 @@ static void leave(unsigned n)
 	t.gone = n;
 }
 
-/** Receives of messages that nobody will send. */
+/** Cancel receives of messages from the stopped node. */
 static void cancel_receives(void)
 {
 	for (unsigned n = 0; n < t.nodes; n++)
@@ -442,7 +443,7 @@ static void finish(void)
 			assert_int_equal(t.out[n][0] + t.out[n][1], 0);
 }
 
-/** Each has been added once; what was asked of who has gone is not looked at. */
+/** Each operand was added exactly once; not checked if a node has stopped. */
 static void check_words(void)
 {
 	for (unsigned to = 0; to < t.nodes; to++)

@@ -18,7 +18,7 @@ static void refer__a_long_write_is_one_packet_for_many(void **state)
 	assert_int_equal(r.referring[A], 1);
 	assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN + PACKETS);
 	assert_int_equal(a->qp->comp.una, RIG_SQ_PSN + PACKETS);
-	/* All who count packets and bytes count what it stands for. */
+	/* All packet and byte counters count the packets that it stands for. */
 	assert_int_equal(rig_counter(a, tx_packets), PACKETS);
 	assert_int_equal(rig_counter(b, rx_packets), PACKETS);
 	assert_int_equal(rig_counter(a, tx_bytes), LEN);
@@ -262,7 +262,8 @@ static void refer__what_cannot_be_fetched_is_no_retry(void **state)
 	}
 }
 
-/** A message that begins in packets and goes on by reference: what the window has room for, no more, so that all is asked for. */
+/** A message that begins in packets and continues by reference: at most what fits in the window, so that an ACK is
+ *  requested for all of it. */
 static void refer__goes_on_within_the_window(void **state)
 {
 	const struct rig_opts opts = {.nic = {.psn_window = 100}};
@@ -287,7 +288,7 @@ static void refer__goes_on_within_the_window(void **state)
 	refer_destroy(&r);
 }
 
-/** Requests of all kinds under way, of which a part of the payloads, or all, cannot be fetched, and no retry allowed. */
+/** Requests of all kinds in flight; fetches of some or all payloads fail, and no retry is allowed. */
 static void pipeline(uint32_t seed, uint32_t window)
 {
 	static const enum nic_wr_opcode opcodes[] = {NIC_WR_SEND, NIC_WR_RDMA_WRITE, NIC_WR_RDMA_READ,

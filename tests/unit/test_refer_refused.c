@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_refer_refused.c - payload by reference: memory that is taken back while it is on its way, and packets that refer to what they
- * cannot have.
+ * test_refer_refused.c - payload by reference: references revoked in flight, and packets with invalid references.
  */
 #include "refer_rig.h"
 
@@ -18,7 +17,7 @@ static void refer__the_end_of_a_region_revokes(void **state)
 	(void)state;
 	assert_int_equal(nic_mr_reg(b->pd, b->arena, 4096, 0x1000, NIC_ACCESS_REMOTE_READ, &mr), 0);
 	assert_int_equal(nic_mr_dereg(mr), 0);
-	assert_int_equal(refer_revoked.calls, 0); /* nobody has referred to anything */
+	assert_int_equal(refer_revoked.calls, 0); /* no references were sent */
 	refer_post(&r, 1, NIC_WR_RDMA_READ, 0, LEN, THERE);
 	refer_run(&r);
 	assert_int_equal(nic_mr_reg(b->pd, b->arena + 5, 4096, 0x1000, NIC_ACCESS_REMOTE_READ, &mr), 0);
@@ -85,7 +84,7 @@ static void read_answered(struct refer *r, uint8_t *data, struct payload *p, str
 	assert_int_equal(p->n, 1);
 }
 
-/** The answer came after all, and the program knows: what asks for it once more may find nothing, which is nobody's error. */
+/** A late response completed the request: its duplicate may then find no memory, which is no error. */
 static void refer__a_late_duplicate_is_no_error(void **state)
 {
 	struct refer r = refer_create(NULL);
@@ -130,7 +129,7 @@ static void refer__a_region_that_ends_under_a_read_refuses_it(void **state)
 	refer_destroy(&r);
 }
 
-/** In two parts, the first of which is on its way then: the refusal is about the second, and ends the READ all the same. */
+/** A READ in two parts, the first in flight when the region ends: refusing the second part fails the whole READ. */
 static void refer__a_region_that_ends_within_a_read_refuses_it(void **state)
 {
 	static uint8_t from[2 * NIC_REFERENCE_MAX], to[2 * NIC_REFERENCE_MAX];
@@ -235,7 +234,7 @@ static void refer__an_answer_outlives_its_queue_pair(void **state)
 	refer_destroy(&r);
 }
 
-/** Who has ended it may write to what it has answered with. */
+/** Once a QP is reset, in error or destroyed, the application may change the memory that its responses refer to. */
 static void refer__an_answer_ends_with_its_queue_pair(void **state)
 {
 	for (unsigned how = 0; how < 3; how++) {
@@ -386,7 +385,7 @@ static void refer__lengths_are_checked(void **state)
 	}
 }
 
-/** Who looks into messages has nothing to look into: it is asked for with its payload. */
+/** A QP whose owner reads messages cannot read one by reference: it counts as lost, to be sent with its payload. */
 static void refer__messages_of_endpoints_never_refer(void **state)
 {
 	struct refer r = refer_create(NULL);
@@ -395,7 +394,7 @@ static void refer__messages_of_endpoints_never_refer(void **state)
 
 	(void)state;
 	b->qp->owner = &an_owner;
-	b->qp->rdm_peer = (struct nic_rdm_peer *)b; /* nobody may look */
+	b->qp->rdm_peer = (struct nic_rdm_peer *)b; /* must not be used */
 	assert_true(give_packet(&r, B, &p, 5000));
 	assert_int_equal(rig_counter(b, rx_unread), 1);
 	assert_int_equal(b->qp->resp.epsn, RIG_SQ_PSN);

@@ -218,7 +218,7 @@ static void req__nop_is_for_all_services_and_is_flushed(void **state)
 	}
 }
 
-/* A SEND between two others whose SGE is spoilt by `spoil`. */
+/* Three requests; `spoil` invalidates the SGE of the second. */
 static void bad_gather(void (*spoil)(struct rig *rig, struct nic_sge *sge), enum nic_wr_opcode opcode, uint32_t len)
 {
 	struct rig *rig = rig_ready(NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_runs.c - requests on one element each that go in one packet (nic/mem/elem.md, req_run.c): which do, when they wait for each
- * other, how they are in packets, and that to the responder they are what they would be alone.
+ * test_runs.c - single-element requests that share a packet (nic/mem/elem.md, req_run.c): which do, when they wait for
+ * each other, their packet format, and that the responder treats each as if sent alone.
  */
 #include "elem.h"
 #include "pair.h"
@@ -123,7 +123,7 @@ static void runs__byte_by_byte(void **state)
 	rig_destroy(rig);
 }
 
-/** With few under way none waits: who asks for one thing after the other has it as soon as ever. */
+/** With few requests in flight none is held back: requests made one at a time are not delayed. */
 static void runs__few_do_not_wait(void **state)
 {
 	struct rig *rig = ready();
@@ -234,7 +234,8 @@ static void runs__fit_in_a_packet(void **state)
 	rig_destroy(rig);
 }
 
-/** Those before the one whose operand is not there go; it fails when they are done, and the others do not go. */
+/** A request with invalid operand memory: those before it are sent, it fails once they complete, later ones are not
+ *  sent. */
 static void runs__an_operand_that_is_not_there(void **state)
 {
 	for (uint32_t bad = 0; bad < 3; bad++) {
@@ -483,7 +484,7 @@ static void runs__executed_and_acknowledged_once(void **state)
 	}
 }
 
-/** What the run asks is asked of its last request; an ACK that nobody asks for is lazy. */
+/** AckReq of a run applies to its last request; without AckReq the ACK is lazy. */
 static void runs__an_ack_that_is_asked_for(void **state)
 {
 	for (unsigned asked = 0; asked < 2; asked++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rx.c - which QP a well-formed packet reaches, if any (IBTA 9.6.1; conformance points HV-09 to HV-14, HV-16). What
- * is refused is counted under its name and has no other effect: no answer, no completion, no change of state.
+ * test_rx.c - which QP a well-formed packet reaches, if any (IBTA 9.6.1; conformance points HV-09 to HV-14, HV-16).
+ * What is refused is counted under its name and has no other effect: no answer, no completion, no change of state.
  */
 #include "rig.h"
 
@@ -37,7 +37,7 @@ static void rx__special_qpns_reach_no_ordinary_qp(void **state)
 		p.dest_qpn = special[i];
 		expect_dropped(rig, &p, NIC_CNT_rx_no_qp);
 	}
-	p.dest_qpn = rig->qpn ^ 1; /* nobody's */
+	p.dest_qpn = rig->qpn ^ 1; /* unknown */
 	expect_dropped(rig, &p, NIC_CNT_rx_no_qp);
 	p.dest_qpn = rig->qpn;
 	expect_accepted(rig, &p);

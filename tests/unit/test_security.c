@@ -19,7 +19,7 @@ static void assert_spread(const uint32_t *v, unsigned n, unsigned low, unsigned 
 	}
 	for (unsigned i = 1; i < n; i++)
 		steps += (v[i] >> low) - (v[i - 1] >> low) <= 2;
-	assert_true(steps <= n / 50); /* nobody counts */
+	assert_true(steps <= n / 50); /* not a counter */
 }
 
 static void assert_distinct(const uint32_t *v, unsigned n)
@@ -410,7 +410,7 @@ static enum nic_rx_verdict verdict_of(struct rig *rig, unsigned op, uint32_t psn
 	return rig_rx_verdict(rig, &p);
 }
 
-/** Carriers learn from packets what kind of sender the peer is: nobody else's packet may teach them. */
+/** Carriers learn the peer's kind of sender from packets, so only the peer's own packets may be accepted. */
 static void security__SE_04_only_what_a_connected_qp_accepts_tells_of_its_peer(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -419,7 +419,7 @@ static void security__SE_04_only_what_a_connected_qp_accepts_tells_of_its_peer(v
 	p.sgid.raw[15] ^= 1; /* another sender's */
 	assert_int_equal(rig_rx_verdict(rig, &p), NIC_RX_PARSED);
 	p.sgid.raw[15] ^= 1;
-	p.dest_qpn ^= 1; /* to nobody */
+	p.dest_qpn ^= 1; /* unknown QPN */
 	assert_int_equal(rig_rx_verdict(rig, &p), NIC_RX_PARSED);
 	assert_int_equal(verdict_of(rig, CNP, 0), NIC_RX_MALFORMED); /* with payload */
 	assert_int_equal(verdict_of(rig, WRITE_ONLY, RIG_RQ_PSN + 1), NIC_RX_PARSED);
@@ -467,7 +467,7 @@ static void cc__CC_03_cnps_are_ignored_and_never_answered(void **state)
 	rig_expect_tx(rig, SEND_FIRST, RIG_SQ_PSN);
 	p.becn = true;
 	assert_true(rig_rx(rig, &p));
-	p.dest_qpn = 0x9999; /* nobody's */
+	p.dest_qpn = 0x9999; /* unknown */
 	assert_true(rig_rx(rig, &p));
 	assert_int_equal(rig_counter(rig, rx_cnp_ignored), 2);
 	rig_expect_tx(rig, SEND_LAST, RIG_SQ_PSN + 1);

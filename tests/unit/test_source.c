@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_source.c - by what way packets of a peer have to come (source.c): by its link, once it has one, or by the port; what happens
- * when links come and go; and what is left to a stranger who has the right addresses and the right QPN, and no idea of PSNs.
+ * test_source.c - the path by which a peer's packets must arrive (source.c): by its link, once it has one, else by the
+ * port; what happens when links come and go; and what an off-path attacker can do that knows addresses and QPN but no
+ * PSN.
  */
 #include "rig.h"
 
@@ -98,7 +99,7 @@ static void expect_taken(struct rig *rig, struct packet *p, uint32_t peer, uint1
 	rig_drain(rig);
 }
 
-/* ---- whose packets are taken ---------------------------------------------------------------------------------- */
+/* ---- accepted sources ----------------------------------------------------------------------------------------- */
 
 static void source__SE_04_a_peer_with_a_link_is_heard_by_that_only(void **state)
 {
@@ -120,7 +121,7 @@ static void source__SE_04_a_peer_with_a_link_is_heard_by_that_only(void **state)
 		rx_bare(rig, &p, 0);
 		assert_int_equal(rig_counter(rig, rx_bad_source) + rig_counter(rig, rx_beside_link), before + 4);
 		rig_expect_no_wc(rig->recv_cq);
-		assert_int_equal(asked, 0); /* nobody makes us ask again */
+		assert_int_equal(asked, 0); /* refused packets cause no further lookups */
 		rx_from(rig, &p, PEER, 0xc000);
 		rig_expect_wc(rig->recv_cq, 51, NIC_WC_SUCCESS);
 		rig_destroy(rig);
@@ -181,7 +182,7 @@ static void source__SE_04_so_do_their_datagrams(void **state)
 	rx_from(rig, &p, 0, NIC_UDP_PORT);
 	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
 	rig_post_recv(rig, 2, 0, 256);
-	rx_from(rig, &p, OTHER, 0xc000); /* by anybody's link */
+	rx_from(rig, &p, OTHER, 0xc000); /* any link will do */
 	rig_expect_wc(rig->recv_cq, 2, NIC_WC_SUCCESS);
 	local = false;
 	rig_post_recv(rig, 3, 0, 256);
@@ -204,7 +205,7 @@ static void source__a_link_that_comes_takes_the_place_of_the_port(void **state)
 	elsewhere.raw[15]++;
 	nic_peer_came(rig->nic, PEER, &elsewhere); /* to another address of ours */
 	expect_taken(rig, &p, 0, NIC_UDP_PORT);
-	nic_peer_came(rig->nic, OTHER, &rig->gid); /* somebody else's */
+	nic_peer_came(rig->nic, OTHER, &rig->gid); /* another peer's */
 	expect_taken(rig, &p, 0, NIC_UDP_PORT);
 	nic_peer_came(rig->nic, PEER, &rig->gid);
 	expect_refused(rig, &p, 0, NIC_UDP_PORT, NIC_CNT_rx_beside_link);
@@ -220,7 +221,7 @@ static void source__a_link_that_comes_takes_the_place_of_the_port(void **state)
 	rig_destroy(rig);
 }
 
-/** Nobody has said that the peer has a link: the first packet by it does, if the carrier agrees. */
+/** The NIC was not told of the peer's link: it learns it from the first packet by it, if the carrier agrees. */
 static void source__the_first_packet_by_a_link_tells(void **state)
 {
 	struct rig *rig = ready(NIC_QPT_RC, 0);

@@ -155,7 +155,7 @@ static void taken__who_goes_on_has_a_whole_timer(void **state)
 	rig_destroy(rig);
 }
 
-/** Who has taken all and does not answer is given up as by any path: as soon, and after as many tries. */
+/** A peer that takes all packets but does not answer is given up as on any path: as soon, after as many tries. */
 static void taken__who_has_taken_all_and_is_silent_fails_in_the_usual_time(void **state)
 {
 	static const uint32_t flags[] = {0, NIC_PATH_LOSSLESS};
@@ -246,7 +246,7 @@ static void taken__a_retry_into_the_path_waits_as_well(void **state)
 	rig_destroy(rig);
 }
 
-/** Endpoints of reliable datagrams promise to give up who is silent, for whatever reason; but nothing is sent twice for that. */
+/** Reliable-datagram endpoints give up a peer that is silent for any reason; that takes no retransmission. */
 static void taken__endpoints_give_up_a_stopped_peer(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);
@@ -261,7 +261,7 @@ static void taken__endpoints_give_up_a_stopped_peer(void **state)
 	rig_destroy(rig);
 }
 
-/** Of those whose packet was taken and lost it is sent again. */
+/** Reliable-datagram endpoints resend a packet that the peer took but did not answer. */
 static void taken__endpoints_send_again_what_was_taken(void **state)
 {
 	struct rig *rig = create(NIC_PATH_LOSSLESS, 7);

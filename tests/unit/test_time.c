@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_time.c - the owner's clock jumps, or its process is stopped: timers go on from there, nothing fails because of that
- * alone, and what should fail does.
+ * test_time.c - the owner's clock jumps, or its process is stopped: timers go on from there, nothing fails because of
+ * that alone, and what should fail does.
  */
 #include "rig.h"
 
@@ -69,7 +69,7 @@ static void time__deadlines_are_in_the_owner_s_time(void **state)
 	jump(rig, -(int64_t)HOUR_NS);
 	assert_true(nic_next_deadline(rig->nic) == rig->now + t);
 	rig->now -= HOUR_NS;
-	assert_true(nic_time(rig->nic, rig->now) == rig->now + t); /* who asks says what time it is */
+	assert_true(nic_time(rig->nic, rig->now) == rig->now + t); /* the caller passes the time */
 	jump(rig, HOUR_NS);
 	assert_true(nic_next_deadline(rig->nic) > rig->now);
 	assert_true(nic_next_deadline(rig->nic) <= rig->now + t);
@@ -170,7 +170,7 @@ static void time__an_hour_ahead_costs_none_of_many_qps_a_try(void **state)
 	jump(rig, HOUR_NS);
 	rig_expect_no_wc(rig->send_cq);
 	pass(rig, 4 * rig_timeout_ns(TIMEOUT + 1));
-	for (unsigned i = 0; i < 9; i++) { /* nobody has answered: each in its turn */
+	for (unsigned i = 0; i < 9; i++) { /* no answers: all fail */
 		struct nic_wc wc;
 
 		assert_true(rig_poll(rig->send_cq, &wc));
@@ -201,7 +201,7 @@ static void time__an_owner_who_looks_seldom_gets_on(void **state)
 	rig_destroy(rig);
 }
 
-/** Two threads whose CPUs' clocks differ take turns: time does not run faster for that. */
+/** Two threads on CPUs with different clocks alternate: time must not run faster for that. */
 static void time__clocks_that_differ_a_little_do_not_add_up(void **state)
 {
 	struct rig *rig = asked(7);

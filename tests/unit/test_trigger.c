@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_trigger.c - nic/queue/trigger.c: in which order work is started, also against a model that sorts it; chains; what is cancelled; what
- * there is no room for.
+ * test_trigger.c - nic/queue/trigger.c: the order in which work starts, also against a model that sorts it; chains;
+ * cancellation; lack of room.
  */
 #include <limits.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ struct work {
 	struct unit *u;
 	unsigned name;
 	struct nic_trig_cntr *adds_to, *clears; /* NULL: none */
-	unsigned refusals;			/* times that there is no room for it */
+	unsigned refusals;			/* times that its start fails for lack of room */
 };
 
 struct unit {
@@ -229,7 +229,7 @@ static void trigger__what_is_cancelled_is_not_started(void **state)
 	for (unsigned i = 1; i < 8; i++)
 		queue(&u, &u.a, i, i < 4 ? 1 : 2);
 	add(&u, &u.a, false, 1);
-	assert_int_equal(u.n_started, 0); /* no room for the first, and nobody else goes before it */
+	assert_int_equal(u.n_started, 0); /* no room for the first, and no other overtakes it */
 	assert_true(nic_trig_cancel(&u.work[2].trig));
 	assert_true(nic_trig_cancel(&u.work[5].trig));
 	assert_false(nic_trig_cancel(&u.work[5].trig));
@@ -385,7 +385,7 @@ static void trigger__many_counters_without_room_cost_little_in_a_call(void **sta
 	assert_in_range(complete_one(&u), COUNTERS / TRIES, COUNTERS / TRIES + 1);
 	assert_int_equal(u.n_started, 0);
 	assert_int_equal(u.nic->counters[NIC_CNT_trig_no_room], 2 * COUNTERS);
-	/* Who has room has it whatever is ahead of him. */
+	/* Requests with room start, whatever waits ahead of them. */
 	u.work[COUNTERS - 1].refusals = u.work[COUNTERS / 2].refusals = 0;
 	complete_one(&u);
 	expect(&u, COUNTERS / 2, COUNTERS - 1);

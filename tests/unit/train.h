@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* train.h - packets that name memory, taken from one NIC and handed over to another one after the other, by a carrier that foresees where
- * their payloads go, and brings all but their last bytes there at once. What it foresees has to be where they go. */
+/* train.h - carries packets by reference from one NIC to another, one by one, predicting (nic_foresee) where the
+ * payloads of later packets go and writing all but their last bytes there early. Checks that each prediction comes
+ * true. */
 #ifndef UNIT_TRAIN_H
 #define UNIT_TRAIN_H
 
@@ -11,13 +12,13 @@
 
 struct train {
 	struct nic *to;
-	unsigned n, at; /* packets; the one that is handed over */
+	unsigned n, at; /* packets; index of the one being delivered */
 	struct {
 		uint8_t data[NIC_FRAME_MAX];
 		uint32_t len;
 		struct nic_piece piece[NIC_PIECES_MAX];
 		struct nic_reference reference;
-		uint8_t *foreseen, *went; /* NULL: not */
+		uint8_t *foreseen, *went; /* predicted and actual destination; NULL: none */
 	} car[TRAIN_MAX];
 };
 
@@ -29,7 +30,7 @@ static inline struct nic_rx_frame train_frame(const struct train *t, unsigned i)
 				     .reference = t->car[i].reference.len ? &t->car[i].reference : NULL};
 }
 
-/** A part of what a packet refers to. */
+/** Read a part of a packet's referenced payload. */
 static inline void train_read(const struct train *t, unsigned i, uint32_t offset, void *dst, uint32_t len, void *last,
 			      uint32_t n_last)
 {
@@ -68,7 +69,7 @@ static inline bool train_fetch(void *ctx, uint32_t offset, void *dst, uint32_t l
 		if (!t->car[i].foreseen)
 			train_look_ahead(t, &frame);
 	}
-	if (whole && t->car[i].foreseen) { /* all else is there */
+	if (whole && t->car[i].foreseen) { /* all but the last bytes are there */
 		assert_ptr_equal(dst, t->car[i].foreseen);
 		train_read(t, i, len - n_last, last, n_last, NULL, 0);
 	} else {
@@ -77,7 +78,7 @@ static inline bool train_fetch(void *ctx, uint32_t offset, void *dst, uint32_t l
 	return true;
 }
 
-/** The next packet of a path waits for the others. @return whether there was one. */
+/** Append the next packet of a path to the train. @return whether there was one. */
 static inline bool train_take(struct train *t, struct nic *from, uint32_t path, uint64_t now_ns)
 {
 	struct nic_tx_frame frame = {.data = t->car[t->n].data, .pieces = t->car[t->n].piece};
@@ -93,7 +94,7 @@ static inline bool train_take(struct train *t, struct nic *from, uint32_t path, 
 	return true;
 }
 
-/** The first of them, and what follows it. */
+/** Deliver all packets of the train in order. */
 static inline void train_give(struct train *t, uint64_t now_ns)
 {
 	for (t->at = 0; t->at < t->n; t->at++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire_util.h - for tests of the packet code: hexadecimal packets, frames that end at an unreadable page, and an ICRC
- * written from the specification, bit by bit, to compare with.
+ * wire_util.h - for tests of the packet code: hexadecimal packets, frames that end at an unreadable page, and a bitwise
+ * reference ICRC written from the specification.
  */
 #ifndef UNIT_WIRE_UTIL_H
 #define UNIT_WIRE_UTIL_H
@@ -36,7 +36,7 @@ static inline uint32_t util_crc32(uint32_t reg, const uint8_t *p, size_t len)
 	return reg;
 }
 
-/** ICRC of a whole IP packet of len bytes, of which the last four are not looked at. */
+/** ICRC of a whole IP packet of len bytes; the last four (the ICRC field) are ignored. */
 static inline uint32_t util_icrc(const uint8_t *ip, unsigned len)
 {
 	static const uint8_t ones[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
@@ -70,7 +70,7 @@ static inline void util_fix_ipv4_checksum(uint8_t *ip)
 	ip[11] = (uint8_t)~sum;
 }
 
-/** Make lengths, IPv4 header checksum and ICRC right again after a change. */
+/** Correct lengths, IPv4 header checksum and ICRC after a change. */
 static inline void util_fix(uint8_t *ip, unsigned len)
 {
 	bool v4 = ip[0] >> 4 == 4;
@@ -96,7 +96,7 @@ static inline void util_fix(uint8_t *ip, unsigned len)
 
 #define UTIL_GUARD_ROOM 8192
 
-/** Two pages' worth of memory before one that cannot be read; `util_at_end` places a frame right before it. */
+/** Map UTIL_GUARD_ROOM bytes followed by an unreadable page; `util_at_end` places a frame right before that page. */
 static inline uint8_t *util_guard_map(void)
 {
 	uint8_t *map = mmap(NULL, UTIL_GUARD_ROOM + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
