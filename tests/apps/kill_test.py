@@ -358,7 +358,7 @@ def main():
     args = harness.options(__doc__, ("--rounds", "how often each is killed at random moments", 200),
                            ("--udp-rounds", "the same over UDP", 20),
                            ("--only", "run only the part of this name: random, udp, work or points", ""),
-                           *harness.EVERY,  # of the points where a process stays or a call fails
+                           *harness.EVERY,  # of the points
                            ("--point", "run only this point", ""), ("--how", "only kill and stop, only stay, or only fail", ""),
                            ("--seed", "of all that is random", 1))
     tally = harness.Tally("kill")
@@ -379,7 +379,7 @@ def main():
                 if args.point:
                     at = [(name, when) for name, when in points() if name == args.point]
                 else:
-                    at = points() if "kill" in hows else harness.turn(args, points())
+                    at = harness.turn(args, points())
                 Points(tally, rng, hows, frail, bool(args.point), at).run()
     tally.finish()
 
