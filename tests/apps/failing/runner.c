@@ -256,8 +256,9 @@ static struct ended run_victim(bool alone, int kind, int64_t n, bool on)
 	return e;
 }
 
-/** `deaf`: the process can receive nothing from the failure on, neither from sockets nor the news of rings, so its connection is lost. */
-static const char *verdict(const struct ended *e, const struct report *like, bool deaf, char *why, size_t len)
+/** `cut_off`: from the failure on the process can receive, or send, nothing by sockets, nor the news of rings. If a ring was yet to
+ *  be taken, its connection is lost. */
+static const char *verdict(const struct ended *e, const struct report *like, bool cut_off, char *why, size_t len)
 {
 	const struct report *r = report;
 	/* What DPDK says on stderr when it has failed is said once, and libfabric's providers say their sentences in its log. DPDK
@@ -272,7 +273,7 @@ static const char *verdict(const struct ended *e, const struct report *like, boo
 		snprintf(why, len, "status %x", (unsigned)e->status);
 		return "CRASH";
 	}
-	if (!r->first && r->failure.error == 0 && !(deaf && r->failure.phase == PHASE_TRANSFER)) {
+	if (!r->first && r->failure.error == 0 && !(cut_off && r->failure.phase == PHASE_TRANSFER)) {
 		snprintf(why, len, "no errno");
 		return "WRONG";
 	}
@@ -313,7 +314,8 @@ static int sweep(bool alone, int kind, bool on, long first, long step, long most
 		const char *outcome;
 
 		e = run_victim(alone, kind, n, on);
-		outcome = verdict(&e, &like, on && kind == FAILING_recvmsg, why, sizeof(why));
+		outcome = verdict(&e, &like, on && (kind == FAILING_recvmsg || kind == FAILING_sendmsg), why,
+				  sizeof(why));
 		if (!e.hang && report->calls < n && !is_bad(outcome))
 			break;
 		printf("%s %s %ld %s", kinds[kind], on ? "on" : "once", n, outcome);
