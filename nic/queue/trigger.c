@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 #include "core.h"
-#include "core.h"
 
 #define ROOM_FIRST 16u
 /* Retry interval for room that appears without a completion, such as memory. */
