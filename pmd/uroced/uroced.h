@@ -159,6 +159,8 @@ void slots_tell(struct daemon *d);
 void slots_tick(struct daemon *d);
 /** Whether a function's name is held by a program that may be ours, was not adopted, and is still worth waiting for. */
 bool slots_any_unasked(const struct daemon *d);
+/** How many functions that live may have the address. */
+unsigned slots_with(const struct daemon *d, const struct nic_gid *gid);
 /** Whether any slot is SLOT_FOREIGN: its name is held, but not by a function connected to us. */
 bool slots_any_foreign(const struct daemon *d);
 /** Create the sockets that live functions still lack because creating them has failed before. @param grown some were

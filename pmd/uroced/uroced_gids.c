@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "udp_socket.h"
 #include "uroced.h"
 
 #define LET_GO_NS   10000000u  /* time for functions to close their old sockets */
@@ -383,21 +384,42 @@ static void gids_begin_anew(struct daemon *d)
 	d->retry_ns = daemon_now_ns() + LET_GO_NS;
 }
 
-/** Whether a process that is no function of ours, perhaps another user's, holds sockets of the device: it would keep
- *  us from the addresses, and our functions would close theirs for nothing. Once a keeper has come the count says
- *  nothing, as a keeper holds any number of sockets. */
-static bool others_have_sockets(const struct daemon *d, const struct wanted *wanted)
+/** Whether functions may be told to let go of the sockets of the wanted addresses, since no keeper came with them: all
+ *  functions have been asked, and nobody else, such as another user's function, holds any. With others in the kernel's
+ *  group we could not bind the addresses anew, and ours would lose theirs for nothing. A keeper that was of no use holds
+ *  any number of sockets, so with one the count says nothing. */
+static bool sockets_are_lost(const struct daemon *d, const struct wanted *wanted)
 {
-	for (unsigned i = 0; i < wanted->n && !d->keeper_come && slots_any_foreign(d); i++)
-		if (!pmd_gid_is_link_local(&wanted->gids[i]) && keeper_kernel_sockets(&wanted->gids[i]) > (int)d->live)
-			return true;
-	return false;
+	bool any = false, foreign = slots_any_foreign(d);
+
+	for (unsigned i = 0; i < wanted->n; i++) {
+		int n = pmd_gid_is_link_local(&wanted->gids[i]) ? -1 : keeper_kernel_sockets(&wanted->gids[i]);
+
+		any |= n != 0;
+		if (foreign && !d->keeper_come && n > (int)slots_with(d, &wanted->gids[i]))
+			return false;
+	}
+	return !any || !slots_any_unasked(d);
+}
+
+/** Functions keep their sockets, and no address can be had: say why. */
+static void sockets_stay(struct daemon *d, const struct wanted *wanted)
+{
+	int fd = -EADDRINUSE;
+
+	d->why[0] = '\0';
+	if (wanted->n > 0)
+		fd = pmd_udp_socket_open(&wanted->gids[0], d->scope, false, d->why, sizeof(d->why));
+	if (fd >= 0)
+		close(fd);
+	d->why_rc = fd < 0 ? fd : 0;
+	d->retry_ns = daemon_now_ns() + BLOCKED_NS;
 }
 
 void gids_sync(struct daemon *d)
 {
 	struct wanted wanted;
-	bool up, changed, grown, blocked = false;
+	bool up, changed, grown;
 
 	d->retry_ns = 0;
 	if (!slots_ready(d))
@@ -407,20 +429,18 @@ void gids_sync(struct daemon *d)
 		d->retry_ns = daemon_now_ns() + RETRY_NS;
 		return;
 	}
-	if (!d->sockets_known && d->live > 0 && !slots_any_unasked(d)) {
-		blocked = others_have_sockets(d, &wanted);
-		if (!blocked) {
+	if (!d->sockets_known && d->live > 0) {
+		if (sockets_are_lost(d, &wanted))
 			gids_begin_anew(d);
-			return;
-		}
+		else
+			sockets_stay(d, &wanted);
+		return;
 	}
 	changed = scope_sync(d);
 	changed |= table_sync(d, &wanted);
 	if (!slots_grow(d, &grown) && d->retry_ns == 0)
 		d->retry_ns = daemon_now_ns() + SLOW_NS;
-	if (blocked)
-		d->retry_ns = daemon_now_ns() + BLOCKED_NS;
-	d->sockets_known |= changed || d->live == 0; /* all are ours; new ones are made here */
+	d->sockets_known = true; /* all are ours; new ones are made here */
 	if (changed)
 		keeper_make(d);
 	if (up != d->port_up) {

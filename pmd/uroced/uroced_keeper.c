@@ -315,7 +315,9 @@ static int recover_all(struct daemon *d, int keeper)
 		seen += sizeof(struct proto_header) + m.len;
 		proto_msg_close(&m);
 	}
-	if (rc == -EAGAIN && getsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &end, &len) == 0 && (unsigned)end != seen)
+	/* 0: the daemon that filled it has died. */
+	if ((rc == -EAGAIN || rc == 0) && getsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &end, &len) == 0 &&
+	    (unsigned)end != seen)
 		return -EBUSY;
 	return rc;
 }

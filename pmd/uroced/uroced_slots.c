@@ -243,6 +243,8 @@ static void slot_tell(struct daemon *d, unsigned n)
 
 void slots_tell(struct daemon *d)
 {
+	if (!d->sockets_known)
+		return; /* functions would take it that there are no addresses, and close their sockets */
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
 		if (d->slots[n].state == SLOT_LIVE) {
 			slot_tell(d, n);
@@ -429,6 +431,19 @@ bool slots_ready(const struct daemon *d)
 	return d->adopting == 0 || d->sockets_known;
 }
 
+unsigned slots_with(const struct daemon *d, const struct nic_gid *gid)
+{
+	unsigned count = 0;
+
+	for (unsigned n = 1; n < DAEMON_SLOTS; n++) {
+		const struct slot *s = &d->slots[n];
+
+		count += s->state == SLOT_LIVE &&
+			 (s->join.follow != PROTO_FOLLOW_NONE || pmd_gid_equal(&s->join.gid, gid));
+	}
+	return count;
+}
+
 bool slots_any_foreign(const struct daemon *d)
 {
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
@@ -449,10 +464,9 @@ bool slots_grow(struct daemon *d, bool *grown)
 		for (unsigned i = 0; s->state == SLOT_LIVE && i < NIC_GID_TABLE_LEN; i++) {
 			int at = slot_entry(d, s, i);
 
-			if (at < 0 || n < d->gids[at].n_sockets)
-				continue;
-			all &= steer_grow(d, n, err, sizeof(err)) == 0;
-			*grown |= n < d->gids[at].n_sockets;
+			if (at >= 0 && n >= d->gids[at].n_sockets)
+				all &= steer_grow(d, n, err, sizeof(err)) == 0;
+			*grown |= at >= 0 && n < d->gids[at].n_sockets && s->gids_sent[i] != d->gids[at].generation;
 		}
 	}
 	return all;

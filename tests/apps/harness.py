@@ -323,10 +323,10 @@ EVERY = (("--every", "run only each Nth case", 1),
 def turn(args, cases):
     """The cases whose turn it is, by the options EVERY."""
     if args.every <= 1:
-        return cases
+        return cases or sys.exit("no case is of that name")
     first = args.first if args.first >= 0 else int(time.time() // 86400) % args.every
     print(f"only some cases: --every {args.every} --first {first}", flush=True)
-    return cases[first::args.every]
+    return cases[first::args.every] or sys.exit("no case has its turn")
 
 
 def skip(reason):
