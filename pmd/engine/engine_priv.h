@@ -56,6 +56,7 @@ struct pmd_engine {
 	unsigned taken;		   /* packets looked at in this step or doorbell, dropped ones included */
 	bool strays_held;	   /* held strays wait for a link */
 	uint64_t port_looked_ns;   /* when the port was last looked at */
+	uint64_t links_heard_ns;   /* when links last brought packets */
 	uint64_t interval_ns;	   /* current poll interval of a port without a descriptor */
 	uint64_t port_pause_ns;	   /* between two looks at a port */
 	uint64_t step_ns;	   /* start of the last full step (timers and transmit included) */

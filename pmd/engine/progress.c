@@ -171,12 +171,13 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 
 /**
  * Whether to look at the port. Asking the kernel for packets costs as much as a packet through a link: a function with
- * links looks at once after packets, and less often the longer the port has been empty. While links bring packets the
- * longest pause grows further, as the looks would delay them: one large packet takes as long as the pause.
+ * links looks at once after packets, and less often the longer the port has been empty. While links bring packets, which
+ * includes the waits of a ping-pong, the longest pause grows further: the looks would delay these packets.
  */
-static bool port_is_due(const struct pmd_engine *e, bool busy, uint64_t now_ns)
+static bool port_is_due(const struct pmd_engine *e, uint64_t now_ns)
 {
 	bool idle = e->port_pause_ns >= PORT_PAUSE_NS;
+	bool busy = pmd_clock_age(now_ns, e->links_heard_ns) < PORT_PAUSE_NS;
 
 	return e->owed >= PORT_OWED || !pmd_links_any(e->links) ||
 	       now_ns - e->port_looked_ns >= e->port_pause_ns << (busy && idle ? PORT_BUSY_SHIFT : 0);
@@ -194,9 +195,11 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 	unsigned links = pmd_links_rx(e->links, budget, now_ns), got;
 
 	e->taken = links;
+	if (links > 0)
+		e->links_heard_ns = now_ns;
 	if (pmd_unlikely(e->taps))
 		pmd_tap_rx_due(e, now_ns);
-	if (!port && !port_is_due(e, links > 0, now_ns))
+	if (!port && !port_is_due(e, now_ns))
 		return links;
 	got = port_rx(e, budget, now_ns);
 	note_taken(e);
