@@ -41,9 +41,11 @@ struct ctl_daemon {
 	struct vk_proc *proc;
 	char device[200], iface[16], allow[32];
 	bool stay, ready, ended;
-	char said[300];	  /* last message on stderr */
-	struct daemon *d; /* its state, while it runs */
-	uint64_t stale;	  /* keepers it discarded: they lacked some sockets of the killed daemon */
+	char said[300];	    /* last message on stderr */
+	struct daemon *d;   /* its state, while it runs */
+	struct nic_gid key; /* its device, and */
+	bool unkept;	    /* whether sockets were missing in its keeper, when it last ran */
+	uint64_t stale;	    /* keepers it discarded: they lacked some sockets of the killed daemon */
 };
 
 /** Start a daemon with these options. `device` and `iface` may be "". */
@@ -51,7 +53,6 @@ struct ctl_daemon *ctl_daemon_start(const struct vk_identity *who, const char *d
 struct ctl_daemon *ctl_daemon_of(const struct vk_proc *p);
 extern struct ctl_daemon ctl_daemons[CTL_DAEMONS];
 extern unsigned ctl_n_daemons;
-extern bool ctl_keeper_failed; /* some daemon could not keep its sockets for its successor, and reported it */
 /** Functions and clients that the daemon counts now. For oracles. */
 unsigned ctl_daemon_clients(const struct ctl_daemon *d);
 /** Sockets the daemon knows of, over all addresses. */

@@ -19,7 +19,6 @@ int uroced_main(int argc, char **argv);
 
 struct ctl_daemon ctl_daemons[CTL_DAEMONS];
 unsigned ctl_n_daemons;
-bool ctl_keeper_failed;
 
 struct ctl_daemon *ctl_daemon_of(const struct vk_proc *p)
 {
@@ -127,12 +126,12 @@ static void on_point(struct vk_proc *p, int point)
 	struct ctl_daemon *it = ctl_daemon_of(p);
 
 	if (it && it->d) {
+		it->key = it->d->key;
+		it->unkept = it->d->keeper_due_ns != 0;
 		ctl_stats.keepers += point == PMD_POINT_daemon_recovered;
 		ctl_stats.stale += it->d->stats.keeper_stale - it->stale;
 		it->stale = it->d->stats.keeper_stale;
 	}
-	if (it && point == PMD_POINT_daemon_keeper_made)
-		ctl_keeper_failed |= it->d->keeper_due_ns != 0;
 	if (!it || point != PMD_POINT_daemon_ready)
 		return;
 	it->ready = true;
@@ -145,7 +144,6 @@ void ctl_daemons_begin(void)
 {
 	vk_on_point = on_point;
 	ctl_n_daemons = 0;
-	ctl_keeper_failed = false;
 	ctl_check_begin();
 }
 

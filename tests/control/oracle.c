@@ -39,10 +39,18 @@ static bool same_device(const struct ctl_function *a, const struct ctl_function 
 	return a->netns == b->netns && pmd_gid_equal(&a->key, &b->key);
 }
 
-/** Sockets that did not fit the keeper are lost with the daemon (`uroce status` warns of it); steering is void then. */
-static bool keeper_may_miss(void)
+/** Sockets that were not in the keeper, of which `uroce status` warns, were lost with a daemon of this device: steering
+ *  is void then. */
+static bool sockets_were_lost(const struct ctl_function *f)
 {
-	return vk_too_many() != 0 || ctl_keeper_failed;
+	for (unsigned i = 0; i < ctl_n_daemons; i++) {
+		const struct ctl_daemon *d = &ctl_daemons[i];
+
+		if (d->unkept && vk_is_ending(d->proc) && vk_netns(d->proc) == f->netns &&
+		    (d->iface[0] || pmd_gid_equal(&d->key, &f->key)))
+			return true;
+	}
+	return vk_too_many() != 0;
 }
 
 /* ---- at any time ------------------------------------------------------------------------------------------ */
@@ -65,12 +73,11 @@ static void check_numbers(void)
 /** No function holds the socket to which another function's packets are steered. */
 static void check_steering(void)
 {
-	if (keeper_may_miss())
-		return;
 	for (unsigned i = 0; i < ctl_n_functions; i++) {
 		const struct ctl_function *a = ctl_functions[i];
+		bool is_checked = ctl_is_live(a) && !sockets_were_lost(a);
 
-		for (unsigned s = 0; ctl_is_live(a) && s < UDP_SOCKETS; s++) {
+		for (unsigned s = 0; is_checked && s < UDP_SOCKETS; s++) {
 			const struct vk_file *own = socket_of(a, s);
 
 			for (unsigned k = 0; own && k < ctl_n_functions; k++) {
@@ -161,7 +168,7 @@ void ctl_check_datagram(struct ctl_function *f, const struct nic_gid *socket, co
 		ctl_fail("datagram", "function %u gets by one address what was for another", f->index);
 	if (number == NIC_SERVICE_QPN >> 16)
 		f->strange++;
-	else if (number != f->number && !keeper_may_miss())
+	else if (number != f->number && !sockets_were_lost(f))
 		ctl_fail("datagram", "function %u, number %u, gets what was for number %u", f->index, f->number,
 			 number);
 	else if (number == f->number && f->joined_ns != 0 && d->sent_ns + VK_S < f->began_ns)
