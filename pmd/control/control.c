@@ -25,9 +25,9 @@
 #include "address.h"
 #include "control_priv.h"
 #include "eal.h"
-#include "engine_priv.h"
 #include "local.h"
 #include "points.h"
+#include "port.h"
 #include "tap.h"
 
 #define POLL_EVENTS 16
@@ -100,19 +100,19 @@ bool pmd_control_heard(const struct pmd_control *c)
 }
 
 /** Set entry i to `gid` (zeroes: empty), with a socket or -1. */
-static void address_set(struct pmd_engine *e, unsigned i, const struct nic_gid *gid, uint32_t scope, int fd)
+static void address_set(struct pmd_host *host, unsigned i, const struct nic_gid *gid, uint32_t scope, int fd)
 {
-	bool same = pmd_gid_equal(&e->control->device.gids[i], gid);
+	bool same = pmd_gid_equal(&host->control->device.gids[i], gid);
 
-	if (same && (fd < 0 || pmd_port_udp_has(e->port, i))) {
+	if (same && (fd < 0 || pmd_port_udp_has(host->port, i))) {
 		if (fd >= 0)
 			close(fd);
 		return;
 	}
-	pmd_port_udp_remove(e->port, i);
-	if (!pmd_gid_is_none(gid) && (fd < 0 || pmd_port_udp_add(e->port, i, gid, scope, fd) != 0))
-		e->control->stats.addresses_deaf++;
-	nic_gid_set(e->nic, i, pmd_gid_is_none(gid) ? NULL : gid);
+	pmd_port_udp_remove(host->port, i);
+	if (!pmd_gid_is_none(gid) && (fd < 0 || pmd_port_udp_add(host->port, i, gid, scope, fd) != 0))
+		host->control->stats.addresses_deaf++;
+	nic_gid_set(host->nic, i, pmd_gid_is_none(gid) ? NULL : gid);
 }
 
 static bool has_addresses(const struct proto_device *device)
@@ -135,9 +135,9 @@ static void keeper_take(struct pmd_control *c, const struct proto_device *device
 }
 
 /** The daemon sends the device's current state. @return false: malformed. */
-static bool device_update(struct pmd_engine *e, struct proto_msg *m)
+static bool device_update(struct pmd_host *host, struct proto_msg *m)
 {
-	struct pmd_control *c = e->control;
+	struct pmd_control *c = host->control;
 	const struct proto_device *device = m->data;
 	int sockets[NIC_GID_TABLE_LEN], keeper;
 
@@ -147,17 +147,17 @@ static bool device_update(struct pmd_engine *e, struct proto_msg *m)
 		return false;
 	PMD_POINT(news_come);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
-		address_set(e, i, &device->gids[i], device->scope, sockets[i]);
-	pmd_tap_link(e, device->port_up);
+		address_set(host, i, &device->gids[i], device->scope, sockets[i]);
+	pmd_tap_link(host, device->port_up);
 	keeper_take(c, device, keeper);
 	c->device = *device;
 	c->stats.updates++;
-	pmd_engine_call(e); /* the serving thread may sleep on a socket that is closed now */
+	host->ops->call(host); /* the serving thread may sleep on a socket that is closed now */
 	return true;
 }
 
 /** A fault command that a tool gave for all functions, present and future. */
-static bool device_fault(struct pmd_engine *e, struct proto_msg *m)
+static bool device_fault(struct pmd_host *host, struct proto_msg *m)
 {
 	char text[PROTO_FAULT_MAX], err[160];
 
@@ -165,20 +165,20 @@ static bool device_fault(struct pmd_engine *e, struct proto_msg *m)
 		return false;
 	memcpy(text, m->data, m->len);
 	text[m->len] = '\0';
-	if (pmd_tap_fault(e, text, err, sizeof(err)) == 0)
-		e->control->stats.faults++;
+	if (pmd_tap_fault(host, text, err, sizeof(err)) == 0)
+		host->control->stats.faults++;
 	else
-		e->control->stats.faults_refused++;
+		host->control->stats.faults_refused++;
 	return true;
 }
 
 /** Handle the daemon's next message. @return false: none now, or the daemon is lost. */
-static bool daemon_hear(struct pmd_engine *e)
+static bool daemon_hear(struct pmd_host *host)
 {
-	struct pmd_control *c = e->control;
+	struct pmd_control *c = host->control;
 	PROTO_MSG(m);
 	int rc = proto_recv(c->daemon.fd, &m);
-	bool heard = rc == 1 && (m.type == PROTO_FAULT ? device_fault(e, &m) : device_update(e, &m));
+	bool heard = rc == 1 && (m.type == PROTO_FAULT ? device_fault(host, &m) : device_update(host, &m));
 
 	proto_msg_close(&m);
 	if (heard || rc == -EAGAIN)
@@ -194,19 +194,19 @@ static bool daemon_hear(struct pmd_engine *e)
 	return false;
 }
 
-static void daemon_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+static void daemon_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
 	(void)w;
-	if ((events & EPOLLOUT) && e->control->services_late)
-		daemon_tell_services(e->control);
+	if ((events & EPOLLOUT) && host->control->services_late)
+		daemon_tell_services(host->control);
 	if (events & ~(uint32_t)EPOLLOUT)
-		daemon_hear(e);
+		daemon_hear(host);
 }
 
 /** A restarted daemon adopts us. */
-static void visit_adopt(struct pmd_engine *e, int fd, struct proto_msg *m)
+static void visit_adopt(struct pmd_host *host, int fd, struct proto_msg *m)
 {
-	struct pmd_control *c = e->control;
+	struct pmd_control *c = host->control;
 	const struct proto_adopt *adopt = m->data;
 	struct proto_adopted adopted = {.function = c->function, .since_ns = c->since_ns, .join = c->join};
 	struct ucred peer = {.uid = (uid_t)-1};
@@ -219,7 +219,7 @@ static void visit_adopt(struct pmd_engine *e, int fd, struct proto_msg *m)
 		return;
 	}
 	/* First read what the previous daemon has sent: we may be the only holder of sockets in these messages. */
-	while (c->daemon.fd >= 0 && daemon_hear(e))
+	while (c->daemon.fd >= 0 && daemon_hear(host))
 		;
 	PMD_POINT(adopt_asked);
 	adopted.keeper = c->keeper_fd >= 0;
@@ -250,9 +250,9 @@ static void visitor_drop(struct pmd_control *c, struct control_visitor *v, uint6
 	++*counter;
 }
 
-static void visitor_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+static void visitor_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
-	struct pmd_control *c = e->control;
+	struct pmd_control *c = host->control;
 	struct control_visitor *v = (struct control_visitor *)w;
 	struct proto_msg m = {.data = &c->room, .room = sizeof(c->room)};
 	int rc = proto_recv(w->fd, &m), fd = w->fd;
@@ -263,7 +263,7 @@ static void visitor_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t ev
 	if (rc == 1 && m.type < CONTROL_TYPES && c->serve[m.type]) {
 		pmd_control_unwatch(c, w);
 		w->fd = -1;
-		c->serve[m.type](e, fd, &m);
+		c->serve[m.type](host, fd, &m);
 	} else {
 		visitor_drop(c, v, &c->stats.visitors_unknown);
 	}
@@ -311,9 +311,9 @@ static void listen_pause(struct pmd_control *c)
 		listen_set(c, 0);
 }
 
-static void timer_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+static void timer_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
-	struct pmd_control *c = e->control;
+	struct pmd_control *c = host->control;
 	uint64_t count;
 
 	(void)events;
@@ -321,12 +321,12 @@ static void timer_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t even
 		return;
 	c->timer_runs = false;
 	listen_set(c, EPOLLIN);
-	pmd_local_retry(e);
+	pmd_local_retry(host);
 }
 
-static void listen_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+static void listen_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
-	struct pmd_control *c = e->control;
+	struct pmd_control *c = host->control;
 	int fd = pmd_fd_high(proto_accept(w->fd));
 	struct control_visitor *v;
 
@@ -402,12 +402,12 @@ void pmd_control_serve(struct pmd_control *c, unsigned type, pmd_visit_fn fn)
 
 /* ---- life ----------------------------------------------------------------------------------------------- */
 
-void pmd_control_poll(struct pmd_engine *e)
+void pmd_control_poll(struct pmd_host *host)
 {
-	struct pmd_control *c = e->control;
+	struct pmd_control *c = host->control;
 	struct epoll_event event;
 
-	if (!c || e->dead)
+	if (!c || host->dead)
 		return;
 	/* One event at a time: its handler may close what the next is about. Not epoll_wait: it is a cancellation
 	 * point. */
@@ -417,7 +417,7 @@ void pmd_control_poll(struct pmd_engine *e)
 		if (syscall(SYS_epoll_pwait, c->epoll_fd, &event, 1, 0, NULL, 0) != 1)
 			break;
 		w = event.data.ptr;
-		w->ready(e, w, event.events);
+		w->ready(host, w, event.events);
 	}
 	visitors_expire(c);
 }

@@ -8,7 +8,7 @@
 #ifndef PMD_CONTROL_H
 #define PMD_CONTROL_H
 
-#include "engine.h"
+#include "engine_host.h"
 #include "proto.h"
 
 struct pmd_control;
@@ -49,7 +49,7 @@ void pmd_control_count_tool(struct pmd_control *c);
 bool pmd_control_is_owner(const struct pmd_control *c, int fd);
 
 /** Handle pending events: visitors, messages from the daemon, watches. Bounded; without events one system call. */
-void pmd_control_poll(struct pmd_engine *e);
+void pmd_control_poll(struct pmd_host *host);
 
 /** Leave the device. */
 void pmd_control_close(struct pmd_control *c);
@@ -63,7 +63,7 @@ void pmd_control_abandon(struct pmd_control *c);
  * valid during the call; descriptors that the callee has not taken out are closed after it. The policy has already
  * admitted the peer.
  */
-typedef void (*pmd_visit_fn)(struct pmd_engine *e, int fd, struct proto_msg *m);
+typedef void (*pmd_visit_fn)(struct pmd_host *host, int fd, struct proto_msg *m);
 
 /** From now on fn receives visitors whose first message has this type; such messages have at most PROTO_COMMAND_MAX
  *  bytes. */
@@ -72,7 +72,7 @@ void pmd_control_serve(struct pmd_control *c, unsigned type, pmd_visit_fn fn);
 /** A descriptor that pmd_control_poll watches. The memory is the owner's, which unwatches it before closing fd. */
 struct pmd_watch {
 	int fd;
-	void (*ready)(struct pmd_engine *e, struct pmd_watch *w, uint32_t events);
+	void (*ready)(struct pmd_host *host, struct pmd_watch *w, uint32_t events);
 };
 
 /** `events` as for epoll (level-triggered). @return 0 or a negative errno. */

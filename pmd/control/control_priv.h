@@ -46,7 +46,7 @@ bool control_device_read(const struct proto_device *device, struct proto_msg *m,
 			 int sockets[NIC_GID_TABLE_LEN]);
 
 /** In control_whois.c: a visitor asks whether an address is this device's. A pmd_visit_fn. */
-void control_visit_whois(struct pmd_engine *e, int fd, struct proto_msg *m);
+void control_visit_whois(struct pmd_host *host, int fd, struct proto_msg *m);
 
 /** In control.c: register handlers, and add daemon, timer and listener to the epoll set. @return 0 or a negative
  *  errno. */

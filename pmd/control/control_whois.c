@@ -12,7 +12,6 @@
 
 #include "address.h"
 #include "control_priv.h"
-#include "engine_priv.h"
 
 #define KEEPER_MESSAGES_MAX (NIC_GID_TABLE_LEN * (PROTO_FUNCTION_MAX + 1))
 
@@ -48,9 +47,9 @@ static bool device_has(const struct pmd_control *c, const struct nic_gid *gid)
 	return c->keeper_fd >= 0 && keeper_has(c->keeper_fd, gid);
 }
 
-void control_visit_whois(struct pmd_engine *e, int fd, struct proto_msg *m)
+void control_visit_whois(struct pmd_host *host, int fd, struct proto_msg *m)
 {
-	struct pmd_control *c = e->control;
+	struct pmd_control *c = host->control;
 	struct proto_owner owner = {.policy = c->device.policy};
 
 	if (proto_msg_is(m, PROTO_WHOIS, sizeof(struct proto_whois), 0)) {

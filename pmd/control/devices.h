@@ -6,12 +6,6 @@
 #include "address.h"
 #include "engine.h"
 
-/* Packet overhead around one MTU of payload: IP, UDP, BTH, RETH, immediate data, ICRC; KEY: a tag's bytes beyond the
- * ICRC's. */
-#define PMD_OVERHEAD_V4	 (20 + 8 + 12 + 16 + 4 + 4)
-#define PMD_OVERHEAD_V6	 (40 + 8 + 12 + 16 + 4 + 4)
-#define PMD_OVERHEAD_KEY 4
-
 /**
  * Parse `spec`, the value of UROCE_DEVICES; NULL or blank: the default devices.
  * @param err receives one sentence when the value is wrong.

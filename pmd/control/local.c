@@ -22,7 +22,6 @@
 #include "address.h"
 #include "control_priv.h"
 #include "eal.h"
-#include "engine_priv.h"
 #include "local.h"
 
 struct pmd_local {
@@ -76,24 +75,24 @@ static int look(struct pmd_local *local)
 	return 0;
 }
 
-static void look_again(struct pmd_engine *e, struct pmd_local *local)
+static void look_again(struct pmd_host *host, struct pmd_local *local)
 {
 	local->due = look(local) != 0;
 	if (!local->due)
 		return;
-	e->control->stats.addresses_unknown++;
-	pmd_control_retry(e->control);
+	host->control->stats.addresses_unknown++;
+	pmd_control_retry(host->control);
 }
 
-void pmd_local_retry(struct pmd_engine *e)
+void pmd_local_retry(struct pmd_host *host)
 {
-	if (e->local && e->local->due)
-		look_again(e, e->local);
+	if (host->local && host->local->due)
+		look_again(host, host->local);
 }
 
 /** Drain the netlink socket and list the addresses again. Messages are not read, so an overflow (ENOBUFS) does no
  *  harm. */
-static void changed(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+static void changed(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
 	struct pmd_local *local = (struct pmd_local *)w;
 	char scrap[8192];
@@ -103,7 +102,7 @@ static void changed(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	while (recv(w->fd, scrap, sizeof(scrap), MSG_DONTWAIT) > 0 || errno == ENOBUFS)
 		;
-	look_again(e, local);
+	look_again(host, local);
 	pthread_setcancelstate(cancel_state, NULL);
 }
 

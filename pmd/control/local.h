@@ -18,7 +18,7 @@ struct pmd_local;
 int pmd_local_open(struct pmd_control *control, struct pmd_local **out);
 void pmd_local_close(struct pmd_local *local);
 /** List the addresses again if that has failed. */
-void pmd_local_retry(struct pmd_engine *e);
+void pmd_local_retry(struct pmd_host *host);
 /** In a forked child: close descriptors, touch nothing else. */
 void pmd_local_abandon(struct pmd_local *local);
 

@@ -13,10 +13,11 @@
 #include <unistd.h>
 
 #include "capture.h"
+#include "control.h"
 #include "devices.h"
-#include "engine_priv.h"
 #include "fault.h"
 #include "observe.h"
+#include "port.h"
 #include "proto.h"
 #include "tap.h"
 
@@ -79,31 +80,31 @@ static unsigned count_qps(const struct nic *nic)
 	return total;
 }
 
-static void observe_status(struct pmd_engine *e, struct reply *r)
+static void observe_status(struct pmd_host *host, struct reply *r)
 {
 	static const struct nic_gid none;
 	const char *separator = "";
 	char addr[64];
 
-	say(r, "{\"function\":%u,\"pid\":%d,\"command\":", e->function, (int)getpid());
+	say(r, "{\"function\":%u,\"pid\":%d,\"command\":", host->function, (int)getpid());
 	say_string(r, program_invocation_short_name);
 	say(r, ",\"device\":");
-	say_string(r, e->device.name);
+	say_string(r, host->device->name);
 	say(r, ",\"port\":");
-	say_string(r, e->device.port);
+	say_string(r, host->device->port);
 	say(r, ",\"gids\":[");
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
 		struct nic_gid gid;
 
-		nic_gid_get(e->nic, i, &gid);
+		nic_gid_get(host->nic, i, &gid);
 		if (memcmp(&gid, &none, sizeof(gid)) == 0)
 			continue;
 		say(r, "%s{\"index\":%u,\"address\":\"%s\"}", separator, i, pmd_gid_str(&gid, addr, sizeof(addr)));
 		separator = ",";
 	}
-	say(r, "],\"mtu\":%u,\"link\":\"%s\",\"faults\":%s,\"qps\":%u}", 128u << nic_active_mtu(e->nic),
-	    nic_port_up(e->nic) ? "up" : "down", e->fault && pmd_fault_rule(e->fault, 0) ? "true" : "false",
-	    count_qps(e->nic));
+	say(r, "],\"mtu\":%u,\"link\":\"%s\",\"faults\":%s,\"qps\":%u}", 128u << nic_active_mtu(host->nic),
+	    nic_port_up(host->nic) ? "up" : "down",
+	    host->stages->fault && pmd_fault_rule(host->stages->fault, 0) ? "true" : "false", count_qps(host->nic));
 }
 
 /* ---- counters ---------------------------------------------------------------------------------------------------- */
@@ -114,35 +115,35 @@ static void say_counter(struct reply *r, const char **separator, const char *nam
 	*separator = ",";
 }
 
-static void say_fault_counters(const struct pmd_engine *e, struct reply *r, const char **separator)
+static void say_fault_counters(const struct pmd_host *host, struct reply *r, const char **separator)
 {
 	static const struct pmd_fault_stats zero;
-	const struct pmd_fault_stats *fault = e->fault ? pmd_fault_stats(e->fault) : &zero;
+	const struct pmd_fault_stats *fault = host->stages->fault ? pmd_fault_stats(host->stages->fault) : &zero;
 
 #define PMD_FAULT_STAT(name, sentence) say_counter(r, separator, #name, fault->name, sentence);
 #include "fault_stats.def"
 #undef PMD_FAULT_STAT
 }
 
-static void observe_stats(struct pmd_engine *e, struct reply *r)
+static void observe_stats(struct pmd_host *host, struct reply *r)
 {
-	const uint64_t *counters = nic_counters(e->nic);
+	const uint64_t *counters = nic_counters(host->nic);
 	const char *separator = "";
-	struct pmd_port_stats port;
+	const struct pmd_port_stats *port;
 
-	say(r, "{\"function\":%u,\"now_ns\":%llu,\"nic\":[", e->function, (unsigned long long)pmd_now_ns());
+	say(r, "{\"function\":%u,\"now_ns\":%llu,\"nic\":[", host->function, (unsigned long long)pmd_now_ns());
 	for (unsigned i = 0; i < NIC_CNT_COUNT; i++)
 		say_counter(r, &separator, nic_counter_name(i), counters[i], nic_counter_sentence(i));
 	say(r, "],\"port\":[");
 	separator = "";
-	pmd_port_stats_get(e, &port);
-#define PMD_PORT_STAT(name, sentence) say_counter(r, &separator, #name, port.name, sentence);
+	port = pmd_port_stats_now(host->port);
+#define PMD_PORT_STAT(name, sentence) say_counter(r, &separator, #name, port->name, sentence);
 #include "port_stats.def"
 #undef PMD_PORT_STAT
 	say(r, "],\"control\":[");
 	separator = "";
-	if (e->control) {
-		const struct pmd_control_stats *control = pmd_control_stats(e->control);
+	if (host->control) {
+		const struct pmd_control_stats *control = pmd_control_stats(host->control);
 
 #define PMD_CONTROL_STAT(name, sentence) say_counter(r, &separator, #name, control->name, sentence);
 #include "control_stats.def"
@@ -150,7 +151,7 @@ static void observe_stats(struct pmd_engine *e, struct reply *r)
 	}
 	say(r, "],\"fault\":[");
 	separator = "";
-	say_fault_counters(e, r, &separator);
+	say_fault_counters(host, r, &separator);
 	say(r, "]}");
 }
 
@@ -193,13 +194,13 @@ static void say_qp(struct reply *r, const struct nic_qp *qp)
 	    (unsigned long long)c.seq_naks_tx, (unsigned long long)c.duplicates_rx, (unsigned long long)c.dropped_rx);
 }
 
-static void observe_qps(struct pmd_engine *e, struct reply *r, const char *args)
+static void observe_qps(struct pmd_host *host, struct reply *r, const char *args)
 {
 	uint32_t from = (uint32_t)strtoul(args, NULL, 10);
 	struct nic_qp *qps[QPS_PAGE];
-	unsigned n = nic_qp_list(e->nic, from, qps, QPS_PAGE);
+	unsigned n = nic_qp_list(host->nic, from, qps, QPS_PAGE);
 
-	say(r, "{\"function\":%u,\"now_ns\":%llu,\"qps\":[", e->function, (unsigned long long)pmd_now_ns());
+	say(r, "{\"function\":%u,\"now_ns\":%llu,\"qps\":[", host->function, (unsigned long long)pmd_now_ns());
 	for (unsigned i = 0; i < n; i++) {
 		say(r, i ? "," : "");
 		say_qp(r, qps[i]);
@@ -209,14 +210,14 @@ static void observe_qps(struct pmd_engine *e, struct reply *r, const char *args)
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
 
-static void observe_fault_show(struct pmd_engine *e, struct reply *r)
+static void observe_fault_show(struct pmd_host *host, struct reply *r)
 {
 	static const char *const directions[] = {"", "tx", "rx", "both"};
 	const char *separator = "";
 	const struct pmd_fault_rule *rule;
 
-	say(r, "{\"function\":%u,\"rules\":[", e->function);
-	for (unsigned i = 0; e->fault && (rule = pmd_fault_rule(e->fault, i)); i++)
+	say(r, "{\"function\":%u,\"rules\":[", host->function);
+	for (unsigned i = 0; host->stages->fault && (rule = pmd_fault_rule(host->stages->fault, i)); i++)
 		say(r,
 		    "%s{\"qp\":%u,\"dir\":\"%s\",\"loss\":%llu,\"dup\":%llu,\"corrupt\":%llu,\"reorder\":%llu,"
 		    "\"gap\":%llu,\"delay\":%llu,\"jitter\":%llu,\"down\":%llu,\"seed\":%llu}",
@@ -226,24 +227,24 @@ static void observe_fault_show(struct pmd_engine *e, struct reply *r)
 		    (unsigned long long)rule->delay_ns, (unsigned long long)rule->jitter_ns,
 		    (unsigned long long)rule->down, (unsigned long long)rule->seed);
 	say(r, "],\"counters\":[");
-	say_fault_counters(e, r, &separator);
+	say_fault_counters(host, r, &separator);
 	say(r, "]}");
 }
 
-static void observe_fault(struct pmd_engine *e, struct reply *r, const char *args)
+static void observe_fault(struct pmd_host *host, struct reply *r, const char *args)
 {
 	char err[160];
 	int rc;
 
 	if (strcmp(args, "show") == 0) {
-		observe_fault_show(e, r);
+		observe_fault_show(host, r);
 		return;
 	}
-	rc = pmd_tap_fault(e, args, err, sizeof(err));
+	rc = pmd_tap_fault(host, args, err, sizeof(err));
 	if (rc != 0)
 		fail(r, rc, err);
 	else
-		say(r, "{\"function\":%u}", e->function);
+		say(r, "{\"function\":%u}", host->function);
 }
 
 /* ---- captures ---------------------------------------------------------------------------------------------------- */
@@ -276,37 +277,37 @@ static bool capture_words(const char *args, struct pmd_capture_filter *filter)
 	return true;
 }
 
-static void observe_capture_start(struct pmd_engine *e, int fd, struct reply *r, const char *args)
+static void observe_capture_start(struct pmd_host *host, int fd, struct reply *r, const char *args)
 {
 	struct pmd_capture_filter filter;
 
 	if (!capture_words(args, &filter))
 		fail(r, -EINVAL, "this is no capture: qp=N, dir=tx|rx|both, snaplen=BYTES");
-	else if (!e->capture && !(e->capture = pmd_capture_create()))
+	else if (!host->stages->capture && !(host->stages->capture = pmd_capture_create()))
 		fail(r, -ENOMEM, "the process is out of memory");
-	else if (pmd_capture_add(e->capture, fd, &filter) != 0)
+	else if (pmd_capture_add(host->stages->capture, fd, &filter) != 0)
 		fail(r, -EBUSY, "as many captures run on this function as it can serve; end one");
-	pmd_tap_update(e);
+	pmd_tap_update(host);
 }
 
 /** @return whether to answer: a capture that starts sends only packets. */
-static bool observe_capture(struct pmd_engine *e, int fd, struct reply *r, const char *args)
+static bool observe_capture(struct pmd_host *host, int fd, struct reply *r, const char *args)
 {
 	struct pmd_capture_counts counts;
 	bool stop = strcmp(args, "stop") == 0;
 
 	if (!stop && strcmp(args, "counts") != 0) {
-		observe_capture_start(e, fd, r, args);
+		observe_capture_start(host, fd, r, args);
 		return r->status != 0;
 	}
-	if (!e->capture || !pmd_capture_get(e->capture, fd, &counts)) {
+	if (!host->stages->capture || !pmd_capture_get(host->stages->capture, fd, &counts)) {
 		fail(r, -ENOENT, "no capture runs on this connection");
 		return true;
 	}
-	say(r, "{\"function\":%u,\"seen\":%llu,\"lost\":%llu}", e->function, (unsigned long long)counts.seen,
+	say(r, "{\"function\":%u,\"seen\":%llu,\"lost\":%llu}", host->function, (unsigned long long)counts.seen,
 	    (unsigned long long)counts.lost);
 	if (stop)
-		pmd_observe_closed(e, fd);
+		pmd_observe_closed(host, fd);
 	return true;
 }
 
@@ -332,24 +333,24 @@ static bool is_owners(const char *text)
 }
 
 /** Execute a request. @return whether to send the reply. */
-static bool dispatch(struct pmd_engine *e, int fd, const char *text, struct reply *r)
+static bool dispatch(struct pmd_host *host, int fd, const char *text, struct reply *r)
 {
 	const char *args;
 
-	if (is_owners(text) && e->control && !pmd_control_is_owner(e->control, fd))
+	if (is_owners(text) && host->control && !pmd_control_is_owner(host->control, fd))
 		fail(r, -EPERM,
 		     "captures and faults are for the user who runs the process, the one who runs the device's daemon, "
 		     "and root");
 	else if (command(text, "status"))
-		observe_status(e, r);
+		observe_status(host, r);
 	else if (command(text, "stats"))
-		observe_stats(e, r);
+		observe_stats(host, r);
 	else if ((args = command(text, "qps")))
-		observe_qps(e, r, args);
+		observe_qps(host, r, args);
 	else if ((args = command(text, "fault")))
-		observe_fault(e, r, args);
+		observe_fault(host, r, args);
 	else if ((args = command(text, "capture")))
-		return observe_capture(e, fd, r, args);
+		return observe_capture(host, fd, r, args);
 	else
 		fail(r, -ENOSYS, "this function does not know the command; its uroce is older or newer than yours");
 	return true;
@@ -378,32 +379,32 @@ static void reply_send(int fd, const struct reply *r)
 		shutdown(fd, SHUT_RDWR);
 }
 
-void pmd_observe_request(struct pmd_engine *e, int fd, const char *text)
+void pmd_observe_request(struct pmd_host *host, int fd, const char *text)
 {
 	struct reply *r = reply_new(fd);
 
-	if (r && dispatch(e, fd, text, r))
+	if (r && dispatch(host, fd, text, r))
 		reply_send(fd, r);
 	free(r);
 }
 
-void pmd_observe_last_words(struct pmd_engine *e, int fd)
+void pmd_observe_last_words(struct pmd_host *host, int fd)
 {
 	struct pmd_capture_counts counts;
 	struct reply *r;
 
-	if (!e->capture || !pmd_capture_get(e->capture, fd, &counts))
+	if (!host->stages->capture || !pmd_capture_get(host->stages->capture, fd, &counts))
 		return;
 	r = reply_new(fd);
-	if (r && observe_capture(e, fd, r, "stop"))
+	if (r && observe_capture(host, fd, r, "stop"))
 		reply_send(fd, r);
 	free(r);
 }
 
-void pmd_observe_closed(struct pmd_engine *e, int fd)
+void pmd_observe_closed(struct pmd_host *host, int fd)
 {
-	if (!e->capture)
+	if (!host->stages->capture)
 		return;
-	pmd_capture_remove(e->capture, fd);
-	pmd_tap_update(e);
+	pmd_capture_remove(host->stages->capture, fd);
+	pmd_tap_update(host);
 }

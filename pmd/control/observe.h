@@ -20,14 +20,14 @@
 #ifndef PMD_OBSERVE_H
 #define PMD_OBSERVE_H
 
-struct pmd_engine;
+#include "engine_host.h"
 
 /** Answer a request from the connection fd, which stays the caller's. If the tool is cut off, fd is shut down: the tool
  *  and the caller both read the end of the connection. */
-void pmd_observe_request(struct pmd_engine *e, int fd, const char *text);
+void pmd_observe_request(struct pmd_host *host, int fd, const char *text);
 /** The function ends: send a capturing tool its final counts. */
-void pmd_observe_last_words(struct pmd_engine *e, int fd);
+void pmd_observe_last_words(struct pmd_host *host, int fd);
 /** The connection is about to be closed. */
-void pmd_observe_closed(struct pmd_engine *e, int fd);
+void pmd_observe_closed(struct pmd_host *host, int fd);
 
 #endif

@@ -15,14 +15,10 @@
 #include <unistd.h>
 
 #include "control.h"
-#include "engine_priv.h"
 #include "nic_rdm.h"
 #include "points.h"
 #include "services.h"
-#include "spawn.h"
 
-#define ASKS	  3    /* questions to the daemon until it has read our message; usually 2 suffice */
-#define ANSWER_MS 1000 /* how long the daemon may take to answer */
 #define ANY_PORTS (NIC_SERVICE_PORT_MAX - PMD_SERVICE_ANY_MIN + 1)
 
 struct pmd_service {
@@ -31,26 +27,26 @@ struct pmd_service {
 	uint16_t port;
 };
 
-static struct pmd_service **service_find(const struct pmd_engine *e, uint32_t port)
+static struct pmd_service **service_find(const struct pmd_host *host, uint32_t port)
 {
-	struct pmd_service **at = (struct pmd_service **)(uintptr_t)&e->services;
+	struct pmd_service **at = &host->services->list;
 
 	while (*at && (*at)->port != port)
 		at = &(*at)->next;
 	return at;
 }
 
-bool pmd_services_have(const struct pmd_engine *e, uint32_t port)
+bool pmd_services_have(const struct pmd_host *host, uint32_t port)
 {
-	return *service_find(e, port);
+	return *service_find(host, port);
 }
 
-bool pmd_services_nobody_listens(const struct pmd_engine *e, uint32_t port)
+bool pmd_services_nobody_listens(const struct pmd_host *host, uint32_t port)
 {
 	struct proto_name name;
 	int cancel_state, fd;
 
-	pmd_name_service(pmd_control_key(e->control), port, &name);
+	pmd_name_service(pmd_control_key(host->control), port, &name);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	fd = proto_connect(&name);
 	if (fd >= 0)
@@ -59,168 +55,96 @@ bool pmd_services_nobody_listens(const struct pmd_engine *e, uint32_t port)
 	return fd == -ECONNREFUSED;
 }
 
-/** Send our list of ports to the daemon. @return false: there is no daemon. */
-static bool services_tell(struct pmd_engine *e)
+bool pmd_services_tell(struct pmd_host *host)
 {
 	uint16_t ports[PROTO_SERVICES_MAX];
 	unsigned n = 0;
 
-	for (const struct pmd_service *s = e->services; s; s = s->next)
+	for (const struct pmd_service *s = host->services->list; s; s = s->next)
 		ports[n++] = s->port;
-	return !e->control || pmd_control_services(e->control, ports, n);
+	return !host->control || pmd_control_services(host->control, ports, n);
 }
 
 /** Claim a port. @return 0 or a negative errno: -EADDRINUSE. */
-static int service_claim(struct pmd_engine *e, struct pmd_service *s, uint16_t port)
+static int service_claim(struct pmd_host *host, struct pmd_service *s, uint16_t port)
 {
 	struct proto_name name;
 
-	if (pmd_services_have(e, port))
+	if (pmd_services_have(host, port))
 		return -EADDRINUSE;
 	s->port = port;
-	if (!e->control)
+	if (!host->control)
 		return 0;
-	pmd_name_service(pmd_control_key(e->control), port, &name);
-	return pmd_control_listen(e->control, &s->listener, &name);
+	pmd_name_service(pmd_control_key(host->control), port, &name);
+	return pmd_control_listen(host->control, &s->listener, &name);
 }
 
 /** Claim this port, or any if 0: then not one served recently, as clients that have not noticed the end of its server
  *  would take the new one for it. */
-static int service_choose(struct pmd_engine *e, struct pmd_service *s, uint16_t port)
+static int service_choose(struct pmd_host *host, struct pmd_service *s, uint16_t port)
 {
 	int rc = -EADDRINUSE;
 
 	if (port != 0)
-		return port <= NIC_SERVICE_PORT_MAX ? service_claim(e, s, port) : -EINVAL;
+		return port <= NIC_SERVICE_PORT_MAX ? service_claim(host, s, port) : -EINVAL;
 	for (uint32_t i = 0; i < ANY_PORTS && rc == -EADDRINUSE; i++)
-		rc = service_claim(e, s, (uint16_t)(PMD_SERVICE_ANY_MIN + e->next_port++ % ANY_PORTS));
+		rc = service_claim(host, s, (uint16_t)(PMD_SERVICE_ANY_MIN + host->services->next_port++ % ANY_PORTS));
 	return rc;
 }
 
-/** @param port 0: any; set to the port claimed. @param told set to false if a daemon is needed but does not run. */
-static int service_open(struct pmd_engine *e, uint16_t *port, bool *told)
+int pmd_services_add(struct pmd_host *host, uint16_t *port, bool *told)
 {
 	struct pmd_service *s;
 	int rc;
 
-	if (e->dead)
+	if (host->dead)
 		return -ENODEV;
-	if (e->n_services >= PROTO_SERVICES_MAX)
+	if (host->services->n >= PROTO_SERVICES_MAX)
 		return -ENOSPC;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
-	rc = service_choose(e, s, *port);
+	rc = service_choose(host, s, *port);
 	if (rc != 0) {
 		free(s);
 		return rc;
 	}
 	PMD_POINT(service_named);
 	*port = s->port;
-	s->next = e->services;
-	e->services = s;
-	e->n_services++;
+	s->next = host->services->list;
+	host->services->list = s;
+	host->services->n++;
 	PMD_POINT(service_listed);
-	*told = services_tell(e);
+	*told = pmd_services_tell(host);
 	PMD_POINT(service_said);
 	return 0;
 }
 
-/** Ask the daemon a question whose answer does not matter. @return false: no answer in time. */
-static bool daemon_answers(const struct nic_gid *key)
-{
-	const struct proto_whois whois = {.gid = *key};
-	struct proto_name name;
-	PROTO_MSG(m);
-	int fd, rc;
-
-	pmd_name_daemon(key, &name);
-	fd = proto_connect(&name);
-	if (fd < 0)
-		return false;
-	rc = proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0);
-	PMD_POINT(service_asks);
-	if (rc == 0)
-		rc = proto_recv_wait(fd, &m, ANSWER_MS);
-	if (rc == 1)
-		proto_msg_close(&m);
-	close(fd);
-	return rc == 1;
-}
-
-/** Wait until packets from the network for our port reach us, which requires that the daemon has updated the kernel's
- *  steering. Otherwise a client that learns the port from us could lose its first packet; if that is a datagram it is
- *  not repeated. The daemon is sequential: once it has read our message, it acts on it before it answers any
- *  question. */
-static void services_wait(struct pmd_engine *e)
-{
-	struct nic_gid key;
-	bool heard = false;
-
-	for (unsigned i = 0; i < ASKS && !heard; i++) {
-		pmd_lock(e);
-		heard = !e->control || pmd_control_heard(e->control);
-		if (e->control)
-			key = *pmd_control_key(e->control);
-		pmd_unlock(e);
-		if (!e->control || !daemon_answers(&key))
-			return;
-	}
-}
-
-int pmd_service_open(struct pmd_engine *e, uint16_t *port)
-{
-	bool told = true;
-	int cancel_state, rc;
-	char unused[256];
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	pmd_lock(e);
-	rc = service_open(e, port, &told);
-	pmd_unlock(e);
-	/* Without a daemon nothing would arrive from the network until another process opens the device, so start one:
-	 * it asks us which ports we serve. If that fails, functions of this host still find us. */
-	if (!told)
-		pmd_spawn_daemon(&e->device, unused, sizeof(unused));
-	else if (rc == 0)
-		services_wait(e);
-	pthread_setcancelstate(cancel_state, NULL);
-	return rc;
-}
-
-static void service_end(struct pmd_engine *e, struct pmd_service **at)
+static void service_end(struct pmd_host *host, struct pmd_service **at)
 {
 	struct pmd_service *s = *at;
 
 	*at = s->next;
-	e->n_services--;
+	host->services->n--;
 	PMD_POINT(service_unlisted);
-	if (e->control)
-		pmd_control_unlisten(e->control, &s->listener);
+	if (host->control)
+		pmd_control_unlisten(host->control, &s->listener);
 	free(s);
 }
 
-/* The kernel stops steering to us shortly after the name is free; packets that arrive meanwhile are forwarded. */
-void pmd_service_close(struct pmd_engine *e, uint16_t port)
+bool pmd_services_remove(struct pmd_host *host, uint16_t port)
 {
-	struct pmd_service **at;
-	int cancel_state;
+	struct pmd_service **at = service_find(host, port);
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	pmd_lock(e);
-	at = service_find(e, port);
-	if (!e->dead && *at) {
-		service_end(e, at);
-		PMD_POINT(service_unnamed);
-		pmd_links_unserve(e->links, port);
-		services_tell(e);
-	}
-	pmd_unlock(e);
-	pthread_setcancelstate(cancel_state, NULL);
+	if (!*at)
+		return false;
+	service_end(host, at);
+	PMD_POINT(service_unnamed);
+	return true;
 }
 
-void pmd_services_close(struct pmd_engine *e)
+void pmd_services_close(struct pmd_host *host)
 {
-	while (e->services)
-		service_end(e, &e->services);
+	while (host->services->list)
+		service_end(host, &host->services->list);
 }

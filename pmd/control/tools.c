@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "control.h"
-#include "engine_priv.h"
 #include "observe.h"
 #include "proto.h"
 #include "tools.h"
@@ -23,22 +22,22 @@ struct pmd_tool {
 	struct pmd_tool *next;
 };
 
-static void tool_end(struct pmd_engine *e, struct pmd_tool *t)
+static void tool_end(struct pmd_host *host, struct pmd_tool *t)
 {
-	struct pmd_tool **at = &e->tools;
+	struct pmd_tool **at = &host->tools->list;
 
 	while (*at != t)
 		at = &(*at)->next;
 	*at = t->next;
-	e->n_tools--;
-	pmd_observe_closed(e, t->watch.fd);
-	pmd_control_unwatch(e->control, &t->watch);
+	host->tools->n--;
+	pmd_observe_closed(host, t->watch.fd);
+	pmd_control_unwatch(host->control, &t->watch);
 	close(t->watch.fd);
 	free(t);
 }
 
 /** Answer a request, whose message is its text, unterminated. @return false: malformed. */
-static bool tool_request(struct pmd_engine *e, int fd, struct proto_msg *m)
+static bool tool_request(struct pmd_host *host, int fd, struct proto_msg *m)
 {
 	char text[PROTO_COMMAND_MAX + 1];
 
@@ -46,11 +45,11 @@ static bool tool_request(struct pmd_engine *e, int fd, struct proto_msg *m)
 		return false;
 	memcpy(text, m->data, m->len);
 	text[m->len] = '\0';
-	pmd_observe_request(e, fd, text);
+	pmd_observe_request(host, fd, text);
 	return true;
 }
 
-static void tool_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+static void tool_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
 	struct pmd_tool *t = (struct pmd_tool *)w; /* the watch is the first member */
 	uint64_t room[PROTO_COMMAND_MAX / 8];
@@ -60,71 +59,71 @@ static void tool_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t event
 		struct proto_msg m = {.data = room, .room = sizeof(room)};
 		int rc = proto_recv(w->fd, &m);
 
-		bool more = rc == 1 && tool_request(e, w->fd, &m);
+		bool more = rc == 1 && tool_request(host, w->fd, &m);
 
 		proto_msg_close(&m);
 		if (!more) {
 			if (rc != -EAGAIN)
-				tool_end(e, t);
+				tool_end(host, t);
 			return;
 		}
 	}
 }
 
 /** Tell a tool that the function serves no more tools. */
-static void tool_refuse(struct pmd_engine *e, int fd)
+static void tool_refuse(struct pmd_host *host, int fd)
 {
 	static const char sentence[] = "as many tools as the function serves are connected to it; end one";
 	const int32_t status = -EBUSY;
 
-	pmd_control_count_tool(e->control);
+	pmd_control_count_tool(host->control);
 	if (proto_send(fd, PROTO_TEXT, sentence, strlen(sentence), NULL, 0) == 0)
 		proto_send(fd, PROTO_END, &status, sizeof(status), NULL, 0);
 }
 
-static void tool_visit(struct pmd_engine *e, int fd, struct proto_msg *m)
+static void tool_visit(struct pmd_host *host, int fd, struct proto_msg *m)
 {
-	struct pmd_tool *t = e->n_tools < TOOLS_MAX ? malloc(sizeof(*t)) : NULL;
+	struct pmd_tool *t = host->tools->n < TOOLS_MAX ? malloc(sizeof(*t)) : NULL;
 
 	if (!t)
 		goto no_tool;
 	t->watch = (struct pmd_watch){.fd = fd, .ready = tool_ready};
-	if (pmd_control_watch(e->control, &t->watch, EPOLLIN) != 0)
+	if (pmd_control_watch(host->control, &t->watch, EPOLLIN) != 0)
 		goto no_watch;
-	t->next = e->tools;
-	e->tools = t;
-	e->n_tools++;
-	if (!tool_request(e, fd, m))
-		tool_end(e, t);
+	t->next = host->tools->list;
+	host->tools->list = t;
+	host->tools->n++;
+	if (!tool_request(host, fd, m))
+		tool_end(host, t);
 	return;
 
 no_watch:
 	free(t);
 no_tool:
-	tool_refuse(e, fd);
+	tool_refuse(host, fd);
 	close(fd);
 }
 
-void pmd_tools_serve(struct pmd_engine *e)
+void pmd_tools_serve(struct pmd_host *host)
 {
-	pmd_control_serve(e->control, PROTO_TOOL, tool_visit);
+	pmd_control_serve(host->control, PROTO_TOOL, tool_visit);
 }
 
-void pmd_tools_last_words(struct pmd_engine *e)
+void pmd_tools_last_words(struct pmd_host *host)
 {
-	for (struct pmd_tool *t = e->tools; t; t = t->next)
-		pmd_observe_last_words(e, t->watch.fd);
+	for (struct pmd_tool *t = host->tools->list; t; t = t->next)
+		pmd_observe_last_words(host, t->watch.fd);
 }
 
-void pmd_tools_close(struct pmd_engine *e)
+void pmd_tools_close(struct pmd_host *host)
 {
-	pmd_tools_last_words(e);
-	while (e->tools)
-		tool_end(e, e->tools);
+	pmd_tools_last_words(host);
+	while (host->tools->list)
+		tool_end(host, host->tools->list);
 }
 
-void pmd_tools_abandon(struct pmd_engine *e)
+void pmd_tools_abandon(struct pmd_host *host)
 {
-	for (struct pmd_tool *t = e->tools; t; t = t->next)
+	for (struct pmd_tool *t = host->tools->list; t; t = t->next)
 		close(t->watch.fd);
 }

@@ -6,15 +6,23 @@
 #ifndef PMD_TOOLS_H
 #define PMD_TOOLS_H
 
-struct pmd_engine;
+#include "engine_host.h"
+
+struct pmd_tool;
+
+/** Connections of tools. Zeroes: none. */
+struct pmd_tools {
+	struct pmd_tool *list;
+	unsigned n;
+};
 
 /** Accept tools from now on. */
-void pmd_tools_serve(struct pmd_engine *e);
+void pmd_tools_serve(struct pmd_host *host);
 /** The process ends: send capturing tools their final counts. */
-void pmd_tools_last_words(struct pmd_engine *e);
+void pmd_tools_last_words(struct pmd_host *host);
 /** Close all connections; call before the control plane is closed. */
-void pmd_tools_close(struct pmd_engine *e);
+void pmd_tools_close(struct pmd_host *host);
 /** In a forked child: close descriptors, touch nothing else. */
-void pmd_tools_abandon(struct pmd_engine *e);
+void pmd_tools_abandon(struct pmd_host *host);
 
 #endif

@@ -24,10 +24,7 @@
 #include "local.h"
 #include "nic_rdm.h"
 #include "points.h"
-#include "services.h"
 #include "strays.h"
-#include "tap.h"
-#include "tools.h"
 
 /* The leading byte of a QPN is the function number; 0 is the daemon's. An ethdev device has no daemon and is one
  * function. */
@@ -77,11 +74,11 @@ static bool thread_is_needed(const struct pmd_engine *e)
 
 	if (wake_ns == 0)
 		return false;
-	if (pmd_unlikely(e->taps) && pmd_tap_deadline(e) < wake_ns)
+	if (pmd_unlikely(e->host.taps) && pmd_tap_deadline(&e->host) < wake_ns)
 		return true;
-	return nic_next_deadline(e->nic) < wake_ns || e->port_deadline_ns < wake_ns || pmd_engine_port_pending(e) ||
-	       pmd_links_pending(e->links) || pmd_links_retry(e->links) < wake_ns ||
-	       (pmd_engine_is_full(e) && !e->thread_retries);
+	return nic_next_deadline(e->host.nic) < wake_ns || e->port_deadline_ns < wake_ns ||
+	       pmd_engine_port_pending(e) || pmd_links_pending(e->host.links) ||
+	       pmd_links_retry(e->host.links) < wake_ns || (pmd_engine_is_full(e) && !e->thread_retries);
 }
 
 /** The lock's holder may have caused events, a full port, or a deadline before the one that the thread sleeps until. */
@@ -89,7 +86,7 @@ void pmd_unlock(struct pmd_engine *e)
 {
 	bool kick = false, yield = false;
 
-	if (!e->dead) {
+	if (!e->host.dead) {
 		yield = pmd_inline_must_yield(e);
 		pmd_engine_events(e);
 		kick = thread_is_needed(e);
@@ -105,14 +102,12 @@ void pmd_unlock(struct pmd_engine *e)
 
 struct nic *pmd_engine_nic(struct pmd_engine *e)
 {
-	return e->nic;
+	return e->host.nic;
 }
 
 void pmd_port_stats_get(struct pmd_engine *e, struct pmd_port_stats *out)
 {
-	if (!e->dead && e->port->ops->stats)
-		e->port->ops->stats(e->port);
-	*out = e->port->stats;
+	*out = e->host.dead ? e->host.port->stats : *pmd_port_stats_now(e->host.port);
 }
 
 /* ---- fork --------------------------------------------------------------------------------------------------- */
@@ -147,16 +142,16 @@ static void fork_child(void)
 	pmd_clock_forked();
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
 		pmd_random_forget(&e->random); /* or the child would draw the parent's next keys */
-		if (!e->dead) {
-			e->dead = true;
-			e->port->ops->abandon(e->port);
-			pmd_links_abandon(e->links);
-			pmd_tools_abandon(e);
-			pmd_local_abandon(e->local);
-			if (e->control)
-				pmd_control_abandon(e->control);
+		if (!e->host.dead) {
+			e->host.dead = true;
+			e->host.port->ops->abandon(e->host.port);
+			pmd_links_abandon(e->host.links);
+			pmd_tools_abandon(&e->host);
+			pmd_local_abandon(e->host.local);
+			if (e->host.control)
+				pmd_control_abandon(e->host.control);
 			close(e->doorbell_fd);
-			close(e->bell_fd);
+			close(e->host.bell_fd);
 			if (e->wait_set >= 0)
 				close(e->wait_set);
 		}
@@ -175,11 +170,11 @@ static void exit_flush(void)
 	if (pthread_mutex_trylock(&process.lock) != 0)
 		return;
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
-		if (e->dead || !pmd_mutex_trylock(&e->lock))
+		if (e->host.dead || !pmd_mutex_trylock(&e->lock))
 			continue;
-		nic_rdm_hurry_all(e->nic);
+		nic_rdm_hurry_all(e->host.nic);
 		pmd_settle(e);
-		pmd_tools_last_words(e);
+		pmd_tools_last_words(&e->host);
 		pmd_mutex_unlock(&e->lock);
 	}
 	pthread_mutex_unlock(&process.lock);
@@ -208,14 +203,14 @@ static uint32_t engine_route(void *ctx, const struct nic_gid *dgid, uint32_t des
 {
 	const struct pmd_engine *e = ctx;
 
-	return pmd_links_route(e->links, dgid, dest_qpn);
+	return pmd_links_route(e->host.links, dgid, dest_qpn);
 }
 
 static uint32_t engine_route_known(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
 {
 	const struct pmd_engine *e = ctx;
 
-	return pmd_links_find(e->links, dgid, pmd_links_target(dest_qpn));
+	return pmd_links_find(e->host.links, dgid, pmd_links_target(dest_qpn));
 }
 
 static uint32_t engine_source(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
@@ -223,7 +218,7 @@ static uint32_t engine_source(void *ctx, const struct nic_gid *dgid, uint32_t de
 {
 	const struct pmd_engine *e = ctx;
 
-	return pmd_links_source(e->links, dgid, dest_qpn, own, claimed);
+	return pmd_links_source(e->host.links, dgid, dest_qpn, own, claimed);
 }
 
 /** Always false for an ethdev device: the host's own sockets do not reach it. */
@@ -231,21 +226,21 @@ static bool engine_is_local(void *ctx, const struct nic_gid *gid)
 {
 	const struct pmd_engine *e = ctx;
 
-	return e->control && pmd_local_has(e->local, gid);
+	return e->host.control && pmd_local_has(e->host.local, gid);
 }
 
 static void engine_revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 {
 	const struct pmd_engine *e = ctx;
 
-	pmd_links_revoke(e->links, qpn, answers, key);
+	pmd_links_revoke(e->host.links, qpn, answers, key);
 }
 
 static bool engine_untaken(void *ctx, uint32_t path, uint64_t *mark)
 {
 	const struct pmd_engine *e = ctx;
 
-	return pmd_links_untaken(e->links, path, mark);
+	return pmd_links_untaken(e->host.links, path, mark);
 }
 
 static void engine_pause(void *ctx)
@@ -263,13 +258,13 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, 
 {
 	struct pmd_key key;
 	struct nic_config config = {
-		.qpn_base = e->function << FUNCTION_QPN_BITS,
+		.qpn_base = e->host.function << FUNCTION_QPN_BITS,
 		.qpn_bits = FUNCTION_QPN_BITS,
 		.active_mtu = mtu,
-		.psn_window = e->port->psn_window,
-		.max_inflight = e->port->max_inflight,
-		.udp_sport = e->port->udp_sport,
-		.ack_delay_ns = e->port->ack_delay_ns,
+		.psn_window = e->host.port->psn_window,
+		.max_inflight = e->host.port->max_inflight,
+		.udp_sport = e->host.port->udp_sport,
+		.ack_delay_ns = e->host.port->ack_delay_ns,
 		.local_ack_delay = 15, /* 134 ms: a process may be off the CPU for long */
 		.random = engine_random,
 		.route = engine_route,
@@ -287,24 +282,24 @@ static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, 
 
 	if (rc != 0)
 		return rc;
-	e->keyed = key.set;
+	e->host.keyed = key.set;
 	if (key.set)
 		config.key = key.secret;
-	rc = nic_create(&config, &e->nic);
+	rc = nic_create(&config, &e->host.nic);
 	pmd_key_wipe(&key);
 	if (rc != 0) {
 		snprintf(err, err_len, "no NIC: %s", strerror(-rc));
 		return rc;
 	}
-	if (e->control)
-		pmd_control_addresses(e->control, e->nic);
+	if (e->host.control)
+		pmd_control_addresses(e->host.control, e->host.nic);
 	else
-		nic_gid_set(e->nic, 0, &e->device.gid);
-	e->link_down = !nic_port_up(e->nic);
-	e->next_port = nic_psn_random(e->nic);
-	if (e->control)
-		pmd_tools_serve(e);
-	while (nic_event_next(e->nic, &event))
+		nic_gid_set(e->host.nic, 0, &e->device.gid);
+	e->stages.link_down = !nic_port_up(e->host.nic);
+	e->services.next_port = nic_psn_random(e->host.nic);
+	if (e->host.control)
+		pmd_tools_serve(&e->host);
+	while (nic_event_next(e->host.nic, &event))
 		; /* drop the events of the first GIDs: no application has seen the device yet */
 	return 0;
 }
@@ -314,22 +309,22 @@ static int engine_open_port(struct pmd_engine *e, enum nic_mtu mtu, char *err, s
 {
 	int rc;
 
-	e->function = ETHDEV_FUNCTION;
+	e->host.function = ETHDEV_FUNCTION;
 	if (strncmp(e->device.port, "ethdev:", 7) == 0)
-		return pmd_port_ethdev_open(&e->device, mtu, e->pool, &e->port, err, err_len);
-	rc = pmd_control_join(&e->device, &e->control, err, err_len);
+		return pmd_port_ethdev_open(&e->device, mtu, e->pool, &e->host.port, err, err_len);
+	rc = pmd_control_join(&e->device, &e->host.control, err, err_len);
 	if (rc != 0)
 		return rc;
-	e->function = pmd_control_function(e->control);
-	rc = pmd_port_udp_create(e->function, &e->port, err, err_len);
+	e->host.function = pmd_control_function(e->host.control);
+	rc = pmd_port_udp_create(e->host.function, &e->host.port, err, err_len);
 	if (rc != 0)
 		goto no_port;
-	rc = pmd_local_open(e->control, &e->local);
+	rc = pmd_local_open(e->host.control, &e->host.local);
 	if (rc != 0) {
 		snprintf(err, err_len, "the addresses of this host cannot be listed: %s", strerror(-rc));
 		goto no_addresses;
 	}
-	rc = pmd_control_sockets(e->control, e->port);
+	rc = pmd_control_sockets(e->host.control, e->host.port);
 	if (rc != 0) {
 		snprintf(err, err_len, "no room for the sockets of the device: %s", strerror(-rc));
 		goto no_sockets;
@@ -337,33 +332,37 @@ static int engine_open_port(struct pmd_engine *e, enum nic_mtu mtu, char *err, s
 	return 0;
 
 no_sockets:
-	pmd_local_close(e->local);
+	pmd_local_close(e->host.local);
 no_addresses:
-	e->port->ops->close(e->port);
+	e->host.port->ops->close(e->host.port);
 no_port:
-	pmd_control_close(e->control);
-	e->control = NULL;
+	pmd_control_close(e->host.control);
+	e->host.control = NULL;
 	return rc;
 }
 
 /** Close the port before the function is released: its next owner must find its sockets unused. */
 static void engine_close_port(struct pmd_engine *e)
 {
-	e->port->ops->close(e->port);
+	e->host.port->ops->close(e->host.port);
 	PMD_POINT(close_port_closed);
-	pmd_local_close(e->local);
-	if (e->control)
-		pmd_control_close(e->control);
+	pmd_local_close(e->host.local);
+	if (e->host.control)
+		pmd_control_close(e->host.control);
 }
 
 static bool engine_stray(void *ctx, const struct nic_rx_frame *frame)
 {
-	return pmd_strays_take(ctx, frame);
+	const struct pmd_engine *e = ctx;
+
+	return pmd_strays_take(e->strays, frame);
 }
 
 static bool engine_serves(void *ctx, uint16_t service)
 {
-	return pmd_services_have(ctx, service);
+	const struct pmd_engine *e = ctx;
+
+	return pmd_services_have(&e->host, service);
 }
 
 /** Reach same-host peers through shared memory; only for devices that processes share. */
@@ -372,24 +371,24 @@ static int engine_open_links(struct pmd_engine *e, char *err, size_t err_len)
 	const char *wrong;
 	int rc;
 
-	if (!e->control)
+	if (!e->host.control)
 		return 0;
-	rc = pmd_links_open(e, e->control, &e->links, &wrong);
+	rc = pmd_links_open(&e->host, e->host.control, &e->host.links, &wrong);
 	if (rc == -EINVAL)
 		snprintf(err, err_len, "%s is '%.32s'; use on or off", wrong, getenv(wrong));
 	else if (rc != 0)
 		snprintf(err, err_len, "no links: %s", strerror(-rc));
 	if (rc != 0)
 		return rc;
-	e->strays = pmd_strays_open();
+	e->strays = pmd_strays_open(&e->host);
 	if (!e->strays) {
-		pmd_links_close(e->links);
+		pmd_links_close(e->host.links);
 		snprintf(err, err_len, "out of memory");
 		return -ENOMEM;
 	}
-	e->port->stray = engine_stray;
-	e->port->serves = engine_serves;
-	e->port->ctx = e;
+	e->host.port->stray = engine_stray;
+	e->host.port->serves = engine_serves;
+	e->host.port->ctx = e;
 	return 0;
 }
 
@@ -468,8 +467,8 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 	if (rc != 0)
 		goto no_links;
 	e->doorbell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	e->bell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (e->doorbell_fd < 0 || e->bell_fd < 0) {
+	e->host.bell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (e->doorbell_fd < 0 || e->host.bell_fd < 0) {
 		rc = -errno;
 		snprintf(err, err_len, "no eventfd: %s", strerror(errno));
 		goto no_bells;
@@ -486,11 +485,11 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 no_thread:
 no_bells:
 	close(e->doorbell_fd);
-	close(e->bell_fd);
-	pmd_links_close(e->links);
+	close(e->host.bell_fd);
+	pmd_links_close(e->host.links);
 	pmd_strays_close(e->strays);
 no_links:
-	nic_destroy(e->nic);
+	nic_destroy(e->host.nic);
 no_nic:
 	engine_close_port(e);
 no_port:
@@ -523,6 +522,7 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		snprintf(err, err_len, "out of memory");
 		rc = -ENOMEM;
 	} else {
+		pmd_engine_host_init(e);
 		e->device = *device;
 		e->on_event = on_event;
 		e->event_ctx = event_ctx;
@@ -530,7 +530,6 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		e->port_deadline_ns = UINT64_MAX;
 		e->yield_after = PMD_YIELD_POLLS;
 		e->yielding_cpu = -1;
-		e->rx_until = UINT64_MAX;
 		e->look_ns = e->wait_ns = UINT64_MAX;
 		e->wait_set = -1;
 		e->wait_spin_after = PMD_WAIT_SPIN_AFTER;
@@ -554,7 +553,7 @@ void pmd_close(struct pmd_engine *engine)
 	struct pmd_engine **link;
 	int cancel_state = process_lock();
 
-	if (engine->dead || --engine->refs > 0) {
+	if (engine->host.dead || --engine->refs > 0) {
 		process_unlock(cancel_state);
 		return;
 	}
@@ -564,18 +563,18 @@ void pmd_close(struct pmd_engine *engine)
 	/* Keep the list's lock: the same device may be opened again at once, and its address must be free by then. */
 	pmd_thread_stop(engine);
 	PMD_POINT(close_begun);
-	pmd_tools_close(engine);
-	pmd_services_close(engine);
-	pmd_links_close(engine->links);
+	pmd_tools_close(&engine->host);
+	pmd_services_close(&engine->host);
+	pmd_links_close(engine->host.links);
 	pmd_strays_close(engine->strays);
 	PMD_POINT(close_unlinked);
-	pmd_tap_close(engine);
-	nic_destroy(engine->nic);
+	pmd_tap_close(&engine->host);
+	nic_destroy(engine->host.nic);
 	engine_close_port(engine);
 	engine_free_slots(engine);
 	rte_mempool_free(engine->pool);
 	close(engine->doorbell_fd);
-	close(engine->bell_fd);
+	close(engine->host.bell_fd);
 	if (engine->wait_set >= 0)
 		close(engine->wait_set);
 	process_unlock(cancel_state);

@@ -6,11 +6,14 @@
 #include <pthread.h>
 
 #include "control.h"
-#include "engine.h"
+#include "engine_host.h"
 #include "links.h"
 #include "mutex.h"
 #include "port.h"
 #include "random.h"
+#include "services.h"
+#include "tap.h"
+#include "tools.h"
 
 /** UROCE_PROGRESS; see thread.c. */
 enum pmd_progress_mode { PMD_PROGRESS_AUTO, PMD_PROGRESS_THREAD, PMD_PROGRESS_PINNED, PMD_PROGRESS_INLINE };
@@ -20,41 +23,26 @@ enum pmd_yield { PMD_YIELD_NONE, PMD_YIELD_UNWANTED, PMD_YIELD_TAKEN };
 
 struct pmd_engine {
 	struct pmd_mutex lock;
-	struct nic *nic;
-	struct pmd_port *port;
-	struct pmd_control *control;  /* NULL: an ethdev device, which has one function in one process */
-	struct pmd_local *local;      /* NULL, likewise */
-	unsigned function;	      /* number of this function of the device */
-	struct pmd_links *links;      /* NULL: none */
-	struct pmd_service *services; /* see services.c */
-	unsigned n_services;
-	uint32_t next_port;	   /* where the search for a free service port starts */
-	struct pmd_strays *strays; /* NULL: no links, so no strays are taken */
+	struct pmd_host host; /* what the parts below see */
 	struct rte_mempool *pool;
 	pmd_event_fn on_event;
 	void *event_ctx;
-	bool dead;  /* in a forked child */
-	bool keyed; /* UROCE_KEY was set at open */
 
-	/* Captures and faults, see tap.h. Under the lock. */
-	unsigned taps;	/* enum pmd_tap */
-	bool link_down; /* the NIC's port is down; see pmd_tap_link */
-	struct pmd_capture *capture;
-	struct pmd_fault *fault;
-	struct pmd_tool *tools; /* see tools.c */
-	unsigned n_tools;
+	/* State of parts below, which own it. Under the lock. */
+	struct pmd_services services;
+	struct pmd_tools tools;
+	struct pmd_stages stages;
+	struct pmd_strays *strays; /* NULL: no links, so no strays are taken */
 
 	/* Transmission, under the lock. Slots [0, tx_ready) hold one mbuf each; while tx_first < tx_end, slots
 	 * [tx_first, tx_end) hold packets that the port had no room for. */
 	struct nic_tx_frame tx[PMD_TX_BURST];
 	unsigned tx_ready, tx_first, tx_end;
 	uint64_t port_deadline_ns;
-	uint64_t now_ns;	   /* when the last step began */
 	unsigned sent;		   /* packets of the last pmd_engine_transmit */
 	unsigned silent_doorbells; /* in a row */
 	unsigned owed;		   /* packets sent since packets were last received */
 	unsigned taken;		   /* packets looked at in this step or doorbell, dropped ones included */
-	bool strays_held;	   /* held strays wait for a link */
 	uint64_t port_looked_ns;   /* when the port was last looked at */
 	uint64_t links_heard_ns;   /* when links last brought packets */
 	uint64_t interval_ns;	   /* current poll interval of a port without a descriptor */
@@ -63,9 +51,6 @@ struct pmd_engine {
 	uint64_t stepped_ns;	   /* end of the last step on an application thread */
 	unsigned behind;	   /* steps for which timers still wait, at most, after a long time without steps */
 	bool quiet;		   /* the last step or doorbell left nothing to do until something arrives */
-	bool rx_brief;		   /* leave payloads by reference in their rings */
-	uint64_t
-		rx_until; /* completion count at which receiving from links stops: the poller has all it has room for */
 
 	/* What inline polling tells the thread; written under the lock, read by the thread without. */
 	uint64_t inline_polls;
@@ -84,7 +69,6 @@ struct pmd_engine {
 	enum pmd_progress_mode progress; /* constant */
 	pthread_t thread;
 	int doorbell_fd;     /* eventfd: wakes the thread; rung in this process only */
-	int bell_fd;	     /* eventfd: wakes the serving thread; producers of links ring it */
 	bool stop;	     /* atomic */
 	bool waiter;	     /* atomic: an application thread serves (wait.c); the thread looks on */
 	uint64_t look_ns;    /* atomic: latest time of the thread's next look; UINT64_MAX: unbounded */
@@ -117,8 +101,6 @@ struct pmd_engine {
 
 #define PMD_YIELD_POLLS 64 /* initial yield_after: empty polls before yielding */
 
-#define PMD_RETRY_NS 20000 /* until a full port, or a link that has just become full, is tried again */
-
 #define PMD_WAIT_SPIN_AFTER 4 /* initial wait_spin_after: short sleeps before a waiting thread polls first */
 
 #define THREAD_RX_BUDGET 128 /* packets per step outside polling calls */
@@ -128,11 +110,14 @@ struct pmd_engine {
 #define PMD_PORT_RX_MOST     512
 #define PMD_STEP_PACKETS_MAX (PMD_PORT_RX_MOST + PMD_RX_VAIN + PMD_RX_BURST + THREAD_RX_BUDGET + 32)
 
+/** Point the host at the engine's parts. Call once, on zeroes. */
+void pmd_engine_host_init(struct pmd_engine *e);
+
 /** Record that a step has held the lock since `since_ns`. */
 static inline void pmd_engine_held(struct pmd_engine *e, uint64_t since_ns, uint64_t now_ns)
 {
-	if (now_ns > since_ns && now_ns - since_ns > e->port->stats.lock_held_ns_max)
-		e->port->stats.lock_held_ns_max = now_ns - since_ns;
+	if (now_ns > since_ns && now_ns - since_ns > e->host.port->stats.lock_held_ns_max)
+		e->host.port->stats.lock_held_ns_max = now_ns - since_ns;
 }
 
 /** Hand a packet received from the port to the NIC. Lock held. */

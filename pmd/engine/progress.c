@@ -50,7 +50,7 @@
 
 bool pmd_engine_port_pending(const struct pmd_engine *e)
 {
-	return nic_paths_pending(e->nic)[0] & 1 && nic_tx_pending(e->nic);
+	return nic_paths_pending(e->host.nic)[0] & 1 && nic_tx_pending(e->host.nic);
 }
 
 /** Fill slots [from, to) with mbufs. @return false when the pool is empty. */
@@ -80,10 +80,10 @@ bool pmd_engine_tx_refill(struct pmd_engine *e)
 /** Offer the filled slots to the port; slots whose mbufs it took get new ones. @return false: no room. */
 static bool tx_drain(struct pmd_engine *e, uint64_t now_ns)
 {
-	e->tx_first += e->port->ops->tx_burst(e->port, e->tx + e->tx_first, e->tx_end - e->tx_first, now_ns);
+	e->tx_first += e->host.port->ops->tx_burst(e->host.port, e->tx + e->tx_first, e->tx_end - e->tx_first, now_ns);
 	if (e->tx_first < e->tx_end)
 		return false;
-	if (!e->port->ops->tx_copies && !tx_fill(e, 0, e->tx_end)) {
+	if (!e->host.port->ops->tx_copies && !tx_fill(e, 0, e->tx_end)) {
 		e->tx_ready -= e->tx_end;
 		memmove(e->tx, e->tx + e->tx_end, e->tx_ready * sizeof(e->tx[0]));
 	}
@@ -94,18 +94,19 @@ static bool tx_drain(struct pmd_engine *e, uint64_t now_ns)
 bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 {
 	e->quiet = false;
-	e->sent = pmd_links_tx(e->links, budget, now_ns);
+	e->sent = pmd_links_tx(e->host.links, budget, now_ns);
 	if (e->tx_first < e->tx_end && !tx_drain(e, now_ns))
 		return false;
-	while (budget > 0 && (pmd_engine_port_pending(e) || pmd_unlikely(e->taps && pmd_tap_tx_pending(e, now_ns)))) {
+	while (budget > 0 &&
+	       (pmd_engine_port_pending(e) || pmd_unlikely(e->host.taps && pmd_tap_tx_pending(&e->host, now_ns)))) {
 		unsigned n, given;
 
 		if (e->tx_ready < PMD_TX_BURST)
 			pmd_engine_tx_refill(e);
 		n = e->tx_ready < budget ? e->tx_ready : budget;
-		n = given = n ? nic_tx(e->nic, e->tx, n, now_ns) : 0;
-		if (pmd_unlikely(e->taps))
-			n = pmd_tap_tx(e, 0, e->tx, given, e->tx_ready, now_ns);
+		n = given = n ? nic_tx(e->host.nic, e->tx, n, now_ns) : 0;
+		if (pmd_unlikely(e->host.taps))
+			n = pmd_tap_tx(&e->host, 0, e->tx, given, e->tx_ready, now_ns);
 		if (n + given == 0)
 			break;
 		budget -= given;
@@ -123,7 +124,7 @@ void pmd_engine_events(struct pmd_engine *e)
 {
 	struct nic_event event;
 
-	while (nic_event_next(e->nic, &event))
+	while (nic_event_next(e->host.nic, &event))
 		if (e->on_event)
 			e->on_event(e->event_ctx, &event);
 	if (e->wait_asleep && __atomic_load_n(e->wait_ready, __ATOMIC_RELAXED)) {
@@ -134,11 +135,11 @@ void pmd_engine_events(struct pmd_engine *e)
 
 void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uint64_t now_ns)
 {
-	enum nic_rx_verdict verdict =
-		pmd_unlikely(e->taps) ? pmd_tap_rx(e, 0, frame, now_ns) : nic_rx(e->nic, frame, now_ns);
+	enum nic_rx_verdict verdict = pmd_unlikely(e->host.taps) ? pmd_tap_rx(&e->host, 0, frame, now_ns)
+								 : nic_rx(e->host.nic, frame, now_ns);
 
-	if (verdict == NIC_RX_ACCEPTED && e->port->ops->rx_accepted)
-		e->port->ops->rx_accepted(e->port, frame);
+	if (verdict == NIC_RX_ACCEPTED && e->host.port->ops->rx_accepted)
+		e->host.port->ops->rx_accepted(e->host.port, frame);
 }
 
 /**
@@ -157,15 +158,15 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 		budget = e->owed < PMD_PORT_RX_MOST ? e->owed : PMD_PORT_RX_MOST;
 	e->owed = 0;
 	do {
-		n = e->port->ops->rx_burst(e->port, frames, PMD_RX_BURST, now_ns);
+		n = e->host.port->ops->rx_burst(e->host.port, frames, PMD_RX_BURST, now_ns);
 		for (unsigned i = 0; i < n; i++)
 			pmd_engine_take(e, &frames[i], now_ns);
 		total += n;
-		looked_at += e->port->looked_at;
+		looked_at += e->host.port->looked_at;
 	} while (n > 0 && looked_at < budget);
 	e->taken += looked_at;
-	if (pmd_unlikely(e->strays_held))
-		pmd_strays_settle(e, now_ns);
+	if (pmd_unlikely(pmd_strays_wait(e->strays)))
+		pmd_strays_settle(e->strays, now_ns);
 	return total;
 }
 
@@ -179,32 +180,32 @@ static bool port_is_due(const struct pmd_engine *e, uint64_t now_ns)
 	bool idle = e->port_pause_ns >= PORT_PAUSE_NS;
 	bool busy = pmd_clock_age(now_ns, e->links_heard_ns) < PORT_PAUSE_NS;
 
-	return e->owed >= PORT_OWED || !pmd_links_any(e->links) ||
+	return e->owed >= PORT_OWED || !pmd_links_any(e->host.links) ||
 	       now_ns - e->port_looked_ns >= e->port_pause_ns << (busy && idle ? PORT_BUSY_SHIFT : 0);
 }
 
 /** Update the maximum of packets received under one hold of the lock. */
 static void note_taken(struct pmd_engine *e)
 {
-	if (e->taken > e->port->stats.lock_packets_max)
-		e->port->stats.lock_packets_max = e->taken;
+	if (e->taken > e->host.port->stats.lock_packets_max)
+		e->host.port->stats.lock_packets_max = e->taken;
 }
 
 static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64_t now_ns)
 {
-	unsigned links = pmd_links_rx(e->links, budget, now_ns), got;
+	unsigned links = pmd_links_rx(e->host.links, budget, now_ns), got;
 
 	e->taken = links;
 	if (links > 0)
 		e->links_heard_ns = now_ns;
-	if (pmd_unlikely(e->taps))
-		pmd_tap_rx_due(e, now_ns);
+	if (pmd_unlikely(e->host.taps))
+		pmd_tap_rx_due(&e->host, now_ns);
 	if (!port && !port_is_due(e, now_ns))
 		return links;
 	got = port_rx(e, budget, now_ns);
 	note_taken(e);
 	e->port_looked_ns = now_ns;
-	if (got > 0 || e->port->more)
+	if (got > 0 || e->host.port->more)
 		e->port_pause_ns = 0;
 	else if (e->port_pause_ns < PORT_PAUSE_NS)
 		e->port_pause_ns = e->port_pause_ns ? 2 * e->port_pause_ns : PORT_PAUSE_MIN_NS;
@@ -214,14 +215,14 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 /** Whether only links, the port and timers can bring work, so that a quiet poll has to look at links only. */
 static bool is_quiet(const struct pmd_engine *e)
 {
-	return pmd_links_any(e->links) && !e->taps && !pmd_engine_is_full(e);
+	return pmd_links_any(e->host.links) && !e->host.taps && !pmd_engine_is_full(e);
 }
 
 /** Whether the poller has its completions and nothing is to be sent: timers and ACKs can then wait up to QUIET_NS. */
 static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 {
-	return nic_completions(e->nic) >= e->rx_until && now_ns - e->step_ns < QUIET_NS && !nic_tx_pending(e->nic) &&
-	       !e->taps && !pmd_engine_is_full(e);
+	return nic_completions(e->host.nic) >= e->host.rx_until && now_ns - e->step_ns < QUIET_NS &&
+	       !nic_tx_pending(e->host.nic) && !e->host.taps && !pmd_engine_is_full(e);
 }
 
 /**
@@ -231,7 +232,7 @@ static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
  */
 static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t due_ns, uint64_t now_ns)
 {
-	if (got == 0 && !e->port->more && !(e->links && pmd_links_ready(e->links)))
+	if (got == 0 && !e->host.port->more && !(e->host.links && pmd_links_ready(e->host.links)))
 		e->behind = 0;
 	else if (now_ns > e->step_ns + AWAY_NS) /* a CPU's clock may be behind that of another */
 		e->behind = e->behind == 0 && due_ns <= now_ns ? BEHIND_STEPS : 0;
@@ -242,7 +243,7 @@ static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t due_ns, uin
 
 unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks)
 {
-	uint64_t now_ns = e->now_ns = pmd_now_ns();
+	uint64_t now_ns = e->host.now_ns = pmd_now_ns();
 	unsigned got = step_rx(e, rx_budget, port, now_ns);
 	uint64_t due_ns;
 	bool wait;
@@ -253,18 +254,19 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 		pmd_engine_events(e);
 		return got;
 	}
-	due_ns = nic_time(e->nic, now_ns);
+	due_ns = nic_time(e->host.nic, now_ns);
 	wait = timers_wait(e, got, due_ns, now_ns);
 	e->step_ns = now_ns;
 	if (!wait && due_ns <= now_ns)
-		nic_timeout(e->nic, now_ns);
+		nic_timeout(e->host.nic, now_ns);
 	if (flush_acks || got == 0)
-		nic_ack_flush(e->nic, got == 0 && (flush_acks || e->progress == PMD_PROGRESS_INLINE));
+		nic_ack_flush(e->host.nic, got == 0 && (flush_acks || e->progress == PMD_PROGRESS_INLINE));
 	pmd_engine_transmit(e, TX_BUDGET, now_ns);
-	if (e->port->ops->timeout)
-		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
+	if (e->host.port->ops->timeout)
+		e->port_deadline_ns = e->host.port->ops->timeout(e->host.port, now_ns);
 	pmd_engine_events(e);
-	e->quiet = (got == 0 || !nic_acks_wait(e->nic)) && e->sent == 0 && !nic_tx_pending(e->nic) && is_quiet(e);
+	e->quiet = (got == 0 || !nic_acks_wait(e->host.nic)) && e->sent == 0 && !nic_tx_pending(e->host.nic) &&
+		   is_quiet(e);
 	return got;
 }
 
@@ -277,14 +279,14 @@ void pmd_engine_look_after(struct pmd_engine *e)
 {
 	int cancel_state;
 
-	if (!e->control)
+	if (!e->host.control)
 		return;
 	/* Serving connections passes dozens of cancellation points, and the engine is locked. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	pmd_control_poll(e);
+	pmd_control_poll(&e->host);
 	pthread_setcancelstate(cancel_state, NULL);
 	/* The waiting thread sleeps on the port's old descriptor. */
-	if (e->wait_asleep && e->wait_changes != e->port->wait_changes)
+	if (e->wait_asleep && e->wait_changes != e->host.port->wait_changes)
 		pmd_engine_call(e);
 }
 
@@ -312,7 +314,7 @@ static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t r
  */
 static void inline_count(struct pmd_engine *e, bool found)
 {
-	uint64_t completions = nic_completions(e->nic);
+	uint64_t completions = nic_completions(e->host.nic);
 	unsigned yielded = __atomic_load_n(&e->yielded, __ATOMIC_RELAXED);
 
 	found |= completions != e->inline_completions;
@@ -335,7 +337,7 @@ static void inline_polled(struct pmd_engine *e, uint64_t now_ns)
 
 static void inline_step(struct pmd_engine *e)
 {
-	uint64_t references = e->port->stats.link_rx_references;
+	uint64_t references = e->host.port->stats.link_rx_references;
 
 	__atomic_store_n(&e->inline_last_ns, PMD_POLLS_NOW, __ATOMIC_RELAXED);
 	/* While the engine's thread serves, no poll is known to follow soon: do not hold ACKs back. */
@@ -346,8 +348,9 @@ static void inline_step(struct pmd_engine *e)
 	inline_count(e, got > 0);
 	e->inline_finds += got > 0;
 	__atomic_store_n(&e->inline_moved, got + e->sent > 0, __ATOMIC_RELAXED);
-	inline_polled(e, e->now_ns);
-	e->stepped_ns = inline_worked(e, e->taken + e->sent, e->port->stats.link_rx_references - references, e->now_ns);
+	inline_polled(e, e->host.now_ns);
+	e->stepped_ns = inline_worked(e, e->taken + e->sent, e->host.port->stats.link_rx_references - references,
+				      e->host.now_ns);
 }
 
 /**
@@ -358,7 +361,7 @@ static bool inline_is_quiet(struct pmd_engine *e)
 {
 	uint64_t now_ns;
 
-	if (!e->quiet || pmd_links_ready(e->links) || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED))
+	if (!e->quiet || pmd_links_ready(e->host.links) || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED))
 		return false;
 	now_ns = pmd_now_ns();
 	if (pmd_clock_age(now_ns, e->step_ns) >= QUIET_NS)
@@ -370,17 +373,17 @@ static bool inline_is_quiet(struct pmd_engine *e)
 
 bool pmd_progress(struct pmd_engine *e, unsigned completions)
 {
-	if (e->dead || inline_is_quiet(e))
+	if (e->host.dead || inline_is_quiet(e))
 		return false;
-	e->rx_until = nic_completions(e->nic) + completions;
+	e->host.rx_until = nic_completions(e->host.nic) + completions;
 	inline_step(e);
-	e->rx_until = UINT64_MAX;
+	e->host.rx_until = UINT64_MAX;
 	return true;
 }
 
 bool pmd_try_progress(struct pmd_engine *e)
 {
-	if (e->dead || !pmd_mutex_trylock(&e->lock))
+	if (e->host.dead || !pmd_mutex_trylock(&e->lock))
 		return false;
 	inline_step(e);
 	pmd_unlock(e);
@@ -389,7 +392,7 @@ bool pmd_try_progress(struct pmd_engine *e)
 
 bool pmd_has_moved(const struct pmd_engine *e)
 {
-	return !e->dead && __atomic_load_n(&e->inline_moved, __ATOMIC_RELAXED);
+	return !e->host.dead && __atomic_load_n(&e->inline_moved, __ATOMIC_RELAXED);
 }
 
 bool pmd_inline_must_yield(struct pmd_engine *e)
@@ -420,13 +423,13 @@ void pmd_inline_yield(struct pmd_engine *e)
  *  from the port if much was sent since. @return whether a link had packets. */
 static bool doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 {
-	bool found = e->links && pmd_links_ready(e->links);
+	bool found = e->host.links && pmd_links_ready(e->host.links);
 
 	if (found) {
 		__atomic_store_n(&e->inline_last_ns, PMD_POLLS_NOW, __ATOMIC_RELAXED);
-		e->rx_brief = true;
-		pmd_links_rx(e->links, INLINE_RX_BUDGET, now_ns);
-		e->rx_brief = false;
+		e->host.rx_brief = true;
+		pmd_links_rx(e->host.links, INLINE_RX_BUDGET, now_ns);
+		e->host.rx_brief = false;
 		e->inline_finds++;
 		inline_polled(e, now_ns);
 	}
@@ -443,20 +446,20 @@ void pmd_doorbell(struct pmd_engine *e)
 	uint64_t now_ns, references;
 	bool found;
 
-	if (e->dead)
+	if (e->host.dead)
 		return;
-	references = e->port->stats.link_rx_references;
+	references = e->host.port->stats.link_rx_references;
 	/* Nothing can be sent now; what has arrived can wait a few doorbells. */
-	if (!nic_tx_pending(e->nic) && e->tx_first == e->tx_end && ++e->silent_doorbells < DOORBELLS_SILENT)
+	if (!nic_tx_pending(e->host.nic) && e->tx_first == e->tx_end && ++e->silent_doorbells < DOORBELLS_SILENT)
 		return;
 	e->silent_doorbells = 0;
 	now_ns = pmd_now_ns();
 	pmd_engine_transmit(e, DOORBELL_TX_BUDGET, now_ns);
 	found = doorbell_rx(e, now_ns);
-	if (e->port->ops->timeout)
-		e->port_deadline_ns = e->port->ops->timeout(e->port, now_ns);
-	e->quiet = !nic_acks_wait(e->nic) && !nic_tx_pending(e->nic) && is_quiet(e);
-	inline_worked(e, e->sent, e->port->stats.link_rx_references - references, now_ns);
+	if (e->host.port->ops->timeout)
+		e->port_deadline_ns = e->host.port->ops->timeout(e->host.port, now_ns);
+	e->quiet = !nic_acks_wait(e->host.nic) && !nic_tx_pending(e->host.nic) && is_quiet(e);
+	inline_worked(e, e->sent, e->host.port->stats.link_rx_references - references, now_ns);
 	/* If doorbells bring all completions, polls need take no steps, while the engine's thread still sees the
 	 * application polling: so take one here for timers, the port and new connections. */
 	if (found && now_ns - e->step_ns >= DOORBELL_STEP_NS && now_ns - e->stepped_ns >= DOORBELL_STEP_NS)
@@ -466,7 +469,7 @@ void pmd_doorbell(struct pmd_engine *e)
 void pmd_resolve(struct pmd_engine *e, const struct nic_gid *dgid)
 {
 	const struct timespec pause = {.tv_nsec = RESOLVE_PAUSE_NS};
-	bool asking = e->port->ops->resolve != NULL;
+	bool asking = e->host.port->ops->resolve != NULL;
 	uint64_t end_ns = asking ? pmd_now_ns() + RESOLVE_NS : 0;
 	int cancel;
 
@@ -475,8 +478,8 @@ void pmd_resolve(struct pmd_engine *e, const struct nic_gid *dgid)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	while (asking && pmd_now_ns() < end_ns) {
 		pmd_lock(e);
-		asking = !e->dead && e->port->ops->resolve(e->port, dgid, pmd_now_ns());
-		if (!e->dead) /* also after resolve() is done: its query may have left a deadline */
+		asking = !e->host.dead && e->host.port->ops->resolve(e->host.port, dgid, pmd_now_ns());
+		if (!e->host.dead) /* also after resolve() is done: its query may have left a deadline */
 			pmd_engine_step(e, THREAD_RX_BUDGET, true);
 		pmd_unlock(e);
 		if (asking)
@@ -489,20 +492,20 @@ void pmd_settle(struct pmd_engine *e)
 {
 	unsigned step = 0;
 
-	if (e->dead)
+	if (e->host.dead)
 		return;
-	while (step < SETTLE_STEPS && (pmd_engine_step(e, THREAD_RX_BUDGET, true) > 0 || e->port->more))
+	while (step < SETTLE_STEPS && (pmd_engine_step(e, THREAD_RX_BUDGET, true) > 0 || e->host.port->more))
 		step++;
 	/* Other QPs keep receiving, and may have more ACKs than one transmit can send. */
-	nic_ack_flush(e->nic, true);
+	nic_ack_flush(e->host.nic, true);
 	do {
 		pmd_engine_transmit(e, TX_BUDGET, pmd_now_ns());
-	} while (e->sent > 0 && nic_tx_pending(e->nic) && step++ < SETTLE_SENDS);
+	} while (e->sent > 0 && nic_tx_pending(e->host.nic) && step++ < SETTLE_SENDS);
 }
 
 void pmd_expect_sleep(struct pmd_engine *e)
 {
-	if (e->dead)
+	if (e->host.dead)
 		return;
 	__atomic_store_n(&e->expect_sleep, true, __ATOMIC_RELAXED);
 	/* A program that has slept in pmd_wait will do so again and serve itself: do not wake the thread. */

@@ -43,7 +43,7 @@ void pmd_engine_kick(struct pmd_engine *e)
 
 void pmd_engine_call(struct pmd_engine *e)
 {
-	count_up(__atomic_load_n(&e->waiter, __ATOMIC_RELAXED) ? e->bell_fd : e->doorbell_fd);
+	count_up(__atomic_load_n(&e->waiter, __ATOMIC_RELAXED) ? e->host.bell_fd : e->doorbell_fd);
 }
 
 /** Time until the next poll of a port without a descriptor; grows while nothing arrives. */
@@ -57,11 +57,11 @@ static uint64_t interval_ns(struct pmd_engine *e, unsigned got)
 
 uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 {
-	uint64_t interval = e->port->wait_fd < 0 ? interval_ns(e, got) : UINT64_MAX;
-	uint64_t trim_ns = pmd_links_trim(e->links, now_ns); /* may start timers of QPs whose links end */
-	uint64_t deadline = nic_next_deadline(e->nic);
+	uint64_t interval = e->host.port->wait_fd < 0 ? interval_ns(e, got) : UINT64_MAX;
+	uint64_t trim_ns = pmd_links_trim(e->host.links, now_ns); /* may start timers of QPs whose links end */
+	uint64_t deadline = nic_next_deadline(e->host.nic);
 
-	if (e->port->more || pmd_links_pending(e->links) || nic_acks_wait(e->nic))
+	if (e->host.port->more || pmd_links_pending(e->host.links) || nic_acks_wait(e->host.nic))
 		return 0;
 	if (pmd_engine_is_full(e))
 		return PMD_RETRY_NS;
@@ -69,12 +69,12 @@ uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 		return e->tx_ready ? 0 : PMD_RETRY_NS;
 	if (e->port_deadline_ns < deadline)
 		deadline = e->port_deadline_ns;
-	if (pmd_links_retry(e->links) < deadline)
-		deadline = pmd_links_retry(e->links);
+	if (pmd_links_retry(e->host.links) < deadline)
+		deadline = pmd_links_retry(e->host.links);
 	if (trim_ns < deadline)
 		deadline = trim_ns;
-	if (pmd_unlikely(e->taps) && pmd_tap_deadline(e) < deadline)
-		deadline = pmd_tap_deadline(e);
+	if (pmd_unlikely(e->host.taps) && pmd_tap_deadline(&e->host) < deadline)
+		deadline = pmd_tap_deadline(&e->host);
 	if (deadline <= now_ns)
 		return 0;
 	if (deadline != UINT64_MAX && deadline - now_ns < interval)
@@ -107,9 +107,9 @@ static void fetch_error(int fd)
 unsigned pmd_engine_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
 {
 	struct pollfd fds[] = {{.fd = e->doorbell_fd, .events = POLLIN},
-			       {.fd = e->bell_fd, .events = POLLIN},
-			       {.fd = __atomic_load_n(&e->port->wait_fd, __ATOMIC_RELAXED), .events = POLLIN},
-			       {.fd = e->control ? pmd_control_fd(e->control) : -1, .events = POLLIN}};
+			       {.fd = e->host.bell_fd, .events = POLLIN},
+			       {.fd = __atomic_load_n(&e->host.port->wait_fd, __ATOMIC_RELAXED), .events = POLLIN},
+			       {.fd = e->host.control ? pmd_control_fd(e->host.control) : -1, .events = POLLIN}};
 	struct timespec t = timespec_of(timeout_ns);
 	unsigned woken = 0;
 	int n;
@@ -124,7 +124,7 @@ unsigned pmd_engine_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
 		fetch_error(fds[2].fd);
 	if (fds[0].revents && count_take(e->doorbell_fd))
 		woken |= PMD_WOKEN_DOORBELL;
-	if (fds[1].revents && count_take(e->bell_fd))
+	if (fds[1].revents && count_take(e->host.bell_fd))
 		woken |= PMD_WOKEN_BELL;
 	if (fds[2].revents)
 		woken |= PMD_WOKEN_PORT;
@@ -147,9 +147,10 @@ static int set_make(const struct pmd_engine *e)
 {
 	int set = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
 
-	if (set >= 0 && (!set_add(set, e->bell_fd, EPOLLIN | EPOLLET, PMD_WOKEN_BELL) ||
-			 !set_add(set, e->port->wait_fd, EPOLLIN, PMD_WOKEN_PORT) ||
-			 !set_add(set, e->control ? pmd_control_fd(e->control) : -1, EPOLLIN, PMD_WOKEN_CONTROL))) {
+	if (set >= 0 &&
+	    (!set_add(set, e->host.bell_fd, EPOLLIN | EPOLLET, PMD_WOKEN_BELL) ||
+	     !set_add(set, e->host.port->wait_fd, EPOLLIN, PMD_WOKEN_PORT) ||
+	     !set_add(set, e->host.control ? pmd_control_fd(e->host.control) : -1, EPOLLIN, PMD_WOKEN_CONTROL))) {
 		close(set);
 		set = -1;
 	}
@@ -162,14 +163,14 @@ bool pmd_engine_wait_prepare(struct pmd_engine *e)
 {
 	int cancel_state;
 
-	if (e->wait_set >= 0 && e->wait_changes == e->port->wait_changes)
+	if (e->wait_set >= 0 && e->wait_changes == e->host.port->wait_changes)
 		return true;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
 			       &cancel_state); /* close() can be cancelled, and the engine is locked */
 	if (e->wait_set >= 0)
 		close(e->wait_set);
 	e->wait_set = set_make(e);
-	e->wait_changes = e->port->wait_changes;
+	e->wait_changes = e->host.port->wait_changes;
 	pthread_setcancelstate(cancel_state, NULL);
 	return e->wait_set >= 0;
 }
@@ -180,7 +181,7 @@ void pmd_engine_bell_drain(struct pmd_engine *e)
 	uint64_t count;
 	struct iovec iov = {&count, sizeof(count)};
 
-	syscall(SYS_preadv2, e->bell_fd, &iov, 1, -1L, -1L, RWF_NOWAIT);
+	syscall(SYS_preadv2, e->host.bell_fd, &iov, 1, -1L, -1L, RWF_NOWAIT);
 }
 
 unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns)
@@ -200,7 +201,7 @@ unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns)
 	for (int i = 0; i < n; i++) {
 		woken |= events[i].data.u32;
 		if (events[i].data.u32 == PMD_WOKEN_PORT && (events[i].events & EPOLLERR))
-			fetch_error(e->port->wait_fd);
+			fetch_error(e->host.port->wait_fd);
 	}
 	if (!(woken & PMD_WOKEN_PACKETS))
 		pmd_engine_bell_drain(e);

@@ -301,7 +301,7 @@ static void thread_look_on(struct thread_state *s)
 		return;
 	}
 	got = pmd_engine_step(e, THREAD_RX_BUDGET, true);
-	pmd_engine_held(e, e->now_ns, pmd_now_ns());
+	pmd_engine_held(e, e->host.now_ns, pmd_now_ns());
 	thread_looked_on(s, rang || thread_was_let_in(e, LET_IN_NS) ? 0 : got);
 	s->credit = e->expect_sleep || got > 0 ? s->credit_full : CREDIT_NEW;
 	s->finds = e->inline_finds;
@@ -340,7 +340,7 @@ static bool thread_leave_to_poller(struct thread_state *s)
 /** Application threads poll: start looking on. Lock held. */
 static void thread_look_on_from_now(struct thread_state *s)
 {
-	pmd_links_awake(s->e->links);
+	pmd_links_awake(s->e->host.links);
 	__atomic_store_n(&s->e->polled, true, __ATOMIC_RELAXED);
 	s->slice_ns = SLICE_MIN_NS;
 }
@@ -353,7 +353,7 @@ static bool thread_is_beside_poller(const struct pmd_engine *e, bool waited)
 {
 	uint64_t last_ns = __atomic_load_n(&e->inline_last_ns, __ATOMIC_RELAXED);
 
-	return (!waited && pmd_mutex_is_wanted(&e->lock)) || last_ns + POLLING_NOW_NS > e->now_ns;
+	return (!waited && pmd_mutex_is_wanted(&e->lock)) || last_ns + POLLING_NOW_NS > e->host.now_ns;
 }
 
 /** Update the credit by which thread finds the traffic. Lock held. @param polls current count of inline polls. @param
@@ -375,7 +375,7 @@ static void thread_credit(struct thread_state *s, unsigned woken, unsigned got, 
 	if (got > 0 && (thread_is_beside_poller(e, waited) || thread_was_let_in(e, LET_IN_NS)))
 		s->credit--;
 	else if (got > 0 && !waited)
-		s->credit += polls - s->polls < SPINNING_POLLS && !thread_has_help(s, e->now_ns) ? CREDIT_FIND : 0;
+		s->credit += polls - s->polls < SPINNING_POLLS && !thread_has_help(s, e->host.now_ns) ? CREDIT_FIND : 0;
 	else if (((woken & PMD_WOKEN_PACKETS) || (e->sent > 0 && waited)) && polls != s->polls)
 		s->credit--;
 	s->credit -= finds < 2 * CREDIT_FIND ? (int)finds : 2 * CREDIT_FIND;
@@ -423,7 +423,7 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		pmd_mutex_unlock(&e->lock);
 		return;
 	}
-	pmd_links_awake(e->links);
+	pmd_links_awake(e->host.links);
 	if (*woken & PMD_WOKEN_CONTROL || (!*woken && pmd_engine_control_is_due(e))) {
 		since_ns = pmd_now_ns();
 		pmd_engine_look_after(e);
@@ -441,13 +441,13 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 		return;
 	}
 	now_ns = pmd_now_ns();
-	pmd_engine_held(e, since_ns ? since_ns : e->now_ns, now_ns);
+	pmd_engine_held(e, since_ns ? since_ns : e->host.now_ns, now_ns);
 	timeout = e->progress == PMD_PROGRESS_PINNED || patience_spins(&s->patience, got > 0 ? got : e->sent, now_ns)
 			  ? 0
 			  : thread_timeout(s, got, now_ns);
 	if (timeout && patience_gathers(&s->patience)) {
 		timeout = timeout < PATIENCE_GATHER_NS ? timeout : PATIENCE_GATHER_NS;
-	} else if (timeout && !pmd_links_sleep(e->links)) {
+	} else if (timeout && !pmd_links_sleep(e->host.links)) {
 		timeout = 0;
 		patience_averted(&s->patience, now_ns);
 	}

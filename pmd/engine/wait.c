@@ -26,13 +26,13 @@ static bool wait_is_over(const struct pmd_engine *e)
  *  engine's thread has to be kicked. */
 static bool wait_end(struct pmd_engine *e)
 {
-	pmd_links_awake(e->links);
+	pmd_links_awake(e->host.links);
 	e->wait_ready = NULL;
 	e->wait_asleep = false;
 	__atomic_store_n(&e->wait_ns, UINT64_MAX, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->inline_polls, e->inline_polls + 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->inline_last_ns, e->now_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->inline_last_ns, e->host.now_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->waiter, false, __ATOMIC_SEQ_CST); /* pairs with thread_slice() in thread.c */
 	return __atomic_load_n(&e->thread_deep, __ATOMIC_SEQ_CST);
 }
@@ -62,13 +62,13 @@ static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 	unsigned got;
 
 	e->wait_asleep = false;
-	pmd_links_awake(e->links);
+	pmd_links_awake(e->host.links);
 	if (woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
 	/* After the bell alone, skip the port unless due: its descriptor reports packets; without one, timeouts cover
 	 * it. */
 	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, !bell, bell);
-	if (nic_acks_wait(e->nic) && !wait_is_over(e))
+	if (nic_acks_wait(e->host.nic) && !wait_is_over(e))
 		got += pmd_engine_step_with(e, THREAD_RX_BUDGET, false, true);
 	if (bell && got == 0)
 		pmd_engine_bell_drain(e); /* must precede the last look at the links */
@@ -83,8 +83,8 @@ static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 	uint64_t wake_ns = UINT64_MAX - PMD_WAKE_THREAD;
 
 	if (stepped)
-		pmd_engine_held(e, e->now_ns, now_ns);
-	if (timeout && !pmd_links_sleep(e->links))
+		pmd_engine_held(e, e->host.now_ns, now_ns);
+	if (timeout && !pmd_links_sleep(e->host.links))
 		timeout = 0;
 	if (timeout != UINT64_MAX)
 		wake_ns = timeout ? (now_ns + timeout) & ~(uint64_t)PMD_WAKE_THREAD : 0;
@@ -109,7 +109,7 @@ static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t
 	pmd_mutex_lock(&e->lock);
 	thread_serves = !__atomic_load_n(&e->polled, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->polled, true, __ATOMIC_RELAXED);
-	steps = !first || nic_acks_wait(e->nic);
+	steps = !first || nic_acks_wait(e->host.nic);
 	if (steps)
 		got = wait_work(e, woken);
 	over = wait_is_over(e);
@@ -206,7 +206,7 @@ static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 	int flags;
 
 	pmd_lock(e);
-	if (!__atomic_load_n(ready, __ATOMIC_RELAXED) && e->links && pmd_links_ready(e->links))
+	if (!__atomic_load_n(ready, __ATOMIC_RELAXED) && e->host.links && pmd_links_ready(e->host.links))
 		pmd_progress(e, 1);
 	pmd_unlock(e);
 	if (__atomic_load_n(ready, __ATOMIC_RELAXED))
@@ -228,7 +228,7 @@ __attribute__((no_sanitize_address)) int pmd_wait(struct pmd_engine *e, int fd, 
 {
 	int rc;
 
-	if (e->dead || (e->progress != PMD_PROGRESS_AUTO && e->progress != PMD_PROGRESS_INLINE))
+	if (e->host.dead || (e->progress != PMD_PROGRESS_AUTO && e->progress != PMD_PROGRESS_INLINE))
 		return -EBUSY;
 	rc = wait_begin(e, fd, ready);
 	if (rc != 1)

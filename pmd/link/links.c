@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +34,8 @@ struct link_out *links_out_detach(struct pmd_links *l, uint32_t path)
 	links_routes_end(l, out);
 	links_revoke_all(out); /* the NIC sends what is in flight again by another path; the old copies must be void */
 	PMD_POINT(reference_revoked);
-	pmd_tap_path_gone(l->e, path);
-	nic_path_close(l->e->nic, path);
+	pmd_tap_path_gone(l->host, path);
+	nic_path_close(l->host->nic, path);
 	return out;
 }
 
@@ -70,7 +71,7 @@ static bool is_nonsense(int rc)
 	return rc != 0 && rc != -ECONNRESET;
 }
 
-void links_out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+void links_out_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
 	struct link_out *out = (struct link_out *)w;
 	PROTO_MSG(m);
@@ -82,16 +83,16 @@ void links_out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 	if (rc == 1 && !out->taken && m.n_fds <= 1 && proto_msg_is(&m, PROTO_LINK_TAKEN, 0, m.n_fds)) {
 		PMD_POINT(link_answer_come);
 		out->taken = true;
-		links_late_answered(e->links, out);
+		links_late_answered(host->links, out);
 		if (m.n_fds == 1 && bell_is_good(w->fd, m.fds[0]))
 			out->bell_fd = pmd_fd_high(proto_msg_take(&m, 0));
 		proto_msg_close(&m);
 		return;
 	}
 	proto_msg_close(&m);
-	e->port->stats.link_broken += is_nonsense(rc);
+	host->port->stats.link_broken += is_nonsense(rc);
 	PMD_POINT(link_out_ended);
-	links_drop_out(e->links, out->path);
+	links_drop_out(host->links, out->path);
 }
 
 void links_ring_bell(struct link_out *out)
@@ -114,7 +115,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	if (proto_link_is_peers(&in->peer) && !links_has_other(l, in))
-		nic_peer_gone(l->e->nic, in->number, &in->peer.to);
+		nic_peer_gone(l->host->nic, in->number, &in->peer.to);
 	/* Indices of other links must not change: pending events refer to them. */
 	l->in[index] = NULL;
 	while (l->n_in > 0 && !l->in[l->n_in - 1])
@@ -127,7 +128,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 }
 
 /** The producer knocks, or has ended: then receive what it has left in the ring, except payloads by reference. */
-static void in_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+static void in_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
 	struct link_in *in = (struct link_in *)w;
 	PROTO_MSG(m);
@@ -137,30 +138,30 @@ static void in_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
 	if (rc == -EAGAIN || (rc == 1 && proto_msg_is(&m, PROTO_LINK_KNOCK, 0, 0)))
 		return;
 	PMD_POINT(link_in_ended);
-	if (!links_rx_rest(e->links, in) || is_nonsense(rc))
-		e->port->stats.link_broken++;
+	if (!links_rx_rest(host->links, in) || is_nonsense(rc))
+		host->port->stats.link_broken++;
 	PMD_POINT(link_rest_received);
-	links_drop_in(e->links, in->index);
+	links_drop_in(host->links, in->index);
 }
 
 /** Tell the producer that the link is taken. A process of our own user gets the bell, if it can be handed over; else it
  *  knocks. */
-static int answer(struct pmd_engine *e, const struct link_in *in)
+static int answer(struct pmd_host *host, const struct link_in *in)
 {
 	int fd = in->watch.fd, rc;
 
 	if (proto_peer_is_self(fd)) {
-		rc = proto_send(fd, PROTO_LINK_TAKEN, NULL, 0, &e->bell_fd, 1);
-		e->port->stats.link_in_flight += rc == -ETOOMANYREFS;
+		rc = proto_send(fd, PROTO_LINK_TAKEN, NULL, 0, &host->bell_fd, 1);
+		host->port->stats.link_in_flight += rc == -ETOOMANYREFS;
 		if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET)
 			return rc;
 	}
 	return proto_send(fd, PROTO_LINK_TAKEN, NULL, 0, NULL, 0);
 }
 
-static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m)
+static void link_visit(struct pmd_host *host, int connection, struct proto_msg *m)
 {
-	struct pmd_links *l = e->links;
+	struct pmd_links *l = host->links;
 	struct link_in *in = NULL;
 	uint32_t index = 0;
 	int memfd, rc;
@@ -171,10 +172,10 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	    !links_peer_allowed(l, connection) || !(in = calloc(1, sizeof(*in))))
 		goto refuse;
 	memcpy(&in->peer, m->data, sizeof(in->peer));
-	if (in->peer.service != 0 && !pmd_services_have(e, in->peer.service))
+	if (in->peer.service != 0 && !pmd_services_have(host, in->peer.service))
 		goto refuse; /* we have just stopped serving it */
 	if (!links_prove(l, connection, &in->peer)) {
-		e->port->stats.link_unproved++;
+		host->port->stats.link_unproved++;
 		goto refuse;
 	}
 	if (!links_may_take(l, &in->peer))
@@ -188,7 +189,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	close(memfd);
 	PMD_POINT(link_mapped);
 	if (!ring_take(&in->ring)) {
-		e->port->stats.link_withdrawn++;
+		host->port->stats.link_withdrawn++;
 		ring_unmap(in->ring.memory);
 		goto drop;
 	}
@@ -196,7 +197,7 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	in->index = index;
 	in->watch = (struct pmd_watch){.fd = pmd_fd_high(connection), .ready = in_ready};
 	links_welcome(l, in);
-	rc = answer(e, in);
+	rc = answer(host, in);
 	/* A producer that has already gone hears no answer, but the packets in its ring still count. */
 	if ((rc != 0 && rc != -EPIPE && rc != -ECONNRESET) || pmd_control_watch(l->control, &in->watch, EPOLLIN) != 0) {
 		ring_unmap(in->ring.memory);
@@ -208,20 +209,20 @@ static void link_visit(struct pmd_engine *e, int connection, struct proto_msg *m
 	if (index == l->n_in)
 		l->n_in++;
 	if (proto_link_is_peers(&in->peer))
-		nic_peer_came(e->nic, in->number, &in->peer.to);
+		nic_peer_came(host->nic, in->number, &in->peer.to);
 	/* An application thread took this link while the engine's thread sleeps: include the ring in that sleep; it may
 	 * hold packets. */
 	if (l->asleep) {
 		ring_set_asleep(&in->ring, true);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) of ring.h */
 		if (ring_has_entry(&in->ring))
-			pmd_engine_call(e);
+			host->ops->call(host);
 	}
 	PMD_POINT(link_taken);
 	return;
 
 refuse:
-	e->port->stats.link_refused++;
+	host->port->stats.link_refused++;
 drop:
 	free(in);
 	proto_msg_close(m);
@@ -234,7 +235,7 @@ void pmd_links_unserve(struct pmd_links *l, uint16_t port)
 		if (!l->in[i] || l->in[i]->peer.service != port)
 			continue;
 		if (!links_rx_rest(l, l->in[i]))
-			l->e->port->stats.link_broken++;
+			l->host->port->stats.link_broken++;
 		links_drop_in(l, i);
 	}
 }
@@ -284,7 +285,7 @@ static bool setting_is_good(const char *name, bool *out)
 	return *out || strcmp(value, "off") == 0;
 }
 
-int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd_links **out, const char **wrong)
+int pmd_links_open(struct pmd_host *host, struct pmd_control *control, struct pmd_links **out, const char **wrong)
 {
 	bool ring, one_copy;
 	struct pmd_links *l;
@@ -297,8 +298,8 @@ int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
-	l->e = e;
-	l->pending = nic_paths_pending(e->nic);
+	l->host = host;
+	l->pending = nic_paths_pending(host->nic);
 	l->trim_ns = l->retry_ns = l->answer_ns = UINT64_MAX;
 	l->control = control;
 	l->one_copy = one_copy;
@@ -320,7 +321,7 @@ void pmd_links_close(struct pmd_links *l)
 		if (l->in[i])
 			links_drop_in(l, i);
 	links_late_close(l);
-	l->e->links = NULL; /* the NIC, destroyed later, has nothing in flight by links */
+	l->host->links = NULL; /* the NIC, destroyed later, has nothing in flight by links */
 	free(l);
 }
 

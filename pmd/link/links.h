@@ -22,7 +22,7 @@
 #ifndef PMD_LINKS_H
 #define PMD_LINKS_H
 
-#include "engine.h"
+#include "engine_host.h"
 #include "proto.h"
 
 enum { PROTO_LINK_TAKEN = PROTO_LINK + 1, PROTO_LINK_KNOCK };
@@ -58,7 +58,7 @@ struct pmd_links;
  * be absent.
  * @return 0, -EINVAL (a setting is neither on nor off: *wrong is its name), -ENOMEM.
  */
-int pmd_links_open(struct pmd_engine *e, struct pmd_control *control, struct pmd_links **out, const char **wrong);
+int pmd_links_open(struct pmd_host *host, struct pmd_control *control, struct pmd_links **out, const char **wrong);
 void pmd_links_close(struct pmd_links *links);
 /** In a forked child: close descriptors, touch nothing else. */
 void pmd_links_abandon(struct pmd_links *links);

@@ -73,12 +73,12 @@ void links_look_ahead(struct link_payload *p, struct link_copy *c)
 
 	if (c->bytes > LINK_COPY_BYTES)
 		return;
-	nic_foresee_behind(p->e->nic, p->frame, &f);
+	nic_foresee_behind(p->host->nic, p->frame, &f);
 	/* Each may complete what the poller asked for: fetch no more than it still has room for. */
 	while (f.qp && in->n_ahead < LINK_AHEAD && weight < in->budget &&
-	       nic_completions(p->e->nic) + in->n_ahead + 1 < p->e->rx_until) {
+	       nic_completions(p->host->nic) + in->n_ahead + 1 < p->host->rx_until) {
 		struct link_ahead *a = &in->ahead[in->n_ahead];
-		struct link_payload next = {.e = p->e, .in = in};
+		struct link_payload next = {.host = p->host, .in = in};
 		struct nic_reference reference;
 		uint8_t head[LINK_PIECES_AT];
 		const struct nic_rx_frame frame = {
@@ -92,7 +92,7 @@ void links_look_ahead(struct link_payload *p, struct link_copy *c)
 		if (!next_entry(&ring, &len, &next, head, &reference) || reference.len < NIC_REFERENCE_MIN ||
 		    !has_room(c, &next, reference.len))
 			return;
-		a->dst = nic_foresee(p->e->nic, &frame, &f);
+		a->dst = nic_foresee(p->host->nic, &frame, &f);
 		if (!a->dst || !goes_with_all(in, c, a->dst, reference.len))
 			return;
 		a->at = ring.head;

@@ -32,12 +32,13 @@ _Static_assert(RING_PACKET_MAX >= NIC_FRAME_MAX + sizeof(struct link_forward), "
 
 /* ---- receive ------------------------------------------------------------------------------------------------ */
 
-static inline void rx(struct pmd_engine *e, const struct link_in *in, const struct nic_rx_frame *frame, uint64_t now_ns)
+static inline void rx(struct pmd_host *host, const struct link_in *in, const struct nic_rx_frame *frame,
+		      uint64_t now_ns)
 {
-	if (pmd_unlikely(e->taps))
-		pmd_tap_rx(e, in->index + 1, frame, now_ns);
+	if (pmd_unlikely(host->taps))
+		pmd_tap_rx(host, in->index + 1, frame, now_ns);
 	else
-		nic_rx(e->nic, frame, now_ns);
+		nic_rx(host->nic, frame, now_ns);
 }
 
 /** Copy the headers: whole lines, and no line that belongs to a later entry. */
@@ -51,17 +52,17 @@ static inline void take_head(struct nic_rx_frame *frame, uint8_t *head, const ui
 		frame->body = packet;
 }
 
-static void rx_packet(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
+static void rx_packet(struct pmd_host *host, const struct link_in *in, const uint8_t *packet, uint32_t len,
 		      uint64_t now_ns)
 {
 	uint8_t head[HEAD_MAX] __attribute__((aligned(16)));
 	struct nic_rx_frame frame = {.len = len, .flags = NIC_RX_NO_ICRC, .peer = in->number};
 
 	take_head(&frame, head, packet);
-	rx(e, in, &frame, now_ns);
+	rx(host, in, &frame, now_ns);
 }
 
-static void rx_bare(struct pmd_engine *e, const struct link_in *in, uint32_t kind, const uint8_t *packet, uint32_t len,
+static void rx_bare(struct pmd_host *host, const struct link_in *in, uint32_t kind, const uint8_t *packet, uint32_t len,
 		    uint64_t now_ns)
 {
 	uint8_t head[HEAD_MAX] __attribute__((aligned(16)));
@@ -74,34 +75,34 @@ static void rx_bare(struct pmd_engine *e, const struct link_in *in, uint32_t kin
 	take_head(&frame, head, packet);
 	/* Taps need the addresses. A packet that the NIC drops because it is not from the QP's peer has none: taps do
 	 * not see it. */
-	if (pmd_unlikely(e->taps) && nic_frame_address(e->nic, &frame))
-		rx(e, in, &frame, now_ns);
+	if (pmd_unlikely(host->taps) && nic_frame_address(host->nic, &frame))
+		rx(host, in, &frame, now_ns);
 	else
-		nic_rx(e->nic, &frame, now_ns);
+		nic_rx(host->nic, &frame, now_ns);
 }
 
 /** A packet with an ICRC is copied whole: it must not change between the check and its use. No tag is required: the
  *  kernel has identified the producer. */
-static void rx_summed(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
+static void rx_summed(struct pmd_host *host, const struct link_in *in, const uint8_t *packet, uint32_t len,
 		      uint64_t now_ns)
 {
 	uint8_t copy[RING_PACKET_MAX];
 	struct nic_rx_frame frame = {.data = copy, .len = len, .flags = NIC_RX_NO_KEY, .peer = in->number};
 
 	memcpy(copy, packet, len);
-	rx(e, in, &frame, now_ns);
+	rx(host, in, &frame, now_ns);
 }
 
 /** A packet that another function of our device received by its port: treat it as received by our port. @return false:
  *  malformed. */
-static bool rx_forwarded(struct pmd_engine *e, const struct link_in *in, const uint8_t *packet, uint32_t len,
+static bool rx_forwarded(struct pmd_host *host, const struct link_in *in, const uint8_t *packet, uint32_t len,
 			 uint64_t now_ns)
 {
 	uint8_t copy[RING_PACKET_MAX];
 	struct link_forward f;
 	struct nic_rx_frame frame;
 
-	if (len < sizeof(f) || !pmd_gid_equal(&in->peer.key, &e->links->self.key))
+	if (len < sizeof(f) || !pmd_gid_equal(&in->peer.key, &host->links->self.key))
 		return false;
 	memcpy(copy, packet, len);
 	memcpy(&f, copy, sizeof(f));
@@ -115,7 +116,7 @@ static bool rx_forwarded(struct pmd_engine *e, const struct link_in *in, const u
 		.tclass = f.tclass,
 		.hop_limit = f.hop_limit,
 	};
-	rx(e, in, &frame, now_ns);
+	rx(host, in, &frame, now_ns);
 	return true;
 }
 
@@ -137,7 +138,7 @@ static bool not_fetched(void *ctx, uint32_t offset, void *dst, uint32_t len, voi
 
 /** With taps: unfold a packet by reference into the packets that it stands for, with payload; a packet that offers a
  *  message is shown without the message. A packet that does not unfold goes to the NIC, unseen by taps. */
-static void rx_unfolded(struct pmd_engine *e, const struct link_in *in, const struct nic_rx_frame *frame,
+static void rx_unfolded(struct pmd_host *host, const struct link_in *in, const struct nic_rx_frame *frame,
 			uint64_t now_ns)
 {
 	const struct nic_reference *far = frame->reference;
@@ -156,23 +157,23 @@ static void rx_unfolded(struct pmd_engine *e, const struct link_in *in, const st
 	}
 	if (!near.ctx)
 		near.fetch = not_fetched;
-	while ((offers || near.ctx) && (len = nic_frame_unfold(e->nic, &seen, index, copy)) > 0) {
+	while ((offers || near.ctx) && (len = nic_frame_unfold(host->nic, &seen, index, copy)) > 0) {
 		const struct nic_rx_frame one = {
 			.data = copy, .len = (uint32_t)len, .flags = NIC_RX_NO_ICRC, .peer = in->number};
 
-		rx(e, in, &one, now_ns);
+		rx(host, in, &one, now_ns);
 		index++;
 	}
 	if (index == 0)
-		nic_rx(e->nic, &seen, now_ns);
+		nic_rx(host->nic, &seen, now_ns);
 	free(near.ctx);
 }
 
 /** A packet that refers to the producer's memory. @return as rx_entry. */
-static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uint8_t *packet, uint32_t len,
+static unsigned rx_referring(struct pmd_host *host, struct link_in *in, const uint8_t *packet, uint32_t len,
 			     unsigned budget, uint64_t now_ns)
 {
-	struct link_payload payload = {.e = e, .in = in, .entry_len = len};
+	struct link_payload payload = {.host = host, .in = in, .entry_len = len};
 	struct nic_reference reference;
 	uint8_t head[LINK_PIECES_AT];
 	struct nic_rx_frame frame = {
@@ -187,37 +188,37 @@ static unsigned rx_referring(struct pmd_engine *e, struct link_in *in, const uin
 		return 0;
 	memcpy(head, packet, sizeof(head));
 	in->budget = budget;
-	e->port->stats.link_rx_references++;
-	if (pmd_unlikely(e->taps)) {
-		rx_unfolded(e, in, &frame, now_ns);
+	host->port->stats.link_rx_references++;
+	if (pmd_unlikely(host->taps)) {
+		rx_unfolded(host, in, &frame, now_ns);
 	} else {
 		payload.frame = &frame;
-		nic_rx(e->nic, &frame, now_ns);
+		nic_rx(host->nic, &frame, now_ns);
 	}
 	return link_weight(reference.len);
 }
 
 /** @return how much of the budget the entry used, 0: malformed. */
-static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32_t kind, const uint8_t *packet,
+static inline unsigned rx_entry(struct pmd_host *host, struct link_in *in, uint32_t kind, const uint8_t *packet,
 				uint32_t len, unsigned budget, uint64_t now_ns)
 {
 	if (link_is_bare(kind)) {
-		rx_bare(e, in, kind, packet, len, now_ns);
+		rx_bare(host, in, kind, packet, len, now_ns);
 		return 1;
 	}
 	switch (kind) {
 	case LINK_PACKET:
 	case LINK_FOLLOWED:
-		rx_packet(e, in, packet, len, now_ns);
+		rx_packet(host, in, packet, len, now_ns);
 		return 1;
 	case LINK_SUMMED:
-		rx_summed(e, in, packet, len, now_ns);
+		rx_summed(host, in, packet, len, now_ns);
 		return 1;
 	case LINK_REFERENCE:
 	case LINK_REVOKED:
-		return rx_referring(e, in, packet, len, budget, now_ns);
+		return rx_referring(host, in, packet, len, budget, now_ns);
 	case LINK_FORWARD:
-		return rx_forwarded(e, in, packet, len, now_ns);
+		return rx_forwarded(host, in, packet, len, now_ns);
 	default:
 		return 0;
 	}
@@ -228,7 +229,7 @@ static inline unsigned rx_entry(struct pmd_engine *e, struct link_in *in, uint32
  * follow at once, such as an answer behind the ACK that it waits for, and packets whose payload was already read ahead.
  * @return packets received, -EPROTO: the ring is malformed.
  */
-static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, uint64_t now_ns)
+static int link_rx(struct pmd_host *host, struct link_in *in, unsigned budget, uint64_t now_ns)
 {
 	const uint8_t *packet;
 	unsigned n = 0;
@@ -236,14 +237,14 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 	int len = 0;
 
 	while ((links_has_ahead(in) ||
-		(budget > 0 && (link_is_followed(kind) || nic_completions(e->nic) < e->rx_until))) &&
+		(budget > 0 && (link_is_followed(kind) || nic_completions(host->nic) < host->rx_until))) &&
 	       (len = ring_peek(&in->ring, &packet, &kind)) > 0) {
 		unsigned weight;
 
-		if (pmd_unlikely(e->rx_brief) && kind == LINK_REFERENCE)
+		if (pmd_unlikely(host->rx_brief) && kind == LINK_REFERENCE)
 			break;
 		ring_will_peek(&in->ring, (uint32_t)len);
-		weight = rx_entry(e, in, kind, packet, (uint32_t)len, budget, now_ns);
+		weight = rx_entry(host, in, kind, packet, (uint32_t)len, budget, now_ns);
 		if (weight == 0)
 			return -EPROTO;
 		ring_pop(&in->ring, (uint32_t)len);
@@ -257,16 +258,16 @@ static int link_rx(struct pmd_engine *e, struct link_in *in, unsigned budget, ui
 
 bool links_rx_rest(struct pmd_links *l, struct link_in *in)
 {
-	uint64_t now_ns = pmd_now_ns(), until = l->e->rx_until, end = in->ring.head + RING_BYTES;
+	uint64_t now_ns = pmd_now_ns(), until = l->host->rx_until, end = in->ring.head + RING_BYTES;
 	int n;
 
-	l->e->rx_until = UINT64_MAX; /* the link ends: the rest cannot be received later */
+	l->host->rx_until = UINT64_MAX; /* the link ends: the rest cannot be received later */
 	/* At most one full ring: the producer has ended; if a process still adds packets, ignore them. */
 	do {
-		n = link_rx(l->e, in, LINK_BURST, now_ns);
-		l->e->port->stats.link_rx_packets += n > 0 ? (unsigned)n : 0;
+		n = link_rx(l->host, in, LINK_BURST, now_ns);
+		l->host->port->stats.link_rx_packets += n > 0 ? (unsigned)n : 0;
 	} while (n > 0 && in->ring.head < end);
-	l->e->rx_until = until;
+	l->host->rx_until = until;
 	return n >= 0;
 }
 
@@ -292,15 +293,15 @@ unsigned pmd_links_rx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 		if (!in || !ring_has_entry(&in->ring))
 			continue;
 		l->turn = index + 1;
-		n = link_rx(l->e, in, LINK_BURST, now_ns);
+		n = link_rx(l->host, in, LINK_BURST, now_ns);
 		if (n < 0) {
-			l->e->port->stats.link_broken++;
+			l->host->port->stats.link_broken++;
 			links_drop_in(l, index);
 			break; /* n_in may have changed */
 		}
 		total += (unsigned)n;
 	}
-	l->e->port->stats.link_rx_packets += total;
+	l->host->port->stats.link_rx_packets += total;
 	return total;
 }
 
@@ -331,7 +332,7 @@ static inline void link_wake(struct pmd_links *l, struct link_out *out, uint64_t
 		sleeps = true;
 	}
 	if (sleeps) {
-		l->e->port->stats.link_bells++;
+		l->host->port->stats.link_bells++;
 		links_ring_bell(out);
 	}
 }
@@ -347,7 +348,7 @@ static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 	uint8_t data[NIC_FRAME_MAX];
 	struct nic_tx_frame frame = {.data = data};
 
-	l->e->port->stats.link_dropped += nic_path_lose(l->e->nic, path, &frame, LINK_BURST, now_ns);
+	l->host->port->stats.link_dropped += nic_path_lose(l->host->nic, path, &frame, LINK_BURST, now_ns);
 }
 
 /** The ring is full: wake the consumer, and retry later if packets are pending. */
@@ -356,8 +357,8 @@ static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 	struct link_out *out = l->out[path];
 	uint64_t still_ns, retry_ns;
 
-	if (!nic_path_pending(l->e->nic, path) &&
-	    !(pmd_unlikely(l->e->taps) && pmd_tap_tx_paths(l->e, path / 64, now_ns) >> path % 64 & 1))
+	if (!nic_path_pending(l->host->nic, path) &&
+	    !(pmd_unlikely(l->host->taps) && pmd_tap_tx_paths(l->host, path / 64, now_ns) >> path % 64 & 1))
 		return;
 	link_wake(l, out, now_ns);
 	link_stands_still(out, now_ns); /* link_wake does not look every time */
@@ -365,7 +366,7 @@ static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 	if (still_ns > STOPPED_NS)
 		link_lose(l, path, now_ns);
 	l->full[path / 64] |= 1ull << path % 64;
-	l->e->port->stats.link_busy++;
+	l->host->port->stats.link_busy++;
 	/* Back off: it may stand still for ever. */
 	retry_ns = still_ns / 4 < PMD_RETRY_NS	 ? PMD_RETRY_NS
 		   : still_ns / 4 < RETRY_MAX_NS ? still_ns / 4
@@ -377,7 +378,7 @@ static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 /** Whether the NIC, or a tap, may have packets for the link. */
 static inline bool tx_is_pending(const struct pmd_links *l, uint32_t path)
 {
-	return l->pending[path / 64] >> path % 64 & 1 || pmd_unlikely(l->e->taps);
+	return l->pending[path / 64] >> path % 64 & 1 || pmd_unlikely(l->host->taps);
 }
 
 static inline uint32_t kind_of(const struct nic_tx_frame *frame)
@@ -404,17 +405,17 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 
 		frame.pieces = links_may_refer(l, out) ? pieces : NULL;
 		frame.n_pieces = 0;
-		frame.bare = pmd_likely(!l->e->taps);
-		given = left = nic_path_tx(l->e->nic, path, &frame, 1, now_ns);
-		if (pmd_unlikely(l->e->taps))
-			left = pmd_tap_tx(l->e, path, &frame, given, 1, now_ns);
+		frame.bare = pmd_likely(!l->host->taps);
+		given = left = nic_path_tx(l->host->nic, path, &frame, 1, now_ns);
+		if (pmd_unlikely(l->host->taps))
+			left = pmd_tap_tx(l->host, path, &frame, given, 1, now_ns);
 		if (given + left == 0)
 			break;
 		if (frame.n_pieces) {
 			links_refer(out, &frame,
 				    l->revocations != revocations ||
 					    (!frame.answers && l->request_revocations != of_requests));
-			l->e->port->stats.link_tx_references++;
+			l->host->port->stats.link_tx_references++;
 		} else if (left) {
 			ring_commit(&out->ring, frame.len, kind_of(&frame));
 		}
@@ -434,8 +435,8 @@ static inline uint64_t tx_paths(const struct pmd_links *l, uint32_t word, uint64
 {
 	uint64_t bits = l->pending[word];
 
-	if (pmd_unlikely(l->e->taps))
-		bits |= pmd_tap_tx_paths(l->e, word, now_ns);
+	if (pmd_unlikely(l->host->taps))
+		bits |= pmd_tap_tx_paths(l->host, word, now_ns);
 	return bits & ~l->full[word] & (word ? ~0ull : ~1ull);
 }
 
@@ -446,7 +447,7 @@ static inline bool tx_any(const struct pmd_links *l)
 
 	for (unsigned word = 1; word < PATH_WORDS; word++)
 		any |= l->pending[word];
-	return any || pmd_unlikely(l->e->taps);
+	return any || pmd_unlikely(l->host->taps);
 }
 
 /** The next link, cyclically from `from`, that has packets to send, had room when last tried and is not in `served`.
@@ -494,7 +495,7 @@ unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 			break;
 		n = link_tx(l, path, turn, now_ns);
 		if (n < 0) {
-			l->e->port->stats.link_broken++;
+			l->host->port->stats.link_broken++;
 			links_drop_out(l, path);
 			continue;
 		}
@@ -503,7 +504,7 @@ unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 		if ((unsigned)n < turn)
 			served[path / 64] |= 1ull << path % 64;
 	}
-	l->e->port->stats.link_tx_packets += total;
+	l->host->port->stats.link_tx_packets += total;
 	if (total > 0 && l->trim_ns == UINT64_MAX)
 		l->trim_ns = now_ns + LINKS_TRIM_NS;
 	return total;
@@ -545,7 +546,7 @@ bool pmd_links_pending(const struct pmd_links *l)
 		return false;
 	for (unsigned word = 0; word < PATH_WORDS; word++)
 		any |= l->pending[word] & ~l->full[word] & (word ? ~0ull : ~1ull);
-	return any && nic_port_is_up(l->e->nic);
+	return any && nic_port_is_up(l->host->nic);
 }
 
 uint64_t pmd_links_retry(const struct pmd_links *l)

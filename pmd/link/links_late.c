@@ -94,15 +94,15 @@ static void withdrawn_close(struct pmd_links *l, struct link_out *out)
 }
 
 /** The consumer has closed the connection of a withdrawn ring, or sent an unexpected message. */
-static void withdrawn_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events)
+static void withdrawn_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
-	struct link_out *out = (struct link_out *)w, **at = &e->links->withdrawn;
+	struct link_out *out = (struct link_out *)w, **at = &host->links->withdrawn;
 
 	(void)events;
 	while (*at != out)
 		at = &(*at)->next_withdrawn;
 	*at = out->next_withdrawn;
-	withdrawn_close(e->links, out);
+	withdrawn_close(host->links, out);
 }
 
 /** End the link, but keep its connection. */
@@ -143,7 +143,7 @@ void links_late_close(struct pmd_links *l)
 
 void links_late_end(struct pmd_links *l, uint64_t now_ns)
 {
-	struct pmd_port_stats *stats = &l->e->port->stats;
+	struct pmd_port_stats *stats = &l->host->port->stats;
 
 	for (uint32_t path = 1; path < NIC_PATHS_MAX; path++) {
 		struct link_out *out = l->out[path];

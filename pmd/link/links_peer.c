@@ -117,7 +117,7 @@ uint32_t pmd_links_source(struct pmd_links *l, const struct nic_gid *dgid, uint3
 		return 0;
 	if (links_key_of(l, dgid, &key))
 		in = find_in(l, &key, target, own, 0);
-	else if (claimed && pmd_local_has(l->e->local, dgid))
+	else if (claimed && pmd_local_has(l->host->local, dgid))
 		in = find_in(l, NULL, target, own, claimed);
 	else
 		in = NULL;

@@ -6,9 +6,10 @@
 #include <sys/uio.h>
 
 #include "control.h"
-#include "engine_priv.h"
+#include "engine_host.h"
 #include "links.h"
 #include "nic_rdm.h"
+#include "port.h"
 #include "ring.h"
 
 #define ROUTES 512 /* slots of the cache, direct-mapped */
@@ -136,7 +137,7 @@ struct link_in {
 
 /** Payload by reference of one entry; private to the consumer. */
 struct link_payload {
-	struct pmd_engine *e;
+	struct pmd_host *host;
 	struct link_in *in;
 	const struct nic_rx_frame *frame; /* NULL: no look-ahead behind it */
 	uint32_t entry_len;
@@ -178,7 +179,7 @@ struct link_owner {
 };
 
 struct pmd_links {
-	struct pmd_engine *e;
+	struct pmd_host *host;
 	struct pmd_control *control;
 	struct proto_link self;
 	pid_t pid;		 /* of this process */
@@ -210,7 +211,7 @@ static inline bool links_peer_allowed(const struct pmd_links *l, int connection)
 {
 	struct ucred peer;
 
-	if (!l->e->keyed)
+	if (!l->host->keyed)
 		return proto_peer_allowed(connection, pmd_control_policy(l->control), NULL);
 	return proto_peer_is_self(connection) || (proto_peer(connection, &peer) == 0 && peer.uid == 0);
 }
@@ -235,7 +236,7 @@ bool links_has_other(const struct pmd_links *l, const struct link_in *in);
 
 /* links.c */
 /** Handle the connection of a link out: the consumer has answered, or the connection has ended. */
-void links_out_ready(struct pmd_engine *e, struct pmd_watch *w, uint32_t events);
+void links_out_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events);
 /** End the link. Its connection and ring stay, and now belong to the caller. */
 struct link_out *links_out_detach(struct pmd_links *l, uint32_t path);
 void links_drop_out(struct pmd_links *l, uint32_t path);
@@ -264,7 +265,7 @@ void links_late_close(struct pmd_links *l);
 /* links_refer.c */
 /** Test whether the producer's memory can be read; if so, make references welcome on this link. */
 void links_welcome(const struct pmd_links *l, struct link_in *in);
-/** Parse what an entry of kind LINK_REFERENCE or LINK_REVOKED refers to; p->e and p->in are set. @param out gets its
+/** Parse what an entry of kind LINK_REFERENCE or LINK_REVOKED refers to; p->host and p->in are set. @param out gets its
  *  length and how to fetch it. @return false: malformed. */
 bool links_payload(struct link_payload *p, const uint8_t *packet, uint32_t len, struct nic_reference *out);
 /** The iovecs of [offset, offset + len) of a payload. @return how many. */

@@ -86,7 +86,7 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 {
 	struct link_payload *p = ctx;
 	struct link_in *in = p->in;
-	struct pmd_port_stats *stats = &p->e->port->stats;
+	struct pmd_port_stats *stats = &p->host->port->stats;
 	bool there = ring_kind_now(&in->ring) == LINK_REFERENCE;
 	bool whole = p->frame && offset == 0 && len == p->frame->reference->len;
 	uint64_t number = 0, needed = sizeof(number) + len;
@@ -194,7 +194,7 @@ static void log_settle(struct link_out *out)
 
 bool links_may_refer(struct pmd_links *l, struct link_out *out)
 {
-	if (!l->one_copy || !out->refers || !ring_is_welcome(&out->ring) || pmd_unlikely(l->e->taps))
+	if (!l->one_copy || !out->refers || !ring_is_welcome(&out->ring) || pmd_unlikely(l->host->taps))
 		return false;
 	if (out->log_next - out->log_first == LINK_REFERENCES)
 		log_settle(out);
@@ -249,7 +249,7 @@ void pmd_links_revoke(struct pmd_links *l, uint32_t qpn, bool answers, uint32_t 
 			if (qpn ? r->qpn != qpn || (r->answers && !answers) : r->key != key && !r->keys)
 				continue;
 			ring_change_kind(&out->ring, r->at, LINK_REVOKED);
-			l->e->port->stats.link_revocations++;
+			l->host->port->stats.link_revocations++;
 		}
 	}
 }

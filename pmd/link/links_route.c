@@ -16,6 +16,7 @@
  * Owns: the caches of routes and of address owners.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -39,7 +40,7 @@ static bool is_own(const struct pmd_links *l, const struct nic_gid *gid)
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
 		struct nic_gid own;
 
-		if (nic_gid_get(l->e->nic, i, &own) == 0 && pmd_gid_equal(&own, gid))
+		if (nic_gid_get(l->host->nic, i, &own) == 0 && pmd_gid_equal(&own, gid))
 			return true;
 	}
 	return false;
@@ -65,7 +66,7 @@ static uint64_t owner_ask(struct pmd_links *l, struct link_owner *o)
 		rc = proto_recv_wait(fd, &m, WHOIS_TIMEOUT_MS);
 	close(fd);
 	if (rc == -ETIMEDOUT) {
-		l->e->port->stats.link_whois_late++;
+		l->host->port->stats.link_whois_late++;
 		return OWNER_LATE_NS;
 	}
 	if (rc != 1 || !proto_msg_is(&m, PROTO_OWNER, sizeof(owner), 0))
@@ -142,7 +143,7 @@ static int hand_over(struct pmd_links *l, const struct link_out *out, struct rin
 	}
 	connection = proto_connect(&name);
 	if (connection == -EMFILE || connection == -ENFILE)
-		l->e->port->stats.link_no_memory++;
+		l->host->port->stats.link_no_memory++;
 	if (connection < 0)
 		return connection;
 	if (!links_peer_allowed(l, connection)) {
@@ -152,7 +153,7 @@ static int hand_over(struct pmd_links *l, const struct link_out *out, struct rin
 	PMD_POINT(link_connected);
 	memfd = ring_create(ring);
 	if (memfd < 0) {
-		l->e->port->stats.link_no_memory++;
+		l->host->port->stats.link_no_memory++;
 		rc = memfd;
 		goto no_ring;
 	}
@@ -206,13 +207,13 @@ static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const stru
 	out->for_strays = for_strays;
 	out->watch = (struct pmd_watch){.fd = hand_over(l, out, &out->ring), .ready = links_out_ready};
 	rc = out->watch.fd;
-	l->e->port->stats.link_in_flight += rc == -ETOOMANYREFS;
+	l->host->port->stats.link_in_flight += rc == -ETOOMANYREFS;
 	if (rc < 0)
 		goto no_connection;
 	rc = pmd_control_watch(l->control, &out->watch, EPOLLIN);
 	if (rc != 0)
 		goto no_watch;
-	rc = path = nic_path_open(l->e->nic, NIC_PATH_NO_ICRC | NIC_PATH_LOSSLESS | NIC_PATH_REFERENCES);
+	rc = path = nic_path_open(l->host->nic, NIC_PATH_NO_ICRC | NIC_PATH_LOSSLESS | NIC_PATH_REFERENCES);
 	if (path < 0)
 		goto no_path;
 	out->path = (uint32_t)path;
@@ -228,7 +229,7 @@ static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const stru
 	PMD_POINT(link_out_open);
 	/* From now on the peer takes packets of QPs only by this link. */
 	if (!link_is_to_service(target) && !for_strays)
-		nic_path_take(l->e->nic, out->path, dgid, target << 16, 0xff0000);
+		nic_path_take(l->host->nic, out->path, dgid, target << 16, 0xff0000);
 	return path;
 
 no_path:

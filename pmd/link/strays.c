@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine_priv.h"
 #include "limiter.h"
+#include "links.h"
 #include "nic_rdm.h"
+#include "port.h"
 #include "services.h"
 #include "strays.h"
 
@@ -37,15 +38,20 @@ struct stray_found {
 };
 
 struct pmd_strays {
+	struct pmd_host *host;
 	struct pmd_limiter limiter;
 	unsigned n_held;
 	struct stray_found found[FOUND]; /* direct-mapped */
 	struct stray_held held[HELD];
 };
 
-struct pmd_strays *pmd_strays_open(void)
+struct pmd_strays *pmd_strays_open(struct pmd_host *host)
 {
-	return calloc(1, sizeof(struct pmd_strays));
+	struct pmd_strays *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->host = host;
+	return s;
 }
 
 void pmd_strays_close(struct pmd_strays *strays)
@@ -72,100 +78,101 @@ static void remember(struct pmd_strays *s, uint32_t target, bool nobody, uint64_
 		(struct stray_found){.until_ns = now_ns + FOUND_NS, .target = target, .nobody = nobody};
 }
 
-static void pass_on(struct pmd_engine *e, uint32_t path, const struct nic_rx_frame *frame)
+static void pass_on(struct pmd_strays *s, uint32_t path, const struct nic_rx_frame *frame)
 {
-	if (!pmd_links_forward(e->links, path, frame))
-		e->port->stats.rx_misrouted_full++;
+	if (!pmd_links_forward(s->host->links, path, frame))
+		s->host->port->stats.rx_misrouted_full++;
 }
 
 /** Whether a receiver could take the packet. The NIC counts malformed packets. */
-static bool is_acceptable(struct pmd_engine *e, const struct nic_rx_frame *frame, uint32_t target)
+static bool is_acceptable(struct pmd_strays *s, const struct nic_rx_frame *frame, uint32_t target)
 {
 	if (IS_SERVICE(target) && (frame->len < BTH_LEN || frame->data[0] != UD_SEND_ONLY ||
 				   target == NIC_SERVICE_QPN || target - NIC_SERVICE_QPN > NIC_SERVICE_PORT_MAX)) {
-		e->port->stats.rx_misrouted_refused++;
+		s->host->port->stats.rx_misrouted_refused++;
 		return false;
 	}
-	return nic_rx_check(e->nic, frame);
+	return nic_rx_check(s->host->nic, frame);
 }
 
 /** Hold the packet until the burst is over, if the limiter allows one more connection. */
-static void hold(struct pmd_engine *e, const struct nic_rx_frame *frame, uint32_t target)
+static void hold(struct pmd_strays *s, const struct nic_rx_frame *frame, uint32_t target)
 {
-	struct pmd_strays *s = e->strays;
 	struct stray_held *held = &s->held[s->n_held];
 
 	for (unsigned i = 0; i < s->n_held; i++) {
 		if (s->held[i].target == target && pmd_gid_equal(&s->held[i].frame.dgid, &frame->dgid)) {
-			e->port->stats.rx_misrouted_waiting++;
+			s->host->port->stats.rx_misrouted_waiting++;
 			return;
 		}
 	}
-	if (s->n_held == HELD || frame->len > sizeof(held->packet) || !pmd_limiter_take(&s->limiter, e->now_ns)) {
-		e->port->stats.rx_misrouted_limited++;
+	if (s->n_held == HELD || frame->len > sizeof(held->packet) || !pmd_limiter_take(&s->limiter, s->host->now_ns)) {
+		s->host->port->stats.rx_misrouted_limited++;
 		return;
 	}
 	held->target = target;
 	held->frame = *frame;
 	held->frame.data = memcpy(held->packet, frame->data, frame->len);
 	s->n_held++;
-	e->strays_held = true;
 }
 
-bool pmd_strays_take(struct pmd_engine *e, const struct nic_rx_frame *frame)
+bool pmd_strays_take(struct pmd_strays *s, const struct nic_rx_frame *frame)
 {
 	uint32_t target = target_of(frame), path;
 	const struct stray_found *found;
 
-	if (!is_acceptable(e, frame, target))
+	if (!is_acceptable(s, frame, target))
 		return true;
-	path = pmd_links_find(e->links, &frame->dgid, target);
+	path = pmd_links_find(s->host->links, &frame->dgid, target);
 	if (path) {
-		pass_on(e, path, frame);
+		pass_on(s, path, frame);
 		return true;
 	}
-	found = found_slot(e->strays, target);
-	if (found->target == target && e->now_ns < found->until_ns) {
-		e->port->stats.rx_misrouted_dropped += !found->nobody;
+	found = found_slot(s, target);
+	if (found->target == target && s->host->now_ns < found->until_ns) {
+		s->host->port->stats.rx_misrouted_dropped += !found->nobody;
 		return !found->nobody;
 	}
-	if (IS_SERVICE(target) || e->links)
-		hold(e, frame, target);
+	if (IS_SERVICE(target) || s->host->links)
+		hold(s, frame, target);
 	else
-		e->port->stats.rx_misrouted_dropped++;
+		s->host->port->stats.rx_misrouted_dropped++;
 	return true;
 }
 
 /** Make the link and pass the packet on, or remember the failure. The limiter has allowed the system calls. */
-static void settle(struct pmd_engine *e, const struct stray_held *held, uint64_t now_ns)
+static void settle(struct pmd_strays *s, const struct stray_held *held, uint64_t now_ns)
 {
-	int path = pmd_links_make(e->links, &held->frame.dgid, held->target);
+	int path = pmd_links_make(s->host->links, &held->frame.dgid, held->target);
 	bool nobody = false;
 
 	if (path > 0) {
-		pass_on(e, (uint32_t)path, &held->frame);
+		pass_on(s, (uint32_t)path, &held->frame);
 		return;
 	}
 	if (IS_SERVICE(held->target))
-		nobody = path == -ECONNREFUSED || pmd_services_nobody_listens(e, held->target - NIC_SERVICE_QPN);
-	remember(e->strays, held->target, nobody, now_ns);
+		nobody = path == -ECONNREFUSED || pmd_services_nobody_listens(s->host, held->target - NIC_SERVICE_QPN);
+	remember(s, held->target, nobody, now_ns);
 	if (nobody) {
-		e->port->stats.rx_packets++;
-		pmd_engine_take(e, &held->frame, now_ns);
+		s->host->port->stats.rx_packets++;
+		s->host->ops->take(s->host, &held->frame, now_ns);
 	} else {
-		e->port->stats.rx_misrouted_dropped++;
+		s->host->port->stats.rx_misrouted_dropped++;
 	}
 }
 
-void pmd_strays_settle(struct pmd_engine *e, uint64_t now_ns)
+bool pmd_strays_wait(const struct pmd_strays *s)
 {
-	struct pmd_strays *s = e->strays;
+	return s && s->n_held > 0;
+}
+
+void pmd_strays_settle(struct pmd_strays *s, uint64_t now_ns)
+{
 	int cancel_state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	for (unsigned i = 0; i < s->n_held; i++)
-		settle(e, &s->held[i], now_ns);
+		settle(s, &s->held[i], now_ns);
 	s->n_held = 0;
-	e->strays_held = false;
 	pthread_setcancelstate(cancel_state, NULL);
 }

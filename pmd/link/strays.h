@@ -17,20 +17,23 @@
 #ifndef PMD_STRAYS_H
 #define PMD_STRAYS_H
 
-#include "engine.h"
+#include "engine_host.h"
 
 struct pmd_strays;
 
 /** @return NULL: out of memory. */
-struct pmd_strays *pmd_strays_open(void);
+struct pmd_strays *pmd_strays_open(struct pmd_host *host);
 /** NULL is allowed. */
 void pmd_strays_close(struct pmd_strays *strays);
 
 /** As pmd_port.stray: pass the packet on, hold it, or drop and count it. @return false: no function serves its port,
  *  and the NIC may tell its sender so. */
-bool pmd_strays_take(struct pmd_engine *e, const struct nic_rx_frame *frame);
+bool pmd_strays_take(struct pmd_strays *strays, const struct nic_rx_frame *frame);
+
+/** Whether held packets wait for a link. NULL is allowed. */
+bool pmd_strays_wait(const struct pmd_strays *strays);
 
 /** Make the connections that held packets wait for, and deal with these. */
-void pmd_strays_settle(struct pmd_engine *e, uint64_t now_ns);
+void pmd_strays_settle(struct pmd_strays *strays, uint64_t now_ns);
 
 #endif

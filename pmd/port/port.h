@@ -22,6 +22,12 @@ struct pmd_port;
 #define PMD_TX_BURST	64 /* frames a tx_burst may be given */
 #define PMD_TX_HEADROOM 64 /* free bytes before every transmitted IP packet, for the link layer */
 
+/* Packet overhead around one MTU of payload: IP, UDP, BTH, RETH, immediate data, ICRC; KEY: a tag's bytes beyond the
+ * ICRC's. */
+#define PMD_OVERHEAD_V4	 (20 + 8 + 12 + 16 + 4 + 4)
+#define PMD_OVERHEAD_V6	 (40 + 8 + 12 + 16 + 4 + 4)
+#define PMD_OVERHEAD_KEY 4
+
 struct pmd_port_ops {
 	/** Receive up to n packets. Their bytes stay valid until the next rx_burst of the port. Bounded: after about
 	 *  PMD_RX_VAIN packets that it did not keep, it gives up and sets `more`; so 0 packets with `more` means that
@@ -65,6 +71,14 @@ struct pmd_port {
 	void *ctx; /* for stray and serves */
 	struct pmd_port_stats stats;
 };
+
+/** The port's counters, those that are counted elsewhere included. */
+static inline const struct pmd_port_stats *pmd_port_stats_now(struct pmd_port *port)
+{
+	if (port->ops->stats)
+		port->ops->stats(port);
+	return &port->stats;
+}
 
 /**
  * Create a port on kernel UDP sockets, without a socket yet. `function`: leading byte of the QPNs whose packets belong

@@ -27,7 +27,6 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "devices.h"
 #include "eal.h"
 #include "key.h"
 #include "neigh.h"

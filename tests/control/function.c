@@ -79,12 +79,7 @@ void pmd_engine_call(struct pmd_engine *e)
 {
 	const uint64_t one = 1;
 
-	syscall(SYS_write, e->bell_fd, &one, sizeof(one));
-}
-
-void pmd_port_stats_get(struct pmd_engine *e, struct pmd_port_stats *out)
-{
-	*out = e->port->stats;
+	syscall(SYS_write, e->host.bell_fd, &one, sizeof(one));
 }
 
 unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns)
@@ -95,7 +90,7 @@ unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsign
 
 void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uint64_t now_ns)
 {
-	nic_rx(e->nic, frame, now_ns);
+	nic_rx(e->host.nic, frame, now_ns);
 }
 
 void udp_rx_accepted(struct pmd_port *port, const struct nic_rx_frame *frame)
@@ -124,29 +119,29 @@ static uint32_t engine_route(void *ctx, const struct nic_gid *dgid, uint32_t des
 {
 	struct ctl_function *f = ctx;
 
-	return pmd_links_route(f->e.links, dgid, dest_qpn);
+	return pmd_links_route(f->e.host.links, dgid, dest_qpn);
 }
 
 static void engine_revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 {
 	struct ctl_function *f = ctx;
 
-	pmd_links_revoke(f->e.links, qpn, answers, key);
+	pmd_links_revoke(f->e.host.links, qpn, answers, key);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------- */
 
 static int open_port(struct ctl_function *f)
 {
-	int rc = pmd_control_join(&f->e.device, &f->e.control, f->err, sizeof(f->err));
+	int rc = pmd_control_join(&f->e.device, &f->e.host.control, f->err, sizeof(f->err));
 
 	if (rc != 0)
 		return rc;
-	f->e.function = pmd_control_function(f->e.control);
-	rc = pmd_port_udp_create(f->e.function, &f->e.port, f->err, sizeof(f->err));
+	f->e.host.function = pmd_control_function(f->e.host.control);
+	rc = pmd_port_udp_create(f->e.host.function, &f->e.host.port, f->err, sizeof(f->err));
 	if (rc != 0)
 		goto no_port;
-	rc = pmd_control_sockets(f->e.control, f->e.port);
+	rc = pmd_control_sockets(f->e.host.control, f->e.host.port);
 	if (rc != 0) {
 		snprintf(f->err, sizeof(f->err), "no room for the sockets of the device: %s", strerror(-rc));
 		goto no_sockets;
@@ -154,17 +149,17 @@ static int open_port(struct ctl_function *f)
 	return 0;
 
 no_sockets:
-	f->e.port->ops->close(f->e.port);
+	f->e.host.port->ops->close(f->e.host.port);
 no_port:
-	pmd_control_close(f->e.control);
-	f->e.control = NULL;
-	f->e.port = NULL;
+	pmd_control_close(f->e.host.control);
+	f->e.host.control = NULL;
+	f->e.host.port = NULL;
 	return rc;
 }
 
 static int open_nic(struct ctl_function *f)
 {
-	const struct nic_config config = {.qpn_base = f->e.function << 16,
+	const struct nic_config config = {.qpn_base = f->e.host.function << 16,
 					  .qpn_bits = 16,
 					  .random = engine_random,
 					  .route = engine_route,
@@ -179,14 +174,14 @@ static int open_nic(struct ctl_function *f)
 						     .max_mr = 16,
 						     .max_mw = 16,
 						     .max_ah = 16}};
-	int rc = nic_create(&config, &f->e.nic);
+	int rc = nic_create(&config, &f->e.host.nic);
 
 	if (rc != 0)
 		return rc;
-	pmd_control_addresses(f->e.control, f->e.nic);
-	f->e.link_down = !nic_port_up(f->e.nic);
-	f->e.next_port = nic_psn_random(f->e.nic);
-	pmd_tools_serve(&f->e);
+	pmd_control_addresses(f->e.host.control, f->e.host.nic);
+	f->e.stages.link_down = !nic_port_up(f->e.host.nic);
+	f->e.services.next_port = nic_psn_random(f->e.host.nic);
+	pmd_tools_serve(&f->e.host);
 	return 0;
 }
 
@@ -200,23 +195,23 @@ static int open_all(struct ctl_function *f)
 	rc = open_nic(f);
 	if (rc != 0)
 		goto no_nic;
-	rc = pmd_links_open(&f->e, f->e.control, &f->e.links, &wrong);
+	rc = pmd_links_open(&f->e.host, f->e.host.control, &f->e.host.links, &wrong);
 	if (rc != 0)
 		goto no_links;
 	f->e.doorbell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	f->e.bell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (f->e.doorbell_fd >= 0 && f->e.bell_fd >= 0)
+	f->e.host.bell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (f->e.doorbell_fd >= 0 && f->e.host.bell_fd >= 0)
 		return 0;
 	rc = -errno;
 	close(f->e.doorbell_fd);
-	close(f->e.bell_fd);
-	pmd_links_close(f->e.links);
+	close(f->e.host.bell_fd);
+	pmd_links_close(f->e.host.links);
 no_links:
-	nic_destroy(f->e.nic);
+	nic_destroy(f->e.host.nic);
 no_nic:
-	f->e.port->ops->close(f->e.port);
-	pmd_control_close(f->e.control);
-	f->e.port = NULL;
+	f->e.host.port->ops->close(f->e.host.port);
+	pmd_control_close(f->e.host.control);
+	f->e.host.port = NULL;
 	snprintf(f->err, sizeof(f->err), "no NIC, links or bells: %s", strerror(-rc));
 	return rc;
 }
@@ -228,24 +223,24 @@ static void close_all(struct ctl_function *f)
 	pmd_engine_call(&f->e);
 	while (!f->stopped)
 		vk_wait(&f->stopped, UINT64_MAX);
-	pmd_tools_close(&f->e);
-	pmd_services_close(&f->e);
-	pmd_links_close(f->e.links);
-	pmd_tap_close(&f->e);
-	nic_destroy(f->e.nic);
-	f->e.port->ops->close(f->e.port);
-	f->e.port = NULL;
-	pmd_control_close(f->e.control);
-	f->e.control = NULL;
+	pmd_tools_close(&f->e.host);
+	pmd_services_close(&f->e.host);
+	pmd_links_close(f->e.host.links);
+	pmd_tap_close(&f->e.host);
+	nic_destroy(f->e.host.nic);
+	f->e.host.port->ops->close(f->e.host.port);
+	f->e.host.port = NULL;
+	pmd_control_close(f->e.host.control);
+	f->e.host.control = NULL;
 	close(f->e.doorbell_fd);
-	close(f->e.bell_fd);
+	close(f->e.host.bell_fd);
 }
 
 /* ---- the engine's thread ---------------------------------------------------------------------------------- */
 
 static void take_datagrams(struct ctl_function *f)
 {
-	struct port_udp *u = (struct port_udp *)f->e.port;
+	struct port_udp *u = (struct port_udp *)f->e.host.port;
 	struct vk_datagram d;
 
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
@@ -258,8 +253,8 @@ static void drain_events(struct ctl_function *f)
 	struct nic_event event;
 	uint64_t count;
 
-	syscall(SYS_read, f->e.bell_fd, &count, sizeof(count));
-	while (nic_event_next(f->e.nic, &event))
+	syscall(SYS_read, f->e.host.bell_fd, &count, sizeof(count));
+	while (nic_event_next(f->e.host.nic, &event))
 		;
 }
 
@@ -269,17 +264,17 @@ static void engine_main(void *arg)
 	uint64_t due_ns = UINT64_MAX;
 
 	while (!f->stop) {
-		const int fds[] = {pmd_control_fd(f->e.control), f->e.bell_fd, f->e.port->wait_fd};
+		const int fds[] = {pmd_control_fd(f->e.host.control), f->e.host.bell_fd, f->e.host.port->wait_fd};
 
 		vk_wait_readable(fds, 3, due_ns);
 		if (f->stop)
 			break;
 		pmd_lock(&f->e);
 		drain_events(f);
-		pmd_control_poll(&f->e);
+		pmd_control_poll(&f->e.host);
 		take_datagrams(f);
-		pmd_links_rx(f->e.links, 64, pmd_now_ns());
-		due_ns = pmd_links_trim(f->e.links, pmd_now_ns());
+		pmd_links_rx(f->e.host.links, 64, pmd_now_ns());
+		due_ns = pmd_links_trim(f->e.host.links, pmd_now_ns());
 		pmd_unlock(&f->e);
 	}
 	f->stopped = true;
@@ -315,7 +310,7 @@ static void do_route(struct ctl_function *f, const struct nic_gid *gid, uint32_t
 	uint32_t path;
 
 	pmd_lock(&f->e);
-	path = pmd_links_route(f->e.links, gid, qpn);
+	path = pmd_links_route(f->e.host.links, gid, qpn);
 	pmd_unlock(&f->e);
 	ctl_stats.links += path != 0;
 }
@@ -325,12 +320,12 @@ static void fork_child(void *arg)
 {
 	struct ctl_function *f = arg;
 
-	f->e.port->ops->abandon(f->e.port);
-	pmd_links_abandon(f->e.links);
-	pmd_tools_abandon(&f->e);
-	pmd_control_abandon(f->e.control);
+	f->e.host.port->ops->abandon(f->e.host.port);
+	pmd_links_abandon(f->e.host.links);
+	pmd_tools_abandon(&f->e.host);
+	pmd_control_abandon(f->e.host.control);
 	close(f->e.doorbell_fd);
-	close(f->e.bell_fd);
+	close(f->e.host.bell_fd);
 	if (vk_descriptors(vk_self()) != 0)
 		ctl_fail("fork", "a child of function %u has %u descriptors of its parent's", f->index,
 			 vk_descriptors(vk_self()));
@@ -388,8 +383,8 @@ static void function_main(void *arg)
 		return;
 	}
 	ctl_stats.joins++;
-	f->number = f->e.function;
-	f->key = *pmd_control_key(f->e.control);
+	f->number = f->e.host.function;
+	f->key = *pmd_control_key(f->e.host.control);
 	f->state = CTL_LIVE;
 	vk_thread_start(engine_main, f);
 	for (;;) {
@@ -438,7 +433,8 @@ struct ctl_function *ctl_function_start(const struct vk_identity *who, const str
 	f->e.device.follow = open->follow;
 	if (open->follow != PROTO_FOLLOW_NONE)
 		snprintf(f->e.device.netdev, sizeof(f->e.device.netdev), CTL_IFACE);
-	f->e.port_deadline_ns = f->e.rx_until = UINT64_MAX;
+	pmd_engine_host_init(&f->e);
+	f->e.port_deadline_ns = UINT64_MAX;
 	f->e.wait_set = -1;
 	ctl_functions[ctl_n_functions++] = f;
 	f->proc = vk_spawn(who, "program", function_main, f);

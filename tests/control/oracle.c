@@ -24,14 +24,14 @@ bool ctl_failed, ctl_program_is_short;
 
 static const struct vk_file *socket_of(const struct ctl_function *f, unsigned i)
 {
-	const struct port_udp *u = (const struct port_udp *)f->e.port;
+	const struct port_udp *u = (const struct port_udp *)f->e.host.port;
 
 	return u->sockets[i].fd >= 0 ? vk_descriptor(f->proc, u->sockets[i].fd) : NULL;
 }
 
 static const struct nic_gid *gid_of(const struct ctl_function *f, unsigned i)
 {
-	return &((const struct port_udp *)f->e.port)->sockets[i].gid;
+	return &((const struct port_udp *)f->e.host.port)->sockets[i].gid;
 }
 
 static bool same_device(const struct ctl_function *a, const struct ctl_function *b)
@@ -220,14 +220,14 @@ bool ctl_is_orphan(const struct ctl_function *f)
 	const struct ctl_daemon *d = daemon_of(f->netns, &f->key);
 	struct nic_gid gid;
 
-	if (f->e.control->daemon.fd >= 0)
+	if (f->e.host.control->daemon.fd >= 0)
 		return false;
 	if (f->left_behind || (d && vk_uid(d->proc) != vk_uid(f->proc)))
 		return true;
 	if (f->e.device.follow == PROTO_FOLLOW_NONE)
 		return false;
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
-		if (nic_gid_get(f->e.nic, i, &gid) == 0 && !pmd_gid_is_none(&gid))
+		if (nic_gid_get(f->e.host.nic, i, &gid) == 0 && !pmd_gid_is_none(&gid))
 			return false;
 	return true;
 }
@@ -241,13 +241,14 @@ static void check_has_daemon(const struct ctl_function *f)
 		ctl_fail("daemon", "function %u is without a daemon of its device", f->index);
 		return;
 	}
-	connection = f->e.control->daemon.fd < 0 ? NULL : vk_descriptor(f->proc, f->e.control->daemon.fd);
+	connection = f->e.host.control->daemon.fd < 0 ? NULL : vk_descriptor(f->proc, f->e.host.control->daemon.fd);
 	if (!connection || !vk_is_connected(connection) || vk_peer(connection) != d->proc)
 		ctl_fail("daemon", "the daemon of its device does not have function %u", f->index);
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
 		struct nic_gid gid;
 
-		if (nic_gid_get(f->e.nic, i, &gid) == 0 && !pmd_gid_is_none(&gid) && daemon_of(f->netns, &gid) != d)
+		if (nic_gid_get(f->e.host.nic, i, &gid) == 0 && !pmd_gid_is_none(&gid) &&
+		    daemon_of(f->netns, &gid) != d)
 			ctl_fail("address", "an address of function %u is not its daemon's", f->index);
 	}
 }
@@ -268,7 +269,7 @@ static void check_is_reached(const struct ctl_function *f)
 		const struct vk_file *own = socket_of(f, i);
 		struct nic_gid gid;
 
-		if (nic_gid_get(f->e.nic, i, &gid) != 0 || pmd_gid_is_none(&gid))
+		if (nic_gid_get(f->e.host.nic, i, &gid) != 0 || pmd_gid_is_none(&gid))
 			continue;
 		addresses++;
 		if (!own || vk_udp_choose(f->netns, &gid, f->number << 16) != own)
@@ -287,11 +288,11 @@ static void check_is_reached(const struct ctl_function *f)
 /** Number of descriptors that the function accounts for. */
 static unsigned expected_of(const struct ctl_function *f)
 {
-	const struct pmd_control *c = f->e.control;
-	const struct port_udp *u = (const struct port_udp *)f->e.port;
-	const struct pmd_links *l = f->e.links;
+	const struct pmd_control *c = f->e.host.control;
+	const struct port_udp *u = (const struct port_udp *)f->e.host.port;
+	const struct pmd_links *l = f->e.host.links;
 	unsigned n = 2 + (c->epoll_fd >= 0) + (c->timer.fd >= 0) + (c->listen.fd >= 0) + (c->daemon.fd >= 0) +
-		     (c->keeper_fd >= 0) + (u->epoll_fd >= 0) + (u->retired_fd >= 0) + f->e.n_tools;
+		     (c->keeper_fd >= 0) + (u->epoll_fd >= 0) + (u->retired_fd >= 0) + f->e.tools.n;
 
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
 		n += u->sockets[i].fd >= 0;
@@ -308,7 +309,7 @@ static unsigned expected_of(const struct ctl_function *f)
 
 static void check_links(const struct ctl_function *f)
 {
-	const struct pmd_links *l = f->e.links;
+	const struct pmd_links *l = f->e.host.links;
 
 	for (unsigned i = 0; i < NIC_PATHS_MAX; i++) {
 		const struct vk_file *connection = l->out[i] ? vk_descriptor(f->proc, l->out[i]->watch.fd) : NULL;

@@ -436,7 +436,7 @@ static bool has_address(const struct ctl_function *f, const struct nic_gid *gid)
 	struct nic_gid own;
 
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
-		if (nic_gid_get(f->e.nic, i, &own) == 0 && pmd_gid_equal(&own, gid))
+		if (nic_gid_get(f->e.host.nic, i, &own) == 0 && pmd_gid_equal(&own, gid))
 			return true;
 	return false;
 }

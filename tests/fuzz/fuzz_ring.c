@@ -81,7 +81,7 @@ static void victim_wakes(void)
 	woken = pmd_engine_sleep(e, true, 0);
 	expect(!f.called || woken & PMD_WOKEN_PACKETS);
 	f.asleep = f.called = false;
-	pmd_links_awake(e->links);
+	pmd_links_awake(e->host.links);
 	if (woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
 }
@@ -94,18 +94,18 @@ static void victim_steps(unsigned budget, bool flush, unsigned changes)
 	unsigned got;
 
 	victim_wakes();
-	before = e->port->stats.link_rx_packets;
-	touch_begin(e->links, changes);
+	before = e->host.port->stats.link_rx_packets;
+	touch_begin(e->host.links, changes);
 	got = pmd_engine_step(e, budget, flush);
 	touch_end();
-	expect(got < budget + BURST && e->port->stats.link_rx_packets - before == got);
+	expect(got < budget + BURST && e->host.port->stats.link_rx_packets - before == got);
 	look();
 }
 
 static void victim_looks_after(unsigned changes)
 {
 	victim_wakes();
-	touch_begin(f.victim.e.links, changes);
+	touch_begin(f.victim.e.host.links, changes);
 	pmd_engine_look_after(&f.victim.e);
 	touch_end();
 }
@@ -116,7 +116,7 @@ static void victim_sleeps(void)
 
 	victim_wakes();
 	if (pmd_engine_timeout(e, 0, ring_now_ns) > 0)
-		f.asleep = pmd_links_sleep(e->links);
+		f.asleep = pmd_links_sleep(e->host.links);
 }
 
 static void honest_steps(void)
@@ -145,7 +145,7 @@ static bool honest_is_served(void)
 static uint64_t counted(void)
 {
 	const struct pmd_port_stats *p = &f.victim.port.stats;
-	const struct pmd_control_stats *c = pmd_control_stats(f.victim.e.control);
+	const struct pmd_control_stats *c = pmd_control_stats(f.victim.e.host.control);
 
 	return p->link_broken + p->link_refused + c->visitors_unknown + c->visitors_silent + c->visitors_refused +
 	       c->bad_updates;
@@ -169,7 +169,7 @@ static void open_enemy(void)
 	const struct nic_av av = {.dgid = ring_gids[0]};
 	const uint32_t rights =
 		NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
-	struct nic *nic = f.victim.e.nic;
+	struct nic *nic = f.victim.e.host.nic;
 	struct proto_name name;
 
 	pmd_name_function(&ring_gids[0], ENEMY, &name);
@@ -206,7 +206,7 @@ static void open_enemy_links(void)
 	enemy_connects(&f.out[0]);
 	for (unsigned i = 0; i < 2; i++) /* a connection, then its message */
 		pmd_engine_look_after(&f.victim.e);
-	expect(f.in[0].from.memory && f.out[0].to.memory && f.victim.e.links->n_in == 2);
+	expect(f.in[0].from.memory && f.out[0].to.memory && f.victim.e.host.links->n_in == 2);
 }
 
 /** Open streams both ways between victim and honest, with a first message each. */
@@ -219,13 +219,13 @@ static void open_streams(void)
 		struct nic_qp_init init = {.type = NIC_QPT_RC, .cap = {16, 16, 1, 1, 0}};
 		struct ring_stream *from = &f.stream[1 - i], *to = &f.stream[i];
 
-		expect(nic_pd_alloc(end[i]->e.nic, &pd[i]) == 0);
-		expect(nic_cq_create(end[i]->e.nic, 64, NULL, &from->send_cq) == 0);
-		expect(nic_cq_create(end[i]->e.nic, 64, NULL, &to->recv_cq) == 0);
+		expect(nic_pd_alloc(end[i]->e.host.nic, &pd[i]) == 0);
+		expect(nic_cq_create(end[i]->e.host.nic, 64, NULL, &from->send_cq) == 0);
+		expect(nic_cq_create(end[i]->e.host.nic, 64, NULL, &to->recv_cq) == 0);
 		init.pd = pd[i];
 		init.send_cq = from->send_cq;
 		init.recv_cq = to->recv_cq;
-		expect(nic_qp_create(end[i]->e.nic, &init, &f.honest_qp[i]) == 0);
+		expect(nic_qp_create(end[i]->e.host.nic, &init, &f.honest_qp[i]) == 0);
 		from->from = to->to = f.honest_qp[i];
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -317,9 +317,10 @@ static void disturb(void)
 
 	if (choice % 8 == 7 && !f.capture[0]) {
 		expect(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, f.capture) == 0);
-		f.victim.e.capture = pmd_capture_create();
-		expect(f.victim.e.capture && pmd_capture_add(f.victim.e.capture, f.capture[1], &all) == 0);
-		pmd_tap_update(&f.victim.e);
+		f.victim.e.stages.capture = pmd_capture_create();
+		expect(f.victim.e.stages.capture &&
+		       pmd_capture_add(f.victim.e.stages.capture, f.capture[1], &all) == 0);
+		pmd_tap_update(&f.victim.e.host);
 		return;
 	}
 	if (choice % 8 >= 5)
@@ -327,7 +328,7 @@ static void disturb(void)
 	else
 		snprintf(text, sizeof(text), "set qp=%u seed=%u %s", nic_qp_num(f.qp[choice / 8 % QPS]), choice,
 			 rules[choice % 8]);
-	expect(pmd_tap_fault(&f.victim.e, text, err, sizeof(err)) == 0);
+	expect(pmd_tap_fault(&f.victim.e.host, text, err, sizeof(err)) == 0);
 }
 
 static void reconnect(unsigned i)

@@ -128,12 +128,13 @@ static void function_open(void)
 
 	memset(&f, 0, sizeof(f));
 	f.now_ns = 1;
+	pmd_engine_host_init(&f.e);
 	f.port.ops = &ops;
-	f.e.port = &f.port;
-	f.e.function = 1;
+	f.e.host.port = &f.port;
+	f.e.host.function = 1;
 	f.e.on_event = no_event;
-	expect(nic_create(&config, &f.e.nic) == 0 && nic_gid_set(f.e.nic, 0, &gid) == 0);
-	expect(nic_pd_alloc(f.e.nic, &f.pd) == 0 && nic_cq_create(f.e.nic, 16, NULL, &f.cq) == 0);
+	expect(nic_create(&config, &f.e.host.nic) == 0 && nic_gid_set(f.e.host.nic, 0, &gid) == 0);
+	expect(nic_pd_alloc(f.e.host.nic, &f.pd) == 0 && nic_cq_create(f.e.host.nic, 16, NULL, &f.cq) == 0);
 	for (unsigned i = 0; i < QPS; i++) {
 		struct nic_qp_init init = {
 			.type = i == 0	 ? NIC_QPT_RC
@@ -144,7 +145,7 @@ static void function_open(void)
 			.recv_cq = f.cq,
 			.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
 
-		expect(nic_qp_create(f.e.nic, &init, &f.qps[i]) == 0);
+		expect(nic_qp_create(f.e.host.nic, &init, &f.qps[i]) == 0);
 	}
 	for (unsigned i = 0; i < TOOLS; i++)
 		expect(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, f.tools[i]) == 0);
@@ -153,13 +154,13 @@ static void function_open(void)
 static void function_close(void)
 {
 	for (unsigned i = 0; i < TOOLS; i++) {
-		pmd_observe_closed(&f.e, f.tools[i][0]);
+		pmd_observe_closed(&f.e.host, f.tools[i][0]);
 		close(f.tools[i][0]);
 		close(f.tools[i][1]);
 	}
-	expect(!f.e.capture || pmd_capture_idle(f.e.capture));
-	pmd_tap_close(&f.e);
-	nic_destroy(f.e.nic);
+	expect(!f.e.stages.capture || pmd_capture_idle(f.e.stages.capture));
+	pmd_tap_close(&f.e.host);
+	nic_destroy(f.e.host.nic);
 }
 
 /** Pass packets to the taps, if there are any. */
@@ -170,13 +171,13 @@ static void packets_pass(void)
 	const struct nic_rx_frame rx = {.data = in, .len = sizeof(in), .flags = NIC_RX_NO_ICRC};
 
 	f.now_ns += 1000000;
-	if (!f.e.taps)
+	if (!f.e.host.taps)
 		return;
 	for (unsigned i = 0; i < PACKET; i++)
 		in[i] = byte();
-	pmd_tap_tx(&f.e, 0, &tx, 1, 1, f.now_ns);
-	pmd_tap_rx(&f.e, 0, &rx, f.now_ns);
-	pmd_tap_rx_due(&f.e, f.now_ns);
+	pmd_tap_tx(&f.e.host, 0, &tx, 1, 1, f.now_ns);
+	pmd_tap_rx(&f.e.host, 0, &rx, f.now_ns);
+	pmd_tap_rx_due(&f.e.host, f.now_ns);
 }
 
 /* ---- the tools --------------------------------------------------------------------------------------------------- */
@@ -227,7 +228,7 @@ static void faults_check(void)
 {
 	const struct pmd_fault_rule *rule;
 
-	for (unsigned i = 0; f.e.fault && (rule = pmd_fault_rule(f.e.fault, i)); i++) {
+	for (unsigned i = 0; f.e.stages.fault && (rule = pmd_fault_rule(f.e.stages.fault, i)); i++) {
 		expect(rule->directions >= PMD_FAULT_TX && rule->directions <= (PMD_FAULT_TX | PMD_FAULT_RX));
 		expect(rule->loss_ppb <= PMD_FAULT_PPB && rule->dup_ppb <= PMD_FAULT_PPB);
 		expect(rule->corrupt_ppb <= PMD_FAULT_PPB && rule->reorder_ppb <= PMD_FAULT_PPB);
@@ -249,11 +250,11 @@ static void request(void)
 		len++;
 	text[len] = '\0';
 	answers_read(tool);
-	captured = f.e.capture && pmd_capture_get(f.e.capture, f.tools[tool][0], &counts);
-	pmd_observe_request(&f.e, f.tools[tool][0], text);
+	captured = f.e.stages.capture && pmd_capture_get(f.e.stages.capture, f.tools[tool][0], &counts);
+	pmd_observe_request(&f.e.host, f.tools[tool][0], text);
 	answers = answers_read(tool);
 	/* A new capture answers with its packets only; a running one is closed if there is no room for an answer. */
-	f.capturing[tool] = f.e.capture && pmd_capture_get(f.e.capture, f.tools[tool][0], &counts);
+	f.capturing[tool] = f.e.stages.capture && pmd_capture_get(f.e.stages.capture, f.tools[tool][0], &counts);
 	expect(answers == 1 || (answers == 0 && !captured && f.capturing[tool]));
 	faults_check();
 }

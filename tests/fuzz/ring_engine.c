@@ -123,7 +123,7 @@ static uint32_t route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
 {
 	const struct ring_engine *r = ctx;
 
-	return pmd_links_route(r->e.links, dgid, dest_qpn);
+	return pmd_links_route(r->e.host.links, dgid, dest_qpn);
 }
 
 static uint32_t source(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
@@ -131,7 +131,7 @@ static uint32_t source(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn,
 {
 	const struct ring_engine *r = ctx;
 
-	return pmd_links_source(r->e.links, dgid, dest_qpn, own, claimed);
+	return pmd_links_source(r->e.host.links, dgid, dest_qpn, own, claimed);
 }
 
 static unsigned port_rx(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns)
@@ -165,7 +165,7 @@ static void open_control(struct ring_engine *r)
 	r->daemon_fd = ends[1];
 	c->daemon.fd = ends[0];
 	c->keeper_fd = -1;
-	c->function = r->e.function;
+	c->function = r->e.host.function;
 	c->device.key = r->gids[0];
 	c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	pmd_name_function(&r->gids[0], c->function, &name);
@@ -176,14 +176,14 @@ static void open_control(struct ring_engine *r)
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		c->sockets[i] = -1;
 	expect(c->epoll_fd >= 0 && c->listen.fd >= 0 && c->timer.fd >= 0 && control_watch_all(c) == 0);
-	r->e.control = c;
+	r->e.host.control = c;
 }
 
 static void take_back(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 {
 	const struct ring_engine *r = ctx;
 
-	pmd_links_revoke(r->e.links, qpn, answers, key);
+	pmd_links_revoke(r->e.host.links, qpn, answers, key);
 }
 
 void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic_gid gids[RING_GIDS])
@@ -204,14 +204,15 @@ void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic
 
 	memset(r, 0, sizeof(*r));
 	memcpy(r->gids, gids, sizeof(r->gids));
-	r->e.function = function;
-	r->e.port_deadline_ns = r->e.rx_until = UINT64_MAX;
+	pmd_engine_host_init(&r->e);
+	r->e.host.function = function;
+	r->e.port_deadline_ns = UINT64_MAX;
 	r->e.polled = true;
 	r->e.progress = PMD_PROGRESS_INLINE;
 	r->e.yield_after = PMD_YIELD_POLLS;
 	r->port.ops = &port_ops;
 	r->port.wait_fd = -1;
-	r->e.port = &r->port;
+	r->e.host.port = &r->port;
 	/* All slots are filled and the port copies, so no pool is needed. */
 	for (unsigned i = 0; i < PMD_TX_BURST; i++) {
 		r->e.tx[i].data = malloc(NIC_FRAME_MAX);
@@ -219,27 +220,28 @@ void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic
 	}
 	r->e.tx_ready = PMD_TX_BURST;
 	open_control(r);
-	expect(nic_create(&config, &r->e.nic) == 0 && pmd_links_open(&r->e, r->e.control, &r->e.links, &wrong) == 0);
+	expect(nic_create(&config, &r->e.host.nic) == 0 &&
+	       pmd_links_open(&r->e.host, r->e.host.control, &r->e.host.links, &wrong) == 0);
 	for (unsigned i = 0; i < RING_GIDS; i++)
-		expect(nic_gid_set(r->e.nic, i, &gids[i]) == 0);
-	while (nic_event_next(r->e.nic, &event))
+		expect(nic_gid_set(r->e.host.nic, i, &gids[i]) == 0);
+	while (nic_event_next(r->e.host.nic, &event))
 		;
 	r->e.doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r->e.bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	expect(r->e.doorbell_fd >= 0 && r->e.bell_fd >= 0);
+	r->e.host.bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	expect(r->e.doorbell_fd >= 0 && r->e.host.bell_fd >= 0);
 }
 
 void ring_engine_close(struct ring_engine *r)
 {
-	pmd_links_close(r->e.links);
-	pmd_tap_close(&r->e);
-	nic_destroy(r->e.nic);
-	pmd_control_close(r->e.control);
+	pmd_links_close(r->e.host.links);
+	pmd_tap_close(&r->e.host);
+	nic_destroy(r->e.host.nic);
+	pmd_control_close(r->e.host.control);
 	for (unsigned i = 0; i < PMD_TX_BURST; i++)
 		free(r->e.tx[i].data);
 	close(r->daemon_fd);
 	close(r->e.doorbell_fd);
-	close(r->e.bell_fd);
+	close(r->e.host.bell_fd);
 }
 
 unsigned ring_descriptors(void)

@@ -107,7 +107,7 @@ int fake_connect(struct fake_producer *f, const struct end *e)
 	assert_true(memfd >= 0);
 	pmd_name_function(&e->gid, FAKE_FUNCTION, &name);
 	f->name_fd = proto_listen(&name); /* the engine checks the owner; fails if the test already listens */
-	pmd_name_function(&e->gid, e->engine->function, &name);
+	pmd_name_function(&e->gid, e->engine->host.function, &name);
 	f->fd = proto_connect(&name);
 	assert_true(f->fd >= 0);
 	return memfd;
@@ -140,7 +140,7 @@ void fake_ring(struct fake_producer *f, const struct end *e)
 	const uint64_t one = 1;
 
 	if (ring_must_wake(&f->ring))
-		assert_int_equal(write(e->engine->bell_fd, &one, sizeof(one)), sizeof(one));
+		assert_int_equal(write(e->engine->host.bell_fd, &one, sizeof(one)), sizeof(one));
 }
 
 void fake_gone(struct fake_producer *f)
@@ -200,7 +200,7 @@ uint32_t fake_route(struct end *e)
 	uint32_t path;
 
 	pmd_lock(e->engine);
-	path = pmd_links_route(e->engine->links, &e->gid, FAKE_QPN);
+	path = pmd_links_route(e->engine->host.links, &e->gid, FAKE_QPN);
 	pmd_unlock(e->engine);
 	return path;
 }

@@ -78,7 +78,7 @@ void liar_put(struct fake_producer *f, const struct end *e, const struct nic_qp 
 void liar_receive(struct end *e)
 {
 	pmd_lock(e->engine);
-	pmd_links_rx(e->engine->links, 64, pmd_now_ns());
+	pmd_links_rx(e->engine->host.links, 64, pmd_now_ns());
 	pmd_unlock(e->engine);
 }
 
@@ -87,7 +87,7 @@ struct pmd_port_stats liar_stats(struct end *e)
 	struct pmd_port_stats stats;
 
 	pmd_lock(e->engine);
-	stats = e->engine->port->stats;
+	stats = e->engine->host.port->stats;
 	pmd_unlock(e->engine);
 	return stats;
 }

@@ -83,22 +83,22 @@ static int64_t do_forward(const struct nic_gid *gid, uint32_t qpn)
 	int64_t taken;
 
 	stranger_packet(bytes, gid, NIC_UDP_PORT, gid, STRANGER_UD_SEND, qpn);
-	taken = end.engine->port->stray(end.engine->port->ctx, &frame);
-	if (end.engine->strays_held) /* as at the end of a burst */
-		pmd_strays_settle(end.engine, pmd_now_ns());
+	taken = end.engine->host.port->stray(end.engine->host.port->ctx, &frame);
+	if (pmd_strays_wait(end.engine->strays)) /* as at the end of a burst */
+		pmd_strays_settle(end.engine->strays, pmd_now_ns());
 	return taken;
 }
 
 static int64_t do_route(const struct nic_gid *gid, uint32_t qpn)
 {
-	uint32_t path = pmd_links_route(end.engine->links, gid, qpn);
+	uint32_t path = pmd_links_route(end.engine->host.links, gid, qpn);
 
-	return pmd_links_route(end.engine->links, gid, qpn) == path ? (int64_t)path : -1;
+	return pmd_links_route(end.engine->host.links, gid, qpn) == path ? (int64_t)path : -1;
 }
 
 static int64_t do_rest(void)
 {
-	struct pmd_links *l = end.engine->links;
+	struct pmd_links *l = end.engine->host.links;
 
 	for (unsigned i = 0; i < 2 && l->trim_ns != UINT64_MAX; i++)
 		pmd_links_trim(l, l->trim_ns);
@@ -129,15 +129,15 @@ static int64_t do_locked(const struct message *m)
 	case PART_REST:
 		return do_rest();
 	case PART_NUMBER:
-		return e->function;
+		return e->host.function;
 	case PART_NO_QP:
 		return (int64_t)nic_counters(end.nic)[NIC_CNT_rx_no_qp];
 	case PART_BY_LINK:
-		return (int64_t)e->port->stats.link_rx_packets;
+		return (int64_t)e->host.port->stats.link_rx_packets;
 	case PART_BY_PORT:
-		return (int64_t)e->port->stats.rx_packets;
+		return (int64_t)e->host.port->stats.rx_packets;
 	case PART_MISROUTED:
-		return (int64_t)e->port->stats.rx_misrouted;
+		return (int64_t)e->host.port->stats.rx_misrouted;
 	default:
 		abort();
 	}

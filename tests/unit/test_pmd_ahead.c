@@ -49,7 +49,7 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 /** Make the engine believe that the poller has all the completions it polls for. */
 static void be_enough(const struct liar *l)
 {
-	l->end.engine->rx_until = 0;
+	l->end.engine->host.rx_until = 0;
 }
 
 static void revoke(const struct liar *l)
@@ -104,7 +104,7 @@ static uint64_t put(struct liar *l, uint32_t psn, unsigned i, uint32_t at)
 /** A turn of the link. */
 static void receive(struct liar *l)
 {
-	pmd_links_rx(l->end.engine->links, 64, pmd_now_ns());
+	pmd_links_rx(l->end.engine->host.links, 64, pmd_now_ns());
 }
 
 static uint64_t writes(struct liar *l)
@@ -114,7 +114,7 @@ static uint64_t writes(struct liar *l)
 
 static const struct pmd_port_stats *stats(const struct end *e)
 {
-	return &e->engine->port->stats;
+	return &e->engine->host.port->stats;
 }
 
 static void expect_at(struct liar *l, unsigned i, uint32_t at)
@@ -211,7 +211,7 @@ static void ahead__all_that_is_read_has_its_turn(void **state)
 	put(&l, 5 * PSNS, 0, 0); /* out of sequence: neither read ahead nor processed */
 	meanwhile = be_enough;
 	receive(&l);
-	l.end.engine->rx_until = UINT64_MAX;
+	l.end.engine->host.rx_until = UINT64_MAX;
 	assert_int_equal(writes(&l), 4);
 	assert_int_equal(calls, 1);
 	assert_int_equal(stats(&l.end)->link_rx_references, 4);
@@ -424,7 +424,7 @@ static void receive_all(struct end *a, struct end *b, unsigned n)
 {
 	while (liar_stats(b).link_tx_references < n)
 		pmd_try_progress(b->engine);
-	pmd_links_rx(a->engine->links, 64, pmd_now_ns());
+	pmd_links_rx(a->engine->host.links, 64, pmd_now_ns());
 }
 
 /** Ring so many doorbells that the engine checks for arrivals although nothing was posted. */

@@ -88,7 +88,7 @@ static void hand_over(void)
 	struct proto_name name;
 	int memfd;
 
-	pmd_name_function(&device[0].gid, t.victim.engine->function, &name);
+	pmd_name_function(&device[0].gid, t.victim.engine->host.function, &name);
 	t.to.fd = proto_connect(&name);
 	memfd = ring_create(&t.producer);
 	if (memfd < 0)
@@ -383,7 +383,7 @@ static void enemy__SE_10_a_scribbler_disturbs_nobody_else(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		pthread_join(thread[i], NULL);
 	pmd_lock(t.victim.engine);
-	assert_true(t.victim.engine->port->stats.link_broken > 0);
+	assert_true(t.victim.engine->host.port->stats.link_broken > 0);
 	assert_true(nic_qp_path(t.victim.qp) != 0); /* and still by the link that it began with */
 	pmd_unlock(t.victim.engine);
 	assert_memory_equal(t.target - TARGET, around[0], TARGET);

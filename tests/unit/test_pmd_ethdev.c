@@ -216,7 +216,8 @@ static void ethdev__two_devices_share_an_interface(void **state)
 		int group = -1;
 		socklen_t len = sizeof(group);
 
-		assert_int_equal(getsockopt(a[i].engine->port->wait_fd, SOL_PACKET, PACKET_FANOUT, &group, &len), 0);
+		assert_int_equal(getsockopt(a[i].engine->host.port->wait_fd, SOL_PACKET, PACKET_FANOUT, &group, &len),
+				 0);
 		assert_int_equal(group, 0);
 		end_close(&a[i]);
 		end_close(&b[i]);
@@ -404,7 +405,7 @@ static void ethdev__survives_an_interface_that_was_down(void **state)
 	write_once(&b, &a, 1);
 	assert_int_equal(system("PATH=$PATH:/usr/sbin:/sbin; ip link set pf-a down && ip link set pf-a up"), 0);
 	/* The thread fetches the socket's error, and does not wake for it for ever. */
-	p.fd = a.engine->port->wait_fd;
+	p.fd = a.engine->host.port->wait_fd;
 	while (poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
 		usleep(1000);
 	write_once(&b, &a, 2);

@@ -117,11 +117,11 @@ static int try_it(struct end *victim, const struct plot *plot)
 static struct plot plot_against(const struct end *victim, const struct end *peer)
 {
 	return (struct plot){
-		.said = {.key = peer->gid, .to = victim->gid, .function = peer->engine->function},
+		.said = {.key = peer->gid, .to = victim->gid, .function = peer->engine->host.function},
 		.victim_key = victim->gid,
 		.from = peer->gid,
 		.to = victim->gid,
-		.victim = victim->engine->function,
+		.victim = victim->engine->host.function,
 		.qpn = nic_qp_num(victim->qp),
 		.psn = peer->psn,
 	};
@@ -132,7 +132,7 @@ static struct pmd_port_stats stats_of(struct end *e)
 	struct pmd_port_stats stats;
 
 	pmd_lock(e->engine);
-	stats = e->engine->port->stats;
+	stats = e->engine->host.port->stats;
 	pmd_unlock(e->engine);
 	return stats;
 }
@@ -173,7 +173,7 @@ static void impostor__SE_10_gets_no_link_in_the_name_of_another_process(void **s
 	plot = plot_against(&a, &b);
 	assert_int_equal(try_it(&a, &plot), 1);
 	assert_int_equal(stats_of(&a).link_unproved, 1);
-	plot.said = (struct proto_link){.key = a.gid, .to = a.gid, .function = a.engine->function};
+	plot.said = (struct proto_link){.key = a.gid, .to = a.gid, .function = a.engine->host.function};
 	assert_int_equal(try_it(&a, &plot), 1); /* that of its victim itself */
 	assert_int_equal(stats_of(&a).link_unproved, 2);
 	plot.said.function = 222; /* an unused name, which it does not have either */

@@ -138,8 +138,8 @@ static void sides_close(struct side *a, struct side *b)
 	assert_int_equal(b->rounds, ROUNDS);
 	pmd_lock(a->end.engine);
 	assert_true(nic_qp_path(a->end.qp) != 0);
-	assert_int_equal(a->end.engine->port->stats.link_broken, 0);
-	assert_true(a->end.engine->port->stats.link_rx_packets > ROUNDS);
+	assert_int_equal(a->end.engine->host.port->stats.link_broken, 0);
+	assert_true(a->end.engine->host.port->stats.link_rx_packets > ROUNDS);
 	pmd_unlock(a->end.engine);
 	end_close(&a->end);
 	end_close(&b->end);

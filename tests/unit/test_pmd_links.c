@@ -70,14 +70,14 @@ static void links__an_answer_too_many_leaves_no_descriptors(void **state)
 		fake_answer(&f, bell);
 		assert_int_equal(proto_send(f.fd, PROTO_LINK_TAKEN, NULL, 0, many, PROTO_FDS_MAX), 0);
 		fake_look_after(&a);
-		assert_null(a.engine->links->out[path]);
+		assert_null(a.engine->host.links->out[path]);
 		fake_end(&f);
 		if (round == 0)
 			before = open_descriptors();
 	}
 	assert_int_equal(open_descriptors(), before);
 	pmd_lock(a.engine);
-	assert_int_equal(a.engine->port->stats.link_broken, 3);
+	assert_int_equal(a.engine->host.port->stats.link_broken, 3);
 	pmd_unlock(a.engine);
 	close(bell);
 	fake_close(&f);
@@ -226,7 +226,7 @@ static void links__a_bell_of_another_user_is_not_rung(void **state)
 	fake_take(&f);
 	assert_int_equal(f.said.number_at | f.said.number, 0); /* another user learns nothing about our memory */
 	ring_set_welcome(&f.ring, true);
-	assert_false(links_may_refer(a.engine->links, a.engine->links->out[nic_qp_path(qp)]));
+	assert_false(links_may_refer(a.engine->host.links, a.engine->host.links->out[nic_qp_path(qp)]));
 	fake_answer(&f, bell);
 	fake_look_after(&a);
 	send_to_sleeper(&a, qp, &f);
@@ -279,8 +279,8 @@ static void links__a_daemon_that_does_not_answer_is_left_alone(void **state)
 	pmd_lock(a.engine);
 	for (uint32_t function = 1; function <= 3; function++)
 		for (unsigned i = 0; i < 2; i++)
-			assert_int_equal(pmd_links_route(a.engine->links, &device[3].gid, function << 16), 0);
-	assert_int_equal(a.engine->port->stats.link_whois_late, 1);
+			assert_int_equal(pmd_links_route(a.engine->host.links, &device[3].gid, function << 16), 0);
+	assert_int_equal(a.engine->host.port->stats.link_whois_late, 1);
 	pmd_unlock(a.engine);
 	for (int fd; (fd = proto_accept(daemon)) >= 0; close(fd))
 		asked++;
@@ -294,13 +294,13 @@ static void links__a_daemon_that_does_not_answer_is_left_alone(void **state)
 /** Packets, until the ring to the fake has no room. */
 static void fill(struct end *e, struct nic_qp *qp)
 {
-	struct link_out *out = e->engine->links->out[nic_qp_path(qp)];
+	struct link_out *out = e->engine->host.links->out[nic_qp_path(qp)];
 	uint8_t *place;
 
 	pmd_lock(e->engine);
 	while (ring_reserve(&out->ring, &place) == 1) {
 		end_post_sends(e, qp, 1, 1024);
-		assert_int_equal(pmd_links_tx(e->engine->links, 1, pmd_now_ns()), 1);
+		assert_int_equal(pmd_links_tx(e->engine->host.links, 1, pmd_now_ns()), 1);
 	}
 	pmd_unlock(e->engine);
 }
@@ -347,13 +347,13 @@ static void links__a_full_ring_matters_to_who_needs_it(void **state)
 	}
 	fill(&a, qp[0]);
 	pmd_lock(a.engine);
-	assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 0);
-	assert_true(pmd_links_retry(a.engine->links) == UINT64_MAX);
-	assert_int_equal(a.engine->port->stats.link_busy, 0);
+	assert_int_equal(pmd_links_tx(a.engine->host.links, 32, pmd_now_ns()), 0);
+	assert_true(pmd_links_retry(a.engine->host.links) == UINT64_MAX);
+	assert_int_equal(a.engine->host.port->stats.link_busy, 0);
 	end_post_sends(&a, qp[0], 1, 8);
-	assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 0);
-	assert_true(pmd_links_retry(a.engine->links) < UINT64_MAX);
-	assert_int_equal(a.engine->port->stats.link_busy, 1);
+	assert_int_equal(pmd_links_tx(a.engine->host.links, 32, pmd_now_ns()), 0);
+	assert_true(pmd_links_retry(a.engine->host.links) < UINT64_MAX);
+	assert_int_equal(a.engine->host.port->stats.link_busy, 1);
 	assert_true(pmd_engine_timeout(a.engine, 0, 1) > 0);
 	end_post_sends(&a, qp[1], 1, 8);
 	assert_int_equal(pmd_engine_timeout(a.engine, 0, 1), 0);
@@ -389,8 +389,8 @@ static void links__a_full_ring_that_is_read_is_tried_again_soon(void **state)
 	pmd_lock(a.engine);
 	end_post_sends(&a, qp, 1, 8);
 	now_ns = pmd_now_ns() + 1000000;
-	assert_int_equal(pmd_links_tx(a.engine->links, 32, now_ns), 0);
-	assert_true(pmd_links_retry(a.engine->links) == now_ns + PMD_RETRY_NS);
+	assert_int_equal(pmd_links_tx(a.engine->host.links, 32, now_ns), 0);
+	assert_true(pmd_links_retry(a.engine->host.links) == now_ns + PMD_RETRY_NS);
 	pmd_unlock(a.engine);
 	end_destroy_qp(&a, qp);
 	fake_close(&f);
@@ -417,8 +417,8 @@ static void links__a_clock_that_is_a_little_behind_loses_nothing(void **state)
 	end_post_sends(&a, qp, 1, 8);
 	now_ns = pmd_now_ns();
 	for (unsigned behind = 0; behind < 100; behind++) {
-		assert_int_equal(pmd_links_tx(a.engine->links, 32, now_ns - behind), 0);
-		assert_int_equal(a.engine->port->stats.link_dropped, 0);
+		assert_int_equal(pmd_links_tx(a.engine->host.links, 32, now_ns - behind), 0);
+		assert_int_equal(a.engine->host.port->stats.link_dropped, 0);
 	}
 	pmd_unlock(a.engine);
 	end_destroy_qp(&a, qp);
@@ -449,7 +449,7 @@ static void links__a_ring_that_stays_full_is_left_alone(void **state)
 	getrusage(RUSAGE_SELF, &after);
 	assert_true(after.ru_nvcsw - before.ru_nvcsw < CPU_TEST_MS);
 	pmd_lock(a.engine);
-	assert_int_equal(a.engine->port->stats.link_dropped, 0);
+	assert_int_equal(a.engine->host.port->stats.link_dropped, 0);
 	pmd_unlock(a.engine);
 	assert_false(all_sent(&a, qp));
 	while (!all_sent(&a, qp)) {
@@ -484,7 +484,7 @@ static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **stat
 	wr.ud.ah = ah;
 	wr.ud.remote_qpn = FAKE_QPN;
 	/* Where this takes long some are lost here already. */
-	while (qp->sq.head - qp->sq.next < 8 && a.engine->port->stats.link_dropped == 0) {
+	while (qp->sq.head - qp->sq.next < 8 && a.engine->host.port->stats.link_dropped == 0) {
 		assert_int_equal(nic_post_send(qp, &wr), 0);
 		pmd_doorbell(a.engine);
 	}
@@ -499,7 +499,7 @@ static void links__a_datagram_for_a_stopped_function_holds_up_nobody(void **stat
 	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_SUCCESS);
 	end_destroy_qp(&a, qp);
 	pmd_lock(a.engine);
-	assert_true(a.engine->port->stats.link_dropped > 0);
+	assert_true(a.engine->host.port->stats.link_dropped > 0);
 	nic_ah_destroy(ah);
 	pmd_unlock(a.engine);
 	fake_close(&f);
@@ -562,7 +562,7 @@ static void links__a_port_that_is_down_is_waited_for_asleep(void **state)
 	port_set(&a, false);
 	end_send(&a, NIC_WR_RDMA_WRITE, 8, &b);
 	pmd_lock(a.engine);
-	assert_false(pmd_links_pending(a.engine->links));
+	assert_false(pmd_links_pending(a.engine->host.links));
 	pmd_unlock(a.engine);
 	before = cpu_ns();
 	usleep(CPU_TEST_MS * 1000);

@@ -22,7 +22,7 @@ static void forget_refusals(struct end *e)
 {
 	pmd_lock(e->engine);
 	for (unsigned i = 0; i < ROUTES; i++)
-		e->engine->links->routes[i].until_ns = 0;
+		e->engine->host.links->routes[i].until_ns = 0;
 	pmd_unlock(e->engine);
 }
 
@@ -31,7 +31,7 @@ static uint32_t withdrawn(struct end *e)
 	uint32_t n;
 
 	pmd_lock(e->engine);
-	n = e->engine->links->n_withdrawn;
+	n = e->engine->host.links->n_withdrawn;
 	pmd_unlock(e->engine);
 	return n;
 }
@@ -86,7 +86,7 @@ static void links__a_link_that_nobody_takes_is_given_up(void **state)
 	pmd_unlock(a.engine);
 	await_late_link(&a);
 	assert_int_equal(nic_qp_path(qp[0]), 0);
-	assert_int_equal(a.engine->port->stats.link_late_dropped, 7);
+	assert_int_equal(a.engine->host.port->stats.link_late_dropped, 7);
 	assert_int_equal(fake_route(&a), 0); /* and is not tried again at once */
 	assert_true(fake_readable(f.listen_fd));
 	f.fd = proto_accept(f.listen_fd);
@@ -118,14 +118,14 @@ static void links__a_link_that_is_taken_without_an_answer_stays(void **state)
 	fake_listen(&f, &device[0], FAKE_FUNCTION);
 	path = fake_route(&a);
 	fake_take(&f);
-	for (unsigned i = 0; i < 2000 && a.engine->links->answer_ns != UINT64_MAX; i++)
+	for (unsigned i = 0; i < 2000 && a.engine->host.links->answer_ns != UINT64_MAX; i++)
 		usleep(10000);
-	assert_true(a.engine->links->answer_ns == UINT64_MAX);
+	assert_true(a.engine->host.links->answer_ns == UINT64_MAX);
 	assert_int_equal(late_links(&a), 0);
 	assert_int_equal(fake_route(&a), path);
 	fake_answer(&f, -1);
 	fake_look_after(&a);
-	assert_true(a.engine->links->out[path]->taken);
+	assert_true(a.engine->host.links->out[path]->taken);
 	fake_close(&f);
 	end_close(&a);
 }
@@ -141,11 +141,11 @@ static void links__a_ring_that_was_withdrawn_is_not_read(void **state)
 	fake_hand_over(&p, &a);
 	assert_int_equal(fake_put(&p, 100), 100);
 	assert_true(ring_withdraw(&p.ring));
-	while (a.engine->port->stats.link_withdrawn == 0)
+	while (a.engine->host.port->stats.link_withdrawn == 0)
 		fake_look_after(&a);
-	assert_int_equal(a.engine->links->n_in, 0);
-	assert_int_equal(a.engine->port->stats.link_rx_packets, 0);
-	assert_int_equal(a.engine->port->stats.link_refused, 0);
+	assert_int_equal(a.engine->host.links->n_in, 0);
+	assert_int_equal(a.engine->host.port->stats.link_rx_packets, 0);
+	assert_int_equal(a.engine->host.port->stats.link_refused, 0);
 	fake_gone(&p);
 	end_close(&a);
 }
@@ -180,7 +180,7 @@ static void links__a_queue_holds_one_ring_that_was_withdrawn(void **state)
 	forget_refusals(&a);
 	assert_int_equal(fake_route(&a), 0);
 	pmd_lock(a.engine);
-	assert_int_equal(pmd_links_make(a.engine->links, &a.gid, FAKE_FUNCTION), -EAGAIN); /* nor for strays */
+	assert_int_equal(pmd_links_make(a.engine->host.links, &a.gid, FAKE_FUNCTION), -EAGAIN); /* nor for strays */
 	pmd_unlock(a.engine);
 	fetch_withdrawn(&f);
 	assert_true(proto_accept(f.listen_fd) < 0); /* there is no other */

@@ -36,10 +36,10 @@ static void links__a_busy_link_does_not_starve_others(void **state)
 		end_post_sends(&a, qp[busy], 300, 0);
 		end_post_sends(&a, qp[!busy], 1, 0);
 		for (unsigned i = 0; i < 2; i++) /* a step has room for one link's turn */
-			assert_int_equal(pmd_links_tx(a.engine->links, 32, pmd_now_ns()), 32);
+			assert_int_equal(pmd_links_tx(a.engine->host.links, 32, pmd_now_ns()), 32);
 		assert_int_equal(qp[!busy]->sq.next, qp[!busy]->sq.head);
-		assert_int_equal(pmd_links_tx(a.engine->links, 100, pmd_now_ns()), 100);
-		assert_true(pmd_links_tx(a.engine->links, 300, pmd_now_ns()) > 0);
+		assert_int_equal(pmd_links_tx(a.engine->host.links, 100, pmd_now_ns()), 100);
+		assert_true(pmd_links_tx(a.engine->host.links, 300, pmd_now_ns()) > 0);
 		assert_int_equal(qp[busy]->sq.next, qp[busy]->sq.head);
 	}
 	pmd_unlock(a.engine);
@@ -61,17 +61,17 @@ static void links__producers_are_served_alike(void **state)
 	end_open_inline(&a, &device[0]);
 	for (unsigned i = 0; i < 16; i++) {
 		fake_hand_over(&p[i], &a);
-		while (a.engine->links->n_in == i)
+		while (a.engine->host.links->n_in == i)
 			fake_look_after(&a);
 	}
 	pmd_lock(a.engine);
 	for (unsigned i = 0; i < 64; i++) {
 		fake_put(&p[3], 100);
 		fake_put(&p[4], 100);
-		assert_int_equal(pmd_links_rx(a.engine->links, 1, pmd_now_ns()), 32);
+		assert_int_equal(pmd_links_rx(a.engine->host.links, 1, pmd_now_ns()), 32);
 	}
 	for (unsigned i = 0; i < 2; i++)
-		served[i] = a.engine->links->in[3 + i]->ring.head;
+		served[i] = a.engine->host.links->in[3 + i]->ring.head;
 	pmd_unlock(a.engine);
 	assert_int_equal(served[0], served[1]);
 	for (unsigned i = 0; i < 16; i++)
@@ -149,16 +149,16 @@ static void links__what_the_dead_have_said_is_heard(void **state)
 	(void)state;
 	end_open_inline(&a, &device[0]);
 	fake_hand_over(&p, &a);
-	while (a.engine->links->n_in == 0)
+	while (a.engine->host.links->n_in == 0)
 		fake_look_after(&a);
 	assert_int_equal(fake_put(&p, 100), 100);
 	fake_gone(&p);
 	pmd_lock(a.engine);
-	a.engine->rx_until = 0;
-	while (a.engine->links->n_in > 0)
+	a.engine->host.rx_until = 0;
+	while (a.engine->host.links->n_in > 0)
 		pmd_engine_look_after(a.engine);
-	assert_int_equal(a.engine->rx_until, 0);
-	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
+	assert_int_equal(a.engine->host.rx_until, 0);
+	assert_int_equal(a.engine->host.port->stats.link_rx_packets, 100);
 	pmd_unlock(a.engine);
 	end_close(&a);
 }
@@ -174,11 +174,11 @@ static void links__what_the_early_dead_have_said_is_heard(void **state)
 	fake_hand_over(&p, &a);
 	assert_int_equal(fake_put(&p, 100), 100);
 	fake_gone(&p);
-	while (a.engine->port->stats.link_rx_packets + a.engine->port->stats.link_refused == 0 ||
-	       a.engine->links->n_in > 0)
+	while (a.engine->host.port->stats.link_rx_packets + a.engine->host.port->stats.link_refused == 0 ||
+	       a.engine->host.links->n_in > 0)
 		fake_look_after(&a);
-	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
-	assert_int_equal(a.engine->port->stats.link_refused, 0);
+	assert_int_equal(a.engine->host.port->stats.link_rx_packets, 100);
+	assert_int_equal(a.engine->host.port->stats.link_refused, 0);
 	end_close(&a);
 }
 
@@ -193,18 +193,18 @@ static void links__end_with_the_service_that_they_are_to(void **state)
 	end_open_inline(&a, &device[0]);
 	assert_int_equal(pmd_service_open(a.engine, &port), 0);
 	fake_hand_over_for(&p[0], &a, port);
-	while (a.engine->links->n_in == 0)
+	while (a.engine->host.links->n_in == 0)
 		fake_look_after(&a);
 	assert_int_equal(fake_put(&p[0], 100), 100);
 	fake_hand_over_for(&p[1], &a, port);
 	pmd_service_close(a.engine, port);
 	pmd_lock(a.engine);
-	assert_int_equal(a.engine->links->n_in, 0);
-	assert_int_equal(a.engine->port->stats.link_rx_packets, 100);
+	assert_int_equal(a.engine->host.links->n_in, 0);
+	assert_int_equal(a.engine->host.port->stats.link_rx_packets, 100);
 	pmd_unlock(a.engine);
-	while (a.engine->port->stats.link_refused == 0)
+	while (a.engine->host.port->stats.link_refused == 0)
 		fake_look_after(&a);
-	assert_int_equal(a.engine->links->n_in, 0);
+	assert_int_equal(a.engine->host.links->n_in, 0);
 	fake_gone(&p[0]);
 	fake_gone(&p[1]);
 	end_close(&a);

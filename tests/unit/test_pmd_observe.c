@@ -54,7 +54,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	pmd_lock(a.engine);
-	pmd_observe_closed(a.engine, function_end);
+	pmd_observe_closed(&a.engine->host, function_end);
 	pmd_unlock(a.engine);
 	close(tool);
 	close(function_end);
@@ -66,7 +66,7 @@ static int teardown(void **state)
 static void request(const char *text)
 {
 	pmd_lock(a.engine);
-	pmd_observe_request(a.engine, function_end, text);
+	pmd_observe_request(&a.engine->host, function_end, text);
 	pmd_unlock(a.engine);
 }
 
@@ -122,15 +122,15 @@ static void observe__status_says_who_this_is(void **state)
 
 	(void)state;
 	assert_int_equal(ask("status"), 0);
-	snprintf(text, sizeof(text), "{\"function\":%u,\"pid\":%d,\"command\":\"test_pmd_observe\"", a.engine->function,
-		 (int)getpid());
+	snprintf(text, sizeof(text), "{\"function\":%u,\"pid\":%d,\"command\":\"test_pmd_observe\"",
+		 a.engine->host.function, (int)getpid());
 	has(text);
 	snprintf(text, sizeof(text), "\"gids\":[{\"index\":0,\"address\":\"%s\"}",
 		 pmd_gid_str(&device[0].gid, address, sizeof(address)));
 	has(text);
 	has("\"link\":\"up\",\"faults\":false,\"qps\":1}");
 	pmd_lock(a.engine);
-	pmd_tap_link(a.engine, false);
+	pmd_tap_link(&a.engine->host, false);
 	pmd_unlock(a.engine);
 	assert_int_equal(ask("status"), 0);
 	has("\"link\":\"down\"");
@@ -270,7 +270,7 @@ static void capture__sees_every_packet_whole(void **state)
 	has("\"lost\":0}");
 	exchange(&a, &b, 8);
 	assert_int_equal(captured(&directions, 0), 0);
-	assert_int_equal(a.engine->taps, 0);
+	assert_int_equal(a.engine->host.taps, 0);
 }
 
 static void capture__filters(void **state)
@@ -342,7 +342,7 @@ static void capture__last_words(void **state)
 	(void)state;
 	capture_too_much();
 	pmd_lock(a.engine);
-	pmd_observe_last_words(a.engine, function_end);
+	pmd_observe_last_words(&a.engine->host, function_end);
 	pmd_unlock(a.engine);
 	while ((type = receive(&len)) == PROTO_PACKET)
 		got++;
@@ -353,7 +353,7 @@ static void capture__last_words(void **state)
 	assert_int_equal(receive(&len), PROTO_END);
 	/* A tool that does not capture gets no messages. */
 	pmd_lock(a.engine);
-	pmd_observe_last_words(a.engine, function_end);
+	pmd_observe_last_words(&a.engine->host, function_end);
 	pmd_unlock(a.engine);
 	assert_int_equal(receive(&len), 0);
 }
@@ -379,7 +379,7 @@ static void fault__lost_packets_are_sent_again(void **state)
 	assert_int_equal(ask("fault clear"), 0);
 	exchange(&a, &b, 8);
 	pmd_lock(a.engine);
-	assert_int_equal(a.engine->taps, 0);
+	assert_int_equal(a.engine->host.taps, 0);
 	pmd_unlock(a.engine);
 	assert_int_equal(receive(&len), 0);
 }
@@ -438,7 +438,7 @@ static void fault__link_down(void **state)
 	assert_int_equal(ask("status"), 0);
 	has("\"link\":\"down\",\"faults\":true");
 	pmd_lock(a.engine);
-	pmd_tap_link(a.engine, true); /* the device's link is not the fault's */
+	pmd_tap_link(&a.engine->host, true); /* the device's link is not the fault's */
 	pmd_unlock(a.engine);
 	assert_int_equal(ask("status"), 0);
 	has("\"link\":\"down\"");

@@ -49,7 +49,7 @@ static struct nic_qp *uc_create(struct pmd_engine *e, struct nic_pd *pd, struct 
 	struct nic_qp_init init = {.type = NIC_QPT_UC, .cap = {4, 4, 1, 1, 0}, .pd = pd, .send_cq = cq, .recv_cq = cq};
 	struct nic_qp *qp;
 
-	assert_int_equal(nic_qp_create(e->nic, &init, &qp), 0);
+	assert_int_equal(nic_qp_create(e->host.nic, &init, &qp), 0);
 	return qp;
 }
 
@@ -88,13 +88,13 @@ static void progress__no_event_is_left_behind(void **state)
 
 	(void)state;
 	pmd_lock(e);
-	assert_int_equal(nic_pd_alloc(e->nic, &pd), 0);
+	assert_int_equal(nic_pd_alloc(e->host.nic, &pd), 0);
 	events = 0;
 	for (unsigned i = 0; i < MANY; i++) {
 		struct nic_cq *cq;
 		struct nic_qp *qp;
 
-		assert_int_equal(nic_cq_create(e->nic, 4, NULL, &cq), 0);
+		assert_int_equal(nic_cq_create(e->host.nic, 4, NULL, &cq), 0);
 		qp = uc_qp(e, pd, cq);
 		nic_cq_arm(cq, false);
 		assert_int_equal(nic_post_recv(qp, &wr), 0);
@@ -142,13 +142,13 @@ static void progress__full_port_is_tried_again(void **state)
 
 	(void)state;
 	pmd_lock(e);
-	real_ops = e->port->ops;
+	real_ops = e->host.port->ops;
 	ops = *real_ops;
 	ops.tx_burst = tx_when_not_full;
-	e->port->ops = &ops;
+	e->host.port->ops = &ops;
 	full = true;
-	assert_int_equal(nic_pd_alloc(e->nic, &pd), 0);
-	assert_int_equal(nic_cq_create(e->nic, 4, NULL, &cq), 0);
+	assert_int_equal(nic_pd_alloc(e->host.nic, &pd), 0);
+	assert_int_equal(nic_cq_create(e->host.nic, 4, NULL, &cq), 0);
 	qp = uc_qp(e, pd, cq);
 	pmd_unlock(e);
 	wait_until_asleep(e);
@@ -418,12 +418,12 @@ static void program_open(struct program *t)
 	t->c_to_a = uc_of(&t->c, t->c.scq);
 	uc_connect_both(&t->a, t->a_to_b, &t->b, t->b_to_a);
 	uc_connect_both(&t->a, t->a_from_c, &t->c, t->c_to_a);
-	while (!pmd_links_ready(t->a.engine->links)) { /* the link is yet to be made */
+	while (!pmd_links_ready(t->a.engine->host.links)) { /* the link is yet to be made */
 		uc_send(&t->b, t->b_to_a);
 		pmd_try_progress(t->a.engine);
 		pmd_try_progress(t->b.engine);
 	}
-	while (pmd_links_ready(t->a.engine->links))
+	while (pmd_links_ready(t->a.engine->host.links))
 		pmd_try_progress(t->a.engine);
 }
 
@@ -484,7 +484,7 @@ static bool port_was_looked_at(struct program *t)
 static void start_full_link(struct program *t)
 {
 	pmd_lock(t->a.engine);
-	for (unsigned n = 0; t->a.engine->port->stats.link_busy == 0; n++) {
+	for (unsigned n = 0; t->a.engine->host.port->stats.link_busy == 0; n++) {
 		assert_true(n < MOST_SENDS);
 		post_unsignaled(&t->a, t->a_to_b, LONG);
 		pmd_engine_transmit(t->a.engine, 1, pmd_now_ns());

@@ -105,7 +105,7 @@ static void refer__observers_see_the_payload(void **state)
 	(void)state;
 	open_pair(&a, &b);
 	pmd_lock(b.engine);
-	b.engine->taps = OBSERVED;
+	b.engine->host.taps = OBSERVED;
 	pmd_unlock(b.engine);
 	exchange(&a, &b, LEN);
 	assert_int_equal(liar_stats(&a).link_tx_references, 2);
@@ -114,7 +114,7 @@ static void refer__observers_see_the_payload(void **state)
 	pmd_lock(b.engine);
 	/* Each by itself: so many of 1024 bytes of the WRITE and of the SEND, at least. */
 	assert_true(packets_traced(&b) >= LEN / 1024 + LEN / 2048);
-	b.engine->taps = 0;
+	b.engine->host.taps = 0;
 	pmd_unlock(b.engine);
 	end_close(&a);
 	end_close(&b);
@@ -135,8 +135,8 @@ static void refer__can_be_switched_off(void **state)
 	exchange(&b, &a, LEN);
 	assert_int_equal(liar_stats(&a).link_tx_references + liar_stats(&a).link_rx_references, 0);
 	pmd_lock(b.engine);
-	for (uint32_t i = 0; i < b.engine->links->n_in; i++)
-		assert_int_equal(b.engine->links->in[i] ? b.engine->links->in[i]->pid : 0, 0); /* nor tried */
+	for (uint32_t i = 0; i < b.engine->host.links->n_in; i++)
+		assert_int_equal(b.engine->host.links->in[i] ? b.engine->host.links->in[i]->pid : 0, 0); /* nor tried */
 	pmd_unlock(b.engine);
 	end_close(&a);
 	end_close(&b);
@@ -180,7 +180,7 @@ static void refer__a_target_that_has_gone_is_its_own_error(void **state)
 	end_send(&a, NIC_WR_RDMA_WRITE, BUF, &b);
 	assert_int_equal(end_wait(&a, a.scq, true).status, NIC_WC_REM_OP_ERR);
 	assert_int_equal(liar_stats(&b).link_references_failed, 1);
-	assert_true(ring_is_welcome(&a.engine->links->out[nic_qp_path(a.qp)]->ring));
+	assert_true(ring_is_welcome(&a.engine->host.links->out[nic_qp_path(a.qp)]->ring));
 	end_close(&a);
 	end_close(&b);
 }
@@ -279,7 +279,7 @@ static void refer__a_queue_pair_that_is_failing_takes_back(void **state)
 	assert_int_equal(nic_qp_state(a.qp), NIC_QPS_RTS);
 	end_post(&a, NIC_WR_RDMA_WRITE, LEN, &b); /* before the engine's thread may look at what is posted */
 	assert_int_equal(nic_qp_state(a.qp), NIC_QPS_ERR);
-	assert_int_equal(a.engine->port->stats.link_tx_references, 1);
+	assert_int_equal(a.engine->host.port->stats.link_tx_references, 1);
 	pmd_unlock(a.engine);
 	pmd_unlock(b.engine);
 	expect_revoked(&b);
@@ -368,7 +368,7 @@ static void refer__an_offer_is_a_packet_with_its_payload(void **state)
 		p.dest_qpn = nic_qp_num(l.qp);
 		p.psn = 0;
 		pmd_lock(l.end.engine);
-		l.end.engine->taps = observed ? OBSERVED : 0;
+		l.end.engine->host.taps = observed ? OBSERVED : 0;
 		assert_int_equal(nic_post_recv(l.qp, &recv), 0);
 		pmd_unlock(l.end.engine);
 		assert_int_equal(ring_reserve(&l.f.ring, &place), 1);
@@ -382,8 +382,8 @@ static void refer__an_offer_is_a_packet_with_its_payload(void **state)
 		assert_int_equal(wc.byte_len, 16);
 		assert_memory_equal(l.end.buf, message, 16);
 		assert_int_equal(packets_traced(&l.end), 1);
-		assert_int_equal(l.end.engine->port->stats.link_references_failed, 0);
-		l.end.engine->taps = 0;
+		assert_int_equal(l.end.engine->host.port->stats.link_references_failed, 0);
+		l.end.engine->host.taps = 0;
 		pmd_unlock(l.end.engine);
 		liar_close(&l);
 	}

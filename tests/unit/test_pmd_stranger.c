@@ -133,7 +133,7 @@ static uint64_t port_packets(struct end *e)
 	uint64_t n;
 
 	pmd_lock(e->engine);
-	n = e->engine->port->stats.rx_packets;
+	n = e->engine->host.port->stats.rx_packets;
 	pmd_unlock(e->engine);
 	return n;
 }

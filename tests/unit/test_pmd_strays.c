@@ -74,7 +74,7 @@ static uint64_t seen(void)
 	uint64_t n;
 
 	pmd_lock(end.engine);
-	n = end.engine->port->stats.rx_datagrams;
+	n = end.engine->host.port->stats.rx_datagrams;
 	pmd_unlock(end.engine);
 	return n;
 }
@@ -103,10 +103,10 @@ static struct pmd_port_stats stats(uint64_t *no_qp, uint64_t *bad_icrc)
 	struct pmd_port_stats s;
 
 	pmd_lock(end.engine);
-	s = end.engine->port->stats;
+	s = end.engine->host.port->stats;
 	*no_qp = nic_counters(end.nic)[NIC_CNT_rx_no_qp];
 	*bad_icrc = nic_counters(end.nic)[NIC_CNT_rx_icrc_encapsulated];
-	assert_int_equal(end.engine->links ? end.engine->links->n_out : 0, 0);
+	assert_int_equal(end.engine->host.links ? end.engine->host.links->n_out : 0, 0);
 	pmd_unlock(end.engine);
 	assert_in_range(s.lock_packets_max, 1, PMD_STEP_PACKETS_MAX);
 	return s;
@@ -164,7 +164,7 @@ static void strays__there_is_no_service_at_either_end_of_the_range(void **state)
 static void strays__connections_are_limited_whatever_comes(void **state)
 {
 	static struct link_route routes[2][ROUTES];
-	struct pmd_links *l = end.engine->links;
+	struct pmd_links *l = end.engine->host.links;
 	uint64_t no_qp, bad_icrc, start_ns = pmd_now_ns(), allowed;
 	struct pmd_port_stats s;
 
@@ -232,7 +232,7 @@ static bool is_own_kind(void)
 	bool known;
 
 	pmd_lock(end.engine);
-	known = udp_peer_find((struct port_udp *)end.engine->port, &device[1].gid) != NULL;
+	known = udp_peer_find((struct port_udp *)end.engine->host.port, &device[1].gid) != NULL;
 	pmd_unlock(end.engine);
 	return known;
 }
@@ -256,7 +256,7 @@ static void peers__a_refused_packet_leaves_the_peers_kind_as_it_is(void **state)
 
 	(void)state;
 	pmd_lock(end.engine);
-	end.engine->port->ops->rx_accepted(end.engine->port, &accepted);
+	end.engine->host.port->ops->rx_accepted(end.engine->host.port, &accepted);
 	pmd_unlock(end.engine);
 	close(stranger);
 	stranger = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

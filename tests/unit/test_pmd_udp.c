@@ -579,8 +579,8 @@ static void *cancelled_under_the_lock(void *arg)
 	nowhere.raw[12] = 203;
 	pmd_lock(e);
 	pthread_cancel(pthread_self());
-	nic_psn_random(e->nic);
-	transmit_run(e->port, &nowhere); /* which is said on stderr */
+	nic_psn_random(e->host.nic);
+	transmit_run(e->host.port, &nowhere); /* which is said on stderr */
 	pmd_mutex_unlock(&e->lock);
 	pthread_testcancel();
 	return NULL;
@@ -599,7 +599,7 @@ static void udp__no_cancellation_under_the_lock(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, cancelled_under_the_lock, e), 0);
 	pthread_join(thread, &ret);
 	assert_ptr_equal(ret, PTHREAD_CANCELED);
-	assert_int_equal(e->port->stats.tx_unreachable, 2);
+	assert_int_equal(e->host.port->stats.tx_unreachable, 2);
 	pmd_lock(e); /* held by the engine's thread at most, and not for ever */
 	pmd_mutex_unlock(&e->lock);
 	pmd_close(e);

@@ -47,13 +47,13 @@ static unsigned count_looks(struct pmd_port *port, struct nic_rx_frame *frames, 
 static void watch_port(struct end *e, void (*look)(struct pmd_port *port))
 {
 	pmd_mutex_lock(&e->engine->lock);
-	real_ops = e->engine->port->ops;
+	real_ops = e->engine->host.port->ops;
 	ops = *real_ops;
 	ops.rx_burst = count_looks;
 	on_look = look;
-	e->engine->port->ops = &ops;
+	e->engine->host.port->ops = &ops;
 	if (!look)
-		__atomic_store_n(&e->engine->port->wait_fd, -1, __ATOMIC_RELAXED);
+		__atomic_store_n(&e->engine->host.port->wait_fd, -1, __ATOMIC_RELAXED);
 	pmd_mutex_unlock(&e->engine->lock);
 }
 
@@ -247,7 +247,7 @@ static void all_at_once(struct pmd_port *port)
 	if (!all_to_come || __atomic_load_n(&consumer->engine->waits, __ATOMIC_RELAXED) == 0)
 		return;
 	assert_int_equal(fake_put(&producer, 1), 1);
-	assert_int_equal(write(consumer->engine->bell_fd, &one, sizeof(one)), sizeof(one));
+	assert_int_equal(write(consumer->engine->host.bell_fd, &one, sizeof(one)), sizeof(one));
 	__atomic_store_n(&all_ready, true, __ATOMIC_RELAXED);
 	all_to_come = false;
 }
@@ -276,7 +276,7 @@ static void wait__packets_that_come_with_the_event_are_received(void **state)
 	watch_port(&a, all_at_once);
 	pmd_mutex_lock(&a.engine->lock);
 	all_to_come = true;
-	__atomic_store_n(&a.engine->port->wait_fd, -1, __ATOMIC_RELAXED); /* looked at without being asked for */
+	__atomic_store_n(&a.engine->host.port->wait_fd, -1, __ATOMIC_RELAXED); /* looked at without being asked for */
 	pmd_mutex_unlock(&a.engine->lock);
 	assert_int_equal(pmd_wait(a.engine, a.event_fd, &all_ready), 0);
 	pmd_mutex_lock(&a.engine->lock);
@@ -425,9 +425,9 @@ static void wait__a_new_descriptor_of_the_port_wakes(void **state)
 	waiter_sleeps(&w);
 	fd = eventfd(0, EFD_NONBLOCK);
 	pmd_mutex_lock(&a.engine->lock);
-	was = a.engine->port->wait_fd;
-	__atomic_store_n(&a.engine->port->wait_fd, fd, __ATOMIC_RELAXED);
-	a.engine->port->wait_changes++;
+	was = a.engine->host.port->wait_fd;
+	__atomic_store_n(&a.engine->host.port->wait_fd, fd, __ATOMIC_RELAXED);
+	a.engine->host.port->wait_changes++;
 	pmd_engine_look_after(a.engine);
 	pmd_mutex_unlock(&a.engine->lock);
 	usleep(20000);
@@ -438,8 +438,8 @@ static void wait__a_new_descriptor_of_the_port_wakes(void **state)
 		usleep(1000);
 	assert_true(__atomic_load_n(&looks, __ATOMIC_RELAXED) - before >= 3);
 	waiter_end(&w);
-	__atomic_store_n(&a.engine->port->wait_fd, was, __ATOMIC_RELAXED);
-	a.engine->port->wait_changes++;
+	__atomic_store_n(&a.engine->host.port->wait_fd, was, __ATOMIC_RELAXED);
+	a.engine->host.port->wait_changes++;
 	close(fd);
 	end_close(&a);
 }

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* engine_host.c - the engine's side of engine_host.h: where the parts' state is, and what they may ask. Owns nothing. */
+#include "engine_priv.h"
+
+static struct pmd_engine *engine_of(struct pmd_host *host)
+{
+	return (struct pmd_engine *)(void *)((char *)host - offsetof(struct pmd_engine, host));
+}
+
+static void host_call(struct pmd_host *host)
+{
+	pmd_engine_call(engine_of(host));
+}
+
+static void host_take(struct pmd_host *host, const struct nic_rx_frame *frame, uint64_t now_ns)
+{
+	pmd_engine_take(engine_of(host), frame, now_ns);
+}
+
+void pmd_engine_host_init(struct pmd_engine *e)
+{
+	static const struct pmd_host_ops ops = {.call = host_call, .take = host_take};
+
+	e->host = (struct pmd_host){
+		.rx_until = UINT64_MAX,
+		.services = &e->services,
+		.tools = &e->tools,
+		.stages = &e->stages,
+		.device = &e->device,
+		.ops = &ops,
+	};
+}

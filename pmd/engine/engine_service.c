@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine_service.c - pmd_service_open and pmd_service_close: what serving a port takes besides claiming it (services.c).
+ * A server has a daemon that steers packets to it; one that stops first receives what its links hold. Owns nothing.
+ */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "engine_priv.h"
+#include "points.h"
+#include "services.h"
+#include "spawn.h"
+
+#define ASKS	  3    /* questions to the daemon until it has read our message; usually 2 suffice */
+#define ANSWER_MS 1000 /* how long the daemon may take to answer */
+
+/** Ask the daemon a question whose answer does not matter. @return false: no answer in time. */
+static bool daemon_answers(const struct nic_gid *key)
+{
+	const struct proto_whois whois = {.gid = *key};
+	struct proto_name name;
+	PROTO_MSG(m);
+	int fd, rc;
+
+	pmd_name_daemon(key, &name);
+	fd = proto_connect(&name);
+	if (fd < 0)
+		return false;
+	rc = proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0);
+	PMD_POINT(service_asks);
+	if (rc == 0)
+		rc = proto_recv_wait(fd, &m, ANSWER_MS);
+	if (rc == 1)
+		proto_msg_close(&m);
+	close(fd);
+	return rc == 1;
+}
+
+/** Wait until packets from the network for our port reach us, which requires that the daemon has updated the kernel's
+ *  steering. Otherwise a client that learns the port from us could lose its first packet; if that is a datagram it is
+ *  not repeated. The daemon is sequential: once it has read our message, it acts on it before it answers any
+ *  question. */
+static void services_wait(struct pmd_engine *e)
+{
+	struct nic_gid key;
+	bool heard = false;
+
+	for (unsigned i = 0; i < ASKS && !heard; i++) {
+		pmd_lock(e);
+		heard = !e->host.control || pmd_control_heard(e->host.control);
+		if (e->host.control)
+			key = *pmd_control_key(e->host.control);
+		pmd_unlock(e);
+		if (!e->host.control || !daemon_answers(&key))
+			return;
+	}
+}
+
+int pmd_service_open(struct pmd_engine *e, uint16_t *port)
+{
+	bool told = true;
+	int cancel_state, rc;
+	char unused[256];
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pmd_lock(e);
+	rc = pmd_services_add(&e->host, port, &told);
+	pmd_unlock(e);
+	/* Without a daemon nothing would arrive from the network until another process opens the device, so start one:
+	 * it asks us which ports we serve. If that fails, functions of this host still find us. */
+	if (!told)
+		pmd_spawn_daemon(&e->device, unused, sizeof(unused));
+	else if (rc == 0)
+		services_wait(e);
+	pthread_setcancelstate(cancel_state, NULL);
+	return rc;
+}
+
+/* The kernel stops steering to us shortly after the name is free; packets that arrive meanwhile are forwarded. */
+void pmd_service_close(struct pmd_engine *e, uint16_t port)
+{
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pmd_lock(e);
+	if (!e->host.dead && pmd_services_remove(&e->host, port)) {
+		pmd_links_unserve(e->host.links, port);
+		pmd_services_tell(&e->host);
+	}
+	pmd_unlock(e);
+	pthread_setcancelstate(cancel_state, NULL);
+}
