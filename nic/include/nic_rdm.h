@@ -17,6 +17,7 @@
 #define NIC_NIC_RDM_H
 
 #include "nic.h"
+#include "nic_elem.h"
 
 struct nic_rdm;	     /* an endpoint */
 struct nic_rdm_rq;   /* a queue of receives */
@@ -158,6 +159,13 @@ struct nic_rdm_init {
 	bool listens; /* with `cm`: also accepts connection requests */
 	void *ctx;
 };
+
+/**
+ * As nic_mr_reg, but peers of the domain's QPs use an R_Key that the caller has chosen. Other domains may use the same
+ * one; the NIC still chooses the L_Key. @return also -EEXIST: the domain already has this R_Key.
+ */
+int nic_mr_reg_named(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint32_t access, uint32_t rkey,
+		     struct nic_mr **out);
 
 /** @return 0, -EINVAL, -EADDRINUSE (another endpoint of this NIC has the port), -ENOMEM. */
 int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_rdm **out);

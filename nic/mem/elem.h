@@ -7,7 +7,7 @@
 #ifndef NIC_ELEM_H
 #define NIC_ELEM_H
 
-#include "nic.h"
+#include "nic_elem.h"
 
 /** Bytes of the longest element. */
 #define ELEM_SIZE_MAX 32

@@ -8,6 +8,8 @@
  */
 #include "mem.h"
 
+#include "nic_rdm.h"
+
 int nic_pd_alloc(struct nic *nic, struct nic_pd **out)
 {
 	if (nic->n_pd >= nic->cfg.limits.max_pd)

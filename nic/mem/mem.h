@@ -9,6 +9,8 @@
 #include "nic.h"
 #include "core.h"
 
+struct nic_elements;
+
 struct nic_pd {
 	struct nic *nic;
 	uint32_t users;	    /* MRs, MWs, AHs, SRQs, QPs */

@@ -48,6 +48,13 @@ enum {
 	AETH_NAK_OPERATION = 0x63,
 };
 
+/** Bits of swqe.flags besides those of enum nic_send_flags. */
+enum {
+	NIC_SEND_OFFERS = 1 << 6, /* reliable datagram endpoints only: offers a message, see nic_reference.psns */
+	/** reliable datagram endpoints only: no AckReq on lossless paths, completes with some later ACK */
+	NIC_SEND_UNAWAITED = 1 << 7,
+};
+
 /** A send work queue element, followed in the queue by its SGEs or inline data; for operations on elements by both. */
 struct swqe {
 	uint64_t wr_id;

@@ -20,6 +20,7 @@
 
 #include "decode.h"
 #include "nic.h"
+#include "nic_elem.h"
 #include "options.h"
 #include "rng.h"
 #include "streams.h"

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "nic.h"
+#include "nic_elem.h"
 
 #define MODEL_SIZE_MAX 32 /* bytes, largest element */
 

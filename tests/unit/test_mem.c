@@ -3,6 +3,7 @@
  * test_mem.c - protection domains and memory regions as objects: when each may be destroyed, re-registration, local
  * keys (IBTA 10.6, 11.2; conformance points MR-01, QS-16).
  */
+#include "nic_rdm.h"
 #include "resp_util.h"
 
 #define WRITABLE (NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ)

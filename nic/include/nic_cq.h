@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nic_cq.h - completion queues; see nic.h. */
+#ifndef NIC_NIC_CQ_H
+#define NIC_NIC_CQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "nic_types.h"
+
+/** Values of enum ibv_wc_status. */
+enum nic_wc_status {
+	NIC_WC_SUCCESS = 0,
+	NIC_WC_LOC_LEN_ERR = 1,
+	NIC_WC_LOC_QP_OP_ERR = 2,
+	NIC_WC_LOC_PROT_ERR = 4,
+	NIC_WC_WR_FLUSH_ERR = 5,
+	NIC_WC_MW_BIND_ERR = 6,
+	NIC_WC_BAD_RESP_ERR = 7,
+	NIC_WC_LOC_ACCESS_ERR = 8,
+	NIC_WC_REM_INV_REQ_ERR = 9,
+	NIC_WC_REM_ACCESS_ERR = 10,
+	NIC_WC_REM_OP_ERR = 11,
+	NIC_WC_RETRY_EXC_ERR = 12,
+	NIC_WC_RNR_RETRY_EXC_ERR = 13,
+	NIC_WC_FATAL_ERR = 19,
+	NIC_WC_GENERAL_ERR = 21,
+};
+
+/** Values of enum ibv_wc_opcode. */
+enum nic_wc_opcode {
+	NIC_WC_SEND = 0,
+	NIC_WC_RDMA_WRITE = 1,
+	NIC_WC_RDMA_READ = 2,
+	NIC_WC_COMP_SWAP = 3,
+	NIC_WC_FETCH_ADD = 4,
+	NIC_WC_BIND_MW = 5,
+	NIC_WC_LOCAL_INV = 6,
+	NIC_WC_MASKED_COMP_SWAP = 9, /* these two: from enum ibv_exp_wc_opcode */
+	NIC_WC_MASKED_FETCH_ADD = 10,
+	NIC_WC_ELEMENTS = 0x40, /* these two: our own */
+	NIC_WC_FETCH_ELEMENTS = 0x41,
+	NIC_WC_RECV = 1 << 7,
+	NIC_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
+};
+
+/** Values of enum ibv_wc_flags. */
+enum nic_wc_flags {
+	NIC_WC_GRH = 1 << 0,
+	NIC_WC_WITH_IMM = 1 << 1,
+	NIC_WC_WITH_INV = 1 << 3,
+};
+
+/** A work completion. The layout is that of struct ibv_wc, so that polling needs no translation. */
+struct nic_wc {
+	uint64_t wr_id;
+	uint32_t status; /* enum nic_wc_status */
+	uint32_t opcode; /* enum nic_wc_opcode; undefined when status is an error */
+	uint32_t vendor_err;
+	uint32_t byte_len;
+	uint32_t ex; /* immediate data as it was on the wire (network order), or the invalidated R_Key */
+	uint32_t qp_num;
+	uint32_t src_qp;
+	uint32_t wc_flags; /* enum nic_wc_flags */
+	uint16_t pkey_index;
+	uint16_t slid;
+	uint8_t sl; /* UD: low bits hold the L3 type, 1 IPv6, 2 IPv4 */
+	uint8_t dlid_path_bits;
+};
+
+/** Room for at least `depth` entries. `user` is handed back in events. @return 0, -EINVAL, -ENOMEM. */
+int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **out);
+/** @return 0, -EBUSY while QPs use it (C11-17), or a WAIT for it is posted. */
+int nic_cq_destroy(struct nic_cq *cq);
+/** Actual depth (at least what was asked for). */
+uint32_t nic_cq_depth(const struct nic_cq *cq);
+/** Whether a new entry replaces the oldest one of a full CQ, without an error: for CQs that WAITs count and the
+ *  application does not poll. A CQ that has already overflowed stays in error. Off at creation. */
+void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore);
+/** Change the depth, entries kept. @return 0, -EINVAL (fewer than the entries in it, or out of range), -ENOMEM. */
+int nic_cq_resize(struct nic_cq *cq, uint32_t depth);
+/** Take up to n entries. @return their number, or -EIO once the CQ has overflowed and no entries are left. */
+int nic_cq_poll(struct nic_cq *cq, int n, struct nic_wc *wc);
+/** Entries waiting. */
+uint32_t nic_cq_count(const struct nic_cq *cq);
+/** Ask for one COMP event at the next entry (solicited_only: the next solicited or erroneous one). A stronger
+ *  request replaces a weaker one, never the reverse (11.4.2.2). If such an entry is already waiting the event is raised
+ *  now, unless it is the only one and the last event was for it. */
+void nic_cq_arm(struct nic_cq *cq, bool solicited_only);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nic_mem.h - protection domains, memory regions and windows; see nic.h. */
+#ifndef NIC_NIC_MEM_H
+#define NIC_NIC_MEM_H
+
+#include <stdint.h>
+
+#include "nic_types.h"
+
+/** Access rights, values of enum ibv_access_flags. */
+enum nic_access {
+	NIC_ACCESS_LOCAL_WRITE = 1 << 0,
+	NIC_ACCESS_REMOTE_WRITE = 1 << 1,
+	NIC_ACCESS_REMOTE_READ = 1 << 2,
+	NIC_ACCESS_REMOTE_ATOMIC = 1 << 3,
+	NIC_ACCESS_MW_BIND = 1 << 4,
+	NIC_ACCESS_ZERO_BASED = 1 << 5,
+};
+
+/** @return 0, -ENOMEM (also: limit reached). */
+int nic_pd_alloc(struct nic *nic, struct nic_pd **out);
+/** @return 0, -EBUSY while MRs, MWs, AHs, SRQs or QPs belong to it. */
+int nic_pd_free(struct nic_pd *pd);
+
+/**
+ * Register [addr, addr + len) for use under the addresses [iova, iova + len).
+ * The range is the application's and must stay mapped; see nic_config.guard for when it does not.
+ * Remote write or atomic without local write is refused (AT-07, C10-74).
+ * @return 0, -EINVAL (rights, overflow), -ENOMEM.
+ */
+int nic_mr_reg(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint32_t access, struct nic_mr **out);
+
+enum nic_rereg { NIC_REREG_TRANSLATION = 1, NIC_REREG_PD = 2, NIC_REREG_ACCESS = 4 };
+/** Change parts of a registration in place. Keys change only with the translation, a chosen R_Key never. On failure
+ *  nothing has changed. @return 0, -EINVAL (also: NIC_REREG_PD with a chosen R_Key), -EBUSY (windows bound). */
+int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova,
+		 uint32_t access);
+/** End a registration: once this returns the NIC never touches the range under it again (RL-10).
+ *  @return 0, -EBUSY while memory windows are bound to it. */
+int nic_mr_dereg(struct nic_mr *mr);
+uint32_t nic_mr_lkey(const struct nic_mr *mr);
+uint32_t nic_mr_rkey(const struct nic_mr *mr);
+
+enum nic_mw_type { NIC_MW_TYPE_1 = 1, NIC_MW_TYPE_2 = 2 };
+/** @return 0, -EINVAL, -ENOMEM. */
+int nic_mw_alloc(struct nic_pd *pd, enum nic_mw_type type, struct nic_mw **out);
+/** Unbinds if bound. @return 0. */
+int nic_mw_dealloc(struct nic_mw *mw);
+uint32_t nic_mw_rkey(const struct nic_mw *mw);
+
+#endif
