@@ -3,10 +3,25 @@
  * nic.c - the instance: configuration, GID table and port, dispatch of received packets to QPs (IBTA 9.6), time.
  * Sending is in path.c.
  */
+#include "admit.h"
+#include "comp.h"
+#include "config.h"
+#include "cq.h"
+#include "mem.h"
+#include "opcode.h"
+#include "own_time.h"
+#include "packet.h"
+#include "path.h"
 #include "qp.h"
+#include "qp_state.h"
 #include "rdm_nic.h"
 #include "refer.h"
+#include "req.h"
+#include "resp.h"
+#include "source.h"
 #include "timer.h"
+#include "trig.h"
+#include "ud.h"
 
 /* ---- life -------------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* config.c - the configuration of an instance: defaults, limits, ranges of values. */
+#include "config.h"
 #include "core.h"
 #include "psn.h"
 

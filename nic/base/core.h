@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core.h - the instance (struct nic) and what all modules of the core use: counters, trace, events.
+ * core.h - the instance (struct nic), its counters and its trace.
  * Private to nic/.
  */
 #ifndef NIC_CORE_H
@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "event.h"
 #include "keyed.h"
 #include "list.h"
 #include "nic.h"
@@ -17,14 +18,6 @@
 #define NIC_RETIRED_QPNS 256 /* a QPN is not reused before so many others have been destroyed (QS-18) */
 
 #define TIME_NEVER UINT64_MAX
-
-/** Pending events of an object; embedded in CQ, QP, SRQ and the instance (port). */
-struct event_source {
-	struct list node; /* on nic.events while bits != 0 */
-	uint64_t bits;	  /* 1 << enum nic_event_type */
-	void *user;
-	bool silent; /* of the NIC's own objects: events are not reported */
-};
 
 struct timer_entry {
 	uint64_t deadline;
@@ -105,54 +98,6 @@ static inline void trace_add(struct nic *nic, uint32_t qpn, enum nic_trace_event
 
 	*e = (struct nic_trace_entry){.now_ns = nic->told_ns, .qpn = qpn, .event = event, .a = a, .b = b};
 }
-
-#define TIME_STEP_NS 250000000u /* time_jumped examines longer steps, and steps back */
-
-/* time.c */
-void time_jumped(struct nic *nic, uint64_t now_ns);
-
-/** Take the owner's current time. */
-static inline void nic_see_time(struct nic *nic, uint64_t now_ns)
-{
-	uint64_t step = now_ns - nic->told_ns;
-
-	if (__builtin_expect(step > TIME_STEP_NS, 0)) {
-		time_jumped(nic, now_ns);
-		return;
-	}
-	nic->now += step;
-	nic->told_ns = now_ns;
-}
-
-/* trigger.c */
-void trig_init(struct nic *nic);
-/** Start ready work; does nothing when called recursively. */
-void trig_run(struct nic *nic);
-/** If nic->trig.retry_ns has come, have work that found no room retried. */
-void trig_timeout(struct nic *nic);
-
-/** Let owners of QPs act on completions, then start the work that this made ready. */
-void nic_settle(struct nic *nic);
-/** Call at the end of every call that may complete something. */
-static inline void nic_settle_due(struct nic *nic)
-{
-	if (__builtin_expect(nic->rdm_due | nic->trig_due, 0))
-		nic_settle(nic);
-}
-
-/* path.c */
-void paths_init(struct nic *nic);
-
-/* config.c */
-/** Fill in defaults. @return false: a value is out of range. */
-bool nic_config_complete(struct nic_config *c);
-
-/* event.c */
-void event_source_init(struct event_source *src, void *user);
-/** Queue an event of src, once if it is queued already. */
-void event_raise(struct nic *nic, struct event_source *src, enum nic_event_type type);
-/** Drop the queued events of src, whose object is being destroyed. */
-void event_source_fini(struct event_source *src);
 
 /** Smallest power of two that is at least n (n <= 2^31). */
 static inline uint32_t round_up_pow2(uint32_t n)

@@ -5,6 +5,7 @@
  * events with it. Events of one source come out in numerical order.
  */
 #include "core.h"
+#include "event.h"
 
 void event_source_init(struct event_source *src, void *user)
 {

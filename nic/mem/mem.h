@@ -95,14 +95,6 @@ bool mem_atomic(struct nic *nic, const struct nic_atomic *a, uint8_t *app, uint6
  *  the elements may have been updated. */
 bool mem_elements(struct nic *nic, const struct nic_elements *e, uint8_t *app);
 
-/** Whether a work request of this QP may bind a window as asked (C10-72 ff.). */
-bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind);
-/** Bind, rebind or unbind; the check has passed. */
-void mw_bind(struct nic_qp *qp, const struct nic_bind *bind);
-/** Whether this QP may invalidate the key: a type 2 window bound to it. */
-bool mw_invalidate_check(const struct nic_qp *qp, uint32_t rkey);
-void mw_invalidate(struct nic *nic, uint32_t rkey);
-
 static inline struct mkey *mkey_find(const struct nic *nic, uint32_t key)
 {
 	struct mkey *m = table_find(&nic->mkeys, key >> 8);

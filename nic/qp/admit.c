@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* admit.c - whether a packet may reach the QP that it names: the checks of IBTA 9.6.1 in their order. */
+#include "admit.h"
+#include "opcode.h"
+#include "packet.h"
 #include "qp.h"
+#include "source.h"
 
 static bool own_gid(const struct nic *nic, const struct nic_gid *gid)
 {

@@ -6,8 +6,21 @@
  * comp.una is the oldest PSN without an answer. A response for PSN p acknowledges every SEND and WRITE before p, but
  * no READ or atomic: if one of those stands before p unanswered, its response was lost (implied NAK).
  */
+#include "aeth.h"
+#include "comp.h"
+#include "cq.h"
+#include "cross.h"
+#include "elem.h"
+#include "extended.h"
+#include "mem.h"
+#include "opcode.h"
+#include "packet.h"
+#include "psn.h"
 #include "qp.h"
+#include "qp_state.h"
 #include "refer.h"
+#include "req.h"
+#include "wr.h"
 
 void comp_reset(struct nic_qp *qp)
 {

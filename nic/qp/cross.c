@@ -16,7 +16,10 @@
  *
  * Owns: qp.cross, and the CQ's fields for WAITs.
  */
+#include "cq.h"
+#include "cross.h"
 #include "qp.h"
+#include "req.h"
 
 static int wake(struct nic_trig_work *work)
 {

@@ -15,7 +15,14 @@
  *
  * Owns nothing.
  */
+#include "admit.h"
+#include "comp.h"
+#include "opcode.h"
+#include "packet.h"
+#include "psn.h"
+#include "qp_owner.h"
 #include "refer.h"
+#include "resp.h"
 
 /** Destination of a WRITE without immediate. */
 static uint8_t *foresee_write(const struct nic_qp *qp, const struct packet *p, const struct nic_foresight *f)

@@ -4,6 +4,7 @@
  * to a QP, key byte from the consumer, freed by invalidation). Both are bound by a work request.
  */
 #include "mem.h"
+#include "mw.h"
 #include "qp.h"
 
 int nic_mw_alloc(struct nic_pd *pd, enum nic_mw_type type, struct nic_mw **out)

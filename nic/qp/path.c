@@ -5,7 +5,15 @@
  * Every path has its own list of ready QPs, so that a path without room does not hold up the others. A connected QP
  * stays on the path to its peer; a UD QP is on the list of the path that its next request takes.
  */
+#include "cq.h"
+#include "own_time.h"
+#include "path.h"
 #include "qp.h"
+#include "qp_state.h"
+#include "req.h"
+#include "resp_ack.h"
+#include "resp_tx.h"
+#include "trig.h"
 
 #define TX_TURN	       16 /* packets a QP may send before the next QP's turn */
 #define REFERENCE_TURN 4  /* what a packet with a reference counts for in TX_TURN: it takes long to receive */

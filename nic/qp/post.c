@@ -4,7 +4,20 @@
  * found only when a WQE is executed (keys, ranges) become a completion status instead.
  */
 #include "calc.h"
+#include "comp.h"
+#include "cross.h"
+#include "elem.h"
+#include "extended.h"
+#include "mem.h"
+#include "path.h"
+#include "post.h"
+#include "psn.h"
 #include "qp.h"
+#include "qp_recv.h"
+#include "qp_state.h"
+#include "req_run.h"
+#include "trig.h"
+#include "wr.h"
 
 /* Operations allowed per service (9.2, table 38). */
 static bool opcode_legal(const struct nic_qp *qp, uint32_t opcode)

@@ -3,9 +3,29 @@
  * qp.c - queue pairs as objects: creation, attributes, states, errors (IBTA 10.2.4, 10.3, 11.2.4, 11.2.5), and
  * functions shared by the three engines: addressing of packets, receive WQEs, the timer.
  */
+#include "comp.h"
+#include "core.h"
+#include "cq.h"
+#include "cross.h"
+#include "list.h"
+#include "mem.h"
+#include "mtu.h"
+#include "opcode.h"
+#include "packet.h"
+#include "path.h"
+#include "psn.h"
 #include "qp.h"
+#include "qp_create.h"
+#include "qp_owner.h"
+#include "qp_packet.h"
+#include "qp_recv.h"
+#include "qp_state.h"
 #include "refer.h"
+#include "req.h"
+#include "resp.h"
+#include "source.h"
 #include "timer.h"
+#include "trig.h"
 #include "wire.h"
 
 #define SPORT_BASE 0xc000 /* lowest UDP source port of flows, by convention */

@@ -3,7 +3,9 @@
  * qp_state.c - which state transitions a QP may make and with which attributes (IBTA 10.3.1, table of 11.2.4.2),
  * as a table. Attributes in neither column are refused. Alternate paths (automatic path migration) are not supported.
  */
+#include "cq.h"
 #include "qp.h"
+#include "qp_state.h"
 
 #define RC (1 << NIC_QPT_RC)
 #define UC (1 << NIC_QPT_UC)

@@ -22,6 +22,13 @@
  */
 #include "refer.h"
 
+#include "mem.h"
+#include "mtu.h"
+#include "opcode.h"
+#include "packet.h"
+#include "psn.h"
+#include "qp_owner.h"
+#include "qp_packet.h"
 #include "wire.h"
 
 static bool path_refers(const struct nic_qp *qp, const struct nic_tx_frame *frame)

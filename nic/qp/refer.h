@@ -5,6 +5,8 @@
 #ifndef NIC_REFER_H
 #define NIC_REFER_H
 
+#include "mtu.h"
+#include "packet.h"
 #include "qp.h"
 
 /** PSNs that the next packet of a SEND or WRITE takes: more than 1 if it should refer to its payload. */

@@ -9,8 +9,26 @@
  * them.
  */
 #include "calc.h"
+#include "comp.h"
+#include "cross.h"
+#include "elem.h"
+#include "extended.h"
+#include "mem.h"
+#include "mtu.h"
+#include "mw.h"
+#include "opcode.h"
+#include "packet.h"
+#include "psn.h"
 #include "qp.h"
+#include "qp_packet.h"
 #include "refer.h"
+#include "req.h"
+#include "req_early.h"
+#include "req_run.h"
+#include "req_taken.h"
+#include "timer.h"
+#include "ud.h"
+#include "wr.h"
 
 #define ASK_EVERY   64 /* AckReq at least once in so many request packets (RQ-07) */
 #define CWND_MIN    4  /* packets */

@@ -15,7 +15,9 @@
  * Only on lossy paths, and between our own endpoints: an application that sets the ACK timer of its QP gets what it
  * has set (IBTA 9.7.6.1.3).
  */
+#include "psn.h"
 #include "qp.h"
+#include "req_early.h"
 
 #define PSNS_MOST     16u      /* unacknowledged */
 #define WAIT_UNKNOWN  8000000u /* these in ns: before the first RTT sample */

@@ -7,7 +7,15 @@
  * A packet costs the same for one request and for many. So while enough of the kind are in flight, a run waits until it
  * has its full length, until a different request follows it, or until few are left in flight.
  */
+#include "elem.h"
+#include "mem.h"
+#include "opcode.h"
+#include "packet.h"
+#include "psn.h"
 #include "qp.h"
+#include "qp_packet.h"
+#include "req.h"
+#include "req_run.h"
 #include "wire.h"
 
 #define RUN_MAX	  16u /* requests; more save little and add latency */

@@ -17,6 +17,7 @@
  * reliable datagrams ask too, but their retries measure silence of any cause, so req.c counts them down all the same.
  */
 #include "qp.h"
+#include "req_taken.h"
 
 #define LOOK_SOON     8 /* the first check comes after this fraction of the ACK timer */
 #define LOOK_LEAST_NS 1000000u

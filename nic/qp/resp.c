@@ -11,8 +11,26 @@
  * Order of checks, where several apply: opcode sequence, operation enabled, lengths, receive WQE, R_Key, alignment,
  * resources (AT-01: the key comes before the alignment, as in rxe).
  */
+#include "aeth.h"
+#include "elem.h"
+#include "extended.h"
+#include "mem.h"
+#include "mtu.h"
+#include "mw.h"
+#include "nic_elem.h"
+#include "opcode.h"
+#include "packet.h"
+#include "psn.h"
 #include "qp.h"
+#include "qp_owner.h"
+#include "qp_recv.h"
+#include "qp_state.h"
 #include "refer.h"
+#include "resp.h"
+#include "resp_ack.h"
+#include "resp_atomic.h"
+#include "resp_dup.h"
+#include "resp_elem.h"
 
 /* Verdicts besides enum error_id. */
 enum {

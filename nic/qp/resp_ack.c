@@ -6,7 +6,9 @@
  * An ACK that the peer has asked for (AckReq) waits a little, to cover later packets too; an unrequested one may wait
  * until the NIC is idle. NAKs do not wait.
  */
+#include "aeth.h"
 #include "qp.h"
+#include "resp_ack.h"
 
 #define ACK_AT_LEAST_EVERY 16 /* packets: an ACK that covers so many is delayed no longer */
 

@@ -3,7 +3,13 @@
  * resp_atomic.c - the part of the responder specific to atomics, standard (IBTA 9.4.5) and extended (extended.md).
  * The rest they share with all requests that take a resource.
  */
+#include "extended.h"
+#include "mem.h"
+#include "opcode.h"
+#include "packet.h"
 #include "qp.h"
+#include "qp_packet.h"
+#include "resp_atomic.h"
 
 uint32_t resp_atomic_size(const struct packet *p)
 {

@@ -6,7 +6,13 @@
  * again, from its resource: the duplicate may ask for a tail of it. An atomic is answered with the saved value. A
  * duplicate that matches no resource, or is wrong, is dropped without a NAK: it is stale or forged.
  */
+#include "mtu.h"
+#include "opcode.h"
+#include "packet.h"
+#include "psn.h"
 #include "qp.h"
+#include "resp_ack.h"
+#include "resp_dup.h"
 
 void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end)
 {

@@ -7,7 +7,14 @@
  * A run is first split into its requests: each is checked, executed, answered or found to be a duplicate, up to the
  * first that fails.
  */
+#include "elem.h"
+#include "mem.h"
+#include "opcode.h"
+#include "packet.h"
+#include "psn.h"
 #include "qp.h"
+#include "qp_packet.h"
+#include "resp_elem.h"
 #include "wire.h"
 
 static enum nic_elem_form form_of(const struct packet *p)

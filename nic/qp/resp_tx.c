@@ -3,8 +3,20 @@
  * resp_tx.c - what the responder sends: responses to READs and atomics from the resource ring, in PSN order, then the
  * one ACK or NAK that is queued (IBTA 9.7.5.1). A READ's memory is accessed only now, and checked for each packet.
  */
+#include "aeth.h"
+#include "mem.h"
+#include "opcode.h"
+#include "packet.h"
+#include "psn.h"
 #include "qp.h"
+#include "qp_owner.h"
+#include "qp_packet.h"
 #include "refer.h"
+#include "resp.h"
+#include "resp_ack.h"
+#include "resp_atomic.h"
+#include "resp_elem.h"
+#include "resp_tx.h"
 
 bool resp_pending(const struct nic_qp *qp)
 {

@@ -15,7 +15,10 @@
  *
  * Owns: takes, peer_is_local and rx_at_port of the QPs.
  */
+#include "packet.h"
 #include "qp.h"
+#include "req.h"
+#include "source.h"
 
 static bool is_connected(const struct nic_qp *qp)
 {

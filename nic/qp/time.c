@@ -14,7 +14,9 @@
  *
  * Owns: nic->now, nic->told_ns, nic->spared.
  */
+#include "own_time.h"
 #include "qp.h"
+#include "resp_ack.h"
 
 #define BACK_NS	 20000000u  /* threads' clocks may differ: a step back up to this just stops time until it is made up */
 #define LATE_NS	 500000000u /* a working owner may be this late */

@@ -18,5 +18,7 @@ void timer_update(struct nic *nic, struct nic_qp *qp);
 void timer_remove(struct nic *nic, struct nic_qp *qp);
 /** A QP whose deadline has passed, or NULL. Its entry is removed. */
 struct nic_qp *timer_expired(struct nic *nic, uint64_t now);
+/** Recompute qp->deadline from the requester's timers. */
+void qp_timer(struct nic_qp *qp);
 
 #endif

@@ -3,7 +3,18 @@
  * ud.c - unreliable datagrams: sending by address handle, receiving with the 40-byte GRH area (IBTA 9.8.3, 11.4.1.2,
  * annex A17.4.5). A datagram with a wrong Q_Key, or no receive WQE to hold it, is dropped and counted, never answered.
  */
+#include "comp.h"
+#include "mem.h"
+#include "mtu.h"
+#include "opcode.h"
+#include "packet.h"
+#include "psn.h"
 #include "qp.h"
+#include "qp_owner.h"
+#include "qp_packet.h"
+#include "qp_recv.h"
+#include "qp_state.h"
+#include "ud.h"
 
 #define GRH_LEN		40
 #define QKEY_CONTROLLED 0x80000000u /* a WR Q_Key with this bit selects the QP's own (10.2.5) */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "core.h"
+#include "trig.h"
 
 #define ROOM_FIRST 16u
 /* Retry interval for room that appears without a completion, such as memory. */

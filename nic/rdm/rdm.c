@@ -5,6 +5,10 @@
  */
 #include "rdm.h"
 
+#include "qp_create.h"
+#include "qp_owner.h"
+#include "req.h"
+
 #define MAX_DEFAULT	   1024
 #define MAX_MOST	   32768 /* requests: the indices of requests and answers fit 16 bits */
 #define CONNECT_DEFAULT_NS 10000000000u

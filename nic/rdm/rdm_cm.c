@@ -5,6 +5,7 @@
  * rdm.md.
  */
 #include "rdm.h"
+#include "trig.h"
 
 #define ASK_FIRST_NS 4000000
 #define ASK_MOST_NS  500000000

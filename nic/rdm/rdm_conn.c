@@ -3,7 +3,11 @@
  * rdm_conn.c - how reliable datagram endpoints connect: by calls, datagrams between their ports' QPs, which may be
  * lost, duplicated, and delayed. See rdm.md for the exchange and why it is safe.
  */
+#include "opcode.h"
+#include "packet.h"
+#include "qp_state.h"
 #include "rdm.h"
+#include "resp_tx.h"
 
 #define CALL_FIRST_NS 2000000
 #define CALL_MOST_NS  250000000

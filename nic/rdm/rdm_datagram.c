@@ -3,6 +3,8 @@
  * rdm_datagram.c - datagram endpoints: a message is one UD packet from port to port. It is delivered at most once;
  * without a receive and without memory to hold it, it is dropped.
  */
+#include "mtu.h"
+#include "packet.h"
 #include "rdm.h"
 
 uint32_t nic_rdm_datagram_max(const struct nic *nic)

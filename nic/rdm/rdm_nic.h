@@ -5,6 +5,8 @@
 
 #include "qp.h"
 
+struct packet;
+
 /** A packet to a QP that does not exist. */
 void rdm_nobody(struct nic *nic, const struct packet *p);
 /** Endpoints act on what has completed: nic->settle_owners. @return whether there was anything. */

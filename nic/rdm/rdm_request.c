@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdm_request.c - requests of the application: validated, copied, and handed to rdm_tx.c. */
 #include "rdm.h"
+#include "trig.h"
 
 #include "elem.h"
 

@@ -5,6 +5,7 @@
  * message came to; one that ends without a message, or outlives its endpoint, is reported to the queue's owner.
  */
 #include "rdm.h"
+#include "trig.h"
 
 #define MAX_DEFAULT	   1024
 #define MAX_MOST	   32768

@@ -6,6 +6,8 @@
  * All of it runs in the responder of the peer's queue pair, which asks before it accepts a message (rdm_takes) whether
  * there is room for it: if not, it sends an RNR NAK, as a queue pair without receive WQEs does.
  */
+#include "opcode.h"
+#include "packet.h"
 #include "rdm.h"
 
 bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_t offset, const void *src, uint64_t len)

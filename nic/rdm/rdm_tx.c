@@ -4,6 +4,8 @@
  * order of the requests. Requests that the queue pair has no room for, or that wait for it to be connected, are on the
  * peer's queue.
  */
+#include "post.h"
+#include "qp_create.h"
 #include "rdm.h"
 
 #include "elem.h"

@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include "qp.h"
+#include "qp_owner.h"
 #include "trigger.h"
 
 static void served(struct nic_qp *qp, uint32_t rkey, bool read, bool write)

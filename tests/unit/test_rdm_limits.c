@@ -3,6 +3,8 @@
  * test_rdm_limits.c - reliable-datagram endpoints without room, or with empty requests, and misuse of both by peers and
  * applications.
  */
+#include "opcode.h"
+#include "packet.h"
 #include "rdm_rig.h"
 
 #include "rdm.h"

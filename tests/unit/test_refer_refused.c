@@ -2,6 +2,8 @@
 /*
  * test_refer_refused.c - payload by reference: references revoked in flight, and packets with invalid references.
  */
+#include "mtu.h"
+#include "qp_owner.h"
 #include "refer_rig.h"
 
 static const struct qp_owner an_owner; /* that is not asked for anything here */

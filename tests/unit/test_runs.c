@@ -6,6 +6,7 @@
 #include "elem.h"
 #include "pair.h"
 #include "qp.h"
+#include "req_run.h"
 #include "resp_util.h"
 #include "wire.h"
 

@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include "qp.h"
+#include "qp_owner.h"
 
 static const struct qp_owner an_owner; /* that is not asked for anything here */
 

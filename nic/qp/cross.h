@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cross.h - WAIT, ENABLE and managed queues. Private to nic/. */
+#ifndef NIC_CROSS_H
+#define NIC_CROSS_H
+
+#include <stdbool.h>
+
+struct nic_qp;
+struct nic_qp_init;
+struct nic_send_wr;
+struct swqe;
+
+void cross_init(struct nic_qp *qp, const struct nic_qp_init *init);
+/** The queues are empty: nothing is enabled. */
+void cross_reset(struct nic_qp *qp);
+/** The send queue was flushed and continues. */
+void cross_recover(struct nic_qp *qp);
+/** Release what WAITs that will not run hold. May be called again. */
+void cross_release(struct nic_qp *qp);
+/** Validate a cross-channel request of a QP that may post it. @return 0, -EINVAL. */
+int cross_check(const struct nic_qp *qp, const struct nic_send_wr *wr);
+/** Reserve what a cross-channel request needs while it waits. @return 0, -ENOMEM. */
+int cross_room(const struct nic_send_wr *wr);
+/** Fill in the cross-channel part of the WQE and advance the counts. */
+void cross_post(struct swqe *w, const struct nic_send_wr *wr);
+/** Run WQE sq.next. @return false: the queue has to wait, or the WQE failed. */
+bool cross_run(struct nic_qp *qp, struct swqe *w);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* path.h - the egress paths of QPs. Private to nic/. */
+#ifndef NIC_PATH_H
+#define NIC_PATH_H
+
+#include <stdint.h>
+
+struct nic;
+struct nic_gid;
+struct nic_qp;
+
+void paths_init(struct nic *nic);
+/** The path to a peer's QP, from nic_config.route. */
+uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t dest_qpn);
+/** The QP sends by this path from now on; if it is on a ready list, it moves to the new path's. */
+void path_move(struct nic_qp *qp, uint32_t path);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* qp_create.h - queue pairs as objects (qp.c). Private to nic/. */
+#ifndef NIC_QP_CREATE_H
+#define NIC_QP_CREATE_H
+
+#include <stdint.h>
+
+struct nic;
+struct nic_qp;
+struct nic_qp_init;
+
+/** nic_qp_create with this QPN. @return also -EADDRINUSE. */
+int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct nic_qp **out);
+/** Enlarge the send queue; posted WQEs are kept. @return 0, -ENOMEM. */
+int qp_sq_grow(struct nic_qp *qp, uint32_t capacity);
+
+#endif

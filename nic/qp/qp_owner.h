@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* qp_owner.h - the owner of a QP that is not the application's. Private to nic/. */
+#ifndef NIC_QP_OWNER_H
+#define NIC_QP_OWNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "errors.h"
+
+struct nic_foresight;
+struct nic_piece;
+struct nic_qp;
+struct packet;
+struct swqe;
+
+/**
+ * The owner of a QP that is not the application's: an endpoint of reliable datagrams (rdm/). This is the transport's
+ * whole interface to it. The functions are called within a call into the NIC and only note events; the owner acts on
+ * them when the NIC settles (nic_settle_due).
+ */
+struct qp_owner {
+	/** Whether there is room for the message that begins with this packet. */
+	bool (*takes)(const struct nic_qp *qp, const struct packet *p);
+	/** The next packet of a message, in order; `takes` was called just before if it begins one. @return the error
+	 *  that ends the connection, or ERR_none. */
+	enum error_id (*arrive)(struct nic_qp *qp, const struct packet *p);
+	/** Memory of the message that a NIC_SEND_OFFERS request offers. @return false: a packet cannot refer to it. */
+	bool (*offered)(const struct swqe *w, struct nic_piece *piece);
+	/** Where the message that this packet offers will go, after those already foreseen. @return NULL: not known. */
+	uint8_t *(*foresee)(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f);
+	/** A datagram has arrived with the right Q_Key. */
+	void (*datagram)(struct nic_qp *qp, const struct packet *p);
+	/** A request of the peer that reads or writes local memory has been served. */
+	void (*served)(struct nic_qp *qp, uint32_t rkey, bool read, bool write);
+	/** Whether `served` would report an access under this R_Key. */
+	bool (*is_told)(const struct nic_qp *qp, uint32_t rkey);
+	/** The QP is in error. */
+	void (*failed)(struct nic_qp *qp);
+};
+
+#endif

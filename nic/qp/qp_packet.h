@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* qp_packet.h - what the packets of a QP have in common: addresses, opening, emitting. Private to nic/. */
+#ifndef NIC_QP_PACKET_H
+#define NIC_QP_PACKET_H
+
+#include <stdint.h>
+
+struct nic_qp;
+struct nic_tx_frame;
+struct packet;
+
+/** Initialize a packet with the fields common to all packets of a connected QP. */
+void qp_address(const struct nic_qp *qp, struct packet *p);
+/** Open a packet whose fields are all set. @return where its payload_len bytes of payload go; see packet_open. */
+uint8_t *qp_open(struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len);
+/** Finish a packet whose payload is in place: fill in the frame and count it. */
+void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* qp_state.h - states of queue pairs: legal transitions, errors. Private to nic/. */
+#ifndef NIC_QP_STATE_H
+#define NIC_QP_STATE_H
+
+#include "core.h"
+
+/** Set the state, trace it and update `bounded`. */
+void qp_set_state(struct nic_qp *qp, enum nic_qp_state state);
+/** Enter the error state: flush both queues (C10-42), stop timers. No effect when already there. */
+void qp_enter_error(struct nic_qp *qp);
+/** A send queue error: RC to ERR; UC and UD to SQE (QS-09), send queue flushed. */
+void qp_send_error(struct nic_qp *qp);
+
+/** Move the QPs of overflowed CQs to the error state (QS-14). Called at the end of every call that may complete
+ *  something, never from within the code that overflowed the CQ. */
+void nic_tell_failed_cqs(struct nic *nic);
+static inline void nic_settle_failed_cqs(struct nic *nic)
+{
+	if (__builtin_expect(!list_empty(&nic->cq_failed), 0))
+		nic_tell_failed_cqs(nic);
+}
+
+/** Whether the transition is legal with these attributes (table of 11.2.4.2). @return 0, -EINVAL, -EOPNOTSUPP. */
+int qp_transition_check(enum nic_qp_type type, enum nic_qp_state from, enum nic_qp_state to, uint32_t mask);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* req.h - the requester: sends request packets, retransmits. Private to nic/. */
+#ifndef NIC_REQ_H
+#define NIC_REQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "errors.h"
+#include "mem.h"
+
+struct nic_qp;
+struct nic_tx_frame;
+struct swqe;
+
+void req_reset(struct nic_qp *qp);
+/** Write the next request packet to the frame, if the requester has one to send now. */
+bool req_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
+/** Whether req_tx may have work (cheap; false positives are possible). */
+bool req_pending(const struct nic_qp *qp);
+/** PSNs before comp.una are acknowledged: reset retry counts and restart the timer. */
+void req_progress(struct nic_qp *qp, uint32_t packets);
+/** Loss: retransmit from comp.una if retries are left, else the oldest WQE fails with `exhausted`. */
+void req_go_back(struct nic_qp *qp, enum error_id exhausted);
+/** Payload sent by reference was not fetched: retransmit from comp.una, the first time without using up a retry. */
+void req_unread(struct nic_qp *qp);
+/** The path of in-flight requests or their responses is gone: RC retransmits from comp.una with full retry counts. */
+void req_path_gone(struct nic_qp *qp);
+/** An RNR NAK with this timer code has arrived for comp.una. */
+void req_rnr(struct nic_qp *qp, uint8_t timer_code);
+/** A READ request or atomic was answered. */
+void req_rd_done(struct nic_qp *qp);
+/** Retry counts or the ACK timeout have changed: apply them now. */
+void req_attributes_changed(struct nic_qp *qp);
+/** Timers of this QP may have expired. */
+void req_timeout(struct nic_qp *qp, uint64_t now);
+/** Report a local error of sq.next once that is the oldest WQE, and that the send queue has drained. */
+void req_settle(struct nic_qp *qp);
+/** WQE sq.next cannot proceed: it fails once everything before it is complete. @return false. */
+bool req_fail(struct nic_qp *qp, enum error_id error);
+/** The error for a failure to gather payload; ERR_none for MEM_OK. */
+enum error_id req_gathered(enum mem_verdict v);
+/** Retries needed to cover `ns` with this ACK timeout (nic_qp_attr.timeout, not 0): 1 ... 255. */
+uint8_t req_retries(uint8_t timeout, uint64_t ns);
+/** Whether to set AckReq in the packet that carries this WQE. */
+bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t psns);
+/** A packet that takes `psns` PSNs and ends `ends` WQEs has been built: account for it. */
+void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t ends);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* req_run.h - runs: several requests in one packet. Private to nic/. */
+#ifndef NIC_REQ_RUN_H
+#define NIC_REQ_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nic_qp;
+struct nic_tx_frame;
+struct swqe;
+
+/** This WQE is filled in; call before sq.head counts it. */
+void req_run_posted(struct nic_qp *qp, struct swqe *w);
+/** WQEs from sq.next on that go in one packet, usually 1. 0: wait for more to join, since enough are in flight. */
+uint32_t req_run(const struct nic_qp *qp);
+/** Send n WQEs in one packet; the window has room for them. @return false: none was sent. */
+bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame);
+/** In-flight WQEs that went in the packet of the previous one. */
+uint32_t req_run_riders(const struct nic_qp *qp);
+
+#endif

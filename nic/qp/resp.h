@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* resp.h - the responder: takes requests, queues responses. Private to nic/. */
+#ifndef NIC_RESP_H
+#define NIC_RESP_H
+
+#include "errors.h"
+#include "qp.h"
+
+struct packet;
+
+void resp_reset(struct nic_qp *qp);
+/** A request packet for this RC or UC QP. @return whether it had the PSN expected next, and was executed. */
+bool resp_rx(struct nic_qp *qp, const struct packet *p);
+/** Whether a single-packet WRITE would be accepted if it came next. @param app where it would write. */
+bool resp_would_take(const struct nic_qp *qp, const struct packet *p, uint8_t **app);
+/** Refuse the request with this PSN, which ends the connection: NAK, completion or event, QP in error. */
+void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn);
+/** Discard all queued responses, ACKs and NAKs. */
+void resp_cancel(struct nic_qp *qp);
+/** A queued response has been sent or is no longer needed. */
+static inline void resp_resource_done(struct responder *resp, struct resp_resource *r)
+{
+	r->todo = false;
+	resp->res_todo--;
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* resp_dup.h - duplicate requests. Private to nic/. */
+#ifndef NIC_RESP_DUP_H
+#define NIC_RESP_DUP_H
+
+#include <stdint.h>
+
+struct nic_qp;
+struct packet;
+struct resp_resource;
+
+/** A request with a PSN before ePSN has arrived. */
+void resp_duplicate(struct nic_qp *qp, const struct packet *p);
+/** Queue responses `cursor` to `end` of the resource, possibly again. */
+void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* source.h - the link or port by which packets of a QP must come. Private to nic/. */
+#ifndef NIC_SOURCE_H
+#define NIC_SOURCE_H
+
+#include "nic_observe.h"
+#include "packet.h"
+#include "qp.h"
+
+/** The QP has been connected: determine the link its packets come by. */
+void source_set(struct nic_qp *qp);
+/** The QP is not connected: accept packets by the port. */
+void source_reset(struct nic_qp *qp);
+/** A packet came by a link that the QP does not accept yet: it may be the peer's first by a new link. */
+void source_look(struct nic_qp *qp, const struct packet *p);
+/** Whether a packet for a connected QP came by the right link. @return why it is refused; NIC_CNT_COUNT: accepted. */
+static inline enum nic_counter source_refusal(const struct nic_qp *qp, const struct packet *p)
+{
+	if (__builtin_expect(p->peer != qp->takes, 0))
+		return p->peer ? NIC_CNT_rx_bad_source : NIC_CNT_rx_beside_link;
+	if (!p->peer && qp->peer_is_local && p->udp_sport != NIC_UDP_PORT)
+		return NIC_CNT_rx_local_sport;
+	return NIC_CNT_COUNT;
+}
+/** As source_refusal(), for a datagram, which may come by any link or by the port. */
+enum nic_counter source_datagram_refusal(const struct nic *nic, const struct packet *p);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trig.h - the trigger unit (trigger.c) as the rest of the NIC calls it; trigger.h is its public side. Private to nic/.
+ */
+#ifndef NIC_TRIG_H
+#define NIC_TRIG_H
+
+#include "core.h"
+
+void trig_init(struct nic *nic);
+/** Start ready work; does nothing when called recursively. */
+void trig_run(struct nic *nic);
+/** If nic->trig.retry_ns has come, have work that found no room retried. */
+void trig_timeout(struct nic *nic);
+
+/** Let owners of QPs act on completions, then start the work that this made ready. */
+void nic_settle(struct nic *nic);
+/** Call at the end of every call that may complete something. */
+static inline void nic_settle_due(struct nic *nic)
+{
+	if (__builtin_expect(nic->rdm_due | nic->trig_due, 0))
+		nic_settle(nic);
+}
+
+#endif
