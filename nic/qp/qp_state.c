@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * qp_state.c - which state transitions a QP may make and with which attributes (IBTA 10.3.1, table of 11.2.4.2),
- * as a table. Attributes in neither column are refused. Alternate paths (automatic path migration) are not supported.
+ * as a table, and what entering an error state entails (10.2.4, 11.2.5). Attributes in neither column are refused.
+ * Alternate paths (automatic path migration) are not supported.
  */
+#include "comp.h"
 #include "cq.h"
 #include "qp.h"
+#include "qp_owner.h"
+#include "qp_recv.h"
 #include "qp_state.h"
+#include "refer.h"
+#include "resp.h"
+#include "timer.h"
 
 #define RC (1 << NIC_QPT_RC)
 #define UC (1 << NIC_QPT_UC)
@@ -75,6 +82,61 @@ int qp_transition_check(enum nic_qp_type type, enum nic_qp_state from, enum nic_
 				       : -EINVAL;
 	}
 	return -EINVAL;
+}
+
+void qp_set_state(struct nic_qp *qp, enum nic_qp_state state)
+{
+	trace_add(qp->nic, qp->qpn, NIC_TR_state, qp->state, state);
+	qp->state = state;
+	qp->bounded = state == NIC_QPS_SQD || qp->cross.managed;
+}
+
+static void timers_stop(struct nic_qp *qp)
+{
+	qp->req.ack_deadline = qp->req.rnr_until = TIME_NEVER;
+	qp_timer(qp);
+}
+
+/* Complete every posted receive with a flush error; with an SRQ only the WQE in use is the QP's. */
+static void flush_receives(struct nic_qp *qp)
+{
+	struct nic_wc wc = {.status = NIC_WC_WR_FLUSH_ERR, .vendor_err = ERR_flushed};
+
+	qp->rq.open = qp->rq.head;
+	while (qp->resp.have_wqe || (!qp->srq && qp_take_wqe(qp)))
+		qp_complete_recv(qp, &wc, false);
+	qp->resp.open = NULL;
+}
+
+void qp_enter_error(struct nic_qp *qp)
+{
+	if (qp->state == NIC_QPS_ERR)
+		return;
+	qp_set_state(qp, NIC_QPS_ERR);
+	refer_revoke_qp(qp, false); /* before the application gets its buffers back */
+	timers_stop(qp);
+	if (!qp->resp.dying)
+		resp_cancel(qp);
+	comp_flush(qp);
+	flush_receives(qp);
+	if (qp->srq)
+		event_raise(qp->nic, &qp->events, NIC_EVENT_QP_LAST_WQE);
+	if (qp->rdm_peer)
+		qp->owner->failed(qp);
+}
+
+void qp_send_error(struct nic_qp *qp)
+{
+	if (qp->type == NIC_QPT_RC) {
+		qp_enter_error(qp);
+		return;
+	}
+	if (qp->state != NIC_QPS_RTS && qp->state != NIC_QPS_SQD)
+		return;
+	qp_set_state(qp, NIC_QPS_SQE);
+	comp_flush(qp);
+	qp->req.failed = ERR_none;
+	qp->req.packet = 0;
 }
 
 void nic_tell_failed_cqs(struct nic *nic)

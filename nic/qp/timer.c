@@ -93,3 +93,13 @@ struct nic_qp *timer_expired(struct nic *nic, uint64_t now)
 	}
 	return NULL;
 }
+
+void qp_timer(struct nic_qp *qp)
+{
+	uint64_t a = qp->req.ack_deadline, r = qp->req.rnr_until;
+
+	if (a != TIME_NEVER && qp->req.early.at < a)
+		a = qp->req.early.at;
+	qp->deadline = a < r ? a : r;
+	timer_update(qp->nic, qp);
+}
