@@ -7,6 +7,81 @@
  *   completer  (comp.h)  comp:     takes responses, completes send WQEs, tells the requester through req.h
  *   responder  (resp.h)  resp:     takes requests, queues responses
  * Send queue indices are free-running: tail (oldest not completed) <= next (being sent) <= head (next to be posted).
+ *
+ * Who writes what, once the QP exists: members, files, and why where there are several files. qp.c also creates a QP and
+ * empties it in state RESET, ud.c is requester, completer and responder of datagrams. tests/house/qp_writers_test.py
+ * compares.
+ *
+ * nic qpn type pd send_cq recv_cq srq sig_all be_replies | qp.c | never change
+ * state | qp_state.c |
+ * bounded | qp.c qp_state.c | at creation
+ * send_flags | qp.c cross.c rdm.c rdm_conn.c | at creation: what cross-channel requests and endpoints need
+ * cap | qp.c |
+ * attr | qp.c qp_modify.c | reset
+ * pmtu udp_sport sgid says hears | qp_modify.c |
+ * sq.slots sq.stride sq.operands sq.capacity sq.max_sge sq.max_inline sq.max_atomic_arg sq.max_fetch sq.mask | qp.c |
+ * sq.head | qp.c post.c | reset
+ * sq.next | qp.c req.c comp.c ud.c | reset; a flush passes over what was not sent
+ * sq.tail | qp.c comp.c | reset
+ * sq.streak | qp.c req_run.c | reset
+ * rq | qp.c cross.c post.c qp_state.c | reset; `managed`; `open`, at posting and for a flush; the rest is rq.c's
+ * req req.early | req.c | reset, as a whole
+ * req.psn | req.c ud.c | datagrams
+ * req.sent_psn | req.c ud.c | datagrams
+ * req.packet req.failed | req.c qp_state.c | a send error that leaves the QP in SQE
+ * req.rd_out req.unasked req.cwnd req.cwnd_acked | req.c |
+ * req.ack_deadline req.rnr_until | req.c qp_state.c | the error state stops timers
+ * req.retries req.rnr_retries req.expired req.retrying req.forgiven | req.c |
+ * req.taken | req.c req_taken.c | req.c starts the timer whose expiry req_taken.c judges
+ * req.taken_mark | req_taken.c |
+ * req.early.at req.early.answer_ns req.early.deviation_ns req.early.timed_ns req.early.timed_psn | req_early.c |
+ * req.early.timing req.early.again | req.c req_early.c | going back ends a measurement
+ * req.referred req.referred_end | refer.c req.c | refer.c sends by reference, req.c goes back behind it
+ * req.drained | qp_modify.c req.c | on entering SQD; when drained
+ * req.sqd_stop | qp_modify.c |
+ * comp | comp.c | reset, as a whole
+ * comp.una | comp.c req.c ud.c | UC and datagrams complete when sent
+ * comp.read_open | comp.c |
+ * resp.epsn resp.msn resp.va resp.rkey resp.left resp.received resp.nak_sent resp.heard | resp.c |
+ * resp.open | resp.c qp_state.c | a flush ends the message
+ * resp.dying | resp.c resp_tx.c | resp_tx.c says the last word
+ * resp.have_wqe | qp_recv.c resp.c | reset
+ * resp.wqe | qp.c |
+ * resp.ack_queued resp.ack_lazy resp.ack_due | resp_ack.c resp.c resp_tx.c | cancelled; sent
+ * resp.ack_node | qp.c resp_ack.c resp.c resp_tx.c | creation; cancelled; sent
+ * resp.syndrome | resp_ack.c resp.c | the next request replaces a NAK
+ * resp.nak_psn resp.ack_at | resp_ack.c |
+ * resp.unacked | resp.c resp_tx.c | counted; sent
+ * resp.res resp.res_size | qp_modify.c |
+ * resp.saved | qp_modify.c resp_elem.c | the ring grows; first use
+ * resp.res_head | resp.c |
+ * resp.res_next | resp.c resp_dup.c resp_tx.c | taken; queued; sent
+ * resp.res_todo | resp.c resp.h resp_dup.c | taken; sent; queued
+ * resp.resource | resp.c | taken, as a whole
+ * resp.resource.atomic resp.resource.psn resp.resource.packets resp.resource.msn resp.resource.rkey resp.resource.length | resp.c |
+ * resp.resource.va resp.resource.elements resp.resource.size resp.resource.orig | resp.c | values by way of mem_atomic
+ * resp.resource.used | resp.c |
+ * resp.resource.base resp.resource.end | resp_dup.c |
+ * resp.resource.cursor | resp_dup.c resp_tx.c | queued; sent
+ * resp.resource.duplicate resp.resource.stop | resp_dup.c |
+ * resp.resource.todo | resp.h resp_dup.c resp.c | queued; sent; reset
+ * resp.resource.referred resp.resource.told | resp_tx.c |
+ * cross.* | cross.c |
+ * path | qp.c path.c | reset
+ * takes peer_is_local rx_at_port | source.c |
+ * ready | qp.h qp.c path.c | reset; sent
+ * resp_turn | path.c |
+ * deadline | qp.c timer.c | reset
+ * heap_pos | qp.c timer.c | creation
+ * events | rdm.c rdm_conn.c | silent: endpoints' QPs; the rest is event.c's
+ * counters | nic.c comp.c qp_packet.c req.c resp.c resp_dup.c resp_tx.c ud.c | each counts what it sees
+ * refers | refer.c rdm_conn.c | a dropped QP's references are revoked
+ * peer_joins | qp.c rdm_conn.c | reset
+ * hurries | qp.c rdm.c | reset
+ * owner | rdm.c rdm_conn.c | datagrams; connections
+ * rdm | rdm.c |
+ * rdm_peer | rdm_conn.c |
+ * fading | qp.c rdm_conn.c | creation, destruction
  */
 #ifndef NIC_QP_H
 #define NIC_QP_H
