@@ -7,6 +7,15 @@
 
 #include "qp_create.h"
 #include "qp_owner.h"
+#include "rdm_cm.h"
+#include "rdm_conn.h"
+#include "rdm_datagram.h"
+#include "rdm_held.h"
+#include "rdm_ops.h"
+#include "rdm_rq.h"
+#include "rdm_rx.h"
+#include "rdm_stranger.h"
+#include "rdm_tx.h"
 #include "req.h"
 
 #define MAX_DEFAULT	   1024

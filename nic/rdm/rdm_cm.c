@@ -5,6 +5,10 @@
  * rdm.md.
  */
 #include "rdm.h"
+#include "rdm_cm.h"
+#include "rdm_conn.h"
+#include "rdm_leave.h"
+#include "rdm_stranger.h"
 #include "trig.h"
 
 #define ASK_FIRST_NS 4000000

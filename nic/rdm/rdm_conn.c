@@ -7,6 +7,13 @@
 #include "packet.h"
 #include "qp_state.h"
 #include "rdm.h"
+#include "rdm_cm.h"
+#include "rdm_conn.h"
+#include "rdm_datagram.h"
+#include "rdm_leave.h"
+#include "rdm_rx.h"
+#include "rdm_stranger.h"
+#include "rdm_tx.h"
 #include "resp_tx.h"
 
 #define CALL_FIRST_NS 2000000

@@ -6,6 +6,9 @@
 #include "mtu.h"
 #include "packet.h"
 #include "rdm.h"
+#include "rdm_conn.h"
+#include "rdm_datagram.h"
+#include "rdm_rx.h"
 
 uint32_t nic_rdm_datagram_max(const struct nic *nic)
 {

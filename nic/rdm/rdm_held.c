@@ -5,6 +5,7 @@
  * a pool for operands of its own operations on receives; the number of requests bounds it.
  */
 #include "rdm.h"
+#include "rdm_held.h"
 
 #define SMALL_MAX 256u
 

@@ -11,6 +11,9 @@
  * Owns: nic_rdm.going, nic_rdm_peer.left, told.
  */
 #include "rdm.h"
+#include "rdm_cm.h"
+#include "rdm_conn.h"
+#include "rdm_leave.h"
 
 #define LEFT_LOOK_NS 20000000 /* how much later than BYE earlier packets may arrive, by another path */
 

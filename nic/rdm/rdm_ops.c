@@ -8,6 +8,8 @@
  * Owns: nic_rdm.op_blocks, n_ops, free_ops, tx_left, answers_left, nic_rdm_peer.owed.
  */
 #include "rdm.h"
+#include "rdm_held.h"
+#include "rdm_ops.h"
 
 #define BLOCK 16u /* ops */
 

@@ -4,6 +4,9 @@
  * and send TAKEN, which returns the buffer to the sender.
  */
 #include "rdm.h"
+#include "rdm_ops.h"
+#include "rdm_pull.h"
+#include "rdm_tx.h"
 
 #include "refer.h"
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdm_request.c - requests of the application: validated, copied, and handed to rdm_tx.c. */
 #include "rdm.h"
+#include "rdm_conn.h"
+#include "rdm_ops.h"
+#include "rdm_tagged.h"
+#include "rdm_tx.h"
 #include "trig.h"
 
 #include "elem.h"

@@ -5,6 +5,10 @@
  * message came to; one that ends without a message, or outlives its endpoint, is reported to the queue's owner.
  */
 #include "rdm.h"
+#include "rdm_held.h"
+#include "rdm_rq.h"
+#include "rdm_rx.h"
+#include "rdm_tx.h"
 #include "trig.h"
 
 #define MAX_DEFAULT	   1024

@@ -9,6 +9,15 @@
 #include "opcode.h"
 #include "packet.h"
 #include "rdm.h"
+#include "rdm_conn.h"
+#include "rdm_held.h"
+#include "rdm_ops.h"
+#include "rdm_pull.h"
+#include "rdm_rq.h"
+#include "rdm_rx.h"
+#include "rdm_stranger.h"
+#include "rdm_tagged.h"
+#include "rdm_tx.h"
 
 bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_t offset, const void *src, uint64_t len)
 {

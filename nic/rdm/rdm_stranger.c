@@ -10,6 +10,8 @@
  * Owns: nic_rdm.strangers.
  */
 #include "rdm.h"
+#include "rdm_conn.h"
+#include "rdm_stranger.h"
 
 #define STRANGERS_MOST 1024u
 #define ATTEMPT_BITS   0x3fffffffu /* attempts to one address are compared as serial numbers */

@@ -7,6 +7,12 @@
  */
 #include "elem.h"
 #include "rdm.h"
+#include "rdm_held.h"
+#include "rdm_ops.h"
+#include "rdm_rq.h"
+#include "rdm_rx.h"
+#include "rdm_tagged.h"
+#include "rdm_tx.h"
 
 /* Segment of an OPERATE: addr is the offset in the receive, len the number of bytes operated on, rkey encodes the
  * operation. */

@@ -7,6 +7,13 @@
 #include "post.h"
 #include "qp_create.h"
 #include "rdm.h"
+#include "rdm_conn.h"
+#include "rdm_datagram.h"
+#include "rdm_held.h"
+#include "rdm_ops.h"
+#include "rdm_rq.h"
+#include "rdm_tagged.h"
+#include "rdm_tx.h"
 
 #include "elem.h"
 #include "wire.h"

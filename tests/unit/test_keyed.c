@@ -12,7 +12,7 @@
 
 #include "icrc.h"
 #include "packet_util.h"
-#include "rdm.h"
+#include "rdm_stranger.h"
 #include "wire.h"
 
 /* The golden packets of packet_util.h with tags, under the key 00 01 ... 0f. */

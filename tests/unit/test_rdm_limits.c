@@ -3,11 +3,11 @@
  * test_rdm_limits.c - reliable-datagram endpoints without room, or with empty requests, and misuse of both by peers and
  * applications.
  */
-#include "opcode.h"
-#include "packet.h"
 #include "rdm_rig.h"
 
-#include "rdm.h"
+#include "opcode.h"
+#include "packet.h"
+#include "rdm_rx.h"
 
 #include <errno.h>
 #include <string.h>

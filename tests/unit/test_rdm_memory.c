@@ -5,7 +5,7 @@
  */
 #include "rdm_rig.h"
 
-#include "rdm.h"
+#include "rdm_conn.h"
 
 #include <errno.h>
 #include <stdlib.h>

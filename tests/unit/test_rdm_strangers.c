@@ -5,7 +5,7 @@
  */
 #include "rdm_rig.h"
 
-#include "rdm.h"
+#include "rdm_stranger.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rdm.h"
+#include "rdm_conn.h"
 
 #define SECOND 1000000000ull
 #define QUIET  (20 * SECOND)

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdm_conn.h - connecting peers, calls, watching silent peers. Private to nic/. */
+#ifndef NIC_RDM_CONN_H
+#define NIC_RDM_CONN_H
+
+#include "rdm.h"
+
+/** Address vector from the endpoint's address to `addr`. @return false: the endpoint's GID has left the device's
+ *  table. */
+bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av);
+/** Before accepting a request to the peer: allocate its QP if a connection will be needed. @return 0, -ENOMEM. */
+int rdm_admit(struct nic_rdm_peer *peer);
+/** Connect to the peer, unless it is connected or that is in progress. */
+void rdm_connect(struct nic_rdm_peer *peer);
+/** End the connection, or the attempt to make one: what was in flight fails with `status`. */
+void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status);
+/** Free a peer that the application does not know and that has sent nothing. */
+void rdm_peer_forget(struct nic_rdm_peer *peer);
+/** Answer a call without a valid challenge with WHO, which carries it. `peer`: NULL if unknown. */
+void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
+		 const struct nic_rdm_peer *peer);
+/** Answer an ASK with REFUSE: this endpoint takes no connection requests. */
+void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
+/** Repeat calls, or give up. `late_ns`: part of the time since the last check that does not count against the peer.
+ *  @return when to come back. */
+uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
+/** Probe the peer from time to time: we wait for something that only it can do. */
+void rdm_watch(struct nic_rdm_peer *peer);
+/** Probe watched peers that are due. @return when to come back. */
+uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns);
+/** Destroy dropped QPs that have sent their last answers, or `all` dropped QPs. */
+void rdm_fade(struct nic_rdm *ep, bool all);
+
+/** Send a call, followed by `data` unless NULL. If it cannot be posted it counts as lost. */
+void rdm_say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c, const struct rdm_cm_data *data);
+/** See struct qp_owner. */
+void rdm_call_rx(struct nic_qp *qp, const struct packet *p);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdm_datagram.h - datagrams. Private to nic/. */
+#ifndef NIC_RDM_DATAGRAM_H
+#define NIC_RDM_DATAGRAM_H
+
+#include "rdm.h"
+
+/** @return 0, -ENOMEM: no room now, try later, or another negative errno. */
+int rdm_datagram_post(struct rdm_op *op);
+void rdm_datagram_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct packet *p);
+/** Return the QP from SQE to RTS: a datagram whose payload could not be read has stopped it. */
+void rdm_datagram_recover(struct nic_rdm *ep);
+
+#endif

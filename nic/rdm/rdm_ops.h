@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdm_ops.h - requests in progress. Private to nic/. */
+#ifndef NIC_RDM_OPS_H
+#define NIC_RDM_OPS_H
+
+#include "rdm.h"
+
+/** @return 0 or -ENOMEM. */
+int rdm_ops_init(struct nic_rdm *ep);
+void rdm_ops_fini(struct nic_rdm *ep);
+/** The op with this index, less than n_ops; free if its peer is NULL. */
+struct rdm_op *rdm_op_at(const struct nic_rdm *ep, uint32_t index);
+/** Whether the op is an answer that we owe a peer, not a request of the application. */
+static inline bool rdm_is_answer(uint8_t work)
+{
+	return work == RDM_W_PULL || work == RDM_W_TAKEN || work == RDM_W_RESULT;
+}
+/** Whether one more of the peer's messages may want an answer; allocates an op for it if necessary. */
+bool rdm_may_owe(const struct nic_rdm_peer *peer);
+/** Whether `n` more may, one after the other, without allocating memory. */
+bool rdm_will_owe(const struct nic_rdm_peer *peer, uint32_t n);
+/** @return NULL: none left; never for an answer, which rdm_owe has reserved. */
+struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work);
+/** Free an op that has ended or was never begun. */
+void rdm_op_free(struct rdm_op *op);
+/** Revoke the remote access that the op (an OFFER) grants the peer. */
+void rdm_op_release(struct rdm_op *op);
+/** The id by which the peer answers, and the op with an id. @return NULL: no op of this peer has it. */
+uint32_t rdm_op_id(const struct rdm_op *op);
+struct rdm_op *rdm_op_named(struct nic_rdm_peer *peer, uint32_t id);
+
+#endif
