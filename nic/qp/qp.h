@@ -15,7 +15,7 @@
  * nic qpn type pd send_cq recv_cq srq sig_all be_replies | qp.c | never change
  * state | qp_state.c |
  * bounded | qp.c qp_state.c | at creation
- * send_flags | qp.c cross.c rdm.c rdm_conn.c | at creation: what cross-channel requests and endpoints need
+ * send_flags | qp.c cross.c rdm.c rdm_qp.c | at creation: what cross-channel requests and endpoints need
  * cap | qp.c |
  * attr | qp.c qp_modify.c | reset
  * pmtu udp_sport sgid says hears | qp_modify.c |
@@ -73,15 +73,15 @@
  * resp_turn | path.c |
  * deadline | qp.c timer.c | reset
  * heap_pos | qp.c timer.c | creation
- * events | rdm.c rdm_conn.c | silent: endpoints' QPs; the rest is event.c's
+ * events | rdm.c rdm_qp.c | silent: endpoints' QPs; the rest is event.c's
  * counters | nic.c comp.c qp_packet.c req.c resp.c resp_dup.c resp_tx.c ud.c | each counts what it sees
- * refers | refer.c rdm_conn.c | a dropped QP's references are revoked
+ * refers | refer.c rdm_qp.c | a dropped QP's references are revoked
  * peer_joins | qp.c rdm_conn.c | reset
  * hurries | qp.c rdm.c | reset
- * owner | rdm.c rdm_conn.c | datagrams; connections
+ * owner | rdm.c rdm_qp.c | datagrams; connections
  * rdm | rdm.c |
- * rdm_peer | rdm_conn.c |
- * fading | qp.c rdm_conn.c | creation, destruction
+ * rdm_peer | rdm_qp.c |
+ * fading | qp.c rdm_qp.c | creation, destruction
  */
 #ifndef NIC_QP_H
 #define NIC_QP_H

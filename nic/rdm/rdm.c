@@ -12,6 +12,7 @@
 #include "rdm_datagram.h"
 #include "rdm_held.h"
 #include "rdm_ops.h"
+#include "rdm_qp.h"
 #include "rdm_rq.h"
 #include "rdm_rx.h"
 #include "rdm_stranger.h"

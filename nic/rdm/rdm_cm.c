@@ -8,6 +8,7 @@
 #include "rdm_cm.h"
 #include "rdm_conn.h"
 #include "rdm_leave.h"
+#include "rdm_qp.h"
 #include "rdm_stranger.h"
 #include "trig.h"
 

@@ -5,138 +5,20 @@
  */
 #include "opcode.h"
 #include "packet.h"
-#include "qp_state.h"
 #include "rdm.h"
 #include "rdm_cm.h"
 #include "rdm_conn.h"
 #include "rdm_datagram.h"
 #include "rdm_leave.h"
+#include "rdm_qp.h"
 #include "rdm_rx.h"
 #include "rdm_stranger.h"
 #include "rdm_tx.h"
-#include "resp_tx.h"
 
 #define CALL_FIRST_NS 2000000
 #define CALL_MOST_NS  250000000
 #define TAKES	      RDM_TAKES_RUNS
-#define READS	      8 /* READs and fetching operations outstanding per QP */
 #define WATCH_NS      1000000000u
-#define RNR_TIMER     4 /* code of 40 us: short, as an RNR wait delays everything that the peer sends to us */
-
-static const uint32_t rights = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
-
-/* ---- queue pairs --------------------------------------------------------------------------------------------- */
-
-bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av)
-{
-	*av = (struct nic_av){.dgid = addr->gid};
-	for (uint8_t i = 0; i < NIC_GID_TABLE_LEN; i++) {
-		av->sgid_index = i;
-		if (memcmp(&ep->nic->gids[i], &ep->cfg.addr.gid, sizeof(addr->gid)) == 0)
-			return true;
-	}
-	return false; /* the address is no longer the device's */
-}
-
-static bool qp_make(struct nic_rdm_peer *peer)
-{
-	struct nic_rdm *ep = peer->ep;
-	struct nic_qp_init init = {
-		.type = NIC_QPT_RC,
-		.pd = ep->cfg.pd,
-		.send_cq = ep->cq,
-		.recv_cq = ep->cq,
-		.cap = {.max_send_wr = RDM_SQ_FIRST, .max_send_sge = RDM_SGES, .max_inline_data = RDM_INLINE},
-		.max_fetch = NIC_PAYLOAD_MAX};
-
-	if (nic_qp_create(ep->nic, &init, &peer->qp) != 0)
-		return false;
-	peer->qp->owner = &rdm_owner;
-	peer->qp->send_flags |= NIC_SEND_UNAWAITED | NIC_SEND_OFFERS;
-	peer->qp->rdm_peer = peer;
-	peer->qp->events.silent = true;
-	peer->attempt = rdm_attempt(ep, &peer->addr);
-	peer->psn = nic_psn_random(ep->nic);
-	return true;
-}
-
-/** @return 0 or a negative errno. */
-static int qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu)
-{
-	const struct nic_rdm *ep = peer->ep;
-	enum nic_mtu own = nic_active_mtu(ep->nic);
-	struct nic_qp_attr a = {.qp_state = NIC_QPS_INIT,
-				.port_num = 1,
-				.qp_access_flags = rights,
-				.path_mtu = mtu < own ? mtu : own,
-				.dest_qp_num = qpn,
-				.rq_psn = psn,
-				.sq_psn = peer->psn,
-				.max_rd_atomic = READS,
-				.max_dest_rd_atomic = READS,
-				.min_rnr_timer = RNR_TIMER,
-				.timeout = ep->cfg.timeout,
-				.retry_cnt = ep->cfg.retry_cnt,
-				.rnr_retry = 7};
-
-	int err;
-
-	if (!rdm_av_to(ep, &peer->addr, &a.av))
-		return -EADDRNOTAVAIL;
-	err = nic_qp_modify(peer->qp, &a, NIC_QP_STATE | NIC_QP_PKEY_INDEX | NIC_QP_PORT | NIC_QP_ACCESS_FLAGS);
-	if (err)
-		return err;
-	a.qp_state = NIC_QPS_RTR;
-	err = nic_qp_modify(peer->qp, &a,
-			    NIC_QP_STATE | NIC_QP_AV | NIC_QP_PATH_MTU | NIC_QP_DEST_QPN | NIC_QP_RQ_PSN |
-				    NIC_QP_MAX_DEST_RD_ATOMIC | NIC_QP_MIN_RNR_TIMER);
-	if (err)
-		return err;
-	a.qp_state = NIC_QPS_RTS;
-	return nic_qp_modify(peer->qp, &a,
-			     NIC_QP_STATE | NIC_QP_SQ_PSN | NIC_QP_TIMEOUT | NIC_QP_RETRY_CNT | NIC_QP_RNR_RETRY |
-				     NIC_QP_MAX_QP_RD_ATOMIC);
-}
-
-void rdm_fade(struct nic_rdm *ep, bool all)
-{
-	for (struct list *n = ep->fading.next, *next; n != &ep->fading; n = next) {
-		struct nic_qp *qp = list_entry(n, struct nic_qp, fading);
-
-		next = n->next;
-		if (!all && resp_pending(qp))
-			continue;
-		list_remove(n);
-		qp->refers = false; /* do not revoke: the peer may still fetch what its last answers refer to */
-		nic_qp_destroy(qp);
-	}
-}
-
-/** Complete the send queue's requests with an error. Answers to requests that the peer has made are still sent, or it
- *  would take executed requests for lost; the QP is destroyed after that. */
-static void qp_drop(struct nic_rdm_peer *peer)
-{
-	struct nic_qp *qp = peer->qp;
-
-	peer->qp = NULL;
-	if (!qp)
-		return;
-	resp_say_last(qp);
-	qp_enter_error(qp);
-	qp->rdm_peer = NULL;
-	list_append(&peer->ep->fading, &qp->fading);
-	rdm_fade(peer->ep, false);
-}
-
-void rdm_peer_forget(struct nic_rdm_peer *peer)
-{
-	qp_drop(peer);
-	list_remove(&peer->node);
-	list_remove(&peer->wake);
-	list_remove(&peer->watch);
-	list_remove(&peer->hash);
-	free(peer);
-}
 
 /* ---- states -------------------------------------------------------------------------------------------------- */
 
@@ -216,7 +98,7 @@ void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status)
 {
 	bool reached = status != NIC_RDM_UNREACHABLE;
 
-	qp_drop(peer);
+	rdm_qp_drop(peer);
 	peer->failed = peer->left = false;
 	peer->reads_out = 0;
 	rdm_arrivals_lost(peer);
@@ -229,7 +111,7 @@ void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status)
 
 static void up(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu, uint8_t takes)
 {
-	int err = qp_connect(peer, qpn, psn, mtu);
+	int err = rdm_qp_connect(peer, qpn, psn, mtu);
 
 	if (err) {
 		if (err == -ENOMEM)
@@ -240,6 +122,16 @@ static void up(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_m
 	peer->qp->peer_joins = takes & RDM_TAKES_RUNS;
 	settled(peer, RDM_UP);
 	rdm_cm_up(peer);
+}
+
+void rdm_peer_forget(struct nic_rdm_peer *peer)
+{
+	rdm_qp_drop(peer);
+	list_remove(&peer->node);
+	list_remove(&peer->wake);
+	list_remove(&peer->watch);
+	list_remove(&peer->hash);
+	free(peer);
 }
 
 /* ---- calls --------------------------------------------------------------------------------------------------- */
@@ -285,7 +177,7 @@ static bool may_connect(const struct nic_rdm *ep)
 /** Make sure that the peer has a QP. @return false: no memory. */
 static bool qp_have(struct nic_rdm_peer *peer)
 {
-	if (peer->qp || qp_make(peer))
+	if (peer->qp || rdm_qp_make(peer))
 		return true;
 	COUNT(peer->ep->nic, rdm_no_memory);
 	return false;

@@ -5,9 +5,6 @@
 
 #include "rdm.h"
 
-/** Address vector from the endpoint's address to `addr`. @return false: the endpoint's GID has left the device's
- *  table. */
-bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av);
 /** Before accepting a request to the peer: allocate its QP if a connection will be needed. @return 0, -ENOMEM. */
 int rdm_admit(struct nic_rdm_peer *peer);
 /** Connect to the peer, unless it is connected or that is in progress. */
@@ -28,9 +25,6 @@ uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
 void rdm_watch(struct nic_rdm_peer *peer);
 /** Probe watched peers that are due. @return when to come back. */
 uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns);
-/** Destroy dropped QPs that have sent their last answers, or `all` dropped QPs. */
-void rdm_fade(struct nic_rdm *ep, bool all);
-
 /** Send a call, followed by `data` unless NULL. If it cannot be posted it counts as lost. */
 void rdm_say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c, const struct rdm_cm_data *data);
 /** See struct qp_owner. */

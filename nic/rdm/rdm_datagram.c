@@ -8,6 +8,7 @@
 #include "rdm.h"
 #include "rdm_conn.h"
 #include "rdm_datagram.h"
+#include "rdm_qp.h"
 #include "rdm_rx.h"
 
 uint32_t nic_rdm_datagram_max(const struct nic *nic)
