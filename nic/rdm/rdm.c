@@ -10,6 +10,7 @@
 #include "rdm_cm.h"
 #include "rdm_conn.h"
 #include "rdm_datagram.h"
+#include "rdm_done.h"
 #include "rdm_held.h"
 #include "rdm_ops.h"
 #include "rdm_qp.h"

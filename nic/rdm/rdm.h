@@ -2,13 +2,13 @@
 /*
  * rdm.h - internals of reliable datagram endpoints; nic_rdm.h says what they do, rdm.md how. Private to nic/.
  *
- * rdm.c: the endpoint, its peers, and entry points for the rest of the NIC. rdm_conn.c connects peers, rdm_stranger.c
- * admits unknown callers, rdm_cm.c is connection management for endpoints with one peer, rdm_leave.c closes
- * connections. rdm_request.c validates and copies requests, rdm_ops.c allocates them, rdm_tx.c posts them to the queue
- * pairs. rdm_rq.c keeps posted receives, rdm_rx.c delivers messages to them, rdm_held.c allocates memory for unexpected
- * messages, rdm_pull.c reads long messages, rdm_tagged.c operates on receives, rdm_datagram.c sends datagrams. A queue
- * pair may complete at any time: rdm_tx.c only records the completion, and rdm_settle acts on it when the NIC is done
- * with a packet or a call.
+ * rdm.c: the endpoint, its peers, and entry points for the rest of the NIC. rdm_conn.c connects peers, rdm_qp.c makes
+ * their queue pairs, rdm_stranger.c admits unknown callers, rdm_cm.c is connection management for endpoints with one
+ * peer, rdm_leave.c closes connections. rdm_request.c validates and copies requests, rdm_ops.c allocates them, rdm_tx.c
+ * posts them to the queue pairs, rdm_done.c completes them. rdm_rq.c keeps posted receives, rdm_rx.c delivers messages
+ * to them, rdm_held.c allocates memory for unexpected messages, rdm_pull.c reads long messages, rdm_tagged.c operates
+ * on receives, rdm_datagram.c sends datagrams. A queue pair may complete at any time: rdm_done.c only records the
+ * completion, and rdm_settle acts on it when the NIC is done with a packet or a call.
  */
 #ifndef NIC_RDM_H
 #define NIC_RDM_H

@@ -9,6 +9,7 @@
 #include "rdm_cm.h"
 #include "rdm_conn.h"
 #include "rdm_datagram.h"
+#include "rdm_done.h"
 #include "rdm_leave.h"
 #include "rdm_qp.h"
 #include "rdm_rx.h"

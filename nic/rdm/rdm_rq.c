@@ -5,6 +5,7 @@
  * message came to; one that ends without a message, or outlives its endpoint, is reported to the queue's owner.
  */
 #include "rdm.h"
+#include "rdm_done.h"
 #include "rdm_held.h"
 #include "rdm_rq.h"
 #include "rdm_rx.h"

@@ -10,6 +10,7 @@
 #include "packet.h"
 #include "rdm.h"
 #include "rdm_conn.h"
+#include "rdm_done.h"
 #include "rdm_held.h"
 #include "rdm_ops.h"
 #include "rdm_pull.h"

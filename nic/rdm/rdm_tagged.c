@@ -7,6 +7,7 @@
  */
 #include "elem.h"
 #include "rdm.h"
+#include "rdm_done.h"
 #include "rdm_held.h"
 #include "rdm_ops.h"
 #include "rdm_rq.h"

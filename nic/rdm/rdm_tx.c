@@ -9,84 +9,16 @@
 #include "rdm.h"
 #include "rdm_conn.h"
 #include "rdm_datagram.h"
-#include "rdm_held.h"
+#include "rdm_done.h"
 #include "rdm_ops.h"
-#include "rdm_rq.h"
 #include "rdm_tagged.h"
 #include "rdm_tx.h"
 
 #include "elem.h"
 #include "wire.h"
 
-/* Bit in wr_id: the work request moves no data. Free to use, as ops are aligned to more than 1 byte. */
-#define TRAILER 1u
-
 /* Longest READ or WRITE that is posted; an RC message has at most 2 GiB. */
 #define PIECE (1u << 30)
-
-static struct rdm_op *op_of(uint64_t wr_id)
-{
-	return (struct rdm_op *)(uintptr_t)(wr_id & ~(uint64_t)TRAILER);
-}
-
-/* ---- reporting completions ----------------------------------------------------------------------------------- */
-
-static void tell(const struct rdm_op *op)
-{
-	struct nic_rdm_done done = {.context = op->context,
-				    .cookie = op->cookie,
-				    .kind = (enum nic_rdm_kind)op->kind,
-				    .flags = op->flags & (NIC_RDM_TAGGED | NIC_RDM_INJECT | NIC_RDM_DATA),
-				    .status = op->status,
-				    .vendor_err = op->vendor_err,
-				    .peer = op->peer,
-				    .len = op->length,
-				    .tag = op->tag,
-				    .data = op->data};
-
-	rdm_tell(op->peer->ep, &done);
-}
-
-static bool is_local_error(uint32_t status)
-{
-	return status == NIC_WC_LOC_PROT_ERR || status == NIC_WC_LOC_LEN_ERR || status == NIC_WC_LOC_QP_OP_ERR;
-}
-
-static void tell_pulled(struct rdm_op *op)
-{
-	op->told = true;
-	if (op->status) /* of our READ, which the application did not post: report only that the rest will not come */
-		op->done.status = is_local_error(op->status) ? op->status : NIC_RDM_PEER_LOST;
-	op->done.vendor_err = op->vendor_err;
-	rdm_recv_done(op->peer->ep->rq, op->peer->ep, op->recv, &op->done);
-}
-
-void rdm_ops_leave(struct nic_rdm *ep)
-{
-	for (uint32_t i = 0; i < ep->n_ops; i++) {
-		struct rdm_op *op = rdm_op_at(ep, i);
-
-		if (!op->peer) /* free */
-			continue;
-		if (op->work == RDM_W_PULL && !op->told) {
-			op->status = NIC_RDM_PEER_LOST;
-			tell_pulled(op);
-		}
-		if (op->held)
-			rdm_held_free(op->held);
-		op->held = NULL;
-	}
-}
-
-static void op_end(struct rdm_op *op)
-{
-	rdm_op_release(op); /* first: the application may reuse the buffer once it is told */
-	if (op->work == RDM_W_PULL && !op->told)
-		tell_pulled(op);
-	else if (!rdm_is_answer(op->work))
-		tell(op);
-	rdm_op_free(op);
-}
 
 /* ---- segments ------------------------------------------------------------------------------------------------ */
 
@@ -141,7 +73,7 @@ int rdm_post(struct rdm_op *op, struct nic_send_wr *wr, bool data)
 	struct nic_qp *qp = op->peer->qp;
 	int err;
 
-	wr->wr_id = (uintptr_t)op | (data ? 0 : TRAILER);
+	wr->wr_id = (uintptr_t)op | (data ? 0 : RDM_TRAILER);
 	wr->flags |= send_flags(op, wr->opcode == NIC_WR_RDMA_READ);
 	err = nic_post_send(qp, wr);
 	if (err == -ENOMEM && qp->sq.capacity < RDM_SQ_MOST && qp_sq_grow(qp, 2 * qp->sq.capacity) == 0)
@@ -254,7 +186,7 @@ _Static_assert(40 + 8 + BTH_LEN + RDM_HEADER_LEN + RDM_SEGMENT_LEN + ICRC_LEN <=
 
 bool rdm_offered(const struct swqe *w, struct nic_piece *piece)
 {
-	const struct rdm_op *op = op_of(w->wr_id);
+	const struct rdm_op *op = rdm_op_of(w->wr_id);
 
 	if (op->n_iov != 1 || !op->mr[0] || op->length > NIC_REFERENCE_MAX)
 		return false;
@@ -455,98 +387,4 @@ void rdm_submit(struct rdm_op *op)
 {
 	list_append(&op->peer->queue, &op->node);
 	rdm_pump(op->peer);
-}
-
-/* ---- completing ---------------------------------------------------------------------------------------------- */
-
-void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
-{
-	struct nic_rdm *ep = cq->sink_arg;
-	struct rdm_op *op = op_of(wc->wr_id);
-	bool data = !(wc->wr_id & TRAILER);
-
-	(void)solicited;
-	if (!op)
-		return; /* a call, or a probe */
-	op->out--;
-	op->data_out -= data;
-	if (wc->status != NIC_WC_SUCCESS && !op->status) {
-		op->status = wc->status;
-		op->vendor_err = wc->vendor_err;
-	}
-	if (data && op->kind == NIC_RDM_READ && op->peer->reads_out)
-		op->peer->reads_out--;
-	if (list_empty(&op->due))
-		list_append(&ep->due, &op->due);
-	if (!list_empty(&op->peer->queue))
-		rdm_wake(op->peer);
-	rdm_note(ep);
-}
-
-static void wait_for_taken(struct rdm_op *op)
-{
-	list_append(&op->peer->waiting, &op->node);
-	rdm_watch(op->peer);
-}
-
-/** All READs are done: complete the receive and send TAKEN, which returns the sender's buffer. TAKEN posted right
- *  behind the READs would need a fence, which would delay everything behind it. */
-static void pulled(struct rdm_op *op)
-{
-	tell_pulled(op);
-	op->work = RDM_W_TAKEN;
-	op->all_posted = op->begun = false;
-	rdm_submit(op);
-}
-
-void rdm_op_settle(struct rdm_op *op)
-{
-	bool waits = op->work == RDM_W_OFFER || op->work == RDM_W_OPERATE ||
-		     (op->work == RDM_W_SEND && op->flags & NIC_RDM_DELIVERY);
-
-	if (op->out || !op->all_posted)
-		return; /* settled again by the remaining completions, or when the connection fails */
-	if (op->work == RDM_W_PULL && !op->status)
-		pulled(op);
-	else if (waits && !op->taken && !op->status)
-		wait_for_taken(op);
-	else
-		op_end(op);
-}
-
-void rdm_op_taken(struct rdm_op *op)
-{
-	op->taken = true;
-	if (op->all_posted && !op->out)
-		op_end(op);
-}
-
-void rdm_taken(struct nic_rdm_peer *peer, uint32_t id)
-{
-	struct rdm_op *op = rdm_op_named(peer, id);
-
-	if (op && (op->work == RDM_W_SEND || op->work == RDM_W_OFFER))
-		rdm_op_taken(op);
-	else
-		COUNT(peer->ep->nic, rdm_stray_taken);
-}
-
-void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only)
-{
-	struct list *lists[] = {&peer->waiting, &peer->queue};
-
-	for (unsigned i = 0; i < 2; i++)
-		for (struct list *n = lists[i]->next, *next; n != lists[i]; n = next) {
-			struct rdm_op *op = list_entry(n, struct rdm_op, node);
-
-			next = n->next;
-			if (begun_only && !op->begun && !rdm_is_answer(op->work))
-				continue;
-			op->status = op->status ? op->status : status;
-			op->all_posted = true;
-			list_remove(&op->node);
-			if (!op->out && list_empty(&op->due))
-				list_append(&peer->ep->due, &op->due);
-		}
-	rdm_note(peer->ep);
 }

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdm_done.h - completions of posted requests. Private to nic/. */
+#ifndef NIC_RDM_DONE_H
+#define NIC_RDM_DONE_H
+
+#include "rdm.h"
+
+/* Bit in wr_id: the work request moves no data. Free to use, as ops are aligned to more than 1 byte. */
+#define RDM_TRAILER 1u
+
+static inline struct rdm_op *rdm_op_of(uint64_t wr_id)
+{
+	return (struct rdm_op *)(uintptr_t)(wr_id & ~(uint64_t)RDM_TRAILER);
+}
+
+/** Act on the op's completions. */
+void rdm_op_settle(struct rdm_op *op);
+/** Fail ops that the peer will not answer any more: all, or with `begun_only` answers and requests that have begun. */
+void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only);
+/** The endpoint is being destroyed: return what its ops hold of a shared receive queue. */
+void rdm_ops_leave(struct nic_rdm *ep);
+/** TAKEN or RESULT has come for the op. */
+void rdm_op_taken(struct rdm_op *op);
+/** TAKEN has come for the op with this id. */
+void rdm_taken(struct nic_rdm_peer *peer, uint32_t id);
+/** Completion of a queue pair's work request. */
+void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
+
+#endif
