@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet.c - bytes <-> struct packet (IBTA 9.2-9.6, annex A17).
+ * packet.c - from bytes to struct packet (IBTA 9.2-9.6, annex A17). The other way is packet_build.c.
  *
  * packet_parse reads untrusted bytes, in the order of the conformance points HV-01..HV-05: carrier headers, minimum
  * length, opcode, lengths and pad, version, ICRC or tag. No header is read before the length is known to include it,
  * and no verdict depends on a byte that was not checked to exist.
- * packet_encode trusts its caller. Both are on the path of every packet: fixed-size copies, no loops over payload,
- * one CRC call where possible. Stateless.
+ * This is on the path of every packet: fixed-size copies, no loops over payload, one CRC call where possible. Stateless.
  */
 #include "packet.h"
 
+#include "carrier.h"
 #include "icrc.h"
 #include "keyed.h"
 #include "wire.h"
 
 #include <string.h>
 
-#define HEADERS_MAX  (IPV6_LEN + UDP_LEN + BTH_LEN) /* the part with masked fields */
-/* Up to this length, copying what follows the BTH behind the masked headers is cheaper than a second CRC call. */
-#define CRC_COPY_MAX 256
-
+#define HEADERS_MAX (IPV6_LEN + UDP_LEN + BTH_LEN) /* the part with masked fields */
 _Static_assert(HEADERS_MAX + XRCETH_LEN + RETH_LEN + IMMDT_LEN + NIC_PAYLOAD_MAX + KEYED_TAG_LEN <= NIC_FRAME_MAX,
 	       "longest packet");
 
@@ -35,100 +32,6 @@ static inline bool gid_is_v4(const struct nic_gid *gid)
 {
 	return memcmp(gid->raw, v4_prefix, sizeof(v4_prefix)) == 0;
 }
-
-/* ---- IP and UDP headers, as they are and masked as in the ICRC ---------------------------------------- */
-
-/** One's complement sum of 16-bit words gathered in 32 bits, folded. */
-static inline uint16_t csum_fold(uint32_t sum)
-{
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)(sum + (sum >> 16));
-}
-
-static inline uint32_t csum_words(uint32_t word)
-{
-	return (word >> 16) + (word & 0xffff);
-}
-
-/** Checksum of an IPv4 header, from registers: wide loads of bytes just written by narrow stores would stall. */
-static inline uint16_t ipv4_csum(const struct packet *p, uint32_t total)
-{
-	uint32_t sum = ((uint32_t)IPV4_VERSION << 8 | p->tclass) + total + p->ip_id + p->ip_frag;
-
-	sum += (uint32_t)p->hop_limit << 8 | IP_PROTO_UDP;
-	sum += csum_words(wire_get32(p->sgid.raw + 12)) + csum_words(wire_get32(p->dgid.raw + 12));
-	return (uint16_t)~csum_fold(sum);
-}
-
-/** Write IP and UDP headers; `masked`: masked fields as ones. @return their length, the offset of the BTH. */
-static inline unsigned put_carrier(const struct packet *p, uint8_t *ip, unsigned udp_payload, bool masked)
-{
-	unsigned udp_len = UDP_LEN + udp_payload;
-	uint8_t *udp;
-
-	if (p->v4) {
-		unsigned total = IPV4_LEN + udp_len;
-		uint8_t tclass = masked ? 0xff : p->tclass, hops = masked ? 0xff : p->hop_limit;
-		uint16_t csum = masked ? 0xffff : ipv4_csum(p, total);
-
-		wire_put32(ip, (uint32_t)IPV4_VERSION << 24 | (uint32_t)tclass << 16 | total);
-		wire_put32(ip + IPV4_ID, (uint32_t)p->ip_id << 16 | p->ip_frag);
-		wire_put32(ip + IPV4_TTL, (uint32_t)hops << 24 | IP_PROTO_UDP << 16 | csum);
-		memcpy(ip + IPV4_SADDR, p->sgid.raw + 12, 4);
-		memcpy(ip + IPV4_DADDR, p->dgid.raw + 12, 4);
-		udp = ip + IPV4_LEN;
-	} else {
-		uint32_t class_label = masked ? 0xfffffffu : (uint32_t)p->tclass << 20 | p->flow_label;
-
-		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | class_label);
-		wire_put32(ip + IPV6_PLEN, udp_len << 16 | IP_PROTO_UDP << 8 | (masked ? 0xff : p->hop_limit));
-		memcpy(ip + IPV6_SADDR, p->sgid.raw, 16);
-		memcpy(ip + IPV6_DADDR, p->dgid.raw, 16);
-		udp = ip + IPV6_LEN;
-	}
-	wire_put32(udp, (uint32_t)p->udp_sport << 16 | NIC_UDP_PORT);
-	wire_put32(udp + UDP_LENGTH, udp_len << 16 | (masked ? 0xffff : p->udp_csum));
-	return (unsigned)(udp - ip) + UDP_LEN;
-}
-
-/** Set the masked fields of a copied IP and UDP header to ones. */
-static inline void mask_carrier(uint8_t *ip, bool v4)
-{
-	if (v4) {
-		ip[IPV4_TOS] = 0xff;
-		ip[IPV4_TTL] = 0xff;
-		wire_put16(ip + IPV4_CSUM, 0xffff);
-		wire_put16(ip + IPV4_LEN + UDP_CSUM, 0xffff);
-	} else {
-		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | 0xfffffffu);
-		ip[IPV6_HOPS] = 0xff;
-		wire_put16(ip + IPV6_LEN + UDP_CSUM, 0xffff);
-	}
-}
-
-/** Set to ones what the ICRC covers and a tag does not: a UDP socket hides the IPv4 ID, and firewalls clear DF. */
-static inline void mask_fragmentation(uint8_t *ip, bool v4)
-{
-	if (v4)
-		wire_put32(ip + IPV4_ID, 0xffffffffu);
-}
-
-/** Restore the fields that put_carrier masked. */
-static inline void unmask_carrier(const struct packet *p, uint8_t *ip)
-{
-	if (p->v4) {
-		ip[IPV4_TOS] = p->tclass;
-		ip[IPV4_TTL] = p->hop_limit;
-		wire_put16(ip + IPV4_CSUM, ipv4_csum(p, wire_get16(ip + IPV4_TOTAL)));
-		wire_put16(ip + IPV4_LEN + UDP_CSUM, p->udp_csum);
-	} else {
-		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | (uint32_t)p->tclass << 20 | p->flow_label);
-		ip[IPV6_HOPS] = p->hop_limit;
-		wire_put16(ip + IPV6_LEN + UDP_CSUM, p->udp_csum);
-	}
-}
-
-/* ---- parsing ----------------------------------------------------------------------------------------- */
 
 /** Whether the checksum of an IPv4 header holds: its words add up to all ones, in whatever byte order. */
 static inline bool ipv4_csum_holds(const uint8_t *ip)
@@ -515,195 +418,4 @@ enum packet_verdict packet_parse_keyed(const struct nic_rx_frame *frame, const s
 	if (__builtin_expect((bth[BTH_FLAGS] & BTH_TVER_MASK) != 0 || key, 0))
 		return parse_guarded(frame, key, bth, len, out);
 	return parse_transport(frame, NULL, bth, len, true, out);
-}
-
-/* ---- building ---------------------------------------------------------------------------------------- */
-
-static inline uint8_t bth_ecn_byte(const struct packet *p)
-{
-	return (uint8_t)(p->fecn << 7 | p->becn << 6 | (p->resv6 & BTH_RESV6_MASK));
-}
-
-static inline void put_bth(const struct packet *p, uint8_t *bth, bool masked)
-{
-	wire_put32(bth, (uint32_t)p->op->value << 24 | (uint32_t)p->se << 23 | (uint32_t)p->migreq << 22 |
-				(uint32_t)(p->pad & 3) << 20 | p->pkey);
-	wire_put32(bth + BTH_ECN, (uint32_t)(masked ? 0xff : bth_ecn_byte(p)) << 24 | p->dest_qpn);
-	wire_put32(bth + BTH_ACK, (uint32_t)p->ackreq << 31 | (uint32_t)(p->resv7 & BTH_RESV7_MASK) << 24 | p->psn);
-}
-
-static inline void put_extensions(const struct packet *p, uint8_t *h)
-{
-	const struct opcode *op = p->op;
-
-	if (op_has(op, HDR_XRCETH)) {
-		wire_put32(h, p->xrc_srqn);
-		h += XRCETH_LEN;
-	}
-	if (op_has(op, HDR_DETH)) {
-		wire_put32(h + DETH_QKEY, p->qkey);
-		wire_put32(h + DETH_SRC_QPN - 1, p->src_qpn); /* with the reserved byte before it */
-		h += DETH_LEN;
-	}
-	if (op_has(op, HDR_FETH)) {
-		wire_put32(h, p->feth);
-		h += FETH_LEN;
-	}
-	if (op_has(op, HDR_RETH)) {
-		wire_put64(h + RETH_VA, p->va);
-		wire_put32(h + RETH_RKEY, p->rkey);
-		wire_put32(h + RETH_DMA_LEN, p->dma_len);
-		h += RETH_LEN;
-	}
-	if (op_has(op, HDR_ATOMIC)) {
-		wire_put64(h + ATOMICETH_VA, p->va);
-		wire_put32(h + ATOMICETH_RKEY, p->rkey);
-		wire_put64(h + ATOMICETH_SWAP_ADD, p->swap_add);
-		wire_put64(h + ATOMICETH_COMPARE, p->compare);
-		return;
-	}
-	if (op_has(op, HDR_EXTATOMIC)) {
-		wire_put64(h + EXTATOMICETH_VA, p->va);
-		wire_put32(h + EXTATOMICETH_RKEY, p->rkey);
-		wire_put32(h + EXTATOMICETH_LOG_SIZE, (uint32_t)p->log_size << 24);
-		return;
-	}
-	if (op_has(op, HDR_ELEMENT)) {
-		wire_put64(h + ELEMENTETH_VA, p->va);
-		wire_put32(h + ELEMENTETH_RKEY, p->rkey);
-		h[ELEMENTETH_OP] = p->element.op;
-		h[ELEMENTETH_DATATYPE] = p->element.datatype;
-		h[ELEMENTETH_FLAGS] = p->element.flags;
-		h[ELEMENTETH_FLAGS + 1] = 0;
-		wire_put32(h + ELEMENTETH_COUNT, p->element.count);
-		return;
-	}
-	if (op_has(op, HDR_AETH)) {
-		wire_put32(h, (uint32_t)p->syndrome << 24 | (p->msn & 0xffffff));
-		h += AETH_LEN;
-	}
-	if (op_has(op, HDR_ATOMICACK))
-		wire_put64(h, p->orig);
-	if (op_has(op, HDR_IMM))
-		wire_put_raw32(h, p->imm);
-	if (op_has(op, HDR_IETH))
-		wire_put32(h, p->inv_rkey);
-	if (op_has(op, HDR_CNP))
-		memset(h, 0, CNP_LEN);
-}
-
-/** Write all headers; `masked`: as the ICRC covers them. @return offset of the payload. */
-static inline unsigned put_headers(const struct packet *p, uint8_t *buf, unsigned udp_payload, bool masked)
-{
-	unsigned carrier = p->bare ? 0 : put_carrier(p, buf, udp_payload, masked);
-
-	put_bth(p, buf + carrier, masked);
-	if (p->op->hdrs.bits)
-		put_extensions(p, buf + carrier + BTH_LEN);
-	return carrier + p->op->hdr_len;
-}
-
-/** Write the ICRC and the real values of masked fields. `payload` is the payload's offset. @return packet length. */
-static inline unsigned put_icrc(const struct packet *p, uint8_t *buf, unsigned payload, uint32_t icrc)
-{
-	unsigned end = payload + p->payload_len + p->pad;
-
-	wire_put32le(buf + end, icrc);
-	unmask_carrier(p, buf);
-	buf[payload - p->op->hdr_len + BTH_ECN] = bth_ecn_byte(p);
-	return end + ICRC_LEN;
-}
-
-static inline unsigned udp_payload_len(const struct packet *p)
-{
-	return p->op->hdr_len + p->payload_len + p->pad + ICRC_LEN;
-}
-
-/** Copy the payload and zero the pad (RQ-06); the store may reach into the ICRC, which is written next. */
-static inline void put_payload(const struct packet *p, uint8_t *place)
-{
-	if (p->payload && p->payload != place)
-		memcpy(place, p->payload, p->payload_len);
-	wire_put32(place + p->payload_len, 0);
-}
-
-/** Encode a packet with zeroes in place of the ICRC. */
-static unsigned encode_plain(const struct packet *p, uint8_t *buf)
-{
-	unsigned len = udp_payload_len(p), payload = put_headers(p, buf, len, false);
-
-	put_payload(p, buf + payload);
-	wire_put32(buf + payload + p->payload_len + p->pad, 0);
-	return payload - p->op->hdr_len + len;
-}
-
-/** Encode a packet with a tag in place of the ICRC. */
-static __attribute__((noinline)) unsigned encode_keyed(const struct packet *p, uint8_t *buf)
-{
-	unsigned len = udp_payload_len(p) - ICRC_LEN + KEYED_TAG_LEN, payload = put_headers(p, buf, len, true);
-	unsigned bth = payload - p->op->hdr_len, end = payload + p->payload_len + p->pad;
-
-	put_payload(p, buf + payload);
-	buf[bth + BTH_FLAGS] |= BTH_TVER_KEYED;
-	mask_fragmentation(buf, p->v4);
-	keyed_tag(p->key, buf, end, buf + end);
-	if (p->v4)
-		wire_put32(buf + IPV4_ID, (uint32_t)p->ip_id << 16 | p->ip_frag);
-	unmask_carrier(p, buf);
-	buf[bth + BTH_ECN] = bth_ecn_byte(p);
-	return end + KEYED_TAG_LEN;
-}
-
-unsigned packet_encode(const struct packet *p, uint8_t *buf)
-{
-	unsigned payload;
-
-	if (p->no_icrc)
-		return encode_plain(p, buf);
-	if (__builtin_expect(p->key != NULL, 0))
-		return encode_keyed(p, buf);
-	payload = put_headers(p, buf, udp_payload_len(p), true);
-	put_payload(p, buf + payload);
-	/* The packet is built masked, so that one CRC call over all of it gives the ICRC. */
-	return put_icrc(p, buf, payload, icrc_update(ICRC_START, buf, payload + p->payload_len + p->pad));
-}
-
-static inline unsigned payload_offset(const struct packet *p)
-{
-	return p->bare ? p->op->hdr_len : packet_payload_offset(p->op, p->v4);
-}
-
-uint8_t *packet_open(struct packet *p, uint8_t *buf)
-{
-	unsigned payload;
-
-	p->payload = NULL; /* already in place when packet_close runs */
-	p->summed = p->payload_len > CRC_COPY_MAX && !p->no_icrc && !p->key;
-	if (!p->summed)
-		return buf + payload_offset(p);
-	payload = put_headers(p, buf, udp_payload_len(p), true);
-	p->icrc = icrc_update(ICRC_START, buf, payload);
-	return buf + payload;
-}
-
-void packet_copy(struct packet *p, uint8_t *place, const void *src, uint32_t len)
-{
-	if (p->summed)
-		p->icrc = icrc_copy(p->icrc, place, src, len);
-	else
-		memcpy(place, src, len);
-}
-
-unsigned packet_close(struct packet *p, uint8_t *buf)
-{
-	unsigned payload = payload_offset(p);
-	uint8_t *pad = buf + payload + p->payload_len;
-
-	if (!p->summed)
-		return packet_encode(p, buf);
-	if (p->pad) {
-		wire_put32(pad, 0);
-		p->icrc = icrc_update(p->icrc, pad, p->pad);
-	}
-	return put_icrc(p, buf, payload, p->icrc);
 }

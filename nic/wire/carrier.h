@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* carrier.h - IP and UDP headers, as they are and masked as in the ICRC. Private to packet.c and packet_build.c. */
+#ifndef NIC_CARRIER_H
+#define NIC_CARRIER_H
+
+#include <string.h>
+
+#include "packet.h"
+#include "wire.h"
+
+/* Up to this length, copying what follows the BTH behind the masked headers is cheaper than a second CRC call. */
+#define CRC_COPY_MAX 256
+
+/** One's complement sum of 16-bit words gathered in 32 bits, folded. */
+static inline uint16_t csum_fold(uint32_t sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)(sum + (sum >> 16));
+}
+
+static inline uint32_t csum_words(uint32_t word)
+{
+	return (word >> 16) + (word & 0xffff);
+}
+
+/** Checksum of an IPv4 header, from registers: wide loads of bytes just written by narrow stores would stall. */
+static inline uint16_t ipv4_csum(const struct packet *p, uint32_t total)
+{
+	uint32_t sum = ((uint32_t)IPV4_VERSION << 8 | p->tclass) + total + p->ip_id + p->ip_frag;
+
+	sum += (uint32_t)p->hop_limit << 8 | IP_PROTO_UDP;
+	sum += csum_words(wire_get32(p->sgid.raw + 12)) + csum_words(wire_get32(p->dgid.raw + 12));
+	return (uint16_t)~csum_fold(sum);
+}
+
+/** Write IP and UDP headers; `masked`: masked fields as ones. @return their length, the offset of the BTH. */
+static inline unsigned put_carrier(const struct packet *p, uint8_t *ip, unsigned udp_payload, bool masked)
+{
+	unsigned udp_len = UDP_LEN + udp_payload;
+	uint8_t *udp;
+
+	if (p->v4) {
+		unsigned total = IPV4_LEN + udp_len;
+		uint8_t tclass = masked ? 0xff : p->tclass, hops = masked ? 0xff : p->hop_limit;
+		uint16_t csum = masked ? 0xffff : ipv4_csum(p, total);
+
+		wire_put32(ip, (uint32_t)IPV4_VERSION << 24 | (uint32_t)tclass << 16 | total);
+		wire_put32(ip + IPV4_ID, (uint32_t)p->ip_id << 16 | p->ip_frag);
+		wire_put32(ip + IPV4_TTL, (uint32_t)hops << 24 | IP_PROTO_UDP << 16 | csum);
+		memcpy(ip + IPV4_SADDR, p->sgid.raw + 12, 4);
+		memcpy(ip + IPV4_DADDR, p->dgid.raw + 12, 4);
+		udp = ip + IPV4_LEN;
+	} else {
+		uint32_t class_label = masked ? 0xfffffffu : (uint32_t)p->tclass << 20 | p->flow_label;
+
+		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | class_label);
+		wire_put32(ip + IPV6_PLEN, udp_len << 16 | IP_PROTO_UDP << 8 | (masked ? 0xff : p->hop_limit));
+		memcpy(ip + IPV6_SADDR, p->sgid.raw, 16);
+		memcpy(ip + IPV6_DADDR, p->dgid.raw, 16);
+		udp = ip + IPV6_LEN;
+	}
+	wire_put32(udp, (uint32_t)p->udp_sport << 16 | NIC_UDP_PORT);
+	wire_put32(udp + UDP_LENGTH, udp_len << 16 | (masked ? 0xffff : p->udp_csum));
+	return (unsigned)(udp - ip) + UDP_LEN;
+}
+
+/** Set the masked fields of a copied IP and UDP header to ones. */
+static inline void mask_carrier(uint8_t *ip, bool v4)
+{
+	if (v4) {
+		ip[IPV4_TOS] = 0xff;
+		ip[IPV4_TTL] = 0xff;
+		wire_put16(ip + IPV4_CSUM, 0xffff);
+		wire_put16(ip + IPV4_LEN + UDP_CSUM, 0xffff);
+	} else {
+		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | 0xfffffffu);
+		ip[IPV6_HOPS] = 0xff;
+		wire_put16(ip + IPV6_LEN + UDP_CSUM, 0xffff);
+	}
+}
+
+/** Set to ones what the ICRC covers and a tag does not: a UDP socket hides the IPv4 ID, and firewalls clear DF. */
+static inline void mask_fragmentation(uint8_t *ip, bool v4)
+{
+	if (v4)
+		wire_put32(ip + IPV4_ID, 0xffffffffu);
+}
+
+/** Restore the fields that put_carrier masked. */
+static inline void unmask_carrier(const struct packet *p, uint8_t *ip)
+{
+	if (p->v4) {
+		ip[IPV4_TOS] = p->tclass;
+		ip[IPV4_TTL] = p->hop_limit;
+		wire_put16(ip + IPV4_CSUM, ipv4_csum(p, wire_get16(ip + IPV4_TOTAL)));
+		wire_put16(ip + IPV4_LEN + UDP_CSUM, p->udp_csum);
+	} else {
+		wire_put32(ip, (uint32_t)IPV6_VERSION << 28 | (uint32_t)p->tclass << 20 | p->flow_label);
+		ip[IPV6_HOPS] = p->hop_limit;
+		wire_put16(ip + IPV6_LEN + UDP_CSUM, p->udp_csum);
+	}
+}
+
+#endif
