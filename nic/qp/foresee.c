@@ -22,7 +22,7 @@
 #include "psn.h"
 #include "qp_owner.h"
 #include "refer.h"
-#include "resp.h"
+#include "resp_check.h"
 
 /** Destination of a WRITE without immediate. */
 static uint8_t *foresee_write(const struct nic_qp *qp, const struct packet *p, const struct nic_foresight *f)

@@ -11,8 +11,6 @@ struct packet;
 void resp_reset(struct nic_qp *qp);
 /** A request packet for this RC or UC QP. @return whether it had the PSN expected next, and was executed. */
 bool resp_rx(struct nic_qp *qp, const struct packet *p);
-/** Whether a single-packet WRITE would be accepted if it came next. @param app where it would write. */
-bool resp_would_take(const struct nic_qp *qp, const struct packet *p, uint8_t **app);
 /** Refuse the request with this PSN, which ends the connection: NAK, completion or event, QP in error. */
 void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn);
 /** Discard all queued responses, ACKs and NAKs. */

@@ -10,6 +10,7 @@
 #include "carrier.h"
 #include "icrc.h"
 #include "keyed.h"
+#include "opcode.h"
 #include "packet.h"
 #include "wire.h"
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* resp_check.h - checks of a request. Private to nic/. */
+#ifndef NIC_RESP_CHECK_H
+#define NIC_RESP_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "errors.h"
+#include "opcode.h"
+
+struct nic_qp;
+struct packet;
+
+/* Verdicts besides enum error_id. */
+enum {
+	CHECK_RNR = ERR_COUNT, /* no receive WQE */
+	CHECK_UNREAD,	       /* the payload cannot be fetched: treat the packet as lost */
+};
+
+/** The request takes a responder resource. */
+static inline bool needs_resource(const struct opcode *op)
+{
+	return op->kind == OP_READ_REQ || op_is_atomic(op) || op->kind == OP_FETCH_ELEMENTS;
+}
+
+/** @return enum error_id, or CHECK_RNR. *app: the memory that a WRITE, READ or atomic accesses, if any. */
+unsigned resp_check(const struct nic_qp *qp, const struct packet *p, uint8_t **app);
+/** Whether a single-packet WRITE would be accepted if it came next. @param app where it would write. */
+bool resp_would_take(const struct nic_qp *qp, const struct packet *p, uint8_t **app);
+
+#endif
