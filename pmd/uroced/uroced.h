@@ -4,7 +4,8 @@
  *
  *   uroced.c          options, running in the background, main loop, exit
  *   uroced_clients.c  connections until they are known to be functions or tools
- *   uroced_slots.c    functions: numbers, joining, state updates, adoption
+ *   uroced_slots.c    functions: state updates, adoption, end
+ *   uroced_join.c     functions: numbers, joining
  *   uroced_gids.c     addresses and names of the device; follows its interface
  *   uroced_find.c     the device that an address belongs to
  *   uroced_steer.c    the sockets of all functions, steering of datagrams to them
@@ -148,10 +149,6 @@ void slots_probe(struct daemon *d);
 bool slots_ready(const struct daemon *d);
 /** One sentence that names the function whose adoption is pending. */
 void slots_blame(const struct daemon *d, char *out, size_t len);
-/** Make the connection a function. @return 0: fd is the slot's; a negative errno with a sentence: it stays the
- *  caller's. */
-int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct proto_join *join, char *err,
-	       size_t err_len);
 void slots_ready_event(struct daemon *d, unsigned n, uint32_t events);
 /** Send every function the device's current state. */
 void slots_tell(struct daemon *d);
@@ -166,6 +163,12 @@ bool slots_any_foreign(const struct daemon *d);
 /** Create the sockets that live functions still lack because creating them has failed before. @param grown some were
  *  created: call slots_tell. @return whether all functions have theirs. */
 bool slots_grow(struct daemon *d, bool *grown);
+
+/* uroced_join.c */
+/** Make the connection a function. @return 0: fd is the slot's; a negative errno with a sentence: it stays the
+ *  caller's. */
+int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct proto_join *join, char *err,
+	       size_t err_len);
 
 /* uroced_gids.c */
 /** Add an address to the table, with its sockets. @return the entry, or a negative errno with a sentence. */
