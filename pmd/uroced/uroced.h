@@ -7,6 +7,7 @@
  *   uroced_slots.c    functions: state updates, adoption, end
  *   uroced_join.c     functions: numbers, joining
  *   uroced_gids.c     addresses and names of the device; follows its interface
+ *   uroced_wanted.c   the addresses that it should have
  *   uroced_find.c     the device that an address belongs to
  *   uroced_steer.c    the sockets of all functions, steering of datagrams to them
  *   uroced_keeper.c   keeping the sockets for the next daemon
@@ -181,9 +182,6 @@ int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry);
 /** Remove all addresses. */
 void gids_forget(struct daemon *d);
 int gids_find(const struct daemon *d, const struct nic_gid *gid);
-/** Addresses that may be the device's key: its first address; if a whole interface is followed, all of its addresses,
- *  as another one may have been first when the device was opened. @return how many. */
-unsigned gids_naming(const struct daemon *d, struct nic_gid out[NIC_GID_TABLE_LEN]);
 /** Accept clients from now on, under all names, or stop accepting. */
 void gids_listen(struct daemon *d, bool on);
 /** Follow an interface from now on. @return 0 or a negative errno. */
@@ -191,6 +189,11 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow);
 /** Bring table, names and port state up to date with the interface. */
 void gids_sync(struct daemon *d);
 void gids_netlink(struct daemon *d);
+
+/* uroced_wanted.c */
+/** Addresses that may be the device's key: its first address; if a whole interface is followed, all of its addresses,
+ *  as another one may have been first when the device was opened. @return how many. */
+unsigned gids_naming(const struct daemon *d, struct nic_gid out[NIC_GID_TABLE_LEN]);
 
 /* uroced_find.c */
 /** Find the device that any of the addresses belongs to, by asking functions; one whose key is gids[0] does not count.
