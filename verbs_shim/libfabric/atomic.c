@@ -5,6 +5,7 @@
  * FI_TAGGED the target is a posted tagged receive, `key` its tag and `addr` an offset in it: nic/rdm/rdm.md.
  */
 #include "provider.h"
+#include "requests.h"
 
 #define ATOMIC_FLAGS (FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | FI_TAGGED | UFI_LEVELS)
 

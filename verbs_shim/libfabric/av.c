@@ -9,6 +9,7 @@
  * Insertion is complete when the call returns; if the application wants an event, it is queued immediately. An address
  * is not contacted on insertion: whether an endpoint is there shows on first use. Guarded by the engine's lock.
  */
+#include "endpoint.h"
 #include "share.h"
 
 #define WORD 64u /* indices per word of ufi_av.taken; room is a multiple */

@@ -8,6 +8,7 @@
  * peer connected to.
  */
 #include "provider.h"
+#include "requests.h"
 
 static bool is_connected_type(const struct ufi_core *core)
 {

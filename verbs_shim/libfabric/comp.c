@@ -4,6 +4,7 @@
  * on the thread that makes progress.
  */
 #include "provider.h"
+#include "requests.h"
 #include "work.h"
 
 /** A kind of completion in libfabric's terms. */

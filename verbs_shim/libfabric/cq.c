@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "provider.h"
+#include "requests.h"
 
 #define SIZE_DEFAULT	 256
 #define SIZE_MIN	 16

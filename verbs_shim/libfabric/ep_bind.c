@@ -3,6 +3,7 @@
  * ep_bind.c - binding endpoints to queues, counters, an address vector and shared contexts; and the peers that they
  * know by the vector's indices.
  */
+#include "endpoint.h"
 #include "provider.h"
 
 /* ---- binding --------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * fabric.c - fabrics, which only group event queues and domains, and the functions for unsupported calls.
  */
 #include "pep.h"
+#include "endpoint.h"
 #include "provider.h"
 
 int ufi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)

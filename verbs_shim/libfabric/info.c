@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "endpoint.h"
 #include "provider.h"
 
 /* Set when libfabric's core looks for providers to layer its utility providers over. They would add nothing, and

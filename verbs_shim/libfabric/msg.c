@@ -3,6 +3,7 @@
  * msg.c - untagged messages (fi_msg(3)): translates the calls' arguments for post.c.
  */
 #include "provider.h"
+#include "requests.h"
 
 static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
 			 void *context)

@@ -5,6 +5,7 @@
  * fabric, not to a domain, so it opens the device for itself.
  */
 #include "pep.h"
+#include "endpoint.h"
 
 #define BACKLOG_MAX 1024 /* the NIC's */
 

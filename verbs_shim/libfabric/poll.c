@@ -2,6 +2,7 @@
 /*
  * poll.c - poll sets of queues and counters (fi_poll(3)). A counter is ready if it has changed since the last poll.
  */
+#include "endpoint.h"
 #include "provider.h"
 
 struct member {

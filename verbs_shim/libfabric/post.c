@@ -4,6 +4,7 @@
  * or not.
  */
 #include "provider.h"
+#include "requests.h"
 
 /* Flags valid for sends; FI_MORE is a hint and ignored. */
 #define POST_FLAGS                                                                                                     \

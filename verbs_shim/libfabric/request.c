@@ -6,6 +6,7 @@
  *
  * Owns: requests, until an endpoint is opened for one; then they share it.
  */
+#include "endpoint.h"
 #include "pep.h"
 
 struct ufi_request *ufi_request_find(const struct ufi_pep *pep, const struct fid *handle)

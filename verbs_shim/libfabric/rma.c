@@ -3,6 +3,7 @@
  * rma.c - RMA reads and writes of peers' memory (fi_rma(3)).
  */
 #include "provider.h"
+#include "requests.h"
 
 #define RMA_FLAGS (FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | UFI_LEVELS)
 

@@ -3,6 +3,7 @@
  * stx.c - shared transmit contexts (fi_endpoint(3)): a common limit on the requests in flight of several endpoints.
  * Posting and completing work as with an endpoint's own context.
  */
+#include "endpoint.h"
 #include "provider.h"
 
 static int stx_close(struct fid *fid)

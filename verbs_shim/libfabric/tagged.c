@@ -4,6 +4,7 @@
  * ignored.
  */
 #include "provider.h"
+#include "requests.h"
 
 static ssize_t tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
 			    uint64_t tag, uint64_t ignore, void *context)

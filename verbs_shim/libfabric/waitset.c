@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 
+#include "endpoint.h"
 #include "provider.h"
 
 struct ufi_set_member {

@@ -14,6 +14,7 @@
 #define UFI_WORK_H
 
 #include "provider.h"
+#include "requests.h"
 
 /** Change a counter. */
 struct ufi_counting {

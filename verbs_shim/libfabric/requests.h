@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* requests.h - requests on endpoints (post.c), their completions (comp.c); see provider.h. */
+#ifndef UFI_REQUESTS_H
+#define UFI_REQUESTS_H
+
+#include "endpoint.h"
+
+extern struct fi_ops_msg ufi_msg_ops;
+extern struct fi_ops_tagged ufi_tagged_ops;
+extern struct fi_ops_rma ufi_rma_ops;
+extern struct fi_ops_atomic ufi_atomic_ops;
+
+int ufi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op, struct fi_atomic_attr *attr,
+		     uint64_t flags);
+
+/** In cookies: success is reported in the queue; the other bits are the address of a struct ufi_work. */
+#define UFI_COOKIE_COMPLETE 1u
+
+/** How to post a request to the NIC. */
+struct ufi_way {
+	struct ufi_work *work; /* deferred work to notify of completion; NULL: none */
+	bool check;	       /* validate only, do not post */
+};
+extern const struct ufi_way ufi_at_once;
+
+static inline uint64_t ufi_cookie(const struct ufi_way *way, uint64_t flags)
+{
+	return (uintptr_t)way->work | (flags & FI_COMPLETION ? UFI_COOKIE_COMPLETE : 0);
+}
+
+static inline struct ufi_ep *ufi_ep_of(struct fid_ep *ep)
+{
+	return container_of(ep, struct ufi_ep, ep);
+}
+
+/** A message to send; flags are libfabric's, with FI_TAGGED or FI_MSG. */
+struct ufi_send {
+	const struct iovec *iov;
+	size_t n_iov;
+	fi_addr_t to;
+	uint64_t tag, data, flags;
+	void *context;
+};
+
+struct ufi_recv {
+	const struct iovec *iov;
+	size_t n_iov;
+	fi_addr_t from;
+	uint64_t tag, ignore, flags;
+	void *context;
+};
+
+/** An RMA request; flags contain FI_READ or FI_WRITE. */
+struct ufi_rma {
+	const struct iovec *iov;
+	size_t n_iov;
+	const struct fi_rma_iov *remote;
+	size_t n_remote;
+	fi_addr_t to;
+	uint64_t data, flags;
+	void *context;
+};
+
+/** An atomic operation of any of the three forms. */
+struct ufi_atomic {
+	enum nic_elem_form form;
+	const struct fi_ioc *operand, *compare, *result;
+	size_t n_operand, n_compare, n_result;
+	const struct fi_rma_ioc *remote; /* NULL: one segment at addr, as long as the local ones */
+	size_t n_remote;
+	uint64_t addr, key;
+	fi_addr_t to;
+	enum fi_datatype datatype;
+	enum fi_op op;
+	uint64_t flags;
+	void *context;
+};
+
+/** Requests from the application's calls. */
+ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s);
+ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r);
+
+/** Validate what does not need the lock. On success, vectors are at most NIC_RDM_IOV_MAX long, except those of
+ *  atomics.
+ *  @param has the endpoint's capabilities, as far as this request is concerned.
+ *  @return 0, a negative fi_errno. */
+int ufi_send_check(const struct ufi_core *core, uint64_t has, const struct ufi_send *s);
+int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_recv *r);
+int ufi_rma_check(const struct ufi_core *core, const struct ufi_rma *r);
+int ufi_atomic_check(const struct ufi_core *core, const struct ufi_atomic *a);
+/** Post a checked request to the NIC. Engine lock held; the caller rings the doorbell. @return as nic_rdm_send;
+ *  -FI_EINVAL also for an unknown peer; -FI_ENOTCONN. */
+int ufi_send_post(struct ufi_core *core, const struct ufi_send *s, const struct ufi_way *way);
+int ufi_recv_post(struct ufi_core *core, const struct ufi_recv *r, const struct ufi_way *way);
+int ufi_rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct ufi_way *way);
+int ufi_atomic_post(struct ufi_core *core, const struct ufi_atomic *a, const struct ufi_way *way);
+
+/** Queue requests with FI_TRIGGER until a counter reaches its threshold (trigger.c). */
+ssize_t ufi_trigger_send(struct ufi_core *core, const struct ufi_send *s);
+ssize_t ufi_trigger_recv(struct ufi_core *core, const struct ufi_recv *r);
+ssize_t ufi_trigger_rma(struct ufi_core *core, const struct ufi_rma *r);
+ssize_t ufi_trigger_atomic(struct ufi_core *core, const struct ufi_atomic *a);
+
+/** The NIC's flags for an operation, with FENCE where the endpoint's ordering requires it. */
+uint32_t ufi_request_flags(const struct ufi_core *core, uint64_t flags, const struct ufi_way *way);
+/** Flags of a call that has a flags argument. */
+static inline uint64_t ufi_msg_flags(const struct ufi_ep *ep, uint64_t flags)
+{
+	return flags | (ep->tx_msg_flags & (flags & UFI_LEVELS ? ~UFI_LEVELS : ~0ull));
+}
+/** Flags of an inject call, which reports no completion. */
+static inline uint64_t ufi_inject_flags(const struct ufi_ep *ep)
+{
+	return (ep->tx_flags & ~FI_COMPLETION) | FI_INJECT;
+}
+/** Whether an endpoint is enabled and has these capabilities. */
+static inline int ufi_ep_check(const struct ufi_core *core, uint64_t caps)
+{
+	if ((core->caps & caps) != caps)
+		return -FI_EOPNOTSUPP;
+	return core->rdm ? 0 : -FI_EOPBADSTATE;
+}
+/** Begin a request to a peer. Engine lock held. @return 0 with *peer; -FI_EINVAL, -FI_ENOMEM, -FI_ENOTCONN, -EAGAIN. */
+int ufi_post_begin(struct ufi_core *core, fi_addr_t to, const struct ufi_way *way, struct nic_rdm_peer **peer);
+/** End a begun request with the NIC's result. @return rc. */
+int ufi_post_end(struct ufi_core *core, const struct ufi_way *way, int rc);
+/** End a call with the NIC's result: ring the doorbell or, on -EAGAIN, make progress; unlock. @return rc. */
+ssize_t ufi_call_end(struct ufi_core *core, int rc);
+
+/** nic_rdm_init.done; ctx is the struct ufi_core. */
+void ufi_done(void *ctx, const struct nic_rdm_done *done);
+/** Report a completion to the endpoint's queue and counters. The statuses below are failures that do not come from
+ *  the NIC; the request is not in flight. */
+#define UFI_STATUS_NO_MESSAGE  0x200u
+#define UFI_STATUS_NO_SOURCE   0x201u
+#define UFI_STATUS_NO_PEER     0x202u
+#define UFI_STATUS_UNCONNECTED 0x203u
+void ufi_tell(struct ufi_core *core, const struct nic_rdm_done *done);
+/** nic_rdm_init.served. */
+void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write);
+/** Report the result of a peek for `r`: the message `found`, or NULL if none. Engine lock held. */
+void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_done *found);
+/** The message for prov_errno. */
+const char *ufi_comp_strerror(int prov_errno);
+
+#endif
