@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * links.c - links to other functions of this host: taking, ending and waking. Routes and making links are in
- * links_route.c, packets in links_io.c, links that the consumer does not take in links_late.c.
+ * links_route.c, packets in links_rx.c and links_tx.c, links that the consumer does not take in links_late.c.
  *
  * Owns: rings, connections, the bell.
  */

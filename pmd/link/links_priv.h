@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* links_priv.h - links as links.c (life) and links_io.c (packets) share them (pmd-internal). */
+/* links_priv.h - links as links.c (life) and links_rx.c, links_tx.c (packets) share them (pmd-internal). */
 #ifndef PMD_LINKS_PRIV_H
 #define PMD_LINKS_PRIV_H
 
@@ -14,6 +14,8 @@
 
 #define ROUTES 512 /* slots of the cache, direct-mapped */
 #define OWNERS 64
+
+#define LINK_BURST 32 /* packets per turn of a link, in either direction */
 
 #define LINKS_TRIM_NS 1000000000u /* rings are trimmed after one to two such periods without traffic */
 
@@ -243,10 +245,11 @@ void links_drop_out(struct pmd_links *l, uint32_t path);
 void links_drop_in(struct pmd_links *l, uint32_t index);
 void links_ring_bell(struct link_out *out);
 
-/* links_io.c */
+/* links_rx.c */
 /** Receive what is left in a link that ends. @return false: the ring is malformed. */
 bool links_rx_rest(struct pmd_links *l, struct link_in *in);
 
+/* links_tx.c */
 /** Wake the consumer if it sleeps, or has not made progress for long. */
 void links_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns);
 

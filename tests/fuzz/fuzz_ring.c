@@ -28,7 +28,7 @@
 #define WRITABLE 8192
 #define RECEIVE	 2048 /* room for a message */
 #define ZONE	 64
-#define BURST	 32 /* LINK_BURST of links_io.c */
+#define BURST	 32 /* LINK_BURST of links_priv.h */
 
 static struct {
 	struct ring_engine victim, honest;

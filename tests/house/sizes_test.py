@@ -19,7 +19,6 @@ LONGER = {
     "pmd/engine/engine.c": "to be split with the rework of the engine's waiting",
     "pmd/engine/progress.c": "likewise",
     "pmd/engine/thread.c": "likewise",
-    "pmd/link/links_io.c": "to be split: receiving, transmitting",
     "pmd/port/port_ethdev.c": "to be split when it no longer uses devices.h",
 }
 
