@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <rte_errno.h>
@@ -67,20 +66,6 @@ void pmd_lock(struct pmd_engine *e)
 	pmd_mutex_lock(&e->lock);
 }
 
-/** Whether there is work, or an earlier deadline, that the sleeping thread does not know of. */
-static bool thread_is_needed(const struct pmd_engine *e)
-{
-	uint64_t wake_ns = __atomic_load_n(&e->thread_wake_ns, __ATOMIC_RELAXED);
-
-	if (wake_ns == 0)
-		return false;
-	if (pmd_unlikely(e->host.taps) && pmd_tap_deadline(&e->host) < wake_ns)
-		return true;
-	return nic_next_deadline(e->host.nic) < wake_ns || e->port_deadline_ns < wake_ns ||
-	       pmd_engine_port_pending(e) || pmd_links_pending(e->host.links) ||
-	       pmd_links_retry(e->host.links) < wake_ns || (pmd_engine_is_full(e) && !e->thread_retries);
-}
-
 /** The lock's holder may have caused events, a full port, or a deadline before the one that the thread sleeps until. */
 void pmd_unlock(struct pmd_engine *e)
 {
@@ -89,9 +74,7 @@ void pmd_unlock(struct pmd_engine *e)
 	if (!e->host.dead) {
 		yield = pmd_inline_must_yield(e);
 		pmd_engine_events(e);
-		kick = thread_is_needed(e);
-		if (kick)
-			__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED);
+		kick = __atomic_load_n(&e->sleeper.wake_ns, __ATOMIC_RELAXED) && pmd_sleep_is_over(e);
 	}
 	pmd_mutex_unlock(&e->lock);
 	if (kick)
@@ -150,10 +133,7 @@ static void fork_child(void)
 			pmd_local_abandon(e->host.local);
 			if (e->host.control)
 				pmd_control_abandon(e->host.control);
-			close(e->doorbell_fd);
-			close(e->host.bell_fd);
-			if (e->wait_set >= 0)
-				close(e->wait_set);
+			pmd_sleep_close(e);
 		}
 		pmd_mutex_unlock(&e->lock);
 	}
@@ -403,8 +383,8 @@ static struct rte_mempool *engine_create_pool(bool ethdev)
 
 static void engine_free_slots(struct pmd_engine *e)
 {
-	for (unsigned i = e->tx_first; i < e->tx_ready; i++)
-		rte_pktmbuf_free(e->tx[i].cookie);
+	for (unsigned i = e->tx.first; i < e->tx.ready; i++)
+		rte_pktmbuf_free(e->tx.slots[i].cookie);
 }
 
 bool pmd_progress_is_inline(void)
@@ -466,11 +446,9 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 	rc = engine_open_links(e, err, err_len);
 	if (rc != 0)
 		goto no_links;
-	e->doorbell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	e->host.bell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (e->doorbell_fd < 0 || e->host.bell_fd < 0) {
-		rc = -errno;
-		snprintf(err, err_len, "no eventfd: %s", strerror(errno));
+	rc = pmd_sleep_open(e);
+	if (rc != 0) {
+		snprintf(err, err_len, "no eventfd: %s", strerror(-rc));
 		goto no_bells;
 	}
 	pmd_guard_reinstall();
@@ -483,9 +461,8 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 	return 0;
 
 no_thread:
+	pmd_sleep_close(e);
 no_bells:
-	close(e->doorbell_fd);
-	close(e->host.bell_fd);
 	pmd_links_close(e->host.links);
 	pmd_strays_close(e->strays);
 no_links:
@@ -527,12 +504,8 @@ int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event
 		e->on_event = on_event;
 		e->event_ctx = event_ctx;
 		e->refs = 1;
-		e->port_deadline_ns = UINT64_MAX;
-		e->yield_after = PMD_YIELD_POLLS;
-		e->yielding_cpu = -1;
-		e->look_ns = e->wait_ns = UINT64_MAX;
-		e->wait_set = -1;
-		e->wait_spin_after = PMD_WAIT_SPIN_AFTER;
+		pmd_inline_init(e);
+		pmd_wait_init(e);
 		rc = engine_start(e, err, err_len);
 		if (rc != 0) {
 			pmd_random_forget(&e->random);
@@ -573,10 +546,7 @@ void pmd_close(struct pmd_engine *engine)
 	engine_close_port(engine);
 	engine_free_slots(engine);
 	rte_mempool_free(engine->pool);
-	close(engine->doorbell_fd);
-	close(engine->host.bell_fd);
-	if (engine->wait_set >= 0)
-		close(engine->wait_set);
+	pmd_sleep_close(engine);
 	process_unlock(cancel_state);
 	pmd_random_forget(&engine->random);
 	free(engine);

@@ -7,6 +7,7 @@
 
 #include "control.h"
 #include "engine_host.h"
+#include "idle.h"
 #include "links.h"
 #include "mutex.h"
 #include "port.h"
@@ -18,9 +19,87 @@
 /** UROCE_PROGRESS; see thread.c. */
 enum pmd_progress_mode { PMD_PROGRESS_AUTO, PMD_PROGRESS_THREAD, PMD_PROGRESS_PINNED, PMD_PROGRESS_INLINE };
 
-/** Outcome of a poller's sched_yield(): none pending, the CPU came straight back, or another thread ran. */
-enum pmd_yield { PMD_YIELD_NONE, PMD_YIELD_UNWANTED, PMD_YIELD_TAKEN };
+/** Packets on their way to the port. Slots [0, ready) hold one mbuf each; while first < end, slots [first, end) hold
+ *  packets that the port had no room for. Under the lock. */
+struct pmd_tx {
+	struct nic_tx_frame slots[PMD_TX_BURST];
+	unsigned ready, first, end;
+};
 
+/** Steps, by whichever thread. Under the lock. */
+struct pmd_steps {
+	uint64_t port_deadline_ns;
+	uint64_t full_ns; /* start of the last full one (timers and transmit included) */
+	struct idle_port port;
+	unsigned sent;	  /* packets of the last pmd_engine_transmit */
+	unsigned owed;	  /* packets sent since packets were last received */
+	unsigned taken;	  /* packets looked at in this step or doorbell, dropped ones included */
+	unsigned behind;  /* steps for which timers still wait, at most, after a long time without steps */
+	unsigned control; /* steps since pmd_engine_look_after */
+	bool quiet;	  /* the last step or doorbell left nothing to do until something arrives */
+};
+
+/** Polling application threads. Under the lock; what is atomic the engine's thread reads without. */
+struct pmd_polling {
+	uint64_t polls;		   /* atomic: so many, ever */
+	uint64_t last_ns;	   /* atomic: when the last poll began or its work ended; IDLE_POLLS_NOW: in progress */
+	uint64_t work_ns;	   /* atomic: time that application threads have spent moving packets */
+	uint64_t finds;		   /* polls that found packets */
+	uint64_t completions;	   /* completion count at the last poll */
+	uint64_t stepped_ns;	   /* end of the last step */
+	unsigned silent_doorbells; /* in a row */
+	bool moved;		   /* atomic: the last poll found or sent packets */
+	struct idle_yield yield;
+	unsigned yielded; /* atomic, also written without the lock: since the last poll; enum idle_yielded */
+	int yielding_cpu; /* atomic, likewise: CPU on which a poller is in sched_yield(); -1: none */
+};
+
+/** The engine's thread, and who serves. */
+struct pmd_thread {
+	pthread_t id;
+	bool stop;	   /* atomic */
+	bool polled;	   /* atomic: application threads poll or wait; the thread looks on. Changed under the lock */
+	bool expect_sleep; /* atomic, changed under the lock: pmd_expect_sleep was called */
+	bool deep;	   /* atomic: the thread takes long slices; a waiter that stops has to kick it */
+	uint64_t look_ns;  /* atomic: latest time of the thread's next look; UINT64_MAX: unbounded */
+};
+
+/** What the serving thread sleeps on: the engine's, or an application thread in pmd_wait. */
+struct pmd_sleeper {
+	/* When the sleeping server wakes by itself; 0: awake, or soon. Written under the lock, except that the engine's
+	 * thread clears its own value without it. Values of the engine's thread are odd, those of a waiting application
+	 * thread even. */
+	uint64_t wake_ns;
+	bool retries;	       /* under the lock: it knows that the port was full and wakes soon */
+	int doorbell_fd;       /* eventfd: wakes the engine's thread; rung in this process only */
+	uint64_t interval_ns;  /* current poll interval of a port without a descriptor. Under the lock */
+	int wait_set;	       /* epoll set that an application thread sleeps on; -1: none. Under the lock */
+	unsigned wait_changes; /* port->wait_changes when the set was made */
+};
+
+/** The serving application thread. Under the lock, where not atomic. */
+struct pmd_waiter {
+	bool serves;	      /* atomic: there is one; the engine's thread looks on */
+	bool asleep;	      /* it sleeps: wake it when *ready is set */
+	uint32_t waits;	      /* atomic: number of waits begun by application threads */
+	const bool *ready;    /* flag that it waits for, atomic; NULL: none */
+	uint64_t deadline_ns; /* atomic: deadline that the thread keeps for it; UINT64_MAX: it keeps its own time */
+	struct idle_spin spin;
+};
+
+/*
+ * One file writes each of these members; others read, or call that file (tests/house/writers_test.py):
+ *
+ *   member   written by
+ *   tx       progress.c
+ *   steps    progress.c
+ *   polling  progress.c
+ *   thread   thread.c
+ *   sleeper  sleep.c
+ *   waiter   wait.c
+ *
+ * The other members are engine.c's, or shared with lower layers.
+ */
 struct pmd_engine {
 	struct pmd_mutex lock;
 	struct pmd_host host; /* what the parts below see */
@@ -34,74 +113,21 @@ struct pmd_engine {
 	struct pmd_stages stages;
 	struct pmd_strays *strays; /* NULL: no links, so no strays are taken */
 
-	/* Transmission, under the lock. Slots [0, tx_ready) hold one mbuf each; while tx_first < tx_end, slots
-	 * [tx_first, tx_end) hold packets that the port had no room for. */
-	struct nic_tx_frame tx[PMD_TX_BURST];
-	unsigned tx_ready, tx_first, tx_end;
-	uint64_t port_deadline_ns;
-	unsigned sent;		   /* packets of the last pmd_engine_transmit */
-	unsigned silent_doorbells; /* in a row */
-	unsigned owed;		   /* packets sent since packets were last received */
-	unsigned taken;		   /* packets looked at in this step or doorbell, dropped ones included */
-	uint64_t port_looked_ns;   /* when the port was last looked at */
-	uint64_t links_heard_ns;   /* when links last brought packets */
-	uint64_t interval_ns;	   /* current poll interval of a port without a descriptor */
-	uint64_t port_pause_ns;	   /* between two looks at a port */
-	uint64_t step_ns;	   /* start of the last full step (timers and transmit included) */
-	uint64_t stepped_ns;	   /* end of the last step on an application thread */
-	unsigned behind;	   /* steps for which timers still wait, at most, after a long time without steps */
-	bool quiet;		   /* the last step or doorbell left nothing to do until something arrives */
+	struct pmd_tx tx;
+	struct pmd_steps steps;
+	struct pmd_polling polling;
+	struct pmd_thread thread;
+	struct pmd_sleeper sleeper;
+	struct pmd_waiter waiter;
 
-	/* What inline polling tells the thread; written under the lock, read by the thread without. */
-	uint64_t inline_polls;
-	uint64_t inline_last_ns;     /* when the last poll began or its work ended; PMD_POLLS_NOW: in progress */
-	uint64_t inline_work_ns;     /* time that application threads have spent moving packets */
-	uint64_t inline_finds;	     /* polls that found packets; under the lock */
-	bool inline_moved;	     /* atomic: the last poll found or sent packets */
-	unsigned control_steps;	     /* steps since pmd_engine_look_after; under the lock */
-	unsigned empty_polls;	     /* in a row; under the lock */
-	unsigned yield_after;	     /* empty polls before the poller yields; under the lock */
-	unsigned yielded;	     /* atomic: since the last poll; enum pmd_yield */
-	int yielding_cpu;	     /* atomic: CPU on which a poller is in sched_yield(); -1: none */
-	uint64_t inline_completions; /* completion count at the last poll; under the lock */
-
-	/* The thread. */
 	enum pmd_progress_mode progress; /* constant */
-	pthread_t thread;
-	int doorbell_fd;     /* eventfd: wakes the thread; rung in this process only */
-	bool stop;	     /* atomic */
-	bool waiter;	     /* atomic: an application thread serves (wait.c); the thread looks on */
-	uint64_t look_ns;    /* atomic: latest time of the thread's next look; UINT64_MAX: unbounded */
-	bool thread_deep;    /* atomic: the thread takes long slices; a waiter that stops has to kick it */
-	uint32_t waits;	     /* atomic: number of waits begun by application threads */
-	bool polled;	     /* atomic: application threads poll or wait; the thread looks on. Changed under the lock */
-	bool expect_sleep;   /* atomic, changed under the lock: pmd_expect_sleep was called */
-	bool thread_retries; /* under the lock: the sleeper knows that the port was full and wakes soon */
-	/* When the sleeping server wakes by itself; 0: awake, or soon. Written under the lock, except that the engine's
-	 * thread clears its own value without it. Values of the engine's thread are odd, those of a waiting application
-	 * thread even. */
-	uint64_t thread_wake_ns;
-
-	/* The serving application thread (wait.c). Under the lock. */
-	const bool *wait_ready; /* flag that it waits for, atomic; NULL: none */
-	bool wait_asleep;	/* it sleeps: wake it when *wait_ready is set */
-	uint64_t wait_ns;	/* atomic: deadline that the thread keeps for it; UINT64_MAX: it keeps its own time */
-	unsigned wait_short;	/* its short sleeps, and how many make it spin; private to it */
-	unsigned wait_spin_after;
-	int wait_set;	       /* epoll set that it sleeps on; -1: none */
-	unsigned wait_changes; /* port->wait_changes when the set was made */
-
-	struct pmd_random random; /* under the lock */
+	struct pmd_random random;	 /* under the lock */
 
 	/* The process's list of engines. */
 	struct pmd_device device;
 	unsigned refs;
 	struct pmd_engine *next;
 };
-
-#define PMD_YIELD_POLLS 64 /* initial yield_after: empty polls before yielding */
-
-#define PMD_WAIT_SPIN_AFTER 4 /* initial wait_spin_after: short sleeps before a waiting thread polls first */
 
 #define THREAD_RX_BUDGET 128 /* packets per step outside polling calls */
 
@@ -131,7 +157,7 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 /** Whether packets wait for room in the port, which does not notify when it drains. Lock held. */
 static inline bool pmd_engine_is_full(const struct pmd_engine *e)
 {
-	return e->tx_first < e->tx_end;
+	return e->tx.first < e->tx.end;
 }
 
 /** Transmit up to `budget` packets. Lock held. @return false when the port has no room. */
@@ -143,17 +169,9 @@ bool pmd_engine_port_pending(const struct pmd_engine *e);
 /** Service the function's control connections. Lock held. */
 void pmd_engine_look_after(struct pmd_engine *e);
 
-/* Steps between two looks at control connections by a thread that does not sleep: only sleepers are woken for them. */
-#define PMD_CONTROL_STEPS 256
-
-/** Call after each step of a thread that does not sleep. @return whether to call pmd_engine_look_after. Lock held. */
-static inline bool pmd_engine_control_is_due(struct pmd_engine *e)
-{
-	if (++e->control_steps < PMD_CONTROL_STEPS)
-		return false;
-	e->control_steps = 0;
-	return true;
-}
+/** Call after each step of a thread that does not sleep: only sleepers are woken for control connections. @return
+ *  whether to call pmd_engine_look_after. Lock held. */
+bool pmd_engine_control_is_due(struct pmd_engine *e);
 
 /** Hand events to the front-end. Lock held. */
 void pmd_engine_events(struct pmd_engine *e);
@@ -163,6 +181,24 @@ void pmd_engine_kick(struct pmd_engine *e);
 
 /** Wake the serving thread: the engine's, or an application thread in pmd_wait. */
 void pmd_engine_call(struct pmd_engine *e);
+
+/** Open what threads sleep on. @return 0 or a negative errno. */
+int pmd_sleep_open(struct pmd_engine *e);
+void pmd_sleep_close(struct pmd_engine *e);
+
+#define PMD_WAKE_THREAD 1u /* bit 0 of sleeper.wake_ns: set by the engine's thread */
+
+/** The serving thread goes to sleep: from here on it has to be called. Lock held. @param timeout_ns 0: it does not.
+ *  @param who PMD_WAKE_THREAD; 0: an application thread. @return when it wakes by itself. */
+uint64_t pmd_sleep_begin(struct pmd_engine *e, uint64_t now_ns, uint64_t timeout_ns, unsigned who);
+/** It is awake, and has to be called no more. Lock held. */
+void pmd_sleep_end(struct pmd_engine *e);
+/** The same of the engine's thread, without the lock: a value that a waiting application thread has stored meanwhile is
+ *  kept. */
+void pmd_sleep_end_thread(struct pmd_engine *e);
+/** The server sleeps. @return whether to call it for work or an earlier deadline that it does not know of; then it
+ *  counts as awake. Lock held. */
+bool pmd_sleep_is_over(struct pmd_engine *e);
 
 /** How long a thread may sleep after a step that received `got` packets. Lock held. @return ns; 0: work is left;
  *  UINT64_MAX: until woken. */
@@ -199,12 +235,21 @@ bool pmd_engine_tx_refill(struct pmd_engine *e);
 bool pmd_inline_must_yield(struct pmd_engine *e);
 /** Yield the CPU. No lock held. */
 void pmd_inline_yield(struct pmd_engine *e);
-
-#define PMD_POLLS_NOW	UINT64_MAX /* in inline_last_ns: a poll is in progress */
-#define PMD_WAKE_THREAD 1u	   /* bit 0 of thread_wake_ns: set by the engine's thread */
+/** An application thread has polled, or waited, which for the next microseconds counts as polling. Lock held. */
+void pmd_inline_polled(struct pmd_engine *e, uint64_t now_ns);
+/** Before the first step. */
+void pmd_inline_init(struct pmd_engine *e);
 
 /** @return 0 or a negative errno. */
 int pmd_thread_start(struct pmd_engine *e);
 void pmd_thread_stop(struct pmd_engine *e);
+/** An application thread serves. Lock held. @return whether the engine's thread did: kick it to look on instead. */
+bool pmd_thread_relieve(struct pmd_engine *e);
+
+void pmd_wait_init(struct pmd_engine *e);
+/** What the waiting thread sleeps for is ready. Lock held. */
+void pmd_wait_wake(struct pmd_engine *e);
+/** The engine's thread may keep the waiter's deadline: if that has passed wake it. */
+void pmd_wait_expire(struct pmd_engine *e);
 
 #endif

@@ -31,20 +31,8 @@
 #define RESOLVE_PAUSE_NS   50000
 #define QUIET_NS	   1500	 /* after which a poll is a full step again: timers, the port */
 #define DOORBELL_STEP_NS   20000 /* after which a doorbell that received packets takes a full step */
-#define PORT_PAUSE_MIN_NS  250
-#define PORT_PAUSE_NS	   8000 /* at most */
-#define PORT_BUSY_SHIFT	   3	/* at PORT_PAUSE_NS, while links bring packets: longer by this shift */
-#define PORT_OWED	   16	/* packets sent since the last receive: look at the port now */
-#define WORTH_A_CLOCK	   16	/* packets whose cost makes one more clock read negligible */
-
-/*
- * An application thread yields the CPU after a number of empty polls in a row: on one core with its peer it would
- * otherwise poll out its time slice (milliseconds) before the peer can answer. If a yield brought what was polled for,
- * the peer is on this core, and the next yield comes sooner; if no thread took the CPU, or an unrelated one did, later.
- */
-#define YIELD_POLLS_MIN 8
-#define YIELD_POLLS_MAX 512
-#define YIELD_TAKEN_NS	1000 /* a yield longer than this: another thread ran */
+#define CONTROL_STEPS	   256	 /* steps between two looks at control connections by a thread that does not sleep */
+#define WORTH_A_CLOCK	   16	 /* packets whose cost makes one more clock read negligible */
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
 
@@ -63,56 +51,57 @@ static bool tx_fill(struct pmd_engine *e, unsigned from, unsigned to)
 	if (rte_pktmbuf_alloc_bulk(e->pool, fresh, to - from) != 0)
 		return false;
 	for (unsigned i = from; i < to; i++) {
-		e->tx[i].cookie = fresh[i - from];
-		e->tx[i].data = rte_pktmbuf_mtod(fresh[i - from], uint8_t *);
+		e->tx.slots[i].cookie = fresh[i - from];
+		e->tx.slots[i].data = rte_pktmbuf_mtod(fresh[i - from], uint8_t *);
 	}
 	return true;
 }
 
 bool pmd_engine_tx_refill(struct pmd_engine *e)
 {
-	if (!tx_fill(e, e->tx_ready, PMD_TX_BURST))
+	if (!tx_fill(e, e->tx.ready, PMD_TX_BURST))
 		return false;
-	e->tx_ready = PMD_TX_BURST;
+	e->tx.ready = PMD_TX_BURST;
 	return true;
 }
 
 /** Offer the filled slots to the port; slots whose mbufs it took get new ones. @return false: no room. */
 static bool tx_drain(struct pmd_engine *e, uint64_t now_ns)
 {
-	e->tx_first += e->host.port->ops->tx_burst(e->host.port, e->tx + e->tx_first, e->tx_end - e->tx_first, now_ns);
-	if (e->tx_first < e->tx_end)
+	e->tx.first +=
+		e->host.port->ops->tx_burst(e->host.port, e->tx.slots + e->tx.first, e->tx.end - e->tx.first, now_ns);
+	if (e->tx.first < e->tx.end)
 		return false;
-	if (!e->host.port->ops->tx_copies && !tx_fill(e, 0, e->tx_end)) {
-		e->tx_ready -= e->tx_end;
-		memmove(e->tx, e->tx + e->tx_end, e->tx_ready * sizeof(e->tx[0]));
+	if (!e->host.port->ops->tx_copies && !tx_fill(e, 0, e->tx.end)) {
+		e->tx.ready -= e->tx.end;
+		memmove(e->tx.slots, e->tx.slots + e->tx.end, e->tx.ready * sizeof(e->tx.slots[0]));
 	}
-	e->tx_first = e->tx_end = 0;
+	e->tx.first = e->tx.end = 0;
 	return true;
 }
 
 bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 {
-	e->quiet = false;
-	e->sent = pmd_links_tx(e->host.links, budget, now_ns);
-	if (e->tx_first < e->tx_end && !tx_drain(e, now_ns))
+	e->steps.quiet = false;
+	e->steps.sent = pmd_links_tx(e->host.links, budget, now_ns);
+	if (e->tx.first < e->tx.end && !tx_drain(e, now_ns))
 		return false;
 	while (budget > 0 &&
 	       (pmd_engine_port_pending(e) || pmd_unlikely(e->host.taps && pmd_tap_tx_pending(&e->host, now_ns)))) {
 		unsigned n, given;
 
-		if (e->tx_ready < PMD_TX_BURST)
+		if (e->tx.ready < PMD_TX_BURST)
 			pmd_engine_tx_refill(e);
-		n = e->tx_ready < budget ? e->tx_ready : budget;
-		n = given = n ? nic_tx(e->host.nic, e->tx, n, now_ns) : 0;
+		n = e->tx.ready < budget ? e->tx.ready : budget;
+		n = given = n ? nic_tx(e->host.nic, e->tx.slots, n, now_ns) : 0;
 		if (pmd_unlikely(e->host.taps))
-			n = pmd_tap_tx(&e->host, 0, e->tx, given, e->tx_ready, now_ns);
+			n = pmd_tap_tx(&e->host, 0, e->tx.slots, given, e->tx.ready, now_ns);
 		if (n + given == 0)
 			break;
 		budget -= given;
-		e->sent += n;
-		e->owed += n;
-		e->tx_end = n;
+		e->steps.sent += n;
+		e->steps.owed += n;
+		e->tx.end = n;
 		if (!tx_drain(e, now_ns))
 			return false;
 	}
@@ -127,10 +116,8 @@ void pmd_engine_events(struct pmd_engine *e)
 	while (nic_event_next(e->host.nic, &event))
 		if (e->on_event)
 			e->on_event(e->event_ctx, &event);
-	if (e->wait_asleep && __atomic_load_n(e->wait_ready, __ATOMIC_RELAXED)) {
-		e->wait_asleep = false;
-		pmd_engine_call(e);
-	}
+	if (e->waiter.asleep && __atomic_load_n(e->waiter.ready, __ATOMIC_RELAXED))
+		pmd_wait_wake(e);
 }
 
 void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uint64_t now_ns)
@@ -154,9 +141,9 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	struct nic_rx_frame frames[PMD_RX_BURST];
 	unsigned total = 0, looked_at = 0, n;
 
-	if (budget < e->owed)
-		budget = e->owed < PMD_PORT_RX_MOST ? e->owed : PMD_PORT_RX_MOST;
-	e->owed = 0;
+	if (budget < e->steps.owed)
+		budget = e->steps.owed < PMD_PORT_RX_MOST ? e->steps.owed : PMD_PORT_RX_MOST;
+	e->steps.owed = 0;
 	do {
 		n = e->host.port->ops->rx_burst(e->host.port, frames, PMD_RX_BURST, now_ns);
 		for (unsigned i = 0; i < n; i++)
@@ -164,51 +151,33 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 		total += n;
 		looked_at += e->host.port->looked_at;
 	} while (n > 0 && looked_at < budget);
-	e->taken += looked_at;
+	e->steps.taken += looked_at;
 	if (pmd_unlikely(pmd_strays_wait(e->strays)))
 		pmd_strays_settle(e->strays, now_ns);
 	return total;
 }
 
-/**
- * Whether to look at the port. Asking the kernel for packets costs as much as a packet through a link: a function with
- * links looks at once after packets, and less often the longer the port has been empty. While links bring packets, which
- * includes the waits of a ping-pong, the longest pause grows further: the looks would delay these packets.
- */
-static bool port_is_due(const struct pmd_engine *e, uint64_t now_ns)
-{
-	bool idle = e->port_pause_ns >= PORT_PAUSE_NS;
-	bool busy = pmd_clock_age(now_ns, e->links_heard_ns) < PORT_PAUSE_NS;
-
-	return e->owed >= PORT_OWED || !pmd_links_any(e->host.links) ||
-	       now_ns - e->port_looked_ns >= e->port_pause_ns << (busy && idle ? PORT_BUSY_SHIFT : 0);
-}
-
 /** Update the maximum of packets received under one hold of the lock. */
 static void note_taken(struct pmd_engine *e)
 {
-	if (e->taken > e->host.port->stats.lock_packets_max)
-		e->host.port->stats.lock_packets_max = e->taken;
+	if (e->steps.taken > e->host.port->stats.lock_packets_max)
+		e->host.port->stats.lock_packets_max = e->steps.taken;
 }
 
 static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64_t now_ns)
 {
 	unsigned links = pmd_links_rx(e->host.links, budget, now_ns), got;
 
-	e->taken = links;
+	e->steps.taken = links;
 	if (links > 0)
-		e->links_heard_ns = now_ns;
+		e->steps.port.heard_ns = now_ns;
 	if (pmd_unlikely(e->host.taps))
 		pmd_tap_rx_due(&e->host, now_ns);
-	if (!port && !port_is_due(e, now_ns))
+	if (!port && !idle_port_is_due(&e->steps.port, pmd_links_any(e->host.links), e->steps.owed, now_ns))
 		return links;
 	got = port_rx(e, budget, now_ns);
 	note_taken(e);
-	e->port_looked_ns = now_ns;
-	if (got > 0 || e->host.port->more)
-		e->port_pause_ns = 0;
-	else if (e->port_pause_ns < PORT_PAUSE_NS)
-		e->port_pause_ns = e->port_pause_ns ? 2 * e->port_pause_ns : PORT_PAUSE_MIN_NS;
+	idle_port_looked(&e->steps.port, got > 0 || e->host.port->more, now_ns);
 	return links + got;
 }
 
@@ -221,7 +190,7 @@ static bool is_quiet(const struct pmd_engine *e)
 /** Whether the poller has its completions and nothing is to be sent: timers and ACKs can then wait up to QUIET_NS. */
 static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 {
-	return nic_completions(e->host.nic) >= e->host.rx_until && now_ns - e->step_ns < QUIET_NS &&
+	return nic_completions(e->host.nic) >= e->host.rx_until && now_ns - e->steps.full_ns < QUIET_NS &&
 	       !nic_tx_pending(e->host.nic) && !e->host.taps && !pmd_engine_is_full(e);
 }
 
@@ -233,12 +202,12 @@ static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t due_ns, uint64_t now_ns)
 {
 	if (got == 0 && !e->host.port->more && !(e->host.links && pmd_links_ready(e->host.links)))
-		e->behind = 0;
-	else if (now_ns > e->step_ns + AWAY_NS) /* a CPU's clock may be behind that of another */
-		e->behind = e->behind == 0 && due_ns <= now_ns ? BEHIND_STEPS : 0;
-	else if (e->behind > 0)
-		e->behind--;
-	return e->behind > 0;
+		e->steps.behind = 0;
+	else if (now_ns > e->steps.full_ns + AWAY_NS) /* a CPU's clock may be behind that of another */
+		e->steps.behind = e->steps.behind == 0 && due_ns <= now_ns ? BEHIND_STEPS : 0;
+	else if (e->steps.behind > 0)
+		e->steps.behind--;
+	return e->steps.behind > 0;
 }
 
 unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks)
@@ -249,30 +218,38 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	bool wait;
 
 	if (!flush_acks && is_brief(e, now_ns)) {
-		e->quiet = false;
-		e->sent = 0;
+		e->steps.quiet = false;
+		e->steps.sent = 0;
 		pmd_engine_events(e);
 		return got;
 	}
 	due_ns = nic_time(e->host.nic, now_ns);
 	wait = timers_wait(e, got, due_ns, now_ns);
-	e->step_ns = now_ns;
+	e->steps.full_ns = now_ns;
 	if (!wait && due_ns <= now_ns)
 		nic_timeout(e->host.nic, now_ns);
 	if (flush_acks || got == 0)
 		nic_ack_flush(e->host.nic, got == 0 && (flush_acks || e->progress == PMD_PROGRESS_INLINE));
 	pmd_engine_transmit(e, TX_BUDGET, now_ns);
 	if (e->host.port->ops->timeout)
-		e->port_deadline_ns = e->host.port->ops->timeout(e->host.port, now_ns);
+		e->steps.port_deadline_ns = e->host.port->ops->timeout(e->host.port, now_ns);
 	pmd_engine_events(e);
-	e->quiet = (got == 0 || !nic_acks_wait(e->host.nic)) && e->sent == 0 && !nic_tx_pending(e->host.nic) &&
-		   is_quiet(e);
+	e->steps.quiet = (got == 0 || !nic_acks_wait(e->host.nic)) && e->steps.sent == 0 &&
+			 !nic_tx_pending(e->host.nic) && is_quiet(e);
 	return got;
 }
 
 unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks)
 {
 	return pmd_engine_step_with(e, rx_budget, flush_acks, flush_acks);
+}
+
+bool pmd_engine_control_is_due(struct pmd_engine *e)
+{
+	if (++e->steps.control < CONTROL_STEPS)
+		return false;
+	e->steps.control = 0;
+	return true;
 }
 
 void pmd_engine_look_after(struct pmd_engine *e)
@@ -286,11 +263,18 @@ void pmd_engine_look_after(struct pmd_engine *e)
 	pmd_control_poll(&e->host);
 	pthread_setcancelstate(cancel_state, NULL);
 	/* The waiting thread sleeps on the port's old descriptor. */
-	if (e->wait_asleep && e->wait_changes != e->host.port->wait_changes)
+	if (e->waiter.asleep && e->sleeper.wait_changes != e->host.port->wait_changes)
 		pmd_engine_call(e);
 }
 
 /* ---- inline ------------------------------------------------------------------------------------------------- */
+
+void pmd_inline_init(struct pmd_engine *e)
+{
+	e->steps.port_deadline_ns = UINT64_MAX;
+	idle_yield_init(&e->polling.yield);
+	e->polling.yielding_cpu = -1;
+}
 
 /** Tell the engine's thread that an application thread has moved packets since start_ns, `references` of them with
  *  payload by reference; one such costs as much as many packets. @return when the work ended; start_ns if it was too
@@ -303,54 +287,47 @@ static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t r
 		return start_ns;
 	now_ns = pmd_now_ns();
 	pmd_engine_held(e, start_ns, now_ns);
-	__atomic_store_n(&e->inline_work_ns, e->inline_work_ns + pmd_clock_age(now_ns, start_ns), __ATOMIC_RELAXED);
-	__atomic_store_n(&e->inline_last_ns, now_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->polling.work_ns, e->polling.work_ns + pmd_clock_age(now_ns, start_ns), __ATOMIC_RELAXED);
+	__atomic_store_n(&e->polling.last_ns, now_ns, __ATOMIC_RELAXED);
 	return now_ns;
 }
 
-/**
- * Count empty polls in a row, and adapt yield_after to the outcome of the last yield. Completions that the engine's
- * thread produced meanwhile also count as found. Lock held.
+/** Count empty polls in a row. Completions that the engine's thread produced meanwhile also count as found. Lock held.
  */
 static void inline_count(struct pmd_engine *e, bool found)
 {
 	uint64_t completions = nic_completions(e->host.nic);
-	unsigned yielded = __atomic_load_n(&e->yielded, __ATOMIC_RELAXED);
+	unsigned yielded = __atomic_load_n(&e->polling.yielded, __ATOMIC_RELAXED);
 
-	found |= completions != e->inline_completions;
-	e->inline_completions = completions;
-	e->empty_polls = found ? 0 : e->empty_polls + 1;
-	if (!yielded)
-		return;
-	__atomic_store_n(&e->yielded, PMD_YIELD_NONE, __ATOMIC_RELAXED);
-	if (found && yielded == PMD_YIELD_TAKEN)
-		e->yield_after = e->yield_after > YIELD_POLLS_MIN ? e->yield_after / 2 : YIELD_POLLS_MIN;
-	else if (e->yield_after < YIELD_POLLS_MAX)
-		e->yield_after *= 2;
+	found |= completions != e->polling.completions;
+	e->polling.completions = completions;
+	idle_yield_polled(&e->polling.yield, found, yielded);
+	if (yielded != IDLE_YIELD_NONE)
+		__atomic_store_n(&e->polling.yielded, IDLE_YIELD_NONE, __ATOMIC_RELAXED);
 }
 
-static void inline_polled(struct pmd_engine *e, uint64_t now_ns)
+void pmd_inline_polled(struct pmd_engine *e, uint64_t now_ns)
 {
-	__atomic_store_n(&e->inline_polls, e->inline_polls + 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->inline_last_ns, now_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->polling.polls, e->polling.polls + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->polling.last_ns, now_ns, __ATOMIC_RELAXED);
 }
 
 static void inline_step(struct pmd_engine *e)
 {
 	uint64_t references = e->host.port->stats.link_rx_references;
 
-	__atomic_store_n(&e->inline_last_ns, PMD_POLLS_NOW, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->polling.last_ns, IDLE_POLLS_NOW, __ATOMIC_RELAXED);
 	/* While the engine's thread serves, no poll is known to follow soon: do not hold ACKs back. */
-	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->polled, __ATOMIC_RELAXED));
+	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED));
 
 	if (pmd_engine_control_is_due(e))
 		pmd_engine_look_after(e);
 	inline_count(e, got > 0);
-	e->inline_finds += got > 0;
-	__atomic_store_n(&e->inline_moved, got + e->sent > 0, __ATOMIC_RELAXED);
-	inline_polled(e, e->host.now_ns);
-	e->stepped_ns = inline_worked(e, e->taken + e->sent, e->host.port->stats.link_rx_references - references,
-				      e->host.now_ns);
+	e->polling.finds += got > 0;
+	__atomic_store_n(&e->polling.moved, got + e->steps.sent > 0, __ATOMIC_RELAXED);
+	pmd_inline_polled(e, e->host.now_ns);
+	e->polling.stepped_ns = inline_worked(e, e->steps.taken + e->steps.sent,
+					      e->host.port->stats.link_rx_references - references, e->host.now_ns);
 }
 
 /**
@@ -361,12 +338,12 @@ static bool inline_is_quiet(struct pmd_engine *e)
 {
 	uint64_t now_ns;
 
-	if (!e->quiet || pmd_links_ready(e->host.links) || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED))
+	if (!e->steps.quiet || pmd_links_ready(e->host.links) || !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED))
 		return false;
 	now_ns = pmd_now_ns();
-	if (pmd_clock_age(now_ns, e->step_ns) >= QUIET_NS)
+	if (pmd_clock_age(now_ns, e->steps.full_ns) >= QUIET_NS)
 		return false;
-	inline_polled(e, now_ns);
+	pmd_inline_polled(e, now_ns);
 	inline_count(e, false);
 	return true;
 }
@@ -392,15 +369,12 @@ bool pmd_try_progress(struct pmd_engine *e)
 
 bool pmd_has_moved(const struct pmd_engine *e)
 {
-	return !e->host.dead && __atomic_load_n(&e->inline_moved, __ATOMIC_RELAXED);
+	return !e->host.dead && __atomic_load_n(&e->polling.moved, __ATOMIC_RELAXED);
 }
 
 bool pmd_inline_must_yield(struct pmd_engine *e)
 {
-	if (e->empty_polls < e->yield_after)
-		return false;
-	e->empty_polls = 0;
-	return true;
+	return idle_yield_is_due(&e->polling.yield);
 }
 
 void pmd_inline_yield(struct pmd_engine *e)
@@ -408,13 +382,12 @@ void pmd_inline_yield(struct pmd_engine *e)
 	uint64_t start_ns = pmd_now_ns();
 	int cpu = sched_getcpu();
 
-	__atomic_store_n(&e->yielding_cpu, cpu, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->polling.yielding_cpu, cpu, __ATOMIC_RELAXED);
 	sched_yield();
 	/* Another thread may be yielding another CPU by now: keep its entry. If it is yielding the same CPU, its entry
 	 * is cleared too; then the engine's thread only misses a chance to leave packets to it. */
-	__atomic_compare_exchange_n(&e->yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->yielded,
-			 pmd_clock_age(pmd_now_ns(), start_ns) > YIELD_TAKEN_NS ? PMD_YIELD_TAKEN : PMD_YIELD_UNWANTED,
+	__atomic_compare_exchange_n(&e->polling.yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->polling.yielded, idle_yield_outcome(pmd_clock_age(pmd_now_ns(), start_ns)),
 			 __ATOMIC_RELAXED);
 }
 
@@ -426,15 +399,15 @@ static bool doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 	bool found = e->host.links && pmd_links_ready(e->host.links);
 
 	if (found) {
-		__atomic_store_n(&e->inline_last_ns, PMD_POLLS_NOW, __ATOMIC_RELAXED);
+		__atomic_store_n(&e->polling.last_ns, IDLE_POLLS_NOW, __ATOMIC_RELAXED);
 		e->host.rx_brief = true;
 		pmd_links_rx(e->host.links, INLINE_RX_BUDGET, now_ns);
 		e->host.rx_brief = false;
-		e->inline_finds++;
-		inline_polled(e, now_ns);
+		e->polling.finds++;
+		pmd_inline_polled(e, now_ns);
 	}
-	if (e->owed >= DOORBELL_TX_BUDGET) {
-		e->taken = 0;
+	if (e->steps.owed >= DOORBELL_TX_BUDGET) {
+		e->steps.taken = 0;
 		port_rx(e, 0, now_ns);
 		note_taken(e);
 	}
@@ -450,19 +423,21 @@ void pmd_doorbell(struct pmd_engine *e)
 		return;
 	references = e->host.port->stats.link_rx_references;
 	/* Nothing can be sent now; what has arrived can wait a few doorbells. */
-	if (!nic_tx_pending(e->host.nic) && e->tx_first == e->tx_end && ++e->silent_doorbells < DOORBELLS_SILENT)
+	if (!nic_tx_pending(e->host.nic) && e->tx.first == e->tx.end &&
+	    ++e->polling.silent_doorbells < DOORBELLS_SILENT)
 		return;
-	e->silent_doorbells = 0;
+	e->polling.silent_doorbells = 0;
 	now_ns = pmd_now_ns();
 	pmd_engine_transmit(e, DOORBELL_TX_BUDGET, now_ns);
 	found = doorbell_rx(e, now_ns);
 	if (e->host.port->ops->timeout)
-		e->port_deadline_ns = e->host.port->ops->timeout(e->host.port, now_ns);
-	e->quiet = !nic_acks_wait(e->host.nic) && !nic_tx_pending(e->host.nic) && is_quiet(e);
-	inline_worked(e, e->sent, e->host.port->stats.link_rx_references - references, now_ns);
+		e->steps.port_deadline_ns = e->host.port->ops->timeout(e->host.port, now_ns);
+	e->steps.quiet = !nic_acks_wait(e->host.nic) && !nic_tx_pending(e->host.nic) && is_quiet(e);
+	inline_worked(e, e->steps.sent, e->host.port->stats.link_rx_references - references, now_ns);
 	/* If doorbells bring all completions, polls need take no steps, while the engine's thread still sees the
 	 * application polling: so take one here for timers, the port and new connections. */
-	if (found && now_ns - e->step_ns >= DOORBELL_STEP_NS && now_ns - e->stepped_ns >= DOORBELL_STEP_NS)
+	if (found && now_ns - e->steps.full_ns >= DOORBELL_STEP_NS &&
+	    now_ns - e->polling.stepped_ns >= DOORBELL_STEP_NS)
 		inline_step(e);
 }
 
@@ -500,15 +475,5 @@ void pmd_settle(struct pmd_engine *e)
 	nic_ack_flush(e->host.nic, true);
 	do {
 		pmd_engine_transmit(e, TX_BUDGET, pmd_now_ns());
-	} while (e->sent > 0 && nic_tx_pending(e->host.nic) && step++ < SETTLE_SENDS);
-}
-
-void pmd_expect_sleep(struct pmd_engine *e)
-{
-	if (e->host.dead)
-		return;
-	__atomic_store_n(&e->expect_sleep, true, __ATOMIC_RELAXED);
-	/* A program that has slept in pmd_wait will do so again and serve itself: do not wake the thread. */
-	if (__atomic_load_n(&e->polled, __ATOMIC_RELAXED) && __atomic_load_n(&e->waits, __ATOMIC_RELAXED) == 0)
-		pmd_engine_kick(e);
+	} while (e->steps.sent > 0 && nic_tx_pending(e->host.nic) && step++ < SETTLE_SENDS);
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -23,9 +24,27 @@
 #include "engine_priv.h"
 #include "tap.h"
 
-/* A port without a descriptor to wait on is polled at intervals that grow to INTERVAL_MAX_NS. */
-#define INTERVAL_MIN_NS PMD_RETRY_NS
-#define INTERVAL_MAX_NS 1000000
+int pmd_sleep_open(struct pmd_engine *e)
+{
+	int rc = 0;
+
+	e->sleeper.wait_set = -1;
+	e->sleeper.doorbell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	e->host.bell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (e->sleeper.doorbell_fd < 0 || e->host.bell_fd < 0) {
+		rc = -errno;
+		pmd_sleep_close(e);
+	}
+	return rc;
+}
+
+void pmd_sleep_close(struct pmd_engine *e)
+{
+	close(e->sleeper.doorbell_fd);
+	close(e->host.bell_fd);
+	if (e->sleeper.wait_set >= 0)
+		close(e->sleeper.wait_set);
+}
 
 static void count_up(int fd)
 {
@@ -38,48 +57,76 @@ static void count_up(int fd)
 
 void pmd_engine_kick(struct pmd_engine *e)
 {
-	count_up(e->doorbell_fd);
+	count_up(e->sleeper.doorbell_fd);
 }
 
 void pmd_engine_call(struct pmd_engine *e)
 {
-	count_up(__atomic_load_n(&e->waiter, __ATOMIC_RELAXED) ? e->host.bell_fd : e->doorbell_fd);
+	count_up(__atomic_load_n(&e->waiter.serves, __ATOMIC_RELAXED) ? e->host.bell_fd : e->sleeper.doorbell_fd);
 }
 
-/** Time until the next poll of a port without a descriptor; grows while nothing arrives. */
-static uint64_t interval_ns(struct pmd_engine *e, unsigned got)
+/** The engine's next deadline, without those of idle links. */
+static uint64_t next_deadline_ns(const struct pmd_engine *e)
 {
-	e->interval_ns = got ? 0 : e->interval_ns ? e->interval_ns * 5 / 4 : INTERVAL_MIN_NS;
-	if (e->interval_ns > INTERVAL_MAX_NS)
-		e->interval_ns = INTERVAL_MAX_NS;
-	return e->interval_ns;
+	uint64_t deadline = nic_next_deadline(e->host.nic);
+
+	if (e->steps.port_deadline_ns < deadline)
+		deadline = e->steps.port_deadline_ns;
+	if (pmd_links_retry(e->host.links) < deadline)
+		deadline = pmd_links_retry(e->host.links);
+	if (pmd_unlikely(e->host.taps) && pmd_tap_deadline(&e->host) < deadline)
+		deadline = pmd_tap_deadline(&e->host);
+	return deadline;
 }
 
 uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 {
-	uint64_t interval = e->host.port->wait_fd < 0 ? interval_ns(e, got) : UINT64_MAX;
 	uint64_t trim_ns = pmd_links_trim(e->host.links, now_ns); /* may start timers of QPs whose links end */
-	uint64_t deadline = nic_next_deadline(e->host.nic);
+	uint64_t deadline = next_deadline_ns(e), interval = IDLE_UNBOUNDED;
+	bool full = pmd_engine_is_full(e), pending = pmd_engine_port_pending(e);
+	bool work = e->host.port->more || pmd_links_pending(e->host.links) || nic_acks_wait(e->host.nic);
 
-	if (e->host.port->more || pmd_links_pending(e->host.links) || nic_acks_wait(e->host.nic))
-		return 0;
-	if (pmd_engine_is_full(e))
-		return PMD_RETRY_NS;
-	if (pmd_engine_port_pending(e))
-		return e->tx_ready ? 0 : PMD_RETRY_NS;
-	if (e->port_deadline_ns < deadline)
-		deadline = e->port_deadline_ns;
-	if (pmd_links_retry(e->host.links) < deadline)
-		deadline = pmd_links_retry(e->host.links);
-	if (trim_ns < deadline)
-		deadline = trim_ns;
-	if (pmd_unlikely(e->host.taps) && pmd_tap_deadline(&e->host) < deadline)
-		deadline = pmd_tap_deadline(&e->host);
-	if (deadline <= now_ns)
-		return 0;
-	if (deadline != UINT64_MAX && deadline - now_ns < interval)
-		return deadline - now_ns;
-	return interval;
+	if (e->host.port->wait_fd < 0)
+		interval = e->sleeper.interval_ns = idle_interval_ns(e->sleeper.interval_ns, got);
+	work |= !full && pending && e->tx.ready;
+	return idle_sleep_ns(work, full || pending ? PMD_RETRY_NS : 0, trim_ns < deadline ? trim_ns : deadline,
+			     interval, now_ns);
+}
+
+uint64_t pmd_sleep_begin(struct pmd_engine *e, uint64_t now_ns, uint64_t timeout_ns, unsigned who)
+{
+	uint64_t wake_ns = timeout_ns == 0 ? 0 : timeout_ns == UINT64_MAX ? UINT64_MAX : now_ns + timeout_ns;
+
+	if (wake_ns != 0)
+		wake_ns = (wake_ns & ~(uint64_t)PMD_WAKE_THREAD) | who;
+	e->sleeper.retries = pmd_engine_is_full(e);
+	__atomic_store_n(&e->sleeper.wake_ns, wake_ns, __ATOMIC_RELAXED);
+	return wake_ns;
+}
+
+void pmd_sleep_end(struct pmd_engine *e)
+{
+	__atomic_store_n(&e->sleeper.wake_ns, 0, __ATOMIC_RELAXED);
+}
+
+void pmd_sleep_end_thread(struct pmd_engine *e)
+{
+	uint64_t wake_ns = __atomic_load_n(&e->sleeper.wake_ns, __ATOMIC_RELAXED);
+
+	if (wake_ns & PMD_WAKE_THREAD)
+		__atomic_compare_exchange_n(&e->sleeper.wake_ns, &wake_ns, 0, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+}
+
+bool pmd_sleep_is_over(struct pmd_engine *e)
+{
+	bool work = pmd_engine_port_pending(e) || pmd_links_pending(e->host.links) ||
+		    (pmd_engine_is_full(e) && !e->sleeper.retries);
+
+	if (!idle_rings(__atomic_load_n(&e->sleeper.wake_ns, __ATOMIC_RELAXED), work, next_deadline_ns(e)))
+		return false;
+	pmd_sleep_end(e);
+	return true;
 }
 
 static struct timespec timespec_of(uint64_t ns)
@@ -106,7 +153,7 @@ static void fetch_error(int fd)
 
 unsigned pmd_engine_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
 {
-	struct pollfd fds[] = {{.fd = e->doorbell_fd, .events = POLLIN},
+	struct pollfd fds[] = {{.fd = e->sleeper.doorbell_fd, .events = POLLIN},
 			       {.fd = e->host.bell_fd, .events = POLLIN},
 			       {.fd = __atomic_load_n(&e->host.port->wait_fd, __ATOMIC_RELAXED), .events = POLLIN},
 			       {.fd = e->host.control ? pmd_control_fd(e->host.control) : -1, .events = POLLIN}};
@@ -122,7 +169,7 @@ unsigned pmd_engine_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
 			woken |= PMD_WOKEN_CLOSED;
 	if (fds[2].revents & POLLERR)
 		fetch_error(fds[2].fd);
-	if (fds[0].revents && count_take(e->doorbell_fd))
+	if (fds[0].revents && count_take(e->sleeper.doorbell_fd))
 		woken |= PMD_WOKEN_DOORBELL;
 	if (fds[1].revents && count_take(e->host.bell_fd))
 		woken |= PMD_WOKEN_BELL;
@@ -163,16 +210,16 @@ bool pmd_engine_wait_prepare(struct pmd_engine *e)
 {
 	int cancel_state;
 
-	if (e->wait_set >= 0 && e->wait_changes == e->host.port->wait_changes)
+	if (e->sleeper.wait_set >= 0 && e->sleeper.wait_changes == e->host.port->wait_changes)
 		return true;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
 			       &cancel_state); /* close() can be cancelled, and the engine is locked */
-	if (e->wait_set >= 0)
-		close(e->wait_set);
-	e->wait_set = set_make(e);
-	e->wait_changes = e->host.port->wait_changes;
+	if (e->sleeper.wait_set >= 0)
+		close(e->sleeper.wait_set);
+	e->sleeper.wait_set = set_make(e);
+	e->sleeper.wait_changes = e->host.port->wait_changes;
 	pthread_setcancelstate(cancel_state, NULL);
-	return e->wait_set >= 0;
+	return e->sleeper.wait_set >= 0;
 }
 
 /* RWF_NOWAIT: another process may have made the bell blocking. */
@@ -186,7 +233,7 @@ void pmd_engine_bell_drain(struct pmd_engine *e)
 
 unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns)
 {
-	struct pollfd set = {.fd = e->wait_set, .events = POLLIN};
+	struct pollfd set = {.fd = e->sleeper.wait_set, .events = POLLIN};
 	struct timespec t = timespec_of(timeout_ns);
 	struct epoll_event events[3];
 	unsigned woken = 0;
@@ -195,7 +242,7 @@ unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns)
 	/* epoll_wait() counts in milliseconds. */
 	n = timeout_ns == 0 || timeout_ns == UINT64_MAX ? 1 : ppoll(&set, 1, &t, NULL);
 	if (n > 0)
-		n = epoll_wait(e->wait_set, events, 3, timeout_ns == UINT64_MAX ? -1 : 0);
+		n = epoll_wait(e->sleeper.wait_set, events, 3, timeout_ns == UINT64_MAX ? -1 : 0);
 	if (n < 0)
 		return errno == EINTR ? PMD_WOKEN_SIGNAL : PMD_WOKEN_CLOSED;
 	for (int i = 0; i < n; i++) {

@@ -15,11 +15,31 @@
 #include <signal.h>
 
 #include "engine_priv.h"
-#include "patience.h"
+
+void pmd_wait_init(struct pmd_engine *e)
+{
+	e->waiter.deadline_ns = UINT64_MAX;
+	idle_spin_init(&e->waiter.spin);
+}
+
+void pmd_wait_wake(struct pmd_engine *e)
+{
+	e->waiter.asleep = false;
+	pmd_engine_call(e);
+}
+
+void pmd_wait_expire(struct pmd_engine *e)
+{
+	uint64_t deadline_ns = __atomic_load_n(&e->waiter.deadline_ns, __ATOMIC_RELAXED);
+
+	if (deadline_ns <= pmd_now_ns() && __atomic_compare_exchange_n(&e->waiter.deadline_ns, &deadline_ns, UINT64_MAX,
+								       false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		pmd_engine_call(e);
+}
 
 static bool wait_is_over(const struct pmd_engine *e)
 {
-	return __atomic_load_n(e->wait_ready, __ATOMIC_RELAXED);
+	return __atomic_load_n(e->waiter.ready, __ATOMIC_RELAXED);
 }
 
 /** End the wait; for the next microseconds the application thread counts as polling. Lock held. @return whether the
@@ -27,14 +47,13 @@ static bool wait_is_over(const struct pmd_engine *e)
 static bool wait_end(struct pmd_engine *e)
 {
 	pmd_links_awake(e->host.links);
-	e->wait_ready = NULL;
-	e->wait_asleep = false;
-	__atomic_store_n(&e->wait_ns, UINT64_MAX, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->thread_wake_ns, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->inline_polls, e->inline_polls + 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->inline_last_ns, e->host.now_ns, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->waiter, false, __ATOMIC_SEQ_CST); /* pairs with thread_slice() in thread.c */
-	return __atomic_load_n(&e->thread_deep, __ATOMIC_SEQ_CST);
+	e->waiter.ready = NULL;
+	e->waiter.asleep = false;
+	__atomic_store_n(&e->waiter.deadline_ns, UINT64_MAX, __ATOMIC_RELAXED);
+	pmd_sleep_end(e);
+	pmd_inline_polled(e, e->host.now_ns);
+	__atomic_store_n(&e->waiter.serves, false, __ATOMIC_SEQ_CST); /* pairs with thread_slice() in thread.c */
+	return __atomic_load_n(&e->thread.deep, __ATOMIC_SEQ_CST);
 }
 
 /** The wait failed, or its thread was cancelled. */
@@ -61,7 +80,7 @@ static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 	bool bell = woken == PMD_WOKEN_BELL;
 	unsigned got;
 
-	e->wait_asleep = false;
+	e->waiter.asleep = false;
 	pmd_links_awake(e->host.links);
 	if (woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
@@ -80,23 +99,20 @@ static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 {
 	uint64_t now_ns = pmd_now_ns(), timeout = pmd_engine_timeout(e, got, now_ns);
-	uint64_t wake_ns = UINT64_MAX - PMD_WAKE_THREAD;
+	uint64_t wake_ns;
 
 	if (stepped)
 		pmd_engine_held(e, e->host.now_ns, now_ns);
 	if (timeout && !pmd_links_sleep(e->host.links))
 		timeout = 0;
-	if (timeout != UINT64_MAX)
-		wake_ns = timeout ? (now_ns + timeout) & ~(uint64_t)PMD_WAKE_THREAD : 0;
-	e->wait_asleep = timeout != 0;
-	e->thread_retries = pmd_engine_is_full(e);
-	__atomic_store_n(&e->thread_wake_ns, wake_ns, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->wait_ns, UINT64_MAX, __ATOMIC_RELAXED);
+	e->waiter.asleep = timeout != 0;
+	wake_ns = pmd_sleep_begin(e, now_ns, timeout, 0);
+	__atomic_store_n(&e->waiter.deadline_ns, UINT64_MAX, __ATOMIC_RELAXED);
 	if (timeout == 0 || timeout == UINT64_MAX)
 		return timeout;
 	/* Setting a timer costs as much as a wake-up. If the engine's thread looks in time, it keeps the deadline. */
-	__atomic_store_n(&e->wait_ns, wake_ns, __ATOMIC_SEQ_CST); /* pairs with thread_rest() in thread.c */
-	return __atomic_load_n(&e->look_ns, __ATOMIC_SEQ_CST) <= wake_ns ? UINT64_MAX : timeout;
+	__atomic_store_n(&e->waiter.deadline_ns, wake_ns, __ATOMIC_SEQ_CST); /* pairs with thread_rest() in thread.c */
+	return __atomic_load_n(&e->thread.look_ns, __ATOMIC_SEQ_CST) <= wake_ns ? UINT64_MAX : timeout;
 }
 
 /** Before a sleep: do what is due, usually nothing the first time. @param timeout gets how long to sleep. @return
@@ -107,8 +123,7 @@ static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t
 	unsigned got = 0;
 
 	pmd_mutex_lock(&e->lock);
-	thread_serves = !__atomic_load_n(&e->polled, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->polled, true, __ATOMIC_RELAXED);
+	thread_serves = pmd_thread_relieve(e);
 	steps = !first || nic_acks_wait(e->host.nic);
 	if (steps)
 		got = wait_work(e, woken);
@@ -140,21 +155,12 @@ static bool wait_restarts(void)
 	return true;
 }
 
-/** Count short sleeps, which tell whether to poll for the next message. */
-static void wait_slept(struct pmd_engine *e, unsigned woken, uint64_t slept_ns)
-{
-	if (woken == PMD_WOKEN_BELL && slept_ns < PATIENCE_SHORT_NS)
-		e->wait_short++;
-	else
-		e->wait_short = patience_doubt(e->wait_short);
-}
-
 /** @return 0: the wait is over and wait_end() was called; else a negative errno. Not inline: the caller may be left by
  *  longjmp, and compilers would warn about clobbered variables. */
 static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 {
 	unsigned woken = PMD_WOKEN_BELL;
-	uint64_t timeout, since_ns;
+	uint64_t timeout, since_ns, slept_ns;
 
 	for (bool first = true; wait_step(e, first, woken, &timeout); first = false) {
 		since_ns = pmd_now_ns();
@@ -163,7 +169,8 @@ static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 			return -EBUSY;
 		if ((woken & PMD_WOKEN_SIGNAL) && !wait_restarts())
 			return -EINTR;
-		wait_slept(e, woken, pmd_clock_age(pmd_now_ns(), since_ns));
+		slept_ns = pmd_clock_age(pmd_now_ns(), since_ns);
+		idle_spin_slept(&e->waiter.spin, woken == PMD_WOKEN_BELL && slept_ns < IDLE_SHORT_NS);
 	}
 	return 0;
 }
@@ -171,19 +178,19 @@ static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 /** Poll for a while, after enough short sleeps. @return whether the wait is over. */
 static bool wait_spin(struct pmd_engine *e)
 {
-	uint64_t end_ns = pmd_now_ns() + PATIENCE_SPIN_NS;
+	uint64_t end_ns = pmd_now_ns() + IDLE_SPIN_NS;
 	bool over, call = false;
 
-	if (e->wait_short < e->wait_spin_after || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED))
+	if (!idle_spin_is_due(&e->waiter.spin) || !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED))
 		return false;
 	do {
 		pmd_lock(e);
 		pmd_progress(e, 1);
 		over = wait_is_over(e);
 		if (over) {
-			e->wait_spin_after = PMD_WAIT_SPIN_AFTER;
+			idle_spin_paid(&e->waiter.spin);
 			/* The engine's thread may have begun to serve just as the spin began. */
-			call = wait_end(e) || !__atomic_load_n(&e->polled, __ATOMIC_RELAXED);
+			call = wait_end(e) || !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED);
 		}
 		pmd_unlock(e); /* after many empty polls this yields the CPU */
 	} while (!over && pmd_now_ns() < end_ns);
@@ -191,9 +198,7 @@ static bool wait_spin(struct pmd_engine *e)
 		pmd_engine_kick(e);
 	if (over)
 		return true;
-	e->wait_short = 0;
-	if (e->wait_spin_after < PATIENCE_SPIN_MOST)
-		e->wait_spin_after *= 2;
+	idle_spin_failed(&e->waiter.spin);
 	return false;
 }
 
@@ -216,9 +221,9 @@ static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 		return -EBUSY;
 	if (flags & O_NONBLOCK)
 		return -EAGAIN;
-	if (__atomic_exchange_n(&e->waiter, true, __ATOMIC_SEQ_CST))
+	if (__atomic_exchange_n(&e->waiter.serves, true, __ATOMIC_SEQ_CST))
 		return -EBUSY;
-	__atomic_fetch_add(&e->waits, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&e->waiter.waits, 1, __ATOMIC_RELAXED);
 	return 1;
 }
 
@@ -233,7 +238,7 @@ __attribute__((no_sanitize_address)) int pmd_wait(struct pmd_engine *e, int fd, 
 	rc = wait_begin(e, fd, ready);
 	if (rc != 1)
 		return rc;
-	e->wait_ready = ready; /* not read by other threads before wait_asleep is set, under the lock */
+	e->waiter.ready = ready; /* not read by other threads before asleep is set, under the lock */
 	if (wait_spin(e))
 		return 0;
 	pthread_cleanup_push(wait_give_up, e);

@@ -198,12 +198,12 @@ static int open_all(struct ctl_function *f)
 	rc = pmd_links_open(&f->e.host, f->e.host.control, &f->e.host.links, &wrong);
 	if (rc != 0)
 		goto no_links;
-	f->e.doorbell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	f->e.sleeper.doorbell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	f->e.host.bell_fd = pmd_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (f->e.doorbell_fd >= 0 && f->e.host.bell_fd >= 0)
+	if (f->e.sleeper.doorbell_fd >= 0 && f->e.host.bell_fd >= 0)
 		return 0;
 	rc = -errno;
-	close(f->e.doorbell_fd);
+	close(f->e.sleeper.doorbell_fd);
 	close(f->e.host.bell_fd);
 	pmd_links_close(f->e.host.links);
 no_links:
@@ -232,7 +232,7 @@ static void close_all(struct ctl_function *f)
 	f->e.host.port = NULL;
 	pmd_control_close(f->e.host.control);
 	f->e.host.control = NULL;
-	close(f->e.doorbell_fd);
+	close(f->e.sleeper.doorbell_fd);
 	close(f->e.host.bell_fd);
 }
 
@@ -324,7 +324,7 @@ static void fork_child(void *arg)
 	pmd_links_abandon(f->e.host.links);
 	pmd_tools_abandon(&f->e.host);
 	pmd_control_abandon(f->e.host.control);
-	close(f->e.doorbell_fd);
+	close(f->e.sleeper.doorbell_fd);
 	close(f->e.host.bell_fd);
 	if (vk_descriptors(vk_self()) != 0)
 		ctl_fail("fork", "a child of function %u has %u descriptors of its parent's", f->index,
@@ -434,8 +434,8 @@ struct ctl_function *ctl_function_start(const struct vk_identity *who, const str
 	if (open->follow != PROTO_FOLLOW_NONE)
 		snprintf(f->e.device.netdev, sizeof(f->e.device.netdev), CTL_IFACE);
 	pmd_engine_host_init(&f->e);
-	f->e.port_deadline_ns = UINT64_MAX;
-	f->e.wait_set = -1;
+	f->e.steps.port_deadline_ns = UINT64_MAX;
+	f->e.sleeper.wait_set = -1;
 	ctl_functions[ctl_n_functions++] = f;
 	f->proc = vk_spawn(who, "program", function_main, f);
 	ctl_log("function %u: process %d opens %s", f->index, (int)vk_pid(f->proc), open->address);

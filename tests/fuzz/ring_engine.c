@@ -206,19 +206,18 @@ void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic
 	memcpy(r->gids, gids, sizeof(r->gids));
 	pmd_engine_host_init(&r->e);
 	r->e.host.function = function;
-	r->e.port_deadline_ns = UINT64_MAX;
-	r->e.polled = true;
+	pmd_inline_init(&r->e);
+	r->e.thread.polled = true;
 	r->e.progress = PMD_PROGRESS_INLINE;
-	r->e.yield_after = PMD_YIELD_POLLS;
 	r->port.ops = &port_ops;
 	r->port.wait_fd = -1;
 	r->e.host.port = &r->port;
 	/* All slots are filled and the port copies, so no pool is needed. */
 	for (unsigned i = 0; i < PMD_TX_BURST; i++) {
-		r->e.tx[i].data = malloc(NIC_FRAME_MAX);
-		expect(r->e.tx[i].data != NULL);
+		r->e.tx.slots[i].data = malloc(NIC_FRAME_MAX);
+		expect(r->e.tx.slots[i].data != NULL);
 	}
-	r->e.tx_ready = PMD_TX_BURST;
+	r->e.tx.ready = PMD_TX_BURST;
 	open_control(r);
 	expect(nic_create(&config, &r->e.host.nic) == 0 &&
 	       pmd_links_open(&r->e.host, r->e.host.control, &r->e.host.links, &wrong) == 0);
@@ -226,9 +225,9 @@ void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic
 		expect(nic_gid_set(r->e.host.nic, i, &gids[i]) == 0);
 	while (nic_event_next(r->e.host.nic, &event))
 		;
-	r->e.doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r->e.sleeper.doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r->e.host.bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	expect(r->e.doorbell_fd >= 0 && r->e.host.bell_fd >= 0);
+	expect(r->e.sleeper.doorbell_fd >= 0 && r->e.host.bell_fd >= 0);
 }
 
 void ring_engine_close(struct ring_engine *r)
@@ -238,9 +237,9 @@ void ring_engine_close(struct ring_engine *r)
 	nic_destroy(r->e.host.nic);
 	pmd_control_close(r->e.host.control);
 	for (unsigned i = 0; i < PMD_TX_BURST; i++)
-		free(r->e.tx[i].data);
+		free(r->e.tx.slots[i].data);
 	close(r->daemon_fd);
-	close(r->e.doorbell_fd);
+	close(r->e.sleeper.doorbell_fd);
 	close(r->e.host.bell_fd);
 }
 

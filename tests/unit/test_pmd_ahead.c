@@ -431,7 +431,7 @@ static void receive_all(struct end *a, struct end *b, unsigned n)
 static void ring_doorbells(struct pmd_engine *e, uint64_t last_step_ns)
 {
 	for (unsigned i = 0; i < 16; i++) {
-		e->step_ns = e->stepped_ns = last_step_ns;
+		e->steps.full_ns = e->polling.stepped_ns = last_step_ns;
 		pmd_doorbell(e);
 	}
 }

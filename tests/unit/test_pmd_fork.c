@@ -44,11 +44,11 @@ static int use_device(const struct pmd_device *d, int mark, int turn_in, int tur
 		}
 		pmd_lock(e);
 		for (unsigned i = 0; i < PMD_TX_BURST; i++)
-			memset(e->tx[i].data, mark, NIC_FRAME_MAX);
+			memset(e->tx.slots[i].data, mark, NIC_FRAME_MAX);
 		bad |= meet(turn_in, turn_out);
 		for (unsigned i = 0; i < PMD_TX_BURST; i++)
 			for (unsigned at = 0; at < NIC_FRAME_MAX; at++)
-				bad |= e->tx[i].data[at] != (uint8_t)mark ? 4 : 0;
+				bad |= e->tx.slots[i].data[at] != (uint8_t)mark ? 4 : 0;
 		pmd_unlock(e);
 		pmd_close(e);
 	}
@@ -95,7 +95,7 @@ static void fork__the_heap_is_private(void **state)
 	assert_non_null(maps);
 	assert_int_equal(pmd_open(&device[0], NULL, NULL, &e, err, sizeof(err)), 0);
 	while (fgets(line, sizeof(line), maps)) {
-		unsigned long from, to, at = (uintptr_t)e->tx[0].data;
+		unsigned long from, to, at = (uintptr_t)e->tx.slots[0].data;
 		char rights[5] = "";
 
 		if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 || at < from || at >= to)

@@ -123,7 +123,7 @@ static void wait_until_asleep(struct pmd_engine *e)
 
 	while (!asleep) {
 		pmd_mutex_lock(&e->lock);
-		asleep = __atomic_load_n(&e->thread_wake_ns, __ATOMIC_RELAXED) == UINT64_MAX;
+		asleep = __atomic_load_n(&e->sleeper.wake_ns, __ATOMIC_RELAXED) == UINT64_MAX;
 		pmd_mutex_unlock(&e->lock);
 		usleep(1000);
 	}
@@ -155,7 +155,7 @@ static void progress__full_port_is_tried_again(void **state)
 	pmd_lock(e);
 	assert_int_equal(nic_post_send(qp, &wr), 0);
 	pmd_doorbell(e);
-	assert_int_equal(e->tx_end - e->tx_first, 1);
+	assert_int_equal(e->tx.end - e->tx.first, 1);
 	pmd_unlock(e);
 	pmd_mutex_lock(&e->lock);
 	full = false;
@@ -163,7 +163,7 @@ static void progress__full_port_is_tried_again(void **state)
 	while (left > 0) {
 		usleep(1000);
 		pmd_mutex_lock(&e->lock);
-		left = e->tx_end - e->tx_first;
+		left = e->tx.end - e->tx.first;
 		pmd_mutex_unlock(&e->lock);
 	}
 	pmd_close(e);
@@ -215,10 +215,10 @@ static void thread__ends_when_its_descriptors_are_closed(void **state)
 
 	(void)state;
 	wait_until_asleep(e);
-	doorbell = dup(e->doorbell_fd);
-	close(e->doorbell_fd);
+	doorbell = dup(e->sleeper.doorbell_fd);
+	close(e->sleeper.doorbell_fd);
 	assert_int_equal(write(doorbell, &one, sizeof(one)), sizeof(one));
-	while (!__atomic_load_n(&e->stop, __ATOMIC_RELAXED))
+	while (!__atomic_load_n(&e->thread.stop, __ATOMIC_RELAXED))
 		usleep(1000);
 	close(doorbell);
 	while (!pmd_try_progress(e))
@@ -517,7 +517,7 @@ static void progress__what_is_due_is_done_whatever_is_found(void **state)
 			assert_false(due[i].done(&t));
 			if (way == NOTHING_IS_FOUND) {
 				uc_send(&t.a, t.a_to_b);
-				assert_int_equal(t.a.engine->quiet, !nic_tx_pending(t.a.nic));
+				assert_int_equal(t.a.engine->steps.quiet, !nic_tx_pending(t.a.nic));
 			}
 			for (unsigned polls = 0; !due[i].done(&t); polls++) {
 				assert_true(polls < MOST_POLLS);

@@ -97,7 +97,7 @@ static void waiter_sleeps(struct waiter *w)
 
 	for (unsigned ms = 0; ms < 20000 && !asleep; ms++) {
 		pmd_mutex_lock(&w->engine->lock);
-		asleep = w->engine->wait_asleep;
+		asleep = w->engine->waiter.asleep;
 		pmd_mutex_unlock(&w->engine->lock);
 		usleep(1000);
 	}
@@ -118,7 +118,7 @@ static void wait__a_port_without_a_descriptor_is_looked_at(void **state)
 		open_with(&a, modes[i]);
 		watch_port(&a, NULL);
 		waiter_start(&w, &a);
-		while (__atomic_load_n(&a.engine->waits, __ATOMIC_RELAXED) == 0)
+		while (__atomic_load_n(&a.engine->waiter.waits, __ATOMIC_RELAXED) == 0)
 			usleep(1000);
 		before = __atomic_load_n(&looks, __ATOMIC_RELAXED);
 		for (unsigned ms = 0; ms < 20000 && __atomic_load_n(&looks, __ATOMIC_RELAXED) - before < 50; ms++)
@@ -138,7 +138,7 @@ static void wait_until_asleep(struct pmd_engine *e)
 
 	for (unsigned ms = 0; ms < 20000 && !asleep; ms++) {
 		pmd_mutex_lock(&e->lock);
-		asleep = __atomic_load_n(&e->thread_wake_ns, __ATOMIC_RELAXED) == UINT64_MAX;
+		asleep = __atomic_load_n(&e->sleeper.wake_ns, __ATOMIC_RELAXED) == UINT64_MAX;
 		pmd_mutex_unlock(&e->lock);
 		usleep(1000);
 	}
@@ -159,15 +159,15 @@ static void wait__a_thread_that_comes_late_leaves_the_waiter_alone(void **state)
 	pmd_mutex_lock(&a.engine->lock);
 	pmd_engine_kick(a.engine);
 	usleep(50000); /* now it is here for the lock */
-	__atomic_store_n(&a.engine->waiter, true, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&a.engine->polled, true, __ATOMIC_RELAXED);
-	__atomic_store_n(&a.engine->thread_wake_ns, sleeps_until, __ATOMIC_RELAXED);
+	__atomic_store_n(&a.engine->waiter.serves, true, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&a.engine->thread.polled, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&a.engine->sleeper.wake_ns, sleeps_until, __ATOMIC_RELAXED);
 	pmd_mutex_unlock(&a.engine->lock);
 	usleep(50000);
 	pmd_mutex_lock(&a.engine->lock);
-	said = __atomic_load_n(&a.engine->thread_wake_ns, __ATOMIC_RELAXED);
+	said = __atomic_load_n(&a.engine->sleeper.wake_ns, __ATOMIC_RELAXED);
 	pmd_mutex_unlock(&a.engine->lock);
-	__atomic_store_n(&a.engine->waiter, false, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&a.engine->waiter.serves, false, __ATOMIC_SEQ_CST);
 	pmd_engine_kick(a.engine);
 	assert_true(said == sleeps_until);
 	end_close(&a);
@@ -188,7 +188,7 @@ static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
 	for (unsigned ms = 0; ms <= 40; ms += 20) {
 		wait_until_asleep(a.engine);
 		waiter_start(&w, &a);
-		while (__atomic_load_n(&a.engine->waits, __ATOMIC_RELAXED) == ms / 20)
+		while (__atomic_load_n(&a.engine->waiter.waits, __ATOMIC_RELAXED) == ms / 20)
 			usleep(100);
 		usleep(100 + ms * 1000);
 		waiter_end(&w);
@@ -204,7 +204,7 @@ static void wait__the_thread_serves_when_the_waiter_has_gone(void **state)
 	end_close(&a);
 }
 
-/** During a wait longer than its usual slices the engine's thread sets thread_deep: the end of the wait kicks it. */
+/** During a wait longer than its usual slices the engine's thread sets thread.deep: the end of the wait kicks it. */
 static void wait__the_thread_is_called_when_a_longer_wait_ends(void **state)
 {
 	bool seen = false;
@@ -221,7 +221,7 @@ static void wait__the_thread_is_called_when_a_longer_wait_ends(void **state)
 		waiter_start(&w, &a);
 		for (unsigned ms = 0; ms < 5; ms++) {
 			usleep(1000);
-			deep |= __atomic_load_n(&a.engine->thread_deep, __ATOMIC_SEQ_CST);
+			deep |= __atomic_load_n(&a.engine->thread.deep, __ATOMIC_SEQ_CST);
 		}
 		seen |= deep && pmd_now_ns() < end_ns;
 		waiter_end(&w);
@@ -244,7 +244,7 @@ static void all_at_once(struct pmd_port *port)
 	const uint64_t one = 1;
 
 	(void)port;
-	if (!all_to_come || __atomic_load_n(&consumer->engine->waits, __ATOMIC_RELAXED) == 0)
+	if (!all_to_come || __atomic_load_n(&consumer->engine->waiter.waits, __ATOMIC_RELAXED) == 0)
 		return;
 	assert_int_equal(fake_put(&producer, 1), 1);
 	assert_int_equal(write(consumer->engine->host.bell_fd, &one, sizeof(one)), sizeof(one));

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * idle.c - see idle.h.
+ */
+#include "idle.h"
+
+/* ---- spinning ----------------------------------------------------------------------------------------------- */
+
+void idle_spin_init(struct idle_spin *s)
+{
+	*s = (struct idle_spin){.after = IDLE_SPIN_AFTER};
+}
+
+void idle_spin_slept(struct idle_spin *s, unsigned shorts)
+{
+	if (shorts > 0)
+		s->shorts += shorts;
+	else /* not 0, as another program may just have had the CPU */
+		s->shorts -= s->shorts < IDLE_SPIN_AFTER ? s->shorts : IDLE_SPIN_AFTER;
+}
+
+void idle_spin_paid(struct idle_spin *s)
+{
+	s->after = IDLE_SPIN_AFTER;
+}
+
+void idle_spin_failed(struct idle_spin *s)
+{
+	s->shorts = 0;
+	if (s->after < IDLE_SPIN_MOST)
+		s->after *= 2;
+}
+
+/* ---- the serving thread ------------------------------------------------------------------------------------- */
+
+void idle_server_init(struct idle_server *s)
+{
+	*s = (struct idle_server){.gather_after = IDLE_GATHER_AFTER};
+	idle_spin_init(&s->spin);
+}
+
+/** In short sleeps, what a wake-up for `got` packets counts; 0: the sleep was a long one. */
+static unsigned server_shorts(const struct idle_server *s, unsigned got, uint64_t now_ns)
+{
+	if (got >= IDLE_BULK)
+		return IDLE_SPIN_AFTER;
+	return now_ns - s->slept_ns < IDLE_SHORT_NS;
+}
+
+bool idle_server_spins(struct idle_server *s, unsigned got, uint64_t now_ns)
+{
+	bool spins = s->spin_ns != 0;
+
+	s->brought += got;
+	if (got == 0) {
+		if (spins && now_ns >= s->spin_ns) {
+			s->spin_ns = 0;
+			idle_spin_failed(&s->spin);
+		}
+		return s->spin_ns != 0;
+	}
+	if (spins) {
+		idle_spin_paid(&s->spin);
+	} else {
+		idle_spin_slept(&s->spin, server_shorts(s, got, now_ns));
+		if (!idle_spin_is_due(&s->spin))
+			return false;
+		s->gathers = false; /* packets from now on have not gathered */
+	}
+	s->spin_ns = now_ns + IDLE_SPIN_NS;
+	return true;
+}
+
+bool idle_server_gathers(struct idle_server *s)
+{
+	unsigned brought = s->brought;
+
+	s->brought = 0;
+	if (s->gathers && brought >= IDLE_WORTH) {
+		s->gather_after = IDLE_GATHER_AFTER;
+		return true;
+	}
+	if (s->gathers && s->gather_after < IDLE_GATHER_MOST)
+		s->gather_after *= 2;
+	if (s->gathers || brought > IDLE_THIN)
+		s->thin = 0;
+	else
+		s->thin += brought > 0; /* a wake-up without packets does not count */
+	s->gathers = s->thin >= s->gather_after;
+	return s->gathers;
+}
+
+void idle_server_averted(struct idle_server *s, uint64_t now_ns)
+{
+	s->slept_ns = now_ns;
+	s->thin -= s->thin > 0;
+}
+
+/* ---- who serves --------------------------------------------------------------------------------------------- */
+
+void idle_thread_init(struct idle_thread *t, bool automatic, bool pinned)
+{
+	*t = (struct idle_thread){.automatic = automatic,
+				  .pinned = pinned,
+				  .credit = IDLE_CREDIT_NEW,
+				  .credit_full = IDLE_CREDIT_FULL,
+				  .naps = IDLE_NAPS,
+				  .slice_ns = IDLE_SLICE_MIN_NS,
+				  .looks_long = IDLE_LOOKS_LONG};
+	idle_server_init(&t->server);
+}
+
+/** Time since an application thread last polled, ns. */
+static uint64_t poll_age_ns(const struct idle_seen *seen)
+{
+	return pmd_clock_age(seen->now_ns, seen->last_ns);
+}
+
+/** Whether a poller is yielding the CPU that the thread runs on, and its last poll is younger than `within_ns`. */
+static bool let_in(const struct idle_seen *seen, uint64_t within_ns)
+{
+	return seen->yields && poll_age_ns(seen) < within_ns;
+}
+
+/** Whether application threads have spent most of the time since the last call moving packets. */
+static bool has_help(struct idle_thread *t, uint64_t work_ns, uint64_t now_ns)
+{
+	uint64_t worked = work_ns - t->work_ns, passed = now_ns - t->looked_ns;
+
+	t->work_ns = work_ns;
+	t->looked_ns = now_ns;
+	return worked > passed / 2;
+}
+
+bool idle_thread_leaves(const struct idle_thread *t, const struct idle_seen *seen)
+{
+	return t->automatic && seen->polls != t->polls && poll_age_ns(seen) <= IDLE_POLLING_NOW_NS;
+}
+
+enum idle_act idle_thread_left(struct idle_thread *t, uint64_t polls, uint64_t now_polls)
+{
+	if (now_polls == polls)
+		return IDLE_STEP;
+	return --t->credit > 0 ? IDLE_SLEEP : IDLE_LOOK_ON;
+}
+
+/** Whether an application thread would most likely have found the packets of a step without any wake-up: it waits for
+ *  the lock, or polled just before. Its poll rate does not tell: the engine's thread may spin, too. */
+static bool is_beside_poller(const struct idle_seen *seen, const struct idle_step *step)
+{
+	return (!step->waited && step->wanted) || seen->last_ns + IDLE_POLLING_NOW_NS > step->step_ns;
+}
+
+/** Update the credit by which thread finds the traffic. */
+static void count_credit(struct idle_thread *t, const struct idle_seen *seen, const struct idle_step *step)
+{
+	uint64_t finds = step->finds - t->finds; /* by application threads since the last look */
+
+	t->finds = step->finds;
+	if (!t->automatic)
+		return;
+	if (seen->will_sleep) {
+		t->credit = t->credit_full;
+		return;
+	}
+	/* The thread often gets the poller's CPU, and then finds what the poller was about to find: such packets cost
+	 * credit. */
+	if (step->got > 0 && (is_beside_poller(seen, step) || let_in(seen, IDLE_LET_IN_NS)))
+		t->credit--;
+	else if (step->got > 0 && !step->waited)
+		t->credit += seen->polls - t->polls < IDLE_SPIN_POLLS && !has_help(t, seen->work_ns, step->step_ns)
+				     ? IDLE_CREDIT_FIND
+				     : 0;
+	else if ((step->by_packets || (step->sent > 0 && step->waited)) && seen->polls != t->polls)
+		t->credit--;
+	t->credit -= finds < 2 * IDLE_CREDIT_FIND ? (int)finds : 2 * IDLE_CREDIT_FIND;
+	if (t->credit > t->credit_full)
+		t->credit = t->credit_full;
+}
+
+enum idle_act idle_thread_stepped(struct idle_thread *t, const struct idle_seen *seen, const struct idle_step *step)
+{
+	count_credit(t, seen, step);
+	if (step->got || seen->polls != t->polls)
+		t->naps = IDLE_NAPS;
+	else if (t->naps > 0 && !step->woken)
+		t->naps--;
+	t->polls = seen->polls;
+	if (t->credit <= 0)
+		return IDLE_LOOK_ON;
+	if (t->pinned || idle_server_spins(&t->server, step->got > 0 ? step->got : step->sent, seen->now_ns))
+		return IDLE_STEP;
+	return IDLE_SLEEP;
+}
+
+struct idle_slice idle_thread_slice(struct idle_thread *t, bool waits_now, uint32_t waits)
+{
+	bool same = waits_now && waits == t->waits;
+	uint64_t max_ns = !waits_now && t->looks >= t->looks_long ? IDLE_SLICE_LONG_NS : IDLE_SLICE_MAX_NS;
+	struct idle_slice slice = {.slice_ns = IDLE_SLICE_MIN_NS};
+
+	if (t->doubts)
+		return slice;
+	t->waits = waits;
+	if (!same && t->slice_ns > max_ns)
+		t->slice_ns = max_ns;
+	slice.slice_ns = t->slice_ns;
+	slice.deep = slice.slice_ns > max_ns;
+	slice.tick = slice.slice_ns == IDLE_SLICE_LONG_NS && t->looks >= IDLE_LOOKS_LAST * t->looks_long && !waits_now;
+	t->slice_ns *= 2;
+	if (t->slice_ns > max_ns && !same)
+		t->slice_ns = max_ns;
+	if (slice.deep && slice.slice_ns >= IDLE_SLICE_DEEP_NS) {
+		slice.slice_ns = IDLE_UNBOUNDED;
+		t->slice_ns = IDLE_SLICE_DEEP_NS;
+	}
+	return slice;
+}
+
+/** Whether application threads have polled since the last look, and still did at `due_ns`. */
+static bool sees_polling(const struct idle_thread *t, const struct idle_seen *seen, uint64_t due_ns)
+{
+	if (seen->last_ns == IDLE_POLLS_NOW) /* a poll that fetches payload may take longer than a slice */
+		return true;
+	return seen->polls != t->polls && (seen->last_ns + IDLE_POLLING_NS > due_ns || let_in(seen, IDLE_YIELDING_NS));
+}
+
+enum idle_act idle_thread_looked(struct idle_thread *t, const struct idle_seen *seen, bool rang, uint64_t due_ns)
+{
+	bool help = has_help(t, seen->work_ns, seen->now_ns), polled = seen->polls != t->polls;
+
+	if (seen->waits_now || (!rang && (help || sees_polling(t, seen, due_ns)))) {
+		t->polls = seen->polls;
+		t->looks += !seen->waits_now;
+		t->doubts = false;
+		return IDLE_LOOK_ON;
+	}
+	if (polled)
+		t->refused = 0; /* the lock's holder polls: a step may take longer than a slice */
+	/* An application thread has polled since the last look, but not just before this one. It may have lost the CPU
+	 * for a moment, if only to the timer that woke this thread, and serving beside it would cost both a wake-up for
+	 * every packet: look again soon before serving. */
+	t->doubts = !rang && !t->doubts && polled && !seen->will_sleep;
+	t->polls = seen->polls;
+	return t->doubts ? IDLE_LOOK_ON : IDLE_STEP;
+}
+
+bool idle_thread_waits_for_lock(struct idle_thread *t, bool refused)
+{
+	bool waits = refused && ++t->refused >= IDLE_LOCK_TRIES;
+
+	if (waits || !refused)
+		t->refused = 0;
+	return waits;
+}
+
+/** Adapt credit_full and looks_long: packets that waited mean that the thread looked on too readily or for too long. */
+static void learn_from_looks(struct idle_thread *t, bool waited)
+{
+	if (t->looks >= t->looks_long) {
+		if (waited && t->looks_long < IDLE_LOOKS_MOST)
+			t->looks_long *= 2;
+		else if (!waited && t->looks_long > IDLE_LOOKS_LONG)
+			t->looks_long /= 2;
+	}
+	if (t->looks >= IDLE_LOOKS_RIGHT)
+		t->credit_full = IDLE_CREDIT_FULL;
+	else if (waited && t->credit_full < IDLE_CREDIT_MOST)
+		t->credit_full *= 2;
+	t->looks = 0;
+}
+
+void idle_thread_returned(struct idle_thread *t, const struct idle_seen *seen, uint64_t finds, unsigned got, bool rang)
+{
+	learn_from_looks(t, got > 0 && !rang && !let_in(seen, IDLE_LET_IN_NS));
+	t->credit = seen->will_sleep || got > 0 ? t->credit_full : IDLE_CREDIT_NEW;
+	t->finds = finds;
+	t->naps = IDLE_NAPS;
+}
