@@ -215,8 +215,10 @@ static void links__a_bell_of_another_user_is_not_rung(void **state)
 	struct end a;
 
 	(void)state;
-	if (geteuid() != 0)
+	if (geteuid() != 0) {
+		print_message("needs root, to be another user\n");
 		skip();
+	}
 	open_to_all(&a);
 	assert_true(become(OTHER_USER));
 	fake_listen(&f, &device[2], FAKE_FUNCTION);
@@ -244,8 +246,10 @@ static void links__another_user_gets_no_bell(void **state)
 	PROTO_MSG(m);
 
 	(void)state;
-	if (geteuid() != 0)
+	if (geteuid() != 0) {
+		print_message("needs root, to be another user\n");
 		skip();
+	}
 	open_to_all(&a);
 	assert_true(become(OTHER_USER));
 	fake_hand_over(&p, &a);

@@ -223,7 +223,8 @@ static void open__too_little_address_space_can_be_mended(void **state)
 {
 	(void)state;
 #ifdef __SANITIZE_ADDRESS__
-	skip(); /* its shadow has no limit */
+	print_message("AddressSanitizer's shadow has no limit\n");
+	skip();
 #endif
 	SKIP_THREADS_AFTER_FORK();
 	run(address_space_case);
