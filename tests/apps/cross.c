@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cross.c - two processes whose NICs talk by themselves: cross-channel programs (CORE-Direct), for the cross test.
+ * cross.c - two processes whose NICs exchange messages by themselves, driven by cross-channel work requests
+ * (CORE-Direct). For the cross test.
  *
  *   cross ROUNDS   side 0 begins, each message is answered, ROUNDS times
  *
- * Each side posts all of it at once: messages on a queue that is managed, and the program on another one, the runner's. A side sends
- * the sum of what it has received last and a number of its own, which its NIC calculates when the message goes. Then both sleep until
- * the runner is done; nobody calls the library, and nothing but the NICs can have added the numbers up:
+ * Each side posts everything at once: the messages on a managed send queue, and the work requests that enable them on
+ * the queue of a second QP, the runner. A side sends the sum of the number received last and a number of its own; its
+ * NIC calculates the sum when the message goes. Then both programs sleep until the runner is done. Nobody calls the
+ * library meanwhile, so only the NICs can have added the numbers up:
  *
- *   side 0, each round:  let one receive be taken, let one message go, wait for one
- *   side 1, each round:  let one receive be taken, wait for one message, let one go
+ *   side 0, each round:  enable one receive, enable one message, wait for one
+ *   side 1, each round:  enable one receive, wait for one message, enable one
  *
- * Prints what side 0 has received last. Exit code 1: that, or what side 1 has, is not what it has to be.
+ * Prints the number that side 0 received last. Exit code 1: that number, or side 1's, is wrong.
  */
 #include "../forked.h"
 
@@ -22,14 +24,14 @@
 #include <string.h>
 
 #define OPERAND	   16 /* bytes */
-#define STEPS	   3  /* a round */
+#define STEPS	   3  /* work requests in a round */
 #define ROUNDS_MAX 5000
-#define COUNTED	   4 /* depth of a CQ that is counted, and never read */
+#define COUNTED	   4 /* depth of a CQ that is counted, and never polled */
 #define SLEEP_MS   120000
 
 static const uint64_t numbers[2] = {3, 1000000};
 
-/* What both processes see. */
+/* Memory shared by both processes. */
 struct meeting {
 	struct forked f;
 	atomic_uint posted;
@@ -44,7 +46,7 @@ struct side {
 	struct ibv_cq *received, *done;
 	struct ibv_comp_channel *channel;
 	struct ibv_mr *mr;
-	uint8_t operands[2][OPERAND]; /* what has come, what is added */
+	uint8_t operands[2][OPERAND]; /* the number received, and the one to add */
 };
 
 /* ---- queues ------------------------------------------------------------------------------------------------------ */
@@ -86,7 +88,7 @@ static void open_side(struct side *s)
 	s->data.qp = create(s, s->data.cq, s->received, rounds,
 			    IBV_EXP_QP_CREATE_MANAGED_SEND | IBV_EXP_QP_CREATE_MANAGED_RECV);
 	forked_join(&s->data, &meeting->f, s->number);
-	/* It has nothing to say, so it is connected to itself. */
+	/* The runner transfers no data, so it is connected to itself. */
 	s->runner = s->data;
 	s->runner.qp = create(s, s->done, s->done, STEPS * rounds, 0);
 	if (ibv_query_gid(s->data.ctx, 1, 0, &self.gid[1]))
@@ -161,7 +163,7 @@ static void post_round(struct side *s, bool last)
 		forked_die("the program cannot be posted");
 }
 
-/* Until the runner is done. @return how. */
+/* Sleep until the runner is done. @return the status of its completion. */
 static enum ibv_wc_status sleep_through(struct side *s)
 {
 	struct pollfd fd = {.fd = s->channel->fd, .events = POLLIN};
@@ -179,14 +181,14 @@ static enum ibv_wc_status sleep_through(struct side *s)
 
 static int run(int number)
 {
-	struct side *s = forked_share(sizeof(*s)); /* a page that nobody else writes to */
+	struct side *s = forked_share(sizeof(*s)); /* shared memory: no other process writes to this page */
 	const unsigned rounds = meeting->rounds;
 	const uint64_t sum = rounds * (numbers[0] + numbers[1]), expected = number ? sum - numbers[1] : sum;
 
 	s->number = number;
 	put(s->operands[1], numbers[number]);
 	open_side(s);
-	if (!number) /* who begins is the last to be ready */
+	if (!number) /* the side that begins is the last to be ready */
 		forked_await(&meeting->posted, 1);
 	for (unsigned i = 0; i < rounds; i++)
 		post_round(s, i + 1 == rounds);

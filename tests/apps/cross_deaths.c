@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cross_deaths.c - processes that end while their NICs talk by themselves: cross-channel programs, for the kill test.
- * The tester's NIC and a child's answer each other's messages; the child ends, in all ways, amid that. What the
- * tester's program waits for comes, with errors, and what it has yet to do for others is done.
+ * cross_deaths.c - processes that end while their NICs exchange messages by themselves, driven by cross-channel work
+ * requests. For the kill test. The tester's NIC and a child's answer each other's messages, and the child ends
+ * meanwhile, in each possible way. The tester's waiting work requests then complete with errors, and its other work is
+ * still done.
  *
- *   each lap, tester:  let a message to the child go, wait for one, let one go to itself
- *   each lap, child:   wait for a message, let one go
+ *   each lap, tester:  enable a message to the child, wait for one, enable one to itself
+ *   each lap, child:   wait for a message, enable one
  *
- * The child's NIC has fewer laps to do than the tester's, and then waits for more than comes: however fast they are,
- * neither is done when the child ends.
+ * The child's NIC has fewer laps to do than the tester's, and then waits for more messages than come: so neither is
+ * done when the child ends, however fast they are.
  *
- * A line for each way to end, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed. What can only be seen of
- * processes that are gone is for the kill test.
+ * Prints a line for each way to end, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed. What can only be seen
+ * after both processes are gone is checked by the kill test.
  */
 #include "../forked.h"
 
@@ -28,10 +29,10 @@
 #define LAPS	   2000u
 #define ANSWERS	   1000u /* laps of the child */
 #define STEPS	   3u
-#define STUCK	   500u /* WAITs for what never comes */
-#define COUNTED	   4	/* depth of a CQ that is counted, and never read */
-#define ROUNDS	   5u	/* of each way to end */
-#define FIRST_LAPS 50u	/* before anybody ends */
+#define STUCK	   500u /* WAITs for completions that never come */
+#define COUNTED	   4	/* depth of a CQ that is counted, and never polled */
+#define ROUNDS	   5u	/* for each way to end */
+#define FIRST_LAPS 50u	/* before the child ends */
 #define PATIENCE_S 60u
 
 enum ending { KILLED, EXITS, EXITS_AT_ONCE, EXITS_BUSY, ENDINGS };
@@ -40,21 +41,21 @@ static const char *const names[ENDINGS] = {
 	"a process amid its program is killed", "a process amid its program calls exit",
 	"a process amid its program calls _exit", "a process amid its program calls exit while a thread posts more"};
 
-/** What the tester and a child see. */
+/** Memory shared by the tester and a child. */
 struct meeting {
 	struct forked data, probe;
-	atomic_uint begin; /* 1: the child's turn to exist */
+	atomic_uint begin; /* 1: the child may open its device */
 	atomic_uint ready, laps;
 	unsigned ending;
 	int pid;
 };
 
-/** A side of the talk. */
+/** One side of the exchange. */
 struct talk {
 	struct forked_end end, data, runner; /* end: the device, a PD, a CQ */
 	struct ibv_cq *received;
 	struct ibv_mr *mr;
-	uint32_t words[3 * LAPS]; /* what is sent to the other, and to oneself; what comes from there */
+	uint32_t words[3 * LAPS]; /* sent to the other side and to itself; received from the other side */
 };
 
 static unsigned failures;
@@ -111,7 +112,7 @@ static struct ibv_cq *create_cq(const struct talk *t, int depth)
 	return cq;
 }
 
-/** One that is counted. */
+/** A CQ that is counted, and never polled. */
 static struct ibv_cq *create_counted(const struct talk *t)
 {
 	struct ibv_exp_cq_attr overruns = {.comp_mask = IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS,
@@ -123,7 +124,7 @@ static struct ibv_cq *create_counted(const struct talk *t)
 	return cq;
 }
 
-/** A QP that is connected to itself: it has nothing to say. */
+/** A QP that is connected to itself: it transfers no data. */
 static struct forked_end create_runner(const struct talk *t, struct ibv_cq *cq)
 {
 	struct forked self = {.ready = {true, true}};
@@ -222,7 +223,7 @@ static struct talk *talk_open(struct meeting *m, int side, const struct forked_e
 	return t;
 }
 
-/** How many messages have come from the other, whole and in order. */
+/** @return how many messages have come from the other side, whole and in order. */
 static unsigned came_whole(const struct talk *t)
 {
 	unsigned n = 0;
@@ -241,12 +242,12 @@ static void *post_more(void *arg)
 	for (;;) {
 		struct ibv_exp_send_wr wr = wait_for(t->received, 1);
 
-		post(t->runner.qp, &wr, 1); /* or the queue is full */
+		post(t->runner.qp, &wr, 1); /* fails when the queue is full */
 	}
 	return NULL;
 }
 
-/** All that the child's NIC is to do, and one thing that it never comes to. */
+/** Everything the child's NIC is to do, and a WAIT that is never satisfied. */
 static void answer(const struct talk *t)
 {
 	struct ibv_exp_send_wr never = wait_for(t->received, LAPS);
@@ -289,10 +290,10 @@ static int child(void *arg)
 
 /* ---- the tester -------------------------------------------------------------------------------------------------- */
 
-/** What the tester has besides. */
+/** State that only the tester has. */
 struct test {
 	struct talk *talk;
-	struct forked_end probe, self; /* self: managed, its messages come to `other` */
+	struct forked_end probe, self; /* self: managed, its messages go to `other` */
 	struct ibv_qp *other, *stuck, *stuck_too;
 	struct ibv_cq *done, *came, *stuck_done;
 };
@@ -320,7 +321,7 @@ static void self_open(struct test *x)
 	}
 }
 
-/** What waits for entries that never come, and keeps the CQ. */
+/** A queue of WAITs for completions that never come, which keep the CQ referenced. */
 static struct ibv_qp *stuck_open(struct test *x)
 {
 	struct ibv_qp *qp = create_runner(x->talk, x->stuck_done).qp;
@@ -354,11 +355,11 @@ static void test_open(struct test *x, struct meeting *m, const struct forked_end
 			steps[STEPS - 1].exp_send_flags |= IBV_EXP_SEND_SIGNALED;
 		must_post(t->runner.qp, steps, STEPS);
 	}
-	x->stuck = stuck_open(x); /* behind those that move what is counted from */
+	x->stuck = stuck_open(x); /* behind the work requests that count the same CQ */
 	x->stuck_too = stuck_open(x);
 }
 
-/** Messages that have come to the tester itself. @return how many have now. */
+/** Poll messages that the tester has sent to itself. @return how many have come so far. */
 static unsigned take_came(struct test *x, unsigned from)
 {
 	struct ibv_wc wc;
@@ -370,7 +371,7 @@ static unsigned take_came(struct test *x, unsigned from)
 	return from;
 }
 
-/** Until n of them have come. @return how many have, in the end. */
+/** Wait until n of them have come. @return how many have come. */
 static unsigned await_came(struct test *x, unsigned from, unsigned n)
 {
 	uint64_t end = now_s() + PATIENCE_S;
@@ -380,7 +381,8 @@ static unsigned await_came(struct test *x, unsigned from, unsigned n)
 	return from;
 }
 
-/** What has come from the child, at least so many: each message whole, in its place, and nothing behind them. */
+/** Check the messages from the child, of which there must be at least `least`: each whole, in its place, and nothing
+ * written behind them. */
 static void check_words(const struct talk *t, unsigned least)
 {
 	const unsigned n = came_whole(t);
@@ -405,7 +407,7 @@ static struct ibv_wc await_entry(struct ibv_cq *cq, const char *what)
 	return wc;
 }
 
-/** The child is not there any more, as somebody who asks him learns. */
+/** Wait until a request to the child fails because the child is gone. */
 static void await_loss(struct test *x)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad;
@@ -433,7 +435,7 @@ static void test_close(struct test *x)
 	close_qp(x->stuck);
 	close_qp(t->data.qp);
 	want(ibv_destroy_cq(t->received) == EBUSY, "a CQ that WAITs wait for cannot be destroyed");
-	close_qp(x->stuck_too); /* with all that waits */
+	close_qp(x->stuck_too); /* its WAITs are still pending */
 	close_qp(t->runner.qp);
 	close_qp(x->self.qp);
 	close_qp(x->other);
@@ -454,7 +456,7 @@ static void child_ends(const struct meeting *m)
 	want(m->ending == KILLED || status == 0, "the child ends well");
 }
 
-/** `patient`: until it is known that the child is gone. */
+/** `patient`: wait until the child's death has been noticed. */
 static void one_round(struct meeting *m, const struct forked_end *device, bool patient)
 {
 	struct test x = {0};
@@ -469,7 +471,7 @@ static void one_round(struct meeting *m, const struct forked_end *device, bool p
 	child_ends(m);
 	if (patient)
 		await_loss(&x);
-	to_error(x.talk->data.qp); /* it may have had nothing under way */
+	to_error(x.talk->data.qp); /* it may have had no request under way */
 	want(await_entry(x.done, "the program comes to its end").status == IBV_WC_SUCCESS, "the program ends well");
 	want(await_came(&x, came, LAPS) == LAPS, "what is for others goes");
 	check_words(x.talk, came);

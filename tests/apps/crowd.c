@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crowd.c - one of many processes on a device, each of which sends to each: then it does nothing, until it is killed. For
- * the idle test.
+ * crowd.c - one of many processes on a device: it sends to each other process, then does nothing until it is killed.
+ * For the idle test.
  *
  *   crowd FOLDER COUNT   the COUNT processes find each other by files in the folder
  */
@@ -13,7 +13,7 @@
 
 #define QKEY	 0x11223344u
 #define MESSAGE	 4096
-#define MESSAGES 80 /* to each: more than a ring of shared memory holds */
+#define MESSAGES 80 /* to each process: more than a shared memory ring holds */
 #define DEPTH	 64
 
 static struct ibv_cq *cq;
@@ -43,7 +43,7 @@ static void qp_start(struct ibv_context *ctx, struct ibv_pd *pd)
 		die("no QP that sends");
 }
 
-/** Say our number, and wait for those of all. */
+/** Publish this process's QPN, and wait for those of all the others. */
 static void meet(const char *folder, unsigned count, unsigned *qpns)
 {
 	struct dirent *entry;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * flood.c - a stranger: sends packets of one class to a device as fast as it can, for some seconds. Started by root it is nobody
- * (65534) before it has a socket.
+ * flood.c - a hostile sender: sends packets of one class to a device as fast as it can, for some seconds. Started by
+ * root it becomes user nobody (65534) before it opens a socket.
  *
  * usage: flood CLASS FROM TO QPN SECONDS
  *   FROM, TO: IPv4 addresses; TO is the device's. QPN: of a queue pair there.
- * Says how many it has sent.
+ * Prints how many packets it has sent.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,12 +25,12 @@
 #endif
 
 #define NOBODY	 65534
-#define PACKETS	 4096 /* different ones, in turn */
+#define PACKETS	 4096 /* different packets, sent in turn */
 #define BATCH	 64
 #define CARRIER	 28 /* IPv4 and UDP headers */
 #define BTH	 12
 #define BODY_MAX 64
-#define SEGMENTS 16 /* of a datagram that receivers find merged, as by the kernel's GRO */
+#define SEGMENTS 16 /* in a datagram that receivers see merged, as by the kernel's GRO */
 
 enum opcode {
 	RC_SEND_ONLY = 0x04,
@@ -60,7 +60,7 @@ static uint32_t draw(void)
 	return (uint32_t)(x >> 32);
 }
 
-/** A packet with `body` bytes behind the BTH, and a good ICRC. */
+/** Build a packet with `body` bytes after the BTH, and a valid ICRC. */
 static void build(struct packet *p, uint8_t opcode, uint32_t qpn, uint32_t psn, uint32_t body)
 {
 	uint8_t *ip = p->ip, *bth = ip + CARRIER;
@@ -146,7 +146,7 @@ static void noise(struct packet *p)
 	p->len = 6 + draw() % BODY_MAX;
 	for (uint32_t i = 0; i < p->len; i++)
 		p->ip[CARRIER + i] = (uint8_t)draw();
-	p->ip[CARRIER + 5] = (uint8_t)(target >> 16); /* or the kernel gives it to somebody else */
+	p->ip[CARRIER + 5] = (uint8_t)(target >> 16); /* otherwise the kernel steers it to another process */
 }
 
 static void empty(struct packet *p)
@@ -167,7 +167,8 @@ static void cnp(struct packet *p)
 	build(p, CNP, target, draw(), 16);
 }
 
-/** The first of each datagram is for the target's function, by which it is steered, the others for any other. */
+/** The first packet of each datagram is for the target's function, which decides the steering; the others are for
+ * any other. */
 static void merged(struct packet *p)
 {
 	uint32_t function = (p - packets) % SEGMENTS == 0 ? target >> 16 : 1 + draw() % 8;
@@ -213,7 +214,7 @@ static int socket_open(void)
 	return fd;
 }
 
-/** Send for so long. @return how many packets have gone. */
+/** Send for so many seconds. @return the number of packets sent. */
 static unsigned long send_all(int fd, unsigned segments, double seconds)
 {
 	static struct iovec iov[PACKETS];

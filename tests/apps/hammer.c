@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hammer.c - processes that change one word and one pair of words, of another process, by all kinds of atomics, while threads
- * of that process do so by the CPU's own: no change may be lost. For the hammer test.
+ * hammer.c - processes that change one word and one pair of words of another process by all kinds of atomics, while
+ * threads of that process change them by the CPU's atomics: no change may be lost. For the hammer test.
  *
  *   hammer RING UDP OPERATIONS   RING processes over shared memory and UDP over datagrams execute OPERATIONS together
  *
- * Every change adds one: to the word, or to both words of the pair. What is there in the end is the number of additions, and of
- * comparisons that went. Prints a line of counts. Exit code 1: a change was lost or doubled, or somebody saw the past; or it was
- * no such test, because packets took another path than they were told to, or somebody changed nothing. Which path they took is
- * in the device's files; where there are none, as with a sanitizer, the line says that paths are not counted.
+ * Every change adds one to the word or to both words of the pair, so the final values are the number of additions and
+ * of successful compare-and-swaps. Prints a line of counts. Exit code 1: a change was lost or executed twice, or an
+ * operation returned an older value than its predecessor; or the test was invalid, because packets took another path
+ * than intended, or a process changed nothing. The device's counters tell which path packets took; without these files,
+ * as with a sanitizer, the line says that paths are not counted.
  */
 #include "../forked.h"
 
@@ -22,10 +23,10 @@
 
 __extension__ typedef unsigned __int128 uint128;
 
-/* Kinds of operations, in the order in which they take turns. */
+/* Kinds of operations, in the order in which they are posted. */
 enum kind { FAA, MFA, CAS, MCS, PAIR_MFA, PAIR_MCS, KINDS };
 
-/* What is hammered, each on a line of its own. */
+/* The targets, each on a cache line of its own. */
 struct anvil {
 	_Alignas(64) _Atomic uint64_t word;
 	_Alignas(64) uint128 pair;
@@ -33,13 +34,13 @@ struct anvil {
 	atomic_bool end;
 };
 
-/* Packets that a process has sent. */
+/* Packets that a process has sent on each path. */
 struct paths {
 	bool counted;
 	uint64_t ring, udp;
 };
 
-/* An initiator's order, and what he has to say. */
+/* An initiator's parameters and results. */
 struct order {
 	struct forked *f;
 	unsigned long operations;
@@ -52,7 +53,7 @@ static struct anvil *anvil;
 
 /* ---- paths ------------------------------------------------------------------------------------------------------- */
 
-/** @return whether there is such a counter of the device. */
+/** @return whether the device has such a counter. */
 static bool counter(const char *device, const char *name, uint64_t *value)
 {
 	unsigned long long number;
@@ -70,7 +71,7 @@ static bool counter(const char *device, const char *name, uint64_t *value)
 	return good;
 }
 
-/** Those of this process, by a device. */
+/** Packets sent by this process, from its device's counters. */
 static struct paths paths_of(struct ibv_device *device)
 {
 	const char *name = ibv_get_device_name(device);
@@ -80,7 +81,7 @@ static struct paths paths_of(struct ibv_device *device)
 	return p;
 }
 
-/** Those of the target: forked_serve takes the first device. */
+/** Packets sent by the target: forked_serve opens the first device. */
 static struct paths paths_of_target(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -100,7 +101,7 @@ struct initiator {
 	struct order *order;
 	uint64_t result[DEPTH][2], expected[DEPTH][2], operand[DEPTH][4][2];
 	uint64_t word, pair[2];		 /* as last seen */
-	uint64_t word_least, pair_least; /* what may come back next: all that is executed is executed in order */
+	uint64_t word_least, pair_least; /* lower bounds for the next result: operations are executed in order */
 };
 
 static void fill_extended(struct initiator *in, struct ibv_exp_send_wr *wr, enum kind kind, unsigned slot)
@@ -116,9 +117,9 @@ static void fill_extended(struct initiator *in, struct ibv_exp_send_wr *wr, enum
 	wr->ext_op.masked_atomics.remote_addr = (uintptr_t)(pair ? (void *)&anvil->pair : (void *)&anvil->word);
 	wr->ext_op.masked_atomics.rkey = in->order->f->rkey;
 	for (unsigned i = 0; i < 2; i++) {
-		operand[0][i] = kind == PAIR_MFA ? 1 : in->expected[slot][i] + 1; /* added, or put there */
+		operand[0][i] = kind == PAIR_MFA ? 1 : in->expected[slot][i] + 1; /* the addend, or the new value */
 		operand[1][i] = in->expected[slot][i];
-		operand[2][i] = kind == PAIR_MFA ? 1ull << 63 : all; /* ends of fields, or masks */
+		operand[2][i] = kind == PAIR_MFA ? 1ull << 63 : all; /* boundaries, or masks */
 	}
 	if (kind == MFA) {
 		op->fetch_add = (struct ibv_exp_fetch_add){.add_val = 1, .field_boundary = 1ull << 63};
@@ -194,7 +195,7 @@ static void completed(struct initiator *in, const struct ibv_wc *wc)
 		memcpy(in->pair, seen, sizeof(in->pair));
 	else
 		in->word = seen[0];
-	if (went) { /* a good guess for the next comparison */
+	if (went) { /* the expected value of the next comparison */
 		in->word += !pair;
 		in->pair[0] += pair;
 		in->pair[1] += pair;
@@ -217,9 +218,10 @@ static int initiate(void *arg)
 	if (!in->mr)
 		forked_die("no region");
 	forked_connect(&in->end, order->f, 1);
-	forked_await(&anvil->begun, 1); /* all of them at once, and the CPU */
+	forked_await(&anvil->begun, 1); /* all processes and the target's threads at once */
 	while (ended < order->operations) {
-		/* Comparisons go where nothing else is under way since the value was seen. */
+		/* A comparison succeeds only if no other operation is under way since the value was seen, so keep
+		 * few in flight in the second half. */
 		unsigned long window = posted < order->operations / 2 ? DEPTH : 1;
 		int n;
 
@@ -240,7 +242,7 @@ static int initiate(void *arg)
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
 
-/** Adds by the CPU's own instructions. */
+/** Adds with the CPU's own instructions. */
 static void *add_to_word(void *arg)
 {
 	uint64_t *n = arg;
@@ -248,7 +250,7 @@ static void *add_to_word(void *arg)
 	while (!atomic_load_explicit(&anvil->end, memory_order_relaxed)) {
 		atomic_fetch_add(&anvil->word, 1);
 		++*n;
-		usleep(1); /* let others in */
+		usleep(1); /* let the initiators in */
 	}
 	return NULL;
 }
@@ -267,13 +269,13 @@ static void *add_to_pair(void *arg)
 	return NULL;
 }
 
-/** Nearly all by one path: a link may come a moment late, or be given up for one that does not want it. */
+/** Nearly all packets took one path: a link may come up a moment late, or be given up briefly. */
 static bool nearly_all(uint64_t by_this, uint64_t by_other, unsigned long operations)
 {
 	return by_this >= operations - operations / 100 && by_other <= operations / 100;
 }
 
-/** Each operation is a packet at least, and so is its answer. */
+/** Each operation takes at least one packet, and so does its response. */
 static void check_paths(const struct order *orders, unsigned n, const struct paths *target)
 {
 	unsigned long ring = 0, udp = 0;
@@ -338,7 +340,7 @@ int main(int argc, char **argv)
 
 	if (!n || n > FORKED_MAX || !operations)
 		forked_die("usage: hammer RING UDP OPERATIONS, 1 to 16 processes");
-	setenv("UROCE_RING", "on", 1); /* of the target; initiators have their own */
+	setenv("UROCE_RING", "on", 1); /* for the target; initiators set their own */
 	anvil = forked_share(sizeof(*anvil));
 	orders = forked_share(n * sizeof(*orders));
 	f = forked_share(n * sizeof(*f));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * open_device.c - opens the first device with what a program usually makes on it, says how long that took, and waits
- * to be killed. For the idle test.
+ * open_device.c - opens the first device, creates the objects a typical program has, prints how long that took, and
+ * waits to be killed. For the idle test.
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stranger WAY FROM TO QPN SECONDS [PLACE] - another user of the host, who knows a connection's addresses and one QPN, and sends
- * what would end it or complete its requests with PSNs at random, as fast as that goes: NAKs "remote operational error", ACKs,
- * SENDs with too much in them. IPv4. When started by root it becomes nobody first.
+ * stranger WAY FROM TO QPN SECONDS [PLACE] - another user of the host, who knows a connection's addresses and one QPN.
+ * It sends packets that would end the connection or complete its requests, with random PSNs, as fast as it can: NAKs
+ * "remote operational error", ACKs, SENDs that are too long. IPv4. When started by root it becomes user nobody first.
  *
  * WAY: port     from a socket on address FROM and some port
  *      place    from a socket on address PLACE, port 4791
- *      spoofed  from the same, with FROM claimed to be the source (IP_PKTINFO)
- * It says how many packets it has sent.
+ *      spoofed  as place, with FROM claimed as the source (IP_PKTINFO)
+ * Prints how many packets it has sent.
  */
 #include <arpa/inet.h>
 #include <grp.h>
@@ -62,7 +62,7 @@ static struct nic_gid gid_of(struct in_addr address)
 	return gid;
 }
 
-/** @return the socket; *port: where it is. */
+/** @return the socket; *port: the port it is bound to. */
 static int open_socket(struct in_addr address, uint16_t wanted, uint16_t *port)
 {
 	struct sockaddr_in self = {.sin_family = AF_INET, .sin_addr = address, .sin_port = htons(wanted)};
@@ -85,7 +85,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/** A packet that ends a connection, or completes something, if its PSN is right. @return its length. */
+/** A packet that ends a connection or completes a request if its PSN is right. @return its length. */
 static unsigned forge(struct packet *p, unsigned number, uint8_t *data)
 {
 	static const uint8_t opcodes[] = {0x11, 0x11, 0x04};

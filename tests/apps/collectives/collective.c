@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* collective.c - collectives as programs for the NIC, see collective.h. */
+/* collective.c - collectives as chains of deferred work for the NIC, see collective.h. */
 #include "collective.h"
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
 
-#define STEPS 16u /* at most, of a collective: tags are told apart by them */
+#define STEPS 16u /* the most a collective takes; keeps the tags of collectives apart */
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-/** To be started when all is done that was queued before. @return NULL: there was an error. */
+/** A piece that starts once all pieces queued before it are done. @return NULL: an error has occurred. */
 static struct collective_piece *piece_new(struct collective *c, enum fi_op_type type, struct fid_cntr *completion)
 {
 	struct collective_piece *p = &c->pieces[c->n];
@@ -60,7 +60,7 @@ static void receive_from(struct collective *c, unsigned peer, unsigned step, voi
 	message(c, piece_new(c, FI_OP_TRECV, c->done), peer, step, buf, len);
 }
 
-/** An operation on a number in the process's own memory, by its own NIC. */
+/** An atomic operation of the process's own NIC on a number in the process's own memory. */
 static struct fi_msg_atomic on_number(struct collective *c, struct collective_piece *p, const double *number,
 				      enum fi_op op)
 {
@@ -82,7 +82,7 @@ void collective_add(struct collective *c, const double *what, double *to)
 	if (!p)
 		return;
 	p->operand = (struct fi_ioc){(void *)(uintptr_t)what, 1};
-	/* Done means that it is in memory, not only on its way. */
+	/* Completion means that the result is in memory. */
 	p->atomic =
 		(struct fi_op_atomic){.ep = c->ep, .msg = on_number(c, p, to, FI_SUM), .flags = FI_DELIVERY_COMPLETE};
 	p->work.op.atomic = &p->atomic;
@@ -96,7 +96,7 @@ void collective_look(struct collective *c, const double *at, double *into)
 	if (!p)
 		return;
 	p->result = (struct fi_ioc){into, 1};
-	p->operand = p->result; /* not looked at: reading has no operand */
+	p->operand = p->result; /* ignored: FI_ATOMIC_READ has no operand */
 	p->fetch = (struct fi_op_fetch_atomic){.ep = c->ep,
 					       .msg = on_number(c, p, at, FI_ATOMIC_READ),
 					       .fetch = {.msg_iov = &p->result, .iov_count = 1}};
@@ -128,7 +128,8 @@ void collective_forget(struct collective *c)
 /* ---- collectives ------------------------------------------------------------------------------------------------- */
 
 /*
- * Dissemination: in step s everybody tells the one 2^s further, who has heard of 2^(s+1) then, itself included.
+ * Dissemination: in step s each process sends to the one 2^s further, which has then heard from 2^(s+1) processes,
+ * itself included.
  *
  *   0 ──► 1 ──► 2 ──► 3 ──► 0      and then     0 ──► 2, 1 ──► 3, 2 ──► 0, 3 ──► 1
  */
@@ -144,8 +145,9 @@ void collective_barrier(struct collective *c)
 }
 
 /*
- * A binomial tree. Counted from the root on, who has it tells the one `far` further, for far = 4, 2, 1 (of up to 8);
- * so everybody but the root is told by the one whose number is its own without the lowest bit.
+ * A binomial tree. Numbered from the root, each process that has the data sends it to the one `far` further, for far =
+ * 4, 2, 1 (with up to 8 processes). So every process but the root receives it from the process whose number is its own
+ * without the lowest bit.
  */
 void collective_broadcast(struct collective *c, unsigned root, void *buf, size_t len)
 {
@@ -163,8 +165,8 @@ void collective_broadcast(struct collective *c, unsigned root, void *buf, size_t
 }
 
 /*
- * Recursive doubling, among as many processes as the greatest power of two says. Each of the others gives its number
- * to one of those before, and gets the sum from it afterwards.
+ * Recursive doubling among the largest power of two of processes. Each of the remaining processes first gives its
+ * number to one of those, and gets the sum from it afterwards.
  *
  *   of 5:   4 ──► 0      0 ◄─► 1, 2 ◄─► 3      0 ◄─► 2, 1 ◄─► 3      0 ──► 4
  */

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 60000 /* for others to come */
+#define PATIENCE_MS 60000 /* limit on waiting for the other processes */
 
 void *group_share(size_t size)
 {
@@ -55,7 +55,7 @@ static struct fi_info *find(void)
 	return info;
 }
 
-/* Counters to wait for, and a queue for those who want completions, which deferred work does not make. */
+/* Counters to wait for, and a CQ for requests that ask for completions, which deferred work does not. */
 static void open_endpoint(struct group *g)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = COLLECTIVE_MAX};
@@ -133,12 +133,12 @@ static pid_t start(unsigned rank, struct meeting *m, int (*fn)(unsigned rank, st
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* he died before that */
+	if (getppid() != parent) /* the parent died before prctl took effect */
 		_exit(1);
 	exit(fn(rank, m));
 }
 
-/** Those that run are killed, and waited for. */
+/** Kill the running processes, and reap them. */
 static void end_all(pid_t *pids, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -149,7 +149,7 @@ static void end_all(pid_t *pids, unsigned n)
 			waitpid(pids[i], NULL, 0);
 }
 
-/** @return false: one has ended as it should not, which has been said. */
+/** @return false: one has ended as it should not; the reason has been printed. */
 static bool collect(pid_t *pids, unsigned n, unsigned *left)
 {
 	int status;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.c - runs collectives that the NICs do alone, and checks what comes of them.
+ * main.c - runs collectives that the NICs execute alone, and checks the results.
  *
  *   collectives [-n PROCESSES] [-r ROUNDS] [-b BATCH] [-s] [-p MS] [-l SECONDS] barrier|broadcast|allreduce
  *
- * A batch of rounds is queued by each process. Then each says go, once, process 0 last, and from there on no thread of
- * any program does anything: it sleeps in fi_cntr_wait, or with -s (stopped) in read(), far from the library, until the
- * launcher has seen that all of them are done. That it sees in memory which the NICs add to, as the last thing of a
- * batch. With -p process 0 pauses before it goes: the others wait for it, and should use no CPU time meanwhile. Then each
- * process looks at all that it has:
+ * Each process queues a batch of rounds. Then each calls collective_go once, process 0 last, and from there on no
+ * thread of any program does anything: it sleeps in fi_cntr_wait, or with -s (stopped) in read(), outside the library,
+ * until the launcher has seen that all of them are done. The launcher sees it in memory that the NICs add to at the end
+ * of a batch. With -p process 0 pauses before it goes: the others wait for it, and should use no CPU time meanwhile.
+ * Then each process checks its results:
  *
- *   allreduce  the sum, of numbers that are others in each round and process, exactly
- *   broadcast  what the root has, which is another one in each round
- *   barrier    each process's NIC adds one to a number that all share before it enters round r, and looks at it when
- *              it leaves: all must have entered
+ *   allreduce  the exact sum of numbers that differ in each round and process
+ *   broadcast  the root's data, which differs in each round
+ *   barrier    each process's NIC adds one to a shared number before it enters round r, and reads the number when it
+ *              leaves: all processes must have entered
  *
- * Prints how long a round took, how often the threads of the programs were woken meanwhile, in a batch, and what CPU
- * time these and the NICs' own threads have used. Exit code 1: something was wrong, or a process has died, or all of
- * it took too long; then it says how far they had come.
+ * Prints the time of a round, how often the programs' threads were woken in a batch, and the CPU time that they and the
+ * NICs' own threads used. Exit code 1: a result was wrong, a process died, or the time limit passed; the message then
+ * says how far the processes had come.
  */
 #include "group.h"
 
@@ -33,35 +33,35 @@
 #define BATCH_MAX 2000u
 #define LIMIT_MAX 1000000u /* seconds: an int has room for that in milliseconds */
 #define PAUSE_MAX 60000u
-#define PIECES	  20u /* at most, of a round of anything */
+#define PIECES	  20u /* the most that a round of any collective takes */
 
 enum kind { BARRIER, BROADCAST, ALLREDUCE, KINDS };
 static const char *const kind_names[KINDS] = {"barrier", "broadcast", "allreduce"};
 
-/** What is sent by a broadcast. */
+/** A broadcast's message. */
 struct parcel {
 	uint64_t round, root, mixed;
 };
 
-/** What all processes and the launcher share. */
+/** Memory shared by all processes and the launcher. */
 struct board {
 	struct meeting meeting;
 	enum kind kind;
 	unsigned rounds, batch, limit_s, pause_ms;
 	bool stopped;
-	int bell[2];	      /* pipe: a byte for each process, when a batch is done */
-	unsigned rung;	      /* batches for which that was done */
-	atomic_uint gone;     /* batches that were queued and let go, by all processes together */
-	uint64_t ns;	      /* of all batches, from go to the end, by process 0 */
-	double finished;      /* processes, of all batches; the NICs add to this and what follows */
-	double in[BATCH_MAX]; /* processes that have entered the i-th barrier, of all batches */
+	int bell[2];	      /* pipe: one byte for each process when a batch is done */
+	unsigned rung;	      /* batches announced that way */
+	atomic_uint gone;     /* batches started, summed over all processes */
+	uint64_t ns;	      /* from go to the end, summed over all batches, by process 0 */
+	double finished;      /* batches finished, of all processes; NICs add to this and the next fields */
+	double in[BATCH_MAX]; /* processes that have entered the i-th barrier, summed over all batches */
 	double numbers[COLLECTIVE_MAX][BATCH_MAX][COLLECTIVE_VALUES];
 	struct {
 		uint64_t sleeps, thread_us, others_us;
 	} usage[COLLECTIVE_MAX];
 };
 
-/** What a process has besides. */
+/** A process's private state. */
 struct member {
 	struct group g;
 	struct board *b;
@@ -82,7 +82,7 @@ static uint64_t now_ns(void)
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
-/** What a process brings along: whole numbers, whose sums are exact. */
+/** A process's input: whole numbers, whose sums are exact. */
 static double brings(unsigned round, unsigned rank)
 {
 	return (double)((round + 1) * 65537u % 1000003u * (rank + 3u));
@@ -93,7 +93,7 @@ static struct parcel parcel_of(unsigned round, unsigned root)
 	return (struct parcel){round, root, (round + 1ull) * 0x9e3779b97f4a7c15ull ^ root};
 }
 
-/** Round `round`, the i-th of its batch. */
+/** Queue round `round`, the i-th of its batch. */
 static void queue_round(struct member *m, unsigned round, unsigned i)
 {
 	struct collective *c = &m->g.c;
@@ -121,7 +121,7 @@ static void queue_round(struct member *m, unsigned round, unsigned i)
 static bool round_is_right(const struct member *m, unsigned round, unsigned i)
 {
 	const unsigned size = m->g.c.size;
-	const unsigned times = round / m->b->batch + 1; /* that the i-th barrier has been entered, by each */
+	const unsigned times = round / m->b->batch + 1; /* times that each process has entered the i-th barrier */
 	struct parcel parcel = parcel_of(round, round % size);
 	double sum = 0;
 
@@ -139,7 +139,7 @@ static bool round_is_right(const struct member *m, unsigned round, unsigned i)
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/** Until the NIC has done all that was queued. In this time the program is asleep. */
+/** Sleep until the NIC has done everything queued. */
 static void sleep_through(struct member *m)
 {
 	struct collective *c = &m->g.c;
@@ -162,7 +162,7 @@ static uint64_t cpu_us(int who, long *sleeps)
 	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/** From go to the end, with what it has cost. Process 0 is the last to go, so that its time is that of all. */
+/** Run a batch from go to the end and measure its cost. Process 0 goes last, so its time is that of all. */
 static void run(struct member *m)
 {
 	struct collective *c = &m->g.c;
@@ -180,7 +180,7 @@ static void run(struct member *m)
 	start = now_ns();
 	group_check(collective_go(c), "collective_go");
 	atomic_fetch_add(&m->b->gone, 1);
-	if (c->rank != 0) { /* as group_meet, but for the waiting */
+	if (c->rank != 0) { /* as group_meet, without waiting */
 		atomic_fetch_add(&m->b->meeting.arrived, 1);
 		m->g.met++;
 	}
@@ -191,17 +191,17 @@ static void run(struct member *m)
 	all = cpu_us(RUSAGE_SELF, &unused) - all;
 	m->b->usage[c->rank].sleeps += (uint64_t)(after - before);
 	m->b->usage[c->rank].thread_us += thread;
-	m->b->usage[c->rank].others_us += all > thread ? all - thread : 0; /* they are not read at one moment */
+	m->b->usage[c->rank].others_us += all > thread ? all - thread : 0; /* the two are not read at the same moment */
 }
 
-/** Rounds first ... first + n - 1. @return how many were wrong. */
+/** Run rounds first ... first + n - 1. @return how many were wrong. */
 static unsigned run_batch(struct member *m, unsigned first, unsigned n)
 {
 	struct collective *c = &m->g.c;
 	struct board *b = m->b;
 	unsigned wrong = 0;
 
-	group_meet(&m->g); /* all have done the batch before, and looked at it */
+	group_meet(&m->g); /* all have finished and checked the batch before */
 	group_check(collective_hold(c, n * PIECES + 1), "collective_hold");
 	for (unsigned i = 0; i < n; i++)
 		queue_round(m, first + i, i);
@@ -239,7 +239,7 @@ static int member_run(unsigned rank, struct meeting *meeting)
 
 /* ---- the launcher ------------------------------------------------------------------------------------------------ */
 
-/** It is no process of the group, and knows nothing but this memory. */
+/** The launcher is not a process of the group, and knows only the shared memory. */
 static void ring_when_done(struct meeting *meeting)
 {
 	struct board *b = (struct board *)meeting;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * addresses.c - address vectors that processes share by a name, where two of this process stand for two processes: each opens
- * the name. And an address that one endpoint after another has.
+ * addresses.c - address vectors that processes share by name; two vectors of this process that open the same name stand
+ * in for two processes. And an address that one endpoint after another uses.
  */
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "fabric.h"
 
-/* Memory with a name is the user's, whichever network namespace and device its processes have. */
+/* A name in shared memory belongs to the user, across network namespaces and devices. */
 const char *unique_name(const char *name, char *out, size_t size)
 {
 	const char *device = getenv("UROCE_DEVICES");
@@ -41,7 +41,8 @@ static int insert(struct pair *p, struct fid_av *av, struct node *n)
 	return fi_av_insert(av, name, 1, NULL, 0, NULL);
 }
 
-/* By an endpoint that has the reader's: what the writer inserts can be sent to, and messages from there are known. */
+/* Open an endpoint with the reader's vector. It can send to addresses that the writer inserts, and recognizes
+ * messages from there. */
 static void talk(struct pair *p, struct fid_av *writer, struct fid_av *reader, const fi_addr_t *map)
 {
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC};
@@ -55,7 +56,7 @@ static void talk(struct pair *p, struct fid_av *writer, struct fid_av *reader, c
 	WANT_OK(fi_ep_bind(ep, &reader->fid, 0));
 	WANT_OK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
 	WANT_OK(fi_enable(ep));
-	WANT(fi_send(ep, "x", 1, NULL, 1, NULL), -FI_EINVAL); /* nobody yet */
+	WANT(fi_send(ep, "x", 1, NULL, 1, NULL), -FI_EINVAL); /* not inserted yet */
 	WANT(insert(p, writer, &p->b), 1);
 	WANT(map[1], 1);
 	WANT_OK(fi_recv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
@@ -68,7 +69,7 @@ static void talk(struct pair *p, struct fid_av *writer, struct fid_av *reader, c
 	WANT_OK(fi_close(&cq->fid));
 }
 
-/* An endpoint of datagrams wants to know all whom it may hear of at once. */
+/* A datagram endpoint requires every address it may receive from in its vector. Check that at once. */
 static void hear_of(struct pair *p, struct fid_av *writer, struct fid_av *reader)
 {
 	struct fi_info *info = fi_allocinfo(), *found = NULL;
@@ -124,7 +125,7 @@ void case_shared_address_vector(struct pair *p)
 	WANT_OK(fi_av_lookup(reader, 0, &back, &len));
 	WANT(fi_av_remove(reader, &at, 1, 0), -FI_EACCES);
 	talk(p, writer, reader, two.map_addr);
-	/* An index that was removed is not given to another; one without an address is nobody's. */
+	/* The index of a removed address is not reused; an index whose address was invalid stays empty. */
 	WANT(fi_av_insert(writer, &nobody, 1, NULL, 0, NULL), 0);
 	WANT(insert(p, writer, &p->b), 1);
 	len = sizeof(back);
@@ -136,7 +137,7 @@ void case_shared_address_vector(struct pair *p)
 		WANT(insert(p, writer, &p->b), 1);
 	WANT_OK(fi_av_lookup(reader, 1023, &back, &len));
 	WANT(insert(p, writer, &p->b), 0); /* it is full */
-	/* It is there as long as anybody has it. */
+	/* The shared vector lives as long as any process has it open. */
 	WANT_OK(fi_close(&writer->fid));
 	WANT_OK(open_named(p, "uroce test", 0, &one, &writer));
 	WANT_OK(fi_av_lookup(writer, 0, &back, &len));
@@ -165,18 +166,19 @@ void case_shared_address_vector_left(struct pair *p)
 	size_t len = sizeof(back);
 
 	WANT(open_named(p, LEFT_NAME " 2", FI_READ, &attr, &av),
-	     -FI_ENOENT); /* nobody has it, whatever is left of it */
+	     -FI_ENOENT); /* nobody has it open, whatever was left behind */
 	WANT_OK(open_named(p, LEFT_NAME, 0, &attr, &av));
 	WANT(fi_av_lookup(av, 0, &back, &len), -FI_EINVAL);
 	WANT_OK(fi_close(&av->fid));
 }
 
-/* ---- an endpoint that comes again -------------------------------------------------------------------------------- */
+/* ---- an endpoint that comes back ---- */
 
-#define LAST 2u /* of those that come */
+#define LAST 2u /* index of the last endpoint */
 
-/** The first one is at any address, which is written back, the others there. It hears one message, the last one that has been sent
- *  before it came. */
+/** Open an endpoint, receive one message and close it. The first endpoint's address is chosen by the provider and
+ * returned in `name`; later ones take the same address. Each receives one message, the last one sent before it was
+ * opened. */
 static void come(struct pair *p, struct sockaddr_in *name, unsigned which, fi_addr_t *at)
 {
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC};
@@ -205,7 +207,7 @@ static void come(struct pair *p, struct sockaddr_in *name, unsigned which, fi_ad
 	WANT_OK(fi_close(&cq->fid));
 }
 
-/** What is said to an address is heard by who is there, also if that was somebody else a moment ago. */
+/** A message to an address reaches the endpoint that has it now, even if another endpoint had it a moment ago. */
 void case_comes_again(struct pair *p)
 {
 	struct sockaddr_in name;

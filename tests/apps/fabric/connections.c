@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * connections.c - passive endpoints, endpoints that they accept, and what becomes of both; endpoints that send datagrams.
+ * connections.c - passive endpoints, the endpoints that they accept, and how both end; endpoints that send datagrams.
  */
 #include <netinet/in.h>
 
 #include "job.h"
 
-/** A passive endpoint, and endpoints of the pair's domain. All tell the same queue. */
+/** A passive endpoint and endpoints of the pair's domain, all reporting to one event queue. */
 struct meeting {
 	struct pair *p;
 	struct fi_info *info;
@@ -18,7 +18,7 @@ struct meeting {
 	union {
 		char room[300];
 		struct fi_eq_cm_entry entry;
-	} told; /* and what was said along */
+	} told; /* the event's connection data */
 };
 
 static struct fi_info *info_of(enum fi_ep_type type, uint64_t caps)
@@ -110,7 +110,7 @@ static void await_refusal(struct meeting *m, const struct fid_ep *who, const cha
 		WANT(memcmp(m->error.err_data, words, strlen(words)), 0);
 }
 
-/** `ep` asks, and `*chosen` is opened for it. */
+/** `ep` connects, and `*chosen` is opened for the request and accepts it. */
 static void connect_to(struct meeting *m, struct fid_ep *ep, struct fid_ep **chosen)
 {
 	struct fid_ep *another;
@@ -147,7 +147,7 @@ static void talk(struct meeting *m, struct fid_ep *from, struct fid_ep *to)
 	WANT(memcmp(p->here, p->there, 100), 0);
 }
 
-/** Words that wait for a counter: one is to go when that is 1, and one when it is 2, which is too late. */
+/** Messages that wait for a counter: one goes at 1; the other waits for 2, which comes too late. */
 struct later {
 	struct fid_cntr *cntr;
 	struct fi_triggered_context goes, fails;
@@ -205,7 +205,7 @@ void case_connection(struct pair *p)
 	WANT_OK(fi_close(&later.cntr->fid));
 	WANT_OK(fi_shutdown(a, 0));
 	WANT_OK(fi_close(&a->fid));
-	/* Who closes without a word has shut down as well. */
+	/* Closing an endpoint shuts down its connection. */
 	a = ep_open(&m, m.info);
 	WANT_OK(fi_close(&b->fid));
 	connect_to(&m, a, &b);
@@ -235,7 +235,7 @@ void case_connection_refused(struct pair *p)
 	await_refusal(&m, a, "no");
 	WANT(fi_connect(a, &m.where, NULL, 0), -FI_EOPBADSTATE);
 	WANT_OK(fi_close(&a->fid));
-	/* A passive endpoint that closes leaves nobody waiting, and no event of its own. */
+	/* Closing a passive endpoint refuses pending requests, and generates no event of its own. */
 	a = ep_open(&m, m.info);
 	WANT_OK(fi_connect(a, &m.where, "hello", 5));
 	await_event(&m, FI_CONNREQ, m.pep, "hello");
@@ -244,7 +244,8 @@ void case_connection_refused(struct pair *p)
 	m.pep = NULL;
 	await_refusal(&m, a, "");
 	WANT_OK(fi_close(&a->fid));
-	/* And where nobody listens any more, or something else is, whoever is on that host says so. */
+	/* A connection request to an address where nobody listens, or where another kind of endpoint is, is refused
+	 * by the host. */
 	a = ep_open(&m, m.info);
 	WANT_OK(fi_connect(a, &m.where, NULL, 0));
 	await_refusal(&m, a, "");
@@ -284,7 +285,7 @@ void case_connection_mistakes(struct pair *p)
 	meeting_close(&m);
 }
 
-/** A port that a passive endpoint has found is an endpoint's in the end. */
+/** A port chosen by a passive endpoint passes to the endpoint opened with it as its handle. */
 void case_port_taken_over(struct pair *p)
 {
 	struct fid_ep *a, *b, *none;
@@ -340,7 +341,7 @@ void case_datagrams(struct pair *p)
 	WANT_OK(fi_senddata(ep[0], p->here, max, NULL, 77, at[1], NULL));
 	await(p, p->a.tx);
 	await(p, p->a.rx);
-	WANT(p->source, at[0]); /* though this endpoint has never talked to it */
+	WANT(p->source, at[0]); /* though this endpoint has never sent to it */
 	WANT(p->done.len, max);
 	WANT(p->done.data, 77);
 	WANT(memcmp(p->here, p->there, max), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deaths.c - see deaths.h. A line for each case, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed.
+ * deaths.c - see deaths.h. Prints a line for each case, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed.
  */
 #include "deaths.h"
 
@@ -16,7 +16,7 @@
 #define SHORT_LEN   64u
 #define MIDDLE_LEN  70000u
 #define PATIENCE_S  60
-#define PEER_MS	    "6000" /* for which a peer may be silent; of friends, who have done nothing, the default */
+#define PEER_MS	    "6000" /* how long a peer may be silent; the friends, who are not to fail, have the default */
 #define CONNECT_MS  "5000"
 #define MORE_ROUNDS 20u
 
@@ -94,7 +94,7 @@ static bool holds(const char *buf, size_t len, unsigned round)
 	return true;
 }
 
-/** The second sends back what it has got, short and long ones by turns. */
+/** The second one sends back what it receives, short and long messages alternately. */
 static int befriend(struct seat *s, unsigned number)
 {
 	struct pair p = {0};
@@ -185,7 +185,7 @@ void seat_kill(struct seat *s)
 void seat_stop(struct seat *s)
 {
 	WANT_OK(kill(s->pid, SIGSTOP));
-	WANT(waitpid(s->pid, NULL, WUNTRACED), s->pid); /* until it has */
+	WANT(waitpid(s->pid, NULL, WUNTRACED), s->pid); /* until it has stopped */
 }
 
 void seat_ends(struct seat *s, int status)
@@ -212,7 +212,7 @@ void aim_rma(struct job *j, const struct seat *s, fi_addr_t addr, size_t at)
 
 void aim_atomic(struct job *j, const struct seat *s, fi_addr_t addr, size_t at)
 {
-	j->atomic.msg.addr = addr; /* which begins each form of it */
+	j->atomic.msg.addr = addr; /* `addr` is at the same place in all members of the union */
 	j->target.addr = s->base + at;
 	j->target.key = s->key;
 }
@@ -293,5 +293,5 @@ int main(int argc, char **argv)
 		printf("%s %s\n", failures ? "FAIL" : "ok", cases[i].name);
 		failed |= failures != 0;
 	}
-	return failed; /* the children end with it */
+	return failed; /* the children end when this process does */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deaths_queuer.c - a process ends with work queued: that waits for counters, is under way, goes round and round, receives that were
- * triggered. Nobody else is disturbed, and nothing is left of it.
+ * deaths_queuer.c - a process ends with work queued: work that waits for counters, work under way, work that restarts
+ * itself endlessly, triggered receives. No other process is disturbed, and nothing of that work is left.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -13,16 +13,16 @@
 #define WAITING	   3000u
 #define UNRECEIVED 300u
 #define RECEIVES   300u
-#define ROUND	   2000u /* pieces of work, each starts the next */
+#define ROUND	   2000u /* pieces of work, each of which starts the next */
 #define LONG_ONES  4u
-#define AT	   4096u /* in the friend's memory */
+#define AT	   4096u /* offset in the friend's memory */
 #define MULTI_LEN  65536u
 
 enum ending { EXITS, EXITS_AT_ONCE, STAYS, EXITS_BUSY };
 
-/* ---- who ends ---------------------------------------------------------------------------------------------- */
+/* ---- the process that ends ---- */
 
-/** What waits for counters that nobody changes: messages, operations on memory, counters. */
+/** Queue work that waits for counters which nobody changes: messages, operations on memory, counters. */
 static void queue_waiting(struct pair *p, struct fid_cntr *done, const struct seat *s, fi_addr_t to)
 {
 	struct job *job = zeroes(WAITING, sizeof(*job));
@@ -51,7 +51,7 @@ static void queue_waiting(struct pair *p, struct fid_cntr *done, const struct se
 	}
 }
 
-/** What is under way until its peer receives it, which he does not. */
+/** Queue messages that are under way until the peer receives them, which it does not. */
 static void queue_unreceived(struct pair *p, struct fid_cntr *done, fi_addr_t to)
 {
 	struct job *job = zeroes(UNRECEIVED, sizeof(*job));
@@ -65,7 +65,8 @@ static void queue_unreceived(struct pair *p, struct fid_cntr *done, fi_addr_t to
 	}
 }
 
-/** Receives that wait for a counter, receives that have waited for one, of the endpoint and of a shared context. */
+/** Queue receives that wait for a counter, and receives that were started by one, on the endpoint and on a shared
+ * context. */
 static void queue_receives(struct pair *p, struct fid_cntr *done)
 {
 	struct fi_triggered_context *context = zeroes(RECEIVES, sizeof(*context));
@@ -88,7 +89,7 @@ static void queue_receives(struct pair *p, struct fid_cntr *done)
 	}
 }
 
-/** Work that goes round and round as long as somebody queues it. */
+/** Work that starts itself again for as long as a thread queues more. */
 struct going {
 	struct pair *p;
 	const struct seat *s;
@@ -167,9 +168,9 @@ int role_queuer(struct seat *s)
 	exit(0);
 }
 
-/* ---- who lives on ------------------------------------------------------------------------------------------ */
+/* ---- the processes that live on ---- */
 
-/** What the dead have sent is received, or is not, but it is not in the way. */
+/** Messages from dead processes may or may not be received, but they block nothing. Discard those that came. */
 static void drop_loose(struct pair *p)
 {
 	struct iovec iov = {p->here, LONG_LEN};

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deaths_target.c - a process ends, or stops, that we have work for: it fails, what waits for it goes on, and what is for others does not
- * notice.
+ * deaths_target.c - a process that we have work for ends or stops: the work fails, work that waits for it goes on, and
+ * work for other processes is not affected.
  */
 #include <time.h>
 
 #include "deaths.h"
 
 #define KINDS	   6u
-#define EACH	   240u /* pieces of work for the target, for its neighbour, and behind them */
+#define EACH	   240u /* pieces of work for the target, for its neighbour, and waiting for those */
 #define LATER	   20u
-#define PENDING	   60u /* messages that the target has, and does not receive */
+#define PENDING	   60u /* messages that the target's NIC has, and its program does not receive */
 #define LAPS	   600u
 #define TALKS	   40u
-#define MOMENTS	   5u /* at which a target dies */
+#define MOMENTS	   5u /* times at which a target dies */
 #define PAIRS	   20u
 #define TALK_TAG   7u
-/* In the friend's memory: */
+/* Offsets in the friend's memory: */
 #define BESIDES_AT 0u
 #define BEHIND_AT  8u
 #define PAIRS_AT   16u
 
-/* ---- who ends ---------------------------------------------------------------------------------------------- */
+/* ---- the process that ends ---- */
 
 int role_target(struct seat *s)
 {
@@ -32,7 +32,7 @@ int role_target(struct seat *s)
 	wait_for_the_end();
 }
 
-/** Each message that comes is answered by the NIC. */
+/** Its NIC answers each message. */
 int role_target_passes(struct seat *s)
 {
 	static struct job recv[LAPS], send[LAPS];
@@ -55,7 +55,7 @@ int role_target_passes(struct seat *s)
 	wait_for_the_end();
 }
 
-/** Long messages, one after the other. */
+/** It sends long messages, one after the other. */
 int role_target_talks(struct seat *s)
 {
 	static struct job send[TALKS];
@@ -75,9 +75,9 @@ int role_target_talks(struct seat *s)
 	wait_for_the_end();
 }
 
-/* ---- who has work for him ---------------------------------------------------------------------------------- */
+/* ---- the process that has work for it ---- */
 
-/** Until so much has been counted, well or not. */
+/** Wait until successes and errors together have reached `sum`. */
 static void await_sum(struct fid_cntr *cntr, uint64_t sum)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -99,7 +99,7 @@ static void await_both(struct fid_cntr *cntr, uint64_t value, uint64_t errors)
 	WANT(fi_cntr_readerr(cntr), errors);
 }
 
-/** Those of n receives that nothing has come into. @return how many. */
+/** Cancel those of n receives that have no message yet. @return how many. */
 static unsigned cancel_receives(struct pair *p, struct job *recv, unsigned n)
 {
 	unsigned canceled = 0;
@@ -113,7 +113,7 @@ static unsigned cancel_receives(struct pair *p, struct job *recv, unsigned n)
 	return canceled;
 }
 
-/** Another kind of work each time, that asks something of the target. */
+/** A job of a kind that depends on `kind`; each kind requires an answer of the target. */
 static void job_of_kind(struct pair *p, struct job *j, unsigned kind, struct fid_cntr *trigger, uint64_t threshold,
 			struct fid_cntr *completion, const struct seat *s, fi_addr_t addr)
 {
@@ -149,7 +149,7 @@ static void job_of_kind(struct pair *p, struct job *j, unsigned kind, struct fid
 	aim_atomic(j, s, addr, 0);
 }
 
-/** All the work that a case has. */
+/** All the work of a case. */
 struct load {
 	struct fid_cntr *go, *done, *besides, *behind, *n, *pending;
 	struct job first, underway[PENDING], of_target[EACH], of_friend[EACH], after[EACH], count[EACH], later[LATER],
@@ -158,8 +158,8 @@ struct load {
 	fi_addr_t to, beside;
 };
 
-/** What the target's NIC has taken, and its program does not receive: under way. One is too long to be there, one operates on what is
- *  received. */
+/** Messages that the target's NIC has taken, and its program does not receive: they are under way. One is long and
+ * waits for its receive; one is an atomic on the receive's buffer. */
 static void load_underway(struct pair *p, struct load *l)
 {
 	for (unsigned i = 0; i < PENDING; i++) {
@@ -238,21 +238,21 @@ static void target_ends(struct pair *p, bool killed)
 
 	load_underway(p, l);
 	load_queue(p, l);
-	WANT_OK(fi_cntr_add(l->go, EACH / 3)); /* some of it is done while the target lives */
+	WANT_OK(fi_cntr_add(l->go, EACH / 3)); /* part of it is done while the target lives */
 	await_both(l->done, EACH / 3, 0);
 	if (killed)
 		seat_kill(l->target);
 	else
 		seat_stop(l->target);
 	WANT_OK(fi_cntr_add(l->go, EACH - EACH / 3));
-	await_both(l->besides, EACH, 0); /* without waiting for the others */
+	await_both(l->besides, EACH, 0); /* independent of the rest */
 	await_both(l->pending, 0, PENDING);
 	await_both(l->done, EACH / 3, EACH - EACH / 3);
 	await_both(l->behind, EACH, 0);
 	WANT(fi_cntr_read(l->n), EACH);
 	WANT(word_at(p, l->friend, l->beside, BESIDES_AT), EACH);
 	WANT(word_at(p, l->friend, l->beside, BEHIND_AT), EACH);
-	WANT_OK(fi_cntr_add(l->go, 1)); /* who has been lost is called again, in vain */
+	WANT_OK(fi_cntr_add(l->go, 1)); /* work for a lost peer tries again, in vain */
 	await_both(l->done, EACH / 3, EACH - EACH / 3 + LATER);
 	for (unsigned i = 0; i < LATER; i++) {
 		WANT_OK(job_cancel(p, &l->never[i]));
@@ -276,7 +276,7 @@ void case_target_stopped(struct pair *p)
 	target_ends(p, false);
 }
 
-/** So much later the target dies; another moment each time. */
+/** Wait for a time after which the target dies, a different one in each call. */
 static void some_time_later(void)
 {
 	static uint32_t random = 1;
@@ -287,7 +287,7 @@ static void some_time_later(void)
 	nanosleep(&pause, NULL);
 }
 
-/* An answer to each message, until there is none. */
+/* A chain of answers ends with the peer's death. */
 static void chain_breaks(struct pair *p, struct job *recv, struct job *send)
 {
 	struct seat *target = begin(TARGET_PASSES, 0);
@@ -330,7 +330,7 @@ void case_target_killed_in_chain(struct pair *p)
 	friends_go_on();
 }
 
-/* The one that is on its way fails, the others can be canceled. */
+/* The message being received fails, the receives without a message can be canceled. */
 static void message_breaks(struct pair *p, struct job *recv)
 {
 	struct seat *target = begin(TARGET_TALKS, 0);
@@ -365,7 +365,7 @@ void case_target_killed_amid_messages(struct pair *p)
 	friends_go_on();
 }
 
-/** Completions of so many requests, of which those with even numbers fail. */
+/** Wait for the completions of n requests, of which those with even numbers fail. */
 static void await_pairs(struct pair *p, struct fi_triggered_context *context, unsigned n)
 {
 	unsigned char seen[2 * PAIRS] = {0};
@@ -429,7 +429,7 @@ void case_target_of_triggered(struct pair *p)
 	friends_go_on();
 }
 
-/* Nothing of it is waited for: what is under way, what waits for a counter, what has waited. */
+/* Close the endpoint without waiting for its work: under way, waiting for a counter, or started by one. */
 void case_target_closing(struct pair *p)
 {
 	struct load *l = load_open(p);
@@ -448,7 +448,7 @@ void case_target_closing(struct pair *p)
 	p->a.ep = before;
 	WANT(job_cancel(p, &l->of_target[0]), -FI_ENOENT);
 	WANT(job_cancel(p, &l->never[0]), -FI_ENOENT);
-	WANT_OK(fi_control(&p->domain->fid, FI_FLUSH_WORK, NULL)); /* what counts belongs to no endpoint */
+	WANT_OK(fi_control(&p->domain->fid, FI_FLUSH_WORK, NULL)); /* counting belongs to no endpoint */
 	load_close(p, l);
 	friends_go_on();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deferred.c - the deferred work queue of a domain (fi_trigger(3)): what it does, what it says of that, and what it refuses.
+ * deferred.c - the deferred work queue of a domain (fi_trigger(3)): what it does, what it reports, and what it refuses.
  */
 #include "job.h"
 
@@ -8,7 +8,8 @@
 #define SENDS 20000u
 #define LAPS  50u
 
-/* One of each kind, each when the one before is done. What the arguments name is the program's again when work is queued. */
+/* One job of each kind, each triggered by the one before. The arguments' arrays may be reused as soon as work is
+ * queued. */
 void case_deferred(struct pair *p)
 {
 	struct fid_cntr *done = open_counter(p);
@@ -75,7 +76,7 @@ void case_deferred_completions(struct pair *p)
 	await_count(done, 1, 0);
 	WANT(fi_cntr_read(p->a.cntr[WRITES]), before);
 	nothing(p, p->a.tx);
-	/* With an entry in the queue, and a count in the endpoint's counter. */
+	/* With a completion in the CQ, and a count in the endpoint's counter. */
 	job.rma.flags = FI_COMPLETION;
 	WANT_OK(job_queue(p, &job));
 	await(p, p->a.tx);
@@ -83,7 +84,7 @@ void case_deferred_completions(struct pair *p)
 	WANT(p->done.flags, FI_RMA | FI_WRITE);
 	WANT(fi_cntr_read(done), 2);
 	WANT(fi_cntr_read(p->a.cntr[WRITES]), before + 1);
-	/* Once where that is the same one. */
+	/* One count if the two counters are the same. */
 	job.work.completion_cntr = p->a.cntr[WRITES];
 	WANT_OK(job_queue(p, &job));
 	await(p, p->a.tx);
@@ -91,7 +92,7 @@ void case_deferred_completions(struct pair *p)
 	job.rma.flags = 0;
 	WANT_OK(job_queue(p, &job));
 	WANT_OK(fi_cntr_wait(p->a.cntr[WRITES], before + 3, PATIENCE_MS));
-	/* Without a counter nobody is told, but it is done. */
+	/* Without a completion counter the work is done and not reported. */
 	job.work.completion_cntr = NULL;
 	p->here[0] = 'n';
 	WANT_OK(job_queue(p, &job));
@@ -104,7 +105,7 @@ void case_deferred_completions(struct pair *p)
 	WANT_OK(fi_close(&done->fid));
 }
 
-/** Each adds to the counter that the next one waits for. */
+/** Each job adds to the counter that the next one waits for. */
 static void chain_of_counters(struct pair *p)
 {
 	struct fid_cntr *cntr[2] = {open_counter(p), open_counter(p)};
@@ -116,7 +117,7 @@ static void chain_of_counters(struct pair *p)
 		WANT_OK(job_queue(p, &link[i]));
 	}
 	WANT_OK(fi_cntr_add(cntr[0], 1));
-	WANT(fi_cntr_read(cntr[0]), LINKS / 2 + 1); /* it has gone through before the call has returned */
+	WANT(fi_cntr_read(cntr[0]), LINKS / 2 + 1); /* the chain has run before the call returns */
 	WANT(fi_cntr_read(cntr[1]), LINKS / 2);
 	job_init(&link[0], FI_OP_CNTR_SET, cntr[1], 0, NULL);
 	job_add_to(&link[0], cntr[0], 12);
@@ -126,7 +127,7 @@ static void chain_of_counters(struct pair *p)
 	WANT_OK(fi_close(&cntr[1]->fid));
 }
 
-/** More than the queue of an endpoint has room for, at once: in order. */
+/** More jobs than the endpoint's queue has room for, started at once, are done in order. */
 static void more_than_there_is_room_for(struct pair *p)
 {
 	struct fid_cntr *go = open_counter(p), *sent = open_counter(p);
@@ -157,7 +158,7 @@ static void more_than_there_is_room_for(struct pair *p)
 	WANT_OK(fi_close(&sent->fid));
 }
 
-/** a sends to b when it has received from b, and the other way round: messages go to and fro by themselves. */
+/** a sends to b when it has received from b, and vice versa: messages go back and forth by themselves. */
 static void to_and_fro(struct pair *p)
 {
 	struct fid_cntr *got[2] = {open_counter(p), open_counter(p)}, *sent = open_counter(p);
@@ -170,7 +171,7 @@ static void to_and_fro(struct pair *p)
 			job_init(&recv[i][lap], FI_OP_TRECV, got[i], 0, got[i]);
 			job_tagged(&recv[i][lap], node[i]->ep, buf[i], WORD, FI_ADDR_UNSPEC, 77);
 			WANT_OK(job_queue(p, &recv[i][lap]));
-			/* It is a that begins. */
+			/* a begins. */
 			job_init(&send[i][lap], FI_OP_TSEND, got[i], i == 0 ? lap : lap + 1, sent);
 			job_tagged(&send[i][lap], node[i]->ep, buf[i], WORD, node[1 - i]->addr, 77);
 		}
@@ -185,7 +186,7 @@ static void to_and_fro(struct pair *p)
 	WANT_OK(fi_close(&sent->fid));
 }
 
-/** What a peer writes starts the answer, which nobody at the target has to call for. */
+/** A peer's WRITE starts the answer; no program at the target has to call the library. */
 static void answers_to_writes(struct pair *p)
 {
 	struct fid_cntr *answered = open_counter(p);
@@ -221,7 +222,7 @@ void case_deferred_failures(struct pair *p)
 	struct job bad, next;
 	uint64_t errors = fi_cntr_readerr(p->a.cntr[WRITES]);
 
-	/* A failure counts as one, and starts what waits for it. */
+	/* A failure counts one error, and starts work that waits for one count. */
 	job_init(&bad, FI_OP_WRITE, go, 1, done);
 	job_rma(p, &bad, p->here, WORD, LONG_LEN);
 	job_init(&next, FI_OP_CNTR_ADD, done, 1, NULL);
@@ -234,17 +235,17 @@ void case_deferred_failures(struct pair *p)
 	WANT(fi_cntr_read(done), 0);
 	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors);
 	nothing(p, p->a.tx);
-	/* What waits for more than one will never start: it can be taken back. */
+	/* Work with a higher threshold never starts; it can be canceled. */
 	next.work.threshold = 2;
 	WANT_OK(job_queue(p, &next));
 	WANT_OK(job_cancel(p, &next));
-	/* Where there is no counter that says so, the queue does. */
+	/* Without a completion counter the failure is reported in the CQ. */
 	bad.work.completion_cntr = NULL;
 	WANT_OK(job_queue(p, &bad));
 	await_error(p, p->a.tx, FI_EACCES);
 	WANT(p->error.op_context == &bad, 1);
 	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors);
-	/* Who asks for completions gets all three. */
+	/* A request for a completion as well reports it in all three places. */
 	bad.work.completion_cntr = done;
 	bad.rma.flags = FI_COMPLETION;
 	WANT_OK(job_queue(p, &bad));
@@ -252,7 +253,7 @@ void case_deferred_failures(struct pair *p)
 	WANT(p->error.op_context == &bad, 1);
 	WANT(fi_cntr_readerr(done), 2);
 	WANT(fi_cntr_readerr(p->a.cntr[WRITES]), errors + 1);
-	/* An address that is no more when it is time. */
+	/* An address that has been removed by the time the work starts. */
 	{
 		char name[64];
 		size_t len = sizeof(name);
@@ -268,7 +269,7 @@ void case_deferred_failures(struct pair *p)
 		WANT_OK(fi_cntr_add(go, 1));
 		WANT(fi_cntr_readerr(done), 3);
 	}
-	/* The program may count failures of its own. */
+	/* The program may count errors of its own. */
 	next.work.triggering_cntr = go;
 	next.work.threshold = 10;
 	WANT_OK(job_queue(p, &next));
@@ -277,7 +278,7 @@ void case_deferred_failures(struct pair *p)
 	WANT_OK(fi_cntr_seterr(go, 8));
 	WANT(fi_cntr_readerr(go), 8);
 	WANT(fi_cntr_read(last), 10);
-	WANT_OK(job_queue(p, &next)); /* it is met already */
+	WANT_OK(job_queue(p, &next)); /* its threshold has been reached */
 	WANT(fi_cntr_read(last), 15);
 	WANT_OK(fi_close(&go->fid));
 	WANT_OK(fi_close(&done->fid));
@@ -314,7 +315,7 @@ void case_deferred_mistakes(struct pair *p)
 	REFUSED(job.msg.flags = FI_PEEK, -FI_EBADFLAGS);
 	REFUSED(job.msg.flags = FI_INJECT; job.iov.iov_len = 4096, -FI_EMSGSIZE);
 	REFUSED(job.work.op_type = FI_OP_TRECV; job.tagged.flags = FI_PEEK, -FI_ENOSYS);
-	/* Counters count what is done, not what counts. */
+	/* Work that adds to a counter does not count in the endpoint's counters. */
 	job_init(&job, FI_OP_CNTR_ADD, go, 1, go);
 	job_add_to(&job, go, 1);
 	WANT(job_queue(p, &job), -FI_EINVAL);
@@ -325,7 +326,7 @@ void case_deferred_mistakes(struct pair *p)
 	job_rma(p, &job, p->here, WORD, 0);
 	job.remote.len = WORD + 1;
 	WANT(job_queue(p, &job), -FI_EINVAL);
-	/* Of another domain. */
+	/* A counter of another domain. */
 	WANT_OK(fi_domain(p->fabric, p->info, &domain, NULL));
 	WANT_OK(fi_cntr_open(domain, NULL, &theirs, NULL));
 	good.work.triggering_cntr = theirs;

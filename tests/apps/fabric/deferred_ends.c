@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deferred_ends.c - deferred work (fi_trigger(3)) that does not start: canceled, flushed, without room, of endpoints that close.
+ * deferred_ends.c - deferred work (fi_trigger(3)) that does not start: it is canceled or flushed, finds no room, or its
+ * endpoint closes.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -9,7 +10,7 @@
 #include "job.h"
 
 #define RACES 2000u
-#define SURE  64u /* one in so many is canceled before it could start, another one after it has */
+#define SURE  64u /* one job in so many is canceled before it can start, another one after it has started */
 
 void case_deferred_cancel(struct pair *p)
 {
@@ -27,7 +28,7 @@ void case_deferred_cancel(struct pair *p)
 	WANT_OK(fi_cntr_add(go, 1));
 	WANT(fi_cntr_read(n), 5);
 	WANT(job_cancel(p, &job[0]), -FI_ENOENT);
-	/* One struct for two: it is the later one that can still be canceled by it. */
+	/* One struct queued twice: canceling it cancels the later one. */
 	job_init(&job[0], FI_OP_CNTR_ADD, go, 2, NULL);
 	job_add_to(&job[0], n, 100);
 	WANT_OK(job_queue(p, &job[0]));
@@ -39,7 +40,7 @@ void case_deferred_cancel(struct pair *p)
 	WANT(fi_cntr_read(n), 105);
 	WANT_OK(fi_cntr_set(go, 1));
 	job_add_to(&job[0], n, 1);
-	/* By counter, which can be named in two ways, and all. */
+	/* Flush by counter, which can be named in two ways, and flush everything. */
 	for (unsigned way = 0; way < 3; way++) {
 		void *const arg[] = {&go->fid, &job[1].work, NULL};
 
@@ -62,7 +63,7 @@ void case_deferred_cancel(struct pair *p)
 	WANT_OK(fi_close(&n->fid));
 }
 
-/** Somebody who adds to a counter for each job that has been queued. */
+/** A thread that adds to a counter for each job queued. */
 struct racer {
 	struct fid_cntr *go;
 	atomic_uint queued;
@@ -80,7 +81,8 @@ static void *race(void *arg)
 	return NULL;
 }
 
-/** Work that the racer starts, canceled before that, after that, or in a race with it. @return it was canceled. */
+/** Queue work that the racer starts; cancel it before it starts, after it starts, or in a race with that. @return
+ * whether it was canceled. */
 static bool start_and_cancel(struct pair *p, struct racer *r, unsigned i, struct fid_cntr *n)
 {
 	bool canceled;
@@ -102,7 +104,7 @@ static bool start_and_cancel(struct pair *p, struct racer *r, unsigned i, struct
 	return canceled || i % SURE == 1;
 }
 
-/* It is told which of the two it was, and that it was. */
+/* The caller learns whether the work was canceled or started, and exactly one of the two has happened. */
 void case_deferred_race(struct pair *p)
 {
 	struct racer r = {.go = open_counter(p)};
@@ -139,7 +141,7 @@ void case_deferred_closing(struct pair *p)
 	WANT(fi_close(&done->fid), -FI_EBUSY);
 	WANT(fi_close(&n->fid), -FI_EBUSY);
 	WANT(job_cancel(p, &under_way), -FI_ENOENT);
-	/* What is asked of an endpoint that closes ends without a word. */
+	/* Work of an endpoint that closes ends without being reported. */
 	WANT_OK(fi_close(&ep->fid));
 	WANT(fi_cntr_read(done) + fi_cntr_readerr(done), 0);
 	WANT(job_cancel(p, &waits), -FI_ENOENT);
@@ -150,7 +152,8 @@ void case_deferred_closing(struct pair *p)
 	WANT_OK(fi_close(&n->fid));
 }
 
-/* Receives of a context that nobody is bound to yet; one takes many messages, as long as there is room. */
+/* Receives of a shared context that no endpoint is bound to yet; one of them takes several messages, as long as it
+ * has room. */
 void case_deferred_shared(struct pair *p)
 {
 	struct fid_cntr *go = open_counter(p), *done = open_counter(p);
@@ -183,7 +186,7 @@ void case_deferred_shared(struct pair *p)
 	WANT_OK(fi_cntr_add(go, 1));
 	WANT_OK(fi_inject(p->a.ep, said[1], 64, addr));
 	await_count(done, 2, 0);
-	WANT(job_cancel(p, &many), -FI_ENOENT); /* it is under way still */
+	WANT(job_cancel(p, &many), -FI_ENOENT); /* it is still under way */
 	WANT_OK(fi_inject(p->a.ep, said[2], 64, addr));
 	await_count(done, 3, 0);
 	WANT(big[0], '1');
@@ -200,7 +203,7 @@ void case_deferred_shared(struct pair *p)
 	fi_freeinfo(info);
 }
 
-/* A shared context that nobody is bound to: its counters are all that can tell. */
+/* A shared context that no endpoint is bound to reports only through counters. */
 static void shared_by_nobody(struct pair *p)
 {
 	struct fid_cntr *go = open_counter(p), *done = open_counter(p);
@@ -228,13 +231,13 @@ static void shared_by_nobody(struct pair *p)
 	WANT_OK(job_queue(p, &job));
 	WANT_OK(fi_recvmsg(srx, &msg, FI_TRIGGER));
 	WANT(fi_close(&go->fid), -FI_EBUSY);
-	WANT_OK(fi_close(&srx->fid)); /* what waits goes with it */
+	WANT_OK(fi_close(&srx->fid)); /* waiting work is dropped */
 	WANT(job_cancel(p, &job), -FI_ENOENT);
 	WANT_OK(fi_close(&go->fid));
 	WANT_OK(fi_close(&done->fid));
 }
 
-/* A shared context with room for two receives: what there is no room for waits for it, and can be canceled. */
+/* A shared context with room for two receives: further receives wait for room, and can be canceled. */
 static void shared_without_room(struct pair *p)
 {
 	struct fid_cntr *go = open_counter(p), *done = open_counter(p), *n = open_counter(p);
@@ -267,7 +270,7 @@ static void shared_without_room(struct pair *p)
 	job_add_to(&count, n, 1);
 	WANT_OK(job_queue(p, &count));
 	WANT(fi_cntr_read(n), 0);
-	WANT_OK(fi_cancel(&srx->fid, &when[0])); /* that is room for what is deferred */
+	WANT_OK(fi_cancel(&srx->fid, &when[0])); /* makes room for the deferred receive */
 	WANT(fi_cntr_read(n), 1);
 	await_error(p, p->a.rx, FI_ECANCELED);
 	WANT(p->error.op_context == &when[0], 1);
@@ -294,7 +297,7 @@ void case_deferred_shared_ends(struct pair *p)
 
 /* ---- no room for requests ---------------------------------------------------------------------------------- */
 
-/** Two endpoints whose requests under way are two at most, together. */
+/** Two endpoints that share a transmit context with room for two requests. */
 struct crowd {
 	struct fid_stx *stx;
 	struct fid_ep *one, *two;
@@ -302,7 +305,8 @@ struct crowd {
 	struct job job[3];
 };
 
-/** As many requests of the first as there is room for, under way until b receives the messages, which have these tags. */
+/** Fill the room with requests of the first endpoint, under way until b receives the messages, which have
+ * consecutive tags. */
 static void fill(struct pair *p, struct crowd *c, uint64_t first, unsigned n)
 {
 	struct iovec iov = {p->here, WORD};
@@ -319,7 +323,7 @@ static void receive(struct pair *p, uint64_t tag)
 	await(p, p->b.rx);
 }
 
-/** Two messages of the second endpoint, and behind them something else that waits for the same counter. */
+/** Queue two messages of the second endpoint, and behind them a job for a counter with the same trigger. */
 static void queue_behind(struct pair *p, struct crowd *c, uint64_t threshold)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -332,7 +336,7 @@ static void queue_behind(struct pair *p, struct crowd *c, uint64_t threshold)
 	WANT_OK(job_queue(p, &c->job[2]));
 }
 
-/* What has waited behind work that is canceled goes at once, if it needs no room. */
+/* Work that has waited behind canceled work starts at once if it needs no room. */
 static void canceled_without_room(struct pair *p, struct crowd *c)
 {
 	fill(p, c, 11, 2);
@@ -345,7 +349,7 @@ static void canceled_without_room(struct pair *p, struct crowd *c)
 	WANT_OK(fi_cntr_set(c->n, 0));
 }
 
-/* What was reached waits for room, in its order, and can be canceled as long as it does. */
+/* Work whose threshold was reached waits for room in order, and can be canceled while it waits. */
 static void room_comes(struct pair *p, struct crowd *c)
 {
 	queue_behind(p, c, 1);
@@ -376,11 +380,11 @@ static void flushed_without_room(struct pair *p, struct crowd *c)
 	}
 	WANT(fi_cntr_read(c->n), 1);
 	WANT(fi_cntr_read(c->done), 1);
-	WANT_OK(job_queue(p, &c->job[2])); /* the counter starts what comes then */
+	WANT_OK(job_queue(p, &c->job[2])); /* the counter's value starts it at once */
 	WANT(fi_cntr_read(c->n), 2);
 }
 
-/* Triggered operations as well; and the room that an endpoint leaves that closes is somebody's. */
+/* Triggered operations also wait for room; the room of an endpoint that closes goes to others. */
 static void room_by_closing(struct pair *p, struct crowd *c)
 {
 	struct fi_triggered_context when[2];
@@ -394,7 +398,7 @@ static void room_by_closing(struct pair *p, struct crowd *c)
 							.trigger.threshold = {.cntr = c->go, .threshold = 2}};
 		WANT_OK(fi_sendmsg(c->two, &msg, FI_TRIGGER | FI_COMPLETION));
 		WANT_OK(job_queue(p, &c->job[2]));
-		WANT(fi_cntr_read(c->n), 2 + i); /* it is behind the message */
+		WANT(fi_cntr_read(c->n), 2 + i); /* it waits behind the message */
 		if (i)
 			continue;
 		WANT_OK(fi_cancel(&c->two->fid, &when[0]));
@@ -410,7 +414,7 @@ static void room_by_closing(struct pair *p, struct crowd *c)
 	await(p, p->a.tx);
 	WANT(p->done.op_context == &when[1], 1);
 	await(p, p->b.rx);
-	receive(p, 14); /* these had come */
+	receive(p, 14); /* these had been sent */
 	receive(p, 15);
 }
 

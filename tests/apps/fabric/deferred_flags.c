@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deferred_flags.c - deferred work (fi_trigger(3)): what flags, tags and operations mean that have no less meaning when it is started
+ * deferred_flags.c - deferred work (fi_trigger(3)): flags, tags and operations mean the same when the work starts
  * later.
  */
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 
 #define PAGE 4096u
 
-/** It is not done. */
+/** Check that the work is not done yet. */
 static void not_yet(struct fid_cntr *done)
 {
 	uint64_t before = fi_cntr_read(done);
@@ -17,7 +17,7 @@ static void not_yet(struct fid_cntr *done)
 	WANT(fi_cntr_wait(done, before + 1, 20), -FI_ETIMEDOUT);
 }
 
-/* The data are read when the work is started, and are the program's again then. */
+/* FI_INJECT: the data is read when the work starts; the program may change it afterwards. */
 static void injected(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	struct job job;
@@ -36,7 +36,7 @@ static void injected(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 	await_count(done, 1, 0);
 }
 
-/* Memory that is not there before it is time. */
+/* Memory that is inaccessible until the work starts. */
 static void untouched(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	char *page = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -59,7 +59,7 @@ static void untouched(struct pair *p, struct fid_cntr *go, struct fid_cntr *done
 	WANT_OK(fi_cntr_set(done, 0));
 }
 
-/* It is not done before somebody has received it. */
+/* FI_DELIVERY_COMPLETE: the work is not done before the message has been received. */
 static void delivered(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	struct job job;
@@ -74,7 +74,7 @@ static void delivered(struct pair *p, struct fid_cntr *go, struct fid_cntr *done
 	await_count(done, 2, 0);
 }
 
-/* A long message is under way as long as nobody receives it; what has a fence waits for that. */
+/* A long message is under way until it is received; work with a fence waits for it. */
 static void fenced(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	struct job job;
@@ -95,7 +95,7 @@ static void fenced(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 	await_count(done, 3, 0);
 }
 
-/* A message that was claimed is received when it is time to. */
+/* A claimed message is received by deferred work. */
 static void claimed(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	struct fi_msg_tagged claim = {.addr = FI_ADDR_UNSPEC, .tag = 9};
@@ -115,7 +115,7 @@ static void claimed(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 	WANT_OK(fi_cntr_add(go, 1));
 	await_count(done, 4, 0);
 	WANT(strcmp(p->there, "claimed"), 0);
-	/* Another time there is none. */
+	/* A second time there is no claimed message. */
 	WANT_OK(job_queue(p, &job));
 	await_count(done, 4, 1);
 }
@@ -135,7 +135,7 @@ void case_deferred_flags(struct pair *p)
 
 /* ---- tags -------------------------------------------------------------------------------------------------- */
 
-/* The target is a receive that waits for its time, too. */
+/* The target of the atomic is a receive that is itself deferred. */
 static void tagged_atomic(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	uint64_t five = 5, result = 0, *there = (uint64_t *)p->there;
@@ -169,7 +169,7 @@ static void tagged_atomic(struct pair *p, struct fid_cntr *go, struct fid_cntr *
 	WANT(result, 105);
 }
 
-/* Who has only asked for messages may defer those with tags, but not send or receive them otherwise. */
+/* An endpoint without FI_TAGGED may defer tagged messages, but not send or receive them otherwise. */
 static void tags_without_tags(struct pair *p, struct fid_cntr *go, struct fid_cntr *done)
 {
 	struct fi_info *info = fi_dupinfo(p->info);
@@ -214,7 +214,7 @@ void case_deferred_tags(struct pair *p)
 
 /* ---- compare and swap -------------------------------------------------------------------------------------- */
 
-/** Whether the target is changed: fi_atomic(3) compares the value that was given with what is there, in this order. */
+/** Whether the operation changes the target: fi_atomic(3) compares the given value with the target's, in this order. */
 static bool swaps(enum fi_op op, uint64_t compare, uint64_t there)
 {
 	switch (op) {
@@ -233,7 +233,7 @@ static bool swaps(enum fi_op op, uint64_t compare, uint64_t there)
 	}
 }
 
-/* Each operation with what is less, the same and more, one after the other. */
+/* Each operation with a smaller, an equal and a greater value, one after the other. */
 void case_deferred_compare(struct pair *p)
 {
 	static const enum fi_op ops[] = {FI_CSWAP,    FI_CSWAP_NE, FI_CSWAP_LE, FI_CSWAP_LT,

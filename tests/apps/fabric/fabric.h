@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.h - two endpoints of the libfabric provider in one process, and checks on them. A check that fails says so, and the
- * next case goes on with what there is.
+ * fabric.h - two endpoints of the libfabric provider in one process, and checks on them. A failed check prints a line,
+ * and the case goes on.
  */
 #ifndef TEST_FABRIC_H
 #define TEST_FABRIC_H
@@ -47,7 +47,7 @@ struct pair {
 	int contexts[2];
 };
 
-/** Failed checks of the case that runs. */
+/** Failed checks of the running case. */
 extern int failures;
 
 void check_failed(const char *file, int line, const char *what, long got, long want);
@@ -59,17 +59,17 @@ void check_failed(const char *file, int line, const char *what, long got, long w
 	} while (0)
 #define WANT_OK(call) WANT(call, 0)
 
-/** @return false: there is something without which nothing can be tried, and that has been said. */
+/** @return false: something without which no case can run could not be opened; the reason has been printed. */
 bool pair_open(struct pair *p);
-/** All that is open; a node may be closed before. */
+/** Close everything that is open; a node may have been closed before. */
 void pair_close(struct pair *p);
 void node_close(struct node *n);
 
-/** Wait for a completion, which is to be a good one, into pair->done. */
+/** Wait for a successful completion, into pair->done. */
 void await(struct pair *p, struct fid_cq *cq);
-/** Wait for one in error, into pair->error. */
+/** Wait for a completion with error `err`, into pair->error. */
 void await_error(struct pair *p, struct fid_cq *cq, int err);
-/** Nothing comes, though there is time for it. */
+/** Check that no completion comes within a short time. */
 void nothing(struct pair *p, struct fid_cq *cq);
 
 /* messages.c */
@@ -96,7 +96,7 @@ void case_one_counter(struct pair *p);
 /* triggers.c */
 /** A counter of the pair's domain. */
 struct fid_cntr *open_counter(struct pair *p);
-/** Wait until it has counted so much, well and in error. */
+/** Wait until the counter's value and errors are these. */
 void await_count(struct fid_cntr *cntr, uint64_t value, uint64_t errors);
 void case_triggered_messages(struct pair *p);
 void case_triggered_memory(struct pair *p);
@@ -144,7 +144,7 @@ void case_names_and_handles(struct pair *p);
 /* addresses.c */
 void case_comes_again(struct pair *p);
 #define LEFT_NAME "uroce/test left"
-/** A name that tests which run at the same time elsewhere on the machine do not have. @return out. */
+/** A name that no other test running on the machine at the same time uses. @return out. */
 const char *unique_name(const char *name, char *out, size_t size);
 /** End as if killed, with a shared address vector of this name open. */
 void leave_address_vector(struct pair *p);

@@ -8,12 +8,12 @@ void job_init(struct job *j, enum fi_op_type type, struct fid_cntr *trigger, uin
 	      struct fid_cntr *completion)
 {
 	memset(j, 0, sizeof(*j));
-	memset(&j->work.context, 0xee, sizeof(j->work.context)); /* not to be looked at */
+	memset(&j->work.context, 0xee, sizeof(j->work.context)); /* the provider must not read it */
 	j->work.op_type = type;
 	j->work.triggering_cntr = trigger;
 	j->work.threshold = threshold;
 	j->work.completion_cntr = completion;
-	j->work.op.msg = &j->msg; /* whichever it is */
+	j->work.op.msg = &j->msg; /* all members of the union are pointers */
 }
 
 int job_queue(struct pair *p, struct job *j)

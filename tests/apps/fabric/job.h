@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job.h - deferred work (fi_trigger(3)), with what it names.
+ * job.h - deferred work (fi_trigger(3)) and the structures it refers to.
  */
 #ifndef TEST_FABRIC_JOB_H
 #define TEST_FABRIC_JOB_H
@@ -9,7 +9,7 @@
 
 #define WORD 8u
 
-/** Work with all that it names. */
+/** Work and everything it refers to. */
 struct job {
 	struct fi_deferred_work work;
 	struct iovec iov;
@@ -27,23 +27,24 @@ struct job {
 	};
 };
 
-/** Nothing of its context is the provider's yet. The others say what it does, and come behind this one. */
+/** Start here; the provider has not used the work's context yet. The functions below, called after this one, fill in
+ * the operation. */
 void job_init(struct job *j, enum fi_op_type type, struct fid_cntr *trigger, uint64_t threshold,
 	      struct fid_cntr *completion);
 void job_message(struct job *j, struct fid_ep *ep, void *buf, size_t len, fi_addr_t addr);
 void job_tagged(struct job *j, struct fid_ep *ep, void *buf, size_t len, fi_addr_t addr, uint64_t tag);
-/** To memory of b, `at` bytes from its beginning. */
+/** Directs it to b's memory, `at` bytes from its beginning. */
 void job_rma(struct pair *p, struct job *j, void *buf, size_t len, size_t at);
-/** On the first word of b's memory. */
+/** Directs it to the first word of b's memory. */
 struct fi_msg_atomic job_on_word(struct pair *p, struct job *j, uint64_t *operand, enum fi_op op);
 void job_add_to(struct job *j, struct fid_cntr *cntr, uint64_t value);
 
 int job_queue(struct pair *p, struct job *j);
 int job_cancel(struct pair *p, struct job *j);
 
-/** An endpoint with the queues of a. @param shared a context that it is bound to; NULL: none. */
+/** Open an endpoint with the CQs of a. @param shared a context to bind; NULL: none. */
 struct fid_ep *job_endpoint(struct pair *p, struct fi_info *info, struct fid *shared);
-/** Its address, put into the vector. */
+/** @return its address, inserted into the vector. */
 fi_addr_t job_address(struct pair *p, struct fid_ep *ep);
 
 #endif

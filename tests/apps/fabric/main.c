@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.c - the libfabric provider from within one process: opens two endpoints, runs all cases, closes what there is in the
- * right order. A line for each case, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed. `leave` runs none, and leaves a
- * shared address vector behind.
+ * main.c - tests the libfabric provider within one process: opens two endpoints, runs all cases, closes everything in
+ * the right order. Prints a line for each case, "ok NAME" or "FAIL NAME"; exit code 1 when one has failed. `leave` runs
+ * no cases, and leaves a shared address vector behind.
  */
 #include "fabric.h"
 
@@ -10,7 +10,7 @@
 
 #define LAST_REQUESTS 25
 
-/** What has been asked for when its endpoint is closed is done; nobody has waited for it. */
+/** Requests posted before their endpoint is closed are done, though nobody has waited for them. */
 static void ask_and_close(struct pair *p)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -22,7 +22,7 @@ static void ask_and_close(struct pair *p)
 		WANT_OK(fi_inject_atomic(p->a.ep, &one, 1, p->b.addr, p->base, p->key, FI_UINT64, FI_SUM));
 	node_close(&p->a);
 	for (unsigned i = 0; i < PATIENCE_MS && *there < LAST_REQUESTS; i++) {
-		WANT(fi_cq_read(p->b.rx, &p->done, 1), -FI_EAGAIN); /* without the engine's thread it polls */
+		WANT(fi_cq_read(p->b.rx, &p->done, 1), -FI_EAGAIN); /* polling may have to make progress */
 		nanosleep(&pause, NULL);
 	}
 	WANT(*there, LAST_REQUESTS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c - RMA and atomics of a on memory of b.
+ * memory.c - RMA and atomics of a on the memory of b.
  */
 #include "fabric.h"
 
@@ -90,7 +90,7 @@ void case_atomics(struct pair *p)
 	WANT(result[1], 46);
 }
 
-/* With FI_INJECT, what is constant is the program's again: operands and compare values, not results. */
+/* With FI_INJECT the program may change operands and compare values at once, but not results. */
 void case_injected_atomics(struct pair *p)
 {
 	uint64_t *there = (uint64_t *)p->there, operand = 10, compare = 0, result = 77;
@@ -120,7 +120,7 @@ void case_injected_atomics(struct pair *p)
 	WANT(there[0], 1000);
 }
 
-/** A request whose target is the receive with a tag: its `offset`, and what is to be seen at the other side. */
+/** A request whose target is the receive with this tag, at `offset`. b's buffer and the completions show the effect. */
 static ssize_t tagged_sum(struct pair *p, uint64_t tag, uint64_t offset, const uint64_t *operand, uint64_t *result)
 {
 	struct fi_ioc from = {.addr = (void *)(uintptr_t)operand, .count = 1}, to = {.addr = result, .count = 1};
@@ -137,7 +137,7 @@ static ssize_t tagged_sum(struct pair *p, uint64_t tag, uint64_t offset, const u
 		      : fi_atomicmsg(p->a.ep, &msg, FI_TAGGED | FI_COMPLETION);
 }
 
-/** Before its receive is there, after it, and where it does not fit. */
+/** Sent before the receive is posted, after it, and where the data does not fit. */
 void case_tagged_atomics(struct pair *p)
 {
 	const uint64_t tag = 0x1234567890abcdef, operand = 7;
@@ -186,7 +186,7 @@ void case_counters(struct pair *p)
 	WANT_OK(fi_cntr_wait(p->a.cntr[READS], before[READS] + 1, PATIENCE_MS));
 	WANT(fi_cntr_read(p->a.cntr[SENDS]), before[SENDS]);
 	WANT_OK(fi_cntr_wait(p->b.cntr[REMOTE_READS], fetched + 1, PATIENCE_MS));
-	WANT_OK(fi_cntr_wait(p->b.cntr[REMOTE_WRITES], remote + 2, PATIENCE_MS)); /* what fetches has changed it, too */
+	WANT_OK(fi_cntr_wait(p->b.cntr[REMOTE_WRITES], remote + 2, PATIENCE_MS)); /* a fetch changes memory, too */
 	WANT_OK(fi_fetch_atomic(p->a.ep, NULL, 1, NULL, &result, NULL, p->b.addr, p->base, p->key, FI_UINT64,
 				FI_ATOMIC_READ, NULL));
 	await(p, p->a.tx);
@@ -198,9 +198,9 @@ void case_counters(struct pair *p)
 	WANT(fi_cntr_read(p->a.cntr[WRITES]), before[WRITES] + 1);
 }
 
-/* ---- one counter for all that peers do ---------------------------------------------------------------------------- */
+/* ---- one counter for all that peers do ---- */
 
-/** An endpoint with capabilities `caps`. */
+/** Open an endpoint with capabilities `caps`. */
 static struct fid_ep *open_counted(struct pair *p, struct fid_cntr *cntr, uint64_t caps, fi_addr_t *addr)
 {
 	struct fi_info *info = fi_dupinfo(p->info);
@@ -221,7 +221,8 @@ static struct fid_ep *open_counted(struct pair *p, struct fid_cntr *cntr, uint64
 	return ep;
 }
 
-/** Each operation of `a` on the region with this key, by the endpoint with that address, is one, whether it reads, writes or both. */
+/** Each operation of `a` on the region with this key, through the endpoint with that address, counts one, whether it
+ * reads, writes or both. */
 static void count_each(struct pair *p, struct fid_cntr *cntr, fi_addr_t addr, uint64_t base, uint64_t key)
 {
 	uint64_t operand = 1, compare = 0, result, before = fi_cntr_read(cntr);
@@ -238,7 +239,7 @@ static void count_each(struct pair *p, struct fid_cntr *cntr, fi_addr_t addr, ui
 	WANT(fi_cntr_read(cntr), before + 3);
 }
 
-/** Of an endpoint, be it meant to be a target or not; of a region. */
+/** The counter of an endpoint, with and without the capability of a target; the counter of a region. */
 void case_one_counter(struct pair *p)
 {
 	static const uint64_t caps[] = {FI_RMA | FI_ATOMIC | FI_RMA_EVENT, FI_MSG | FI_TAGGED,

@@ -89,7 +89,7 @@ void case_peek(struct pair *p)
 	await(p, p->b.rx);
 	WANT(p->done.len, 100);
 	WANT(p->done.tag, 9);
-	peek(p, &msg, FI_PEEK | FI_DISCARD); /* the second one: the first is claimed */
+	peek(p, &msg, FI_PEEK | FI_DISCARD); /* the second message: the first is claimed */
 	await(p, p->b.rx);
 	peek(p, &claim, FI_CLAIM);
 	await(p, p->b.rx);
@@ -158,8 +158,8 @@ void case_to_itself(struct pair *p)
 	WANT(strcmp(buf, "me"), 0);
 }
 
-/* All receives first, then all messages that they are for; then all messages first, too long to be on their way before their
- * receives are there. */
+/* First all receives, then all messages for them; then all messages first, too long to be sent before their receives
+ * are posted. */
 void case_many(struct pair *p)
 {
 	enum { RECVS_MADE = 5000, SENDS_MADE = 2500, LEN = 9000 };
@@ -186,7 +186,7 @@ void case_many(struct pair *p)
 	}
 }
 
-/** `len` bytes of addresses, a multiple of `unit`, that are the same memory again and again, but for the last unit. */
+/** `len` bytes of addresses, a multiple of `unit`: the same memory mapped again and again, except for the last unit. */
 static char *repeated(size_t len, size_t unit)
 {
 	int fd = memfd_create("repeated", 0);
@@ -202,7 +202,7 @@ static char *repeated(size_t len, size_t unit)
 	return all;
 }
 
-/* Longer than a queue pair's message may be. */
+/* Longer than a queue pair's message can be. */
 void case_longest(struct pair *p)
 {
 	const size_t unit = 16u << 20, len = (2ull << 30) + unit;

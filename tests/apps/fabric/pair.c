@@ -42,7 +42,7 @@ void nothing(struct pair *p, struct fid_cq *cq)
 	WANT(fi_cq_sread(cq, &p->done, 1, NULL, 20), -FI_EAGAIN);
 }
 
-/** @return false: without it nothing can be tried. */
+/** @return false: no case can run without it. */
 static bool opens(int rc, const char *what)
 {
 	if (rc)
@@ -76,7 +76,7 @@ static bool node_open(struct pair *p, struct node *n)
 	WANT(fi_send(n->ep, name, 1, NULL, 0, NULL), -FI_EOPBADSTATE);
 	if (!opens(fi_enable(n->ep), "fi_enable"))
 		return false;
-	WANT_OK(fi_ep_bind(n->ep, &n->cntr[WRITES]->fid, FI_WRITE)); /* counters may come later than that */
+	WANT_OK(fi_ep_bind(n->ep, &n->cntr[WRITES]->fid, FI_WRITE)); /* a counter may be bound after fi_enable */
 	WANT(fi_ep_bind(n->ep, &n->cntr[READS]->fid, FI_WRITE), -FI_EINVAL);
 	if (!opens(fi_getname(&n->ep->fid, name, &len), "fi_getname"))
 		return false;

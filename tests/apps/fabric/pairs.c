@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pairs.c - every pair of operation and datatype in every form, by all calls of fi_atomic(3) that there are for it: those that are
- * said to be valid do what the model of tests/unit/elem_model.h says, and nothing besides; all others are refused. What later
- * versions of libfabric have goes by its numbers.
+ * pairs.c - every pair of operation and datatype in every form, by every call of fi_atomic(3) that exists for it: those
+ * reported as valid do what the model in tests/unit/elem_model.h says, and nothing else; all others are refused.
+ * Operations and datatypes of later libfabric versions are given by number.
  */
 #include "elem_model.h"
 #include "fabric.h"
 
-#define TRIALS	  6    /* of each pair, in each form and by each call */
-#define BYTES	  4096 /* of a vector's elements, at most */
+#define TRIALS	  6    /* for each pair, in each form and by each call */
+#define BYTES	  4096 /* the most that a vector's elements take */
 #define SEGMENTS  4
-#define ROOM	  (BYTES + 256) /* that, with gaps */
-#define NUMBERS	  24		/* of operations and of datatypes that are tried */
+#define ROOM	  (BYTES + 256) /* with gaps */
+#define NUMBERS	  24		/* of operations and of datatypes to try */
 #define UNTOUCHED 0xa5
 
 _Static_assert((int)FI_ATOMIC_READ == NIC_ELEM_ATOMIC_READ && (int)FI_MSWAP == NIC_ELEM_MSWAP &&
 		       (int)FI_LONG_DOUBLE_COMPLEX == NIC_DT_LONG_DOUBLE_COMPLEX && (int)FI_UINT128 == NIC_DT_UINT128,
 	       "the model's numbers are libfabric's");
 
-/** What a request is made by. */
+/** The call that makes a request. */
 enum call { PLAIN, VECTOR, MESSAGE, INJECT, CALLS };
 
 static const char *const form_names[3] = {"base", "fetch", "compare"};
@@ -28,7 +28,7 @@ static const uint64_t form_flags[3] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};
 /** Elements in segments that may lie apart. */
 struct vector {
 	uint8_t bytes[ROOM] __attribute__((aligned(64)));
-	uint8_t kept[ROOM]; /* as it was when the request was made */
+	uint8_t kept[ROOM]; /* contents when the request was made */
 	struct fi_ioc ioc[SEGMENTS];
 	size_t n, offset[BYTES + 1];
 };
@@ -39,7 +39,7 @@ struct trial {
 	unsigned op, dt, form;
 	enum call call;
 	size_t count, size;
-	struct vector target, operand, compare, result; /* target: what p->there is to be */
+	struct vector target, operand, compare, result; /* target: the expected contents of p->there */
 	struct fi_rma_ioc remote[SEGMENTS];
 	struct fi_msg_atomic msg;
 	unsigned long elements, changed;
@@ -52,7 +52,7 @@ static size_t below(struct trial *t, size_t limit)
 
 /* ---- vectors ------------------------------------------------------------------------------------------------- */
 
-/** Lay the elements out in up to `limit` segments, some of them perhaps empty, at multiples of `align`. */
+/** Place the elements in up to `limit` segments, some possibly empty, at multiples of `align`. */
 static void scatter(struct trial *t, struct vector *v, size_t limit, size_t align)
 {
 	size_t at = align * below(t, 3), left = t->count, element = 0;
@@ -88,7 +88,7 @@ static void lay_out(struct trial *t)
 		};
 }
 
-/* Compare values that equal the element, and operands that do, would be rare by themselves. */
+/* Random compare values and operands would rarely equal the element, so make some equal. */
 static void fill(struct trial *t)
 {
 	for (size_t i = 0; i < t->count; i++) {
@@ -131,7 +131,7 @@ static ssize_t post_base(struct trial *t)
 	}
 }
 
-/* What only reads needs no operand, but may have one. */
+/* An operation that only reads needs no operand, but may have one. */
 static ssize_t post_fetch(struct trial *t)
 {
 	enum fi_datatype dt = (enum fi_datatype)t->dt;
@@ -191,7 +191,7 @@ static ssize_t post(struct trial *t)
 	return t->form == NIC_ELEM_BASE ? post_base(t) : t->form == NIC_ELEM_FETCH ? post_fetch(t) : post_compare(t);
 }
 
-/* fi_inject_atomic leaves nothing to wait for; a read comes after it. */
+/* fi_inject_atomic generates no completion; wait for a READ posted after it. */
 static void await_trial(struct trial *t)
 {
 	struct pair *p = t->p;
@@ -212,7 +212,7 @@ static void await_trial(struct trial *t)
 	WANT(p->done.flags, FI_ATOMIC | (t->form == NIC_ELEM_BASE ? FI_WRITE : FI_READ));
 }
 
-/* ---- what is to be ------------------------------------------------------------------------------------------- */
+/* ---- expected results ---- */
 
 static bool check_element(struct trial *t, size_t i)
 {
@@ -242,7 +242,7 @@ static bool check_element(struct trial *t, size_t i)
 	return right;
 }
 
-/** All elements, and that nothing else was written to. */
+/** Check all elements, and that nothing else was written. */
 static bool check_trial(struct trial *t)
 {
 	bool right = t->call == INJECT || (memcmp(t->operand.bytes, t->operand.kept, ROOM) == 0 &&
@@ -264,7 +264,7 @@ static bool check_trial(struct trial *t)
 	return right;
 }
 
-/** One element more than there may be. */
+/** One element more than the maximum. */
 static void try_too_many(struct trial *t, size_t most)
 {
 	t->count = most + 1;
@@ -306,7 +306,7 @@ static bool try_pair(struct trial *t, size_t most)
 
 /* ---- cases --------------------------------------------------------------------------------------------------- */
 
-/** What the provider says of a pair, in all ways that it can be asked. @return the most elements; 0: there is no such pair. */
+/** Ask about a pair in every possible way. @return the maximum number of elements; 0: the pair is not supported. */
 static size_t ask(struct trial *t)
 {
 	int (*valid[3])(struct fid_ep *, enum fi_datatype, enum fi_op,
@@ -330,7 +330,7 @@ static size_t ask(struct trial *t)
 	return attr.count <= BYTES / t->size ? attr.count : 0;
 }
 
-/** By each call that there is. @return whether it is so. */
+/** @return whether every call refuses the pair. */
 static bool refused(struct trial *t)
 {
 	t->count = 1;
@@ -347,7 +347,7 @@ static bool refused(struct trial *t)
 	return failures == 0;
 }
 
-/* 152 base, 168 fetch, 94 compare pairs of what libfabric 1.17 has; with those of 2.x: 204, 224, 118. */
+/* libfabric 1.17 has 152 base, 168 fetch and 94 compare pairs; 2.x has 204, 224 and 118. */
 void case_pairs(struct pair *p)
 {
 	static struct trial trial;
@@ -370,12 +370,12 @@ void case_pairs(struct pair *p)
 				all[t->form] += most != 0;
 				of_1_17[t->form] += most && t->op <= FI_MSWAP && t->dt <= FI_UINT128;
 			}
-	WANT(fi_cq_read(p->a.tx, &p->done, 1), -FI_EAGAIN); /* nothing that was refused was posted */
+	WANT(fi_cq_read(p->a.tx, &p->done, 1), -FI_EAGAIN); /* no refused request was posted */
 	for (unsigned form = 0; form < 3 && goes; form++) {
 		static const unsigned have[3] = {204, 224, 118}, have_1_17[3] = {152, 168, 94};
 
 		WANT(all[form], have[form]);
 		WANT(of_1_17[form], have_1_17[form]);
 	}
-	WANT(t->changed > t->elements / 4 && t->changed < t->elements, true); /* or the values are no good */
+	WANT(t->changed > t->elements / 4 && t->changed < t->elements, true); /* or it tests too little */
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * refusals.c - wrong arguments, and what belongs to neither messages nor memory.
+ * refusals.c - wrong arguments, and calls that concern neither messages nor memory.
  */
 #include <netinet/in.h>
 
 #include "fabric.h"
 
 #ifndef FI_XPU
-#define FI_XPU FI_XPU_TRIGGER /* its first name */
+#define FI_XPU FI_XPU_TRIGGER /* its earlier name */
 #endif
 
 void case_refusals(struct pair *p)
@@ -37,12 +37,13 @@ void case_refusals(struct pair *p)
 	WANT(fi_mr_reg(p->domain, p->here, 0, FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), -FI_EINVAL);
 	WANT(fi_ep_bind(p->a.ep, &p->b.tx->fid, FI_TRANSMIT), -FI_EOPBADSTATE);
 	WANT(fi_enable(p->a.ep), -FI_EOPBADSTATE);
-	/* Nothing of all this was posted. */
+	/* None of these requests was posted. */
 	WANT(fi_cq_read(p->a.tx, &p->done, 1), -FI_EAGAIN);
 	WANT(fi_cq_readerr(p->a.tx, &p->error, 0), -FI_EAGAIN);
 }
 
-/** Addresses take the lowest index that there is, also where others have gone, and in whatever order these went. */
+/** An address gets the lowest free index, including the indices of removed addresses, in whatever order these were
+ * removed. */
 static void lowest_indices(struct pair *p, struct sockaddr_in *addr)
 {
 	fi_addr_t gone[] = {70, 3, 190, 5, 64}, at[6];
@@ -82,7 +83,7 @@ void case_address_vector(struct pair *p)
 	WANT_OK(fi_av_open(p->domain, &(struct fi_av_attr){.type = FI_AV_TABLE}, &table, NULL));
 	WANT(fi_av_insert(table, addrs, 3, NULL, 0, NULL), 2);
 	len = sizeof(back);
-	WANT(fi_av_lookup(table, 1, &back, &len), -FI_EINVAL); /* it has an index all the same, of nobody */
+	WANT(fi_av_lookup(table, 1, &back, &len), -FI_EINVAL); /* an invalid address takes an empty index */
 	WANT_OK(fi_av_lookup(table, 2, &back, &len));
 	WANT_OK(fi_close(&table->fid));
 	len = sizeof(back);
@@ -90,7 +91,7 @@ void case_address_vector(struct pair *p)
 	WANT(memcmp(&back, &addrs[0], sizeof(back)), 0);
 	len = sizeof(text);
 	WANT(strncmp(fi_av_straddr(p->av, addrs, text, &len), "fi_sockaddr_in://127.", 21), 0);
-	/* Messages are from the first one's index, whatever is removed. */
+	/* A message's source is the first index of its address, even after another index has been removed. */
 	WANT_OK(fi_av_remove(p->av, &at[2], 1, 0));
 	WANT(fi_send(p->a.ep, text, 1, NULL, at[2], NULL), -FI_EINVAL);
 	WANT_OK(fi_av_remove(p->av, &p->b.addr, 1, 0));
@@ -112,14 +113,14 @@ void case_alias(struct pair *p)
 		return;
 	WANT(fi_close(&p->a.ep->fid), -FI_EBUSY);
 	WANT_OK(fi_send(alias, "x", 1, NULL, p->b.addr, NULL));
-	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 50), -FI_EAGAIN); /* nobody has received it */
+	WANT(fi_cq_sread(p->a.tx, &p->done, 1, NULL, 50), -FI_EAGAIN); /* it has not been received */
 	WANT_OK(fi_recv(p->b.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
 	await(p, p->b.rx);
 	await(p, p->a.tx);
 	WANT_OK(fi_close(&alias->fid));
 }
 
-/* Requests that are triggered unless they say otherwise, where they may be triggered. */
+/* Endpoints whose op_flags have FI_TRIGGER, with and without the capability. */
 static void triggered_by_default(void)
 {
 	struct fi_info *hints = fi_allocinfo(), *info;
@@ -151,7 +152,7 @@ static int getinfo(uint64_t caps, int mr_mode, uint64_t order, struct fi_info **
 	return rc;
 }
 
-/* A domain where keys are the program's. */
+/* A domain where the program chooses the keys. */
 static void own_keys(struct pair *p, struct fi_info *info)
 {
 	struct fid_domain *domain;
@@ -166,7 +167,7 @@ static void own_keys(struct pair *p, struct fi_info *info)
 	WANT_OK(fi_close(&domain->fid));
 }
 
-/* What becomes of mr_mode. */
+/* Which mr_mode the provider returns for the one requested. */
 static void registration(struct pair *p)
 {
 	const int basic = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -180,7 +181,7 @@ static void registration(struct pair *p)
 		{FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_LOCAL, 0},
 		{basic | FI_MR_LOCAL | FI_MR_ENDPOINT, 0},
 		{basic | FI_MR_RAW, 0},
-		{1 << 0, 1 << 0}, /* basic, and scalable, in the words of API 1.4 */
+		{1 << 0, 1 << 0}, /* basic and scalable registration of API 1.4 */
 		{1 << 1, 1 << 1},
 	};
 	struct fi_info *info;
@@ -194,7 +195,7 @@ static void registration(struct pair *p)
 	}
 }
 
-/** Without a thread the program has to call for all to go on, and who wants more than that cannot have it. */
+/** Without a thread, progress is manual, and hints that ask for more than that find nothing. */
 static void progress_hints(struct pair *p, bool manual)
 {
 	struct fi_info *hints = fi_dupinfo(p->info), *info = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shared.c - endpoints that share contexts.
+ * shared.c - endpoints that share transmit and receive contexts.
  */
 #include "fabric.h"
 
-/** An endpoint that shares, with queues of its own, in the domain and address vector of the others. */
+/** An endpoint that shares contexts, with CQs of its own, in the domain and address vector of the others. */
 struct sharer {
 	struct fid_ep *ep;
 	struct fid_cq *tx, *rx;
@@ -45,7 +45,7 @@ static void sharer_close(struct pair *p, struct sharer *s)
 	WANT_OK(fi_av_remove(p->av, &s->addr, 1, 0));
 }
 
-/* A message that is under way until somebody receives it. */
+/* A message that is under way until it is received. */
 static ssize_t send_slowly(struct pair *p, struct sharer *s, uint64_t tag)
 {
 	struct iovec iov = {.iov_base = p->here, .iov_len = 8};
@@ -69,10 +69,11 @@ static void stx_binding(struct pair *p, struct fid_stx *stx, struct sharer *s)
 	WANT_OK(fi_ep_bind(s->ep, &stx->fid, 0));
 	WANT(fi_ep_bind(s->ep, &stx->fid, 0), -FI_EINVAL);
 	WANT_OK(fi_endpoint(p->domain, p->info, &plain, NULL));
-	WANT(fi_ep_bind(plain, &stx->fid, 0), -FI_EINVAL); /* it has not asked for one */
+	WANT(fi_ep_bind(plain, &stx->fid, 0), -FI_EINVAL); /* its info does not ask for a shared context */
 	WANT_OK(fi_close(&plain->fid));
 	WANT(fi_close(&stx->fid), -FI_EBUSY);
-	/* Who sends already, with a queue of his own, keeps that, and the context does not know of it. */
+	/* An endpoint that already sends, with its own CQ, keeps its own context; binding the shared one has no
+	 * effect. */
 	WANT_OK(fi_ep_bind(p->a.ep, &stx->fid, 0));
 	WANT(fi_ep_bind(p->a.ep, &stx->fid, FI_TRANSMIT), -FI_EINVAL);
 }
@@ -93,7 +94,7 @@ void case_shared_transmit(struct pair *p)
 	WANT_OK(fi_ep_bind(two.ep, &stx->fid, 0));
 	sharer_enable(p, &one);
 	sharer_enable(p, &two);
-	/* Two requests are under way: there is no place for a third, whose ever it is. */
+	/* Two requests are under way: no endpoint can post a third. */
 	WANT_OK(send_slowly(p, &one, 11));
 	WANT_OK(send_slowly(p, &two, 12));
 	WANT(send_slowly(p, &one, 13), -FI_EAGAIN);
@@ -101,25 +102,25 @@ void case_shared_transmit(struct pair *p)
 	receive(p, 12);
 	await(p, two.tx);
 	WANT(p->done.op_context == &two, 1);
-	WANT(fi_tsend(two.ep, p->here, 8, NULL, 9999, 13, NULL), -FI_EINVAL); /* takes none */
+	WANT(fi_tsend(two.ep, p->here, 8, NULL, 9999, 13, NULL), -FI_EINVAL); /* takes no room */
 	WANT_OK(send_slowly(p, &two, 13));
 	WANT(send_slowly(p, &two, 14), -FI_EAGAIN);
-	/* Who goes leaves his. */
+	/* An endpoint that closes gives back its room. */
 	sharer_close(p, &one);
 	WANT_OK(send_slowly(p, &two, 14));
 	receive(p, 14);
 	await(p, two.tx);
 	receive(p, 13);
 	await(p, two.tx);
-	receive(p, 11); /* it had come */
+	receive(p, 11); /* it had been sent */
 	sharer_close(p, &two);
-	WANT_OK(fi_close(&stx->fid)); /* though p->a has it bound, in a way */
+	WANT_OK(fi_close(&stx->fid)); /* though p->a has bound it, without effect */
 	fi_freeinfo(info);
 }
 
 /* ---- receives -------------------------------------------------------------------------------------------- */
 
-/** A context and two endpoints that use it. */
+/** A receive context and two endpoints that use it. */
 struct sharers {
 	struct fi_info *info;
 	struct fid_ep *srx;
@@ -166,14 +167,14 @@ static void srx_messages(struct pair *p, struct sharers *s)
 	await(p, s->one.rx);
 	WANT(p->done.op_context == buf[1], 1);
 	WANT(strcmp(buf[1], "one"), 0);
-	/* What comes first waits for whoever asks; the endpoints talk to each other as well. */
+	/* A message that arrives first waits for a receive; the endpoints also send to each other. */
 	WANT_OK(fi_tinject(s->two.ep, "tag", 4, s->one.addr, 5));
 	WANT_OK(fi_trecv(s->srx, buf[2], sizeof(buf[2]), NULL, FI_ADDR_UNSPEC, 4, 1, buf[2]));
 	await(p, s->one.rx);
 	WANT(p->done.tag, 5);
 	WANT(p->source, s->two.addr);
 	WANT(strcmp(buf[2], "tag"), 0);
-	/* A long one. */
+	/* A long message. */
 	WANT_OK(fi_recv(s->srx, p->there, LONG_LEN, NULL, FI_ADDR_UNSPEC, NULL));
 	WANT_OK(fi_send(p->a.ep, p->here, LONG_LEN, NULL, s->two.addr, NULL));
 	await(p, s->two.rx);
@@ -181,7 +182,7 @@ static void srx_messages(struct pair *p, struct sharers *s)
 	await(p, p->a.tx);
 }
 
-/* An operation on whichever receive has the tag. */
+/* An atomic on a receive of the shared context, selected by tag. */
 static void srx_atomic(struct pair *p, struct sharers *s)
 {
 	uint64_t operand = 7, *there = (uint64_t *)p->there;
@@ -222,7 +223,7 @@ static void srx_multi(struct pair *p, struct sharers *s)
 	}
 }
 
-/* What ends without a message is told by the endpoint that was bound first. */
+/* Requests that complete without a message are reported by the endpoint that was bound first. */
 static void srx_without_message(struct pair *p, struct sharers *s)
 {
 	struct iovec iov = {.iov_base = p->there, .iov_len = 100};
@@ -236,7 +237,7 @@ static void srx_without_message(struct pair *p, struct sharers *s)
 	WANT_OK(fi_trecvmsg(s->srx, &msg, FI_PEEK));
 	await_error(p, s->one.rx, FI_ENOMSG);
 	WANT_OK(fi_tinject(p->a.ep, "claimed", 8, s->two.addr, 9));
-	WANT_OK(fi_tsend(p->a.ep, "x", 1, NULL, s->one.addr, 10, NULL)); /* behind it, on another connection */
+	WANT_OK(fi_tsend(p->a.ep, "x", 1, NULL, s->one.addr, 10, NULL)); /* sent later, on another connection */
 	await(p, p->a.tx);
 	do {
 		WANT_OK(fi_trecvmsg(s->srx, &msg, FI_PEEK | FI_CLAIM));
@@ -259,7 +260,7 @@ void case_shared_receive(struct pair *p)
 	srx_atomic(p, &s);
 	srx_multi(p, &s);
 	srx_without_message(p, &s);
-	/* An endpoint goes, the other takes what is left. */
+	/* One endpoint closes, the other takes the remaining receive. */
 	WANT_OK(fi_recv(s.srx, p->there, 8, NULL, FI_ADDR_UNSPEC, NULL));
 	sharer_close(p, &s.one);
 	WANT_OK(fi_inject(p->a.ep, "left", 5, s.two.addr));
@@ -290,7 +291,7 @@ void case_shared_receive_mistakes(struct pair *p)
 		WANT_OK(fi_recv(s.srx, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL));
 	WANT(fi_recv(s.srx, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL), -FI_EAGAIN); /* it has room for four */
 	WANT_OK(fi_endpoint(p->domain, p->info, &plain, NULL));
-	WANT(fi_ep_bind(plain, &s.srx->fid, 0), -FI_EINVAL); /* it has not asked for one */
+	WANT(fi_ep_bind(plain, &s.srx->fid, 0), -FI_EINVAL); /* its info does not ask for a shared context */
 	WANT_OK(fi_close(&plain->fid));
 	s.info->caps |= FI_DIRECTED_RECV;
 	WANT(fi_endpoint(p->domain, s.info, &plain, NULL), -FI_EINVAL);

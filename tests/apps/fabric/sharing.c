@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sharing.c - several threads that wait for one object, the child of a fork, and what objects have to do with each other.
+ * sharing.c - several threads that wait for one object, the child of a fork, and how objects affect each other.
  */
 #include <netinet/in.h>
 #include <pthread.h>
@@ -50,7 +50,7 @@ static void *wait_cntr(void *arg)
 	return NULL;
 }
 
-/** Whether the thread has been seen asleep so often in a row that it is not for a lock. */
+/** Whether the thread has been seen asleep so often in a row that it cannot be waiting for a lock. */
 static bool sleeps(const struct waiter *w)
 {
 	const struct timespec pause = {.tv_nsec = 2000000};
@@ -78,7 +78,7 @@ static void start(struct waiter *w, void *(*wait)(void *))
 		sched_yield();
 }
 
-/** @return false: it waits yet, and the rest of the test makes no sense. */
+/** @return false: the thread still waits, and the rest of the test makes no sense. */
 static bool ends(struct waiter *w, long rc)
 {
 	struct timespec until;
@@ -92,7 +92,7 @@ static bool ends(struct waiter *w, long rc)
 	return true;
 }
 
-/** One word to a queue wakes all who wait there; and so does what a counter comes to. */
+/** One fi_cq_signal wakes all waiters of the queue; a counter wakes all whose threshold it reaches. */
 void case_threads(struct pair *p)
 {
 	static struct waiter w[THREADS];
@@ -104,7 +104,7 @@ void case_threads(struct pair *p)
 	}
 	WANT_OK(fi_cq_signal(p->a.tx));
 	for (unsigned i = 0; i < THREADS; i++) {
-		/* Without the engine's thread there is no telling whether one waits already: it may not have been there. */
+		/* Without the engine's thread the test cannot tell whether the thread waits yet: repeat the signal. */
 		while (getenv("UROCE_PROGRESS") && !atomic_load(&w[i].done)) {
 			WANT_OK(fi_cq_signal(p->a.tx));
 			sched_yield();
@@ -128,7 +128,7 @@ void case_threads(struct pair *p)
 	}
 }
 
-/** Times that the thread has gone to sleep. */
+/** @return how often the thread has gone to sleep. */
 static unsigned long naps(const struct waiter *w)
 {
 	char path[64], line[128];
@@ -144,7 +144,7 @@ static unsigned long naps(const struct waiter *w)
 	return n;
 }
 
-/** Who waits for a value is not woken before: chains of deferred work go through many, and nobody is to look on. */
+/** A thread that waits for a value is not woken before: chains of deferred work step through many values. */
 void case_steps(struct pair *p)
 {
 	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -162,7 +162,7 @@ void case_steps(struct pair *p)
 	WANT_OK(fi_cntr_set(w.cntr, STEPS));
 	if (!ends(&w, 0))
 		return;
-	if (!getenv("UROCE_PROGRESS")) { /* there is no telling when it has looked at the errors that there are */
+	if (!getenv("UROCE_PROGRESS")) { /* otherwise the test cannot tell when the thread has read the error count */
 		w = (struct waiter){.cntr = w.cntr, .threshold = 2 * STEPS};
 		start(&w, wait_cntr);
 		WANT_OK(fi_cntr_adderr(w.cntr, 1));
@@ -176,7 +176,7 @@ void case_steps(struct pair *p)
 
 static atomic_bool stop;
 
-/** Has the queue's lock most of the time. */
+/** Holds the queue's lock most of the time. */
 static void *write_events(void *arg)
 {
 	struct fid_eq *eq = arg;
@@ -189,9 +189,9 @@ static void *write_events(void *arg)
 	return NULL;
 }
 
-/** What is open when a process forks. */
+/** Objects that are open when a process forks. */
 struct opened {
-	struct fid_eq *eq, *member; /* of `waits` */
+	struct fid_eq *eq, *member; /* in the wait set `waits` */
 	struct fid_wait *waits;
 	struct fid_av *av; /* shared */
 	struct fid_cntr *cntr;
@@ -199,7 +199,7 @@ struct opened {
 	struct fid_mr *mr;
 };
 
-/** What a child may do with what its parent has opened: close it. @return the number of the step that went wrong. */
+/** A child may close the objects that its parent has opened. @return the number of the step that failed. */
 static int child(const struct opened *o)
 {
 	uint32_t event, data;
@@ -251,7 +251,7 @@ static void opened_open(struct pair *p, struct opened *o)
 	WANT_OK(fi_mr_bind(o->mr, &o->cntr->fid, FI_REMOTE_WRITE));
 }
 
-/* A child that goes on has all descriptors, too: who closes his needs not care. */
+/* A child inherits all descriptors, so the parent's close must work although the child still has them. */
 static void opened_close(struct pair *p, struct opened *o)
 {
 	uint32_t data = 0;
@@ -300,7 +300,7 @@ void case_forks(struct pair *p)
 			_exit(child(&o));
 		WANT(waitpid(pid, &status, 0), pid);
 		WANT(status, 0);
-		WANT_OK(open_shared(p, FI_READ, &av)); /* it is there all the same */
+		WANT_OK(open_shared(p, FI_READ, &av)); /* the parent still has it */
 		if (!failures)
 			WANT_OK(fi_close(&av->fid));
 	}
@@ -309,7 +309,7 @@ void case_forks(struct pair *p)
 	opened_close(p, &o);
 }
 
-/* ---- objects together ------------------------------------------------------------------------------------------ */
+/* ---- combinations of objects ---- */
 
 static struct fi_info *info_of(enum fi_ep_type type, uint64_t caps, void *handle)
 {
@@ -325,7 +325,7 @@ static struct fi_info *info_of(enum fi_ep_type type, uint64_t caps, void *handle
 	return info;
 }
 
-/** A message whose sender has no index is an error in the queue, and so it is to the counter. */
+/** A message from a sender that is not in the address vector is an error, both in the CQ and for the counter. */
 void case_nameless_senders(struct pair *p)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, NULL);
@@ -370,20 +370,20 @@ void case_nameless_senders(struct pair *p)
 	fi_freeinfo(info);
 }
 
-/** Who can be no target has nothing to count there, and may bind a counter for it. */
+/** An endpoint that cannot be a target counts nothing for peers' operations, and may bind a counter for them. */
 static void count_what_peers_do(struct fid_domain *domain, struct fid_cntr *cntr, uint64_t caps, int rc)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, caps, NULL);
 	struct fid_ep *ep;
 
-	info->caps = caps; /* as programs set it themselves: FI_RMA is all of it */
+	info->caps = caps; /* set by the program itself: FI_RMA alone means all of RMA */
 	WANT_OK(fi_endpoint(domain, info, &ep, NULL));
 	WANT(fi_ep_bind(ep, &cntr->fid, FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE), rc);
 	WANT_OK(fi_close(&ep->fid));
 	fi_freeinfo(info);
 }
 
-/** A counter of a region would never count where no endpoint says what peers do. */
+/** A region's counter would never count in a domain without FI_RMA_EVENT, so the bind is refused. */
 void case_regions_without_events(struct pair *p)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, FI_RMA, NULL), *with;
@@ -411,7 +411,7 @@ void case_regions_without_events(struct pair *p)
 	fi_freeinfo(info);
 }
 
-/** A name can be asked for when there is one; a handle in hints is that of a passive endpoint, or nothing to us. */
+/** fi_getname fails before there is a name. The handle in hints is a passive endpoint's, or is ignored. */
 void case_names_and_handles(struct pair *p)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, FI_MSG, (void *)p->here), *more;
@@ -433,7 +433,7 @@ void case_names_and_handles(struct pair *p)
 	WANT(name.sin_addr.s_addr, set.sin_addr.s_addr);
 	WANT_OK(fi_close(&ep->fid));
 	fi_freeinfo(info);
-	info = info_of(FI_EP_MSG, FI_MSG, (void *)8); /* which nobody may look at */
+	info = info_of(FI_EP_MSG, FI_MSG, (void *)8); /* must not be dereferenced */
 	WANT_OK(fi_passive_ep(p->fabric, info, &pep, NULL));
 	more = info_of(FI_EP_MSG, FI_MSG, pep);
 	WANT(more->handle == &pep->fid, 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * triggers.c - triggered operations (fi_trigger(3)): by an alias for them, and by calls with a message.
+ * triggers.c - triggered operations (fi_trigger(3)): through an alias with FI_TRIGGER, and through calls with that
+ * flag.
  */
 #include "job.h"
 
@@ -29,7 +30,7 @@ static struct fi_triggered_context when(struct fid_cntr *cntr, size_t threshold)
 					     .trigger.threshold = {.cntr = cntr, .threshold = threshold}};
 }
 
-/** An alias whose requests are triggered, either to transmit or to receive. */
+/** An alias whose requests are triggered, either for transmits or for receives. */
 static struct fid_ep *alias_of(struct fid_ep *ep, uint64_t direction)
 {
 	struct fid_ep *alias = ep;
@@ -56,7 +57,7 @@ void case_triggered_messages(struct pair *p)
 	WANT_OK(fi_tsend(out, p->here + WORD, WORD, NULL, p->b.addr, 5, &tsend));
 	WANT_OK(fi_recv(in, p->there, WORD, NULL, FI_ADDR_UNSPEC, &recv));
 	WANT_OK(fi_trecvmsg(p->b.ep, &msg, FI_TRIGGER | FI_COMPLETION));
-	memset(&iov, 0, sizeof(iov)); /* that was the call's */
+	memset(&iov, 0, sizeof(iov)); /* the array belonged to the call */
 	nothing(p, p->a.tx);
 	memcpy(p->here, "message.message2", 2 * WORD);
 	WANT_OK(fi_cntr_add(cntr, 1));
@@ -64,7 +65,7 @@ void case_triggered_messages(struct pair *p)
 	WANT(p->done.op_context == &send, 1);
 	WANT(p->done.flags, FI_MSG | FI_SEND);
 	nothing(p, p->b.rx);
-	WANT_OK(fi_cntr_adderr(other, 1)); /* that it has come is what counts, however */
+	WANT_OK(fi_cntr_adderr(other, 1)); /* errors count towards the threshold as well */
 	await(p, p->b.rx);
 	WANT(p->done.op_context == &recv, 1);
 	WANT(memcmp(p->there, "message.", WORD), 0);
@@ -81,7 +82,7 @@ void case_triggered_messages(struct pair *p)
 	WANT_OK(fi_close(&other->fid));
 }
 
-/* Each waits for the one before, by the endpoint's own counters. */
+/* Each operation waits for the one before, through the endpoint's own counters. */
 void case_triggered_memory(struct pair *p)
 {
 	struct fid_ep *out = alias_of(p->a.ep, FI_TRANSMIT);
@@ -92,7 +93,7 @@ void case_triggered_memory(struct pair *p)
 				    swap = when(p->a.cntr[READS], reads + 1), read = when(p->a.cntr[READS], reads + 2);
 	uint64_t *there = (uint64_t *)p->there, five = 5, one = 1, compare = 7, swapped = 9, result[3] = {0};
 
-	/* In the order in which they are not to be executed; only the last of them can go at once. */
+	/* Posted in the reverse of their order of execution; only the last one can start at once. */
 	WANT_OK(fi_read(out, &result[2], WORD, NULL, p->b.addr, p->base, p->key, &read));
 	WANT_OK(fi_compare_atomic(out, &swapped, 1, NULL, &compare, NULL, &result[1], NULL, p->b.addr, p->base, p->key,
 				  FI_UINT64, FI_CSWAP, &swap));
@@ -162,7 +163,8 @@ void case_triggered_cancel(struct pair *p)
 	await(p, p->b.rx);
 	WANT(p->there[0], '2');
 	WANT(fi_cancel(&p->a.ep->fid, &two), -FI_ENOENT);
-	/* Of two with one context the older one goes first, as among receives; here by what is left. */
+	/* Of two operations with one context fi_cancel takes the older one, as with receives; the one that remains
+	 * shows it. */
 	WANT_OK(fi_cntr_set(cntr, 0));
 	WANT_OK(fi_send(out, "3", 1, NULL, p->b.addr, &one));
 	WANT_OK(fi_send(out, "4", 1, NULL, p->b.addr, &one));
@@ -203,7 +205,7 @@ void case_triggered_mistakes(struct pair *p)
 	WANT(fi_write(out, p->here, 1, NULL, p->b.addr, p->base, UINT64_C(1) << 32, &good), -FI_EINVAL);
 	WANT(fi_atomic(out, p->here, 1, NULL, p->b.addr, p->base, p->key, FI_FLOAT, FI_BOR, &good), -FI_EOPNOTSUPP);
 	WANT(fi_sendmsg(p->a.ep, &msg, FI_TRIGGER | FI_PEEK), -FI_ENOSYS);
-	/* Who has not asked for it has it not. */
+	/* An endpoint without the FI_TRIGGER capability refuses the flag. */
 	info->caps &= ~FI_TRIGGER;
 	WANT_OK(fi_endpoint(p->domain, info, &plain, NULL));
 	WANT(fi_sendmsg(plain, &msg, FI_TRIGGER), -FI_EOPNOTSUPP);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fabric.c - the scenario of runner.h by libfabric: reliable datagram endpoints, messages, RMA and an atomic, and a message back. */
+/* fabric.c - the scenario of runner.h through libfabric: reliable datagram endpoints, messages, RMA and an atomic,
+ * and a message back. */
 #include <errno.h>
 #include <poll.h>
 #include <rdma/fabric.h>
@@ -22,7 +23,7 @@
 #define AT_SEND	 0u
 #define AT_READ	 LONG
 #define AT_RECV	 (2 * LONG)
-#define AT_WRITE LONG /* of the partner's */
+#define AT_WRITE LONG /* in the partner's memory */
 #define AT_WORD	 (3 * LONG)
 #define WAIT	 20.0 /* seconds */
 #define NAME	 64
@@ -52,7 +53,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/** Calls that return a negative errno. */
+/** For calls that return a negative errno. */
 #define MUST(phase, call)                                                                                              \
 	do {                                                                                                           \
 		ssize_t code = call;                                                                                   \
@@ -129,7 +130,7 @@ static bool know(struct side *s, const struct hello *h, struct failure *f)
 	return rc == 1 || failed(f, PHASE_CONNECT, "fi_av_insert", rc < 0 ? -rc : ENOMEM);
 }
 
-/** So many completions. `watched`: and the other side is there. */
+/** Wait for n completions. `watched`: while the other side is there. */
 static bool completions(struct side *s, unsigned n, int watched, struct failure *f)
 {
 	double end = now() + WAIT;
@@ -154,7 +155,7 @@ static bool completions(struct side *s, unsigned n, int watched, struct failure 
 	return true;
 }
 
-/** Again as long as there is no room, but not for ever. */
+/** Repeat while there is no room, for a limited time. */
 #define TRY(call)                                                                                                      \
 	do {                                                                                                           \
 		double end = now() + WAIT;                                                                             \

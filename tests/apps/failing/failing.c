@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failing.c - see failing.h. Stands before the C library: of each function that can fail, who calls it is looked at, and only calls
- * from uroce's own objects, DPDK inside them included, are counted and fail.
+ * failing.c - see failing.h. Interposes the C library: for each function that can fail it looks at the caller, and only
+ * calls from uroce's own objects, including the DPDK inside them, are counted and made to fail.
  *
- * Owns: the counts, and a table of what such callers have allocated and mapped.
+ * Owns: the counts, and a table of what these callers have allocated and mapped.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -53,7 +53,7 @@ static const int errors[] = {
 };
 
 static struct failing *state;
-static __thread bool next_fails __attribute__((tls_model("initial-exec"))); /* no call of malloc */
+static __thread bool next_fails __attribute__((tls_model("initial-exec"))); /* access never calls malloc */
 
 EXPORT struct failing *failing_get(void)
 {
@@ -70,7 +70,7 @@ static void *next(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
-/* ---- who calls ----------------------------------------------------------------------------------------------- */
+/* ---- callers ---- */
 
 static bool object_is_ours(const void *caller)
 {
@@ -85,7 +85,7 @@ static bool object_is_ours(const void *caller)
 
 static bool is_ours(const void *caller)
 {
-	static uintptr_t seen[CALLERS]; /* address, and 1 where it is ours */
+	static uintptr_t seen[CALLERS]; /* address, with the lowest bit set if it is ours */
 	uintptr_t at = (uintptr_t)caller << 1, *entry = &seen[(uintptr_t)caller * 0x9e3779b97f4a7c15u >> 52];
 	uintptr_t known = __atomic_load_n(entry, __ATOMIC_RELAXED);
 	bool ours;
@@ -118,7 +118,7 @@ static bool fails(enum failing_kind kind, const void *caller)
 	return s->on ? n >= s->n : n == s->n;
 }
 
-/* ---- what they have ------------------------------------------------------------------------------------------ */
+/* ---- resources ---- */
 
 static struct {
 	int lock;
@@ -175,7 +175,7 @@ static void drop(const void *at, int64_t *count)
 	if (table.at[i]) {
 		--*count;
 		table.at[i] = NULL;
-		for (j = (i + 1) & MASK; table.at[j]; j = (j + 1) & MASK) { /* what was displaced moves up */
+		for (j = (i + 1) & MASK; table.at[j]; j = (j + 1) & MASK) { /* move up entries that were displaced */
 			size_t home = slot(table.at[j]) & MASK;
 
 			if (((j - home) & MASK) >= ((j - i) & MASK)) {
@@ -330,7 +330,7 @@ WRAP(setsockopt, (int fd, int level, int name, const void *value, socklen_t len)
 WRAP(getsockopt, (int fd, int level, int name, void *value, socklen_t *len), (fd, level, name, value, len))
 WRAP(pipe2, (int fds[2], int flags), (fds, flags))
 
-/** What is there can be changed and taken away without any resource. */
+/** Only adding a descriptor needs a resource; modifying and deleting cannot fail. */
 EXPORT int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
 	if (op == EPOLL_CTL_ADD && FAILS(epoll_ctl))
@@ -468,7 +468,7 @@ EXPORT int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn
 	return NEXT(pthread_create)(out, attr, fn, arg);
 }
 
-/* ---- calls by number ----------------------------------------------------------------------------------------- */
+/* ---- system calls by number ---- */
 
 static int kind_of(long number)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failing.h - the n-th call of a kind fails, once or from there on, of those that uroce's libraries or its daemon make in one process.
+ * failing.h - makes the n-th call of a kind fail, once or from there on, among the calls that uroce's libraries or its
+ * daemon make in one process.
  *
- * libfailing.so, preloaded, does that. A process arms it for itself or, where it is started and not forked, is armed by
- * UROCE_TEST_FAIL=KIND:N:once or KIND:N:on, and tells what it has counted through the file that UROCE_TEST_FAIL_FILE names.
+ * libfailing.so does that when preloaded. A process arms it for itself, or a process that is started rather than forked
+ * is armed by UROCE_TEST_FAIL=KIND:N:once or KIND:N:on; it reports its counts in the file named by
+ * UROCE_TEST_FAIL_FILE.
  */
 #ifndef FAILING_H
 #define FAILING_H
@@ -17,21 +19,21 @@ enum failing_kind {
 	FAILING_KINDS
 };
 
-/** Shared by a process and those that it forks. */
+/** Shared by a process and its forked children. */
 struct failing {
-	int32_t pid;   /* of the process that it is armed for; 0: none */
+	int32_t pid;   /* the process it is armed for; 0: none */
 	int32_t kind;  /* enum failing_kind */
 	int64_t n;     /* the first call that fails, counted from 1 */
-	int32_t on;    /* and all later ones */
-	int32_t next;  /* one more than the kind of the call that failed after failing_next */
+	int32_t on;    /* all later ones fail as well */
+	int32_t next;  /* 1 + the kind of the call that failed after failing_next */
 	int64_t calls; /* of the kind, so far */
-	/* What libraries of uroce have and have not given back, of the process that it is watched for. */
+	/* What uroce's libraries hold in the watched process. */
 	int32_t watched;
 	int32_t unused_too;
 	int64_t blocks, mappings;
 };
 
-/** @return NULL for no kind. */
+/** @return NULL: there is no such kind. */
 struct failing *failing_get(void);
 typedef struct failing *(*failing_get_fn)(void);
 /** The next call of any kind that this thread makes fails. */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * runner.c - runs a scenario in a process of its own for each call that is to fail, beside a partner process that stays, and says
- * what came of it.
+ * runner.c - runs a scenario in a new process for each call that is to fail, next to a partner process that lives on,
+ * and reports the outcomes.
  *
  *     PROGRAM KIND once|on FIRST STEP MOST [alone]
  *
- * The n-th call of the kind fails, or all from the n-th on, for n = FIRST, FIRST + STEP, ... until the scenario makes no n-th call,
- * MOST times at most. Then the same process runs the scenario again with nothing failing, which has to work, and closes it: it
- * must have what a process has in which nothing failed. One line a call: n, outcome, phase, what, errno, sentence:
+ * Fails the n-th call of the kind, or all from the n-th on, for n = FIRST, FIRST + STEP, ... until the scenario makes
+ * no n-th call, at most MOST times. The same process then runs the scenario again without failures, which has to work,
+ * and closes it: afterwards the process must hold no more than a process in which nothing failed. One line a call: n,
+ * outcome, phase, what, errno, message:
  *
- *     worked    the scenario did not notice, or what failed was tried again
+ *     worked    the scenario did not notice, or the failed call was repeated
  *     error     an error was returned; the second run worked
- *     for-good  the same, and the process cannot open the device any more, as the sentence says
+ *     for-good  the same, but the process cannot open the device any more, as the message says
  *     CRASH, HANG, LEAK, WRONG
  *
  * "alone": without a partner, each process has a device of its own, for which it starts the daemon.
@@ -47,8 +48,8 @@ static const char *const kinds[] = {
 };
 
 struct report {
-	bool first, second; /* went well */
-	bool forever;	    /* the second failed as the first did, and said that it would */
+	bool first, second; /* success */
+	bool forever;	    /* the second run failed like the first, and the message announced that */
 	struct failure failure, again;
 	unsigned descriptors, threads; /* more than before */
 	int64_t blocks, mappings;
@@ -215,7 +216,7 @@ static void read_sentences(FILE *f, struct ended *e)
 	}
 }
 
-/** One process for one point. */
+/** Run one process for one failing call. */
 static struct ended run_victim(bool alone, int kind, int64_t n, bool on)
 {
 	static unsigned count;
@@ -256,13 +257,13 @@ static struct ended run_victim(bool alone, int kind, int64_t n, bool on)
 	return e;
 }
 
-/** `cut_off`: from the failure on the process can receive, or send, nothing by sockets, nor the news of rings. If a ring was yet to
- *  be taken, its connection is lost. */
+/** `cut_off`: from the failure on the process can receive or send nothing through sockets, nor learn of rings. If it
+ * had not accepted a ring yet, its connection is lost. */
 static const char *verdict(const struct ended *e, const struct report *like, bool cut_off, char *why, size_t len)
 {
 	const struct report *r = report;
-	/* What DPDK says on stderr when it has failed is said once, and libfabric's providers say their sentences in its log. DPDK
-	 * registers itself when a library is loaded: what fails then shows when it starts. */
+	/* DPDK reports a failure on stderr once, and libfabric's providers write to its log. DPDK registers itself
+	 * when a library is loaded: a failure at that time shows when DPDK starts. */
 	bool for_good = !r->second && (strstr(e->second, "restart the program") || strstr(e->second, "EAL: FATAL") ||
 				       strstr(e->sentence, "EAL: FATAL"));
 
@@ -329,7 +330,8 @@ static int sweep(bool alone, int kind, bool on, long first, long step, long most
 	return bad;
 }
 
-/** What has just ended at one side may not have been heard of at the other. @return whether the partner has no more than before. */
+/** The other side may not have noticed yet that a process has ended. @return whether the partner holds no more than
+ * before. */
 static bool partner_is_as_before(pid_t pid, unsigned before)
 {
 	for (unsigned ms = 0; ms < SETTLE_MS; ms += 10) {
@@ -366,7 +368,7 @@ int main(int argc, char **argv)
 			printf("the partner cannot open the device\n");
 			return 3;
 		}
-		run_victim(false, kind, 0, false); /* then the partner has what it keeps */
+		run_victim(false, kind, 0, false); /* let the partner allocate what it keeps */
 		usleep(100000);
 		before = partner_descriptors(partner);
 	}

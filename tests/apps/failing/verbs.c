@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verbs.c - the scenario of runner.h by verbs: an RC connection, SENDs, a WRITE, a READ and an atomic, and a message back. */
+/* verbs.c - the scenario of runner.h through verbs: an RC connection, SENDs, a WRITE, a READ and an atomic, and a
+ * message back. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -18,11 +19,11 @@
 #define WAIT  20.0 /* seconds */
 #define DEPTH 16
 
-#define AT_SEND	 0u /* of the victim's memory */
+#define AT_SEND	 0u /* offset in the victim's memory */
 #define AT_READ	 (2 * LONG)
 #define AT_OLD	 (3 * LONG)
 #define AT_RECV	 (4 * LONG)
-#define AT_WRITE (1 * LONG) /* of the partner's */
+#define AT_WRITE (1 * LONG) /* offset in the partner's memory */
 #define AT_WORD	 (3 * LONG)
 
 struct side {
@@ -79,7 +80,7 @@ static bool holds(const uint8_t *at, uint32_t len, uint32_t seed)
 			return failed(f, phase, #call, errno);                                                         \
 	} while (0)
 
-/** Calls that return an errno. */
+/** For calls that return an errno. */
 #define MUST_0(phase, call)                                                                                            \
 	do {                                                                                                           \
 		int rc = call;                                                                                         \
@@ -200,8 +201,8 @@ static bool recv_post(struct side *s, uint32_t at, uint32_t len, uint64_t id, st
 
 /* ---- transfer ------------------------------------------------------------------------------------------------ */
 
-/** So many completions, by polling or (`sleeps`) asleep on the channel. One that failed is no error that was returned, but a
- *  connection that was lost: there is another way for all that a call can refuse. */
+/** Wait for n completions, by polling or (`sleeps`) on the channel. An error completion means that the connection
+ * was lost; it does not count as an error returned by a call, which could have reported any refusal. */
 static bool completions(struct side *s, unsigned n, bool sleeps, struct failure *f)
 {
 	struct pollfd p = {.fd = s->channel->fd, .events = POLLIN};

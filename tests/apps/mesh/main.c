@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* main.c - a process of a mesh: board, device, and the loop, which polls for a while and then sleeps. */
+/* main.c - a process of a mesh: its board, its device, and its loop, which polls for a while and then sleeps. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include "mesh.h"
 
 #define CQ_ENTRIES 65536
-#define POLLS	   64 /* that find nothing, until it sleeps */
+#define POLLS	   64 /* empty polls before it sleeps */
 
 static volatile sig_atomic_t ended;
 
@@ -67,7 +67,7 @@ uint64_t dice(struct mesh *c, uint64_t sides)
 
 void board_add(uint64_t *what, uint64_t n)
 {
-	__atomic_store_n(what, *what + n, __ATOMIC_RELAXED); /* nobody else writes it */
+	__atomic_store_n(what, *what + n, __ATOMIC_RELAXED); /* only this process writes it */
 }
 
 void board_set(uint64_t *what, uint64_t value)

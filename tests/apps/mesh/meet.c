@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * meet.c - how the processes of a mesh find each other: datagrams under names that vanish with their owners, which nobody
- * waits for.
+ * meet.c - how the processes of a mesh find each other: by datagrams to socket names that vanish with their owners,
+ * sent without waiting.
  *
- * A new one says that it is here. Of two, who has the higher index calls, again and again until there is an answer, and
- * the other says that it is here until it is called. A call that has been answered is answered the same way again.
+ * A new process announces itself. Of two processes, the one with the higher index calls repeatedly until it gets an
+ * answer, and the other announces itself until it is called. A repeated call gets the same answer again.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void tell(const struct mesh *c, uint32_t index, const struct note *note)
 	struct sockaddr_un sa;
 	socklen_t len = name(c, index, &sa);
 
-	/* Who is not there, or does not look, is told again or tells us. */
+	/* If the peer is not there or does not read, we repeat this, or the peer announces itself. */
 	sendto(c->notes_fd, note, sizeof(*note), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&sa, len);
 }
 
@@ -53,7 +53,7 @@ void meet_open(struct mesh *c)
 		say_here(c, i);
 }
 
-/** Another process has the peer's place, or it is there again. */
+/** The peer's place has a new process, or the peer is back. */
 static void note_here(struct mesh *c, const struct note *n)
 {
 	struct talk *t = c->current[n->from];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * talk.c - a connection of the mesh: its QP, and what goes over it.
+ * talk.c - a connection of the mesh: its QP and its traffic.
  *
- * Both ends do the same, in batches: WRITE a pattern into the peer's memory, add one to its counter, READ the pattern back,
- * SEND the next message of the row. Then the pattern must be the same, the counter must have had the number of the batch,
- * and the peer finds the messages in their order. Now and then a batch is larger than a ring.
+ * Both ends do the same, in batches: WRITE a pattern into the peer's memory, add one to its counter, READ the pattern
+ * back, SEND the next messages. Then the pattern must be the same, the counter must have had the batch's number as its
+ * old value, and the peer finds the messages in order. Now and then a batch is larger than a ring.
  *
- * A connection that ends is left to itself until all that was posted has completed, since that is what a dead peer owes us.
+ * A connection that ends is kept until everything posted has completed: completions are what a dead peer still owes us.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 #include "mesh.h"
 
-#define SENDS	   4 /* of a batch */
+#define SENDS	   4 /* in a batch */
 #define GAP_NS	   4000000u
 #define HUSH_NS	   100000000u
 #define SMALL	   16384u
@@ -239,7 +239,7 @@ static void message_come(struct mesh *c, struct talk *t, uint32_t i, uint32_t le
 	memcpy(expected + 8, &t->peer_incarnation, 8);
 	if (len >= 16)
 		pattern(expected + 16, len - 16, key_of(t->peer_incarnation, t->call, t->heard));
-	/* Of a call that we have given up the answer may come only now, and with it what the answerer knows of us. */
+	/* The answer to a call that we have given up may come only now, and the answerer then knows our old QP. */
 	if (t->peer_incarnation && (len < 16 || memcmp(heard, expected, len) != 0))
 		wrong(c, "message %llu of member %u is not what it should be", (unsigned long long)t->heard, t->peer);
 	t->heard++;
@@ -294,7 +294,7 @@ uint64_t talk_all(struct mesh *c, uint64_t now)
 		if (t->state != TALK_GOES || t->sends > 0 || t->failed)
 			continue;
 		if (__atomic_load_n(&c->board->hush, __ATOMIC_RELAXED))
-			next = now + HUSH_NS; /* to look again */
+			next = now + HUSH_NS; /* when to look again */
 		else if (now >= t->due_ns)
 			batch_start(c, t);
 		else if (t->due_ns < next)

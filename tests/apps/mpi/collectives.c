@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives.c - what all processes of a communicator do together; results are checked against what they are by arithmetic.
+ * collectives.c - collective operations of all processes of a communicator, with results checked by arithmetic.
  */
 #include "mpi_check.h"
 
@@ -9,7 +9,7 @@ static const int counts[] = {1, 17, 4096, 60001};
 
 void case_barrier(void)
 {
-	/* Nobody is more than one barrier ahead of anybody: a counter at process 0, told by messages of no bytes. */
+	/* No process is more than one barrier ahead of another: process 0 counts empty messages. */
 	for (int i = 0; i < 100; i++) {
 		if (rank)
 			MPI_Send(NULL, 0, MPI_BYTE, 0, i, MPI_COMM_WORLD);
@@ -52,7 +52,7 @@ void case_rooted(void)
 
 static void reductions_of(const struct number *t, int n)
 {
-	/* Small numbers: sums and maxima of them fit into each type. */
+	/* Small numbers: their sums and maxima fit into each type. */
 	long sum = 0, before = 0;
 	int wrong = 0;
 
@@ -104,7 +104,7 @@ void case_all_to_all(void)
 		for (int i = 0; i < n * n_ranks; i++)
 			wrong += in[i] != i / n * n * n_ranks + i % n;
 	}
-	/* From r to k: 1000 times (r + k) numbers, which may be none. */
+	/* From r to k: 1000 times (r + k) numbers, possibly none. */
 	for (int k = 0, a = 0, b = 0; k < n_ranks; k++) {
 		n_out[k] = n_in[k] = 1000 * (rank + k);
 		at_out[k] = a;
@@ -122,7 +122,7 @@ void case_all_to_all(void)
 	free(n_out);
 }
 
-/* Several at once, with messages beside them. */
+/* Several at once, with messages at the same time. */
 void case_nonblocking(void)
 {
 	enum { N = 5000 };
@@ -148,7 +148,7 @@ void case_nonblocking(void)
 	WANT(from, (rank + n_ranks - 1) % n_ranks);
 }
 
-/* What is sent in one is not received in another. */
+/* A message sent in one communicator is not received in another. */
 void case_communicators(void)
 {
 	MPI_Comm half, twin;

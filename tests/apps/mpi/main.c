@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.c - what MPI's calls promise, checked by a job of any number of processes: `mpi_check GROUP... [OPTION...]`. Process 0
- * says "ok NAME" or "FAIL NAME" of each case.
+ * main.c - checks what MPI's calls guarantee, in a job of any number of processes: `mpi_check GROUP... [OPTION...]`.
+ * Process 0 prints "ok NAME" or "FAIL NAME" for each case.
  *
- * Groups: messages, collectives, one-sided, swap (of which are compare and swap).
- * Options: allocated, windows have memory of MPI's; sums, accumulate only so.
+ * Groups: messages, collectives, one-sided, swap (the compare-and-swap cases of one-sided). Options: allocated: windows
+ * have memory allocated by MPI; sums: accumulate only with sums.
  */
 #include "mpi_check.h"
 
@@ -22,7 +22,7 @@ bool option(const char *name)
 
 void check_failed(const char *file, int line, const char *what, long got, long want)
 {
-	/* One line of each kind is enough of a loop. */
+	/* A loop reports only its first few failures. */
 	if (failures++ < 5)
 		printf("process %d: %s:%d: %s is %ld, not %ld\n", rank,
 		       strrchr(file, '/') ? strrchr(file, '/') + 1 : file, line, what, got, want);
@@ -72,7 +72,7 @@ NUMBER(float, float)
 NUMBER(double, double)
 NUMBER(long_double, long double)
 
-/* MPI's names of types are not constants everywhere: Open MPI's are addresses, which is as good. */
+/* MPI's datatypes are not constant expressions everywhere: Open MPI's are addresses, which also initialize statics. */
 const struct number numbers[] = {
 	{"int8", MPI_INT8_T, 1, true, get_int8, set_int8},
 	{"uint8", MPI_UINT8_T, 1, true, get_uint8, set_uint8},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi_check.h - cases of a program that all processes of an MPI job run, and checks in them. A check that fails says so, with the
- * process's rank, and the case goes on, so that no other process waits for it.
+ * mpi_check.h - cases that all processes of an MPI job run, and checks in them. A failed check prints a line with the
+ * process's rank, and the case goes on, so that no other process waits for this one.
  */
 #ifndef TEST_MPI_CHECK_H
 #define TEST_MPI_CHECK_H
@@ -15,12 +15,12 @@
 
 #define LONGEST (8u << 20)
 
-/** Of MPI_COMM_WORLD. */
+/** In MPI_COMM_WORLD. */
 extern int rank, n_ranks;
-/** Of the case that runs, in this process. */
+/** Of the running case, in this process. */
 extern int failures;
 
-/** Whether an argument of the program says so. */
+/** @return whether the program was started with this option. */
 bool option(const char *name);
 
 void check_failed(const char *file, int line, const char *what, long got, long want);
@@ -31,20 +31,20 @@ void check_failed(const char *file, int line, const char *what, long got, long w
 			check_failed(__FILE__, __LINE__, #got, got_, want_);                                           \
 	} while (0)
 
-/** Memory of LONGEST bytes each, for any case. */
+/** Buffers of LONGEST bytes each, for any case. */
 extern unsigned char *out_buf, *in_buf;
 
-/** What the message `seq` of a process consists of. */
+/** Fill in the contents of message `seq` of a process. */
 void pattern_fill(unsigned char *buf, size_t len, int from, int seq);
-/** @return the bytes that are not as they should be. */
+/** @return how many bytes differ from that. */
 size_t pattern_errors(const unsigned char *buf, size_t len, int from, int seq);
 
-/** A datatype for operations, and how a small number looks in it. */
+/** A datatype for operations, and how to store a small number in it. */
 struct number {
 	const char *name;
 	MPI_Datatype type;
 	size_t size;
-	bool bits; /* it is an integer: bitwise operations are defined */
+	bool bits; /* an integer type: bitwise operations are defined */
 	long (*get)(const void *at, size_t i);
 	void (*set)(void *at, size_t i, long value);
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * one_sided.c - memory of other processes: put, get, and operations of many processes on the same elements, of each datatype. Numbers
- * are small, so that sums of them are exact in all types.
+ * one_sided.c - memory of other processes: put, get, and operations of many processes on the same elements, for each
+ * datatype. Numbers are small, so that their sums are exact in all types.
  */
 #include "mpi_check.h"
 
@@ -71,7 +71,7 @@ void case_put_get(void)
 	window_close(&w);
 }
 
-/* Each kind of synchronisation; strided and contiguous. */
+/* Each kind of synchronization, with strided and contiguous data. */
 void case_epochs(void)
 {
 	struct window w = window_open(LONGEST);
@@ -94,7 +94,7 @@ void case_epochs(void)
 	MPI_Group_free(&to);
 	MPI_Group_free(&from);
 	MPI_Group_free(&world);
-	/* Each second byte, by a lock that others may have as well. */
+	/* Every second byte, under a shared lock. */
 	MPI_Type_vector(1000, 1, 2, MPI_BYTE, &stride);
 	MPI_Type_commit(&stride);
 	memset(mem, 0, 4000);
@@ -124,7 +124,8 @@ void case_epochs(void)
 
 /* ---- operations ------------------------------------------------------------------------------------------ */
 
-/** An operation that everyone does with rank + 1 on elements that begin with `before`: in any order the same comes out. */
+/** An operation that every process executes with rank + 1 on elements that begin with `before`: the result does not
+ * depend on the order. */
 struct operation {
 	const char *name;
 	MPI_Op op;
@@ -164,7 +165,7 @@ static long bit_xor(long a, long b)
 }
 
 static const struct operation operations[] = {
-	/* The sum first: it may be the only one. */
+	/* Keep the sum first: it may be the only one tested. */
 	{"sum", MPI_SUM, false, 1, add},    {"max", MPI_MAX, false, 0, most},	   {"min", MPI_MIN, false, 100, least},
 	{"bor", MPI_BOR, true, 64, bit_or}, {"band", MPI_BAND, true, 15, bit_and}, {"bxor", MPI_BXOR, true, 5, bit_xor},
 };
@@ -213,7 +214,8 @@ void case_accumulate(void)
 	window_close(&w);
 }
 
-/* Everyone adds 1 to each element of process 0's and gets what was there before: all different, and read back by NO_OP. */
+/* Every process adds 1 to each element of process 0 and gets the old value: these are all different. Reads back with
+ * NO_OP. */
 void case_get_accumulate(void)
 {
 	enum { N = 50 };
@@ -239,7 +241,7 @@ void case_get_accumulate(void)
 		MPI_Win_flush(0, w.win);
 		for (int i = 0; i < N; i++)
 			wrong += (all[i] != n_ranks * (n_ranks - 1) / 2) + (t->get(in_buf, (size_t)i) != i + n_ranks);
-		/* What is replaced comes back once. */
+		/* Each replaced value is returned once. */
 		t->set(out_buf, 0, rank + 1);
 		MPI_Barrier(MPI_COMM_WORLD);
 		MPI_Get_accumulate(out_buf, 1, t->type, in_buf, 1, t->type, n_ranks - 1,
@@ -294,8 +296,9 @@ void case_fetch_and_op(void)
 	window_close(&w);
 }
 
-/* A counter of process 0 that all others move on by compare and swap, each of the integers. Not process 0: over memory of its own
- * Open MPI before 4.1.5 has no way but by a network that it cannot use for that, and ends by a fault. */
+/* All processes but 0 advance a counter of process 0 by compare and swap, for each integer type. Process 0 does not,
+ * because Open MPI before 4.1.5 can do that on its own memory only through a network that does not support it, and
+ * crashes. */
 void case_compare_and_swap(void)
 {
 	enum { ROUNDS = 5 };
@@ -333,7 +336,7 @@ void case_compare_and_swap(void)
 	window_close(&w);
 }
 
-/* Who has the lock reads a number and writes it, by two steps. */
+/* The holder of the lock reads a number and writes it, in two steps. */
 void case_lock(void)
 {
 	enum { ROUNDS = 5 };

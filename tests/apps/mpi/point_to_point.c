@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * point_to_point.c - messages between processes: contents, order, matching, and the kinds of sends and receives that there are.
+ * point_to_point.c - messages between processes: contents, order, matching, and all kinds of sends and receives.
  */
 #include "mpi_check.h"
 
@@ -14,7 +14,7 @@ static int right(void)
 	return (rank + 1) % n_ranks;
 }
 
-/** To the right, from the left. */
+/** Send to the right neighbour, receive from the left. */
 static void shift(size_t len, int seq)
 {
 	MPI_Status status;
@@ -44,7 +44,7 @@ void case_sizes(void)
 	}
 }
 
-/* Process 0 receives from everyone what it did not expect, of several sizes, without naming a source or a tag. */
+/* Process 0 receives unexpected messages of several sizes from every process, without naming a source or a tag. */
 void case_any_source(void)
 {
 	static const size_t lens[] = {0, 1, 64, 3000, 9000, 70000};
@@ -69,7 +69,7 @@ void case_any_source(void)
 	free(next);
 }
 
-/* Messages with one tag do not overtake each other, whatever their sizes: all are under way before the first is received. */
+/* Messages with one tag do not overtake each other, whatever their sizes: all are sent before the first is received. */
 void case_order(void)
 {
 	enum { MESSAGES = 40 };
@@ -120,7 +120,7 @@ void case_probe(void)
 		WANT(count, lens[i]);
 		WANT(status.MPI_TAG, 40 + i);
 		WANT(status.MPI_SOURCE, left());
-		/* What was claimed is nobody else's. */
+		/* A message matched by MPI_Mprobe is invisible to others. */
 		MPI_Iprobe(left(), 40 + i, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 		WANT(flag, 0);
 		MPI_Mrecv(in_buf, count, MPI_BYTE, &message, &status);
@@ -129,7 +129,7 @@ void case_probe(void)
 	}
 }
 
-/* A receive that was cancelled takes nothing. */
+/* A canceled receive takes no message. */
 void case_cancel(void)
 {
 	MPI_Request cancelled, other;
@@ -149,7 +149,7 @@ void case_cancel(void)
 	WANT(nothing, -1);
 }
 
-/* A synchronous send has not ended while its receive is not there. */
+/* A synchronous send does not complete before its receive is posted. */
 void case_synchronous(void)
 {
 	static const size_t lens[] = {0, 8, 5000, 100000, 1u << 20};
@@ -191,7 +191,8 @@ void case_persistent(void)
 		MPI_Request_free(&requests[i]);
 }
 
-/* Longer than its receive: an error of that receive, nothing behind its end, and what comes next is unharmed. */
+/* A message longer than its receive: the receive reports an error, writes nothing beyond its end, and the next
+ * message arrives intact. */
 void case_truncation(void)
 {
 	static const int lens[] = {100, 100000};
@@ -219,7 +220,7 @@ void case_truncation(void)
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-/* Columns of a matrix into rows of another. */
+/* Columns of one matrix into rows of another. */
 void case_derived(void)
 {
 	enum { N = 200 };
@@ -241,7 +242,7 @@ void case_derived(void)
 	MPI_Type_free(&column);
 }
 
-/* Everyone to everyone, receives posted in the opposite order. */
+/* Every process sends to every other, with receives posted in the opposite order. */
 void case_many_pending(void)
 {
 	enum { EACH = 200, LEN = 500 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - what every message must look like, and whether it does: completions, data, untouched surroundings.
+ * check.c - what every message must look like, and whether it does: completions, data, memory around the data.
  *
- * A message that completes is entered into the shadow of the area it went to; at the end of a phase memory and shadow
- * must be equal, so a byte too many anywhere in the area is found as well as a wrong one.
+ * A completed message is entered into the shadow of the area it went to. At the end of a phase memory and shadow must
+ * be equal, so an extra byte written anywhere in the area is found as well as a wrong one.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ uint64_t msg_atomic(const struct phase *ph, unsigned dir, unsigned qp, unsigned 
 		before = value;
 		*swap = operand;
 		if (ph->op == OP_CAS) {
-			*compare_add = m & 1 ? value + 1 : value; /* every other one must fail */
+			*compare_add = m & 1 ? value + 1 : value; /* every second comparison must fail */
 			value = m & 1 ? value : operand;
 		} else {
 			*compare_add = ph->op == OP_FAA_SHARED ? 1 : operand;
@@ -98,7 +98,7 @@ static unsigned qp_index(const struct end *end, uint32_t qpn)
 	die("a completion names QP 0x%x, which is not ours", qpn);
 }
 
-/** Enter a READ's or an atomic's result into the shadow and look at its slot at once. */
+/** Enter a READ's or an atomic's result into the shadow, and check its slot at once. */
 static void result_check(struct end *end, const struct phase *ph, struct progress *pr, unsigned qp, unsigned msg)
 {
 	struct area *result = &end->area[AREA_RESULT];
@@ -165,7 +165,7 @@ void check_send_wc(struct end *end, const struct phase *ph, struct progress *pr,
 	pr->send_left--;
 }
 
-/** The GRH area of a UD message over IPv4: 20 bytes of nothing, then the IPv4 header (IBTA A17.4.5.1). */
+/** The GRH area of a UD message over IPv4: 20 undefined bytes, then the IPv4 header (IBTA A17.4.5.1). */
 static void grh_check(struct end *end, const struct ibv_sge *sge, int count, const struct ibv_wc *wc)
 {
 	struct area *sink = &end->area[AREA_SINK];
@@ -246,7 +246,7 @@ void check_recv_wc(struct end *end, const struct phase *ph, struct progress *pr,
 		if (wc->src_qp != end->remote.link[qp].qpn)
 			die("UD: src_qp 0x%x, sent by 0x%x", wc->src_qp, end->remote.link[qp].qpn);
 	}
-	limit = ph->svc == SVC_RC ? pr->received[qp] + 1 : ph->msgs; /* unreliable ones may have lost some */
+	limit = ph->svc == SVC_RC ? pr->received[qp] + 1 : ph->msgs; /* unreliable services may have lost some */
 	for (msg = pr->received[qp]; msg < limit && !recv_is(end, ph, qp, msg, wc, sge, count, data);)
 		msg++;
 	if (msg >= limit || msg >= ph->msgs)
@@ -289,7 +289,7 @@ static void target_expect(struct end *end, const struct phase *ph)
 	}
 }
 
-/** A WRITE that was lost on UC may have placed some of its bytes (UC-03); anything else is damage. */
+/** A WRITE lost on UC may have placed some of its bytes (UC-03); anything else is damage. */
 static void target_only_old_or_new(const struct area *target, const uint8_t *old, size_t used)
 {
 	for (size_t i = 0; i < used; i++)

@@ -58,12 +58,12 @@ int sge_layout(struct ibv_sge *sge, unsigned count, uint8_t *addr, size_t len, u
 			key = mix(key);
 			piece = 1 + key % left;
 			if (piece > 2 * len / count + 1)
-				piece = 2 * len / count + 1; /* keep the pieces alike in size, never equal */
+				piece = 2 * len / count + 1; /* pieces similar in size, but never equal */
 		}
 		if (piece > left)
 			piece = left;
 		sge[n] = (struct ibv_sge){.addr = (uintptr_t)addr, .length = piece, .lkey = lkey};
-		addr += piece + 8; /* a gap that must stay as it is */
+		addr += piece + 8; /* a gap that must stay unchanged */
 		left -= piece;
 	}
 	return n;

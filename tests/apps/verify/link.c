@@ -45,7 +45,7 @@ void end_open(struct end *end, const char *device, const struct plan *plan, size
 		     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 
 	end->ctx = device_open(device);
-	/* rdma_rxe hands programs the kernel's number for "with invalidate", 4 instead of the verbs ABI's 8. */
+	/* rdma_rxe passes the kernel's value of "with invalidate" to programs, 4 instead of the verbs ABI's 8. */
 	end->inv_flag = strncmp(ibv_get_device_name(end->ctx->device), "rxe", 3) ? IBV_WC_WITH_INV : 1 << 2;
 	end->pd = ibv_alloc_pd(end->ctx);
 	if (!end->pd)
@@ -185,7 +185,8 @@ void links_connect(struct end *end, const struct plan *plan, enum service svc, u
 	for (uint32_t i = 0; i < plan->qps; i++) {
 		uint32_t psn = data_u64(data_key(&ph, KIND_PSN, end->self, i, svc)) & 0xffffff;
 
-		/* Every other QP starts so near the end of the PSN space that it wraps in the first phases. */
+		/* Every second QP starts so close to the end of the PSN space that its PSNs wrap in the first
+		 * phases. */
 		end->link[i].psn = i & 1 ? 0xffffff - (psn & 15) : psn;
 		qp_make(end, plan, svc, &end->link[i], svc == SVC_RC && plan->use_srq);
 		end->links = i + 1;

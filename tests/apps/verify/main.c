@@ -2,7 +2,7 @@
 /*
  * main.c - options and plan of the data verifier.
  *
- *   verify -s [-d DEVICE] [-g GID_INDEX] [-p PORT]                              the server takes the plan from the client
+ *   verify -s [-d DEVICE] [-g GID_INDEX] [-p PORT]              the server takes the plan from the client
  *   verify -c ADDRESS [-d ...] [-g ...] [-p ...] [-t rc,uc,ud] [-o OPS] [-z SIZES] [-m MTU] [-q QPS] [-n MESSAGES]
  *          [-D client|server|both] [-T TIMEOUT_CODE] [-w STALL_MS] [-r SEED] [-e] [-S] [-I] [-v]
  *
@@ -19,8 +19,8 @@
 #include "verify.h"
 
 #define PLAN_AREA_MAX	 ((size_t)24 << 20)
-#define PLAN_BURST_MAX	 ((size_t)8 << 20)  /* bytes in flight in a phase, both reliable ... */
-#define PLAN_LOSSY_MAX	 ((size_t)96 << 10) /* ... and where a full socket buffer means loss */
+#define PLAN_BURST_MAX	 ((size_t)8 << 20)  /* bytes in flight in a phase of reliable services ... */
+#define PLAN_LOSSY_MAX	 ((size_t)96 << 10) /* ... and of those where a full socket buffer means loss */
 #define UNRELIABLE_TRIES 12
 
 static bool verbose;
@@ -102,7 +102,8 @@ static bool op_legal(enum service svc, enum op op)
 	return legal[svc] >> op & 1;
 }
 
-/** How many messages a QP, so that the phase fits the areas and, where packets may be lost, a socket buffer. */
+/** Choose the number of messages for each QP so that the phase fits the areas and, where packets may be lost, a
+ * socket buffer. */
 static bool phase_fit(struct phase *ph)
 {
 	const struct plan *plan = ph->plan;
@@ -170,13 +171,13 @@ static void async_events_check(struct end *end)
 {
 	struct ibv_async_event event;
 
-	if (end->lost_phases) /* late packets of a lost phase may have met a QP that was going away */
+	if (end->lost_phases) /* late packets of a phase with losses may have met a QP that was closing */
 		return;
 	while (!ibv_get_async_event(end->ctx, &event)) {
 		enum ibv_event_type type = event.event_type;
 
 		ibv_ack_async_event(&event);
-		/* A guest's link may just have come up. */
+		/* The link of a guest may just have come up. */
 		if (type != IBV_EVENT_COMM_EST && type != IBV_EVENT_QP_LAST_WQE_REACHED &&
 		    type != IBV_EVENT_PORT_ACTIVE)
 			die("asynchronous event: %s", ibv_event_type_str(type));

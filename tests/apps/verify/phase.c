@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * phase.c - one transfer of the data verifier: prepare both ends, post everything, complete everything, look.
+ * phase.c - one transfer of the data verifier: prepare both ends, post everything, complete everything, check.
  *
- * Between the barriers an end does nothing for the other one's requests: one-sided operations must make progress
+ * Between the barriers an end does nothing for the other end's requests: one-sided operations must make progress
  * without the target's help.
  */
 #include <arpa/inet.h>
@@ -67,7 +67,8 @@ static void responder_prepare(struct end *end, const struct phase *ph, size_t us
 	}
 }
 
-/** SEND with invalidate needs something to invalidate: a type 2 window a message, bound over the message's slot. */
+/** SEND with invalidate needs something to invalidate: a type 2 window for each message, bound to the message's
+ * slot. */
 static void windows_bind(struct end *end, const struct phase *ph, struct ibv_mw **mw, uint32_t *rkeys)
 {
 	struct area *target = &end->area[AREA_TARGET];
@@ -154,7 +155,8 @@ static void requests_post(struct end *end, const struct phase *ph, unsigned qp, 
 		if (ph->op == OP_READ || op_is_atomic(ph->op)) {
 			count = msg_result_sges(end, ph, qp, m, sge[m]);
 		} else {
-			/* Without scratch space the data goes to the shadow first, then where the SGEs point. */
+			/* Without a scratch buffer the data goes into the shadow first, then to where the SGEs
+			 * point. */
 			uint8_t *data = tx->shadow;
 
 			data_fill(data, ph->size, data_key(ph, KIND_DATA, end->self, qp, m));
@@ -165,7 +167,7 @@ static void requests_post(struct end *end, const struct phase *ph, unsigned qp, 
 		wr[n].sg_list = sge[m];
 		wr[n].num_sge = count;
 		wr_fill(end, ph, qp, m, &wr[n]);
-		if (ph->op == OP_SEND_INV) { /* first a WRITE through the window, then the SEND that ends it */
+		if (ph->op == OP_SEND_INV) { /* first a WRITE through the window, then the SEND that invalidates it */
 			wr[n + 1] = wr[n];
 			wr[n].opcode = IBV_WR_RDMA_WRITE;
 			wr[n].send_flags = 0;
@@ -181,7 +183,7 @@ static void requests_post(struct end *end, const struct phase *ph, unsigned qp, 
 	if (rc)
 		die("%s %s QP %u: post failed at entry %ld: %s", service_name(ph->svc), op_name(ph->op), qp,
 		    (long)(bad - wr), strerror(rc));
-	if (ph->inline_data) /* the data was captured; whatever happens to the buffer now must not matter */
+	if (ph->inline_data) /* the data was copied at posting; changes of the buffer must not matter now */
 		memset(msg_slot(ph, tx, qp, 0), 0xee, (size_t)ph->msgs * ph->stride);
 }
 

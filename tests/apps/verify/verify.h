@@ -2,11 +2,11 @@
 /*
  * verify.h - what the files of the data verifier share.
  *
- * The verifier is an ordinary verbs program (public libibverbs interface only), one binary for both ends. It moves
- * pseudo-random data with every operation and checks every byte, every immediate and every completion field; perftest
- * and the pingpongs measure but hardly look at the data. Both ends walk the same plan, which the client sends to the
- * server, and derive the same data from (seed, phase, direction, QP, message), so nothing but addresses and keys has
- * to be exchanged over TCP.
+ * The verifier is an ordinary verbs program (it uses only libibverbs' public interface), one binary for both ends. It
+ * moves pseudo-random data with every operation and checks every byte, every immediate and every completion field;
+ * perftest and the pingpongs measure but hardly check the data. Both ends walk the same plan, which the client sends to
+ * the server, and derive the same data from (seed, phase, direction, QP, message), so only addresses and keys have to
+ * be exchanged over TCP.
  */
 #ifndef VERIFY_H
 #define VERIFY_H
@@ -18,7 +18,7 @@
 
 #define MAX_QPS	  16
 #define MAX_SIZES 24
-#define MAX_MSGS  32 /* messages a QP in one phase */
+#define MAX_MSGS  32 /* of a QP in one phase */
 #define MAX_SGES  8
 #define GRH_LEN	  40
 #define UD_QKEY	  0x22446688u
@@ -39,7 +39,7 @@ enum op {
 	OP_COUNT,
 };
 
-/** Which ends send requests; also how the direction of a message is named (bit number). */
+/** Which ends send requests; also names the direction of a message (bit number). */
 enum { DIR_CLIENT = 1, DIR_SERVER = 2, DIR_BOTH = 3 };
 
 /** The options of a run; the client's are sent to the server. */
@@ -57,11 +57,11 @@ struct phase {
 	enum service svc;
 	enum op op;
 	uint32_t size, sges, msgs, index;
-	uint32_t stride; /* bytes of a slot; one slot a message */
+	uint32_t stride; /* bytes in a slot; one slot for each message */
 	bool inline_data;
 };
 
-/** A registered buffer and what its contents must be. */
+/** A registered buffer and its expected contents. */
 struct area {
 	uint8_t *mem, *shadow;
 	size_t len;
@@ -117,7 +117,7 @@ int oob_accept(int port);
 void oob_swap(int fd, const void *mine, void *theirs, size_t len);
 void oob_send(int fd, const void *data, size_t len);
 void oob_recv(int fd, void *data, size_t len);
-/** Swap one byte; @return the larger of the two. */
+/** Exchange one byte; @return the larger of the two. */
 int oob_agree(int fd, int status);
 
 /* data.c: pseudo-random data and where it lies */
@@ -129,7 +129,7 @@ int sge_layout(struct ibv_sge *sge, unsigned count, uint8_t *addr, size_t len, u
 /** Copy data to where `sge` points, shifted by `delta` bytes (memory to shadow); skip the first `skip` bytes. */
 void sge_scatter(const struct ibv_sge *sge, int count, ptrdiff_t delta, size_t skip, const uint8_t *data, size_t len);
 void area_reset(struct area *area, size_t used, uint64_t key);
-/** Compare with the shadow; @return offset of the first difference or -1. */
+/** Compare with the shadow; @return the offset of the first difference, or -1. */
 long area_diff(const struct area *area, size_t used);
 
 enum { KIND_DATA, KIND_FILL, KIND_TX_SGE, KIND_RX_SGE, KIND_OFFSET, KIND_IMM, KIND_SIGNAL, KIND_VALUE, KIND_PSN };
@@ -146,15 +146,15 @@ void qp_bring_up(struct end *end, const struct plan *plan, enum service svc, str
 
 /* phase.c: one transfer */
 enum { PHASE_OK = 0, PHASE_LOST = 1 };
-/** @return PHASE_OK, or PHASE_LOST when an unreliable service lost messages; anything wrong exits. */
+/** @return PHASE_OK, or PHASE_LOST when an unreliable service lost messages; anything wrong ends the process. */
 int phase_run(struct end *end, struct phase *ph);
 size_t phase_stride(const struct phase *ph);
 const char *op_name(enum op op);
 const char *service_name(enum service svc);
 
-/* check.c: completions and memory against what must be there */
+/* check.c: completions and memory against what is expected */
 struct progress {
-	unsigned sent[MAX_QPS], received[MAX_QPS]; /* messages completed a QP */
+	unsigned sent[MAX_QPS], received[MAX_QPS]; /* messages completed, for each QP */
 	unsigned send_left, recv_left;
 	uint8_t shared_seen[MAX_QPS * MAX_MSGS]; /* OP_FAA_SHARED: returned values */
 };
@@ -163,13 +163,13 @@ unsigned msg_offset(const struct phase *ph, unsigned dir, unsigned qp, unsigned 
 uint8_t *msg_slot(const struct phase *ph, const struct area *area, unsigned qp, unsigned msg);
 int msg_recv_sges(const struct end *end, const struct phase *ph, unsigned slot, struct ibv_sge *sge);
 int msg_result_sges(const struct end *end, const struct phase *ph, unsigned qp, unsigned msg, struct ibv_sge *sge);
-/** Operands and expected old value of an atomic; all derived. @return the value before the operation. */
+/** Operands and expected old value of an atomic, derived from its position. @return the value before the operation. */
 uint64_t msg_atomic(const struct phase *ph, unsigned dir, unsigned qp, unsigned msg, uint64_t *compare_add,
 		    uint64_t *swap, uint64_t *after);
 void check_send_wc(struct end *end, const struct phase *ph, struct progress *pr, const struct ibv_wc *wc);
 void check_recv_wc(struct end *end, const struct phase *ph, struct progress *pr, const struct ibv_wc *wc,
 		   const uint32_t *mw_rkeys);
-/** The responder's and requester's memory at the end. @return PHASE_OK or PHASE_LOST. */
+/** Check the responder's and the requester's memory at the end. @return PHASE_OK or PHASE_LOST. */
 int check_memory(struct end *end, const struct phase *ph, struct progress *pr, bool requester, bool responder);
 bool op_takes_recv(enum op op);
 bool op_is_atomic(enum op op);
