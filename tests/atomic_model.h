@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomic_model.h - what masked atomics do, bit by bit and with nothing of nic/mem/atomic.c: for tests that compare with it. Numbers
- * are little-endian, of any length.
+ * atomic_model.h - models masked atomics bit by bit, independently of nic/mem/atomic.c, for tests that compare the two.
+ * Numbers are little-endian, of any length.
  */
 #ifndef TEST_ATOMIC_MODEL_H
 #define TEST_ATOMIC_MODEL_H
@@ -22,7 +22,7 @@ static inline void model_bit_set(void *number, unsigned i, unsigned value)
 	*byte = (uint8_t)((*byte & ~(1u << i % 8)) | value << i % 8);
 }
 
-/** Add, with no carry out of the bits that `boundary` has set; NULL: none. */
+/** Add, without carry out of the bits set in `boundary`; NULL: none. */
 static inline void model_add(void *target, unsigned bits, const void *add, const void *boundary)
 {
 	unsigned carry = 0;
@@ -35,7 +35,7 @@ static inline void model_add(void *target, unsigned bits, const void *add, const
 	}
 }
 
-/** Replace the bits of the swap mask, if those of the compare mask are the same. */
+/** Replace the bits in the swap mask if those in the compare mask are equal. */
 static inline void model_swap(void *target, const struct nic_atomic *a)
 {
 	for (unsigned i = 0; i < a->size * 8; i++)

@@ -148,7 +148,7 @@ int forked_start(int (*fn)(void *arg), void *arg)
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* he died before that */
+	if (getppid() != parent) /* the parent died before prctl took effect */
 		_exit(1);
 	exit(fn(arg));
 }

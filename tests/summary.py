@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Counts test cases in a folder of meson test logs (*.json) and exit codes (*.exit); the last line is the sum.
 
-A cmocka program or an application test holds many cases and says so line by line; a test that says nothing of the
-kind counts as one. Exit code 0 when nothing failed.
+A cmocka program or an application test runs many cases and prints a line for each; a test that prints no such lines
+counts as one. Exit code 0 when nothing failed.
 """
 import glob
 import json

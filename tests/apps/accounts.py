@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a daemon has open, held against what it says it has: each descriptor belongs to something that `uroce status` shows.
-What is left over has leaked. Looking changes nothing, and may happen at any time."""
+"""Compares what a daemon has open with what it says it has: each descriptor must belong to something that `uroce
+status` shows; any other has leaked. The check changes nothing and may run at any time."""
 import collections
 import os
 import re
@@ -14,13 +14,13 @@ sys.dont_write_bytecode = True
 from uroce_cmd import proto  # noqa: E402
 from uroce_cmd.devices import LISTENING  # noqa: E402
 
-LOOKS = 5       # in a row that have to differ before a daemon that has left meanwhile is said to have leaked
+LOOKS = 5       # consecutive looks that must differ before a daemon that has meanwhile left counts as leaking
 PAUSE = 0.02    # seconds between looks
-PATIENCE = 10   # seconds until what has just ended is closed at the other end, too
+PATIENCE = 10   # seconds for the other end to close as well what has just ended
 
 
 def table(pid, name, column):
-    """{inode: fields} of a table of sockets in the process's network namespace."""
+    """@return {inode: fields} from a table of sockets in the process's network namespace."""
     try:
         with open(f"/proc/{pid}/net/{name}", errors="replace") as file:
             rows = [line.split() for line in file][1:]
@@ -39,7 +39,7 @@ def sockets(pid):
 
 
 def descriptors(pid):
-    """{kind: how many} of a process, without the standard ones."""
+    """@return {kind: how many} of a process's descriptors, without the standard ones."""
     kinds, found = sockets(pid), collections.Counter()
     for fd in set(os.listdir(f"/proc/{pid}/fd")) - {"0", "1", "2"}:
         try:
@@ -52,7 +52,7 @@ def descriptors(pid):
 
 
 def said(status):
-    """{kind: how many} of the daemon, by its own words, with a tool connected."""
+    """@return {kind: how many} that the daemon says it has, with a tool connected."""
     others = sum(entry["gid"] != status["device"] for entry in status["gids"])
     functions = sum(function["state"] in ("live", "silent") for function in status["functions"])
     return {"UDP sockets": sum(entry["sockets"] for entry in status["gids"]), "listening UNIX sockets": 1 + others,
@@ -78,7 +78,8 @@ def text(difference):
 
 
 def settled(address, seconds=PATIENCE):
-    """@return "" once the daemon accounts for all that it has open, or is not there; else what it does not account for."""
+    """@return "" once the daemon accounts for everything it has open, or is gone; otherwise what it does not account
+    for."""
     difference = {}
 
     def agrees():
@@ -90,7 +91,7 @@ def settled(address, seconds=PATIENCE):
 
 
 def until_gone(address, seconds=20):
-    """As settled, of a daemon that is about to leave: by the time it does, it has to have agreed once."""
+    """As settled, for a daemon that is about to leave: the two must have agreed once before it leaves."""
     looks, difference, end = 0, {}, time.monotonic() + seconds
     while time.monotonic() < end and (now := differences(address)) is not None:
         if not now:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a user gets for wrong configuration: one clear sentence and no crash."""
+"""A wrong configuration gives the user one clear sentence and no crash."""
 import os
 import socket
 
@@ -9,12 +9,12 @@ import harness
 
 
 def check(tally, name, process, words):
-    """The program must end by itself with an error, say one of `words`, and not die from a signal."""
+    """The program must end by itself with an error that contains one of `words`, and not by a signal."""
     code, text = process.wait(20), process.output()
     said = [line for line in text.splitlines() if any(word.lower() in line.lower() for word in words)]
     if code is None:
         reason = "did not end"
-    elif code < 0 or 128 < code < 160:  # ibv_devinfo ends with 255 when it fails
+    elif code < 0 or 128 < code < 160:  # ibv_devinfo exits with 255 when it fails
         reason = f"died from a signal (exit code {code})"
     elif code == 0:
         reason = "succeeded"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a device has at a moment: descriptors and shared memory of its processes, names, sockets, and what
-`uroce status` says. Two of these that are the same show that nothing has leaked in between."""
+"""Counts a device's resources: descriptors and shared memory of its processes, socket names, sockets, and what
+`uroce status` reports. Two equal counts show that nothing has leaked in between."""
 import collections
 import json
 import os
@@ -17,7 +17,7 @@ import harness
 STEADY_SECONDS = 10
 
 def udp_inodes(address):
-    """Sockets on the device's RoCE port."""
+    """@return the sockets on the device's RoCE port."""
     word = "%08X:12B7" % struct.unpack("=I", socket.inet_aton(address))
     with open("/proc/net/udp") as f:
         return {line.split()[9] for line in f if word in line}
@@ -41,14 +41,14 @@ def descriptors(pid, udp):
 
 
 def mappings(pid):
-    """{memory object that others may map too: how often}"""
+    """{shared memory object: number of mappings}"""
     with open(f"/proc/{pid}/maps") as f:
         shared = [line.split(None, 5) for line in f if line.split()[1][3] == "s"]
     return dict(collections.Counter(row[5].strip() if len(row) > 5 else "anonymous" for row in shared))
 
 
 def status(address):
-    """What `uroce status --json` says, without what is another one's in another process."""
+    """What `uroce status --json` reports, without values that differ from process to process."""
     command = [os.path.join(harness.ROOT, "scripts", "uroce"), "status", address, "--json"]
     facts = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["devices"][0]
     functions = sorted((f["state"], f["answers"], f["command"], f.get("qps")) for f in facts["functions"])
@@ -57,7 +57,7 @@ def status(address):
 
 
 def count(many, daemon):
-    """What can be seen from outside, so that looking changes nothing. `daemon`: its status."""
+    """@return counts seen from outside, so that looking changes nothing. `daemon`: its status."""
     address = many.address
     sockets = udp_inodes(address)
     mine = re.compile(rf"@uroce/{re.escape(address)}(/\d+)?$")
@@ -74,7 +74,7 @@ def count(many, daemon):
     for who, pid in pids.items():
         found[f"descriptors of {who}"] = descriptors(pid, sockets)
         found[f"shared memory of {who}"] = mappings(pid)
-    # The daemon has a socket for each number up to the highest that was in use, for good.
+    # the daemon keeps a socket for each number up to the highest ever used
     told = sum(gid["sockets"] for gid in daemon["gids"])
     own = found["descriptors of the daemon"].pop("UDP socket of the device", 0)
     found["UDP sockets, beside those that the daemon says it has"] = len(sockets) - told
@@ -84,8 +84,8 @@ def count(many, daemon):
 
 
 def take(many, like=None):
-    """Of a settled mesh. What has just been closed may still be open at the other end: waits until nothing changes, or
-    until it is like that one. @return {what: value}"""
+    """Count the resources of a settled mesh. What has just been closed may still be open at the other end: waits
+    until nothing changes, or until the counts equal `like`. @return {what: value}"""
     end = time.monotonic() + STEADY_SECONDS
     said = {"status": status(many.address)}
     while time.monotonic() < end and like and said["status"] != like["status"]:
@@ -100,5 +100,5 @@ def take(many, like=None):
 
 
 def differences(before, after):
-    """Sentences."""
+    """@return a list of sentences, one for each difference."""
     return [f"{what}: {before[what]} before, {after[what]} after" for what in before if before[what] != after[what]]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collectives that NICs run by themselves (collectives/): many rounds of each by 2 to 16 processes, over shared memory
-and by UDP that loses packets, while no thread of any program runs. And that it shows where one has to; and a process that
-dies."""
+"""Collectives that NICs run by themselves (collectives/): many rounds of each by 2 to 16 processes, over shared
+memory and over lossy UDP, while no thread of any program runs. Also checks that a missing engine thread is noticed,
+and what happens when a process dies."""
 import os
 import re
 import signal
@@ -13,7 +13,7 @@ import harness
 KINDS = ("barrier", "broadcast", "allreduce")
 SIZES = (2, 3, 5, 8, 16)
 PATHS = (("shared memory", {}, ()), ("UDP that loses 1% of all packets", {"UROCE_RING": "off"}, ("--loss", "1%")))
-SECONDS = 240  # for a machine that does much else
+SECONDS = 240  # for a busy machine
 
 
 def start(side, env, *argv):
@@ -33,7 +33,7 @@ def rounds(tally, side, path, env, device, count):
 
 
 def asleep_in_the_library(tally, side):
-    """While three wait for the fourth, who comes late: who waits by looking again and again uses all that time."""
+    """Three processes wait for a fourth that comes late. Waiting by polling would use CPU time throughout."""
     late_s = 0.5
     for kind in KINDS:
         process = start(side, {}, "-n", 4, "-r", 1000, "-b", 1000, "-p", int(late_s * 1000), kind)
@@ -44,9 +44,10 @@ def asleep_in_the_library(tally, side):
 
 
 def without_engine_threads(tally, side):
-    """Then somebody would have to call the library, and nobody does: what is queued must not come to an end."""
+    """Without engine threads somebody would have to call the library, and nobody does: the queued work must not
+    finish."""
     argv = ("-s", "-n", 2, "-r", 10, "barrier")
-    for limit in (3, 15, 60):  # more, where not all was queued in that time
+    for limit in (3, 15, 60):  # longer limits if not everything was queued in time
         process = start(side, {"UROCE_PROGRESS": "inline"}, "-l", limit, *argv)
         code, output = process.wait(limit + 60), process.output()
         queued = "2 of 2 batches had been let go" in output
@@ -65,7 +66,7 @@ def children(pid):
 
 
 def death(tally, side):
-    """Amid rounds, of one process: the others must not wait for it."""
+    """A process dies during rounds: the others must not wait for it."""
     process = start(side, {}, "-s", "-n", 3, "-r", 100000000, "-b", 100, "allreduce")
     members = harness.until(30, lambda: len(found := children(process.pid)) == 3 and found)
     if members and harness.until(30, lambda: "trig_fired" in harness.uroce("stat", side.address).stdout):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Unprivileged containers: Debian's programs over UDP between two, over shared memory within one and within a pod."""
+"""Unprivileged containers: Debian's programs over UDP between two of them, over shared memory within one and within
+a pod."""
 import json
 import os
 import shutil
@@ -18,8 +19,8 @@ ATOMICS = ["ib_atomic_bw", "-p", "PORT", "-n", str(COUNT)]
 READS = ["ib_read_bw", "-p", "PORT", "-n", str(COUNT), "-s", "8192"]
 UD_LATENCY = ["ib_send_lat", "-c", "UD", "-p", "PORT", "-n", str(COUNT)]
 PAIRS = [BANDWIDTH, LATENCY, ATOMICS, READS, UD_LATENCY]
-# Programs with the bytes that the packets of an operation have at least, BTH to ICRC, to the server and back. Bytes, as
-# a kernel that takes many packets in one call counts one datagram. ACKs are not counted: one may answer many requests.
+# Programs with the least bytes that an operation's packets carry, BTH to ICRC, to the server and back. Bytes, because a
+# kernel that takes many packets in one call counts one datagram. ACKs are not counted: one may answer many requests.
 CARRIED = [(BANDWIDTH, SIZE, 0), (LATENCY, 12 + 4 + 4, 12 + 4 + 4), (ATOMICS, 12 + 28 + 4, 12 + 4 + 8 + 4),
            (READS, 12 + 16 + 4, 8192), (UD_LATENCY, 12 + 8 + 4 + 4, 12 + 8 + 4 + 4)]
 VERIFY = (["/usr/bin/verify", "-s", "-p", "PORT"], ["-q", "2", "-n", "8"])
@@ -34,13 +35,13 @@ def perftest(argv, sides):
 
 
 def verify(sides):
-    """Every operation, every byte of it."""
+    """Every operation, with every byte checked."""
     server, more = VERIFY
     return harness.run_pair(server, ["/usr/bin/verify", "-c", sides[0].host, "-p", "PORT", *more], sides, 120)
 
 
 def confined(tally, container):
-    """The containers are what this test says that they are."""
+    """The containers are as restricted as this test claims."""
     code, out = container.run("cat", "/proc/self/status")
     status = dict(line.split(":\t", 1) for line in out.splitlines() if ":\t" in line)
     nothing = all(int(status.get(kind, "1"), 16) == 0 for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"))
@@ -52,7 +53,7 @@ def confined(tally, container):
 
 
 def over_udp(tally, a, b):
-    """On one network: all goes by UDP, and all bytes by the network's interfaces."""
+    """On a shared network: everything goes by UDP, and all bytes through the network's interfaces."""
     for argv, *carried in CARRIED:
         before = [(side.datagrams(), side.received()) for side in (a, b)]
         ok, reason, server, client = perftest(argv, (a, b))
@@ -67,7 +68,7 @@ def over_udp(tally, a, b):
 
 
 def over_the_ring(tally, what, a, b, pairs):
-    """Two processes of one network namespace: no datagram is sent, and loopback carries less than the data."""
+    """Two processes in one network namespace: no datagram is sent, and loopback carries fewer bytes than the data."""
     sides = (a, b)
     for argv in pairs:
         sent, received = a.datagrams(), a.received("lo")
@@ -85,7 +86,7 @@ def over_the_ring(tally, what, a, b, pairs):
 
 
 def ring_off(tally, a):
-    """What is counted above does count: the same with the ring off."""
+    """The counters used above do count: the same traffic with the ring off."""
     sent, side = a.datagrams(), a.having("UROCE_RING=off")
     ok, reason, server, client = perftest(LATENCY, (side, side))
     tally.result("one container, ring off: by UDP", ok and a.datagrams() - sent >= COUNT,
@@ -93,7 +94,7 @@ def ring_off(tally, a):
 
 
 def device_files(tally, a):
-    """What a kernel driver would show, and the installed commands."""
+    """The device files that a kernel driver would show, and the installed commands."""
     code, out = a.run("cat", "/sys/class/infiniband/uroce0/node_guid")
     tally.result("device files", code == 0 and len(out.strip()) == 19, "", out)
     code, out = a.run("env", "-u", "LD_PRELOAD", "-u", "LD_LIBRARY_PATH", "uroce", "run", "ibv_devinfo")
@@ -118,7 +119,7 @@ class Opener:
 
 
 def daemons(container):
-    """Devices that have a daemon, as `uroce status` says inside a container."""
+    """@return devices that have a daemon, according to `uroce status` in the container."""
     code, out = container.run("uroce", "status", "--json")
     return [device for device in json.loads(out)["devices"] if device["daemon"]] if code == 0 else []
 
@@ -128,13 +129,13 @@ def functions(container):
 
 
 def connected(container):
-    """How the queue pairs of the container's device reach their peers, when a pair of them does."""
+    """@return how the queue pairs of the container's device reach their peers, once two are connected."""
     ways = [qp["by"] for function in functions(container) for qp in function.get("queue_pairs", []) if "by" in qp]
     return ways if len(ways) == 2 else None
 
 
 def pod_status(tally, first, second):
-    """A process of another PID namespace has no number here; whoever asks still learns which program it is."""
+    """A process in another PID namespace has no PID here; `uroce status` still shows which program it is."""
     harness.until(20, lambda: not daemons(first))
     held = Opener(first)
     seen = functions(second)
@@ -154,7 +155,7 @@ def pod_member(host, pod, name, **more):
 
 
 def pod_other_user(tally, host, pod, first):
-    """Another user is refused, in words; not so where both sides agree."""
+    """Another user is refused with a message; if both sides allow each other, it is not."""
     other = pod_member(host, pod, "other-user", user=podman.USER + 1)
     held = Opener(first)
     code, out = other.run("ibv_devinfo")
@@ -170,7 +171,7 @@ def pod_other_user(tally, host, pod, first):
 
 
 def pod_daemon_dies(tally, host, pod, first, second):
-    """The daemon is in the container that opened the device first, and dies with it; the others go on."""
+    """The daemon is in the container that opened the device first, and dies with it; the other processes go on."""
     third = pod_member(host, pod, "third")
     harness.until(20, lambda: not daemons(first))
     held = Opener(third)
@@ -192,7 +193,7 @@ def pod_daemon_dies(tally, host, pod, first, second):
 
 
 def alone(tally, host):
-    """Without a network there is loopback, and the ring."""
+    """Without a network, loopback and the ring work."""
     container = podman.Container(host, "alone", ["--network=none"])
     sent = container.datagrams()
     ok, reason, server, client = perftest(LATENCY, (container, container))
@@ -200,7 +201,7 @@ def alone(tally, host):
 
 
 def as_first_process(tally, host):
-    """As `podman run IMAGE PROGRAM`: the program is process 1, and the container goes with it."""
+    """As `podman run IMAGE PROGRAM`: the program is process 1, and the container ends with it."""
     port, outputs = str(harness.free_port()), []
     argv = ["ib_send_lat", "-p", port, "-n", str(COUNT)]
     server = harness.Process([*host.podman, *host.options("server", ["--network=rdma", "--ip=10.98.0.100", "--rm"],
@@ -218,8 +219,8 @@ def as_first_process(tally, host):
 
 
 def frugal(tally, host):
-    """Nowhere to write at all, and few descriptors."""
-    # /dev/shm is there in any case, unless something else is in its place.
+    """A read-only file system everywhere, and few descriptors."""
+    # /dev/shm always exists, unless something else is mounted there.
     container = podman.Container(host, "frugal", ["--network=rdma", "--read-only-tmpfs=false", "--ulimit=nofile=64:64",
                                                   f"--volume={host.tree.root}/tmp:/dev/shm:ro"])
     code, out = container.run("sh", "-c", "echo > /tmp/file || echo > /dev/shm/file")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two processes whose NICs answer each other's messages by themselves, thousands of times, while both programs sleep: over
-shared memory, by UDP, and by UDP that loses packets. Each message carries a sum that the NIC has calculated from the one
-before."""
+"""The NICs of two processes answer each other's messages by themselves, thousands of times, while both programs
+sleep: over shared memory, over UDP, and over lossy UDP. Each message carries a sum that the NIC has calculated from
+the previous one."""
 import os
 
 import harness
 
-SUM = 3 + 1000000  # what a round adds
+SUM = 3 + 1000000  # added by each round
 CASES = (("shared memory", 5000, None), ("UDP", 2000, ()), ("UDP that loses 1% of all packets", 300, ("--loss", "1%")))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The libfabric provider: what fi_info shows of it, its calls within one process, and libfabric's own fi_pingpong."""
+"""The libfabric provider: what fi_info shows, its calls within one process, and libfabric's own fi_pingpong."""
 import os
 
 import harness

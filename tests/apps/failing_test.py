@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Calls that fail. Of each kind of call that uroce's libraries make in a process (DPDK inside them included), and of those that the
-daemon makes, the first, the second, ... fails, once or from there on: tests/apps/failing. Each time an error is returned, or nothing
-shows; the process goes on, nothing leaks, and others on the device do not notice. The default size takes some of the calls,
---whole all of them."""
+"""Failing calls. For each kind of call made by uroce's libraries in a process (including DPDK inside them) or by the
+daemon, the first, the second, ... fails, once or from there on: tests/apps/failing. Each time an error is returned,
+or the failure has no effect; the process goes on, nothing leaks, and other processes on the device are not affected.
+By default some of the calls fail, with --whole all of them."""
 import collections
 import os
 import re
@@ -19,7 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LINE = re.compile(r"^\w+ (once|on) (\d+) ([\w-]+)")
 HOWS = ("once", "on")
 OUTCOMES = ("worked", "error", "for-good", "CRASH", "HANG", "LEAK", "WRONG")
-COUNTS = 24  # where struct failing has its count of calls
+COUNTS = 24  # offset of the count of calls in struct failing
 SETTLE = 5  # seconds
 
 
@@ -42,12 +42,12 @@ class Sweep:
         self.addresses = 0
 
     def address(self):
-        """One that nobody has had."""
+        """@return an address not used before."""
         self.addresses += 1
         return f"127.{20 + os.getpid() % 70}.{1 + self.addresses // 250}.{1 + self.addresses % 250}"
 
     def size(self, few):
-        """@return first, step, most: which calls."""
+        """@return first, step, most: which calls fail."""
         return (1, self.args.every, 10000) if self.args.whole else (1, 1 + self.args.seed % 2, few)
 
     def count(self, what, kind, outcome):
@@ -64,7 +64,7 @@ class Sweep:
     # ---- in functions ----
 
     def program(self, name, what, address, few, *more):
-        """All kinds in one scenario. @return whether nothing was wrong."""
+        """All kinds of failures in one scenario. @return whether nothing was wrong."""
         good = True
         for kind in kinds():
             if self.args.kind not in ("", kind):
@@ -85,7 +85,7 @@ class Sweep:
         return good
 
     def beside_others(self, name, what, few):
-        """On a device that two others use meanwhile, and do not notice."""
+        """On a device that two other processes use meanwhile; they must not be affected."""
         if not os.path.exists(built("tests", "apps", name)):
             return
         many = Mesh()
@@ -108,13 +108,13 @@ class Sweep:
     # ---- in the daemon ----
 
     def talk(self, address):
-        """Two functions open the device, talk and close it. @return (exit code, what they say)"""
+        """Two functions open the device, exchange data and close it. @return (exit code, their output)"""
         process = harness.Process([built("tests", "apps", "failing_verbs"), "malloc", "once", "1", "1", "0"],
                                   env=dict(self.env, UROCE_DEVICES=address))
         return process.wait(120), process.output()
 
     def keeper(self, address):
-        """A function that stays. @return (the process, or None, and what it says)"""
+        """A function that stays. @return (the process, or None, and its output)"""
         keeper = harness.Process([built("tests", "apps", "open_device")],
                                  env=dict(self.env, UROCE_DEVICES=address, LD_PRELOAD=""))
         if not harness.until(60, lambda: "opened" in keeper.output() or keeper.popen.poll() is not None):
@@ -123,7 +123,7 @@ class Sweep:
         return (keeper, "") if keeper.popen.poll() is None else (None, keeper.output())
 
     def joined(self, daemon, address, like):
-        """What functions do with a daemon that runs. @return (outcome, why, descriptors or None)"""
+        """Run functions with a running daemon. @return (outcome, why, descriptors or None)"""
         outcome, why, keeper = "worked", "", None
         try:
             for _ in range(2):
@@ -153,7 +153,7 @@ class Sweep:
                 keeper.kill()
 
     def daemon_point(self, kind, how, n, like):
-        """@return (outcome, why, calls, descriptors)"""
+        """Make the n-th call of the daemon fail. @return (outcome, why, calls, descriptors)"""
         address = self.address()
         with tempfile.NamedTemporaryFile(prefix="failing-") as counts:
             counts.truncate(4096)
@@ -178,7 +178,7 @@ class Sweep:
                 code, text = self.talk(address) if outcome == "error" or how == "on" else (0, "")
                 if code != 0:
                     return "WRONG", f"later: {text[-300:]}", calls, found
-                most = like and like + (kind == "connect")  # a number that could not be asked is passed over: one socket more
+                most = like and like + (kind == "connect")  # a number whose holder cannot be asked is skipped: one socket more
                 if like and how == "once" and found and found > most:
                     return "LEAK", f"{found} descriptors, {like} without a failure", calls, found
                 return outcome, why, calls, found

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Strangers' packets of every class at full rate beside a conversation: it goes on, slower, and nothing of them stays.
+"""Floods a device with strangers' packets of every class while two processes talk: they go on, if slower, and
+nothing of the flood remains.
 
-Two processes talk to each other by RC queue pairs (fi_pingpong), and serve ports, so that what is to no service comes to one of
-them. The stranger is an ordinary user of the host, or another host (two network namespaces).
+Two processes talk to each other over RC queue pairs (fi_pingpong), and serve ports, so that datagrams to no
+registered service reach one of them. The stranger is an ordinary user of the host, or another host (two network
+namespaces).
 """
 import json
 import os
@@ -12,7 +14,7 @@ import time
 
 import harness
 
-# Class: counters of which one must have grown, by what it is dropped. "daemon" is the device's daemon.
+# Class: the drop counters of which one must have grown. "daemon" is the device's daemon.
 CLASSES = {
     "service_opcodes": [("port", "rx_misrouted_refused")],
     "service_sends": [("port", "rx_misrouted_limited")],
@@ -27,13 +29,13 @@ CLASSES = {
     "merged": [("port", "rx_misrouted")],
 }
 STEP_PACKETS_MAX = 800  # PMD_STEP_PACKETS_MAX of pmd/engine/engine_priv.h
-RSS_KIB = 4096  # that a process may have grown by: pages touched for the first time
-WINDOW_S = 3    # of a flood; there must be messages in each
-ANSWER_S = 30   # `uroce stat` has to have answered in that time
+RSS_KIB = 4096  # a process may grow by this: pages touched for the first time
+WINDOW_S = 3    # length of a flood; messages must arrive in each
+ANSWER_S = 30   # limit for `uroce stat` to answer
 
 
 class Host:
-    """Where the device is: a namespace, or this one."""
+    """Where the device is: a namespace, or this process's."""
 
     def __init__(self, netns=None):
         self.enter = ["nsenter", f"--net=/proc/{netns.pid}/ns/net"] if netns else []
@@ -52,7 +54,7 @@ class Host:
 
 
 class Talk:
-    """A server and a client of one device that talk to each other for long."""
+    """A server and a client of one device that exchange messages for a long time."""
 
     def __init__(self, host, side, env):
         self.host, self.address = host, side.address
@@ -65,7 +67,7 @@ class Talk:
         self.begun = bool(harness.until(30, lambda: len(self.qps() or []) == 2 and self.messages() > 1000))
 
     def qps(self):
-        """(function, QPN, state, packets received) of RC queue pairs; None: no answer."""
+        """@return (function, QPN, state, packets received) of RC queue pairs; None: no answer."""
         said = self.host.try_ask("status", self.address, "--qps")
         if not said or not said["devices"]:
             return None
@@ -79,7 +81,7 @@ class Talk:
         return self.server.popen.poll() is None and self.client.popen.poll() is None
 
     def counters(self):
-        """{(group, name): value}, of all processes and the daemon; None: no answer."""
+        """@return {(group, name): value}, summed over all processes and the daemon; None: no answer."""
         said = self.host.try_ask("stat", self.address, "--all")
         if not said:
             return None
@@ -87,7 +89,8 @@ class Talk:
                 if isinstance(counters, dict) for name, c in counters.items()}
 
     def size(self):
-        """Descriptors and resident KiB of each process, the daemon's among them; nothing where the daemon does not answer."""
+        """@return descriptors and resident KiB of each process and the daemon; nothing when the daemon does not
+        answer."""
         device = self.host.ask("status", self.address)["devices"][0]
         if not device["daemon"]:
             return {}
@@ -105,7 +108,7 @@ def resident(pid):
 
 
 def grown(before, after):
-    """What has grown too much; "" if nothing has."""
+    """@return what has grown too much; "" if nothing has."""
     return ", ".join(f"process {pid}: {before[pid]} -> {after.get(pid)} (descriptors, KiB)" for pid in before
                      if pid not in after or after[pid][0] > before[pid][0] or
                      after[pid][1] > before[pid][1] + RSS_KIB)
@@ -146,7 +149,7 @@ def flood(tally, name, talk, class_name, stranger, seconds):
                  any(after.get(counter, 0) > before.get(counter, 0) for counter in what), f"none of {what} grew")
     most = after.get(("port", "lock_packets_max"), None)
     tally.result(f"{name}: no step takes too many packets", most is not None and 0 < most <= STEP_PACKETS_MAX, f"{most}")
-    left = harness.until(15, lambda: not grown(size, talk.size()))  # links that only strangers used end
+    left = harness.until(15, lambda: not grown(size, talk.size()))  # links that only strangers used are closed
     tally.result(f"{name}: nothing stays", size and left, grown(size, talk.size()) or "the daemon did not answer before")
     print(f"     {sender.output().strip()} packets, {sum(windows)} messages, longest hold of the lock "
           f"{after.get(('port', 'lock_held_ns_max'), 0) / 1e6:.1f} ms, most packets {most}", flush=True)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Eight processes change one word and one pair of words of a ninth by all kinds of atomics, some over shared memory and some
-over UDP, while the CPU changes them as well: no change is lost, none is made twice, no value is torn."""
+"""Eight processes change one word and one pair of words of a ninth by all kinds of atomics, some over shared memory
+and some over UDP, while the CPU changes them as well: no change is lost or executed twice, and no value is torn."""
 import os
 import re
 
 import harness
 
-MIXES = (("a few over UDP", 6, 2, 1), ("all over UDP", 0, 8, 50))  # processes by rings, by UDP; this part of the operations
+MIXES = (("a few over UDP", 6, 2, 1), ("all over UDP", 0, 8, 50))  # processes over rings, over UDP; the operations are divided by this
 
 
 def main():
@@ -15,7 +15,7 @@ def main():
     tally = harness.Tally("hammer")
     build = os.environ["UROCE_BUILD"]
     program = os.path.join(build, "tests", "apps", "hammer")
-    # With a sanitizer there is no library of hooks, and so no device's files in which the program finds counters.
+    # With a sanitizer there is no library of hooks, and so there are no device files with counters.
     counts = os.path.exists(os.path.join(build, "verbs_shim", "sysfs", "liburoce-sysfs.so"))
     for name, ring, udp, part in MIXES:
         operations = args.operations // part // 8 * 8

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs programs over uroce for the application tests: devices, network namespaces, pairs of processes, a tally.
 
-Nothing is left behind: processes are ended by their pid when a test ends, however it ends, and die with it.
+Nothing is left behind: processes are ended by their PID when a test ends, for whatever reason, and die with it.
 """
 import argparse
 import atexit
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-# meson puts folders of libraries there that are built for one test only.
+# meson sets this to folders of libraries that are built for one test only.
 os.environ.pop("LD_LIBRARY_PATH", None)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -37,7 +37,7 @@ class Side:
         self.address = address          # of the device
         self.devices = devices or address
         self.netns = netns
-        self.host = host or address     # where its TCP ports are reached
+        self.host = host or address     # where its TCP ports can be reached
 
     def command(self, argv):
         enter = ["nsenter", f"--net=/proc/{self.netns.pid}/ns/net"] if self.netns else []
@@ -84,19 +84,19 @@ def veth_pair(mtu=4500):
 
 
 def loopback_sides(lane=0):
-    """Two devices on loopback addresses. Every test process and lane has its own pair: many can run at once."""
+    """Two devices on loopback addresses. Each test process and lane has its own pair, so many can run at once."""
     net = 2 + os.getpid() % 250
     return Side(f"127.{net}.{lane}.1"), Side(f"127.{net}.{lane}.2")
 
 
 def one_device_sides(lane=0):
-    """Both on one device: through shared memory."""
+    """Both sides on one device: through shared memory."""
     first, _ = loopback_sides(lane)
     return first, first
 
 
 def mixed_sides():
-    """Two pairs at once: two processes on one device, and a third on it with a peer in another namespace."""
+    """Two pairs at once: two processes on one device, and a third process on it with a peer in another namespace."""
     a, b = veth_sides()
     return [(a, a), (a, b)]
 
@@ -114,7 +114,7 @@ def veth_sides():
 
 
 def ethdev_sides():
-    """The ethdev port on AF_PACKET; the devices' addresses are unknown to the kernel, TCP goes beside them."""
+    """The ethdev port on AF_PACKET; the kernel does not know the devices' addresses, so TCP uses other ones."""
     a, b = veth_pair()
     spec = "10.99.0.{}/24/ethdev=net_af_packet0,iface={}"
     return (Side("10.99.0.11", spec.format(11, "va"), a, "10.99.0.1"),
@@ -122,7 +122,7 @@ def ethdev_sides():
 
 
 def until(seconds, what):
-    """Try until `what` gives something true. @return that, or the last it gave."""
+    """Call `what` until it returns something true. @return that, or its last result."""
     deadline = time.monotonic() + seconds
     while True:
         value = what()
@@ -145,7 +145,7 @@ class Process:
         self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=subprocess.STDOUT,
                                       env=environment, preexec_fn=die_with_parent)
         self.pid = self.popen.pid
-        # Of a process in the program's network namespace.
+        # the /proc folder of a process in the program's network namespace
         self.proc = getattr(side, "proc", None) or f"/proc/{self.pid}"
         Process.running[self.pid] = self
 
@@ -170,7 +170,7 @@ class Process:
         return self.out.read()
 
     def wait_listen(self, port, seconds):
-        """Wait until somebody listens on the TCP port in the process's namespace. @return whether so."""
+        """Wait until a process listens on the TCP port in the namespace. @return whether one does."""
         needle, deadline = f":{port:04X} ", time.monotonic() + seconds
         while time.monotonic() < deadline and self.popen.poll() is None:
             for name in ("tcp", "tcp6"):
@@ -227,7 +227,7 @@ class KeptDevice:
         self.most = {("fault", "fault_lost"): 0, ("nic", "retransmitted"): 0} if faulty else {}
 
     def look(self):
-        """Counters of all processes that have the device now: they end with their processes."""
+        """Record the counters of all processes that have the device now: the counters vanish with the processes."""
         said = uroce("stat", self.address, "--json")
         for device in json.loads(said.stdout)["devices"] if said.returncode == 0 else []:
             for group, name in self.most:
@@ -235,7 +235,7 @@ class KeptDevice:
                 self.most[group, name] = max(self.most[group, name], value)
 
     def wait(self, process, seconds):
-        """As process.wait. With faults it is seen meanwhile that packets are lost, and sent again."""
+        """As process.wait. With faults it records meanwhile that packets are lost and sent again."""
         end = time.monotonic() + seconds
         while not all(self.most.values()) and process.popen.poll() is None and time.monotonic() < end:
             self.look()
@@ -244,8 +244,8 @@ class KeptDevice:
 
 @contextlib.contextmanager
 def kept_device(tally, name, address, faults=()):
-    """A device that `uroce up` keeps until the test has done with it, however that ends. With `faults`, which lose
-    packets, that has to be seen while KeptDevice.wait waits for a process."""
+    """A device that `uroce up` keeps until the test is done with it, for whatever reason. With `faults`, which lose
+    packets, KeptDevice.wait must see losses while it waits for a process."""
     device = KeptDevice(address, bool(faults))
 
     def must(*argv):
@@ -265,7 +265,7 @@ def kept_device(tally, name, address, faults=()):
 
 
 class Tally:
-    """Counts results and says them; failures say why, at once."""
+    """Counts and prints results; for failures it prints the reason at once."""
 
     def __init__(self, name):
         self.name, self.passed, self.failed, self.started = name, 0, [], time.monotonic()
@@ -282,7 +282,8 @@ class Tally:
                 print(f"     | {line}", flush=True)
 
     def cases(self, name, code, text):
-        """The results of a program of ours that says "ok" or "FAIL" a case, and before it why; and how it ended."""
+        """Record the results of one of our programs, which prints "ok" or "FAIL" for each case, preceded by the
+        reasons, and how the program ended."""
         why = []
         for line in text.splitlines():
             if line.startswith(("ok ", "FAIL ")):
@@ -300,7 +301,7 @@ class Tally:
 
 
 def options(description, *more):
-    """Common options; each of `more` is a flag's name and help, and the default of a number."""
+    """Common options; each of `more` is a flag's name, its help, and the default of a number."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--build", default=os.environ.get("UROCE_BUILD", os.path.join(ROOT, "build")),
                         help="build folder (default: build)")
@@ -315,13 +316,13 @@ def options(description, *more):
     return args
 
 
-# For a suite that has not the time for all cases: other ones each day, so that all have their turn.
+# For a suite without time for all cases: other cases each day, so that all have their turn.
 EVERY = (("--every", "run only each Nth case", 1),
          ("--first", "from this case on, 0 to N - 1 (default: another one each day)", -1))
 
 
 def turn(args, cases):
-    """The cases whose turn it is, by the options EVERY."""
+    """@return the cases whose turn it is, by the options EVERY."""
     if args.every <= 1:
         return cases or sys.exit("no case is of that name")
     first = args.first if args.first >= 0 else int(time.time() // 86400) % args.every
@@ -346,7 +347,8 @@ def need_root():
 
 
 def other_user(uid, what):
-    """What makes a program another user's; None, said as skipped, where he cannot read what is built (a clone below /root)."""
+    """@return a wrapper that runs a program as another user; None, reported as skipped, where that user cannot read
+    the build (a clone below /root)."""
     argv = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
     tried = subprocess.run([*argv, "ls", os.environ["UROCE_BUILD"]], capture_output=True, text=True, check=False)
     if tried.returncode:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes with an open device that do nothing: no CPU used, little memory. One, of which it says how long opening took;
-and sixty-four that have all sent to each other."""
+"""Processes with an open device that are idle use no CPU and little memory: one process, which also prints how long
+opening took, and sixty-four that have all sent to each other."""
 import os
 import re
 import tempfile
@@ -13,8 +13,8 @@ SLEEP_S = 5
 TICKS_MAX = 5      # of 10 ms each: 1% of 5 s
 RSS_MAX_KIB = 32 * 1024
 CROWD = 64
-CROWD_RSS_MAX_KIB = 8 * 1024  # of each, beyond shared libraries
-CROWD_SETTLE_S = 4            # rings that nothing goes through give their memory back
+CROWD_RSS_MAX_KIB = 8 * 1024  # for each, beyond shared libraries
+CROWD_SETTLE_S = 4            # rings without traffic give their memory back
 
 
 def cpu_ticks(pid):
@@ -29,7 +29,7 @@ def rss_kib(pid):
 
 
 def own_kib(pid):
-    """What a process has resident beyond files: its own memory, and what it shares with other functions."""
+    """@return a process's resident memory beyond files: private memory, and memory shared with other functions."""
     with open(f"/proc/{pid}/status") as f:
         return sum(int(kib) for kib in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", f.read(), re.M))
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""UROCE_KEY in real programs, by the kernel's UDP (conformance point SE-08): with one key they talk, with another or none they are refused,
-and the counters say why."""
+"""UROCE_KEY in real programs, over the kernel's UDP (conformance point SE-08): with the same key they can talk, with
+another or none they are refused, and the counters say why."""
 import json
 import os
 import re
@@ -20,7 +20,7 @@ PINGPONG = ["ibv_rc_pingpong", "-g", "0", "-n", "500", "-c"]
 
 
 def counters(address):
-    """Of the process that has the device; {} when there is none."""
+    """@return counters of the process that has the device; {} when there is none."""
     said = harness.uroce("stat", address, "--json")
     devices = json.loads(said.stdout)["devices"] if said.returncode == 0 else []
     return {name: c["value"] for device in devices for name, c in device.get("nic", {}).items()}
@@ -64,7 +64,7 @@ def key__SE_08_captures_show_tags(tally, key, folder):
 
 
 def refused(tally, name, keys, counter):
-    """A server and a client with these keys (None: without): the client gets no answer, the server counts why."""
+    """A server and a client with these keys (None: no key): the client gets no answer, the server counts the reason."""
     port = str(harness.free_port())
     argv = PINGPONG + ["-p", port]
     env = [{**UDP, **({"UROCE_KEY": key} if key else {})} for key in keys]
@@ -92,7 +92,8 @@ def key__SE_08_others_are_refused(tally, key, other):
 
 
 def key__SE_08_shared_memory_has_no_tags(tally, key):
-    """Of one user: who has the key and who has not reach each other through it. The kernel says who they are."""
+    """Processes of one user, with and without the key, reach each other through shared memory, because the kernel
+    vouches for them."""
     argv = PINGPONG + ["-p", "PORT"]
     ok, reason, *outputs = harness.run_pair(argv, argv + [ADDRESS], SIDES, 60, {"UROCE_KEY": key})
     tally.result("through shared memory, with a key", ok, reason, *outputs)

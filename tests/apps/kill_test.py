@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes of a device that die or stop while they talk to each other: at random moments, and at each point of
-pmd/base/points.def. Whoever is left gets errors in finite time, goes on with the others, and nothing leaks."""
+"""Processes of a device that die or stop while they exchange data: at random moments, and at each point of
+pmd/base/points.def. The survivors get errors in finite time and go on with each other, and nothing leaks."""
 import collections
 import os
 import random
@@ -15,9 +15,9 @@ import mesh
 import harness
 from mesh import CLIENT, FIRST, SECOND, SERVER, VISITOR, Mesh, Failure, wait_for
 
-STAY_S = 1.5  # a link that nobody takes is given up after 0.5 s, and tries with mesh.FRAIL then last 0.5 s
-FAIL_S = 1  # for the next call of a thread that has passed a point
-REFUSED_S = 1.1  # after which a link that was given up is tried again
+STAY_S = 1.5  # a link that is not taken is given up after 0.5 s; retries with mesh.FRAIL then last 0.5 s
+FAIL_S = 1  # for a thread's next call after it has passed a point
+REFUSED_S = 1.1  # after this a link that was given up is tried again
 DAEMON = ("START", "ADOPT", "EACH", "ADMIT", "RELEASE", "LEAVE")
 with open(os.path.join(harness.ROOT, "tests", "apps", "failing", "kinds.def")) as kinds_def:
     KINDS = re.findall(r"^FAILING\((\w+),", kinds_def.read(), re.M)
@@ -25,13 +25,13 @@ LINE = re.compile(r'^PMD_POINT_IS\((\w+), (\w+), "', re.M)
 
 
 def points():
-    """[(name, when)]"""
+    """@return [(name, when)]"""
     with open(os.path.join(harness.ROOT, "pmd", "base", "points.def")) as f:
         return LINE.findall(f.read())
 
 
 def settled(many, like=None):
-    """A mesh without a visitor in which everybody talks, and what it has: as census.take."""
+    """Bring a mesh to a state where all members but the visitor talk. @return its resources, as census.take."""
     for index in (SERVER, FIRST, SECOND, CLIENT):
         if index not in many.processes:
             many.start(index)
@@ -45,7 +45,7 @@ def settled(many, like=None):
 
 
 def series(tally, name, many, rounds, one_round):
-    """The same thing many times, and what is left of it."""
+    """Run a round many times, and check that nothing is left afterwards."""
     started, done = time.monotonic(), 0
     try:
         before = settled(many)
@@ -69,13 +69,13 @@ def series(tally, name, many, rounds, one_round):
 
 
 def killed(many, rng, victims):
-    """@return a round in which these die at a random moment, and others take their places."""
+    """@return a round in which the victims die at a random moment, and new processes take their places."""
     def one_round(number):
         time.sleep(rng.random() * 0.02)
         many.kill(*victims)
         for index in victims:
             many.start(index)
-        if number % 4 == 3:  # and one that has only just begun
+        if number % 4 == 3:  # and kill one that has only just started
             time.sleep(rng.random() * 0.06)
             many.kill(*victims)
             for index in victims:
@@ -85,13 +85,13 @@ def killed(many, rng, victims):
 
 
 def daemon_killed(many, rng):
-    """@return a round in which the daemon dies at a random moment, and somebody opens the device then."""
+    """@return a round in which the daemon dies at a random moment, and a visitor then opens the device."""
     def one_round(number):
         time.sleep(rng.random() * 0.02)
         many.kill_daemon()
         many.wait_undisturbed((VISITOR,), 1)
         many.start(VISITOR)
-        if number % 4 == 3:  # before or while it has taken over the living
+        if number % 4 == 3:  # before or while it takes over the surviving processes
             pid = wait_for(many.daemon_pid, "there is a daemon again")
             time.sleep(rng.random() * 0.005)
             os.kill(pid, signal.SIGKILL)
@@ -117,7 +117,7 @@ def at_random(tally, rounds, env, how):
 
 
 def programs():
-    """Those that end with work queued; one of them needs what is only built where libfabric is."""
+    """@return programs that end with work queued; one of them is only built with libfabric."""
     if os.path.exists(os.path.join(os.environ["UROCE_BUILD"], "verbs_shim", "libfabric", "liburoce-fi.so")):
         return ["cross_deaths", "fabric_deaths"]
     print("SKIP fabric_deaths: built without libfabric", flush=True)
@@ -125,8 +125,8 @@ def programs():
 
 
 def with_work(tally, program, env, how):
-    """Processes end while NICs have work of theirs, or for them: a program of its own, on the device of a mesh that
-    does not notice."""
+    """Processes end while NICs have queued work from them or for them: run by a separate program, on the device of a
+    mesh whose members must not notice."""
     path = os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", program)
     many = Mesh(env=env)
     name = f"{program}{how}"
@@ -148,13 +148,13 @@ def with_work(tally, program, env, how):
 
 
 class Points:
-    """One point after the other, in one mesh whose third parties stay the same; what a daemon does before anybody has
-    its device, in a second one. At a point a process is to
+    """One point after the other, in one mesh whose third parties stay the same; points that a daemon passes before a
+    process has its device are run in a second one. At a point a process is to
 
       kill   die
-      stop   stop, and go on while everybody else still waits for it
-      stay   stop for longer than tries last, and go on
-      fail   have the next call of its thread fail, whatever it is (tests/apps/failing): it goes on, or ends with an error
+      stop   stop, and continue while all other processes still wait for it
+      stay   stop for longer than retries last, and continue
+      fail   have its thread's next call fail, whatever it is (tests/apps/failing): it goes on, or ends with an error
     """
 
     def __init__(self, tally, rng, hows, frail, both, at):
@@ -165,19 +165,19 @@ class Points:
         self.outcomes = collections.Counter()
 
     def count(self, when):
-        """At which pass of the point it is to happen."""
+        """@return the pass of the point at which it is to happen."""
         passes = {"FLOW": self.rng.choice((1, 2, 10, 100)), "MEET": self.rng.randrange(1, 4),
                   "IDLE": self.rng.randrange(1, 3), "EACH": self.rng.randrange(1, 4)}
         return passes.get(when, 1)
 
     def await_failure(self, many, process):
-        """Until a call has failed; where the thread makes none after its point there is nothing to wait for."""
+        """Wait until a call has failed; a thread may also make no call after its point."""
         end = time.monotonic() + FAIL_S
         while not many.failed_kind() and process.popen.poll() is None and time.monotonic() < end:
             time.sleep(0.002)
 
     def drop_ended(self, many):
-        """Members to whom a failing call is an error have ended with it, or the daemon has all."""
+        """Remove members that have ended with the failing call's error, or wait until the daemon has all."""
         def decided():
             live = many.live()
             return all(p.popen.poll() is not None or p.pid in live for p in many.processes.values())
@@ -188,7 +188,7 @@ class Points:
                 many.gone(index, 1)
 
     def outcome(self, many, process):
-        """What has come of a call that failed. @return whether the process lives."""
+        """Check the effect of a failed call. @return whether the process lives."""
         kind, code = many.failed_kind(), process.popen.poll()
         if code is not None and (code < 0 or (code > 0 and not process.output().strip())):
             raise Failure(f"ended with {code} when {KINDS[kind - 1] if kind else 'nothing'} failed: {process.output().strip()[-300:]}")
@@ -196,7 +196,7 @@ class Points:
         return code is None
 
     def await_point(self, many, process, how):
-        """Until the process has died, or stopped, at its point."""
+        """Wait until the process has died or stopped at its point."""
         if how == "fail":
             self.await_failure(many, process)
             return
@@ -214,7 +214,7 @@ class Points:
         os.kill(process.pid, signal.SIGCONT)
 
     def member(self, index, when, point, how):
-        """A member that opens the device, talks, or closes it."""
+        """Run the point in a member that opens the device, talks, or closes it."""
         many = self.many
         if index in many.processes:
             many.kill(index)
@@ -255,7 +255,7 @@ class Points:
             many.gone(index, 0)
 
     def daemon(self, when, point, how):
-        """A daemon that comes to a device in use, and has somebody join or end."""
+        """Run the point in a daemon that takes over a device in use, and have a process join or leave."""
         many = self.many
         many.kill_daemon()
         daemon = many.start_daemon(point)
@@ -274,7 +274,7 @@ class Points:
             self.go_on(daemon)
 
     def lone_daemon(self, when, point, how):
-        """A daemon of a device that nobody has."""
+        """Run the point in a daemon of an unused device."""
         alone = self.second
         alone.stop()
         wait_for(alone.is_idle, "the second device is closed", 30)
@@ -317,12 +317,12 @@ class Points:
 
     def all(self):
         for name, when in self.points:
-            if when in ("SERVE", "UNSERVE"):  # members have no services: test_pmd_service_points
+            if when in ("SERVE", "UNSERVE"):  # members serve no ports: see test_pmd_service_points
                 continue
             if when in DAEMON and self.hows == ("stay",):
                 continue
             roles = [None] if when in DAEMON else [SERVER, CLIENT]
-            if "kill" not in self.hows and not self.both:  # these take seconds a point
+            if "kill" not in self.hows and not self.both:  # these take seconds for each point
                 roles = [self.rng.choice(roles)]
             for how in self.hows:
                 for index in roles:
@@ -337,10 +337,11 @@ class Points:
             self.all()
             if self.failed:
                 return
-            # Who was stopped may not have taken its links, which are then given up: those that come anew have them all.
+            # A stopped process may not have accepted its links, which are then given up: restarted members have all of
+            # theirs.
             for index in {SERVER, CLIENT} & set(self.many.processes):
                 self.many.kill(index)
-            if "fail" in self.hows:  # the daemon has the failing library and its file
+            if "fail" in self.hows:  # the daemon needs the failing library and its file
                 self.many.kill_daemon()
             time.sleep(REFUSED_S)
             left = census.differences(before, settled(self.many, before))
@@ -358,7 +359,7 @@ def main():
     args = harness.options(__doc__, ("--rounds", "how often each is killed at random moments", 200),
                            ("--udp-rounds", "the same over UDP", 20),
                            ("--only", "run only the part of this name: random, udp, work or points", ""),
-                           *harness.EVERY,  # of the points
+                           *harness.EVERY,  # which of the points
                            ("--point", "run only this point", ""), ("--how", "only kill and stop, only stay, or only fail", ""),
                            ("--seed", "of all that is random", 1))
     tally = harness.Tally("kill")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A mesh: processes of tests/apps/mesh/ on one device, each of which talks to every other, and what they say of it.
+"""A mesh: processes of tests/apps/mesh/ on one device, each of which talks to every other, and what they report.
 
-Members 1 and 2 are the third parties: nothing that happens to others may show in what they have with each other.
-Member 0 is called by all (a server), member 3 calls all (a client), member 4 visits.
+Members 1 and 2 are the third parties: nothing that happens to others may affect the traffic between them. Member 0
+is called by all others (a server), member 3 calls all others (a client), member 4 visits.
 """
 import mmap
 import os
@@ -21,9 +21,9 @@ from uroce_cmd.devices import LISTENING  # noqa: E402
 
 SERVER, FIRST, SECOND, CLIENT, VISITOR = range(5)
 MEMBERS = 5
-PATIENCE = 60       # seconds: for a machine that does much else
-TIMEOUT = 16        # of the QPs, 0.27 s, seven times again: who is alive has got the CPU by then
-FRAIL = 12          # 17 ms, where it is no harm when the living are given up as well
+PATIENCE = 60       # seconds: for a busy machine
+TIMEOUT = 16        # of the QPs: 0.27 s, seven retries: a living process has got the CPU by then
+FRAIL = 12          # 17 ms, for QPs where giving up a living peer does no harm
 PEER_WORDS = ("incarnation", "connections", "batches", "received")
 MEMBER_WORDS = ("incarnation", "closed", "retry_exc", "flushed", "other", "wrong", "talks", "ending", "batches")
 MEMBER_BYTES, PEERS = 512, 8  # as in mesh.h
@@ -31,11 +31,11 @@ BOARD_BYTES = MEMBER_BYTES * PEERS + 8
 
 
 class Failure(Exception):
-    """What had to be and is not: one sentence."""
+    """A condition was not met: one sentence."""
 
 
 def wait_for(condition, what, seconds=PATIENCE):
-    """Until the condition holds. @return its value then."""
+    """Wait until the condition holds. @return its value then."""
     end = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > end:
@@ -45,7 +45,7 @@ def wait_for(condition, what, seconds=PATIENCE):
 
 
 def ask_daemon(address, command="status"):
-    """@return what the daemon of the device answers, or None when there is none."""
+    """@return the daemon's answer, or None when the device has no daemon."""
     try:
         with proto.Connection(proto.daemon_name(address), f"the daemon of {address}", PATIENCE) as connection:
             return connection.ask(command)
@@ -54,7 +54,7 @@ def ask_daemon(address, command="status"):
 
 
 def unix_names():
-    """[(name, whether it is listened under)] of all UNIX sockets of this namespace that have a name."""
+    """@return [(name, whether a process listens)] of all UNIX sockets of this namespace that have a name."""
     with open("/proc/net/unix", errors="replace") as table:
         next(table)
         rows = (line.split(None, 7) for line in table)
@@ -74,7 +74,7 @@ def is_stopped(pid):
 
 
 class Member:
-    """What a member says on the board."""
+    """A member's part of the board."""
 
     def __init__(self, board, index):
         self.board, self.at = board, index * MEMBER_BYTES
@@ -93,8 +93,8 @@ class Member:
 
 
 class Mesh:
-    """`points`: of the build whose processes die or stop where they are told to. `frail`: the timeout of QPs but those
-    between the third parties."""
+    """`points`: use the build whose processes die or stop at given points. `frail`: the timeout of QPs other than
+    those between the third parties."""
     count = 0
     incarnations = 0
 
@@ -117,7 +117,7 @@ class Mesh:
     # ---- processes ----
 
     def armed(self, point):
-        """The environment of a process to which something happens at a point, as in UROCE_TEST_POINT."""
+        """@return the environment of a process with something to do at a point, as in UROCE_TEST_POINT."""
         if not point:
             return self.env
         more = {"UROCE_TEST_POINT": point}
@@ -129,12 +129,12 @@ class Mesh:
         return dict(self.env, **more)
 
     def failed_kind(self):
-        """@return 0 until a call has failed at the point, then one more than its kind in failing/kinds.def."""
+        """@return 0 until a call has failed at the point, then 1 + its kind in failing/kinds.def."""
         with open(self.failed.name, "rb") as f:
             return struct.unpack_from("=i", f.read(24), 20)[0]
 
     def start(self, index, point=None):
-        """A new process for a place. `point`: as in UROCE_TEST_POINT."""
+        """Start a new process in a place. `point`: as in UROCE_TEST_POINT."""
         Mesh.incarnations += 1
         self.incarnation[index] = Mesh.incarnations
         argv = [self.program, self.file.name, index, Mesh.incarnations, MEMBERS, 1 << FIRST | 1 << SECOND, TIMEOUT,
@@ -152,7 +152,7 @@ class Mesh:
             self.processes.pop(index).kill()
 
     def gone(self, index, code):
-        """The member has ended by itself, or is about to."""
+        """Wait for a member that has ended by itself, or is about to."""
         process = self.processes.pop(index)
         found = process.wait(PATIENCE)
         if found != code:
@@ -173,7 +173,7 @@ class Mesh:
         return status["daemon"]["pid"] if status else None
 
     def have_daemon(self):
-        """If nobody has opened the device since the daemon was killed, somebody does."""
+        """Have a member open the device if none has done so since the daemon was killed."""
         if ask_daemon(self.address) is None:
             if VISITOR in self.processes:
                 self.kill(VISITOR)
@@ -183,7 +183,7 @@ class Mesh:
         return [f["pid"] for f in (ask_daemon(self.address) or {}).get("functions", []) if f["state"] == "live"]
 
     def kill_daemon(self):
-        """@return once its name is free."""
+        """Kill the daemon. @return once its name is free."""
         pid = self.daemon_pid()
         if pid:
             os.kill(pid, signal.SIGKILL)
@@ -193,23 +193,23 @@ class Mesh:
         wait_for(lambda: ask_daemon(self.address) is None, "a killed daemon is gone")
 
     def wait_joined(self):
-        """Until the daemon has all, and nobody else."""
+        """Wait until the daemon has all members, and no other functions."""
         wait_for(lambda: sorted(self.live()) == sorted(p.pid for p in self.processes.values()),
                  lambda: f"functions are {self.live()}, processes {[p.pid for p in self.processes.values()]}")
 
     def is_idle(self):
-        """Whether nothing is left of the device."""
+        """@return whether nothing is left of the device."""
         return not any(name == f"@uroce/{self.address}" or name.startswith(f"@uroce/{self.address}/")
                        for name, _ in unix_names())
 
-    # ---- what they say, and are told ----
+    # ---- what members report, and are told ----
 
     def hush(self, quiet):
-        """Nobody begins anything from now on, or everybody does again."""
+        """Stop all members from starting anything new, or let them start again."""
         struct.pack_into("=Q", self.board, MEMBER_BYTES * PEERS, quiet)
 
     def check(self, without=()):
-        """Nothing is wrong so far. `without`: members that may have ended."""
+        """Raise Failure if anything is wrong so far. `without`: members that may have ended."""
         for index, process in self.processes.items():
             member = self.members[index]
             if index not in without and process.popen.poll() is not None:
@@ -223,7 +223,7 @@ class Mesh:
                 raise Failure(f"third parties had to connect again: {self.members[a].peer(b, 'connections')} times")
 
     def talks(self, a, b, batches):
-        """Whether a has found so many batches with b, as it is now, to be right."""
+        """@return whether a has checked so many batches with b's present process."""
         return (self.members[a].peer(b, "incarnation") == self.incarnation[b] and
                 self.members[a].incarnation == self.incarnation[a] and
                 self.members[a].peer(b, "batches") >= batches)
@@ -232,7 +232,7 @@ class Mesh:
         return [(a, b) for a in indices for b in indices if a != b and not self.talks(a, b, batches)]
 
     def wait_talking(self, without=(), batches=2):
-        """Until each talks to each other."""
+        """Wait until each member talks to each other."""
         indices = [i for i in self.processes if i not in without]
 
         def talking():
@@ -241,7 +241,7 @@ class Mesh:
         wait_for(talking, lambda: f"no talk between {self.silent(indices, batches)}")
 
     def wait_undisturbed(self, without, batches=3):
-        """Until everybody else has done something with everybody else, in both directions."""
+        """Wait until all other members have made progress with each other, in both directions."""
         indices = [i for i in self.processes if i not in without]
         pairs = [(a, b) for a in indices for b in indices if a != b]
 
@@ -258,7 +258,8 @@ class Mesh:
         wait_for(gone_on, lambda: f"no progress between {[pair for pair in pairs if stands(*pair)]}")
 
     def settle(self):
-        """Until all that dead peers owe has completed, with errors, and there are no connections but to the living."""
+        """Wait until everything posted to dead peers has completed with errors, and only connections to the living
+        are left."""
         def talks():
             return [self.members[i].talks for i in self.processes]
         wait_for(lambda: set(talks()) == {len(self.processes) - 1},

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Open MPI over the libfabric provider: messages by its matching transport layer, one-sided operations by messages (osc pt2pt) and by
-RMA and atomics (osc rdma). Without uroce-run, as a user of Open MPI would start it."""
+"""Open MPI over the libfabric provider: messages through its matching transport layer, one-sided operations through
+messages (osc pt2pt) and through RMA and atomics (osc rdma). Without uroce-run, as a user of Open MPI would start it."""
 import os
 
 import harness
 
 MESSAGES = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "uroce"]
 RDMA = ["--mca", "osc", "rdma", "--mca", "btl", "self,ofi", "--mca", "btl_ofi_provider_include", "uroce"]
-# Open MPI 4.1's btl ofi ends the job when it is asked for an operation other than a sum. So it makes all others of compare and swap.
+# Open MPI 4.1's btl ofi ends the job on an operation other than a sum. This makes it use compare and swap for all
+# others.
 BY_SWAPS = ["--mca", "osc_rdma_acc_use_amo", "0"]
 
-# name, processes, Open MPI's arguments, the program's
+# name, processes, Open MPI's arguments, the program's arguments
 RUNS = (
     ("messages, 2 processes", 2, MESSAGES, ["messages", "collectives"]),
     ("messages, 4 processes", 4, MESSAGES, ["messages", "collectives"]),
@@ -26,7 +27,8 @@ RUNS = (
 
 
 def environment(build, ring):
-    """Of Open MPI, which asks for a word before it works for root, and of the provider: where it is, its device, and the device's daemon."""
+    """For Open MPI, whose permission to run as root must be given in variables, and for the provider: its path, its
+    device, and the device's daemon."""
     where = os.environ.get("FI_PROVIDER_PATH", os.path.join(build, "verbs_shim", "libfabric"))
     env = {"FI_PROVIDER_PATH": where, "UROCE_DEVICES": harness.loopback_sides()[0].address,
            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

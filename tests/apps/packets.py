@@ -4,7 +4,7 @@
 
 usage: packets.py FILE.pcap
 
-Runs of packets that the kernel cuts up only later (UDP_SEGMENT) are one packet to a capture: a line below says so.
+Packets that the kernel segments later (UDP_SEGMENT) appear as one packet in a capture; a line at the end says so.
 """
 import struct
 import sys
@@ -13,7 +13,7 @@ RC = ("SEND FIRST", "SEND MIDDLE", "SEND LAST", "SEND LAST imm", "SEND ONLY", "S
       "WRITE MIDDLE", "WRITE LAST", "WRITE LAST imm", "WRITE ONLY", "WRITE ONLY imm", "READ REQUEST",
       "READ RESPONSE FIRST", "READ RESPONSE MIDDLE", "READ RESPONSE LAST", "READ RESPONSE ONLY", "ACK", "ATOMIC ACK",
       "COMPARE SWAP", "FETCH ADD", "reserved", "SEND LAST inv", "SEND ONLY inv")
-LARGEST = 4160  # IP packet of a RoCEv2 packet
+LARGEST = 4160  # longest IP packet with one RoCEv2 packet
 SERVICES = {0: "RC", 1: "UC", 3: "UD"}
 EXTENDED = {0xc0: "MASKED COMPARE SWAP", 0xc1: "MASKED FETCH ADD", 0xc2: "EXTENDED ATOMIC ACK",
             0xc4: "ELEMENTS", 0xc5: "FETCH ELEMENTS", 0xc6: "ELEMENTS ACK"}

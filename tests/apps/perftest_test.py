@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Debian's perftest, unmodified, over uroce: operations x bandwidth/latency x services x sizes x QPs x events x MTU.
 
-By default every combination of (program, service, QPs, polling or events, direction) runs once, with the path MTUs
-taking turns, and every (program, service) runs at every MTU; a quarter of the runs goes through all sizes from 2 B to
-8 MiB, the others do one. --full runs the whole cross product. Both programs are on one device, and talk through shared
-memory; with --udp they talk through the kernel's UDP. --mixed, --veth and --ethdev run a subset: beside a pair in two
-network namespaces, between two namespaces over the kernel's UDP sockets, and over DPDK's AF_PACKET driver.
+By default every combination of (program, service, QPs, polling or events, direction) runs once, with alternating
+path MTUs, and every (program, service) runs at every MTU; a quarter of the runs goes through all sizes from 2 B to 8
+MiB, the others use one. --full runs the whole cross product. Both programs are on one device, and talk through
+shared memory; with --udp they talk through the kernel's UDP. --mixed, --veth and --ethdev run a subset: next to a
+pair in two network namespaces, between two namespaces over the kernel's UDP sockets, and over DPDK's AF_PACKET
+driver.
 
-perftest does not look at the data it moves; the verify test does.
+perftest does not check the data it moves; the verify test does.
 """
 import itertools
 import os
@@ -30,8 +31,8 @@ KINDS = [("write", "RC", "", False), ("write", "UC", "", False), ("read", "RC", 
          ("atomic", "RC", "-A FETCH_AND_ADD", True)]
 
 
-SIZES = [2, 1000, 65536, 1048576]  # take turns in runs of one size
-BURST = 64 << 20  # bytes that a run of one size moves at most, about
+SIZES = [2, 1000, 65536, 1048576]  # used in turn by runs of one size
+BURST = 64 << 20  # a run of one size moves about this many bytes at most
 
 
 class Case:
@@ -41,14 +42,15 @@ class Case:
         self.connection, self.mtu = connection, mtu
         self.all_sizes = all_sizes and operation != "atomic"
         self.spins = form == "lat"
-        # SENDs that nobody acknowledges may be lost, where they come faster than the receiver posts buffers or empties
-        # its socket, and perftest then waits for them forever: on every NIC. Such a run gets a second and a third try.
+        # SENDs without acknowledgement may be lost when they come faster than the receiver posts buffers or empties its
+        # socket, and perftest then waits for them forever, on every NIC. Such a run is tried up to three times.
         self.lossy = connection != "RC" and operation == "send"
         self.options = ["-F", "-c", connection, "-m", str(mtu), *more.split()]
         size = min(SIZES[turn % len(SIZES)], mtu if connection == "UD" else 1 << 20 if qps == 1 or not srq else 65536)
-        # With an SRQ perftest wants its receive depth, which is no more than the iterations, above the number of QPs.
+        # With an SRQ perftest requires a receive depth above the number of QPs, and the depth is at most the
+        # iterations.
         iterations = 200 if form == "lat" else 100
-        if self.all_sizes:  # up to 8 MiB: few iterations move enough
+        if self.all_sizes:  # up to 8 MiB: few iterations move enough data
             self.options += ["-a"]
             iterations = 20 if form == "lat" else max(5, 2 * qps) if srq else 5
         elif operation != "atomic":
@@ -62,7 +64,7 @@ class Case:
         self.name = " ".join([self.program] + self.options)
 
     def rows_expected(self):
-        """Lines of results: one a size; UD stops at the MTU."""
+        """Lines of results: one for each size; UD stops at the MTU."""
         if not self.all_sizes:
             return 1
         return self.mtu.bit_length() - 1 if self.connection == "UD" else ALL_SIZES
@@ -79,13 +81,13 @@ class Case:
 
 
 def combinations(operation, connection, events):
-    """(form, QPs, events, both directions, SRQ) that make sense for a kind."""
+    """@return (form, QPs, events, both directions, SRQ) that make sense for a kind."""
     for qps, event, both in itertools.product((1, 16), (False, True) if events else (False,), (False, True)):
         yield "bw", qps, event, both, False
     for event in (False, True) if events else (False,):
         yield "lat", 1, event, False, False
     if operation == "send":
-        # Many QPs on one SRQ outrun it; without RNR NAKs perftest then waits for what was dropped.
+        # Many QPs overrun one SRQ; without RNR NAKs perftest then waits for dropped messages.
         for qps, event in itertools.product((1, 16) if connection == "RC" else (1,), (False, True)):
             yield "bw", qps, event, False, True
         yield "lat", 1, False, False, True
@@ -97,7 +99,7 @@ def matrix(full):
         for form, qps, event, both, srq in combinations(operation, connection, events):
             special = (qps > 1) + event + both + srq
             for mtu in MTUS if full or not special else [MTUS[turn % len(MTUS)]]:
-                # perftest takes 5 s to go through all sizes, whatever the device.
+                # perftest takes 5 s to go through all sizes, whatever the device is.
                 every_size = full or (mtu in (1024, 4096) if not special else special == 1 and turn % 2 == 0)
                 case = Case(operation, connection, more, form, mtu, qps, event, both, srq, every_size, turn)
                 turn += 1
@@ -177,7 +179,7 @@ def main():
         lanes = [sides(lane) for lane in range(args.lanes)]
     how = [name for name in ("udp", "veth", "ethdev", "mixed") if getattr(args, name)]
     tally = harness.Tally(" over ".join(["perftest"] + how))
-    # Latency programs spin on both sides: beside another pair they would wait for time slices, not for packets.
+    # Latency programs spin on both sides: next to another pair they would wait for time slices, not for packets.
     run_all([case for case in cases if not case.spins], lanes, tally)
     run_all([case for case in cases if case.spins], lanes if args.mixed else lanes[:1], tally)
     tally.finish()

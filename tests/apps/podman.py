@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Containers for the application tests: a host of their own, a root file system made of this machine's files, podman.
+"""Containers for the application tests: a host of their own, a root file system made of this machine's files,
+podman.
 
-The host is a process with namespaces of its own (network, mounts, processes) in which podman runs and has its networks
-and its state. When that process ends, and it does so with the test, the kernel ends all containers and removes the
+The host is a process with its own namespaces (network, mounts, processes), where podman runs and keeps its networks
+and its state. When that process ends, which it does with the test, the kernel ends all containers and removes the
 networks; what remains is a temporary folder and control groups without processes, which close() removes.
 
-A container here has no more than any unprivileged one: a user who is not root, no capability, the default seccomp
-profile, no new privileges, a root file system that cannot be written to.
+A container here has the rights of any unprivileged one: a user other than root, no capability, the default seccomp
+profile, no new privileges, a read-only root file system.
 """
 import atexit
 import copy
@@ -23,7 +24,7 @@ USER = 1000
 CONFINED = ["--cap-drop=all", "--security-opt=no-new-privileges", "--read-only", "--ulimit=nofile=1024:1024",
             "--ulimit=nproc=1024:1024", "--pull=never"]
 FOLDERS = ["proc", "sys", "dev", "etc", "run", "tmp", "var/tmp", "bin", "sbin", "usr/bin", "usr/lib"]
-# What podman would share with the real host, and PID 1, which waits for children that others have left behind.
+# Hides what podman would share with the real host; then runs as PID 1 and reaps orphaned processes.
 SETUP = """
 set -e
 for folder in /run /dev/shm /var/lib/cni /var/lib/containers; do
@@ -37,7 +38,7 @@ exit 0
 
 
 class Tree:
-    """A root file system: programs of this machine with the libraries that they need, and uroce as it is installed."""
+    """A root file system: programs of this machine with the libraries that they need, and an installed uroce."""
 
     def __init__(self, folder, build, programs):
         self.root = folder
@@ -64,7 +65,7 @@ class Tree:
         return found[0]
 
     def inside(self, path):
-        """A path of this machine as the container's programs see it."""
+        """@return a path of this machine as the container's programs see it."""
         return "/" + os.path.relpath(path, self.root)
 
     def copy(self, path):
@@ -75,7 +76,7 @@ class Tree:
             shutil.copymode(path, there)
 
     def needed(self, path):
-        """The libraries of a program, or of a library."""
+        """@return the libraries needed by a program or a library."""
         listing = subprocess.run(["ldd", path], stdout=subprocess.PIPE, text=True, check=True).stdout
         for word in listing.split():
             if word.startswith("/") and not word.startswith(self.root) and os.path.isfile(word):
@@ -91,7 +92,7 @@ class Tree:
             shutil.copy(there, os.path.join(self.root, "bin", "sh"))
 
     def python(self):
-        """For the uroce command."""
+        """Add Python, for the uroce command."""
         code = "import os, sys; print(os.path.dirname(os.__file__), os.path.realpath(sys.executable))"
         library, binary = subprocess.run(["/usr/bin/python3", "-c", code], stdout=subprocess.PIPE, text=True,
                                          check=True).stdout.split()
@@ -130,7 +131,7 @@ class Host:
                             f"LD_PRELOAD={self.tree.inside(self.tree.libraries)}/liburoce-sysfs.so"]
 
     def ask(self, *argv, check=True):
-        """Run podman to its end. @return what it says"""
+        """Run podman until it exits. @return its output"""
         result = subprocess.run(self.podman + list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, errors="replace")
         if check and result.returncode:
@@ -148,7 +149,7 @@ class Host:
             harness.skip(f"podman cannot run containers here: {said}")
 
     def options(self, name, more, user, environment=()):
-        """Arguments of podman to run a container, up to the program."""
+        """@return podman's arguments to run a container, up to the program."""
         self.names.append(name)
         out = ["run", "--name", name, f"--user={user}", f"--cgroup-parent=/{self.group}", "--cgroups=no-conmon",
                *CONFINED, *more]
@@ -157,7 +158,7 @@ class Host:
         return out + ["--rootfs", self.tree.root]
 
     def pid(self, name):
-        """Of the container's first process, as the host sees it; 0: it does not run."""
+        """@return the PID of the container's first process, as the host sees it; 0: it does not run."""
         said = self.ask("inspect", "--format", "{{.State.Pid}}", name, check=False)
         return int(said) if said.isdigit() else 0
 
@@ -167,14 +168,14 @@ class Host:
                 self.ask("rm", "--force", "--time", "0", "--ignore", *self.names, check=False)
             self.holder.kill()
             self.holder.wait()
-        # The last process may still be on its way out.
+        # The last process may still be ending.
         if not harness.until(10, self.remove):
             print(f"{self.folder} or control groups named {self.group} cannot be removed", file=sys.stderr)
 
     def remove(self):
         """@return whether nothing is left"""
         shutil.rmtree(self.folder, ignore_errors=True)
-        # Of each hierarchy (version 1), or of the only one (version 2).
+        # in each hierarchy (version 1), or in the only one (version 2)
         groups = [*glob.glob(f"/sys/fs/cgroup/*/{self.group}"), *glob.glob(f"/sys/fs/cgroup/{self.group}")]
         for group in groups:
             for folder, _, _ in os.walk(group, topdown=False):
@@ -186,7 +187,7 @@ class Host:
 
 
 class Container(harness.Side):
-    """A container that waits; programs run in it as `podman exec` runs them. With environment, of those programs."""
+    """A container that waits; programs run in it through `podman exec`, with an environment of theirs."""
 
     def __init__(self, host, name, more, user=USER, environment=()):
         self.host_of, self.name = host, name
@@ -198,7 +199,7 @@ class Container(harness.Side):
         super().__init__(address or "127.0.0.1")
 
     def having(self, *environment, address=None):
-        """The same container, for programs with other settings, or with another idea of the server's address."""
+        """@return the same container, for programs with other settings, or with another address of the server."""
         other = copy.copy(self)
         other.environment = self.environment + list(environment)
         other.host = address or self.host
@@ -218,13 +219,13 @@ class Container(harness.Side):
         return harness.Process(list(argv), self)
 
     def datagrams(self):
-        """UDP datagrams that the container's network namespace has sent."""
+        """@return UDP datagrams sent by the container's network namespace."""
         with open(f"{self.proc}/net/snmp") as f:
             names, values = (line.split() for line in f if line.startswith("Udp:"))
         return int(values[names.index("OutDatagrams")])
 
     def received(self, interface="eth0"):
-        """Bytes that came by an interface."""
+        """@return bytes received on an interface."""
         with open(f"{self.proc}/net/dev") as f:
             return next(int(line.split(":")[1].split()[0]) for line in f if line.strip().startswith(interface + ":"))
 

@@ -22,21 +22,21 @@ from uroce_cmd.proto import END, MAGIC, TOOL  # noqa: E402
 
 
 def unix_names(address):
-    """Names of the device in this namespace: its daemon's and its functions'."""
+    """@return names of the device's sockets in this namespace: its daemon's and its functions'."""
     with open("/proc/net/unix") as f:
         names = {line.split()[-1] for line in f if "@uroce/" in line}
     return sorted(n for n in names if n == f"@uroce/{address}" or n.startswith(f"@uroce/{address}/"))
 
 
 def udp_sockets(address):
-    """UDP sockets on the device's RoCE port."""
+    """@return UDP sockets on the device's RoCE port."""
     word = "%08X:12B7" % struct.unpack("=I", socket.inet_aton(address))
     with open("/proc/net/udp") as f:
         return sum(word in line for line in f)
 
 
 def ask(address, command="status"):
-    """@return what the daemon of the device answers, or None when there is none."""
+    """@return the daemon's answer, or None when the device has no daemon."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         connection.connect(f"\0uroce/{address}")
@@ -55,7 +55,7 @@ def ask(address, command="status"):
 
 
 def wait_for(condition, seconds=20):
-    """Until the condition holds. @return its value then."""
+    """Wait until the condition holds. @return its value then."""
     end = time.monotonic() + seconds
     while not (value := condition()) and time.monotonic() < end:
         time.sleep(0.02)
@@ -71,7 +71,7 @@ def fds(pid):
 
 
 class Device:
-    """An address of the test's own, and what is to be true of it when nobody uses it."""
+    """An address of the test's own, and checks that nobody uses it any more."""
     count = 0
 
     def __init__(self):
@@ -97,7 +97,7 @@ class Device:
         wait_for(lambda: f"@uroce/{self.address}" not in unix_names(self.address))
 
     def is_gone(self):
-        """Whether nothing is left, and the daemon has accounted for all that it had open until it left."""
+        """Whether nothing is left, and the daemon has accounted for everything it had open until it left."""
         self.leak = accounts.until_gone(self.address)
         return wait_for(lambda: not unix_names(self.address) and not udp_sockets(self.address)) and not self.leak
 
@@ -143,7 +143,7 @@ def opener(device):
 
 
 def sixty_four(tally, seconds):
-    """Processes that open and close, or are killed, at random."""
+    """Processes that open and close the device, or are killed, at random."""
     device, rng, running, opened = Device(), random.Random(1), [], 0
     keep = opener(device)
     wait_for(lambda: len(functions(device.address)) == 1)
@@ -217,7 +217,7 @@ def daemon_killed(tally, rounds):
 
 
 def daemon_killed_and_process_stopped(tally):
-    """A process that is stopped does not answer the new daemon, and keeps its number."""
+    """A stopped process does not answer the new daemon, and keeps its number."""
     device = Device()
     stopped, other = opener(device), opener(device)
     wait_for(lambda: len(functions(device.address)) == 2)
@@ -253,7 +253,7 @@ def process_killed(tally):
         device = Device()
         pair = traffic(device, 30)
         pair[victim].kill()
-        # The other one ends by itself when its retries are used up, on a busy machine before we look.
+        # The other process ends by itself when its retries are used up, on a busy machine before the test looks.
         gone = wait_for(lambda: pair[victim].pid not in [f["pid"] for f in functions(device.address)])
         tally.result(f"killed {('server', 'client')[victim]}: its function is gone", gone, str(functions(device.address)))
         if victim == 0:
@@ -266,7 +266,7 @@ def process_killed(tally):
 
 
 def stopped_under_traffic(tally, seconds):
-    """The target of each kind of traffic is stopped for longer than tries last, and goes on."""
+    """The target of each kind of traffic is stopped for longer than retries last, and continues."""
     programs = ("ib_write_bw", "ib_read_bw", "ib_atomic_bw")
     pairs = [traffic(Device(), 2 * seconds + 10, program) for program in programs]
     for server, _ in pairs:
@@ -282,7 +282,7 @@ def stopped_under_traffic(tally, seconds):
 
 
 def files_limited(tally):
-    """ulimit -f holds for shared memory as well: no program is ended for that, and traffic goes by UDP."""
+    """`ulimit -f` also limits shared memory: no program is ended for that, and traffic goes by UDP."""
     for blocks in (0, 8):
         device = Device()
         ok, reason, server, client = device.pair(
@@ -309,7 +309,7 @@ def foreign_user(tally):
                  other.output())
     keep.kill()
     wait_for(lambda: not functions(device.address))
-    for turn in range(6):  # the daemon of the one before is still there, and of no use to anybody
+    for turn in range(6):  # the daemon of the previous turn still runs, and cannot serve this one
         whose = device.run(*(argv if turn % 2 == 0 else argv[-1:]))
         code = whose.wait(20)
         tally.result(f"users take turns: {turn}", code == 0, f"exit code {code}", whose.output())
@@ -375,7 +375,7 @@ def misbehaving_visitors(tally):
     for name in (f"\0uroce/{device.address}", f"\0uroce/{device.address}/{number}"):
         for i in range(300):
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            connection.connect(name)  # waits while too many others do
+            connection.connect(name)  # blocks while too many others wait
             connection.settimeout(5)
             connections.append(connection)
             try:
@@ -410,7 +410,7 @@ def misbehaving_visitors(tally):
 
 
 def addresses_change(tally):
-    """A device that is an interface follows its addresses and its link."""
+    """A device on an interface follows the interface's addresses and link."""
     if os.geteuid():
         return
     a, _ = harness.veth_pair()

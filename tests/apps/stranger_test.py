@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Another user of the host, who knows a connection's addresses and QPNs, sends NAKs, ACKs and SENDs with PSNs at random beside it:
-it goes on, and nothing of it completes that did not arrive (tests/apps/stranger.c)."""
+"""Another user of the host, who knows a connection's addresses and QPNs, sends NAKs, ACKs and SENDs with random
+PSNs: the connection goes on, and completes nothing that has not arrived (tests/apps/stranger.c)."""
 import json
 import os
 import re
@@ -9,7 +9,7 @@ import re
 import harness
 
 RING, SENT_BY_PORT, PLACE = ("rx_beside_link", "rx_local_sport", "rx_bad_source")
-PLACES = [f"127.1.{os.getpid() % 256}.{200 + i}" for i in range(2)]  # addresses of nobody's, one for each stranger
+PLACES = [f"127.1.{os.getpid() % 256}.{200 + i}" for i in range(2)]  # unused addresses, one for each stranger
 
 
 def program():
@@ -17,8 +17,8 @@ def program():
 
 
 def queue_pair(process):
-    """The QPN that the program has said, once it has."""
-    with open(f"/proc/self/fd/{process.out.fileno()}", errors="replace") as f:  # the program writes on where it was
+    """@return the QPN that the program has printed, once it has."""
+    with open(f"/proc/self/fd/{process.out.fileno()}", errors="replace") as f:  # the program's file offset must not move
         found = re.search(r"local address:.* QPN (0x[0-9a-f]+)", f.read())
     return found and found[1]
 
@@ -30,7 +30,7 @@ def counter(address, name):
 
 
 def connection__SE_04_strangers_of_this_host_do_nothing_to_it(tally, way, env, refused, seconds):
-    """An open window of thousands of PSNs, in both directions of every kind of packet."""
+    """An open window of thousands of PSNs, in both directions, for every kind of packet."""
     side, _ = harness.one_device_sides()
     port = harness.free_port()
     argv = ["stdbuf", "-oL", "ib_send_bw", "-D", str(seconds + 20), "-s", "65536", "-t", "128", "-p", str(port)]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Device files in /sys and /dev, as programs see them that know nothing of uroce: ls, cat, find, bash, Python, ibstat,
-perftest's counters, UCX; under hooks of the C library, both ways that they are packaged, and in a mount namespace.
+"""Device files in /sys and /dev, as programs see them that know nothing of uroce: ls, cat, find, bash, Python,
+ibstat, perftest's counters, UCX; with hooks of the C library, in both packagings, and in a mount namespace.
 
-What is not installed is skipped, case by case.
+Cases whose programs are not installed are skipped.
 """
 import ipaddress
 import os
@@ -19,7 +19,7 @@ import harness
 DEV = "/sys/class/infiniband/uroce0"
 PORT = DEV + "/ports/1"
 RUN = os.path.join(harness.ROOT, "scripts", "uroce-run")
-UNPRELOADED = ["env", "-u", "LD_PRELOAD"]  # in a mount namespace: as a program that hooks do not reach
+UNPRELOADED = ["env", "-u", "LD_PRELOAD"]  # in a mount namespace: without the hooks, as a program that they do not reach
 
 # What a machine with another driver's device shows: run as root in a mount namespace.
 OTHER_DEVICE = """
@@ -64,13 +64,13 @@ def gid_text(address):
 
 
 def guid_of(run):
-    """The node GUID, as libibverbs says it."""
+    """@return the node GUID, as libibverbs reports it."""
     match = re.search(r"node_guid:\s+(\S+)", run.output(["ibv_devinfo"])[1])
     return match.group(1) if match else "none"
 
 
 def check_files(run, address):
-    """What scripts look at: holds under hooks and in a mount namespace."""
+    """What scripts read, both with hooks and in a mount namespace."""
     guid = re.escape(guid_of(run))
     run.check("cat node_guid", ["cat", DEV + "/node_guid"], f"^{guid}$")
     run.check("cat of several files", ["cat", PORT + "/state", PORT + "/link_layer", PORT + "/gids/0",
@@ -130,7 +130,7 @@ def check_hooks(run, address):
 
 
 def check_counters(tally):
-    """perftest opens the files before its run and reads them again after it: words of 4 bytes, packets, messages."""
+    """perftest reads the files before and after its run: words of 4 bytes, packets, messages."""
     sides = harness.loopback_sides()
     n, size = 500, 4000
     counters = "counters/port_xmit_data,counters/port_rcv_data,hw_counters/rx_write_requests"
@@ -139,7 +139,7 @@ def check_counters(tally):
     for name, text, sent, received, writes in (("client", client, n * size // 4, 0, 0),
                                                ("server", server, 0, n * size // 4, n)):
         values = dict(re.findall(r"(\S+counters/\w+|counters/\w+)=(\d+)", text))
-        # What is sent again, for a packet that was lost, counts again.
+        # Retransmissions after a loss count as well.
         at_least = {"counters/port_xmit_data": sent, "counters/port_rcv_data": received,
                     "hw_counters/rx_write_requests": writes}
         right = ok and all(name in values and value <= int(values[name]) <= 2 * value for name, value in at_least.items())
@@ -168,7 +168,7 @@ def check_ucx(tally):
 
 
 def check_leaks(tally):
-    """Processes that hold the files are killed: what is left is one tree, or those that somebody still uses."""
+    """Processes that hold the files are killed: one tree is left, or those still in use."""
     with tempfile.TemporaryDirectory(prefix="uroce-test-") as folder:
         environment = {"XDG_RUNTIME_DIR": folder}
         trees = os.path.join(folder, "uroce")
@@ -185,7 +185,7 @@ def check_leaks(tally):
         code, text = run.output(["ls", "/sys/class/infiniband"], environment)
         left = os.listdir(trees)
         tally.result("after they were killed: one", code == 0 and text.strip() == "uroce0" and len(left) == 1, f"{left}", text)
-        # Somebody has tidied up under a process that goes on.
+        # The tree has been removed while a process goes on.
         script = f"cat {PORT}/state; rm -rf {trees}; sleep 1.2; cat {PORT}/state; test -e {PORT}/lid && echo both"
         run.check("the tree comes back", ["bash", "-c", script], r"^4: ACTIVE\n4: ACTIVE\nboth$", env=environment)
 
@@ -211,7 +211,7 @@ def check_gids(tally):
 
     script = f"cd {PORT}/gid_attrs/types && for i in *; do echo $i $(cat ../../gids/$i) $(cat $i); done; cat ../../state"
     ok = False
-    while not ok and time.monotonic() < deadline:  # a link-local address takes a while
+    while not ok and time.monotonic() < deadline:  # a link-local address takes a while to appear
         said = re.findall(r"GID\[\s*(\d+)\]:\s+(\S+), RoCE v2", rows(["ibv_devinfo", "-v"]))
         text = rows(["bash", "-c", script])
         seen = [(row[0], ipaddress.IPv6Address(row[1])) for row in re.findall(r"^(\d+) (\S+) RoCE v2$", text, re.M)]
@@ -255,7 +255,7 @@ def check_mount(tally, address):
 
 
 def check_refusal(tally, address):
-    """A kernel that has no user namespace for us."""
+    """A kernel that does not allow a user namespace."""
     if not shutil.which("setpriv") or not shutil.which("unshare"):
         print("SKIP the refusal of a user namespace: unshare or setpriv is not installed", flush=True)
         return
@@ -268,7 +268,7 @@ def check_refusal(tally, address):
 
 
 def check_other_device(tally, address):
-    """A device of another driver stays where it is, in every listing."""
+    """A device of another driver stays visible, in every listing."""
     if os.geteuid() or not shutil.which("unshare"):
         print("SKIP another driver's device: needs root and unshare", flush=True)
         return

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""fabtests' fi_ubertest with fabric/ubertest.conf: through shared memory, or by UDP.
+"""fabtests' fi_ubertest with fabric/ubertest.conf, through shared memory or over UDP.
 
-What it says itself of how it went is not enough: its exit code tells of some errors only, and a server ends with the first.
+Its own verdict is not enough: its exit code reflects only some errors, and a server ends at the first error.
 """
 import os
 import re
@@ -10,12 +10,12 @@ import re
 import harness
 
 CONF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fabric", "ubertest.conf")
-AT_ONCE = 100  # tests: it keeps 12 MiB of each
+AT_ONCE = 100  # tests: it keeps 12 MiB for each
 SECONDS = 900
 
 
 def run(sides, env, first, last):
-    """@return (how many tests there are in all, what is wrong or "", the client's output, the server's)"""
+    """@return (the number of tests, what is wrong or "", the client's output, the server's)"""
     common = ["fi_ubertest", "-q", "PORT"]
     _, reason, server, client = harness.run_pair(
         common + ["-x", "-s", sides[0].address],

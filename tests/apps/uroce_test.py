@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The uroce command beside real programs: devices that stay, what it says of them, captures, faults, its own manners."""
+"""The uroce command next to real programs: devices that stay, what it reports about them, captures, faults, and its
+own options and messages."""
 import contextlib
 import io
 import json
@@ -44,7 +45,7 @@ def functions():
 
 
 class Pair:
-    """Two programs that talk to each other for long."""
+    """Two programs that exchange data for a long time."""
 
     def __init__(self, *more):
         port = str(harness.free_port())
@@ -55,7 +56,7 @@ class Pair:
         self.connected = harness.until(20, self.running)
 
     def running(self):
-        """Both QPs have sent something."""
+        """@return whether both QPs have sent something."""
         found = functions()
         return len(found) == 2 and all(q["counters"]["rx_packets"] for f in found for q in f.get("queue_pairs", [0])
                                        if q) and all(f.get("queue_pairs") for f in found)
@@ -103,7 +104,7 @@ def all_parsers(parser, name="uroce"):
 
 
 def documents(tally):
-    """What the parser knows stands in the manual, and completion knows it."""
+    """Every command the parser knows is in the manual, and completion knows it."""
     from uroce_cmd import complete, main
     parser = main.parser_make()
     with open(os.path.join(harness.ROOT, "docs", "uroce.1"), encoding="utf-8") as file:
@@ -137,13 +138,13 @@ def stays(tally):
 
 
 def accounted(tally, what):
-    """Beside what it says it has, the daemon has nothing open."""
+    """Apart from what it reports, the daemon has nothing open."""
     leak = accounts.settled(ADDRESS)
     tally.result(f"{what}: the daemon has kept nothing", not leak, leak)
 
 
 def other_users(tally):
-    """Who may use a device may not do to it and its processes what is their users' business."""
+    """A user who may use a device may not control it, nor its processes, which belong to other users."""
     if os.geteuid():
         return
     another = harness.other_user(12345, "several users")
@@ -154,7 +155,7 @@ def other_users(tally):
                                 stdin=subprocess.DEVNULL, check=False)
         return result.returncode, result.stdout + result.stderr
     uroce("up", ADDRESS)
-    keep = harness.Process(["ibv_asyncwatch"], SIDES[0])  # in use, or the daemon makes way
+    keep = harness.Process(["ibv_asyncwatch"], SIDES[0])  # in use, so that the daemon does not leave
     harness.until(20, functions)
     code, text = foreigner("status", ADDRESS)
     tally.result("another user's device: status says whose it is", code == 0 and "is a device of user root" in text,
@@ -194,11 +195,11 @@ def other_users(tally):
     uroce("down", ADDRESS)
 
 
-# ---- beside programs --------------------------------------------------------------------------------------------
+# ---- with programs ----
 
 
 def services(tally):
-    """How ports that a function serves are shown; that the daemon says which is test_pmd_services'."""
+    """How the ports that a function serves are shown; test_pmd_services tests that the daemon reports which."""
     from uroce_cmd import status
     facts = {"function": 3, "pid": 42, "command": "x", "uid": 0, "since": 0, "answers": False, "elsewhere": False}
     for ports, expected in (([], None), ([1000], "serves port 1000"), ([7, 1000], "serves ports 7, 1000"),
@@ -252,7 +253,7 @@ def looks(tally):
 
 
 class Pcapng:
-    """What is in a file: packets as (interface, time, direction, bytes), interfaces' names, statistics."""
+    """The contents of a file: packets as (interface, time, direction, bytes), interfaces' names, statistics."""
 
     def __init__(self, path):
         self.packets, self.names, self.statistics = [], [], {}
@@ -304,7 +305,7 @@ def tshark(tally, name, path, *expected, script=None):
 
 
 def icrc_holds(packet):
-    """Of an IPv4 packet without options."""
+    """Whether the ICRC of an IPv4 packet without options is right."""
     masked = bytearray(b"\xff" * 8 + packet[:-4])
     for at in (1, 8, 10, 11, 26, 27, 32):  # TOS, TTL, checksums, the BTH's byte with FECN and BECN
         masked[8 + at] = 0xff
@@ -312,13 +313,13 @@ def icrc_holds(packet):
 
 
 def captures(tally, folder, ring):
-    """A capture that was there before the programs has what they say, through shared memory and sockets alike."""
+    """A capture started before the programs has all their packets, through shared memory and sockets alike."""
     case = f"capture (UROCE_RING={ring})"
     uroce("up", ADDRESS)
     path = os.path.join(folder, "all.pcapng")
     capture = harness.Process([UROCE, "capture", path, "--device", ADDRESS])
     started = harness.until(20, lambda: os.path.exists(path) and "capturing" in capture.output())
-    # Long enough that most of it comes after the captures have begun.
+    # Long enough that most packets come after the captures have begun.
     argv = ["ibv_rc_pingpong", "-g", "0", "-p", "PORT", "-n", "1500", "-s", "3000", "-c"]
     ok, reason, *outputs = harness.run_pair(argv, argv + [ADDRESS], SIDES, 60, {"UROCE_RING": ring})
     time.sleep(0.2)
@@ -326,7 +327,8 @@ def captures(tally, folder, ring):
     code = capture.wait(20)
     text = capture.output()
     found = Pcapng(path)
-    # On a slow machine the capture does not keep up with two programs that only talk. What it loses, it says.
+    # On a slow machine the capture does not keep up with two programs that only exchange packets. It counts the packets
+    # it loses.
     lost = {i: found.statistics.get(i, (0, 0))[1] for i in (0, 1)}
     said = re.search(r"(\d+) packets written(?:, (\d+) lost)?", text)
     tally.result(case, started and ok and code == 0 and said and int(said[1]) == len(found.packets)
@@ -337,7 +339,7 @@ def captures(tally, folder, ring):
     tally.result(f"{case}: an interface a process, each with its statistics", len(found.names) == 2 and
                  found.statistics == {i: (sum(p[0] == i for p in found.packets) + lost[i], lost[i]) for i in (0, 1)},
                  f"{found.names}, {found.statistics}")
-    # A process that opens the device is captured some milliseconds later: what both ends were captured for is compared.
+    # A process that opens the device is captured some milliseconds later: compare what both ends captured.
     both = max(min((packet[1] for packet in found.packets if packet[0] == i), default=0) for i in (0, 1))
     for i in (0, 1):
         sends = [packet for packet in found.packets if packet[1] >= both and packet[3][28] <= 4]
@@ -373,7 +375,7 @@ def live_captures(tally, folder):
 
 
 def extended_captures(tally, folder):
-    """Packets of our own kinds, which our script for Wireshark decodes."""
+    """Packets with uroce's own opcodes, which its Wireshark script decodes."""
     uroce("up", ADDRESS)
     path = os.path.join(folder, "extended.pcapng")
     capture = harness.Process([UROCE, "capture", path, "--device", ADDRESS, "--count", "1000"])
@@ -388,7 +390,7 @@ def extended_captures(tally, folder):
 
 
 def element_packet(opcode, extension, payload):
-    """An IPv4 packet with a BTH, from 127.0.0.2 to 127.0.0.3."""
+    """@return an IPv4 packet with a BTH, from 127.0.0.2 to 127.0.0.3."""
     bth = struct.pack(">BBHII", opcode, 0x40 | (-len(payload) & 3) << 4, 0xffff, 0x123456, 0x80000007)
     body = bth + extension + payload + bytes(-len(payload) & 3) + bytes(4)
     udp = struct.pack(">HHHH", 0xc000, 4791, 8 + len(body), 0)
@@ -397,7 +399,7 @@ def element_packet(opcode, extension, payload):
 
 
 def element_captures(tally, folder):
-    """Operations on elements, written by hand: no program of this test's asks for them."""
+    """Operations on elements, written by hand, because no program of this test uses them."""
     path = os.path.join(folder, "elements.pcap")
     sums, swap = struct.pack(">QIBBBBI", 0x7f0000001000, 0x51525354, 2, 7, 0, 0, 3), struct.pack(">QIBBBBI", 64, 7, 12, 4, 0, 0, 1)
     packets = [element_packet(0xc4, sums, bytes(range(24))), element_packet(0xc5, swap, bytes(8)),
@@ -420,20 +422,20 @@ def element_captures(tally, folder):
 
 
 def fault_counters(name):
-    """The sum over all processes; None while there is none."""
+    """@return the sum over all processes; None while there is none."""
     found = uroce_json("fault", "show", ADDRESS)["functions"]
     return sum(f["counters"][name] for f in found) if found else None
 
 
 def last_ack_was_lost(outputs):
-    """Whether one side of a ping-pong is done with correct data, and the other one has not reached it any more."""
+    """Whether one side of a ping-pong is done with correct data, and the other one could no longer reach it."""
     done = [output for output in outputs if "2000 iters" in output]
     rest = [output for output in outputs if "transport retry counter exceeded" in output]
     return len(done) == len(rest) == 1 and done != rest and "invalid" not in "".join(outputs)
 
 
 def faults(tally):
-    """Who comes later meets the device's faults, and gets through."""
+    """A program started later is subject to the device's faults, and gets through."""
     uroce("up", ADDRESS)
     code, out, err = uroce("fault", ADDRESS, "--loss", "1%", "--duplicate", "1%", "--reorder", "1%", "--corrupt", "0.5%",
                            "--seed", "7")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The daemon of a device before functions that do as they should not: speaks pmd/proto/proto.h to it, function by function."""
+"""The daemon of a device with functions that misbehave: speaks pmd/proto/proto.h to it, in the role of functions."""
 import array
 import ctypes
 import errno
@@ -47,7 +47,7 @@ def receive(connection):
 
 
 class Function:
-    """A function of the test's own. `listener` and `udp` are sockets, `keeper` a descriptor."""
+    """A function played by the test. `listener` and `udp` are sockets, `keeper` a descriptor."""
 
     def __init__(self, address):
         self.join = gid(address) + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE)
@@ -65,11 +65,11 @@ class Function:
         self.udp = socket.socket(fileno=descriptors[2])
 
     def lose(self):
-        """The connection ends, and the function lives."""
+        """The connection ends, while the function lives."""
         self.connection.close()
 
     def visited(self):
-        """@return the connection of the next visitor, after his first message, and that."""
+        """@return the connection of the next visitor, after its first message, and that message."""
         visitor, _ = self.listener.accept()
         visitor.settimeout(20)
         return visitor, receive(visitor)[0]
@@ -78,7 +78,7 @@ class Function:
         return struct.pack("=IIQ", self.number, 1, 0) + self.join + bytes(4)
 
     def come_over(self):
-        """Answer a daemon that asks. @return whether it is content."""
+        """Answer a daemon that asks. @return whether the daemon accepts the answer."""
         visitor, kind = self.visited()
         if kind != ADOPT:
             visitor.close()
@@ -86,12 +86,12 @@ class Function:
         send(visitor, ADOPTED, self.adopted(), self.keeper)
         self.connection = visitor
         kind, _, descriptors = receive(visitor)
-        for fd in descriptors:  # it has them
+        for fd in descriptors:  # the daemon has them
             os.close(fd)
         return kind == DEVICE
 
     def datagrams(self):
-        """How many have come."""
+        """@return how many datagrams have come."""
         count = 0
         try:
             while self.udp.recv(100, socket.MSG_DONTWAIT):
@@ -114,14 +114,14 @@ def start(device):
 
 
 def sockets(address):
-    """The sockets on the RoCE port of an address, by inode."""
+    """@return the sockets on the RoCE port of an address, by inode."""
     local = "".join(f"{byte:02X}" for byte in reversed(socket.inet_aton(address))) + f":{4791:04X}"
     with open("/proc/net/udp", encoding="ascii") as lines:
         return {fields[9] for fields in map(str.split, lines) if fields[1] == local}
 
 
 def throw(address, number, count):
-    """Datagrams to a QP of function `number`."""
+    """Send datagrams to a QP of function `number`."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for _ in range(count):
             sock.sendto(b"\x64\0\xff\xff\0" + bytes([number]) + b"\0\0" + b"\0" * 8, (address, 4791))
@@ -136,7 +136,7 @@ def state(device, number):
 
 
 def options(tally):
-    """What cannot be is said, instead of left out."""
+    """Impossible options are refused with a message instead of ignored."""
     for argv, words in ((["--device", ",".join(f"127.3.3.{i}" for i in range(1, 18))], "up to 16 addresses; name fewer"),
                         (["--device", ",".join(f"127.3.3.{i}" for i in range(1, 180))], "the list is too long"),
                         (["--device", "127.3.3.3", "--iface", "no-such-if"], "no interface 'no-such-if'"),
@@ -147,7 +147,7 @@ def options(tally):
 
 
 def connection_lost(tally):
-    """A function that has lost the connection is still a function: its number and what comes for it are its own."""
+    """A function that has lost its connection is still a function: it keeps its number and the packets for it."""
     device = Device()
     start(device)
     function = Function(device.address)
@@ -156,7 +156,7 @@ def connection_lost(tally):
     function.lose()
     wait_for(lambda: state(device, function.number) != "live")
     throw(device.address, function.number, 50)
-    ask(device.address)  # it has had its turn since
+    ask(device.address)  # the daemon has had its turn since
     got = function.datagrams()
     tally.result("a function that lost the connection: its datagrams are its own", got == 50 and
                  counter(device, "unowned_datagrams") == 0, f"{got} of 50, {ask(device.address)}")
@@ -176,7 +176,7 @@ def connection_lost(tally):
 
 
 def no_descriptors(tally):
-    """A daemon, then a function, that can take no visitor for want of descriptors: it waits, and does not spin."""
+    """A daemon, then a function, that has no descriptors for visitors: it waits, and does not spin."""
     device = Device()
     start(device)
     function = Function(device.address)
@@ -187,7 +187,7 @@ def no_descriptors(tally):
     for _ in range(4):
         silent.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         silent[-1].connect(f"\0uroce/{device.address}")
-    status = ask(device.address)  # when those who say nothing have been dropped
+    status = ask(device.address)  # once silent visitors have been dropped
     tally.result("a daemon without descriptors", status and 0 < status["counters"].get("no_descriptors", 0) < 1000,
                  str(status))
     for sock in silent:
@@ -204,7 +204,7 @@ def no_descriptors(tally):
     tool.settimeout(20)
     tool.connect(f"\0uroce/{device.address}/{number}")
     send(tool, TOOL, b"stats")
-    time.sleep(1)  # in which it would spin
+    time.sleep(1)  # time in which it would spin
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, old)
     kind, text, _ = receive(tool)
     waited = [row for row in json.loads(text or "{}").get("control", []) if row[0] == "visitors_waiting"]
@@ -223,14 +223,14 @@ def connect(name):
 
 
 def descriptors_thrown(tally):
-    """Descriptors that nobody has asked for, with messages of each kind and in each state of a connection: none stays."""
+    """Unsolicited descriptors, with messages of each kind and in each state of a connection: none is kept."""
     device = Device()
     start(device)
     function, process = Function(device.address), opener(device)
     wait_for(lambda: len(functions(device.address)) == 2)
     number = [f["number"] for f in functions(device.address) if f["number"] != function.number][0]
     waits = gid("127.255.255.254") + b"\0" * 16 + struct.pack("=I", FOLLOW_NONE)  # for an address that does not come
-    before, many = fds(process.pid), list(range(3)) * 8  # 24: as many as a message may have
+    before, many = fds(process.pid), list(range(3)) * 8  # 24: the most that a message may have
 
     def throw_at(name, *first):
         for kind in range(64):
@@ -252,7 +252,7 @@ def descriptors_thrown(tally):
     throw_at(f"{daemon}/{number}", (TOOL, b"status"))
     tally.result("descriptors thrown at a function: none stays", wait_for(lambda: fds(process.pid) == before),
                  f"{before} before, {fds(process.pid)} after")
-    for kind in (0, JOIN, ADOPTED, SERVICES, 63):  # few: who loses the connection again and again is asked ever later
+    for kind in (0, JOIN, ADOPTED, SERVICES, 63):  # few: a function that loses its connection repeatedly is asked ever later
         send(function.connection, kind, b"abcd", *many)
         function.lose()
         wait_for(function.come_over)
@@ -264,15 +264,16 @@ def descriptors_thrown(tally):
 
 
 def stranger_takes_no_place(tally):
-    """The daemon has room for 64 connections that have not said yet what they are; a stranger's ends none of them."""
+    """The daemon has room for 64 connections that have not identified themselves; a stranger's do not end any of
+    them."""
     another = harness.other_user(12345, "a stranger at a full daemon")
     if not another:
         return
     device = Device()
     start(device)
-    function = Function(device.address)  # or the daemon makes way
+    function = Function(device.address)  # so that the daemon does not leave
     waiting = [connect(f"\0uroce/{device.address}") for _ in range(64)]
-    send(waiting[-1], TOOL, b"stats")  # once this is answered, all have been let in
+    send(waiting[-1], TOOL, b"stats")  # once this is answered, all have been accepted
     receive(waiting[-1])
     code = ("import socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET);"
             f"s.connect('\\0uroce/{device.address}'); print(s.recv(4096)[12:])")
@@ -291,7 +292,8 @@ def stranger_takes_no_place(tally):
 
 
 def squat(address, first, last):
-    """In a process of another user: listen under the names of functions, 0 the daemon's. Hear what visitors say, and hang up."""
+    """In a process of another user: listen under the names of functions (0: the daemon's), read what visitors send,
+    and hang up."""
     poller = select.poll()
     names = {}
     for number in range(int(first), int(last) + 1):
@@ -319,7 +321,7 @@ def squatter(address, another, first, last):
 
 
 def names_held(tally):
-    """Another user listens under the names of a device that is not in use: programs are told so, soon."""
+    """Another user listens under the names of an unused device: programs are told so promptly."""
     another = harness.other_user(54321, "names that another user holds")
     if not another:
         return
@@ -340,12 +342,12 @@ def names_held(tally):
         tally.result(f"nothing is left of names of {what}", device.is_gone(), device.leftovers())
 
 
-LIMIT = 256  # open files of the user below, and what the kernel lets the user have in flight
+LIMIT = 256  # limit on the user's open files, which also limits descriptors in flight
 ADDRESSES, FUNCTIONS = 10, 40
 
 
 def passes_descriptors():
-    """Whether a program that has nothing to do with uroce can pass descriptors. @return "" or why not."""
+    """Whether a program unrelated to uroce can pass descriptors. @return "" or why not."""
     a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         for _ in range(20):
@@ -359,13 +361,13 @@ def passes_descriptors():
 
 
 def linked(device):
-    """Of the queue pairs of the device that have peers, how they reach them."""
+    """@return how the device's queue pairs that have peers reach them."""
     status = json.loads(harness.uroce("status", device.address, "--json").stdout or '{"devices": []}')["devices"]
     return [qp["by"] for d in status for f in d["functions"] for qp in f.get("queue_pairs", []) if "by" in qp]
 
 
 def talking(device):
-    """Two programs that talk for long. @return (their processes, how they reach each other)"""
+    """Two programs that exchange data for a long time. @return (their processes, how they reach each other)"""
     port = harness.free_port()
     argv = ["ibv_rc_pingpong", "-g", "0", "-p", str(port), "-n", "100000000"]
     server = device.run(*argv)
@@ -376,7 +378,7 @@ def talking(device):
 
 
 def few_files_by_user(tally):
-    """The sockets of a device are kept for the next daemon as long as the user's other programs can pass descriptors."""
+    """A device's sockets are kept for the next daemon for as long as the user's other programs can pass descriptors."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     device = Device()
     process = opener(device)
@@ -427,7 +429,7 @@ def few_files_by_user(tally):
 
 
 def few_files(tally):
-    """The kernel does not count what root has in flight: so it is another user's program that looks."""
+    """The kernel does not count root's descriptors in flight, so another user's program checks."""
     if os.geteuid():
         few_files_by_user(tally)
         return
@@ -443,7 +445,7 @@ SO_ATTACH_REUSEPORT_CBPF = 51
 
 
 def steer_all(sock):
-    """Have the kernel give all datagrams of the sockets that share an address to the first of them. @return what it says."""
+    """Have the kernel give all datagrams for sockets that share an address to the first of them. @return the result."""
     code = struct.pack("=HBBI", 0x06, 0, 0, 0)  # return 0
     buffer = array.array("B", code)
     program = struct.pack("@HP", 1, buffer.buffer_info()[0])
@@ -455,7 +457,7 @@ def steer_all(sock):
 
 
 class Member(Function):
-    """A function of another user, who is let in: joined by a process of that user, which hands over what it was given."""
+    """A function of another user who is allowed: a process of that user joins, and hands over what it was given."""
 
     def __init__(self, address, another):
         a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -492,7 +494,8 @@ def member(address, control):
 
 
 def members(tally):
-    """Whoever is let in has the sockets of its own function and no others, and cannot steer what comes to others."""
+    """An allowed user has the sockets of its own function and no others, and cannot redirect other functions'
+    packets."""
     another = harness.other_user(12345, "members of a device")
     if not another:
         return
@@ -512,7 +515,7 @@ def members(tally):
 
 
 def only_members_live(tally):
-    """The daemon is killed while only members have the device: the next one comes up, and they get new sockets."""
+    """The daemon is killed while only members have the device: the next one starts, and they get new sockets."""
     another = harness.other_user(12345, "members of a device")
     stranger = harness.other_user(54321, "a stranger under a function's name")
     if not another:
@@ -524,7 +527,7 @@ def only_members_live(tally):
         subprocess.run([*daemon, "--stay"], check=True)
         keep = device.run(*another, os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device"), env=trust)
         here = wait_for(lambda: len(functions(device.address)) == 1)
-        # A stranger under a name that no function has changes nothing.
+        # A stranger under a name without a function changes nothing.
         holder = squatter(device.address, stranger, 200, 200)
         device.kill_daemon()
         if who == "the owner":
@@ -546,8 +549,8 @@ def only_members_live(tally):
 
 
 def two_users_live(tally):
-    """The daemon is killed while only members of two users have the device. One of them starts the next daemon, which may not have
-    the other's function: its own keeps what it has."""
+    """The daemon is killed while only members of two users have the device. One of them starts the next daemon,
+    which may not have the other's function: that function keeps what it has."""
     users = harness.other_user(12345, "members of a device"), harness.other_user(54321, "another member")
     if not all(users):
         return
@@ -561,7 +564,7 @@ def two_users_live(tally):
     device.kill_daemon()
     late = device.run(*users[0], open_device, env=trust)
     adopted = wait_for(lambda: any(f["state"] == "live" and f["uid"] == 12345 for f in functions(device.address)))
-    time.sleep(2)  # in which a daemon that takes the sockets for lost would begin anew
+    time.sleep(2)  # time in which a daemon that considers the sockets lost would start anew
     status = ask(device.address) or {"counters": {}}
     tally.result("two users live, one starts the next daemon: its function is taken over", here and adopted, str(status),
                  late.output())
@@ -579,8 +582,8 @@ SENDMSG, SOCKET = 1, 2
 
 
 def without(call, error, first=None):
-    """In a process that is about to run a program: have the kernel refuse a system call, if its first argument is `first`, with
-    this errno (seccomp)."""
+    """In a process that is about to run a program: have the kernel refuse a system call with this errno (seccomp),
+    if its first argument is `first`."""
     arch, number = SYSCALLS[os.uname().machine][0], SYSCALLS[os.uname().machine][call]
     argument = [(0x20, 0, 0, 16), (0x15, 0, 1, first)] if first is not None else []
     code = b"".join(struct.pack("=HBBI", *line) for line in (
@@ -594,7 +597,7 @@ def without(call, error, first=None):
 
 
 def cannot_ask(tally):
-    """A program that cannot send to the daemon is told why, each errno in words of its own."""
+    """A program that cannot send to the daemon is told why, with its own words for each errno."""
     if os.uname().machine not in SYSCALLS:
         return
     device = Device()
@@ -612,7 +615,7 @@ def cannot_ask(tally):
 
 
 def no_netlink(tally):
-    """A sandbox that lets a program have no netlink socket, as systemd's RestrictAddressFamilies= does: the device opens."""
+    """A sandbox that denies a program netlink sockets, as systemd's RestrictAddressFamilies= does: the device opens."""
     if os.uname().machine not in SYSCALLS:
         return
     device = Device()
@@ -630,7 +633,7 @@ def hostile_keeper(tally):
     start(device)
     function = Function(device.address)
     device.kill_daemon()
-    a, b = (socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 2) for _ in range(2))  # knows no SO_PEEK_OFF
+    a, b = (socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 2) for _ in range(2))  # does not support SO_PEEK_OFF
     for sock in (a, b):
         sock.bind((0, 0))
     a.sendto(struct.pack("=IHH", MAGIC, KEEPER, 320) + bytes(320), (b.getsockname()[0], 0))
@@ -650,7 +653,7 @@ def hostile_keeper(tally):
 
 
 def other_address(tally):
-    """A device without a daemon, opened by another of its addresses than the first."""
+    """A device without a daemon, opened by an address other than its first."""
     device, other = Device(), Device()
     both = f"{device.address},{other.address}"
     subprocess.run([uroced(), "--device", both], check=True)
@@ -666,7 +669,7 @@ def other_address(tally):
                      process.output())
         process.kill()
         wait_for(lambda: len(functions(address.address)) == 2)
-    # Of the two that have one address each the first one ends: what is left has never had the address asked for.
+    # Each of the two has one address, and the first ends: the remaining one has never had the address asked for.
     second.kill()
     wait_for(lambda: len(functions(device.address)) == 1)
     device.kill_daemon()
@@ -680,7 +683,7 @@ def other_address(tally):
 
 
 def name_taken(tally):
-    """The name of an address is not free when the next daemon looks: functions keep the address all the same."""
+    """The name of an address is taken when the next daemon looks: functions keep the address all the same."""
     device, other = Device(), Device()
     subprocess.run([uroced(), "--device", f"{device.address},{other.address}"], check=True)
     processes = [opener(device), opener(other)]
@@ -702,7 +705,7 @@ def name_taken(tally):
 
 
 def many_tools(tally):
-    """A function has room for some tools; the next one is told so."""
+    """A function has room for a few tools; the next one is told so."""
     device = Device()
     process = opener(device)
     wait_for(lambda: functions(device.address))
@@ -724,7 +727,7 @@ def many_tools(tally):
 
 
 def receive_json(connection):
-    """What a tool is answered; the end of an answer before is passed over."""
+    """A tool's answer; the end of the previous answer is skipped."""
     text = b""
     while True:
         kind, data, _ = receive(connection)
@@ -735,7 +738,7 @@ def receive_json(connection):
 
 
 def foreign_program(tally):
-    """What lies where a build tree would have the daemon is not run if somebody else has put it there."""
+    """A program in the place of a build tree's daemon is not run if another user has put it there."""
     device = Device()
     library = os.path.join(os.environ["UROCE_BUILD"], "verbs_shim", "ibverbs", "dropin", "libibverbs.so.1")
     with tempfile.TemporaryDirectory() as folder:
@@ -780,19 +783,19 @@ class Interface:
         return harness.Process([os.path.join(os.environ["UROCE_BUILD"], "tests", "apps", "open_device")], self.side)
 
     def status(self):
-        """What the daemon says; the names are the namespace's own."""
+        """The daemon's status; the names are those of the namespace."""
         code = ("import sys, json; sys.path.insert(0, sys.argv[1]); import share_test; "
                 "print(json.dumps(share_test.ask('10.98.0.1')))")
         return json.loads(self.inside(code))
 
     def inside(self, code):
-        """Runs Python in the network namespace. @return what it prints."""
+        """Run Python in the network namespace. @return what it prints."""
         return subprocess.run(["nsenter", f"--net=/proc/{self.netns.pid}/ns/net", sys.executable, "-c", code,
                                os.path.dirname(os.path.abspath(__file__))], capture_output=True, text=True,
                               check=True).stdout
 
     def end(self, tally):
-        """The process ends; until the daemon leaves, it has open what it says it has."""
+        """End the process; until the daemon leaves, it has open what it says it has."""
         self.process.kill()
         code = "import sys; sys.path.insert(0, sys.argv[1]); import accounts; print(accounts.until_gone('10.98.0.1'))"
         leak = self.inside(code).strip()
@@ -811,7 +814,7 @@ class Interface:
 
 
 def stop(pid):
-    """Stop a process; each of its threads has stopped then."""
+    """Stop a process; returns once each of its threads has stopped."""
     def stopped(task):
         with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] == "T"
@@ -820,7 +823,7 @@ def stop(pid):
 
 
 def places_kept(tally):
-    """GIDs are used by their index: a new daemon leaves each where it was, with empty entries between them."""
+    """GIDs are used by their index: a new daemon leaves each in its place, with empty entries between them."""
     device = Interface()
     for address in ("10.98.0.2", "10.98.0.3"):
         device.address("add", address)
@@ -837,13 +840,13 @@ def places_kept(tally):
 
 
 def kernel_silent(tally):
-    """A daemon that cannot ask which addresses there are leaves them as they are."""
+    """A daemon that cannot ask for the addresses leaves them as they are."""
     device = Interface()
     pid = device.status()["daemon"]["pid"]
     old = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, old[1]))
     device.address("add", "10.98.0.2")
-    time.sleep(0.5)  # in which it hears of that
+    time.sleep(0.5)  # time to learn of it
     resource.prlimit(pid, resource.RLIMIT_NOFILE, old)
     tally.result("addresses that cannot be asked for come later", device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1}),
                  str(device.status()))
@@ -854,7 +857,7 @@ def kernel_silent(tally):
 
 
 def slow_function(tally):
-    """An address goes and comes back while a process is stopped that has a socket of before."""
+    """An address goes and comes back while a process that has an older socket is stopped."""
     device = Interface()
     device.address("add", "10.98.0.2")
     device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1})
@@ -872,7 +875,7 @@ def slow_function(tally):
 
 
 def interface_again(tally):
-    """An interface is removed and made again: its link-local address is that of another interface number."""
+    """An interface is removed and made again: its link-local address now belongs to another interface index."""
     device = Interface()
     device.run("sysctl", "-qw", "net.ipv6.conf.d0.disable_ipv6=0")
     device.run("ip", "addr", "add", "fe80::98/64", "dev", "d0", "nodad")
@@ -905,7 +908,7 @@ def main():
     tally = harness.Tally("uroced")
     tests = [options, connection_lost, no_descriptors, descriptors_thrown, few_files, cannot_ask, no_netlink, hostile_keeper, other_address, name_taken,
              many_tools]
-    if os.geteuid() == 0:  # interfaces of their own, and other users
+    if os.geteuid() == 0:  # needs interfaces of its own, and other users
         tests += [stranger_takes_no_place, names_held, members, only_members_live, two_users_live,
                   foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]
     for test in tests:

@@ -40,7 +40,7 @@ def pingpongs(tally, sides):
         argv = [f"ibv_{program}_pingpong", "-g", "0", "-p", "PORT", "-n", "500", *extra.split()]
         ok, reason, *outputs = harness.run_pair(argv, argv + [sides[0].host], sides, 40)
         if ok and "invalid" in "".join(outputs):
-            ok, reason = False, "data check failed"  # the -c option says so and exits with 0
+            ok, reason = False, "data check failed"  # the -c option reports errors and exits with 0
         if ok and not all("iters in" in output for output in outputs):
             ok, reason = False, "no result"
         tally.result(" ".join([f"ibv_{program}_pingpong", extra]).strip(), ok, reason, *outputs)

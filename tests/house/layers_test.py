@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""scripts/layers finds nothing in this tree, and finds what is planted in a copy of it."""
+"""scripts/layers finds nothing in this tree, and finds errors planted in a copy of it."""
 import argparse
 import glob
 import os
@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# File, what is planted behind its first include, and what has to be said of it.
+# File, the line planted after its first include, and the message it must cause.
 PLANTED = [("nic/mem/mem.c", '#include "qp.h"', "nic/mem/mem.c includes qp.h of nic/qp"),
            ("nic/qp/resp.c", '#include "rdm.h"', "nic/qp/resp.c includes rdm.h of nic/rdm"),
            ("pmd/uroced/uroced_slots.c", '#include "links.h"', "uroced_slots.c includes links.h of pmd/link"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A QEMU guest that runs the kernel's rdma_rxe, and the network it shares with this process.
 
-The caller lives in a network namespace of its own (see rxe.py), so all that is made here goes away with it.
+The caller is in a network namespace of its own (see rxe.py), so everything created here vanishes with it.
 
     guest eth0 192.168.77.1 ── tap0 ┐
                                     ├ br0 192.168.77.254 (this namespace; uroce's udp port)
@@ -29,7 +29,7 @@ def network_up():
     run("ip", "link", "add", "ve0", "type", "veth", "peer", "name", "ve1")
     for name in ("tap0", "ve0", "ve1", "br0"):
         run("sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1")
-        # Room for a 3 MiB message at once: what lies in the queue waits for an emulated CPU.
+        # Room for a 3 MiB message at once: packets in the queue wait for an emulated CPU.
         run("ip", "link", "set", name, "mtu", str(TAP_MTU), "txqueuelen", "20000", "up")
     for name in ("tap0", "ve0"):
         run("ip", "link", "set", name, "master", "br0")
@@ -83,7 +83,7 @@ class Guest:
 
     @staticmethod
     def finish(channel, seconds):
-        """Wait for a script's end; @return (exit code or None, output)."""
+        """Wait for the end of a script; @return (exit code or None, output)."""
         channel.settimeout(seconds)
         output = b""
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds the guest's initramfs (cpio, newc) from a kernel package's modules and programs of this machine.
 
-No root needed: files go from memory into the archive. Dependencies of modules come from their .modinfo sections,
-those of programs from ldd.
+Needs no root: files go from memory into the archive. Modules' dependencies come from their .modinfo sections,
+programs' from ldd.
 """
 import gzip
 import os

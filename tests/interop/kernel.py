@@ -9,7 +9,7 @@ import time
 
 
 class Unavailable(Exception):
-    """The kernel cannot be had here and now."""
+    """The kernel is not available on this machine now."""
 
 
 def package_name():

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce against the Linux kernel's rdma_rxe, which runs in a QEMU guest made on the spot.
+"""uroce with the Linux kernel's rdma_rxe, which runs in a QEMU guest built by this test.
 
 The data verifier (tests/apps/verify) runs on both sides, over uroce here and over rxe there, and checks every byte,
-immediate and completion field of every operation in both directions; also with packets lost at random in both
-directions (netem in the guest, on RoCE packets only), and with uroce's ethdev port, which sees whole frames.
+immediate and completion field of every operation in both directions; also with random packet loss in both directions
+(netem in the guest, on RoCE packets only), and with uroce's ethdev port, which sees whole frames.
 
-Needs root (taps, namespaces) and, once, the network for a Debian kernel; skips with a sentence otherwise.
+Needs root (taps, namespaces) and, once, the network for a Debian kernel; otherwise it skips with a message.
 UROCE_INTEROP_ONLY runs just the cases whose name contains its value.
 """
 import os
@@ -94,7 +94,7 @@ def case_run(guest, case, number):
 
 
 def inside(folder, elf, image):
-    """In the namespace of our own."""
+    """Run the cases in this process's own namespace."""
     network_up()
     guest = Guest(elf, image, folder, cpus=2)
     tally = harness.Tally("rxe")

@@ -4,14 +4,15 @@
  *
  *   golden [--skip-if-absent] FOLDER
  *
- * Of every UDP packet to port 4791 in each *.pcap in FOLDER it checks that
- *   - packet_parse accepts it, ICRC included, and packet_encode gives the same bytes again;
+ * For every UDP packet to port 4791 in each *.pcap in FOLDER it checks that
+ *   - packet_parse accepts it, ICRC included, and packet_encode yields the same bytes;
  *   - without its IP header, as from a UDP socket that hides the IPv4 ID, it is accepted too, with the right ID found,
- *     and refused where ID 0 is taken for certain but is not the one;
- *   - with one bit of it flipped it is refused. With a hidden ID 2^-16 of damaged packets pass with a wrong ID
- *     (icrc.h): those are counted, and may not be more than that makes likely;
+ *     and refused if its ID is not 0 and ID 0 is taken for certain;
+ *   - it is refused with one bit flipped. With a hidden ID, 2^-16 of damaged packets pass with a wrong ID (icrc.h):
+ *   those
+ *     are counted, and must not be more than is likely;
  *   - a datagram to QP 1 is a connection management MAD.
- * It fails on any mismatch, on damaged captures, and when there was no packet at all.
+ * Fails on any mismatch, on damaged captures, and when there was no packet at all.
  */
 #include "icrc.h"
 #include "packet.h"
@@ -21,14 +22,14 @@
 #include <dirent.h>
 #include <stdlib.h>
 
-#define FLIPS	  16 /* bits flipped a packet, one at a time */
+#define FLIPS	  16 /* bits flipped in a packet, one at a time */
 #define EXIT_SKIP 77
 #define CM_CLASS  0x07
 #define CM_QKEY	  0x80010000u
 
 struct tally {
 	unsigned long packets, ipv6, cm, recovered, cut, failures;
-	unsigned long flips, residual; /* of packets with a hidden ID: damaged ones tried, and accepted */
+	unsigned long flips, residual; /* for packets with a hidden ID: damaged ones tried, and accepted */
 };
 
 static unsigned long cm_attribute[256];
@@ -45,7 +46,7 @@ static void fail(struct tally *tally, const char *file, unsigned number, const c
 		printf("FAILED %s packet %u: %s%s%s\n", file, number, what, *detail ? ": " : "", detail);
 }
 
-/** Spreads n over 32 bits (Murmur's finalizer): where to flip bits, the same in every run. */
+/** Spreads n over 32 bits (Murmur's finalizer): chooses where to flip bits, the same in every run. */
 static uint32_t scatter(uint32_t n)
 {
 	n ^= n >> 16;
@@ -55,7 +56,7 @@ static uint32_t scatter(uint32_t n)
 	return n ^ n >> 16;
 }
 
-/** Length of the IP packet if it is UDP to 4791 and whole; 0 if something else; -1 if the capture cut it. */
+/** @return the length of an IP packet to UDP port 4791; 0 for other packets; -1 if the capture truncated it. */
 static int rocev2_length(const uint8_t *ip, uint32_t captured, unsigned *udp_at)
 {
 	uint32_t total;
@@ -78,7 +79,7 @@ static int rocev2_length(const uint8_t *ip, uint32_t captured, unsigned *udp_at)
 	return total > captured ? -1 : (int)total;
 }
 
-/** Accepted as it is, and re-encoded to the same bytes. @return whether *p can be used further. */
+/** Check that the packet is accepted, and re-encoded to the same bytes. @return whether *p can be used further. */
 static bool check_exact(struct tally *tally, const char *file, unsigned number, const struct nic_rx_frame *frame,
 			unsigned total, struct packet *p)
 {
@@ -95,7 +96,7 @@ static bool check_exact(struct tally *tally, const char *file, unsigned number, 
 	return true;
 }
 
-/** Each of FLIPS bits of the UDP payload, flipped alone, must be noticed. frame->data is written to. */
+/** Check that each of FLIPS flipped bits of the UDP payload is noticed. Modifies frame->data. */
 static void check_flips(struct tally *tally, const char *file, unsigned number, const struct nic_rx_frame *frame,
 			uint8_t *bth, unsigned len, uint16_t ip_id)
 {
@@ -121,7 +122,7 @@ static void check_flips(struct tally *tally, const char *file, unsigned number, 
 	}
 }
 
-/** The same packet as a UDP socket would give it. */
+/** The same packet as received from a UDP socket. */
 static void check_hidden_id(struct tally *tally, const char *file, unsigned number, const struct packet *exact,
 			    uint8_t *bth, unsigned len)
 {
@@ -286,7 +287,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "golden: no RoCEv2 packet in %s/*.pcap\n", argv[argc - 1]);
 		return 1;
 	}
-	/* Far more than chance gives (Poisson): the check of the hidden ID would not work. */
+	/* Far more than by chance (Poisson): the check of the hidden ID would not work. */
 	if (total.residual > total.flips / 65536 * 4 + 10) {
 		fprintf(stderr, "golden: too many damaged packets accepted\n");
 		return 1;

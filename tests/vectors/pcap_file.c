@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pcap_file.c - see pcap_file.h. Checks every length that a file states; keeps no state but struct pcap_file. */
+/* pcap_file.c - see pcap_file.h. Checks every length that a file contains; keeps no state but struct pcap_file. */
 #include "pcap_file.h"
 
 #include <errno.h>

@@ -15,13 +15,13 @@ struct pcap_file {
 	uint8_t frame[65536 + 256];
 };
 
-/** @return NULL, or a sentence on what is wrong. After success pcap_file_close is owed. */
+/** @return NULL, or a message that says what is wrong. After success the caller must call pcap_file_close. */
 const char *pcap_file_open(struct pcap_file *pcap, const char *path);
 
-/** Next frame into pcap->frame. @return 1; 0 at the end; -1 if the file is damaged. */
+/** Read the next frame into pcap->frame. @return 1; 0 at the end; -1 if the file is damaged. */
 int pcap_file_next(struct pcap_file *pcap);
 
-/** Offset of the IP header in the current frame, or -1 when it carries no IP. VLAN tags are stepped over. */
+/** Offset of the IP header in the current frame, or -1 when it carries no IP. Skips VLAN tags. */
 int pcap_file_ip_offset(const struct pcap_file *pcap);
 
 void pcap_file_close(struct pcap_file *pcap);
