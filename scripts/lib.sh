@@ -10,13 +10,13 @@ PACKAGES_BUILD="build-essential meson ninja-build pkg-config python3 libdpdk-dev
 	libbsd-dev libpcap-dev libcmocka-dev libfabric-dev libsodium-dev"
 # Programs that run over uroce.
 PACKAGES_PROGRAMS="ibverbs-utils perftest libfabric-bin iproute2 util-linux procps"
-# Programs that reach the NIC through its libfabric provider: Open MPI, and its headers for a test of ours.
+# Programs that reach the NIC through its libfabric provider: Open MPI, and its headers for one of our tests.
 PACKAGES_MPI="openmpi-bin libopenmpi-dev"
-# Peers, and what decodes packets: tests skip where they are missing.
+# Peers, and a packet decoder: tests skip where they are missing.
 PACKAGES_PEERS="infiniband-diags ucx-utils tshark"
-# For the test of containers, which skips where it cannot run them: 90 MB with what podman needs.
+# For the test of containers, which skips where it cannot run them: 90 MB with podman's dependencies.
 PACKAGES_CONTAINERS="podman runc"
-# More for the demonstration, and for the developer's checks.
+# For the demonstration, and for the developer's checks.
 PACKAGES_DEMO="tcpdump"
 PACKAGES_CHECK="clang clang-tidy clang-format git"
 
@@ -27,7 +27,7 @@ die() {
 	exit 1
 }
 
-# The comment at the head of the script that runs: its help.
+# Print the comment at the head of the running script: its help.
 help_show() {
 	sed -n '3,/^[^#]/ s/^# \{0,1\}//p' "$0"
 	exit 0
@@ -35,7 +35,7 @@ help_show() {
 
 is_root() { [ "$(id -u)" -eq 0 ]; }
 
-# Names among the arguments that dpkg does not have installed.
+# Print those of the named packages that are not installed.
 packages_missing() {
 	local name
 	for name in "$@"; do
@@ -43,7 +43,7 @@ packages_missing() {
 	done
 }
 
-# Install what is missing among the named packages; as an ordinary user say what to install.
+# Install the missing ones of the named packages; an ordinary user is told what to install.
 packages_install() {
 	local missing try log
 	command -v dpkg-query >/dev/null || die "this script knows Debian's packages only; install by hand: $*"
@@ -69,7 +69,7 @@ packages_install() {
 	die "cannot install: $missing"
 }
 
-# The build folder: UROCE_BUILD, else build/ in the checkout.
+# Print the build folder: UROCE_BUILD, else build/ in the checkout.
 build_folder() { printf '%s\n' "${UROCE_BUILD:-$ROOT/build}"; }
 
 # build_make FOLDER [meson options]: configure (once) and compile. Quiet unless it fails.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce capture: packets of a device or a QP into a pcapng file."""
+"""uroce capture: writes packets of a device or a QP into a pcapng file."""
 import argparse
 import heapq
 import json
@@ -36,10 +36,10 @@ examples:
 HEADER = struct.Struct("=QQIHBB")  # struct pmd_capture_header
 TX, RX = 1, 2
 SNAPLEN = 32000
-SCAN_SECONDS = 0.01    # between looks for new processes
-SETTLE_NS = 50_000_000  # a process may be off the CPU between its packet's time and the packet
-STOP_SECONDS = 2.0     # for the last words of processes
-ROUND_MESSAGES = 1000  # of one process, before the others have their turn
+SCAN_SECONDS = 0.01    # interval between searches for new processes
+SETTLE_NS = 50_000_000  # a process may be off the CPU between a packet's time stamp and its delivery
+STOP_SECONDS = 2.0     # wait for the processes' final messages
+ROUND_MESSAGES = 1000  # from one process before the others have their turn
 
 
 def add(commands):
@@ -59,20 +59,20 @@ def add(commands):
 
 
 class Source:
-    """A function whose packets come. Never waits for it."""
+    """A function whose packets are captured. Never waits for it."""
 
     def __init__(self, function, command, writer, snaplen):
         self.function, self.writer, self.snaplen = function, writer, snaplen
         self.key = (function.device.key, function.number)
         self.last_ns, self.got, self.lost, self.seen = 0, 0, 0, None
-        self.interface = None  # until it has said who it is
+        self.interface = None  # until it has identified itself
         self.drained, self.ended, self.answer = True, False, b""
         self.connection = function.connect(0)
         self.connection.send("status")
         self.connection.send(command)
 
     def pull(self, heap, order):
-        """Packets that have come, at most a round's; sets `drained` when there are no more, `ended` at the end."""
+        """Take packets that have come, at most a round's; sets `drained` when there are no more, `ended` at the end."""
         self.drained = False
         for _ in range(ROUND_MESSAGES):
             try:
@@ -83,7 +83,7 @@ class Source:
             if message is None:
                 self.drained = self.ended = True
                 return
-            if not self.ended:  # behind its last words, said unasked, may be an answer to `capture stop`
+            if not self.ended:  # after its unsolicited final message an answer to `capture stop` may follow
                 self.take(message, heap, order)
 
     def take(self, message, heap, order):
@@ -100,7 +100,7 @@ class Source:
                 raise UroceError(f"{self.function.who}: {clean(text)}")
             if self.interface is None:
                 self.introduce(json.loads(text))
-            else:  # of `capture stop`: its last words
+            else:  # the answer to `capture stop`: its final message
                 counts = json.loads(text)
                 self.seen, self.lost, self.ended = counts["seen"], counts["lost"], True
 
@@ -111,7 +111,7 @@ class Source:
                   f"{place_of(self.function.pid)}"), self.snaplen)
 
     def horizon(self, now_ns):
-        """All packets before this time have come."""
+        """All packets before this time have been received."""
         return now_ns if self.drained else self.last_ns
 
 
@@ -129,11 +129,11 @@ class Capture:
         self.device = without_others(choose(args.device, look=False))[0] if args.device else None
         if not args.device:
             for device in choose(None, look=False):
-                if device.refused:  # others may come
+                if device.refused:  # other processes may come
                     say_once(device.problem)
 
     def scan(self):
-        """Processes that have come."""
+        """Find new processes."""
         there = names()[1]
         self.known &= there
         for key, function in sorted(there - self.known):
@@ -145,7 +145,7 @@ class Capture:
             try:
                 source = Source(Function(Device(key), function), self.command, self.writer, self.snaplen)
             except Silent:
-                continue  # it has gone, or is another user's
+                continue  # it has gone, or belongs to another user
             self.sources[source.connection.sock.fileno()] = source
 
     def end_source(self, source):
@@ -169,7 +169,7 @@ class Capture:
         return self.args.count is not None and self.writer.packets >= self.args.count
 
     def turn(self, seconds):
-        """Wait a little, then take what has come, and write what nothing can come before."""
+        """Wait a little, then take what has come, and write the packets that no later arrival can precede."""
         now_ns = time.time_ns()
         if all(source.drained for source in self.sources.values()):
             select.select(list(self.sources), [], [], seconds)
@@ -195,7 +195,7 @@ class Capture:
         self.finish()
 
     def finish(self):
-        """Ask all for their last words; who does not answer has none."""
+        """Ask all for their final messages, and wait for them for a limited time."""
         deadline, ask_at = time.monotonic() + STOP_SECONDS, 0
         while self.sources and time.monotonic() < deadline:
             for source in list(self.sources.values()) if time.monotonic() >= ask_at else []:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Words that may come next on the command line: uroce words N WORD..., where N is the index of the one under way."""
+"""Words that may come next on the command line: uroce words N WORD..., where N is the index of the word being typed."""
 import argparse
 
 from .devices import find
@@ -28,7 +28,7 @@ def options(parser):
 
 
 def values(action):
-    """What an option or a place takes."""
+    """@return what an option or an argument takes."""
     if action.choices:
         return [str(choice) for choice in action.choices]
     if action.metavar == "DEV":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The devices of this network namespace: found by the names that their daemons and functions listen on."""
+"""The devices of this network namespace, found by the socket names of their daemons and functions."""
 import os
 import re
 import sys
@@ -7,12 +7,12 @@ import sys
 from .proto import PATIENCE, Connection, Refused, Silent, UroceError, clean, daemon_name, function_name, gid_text
 
 SAID = set()
-LISTENING = 0x10000  # __SO_ACCEPTCON, as /proc/net/unix has it
+LISTENING = 0x10000  # __SO_ACCEPTCON, as in /proc/net/unix
 NAME = re.compile(r"@uroce/([0-9a-fA-F.:]+)(?:/(\d+))?$")
 
 
 def names():
-    """@return (addresses that daemons answer for, {(key, function number)})"""
+    """@return (addresses with a daemon, {(key, function number)})"""
     addresses, functions = set(), set()
     with open("/proc/net/unix", errors="replace") as table:
         for line in table:
@@ -35,8 +35,8 @@ class Function:
     def __init__(self, device, number):
         self.device, self.number = device, number
         self.who = f"function {number} of {device.key}"
-        self.status = None  # its own words; None: it does not answer
-        self.pid = None  # as this PID namespace has it; None: it is of another one, or could not be reached
+        self.status = None  # its own status; None: it does not answer
+        self.pid = None  # in this PID namespace; None: it is in another one, or could not be reached
         self.reached = False
         self.problem = ""
 
@@ -57,7 +57,7 @@ class Function:
         return self
 
     def qps(self):
-        """All QPs, as many questions as that takes."""
+        """All its QPs, with as many requests as that takes."""
         found, start = [], 0
         with self.connect() as connection:
             while True:
@@ -73,10 +73,10 @@ class Device:
 
     def __init__(self, key):
         self.key = key
-        self.daemon = None  # the daemon's status; None: it is not there
+        self.daemon = None  # the daemon's status; None: there is no daemon
         self.functions = []
-        self.problem = ""  # why the daemon, which is there, does not say anything
-        self.refused = False  # because the device is another user's
+        self.problem = ""  # why an existing daemon does not answer
+        self.refused = False  # because the device belongs to another user
 
     def tell_daemon(self, text):
         with Connection(daemon_name(self.key), f"the daemon of {self.key}") as connection:
@@ -93,7 +93,7 @@ class Device:
 
     @property
     def name(self):
-        """As most of its processes call it."""
+        """The name that most of its processes use."""
         called = [function.status["device"] for function in self.functions if function.status]
         return clean(max(sorted(set(called)), key=called.count)) if called else ""
 
@@ -103,7 +103,7 @@ class Device:
 
 
 def find(look=True):
-    """All devices; with what their functions say of themselves when `look`."""
+    """All devices; with their functions' status if `look`."""
     addresses, functions = names()
     devices = {}
     for key in {key for key, _ in functions}:
@@ -125,21 +125,22 @@ def find(look=True):
     for key, number in sorted(functions):
         device = devices[key]
         device.functions.append(Function(device, number).look() if look else Function(device, number))
-    # Names of functions outlive nobody: those that do not answer at all have ended meanwhile.
+    # A function's name vanishes with it: those that do not answer at all have ended meanwhile.
     for device in devices.values():
         device.functions = [f for f in device.functions if f.status or not look or still_there(f)]
     return sorted((d for d in devices.values() if d.daemon or d.functions or d.problem), key=lambda device: (device.name, device.key))
 
 
 def say_once(sentence):
-    """On stderr, however often it comes up."""
+    """Print on stderr, only the first time."""
     if sentence not in SAID:
         SAID.add(sentence)
         print(f"uroce: {sentence}", file=sys.stderr, flush=True)
 
 
 def without_others(devices):
-    """Those that this user may use. Whose the others are is said; an error when there is nothing else."""
+    """@return devices that this user may use. Prints who owns the others; raises an error if there is no other
+    device."""
     mine = [device for device in devices if not device.refused]
     others = [device.problem for device in devices if device.refused]
     if others and not mine:
@@ -154,7 +155,7 @@ def still_there(function):
 
 
 def choose(wanted, look=True):
-    """The devices that the user means: one, or all when he names none."""
+    """@return the devices that the user means: one, or all if none is named."""
     devices = find(look)
     if wanted is None:
         return devices
@@ -169,7 +170,7 @@ def choose(wanted, look=True):
 
 
 def program(name, here):
-    """One of uroce's programs, in the build folder or where it is installed; None: nowhere."""
+    """@return the path of one of uroce's programs, in the build folder or where it is installed; None: not found."""
     chosen = os.environ.get("UROCE_UROCED") if name == "uroced" else None
     if chosen:
         return chosen

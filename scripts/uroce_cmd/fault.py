@@ -34,7 +34,7 @@ PARTS = (("loss", "lost"), ("dup", "duplicated"), ("corrupt", "corrupted"), ("re
 
 
 def share(text):
-    """1% or 0.01, as parts of 10^9. Not 1: that may mean either."""
+    """1% or 0.01, in parts of 10^9. A plain 1 is refused, because it could mean either."""
     match = re.fullmatch(r"([0-9.]+)(%?)", text)
     try:
         value = float(match.group(1)) / (100 if match.group(2) else 1)
@@ -46,7 +46,7 @@ def share(text):
 
 
 def duration(text):
-    """10us, 1.5ms, as nanoseconds."""
+    """10us, 1.5ms, in nanoseconds."""
     match = re.fullmatch(r"([0-9.]+)(ns|us|ms|s)", text)
     try:
         value = round(float(match.group(1)) * UNITS[match.group(2)])
@@ -58,7 +58,7 @@ def duration(text):
 
 
 def rewrite(argv):
-    """`uroce fault` without a verb sets a fault, or shows them when nothing else is said."""
+    """`uroce fault` without a verb sets a fault, or shows the faults when no fault is given."""
     if argv[:1] != ["fault"] or argv[1:2] and argv[1] in ("set", "clear", "show", "-h", "--help"):
         return argv
     if len(argv) > 2 and argv[2] in ("set", "clear", "show"):  # uroce fault DEV clear
@@ -98,7 +98,7 @@ def add(commands):
 
 
 def tell(args, text):
-    """Give a command to all whom it concerns. @return (devices, functions) that took it."""
+    """Send a command to all daemons and functions concerned. @return (devices, functions) that accepted it."""
     devices, functions = without_others(choose(args.device)), 0
     if not devices:
         raise UroceError("no device is open in this network namespace; start the program first, or keep a device with "
@@ -107,7 +107,7 @@ def tell(args, text):
         raise UroceError(devices[0].problem)
     for device in devices:
         if args.qp is None and device.daemon:
-            device.tell_daemon("fault " + text)  # before its functions: who joins now gets it from the daemon
+            device.tell_daemon("fault " + text)  # before its functions: a function that joins now gets it from the daemon
         for function in device.functions:
             if args.qp is not None and args.qp >> 16 != function.number:
                 continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce up, uroce down: devices that stay, and no longer."""
+"""uroce up, uroce down: keep devices, and stop keeping them."""
 import argparse
 import os
 import socket
@@ -63,7 +63,7 @@ def start_daemon(args, place):
 
 
 def speechless(place):
-    """Why a daemon that is there, and may have the address, does not say anything."""
+    """@return why an existing daemon, which may have the address, does not answer."""
     return next((device.problem for device in find(look=False) if device.problem and device.answers_to(place)), "")
 
 
@@ -86,7 +86,7 @@ def up(args, place):
 
 
 def defaults():
-    """The devices that a program would find."""
+    """@return the devices that a program would find."""
     text = os.environ.get("UROCE_DEVICES", "").strip()
     if not text:
         return default_places()
@@ -100,7 +100,7 @@ def defaults():
 
 
 def default_places():
-    """As pmd/control/devices.c: every IPv4 address that is not a loopback one, of interfaces that are up; else 127.0.0.1."""
+    """As pmd/control/devices.c: every IPv4 address other than loopback, of interfaces that are up; else 127.0.0.1."""
     return list(dict.fromkeys(ipv4_addresses())) or ["127.0.0.1"]
 
 

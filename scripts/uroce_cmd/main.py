@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reading the command line. Each command is a module with add(subparsers) and a function that runs it."""
+"""Reads the command line. Each command is a module with add(subparsers) and a function that runs it."""
 import argparse
 import signal
 import sys
@@ -25,7 +25,7 @@ Each command has more to say: uroce COMMAND --help. Settings of devices: docs/co
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what to do after an error, too."""
+    """Also says what to do after an error."""
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -43,7 +43,7 @@ def parser_make():
 def main(argv, here):
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = parser_make()
-    if argv and argv[0] in ("run", "bench"):  # what follows belongs to others
+    if argv and argv[0] in ("run", "bench"):  # the rest is for another program
         return run.start(argv[0], argv[1:], here)
     if argv and argv[0] == "words":  # for the shells' completion
         print("\n".join(complete.words(parser, argv[1:])))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writing pcapng files (draft-ietf-opsawg-pcapng): one section, interfaces as they appear, raw IP packets."""
+"""Writes pcapng files (draft-ietf-opsawg-pcapng): one section, interfaces as they appear, raw IP packets."""
 import struct
 
 LINKTYPE_RAW = 101
@@ -42,7 +42,7 @@ class Writer:
         self.packets += 1
 
     def statistics(self, interface, time_ns, seen, lost):
-        """The end of an interface: packets that it saw, and how many of them the capture lost."""
+        """The end of an interface: packets it saw, and how many of them the capture lost."""
         self.block(STATISTICS, struct.pack("=III", interface, time_ns >> 32, time_ns & 0xffffffff)
                    + options((4, struct.pack("=Q", seen)), (5, struct.pack("=Q", lost)),
                              (8, struct.pack("=Q", seen - lost))))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Talking to daemons and functions: the messages of pmd/proto/proto.h, as far as tools send and get them."""
+"""Talks to daemons and functions: those messages of pmd/proto/proto.h that tools send and receive."""
 import ipaddress
 import json
 import socket
@@ -14,7 +14,7 @@ PATIENCE = 3.0  # seconds for an answer
 
 
 class UroceError(Exception):
-    """Something that the user is to read: one sentence. `code` is the command's exit code."""
+    """An error message for the user: one sentence. `code` is the command's exit code."""
 
     def __init__(self, sentence, code=1):
         super().__init__(sentence)
@@ -26,7 +26,7 @@ class Silent(UroceError):
 
 
 class Refused(Silent):
-    """The device is another user's; the sentence says whose."""
+    """The device belongs to another user; the sentence says to whom."""
 
 
 def daemon_name(gid):
@@ -38,7 +38,7 @@ def function_name(key, number):
 
 
 def gid_text(text):
-    """An address as daemons write it; None when it is none."""
+    """@return an address in the daemons' notation; None if it is not an address."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -53,12 +53,12 @@ def place_of(pid):
 
 
 def clean(text):
-    """What others have told us, fit for a terminal."""
+    """@return text from other processes, made safe for a terminal."""
     return "".join(c if c.isprintable() else "?" for c in str(text))
 
 
 class Connection:
-    """To a daemon or a function. `who` is for messages to the user."""
+    """A connection to a daemon or a function. `who` is for messages to the user."""
 
     def __init__(self, name, who, patience=PATIENCE):
         self.who = who
@@ -72,7 +72,8 @@ class Connection:
 
     @property
     def pid(self):
-        """Of the process that listens; None when that is in a PID namespace (a container) that we cannot see."""
+        """@return the PID of the listening process; None if it is in a PID namespace (a container) that we cannot
+        see."""
         credentials = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
         return UCRED.unpack(credentials)[0] or None
 
@@ -90,16 +91,16 @@ class Connection:
         try:
             self.sock.send(HEADER.pack(MAGIC, TOOL, len(data)) + data)
         except BrokenPipeError:
-            pass  # it may have said why
+            pass  # it may have sent a reason
         except (OSError, TimeoutError) as error:
             raise Silent(f"{self.who} has gone", 3) from error
 
     def receive(self):
-        """@return (type, payload), or None at the end. BlockingIOError when the socket does not wait."""
+        """@return (type, payload), or None at the end. BlockingIOError when the socket is non-blocking."""
         try:
             try:
                 data = self.sock.recv(MESSAGE_MAX)
-            except ConnectionResetError:  # comes before the last words of one who has not listened
+            except ConnectionResetError:  # precedes the final message of a process that has not read everything
                 data = self.sock.recv(MESSAGE_MAX)
         except BlockingIOError:
             raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce run, uroce bench: hand over to uroce-run and scripts/bench."""
+"""uroce run, uroce bench: execute uroce-run and scripts/bench."""
 import os
 import sys
 
@@ -16,7 +16,7 @@ def add(commands):
 
 
 def start(name, argv, here):
-    """Does not return when all is well. `run` is uroce-run: devices and their daemons start with the program."""
+    """Returns only after an error. `run` is uroce-run: devices and their daemons start with the program."""
     path = os.path.join(here, PROGRAM[name])
     if not os.access(path, os.X_OK):
         print(f"uroce: {path} is missing" + ("; benchmarks are run from a checkout of the sources" if name == "bench"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce stat: counters, with what they mean, and how fast they grow."""
+"""uroce stat: counters, their meanings, and how fast they grow."""
 import argparse
 import json
 import sys
@@ -63,12 +63,12 @@ def add(commands):
 
 
 def is_most(name):
-    """Whether it is the most that there has been of something, not a count."""
+    """Whether the value is a maximum so far, not a count."""
     return name.endswith("_max")
 
 
 class Snapshot:
-    """Counters at one time: {row: value}, where a row is (title, group, name); and their sentences."""
+    """Counters at one time: {row: value}, where a row is (title, group, name); and their descriptions."""
 
     def __init__(self):
         self.values, self.sentences, self.time = {}, {}, time.monotonic()
@@ -101,7 +101,7 @@ def take(args):
             try:
                 found |= take_function(args, snapshot, device, function)
             except Silent:
-                continue  # it has ended since
+                continue  # it has ended meanwhile
     if args.qp and not found:
         raise UroceError(f"there is no queue pair 0x{args.qp:06x}; uroce status --qps lists them", 3)
     return snapshot
@@ -112,7 +112,7 @@ def take_daemon(snapshot, device):
         for name, value, sentence in device.tell_daemon("stats")["daemon"]:
             snapshot.add(f"{called(device)} daemon", "daemon", name, value, sentence)
     except Silent:
-        pass  # it has left since
+        pass  # it has left meanwhile
 
 
 def take_function(args, snapshot, device, function):
@@ -131,7 +131,7 @@ def take_function(args, snapshot, device, function):
 
 
 def rates(now, before):
-    """Growth a second, by row; empty without a snapshot before."""
+    """@return growth per second, by row; empty without a previous snapshot."""
     if not before:
         return {}
     seconds = max(now.time - before.time, 1e-9)

@@ -15,7 +15,7 @@ A device is a set of addresses with one daemon, uroced. Each process that has th
 number that leads the numbers of its queue pairs: QP 0x030a51 is one of function 3. Devices with DPDK ports (ethdev) belong
 to one process, have no daemon and do not show. A port that a function serves is one that libfabric's endpoints have.
 """
-SHOWN = 12  # ports of a function, at most
+SHOWN = 12  # of a function, at most
 
 EPILOG = """\
 examples:
@@ -56,7 +56,7 @@ def numbers(values, noun):
 
 
 def function_facts(device, function, with_qps):
-    """One function: what the daemon and the function itself say."""
+    """One function: what the daemon and the function itself report."""
     slots = {slot["number"]: slot for slot in device.daemon["functions"]} if device.daemon else {}
     slot = slots.get(function.number, {})
     facts = {"function": function.number, "pid": function.pid if function.reached else slot.get("pid") or None,

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomics.c - 8-byte atomics of all kinds by one or more initiators on one target: how long one takes, and how many there are
- * in a second.
+ * atomics.c - 8-byte atomics of all kinds by one or more initiators on one target: how long one takes, and how many can
+ * be executed in a second.
  *
- *   atomics rtt KIND                      N   one initiator, one at a time: median and 99th percentile, us
- *   atomics rate KIND INITIATORS hot|spread N   N by each, many under way, on one word or a line each: million a second
+ *   atomics rtt KIND                          N   one initiator, one at a time: median and 99th percentile, us
+ *   atomics rate KIND INITIATORS hot|spread   N   N by each, many in flight, on one word or a cache line each: million
+ *                                             a second
  *
- * KIND is faa, cas, mfa or mcs. faa adds one to a word, mfa one to each of its halves. cas and mcs compare the word, or its lower
- * half, with zero, which it is, and put zero there: they swap, and change nothing. What the words hold in the end, and the last
- * result of each initiator, are looked at. Of two devices initiators have the second.
+ * KIND is faa, cas, mfa or mcs. faa adds one to a word, mfa one to each of its halves. cas and mcs compare the word, or
+ * its lower half, with its value, zero, and store zero: they swap and change nothing. The final words and each
+ * initiator's last results are checked. If there are two devices, initiators use the second.
  */
 #include "../forked.h"
 
@@ -29,7 +30,7 @@ struct initiator {
 	bool rtt, spread;
 	unsigned number;
 	unsigned long count;
-	atomic_uint *connected; /* of all, and the target */
+	atomic_uint *connected; /* initiators and target that are connected */
 	unsigned initiators;
 	uint64_t start_ns, end_ns;
 };
@@ -56,7 +57,7 @@ static void post(struct forked_end *end, const struct initiator *in, struct ibv_
 	if (in->kind == FAA || in->kind == CAS) {
 		wr.wr.atomic.remote_addr = addr;
 		wr.wr.atomic.rkey = in->f->rkey;
-		wr.wr.atomic.compare_add = in->kind == FAA; /* else zero by zero */
+		wr.wr.atomic.compare_add = in->kind == FAA; /* otherwise swap zero for zero */
 	} else {
 		__typeof__(wr.ext_op.masked_atomics) *masked = &wr.ext_op.masked_atomics;
 
@@ -67,7 +68,7 @@ static void post(struct forked_end *end, const struct initiator *in, struct ibv_
 		if (in->kind == MFA)
 			masked->wr_data.inline_data.op.fetch_add =
 				(struct ibv_exp_fetch_add){1ull << 32 | 1, 1ull << 31};
-		else /* the lower half by itself, if it is zero */
+		else /* compare and swap the lower half only */
 			masked->wr_data.inline_data.op.cmp_swap =
 				(struct ibv_exp_cmp_swap){.compare_mask = UINT32_MAX, .swap_mask = UINT32_MAX};
 	}
@@ -116,7 +117,7 @@ static void measure_rate(struct forked_end *end, struct initiator *in, struct ib
 	in->end_ns = bench_now_ns();
 }
 
-/** What a word holds after `count` operations. */
+/** The value of a word after `count` operations. */
 static uint64_t expected(enum kind kind, uint64_t count)
 {
 	switch (kind) {
@@ -129,7 +130,8 @@ static uint64_t expected(enum kind kind, uint64_t count)
 	}
 }
 
-/** What the last operation found: all of its initiator's before it, and of others what he cannot know. */
+/** Check the results of the last operations: they include all earlier operations of this initiator; those of others
+ * are unknown. */
 static void check_results(const struct initiator *in, const uint64_t *results)
 {
 	const uint64_t found = results[in->rtt ? 0 : (in->count - 1) % FORKED_DEPTH];
@@ -160,14 +162,15 @@ static int initiate(void *arg)
 	if (!results)
 		forked_die("no memory");
 	for (unsigned i = 0; i < FORKED_DEPTH; i++)
-		results[i] = UINT64_MAX; /* none is like that */
+		results[i] = UINT64_MAX; /* never a result */
 	forked_open(&end, 1);
 	mr = ibv_reg_mr(end.pd, results, FORKED_DEPTH * sizeof(*results), IBV_ACCESS_LOCAL_WRITE);
 	if (!mr)
 		forked_die("no region");
 	forked_connect(&end, in->f, 1);
 	atomic_fetch_add(in->connected, 1);
-	forked_await(in->connected, in->initiators + 1); /* what comes too early is lost, and a timeout is measured */
+	forked_await(in->connected, in->initiators + 1); /* a request sent too early is lost, and its timeout would be
+							  * measured */
 	(in->rtt ? measure_rtt : measure_rate)(&end, in, mr, results);
 	check_results(in, results);
 	return 0;

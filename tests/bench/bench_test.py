@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of scripts/bench itself: what it reads from the programs' output, what it makes of it, what it draws.
+"""Tests of scripts/bench itself: how it reads the programs' output, what it calculates, what it draws.
 
-Nothing here looks at how long anything took.
+Nothing here checks how long anything took.
 """
 import os
 import subprocess
@@ -36,7 +36,7 @@ def equal(got, wanted):
 
 
 class Fixed(measure.Source):
-    """Gives out numbers; None stands for a failure."""
+    """Yields given numbers; None stands for a failure."""
 
     def __init__(self, label, numbers, ours=False):
         super().__init__(label, 1)
@@ -185,7 +185,7 @@ def test_raw_programs():
 
 
 def test_triggers():
-    """What a trigger costs is the difference of its two ways; both are functions that callgrind can tell apart."""
+    """The cost of a trigger is the difference of two variants, both in functions that callgrind can tell apart."""
     bench = os.path.join(os.environ["UROCE_BUILD"], "tests", "bench")
     program = os.path.join(bench, "nic_trigger")
     for kind in ("send", "tsend", "write", "atomic", "fetch"):

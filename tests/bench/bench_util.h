@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench_util.h - what the benchmark programs share: clock, percentiles, two processes with a channel between them and
- * memory that both see, where they run and how they wait.
+ * bench_util.h - shared by the benchmark programs: clock, percentiles, two processes with a channel and shared memory,
+ * their placement on CPUs and their waiting.
  */
 #ifndef BENCH_UTIL_H
 #define BENCH_UTIL_H
@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BENCH_SPINS 100 /* empty looks before the CPU is given away: a microsecond or two */
+#define BENCH_SPINS 100 /* empty polls before yielding the CPU: a microsecond or two */
 
 static inline uint64_t bench_now_ns(void)
 {
@@ -37,8 +37,8 @@ static inline void bench_die(const char *what)
 }
 
 /**
- * What the command line of a raw limit says: TEST [BYTES [COUNT [CPU CPU]]]. COUNT is of round trips or messages, MiB
- * where a test moves streams. With two CPUs each process keeps to its own; the two may be the same.
+ * The command line of a raw limit: TEST [BYTES [COUNT [CPU CPU]]]. COUNT is the number of round trips or messages, or
+ * MiB where a test moves streams. With two CPUs each process stays on its own; the two may be the same.
  */
 struct bench_options {
 	const char *test;
@@ -48,7 +48,8 @@ struct bench_options {
 	bool placed;
 };
 
-/** @param tests names, ended by NULL. @param opt with the defaults. Exits with the usage when it makes no sense. */
+/** @param tests names, ended by NULL. @param opt contains the defaults. Exits with the usage message if the
+ * arguments are wrong. */
 static inline void bench_options_parse(int argc, char **argv, const char *const *tests, size_t bytes_max,
 				       struct bench_options *opt)
 {
@@ -102,8 +103,8 @@ static inline void *bench_shared(size_t len)
 }
 
 /**
- * One empty look at shared memory: spins, and gives the CPU away now and then in case the other process needs it.
- * When both are on one CPU it always does.
+ * After an empty poll of shared memory: spin, and yield the CPU now and then in case the other process needs it. When
+ * both are on one CPU it always yields.
  */
 static inline void bench_wait(unsigned *empty, bool one_cpu)
 {
@@ -124,14 +125,15 @@ static inline int bench_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/** One line for scripts/bench: median and 99th percentile of n samples, microseconds, each of `trips` round trips. */
+/** Print one line for scripts/bench: median and 99th percentile of n samples, in microseconds, each of `trips` round
+ * trips. */
 static inline void bench_print_trips(uint64_t *ns, size_t n, unsigned trips)
 {
 	qsort(ns, n, sizeof(*ns), bench_compare);
 	printf("%.3f %.3f\n", (double)ns[n / 2] / 1e3 / trips, (double)ns[n * 99 / 100] / 1e3 / trips);
 }
 
-/** One line: name, median, p99, mean of n samples, microseconds. */
+/** Print one line: name, median, p99, mean of n samples, in microseconds. */
 static inline void bench_print_latency(const char *name, uint64_t *ns, size_t n)
 {
 	uint64_t sum = 0;
@@ -168,7 +170,7 @@ static inline void bench_recv_all(int fd, void *buf, size_t len)
 	}
 }
 
-/** Both sides have come here. */
+/** Wait until both sides have come here. */
 static inline void bench_sync(int fd)
 {
 	char c = 's';
@@ -190,7 +192,7 @@ static inline int bench_pair(int (*fn)(int side, int channel, void *ctx), void *
 	if (pid < 0)
 		bench_die("fork");
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* one side spins for ever when the other is killed */
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* otherwise one side spins for ever when the other is killed */
 		close(sv[0]);
 		_exit(fn(1, sv[1], ctx));
 	}

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collective_rounds.c - collectives that NICs run by themselves, beside the same ones driven by the program, over the
- * same provider: tests/apps/collectives/collective.c writes the pieces for both.
+ * collective_rounds.c - compares collectives run by NICs with the same ones driven by the program over the same
+ * provider: tests/apps/collectives/collective.c creates the pieces for both.
  *
  *   collective_rounds barrier|allreduce offload|driven PROCESSES compute|away|until CHUNKS CHUNK_US COUNT
  *
- * A round begins one collective, computes for CHUNKS times CHUNK_US (as long as that takes on a core of one's own),
- * and then waits until the collective is done. "away" sleeps for that time instead: as if each process had a core of
- * its own, or had something else to compute for it. "until" computes on, and looks after each CHUNKS whether the collective
- * is done: how late does a program that never sleeps have its result? Offloaded, all pieces are queued when the round begins, and the
- * library is not called before the wait. Driven, the program starts each piece when what it needs is there: it looks
- * at its completion queue after each chunk, and adds numbers itself. Both sleep in the library while they wait.
+ * A round begins one collective, computes for CHUNKS times CHUNK_US (measured on an undisturbed core), and then waits
+ * until the collective is done. "away" sleeps for that time instead: as if each process had a core of its own, or
+ * another device computed for it. "until" keeps computing, and checks after every CHUNKS whether the collective is
+ * done: it shows how late a program that never sleeps gets its result. With "offload" all pieces are queued when the
+ * round begins, and the library is not called before the wait. With "driven" the program starts each piece when its
+ * inputs are there: it polls its completion queue after each chunk, and adds the numbers itself. Both sleep in the
+ * library while they wait.
  *
- * Prints the median and the 99th percentile of what a round takes process 0, in microseconds.
+ * Prints the median and the 99th percentile of a round's time in process 0, in microseconds.
  */
 #include "../apps/collectives/group.h"
 
@@ -22,8 +23,8 @@
 
 #include "bench_util.h"
 
-#define BATCH	    64u /* rounds until memory is used again */
-#define PIECES	    20u /* at most, of a round */
+#define BATCH	    64u /* rounds until memory is reused */
+#define PIECES	    20u /* at most, in a round */
 #define WARM	    BATCH
 #define PATIENCE_MS 10000
 #define LIMIT_S	    60
@@ -32,28 +33,28 @@ struct board {
 	struct meeting meeting;
 	bool allreduce, driven, away, until;
 	unsigned rounds, chunks, chunk_us;
-	uint64_t spins; /* of a chunk */
+	uint64_t spins; /* in a chunk */
 	double numbers[COLLECTIVE_MAX][BATCH][COLLECTIVE_VALUES];
 };
 
 struct member {
 	struct group g;
 	struct board *b;
-	size_t started;	     /* these three of the driven ones: pieces, */
-	uint64_t done, sent; /* and what the NIC's counters are otherwise */
+	size_t started;	     /* for driven collectives: pieces, */
+	uint64_t done, sent; /* and counts that the NIC's counters have otherwise */
 	uint64_t *ns;
 };
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
 
-/** What no compiler takes away. */
+/** Work that no compiler removes. */
 static void compute(uint64_t spins)
 {
 	for (volatile uint64_t i = 0; i < spins; i = i + 1)
 		;
 }
 
-/** How many of these take so long, at best: what disturbs makes it longer. */
+/** @return how many spins take that long, at best: disturbances only make it longer. */
 static uint64_t calibrate(unsigned us)
 {
 	const uint64_t spins = 100000;
@@ -115,7 +116,7 @@ static void take(struct member *m, const struct fi_cq_entry *entries, ssize_t n)
 	}
 }
 
-/** One look at the queue; asleep until there is something if it is to wait. */
+/** Poll the queue once; if `wait` is set, sleep until it has an entry. */
 static void drive(struct member *m, bool wait)
 {
 	struct fi_cq_entry entries[16];
@@ -183,7 +184,7 @@ static void one_round(struct member *m, unsigned round)
 		group_die("a sum is wrong", -FI_EIO);
 }
 
-/** Before memory is used again all of it has been sent. */
+/** Everything must have been sent before its memory is reused. */
 static void new_batch(struct member *m)
 {
 	struct collective *c = &m->g.c;
@@ -193,7 +194,7 @@ static void new_batch(struct member *m)
 	m->started = 0;
 	group_check(collective_hold(c, BATCH * PIECES), "collective_hold");
 	if (m->b->driven)
-		m->done++; /* nobody holds it */
+		m->done++; /* no NIC counter holds it */
 	else
 		group_check(collective_go(c), "collective_go");
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What scripts/bench compares, in the order of its table: uroce, and beside it raw limits and peers, with targets.
+"""What scripts/bench compares, in the order of its table: uroce with raw limits and peers, and the targets.
 
-Each comparison is measured as a whole in every round, so that a ratio is one of neighbours in time.
+All sources of a comparison are measured in every round, so a ratio compares measurements that were made close
+together.
 """
 import os
 
@@ -16,7 +17,8 @@ KEYLESS = "without a key"
 
 
 class Target:
-    """A bound of our figure, or of its ratio to the source labelled `against`. at_most: else at least."""
+    """A limit for our figure, or for its ratio to the source labelled `against`. at_most: an upper limit, else a
+    lower one."""
 
     def __init__(self, bound, at_most=True, against=None):
         self.bound, self.at_most, self.against = bound, at_most, against
@@ -37,7 +39,7 @@ def at_least(bound, against=None):
 
 
 class Comparison:
-    """sources: ours first. size: of the plots' comparisons, which are drawn and not printed."""
+    """sources: ours first. size: for the plots' comparisons, which are drawn and not printed."""
 
     def __init__(self, section, name, unit, sources, targets=(), size=None):
         self.section, self.name, self.unit, self.size = section, name, unit, size
@@ -113,7 +115,7 @@ def rates():
 
 
 def write_bw(size, mib=1024, label="uroce", **more):
-    # perftest's peak wants a time stamp a message, and only up to 20000.
+    # perftest's peak needs a time stamp for each message, and stores at most 20000.
     return Perftest(label, "ib_write_bw", size, max((mib << 20) // size, 20), more=["-N"], column=3, factor=MIB, **more)
 
 
@@ -162,7 +164,7 @@ def udp():
 
 
 def keyed():
-    """What authentication costs (UROCE_KEY): the same without."""
+    """The cost of authentication (UROCE_KEY), compared with none."""
     section = "kernel UDP port, with a key"
     for size in (8, 1024):
         yield Comparison(section, f"RC SEND {size} B, round trip", "us",
@@ -172,7 +174,7 @@ def keyed():
 
 
 def atomics():
-    """Extended atomics beside the plain ones that do the same, and what many initiators do to a word."""
+    """Extended atomics compared with equivalent plain ones, and the throughput of many initiators on one word."""
     section = "atomics, 8 B"
     kinds = (("masked fetch-and-add", "mfa", "plain", "faa"), ("masked compare-and-swap", "mcs", "plain", "cas"))
     for path, words in (("ring", ""), ("udp", ", UDP")):
@@ -197,7 +199,7 @@ def atomics():
 
 
 def fabric():
-    """The libfabric provider beside others, reliable datagram endpoints all."""
+    """The libfabric provider compared with others, all with reliable datagram endpoints."""
     for route, words in (("ring", "same host"), ("udp", "UDP")):
         section, slow = f"libfabric, {words}", 1 if route == "ring" else 10
         peers = [(SHM, "shm", 1), (RXM, "tcp;ofi_rxm", 10), (RXD, "udp;ofi_rxd", 10)][slow > 1:]
@@ -223,7 +225,8 @@ def fabric():
 
 
 def triggers():
-    """What starts by itself: beside the same request by a call, and beside the other provider that does this in software."""
+    """Triggered requests: compared with the same request made by a call, and with another provider that does this in
+    software."""
     section = "triggers"
     for kind, words in (("send", "SEND"), ("tsend", "tagged SEND"), ("write", "WRITE"), ("atomic", "SUM of a u64"),
                         ("fetch", "fetching SUM of a u64")):
@@ -238,7 +241,8 @@ def triggers():
 
 
 def collectives():
-    """Barrier and allreduce run by the NICs, beside the same run by the programs, which do something else or nothing."""
+    """Barrier and allreduce run by the NICs, compared with the same run by the programs, which compute meanwhile or
+    sleep."""
     section = "collectives of 8 processes, same host"
     for kind in ("barrier", "allreduce"):
         for words, work, count, targets in (
@@ -252,7 +256,7 @@ def collectives():
 
 
 def sweep():
-    """The same by size, for the plots."""
+    """The same comparisons by size, for the plots."""
     for exponent in (3, 6, 9, 12, 14, 16, 18, 20):
         size = 1 << exponent
         count = max(200, min(20000, (128 << 20) // size))

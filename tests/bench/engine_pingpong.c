@@ -38,7 +38,7 @@ struct side {
 	struct nic_mr *mr;
 	struct nic_cq *scq, *rcq;
 	struct nic_qp *qp;
-	uint8_t *buf; /* first half is sent from, second half received into */
+	uint8_t *buf; /* the first half is sent from, the second half received into */
 	int event_fd;
 	struct {
 		struct nic_gid gid;
@@ -169,7 +169,7 @@ static void post_recv(struct side *s)
 	pmd_unlock(s->engine);
 }
 
-/** As a front-end polls: entries first, then progress, then once more. */
+/** Polls as a front-end does: completions first, then progress, then completions again. */
 static int poll_cq(struct side *s, struct nic_cq *cq, int n)
 {
 	struct nic_wc wc[16];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eventfd_raw.c - the limit of blocking programs: two processes that wake each other by eventfds and sleep in read().
- * What a machine needs to wake a process, and to put one to sleep, shows here.
+ * eventfd_raw.c - the limit of blocking programs: two processes that wake each other through eventfds and sleep in
+ * read(). Shows how long the machine takes to put a process to sleep and to wake it.
  *
  * Usage: eventfd_raw rtt [8 [COUNT [CPU CPU]]]    median and 99th percentile round trip, microseconds
  */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric_deferred.c - fabric_peer's tests of deferred work (fi_trigger(3)): what a counter starts instead of a call, and two programs'
- * work that goes on by itself.
+ * fabric_deferred.c - fabric_peer's tests of deferred work (fi_trigger(3)): requests started by a counter instead of a
+ * call, and the deferred work of two programs that keeps itself going.
  */
 #include "fabric_peer.h"
 
-#define TRIPS 256 /* of a chain of deferred work */
-#define AHEAD 16  /* receives of a chain that are posted at a time */
+#define TRIPS 256 /* in a chain of deferred work */
+#define AHEAD 16  /* receives of a chain posted ahead */
 
-/** Deferred work, with what it points to. */
+/** Deferred work and the data it refers to. */
 struct piece {
 	struct fi_deferred_work work;
 	struct fi_op_tagged tagged;
@@ -27,7 +27,7 @@ size_t deferred_bytes(const struct side *s)
 	return deferred_is(s->opt->test) ? (TRIPS + 1) * s->opt->bytes : 0;
 }
 
-/* The sockets provider wants each piece of work to have a counter for its completion. */
+/* The sockets provider requires a completion counter for each piece of work. */
 void deferred_open(struct side *s)
 {
 	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
@@ -48,13 +48,13 @@ void deferred_close(struct side *s)
 	free(s->pieces);
 }
 
-/** Where messages of a chain are: number 0 is what it begins with. */
+/** @return the buffer of a chain's message; number 0 is the initial one. */
 static uint8_t *link_at(const struct side *s, unsigned number)
 {
 	return s->buf + (2 + number) * s->opt->bytes;
 }
 
-/** A message, or a receive that counts, when the counter has come to the threshold. */
+/** Queue a message, or a receive that counts, for when the counter reaches the threshold. */
 static void defer(struct side *s, struct piece *p, enum fi_op_type type, uint8_t *buf, uint64_t threshold)
 {
 	bool receives = type == FI_OP_TRECV;
@@ -85,14 +85,14 @@ static void defer(struct side *s, struct piece *p, enum fi_op_type type, uint8_t
 	check(fi_control(&s->domain->fid, FI_QUEUE_WORK, &p->work), "FI_QUEUE_WORK");
 }
 
-/** Until so many deferred messages are done: from then on their pieces are ours again. */
+/** Wait until so many deferred messages are done: then their pieces may be reused. */
 static void await_deferred(struct side *s, uint64_t sends)
 {
-	while (fi_cntr_read(s->sent_cntr) < sends) /* sockets returns as soon as something has happened */
+	while (fi_cntr_read(s->sent_cntr) < sends) /* sockets returns early, as soon as something has happened */
 		check(fi_cntr_wait(s->sent_cntr, sends, -1), "fi_cntr_wait");
 }
 
-/** Each side passes on what it has received: only what has gone all the way looks as it did at the beginning. */
+/** Each side sends on what it has received: only a message that went all the way equals the initial one. */
 static void chain_queue(struct side *s, uint64_t base)
 {
 	bool answers = s->id == 1;
@@ -114,7 +114,8 @@ static void chain_check(struct side *s, uint8_t ball)
 		}
 }
 
-/** Side 0 says when; all else is queued before that. The counter counts what has been received, and there also that. */
+/** Everything is queued before side 0 starts the chain. The counter counts received messages, and on side 0 also the
+ * start. */
 static void deferred_pingpong(struct side *s)
 {
 	uint64_t rounds = s->opt->count / TRIPS ? s->opt->count / TRIPS : 1, base = 0, end;
@@ -134,7 +135,7 @@ static void deferred_pingpong(struct side *s)
 		ns[r] = bench_now_ns();
 		if (s->id == 0)
 			check(fi_cntr_add(s->cntr, 1), "fi_cntr_add");
-		while (fi_cntr_read(s->cntr) < end) /* sockets returns as soon as something has happened */
+		while (fi_cntr_read(s->cntr) < end) /* sockets returns early, as soon as something has happened */
 			check(fi_cntr_wait(s->cntr, end, -1), "fi_cntr_wait");
 		ns[r] = bench_now_ns() - ns[r];
 		chain_check(s, ball);
@@ -145,7 +146,7 @@ static void deferred_pingpong(struct side *s)
 	free(ns);
 }
 
-/** As rtt, but for what sends side 0's messages. */
+/** As rtt, but side 0's messages are started by a counter. */
 static void triggered_pingpong(struct side *s)
 {
 	uint64_t *ns = calloc(s->opt->count, sizeof(*ns));

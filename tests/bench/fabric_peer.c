@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fabric_peer.c - a libfabric provider as a peer of scripts/bench: SENDs, WRITEs and fetching atomics between two
- * processes over reliable datagram endpoints. fabtests would do, but Debian has no package of it, and it prints
- * averages only, which say little where two programs spin on two CPUs.
+ * processes over reliable datagram endpoints. fabtests would do, but Debian has no package of it, and it prints only
+ * averages, which mean little for two programs that spin on two CPUs.
  *
- * Usage: fabric_peer PROVIDER rtt [BYTES [COUNT [CPU CPU]]]     SENDs; median, 99th percentile round trip, microseconds;
- *                                                               fi_inject where it may be, as fabtests' ping-pongs do
- *        fabric_peer PROVIDER bw [BYTES [COUNT [CPU CPU]]]      WRITEs, a window of them under way, after as many that do not
- *                                                               count; MB/s (10^6 bytes)
- *        fabric_peer PROVIDER read_bw|tagged_bw [BYTES [COUNT [CPU CPU]]]  READs, SENDs by tag; as bw
- *        fabric_peer PROVIDER sum_rate [BYTES [COUNT [CPU CPU]]]  base SUM of 64-bit integers, BYTES / 8 of them an
- *                                                               operation, a window of them; million elements a second
- *        fabric_peer PROVIDER fadd|cswap [8 [COUNT [CPU CPU]]]  8-byte atomics one by one; as rtt
- *        fabric_peer PROVIDER fadd_asleep [8 [COUNT [CPU CPU]]] as fadd, of one who sleeps in fi_cq_sread meanwhile
- *        fabric_peer PROVIDER fadd_rate|cswap_rate [8 [COUNT [CPU CPU]]]  a window of them; million a second
- *        fabric_peer PROVIDER trigger_rtt [BYTES [COUNT [CPU CPU]]]  as rtt, but side 0's are deferred work, and fi_cntr_add sends them
- *        fabric_peer PROVIDER deferred_rtt [BYTES [COUNT [CPU CPU]]]  SENDs by tag, which providers make of deferred work, each when
- *                                                               the one before has come: 256 round trips that no thread of a
- *                                                               program is in but to begin, and to sleep until they are over
+ * Usage: fabric_peer PROVIDER TEST [BYTES [COUNT [CPU CPU]]]
+ * TEST:  rtt                  SENDs; median and 99th percentile round trip, microseconds; uses fi_inject where
+ * possible, as
+ *                             fabtests' ping-pongs do
+ *        bw                   WRITEs, a window of them in flight, after as many that do not count; MB/s (10^6 bytes)
+ *        read_bw, tagged_bw   READs, tagged SENDs; as bw
+ *        sum_rate             base SUM of 64-bit integers, BYTES / 8 of them in an operation, a window of operations in
+ *                             flight; million elements a second
+ *        fadd, cswap          8-byte atomics one by one; as rtt
+ *        fadd_asleep          as fadd, while the initiator sleeps in fi_cq_sread
+ *        fadd_rate, cswap_rate  a window of 8-byte atomics in flight; million a second
+ *        trigger_rtt          as rtt, but side 0's messages are deferred work, started by fi_cntr_add
+ *        deferred_rtt         tagged SENDs as deferred work, each started by the arrival of the one before: 256 round
+ *                             trips
+ *                             in which no program's thread takes part, except to start them and to sleep until the end
  * PROVIDER is for example shm or "tcp;ofi_rxm".
  */
 #include "fabric_peer.h"
@@ -42,14 +43,14 @@ static struct fi_info *provider_find(const char *provider)
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
 	hints->fabric_attr->prov_name = strdup(provider);
-	/* Within the host, as the others: not over an interface's address. */
+	/* Within the host, like the others: not over an interface's address. */
 	check(fi_getinfo(FI_VERSION(1, 11), tcp ? "127.0.0.1" : NULL, NULL, tcp ? FI_SOURCE : 0, hints, &info),
 	      provider);
 	fi_freeinfo(hints);
 	return info;
 }
 
-/** Side 1 sleeps until all is done. */
+/** Side 1 sleeps until the test is over. */
 static bool sleeps(const struct side *s)
 {
 	return s->id == 1 && strcmp(s->opt->test, "fadd_asleep") == 0;
@@ -129,7 +130,7 @@ static uint64_t completions(struct fid_cq *cq)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-/** One look at a queue, which also makes the provider's progress. */
+/** Poll a queue once, which also makes the provider's progress. */
 static void look(struct side *s, struct fid_cq *cq, uint64_t *counter, unsigned *empty)
 {
 	uint64_t n = completions(cq);
@@ -161,7 +162,7 @@ void fabric_receive(struct side *s)
 	      "fi_recv");
 }
 
-/** What the test asks for; known before time is taken. */
+/** The test's operation; determined before time is taken. */
 enum kind { RTT, BW, READ_BW, TAGGED_BW, SUM, FADD, CSWAP };
 
 static enum kind kind_of(const char *test)
@@ -175,7 +176,7 @@ static enum kind kind_of(const char *test)
 						: CSWAP;
 }
 
-/** The operation of the test, `number` telling it from others under way. */
+/** Post the test's operation; `number` distinguishes it from others in flight. */
 static ssize_t operation(struct side *s, enum kind kind, uint64_t number)
 {
 	void *desc = fi_mr_desc(s->mr), *context = &s->context[1 + number % WINDOW];
@@ -184,7 +185,7 @@ static ssize_t operation(struct side *s, enum kind kind, uint64_t number)
 	if (kind == RTT && s->opt->bytes <= s->info->tx_attr->inject_size) {
 		ssize_t rc = fi_inject(s->ep, s->buf, s->opt->bytes, s->peer);
 
-		s->sent += rc == 0; /* there is no completion */
+		s->sent += rc == 0; /* there will be no completion */
 		return rc;
 	}
 	if (kind == RTT)
@@ -257,7 +258,7 @@ static void post_tagged_recv(struct side *s, uint64_t number)
 	check(rc, "fi_trecv");
 }
 
-/** Side 1 serves until told that all is done, by a message. */
+/** Side 1 serves until a message says that the test is over. */
 static void serve(struct side *s)
 {
 	uint64_t messages = strcmp(s->opt->test, "tagged_bw") == 0 ? 2 * s->opt->count : 0;
@@ -297,7 +298,7 @@ static void operations_one_by_one(struct side *s)
 	free(ns);
 }
 
-/** How long all of them took. `number`: of the first. */
+/** @return how long all operations took. `number`: of the first. */
 static uint64_t in_flight_ns(struct side *s, uint64_t number)
 {
 	enum kind kind = kind_of(s->opt->test);
@@ -312,7 +313,7 @@ static uint64_t in_flight_ns(struct side *s, uint64_t number)
 	return bench_now_ns() - start;
 }
 
-/* Until two sides know each other, and their providers who of their threads polls, it is not the operations that take time. */
+/* Run once without counting: at first the time goes into connecting the two sides, not into operations. */
 static void operations_in_flight(struct side *s)
 {
 	bool bytes = strstr(s->opt->test, "bw") != NULL, elements = strcmp(s->opt->test, "sum_rate") == 0;

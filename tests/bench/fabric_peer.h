@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fabric_peer.h - what fabric_peer and its tests of deferred work share. */
+/* fabric_peer.h - shared by fabric_peer and its tests of deferred work. */
 #ifndef BENCH_FABRIC_PEER_H
 #define BENCH_FABRIC_PEER_H
 
@@ -18,7 +18,7 @@
 #define WINDOW	64
 #define ADDRESS 256
 
-/** What a side tells the other one. */
+/** What the two sides tell each other. */
 struct introduction {
 	uint8_t address[ADDRESS];
 	uint64_t base, key;
@@ -34,12 +34,13 @@ struct side {
 	struct fid_cq *tx, *rx;
 	struct fid_ep *ep;
 	struct fid_mr *mr;
-	struct fid_cntr *cntr, *sent_cntr; /* these: of deferred work; NULL: there is none */
+	struct fid_cntr *cntr, *sent_cntr; /* counters of deferred work; NULL: not used */
 	struct piece *pieces;
 	struct fi_context2 context[2 * WINDOW];
 	fi_addr_t peer;
 	struct introduction remote;
-	/** Sent from and read into; received into, and written by the peer; and what fabric_deferred.c has. */
+	/** Buffers: sent from and read into; received into, and written by the peer; then those of
+	 * fabric_deferred.c. */
 	uint8_t *buf;
 	uint64_t sent, received; /* completions */
 	bool one_cpu;
@@ -56,13 +57,13 @@ static inline void check(int64_t rc, const char *what)
 /* fabric_peer.c */
 void fabric_receive(struct side *s);
 void fabric_await_received(struct side *s, uint64_t count);
-/** A message, by the call that is best for it; sent. */
+/** Send a message by the cheapest call for it. */
 void fabric_send(struct side *s, uint64_t number);
 
 /* fabric_deferred.c */
 /** Whether the test is about deferred work. */
 bool deferred_is(const char *test);
-/** Bytes of side.buf that it needs, behind those of all tests. */
+/** @return how many bytes of side.buf it needs, after those of the other tests. */
 size_t deferred_bytes(const struct side *s);
 void deferred_open(struct side *s);
 void deferred_close(struct side *s);

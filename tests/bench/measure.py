@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Single measurements for scripts/bench: a pair of processes runs, one number comes out.
+"""Single measurements for scripts/bench: a pair of processes runs and yields one number.
 
-A Source is something that can be measured: one of our programs over one of our paths, a raw limit of the machine, or a
-peer. Its measure() gives a Sample; its absent() says why it cannot be measured here. What is compared with what, and
-with which target, is comparisons.py's matter.
+A Source is something to measure: one of our programs over one of our paths, a raw limit of the machine, or a peer.
+Its measure() returns a Sample; its absent() says why it cannot be measured here. comparisons.py defines what is
+compared with what, and the targets.
 """
 import collections
 import os
@@ -16,15 +16,15 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "apps"))
 import harness  # noqa: E402
 
-SECONDS = 10  # that one measurement may take
+SECONDS = 10  # limit for one measurement
 MIB = 1.048576  # MiB/s to MB/s
 
-# value: the median where the program tells one. p99: of latencies, where the program tells it; else None.
+# value: the median where the program prints one. p99: for latencies, where the program prints it; else None.
 Sample = collections.namedtuple("Sample", "value p99")
 
 
 class Failed(Exception):
-    """No number came out; the text says why."""
+    """The measurement yielded no number; the text says why."""
 
 
 class TooSlow(Exception):
@@ -32,14 +32,14 @@ class TooSlow(Exception):
 
 
 class Settings:
-    """What holds for all measurements of a run."""
-    addresses = 1  # of our processes: both on one device, or one on each of two
-    divisor = 1    # of iterations, for a quick run
-    cpus = None    # two CPUs that are cores of their own, or None on a machine that has but one
+    """Settings of all measurements in a run."""
+    addresses = 1  # number of addresses of our processes: both on one device, or one on each of two
+    divisor = 1    # divides iterations, for a quick run
+    cpus = None    # two CPUs on different cores, or None on a machine with one core
 
 
 def cpus_apart():
-    """Two allowed CPUs on different cores, None when there are none."""
+    """@return two allowed CPUs on different cores, or None."""
     allowed = sorted(os.sched_getaffinity(0))
     with_core = {}
     for cpu in allowed:
@@ -53,7 +53,7 @@ def cpus_apart():
 
 
 def placement_cpus(placement):
-    """The CPU of each process: [] where the kernel chooses, for "apart" two cores, for "together" one CPU."""
+    """@return the CPU of each process: [] lets the kernel choose, "apart": two cores, "together": one CPU."""
     if placement == "free":
         return []
     if placement == "apart":
@@ -69,7 +69,7 @@ class Source:
         self.label, self.placement, self.iterations = label, placement, iterations
 
     def absent(self):
-        """@return why it cannot be measured here, in a few words and with what to do, or None."""
+        """@return a short reason why it cannot be measured here, with a remedy, or None."""
         if self.placement == "apart" and not Settings.cpus:
             return "needs two cores"
         return self.missing()
@@ -78,8 +78,8 @@ class Source:
         return None
 
     def measure(self):
-        """A run that does not end in time is tried again with fewer iterations, and the next ones start with those:
-        programs that spin without ever yielding crawl when they share a CPU."""
+        """A run that does not end in time is repeated with fewer iterations, and later runs start with those:
+        programs that spin without ever yielding are very slow when they share a CPU."""
         while True:
             try:
                 return self.attempt(max(self.iterations // Settings.divisor, 10))
@@ -94,7 +94,7 @@ class Source:
 
 
 def pair(server, client, sides, env, row):
-    """Run a server and a client that prints rows of results. @return the last of those."""
+    """Run a server and a client that prints rows of results. @return the last row."""
     ok, reason, *outputs = harness.run_pair(server, client, sides, SECONDS, env)
     if "client did not end in time" in reason:
         raise TooSlow
@@ -107,7 +107,7 @@ def pair(server, client, sides, env, row):
 
 
 def key_file():
-    """The file of a key, as long as this program runs. It guards nothing."""
+    """@return a file with a key, which exists as long as this program runs. The key protects nothing."""
     if not key_file.folder:
         key_file.folder = tempfile.TemporaryDirectory()
     path = os.path.join(key_file.folder.name, "key")
@@ -120,20 +120,20 @@ key_file.folder = None
 
 
 def our_sides():
-    """Where our processes run, the target's first."""
+    """@return where our processes run, the target's first."""
     first, second = harness.loopback_sides()
     return (first, first) if Settings.addresses == 1 else (first, second)
 
 
-# Settings of our processes: shared memory, the kernel's UDP, the same with packets that are authenticated.
+# Settings of our processes: shared memory, the kernel's UDP, UDP with authenticated packets.
 PATHS = {"ring": lambda: None, "udp": lambda: {"UROCE_RING": "off"},
          "keyed": lambda: {"UROCE_RING": "off", "UROCE_KEY": key_file()}}
 
 
 class Perftest(Source):
-    """A program of perftest over uroce. path: "ring" is the device as it comes, "udp" with rings switched off."""
+    """A program of perftest over uroce. path: "ring" is the default, "udp" switches rings off."""
     ours = True
-    # Columns of the one line of results. Latencies: bytes, iterations, minimum, maximum, typical (the median), average,
+    # Columns of the result line. Latencies: bytes, iterations, minimum, maximum, typical (the median), average,
     # deviation, 99%. Others: bytes, iterations, peak, average MiB/s, million messages a second.
     ROW = re.compile(r"^\s*\d+\s+\d+(?:\s+[\d.]+){3,}\s*$", re.M)
 
@@ -208,7 +208,7 @@ class Atomics(Program):
 
 
 class Fabric(Program):
-    """A provider of libfabric, by our own program."""
+    """A libfabric provider, measured by our own program."""
 
     def __init__(self, label, provider, test, size, iterations, factor=1):
         super().__init__(label, ["fabric_peer", provider, test, size], iterations, factor=factor)
@@ -243,7 +243,7 @@ class Collective(OurFabric):
 
 
 class Ucx(Source):
-    """ucx_perftest over the named transports. kind: "us", "MB/s" or "M/s": which of its columns counts."""
+    """ucx_perftest over the named transports. kind: "us", "MB/s" or "M/s": the column to use."""
     ROW = re.compile(r"^(?:Final:|\[thread \d+\])(?:\s+[\d.]+){8}\s*$", re.M)
 
     def __init__(self, label, transports, test, size, iterations, kind, more=()):
@@ -268,7 +268,8 @@ class Ucx(Source):
 
 
 def instructions(functions, argv, requests):
-    """Instructions a request, of `requests` that a program of tests/bench makes, below the functions named like this."""
+    """@return instructions for each of `requests` requests of a program in tests/bench, below the functions of this
+    name."""
     program = os.path.join(os.environ["UROCE_BUILD"], "tests", "bench", argv[0])
     with tempfile.TemporaryDirectory() as folder:
         result = subprocess.run(

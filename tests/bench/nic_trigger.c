@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_trigger.c - what a trigger costs: the transport core alone, two NICs in one process with an endpoint each, frames handed over
- * by pointer as shared memory takes them. The same requests of 8 bytes are made in two ways, in turns: by a call, and by a counter
- * that comes to what work waits for, with much more work waiting behind it. Time and instructions are taken from there to the
- * packet: the call or the change of the counter, and nic_path_tx. What the peer does, answers and completions are not in it.
+ * nic_trigger.c - the cost of a trigger: the transport core alone, two NICs in one process with an endpoint each,
+ * frames handed over by pointer as shared memory takes them. The same requests of 8 bytes are made in two ways,
+ * alternately: by a call, and by a counter that reaches the threshold of deferred work, with much more work waiting
+ * behind it. Time and instructions are measured from there to the packet: the call or the change of the counter, and
+ * nic_path_tx. They do not include the peer's part, responses and completions.
  *
- * Of each 8 requests of a kind the time is taken together, as looking at the clock costs as much as what is measured. For
- * instructions (callgrind's --toggle-collect) the two ways are functions of their own, plain_requests and triggered_requests.
+ * The time is taken of 8 requests together, since reading the clock costs as much as a request. For counting
+ * instructions (callgrind's --toggle-collect) the two ways are separate functions, plain_requests and
+ * triggered_requests.
  *
- * usage: nic_trigger KIND WHAT [COUNT [WAITING]]     nanoseconds a request, median
- *        KIND: send, tsend (with a tag), write, atomic (a sum), fetch (the same, answered)
- *        WHAT: plain, triggered, extra: what a trigger costs beyond the plain request, which is the difference
- *        COUNT of requests; WAITING: of pieces of work that the counter has, at most
+ * usage: nic_trigger KIND WHAT [COUNT [WAITING]]     nanoseconds for each request, median
+ *        KIND: send, tsend (with a tag), write, atomic (a sum), fetch (the same, with a response)
+ *        WHAT: plain, triggered, extra: triggered minus plain
+ *        COUNT: of requests; WAITING: the most pieces of work that wait for the counter
  */
 #include <errno.h>
 
@@ -19,7 +21,7 @@
 #include "nic_rdm.h"
 #include "trigger.h"
 
-#define BATCH	    8u /* so many fetching operations may be under way */
+#define BATCH	    8u /* as many fetching operations may be in flight */
 #define WAITING_MAX (1u << 20)
 #define PORT	    7
 #define NOINLINE    __attribute__((noinline))
@@ -131,7 +133,7 @@ static unsigned transmit(struct side *from, unsigned first)
 	return nic_path_tx(from->nic, (uint32_t)from->path, frames + first, 2 * BATCH - first, now_ns);
 }
 
-/** The same, behind what has been waiting; a QP for datagrams that has none is in turn at the port, path 0. */
+/** The same, after queued packets; a datagram QP without any takes its turn at the port, path 0. */
 static unsigned transmit_all(struct side *from)
 {
 	nic_ack_flush(from->nic, true);
@@ -140,7 +142,7 @@ static unsigned transmit_all(struct side *from)
 	return transmit(from, 0);
 }
 
-/** Until neither has anything to say. @param n frames of the requester that are there already. */
+/** Run until neither side has anything to send. @param n frames of the requester that are there already. */
 static void quiesce(unsigned n)
 {
 	do {
@@ -195,7 +197,7 @@ static int fire(struct nic_trig_work *trig)
 	return request(((struct piece *)(void *)trig)->number);
 }
 
-/** All pieces that there are wait, each for one more than the one before. */
+/** All pieces wait, each for a threshold one above the previous. */
 static void work_queue(unsigned long n)
 {
 	for (unsigned long i = 0; i < n; i++) {
@@ -204,7 +206,7 @@ static void work_queue(unsigned long n)
 	}
 }
 
-/** @return how many frames. */
+/** @return the number of frames. */
 static NOINLINE unsigned plain_requests(void)
 {
 	unsigned n = 0;
@@ -228,7 +230,7 @@ static NOINLINE unsigned triggered_requests(void)
 	return n;
 }
 
-/** @return how long a batch took; all of it is complete. */
+/** @return how long a batch took; everything in it is complete. */
 static uint64_t batch(unsigned (*requests)(void))
 {
 	unsigned long before = requester.done;
@@ -266,7 +268,7 @@ static void connect_both(void)
 	receives_post(1);
 	check(request(0), "request");
 	quiesce(transmit_all(&requester));
-	nic_rdm_hurry(requester.ep); /* operations on an element go at once, each in a packet of its own */
+	nic_rdm_hurry(requester.ep); /* operations on an element go at once, each in its own packet */
 	if (requester.done != 1)
 		check(-ENOTCONN, "connection");
 }

@@ -2,10 +2,12 @@
 /*
  * nic_write.c - the transport core alone: two NICs in one process, 8-byte RDMA WRITEs from one to the other, frames
  * handed over by pointer. For counting instructions: everything the requester's side executes happens below functions
- * named requester_*, everything of the responder below responder_*, so that callgrind can collect the one or the other
+ * named requester_*, everything of the responder below responder_*, so that callgrind can collect one or the other
  * (--toggle-collect).
  *
- * usage: nic_write [WRITES [DEPTH [key]]]     `key`: packets are authenticated. It prints nothing but errors; exit code 0 when all WRITEs succeeded
+ * usage: nic_write [WRITES [DEPTH [key]]]     `key`: packets are authenticated
+ *
+ * Prints only errors; exit code 0 when all WRITEs succeeded.
  */
 #include <errno.h>
 #include <stdio.h>

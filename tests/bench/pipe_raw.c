@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pipe_raw.c - the limit that the same-host path's bandwidth is held against: a pipe in shared memory between two
- * processes, messages copied in from one private buffer and out to another, and nothing else.
+ * pipe_raw.c - the limit for the bandwidth of the same-host path: a pipe in shared memory between two processes;
+ * messages are copied in from one private buffer and out to another, and nothing else happens.
  *
  * Usage: pipe_raw bw [BYTES [COUNT [CPU CPU]]]     one way, COUNT MiB in all; MB/s (10^6 bytes)
  *        pipe_raw rtt [BYTES [COUNT [CPU CPU]]]    median and 99th percentile round trip, microseconds
  */
 #include "bench_util.h"
 
-/* Measured: rings of 64 KiB to 4 MiB, pieces of 4 to 32 KiB, memcpy or vector moves are within a tenth of each other. */
+/* Measured: rings of 64 KiB to 4 MiB, pieces of 4 to 32 KiB, memcpy or vector moves are within a tenth of each
+ * other. */
 #define RING	  (256u << 10)
 #define PIECE	  (8u << 10) /* copied out while the next one is copied in */
 #define BYTES_MAX (64u << 20)
 
 struct pipe {
-	uint64_t in __attribute__((aligned(64)));  /* bytes, running on; written by the producer */
-	uint64_t out __attribute__((aligned(64))); /* by the consumer */
+	uint64_t in __attribute__((aligned(64)));  /* bytes put in so far; written by the producer */
+	uint64_t out __attribute__((aligned(64))); /* bytes taken out so far; written by the consumer */
 	uint8_t ring[RING] __attribute__((aligned(4096)));
 };
 
@@ -32,7 +33,7 @@ struct bench {
 	struct pipe *pipes; /* [side that produces] */
 };
 
-/** The next piece of what is left of a message: in one piece in the ring as well. */
+/** The length of a message's next piece, which is contiguous in the ring as well. */
 static size_t piece(const struct end *end, size_t left)
 {
 	size_t n = left < PIECE ? left : PIECE, edge = RING - end->at % RING;
@@ -48,14 +49,15 @@ static void end_put(struct end *end, const uint8_t *message, size_t len)
 	for (size_t n; len; len -= n, message += n) {
 		n = piece(end, len);
 		while (end->at + n - end->peer > RING) {
-			/* acquire: pairs with the release in end_take; what was there has been copied out */
+			/* acquire: pairs with the release in end_take; the bytes that were there have been copied
+			 * out */
 			end->peer = __atomic_load_n(&p->out, __ATOMIC_ACQUIRE);
 			if (end->at + n - end->peer > RING)
 				bench_wait(&empty, end->one_cpu);
 		}
 		memcpy(p->ring + end->at % RING, message, n);
 		end->at += n;
-		/* release: pairs with the acquire in end_take; who sees the count sees the bytes */
+		/* release: pairs with the acquire in end_take; a reader of the count sees the bytes */
 		__atomic_store_n(&p->in, end->at, __ATOMIC_RELEASE);
 	}
 }

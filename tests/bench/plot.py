@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plots of scripts/bench as SVG: a line a source, both axes logarithmic, each line named at its end.
+"""Plots of scripts/bench as SVG: a line for each source, both axes logarithmic, each line labelled at its end.
 
-Hue says whose it is, dashes that it goes through the kernel's sockets; uroce's lines are the thick ones.
+The hue shows the implementation, dashes show that it uses the kernel's sockets; uroce's lines are the thick ones.
 """
 import math
 from xml.sax.saxutils import escape
@@ -10,7 +10,7 @@ WIDTH, HEIGHT = 860, 520
 LEFT, RIGHT, TOP, BOTTOM = 70, 190, 64, 58
 FONT = "font-family='system-ui, Helvetica, Arial, sans-serif'"
 INK, FAINT, GRID = "#222222", "#666666", "#e4e4e4"
-# label: colour (told apart by colour-blind eyes too), dashed
+# label: colour (distinguishable by colour-blind readers), dashed
 STYLES = {"uroce": ("#0b62b8", False), "uroce, UDP": ("#0b62b8", True), "memcpy pipe": ("#222222", False),
           "UCX posix": ("#c2500a", False), "UCX tcp": ("#c2500a", True), "libfabric shm": ("#1b8a5a", False),
           "libfabric tcp;ofi_rxm": ("#1b8a5a", True), "TCP": ("#777777", True)}
@@ -32,7 +32,7 @@ def value_text(value):
 
 
 class Axis:
-    """Logarithmic: values from low to high onto pixels from start to end."""
+    """Logarithmic: maps values from low to high to pixels from start to end."""
 
     def __init__(self, low, high, start, end):
         self.low, self.start = math.log(low), start
@@ -61,12 +61,12 @@ def series(comparisons):
 
 
 def spread(wanted):
-    """Label heights, at least a line apart and as near as can be to those wanted ({label: y})."""
+    """@return label heights, at least a line apart and as close as possible to those wanted ({label: y})."""
     placed = []
     for label, y in sorted(wanted.items(), key=lambda item: item[1]):
         placed.append([label, max(y, placed[-1][1] + LINE_HEIGHT) if placed else y])
     below = placed[-1][1] - (HEIGHT - BOTTOM) if placed else 0
-    for entry in reversed(placed):  # what was pushed out at the bottom pushes back up
+    for entry in reversed(placed):  # move labels that were pushed out at the bottom back up
         if below <= 0:
             break
         entry[1] -= below
@@ -130,7 +130,7 @@ def plot(title, subtitle, unit, lines):
 
 
 def plots(results):
-    """(file name, SVG) of what the results (as --json writes them) hold by size."""
+    """@return (file name, SVG) for the results by size, as --json writes them."""
     where = results["machine"]
     rounds = f"medians of {results['rounds']} rounds" if results["rounds"] > 1 else "one round"
     subtitle = (f"{rounds}; {where['cpus']} CPUs, {where['cpu']}, Linux {where['kernel']}; uroce {where['version']}")

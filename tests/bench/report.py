@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What scripts/bench measured: samples by round, medians, ratios, verdicts; as a table and as JSON."""
+"""The results of scripts/bench: samples by round, medians, ratios, verdicts; as a table and as JSON."""
 import statistics
 
 
 class Figure:
-    """A source's samples, one a round (None where it failed), or the reason why there are none."""
+    """A source's samples, one for each round (None where it failed), or the reason why there are none."""
 
     def __init__(self, source, absent):
         self.label, self.ours, self.absent = source.label, source.ours, absent
@@ -27,7 +27,7 @@ class Figure:
 
 
 def ratio(ours, other):
-    """Median of the rounds' ratios: what the machine did to both in one round cancels out. None without any."""
+    """Median of the rounds' ratios: disturbances that affect both in one round cancel out. None without samples."""
     rounds = [a.value / b.value for a, b in zip(ours.samples, other.samples) if a and b and b.value]
     return statistics.median(rounds) if rounds else None
 
@@ -43,7 +43,7 @@ class Outcome:
         return self.figures[0]
 
     def targets(self, figure):
-        """(target, whether met or None) of our figure, or of its ratio to another one."""
+        """@return (target, whether met or None) for our figure, or for its ratio to another one."""
         for target in self.comparison.targets:
             if target.against == (None if figure is self.ours() else figure.label):
                 value = figure.median() if figure is self.ours() else ratio(self.ours(), figure)
@@ -71,7 +71,7 @@ class Outcome:
 
 
 def number(value):
-    """Three digits that count."""
+    """A number with three significant digits."""
     if value is None:
         return "-"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 \
@@ -83,7 +83,7 @@ def verdict(met):
 
 
 def figure_lines(outcome, figure):
-    """A figure's lines in the table: more than one when it has more than one target."""
+    """@return a figure's lines in the table: several if it has several targets."""
     if figure.absent:
         return [f"  {figure.label:22} not measured: {figure.absent}"]
     values = figure.values()
@@ -102,7 +102,7 @@ def figure_lines(outcome, figure):
 
 
 def table(outcomes):
-    """The printed report, a list of lines. By size there are plots and the JSON file."""
+    """@return the printed report, a list of lines. Results by size are only in the plots and the JSON file."""
     lines, section = [], None
     for outcome in outcomes:
         comparison = outcome.comparison
@@ -125,5 +125,5 @@ def tally(outcomes):
 
 
 def failures(outcomes):
-    """What of ours did not run, for the exit code. A peer that fails is said in the table only."""
+    """@return which of our measurements failed, for the exit code. A failed peer only shows in the table."""
     return [failure for outcome in outcomes for figure in outcome.figures if figure.ours for failure in figure.failures]

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_raw.c - the limit that the same-host path is held against: a single-producer single-consumer ring in shared
- * memory each way between two processes. Entries of one cache line; whether one is there is said by a word in the entry
- * itself, so that a message moves one line between the caches. Messages are copied in and out.
+ * ring_raw.c - the limit for the latency and rate of the same-host path: a single-producer single-consumer ring in
+ * shared memory in each direction between two processes. Entries have one cache line; a word in the entry says whether
+ * it is filled, so that a message moves one line between the caches. Messages are copied in and out.
  *
  * Usage: ring_raw rtt [BYTES [COUNT [CPU CPU]]]    median and 99th percentile round trip, microseconds
  *        ring_raw rate [BYTES [COUNT [CPU CPU]]]   one way, million messages a second
@@ -11,7 +11,7 @@
 
 #define ENTRIES 256u
 #define RETURN	(ENTRIES / 4) /* entries that the consumer takes before it gives them back */
-#define TRIPS	8	      /* in one reading of the clock, which takes a fifth of a round trip */
+#define TRIPS	8	      /* per reading of the clock, which takes a fifth of a round trip */
 
 struct entry {
 	uint32_t lap; /* how often this entry has been filled */
@@ -26,8 +26,8 @@ struct ring {
 /** One end, private to its process. */
 struct end {
 	struct ring *ring;
-	uint32_t index; /* of the next entry, running on */
-	uint32_t taken; /* producer: as last seen; consumer: as last told */
+	uint32_t index; /* of the next entry, counting up */
+	uint32_t taken; /* producer: as last seen; consumer: as last written */
 	bool one_cpu;
 };
 
@@ -42,13 +42,13 @@ static void end_push(struct end *end, const uint8_t *message, size_t len)
 	unsigned empty = 0;
 
 	while (end->index - end->taken == ENTRIES) {
-		/* acquire: pairs with the release in end_pop; the entry has been read before it is written again */
+		/* acquire: pairs with the release in end_pop; the entry has been read before it is overwritten */
 		end->taken = __atomic_load_n(&end->ring->taken, __ATOMIC_ACQUIRE);
 		if (end->index - end->taken == ENTRIES)
 			bench_wait(&empty, end->one_cpu);
 	}
 	memcpy(e->payload, message, len);
-	/* release: pairs with the acquire in end_pop; who sees the lap sees the payload */
+	/* release: pairs with the acquire in end_pop; a reader of the lap sees the payload */
 	__atomic_store_n(&e->lap, end->index++ / ENTRIES + 1, __ATOMIC_RELEASE);
 }
 

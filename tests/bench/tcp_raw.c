@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_raw.c - TCP over loopback between two processes: the bandwidth that the kernel UDP port is held against, and what
- * a program gets without RDMA.
+ * tcp_raw.c - TCP over loopback between two processes: the bandwidth to compare the kernel UDP port with, and what a
+ * program gets without RDMA.
  *
  * Usage: tcp_raw bw [BYTES [COUNT [CPU CPU]]]     messages one way, COUNT MiB in all; MB/s (10^6 bytes)
  *        tcp_raw rtt [BYTES [COUNT [CPU CPU]]]    median and 99th percentile round trip, spinning; microseconds
@@ -81,7 +81,7 @@ static void stream(int fd, char *buf, int side, const struct bench_options *opt)
 {
 	uint64_t start = bench_now_ns(), total = opt->count << 20, moved = 0;
 
-	/* The receiver takes what there is, not messages. */
+	/* The receiver takes the bytes that are there, not messages. */
 	while (side == 1 && moved < total) {
 		ssize_t n = recv(fd, buf, opt->bytes < total - moved ? opt->bytes : total - moved, 0);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * udp_port.c - the kernel UDP port alone, through the port interface: bursts of frames between two processes, without
- * the NIC. What the port adds to a raw socket shows here; what the NIC adds to the port shows in the programs' figures.
+ * the NIC. Shows what the port adds to a raw socket; the programs' figures show what the NIC adds to the port.
  *
- * Usage: udp_port rtt [BYTES [ITERATIONS]]   median and 99th percentile round trip of UDP
- *                                            payloads, microseconds
- *        udp_port bw [KIB [MIB]]             one way, messages of so many KiB (default 256), 4 KiB payload a
- *                                            packet, MB/s of payload; as by the engine
- *                                            at most 64 packets are handed over at once
+ * Usage: udp_port rtt [BYTES [ITERATIONS]]   median and 99th percentile round trip of UDP payloads, microseconds
+ *        udp_port bw [KIB [MIB]]             one way, messages of so many KiB (default 256) in packets with 4 KiB of
+ *                                            payload, MB/s of payload; like the engine, it hands over at most 64
+ *                                            packets at once
  */
 #include <rte_mbuf.h>
 
@@ -19,15 +18,15 @@
 
 #define HEADERS	   28 /* IPv4 and UDP */
 #define BW_PAYLOAD 4096
-#define BW_BYTES   (BW_PAYLOAD + 12 + 4) /* and BTH, ICRC */
-#define BW_WINDOW  256			 /* packets under way: a megabyte */
+#define BW_BYTES   (BW_PAYLOAD + 12 + 4) /* plus BTH, ICRC */
+#define BW_WINDOW  256			 /* packets in flight: a megabyte */
 #define BW_CREDIT  64
 
 struct options {
 	bool bandwidth;
 	uint32_t bytes;
 	uint64_t count;	  /* round trips, or packets */
-	uint64_t message; /* packets that there are to send at once */
+	uint64_t message; /* packets of a message, sent together */
 	unsigned silent;
 };
 
@@ -38,7 +37,7 @@ struct side {
 	bool timed; /* several sockets: the port needs the time */
 };
 
-/** Other addresses of the port. */
+/** Other addresses of the port, without traffic. */
 static void side_add_silent(struct side *s, int id, unsigned n)
 {
 	char err[512], text[32];
@@ -133,7 +132,7 @@ static void pingpong(struct side *s, int id, const struct options *opt)
 	free(ns);
 }
 
-/** Packets of the burst that is next. */
+/** @return the number of packets in the next burst. */
 static unsigned burst(const struct options *opt, uint64_t sent)
 {
 	uint64_t n = opt->message - sent % opt->message;
@@ -177,7 +176,7 @@ static int run(int id, int channel, void *ctx)
 	side_add_silent(&s, id, opt->silent);
 	bench_sync(channel);
 	if (opt->bandwidth) {
-		/* So that each learns of what kind the other is: only then runs go as one. */
+		/* Each side must learn what the other is: only then it sends a run of packets with one system call. */
 		transmit(&s, 1, 16);
 		await(&s);
 		stream(&s, id, opt);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* events.c - programs that sleep until completions come, in all the ways there are, and several at a time. */
+/* events.c - programs that sleep until completions come, in all possible ways, with several CQs at a time. */
 #include "rig.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #define LONG_MS 20000
 
-/** A channel at end 1 with CQs, each of a QP of its own. */
+/** A channel at end 1 with CQs, each for its own QP. */
 struct watched {
 	struct rig *rig;
 	struct ibv_comp_channel *channel;
@@ -50,7 +50,7 @@ static void watched_free(struct watched *w)
 	assert_int_equal(ibv_destroy_comp_channel(w->channel), 0);
 }
 
-/** A message that completes at end 1, in this CQ; the sender polls until it is acknowledged. */
+/** Send a message that completes in this CQ at end 1; the sender polls until it is acknowledged. */
 static void watched_send(struct watched *w, unsigned i)
 {
 	struct ibv_sge sge = rig_sge(&w->rig->end[1], 0, 64);
@@ -62,7 +62,7 @@ static void watched_send(struct watched *w, unsigned i)
 	assert_int_equal(rig_wait(w->rig->end[0].cq).status, IBV_WC_SUCCESS);
 }
 
-/** Take an event, which must be there or come; arm its CQ again and take its completions. */
+/** Take an event, which must be there or come; rearm its CQ and poll its completions. */
 static void watched_take(struct watched *w)
 {
 	struct ibv_wc wc;
@@ -85,7 +85,7 @@ static bool readable(int fd, int ms)
 
 /* ---- one thread -------------------------------------------------------------------------------------- */
 
-/* As servers do that sleep in an event loop: non-blocking, told once for each arming, and as long as there is something. */
+/* As servers with an event loop do: non-blocking, edge-triggered or level-triggered. */
 static void events__an_event_loop_sees_all_of_them(void **state)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -113,7 +113,7 @@ static void events__an_event_loop_sees_all_of_them(void **state)
 	watched_free(&w);
 }
 
-/* ---- a thread that blocks, and another ---------------------------------------------------------------- */
+/* ---- a blocked thread, and another ---- */
 
 static void *take_one(void *w)
 {
@@ -124,10 +124,10 @@ static void *take_one(void *w)
 static void blocks(pthread_t *thread, void *(*call)(void *), struct watched *w)
 {
 	assert_int_equal(pthread_create(thread, NULL, call, w), 0);
-	usleep(20000); /* it most likely sleeps by then; nothing depends on that */
+	usleep(20000); /* it most likely sleeps by then; the test does not depend on it */
 }
 
-/* Who has slept on a descriptor makes it non-blocking: from now on he does not. And back. */
+/* A thread that has slept on a descriptor makes it non-blocking: from then on the call returns at once. And back. */
 static void events__a_descriptor_may_be_made_non_blocking_at_any_time(void **state)
 {
 	struct watched w;
@@ -151,7 +151,7 @@ static void events__a_descriptor_may_be_made_non_blocking_at_any_time(void **sta
 	watched_free(&w);
 }
 
-/* Of two events a blocked thread takes one; the other is there for who polls. */
+/* Of two events a blocked thread takes one; the other stays for a thread that polls. */
 static void events__what_a_blocked_thread_leaves_is_seen_by_who_polls(void **state)
 {
 	struct watched w;
@@ -189,7 +189,7 @@ static void events__two_threads_wait_on_one_channel(void **state)
 	watched_free(&w);
 }
 
-/* What a cancelled thread would have taken is there for others; who waits next is woken as before. */
+/* An event that a cancelled thread would have taken stays for others; the next waiter is woken as usual. */
 static void events__a_cancelled_thread_takes_no_event_along(void **state)
 {
 	struct watched w;
@@ -215,7 +215,7 @@ static void events__a_cancelled_thread_takes_no_event_along(void **state)
 	watched_free(&w);
 }
 
-/* The event is there, and has been seen by another thread, which tells the one that waits; that one is cancelled on its way. */
+/* Another thread has seen the event and tells the waiting thread, which is cancelled at that moment. */
 static void events__an_event_on_its_way_to_a_cancelled_thread_is_not_lost(void **state)
 {
 	struct rig *rig = *state;
@@ -247,7 +247,7 @@ static void events__an_event_on_its_way_to_a_cancelled_thread_is_not_lost(void *
 	watched_free(&w);
 }
 
-/* A CQ goes while somebody sleeps on its channel, and takes its unread event along. */
+/* A CQ is destroyed while a thread sleeps on its channel, and its unread event vanishes. */
 static void events__unread_ones_go_with_their_cq_while_a_thread_waits(void **state)
 {
 	struct rig *rig = *state;
@@ -273,7 +273,7 @@ static void events__unread_ones_go_with_their_cq_while_a_thread_waits(void **sta
 	}
 }
 
-/* ---- many -------------------------------------------------------------------------------------------- */
+/* ---- many messages ---- */
 
 #define ROUNDS 3000
 
@@ -288,8 +288,8 @@ static void *take_many(void *arg)
 	return NULL;
 }
 
-/* A message an event, and each is taken, however it meets with the other thread's going to sleep: here some come at once and
- * some late. */
+/* One event for each message, and each is taken, whenever it comes while the other thread is going to sleep: some
+ * messages come at once and some late. */
 static void events__none_is_lost_in_a_long_exchange(void **state)
 {
 	struct watched w;

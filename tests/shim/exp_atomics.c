@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exp_atomics.c - extended atomics as programs for ConnectX post them, by ibv_exp_post_send: results against the bit-by-bit
- * model, everything that is refused, and the personalities.
+ * exp_atomics.c - extended atomics as programs for ConnectX post them, by ibv_exp_post_send: results compared with the
+ * bit-by-bit model, everything that is refused, and the personalities.
  */
 #include "exp_rig.h"
 
@@ -14,7 +14,7 @@
 
 static const uint64_t before[4] = {0x0123456789abcdef, 0xffffffffffffffff, 0x7fffffffffffffff, 0x8000000000000001};
 
-/** Offset in the target's buffer, aligned for all sizes. */
+/** @return an offset in the target's buffer, aligned for all sizes. */
 static size_t target_offset(const struct rig *rig)
 {
 	return 32 + (-(uintptr_t)rig->end[1].buf & 31);
@@ -25,7 +25,7 @@ static uint8_t *target_of(const struct rig *rig)
 	return rig->end[1].buf + target_offset(rig);
 }
 
-/** Operands in each word; those of one word and less are its low bits. */
+/** Operands fill each word; those of an operation of one word or less are in its low bits. */
 static struct nic_atomic operation(enum nic_atomic_op op, uint32_t size, bool matches)
 {
 	struct nic_atomic a = {.op = op, .size = size};
@@ -78,7 +78,7 @@ static void swap_bytes(uint8_t *bytes, uint32_t size)
 	}
 }
 
-/** Results in network order are so in pieces of at most 8 bytes. */
+/** Results in network byte order are swapped in pieces of at most 8 bytes. */
 static void expect_result(const uint8_t *result, uint32_t size, bool big_endian)
 {
 	uint8_t expected[32];
@@ -91,7 +91,7 @@ static void expect_result(const uint8_t *result, uint32_t size, bool big_endian)
 		assert_int_equal(result[i], 0xa5);
 }
 
-/** Execute one operation of each kind and size, and compare what is at the target and what comes back. */
+/** Execute one operation of each kind and size, and compare the target and the result. */
 static void run_all(struct rig *rig, uint32_t be_sizes)
 {
 	uint8_t *target = target_of(rig), *result = rig->end[0].buf + RESULT;
@@ -133,7 +133,7 @@ static void masked__results_in_network_order(void **state)
 	run_all(*state, 4 | 8 | 16 | 32);
 }
 
-/** Only the result is: memory at the target, and the operands, stay in host order. */
+/** Only the result is in network byte order: the target's memory and the operands stay in host order. */
 static void standard__results_in_network_order(void **state)
 {
 	struct rig *rig = *state;
@@ -182,7 +182,7 @@ static void masked__refused_when_posted(void **state)
 	exp_refused(rig->end[0].qp, &wr);
 	rig_disconnect(rig);
 	exp_connect(rig, 8, 0);
-	big.size = 16; /* so that these are no addresses */
+	big.size = 16; /* so that they are not addresses */
 	wr = request(rig, &big, sge);
 	memset(&wr.ext_op.masked_atomics.wr_data, 1, sizeof(wr.ext_op.masked_atomics.wr_data));
 	exp_refused(rig->end[0].qp, &wr);
@@ -197,7 +197,7 @@ static void masked__refused_when_posted(void **state)
 		exp_refused(rig->end[0].qp, &wr);
 	}
 	wr = request(rig, &a, sge);
-	sge[0].length = 16; /* the result has 8 */
+	sge[0].length = 16; /* the result has 8 bytes */
 	exp_refused(rig->end[0].qp, &wr);
 	wr = request(rig, &a, sge);
 	wr.num_sge = 33;
@@ -219,7 +219,7 @@ static void masked__only_on_qps_that_were_made_for_them(void **state)
 		struct ibv_exp_send_wr wr = request(rig, &a, &sge);
 
 		if (i == 3) {
-			rig_connect(rig, types[i]); /* by ibv_create_qp */
+			rig_connect(rig, types[i]); /* created by ibv_create_qp */
 		} else {
 			exp_qp(rig, 0, types[i], i == 2 ? 0 : 32, 0);
 			exp_qp(rig, 1, types[i], 32, 0);
@@ -230,7 +230,8 @@ static void masked__only_on_qps_that_were_made_for_them(void **state)
 	}
 }
 
-/** A QP that has extended atomics takes them by ibv_exp_post_send only: the other structure has no place for operands. */
+/** A QP with extended atomics takes them only by ibv_exp_post_send: the plain structure has no fields for the
+ * operands. */
 static void masked__not_by_the_plain_call(void **state)
 {
 	struct rig *rig = *state;
@@ -381,7 +382,7 @@ static void personality__connectib(void **state)
 	run_all(rig, 0x3c);
 }
 
-/** By ibv_wr_atomic_*, on QPs that have been promised these. */
+/** By ibv_wr_atomic_*, on QPs created with these operations. */
 static void personality__connectib_extended_posting(void **state)
 {
 	struct rig *rig = *state;

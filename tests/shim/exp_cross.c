@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exp_cross.c - cross-channel requests as programs for ConnectX post them: programs of WAIT and ENABLE that run while the one who has
- * posted them does nothing, calculations, tasks, CQs that run over, and what is refused. What the NIC makes of all this in its corners
- * is in tests/unit/test_cross.c.
+ * exp_cross.c - cross-channel requests as programs for ConnectX post them: sequences of WAIT and ENABLE that run while
+ * the program does nothing, calculations, tasks, CQs that overrun, and everything that is refused.
+ * tests/unit/test_cross.c has the NIC's corner cases.
  */
 #include "exp_rig.h"
 
@@ -12,7 +12,7 @@
 #define CROSS IBV_EXP_QP_CREATE_CROSS_CHANNEL
 #define DEEP  64
 
-/** A QP of end `e` with these flags and this CQ. */
+/** Create a QP of end `e` with these flags and this CQ. */
 static struct ibv_qp *cross_qp(struct rig *rig, int e, struct ibv_cq *cq, uint32_t flags)
 {
 	struct rig_end *end = &rig->end[e];
@@ -31,7 +31,8 @@ static struct ibv_qp *cross_qp(struct rig *rig, int e, struct ibv_cq *cq, uint32
 	return qp;
 }
 
-/** End 0: `qp` is what data go by, managed as the flags say, and `runner`, which sends nothing, runs the program. */
+/** End 0: `qp` transfers the data, managed as the flags say, and `runner`, which sends nothing, executes the
+ * sequence. */
 struct program {
 	struct rig *rig;
 	struct ibv_qp *qp, *runner, *peer, *other;
@@ -51,7 +52,7 @@ static void program_open(struct program *p, struct rig *rig, uint32_t flags)
 	p->peer = rig->end[1].qp = cross_qp(rig, 1, rig->end[1].cq, flags & ~(uint32_t)IBV_EXP_QP_CREATE_MANAGED_SEND);
 	rig_connect_qps(rig, p->qp, p->peer);
 	p->runner = cross_qp(rig, 0, p->done, CROSS);
-	/* Connected to nobody in particular: it has nothing to say. */
+	/* Connected to some QP: it transfers no data. */
 	p->other = cross_qp(rig, 1, rig->end[1].cq, CROSS);
 	rig_connect_qps(rig, p->runner, p->other);
 }
@@ -114,7 +115,7 @@ static void post(struct ibv_qp *qp, struct ibv_exp_send_wr *wr)
 	assert_int_equal(ibv_exp_post_send(qp, wr, &bad), 0);
 }
 
-/** Nothing but the NIC moves until the event. */
+/** Wait for the event; only the NIC works until then. */
 static struct ibv_wc sleep_for(struct program *p)
 {
 	struct pollfd fd = {.fd = p->channel->fd, .events = POLLIN};
@@ -137,7 +138,7 @@ static void expect_messages(struct rig *rig, unsigned n)
 	assert_int_equal(ibv_poll_cq(rig->end[1].cq, 1, &wc), 0);
 }
 
-/* Three messages, each when the one before is done: enable, wait, enable, wait ..., while the program sleeps. */
+/* Three messages, each after the one before is done: enable, wait, enable, wait ..., while the program sleeps. */
 static void program__runs_while_its_owner_sleeps(void **state)
 {
 	struct program p;
@@ -193,7 +194,7 @@ static void managed__requests_wait(void **state)
 	post(p.peer, &one);
 	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 10);
 	assert_int_equal(rig_wait(rig->end[1].cq).status, IBV_WC_SUCCESS);
-	assert_int_equal(ibv_poll_cq(rig->end[0].cq, 1, &wc), 0); /* and none of those has been sent */
+	assert_int_equal(ibv_poll_cq(rig->end[0].cq, 1, &wc), 0); /* none of those has been sent */
 	rig_disconnect(rig);
 	program_close(&p);
 }
@@ -292,7 +293,7 @@ static void calc__adds_doubles(void **state)
 	program_close(&p);
 }
 
-/** A CQ of 4 entries, by each of the three ways to have one that may run over. */
+/** A CQ with 4 entries that may overrun, created in each of the three possible ways. */
 static struct ibv_cq *overrun_cq(struct ibv_context *ctx, unsigned way)
 {
 	struct ibv_exp_cq_init_attr init = {.comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS,
@@ -345,7 +346,7 @@ static void cq__that_may_run_over_counts_on(void **state)
 	}
 }
 
-/** What the NIC calls a calculation is nothing that a program may ask for by a flag that no interface has. */
+/** A flag that no interface defines must not request a calculation, although the NIC uses it internally. */
 static void post__of_flags_that_there_are_not(void **state)
 {
 	struct program p;
@@ -355,7 +356,7 @@ static void post__of_flags_that_there_are_not(void **state)
 
 	program_open(&p, rig, CROSS);
 	for (unsigned bit = 5; bit < 32; bit++) {
-		memset(&plain, 0xff, sizeof(plain)); /* fields that are not a SEND's */
+		memset(&plain, 0xff, sizeof(plain)); /* fields that do not belong to a SEND */
 		plain.next = NULL;
 		plain.num_sge = 0;
 		plain.opcode = IBV_WR_SEND;
@@ -378,7 +379,7 @@ static void post__is_refused(void **state)
 	program_open(&p, rig, 0);
 	managed = cross_qp(rig, 0, rig->end[0].cq, CROSS | IBV_EXP_QP_CREATE_MANAGED_SEND);
 	wr = wait_for(rig->end[0].cq, 1, 0);
-	exp_refused(p.qp, &wr); /* it may not */
+	exp_refused(p.qp, &wr); /* not allowed */
 	wr.task.cqe_wait.cq_count = -1;
 	exp_refused(p.runner, &wr);
 	wr = wait_for(rig->end[1].cq, 1, 0);
@@ -386,7 +387,7 @@ static void post__is_refused(void **state)
 	wr = wait_for(NULL, 1, 0);
 	exp_refused(p.runner, &wr);
 	wr = enable(IBV_EXP_WR_SEND_ENABLE, managed, 1, 0);
-	exp_refused(p.runner, &wr); /* nothing is posted there */
+	exp_refused(p.runner, &wr); /* its queue has no such request */
 	wr = enable(IBV_EXP_WR_SEND_ENABLE, managed, -1, 0);
 	exp_refused(p.runner, &wr);
 	wr = enable(IBV_EXP_WR_RECV_ENABLE, managed, 0, 0);
@@ -432,7 +433,7 @@ static void task__lists_of_several_queues(void **state)
 	rig_post_recv(&rig->end[1], 1, 0, 64);
 	assert_int_equal(ibv_exp_post_task(ctx, tasks, &bad), EINVAL);
 	assert_ptr_equal(bad, &tasks[2]);
-	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 5); /* what was before it */
+	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 5); /* the one before */
 	assert_int_equal(rig_wait(rig->end[1].cq).status, IBV_WC_SUCCESS);
 	post(p.peer, &(struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_SEND});
 	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 9);

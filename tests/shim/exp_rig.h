@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exp_rig.h - what tests of the experimental verbs share: QPs for extended atomics, and requests. */
+/* exp_rig.h - shared by tests of the experimental verbs: QPs for extended atomics, and requests. */
 #ifndef EXP_RIG_H
 #define EXP_RIG_H
 
 #include "rig.h"
 
-/** A QP of end `e` for extended atomics of up to `max_atomic_arg` bytes. */
+/** Create a QP of end `e` for extended atomics of up to `max_atomic_arg` bytes. */
 static inline struct ibv_qp *exp_qp(struct rig *rig, int e, enum ibv_qp_type type, uint32_t max_atomic_arg,
 				    uint32_t create_flags)
 {
@@ -28,7 +28,7 @@ static inline struct ibv_qp *exp_qp(struct rig *rig, int e, enum ibv_qp_type typ
 	return end->qp;
 }
 
-/** Connect two such QPs. */
+/** Create two such QPs and connect them. */
 static inline void exp_connect(struct rig *rig, uint32_t max_atomic_arg, uint32_t create_flags)
 {
 	struct ibv_qp *a = exp_qp(rig, 0, IBV_QPT_RC, max_atomic_arg, create_flags);
@@ -36,7 +36,7 @@ static inline void exp_connect(struct rig *rig, uint32_t max_atomic_arg, uint32_
 	rig_connect_qps(rig, a, exp_qp(rig, 1, IBV_QPT_RC, max_atomic_arg, create_flags));
 }
 
-/** An extended atomic of 1 << log_size bytes from end 0 on offset `at` of end 1's buffer. */
+/** An extended atomic of 1 << log_size bytes from end 0 at offset `at` of end 1's buffer. */
 static inline struct ibv_exp_send_wr exp_masked(struct rig *rig, enum ibv_exp_wr_opcode opcode, uint32_t log_size,
 						struct ibv_sge *sge, size_t at)
 {
@@ -63,7 +63,7 @@ static inline struct ibv_wc exp_run(struct rig *rig, struct ibv_exp_send_wr *wr)
 	return rig_wait(rig->end[0].cq);
 }
 
-/** The request is refused when it is posted. */
+/** Check that posting the request is refused. */
 static inline void exp_refused(struct ibv_qp *qp, struct ibv_exp_send_wr *wr)
 {
 	struct ibv_exp_send_wr *bad = NULL;

@@ -35,7 +35,7 @@ static void wr__batch_is_posted_whole_or_forgotten(void **state)
 	rig_connect_qps(rig, rig->end[0].qp, rig->end[1].qp);
 	rig_post_recv(&rig->end[1], 77, 512, 64);
 
-	ibv_wr_start(ex); /* forgotten */
+	ibv_wr_start(ex); /* missing */
 	ex->wr_id = 1;
 	ex->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
@@ -195,7 +195,7 @@ static void cq_ex__CQ_06_current_entry_is_one_threads(void **state)
 	rig_connect(rig, IBV_QPT_RC);
 	assert_int_equal(ibv_start_poll(second.cq, &poll_attr), EINVAL);
 	poll_attr.comp_mask = 0;
-	assert_int_equal(ibv_start_poll(second.cq, &poll_attr), ENOENT); /* neither leaves it taken */
+	assert_int_equal(ibv_start_poll(second.cq, &poll_attr), ENOENT); /* neither call leaves the CQ locked */
 	for (wr.wr_id = 1; wr.wr_id <= 2; wr.wr_id++)
 		assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
 	while (ibv_start_poll(second.cq, &poll_attr) == ENOENT)
@@ -207,7 +207,7 @@ static void cq_ex__CQ_06_current_entry_is_one_threads(void **state)
 	while (ibv_next_poll(second.cq) == ENOENT)
 		usleep(1000);
 	assert_int_equal(second.cq->wr_id, 2);
-	assert_int_equal(ibv_next_poll(second.cq), ENOENT); /* which ends nothing */
+	assert_int_equal(ibv_next_poll(second.cq), ENOENT); /* which ends no polling */
 	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
 	usleep(100000);
 	assert_false(second.inside);

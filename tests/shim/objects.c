@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* objects.c - devices, queries and objects as programs see them: values, limits, errors, life times. */
+/* objects.c - devices, queries and objects as programs see them: values, limits, errors, lifetimes. */
 #include <arpa/inet.h>
 #include "rig.h"
 
@@ -41,7 +41,7 @@ static void device__attributes_honour_the_callers_size(void **state)
 	assert_int_equal(attr.orig_attr.phys_port_cnt, 1);
 }
 
-/* Old programs have a structure that ends with `flags`. */
+/* Old programs pass a structure that ends with `flags`. */
 static void port__exported_query_stops_at_flags(void **state)
 {
 	struct rig *rig = *state;
@@ -63,7 +63,7 @@ static void gid__table_and_entries(void **state)
 	struct rig *rig = *state;
 	struct ibv_context *ctx = rig->end[1].ctx;
 	uint8_t want[16] = {[10] = 0xff, [11] = 0xff};
-	void *symbol = dlsym(RTLD_DEFAULT, "ibv_query_gid_type"); /* has no default version in the drop-in */
+	void *symbol = dlsym(RTLD_DEFAULT, "ibv_query_gid_type"); /* it has no default version in the drop-in */
 	int (*query_type)(struct ibv_context *, uint8_t, unsigned, int *) =
 		(int (*)(struct ibv_context *, uint8_t, unsigned, int *))(
 			symbol ? symbol : dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34"));
@@ -139,7 +139,7 @@ static void mr__rereg_changes_or_leaves_all(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* Another context may end before this one, and take its objects along. */
+/* Another context may close before this one, and its objects with it. */
 static void mr__pd_of_another_context_is_refused(void **state)
 {
 	struct rig *rig = *state;
@@ -176,7 +176,7 @@ static void srq__modify_changes_or_leaves_all(void **state)
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 64, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(end->pd, &init);
 	struct ibv_recv_wr wr = {0}, *bad;
-	/* What is asked for, both at once. The SRQ has 64 and a limit of 32, and 9 requests. */
+	/* Requested and granted capabilities. The SRQ has 64 entries and a limit of 32, and 9 requests. */
 	static const struct {
 		uint32_t max_wr, limit;
 		int err;
@@ -269,7 +269,7 @@ static void qp__modify_and_query_agree(void **state)
 	assert_int_equal(ibv_modify_qp(rig->end[0].qp, &attr, IBV_QP_ALT_PATH), EINVAL);
 }
 
-/* RoCE has no addresses without a GRH. */
+/* RoCE addresses need a GRH. */
 static void ah__needs_a_grh_and_a_known_source(void **state)
 {
 	struct rig *rig = *state;
@@ -287,7 +287,7 @@ static void ah__needs_a_grh_and_a_known_source(void **state)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-/* Programs put what they like into the upper bits. */
+/* Programs leave garbage in the upper bits. */
 static void ah__flow_label_has_20_bits(void **state)
 {
 	struct rig *rig = *state;
@@ -375,13 +375,13 @@ static void trampoline__passes_arguments_on(void **state)
 	}
 }
 
-/* A second context on a device, closed with objects still in it, takes nothing with it. */
+/* A second context of a device, closed with its objects open, does not affect the first. */
 static void context__closed_with_objects_leaves_others_alone(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_context *ctx = ibv_open_device(rig->end[0].ctx->device);
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
-	static void *forgotten[3]; /* where leak checkers find them */
+	static void *forgotten[3]; /* keeps leak checkers quiet */
 
 	forgotten[0] = pd;
 	forgotten[1] = ibv_reg_mr(pd, rig->end[0].buf, 64, 0);

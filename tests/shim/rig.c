@@ -163,7 +163,7 @@ struct ibv_sge rig_sge(struct rig_end *end, size_t offset, uint32_t length)
 	return (struct ibv_sge){(uintptr_t)end->buf + offset, length, end->mr->lkey};
 }
 
-/* Both devices are this process's: somebody else's poll makes no progress here, the engines' threads do. */
+/* Both devices belong to this process: the peer's polling makes no progress here, the engines' threads do. */
 struct ibv_wc rig_wait(struct ibv_cq *cq)
 {
 	time_t end = time(NULL) + 10;

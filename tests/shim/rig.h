@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rig.h - fixture of the shim's tests: ordinary verbs programs, run over the drop-in library or with the preload
- * library. Two devices of this process, 127.0.9.1 and 127.0.9.2, each with a PD, a CQ and a registered buffer, and pairs of
- * connected QPs between them.
+ * library. Two devices of this process, 127.0.9.1 and 127.0.9.2, each with a PD, a CQ and a registered buffer, and
+ * pairs of connected QPs between them.
  */
 #ifndef RIG_H
 #define RIG_H
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h needs those in front. */
+/* cmocka.h needs those before it. */
 #include <cmocka.h>
 
 #define RIG_BUF	  65536
@@ -40,17 +40,18 @@ struct rig {
 	struct rig_end end[2];
 };
 
-/** Set UROCE_DEVICES: two on addresses that are this process's alone, since a device is shared by whoever opens it. */
+/** Set UROCE_DEVICES to two addresses that only this process uses, since all processes on an address share its
+ * device. */
 void rig_devices(void);
 /** cmocka's setup and teardown: *state is a struct rig. */
 int rig_setup(void **state);
-/** ... with engines that have no threads of their own: nothing happens but in the test's calls. */
+/** ... with engines that have no threads: they only work within the test's calls. */
 int rig_setup_inline(void **state);
 int rig_teardown(void **state);
 
-/** Make a QP at each end and connect them (UD: bring them up). */
+/** Create a QP at each end and connect them (UD: bring them up). */
 void rig_connect(struct rig *rig, enum ibv_qp_type type);
-/** The same for QPs that the caller has made. */
+/** The same for QPs that the caller has created. */
 void rig_connect_qps(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b);
 /** Destroy the QPs at both ends. */
 void rig_disconnect(struct rig *rig);
@@ -58,10 +59,10 @@ void rig_disconnect(struct rig *rig);
 struct ibv_qp_init_attr rig_qp_init(struct rig_end *end, enum ibv_qp_type type);
 /** An SGE in the end's buffer. */
 struct ibv_sge rig_sge(struct rig_end *end, size_t offset, uint32_t length);
-/** Wait for one completion, some seconds at most. */
+/** Wait for one completion, for some seconds at most. */
 struct ibv_wc rig_wait(struct ibv_cq *cq);
 void rig_post_recv(struct rig_end *end, uint64_t wr_id, size_t offset, uint32_t length);
-/** Address handle at end 0 that leads to end 1. */
+/** Create an address handle at end 0 that leads to end 1. */
 struct ibv_ah *rig_ah(struct rig *rig);
 
 #endif

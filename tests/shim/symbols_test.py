@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares what the drop-in libibverbs.so.1 exports with what libibverbs exports.
+"""Compares the exports of the drop-in libibverbs.so.1 with those of libibverbs.
 
-One symbol of the real library that ours lacks could meet our objects inside the real library, or keep a program or a
-driver from being loaded at all. Checked: the library installed here, and the lists kept of rdma-core 44 and 64; that
-nothing is exported beyond symbols.list; that the preload library covers every function of ours; and that both can be
-loaded by a running program.
+A symbol that ours lacks could pass our objects to the real library, or keep a program or a driver from being loaded
+at all. Checked: the library installed here, and the recorded lists of rdma-core 44 and 64; that nothing is exported
+beyond symbols.list; that the preload library covers every function of ours; and that a running program can load
+both.
 """
 import argparse
 import ctypes
@@ -19,7 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def exported(library):
-    """Set of (name, version) that a library defines; version None without version nodes."""
+    """@return the set of (name, version) that a library defines; version None without version nodes."""
     out = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library], check=True,
                          capture_output=True, text=True).stdout
     symbols = set()
@@ -37,7 +37,7 @@ def listed(path):
 
 
 def installed():
-    """The libibverbs of this machine, not ours."""
+    """@return the libibverbs of this machine, not ours."""
     for pattern in ("/usr/lib/*/libibverbs.so.1", "/usr/lib64/libibverbs.so.1", "/usr/lib/libibverbs.so.1"):
         for path in glob.glob(pattern):
             if not any(name == "uroce_ibverbs_marker" for name, _ in exported(path)):
@@ -46,7 +46,7 @@ def installed():
 
 
 def hooks(folder):
-    """Names of the C library that the sysfs hooks define."""
+    """@return names of the C library that the sysfs hooks define."""
     names = set()
     for path in glob.glob(os.path.join(folder, "hooks_*.c")):
         names |= set(re.findall(r"^HOOK\([^,]+, (\w+),|^HOOK_ALIAS\((\w+),", open(path).read(), re.M))
@@ -81,8 +81,8 @@ def main():
     bad += show("exported beyond symbols.list", ours - listed(a.names))
     bad += show("in symbols.list, not exported", listed(a.names) - ours)
 
-    # A preload library needs no trampolines: a name that it lacks is the program's own library's. But the functions that
-    # take objects must all be there: every public one that the drop-in does not merely pass on.
+    # A preload library needs no trampolines: a name that it lacks is found in the program's own library. But it must
+    # have all functions that take objects: every public one that the drop-in does not merely pass on.
     preload = {name for name, _ in exported(a.preload)}
     public = {name for name, version in ours if version != "IBVERBS_1.0" and "PRIVATE" not in version}
     passed_on = {"ibv_copy_ah_attr_from_kern", "ibv_register_driver"}
@@ -101,7 +101,7 @@ def main():
                          ("hook in the drop-in", hooks(a.hooks) & {name for name, _ in ours})):
         bad += show(title, {(name, None) for name in wrong})
 
-    # Programs also load libibverbs while they run; that fails if it wants more static TLS than there is left.
+    # Programs also load libibverbs while they run; that fails if it needs more static TLS than is left.
     for library in (a.dropin, a.preload, a.sysfs):
         try:
             ctypes.CDLL(library)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sysfs.c - what programs find in /sys/class/infiniband and /dev/infiniband, through every function of the C library that
- * takes a path: the devices as the verbs report them, and counters that count.
+ * sysfs.c - what programs find in /sys/class/infiniband and /dev/infiniband, through every function of the C library
+ * that takes a path: the devices as verbs report them, and counters that count.
  */
 #include "rig.h"
 
@@ -25,7 +25,7 @@
 #define VERBS "/sys/class/infiniband_verbs"
 #define GONE  DEV "/nobody"
 
-/* Of uroce0: the first number that the kernel has not given to a device of its own. */
+/* The files of uroce0: their number is the first that the kernel has not given to a device of its own. */
 static char node[128], verbs[128];
 
 static int setup(void **state)
@@ -38,7 +38,7 @@ static int setup(void **state)
 	return err;
 }
 
-/** The text of a file, without the newline. */
+/** @return the text of a file, without the newline. */
 static const char *text_of(const char *path)
 {
 	static char text[512];
@@ -168,7 +168,7 @@ static void counters__count_words_and_packets_of_each_device(void **state)
 	rig_connect(rig, IBV_QPT_RC);
 	send_some(rig, 4000); /* four packets of the path's MTU, 1000 words */
 	rig_disconnect(rig);
-	/* Anew, and again from the start: as in sysfs. */
+	/* Opened again, and read again from the start: as in sysfs. */
 	assert_int_equal(number_of(PORT "/counters/port_xmit_data"), words + 1000);
 	assert_int_equal(number_of(rcv), received + 1000);
 	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
@@ -183,7 +183,7 @@ static void counters__count_words_and_packets_of_each_device(void **state)
 	close(fd2);
 }
 
-/** The number has become another file's: that is not written to. */
+/** The descriptor's number now belongs to another file, which must not be written to. */
 static void counters__a_closed_descriptor_is_forgotten(void **state)
 {
 	char path[] = "/tmp/uroce-sysfs-XXXXXX", text[32] = "";
@@ -220,7 +220,7 @@ static void counters__more_open_files_than_are_remembered(void **state)
 
 /* ---- every function ---------------------------------------------------------------------------------- */
 
-/** A function by its name: what a program built in another way may call. */
+/** @return a function by name, for calls that only differently built programs make. */
 static void *fn(const char *name)
 {
 	void *f = dlsym(RTLD_DEFAULT, name);
@@ -325,7 +325,7 @@ static void functions__that_look(void **state)
 	errno = 0;
 	assert_int_equal(stat(GONE, &st), -1);
 	assert_int_equal(errno, ENOENT);
-	/* Not ours to answer; and no reason to fall over. */
+	/* The kernel's to answer; and no crash. */
 	assert_int_equal(CALL(int (*)(const char *, struct stat *), "stat", NULL, &st), -1);
 	assert_int_equal(errno, EFAULT);
 	assert_int_equal(access("/dev/infiniband/uverbs99", F_OK), -1);
@@ -411,7 +411,7 @@ static void functions__that_resolve(void **state)
 			 DEV "/device/net/lo", out, sizeof(out), sizeof(out)) > 0);
 	assert_int_equal(readlink(node, out, sizeof(out)), -1);
 	assert_int_equal(errno, EINVAL);
-	/* Through a folder's descriptor the kernel goes on by itself. */
+	/* Paths relative to a folder's descriptor are resolved by the kernel. */
 	fd = open(PORT, O_RDONLY | O_DIRECTORY);
 	assert_true(fd >= 0);
 	assert_int_equal(faccessat(fd, "gids/0", R_OK, 0), 0);
@@ -420,7 +420,7 @@ static void functions__that_resolve(void **state)
 
 /* ---- processes and threads --------------------------------------------------------------------------- */
 
-/* The engine is the parent's; the files are there all the same, as of a device at rest. */
+/* The engine belongs to the parent; the child still has the files, with a device at rest. */
 static void process__a_forked_child_sees_the_devices_at_rest(void **state)
 {
 	struct rig *rig = *state;

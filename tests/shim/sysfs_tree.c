@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sysfs_tree.c - the tree of device files without the hooks: what is in it, where it lies, who removes it.
- * Works in a folder of its own, which XDG_RUNTIME_DIR names.
+ * sysfs_tree.c - the tree of device files without the hooks: its contents, its place, who removes it. Works in a folder
+ * of its own, named by XDG_RUNTIME_DIR.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka.h needs those in front. */
+/* cmocka.h needs those before it. */
 #include <cmocka.h>
 
 #include "sysfs.h"
@@ -37,7 +37,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 static int setup(void **state)
 {
 	(void)state;
-	/* Thousands of files are made: rather in memory. */
+	/* Thousands of files are created: prefer memory. */
 	strcpy(runtime, access("/dev/shm", W_OK) ? "/tmp/uroce-test-XXXXXX" : "/dev/shm/uroce-test-XXXXXX");
 	assert_non_null(mkdtemp(runtime));
 	setenv("XDG_RUNTIME_DIR", runtime, 1);
@@ -67,7 +67,7 @@ static void world_end(struct sysfs_world *w)
 	free(w);
 }
 
-/** Entries of the folder of trees. */
+/** Count entries in the folder of trees. */
 static unsigned count_trees(const char *prefix)
 {
 	char path[128];
@@ -153,7 +153,7 @@ static bool has_folder(const struct entries *e, const char *path, size_t len, un
 	return false;
 }
 
-/* Two entries of one name could not both be written, nor one before its folder. */
+/* Two entries of one name could not both be written, nor an entry before its folder. */
 static void tree__names_are_unique_and_folders_come_first(void **state)
 {
 	struct entries *e = calloc(1, sizeof(*e));
@@ -202,7 +202,7 @@ static void tree__an_error_ends_it_and_is_returned(void **state)
 	world_end(w);
 }
 
-/* Each counter has a value of its own, so that none can show another's. */
+/* Each counter has a different value, so that none can show another's. */
 static void tree__live_values_are_where_their_names_say(void **state)
 {
 	struct sysfs_live *live = calloc(1, sizeof(*live));
@@ -279,11 +279,11 @@ static void store__what_is_in_use_stays_and_the_rest_goes(void **state)
 	b = store_of("127.14.203.3");
 	assert_int_equal(access(a.root, F_OK), -1);
 	assert_int_equal(access(b.root, F_OK), 0);
-	assert_int_equal(count_trees("tree-"), before + 1); /* the second one is held to the end of this process */
+	assert_int_equal(count_trees("tree-"), before + 1); /* the second one stays open until this process ends */
 	sysfs_store_close(&b);
 }
 
-/** A process that holds the tree of `devices` until it is killed. */
+/** Start a process that holds the tree of `devices` until it is killed. */
 static pid_t holder(const char *devices)
 {
 	int ready[2];
@@ -316,7 +316,7 @@ static void store__a_killed_process_leaves_nothing_that_the_next_does_not_remove
 	unsigned before;
 
 	(void)state;
-	/* A writer that was killed half-way. */
+	/* Left by a writer that was killed half-way. */
 	snprintf(half, sizeof(half), "%s/uroce/new-1-0", runtime);
 	assert_int_equal(mkdir(half, 0755), 0);
 	strcat(half, "/sys");
@@ -330,7 +330,8 @@ static void store__a_killed_process_leaves_nothing_that_the_next_does_not_remove
 
 	struct sysfs_store c = store_of("127.14.201.3");
 
-	assert_int_equal(count_trees("tree-"), before); /* the killed one's went as the new one came */
+	assert_int_equal(count_trees("tree-"), before); /* the killed process's tree was removed when the new one was
+							 * created */
 	assert_int_equal(count_trees(""), count_trees("tree-"));
 	sysfs_store_close(&b);
 	sysfs_store_close(&c);
@@ -357,7 +358,7 @@ static void store__a_folder_of_others_is_not_used(void **state)
 	assert_int_equal(unlink(base), 0);
 }
 
-/* Trees come and go under everybody's hands: whoever has opened one can read it whole. */
+/* Trees come and go at any time: a process that has opened one can read all of it. */
 static void *churn(void *arg)
 {
 	const unsigned me = (unsigned)(uintptr_t)arg;
@@ -430,7 +431,7 @@ static void path__ours_go_to_the_tree_and_others_stay(void **state)
 		"/sys/class/infiniband2",
 		"/sys/class/infiniband_cm",
 		"/sys/class/net/infiniband",
-		"/sys/class/infiniband/uroce", /* a device of the kernel's, if of anybody's */
+		"/sys/class/infiniband/uroce", /* it could only be the kernel's device */
 		"/sys/class/infiniband/uroce00",
 		"/sys/class/infiniband/mlx5_0/ports/1/state",
 		"/sys/class/infiniband_verbs/uverbs77",
@@ -476,7 +477,7 @@ static void *look(void *out)
 	return NULL;
 }
 
-/* To be the first: nothing is known yet. And then the devices change. */
+/* The first call: nothing is cached yet. Then the devices change. */
 static void path__threads_that_look_at_once_find_the_same(void **state)
 {
 	static char found[8][SYSFS_PATH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* threads.c - programs whose threads are cancelled, and programs that fork. */
+/* threads.c - programs that cancel threads, and programs that fork. */
 #include "rig.h"
 
 #include <pthread.h>
@@ -29,7 +29,8 @@ static void *cancelled_main(void *arg)
 	return NULL;
 }
 
-/* Call on a thread that has been told to end: it must end later than in the call, where it would have locks. */
+/* Make the call on a thread with a pending cancellation: the thread must end after the call, not within it, where it
+ * would hold locks. */
 static void while_cancelled(void (*call)(void *), void *arg)
 {
 	struct cancelled c = {call, arg, false};
@@ -71,7 +72,7 @@ static void list_devices(void *unused)
 	ibv_free_device_list(list);
 }
 
-/* Without the engines' threads every event is raised by the call that finds it, and every doorbell rings. */
+/* Without the engines' threads every event is raised by the call that finds it, and every post rings the doorbell. */
 static void cancel__no_call_ends_with_a_lock_held(void **state)
 {
 	struct rig *rig = *state;
@@ -93,10 +94,10 @@ static void cancel__no_call_ends_with_a_lock_held(void **state)
 	end->cq = plain;
 }
 
-/* A CQ with an event that was read and never acknowledged cannot go: the thread ends while it waits. */
+/* A CQ with an event that was read and never acknowledged cannot be destroyed: the thread ends while it waits. */
 static void cancel__waiting_for_acknowledgements_keeps_no_lock(void **state)
 {
-	static struct ibv_cq *cq; /* never freed, as the thread could not */
+	static struct ibv_cq *cq; /* never freed, as the thread could not do it */
 	struct rig *rig = *state;
 	struct rig_end *end = &rig->end[1];
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(end->ctx);
@@ -124,7 +125,7 @@ static void cancel__waiting_for_acknowledgements_keeps_no_lock(void **state)
 
 /* ---- fork -------------------------------------------------------------------------------------------- */
 
-/* In the child every call returns; the parent's objects keep working. */
+/* In the child every call fails cleanly; the parent's objects keep working. */
 static void fork__MR_02_child_calls_fail_cleanly(void **state)
 {
 	struct rig *rig = *state;
@@ -152,7 +153,7 @@ static void fork__MR_02_child_calls_fail_cleanly(void **state)
 
 #define SAID_MAX 256
 
-/* Call in a child. @return how that ended; `said` is what it printed on stderr. */
+/* Make the call in a child. @return its wait status; `said` is what it printed on stderr. */
 static int in_child(int (*call)(void *arg), void *arg, char said[SAID_MAX])
 {
 	int status, out[2];
@@ -162,7 +163,7 @@ static int in_child(int (*call)(void *arg), void *arg, char said[SAID_MAX])
 	assert_int_equal(pipe(out), 0);
 	pid = fork();
 	if (!pid) {
-		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would go on with the next test */
+		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would continue with the next test */
 		dup2(out[1], STDERR_FILENO);
 		_exit(call(arg));
 	}
@@ -193,7 +194,7 @@ struct two_contexts {
 	struct ibv_context *closed, *sought;
 };
 
-/* A context without objects is freed, and what comes to lie in its place is none. */
+/* A closed context without objects is freed, and another object at its address must not be taken for a context. */
 static int close_one_seek_other(void *arg)
 {
 	const struct two_contexts *c = arg;
@@ -216,7 +217,7 @@ static void fork__context_closed_in_the_child_is_forgotten_there(void **state)
 	assert_int_equal(ibv_close_device(c.closed), 0);
 }
 
-/* Threads of the parent that keep taking locks while others fork. */
+/* Threads of the parent that keep taking locks while another thread forks. */
 static atomic_bool busy_end;
 
 static void *busy_asking(void *device)
@@ -235,7 +236,7 @@ static void *busy_importing(void *context)
 	return NULL;
 }
 
-/* Comes as far as the check of the memory. */
+/* Gets as far as the check of the memory. */
 static void *busy_registering(void *pd)
 {
 	while (!atomic_load(&busy_end))

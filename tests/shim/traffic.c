@@ -28,7 +28,7 @@ static void post__list_stops_at_the_bad_request(void **state)
 		wr[i].wr.rdma.rkey = rig->end[1].mr->rkey;
 	}
 	memset(rig->end[0].buf, 0xa1, 64);
-	wr[1].num_sge = 5; /* the queue has four */
+	wr[1].num_sge = 5; /* the queue has four SGEs */
 	assert_int_equal(ibv_post_send(rig->end[0].qp, wr, &bad), EINVAL);
 	assert_ptr_equal(bad, &wr[1]);
 
@@ -43,7 +43,7 @@ static void post__list_stops_at_the_bad_request(void **state)
 	assert_int_equal(ibv_poll_cq(rig->end[0].cq, 1, &wc), 0);
 }
 
-/** Numbers that other structures have a use for are none of this one's. */
+/** Opcodes that only other structures use are not valid here. */
 static void post__unknown_opcodes_are_refused(void **state)
 {
 	struct rig *rig = *state;
@@ -154,7 +154,7 @@ static void ud__reply_address_comes_from_the_completion(void **state)
 	assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
 }
 
-/* Of rdma-core 64, whose headers need not be here: a part of a buffer of ibv_alloc_buf, under addresses of its own. */
+/* From rdma-core 64, whose headers may be missing: a part of a buffer of ibv_alloc_buf, at addresses of its own. */
 struct mr_init_attr {
 	size_t length;
 	int access;
@@ -190,7 +190,7 @@ static void mr__part_of_a_buffer_keeps_its_iova_and_its_pd(void **state)
 	attr.addr = bytes - 1;
 	assert_null(reg(end->pd, &attr));
 	attr.addr = bytes + 192;
-	assert_null(reg(pd, &attr)); /* not the buffer's */
+	assert_null(reg(pd, &attr)); /* outside the buffer */
 	assert_int_equal(errno, EINVAL);
 	mr = reg(end->pd, &attr);
 	assert_non_null(mr);
@@ -267,8 +267,8 @@ static void mw__type_1_survives_binds_that_fail(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* A context that is closed takes along what the program forgot, though another one keeps the NIC running: peers find
- * nobody there. */
+/* Closing a context destroys the objects that the program forgot, although another context keeps the NIC running:
+ * peers get no answer. */
 static void context__closing_takes_forgotten_objects_along(void **state)
 {
 	struct rig *rig = *state;
@@ -276,7 +276,7 @@ static void context__closing_takes_forgotten_objects_along(void **state)
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 64);
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
 	struct ibv_qp_init_attr init = rig_qp_init(&rig->end[0], IBV_QPT_RC);
-	static struct ibv_qp *qp; /* where leak checkers find it */
+	static struct ibv_qp *qp; /* keeps leak checkers quiet */
 
 	rig->end[0].qp = ibv_create_qp(rig->end[0].pd, &init);
 	forgotten.pd = ibv_alloc_pd(forgotten.ctx);
@@ -299,14 +299,14 @@ static void context__closing_takes_forgotten_objects_along(void **state)
 	assert_int_equal(forgotten.buf[0], 0x11);
 }
 
-/* A message that was taken is acknowledged even if the program closes the device at once and leaves the QP to it. The
- * engines have no threads here: nobody else sends the ACK that is held back. */
+/* A message that was taken is acknowledged even if the program closes the device at once without destroying the QP.
+ * The engines have no threads here: nobody else would send the delayed ACK. */
 static void context__closing_acknowledges_what_was_taken(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_qp_init_attr init = rig_qp_init(&rig->end[0], IBV_QPT_RC);
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
-	static struct rig_end leaving; /* where leak checkers find it */
+	static struct rig_end leaving; /* keeps leak checkers quiet */
 
 	leaving.ctx = ibv_open_device(rig->end[1].ctx->device);
 	leaving.buf = rig->end[1].buf;
@@ -364,19 +364,19 @@ static void channel__CQ_04_one_event_an_arming_and_destroy_waits_for_acks(void *
 	send_one(rig);
 	assert_false(readable(ch->fd, 50)); /* not armed */
 	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
-	assert_true(readable(ch->fd, 5000)); /* what waits is told at once */
+	assert_true(readable(ch->fd, 5000)); /* pending completions raise an event at once */
 	send_one(rig);
 	send_one(rig);
 	assert_int_equal(ibv_get_cq_event(ch, &got, &context), 0);
 	assert_ptr_equal(got, cq);
 	assert_ptr_equal(context, rig);
-	assert_false(readable(ch->fd, 50)); /* one for one arming */
+	assert_false(readable(ch->fd, 50)); /* one event for each arming */
 
 	fcntl(ch->fd, F_SETFL, O_NONBLOCK);
 	assert_int_equal(ibv_get_cq_event(ch, &got, &context), -1);
 	assert_int_equal(errno, EAGAIN);
 
-	assert_int_equal(ibv_req_notify_cq(cq, 0), 0); /* an unread event goes with its CQ */
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0); /* an unread event vanishes with its CQ */
 	send_one(rig);
 	assert_true(readable(ch->fd, 5000));
 	rig_disconnect(rig);
