@@ -107,7 +107,7 @@ def tell(args, text):
         raise UroceError(devices[0].problem)
     for device in devices:
         if args.qp is None and device.daemon:
-            device.tell_daemon("fault " + text)  # before its functions: a function that joins now gets it from the daemon
+            device.tell_daemon("fault " + text)  # first: a function that joins now gets it from there
         for function in device.functions:
             if args.qp is not None and args.qp >> 16 != function.number:
                 continue

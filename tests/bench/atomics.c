@@ -169,8 +169,7 @@ static int initiate(void *arg)
 		forked_die("no region");
 	forked_connect(&end, in->f, 1);
 	atomic_fetch_add(in->connected, 1);
-	forked_await(in->connected, in->initiators + 1); /* a request sent too early is lost, and its timeout would be
-							  * measured */
+	forked_await(in->connected, in->initiators + 1); /* an early request is lost, and times out */
 	(in->rtt ? measure_rtt : measure_rate)(&end, in, mr, results);
 	check_results(in, results);
 	return 0;

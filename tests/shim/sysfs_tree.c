@@ -330,8 +330,7 @@ static void store__a_killed_process_leaves_nothing_that_the_next_does_not_remove
 
 	struct sysfs_store c = store_of("127.14.201.3");
 
-	assert_int_equal(count_trees("tree-"), before); /* the killed process's tree was removed when the new one was
-							 * created */
+	assert_int_equal(count_trees("tree-"), before); /* creating it removed the old one */
 	assert_int_equal(count_trees(""), count_trees("tree-"));
 	sysfs_store_close(&b);
 	sysfs_store_close(&c);

@@ -24,7 +24,7 @@ struct ibv_cq *exp_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	return cq;
 }
 
-/* Only moderation that leaves an event for every completion is accepted: CQs work so anyway. */
+/* Only moderation with an event for every completion is accepted, which is how CQs work anyway. */
 int exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int mask)
 {
 	if (mask & ~(IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS))
@@ -56,7 +56,7 @@ static void wc_translate(const struct nic_wc *in, struct ibv_exp_wc *out)
 	out->exp_wc_flags = in->wc_flags;
 }
 
-/* In larger elements, the members that are unknown here are zeroed. */
+/* Members of larger elements that this version does not know are zeroed. */
 int exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc, uint32_t wc_size)
 {
 	size_t known = wc_size < sizeof(struct ibv_exp_wc) ? wc_size : sizeof(struct ibv_exp_wc);

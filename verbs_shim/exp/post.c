@@ -62,7 +62,7 @@ static int bind_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr
 		       : -EINVAL;
 }
 
-/* A negative count becomes one over INT32_MAX, which the NIC refuses. */
+/* A negative count becomes one above INT32_MAX, which the NIC refuses. */
 static int wait_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
 {
 	struct ibv_cq *cq = wr->task.cqe_wait.cq;

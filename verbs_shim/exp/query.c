@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * query.c - ibv_exp_query_device, ibv_exp_query_gid_attr. For what is not supported, comp_mask bits are cleared, since
+ * query.c - ibv_exp_query_device, ibv_exp_query_gid_attr. For unsupported features comp_mask bits are cleared, since
  * some programs read only those, and fields are zero, since other programs read only the fields.
  */
 #include <stddef.h>

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes from symbols.list: the version script, the assembly with trampolines and aliases, the trampolines' table.
+"""Generates from symbols.list: the version script, the assembly with trampolines and aliases, the trampolines'
+table.
 
 symbols.py map LIST OUT      version script of the drop-in library
-symbols.py asm LIST OUT      trampolines and versioned aliases of the drop-in library
-symbols.py table LIST OUT    C table: what each trampoline jumps to
-symbols.py preload LIST OUT  assembly of the preload library: aliases without versions, nothing else
-symbols.py names LIST OUT    one exported NAME@VERSION a line
+symbols.py asm LIST OUT      trampolines and versioned aliases of the drop-in library symbols.py table LIST OUT    C
+table: the target of each trampoline symbols.py preload LIST OUT  assembly of the preload library: aliases without
+versions, nothing else symbols.py names LIST OUT    one exported NAME@VERSION on each line
 """
 import sys
 
@@ -51,7 +51,7 @@ class Symbols:
         return rows
 
     def nodes(self):
-        """Version nodes in the order of the real library's: the public ones build on each other."""
+        """@return version nodes in the order of the real library's: the public ones build on each other."""
         def order(node):
             kind, number = node.rsplit("_", 1)
             return kind, [int(part) for part in number.split(".")]

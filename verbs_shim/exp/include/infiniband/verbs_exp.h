@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_exp.h - the experimental verbs, ibv_exp_*, over an unmodified rdma-core verbs.h.
+ * verbs_exp.h - the experimental verbs, ibv_exp_*, on top of rdma-core's unmodified verbs.h.
  *
- * A program that was written for the experimental verbs of Mellanox OFED compiles against this in C and C++; names, values and
- * members are theirs. Not declared are erasure coding, peer-direct, tag matching's headers, the flags of receive work queues, and of
- * accelerated interfaces their flags and versions, the conversion of time stamps, and the values of packet parsing, tunnels and
- * striding receive queues. The functions find their device's part at run time, in the libibverbs that the process has
- * loaded: nothing is linked (with a glibc before 2.34: -ldl). On a device that is not uroce's, or without uroce, they say ENOSYS,
- * each in the way that it has, and so do for all devices those in verbs_exp_absent.h.
+ * A program written for the experimental verbs of Mellanox OFED compiles with this header in C and C++; names, values
+ * and members are the same. Not declared are erasure coding, peer-direct, tag matching's headers, the flags of receive
+ * work queues, flags and versions of accelerated interfaces, the conversion of time stamps, and the values of packet
+ * parsing, tunnels and striding receive queues. The functions find the device's implementation at run time, in the
+ * libibverbs that the process has loaded: the program need not link anything (with a glibc before 2.34: -ldl). On other
+ * devices than uroce's, or without uroce, they fail with ENOSYS, each in its own way of reporting errors; those in
+ * verbs_exp_absent.h do so on all devices.
  *
- * Errors: functions that return int give 0 or a positive errno, unless their comment says otherwise; those that return
- * pointers give NULL and set errno. A comp_mask of an object's attributes with bits that this header does not know is EINVAL.
+ * Errors: functions that return int return 0 or a positive errno, unless their comment says otherwise; those that
+ * return pointers return NULL and set errno. Bits of a comp_mask that this header does not know are refused with EINVAL
+ * when creating objects.
  *
- * Structures that programs hand in stay as they are: what comes later comes in structures of its own.
+ * Structures that programs pass never change: later additions come in structures of their own.
  */
 #ifndef UROCE_INFINIBAND_VERBS_EXP_H
 #define UROCE_INFINIBAND_VERBS_EXP_H
 
-/* Enumerators beyond int, which these verbs have, are an extension of C that -Wpedantic speaks of. */
+/* These verbs have enumerators beyond int, an extension of C that -Wpedantic reports. */
 #pragma GCC system_header
 
 #include <dlfcn.h>
@@ -25,7 +27,7 @@
 #include <infiniband/verbs.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h> /* programs have it from here */
+#include <stdio.h> /* programs rely on its being included here */
 #include <stdlib.h>
 
 #ifndef BEGIN_C_DECLS
@@ -39,7 +41,7 @@
 #endif
 
 #if defined(__STRICT_ANSI__) && !defined(__cplusplus)
-int setenv(const char *name, const char *value, int overwrite); /* with -std=c99 stdlib.h has none */
+int setenv(const char *name, const char *value, int overwrite); /* stdlib.h does not declare it with -std=c99 */
 #endif
 
 #ifndef DEPRECATED
@@ -51,12 +53,12 @@ int setenv(const char *name, const char *value, int overwrite); /* with -std=c99
 BEGIN_C_DECLS
 
 /**
- * What a device does for the functions below. Grows at its end.
- * The objects are those of verbs.h; who calls keeps what it points to, unless the function of that name says otherwise.
+ * A device's implementations of the functions below. Grows at its end only. The objects are those of verbs.h; the
+ * caller keeps ownership of everything it passes, unless the function of that name says otherwise.
  */
 struct ibv_exp_ops {
-	size_t size; /* of this structure, where the library was built */
-	/** What contexts of this library have for ibv_post_send, and no others have. */
+	size_t size; /* of this structure, when the library was built */
+	/** The ibv_post_send that only contexts of this library have. */
 	int (*owner)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 	int (*query_device)(struct ibv_context *context, struct ibv_exp_device_attr *attr);
 	int (*query_gid_attr)(struct ibv_context *context, uint8_t port, unsigned int index,
@@ -78,7 +80,7 @@ struct ibv_exp_ops {
 	int (*post_task)(struct ibv_context *context, struct ibv_exp_task *task, struct ibv_exp_task **bad_task);
 };
 
-/** A device's operations. @return NULL: it has none. */
+/** @return a device's operations; NULL: it has none. */
 static inline const struct ibv_exp_ops *ibv_exp_ops_of(const struct ibv_context *context)
 {
 	static const struct ibv_exp_ops *found;
@@ -91,10 +93,10 @@ static inline const struct ibv_exp_ops *ibv_exp_ops_of(const struct ibv_context 
 	return ops && context->ops.post_send == ops->owner ? ops : NULL;
 }
 
-/* Whether the library had an operation when it was built. */
+/* Whether the library had the operation when it was built. */
 #define IBV_EXP_HAS(ops, op) ((ops) && (ops)->size > offsetof(struct ibv_exp_ops, op))
 
-/* Whether a mask has bits from `reserved`, a power of two, up. */
+/* Whether a mask has bits at or above `reserved`, a power of two. */
 static inline int ibv_exp_unknown_(uint64_t mask, uint64_t reserved)
 {
 	return mask >= reserved;
@@ -112,13 +114,14 @@ static inline void *ibv_exp_null_(int err)
 	return NULL;
 }
 
-/** The devices there are. */
+/** The list of devices. */
 static inline struct ibv_device **ibv_exp_get_device_list(int *num_devices)
 {
 	return ibv_get_device_list(num_devices);
 }
 
-/** Ask what a device can do: comp_mask (and comp_mask_2) say which fields to fill in, and on return which were. */
+/** Query a device's capabilities: comp_mask (and comp_mask_2) select the fields to fill in, and on return say which
+ * were. */
 static inline int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);
@@ -131,8 +134,8 @@ static inline int ibv_exp_query_device(struct ibv_context *context, struct ibv_e
 	return ops->query_device(context, attr);
 }
 
-/** Ask for a port's attributes. @return 0 or a negative errno; with a comp_mask of 0, and on other devices, as
- *  ibv_query_port. */
+/** Query a port's attributes. @return 0 or a negative errno; with a comp_mask of 0, and on other devices, as
+ * ibv_query_port. */
 static inline int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_exp_port_attr *attr)
 {
 	int err;
@@ -141,11 +144,11 @@ static inline int ibv_exp_query_port(struct ibv_context *context, uint8_t port_n
 		return ibv_query_port(context, port_num, &attr->port_attr);
 	if (attr->comp_mask != IBV_EXP_QUERY_PORT_ATTR_MASK1 || attr->mask1 & ~(uint32_t)IBV_EXP_QUERY_PORT_MASK)
 		return -ibv_exp_no_(EINVAL);
-	err = ibv_query_port(context, port_num, &attr->port_attr); /* all members: mask1 stays */
+	err = ibv_query_port(context, port_num, &attr->port_attr); /* all members: mask1 is unchanged */
 	return ibv_exp_ops_of(context) ? -err : err;
 }
 
-/** Ask for an entry of the GID table. */
+/** Query an entry of the GID table. */
 static inline int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_num, unsigned int index,
 					 struct ibv_exp_gid_attr *attr)
 {
@@ -159,14 +162,14 @@ static inline int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t po
 }
 
 /**
- * Create a QP. Extended atomics need IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG and in max_atomic_arg the largest size that will be
- * posted, bytes. What is granted is written to attr->cap.
+ * Create a QP. Extended atomics need IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG and max_atomic_arg, the largest size that will be
+ * posted, in bytes. The granted capabilities are written to attr->cap.
  */
 static inline struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr)
 {
 	const struct ibv_exp_ops *ops;
 
-	if (attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD) /* the members up to there are those of the plain structure */
+	if (attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD) /* the members up to there equal the plain structure */
 		return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)(void *)attr);
 	ops = ibv_exp_ops_of(context);
 	if (!IBV_EXP_HAS(ops, create_qp))
@@ -188,7 +191,7 @@ static inline int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *a
 	return ops->modify_qp(qp, attr, exp_attr_mask);
 }
 
-/** Post work requests; at the first that is refused *bad_wr points to it. @return 0, a positive errno, or -ENOSYS. */
+/** Post work requests; *bad_wr is set to the first one refused. @return 0, a positive errno, or -ENOSYS. */
 static inline int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(qp->context);
@@ -197,8 +200,8 @@ static inline int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *w
 }
 
 /**
- * Post requests to several queues, which nobody else posts anything in between; at the first that is refused *bad_task points to the
- * task that it is of, unless bad_task is NULL, and what is before it has been posted. @return 0, or a positive errno.
+ * Post requests to several queues, without requests of other threads in between. If one is refused, *bad_task is set to
+ * its task, unless bad_task is NULL, and the requests before it have been posted. @return 0, or a positive errno.
  */
 static inline int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task,
 				    struct ibv_exp_task **bad_task)
@@ -238,7 +241,8 @@ static inline int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *a
 	return ops->modify_cq(cq, attr, attr_mask);
 }
 
-/** Take up to num_entries completions. @param wc_size bytes of an element of wc. @return how many, or a negative errno. */
+/** Poll up to num_entries completions. @param wc_size size of an element of wc in bytes. @return how many, or a
+ * negative errno. */
 static inline int ibv_exp_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_exp_wc *wc, uint32_t wc_size)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(cq->context);
@@ -258,7 +262,8 @@ static inline struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context, st
 	return ops->create_srq(context, attr);
 }
 
-/** Register memory of the program, or with IBV_EXP_REG_MR_DM device memory, whose region starts at address 0. */
+/** Register memory of the program, or with IBV_EXP_REG_MR_DM device memory, in which case the region starts at
+ * address 0. */
 static inline struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(in->pd->context);
@@ -282,7 +287,7 @@ static inline int ibv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind)
 	return ops->bind_mw(mw_bind);
 }
 
-/** Allocate device memory. It is zero. */
+/** Allocate device memory. It is zeroed. */
 static inline struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context, struct ibv_exp_alloc_dm_attr *attr)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);
@@ -302,7 +307,7 @@ static inline int ibv_exp_free_dm(struct ibv_exp_dm *dm)
 	return IBV_EXP_HAS(ops, free_dm) ? ops->free_dm(dm) : ENOSYS;
 }
 
-/** Copy between device memory and the program's. */
+/** Copy between device memory and the program's memory. */
 static inline int ibv_exp_memcpy_dm(struct ibv_exp_dm *dm, struct ibv_exp_memcpy_dm_attr *attr)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(dm->context);
@@ -312,21 +317,21 @@ static inline int ibv_exp_memcpy_dm(struct ibv_exp_dm *dm, struct ibv_exp_memcpy
 	return IBV_EXP_HAS(ops, memcpy_dm) ? ops->memcpy_dm(dm, attr) : ENOSYS;
 }
 
-/** Set an environment variable for a device's library. It is the process's. @return as setenv. */
+/** Set an environment variable for a device's library. It is set for the whole process. @return as setenv. */
 static inline int ibv_exp_setenv(struct ibv_context *context, const char *name, const char *value, int overwrite)
 {
 	(void)context;
 	return setenv(name, value, overwrite);
 }
 
-/* What ibv_exp_get_provider_func gives, for casts. */
+/* Types of the functions that ibv_exp_get_provider_func returns, for casts. */
 typedef int (*drv_exp_post_send_func)(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr);
 typedef int (*drv_post_send_func)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 typedef int (*drv_exp_poll_cq_func)(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc, uint32_t wc_size);
 typedef int (*drv_poll_cq_func)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 typedef int (*drv_post_recv_func)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/** The function behind a hot verb, for programs that call it directly. */
+/** @return the function behind a performance-critical verb, for programs that call it directly. */
 static inline void *ibv_exp_get_provider_func(struct ibv_context *context, enum ibv_exp_func_name name)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);

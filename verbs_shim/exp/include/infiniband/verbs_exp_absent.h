@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_exp_absent.h - experimental verbs that uroce does not have; part of verbs_exp.h. They are declared so that programs
- * compile, ask at run time, hear ENOSYS, and go on without: dynamically connected transport, flow steering, user memory
- * regions, receive work queues, resource domains, accelerated interfaces, tag matching, tasks, clocks.
+ * verbs_exp_absent.h - experimental verbs that uroce does not support; part of verbs_exp.h. They are declared so that
+ * programs compile, ask at run time, get ENOSYS, and do without: dynamically connected transport, flow steering, user
+ * memory regions, receive work queues, resource domains, accelerated interfaces, tag matching, clocks.
  */
 #ifndef UROCE_INFINIBAND_VERBS_EXP_ABSENT_H
 #define UROCE_INFINIBAND_VERBS_EXP_ABSENT_H
@@ -578,7 +578,7 @@ enum ibv_exp_query_intf_status {
 	IBV_EXP_INTF_STAT_VENDOR_NOT_SUPPORTED,
 	IBV_EXP_INTF_STAT_INTF_NOT_SUPPORTED,
 	IBV_EXP_INTF_STAT_VERSION_NOT_SUPPORTED,
-	IBV_EXP_INTF_STAT_INVAL_PARARM, /* so spelt */
+	IBV_EXP_INTF_STAT_INVAL_PARARM, /* spelt like this in the original */
 	IBV_EXP_INTF_STAT_INVAL_OBJ_STATE,
 	IBV_EXP_INTF_STAT_INVAL_OBJ,
 	IBV_EXP_INTF_STAT_FLAGS_NOT_SUPPORTED,
@@ -656,7 +656,7 @@ static inline int ibv_exp_destroy_res_domain(struct ibv_context *context, struct
 	return ibv_exp_no_(ENOSYS);
 }
 
-/** @param status may be NULL; tells the same as errno. */
+/** @param status may be NULL; set to the equivalent of errno. */
 static inline void *ibv_exp_query_intf(struct ibv_context *context, struct ibv_exp_query_intf_params *params,
 				       enum ibv_exp_query_intf_status *status)
 {

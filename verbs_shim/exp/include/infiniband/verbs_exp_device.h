@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verbs_exp_device.h - what devices and ports say of themselves by the experimental verbs; part of verbs_exp.h. */
+/* verbs_exp_device.h - attributes of devices and ports in the experimental verbs; part of verbs_exp.h. */
 #ifndef UROCE_INFINIBAND_VERBS_EXP_DEVICE_H
 #define UROCE_INFINIBAND_VERBS_EXP_DEVICE_H
 
@@ -9,7 +9,7 @@ enum ibv_exp_atomic_cap {
 	IBV_EXP_ATOMIC_NONE = IBV_ATOMIC_NONE,
 	IBV_EXP_ATOMIC_HCA = IBV_ATOMIC_HCA,
 	IBV_EXP_ATOMIC_GLOB = IBV_ATOMIC_GLOB,
-	IBV_EXP_ATOMIC_HCA_REPLY_BE = IBV_EXP_START_ENUM, /* only on QPs that ask for replies in network order */
+	IBV_EXP_ATOMIC_HCA_REPLY_BE = IBV_EXP_START_ENUM, /* only on QPs created with results in network byte order */
 };
 
 enum ibv_exp_device_cap_flags {
@@ -95,7 +95,7 @@ enum ibv_exp_device_attr_comp_mask {
 	IBV_EXP_DEVICE_ATTR_COMP_MASK_2 = (int)0x80000000u,
 };
 
-#define IBV_EXP_DEVICE_ATTR_RESERVED (1ULL << 32) /* less one: all fields */
+#define IBV_EXP_DEVICE_ATTR_RESERVED (1ULL << 32) /* minus one: all fields */
 
 enum ibv_exp_device_attr_comp_mask_2 {
 	IBV_EXP_DEVICE_ATTR_UMR_FIXED_SIZE_CAPS = 1 << 0,
@@ -107,21 +107,21 @@ struct ibv_exp_device_calc_cap {
 	uint64_t data_types, data_sizes, int_ops, uint_ops, fp_ops;
 };
 
-/* Sizes here are the sizes in bytes, or-ed. */
+/* Sizes in bytes, ORed. */
 struct ibv_exp_ext_atomics_params {
-	uint64_t log_atomic_arg_sizes;	/* sizes whose results have the byte order of exp_atomic_cap */
-	uint32_t max_fa_bit_boundary;	/* widest number that masked fetch-and-add divides into fields, bits */
-	uint32_t log_max_atomic_inline; /* log2 of the most operand bytes in a work request */
+	uint64_t log_atomic_arg_sizes;	/* sizes whose results have the byte order that exp_atomic_cap reports */
+	uint32_t max_fa_bit_boundary;	/* widest number that masked fetch-and-add divides into fields, in bits */
+	uint32_t log_max_atomic_inline; /* log2 of the maximum operand bytes in a work request */
 };
 
 struct ibv_exp_masked_atomic_params {
 	uint32_t max_fa_bit_boundary;
 	uint32_t log_max_atomic_inline;
 	uint64_t masked_log_atomic_arg_sizes;
-	uint64_t masked_log_atomic_arg_sizes_network_endianness; /* of them, those with results in network order */
+	uint64_t masked_log_atomic_arg_sizes_network_endianness; /* those with results in network byte order */
 };
 
-enum ibv_odp_general_cap_bits { /* as MOFED calls it */
+enum ibv_odp_general_cap_bits { /* MOFED's name */
 				IBV_EXP_ODP_SUPPORT = 1 << 0,
 				IBV_EXP_ODP_SUPPORT_IMPLICIT = 1 << 1,
 };
@@ -212,12 +212,12 @@ enum ibv_exp_pci_atomic_cap_ops_supported_sizes {
 	IBV_EXP_PCI_ATOMIC_OP_SIZE_SUP_16_BYTES = 1 << 2,
 };
 
-/* Sizes at which an operation is atomic towards CPUs; swap is a masked compare-and-swap that compares nothing. */
+/* Sizes at which operations are atomic with respect to CPUs; swap is a masked compare-and-swap without a comparison. */
 struct ibv_exp_pci_atomic_caps {
 	uint16_t fetch_add, swap, compare_swap;
 };
 
-/* Up to phys_port_cnt the members of struct ibv_device_attr, in its order. */
+/* Up to phys_port_cnt identical to struct ibv_device_attr. */
 struct ibv_exp_device_attr {
 	char fw_ver[64];
 	uint64_t node_guid;
@@ -229,7 +229,7 @@ struct ibv_exp_device_attr {
 	uint32_t hw_ver;
 	int max_qp;
 	int max_qp_wr;
-	int reserved; /* device_cap_flags; see exp_device_cap_flags */
+	int reserved; /* device_cap_flags; use exp_device_cap_flags */
 	int max_sge;
 	int max_sge_rd;
 	int max_cq;
@@ -358,7 +358,7 @@ struct ibv_exp_port_attr {
 		struct ibv_port_attr port_attr;
 	};
 	uint32_t comp_mask;
-	uint32_t mask1; /* in: members to fill in. out: those that were */
+	uint32_t mask1; /* in: members to fill in; out: members filled in */
 };
 
 enum ibv_exp_roce_gid_type {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_exp_types.h - constants and structures of the experimental verbs that uroce has; part of verbs_exp.h.
- * Members that uroce never sets or looks at are there for programs that name them.
+ * verbs_exp_types.h - constants and structures of the experimental verbs that uroce supports; part of verbs_exp.h.
+ * Members that uroce never sets or reads are there for programs that name them.
  */
 #ifndef UROCE_INFINIBAND_VERBS_EXP_TYPES_H
 #define UROCE_INFINIBAND_VERBS_EXP_TYPES_H
@@ -15,11 +15,11 @@ enum ibv_exp_start_values {
 
 #define IBV_EXP_IMPLICIT_MR_SIZE (~(size_t)0)
 
-/* Types of QPs and events that rdma-core's enums do not have. */
+/* Types of QPs and events that rdma-core's enums lack. */
 #define IBV_QPT_XRC			((enum ibv_qp_type)5)
 #define IBV_EXP_QP_TYPE_START		((enum ibv_qp_type)32)
 #define IBV_EXP_QPT_DC_INI		((enum ibv_qp_type)32)
-#define IBV_EXP_EVENT_DCT_KEY_VIOLATION 32 /* of events programs only compare them */
+#define IBV_EXP_EVENT_DCT_KEY_VIOLATION 32 /* programs only compare events with them */
 #define IBV_EXP_EVENT_DCT_ACCESS_ERR	33
 #define IBV_EXP_EVENT_DCT_REQ_ERR	34
 
@@ -64,12 +64,12 @@ enum ibv_exp_reg_mr_in_comp_mask {
 };
 
 enum ibv_exp_reg_mr_create_flags {
-	IBV_EXP_REG_MR_CREATE_CONTIG = 1 << 0, /* in physically contiguous pages, where the library allocates them */
+	IBV_EXP_REG_MR_CREATE_CONTIG = 1 << 0, /* in physically contiguous pages, if the library allocates them */
 };
 
 struct ibv_exp_reg_mr_in {
 	struct ibv_pd *pd;
-	void *addr; /* of device memory: the offset in it */
+	void *addr; /* for device memory: the offset in it */
 	size_t length;
 	uint64_t exp_access; /* enum ibv_exp_access_flags */
 	uint32_t comp_mask;
@@ -129,7 +129,7 @@ enum ibv_exp_qp_init_attr_comp_mask {
 	IBV_EXP_QP_INIT_ATTR_QPG = 1 << 4,
 	IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG = 1 << 5,
 	IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS = 1 << 6,
-	IBV_EXP_QP_INIT_ATTR_RESERVED = 1 << 7, /* once the end: programs used it less one */
+	IBV_EXP_QP_INIT_ATTR_RESERVED = 1 << 7, /* formerly the end: programs used it minus one */
 	IBV_EXP_QP_INIT_ATTR_RES_DOMAIN = 1 << 7,
 	IBV_EXP_QP_INIT_ATTR_RX_HASH = 1 << 8,
 	IBV_EXP_QP_INIT_ATTR_PORT = 1 << 9,
@@ -145,7 +145,7 @@ enum ibv_exp_qp_create_flags {
 	IBV_EXP_QP_CREATE_MANAGED_RECV = 1 << 4,
 	IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW = 1 << 6,
 	IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW = 1 << 7,
-	IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY = 1 << 8, /* results of atomics are left in network order */
+	IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY = 1 << 8, /* results of atomics are in network byte order */
 	IBV_EXP_QP_CREATE_UMR = 1 << 9,
 	IBV_EXP_QP_CREATE_EC_PARITY_EN = 1 << 10,
 	IBV_EXP_QP_CREATE_RX_END_PADDING = 1 << 11,
@@ -182,7 +182,7 @@ struct ibv_exp_res_domain {
 struct ibv_exp_rx_hash_conf;
 struct ibv_exp_peer_direct_attr;
 
-/* Up to sq_sig_all the members of struct ibv_qp_init_attr, in its order. */
+/* Up to sq_sig_all identical to struct ibv_qp_init_attr. */
 struct ibv_exp_qp_init_attr {
 	void *qp_context;
 	struct ibv_cq *send_cq;
@@ -247,7 +247,7 @@ struct ibv_exp_burst_info {
 	uint16_t typical_pkt_sz;
 };
 
-/* Up to alt_timeout the members of struct ibv_qp_attr, in its order. */
+/* Up to alt_timeout identical to struct ibv_qp_attr. */
 struct ibv_exp_qp_attr {
 	enum ibv_qp_state qp_state;
 	enum ibv_qp_state cur_qp_state;
@@ -294,7 +294,7 @@ enum ibv_exp_cq_create_flags {
 
 enum ibv_exp_cq_init_attr_mask {
 	IBV_EXP_CQ_INIT_ATTR_FLAGS = 1 << 0,
-	IBV_EXP_CQ_INIT_ATTR_RESERVED = 1 << 1, /* once the end: programs used it less one */
+	IBV_EXP_CQ_INIT_ATTR_RESERVED = 1 << 1, /* formerly the end: programs used it minus one */
 	IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN = 1 << 1,
 	IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT = 1 << 2,
 	IBV_EXP_CQ_INIT_ATTR_RESERVED1 = 1 << 3,
@@ -319,8 +319,8 @@ enum ibv_exp_cq_attr_comp_mask {
 struct ibv_exp_cq_attr {
 	uint32_t comp_mask;
 	struct {
-		uint16_t cq_count;  /* completions until an event */
-		uint16_t cq_period; /* microseconds until an event */
+		uint16_t cq_count;  /* completions before an event */
+		uint16_t cq_period; /* microseconds before an event */
 	} moderation;
 	uint32_t cq_cap_flags;
 };
@@ -333,7 +333,7 @@ enum ibv_exp_wc_opcode {
 	IBV_EXP_WC_FETCH_ADD,
 	IBV_EXP_WC_BIND_MW,
 	IBV_EXP_WC_LOCAL_INV,
-	IBV_EXP_WC_MASKED_COMP_SWAP = 9, /* also from ibv_poll_cq, where 9 has another name since */
+	IBV_EXP_WC_MASKED_COMP_SWAP = 9, /* also returned by ibv_poll_cq, where 9 has been given another name since */
 	IBV_EXP_WC_MASKED_FETCH_ADD = 10,
 	IBV_EXP_WC_TSO,
 	IBV_EXP_WC_UMR = 0x100,
@@ -387,7 +387,7 @@ struct ibv_exp_wc {
 			uint16_t byte_len;
 		} mp_wr;
 	};
-	uint32_t imm_data; /* network order; the invalidated R_Key with IBV_EXP_WC_WITH_INV */
+	uint32_t imm_data; /* network byte order; the invalidated R_Key with IBV_EXP_WC_WITH_INV */
 	uint32_t qp_num;
 	uint32_t src_qp;
 	int reserved;
@@ -527,8 +527,8 @@ struct ibv_exp_mem_repeat_block {
 };
 
 /*
- * Operands of extended atomics. Of 4 and 8 bytes: the value, 4 bytes in the low half. Of 16 and 32 bytes: the address of
- * an array of uint64_t, as uint64_t, with the least significant word first.
+ * Operands of extended atomics. For 4 and 8 bytes: the value, 4 bytes in the low half. For 16 and 32 bytes: the address
+ * of an array of uint64_t, cast to uint64_t, with the least significant word first.
  */
 struct ibv_exp_cmp_swap {
 	uint64_t compare_mask;
@@ -550,7 +550,7 @@ struct ibv_exp_send_wr {
 	enum ibv_exp_wr_opcode exp_opcode;
 	int reserved;
 	union {
-		uint32_t imm_data; /* network order */
+		uint32_t imm_data; /* network byte order */
 		uint32_t invalidate_rkey;
 	} ex;
 	union {
@@ -591,7 +591,7 @@ struct ibv_exp_send_wr {
 		} atomic;
 		struct {
 			struct ibv_cq *cq;
-			int32_t cq_count; /* entries, beyond those that WAITs up to the last WAIT_EN_LAST have counted */
+			int32_t cq_count; /* entries beyond those that WAITs up to the last WAIT_EN_LAST count */
 		} cqe_wait;
 		struct {
 			struct ibv_qp *qp;
@@ -660,7 +660,7 @@ struct ibv_exp_send_wr {
 enum ibv_exp_task_type { IBV_EXP_TASK_SEND, IBV_EXP_TASK_RECV };
 enum ibv_exp_task_comp_mask { IBV_EXP_TASK_RESERVED = 1 << 0 };
 
-/* Requests for one queue, of a list for several. */
+/* Requests for one queue, in a list for several queues. */
 struct ibv_exp_task {
 	enum ibv_exp_task_type task_type;
 	struct {
