@@ -21,10 +21,10 @@ Writes the packets of a device, or of one queue pair, to a pcapng file that Wire
 processes of this host that never reach a network are among them. No privilege is needed, and programs need not be
 restarted: processes that open the device later are captured as well, from some milliseconds after that on.
 
-Every process is an interface of its own in the file. A conversation between two processes of this host shows twice, as
-it was sent and as it was received: --direction tx shows each packet once, at its sender. Faults (uroce fault) come
-between: what was lost on purpose is not in the file. Processes do not wait for the capture; what it was too slow for is
-counted, said at the end and written to the file's interface statistics.
+Every process is an interface of its own in the file. Packets between two processes of this host appear twice, as sent
+and as received: --direction tx shows each packet once, at its sender. Packets that a fault (uroce fault) has dropped are
+not in the file. Processes do not wait for the capture; packets that it was too slow for are counted. The count is printed
+at the end and written to the file's interface statistics.
 """
 EPILOG = """\
 examples:
@@ -43,18 +43,18 @@ ROUND_MESSAGES = 1000  # from one process before the others have their turn
 
 
 def add(commands):
-    parser = commands.add_parser("capture", help="packets into a file for Wireshark", description=DESCRIPTION,
+    parser = commands.add_parser("capture", help="write packets to a file for Wireshark", description=DESCRIPTION,
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", metavar="FILE", help="the file to write; - for standard output")
     parser.add_argument("--device", metavar="DEV", help="an address of the device, its interface, or its name; "
                         "without it: all devices")
-    parser.add_argument("--qp", type=number, metavar="N", help="only what this queue pair sends and receives")
+    parser.add_argument("--qp", type=number, metavar="N", help="only packets of this queue pair")
     parser.add_argument("--direction", choices=("both", "tx", "rx"), default="both",
-                        help="what is sent, received, or both")
+                        help="packets sent, received, or both")
     parser.add_argument("--snaplen", type=int, default=SNAPLEN, metavar="BYTES",
-                        help="of each packet, at most; tshark calls packets that are cut malformed")
-    parser.add_argument("--count", type=int, metavar="N", help="end after so many packets")
-    parser.add_argument("--seconds", type=float, metavar="S", help="end after so long")
+                        help="bytes to keep of each packet; tshark calls truncated packets malformed")
+    parser.add_argument("--count", type=int, metavar="N", help="end after N packets")
+    parser.add_argument("--seconds", type=float, metavar="S", help="end after S seconds")
     parser.set_defaults(start=start)
 
 
@@ -156,7 +156,7 @@ class Capture:
         self.lost += source.lost
         if source.interface is None:
             if still_there(source.function):
-                say_once(f"{source.function.who} lets nobody look; are you the user who runs it?")
+                say_once(f"{source.function.who} refuses the capture; are you the user who runs it?")
             return
         self.writer.statistics(source.interface, time.time_ns(), seen, source.lost)
 
@@ -214,7 +214,7 @@ class Capture:
 def open_output(path):
     if path == "-":
         if sys.stdout.isatty():
-            raise UroceError("a capture is nothing for a terminal; name a file, or pipe it to tshark -r -", 2)
+            raise UroceError("a capture cannot be shown on a terminal; name a file, or pipe it to tshark -r -", 2)
         return sys.stdout.buffer
     try:
         return open(path, "wb")

@@ -164,7 +164,7 @@ def choose(wanted, look=True):
         return found
     there = ", ".join(f"{d.name or 'unnamed'} ({d.key})" for d in devices) or "none"
     if found:
-        raise UroceError(f"'{clean(wanted)}' is the name of several devices; say which by its address: "
+        raise UroceError(f"'{clean(wanted)}' is the name of several devices; give the address of one: "
                          + ", ".join(d.key for d in found), 3)
     raise UroceError(f"no device '{clean(wanted)}' is open in this network namespace; there are: {there}", 3)
 

@@ -10,19 +10,19 @@ from .proto import Silent, UroceError, clean, place_of
 from .stat import number
 
 DESCRIPTION = """\
-Makes the network bad on purpose, to see what programs do. Faults meet packets between the NIC and their path, whether
-that is the network or a ring to a process of this host. Each process of the device decides by itself from the seed and its
+Injects network faults, to test how programs react. Faults apply to packets between the NIC and their path, whether that
+is the network or a ring to a process of this host. Each process of the device decides on its own, from the seed and its
 function number: the same seed and the same traffic give the same faults.
 
-By default faults meet what is sent, so that a packet between two processes of the device meets them once. For a peer
-elsewhere, --direction both makes both ways bad. A new fault replaces the one before as a whole; that of a queue pair goes
-before that of its device. Processes that open the device later get the device's fault as well.
+By default faults apply to sent packets, so that a packet between two processes of the device is subject to them once.
+For a peer elsewhere, --direction both affects both directions. A new fault replaces the previous one as a whole; a queue
+pair's fault takes precedence over its device's. Processes that open the device later get the device's fault as well.
 """
 EPILOG = """\
 examples:
-  uroce fault --loss 1%                            all devices lose 1% of what they send
+  uroce fault --loss 1%                            all devices lose 1% of the packets they send
   uroce fault uroce0 --loss 0.1% --duplicate 0.1% --reorder 1% --gap 5 --seed 42
-  uroce fault --qp 0x010a51 --corrupt 5%           one bit turned over; the receiver finds it by the ICRC
+  uroce fault --qp 0x010a51 --corrupt 5%           one bit flipped; the receiver detects it by the ICRC
   uroce fault --delay 200us --jitter 50us --direction both
   uroce fault --link down                          and uroce fault clear brings it up again
   uroce fault show --json
@@ -41,7 +41,7 @@ def share(text):
     except (AttributeError, ValueError):
         value = -1
     if not 0 <= value <= 1 or (value == 1 and "%" not in text):
-        raise argparse.ArgumentTypeError(f"'{text}' is no share of packets; write 1% or 0.01")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a share of packets; write 1% or 0.01")
     return round(value * BILLION)
 
 
@@ -53,7 +53,7 @@ def duration(text):
     except (AttributeError, ValueError):
         value = -1
     if not 0 <= value <= 10 * BILLION:
-        raise argparse.ArgumentTypeError(f"'{text}' is no time up to 10s; write 200us or 1.5ms")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a time up to 10s; write 200us or 1.5ms")
     return value
 
 
@@ -67,32 +67,32 @@ def rewrite(argv):
 
 
 def add(commands):
-    parser = commands.add_parser("fault", help="loss, delay and the like, on purpose", description=DESCRIPTION,
+    parser = commands.add_parser("fault", help="inject loss, delay and other faults", description=DESCRIPTION,
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(metavar="set|clear|show", required=True)
     places = argparse.ArgumentParser(add_help=False)
     places.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name; "
                         "without it: all devices")
-    places.add_argument("--qp", type=number, metavar="N", help="of this queue pair only")
-    verb = verbs.add_parser("set", parents=[places], help="make it bad (this word may be left out)", epilog=EPILOG,
+    places.add_argument("--qp", type=number, metavar="N", help="only this queue pair")
+    verb = verbs.add_parser("set", parents=[places], help="inject faults (this word may be left out)", epilog=EPILOG,
                             formatter_class=argparse.RawDescriptionHelpFormatter)
-    verb.add_argument("--loss", type=share, default=0, metavar="SHARE", help="packets that vanish: 1%% or 0.01")
-    verb.add_argument("--duplicate", type=share, default=0, metavar="SHARE", dest="dup", help="packets that come twice")
-    verb.add_argument("--corrupt", type=share, default=0, metavar="SHARE", help="packets with one wrong bit")
-    verb.add_argument("--reorder", type=share, default=0, metavar="SHARE", help="packets that others overtake")
+    verb.add_argument("--loss", type=share, default=0, metavar="SHARE", help="packets to drop: 1%% or 0.01")
+    verb.add_argument("--duplicate", type=share, default=0, metavar="SHARE", dest="dup", help="packets to duplicate")
+    verb.add_argument("--corrupt", type=share, default=0, metavar="SHARE", help="packets to corrupt by one bit")
+    verb.add_argument("--reorder", type=share, default=0, metavar="SHARE", help="packets to delay until others have passed")
     verb.add_argument("--gap", type=int, default=3, metavar="N",
-                      help="--reorder: how many overtake (default 3), or as many as come in 1 ms")
-    verb.add_argument("--delay", type=duration, default=0, metavar="TIME", help="each packet waits: 200us, 1.5ms")
+                      help="--reorder: how many others pass (default 3), or those within 1 ms")
+    verb.add_argument("--delay", type=duration, default=0, metavar="TIME", help="delay of each packet: 200us, 1.5ms")
     verb.add_argument("--jitter", type=duration, default=0, metavar="TIME",
-                      help="the delay is up to so much shorter or longer; packets overtake each other")
+                      help="random variation of the delay, in both directions; packets overtake each other")
     verb.add_argument("--link", choices=("up", "down"), default="up", help="down: the port goes down, as if unplugged")
     verb.add_argument("--direction", choices=("tx", "rx", "both"), default="tx",
-                      help="what is sent (default), received, both")
-    verb.add_argument("--seed", type=int, metavar="N", help="of the random decisions; without it one is drawn, and said")
+                      help="packets sent (default), received, or both")
+    verb.add_argument("--seed", type=int, metavar="N", help="seed of the random decisions (default: a random one, which is printed)")
     verb.set_defaults(start=start_set)
-    verb = verbs.add_parser("clear", parents=[places], help="all is well again")
+    verb = verbs.add_parser("clear", parents=[places], help="remove the faults")
     verb.set_defaults(start=start_clear)
-    verb = verbs.add_parser("show", parents=[places], help="which faults there are, and what they have done")
+    verb = verbs.add_parser("show", parents=[places], help="show the faults, and how many packets they have affected")
     verb.add_argument("--json", action="store_true", help="as JSON")
     verb.set_defaults(start=start_show)
 

@@ -15,7 +15,7 @@ IFA_LOCAL, IFF_UP, IFF_LOOPBACK = 2, 0x1, 0x8
 
 UP = """\
 Starts the daemons of devices and keeps them until `uroce down`. Programs start daemons by themselves, and need no
-`uroce up`; it is for devices that are to stay between programs (their faults with them), or that others may use.
+`uroce up`; it is for devices that stay between programs (with their faults), or that other users may use.
 
 Without arguments: the devices that programs would find (UROCE_DEVICES, else the addresses of this network namespace).
 """
@@ -27,8 +27,7 @@ examples:
   uroce up eth0 --allow group=rdma
 """
 DOWN = """\
-Ends the stay of devices. A daemon leaves when the last process that has its device open has gone; processes are not
-disturbed.
+Stops keeping devices. A daemon ends with the last process that has its device open; processes are not disturbed.
 """
 
 
@@ -39,7 +38,7 @@ def add(commands):
     parser.add_argument("--allow", metavar="WHOM", help="who may use the device besides you and root: user=NAME, "
                         "group=NAME, all (default: nobody)")
     parser.set_defaults(start=start_up)
-    parser = commands.add_parser("down", help="keep devices no longer", description=DOWN,
+    parser = commands.add_parser("down", help="stop keeping devices", description=DOWN,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name; "
                         "without it: all devices")
@@ -93,8 +92,7 @@ def defaults():
     places = []
     for entry in text.replace(",", " ").replace(";", " ").split():
         if "ethdev=" in text:
-            raise UroceError("UROCE_DEVICES names DPDK ports, which have no daemon; name the addresses that are to be "
-                             "kept")
+            raise UroceError("UROCE_DEVICES names DPDK ports, which have no daemon; name the addresses to keep")
         places.append(entry.strip("[]").split("/")[0].strip("[]"))
     return places
 

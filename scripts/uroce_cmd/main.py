@@ -12,15 +12,15 @@ Devices, processes and packets of uroce, the RDMA NIC in user space, in this net
 
   uroce run ib_write_bw                 run a program with uroce's devices present
   uroce status                          devices, who uses them, their queue pairs
-  uroce stat --watch                    what the counters do
-  uroce capture trace.pcapng            packets for Wireshark, those between processes of this host too
-  uroce fault --loss 1% --seed 7        what programs do on a bad network; uroce fault clear ends it
+  uroce stat --watch                    counters and their growth
+  uroce capture trace.pcapng            packets for Wireshark, including those between processes of this host
+  uroce fault --loss 1% --seed 7        a bad network, to test programs; uroce fault clear ends it
 """
 EPILOG = """\
-Exit codes: 0 done; 1 something failed, and a sentence on stderr says what; 2 the command line is wrong; 3 there is no
+Exit codes: 0 done; 1 something failed, and a message on stderr says what; 2 the command line is wrong; 3 there is no
 such device, process or queue pair. `run` and `bench` end with the exit code of what they run.
 
-Each command has more to say: uroce COMMAND --help. Settings of devices: docs/configuration.md.
+More about each command: uroce COMMAND --help. Settings of devices: docs/configuration.md.
 """
 
 

@@ -141,4 +141,4 @@ class Connection:
         try:
             return json.loads(text) if text.strip() else {}
         except ValueError as error:
-            raise UroceError(f"{self.who} gave an answer that cannot be read") from error
+            raise UroceError(f"{self.who} gave an invalid answer") from error

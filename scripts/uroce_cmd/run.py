@@ -5,7 +5,7 @@ import sys
 
 HELP = {
     "run": "run a program with uroce's devices present",
-    "bench": "measure uroce beside its peers and the limits of this machine",
+    "bench": "compare uroce with its peers and the limits of this machine",
 }
 PROGRAM = {"run": "uroce-run", "bench": "bench"}
 
@@ -19,7 +19,7 @@ def start(name, argv, here):
     """Returns only after an error. `run` is uroce-run: devices and their daemons start with the program."""
     path = os.path.join(here, PROGRAM[name])
     if not os.access(path, os.X_OK):
-        print(f"uroce: {path} is missing" + ("; benchmarks are run from a checkout of the sources" if name == "bench"
+        print(f"uroce: {path} is missing" + ("; benchmarks run from a checkout of the sources" if name == "bench"
                                              else "; install uroce again"), file=sys.stderr)
         return 1
     os.environ["UROCE_COMMAND"] = f"uroce {name}"

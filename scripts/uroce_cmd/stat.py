@@ -15,12 +15,12 @@ these have the same counter. Counters of a process end with it.
 EPILOG = """\
 examples:
   uroce stat                        all counters of all devices that are not 0
-  uroce stat uroce0 --watch         twice a second: what grows, and how fast
+  uroce stat uroce0 --watch         twice a second, with rates of growth
   uroce stat --qp 0x010a51 --watch 2
   uroce stat --json --watch 1 --count 10 | jq -c '.devices[].nic.retransmitted'
 """
 GROUPS = {"daemon": "the daemon", "nic": "the NIC: transport", "port": "its port: packets to and from the network",
-          "control": "its place in the device", "fault": "faults on purpose", "qp": "the queue pair"}
+          "control": "its place in the device", "fault": "injected faults", "qp": "the queue pair"}
 QP_SENTENCES = {
     "tx_packets": "Packets sent.",
     "tx_bytes": "Payload bytes sent.",
@@ -44,21 +44,21 @@ def number(text):
     except ValueError:
         value = -1
     if not 2 <= value <= 0xffffff:
-        raise argparse.ArgumentTypeError(f"'{text}' is no queue pair number; uroce status --qps lists them")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a queue pair number; uroce status --qps lists them")
     return value
 
 
 def add(commands):
-    parser = commands.add_parser("stat", help="counters, their meaning and their growth", description=DESCRIPTION,
+    parser = commands.add_parser("stat", help="show counters, their meaning and their growth", description=DESCRIPTION,
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name")
-    parser.add_argument("--qp", type=number, metavar="N", help="of this queue pair only, 0x010a51 or decimal")
-    parser.add_argument("--functions", action="store_true", help="each process by itself")
-    parser.add_argument("--all", action="store_true", help="counters that are 0 as well")
+    parser.add_argument("--qp", type=number, metavar="N", help="only this queue pair, 0x010a51 or decimal")
+    parser.add_argument("--functions", action="store_true", help="each process separately")
+    parser.add_argument("--all", action="store_true", help="also counters that are 0")
     parser.add_argument("--watch", nargs="?", type=float, const=0.5, metavar="SECONDS",
-                        help="again and again (default: every 0.5 s), with growth a second")
-    parser.add_argument("--count", type=int, metavar="N", help="with --watch: so many times, then end")
-    parser.add_argument("--json", action="store_true", help="as JSON: one object, with --watch one a line")
+                        help="repeatedly (default: every 0.5 s), with growth per second")
+    parser.add_argument("--count", type=int, metavar="N", help="with --watch: end after N times")
+    parser.add_argument("--json", action="store_true", help="as JSON: one object, with --watch one on each line")
     parser.set_defaults(start=start)
 
 

@@ -12,8 +12,8 @@ DESCRIPTION = """\
 Lists the devices of this network namespace that are open or kept, and who uses them.
 
 A device is a set of addresses with one daemon, uroced. Each process that has the device open is a function of it, with a
-number that leads the numbers of its queue pairs: QP 0x030a51 is one of function 3. Devices with DPDK ports (ethdev) belong
-to one process, have no daemon and do not show. A port that a function serves is one that libfabric's endpoints have.
+number that begins the numbers of its queue pairs: QP 0x030a51 is one of function 3. Devices with DPDK ports (ethdev) belong
+to one process, have no daemon and are not listed. The ports that a function serves are those of libfabric's endpoints.
 """
 SHOWN = 12  # of a function, at most
 
@@ -141,4 +141,4 @@ def start(args):
             print()
         print_device(device)
     if not facts:
-        print("No device is open. `uroce run PROGRAM` opens those that PROGRAM uses; `uroce up` makes one stay.")
+        print("No device is open. `uroce run PROGRAM` opens those that PROGRAM uses; `uroce up` keeps one.")

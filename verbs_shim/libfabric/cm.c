@@ -27,7 +27,7 @@ static void tell(struct ufi_core *core, uint32_t event, const void *data, size_t
 	const struct fi_eq_cm_entry entry = {.fid = fid_of(core)};
 
 	if (ufi_eq_put_cm(core->cm.eq, event, &entry, data, len))
-		UFI_WARN(EP_CTRL, "no memory to tell about a connection\n");
+		UFI_WARN(EP_CTRL, "no memory to report a connection event\n");
 }
 
 static void tell_failure(struct ufi_core *core, int err, const struct nic_rdm_cm_event *e)
@@ -42,7 +42,7 @@ static void tell_failure(struct ufi_core *core, int err, const struct nic_rdm_cm
 	};
 
 	if (ufi_eq_put_error(core->cm.eq, &error))
-		UFI_WARN(EP_CTRL, "no memory to tell about a connection\n");
+		UFI_WARN(EP_CTRL, "no memory to report a connection event\n");
 }
 
 void ufi_cm_event(void *ctx, const struct nic_rdm_cm_event *e)

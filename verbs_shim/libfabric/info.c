@@ -270,7 +270,7 @@ int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	if (flags & GETINFO_FOR_LAYERS)
 		return -FI_ENODATA;
 	if (!any_type_matches(hints)) {
-		UFI_INFO(CORE, "hints ask for what there is not\n");
+		UFI_INFO(CORE, "no device or endpoint type matches the hints\n");
 		return -FI_ENODATA;
 	}
 	n = pmd_devices(devices, PMD_DEVICES_MAX);

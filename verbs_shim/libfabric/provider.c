@@ -34,7 +34,7 @@ static void param_size(const char *name, size_t *value, size_t least, size_t mos
 	if (fi_param_get_size_t(&ufi_provider, name, &got))
 		return;
 	if (got < least || got > most)
-		UFI_WARN(CORE, "%s is to be from %zu to %zu; %zu is ignored\n", name, least, most, got);
+		UFI_WARN(CORE, "%s must be from %zu to %zu; %zu is ignored\n", name, least, most, got);
 	else
 		*value = got;
 }
@@ -48,9 +48,9 @@ static void params_read(void)
 	int ms;
 
 	param_size("tx_size", &ufi_params.tx_size, 1, UFI_QUEUE_MAX,
-		   "Requests that an endpoint can surely have under way, unless the program says how many");
+		   "Requests that an endpoint can have in flight, unless the program requests a number");
 	param_size("rx_size", &ufi_params.rx_size, 1, UFI_QUEUE_MAX,
-		   "Receives that an endpoint can surely have posted, unless the program says how many");
+		   "Receives that an endpoint can have posted, unless the program requests a number");
 	param_size("max_unexpected", &ufi_params.max_unexpected, NIC_RDM_EAGER_MAX, SIZE_MAX,
 		   "Bytes of messages that an endpoint keeps before they are asked for; senders of more wait, and "
 		   "datagrams are dropped");

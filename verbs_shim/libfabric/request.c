@@ -83,7 +83,7 @@ void ufi_request_event(void *ctx, const struct nic_rdm_cm_event *e)
 		entry.info = request_info(pep, r);
 	}
 	if (!r || !entry.info || ufi_eq_put_cm(pep->eq, FI_CONNREQ, &entry, e->data, e->len)) {
-		UFI_WARN(EP_CTRL, "no memory for a request to connect\n");
+		UFI_WARN(EP_CTRL, "no memory for a connection request\n");
 		fi_freeinfo(entry.info);
 		free(r);
 		return;
