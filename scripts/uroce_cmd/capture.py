@@ -22,9 +22,9 @@ processes of this host that never reach a network are among them. No privilege i
 restarted: processes that open the device later are captured as well, from some milliseconds after that on.
 
 Every process is an interface of its own in the file. Packets between two processes of this host appear twice, as sent
-and as received: --direction tx shows each packet once, at its sender. Packets that a fault (uroce fault) has dropped are
-not in the file. Processes do not wait for the capture; packets that it was too slow for are counted. The count is printed
-at the end and written to the file's interface statistics.
+and as received: --direction tx shows each packet once, at its sender. Packets that a fault (uroce fault) has dropped
+are not in the file. Processes do not wait for the capture; packets that it was too slow for are counted. The count is
+printed at the end and written to the file's interface statistics.
 """
 EPILOG = """\
 examples:

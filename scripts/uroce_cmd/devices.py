@@ -128,7 +128,8 @@ def find(look=True):
     # A function's name vanishes with it: those that do not answer at all have ended meanwhile.
     for device in devices.values():
         device.functions = [f for f in device.functions if f.status or not look or still_there(f)]
-    return sorted((d for d in devices.values() if d.daemon or d.functions or d.problem), key=lambda device: (device.name, device.key))
+    return sorted((d for d in devices.values() if d.daemon or d.functions or d.problem),
+                  key=lambda device: (device.name, device.key))
 
 
 def say_once(sentence):

@@ -10,13 +10,14 @@ from .proto import Silent, UroceError, clean, place_of
 from .stat import number
 
 DESCRIPTION = """\
-Injects network faults, to test how programs react. Faults apply to packets between the NIC and their path, whether that
-is the network or a ring to a process of this host. Each process of the device decides on its own, from the seed and its
-function number: the same seed and the same traffic give the same faults.
+Injects network faults, to test how programs react. Faults apply to packets between the NIC and their path, whether
+that is the network or a ring to a process of this host. Each process of the device decides on its own, from the seed
+and its function number: the same seed and the same traffic give the same faults.
 
 By default faults apply to sent packets, so that a packet between two processes of the device is subject to them once.
-For a peer elsewhere, --direction both affects both directions. A new fault replaces the previous one as a whole; a queue
-pair's fault takes precedence over its device's. Processes that open the device later get the device's fault as well.
+For a peer elsewhere, --direction both affects both directions. A new fault replaces the previous one as a whole; a
+queue pair's fault takes precedence over its device's. Processes that open the device later get the device's fault as
+well.
 """
 EPILOG = """\
 examples:
@@ -71,7 +72,8 @@ def add(commands):
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(metavar="set|clear|show", required=True)
     places = argparse.ArgumentParser(add_help=False)
-    places.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name; "
+    places.add_argument("device", nargs="?", metavar="DEV",
+                        help="an address of the device, its interface, or its name; "
                         "without it: all devices")
     places.add_argument("--qp", type=number, metavar="N", help="only this queue pair")
     verb = verbs.add_parser("set", parents=[places], help="inject faults (this word may be left out)", epilog=EPILOG,
@@ -79,7 +81,8 @@ def add(commands):
     verb.add_argument("--loss", type=share, default=0, metavar="SHARE", help="packets to drop: 1%% or 0.01")
     verb.add_argument("--duplicate", type=share, default=0, metavar="SHARE", dest="dup", help="packets to duplicate")
     verb.add_argument("--corrupt", type=share, default=0, metavar="SHARE", help="packets to corrupt by one bit")
-    verb.add_argument("--reorder", type=share, default=0, metavar="SHARE", help="packets to delay until others have passed")
+    verb.add_argument("--reorder", type=share, default=0, metavar="SHARE",
+                      help="packets to delay until others have passed")
     verb.add_argument("--gap", type=int, default=3, metavar="N",
                       help="--reorder: how many others pass (default 3), or those within 1 ms")
     verb.add_argument("--delay", type=duration, default=0, metavar="TIME", help="delay of each packet: 200us, 1.5ms")
@@ -88,7 +91,8 @@ def add(commands):
     verb.add_argument("--link", choices=("up", "down"), default="up", help="down: the port goes down, as if unplugged")
     verb.add_argument("--direction", choices=("tx", "rx", "both"), default="tx",
                       help="packets sent (default), received, or both")
-    verb.add_argument("--seed", type=int, metavar="N", help="seed of the random decisions (default: a random one, which is printed)")
+    verb.add_argument("--seed", type=int, metavar="N",
+                      help="seed of the random decisions (default: a random one, which is printed)")
     verb.set_defaults(start=start_set)
     verb = verbs.add_parser("clear", parents=[places], help="remove the faults")
     verb.set_defaults(start=start_clear)

@@ -40,7 +40,8 @@ def add(commands):
     parser.set_defaults(start=start_up)
     parser = commands.add_parser("down", help="stop keeping devices", description=DOWN,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("device", nargs="?", metavar="DEV", help="an address of the device, its interface, or its name; "
+    parser.add_argument("device", nargs="?", metavar="DEV",
+                        help="an address of the device, its interface, or its name; "
                         "without it: all devices")
     parser.set_defaults(start=start_down)
 
@@ -52,11 +53,12 @@ def interfaces():
 def start_daemon(args, place):
     path = program("uroced", args.here)
     if not path:
-        raise UroceError("uroced is missing; build it (meson setup build && ninja -C build), or name the build folder in "
-                         "UROCE_BUILD")
+        raise UroceError("uroced is missing; build it (meson setup build && ninja -C build), or name the build folder "
+                         "in UROCE_BUILD")
     which = ["--iface", place] if place in interfaces() else ["--device", place]
     allow = ["--allow", args.allow] if args.allow else []
-    result = subprocess.run([path, *which, "--stay", *allow], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    result = subprocess.run([path, *which, "--stay", *allow], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                            text=True)
     if result.returncode:
         raise UroceError(clean(result.stderr.strip().removeprefix("uroced: ")) or f"{path} failed")
 

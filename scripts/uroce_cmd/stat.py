@@ -9,8 +9,8 @@ from .devices import choose, without_others
 from .proto import Silent, UroceError, place_of
 
 DESCRIPTION = """\
-Shows the counters of a device: of all its processes together, or of one queue pair. Names are those of mlx5 and rxe where
-these have the same counter. Counters of a process end with it.
+Shows the counters of a device: of all its processes together, or of one queue pair. Names are those of mlx5 and rxe
+where these have the same counter. Counters of a process end with it.
 """
 EPILOG = """\
 examples:

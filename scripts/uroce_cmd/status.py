@@ -11,9 +11,10 @@ from .proto import UroceError, clean, place_of
 DESCRIPTION = """\
 Lists the devices of this network namespace that are open or kept, and who uses them.
 
-A device is a set of addresses with one daemon, uroced. Each process that has the device open is a function of it, with a
-number that begins the numbers of its queue pairs: QP 0x030a51 is one of function 3. Devices with DPDK ports (ethdev) belong
-to one process, have no daemon and are not listed. The ports that a function serves are those of libfabric's endpoints.
+A device is a set of addresses with one daemon, uroced. Each process that has the device open is a function of it,
+with a number that begins the numbers of its queue pairs: QP 0x030a51 is one of function 3. Devices with DPDK ports
+(ethdev) belong to one process, have no daemon and are not listed. The ports that a function serves are those of
+libfabric's endpoints.
 """
 SHOWN = 12  # of a function, at most
 

@@ -27,7 +27,8 @@ def calls(tally, side, name, env):
 
 def pingpong(tally):
     one, two = harness.one_device_sides(1), harness.loopback_sides(2)
-    for name, ep, sides in (("one device", "rdm", one), ("two devices", "rdm", two), ("connected, one device", "msg", one),
+    for name, ep, sides in (("one device", "rdm", one), ("two devices", "rdm", two),
+                            ("connected, one device", "msg", one),
                             ("connected, two devices", "msg", two), ("datagrams", "dgram", two)):
         common = ["fi_pingpong", "-p", "uroce", "-e", ep, "-d", "uroce0", "-I", "100", "-S", "all", "-c"]
         ok, reason, *outputs = harness.run_pair(common + ["-B", "PORT"], common + ["-P", "PORT", sides[0].address],

@@ -71,7 +71,8 @@ class Sweep:
                 continue
             for how in HOWS:
                 first, step, most = self.size(few)
-                process = harness.Process([built("tests", "apps", name), kind, how, str(first), str(step), str(most), *more],
+                process = harness.Process([built("tests", "apps", name), kind, how, str(first), str(step), str(most),
+                                           *more],
                                           env=dict(self.env, UROCE_DEVICES=address))
                 code = process.wait(1800)
                 lines = process.output().splitlines()
@@ -178,7 +179,8 @@ class Sweep:
                 code, text = self.talk(address) if outcome == "error" or how == "on" else (0, "")
                 if code != 0:
                     return "WRONG", f"later: {text[-300:]}", calls, found
-                most = like and like + (kind == "connect")  # a number whose holder cannot be asked is skipped: one socket more
+                # a number whose holder cannot be asked is skipped: one socket more
+                most = like and like + (kind == "connect")
                 if like and how == "once" and found and found > most:
                     return "LEAK", f"{found} descriptors, {like} without a failure", calls, found
                 return outcome, why, calls, found
@@ -207,9 +209,10 @@ class Sweep:
 
 def main():
     args = harness.options(__doc__, ("--whole", "each call, not some of them"),
-                           ("--every", "with --whole, only each Nth call", 1), ("--kind", "only calls of this kind", ""),
-                           ("--only", "only this part: verbs, fabric, alone, daemon", ""), ("--seed", "of which calls", 1),
-                           ("--verbose", "say what came of each point in the daemon"))
+                           ("--every", "with --whole, only each Nth call", 1),
+                           ("--kind", "only calls of this kind", ""),
+                           ("--only", "only this part: verbs, fabric, alone, daemon", ""),
+                           ("--seed", "of which calls", 1), ("--verbose", "say what came of each point in the daemon"))
     tally = harness.Tally("failing")
     sweep = Sweep(tally, args)
     if args.only in ("", "verbs"):
@@ -218,7 +221,8 @@ def main():
         sweep.beside_others("failing_fabric", "fabric", 3)
     if args.only in ("", "alone"):
         good = sweep.program("failing_verbs", "alone", "127.0.0.1", 2, "alone")
-        tally.result("alone: each failing call of who starts the daemon is an error, or does not show", good, "see above")
+        tally.result("alone: each failing call of who starts the daemon is an error, or does not show", good,
+                     "see above")
     if args.only in ("", "daemon"):
         sweep.daemon(2)
     sweep.print_table()

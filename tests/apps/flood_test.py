@@ -71,7 +71,8 @@ class Talk:
         said = self.host.try_ask("status", self.address, "--qps")
         if not said or not said["devices"]:
             return None
-        return [(f["function"], q["qpn"], q["state"], q["counters"]["rx_packets"]) for f in said["devices"][0]["functions"]
+        return [(f["function"], q["qpn"], q["state"], q["counters"]["rx_packets"])
+                for f in said["devices"][0]["functions"]
                 for q in f.get("queue_pairs", []) if q["type"] == "RC"]
 
     def messages(self):
@@ -148,9 +149,11 @@ def flood(tally, name, talk, class_name, stranger, seconds):
     tally.result(f"{name}: what is dropped is counted",
                  any(after.get(counter, 0) > before.get(counter, 0) for counter in what), f"none of {what} grew")
     most = after.get(("port", "lock_packets_max"), None)
-    tally.result(f"{name}: no step takes too many packets", most is not None and 0 < most <= STEP_PACKETS_MAX, f"{most}")
+    tally.result(f"{name}: no step takes too many packets", most is not None and 0 < most <= STEP_PACKETS_MAX,
+                 f"{most}")
     left = harness.until(15, lambda: not grown(size, talk.size()))  # links that only strangers used are closed
-    tally.result(f"{name}: nothing stays", size and left, grown(size, talk.size()) or "the daemon did not answer before")
+    tally.result(f"{name}: nothing stays", size and left,
+                 grown(size, talk.size()) or "the daemon did not answer before")
     print(f"     {sender.output().strip()} packets, {sum(windows)} messages, longest hold of the lock "
           f"{after.get(('port', 'lock_held_ns_max'), 0) / 1e6:.1f} ms, most packets {most}", flush=True)
 

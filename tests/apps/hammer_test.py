@@ -7,7 +7,8 @@ import re
 
 import harness
 
-MIXES = (("a few over UDP", 6, 2, 1), ("all over UDP", 0, 8, 50))  # processes over rings, over UDP; the operations are divided by this
+# processes over rings, over UDP; the operations are divided by this
+MIXES = (("a few over UDP", 6, 2, 1), ("all over UDP", 0, 8, 50))
 
 
 def main():
@@ -26,8 +27,8 @@ def main():
         tally.result(f"{operations} operations by 8 processes, {name}",
                      code == 0 and counted and int(counted.group(1)) == operations, f"exit code {code}", output)
         if counts:
-            tally.result(f"all took the paths that they were told to, {name}", code == 0 and "not counted" not in output,
-                         f"exit code {code}", output)
+            tally.result(f"all took the paths that they were told to, {name}",
+                         code == 0 and "not counted" not in output, f"exit code {code}", output)
         if code == 0:
             print(f"     {output.strip()}", flush=True)
     tally.finish()

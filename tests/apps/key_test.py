@@ -36,7 +36,8 @@ def key_file(folder, name, digits):
 def key__SE_08_programs_with_one_key_talk(tally, key):
     env = {**UDP, "UROCE_KEY": key}
     for argv in (PINGPONG + ["-p", "PORT"], ["ibv_ud_pingpong", "-g", "0", "-n", "200", "-s", "1000", "-p", "PORT"],
-                 ["ib_write_bw", "-F", "-s", "65536", "-n", "200", "-p", "PORT"], ["ib_atomic_lat", "-F", "-n", "200", "-p", "PORT"]):
+                 ["ib_write_bw", "-F", "-s", "65536", "-n", "200", "-p", "PORT"],
+                 ["ib_atomic_lat", "-F", "-n", "200", "-p", "PORT"]):
         if not shutil.which(argv[0]):
             print(f"     ({argv[0]} is not installed)")
             continue
@@ -56,11 +57,13 @@ def key__SE_08_captures_show_tags(tally, key, folder):
         ok, reason, *_ = harness.run_pair(argv, argv + [ADDRESS], SIDES, 60, {**UDP, "UROCE_KEY": key})
         tally.result("capture with a key", started and ok and capture.wait(20) == 0, reason, capture.output())
     script = os.path.join(harness.ROOT, "scripts", "uroce.lua")
-    said = subprocess.run(["tshark", "-X", f"lua_script:{script}", "-r", path, "-T", "fields", "-e", "infiniband.bth.tver", "-e",
+    said = subprocess.run(["tshark", "-X", f"lua_script:{script}", "-r", path, "-T", "fields", "-e",
+                           "infiniband.bth.tver", "-e",
                            "uroce.tag"], capture_output=True, text=True, timeout=60, check=False)
     lines = said.stdout.splitlines()
     good = [line for line in lines if re.fullmatch(r"15\t[0-9a-f]{16}", line)]
-    tally.result("tshark shows a tag in each packet", len(lines) >= 100 and good == lines, f"{len(good)} of {len(lines)}", said.stderr)
+    tally.result("tshark shows a tag in each packet", len(lines) >= 100 and good == lines,
+                 f"{len(good)} of {len(lines)}", said.stderr)
 
 
 def refused(tally, name, keys, counter):
@@ -75,7 +78,8 @@ def refused(tally, name, keys, counter):
         client = harness.Process(argv + [ADDRESS], SIDES[1], env[1])
         code = client.wait(60)
         found = counters(ADDRESS)
-        tally.result(f"{name}: the client's requests fail", code not in (0, None) and "transport retry counter exceeded" in client.output(),
+        tally.result(f"{name}: the client's requests fail",
+                     code not in (0, None) and "transport retry counter exceeded" in client.output(),
                      f"exit code {code}", client.output())
         tally.result(f"{name}: {counter} says why", found.get(counter, 0) >= 2 and found.get("rx_packets") == 0,
                      str({n: v for n, v in found.items() if v}))
@@ -102,12 +106,14 @@ def key__SE_08_shared_memory_has_no_tags(tally, key):
 def key__SE_08_a_wrong_setting_says_so(tally, key, folder):
     open_to_all = key_file(folder, "open", "00" * 16)
     os.chmod(open_to_all, stat.S_IRUSR | stat.S_IWUSR | stat.S_IROTH)
-    for value, words in (("", "UROCE_KEY is empty"), ("/nonexistent/key", "cannot read '/nonexistent/key': No such file"),
+    for value, words in (("", "UROCE_KEY is empty"),
+                         ("/nonexistent/key", "cannot read '/nonexistent/key': No such file"),
                          (open_to_all, "chmod 600"), (key_file(folder, "short", "00" * 15), "holds no key")):
         process = harness.Process(["ibv_devinfo"], SIDES[0], {"UROCE_KEY": value})
         code = process.wait(30)
         said = process.output()
-        tally.result(f"UROCE_KEY={os.path.basename(value)}: one sentence, and no device", code != 0 and said.count("UROCE_KEY") >= 1
+        tally.result(f"UROCE_KEY={os.path.basename(value)}: one sentence, and no device",
+                     code != 0 and said.count("UROCE_KEY") >= 1
                      and words in said, f"exit code {code}", said)
 
 

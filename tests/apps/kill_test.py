@@ -191,7 +191,8 @@ class Points:
         """Check the effect of a failed call. @return whether the process lives."""
         kind, code = many.failed_kind(), process.popen.poll()
         if code is not None and (code < 0 or (code > 0 and not process.output().strip())):
-            raise Failure(f"ended with {code} when {KINDS[kind - 1] if kind else 'nothing'} failed: {process.output().strip()[-300:]}")
+            raise Failure(f"ended with {code} when {KINDS[kind - 1] if kind else 'nothing'} failed: "
+                          f"{process.output().strip()[-300:]}")
         self.outcomes["no call" if not kind else "an error" if code else "went on"] += 1
         return code is None
 
@@ -348,7 +349,8 @@ class Points:
             if self.outcomes and not self.both:
                 counts = ", ".join(f"{how}: {n}" for how, n in sorted(self.outcomes.items()))
                 self.tally.result(f"fail at points: calls have failed ({counts})",
-                                  self.outcomes["went on"] + self.outcomes["an error"] > self.outcomes["no call"], counts)
+                                  self.outcomes["went on"] + self.outcomes["an error"] > self.outcomes["no call"],
+                                  counts)
             self.tally.result(f"{', '.join(self.hows)} at points: nothing is left", not left, "; ".join(left))
         finally:
             self.many.stop()
@@ -360,7 +362,8 @@ def main():
                            ("--udp-rounds", "the same over UDP", 20),
                            ("--only", "run only the part of this name: random, udp, work or points", ""),
                            *harness.EVERY,  # which of the points
-                           ("--point", "run only this point", ""), ("--how", "only kill and stop, only stay, or only fail", ""),
+                           ("--point", "run only this point", ""),
+                           ("--how", "only kill and stop, only stay, or only fail", ""),
                            ("--seed", "of all that is random", 1))
     tally = harness.Tally("kill")
     if args.only in ("", "random"):

@@ -75,7 +75,8 @@ class Case:
         if ok:
             rows = len(ROW.findall(outputs[1]))
             if rows != self.rows_expected():
-                others = [line for line in outputs[1].splitlines() if line.strip()[:1].isdigit() and not ROW.match(line)]
+                others = [line for line in outputs[1].splitlines() if line.strip()[:1].isdigit()
+                          and not ROW.match(line)]
                 ok, reason = False, f"{rows} lines of results, {self.rows_expected()} expected {others}"
         return ok, reason, outputs
 

@@ -178,7 +178,8 @@ def sixty_four(tally, seconds):
     tally.result("one function is left", len(status["functions"]) == 1, str(status["functions"]))
     tally.result("the daemon is the same", status["daemon"]["pid"] == pid, str(status["daemon"]))
     sockets = sum(g["sockets"] for g in status["gids"])
-    tally.result("the daemon's descriptors are the sockets", fds(pid) <= before + sockets, f"{before} to {fds(pid)}, {sockets} sockets")
+    tally.result("the daemon's descriptors are the sockets", fds(pid) <= before + sockets,
+                 f"{before} to {fds(pid)}, {sockets} sockets")
     tally.result("one name is left", len(unix_names(device.address)) == 2, str(unix_names(device.address)))
     keep.kill()
     tally.result("nothing is left of 64", device.is_gone(), device.leftovers())
@@ -255,7 +256,8 @@ def process_killed(tally):
         pair[victim].kill()
         # The other process ends by itself when its retries are used up, on a busy machine before the test looks.
         gone = wait_for(lambda: pair[victim].pid not in [f["pid"] for f in functions(device.address)])
-        tally.result(f"killed {('server', 'client')[victim]}: its function is gone", gone, str(functions(device.address)))
+        tally.result(f"killed {('server', 'client')[victim]}: its function is gone", gone,
+                     str(functions(device.address)))
         if victim == 0:
             code = pair[1].wait(60)
             tally.result("its peer gets an error", code not in (None, 0), f"exit code {code}", pair[1].output())

@@ -18,7 +18,8 @@ def program():
 
 def queue_pair(process):
     """@return the QPN that the program has printed, once it has."""
-    with open(f"/proc/self/fd/{process.out.fileno()}", errors="replace") as f:  # the program's file offset must not move
+    # the program's file offset must not move
+    with open(f"/proc/self/fd/{process.out.fileno()}", errors="replace") as f:
         found = re.search(r"local address:.* QPN (0x[0-9a-f]+)", f.read())
     return found and found[1]
 
@@ -49,7 +50,8 @@ def connection__SE_04_strangers_of_this_host_do_nothing_to_it(tally, way, env, r
     seen = harness.until(15, lambda: (lambda n: n if n > 1000 else 0)(counter(side.address, refused)))
     tally.result(f"what they send is refused ({refused}): {case}", seen, f"hardly any of {sent}")
     codes = client.wait(60), server.wait(20)
-    tally.result(f"the connection lives: {case}", codes == (0, 0), f"exit codes {codes}", client.output(), server.output())
+    tally.result(f"the connection lives: {case}", codes == (0, 0), f"exit codes {codes}", client.output(),
+                 server.output())
 
 
 def main():
@@ -59,7 +61,8 @@ def main():
     for way, refused in (("port", RING), ("place", PLACE), ("spoofed", RING)):
         connection__SE_04_strangers_of_this_host_do_nothing_to_it(tally, way, {}, refused, args.seconds)
     for way, refused in (("port", SENT_BY_PORT), ("place", PLACE)):
-        connection__SE_04_strangers_of_this_host_do_nothing_to_it(tally, way, {"UROCE_RING": "off"}, refused, args.seconds)
+        connection__SE_04_strangers_of_this_host_do_nothing_to_it(tally, way, {"UROCE_RING": "off"}, refused,
+                                                                  args.seconds)
     tally.finish()
 
 

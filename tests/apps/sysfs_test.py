@@ -19,7 +19,8 @@ import harness
 DEV = "/sys/class/infiniband/uroce0"
 PORT = DEV + "/ports/1"
 RUN = os.path.join(harness.ROOT, "scripts", "uroce-run")
-UNPRELOADED = ["env", "-u", "LD_PRELOAD"]  # in a mount namespace: without the hooks, as a program that they do not reach
+# in a mount namespace: without the hooks, as a program that they do not reach
+UNPRELOADED = ["env", "-u", "LD_PRELOAD"]
 
 # What a machine with another driver's device shows: run as root in a mount namespace.
 OTHER_DEVICE = """
@@ -81,7 +82,8 @@ def check_files(run, address):
               r"^uverbs\d+$", "^abi_version$")
     run.check("find", ["find", "/sys/class/infiniband", "-name", "port_xmit_data"],
               f"^{PORT}/counters/port_xmit_data$")
-    run.check("sh and a pattern", ["sh", "-c", "for d in /sys/class/infiniband/*; do echo \"$d: $(cat $d/ports/1/rate)\"; done"],
+    run.check("sh and a pattern",
+              ["sh", "-c", "for d in /sys/class/infiniband/*; do echo \"$d: $(cat $d/ports/1/rate)\"; done"],
               rf"^{DEV}: 100 Gb/sec \(4X EDR\)$")
     run.check("bash and a pattern", ["bash", "-c", "grep . /sys/class/infiniband/*/ports/*/{state,phys_state}"],
               f"^{PORT}/state:4: ACTIVE$", f"^{PORT}/phys_state:5: LinkUp$")
@@ -101,7 +103,8 @@ names = {e.name: e.is_dir() for e in os.scandir("%(dev)s")}
 assert names["ports"] and not names["node_guid"], names
 assert open("%(port)s/state").read() == "4: ACTIVE\\n"
 assert os.path.realpath("%(dev)s/device/infiniband/uroce0") == "%(dev)s"
-assert glob.glob("/sys/class/*infiniband/*") == [] and glob.glob("/sys/class/infiniband/*/ports/1/lid") == ["%(port)s/lid"]
+assert glob.glob("/sys/class/*infiniband/*") == []
+assert glob.glob("/sys/class/infiniband/*/ports/1/lid") == ["%(port)s/lid"]
 assert [d for d, _, files in os.walk("%(port)s") if "0" in files] != []
 try:
     open("%(port)s/state", "w")
@@ -126,7 +129,8 @@ def check_hooks(run, address):
     for devices, names in (("127.14.1.1,127.14.1.2", "^uroce0\\s+uroce1$"), ("127.14.1.1", "^uroce0$")):
         run.check(f"with UROCE_DEVICES={devices}", ["sh", "-c", "echo $(ls /sys/class/infiniband)"], names,
                   env={"UROCE_DEVICES": devices})
-    run.check("ibv_devinfo", ["ibv_devinfo", "-v"], "^hca_id:\\s+uroce0$", f"GID\\[\\s*0\\]:\\s+::ffff:{address}, RoCE v2")
+    run.check("ibv_devinfo", ["ibv_devinfo", "-v"], "^hca_id:\\s+uroce0$",
+              f"GID\\[\\s*0\\]:\\s+::ffff:{address}, RoCE v2")
 
 
 def check_counters(tally):
@@ -142,7 +146,8 @@ def check_counters(tally):
         # Retransmissions after a loss count as well.
         at_least = {"counters/port_xmit_data": sent, "counters/port_rcv_data": received,
                     "hw_counters/rx_write_requests": writes}
-        right = ok and all(name in values and value <= int(values[name]) <= 2 * value for name, value in at_least.items())
+        right = ok and all(name in values and value <= int(values[name]) <= 2 * value
+                           for name, value in at_least.items())
         tally.result(f"perftest's {name} reports counters", right, f"{reason} {values}, expected {at_least}", text)
 
 
@@ -163,8 +168,8 @@ def check_ucx(tally):
         argv = ["ucx_perftest", "-p", "PORT", "-t", "tag_lat", "-n", "300", "-s", "1000"]
         ok, reason, server, client = harness.run_pair(argv, argv + [sides[0].host], sides, 90,
                                                       {"UCX_TLS": transports, "UCX_NET_DEVICES": "uroce0:1"})
-        tally.result(f"ucx_perftest over {transports}", ok and bool(re.search(r"^Final:\s+300\s", client, re.M)), reason,
-                     server, client)
+        tally.result(f"ucx_perftest over {transports}", ok and bool(re.search(r"^Final:\s+300\s", client, re.M)),
+                     reason, server, client)
 
 
 def check_leaks(tally):
@@ -172,7 +177,9 @@ def check_leaks(tally):
     with tempfile.TemporaryDirectory(prefix="uroce-test-") as folder:
         environment = {"XDG_RUNTIME_DIR": folder}
         trees = os.path.join(folder, "uroce")
-        holders = [harness.Process([RUN, "sh", "-c", "test -e /sys/class/infiniband/uroce0 && echo ready && read never <>/dev/null; sleep 100"],
+        holders = [harness.Process([RUN, "sh", "-c",
+                                    "test -e /sys/class/infiniband/uroce0 && echo ready && read never <>/dev/null; "
+                                    "sleep 100"],
                                    env={"UROCE_DEVICES": f"127.14.2.{1 + i % 3}", **environment}) for i in range(9)]
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and not all("ready" in p.output() for p in holders):
@@ -184,7 +191,8 @@ def check_leaks(tally):
         run = Runner(tally, "127.14.2.9")
         code, text = run.output(["ls", "/sys/class/infiniband"], environment)
         left = os.listdir(trees)
-        tally.result("after they were killed: one", code == 0 and text.strip() == "uroce0" and len(left) == 1, f"{left}", text)
+        tally.result("after they were killed: one", code == 0 and text.strip() == "uroce0" and len(left) == 1,
+                     f"{left}", text)
         # The tree has been removed while a process goes on.
         script = f"cat {PORT}/state; rm -rf {trees}; sleep 1.2; cat {PORT}/state; test -e {PORT}/lid && echo both"
         run.check("the tree comes back", ["bash", "-c", script], r"^4: ACTIVE\n4: ACTIVE\nboth$", env=environment)
@@ -209,7 +217,8 @@ def check_gids(tally):
         process = harness.Process(argv, side)
         return process.output() if process.wait(20) == 0 else ""
 
-    script = f"cd {PORT}/gid_attrs/types && for i in *; do echo $i $(cat ../../gids/$i) $(cat $i); done; cat ../../state"
+    script = (f"cd {PORT}/gid_attrs/types && for i in *; do echo $i $(cat ../../gids/$i) $(cat $i); done; "
+              "cat ../../state")
     ok = False
     while not ok and time.monotonic() < deadline:  # a link-local address takes a while to appear
         said = re.findall(r"GID\[\s*(\d+)\]:\s+(\S+), RoCE v2", rows(["ibv_devinfo", "-v"]))
@@ -251,7 +260,8 @@ def check_mount(tally, address):
         if suffix:
             way.check("no privileges, the same user", ["sh", "-c", "id -u; grep CapEff /proc/self/status"], "^65534$",
                       r"^CapEff:\s+0+$")
-    tally.result("nothing is left outside", not os.path.exists(DEV) and not os.path.ismount("/sys/class"), "still mounted")
+    tally.result("nothing is left outside", not os.path.exists(DEV) and not os.path.ismount("/sys/class"),
+                 "still mounted")
 
 
 def check_refusal(tally, address):
@@ -260,7 +270,8 @@ def check_refusal(tally, address):
         print("SKIP the refusal of a user namespace: unshare or setpriv is not installed", flush=True)
         return
     if subprocess.run(["unshare", "-Ur", "true"], capture_output=True, check=False).returncode:
-        print("SKIP the refusal of a user namespace: unshare -Ur does not work here (the kernel has none in a chroot)", flush=True)
+        print("SKIP the refusal of a user namespace: unshare -Ur does not work here (the kernel has none in a chroot)",
+              flush=True)
         return
     script = 'echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all "$@"'
     run = Runner(tally, address, "--mount-ns", before=["unshare", "-Ur", "sh", "-c", script, "sh"])
@@ -283,9 +294,11 @@ def check_other_device(tally, address):
                                               "/sys/class/infiniband_verbs/uverbs5/ibdev",
                                               "/sys/class/infiniband_verbs/abi_version"],
                   r"^\d+\n4: ACTIVE\nother_0\nuroce0\n7$")
-        run.check("character devices", ["ls", "-l", "/dev/infiniband"], r"^c.* 231, 196 .* uverbs4$", r"^[cl].* uverbs5")
+        run.check("character devices", ["ls", "-l", "/dev/infiniband"], r"^c.* 231, 196 .* uverbs4$",
+                  r"^[cl].* uverbs5")
         run.check("find", ["find", "/sys/class/infiniband", "-maxdepth", "1"], f"^{DEV}$", "/other_0$")
-    read_only = 'for d in /tmp /dev/shm; do mount --bind $d $d && mount -o remount,bind,ro $d || exit 99; done; exec "$@"'
+    read_only = ('for d in /tmp /dev/shm; do mount --bind $d $d && mount -o remount,bind,ro $d || exit 99; done; '
+                 'exec "$@"')
     run = Runner(tally, address, before=["unshare", "-m", "sh", "-c", read_only, "sh"])
     run.check("no writable folder is told of", ["ls", DEV], "uroce: no place .* XDG_RUNTIME_DIR", code=2,
               env={"XDG_RUNTIME_DIR": ""})

@@ -127,8 +127,8 @@ def stays(tally):
                  "not kept", json.dumps(first))
     code, out, err = uroce("up", ADDRESS)
     again = uroce_json("status", ADDRESS)["devices"][0]
-    tally.result("up again is the same daemon", code == 0 and again["daemon"]["pid"] == first["daemon"]["pid"], "another",
-                 out + err)
+    tally.result("up again is the same daemon", code == 0 and again["daemon"]["pid"] == first["daemon"]["pid"],
+                 "another", out + err)
     code, _, err = uroce("up", ADDRESS, "--allow", "all")
     tally.result("up with other rights", code == 1 and "uroce down first" in err, f"exit code {code}", err)
     accounted(tally, "up, status, up")
@@ -164,7 +164,8 @@ def other_users(tally):
                       (["capture", "/dev/null"], ("--device",))):
         for place in ((*way, ADDRESS), ()) if argv[0] != "capture" else ((*way, ADDRESS), ("--seconds", "1")):
             code, text = foreigner(*argv, *place)
-            tally.result(f"another user's device: {' '.join((*argv, *place))} says whose it is", "is a device of user root"
+            tally.result(f"another user's device: {' '.join((*argv, *place))} says whose it is",
+                         "is a device of user root"
                          in text and "use another address" in text and "No " not in text and
                          (code == 1 or place[0] == "--seconds"), f"exit code {code}", text)
     code, text = foreigner("up", ADDRESS)
@@ -222,7 +223,8 @@ def looks(tally):
                      json.dumps(found), pair.server.output(), pair.client.output())
         qps = {q["qpn"]: q for f in found for q in f["queue_pairs"]}
         tally.result("status: QPs name each other", len(qps) == 2 and all(
-            q["peer_qpn"] in qps and (q["peer"], q["state"], q["by"]) == (ADDRESS, "RTS", "memory") for q in qps.values())
+            q["peer_qpn"] in qps and (q["peer"], q["state"], q["by"]) == (ADDRESS, "RTS", "memory")
+            for q in qps.values())
             and {n >> 16 for n in qps} == {f["function"] for f in found}, "they do not", json.dumps(qps))
         code, text, _ = uroce("status", ADDRESS, "--qps")
         tally.result("status: text", code == 0 and all(f"0x{n:06x}" in text for n in qps), f"exit code {code}", text)
@@ -295,7 +297,8 @@ def tshark(tally, name, path, *expected, script=None):
         print(f"     (tshark is not installed: {name} not decoded)")
         return
     with_script = ["-X", f"lua_script:{script}"] if script else []
-    result = subprocess.run(["tshark", *with_script, "-r", path, "-T", "fields", "-e", "frame.protocols", "-e", "_ws.col.Info", "-e",
+    result = subprocess.run(["tshark", *with_script, "-r", path, "-T", "fields", "-e", "frame.protocols", "-e",
+                             "_ws.col.Info", "-e",
                              "_ws.malformed", "-e", "ip.checksum.status"], capture_output=True, text=True, timeout=60)
     lines = [line.split("\t") for line in result.stdout.splitlines()]
     wrong = [line for line in lines if "infiniband" not in line[0] or line[2] or "Malformed" in line[1]]
@@ -357,7 +360,8 @@ def live_captures(tally, folder):
         mine = [f for f in functions() if f["pid"] == pair.client.pid][0]
         qpn = mine["queue_pairs"][0]["qpn"]
         path = os.path.join(folder, "live.pcapng")
-        code, _, err = uroce("capture", path, "--device", ADDRESS, "--qp", hex(qpn), "--direction", "tx", "--count", "50")
+        code, _, err = uroce("capture", path, "--device", ADDRESS, "--qp", hex(qpn), "--direction", "tx", "--count",
+                             "50")
         found = Pcapng(path)
         tally.result("capture --qp --direction tx --count", code == 0 and len(found.packets) == 50 and
                      {p[2] for p in found.packets} == {2} and len(found.names) == 1 and "50 packets" in err,
@@ -394,14 +398,16 @@ def element_packet(opcode, extension, payload):
     bth = struct.pack(">BBHII", opcode, 0x40 | (-len(payload) & 3) << 4, 0xffff, 0x123456, 0x80000007)
     body = bth + extension + payload + bytes(-len(payload) & 3) + bytes(4)
     udp = struct.pack(">HHHH", 0xc000, 4791, 8 + len(body), 0)
-    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 28 + len(body), 0, 0x4000, 64, 17, 0, bytes((127, 0, 0, 2)), bytes((127, 0, 0, 3)))
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 28 + len(body), 0, 0x4000, 64, 17, 0, bytes((127, 0, 0, 2)),
+                     bytes((127, 0, 0, 3)))
     return ip + udp + body
 
 
 def element_captures(tally, folder):
     """Operations on elements, written by hand, because no program of this test uses them."""
     path = os.path.join(folder, "elements.pcap")
-    sums, swap = struct.pack(">QIBBBBI", 0x7f0000001000, 0x51525354, 2, 7, 0, 0, 3), struct.pack(">QIBBBBI", 64, 7, 12, 4, 0, 0, 1)
+    sums = struct.pack(">QIBBBBI", 0x7f0000001000, 0x51525354, 2, 7, 0, 0, 3)
+    swap = struct.pack(">QIBBBBI", 64, 7, 12, 4, 0, 0, 1)
     packets = [element_packet(0xc4, sums, bytes(range(24))), element_packet(0xc5, swap, bytes(8)),
                element_packet(0xc6, struct.pack(">I", 0x1f000001), bytes(4))]
     run = struct.pack(">QIBBBBI", 0, 7, 2, 7, 1, 0, 2)
@@ -411,14 +417,16 @@ def element_captures(tally, folder):
         for packet in packets:
             f.write(struct.pack("<IIII", 0, 0, len(packet), len(packet)) + packet)
     script = os.path.join(harness.ROOT, "scripts", "uroce.lua")
-    tshark(tally, "operations on elements", path, "RC Elements", "RC Fetch Elements", "RC Elements Acknowledge", script=script)
+    tshark(tally, "operations on elements", path, "RC Elements", "RC Fetch Elements", "RC Elements Acknowledge",
+           script=script)
     with open(path, "ab") as f:  # operands are missing
         for packet in element_packet(0xc4, sums, bytes(20)), element_packet(0xc4, run, bytes(24)):
             f.write(struct.pack("<IIII", 0, 0, len(packet), len(packet)) + packet)
     if shutil.which("tshark"):
-        result = subprocess.run(["tshark", "-X", f"lua_script:{script}", "-r", path, "-Y", "uroce.malformed", "-T", "fields",
-                                 "-e", "frame.number"], capture_output=True, text=True, timeout=60)
-        tally.result("tshark: what is wrong with elements", result.stdout.split() == ["5", "6"], result.stdout, result.stderr)
+        result = subprocess.run(["tshark", "-X", f"lua_script:{script}", "-r", path, "-Y", "uroce.malformed", "-T",
+                                 "fields", "-e", "frame.number"], capture_output=True, text=True, timeout=60)
+        tally.result("tshark: what is wrong with elements", result.stdout.split() == ["5", "6"], result.stdout,
+                     result.stderr)
 
 
 def fault_counters(name):
@@ -437,8 +445,8 @@ def last_ack_was_lost(outputs):
 def faults(tally):
     """A program started later is subject to the device's faults, and gets through."""
     uroce("up", ADDRESS)
-    code, out, err = uroce("fault", ADDRESS, "--loss", "1%", "--duplicate", "1%", "--reorder", "1%", "--corrupt", "0.5%",
-                           "--seed", "7")
+    code, out, err = uroce("fault", ADDRESS, "--loss", "1%", "--duplicate", "1%", "--reorder", "1%", "--corrupt",
+                           "0.5%", "--seed", "7")
     tally.result("fault before there is a process", code == 0 and "seed 7" in out, f"exit code {code}", out + err)
     argv = ["ibv_rc_pingpong", "-g", "0", "-p", "PORT", "-n", "2000", "-c"]
     pair = Pair("-s", "5000")

@@ -137,7 +137,8 @@ def state(device, number):
 
 def options(tally):
     """Impossible options are refused with a message instead of ignored."""
-    for argv, words in ((["--device", ",".join(f"127.3.3.{i}" for i in range(1, 18))], "up to 16 addresses; name fewer"),
+    for argv, words in ((["--device", ",".join(f"127.3.3.{i}" for i in range(1, 18))],
+                         "up to 16 addresses; name fewer"),
                         (["--device", ",".join(f"127.3.3.{i}" for i in range(1, 180))], "the list is too long"),
                         (["--device", "127.3.3.3", "--iface", "no-such-if"], "no interface 'no-such-if'"),
                         (["--device", "203.0.113.5", "--iface", "lo"], "name others, or leave out --iface")):
@@ -160,8 +161,9 @@ def connection_lost(tally):
     got = function.datagrams()
     tally.result("a function that lost the connection: its datagrams are its own", got == 50 and
                  counter(device, "unowned_datagrams") == 0, f"{got} of 50, {ask(device.address)}")
-    tally.result("it is asked to come back, and does", function.come_over() and state(device, function.number) == "live" and
-                 counter(device, "came_back") == 1, str(ask(device.address)))
+    tally.result("it is asked to come back, and does",
+                 function.come_over() and state(device, function.number) == "live"
+                 and counter(device, "came_back") == 1, str(ask(device.address)))
     function.lose()
     tally.result("and again", wait_for(function.come_over), str(ask(device.address)))
     function.lose()
@@ -244,7 +246,8 @@ def descriptors_thrown(tally):
 
     daemon = f"\0uroce/{device.address}"
     for words, first in (("at once", ()), ("while it waits for an address", ((JOIN, waits),)),
-                         ("after a question", ((WHOIS, gid(device.address)),)), ("after a command", ((TOOL, b"stats"),))):
+                         ("after a question", ((WHOIS, gid(device.address)),)),
+                         ("after a command", ((TOOL, b"stats"),))):
         throw_at(daemon, *first)
         leak = accounts.settled(device.address)
         tally.result(f"descriptors thrown at the daemon {words}: none stays", not leak, leak)
@@ -252,7 +255,8 @@ def descriptors_thrown(tally):
     throw_at(f"{daemon}/{number}", (TOOL, b"status"))
     tally.result("descriptors thrown at a function: none stays", wait_for(lambda: fds(process.pid) == before),
                  f"{before} before, {fds(process.pid)} after")
-    for kind in (0, JOIN, ADOPTED, SERVICES, 63):  # few: a function that loses its connection repeatedly is asked ever later
+    # few: a function that loses its connection repeatedly is asked ever later
+    for kind in (0, JOIN, ADOPTED, SERVICES, 63):
         send(function.connection, kind, b"abcd", *many)
         function.lose()
         wait_for(function.come_over)
@@ -277,13 +281,15 @@ def stranger_takes_no_place(tally):
     receive(waiting[-1])
     code = ("import socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET);"
             f"s.connect('\\0uroce/{device.address}'); print(s.recv(4096)[12:])")
-    said = subprocess.run([*another, sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=20)
+    said = subprocess.run([*another, sys.executable, "-c", code], capture_output=True, text=True, check=False,
+                          timeout=20)
     try:
         send(waiting[0], TOOL, b"stats")
         kind = receive(waiting[0])[0]
     except BrokenPipeError:
         kind = None
-    tally.result("a stranger is refused, and takes nobody's place", "is a device of user" in said.stdout and kind == TEXT,
+    tally.result("a stranger is refused, and takes nobody's place",
+                 "is a device of user" in said.stdout and kind == TEXT,
                  f"the first was told {kind}", said.stdout + said.stderr)
     for connection in waiting:
         connection.close()
@@ -314,8 +320,8 @@ def squat(address, first, last):
 def squatter(address, another, first, last):
     """@return the process, once it listens."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import uroced_test as u; u.squat(*sys.argv[2:])"
-    process = harness.Process([*another, sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)), address,
-                               str(first), str(last)])
+    process = harness.Process([*another, sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)),
+                               address, str(first), str(last)])
     wait_for(lambda: "listens" in process.output())
     return process
 
@@ -331,8 +337,8 @@ def names_held(tally):
         holder = squatter(device.address, another, first, last)
         process = opener(device)
         ended = wait_for(lambda: process.popen.poll() is not None)
-        tally.result(f"a stranger has the name of {what}: the error says whose it is", ended and said in process.output(),
-                     process.output())
+        tally.result(f"a stranger has the name of {what}: the error says whose it is",
+                     ended and said in process.output(), process.output())
         visits = holder.output().count("visitor")
         if first == 0:
             tally.result("a stranger has the name of the daemon: it is not asked again and again", visits < 10,
@@ -401,7 +407,8 @@ def few_files_by_user(tally):
     processes += [opener(device) for _ in range(FUNCTIONS - 2 - len(processes))]
     wait_for(lambda: len(functions(device.address)) == FUNCTIONS - 2, 60)
     pair, ways = talking(device)
-    tally.result("few files, many sockets: links are made", ways == ["memory"] * 2, str(ways), *[p.output() for p in pair])
+    tally.result("few files, many sockets: links are made", ways == ["memory"] * 2, str(ways),
+                 *[p.output() for p in pair])
     why = passes_descriptors()
     tally.result("other programs pass descriptors", not why, why)
     status = ask(device.address)
@@ -413,7 +420,8 @@ def few_files_by_user(tally):
     subprocess.run(daemon, check=True)
     late = opener(device)
     processes.append(late)
-    everybody = wait_for(lambda: len([f for f in functions(device.address) if f["state"] == "live"]) == FUNCTIONS + 1, 60)
+    everybody = wait_for(lambda: len([f for f in functions(device.address) if f["state"] == "live"]) == FUNCTIONS + 1,
+                         60)
     status = ask(device.address) or {"counters": {}}
     tally.result("killed all the same: functions come over and get new sockets", everybody and
                  status["counters"].get("sockets_lost") == 1, str(status), late.output())
@@ -436,8 +444,8 @@ def few_files(tally):
     another = harness.other_user(12345, "descriptors in flight")
     if another:
         argv = [*another, sys.executable, os.path.abspath(__file__), "--only", "few_files"]
-        result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=250, stdin=subprocess.DEVNULL,
-                                env=dict(os.environ, HOME="/"))
+        result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=250,
+                                stdin=subprocess.DEVNULL, env=dict(os.environ, HOME="/"))
         tally.cases("as another user", result.returncode, result.stdout + result.stderr)
 
 
@@ -463,7 +471,8 @@ class Member(Function):
         a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         code = ("import sys, socket; sys.path.insert(0, sys.argv[1]); import uroced_test as u;"
                 "u.member(sys.argv[2], socket.socket(fileno=int(sys.argv[3])))")
-        self.process = subprocess.Popen([*another, sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)),
+        self.process = subprocess.Popen([*another, sys.executable, "-c", code,
+                                         os.path.dirname(os.path.abspath(__file__)),
                                          address, str(b.fileno())], pass_fds=[b.fileno()], stdin=subprocess.DEVNULL)
         b.close()
         _, descriptors, _, _ = socket.recv_fds(a, 16, 8)
@@ -566,9 +575,10 @@ def two_users_live(tally):
     adopted = wait_for(lambda: any(f["state"] == "live" and f["uid"] == 12345 for f in functions(device.address)))
     time.sleep(2)  # time in which a daemon that considers the sockets lost would start anew
     status = ask(device.address) or {"counters": {}}
-    tally.result("two users live, one starts the next daemon: its function is taken over", here and adopted, str(status),
-                 late.output())
-    tally.result("two users live, one starts the next daemon: nobody loses sockets", status["counters"].get("sockets_lost") == 0
+    tally.result("two users live, one starts the next daemon: its function is taken over", here and adopted,
+                 str(status), late.output())
+    tally.result("two users live, one starts the next daemon: nobody loses sockets",
+                 status["counters"].get("sockets_lost") == 0
                  and len(before & sockets(device.address)) == 2, str(status), f"{before} -> {sockets(device.address)}")
     for process in (*keep, late):
         process.kill()
@@ -604,11 +614,13 @@ def cannot_ask(tally):
     start(device)
     function = Function(device.address)
     for error, words in ((errno.EPERM, "a sandbox"), (errno.ENOBUFS, "no memory"), (errno.EIO, "cannot be asked")):
-        result = subprocess.run(device.side.command(["ibv_devinfo"]), env=dict(os.environ, UROCE_DEVICES=device.address),
+        result = subprocess.run(device.side.command(["ibv_devinfo"]),
+                                env=dict(os.environ, UROCE_DEVICES=device.address),
                                 capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
                                 preexec_fn=lambda: without(SENDMSG, error))  # noqa: B023: runs at once
         said = result.stdout + result.stderr
-        tally.result(f"sendmsg fails with {errno.errorcode[error]}: the message says so", result.returncode not in (0, 99)
+        tally.result(f"sendmsg fails with {errno.errorcode[error]}: the message says so",
+                     result.returncode not in (0, 99)
                      and words in said and "version" not in said, f"exit code {result.returncode}", said)
     function.end()
     tally.result("nothing is left of those who could not ask", device.is_gone(), device.leftovers())
@@ -675,8 +687,8 @@ def other_address(tally):
     device.kill_daemon()
     process = opener(other)
     status = wait_for(lambda: len(functions(other.address)) > 1 and ask(other.address))
-    tally.result("opened by an address that no function has", status and status["device"] == device.address, str(status),
-                 process.output())
+    tally.result("opened by an address that no function has", status and status["device"] == device.address,
+                 str(status), process.output())
     first.kill()
     process.kill()
     tally.result("nothing is left of two addresses", device.is_gone() and other.is_gone(), device.leftovers())
@@ -752,8 +764,9 @@ def foreign_program(tally):
         os.chown(f"{folder}/pmd/uroced", 12345, 12345)
         env = dict(os.environ, UROCE_DEVICES=device.address, LD_LIBRARY_PATH=f"{folder}/build/lib")
         result = subprocess.run(["ibv_devinfo"], env=env, capture_output=True, text=True, check=False)
-        tally.result("another user's uroced is not run", result.returncode != 0 and not os.path.exists(f"{folder}/ran") and
-                     "install it there or set UROCE_UROCED" in result.stderr, result.stderr)
+        tally.result("another user's uroced is not run",
+                     result.returncode != 0 and not os.path.exists(f"{folder}/ran")
+                     and "install it there or set UROCE_UROCED" in result.stderr, result.stderr)
         os.chown(f"{folder}/pmd/uroced", 0, 0)
         result = subprocess.run(["ibv_devinfo"], env=env, capture_output=True, text=True, check=False)
         tally.result("one's own is", os.path.exists(f"{folder}/ran"), result.stderr)
@@ -827,7 +840,8 @@ def places_kept(tally):
     device = Interface()
     for address in ("10.98.0.2", "10.98.0.3"):
         device.address("add", address)
-    tally.result("three addresses", device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1, "10.98.0.3": 2}), str(device.gids()))
+    tally.result("three addresses", device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1, "10.98.0.3": 2}),
+                 str(device.gids()))
     device.address("del", "10.98.0.2")
     device.wait_gids({"10.98.0.1": 0, "10.98.0.3": 2})
     device.kill_daemon()
@@ -906,8 +920,8 @@ def main():
     args = harness.options(__doc__, ("--only", "run only the test of this name", ""))
     harness.need_programs("ibv_devinfo")
     tally = harness.Tally("uroced")
-    tests = [options, connection_lost, no_descriptors, descriptors_thrown, few_files, cannot_ask, no_netlink, hostile_keeper, other_address, name_taken,
-             many_tools]
+    tests = [options, connection_lost, no_descriptors, descriptors_thrown, few_files, cannot_ask, no_netlink,
+             hostile_keeper, other_address, name_taken, many_tools]
     if os.geteuid() == 0:  # needs interfaces of its own, and other users
         tests += [stranger_takes_no_place, names_held, members, only_members_live, two_users_live,
                   foreign_program, places_kept, kernel_silent, slow_function, interface_again, too_many_addresses]

@@ -10,8 +10,8 @@ def query(tally, sides):
     for argv, patterns in (
             (["ibv_devices"], [r"uroce0\s+[0-9a-f]{16}"]),
             (["ibv_devinfo"], [r"hca_id:\s+uroce0", r"state:\s+PORT_ACTIVE", r"link_layer:\s+Ethernet"]),
-            (["ibv_devinfo", "-v"], [r"GID\[\s*0\]:\s+::ffff:" + re.escape(sides[0].address) + ", RoCE v2", r"atomic_cap:\s+ATOMIC_HCA",
-                                     r"max_mr_size:\s+0x[0-9a-f]+"]),
+            (["ibv_devinfo", "-v"], [r"GID\[\s*0\]:\s+::ffff:" + re.escape(sides[0].address) + ", RoCE v2",
+                                     r"atomic_cap:\s+ATOMIC_HCA", r"max_mr_size:\s+0x[0-9a-f]+"]),
             (["ibv_devinfo", "-l"], [r"1 HCAs? found", r"uroce0"])):
         process = harness.Process(argv, sides[0])
         code, text = process.wait(20), process.output()

@@ -158,7 +158,8 @@ def udp():
                          [at_most(1.25, RAW_UDP)])
     for size, words in ((65536, "64 KiB"), (1 << 20, "1 MiB")):
         yield Comparison(section, f"udp port alone, {words}", "MB/s",
-                         [Program("uroce", ["udp_port", "bw", size >> 10], 1024, ours=True), tcp_bw(size)], [at_least(1, RAW_TCP)])
+                         [Program("uroce", ["udp_port", "bw", size >> 10], 1024, ours=True), tcp_bw(size)],
+                         [at_least(1, RAW_TCP)])
         yield Comparison(section, f"RC WRITE {words}", "MB/s", [write_bw(size, path="udp"), tcp_bw(size)],
                          [at_least(1, RAW_TCP)])
 
@@ -168,9 +169,11 @@ def keyed():
     section = "kernel UDP port, with a key"
     for size in (8, 1024):
         yield Comparison(section, f"RC SEND {size} B, round trip", "us",
-                         [send_lat(size, 10000, path="keyed", factor=2), send_lat(size, 10000, KEYLESS, path="udp", factor=2)])
+                         [send_lat(size, 10000, path="keyed", factor=2),
+                          send_lat(size, 10000, KEYLESS, path="udp", factor=2)])
     for size, words in ((65536, "64 KiB"), (1 << 20, "1 MiB")):
-        yield Comparison(section, f"RC WRITE {words}", "MB/s", [write_bw(size, path="keyed"), write_bw(size, label=KEYLESS, path="udp")])
+        yield Comparison(section, f"RC WRITE {words}", "MB/s",
+                         [write_bw(size, path="keyed"), write_bw(size, label=KEYLESS, path="udp")])
 
 
 def atomics():
@@ -192,7 +195,8 @@ def atomics():
             sources = [Atomics("uroce", ["rate", "faa", initiators, "hot"], each, path),
                        Atomics("a word each", ["rate", "faa", initiators, "spread"], each, path, ours=False)]
             if initiators == 1 and path == "ring":
-                sources += [Fabric(SHM, "shm", "fadd_rate", 8, 500000), Fabric(RXM, "tcp;ofi_rxm", "fadd_rate", 8, 50000),
+                sources += [Fabric(SHM, "shm", "fadd_rate", 8, 500000),
+                            Fabric(RXM, "tcp;ofi_rxm", "fadd_rate", 8, 50000),
                             Ucx(POSIX, "posix", "ucp_fadd", 8, 1000000, "M/s")]
             yield Comparison(section, f"fetch-and-add of one word, {initiators} initiators{words}", "M/s", sources,
                              [at_least(2.5)] if path == "ring" else [])
@@ -208,7 +212,8 @@ def fabric():
         def compare(name, unit, test, size, count, targets, factor=1):
             return Comparison(section, name, unit,
                               [OurFabric("uroce", test, size, count // slow, factor, route)] +
-                              [Fabric(label, provider, test, size, max(count // less, 20), factor) for label, provider, less in peers],
+                              [Fabric(label, provider, test, size, max(count // less, 20), factor)
+                               for label, provider, less in peers],
                               targets)
 
         yield compare("SEND 8 B, one way", "us", "rtt", 8, 200000, [at_most(1, beat)], 0.5)
@@ -221,7 +226,8 @@ def fabric():
                           [at_least(bound)] if route == "ring" else [at_least(1, RXM)])
         for name, test in (("WRITE", "bw"), ("READ", "read_bw"), ("tagged SEND", "tagged_bw")):
             for size, size_words in ((65536, "64 KiB"), (1 << 20, "1 MiB")):
-                yield compare(f"{name} {size_words}", "MB/s", test, size, (1 << (31 if route == "ring" else 30)) // size, [at_least(1, beat)])
+                yield compare(f"{name} {size_words}", "MB/s", test, size,
+                              (1 << (31 if route == "ring" else 30)) // size, [at_least(1, beat)])
 
 
 def triggers():
@@ -236,7 +242,8 @@ def triggers():
     yield Comparison(section, "SEND 8 B by a counter, round trip", "us",
                      [OurFabric("uroce", "trigger_rtt", 8, 200000), OurFabric(CALL, "rtt", 8, 200000)])
     yield Comparison(section, "chain of tagged SENDs 8 B, both programs asleep, round trip", "us",
-                     [OurFabric("uroce", "deferred_rtt", 8, 20480), Fabric(SOCKETS, "sockets", "deferred_rtt", 8, 5120)],
+                     [OurFabric("uroce", "deferred_rtt", 8, 20480),
+                      Fabric(SOCKETS, "sockets", "deferred_rtt", 8, 5120)],
                      [at_most(1, SOCKETS)])
 
 

@@ -203,8 +203,8 @@ class Atomics(Program):
         return {**({"UROCE_RING": "off"} if self.route == "udp" else {}), "UROCE_DEVICES": ",".join(devices)}
 
     def command(self, iterations):
-        return [os.path.join(harness.ROOT, "scripts", "uroce-run"), "--build", os.environ["UROCE_BUILD"], "--no-sysfs", "--",
-                *super().command(iterations)]
+        return [os.path.join(harness.ROOT, "scripts", "uroce-run"), "--build", os.environ["UROCE_BUILD"], "--no-sysfs",
+                "--", *super().command(iterations)]
 
 
 class Fabric(Program):

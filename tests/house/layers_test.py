@@ -26,8 +26,8 @@ CALLS = [("nic/libnic_wire.a.p/wire_frame.c.o", "nic/libnic_qp.a.p/qp_comp.c.o",
 
 
 def run(root, *options):
-    done = subprocess.run([sys.executable, os.path.join(root, "scripts", "layers"), *options], capture_output=True, text=True,
-                          check=False, timeout=60)
+    done = subprocess.run([sys.executable, os.path.join(root, "scripts", "layers"), *options], capture_output=True,
+                          text=True, check=False, timeout=60)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -47,9 +47,11 @@ LOSS_ON = """
 /bin/tc qdisc add dev eth0 root handle 1: prio &&
 /bin/tc qdisc add dev eth0 parent 1:3 netem limit 10000 loss {percent}% &&
 /bin/tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 4791 0xffff flowid 1:3 &&
-/bin/ip link add ifb9 type ifb && /bin/ip link set ifb9 up && /bin/tc qdisc add dev ifb9 root netem limit 10000 loss {percent}% &&
+/bin/ip link add ifb9 type ifb && /bin/ip link set ifb9 up &&
+/bin/tc qdisc add dev ifb9 root netem limit 10000 loss {percent}% &&
 /bin/tc qdisc add dev eth0 ingress &&
-/bin/tc filter add dev eth0 parent ffff: protocol ip u32 match ip dport 4791 0xffff action mirred egress redirect dev ifb9
+/bin/tc filter add dev eth0 parent ffff: protocol ip u32 match ip dport 4791 0xffff
+    action mirred egress redirect dev ifb9
 """.replace("\n", " ")
 LOSS_OFF = "/bin/tc qdisc del dev eth0 root; /bin/tc qdisc del dev eth0 ingress; /bin/ip link del ifb9"
 
