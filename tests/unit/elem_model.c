@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * elem_model.c - what operations on elements do (elem_model.h). It shares nothing with nic/mem/elem.c but the numbers of datatypes and
- * operations: integers digit by digit in base 256; FLOAT and DOUBLE with more digits than they have, rounded once; small formats by
- * looking for the nearest number that they know; complex products by the formula, where that has no NaN.
+ * elem_model.c - what operations on elements do (elem_model.h). It shares nothing with nic/mem/elem.c but the numbers
+ * of datatypes and operations: integers digit by digit in base 256; FLOAT and DOUBLE with more digits than they have,
+ * rounded once; small formats by looking for the nearest number that they know; complex products by the formula, where
+ * that has no NaN.
  */
 #include "elem_model.h"
 
@@ -191,7 +192,8 @@ static double small_value(unsigned dt, unsigned v)
 	return sign * ldexp((1 << f) + fraction, exponent - bias - f);
 }
 
-/* The nearest of all the numbers that there are; the even one of two. The first too large one counts as a number there. */
+/* The nearest of all the numbers that there are; the even one of two. The first too large one counts as a number
+ * there. */
 static unsigned small_nearest(unsigned dt, double d)
 {
 	unsigned top = 1u << (fraction_bits(dt) + exponent_bits(dt)), sign = signbit(d) ? top : 0, low = 0, high;

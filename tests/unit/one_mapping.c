@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * one_mapping.c - for tests under ThreadSanitizer: both ends of a ring that lie in this process use one mapping of it.
- * Otherwise each has its own, at another address, and the sanitizer sees neither that they touch the same bytes nor what
- * orders them. The linker diverts the calls that map rings to here.
+ * Otherwise each has its own, at another address, and the sanitizer sees neither that they touch the same bytes nor
+ * what orders them. The linker diverts the calls that map rings to here.
  */
 #include <assert.h>
 #include <pthread.h>

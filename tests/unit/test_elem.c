@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_elem.c - nic/mem/elem.c: every pair of operation and datatype against a model (elem_model.h), by edge values and
- * random ones, several counts, at every alignment that there may be; against itself in several threads; the order of the network.
+ * random ones, several counts, at every alignment that there may be; against itself in several threads; the order of
+ * the network.
  */
 #include <complex.h>
 #include <math.h>

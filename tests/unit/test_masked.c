@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_masked.c - extended atomics from the work request to memory and back: what is refused when posted, how they are in
- * packets (nic/mem/extended.md), how the responder takes them, and that the rules of standard atomics are theirs (IBTA 9.4.5).
+ * test_masked.c - extended atomics from the work request to memory and back: what is refused when posted, how they are
+ * in packets (nic/mem/extended.md), how the responder takes them, and that the rules of standard atomics are theirs
+ * (IBTA 9.4.5).
  */
 #include <pthread.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_mw.c - memory windows: binding rules, access through them, invalidation (IBTA 10.6.6.2, 10.6.7; conformance points
- * MW-02 to MW-11). Which verb binds which type (MW-01) is the business of the layer above: here both are work requests.
+ * test_mw.c - memory windows: binding rules, access through them, invalidation (IBTA 10.6.6.2, 10.6.7; conformance
+ * points MW-02 to MW-11). Which verb binds which type (MW-01) is the business of the layer above: here both are work
+ * requests.
  */
 #include "resp_util.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_packet_encode.c - packet_encode: every opcode with random fields there and back, pad, reserved bits, in place. */
+/* test_packet_encode.c - packet_encode: every opcode with random fields there and back, pad, reserved bits, in
+ * place. */
 #include "packet.h"
 #include "wire_util.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_pmd_key.c - UROCE_KEY (pmd/base/key.c; conformance point SE-08): what is taken for a key, and engines that have one, another one
- * or none, by the kernel's UDP.
+ * test_pmd_key.c - UROCE_KEY (pmd/base/key.c; conformance point SE-08): what is taken for a key, and engines that have
+ * one, another one or none, by the kernel's UDP.
  */
 #include <errno.h>
 #include <fcntl.h>

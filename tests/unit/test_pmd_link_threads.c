@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of links between two engines, each driven by a thread of its own beside the engine's thread: contents, order, and
- * for ThreadSanitizer what orders accesses to rings, doorbells and the state of progress. See one_mapping.c.
+ * Tests of links between two engines, each driven by a thread of its own beside the engine's thread: contents, order,
+ * and for ThreadSanitizer what orders accesses to rings, doorbells and the state of progress. See one_mapping.c.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of opening a device where something is short: an error comes back, the process goes on, and once there is enough the device
- * opens. Each case has a process of its own, because DPDK starts once.
+ * Tests of opening a device where something is short: an error comes back, the process goes on, and once there is
+ * enough the device opens. Each case has a process of its own, because DPDK starts once.
  *
  * The functions below take the place of the C library's for all that is linked into this program, DPDK among it.
  */

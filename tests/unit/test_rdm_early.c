@@ -111,7 +111,8 @@ static bool slowly(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32
 	return false;
 }
 
-/* Time passes while an answer is on its way, so nothing is sent meanwhile; what was learned shows when a packet is lost. */
+/* Time passes while an answer is on its way, so nothing is sent meanwhile; what was learned shows when a packet is
+ * lost. */
 static void rdm_early__a_slow_peer_gets_more_time(void **state)
 {
 	struct rdm_rig *rig = talking(0);

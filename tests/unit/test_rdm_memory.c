@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_memory.c - endpoints of reliable datagrams where there is no memory: that is said of this host, never of the peer, at once
- * where a request can still be refused, and nothing waits for ever.
+ * test_rdm_memory.c - endpoints of reliable datagrams where there is no memory: that is said of this host, never of the
+ * peer, at once where a request can still be refused, and nothing waits for ever.
  */
 #include "rdm_rig.h"
 

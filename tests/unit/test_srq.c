@@ -142,7 +142,8 @@ static void srq__SR_02_busy_while_a_qp_uses_it_and_no_posts_to_the_qp(void **sta
 	rig_destroy(rig);
 }
 
-/* What the application does to its own WR and SGEs after posting, even in the middle of the message, changes nothing. */
+/* What the application does to its own WR and SGEs after posting, even in the middle of the message, changes
+ * nothing. */
 static void srq__SR_03_wqe_is_a_copy(void **state)
 {
 	struct rig *rig = ready(0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_tag.c - nic/queue/tag.c against a model that keeps receives and messages in plain lists and looks through them in order. */
+/* test_tag.c - nic/queue/tag.c against a model that keeps receives and messages in plain lists and looks through
+ * them in order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -132,7 +132,8 @@ static void uc__RO_09_right_missing_is_a_silent_drop(void **state)
 	rig_destroy(rig);
 }
 
-/* A fault of the receiver's own, unlike the peer's: reported, and the QP is finished. Else every message would meet it. */
+/* A fault of the receiver's own, unlike the peer's: reported, and the QP is finished. Else every message would meet
+ * it. */
 static void uc__bad_receive_buffer_is_reported_and_ends_the_qp(void **state)
 {
 	struct rig *rig = ready();
