@@ -285,8 +285,8 @@ static void gids_begin_anew(struct daemon *d)
 
 /** Whether functions may be told to let go of the sockets of the wanted addresses, since no keeper came with them: all
  *  functions have been asked, and nobody else, such as another user's function, holds any. With others in the kernel's
- *  group we could not bind the addresses anew, and ours would lose theirs for nothing. A keeper that was of no use holds
- *  any number of sockets, so with one the count says nothing. */
+ *  group we could not bind the addresses anew, and ours would lose theirs for nothing. A keeper that was of no use
+ *  holds any number of sockets, so with one the count says nothing. */
 static bool sockets_are_lost(const struct daemon *d, const struct wanted *wanted)
 {
 	bool any = false, foreign = slots_any_foreign(d);
