@@ -39,7 +39,8 @@ is_root() { [ "$(id -u)" -eq 0 ]; }
 packages_missing() {
 	local name
 	for name in "$@"; do
-		dpkg-query -W -f '${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed || printf '%s ' "$name"
+		dpkg-query -W -f '${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed ||
+			printf '%s ' "$name"
 	done
 }
 

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: BSD-3-Clause
--- Decodes uroce's own packets, extended atomics (nic/mem/extended.md) and operations on elements (nic/mem/elem.md), and shows the tags of
--- authenticated packets (nic/base/keyed.md), behind Wireshark's dissector for InfiniBand, which takes a tag for four bytes of payload and an
--- ICRC:
+-- Decodes packets with uroce's own opcodes: extended atomics (nic/mem/extended.md) and operations on elements
+-- (nic/mem/elem.md). Also shows the tags of authenticated packets (nic/base/keyed.md). Runs after Wireshark's dissector
+-- for InfiniBand, which takes a tag for four bytes of payload and an ICRC:
 --   tshark -X lua_script:scripts/uroce.lua -r trace.pcapng
 
 local uroce = Proto("uroce", "uroce atomics and tags")
@@ -15,13 +15,14 @@ local NAMES = {
 	[0xc6] = "Elements Acknowledge",
 }
 local OPS = {
-	[0] = "MIN", "MAX", "SUM", "PROD", "LOR", "LAND", "BOR", "BAND", "LXOR", "BXOR", "ATOMIC_READ", "ATOMIC_WRITE", "CSWAP",
-	"CSWAP_NE", "CSWAP_LE", "CSWAP_LT", "CSWAP_GE", "CSWAP_GT", "MSWAP", "DIFF",
+	[0] = "MIN", "MAX", "SUM", "PROD", "LOR", "LAND", "BOR", "BAND", "LXOR", "BXOR", "ATOMIC_READ",
+	"ATOMIC_WRITE", "CSWAP", "CSWAP_NE", "CSWAP_LE", "CSWAP_LT", "CSWAP_GE", "CSWAP_GT", "MSWAP", "DIFF",
 }
 local DATATYPES = {
-	[0] = "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64", "FLOAT", "DOUBLE", "FLOAT_COMPLEX",
-	"DOUBLE_COMPLEX", "LONG_DOUBLE", "LONG_DOUBLE_COMPLEX", "INT128", "UINT128", "FLOAT16", "BFLOAT16", "FLOAT8_E4M3",
-	"FLOAT8_E5M2", [0x8c] = "LONG_DOUBLE (binary128)", [0x8d] = "LONG_DOUBLE_COMPLEX (binary128)",
+	[0] = "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64", "FLOAT", "DOUBLE",
+	"FLOAT_COMPLEX", "DOUBLE_COMPLEX", "LONG_DOUBLE", "LONG_DOUBLE_COMPLEX", "INT128", "UINT128", "FLOAT16",
+	"BFLOAT16", "FLOAT8_E4M3", "FLOAT8_E5M2", [0x8c] = "LONG_DOUBLE (binary128)",
+	[0x8d] = "LONG_DOUBLE_COMPLEX (binary128)",
 }
 local SIZES = {[0] = 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 16, 32, 16, 16, 2, 2, 1, 1, [0x8c] = 16, [0x8d] = 32}
 local ATOMIC_READ, CSWAP, MSWAP = 10, 12, 18
@@ -32,7 +33,7 @@ local OPERANDS = {
 local BTH, AETH, EXT_ATOMIC_ETH, ELEMENT_ETH, ADDRESS = 12, 4, 16, 20, 8
 local ICRC, TAG = 4, 8
 local KEYED = 15 -- transport header version of packets with a tag
-local RUN = 1 -- flag: many requests, on one element each
+local RUN = 1 -- flag: several requests, on one element each
 
 local fields = {
 	opcode = ProtoField.uint8("uroce.opcode", "Operation", base.HEX, NAMES),
@@ -164,7 +165,7 @@ function uroce.dissector(tvb, pinfo, tree)
 	local filled = pad and pad.value or 0
 	local len = length.value - 8 - BTH - filled - (keyed and TAG or ICRC)
 	if len < 0 or start + len > tvb:len() then
-		return -- the capture has cut it
+		return -- truncated by the capture
 	end
 	if keyed and start + len + filled + TAG <= tvb:len() then
 		local at = tvb(start + len + filled, TAG)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// exp_program.cc - a C++ program as written for Mellanox OFED: includes verbs.h only, asks what the device can do, and goes on
-// with what there is. It ends with 0 if that is what uroce has.
+// exp_program.cc - a C++ program as written for Mellanox OFED: includes verbs.h only, asks what the device
+// can do, and goes on with that. Exit code 0 if these are uroce's capabilities.
 #include <infiniband/verbs.h>
 
 #include <cstdio>
