@@ -56,7 +56,7 @@ def port_in_use(tally):
     code = process.wait(20)
     tally.result("port 4791 free again", code == 0, f"exit code {code}", process.output())
     leak = accounts.until_gone(side.address)
-    tally.result("and the daemon has kept nothing of it all", not leak, leak)
+    tally.result("and the daemon has kept nothing open", not leak, leak)
 
 
 def wrong_mtu(tally):
@@ -65,13 +65,13 @@ def wrong_mtu(tally):
 
 
 def missing_driver(tally):
-    check(tally, "a driver that is not there",
+    check(tally, "a driver that does not exist",
           harness.Process(["ibv_devinfo"], harness.Side("127.0.0.1", "10.99.9.9/24/ethdev=net_nosuch0")),
           ["net_nosuch"])
 
 
 def missing_interface(tally):
-    check(tally, "an interface that is not there",
+    check(tally, "an interface that does not exist",
           harness.Process(["ibv_devinfo"],
                           harness.Side("127.0.0.1", "10.99.9.9/24/ethdev=net_af_packet0,iface=nosuchif")),
           ["nosuchif", "net_af_packet"])

@@ -172,7 +172,7 @@ static enum ibv_wc_status sleep_through(struct side *s)
 	void *context;
 
 	if (poll(&fd, 1, SLEEP_MS) != 1)
-		forked_die("the program has not come to its end");
+		forked_die("the program has not ended");
 	if (ibv_get_cq_event(s->channel, &cq, &context) || ibv_poll_cq(cq, 1, &wc) != 1)
 		forked_die("no completion with its event");
 	ibv_ack_cq_events(cq, 1);
@@ -198,7 +198,7 @@ static int run(int number)
 	if (!number)
 		printf("%llu\n", (unsigned long long)last_received(s));
 	if (last_received(s) != expected)
-		forked_die("what has been received last is something else");
+		forked_die("the number received last is wrong");
 	return 0;
 }
 

@@ -365,7 +365,7 @@ static unsigned take_came(struct test *x, unsigned from)
 	struct ibv_wc wc;
 
 	while (from < LAPS && ibv_poll_cq(x->came, 1, &wc) == 1) {
-		want(wc.status == IBV_WC_SUCCESS, "a message to oneself comes");
+		want(wc.status == IBV_WC_SUCCESS, "a message to itself completes");
 		from++;
 	}
 	return from;
@@ -388,11 +388,11 @@ static void check_words(const struct talk *t, unsigned least)
 	const unsigned n = came_whole(t);
 	bool untouched = true;
 
-	want(n >= least, "what the tester's program has waited for has come");
-	want(n <= ANSWERS, "nothing has come that the child has not sent");
+	want(n >= least, "the messages that the tester's NIC has waited for have come");
+	want(n <= ANSWERS, "no message has come that the child has not sent");
 	for (unsigned i = n; i < LAPS; i++)
 		untouched &= t->words[LAPS + i] == 0;
-	want(untouched, "what comes from the child comes whole, in order");
+	want(untouched, "the child's messages come whole, in order");
 }
 
 static struct ibv_wc await_entry(struct ibv_cq *cq, const char *what)
@@ -412,9 +412,9 @@ static void await_loss(struct test *x)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED}, *bad;
 
-	want(ibv_post_send(x->probe.qp, &wr, &bad) == 0, "the child is asked something");
-	want(await_entry(x->probe.cq, "the child is asked in vain").status == IBV_WC_RETRY_EXC_ERR,
-	     "who asks a dead process learns that nobody answers");
+	want(ibv_post_send(x->probe.qp, &wr, &bad) == 0, "a request to the child is posted");
+	want(await_entry(x->probe.cq, "the request to the child completes").status == IBV_WC_RETRY_EXC_ERR,
+	     "a request to a dead process ends with a retry error");
 }
 
 static void close_qp(struct ibv_qp *qp)
@@ -429,12 +429,12 @@ static void test_close(struct test *x)
 		t->data.qp->send_cq, x->self.qp->send_cq, x->self.qp->recv_cq, x->other->send_cq, x->done, x->came,
 		t->received,	     x->stuck_done};
 
-	want(ibv_destroy_cq(t->received) == EBUSY, "a CQ that QPs have, and WAITs wait for, cannot be destroyed");
+	want(ibv_destroy_cq(t->received) == EBUSY, "a CQ used by QPs and by WAITs cannot be destroyed");
 	to_error(x->stuck);
 	want(await_entry(x->stuck_done, "a WAIT is flushed").status == IBV_WC_WR_FLUSH_ERR, "a WAIT is flushed");
 	close_qp(x->stuck);
 	close_qp(t->data.qp);
-	want(ibv_destroy_cq(t->received) == EBUSY, "a CQ that WAITs wait for cannot be destroyed");
+	want(ibv_destroy_cq(t->received) == EBUSY, "a CQ used by WAITs cannot be destroyed");
 	close_qp(x->stuck_too); /* its WAITs are still pending */
 	close_qp(t->runner.qp);
 	close_qp(x->self.qp);
@@ -472,12 +472,12 @@ static void one_round(struct meeting *m, const struct forked_end *device, bool p
 	if (patient)
 		await_loss(&x);
 	to_error(x.talk->data.qp); /* it may have had no request under way */
-	want(await_entry(x.done, "the program comes to its end").status == IBV_WC_SUCCESS, "the program ends well");
-	want(await_came(&x, came, LAPS) == LAPS, "what is for others goes");
+	want(await_entry(x.done, "the program ends").status == IBV_WC_SUCCESS, "the program ends well");
+	want(await_came(&x, came, LAPS) == LAPS, "work for others is done");
 	check_words(x.talk, came);
 	for (unsigned i = 0; i < LAPS; i++)
 		if (x.talk->words[2 * LAPS + i] != i + 1) {
-			want(false, "messages to oneself come whole, in order");
+			want(false, "messages to itself come whole, in order");
 			break;
 		}
 	test_close(&x);

@@ -14,7 +14,7 @@ def info(tally, side):
         process = harness.Process(argv, side)
         code, text = process.wait(60), process.output()
         ok = code == 0 and has in text and not (has_not and has_not in text)
-        tally.result("fi_info: " + name, ok, f"exit code {code}, or not as it should be", text)
+        tally.result("fi_info: " + name, ok, f"exit code {code}, or wrong output", text)
 
 
 def calls(tally, side, name, env):

@@ -99,7 +99,7 @@ class Sweep:
             many.wait_undisturbed(())
             many.wait_joined()
             left = census.differences(before, census.take(many, before))
-            self.tally.result(f"{what}: each failing call is returned as an error, or does not show", good, "see above")
+            self.tally.result(f"{what}: each failing call is returned as an error, or has no effect", good, "see above")
             self.tally.result(f"{what}: others go on, and nothing is left of it", not left, "; ".join(left))
         except Failure as failure:
             self.tally.result(f"{what}: others go on", False, str(failure))
@@ -167,7 +167,7 @@ class Sweep:
                 if daemon.popen.poll() is None:
                     outcome, why, found = self.joined(daemon, address, like)
                 elif not why:
-                    outcome, why = "WRONG", "the daemon does not start, and does not say why"
+                    outcome, why = "WRONG", "the daemon does not start, and gives no reason"
                 with open(counts.name, "rb") as f:
                     calls = int.from_bytes(f.read(COUNTS + 8)[COUNTS:], sys.byteorder)
                 if (daemon.popen.poll() or 0) < 0:
@@ -204,7 +204,7 @@ class Sweep:
                     if outcome.isupper() or self.args.verbose:
                         good = good and not outcome.isupper()
                         print(f"     | daemon: {kind} {how} {n}: {outcome}; {why}", flush=True)
-        self.tally.result("daemon: each failing call is an error to who asks, or does not show", good, "see above")
+        self.tally.result("daemon: each failing call is an error to the caller, or has no effect", good, "see above")
 
 
 def main():
@@ -212,7 +212,8 @@ def main():
                            ("--every", "with --whole, only each Nth call", 1),
                            ("--kind", "only calls of this kind", ""),
                            ("--only", "only this part: verbs, fabric, alone, daemon", ""),
-                           ("--seed", "of which calls", 1), ("--verbose", "say what came of each point in the daemon"))
+                           ("--seed", "of which calls", 1),
+                           ("--verbose", "print the outcome of each call in the daemon"))
     tally = harness.Tally("failing")
     sweep = Sweep(tally, args)
     if args.only in ("", "verbs"):
@@ -221,8 +222,8 @@ def main():
         sweep.beside_others("failing_fabric", "fabric", 3)
     if args.only in ("", "alone"):
         good = sweep.program("failing_verbs", "alone", "127.0.0.1", 2, "alone")
-        tally.result("alone: each failing call of who starts the daemon is an error, or does not show", good,
-                     "see above")
+        tally.result("alone: each failing call of the process that starts the daemon is an error, or has no effect",
+                     good, "see above")
     if args.only in ("", "daemon"):
         sweep.daemon(2)
     sweep.print_table()

@@ -286,9 +286,10 @@ static void check_paths(const struct order *orders, unsigned n, const struct pat
 
 		*(o->ring ? &ring : &udp) += o->operations;
 		if (p->counted != target->counted)
-			forked_die("some see what their device has counted, and others do not");
+			forked_die("only some processes find counters of their device");
 		if (p->counted && !nearly_all(o->ring ? p->ring : p->udp, o->ring ? p->udp : p->ring, o->operations)) {
-			fprintf(stderr, "hammer: %lu packets by the ring and %lu over UDP, of one who was told %s\n",
+			fprintf(stderr,
+				"hammer: %lu packets by the ring and %lu over UDP, from an initiator set to %s\n",
 				(unsigned long)p->ring, (unsigned long)p->udp, o->ring ? "the ring" : "UDP");
 			exit(1);
 		}
@@ -320,7 +321,7 @@ static int report(const struct order *orders, unsigned n, uint64_t cpu_word, uin
 	       (unsigned long)low, (unsigned long)high, (unsigned long)pair);
 	for (unsigned k = 0; k < KINDS; k++)
 		if (!went[k])
-			forked_die("there is a kind of which none went");
+			forked_die("no operation of one kind has succeeded");
 	if (!cpu_word || !cpu_pair)
 		forked_die("the CPU has changed nothing");
 	return anvil->word == word && low == pair && high == pair ? 0 : 1;

@@ -27,7 +27,7 @@ def main():
         tally.result(f"{operations} operations by 8 processes, {name}",
                      code == 0 and counted and int(counted.group(1)) == operations, f"exit code {code}", output)
         if counts:
-            tally.result(f"all took the paths that they were told to, {name}",
+            tally.result(f"all packets took the intended paths, {name}",
                          code == 0 and "not counted" not in output, f"exit code {code}", output)
         if code == 0:
             print(f"     {output.strip()}", flush=True)

@@ -324,10 +324,10 @@ EVERY = (("--every", "run only each Nth case", 1),
 def turn(args, cases):
     """@return the cases whose turn it is, by the options EVERY."""
     if args.every <= 1:
-        return cases or sys.exit("no case is of that name")
+        return cases or sys.exit("no case has that name")
     first = args.first if args.first >= 0 else int(time.time() // 86400) % args.every
     print(f"only some cases: --every {args.every} --first {first}", flush=True)
-    return cases[first::args.every] or sys.exit("no case has its turn")
+    return cases[first::args.every] or sys.exit("it is no case's turn")
 
 
 def skip(reason):

@@ -112,7 +112,7 @@ def key__SE_08_a_wrong_setting_says_so(tally, key, folder):
         process = harness.Process(["ibv_devinfo"], SIDES[0], {"UROCE_KEY": value})
         code = process.wait(30)
         said = process.output()
-        tally.result(f"UROCE_KEY={os.path.basename(value)}: one sentence, and no device",
+        tally.result(f"UROCE_KEY={os.path.basename(value)}: one message, and no device",
                      code != 0 and said.count("UROCE_KEY") >= 1
                      and words in said, f"exit code {code}", said)
 

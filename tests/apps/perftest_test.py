@@ -154,10 +154,10 @@ def main():
     args = harness.options(__doc__, ("--full", "the whole cross product"), ("--veth", "between two namespaces"),
                            ("--ethdev", "between two namespaces, through DPDK's net_af_packet"),
                            ("--udp", "through the kernel's UDP, not through shared memory"),
-                           ("--mixed", "on one device, beside another pair between two namespaces"),
+                           ("--mixed", "on one device, next to another pair between two namespaces"),
                            *harness.EVERY,
-                           ("--only", "only cases whose name holds this", ""),
-                           ("--list", "name the cases and stop"),
+                           ("--only", "only cases whose name contains this", ""),
+                           ("--list", "list the cases and exit"),
                            ("--lanes", "pairs of processes at a time; one pair keeps two cores busy (default 2)", 2))
     harness.need_programs("ib_write_bw", "nsenter", "unshare")
     if args.veth or args.ethdev:

@@ -319,14 +319,14 @@ def foreign_user(tally):
     uroced = os.path.join(os.environ["UROCE_BUILD"], "pmd", "uroced")
     subprocess.run([uroced, "--device", device.address, "--stay", "--allow", "user=12345"], check=True)
     other = device.run(*argv)
-    tally.result("one that has been let in is not", other.wait(20) == 0, "", other.output())
+    tally.result("an allowed user is not refused", other.wait(20) == 0, "", other.output())
     tally.result("a daemon that is to stay stays", ask(device.address)["daemon"]["stay"], str(ask(device.address)))
     ask(device.address, "leave")
     tally.result("and leaves when told", device.is_gone(), device.leftovers())
     subprocess.run([*another, uroced, "--device", device.address, "--stay"], check=True)
     mine = device.run("ibv_devinfo")
     code = mine.wait(20)
-    tally.result("nobody trusts another user's daemon", code != 0 and "UROCE_ALLOW=user=12345" in mine.output(),
+    tally.result("another user's daemon is not trusted", code != 0 and "UROCE_ALLOW=user=12345" in mine.output(),
                  f"exit code {code}", mine.output())
     os.kill(ask(device.address)["daemon"]["pid"], signal.SIGTERM)
     tally.result("a daemon that is ended goes", device.is_gone(), device.leftovers())
@@ -362,7 +362,8 @@ def descriptors_short(tally):
     tally.result("40 descriptors are enough", ok, reason, server, client)
     process = device.run("sh", "-c", "ulimit -n 12; exec ibv_devinfo")
     code = process.wait(30)
-    tally.result("12 are not, and that is said", code != 0 and "uroce: " in process.output(), f"exit code {code}",
+    tally.result("12 are not, and the message says so", code != 0 and "uroce: " in process.output(),
+                 f"exit code {code}",
                  process.output())
     tally.result("nothing is left of either", device.is_gone(), device.leftovers())
 
@@ -398,7 +399,7 @@ def misbehaving_visitors(tally):
     except (BlockingIOError, ConnectionResetError, BrokenPipeError):
         pass
     ok, reason, server, client = device.pair(["ibv_rc_pingpong", "-g", "0", "-p", "PORT"])
-    tally.result("bad visitors stall nobody", ok, reason, server, client)
+    tally.result("bad visitors stall no other process", ok, reason, server, client)
     status = ask(device.address)
     tally.result("the function is still there", number in [f["number"] for f in status["functions"]], str(status))
     tally.result("they are counted", status["counters"]["bad_messages"] > 50, str(status["counters"]))
@@ -430,7 +431,7 @@ def addresses_change(tally):
     wait_for(lambda: "async" in watch.output().lower())
     tally.result("an interface: its address", gids()[0] == [("0", "::ffff:10.99.0.1")], gids()[1])
     a.run("ip", "addr", "add", "10.99.1.7/24", "dev", "va")
-    tally.result("an address is added: the program hears of it", events("gid"), "", watch.output())
+    tally.result("an address is added: the program gets an event", events("gid"), "", watch.output())
     tally.result("and it is in the table", wait_for(lambda: ("1", "::ffff:10.99.1.7") in gids()[0]), "", gids()[1])
     a.run("sysctl", "-qw", "net.ipv6.conf.va.disable_ipv6=0")
     a.run("ip", "addr", "add", "fd00:99::1/64", "dev", "va", "nodad")

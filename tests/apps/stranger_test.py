@@ -55,7 +55,7 @@ def connection__SE_04_strangers_of_this_host_do_nothing_to_it(tally, way, env, r
 
 
 def main():
-    args = harness.options(__doc__, ("--seconds", "that each stranger sends for", 3))
+    args = harness.options(__doc__, ("--seconds", "seconds that each stranger sends", 3))
     harness.need_programs("ib_send_bw", "stdbuf")
     tally = harness.Tally("stranger")
     for way, refused in (("port", RING), ("place", PLACE), ("spoofed", RING)):

@@ -191,7 +191,7 @@ def check_leaks(tally):
         run = Runner(tally, "127.14.2.9")
         code, text = run.output(["ls", "/sys/class/infiniband"], environment)
         left = os.listdir(trees)
-        tally.result("after they were killed: one", code == 0 and text.strip() == "uroce0" and len(left) == 1,
+        tally.result("after they were killed: one tree", code == 0 and text.strip() == "uroce0" and len(left) == 1,
                      f"{left}", text)
         # The tree has been removed while a process goes on.
         script = f"cat {PORT}/state; rm -rf {trees}; sleep 1.2; cat {PORT}/state; test -e {PORT}/lid && echo both"
@@ -275,7 +275,7 @@ def check_refusal(tally, address):
         return
     script = 'echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all "$@"'
     run = Runner(tally, address, "--mount-ns", before=["unshare", "-Ur", "sh", "-c", script, "sh"])
-    run.check("a kernel that refuses is told of", ["true"], "user namespace.*max_user_namespaces", code=1)
+    run.check("the message explains that the kernel refuses", ["true"], "user namespace.*max_user_namespaces", code=1)
 
 
 def check_other_device(tally, address):
@@ -300,7 +300,7 @@ def check_other_device(tally, address):
     read_only = ('for d in /tmp /dev/shm; do mount --bind $d $d && mount -o remount,bind,ro $d || exit 99; done; '
                  'exec "$@"')
     run = Runner(tally, address, before=["unshare", "-m", "sh", "-c", read_only, "sh"])
-    run.check("no writable folder is told of", ["ls", DEV], "uroce: no place .* XDG_RUNTIME_DIR", code=2,
+    run.check("a missing writable folder is reported", ["ls", DEV], "uroce: no place .* XDG_RUNTIME_DIR", code=2,
               env={"XDG_RUNTIME_DIR": ""})
 
 

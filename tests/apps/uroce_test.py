@@ -123,7 +123,7 @@ def stays(tally):
     code, out, err = uroce("up", ADDRESS)
     tally.result("up", code == 0 and ADDRESS in out, f"exit code {code}", out + err)
     first = uroce_json("status", ADDRESS)["devices"][0]
-    tally.result("status of a device that nobody has open", first["daemon"]["stay"] and not first["functions"],
+    tally.result("status of a device that is not open", first["daemon"]["stay"] and not first["functions"],
                  "not kept", json.dumps(first))
     code, out, err = uroce("up", ADDRESS)
     again = uroce_json("status", ADDRESS)["devices"][0]
@@ -178,18 +178,19 @@ def other_users(tally):
     keep = harness.Process(["ibv_asyncwatch"], SIDES[0])
     harness.until(20, functions)
     code, text = foreigner("status", ADDRESS)
-    tally.result("who is let in may look", code == 0 and "ibv_asyncwatch" in text, f"exit code {code}", text)
+    tally.result("an allowed user may look", code == 0 and "ibv_asyncwatch" in text, f"exit code {code}", text)
     for argv, words in ((["down", ADDRESS], "for the user who runs the daemon"),
                         (["fault", ADDRESS, "--loss", "1%"], "for the user who runs the daemon"),
                         (["capture", "/dev/null", "--device", ADDRESS, "--seconds", "2"],
                          "captures and faults are for the user who runs the process")):
         code, text = foreigner(*argv)
-        tally.result(f"who is let in may not: {argv[0]}", code == 1 and words in text, f"exit code {code}", text)
+        tally.result(f"an allowed user may not: {argv[0]}", code == 1 and words in text, f"exit code {code}", text)
     pid = uroce_json("status", ADDRESS)["devices"][0]["daemon"]["pid"]
     os.kill(pid, signal.SIGSTOP)
     code, text, _ = uroce("status", ADDRESS)
     os.kill(pid, signal.SIGCONT)
-    tally.result("a daemon that is stopped is not none", code == 0 and "does not answer" in text and "none" not in text,
+    tally.result("a stopped daemon is not taken for none", code == 0 and "does not answer" in text
+                 and "none" not in text,
                  f"exit code {code}", text)
     keep.kill()
     accounted(tally, "other users")
@@ -243,7 +244,7 @@ def looks(tally):
             d["nic"] for d in lines[2]["devices"] if "nic" in d)["rx_packets"]["per_second"] > 0,
                      f"exit code {code}", err)
         code, text, _ = uroce("stat", "--qp", hex(one ^ 1), ADDRESS)
-        tally.result("stat of a QP that is not there", code == 3, f"exit code {code}", text)
+        tally.result("stat of a QP that does not exist", code == 3, f"exit code {code}", text)
 
         pair.client.popen.send_signal(signal.SIGSTOP)
         code, text, _ = uroce("status", ADDRESS)
@@ -425,7 +426,7 @@ def element_captures(tally, folder):
     if shutil.which("tshark"):
         result = subprocess.run(["tshark", "-X", f"lua_script:{script}", "-r", path, "-Y", "uroce.malformed", "-T",
                                  "fields", "-e", "frame.number"], capture_output=True, text=True, timeout=60)
-        tally.result("tshark: what is wrong with elements", result.stdout.split() == ["5", "6"], result.stdout,
+        tally.result("tshark: malformed operations on elements", result.stdout.split() == ["5", "6"], result.stdout,
                      result.stderr)
 
 
@@ -452,7 +453,7 @@ def faults(tally):
     pair = Pair("-s", "5000")
     try:
         rules = [f["rules"] for f in uroce_json("fault", "show", ADDRESS)["functions"]]
-        tally.result("fault: who comes later has it", len(rules) == 2 and all(
+        tally.result("fault: a process that opens the device later has it", len(rules) == 2 and all(
             len(r) == 1 and r[0]["loss"] == 10000000 and r[0]["seed"] == 7 for r in rules), "not so", str(rules))
         hit = harness.until(60, lambda: all(fault_counters(name) for name in
                                     ("fault_lost", "fault_duplicated", "fault_reordered", "fault_corrupted")))
@@ -470,7 +471,8 @@ def faults(tally):
         ok, reason, *outputs = harness.run_pair(argv, argv + [ADDRESS], SIDES, 120)
         if ok or not last_ack_was_lost(outputs):
             break
-        print("again: who was done first has left, and the other one asks in vain for the last ACK", flush=True)
+        print("again: the first side was done and has left, and the other one asks in vain for the last ACK",
+              flush=True)
     tally.result("ibv_rc_pingpong -c with faults", ok and "invalid" not in "".join(outputs), reason, *outputs)
     code, out, err = uroce("fault", "clear", ADDRESS)
     tally.result("fault clear", code == 0, f"exit code {code}", out + err)
@@ -481,7 +483,8 @@ def fault_of_a_qp(tally):
     try:
         found = functions()
         rules = lambda: [f["rules"] for f in uroce_json("fault", "show", ADDRESS)["functions"]]  # noqa: E731
-        tally.result("fault: cleared for those who come later", rules() == [[], []], "not so", str(rules()))
+        tally.result("fault: cleared for processes that open the device later", rules() == [[], []], "not so",
+                     str(rules()))
         code, out, err = uroce("fault", ADDRESS, "--delay", "100us", "--jitter", "50us", "--direction", "both")
         delayed = harness.until(20, lambda: fault_counters("fault_delayed"))
         tally.result("fault --delay", code == 0 and delayed, f"exit code {code}", out + err)
@@ -496,7 +499,7 @@ def fault_of_a_qp(tally):
         found = functions()
         tally.result("the device works again", pair.connected, "it does not", pair.client.output())
         code, out, err = uroce("fault", ADDRESS, "--qp", hex(found[0]["queue_pairs"][0]["qpn"] ^ 1), "--loss", "5%")
-        tally.result("fault of a QP that is not there", code == 3 and not out, f"exit code {code}", err)
+        tally.result("fault of a QP that does not exist", code == 3 and not out, f"exit code {code}", err)
         mine = [f for f in found if f["pid"] == pair.client.pid][0]
         code, out, err = uroce("fault", ADDRESS, "--qp", hex(mine["queue_pairs"][0]["qpn"]), "--loss", "100%")
         ended = pair.client.wait(60)

@@ -288,7 +288,7 @@ def stranger_takes_no_place(tally):
         kind = receive(waiting[0])[0]
     except BrokenPipeError:
         kind = None
-    tally.result("a stranger is refused, and takes nobody's place",
+    tally.result("a stranger is refused, and takes no other process's place",
                  "is a device of user" in said.stdout and kind == TEXT,
                  f"the first was told {kind}", said.stdout + said.stderr)
     for connection in waiting:
@@ -412,7 +412,7 @@ def few_files_by_user(tally):
     why = passes_descriptors()
     tally.result("other programs pass descriptors", not why, why)
     status = ask(device.address)
-    tally.result("and what is missing is said", "ulimit -n" in status.get("problem", "") and
+    tally.result("and the shortage is reported", "ulimit -n" in status.get("problem", "") and
                  status["counters"].get("keeper_bounded", 0) > 0, str(status))
     leak = accounts.settled(device.address)
     tally.result("nothing of that stays with the daemon", not leak, leak)
@@ -425,7 +425,7 @@ def few_files_by_user(tally):
     status = ask(device.address) or {"counters": {}}
     tally.result("killed all the same: functions come over and get new sockets", everybody and
                  status["counters"].get("sockets_lost") == 1, str(status), late.output())
-    tally.result("those that talked talk on", all(p.popen.poll() is None for p in pair) and
+    tally.result("those that talked go on", all(p.popen.poll() is None for p in pair) and
                  linked(device) == ["memory"] * 2, str(linked(device)), *[p.output() for p in pair])
     ok, reason, *outputs = harness.run_pair(["ibv_rc_pingpong", "-g", "0", "-p", "PORT"],
                                             ["ibv_rc_pingpong", "-g", "0", "-p", "PORT", "127.0.0.1"],
@@ -516,7 +516,7 @@ def members(tally):
     why = steer_all(guest.udp)
     throw(device.address, owner.number, 10)
     got = owner.datagrams()
-    tally.result("a member cannot steer what comes to others", why == "Operation not permitted" and got == 10,
+    tally.result("a member cannot steer other functions' packets", why == "Operation not permitted" and got == 10,
                  f"'{why}', {got} of 10")
     owner.end()
     guest.end()
@@ -623,7 +623,7 @@ def cannot_ask(tally):
                      result.returncode not in (0, 99)
                      and words in said and "version" not in said, f"exit code {result.returncode}", said)
     function.end()
-    tally.result("nothing is left of those who could not ask", device.is_gone(), device.leftovers())
+    tally.result("nothing is left of the programs that could not ask", device.is_gone(), device.leftovers())
 
 
 def no_netlink(tally):
@@ -708,7 +708,7 @@ def name_taken(tally):
                       ask(device.address))
     sockets = {g["gid"]: g["sockets"] for g in status["gids"]} if status else {}
     tally.result("an address whose name is taken stays", sockets.get(other.address, 0) > 2, str(ask(device.address)))
-    tally.result("and the problem is said", status and other.address in status["problem"], str(status))
+    tally.result("and the problem is reported", status and other.address in status["problem"], str(status))
     holder.close()
     tally.result("its name is claimed when it is free", wait_for(lambda: ask(other.address)), str(ask(device.address)))
     for process in processes:
@@ -728,7 +728,7 @@ def many_tools(tally):
         tools[-1].connect(f"\0uroce/{device.address}/{number}")
         send(tools[-1], TOOL, b"status")
         last = receive(tools[-1])
-    tally.result("one tool too many is told", last[0] == TEXT and b"as many tools" in last[1], str(last))
+    tally.result("one tool too many gets an error", last[0] == TEXT and b"as many tools" in last[1], str(last))
     send(tools[0], TOOL, b"stats")
     rows = {row[0]: row[1] for row in json.loads(receive_json(tools[0]))["control"]}
     tally.result("and is counted", rows["tools_refused"] == 8, str(rows))
@@ -862,10 +862,10 @@ def kernel_silent(tally):
     device.address("add", "10.98.0.2")
     time.sleep(0.5)  # time to learn of it
     resource.prlimit(pid, resource.RLIMIT_NOFILE, old)
-    tally.result("addresses that cannot be asked for come later", device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1}),
+    tally.result("addresses that cannot be listed come later", device.wait_gids({"10.98.0.1": 0, "10.98.0.2": 1}),
                  str(device.status()))
     counters = device.status()["counters"]
-    tally.result("and those that there are stay", counters.get("kernel_silent", 0) > 0 and counters["gids_removed"] == 0
+    tally.result("and the existing ones stay", counters.get("kernel_silent", 0) > 0 and counters["gids_removed"] == 0
                  and counters["link_changes"] == 0, str(counters))
     device.end(tally)
 
@@ -910,7 +910,7 @@ def too_many_addresses(tally):
     device = Interface()
     for i in range(2, 18):
         device.address("add", f"10.98.0.{i}")
-    tally.result("the addresses that there is no room for are counted, and said",
+    tally.result("addresses without room are counted and reported",
                  wait_for(lambda: device.status()["counters"]["gids_refused"] == 1) and len(device.gids()) == 16 and
                  "more addresses" in device.status()["problem"], str(device.status()))
     device.end(tally)

@@ -139,7 +139,7 @@ static void check_results(const struct initiator *in, const uint64_t *results)
 	const bool alone = in->spread || in->initiators == 1 || in->kind == CAS || in->kind == MCS;
 
 	if (alone ? found != least : found < least || found == UINT64_MAX)
-		forked_die("an operation has found what it cannot have found");
+		forked_die("an operation has returned an impossible value");
 }
 
 static void check_words(const struct initiator *in, unsigned n, const void *words)
@@ -148,7 +148,7 @@ static void check_words(const struct initiator *in, unsigned n, const void *word
 		const uint64_t count = in->spread ? in->count : i == 0 ? n * in->count : 0;
 
 		if (*(const uint64_t *)((const char *)words + 64 * i) != expected(in->kind, count))
-			forked_die("a word does not hold what it must after so many operations");
+			forked_die("a word has a wrong value after all operations");
 	}
 }
 

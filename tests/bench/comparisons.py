@@ -255,7 +255,7 @@ def collectives():
         for words, work, count, targets in (
                 ("", ("compute", 0, 0), 1500, []),
                 (", 0.5 ms away", ("away", 1, 500), 500, [at_most(1, "driven")]),
-                (", who computes until it is done", ("until", 1, 100), 200, [at_most(1, "driven")]),
+                (", computing until it is done", ("until", 1, 100), 200, [at_most(1, "driven")]),
                 (", 4 x 0.5 ms of work", ("compute", 4, 500), 100, [])):
             yield Comparison(section, f"{kind}{words}", "us", [Collective("uroce", kind, "offload", work, count),
                                                                Collective("driven", kind, "driven", work, count)],

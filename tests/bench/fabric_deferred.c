@@ -109,7 +109,7 @@ static void chain_check(struct side *s, uint8_t ball)
 
 	for (size_t i = 0; i < s->opt->bytes; i++)
 		if (last[i] != ball) {
-			fprintf(stderr, "%s: the chain did not pass on what it was to\n", s->opt->test);
+			fprintf(stderr, "%s: the chain delivered wrong data\n", s->opt->test);
 			exit(1);
 		}
 }

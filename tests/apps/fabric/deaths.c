@@ -44,7 +44,7 @@ void await_word(const atomic_uint *what, unsigned least)
 {
 	for (unsigned ms = 0; atomic_load(what) < least; ms++) {
 		if (ms == PATIENCE_S * 1000) {
-			check_failed(__FILE__, __LINE__, "what another process has come to", atomic_load(what), least);
+			check_failed(__FILE__, __LINE__, "the progress of another process", atomic_load(what), least);
 			return;
 		}
 		pause_ms(1);

@@ -218,7 +218,7 @@ static void batch_done(struct mesh *c, struct talk *t)
 	struct part *p = t->part;
 
 	if (memcmp(p->back, p->source, t->len) != 0)
-		wrong(c, "what was read back from member %u is not what was written there (batch %llu)", t->peer,
+		wrong(c, "data read back from member %u differs from what was written there (batch %llu)", t->peer,
 		      (unsigned long long)t->batch);
 	if (p->fetched != t->batch)
 		wrong(c, "the counter at member %u was %llu, not %llu", t->peer, (unsigned long long)p->fetched,

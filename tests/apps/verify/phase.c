@@ -233,7 +233,7 @@ static int completions_drive(struct end *end, const struct phase *ph, struct pro
 		n = completions_take(end, ph, pr, mw_rkeys);
 		if (n) {
 			if (timed_out && ph->svc == SVC_RC)
-				die("%s: a completion lay in the CQ and no event told", op_name(ph->op));
+				die("%s: a completion was in the CQ, but no event came", op_name(ph->op));
 			last = now_ms();
 			armed = false;
 			continue;
