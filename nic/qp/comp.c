@@ -29,32 +29,6 @@ void comp_reset(struct nic_qp *qp)
 
 /* ---- completing -------------------------------------------------------------------------------------- */
 
-static enum nic_wc_opcode wc_opcode(uint8_t wr_opcode)
-{
-	static const uint8_t map[] = {
-		[NIC_WR_RDMA_WRITE] = NIC_WC_RDMA_WRITE,
-		[NIC_WR_RDMA_WRITE_WITH_IMM] = NIC_WC_RDMA_WRITE,
-		[NIC_WR_SEND] = NIC_WC_SEND,
-		[NIC_WR_SEND_WITH_IMM] = NIC_WC_SEND,
-		[NIC_WR_SEND_WITH_INV] = NIC_WC_SEND,
-		[NIC_WR_RDMA_READ] = NIC_WC_RDMA_READ,
-		[NIC_WR_ATOMIC_CMP_AND_SWP] = NIC_WC_COMP_SWAP,
-		[NIC_WR_ATOMIC_FETCH_AND_ADD] = NIC_WC_FETCH_ADD,
-		[NIC_WR_LOCAL_INV] = NIC_WC_LOCAL_INV,
-		[NIC_WR_BIND_MW] = NIC_WC_BIND_MW,
-		[NIC_WR_MASKED_CMP_AND_SWP] = NIC_WC_MASKED_COMP_SWAP,
-		[NIC_WR_MASKED_FETCH_AND_ADD] = NIC_WC_MASKED_FETCH_ADD,
-		[NIC_WR_NOP] = NIC_WC_SEND,
-		[NIC_WR_SEND_ENABLE] = NIC_WC_SEND,
-		[NIC_WR_RECV_ENABLE] = NIC_WC_SEND,
-		[NIC_WR_CQE_WAIT] = NIC_WC_SEND,
-		[NIC_WR_ELEMENTS] = NIC_WC_ELEMENTS,
-		[NIC_WR_FETCH_ELEMENTS] = NIC_WC_FETCH_ELEMENTS,
-	};
-
-	return (enum nic_wc_opcode)map[wr_opcode];
-}
-
 /* Take the oldest WQE off the send queue and report it: always in error, on success if signaled (10.7.3.1). */
 static void retire(struct nic_qp *qp, enum error_id error)
 {
@@ -65,7 +39,7 @@ static void retire(struct nic_qp *qp, enum error_id error)
 		struct nic_wc wc = {
 			.wr_id = w->wr_id,
 			.status = error_rows[error].status,
-			.opcode = wc_opcode(w->opcode),
+			.opcode = wr_row(w->opcode)->wc_opcode,
 			.vendor_err = error,
 			.byte_len = w->length,
 			.qp_num = qp->qpn,
@@ -103,7 +77,8 @@ void comp_finish_local(struct nic_qp *qp)
 			break;
 		retire(qp, ERR_none);
 	}
-	req_settle(qp);
+	if (qp->held)
+		req_settle(qp);
 }
 
 void comp_flush(struct nic_qp *qp)
@@ -117,7 +92,7 @@ void comp_flush(struct nic_qp *qp)
 
 static bool is_read(const struct swqe *w)
 {
-	return w->opcode == NIC_WR_RDMA_READ;
+	return w->form == FORM_READ;
 }
 
 /*
@@ -134,7 +109,7 @@ static bool acknowledge(struct nic_qp *qp, uint32_t end)
 		const struct swqe *w = sq_at(qp, qp->sq.tail);
 		uint32_t w_end = psn_add(w->psn, w->packets);
 
-		if (is_read(w) || wr_is_atomic(w->opcode)) {
+		if (w->form >= FORM_READ) {
 			clear = false;
 			break;
 		}
@@ -248,7 +223,7 @@ static bool atomic_result(const struct swqe *w, const struct packet *p, uint64_t
 {
 	uint8_t wire[NIC_ATOMIC_SIZE_MAX];
 
-	if (!wr_is_atomic(w->opcode) || wr_is_elements(w->opcode) || p->syndrome >= AETH_RNR)
+	if ((w->form != FORM_ATOMIC && w->form != FORM_MASKED) || p->syndrome >= AETH_RNR)
 		return false;
 	if (p->op->kind == OP_ATOMIC_ACK) {
 		*orig = p->orig;
@@ -287,7 +262,7 @@ static void elements_response(struct nic_qp *qp, const struct packet *p)
 	const struct swqe *w = sq_at(qp, qp->sq.tail);
 	uint8_t *result = qp->nic->scratch;
 
-	if (w->opcode != NIC_WR_FETCH_ELEMENTS || p->syndrome >= AETH_RNR || p->payload_len != w->length) {
+	if (w->form != FORM_FETCH || p->syndrome >= AETH_RNR || p->payload_len != w->length) {
 		comp_finish(qp, ERR_bad_response);
 		return;
 	}

@@ -11,6 +11,7 @@
 #include "qp.h"
 #include "qp_state.h"
 #include "req.h"
+#include "req_tx.h"
 #include "resp_ack.h"
 #include "resp_tx.h"
 #include "trig.h"
@@ -112,15 +113,15 @@ static bool ack_goes_first(const struct nic_qp *qp)
 }
 
 /* Build one packet of the QP: responses and requests alternate when it has both, but an ACK that is due goes first. */
-static bool qp_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
+static bool qp_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *frame)
 {
 	frame->ordered = ack_goes_first(qp);
 	if (frame->ordered && !qp->resp.ack_due)
 		resp_ack_due(qp);
 	qp->resp_turn = !qp->resp_turn || (qp->resp.ack_due && !qp->resp.res_todo);
 	if (qp->resp_turn)
-		return resp_tx(qp, frame) || req_tx(qp, frame);
-	return req_tx(qp, frame) || resp_tx(qp, frame);
+		return (resp_pending(qp) && resp_tx(qp, frame)) || (req_pending(qp) && req_tx(qp, path, frame));
+	return (req_pending(qp) && req_tx(qp, path, frame)) || (resp_pending(qp) && resp_tx(qp, frame));
 }
 
 /* Settle after QPs of the path have sent. @return whether that may have given the path new packets to send. */
@@ -148,7 +149,7 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 
 			while (got < n && path->turn < TX_TURN && qp_path(qp) == index) {
 				frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
-				if (!qp_tx(qp, &frames[got]))
+				if (!qp_tx(qp, index, &frames[got]))
 					break;
 				path->turn +=
 					path->flags & NIC_PATH_REFERENCES && frames[got].n_pieces ? REFERENCE_TURN : 1;
@@ -227,7 +228,7 @@ unsigned nic_path_lose(struct nic *nic, uint32_t index, struct nic_tx_frame *fra
 		next = node->next;
 		if (!may_lose(qp))
 			continue;
-		while (lost < n && qp_path(qp) == index && req_tx(qp, frame))
+		while (lost < n && qp_path(qp) == index && req_pending(qp) && req_tx(qp, index, frame))
 			lost++;
 		if (lost < n && !resp_pending(qp))
 			leave(qp, index);

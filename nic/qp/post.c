@@ -15,39 +15,10 @@
 #include "qp.h"
 #include "qp_recv.h"
 #include "qp_state.h"
+#include "refer.h"
 #include "req_run.h"
 #include "trig.h"
 #include "wr.h"
-
-/* Operations allowed per service (9.2, table 38). */
-static bool opcode_legal(const struct nic_qp *qp, uint32_t opcode)
-{
-	enum nic_qp_type type = qp->type;
-	const uint32_t ud = 1u << NIC_WR_SEND | 1u << NIC_WR_SEND_WITH_IMM;
-	const uint32_t uc = ud | 1u << NIC_WR_RDMA_WRITE | 1u << NIC_WR_RDMA_WRITE_WITH_IMM | 1u << NIC_WR_BIND_MW |
-			    1u << NIC_WR_LOCAL_INV;
-	const uint32_t rc = uc | 1u << NIC_WR_RDMA_READ | 1u << NIC_WR_ATOMIC_CMP_AND_SWP |
-			    1u << NIC_WR_ATOMIC_FETCH_AND_ADD | 1u << NIC_WR_SEND_WITH_INV;
-	uint32_t legal = type == NIC_QPT_RC ? rc : type == NIC_QPT_UC ? uc : ud;
-
-	if (opcode < 32)
-		return legal >> opcode & 1;
-	return opcode == NIC_WR_NOP || (qp->cross.posts && wr_is_cross(opcode)) ||
-	       (type == NIC_QPT_RC && (wr_is_masked(opcode) || wr_is_elements(opcode)));
-}
-
-/* Requests that carry payload: it may be inline data or, but for SEND_WITH_INV, the result of a calculation. */
-static bool sends_data(uint32_t opcode)
-{
-	return opcode == NIC_WR_SEND || opcode == NIC_WR_SEND_WITH_IMM || opcode == NIC_WR_SEND_WITH_INV ||
-	       opcode == NIC_WR_RDMA_WRITE || opcode == NIC_WR_RDMA_WRITE_WITH_IMM;
-}
-
-/* The result of an extended atomic is as long as its operands. */
-static uint32_t result_length(const struct nic_send_wr *wr)
-{
-	return wr_is_masked(wr->opcode) ? wr->masked.operation->size : 8;
-}
 
 static bool masked_legal(const struct nic_qp *qp, const struct nic_send_wr *wr)
 {
@@ -101,13 +72,9 @@ static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr,
 		       : -EINVAL;
 }
 
-/** Inline data must fit in the queue, and a calculation must be a valid one; its *length becomes that of the result. */
-static bool data_legal(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
+/** A calculation must be a valid one; its *length becomes that of the result. */
+static bool calc_legal(const struct nic_send_wr *wr, uint64_t *length)
 {
-	if (!sends_data(wr->opcode))
-		return false;
-	if (!(wr->flags & NIC_SEND_CALC))
-		return *length <= qp->sq.max_inline;
 	if (wr->opcode == NIC_WR_SEND_WITH_INV || wr->flags & NIC_SEND_INLINE || !*length || *length % CALC_SIZE ||
 	    *length > NIC_PAYLOAD_MAX || !nic_calc_valid(wr->rdma.calc_op, wr->rdma.calc_type))
 		return false;
@@ -115,49 +82,81 @@ static bool data_legal(const struct nic_qp *qp, const struct nic_send_wr *wr, ui
 	return true;
 }
 
-static int local_check(const struct nic_qp *qp, const struct nic_send_wr *wr)
+/** A SEND or WRITE. Inline data must fit in the queue, and takes no SGEs in it. */
+static inline int data_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
 {
-	if (wr_is_cross(wr->opcode))
-		return cross_check(qp, wr);
-	return wr->opcode == NIC_WR_BIND_MW && !wr->bind.mw ? -EINVAL : 0;
-}
+	bool in_wqe = wr->flags & NIC_SEND_INLINE;
 
-static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, const struct nic_send_wr *wr,
-						       uint32_t ahead, uint64_t *length)
-{
-	if (qp->state < NIC_QPS_RTS || !opcode_legal(qp, wr->opcode) || wr->flags & ~qp->send_flags)
+	if (!in_wqe && wr->num_sge > qp->sq.max_sge)
 		return -EINVAL;
-	if (qp->state != NIC_QPS_ERR && qp->state != NIC_QPS_SQE && /* there requests are flushed at once */
-	    (uint64_t)(qp->sq.head - qp->sq.tail) + ahead >= qp->sq.capacity)
-		return -ENOMEM;
-	*length = 0;
-	if (wr_is_local(wr->opcode))
-		return local_check(qp, wr);
-	if (wr_is_elements(wr->opcode))
-		return elements_check(qp, wr, length);
-	if (!(wr->flags & NIC_SEND_INLINE) && wr->num_sge > qp->sq.max_sge)
-		return -EINVAL; /* inline data takes no SGEs in the queue */
-	for (uint32_t i = 0; i < wr->num_sge; i++)
-		*length += wr->sg_list[i].length;
-	if (wr_is_masked(wr->opcode) && !masked_legal(qp, wr))
+	*length = sum(wr->sg_list, wr->num_sge);
+	if (*length > (in_wqe ? qp->sq.max_inline : NIC_MSG_MAX))
 		return -EINVAL;
-	if (*length > NIC_MSG_MAX || (wr_is_atomic(wr->opcode) && *length != result_length(wr)))
-		return -EINVAL;
-	if (wr->flags & (NIC_SEND_INLINE | NIC_SEND_CALC) && !data_legal(qp, wr, length))
+	if (wr->flags & NIC_SEND_CALC && !calc_legal(wr, length))
 		return -EINVAL;
 	if (qp->type == NIC_QPT_UD && (!wr->ud.ah || wr->ud.ah->pd != qp->pd || wr->ud.remote_qpn > PSN_MASK))
 		return -EINVAL; /* UD-02 */
 	return 0;
 }
 
+/** A READ or an atomic: the SGEs are for the result. */
+static int asking_check(const struct nic_qp *qp, const struct nic_send_wr *wr, enum wr_form form, uint64_t *length)
+{
+	if (wr->flags & (NIC_SEND_INLINE | NIC_SEND_CALC) || wr->num_sge > qp->sq.max_sge)
+		return -EINVAL;
+	*length = sum(wr->sg_list, wr->num_sge);
+	switch (form) {
+	case FORM_ATOMIC:
+		return *length == 8 ? 0 : -EINVAL;
+	case FORM_MASKED: /* the result is as long as the operands */
+		return masked_legal(qp, wr) && *length == wr->masked.operation->size ? 0 : -EINVAL;
+	default:
+		return *length <= NIC_MSG_MAX ? 0 : -EINVAL;
+	}
+}
+
+static int local_check(const struct nic_qp *qp, const struct nic_send_wr *wr)
+{
+	if (wr_row(wr->opcode)->posters == WR_CROSS)
+		return cross_check(qp, wr);
+	return wr->opcode == NIC_WR_BIND_MW && !wr->bind.mw ? -EINVAL : 0;
+}
+
+/** In error states requests are flushed at once. */
+static inline bool flushes(const struct nic_qp *qp)
+{
+	return qp->state > NIC_QPS_SQD;
+}
+
+static inline __attribute__((always_inline)) int check(const struct nic_qp *qp, const struct nic_send_wr *wr,
+						       const struct wr_row *row, uint32_t ahead, uint64_t *length)
+{
+	if (!(row->posters & qp->posts) || wr->flags & ~qp->send_flags)
+		return -EINVAL;
+	if ((uint64_t)(qp->sq.head - qp->sq.tail) + ahead >= qp->sq.capacity && !flushes(qp))
+		return -ENOMEM;
+	switch (row->form) {
+	case FORM_LONG:
+		return data_check(qp, wr, length);
+	case FORM_LOCAL:
+		*length = 0;
+		return local_check(qp, wr);
+	case FORM_ELEMENTS:
+	case FORM_FETCH:
+		return elements_check(qp, wr, length);
+	default:
+		return asking_check(qp, wr, row->form, length);
+	}
+}
+
 int nic_post_send_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint32_t ahead)
 {
 	uint64_t length;
 
-	return check(qp, wr, ahead, &length);
+	return check(qp, wr, wr_row(wr->opcode), ahead, &length);
 }
 
-static void copy_inline(void *to, const struct nic_sge *sge, uint32_t n)
+static inline void copy_inline(void *to, const struct nic_sge *sge, uint32_t n)
 {
 	uint8_t *dst = to;
 
@@ -167,7 +166,7 @@ static void copy_inline(void *to, const struct nic_sge *sge, uint32_t n)
 	}
 }
 
-static void copy_sges(struct nic_sge *to, const struct nic_sge *sge, uint32_t n)
+static inline void copy_sges(struct nic_sge *to, const struct nic_sge *sge, uint32_t n)
 {
 	if (n) /* a list of none may be NULL */
 		memcpy(to, sge, n * sizeof(*sge));
@@ -178,6 +177,7 @@ static void copy_elements(struct swqe *w, const struct nic_send_wr *wr)
 {
 	struct nic_sge *data = w->sge + wr->num_sge;
 
+	w->form = wr->opcode == NIC_WR_ELEMENTS && wr->elements.count == 1 ? FORM_ELEMENT : w->form;
 	w->remote_addr = wr->elements.remote_addr;
 	w->rkey = wr->elements.rkey;
 	w->element.op = wr->elements.op;
@@ -198,37 +198,34 @@ static void copy_elements(struct swqe *w, const struct nic_send_wr *wr)
 
 static void copy_local(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
 {
+	w->num_sge = 0;
 	if (qp->type == NIC_QPT_UD)
 		w->ud.path = 0; /* nothing is sent; scheduled with path 0 */
 	if (wr->opcode == NIC_WR_BIND_MW) {
 		w->bind = wr->bind;
 		w->mw_key = wr->bind.mw->mkey.key;
 		w->mr_key = wr->bind.mr ? wr->bind.mr->mkey.key : 0;
-	} else if (wr_is_cross(wr->opcode)) {
+	} else if (wr->opcode != NIC_WR_LOCAL_INV && wr->opcode != NIC_WR_NOP) {
 		cross_post(w, wr);
 	}
 }
 
-static void copy_operation(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
+/** A READ or an atomic. */
+static void copy_asking(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
 {
-	if (wr_is_local(wr->opcode)) {
-		copy_local(qp, w, wr);
-	} else if (wr_is_masked(wr->opcode)) {
+	w->num_sge = wr->num_sge;
+	copy_sges(w->sge, wr->sg_list, wr->num_sge);
+	if (w->form == FORM_MASKED) {
 		w->remote_addr = wr->masked.remote_addr;
 		w->rkey = wr->masked.rkey;
 		extended_put(wr->masked.operation, sq_operands(qp, w));
-	} else if (wr_is_atomic(wr->opcode)) {
+	} else if (w->form == FORM_ATOMIC) {
 		bool cas = wr->opcode == NIC_WR_ATOMIC_CMP_AND_SWP;
 
 		w->remote_addr = wr->atomic.remote_addr;
 		w->rkey = wr->atomic.rkey;
 		w->compare = cas ? wr->atomic.compare_add : 0;
 		w->swap_add = cas ? wr->atomic.swap : wr->atomic.compare_add;
-	} else if (qp->type == NIC_QPT_UD) {
-		w->ud.av = wr->ud.ah->av;
-		w->ud.remote_qpn = wr->ud.remote_qpn;
-		w->ud.remote_qkey = wr->ud.remote_qkey;
-		w->ud.path = path_route(qp->nic, &w->ud.av.dgid, w->ud.remote_qpn);
 	} else {
 		w->remote_addr = wr->rdma.remote_addr;
 		w->rkey = wr->rdma.rkey;
@@ -242,20 +239,39 @@ static void copy_calc(struct swqe *w, const struct nic_send_wr *wr)
 	w->calc.type = wr->rdma.calc_type;
 }
 
-static void copy_data(struct swqe *w, const struct nic_send_wr *wr)
+static void copy_datagram(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
 {
-	w->num_sge = 0;
-	if (wr_is_local(wr->opcode))
+	w->form = FORM_DATAGRAM;
+	w->ud.av = wr->ud.ah->av;
+	w->ud.remote_qpn = wr->ud.remote_qpn;
+	w->ud.remote_qkey = wr->ud.remote_qkey;
+	w->ud.path = path_route(qp->nic, &w->ud.av.dgid, w->ud.remote_qpn);
+}
+
+/** A SEND or WRITE, whose form depends on length and flags. */
+static inline void copy_data(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
+{
+	bool fits = w->length <= qp->pmtu; /* in one packet */
+
+	if (wr->flags & NIC_SEND_INLINE) {
+		w->num_sge = 0;
+		copy_inline(w->sge, wr->sg_list, wr->num_sge);
+		w->form = !fits ? FORM_LONG : wr->flags & NIC_SEND_OFFERS ? FORM_OFFER : FORM_INLINE;
+	} else {
+		w->num_sge = wr->num_sge;
+		copy_sges(w->sge, wr->sg_list, wr->num_sge);
+		w->form = fits ? FORM_GATHER : refer_suits(qp, w) ? FORM_REFER : FORM_LONG;
+	}
+	if (qp->type == NIC_QPT_UD) {
+		copy_datagram(qp, w, wr);
 		return;
-	if (wr->flags & (NIC_SEND_INLINE | NIC_SEND_CALC)) {
-		if (wr->flags & NIC_SEND_INLINE) {
-			copy_inline(w->sge, wr->sg_list, wr->num_sge);
-			return;
-		}
+	}
+	w->remote_addr = wr->rdma.remote_addr;
+	w->rkey = wr->rdma.rkey;
+	if (wr->flags & NIC_SEND_CALC) {
+		w->form = FORM_CALC;
 		copy_calc(w, wr);
 	}
-	w->num_sge = wr->num_sge;
-	copy_sges(w->sge, wr->sg_list, wr->num_sge);
 }
 
 /* Settle after a request completed while it was posted. Endpoints post amid their own work and settle later. */
@@ -269,39 +285,51 @@ static void settle(struct nic_qp *qp)
 /** The WQE at sq.head is filled in: count it, and flush it or schedule the QP. */
 static inline void posted(struct nic_qp *qp, struct swqe *w)
 {
-	req_run_posted(qp, w);
+	w->started = w->rides = false;
+	w->packets = 0;
+	w->alike = w->form == FORM_ELEMENT && req_run_joins(qp, w);
+	if (!w->alike)
+		qp->sq.streak = qp->sq.head;
 	qp->sq.head++;
 	trace_add(qp->nic, qp->qpn, NIC_TR_post_send, w->opcode, w->length);
-	if (qp->state == NIC_QPS_ERR || qp->state == NIC_QPS_SQE) {
+	if (flushes(qp)) {
 		comp_flush(qp);
 		settle(qp);
-	} else if (req_run(qp)) {
+	} else if (!w->alike || req_run(qp)) { /* a WQE unlike the one before it ends the run that may be waiting */
 		qp_ready(qp);
 	}
 }
 
 int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 {
+	const struct wr_row *row = wr_row(wr->opcode);
 	struct swqe *w = sq_at(qp, qp->sq.head);
 	uint64_t length;
-	int err = check(qp, wr, 0, &length);
+	int err = check(qp, wr, row, 0, &length);
 
-	if (!err && wr_is_cross(wr->opcode))
+	if (!err && row->posters == WR_CROSS)
 		err = cross_room(wr);
 	if (err)
 		return err;
 	w->wr_id = wr->wr_id;
 	w->opcode = (uint8_t)wr->opcode;
-	w->flags = (uint8_t)(wr->flags | (qp->sig_all ? NIC_SEND_SIGNALED : 0));
-	w->started = w->rides = false;
-	w->packets = 0;
+	w->form = row->form;
+	w->flags = (uint8_t)((wr->flags & row->flags) | (qp->sig_all ? NIC_SEND_SIGNALED : 0));
 	w->length = (uint32_t)length;
 	w->ex = wr->ex;
-	if (wr_is_elements(wr->opcode)) {
+	switch (row->form) {
+	case FORM_LONG:
+		copy_data(qp, w, wr);
+		break;
+	case FORM_LOCAL:
+		copy_local(qp, w, wr);
+		break;
+	case FORM_ELEMENTS:
+	case FORM_FETCH:
 		copy_elements(w, wr);
-	} else {
-		copy_operation(qp, w, wr);
-		copy_data(w, wr);
+		break;
+	default:
+		copy_asking(qp, w, wr);
 	}
 	posted(qp, w);
 	return 0;
@@ -318,9 +346,8 @@ void qp_post_small(struct nic_qp *qp, uint64_t wr_id, uint32_t flags, uint32_t l
 
 	w->wr_id = wr_id;
 	w->opcode = NIC_WR_SEND;
+	w->form = length <= qp->pmtu ? FORM_INLINE : FORM_LONG;
 	w->flags = (uint8_t)(flags | NIC_SEND_INLINE);
-	w->started = w->rides = false;
-	w->packets = 0;
 	w->length = length;
 	w->num_sge = 0;
 	posted(qp, w);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* qp.c - queue pairs as objects: creation, destruction, the state they start in (IBTA 10.2.4, 11.2.4). */
-#include "qp.h"
 #include "comp.h"
 #include "cq.h"
 #include "cross.h"
+#include "mem.h"
 #include "psn.h"
+#include "qp.h"
 #include "qp_create.h"
+#include "qp_state.h"
 #include "refer.h"
 #include "req.h"
 #include "resp.h"
@@ -162,7 +164,7 @@ int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct
 	qp->be_replies = init->be_replies;
 	qp->send_flags = NIC_SEND_FENCE | NIC_SEND_SIGNALED | NIC_SEND_SOLICITED | NIC_SEND_INLINE;
 	cross_init(qp, init);
-	qp->bounded = qp->cross.managed;
+	qp_hold_by_state(qp);
 	qp->cap = init->cap;
 	qp->heap_pos = HEAP_NONE;
 	list_init(&qp->ready);

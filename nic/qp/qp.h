@@ -3,7 +3,7 @@
  * qp.h - the queue pair: its state, and the accessors that go with it. IBTA 9.7, 10.2, 10.3.
  *
  * Three engines work on a QP and each writes only its own part of it:
- *   requester  (req.h)   sq, req:  sends request packets, retransmits
+ *   requester  (req*.h)  sq, req:  sends request packets, retransmits
  *   completer  (comp.h)  comp:     takes responses, completes send WQEs, tells the requester through req.h
  *   responder  (resp.h)  resp:     takes requests, queues responses
  * Send queue indices are free-running: tail (oldest not completed) <= next (being sent) <= head (next to be posted).
@@ -14,22 +14,26 @@
  *
  * nic qpn type pd send_cq recv_cq srq sig_all be_replies | qp.c | never change
  * state | qp_state.c |
- * bounded | qp.c qp_state.c | at creation
+ * posts | qp_state.c |
+ * held | req_tx.h | through req_hold(), where a reason begins or ends
  * send_flags | qp.c cross.c rdm.c rdm_qp.c | at creation: what cross-channel requests and endpoints need
  * cap | qp.c |
  * attr | qp.c qp_modify.c | reset
  * pmtu udp_sport sgid says hears | qp_modify.c |
  * sq.slots sq.stride sq.operands sq.capacity sq.max_sge sq.max_inline sq.max_atomic_arg sq.max_fetch sq.mask | qp.c |
  * sq.head | qp.c post.c | reset
- * sq.next | qp.c req.c comp.c ud.c | reset; a flush passes over what was not sent
+ * sq.next | qp.c req_tx.c req.c comp.c ud.c | reset; a flush passes over what was not sent
  * sq.tail | qp.c comp.c | reset
- * sq.streak | qp.c req_run.c | reset
+ * sq.streak | qp.c post.c | reset
  * rq | qp.c cross.c post.c qp_state.c | reset; `managed`; `open`, at posting and for a flush; the rest is rq.c's
  * req req.early | req.c | reset, as a whole
  * req.psn | req.c ud.c | datagrams
  * req.sent_psn | req.c ud.c | datagrams
- * req.packet req.failed | req.c qp_state.c | a send error that leaves the QP in SQE
- * req.rd_out req.unasked req.cwnd req.cwnd_acked | req.c |
+ * req.packet | req_tx.c req.c qp_state.c | going back; a send error that leaves the QP in SQE
+ * req.failed | req.c qp_state.c | a send error that leaves the QP in SQE
+ * req.rd_out | req_tx.c req.c | sent; answered
+ * req.unasked | req_tx.h req_window.c req.c | asked; counted; going back
+ * req.cwnd req.cwnd_acked | req_window.c |
  * req.ack_deadline req.rnr_until | req.c qp_state.c | the error state stops timers
  * req.retries req.rnr_retries req.expired req.retrying req.forgiven | req.c |
  * req.taken | req.c req_taken.c | req.c starts the timer whose expiry req_taken.c judges
@@ -55,16 +59,15 @@
  * resp.res resp.res_size | qp_modify.c |
  * resp.saved | qp_modify.c resp_elem.c | the ring grows; first use
  * resp.res_head | resp.c |
- * resp.res_next | resp.c resp_dup.c resp_tx.c | taken; queued; sent
- * resp.res_todo | resp.c resp.h resp_dup.c | taken; sent; queued
+ * resp.res_next | resp.c resp_tx.c | taken; queued, sent
+ * resp.res_todo | resp.c resp.h resp_tx.c | taken; sent; queued
  * resp.resource | resp.c | taken, as a whole
  * resp.resource.atomic resp.resource.psn resp.resource.packets resp.resource.msn resp.resource.rkey resp.resource.length | resp.c |
  * resp.resource.va resp.resource.elements resp.resource.size resp.resource.orig | resp.c | values by way of mem_atomic
  * resp.resource.used | resp.c |
- * resp.resource.base resp.resource.end | resp_dup.c |
- * resp.resource.cursor | resp_dup.c resp_tx.c | queued; sent
+ * resp.resource.base resp.resource.end resp.resource.cursor | resp_tx.c |
  * resp.resource.duplicate resp.resource.stop | resp_dup.c |
- * resp.resource.todo | resp.h resp_dup.c resp.c | queued; sent; reset
+ * resp.resource.todo | resp.h resp_tx.c resp.c | sent; queued; reset
  * resp.resource.referred resp.resource.told | resp_tx.c |
  * cross.* | cross.c |
  * path | qp.c path.c | reset
@@ -103,7 +106,8 @@ enum {
 struct swqe {
 	uint64_t wr_id;
 	uint8_t opcode; /* enum nic_wr_opcode */
-	uint8_t flags;	/* enum nic_send_flags, SIGNALED as resolved with sq_sig_all */
+	uint8_t form;	/* enum wr_form */
+	uint8_t flags;	/* enum nic_send_flags, SIGNALED as resolved with sq_sig_all, without those that mean nothing */
 	bool started;	/* psn and packets are set */
 	bool rides;	/* when last sent, it was in the packet of the previous WQE */
 	bool alike;	/* may go in the packet of the previous WQE */
@@ -273,6 +277,14 @@ struct cross {
 	uint32_t resets;
 };
 
+/** Bits of nic_qp.held. */
+enum req_held {
+	HELD_STATE = 1 << 0,  /* neither in RTS nor in SQD */
+	HELD_RNR = 1 << 1,    /* req.rnr_until is not TIME_NEVER */
+	HELD_FAILED = 1 << 2, /* req.failed is an error */
+	HELD_BOUND = 1 << 3,  /* WQEs from some index on may not start: in SQD, or managed */
+};
+
 #define HEAP_NONE UINT32_MAX
 
 struct nic_qp {
@@ -284,7 +296,8 @@ struct nic_qp {
 	enum nic_qp_type type;
 	enum nic_qp_state state;
 	bool sig_all;
-	bool bounded;	     /* WQEs from some index on may not start: in SQD, or managed */
+	uint8_t posts;	     /* which requests may be posted now, as in wr_row.posters; 0: none */
+	uint8_t held;	     /* enum req_held: why the requester may not send */
 	uint32_t send_flags; /* enum nic_send_flags allowed in requests */
 	uint32_t be_replies; /* as in nic_qp_init */
 	struct nic_qp_cap cap;
@@ -340,10 +353,11 @@ static inline uint32_t qp_path(const struct nic_qp *qp)
 /** The QP may have something to send: put it on its path's ready list. */
 static inline void qp_ready(struct nic_qp *qp)
 {
-	uint32_t path = qp_path(qp);
+	uint32_t path;
 
 	if (!list_empty(&qp->ready))
 		return;
+	path = qp_path(qp);
 	list_append(&qp->nic->paths[path].ready, &qp->ready);
 	qp->nic->paths_pending[path / 64] |= 1ull << path % 64;
 }

@@ -8,12 +8,10 @@
 #include "qp_packet.h"
 #include "wire.h"
 
-void qp_address(const struct nic_qp *qp, struct packet *p)
+static void address(const struct nic_qp *qp, struct packet *p)
 {
 	const struct nic_av *av = &qp->attr.av;
 
-	packet_init(p);
-	p->key = qp->nic->keyed;
 	p->sgid = qp->sgid;
 	p->dgid = av->dgid;
 	p->v4 = gid_is_v4(&av->dgid);
@@ -21,13 +19,27 @@ void qp_address(const struct nic_qp *qp, struct packet *p)
 	p->hop_limit = av->hop_limit ? av->hop_limit : 64;
 	p->flow_label = av->flow_label;
 	p->udp_sport = qp->udp_sport;
+}
+
+void qp_address(const struct nic_qp *qp, struct packet *p, const struct nic_tx_frame *frame)
+{
+	packet_init(p);
+	p->key = qp->nic->keyed;
 	p->dest_qpn = qp->attr.dest_qp_num;
+	p->no_icrc = frame->no_icrc;
+	p->bare = frame->bare & frame->no_icrc;
+	if (!p->bare)
+		address(qp, p);
+}
+
+void qp_address_whole(const struct nic_qp *qp, struct packet *p)
+{
+	p->bare = false;
+	address(qp, p);
 }
 
 uint8_t *qp_open(struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len)
 {
-	p->no_icrc = frame->no_icrc;
-	p->bare = frame->bare && frame->no_icrc && p->op->service != OP_UD;
 	p->payload_len = payload_len;
 	p->pad = (uint8_t)(-payload_len & 3);
 	return packet_open(p, frame->data);

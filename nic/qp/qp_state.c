@@ -11,8 +11,10 @@
 #include "qp_recv.h"
 #include "qp_state.h"
 #include "refer.h"
+#include "req_tx.h"
 #include "resp.h"
 #include "timer.h"
+#include "wr.h"
 
 #define RC (1 << NIC_QPT_RC)
 #define UC (1 << NIC_QPT_UC)
@@ -84,16 +86,26 @@ int qp_transition_check(enum nic_qp_type type, enum nic_qp_state from, enum nic_
 	return -EINVAL;
 }
 
+void qp_hold_by_state(struct nic_qp *qp)
+{
+	bool sends = qp->state == NIC_QPS_RTS || qp->state == NIC_QPS_SQD;
+
+	qp->posts = qp->state < NIC_QPS_RTS ? 0 : (uint8_t)(WR_TYPE(qp->type) | (qp->cross.posts ? WR_CROSS : 0));
+	req_hold(qp, HELD_STATE, !sends);
+	req_hold(qp, HELD_BOUND, qp->state == NIC_QPS_SQD || qp->cross.managed);
+}
+
 void qp_set_state(struct nic_qp *qp, enum nic_qp_state state)
 {
 	trace_add(qp->nic, qp->qpn, NIC_TR_state, qp->state, state);
 	qp->state = state;
-	qp->bounded = state == NIC_QPS_SQD || qp->cross.managed;
+	qp_hold_by_state(qp);
 }
 
 static void timers_stop(struct nic_qp *qp)
 {
 	qp->req.ack_deadline = qp->req.rnr_until = TIME_NEVER;
+	req_hold(qp, HELD_RNR, false);
 	qp_timer(qp);
 }
 
@@ -136,6 +148,7 @@ void qp_send_error(struct nic_qp *qp)
 	qp_set_state(qp, NIC_QPS_SQE);
 	comp_flush(qp);
 	qp->req.failed = ERR_none;
+	req_hold(qp, HELD_FAILED, false);
 	qp->req.packet = 0;
 }
 

@@ -48,15 +48,14 @@ static uint32_t psns_of(const struct nic_qp *qp, uint64_t left)
 
 uint32_t refer_request_psns(const struct nic_qp *qp, const struct swqe *w, const struct nic_tx_frame *frame)
 {
-	if (w->length < NIC_REFERENCE_MIN || qp->type != NIC_QPT_RC || !path_refers(qp, frame) ||
-	    w->flags & NIC_SEND_INLINE || w->num_sge > NIC_PIECES_MAX || qp->req.psn != qp->req.sent_psn)
+	if (!path_refers(qp, frame) || qp->req.psn != qp->req.sent_psn)
 		return 1;
 	return psns_of(qp, w->length - (uint64_t)qp->req.packet * qp->pmtu);
 }
 
 static void open_packet(struct nic_qp *qp, uint32_t len, struct packet *p, struct nic_tx_frame *frame)
 {
-	frame->bare = false;
+	qp_address_whole(qp, p);
 	qp_open(p, frame, 0);
 	p->referred = len;
 	qp->refers = qp->nic->refers = true;
@@ -96,8 +95,9 @@ void refer_offer(struct nic_qp *qp, const struct swqe *w, struct packet *p, stru
 	if (!path_refers(qp, frame) || qp->req.psn != qp->req.sent_psn || !qp->owner->offered(w, frame->pieces))
 		return;
 	p->offers = true;
+	qp_address_whole(qp, p);
 	frame->n_pieces = 1;
-	frame->bare = frame->answers = false;
+	frame->answers = false;
 	qp->refers = qp->nic->refers = true;
 }
 

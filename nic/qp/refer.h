@@ -9,7 +9,12 @@
 #include "packet.h"
 #include "qp.h"
 
-/** PSNs that the next packet of a SEND or WRITE takes: more than 1 if it should refer to its payload. */
+/** Whether a request of several packets is one that may refer to its payload, if the path permits it. */
+static inline bool refer_suits(const struct nic_qp *qp, const struct swqe *w)
+{
+	return w->length >= NIC_REFERENCE_MIN && qp->type == NIC_QPT_RC && w->num_sge <= NIC_PIECES_MAX;
+}
+/** PSNs that the next packet of a FORM_REFER request takes: more than 1 if it should refer to its payload. */
 uint32_t refer_request_psns(const struct nic_qp *qp, const struct swqe *w, const struct nic_tx_frame *frame);
 /** Open a packet that refers to `len` bytes of the request's payload from `offset` on. */
 enum mem_verdict refer_request(struct nic_qp *qp, const struct swqe *w, uint64_t offset, uint32_t len, struct packet *p,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* req.h - the requester: sends request packets, retransmits. Private to nic/. */
+/* req.h - the requester: its position, timers and retries. Private to nic/. */
 #ifndef NIC_REQ_H
 #define NIC_REQ_H
 
@@ -7,17 +7,10 @@
 #include <stdint.h>
 
 #include "errors.h"
-#include "mem.h"
 
 struct nic_qp;
-struct nic_tx_frame;
-struct swqe;
 
 void req_reset(struct nic_qp *qp);
-/** Write the next request packet to the frame, if the requester has one to send now. */
-bool req_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
-/** Whether req_tx may have work (cheap; false positives are possible). */
-bool req_pending(const struct nic_qp *qp);
 /** PSNs before comp.una are acknowledged: reset retry counts and restart the timer. */
 void req_progress(struct nic_qp *qp, uint32_t packets);
 /** Loss: retransmit from comp.una if retries are left, else the oldest WQE fails with `exhausted`. */
@@ -38,13 +31,9 @@ void req_timeout(struct nic_qp *qp, uint64_t now);
 void req_settle(struct nic_qp *qp);
 /** WQE sq.next cannot proceed: it fails once everything before it is complete. @return false. */
 bool req_fail(struct nic_qp *qp, enum error_id error);
-/** The error for a failure to gather payload; ERR_none for MEM_OK. */
-enum error_id req_gathered(enum mem_verdict v);
 /** Retries needed to cover `ns` with this ACK timeout (nic_qp_attr.timeout, not 0): 1 ... 255. */
 uint8_t req_retries(uint8_t timeout, uint64_t ns);
-/** Whether to set AckReq in the packet that carries this WQE. */
-bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t psns);
 /** A packet that takes `psns` PSNs and ends `ends` WQEs has been built: account for it. */
-void req_sent(struct nic_qp *qp, const struct swqe *w, uint32_t psns, uint32_t ends);
+void req_sent(struct nic_qp *qp, uint32_t psns, uint32_t ends);
 
 #endif

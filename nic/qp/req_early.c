@@ -29,7 +29,7 @@
 
 static bool is_for(const struct nic_qp *qp)
 {
-	return qp->owner && !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS);
+	return !(qp->nic->paths[qp->path].flags & NIC_PATH_LOSSLESS);
 }
 
 void req_early_sent(struct nic_qp *qp)

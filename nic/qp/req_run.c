@@ -16,23 +16,12 @@
 #include "qp_packet.h"
 #include "req.h"
 #include "req_run.h"
+#include "req_tx.h"
 #include "wire.h"
+#include "wr.h"
 
 #define RUN_MAX	  16u /* requests; more save little and add latency */
 #define UNDER_WAY 4u  /* requests in flight: with fewer, none waits */
-
-static bool is_single(const struct swqe *w)
-{
-	return w->opcode == NIC_WR_ELEMENTS && w->element.count == 1;
-}
-
-/** Whether w may share the packet of the WQE before it. Not with a fence, which would hold back the whole packet. */
-static bool is_alike(const struct swqe *before, const struct swqe *w)
-{
-	return is_single(w) && is_single(before) && w->element.op == before->element.op &&
-	       w->element.datatype == before->element.datatype && w->rkey == before->rkey &&
-	       !(w->flags & NIC_SEND_FENCE);
-}
 
 /** Requests of the current streak that have been sent and not answered. */
 static uint32_t under_way(const struct send_queue *sq)
@@ -45,12 +34,15 @@ static uint32_t entry_size(const struct swqe *w)
 	return ELEMENT_ADDR_LEN + w->length;
 }
 
-/* The WQE before may have completed; its slot in the queue is still intact. */
-void req_run_posted(struct nic_qp *qp, struct swqe *w)
+/* The WQE before may have completed; its slot in the queue is still intact. No run with a fence, which would hold back
+ * the whole packet. */
+bool req_run_joins(const struct nic_qp *qp, const struct swqe *w)
 {
-	w->alike = qp->peer_joins && is_alike(sq_at(qp, qp->sq.head - 1), w);
-	if (!w->alike)
-		qp->sq.streak = qp->sq.head;
+	const struct swqe *before = sq_at(qp, qp->sq.head - 1);
+
+	return qp->peer_joins && before->form == FORM_ELEMENT && w->element.op == before->element.op &&
+	       w->element.datatype == before->element.datatype && w->rkey == before->rkey &&
+	       !(w->flags & NIC_SEND_FENCE);
 }
 
 uint32_t req_run(const struct nic_qp *qp)
@@ -60,7 +52,7 @@ uint32_t req_run(const struct nic_qp *qp)
 	uint32_t waiting = sq->head - sq->next, most = RUN_MAX, n = 1;
 	bool goes_on = (int32_t)(sq->next - sq->streak) > 0;
 
-	if (!qp->peer_joins || qp->bounded || !is_single(first))
+	if (!qp->peer_joins || qp->held & HELD_BOUND || first->form != FORM_ELEMENT)
 		return 1;
 	if (most > qp->nic->cfg.psn_window)
 		most = qp->nic->cfg.psn_window;
@@ -121,7 +113,7 @@ bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame)
 	n = gather(qp, n, entries, &error);
 	if (!n)
 		return req_fail(qp, error);
-	qp_address(qp, &p);
+	qp_address(qp, &p, frame);
 	p.op = op_find(OP_EXT, OP_ELEMENTS, OP_ONLY, OP_PLAIN);
 	p.psn = qp->req.psn;
 	p.va = 0;
@@ -143,6 +135,6 @@ bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame)
 	packet_copy(&p, qp_open(&p, frame, len), entries, len);
 	qp_emit(qp, &p, frame);
 	COUNT_BY(qp->nic, requests_joined, n - 1);
-	req_sent(qp, first, n, n);
+	req_sent(qp, n, n);
 	return true;
 }

@@ -10,8 +10,8 @@ struct nic_qp;
 struct nic_tx_frame;
 struct swqe;
 
-/** This WQE is filled in; call before sq.head counts it. */
-void req_run_posted(struct nic_qp *qp, struct swqe *w);
+/** Whether a WQE of FORM_ELEMENT about to be posted may share the packet of the one before it. */
+bool req_run_joins(const struct nic_qp *qp, const struct swqe *w);
 /** WQEs from sq.next on that go in one packet, usually 1. 0: wait for more to join, since enough are in flight. */
 uint32_t req_run(const struct nic_qp *qp);
 /** Send n WQEs in one packet; the window has room for them. @return false: none was sent. */

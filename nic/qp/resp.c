@@ -27,6 +27,7 @@
 #include "resp_check.h"
 #include "resp_dup.h"
 #include "resp_elem.h"
+#include "resp_tx.h"
 
 void resp_reset(struct nic_qp *qp)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resp_dup.c - duplicate requests (IBTA 9.7.5.1.4, C9-105, C9-110, C9-148) and the resource ring that answers them.
+ * resp_dup.c - duplicate requests (IBTA 9.7.5.1.4, C9-105, C9-110, C9-148), answered from the resource ring.
  *
  * SENDs, WRITEs and element operations without a result are acknowledged again, not executed. A READ is executed
  * again, from its resource: the duplicate may ask for a tail of it. An atomic is answered with the saved value. A
@@ -13,23 +13,7 @@
 #include "qp.h"
 #include "resp_ack.h"
 #include "resp_dup.h"
-
-void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end)
-{
-	struct responder *resp = &qp->resp;
-	uint32_t mask = resp->res_size - 1, slot = (uint32_t)(r - resp->res);
-	uint32_t index = resp->res_head - 1 - ((resp->res_head - 1 - slot) & mask); /* running number of the slot */
-
-	if (!r->todo)
-		resp->res_todo++;
-	r->todo = true;
-	r->cursor = r->base = cursor;
-	r->end = end;
-	/* Responses go out in PSN order, whatever order they were requested in (RP-06). */
-	if ((int32_t)(index - resp->res_next) < 0 || resp->res_todo == 1)
-		resp->res_next = index;
-	qp_ready(qp);
-}
+#include "resp_tx.h"
 
 static struct resp_resource *find(struct nic_qp *qp, uint32_t psn)
 {

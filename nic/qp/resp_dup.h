@@ -11,7 +11,5 @@ struct resp_resource;
 
 /** A request with a PSN before ePSN has arrived. */
 void resp_duplicate(struct nic_qp *qp, const struct packet *p);
-/** Queue responses `cursor` to `end` of the resource, possibly again. */
-void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end);
 
 #endif

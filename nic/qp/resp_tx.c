@@ -18,9 +18,21 @@
 #include "resp_elem.h"
 #include "resp_tx.h"
 
-bool resp_pending(const struct nic_qp *qp)
+void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end)
 {
-	return qp->resp.res_todo || (qp->resp.ack_queued && qp->resp.ack_due);
+	struct responder *resp = &qp->resp;
+	uint32_t mask = resp->res_size - 1, slot = (uint32_t)(r - resp->res);
+	uint32_t index = resp->res_head - 1 - ((resp->res_head - 1 - slot) & mask); /* running number of the slot */
+
+	if (!r->todo)
+		resp->res_todo++;
+	r->todo = true;
+	r->cursor = r->base = cursor;
+	r->end = end;
+	/* Responses go out in PSN order, whatever order they were requested in (RP-06). */
+	if ((int32_t)(index - resp->res_next) < 0 || resp->res_todo == 1)
+		resp->res_next = index;
+	qp_ready(qp);
 }
 
 void resp_say_last(struct nic_qp *qp)
@@ -95,7 +107,7 @@ static void tx_answer(struct nic_qp *qp, uint8_t syndrome, uint32_t psn, struct 
 {
 	struct packet p;
 
-	qp_address(qp, &p);
+	qp_address(qp, &p, frame);
 	p.syndrome = syndrome;
 	p.msn = qp->resp.msn;
 	p.op = op_find(OP_RC, OP_ACK, OP_ONLY, OP_PLAIN);
@@ -128,7 +140,7 @@ static bool tx_resource(struct nic_qp *qp, struct resp_resource *r, struct nic_t
 	enum error_id error;
 	uint32_t psns = 1;
 
-	qp_address(qp, &p);
+	qp_address(qp, &p, frame);
 	p.syndrome = AETH_ACK;
 	p.msn = r->msn;
 	p.psn = psn_add(r->psn, r->cursor);

@@ -4,13 +4,19 @@
 #define NIC_RESP_TX_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-struct nic_qp;
-struct nic_tx_frame;
+#include "qp.h"
 
 /** Write the next response packet to the frame, if one is due. */
 bool resp_tx(struct nic_qp *qp, struct nic_tx_frame *frame);
-bool resp_pending(const struct nic_qp *qp);
+/** Whether resp_tx may have work. */
+static inline bool resp_pending(const struct nic_qp *qp)
+{
+	return qp->resp.res_todo || (qp->resp.ack_queued && qp->resp.ack_due);
+}
+/** Queue responses `cursor` to `end` of the resource, possibly again. */
+void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end);
 /** The QP is about to enter the error state: responses and the ACK for executed requests still go out, at once. */
 void resp_say_last(struct nic_qp *qp);
 

@@ -154,6 +154,8 @@ bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 
 	packet_init(&p);
 	p.key = qp->nic->keyed;
+	p.no_icrc = frame->no_icrc;
+	p.bare = false;
 	p.op = op_find(OP_UD, OP_SEND, OP_ONLY, w->opcode == NIC_WR_SEND_WITH_IMM ? OP_IMM : OP_PLAIN);
 	p.sgid = qp->nic->gids[av->sgid_index];
 	p.dgid = av->dgid;

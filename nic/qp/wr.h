@@ -1,44 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wr.h - kinds of work requests. Private to nic/. */
+/* wr.h - send work requests as data: one row per opcode (wr.c), and the forms in which requests leave. Private to nic/. */
 #ifndef NIC_WR_H
 #define NIC_WR_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "nic_wr.h"
 
-static inline bool wr_is_masked(uint32_t opcode)
-{
-	return opcode == NIC_WR_MASKED_CMP_AND_SWP || opcode == NIC_WR_MASKED_FETCH_AND_ADD;
-}
+/** The form in which a request leaves: which function of req_tx.c sends it. Decided when it is posted. */
+enum wr_form {
+	FORM_LOCAL,    /* no packet: the requester executes it alone */
+	FORM_DATAGRAM, /* of a UD QP */
+	FORM_INLINE,   /* one packet, its payload in the WQE */
+	FORM_GATHER,   /* one packet, its payload in the memory of the SGEs */
+	FORM_LONG,     /* several packets, the payload at either place */
+	FORM_REFER,    /* several packets, or fewer that refer to the memory of the SGEs, if the path permits */
+	FORM_OFFER,    /* as FORM_INLINE, and the packet may refer to the message that it offers */
+	FORM_CALC,     /* one packet, its payload calculated from the memory of the SGEs */
+	FORM_ELEMENTS,
+	FORM_ELEMENT, /* one element: may share a packet with other requests (req_run.c) */
+	/* From here on completed by a response, not by an ACK: READs and atomics. */
+	FORM_READ,
+	FORM_ATOMIC,
+	FORM_MASKED, /* extended atomics */
+	FORM_FETCH,  /* elements, their original values wanted */
+	FORMS
+};
 
-static inline bool wr_is_elements(uint32_t opcode)
-{
-	return opcode == NIC_WR_ELEMENTS || opcode == NIC_WR_FETCH_ELEMENTS;
-}
+/* Who may post a request: bits of wr_row.posters and nic_qp.posts. */
+#define WR_CROSS   1u /* cross-channel QPs of any type */
+#define WR_TYPE(t) (1u << (t))
+#define WR_FLAGS   UINT8_MAX
 
-/** The request controls or waits for another queue (cross.c). */
-static inline bool wr_is_cross(uint32_t opcode)
-{
-	return opcode >= NIC_WR_SEND_ENABLE && opcode <= NIC_WR_CQE_WAIT;
-}
+struct wr_row {
+	uint8_t posters;   /* 0: no such opcode */
+	uint8_t form;	   /* enum wr_form; FORM_LONG: SENDs and WRITEs, whose form depends on the request */
+	uint8_t kind;	   /* enum op_kind of its packets */
+	uint8_t extra;	   /* enum op_extra of the last one */
+	uint8_t flags;	   /* enum nic_send_flags that mean something */
+	uint8_t wc_opcode; /* enum nic_wc_opcode of its completion */
+};
 
-/** Executed by the requester alone, without a packet. `opcode` must be a valid one. */
-static inline bool wr_is_local(uint32_t opcode)
-{
-	const uint32_t below_32 = 1u << NIC_WR_LOCAL_INV | 1u << NIC_WR_BIND_MW;
-	const uint32_t from_96 = 1u << (NIC_WR_SEND_ENABLE - 96) | 1u << (NIC_WR_RECV_ENABLE - 96) |
-				 1u << (NIC_WR_CQE_WAIT - 96) | 1u << (NIC_WR_NOP - 96);
+#define WR_OPCODES (NIC_WR_FETCH_ELEMENTS + 1)
 
-	return (opcode < 32 ? below_32 : from_96) >> (opcode & 31) & 1;
-}
+/** By enum nic_wr_opcode. */
+extern const struct wr_row wr_rows[WR_OPCODES + 1];
 
-/** Answered with the original value. */
-static inline bool wr_is_atomic(uint32_t opcode)
+static inline const struct wr_row *wr_row(uint32_t opcode)
 {
-	return opcode == NIC_WR_ATOMIC_CMP_AND_SWP || opcode == NIC_WR_ATOMIC_FETCH_AND_ADD || wr_is_masked(opcode) ||
-	       opcode == NIC_WR_FETCH_ELEMENTS;
+	return &wr_rows[opcode < WR_OPCODES ? opcode : WR_OPCODES];
 }
 
 #endif

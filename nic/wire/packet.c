@@ -179,10 +179,32 @@ static inline void parse_bth(const uint8_t *bth, struct packet *out)
 	out->psn = w2 & 0xffffff;
 }
 
-/** Parse extension headers in wire order; `h` follows the BTH. The caller has checked that hdr_len bytes are there. */
+static inline void parse_reth(const uint8_t *h, struct packet *out)
+{
+	out->va = wire_get64(h + RETH_VA);
+	out->rkey = wire_get32(h + RETH_RKEY);
+	out->dma_len = wire_get32(h + RETH_DMA_LEN);
+}
+
+static inline void parse_aeth(const uint8_t *h, struct packet *out)
+{
+	out->syndrome = h[AETH_SYNDROME];
+	out->msn = wire_get24(h + AETH_MSN);
+}
+
+/** Parse extension headers in wire order; `h` follows the BTH. The caller has checked that hdr_len bytes are there. Most
+ *  packets that have any have a RETH or an AETH alone. */
 static inline __attribute__((always_inline)) void parse_extensions(const struct opcode *op, const uint8_t *h,
 								   struct packet *out)
 {
+	if (op->hdrs.bits == HDR_RETH) {
+		parse_reth(h, out);
+		return;
+	}
+	if (op->hdrs.bits == HDR_AETH) {
+		parse_aeth(h, out);
+		return;
+	}
 	if (op_has(op, HDR_XRCETH)) {
 		out->xrc_srqn = wire_get24(h + XRCETH_SRQN);
 		h += XRCETH_LEN;
@@ -197,9 +219,7 @@ static inline __attribute__((always_inline)) void parse_extensions(const struct 
 		h += FETH_LEN;
 	}
 	if (op_has(op, HDR_RETH)) {
-		out->va = wire_get64(h + RETH_VA);
-		out->rkey = wire_get32(h + RETH_RKEY);
-		out->dma_len = wire_get32(h + RETH_DMA_LEN);
+		parse_reth(h, out);
 		h += RETH_LEN;
 	}
 	if (op_has(op, HDR_ATOMIC)) {
@@ -225,8 +245,7 @@ static inline __attribute__((always_inline)) void parse_extensions(const struct 
 		return;
 	}
 	if (op_has(op, HDR_AETH)) {
-		out->syndrome = h[AETH_SYNDROME];
-		out->msn = wire_get24(h + AETH_MSN);
+		parse_aeth(h, out);
 		h += AETH_LEN;
 	}
 	if (op_has(op, HDR_ATOMICACK))

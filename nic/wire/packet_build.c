@@ -27,10 +27,30 @@ static inline void put_bth(const struct packet *p, uint8_t *bth, bool masked)
 	wire_put32(bth + BTH_ACK, (uint32_t)p->ackreq << 31 | (uint32_t)(p->resv7 & BTH_RESV7_MASK) << 24 | p->psn);
 }
 
+static inline void put_reth(const struct packet *p, uint8_t *h)
+{
+	wire_put64(h + RETH_VA, p->va);
+	wire_put32(h + RETH_RKEY, p->rkey);
+	wire_put32(h + RETH_DMA_LEN, p->dma_len);
+}
+
+static inline void put_aeth(const struct packet *p, uint8_t *h)
+{
+	wire_put32(h, (uint32_t)p->syndrome << 24 | (p->msn & 0xffffff));
+}
+
 static inline void put_extensions(const struct packet *p, uint8_t *h)
 {
 	const struct opcode *op = p->op;
 
+	if (op->hdrs.bits == HDR_RETH) {
+		put_reth(p, h);
+		return;
+	}
+	if (op->hdrs.bits == HDR_AETH) {
+		put_aeth(p, h);
+		return;
+	}
 	if (op_has(op, HDR_XRCETH)) {
 		wire_put32(h, p->xrc_srqn);
 		h += XRCETH_LEN;
@@ -45,9 +65,7 @@ static inline void put_extensions(const struct packet *p, uint8_t *h)
 		h += FETH_LEN;
 	}
 	if (op_has(op, HDR_RETH)) {
-		wire_put64(h + RETH_VA, p->va);
-		wire_put32(h + RETH_RKEY, p->rkey);
-		wire_put32(h + RETH_DMA_LEN, p->dma_len);
+		put_reth(p, h);
 		h += RETH_LEN;
 	}
 	if (op_has(op, HDR_ATOMIC)) {
@@ -74,7 +92,7 @@ static inline void put_extensions(const struct packet *p, uint8_t *h)
 		return;
 	}
 	if (op_has(op, HDR_AETH)) {
-		wire_put32(h, (uint32_t)p->syndrome << 24 | (p->msn & 0xffffff));
+		put_aeth(p, h);
 		h += AETH_LEN;
 	}
 	if (op_has(op, HDR_ATOMICACK))

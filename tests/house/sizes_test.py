@@ -14,7 +14,6 @@ SHORT, SHARE = 40, 0.95
 LONGER = {
     "verbs_shim/exp/include/infiniband/verbs_exp_absent.h": "a table: declarations of what is not there",
     "verbs_shim/exp/include/infiniband/verbs_exp_types.h": "a table: types of the experimental verbs, in their order",
-    "nic/qp/req.c": "to be split with the rework of the send path",
     "pmd/control/control.c": "to be split when it no longer reaches into the engine",
     "pmd/engine/engine.c": "to be split with the rework of the engine's waiting",
     "pmd/engine/progress.c": "likewise",

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* req_window.h - how much the requester may have in flight. Private to nic/. */
+#ifndef NIC_REQ_WINDOW_H
+#define NIC_REQ_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nic_qp;
+
+/** PSNs per READ request packet. */
+uint32_t req_read_piece(const struct nic_qp *qp);
+/** PSNs that may be sent now. */
+uint32_t req_window_room(const struct nic_qp *qp);
+/** Whether, with `out` PSNs in flight, the window admits `psns` more in `packets` packets. */
+bool req_window_admits(const struct nic_qp *qp, uint32_t out, uint32_t psns, uint32_t packets);
+/** `packets` have been acknowledged: widen the window after a window's worth of progress. */
+void req_window_widen(struct nic_qp *qp, uint32_t packets);
+/** After a loss. */
+void req_window_narrow(struct nic_qp *qp);
+/** As after losses: the peer may be gone for good. */
+void req_window_restart(struct nic_qp *qp);
+/** Whether a packet that need not ask for an ACK does so nevertheless: at intervals (RQ-07). */
+bool req_asks_between(struct nic_qp *qp, uint32_t psns);
+
+#endif
