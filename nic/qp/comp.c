@@ -39,7 +39,7 @@ static void retire(struct nic_qp *qp, enum error_id error)
 		struct nic_wc wc = {
 			.wr_id = w->wr_id,
 			.status = error_rows[error].status,
-			.opcode = wr_row(w->opcode)->wc_opcode,
+			.opcode = wr_rows[w->opcode].wc_opcode,
 			.vendor_err = error,
 			.byte_len = w->length,
 			.qp_num = qp->qpn,
@@ -329,31 +329,33 @@ static bool syndrome_known(uint8_t s)
 bool comp_rx(struct nic_qp *qp, const struct packet *p)
 {
 	struct nic *nic = qp->nic;
-	bool ack = p->op->kind == OP_ACK;
+	bool ack = p->op->kind == OP_ACK, plain = ack && p->syndrome < AETH_RNR;
 	/* A plain ACK names the last PSN executed, every other response the PSN it is about. */
-	uint32_t about = ack && p->syndrome < AETH_RNR ? psn_add(p->psn, 1) : p->psn;
+	uint32_t about = psn_add(p->psn, plain);
 
 	if (psn_diff(p->psn, qp->req.sent_psn) >= 0) {
 		COUNT(nic, resp_unsent);
 		return false;
 	}
-	if (psn_diff(about, qp->comp.una) < (about != p->psn ? 1 : 0)) {
+	if (psn_diff(about, qp->comp.una) < plain) {
 		COUNT(nic, resp_ghost);
 		return false;
 	}
-	if (ack && !syndrome_known(p->syndrome)) {
+	if (ack && !plain && !syndrome_known(p->syndrome)) {
 		COUNT(nic, resp_reserved);
 		return false;
 	}
-	if (ack && p->syndrome >= AETH_RNR)
+	if (ack && !plain)
 		nak(qp, p);
 	else if (!acknowledge(qp, about))
 		implied_nak(qp);
+	else if (ack)
+		return true;
 	else if (p->op->kind == OP_READ_RESP)
 		read_response(qp, p);
 	else if (p->op->kind == OP_ELEMENTS_ACK)
 		elements_response(qp, p);
-	else if (!ack)
+	else
 		atomic_response(qp, p);
 	return true;
 }

@@ -112,13 +112,25 @@ static bool ack_goes_first(const struct nic_qp *qp)
 		qp->send_cq->arm != CQ_UNARMED);
 }
 
-/* Build one packet of the QP: responses and requests alternate when it has both, but an ACK that is due goes first. */
+/* Responses and requests alternate when the QP has both, but an ACK that is due goes first. */
+static inline void take_turn(struct nic_qp *qp)
+{
+	qp->resp_turn = !qp->resp_turn || (qp->resp.ack_due && !qp->resp.res_todo);
+}
+
+/* Nothing to send, nor a delayed ACK. */
+static inline bool is_idle(const struct nic_qp *qp)
+{
+	return !req_pending(qp) && !qp->resp.res_todo && !qp->resp.ack_queued;
+}
+
+/* Build one packet of the QP. */
 static bool qp_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *frame)
 {
 	frame->ordered = ack_goes_first(qp);
 	if (frame->ordered && !qp->resp.ack_due)
 		resp_ack_due(qp);
-	qp->resp_turn = !qp->resp_turn || (qp->resp.ack_due && !qp->resp.res_todo);
+	take_turn(qp);
 	if (qp->resp_turn)
 		return (resp_pending(qp) && resp_tx(qp, frame)) || (req_pending(qp) && req_tx(qp, path, frame));
 	return (req_pending(qp) && req_tx(qp, path, frame)) || (resp_pending(qp) && resp_tx(qp, frame));
@@ -148,12 +160,17 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 			unsigned before = got;
 
 			while (got < n && path->turn < TX_TURN && qp_path(qp) == index) {
-				frames[got].no_icrc = path->flags & NIC_PATH_NO_ICRC;
-				if (!qp_tx(qp, index, &frames[got]))
+				struct nic_tx_frame *frame = &frames[got];
+
+				frame->no_icrc = path->flags & NIC_PATH_NO_ICRC;
+				if (!qp_tx(qp, index, frame))
 					break;
-				path->turn +=
-					path->flags & NIC_PATH_REFERENCES && frames[got].n_pieces ? REFERENCE_TURN : 1;
+				path->turn += frame->n_pieces ? REFERENCE_TURN : 1;
 				got++;
+				if (is_idle(qp)) { /* as common as it is: do not ask its engines once more */
+					take_turn(qp);
+					break;
+				}
 			}
 			/*
 			 * A delayed ACK follows right after what the QP sends: the peer must not see the answer to its

@@ -168,8 +168,8 @@ static inline void copy_inline(void *to, const struct nic_sge *sge, uint32_t n)
 
 static inline void copy_sges(struct nic_sge *to, const struct nic_sge *sge, uint32_t n)
 {
-	if (n) /* a list of none may be NULL */
-		memcpy(to, sge, n * sizeof(*sge));
+	for (uint32_t i = 0; i < n; i++)
+		to[i] = sge[i];
 }
 
 /** Copy the SGEs for the result, and after them those of the operands, or inline operands in wire format. */
@@ -314,7 +314,7 @@ int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr)
 	w->wr_id = wr->wr_id;
 	w->opcode = (uint8_t)wr->opcode;
 	w->form = row->form;
-	w->flags = (uint8_t)((wr->flags & row->flags) | (qp->sig_all ? NIC_SEND_SIGNALED : 0));
+	w->flags = (uint8_t)((wr->flags & row->flags) | qp->sig_all * NIC_SEND_SIGNALED);
 	w->length = (uint32_t)length;
 	w->ex = wr->ex;
 	switch (row->form) {

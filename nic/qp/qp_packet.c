@@ -60,13 +60,15 @@ void qp_emit(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame)
 	}
 	frame->qpn = qp->qpn;
 	frame->addresses = qp->says;
-	if (p->referred) {
+	if (p->offers) {
+		frame->psns = 0;
+	} else if (p->referred) {
 		bytes = p->referred;
-		psns = packets_of(bytes, qp->pmtu);
-	} else if (!p->offers) {
+		frame->psns = psns = packets_of(bytes, qp->pmtu);
+	} else {
 		frame->n_pieces = 0;
+		frame->psns = 1;
 	}
-	frame->psns = p->offers ? 0 : psns;
 	COUNT_BY(qp->nic, tx_packets, psns);
 	COUNT_BY(qp->nic, tx_bytes, bytes);
 	qp->counters.tx_packets += psns;

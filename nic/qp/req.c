@@ -98,7 +98,8 @@ void req_progress(struct nic_qp *qp, uint32_t packets)
 	req->expired = 0;
 	if (qp->owner)
 		req_early_progress(qp);
-	req_window_widen(qp, packets);
+	if (req->cwnd != UINT32_MAX)
+		req_window_widen(qp, packets);
 	if (psn_diff(qp->comp.una, req->psn) > 0)
 		reposition(qp); /* a late answer overtook the retry */
 	ack_timer_start(qp);
@@ -298,9 +299,9 @@ bool req_fail(struct nic_qp *qp, enum error_id error)
 void req_sent(struct nic_qp *qp, uint32_t psns, uint32_t ends)
 {
 	struct requester *req = &qp->req;
-	bool oldest = req->psn == qp->comp.una && !req_early_is_again(qp);
+	bool oldest = req->psn == qp->comp.una;
 
-	if (psn_diff(req->psn, req->sent_psn) < 0) {
+	if (req->psn != req->sent_psn) {
 		COUNT(qp->nic, retransmitted);
 		qp->counters.retransmits++;
 	}
@@ -321,7 +322,7 @@ void req_sent(struct nic_qp *qp, uint32_t psns, uint32_t ends)
 			comp_finish(qp, ERR_none);
 			comp_finish_local(qp);
 		}
-	} else if (oldest || req->ack_deadline == TIME_NEVER) {
+	} else if (req->ack_deadline == TIME_NEVER || (oldest && !req_early_is_again(qp))) {
 		ack_timer_start(qp);
 	}
 }

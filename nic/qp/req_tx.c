@@ -84,7 +84,7 @@ static inline void build_data(const struct swqe *w, struct packet *p)
 /** Begin a SEND or WRITE of one packet; what is missing is its payload. */
 static inline void begin_only(struct nic_qp *qp, struct swqe *w, struct packet *p, const struct nic_tx_frame *frame)
 {
-	const struct wr_row *row = wr_row(w->opcode);
+	const struct wr_row *row = &wr_rows[w->opcode];
 
 	begin(qp, w, 1, p, frame);
 	p->op = op_find(service_of[qp->type], row->kind, OP_ONLY, row->extra);
@@ -98,7 +98,7 @@ static void begin_operation(struct nic_qp *qp, struct swqe *w, enum op_service s
 			    const struct nic_tx_frame *frame)
 {
 	begin(qp, w, 1, p, frame);
-	p->op = op_find(service, wr_row(w->opcode)->kind, OP_ONLY, OP_PLAIN);
+	p->op = op_find(service, wr_rows[w->opcode].kind, OP_ONLY, OP_PLAIN);
 	p->va = w->remote_addr;
 	p->rkey = w->rkey;
 	p->ackreq = req_asks_ack(qp, w, true, 1);
@@ -207,7 +207,7 @@ static enum op_pos pos_of(uint32_t packet, uint32_t psns, uint32_t packets)
 /** The next packet of a message of several. It stands for `psns` of them, more than one if it refers to its payload. */
 static enum sending send_part(struct nic_qp *qp, struct swqe *w, uint32_t psns, struct nic_tx_frame *frame)
 {
-	const struct wr_row *row = wr_row(w->opcode);
+	const struct wr_row *row = &wr_rows[w->opcode];
 	uint32_t packets = packets_of(w->length, qp->pmtu), packet = qp->req.packet;
 	uint64_t offset = (uint64_t)packet * qp->pmtu;
 	enum op_pos pos = pos_of(packet, psns, packets);

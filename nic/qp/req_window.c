@@ -60,13 +60,11 @@ bool req_window_admits(const struct nic_qp *qp, uint32_t out, uint32_t psns, uin
 	       out - req_run_riders(qp) + packets <= window(qp);
 }
 
-/* Widen by 1 + cwnd / 8 after a window's worth of progress. */
+/* Widen by 1 + cwnd / 8 after a window's worth of progress. Call only if cwnd is not UINT32_MAX. */
 void req_window_widen(struct nic_qp *qp, uint32_t packets)
 {
 	struct requester *req = &qp->req;
 
-	if (req->cwnd == UINT32_MAX)
-		return;
 	req->cwnd_acked += packets;
 	if (req->cwnd_acked < req->cwnd)
 		return;

@@ -55,8 +55,6 @@ void timer_update(struct nic *nic, struct nic_qp *qp)
 {
 	struct timer_entry e = {qp->deadline, qp};
 
-	if (qp->deadline == TIME_NEVER)
-		return; /* an existing entry is dropped when it reaches the top */
 	if (qp->heap_pos == HEAP_NONE)
 		sift_up(nic, nic->heap_len++, e);
 	else if (nic->heap[qp->heap_pos].deadline > qp->deadline)
@@ -89,7 +87,8 @@ struct nic_qp *timer_expired(struct nic *nic, uint64_t now)
 		timer_remove(nic, qp);
 		if (qp->deadline <= now)
 			return qp;
-		timer_update(nic, qp);
+		if (qp->deadline != TIME_NEVER)
+			timer_update(nic, qp);
 	}
 	return NULL;
 }
@@ -101,5 +100,6 @@ void qp_timer(struct nic_qp *qp)
 	if (a != TIME_NEVER && qp->req.early.at < a)
 		a = qp->req.early.at;
 	qp->deadline = a < r ? a : r;
-	timer_update(qp->nic, qp);
+	if (qp->deadline != TIME_NEVER) /* an existing entry is dropped when it reaches the top */
+		timer_update(qp->nic, qp);
 }

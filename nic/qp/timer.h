@@ -12,7 +12,7 @@
 
 /** Make room for `qps` QPs in all. @return false: out of memory. */
 bool timer_reserve(struct nic *nic, uint32_t qps);
-/** Wake the QP at qp->deadline at the latest. Call after every change of qp->deadline to something earlier. */
+/** Wake the QP at qp->deadline, not TIME_NEVER, at the latest. Call after every change of it to something earlier. */
 void timer_update(struct nic *nic, struct nic_qp *qp);
 /** Remove the QP's entry, if it has one. */
 void timer_remove(struct nic *nic, struct nic_qp *qp);

@@ -133,11 +133,12 @@
 static const struct opcode op_table[256] = {OPCODE_ROWS(TABLE_ROW)};
 
 /* From (service, kind, position, extra) back to the value. Entries hold the complement of the value, so that the
- * zeroes in the gaps mean "none" (0xff is not in the table). Positions are 1, 2, 4, 8: halved they fit 0..4. */
+ * zeroes in the gaps mean "none" (0xff is not in the table). Positions are 1, 2, 4, 8: halved they are 0 to 4. The
+ * dimensions are powers of two because every packet built is looked up here. */
 #define INDEX_ROW(svc, low, text, k, p, x, pl, h)                                                                      \
 	[OP_##svc >> 5][OP_##k][OP_##p >> 1][OP_##x] = 0xff ^ (OP_##svc | (low)),
 
-static const uint8_t op_index[8][OP_CONGESTION + 1][5][OP_INV + 1] = {OPCODE_ROWS(INDEX_ROW)};
+static const uint8_t op_index[8][32][8][4] = {OPCODE_ROWS(INDEX_ROW)};
 
 const struct opcode *op_get(uint8_t value)
 {

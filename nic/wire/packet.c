@@ -10,6 +10,7 @@
 #include "packet.h"
 
 #include "carrier.h"
+#include "dma.h"
 #include "icrc.h"
 #include "keyed.h"
 #include "wire.h"
@@ -287,7 +288,7 @@ static inline bool icrc_holds(const struct nic_rx_frame *frame, const uint8_t *b
 	unsigned carrier = put_masked(bth, len, out, block);
 
 	if (rest <= CRC_COPY_MAX) {
-		memcpy(block + carrier + BTH_LEN, bth + BTH_LEN, rest);
+		dma_copy(block + carrier + BTH_LEN, bth + BTH_LEN, rest); /* inline: mostly a few words */
 		crc = icrc_update(ICRC_START, block, carrier + BTH_LEN + rest);
 	} else {
 		crc = icrc_update(ICRC_START, block, carrier + BTH_LEN);
@@ -389,7 +390,7 @@ static inline __attribute__((always_inline)) enum packet_verdict parse_transport
 	out->ip_id_recovered = false;
 	out->no_icrc = false;
 	out->key = end == KEYED_TAG_LEN ? key : NULL;
-	out->ecn_ce = (out->tclass & 3) == 3 || (frame->flags & NIC_RX_ECN_CE) != 0;
+	out->ecn_ce = ((out->tclass & 3) == 3) | ((frame->flags & NIC_RX_ECN_CE) != 0);
 	out->reference = frame->reference;
 	out->offer = NULL;
 	out->shared = frame->body != NULL;

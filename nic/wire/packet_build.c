@@ -132,55 +132,6 @@ static inline unsigned udp_payload_len(const struct packet *p)
 	return p->op->hdr_len + p->payload_len + p->pad + ICRC_LEN;
 }
 
-/** Copy the payload and zero the pad (RQ-06); the store may reach into the ICRC, which is written next. */
-static inline void put_payload(const struct packet *p, uint8_t *place)
-{
-	if (p->payload && p->payload != place)
-		memcpy(place, p->payload, p->payload_len);
-	wire_put32(place + p->payload_len, 0);
-}
-
-/** Encode a packet with zeroes in place of the ICRC. */
-static unsigned encode_plain(const struct packet *p, uint8_t *buf)
-{
-	unsigned len = udp_payload_len(p), payload = put_headers(p, buf, len, false);
-
-	put_payload(p, buf + payload);
-	wire_put32(buf + payload + p->payload_len + p->pad, 0);
-	return payload - p->op->hdr_len + len;
-}
-
-/** Encode a packet with a tag in place of the ICRC. */
-static __attribute__((noinline)) unsigned encode_keyed(const struct packet *p, uint8_t *buf)
-{
-	unsigned len = udp_payload_len(p) - ICRC_LEN + KEYED_TAG_LEN, payload = put_headers(p, buf, len, true);
-	unsigned bth = payload - p->op->hdr_len, end = payload + p->payload_len + p->pad;
-
-	put_payload(p, buf + payload);
-	buf[bth + BTH_FLAGS] |= BTH_TVER_KEYED;
-	mask_fragmentation(buf, p->v4);
-	keyed_tag(p->key, buf, end, buf + end);
-	if (p->v4)
-		wire_put32(buf + IPV4_ID, (uint32_t)p->ip_id << 16 | p->ip_frag);
-	unmask_carrier(p, buf);
-	buf[bth + BTH_ECN] = bth_ecn_byte(p);
-	return end + KEYED_TAG_LEN;
-}
-
-unsigned packet_encode(const struct packet *p, uint8_t *buf)
-{
-	unsigned payload;
-
-	if (p->no_icrc)
-		return encode_plain(p, buf);
-	if (__builtin_expect(p->key != NULL, 0))
-		return encode_keyed(p, buf);
-	payload = put_headers(p, buf, udp_payload_len(p), true);
-	put_payload(p, buf + payload);
-	/* The packet is built masked, so that one CRC call over all of it gives the ICRC. */
-	return put_icrc(p, buf, payload, icrc_update(ICRC_START, buf, payload + p->payload_len + p->pad));
-}
-
 static inline unsigned payload_offset(const struct packet *p)
 {
 	return p->bare ? p->op->hdr_len : packet_payload_offset(p->op, p->v4);
@@ -188,14 +139,20 @@ static inline unsigned payload_offset(const struct packet *p)
 
 uint8_t *packet_open(struct packet *p, uint8_t *buf)
 {
-	unsigned payload;
+	unsigned len = udp_payload_len(p), payload;
 
 	p->payload = NULL; /* already in place when packet_close runs */
-	p->summed = p->payload_len > CRC_COPY_MAX && !p->no_icrc && !p->key;
-	if (!p->summed)
-		return buf + payload_offset(p);
-	payload = put_headers(p, buf, udp_payload_len(p), true);
-	p->icrc = icrc_update(ICRC_START, buf, payload);
+	p->summed = false;
+	if (p->no_icrc)
+		return buf + put_headers(p, buf, len, false);
+	if (__builtin_expect(p->key != NULL, 0))
+		return buf + put_headers(p, buf, len - ICRC_LEN + KEYED_TAG_LEN, true);
+	/* The packet is built masked, so that one CRC call over all of a short one gives the ICRC. */
+	payload = put_headers(p, buf, len, true);
+	if (p->payload_len > CRC_COPY_MAX) {
+		p->summed = true;
+		p->icrc = icrc_update(ICRC_START, buf, payload);
+	}
 	return buf + payload;
 }
 
@@ -207,16 +164,45 @@ void packet_copy(struct packet *p, uint8_t *place, const void *src, uint32_t len
 		memcpy(place, src, len);
 }
 
+/** End a packet with a tag. */
+static __attribute__((noinline)) unsigned close_keyed(const struct packet *p, uint8_t *buf, unsigned payload)
+{
+	unsigned bth = payload - p->op->hdr_len, end = payload + p->payload_len + p->pad;
+
+	buf[bth + BTH_FLAGS] |= BTH_TVER_KEYED;
+	mask_fragmentation(buf, p->v4);
+	keyed_tag(p->key, buf, end, buf + end);
+	if (p->v4)
+		wire_put32(buf + IPV4_ID, (uint32_t)p->ip_id << 16 | p->ip_frag);
+	unmask_carrier(p, buf);
+	buf[bth + BTH_ECN] = bth_ecn_byte(p);
+	return end + KEYED_TAG_LEN;
+}
+
 unsigned packet_close(struct packet *p, uint8_t *buf)
 {
-	unsigned payload = payload_offset(p);
-	uint8_t *pad = buf + payload + p->payload_len;
+	unsigned payload = payload_offset(p), pad = payload + p->payload_len, end = pad + p->pad;
 
-	if (!p->summed)
-		return packet_encode(p, buf);
-	if (p->pad) {
-		wire_put32(pad, 0);
-		p->icrc = icrc_update(p->icrc, pad, p->pad);
+	wire_put32(buf + pad, 0); /* RQ-06; what it covers of the ICRC or tag is written next */
+	if (p->no_icrc) {
+		wire_put32(buf + end, 0);
+		return end + ICRC_LEN;
 	}
-	return put_icrc(p, buf, payload, p->icrc);
+	if (__builtin_expect(p->key != NULL, 0))
+		return close_keyed(p, buf, payload);
+	if (p->summed)
+		return put_icrc(p, buf, payload, icrc_update(p->icrc, buf + pad, p->pad));
+	return put_icrc(p, buf, payload, icrc_update(ICRC_START, buf, end));
+}
+
+unsigned packet_encode(const struct packet *p, uint8_t *buf)
+{
+	struct packet own = *p;
+	uint8_t *place = packet_open(&own, buf);
+
+	if (p->payload && p->payload != place)
+		packet_copy(&own, place, p->payload, p->payload_len);
+	else if (own.summed)
+		own.icrc = icrc_update(own.icrc, place, p->payload_len);
+	return packet_close(&own, buf);
 }
