@@ -8,9 +8,9 @@
  *   responder  (resp.h)  resp:     takes requests, queues responses
  * Send queue indices are free-running: tail (oldest not completed) <= next (being sent) <= head (next to be posted).
  *
- * Who writes what, once the QP exists: members, files, and why where there are several files. qp.c also creates a QP and
- * empties it in state RESET, ud.c is requester, completer and responder of datagrams. tests/house/qp_writers_test.py
- * compares.
+ * Who writes what, once the QP exists: members, files, and why where there are several files. qp.c also creates a QP
+ * and empties it in state RESET, ud.c is requester, completer and responder of datagrams.
+ * tests/house/qp_writers_test.py compares.
  *
  * nic qpn type pd send_cq recv_cq srq sig_all be_replies | qp.c | never change
  * state | qp_state.c |
@@ -62,7 +62,8 @@
  * resp.res_next | resp.c resp_tx.c | taken; queued, sent
  * resp.res_todo | resp.c resp.h resp_tx.c | taken; sent; queued
  * resp.resource | resp.c | taken, as a whole
- * resp.resource.atomic resp.resource.psn resp.resource.packets resp.resource.msn resp.resource.rkey resp.resource.length | resp.c |
+ * resp.resource.atomic resp.resource.psn resp.resource.packets resp.resource.msn | resp.c |
+ * resp.resource.rkey resp.resource.length | resp.c |
  * resp.resource.va resp.resource.elements resp.resource.size resp.resource.orig | resp.c | values by way of mem_atomic
  * resp.resource.used | resp.c |
  * resp.resource.base resp.resource.end resp.resource.cursor | resp_tx.c |

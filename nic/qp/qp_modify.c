@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_modify.c - changing attributes and states of queue pairs (IBTA 10.3, 11.2.4). qp_state.c has the legal transitions. */
+/* qp_modify.c - changing attributes and states of queue pairs (IBTA 10.3, 11.2.4); legal transitions: qp_state.c. */
 #include "ah.h"
 #include "comp.h"
 #include "cross.h"

@@ -3,11 +3,8 @@
 #ifndef NIC_RESP_DUP_H
 #define NIC_RESP_DUP_H
 
-#include <stdint.h>
-
 struct nic_qp;
 struct packet;
-struct resp_resource;
 
 /** A request with a PSN before ePSN has arrived. */
 void resp_duplicate(struct nic_qp *qp, const struct packet *p);

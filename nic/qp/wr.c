@@ -16,24 +16,27 @@
 
 /* clang-format off */
 const struct wr_row wr_rows[WR_OPCODES + 1] = {
-	/*				 posters form		kind		     extra     flags	completion */
-	[NIC_WR_RDMA_WRITE]		= {RC_UC, FORM_LONG,	 OP_WRITE,	      OP_PLAIN, UNHEARD, NIC_WC_RDMA_WRITE},
-	[NIC_WR_RDMA_WRITE_WITH_IMM]	= {RC_UC, FORM_LONG,	 OP_WRITE,	      OP_IMM,	ANY,	 NIC_WC_RDMA_WRITE},
-	[NIC_WR_SEND]			= {ALL,	  FORM_LONG,	 OP_SEND,	      OP_PLAIN, ANY,	 NIC_WC_SEND},
-	[NIC_WR_SEND_WITH_IMM]		= {ALL,	  FORM_LONG,	 OP_SEND,	      OP_IMM,	ANY,	 NIC_WC_SEND},
-	[NIC_WR_SEND_WITH_INV]		= {RC,	  FORM_LONG,	 OP_SEND,	      OP_INV,	ANY,	 NIC_WC_SEND},
-	[NIC_WR_RDMA_READ]		= {RC,	  FORM_READ,	 OP_READ_REQ,	      OP_PLAIN, ANY,	 NIC_WC_RDMA_READ},
-	[NIC_WR_ATOMIC_CMP_AND_SWP]	= {RC,	  FORM_ATOMIC,	 OP_CMP_SWAP,	      OP_PLAIN, ANY,	 NIC_WC_COMP_SWAP},
-	[NIC_WR_ATOMIC_FETCH_AND_ADD]	= {RC,	  FORM_ATOMIC,	 OP_FETCH_ADD,	      OP_PLAIN, ANY,	 NIC_WC_FETCH_ADD},
-	[NIC_WR_MASKED_CMP_AND_SWP]	= {RC,	  FORM_MASKED,	 OP_MASKED_CMP_SWAP,  OP_PLAIN, ANY,	 NIC_WC_MASKED_COMP_SWAP},
-	[NIC_WR_MASKED_FETCH_AND_ADD]	= {RC,	  FORM_MASKED,	 OP_MASKED_FETCH_ADD, OP_PLAIN, ANY,	 NIC_WC_MASKED_FETCH_ADD},
-	[NIC_WR_ELEMENTS]		= {RC,	  FORM_ELEMENTS, OP_ELEMENTS,	      OP_PLAIN, ANY,	 NIC_WC_ELEMENTS},
-	[NIC_WR_FETCH_ELEMENTS]		= {RC,	  FORM_FETCH,	 OP_FETCH_ELEMENTS,   OP_PLAIN, ANY,	 NIC_WC_FETCH_ELEMENTS},
-	[NIC_WR_LOCAL_INV]		= {RC_UC, FORM_LOCAL,	 0,		      0,	ANY,	 NIC_WC_LOCAL_INV},
-	[NIC_WR_BIND_MW]		= {RC_UC, FORM_LOCAL,	 0,		      0,	ANY,	 NIC_WC_BIND_MW},
-	[NIC_WR_NOP]			= {ALL,	  FORM_LOCAL,	 0,		      0,	ANY,	 NIC_WC_SEND},
-	[NIC_WR_SEND_ENABLE]		= {CROSS, FORM_LOCAL,	 0,		      0,	ANY,	 NIC_WC_SEND},
-	[NIC_WR_RECV_ENABLE]		= {CROSS, FORM_LOCAL,	 0,		      0,	ANY,	 NIC_WC_SEND},
-	[NIC_WR_CQE_WAIT]		= {CROSS, FORM_LOCAL,	 0,		      0,	ANY,	 NIC_WC_SEND},
+#define ROW(opcode, posters, form, kind, extra, flags, completion) \
+	[NIC_WR_##opcode] = {posters, FORM_##form, kind, extra, flags, NIC_WC_##completion},
+	/*  opcode                 posters  form       kind                  extra      flags     completion */
+	ROW(RDMA_WRITE,            RC_UC,   LONG,      OP_WRITE,             OP_PLAIN,  UNHEARD,  RDMA_WRITE)
+	ROW(RDMA_WRITE_WITH_IMM,   RC_UC,   LONG,      OP_WRITE,             OP_IMM,    ANY,      RDMA_WRITE)
+	ROW(SEND,                  ALL,     LONG,      OP_SEND,              OP_PLAIN,  ANY,      SEND)
+	ROW(SEND_WITH_IMM,         ALL,     LONG,      OP_SEND,              OP_IMM,    ANY,      SEND)
+	ROW(SEND_WITH_INV,         RC,      LONG,      OP_SEND,              OP_INV,    ANY,      SEND)
+	ROW(RDMA_READ,             RC,      READ,      OP_READ_REQ,          OP_PLAIN,  ANY,      RDMA_READ)
+	ROW(ATOMIC_CMP_AND_SWP,    RC,      ATOMIC,    OP_CMP_SWAP,          OP_PLAIN,  ANY,      COMP_SWAP)
+	ROW(ATOMIC_FETCH_AND_ADD,  RC,      ATOMIC,    OP_FETCH_ADD,         OP_PLAIN,  ANY,      FETCH_ADD)
+	ROW(MASKED_CMP_AND_SWP,    RC,      MASKED,    OP_MASKED_CMP_SWAP,   OP_PLAIN,  ANY,      MASKED_COMP_SWAP)
+	ROW(MASKED_FETCH_AND_ADD,  RC,      MASKED,    OP_MASKED_FETCH_ADD,  OP_PLAIN,  ANY,      MASKED_FETCH_ADD)
+	ROW(ELEMENTS,              RC,      ELEMENTS,  OP_ELEMENTS,          OP_PLAIN,  ANY,      ELEMENTS)
+	ROW(FETCH_ELEMENTS,        RC,      FETCH,     OP_FETCH_ELEMENTS,    OP_PLAIN,  ANY,      FETCH_ELEMENTS)
+	ROW(LOCAL_INV,             RC_UC,   LOCAL,     0,                    0,         ANY,      LOCAL_INV)
+	ROW(BIND_MW,               RC_UC,   LOCAL,     0,                    0,         ANY,      BIND_MW)
+	ROW(NOP,                   ALL,     LOCAL,     0,                    0,         ANY,      SEND)
+	ROW(SEND_ENABLE,           CROSS,   LOCAL,     0,                    0,         ANY,      SEND)
+	ROW(RECV_ENABLE,           CROSS,   LOCAL,     0,                    0,         ANY,      SEND)
+	ROW(CQE_WAIT,              CROSS,   LOCAL,     0,                    0,         ANY,      SEND)
+#undef ROW
 };
 /* clang-format on */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wr.h - send work requests as data: one row per opcode (wr.c), and the forms in which requests leave. Private to nic/. */
+/* wr.h - send work requests as data: a row per opcode (wr.c), and the forms in which they leave. Private to nic/. */
 #ifndef NIC_WR_H
 #define NIC_WR_H
 

@@ -4,8 +4,8 @@
  *
  * packet_parse reads untrusted bytes, in the order of the conformance points HV-01..HV-05: carrier headers, minimum
  * length, opcode, lengths and pad, version, ICRC or tag. No header is read before the length is known to include it,
- * and no verdict depends on a byte that was not checked to exist.
- * This is on the path of every packet: fixed-size copies, no loops over payload, one CRC call where possible. Stateless.
+ * and no verdict depends on a byte that was not checked to exist. This is on the path of every packet: fixed-size
+ * copies, no loops over payload, one CRC call where possible. Stateless.
  */
 #include "packet.h"
 
@@ -193,7 +193,8 @@ static inline void parse_aeth(const uint8_t *h, struct packet *out)
 	out->msn = wire_get24(h + AETH_MSN);
 }
 
-/** Parse extension headers in wire order; `h` follows the BTH. The caller has checked that hdr_len bytes are there. Most
+/** Parse extension headers in wire order; `h` follows the BTH. The caller has checked that hdr_len bytes are there.
+ *  Most
  *  packets that have any have a RETH or an AETH alone. */
 static inline __attribute__((always_inline)) void parse_extensions(const struct opcode *op, const uint8_t *h,
 								   struct packet *out)

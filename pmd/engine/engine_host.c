@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_host.c - the engine's side of engine_host.h: where the parts' state is, and what they may ask. Owns nothing. */
+/* engine_host.c - the engine's side of engine_host.h: where the parts' state is, what they may ask. Owns nothing. */
 #include "engine_priv.h"
 
 static struct pmd_engine *engine_of(struct pmd_host *host)

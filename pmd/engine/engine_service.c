@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_service.c - pmd_service_open and pmd_service_close: what serving a port takes besides claiming it (services.c).
- * A server has a daemon that steers packets to it; one that stops first receives what its links hold. Owns nothing.
+ * engine_service.c - pmd_service_open and pmd_service_close: what serving a port takes besides claiming it
+ * (services.c). A server has a daemon that steers packets to it; one that stops first receives what its links hold.
+ * Owns nothing.
  */
 #include <pthread.h>
 #include <unistd.h>

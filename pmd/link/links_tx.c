@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_tx.c - packets into links. The sending NIC builds a packet in the ring itself: one copy in. Packets have no ICRC
- * (shared memory does not flip bits), and those of connections no IP and UDP headers; otherwise they are what would be
- * on the wire.
+ * links_tx.c - packets into links. The sending NIC builds a packet in the ring itself: one copy in. Packets have no
+ * ICRC (shared memory does not flip bits), and those of connections no IP and UDP headers; otherwise they are what
+ * would be on the wire.
  *
  * A ring whose consumer wrote an invalid head is given up and counted.
  */

@@ -28,7 +28,7 @@ def bare(text):
 
 
 def functions(text):
-    """[(first line, last line, its text)] of the functions, whose braces are in the first column. Lines count from 0."""
+    """[(first line, last line, text)] of functions, whose braces are in the first column. Lines count from 0."""
     lines, found = text.split("\n"), []
     for at, line in enumerate(lines):
         if line != "{":

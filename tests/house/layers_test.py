@@ -15,10 +15,12 @@ PLANTED = [("nic/mem/mem.c", '#include "qp.h"', "nic/mem/mem.c includes qp.h of 
            ("nic/qp/resp.c", '#include "rdm.h"', "nic/qp/resp.c includes rdm.h of nic/rdm"),
            ("pmd/uroced/uroced_slots.c", '#include "links.h"', "uroced_slots.c includes links.h of pmd/link"),
            ("pmd/proto/proto.c", '#include "control.h"', "pmd/proto/proto.c includes control.h of pmd/control"),
-           ("pmd/tap/tap.c", '#include "../engine/engine_priv.h"', "pmd/tap/tap.c includes engine_priv.h of pmd/engine"),
+           ("pmd/tap/tap.c", '#include "../engine/engine_priv.h"',
+            "pmd/tap/tap.c includes engine_priv.h of pmd/engine"),
            ("pmd/port/neigh.c", '  # include <tap.h>', "pmd/port/neigh.c includes tap.h of pmd/tap")]
 # An object, the one that takes its place, and what has to be said of the calls in it.
-CALLS = [("nic/libnic_wire.a.p/wire_frame.c.o", "nic/libnic_qp.a.p/qp_comp.c.o", "nic/wire/frame.c calls cq_push of nic/queue"),
+CALLS = [("nic/libnic_wire.a.p/wire_frame.c.o", "nic/libnic_qp.a.p/qp_comp.c.o",
+          "nic/wire/frame.c calls cq_push of nic/queue"),
          ("pmd/libpmd_control.a.p/control_services.c.o", "pmd/libpmd_engine.a.p/engine_engine_service.c.o",
           "pmd/control/services.c calls pmd_links_unserve of pmd/link"),
          ("pmd/libpmd_link.a.p/link_strays.c.o", "pmd/libpmd_engine.a.p/engine_engine_host.c.o",

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Members of struct nic_qp are written by the files that the table in nic/qp/qp.h names, as far as text tells: assignments, ++ and --,
-and the list functions, through pointers whose type is seen in the same function. With --list: prints who writes what."""
+"""Members of struct nic_qp are written by the files that the table in nic/qp/qp.h names, as far as text tells:
+assignments, ++ and --, and the list functions, through pointers whose type is seen in the same function. With --list:
+prints who writes what."""
 import argparse
 import collections
 import os
@@ -19,14 +20,17 @@ PARTS = {"nic_qp": "", "send_queue": "sq", "requester": "req", "requester_early"
 # Pointers to what is not part of the QP.
 LEAVE = {"nic", "pd", "send_cq", "recv_cq", "srq", "owner", "rdm", "rdm_peer"}
 CHAIN = r"[A-Za-z_]\w*(?:(?:->|\.)\w+|\[[^][]*(?:\[[^][]*\])?[^][]*\])*"
-WRITE = re.compile(r"(?<![\w>.&])(" + CHAIN + r")\s*(?:=(?!=)|\+=|-=|\*=|/=|%=|&=|\|=|\^=|<<=|>>=|\+\+|--)|(?:\+\+|--)(" + CHAIN + ")")
+WRITE = re.compile(r"(?<![\w>.&])(" + CHAIN + r")\s*(?:=(?!=)|\+=|-=|\*=|/=|%=|&=|\|=|\^=|<<=|>>=|\+\+|--)|(?:\+\+|--)("
+                   + CHAIN + ")")
 WHOLE = re.compile(r"(?:^|[;{}]|\n)\s*\*(\w+)\s*=(?!=)")
 LISTS = re.compile(r"\blist_(?:init|append|prepend|insert\w*|remove|move\w*)\(([^;]*)\);")
-# Planted in a copy, the table being as it is: a file, a function's text that it goes in front of, and what is then said.
+# Planted in a copy, the table being as it is: a file, text of a function that it goes before, and the message.
 PLANTED = [("nic/qp/resp.c", "\tstruct responder *resp = &qp->resp;\n", "\tqp->req.psn++;\n", "resp.c writes req.psn"),
-           ("nic/qp/comp.c", "\tstruct completer *comp = &qp->comp;\n", "\tstruct responder *r = &qp->resp;\n\n\tr->epsn = 1;\n",
+           ("nic/qp/comp.c", "\tstruct completer *comp = &qp->comp;\n",
+            "\tstruct responder *r = &qp->resp;\n\n\tr->epsn = 1;\n",
             "comp.c writes resp.epsn"),
-           ("nic/qp/ud.c", "\tstruct responder *resp = &qp->resp;\n", "\tlist_remove(&qp->fading);\n", "ud.c writes fading")]
+           ("nic/qp/ud.c", "\tstruct responder *resp = &qp->resp;\n", "\tlist_remove(&qp->fading);\n",
+            "ud.c writes fading")]
 
 
 def members(text):
@@ -110,8 +114,8 @@ def writes(root):
 
 
 def rows_for(place, rows):
-    """The rows for a write to `place`: of the member; or of what it is in, if that is no part by itself or has a row with .*; or of
-    all in it."""
+    """The rows for a write to `place`: of the member; or of what it is in, if that is no part by itself or has a row
+    with .*; or of all in it."""
     if place in rows:
         return [place]
     steps = place.split(".")

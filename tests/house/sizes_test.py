@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions are short, and so are files: none above FUNCTION and FILE lines, and SHARE of the functions within SHORT. Prints the share."""
+"""Functions and files are short: none above FUNCTION and FILE lines, and SHARE of the functions within SHORT. Prints
+the share."""
 import os
 import sys
 import tempfile

@@ -169,6 +169,19 @@ static uint64_t counter(struct end *e, const char *name)
 	return value;
 }
 
+/** All forged packets are refused for this reason. The port may have brought packets of the peer among them, so the
+ *  last ones may be yet to come. */
+static void expect_refused(struct end *e, const char *name)
+{
+	uint64_t until = pmd_now_ns() + LONG_NS;
+
+	while (counter(e, name) < PACKETS) {
+		assert_true(pmd_now_ns() < until);
+		pmd_try_progress(e->engine);
+	}
+	assert_int_equal(counter(e, name), PACKETS);
+}
+
 static enum nic_qp_state state_of(struct end *e)
 {
 	enum nic_qp_state state;
@@ -226,7 +239,7 @@ static void answers_are_forged(enum way way, uint8_t syndrome, bool links)
 	assert_int_equal(state_of(&a), NIC_QPS_RTS);
 	assert_int_equal(end_poll(&a, a.scq, &wc), 0);
 	if (way != OTHER_PLACE)
-		assert_int_equal(counter(&a, links ? "rx_beside_link" : "rx_local_sport"), PACKETS);
+		expect_refused(&a, links ? "rx_beside_link" : "rx_local_sport");
 	end_recv(&b);
 	expect_message(&a, &b);
 	end_close(&a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider.h - the objects of the libfabric provider (private to verbs_shim/libfabric), except endpoints (endpoint.h) and
- * requests (requests.h).
+ * provider.h - the objects of the libfabric provider (private to verbs_shim/libfabric), except endpoints (endpoint.h)
+ * and requests (requests.h).
  *
  * Every object begins with the structure that libfabric's headers make public, so that a pointer to one is a pointer
  * to the other; the rest is private. An endpoint is a `struct nic_rdm` (nic_rdm.h), which does everything between
