@@ -140,7 +140,7 @@ struct nic_rdm_init {
 	uint32_t max_tx, max_rx;  /* limits: outstanding requests, posted receives; 0: 1024 */
 	uint64_t connect_ns;	  /* how long a peer may take to answer a connection attempt; 0: 10 s */
 	uint64_t max_unexpected;  /* bytes of messages held without a receive; beyond that senders wait and
-				  * datagrams are dropped. At least 64 KiB; 0: 64 MiB */
+				   * datagrams are dropped. At least 64 KiB; 0: 64 MiB */
 	struct nic_rdm_rq *rq;	  /* NULL: its own; else this queue's max_rx and max_unexpected apply */
 	bool datagrams;		  /* only SENDs, as datagrams of up to nic_rdm_datagram_max bytes */
 	uint8_t timeout;	  /* of the queue pairs, as nic_qp_attr; 0: 14 */

@@ -16,8 +16,7 @@
 #define HOUR_NS	 3600000000000u
 #define MS_NS	 1000000u
 #define START_NS (5 * HOUR_NS)
-#define CLOSE_NS                                                                                                       \
-	300000u /* the clock may differ from the kernel's by so much: a counter's jump that is no longer is not found */
+#define CLOSE_NS 300000u /* how far the clock may be from the kernel's: shorter jumps of a counter are not found */
 
 static struct pmd_clock clock_of_test;
 static uint64_t counts, kernel_ns; /* atomic */
