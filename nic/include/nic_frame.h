@@ -58,8 +58,9 @@ struct nic_rx_frame {
 	const uint8_t *data; /* IP header, or BTH with NIC_RX_UDP_PAYLOAD or NIC_RX_BARE */
 	uint32_t len;	     /* bytes at data, ICRC included, FCS excluded; trailing Ethernet padding allowed for IP */
 	uint32_t flags;	     /* enum nic_rx_flags */
-	/** NULL, or the whole packet in memory that others may write to: data then holds only its headers (at least
-	 *  NIC_HEADERS_MAX bytes, or all of it), and payload is read from here. Requires NIC_RX_NO_ICRC. */
+	/** NULL, or the whole packet in memory that others may write to: data then holds a private copy of its
+	 *  beginning: NIC_HEADERS_MAX bytes or more, or all of a shorter packet. The payload is read from here.
+	 * Requires NIC_RX_NO_ICRC. */
 	const uint8_t *body;
 	/** NULL, or the payload if the packet holds none, or the message its payload offers. With NIC_RX_NO_ICRC. */
 	const struct nic_reference *reference;
@@ -73,8 +74,8 @@ struct nic_rx_frame {
 	uint8_t tclass, hop_limit; /* TOS and TTL for IPv4 */
 };
 
-/** Prediction of what packets by reference will do that the carrier has not yet passed to nic_rx. Owned by the carrier;
- *  valid while it holds the lock and passes in no other packet. */
+/** Prediction for packets by reference that the carrier has yet to pass to nic_rx. Owned by the carrier; valid until it
+ *  releases the lock or passes in another packet. */
 #define NIC_FORESEEN_MAX 8u
 struct nic_foresight {
 	struct nic_qp *qp; /* destination of the packets; NULL: nothing is predicted */

@@ -389,7 +389,7 @@ void elem_execute(const struct nic_elements *e, void *target)
 	types[e->datatype].run(e, target);
 }
 
-/* ---- the order of the network -------------------------------------------------------------------------------- */
+/* ---- network byte order -------------------------------------------------------------------------------- */
 
 #define WIRE_OTHER_LONG_DOUBLE 0x80
 

@@ -2,15 +2,9 @@
 /* ah.c - address vectors, address handles (IBTA 11.2.2). */
 #include "ah.h"
 #include "core.h"
+#include "gid.h"
 #include "list.h"
 #include "mem.h"
-
-static bool gid_is_zero(const struct nic_gid *gid)
-{
-	static const struct nic_gid zero;
-
-	return !memcmp(gid, &zero, sizeof(zero));
-}
 
 bool av_legal(const struct nic *nic, const struct nic_av *av)
 {

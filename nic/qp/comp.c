@@ -69,7 +69,8 @@ void comp_finish(struct nic_qp *qp, enum error_id error)
 
 void comp_finish_local(struct nic_qp *qp)
 {
-	/* Up to the head, not `next`: a retry may have moved `next` before a local operation that has already run. */
+	/* Up to the head, not `next`: a retry may have moved `next` back, in front of a local operation that has run.
+	 */
 	while (qp->sq.tail != qp->sq.head) {
 		const struct swqe *w = sq_at(qp, qp->sq.tail);
 

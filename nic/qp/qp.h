@@ -297,8 +297,8 @@ struct nic_qp {
 	enum nic_qp_type type;
 	enum nic_qp_state state;
 	bool sig_all;
-	uint8_t posts;	     /* which requests may be posted now, as in wr_row.posters; 0: none */
-	uint8_t held;	     /* enum req_held: why the requester may not send */
+	uint8_t posts; /* which requests may be posted now, as in wr_row.posters; 0: none */
+	uint8_t held;  /* enum req_held: why the requester may not send; HELD_BOUND: not everything that is posted */
 	uint32_t send_flags; /* enum nic_send_flags allowed in requests */
 	uint32_t be_replies; /* as in nic_qp_init */
 	struct nic_qp_cap cap;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* qp_packet.c - what the packets of a queue pair have in common: addresses, opening, emitting. */
-#include "ah.h"
+#include "gid.h"
 #include "mtu.h"
 #include "opcode.h"
 #include "packet.h"

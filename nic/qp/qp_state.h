@@ -23,7 +23,7 @@ static inline void nic_settle_failed_cqs(struct nic *nic)
 		nic_tell_failed_cqs(nic);
 }
 
-/** Whether the transition is legal with these attributes (table of 11.2.4.2). @return 0, -EINVAL, -EOPNOTSUPP. */
+/** Check that the transition is legal with these attributes (table of 11.2.4.2). @return 0, -EINVAL, -EOPNOTSUPP. */
 int qp_transition_check(enum nic_qp_type type, enum nic_qp_state from, enum nic_qp_state to, uint32_t mask);
 
 #endif

@@ -12,7 +12,6 @@
 #include "qp.h"
 #include "req.h"
 #include "req_early.h"
-#include "req_run.h"
 #include "req_taken.h"
 #include "req_tx.h"
 #include "req_window.h"

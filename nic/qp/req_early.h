@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* req_early.h - retransmission before the ACK timer expires, of QPs of endpoints only (`owner`); early.at of others
- * stays TIME_NEVER. Private to nic/. */
+/* req_early.h - retransmission before the ACK timer expires, of QPs of endpoints only (`owner`): of others, early.at
+ * stays TIME_NEVER, and nothing looks at the rest. Private to nic/. */
 #ifndef NIC_REQ_EARLY_H
 #define NIC_REQ_EARLY_H
 

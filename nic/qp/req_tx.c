@@ -30,7 +30,8 @@
 
 _Static_assert(NIC_PAYLOAD_MAX < NIC_REFERENCE_MIN, "a request of one packet does not refer to its payload");
 
-static const uint8_t service_of[] = {[NIC_QPT_RC] = OP_RC, [NIC_QPT_UC] = OP_UC}; /* enum op_service */
+/* enum op_service. Requests of UD QPs have FORM_DATAGRAM or FORM_LOCAL, so they do not look here. */
+static const uint8_t service_of[] = {[NIC_QPT_RC] = OP_RC, [NIC_QPT_UC] = OP_UC};
 
 /** What became of the WQE that was to be sent next. */
 enum sending {

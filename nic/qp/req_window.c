@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * req_window.c - how much the requester may have in flight: the configured windows, narrower after losses on paths that
- * can lose packets. Owns: requester.cwnd, cwnd_acked, unasked.
+ * can lose packets. Owns: requester.cwnd, cwnd_acked; and unasked, with
+ * req_tx.h and req.c.
  */
 #include "mtu.h"
 #include "psn.h"
 #include "qp.h"
 #include "req_run.h"
-#include "req_tx.h"
 #include "req_window.h"
 
 #define ASK_EVERY 64 /* AckReq at least once in so many request packets (RQ-07) */

@@ -4,6 +4,7 @@
  * annex A17.4.5). A datagram with a wrong Q_Key, or no receive WQE to hold it, is dropped and counted, never answered.
  */
 #include "comp.h"
+#include "gid.h"
 #include "mem.h"
 #include "mtu.h"
 #include "opcode.h"
@@ -159,8 +160,7 @@ bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 	p.op = op_find(OP_UD, OP_SEND, OP_ONLY, w->opcode == NIC_WR_SEND_WITH_IMM ? OP_IMM : OP_PLAIN);
 	p.sgid = qp->nic->gids[av->sgid_index];
 	p.dgid = av->dgid;
-	p.v4 = w->ud.av.dgid.raw[10] == 0xff && w->ud.av.dgid.raw[11] == 0xff &&
-	       !memcmp(av->dgid.raw, (uint8_t[10]){0}, 10);
+	p.v4 = gid_is_v4(&av->dgid);
 	p.tclass = av->tclass;
 	p.hop_limit = av->hop_limit ? av->hop_limit : 64;
 	p.flow_label = av->flow_label;

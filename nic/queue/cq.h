@@ -27,10 +27,11 @@ struct nic_cq {
 	void (*sink)(struct nic_cq *cq, const struct nic_wc *wc, bool solicited);
 	void *sink_arg;
 	/* For WAITs (cross.c): */
-	struct nic_trig_cntr produced; /* entries ever added (kept once WAITs exist); overflow wakes all WAITs */
-	uint64_t wait_index;	       /* base that posted WAITs count from */
-	uint32_t wait_count;	       /* largest count of a WAIT since wait_index last moved */
-	uint32_t waiters;	       /* WAITs posted and not yet ended */
+	struct nic_trig_cntr
+		produced;    /* entries ever added; counted only from the first WAIT on; overflow wakes all WAITs */
+	uint64_t wait_index; /* base that posted WAITs count from */
+	uint32_t wait_count; /* largest count of a WAIT since wait_index last moved */
+	uint32_t waiters;    /* WAITs posted and not yet ended */
 };
 
 /** Add an entry. If the CQ is full (and may not overrun), the entry is lost, the CQ is in error for good, and CQ_ERR is

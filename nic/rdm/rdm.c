@@ -5,6 +5,7 @@
  */
 #include "rdm.h"
 
+#include "gid.h"
 #include "qp_create.h"
 #include "qp_owner.h"
 #include "rdm_cm.h"
@@ -64,19 +65,10 @@ struct nic_rdm_peer *nic_rdm_peer_find(struct nic_rdm *ep, const struct nic_rdm_
 	return peer;
 }
 
-static bool is_v4(const struct nic_gid *gid)
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return memcmp(gid->raw, prefix, sizeof(prefix)) == 0;
-}
-
 bool nic_rdm_peer_may_be(const struct nic_rdm *ep, const struct nic_rdm_addr *addr)
 {
-	static const struct nic_gid none;
-
-	return addr->port > 0 && addr->port <= NIC_SERVICE_PORT_MAX && is_v4(&addr->gid) == is_v4(&ep->cfg.addr.gid) &&
-	       memcmp(&addr->gid, &none, sizeof(none)) != 0;
+	return addr->port > 0 && addr->port <= NIC_SERVICE_PORT_MAX &&
+	       gid_is_v4(&addr->gid) == gid_is_v4(&ep->cfg.addr.gid) && !gid_is_zero(&addr->gid);
 }
 
 struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_addr *addr)

@@ -51,7 +51,7 @@ struct rdm_cursor {
 
 /** A request of the application, or an answer that the endpoint owes a peer. */
 struct rdm_op {
-	struct list node; /* on the free list, peer->queue until all is posted, or peer->waiting for TAKEN */
+	struct list node; /* on the free list, peer->queue until all is posted, or peer->waiting for TAKEN or RESULT */
 	struct list due;  /* on ep->due: something has completed */
 	struct nic_rdm_peer *peer;
 	void *context;
@@ -159,7 +159,7 @@ struct nic_rdm_peer {
 	uint32_t met, proof;		 /* incarnations met at its address; the challenge that it wants echoed */
 	uint32_t psn;
 	uint64_t call_ns, wait_ns; /* when to call again, current back-off interval */
-	uint64_t give_up_ns;	   /* when to give up calling; left: when to check again */
+	uint64_t give_up_ns; /* when to give up calling; once the peer has said BYE (`left`): when to look again */
 	uint32_t reads_out;
 	uint32_t posted;       /* requests that have been posted completely, and have not ended */
 	uint32_t owed;	       /* answers that we owe it; counted in ep->answers_left */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_cm.c - connection management for endpoints with one peer (FI_EP_MSG): a listener accepts an ASK for another
- * endpoint, which has a port of its own, or refuses it. rdm_conn.c then connects the two, as for all endpoints. See
+ * rdm_cm.c - connection management for endpoints with one peer (FI_EP_MSG): a listener answers an ASK. It refuses, or
+ * accepts on behalf of another endpoint with its own port. rdm_conn.c then connects the two, as for all endpoints. See
  * rdm.md.
  */
 #include "rdm.h"

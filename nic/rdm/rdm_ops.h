@@ -25,8 +25,9 @@ struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work);
 void rdm_op_free(struct rdm_op *op);
 /** Revoke the remote access that the op (an OFFER) grants the peer. */
 void rdm_op_release(struct rdm_op *op);
-/** The id by which the peer answers, and the op with an id. @return NULL: no op of this peer has it. */
+/** The id that the peer quotes in its answer. */
 uint32_t rdm_op_id(const struct rdm_op *op);
+/** The op with this id. @return NULL: this peer has none. */
 struct rdm_op *rdm_op_named(struct nic_rdm_peer *peer, uint32_t id);
 
 #endif

@@ -6,13 +6,12 @@
  * restored, so that other programs see valid packets. Nothing here is on the data path, and nothing here decides
  * whether a packet is valid: packet_parse does. Stateless.
  */
+#include "gid.h"
 #include "icrc.h"
 #include "nic.h"
 #include "wire.h"
 
 #define CARRIER_MAX (IPV6_LEN + UDP_LEN)
-
-static const uint8_t v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 static uint16_t csum_bytes(const uint8_t *p, uint32_t len, uint32_t sum)
 {
@@ -176,7 +175,7 @@ void nic_frame_copy(const struct nic_rx_frame *frame, uint8_t *buf)
 
 uint32_t nic_frame_ip(const struct nic_rx_frame *frame, uint8_t *buf, uint32_t size)
 {
-	bool v4 = memcmp(frame->sgid.raw, v4_prefix, sizeof(v4_prefix)) == 0;
+	bool v4 = gid_is_v4(&frame->sgid);
 	uint32_t carrier = frame->flags & NIC_RX_UDP_PAYLOAD ? (v4 ? IPV4_LEN : IPV6_LEN) + UDP_LEN : 0;
 	uint32_t len = carrier ? carrier + frame->len : ip_len(frame->data, frame->len);
 

@@ -11,6 +11,7 @@
 
 #include "carrier.h"
 #include "dma.h"
+#include "gid.h"
 #include "icrc.h"
 #include "keyed.h"
 #include "wire.h"
@@ -20,19 +21,6 @@
 #define HEADERS_MAX (IPV6_LEN + UDP_LEN + BTH_LEN) /* the part with masked fields */
 _Static_assert(HEADERS_MAX + XRCETH_LEN + RETH_LEN + IMMDT_LEN + NIC_PAYLOAD_MAX + KEYED_TAG_LEN <= NIC_FRAME_MAX,
 	       "longest packet");
-
-static const uint8_t v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}; /* ::ffff:0:0/96 */
-
-static inline void gid_from_v4(struct nic_gid *gid, const uint8_t *addr)
-{
-	memcpy(gid->raw, v4_prefix, sizeof(v4_prefix));
-	memcpy(gid->raw + 12, addr, 4);
-}
-
-static inline bool gid_is_v4(const struct nic_gid *gid)
-{
-	return memcmp(gid->raw, v4_prefix, sizeof(v4_prefix)) == 0;
-}
 
 /** Whether the checksum of an IPv4 header holds: its words add up to all ones, in whatever byte order. */
 static inline bool ipv4_csum_holds(const uint8_t *ip)

@@ -35,7 +35,7 @@
 #define TRIES	     500	    /* with pauses: several seconds */
 #define PAUSE_NS     10000000
 #define SPAWN_EVERY  20 /* refused attempts per daemon started */
-#define IN_USE_TRIES 50 /* then the program that has the port is not a daemon about to take the name */
+#define IN_USE_TRIES 50 /* further attempts once the port is in use; after them its owner is taken to be no daemon */
 #define SENTENCE     400
 /* Results of an attempt besides 0 and errors. */
 #define TRY_AGAIN    1 /* the daemon is ending, or not ready yet */

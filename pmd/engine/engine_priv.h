@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_priv.h - the engine as engine.c (life, lock), progress.c (work) and thread.c share it (pmd-internal). */
+/* engine_priv.h - the engine as the files of pmd/engine share it (pmd-internal). */
 #ifndef PMD_ENGINE_PRIV_H
 #define PMD_ENGINE_PRIV_H
 
@@ -79,12 +79,12 @@ struct pmd_sleeper {
 
 /** The serving application thread. Under the lock, where not atomic. */
 struct pmd_waiter {
-	bool serves;	      /* atomic: there is one; the engine's thread looks on */
-	bool asleep;	      /* it sleeps: wake it when *ready is set */
-	uint32_t waits;	      /* atomic: number of waits begun by application threads */
-	const bool *ready;    /* flag that it waits for, atomic; NULL: none */
-	uint64_t deadline_ns; /* atomic: deadline that the thread keeps for it; UINT64_MAX: it keeps its own time */
-	struct idle_spin spin;
+	bool serves;	       /* atomic: there is one; the engine's thread looks on */
+	bool asleep;	       /* it sleeps: wake it when *ready is set */
+	uint32_t waits;	       /* atomic: number of waits begun by application threads */
+	const bool *ready;     /* flag that it waits for, atomic; NULL: none */
+	uint64_t deadline_ns;  /* atomic: deadline that the thread keeps for it; UINT64_MAX: it keeps its own time */
+	struct idle_spin spin; /* private to the one that serves, as is `ready` */
 };
 
 /*
@@ -98,7 +98,8 @@ struct pmd_waiter {
  *   sleeper  sleep.c
  *   waiter   wait.c
  *
- * The other members are engine.c's, or shared with lower layers.
+ * The other members are engine.c's or a lower layer's. Of `host`, progress.c writes now_ns, rx_until and rx_brief, and
+ * sleep.c bell_fd.
  */
 struct pmd_engine {
 	struct pmd_mutex lock;
@@ -107,11 +108,11 @@ struct pmd_engine {
 	pmd_event_fn on_event;
 	void *event_ctx;
 
-	/* State of parts below, which own it. Under the lock. */
+	/* State of parts below, which own it; engine.c initialises it, observe.c opens the capture. Under the lock. */
 	struct pmd_services services;
 	struct pmd_tools tools;
 	struct pmd_stages stages;
-	struct pmd_strays *strays; /* NULL: no links, so no strays are taken */
+	struct pmd_strays *strays; /* NULL: an ethdev device, which has no links */
 
 	struct pmd_tx tx;
 	struct pmd_steps steps;

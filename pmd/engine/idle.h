@@ -174,7 +174,6 @@ struct idle_seen {
 	uint64_t polls;	  /* polls, ever */
 	uint64_t last_ns; /* when the last one began or its work ended; IDLE_POLLS_NOW: in progress */
 	uint64_t work_ns; /* time spent moving packets, ever */
-	uint32_t waits;	  /* waits begun, ever */
 	bool waits_now;	  /* one of them is waiting, and serves meanwhile */
 	bool yields;	  /* a poller is yielding the CPU that the thread runs on */
 	bool will_sleep;  /* one has said that it is about to sleep until an event */
@@ -212,7 +211,7 @@ struct idle_thread {
 	unsigned refused;	     /* failed trylocks in a row */
 	bool doubts;		     /* polling may have stopped: look again soon */
 	unsigned looks, looks_long;  /* slices in a row; how many before they get longer */
-	uint32_t waits;		     /* idle_seen.waits at the last look */
+	uint32_t waits;		     /* waits begun, ever, at the last look */
 	uint64_t slice_ns;	     /* the next slice */
 	uint64_t polls, finds;	     /* idle_seen.polls, idle_step.finds at the last look */
 	uint64_t work_ns, looked_ns; /* idle_seen.work_ns at the last look, and its time */
@@ -278,7 +277,7 @@ void idle_thread_returned(struct idle_thread *t, const struct idle_seen *seen, u
  */
 struct idle_port {
 	uint64_t looked_ns; /* when the port was last looked at */
-	uint64_t heard_ns;  /* when links last brought packets */
+	uint64_t heard_ns;  /* when links last brought packets in a step */
 	uint64_t pause_ns;  /* between two looks */
 };
 

@@ -164,9 +164,18 @@ static void note_taken(struct pmd_engine *e)
 		e->host.port->stats.lock_packets_max = e->steps.taken;
 }
 
+static unsigned port_look(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
+{
+	unsigned got = port_rx(e, budget, now_ns);
+
+	note_taken(e);
+	idle_port_looked(&e->steps.port, got > 0 || e->host.port->more, now_ns);
+	return got;
+}
+
 static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64_t now_ns)
 {
-	unsigned links = pmd_links_rx(e->host.links, budget, now_ns), got;
+	unsigned links = pmd_links_rx(e->host.links, budget, now_ns);
 
 	e->steps.taken = links;
 	if (links > 0)
@@ -175,10 +184,7 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 		pmd_tap_rx_due(&e->host, now_ns);
 	if (!port && !idle_port_is_due(&e->steps.port, pmd_links_any(e->host.links), e->steps.owed, now_ns))
 		return links;
-	got = port_rx(e, budget, now_ns);
-	note_taken(e);
-	idle_port_looked(&e->steps.port, got > 0 || e->host.port->more, now_ns);
-	return links + got;
+	return links + port_look(e, budget, now_ns);
 }
 
 /** Whether only links, the port and timers can bring work, so that a quiet poll has to look at links only. */
@@ -226,8 +232,11 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	due_ns = nic_time(e->host.nic, now_ns);
 	wait = timers_wait(e, got, due_ns, now_ns);
 	e->steps.full_ns = now_ns;
-	if (!wait && due_ns <= now_ns)
+	if (!wait && due_ns <= now_ns) {
+		if (e->steps.port.looked_ns != now_ns) /* the answer may already be there */
+			got += port_look(e, rx_budget, now_ns);
 		nic_timeout(e->host.nic, now_ns);
+	}
 	if (flush_acks || got == 0)
 		nic_ack_flush(e->host.nic, got == 0 && (flush_acks || e->progress == PMD_PROGRESS_INLINE));
 	pmd_engine_transmit(e, TX_BUDGET, now_ns);

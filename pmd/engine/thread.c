@@ -47,7 +47,8 @@ struct thread_state {
 	bool slack; /* its sleeps end with the kernel's tick */
 };
 
-/** What application threads are doing. The counts first: what they count has then been done by the times. */
+/** What application threads are doing. Counts are read before times, so that no time is older than what was counted;
+ * only heuristics rely on it. */
 static struct idle_seen thread_sees(const struct pmd_engine *e)
 {
 	int yielding_cpu = __atomic_load_n(&e->polling.yielding_cpu, __ATOMIC_RELAXED);
@@ -56,7 +57,6 @@ static struct idle_seen thread_sees(const struct pmd_engine *e)
 	seen.polls = __atomic_load_n(&e->polling.polls, __ATOMIC_RELAXED);
 	seen.last_ns = __atomic_load_n(&e->polling.last_ns, __ATOMIC_RELAXED);
 	seen.work_ns = __atomic_load_n(&e->polling.work_ns, __ATOMIC_RELAXED);
-	seen.waits = __atomic_load_n(&e->waiter.waits, __ATOMIC_RELAXED);
 	seen.waits_now = __atomic_load_n(&e->waiter.serves, __ATOMIC_RELAXED);
 	seen.yields = yielding_cpu >= 0 && yielding_cpu == sched_getcpu();
 	seen.will_sleep = __atomic_load_n(&e->thread.expect_sleep, __ATOMIC_RELAXED);

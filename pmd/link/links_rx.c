@@ -209,8 +209,8 @@ static inline unsigned rx_entry(struct pmd_host *host, struct link_in *in, uint3
 }
 
 /**
- * Receive up to `budget` packets of one link. Stops once the poller has its completions, except before packets that
- * follow at once, such as an answer behind the ACK that it waits for, and packets whose payload was already read ahead.
+ * Receive up to `budget` packets of one link. Stops once the poller has its completions, but goes on while the next
+ * packet belongs to the last one (an answer right behind its ACK) or its payload was already read ahead.
  * @return packets received, -EPROTO: the ring is malformed.
  */
 static int link_rx(struct pmd_host *host, struct link_in *in, unsigned budget, uint64_t now_ns)

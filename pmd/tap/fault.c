@@ -2,9 +2,9 @@
 /*
  * fault.c - see fault.h. Commands are in fault_rule.c.
  *
- * A packet under a rule meets, in this order: loss, corruption, duplication, reordering, delay. Packets held back for
- * others wait on their own list, in order of arrival, and then enter the delay line, which is sorted by due time. Owns:
- * the copies of packets on both, and the one that the NIC is looking at.
+ * A packet under a rule meets, in this order: loss, corruption, duplication, reordering, delay. Reordered packets
+ * wait on a list, in order of arrival, until others have passed them, and then enter the delay line, which is sorted by
+ * due time. Owns: the copies of packets on both, and the one that the NIC is looking at.
  *
  * Independent of the engine, its paths (numbers to this file) and the clock.
  */

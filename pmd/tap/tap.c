@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tap.c - see tap.h. The order is that of a cable: sent packets pass the faults, then the capture; received packets
- * pass the capture, then the faults. Owns: pmd_host.taps, the stages, and the link
- * state that faults ask for.
+ * pass the capture, then the faults. Owns: pmd_host.taps, the stages, and the link state that faults ask for.
  */
 #include <errno.h>
 #include <stdio.h>

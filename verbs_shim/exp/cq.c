@@ -56,7 +56,7 @@ static void wc_translate(const struct nic_wc *in, struct ibv_exp_wc *out)
 	out->exp_wc_flags = in->wc_flags;
 }
 
-/* Members of larger elements that this version does not know are zeroed. */
+/* If the caller's elements are larger than ours, the rest of each is zeroed. */
 int exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc, uint32_t wc_size)
 {
 	size_t known = wc_size < sizeof(struct ibv_exp_wc) ? wc_size : sizeof(struct ibv_exp_wc);

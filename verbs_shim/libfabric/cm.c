@@ -90,7 +90,7 @@ static int may_begin(const struct ufi_core *core)
 	}
 }
 
-/* Enable the endpoint if necessary, and lock it for the call that begins a connection. */
+/* Enable the endpoint if necessary, and take the engine's lock for the call that begins a connection. */
 static int begin(struct ufi_core *core, const struct nic_rdm_addr *peer)
 {
 	int rc = core->rdm ? 0 : ufi_ep_enable(core);

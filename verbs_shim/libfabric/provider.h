@@ -291,7 +291,7 @@ struct ufi_av {
 	uint64_t *taken;	    /* bitmap of used indices, including failed insertions; unused if shared */
 	uint32_t lowest;	    /* no word of `taken` before this one has a free index */
 	struct ufi_share *share;    /* NULL: private to this process; else the shared table assigns the indices */
-	uint32_t pending;	    /* first index of the shared table that may not be adopted yet */
+	uint32_t pending;	    /* all entries of the shared table before this index have been adopted */
 	uint32_t removals;	    /* removals seen so far */
 	struct ufi_core *endpoints;
 	atomic_uint users;
