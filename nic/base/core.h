@@ -67,9 +67,9 @@ struct nic {
 	struct list all_pds, all_ahs, all_cqs, all_srqs;
 	struct list rdms;			/* endpoints */
 	struct list rdm_rqs;			/* their shared receive queues */
-	uint64_t rdm_deadline;			/* of the endpoints: calls, connection management, watches */
+	uint64_t rdm_deadline;			/* of the endpoints: calls, connection management, keepalives */
 	uint64_t rdm_planned;			/* rdm_deadline as rdm_timeout last set it: lateness counts from here */
-	bool rdm_due;				/* settle_owners has something to do */
+	bool owners_due;			/* settle_owners has something to do */
 	bool (*settle_owners)(struct nic *nic); /* owners of QPs act on completions; @return whether there were any */
 	bool trig_due;				/* trig_run may have something to do */
 	struct trig trig;

@@ -171,8 +171,8 @@ int nic_mr_reg_named(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova,
 int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_rdm **out);
 /** Call before nic_rdm_destroy: from now on nic_tx no longer holds requests back to send them with others in one
  *  packet. */
-void nic_rdm_hurry(struct nic_rdm *ep);
-void nic_rdm_hurry_all(struct nic *nic);
+void nic_rdm_no_delay(struct nic_rdm *ep);
+void nic_rdm_no_delay_all(struct nic *nic);
 /**
  * Call before nic_rdm_destroy: tell connected peers, so that their later requests to this address go to the next
  * endpoint there. The endpoint still answers earlier requests, but starts none and connects to no peer. No effect on

@@ -180,7 +180,7 @@ enum mem_verdict mem_check_remote(const struct nic *nic, const struct nic_pd *pd
 
 	if (!m || !m->valid)
 		return MEM_BAD_KEY;
-	if (m->pd != pd || (m->kind == MKEY_MW2 && m->qpn != qpn)) /* PD always: QPNs are reused across PDs */
+	if (m->pd != pd || (m->kind == MKEY_MW2 && m->qpn != qpn)) /* check the PD too: QPNs are reused across PDs */
 		return MEM_BAD_KEY;
 	if ((m->access & access) != access)
 		return MEM_BAD_RIGHTS;

@@ -103,7 +103,7 @@ static bool is_read(const struct swqe *w)
 static bool acknowledge(struct nic_qp *qp, uint32_t end)
 {
 	struct completer *comp = &qp->comp;
-	uint32_t from = comp->una, riders = 0;
+	uint32_t from = comp->una, coalesced = 0;
 	bool clear = true;
 
 	while (psn_diff(end, comp->una) > 0) {
@@ -119,14 +119,14 @@ static bool acknowledge(struct nic_qp *qp, uint32_t end)
 			break;
 		}
 		comp->una = w_end;
-		riders += w->rides;
+		coalesced += w->coalesced;
 		comp_finish(qp, ERR_none);
 		comp_finish_local(qp);
 		if (qp->state == NIC_QPS_ERR)
 			return false;
 	}
 	if (comp->una != from)
-		req_progress(qp, (uint32_t)psn_diff(comp->una, from) - riders);
+		req_progress(qp, (uint32_t)psn_diff(comp->una, from) - coalesced);
 	return clear;
 }
 

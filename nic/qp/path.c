@@ -142,7 +142,7 @@ static inline bool settle(struct nic *nic, uint32_t index)
 	if (list_empty(&nic->paths[index].ready))
 		nic->paths_pending[index / 64] &= ~(1ull << index % 64);
 	nic_settle_failed_cqs(nic);
-	if (__builtin_expect(!(nic->rdm_due | nic->trig_due), 1))
+	if (__builtin_expect(!(nic->owners_due | nic->trig_due), 1))
 		return false;
 	nic_settle(nic);
 	return true;

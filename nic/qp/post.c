@@ -285,17 +285,18 @@ static void settle(struct nic_qp *qp)
 /** The WQE at sq.head is filled in: count it, and flush it or schedule the QP. */
 static inline void posted(struct nic_qp *qp, struct swqe *w)
 {
-	w->started = w->rides = false;
+	w->started = w->coalesced = false;
 	w->packets = 0;
-	w->alike = w->form == FORM_ELEMENT && req_run_joins(qp, w);
-	if (!w->alike)
+	w->may_coalesce = w->form == FORM_ELEMENT && req_run_joins(qp, w);
+	if (!w->may_coalesce)
 		qp->sq.streak = qp->sq.head;
 	qp->sq.head++;
 	trace_add(qp->nic, qp->qpn, NIC_TR_post_send, w->opcode, w->length);
 	if (flushes(qp)) {
 		comp_flush(qp);
 		settle(qp);
-	} else if (!w->alike || req_run(qp)) { /* a WQE unlike the one before it ends the run that may be waiting */
+	} else if (!w->may_coalesce ||
+		   req_run(qp)) { /* a WQE unlike the one before it ends the run that may be waiting */
 		qp_ready(qp);
 	}
 }

@@ -118,7 +118,7 @@ static int qp_alloc(const struct nic_qp_init *init, struct nic_qp **out)
 void qp_reset(struct nic_qp *qp)
 {
 	qp->sq.head = qp->sq.next = qp->sq.tail = qp->sq.streak = 0;
-	qp->peer_joins = qp->hurries = false;
+	qp->peer_joins = qp->no_delay = false;
 	qp->rq.head = qp->rq.tail = qp->rq.open = 0;
 	qp->attr = (struct nic_qp_attr){.port_num = 1};
 	qp->deadline = TIME_NEVER;
@@ -169,7 +169,7 @@ int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct
 	qp->heap_pos = HEAP_NONE;
 	list_init(&qp->ready);
 	list_init(&qp->resp.ack_node);
-	list_init(&qp->fading);
+	list_init(&qp->lingering);
 	event_source_init(&qp->events, init->user);
 	qp_reset(qp);
 	qp->pd->users++;
@@ -205,7 +205,7 @@ int nic_qp_destroy(struct nic_qp *qp)
 	timer_remove(nic, qp);
 	list_remove(&qp->ready);
 	list_remove(&qp->resp.ack_node);
-	list_remove(&qp->fading);
+	list_remove(&qp->lingering);
 	table_remove(&nic->qps, qp->qpn);
 	nic->retired[nic->retired_next++ % NIC_RETIRED_QPNS] = qp->qpn;
 	qp->pd->users--;

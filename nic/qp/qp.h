@@ -26,7 +26,7 @@
  * sq.tail | qp.c comp.c | reset
  * sq.streak | qp.c post.c | reset
  * rq | qp.c cross.c post.c qp_state.c | reset; `managed`; `open`, at posting and for a flush; the rest is rq.c's
- * req req.early | req.c | reset, as a whole
+ * req req.tlp | req.c | reset, as a whole
  * req.psn | req.c ud.c | datagrams
  * req.sent_psn | req.c ud.c | datagrams
  * req.packet | req_tx.c req.c qp_state.c | going back; a send error that leaves the QP in SQE
@@ -35,11 +35,11 @@
  * req.unasked | req_tx.h req_window.c req.c | asked; counted; going back
  * req.cwnd req.cwnd_acked | req_window.c |
  * req.ack_deadline req.rnr_until | req.c qp_state.c | the error state stops timers
- * req.retries req.rnr_retries req.expired req.retrying req.forgiven | req.c |
+ * req.retries req.rnr_retries req.backoff req.retrying req.forgiven | req.c |
  * req.taken | req.c req_taken.c | req.c starts the timer whose expiry req_taken.c judges
  * req.taken_mark | req_taken.c |
- * req.early.at req.early.answer_ns req.early.deviation_ns req.early.timed_ns req.early.timed_psn | req_early.c |
- * req.early.timing req.early.again | req.c req_early.c | going back ends a measurement
+ * req.tlp.at req.tlp.srtt_ns req.tlp.rttvar_ns req.tlp.timed_ns req.tlp.timed_psn | req_tlp.c |
+ * req.tlp.timing req.tlp.again | req.c req_tlp.c | going back ends a measurement
  * req.referred req.referred_end | refer.c req.c | refer.c sends by reference, req.c goes back behind it
  * req.drained | qp_modify.c req.c | on entering SQD; when drained
  * req.sqd_stop | qp_modify.c |
@@ -81,11 +81,11 @@
  * counters | nic.c comp.c qp_packet.c req.c resp.c resp_dup.c resp_tx.c ud.c | each counts what it sees
  * refers | refer.c rdm_qp.c | a dropped QP's references are revoked
  * peer_joins | qp.c rdm_conn.c | reset
- * hurries | qp.c rdm.c | reset
+ * no_delay | qp.c rdm.c | reset
  * owner | rdm.c rdm_qp.c | datagrams; connections
  * rdm | rdm.c |
  * rdm_peer | rdm_qp.c |
- * fading | qp.c rdm_qp.c | creation, destruction
+ * lingering | qp.c rdm_qp.c | creation, destruction
  */
 #ifndef NIC_QP_H
 #define NIC_QP_H
@@ -110,8 +110,8 @@ struct swqe {
 	uint8_t form;	/* enum wr_form */
 	uint8_t flags;	/* enum nic_send_flags, SIGNALED as resolved with sq_sig_all, without those that mean nothing */
 	bool started;	/* psn and packets are set */
-	bool rides;	/* when last sent, it was in the packet of the previous WQE */
-	bool alike;	/* may go in the packet of the previous WQE */
+	bool coalesced; /* when last sent, it was in the packet of the previous WQE */
+	bool may_coalesce; /* may go in the packet of the previous WQE */
 	uint32_t num_sge;
 	uint32_t length;
 	uint32_t ex;
@@ -168,20 +168,20 @@ struct send_queue {
 	uint32_t capacity, max_sge, max_inline, max_atomic_arg, max_fetch;
 	uint32_t mask;
 	uint32_t head, next, tail;
-	uint32_t streak; /* WQEs [streak, head) are alike: all but the first have `alike` set */
+	uint32_t streak; /* WQEs [streak, head) are alike: all but the first have `may_coalesce` set */
 };
 
-/** Early retransmission. */
-struct requester_early {
-	uint64_t at; /* while the ACK timer runs: when to send again early; TIME_NEVER: wait for the ACK timer */
-	uint32_t answer_ns, deviation_ns; /* smoothed RTT and its deviation; 0: not known yet */
-	uint64_t timed_ns; /* with `timing`: when the timed packet was first sent, and the PSN after it */
+/** Tail loss probes (req_tlp.c). */
+struct requester_tlp {
+	uint64_t at;		     /* while the ACK timer runs: when to probe; TIME_NEVER: wait for the ACK timer */
+	uint32_t srtt_ns, rttvar_ns; /* smoothed RTT and its variation; 0: not known yet */
+	uint64_t timed_ns;	     /* with `timing`: when the timed packet was first sent, and the PSN after it */
 	uint32_t timed_psn;
 	bool timing;
-	uint8_t again; /* early retransmissions since the last progress; REQ_EARLY_OVER: no more */
+	uint8_t again; /* probes since the last progress; REQ_TLP_OVER: no more */
 };
 
-/** Whether the peer has taken what was sent by a lossless path, as known since the ACK timer was started. */
+/** Whether the peer has taken what was sent on a lossless path. Unknown again whenever the ACK timer starts. */
 enum req_taken { REQ_TAKEN_UNKNOWN, REQ_UNTAKEN, REQ_TAKEN };
 
 /** Requester. */
@@ -195,10 +195,10 @@ struct requester {
 	uint64_t ack_deadline;	      /* ACK timer; TIME_NEVER: off */
 	uint64_t rnr_until;	      /* RNR wait; TIME_NEVER: none */
 	uint8_t retries, rnr_retries; /* left */
-	uint8_t expired;	      /* times the ACK timer ran out in a row, up to BACKOFF_MAX */
+	uint8_t backoff;	      /* times the ACK timer ran out in a row, up to BACKOFF_MAX */
 	uint8_t taken;		      /* enum req_taken; see req_taken.c */
 	uint64_t taken_mark;	      /* *mark of nic_config.untaken */
-	struct requester_early early;
+	struct requester_tlp tlp;
 	bool retrying; /* went back to una, not by timeout, and no progress since */
 	bool forgiven; /* went back without using a retry (referenced payload not fetched), no progress since */
 	bool referred; /* unacknowledged packets before referred_end were sent by reference */
@@ -325,11 +325,11 @@ struct nic_qp {
 	struct nic_qp_counters counters;
 	bool refers;		       /* its requests or responses may be in flight by reference */
 	bool peer_joins;	       /* the peer accepts runs (req_run.c) */
-	bool hurries;		       /* send at once: no request waits to join a run */
+	bool no_delay;		       /* send at once: no request waits to join a run */
 	const struct qp_owner *owner;  /* NULL: the application */
 	struct nic_rdm_peer *rdm_peer; /* RC of an endpoint: its peer; NULL: none, or detached */
 	struct nic_rdm *rdm;	       /* UD QP of this endpoint */
-	struct list fading;	       /* on the endpoint's list: destroy once its last packets are sent */
+	struct list lingering;	       /* on the endpoint's list: destroy once its last packets are sent */
 };
 
 static inline struct swqe *sq_at(const struct nic_qp *qp, uint32_t index)

@@ -11,7 +11,7 @@
 #include "psn.h"
 #include "qp.h"
 #include "req.h"
-#include "req_early.h"
+#include "req_tlp.h"
 #include "req_taken.h"
 #include "req_tx.h"
 #include "req_window.h"
@@ -33,7 +33,7 @@ void req_reset(struct nic_qp *qp)
 		.cwnd = UINT32_MAX,
 		.ack_deadline = TIME_NEVER,
 		.rnr_until = TIME_NEVER,
-		.early.at = TIME_NEVER,
+		.tlp.at = TIME_NEVER,
 		.retries = qp->attr.retry_cnt,
 		.rnr_retries = qp->attr.rnr_retry,
 	};
@@ -50,10 +50,10 @@ static void ack_timer_start(struct nic_qp *qp)
 	    req->rnr_until != TIME_NEVER)
 		req->ack_deadline = TIME_NEVER;
 	else
-		req->ack_deadline = qp->nic->now + (4096ull << qp->attr.timeout << req->expired);
+		req->ack_deadline = qp->nic->now + (4096ull << qp->attr.timeout << req->backoff);
 	req->taken = REQ_TAKEN_UNKNOWN;
 	if (qp->owner)
-		req_early_start(qp);
+		req_tlp_start(qp);
 	qp_timer(qp);
 }
 
@@ -94,9 +94,9 @@ void req_progress(struct nic_qp *qp, uint32_t packets)
 	req->rnr_retries = qp->attr.rnr_retry;
 	req->retrying = req->forgiven = false;
 	req->referred = req->referred && psn_diff(qp->comp.una, req->referred_end) < 0;
-	req->expired = 0;
+	req->backoff = 0;
 	if (qp->owner)
-		req_early_progress(qp);
+		req_tlp_progress(qp);
 	if (req->cwnd != UINT32_MAX)
 		req_window_widen(qp, packets);
 	if (psn_diff(qp->comp.una, req->psn) > 0)
@@ -164,8 +164,8 @@ void req_path_gone(struct nic_qp *qp)
 		return;
 	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
 	reposition(qp);
-	qp->req.expired = 0;
-	qp->req.early = (struct requester_early){.at = TIME_NEVER}; /* measured on the old path */
+	qp->req.backoff = 0;
+	qp->req.tlp = (struct requester_tlp){.at = TIME_NEVER}; /* measured on the old path */
 	qp->req.retrying = false;
 	req_attributes_changed(qp); /* full retry budget and ACK timer */
 	req_window_restart(qp);
@@ -186,9 +186,9 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 	req->retrying = false; /* the retry has arrived */
 	if (qp->owner) {       /* an RNR NAK is not silence: refill the retry budget */
 		req->retries = qp->attr.retry_cnt;
-		req->expired = 0;
-		req->early.again = 0;
-		req->early.timing = false; /* the peer's time to make room is no RTT sample */
+		req->backoff = 0;
+		req->tlp.again = 0;
+		req->tlp.timing = false; /* the peer's time to make room is no RTT sample */
 	}
 	req->rnr_until = qp->nic->now + wait_ns;
 	req_hold(qp, HELD_RNR, true);
@@ -200,8 +200,8 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 /** The answer is late, but the ACK timer has not run out. */
 static void late(struct nic_qp *qp)
 {
-	if (req_early_again(qp)) {
-		COUNT(qp->nic, early_retries);
+	if (req_tlp_again(qp)) {
+		COUNT(qp->nic, tail_loss_probes);
 		trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
 		reposition(qp);
 	}
@@ -228,12 +228,12 @@ static void expire(struct nic_qp *qp)
 	COUNT(qp->nic, local_ack_timeout_err);
 	qp->counters.timeouts++;
 	trace_add(qp->nic, qp->qpn, NIC_TR_timeout, qp->comp.una, req->retries);
-	if (req->expired < BACKOFF_MAX)
-		req->expired++;
-	req->early.again = REQ_EARLY_OVER;
+	if (req->backoff < BACKOFF_MAX)
+		req->backoff++;
+	req->tlp.again = REQ_TLP_OVER;
 	if (look_ns && req->retries) { /* spend an endpoint's retry, but a second copy would not arrive sooner */
 		req->retries--;
-		ack_timer_extend(qp, 4096ull << qp->attr.timeout << req->expired);
+		ack_timer_extend(qp, 4096ull << qp->attr.timeout << req->backoff);
 	} else {
 		req_go_back(qp, ERR_timeout);
 	}
@@ -251,7 +251,7 @@ void req_timeout(struct nic_qp *qp, uint64_t now)
 	}
 	if (req->ack_deadline <= now) {
 		expire(qp);
-	} else if (req->ack_deadline != TIME_NEVER && req->early.at <= now) {
+	} else if (req->ack_deadline != TIME_NEVER && req->tlp.at <= now) {
 		late(qp);
 	}
 }
@@ -309,7 +309,7 @@ void req_sent(struct nic_qp *qp, uint32_t psns, uint32_t ends)
 	if (psn_diff(req->psn, req->sent_psn) > 0) {
 		req->sent_psn = req->psn;
 		if (qp->owner)
-			req_early_sent(qp);
+			req_tlp_sent(qp);
 	}
 	if (ends) {
 		qp->sq.next += ends;
@@ -321,7 +321,7 @@ void req_sent(struct nic_qp *qp, uint32_t psns, uint32_t ends)
 			comp_finish(qp, ERR_none);
 			comp_finish_local(qp);
 		}
-	} else if (req->ack_deadline == TIME_NEVER || (oldest && !req_early_is_again(qp))) {
+	} else if (req->ack_deadline == TIME_NEVER || (oldest && !req_tlp_is_again(qp))) {
 		ack_timer_start(qp);
 	}
 }

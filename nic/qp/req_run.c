@@ -59,24 +59,24 @@ uint32_t req_run(const struct nic_qp *qp)
 	if (most * entry_size(first) > qp->pmtu)
 		most = qp->pmtu / entry_size(first);
 	if (waiting < most) {
-		if (goes_on && !qp->hurries && under_way(sq) >= UNDER_WAY)
+		if (goes_on && !qp->no_delay && under_way(sq) >= UNDER_WAY)
 			return 0;
 		most = waiting;
 	}
 	if (goes_on)
 		return most;
-	while (n < most && sq_at(qp, sq->next + n)->alike)
+	while (n < most && sq_at(qp, sq->next + n)->may_coalesce)
 		n++;
 	return n;
 }
 
-uint32_t req_run_riders(const struct nic_qp *qp)
+uint32_t req_run_coalesced(const struct nic_qp *qp)
 {
-	uint32_t riders = 0;
+	uint32_t coalesced = 0;
 
 	for (uint32_t i = qp->sq.tail; i != qp->sq.next; i++)
-		riders += sq_at(qp, i)->rides;
-	return riders;
+		coalesced += sq_at(qp, i)->coalesced;
+	return coalesced;
 }
 
 /** Gather addresses and operands of up to n requests. @return how many; less than n: the next operand gave *error. */
@@ -128,7 +128,7 @@ bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame)
 		w->started = true;
 		w->psn = psn_add(qp->req.psn, i);
 		w->packets = 1;
-		w->rides = i > 0;
+		w->coalesced = i > 0;
 		p.ackreq |= req_asks_ack(qp, w, true, 1);
 	}
 	len = n * entry_size(first);

@@ -17,6 +17,6 @@ uint32_t req_run(const struct nic_qp *qp);
 /** Send n WQEs in one packet; the window has room for them. @return false: none was sent. */
 bool req_run_send(struct nic_qp *qp, uint32_t n, struct nic_tx_frame *frame);
 /** In-flight WQEs that went in the packet of the previous one. */
-uint32_t req_run_riders(const struct nic_qp *qp);
+uint32_t req_run_coalesced(const struct nic_qp *qp);
 
 #endif

@@ -66,7 +66,7 @@ static inline void begin(struct nic_qp *qp, struct swqe *w, uint32_t packets, st
 			 const struct nic_tx_frame *frame)
 {
 	w->started = true;
-	w->rides = false;
+	w->coalesced = false;
 	w->psn = (qp->req.psn - qp->req.packet) & PSN_MASK;
 	w->packets = packets;
 	qp_address(qp, p, frame);

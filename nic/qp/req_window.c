@@ -57,7 +57,7 @@ bool req_window_admits(const struct nic_qp *qp, uint32_t out, uint32_t psns, uin
 	if (out + psns <= window(qp))
 		return true;
 	return qp->peer_joins && out + psns <= qp->nic->cfg.psn_window &&
-	       out - req_run_riders(qp) + packets <= window(qp);
+	       out - req_run_coalesced(qp) + packets <= window(qp);
 }
 
 /* Widen by 1 + cwnd / 8 after a window's worth of progress. Call only if cwnd is not UINT32_MAX. */

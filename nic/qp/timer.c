@@ -97,8 +97,8 @@ void qp_timer(struct nic_qp *qp)
 {
 	uint64_t a = qp->req.ack_deadline, r = qp->req.rnr_until;
 
-	if (a != TIME_NEVER && qp->req.early.at < a)
-		a = qp->req.early.at;
+	if (a != TIME_NEVER && qp->req.tlp.at < a)
+		a = qp->req.tlp.at;
 	qp->deadline = a < r ? a : r;
 	if (qp->deadline != TIME_NEVER) /* an existing entry is dropped when it reaches the top */
 		timer_update(qp->nic, qp);

@@ -69,8 +69,8 @@ struct tag_recv *tag_find(struct tag_unit *u, uint64_t tag, uint64_t source);
 /** As tag_find, but only among receives posted after `after`; NULL: among all. */
 struct tag_recv *tag_find_after(struct tag_unit *u, uint64_t tag, uint64_t source, const struct tag_recv *after);
 
-/** A message has arrived. @return the receive that takes it, removed from the unit unless it stays; NULL: none, and the
- *  caller may want to tag_hold the message. */
+/** A message has arrived. @return the receive that takes it, removed from the unit unless its `stays` is set; NULL:
+ *  none, and the caller may want to tag_hold the message. */
 struct tag_recv *tag_arrive(struct tag_unit *u, uint64_t tag, uint64_t source);
 
 /** Keep an unexpected message. */

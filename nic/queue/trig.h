@@ -18,7 +18,7 @@ void nic_settle(struct nic *nic);
 /** Call at the end of every call that may complete something. */
 static inline void nic_settle_due(struct nic *nic)
 {
-	if (__builtin_expect(nic->rdm_due | nic->trig_due, 0))
+	if (__builtin_expect(nic->owners_due | nic->trig_due, 0))
 		nic_settle(nic);
 }
 

@@ -237,8 +237,8 @@ static struct nic_trig_cntr *whose_turn(struct nic *nic, unsigned tries)
 	return list_empty(of) ? NULL : list_entry(list_first(of), struct nic_trig_cntr, node);
 }
 
-/* Repeat while started work leads to completions that make room for more. QPs with last packets to send keep rdm_due
- * set until these have left, which does not happen here: so stop once settle_owners has found nothing to do. */
+/* Repeat while started work leads to completions that make room for more. A QP with last packets to send keeps
+ * owners_due set until they have left, but nothing is sent here: so stop once settle_owners has found nothing to do. */
 static void fire_all(struct nic *nic)
 {
 	struct nic_trig_cntr *c;
@@ -249,7 +249,7 @@ static void fire_all(struct nic *nic)
 		c = whose_turn(nic, tries);
 		if (c && !fire_ready(nic, c))
 			tries -= tries > 0;
-		else if (!c && !(nic->rdm_due && nic->settle_owners(nic)))
+		else if (!c && !(nic->owners_due && nic->settle_owners(nic)))
 			return;
 	}
 }
@@ -285,7 +285,7 @@ void trig_init(struct nic *nic)
 
 void nic_settle(struct nic *nic)
 {
-	if (nic->rdm_due)
+	if (nic->owners_due)
 		nic->settle_owners(nic);
 	if (nic->trig_due)
 		trig_run(nic);

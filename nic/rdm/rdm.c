@@ -12,7 +12,7 @@
 #include "rdm_conn.h"
 #include "rdm_datagram.h"
 #include "rdm_done.h"
-#include "rdm_held.h"
+#include "rdm_unexpected.h"
 #include "rdm_ops.h"
 #include "rdm_qp.h"
 #include "rdm_rq.h"
@@ -87,7 +87,7 @@ struct nic_rdm_peer *nic_rdm_peer_get(struct nic_rdm *ep, const struct nic_rdm_a
 	peer->addr.port = addr->port;
 	peer->user = UINT64_MAX;
 	list_init(&peer->node);
-	list_init(&peer->watch);
+	list_init(&peer->keepalive);
 	list_init(&peer->strangers);
 	list_init(&peer->wake);
 	list_init(&peer->queue);
@@ -227,10 +227,10 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
 		list_init(&ep->peers[i]);
 	list_init(&ep->calling);
-	list_init(&ep->watched);
+	list_init(&ep->kept_alive);
 	list_init(&ep->wake);
 	list_init(&ep->due);
-	list_init(&ep->fading);
+	list_init(&ep->lingering);
 	list_init(&ep->strangers);
 	list_init(&ep->requests);
 	rdm_asked_init(ep);
@@ -265,7 +265,7 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 	free(ep);
 }
 
-void nic_rdm_hurry(struct nic_rdm *ep)
+void nic_rdm_no_delay(struct nic_rdm *ep)
 {
 	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
 		for (struct list *n = ep->peers[i].next; n != &ep->peers[i]; n = n->next) {
@@ -273,15 +273,15 @@ void nic_rdm_hurry(struct nic_rdm *ep)
 
 			if (!qp)
 				continue;
-			qp->hurries = true;
+			qp->no_delay = true;
 			qp_ready(qp);
 		}
 }
 
-void nic_rdm_hurry_all(struct nic *nic)
+void nic_rdm_no_delay_all(struct nic *nic)
 {
 	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next)
-		nic_rdm_hurry(list_entry(n, struct nic_rdm, node));
+		nic_rdm_no_delay(list_entry(n, struct nic_rdm, node));
 }
 
 static void nobody(void *ctx, const struct nic_rdm_done *done)
@@ -377,7 +377,7 @@ static bool ep_settle(struct nic_rdm *ep)
 	}
 	rdm_datagram_recover(ep);
 	rdm_fade(ep, false);
-	ep->nic->rdm_due |= !list_empty(&ep->fading); /* dropped QPs that still have answers to send */
+	ep->nic->owners_due |= !list_empty(&ep->lingering); /* dropped QPs that still have answers to send */
 	return had;
 }
 
@@ -397,7 +397,7 @@ bool rdm_settle(struct nic *nic)
 	bool more, had = false;
 
 	do {
-		nic->rdm_due = false;
+		nic->owners_due = false;
 		more = false;
 		for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
 			struct nic_rdm *ep = list_entry(n, struct nic_rdm, node);
@@ -420,7 +420,7 @@ void rdm_timeout(struct nic *nic)
 	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
 		struct nic_rdm *ep = list_entry(n, struct nic_rdm, node);
 		const uint64_t due[] = {rdm_calls_due(ep, nic->now, late_ns), rdm_cm_due(ep, nic->now, late_ns),
-					rdm_watches_due(ep, nic->now)};
+					rdm_keepalives_due(ep, nic->now)};
 
 		for (unsigned i = 0; i < 3; i++)
 			nic->rdm_deadline = due[i] < nic->rdm_deadline ? due[i] : nic->rdm_deadline;

@@ -6,9 +6,9 @@
  * their queue pairs, rdm_stranger.c admits unknown callers, rdm_cm.c is connection management for endpoints with one
  * peer, rdm_leave.c closes connections. rdm_request.c validates and copies requests, rdm_ops.c allocates them, rdm_tx.c
  * posts them to the queue pairs, rdm_done.c completes them. rdm_rq.c keeps posted receives, rdm_rx.c delivers messages
- * to them, rdm_held.c allocates memory for unexpected messages, rdm_pull.c reads long messages, rdm_tagged.c operates
- * on receives, rdm_datagram.c sends datagrams. A queue pair may complete at any time: rdm_done.c only records the
- * completion, and rdm_settle acts on it when the NIC is done with a packet or a call.
+ * to them, rdm_unexpected.c allocates memory for unexpected messages, rdm_rendezvous.c reads long messages,
+ * rdm_tagged.c operates on receives, rdm_datagram.c sends datagrams. A queue pair may complete at any time: rdm_done.c
+ * only records the completion, and rdm_settle acts on it when the NIC is done with a packet or a call.
  */
 #ifndef NIC_RDM_H
 #define NIC_RDM_H
@@ -36,8 +36,8 @@ enum rdm_work {
 	RDM_W_OFFER, /* a SEND that the peer reads */
 	RDM_W_RMA,
 	RDM_W_ATOMIC,
-	RDM_W_PULL,  /* receiver: reads an OFFER's data */
-	RDM_W_TAKEN, /* receiver: sends TAKEN */
+	RDM_W_GET, /* receiver: reads an OFFER's data */
+	RDM_W_FIN, /* receiver: sends FIN */
 	RDM_W_DATAGRAM,
 	RDM_W_OPERATE, /* an ATOMIC on a receive of the peer */
 	RDM_W_RESULT,  /* receiver: answers an OPERATE */
@@ -51,7 +51,7 @@ struct rdm_cursor {
 
 /** A request of the application, or an answer that the endpoint owes a peer. */
 struct rdm_op {
-	struct list node; /* on the free list, peer->queue until all is posted, or peer->waiting for TAKEN or RESULT */
+	struct list node; /* on the free list, peer->queue until all is posted, or peer->waiting for FIN or RESULT */
 	struct list due;  /* on ep->due: something has completed */
 	struct nic_rdm_peer *peer;
 	void *context;
@@ -61,13 +61,13 @@ struct rdm_op {
 	bool begun;	    /* at least one work request has been posted */
 	bool all_posted;
 	bool counted;		    /* included in peer->posted */
-	bool taken;		    /* the peer has said TAKEN or RESULT; TAKEN: it has been posted */
-	bool told;		    /* PULL: the receive's completion has been reported */
+	bool taken;		    /* the peer has said FIN or RESULT; FIN: it has been posted */
+	bool told;		    /* GET: the receive's completion has been reported */
 	uint16_t index, generation; /* see rdm_op_id */
 	uint32_t out, data_out;	    /* work requests in flight; those of them that move data */
 	uint32_t status, vendor_err;
 	uint64_t length, tag, data;
-	uint32_t id; /* PULL, TAKEN, RESULT: id of the peer's message */
+	uint32_t id; /* GET, FIN, RESULT: id of the peer's message */
 	uint32_t n_iov, n_remote;
 	struct rdm_cursor at_iov, at_remote;
 	struct { /* ATOMIC; iov has the operands */
@@ -75,8 +75,8 @@ struct rdm_op {
 		struct rdm_cursor at_compare, at_result;
 		uint8_t op, datatype;
 	} atomic;
-	struct rdm_held *held; /* OPERATE, RESULT: the message body */
-	uint32_t data_len;     /* its length in bytes */
+	struct rdm_unexpected *unexpected; /* OPERATE, RESULT: the message body */
+	uint32_t data_len;		   /* its length in bytes */
 
 	/* rdm_op_get does not clear the fields below: each is written before it is used. */
 	struct nic_iov iov[NIC_RDM_IOV_MAX];
@@ -84,11 +84,11 @@ struct rdm_op {
 	union {
 		struct nic_iov compare[NIC_RDM_IOV_MAX]; /* ATOMIC */
 		struct nic_mr *mr[NIC_RDM_IOV_MAX];	 /* OFFER: the peer's read access meanwhile; NULL at first */
-		struct rdm_recv *recv;			 /* PULL */
+		struct rdm_recv *recv;			 /* GET */
 	};
 	union {
 		struct nic_iov result[NIC_RDM_IOV_MAX]; /* ATOMIC */
-		struct nic_rdm_done done;		/* PULL: the receive's completion */
+		struct nic_rdm_done done;		/* GET: the receive's completion */
 	};
 	uint8_t header[RDM_PREFIX_MAX];
 	uint8_t bytes[2 * NIC_RDM_INJECT_MAX]; /* INJECT: copies of the data and compare values */
@@ -111,7 +111,7 @@ struct rdm_recv {
 };
 
 /** An unexpected message, arrived or arriving before its receive. Also holds the operands of an OPERATE. */
-struct rdm_held {
+struct rdm_unexpected {
 	struct rdm_chunk *chunk;
 	struct list pool;	  /* on the pool's free list */
 	struct tag_message match; /* when claimed, match.all is on rq->claimed */
@@ -129,8 +129,8 @@ struct rdm_held {
 struct rdm_arrival {
 	bool active;
 	struct rdm_header header;
-	struct rdm_recv *recv; /* this, or held */
-	struct rdm_held *held;
+	struct rdm_recv *recv; /* this, or unexpected */
+	struct rdm_unexpected *unexpected;
 	uint64_t base, room; /* in recv: where the message begins, and how many bytes of it fit */
 	uint64_t got;
 	uint32_t status;
@@ -166,13 +166,13 @@ struct nic_rdm_peer {
 	bool to_call;	       /* owed was not 0 when the QP failed: reconnect */
 	bool stranger;	       /* it has called, but the application does not know it ... */
 	struct list strangers; /* ... on ep->strangers */
-	struct list watch;     /* on ep->watched while it could vanish without our noticing ... */
-	uint64_t probe_ns;     /* ... when to probe it next */
+	struct list keepalive; /* on ep->kept_alive while it could vanish without our noticing ... */
+	uint64_t keepalive_ns; /* ... when to probe it next */
 	struct list queue, waiting;
 	struct rdm_arrival arrival;
 };
 
-/** Memory for held messages of one size class. */
+/** Memory for unexpected messages of one size class. */
 struct rdm_pool {
 	struct list free, chunks;
 	uint32_t size;
@@ -242,7 +242,7 @@ struct nic_rdm {
 	struct nic_mr *all;	/* all memory of the process, local access only */
 	uint64_t incarnation;
 	struct list peers[RDM_PEER_BUCKETS];
-	struct list calling, watched, wake, due, fading;
+	struct list calling, kept_alive, wake, due, lingering;
 	struct nic_rdm_rq *rq;
 	bool leaving;	       /* being destroyed, leaves a shared rq: completions go to the rq's owner */
 	bool going;	       /* nic_rdm_leave was called: begins no request, accepts no connection */
@@ -285,7 +285,7 @@ static inline void rdm_owe_no_more(struct nic_rdm_peer *peer)
 /** Have rdm_settle called. */
 static inline void rdm_note(struct nic_rdm *ep)
 {
-	ep->nic->rdm_due = true;
+	ep->nic->owners_due = true;
 }
 /** Have rdm_settle look at the peer: its queue may go on, or its QP has failed. */
 static inline void rdm_wake(struct nic_rdm_peer *peer)

@@ -183,7 +183,7 @@ static void say_answer(struct nic_rdm *listener, const struct rdm_request *r)
 {
 	struct rdm_call c = {.kind = r->refused ? RDM_REFUSE : RDM_ACCEPT, .to = r->incarnation, .echo = r->attempt};
 
-	if (r->ep) /* the asking endpoint sends HELLO there next: saves it a WHO */
+	if (r->ep) /* the asker's HELLO goes there next: with this challenge it needs no WHO */
 		c.attempt = rdm_challenge(r->ep, &r->from, r->ep->cm.peer->met);
 	if (r->ep)
 		rdm_say(r->ep, &r->from, &c, &r->ep->cm.said);

@@ -19,20 +19,20 @@
 #define CALL_FIRST_NS 2000000
 #define CALL_MOST_NS  250000000
 #define TAKES	      RDM_TAKES_RUNS
-#define WATCH_NS      1000000000u
+#define KEEPALIVE_NS  1000000000u
 
 /* ---- states -------------------------------------------------------------------------------------------------- */
 
-void rdm_watch(struct nic_rdm_peer *peer)
+void rdm_keep_alive(struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *ep = peer->ep;
 
-	if (!list_empty(&peer->watch))
+	if (!list_empty(&peer->keepalive))
 		return;
-	peer->probe_ns = ep->nic->now + WATCH_NS;
-	list_append(&ep->watched, &peer->watch);
-	if (peer->probe_ns < ep->nic->rdm_deadline)
-		ep->nic->rdm_deadline = peer->probe_ns;
+	peer->keepalive_ns = ep->nic->now + KEEPALIVE_NS;
+	list_append(&ep->kept_alive, &peer->keepalive);
+	if (peer->keepalive_ns < ep->nic->rdm_deadline)
+		ep->nic->rdm_deadline = peer->keepalive_ns;
 }
 
 /** Post an empty WRITE: without an answer the connection fails. A peer that has left will not answer, so probe it only
@@ -47,30 +47,30 @@ static void probe(struct nic_rdm_peer *peer)
 		nic_post_send(peer->qp, &wr);
 }
 
-static bool is_watched(const struct nic_rdm_peer *peer)
+static bool is_awaited(const struct nic_rdm_peer *peer)
 {
 	return peer->left || peer->arrival.active || !list_empty(&peer->waiting);
 }
 
-uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns)
+uint64_t rdm_keepalives_due(struct nic_rdm *ep, uint64_t now_ns)
 {
 	uint64_t deadline = TIME_NEVER;
 
-	for (struct list *n = ep->watched.next, *next; n != &ep->watched; n = next) {
-		struct nic_rdm_peer *peer = list_entry(n, struct nic_rdm_peer, watch);
+	for (struct list *n = ep->kept_alive.next, *next; n != &ep->kept_alive; n = next) {
+		struct nic_rdm_peer *peer = list_entry(n, struct nic_rdm_peer, keepalive);
 		uint64_t left_ns = peer->left ? rdm_left_due(peer, now_ns) : TIME_NEVER;
 
 		next = n->next;
-		if (peer->state != RDM_UP || !is_watched(peer)) {
+		if (peer->state != RDM_UP || !is_awaited(peer)) {
 			list_remove(n);
 			continue;
 		}
-		if (peer->probe_ns <= now_ns) {
-			peer->probe_ns = now_ns + WATCH_NS;
+		if (peer->keepalive_ns <= now_ns) {
+			peer->keepalive_ns = now_ns + KEEPALIVE_NS;
 			probe(peer);
 		}
-		if (peer->probe_ns < deadline)
-			deadline = peer->probe_ns;
+		if (peer->keepalive_ns < deadline)
+			deadline = peer->keepalive_ns;
 		if (left_ns < deadline)
 			deadline = left_ns;
 	}
@@ -130,7 +130,7 @@ void rdm_peer_forget(struct nic_rdm_peer *peer)
 	rdm_qp_drop(peer);
 	list_remove(&peer->node);
 	list_remove(&peer->wake);
-	list_remove(&peer->watch);
+	list_remove(&peer->keepalive);
 	list_remove(&peer->hash);
 	free(peer);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_conn.h - connecting peers, calls, watching silent peers. Private to nic/. */
+/* rdm_conn.h - connecting peers, calls, keepalives. Private to nic/. */
 #ifndef NIC_RDM_CONN_H
 #define NIC_RDM_CONN_H
 
@@ -22,9 +22,9 @@ void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
  *  @return when to come back. */
 uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
 /** Probe the peer from time to time: we wait for something that only it can do. */
-void rdm_watch(struct nic_rdm_peer *peer);
-/** Probe watched peers that are due. @return when to come back. */
-uint64_t rdm_watches_due(struct nic_rdm *ep, uint64_t now_ns);
+void rdm_keep_alive(struct nic_rdm_peer *peer);
+/** Probe peers whose keepalive is due. @return when to come back. */
+uint64_t rdm_keepalives_due(struct nic_rdm *ep, uint64_t now_ns);
 /** Send a call, followed by `data` unless NULL. If it cannot be posted it counts as lost. */
 void rdm_say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c, const struct rdm_cm_data *data);
 /** See struct qp_owner. */

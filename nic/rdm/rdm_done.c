@@ -3,7 +3,7 @@
 #include "rdm_done.h"
 
 #include "rdm_conn.h"
-#include "rdm_held.h"
+#include "rdm_unexpected.h"
 #include "rdm_ops.h"
 #include "rdm_rq.h"
 #include "rdm_tx.h"
@@ -45,20 +45,20 @@ void rdm_ops_leave(struct nic_rdm *ep)
 
 		if (!op->peer) /* free */
 			continue;
-		if (op->work == RDM_W_PULL && !op->told) {
+		if (op->work == RDM_W_GET && !op->told) {
 			op->status = NIC_RDM_PEER_LOST;
 			tell_pulled(op);
 		}
-		if (op->held)
-			rdm_held_free(op->held);
-		op->held = NULL;
+		if (op->unexpected)
+			rdm_unexpected_free(op->unexpected);
+		op->unexpected = NULL;
 	}
 }
 
 static void op_end(struct rdm_op *op)
 {
 	rdm_op_release(op); /* first: the application may reuse the buffer once it is told */
-	if (op->work == RDM_W_PULL && !op->told)
+	if (op->work == RDM_W_GET && !op->told)
 		tell_pulled(op);
 	else if (!rdm_is_answer(op->work))
 		tell(op);
@@ -92,15 +92,15 @@ void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 static void wait_for_taken(struct rdm_op *op)
 {
 	list_append(&op->peer->waiting, &op->node);
-	rdm_watch(op->peer);
+	rdm_keep_alive(op->peer);
 }
 
-/** All READs are done: complete the receive and send TAKEN, which returns the sender's buffer. TAKEN posted right
+/** All READs are done: complete the receive and send FIN, which returns the sender's buffer. FIN posted right
  *  behind the READs would need a fence, which would delay everything behind it. */
 static void pulled(struct rdm_op *op)
 {
 	tell_pulled(op);
-	op->work = RDM_W_TAKEN;
+	op->work = RDM_W_FIN;
 	op->all_posted = op->begun = false;
 	rdm_submit(op);
 }
@@ -112,7 +112,7 @@ void rdm_op_settle(struct rdm_op *op)
 
 	if (op->out || !op->all_posted)
 		return; /* settled again by the remaining completions, or when the connection fails */
-	if (op->work == RDM_W_PULL && !op->status)
+	if (op->work == RDM_W_GET && !op->status)
 		pulled(op);
 	else if (waits && !op->taken && !op->status)
 		wait_for_taken(op);
@@ -127,14 +127,14 @@ void rdm_op_taken(struct rdm_op *op)
 		op_end(op);
 }
 
-void rdm_taken(struct nic_rdm_peer *peer, uint32_t id)
+void rdm_fin(struct nic_rdm_peer *peer, uint32_t id)
 {
 	struct rdm_op *op = rdm_op_named(peer, id);
 
 	if (op && (op->work == RDM_W_SEND || op->work == RDM_W_OFFER))
 		rdm_op_taken(op);
 	else
-		COUNT(peer->ep->nic, rdm_stray_taken);
+		COUNT(peer->ep->nic, rdm_stray_answers);
 }
 
 void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only)

@@ -47,7 +47,7 @@ static bool hear(struct nic_rdm *ep, const struct nic_rdm_addr *from, const stru
 	peer->left = true;
 	/* The timeout starts when the NIC next runs, as nic->now may be long ago. */
 	peer->give_up_ns = TIME_NEVER;
-	rdm_watch(peer);
+	rdm_keep_alive(peer);
 	if (ep->nic->now < ep->nic->rdm_deadline)
 		ep->nic->rdm_deadline = ep->nic->now;
 	return true;
@@ -59,7 +59,7 @@ void rdm_bye_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 		COUNT(ep->nic, rdm_calls_ignored);
 }
 
-/** Whether closing the connection would lose something: requests, also those that wait for TAKEN, or answers. */
+/** Whether closing the connection would lose something: requests, also those that wait for FIN, or answers. */
 static bool is_busy(const struct nic_rdm_peer *peer)
 {
 	return peer->failed || peer->posted || peer->qp->sq.head != peer->qp->sq.tail;

@@ -8,7 +8,7 @@
  * Owns: nic_rdm.op_blocks, n_ops, free_ops, tx_left, answers_left, nic_rdm_peer.owed.
  */
 #include "rdm.h"
-#include "rdm_held.h"
+#include "rdm_unexpected.h"
 #include "rdm_ops.h"
 
 #define BLOCK 16u /* ops */
@@ -138,9 +138,9 @@ void rdm_op_free(struct rdm_op *op)
 	struct nic_rdm *ep = op->peer->ep;
 
 	rdm_op_release(op);
-	if (op->held)
-		rdm_held_free(op->held);
-	op->held = NULL;
+	if (op->unexpected)
+		rdm_unexpected_free(op->unexpected);
+	op->unexpected = NULL;
 	if (rdm_is_answer(op->work))
 		rdm_owe_no_more(op->peer);
 	else

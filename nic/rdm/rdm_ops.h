@@ -13,7 +13,7 @@ struct rdm_op *rdm_op_at(const struct nic_rdm *ep, uint32_t index);
 /** Whether the op is an answer that we owe a peer, not a request of the application. */
 static inline bool rdm_is_answer(uint8_t work)
 {
-	return work == RDM_W_PULL || work == RDM_W_TAKEN || work == RDM_W_RESULT;
+	return work == RDM_W_GET || work == RDM_W_FIN || work == RDM_W_RESULT;
 }
 /** Whether one more of the peer's messages may want an answer; allocates an op for it if necessary. */
 bool rdm_may_owe(const struct nic_rdm_peer *peer);

@@ -84,8 +84,8 @@ int rdm_qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum n
 
 void rdm_fade(struct nic_rdm *ep, bool all)
 {
-	for (struct list *n = ep->fading.next, *next; n != &ep->fading; n = next) {
-		struct nic_qp *qp = list_entry(n, struct nic_qp, fading);
+	for (struct list *n = ep->lingering.next, *next; n != &ep->lingering; n = next) {
+		struct nic_qp *qp = list_entry(n, struct nic_qp, lingering);
 
 		next = n->next;
 		if (!all && resp_pending(qp))
@@ -106,6 +106,6 @@ void rdm_qp_drop(struct nic_rdm_peer *peer)
 	resp_say_last(qp);
 	qp_enter_error(qp);
 	qp->rdm_peer = NULL;
-	list_append(&peer->ep->fading, &qp->fading);
+	list_append(&peer->ep->lingering, &qp->lingering);
 	rdm_fade(peer->ep, false);
 }

@@ -6,7 +6,7 @@
  */
 #include "rdm.h"
 #include "rdm_done.h"
-#include "rdm_held.h"
+#include "rdm_unexpected.h"
 #include "rdm_rq.h"
 #include "rdm_rx.h"
 #include "rdm_tx.h"
@@ -45,14 +45,14 @@ int rdm_rq_open(struct nic *nic, const struct nic_rdm_rq_init *init, struct nic_
 	list_init(&rq->claimed);
 	tag_init(&rq->messages);
 	tag_init(&rq->tagged);
-	rdm_held_init(rq);
+	rdm_unexpected_init(rq);
 	*out = rq;
 	return 0;
 }
 
 void rdm_rq_close(struct nic_rdm_rq *rq)
 {
-	rdm_held_fini(rq);
+	rdm_unexpected_fini(rq);
 	list_remove(&rq->node);
 	free(rq->recvs);
 	free(rq);
@@ -157,13 +157,14 @@ uint64_t rdm_recv_claim(struct nic_rdm_rq *rq, struct rdm_recv *recv, uint64_t l
 
 /* ---- posting ------------------------------------------------------------------------------------------------- */
 
-static struct rdm_held *claimed_find(struct nic_rdm_rq *rq, const void *context)
+static struct rdm_unexpected *claimed_find(struct nic_rdm_rq *rq, const void *context)
 {
 	for (struct list *n = rq->claimed.next; n != &rq->claimed; n = n->next) {
-		struct rdm_held *held = list_entry(list_entry(n, struct tag_message, all), struct rdm_held, match);
+		struct rdm_unexpected *unexpected =
+			list_entry(list_entry(n, struct tag_message, all), struct rdm_unexpected, match);
 
-		if (held->claimed_by == context)
-			return held;
+		if (unexpected->claimed_by == context)
+			return unexpected;
 	}
 	return NULL;
 }
@@ -194,24 +195,24 @@ static void recv_fill(struct rdm_recv *recv, const struct nic_rdm_recv *r)
 /** Receive, or discard, the message that was claimed for this context. */
 static int recv_claimed(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r)
 {
-	struct rdm_held *held = claimed_find(rq, r->context);
+	struct rdm_unexpected *unexpected = claimed_find(rq, r->context);
 	struct nic_rdm_done done;
 	struct rdm_recv *recv;
 
-	if (!held)
+	if (!unexpected)
 		return -ENOMSG;
 	recv = recv_get(rq);
 	if (!recv)
 		return -EAGAIN;
 	recv_fill(recv, r);
-	list_remove(&held->match.all);
+	list_remove(&unexpected->match.all);
 	if (!(r->flags & NIC_RDM_DISCARD)) {
-		rdm_held_match(held, recv);
+		rdm_unexpected_match(unexpected, recv);
 	} else {
-		struct nic_rdm *ep = held->ep;
+		struct nic_rdm *ep = unexpected->ep;
 
-		done = rdm_describe(held->peer, &held->header);
-		rdm_held_discard(held);
+		done = rdm_describe(unexpected->peer, &unexpected->header);
+		rdm_unexpected_discard(unexpected);
 		recv->busy++;
 		rdm_recv_done(rq, ep, recv, &done);
 	}
@@ -243,7 +244,7 @@ int nic_rdm_rq_recv(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r)
 		m = tag_post(unit, &recv->match);
 		recv->posted = !m;
 		if (m)
-			rdm_held_match(list_entry(m, struct rdm_held, match), recv);
+			rdm_unexpected_match(list_entry(m, struct rdm_unexpected, match), recv);
 	} while (m && multi && !recv->full);
 	nic_settle_due(rq->nic);
 	return 0;
@@ -254,24 +255,24 @@ int nic_rdm_rq_peek(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r, struct 
 	struct tag_unit *unit = rdm_unit(rq, r->flags & NIC_RDM_TAGGED);
 	bool tagged = r->flags & NIC_RDM_TAGGED;
 	struct tag_message *m;
-	struct rdm_held *held;
+	struct rdm_unexpected *unexpected;
 
 	if (rq->shared && r->from)
 		return -EINVAL;
 	m = tag_peek(unit, tagged ? r->tag : 0, tagged ? r->ignore : 0, source_of(r));
 	if (!m)
 		return -ENOMSG;
-	held = list_entry(m, struct rdm_held, match);
-	*found = rdm_describe(held->peer, &held->header);
+	unexpected = list_entry(m, struct rdm_unexpected, match);
+	*found = rdm_describe(unexpected->peer, &unexpected->header);
 	found->context = r->context;
 	found->cookie = r->cookie;
 	if (r->flags & (NIC_RDM_CLAIM | NIC_RDM_DISCARD))
 		tag_take(unit, m);
 	if (r->flags & NIC_RDM_DISCARD) {
-		rdm_held_discard(held);
+		rdm_unexpected_discard(unexpected);
 	} else if (r->flags & NIC_RDM_CLAIM) {
-		held->claimed = true;
-		held->claimed_by = r->context;
+		unexpected->claimed = true;
+		unexpected->claimed_by = r->context;
 		list_append(&rq->claimed, &m->all);
 	}
 	nic_settle_due(rq->nic);
@@ -326,20 +327,21 @@ int nic_rdm_cancel(struct nic_rdm *ep, const void *context)
 	return ep->rq->shared ? -EOPNOTSUPP : nic_rdm_rq_cancel(ep->rq, context);
 }
 
-/** Free the endpoint's held messages on a list; `unit` NULL: claimed ones, in no tag unit. */
+/** Free the endpoint's unexpected messages on a list; `unit` NULL: claimed ones, in no tag unit. */
 static void drop_held(struct nic_rdm *ep, struct list *messages, struct tag_unit *unit)
 {
 	for (struct list *n = messages->next, *next; n != messages; n = next) {
-		struct rdm_held *held = list_entry(list_entry(n, struct tag_message, all), struct rdm_held, match);
+		struct rdm_unexpected *unexpected =
+			list_entry(list_entry(n, struct tag_message, all), struct rdm_unexpected, match);
 
 		next = n->next;
-		if (held->ep != ep)
+		if (unexpected->ep != ep)
 			continue;
 		if (unit)
-			tag_take(unit, &held->match);
+			tag_take(unit, &unexpected->match);
 		else
 			list_remove(n);
-		rdm_held_free(held);
+		rdm_unexpected_free(unexpected);
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rdm_rx.c - delivers incoming messages to receives. A message's first packet finds its receive, and all payload goes
- * straight into the receive's buffer; an unexpected message is held.
+ * straight into the receive's buffer; an unexpected message is unexpected.
  *
  * All of it runs in the responder of the peer's queue pair, which asks before it accepts a message (rdm_takes) whether
  * there is room for it: if not, it sends an RNR NAK, as a queue pair without receive WQEs does.
@@ -11,9 +11,9 @@
 #include "rdm.h"
 #include "rdm_conn.h"
 #include "rdm_done.h"
-#include "rdm_held.h"
+#include "rdm_unexpected.h"
 #include "rdm_ops.h"
-#include "rdm_pull.h"
+#include "rdm_rendezvous.h"
 #include "rdm_rq.h"
 #include "rdm_rx.h"
 #include "rdm_stranger.h"
@@ -39,7 +39,8 @@ bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_
 	return true;
 }
 
-/* ---- held messages -------------------------------------------------------------------------------------------- */
+/* ---- unexpected messages --------------------------------------------------------------------------------------------
+ */
 
 struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
@@ -62,56 +63,58 @@ static void delivered(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struc
 	done.len = room;
 	done.overflow = h->length - room;
 	done.status = status ? status : done.overflow ? NIC_RDM_TRUNCATED : NIC_RDM_OK;
-	if (h->flags & RDM_WANTS_TAKEN && status != NIC_RDM_PEER_LOST)
-		rdm_say_taken(peer, h->id);
+	if (h->flags & RDM_WANTS_FIN && status != NIC_RDM_PEER_LOST)
+		rdm_rendezvous_fin(peer, h->id);
 	rdm_recv_done(ep->rq, ep, recv, &done);
 }
 
-/** Deliver a complete held message to its receive. */
-static void held_deliver(struct rdm_held *held)
+/** Deliver a complete unexpected message to its receive. */
+static void held_deliver(struct rdm_unexpected *unexpected)
 {
-	struct nic_rdm_peer *peer = held->peer;
-	struct rdm_recv *recv = held->recv;
+	struct nic_rdm_peer *peer = unexpected->peer;
+	struct rdm_recv *recv = unexpected->recv;
 	uint32_t status = NIC_RDM_OK;
 
-	if (held->header.kind == RDM_OPERATE) {
-		rdm_operate(held);
+	if (unexpected->header.kind == RDM_OPERATE) {
+		rdm_operate(unexpected);
 		return;
 	}
-	if (held->header.kind == RDM_OFFER && held->room) {
-		rdm_pull(peer, &held->header, recv, held->base, held->room);
+	if (unexpected->header.kind == RDM_OFFER && unexpected->room) {
+		rdm_rendezvous_get(peer, &unexpected->header, recv, unexpected->base, unexpected->room);
 	} else {
-		if (!rdm_scatter(held->ep->nic, recv->iov, recv->n_iov, held->base, held->data, held->room))
+		if (!rdm_scatter(unexpected->ep->nic, recv->iov, recv->n_iov, unexpected->base, unexpected->data,
+				 unexpected->room))
 			status = NIC_WC_LOC_PROT_ERR;
-		delivered(held->ep, peer, &held->header, recv, held->base, held->room, status);
+		delivered(unexpected->ep, peer, &unexpected->header, recv, unexpected->base, unexpected->room, status);
 	}
-	rdm_held_free(held);
+	rdm_unexpected_free(unexpected);
 }
 
-void rdm_held_match(struct rdm_held *held, struct rdm_recv *recv)
+void rdm_unexpected_match(struct rdm_unexpected *unexpected, struct rdm_recv *recv)
 {
-	held->recv = recv;
+	unexpected->recv = recv;
 	/* An operation uses up no room of the receive. */
-	held->base = rdm_recv_claim(held->ep->rq, recv, held->header.kind == RDM_OPERATE ? 0 : held->header.length,
-				    &held->room);
-	if (held->complete)
-		held_deliver(held); /* else end() does, when the rest has come */
+	unexpected->base = rdm_recv_claim(unexpected->ep->rq, recv,
+					  unexpected->header.kind == RDM_OPERATE ? 0 : unexpected->header.length,
+					  &unexpected->room);
+	if (unexpected->complete)
+		held_deliver(unexpected); /* else end() does, when the rest has come */
 }
 
-/** Drop a held message without receiving it; if incomplete, when the rest has come. */
-void rdm_held_discard(struct rdm_held *held)
+/** Drop a unexpected message without receiving it; if incomplete, when the rest has come. */
+void rdm_unexpected_discard(struct rdm_unexpected *unexpected)
 {
-	if (!held->complete) {
-		held->discard = true;
+	if (!unexpected->complete) {
+		unexpected->discard = true;
 		return;
 	}
-	if (held->header.kind == RDM_OPERATE && held->header.flags & RDM_WANTS_TAKEN) {
-		rdm_operate_discard(held);
+	if (unexpected->header.kind == RDM_OPERATE && unexpected->header.flags & RDM_WANTS_FIN) {
+		rdm_operate_discard(unexpected);
 		return;
 	}
-	if (held->header.flags & RDM_WANTS_TAKEN)
-		rdm_say_taken(held->peer, held->header.id);
-	rdm_held_free(held);
+	if (unexpected->header.flags & RDM_WANTS_FIN)
+		rdm_rendezvous_fin(unexpected->peer, unexpected->header.id);
+	rdm_unexpected_free(unexpected);
 }
 
 /* ---- arrival ------------------------------------------------------------------------------------------------- */
@@ -135,13 +138,13 @@ static bool has_room(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	struct nic_rdm *ep = peer->ep;
 
-	if (h->flags & RDM_WANTS_TAKEN && !rdm_may_owe(peer))
+	if (h->flags & RDM_WANTS_FIN && !rdm_may_owe(peer))
 		return false;
-	if (h->kind == RDM_RESULT || rdm_held_room(ep, h, false))
+	if (h->kind == RDM_RESULT || rdm_unexpected_room(ep, h, false))
 		return true;
 	/* With a matching receive only operands need memory. */
 	return tag_find(rdm_unit(ep->rq, h->flags & RDM_IS_TAGGED), h->tag, (uintptr_t)peer) &&
-	       (h->kind != RDM_OPERATE || rdm_held_room(ep, h, true));
+	       (h->kind != RDM_OPERATE || rdm_unexpected_room(ep, h, true));
 }
 
 bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
@@ -151,9 +154,9 @@ bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
 	if (!qp->rdm_peer || !op_starts(p->op))
 		return true;
 	ep = qp->rdm_peer->ep;
-	if (!rdm_header_of(p, &ep->heard, &ep->heard_prefix) || ep->heard.kind == RDM_TAKEN ||
+	if (!rdm_header_of(p, &ep->heard, &ep->heard_prefix) || ep->heard.kind == RDM_FIN ||
 	    ep->heard.kind == RDM_WRITTEN)
-		return true; /* TAKEN and WRITTEN need no room; rdm_arrive refuses malformed messages */
+		return true; /* FIN and WRITTEN need no room; rdm_arrive refuses malformed messages */
 	return has_room(qp->rdm_peer, &ep->heard);
 }
 
@@ -168,17 +171,17 @@ static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	*a = (struct rdm_arrival){.active = true, .header = *h};
 	if (h->kind == RDM_RESULT)
 		return; /* its body replaces the operands, see rdm_result_add */
-	if (h->flags & RDM_WANTS_TAKEN)
+	if (h->flags & RDM_WANTS_FIN)
 		rdm_owe(peer);		       /* sent when it is delivered */
 	if (match && h->kind == RDM_OPERATE) { /* operands do not go into the buffer */
-		a->held = rdm_held_get(peer->ep, peer, h);
-		rdm_held_match(a->held, list_entry(match, struct rdm_recv, match));
+		a->unexpected = rdm_unexpected_get(peer->ep, peer, h);
+		rdm_unexpected_match(a->unexpected, list_entry(match, struct rdm_recv, match));
 	} else if (match) {
 		a->recv = list_entry(match, struct rdm_recv, match);
 		a->base = rdm_recv_claim(peer->ep->rq, a->recv, h->length, &a->room);
 	} else {
-		a->held = rdm_held_get(peer->ep, peer, h);
-		tag_hold(unit, &a->held->match);
+		a->unexpected = rdm_unexpected_get(peer->ep, peer, h);
+		tag_hold(unit, &a->unexpected->match);
 	}
 }
 
@@ -189,8 +192,8 @@ static void add(struct nic_rdm_peer *peer, const uint8_t *data, uint64_t len)
 
 	if (a->header.kind == RDM_RESULT) {
 		rdm_result_add(peer, &a->header, a->got, data, len);
-	} else if (a->held) {
-		memcpy(a->held->data + a->got, data, len);
+	} else if (a->unexpected) {
+		memcpy(a->unexpected->data + a->got, data, len);
 	} else {
 		part = part < len ? part : len;
 		if (!rdm_scatter(peer->ep->nic, a->recv->iov, a->recv->n_iov, a->base + a->got, data, part))
@@ -216,7 +219,7 @@ uint8_t *rdm_foresee(const struct nic_qp *qp, const struct packet *p, struct nic
 	uint32_t prefix;
 
 	if (!peer || !rdm_header_of(p, &h, &prefix) || h.kind != RDM_OFFER || p->offer->len != h.length ||
-	    (h.flags & RDM_WANTS_TAKEN && !rdm_will_owe(peer, f->n)))
+	    (h.flags & RDM_WANTS_FIN && !rdm_will_owe(peer, f->n)))
 		return NULL;
 	do {
 		match = tag_find_after(rdm_unit(peer->ep->rq, h.flags & RDM_IS_TAGGED), h.tag, (uintptr_t)peer, match);
@@ -234,19 +237,19 @@ uint8_t *rdm_foresee(const struct nic_qp *qp, const struct packet *p, struct nic
 static void end(struct nic_rdm_peer *peer, const struct nic_reference *offer)
 {
 	struct rdm_arrival *a = &peer->arrival;
-	struct rdm_held *held = a->held;
+	struct rdm_unexpected *unexpected = a->unexpected;
 
 	a->active = false;
 	if (a->header.kind == RDM_RESULT) {
 		rdm_result(peer, &a->header);
-	} else if (held) {
-		held->complete = true;
-		if (held->recv)
-			held_deliver(held);
-		else if (held->discard)
-			rdm_held_discard(held);
-	} else if (a->header.kind == RDM_OFFER && a->room && !rdm_pull_offered(peer, a, offer)) {
-		rdm_pull(peer, &a->header, a->recv, a->base, a->room);
+	} else if (unexpected) {
+		unexpected->complete = true;
+		if (unexpected->recv)
+			held_deliver(unexpected);
+		else if (unexpected->discard)
+			rdm_unexpected_discard(unexpected);
+	} else if (a->header.kind == RDM_OFFER && a->room && !rdm_rendezvous_fetch(peer, a, offer)) {
+		rdm_rendezvous_get(peer, &a->header, a->recv, a->base, a->room);
 	} else {
 		delivered(peer->ep, peer, &a->header, a->recv, a->base, a->room, a->status);
 	}
@@ -266,7 +269,7 @@ bool rdm_deliver_whole(struct nic_rdm *ep, struct nic_rdm_peer *peer, const stru
 	struct tag_unit *unit = rdm_unit(ep->rq, h->flags & RDM_IS_TAGGED);
 	struct tag_recv *match = tag_arrive(unit, h->tag, (uintptr_t)peer);
 	uint32_t status = NIC_RDM_OK;
-	struct rdm_held *held;
+	struct rdm_unexpected *unexpected;
 	struct rdm_recv *recv;
 	uint64_t base, room;
 
@@ -278,12 +281,12 @@ bool rdm_deliver_whole(struct nic_rdm *ep, struct nic_rdm_peer *peer, const stru
 		delivered(ep, peer, h, recv, base, room, status);
 		return true;
 	}
-	if (!rdm_held_room(ep, h, false))
+	if (!rdm_unexpected_room(ep, h, false))
 		return false;
-	held = rdm_held_get(ep, peer, h);
-	memcpy(held->data, data, h->length);
-	held->complete = true;
-	tag_hold(unit, &held->match);
+	unexpected = rdm_unexpected_get(ep, peer, h);
+	memcpy(unexpected->data, data, h->length);
+	unexpected->complete = true;
+	tag_hold(unit, &unexpected->match);
 	return true;
 }
 
@@ -294,7 +297,7 @@ static enum error_id arrive_whole(struct nic_rdm_peer *peer, const struct rdm_he
 	if (len != h->length)
 		return ERR_receive_length;
 	rdm_stranger_known(peer);
-	if (h->flags & RDM_WANTS_TAKEN)
+	if (h->flags & RDM_WANTS_FIN)
 		rdm_owe(peer);
 	/* rdm_takes has checked that there is room. */
 	return rdm_deliver_whole(peer->ep, peer, h, data) ? ERR_none : ERR_opcode_unsupported;
@@ -313,9 +316,9 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 		prefix = peer->ep->heard_prefix;
 		if (!prefix)
 			return ERR_opcode_unsupported;
-		if (h->kind == RDM_TAKEN || h->kind == RDM_WRITTEN) {
-			if (h->kind == RDM_TAKEN)
-				rdm_taken(peer, h->id);
+		if (h->kind == RDM_FIN || h->kind == RDM_WRITTEN) {
+			if (h->kind == RDM_FIN)
+				rdm_fin(peer, h->id);
 			else
 				written(peer, h);
 			return ERR_none;
@@ -326,7 +329,7 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 			return arrive_whole(peer, h, p->payload + prefix, p->payload_len - prefix);
 		begin(peer, h);
 		if (!op_ends(p->op))
-			rdm_watch(peer); /* for the rest */
+			rdm_keep_alive(peer); /* for the rest */
 	}
 	if (rdm_has_body(peer->arrival.header.kind)) {
 		uint64_t len = p->payload_len - prefix, left = peer->arrival.header.length - peer->arrival.got;
@@ -345,38 +348,40 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 /** Release the answer owed for a message. */
 static void forgive(struct nic_rdm_peer *peer, struct rdm_header *h)
 {
-	if (h->flags & RDM_WANTS_TAKEN)
+	if (h->flags & RDM_WANTS_FIN)
 		rdm_owe_no_more(peer);
-	h->flags &= (uint8_t)~RDM_WANTS_TAKEN;
+	h->flags &= (uint8_t)~RDM_WANTS_FIN;
 }
 
-/** Free a held message that can never be delivered, and end its receive, if it has one. */
-static void held_lost(struct rdm_held *held)
+/** Free a unexpected message that can never be delivered, and end its receive, if it has one. */
+static void held_lost(struct rdm_unexpected *unexpected)
 {
-	struct nic_rdm_peer *peer = held->peer;
+	struct nic_rdm_peer *peer = unexpected->peer;
 
-	if (held->recv && held->header.kind == RDM_OPERATE)
-		rdm_operate_lost(held);
-	else if (held->recv)
-		delivered(held->ep, peer, &held->header, held->recv, held->base, 0, NIC_RDM_PEER_LOST);
-	else if (held->claimed)
-		list_remove(&held->match.all);
-	else if (!held->discard)
-		tag_take(rdm_unit(peer->ep->rq, held->header.flags & RDM_IS_TAGGED), &held->match);
-	rdm_held_free(held);
+	if (unexpected->recv && unexpected->header.kind == RDM_OPERATE)
+		rdm_operate_lost(unexpected);
+	else if (unexpected->recv)
+		delivered(unexpected->ep, peer, &unexpected->header, unexpected->recv, unexpected->base, 0,
+			  NIC_RDM_PEER_LOST);
+	else if (unexpected->claimed)
+		list_remove(&unexpected->match.all);
+	else if (!unexpected->discard)
+		tag_take(rdm_unit(peer->ep->rq, unexpected->header.flags & RDM_IS_TAGGED), &unexpected->match);
+	rdm_unexpected_free(unexpected);
 }
 
 static void lose_offers(struct nic_rdm_peer *peer, struct list *messages)
 {
 	for (struct list *n = messages->next, *next; n != messages; n = next) {
-		struct rdm_held *held = list_entry(list_entry(n, struct tag_message, all), struct rdm_held, match);
+		struct rdm_unexpected *unexpected =
+			list_entry(list_entry(n, struct tag_message, all), struct rdm_unexpected, match);
 
 		next = n->next;
-		if (held->peer != peer)
+		if (unexpected->peer != peer)
 			continue;
-		forgive(peer, &held->header);
-		if (held->header.kind == RDM_OFFER || held->header.kind == RDM_OPERATE)
-			held_lost(held);
+		forgive(peer, &unexpected->header);
+		if (unexpected->header.kind == RDM_OFFER || unexpected->header.kind == RDM_OPERATE)
+			held_lost(unexpected);
 	}
 }
 
@@ -386,9 +391,9 @@ void rdm_arrivals_lost(struct nic_rdm_peer *peer)
 
 	if (a->active) {
 		a->active = false;
-		forgive(peer, a->held ? &a->held->header : &a->header);
-		if (a->held)
-			held_lost(a->held);
+		forgive(peer, a->unexpected ? &a->unexpected->header : &a->header);
+		if (a->unexpected)
+			held_lost(a->unexpected);
 		else if (a->recv)
 			delivered(peer->ep, peer, &a->header, a->recv, a->base, a->got < a->room ? a->got : a->room,
 				  NIC_RDM_PEER_LOST);

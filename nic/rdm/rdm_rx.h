@@ -7,13 +7,13 @@
 
 /** The receiver's completion for a message. */
 struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_header *h);
-/** A held message, already out of the tag unit, gets its receive, or is dropped without one. */
-void rdm_held_match(struct rdm_held *held, struct rdm_recv *recv);
-void rdm_held_discard(struct rdm_held *held);
+/** A unexpected message, already out of the tag unit, gets its receive, or is dropped without one. */
+void rdm_unexpected_match(struct rdm_unexpected *unexpected, struct rdm_recv *recv);
+void rdm_unexpected_discard(struct rdm_unexpected *unexpected);
 /** Copy bytes to the memory that iov lists, from `offset` on. @return false: some of it is not mapped. */
 bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_t offset, const void *src,
 		 uint64_t len);
-/** The connection is lost: end the message being received, drop held offers and operations of the peer, owe it
+/** The connection is lost: end the message being received, drop unreceived offers and operations of the peer, owe it
  *  nothing. */
 void rdm_arrivals_lost(struct nic_rdm_peer *peer);
 

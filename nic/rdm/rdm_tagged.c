@@ -8,7 +8,7 @@
 #include "elem.h"
 #include "rdm.h"
 #include "rdm_done.h"
-#include "rdm_held.h"
+#include "rdm_unexpected.h"
 #include "rdm_ops.h"
 #include "rdm_rq.h"
 #include "rdm_rx.h"
@@ -33,7 +33,7 @@ static uint8_t *gather(uint8_t *to, const struct nic_iov *iov, uint32_t n)
 	return to;
 }
 
-/* Header for our own held operands; unlike peers' OPERATEs it has no segment, which selects the pool ep->asked. */
+/* Header for our own operands; unlike peers' OPERATEs it has no segment, which selects the pool ep->asked. */
 static const struct rdm_header any_length = {.kind = RDM_OPERATE, .length = NIC_RDM_EAGER_MAX};
 
 bool rdm_operate_prepare(struct rdm_op *op)
@@ -41,22 +41,23 @@ bool rdm_operate_prepare(struct rdm_op *op)
 	uint32_t elements = (uint32_t)(op->length / elem_size(op->atomic.datatype));
 	uint8_t *end;
 
-	if (!rdm_held_room(op->peer->ep, &any_length, true))
+	if (!rdm_unexpected_room(op->peer->ep, &any_length, true))
 		return false;
-	op->held = rdm_held_get(op->peer->ep, op->peer, &any_length);
-	end = gather(op->held->data, op->iov, op->n_iov);
+	op->unexpected = rdm_unexpected_get(op->peer->ep, op->peer, &any_length);
+	end = gather(op->unexpected->data, op->iov, op->n_iov);
 	end = gather(end, op->compare, op->atomic.n_compare);
-	op->data_len = (uint32_t)(end - op->held->data);
-	elem_to_wire(op->atomic.datatype, op->held->data, op->held->data, elem_vectors(op->atomic.op) * elements);
+	op->data_len = (uint32_t)(end - op->unexpected->data);
+	elem_to_wire(op->atomic.datatype, op->unexpected->data, op->unexpected->data,
+		     elem_vectors(op->atomic.op) * elements);
 	return true;
 }
 
-/** Post the header and the held body as one message. */
+/** Post the header and the stored body as one message. */
 static int post_held(struct rdm_op *op, const struct rdm_header *h)
 {
 	uint32_t lkey = nic_mr_lkey(op->peer->ep->all);
 	const struct nic_sge sge[2] = {{(uintptr_t)op->header, rdm_header_put(h, op->header), lkey},
-				       {(uintptr_t)op->held->data, op->data_len, lkey}};
+				       {(uintptr_t)op->unexpected->data, op->data_len, lkey}};
 	struct nic_send_wr wr = {.sg_list = sge, .num_sge = op->data_len ? 2 : 1, .opcode = NIC_WR_SEND};
 
 	return rdm_post(op, &wr, true);
@@ -65,7 +66,7 @@ static int post_held(struct rdm_op *op, const struct rdm_header *h)
 int rdm_operate_post(struct rdm_op *op)
 {
 	struct rdm_header h = {.kind = RDM_OPERATE,
-			       .flags = RDM_IS_TAGGED | RDM_WANTS_TAKEN,
+			       .flags = RDM_IS_TAGGED | RDM_WANTS_FIN,
 			       .n_segments = 1,
 			       .id = rdm_op_id(op),
 			       .length = op->data_len,
@@ -83,7 +84,7 @@ static struct rdm_op *asked_by(struct nic_rdm_peer *peer, const struct rdm_heade
 {
 	struct rdm_op *op = rdm_op_named(peer, h->id);
 
-	return op && op->work == RDM_W_OPERATE && op->held && !op->taken ? op : NULL;
+	return op && op->work == RDM_W_OPERATE && op->unexpected && !op->taken ? op : NULL;
 }
 
 void rdm_result_add(struct nic_rdm_peer *peer, const struct rdm_header *h, uint64_t at, const uint8_t *data,
@@ -92,7 +93,7 @@ void rdm_result_add(struct nic_rdm_peer *peer, const struct rdm_header *h, uint6
 	struct rdm_op *op = asked_by(peer, h);
 
 	if (op) /* results overwrite the operands, which the peer has received */
-		memcpy(op->held->data + at, data, len);
+		memcpy(op->unexpected->data + at, data, len);
 }
 
 void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h)
@@ -102,10 +103,10 @@ void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	uint8_t *results;
 
 	if (!op) {
-		COUNT(peer->ep->nic, rdm_stray_taken);
+		COUNT(peer->ep->nic, rdm_stray_answers);
 		return;
 	}
-	results = op->held->data;
+	results = op->unexpected->data;
 	expected = op->kind == NIC_RDM_FETCH && h->data == NIC_WC_SUCCESS ? op->length : 0;
 	if (h->length != expected)
 		op->status = NIC_WC_BAD_RESP_ERR;
@@ -132,7 +133,7 @@ bool rdm_operate_makes_sense(const struct rdm_header *h)
 	uint32_t key = h->segment[0].rkey, datatype = elem_type_of_wire(DATATYPE_OF(key));
 	uint64_t len = h->segment[0].len;
 
-	return h->flags == (RDM_IS_TAGGED | RDM_WANTS_TAKEN) && !(key & 0xfffe) &&
+	return h->flags == (RDM_IS_TAGGED | RDM_WANTS_FIN) && !(key & 0xfffe) &&
 	       nic_elem_valid(OP_OF(key), datatype, form_of(key)) && len > 0 && len <= NIC_PAYLOAD_MAX &&
 	       len % elem_size(datatype) == 0 && h->length == len * elem_vectors(OP_OF(key));
 }
@@ -172,16 +173,16 @@ static uint32_t execute(struct nic *nic, const struct rdm_header *h, uint8_t *da
 	return NIC_WC_SUCCESS;
 }
 
-/** Submit a RESULT, which takes ownership of `held`. */
-static void answer(struct rdm_held *held, uint32_t status)
+/** Submit a RESULT, which takes ownership of `unexpected`. */
+static void answer(struct rdm_unexpected *unexpected, uint32_t status)
 {
-	struct rdm_op *op = rdm_op_get(held->peer, RDM_W_RESULT);
-	bool fetches = held->header.segment[0].rkey & FETCHES;
+	struct rdm_op *op = rdm_op_get(unexpected->peer, RDM_W_RESULT);
+	bool fetches = unexpected->header.segment[0].rkey & FETCHES;
 
-	op->id = held->header.id;
-	op->held = held;
+	op->id = unexpected->header.id;
+	op->unexpected = unexpected;
 	op->data = status;
-	op->data_len = fetches && status == NIC_WC_SUCCESS ? (uint32_t)held->header.segment[0].len : 0;
+	op->data_len = fetches && status == NIC_WC_SUCCESS ? (uint32_t)unexpected->header.segment[0].len : 0;
 	rdm_submit(op);
 }
 
@@ -207,24 +208,24 @@ static void tell(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm
 	rdm_recv_done(ep->rq, ep, recv, &done);
 }
 
-void rdm_operate(struct rdm_held *held)
+void rdm_operate(struct rdm_unexpected *unexpected)
 {
-	const struct rdm_header h = held->header;
-	struct nic_rdm_peer *peer = held->peer;
-	struct rdm_recv *recv = held->recv;
+	const struct rdm_header h = unexpected->header;
+	struct nic_rdm_peer *peer = unexpected->peer;
+	struct rdm_recv *recv = unexpected->recv;
 	uint8_t *target = range_in(recv, h.segment[0].addr, h.segment[0].len);
-	uint32_t status = execute(peer->ep->nic, &h, held->data, target);
+	uint32_t status = execute(peer->ep->nic, &h, unexpected->data, target);
 
-	answer(held, status);
+	answer(unexpected, status);
 	tell(peer->ep, peer, &h, recv, status == NIC_WC_SUCCESS ? NIC_RDM_OK : NIC_RDM_REFUSED, target);
 }
 
-void rdm_operate_lost(struct rdm_held *held)
+void rdm_operate_lost(struct rdm_unexpected *unexpected)
 {
-	tell(held->ep, held->peer, &held->header, held->recv, NIC_RDM_PEER_LOST, NULL);
+	tell(unexpected->ep, unexpected->peer, &unexpected->header, unexpected->recv, NIC_RDM_PEER_LOST, NULL);
 }
 
-void rdm_operate_discard(struct rdm_held *held)
+void rdm_operate_discard(struct rdm_unexpected *unexpected)
 {
-	answer(held, NIC_WC_REM_OP_ERR);
+	answer(unexpected, NIC_WC_REM_OP_ERR);
 }

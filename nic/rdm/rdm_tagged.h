@@ -5,18 +5,19 @@
 
 #include "rdm.h"
 
-/** Copy operands and compare values into op->held. @return false: no memory now. */
+/** Copy operands and compare values into op->unexpected. @return false: no memory now. */
 bool rdm_operate_prepare(struct rdm_op *op);
 int rdm_operate_post(struct rdm_op *op);
 int rdm_result_post(struct rdm_op *op);
 /** Whether an OPERATE's header is valid: flags, operation, datatype, lengths. */
 bool rdm_operate_makes_sense(const struct rdm_header *h);
-/** The OPERATE and its receive are complete: execute it, answer (the answer takes `held`), and complete the receive. */
-void rdm_operate(struct rdm_held *held);
+/** The OPERATE and its receive are complete: execute it, answer (the answer takes `unexpected`), and complete the
+ * receive. */
+void rdm_operate(struct rdm_unexpected *unexpected);
 /** The connection was lost before all operands came: end its receive with PEER_LOST. */
-void rdm_operate_lost(struct rdm_held *held);
-/** The application discarded it: answer with an error. The answer takes `held`. */
-void rdm_operate_discard(struct rdm_held *held);
+void rdm_operate_lost(struct rdm_unexpected *unexpected);
+/** The application discarded it: answer with an error. The answer takes `unexpected`. */
+void rdm_operate_discard(struct rdm_unexpected *unexpected);
 /** Part of a RESULT's body has come, at offset `at`; then rdm_result, when all of it has. */
 void rdm_result_add(struct nic_rdm_peer *peer, const struct rdm_header *h, uint64_t at, const uint8_t *data,
 		    uint64_t len);

@@ -59,7 +59,7 @@ static uint32_t send_flags(const struct rdm_op *op, bool reads)
 {
 	uint32_t flags = NIC_SEND_SIGNALED;
 
-	if (op->flags & NIC_RDM_UNAWAITED || (rdm_is_answer(op->work) && op->work != RDM_W_PULL))
+	if (op->flags & NIC_RDM_UNAWAITED || (rdm_is_answer(op->work) && op->work != RDM_W_GET))
 		flags |= NIC_SEND_UNAWAITED;
 	/* The peer answers READs when it has time, but executes WRITEs at once: fence requests behind READs to keep the
 	 * order. */
@@ -91,7 +91,7 @@ static uint8_t flags_of(const struct rdm_op *op)
 {
 	return (uint8_t)((op->flags & NIC_RDM_TAGGED ? RDM_IS_TAGGED : 0) |
 			 (op->flags & NIC_RDM_DATA ? RDM_HAS_DATA : 0) |
-			 (op->flags & NIC_RDM_DELIVERY || op->work == RDM_W_OFFER ? RDM_WANTS_TAKEN : 0));
+			 (op->flags & NIC_RDM_DELIVERY || op->work == RDM_W_OFFER ? RDM_WANTS_FIN : 0));
 }
 
 /** Post a message that is only a header. `flags`: additional enum nic_send_flags. */
@@ -201,7 +201,7 @@ static void remote_advance(struct rdm_op *op, uint64_t len)
 		op->at_remote = (struct rdm_cursor){.segment = op->at_remote.segment + 1};
 }
 
-/** Post a READ or WRITE of the next remote segment, or PIECE of one. A PULL's segments do not exceed the local
+/** Post a READ or WRITE of the next remote segment, or PIECE of one. A GET's segments do not exceed the local
  *  buffer. */
 static int post_rma(struct rdm_op *op)
 {
@@ -292,7 +292,7 @@ static int post_written(struct rdm_op *op)
 
 static int post_taken(struct rdm_op *op)
 {
-	const struct rdm_header h = {.kind = RDM_TAKEN, .id = op->id, .data = op->data};
+	const struct rdm_header h = {.kind = RDM_FIN, .id = op->id, .data = op->data};
 
 	if (op->taken)
 		return -EALREADY;
@@ -321,9 +321,9 @@ static int post_next(struct rdm_op *op)
 		if (!(op->flags & NIC_RDM_DATA) || op->kind != NIC_RDM_WRITE || op->out > op->data_out)
 			return -EALREADY;
 		return post_written(op);
-	case RDM_W_PULL:
+	case RDM_W_GET:
 		return segments ? post_rma(op) : -EALREADY;
-	case RDM_W_TAKEN:
+	case RDM_W_FIN:
 		return post_taken(op);
 	case RDM_W_DATAGRAM:
 		return op->begun ? -EALREADY : rdm_datagram_post(op);

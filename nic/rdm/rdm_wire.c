@@ -81,7 +81,7 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len)
 			return 0;
 		return h->n_segments == (h->kind == RDM_OPERATE) && h->length <= NIC_RDM_EAGER_MAX ? prefix : 0;
 	}
-	if (h->kind == RDM_OFFER && !(h->flags & RDM_WANTS_TAKEN))
+	if (h->kind == RDM_OFFER && !(h->flags & RDM_WANTS_FIN))
 		return 0;
 	/* The other kinds have no body. */
 	if (len != prefix || (h->kind == RDM_OFFER) != (h->n_segments > 0) || h->length > NIC_RDM_MSG_MAX ||

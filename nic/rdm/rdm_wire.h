@@ -15,7 +15,7 @@
 enum rdm_message {
 	RDM_EAGER = 1, /* the message follows */
 	RDM_OFFER,     /* the receiver READs the message from the segments */
-	RDM_TAKEN,     /* the message with this id is in its receive, or was dropped */
+	RDM_FIN,       /* the receiver has placed the message with this id in its buffer, or dropped it */
 	RDM_WRITTEN,   /* a WRITE with data has ended */
 	RDM_OPERATE, /* an operation on elements of the receive that matches the tag; operands, compare values follow */
 	RDM_RESULT,  /* answers OPERATE: `data` is the status, the elements' previous values may follow */
@@ -24,14 +24,14 @@ enum rdm_message {
 enum rdm_message_flags {
 	RDM_IS_TAGGED = 1 << 0,
 	RDM_HAS_DATA = 1 << 1,
-	RDM_WANTS_TAKEN = 1 << 2,
+	RDM_WANTS_FIN = 1 << 2,
 	RDM_FLAGS_KNOWN = (1 << 3) - 1,
 };
 
 struct rdm_header {
 	uint8_t kind, flags; /* enum rdm_message, enum rdm_message_flags */
 	uint8_t n_segments;  /* of an OFFER */
-	uint32_t id;	     /* chosen by the sender; TAKEN and RESULT return it */
+	uint32_t id;	     /* chosen by the sender; FIN and RESULT return it */
 	uint64_t length;     /* of the message */
 	uint64_t tag, data;
 	struct nic_rdm_remote segment[NIC_RDM_IOV_MAX];

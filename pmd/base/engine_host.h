@@ -15,7 +15,7 @@ struct pmd_host;
 /** What they ask of the engine. None of it is on the path of a packet that arrives or leaves as usual. */
 struct pmd_host_ops {
 	/** Wake the serving thread: the engine's, or an application thread in pmd_wait. */
-	void (*call)(struct pmd_host *host);
+	void (*wake)(struct pmd_host *host);
 	/** Hand a packet received from the port to the NIC. */
 	void (*take)(struct pmd_host *host, const struct nic_rx_frame *frame, uint64_t now_ns);
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mutex.h - the engine's lock (pmd-internal). Every application call takes and releases it, mostly uncontended: that
- * costs two inline instructions on the word, against some sixty for a pthread mutex. Under contention it spins a
- * little, as an adaptive mutex does, and then sleeps. Not recursive; a thread may release what the forking thread has
- * taken.
+ * costs two inlined atomic instructions, against some sixty instructions for a pthread mutex. Under contention it
+ * spins a little, as an adaptive mutex does, and then sleeps. Not recursive. A forked child may release a mutex that
+ * the forking thread had taken.
  */
 #ifndef PMD_MUTEX_H
 #define PMD_MUTEX_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* control_priv.h - shared by control_join.c (joining), control.c (everything after that) and control_whois.c
- * (pmd-internal). */
+/* control_priv.h - shared by control_join.c (joining), control.c (the daemon), control_visit.c (visitors) and
+ * control_whois.c (pmd-internal). */
 #ifndef PMD_CONTROL_PRIV_H
 #define PMD_CONTROL_PRIV_H
 
@@ -47,6 +47,12 @@ bool control_device_read(const struct proto_device *device, struct proto_msg *m,
 
 /** In control_whois.c: a visitor asks whether an address is this device's. A pmd_visit_fn. */
 void control_visit_whois(struct pmd_host *host, int fd, struct proto_msg *m);
+
+/** In control_visit.c: handlers of the listening sockets and the timer; drop visitors that have been silent for long.
+ */
+void control_listen_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events);
+void control_timer_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events);
+void control_visitors_expire(struct pmd_control *c);
 
 /** In control.c: register handlers, and add daemon, timer and listener to the epoll set. @return 0 or a negative
  *  errno. */

@@ -25,10 +25,7 @@
 #include "points.h"
 #include "strays.h"
 
-/* The leading byte of a QPN is the function number; 0 is the daemon's. An ethdev device has no daemon and is one
- * function. */
-#define ETHDEV_FUNCTION	  1
-#define FUNCTION_QPN_BITS 16
+#define ETHDEV_FUNCTION 1 /* an ethdev device has no daemon and is one function */
 
 /* Frames of one burst and a few more; for ethdev also those in the device's ring and those waiting for neighbours. */
 #define TX_POOL_SIZE	    127
@@ -78,7 +75,7 @@ void pmd_unlock(struct pmd_engine *e)
 	}
 	pmd_mutex_unlock(&e->lock);
 	if (kick)
-		pmd_engine_call(e);
+		pmd_engine_wake(e);
 	if (yield)
 		pmd_inline_yield(e);
 }
@@ -152,7 +149,7 @@ static void exit_flush(void)
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
 		if (e->host.dead || !pmd_mutex_trylock(&e->lock))
 			continue;
-		nic_rdm_hurry_all(e->host.nic);
+		nic_rdm_no_delay_all(e->host.nic);
 		pmd_settle(e);
 		pmd_tools_last_words(&e->host);
 		pmd_mutex_unlock(&e->lock);
@@ -171,118 +168,6 @@ static void process_handlers(void)
 }
 
 /* ---- open and close ----------------------------------------------------------------------------------------- */
-
-static void engine_random(void *ctx, void *buf, size_t len)
-{
-	struct pmd_engine *e = ctx;
-
-	pmd_random_take(&e->random, buf, len);
-}
-
-static uint32_t engine_route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
-{
-	const struct pmd_engine *e = ctx;
-
-	return pmd_links_route(e->host.links, dgid, dest_qpn);
-}
-
-static uint32_t engine_route_known(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
-{
-	const struct pmd_engine *e = ctx;
-
-	return pmd_links_find(e->host.links, dgid, pmd_links_target(dest_qpn));
-}
-
-static uint32_t engine_source(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
-			      uint32_t claimed)
-{
-	const struct pmd_engine *e = ctx;
-
-	return pmd_links_source(e->host.links, dgid, dest_qpn, own, claimed);
-}
-
-/** Always false for an ethdev device: the host's own sockets do not reach it. */
-static bool engine_is_local(void *ctx, const struct nic_gid *gid)
-{
-	const struct pmd_engine *e = ctx;
-
-	return e->host.control && pmd_local_has(e->host.local, gid);
-}
-
-static void engine_revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
-{
-	const struct pmd_engine *e = ctx;
-
-	pmd_links_revoke(e->host.links, qpn, answers, key);
-}
-
-static bool engine_untaken(void *ctx, uint32_t path, uint64_t *mark)
-{
-	const struct pmd_engine *e = ctx;
-
-	return pmd_links_untaken(e->host.links, path, mark);
-}
-
-static void engine_pause(void *ctx)
-{
-	const struct timespec pause = {0, 20000};
-	int cancel;
-
-	(void)ctx;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the engine is locked */
-	nanosleep(&pause, NULL);
-	pthread_setcancelstate(cancel, NULL);
-}
-
-static int engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, size_t err_len)
-{
-	struct pmd_key key;
-	struct nic_config config = {
-		.qpn_base = e->host.function << FUNCTION_QPN_BITS,
-		.qpn_bits = FUNCTION_QPN_BITS,
-		.active_mtu = mtu,
-		.psn_window = e->host.port->psn_window,
-		.max_inflight = e->host.port->max_inflight,
-		.udp_sport = e->host.port->udp_sport,
-		.ack_delay_ns = e->host.port->ack_delay_ns,
-		.local_ack_delay = 15, /* 134 ms: a process may be off the CPU for long */
-		.random = engine_random,
-		.route = engine_route,
-		.route_known = engine_route_known,
-		.source = engine_source,
-		.is_local = engine_is_local,
-		.revoke = engine_revoke,
-		.untaken = engine_untaken,
-		.guard = pmd_guard_run,
-		.pause = engine_pause,
-		.ctx = e,
-	};
-	struct nic_event event;
-	int rc = pmd_key_read(&key, err, err_len);
-
-	if (rc != 0)
-		return rc;
-	e->host.keyed = key.set;
-	if (key.set)
-		config.key = key.secret;
-	rc = nic_create(&config, &e->host.nic);
-	pmd_key_wipe(&key);
-	if (rc != 0) {
-		snprintf(err, err_len, "no NIC: %s", strerror(-rc));
-		return rc;
-	}
-	if (e->host.control)
-		pmd_control_addresses(e->host.control, e->host.nic);
-	else
-		nic_gid_set(e->host.nic, 0, &e->device.gid);
-	e->stages.link_down = !nic_port_up(e->host.nic);
-	e->services.next_port = nic_psn_random(e->host.nic);
-	if (e->host.control)
-		pmd_tools_serve(&e->host);
-	while (nic_event_next(e->host.nic, &event))
-		; /* drop the events of the first GIDs: no application has seen the device yet */
-	return 0;
-}
 
 /** Open the port and, for a device that processes share, get a function of it. */
 static int engine_open_port(struct pmd_engine *e, enum nic_mtu mtu, char *err, size_t err_len)
@@ -440,7 +325,7 @@ static int engine_start(struct pmd_engine *e, char *err, size_t err_len)
 	rc = engine_open_port(e, mtu, err, err_len);
 	if (rc != 0)
 		goto no_port;
-	rc = engine_create_nic(e, mtu, err, err_len);
+	rc = pmd_engine_create_nic(e, mtu, err, err_len);
 	if (rc != 0)
 		goto no_nic;
 	rc = engine_open_links(e, err, err_len);

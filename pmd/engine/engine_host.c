@@ -7,9 +7,9 @@ static struct pmd_engine *engine_of(struct pmd_host *host)
 	return (struct pmd_engine *)(void *)((char *)host - offsetof(struct pmd_engine, host));
 }
 
-static void host_call(struct pmd_host *host)
+static void host_wake(struct pmd_host *host)
 {
-	pmd_engine_call(engine_of(host));
+	pmd_engine_wake(engine_of(host));
 }
 
 static void host_take(struct pmd_host *host, const struct nic_rx_frame *frame, uint64_t now_ns)
@@ -19,7 +19,7 @@ static void host_take(struct pmd_host *host, const struct nic_rx_frame *frame, u
 
 void pmd_engine_host_init(struct pmd_engine *e)
 {
-	static const struct pmd_host_ops ops = {.call = host_call, .take = host_take};
+	static const struct pmd_host_ops ops = {.wake = host_wake, .take = host_take};
 
 	e->host = (struct pmd_host){
 		.rx_until = UINT64_MAX,

@@ -174,6 +174,10 @@ void pmd_engine_look_after(struct pmd_engine *e);
  *  whether to call pmd_engine_look_after. Lock held. */
 bool pmd_engine_control_is_due(struct pmd_engine *e);
 
+/** Create the engine's NIC, once the port and the function are known. @return 0, or a negative errno with a sentence in
+ *  err. (engine_nic.c) */
+int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, size_t err_len);
+
 /** Hand events to the front-end. Lock held. */
 void pmd_engine_events(struct pmd_engine *e);
 
@@ -181,7 +185,7 @@ void pmd_engine_events(struct pmd_engine *e);
 void pmd_engine_kick(struct pmd_engine *e);
 
 /** Wake the serving thread: the engine's, or an application thread in pmd_wait. */
-void pmd_engine_call(struct pmd_engine *e);
+void pmd_engine_wake(struct pmd_engine *e);
 
 /** Open what threads sleep on. @return 0 or a negative errno. */
 int pmd_sleep_open(struct pmd_engine *e);
@@ -208,7 +212,7 @@ uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 /** What woke a sleeper. */
 enum pmd_woken {
 	PMD_WOKEN_DOORBELL = 1, /* rung within the process */
-	PMD_WOKEN_BELL = 2,	/* a link has packets, or pmd_engine_call */
+	PMD_WOKEN_BELL = 2,	/* a link has packets, or pmd_engine_wake */
 	PMD_WOKEN_PORT = 4,
 	PMD_WOKEN_PACKETS = PMD_WOKEN_BELL | PMD_WOKEN_PORT,
 	PMD_WOKEN_CONTROL = 8, /* control connections are ready */

@@ -11,7 +11,7 @@
  *   the serving thread spins, sleeps or gathers       idle_server_*      thread.c
  *   a waiting application thread spins or sleeps      idle_spin_*        wait.c (and idle_server_* uses it)
  *   a poller looks at the port, too                   idle_port_*        progress.c
- *   a poller yields the CPU                           idle_yield_*       progress.c
+ *   a poller yields the CPU                           idle_yield_*       progress.c, engine.c
  *   how long a sleep may be, and whether it has to    idle_sleep_ns,     sleep.c
  *   be ended by ringing the sleeper's bell            idle_interval_ns, idle_rings
  *
@@ -65,7 +65,7 @@
 
 /* Polling, as the thread sees it by the age of the latest poll. */
 #define IDLE_POLLING_NS	    20000   /* ns: an application thread is polling; */
-#define IDLE_YIELDING_NS    1000000 /* ns: if it yields its CPU to the thread; longer, as others may run first */
+#define IDLE_YIELDING_NS    1000000 /* ns: the same for one that yields to the thread; longer: others may run first */
 #define IDLE_POLLING_NOW_NS 4000    /* ns: the poller is about to find the packet that woke the thread, */
 #define IDLE_LEAVE_NS	    6000    /* and the thread leaves it to the poller for so many ns */
 #define IDLE_LET_IN_NS	    100000  /* ns: packets that we find count as the poller's, which has just yielded to us */
@@ -179,7 +179,7 @@ struct idle_seen {
 	bool will_sleep;  /* one has said that it is about to sleep until an event */
 };
 
-/** What a step of the serving thread met. */
+/** What happened in a step of the serving thread. */
 struct idle_step {
 	uint64_t step_ns; /* when it began */
 	uint64_t finds;	  /* polls of application threads that found packets, ever */

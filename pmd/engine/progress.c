@@ -273,7 +273,7 @@ void pmd_engine_look_after(struct pmd_engine *e)
 	pthread_setcancelstate(cancel_state, NULL);
 	/* The waiting thread sleeps on the port's old descriptor. */
 	if (e->waiter.asleep && e->sleeper.wait_changes != e->host.port->wait_changes)
-		pmd_engine_call(e);
+		pmd_engine_wake(e);
 }
 
 /* ---- inline ------------------------------------------------------------------------------------------------- */

@@ -60,7 +60,7 @@ void pmd_engine_kick(struct pmd_engine *e)
 	count_up(e->sleeper.doorbell_fd);
 }
 
-void pmd_engine_call(struct pmd_engine *e)
+void pmd_engine_wake(struct pmd_engine *e)
 {
 	count_up(__atomic_load_n(&e->waiter.serves, __ATOMIC_RELAXED) ? e->host.bell_fd : e->sleeper.doorbell_fd);
 }
@@ -204,8 +204,8 @@ static int set_make(const struct pmd_engine *e)
 	return set;
 }
 
-/* When the port's descriptor has changed, make the set anew: a closed socket with duplicates elsewhere, as the daemon's
- * sockets have, would stay in it. */
+/* When the port's descriptor has changed, make a new set: a closed socket stays in an epoll set while duplicates of it
+ * are open elsewhere, and sockets from the daemon have duplicates. */
 bool pmd_engine_wait_prepare(struct pmd_engine *e)
 {
 	int cancel_state;

@@ -339,7 +339,7 @@ static void *thread_main(void *arg)
 		/* An application thread has begun to wait meanwhile (its kick is the doorbell), and may have missed the
 		 * bell that woke this thread: pass it on. */
 		if (woken & ~(unsigned)PMD_WOKEN_DOORBELL)
-			pmd_engine_call(s.e);
+			pmd_engine_wake(s.e);
 		woken = 0;
 		thread_look_on(&s);
 	}

@@ -25,7 +25,7 @@ void pmd_wait_init(struct pmd_engine *e)
 void pmd_wait_wake(struct pmd_engine *e)
 {
 	e->waiter.asleep = false;
-	pmd_engine_call(e);
+	pmd_engine_wake(e);
 }
 
 void pmd_wait_expire(struct pmd_engine *e)
@@ -34,7 +34,7 @@ void pmd_wait_expire(struct pmd_engine *e)
 
 	if (deadline_ns <= pmd_now_ns() && __atomic_compare_exchange_n(&e->waiter.deadline_ns, &deadline_ns, UINT64_MAX,
 								       false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		pmd_engine_call(e);
+		pmd_engine_wake(e);
 }
 
 static bool wait_is_over(const struct pmd_engine *e)

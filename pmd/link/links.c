@@ -216,7 +216,7 @@ static void link_visit(struct pmd_host *host, int connection, struct proto_msg *
 		ring_set_asleep(&in->ring, true);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) of ring.h */
 		if (ring_has_entry(&in->ring))
-			host->ops->call(host);
+			host->ops->wake(host);
 	}
 	PMD_POINT(link_taken);
 	return;

@@ -74,7 +74,7 @@ void links_look_ahead(struct link_payload *p, struct link_copy *c)
 	if (c->bytes > LINK_COPY_BYTES)
 		return;
 	nic_foresee_behind(p->host->nic, p->frame, &f);
-	/* Each may complete what the poller asked for: fetch no more than it still has room for. */
+	/* Each payload may complete a request: fetch no more than the poller still has room for completions. */
 	while (f.qp && in->n_ahead < LINK_AHEAD && weight < in->budget &&
 	       nic_completions(p->host->nic) + in->n_ahead + 1 < p->host->rx_until) {
 		struct link_ahead *a = &in->ahead[in->n_ahead];

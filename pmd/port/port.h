@@ -18,7 +18,7 @@ struct pmd_port;
 
 #define PMD_RX_BURST 64 /* frames an rx_burst may be asked for */
 #define PMD_RX_VAIN                                                                                                    \
-	64 /* packets without one to keep after which an rx_burst gives up; it may overshoot by one run of packets */
+	64 /* packets of which an rx_burst keeps none before it gives up; it may overshoot by one run of packets */
 #define PMD_TX_BURST	64 /* frames a tx_burst may be given */
 #define PMD_TX_HEADROOM 64 /* free bytes before every transmitted IP packet, for the link layer */
 

@@ -257,7 +257,7 @@ bool proto_peer_is_self(int fd);
 /** Whether the peer is our own user, root, or admitted by the policy. @param out its credentials; may be NULL. */
 bool proto_peer_allowed(int fd, const struct proto_policy *policy, struct ucred *out);
 
-/** Parse "user=NAME", "group=NAME" (or numbers), "all"; "" or NULL: none. @return 0, -EINVAL with a sentence. */
+/** Parse "user=NAME", "group=NAME" (or numbers) or "all"; "" or NULL: nobody. @return 0; -EINVAL: message in `err`. */
 int proto_policy_parse(const char *text, struct proto_policy *out, char *err, size_t err_len);
 
 #endif

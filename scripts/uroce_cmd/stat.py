@@ -27,7 +27,7 @@ QP_SENTENCES = {
     "rx_packets": "Packets received.",
     "rx_bytes": "Payload bytes received.",
     "retransmits": "Request packets sent more than once.",
-    "timeouts": "Times that the ACK timer expired.",
+    "timeouts": "Times the ACK timer expired.",
     "rnr_naks_rx": "RNR NAKs received: the peer had no receive posted.",
     "rnr_naks_tx": "RNR NAKs sent: no receive was posted.",
     "seq_naks_rx": "Sequence NAKs received: the peer missed packets.",

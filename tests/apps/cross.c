@@ -181,7 +181,7 @@ static enum ibv_wc_status sleep_through(struct side *s)
 
 static int run(int number)
 {
-	struct side *s = forked_share(sizeof(*s)); /* shared memory: no other process writes to this page */
+	struct side *s = forked_share(sizeof(*s)); /* mapped as shared, but no other process writes to it */
 	const unsigned rounds = meeting->rounds;
 	const uint64_t sum = rounds * (numbers[0] + numbers[1]), expected = number ? sum - numbers[1] : sum;
 

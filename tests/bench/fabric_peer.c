@@ -43,7 +43,7 @@ static struct fi_info *provider_find(const char *provider)
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
 	hints->fabric_attr->prov_name = strdup(provider);
-	/* Within the host, like the others: not over an interface's address. */
+	/* Stay within the host, as the other providers do: use loopback, not an interface's address. */
 	check(fi_getinfo(FI_VERSION(1, 11), tcp ? "127.0.0.1" : NULL, NULL, tcp ? FI_SOURCE : 0, hints, &info),
 	      provider);
 	fi_freeinfo(hints);

@@ -268,7 +268,7 @@ static void connect_both(void)
 	receives_post(1);
 	check(request(0), "request");
 	quiesce(transmit_all(&requester));
-	nic_rdm_hurry(requester.ep); /* operations on an element go at once, each in its own packet */
+	nic_rdm_no_delay(requester.ep); /* operations on an element go at once, each in its own packet */
 	if (requester.done != 1)
 		check(-ENOTCONN, "connection");
 }

@@ -75,7 +75,7 @@ void pmd_unlock(struct pmd_engine *e)
 	vk_wake(&f->locked);
 }
 
-void pmd_engine_call(struct pmd_engine *e)
+void pmd_engine_wake(struct pmd_engine *e)
 {
 	const uint64_t one = 1;
 
@@ -220,7 +220,7 @@ static void close_all(struct ctl_function *f)
 {
 	f->stop = true;
 	vk_wake(&f->stop);
-	pmd_engine_call(&f->e);
+	pmd_engine_wake(&f->e);
 	while (!f->stopped)
 		vk_wait(&f->stopped, UINT64_MAX);
 	pmd_tools_close(&f->e.host);

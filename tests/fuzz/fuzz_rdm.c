@@ -35,7 +35,7 @@ enum {
 };
 enum { READ_ONLY = 16, ACK, UD_SEND_ONLY = 0x64, ELEMENTS = 0xc4 };
 enum { HELLO = 1, WHO, WELCOME };
-enum { EAGER = 1, OFFER, TAKEN, WRITTEN, OPERATE, RESULT };
+enum { EAGER = 1, OFFER, FIN, WRITTEN, OPERATE, RESULT };
 enum { BTH_LEN = 12, RETH_LEN = 16, DETH_LEN = 8 };
 
 /** A port of the other host; the state is accurate while the script follows the protocol. */
@@ -348,7 +348,7 @@ static void say_call(struct other *o, uint8_t kind, uint8_t how)
 static uint8_t *put_message(uint8_t *p, struct other *o, uint8_t kind, uint64_t length)
 {
 	uint8_t how = byte(), n = kind == OFFER ? 1 + (how >> 2) % 4 : 0;
-	uint32_t id = kind == TAKEN && !(how & 0x80) ? o->id : how;
+	uint32_t id = kind == FIN && !(how & 0x80) ? o->id : how;
 
 	p = put(put(p, how == 0xff ? how : kind, 1), kind == OFFER ? 4 | (how & 1) : how & 7, 1);
 	p = put(put(put(p, n, 1), 1, 1), id, 4);

@@ -107,7 +107,7 @@ static void command(struct enemy *e, uint8_t c)
 			enemy_says(e, enemy_any(e), PROTO_TOOL);
 		break;
 	default:
-		pmd_name_function(&e->gids[0], 1 + c / 16u, &name); /* the function may be assigned this number, too */
+		pmd_name_function(&e->gids[0], 1 + c / 16u, &name); /* the function under test may get this number */
 		if (e->n_listeners < 2)
 			enemy_listens(e, &name);
 		enemy_accepts(e);

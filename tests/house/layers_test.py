@@ -24,7 +24,7 @@ CALLS = [("nic/libnic_wire.a.p/wire_frame.c.o", "nic/libnic_qp.a.p/qp_comp.c.o",
          ("pmd/libpmd_control.a.p/control_services.c.o", "pmd/libpmd_engine.a.p/engine_engine_service.c.o",
           "pmd/control/services.c calls pmd_links_unserve of pmd/link"),
          ("pmd/libpmd_link.a.p/link_strays.c.o", "pmd/libpmd_engine.a.p/engine_engine_host.c.o",
-          "pmd/link/strays.c calls pmd_engine_call of pmd/engine")]
+          "pmd/link/strays.c calls pmd_engine_wake of pmd/engine")]
 
 
 def run(root, *options):

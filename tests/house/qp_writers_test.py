@@ -15,7 +15,7 @@ from c_source import ROOT, bare, functions, read, sources
 
 HEADER = os.path.join("nic", "qp", "qp.h")
 # Structs that are parts of struct nic_qp, and where.
-PARTS = {"nic_qp": "", "send_queue": "sq", "requester": "req", "requester_early": "req.early", "completer": "comp",
+PARTS = {"nic_qp": "", "send_queue": "sq", "requester": "req", "requester_tlp": "req.tlp", "completer": "comp",
          "responder": "resp", "resp_resource": "resp.resource", "cross": "cross", "enabled": "cross.send"}
 # Pointers to what is not part of the QP.
 LEAVE = {"nic", "pd", "send_cq", "recv_cq", "srq", "owner", "rdm", "rdm_peer"}
@@ -29,8 +29,8 @@ PLANTED = [("nic/qp/resp.c", "\tstruct responder *resp = &qp->resp;\n", "\tqp->r
            ("nic/qp/comp.c", "\tstruct completer *comp = &qp->comp;\n",
             "\tstruct responder *r = &qp->resp;\n\n\tr->epsn = 1;\n",
             "comp.c writes resp.epsn"),
-           ("nic/qp/ud.c", "\tstruct responder *resp = &qp->resp;\n", "\tlist_remove(&qp->fading);\n",
-            "ud.c writes fading")]
+           ("nic/qp/ud.c", "\tstruct responder *resp = &qp->resp;\n", "\tlist_remove(&qp->lingering);\n",
+            "ud.c writes lingering")]
 
 
 def members(text):

@@ -15,11 +15,6 @@ SHORT, SHARE = 40, 0.95
 LONGER = {
     "verbs_shim/exp/include/infiniband/verbs_exp_absent.h": "a table: declarations of what is not there",
     "verbs_shim/exp/include/infiniband/verbs_exp_types.h": "a table: types of the experimental verbs, in their order",
-    "pmd/control/control.c": "to be split when it no longer reaches into the engine",
-    "pmd/engine/engine.c": "to be split with the rework of the engine's waiting",
-    "pmd/engine/progress.c": "likewise",
-    "pmd/engine/thread.c": "likewise",
-    "pmd/port/port_ethdev.c": "to be split when it no longer uses devices.h",
 }
 
 

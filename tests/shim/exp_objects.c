@@ -557,7 +557,7 @@ static void mr__registered(void **state)
 	in.comp_mask = IBV_EXP_REG_MR_RESERVED;
 	assert_null(ibv_exp_reg_mr(&in));
 	assert_int_equal(errno, EINVAL);
-	in.comp_mask = IBV_EXP_REG_MR_DM; /* without a device memory */
+	in.comp_mask = IBV_EXP_REG_MR_DM; /* with no DM given */
 	assert_null(ibv_exp_reg_mr(&in));
 	assert_int_equal(errno, EINVAL);
 }

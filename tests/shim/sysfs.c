@@ -420,7 +420,7 @@ static void functions__that_resolve(void **state)
 
 /* ---- processes and threads --------------------------------------------------------------------------- */
 
-/* The engine belongs to the parent; the child still has the files, with a device at rest. */
+/* The engine belongs to the parent; the child still has the files, which show an idle device: counters are 0. */
 static void process__a_forked_child_sees_the_devices_at_rest(void **state)
 {
 	struct rig *rig = *state;

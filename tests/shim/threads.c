@@ -236,7 +236,7 @@ static void *busy_importing(void *context)
 	return NULL;
 }
 
-/* Gets as far as the check of the memory. */
+/* Every call fails in the check that the memory is accessible: the address is NULL. */
 static void *busy_registering(void *pd)
 {
 	while (!atomic_load(&busy_end))

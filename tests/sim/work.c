@@ -402,7 +402,7 @@ static bool post_masked(struct qp *qp, uint32_t opcode)
 	return wrong_plant(wr) && wr_post(wr);
 }
 
-/** Operands by which a change identifies its operation; operations without a result always change memory. */
+/** Choose operands so that a change of memory identifies its operation; one without a result always changes memory. */
 static void choose_elements(struct wr *wr, struct rng *rng)
 {
 	static const uint8_t base[] = {NIC_ELEM_SUM, NIC_ELEM_DIFF, NIC_ELEM_BXOR, NIC_ELEM_ATOMIC_WRITE};

@@ -114,7 +114,7 @@ static void ack__a_held_ack_goes_before_the_answer_of_who_sleeps(void **state)
 	}
 }
 
-/* Responses with data go before the ACK that speaks for them; then requests have their turns too. */
+/* Responses with data go before the ACK that would cover them too; requests still get their turns between them. */
 static void ack__responses_do_not_hold_up_requests_of_who_sleeps(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});

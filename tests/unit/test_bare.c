@@ -539,7 +539,7 @@ static void bare__not_for_datagrams(void **state)
 	rig_destroy(rig);
 }
 
-/** However short: no byte behind its end is looked at. */
+/** However short the packet is, no byte beyond its end is read. */
 static void bare__cut_short(void **state)
 {
 	uint32_t path;

@@ -207,7 +207,7 @@ static void wait__with_a_fence_waits_for_reads_first(void **state)
 	cross_close(&b);
 }
 
-/* Requests before a pending WAIT are retransmitted, and it waits on; a WAIT that is over is not repeated. */
+/* Requests before a pending WAIT are retransmitted while it keeps waiting; a completed WAIT is not repeated. */
 static void wait__is_passed_once_whatever_is_lost(void **state)
 {
 	struct cross_rig b;

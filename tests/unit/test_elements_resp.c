@@ -226,7 +226,7 @@ static void elements__RP_04_duplicates_are_not_executed_again(void **state)
 	}
 }
 
-/** Each resource keeps an answer of its own, whatever has become of the memory, and of the number of resources. */
+/** Each resource keeps its own answer, even after the memory and the number of resources have changed. */
 static void elements__RP_11_answers_are_kept_apart(void **state)
 {
 	static uint8_t saved[4][FETCH_MAX];
@@ -345,7 +345,7 @@ static void flush_to_zero(bool on)
 }
 #endif
 
-/** Also when the memory has gone. */
+/** The application's floating-point settings do not affect the result and are kept, even if the access faults. */
 static void elements__the_applications_roundings_do_not_matter_and_stay(void **state)
 {
 	static const struct {

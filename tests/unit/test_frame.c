@@ -47,7 +47,7 @@ static void frame__headers_are_put_back_bit_for_bit(void **state)
 	}
 }
 
-/** An ICRC that the carrier leaves out is there afterwards. */
+/** nic_frame_ip and nic_frame_icrc_set fill in an ICRC that the carrier left out. */
 static void frame__absent_icrc_is_computed(void **state)
 {
 	uint8_t bytes[256], out[NIC_FRAME_MAX];

@@ -292,8 +292,8 @@ static void keyed__SE_08_a_reflected_packet_is_refused(void **state)
 	}
 }
 
-/** A UDP socket hides the IPv4 ID, which is not in the tag; addresses and the source port come with the frame, and
- *  are. */
+/** A UDP socket hides the IPv4 ID, so the tag does not cover it. The addresses and the source port come with the
+ *  frame and are covered. */
 static void keyed__SE_08_as_a_udp_socket_gives_it(void **state)
 {
 	uint8_t bytes[256];

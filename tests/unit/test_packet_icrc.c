@@ -207,7 +207,7 @@ static void packet__a_carrier_that_vouches_spares_the_icrc(void **state)
 	assert_int_equal(packet_parse(&frame, &p), PACKET_OK);
 	assert_int_equal(p.payload_len, 5);
 	assert_true(p.ecn_ce);
-	bytes[29] |= 1; /* all else is checked as ever */
+	bytes[29] |= 1; /* everything else is still checked */
 	assert_int_equal(packet_parse(&frame, &p), PACKET_BAD_VERSION);
 }
 

@@ -84,7 +84,7 @@ static void stop(struct liar *l)
 	liar_close(l);
 }
 
-/** Number `i` of the sources, in so many pieces. @return where its entry is. */
+/** Put a WRITE into the ring whose payload is source[i], in `n` pieces. @return the position of its entry. */
 static uint64_t put_pieces(struct liar *l, uint32_t psn, unsigned i, uint32_t at, unsigned n)
 {
 	struct link_piece piece[NIC_PIECES_MAX];

@@ -29,7 +29,7 @@ static int meet(int turn_in, int turn_out)
 	return write(turn_out, &byte, 1) != 1 || read(turn_in, &byte, 1) != 1 ? 2 : 0;
 }
 
-/** Open and close a device some times and look whether its packet buffers keep what was written to them. */
+/** Open and close a device several times, and check that its packet buffers keep what was written to them. */
 static int use_device(const struct pmd_device *d, int mark, int turn_in, int turn_out)
 {
 	struct pmd_engine *e;

@@ -243,7 +243,7 @@ static void one_shot_handler(int sig)
 		_exit(1);
 }
 
-/** A handler that asked to be called once, and returns to the fault. */
+/** A one-shot handler (SA_RESETHAND) returns to the faulting access: the second fault ends the process. */
 static void die_after_one_shot(char *gone)
 {
 	struct sigaction act = {.sa_flags = (int)SA_RESETHAND};

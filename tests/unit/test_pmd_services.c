@@ -345,7 +345,7 @@ static void services__a_packet_that_came_to_another_function_is_handed_on(void *
 	end(3);
 }
 
-/** A link to a function that only strangers' packets have used ends; one that is our own stays. */
+/** An unused link that was made only to pass on stray packets is closed; one that our own traffic uses stays. */
 static void services__a_link_for_what_came_astray_ends(void **state)
 {
 	int64_t qpn;

@@ -30,7 +30,7 @@
 
 #define NOBODY	65534
 #define PACKETS 64
-#define LONG_NS 20000000000u /* tests wait long, and assert only that it comes at all */
+#define LONG_NS 20000000000u /* long patience: tests assert that something happens, not how soon */
 #define LEN	100u	     /* of the real message */
 
 #define SEND_ONLY 0x04

@@ -196,7 +196,7 @@ static void post__RQ_18_a_full_queue_refuses_and_stays_whole(void **state)
 	struct nic_send_wr wr;
 	uint32_t psn = RIG_SQ_PSN;
 
-	for (unsigned round = 0; round < 4; round++) { /* over the end of the ring as well */
+	for (unsigned round = 0; round < 4; round++) { /* enough rounds for the ring to wrap */
 		for (uint32_t i = 0; i < 5; i++)
 			rig_post_send(rig, 10 * round + i, NIC_WR_SEND, i, 1);
 		wr = rig_wr(rig, 99, NIC_WR_SEND, 50, 1);

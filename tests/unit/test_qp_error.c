@@ -67,7 +67,7 @@ static void qp_error__QS_04_error_found_by_the_nic_flushes_too(void **state)
 	rig_destroy(rig);
 }
 
-/* ACKs, responses and timers of before, arriving after the error, complete nothing any more. */
+/* ACKs, responses and timer expiries that come after the error complete nothing, whatever they were for. */
 static void qp_error__QS_05_in_order_once_each_and_no_success_after_an_error(void **state)
 {
 	struct rig *rig = rig_ready(NULL);

@@ -152,7 +152,7 @@ static void qp_state__QS_02_legal_and_illegal_transitions(void **state)
 		bool legal = expected(type, from, to, &must, &may);
 
 		if (from == SQE && type == NIC_QPT_RC)
-			continue; /* an RC QP is never there */
+			continue; /* an RC QP is never in SQE */
 		struct rig *rig = rig_in(type, from);
 
 		if (legal) {

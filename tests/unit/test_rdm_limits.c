@@ -73,7 +73,7 @@ static void rdm__messages_that_nobody_asks_for(void **state)
 	a->n_seen = 20;
 	for (unsigned i = 0; i < 7; i++)
 		assert_int_equal(rdm_send(a, b, 100 + i, 0, 0, 0, 8192), 0);
-	assert_int_equal(rdm_send(a, b, 200, NIC_RDM_TAGGED, 1, 0, 8192), 0); /* no room, but a receive */
+	assert_int_equal(rdm_send(a, b, 200, NIC_RDM_TAGGED, 1, 0, 8192), 0); /* no room, but a receive is posted */
 	assert_true(rdm_run(rig, QUIET));
 	rdm_expect_among(a, NIC_RDM_SEND, 200);
 	assert_int_equal(each_once(a, 100, 7), 7);
@@ -155,7 +155,7 @@ static void rdm__what_is_said_may_change(void **state)
 	assert_int_equal(rdm_recv(b, NULL, 100, NIC_RDM_TAGGED, 0, 0, 0, 8192), 0);
 	rdm_header_put(&h, bytes);
 	assert_true(rdm_takes(qp, &p));
-	h = (struct rdm_header){.kind = RDM_EAGER, .flags = RDM_WANTS_TAKEN, .length = 8192};
+	h = (struct rdm_header){.kind = RDM_EAGER, .flags = RDM_WANTS_FIN, .length = 8192};
 	rdm_header_put(&h, bytes);
 	assert_int_equal(rdm_arrive(qp, &p), ERR_none);
 	assert_int_equal(rdm_expect(b, NIC_RDM_RECV, NIC_RDM_OK, 100).len, sizeof(bytes) - RDM_HEADER_LEN);
@@ -263,7 +263,7 @@ static void rdm__a_tag_without_the_flag_makes_no_sense(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		struct rdm_header h = {
-			.kind = kinds[i], .flags = RDM_WANTS_TAKEN, .n_segments = (uint8_t)i, .length = 8 * i};
+			.kind = kinds[i], .flags = RDM_WANTS_FIN, .n_segments = (uint8_t)i, .length = 8 * i};
 		uint8_t bytes[RDM_PREFIX_MAX];
 		uint32_t len;
 

@@ -249,7 +249,7 @@ static bool lose_one(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint
 	return true;
 }
 
-/** What is sent again does not refer to anything. */
+/** A retransmitted offer carries no reference: the receiver READs the message. */
 static void offer__a_lost_one_comes_again_without(void **state)
 {
 	struct pair p = pair_up();
@@ -276,7 +276,7 @@ static void offer__of_who_has_gone_is_not_taken(void **state)
 	recv_long(&p, LEN);
 	p.rig->swap = 1000;
 	send_long(&p);
-	rdm_run(p.rig, 1); /* it is held */
+	rdm_run(p.rig, 1); /* it is unexpected */
 	assert_true(p.rig->held_len > 0);
 	assert_int_equal(p.rig->held_said.n, 1);
 	assert_false(p.rig->held_said.revoked);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_rdm_peers.c - an endpoint with thousands of peers: they all reach it, and what each of them costs it. */
+/* test_rdm_peers.c - an endpoint with thousands of peers: all can reach it; what each costs in memory and time. */
 #include "rdm_rig.h"
 
 #include <malloc.h>

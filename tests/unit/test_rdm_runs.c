@@ -202,9 +202,9 @@ static void rdm_runs__what_waits_goes_before_the_end(void **state)
 		}
 		assert_true(value(b, 0) < 11);
 		if (all)
-			nic_rdm_hurry_all(a->nic);
+			nic_rdm_no_delay_all(a->nic);
 		else
-			nic_rdm_hurry(a->ep);
+			nic_rdm_no_delay(a->ep);
 		assert_int_equal(sum(a, b, 10, 0, 0, 1), 0);
 		rdm_run(rig, 20000);
 		assert_int_equal(value(b, 0), 12);

@@ -312,7 +312,7 @@ static void rdm__shared_queue_outlives_an_endpoint(void **state)
 	shared_close(&s);
 }
 
-/** As above, with one long message being read and another one held. */
+/** As above, with one long message being read and another one unexpected. */
 static void rdm__shared_queue_outlives_an_endpoint_that_reads(void **state)
 {
 	struct nic_rdm_done found;

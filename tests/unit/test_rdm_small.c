@@ -88,7 +88,7 @@ static void rdm__a_message_that_is_not_as_long_as_it_says(void **state)
 		uint64_t said;
 		uint32_t len;
 	} lengths[] = {{LEN, LEN - 1}, {LEN, LEN + 1}, {LEN, 0}, {0, 1}, {NIC_RDM_EAGER_MAX, LEN}};
-	static const uint8_t flags[] = {0, RDM_IS_TAGGED, RDM_WANTS_TAKEN};
+	static const uint8_t flags[] = {0, RDM_IS_TAGGED, RDM_WANTS_FIN};
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)

@@ -188,14 +188,14 @@ static void rdm_trigger__counters_fire_while_a_dropped_connection_still_owes_an_
 	nic_trig_cntr_init(&cntr);
 	wait_for(&next, &cntr, 1);
 	rdm_disconnect(rdm_peer(b, a), NIC_RDM_PEER_LOST);
-	assert_false(list_empty(&b->ep->fading)); /* the ACK is still to be sent */
+	assert_false(list_empty(&b->ep->lingering)); /* the ACK is still to be sent */
 	nic_trig_add(b->nic, &cntr, false, 1);
 	alarm(60); /* a call that does not return must not keep the tests */
 	nic_trig_run(b->nic);
 	alarm(0);
 	assert_true(rdm_run(rig, QUIET));
 	rdm_expect(b, NIC_RDM_SEND, NIC_RDM_OK, 2);
-	assert_true(list_empty(&b->ep->fading));
+	assert_true(list_empty(&b->ep->lingering));
 	nic_trig_cntr_fini(&cntr);
 	rdm_rig_destroy(rig);
 }

@@ -355,7 +355,7 @@ static void refer__the_targets_own_fault_is_told(void **state)
 /* ---- for observers ------------------------------------------------------------------------------------------- */
 
 /** What it stands for is what would have been sent. */
-/** A packet that offers something is one, with or without what the carrier has behind it. */
+/** A packet with an offer unfolds into one packet: itself, without the bytes that the carrier has behind it. */
 static void refer__an_offer_unfolds_into_itself(void **state)
 {
 	struct refer r = refer_create(NULL);

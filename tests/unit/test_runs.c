@@ -215,7 +215,7 @@ static void runs__not_to_who_has_not_said_that_he_takes_them(void **state)
 	rig_destroy(rig);
 }
 
-/** In a packet of 256 bytes there is room for six of 32. */
+/** A packet with a payload of at most 256 bytes has room for six operations on elements of 32 bytes. */
 static void runs__fit_in_a_packet(void **state)
 {
 	struct rig *rig = ready();
@@ -374,14 +374,14 @@ static void runs__riders_are_forgotten(void **state)
 	rig->qp->peer_joins = true;
 	post_sums(rig, 0, 8);
 	expect_run(rig, 0, 8);
-	assert_int_equal(req_run_riders(rig->qp), 7);
+	assert_int_equal(req_run_coalesced(rig->qp), 7);
 	rig_ack(rig, RIG_SQ_PSN + 7, SYN_ACK);
 	rig_post_send(rig, 8, NIC_WR_RDMA_WRITE, 0, 8);
 	for (unsigned i = 0; i < 6; i++)
 		rig_post(rig, &nop);
 	rig_expect_tx(rig, WRITE_ONLY, RIG_SQ_PSN + 8);
 	rig_expect_silence(rig);
-	assert_int_equal(req_run_riders(rig->qp), 0);
+	assert_int_equal(req_run_coalesced(rig->qp), 0);
 	rig_destroy(rig);
 }
 

@@ -264,7 +264,7 @@ static void security__SE_06_an_instance_holds_no_more_objects_than_its_limits(vo
 #define NEW_MR(out)  nic_mr_reg(rig->pd, rig->arena, 64, 0, 0, out)
 #define NEW_MW(out)  nic_mw_alloc(rig->pd, NIC_MW_TYPE_2, out)
 #define NEW_AH(out)  nic_ah_create(rig->pd, &rig->attr.av, out)
-	FILL(2, qp, NEW_QP, nic_qp_destroy); /* the rig has one of some kinds already */
+	FILL(2, qp, NEW_QP, nic_qp_destroy); /* up to the limit: the rig already holds one object of some kinds */
 	FILL(2, cq, NEW_CQ, nic_cq_destroy);
 	FILL(2, srq, NEW_SRQ, nic_srq_destroy);
 	FILL(2, pd, NEW_PD, nic_pd_free);
@@ -410,7 +410,7 @@ static enum nic_rx_verdict verdict_of(struct rig *rig, unsigned op, uint32_t psn
 	return rig_rx_verdict(rig, &p);
 }
 
-/** Carriers learn the peer's kind of sender from packets, so only the peer's own packets may be accepted. */
+/** Carriers learn from accepted packets what kind of sender the peer is, so only the peer's own may be accepted. */
 static void security__SE_04_only_what_a_connected_qp_accepts_tells_of_its_peer(void **state)
 {
 	struct rig *rig = rig_ready(NULL);

@@ -195,9 +195,7 @@ static void taken__a_busy_path_hides_nobody_who_is_silent(void **state)
 		owner.taken = owner.sent; /* as it was when the timer ran out last */
 		owner.sent += 1000;
 		expire(rig);
-		assert_true(
-			++n <=
-			3 * 4); /* a look at what is left, one at whether it is taken, and the timer for the answer */
+		assert_true(++n <= 3 * 4); /* expiries per try: mark the position, find it passed, answer overdue */
 	}
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_RETRY_EXC_ERR);
 	assert_int_equal(rig_counter(rig, local_ack_timeout_err), 4);

@@ -69,7 +69,7 @@ static void time__deadlines_are_in_the_owner_s_time(void **state)
 	jump(rig, -(int64_t)HOUR_NS);
 	assert_true(nic_next_deadline(rig->nic) == rig->now + t);
 	rig->now -= HOUR_NS;
-	assert_true(nic_time(rig->nic, rig->now) == rig->now + t); /* the caller passes the time */
+	assert_true(nic_time(rig->nic, rig->now) == rig->now + t); /* nic_time itself notices the step back */
 	jump(rig, HOUR_NS);
 	assert_true(nic_next_deadline(rig->nic) > rig->now);
 	assert_true(nic_next_deadline(rig->nic) <= rig->now + t);

@@ -72,7 +72,7 @@ static int fire(struct nic_trig_work *trig)
 		nic_trig_set(u->nic, w->clears, false, 0);
 	if (w->adds_to)
 		nic_trig_add(u->nic, w->adds_to, false, 1);
-	nic_trig_run(u->nic); /* as a request does that it makes */
+	nic_trig_run(u->nic); /* as posting a request from here would */
 	u->amid--;
 	return 0;
 }

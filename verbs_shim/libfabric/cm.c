@@ -179,7 +179,7 @@ int ufi_cm_shutdown(struct fid_ep *fid, uint64_t flags)
 		return -FI_ENOTCONN;
 	if (!ufi_enter(core->domain))
 		return -FI_EIO;
-	nic_rdm_hurry(core->rdm);
+	nic_rdm_no_delay(core->rdm);
 	pmd_settle(core->domain->engine);
 	if (core->cm.state == UFI_CM_NEW)
 		rc = -FI_ENOTCONN;

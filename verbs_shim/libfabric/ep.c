@@ -272,7 +272,7 @@ static void core_close(struct ufi_core *core)
 		ufi_srx_leave(core);
 	ufi_work_stop(core);
 	if (core->rdm) {
-		nic_rdm_hurry(core->rdm);
+		nic_rdm_no_delay(core->rdm);
 		pmd_settle(domain->engine);
 		ufi_cm_close(core);
 		while (nic_rdm_leave(core->rdm) > 0)

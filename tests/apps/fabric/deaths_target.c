@@ -276,7 +276,7 @@ void case_target_stopped(struct pair *p)
 	target_ends(p, false);
 }
 
-/** Wait for a time after which the target dies, a different one in each call. */
+/** Pause before the target is killed: a pseudo-random time below 2 ms, a new one in each call. */
 static void some_time_later(void)
 {
 	static uint32_t random = 1;

@@ -370,7 +370,7 @@ void case_nameless_senders(struct pair *p)
 	fi_freeinfo(info);
 }
 
-/** An endpoint that cannot be a target counts nothing for peers' operations, and may bind a counter for them. */
+/** A counter for peers' operations may be bound to an endpoint that cannot be a target: it would count nothing. */
 static void count_what_peers_do(struct fid_domain *domain, struct fid_cntr *cntr, uint64_t caps, int rc)
 {
 	struct fi_info *info = info_of(FI_EP_RDM, caps, NULL);

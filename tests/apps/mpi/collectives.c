@@ -9,7 +9,7 @@ static const int counts[] = {1, 17, 4096, 60001};
 
 void case_barrier(void)
 {
-	/* No process is more than one barrier ahead of another: process 0 counts empty messages. */
+	/* No process is a round ahead: between the barriers, process 0 receives only this round's empty messages. */
 	for (int i = 0; i < 100; i++) {
 		if (rank)
 			MPI_Send(NULL, 0, MPI_BYTE, 0, i, MPI_COMM_WORLD);

@@ -169,7 +169,7 @@ static inline struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, stru
 {
 	const struct ibv_exp_ops *ops;
 
-	if (attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD) /* the members up to there equal the plain structure */
+	if (attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD) /* the members before comp_mask are the plain structure's */
 		return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)(void *)attr);
 	ops = ibv_exp_ops_of(context);
 	if (!IBV_EXP_HAS(ops, create_qp))

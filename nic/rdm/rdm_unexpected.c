@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_held.c - memory for unexpected messages: in two sizes, in chunks, as many as max_unexpected allows. At that limit
- * an unused chunk of the other size is freed, so that the room serves messages of all lengths. Also, for each endpoint,
- * a pool for operands of its own operations on receives; the number of requests bounds it.
+ * rdm_unexpected.c - memory for unexpected messages: in two sizes, in chunks, as many as max_unexpected allows. At that
+ * limit an unused chunk of the other size is freed, so that the room serves messages of all lengths. Also, for each
+ * endpoint, a pool for operands of its own operations on receives; the number of requests bounds it.
  */
 #include "rdm.h"
-#include "rdm_held.h"
+#include "rdm_unexpected.h"
 
 #define SMALL_MAX 256u
 
-/** Header of a chunk; its held messages follow. */
+/** Header of a chunk; its unexpected messages follow. */
 struct rdm_chunk {
 	struct list node; /* on the pool's chunks */
 	uint32_t used;	  /* messages in use */
@@ -20,10 +20,10 @@ static void pool_init(struct rdm_pool *p, uint32_t data)
 {
 	list_init(&p->free);
 	list_init(&p->chunks);
-	p->size = (uint32_t)((sizeof(struct rdm_held) + data + 15) & ~15ul);
+	p->size = (uint32_t)((sizeof(struct rdm_unexpected) + data + 15) & ~15ul);
 }
 
-void rdm_held_init(struct nic_rdm_rq *rq)
+void rdm_unexpected_init(struct nic_rdm_rq *rq)
 {
 	pool_init(&rq->small, SMALL_MAX);
 	pool_init(&rq->big, NIC_RDM_EAGER_MAX);
@@ -34,9 +34,9 @@ void rdm_asked_init(struct nic_rdm *ep)
 	pool_init(&ep->asked, NIC_RDM_EAGER_MAX);
 }
 
-static struct rdm_held *held_at(struct rdm_chunk *chunk, size_t at)
+static struct rdm_unexpected *held_at(struct rdm_chunk *chunk, size_t at)
 {
-	return (struct rdm_held *)(void *)((uint8_t *)chunk + at);
+	return (struct rdm_unexpected *)(void *)((uint8_t *)chunk + at);
 }
 
 static void chunk_add(struct nic_rdm *ep, struct rdm_pool *p)
@@ -72,7 +72,7 @@ static void pool_fini(struct rdm_pool *p)
 	}
 }
 
-void rdm_held_fini(struct nic_rdm_rq *rq)
+void rdm_unexpected_fini(struct nic_rdm_rq *rq)
 {
 	pool_fini(&rq->small);
 	pool_fini(&rq->big);
@@ -115,7 +115,7 @@ static void make_room(struct nic_rdm_rq *rq, const struct rdm_pool *for_this)
 	}
 }
 
-bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed)
+bool rdm_unexpected_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed)
 {
 	struct rdm_pool *p = pool_of(ep, h);
 
@@ -128,27 +128,27 @@ bool rdm_held_room(struct nic_rdm *ep, const struct rdm_header *h, bool needed)
 	return !list_empty(&p->free);
 }
 
-struct rdm_held *rdm_held_get(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h)
+struct rdm_unexpected *rdm_unexpected_get(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	struct rdm_pool *p = pool_of(ep, h);
-	struct rdm_held *held = list_entry(list_first(&p->free), struct rdm_held, pool);
-	struct rdm_chunk *chunk = held->chunk;
+	struct rdm_unexpected *unexpected = list_entry(list_first(&p->free), struct rdm_unexpected, pool);
+	struct rdm_chunk *chunk = unexpected->chunk;
 
-	list_remove(&held->pool);
-	memset(held, 0, sizeof(*held));
+	list_remove(&unexpected->pool);
+	memset(unexpected, 0, sizeof(*unexpected));
 	chunk->used++;
-	held->chunk = chunk;
-	list_init(&held->pool);
-	held->ep = ep;
-	held->peer = peer;
-	held->header = *h;
-	held->match.tag = h->tag;
-	held->match.source = (uintptr_t)peer;
-	return held;
+	unexpected->chunk = chunk;
+	list_init(&unexpected->pool);
+	unexpected->ep = ep;
+	unexpected->peer = peer;
+	unexpected->header = *h;
+	unexpected->match.tag = h->tag;
+	unexpected->match.source = (uintptr_t)peer;
+	return unexpected;
 }
 
-void rdm_held_free(struct rdm_held *held)
+void rdm_unexpected_free(struct rdm_unexpected *unexpected)
 {
-	held->chunk->used--;
-	list_append(&pool_of(held->ep, &held->header)->free, &held->pool);
+	unexpected->chunk->used--;
+	list_append(&pool_of(unexpected->ep, &unexpected->header)->free, &unexpected->pool);
 }

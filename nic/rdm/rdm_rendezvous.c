@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_pull.c - the receiver's part in a peer's long messages: READ them from the sender's memory into their receive,
- * and send TAKEN, which returns the buffer to the sender.
+ * rdm_rendezvous.c - the receiver's part in a peer's long messages: READ them from the sender's memory into their
+ * receive, and send FIN, which returns the buffer to the sender.
  */
 #include "rdm.h"
 #include "rdm_ops.h"
-#include "rdm_pull.h"
+#include "rdm_rendezvous.h"
 #include "rdm_tx.h"
 
 #include "refer.h"
@@ -28,7 +28,8 @@ static uint32_t window(const struct rdm_recv *recv, uint64_t base, uint64_t len,
 	return n;
 }
 
-bool rdm_pull_offered(const struct nic_rdm_peer *peer, const struct rdm_arrival *a, const struct nic_reference *offer)
+bool rdm_rendezvous_fetch(const struct nic_rdm_peer *peer, const struct rdm_arrival *a,
+			  const struct nic_reference *offer)
 {
 	const struct nic_rdm *ep = peer->ep;
 	struct nic_iov iov[NIC_RDM_IOV_MAX];
@@ -46,11 +47,11 @@ bool rdm_pull_offered(const struct nic_rdm_peer *peer, const struct rdm_arrival 
 	return refer_scatter(ep->nic, ep->cfg.pd, sge, n, 0, &part) == MEM_OK;
 }
 
-void rdm_pull(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
-	      uint64_t room)
+void rdm_rendezvous_get(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv, uint64_t base,
+			uint64_t room)
 {
 	uint64_t len = h->length < room ? h->length : room, left = len;
-	struct rdm_op *op = rdm_op_get(peer, RDM_W_PULL);
+	struct rdm_op *op = rdm_op_get(peer, RDM_W_GET);
 
 	op->id = h->id;
 	op->recv = recv;
@@ -77,9 +78,9 @@ void rdm_pull(struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_
 	rdm_submit(op);
 }
 
-void rdm_say_taken(struct nic_rdm_peer *peer, uint32_t id)
+void rdm_rendezvous_fin(struct nic_rdm_peer *peer, uint32_t id)
 {
-	struct rdm_op *op = rdm_op_get(peer, RDM_W_TAKEN);
+	struct rdm_op *op = rdm_op_get(peer, RDM_W_FIN);
 
 	op->id = id;
 	rdm_submit(op);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_rdm_early.c - endpoints of reliable datagrams send again what is late before the ACK timer runs out. Times are
+ * test_rdm_tlp.c - endpoints of reliable datagrams send again what is late before the ACK timer runs out. Times are
  * those of the network here, in which a packet takes a microsecond.
  */
 #include "rdm_rig.h"
@@ -53,7 +53,7 @@ static uint64_t counted(struct rdm_node *n, unsigned counter)
 	return nic_counters(n->nic)[counter];
 }
 
-static void rdm_early__a_message_that_is_lost_alone_is_soon_there(void **state)
+static void rdm_tlp__a_message_that_is_lost_alone_is_soon_there(void **state)
 {
 	struct rdm_rig *rig = talking(0);
 
@@ -65,7 +65,7 @@ static void rdm_early__a_message_that_is_lost_alone_is_soon_there(void **state)
 	rdm_run(rig, 2 * MS);
 	rdm_expect(&rig->node[1], NIC_RDM_RECV, NIC_RDM_OK, 1);
 	rdm_expect(&rig->node[0], NIC_RDM_SEND, NIC_RDM_OK, 2);
-	assert_int_equal(counted(&rig->node[0], NIC_CNT_early_retries), 1);
+	assert_int_equal(counted(&rig->node[0], NIC_CNT_tail_loss_probes), 1);
 	assert_int_equal(counted(&rig->node[0], NIC_CNT_retransmitted), 1);
 	/* Twice: after twice the time. */
 	assert_int_equal(rdm_recv(&rig->node[1], NULL, 3, 0, 0, 0, 0, LEN), 0);
@@ -78,7 +78,7 @@ static void rdm_early__a_message_that_is_lost_alone_is_soon_there(void **state)
 }
 
 /* A few times, each after twice the time, and not at all any more when the ACK timer has run out once. */
-static void rdm_early__who_says_nothing_is_not_pressed(void **state)
+static void rdm_tlp__who_says_nothing_is_not_pressed(void **state)
 {
 	struct rdm_rig *rig = talking(2 * SECOND);
 	struct rdm_node *a = &rig->node[0];
@@ -88,12 +88,12 @@ static void rdm_early__who_says_nothing_is_not_pressed(void **state)
 	cuts = UINT32_MAX;
 	assert_int_equal(rdm_send(a, &rig->node[1], 1, 0, 0, 0, LEN), 0);
 	rdm_run(rig, ACK);
-	early = counted(a, NIC_CNT_early_retries);
+	early = counted(a, NIC_CNT_tail_loss_probes);
 	assert_in_range(early, 2, 8);
 	assert_int_equal(counted(a, NIC_CNT_local_ack_timeout_err), 0);
 	rdm_run(rig, 2 * SECOND - ACK);
 	rdm_expect_nothing(a);
-	assert_int_equal(counted(a, NIC_CNT_early_retries), early);
+	assert_int_equal(counted(a, NIC_CNT_tail_loss_probes), early);
 	assert_true(counted(a, NIC_CNT_local_ack_timeout_err) > 1);
 	rdm_run(rig, SECOND / 3);
 	rdm_expect(a, NIC_RDM_SEND, NIC_WC_RETRY_EXC_ERR, 1);
@@ -113,7 +113,7 @@ static bool slowly(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32
 
 /* Time passes while an answer is on its way, so nothing is sent meanwhile; what was learned shows when a packet is
  * lost. */
-static void rdm_early__a_slow_peer_gets_more_time(void **state)
+static void rdm_tlp__a_slow_peer_gets_more_time(void **state)
 {
 	struct rdm_rig *rig = talking(0);
 	struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
@@ -140,7 +140,7 @@ static void rdm_early__a_slow_peer_gets_more_time(void **state)
 }
 
 /* Most of what a peer has not answered yet may be there: that is not sent again on suspicion. */
-static void rdm_early__much_waits_for_the_ack_timer(void **state)
+static void rdm_tlp__much_waits_for_the_ack_timer(void **state)
 {
 	enum { MANY = 32 };
 	struct rdm_rig *rig = talking(0);
@@ -153,7 +153,7 @@ static void rdm_early__much_waits_for_the_ack_timer(void **state)
 	}
 	cuts = MANY;
 	rdm_run(rig, ACK - MS);
-	assert_int_equal(counted(a, NIC_CNT_early_retries), 0);
+	assert_int_equal(counted(a, NIC_CNT_tail_loss_probes), 0);
 	rdm_expect_nothing(b);
 	rdm_run(rig, 3 * MS);
 	for (unsigned i = 0; i < MANY; i++)
@@ -164,10 +164,10 @@ static void rdm_early__much_waits_for_the_ack_timer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdm_early__a_message_that_is_lost_alone_is_soon_there),
-		cmocka_unit_test(rdm_early__who_says_nothing_is_not_pressed),
-		cmocka_unit_test(rdm_early__a_slow_peer_gets_more_time),
-		cmocka_unit_test(rdm_early__much_waits_for_the_ack_timer),
+		cmocka_unit_test(rdm_tlp__a_message_that_is_lost_alone_is_soon_there),
+		cmocka_unit_test(rdm_tlp__who_says_nothing_is_not_pressed),
+		cmocka_unit_test(rdm_tlp__a_slow_peer_gets_more_time),
+		cmocka_unit_test(rdm_tlp__much_waits_for_the_ack_timer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

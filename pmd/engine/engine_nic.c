@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine_nic.c - creates the engine's NIC, and answers what it asks of its owner (struct nic_config): random numbers,
+ * routes, addresses, revocation. Owns nothing.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine_priv.h"
+#include "guard.h"
+#include "key.h"
+#include "local.h"
+
+/* The leading byte of a QPN is the function number; 0 is the daemon's. */
+#define FUNCTION_QPN_BITS 16
+
+static void engine_random(void *ctx, void *buf, size_t len)
+{
+	struct pmd_engine *e = ctx;
+
+	pmd_random_take(&e->random, buf, len);
+}
+
+static uint32_t engine_route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
+{
+	const struct pmd_engine *e = ctx;
+
+	return pmd_links_route(e->host.links, dgid, dest_qpn);
+}
+
+static uint32_t engine_route_known(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
+{
+	const struct pmd_engine *e = ctx;
+
+	return pmd_links_find(e->host.links, dgid, pmd_links_target(dest_qpn));
+}
+
+static uint32_t engine_source(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
+			      uint32_t claimed)
+{
+	const struct pmd_engine *e = ctx;
+
+	return pmd_links_source(e->host.links, dgid, dest_qpn, own, claimed);
+}
+
+/** Always false for an ethdev device: the host's own sockets do not reach it. */
+static bool engine_is_local(void *ctx, const struct nic_gid *gid)
+{
+	const struct pmd_engine *e = ctx;
+
+	return e->host.control && pmd_local_has(e->host.local, gid);
+}
+
+static void engine_revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
+{
+	const struct pmd_engine *e = ctx;
+
+	pmd_links_revoke(e->host.links, qpn, answers, key);
+}
+
+static bool engine_untaken(void *ctx, uint32_t path, uint64_t *mark)
+{
+	const struct pmd_engine *e = ctx;
+
+	return pmd_links_untaken(e->host.links, path, mark);
+}
+
+static void engine_pause(void *ctx)
+{
+	const struct timespec pause = {0, 20000};
+	int cancel;
+
+	(void)ctx;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the engine is locked */
+	nanosleep(&pause, NULL);
+	pthread_setcancelstate(cancel, NULL);
+}
+
+int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, size_t err_len)
+{
+	struct pmd_key key;
+	struct nic_config config = {
+		.qpn_base = e->host.function << FUNCTION_QPN_BITS,
+		.qpn_bits = FUNCTION_QPN_BITS,
+		.active_mtu = mtu,
+		.psn_window = e->host.port->psn_window,
+		.max_inflight = e->host.port->max_inflight,
+		.udp_sport = e->host.port->udp_sport,
+		.ack_delay_ns = e->host.port->ack_delay_ns,
+		.local_ack_delay = 15, /* 134 ms: a process may be off the CPU for long */
+		.random = engine_random,
+		.route = engine_route,
+		.route_known = engine_route_known,
+		.source = engine_source,
+		.is_local = engine_is_local,
+		.revoke = engine_revoke,
+		.untaken = engine_untaken,
+		.guard = pmd_guard_run,
+		.pause = engine_pause,
+		.ctx = e,
+	};
+	struct nic_event event;
+	int rc = pmd_key_read(&key, err, err_len);
+
+	if (rc != 0)
+		return rc;
+	e->host.keyed = key.set;
+	if (key.set)
+		config.key = key.secret;
+	rc = nic_create(&config, &e->host.nic);
+	pmd_key_wipe(&key);
+	if (rc != 0) {
+		snprintf(err, err_len, "no NIC: %s", strerror(-rc));
+		return rc;
+	}
+	if (e->host.control)
+		pmd_control_addresses(e->host.control, e->host.nic);
+	else
+		nic_gid_set(e->host.nic, 0, &e->device.gid);
+	e->stages.link_down = !nic_port_up(e->host.nic);
+	e->services.next_port = nic_psn_random(e->host.nic);
+	if (e->host.control)
+		pmd_tools_serve(&e->host);
+	while (nic_event_next(e->host.nic, &event))
+		; /* drop the events of the first GIDs: no application has seen the device yet */
+	return 0;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* port_ethdev_open.c - opens and closes an ethdev port: checks the MTU, makes the device known to DPDK, starts it. Owns
+ * the port's receive pool. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include "eal.h"
+#include "key.h"
+#include "packet_socket.h"
+#include "port_ethdev.h"
+
+#define ETHDEV_DESCRIPTORS  512
+#define ETHDEV_RX_POOL	    511 /* a burst, and what the last one gave out: PMDs copy from their own rings */
+#define ETHDEV_PSN_WINDOW   256 /* less than any ring on the path holds */
+#define ETHDEV_ACK_DELAY_NS 10000
+#define ETHDEV_RX_ROOM	    4608 /* longest frame: NIC_FRAME_MAX, Ethernet, and the PMD's own header */
+
+/* net_af_packet's default frame size of 2048 bytes is too small for an MTU of 4096. 56 frames fill 63 pages exactly,
+ * and the kernel rounds a block up to 2^n pages. The ring must hold what arrives while another thread has our CPU for
+ * one scheduler slice (3 ms): 1024 frames are too few, and UC has no window to limit that; 4096 frames exceed any
+ * cache. */
+#define AF_PACKET_RING	 ",framesz=4608,blocksz=258048,framecnt=2072"
+#define AF_PACKET_HEADER 80 /* per frame in the ring: the kernel's and Ethernet's */
+
+static void ethdev_close(struct pmd_port *port)
+{
+	struct port_ethdev *p = (struct port_ethdev *)port;
+
+	neigh_clear(&p->neigh);
+	rte_pktmbuf_free_bulk(p->held, p->held_n);
+	rte_pktmbuf_free_bulk(p->backlog, p->backlog_n);
+	while (p->local_head != p->local_tail)
+		rte_pktmbuf_free(p->local[p->local_head++ % ETHDEV_LOCAL]);
+	rte_eth_dev_stop(p->id);
+	rte_eth_dev_close(p->id);
+	rte_eal_hotplug_remove("vdev", p->name);
+	rte_mempool_free(p->rx_pool);
+	free(p);
+}
+
+/** Close net_af_packet's socket; the child has no mapping of its ring. net_pcap's descriptors belong to libpcap and
+ *  stay open until the child ends. */
+static void ethdev_abandon(struct pmd_port *port)
+{
+	if (port->wait_fd >= 0)
+		close(port->wait_fd);
+}
+
+static const struct pmd_port_ops ethdev_ops = {
+	.rx_burst = pmd_ethdev_rx_burst,
+	.tx_burst = pmd_ethdev_tx_burst,
+	.resolve = pmd_ethdev_resolve,
+	.timeout = pmd_ethdev_timeout,
+	.stats = pmd_ethdev_stats,
+	.close = ethdev_close,
+	.abandon = ethdev_abandon,
+};
+
+static bool is_af_packet(const struct pmd_device *device)
+{
+	return strncmp(device->port, "ethdev:net_af_packet", 20) == 0;
+}
+
+/** Refuse an MTU whose full-size packets do not fit: they would be lost silently, one by one. */
+static int ethdev_check_mtu(const struct pmd_device *device, enum nic_mtu mtu, char *err, size_t err_len)
+{
+	uint32_t need = (128u << mtu) + (pmd_gid_is_v4(&device->gid) ? PMD_OVERHEAD_V4 : PMD_OVERHEAD_V6);
+	const char *framesz = strstr(device->port, "framesz=");
+
+	if (pmd_key_is_set())
+		need += PMD_OVERHEAD_KEY;
+	if (device->netdev_mtu != 0 && device->netdev_mtu < need) {
+		snprintf(err, err_len,
+			 "an IB MTU of %u needs an MTU of %u on %s, which has %u; raise it or lower UROCE_MTU",
+			 128u << mtu, need, device->netdev, device->netdev_mtu);
+		return -EMSGSIZE;
+	}
+	if (is_af_packet(device) && framesz &&
+	    strtoul(framesz + strlen("framesz="), NULL, 10) < need + AF_PACKET_HEADER) {
+		snprintf(err, err_len,
+			 "an IB MTU of %u needs a framesz of %u; raise it, leave it out or lower UROCE_MTU",
+			 128u << mtu, need + AF_PACKET_HEADER);
+		return -EMSGSIZE;
+	}
+	return 0;
+}
+
+/** Make the device known to DPDK. */
+static int ethdev_probe(struct port_ethdev *p, const struct pmd_device *device, char *err, size_t err_len)
+{
+	char args[sizeof(device->port) + sizeof(AF_PACKET_RING)];
+	const char *given = device->port + strlen("ethdev:");
+	bool probed;
+	int rc;
+
+	snprintf(args, sizeof(args), "%s%s", given,
+		 is_af_packet(device) && !strstr(given, "framesz=") ? AF_PACKET_RING : "");
+	snprintf(p->name, sizeof(p->name), "%.*s", (int)strcspn(given, ","), given);
+	pmd_packet_socket_begin();
+	rc = rte_dev_probe(args);
+	p->port.wait_fd = pmd_packet_socket_end();
+	probed = rc == 0;
+	if (probed)
+		rc = rte_eth_dev_get_port_by_name(p->name, &p->id);
+	if (rc != 0 && probed)
+		rte_eal_hotplug_remove("vdev", p->name);
+	if (rc != 0)
+		snprintf(err, err_len,
+			 "DPDK cannot open '%s'%s; check the arguments, that the interface exists and is up, and that "
+			 "the process has CAP_NET_RAW",
+			 args, rc == -EEXIST ? ": another device uses this name" : "");
+	return rc < 0 ? rc : rc > 0 ? -EIO : 0;
+}
+
+static int ethdev_start(struct port_ethdev *p, const char *netdev, char *err, size_t err_len)
+{
+	struct rte_eth_conf conf = {0};
+	uint16_t rxd = ETHDEV_DESCRIPTORS, txd = ETHDEV_DESCRIPTORS;
+	struct rte_ether_addr mac;
+	char pool[48];
+	int rc;
+
+	snprintf(pool, sizeof(pool), "uroce_rx_%u", p->id);
+	p->rx_pool = rte_pktmbuf_pool_create(pool, ETHDEV_RX_POOL, 0, 0, RTE_PKTMBUF_HEADROOM + ETHDEV_RX_ROOM, 0);
+	if (!p->rx_pool) {
+		snprintf(err, err_len,
+			 "DPDK's heap of " PMD_HEAP_MIB
+			 " MiB has no room for the receive buffers of %s; close some device",
+			 p->name);
+		return -ENOMEM;
+	}
+	rc = rte_eth_dev_configure(p->id, 1, 1, &conf);
+	if (rc == 0)
+		rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->id, &rxd, &txd);
+	if (rc == 0)
+		rc = rte_eth_rx_queue_setup(p->id, 0, rxd, SOCKET_ID_ANY, NULL, p->rx_pool);
+	if (rc == 0)
+		rc = rte_eth_tx_queue_setup(p->id, 0, txd, SOCKET_ID_ANY, NULL);
+	if (rc == 0)
+		rc = rte_eth_dev_start(p->id);
+	if (rc == 0)
+		rc = rte_eth_macaddr_get(p->id, &mac);
+	if (rc != 0) {
+		snprintf(err, err_len, "DPDK device %s does not start: %s", p->name, strerror(-rc));
+		rte_mempool_free(p->rx_pool);
+		return rc;
+	}
+	memcpy(p->mac, mac.addr_bytes, 6);
+	/* Neighbour solicitations arrive at multicast groups. Devices that do not filter multicast (-ENOTSUP) are fine.
+	 * A membership on the socket ends with it, while net_af_packet's allmulticast would stay on the interface when
+	 * the process dies. Promiscuous mode is not needed. */
+	if (!p->v4 && !(p->port.wait_fd >= 0 && pmd_packet_socket_allmulti(p->port.wait_fd, netdev)))
+		rc = rte_eth_allmulticast_enable(p->id);
+	if (rc != 0 && rc != -ENOTSUP) {
+		snprintf(err, err_len, "DPDK device %s does not take multicast frames, which IPv6 needs: %s", p->name,
+			 strerror(-rc));
+		rte_eth_dev_stop(p->id);
+		rte_mempool_free(p->rx_pool);
+		return rc;
+	}
+	return 0;
+}
+
+int pmd_port_ethdev_open(const struct pmd_device *device, enum nic_mtu mtu, struct rte_mempool *pool,
+			 struct pmd_port **out, char *err, size_t err_len)
+{
+	static const struct nic_gid none;
+	struct port_ethdev *p;
+	int rc = ethdev_check_mtu(device, mtu, err, err_len);
+
+	if (rc != 0)
+		return rc;
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		snprintf(err, err_len, "out of memory");
+		return -ENOMEM;
+	}
+	p->port.ops = &ethdev_ops;
+	p->gid = device->gid;
+	p->gateway = device->gateway;
+	p->has_gateway = memcmp(&p->gateway, &none, sizeof(none)) != 0;
+	p->prefix_len = device->prefix_len;
+	p->v4 = pmd_gid_is_v4(&p->gid);
+	p->tx_pool = pool;
+	rc = ethdev_probe(p, device, err, err_len);
+	if (rc != 0)
+		goto no_device;
+	rc = ethdev_start(p, device->netdev, err, err_len);
+	if (rc != 0)
+		goto no_start;
+	neigh_init(&p->neigh, &p->gid, p->mac, &pmd_ethdev_neigh_ops, p);
+	p->port.psn_window = ETHDEV_PSN_WINDOW;
+	p->port.ack_delay_ns = ETHDEV_ACK_DELAY_NS;
+	*out = &p->port;
+	return 0;
+
+no_start:
+	rte_eth_dev_close(p->id);
+	rte_eal_hotplug_remove("vdev", p->name);
+no_device:
+	free(p);
+	return rc;
+}
