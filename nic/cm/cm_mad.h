@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cm_mad.h - the messages of the connection manager: MADs of class 7 and their representation (IBTA 12.6, 12.11).
+ *
+ * cm_mad_parse is the only function that reads bytes of a MAD. A struct cm_mad that it filled in has every field within
+ * the width it has on the wire, and nothing else is promised: whether an MTU, a transport or a reason exists is decided
+ * by who acts on it, since the answer to a wrong one is a REJ. Reserved bits are ignored on arrival and sent as 0.
+ *
+ * One table in cm_mad.c says where each field lies; parsing, building, descriptions and tests use it. Stateless. It
+ * knows nothing of connections, time or addresses; RDMA IP headers in private data are cm_ip.h.
+ */
+#ifndef NIC_CM_MAD_H
+#define NIC_CM_MAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nic_types.h"
+
+/* ---- the MAD header, 24 bytes, common to all messages (IBTA 13.4.2) ------------------------------------
+ *
+ *     |31           24|23           16|15            8|7             0|
+ *   0 | base version 1| class 7       | class ver. 2  | method 3, Send|
+ *   4 | status 0                      | class specific 0              |
+ *   8 | transaction ID, high                                          |
+ *  12 | transaction ID, low                                           |
+ *  16 | attribute ID: which message   | reserved                      |
+ *  20 | attribute modifier: ECE options                               |
+ *
+ * The message follows. Its last part is private data, up to the end of the MAD.
+ */
+#define CM_MAD_LEN	  256
+#define CM_MAD_HEADER_LEN 24
+#define CM_INFO_LEN	  72 /* room for additional information in REJ, APR and SIDR_REP */
+
+enum cm_attr {
+	CM_REQ = 0x10,
+	CM_MRA = 0x11,
+	CM_REJ = 0x12,
+	CM_REP = 0x13,
+	CM_RTU = 0x14,
+	CM_DREQ = 0x15,
+	CM_DREP = 0x16,
+	CM_SIDR_REQ = 0x17,
+	CM_SIDR_REP = 0x18,
+	CM_LAP = 0x19,
+	CM_APR = 0x1a,
+};
+
+/** Why a MAD is dropped; names, counters and sentences are in cm_verdict.def. */
+enum cm_verdict {
+	CM_MAD_OK,
+#define CM_VERDICT(name, counter, sentence) CM_MAD_##name,
+#include "cm_verdict.def"
+#undef CM_VERDICT
+	CM_MAD_VERDICTS,
+};
+
+/** Which message a REJ or an MRA answers. To an MRA, OTHER is the LAP; to a REJ, none. */
+enum cm_answered { CM_ANSWERS_REQ, CM_ANSWERS_REP, CM_ANSWERS_OTHER };
+
+/** Transport service type of REQ; CM_EXTENDED: see extended_transport, where 1 is XRC. */
+enum cm_transport { CM_RC, CM_UC, CM_RD, CM_EXTENDED };
+enum { CM_EXTENDED_XRC = 1 };
+
+/** Reason of a REJ; cm_reject.def. */
+enum cm_reason {
+#define CM_REASON(value, name, words) CM_REASON_##name = value,
+#include "cm_reject.def"
+#undef CM_REASON
+};
+
+/** Status of a SIDR_REP (12.11.2.1). */
+enum cm_sidr_status {
+	CM_SIDR_OK,
+	CM_SIDR_UNSUPPORTED,
+	CM_SIDR_REJECT,
+	CM_SIDR_NO_QP,
+	CM_SIDR_REDIRECT,
+	CM_SIDR_UNSUPPORTED_VERSION,
+};
+
+/** Status of an APR (12.8.2). */
+enum cm_apr_status {
+	CM_APR_LOADED,
+	CM_APR_INVALID_COMM_ID,
+	CM_APR_UNSUPPORTED,
+	CM_APR_REJECTED,
+	CM_APR_REDIRECT,
+	CM_APR_SAME_PATH,
+	CM_APR_INVALID_QPN,
+	CM_APR_INVALID_LID,
+	CM_APR_INVALID_GID,
+	CM_APR_INVALID_FLOW_LABEL,
+	CM_APR_INVALID_TRAFFIC_CLASS,
+	CM_APR_INVALID_HOP_LIMIT,
+	CM_APR_INVALID_RATE,
+	CM_APR_INVALID_SL,
+};
+
+/* ---- messages -------------------------------------------------------------------------------------------
+ *
+ * "Local" is the sender of the MAD and "remote" its receiver, in all of them. Fields named *_timeout and *_delay are
+ * exponents n of 4.096 us * 2^n. The comments say how many bits a field has, unless it fills its type.
+ */
+
+/** A path between the two ports. On RoCE the GIDs are addresses, and the LIDs mean nothing: 0xffff is sent. */
+struct cm_path {
+	struct nic_gid local_gid, remote_gid;
+	uint32_t flow_label; /* 20 */
+	uint16_t local_lid, remote_lid;
+	uint8_t rate; /* 6 */
+	uint8_t traffic_class, hop_limit;
+	uint8_t sl;	      /* 4 */
+	uint8_t subnet_local; /* 1 */
+	uint8_t ack_timeout;  /* 5: local ACK timeout, for the remote QP */
+};
+
+/** Request for communication (12.6.5). */
+struct cm_req {
+	uint64_t service_id, ca_guid;
+	uint32_t vendor_id; /* 24: ECE; 0: none */
+	uint32_t qkey;
+	uint32_t qpn, local_eecn, remote_eecn, starting_psn; /* 24 each */
+	uint16_t pkey;
+	uint8_t responder_resources, initiator_depth;
+	uint8_t remote_cm_response_timeout, local_cm_response_timeout; /* 5 */
+	uint8_t transport;					       /* 2: enum cm_transport */
+	uint8_t extended_transport;				       /* 3 */
+	uint8_t flow_control;					       /* 1: end-to-end credits */
+	uint8_t retry_count, rnr_retry_count;			       /* 3 */
+	uint8_t mtu;						       /* 4: as enum nic_mtu */
+	uint8_t rdc_exists;					       /* 1 */
+	uint8_t max_cm_retries;					       /* 4 */
+	uint8_t srq;						       /* 1 */
+	uint8_t sap_supported;					       /* 1 */
+	struct cm_path primary, alternate;			       /* alternate: all 0 if there is none */
+};
+
+/** Reply to request for communication (12.6.8). */
+struct cm_rep {
+	uint64_t ca_guid;
+	uint32_t vendor_id; /* 24: ECE; 0: none */
+	uint32_t qkey;
+	uint32_t qpn, local_eecn, starting_psn; /* 24 each; of XRC, local_eecn has the number of the target QP */
+	uint8_t responder_resources, initiator_depth;
+	uint8_t target_ack_delay;  /* 5 */
+	uint8_t failover_accepted; /* 2: 0 accepted, 1 not supported, 2 not accepted */
+	uint8_t flow_control;	   /* 1 */
+	uint8_t rnr_retry_count;   /* 3 */
+	uint8_t srq;		   /* 1 */
+};
+
+/** Message receipt acknowledgement (12.6.6). */
+struct cm_mra {
+	uint8_t answered;	 /* enum cm_answered */
+	uint8_t service_timeout; /* 5 */
+};
+
+/** Reject (12.6.7). */
+struct cm_rej {
+	uint16_t reason;  /* enum cm_reason, or another number */
+	uint8_t answered; /* enum cm_answered */
+};
+
+/** Request for communication release (12.6.10). */
+struct cm_dreq {
+	uint32_t remote_qpn; /* 24: the receiver's QP, or EE context */
+};
+
+/** Load alternate path (12.8.1). */
+struct cm_lap {
+	uint32_t remote_qpn;		    /* 24 */
+	uint8_t remote_cm_response_timeout; /* 5 */
+	struct cm_path path;
+};
+
+/** Alternate path response (12.8.2). */
+struct cm_apr {
+	uint8_t status; /* enum cm_apr_status, or another number */
+};
+
+/** Service ID resolution request (12.11.1). */
+struct cm_sidr_req {
+	uint32_t request_id; /* the sender's */
+	uint16_t pkey;
+	uint64_t service_id;
+};
+
+/** Service ID resolution response (12.11.2). */
+struct cm_sidr_rep {
+	uint32_t request_id; /* of the SIDR_REQ: the receiver's */
+	uint8_t status;	     /* enum cm_sidr_status, or another number */
+	uint32_t vendor_id;  /* 24: ECE; 0: none */
+	uint32_t qpn;	     /* 24 */
+	uint32_t qkey;
+	uint64_t service_id;
+};
+
+/** One message. */
+struct cm_mad {
+	enum cm_attr attr;
+	uint64_t tid;
+	uint32_t attr_mod;  /* options of ECE in REQ, REP and SIDR_REP; else 0 */
+	uint32_t local_id;  /* communication ID of the sender; 0 in SIDR_REQ and SIDR_REP */
+	uint32_t remote_id; /* communication ID of the receiver; 0 in REQ, SIDR_REQ and SIDR_REP */
+	union {		    /* by attr; RTU and DREP have no fields of their own */
+		struct cm_req req;
+		struct cm_rep rep;
+		struct cm_mra mra;
+		struct cm_rej rej;
+		struct cm_dreq dreq;
+		struct cm_lap lap;
+		struct cm_apr apr;
+		struct cm_sidr_req sidr_req;
+		struct cm_sidr_rep sidr_rep;
+	};
+	/* Additional information of REJ, APR and SIDR_REP; else NULL and 0. */
+	const uint8_t *info;
+	uint8_t info_len; /* bytes, up to CM_INFO_LEN */
+	/* Private data. The wire carries no length: parsed, it is all the room of the message, the sender's zeroes
+	 * included; built, the rest of the room is zeroes. */
+	const uint8_t *data;
+	uint8_t data_len; /* bytes, up to cm_mad_room(attr) */
+};
+
+/**
+ * Check a MAD and take it apart. Changes nothing but *out, of which every byte is written, whatever the verdict.
+ *
+ * @param mad len bytes, of any contents; out->info and out->data point into it and live as long as it does
+ * @param len what arrived in place of a MAD: any number. With len 0, `mad` may be NULL
+ */
+enum cm_verdict cm_mad_parse(const uint8_t *mad, size_t len, struct cm_mad *out);
+
+/**
+ * Write all CM_MAD_LEN bytes of a MAD. What is wider than its field is cut, also private data and additional
+ * information; `data` and `info` may be NULL if their lengths are 0.
+ *
+ * @param in attr is an enum cm_attr
+ */
+void cm_mad_build(const struct cm_mad *in, uint8_t mad[CM_MAD_LEN]);
+
+/** Bytes of private data a message has room for; 0: no such message. */
+uint32_t cm_mad_room(uint32_t attr);
+
+/* ---- exponents of time ---------------------------------------------------------------------------------- */
+
+/** 4.096 us * 2^code, in ns. @param code 0..31; only the low 5 bits count */
+uint64_t cm_time_ns(uint32_t code);
+/** The smallest code whose time is at least `ns`; 31 if there is none. */
+uint8_t cm_time_code(uint64_t ns);
+
+/* ---- names, for tools and captures; never NULL ------------------------------------------------------------ */
+
+const char *cm_attr_name(uint32_t attr);	  /* "REQ"; "unknown" */
+const char *cm_verdict_name(enum cm_verdict v);	  /* "bad class" */
+const char *cm_reason_name(uint32_t reason);	  /* "stale connection"; "reserved reason" */
+const char *cm_sidr_status_name(uint32_t status); /* "no QP available"; "reserved status" */
+const char *cm_apr_status_name(uint32_t status);  /* "alternate path loaded"; "reserved status" */
+
+/* ---- the table: for tests ----------------------------------------------------------------------------------- */
+
+/** One field of a message, or a part of one: ECE's vendor ID lies in pieces. */
+struct cm_field {
+	const char *name; /* of the struct's member; NULL: ends the message's rows */
+	uint8_t byte;	  /* in the MAD, its header included */
+	uint8_t bit;	  /* in that byte, from the most significant */
+	uint8_t width;	  /* bits; 128: a GID */
+	uint8_t shift;	  /* which bits of the member these are: those from this one on */
+	uint8_t size;	  /* bytes of the member */
+	uint16_t offset;  /* of the member in struct cm_mad */
+};
+
+struct cm_message {
+	const char *name;
+	const struct cm_field *fields;
+	uint8_t info, data; /* bytes in the MAD where additional information (0: none) and private data begin */
+};
+
+/** @return NULL: no such message */
+const struct cm_message *cm_message_get(uint32_t attr);
+
+#endif
