@@ -13,7 +13,7 @@
 
 #include "nic_types.h"
 
-/* ---- RDMA IP header, 36 bytes (A11.3) --------------------------------------------------------------------
+/* ---- RDMA IP header, 36 bytes (annex A11) ----------------------------------------------------------------
  *
  *     |31           24|23           16|15            8|7             0|
  *   0 | version 0     | IP ver| rsvd  | source port                   |   IP version 4 or 6
@@ -44,7 +44,7 @@ void cm_ip_build(const struct cm_ip *in, uint8_t data[CM_IP_LEN]);
 /** "bad version"; never NULL. */
 const char *cm_ip_verdict_name(enum cm_ip_verdict v);
 
-/* ---- service IDs (A11.2): 00 00 00 00 01, IP protocol 8 bits, port 16 bits --------------------------------- */
+/* ---- service IDs: 00 00 00 00 01, IP protocol 8 bits, port 16 bits ---------------------------------------- */
 
 /** Port spaces, numbered as in <rdma/rdma_user_cm.h>. The service ID is this number and the port. */
 enum cm_port_space {

@@ -6,8 +6,8 @@
  * the width it has on the wire, and nothing else is promised: whether an MTU, a transport or a reason exists is decided
  * by who acts on it, since the answer to a wrong one is a REJ. Reserved bits are ignored on arrival and sent as 0.
  *
- * One table in cm_mad.c says where each field lies; parsing, building, descriptions and tests use it. Stateless. It
- * knows nothing of connections, time or addresses; RDMA IP headers in private data are cm_ip.h.
+ * One table in cm_table.c says where each field lies; parsing, building and tests use it. Stateless. Knows nothing of
+ * connections, time or addresses; RDMA IP headers in private data are cm_ip.h.
  */
 #ifndef NIC_CM_MAD_H
 #define NIC_CM_MAD_H
@@ -48,10 +48,10 @@ enum cm_attr {
 	CM_APR = 0x1a,
 };
 
-/** Why a MAD is dropped; names, counters and sentences are in cm_verdict.def. */
+/** Why a MAD is dropped: cm_verdict.def. */
 enum cm_verdict {
 	CM_MAD_OK,
-#define CM_VERDICT(name, counter, sentence) CM_MAD_##name,
+#define CM_VERDICT(name, small, sentence) CM_MAD_##name,
 #include "cm_verdict.def"
 #undef CM_VERDICT
 	CM_MAD_VERDICTS,
@@ -226,7 +226,8 @@ struct cm_mad {
 };
 
 /**
- * Check a MAD and take it apart. Changes nothing but *out, of which every byte is written, whatever the verdict.
+ * Check a MAD and take it apart. Changes nothing but *out, which is zeroes, padding included, unless the verdict is
+ * CM_MAD_OK.
  *
  * @param mad len bytes, of any contents; out->info and out->data point into it and live as long as it does
  * @param len what arrived in place of a MAD: any number. With len 0, `mad` may be NULL
@@ -254,23 +255,36 @@ uint8_t cm_time_code(uint64_t ns);
 /* ---- names, for tools and captures; never NULL ------------------------------------------------------------ */
 
 const char *cm_attr_name(uint32_t attr);	  /* "REQ"; "unknown" */
-const char *cm_verdict_name(enum cm_verdict v);	  /* "bad class" */
+const char *cm_verdict_name(enum cm_verdict v);	  /* "ok", "bad_class" */
 const char *cm_reason_name(uint32_t reason);	  /* "stale connection"; "reserved reason" */
 const char *cm_sidr_status_name(uint32_t status); /* "no QP available"; "reserved status" */
 const char *cm_apr_status_name(uint32_t status);  /* "alternate path loaded"; "reserved status" */
 
-/* ---- the table: for tests ----------------------------------------------------------------------------------- */
+#define CM_LINE_MAX 2048
 
-/** One field of a message, or a part of one: ECE's vendor ID lies in pieces. */
+/**
+ * One line about a message: its name, its fields that are not 0, what its reason or status means, and the bytes of
+ * private data up to the last that is not 0: "REJ remote_id=0xa6a74d3d reason=0x8 (invalid service ID)".
+ *
+ * @param size bytes at `line`, at least 1; what is longer is cut, and a 0 ends it. CM_LINE_MAX is enough
+ * @return characters, without the 0
+ */
+size_t cm_mad_describe(const struct cm_mad *m, char *line, size_t size);
+
+/* ---- the table ---------------------------------------------------------------------------------------------- */
+
+/** One field of a message, or a part of one: the vendor ID of REP and SIDR_REP lies in pieces. */
 struct cm_field {
-	const char *name; /* of the struct's member; NULL: ends the message's rows */
+	const char *name; /* of the member of struct cm_mad; NULL: ends the message's rows */
 	uint8_t byte;	  /* in the MAD, its header included */
 	uint8_t bit;	  /* in that byte, from the most significant */
-	uint8_t width;	  /* bits; 128: a GID */
+	uint8_t width;	  /* bits, within 8 bytes; CM_GID_BITS: a GID, copied as it is */
 	uint8_t shift;	  /* which bits of the member these are: those from this one on */
 	uint8_t size;	  /* bytes of the member */
 	uint16_t offset;  /* of the member in struct cm_mad */
 };
+
+#define CM_GID_BITS 128
 
 struct cm_message {
 	const char *name;
@@ -280,5 +294,7 @@ struct cm_message {
 
 /** @return NULL: no such message */
 const struct cm_message *cm_message_get(uint32_t attr);
+/** @return the member that a field belongs to, all its bits; not for GIDs */
+uint64_t cm_field_get(const struct cm_mad *m, const struct cm_field *f);
 
 #endif

@@ -11,9 +11,12 @@
  *   - it is refused with one bit flipped. With a hidden ID, 2^-16 of damaged packets pass with a wrong ID (icrc.h):
  *   those
  *     are counted, and must not be more than is likely;
- *   - a datagram to QP 1 is a connection management MAD.
+ *   - a datagram to QP 1 is a MAD of the connection manager: cm_mad_parse accepts it, and cm_mad_build yields the same
+ *     bytes; so do cm_ip_parse and cm_ip_build with the RDMA IP header of a request.
  * Fails on any mismatch, on damaged captures, and when there was no packet at all.
  */
+#include "cm_ip.h"
+#include "cm_mad.h"
 #include "icrc.h"
 #include "packet.h"
 #include "pcap_file.h"
@@ -24,7 +27,6 @@
 
 #define FLIPS	  16 /* bits flipped in a packet, one at a time */
 #define EXIT_SKIP 77
-#define CM_CLASS  0x07
 #define CM_QKEY	  0x80010000u
 
 struct tally {
@@ -32,7 +34,7 @@ struct tally {
 	unsigned long flips, residual; /* for packets with a hidden ID: damaged ones tried, and accepted */
 };
 
-static unsigned long cm_attribute[256];
+static unsigned long cm_attribute[CM_APR - CM_REQ + 1];
 static unsigned long opcodes[256];
 
 static const char *const verdict_name[PACKET_VERDICTS] = {
@@ -160,15 +162,47 @@ static void check_hidden_id(struct tally *tally, const char *file, unsigned numb
 		check_flips(tally, file, number, &frame, bth, len, exact->ip_id);
 }
 
+/** The RDMA IP header in the private data of a request for a port. */
+static void check_cm_ip(struct tally *tally, const char *file, unsigned number, const struct cm_mad *mad)
+{
+	uint64_t service_id = mad->attr == CM_REQ ? mad->req.service_id : mad->sidr_req.service_id;
+	uint8_t again[CM_IP_LEN];
+	uint16_t space, port;
+	struct cm_ip ip;
+	enum cm_ip_verdict verdict;
+
+	if (!cm_ip_service_split(service_id, &space, &port))
+		return;
+	verdict = cm_ip_parse(mad->data, mad->data_len, &ip);
+	cm_ip_build(&ip, again);
+	if (verdict != CM_IP_OK)
+		fail(tally, file, number, "RDMA IP header refused", cm_ip_verdict_name(verdict));
+	else if (memcmp(again, mad->data, CM_IP_LEN) != 0)
+		fail(tally, file, number, "RDMA IP header built differently", cm_attr_name(mad->attr));
+}
+
 static void check_cm(struct tally *tally, const char *file, unsigned number, const struct packet *p)
 {
-	const uint8_t *mad = p->payload;
+	uint8_t again[CM_MAD_LEN];
+	struct cm_mad mad;
+	enum cm_verdict verdict = cm_mad_parse(p->payload, p->payload_len, &mad);
 
-	if (p->op->service != OP_UD || p->qkey != CM_QKEY || p->payload_len != 256 || mad[0] != 1 || mad[1] != CM_CLASS)
-		fail(tally, file, number, "packet to QP 1 is no CM MAD", p->op->name);
-	else
-		cm_attribute[mad[17]]++;
 	tally->cm++;
+	if (p->op->service != OP_UD || p->qkey != CM_QKEY) {
+		fail(tally, file, number, "packet to QP 1 is no datagram with its Q_Key", p->op->name);
+		return;
+	}
+	if (verdict != CM_MAD_OK) {
+		fail(tally, file, number, "MAD refused", cm_verdict_name(verdict));
+		return;
+	}
+	cm_attribute[mad.attr - CM_REQ]++;
+	memset(again, 0xee, sizeof(again));
+	cm_mad_build(&mad, again);
+	if (memcmp(again, p->payload, CM_MAD_LEN) != 0)
+		fail(tally, file, number, "MAD built differently", cm_attr_name(mad.attr));
+	if (mad.attr == CM_REQ || mad.attr == CM_SIDR_REQ)
+		check_cm_ip(tally, file, number, &mad);
 }
 
 static void check_packet(struct tally *tally, const char *file, unsigned number, uint8_t *ip, unsigned captured,
@@ -253,10 +287,10 @@ static void print_total(const struct tally *total)
 	for (unsigned i = 0; i < 256; i++)
 		if (opcodes[i])
 			printf(" %s=%lu;", op_get((uint8_t)i)->name, opcodes[i]);
-	printf("\nCM attributes:");
-	for (unsigned i = 0; i < 256; i++)
-		if (cm_attribute[i])
-			printf(" 0x%02x=%lu", i, cm_attribute[i]);
+	printf("\nCM messages:");
+	for (unsigned attr = CM_REQ; attr <= CM_APR; attr++)
+		if (cm_attribute[attr - CM_REQ])
+			printf(" %s=%lu", cm_attr_name(attr), cm_attribute[attr - CM_REQ]);
 	printf("\n");
 }
 
