@@ -375,6 +375,12 @@ static void cm_mad__a_line_describes_a_message(void **state)
 	m = captured(CAP_SIDR_REQ);
 	cm_mad_describe(&m, line, sizeof(line));
 	assert_string_equal(line, "SIDR_REQ request_id=0xaaa74d3d pkey=0xffff service_id=0x1111c06 private=36");
+	/* A member that lies in parts is there once. */
+	cm_clear(&m, CM_REP);
+	m.rep.vendor_id = 0x0002c9;
+	m.rep.srq = 1;
+	cm_mad_describe(&m, line, sizeof(line));
+	assert_string_equal(line, "REP vendor_id=0x2c9 srq=1");
 	m = captured(CAP_REQ);
 	len = cm_mad_describe(&m, line, sizeof(line));
 	assert_int_equal(len, strlen(line));
