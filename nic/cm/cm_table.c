@@ -9,16 +9,17 @@
 #define AT(byte)     (CM_MAD_HEADER_LEN + (byte))
 #define SIZE(member) sizeof(((struct cm_mad *)0)->member)
 
-/** `width` bits from bit `bit` of byte `byte` on are bits `shift` and up of the member. */
-#define PART(member, byte, bit, width, shift)                                                                          \
+/** `bits` bits of the member, from bit `low` on, lie in byte `at` from bit `first` on. */
+#define PART(member, at, first, bits, low)                                                                             \
 	{                                                                                                              \
-#member, AT(byte), bit, width, shift, SIZE(member), offsetof(struct cm_mad, member)                    \
+		.name = #member, .byte = AT(at), .bit = (first), .width = (bits), .shift = (low),                      \
+		.size = SIZE(member), .offset = offsetof(struct cm_mad, member)                                        \
 	}
 #define FIELD(member, byte, bit, width) PART(member, byte, bit, width, 0)
 #define GID(member, byte)		FIELD(member, byte, 0, CM_GID_BITS)
 #define END                                                                                                            \
 	{                                                                                                              \
-		NULL                                                                                                   \
+		.name = NULL                                                                                           \
 	}
 
 #define COMM_IDS FIELD(local_id, 0, 0, 32), FIELD(remote_id, 4, 0, 32)
