@@ -137,26 +137,26 @@ static const struct cm_field apr_fields[] = {
 	END,
 };
 
-/* By attribute, from CM_REQ on. */
+/* By attribute. */
 static const struct cm_message messages[] = {
-	[CM_REQ - CM_REQ] = {"REQ", req_fields, 0, AT(140)},
-	[CM_MRA - CM_REQ] = {"MRA", mra_fields, 0, AT(10)},
-	[CM_REJ - CM_REQ] = {"REJ", rej_fields, AT(12), AT(84)},
-	[CM_REP - CM_REQ] = {"REP", rep_fields, 0, AT(36)},
-	[CM_RTU - CM_REQ] = {"RTU", id_fields, 0, AT(8)},
-	[CM_DREQ - CM_REQ] = {"DREQ", dreq_fields, 0, AT(12)},
-	[CM_DREP - CM_REQ] = {"DREP", id_fields, 0, AT(8)},
-	[CM_SIDR_REQ - CM_REQ] = {"SIDR_REQ", sidr_req_fields, 0, AT(16)},
-	[CM_SIDR_REP - CM_REQ] = {"SIDR_REP", sidr_rep_fields, AT(24), AT(96)},
-	[CM_LAP - CM_REQ] = {"LAP", lap_fields, 0, AT(64)},
-	[CM_APR - CM_REQ] = {"APR", apr_fields, AT(12), AT(84)},
+	[CM_REQ] = {"REQ", req_fields, 0, AT(140)},
+	[CM_MRA] = {"MRA", mra_fields, 0, AT(10)},
+	[CM_REJ] = {"REJ", rej_fields, AT(12), AT(84)},
+	[CM_REP] = {"REP", rep_fields, 0, AT(36)},
+	[CM_RTU] = {"RTU", id_fields, 0, AT(8)},
+	[CM_DREQ] = {"DREQ", dreq_fields, 0, AT(12)},
+	[CM_DREP] = {"DREP", id_fields, 0, AT(8)},
+	[CM_SIDR_REQ] = {"SIDR_REQ", sidr_req_fields, 0, AT(16)},
+	[CM_SIDR_REP] = {"SIDR_REP", sidr_rep_fields, AT(24), AT(96)},
+	[CM_LAP] = {"LAP", lap_fields, 0, AT(64)},
+	[CM_APR] = {"APR", apr_fields, AT(12), AT(84)},
 };
 
 const struct cm_message *cm_message_get(uint32_t attr)
 {
-	if (attr < CM_REQ || attr > CM_APR)
+	if (attr >= sizeof(messages) / sizeof(messages[0]) || !messages[attr].name)
 		return NULL;
-	return &messages[attr - CM_REQ];
+	return &messages[attr];
 }
 
 uint32_t cm_mad_room(uint32_t attr)
