@@ -111,7 +111,7 @@ struct nic_cm_ece {
 /* ---- Events ---------------------------------------------------------------------------------------------------- */
 
 /**
- * What happened to an id. Each event of the first block ends a wait of the owner:
+ * What happened to an id:
  *
  * event            state afterwards   what the owner does next
  * REQ              REQ_RCVD           INIT; accept, reject, mra or destroy. The id is new: set its user pointer
@@ -121,7 +121,7 @@ struct nic_cm_ece {
  * REJ              IDLE or TIMEWAIT   destroy
  * MRA              MRA_*_RCVD         nothing: the wait became longer
  * REQ_ERROR        IDLE               destroy: the peer did not answer REQ; a REJ (timeout) was sent
- * REP_ERROR        TIMEWAIT           destroy: the peer did not answer REP; a REJ (timeout) was sent
+ * REP_ERROR        DREQ_SENT          destroy: the peer did not answer REP; it gets a REJ (timeout) and DREQs
  * DREQ             DREQ_RCVD          error state; disconnect (sends DREP) or destroy
  * DREP             TIMEWAIT           error state
  * DREQ_ERROR       TIMEWAIT           error state: the peer did not answer DREQ
@@ -131,7 +131,8 @@ struct nic_cm_ece {
  * SIDR_REQ_ERROR   IDLE               destroy: no answer
  *
  * A connection that a peer's REQ shows to be stale gets a DREQ, as if the owner had disconnected it, and so DREP or
- * DREQ_ERROR follows. Both sides' DREQs at once: DREQ comes, in TIMEWAIT, and neither DREP nor DREQ_ERROR.
+ * DREQ_ERROR follows. After REP_ERROR, and after the owner's own reject, only TIMEWAIT_EXIT can come. Both sides' DREQs
+ * at once: DREQ comes, in TIMEWAIT, and neither DREP nor DREQ_ERROR.
  */
 enum nic_cm_event_type {
 	NIC_CM_EVENT_REQ,
@@ -348,7 +349,8 @@ struct nic_cm_info {
 	uint32_t local_qpn, remote_qpn;
 	struct nic_cm_route route; /* of its MADs */
 	uint8_t ack_timeout;
-	uint32_t backlog, pending;	     /* listeners */
+	uint8_t responder_resources, initiator_depth; /* of this side: for its QP's attributes */
+	uint32_t backlog, pending;		      /* listeners */
 	uint32_t private_sent, private_rcvd; /* bytes up to the last that is not 0, in REQ, REP, SIDR_REQ, SIDR_REP */
 };
 void nic_cm_id_info(const struct nic_cm_id *id, struct nic_cm_info *info);
@@ -434,7 +436,8 @@ struct nic_cm_reject {
 	uint32_t private_len; /* up to NIC_CM_REJ_PRIVATE */
 };
 /** Refuse, before the connection is established: in REQ_SENT, REQ_RCVD, REP_RCVD, REP_SENT and their MRA states.
- *  The id is then IDLE, or in TIMEWAIT if a REP had been exchanged. @return 0, -EINVAL */
+ *  The id is then IDLE; in TIMEWAIT if a REP had been received; in DREQ_SENT if one had been sent, since the peer may
+ * be established by now. @return 0, -EINVAL */
 int nic_cm_reject(struct nic_cm_id *id, const struct nic_cm_reject *reject);
 /** Ask the peer to wait: in REQ_RCVD, REP_RCVD (12.6.6). @param service_timeout how long, 0..31
  *  @return 0, -EINVAL */
