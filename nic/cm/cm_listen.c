@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cm_listen.c - listeners (IBTA 12.7.3: a service ID names one), and the requests that wait for their owners.
+ * A request beyond a limit is refused before anything is kept of it.
+ */
+#include "cm.h"
+
+#include <errno.h>
+
+static uint64_t hash_service(const struct nic_cm *cm, uint64_t service_id)
+{
+	return cm_hash_mix(cm->seed, service_id);
+}
+
+static bool takes(const struct nic_cm_id *id, uint64_t service_id, const struct nic_gid *own)
+{
+	return ((id->service_id ^ service_id) & id->service_mask) == 0 &&
+	       (cm_gid_zero(&id->route.own) || cm_same_gid(&id->route.own, own));
+}
+
+/** The better of two that both match: one with an address, then the one with more bits in its mask. */
+static struct nic_cm_id *better(struct nic_cm_id *a, struct nic_cm_id *b)
+{
+	bool any_a, any_b;
+
+	if (!a)
+		return b;
+	any_a = cm_gid_zero(&a->route.own);
+	any_b = cm_gid_zero(&b->route.own);
+	if (any_a != any_b)
+		return any_a ? b : a;
+	return __builtin_popcountll(b->service_mask) > __builtin_popcountll(a->service_mask) ? b : a;
+}
+
+struct nic_cm_id *nic_cm_listener(const struct nic_cm *cm, uint64_t service_id, const struct nic_gid *own)
+{
+	struct nic_cm_id *best = NULL;
+
+	for (struct cm_link *l = cm_hash_first(&cm->service, hash_service(cm, service_id)); l; l = cm_hash_next(l)) {
+		struct nic_cm_id *id = list_entry(l, struct nic_cm_id, by_peer);
+
+		if (takes(id, service_id, own))
+			best = better(best, id);
+	}
+	for (const struct list *l = cm->masked.next; l != &cm->masked; l = l->next) {
+		struct nic_cm_id *id = list_entry(l, struct nic_cm_id, masked);
+
+		if (takes(id, service_id, own))
+			best = better(best, id);
+	}
+	return best;
+}
+
+/** Whether there is a listener of the same services at the same address. */
+static bool taken(const struct nic_cm *cm, const struct nic_cm_listen *listen, uint64_t mask)
+{
+	for (const struct list *l = cm->masked.next; l != &cm->masked; l = l->next) {
+		const struct nic_cm_id *id = list_entry(l, struct nic_cm_id, masked);
+
+		if (id->service_mask == mask && ((id->service_id ^ listen->service_id) & mask) == 0 &&
+		    cm_same_gid(&id->route.own, &listen->own))
+			return true;
+	}
+	for (struct cm_link *l = cm_hash_first(&cm->service, hash_service(cm, listen->service_id)); l;
+	     l = cm_hash_next(l)) {
+		const struct nic_cm_id *id = list_entry(l, struct nic_cm_id, by_peer);
+
+		if (mask == NIC_CM_MASK_ALL && id->service_id == listen->service_id &&
+		    cm_same_gid(&id->route.own, &listen->own))
+			return true;
+	}
+	return false;
+}
+
+int nic_cm_listen(struct nic_cm *cm, const struct nic_cm_listen *listen, struct nic_cm_id **out)
+{
+	uint64_t mask = listen->mask ? listen->mask : NIC_CM_MASK_ALL;
+	struct nic_cm_id *id;
+	int rc;
+
+	if (taken(cm, listen, mask))
+		return -EADDRINUSE;
+	rc = cm_id_new(cm, CM_LISTENER, &id);
+	if (rc)
+		return rc;
+	id->user = listen->user;
+	id->service_id = listen->service_id;
+	id->service_mask = mask;
+	id->route.own = listen->own;
+	id->backlog = listen->backlog;
+	if (mask == NIC_CM_MASK_ALL)
+		cm_hash_add(&cm->service, &id->by_peer, hash_service(cm, id->service_id));
+	else
+		list_append(&cm->masked, &id->masked);
+	cm_id_set(id, NIC_CM_LISTEN);
+	*out = id;
+	return 0;
+}
+
+void cm_unlisten(struct nic_cm_id *id)
+{
+	cm_hash_remove(&id->cm->service, &id->by_peer);
+	list_remove(&id->masked);
+	while (!list_empty(&id->pending)) {
+		struct nic_cm_id *request = list_entry(list_first(&id->pending), struct nic_cm_id, pending);
+
+		list_remove(&request->pending);
+		request->listener = NULL;
+	}
+}
+
+struct nic_cm_id *cm_pending_new(const struct cm_rx *rx, uint64_t service_id, enum cm_kind kind, uint16_t *reason)
+{
+	struct nic_cm *cm = rx->cm;
+	struct nic_cm_id *listener = nic_cm_listener(cm, service_id, &rx->route->own), *id;
+
+	if (!listener) {
+		CM_COUNT(cm, no_listener);
+		*reason = NIC_CM_REJ_INVALID_SERVICE_ID;
+		return NULL;
+	}
+	if (listener->backlog && listener->n_pending >= listener->backlog) {
+		CM_COUNT(cm, backlog_full);
+		*reason = NIC_CM_REJ_CONSUMER;
+		return NULL;
+	}
+	if (cm->pending >= cm->config.max_pending || cm_id_new(cm, kind, &id)) {
+		CM_COUNT(cm, no_room);
+		*reason = NIC_CM_REJ_NO_RESOURCES;
+		return NULL;
+	}
+	id->listener = listener;
+	id->passive = true;
+	id->service_id = service_id;
+	id->route = *rx->route;
+	return id;
+}
