@@ -34,9 +34,10 @@ struct nic_cm_id {
 	void *user;
 	enum nic_cm_state state;
 	bool passive, sidr;
-	bool orphan;  /* the owner has forgotten it: no events */
-	bool lingers; /* is on nic_cm.lingering */
-	bool quiet;   /* the owner has had the last event: no DREP, no DREQ_ERROR */
+	bool orphan;	       /* the owner has forgotten it: no events */
+	bool lingers;	       /* is on nic_cm.lingering */
+	bool quiet;	       /* the owner has had the last event: no DREP, no DREQ_ERROR */
+	uint16_t abort_reason; /* of a REP that was taken back: a REQ that still comes gets it in a REJ; 0: none */
 
 	struct list all;      /* on nic_cm.all */
 	struct list leftover; /* an orphan that only waits: on nic_cm.lingering (IDLE) or nic_cm.leaving (TIMEWAIT) */

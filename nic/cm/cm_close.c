@@ -61,6 +61,7 @@ void cm_rep_abort(struct nic_cm_id *id, const struct nic_cm_reject *reject)
 {
 	cm_rej_send(id, CM_ANSWERS_OTHER, reject);
 	id->quiet = true;
+	id->abort_reason = reject->reason;
 	cm_dreq_send(id, NULL, 0);
 }
 

@@ -10,10 +10,12 @@
 /* ---- REQ ------------------------------------------------------------------------------------------------------- */
 
 /** A REQ that has been received before: its answer may have been lost. */
-static void again(struct nic_cm_id *id)
+static void again(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	CM_COUNT(id->cm, rx_dup_req);
-	if (id->saved_attr == CM_MRA || id->saved_attr == CM_REP || id->saved_attr == CM_REJ)
+	if (id->abort_reason)
+		cm_answer_rej(rx, CM_ANSWERS_REQ, id->abort_reason);
+	else if (id->saved_attr == CM_MRA || id->saved_attr == CM_REP || id->saved_attr == CM_REJ)
 		cm_send_saved(id);
 }
 
@@ -140,7 +142,7 @@ void cm_req_rx(const struct cm_rx *rx)
 		return;
 	}
 	if (id && id->passive && id->tid == rx->mad->tid) {
-		again(id);
+		again(id, rx);
 		return;
 	}
 	id = stale(rx);

@@ -196,6 +196,25 @@ static void cm__destroy_in_rep_sent(void **state)
 	expect_gone(rig);
 }
 
+static void cm__destroy_in_rep_sent_that_did_not_arrive(void **state)
+{
+	struct rig *rig = *state;
+	struct nic_cm_id *a = rig_connect(rig);
+
+	rig_pass(rig);
+	rig->drop[CM_REP - CM_REQ] = rig->drop[CM_REJ - CM_REQ] = 1;
+	rig_accept(rig->side[B].id);
+	nic_cm_id_destroy(rig->side[B].id);
+	rig_pass(rig);
+	rig_expect(rig, "a>REQ b:REQ b>REP b>REJ b>DREQ");
+	/* a waits for a REP, and takes no DREQ: its REQ is answered. */
+	rig_time(rig, RIG_WAIT);
+	rig_expect(rig, "a>REQ b>REJ a:REJ");
+	assert_int_equal(rig->side[A].event.rej.reason, NIC_CM_REJ_CONSUMER);
+	nic_cm_id_destroy(a);
+	expect_gone(rig);
+}
+
 static void cm__destroy_in_established(void **state)
 {
 	struct rig *rig = *state;
@@ -437,6 +456,7 @@ int main(void)
 		RUN(cm__destroy_in_req_rcvd),
 		RUN(cm__destroy_in_rep_rcvd),
 		RUN(cm__destroy_in_rep_sent),
+		RUN(cm__destroy_in_rep_sent_that_did_not_arrive),
 		RUN(cm__destroy_in_established),
 		RUN(cm__ids_can_be_destroyed_in_every_event),
 		RUN(cm__CM_09_sidr_gives_qpn_and_qkey),

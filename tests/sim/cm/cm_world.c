@@ -25,7 +25,7 @@ void cm_violation(struct cm_world *w, const char *format, ...)
 	va_list ap;
 
 	if (!w->failed)
-		printf("VIOLATION of an oracle, seed %llu:\n", (unsigned long long)w->opts->seed);
+		printf("VIOLATION of connections, seed %llu:\n", (unsigned long long)w->opts->seed);
 	w->failed = true;
 	va_start(ap, format);
 	line(w, format, ap);
@@ -354,22 +354,33 @@ static void perform(struct cm_world *w, struct cm_item *item)
 
 /* ---- The run --------------------------------------------------------------------------------------------------- */
 
-static void count_record(void *arg, const struct nic_cm_info *info)
-{
-	uint32_t *n = arg;
+struct census {
+	uint32_t connections, waiting, backlog;
+};
 
-	*n += !info->sidr && info->state != NIC_CM_IDLE && info->state != NIC_CM_LISTEN;
+static void count_id(void *arg, const struct nic_cm_info *info)
+{
+	struct census *c = arg;
+
+	c->connections += !info->sidr && info->state != NIC_CM_IDLE && info->state != NIC_CM_LISTEN;
+	c->waiting += info->state == NIC_CM_REQ_RCVD || info->state == NIC_CM_MRA_REQ_SENT ||
+		      info->state == NIC_CM_SIDR_REQ_RCVD;
+	c->backlog += info->pending;
 }
 
 static void check_function(struct cm_function *f)
 {
-	uint32_t used = 0, infos = 0;
+	struct census c = {0};
+	uint32_t used = 0;
 
 	for (unsigned i = 0; i < CM_RECORDS; i++)
 		used += f->records[i].state != NIC_CM_IDLE;
-	nic_cm_each(f->cm, count_record, &infos);
-	if (used != infos)
-		cm_violation(f->world, "function %u has %u connections and %u records", f->number, infos, used);
+	nic_cm_each(f->cm, count_id, &c);
+	if (used != c.connections)
+		cm_violation(f->world, "function %u has %u connections and %u records", f->number, c.connections, used);
+	if (c.waiting != c.backlog)
+		cm_violation(f->world, "function %u has %u requests that wait, and counts %u", f->number, c.waiting,
+			     c.backlog);
 	if (nic_cm_ids(f->cm) > CM_RECORDS)
 		cm_violation(f->world, "function %u has %u ids", f->number, nic_cm_ids(f->cm));
 }
