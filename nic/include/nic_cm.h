@@ -131,8 +131,9 @@ struct nic_cm_ece {
  * SIDR_REQ_ERROR   IDLE               destroy: no answer
  *
  * A connection that a peer's REQ shows to be stale gets a DREQ, as if the owner had disconnected it, and so DREP or
- * DREQ_ERROR follows. After REP_ERROR, and after the owner's own reject, only TIMEWAIT_EXIT can come. Both sides' DREQs
- * at once: DREQ comes, in TIMEWAIT, and neither DREP nor DREQ_ERROR.
+ * DREQ_ERROR follows, or a DREQ. Both sides' DREQs at once: DREQ comes, in TIMEWAIT, and neither DREP nor DREQ_ERROR; a
+ * disconnect is then no longer due, and is refused. After REP_ERROR, and after the owner's own reject, only
+ * TIMEWAIT_EXIT can come.
  */
 enum nic_cm_event_type {
 	NIC_CM_EVENT_REQ,

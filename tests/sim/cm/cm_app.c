@@ -155,6 +155,8 @@ static void do_disconnect(struct cm_end *end, enum cm_end_state then)
 		return;
 	}
 	end->state = then;
+	if (then == END_WAITS && info.state == NIC_CM_TIMEWAIT)
+		return; /* found stale, and then the peer's DREQ crossed ours */
 	expect(end, nic_cm_disconnect(end->id, said.bytes, NIC_CM_DREQ_PRIVATE), "disconnect");
 	if (then == END_LEAVING && rng_chance(&end->function->world->app, 200))
 		cm_act_later(end->function->world, end, rng_below(&end->function->world->app, 50000));
