@@ -216,7 +216,7 @@ static void act_accepted(struct cm_end *end, unsigned dice)
 {
 	if (dice < 500) {
 		/* Its QP gets data: the other end is established. */
-		if (!end->conn->active.established)
+		if (!end->conn->active.established || end->conn->replaced)
 			return;
 		expect(end, nic_cm_notify(end->id), "notify");
 	} else if (dice < 700) {
