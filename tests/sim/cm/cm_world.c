@@ -118,18 +118,20 @@ static struct cm_item *packet(struct cm_world *w, const struct nic_gid *from, co
 static void strange_copy(struct cm_world *w, const struct nic_gid *from, const struct nic_gid *to, const uint8_t *mad)
 {
 	struct nic_gid stranger = cm_host_gid(STRANGER);
-	bool broken = rng_chance(&w->net, 300), dreq = mad[17] == 0x15 && rng_chance(&w->net, 500);
+	bool broken = rng_chance(&w->net, 300), dreq = mad[17] == 0x14 && rng_chance(&w->net, 500);
 	struct cm_item *item = packet(w, broken || dreq ? from : &stranger, to, mad);
 
-	if (dreq)
-		item->mad[24 + 8 + rng_below(&w->net, 3)] ^= 1;
-	else if (broken && rng_chance(&w->net, 500))
+	if (dreq) { /* made of an RTU, which has the ids in the same place */
+		item->mad[17] = 0x15;
+		memset(item->mad + 24 + 8, 0xff, 3);
+	} else if (broken && rng_chance(&w->net, 500)) {
 		item->len = (uint32_t)rng_below(&w->net, NIC_CM_MAD_LEN);
-	else if (broken)
+	} else if (broken) {
 		item->mad[rng_below(&w->net, 4)] ^= 0x55; /* version, class or method */
-	else
+	} else {
 		for (uint64_t n = rng_below(&w->net, 4); n > 0; n--)
 			item->mad[24 + rng_below(&w->net, 40)] ^= (uint8_t)(1 << rng_below(&w->net, 8));
+	}
 }
 
 static void on_send(void *ctx, const struct nic_cm_route *route, const uint8_t *mad)
