@@ -6,6 +6,7 @@
  * The first byte of an input selects how the rest is interpreted: with MODE_FIX it is filled up to the length of a MAD
  * and gets a valid header.
  */
+#include "fuzz_check.h"
 #include "cm_ip.h"
 #include "cm_mad.h"
 
@@ -16,15 +17,6 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MODE_FIX = 1 };
-
-/* Checked in every build, also with NDEBUG. */
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                        \
-			abort();                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 static bool is_zeroes(const void *p, size_t len)
 {

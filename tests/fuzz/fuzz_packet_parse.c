@@ -6,6 +6,7 @@
  * bypass them: MODE_FIX corrects lengths, IPv4 checksum and ICRC before parsing, MODE_NO_ICRC skips the ICRC. With
  * MODE_KEYED the receiver has a key, and MODE_FIX corrects the tag.
  */
+#include "fuzz_check.h"
 #include "packet.h"
 #include "wire.h"
 #include "wire_util.h"
@@ -23,15 +24,6 @@ enum mode {
 	MODE_KEYED = 32,
 	MODE_NO_KEY = 64, /* with MODE_KEYED: the carrier vouches */
 };
-
-/* Checked in every build, also with NDEBUG. */
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                        \
-			abort();                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 static const uint8_t v4_gid[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 77, 1};
 

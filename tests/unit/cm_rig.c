@@ -193,14 +193,21 @@ void rig_reject(struct nic_cm_id *id, uint16_t reason)
 	assert_int_equal(nic_cm_reject(id, &reject), 0);
 }
 
-void rig_establish(struct rig *rig, struct nic_cm_id **a, struct nic_cm_id **b)
+struct nic_cm_id *rig_reply(struct rig *rig, struct nic_cm_id **passive)
 {
-	struct nic_cm_id *active = rig_connect(rig), *passive;
+	struct nic_cm_id *active = rig_connect(rig);
 
 	rig_pass(rig);
-	passive = rig->side[B].id;
-	rig_accept(passive);
+	*passive = rig->side[B].id;
+	rig_accept(*passive);
 	rig_pass(rig);
+	return active;
+}
+
+void rig_establish(struct rig *rig, struct nic_cm_id **a, struct nic_cm_id **b)
+{
+	struct nic_cm_id *passive, *active = rig_reply(rig, &passive);
+
 	assert_int_equal(nic_cm_establish(active, "go", 2), 0);
 	rig_pass(rig);
 	rig_expect(rig, "a>REQ b:REQ b>REP a:REP a>RTU b:RTU");

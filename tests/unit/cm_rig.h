@@ -75,6 +75,8 @@ void rig_config(struct rig_side *side, struct nic_cm_config *config);
 /** a connects to b, with defaults. */
 struct nic_cm_connect rig_connect_args(struct rig *rig);
 struct nic_cm_id *rig_connect(struct rig *rig);
+/** The exchange up to the REP: a is in REP_RCVD, *passive in REP_SENT. @return a. */
+struct nic_cm_id *rig_reply(struct rig *rig, struct nic_cm_id **passive);
 /** The whole exchange. *a and *b: the ends; either may be NULL. The transcript is empty afterwards. */
 void rig_establish(struct rig *rig, struct nic_cm_id **a, struct nic_cm_id **b);
 struct nic_cm_accept rig_accept_args(void);

@@ -32,36 +32,38 @@ static const uint8_t v6_bytes[CM_IP_LEN] = {
 	0, 0x60, 0x12, 0x34, [4] = 0xfd, [5] = 1, [18] = 2, 3, [20] = 0xfe, 0x80, [34] = 4, 5,
 };
 
-static void cm_ip__CM_05_ipv4(void **state)
+/** The header is parsed into these fields, and built from them. */
+static void check_header(const uint8_t bytes[CM_IP_LEN], const struct cm_ip *expected)
 {
-	static const struct nic_gid source = V4(192, 168, 77, 1), destination = V4(192, 168, 77, 2);
 	uint8_t built[CM_IP_LEN];
 	struct cm_ip ip;
 
-	assert_int_equal(parse(v4_bytes, CM_IP_LEN, &ip), CM_IP_OK);
-	assert_int_equal(ip.version, 4);
-	assert_int_equal(ip.port, 0x91eb);
-	assert_memory_equal(&ip.source, &source, sizeof(source));
-	assert_memory_equal(&ip.destination, &destination, sizeof(destination));
+	assert_int_equal(parse(bytes, CM_IP_LEN, &ip), CM_IP_OK);
+	assert_int_equal(ip.version, expected->version);
+	assert_int_equal(ip.port, expected->port);
+	assert_memory_equal(&ip.source, &expected->source, sizeof(ip.source));
+	assert_memory_equal(&ip.destination, &expected->destination, sizeof(ip.destination));
 	memset(built, 0xee, sizeof(built));
-	cm_ip_build(&ip, built);
-	assert_memory_equal(built, v4_bytes, CM_IP_LEN);
+	cm_ip_build(expected, built);
+	assert_memory_equal(built, bytes, CM_IP_LEN);
+}
+
+static void cm_ip__CM_05_ipv4(void **state)
+{
+	static const struct cm_ip expected = {
+		.version = 4, .port = 0x91eb, .source = V4(192, 168, 77, 1), .destination = V4(192, 168, 77, 2)};
+
+	check_header(v4_bytes, &expected);
 }
 
 static void cm_ip__CM_05_ipv6(void **state)
 {
-	static const struct nic_gid source = {{0xfd, 1, [14] = 2, 3}}, destination = {{0xfe, 0x80, [14] = 4, 5}};
-	uint8_t built[CM_IP_LEN];
-	struct cm_ip ip;
+	static const struct cm_ip expected = {.version = 6,
+					      .port = 0x1234,
+					      .source = {{0xfd, 1, [14] = 2, 3}},
+					      .destination = {{0xfe, 0x80, [14] = 4, 5}}};
 
-	assert_int_equal(parse(v6_bytes, CM_IP_LEN, &ip), CM_IP_OK);
-	assert_int_equal(ip.version, 6);
-	assert_int_equal(ip.port, 0x1234);
-	assert_memory_equal(&ip.source, &source, sizeof(source));
-	assert_memory_equal(&ip.destination, &destination, sizeof(destination));
-	memset(built, 0xee, sizeof(built));
-	cm_ip_build(&ip, built);
-	assert_memory_equal(built, v6_bytes, CM_IP_LEN);
+	check_header(v6_bytes, &expected);
 }
 
 static void cm_ip__CM_05_shorter_than_a_header_is_refused(void **state)
