@@ -13,7 +13,7 @@ static bool config_ok(const struct nic_cm_config *c)
 {
 	if (!c->now || !c->random || !c->send || !c->event)
 		return false;
-	if (c->id_bits < 8 || c->id_bits > 32 || (!c->records && c->n_records))
+	if (c->id_bits < 8 || c->id_bits > 32 || !c->records != !c->n_records)
 		return false;
 	return c->id_bits == 32 ? c->id_base == 0 : (c->id_base & ((UINT32_C(1) << c->id_bits) - 1)) == 0;
 }
@@ -121,7 +121,13 @@ const char *nic_cm_counter_sentence(enum nic_cm_counter counter)
 
 uint8_t nic_cm_ack_timeout(uint8_t packet_life, uint8_t ack_delay)
 {
-	return cm_time_code(2 * cm_time_ns(packet_life) + cm_time_ns(ack_delay));
+	uint8_t round_trip = (uint8_t)(packet_life + 1), longer, shorter;
+
+	longer = round_trip > ack_delay ? round_trip : ack_delay;
+	shorter = round_trip > ack_delay ? ack_delay : round_trip;
+	if (shorter + 1 >= longer) /* at least half as long: it matters. Less is lost in the code's powers of two. */
+		longer++;
+	return cm_at_most(longer, 31);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 
 #include "cm_hash.h"
 #include "cm_mad.h"
+#include "gid.h"
 #include "list.h"
 #include "nic_cm.h"
 
@@ -120,13 +121,6 @@ static inline bool cm_same_gid(const struct nic_gid *a, const struct nic_gid *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-static inline bool cm_gid_zero(const struct nic_gid *gid)
-{
-	static const struct nic_gid zero;
-
-	return cm_same_gid(gid, &zero);
-}
-
 /* ---- cm.c ------------------------------------------------------------------------------------------------------ */
 
 /** What a new id is for. */
@@ -167,9 +161,7 @@ uint64_t cm_wait_ns(const struct nic_cm_id *id);
 struct cm_mad cm_mad_of(const struct nic_cm_id *id, enum cm_attr attr);
 /** Give a MAD private data. @return false: it has no room for it */
 bool cm_mad_data(struct cm_mad *mad, const void *data, uint32_t len);
-/** Send on the id's route, and count it as sent for the first time. */
-void cm_send(struct nic_cm_id *id, const struct cm_mad *mad);
-/** As cm_send, and keep the MAD for cm_send_saved. */
+/** Send on the id's route, count it as sent for the first time, and keep the MAD for cm_send_saved. */
 void cm_send_save(struct nic_cm_id *id, const struct cm_mad *mad);
 /** As cm_send_save, and send it again until it is answered: the timer starts. */
 void cm_send_timed(struct nic_cm_id *id, const struct cm_mad *mad);

@@ -115,11 +115,6 @@ void cm_req_failed(struct nic_cm_id *id)
 
 /* ---- REP ------------------------------------------------------------------------------------------------------- */
 
-static uint8_t least(uint8_t a, uint8_t b)
-{
-	return a < b ? a : b;
-}
-
 /** The peer's id or QP belongs to another connection here, which must be one that the peer has lost (12.9.8.3.1). */
 static bool rep_stale(struct nic_cm_id *id, const struct cm_rx *rx, uint32_t qpn)
 {
@@ -143,8 +138,8 @@ static void rep_known(struct nic_cm_id *id, const struct cm_mad *mad, uint32_t q
 {
 	id->remote_id = mad->local_id;
 	id->remote_qpn = qpn;
-	id->responder_resources = least(id->responder_resources, mad->rep.initiator_depth);
-	id->initiator_depth = least(id->initiator_depth, mad->rep.responder_resources);
+	id->responder_resources = cm_at_most(id->responder_resources, mad->rep.initiator_depth);
+	id->initiator_depth = cm_at_most(id->initiator_depth, mad->rep.responder_resources);
 	id->ack_timeout = nic_cm_ack_timeout(id->packet_life, mad->rep.target_ack_delay);
 	id->private_rcvd = cm_private_used(mad->data, mad->data_len);
 	id->saved_attr = 0;

@@ -67,7 +67,7 @@ static bool sane(const struct nic_cm *cm, const struct nic_cm_record *r)
 		return false;
 	if (!r->remote_id && r->state != NIC_CM_REQ_SENT && r->state != NIC_CM_MRA_REQ_RCVD)
 		return false;
-	return !cm_gid_zero(&r->own) && !cm_gid_zero(&r->peer) && !cm_by_local(cm, r->local_id);
+	return !gid_is_zero(&r->own) && !gid_is_zero(&r->peer) && !cm_by_local(cm, r->local_id);
 }
 
 static void fill(struct nic_cm_id *id, const struct nic_cm_record *r)

@@ -15,7 +15,7 @@ static uint64_t hash_service(const struct nic_cm *cm, uint64_t service_id)
 static bool takes(const struct nic_cm_id *id, uint64_t service_id, const struct nic_gid *own)
 {
 	return ((id->service_id ^ service_id) & id->service_mask) == 0 &&
-	       (cm_gid_zero(&id->route.own) || cm_same_gid(&id->route.own, own));
+	       (gid_is_zero(&id->route.own) || cm_same_gid(&id->route.own, own));
 }
 
 /** The better of two that both match: one with an address, then the one with more bits in its mask. */
@@ -25,8 +25,8 @@ static struct nic_cm_id *better(struct nic_cm_id *a, struct nic_cm_id *b)
 
 	if (!a)
 		return b;
-	any_a = cm_gid_zero(&a->route.own);
-	any_b = cm_gid_zero(&b->route.own);
+	any_a = gid_is_zero(&a->route.own);
+	any_b = gid_is_zero(&b->route.own);
 	if (any_a != any_b)
 		return any_a ? b : a;
 	return __builtin_popcountll(b->service_mask) > __builtin_popcountll(a->service_mask) ? b : a;

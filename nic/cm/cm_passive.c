@@ -50,8 +50,9 @@ static uint16_t wrong(const struct cm_rx *rx)
 		return NIC_CM_REJ_INVALID_TRANSPORT;
 	if (req->mtu < NIC_MTU_256 || req->mtu > NIC_MTU_4096)
 		return NIC_CM_REJ_INVALID_MTU;
-	/* Data would go where the REQ says: only to whom it came from. */
-	if (!cm_same_gid(&req->primary.local_gid, &rx->route->peer))
+	/* Data will go between the addresses that the REQ names, so they must be those that it came by. */
+	if (!cm_same_gid(&req->primary.local_gid, &rx->route->peer) ||
+	    !cm_same_gid(&req->primary.remote_gid, &rx->route->own))
 		return NIC_CM_REJ_INVALID_GID;
 	return 0;
 }
@@ -64,7 +65,7 @@ static void req_known(struct nic_cm_id *id, const struct cm_mad *mad)
 	id->remote_qpn = req->qpn;
 	id->tid = mad->tid;
 	id->xrc = req->transport == CM_EXTENDED;
-	id->alternate = !cm_gid_zero(&req->alternate.local_gid);
+	id->alternate = !gid_is_zero(&req->alternate.local_gid);
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
 	id->ack_timeout = req->primary.ack_timeout;
@@ -118,8 +119,8 @@ static struct nic_cm_req_event event_of(const struct nic_cm_id *id, const struct
 
 static void req_new(const struct cm_rx *rx)
 {
-	uint16_t reason = wrong(rx);
-	struct nic_cm_id *id = reason ? NULL : cm_pending_new(rx, rx->mad->req.service_id, CM_CONNECTION, &reason);
+	uint16_t reason;
+	struct nic_cm_id *id = cm_pending_new(rx, rx->mad->req.service_id, CM_CONNECTION, &reason);
 	struct nic_cm_event event = {.type = NIC_CM_EVENT_REQ, .route = rx->route};
 
 	if (!id) {
@@ -135,14 +136,21 @@ static void req_new(const struct cm_rx *rx)
 
 void cm_req_rx(const struct cm_rx *rx)
 {
-	struct nic_cm_id *id = cm_by_peer(rx->cm, &rx->route->peer, rx->mad->local_id, false);
+	struct nic_cm_id *id;
+	uint16_t reason;
 
 	if (!rx->mad->local_id) {
 		CM_COUNT(rx->cm, rx_malformed);
 		return;
 	}
+	id = cm_by_peer(rx->cm, &rx->route->peer, rx->mad->local_id, false);
 	if (id && id->passive && id->tid == rx->mad->tid) {
 		again(id, rx);
+		return;
+	}
+	reason = wrong(rx); /* first: a REQ that cannot be taken ends no connection */
+	if (reason) {
+		cm_answer_rej(rx, CM_ANSWERS_REQ, reason);
 		return;
 	}
 	id = stale(rx);
@@ -186,7 +194,9 @@ int nic_cm_accept(struct nic_cm_id *id, const struct nic_cm_accept *a)
 		.responder_resources = id->responder_resources,
 		.initiator_depth = id->initiator_depth,
 		.target_ack_delay = a->target_ack_delay,
-		.failover_accepted = id->alternate && !a->failover ? 1 : a->failover,
+		.failover_accepted = !id->alternate ? 0
+				     : a->failover  ? a->failover
+						    : 1,
 		.flow_control = a->flow_control != 0,
 		.rnr_retry_count = a->rnr_retry_count,
 		.srq = a->srq != 0,

@@ -89,7 +89,7 @@ static bool names(const struct nic_cm_id *id, const struct cm_mad *mad)
 	return id->remote_id == mad->local_id;
 }
 
-/** The id of a message, or NULL. *bad: there is one, but it is not for the sender to name. */
+/** The id of a message, or NULL. *bad: there is one, but the MAD did not come from its peer. */
 static struct nic_cm_id *find(const struct cm_rx *rx, bool *bad)
 {
 	const struct cm_mad *mad = rx->mad;

@@ -68,7 +68,8 @@ void cm_timer_start(struct nic_cm_id *id, uint64_t after_ns)
 {
 	struct nic_cm *cm = id->cm;
 
-	id->deadline = cm_now(cm) + after_ns;
+	id->deadline = cm_now(cm);
+	id->deadline = after_ns < UINT64_MAX - id->deadline ? id->deadline + after_ns : UINT64_MAX;
 	if (id->heap_at == NOT_IN_HEAP)
 		put(cm, ++cm->heap_len, id);
 	sift(cm, id->heap_at);

@@ -43,15 +43,6 @@ static void transmit(struct nic_cm *cm, const struct nic_cm_route *route, const 
 	cm->config.send(cm->config.ctx, route, bytes);
 }
 
-void cm_send(struct nic_cm_id *id, const struct cm_mad *mad)
-{
-	uint8_t bytes[CM_MAD_LEN];
-
-	cm_mad_build(mad, bytes);
-	id->cm->counts[counter_of(mad->attr)]++;
-	transmit(id->cm, &id->route, bytes);
-}
-
 void cm_send_save(struct nic_cm_id *id, const struct cm_mad *mad)
 {
 	cm_mad_build(mad, id->saved);

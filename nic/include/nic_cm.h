@@ -120,7 +120,7 @@ struct nic_cm_ece {
  * USER_ESTABLISHED ESTABLISHED        RTS: nic_cm_notify had been called in REP_SENT
  * REJ              IDLE or TIMEWAIT   destroy
  * MRA              MRA_*_RCVD         nothing: the wait became longer
- * REQ_ERROR        IDLE               destroy: the peer did not answer REQ; a REJ (timeout) was sent
+ * REQ_ERROR        IDLE               destroy: no answer to REQ, or a REP whose ID or QP is in use here; a REJ was sent
  * REP_ERROR        DREQ_SENT          destroy: the peer did not answer REP; it gets a REJ (timeout) and DREQs
  * DREQ             DREQ_RCVD          error state; disconnect (sends DREP) or destroy
  * DREP             TIMEWAIT           error state
@@ -247,7 +247,7 @@ struct nic_cm_record {
 	uint64_t service_id;
 	uint8_t response_timeout; /* how long the peer may take to answer a MAD */
 	uint8_t max_retries;
-	uint8_t ack_timeout; /* of the path: time-wait lasts as long as this, twice */
+	uint8_t ack_timeout; /* of the path: time-wait lasts this long */
 	uint8_t traffic_class, hop_limit;
 	uint8_t passive; /* this side received the REQ */
 	uint8_t reserved[2];
@@ -324,7 +324,8 @@ static inline uint64_t nic_cm_time_ns(uint32_t exponent)
 {
 	return UINT64_C(4096) << (exponent & 31);
 }
-/** The smallest exponent whose time is at least 2 * packet life + ACK delay, at most 31 (12.7.34). */
+/** The exponent for 2 * packet life + ACK delay, at most 31 (12.7.34): that of the longer part, and one more if the
+ * other is at least half as long, as Linux has it. */
 uint8_t nic_cm_ack_timeout(uint8_t packet_life, uint8_t ack_delay);
 
 /* ---- Ids ------------------------------------------------------------------------------------------------------- */
@@ -374,7 +375,7 @@ struct nic_cm_listen {
 
 /** Listen, for connections and for SIDR. Where several listeners match, one with an address comes first, then the one
  *  with most bits in its mask.
- *  @return 0; -EADDRINUSE: overlaps a listener of the same address; -EINVAL; -ENOMEM; -ENOSPC (max_ids) */
+ *  @return 0; -EADDRINUSE: there is a listener of the same services at the same address; -ENOMEM; -ENOSPC (max_ids) */
 int nic_cm_listen(struct nic_cm *cm, const struct nic_cm_listen *listen, struct nic_cm_id **out);
 /** The listener that a REQ for this service at this address would reach, or NULL. */
 struct nic_cm_id *nic_cm_listener(const struct nic_cm *cm, uint64_t service_id, const struct nic_gid *own);

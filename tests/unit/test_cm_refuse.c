@@ -126,12 +126,40 @@ static void cm__CM_04_wrong_requests_get_their_reason(void **state)
 	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_TRANSPORT);
 	rig_inject(rig, 2, &good); /* from another address than it says */
 	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_GID);
-	rig_expect(rig, "b>REJ b>REJ b>REJ");
+	bad = good;
+	bad.req.primary.remote_gid = rig->side[A].gid; /* to another address than it went to */
+	rig_inject(rig, A, &bad);
+	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_GID);
+	rig_expect(rig, "b>REJ b>REJ b>REJ b>REJ");
 	bad = good;
 	bad.local_id = 0;
 	rig_inject(rig, A, &bad);
 	rig_expect(rig, "");
 	assert_int_equal(nic_cm_ids(rig->side[B].cm), 1);
+}
+
+static void cm__CM_04_a_wrong_request_ends_no_connection(void **state)
+{
+	struct rig *rig = *state;
+	struct nic_cm_id *a = rig_connect(rig), *b;
+	struct cm_mad bad = rig->last;
+
+	rig_pass(rig);
+	b = rig->side[B].id;
+	rig_accept(b);
+	rig_pass(rig);
+	assert_int_equal(nic_cm_establish(a, NULL, 0), 0);
+	rig_pass(rig);
+	rig_expect(rig, "a>REQ b:REQ b>REP a:REP a>RTU b:RTU");
+	bad.data = NULL;
+	bad.data_len = 0;
+	bad.local_id++; /* from the QP of the connection: stale, were it right */
+	bad.tid++;
+	bad.req.mtu = 6;
+	rig_inject(rig, A, &bad);
+	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_MTU);
+	rig_expect(rig, "b>REJ");
+	assert_int_equal(rig_state(b), NIC_CM_ESTABLISHED);
 }
 
 /* ---- Limits ----------------------------------------------------------------------------------------------------- */
@@ -356,6 +384,7 @@ int main(void)
 		RUN(cm__CM_04_a_communication_id_used_again_is_stale),
 		RUN(cm__CM_04_a_stale_rep_is_rejected),
 		RUN(cm__CM_04_wrong_requests_get_their_reason),
+		RUN(cm__CM_04_a_wrong_request_ends_no_connection),
 		RUN(cm__CM_04_a_full_backlog_refuses),
 		RUN(cm__a_flood_of_requests_keeps_within_bounds),
 		RUN(cm__ids_that_only_linger_make_room),
