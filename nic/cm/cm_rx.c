@@ -97,9 +97,11 @@ static struct nic_cm_id *find(const struct cm_rx *rx, bool *bad)
 	struct nic_cm_id *id;
 
 	*bad = false;
-	/* A peer that gives up its REQ may never have learned our id. */
-	if (mad->attr == CM_REJ && !mad->remote_id)
-		return cm_by_peer(rx->cm, &rx->route->peer, mad->local_id, false);
+	/* A peer that gives up its REQ may never have learned our id, as long as it has not answered our REP. */
+	if (mad->attr == CM_REJ && !mad->remote_id) {
+		id = cm_by_peer(rx->cm, &rx->route->peer, mad->local_id, false);
+		return id && id->passive && id->state != NIC_CM_ESTABLISHED ? id : NULL;
+	}
 	id = cm_by_local(rx->cm, sidr ? mad->sidr_rep.request_id : mad->remote_id);
 	if (!id || id->sidr != sidr)
 		return NULL;

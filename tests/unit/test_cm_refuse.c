@@ -308,6 +308,11 @@ static void cm__CM_04_a_rej_with_wrong_ids_ends_nothing(void **state)
 	rig_inject(rig, 2, &rej);
 	rig_expect(rig, "");
 	assert_int_equal(rig_state(b), NIC_CM_ESTABLISHED);
+	rej.remote_id = 0; /* only before the peer knows the id */
+	rig_inject(rig, A, &rej);
+	rig_expect(rig, "");
+	assert_int_equal(rig_state(b), NIC_CM_ESTABLISHED);
+	rej.remote_id = info.local_id;
 	rig_inject(rig, A, &rej);
 	rig_expect(rig, "b:REJ");
 	assert_int_equal(rig_state(b), NIC_CM_TIMEWAIT);
