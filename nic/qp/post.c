@@ -295,8 +295,7 @@ static inline void posted(struct nic_qp *qp, struct swqe *w)
 	if (flushes(qp)) {
 		comp_flush(qp);
 		settle(qp);
-	} else if (!w->may_coalesce ||
-		   req_run(qp)) { /* a WQE unlike the one before it ends the run that may be waiting */
+	} else if (!w->may_coalesce || req_run(qp)) { /* a WQE that may not coalesce ends a waiting run */
 		qp_ready(qp);
 	}
 }

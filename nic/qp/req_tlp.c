@@ -24,7 +24,7 @@
 #define WAIT_LEAST    1000000u /* a thread may easily be off the CPU for so long */
 #define MEASURED_MOST 1000000000u
 #define DEVIATIONS    4u
-#define SMOOTHED_BY   8 /* weight of a new sample: 1/8 in the RTT, 1/4 in the deviation */
+#define SMOOTHED_BY   8 /* weight of a new sample: 1/8 in srtt, 1/4 in rttvar */
 #define DEVIATES_BY   4
 
 static bool is_for(const struct nic_qp *qp)

@@ -79,7 +79,7 @@ void tag_hold(struct tag_unit *u, struct tag_message *m);
 /** Find the message that such a receive would take now. @return NULL: none. */
 struct tag_message *tag_peek(const struct tag_unit *u, uint64_t tag, uint64_t ignore, uint64_t source);
 
-/** Remove a held message without matching: it has been claimed, or its sender has gone. */
+/** Remove an unexpected message without matching: it has been claimed, or its sender has gone. */
 void tag_take(struct tag_unit *u, struct tag_message *m);
 
 /** Remove a waiting receive. */

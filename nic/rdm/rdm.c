@@ -249,7 +249,7 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 	rdm_cm_fini(ep);
 	if (ep->rq && ep->rq->shared)
 		rdm_rq_leave(ep);
-	rdm_fade(ep, true);
+	rdm_linger_end(ep, true);
 	peers_free(ep);
 	if (ep->contact)
 		nic_qp_destroy(ep->contact);
@@ -376,7 +376,7 @@ static bool ep_settle(struct nic_rdm *ep)
 			rdm_pump(peer);
 	}
 	rdm_datagram_recover(ep);
-	rdm_fade(ep, false);
+	rdm_linger_end(ep, false);
 	ep->nic->owners_due |= !list_empty(&ep->lingering); /* dropped QPs that still have answers to send */
 	return had;
 }

@@ -61,7 +61,7 @@ struct rdm_op {
 	bool begun;	    /* at least one work request has been posted */
 	bool all_posted;
 	bool counted;		    /* included in peer->posted */
-	bool taken;		    /* the peer has said FIN or RESULT; FIN: it has been posted */
+	bool taken;		    /* the peer has said FIN or RESULT; of RDM_W_FIN: it has been posted */
 	bool told;		    /* GET: the receive's completion has been reported */
 	uint16_t index, generation; /* see rdm_op_id */
 	uint32_t out, data_out;	    /* work requests in flight; those of them that move data */
@@ -192,7 +192,7 @@ struct nic_rdm_rq {
 	struct list free_recvs;
 	uint32_t recvs_touched, rx_left;
 	struct rdm_pool small, big;
-	uint64_t held_bytes, max_unexpected;
+	uint64_t unexpected_bytes, max_unexpected;
 };
 
 /** Private data of connection management. */

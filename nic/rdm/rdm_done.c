@@ -29,7 +29,7 @@ static bool is_local_error(uint32_t status)
 	return status == NIC_WC_LOC_PROT_ERR || status == NIC_WC_LOC_LEN_ERR || status == NIC_WC_LOC_QP_OP_ERR;
 }
 
-static void tell_pulled(struct rdm_op *op)
+static void tell_got(struct rdm_op *op)
 {
 	op->told = true;
 	if (op->status) /* of our READ, which the application did not post: report only that the rest will not come */
@@ -47,7 +47,7 @@ void rdm_ops_leave(struct nic_rdm *ep)
 			continue;
 		if (op->work == RDM_W_GET && !op->told) {
 			op->status = NIC_RDM_PEER_LOST;
-			tell_pulled(op);
+			tell_got(op);
 		}
 		if (op->unexpected)
 			rdm_unexpected_free(op->unexpected);
@@ -59,7 +59,7 @@ static void op_end(struct rdm_op *op)
 {
 	rdm_op_release(op); /* first: the application may reuse the buffer once it is told */
 	if (op->work == RDM_W_GET && !op->told)
-		tell_pulled(op);
+		tell_got(op);
 	else if (!rdm_is_answer(op->work))
 		tell(op);
 	rdm_op_free(op);
@@ -89,7 +89,7 @@ void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 	rdm_note(ep);
 }
 
-static void wait_for_taken(struct rdm_op *op)
+static void wait_for_fin(struct rdm_op *op)
 {
 	list_append(&op->peer->waiting, &op->node);
 	rdm_keep_alive(op->peer);
@@ -97,9 +97,9 @@ static void wait_for_taken(struct rdm_op *op)
 
 /** All READs are done: complete the receive and send FIN, which returns the sender's buffer. FIN posted right
  *  behind the READs would need a fence, which would delay everything behind it. */
-static void pulled(struct rdm_op *op)
+static void got_all(struct rdm_op *op)
 {
-	tell_pulled(op);
+	tell_got(op);
 	op->work = RDM_W_FIN;
 	op->all_posted = op->begun = false;
 	rdm_submit(op);
@@ -113,14 +113,14 @@ void rdm_op_settle(struct rdm_op *op)
 	if (op->out || !op->all_posted)
 		return; /* settled again by the remaining completions, or when the connection fails */
 	if (op->work == RDM_W_GET && !op->status)
-		pulled(op);
+		got_all(op);
 	else if (waits && !op->taken && !op->status)
-		wait_for_taken(op);
+		wait_for_fin(op);
 	else
 		op_end(op);
 }
 
-void rdm_op_taken(struct rdm_op *op)
+void rdm_op_answered(struct rdm_op *op)
 {
 	op->taken = true;
 	if (op->all_posted && !op->out)
@@ -132,7 +132,7 @@ void rdm_fin(struct nic_rdm_peer *peer, uint32_t id)
 	struct rdm_op *op = rdm_op_named(peer, id);
 
 	if (op && (op->work == RDM_W_SEND || op->work == RDM_W_OFFER))
-		rdm_op_taken(op);
+		rdm_op_answered(op);
 	else
 		COUNT(peer->ep->nic, rdm_stray_answers);
 }

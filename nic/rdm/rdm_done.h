@@ -20,7 +20,7 @@ void rdm_fail(struct nic_rdm_peer *peer, uint32_t status, bool begun_only);
 /** The endpoint is being destroyed: return what its ops hold of a shared receive queue. */
 void rdm_ops_leave(struct nic_rdm *ep);
 /** FIN or RESULT has come for the op. */
-void rdm_op_taken(struct rdm_op *op);
+void rdm_op_answered(struct rdm_op *op);
 /** FIN has come for the op with this id. */
 void rdm_fin(struct nic_rdm_peer *peer, uint32_t id);
 /** Completion of a queue pair's work request. */

@@ -82,7 +82,7 @@ int rdm_qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum n
 				     NIC_QP_MAX_QP_RD_ATOMIC);
 }
 
-void rdm_fade(struct nic_rdm *ep, bool all)
+void rdm_linger_end(struct nic_rdm *ep, bool all)
 {
 	for (struct list *n = ep->lingering.next, *next; n != &ep->lingering; n = next) {
 		struct nic_qp *qp = list_entry(n, struct nic_qp, lingering);
@@ -107,5 +107,5 @@ void rdm_qp_drop(struct nic_rdm_peer *peer)
 	qp_enter_error(qp);
 	qp->rdm_peer = NULL;
 	list_append(&peer->ep->lingering, &qp->lingering);
-	rdm_fade(peer->ep, false);
+	rdm_linger_end(peer->ep, false);
 }

@@ -16,6 +16,6 @@ int rdm_qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum n
  *  would take executed requests for lost; the QP is destroyed after that. */
 void rdm_qp_drop(struct nic_rdm_peer *peer);
 /** Destroy dropped QPs that have sent their last answers, or `all` dropped QPs. */
-void rdm_fade(struct nic_rdm *ep, bool all);
+void rdm_linger_end(struct nic_rdm *ep, bool all);
 
 #endif

@@ -235,7 +235,7 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 	iov_copy(op->result, &op->atomic.n_result, r->result, r->n_result);
 	if (op->work == RDM_W_OPERATE && !rdm_operate_prepare(op)) {
 		rdm_op_free(op);
-		return peer->ep->rq->held_bytes ? -EAGAIN : no_room(peer->ep);
+		return peer->ep->rq->unexpected_bytes ? -EAGAIN : no_room(peer->ep);
 	}
 	rdm_submit(op);
 	nic_settle_due(peer->ep->nic); /* it may have failed or completed already */

@@ -328,7 +328,7 @@ int nic_rdm_cancel(struct nic_rdm *ep, const void *context)
 }
 
 /** Free the endpoint's unexpected messages on a list; `unit` NULL: claimed ones, in no tag unit. */
-static void drop_held(struct nic_rdm *ep, struct list *messages, struct tag_unit *unit)
+static void drop_unexpected(struct nic_rdm *ep, struct list *messages, struct tag_unit *unit)
 {
 	for (struct list *n = messages->next, *next; n != messages; n = next) {
 		struct rdm_unexpected *unexpected =
@@ -354,8 +354,8 @@ void rdm_rq_leave(struct nic_rdm *ep)
 		for (struct list *n = ep->peers[i].next; n != &ep->peers[i]; n = n->next)
 			rdm_arrivals_lost(list_entry(n, struct nic_rdm_peer, hash));
 	rdm_ops_leave(ep);
-	drop_held(ep, &rq->messages.messages, &rq->messages);
-	drop_held(ep, &rq->tagged.messages, &rq->tagged);
-	drop_held(ep, &rq->claimed, NULL);
+	drop_unexpected(ep, &rq->messages.messages, &rq->messages);
+	drop_unexpected(ep, &rq->tagged.messages, &rq->tagged);
+	drop_unexpected(ep, &rq->claimed, NULL);
 	rq->users--;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rdm_rx.c - delivers incoming messages to receives. A message's first packet finds its receive, and all payload goes
- * straight into the receive's buffer; an unexpected message is unexpected.
+ * straight into the receive's buffer; an unexpected message is kept.
  *
  * All of it runs in the responder of the peer's queue pair, which asks before it accepts a message (rdm_takes) whether
  * there is room for it: if not, it sends an RNR NAK, as a queue pair without receive WQEs does.
@@ -39,8 +39,7 @@ bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_
 	return true;
 }
 
-/* ---- unexpected messages --------------------------------------------------------------------------------------------
- */
+/* ---- unexpected messages -------------------------------------------------------------------------------------- */
 
 struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
@@ -69,7 +68,7 @@ static void delivered(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struc
 }
 
 /** Deliver a complete unexpected message to its receive. */
-static void held_deliver(struct rdm_unexpected *unexpected)
+static void unexpected_deliver(struct rdm_unexpected *unexpected)
 {
 	struct nic_rdm_peer *peer = unexpected->peer;
 	struct rdm_recv *recv = unexpected->recv;
@@ -98,10 +97,10 @@ void rdm_unexpected_match(struct rdm_unexpected *unexpected, struct rdm_recv *re
 					  unexpected->header.kind == RDM_OPERATE ? 0 : unexpected->header.length,
 					  &unexpected->room);
 	if (unexpected->complete)
-		held_deliver(unexpected); /* else end() does, when the rest has come */
+		unexpected_deliver(unexpected); /* else end() does, when the rest has come */
 }
 
-/** Drop a unexpected message without receiving it; if incomplete, when the rest has come. */
+/** Drop an unexpected message without receiving it; if incomplete, when the rest has come. */
 void rdm_unexpected_discard(struct rdm_unexpected *unexpected)
 {
 	if (!unexpected->complete) {
@@ -245,7 +244,7 @@ static void end(struct nic_rdm_peer *peer, const struct nic_reference *offer)
 	} else if (unexpected) {
 		unexpected->complete = true;
 		if (unexpected->recv)
-			held_deliver(unexpected);
+			unexpected_deliver(unexpected);
 		else if (unexpected->discard)
 			rdm_unexpected_discard(unexpected);
 	} else if (a->header.kind == RDM_OFFER && a->room && !rdm_rendezvous_fetch(peer, a, offer)) {
@@ -353,8 +352,8 @@ static void forgive(struct nic_rdm_peer *peer, struct rdm_header *h)
 	h->flags &= (uint8_t)~RDM_WANTS_FIN;
 }
 
-/** Free a unexpected message that can never be delivered, and end its receive, if it has one. */
-static void held_lost(struct rdm_unexpected *unexpected)
+/** Free an unexpected message that can never be delivered, and end its receive, if it has one. */
+static void unexpected_lost(struct rdm_unexpected *unexpected)
 {
 	struct nic_rdm_peer *peer = unexpected->peer;
 
@@ -381,7 +380,7 @@ static void lose_offers(struct nic_rdm_peer *peer, struct list *messages)
 			continue;
 		forgive(peer, &unexpected->header);
 		if (unexpected->header.kind == RDM_OFFER || unexpected->header.kind == RDM_OPERATE)
-			held_lost(unexpected);
+			unexpected_lost(unexpected);
 	}
 }
 
@@ -393,7 +392,7 @@ void rdm_arrivals_lost(struct nic_rdm_peer *peer)
 		a->active = false;
 		forgive(peer, a->unexpected ? &a->unexpected->header : &a->header);
 		if (a->unexpected)
-			held_lost(a->unexpected);
+			unexpected_lost(a->unexpected);
 		else if (a->recv)
 			delivered(peer->ep, peer, &a->header, a->recv, a->base, a->got < a->room ? a->got : a->room,
 				  NIC_RDM_PEER_LOST);

@@ -7,7 +7,7 @@
 
 /** The receiver's completion for a message. */
 struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_header *h);
-/** A unexpected message, already out of the tag unit, gets its receive, or is dropped without one. */
+/** An unexpected message, already out of the tag unit, gets its receive, or is dropped without one. */
 void rdm_unexpected_match(struct rdm_unexpected *unexpected, struct rdm_recv *recv);
 void rdm_unexpected_discard(struct rdm_unexpected *unexpected);
 /** Copy bytes to the memory that iov lists, from `offset` on. @return false: some of it is not mapped. */

@@ -53,7 +53,7 @@ bool rdm_operate_prepare(struct rdm_op *op)
 }
 
 /** Post the header and the stored body as one message. */
-static int post_held(struct rdm_op *op, const struct rdm_header *h)
+static int post_body(struct rdm_op *op, const struct rdm_header *h)
 {
 	uint32_t lkey = nic_mr_lkey(op->peer->ep->all);
 	const struct nic_sge sge[2] = {{(uintptr_t)op->header, rdm_header_put(h, op->header), lkey},
@@ -76,7 +76,7 @@ int rdm_operate_post(struct rdm_op *op)
 	h.segment[0].len = op->length;
 	h.segment[0].rkey = (uint32_t)op->atomic.op << 24 | elem_wire_of_type(op->atomic.datatype) << 16 |
 			    (op->kind == NIC_RDM_FETCH ? FETCHES : 0);
-	return post_held(op, &h);
+	return post_body(op, &h);
 }
 
 /** The op that a RESULT answers. @return NULL: none. */
@@ -118,7 +118,7 @@ void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h)
 		if (!rdm_scatter(peer->ep->nic, op->result, op->atomic.n_result, 0, results, expected))
 			op->status = NIC_WC_LOC_PROT_ERR;
 	}
-	rdm_op_taken(op);
+	rdm_op_answered(op);
 }
 
 /* ---- responder ----------------------------------------------------------------------------------------------- */
@@ -190,7 +190,7 @@ int rdm_result_post(struct rdm_op *op)
 {
 	const struct rdm_header h = {.kind = RDM_RESULT, .id = op->id, .length = op->data_len, .data = op->data};
 
-	return post_held(op, &h);
+	return post_body(op, &h);
 }
 
 /** Complete the receive that was to be operated on. */

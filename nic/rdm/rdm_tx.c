@@ -290,7 +290,7 @@ static int post_written(struct rdm_op *op)
 	return post_header(op, &h, false, 0);
 }
 
-static int post_taken(struct rdm_op *op)
+static int post_fin(struct rdm_op *op)
 {
 	const struct rdm_header h = {.kind = RDM_FIN, .id = op->id, .data = op->data};
 
@@ -324,7 +324,7 @@ static int post_next(struct rdm_op *op)
 	case RDM_W_GET:
 		return segments ? post_rma(op) : -EALREADY;
 	case RDM_W_FIN:
-		return post_taken(op);
+		return post_fin(op);
 	case RDM_W_DATAGRAM:
 		return op->begun ? -EALREADY : rdm_datagram_post(op);
 	case RDM_W_OPERATE:

@@ -34,7 +34,7 @@ void rdm_asked_init(struct nic_rdm *ep)
 	pool_init(&ep->asked, NIC_RDM_EAGER_MAX);
 }
 
-static struct rdm_unexpected *held_at(struct rdm_chunk *chunk, size_t at)
+static struct rdm_unexpected *unexpected_at(struct rdm_chunk *chunk, size_t at)
 {
 	return (struct rdm_unexpected *)(void *)((uint8_t *)chunk + at);
 }
@@ -46,11 +46,11 @@ static void chunk_add(struct nic_rdm *ep, struct rdm_pool *p)
 	if (!chunk)
 		return;
 	if (p != &ep->asked)
-		ep->rq->held_bytes += RDM_CHUNK_BYTES;
+		ep->rq->unexpected_bytes += RDM_CHUNK_BYTES;
 	list_append(&p->chunks, &chunk->node);
 	for (size_t at = FIRST; at + p->size <= RDM_CHUNK_BYTES; at += p->size) {
-		held_at(chunk, at)->chunk = chunk;
-		list_append(&p->free, &held_at(chunk, at)->pool);
+		unexpected_at(chunk, at)->chunk = chunk;
+		list_append(&p->free, &unexpected_at(chunk, at)->pool);
 	}
 }
 
@@ -58,10 +58,10 @@ static void chunk_add(struct nic_rdm *ep, struct rdm_pool *p)
 static void chunk_remove(struct nic_rdm_rq *rq, struct rdm_pool *p, struct rdm_chunk *chunk)
 {
 	for (size_t at = FIRST; at + p->size <= RDM_CHUNK_BYTES; at += p->size)
-		list_remove(&held_at(chunk, at)->pool);
+		list_remove(&unexpected_at(chunk, at)->pool);
 	list_remove(&chunk->node);
 	free(chunk);
-	rq->held_bytes -= RDM_CHUNK_BYTES;
+	rq->unexpected_bytes -= RDM_CHUNK_BYTES;
 }
 
 static void pool_fini(struct rdm_pool *p)
@@ -98,7 +98,7 @@ static struct rdm_pool *pool_of(struct nic_rdm *ep, const struct rdm_header *h)
 
 static bool more_allowed(const struct nic_rdm_rq *rq)
 {
-	return rq->held_bytes + RDM_CHUNK_BYTES <= rq->max_unexpected;
+	return rq->unexpected_bytes + RDM_CHUNK_BYTES <= rq->max_unexpected;
 }
 
 static void make_room(struct nic_rdm_rq *rq, const struct rdm_pool *for_this)

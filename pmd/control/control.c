@@ -15,13 +15,11 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "address.h"
 #include "control_priv.h"
 #include "eal.h"
-#include "local.h"
 #include "points.h"
 #include "port.h"
 #include "tap.h"

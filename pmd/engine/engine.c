@@ -19,7 +19,6 @@
 #include "eal.h"
 #include "engine_priv.h"
 #include "guard.h"
-#include "key.h"
 #include "local.h"
 #include "nic_rdm.h"
 #include "points.h"

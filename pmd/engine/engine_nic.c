@@ -3,7 +3,6 @@
  * engine_nic.c - creates the engine's NIC, and answers what it asks of its owner (struct nic_config): random numbers,
  * routes, addresses, revocation. Owns nothing.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

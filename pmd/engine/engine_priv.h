@@ -98,8 +98,8 @@ struct pmd_waiter {
  *   sleeper  sleep.c
  *   waiter   wait.c
  *
- * The other members are engine.c's or a lower layer's. Of `host`, progress.c writes now_ns, rx_until and rx_brief, and
- * sleep.c bell_fd.
+ * The other members are engine.c's, engine_nic.c's or a lower layer's. Of `host`, progress.c writes now_ns, rx_until
+ * and rx_brief, and sleep.c bell_fd.
  */
 struct pmd_engine {
 	struct pmd_mutex lock;
@@ -108,7 +108,8 @@ struct pmd_engine {
 	pmd_event_fn on_event;
 	void *event_ctx;
 
-	/* State of parts below, which own it; engine.c initialises it, observe.c opens the capture. Under the lock. */
+	/* State of parts below, which own it; engine.c and engine_nic.c initialise it, observe.c opens the capture.
+	 * Under the lock. */
 	struct pmd_services services;
 	struct pmd_tools tools;
 	struct pmd_stages stages;

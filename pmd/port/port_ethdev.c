@@ -15,20 +15,12 @@
  *
  * Owns: the neighbour table, mbufs in flight. port_ethdev_open.c opens and closes the device.
  */
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <rte_dev.h>
-#include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "eal.h"
-#include "key.h"
 #include "packet_socket.h"
 #include "port_ethdev.h"
 

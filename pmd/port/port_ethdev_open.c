@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <rte_dev.h>
-#include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 

@@ -6,16 +6,16 @@
 
 #include <string.h>
 
-#define SECOND	 1000000000ull
-#define QUIET	 (20 * SECOND)
-#define SOON	 (SECOND / 1000)
-#define A_WHILE	 (SECOND / 10) /* in which an unneeded connection ends */
-#define WATCHED	 SECOND	       /* after which an awaited peer is probed */
-#define CALL_BYE 7	       /* an rdm_call_said that only this test uses */
-#define MANY	 150u
-#define SOME	 5u
-#define LONG	 20000u /* length of a message that is offered */
-#define KEPT	 16u
+#define SECOND	  1000000000ull
+#define QUIET	  (20 * SECOND)
+#define SOON	  (SECOND / 1000)
+#define A_WHILE	  (SECOND / 10) /* in which an unneeded connection ends */
+#define KEEPALIVE SECOND	/* after which an awaited peer is probed */
+#define CALL_BYE  7		/* an rdm_call_said that only this test uses */
+#define MANY	  150u
+#define SOME	  5u
+#define LONG	  20000u /* length of a message that is offered */
+#define KEPT	  16u
 
 static struct {
 	uint8_t bye[NIC_FRAME_MAX], packet[KEPT][NIC_FRAME_MAX];
@@ -463,7 +463,7 @@ static void rdm__who_has_heard_need_not_tell(void **state)
 static void rdm__who_was_waited_for_before_is_not_probed(void **state)
 {
 	(void)state;
-	for (uint64_t at_ns = WATCHED - A_WHILE; at_ns <= WATCHED; at_ns += A_WHILE / 20) {
+	for (uint64_t at_ns = KEEPALIVE - A_WHILE; at_ns <= KEEPALIVE; at_ns += A_WHILE / 20) {
 		struct rdm_rig *rig = rig_of(2, 6);
 		struct rdm_node *a = &rig->node[0], *b = &rig->node[1];
 

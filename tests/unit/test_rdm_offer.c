@@ -276,7 +276,7 @@ static void offer__of_who_has_gone_is_not_taken(void **state)
 	recv_long(&p, LEN);
 	p.rig->swap = 1000;
 	send_long(&p);
-	rdm_run(p.rig, 1); /* it is unexpected */
+	rdm_run(p.rig, 1); /* it has come before its receive */
 	assert_true(p.rig->held_len > 0);
 	assert_int_equal(p.rig->held_said.n, 1);
 	assert_false(p.rig->held_said.revoked);

@@ -82,18 +82,18 @@ static void rdm_tlp__who_says_nothing_is_not_pressed(void **state)
 {
 	struct rdm_rig *rig = talking(2 * SECOND);
 	struct rdm_node *a = &rig->node[0];
-	uint64_t early;
+	uint64_t probes;
 
 	(void)state;
 	cuts = UINT32_MAX;
 	assert_int_equal(rdm_send(a, &rig->node[1], 1, 0, 0, 0, LEN), 0);
 	rdm_run(rig, ACK);
-	early = counted(a, NIC_CNT_tail_loss_probes);
-	assert_in_range(early, 2, 8);
+	probes = counted(a, NIC_CNT_tail_loss_probes);
+	assert_in_range(probes, 2, 8);
 	assert_int_equal(counted(a, NIC_CNT_local_ack_timeout_err), 0);
 	rdm_run(rig, 2 * SECOND - ACK);
 	rdm_expect_nothing(a);
-	assert_int_equal(counted(a, NIC_CNT_tail_loss_probes), early);
+	assert_int_equal(counted(a, NIC_CNT_tail_loss_probes), probes);
 	assert_true(counted(a, NIC_CNT_local_ack_timeout_err) > 1);
 	rdm_run(rig, SECOND / 3);
 	rdm_expect(a, NIC_RDM_SEND, NIC_WC_RETRY_EXC_ERR, 1);

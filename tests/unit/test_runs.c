@@ -326,8 +326,8 @@ static void runs__go_again_in_other_company(void **state)
 	rig_destroy(rig);
 }
 
-/** The window is about packets where it is about room; requests that ride in another one's take none. */
-static void runs__riders_take_no_room(void **state)
+/** The window is about packets where it is about room; requests coalesced into another one's take none. */
+static void runs__coalesced_take_no_room(void **state)
 {
 	const struct rig_opts opts = {.nic = {.max_inflight = 4 * RIG_MTU}};
 	struct rig *rig = rig_ready(&opts);
@@ -346,7 +346,7 @@ static void runs__riders_take_no_room(void **state)
 }
 
 /** So it widens by what comes of packets. */
-static void runs__riders_are_no_progress_of_the_window(void **state)
+static void runs__coalesced_are_no_progress_of_the_window(void **state)
 {
 	const struct rig_opts opts = {.nic = {.max_inflight = 64 * RIG_MTU}};
 	struct rig *rig = rig_ready(&opts);
@@ -364,8 +364,8 @@ static void runs__riders_are_no_progress_of_the_window(void **state)
 	rig_destroy(rig);
 }
 
-/** What has a place in the queue that a rider had is none. */
-static void runs__riders_are_forgotten(void **state)
+/** What has a place in the queue that a coalesced request had is none. */
+static void runs__coalesced_are_forgotten(void **state)
 {
 	const struct rig_opts opts = {.cap = {.max_send_wr = 8}};
 	const struct nic_send_wr nop = {.opcode = NIC_WR_NOP};
@@ -686,9 +686,9 @@ int main(void)
 		cmocka_unit_test(runs__inline_operands),
 		cmocka_unit_test(runs__a_refusal_names_one),
 		cmocka_unit_test(runs__go_again_in_other_company),
-		cmocka_unit_test(runs__riders_take_no_room),
-		cmocka_unit_test(runs__riders_are_no_progress_of_the_window),
-		cmocka_unit_test(runs__riders_are_forgotten),
+		cmocka_unit_test(runs__coalesced_take_no_room),
+		cmocka_unit_test(runs__coalesced_are_no_progress_of_the_window),
+		cmocka_unit_test(runs__coalesced_are_forgotten),
 		cmocka_unit_test(runs__fit_in_the_window_of_psns),
 		cmocka_unit_test(runs__end_with_the_connection),
 		cmocka_unit_test(runs__end_where_the_queue_stops),
