@@ -27,6 +27,10 @@
 #include "udp_socket.h"
 
 #define WELCOME_MS   10000
+/* An overloaded machine may keep a daemon that is ready to run off the CPU for many seconds: the scheduler treats each
+ * session as a group (autogroup), and groups whose threads yield often can starve others. */
+#define STARVED_MS   1000
+#define STARVED_LOOK 50 /* how often we look whether that is so, STARVED_MS apart */
 /* How long an untrusted daemon may take to answer. One that finds its address in use listens under its name for a
  * second before it gives up, without answering. */
 #define WAY_MS	     3000
@@ -128,6 +132,34 @@ static bool daemon_makes_way(int fd)
 	return rc == 0 || rc == -ECONNRESET || rc == -EPIPE;
 }
 
+/** Whether the process is ready to run, or waits for a disk: it will answer once it has the CPU. Unknown (another PID
+ *  namespace): no. */
+static bool is_runnable(pid_t pid)
+{
+	char path[40], line[512];
+	const char *state = NULL;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	if (fgets(line, sizeof(line), f))
+		state = strrchr(line, ')'); /* ends the command, which may contain anything */
+	fclose(f);
+	return state && state[1] == ' ' && (state[2] == 'R' || state[2] == 'D');
+}
+
+/** Receive the daemon's answer. @return as proto_recv_wait; -ETIMEDOUT: the daemon is stopped or hangs. */
+static int recv_answer(int fd, pid_t daemon, struct proto_msg *m)
+{
+	int rc = proto_recv_wait(fd, m, WELCOME_MS);
+
+	for (unsigned i = 0; rc == -ETIMEDOUT && i < STARVED_LOOK && is_runnable(daemon); i++)
+		rc = proto_recv_wait(fd, m, STARVED_MS);
+	return rc;
+}
+
 /** Sentence for a failed exchange with the daemon: for each errno, what to do. */
 static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, size_t err_len)
 {
@@ -190,7 +222,7 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 		return NO_MEMORY;
 	}
 	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET) /* it may have said why */
-		rc = proto_recv_wait(fd, m, WELCOME_MS);
+		rc = recv_answer(fd, pid, m);
 	if (rc == 1 && m->type == PROTO_WELCOME && m->len == sizeof(struct proto_welcome) && m->n_fds > 0)
 		return 0;
 	if (rc == 1 && proto_msg_is(m, PROTO_REFUSED, sizeof(struct proto_refused), 0)) {

@@ -35,7 +35,7 @@
 #include "spawn.h"
 
 #define STACK_BYTES  65536 /* per child; children run with all signals blocked */
-#define READY_MS     15000
+#define READY_MS     60000 /* an overloaded machine may keep a new session off the CPU for many seconds */
 #define SENTENCE_MAX 512
 
 #ifndef UROCED_INSTALLED
