@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* address.h - GIDs as IP addresses: text, socket addresses, kinds (pmd-internal). A leaf, no DPDK. */
+/* address.h - GIDs as IP addresses: text, socket addresses, kinds (pmd-internal). Needs nothing else of pmd/, and no
+ * DPDK. */
 #ifndef PMD_ADDRESS_H
 #define PMD_ADDRESS_H
 
@@ -22,7 +23,7 @@ static inline bool pmd_gid_equal(const struct nic_gid *a, const struct nic_gid *
 	return __builtin_memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/** Whether the GID is zero: an empty entry of a GID table. */
+/** Whether the GID is all zeroes, as in an empty entry of a GID table. */
 static inline bool pmd_gid_is_none(const struct nic_gid *gid)
 {
 	static const struct nic_gid none;
@@ -41,16 +42,17 @@ bool pmd_gid_is_unicast(const struct nic_gid *gid);
 /** @return false: the text is not an IP address. */
 bool pmd_gid_parse(const char *text, struct nic_gid *gid);
 
-/** "10.0.0.1", "fd00::1". */
+/** The GID as text, such as "10.0.0.1" or "fd00::1". @return buf. */
 const char *pmd_gid_str(const struct nic_gid *gid, char *buf, size_t len);
 
-/** @return false: not an IP address. */
+/** @return false: the socket address is neither IPv4 nor IPv6. */
 bool pmd_gid_from_sockaddr(const struct sockaddr *sa, struct nic_gid *gid);
 
 /** Whether an address label ("eth0:1") belongs to the interface ("eth0"). */
 bool pmd_label_is_of(const char *label, const char *iface);
 
-/** Socket address of an address's RoCE port. `scope`: interface of a link-local address. @return the length of *out. */
+/** Make the socket address of the RoCE UDP port at a GID's IP address. `scope`: interface index, used if the address is
+ *  link-local. @return the length of *out. */
 socklen_t pmd_gid_sockaddr(const struct nic_gid *gid, uint32_t scope, struct sockaddr_in6 *out);
 
 #endif

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.c - where the engine's time comes from.
+ * clock.c - the engine's clock.
  *
- * From the CPU's counter, if the kernel uses it as its own clocksource: the kernel has then found it constant and
- * synchronous on all CPUs. Otherwise, or if /sys is not available, from clock_gettime().
+ * The time is read from the CPU's counter if the kernel uses that counter as its own clocksource: the kernel has then
+ * found its rate constant, and the same on all CPUs. Otherwise, or if /sys is not available, the time comes from
+ * clock_gettime().
  *
- * The kernel's clock is the reference. The counter's rate is measured against it over MEASURE_NS, and again all the
- * time; until the first result clock_gettime() is used. A tie (a counter value and the kernel time it belongs to) holds
- * for SPAN_NS, so rate errors do not accumulate. Suspend, hibernation and live migration may change the counter
- * arbitrarily: then it disagrees with the kernel at the next tie, or is out of range of the last one, and measuring
- * starts over. A counter that disagrees repeatedly is abandoned.
+ * The kernel's clock is the reference. The counter's rate is measured against the kernel's clock over MEASURE_NS, again
+ * and again; until the first result, clock_gettime() is used. A tie (a counter value and the kernel time at that
+ * moment) is used for SPAN_NS and then replaced, so rate errors do not accumulate. Suspend, hibernation and live
+ * migration can change the counter arbitrarily. The counter then disagrees with the kernel at the next tie, or is out
+ * of range of the last tie, and the measurement starts over. A counter that disagrees repeatedly is no longer used.
  *
  * Owns: the process's clock.
  */
@@ -22,15 +23,14 @@
 
 #define SOURCE_FILE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
-#define SPAN_NS	    10000000u
-#define MEASURE_NS  100000000u
-#define SAMPLES	    3
-#define WIDE_NS	    20000u  /* a sample that took longer is too imprecise */
-#define DOUBT_NS    200000u /* how far counter and kernel may differ at a tie, ... */
-#define DOUBT_SHIFT 6	    /* ... plus this fraction (2^-6) of the time since the last: a rate 1% off is corrected */
-#define DOUBTS_MOST 8
-#define DOUBT_AGE_NS                                                                                                   \
-	60000000000u /* after this, doubts are forgotten: occasional suspends say nothing about the counter */
+#define SPAN_NS	     10000000u
+#define MEASURE_NS   100000000u
+#define SAMPLES	     3
+#define WIDE_NS	     20000u  /* a sample that took longer to read is discarded */
+#define DOUBT_NS     200000u /* at a tie, counter and kernel may differ by this, ... */
+#define DOUBT_SHIFT  6	     /* ... plus 2^-6 of the time since the last tie: a rate 1% off is corrected */
+#define DOUBTS_MOST  8
+#define DOUBT_AGE_NS 60000000000u /* after this time without a doubt, the count restarts (a suspend now and then) */
 
 struct pmd_clock pmd_clock = {.source.kernel_ns = pmd_clock_monotonic_ns};
 static _Thread_local uint64_t last_ns; /* last result of pmd_clock_steady_ns in this thread */
@@ -47,10 +47,11 @@ uint64_t pmd_clock_monotonic_ns(void)
 
 struct sample {
 	uint64_t counts, ns;
-	uint64_t width; /* counts that taking it took */
+	uint64_t width; /* counter ticks that reading both clocks took */
 };
 
-/** Read both clocks at nearly the same time: the best of SAMPLES, since the thread may lose the CPU in between. */
+/** Read both clocks at nearly the same time. The fastest of SAMPLES attempts counts, since the thread can lose the CPU
+ *  between the two reads. */
 static struct sample sample_take(const struct pmd_clock *c)
 {
 	struct sample best = {0}, s;
@@ -65,7 +66,7 @@ static struct sample sample_take(const struct pmd_clock *c)
 	return best;
 }
 
-/** `counts` is signed and may be large. */
+/** Convert counter ticks to nanoseconds. `counts` is a signed number, and can be large. */
 static __int128 ns_of(uint64_t counts, uint64_t ns_per_count)
 {
 	return ((__int128)(int64_t)counts * (__int128)ns_per_count) >> 32;
@@ -77,7 +78,7 @@ static bool is_wide(const struct pmd_clock *c, const struct sample *s)
 	return c->ns_per_count && (s->width >> 32 || ns_of(s->width, c->ns_per_count) > WIDE_NS);
 }
 
-/** Publish a tie as a seqlock write: a reader uses all of it or none. */
+/** Publish a tie with a seqlock, so that no reader mixes an old tie with a new one. */
 static void tie_write(struct pmd_clock *c, const struct sample *s, uint64_t ns_per_count)
 {
 	uint64_t span = ns_per_count ? ((uint64_t)SPAN_NS << 32) / ns_per_count : 0;
@@ -105,7 +106,7 @@ static void begin_again(struct pmd_clock *c, const struct sample *s)
 	__atomic_store_n(&c->measuring, true, __ATOMIC_RELEASE);
 }
 
-/** Counter and kernel disagree: start over, or abandon the counter after DOUBTS_MOST. */
+/** Counter and kernel disagree: measure again, or stop using the counter after DOUBTS_MOST times. */
 static void doubt(struct pmd_clock *c, const struct sample *s)
 {
 	if (s->ns - c->doubted_ns > DOUBT_AGE_NS)
@@ -113,10 +114,10 @@ static void doubt(struct pmd_clock *c, const struct sample *s)
 	c->doubted_ns = s->ns;
 	begin_again(c, s);
 	if (++c->doubts >= DOUBTS_MOST)
-		__atomic_store_n(&c->measuring, false, __ATOMIC_RELAXED); /* for good: the rate stays 0 */
+		__atomic_store_n(&c->measuring, false, __ATOMIC_RELAXED); /* never measured again: the rate stays 0 */
 }
 
-/** Whether counter and kernel have advanced alike since the last tie. */
+/** Whether counter and kernel have advanced by the same time since the last tie. */
 static bool agrees(const struct pmd_clock *c, const struct sample *s)
 {
 	int64_t passed_ns = (int64_t)(s->ns - c->base_ns);
@@ -125,13 +126,13 @@ static bool agrees(const struct pmd_clock *c, const struct sample *s)
 	return (off_ns < 0 ? -off_ns : off_ns) <= DOUBT_NS + (passed_ns >> DOUBT_SHIFT);
 }
 
-/** @return the measured rate; 0: implausible. */
+/** @return the measured rate, nanoseconds per tick in units of 2^-32; 0: implausible. */
 static uint64_t measured(const struct pmd_clock *c, const struct sample *s)
 {
 	int64_t counts = (int64_t)(s->counts - c->from_counts);
 	uint64_t ns = s->ns - c->from_ns;
 
-	/* From 1 MHz to 64 GHz. */
+	/* Accept frequencies from 1 MHz to 64 GHz. */
 	if (counts <= 0 || (uint64_t)counts / 64 > ns || ns / 1000 > (uint64_t)counts)
 		return 0;
 	return (uint64_t)(((unsigned __int128)ns << 32) / (uint64_t)counts);
@@ -172,7 +173,7 @@ void pmd_clock_tie(struct pmd_clock *c)
 
 /* ---- time --------------------------------------------------------------------------------------------------- */
 
-/** Whether to tie now: the counter's rate is known, or its measurement is complete. */
+/** Whether to make a tie now: the counter's rate is known, or has been measured for long enough. */
 static bool is_due(const struct pmd_clock *c, uint64_t now_ns)
 {
 	if (__atomic_load_n(&c->ns_per_count, __ATOMIC_RELAXED))
@@ -207,7 +208,7 @@ void pmd_clock_check(void)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-/** Start measuring. Other threads may already read the clock: they get the kernel's time until there is a rate. */
+/** Start measuring. Threads that read the clock meanwhile get the kernel's time until the rate is known. */
 static void begin(struct pmd_clock *c)
 {
 	struct sample s = sample_take(c);

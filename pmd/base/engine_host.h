@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_host.h - what the parts of an engine below pmd/engine see of it (pmd-internal): control, link, tap.
+ * engine_host.h - what control, link and tap, which are layers below pmd/engine, see of an engine (pmd-internal).
  *
- * The parts are named here and defined in their own headers. Each keeps its state in its own struct; of the fields in
- * struct pmd_host the engine writes all but those that say otherwise. Under the engine's lock.
+ * The structs of these layers are declared here and defined in their own headers. The engine writes the fields of
+ * struct pmd_host, except where a comment names another writer. The engine's lock protects all fields.
  */
 #ifndef PMD_ENGINE_HOST_H
 #define PMD_ENGINE_HOST_H
@@ -12,7 +12,7 @@
 
 struct pmd_host;
 
-/** What they ask of the engine. None of it is on the path of a packet that arrives or leaves as usual. */
+/** Functions of the engine that the layers below call. The usual path of a packet calls none of them. */
 struct pmd_host_ops {
 	/** Wake the serving thread: the engine's, or an application thread in pmd_wait. */
 	void (*wake)(struct pmd_host *host);
@@ -23,19 +23,19 @@ struct pmd_host_ops {
 struct pmd_host {
 	struct nic *nic;
 	struct pmd_port *port;
-	struct pmd_links *links; /* NULL: none. pmd_links_close clears it */
-	uint64_t now_ns;	 /* when the last step began */
-	/* Completion count at which receiving from links stops: the poller has all it has room for. links_rx_rest lifts
-	 * it. */
+	struct pmd_links *links; /* NULL: no links; pmd_links_close sets it to NULL */
+	uint64_t now_ns;	 /* when the engine's last step began */
+	/* Receiving from links stops at this count of completions, when the poller has no room for more. links_rx_rest
+	 * sets it too. */
 	uint64_t rx_until;
 	unsigned taps;		     /* enum pmd_tap; tap.c writes it */
-	bool rx_brief;		     /* leave payloads by reference in their rings */
-	bool dead;		     /* in a forked child */
+	bool rx_brief;		     /* stop receiving at a packet whose payload is passed by reference */
+	bool dead;		     /* this process is a forked child: the engine is the parent's */
 	bool keyed;		     /* UROCE_KEY was set at open */
 	unsigned function;	     /* number of this function of the device */
-	int bell_fd;		     /* eventfd: wakes the serving thread; producers of links ring it */
-	struct pmd_control *control; /* NULL: an ethdev device, which has one function in one process */
-	struct pmd_local *local;     /* NULL, likewise */
+	int bell_fd;		     /* eventfd that wakes the serving thread; the producers of links write to it */
+	struct pmd_control *control; /* NULL: an ethdev device, which has one function only */
+	struct pmd_local *local;     /* NULL: an ethdev device */
 	struct pmd_services *services;
 	struct pmd_tools *tools;
 	struct pmd_stages *stages; /* see tap.h */
@@ -43,6 +43,6 @@ struct pmd_host {
 	const struct pmd_host_ops *ops;
 };
 
-#define PMD_RETRY_NS 20000 /* until a full port, or a link that has just become full, is tried again */
+#define PMD_RETRY_NS 20000 /* delay until sending on a full port or link is retried */
 
 #endif

@@ -4,7 +4,7 @@
  * files in /dev/shm too.
  *
  * The kernel answers a write or a growing ftruncate beyond the limit with SIGXFSZ, which ends the program. So code that
- * writes a file in an application's process checks here first, and does without the file if it must.
+ * writes a file in an application's process checks here first, and works without the file if the limit is too low.
  */
 #ifndef PMD_FILESIZE_H
 #define PMD_FILESIZE_H
@@ -17,7 +17,7 @@
 
 #define FILESIZE_SENTENCE_MAX 1024u
 
-/** Whether a file may be `bytes` long. */
+/** Whether this process may make a file `bytes` long. */
 static inline bool filesize_is_allowed(uint64_t bytes)
 {
 	struct rlimit limit;
@@ -25,7 +25,7 @@ static inline bool filesize_is_allowed(uint64_t bytes)
 	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes;
 }
 
-/** Whether a sentence may be written to stderr, which may be a file that has reached the limit. */
+/** Whether a message may be written to stderr: stderr can be a file that has reached the limit. */
 static inline bool filesize_allows_stderr(void)
 {
 	struct stat st;

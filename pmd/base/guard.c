@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * guard.c - accesses to application memory that survive its being unmapped, and range checks at registration.
+ * guard.c - accesses to application memory that may have been unmapped, and range checks at memory registration.
  *
- * pmd_guard_run stores a resume point for the thread and calls fn. A SIGSEGV or SIGBUS fault of this thread while the
- * resume point is set belongs to fn: the handler jumps there. Any other fault, and signals sent by kill(), go to the
- * handler that was installed before ours, or to the default action. The signal mask is restored on a fault only, so
- * that the resume point costs a few stores. The handlers run on the thread's alternate stack if it has one.
+ * pmd_guard_run stores a resume point for the thread and calls fn. If the thread faults (SIGSEGV, SIGBUS) while the
+ * resume point is set, the handler jumps to it, and pmd_guard_run returns false. Any other fault, and signals sent by
+ * kill(), go to the handler that was installed before ours, or to the default action. The signal mask is restored only
+ * after a fault, so setting a resume point costs a few stores. The handlers run on the thread's alternate stack if it
+ * has one.
  *
- * A handler that the application installs later replaces ours until pmd_guard_reinstall. Checking before each access
- * would cost a system call in the data path, and interposing sigaction would change every program; see
- * docs/programs.md.
+ * A handler that the application installs later replaces ours until pmd_guard_reinstall is called. The alternatives are
+ * worse: a check before each access costs a system call in the data path, and interposing sigaction affects every
+ * program; see docs/programs.md.
  *
  * Owns: the process's SIGSEGV and SIGBUS actions (installed when first needed), the previous actions, and the threads'
  * resume points.
@@ -33,16 +34,16 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Bytes. Ranges up to this are checked by touching their pages, longer ones by reading /proc/self/maps. */
+/* Bytes. Ranges up to this length are checked by faulting their pages in, longer ones by reading /proc/self/maps. */
 #define CHECK_TOUCH_MAX (1u << 20)
 
-/* A thread's resume point. The handler must find it without thread-local storage: a library loaded at run time gets
- * that allocated at a thread's first access, which may be in the handler of a thread that faulted inside malloc; and
- * the static TLS reserve is too small for a library with DPDK in it. */
+/* A thread's resume point. The handler must not use thread-local storage to find it. In a library loaded at run time, a
+ * thread's first access to a thread-local variable allocates memory, and that access could be in the handler, of a
+ * thread that faulted inside malloc. The static TLS reserve is too small for a library with DPDK in it. */
 struct guard_thread {
-	struct guard_thread *next; /* constant once listed */
+	struct guard_thread *next; /* constant once the entry is in the list */
 	uintptr_t owner;	   /* atomic: the owning thread; 0: free */
-	void **volatile resume;	   /* __builtin_setjmp buffer of the access under way; NULL: none */
+	void **volatile resume;	   /* __builtin_setjmp buffer of the current guarded access; NULL: none */
 };
 
 #define RESERVE 32
@@ -51,12 +52,12 @@ static _Thread_local struct guard_thread *guard_self; /* must not be used in the
 
 static struct {
 	pthread_mutex_t lock;
-	struct sigaction previous[2]; /* SIGSEGV, SIGBUS */
+	struct sigaction previous[2]; /* the actions before ours, for SIGSEGV and SIGBUS */
 	pthread_once_t once;
 	pthread_key_t key; /* its destructor frees a thread's entry */
 	bool have_key;
 	struct guard_thread reserve[RESERVE];
-	struct guard_thread *more; /* atomic: list of further entries, which only grows */
+	struct guard_thread *more; /* atomic: list of further entries, which are never removed */
 } guard = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 /* ---- threads ------------------------------------------------------------------------------------------------- */
@@ -80,8 +81,8 @@ static struct guard_thread *guard_find(void)
 	return t;
 }
 
-/** The entry of this thread; claims a free one if it has none. Not for the handler: a thread that never makes a guarded
- *  access would keep the entry for ever. @return NULL: no free entry. */
+/** The entry of this thread; claims a free entry if the thread has none. The handler must not call this: a thread that
+ *  faults and never makes a guarded access would keep the entry for ever. @return NULL: no free entry. */
 static struct guard_thread *guard_claim(void)
 {
 	struct guard_thread *t = guard_find();
@@ -102,20 +103,21 @@ static void guard_thread_exit(void *arg)
 {
 	struct guard_thread *t = arg;
 
-	guard_self = NULL; /* later destructors of this thread may make accesses again */
+	guard_self = NULL; /* destructors that run later in this thread may make guarded accesses */
 	t->resume = NULL;
 	__atomic_store_n(&t->owner, 0, __ATOMIC_RELEASE);
 }
 
-/** If the program has used up all keys (about a thousand), an entry stays bound to its thread's handle. A later thread
- *  that gets the same handle and stack inherits it, so there are as many entries as there were threads at one time. */
+/** If the program has used up all pthread keys (about a thousand), no destructor frees a thread's entry. A later thread
+ *  that gets the same pthread_t takes the entry over, so there are never more entries than there were threads at one
+ *  time. */
 static void guard_create_key(void)
 {
 	guard.have_key = pthread_key_create(&guard.key, guard_thread_exit) == 0;
 }
 
-/** A thread's first access. Unblocks the fault signals: a fault on a thread that blocks its signal kills the process,
- *  and programs that block "all" signals do not mean these. @return NULL: out of memory. */
+/** Prepare a thread's first guarded access. Unblocks SIGSEGV and SIGBUS: a fault whose signal is blocked kills the
+ *  process, and programs that block "all" signals do not mean these two. @return NULL: out of memory. */
 __attribute__((cold, noinline)) static struct guard_thread *guard_enter(void)
 {
 	struct guard_thread *t = guard_claim();
@@ -146,13 +148,14 @@ static void guard_default(int sig)
 {
 	struct sigaction dfl;
 
-	/* The instruction faults again on return and takes the default action, core dump included. */
+	/* The instruction faults again when the handler returns, and then the default action dumps core. */
 	memset(&dfl, 0, sizeof(dfl));
 	dfl.sa_handler = SIG_DFL;
 	sigaction(sig, &dfl, NULL);
 }
 
-/** The application's action for one delivery: after it, a one-shot (SA_RESETHAND) handler is the default action. */
+/** The application's action for one signal. If its handler is one-shot (SA_RESETHAND), the next signal gets the default
+ *  action. */
 static struct sigaction guard_previous(int sig)
 {
 	struct sigaction *kept = &guard.previous[sig == SIGBUS], prev = *kept;
@@ -165,10 +168,10 @@ static struct sigaction guard_previous(int sig)
 }
 
 /*
- * An application handler that calls its predecessor, which is ours, would recurse for ever. So while it runs, the
- * fault's context carries our mark in uc_link, which the kernel clears and never reads. Marks form a list, because
- * another library with a guard may be in the process. A handler that jumps away leaves nothing to clean up: the kernel
- * makes a new context for every fault.
+ * An application handler that calls the handler before it, which can be ours, would recurse for ever. So while an
+ * application handler runs, our mark is in uc_link of the fault's context, a field that the kernel clears and never
+ * reads. Marks form a list, because another library with a guard may be in the process. If the handler jumps away
+ * (longjmp), nothing needs to be cleaned up: the kernel makes a new context for every fault.
  */
 struct guard_mark {
 	const void *library;
@@ -189,7 +192,8 @@ static void guard_chain(const struct sigaction *prev, int sig, siginfo_t *info, 
 	const struct guard_mark mark = {&guard, (const void *)context->uc_link};
 	sigset_t mask = prev->sa_mask;
 
-	/* The interrupted mask comes back when the handler returns; a handler that jumps away sets its own. */
+	/* The kernel restores the interrupted mask when the handler returns; a handler that jumps away sets its own
+	 * mask. */
 	if (!(prev->sa_flags & SA_NODEFER))
 		sigaddset(&mask, sig);
 	pthread_sigmask(SIG_BLOCK, &mask, NULL);
@@ -205,13 +209,13 @@ static void guard_handler(int sig, siginfo_t *info, void *ctx)
 {
 	struct guard_thread *t = guard_find();
 	void **resume = t ? t->resume : NULL;
-	bool fault = info->si_code > 0; /* else sent by kill(): the instruction will not fault again */
+	bool fault = info->si_code > 0; /* false: sent by kill(), so the instruction will not fault again */
 	ucontext_t *context = ctx;
 	struct sigaction prev;
 
 	if (resume && fault) {
 		t->resume = NULL;
-		/* Restore the mask: a layer between sigaction and the kernel may have blocked more signals. */
+		/* Restore the mask: a library that wraps signal handlers may have blocked more signals. */
 		pthread_sigmask(SIG_SETMASK, &context->uc_sigmask, NULL);
 		__builtin_longjmp(resume, 1);
 	}
@@ -267,7 +271,7 @@ void pmd_guard_fork_child(void)
 	for (struct guard_thread *t = guard.reserve; t; t = guard_next(t)) {
 		if (t == guard_self)
 			continue;
-		t->resume = NULL; /* a new thread may get the handle of a thread that was in an access */
+		t->resume = NULL; /* a new thread may get the pthread_t of a thread that was in a guarded access */
 		t->owner = 0;
 	}
 	pthread_mutex_unlock(&guard.lock);
@@ -275,7 +279,7 @@ void pmd_guard_fork_child(void)
 
 /* ---- accesses ------------------------------------------------------------------------------------------------ */
 
-/* Never inlined: after the jump, locals are safe only if nothing but `t` lives across the call. */
+/* Never inlined: the jump can spoil local variables, and here only `t` is used after the call of fn. */
 __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), void *arg)
 {
 	struct guard_thread *t = guard_self;
@@ -298,7 +302,7 @@ __attribute__((noinline)) bool pmd_guard_run(void *ctx, void (*fn)(void *arg), v
 
 /* ---- ranges -------------------------------------------------------------------------------------------------- */
 
-/** Check in /proc/self/maps that [start, end) is mapped with these rights. Exact, but reads the map up to `end`.
+/** Check in /proc/self/maps that [start, end) is mapped with these rights. Exact, but slow: reads the file up to `end`.
  *  @return 0 or -EFAULT. */
 static int check_maps(uintptr_t start, uintptr_t end, bool write)
 {
@@ -308,7 +312,7 @@ static int check_maps(uintptr_t start, uintptr_t end, bool write)
 	uintptr_t covered = start;
 
 	if (!maps)
-		return 0; /* no /proc: the guard catches bad memory later */
+		return 0; /* no /proc: a guarded access finds bad memory later */
 	while (covered < end && getline(&line, &cap, maps) > 0) {
 		unsigned long from, to;
 		char rights[5] = "";
@@ -325,8 +329,9 @@ static int check_maps(uintptr_t start, uintptr_t end, bool write)
 }
 
 /*
- * Short ranges: have the kernel fault the pages in, as memory registration with hardware does. That is cheap where they
- * are present, and spares the data path the faults. Long ranges, older kernels and special mappings: /proc/self/maps.
+ * For short ranges the kernel faults the pages in, as it does when memory is registered with hardware. That is cheap if
+ * the pages are present, and otherwise saves page faults in the data path. Long ranges, and all ranges where madvise
+ * fails (older kernels, special mappings), are looked up in /proc/self/maps.
  */
 int pmd_check_range(const void *addr, size_t len, bool write)
 {

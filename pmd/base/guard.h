@@ -5,11 +5,12 @@
 
 #include <stdbool.h>
 
-/** As nic_config.guard: run fn(arg); false when it faulted. */
+/** Implements nic_config.guard: run fn(arg). @return false: fn faulted. */
 bool pmd_guard_run(void *ctx, void (*fn)(void *arg), void *arg);
 
-/** Called around fork by the forking thread: the child gets a consistent guard without entries of threads that it does
- *  not have. The caller takes no engine lock after _prepare. */
+/** The forking thread calls these before and after fork, so that the child gets a consistent guard, without entries of
+ *  threads that exist only in the parent. The caller must not take an engine lock between _prepare and the other
+ *  call. */
 void pmd_guard_fork_prepare(void);
 void pmd_guard_fork_parent(void);
 void pmd_guard_fork_child(void);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * key.c - reading the key file. The key itself is not in the environment, which /proc shows, children inherit and crash
- * reports print. The file holds 32 hexadecimal digits, with optional white space behind them. Owns nothing.
+ * key.c - reading the key file. The environment holds only the file's name, because /proc shows the environment,
+ * children inherit it and crash reports print it. The file contains 32 hexadecimal digits, optionally followed by white
+ * space. Owns nothing.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -28,7 +29,7 @@ void pmd_key_wipe(struct pmd_key *key)
 	explicit_bzero(key, sizeof(*key));
 }
 
-/** @return -1: not a hexadecimal digit */
+/** @return the digit's value, or -1 if c is no hexadecimal digit */
 static int digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -54,7 +55,8 @@ static bool key_parse(const char *text, size_t len, uint8_t *out)
 	return true;
 }
 
-/** Check that only root, the user and perhaps a group they chose can read the file. @return 0 or a negative errno. */
+/** Check that only root, the user and perhaps the file's group can read the file, and that the group cannot write to
+ *  it. @return 0 or a negative errno. */
 static int check_owner(const char *path, const struct stat *st, char *err, size_t err_len)
 {
 	if (!S_ISREG(st->st_mode)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mutex.c - the contended paths of mutex.h. */
+/* mutex.c - what mutex.h does under contention: waiting and waking. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -9,18 +9,18 @@
 
 #include "mutex.h"
 
-#define SPINS 100 /* tries before sleeping: a call mostly holds the lock for less than a microsecond */
+#define SPINS 100 /* tries before sleeping: most calls hold the lock for less than a microsecond */
 
 void pmd_mutex_wait(struct pmd_mutex *m)
 {
-	int saved = errno; /* the application's */
+	int saved = errno; /* the application's errno, which must not change */
 
 	for (unsigned i = 0; i < SPINS; i++) {
 		if (__atomic_load_n(&m->state, __ATOMIC_RELAXED) == 0 && pmd_mutex_trylock(m))
 			return;
 		rte_pause();
 	}
-	/* From here on the state is 2 while this thread holds it, because others may have begun to sleep meanwhile. */
+	/* From here on this thread takes the mutex with state 2, because other threads may sleep on it. */
 	while (__atomic_exchange_n(&m->state, 2, __ATOMIC_ACQUIRE) != 0)
 		syscall(SYS_futex, &m->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
 	errno = saved;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mutex.h - the engine's lock (pmd-internal). Every application call takes and releases it, mostly uncontended: that
- * costs two inlined atomic instructions, against some sixty instructions for a pthread mutex. Under contention it
- * spins a little, as an adaptive mutex does, and then sleeps. Not recursive. A forked child may release a mutex that
- * the forking thread had taken.
+ * mutex.h - the engine's lock (pmd-internal). Every application call takes and releases the lock, mostly without
+ * contention. That costs two inlined atomic instructions, where a pthread mutex takes some sixty instructions. Under
+ * contention a thread spins a little, as with an adaptive mutex, and then sleeps. Not recursive. A forked child may
+ * release a mutex that the forking thread had taken.
  */
 #ifndef PMD_MUTEX_H
 #define PMD_MUTEX_H
@@ -15,12 +15,12 @@ struct pmd_mutex {
 	uint32_t state; /* 0: free, 1: taken, 2: taken, and another thread may sleep on it */
 };
 
-/** Take a mutex that another thread holds: spin, then sleep. */
+/** Take a mutex that another thread holds: spin for a while, then sleep. */
 void pmd_mutex_wait(struct pmd_mutex *m);
 /** Wake one sleeping thread, if any. */
 void pmd_mutex_wake(struct pmd_mutex *m);
 
-/** @return false: it is taken. */
+/** @return false: the mutex is taken. */
 static inline bool pmd_mutex_trylock(struct pmd_mutex *m)
 {
 	uint32_t free = 0;
@@ -40,7 +40,8 @@ static inline void pmd_mutex_unlock(struct pmd_mutex *m)
 		pmd_mutex_wake(m);
 }
 
-/** Whether another thread has gone to sleep on a mutex that the caller holds and got without sleeping itself. */
+/** Whether another thread sleeps on a mutex that the caller holds. Correct only if the caller got the mutex without
+ *  sleeping. */
 static inline bool pmd_mutex_is_wanted(const struct pmd_mutex *m)
 {
 	return __atomic_load_n(&m->state, __ATOMIC_RELAXED) == 2;

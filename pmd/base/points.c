@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * points.c - kills or stops the process at a point of points.def, or makes its next call fail. Only in test builds; see
- * points.h.
+ * points.c - kills or stops the process at a test point (points.def), or makes the next C library call fail there. Only
+ * in test builds; see points.h.
  *
- * Owns: the armed point, read from the environment before main() runs.
+ * Owns: the armed test point, read from the environment before main() runs.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -23,10 +23,10 @@ static const char *const names[] = {
 };
 
 static struct {
-	int point;  /* -1: none */
-	int signal; /* 0: the next call fails */
+	int point;  /* -1: no point is armed */
+	int signal; /* signal to send; 0: make the next C library call fail */
 	void (*fail)(void);
-	long left; /* passes until it triggers */
+	long left; /* times the point must be passed until it triggers */
 } armed = {.point = -1};
 
 static bool action_parse(const char *what)
@@ -68,8 +68,8 @@ void pmd_point_pass(enum pmd_point point)
 {
 	if ((int)point != armed.point || __atomic_fetch_sub(&armed.left, 1, __ATOMIC_RELAXED) != 1)
 		return;
-	if (!armed.signal && armed.fail) /* NULL in a daemon started by such a process: LD_PRELOAD is not passed on */
+	if (!armed.signal && armed.fail) /* NULL in a daemon that the process started: it gets no LD_PRELOAD */
 		armed.fail();
-	else if (armed.signal) /* to this thread, so that it gets no further */
+	else if (armed.signal) /* sent to this thread, so that it stops here */
 		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), armed.signal);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * points.h - test points in the protocols between processes: a test can kill or stop a process there, or make its next
- * call fail (pmd-internal).
+ * points.h - test points: places in the protocols between processes at which a test can kill or stop a process, or make
+ * its next C library call fail (pmd-internal).
  *
- * PMD_POINT(name) names a point of points.def. It compiles to nothing except in objects built for that test, with
- * UROCE_TEST_POINTS defined: there, with UROCE_TEST_POINT=name:n:kill, name:n:stop or name:n:fail in the environment, a
- * process that passes the point for the n-th time kills or stops itself, or the next call of that thread fails
- * (tests/apps/failing).
+ * PMD_POINT(name) is a point listed in points.def. It compiles to nothing unless UROCE_TEST_POINTS is defined, as in
+ * the objects built for these tests. The environment variable UROCE_TEST_POINT=name:n:kill, name:n:stop or name:n:fail
+ * then selects what happens when the process passes the point for the n-th time: it kills or stops itself, or the
+ * thread's next C library call fails (tests/apps/failing).
  */
 #ifndef PMD_POINTS_H
 #define PMD_POINTS_H
@@ -19,7 +19,7 @@ enum pmd_point {
 };
 
 void pmd_point_pass(enum pmd_point point);
-/** Arm a point as UROCE_TEST_POINT=value would, for a process that is forked without exec. */
+/** Arm a point as UROCE_TEST_POINT=value would. For a process that is forked without exec. */
 void pmd_point_arm(const char *value);
 #define PMD_POINT(name) pmd_point_pass(PMD_POINT_##name)
 #else

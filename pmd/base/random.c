@@ -2,13 +2,13 @@
 /*
  * random.c - see random.h.
  *
- * A key is drawn for every large message, where the cost of a system call would show: the kernel fills a pool of many
- * bytes at a time.
+ * The NIC draws a random key for every large message, and a system call each time would be slow. So one system call
+ * fills a pool, from which keys are taken.
  *
- * After pmd_random_open drawing cannot fail: the NIC draws keys in the middle of its work. getrandom() does not fail
- * later by itself, but a sandbox that the application has entered meanwhile may deny it. Then the pool is filled from a
- * ChaCha20 key stream under a key that came from the kernel. The next key is part of that stream and the old one is
- * erased, so memory reveals nothing about bytes handed out before.
+ * After pmd_random_open, taking bytes cannot fail, because the NIC takes them where it could not handle an error.
+ * getrandom() itself does not fail later, but an application that enters a sandbox may lose the right to call it. The
+ * pool is then filled from a ChaCha20 key stream, whose first key came from the kernel. Each fill also generates the
+ * next key from the stream and erases the old one, so memory reveals nothing about bytes handed out before.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -83,7 +83,7 @@ static int kernel_fill(void *buf, size_t len)
 	uint8_t *to = buf;
 	int cancel, rc = 0;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* called under the engine's lock */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the caller holds the engine's lock */
 	while (len > 0 && rc == 0) {
 		ssize_t n = getrandom(to, len, 0);
 
