@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eal.c - DPDK's environment abstraction layer (EAL), started lazily inside a process that does not know of it.
+ * eal.c - DPDK's environment abstraction layer (EAL), started on first use inside a process that does not know about
+ * DPDK.
  *
- * The EAL is written for programs that own the machine: it pins its caller, sleeps 100 ms to calibrate a clock, makes a
- * folder, opens syslog. Here it is a hidden static copy that may touch none of that:
+ * The EAL is written for programs that own the machine: it pins its caller to a CPU, sleeps 100 ms to calibrate a
+ * clock, makes a folder, opens syslog. Here the EAL is a static copy that must not disturb the application:
  *   - it starts in a helper thread with all signals blocked, so that the caller's affinity and mask stay;
  *   - it leaves no thread and no descriptor behind, and where it would end the process pmd_eal_start returns an error;
  *   - the linker diverts calls that reach outside (--wrap, see meson.build) to the functions in eal_host.c, most of
@@ -33,7 +34,7 @@
 #include "clock.h"
 #include "eal.h"
 
-/* What the EAL maps while it starts: the heap, its page table, and some more. */
+/* Address space that the EAL needs to start: the heap, the heap's page table, and some more. */
 #define EAL_MAP_BYTES ((size_t)232 << 20)
 
 static struct {
@@ -41,15 +42,16 @@ static struct {
 	bool started;
 	int result;
 	char err[256];
-	struct rlimit files; /* before the start */
+	struct rlimit files; /* the limit before the EAL's start */
 	bool files_known;
-	jmp_buf way_out; /* out of rte_eal_init */
+	jmp_buf way_out; /* where pmd_eal_panic jumps to */
 	char panic[128];
 } eal = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 _Thread_local bool pmd_eal_starting;
 
-/** "0@(0-3,8)": one EAL thread, free on all CPUs that the process may use. */
+/** Make the --lcores option, such as "0@(0-3,8)": one EAL thread, which may run on all CPUs that the process may
+ *  use. */
 static void eal_lcores(char *buf, size_t len)
 {
 	cpu_set_t set;
@@ -74,7 +76,7 @@ static void eal_lcores(char *buf, size_t len)
 	snprintf(buf + used, len - used, ")");
 }
 
-/** The first line of DPDK's error log, if it has any. */
+/** Extract the first line of DPDK's error log, if there is one. */
 static void eal_complaint(const char *log, char *out, size_t len)
 {
 	const char *start = strstr(log, "EAL: ");
@@ -88,14 +90,15 @@ static void eal_complaint(const char *log, char *out, size_t len)
 		snprintf(out, len, "%.*s", (int)(n < len ? n : len - 1), start);
 }
 
-/* longjmp, not pthread_exit(), which loads a library and so would fail just when memory or descriptors are short. */
+/* Leaves rte_eal_init by longjmp. pthread_exit() loads a library, which fails if memory or descriptors are short, a
+ * usual reason for a panic. */
 void pmd_eal_panic(const char *text)
 {
 	snprintf(eal.panic, sizeof(eal.panic), "%.*s", (int)strcspn(text, "\n"), text);
 	longjmp(eal.way_out, 1);
 }
 
-/** As rte_eal_init, but a panic returns -1. */
+/** Like rte_eal_init, but returns -1 if the EAL panics. */
 static int eal_init(int argc, char **argv)
 {
 	int rc = -1;
@@ -152,7 +155,8 @@ int pmd_eal_files_limit(struct rlimit *out)
 	return known || getrlimit(RLIMIT_NOFILE, out) == 0 ? 0 : -errno;
 }
 
-/** Check what DPDK needs from outside. If something is missing it would fail for good, or print on stdout first. */
+/** Check what DPDK needs from its environment. If something is missing, DPDK itself would print on stdout, or fail so
+ *  that it cannot be started again. */
 static int eal_rehearse(char *err, size_t err_len)
 {
 	void *memory;
@@ -175,7 +179,7 @@ static int eal_rehearse(char *err, size_t err_len)
 	return 0;
 }
 
-/** @return 0: DPDK has been started, with result eal.result; or a negative errno: it has not been touched. */
+/** @return 0: DPDK's start has been tried, with result eal.result; or a negative errno: DPDK has not been called. */
 static int eal_start_once(char *err, size_t err_len)
 {
 	sigset_t all, old;

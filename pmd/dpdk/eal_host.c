@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eal_host.c - the outside world as DPDK's static copy in this process sees it.
+ * eal_host.c - replacements for system calls and libraries that DPDK's static copy in this process uses.
  *
- * First the wrappers: calls that the linker diverts here (--wrap) from everything linked with DPDK. On the thread that
- * starts the EAL they do less than asked; on other threads they act as usual, except that openlog() does nothing and
- * that DPDK has no interrupts. Then small stand-ins for libnuma and libbsd: libnuma does work in a constructor in every
- * process that loads it, and both would be additional libraries for programs that never open a device.
+ * Wrappers: the linker (--wrap) diverts calls from everything linked with DPDK to these functions. On the thread that
+ * starts the EAL they do less than the real functions; on other threads they call the real functions, except that
+ * openlog() does nothing and that DPDK has no interrupts. Stand-ins: a few functions of libnuma and libbsd. The real
+ * libnuma does work in a constructor in every process that loads it, and programs that never open a device should not
+ * load two more libraries.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@
 
 #include "eal.h"
 
-/* Long enough for the TSC calibration, whose result pmd/clock.c uses to convert the TSC to nanoseconds. */
+/* Long enough for the EAL to calibrate the TSC. */
 #define EAL_CALIBRATION_NS 1000000
 
 #define FD_HIGH 512
@@ -66,7 +67,8 @@ int pmd_fd_high(int fd)
 	return high;
 }
 
-/** The EAL measures the TSC over a sleep of 100 ms; since it reads both clocks around it, a short sleep suffices. */
+/** The EAL measures the TSC's rate over a sleep of 100 ms. It reads both clocks before and after the sleep, so a short
+ *  sleep suffices. */
 int __wrap_nanosleep(const struct timespec *req, struct timespec *rem)
 {
 	const struct timespec brief = {.tv_nsec = EAL_CALIBRATION_NS};
@@ -74,14 +76,14 @@ int __wrap_nanosleep(const struct timespec *req, struct timespec *rem)
 	return __real_nanosleep(pmd_eal_starting ? &brief : req, rem);
 }
 
-/** With --no-shconf the EAL puts nothing into its runtime folder, but still makes one, and fails if another user
- *  owns the parent (/tmp/dpdk). So make none. */
+/** With --no-shconf the EAL puts nothing into its runtime folder, but still makes the folder, and fails if another user
+ *  owns the parent (/tmp/dpdk). So make no folder. */
 int __wrap_mkdir(const char *path, mode_t mode)
 {
 	return pmd_eal_starting ? 0 : __real_mkdir(path, mode);
 }
 
-/** Keep the application's syslog identity. The EAL's messages go to the stream that eal.c sets. */
+/** Do nothing, which keeps the application's syslog identity. The EAL's messages go to the stream that eal.c sets. */
 void __wrap_openlog(const char *ident, int option, int facility)
 {
 	(void)ident;
@@ -89,9 +91,9 @@ void __wrap_openlog(const char *ident, int option, int facility)
 	(void)facility;
 }
 
-/* The EAL has a thread for interrupts and alarms, which ends the process when epoll_ctl() or read() fails in it.
- * Nothing linked here has interrupts (packet sockets, pcap files) or sets alarms (hotplug, secondary processes), so
- * the thread, its pipe, its epoll sets and the alarms' timer are never made. */
+/* Do not create the EAL's thread for interrupts and alarms, nor its pipe, epoll sets and timer: that thread ends the
+ * process when epoll_ctl() or read() fails. The drivers linked here (packet sockets, pcap files) have no interrupts,
+ * and nothing sets alarms (hotplug and secondary processes would). */
 int __wrap_rte_eal_intr_init(void)
 {
 	return 0;
@@ -102,7 +104,8 @@ int __wrap_rte_eal_alarm_init(void)
 	return 0;
 }
 
-/** Alarms and hotplug register here first: they fail, since there is no thread to serve them. */
+/** Alarms and hotplug must register a callback first. Registration fails, since there is no thread that would call
+ *  them. */
 int __wrap_rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_callback_fn callback, void *arg)
 {
 	(void)handle;
@@ -111,8 +114,8 @@ int __wrap_rte_intr_callback_register(const struct rte_intr_handle *handle, rte_
 	return -ENOTSUP;
 }
 
-/** A panic while the EAL starts becomes an error of pmd_eal_start. Later panics mean that an invariant of DPDK is
- *  broken: no valid state is left, and the process ends as at a failed assertion of ours. */
+/** A panic while the EAL starts becomes an error of pmd_eal_start. A later panic means that DPDK's state is invalid:
+ *  the process aborts, as when one of our own assertions fails. */
 void __wrap___rte_panic(const char *function, const char *format, ...)
 {
 	char text[160];
@@ -126,8 +129,8 @@ void __wrap___rte_panic(const char *function, const char *format, ...)
 	__real___rte_panic(function, "%s%s", text, "");
 }
 
-/** Without a memfd the EAL's heap is anonymous private memory. A shared heap would remain common to parent and child
- *  after a fork, each with its own copy of the locks. */
+/** Fails while the EAL starts, so that the EAL's heap is anonymous private memory. After a fork, parent and child would
+ *  share a memfd's heap, but each would have its own copy of the locks. */
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
 	if (!pmd_eal_starting)
@@ -136,8 +139,8 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 	return -1;
 }
 
-/* The EAL uses libnuma to place huge pages, and it has none here: it sees a machine without NUMA support and never
- * makes the other calls. */
+/* The EAL calls libnuma only to place huge pages, which are not used here. It is told that the machine has no NUMA
+ * support, and so never makes the other calls. */
 int numa_available(void)
 {
 	return -1;
@@ -182,7 +185,7 @@ long set_mempolicy(int mode, const unsigned long *mask, unsigned long bits)
 	return -1;
 }
 
-/* From libbsd, where the C library has none (glibc before 2.38). */
+/* These functions of libbsd are missing in the C library before glibc 2.38. */
 size_t strlcpy(char *dst, const char *src, size_t size)
 {
 	size_t len = strlen(src);

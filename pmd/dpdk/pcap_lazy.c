@@ -3,8 +3,9 @@
  * pcap_lazy.c - libpcap on demand, for DPDK's net_pcap.
  *
  * net_pcap is linked statically like the other PMDs, but libpcap would bring ten more libraries into every process.
- * These are the functions that the PMD calls; each forwards to libpcap.so.0.8, which the first call loads, that is,
- * when a device with a net_pcap port is opened. Without libpcap such a port fails to open.
+ * This file defines the functions of libpcap that the PMD calls. Each forwards to libpcap.so.0.8; the first call, made
+ * when a device with a net_pcap port is opened, loads that library. If libpcap is not installed, a net_pcap port fails
+ * to open.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static void *pcap_symbol(const char *name)
 	return library ? dlsym(library, name) : NULL;
 }
 
-/* `fn` points to the real function; NULL without libpcap. */
+/* Declares `fn`, which points to the real function; NULL if libpcap is not installed. */
 #define PCAP_REAL(name) __typeof__(&name) fn = (__typeof__(&name))pcap_symbol(#name)
 
 static pcap_t *pcap_absent(char *errbuf)
@@ -31,7 +32,7 @@ static pcap_t *pcap_absent(char *errbuf)
 	return NULL;
 }
 
-/** Never promiscuous, although net_pcap asks for it: frames for other hosts are not ours. */
+/** Never promiscuous, although net_pcap asks for promiscuous mode: frames for other hosts are of no use to us. */
 pcap_t *pcap_open_live(const char *device, int snaplen, int promisc, int to_ms, char *errbuf)
 {
 	PCAP_REAL(pcap_open_live);
@@ -51,7 +52,7 @@ pcap_t *pcap_open_dead_with_tstamp_precision(int linktype, int snaplen, u_int pr
 	return fn ? fn(linktype, snaplen, precision) : NULL;
 }
 
-/* From here on a pcap_t or pcap_dumper_t exists, so libpcap is loaded; it stays loaded. */
+/* The functions below get a pcap_t or pcap_dumper_t, so libpcap has been loaded; it is never unloaded. */
 
 void pcap_close(pcap_t *p)
 {
@@ -103,7 +104,8 @@ int pcap_stats(pcap_t *p, struct pcap_stat *stats)
 	return fn ? fn(p, stats) : -1;
 }
 
-/* Called per packet: look up the symbol once. A race only looks it up twice. */
+/* For functions called per packet: looks up the symbol once. Two threads at the same time look it up twice, which is
+ * harmless. */
 #define PCAP_REAL_HOT(name)                                                                                            \
 	static __typeof__(&name) hot;                                                                                  \
 	__typeof__(&name) fn = __atomic_load_n(&hot, __ATOMIC_RELAXED);                                                \

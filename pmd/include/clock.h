@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.h - the engine's clock (pmd-internal). It is read for every packet, and clock_gettime() costs about as much as
- * parsing one. Where the kernel itself keeps time by the CPU's counter, the clock reads that counter and compares it
- * with the kernel's clock every few milliseconds (a tie).
+ * clock.h - the engine's clock (pmd-internal). The clock is read for every packet, and clock_gettime() costs about as
+ * much as parsing a packet. If the kernel uses the CPU's counter as its own clocksource, this clock reads that counter,
+ * and compares it with the kernel's clock every few milliseconds. The result of a comparison is called a tie.
  */
 #ifndef PMD_CLOCK_H
 #define PMD_CLOCK_H
@@ -14,42 +14,43 @@
 #include <x86intrin.h>
 #endif
 
-/** Time sources of a clock. Tests supply their own. */
+/** Time sources of a clock. Tests replace them with their own functions. */
 struct pmd_clock_source {
-	uint64_t (*counts)(void);    /* the counter; NULL: no trustworthy counter */
+	uint64_t (*counts)(void);    /* reads the CPU's counter; NULL: no trustworthy counter */
 	uint64_t (*kernel_ns)(void); /* CLOCK_MONOTONIC */
 };
 
 struct pmd_clock {
-	/* The latest tie, a seqlock. Readers never wait for the writer: if it interferes, they ask the kernel. */
-	uint32_t seq;	       /* odd: being written; changed during a read: rewritten meanwhile */
+	/* The latest tie, protected by a seqlock. Readers never wait: if a tie is being written, they ask the
+	 * kernel. */
+	uint32_t seq;	       /* odd while a tie is being written; a reader that sees it change gives up */
 	uint64_t counts;       /* counter value at the tie */
 	uint64_t base_ns;      /* CLOCK_MONOTONIC at the tie */
-	uint64_t ns_per_count; /* in units of 2^-32; 0: the counter is not used */
-	uint64_t span;	       /* counts for which the tie holds */
+	uint64_t ns_per_count; /* nanoseconds per count, times 2^32; 0: the counter is not used */
+	uint64_t span;	       /* counts after which the tie expires */
 
-	/* Used by the thread that ties. */
-	bool tying;	/* atomic: a thread is tying */
+	/* Used by the thread that makes a tie. */
+	bool tying;	/* atomic: a thread is making a tie */
 	bool measuring; /* atomic: the counter's rate is not known yet */
 	struct pmd_clock_source source;
-	uint64_t from_counts; /* the rate is measured from here */
-	uint64_t from_ns;     /* atomic */
+	uint64_t from_counts; /* counter value at which the measurement of the rate began */
+	uint64_t from_ns;     /* atomic: the kernel's time at which it began */
 	uint64_t doubted_ns;  /* when the counter last disagreed with the kernel */
-	unsigned doubts;      /* recent disagreements */
+	unsigned doubts;      /* how often it has disagreed recently */
 };
 extern struct pmd_clock pmd_clock;
 
-/** Choose the time source, once. Until then it is the kernel's clock. */
+/** Choose the time source; called once. Before that, the time is the kernel's clock. */
 void pmd_clock_start(void);
 
-/** In the child of a fork: start over, since another thread of the parent may have been tying. */
+/** In a forked child: start over, since another thread of the parent may have been making a tie during the fork. */
 void pmd_clock_forked(void);
 
-/** Compare the counter with the kernel's clock now. For threads that slept by the kernel's clock: a counter that stands
- *  still never reaches the end of its tie. */
+/** Compare the counter with the kernel's clock now. Called by threads that have slept until a deadline of the kernel's
+ *  clock: if the counter has stopped, the current tie never expires, so readers alone would not notice. */
 void pmd_clock_check(void);
 
-/** CLOCK_MONOTONIC in ns. */
+/** @return the kernel's CLOCK_MONOTONIC, in nanoseconds. */
 uint64_t pmd_clock_monotonic_ns(void);
 
 /* ---- for clock.c, pmd_now_ns and tests --------------------------------------------------------------------- */
@@ -57,12 +58,13 @@ uint64_t pmd_clock_monotonic_ns(void);
 void pmd_clock_init(struct pmd_clock *c, const struct pmd_clock_source *source);
 void pmd_clock_tie(struct pmd_clock *c);
 
-/** The kernel's time, for when pmd_clock_fast() fails; ties again if due. Never waits for another thread. */
+/** @return the kernel's time. Called when pmd_clock_fast() fails; makes a new tie if one is due. Never waits for
+ *  another thread. */
 uint64_t pmd_clock_slow(struct pmd_clock *c);
 
 /**
- * The time by the counter. One comparison detects that the tie has expired, that the counter went back and that it
- * jumped.
+ * Compute the time from the counter. One comparison detects that the tie has expired, or that the counter has gone back
+ * or jumped.
  * @return false: the tie cannot be used; *ns is undefined.
  */
 static inline bool pmd_clock_fast(const struct pmd_clock *c, uint64_t counts, uint64_t *ns)
@@ -77,9 +79,10 @@ static inline bool pmd_clock_fast(const struct pmd_clock *c, uint64_t counts, ui
 }
 
 /**
- * Nanoseconds since an arbitrary point in the past. May step back: by the correction of the last tie, usually
- * microseconds; by at most 10 ms when the counter has jumped. Times read by other threads may be ahead too. See
- * pmd_clock_age; the NIC waits until a step back has passed.
+ * Nanoseconds since an arbitrary point in the past. Can step back: a new tie corrects the time, usually by
+ * microseconds; if the counter has jumped, the time steps back by at most 10 ms. Other threads can read a time slightly
+ * ahead of this thread's. Compute differences with pmd_clock_age. After a step back the NIC waits until the time has
+ * caught up.
  */
 static inline uint64_t pmd_now_ns(void)
 {
@@ -94,12 +97,12 @@ static inline uint64_t pmd_now_ns(void)
 	return pmd_clock_slow(&pmd_clock);
 }
 
-/** As pmd_now_ns(), for applications: never goes back within a thread. Slower: a library reaches thread-local variables
- *  through a call. */
+/** Like pmd_now_ns(), but never steps back within a thread; for applications. Slower, since a library needs a call to
+ *  access a thread-local variable. */
 uint64_t pmd_clock_steady_ns(void);
 
-/** Time since `then_ns`; 0 if the clock has stepped back meanwhile or `then_ns` is from a thread that is a bit
- *  ahead. */
+/** Time since `then_ns`; 0 if the clock has stepped back since then, or if `then_ns` was read by a thread whose time is
+ *  slightly ahead. */
 static inline uint64_t pmd_clock_age(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;

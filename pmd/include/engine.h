@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine.h - the one public header of pmd/: devices, and the engine that runs a NIC in this process.
+ * engine.h - the public interface of pmd/: devices, and the engine that runs a NIC in this process.
  *
  * An engine owns one `struct nic`, one port (kernel UDP socket, or any DPDK ethdev), a lock, a background thread and
- * the DPDK memory pool its packets live in. Front-ends call nic.h functions on pmd_engine_nic() between pmd_lock and
+ * the DPDK memory pool of its packets. Front-ends call nic.h functions on pmd_engine_nic() between pmd_lock and
  * pmd_unlock. DPDK is not exposed here.
  */
 #ifndef PMD_ENGINE_H
@@ -17,20 +17,20 @@ struct pmd_engine;
 #define PMD_DEVICE_NAME_MAX 64
 #define PMD_DEVICES_MAX	    16
 
-/** Counters of a port, one per line of port_stats.def. */
+/** Counters of a port. port_stats.def has a line for each counter. */
 struct pmd_port_stats {
 #define PMD_PORT_STAT(name, sentence) uint64_t name;
 #include "port_stats.def"
 #undef PMD_PORT_STAT
 };
 
-/** A device as configured; see docs for UROCE_DEVICES. Cheap: found without starting DPDK. */
+/** A device as configured; see docs for UROCE_DEVICES. Finding devices does not start DPDK. */
 struct pmd_device {
 	char name[PMD_DEVICE_NAME_MAX]; /* "uroce0" */
-	struct nic_gid gid;		/* its address */
+	struct nic_gid gid;		/* the device's address */
 	char netdev[16];		/* interface that carries the address, "" if none */
-	uint8_t mac[6];			/* of netdev; zeroes if none */
-	uint32_t netdev_mtu;		/* bytes; 0 if unknown */
+	uint8_t mac[6];			/* MAC address of netdev; zeroes if none */
+	uint32_t netdev_mtu;		/* MTU of netdev, bytes; 0 if unknown */
 	char port[160];			/* port specification: "udp", or "ethdev:<EAL vdev or device arguments>" */
 	uint64_t node_guid;		/* host order; stable for an address */
 	uint8_t prefix_len;		/* ethdev ports: on-link prefix of the address; 0: everything is on link */
@@ -39,127 +39,134 @@ struct pmd_device {
 };
 
 /**
- * Devices of this process: from UROCE_DEVICES, else one on each non-loopback IPv4 address of the network namespace,
- * else 127.0.0.1. Fills at most `max`. A configuration error is reported once on stderr.
+ * List the devices of this process: those in UROCE_DEVICES; if it is not set, one for each non-loopback IPv4 address of
+ * the network namespace; if there is none, one on 127.0.0.1. Fills at most `max` entries. A configuration error is
+ * reported once on stderr.
  * @return the number of devices, or a negative errno.
  */
 int pmd_devices(struct pmd_device *devices, unsigned max);
 
 /**
- * The IB MTU of a device: UROCE_MTU (`override`, NULL or blank: not set), else the largest that fits the interface.
- * @return 0, -EINVAL with a sentence in err.
+ * Choose the IB MTU of a device: the value of UROCE_MTU, passed as `override` (NULL or blank: not set); otherwise the
+ * largest MTU that fits the interface.
+ * @return 0; -EINVAL with a message in err.
  */
 int pmd_device_mtu(const struct pmd_device *device, const char *override, enum nic_mtu *mtu, char *err, size_t err_len);
 
-/** Called with the engine lock held, on the thread that made progress. Must not call back into the engine. */
+/** Event callback: called with the engine lock held, on the thread that makes progress. It must not call the engine. */
 typedef void (*pmd_event_fn)(void *ctx, const struct nic_event *event);
 
 /**
  * Open a device: start DPDK (once per process), the port, the NIC and the background thread. Opening the same device
  * again in the same process returns the same engine with one more reference.
  * @param on_event receives every NIC event, with the first opener's event_ctx (may be NULL) as ctx.
- * @param err on failure, one sentence that says what is wrong and what to do.
+ * @param err on failure, a message that says what is wrong and what to do.
  * @return 0 or a negative errno.
  */
 int pmd_open(const struct pmd_device *device, pmd_event_fn on_event, void *event_ctx, struct pmd_engine **out,
 	     char *err, size_t err_len);
 
-/** Drop a reference; the last one stops the thread, closes the port, destroys the NIC. */
+/** Drop a reference. When the last reference is dropped, the thread stops, the port is closed, and the NIC is
+ *  destroyed. */
 void pmd_close(struct pmd_engine *engine);
 
 struct nic *pmd_engine_nic(struct pmd_engine *engine);
 
-/** The engine lock serialises everything on the NIC. Not recursive. */
+/** Take and release the engine lock, which serialises all calls to the NIC. Not recursive. */
 void pmd_lock(struct pmd_engine *engine);
 void pmd_unlock(struct pmd_engine *engine);
 
 /**
- * Inline progress, lock held: receive what has arrived, run due timers, transmit what is due, hand out events.
- * Called by every polling verb; bounded work.
- * @param completions that the caller has room for, at least 1: once that many more exist, the rest may wait for the
- * next call.
+ * Make progress in the calling thread, lock held: receive packets, run due timers, transmit what is due, deliver
+ * events. Called by every polling verb; the work per call is bounded.
+ * @param completions how many completions the caller has room for, at least 1: once there are that many new
+ * completions, further packets may wait for the next call.
  * @return false: there was nothing to do.
  */
 bool pmd_progress(struct pmd_engine *engine, unsigned completions);
 
-/** As pmd_progress, but takes the lock itself, and returns false at once when another thread holds it (that thread is
- *  making progress). A thread whose polls (this call or pmd_progress) find nothing some hundred times in a row yields
- *  the CPU when it next unlocks. */
+/** Like pmd_progress, but takes the lock itself, and returns false at once if another thread holds the lock: that
+ *  thread makes progress. A thread that polls (by this call or pmd_progress) about a hundred times in a row without
+ *  finding anything yields the CPU at its next unlock. */
 bool pmd_try_progress(struct pmd_engine *engine);
 
-/** Whether the last progress call moved packets: the next one may find more. No lock needed. */
+/** Whether the last progress call received or sent packets, so that another call is likely to find more. No lock
+ *  needed. */
 bool pmd_has_moved(const struct pmd_engine *engine);
 
 /** Whether UROCE_PROGRESS disables the background thread of this process's engines: only the application's polls make
  *  progress. */
 bool pmd_progress_is_inline(void);
 
-/** Lock held: work was posted. Transmit now whatever the NIC has to send (post_send's doorbell). */
+/** The doorbell after posting work, lock held: transmit now whatever the NIC has to send. */
 void pmd_doorbell(struct pmd_engine *engine);
 
 /**
- * No lock held: resolve the address of a peer before packets are sent to it. Where the engine resolves neighbours
- * itself, this returns when the address is resolved, or unanswered after half a second. So the first packets need not
- * wait in a queue that may be too short for them. Drivers of hardware do this too, when a QP learns its peer and when
- * an address handle is created.
+ * Resolve the address of a peer before packets are sent to it, no lock held. If the engine does ARP or neighbour
+ * discovery itself, this call waits for the answer, for at most half a second. The first packets then need not wait in
+ * a queue that may be too short for them. Drivers of hardware NICs also resolve the address when a QP learns its peer
+ * and when an address handle is created.
  */
 void pmd_resolve(struct pmd_engine *engine, const struct nic_gid *dgid);
 
 /**
- * Lock held: a QP or the process is about to end. Processes what has already arrived, as hardware would have done on
- * arrival, and sends delayed ACKs; otherwise the peer would take an orderly end for a lost host. Bounded.
+ * To be called before a QP or the process ends, lock held. Processes packets that have already arrived, which hardware
+ * would have processed on arrival, and sends delayed ACKs: a peer that waits for one would report a timeout, although
+ * this end was orderly. The work is bounded.
  */
 void pmd_settle(struct pmd_engine *engine);
 
-/** Lock held: the application has armed a CQ and is about to sleep on its completion channel. The background thread
- *  takes over at once. A hint: only latency depends on it. */
+/** The application has armed a CQ and is about to sleep on its completion channel: the background thread takes over at
+ *  once. Lock held. Only a hint, which improves latency. */
 void pmd_expect_sleep(struct pmd_engine *engine);
 
 /**
- * No lock held: sleep until *ready, which the event callback sets (atomically, with the lock held). The calling thread
- * makes progress meanwhile, as far as needed for that. A cancellation point.
- * @param fd the descriptor on which the application believes it sleeps; if it is non-blocking, this call does not
- * sleep.
- * @return 0; -EAGAIN: fd is non-blocking, and *ready is not set; -EINTR: a signal whose handler does not restart calls;
+ * Sleep until *ready, which the event callback sets (atomically, with the lock held). Called without the lock. While it
+ * waits, the calling thread makes progress. A cancellation point.
+ * @param fd the completion channel's descriptor, which the application would otherwise read; if fd is non-blocking,
+ * this call does not sleep.
+ * @return 0; -EAGAIN: fd is non-blocking, and *ready is not set; -EINTR: interrupted by a signal whose handler does not
+ * restart calls;
  * -EBUSY: waiting here is not possible (another thread already does, the engine is dead or its progress mode excludes
- * it): sleep on something else.
+ * waiting): sleep on fd instead.
  */
 int pmd_wait(struct pmd_engine *engine, int fd, const bool *ready);
 
 /**
- * No lock held: serve a port of the device. From now on packets to QPN NIC_SERVICE_QPN + port (nic_rdm.h) at any
- * address of the device come to this engine's NIC, from functions of this host and from the network, whether or not the
- * NIC has such a QP. A port has one server per device. Ends with pmd_service_close, or with the engine.
- * @param port 1 ... NIC_SERVICE_PORT_MAX; 0: any free port from PMD_SERVICE_ANY_MIN on, which is written back.
- * @return 0, -EADDRINUSE, -EINVAL (no such port), -ENOSPC (too many for one process), another negative errno.
+ * Serve a port of the device, until pmd_service_close or the end of the engine. No lock held. From now on this engine's
+ * NIC receives all packets to QPN NIC_SERVICE_QPN + port (nic_rdm.h) at any address of the device, from processes of
+ * this host and from the network, whether or not the NIC has such a QP. Only one function of a device can serve a port.
+ * @param port 1 ... NIC_SERVICE_PORT_MAX; 0: any free port from PMD_SERVICE_ANY_MIN on, which is stored in *port.
+ * @return 0, -EADDRINUSE, -EINVAL (no such port), -ENOSPC (the process serves too many ports), another negative errno.
  */
 int pmd_service_open(struct pmd_engine *engine, uint16_t *port);
-/** No lock held: release the port for another server. First receives what functions of this host have sent to it. */
+/** Stop serving the port, so that another function can serve it. No lock held. First receives what processes of this
+ *  host have sent to the port. */
 void pmd_service_close(struct pmd_engine *engine, uint16_t port);
 
 #define PMD_SERVICE_ANY_MIN 49152u
 
 /**
- * Counters of the port, a copy. Lock held.
+ * Copy the counters of the engine's port. Lock held.
  */
 void pmd_port_stats_get(struct pmd_engine *engine, struct pmd_port_stats *out);
 
 /**
- * Whether [addr, addr + len) is mapped (and writable when `write`). For memory registration.
+ * Check that [addr, addr + len) is mapped (and writable, if `write`). For memory registration.
  * @return 0, -EFAULT.
  */
 int pmd_check_range(const void *addr, size_t len, bool write);
 
 /**
- * Install the SIGSEGV and SIGBUS handlers again. The NIC accesses application memory under them, so that unmapped
- * memory gives an error instead of a crash; other faults go to the handler that the application had installed. A
- * handler that the application installs later displaces ours, which comes back on top of the new one at the next
- * pmd_open or pmd_check_range, or when a front-end that interposes sigaction calls this.
+ * Install the SIGSEGV and SIGBUS handlers again. While the NIC accesses application memory, they turn a fault on
+ * unmapped memory into an error; other faults go to the handler that the application had installed. A handler that the
+ * application installs later replaces ours. The next pmd_open or pmd_check_range then installs ours again, before the
+ * new one, and so does a front-end that interposes sigaction and calls this function.
  */
 void pmd_guard_reinstall(void);
 
-/** Whether this is a forked child: engines that were open before the fork are dead here. Their known descriptors are
- *  closed (not libpcap's), and calls return at once. */
+/** Whether this process is a forked child. In a child, the engines that were open before the fork are dead: calls
+ *  return at once, and their descriptors are closed (except those of libpcap). */
 bool pmd_is_forked_child(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proto.c - sending, receiving and checking the messages of proto.h; names and sockets bound to them.
+ * proto.c - sending, receiving and checking the messages of proto.h; socket names, and sockets with such names.
  *
- * Owns nothing. Only proto_recv_wait waits. Callers may hold an engine's lock, so system calls that the C library makes
- * cancellation points bypass it.
+ * Owns nothing. Only proto_recv_wait waits. Callers may hold an engine's lock and must not be cancelled, so functions
+ * that are cancellation points in the C library are called with syscall().
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "address.h"
 #include "proto.h"
 
-/* Connections to a listening socket that wait for accept; the kernel limits it further (somaxconn). */
+/* How many connections may wait for accept at a listening socket. The kernel has its own limit too (somaxconn). */
 #define BACKLOG 256
 
 union control {
@@ -80,7 +80,7 @@ bool proto_msg_is(struct proto_msg *m, unsigned type, size_t len, unsigned n_fds
 	return false;
 }
 
-/** Collect the descriptors of a received message: at most PROTO_FDS_MAX fit the control buffer. */
+/** Collect the descriptors of a received message, at most PROTO_FDS_MAX: the control buffer has no room for more. */
 static void collect_fds(struct msghdr *msg, struct proto_msg *m)
 {
 	m->n_fds = 0;
@@ -105,13 +105,14 @@ static int receive(int fd, struct proto_msg *m, int flags)
 	int rc;
 
 	m->n_fds = 0;
-	/* If the peer closed with a message of ours unread, ECONNRESET comes once, before its last messages: retry. */
+	/* If the peer closes without reading all our messages, recvmsg first fails once with ECONNRESET, even if
+	 * messages from the peer are queued: retry. */
 	if (len < 0 && errno == ECONNRESET)
 		len = syscall(SYS_recvmsg, fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags);
 	if (len < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
 	collect_fds(&msg, m);
-	if (len == 0 && m->n_fds == 0) /* end; an empty packet, which no peer sends, counts as one */
+	if (len == 0 && m->n_fds == 0) /* the connection has ended (or an empty packet, which no peer sends) */
 		return 0;
 	if (msg.msg_flags & MSG_CTRUNC)
 		rc = -EMFILE;
@@ -173,7 +174,7 @@ static void name_set(struct proto_name *out, const char *text)
 
 	memset(out, 0, sizeof(*out));
 	out->sa.sun_family = AF_UNIX;
-	memcpy(out->sa.sun_path + 1, text, len); /* after the zero byte that makes it abstract */
+	memcpy(out->sa.sun_path + 1, text, len); /* after a zero byte, which makes the name abstract */
 	out->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 

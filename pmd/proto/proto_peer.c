@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* proto_peer.c - the identity of a connection's peer, and whether it is admitted. Owns nothing. */
+/* proto_peer.c - the identity of a connection's peer, and whether the peer is admitted. Owns nothing. */
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -12,7 +12,9 @@
 
 #define GROUPS_MAX 256
 
-#define UNKNOWN_USER 65534 /* overflow uid, which stands for every user that our user namespace does not map */
+#define UNKNOWN_USER                                                                                                   \
+	65534 /* overflow uid: the kernel reports it for each user that our user namespace does not map                \
+	       */
 
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59
@@ -50,7 +52,7 @@ enum proto_holder proto_holder(const struct proto_name *name, const struct nic_g
 	if (fd < 0)
 		return fd == -ECONNREFUSED ? PROTO_HOLDER_NONE : PROTO_HOLDER_UNKNOWN;
 	rc = proto_peer(fd, &holder);
-	proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0); /* every connection begins with a message */
+	proto_send(fd, PROTO_WHOIS, &whois, sizeof(whois), NULL, 0); /* the listener expects a message */
 	close(fd);
 	if (rc != 0)
 		return PROTO_HOLDER_UNKNOWN;
@@ -95,7 +97,8 @@ bool proto_peer_allowed(int fd, const struct proto_policy *policy, struct ucred 
 	}
 }
 
-/** Parse a number, or look up the name of a user (`user`) or a group. @return false: unknown. */
+/** Parse a numeric ID, or look up the name of a user (if `user`) or of a group. @return false: there is no such
+ *  name. */
 static bool id_parse(const char *text, bool user, uint32_t *id)
 {
 	char *end;

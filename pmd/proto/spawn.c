@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * spawn.c - starting uroced from inside an application that knows nothing of it.
+ * spawn.c - starting the daemon, uroced, from inside an application that does not know about it.
  *
- * An ordinary child that executes another program raises SIGCHLD when it ends, and the application's wait() would find
- * it. So an intermediate child, which has no exit signal and is reaped with __WCLONE, starts the daemon and exits at
- * once: the daemon is not a child of the application. Both children are clones that share our memory while the caller
- * is suspended, as with vfork: nothing is copied, no fork handler runs. They make raw system calls only.
+ * If the daemon were an ordinary child of the application, its end would raise SIGCHLD, and the application's wait()
+ * would return it. So an intermediate child, which has no exit signal and is reaped with __WCLONE, starts the daemon
+ * and exits at once: the daemon is then not a child of the application. The intermediate child and the daemon before
+ * its exec share our memory while the caller is suspended, as with vfork: nothing is copied, and no fork handler runs.
+ * Both make raw system calls only.
  *
- * The daemon's stderr is a pipe: text on it is the reason why the daemon does not start; end of file without text means
- * that it listens.
+ * The daemon's stderr is a pipe. Text in the pipe is the reason why the daemon does not start; end of file without text
+ * means that the daemon has started and listens.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,7 +35,7 @@
 #include "proto.h"
 #include "spawn.h"
 
-#define STACK_BYTES  65536 /* per child; children run with all signals blocked */
+#define STACK_BYTES  65536 /* for each of the two children, which run with all signals blocked */
 #define READY_MS     60000 /* an overloaded machine may keep a new session off the CPU for many seconds */
 #define SENTENCE_MAX 512
 
@@ -56,17 +57,17 @@ struct spawn {
 	const char *path;
 	const char *argv[10];
 	const char **envp;
-	int fd; /* becomes stderr */
+	int fd; /* write end of the pipe: becomes the daemon's stderr */
 	char *stack;
-	struct rlimit files; /* limit for the daemon: what the user's programs are started with */
+	struct rlimit files; /* limit on open files for the daemon: the one before DPDK's start raised it */
 	bool limit_files;
-	int *error; /* errno of a failed clone or execve; in memory shared with the children */
+	int *error; /* errno of a failed clone or execve, in memory that the children share */
 };
 
 /* ---- finding uroced ------------------------------------------------------------------------------------- */
 
-/** Whether a program is as trustworthy as the object beside which it was found, even in a folder that others can write
- *  to: its owner is the object's, our own user or root. */
+/** Whether a program found in the build tree of `object` can be trusted, even in a folder that others can write to: its
+ *  owner must be the object's owner, our own user or root. */
 static bool path_is_trusted(const char *path, const struct stat *object)
 {
 	struct stat it;
@@ -74,8 +75,8 @@ static bool path_is_trusted(const char *path, const struct stat *object)
 	return stat(path, &it) == 0 && (it.st_uid == object->st_uid || it.st_uid == geteuid() || it.st_uid == 0);
 }
 
-/** Find uroced in the build tree of the file `object`: two or three folders up from libraries, two from tests and
- *  benchmarks. */
+/** Find uroced in the build tree that contains `object`: the tree's root is two or three folders above a library, two
+ *  above a test or benchmark. */
 static bool path_beside(const char *object, char *out, size_t len)
 {
 	static const char *const ways[] = {"/../../pmd/uroced", "/../../../pmd/uroced"};
@@ -133,8 +134,8 @@ static int daemon_main(void *arg)
 	return 0;
 }
 
-/** Start a child without an exit signal that runs fn. ThreadSanitizer does not support a child that shares its memory:
- *  there the child gets a copy. */
+/** Start a child that has no exit signal and runs fn. With ThreadSanitizer, which does not support shared memory here,
+ *  the child gets a copy of the memory. */
 static pid_t child_start(int (*fn)(void *), char *stack_top, struct spawn *s)
 {
 #ifdef SPAWN_COPIES
@@ -159,7 +160,8 @@ static int between_main(void *arg)
 	return 0;
 }
 
-/** @return 0 or a negative errno. *s->error tells after the end of the pipe whether the program could be executed. */
+/** Run the intermediate child, which starts the daemon. @return 0 or a negative errno. When the pipe reports end of
+ *  file, *s->error tells whether the daemon could be executed. */
 static int spawn_run(struct spawn *s)
 {
 	sigset_t all, old;
@@ -176,8 +178,8 @@ static int spawn_run(struct spawn *s)
 	return rc;
 }
 
-/** The environment without variables that make the dynamic linker load other libraries into the daemon. NULL: out of
- *  memory. */
+/** Copy the environment, without variables that make the dynamic linker load other libraries into the daemon. @return
+ *  NULL: out of memory. */
 static const char **daemon_environment(void)
 {
 	const char **out;
@@ -192,7 +194,8 @@ static const char **daemon_environment(void)
 	return out;
 }
 
-/** Read the daemon's output until it closes the pipe. @return 0: no output, so it listens; else a negative errno. */
+/** Read the daemon's output until it closes the pipe. @return 0: no output, so the daemon listens; else a negative
+ *  errno. */
 static int spawn_listen(int fd, char *err, size_t err_len)
 {
 	uint64_t end_ns = pmd_now_ns() + READY_MS * 1000000ull, now_ns;
@@ -207,7 +210,7 @@ static int spawn_listen(int fd, char *err, size_t err_len)
 		now_ns = pmd_now_ns();
 		rc = now_ns < end_ns ? poll(&p, 1, (int)((end_ns - now_ns) / 1000000 + 1)) : 0;
 		if (rc < 0 && errno == EINTR)
-			continue; /* a read could block for ever */
+			continue; /* a read now could block for ever */
 		if (rc == 0) {
 			snprintf(err, err_len,
 				 "uroced, the daemon of the device, does not get ready; see what it does");
@@ -279,7 +282,7 @@ int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 	s.limit_files = pmd_eal_files_limit(&s.files) == 0;
 	s.envp = daemon_environment();
 	s.stack = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	s.error = (int *)(void *)s.stack; /* the unused end of a stack */
+	s.error = (int *)(void *)s.stack; /* the low end of a stack, which is never reached */
 	rc = -ENOMEM;
 	if (s.envp && s.stack != MAP_FAILED)
 		rc = spawn_and_listen(&s, err, err_len);

@@ -20,7 +20,7 @@
 #define UDP_GRO 104
 #endif
 
-#define UDP_RCVBUF (128 << 20) /* UC and UD have no window, and the receiver may be off the CPU for long */
+#define UDP_RCVBUF (128 << 20) /* UC and UD have no flow control, and the receiver can be off the CPU for long */
 #define UDP_SNDBUF (4 << 20)
 
 static void socket_options(int fd, bool v4, bool share)
@@ -33,7 +33,8 @@ static void socket_options(int fd, bool v4, bool share)
 	setsockopt(fd, level, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &discover, sizeof(discover));
 	setsockopt(fd, level, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, &on, sizeof(on));
 	setsockopt(fd, level, v4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &on, sizeof(on));
-	/* RoCEv2 has the ICRC: over IPv6 other NICs send no UDP checksum, and a socket would drop their packets. */
+	/* Other NICs send no UDP checksum over IPv6, since RoCEv2 has the ICRC; by default a socket drops such
+	 * packets. */
 	if (!v4)
 		setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
@@ -104,7 +105,7 @@ bool pmd_udp_socket_is(int fd, const struct nic_gid *gid)
 	       memcmp(&self.sin6_addr, &expected.sin6_addr, sizeof(self.sin6_addr)) == 0;
 }
 
-/** A kernel that has one has both; sending runs only pays if the receiver gets them whole. */
+/** Checks only for GRO: a kernel with GRO has GSO too. GSO pays only if the receiver gets the packets coalesced. */
 bool pmd_udp_socket_gso(int fd)
 {
 	int gro = 0, off = 0;

@@ -6,11 +6,11 @@
 #include "nic.h"
 
 /**
- * A socket bound to port 4791 of an address: non-blocking, close-on-exec.
+ * Open a socket bound to port 4791 of an address: non-blocking, close-on-exec.
  * @param scope index of the interface of a link-local address.
- * @param share whether it is one of several (SO_REUSEPORT): sockets of one user that were all opened this way share the
- *	  port, and are numbered in the order in which they were bound.
- * @return it, or a negative errno with one sentence in err.
+ * @param share use SO_REUSEPORT: all sockets that one user has opened with `share` share the port, and the kernel
+ * numbers them in the order in which they were bound.
+ * @return the socket, or a negative errno with a message in err.
  */
 int pmd_udp_socket_open(const struct nic_gid *gid, uint32_t scope, bool share, char *err, size_t err_len);
 
