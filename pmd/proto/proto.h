@@ -255,8 +255,7 @@ enum proto_holder {
 	PROTO_HOLDER_IT,      /* the process in question listens */
 	PROTO_HOLDER_UNSEEN,  /* a process of the same user listens: perhaps this one, but neither has a PID here */
 	PROTO_HOLDER_OTHER,   /* another process listens */
-	PROTO_HOLDER_UNKNOWN, /* unknown: the listener's backlog is full, or we have no free descriptor
-			       */
+	PROTO_HOLDER_UNKNOWN, /* unknown: the listener's backlog is full, or we have no free descriptor */
 };
 /** Find out whether process `who` (from proto_peer) listens under a name that belongs to the device with this key. */
 enum proto_holder proto_holder(const struct proto_name *name, const struct nic_gid *key, const struct ucred *who);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.c - see capture.h. A packet is assembled once (nic_frame_ip), then offered to every tool whose filter it
- * passes. Owns: the list of tools, and room for one packet; not the tools' sockets.
+ * capture.c - see capture.h. Each packet is assembled once (nic_frame_ip) and then sent to every tool whose filter it
+ * passes. Owns: the list of tools, and a buffer for one packet; not the tools' sockets.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 #include "capture.h"
 #include "proto.h"
 
-#define SEND_BYTES   (8 << 20)	 /* of packets that wait for a tool; the kernel may grant less */
-#define ANSWER_BYTES (256 << 10) /* of them, at most: reserved for answers */
+#define SEND_BYTES   (8 << 20)	 /* send buffer requested for a tool's socket; the kernel may grant less */
+#define ANSWER_BYTES (256 << 10) /* part of the send buffer reserved for answers, at most */
 
 struct sink {
-	int fd;		/* -1: free */
-	int send_bytes; /* granted */
-	bool forced;	/* granted beyond the kernel's limit (SO_SNDBUFFORCE) */
+	int fd;		/* the tool's socket; -1: unused entry */
+	int send_bytes; /* size of the send buffer that the kernel granted */
+	bool forced;	/* granted with SO_SNDBUFFORCE, which ignores the kernel's limit */
 	struct pmd_capture_filter filter;
 	struct pmd_capture_counts counts;
 };
@@ -53,7 +53,7 @@ static struct sink *sink_find(struct pmd_capture *c, int fd)
 	return NULL;
 }
 
-/** A process that has lost its privileges meanwhile keeps its old buffer size. */
+/** Set the send buffer's size. Fails, and leaves the size, if the process has lost the privilege for SO_SNDBUFFORCE. */
 static void set_send_bytes(const struct sink *s, int size)
 {
 	setsockopt(s->fd, SOL_SOCKET, s->forced ? SO_SNDBUFFORCE : SO_SNDBUF, &size, sizeof(size));
@@ -68,7 +68,7 @@ static void grant_send_bytes(struct sink *s)
 	if (!s->forced)
 		set_send_bytes(s, size);
 	getsockopt(s->fd, SOL_SOCKET, SO_SNDBUF, &s->send_bytes, &len);
-	s->send_bytes /= 2; /* the kernel doubles the requested size */
+	s->send_bytes /= 2; /* the kernel reports twice the requested size */
 	set_send_bytes(s, s->send_bytes - (s->send_bytes / 4 < ANSWER_BYTES ? s->send_bytes / 4 : ANSWER_BYTES));
 }
 
@@ -112,7 +112,8 @@ bool pmd_capture_idle(const struct pmd_capture *c)
 	return true;
 }
 
-/** If the tool has gone its packets just count as lost; the owner of the connection deals with it. */
+/** Send the assembled packet to a tool. If the tool has exited, the packet counts as lost; the owner of the connection
+ *  notices the exit. */
 static void sink_offer(struct pmd_capture *c, struct sink *s, uint32_t len)
 {
 	uint32_t cut = len < s->filter.snaplen ? len : s->filter.snaplen;

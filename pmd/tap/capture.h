@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.h - copies of packets for tools that asked for them (pmd-internal).
+ * capture.h - packet capture: copies of packets for tools such as `uroce capture` (pmd-internal).
  *
- * Each packet that a function sends or receives, on any path, goes as one message to each listening tool: a whole IP
- * packet, as on the wire or as it would be there. Sends to a tool never wait: packets for which its socket has no room
- * are lost to it, and counted. Relative to faults a capture sees what a cable would: sent packets after the faults,
- * received ones before.
+ * Each packet that a function sends or receives, on any path, is sent as one message to each capturing tool: a whole IP
+ * packet, as it is on the wire or, for paths without a wire, as it would be. Sends to a tool never block: if the tool's
+ * socket has no room, the tool loses the packet, and the loss is counted. A capture shows what a cable would carry:
+ * sent packets after injected faults, received packets before them.
  */
 #ifndef PMD_CAPTURE_H
 #define PMD_CAPTURE_H
@@ -13,23 +13,23 @@
 #include "nic.h"
 
 #define PMD_CAPTURE_SINKS   8
-#define PMD_CAPTURE_SNAPLEN 32000u /* bytes of a packet, at most: a message has room for them */
+#define PMD_CAPTURE_SNAPLEN 32000u /* largest snaplen, bytes: fits a message */
 
 enum pmd_capture_direction { PMD_CAPTURE_TX = 1, PMD_CAPTURE_RX = 2 };
 
 /** What a tool wants to see. */
 struct pmd_capture_filter {
-	uint32_t qpn;	     /* only what this QP sends or receives; 0: all */
+	uint32_t qpn;	     /* only packets that this QP sends or receives; 0: all packets */
 	uint32_t directions; /* enum pmd_capture_direction */
-	uint32_t snaplen;    /* bytes of a packet, at most PMD_CAPTURE_SNAPLEN */
+	uint32_t snaplen;    /* captured bytes per packet, at most PMD_CAPTURE_SNAPLEN */
 };
 
-/** In front of each packet in its message. */
+/** Precedes the packet in each message. */
 struct pmd_capture_header {
 	uint64_t time_ns; /* CLOCK_REALTIME */
 	uint64_t lost;	  /* packets lost to this tool so far */
-	uint32_t len;	  /* of the packet on the wire */
-	uint16_t path;	  /* 0: the port; others: links to other functions of this host */
+	uint32_t len;	  /* length of the packet on the wire */
+	uint16_t path;	  /* 0: the port; else a link to another function of this host */
 	uint8_t direction;
 	uint8_t reserved;
 };
@@ -44,17 +44,17 @@ struct pmd_capture;
 struct pmd_capture *pmd_capture_create(void);
 void pmd_capture_destroy(struct pmd_capture *c);
 
-/** Send packets to `fd`, which stays the caller's, from now on. @return 0, -EBUSY (added already, or too many
- *  tools). */
+/** Send packets to the tool at `fd` from now on. The caller still owns `fd`. @return 0, -EBUSY (`fd` was added before,
+ *  or there are too many tools). */
 int pmd_capture_add(struct pmd_capture *c, int fd, const struct pmd_capture_filter *filter);
-/** Counts for `fd` so far. @return whether it is in use. */
+/** Get the counts of the tool at `fd`. @return false: `fd` has not been added. */
 bool pmd_capture_get(const struct pmd_capture *c, int fd, struct pmd_capture_counts *out);
-/** Stop sending packets to `fd`, if it was added. Frees the room kept for an answer, however little the tool has
- *  read. */
+/** Stop sending packets to the tool at `fd`, if it was added. The reserved room in the socket can then be used for an
+ *  answer, even if the tool has read nothing. */
 void pmd_capture_remove(struct pmd_capture *c, int fd);
 bool pmd_capture_idle(const struct pmd_capture *c);
 
-/** Offer a packet to the tools. */
+/** Send a packet to the tools whose filters it passes. */
 void pmd_capture_tx(struct pmd_capture *c, unsigned path, const struct nic_tx_frame *frame);
 void pmd_capture_rx(struct pmd_capture *c, unsigned path, const struct nic_rx_frame *frame);
 

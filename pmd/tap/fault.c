@@ -2,18 +2,19 @@
 /*
  * fault.c - see fault.h. Commands are in fault_rule.c.
  *
- * A packet under a rule meets, in this order: loss, corruption, duplication, reordering, delay. Reordered packets
- * wait on a list, in order of arrival, until others have passed them, and then enter the delay line, which is sorted by
- * due time. Owns: the copies of packets on both, and the one that the NIC is looking at.
+ * A rule's faults are applied to a packet in this order: loss, corruption, duplication, reordering, delay. A reordered
+ * packet waits on a list (waiting) until a number of others have passed it, and then moves to the delay line, which is
+ * sorted by due time. Owns: the copies of packets on the list and in the delay line, and the copy that the NIC is
+ * processing.
  *
- * Independent of the engine, its paths (numbers to this file) and the clock.
+ * Does not depend on the engine or the clock: paths are just numbers here, and the caller supplies the time.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fault_priv.h"
 
-#define BTH_ECN	    4 /* the byte of the BTH that the ICRC does not cover */
+#define BTH_ECN	    4 /* offset of the BTH's only byte that the ICRC does not cover */
 #define CARRIER_MAX 48
 
 /* ---- packets that are held ----------------------------------------------------------------------------------- */
@@ -69,7 +70,7 @@ static struct fault_held *held_rx(struct pmd_fault *f, unsigned path, const stru
 	return h;
 }
 
-/** Insert into the delay line, mostly at its end. */
+/** Insert a packet into the delay line. Most packets are appended. */
 static void line_enter(struct fault_stage *s, struct fault_held *h)
 {
 	struct fault_held **at = &s->line;
@@ -84,7 +85,7 @@ static void line_enter(struct fault_stage *s, struct fault_held *h)
 		s->line_last = h;
 }
 
-/** Take the first due packet for this path (PATH_ANY: any) out of the delay line. */
+/** Take the first due packet for this path (PATH_ANY: any path) out of the delay line. */
 static struct fault_held *line_take(struct fault_stage *s, unsigned path, uint64_t now_ns)
 {
 	struct fault_held *before = NULL;
@@ -122,7 +123,7 @@ static void waiting_enter(struct fault_stage *s, struct fault_held *h)
 	s->n_waiting++;
 }
 
-/** A packet has passed: count down those that wait for others. */
+/** A packet has passed the waiting packets: count each of these down, and release those that reach zero. */
 static void waiting_pass(struct fault_stage *s, uint64_t now_ns)
 {
 	for (struct fault_held **at = &s->waiting; *at;) {
@@ -133,7 +134,7 @@ static void waiting_pass(struct fault_stage *s, uint64_t now_ns)
 	}
 }
 
-/** Release packets that have waited PMD_FAULT_WAIT_NS in vain. */
+/** Release packets that have waited for PMD_FAULT_WAIT_NS, although too few others have passed them. */
 static void waiting_expire(struct fault_stage *s, uint64_t now_ns)
 {
 	while (s->waiting && s->waiting->due_ns <= now_ns)
@@ -204,10 +205,10 @@ uint64_t pmd_fault_rx_deadline(const struct pmd_fault *f)
 
 /* ---- decisions ------------------------------------------------------------------------------------------------- */
 
-/** What happens to one packet. */
+/** The faults chosen for one packet. */
 struct fate {
 	bool lost, twice, damaged, late;
-	uint64_t bit; /* selects the bit to flip: any number */
+	uint64_t bit; /* random number that selects the bit to flip */
 	uint64_t delay_ns;
 };
 
@@ -216,7 +217,7 @@ static bool chance(uint64_t random, uint64_t ppb)
 	return (random >> 32) * PMD_FAULT_PPB >> 32 < ppb;
 }
 
-/** Find the rule of a QP, else the function's. @return whether *rule holds for this direction. */
+/** Find the rule of a QP or, if the QP has none, the function's. @return whether *rule applies to this direction. */
 static bool rule_find(struct pmd_fault *f, enum pmd_fault_direction direction, uint32_t qpn,
 		      struct pmd_fault_rule **rule)
 {
@@ -250,7 +251,7 @@ static struct fate rule_decide(struct pmd_fault *f, struct pmd_fault_rule *r, en
 	return fate;
 }
 
-/** Put a packet on the waiting list or into the delay line. @return whether it was held; false: `h` is NULL. */
+/** Put a copy of a packet on the waiting list or into the delay line. @return false: there is no copy (`h` is NULL). */
 static bool stage_hold(struct pmd_fault *f, struct fault_stage *s, struct fault_held *h, const struct pmd_fault_rule *r,
 		       const struct fate *fate, uint64_t now_ns)
 {
@@ -270,7 +271,7 @@ static bool stage_hold(struct pmd_fault *f, struct fault_stage *s, struct fault_
 	return true;
 }
 
-/** Flip one bit, covered by the ICRC, in the `len` bytes from the BTH on. */
+/** Flip one bit in the `len` bytes that start with the BTH, a bit that the ICRC covers. */
 static void damage(uint8_t *bth, uint32_t len, uint64_t bit)
 {
 	uint32_t at;
@@ -285,7 +286,7 @@ static void damage(uint8_t *bth, uint32_t len, uint64_t bit)
 
 /* ---- transmission ------------------------------------------------------------------------------------------------ */
 
-/** Copy a packet into a frame, which keeps its own buffer and cookie. */
+/** Copy a packet into a frame. The frame keeps its own buffer and cookie. */
 static void tx_put(struct nic_tx_frame *to, const struct nic_tx_frame *from, const uint8_t *data)
 {
 	uint8_t *buffer = to->data;
@@ -326,7 +327,8 @@ unsigned pmd_fault_tx(struct pmd_fault *f, unsigned path, struct nic_tx_frame *f
 		}
 		if (fate.damaged) {
 			f->stats.fault_corrupted++;
-			/* On a path that guarantees integrity: add an ICRC so that the damage can be detected. */
+			/* A path that guarantees integrity uses no ICRC: add one, so that the receiver detects the
+			 * damage. */
 			if (frame->no_icrc && nic_frame_icrc_set(frame->data, frame->len))
 				frame->no_icrc = false;
 			damage(frame->data + frame->bth, frame->len - frame->bth, fate.bit);
@@ -377,7 +379,8 @@ uint64_t pmd_fault_tx_paths(const struct pmd_fault *f, uint32_t word, uint64_t n
 
 /* ---- reception --------------------------------------------------------------------------------------------------- */
 
-/** A damaged copy. It has an ICRC even if the carrier has none, so that the damage can be detected. */
+/** Make a damaged copy of a received packet. The copy has an ICRC even if the packet had none, so that the NIC detects
+ *  the damage. */
 static struct fault_held *rx_damaged(struct pmd_fault *f, unsigned path, const struct nic_rx_frame *frame, uint64_t bit)
 {
 	struct fault_held *h = held_alloc(f, path, frame->len + CARRIER_MAX);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault_rule.c - commands to the fault stage: parses text into rules. See fault.h for the syntax. */
+/* fault_rule.c - commands for fault injection: parses text into rules. See fault.h for the syntax. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static const struct key {
 	{"seed", offsetof(struct pmd_fault_rule, seed), UINT64_MAX},
 };
 
-/** A decimal number and nothing else. */
+/** Parse a text that must be a decimal number, at most `max`. @return false: it is not. */
 static bool number(const char *text, uint64_t max, uint64_t *out)
 {
 	char *end;
@@ -70,7 +70,7 @@ static int key_value(struct pmd_fault_rule *r, const char *word, char *err, size
 	return -EINVAL;
 }
 
-/** The rule of a QP (0: the function), or a free one; NULL: none free. */
+/** @return the rule of a QP (0: of the function); if the QP has none, a free rule; NULL: no rule is free. */
 static struct pmd_fault_rule *rule_slot(struct pmd_fault *f, uint32_t qpn)
 {
 	struct pmd_fault_rule *unused = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tap.c - see tap.h. The order is that of a cable: sent packets pass the faults, then the capture; received packets
- * pass the capture, then the faults. Owns: pmd_host.taps, the stages, and the link state that faults ask for.
+ * tap.c - see tap.h. A capture is always next to the cable: sent packets pass the faults, then the capture; received
+ * packets pass the capture, then the faults. Owns: pmd_host.taps, the stages, and the link state that results from
+ * faults.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include "port.h"
 #include "tap.h"
 
-/* Held packets that a full path rejected are offered again after this. */
+/* Delay until held packets that a full path has rejected are offered to the path again. */
 #define FULL_RETRY_NS 20000
 
 enum nic_rx_verdict pmd_tap_rx(struct pmd_host *host, unsigned path, const struct nic_rx_frame *frame, uint64_t now_ns)
@@ -21,7 +22,7 @@ enum nic_rx_verdict pmd_tap_rx(struct pmd_host *host, unsigned path, const struc
 	if (host->taps & PMD_TAP_CAPTURE)
 		pmd_capture_rx(host->stages->capture, path, frame);
 	if ((host->taps & PMD_TAP_FAULT) && !pmd_fault_rx(host->stages->fault, path, &taken, now_ns))
-		return NIC_RX_MALFORMED; /* lost, or held for later */
+		return NIC_RX_MALFORMED; /* dropped by a fault, or held for later */
 	return nic_rx(host->nic, &taken, now_ns);
 }
 
@@ -70,7 +71,7 @@ uint64_t pmd_tap_deadline(const struct pmd_host *host)
 	tx = pmd_fault_tx_deadline(host->stages->fault);
 	rx = pmd_fault_rx_deadline(host->stages->fault);
 	if (tx <= host->now_ns)
-		tx = host->now_ns + FULL_RETRY_NS; /* it was offered and its path was full */
+		tx = host->now_ns + FULL_RETRY_NS; /* the packet has been offered, but its path was full */
 	return tx < rx ? tx : rx;
 }
 
