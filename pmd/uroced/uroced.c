@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced.c - the daemon of a device: options, claiming the device, going into the background, the loop, the end.
+ * uroced.c - the daemon of a device: options, claiming the device, running in the background, main loop, exit.
  *
  *   uroced --device ADDRESS[,ADDRESS...] [--iface INTERFACE] [--stay] [--allow WHOM] [--foreground]
  *   uroced --iface INTERFACE ...
  *
- * One daemon serves a device in its network namespace. It is not part of the data path: it may be killed at any time,
- * and the next daemon finds the live functions and their sockets. It returns to its caller when the device can be
- * joined: exit code 0, also when another daemon has the device already; else 1 and a sentence on stderr (2: bad
- * options).
+ * There is one daemon per device in a network namespace. The daemon is not part of the data path: it can be killed at
+ * any time, and the next daemon finds the live functions and their sockets. The command returns when functions can join
+ * the device. Exit code 0: the daemon runs, or another daemon already had the device; 1: failure, with a message on
+ * stderr; 2: bad options.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,9 +29,9 @@
 #include "uroced.h"
 
 #define TICK_MS	       50
-#define IDLE_NS	       1000000000u /* exit after so long without functions */
-#define FIRST_NS       4000000000u /* extra, until the first function joins */
-#define START_TRIES    50	   /* while a dying daemon still holds the sockets of an address: 1 s in all */
+#define IDLE_NS	       1000000000u /* exit after this time without functions */
+#define FIRST_NS       4000000000u /* additional time for the first function to join */
+#define START_TRIES    50	   /* tries while an ending daemon has sockets of the address open: 1 s in all */
 #define START_PAUSE_NS 20000000
 
 struct options {
@@ -121,15 +121,15 @@ static int options_parse(int argc, char **argv, struct options *o)
 	return -EINVAL;
 }
 
-/** Drop what the parent left us: close descriptors, reset signals, raise the soft limit of open files to the hard
- *  one. @return the soft limit as it was; 0: unknown. */
+/** Undo what the parent process has set: close descriptors, reset signals, raise the soft limit of open files to the
+ *  hard limit. @return the previous soft limit; 0: unknown. */
 static uint64_t inherit_nothing(void)
 {
 	struct rlimit limit;
 	uint64_t before = 0;
 	sigset_t none;
 
-	for (int fd = 0; fd < 3; fd++) /* else our own descriptors would land there */
+	for (int fd = 0; fd < 3; fd++) /* open stdin, stdout and stderr, so that no other file gets their numbers */
 		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd) {
 			fprintf(stderr, "uroced: /dev/null cannot be opened: %s\n", strerror(errno));
 			exit(1);
@@ -151,7 +151,7 @@ static uint64_t inherit_nothing(void)
 	return before;
 }
 
-/** Apply the options. @return 0 or a negative errno with a sentence. */
+/** Apply the options. @return 0 or a negative errno with a message in err. */
 static int daemon_configure(struct daemon *d, const struct options *o, char *err, size_t err_len)
 {
 	char list[1024], *rest = list, *address;
@@ -197,7 +197,8 @@ static int daemon_configure(struct daemon *d, const struct options *o, char *err
 	return rc;
 }
 
-/** Become the daemon of the device. @return 0; -EADDRINUSE: another one is; a negative errno with a sentence. */
+/** Become the daemon of the device. @return 0; -EADDRINUSE without a message: the device has another daemon; a negative
+ *  errno with a message in err. */
 static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 {
 	const struct timespec pause = {.tv_nsec = START_PAUSE_NS};
@@ -207,7 +208,7 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 
 	d->key = d->fixed[0];
 	if (find_device(d, naming, gids_naming(d, naming), false, &key))
-		d->key = key; /* its functions live without a daemon: we succeed it */
+		d->key = key; /* that device has functions but no daemon: become its daemon */
 	pmd_name_daemon(&d->key, &name);
 	d->key_fd = proto_listen(&name);
 	if (d->key_fd < 0) {
@@ -223,7 +224,7 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 	PMD_POINT(daemon_named);
 	slots_probe(d);
 	if (d->adopting > 0)
-		return 0; /* we take over their sockets when they come over */
+		return 0; /* we get the sockets from the functions when they are adopted */
 	for (unsigned i = 0; i < START_TRIES; i++) {
 		gids_sync(d);
 		if (gids_find(d, &d->key) >= 0)
@@ -231,7 +232,7 @@ static int daemon_claim(struct daemon *d, char *err, size_t err_len)
 		if (d->why_rc != -EADDRINUSE)
 			break;
 		if (i == 0 && find_device(d, &d->key, 1, true, &key))
-			return -EADDRINUSE; /* that device's daemon will answer for the address soon */
+			return -EADDRINUSE; /* another device has the address */
 		nanosleep(&pause, NULL);
 	}
 	snprintf(err, err_len, "%s", d->why);
@@ -306,7 +307,7 @@ static bool daemon_is_done(struct daemon *d)
 		return false;
 	if (!d->leave && (int64_t)(daemon_now_ns() - d->idle_since_ns) < (int64_t)IDLE_NS)
 		return false;
-	/* Let in clients that have connected already. */
+	/* Accept clients that have already connected. */
 	clients_accept(d, d->key_fd);
 	return !clients_any(d);
 }
@@ -318,7 +319,7 @@ static bool daemon_has_signal(struct daemon *d)
 	return read(d->signal_fd, &info, sizeof(info)) > 0;
 }
 
-/** Milliseconds until the next timed work (no event announces it); -1: none. */
+/** @return milliseconds until the next work that is due at a time, not on an event; -1: none. */
 static int loop_timeout(const struct daemon *d)
 {
 	uint64_t now_ns = daemon_now_ns(), due_ns = d->retry_ns;
@@ -338,7 +339,7 @@ static void daemon_loop(struct daemon *d)
 {
 	for (;;) {
 		struct epoll_event event;
-		/* One at a time: handling an event may close what the next one refers to. */
+		/* One event at a time: handling an event may close the descriptor of the next event. */
 		int n = epoll_wait(d->epoll_fd, &event, 1, loop_timeout(d));
 
 		if (n > 0)
@@ -348,7 +349,7 @@ static void daemon_loop(struct daemon *d)
 				       "uroced has no descriptors left to take over the sockets of the device; raise "
 				       "its limit (ulimit -n)");
 		if (d->give_up || daemon_has_signal(d))
-			return; /* functions keep running without us */
+			return; /* functions keep running without a daemon */
 		if (d->retry_ns != 0 && daemon_now_ns() >= d->retry_ns)
 			gids_sync(d);
 		clients_tick(d);
@@ -359,8 +360,8 @@ static void daemon_loop(struct daemon *d)
 	}
 }
 
-/** Close the sockets before the names (which go with the process): a daemon that finds the name free must find the
- *  port free. */
+/** Close the UDP sockets before the process ends, which releases the names: a new daemon that gets a name must be able
+ *  to bind the UDP port too. */
 static void daemon_end(struct daemon *d)
 {
 	keeper_close(d);
@@ -383,7 +384,8 @@ static void background(void)
 		close(null);
 }
 
-/** Run the daemon from start to end. @param told_fd receives the exit code as soon as it is known; -1: none. */
+/** Run the daemon from start to end. @param told_fd pipe to which the command's exit code is written when the daemon is
+ *  ready or has failed; -1: none. */
 static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 {
 	char err[256] = "";
@@ -394,7 +396,7 @@ static int daemon_run(struct daemon *d, const struct options *o, int told_fd)
 		rc = daemon_configure(d, o, err, sizeof(err));
 	if (rc == 0)
 		rc = daemon_claim(d, err, sizeof(err));
-	if (rc != 0 && err[0]) { /* no sentence: another daemon has the device, which is success */
+	if (rc != 0 && err[0]) { /* without a message: another daemon has the device, which is success */
 		fprintf(stderr, "uroced: %s\n", err);
 		code = 1;
 	}

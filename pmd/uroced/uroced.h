@@ -3,19 +3,19 @@
  * uroced.h - the daemon of a device: definitions shared by its files.
  *
  *   uroced.c          options, running in the background, main loop, exit
- *   uroced_clients.c  connections until they are known to be functions or tools
- *   uroced_slots.c    functions: state updates, adoption, end
+ *   uroced_clients.c  new connections, until their first message tells what they are
+ *   uroced_slots.c    functions: state updates, adoption by a new daemon, end
  *   uroced_join.c     functions: numbers, joining
  *   uroced_gids.c     addresses and names of the device; follows its interface
- *   uroced_wanted.c   the addresses that it should have
+ *   uroced_wanted.c   the addresses that the device should have
  *   uroced_find.c     the device that an address belongs to
- *   uroced_steer.c    the sockets of all functions, steering of datagrams to them
- *   uroced_keeper.c   keeping the sockets for the next daemon
+ *   uroced_steer.c    the UDP sockets of all functions, steering of datagrams to them
+ *   uroced_keeper.c   keeping the UDP sockets for the next daemon
  *   uroced_services.c which function serves which port
  *   uroced_tools.c    commands of the `uroce` tool
  *
- * One thread, one epoll set. Sends do not block: a peer whose queue is full gets the latest state later (functions) or
- * is dropped (all others).
+ * One thread, one epoll set. Sends do not block. If a peer's queue is full, a function gets the latest state later, and
+ * any other peer is disconnected.
  */
 #ifndef PMD_UROCED_H
 #define PMD_UROCED_H
@@ -25,55 +25,55 @@
 #include "address.h"
 #include "proto.h"
 
-#define DAEMON_SLOTS   (PROTO_FUNCTION_MAX + 1) /* slot 0 is the daemon's own */
+#define DAEMON_SLOTS   (PROTO_FUNCTION_MAX + 1) /* slots 1 to 254 are functions; slot 0 is the daemon itself */
 #define DAEMON_CLIENTS 64
 
-/** Data of an epoll event: the kind of source, then two numbers. */
+/** The data of an epoll event: the kind of source, then two numbers that depend on the kind. */
 enum daemon_source { SOURCE_NAME, SOURCE_CLIENT, SOURCE_FUNCTION, SOURCE_DATAGRAM, SOURCE_NETLINK, SOURCE_SIGNAL };
 #define SOURCE(kind, a, b) ((uint64_t)(kind) << 32 | (uint64_t)(a) << 16 | (uint64_t)(b))
 
 enum slot_state {
 	SLOT_FREE,
-	SLOT_LIVE,     /* a function that joined or was adopted */
-	SLOT_ADOPTING, /* it listens, and has been sent ADOPT; the number is taken until it answers or ends */
-	SLOT_FOREIGN,  /* another program has the name, or a function that cannot be asked now: retried with back-off */
+	SLOT_LIVE,     /* a function that has joined or has been adopted */
+	SLOT_ADOPTING, /* a function of a previous daemon, which has been sent PROTO_ADOPT and has not answered */
+	SLOT_FOREIGN,  /* a process that is not connected to us listens under the name: retried with back-off */
 };
 
 struct slot {
 	enum slot_state state;
-	int fd;	    /* SLOT_LIVE, SLOT_ADOPTING: the connection */
-	bool again; /* a function of ours that lost the connection: its sockets are known */
+	int fd;	    /* connection to the function (SLOT_LIVE, SLOT_ADOPTING) */
+	bool again; /* the function has joined before and has lost the connection */
 	struct ucred peer;
 	char command[16];
 	struct proto_join join;
 	uint16_t said[PROTO_SERVICES_MAX],
-		services[PROTO_SERVICES_MAX]; /* ports that it claims to serve; that it does serve */
+		services[PROTO_SERVICES_MAX]; /* ports that the function claims to serve; ports granted to it */
 	unsigned n_said, n_services;
-	uint64_t since_ns;    /* CLOCK_REALTIME */
-	uint64_t released_ns; /* CLOCK_MONOTONIC; 0: never used */
-	uint64_t joined_ns;   /* CLOCK_MONOTONIC */
-	uint64_t due_ns;      /* when to check it again; 0: only on an event */
+	uint64_t since_ns;    /* when the function joined, CLOCK_REALTIME */
+	uint64_t released_ns; /* when the last function ended, CLOCK_MONOTONIC; 0: the slot was never used */
+	uint64_t joined_ns;   /* when it joined or was adopted, CLOCK_MONOTONIC */
+	uint64_t due_ns;      /* when to check the slot again; 0: only on an event */
 	unsigned misses;      /* consecutive times that adoption failed or did not last */
-	bool strange; /* SLOT_FOREIGN: a user not admitted by the policy holds the name, so no function of ours */
-	uint32_t keeper_sent; /* generation of the keeper sent to it */
+	bool strange;	      /* SLOT_FOREIGN: a user whom the policy does not admit listens under the name */
+	uint32_t keeper_sent; /* generation of the last keeper sent to the function */
 	uint32_t gids_sent[NIC_GID_TABLE_LEN];
-	bool late; /* its queue was full: state is sent when it is writable */
+	bool late; /* the function's queue was full: send the state when the connection is writable */
 };
 
 /** An entry of the GID table. */
 struct entry {
-	struct nic_gid gid;  /* zeroes: empty */
-	uint32_t generation; /* changes with each address that the entry gets */
-	int name_fd;	     /* listens under the address's name; -1: not claimed yet, or the key, see key_fd */
+	struct nic_gid gid;  /* zeroes: empty entry */
+	uint32_t generation; /* changes when the entry gets another address */
+	int name_fd;	     /* socket that listens under the address's name; -1: none yet, or the key (key_fd) */
 	unsigned n_sockets;
-	int sockets[DAEMON_SLOTS]; /* index = slot */
+	int sockets[DAEMON_SLOTS]; /* indexed by slot */
 };
 
 struct client {
-	int fd; /* -1: free */
+	int fd; /* -1: unused entry */
 	uint64_t since_ns;
 	struct ucred peer;
-	bool joining; /* waits for a function number, as not all sockets are known yet */
+	bool joining; /* waits to join: sockets of a previous daemon are missing, or the address is */
 	struct proto_join join;
 };
 
@@ -83,40 +83,40 @@ struct daemon {
 	int key_fd;
 	struct nic_gid fixed[NIC_GID_TABLE_LEN]; /* explicitly requested addresses; the first is the key */
 	unsigned n_fixed;
-	char iface[16];	 /* interface that is followed; "": none */
+	char iface[16];	 /* interface whose addresses are followed; "": none */
 	uint32_t follow; /* enum proto_follow */
-	uint32_t scope;	 /* the interface's index */
+	uint32_t scope;	 /* index of the interface */
 	bool port_up, stay, leave;
-	bool give_up; /* exit: too few descriptors for the functions' sockets; they do better without us */
+	bool give_up; /* exit: too few descriptors to take over the sockets; functions work better without a daemon */
 	struct proto_policy policy;
-	char allow[64]; /* the policy as given */
+	char allow[64]; /* the --allow option, as text */
 	uint64_t since_ns, idle_since_ns;
 
 	struct entry gids[NIC_GID_TABLE_LEN];
 	uint32_t generation;
-	uint64_t retry_ns; /* when to sync the addresses again; 0: when netlink reports a change */
+	uint64_t retry_ns; /* when to update the addresses again; 0: only when netlink reports a change */
 	unsigned retries;
 	bool left_out;		     /* the interface has more addresses than the table holds */
-	char fault[PROTO_FAULT_MAX]; /* fault command sent to functions that join; "": none */
+	char fault[PROTO_FAULT_MAX]; /* fault injection command sent to functions that join; "": none */
 	int why_rc;
-	char why[256]; /* sentence: why an explicitly requested address is missing */
+	char why[256]; /* message: why a wanted address is missing */
 
 	struct slot slots[DAEMON_SLOTS];
-	unsigned live, adopting; /* functions; a previous daemon's functions that have not answered yet */
-	bool sockets_known;	 /* we have all sockets of all addresses, also those of functions not adopted yet */
-	uint64_t slots_due_ns;	 /* the earliest due_ns of slots; 0: none */
-	uint64_t deaf_ns;	 /* out of descriptors: no clients are accepted until then; 0: accepting */
+	unsigned live, adopting; /* counts of functions: connected; of a previous daemon and not yet adopted */
+	bool sockets_known;	 /* we have all UDP sockets, including those of functions not adopted yet */
+	uint64_t slots_due_ns;	 /* the earliest due_ns of all slots; 0: none */
+	uint64_t deaf_ns;	 /* after running out of descriptors, accept no clients until then; 0: accepting */
 	struct client clients[DAEMON_CLIENTS];
 
-	int keeper[2]; /* [0] is written, functions get [1]; -1: none */
+	int keeper[2]; /* socket pair: we write to [0], functions get [1]; -1: none */
 	uint32_t keeper_generation;
-	unsigned kept;		/* sockets in the keeper: all of them, or none */
-	int keeper_rc;		/* why they are not in it: a negative errno */
-	unsigned keeper_tries;	/* consecutive failures, counted up to the longest back-off */
-	bool keeper_come;	/* a function has brought a keeper, even an empty one */
-	unsigned whole_tries;	/* retries of recovery from keepers */
-	uint64_t keeper_due_ns; /* when to retry, as the sockets are not in the keeper; 0: they are */
-	uint64_t files_limit;	/* soft limit of open files at our start; 0: unknown, the keeper is not bounded */
+	unsigned kept;		/* number of sockets in the keeper: all sockets of the device, or 0 */
+	int keeper_rc;		/* why the sockets are not in the keeper: a negative errno */
+	unsigned keeper_tries;	/* consecutive failures to fill the keeper; stops counting at the longest back-off */
+	bool keeper_come;	/* an adopted function has sent its keeper, perhaps an empty one */
+	unsigned whole_tries;	/* how often recovery from keepers has been retried */
+	uint64_t keeper_due_ns; /* when to try again to fill the keeper; 0: it is filled */
+	uint64_t files_limit;	/* soft limit of open files at our start, bounds the keeper; 0: unknown, no bound */
 
 	struct {
 #define UROCED_STAT(name, sentence) uint64_t name;
@@ -128,7 +128,7 @@ struct daemon {
 /* uroced.c */
 uint64_t daemon_now_ns(void);
 
-/** Another user wants the address: leave if no function needs us. @return whether we leave. */
+/** Another user wants the address: exit if no function uses the device. @return whether the daemon exits. */
 bool daemon_makes_way(struct daemon *d);
 int daemon_watch(struct daemon *d, int fd, uint32_t events, uint64_t source);
 void daemon_rewatch(struct daemon *d, int fd, uint32_t events, uint64_t source);
@@ -137,118 +137,127 @@ void daemon_rewatch(struct daemon *d, int fd, uint32_t events, uint64_t source);
 void clients_init(struct daemon *d);
 void clients_accept(struct daemon *d, int name_fd);
 void clients_ready(struct daemon *d, unsigned index);
-/** Admit clients that wait for a number, drop those that have waited too long. @return whether any wait. */
+/** Let waiting clients join if that is possible now, and drop clients that have waited too long. @return whether any
+ *  clients are left. */
 bool clients_tick(struct daemon *d);
 bool clients_any(const struct daemon *d);
-/** Refuse clients that wait for a number, with the reason. */
+/** Refuse all clients that wait to join, with this reason. */
 void clients_refuse(struct daemon *d, int error, const char *sentence);
 
 /* uroced_slots.c */
-/** Look for functions of a previous daemon, and send them ADOPT. */
+/** Look for functions of a previous daemon, and send PROTO_ADOPT to them. */
 void slots_probe(struct daemon *d);
-/** Whether numbers can be assigned: no adoption is pending, or all sockets are known anyway. */
+/** Whether functions can join: no adoption is pending, or all sockets are known anyway. */
 bool slots_ready(const struct daemon *d);
-/** One sentence that names the function whose adoption is pending. */
+/** Write a message that names a function whose adoption is pending. */
 void slots_blame(const struct daemon *d, char *out, size_t len);
 void slots_ready_event(struct daemon *d, unsigned n, uint32_t events);
 /** Send every function the device's current state. */
 void slots_tell(struct daemon *d);
-/** Check slots that are due. */
+/** Handle the slots whose due_ns has passed. */
 void slots_tick(struct daemon *d);
-/** Whether a function's name is held by a program that may be ours, was not adopted, and is still worth waiting for. */
+/** Whether a process that could be one of our functions listens under a function's name, has not been adopted, and
+ *  should still be waited for. */
 bool slots_any_unasked(const struct daemon *d);
-/** How many functions that live may have the address. */
+/** @return how many live functions can have a socket of the address. */
 unsigned slots_with(const struct daemon *d, const struct nic_gid *gid);
-/** Whether any slot is SLOT_FOREIGN: its name is held, but not by a function connected to us. */
+/** Whether any slot is SLOT_FOREIGN: a process that is not connected to us listens under the function's name. */
 bool slots_any_foreign(const struct daemon *d);
-/** Create the sockets that live functions still lack because creating them has failed before. @param grown some were
- *  created: call slots_tell. @return whether all functions have theirs. */
+/** Create sockets that live functions lack because an earlier attempt failed. @param grown set if a function now has
+ *  new sockets: call slots_tell. @return whether no function lacks a socket. */
 bool slots_grow(struct daemon *d, bool *grown);
 
 /* uroced_join.c */
-/** Make the connection a function. @return 0: fd is the slot's; a negative errno with a sentence: it stays the
- *  caller's. */
+/** Let the process at connection fd join as a function. @return 0: the slot owns fd; a negative errno with a message in
+ *  err: the caller still owns fd. */
 int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct proto_join *join, char *err,
 	       size_t err_len);
 
 /* uroced_gids.c */
-/** Add an address to the table, with its sockets. @return the entry, or a negative errno with a sentence. */
+/** Add an address to the table, and create its sockets. @return the entry's index, or a negative errno with a message
+ *  in err. */
 int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len);
 /** Request an address explicitly; the next gids_sync adds it. @return false: too many. */
 bool gids_fix(struct daemon *d, const struct nic_gid *gid);
-/** Add an address whose sockets exist already, at index `entry` if that is free, else at another; its name is claimed
- *  when free. @return the index, or -1: no room. */
+/** Add an address whose sockets exist already, at index `entry` if that entry is empty, else at another index. The
+ *  address's name is claimed as soon as it is free. @return the index; -1: the table is full. */
 int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry);
 /** Remove all addresses. */
 void gids_forget(struct daemon *d);
 int gids_find(const struct daemon *d, const struct nic_gid *gid);
-/** Accept clients from now on, under all names, or stop accepting. */
+/** Accept clients under all names of the device, or (if not `on`) stop accepting. */
 void gids_listen(struct daemon *d, bool on);
 /** Follow an interface from now on. @return 0 or a negative errno. */
 int gids_follow(struct daemon *d, const char *iface, uint32_t follow);
-/** Bring table, names and port state up to date with the interface. */
+/** Update the table, the names and the port state from the interface. */
 void gids_sync(struct daemon *d);
 void gids_netlink(struct daemon *d);
 
 /* uroced_wanted.c */
-/** Addresses that may be the device's key: its first address; if a whole interface is followed, all of its addresses,
- *  as another one may have been first when the device was opened. @return how many. */
+/** List the addresses that can be the device's key: the device's first address; or, if all addresses of an interface
+ *  are followed, each of them, since another address can have been the first when the device was opened. @return how
+ *  many. */
 unsigned gids_naming(const struct daemon *d, struct nic_gid out[NIC_GID_TABLE_LEN]);
 
 /* uroced_find.c */
-/** Find the device that any of the addresses belongs to, by asking functions; one whose key is gids[0] does not count.
- *  `with_daemons`: also devices whose daemon lives. @return whether there is one; then *key is its key. */
+/** Ask running functions, to find a device that has one of the addresses. A device whose key is gids[0] is ignored.
+ *  `with_daemons`: also consider devices that have a daemon. @return whether a device was found; then *key is its
+ *  key. */
 bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_gids, bool with_daemons,
 		 struct nic_gid *key);
 
 /* uroced_steer.c */
-/** Create the entry's sockets, up to that of the highest slot in use. @return 0 or a negative errno with a sentence. */
+/** Create the entry's sockets, from slot 0 to the highest slot in use. @return 0 or a negative errno with a message in
+ *  err. */
 int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len);
 void steer_close(struct daemon *d, struct entry *e);
-/** Create what slot n lacks of its sockets, one per address. @return 0 or a negative errno with a sentence. */
+/** Create the missing sockets of slot n, which has one socket per address. @return 0 or a negative errno with a message
+ *  in err. */
 int steer_grow(struct daemon *d, unsigned n, char *err, size_t err_len);
-/** Slot n has a function from now on, or is free: then we drain its sockets. */
+/** Slot n has a function now (`owned`), or has none: then the daemon drains the slot's sockets. */
 void steer_own(struct daemon *d, unsigned n, bool owned);
 /** The set of served ports has changed: update the steering. */
 void steer_services_changed(struct daemon *d);
-/** Drop datagrams that came for number n before a function has it. */
+/** Drop datagrams that have arrived for function number n before a function gets the number. */
 void steer_flush(struct daemon *d, unsigned n);
-/** Drop and count datagrams for a slot without a function. */
+/** Drop and count datagrams that have arrived for a slot without a function. */
 void steer_drain(struct daemon *d, unsigned entry, unsigned slot);
-/** Have the kernel steer the datagrams of the entry's address to its sockets. @return 0 or a negative errno. */
+/** Attach the program that makes the kernel steer each datagram for the entry's address to one of the entry's sockets.
+ *  @return 0 or a negative errno. */
 int steer_attach(const struct daemon *d, const struct entry *e);
-/** Watch socket n of the entry, to drain it, if that slot is free. */
+/** If slot n is free, watch its socket of this entry, so that it is drained. */
 void steer_watch_free(struct daemon *d, struct entry *e, unsigned n);
 
 /* uroced_keeper.c */
-/** Put all sockets into a new keeper, or record why not in keeper_rc. The next slots_tell sends it to functions. */
+/** Put all sockets into a new keeper; if that fails, record why in keeper_rc. The next slots_tell sends the keeper to
+ *  functions. */
 void keeper_make(struct daemon *d);
-/** Add each entry's sockets from index before[entry] on to the keeper. May create a new keeper. */
+/** Add to the keeper each entry's sockets from index before[entry] on. May create a new keeper. */
 void keeper_grow(struct daemon *d, const unsigned before[NIC_GID_TABLE_LEN]);
-/** If due, retry putting the sockets into a keeper. */
+/** If a retry is due, try again to put the sockets into a keeper. */
 void keeper_tick(struct daemon *d);
-/** Close our descriptors of the keeper. */
+/** Close the daemon's descriptors of the keeper. */
 void keeper_close(struct daemon *d);
-/** Take over the sockets that a keeper holds. @return number of addresses. */
+/** Take over the sockets in a keeper. @return the number of addresses with sockets; 0: the keeper is of no use. */
 int keeper_recover(struct daemon *d, int keeper);
-/** Number of sockets on the RoCE port of an address, as listed by the kernel. @return -1: not available. */
+/** @return the number of sockets on the RoCE port of an address, according to the kernel; -1: unknown. */
 int keeper_kernel_sockets(const struct nic_gid *gid);
 
 struct keeper_status {
 	bool there;
-	unsigned kept, missing; /* sockets */
-	char problem[400];	/* "": none */
+	unsigned kept, missing; /* numbers of sockets */
+	char problem[400];	/* why sockets are missing; "": no problem */
 };
 void keeper_status(const struct daemon *d, struct keeper_status *out);
 
 /* uroced_services.c */
-/** Function n says that it serves exactly these ports. */
+/** Function n reports that it serves exactly these ports. */
 void services_said(struct daemon *d, unsigned n, const uint16_t *ports, unsigned n_ports);
 
 /* uroced_tools.c */
-/** Answer a command. @return false: close the connection. */
+/** Execute a tool's command and answer it. @return false: close the connection. */
 bool tools_command(struct daemon *d, int fd, const struct ucred *peer, const char *text, size_t len);
-/** Function n has joined: send it the fault command that tools gave for all functions. */
+/** Function n has joined: send it the current fault injection command, which applies to all functions. */
 void tools_joined(struct daemon *d, unsigned n);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_clients.c - connections not yet identified, and those that ask without joining.
+ * uroced_clients.c - connections of processes that have not joined: to join, to ask who owns an address, or of tools.
  *
- * What a client can make us hold is bounded: one of DAEMON_CLIENTS connections and one request, which is answered
- * before the next is read. Anything else stays unread in the connection, held by the kernel and charged to the sender.
- * Clients' messages carry no descriptors; any that arrive are closed with the message.
+ * A client can occupy only one of DAEMON_CLIENTS connections and one request, which is answered before the next request
+ * is read. Further messages stay unread in the kernel, which charges them to the sender. Clients' messages carry no
+ * descriptors: descriptors that arrive anyway are closed with the message.
  *
- * Owns: daemon.clients. A connection that turns out to be a function's goes to uroced_slots.c.
+ * Owns: daemon.clients. When a client joins as a function, its connection is handed over to uroced_slots.c.
  */
 #include <errno.h>
 #include <pwd.h>
@@ -18,10 +18,10 @@
 #include "points.h"
 #include "uroced.h"
 
-#define SILENT_NS  5000000000u /* a silent client is dropped after this */
-#define CROWD_NS   1000000000u /* likewise, while others wait for a descriptor */
-#define DEAF_NS	   100000000u  /* pause in accepting after descriptors ran out */
-#define JOINING_NS 3000000000u /* a client that waits for a number is refused after this */
+#define SILENT_NS  5000000000u /* a client that sends nothing is dropped after this time */
+#define CROWD_NS   1000000000u /* the same while the daemon is short of descriptors */
+#define DEAF_NS	   100000000u  /* no connection is accepted for this time after descriptors ran out */
+#define JOINING_NS 3000000000u /* a client that waits to join is refused after this time */
 
 void clients_init(struct daemon *d)
 {
@@ -52,8 +52,8 @@ static void client_refuse(struct client *c, int error, const char *sentence)
 	client_close(c);
 }
 
-/** The device's user, looked up once; others are named by number: a user directory may be slow, and any process can
- *  ask. */
+/** @return the name of the daemon's user, looked up only once. Other users are shown by number: any process can cause
+ *  such a message, and a look-up in a user directory can be slow. */
 static const char *own_name(void)
 {
 	static char name[40];
@@ -69,7 +69,7 @@ static const char *own_name(void)
 static void client_refuse_user(struct daemon *d, struct client *c)
 {
 	char sentence[320], address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
-	/* Our PID is meaningful only in our PID namespace; peer.pid is 0 for a client outside it. */
+	/* Tell our PID only to clients in our PID namespace; peer.pid is 0 for other clients. */
 	pid_t pid = c->peer.pid ? getpid() : 0;
 
 	d->stats.refused_user++;
@@ -81,7 +81,7 @@ static void client_refuse_user(struct daemon *d, struct client *c)
 	client_refuse(c, EACCES, sentence);
 }
 
-/** A free client entry; if none, the client that has waited longest is dropped. */
+/** @return a free client entry. If none is free, drops the oldest client. */
 static struct client *client_new(struct daemon *d)
 {
 	struct client *oldest = &d->clients[0];
@@ -103,7 +103,8 @@ void clients_accept(struct daemon *d, int name_fd)
 	struct client *c, stranger = {0};
 
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
-		/* The client stays in the accept queue: without a pause we would spin on it. */
+		/* The connection stays in the accept queue: without a pause, epoll_wait would report it again and
+		 * again. */
 		d->stats.no_descriptors++;
 		d->deaf_ns = daemon_now_ns() + DEAF_NS;
 		gids_listen(d, false);
@@ -111,14 +112,14 @@ void clients_accept(struct daemon *d, int name_fd)
 	if (fd < 0)
 		return;
 	PMD_POINT(daemon_accepted);
-	/* A user who is not admitted must not displace another client. */
+	/* A client of a user who is not admitted gets no client entry, so that it cannot displace another client. */
 	if (!proto_peer_allowed(fd, &d->policy, &stranger.peer)) {
 		stranger.fd = fd;
 		if (stranger.peer.uid == (uid_t)-1) {
 			d->stats.peers_unknown++;
 			client_close(&stranger);
 		} else if (daemon_makes_way(d)) {
-			client_close(&stranger); /* the other user then finds the address free */
+			client_close(&stranger); /* the daemon exits, so that the other user can have the address */
 		} else {
 			client_refuse_user(d, &stranger);
 		}
@@ -130,7 +131,8 @@ void clients_accept(struct daemon *d, int name_fd)
 		client_close(c);
 }
 
-/** Let the client join if its sockets can be had. `last`: else refuse it with the reason. */
+/** Let the client join if that is possible now. Otherwise let it wait or, if this is the `last` try, refuse it with the
+ *  reason. */
 static void client_join(struct daemon *d, struct client *c, bool last)
 {
 	char err[256] = "";
@@ -139,7 +141,7 @@ static void client_join(struct daemon *d, struct client *c, bool last)
 	if (slots_ready(d) && gids_find(d, &c->join.gid) >= 0) {
 		rc = slots_join(d, c->fd, &c->peer, &c->join, err, sizeof(err));
 		if (rc == 0) {
-			c->fd = -1; /* owned by the function now */
+			c->fd = -1; /* the slot owns the connection now */
 			return;
 		}
 	} else if (!last) {
@@ -210,7 +212,7 @@ void clients_ready(struct daemon *d, unsigned index)
 
 	if (rc == -EAGAIN)
 		return;
-	/* A client that waits for a number has nothing more to say: its messages end the connection. */
+	/* A client that waits to join must send nothing more: another message ends the connection. */
 	if (rc == -EPROTO)
 		client_refuse(c, EPROTO,
 			      "uroced and this program are of different versions of uroce; end the programs that use "

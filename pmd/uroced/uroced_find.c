@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_find.c - the device that an address already belongs to, when no daemon answers for the address.
+ * uroced_find.c - finds the device that an address already belongs to, when no daemon listens under the address's name.
  *
- * A device is named by its first address, its key; a program may name it by another one. While its daemon lives this
- * makes no difference. When the daemon has died, the kernel still lists the live functions (/proc/net/unix) under names
- * that contain the key; they know their device's addresses.
+ * A device is identified by its first address, the key, but a program can open the device by any of its addresses.
+ * While the device's daemon runs, it listens under all of them. After the daemon has died, the live functions still
+ * listen under names that contain the key. These names are listed in /proc/net/unix, and the functions know the
+ * addresses of their device.
  *
  * Runs before the daemon serves any client, and waits for answers for a bounded time. Owns nothing.
  */
@@ -17,12 +18,12 @@
 #include "uroced.h"
 
 #define ANSWER_MS     300
-#define PATIENCE_NS   1500000000u /* in all: stopped functions do not answer */
-#define LISTED_FIRST  256	  /* names; the room doubles as needed */
+#define PATIENCE_NS   1500000000u /* time limit for all questions together: stopped functions do not answer */
+#define LISTED_FIRST  256	  /* initial size of the list of names; doubled as needed */
 #define PREFIX	      "@uroce/"
-#define LISTENS_FIELD " 00010000 " /* flags of a listening socket */
+#define LISTENS_FIELD " 00010000 " /* flags of a listening socket in /proc/net/unix */
 
-/** A listening name: a daemon's (n = 0) or a function's. */
+/** A name under which a daemon (n = 0) or function n listens. */
 struct listed {
 	struct nic_gid gid;
 	unsigned n;
@@ -47,7 +48,8 @@ static bool line_parse(char *line, struct listed *out)
 	return pmd_gid_parse(name, &out->gid);
 }
 
-/** @return a connection to a daemon or function whose user the policy admits; or -1. */
+/** Connect to a listed daemon or function. @return the socket, or -1; also -1 if the policy does not admit the user of
+ *  that process. */
 static int listed_connect(const struct daemon *d, const struct listed *at)
 {
 	struct proto_name name;
@@ -65,8 +67,8 @@ static int listed_connect(const struct daemon *d, const struct listed *at)
 	return fd < 0 ? -1 : fd;
 }
 
-/** All uroce names that the kernel lists; any process may add to them. @return how many are in `out`, which the
- *  caller frees. */
+/** List all names of daemons and functions in the network namespace. Any process can listen under such a name. @return
+ *  the number of names in *out, which the caller frees. */
 static unsigned names_list(struct listed **out)
 {
 	FILE *f = fopen("/proc/net/unix", "re");
@@ -93,7 +95,7 @@ static unsigned names_list(struct listed **out)
 	return n;
 }
 
-/** Whether the device has a daemon. A holder of the name whom the policy does not admit does not count. */
+/** Whether the device has a daemon. A process whose user the policy does not admit does not count. */
 static bool has_daemon(const struct daemon *d, const struct listed *listed, unsigned n, const struct nic_gid *key)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -129,8 +131,8 @@ static enum answer ask(const struct daemon *d, const struct listed *function, co
 	return answer;
 }
 
-/** Whether a function's device has any of the addresses. A function whose key is one of them is not asked: it may be
- *  stopped. */
+/** Whether a function's device has any of the addresses. If the function's key is one of them, the function is not
+ *  asked, since it may be stopped. */
 static enum answer ask_any(const struct daemon *d, const struct listed *function, const struct nic_gid *gids,
 			   unsigned n_gids)
 {
@@ -149,7 +151,7 @@ static enum answer ask_any(const struct daemon *d, const struct listed *function
 	return answer;
 }
 
-/** The first function of the list has answered for its whole device: skip the others of that device. */
+/** The first function in the list has answered for its device: remove the device's functions from the list. */
 static void device_skip(struct listed *listed, unsigned n)
 {
 	const struct nic_gid key = listed[0].gid;
@@ -170,7 +172,7 @@ bool find_device(const struct daemon *d, const struct nic_gid *gids, unsigned n_
 	for (unsigned i = 0; i < n && !found && daemon_now_ns() < end_ns; i++) {
 		enum answer answer;
 
-		/* Functions whose key is gids[0] are found without asking. */
+		/* Skip daemons, and functions whose key is gids[0]: the caller finds these by name. */
 		if (listed[i].n == 0 || pmd_gid_equal(&listed[i].gid, &gids[0]) ||
 		    (!with_daemons && has_daemon(d, listed, n, &listed[i].gid)))
 			continue;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_gids.c - the addresses of the device: those it should have, and those it has.
+ * uroced_gids.c - updates the device's GID table to the addresses that the device should have.
  *
- * It should have the addresses given by name, and those of a followed interface: all (IPv4 first, link-local last), or
- * the IPv6 ones. Each address has a GID table entry, its sockets, and its name, by which the device is found. Entries
- * keep their place; a new address takes the first empty one.
+ * A device should have the explicitly requested addresses and, if it follows an interface, the interface's addresses:
+ * all of them (IPv4 first, link-local last), or only the IPv6 ones. Each address has a GID table entry, UDP sockets,
+ * and a socket name under which the daemon listens. An address keeps its index; a new address gets the first empty
+ * entry.
  *
- * rtnetlink only tells when to look; the addresses come from getifaddrs().
+ * rtnetlink only reports that something has changed; the addresses are read with getifaddrs().
  *
  * Owns: daemon.gids except the sockets, daemon.netlink_fd.
  */
@@ -25,10 +26,10 @@
 #include "uroced_wanted.h"
 
 #define LET_GO_NS   10000000u  /* time for functions to close their old sockets */
-#define BLOCKED_NS  500000000u /* until we check again whether others have closed the sockets */
-#define RETRY_NS    100000000u /* an IPv6 address stays tentative for a second or two */
+#define BLOCKED_NS  500000000u /* until we check again whether other processes have closed the sockets */
+#define RETRY_NS    100000000u /* first retries: a new IPv6 address is tentative for a second or two */
 #define RETRIES_MAX 50
-#define SLOW_NS	    2000000000u /* retry period afterwards: the holder of the port may release it at any time */
+#define SLOW_NS	    2000000000u /* later retries: another process can release the UDP port at any time */
 
 int gids_find(const struct daemon *d, const struct nic_gid *gid)
 {
@@ -40,7 +41,8 @@ int gids_find(const struct daemon *d, const struct nic_gid *gid)
 
 /* ---- the table ------------------------------------------------------------------------------------------ */
 
-/** Listen under the address's name; the key's is open already (key_fd). @return 0 or a negative errno. */
+/** Listen under the address's name, unless the address is the key: key_fd listens already. @return 0 or a negative
+ *  errno. */
 static int entry_name(struct daemon *d, unsigned at)
 {
 	struct entry *e = &d->gids[at];
@@ -83,7 +85,7 @@ static void entry_clear(struct entry *e)
 	e->name_fd = -1;
 }
 
-/** Put an address into an empty entry, without name and sockets. */
+/** Put an address into an empty entry. Does not claim the name or create sockets. */
 static void entry_set(struct daemon *d, unsigned at, const struct nic_gid *gid)
 {
 	d->gids[at].gid = *gid;
@@ -99,7 +101,7 @@ static int entry_free(const struct daemon *d)
 	return -1;
 }
 
-/** The sentence for an address whose name cannot be claimed. */
+/** Write the error message for an address whose name could not be claimed. */
 static void name_why(const struct nic_gid *gid, int rc, char *err, size_t err_len)
 {
 	char address[PMD_GID_TEXT];
@@ -141,11 +143,12 @@ int gids_adopt(struct daemon *d, const struct nic_gid *gid, unsigned entry)
 	if (at < 0)
 		return -1;
 	entry_set(d, (unsigned)at, gid);
-	entry_name(d, (unsigned)at); /* fails while the previous daemon holds it: names_claim() retries */
+	entry_name(d, (unsigned)at); /* fails while the previous daemon listens under the name: names_claim() retries */
 	return at;
 }
 
-/** Claim the names of adopted addresses that have none. @return whether any still fails; the reason is in d->why. */
+/** Claim the names of adopted addresses, if this has failed before. @return whether any claim failed again; the reason
+ *  is in d->why. */
 static bool names_claim(struct daemon *d)
 {
 	bool missing = false;
@@ -180,7 +183,7 @@ void gids_forget(struct daemon *d)
 			gids_remove(d, i);
 }
 
-/** Index of the interface that has a link-local address; 0: none. */
+/** @return the index of the interface that has this link-local address; 0: no interface has it. */
 static uint32_t link_local_scope(const struct nic_gid *gid)
 {
 	struct ifaddrs *list = NULL;
@@ -211,8 +214,8 @@ bool gids_fix(struct daemon *d, const struct nic_gid *gid)
 
 /* ---- bringing both together ----------------------------------------------------------------------------- */
 
-/** Add missing addresses; remove surplus ones unless functions are still to come over. @return whether the table has
- *  changed. */
+/** Add missing addresses to the table, and remove surplus addresses unless adoptions are pending. @return whether the
+ *  table has changed. */
 static bool table_sync(struct daemon *d, const struct wanted *wanted)
 {
 	bool changed = false, again = false;
@@ -253,8 +256,8 @@ static bool table_sync(struct daemon *d, const struct wanted *wanted)
 	return changed;
 }
 
-/** A re-created interface has a new index, but the sockets of its link-local addresses are bound to the old one:
- *  remove them. */
+/** If the interface has been re-created, it has a new index, but the sockets of its link-local addresses are bound to
+ *  the old index: remove these addresses. @return whether the table has changed. */
 static bool scope_sync(struct daemon *d)
 {
 	uint32_t scope = d->iface[0] ? if_nametoindex(d->iface) : 0;
@@ -272,21 +275,21 @@ static bool scope_sync(struct daemon *d)
 	return changed;
 }
 
-/** All functions have come over, but none brought the device's sockets: it had no keeper, or only members, who do
- *  not get it, live. The order of the sockets in the kernel's SO_REUSEPORT group is lost, so functions close theirs
- *  and get new ones. */
+/** All functions have been adopted, but none had a keeper with the device's sockets: the device had no keeper, or only
+ *  functions of other users remain, which do not get the keeper. The order of the sockets in the kernel's SO_REUSEPORT
+ *  group is lost, so functions must close their sockets and get new ones. */
 static void gids_begin_anew(struct daemon *d)
 {
 	d->sockets_known = true;
 	d->stats.sockets_lost++;
-	slots_tell(d); /* no addresses: close your sockets */
+	slots_tell(d); /* the table is empty: functions close their sockets */
 	d->retry_ns = daemon_now_ns() + LET_GO_NS;
 }
 
-/** Whether functions may be told to let go of the sockets of the wanted addresses, since no keeper came with them: all
- *  functions have been asked, and nobody else, such as another user's function, holds any. With others in the kernel's
- *  group we could not bind the addresses anew, and ours would lose theirs for nothing. A keeper that was of no use
- *  holds any number of sockets, so with one the count says nothing. */
+/** No usable keeper was found: whether to make functions close their sockets of the wanted addresses. Only if all
+ *  functions have been asked, and no other process (such as another user's function) has sockets of these addresses
+ *  open: otherwise we could not bind the addresses again, and our functions would lose their sockets for nothing. An
+ *  unusable keeper contains an unknown number of sockets, so if there was one, the sockets are not counted. */
 static bool sockets_are_lost(const struct daemon *d, const struct wanted *wanted)
 {
 	bool any = false, foreign = slots_any_foreign(d);
@@ -301,7 +304,7 @@ static bool sockets_are_lost(const struct daemon *d, const struct wanted *wanted
 	return !any || !slots_any_unasked(d);
 }
 
-/** Functions keep their sockets, and no address can be had: say why. */
+/** Functions keep their old sockets, and the device gets no address for now: record why. */
 static void sockets_stay(struct daemon *d, const struct wanted *wanted)
 {
 	int fd = -EADDRINUSE;
@@ -339,7 +342,7 @@ void gids_sync(struct daemon *d)
 	changed |= table_sync(d, &wanted);
 	if (!slots_grow(d, &grown) && d->retry_ns == 0)
 		d->retry_ns = daemon_now_ns() + SLOW_NS;
-	d->sockets_known = true; /* all are ours; new ones are made here */
+	d->sockets_known = true; /* no other sockets exist: new ones are created only here */
 	if (changed)
 		keeper_make(d);
 	if (up != d->port_up) {
@@ -353,7 +356,7 @@ void gids_sync(struct daemon *d)
 
 /* ---- following ------------------------------------------------------------------------------------------ */
 
-/** Discard the messages, and with them an overrun of the queue: gids_sync() looks up the addresses itself. */
+/** Discard all netlink messages, and the error that reports lost messages: gids_sync() reads the addresses itself. */
 void gids_netlink(struct daemon *d)
 {
 	char scrap[8192];
@@ -388,7 +391,7 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
 	int rc;
 
 	if (d->follow >= follow || (d->iface[0] && strcmp(d->iface, iface) != 0))
-		return 0; /* no change: one interface, and follow only widens */
+		return 0; /* no change: a device follows one interface, and never fewer addresses than before */
 	if (if_nametoindex(iface) == 0)
 		return -ENODEV;
 	rc = iface_addresses(iface, false, &addresses, &up);
@@ -396,7 +399,7 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
 		return rc;
 	if (rc == 0 && d->n_fixed == 0)
 		return -EADDRNOTAVAIL;
-	/* If an address given by name is not on the interface, the device does not follow it. */
+	/* Do not follow an interface that lacks one of the explicitly requested addresses. */
 	for (unsigned i = 0; i < d->n_fixed; i++)
 		if (!wanted_has(&addresses, &d->fixed[i]))
 			return -EINVAL;
@@ -407,7 +410,7 @@ int gids_follow(struct daemon *d, const char *iface, uint32_t follow)
 	d->scope = if_nametoindex(iface);
 	d->follow = follow;
 	if (d->n_fixed == 0)
-		d->fixed[d->n_fixed++] = addresses.gids[0]; /* the key */
+		d->fixed[d->n_fixed++] = addresses.gids[0]; /* the first address is the key */
 	d->retry_ns = daemon_now_ns();
 	return 0;
 }

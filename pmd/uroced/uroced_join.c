@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_join.c - a new function joins: its number, its sockets.
+ * uroced_join.c - a new function joins: gets a number and sockets.
  *
- * A freed number rests before reuse unless no rested one is left, so that packets still in flight to it are dropped and
- * do not reach its new owner.
+ * The number of an ended function is not reused for COOL_NS, unless no other number is free. Packets still in flight to
+ * the ended function are then dropped, and do not reach a new function.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "uroced.h"
 #include "uroced_slots.h"
 
-#define COOL_NS 1000000000u /* rest of a number after its function has ended */
+#define COOL_NS 1000000000u /* time before a number is reused after its function has ended */
 
 _Static_assert(PROTO_FUNCTION_MAX < NIC_SERVICE_QPN >> 16, "no function has the number of services");
 
@@ -29,7 +29,8 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/** A free number: the lowest that has rested; else the one that has rested longest. 0: none. */
+/** @return a free number: the lowest that has been free for COOL_NS; else the one that has been free for longest; 0: no
+ *  number is free. */
 static unsigned slot_choose(const struct daemon *d, const bool *refused)
 {
 	uint64_t now_ns = daemon_now_ns();
@@ -48,7 +49,8 @@ static unsigned slot_choose(const struct daemon *d, const bool *refused)
 	return oldest;
 }
 
-/** Why no number is free: all have functions, or a user who is not admitted listens under their names. */
+/** Write the message why no number is free: all numbers have functions, or a user who is not admitted listens under
+ *  their names. */
 static void slots_blame_names(const struct daemon *d, char *err, size_t err_len)
 {
 	struct proto_name name;
@@ -77,7 +79,8 @@ static void slots_blame_names(const struct daemon *d, char *err, size_t err_len)
 	}
 }
 
-/** A number and the socket that listens under its name. Skips numbers whose names are taken. */
+/** Find a free number, and listen under its name. Skips numbers whose names are taken. @return the number; 0: none,
+ *  with a message in err. */
 static unsigned slot_claim(struct daemon *d, int *listen_fd, char *err, size_t err_len)
 {
 	bool refused[DAEMON_SLOTS] = {false};
@@ -138,7 +141,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	}
 	steer_flush(d, n);
 	services_said(d, n, NULL, 0);
-	d->stats.leaves += s->again; /* the previous owner of the number */
+	d->stats.leaves += s->again; /* counts the end of the number's previous function, if that lost its connection */
 	*s = (struct slot){.fd = fd, .peer = *peer, .join = *join, .since_ns = realtime_ns()};
 	PMD_POINT(daemon_slot_grown);
 	rc = slot_welcome(d, n, listen_fd);
@@ -156,7 +159,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 	tools_joined(d, n);
 	d->stats.joins++;
 	daemon_rewatch(d, fd, EPOLLIN, SOURCE(SOURCE_FUNCTION, n, 0));
-	if (d->keeper_generation != keeper) /* an old keeper in flight could be recovered: replace it everywhere */
+	if (d->keeper_generation != keeper) /* a later daemon must not recover the old keeper: send the new one */
 		slots_tell(d);
 	return 0;
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_keeper.c - the keeper (see struct proto_keeper), which preserves the sockets when the daemon is killed, and
- * recovery from the keeper of the previous daemon.
+ * uroced_keeper.c - the keeper (see struct proto_keeper), which preserves the UDP sockets if the daemon is killed, and
+ * recovery from the keeper of a previous daemon.
  *
- * Functions of our own user and of root get it. Members do not: with it they could read other functions' datagrams.
+ * Functions of our own user and of root get the keeper. Functions of other admitted users do not: with the sockets in
+ * it, they could read other functions' datagrams.
  *
- * Sockets in a keeper are descriptors in flight, which the kernel counts per user: beyond the sender's limit of open
- * files no program of the user can pass any descriptor. So keepers may fill half of that limit as it was when we were
- * started, which is what the user's programs run with. The kernel does the check, so the half covers all keepers of the
- * user and whatever else is in flight: we send with our limit lowered to it. A user with CAP_SYS_RESOURCE has no such
- * limit. If the sockets do not fit the keeper stays empty, which `uroce status` reports, and they are tried again
- * later.
+ * Sockets in a keeper are descriptors in flight, which the kernel counts per user: a program cannot pass a descriptor
+ * when the user has more in flight than the program's limit on open files. So keepers may use only half of the limit
+ * that we were started with, which is also the limit of the user's other programs. We lower our own limit to that half
+ * while we send, so that the kernel does the check, and counts all keepers of the user and all other descriptors in
+ * flight. The kernel does not apply the limit to users with CAP_SYS_RESOURCE. If the sockets do not fit, the keeper
+ * stays empty, which `uroce status` reports, and we try again later.
  *
  * Owns: daemon.keeper and its state.
  */
@@ -27,27 +28,27 @@
 #include "udp_socket.h"
 #include "uroced.h"
 
-#define KEEPER_BYTES	    (1 << 20) /* requested; the kernel may grant less */
+#define KEEPER_BYTES	    (1 << 20) /* requested send buffer; the kernel may grant less */
 #define KEEPER_MESSAGES_MAX (NIC_GID_TABLE_LEN * DAEMON_SLOTS)
-#define AGAIN_NS	    100000000u /* until sockets that did not fit are tried again; doubles each time */
-#define AGAIN_DOUBLES	    6	       /* up to 6.4 s */
-#define WHOLE_TRIES	    10	       /* after the first, while a dying daemon still holds sockets: 0.2 s in all */
+#define AGAIN_NS	    100000000u /* until we try again to fill the keeper; doubles each time */
+#define AGAIN_DOUBLES	    6	       /* up to 6.4 s between tries */
+#define WHOLE_TRIES	    10	       /* retries while an ending daemon still has sockets open: 0.2 s in all */
 #define WHOLE_PAUSE_NS	    20000000
 
 /* ---- filling ------------------------------------------------------------------------------------------------ */
 
-/** Batches sockets into messages of a keeper. */
+/** Collects sockets into the messages of a keeper. */
 struct keeping {
 	struct daemon *d;
 	int to;
 	struct proto_keeper message;
 	int fds[PROTO_KEEPER_ENTRIES];
 	unsigned n, sent;
-	int rc; /* of the first message that failed */
+	int rc; /* error of the first message that could not be sent */
 };
 
-/** Limit on the user's descriptors in flight before sending `n` more, so that at most half of files_limit is in
- *  flight afterwards. */
+/** @return the limit on the user's descriptors in flight to set before sending `n` more, so that afterwards at most
+ *  half of files_limit are in flight. */
 static rlim_t keeper_limit(const struct daemon *d, unsigned n)
 {
 	rlim_t half = d->files_limit / 2;
@@ -119,7 +120,7 @@ static int pair_open(int pair[2])
 	return 0;
 }
 
-/** Make this pair the keeper, with `kept` sockets in it. The caller tells functions. */
+/** Make this socket pair, which contains `kept` sockets, the keeper. The caller then sends it to the functions. */
 static void keeper_set(struct daemon *d, const int pair[2], unsigned kept)
 {
 	keeper_close(d);
@@ -128,8 +129,8 @@ static void keeper_set(struct daemon *d, const int pair[2], unsigned kept)
 	d->kept = kept;
 }
 
-/** The sockets did not fit, or could not be sent. An empty keeper replaces the functions' copies of the old one,
- *  whose sockets then are no longer in flight. */
+/** The sockets did not fit into the keeper, or could not be sent. Functions get an empty keeper in place of the old
+ *  one, whose sockets are then no longer in flight. */
 static void keeper_give_up(struct daemon *d, int rc)
 {
 	int pair[2];
@@ -172,7 +173,7 @@ void keeper_grow(struct daemon *d, const unsigned before[NIC_GID_TABLE_LEN])
 	struct keeping k = {.d = d, .to = d->keeper[0]};
 
 	if (d->keeper_due_ns != 0)
-		return; /* not even fewer sockets fitted */
+		return; /* the keeper is empty because fewer sockets than now did not fit */
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		for (unsigned n = before[i]; n < d->gids[i].n_sockets; n++)
 			keeping_add(&k, &d->gids[i], n);
@@ -181,7 +182,7 @@ void keeper_grow(struct daemon *d, const unsigned before[NIC_GID_TABLE_LEN])
 	if (k.rc == -ETOOMANYREFS)
 		keeper_give_up(d, k.rc);
 	else if (k.rc != 0)
-		keeper_make(d); /* repacks into as few messages as possible */
+		keeper_make(d); /* a new keeper uses as few messages as possible */
 }
 
 void keeper_close(struct daemon *d)
@@ -222,7 +223,8 @@ void keeper_status(const struct daemon *d, struct keeper_status *out)
 
 /* ---- after a restart ------------------------------------------------------------------------------------ */
 
-/** The entry of an address in a keeper, created if missing, in its old place if free. -1: none. */
+/** @return the GID table entry of an address found in a keeper. A missing entry is created, at its old index if that is
+ *  free; -1: there is no room, or this is no host address. */
 static int recover_entry(struct daemon *d, const struct nic_gid *gid, unsigned entry)
 {
 	int at = gids_find(d, gid);
@@ -232,7 +234,8 @@ static int recover_entry(struct daemon *d, const struct nic_gid *gid, unsigned e
 	return gids_adopt(d, gid, entry);
 }
 
-/** Take a socket if it is the next one in order; else leave it to the message. */
+/** Take socket i of the message if its index is the next one of the address; otherwise leave it in the message, which
+ *  closes it. */
 static void recover_socket(struct daemon *d, struct entry *e, unsigned index, struct proto_msg *m, unsigned i)
 {
 	if (index != e->n_sockets || index >= DAEMON_SLOTS)
@@ -276,7 +279,7 @@ int keeper_kernel_sockets(const struct nic_gid *gid)
 	}
 	snprintf(local + len, sizeof(local) - len, ":%04X", NIC_UDP_PORT);
 	while (getline(&line, &size, f) > 0) {
-		const char *at = strchr(line, ':'); /* after the running number */
+		const char *at = strchr(line, ':'); /* the end of the line number, which precedes the address */
 
 		n += at && strncmp(at + 1 + strspn(at + 1, " "), local, strlen(local)) == 0;
 	}
@@ -285,8 +288,8 @@ int keeper_kernel_sockets(const struct nic_gid *gid)
 	return n;
 }
 
-/** Whether we hold all sockets that the kernel chooses from. Link-local addresses are skipped: the kernel lists them
- *  without their interface, so those of other interfaces would count. */
+/** Whether we have all sockets that the kernel steers datagrams to. Link-local addresses are skipped: the kernel lists
+ *  them without the interface, so sockets of other interfaces would be counted. */
 static bool is_whole(const struct daemon *d)
 {
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++) {
@@ -299,9 +302,9 @@ static bool is_whole(const struct daemon *d)
 	return true;
 }
 
-/** Take all sockets of a keeper. A function may pass any socket, even one that repeats a message or never ends,
- *  hence the bound. @return as proto_peek for the message after the last; -EBUSY: another process reads it too and
- *  messages were missed. */
+/** Take all sockets of a keeper. The number of messages is bounded, because a function can pass any socket as the
+ *  keeper, even one that repeats a message or never ends. @return the result of proto_peek after the last message;
+ *  -EBUSY: another process reads the keeper at the same time, and we have missed messages. */
 static int recover_all(struct daemon *d, int keeper)
 {
 	int start = 0, end = -1, rc = -EAGAIN;
@@ -315,17 +318,17 @@ static int recover_all(struct daemon *d, int keeper)
 		seen += sizeof(struct proto_header) + m.len;
 		proto_msg_close(&m);
 	}
-	/* 0: the daemon that filled it has died. */
+	/* rc is 0 if the daemon that filled the keeper has died. */
 	if ((rc == -EAGAIN || rc == 0) && getsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &end, &len) == 0 &&
 	    (unsigned)end != seen)
 		return -EBUSY;
 	return rc;
 }
 
-/** As recover_all(), until the set is whole. A function that was stopped while daemons came and went brings an old
- *  keeper that lacks the sockets of later functions: sockets that we bind after these would not have the numbers we
- *  assume. Retry because a daemon just killed may still hold a socket that is in no keeper, and another reader of
- *  the keeper moves the peek offset. All keepers share the tries, since no client is served meanwhile. */
+/** Repeat recover_all() until no socket is missing. A function that was stopped while daemons were replaced has an old
+ *  keeper without the sockets of later functions; sockets that we then bind would not have the numbers we assume. A
+ *  retry can help: a daemon just killed may still have a socket open that is in no keeper, and another reader of the
+ *  keeper moves the peek offset. All keepers share the tries, since no client is served during recovery. */
 static int recover_whole(struct daemon *d, int keeper)
 {
 	const struct timespec pause = {.tv_nsec = WHOLE_PAUSE_NS};
@@ -349,8 +352,9 @@ int keeper_recover(struct daemon *d, int keeper)
 	rc = recover_whole(d, keeper);
 	PMD_POINT(daemon_recovered);
 	if (rc == -EMFILE) {
-		/* Sockets bound after an incomplete set would not have the numbers we assume, and functions that are
-		 * told of no addresses close theirs. Without a daemon they keep them. */
+		/* Out of descriptors. Without all old sockets, new sockets would not have the numbers we assume; and if
+		 * functions are sent an empty GID table, they close their sockets. If the daemon exits, functions keep
+		 * their sockets. */
 		d->stats.keeper_failures++;
 		gids_forget(d);
 		d->give_up = true;

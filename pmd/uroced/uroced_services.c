@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_services.c - which function serves which port, for steering by the kernel.
+ * uroced_services.c - which function serves which service port, so that the kernel can steer datagrams to it.
  *
- * A function that serves a port listens under the port's name, which only one process can (proto.h). The daemon checks
- * what functions claim: the listener must be the process that claims the port. Where this cannot be told (both are
- * outside our PID namespace, or the listener's backlog is full), the first function to claim the port keeps it.
+ * A function that serves a port listens under the port's socket name, which only one process can do (proto.h). The
+ * daemon checks each claim: the process that listens must be the function that claims the port. If the daemon cannot
+ * find out (the process is outside our PID namespace, or its backlog is full), the first function to claim the port
+ * gets it.
  *
  * Owns: said and services of daemon.slots.
  */
@@ -20,7 +21,7 @@ static bool is_in(const uint16_t *ports, unsigned n, uint16_t port)
 	return false;
 }
 
-/** The function that owns the port, or 0. */
+/** @return the number of the function that has been granted the port, or 0. */
 static unsigned owner_of(const struct daemon *d, uint16_t port)
 {
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
@@ -29,7 +30,7 @@ static unsigned owner_of(const struct daemon *d, uint16_t port)
 	return 0;
 }
 
-/** Take the port from a function, whatever it has said: another one serves it. */
+/** Revoke the grant of a port, although the function still claims the port: another function serves it now. */
 static void service_take(struct slot *s, uint16_t port)
 {
 	for (unsigned i = 0; i < s->n_services; i++)
@@ -37,7 +38,7 @@ static void service_take(struct slot *s, uint16_t port)
 			s->services[i] = s->services[--s->n_services];
 }
 
-/** Whether function n gets the port; if so, a previous owner loses it. */
+/** Decide whether function n gets the port. If so, a previous owner loses it. */
 static bool is_granted(struct daemon *d, unsigned n, uint16_t port)
 {
 	unsigned owner = owner_of(d, port);
@@ -46,13 +47,13 @@ static bool is_granted(struct daemon *d, unsigned n, uint16_t port)
 
 	pmd_name_service(&d->key, port, &name);
 	holder = proto_holder(&name, &d->key, &d->slots[n].peer);
-	if (holder == PROTO_HOLDER_IT && owner != 0) /* the owner has released it, news pending */
+	if (holder == PROTO_HOLDER_IT && owner != 0) /* the owner has released the port, but has not told us yet */
 		service_take(&d->slots[owner], port);
 	return holder == PROTO_HOLDER_IT ||
 	       ((holder == PROTO_HOLDER_UNSEEN || holder == PROTO_HOLDER_UNKNOWN) && owner == 0);
 }
 
-/** Grant function n the claimed ports that it serves. @return whether any were added. */
+/** Grant function n those ports that it claims and does serve. @return whether any port was granted. */
 static bool services_look(struct daemon *d, unsigned n)
 {
 	struct slot *s = &d->slots[n];
@@ -64,7 +65,7 @@ static bool services_look(struct daemon *d, unsigned n)
 	return s->n_services > before;
 }
 
-/** Drop granted ports that the function no longer claims. @return whether any were dropped. */
+/** Revoke grants of ports that the function no longer claims. @return whether any grant was revoked. */
 static bool services_drop(struct slot *s)
 {
 	unsigned before = s->n_services;
@@ -88,7 +89,7 @@ void services_said(struct daemon *d, unsigned n, const uint16_t *ports, unsigned
 	dropped = services_drop(s);
 	changed = services_look(d, n) || dropped;
 	d->stats.refused_services += s->n_said - s->n_services;
-	for (unsigned i = 1; dropped && i < DAEMON_SLOTS; i++) /* another function may have waited for them */
+	for (unsigned i = 1; dropped && i < DAEMON_SLOTS; i++) /* another function may claim a port that is free now */
 		if (d->slots[i].n_said > d->slots[i].n_services)
 			services_look(d, i);
 	if (changed)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_slots.c - the functions of the device: what they are told, how they end, and taking over those of the previous
- * daemon. New ones join in uroced_join.c.
+ * uroced_slots.c - the functions of the device: sending them the device's state, their end, and adoption of the
+ * previous daemon's functions. New functions join in uroced_join.c.
  *
- * A function lives as long as its connection or its name. One that lost the connection (for example, it had no
- * descriptors left for what we sent) is asked to come over like those of a previous daemon; until then it keeps its
- * number and sockets.
+ * A function has ended when neither its connection is open nor a process listens under its name. A function that has
+ * lost only the connection (for example, because it had no free descriptors for the ones we sent) is adopted again,
+ * like a function of a previous daemon; until then it keeps its number and sockets.
  *
- * Functions are told state, not changes: a message has the whole table and the sockets that this function lacks. A
- * function that is late gets the latest state. Likewise a function reports the whole set of ports it serves, the only
- * thing that functions report.
+ * Messages carry state, not changes: the daemon sends the whole GID table, with those sockets that the function does
+ * not have yet. A function that reads late gets the latest state. A function reports only one thing, the set of service
+ * ports that it serves, and always reports the whole set.
  *
  * Owns: daemon.slots.
  */
@@ -24,10 +24,10 @@
 #include "uroced.h"
 #include "uroced_slots.h"
 
-#define STAYED_NS      10000000000u /* a function that stays this long has come over for good */
-#define LOOK_NS	       20000000	    /* until a function that did not come over is asked again; doubles up to ... */
+#define STAYED_NS      10000000000u /* after this time an adoption counts as a success */
+#define LOOK_NS	       20000000	    /* until a function that was not adopted is asked again; doubles up to ... */
 #define LOOK_DOUBLES   8	    /* ... 5 s */
-#define UNASKED_MISSES 12	    /* about 20 s: then we stop waiting for a function that cannot be asked */
+#define UNASKED_MISSES 12	    /* tries, about 20 s, until we stop waiting for a function that cannot be asked */
 #define TELL_AGAIN_NS  100000000u
 
 void slot_command(struct slot *s)
@@ -48,7 +48,7 @@ void slot_command(struct slot *s)
 
 /* ---- what functions are told ---------------------------------------------------------------------------- */
 
-/** The entry of the device's table that is entry i of the function's table, or -1. */
+/** @return the index in the device's GID table of entry i in the function's GID table; -1: that entry is empty. */
 static int slot_entry(const struct daemon *d, const struct slot *s, unsigned i)
 {
 	if (s->join.follow == PROTO_FOLLOW_NONE)
@@ -56,8 +56,8 @@ static int slot_entry(const struct daemon *d, const struct slot *s, unsigned i)
 	return pmd_gid_is_none(&d->gids[i].gid) ? -1 : (int)i;
 }
 
-/** Whether the function gets the keeper, and its own keeper is trusted. With all sockets a process can read other
- *  functions' datagrams, so members get none. */
+/** Whether we send the keeper to the function, and trust the keeper that it sends. A process with all sockets can read
+ *  other functions' datagrams, so functions of other users do not get the keeper. */
 static bool slot_is_trusted(const struct slot *s)
 {
 	return s->peer.uid == geteuid() || s->peer.uid == 0;
@@ -99,7 +99,7 @@ void slot_has(struct daemon *d, unsigned n)
 	}
 }
 
-/** Look at the slot again after `delay_ns`. */
+/** Check the slot again after `delay_ns`. */
 static void slot_put_off(struct daemon *d, struct slot *s, uint64_t delay_ns)
 {
 	s->due_ns = daemon_now_ns() + delay_ns;
@@ -107,7 +107,7 @@ static void slot_put_off(struct daemon *d, struct slot *s, uint64_t delay_ns)
 		d->slots_due_ns = s->due_ns;
 }
 
-/** Free the number. */
+/** Free function number n. */
 static void slot_free(struct daemon *d, unsigned n)
 {
 	d->stats.leaves += d->slots[n].again;
@@ -117,8 +117,8 @@ static void slot_free(struct daemon *d, unsigned n)
 	steer_own(d, n, false);
 }
 
-/** The holder of the name has not come over (it may not be a function of ours): look again later, with doubling
- *  delay. */
+/** The process that listens under the function's name was not adopted (perhaps it is not one of our functions): check
+ *  again later, after a delay that doubles each time. */
 static void slot_leave_alone(struct daemon *d, struct slot *s)
 {
 	s->state = SLOT_FOREIGN;
@@ -127,7 +127,8 @@ static void slot_leave_alone(struct daemon *d, struct slot *s)
 	s->misses++;
 }
 
-/** Ask the process that listens under the name of function n to come over. Takes ownership of `fd`. */
+/** Ask the process that listens under the name of function n to be adopted. Takes ownership of `fd`, the connection to
+ *  it. */
 static void slot_ask(struct daemon *d, unsigned n, int fd)
 {
 	struct slot *s = &d->slots[n];
@@ -156,7 +157,7 @@ not_ours:
 	slot_leave_alone(d, s);
 }
 
-/** Look whether a process listens under the name of a function that is not connected, and ask it. */
+/** Check whether a process listens under the name of function n, which is not connected, and ask it to be adopted. */
 static void slot_look(struct daemon *d, unsigned n)
 {
 	struct proto_name name;
@@ -168,11 +169,11 @@ static void slot_look(struct daemon *d, unsigned n)
 		slot_ask(d, n, fd);
 	else if (fd == -ECONNREFUSED)
 		slot_free(d, n);
-	else /* it lives, but its backlog is full, or we have no descriptor */
+	else /* a process listens, but its backlog is full, or we have no free descriptor */
 		slot_leave_alone(d, &d->slots[n]);
 }
 
-/** The connection has ended; the process may live on. */
+/** The connection to function n has ended. The process may still run. */
 static void slot_end(struct daemon *d, unsigned n)
 {
 	struct slot *s = &d->slots[n];
@@ -200,7 +201,7 @@ static void slot_end(struct daemon *d, unsigned n)
 	if (d->live == 0)
 		d->idle_since_ns = now_ns;
 	if (d->adopting == 0)
-		d->retry_ns = now_ns; /* now do what was deferred while functions were to come over */
+		d->retry_ns = now_ns; /* do now what was postponed while adoptions were pending */
 }
 
 static void slot_tell(struct daemon *d, unsigned n)
@@ -213,7 +214,7 @@ static void slot_tell(struct daemon *d, unsigned n)
 
 	if (rc == 0)
 		slot_has(d, n);
-	else if (rc == -ETOOMANYREFS) /* the user has too many in flight; no event tells when that ends */
+	else if (rc == -ETOOMANYREFS) /* too many descriptors of the user are in flight; no event will report fewer */
 		slot_put_off(d, s, TELL_AGAIN_NS);
 	else if (rc != -EAGAIN) {
 		slot_end(d, n);
@@ -230,7 +231,7 @@ static void slot_tell(struct daemon *d, unsigned n)
 void slots_tell(struct daemon *d)
 {
 	if (!d->sockets_known)
-		return; /* functions would take it that there are no addresses, and close their sockets */
+		return; /* the GID table is incomplete, and functions would close sockets of missing addresses */
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
 		if (d->slots[n].state == SLOT_LIVE) {
 			slot_tell(d, n);
@@ -251,7 +252,7 @@ void slots_probe(struct daemon *d)
 		fd = proto_connect(&name);
 		if (fd >= 0)
 			slot_ask(d, n, fd);
-		else if (fd != -ECONNREFUSED) /* as in slot_look() */
+		else if (fd != -ECONNREFUSED) /* the backlog is full, or we have no free descriptor */
 			slot_leave_alone(d, &d->slots[n]);
 	}
 }
@@ -364,7 +365,7 @@ static bool adopted_is_valid(unsigned n, struct proto_msg *m)
 	       memchr(a->join.iface, 0, sizeof(a->join.iface));
 }
 
-/** The function comes over. The device takes on its interface or address. */
+/** The function has answered PROTO_ADOPT. The device follows the function's interface, or keeps its address. */
 static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 {
 	const struct proto_adopted *a = m->data;
@@ -396,7 +397,7 @@ static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 	if (steer_grow(d, n, err, sizeof(err)) != 0)
 		snprintf(d->why, sizeof(d->why), "%.*s", (int)sizeof(d->why) - 1, err);
 	d->retry_ns = daemon_now_ns();
-	/* It has its own sockets already; it gets them again with the first message and closes the spare ones. */
+	/* The function gets sockets that it already has once more, and closes the duplicates. */
 	if (d->sockets_known)
 		slots_tell(d);
 }
@@ -414,7 +415,8 @@ static bool services_are_valid(const struct proto_msg *m)
 	return true;
 }
 
-/** Handle a message of a function. The caller keeps the message. @return false: unexpected or malformed. */
+/** Handle a message of function n. The caller closes the message. @return false: the message is unexpected or
+ *  malformed. */
 static bool slot_message(struct daemon *d, unsigned n, struct proto_msg *m)
 {
 	if (d->slots[n].state == SLOT_ADOPTING && adopted_is_valid(n, m)) {

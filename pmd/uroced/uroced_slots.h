@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uroced_slots.h - what uroced_slots.c and uroced_join.c share. */
+/* uroced_slots.h - declarations shared by uroced_slots.c and uroced_join.c. */
 #ifndef PMD_UROCED_SLOTS_H
 #define PMD_UROCED_SLOTS_H
 
 #include "uroced.h"
 
-/** Look up the name of the function's program. */
+/** Look up the name of the program that the function's process runs. */
 void slot_command(struct slot *s);
-/** Describe the device to function n. @return how many descriptors were added to `fds`. */
+/** Fill in the device's state for function n, and add the descriptors that the function lacks to `fds`. @return how
+ *  many were added. */
 unsigned slot_describe(struct daemon *d, unsigned n, struct proto_device *out, int *fds);
-/** Record that function n has what slot_describe() put together. */
+/** Record that function n has received what slot_describe() filled in. */
 void slot_has(struct daemon *d, unsigned n);
-/** The function has joined, or come over. */
+/** Function n has joined, or has been adopted. */
 void slot_live(struct daemon *d, unsigned n);
 
 #endif

@@ -2,17 +2,18 @@
 /*
  * uroced_steer.c - which function receives which datagram.
  *
- * All functions share UDP port 4791 of an address. Each has one socket, bound here with SO_REUSEPORT in the order of
- * the functions' numbers; a filter program on the payload makes the kernel choose the socket by the leading byte of the
- * destination QPN. Functions get their sockets by descriptor and use them alone. The daemon keeps all of them open,
- * since the last socket of the group moves into the place of one that is closed; it drops and counts datagrams for free
- * numbers and for its own, 0.
+ * All functions share UDP port 4791 of an address. Each function has one socket per address, which the daemon binds
+ * with SO_REUSEPORT, in the order of the functions' numbers. A BPF program makes the kernel choose the socket by the
+ * first byte of the destination QPN. The daemon passes a function's sockets to the function, and itself keeps all
+ * sockets open: if one were closed, the kernel would move the group's last socket to its place. The daemon drops and
+ * counts datagrams for free numbers and for number 0, its own.
  *
- * Datagrams for a service (its QPN: 0xff, then a port) go to the function that serves the port: functions report their
- * ports, and the program lists them. It has room for many, but not for every possible port: first one of each function,
- * then another of each that has more, and so on. Datagrams for a port not listed go to one of the functions whose ports
- * did not all fit, which hands them on to the right function; if all fitted, to the first function that serves any
- * port: its NIC tells the requester of a connection that the service does not exist.
+ * Datagrams for a service (QPN: 0xff, then a 16-bit port) go to the function that serves the port: functions report
+ * their ports, and the program lists them. The program has room for many ports, but not for every possible port: it
+ * lists one port of each function, then a second port of each function that has more, and so on. If some ports are not
+ * listed, datagrams for them go to one of the functions that serve such a port, which forwards them to the right
+ * function. If all are listed, datagrams for other ports go to the first function that serves any port; its NIC answers
+ * a connection request with the error that the service does not exist.
  *
  * Owns: the sockets of daemon.gids.
  */
@@ -30,10 +31,10 @@
 #include "uroced.h"
 
 #define BTH_DEST_QPN	   5
-#define STEER_HEAD	   5   /* instructions before those for services */
-#define STEER_SERVICES_MAX 512 /* fewer than fit into a program of 20 KiB, the kernel's usual limit */
+#define STEER_HEAD	   5   /* number of instructions before those for services */
+#define STEER_SERVICES_MAX 512 /* ports: they fit into a program of 20 KiB, the kernel's default limit */
 #define DRAIN_BURST	   64
-#define FLUSH_MAX	   65536 /* datagrams: more than a socket buffer holds; the rest arrived during the flush */
+#define FLUSH_MAX	   65536 /* datagrams, more than a socket buffer holds: others arrived during the flush */
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
@@ -41,7 +42,7 @@
 
 /* ---- steering ------------------------------------------------------------------------------------------- */
 
-/** Instructions for up to `room` services. @return how many there are. */
+/** Generate instructions for up to `room` services. @return the number of instructions. */
 static unsigned steer_services(const struct daemon *d, const struct entry *e, struct sock_filter *code, unsigned room)
 {
 	unsigned at = 0, rest = 0, first = 0;
@@ -71,12 +72,12 @@ static unsigned steer_services(const struct daemon *d, const struct entry *e, st
 	return at;
 }
 
-/* Datagrams for a number without a socket, or too short to tell, go to socket 0; so do those for services when no
- * function has any. */
+/* Datagrams go to socket 0 if their function number has no socket, if they are too short to have a QPN, or if they are
+ * for a service and no function serves any. */
 int steer_attach(const struct daemon *d, const struct entry *e)
 {
 	struct sock_filter code[STEER_HEAD + 2 + 2 * STEER_SERVICES_MAX] = {
-		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, BTH_DEST_QPN), /* past the end: the program returns 0 */
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, BTH_DEST_QPN), /* datagram too short: the program returns 0 */
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NIC_SERVICE_QPN >> 16, 3, 0),
 		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, e->n_sockets, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, 0),
@@ -84,7 +85,8 @@ int steer_attach(const struct daemon *d, const struct entry *e)
 	};
 	struct sock_fprog program = {.filter = code};
 
-	/* The limit is configurable (net.core.optmem_max): try with fewer services. */
+	/* If the program exceeds the kernel's limit, which is configurable (net.core.optmem_max), try with fewer
+	 * services. */
 	for (unsigned room = STEER_SERVICES_MAX;; room /= 2) {
 		program.len = (unsigned short)(STEER_HEAD + steer_services(d, e, code + STEER_HEAD, room));
 		if (setsockopt(e->sockets[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0)
@@ -106,8 +108,9 @@ void steer_watch_free(struct daemon *d, struct entry *e, unsigned n)
 		steer_watch(d, e, n);
 }
 
-/** Lock the filter: through any socket of the group that is not locked, a function could replace the program that
- *  steers all datagrams of the group. Ours, number 0, stays unlocked, since the program changes with the services. */
+/** Lock the filter of a function's socket: otherwise a function could use its socket to replace the program that steers
+ *  all datagrams of the group. The daemon's socket, number 0, stays unlocked, since the daemon replaces the program
+ *  when services change. */
 static void socket_lock(int fd, unsigned n)
 {
 	int on = 1;
@@ -116,7 +119,7 @@ static void socket_lock(int fd, unsigned n)
 		setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &on, sizeof(on));
 }
 
-/** Add sockets up to and including index n. */
+/** Create the entry's sockets up to and including index n. */
 static int entry_grow(struct daemon *d, struct entry *e, unsigned n, char *err, size_t err_len)
 {
 	unsigned before = e->n_sockets;
@@ -151,15 +154,16 @@ int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len)
 	unsigned highest = 0;
 	int rc;
 
-	/* The kernel numbers sockets of the port in the order of binding, so there must be none yet: a foreign
-	 * program's would share the datagrams, and one still being closed would shift the numbers. */
+	/* The kernel numbers the sockets of a port in the order of binding, so no socket may be bound yet: another
+	 * program's socket would receive datagrams of ours, and a socket that is still being closed would shift the
+	 * numbers. */
 	rc = pmd_udp_socket_open(&e->gid, d->scope, false, err, err_len);
 	if (rc < 0)
 		return rc;
 	close(rc);
 	e->n_sockets = 0;
 	for (unsigned n = 1; n < DAEMON_SLOTS; n++)
-		if (d->slots[n].state == SLOT_LIVE) /* the others get theirs when they come over */
+		if (d->slots[n].state == SLOT_LIVE) /* sockets for other functions are created when these are adopted */
 			highest = n;
 	rc = entry_grow(d, e, highest, err, err_len);
 	if (rc != 0)
@@ -169,8 +173,8 @@ int steer_open(struct daemon *d, struct entry *e, char *err, size_t err_len)
 
 void steer_close(struct daemon *d, struct entry *e)
 {
-	/* Functions may hold duplicates; without EPOLL_CTL_DEL the socket would stay in the epoll set until the last
-	 * is closed. */
+	/* Functions can have duplicates of a socket open; without EPOLL_CTL_DEL the socket would stay in our epoll set
+	 * until the last duplicate is closed. */
 	for (unsigned n = 0; n < e->n_sockets; n++) {
 		epoll_ctl(d->epoll_fd, EPOLL_CTL_DEL, e->sockets[n], NULL);
 		close(e->sockets[n]);

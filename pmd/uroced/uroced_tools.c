@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_tools.c - the daemon's answers to the `uroce` command: see proto.h.
+ * uroced_tools.c - the daemon's answers to commands of the `uroce` tool (PROTO_TOOL in proto.h).
  *
- * Answers are JSON, sent at once without waiting: a tool that does not fetch its answer, so that the queue fills up,
- * loses the connection.
+ * Answers are JSON, and are sent without waiting: if a tool does not read its answer and the queue is full, the
+ * connection is closed.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -167,7 +167,7 @@ static bool command_stats(struct daemon *d, int fd)
 	return answer(d, fd, 0, text, (size_t)len);
 }
 
-/** `text` is not terminated: "set ..." or "clear". */
+/** Set or clear the faults for functions that join. `text` is "set ..." or "clear", without terminating zero. */
 static bool command_fault(struct daemon *d, int fd, const char *text, size_t len)
 {
 	if (len >= sizeof(d->fault) || memchr(text, '\0', len))
@@ -194,7 +194,7 @@ static bool is(const char *text, size_t len, const char *command)
 	return len == strlen(command) && memcmp(text, command, len) == 0;
 }
 
-/** Commands that change the device: for the daemon's own user and root only. */
+/** Commands that change the device. Only the daemon's own user and root may use them. */
 static bool command_change(struct daemon *d, int fd, const struct ucred *peer, const char *text, size_t len)
 {
 	if (peer->uid != geteuid() && peer->uid != 0)

@@ -26,7 +26,7 @@ bool wanted_has(const struct wanted *w, const struct nic_gid *gid)
 	return false;
 }
 
-/** Order of addresses: IPv4, global IPv6, link-local. */
+/** Sort key of an address: IPv4 first, then global IPv6, then link-local. */
 static unsigned gid_rank(const struct nic_gid *gid)
 {
 	return pmd_gid_is_v4(gid) ? 0 : pmd_gid_is_link_local(gid) ? 2 : 1;

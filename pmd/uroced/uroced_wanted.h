@@ -9,15 +9,17 @@
 struct wanted {
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
 	unsigned n;
-	bool more; /* more did not fit */
+	bool more; /* there are more addresses, which did not fit */
 };
 
 bool wanted_has(const struct wanted *w, const struct nic_gid *gid);
-/** Addresses of an interface, by rank. @param up receives whether it can carry packets. @return how many, 0 also if
- *  the interface does not exist; a negative errno: the kernel does not tell. */
+/** Add the addresses of an interface to *out: IPv4, then global IPv6, then link-local. @param up receives whether the
+ *  interface is up and running. @return the number of addresses, 0 if the interface does not exist; a negative errno if
+ *  the kernel could not be asked. */
 int iface_addresses(const char *iface, bool v6_only, struct wanted *out, bool *up);
-/** The addresses that the device should have, those given by name first; with a followed interface only if they are
- *  on it. @return 0 or a negative errno. */
+/** Get the addresses that the device should have: the explicitly requested ones first, then those of the followed
+ *  interface. An explicitly requested address that is not on the followed interface is left out. @return 0 or a
+ *  negative errno. */
 int gids_wanted(const struct daemon *d, struct wanted *out, bool *up);
 
 #endif
