@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomics.c - 8-byte atomics of all kinds by one or more initiators on one target: how long one takes, and how many can
- * be executed in a second.
+ * atomics.c - measures 8-byte atomics of all kinds, from one or more initiators to one target: the latency of one
+ * atomic, and the number of atomics per second.
  *
- *   atomics rtt KIND                          N   one initiator, one at a time: median and 99th percentile, us
- *   atomics rate KIND INITIATORS hot|spread   N   N by each, many in flight, on one word or a cache line each: million
- *                                             a second
+ *   atomics rtt KIND N                           N atomics by one initiator, one at a time: median and 99th
+ *                                                percentile, microseconds
+ *   atomics rate KIND INITIATORS hot|spread N    N atomics by each initiator, many in flight, all on one word (hot) or
+ *                                                each initiator on its own cache line: million per second
  *
- * KIND is faa, cas, mfa or mcs. faa adds one to a word, mfa one to each of its halves. cas and mcs compare the word, or
- * its lower half, with its value, zero, and store zero: they swap and change nothing. The final words and each
- * initiator's last results are checked. If there are two devices, initiators use the second.
+ * KIND is faa (fetch and add), cas (compare and swap), mfa or mcs (the masked variants). faa adds one to a 64-bit word,
+ * mfa adds one to each half of the word. cas compares the word with zero and stores zero, mcs does so with the word's
+ * lower half: the comparison succeeds, and the word stays zero. The final words and each initiator's last results are
+ * checked. If there are two devices, initiators use the second device.
  */
 #include "../forked.h"
 
@@ -30,7 +32,7 @@ struct initiator {
 	bool rtt, spread;
 	unsigned number;
 	unsigned long count;
-	atomic_uint *connected; /* initiators and target that are connected */
+	atomic_uint *connected; /* how many processes (initiators and the target) are connected */
 	unsigned initiators;
 	uint64_t start_ns, end_ns;
 };
@@ -57,7 +59,7 @@ static void post(struct forked_end *end, const struct initiator *in, struct ibv_
 	if (in->kind == FAA || in->kind == CAS) {
 		wr.wr.atomic.remote_addr = addr;
 		wr.wr.atomic.rkey = in->f->rkey;
-		wr.wr.atomic.compare_add = in->kind == FAA; /* otherwise swap zero for zero */
+		wr.wr.atomic.compare_add = in->kind == FAA; /* faa: add 1; cas: swap zero for zero */
 	} else {
 		__typeof__(wr.ext_op.masked_atomics) *masked = &wr.ext_op.masked_atomics;
 
@@ -68,7 +70,7 @@ static void post(struct forked_end *end, const struct initiator *in, struct ibv_
 		if (in->kind == MFA)
 			masked->wr_data.inline_data.op.fetch_add =
 				(struct ibv_exp_fetch_add){1ull << 32 | 1, 1ull << 31};
-		else /* compare and swap the lower half only */
+		else /* mcs: compare and swap the lower half only */
 			masked->wr_data.inline_data.op.cmp_swap =
 				(struct ibv_exp_cmp_swap){.compare_mask = UINT32_MAX, .swap_mask = UINT32_MAX};
 	}
@@ -117,21 +119,21 @@ static void measure_rate(struct forked_end *end, struct initiator *in, struct ib
 	in->end_ns = bench_now_ns();
 }
 
-/** The value of a word after `count` operations. */
+/** @return the value that a word must have after `count` operations. */
 static uint64_t expected(enum kind kind, uint64_t count)
 {
 	switch (kind) {
 	case FAA:
 		return count;
-	case MFA: /* no carry leaves the lower half */
+	case MFA: /* each half counts for itself, without carry between them */
 		return count << 32 | (count & UINT32_MAX);
 	default:
 		return 0;
 	}
 }
 
-/** Check the results of the last operations: they include all earlier operations of this initiator; those of others
- * are unknown. */
+/** Check the result of the last operation. It must include all earlier operations of this initiator, and can include
+ *  any number of the others' operations. */
 static void check_results(const struct initiator *in, const uint64_t *results)
 {
 	const uint64_t found = results[in->rtt ? 0 : (in->count - 1) % FORKED_DEPTH];
@@ -162,14 +164,14 @@ static int initiate(void *arg)
 	if (!results)
 		forked_die("no memory");
 	for (unsigned i = 0; i < FORKED_DEPTH; i++)
-		results[i] = UINT64_MAX; /* never a result */
+		results[i] = UINT64_MAX; /* a value that no operation returns */
 	forked_open(&end, 1);
 	mr = ibv_reg_mr(end.pd, results, FORKED_DEPTH * sizeof(*results), IBV_ACCESS_LOCAL_WRITE);
 	if (!mr)
 		forked_die("no region");
 	forked_connect(&end, in->f, 1);
 	atomic_fetch_add(in->connected, 1);
-	forked_await(in->connected, in->initiators + 1); /* an early request is lost, and times out */
+	forked_await(in->connected, in->initiators + 1); /* a request before that would be lost, and time out */
 	(in->rtt ? measure_rtt : measure_rate)(&end, in, mr, results);
 	check_results(in, results);
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench_util.h - shared by the benchmark programs: clock, percentiles, two processes with a channel and shared memory,
- * their placement on CPUs and their waiting.
+ * bench_util.h - shared by the benchmark programs: clock, percentiles, and two processes with a channel and shared
+ * memory, their placement on CPUs, and waiting.
  */
 #ifndef BENCH_UTIL_H
 #define BENCH_UTIL_H
@@ -37,8 +37,9 @@ static inline void bench_die(const char *what)
 }
 
 /**
- * The command line of a raw limit: TEST [BYTES [COUNT [CPU CPU]]]. COUNT is the number of round trips or messages, or
- * MiB where a test moves streams. With two CPUs each process stays on its own; the two may be the same.
+ * The command line of a benchmark: TEST [BYTES [COUNT [CPU CPU]]]. COUNT is the number of round trips or messages, or
+ * of MiB in bandwidth tests. If two CPUs are given, which may be the same, each of the two processes is pinned to one
+ * of them.
  */
 struct bench_options {
 	const char *test;
@@ -48,8 +49,8 @@ struct bench_options {
 	bool placed;
 };
 
-/** @param tests names, ended by NULL. @param opt contains the defaults. Exits with the usage message if the
- * arguments are wrong. */
+/** Parse the command line. @param tests names of tests, ended by NULL. @param opt contains the defaults. Exits with the
+ *  usage message if the arguments are wrong. */
 static inline void bench_options_parse(int argc, char **argv, const char *const *tests, size_t bytes_max,
 				       struct bench_options *opt)
 {
@@ -74,7 +75,7 @@ static inline void bench_options_parse(int argc, char **argv, const char *const 
 	exit(2);
 }
 
-/** To be called by each of the two processes. */
+/** Pin this process to its CPU, if the command line names CPUs. Each of the two processes calls this. */
 static inline void bench_place(const struct bench_options *opt, int side)
 {
 	cpu_set_t cpus;
@@ -87,7 +88,7 @@ static inline void bench_place(const struct bench_options *opt, int side)
 		bench_die("sched_setaffinity");
 }
 
-/** Memory for two processes, zeroed: a memfd, as the device's rings are. */
+/** Allocate zeroed memory that two processes share: a memfd, like the rings of the device. */
 static inline void *bench_shared(size_t len)
 {
 	int fd = memfd_create("bench", MFD_CLOEXEC);
@@ -103,8 +104,8 @@ static inline void *bench_shared(size_t len)
 }
 
 /**
- * After an empty poll of shared memory: spin, and yield the CPU now and then in case the other process needs it. When
- * both are on one CPU it always yields.
+ * To be called after an empty poll of shared memory: spins, and yields the CPU now and then in case the other process
+ * needs it. If both processes are pinned to one CPU, always yields.
  */
 static inline void bench_wait(unsigned *empty, bool one_cpu)
 {
@@ -125,8 +126,8 @@ static inline int bench_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/** Print one line for scripts/bench: median and 99th percentile of n samples, in microseconds, each of `trips` round
- * trips. */
+/** Print one line for scripts/bench: median and 99th percentile of the time of a round trip, in microseconds. Each of
+ *  the n samples is the time of `trips` round trips. */
 static inline void bench_print_trips(uint64_t *ns, size_t n, unsigned trips)
 {
 	qsort(ns, n, sizeof(*ns), bench_compare);
@@ -170,7 +171,7 @@ static inline void bench_recv_all(int fd, void *buf, size_t len)
 	}
 }
 
-/** Wait until both sides have come here. */
+/** Wait until the other process calls this too. */
 static inline void bench_sync(int fd)
 {
 	char c = 's';
@@ -179,7 +180,7 @@ static inline void bench_sync(int fd)
 	bench_recv_all(fd, &c, 1);
 }
 
-/** Run fn(side, channel, ctx) in two processes, side 0 and 1. @return 0 when both returned 0. */
+/** Run fn(side, channel, ctx) in two processes, with side 0 and side 1. @return 0 if both calls returned 0. */
 static inline int bench_pair(int (*fn)(int side, int channel, void *ctx), void *ctx)
 {
 	int sv[2], status, rc;
@@ -192,7 +193,7 @@ static inline int bench_pair(int (*fn)(int side, int channel, void *ctx), void *
 	if (pid < 0)
 		bench_die("fork");
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* otherwise one side spins for ever when the other is killed */
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* otherwise this process spins for ever if the other is killed */
 		close(sv[0]);
 		_exit(fn(1, sv[1], ctx));
 	}

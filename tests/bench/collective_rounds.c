@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collective_rounds.c - compares collectives run by NICs with the same ones driven by the program over the same
- * provider: tests/apps/collectives/collective.c creates the pieces for both.
+ * collective_rounds.c - compares collectives that are offloaded to the NICs with the same collectives driven by the
+ * program, over the same provider. In both cases tests/apps/collectives/collective.c creates the pieces (sends,
+ * receives, additions).
  *
  *   collective_rounds barrier|allreduce offload|driven PROCESSES compute|away|until CHUNKS CHUNK_US COUNT
  *
  * A round begins one collective, computes for CHUNKS times CHUNK_US (measured on an undisturbed core), and then waits
- * until the collective is done. "away" sleeps for that time instead: as if each process had a core of its own, or
- * another device computed for it. "until" keeps computing, and checks after every CHUNKS whether the collective is
- * done: it shows how late a program that never sleeps gets its result. With "offload" all pieces are queued when the
- * round begins, and the library is not called before the wait. With "driven" the program starts each piece when its
- * inputs are there: it polls its completion queue after each chunk, and adds the numbers itself. Both sleep in the
- * library while they wait.
+ * until the collective is done. "away" sleeps for the same time instead of computing: as if each process had a core of
+ * its own, or another device computed. "until" repeats the CHUNKS until the collective is done: it shows how late a
+ * program that never sleeps gets its result. With "offload" all pieces are queued when the round begins, and the
+ * library is not called before the wait. With "driven" the program starts each piece when its inputs have arrived: the
+ * program polls its completion queue after each chunk, and adds the numbers itself. In both modes the program sleeps in
+ * the library while it waits.
  *
  * Prints the median and the 99th percentile of a round's time in process 0, in microseconds.
  */
@@ -23,8 +24,8 @@
 
 #include "bench_util.h"
 
-#define BATCH	    64u /* rounds until memory is reused */
-#define PIECES	    20u /* at most, in a round */
+#define BATCH	    64u /* rounds before memory is reused */
+#define PIECES	    20u /* most pieces in a round */
 #define WARM	    BATCH
 #define PATIENCE_MS 10000
 #define LIMIT_S	    60
@@ -33,28 +34,28 @@ struct board {
 	struct meeting meeting;
 	bool allreduce, driven, away, until;
 	unsigned rounds, chunks, chunk_us;
-	uint64_t spins; /* in a chunk */
+	uint64_t spins; /* spins that take CHUNK_US */
 	double numbers[COLLECTIVE_MAX][BATCH][COLLECTIVE_VALUES];
 };
 
 struct member {
 	struct group g;
 	struct board *b;
-	size_t started;	     /* for driven collectives: pieces, */
-	uint64_t done, sent; /* and counts that the NIC's counters have otherwise */
+	size_t started;	     /* driven: number of pieces started, */
+	uint64_t done, sent; /* and the counts that the NIC's counters have if offloaded */
 	uint64_t *ns;
 };
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
 
-/** Work that no compiler removes. */
+/** Work that the compiler cannot optimise away. */
 static void compute(uint64_t spins)
 {
 	for (volatile uint64_t i = 0; i < spins; i = i + 1)
 		;
 }
 
-/** @return how many spins take that long, at best: disturbances only make it longer. */
+/** @return how many spins take `us` microseconds on an undisturbed core: the fastest sample counts. */
 static uint64_t calibrate(unsigned us)
 {
 	const uint64_t spins = 100000;
@@ -116,7 +117,7 @@ static void take(struct member *m, const struct fi_cq_entry *entries, ssize_t n)
 	}
 }
 
-/** Poll the queue once; if `wait` is set, sleep until it has an entry. */
+/** Poll the completion queue once, or (if `wait`) sleep until it has an entry. Then start the pieces that can start. */
 static void drive(struct member *m, bool wait)
 {
 	struct fi_cq_entry entries[16];
@@ -159,7 +160,7 @@ static void one_round(struct member *m, unsigned round)
 	struct collective *c = &m->g.c;
 	struct board *b = m->b;
 	double *v = b->numbers[c->rank][round % BATCH];
-	const unsigned ranks = c->size * (c->size - 1) / 2; /* their sum */
+	const unsigned ranks = c->size * (c->size - 1) / 2; /* sum of all ranks */
 	const double wanted = (double)round * c->size + ranks, *sum = &wanted;
 
 	if (b->allreduce) {
@@ -184,7 +185,7 @@ static void one_round(struct member *m, unsigned round)
 		group_die("a sum is wrong", -FI_EIO);
 }
 
-/** Everything must have been sent before its memory is reused. */
+/** Begin a new batch, which reuses the memory of the last one: first wait until everything has been sent. */
 static void new_batch(struct member *m)
 {
 	struct collective *c = &m->g.c;
@@ -194,7 +195,7 @@ static void new_batch(struct member *m)
 	m->started = 0;
 	group_check(collective_hold(c, BATCH * PIECES), "collective_hold");
 	if (m->b->driven)
-		m->done++; /* no NIC counter holds it */
+		m->done++; /* stands for the count that collective_go adds to the NIC's counter */
 	else
 		group_check(collective_go(c), "collective_go");
 }
@@ -229,7 +230,7 @@ static int run(unsigned rank, struct meeting *meeting)
 	return 0;
 }
 
-/** @return whether the word is the first of these; ends the program if it is none of them. */
+/** @return whether `word` equals `first`; ends the program if `word` is none of the three. */
 static bool either(const char *word, const char *first, const char *second, const char *third)
 {
 	if (strcmp(word, first) != 0 && strcmp(word, second) != 0 && strcmp(word, third) != 0)

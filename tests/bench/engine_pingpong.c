@@ -10,7 +10,7 @@
  *         bw       one-way WRITEs, the target spins on memory
  *         sendbw   one-way SENDs, the receiver polls
  *         readbw   READs, the target sleeps
- *         open     time of pmd_open and the memory it takes
+ *         open     time and memory that pmd_open takes
  * The devices are the first two of UROCE_DEVICES, by default 127.0.0.1 and 127.0.0.2.
  */
 #include <poll.h>
@@ -38,7 +38,7 @@ struct side {
 	struct nic_mr *mr;
 	struct nic_cq *scq, *rcq;
 	struct nic_qp *qp;
-	uint8_t *buf; /* the first half is sent from, the second half received into */
+	uint8_t *buf; /* first half: data to send; second half: receive buffer */
 	int event_fd;
 	struct {
 		struct nic_gid gid;
@@ -169,7 +169,7 @@ static void post_recv(struct side *s)
 	pmd_unlock(s->engine);
 }
 
-/** Polls as a front-end does: completions first, then progress, then completions again. */
+/** Poll a CQ as a front-end does: take completions; if there are none, make progress and try again. */
 static int poll_cq(struct side *s, struct nic_cq *cq, int n)
 {
 	struct nic_wc wc[16];

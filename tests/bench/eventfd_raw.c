@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eventfd_raw.c - the limit of blocking programs: two processes that wake each other through eventfds and sleep in
- * read(). Shows how long the machine takes to put a process to sleep and to wake it.
+ * eventfd_raw.c - the lower limit for the latency of blocking programs: two processes wake each other through eventfds,
+ * and sleep in read(). Shows how long the machine takes to put a process to sleep and to wake it.
  *
  * Usage: eventfd_raw rtt [8 [COUNT [CPU CPU]]]    median and 99th percentile round trip, microseconds
  */
@@ -11,7 +11,7 @@
 
 struct bench {
 	struct bench_options opt;
-	int fd[2]; /* [side that sleeps on it] */
+	int fd[2]; /* indexed by the side that sleeps on it */
 };
 
 static void wake(int fd)

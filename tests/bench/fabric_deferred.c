@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fabric_deferred.c - fabric_peer's tests of deferred work (fi_trigger(3)): requests started by a counter instead of a
- * call, and the deferred work of two programs that keeps itself going.
+ * call, and a ping-pong in which each message is deferred work started by the previous message.
  */
 #include "fabric_peer.h"
 
-#define TRIPS 256 /* in a chain of deferred work */
-#define AHEAD 16  /* receives of a chain posted ahead */
+#define TRIPS 256 /* round trips in a chain of deferred work */
+#define AHEAD 16  /* receives of a chain that are posted in advance */
 
-/** Deferred work and the data it refers to. */
+/** One piece of deferred work, with the structs it points to. */
 struct piece {
 	struct fi_deferred_work work;
 	struct fi_op_tagged tagged;
@@ -27,7 +27,8 @@ size_t deferred_bytes(const struct side *s)
 	return deferred_is(s->opt->test) ? (TRIPS + 1) * s->opt->bytes : 0;
 }
 
-/* The sockets provider requires a completion counter for each piece of work. */
+/* Open counters for deferred work. Work that needs no completion counter gets one too, because the sockets provider
+ * requires it. */
 void deferred_open(struct side *s)
 {
 	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
@@ -48,13 +49,14 @@ void deferred_close(struct side *s)
 	free(s->pieces);
 }
 
-/** @return the buffer of a chain's message; number 0 is the initial one. */
+/** @return the buffer of message `number` of a chain; number 0 is the initial message. */
 static uint8_t *link_at(const struct side *s, unsigned number)
 {
 	return s->buf + (2 + number) * s->opt->bytes;
 }
 
-/** Queue a message, or a receive that counts, for when the counter reaches the threshold. */
+/** Queue a send or receive that starts when the counter reaches the threshold. A completed receive increments the same
+ *  counter. */
 static void defer(struct side *s, struct piece *p, enum fi_op_type type, uint8_t *buf, uint64_t threshold)
 {
 	bool receives = type == FI_OP_TRECV;
@@ -85,14 +87,15 @@ static void defer(struct side *s, struct piece *p, enum fi_op_type type, uint8_t
 	check(fi_control(&s->domain->fid, FI_QUEUE_WORK, &p->work), "FI_QUEUE_WORK");
 }
 
-/** Wait until so many deferred messages are done: then their pieces may be reused. */
+/** Wait until `sends` deferred sends are complete, after which their pieces may be reused. */
 static void await_deferred(struct side *s, uint64_t sends)
 {
-	while (fi_cntr_read(s->sent_cntr) < sends) /* sockets returns early, as soon as something has happened */
+	while (fi_cntr_read(s->sent_cntr) < sends) /* the sockets provider can return early */
 		check(fi_cntr_wait(s->sent_cntr, sends, -1), "fi_cntr_wait");
 }
 
-/** Each side sends on what it has received: only a message that went all the way equals the initial one. */
+/** Queue this side's part of a chain. Each side sends what it has received, so that the last message equals the first
+ *  only if all messages were delivered. */
 static void chain_queue(struct side *s, uint64_t base)
 {
 	bool answers = s->id == 1;
@@ -114,8 +117,8 @@ static void chain_check(struct side *s, uint8_t ball)
 		}
 }
 
-/** Everything is queued before side 0 starts the chain. The counter counts received messages, and on side 0 also the
- * start. */
+/** Measure chains of deferred work. Both sides queue all work of a chain before side 0 starts it. The counter counts
+ *  received messages, and on side 0 also the start. */
 static void deferred_pingpong(struct side *s)
 {
 	uint64_t rounds = s->opt->count / TRIPS ? s->opt->count / TRIPS : 1, base = 0, end;
@@ -135,7 +138,7 @@ static void deferred_pingpong(struct side *s)
 		ns[r] = bench_now_ns();
 		if (s->id == 0)
 			check(fi_cntr_add(s->cntr, 1), "fi_cntr_add");
-		while (fi_cntr_read(s->cntr) < end) /* sockets returns early, as soon as something has happened */
+		while (fi_cntr_read(s->cntr) < end) /* the sockets provider can return early */
 			check(fi_cntr_wait(s->cntr, end, -1), "fi_cntr_wait");
 		ns[r] = bench_now_ns() - ns[r];
 		chain_check(s, ball);
@@ -146,7 +149,7 @@ static void deferred_pingpong(struct side *s)
 	free(ns);
 }
 
-/** As rtt, but side 0's messages are started by a counter. */
+/** Like test rtt, but side 0's sends are deferred work, started by a counter. */
 static void triggered_pingpong(struct side *s)
 {
 	uint64_t *ns = calloc(s->opt->count, sizeof(*ns));

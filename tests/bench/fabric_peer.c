@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric_peer.c - a libfabric provider as a peer of scripts/bench: SENDs, WRITEs and fetching atomics between two
- * processes over reliable datagram endpoints. fabtests would do, but Debian has no package of it, and it prints only
- * averages, which mean little for two programs that spin on two CPUs.
+ * fabric_peer.c - benchmarks any libfabric provider, so that scripts/bench can compare providers: SENDs, WRITEs and
+ * fetching atomics between two processes over reliable datagram endpoints. Not fabtests, because Debian does not
+ * package it, and because it prints only averages, which mean little for two programs that spin on two CPUs.
  *
  * Usage: fabric_peer PROVIDER TEST [BYTES [COUNT [CPU CPU]]]
- * TEST:  rtt                  SENDs; median and 99th percentile round trip, microseconds; uses fi_inject where
- * possible, as
- *                             fabtests' ping-pongs do
- *        bw                   WRITEs, a window of them in flight, after as many that do not count; MB/s (10^6 bytes)
- *        read_bw, tagged_bw   READs, tagged SENDs; as bw
- *        sum_rate             base SUM of 64-bit integers, BYTES / 8 of them in an operation, a window of operations in
- *                             flight; million elements a second
- *        fadd, cswap          8-byte atomics one by one; as rtt
- *        fadd_asleep          as fadd, while the initiator sleeps in fi_cq_sread
- *        fadd_rate, cswap_rate  a window of 8-byte atomics in flight; million a second
- *        trigger_rtt          as rtt, but side 0's messages are deferred work, started by fi_cntr_add
- *        deferred_rtt         tagged SENDs as deferred work, each started by the arrival of the one before: 256 round
- *                             trips
- *                             in which no program's thread takes part, except to start them and to sleep until the end
+ * TEST:  rtt                  SENDs; median and 99th percentile round trip, microseconds; uses fi_inject if possible,
+ *                             like the ping-pongs of fabtests
+ *        bw                   WRITEs, with a window of them in flight, after a first run that is not counted; MB/s
+ *                             (10^6 bytes)
+ *        read_bw, tagged_bw   like bw, but READs or tagged SENDs
+ *        sum_rate             atomic SUMs of BYTES / 8 64-bit integers, with a window of them in flight; million
+ *                             integers per second
+ *        fadd, cswap          8-byte atomics, one at a time; median and 99th percentile, microseconds
+ *        fadd_asleep          like fadd, while the target sleeps in fi_cq_sread
+ *        fadd_rate, cswap_rate  8-byte atomics with a window of them in flight; million per second
+ *        trigger_rtt          like rtt, but side 0's SENDs are deferred work, started by fi_cntr_add
+ *        deferred_rtt         tagged SENDs as deferred work, each started by the arrival of the previous message: the
+ *                             programs only start a chain of 256 round trips, and sleep until it has ended
  * PROVIDER is for example shm or "tcp;ofi_rxm".
  */
 #include "fabric_peer.h"
@@ -43,14 +42,15 @@ static struct fi_info *provider_find(const char *provider)
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
 	hints->fabric_attr->prov_name = strdup(provider);
-	/* Stay within the host, as the other providers do: use loopback, not an interface's address. */
+	/* TCP providers must use the loopback address, not that of an interface, so that all providers stay within the
+	 * host. */
 	check(fi_getinfo(FI_VERSION(1, 11), tcp ? "127.0.0.1" : NULL, NULL, tcp ? FI_SOURCE : 0, hints, &info),
 	      provider);
 	fi_freeinfo(hints);
 	return info;
 }
 
-/** Side 1 sleeps until the test is over. */
+/** Whether this side sleeps until the test is over: side 1 in test fadd_asleep. */
 static bool sleeps(const struct side *s)
 {
 	return s->id == 1 && strcmp(s->opt->test, "fadd_asleep") == 0;
@@ -130,7 +130,7 @@ static uint64_t completions(struct fid_cq *cq)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-/** Poll a queue once, which also makes the provider's progress. */
+/** Poll a completion queue once, which also drives the provider's progress. */
 static void look(struct side *s, struct fid_cq *cq, uint64_t *counter, unsigned *empty)
 {
 	uint64_t n = completions(cq);
@@ -162,7 +162,7 @@ void fabric_receive(struct side *s)
 	      "fi_recv");
 }
 
-/** The test's operation; determined before time is taken. */
+/** The operation of a test. Determined from the test's name before the time measurement starts. */
 enum kind { RTT, BW, READ_BW, TAGGED_BW, SUM, FADD, CSWAP };
 
 static enum kind kind_of(const char *test)
@@ -176,7 +176,7 @@ static enum kind kind_of(const char *test)
 						: CSWAP;
 }
 
-/** Post the test's operation; `number` distinguishes it from others in flight. */
+/** Post one operation of the test. `number` counts operations, so that each in flight has its own context. */
 static ssize_t operation(struct side *s, enum kind kind, uint64_t number)
 {
 	void *desc = fi_mr_desc(s->mr), *context = &s->context[1 + number % WINDOW];
@@ -185,7 +185,7 @@ static ssize_t operation(struct side *s, enum kind kind, uint64_t number)
 	if (kind == RTT && s->opt->bytes <= s->info->tx_attr->inject_size) {
 		ssize_t rc = fi_inject(s->ep, s->buf, s->opt->bytes, s->peer);
 
-		s->sent += rc == 0; /* there will be no completion */
+		s->sent += rc == 0; /* fi_inject generates no completion */
 		return rc;
 	}
 	if (kind == RTT)
@@ -199,7 +199,7 @@ static ssize_t operation(struct side *s, enum kind kind, uint64_t number)
 	if (kind == SUM)
 		return fi_atomic(s->ep, s->buf, s->opt->bytes / 8, desc, s->peer, target, key, FI_UINT64, FI_SUM,
 				 context);
-	/* Operand and compare value are zero: the target stays zero, and every CSWAP succeeds. */
+	/* Operand and compare value are zero, so the target stays zero, and every CSWAP succeeds. */
 	if (kind == FADD)
 		return fi_fetch_atomic(s->ep, s->buf, 1, desc, s->buf + 8, desc, s->peer, target, key, FI_UINT64,
 				       FI_SUM, context);
@@ -258,7 +258,8 @@ static void post_tagged_recv(struct side *s, uint64_t number)
 	check(rc, "fi_trecv");
 }
 
-/** Side 1 serves until a message says that the test is over. */
+/** The part of side 1, the target: post receives if the test needs them, and wait for the message that ends the
+ *  test. */
 static void serve(struct side *s)
 {
 	uint64_t messages = strcmp(s->opt->test, "tagged_bw") == 0 ? 2 * s->opt->count : 0;
@@ -298,7 +299,8 @@ static void operations_one_by_one(struct side *s)
 	free(ns);
 }
 
-/** @return how long all operations took. `number`: of the first. */
+/** Run all operations of the test, with a window of them in flight. `number`: the number of the first operation.
+ *  @return how long they took, ns. */
 static uint64_t in_flight_ns(struct side *s, uint64_t number)
 {
 	enum kind kind = kind_of(s->opt->test);
@@ -313,7 +315,7 @@ static uint64_t in_flight_ns(struct side *s, uint64_t number)
 	return bench_now_ns() - start;
 }
 
-/* Run once without counting: at first the time goes into connecting the two sides, not into operations. */
+/* Measure the rate of operations. The first run is not counted, because it includes connecting the two sides. */
 static void operations_in_flight(struct side *s)
 {
 	bool bytes = strstr(s->opt->test, "bw") != NULL, elements = strcmp(s->opt->test, "sum_rate") == 0;
@@ -371,6 +373,6 @@ int main(int argc, char **argv)
 	}
 	bench_options_parse(argc - 1, argv + 1, tests, BYTES_MAX, &b.opt);
 	if (b.opt.bytes < 24 && (strncmp(b.opt.test, "fadd", 4) == 0 || strncmp(b.opt.test, "cswap", 5) == 0))
-		b.opt.bytes = 24; /* operand, compare value and result have eight bytes each */
+		b.opt.bytes = 24; /* room for operand, result and compare value, eight bytes each */
 	return bench_pair(run, &b);
 }

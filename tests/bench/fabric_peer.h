@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fabric_peer.h - shared by fabric_peer and its tests of deferred work. */
+/* fabric_peer.h - shared by fabric_peer.c and its tests of deferred work (fabric_deferred.c). */
 #ifndef BENCH_FABRIC_PEER_H
 #define BENCH_FABRIC_PEER_H
 
@@ -18,7 +18,7 @@
 #define WINDOW	64
 #define ADDRESS 256
 
-/** What the two sides tell each other. */
+/** What the two sides tell each other before the test. */
 struct introduction {
 	uint8_t address[ADDRESS];
 	uint64_t base, key;
@@ -39,10 +39,10 @@ struct side {
 	struct fi_context2 context[2 * WINDOW];
 	fi_addr_t peer;
 	struct introduction remote;
-	/** Buffers: sent from and read into; received into, and written by the peer; then those of
-	 * fabric_deferred.c. */
+	/** Memory in three parts: a buffer for data to send, and for READ results; a buffer for receives, and for the
+	 *  peer's WRITEs; the buffers of fabric_deferred.c. */
 	uint8_t *buf;
-	uint64_t sent, received; /* completions */
+	uint64_t sent, received; /* numbers of completions */
 	bool one_cpu;
 };
 
@@ -57,13 +57,13 @@ static inline void check(int64_t rc, const char *what)
 /* fabric_peer.c */
 void fabric_receive(struct side *s);
 void fabric_await_received(struct side *s, uint64_t count);
-/** Send a message by the cheapest call for it. */
+/** Send a message: with fi_inject if it is small enough, else with fi_send. */
 void fabric_send(struct side *s, uint64_t number);
 
 /* fabric_deferred.c */
-/** Whether the test is about deferred work. */
+/** Whether the test uses deferred work. */
 bool deferred_is(const char *test);
-/** @return how many bytes of side.buf it needs, after those of the other tests. */
+/** @return how many bytes a deferred work test needs in side.buf, after those that every test needs. */
 size_t deferred_bytes(const struct side *s);
 void deferred_open(struct side *s);
 void deferred_close(struct side *s);

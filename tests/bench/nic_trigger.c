@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_trigger.c - the cost of a trigger: the transport core alone, two NICs in one process with an endpoint each,
- * frames handed over by pointer as shared memory takes them. The same requests of 8 bytes are made in two ways,
- * alternately: by a call, and by a counter that reaches the threshold of deferred work, with much more work waiting
- * behind it. Time and instructions are measured from there to the packet: the call or the change of the counter, and
- * nic_path_tx. They do not include the peer's part, responses and completions.
+ * nic_trigger.c - the cost of a trigger in the transport core alone: two NICs in one process, with one endpoint each;
+ * frames are handed over by pointer, in the form that shared memory links use. The same 8-byte requests are started
+ * alternately in two ways: by a call, and by a counter that reaches the threshold of deferred work, while much more
+ * deferred work waits. Time and instructions are measured from the call, or the change of the counter, until
+ * nic_path_tx has built the packet. They do not include the peer's part, responses and completions.
  *
- * The time is taken of 8 requests together, since reading the clock costs as much as a request. For counting
- * instructions (callgrind's --toggle-collect) the two ways are separate functions, plain_requests and
- * triggered_requests.
+ * One time measurement covers 8 requests, since reading the clock costs as much as a request. The two ways are separate
+ * functions, plain_requests and triggered_requests, so that callgrind (--toggle-collect) can count the instructions of
+ * one of them.
  *
  * usage: nic_trigger KIND WHAT [COUNT [WAITING]]     nanoseconds for each request, median
- *        KIND: send, tsend (with a tag), write, atomic (a sum), fetch (the same, with a response)
- *        WHAT: plain, triggered, extra: triggered minus plain
- *        COUNT: of requests; WAITING: the most pieces of work that wait for the counter
+ *        KIND: send, tsend (with a tag), write, atomic (a sum), fetch (a sum that returns the old value)
+ *        WHAT: plain (by a call), triggered (by the counter), extra (the difference)
+ *        COUNT: number of requests; WAITING: most pieces of deferred work that wait for the counter
  */
 #include <errno.h>
 
@@ -21,7 +21,7 @@
 #include "nic_rdm.h"
 #include "trigger.h"
 
-#define BATCH	    8u /* as many fetching operations may be in flight */
+#define BATCH	    8u /* also the limit of fetching operations in flight */
 #define WAITING_MAX (1u << 20)
 #define PORT	    7
 #define NOINLINE    __attribute__((noinline))
@@ -41,7 +41,7 @@ struct side {
 	uint64_t memory[512];
 };
 
-/** A request that waits for the counter. */
+/** A request that is started when the counter reaches a threshold. */
 struct piece {
 	struct nic_trig_work trig;
 	uint64_t number;
@@ -65,7 +65,7 @@ static void check(int rc, const char *what)
 
 /* ---- two NICs ------------------------------------------------------------------------------------------------ */
 
-/** Reproducible; a measurement needs no secrets. */
+/** A reproducible generator: a measurement needs no secret random numbers. */
 static void random_fill(void *ctx, void *buf, size_t len)
 {
 	struct side *side = ctx;
@@ -133,7 +133,8 @@ static unsigned transmit(struct side *from, unsigned first)
 	return nic_path_tx(from->nic, (uint32_t)from->path, frames + first, 2 * BATCH - first, now_ns);
 }
 
-/** The same, after queued packets; a datagram QP without any takes its turn at the port, path 0. */
+/** Like transmit(), but first queues delayed ACKs. Fails if packets wait at the port (path 0), since all packets must
+ *  use the link. */
 static unsigned transmit_all(struct side *from)
 {
 	nic_ack_flush(from->nic, true);
@@ -142,7 +143,8 @@ static unsigned transmit_all(struct side *from)
 	return transmit(from, 0);
 }
 
-/** Run until neither side has anything to send. @param n frames of the requester that are there already. */
+/** Exchange packets until neither side has anything to send. @param n how many frames of the requester are in `frames`
+ *  already. */
 static void quiesce(unsigned n)
 {
 	do {
@@ -197,7 +199,7 @@ static int fire(struct nic_trig_work *trig)
 	return request(((struct piece *)(void *)trig)->number);
 }
 
-/** All pieces wait, each for a threshold one above the previous. */
+/** Queue n requests as deferred work, each with a threshold one higher than the previous. */
 static void work_queue(unsigned long n)
 {
 	for (unsigned long i = 0; i < n; i++) {
@@ -206,7 +208,7 @@ static void work_queue(unsigned long n)
 	}
 }
 
-/** @return the number of frames. */
+/** Start a batch of requests by calls. @return the number of frames. */
 static NOINLINE unsigned plain_requests(void)
 {
 	unsigned n = 0;
@@ -230,7 +232,7 @@ static NOINLINE unsigned triggered_requests(void)
 	return n;
 }
 
-/** @return how long a batch took; everything in it is complete. */
+/** Run a batch of requests, and wait for their completion. @return how long starting them took, ns. */
 static uint64_t batch(unsigned (*requests)(void))
 {
 	unsigned long before = requester.done;
@@ -268,7 +270,7 @@ static void connect_both(void)
 	receives_post(1);
 	check(request(0), "request");
 	quiesce(transmit_all(&requester));
-	nic_rdm_no_delay(requester.ep); /* operations on an element go at once, each in its own packet */
+	nic_rdm_no_delay(requester.ep); /* atomics are sent at once, each in its own packet */
 	if (requester.done != 1)
 		check(-ENOTCONN, "connection");
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_write.c - the transport core alone: two NICs in one process, 8-byte RDMA WRITEs from one to the other, frames
- * handed over by pointer. For counting instructions: everything the requester's side executes happens below functions
- * named requester_*, everything of the responder below responder_*, so that callgrind can collect one or the other
- * (--toggle-collect).
+ * nic_write.c - 8-byte RDMA WRITEs through the transport core alone: two NICs in one process, frames handed over by
+ * pointer. For counting instructions: functions named requester_* do everything on the requester's side, functions
+ * named responder_* everything on the responder's side, so that callgrind can count one side (--toggle-collect).
  *
  * usage: nic_write [WRITES [DEPTH [key]]]     `key`: packets are authenticated
  *
@@ -41,7 +40,7 @@ static void check(int rc, const char *what)
 	}
 }
 
-/** Reproducible; a measurement needs no secrets. */
+/** A reproducible generator: a measurement needs no secret random numbers. */
 static void random_fill(void *ctx, void *buf, size_t len)
 {
 	struct side *side = ctx;

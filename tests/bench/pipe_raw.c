@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pipe_raw.c - the limit for the bandwidth of the same-host path: a pipe in shared memory between two processes;
- * messages are copied in from one private buffer and out to another, and nothing else happens.
+ * pipe_raw.c - the upper limit for bandwidth between two processes of a host: a pipe in shared memory. Messages are
+ * copied from a private buffer into the pipe, and from the pipe to another private buffer; nothing else happens.
  *
  * Usage: pipe_raw bw [BYTES [COUNT [CPU CPU]]]     one way, COUNT MiB in all; MB/s (10^6 bytes)
  *        pipe_raw rtt [BYTES [COUNT [CPU CPU]]]    median and 99th percentile round trip, microseconds
  */
 #include "bench_util.h"
 
-/* Measured: rings of 64 KiB to 4 MiB, pieces of 4 to 32 KiB, memcpy or vector moves are within a tenth of each
- * other. */
+/* Measured: with rings of 64 KiB to 4 MiB, pieces of 4 to 32 KiB, and memcpy or vector moves, the bandwidth differs by
+ * at most a tenth. */
 #define RING	  (256u << 10)
-#define PIECE	  (8u << 10) /* copied out while the next one is copied in */
+#define PIECE	  (8u << 10) /* a piece is copied out while the next piece is copied in */
 #define BYTES_MAX (64u << 20)
 
 struct pipe {
@@ -20,20 +20,20 @@ struct pipe {
 	uint8_t ring[RING] __attribute__((aligned(4096)));
 };
 
-/** One end, private to its process. */
+/** One end of a pipe, private to its process. */
 struct end {
 	struct pipe *pipe;
-	uint64_t at;   /* bytes put in, or taken out */
-	uint64_t peer; /* the other end's, as last seen */
+	uint64_t at;   /* bytes that this end has put in or taken out */
+	uint64_t peer; /* the other end's count, as last read */
 	bool one_cpu;
 };
 
 struct bench {
 	struct bench_options opt;
-	struct pipe *pipes; /* [side that produces] */
+	struct pipe *pipes; /* indexed by the side that puts data in */
 };
 
-/** The length of a message's next piece, which is contiguous in the ring as well. */
+/** @return the length of a message's next piece: the piece must be contiguous in the ring too. */
 static size_t piece(const struct end *end, size_t left)
 {
 	size_t n = left < PIECE ? left : PIECE, edge = RING - end->at % RING;
@@ -49,15 +49,15 @@ static void end_put(struct end *end, const uint8_t *message, size_t len)
 	for (size_t n; len; len -= n, message += n) {
 		n = piece(end, len);
 		while (end->at + n - end->peer > RING) {
-			/* acquire: pairs with the release in end_take; the bytes that were there have been copied
-			 * out */
+			/* acquire: pairs with the release in end_take; the old bytes have been copied out before we
+			 * overwrite them */
 			end->peer = __atomic_load_n(&p->out, __ATOMIC_ACQUIRE);
 			if (end->at + n - end->peer > RING)
 				bench_wait(&empty, end->one_cpu);
 		}
 		memcpy(p->ring + end->at % RING, message, n);
 		end->at += n;
-		/* release: pairs with the acquire in end_take; a reader of the count sees the bytes */
+		/* release: pairs with the acquire in end_take; a reader that sees the new count sees the bytes */
 		__atomic_store_n(&p->in, end->at, __ATOMIC_RELEASE);
 	}
 }
@@ -114,7 +114,7 @@ static void stream(struct end *out, struct end *in, uint8_t *buf, int side, cons
 			end_take(in, buf, opt->bytes);
 	}
 	if (side == 0) {
-		end_take(in, buf, 1); /* all of it has arrived */
+		end_take(in, buf, 1); /* answer: all data has arrived */
 		printf("%.1f\n", (double)moved * 1e3 / (double)(bench_now_ns() - start));
 	} else {
 		end_put(out, buf, 1);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_raw.c - the limit for the latency and rate of the same-host path: a single-producer single-consumer ring in
- * shared memory in each direction between two processes. Entries have one cache line; a word in the entry says whether
- * it is filled, so that a message moves one line between the caches. Messages are copied in and out.
+ * ring_raw.c - the limit for latency and message rate between two processes of a host: a single-producer
+ * single-consumer ring in shared memory for each direction. An entry is one cache line; a word in the entry says
+ * whether the entry is filled, so that a message moves only one line between the caches. Messages are copied in and
+ * out.
  *
  * Usage: ring_raw rtt [BYTES [COUNT [CPU CPU]]]    median and 99th percentile round trip, microseconds
  *        ring_raw rate [BYTES [COUNT [CPU CPU]]]   one way, million messages a second
@@ -10,8 +11,8 @@
 #include "bench_util.h"
 
 #define ENTRIES 256u
-#define RETURN	(ENTRIES / 4) /* entries that the consumer takes before it gives them back */
-#define TRIPS	8	      /* per reading of the clock, which takes a fifth of a round trip */
+#define RETURN	(ENTRIES / 4) /* the consumer returns entries in groups of this size */
+#define TRIPS	8	      /* round trips per reading of the clock, which takes a fifth of a round trip */
 
 struct entry {
 	uint32_t lap; /* how often this entry has been filled */
@@ -20,20 +21,20 @@ struct entry {
 
 struct ring {
 	struct entry entries[ENTRIES];
-	uint32_t taken __attribute__((aligned(64))); /* written by the consumer */
+	uint32_t taken __attribute__((aligned(64))); /* entries returned so far; written by the consumer */
 } __attribute__((aligned(64)));
 
-/** One end, private to its process. */
+/** One end of a ring, private to its process. */
 struct end {
 	struct ring *ring;
-	uint32_t index; /* of the next entry, counting up */
-	uint32_t taken; /* producer: as last seen; consumer: as last written */
+	uint32_t index; /* number of the next entry, never reset */
+	uint32_t taken; /* ring.taken: as the producer last read it, or the consumer last wrote it */
 	bool one_cpu;
 };
 
 struct bench {
 	struct bench_options opt;
-	struct ring *rings; /* [side that produces] */
+	struct ring *rings; /* indexed by the side that produces */
 };
 
 static void end_push(struct end *end, const uint8_t *message, size_t len)
@@ -48,7 +49,7 @@ static void end_push(struct end *end, const uint8_t *message, size_t len)
 			bench_wait(&empty, end->one_cpu);
 	}
 	memcpy(e->payload, message, len);
-	/* release: pairs with the acquire in end_pop; a reader of the lap sees the payload */
+	/* release: pairs with the acquire in end_pop; a reader that sees the new lap sees the payload */
 	__atomic_store_n(&e->lap, end->index++ / ENTRIES + 1, __ATOMIC_RELEASE);
 }
 
@@ -106,7 +107,7 @@ static void stream(struct end *out, struct end *in, int side, const struct bench
 			end_pop(in, message, opt->bytes);
 	}
 	if (side == 0) {
-		end_pop(in, message, 1); /* all of it has arrived */
+		end_pop(in, message, 1); /* answer: all messages have arrived */
 		printf("%.3f\n", (double)opt->count * 1e3 / (double)(bench_now_ns() - start));
 	} else {
 		end_push(out, message, 1);

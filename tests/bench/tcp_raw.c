@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_raw.c - TCP over loopback between two processes: the bandwidth to compare the kernel UDP port with, and what a
+ * tcp_raw.c - TCP over loopback between two processes: a bandwidth for comparison with the kernel UDP port, and what a
  * program gets without RDMA.
  *
  * Usage: tcp_raw bw [BYTES [COUNT [CPU CPU]]]     messages one way, COUNT MiB in all; MB/s (10^6 bytes)
@@ -81,7 +81,7 @@ static void stream(int fd, char *buf, int side, const struct bench_options *opt)
 {
 	uint64_t start = bench_now_ns(), total = opt->count << 20, moved = 0;
 
-	/* The receiver takes the bytes that are there, not messages. */
+	/* The receiver reads whatever bytes have arrived, not whole messages. */
 	while (side == 1 && moved < total) {
 		ssize_t n = recv(fd, buf, opt->bytes < total - moved ? opt->bytes : total - moved, 0);
 
@@ -94,7 +94,7 @@ static void stream(int fd, char *buf, int side, const struct bench_options *opt)
 		send_message(fd, buf, n, 0);
 	}
 	if (side == 0) {
-		recv_message(fd, buf, 1, 0); /* all of it has arrived */
+		recv_message(fd, buf, 1, 0); /* answer: all data has arrived */
 		printf("%.1f\n", (double)total * 1e3 / (double)(bench_now_ns() - start));
 	} else {
 		send_message(fd, buf, 1, 0);

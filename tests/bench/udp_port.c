@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * udp_port.c - the kernel UDP port alone, through the port interface: bursts of frames between two processes, without
- * the NIC. Shows what the port adds to a raw socket; the programs' figures show what the NIC adds to the port.
+ * udp_port.c - the kernel UDP port alone: bursts of frames between two processes through the port interface, without
+ * the NIC. The difference from udp_raw is the cost of the port; the difference from a verbs benchmark is the cost of
+ * the NIC.
  *
- * Usage: udp_port rtt [BYTES [ITERATIONS]]   median and 99th percentile round trip of UDP payloads, microseconds
- *        udp_port bw [KIB [MIB]]             one way, messages of so many KiB (default 256) in packets with 4 KiB of
- *                                            payload, MB/s of payload; like the engine, it hands over at most 64
- *                                            packets at once
+ * Usage: udp_port rtt [BYTES [ITERATIONS [SILENT]]]   round trip of UDP payloads, median and 99th percentile,
+ *                                            microseconds; the port has SILENT more addresses without traffic
+ *        udp_port bw [KIB [MIB]]             one way, MB/s of payload; messages of KIB KiB (default 256), in packets
+ *                                            with 4 KiB of payload; like the engine, hands over at most 64 packets at
+ *                                            once
  */
 #include <rte_mbuf.h>
 
@@ -18,7 +20,7 @@
 
 #define HEADERS	   28 /* IPv4 and UDP */
 #define BW_PAYLOAD 4096
-#define BW_BYTES   (BW_PAYLOAD + 12 + 4) /* plus BTH, ICRC */
+#define BW_BYTES   (BW_PAYLOAD + 12 + 4) /* BTH, payload and ICRC */
 #define BW_WINDOW  256			 /* packets in flight: a megabyte */
 #define BW_CREDIT  64
 
@@ -26,7 +28,7 @@ struct options {
 	bool bandwidth;
 	uint32_t bytes;
 	uint64_t count;	  /* round trips, or packets */
-	uint64_t message; /* packets of a message, sent together */
+	uint64_t message; /* packets per message, which are sent together */
 	unsigned silent;
 };
 
@@ -34,10 +36,10 @@ struct side {
 	struct pmd_port *port;
 	struct nic_tx_frame tx[PMD_TX_BURST];
 	struct nic_rx_frame rx[PMD_RX_BURST];
-	bool timed; /* several sockets: the port needs the time */
+	bool timed; /* the port has several sockets, and needs the current time */
 };
 
-/** Other addresses of the port, without traffic. */
+/** Add n addresses to the port that have no traffic. */
 static void side_add_silent(struct side *s, int id, unsigned n)
 {
 	char err[512], text[32];
@@ -176,7 +178,8 @@ static int run(int id, int channel, void *ctx)
 	side_add_silent(&s, id, opt->silent);
 	bench_sync(channel);
 	if (opt->bandwidth) {
-		/* Each side must learn what the other is: only then it sends a run of packets with one system call. */
+		/* Exchange a packet first, so that each port learns that its peer is a uroce port too: only to such
+		 * peers it sends several packets with one system call. */
 		transmit(&s, 1, 16);
 		await(&s);
 		stream(&s, id, opt);

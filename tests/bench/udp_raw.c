@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * udp_raw.c - the limit for the kernel UDP port: a raw spinning UDP ping-pong between two processes on 127.0.0.1 and
- * 127.0.0.2, with unconnected sockets.
+ * udp_raw.c - the lower limit for the latency of the kernel UDP port: a UDP ping-pong between two processes that poll
+ * unconnected sockets on 127.0.0.1 and 127.0.0.2.
  *
  * Usage: udp_raw rtt [BYTES [COUNT [CPU CPU]]]    median and 99th percentile round trip, microseconds
  */
