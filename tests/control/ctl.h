@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ctl.h - the simulator of the control plane: daemons, functions, hostile clients in a virtual kernel (vk.h), and
- * oracles.
+ * ctl.h - the simulator of the control plane: daemons, functions and hostile clients run in a virtual kernel (vk.h),
+ * and oracles check invariants.
  *
  *   daemon.c    runs the real daemon in a virtual process
  *   function.c  a function: the real control side, services, links and UDP port, with the engine's loop around them
@@ -19,12 +19,12 @@
 #include "port_udp.h"
 #include "vk.h"
 
-#define CTL_FUNCTIONS 256 /* total per run */
+#define CTL_FUNCTIONS 256 /* most functions started in a run */
 #define CTL_DAEMONS   256
 #define CTL_SERVICES  16
 #define CTL_COMMANDS  8
 
-/** A device that a program opens. */
+/** A device that functions of a run open. */
 struct ctl_open {
 	const char *address;
 	uint32_t follow;
@@ -42,10 +42,10 @@ struct ctl_daemon {
 	char device[200], iface[16], allow[32];
 	bool stay, ready, ended;
 	char said[300];	    /* last message on stderr */
-	struct daemon *d;   /* its state, while it runs */
-	struct nic_gid key; /* its device, and */
-	bool unkept;	    /* whether sockets were missing in its keeper, when it last ran */
-	uint64_t stale;	    /* keepers it discarded: they lacked some sockets of the killed daemon */
+	struct daemon *d;   /* the daemon's state, while it runs */
+	struct nic_gid key; /* key of its device when it last ran */
+	bool unkept;	    /* when it last ran, its keeper lacked the sockets */
+	uint64_t stale;	    /* how many keepers it discarded: they lacked sockets of the killed daemon */
 };
 
 /** Start a daemon with these options. `device` and `iface` may be "". */
@@ -53,12 +53,12 @@ struct ctl_daemon *ctl_daemon_start(const struct vk_identity *who, const char *d
 struct ctl_daemon *ctl_daemon_of(const struct vk_proc *p);
 extern struct ctl_daemon ctl_daemons[CTL_DAEMONS];
 extern unsigned ctl_n_daemons;
-/** Functions and clients that the daemon counts now. For oracles. */
+/** @return how many functions and clients the daemon has. For oracles. */
 unsigned ctl_daemon_clients(const struct ctl_daemon *d);
-/** Sockets the daemon knows of, over all addresses. */
+/** @return how many UDP sockets the daemon has for all addresses together. For oracles. */
 unsigned ctl_daemon_sockets(const struct ctl_daemon *d);
 bool ctl_daemon_stays(const struct ctl_daemon *d);
-/** Install the hook that learns when daemons are ready; resets daemon and oracle state. */
+/** Reset the state of daemons and oracles, and install the hook that reports when a daemon is ready. */
 void ctl_daemons_begin(void);
 
 /* ---- functions -------------------------------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ enum ctl_state { CTL_JOINING, CTL_REFUSED, CTL_LIVE, CTL_CLOSING, CTL_CLOSED };
 enum ctl_command { CTL_SERVE, CTL_UNSERVE, CTL_ROUTE, CTL_FORK, CTL_CLOSE };
 
 struct ctl_function {
-	struct pmd_engine e; /* first */
+	struct pmd_engine e; /* must be the first member */
 	struct vk_proc *proc;
 	unsigned index;
 	enum ctl_state state;
@@ -83,12 +83,12 @@ struct ctl_function {
 		uint32_t arg;
 	} commands[CTL_COMMANDS];
 	unsigned n_commands, next_command;
-	uint16_t services[CTL_SERVICES]; /* opened, and acknowledged by the daemon */
+	uint16_t services[CTL_SERVICES]; /* ports that it serves, and that the daemon has granted */
 	unsigned n_services;
-	uint64_t datagrams, strange; /* received; of these, for service QPNs */
+	uint64_t datagrams, strange; /* numbers of datagrams received: all; those for service QPNs */
 	uint32_t random;
 	unsigned netns;
-	bool left_behind; /* stopped when its interface's next daemon started under another name */
+	bool left_behind; /* it was stopped when the interface's next daemon started with another key */
 };
 
 extern struct ctl_function *ctl_functions[CTL_FUNCTIONS];
@@ -96,49 +96,49 @@ extern unsigned ctl_n_functions;
 
 struct ctl_function *ctl_function_start(const struct vk_identity *who, const struct ctl_open *open);
 bool ctl_function_order(struct ctl_function *f, enum ctl_command what, const struct nic_gid *gid, uint32_t arg);
-/** It has joined, and its process is alive. */
+/** Whether the function has joined, and its process is alive. */
 static inline bool ctl_is_live(const struct ctl_function *f)
 {
 	return f->state == CTL_LIVE && !vk_is_ending(f->proc);
 }
 void ctl_functions_free(void);
 
-/** No daemon can take it back: the next daemon of its interface does not know of it. */
+/** Whether no daemon can adopt the function, because the current daemon serves another device or user. */
 bool ctl_is_orphan(const struct ctl_function *f);
 
 /* ---- hostile processes ------------------------------------------------------------------------------------ */
 
-/** What a hostile process does, as bits. */
+/** Bits for what a hostile process does. */
 enum ctl_hostility {
-	CTL_FLOODS = 1,	     /* connects a few hundred times */
-	CTL_SKEW = 2,	     /* sends other protocol versions */
+	CTL_FLOODS = 1,	     /* opens a few hundred connections */
+	CTL_SKEW = 2,	     /* sends messages of other protocol versions */
 	CTL_GARBAGE = 4,     /* sends malformed messages */
-	CTL_DESCRIPTORS = 8, /* attaches descriptors */
-	CTL_DEAF = 16,	     /* does not read */
+	CTL_DESCRIPTORS = 8, /* attaches descriptors to messages */
+	CTL_DEAF = 16,	     /* does not read answers */
 };
 struct vk_proc *ctl_hostile_start(const struct vk_identity *who, unsigned how, uint64_t seed);
-/** A tool: sends a command to the daemon of the address and waits for the answer. */
+/** Start a tool, which sends a command to the daemon of the address and waits for the answer. */
 struct vk_proc *ctl_tool_start(const struct vk_identity *who, const struct nic_gid *gid, const char *command);
 
 /* ---- oracles ---------------------------------------------------------------------------------------------- */
 
-/** Report a violated oracle with seed and options; only the first per run is reported. */
+/** Report a violated oracle, with seed and options. Only the first violation of a run is reported. */
 void ctl_fail(const char *oracle, const char *format, ...) __attribute__((format(printf, 2, 3)));
 extern bool ctl_failed;
-/** The kernel refuses a BPF program that covers all services. */
+/** Whether the virtual kernel refuses BPF programs that are long enough for all services. */
 extern bool ctl_program_is_short;
 
-/** Invariants that hold at any time. */
+/** Check the invariants that hold at any time. */
 void ctl_check(void);
-/** Reset for a new run. */
+/** Reset the oracles for a new run. */
 void ctl_check_begin(void);
-/** Invariants that hold some time after all faults have stopped. */
+/** Check the invariants that hold some time after all disturbances have stopped. */
 void ctl_check_calm(void);
-/** A live function accounts for all its descriptors. */
+/** Check that all open descriptors of a live function's process are descriptors that the function uses. */
 void ctl_check_descriptors(const struct ctl_function *f);
-/** A function received a datagram. */
+/** Check a datagram that a function has received from the socket of address `socket`. */
 void ctl_check_datagram(struct ctl_function *f, const struct nic_gid *socket, const struct vk_datagram *d);
-/** The function has closed its device (or was refused), and its process is about to end. */
+/** Check for leaks. To be called when the function has closed its device or was refused, before its process ends. */
 void ctl_check_closed(const struct ctl_function *f);
 
 /* ---- runs ------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* daemon.c - the real daemon in a virtual process, except option parsing and daemonizing. */
+/* daemon.c - runs the real daemon, without option parsing and daemonizing, in a virtual process. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 
 static void daemon_says(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Its stderr messages go to the process that started it. */
+/* Store the daemon's stderr messages, for the process that has started the daemon. */
 #define fprintf(to, ...) daemon_says(__VA_ARGS__)
 #define main		 uroced_main
 int uroced_main(int argc, char **argv);
-#include "uroced.c" /* of pmd/ */
+#include "uroced.c" /* of pmd/uroced */
 #undef main
 #undef fprintf
 
@@ -104,7 +104,8 @@ bool ctl_daemon_stays(const struct ctl_daemon *it)
 	return it->d->stay;
 }
 
-/** Mark functions that an interface's daemon cannot know of: stopped, and their naming address is gone. */
+/** Mark functions that this daemon, which follows an interface, cannot find: they are stopped, and their device's key
+ *  is no longer an address of the interface. */
 static void leave_behind(const struct ctl_daemon *it)
 {
 	struct nic_gid naming[NIC_GID_TABLE_LEN];
@@ -113,7 +114,7 @@ static void leave_behind(const struct ctl_daemon *it)
 	for (unsigned i = 0; i < ctl_n_functions; i++) {
 		struct ctl_function *f = ctl_functions[i];
 		bool named = f->key.raw[12] == 127 ||
-			     pmd_gid_equal(&f->key, &it->d->key); /* loopback devices have another daemon */
+			     pmd_gid_equal(&f->key, &it->d->key); /* loopback addresses are not on the interface */
 
 		for (unsigned k = 0; k < n; k++)
 			named |= pmd_gid_equal(&f->key, &naming[k]);
@@ -151,7 +152,8 @@ void ctl_daemons_begin(void)
 
 #define READY_NS (15 * VK_S)
 
-/** Start a daemon and wait for its outcome, which spawn.c reads from its stderr: ready, an error, or silence. */
+/** Start a daemon, and wait until it is ready, has reported an error, or times out. The real function (spawn.c) learns
+ *  this from the daemon's stderr. */
 int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 {
 	char address[PMD_GID_TEXT] = "";
@@ -177,7 +179,7 @@ int pmd_spawn_daemon(const struct pmd_device *device, char *err, size_t err_len)
 		return -EAGAIN;
 	}
 	while (!it->ready && !it->ended && !vk_is_ending(it->proc)) {
-		/* A killed process wakes no waiter: poll. */
+		/* A killed daemon does not wake us, so poll. */
 		vk_wait(it, vk_now_ns() + 5 * VK_MS);
 		if (vk_now_ns() > end_ns) {
 			snprintf(err, err_len,

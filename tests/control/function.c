@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * function.c - a function in a virtual process: joins like pmd_open, serves like the engine's thread, and executes
- * the run's orders. Control side, services, links, tools, NIC and UDP port are the real ones; this file replaces the
- * rest of the engine: its lock, its loop, opening and closing.
+ * orders of run.c. Control side, services, links, tools, NIC and UDP port are the real code; this file replaces the
+ * rest of the engine: lock, main loop, opening and closing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ unsigned ctl_n_functions;
 struct pmd_clock pmd_clock;
 _Thread_local uint64_t pmd_clock_last_ns;
 
-/** Replaces the engine's clock: virtual time may go back when the next seed starts. */
+/** Replaces the engine's clock. Virtual time goes back when the next seed starts, so no last time is kept. */
 uint64_t pmd_clock_slow(struct pmd_clock *c)
 {
 	(void)c;
@@ -315,7 +315,7 @@ static void do_route(struct ctl_function *f, const struct nic_gid *gid, uint32_t
 	ctl_stats.links += path != 0;
 }
 
-/** What the fork handler does in the child. */
+/** Does what the fork handler of pmd does in a forked child: close all descriptors. */
 static void fork_child(void *arg)
 {
 	struct ctl_function *f = arg;
@@ -344,7 +344,7 @@ static void do_fork(struct ctl_function *f)
 	pmd_unlock(&f->e);
 }
 
-/** @return false: it has closed the device. */
+/** Execute order i. @return false: the order was to close the device. */
 static bool do_order(struct ctl_function *f, unsigned i)
 {
 	const struct nic_gid gid = f->commands[i].gid;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostile.c - processes that connect to daemons, functions and services and abuse the protocol: other versions,
- * garbage, unexpected descriptors, too many connections, no reading. Also well-behaved tools.
+ * hostile.c - hostile processes, which connect to daemons, functions and services and abuse the protocol: other
+ * versions, garbage, unexpected descriptors, too many connections, unread answers. Also well-behaved tools.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ struct hostile {
 	unsigned how;
 	int fds[CONNECTIONS];
 	unsigned n;
-	int toys[6]; /* descriptors to send along */
+	int toys[6]; /* descriptors to attach to messages */
 };
 
 /* ---- messages --------------------------------------------------------------------------------------------- */
@@ -77,7 +77,8 @@ static size_t body_of(struct hostile *h, unsigned type, uint8_t *body, size_t ro
 
 static void says(struct hostile *h, int fd)
 {
-	/* Excluded: "stay" and "leave" (allowed to the device's user), PROTO_ADOPT (allowed to the daemon's user). */
+	/* Message types to send. PROTO_ADOPT is left out, because processes of the daemon's user may send it; likewise
+	 * the tool commands "stay" and "leave", which the device's user may send. */
 	static const unsigned types[] = {PROTO_JOIN,
 					 PROTO_JOIN,
 					 PROTO_WHOIS,
@@ -210,11 +211,12 @@ static void hostile_main(void *arg)
 	}
 	for (unsigned i = 0; i < MOVES; i++)
 		moves(h);
-	if (rng_chance(&h->rng, 500)) /* keep its descriptors open */
+	if (rng_chance(&h->rng, 500)) /* keep the connections open for a while */
 		vk_sleep(rng_below(&h->rng, 8 * VK_S));
 }
 
-/* Its state is allocated by its process, and freed with it. */
+/* The first function of a hostile process: copies the state to memory of the process, which is freed with the
+ * process. */
 static void hostile_first(void *arg)
 {
 	struct hostile *from = arg, *h = malloc(sizeof(*h));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.c - uroce_control: runs simulations of the control plane, one per seed, and reports violated oracles.
+ * main.c - uroce_control: runs a simulation of the control plane for each seed, and reports violated oracles.
  *
  *   uroce_control --seed FIRST --seeds N [--verbose] [--stop] [--NAME=VALUE ...]
  *
- * Exit status: 0 all passed, 1 an oracle was violated, 2 usage. One in 64 seeds is run twice: both runs must be the
- * same. A run that crashes or hangs reports its seed as well.
+ * Exit status: 0 if all seeds passed, 1 if an oracle was violated, 2 for bad options. One in 64 seeds is run twice, to
+ * check that both runs are the same. If a run crashes or hangs, its seed is reported too.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include "ctl.h"
 
 #define PATIENCE_S   120 /* real time limit of one seed */
-#define KEEPERS_MANY 50	 /* enough keepers to judge the share that is useless */
+#define KEEPERS_MANY 50	 /* fewer keepers than this say nothing about the share of useless ones */
 
 struct arguments {
 	uint64_t first, count;
@@ -82,8 +82,8 @@ static bool parse_one(struct arguments *a, char **argv, int *i)
 	return true;
 }
 
-/** A crash, or a loop without a system call: report the seed. The process ends anyway, so calls need not be
- *  async-signal-safe. */
+/** Report the seed after a crash, or when a run has taken too long. The process ends anyway, so the functions called
+ *  need not be async-signal-safe. */
 static void on_signal(int signal_number)
 {
 	printf("VIOLATION of %s, seed %llu\noptions: ", signal_number == SIGALRM ? "liveness" : "life",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* options.h - parameters of a control-plane run: chosen by the seed, overridable by name on the command line. */
+/* options.h - parameters of a control-plane run: the seed chooses their values, and the command line can override each
+ * by name. */
 #ifndef CONTROL_OPTIONS_H
 #define CONTROL_OPTIONS_H
 

@@ -2,11 +2,12 @@
 /*
  * oracle.c - invariants of the control plane.
  *
- * At any time: two functions of a device have different numbers; packets for a function reach no other function; a join
- * succeeds, or fails with a reason, within bounded time; processes die only if killed; no process spins.
+ * At any time: no two functions of a device have the same number; packets for a function reach no other function; a
+ * join succeeds, or fails with a reason, within bounded time; processes die only if killed; no process spins.
  *
- * When all is calm: every function is connected to the one daemon of its device, under all its addresses; it receives
- * the packets for it and for the ports that it serves; no process leaks descriptors; links have two ends.
+ * After disturbances have stopped: every function is connected to its device's only daemon, which listens for all
+ * addresses of the function; every function receives the packets for its number and for the ports that it serves; no
+ * process leaks descriptors; links have two ends.
  *
  * Owns: whether an oracle has been violated.
  */
@@ -18,7 +19,7 @@
 #include "links_priv.h"
 #include "nic_rdm.h"
 
-#define JOIN_NS (90 * VK_S) /* limit for a function that is not stopped; see control_join.c */
+#define JOIN_NS (90 * VK_S) /* limit for the join of a function that is not stopped; see control_join.c */
 
 bool ctl_failed, ctl_program_is_short;
 
@@ -39,8 +40,8 @@ static bool same_device(const struct ctl_function *a, const struct ctl_function 
 	return a->netns == b->netns && pmd_gid_equal(&a->key, &b->key);
 }
 
-/** Sockets that were not in the keeper, of which `uroce status` warns, were lost with a daemon of this device: steering
- *  is void then. */
+/** Whether a daemon of the function's device was killed while its sockets were not in the keeper (`uroce status` warns
+ *  of that). The sockets are then lost, and steering is not checked. */
 static bool sockets_were_lost(const struct ctl_function *f)
 {
 	for (unsigned i = 0; i < ctl_n_daemons; i++) {
@@ -70,7 +71,7 @@ static void check_numbers(void)
 	}
 }
 
-/** No function holds the socket to which another function's packets are steered. */
+/** Check that no function has the socket to which another function's packets are steered. */
 static void check_steering(void)
 {
 	for (unsigned i = 0; i < ctl_n_functions; i++) {
@@ -118,7 +119,7 @@ static void check_deaths(void)
 	}
 }
 
-/** System call counts at the last check. */
+/** Time and system call counts of the last check. */
 static uint64_t last_ns;
 static struct {
 	pid_t pid;
@@ -131,7 +132,7 @@ void ctl_check_begin(void)
 	memset(before, 0, sizeof(before));
 }
 
-/** Limit on a process's system calls per second. */
+/** Check that no process makes too many system calls per second. */
 static void check_spinning(void)
 {
 	if (vk_now_ns() - last_ns < VK_S)
@@ -176,7 +177,7 @@ void ctl_check_datagram(struct ctl_function *f, const struct nic_gid *socket, co
 			 (unsigned long long)((f->began_ns - d->sent_ns) / VK_MS));
 }
 
-/** Called in the function's own process. */
+/** Check, in the function's own process, that no descriptors and no memory have leaked. */
 void ctl_check_closed(const struct ctl_function *f)
 {
 	if (vk_descriptors(f->proc) != 0) {
@@ -191,7 +192,7 @@ void ctl_check_closed(const struct ctl_function *f)
 
 /* ---- when calm -------------------------------------------------------------------------------------------- */
 
-/** The daemon that listens under the name of an address. */
+/** @return the daemon that listens under the name of an address, or NULL. */
 static struct ctl_daemon *daemon_of(unsigned netns, const struct nic_gid *gid)
 {
 	struct proto_name name;
@@ -212,9 +213,9 @@ static struct ctl_daemon *daemon_of(unsigned netns, const struct nic_gid *gid)
 	return NULL;
 }
 
-/** The function had lost all its addresses when its daemon died; or it could not be asked for them and the interface
- *  lost the one that named the device, so the next daemon of the interface serves another device. Or another user took
- *  the name of the device while its daemon was dead. */
+/** A function is an orphan if it had lost all its addresses when its daemon died; or if the interface lost the device's
+ *  key while the function was stopped, so that the interface's next daemon could not find it and serves another device;
+ *  or if another user's daemon took the device's name while there was no daemon. */
 bool ctl_is_orphan(const struct ctl_function *f)
 {
 	const struct ctl_daemon *d = daemon_of(f->netns, &f->key);
@@ -253,7 +254,8 @@ static void check_has_daemon(const struct ctl_function *f)
 	}
 }
 
-/** The address left the interface for a while, and a separate device took it first. */
+/** Whether another device has the function's address: it left the interface for a while, and then the other device got
+ *  it first. */
 static bool is_taken(const struct ctl_function *f)
 {
 	const struct ctl_daemon *other = daemon_of(f->netns, &f->e.device.gid);
@@ -275,7 +277,8 @@ static void check_is_reached(const struct ctl_function *f)
 		if (!own || vk_udp_choose(f->netns, &gid, f->number << 16) != own)
 			ctl_fail("reached", "what is for function %u (number %u) by entry %u does not come to it%s",
 				 f->index, f->number, i, own ? "" : ": it has no socket");
-		/* If the program cannot cover all services, other functions receive some packets and forward them. */
+		/* Check services only if the program can list all of them: otherwise other functions receive and
+		 * forward some packets. */
 		for (unsigned s = 0; own && !ctl_program_is_short && s < f->n_services; s++)
 			if (vk_udp_choose(f->netns, &gid, NIC_SERVICE_QPN + f->services[s]) != own)
 				ctl_fail("service", "what is for port %u does not come to function %u", f->services[s],
@@ -285,7 +288,7 @@ static void check_is_reached(const struct ctl_function *f)
 		ctl_fail("reached", "function %u has no address", f->index);
 }
 
-/** Number of descriptors that the function accounts for. */
+/** @return the number of descriptors that the function uses. */
 static unsigned expected_of(const struct ctl_function *f)
 {
 	const struct pmd_control *c = f->e.host.control;
@@ -323,8 +326,8 @@ static void check_links(const struct ctl_function *f)
 	}
 }
 
-/** No file is open twice in a process. Exceptions: a bell, with a link to itself; an epoll set that took over a closed
- *  socket's descriptor number (see port_udp.c). */
+/** Check that no file is open twice in a process. Exceptions: the bell of a function that has a link to itself; an
+ *  epoll set that has replaced a closed socket under the socket's descriptor number (see port_udp.c). */
 static void check_twice(struct vk_proc *p)
 {
 	for (int fd = 0; fd < 2048; fd++)
@@ -347,7 +350,7 @@ static unsigned count(const struct vk_proc *p, enum vk_kind kind, bool connected
 	return n;
 }
 
-/** Descriptors of a daemon: one of each kind for itself, the keeper, a connection per function. */
+/** Check the descriptors of a daemon: a few of its own, the keeper, and a connection per function. */
 static void check_daemon(const struct ctl_daemon *it)
 {
 	unsigned functions = 0, clients = ctl_daemon_clients(it), connections = count(it->proc, VK_UNIX, true);

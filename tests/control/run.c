@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run.c - one run: chaos, in which the seed disturbs the world; calm, in which everything must recover; the end, after
- * which nothing may be left over. Owns: the world.
+ * run.c - one run of the simulation, in three phases: chaos, with random disturbances; calm, in which everything must
+ * recover; and the end, after which nothing may be left over. Owns: the state of the simulated world.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -11,10 +11,10 @@
 #include "ctl.h"
 #include "nic_rdm.h"
 
-#define CALM_NS	    (25 * VK_S) /* daemons retry functions that did not come over for at most 5 s, addresses take 2 s */
+#define CALM_NS	    (25 * VK_S) /* functions not adopted are retried at least every 5 s, addresses every 2 s */
 #define QUIET_NS    (3 * VK_S)
 #define END_NS	    (20 * VK_S)
-#define QUIET_CALLS 1500 /* limit per idle process in QUIET_NS */
+#define QUIET_CALLS 1500 /* most system calls of an idle process in QUIET_NS */
 #define PORT_FIRST  1000
 #define PORTS	    6
 
@@ -153,7 +153,7 @@ static void do_leave(void)
 		ctl_function_order(f, CTL_CLOSE, NULL, 0);
 }
 
-/** Now, or in one of its next system calls. */
+/** Kill a process now, or in one of its next system calls. */
 static void kill_soon(struct vk_proc *p)
 {
 	uint64_t calls = rng_chance(&w.rng, 300) ? 0 : 1 + rng_below(&w.rng, 60);
@@ -258,7 +258,7 @@ static void do_fork(void)
 
 static void do_hostile(unsigned how)
 {
-	/* The device's own user, or an unrelated one. */
+	/* A process of the device's user, or of an unrelated user. */
 	const struct vk_identity who = {.uid = rng_chance(&w.rng, 600) ? 1000 : 1002};
 
 	ctl_hostile_start(&who, how | (unsigned)rng_below(&w.rng, 32) << 1, rng_u64(&w.rng));
@@ -441,7 +441,7 @@ static bool has_address(const struct ctl_function *f, const struct nic_gid *gid)
 	return false;
 }
 
-/** A live function that owns the device `open` opens; if `other`, one of another user than `uid`. */
+/** @return a live function of the device that `open` opens; if `other`, only a function of a user other than `uid`. */
 static struct ctl_function *owner_of(const struct ctl_open *open, bool other, uid_t uid)
 {
 	const struct nic_gid gid = ctl_gid(open->address);
@@ -457,7 +457,8 @@ static struct ctl_function *owner_of(const struct ctl_open *open, bool other, ui
 	return NULL;
 }
 
-/** @return the number of devices that get their first visitor now. */
+/** Start a function (a visitor) on each device that is in use and has had no visitor yet. @return how many were
+ *  started. */
 static unsigned visitors_start(struct ctl_function *visitors[CTL_OPENS])
 {
 	unsigned n = 0;
@@ -475,20 +476,21 @@ static unsigned visitors_start(struct ctl_function *visitors[CTL_OPENS])
 	return n;
 }
 
-/** For each device in use another function opens it and must get in; this starts its daemon if it had none. */
+/** Check that a new function can join each device that is in use. Joining starts the device's daemon if it has none. */
 static void visit(void)
 {
 	struct ctl_function *visitors[CTL_OPENS] = {NULL};
 
 	visitors_start(visitors);
 	pass(CALM_NS);
-	if (visitors_start(visitors) > 0) /* functions whose daemon died while they joined */
+	if (visitors_start(visitors) > 0) /* devices that came into use late: their daemon died during a join */
 		pass(CALM_NS);
 	for (unsigned i = 0; i < w.o->opens; i++) {
 		const struct ctl_function *owner = owner_of(&ctl_opens[i], false, 0);
 
-		/* Excused: an orphan keeps the address; a leaving owner may leave it to another user's daemon; the
-		 * user has too many descriptors in flight, which is reported. */
+		/* A visitor may fail to join in three cases: an orphan still has the address; the previous functions
+		 * have ended and another user's daemon has the address; the user has too many descriptors in flight,
+		 * which the error says. */
 		if (visitors[i] && !(owner ? ctl_is_orphan(owner) : visitors[i]->rc == -EACCES) &&
 		    visitors[i]->state != CTL_LIVE && visitors[i]->rc != -ETOOMANYREFS &&
 		    !owner_of(&ctl_opens[i], true, vk_uid(visitors[i]->proc)))
@@ -497,7 +499,7 @@ static void visit(void)
 	}
 }
 
-/** Nothing happens: processes must be idle. */
+/** Disturb nothing for a while, and check that processes are idle. */
 static void quiet(void)
 {
 	struct vk_proc *all[64];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk.h - a virtual kernel under the real control plane: the interface for tests.
+ * vk.h - the interface of a virtual kernel on which the real control plane runs in tests.
  *
- * The sources of the daemon and of a function's control side are linked as they are. The linker diverts the system
- * calls that they make (--wrap, vk_wrap.c) to a kernel in this process: processes with descriptor tables, users and
- * containers; AF_UNIX SOCK_SEQPACKET sockets, UDP sockets in SO_REUSEPORT groups with their classic BPF programs,
- * epoll sets, timers, memfds, netlink; a clock. Threads of these processes are coroutines. Every system call takes
- * virtual time; at any of them another thread may be scheduled, or the process may stop or die. One random stream
- * decides all of that, so a run repeats exactly.
+ * The sources of the daemon and of a function's control side are linked unchanged. The linker (--wrap, vk_wrap.c)
+ * diverts their system calls to a kernel in this process. It has processes with descriptor tables, users and
+ * containers; AF_UNIX SOCK_SEQPACKET sockets, UDP sockets in SO_REUSEPORT groups with classic BPF programs, epoll sets,
+ * timers, memfds, netlink; and a clock. Threads of virtual processes are coroutines. Every system call takes virtual
+ * time; at each system call, another thread may be scheduled, or the process may stop or die. One random stream makes
+ * all these decisions, so a run can be repeated exactly.
  *
  *   vk_sched.c   processes, threads, the clock, scheduling
  *   vk_file.c    descriptors and the files they refer to, epoll sets
@@ -16,7 +16,7 @@
  *   vk_memory.c  allocations of a process, freed when it ends
  *   vk_wrap*.c   the system calls
  *
- * Not modelled: signals other than SIGTERM to a signalfd, user namespaces, time on more than one CPU.
+ * Not modelled: signals other than SIGTERM to a signalfd, user namespaces, several CPUs.
  */
 #ifndef CONTROL_VK_H
 #define CONTROL_VK_H
@@ -47,11 +47,11 @@ struct vk_identity {
 struct vk_config {
 	uint64_t seed;
 	unsigned preempt;      /* permille of system calls at which the thread yields */
-	unsigned sndbuf;       /* bytes a socket may have in flight */
+	unsigned sndbuf;       /* send buffer of a socket, bytes */
 	unsigned nofile;       /* descriptor limit of a process */
 	unsigned program_room; /* maximum instructions of a BPF program; 0: 4096 */
-	bool slow_exit;	       /* an ending process closes one descriptor per turn, while others run */
-	bool fuzz;	       /* threads yield only where a call waits */
+	bool slow_exit;	       /* an ending process closes one descriptor per turn, while other processes run */
+	bool fuzz;	       /* for fuzzing: threads yield only in calls that wait */
 };
 
 void vk_start(const struct vk_config *config);
@@ -72,21 +72,23 @@ extern void (*vk_on_point)(struct vk_proc *proc, int point);
 struct vk_proc *vk_spawn(const struct vk_identity *who, const char *command, void (*run)(void *), void *arg);
 /** Start another thread in the calling process. */
 void vk_thread_start(void (*run)(void *), void *arg);
-/** Copy the calling process with its descriptors; `first` runs before any other thread does, then `run`. */
+/** Fork the calling process, with its descriptors. In the child, `first` runs before any other thread can run, and then
+ *  `run`. */
 struct vk_proc *vk_fork(void (*first)(void *), void (*run)(void *), void *arg);
 void vk_kill(struct vk_proc *p);
-/** Send SIGTERM; seen only through a signalfd. */
+/** Send SIGTERM, which the process sees only through a signalfd. */
 void vk_terminate(struct vk_proc *p);
 void vk_pause(struct vk_proc *p);
 void vk_continue(struct vk_proc *p);
-/** Kill or stop it at its `calls`-th system call from now. vk_kill_in: 0 cancels. */
+/** Kill or stop a process at its `calls`-th system call from now. vk_kill_in: `calls` = 0 cancels an earlier
+ *  request. */
 void vk_kill_in(struct vk_proc *p, uint64_t calls);
 void vk_pause_in(struct vk_proc *p, uint64_t calls);
-/** Set its descriptor limit. */
+/** Set the descriptor limit of a process. */
 void vk_limit(struct vk_proc *p, unsigned nofile);
 
 bool vk_is_gone(const struct vk_proc *p);   /* all its resources are released */
-bool vk_is_ending(const struct vk_proc *p); /* dead, or dying */
+bool vk_is_ending(const struct vk_proc *p); /* has ended or is ending */
 bool vk_is_paused(const struct vk_proc *p);
 pid_t vk_pid(const struct vk_proc *p);
 uid_t vk_uid(const struct vk_proc *p);
@@ -97,12 +99,13 @@ const char *vk_command(const struct vk_proc *p);
 uint64_t vk_calls(const struct vk_proc *p);
 unsigned vk_descriptors(const struct vk_proc *p);
 struct vk_proc *vk_self(void);
-/** Iterate over the processes that are not gone; NULL begins and ends. */
+/** Iterate over the processes that are not gone. @param p the previous process; NULL: begin. @return NULL: no more
+ *  processes. */
 struct vk_proc *vk_next(const struct vk_proc *p);
 /** Bytes that the process has allocated and not freed. */
 size_t vk_allocated(const struct vk_proc *p);
 
-/** Zeroed memory that belongs to no process. Never fails. */
+/** Allocate zeroed memory that belongs to no process. Never fails. */
 void *vk_alloc(size_t size);
 
 /* For threads of processes: calls that wait. */
@@ -110,9 +113,9 @@ void vk_sleep(uint64_t ns);
 /** Wait for vk_wake() on the channel, or until `until_ns`. @return false: timed out. */
 bool vk_wait(const void *channel, uint64_t until_ns);
 void vk_wake(const void *channel);
-/** Wait until one of the descriptors is readable; -1 entries are ignored. @return false: timed out. */
+/** Wait until one of the descriptors is readable; entries of -1 are ignored. @return false: timed out. */
 bool vk_wait_readable(const int *fds, unsigned n, uint64_t until_ns);
-/** The scheduler's random stream. */
+/** @return the random stream of the scheduler. */
 struct rng *vk_rng(void);
 
 /* ---- network --------------------------------------------------------------------------------------------- */
@@ -131,15 +134,15 @@ struct vk_datagram {
 	uint32_t qpn;
 	uint64_t sent_ns;
 };
-/** The socket a datagram would be delivered to; NULL: none. */
+/** @return the socket to which a datagram would be delivered; NULL: none. */
 struct vk_file *vk_udp_choose(unsigned netns, const struct nic_gid *gid, uint32_t qpn);
 /** Send a datagram. */
 void vk_udp_send(unsigned netns, const struct nic_gid *gid, uint32_t qpn);
-/** For threads: take the next datagram of a socket. @return false: none. */
+/** Called by a thread of a virtual process: take the next datagram from a socket. @return false: there is none. */
 bool vk_udp_take(int fd, struct vk_datagram *out);
-/** Number of sockets that share the port of an address. */
+/** @return the number of sockets that share the UDP port of an address. */
 unsigned vk_udp_group(unsigned netns, const struct nic_gid *gid);
-/** Whether the process has a descriptor of the file. */
+/** Whether the process has the file open. */
 bool vk_has(const struct vk_proc *p, const struct vk_file *f);
 
 /* ---- files ----------------------------------------------------------------------------------------------- */
@@ -149,17 +152,18 @@ extern const char *const vk_kind_names[VK_KINDS];
 
 struct vk_file *vk_descriptor(const struct vk_proc *p, int fd); /* NULL: not open */
 enum vk_kind vk_kind(const struct vk_file *f);
-/** Name of a listening socket, without the leading zero byte; "": unnamed. NULL: not listening. */
+/** @return the name of a listening socket, without the leading zero byte; "": no name; NULL: the socket does not
+ *  listen. */
 const char *vk_listens(const struct vk_file *f);
-/** The process that created or accepted the other end of a connection. */
+/** @return the process that created or accepted the other end of a connection. */
 struct vk_proc *vk_peer(const struct vk_file *f);
-/** Whether the other end of a connection is still there. */
+/** Whether the other end of a connection is still open. */
 bool vk_is_connected(const struct vk_file *f);
-/** Number of open files, after garbage collection. */
+/** Run the garbage collector. @return the number of open files. */
 unsigned vk_files(void);
-/** Descriptors of one user that are in flight in messages. */
+/** @return how many descriptors of a user are in flight in messages. */
 unsigned vk_in_flight(uid_t uid);
-/** Messages refused because the user had too many descriptors in flight. */
+/** @return how many messages were refused because the sender's user had too many descriptors in flight. */
 uint64_t vk_too_many(void);
 void vk_print(FILE *to);
 

@@ -2,9 +2,9 @@
 /*
  * vk_file.c - descriptors of virtual processes and the files they refer to: references, epoll sets, the collector.
  *
- * An epoll set works as in Linux: an item is appended to the set's ready list when something happens to its file;
- * epoll_wait takes items from the front and appends those still ready again. An item lives as long as its file has a
- * reference, even if the descriptor is closed.
+ * An epoll set works as in Linux. When something happens to a registered file, its item is appended to the set's ready
+ * list. epoll_wait takes items from the front of the list, and appends those that are still ready again. An item exists
+ * as long as its file has a reference, even after the registered descriptor is closed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -343,7 +343,7 @@ static void mark(struct vk_file *f)
 		mark(b);
 }
 
-/** Collect sockets that are referenced only from each other's queues. */
+/** Free sockets whose only references are in messages queued in each other (garbage collection). */
 void vk_collect(void)
 {
 	bool again = true;
@@ -361,7 +361,7 @@ void vk_collect(void)
 		for (struct vk_file *f = vk.files; f; f = f->next) {
 			if (f->marked == vk.mark || f->kind != VK_UNIX || !f->u.un.first)
 				continue;
-			/* Drop its queue, and with it files referenced only there. */
+			/* Drop the socket's queue, and so release files that only the queue references. */
 			f->refs++;
 			vk_unix_release(f);
 			vk_file_put(f);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk_memory.c - memory of virtual processes: allocations not yet freed are released when the process ends, at any
- * point.
+ * vk_memory.c - memory of virtual processes: when a process ends, at whatever point, its remaining allocations are
+ * freed.
  *
- * The linker diverts allocations to here. Those made outside a process are not tracked. Each block of a process is in a
- * list of the process and in a hash table, which distinguishes it from blocks that the C library allocated.
+ * The linker diverts allocations to this file. Allocations outside a virtual process are not tracked. Each block of a
+ * process is in a list of the process and in a hash table; free() uses the table to recognise blocks that the C library
+ * allocated itself.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 #define BUCKETS 4096u
 
 struct vk_allocation {
-	struct vk_allocation *next, **at; /* of the process */
+	struct vk_allocation *next, **at; /* list of the process's blocks */
 	struct vk_allocation *bucket;
 	struct vk_proc *proc;
 	void *memory;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* vk_priv.h - internals of the virtual kernel, shared by its own files. */
+/* vk_priv.h - internals of the virtual kernel, shared by the vk_*.c files. */
 #ifndef CONTROL_VK_PRIV_H
 #define CONTROL_VK_PRIV_H
 
@@ -11,12 +11,12 @@
 
 #include "vk.h"
 
-#define VK_FDS	     2048 /* upper bound of descriptors per process */
+#define VK_FDS	     2048 /* most descriptors of a process, whatever its limit */
 #define VK_PROCS     512
 #define VK_THREADS   1024
 #define VK_WAITS     4
 #define VK_STACK     (192 * 1024)
-#define VK_FDS_SENT  253 /* per message, as in Linux */
+#define VK_FDS_SENT  253 /* most descriptors in a message, as in Linux */
 #define VK_UIDS	     8
 #define VK_IFACES    8
 #define VK_ADDRESSES 24
@@ -29,7 +29,7 @@
 
 struct vk_message {
 	struct vk_message *next;
-	struct vk_file *sender; /* credited when the message is freed; NULL: closed */
+	struct vk_file *sender; /* its send buffer is credited when the message is freed; NULL: closed */
 	uid_t uid;		/* user charged for the descriptors in flight */
 	size_t cost;
 	unsigned n_files;
@@ -43,22 +43,22 @@ enum vk_unix_state { UNIX_NEW, UNIX_BOUND, UNIX_LISTENS, UNIX_CONNECTED };
 struct vk_unix {
 	enum vk_unix_state state;
 	unsigned netns;
-	char name[108]; /* abstract, without the leading zero; "": none */
+	char name[108]; /* abstract name, without the leading zero byte; "": none */
 	size_t name_len;
-	struct vk_file *peer; /* NULL: closed */
-	bool ended;	      /* the other end is closed, or shut down */
-	int error;	      /* reported once */
+	struct vk_file *peer; /* other end of the connection; NULL: closed */
+	bool ended;	      /* the other end is closed or shut down */
+	int error;	      /* pending error, which the next receive reports */
 	struct vk_message *first, **last;
 	size_t under_way, sndbuf;
-	unsigned n_sent; /* messages sent and not yet received */
-	int peek_off;	 /* -1: not set */
-	/* Credentials of its creator and of the peer. */
+	unsigned n_sent; /* messages sent and not yet received by the peer */
+	int peek_off;	 /* SO_PEEK_OFF; -1: not set */
+	/* Credentials of the process that created the socket, and of the peer. */
 	struct vk_cred {
 		pid_t pid;
 		unsigned container;
 		uid_t uid;
 	} self, other;
-	struct vk_file *backlog; /* listening socket: connections not yet accepted */
+	struct vk_file *backlog; /* of a listening socket: connections not yet accepted */
 	struct vk_file **backlog_last, *backlog_next;
 	unsigned n_backlog, backlog_max;
 };
@@ -76,7 +76,7 @@ struct vk_udp {
 	uint64_t dropped;
 };
 
-/** Sockets that share the port of an address. */
+/** The sockets that share the UDP port of an address. */
 struct vk_group {
 	struct vk_group *next;
 	unsigned netns;
@@ -98,8 +98,8 @@ struct vk_item {
 
 struct vk_file {
 	enum vk_kind kind;
-	unsigned refs;	 /* descriptors, messages, mappings */
-	unsigned marked; /* garbage collector's generation */
+	unsigned refs;	 /* references by descriptors, messages and mappings */
+	unsigned marked; /* last run of the garbage collector that reached the file */
 	bool nonblock;
 	uint64_t id;
 	struct vk_file *next, *prev; /* list of all files */
@@ -111,7 +111,7 @@ struct vk_file {
 			struct vk_item *items, *first_ready, **last_ready;
 		} epoll;
 		struct {
-			uint64_t due_ns, count; /* 0: not armed */
+			uint64_t due_ns, count; /* due_ns 0: not armed */
 		} timer;
 		uint64_t count;	      /* VK_EVENT */
 		struct vk_proc *proc; /* VK_SIGNAL */
@@ -153,7 +153,7 @@ struct vk_proc {
 	struct vk_identity who;
 	char command[16];
 	struct vk_file *fds[VK_FDS];
-	int fd_end; /* one past the highest */
+	int fd_end; /* one past the highest open descriptor */
 	unsigned n_fds, nofile;
 	struct vk_mapping {
 		struct vk_mapping *next;
@@ -166,7 +166,7 @@ struct vk_proc {
 
 struct vk_iface {
 	unsigned netns, index;
-	char name[16]; /* "": free */
+	char name[16]; /* "": unused entry */
 	bool up;
 	unsigned n;
 	struct nic_gid gids[VK_ADDRESSES];
@@ -192,11 +192,11 @@ struct vk {
 	struct vk_group *groups;
 	struct vk_iface ifaces[VK_IFACES];
 	bool addresses_silent;
-	uint64_t timer_ns; /* when the first timer is due, or earlier */
+	uint64_t timer_ns; /* no timer is due before this time */
 };
 extern struct vk vk;
 
-/* Allocators for the kernel's own memory: it is charged to no process. */
+/* Allocators for the virtual kernel's own memory, which is charged to no process. */
 void *__real_calloc(size_t n, size_t size);
 void __real_free(void *memory);
 
@@ -210,12 +210,13 @@ static inline void *vk_zalloc(size_t size)
 }
 
 /* vk_sched.c */
-/** Entry of a system call: time passes; the process may die, stop or yield. */
+/** To be called at the start of each system call: advances the clock, and may kill or stop the process, or yield. */
 void vk_enter(void);
 /** Yield the CPU. */
 void vk_yield(void);
 _Noreturn void vk_die(void);
-/** The current thread waits for any of these channels. @return false: timed out. */
+/** Let the current thread wait for a vk_wake() on any of these channels, or until `until_ns`. @return false: timed
+ *  out. */
 bool vk_block(const void *const *channels, unsigned n, uint64_t until_ns);
 unsigned vk_uid_index(uid_t uid);
 struct vk_proc *vk_proc_find(pid_t pid);
@@ -225,12 +226,13 @@ _Noreturn void vk_bug(const char *what);
 struct vk_file *vk_file_new(enum vk_kind kind);
 void vk_file_get(struct vk_file *f);
 void vk_file_put(struct vk_file *f);
-/** Lowest free descriptor >= `least` in `p`; on success it owns the caller's reference. @return it, or -EMFILE. */
+/** Install file `f` at the lowest free descriptor >= `least` of `p`. On success the descriptor owns the caller's
+ *  reference. @return the descriptor, or -EMFILE. */
 int vk_fd_new(struct vk_proc *p, struct vk_file *f, int least);
 struct vk_file *vk_fd(int fd);
 int vk_fd_close(struct vk_proc *p, int fd);
 uint32_t vk_poll(const struct vk_file *f);
-/** Readiness of the file may have changed: wake waiters and epoll sets. */
+/** To be called when the file's readiness may have changed: wakes waiting threads, and updates epoll sets. */
 void vk_notify(struct vk_file *f);
 void vk_collect(void);
 
@@ -249,7 +251,7 @@ int vk_unix_option(struct vk_file *f, int name, void *value, socklen_t *len);
 int vk_unix_option_set(struct vk_file *f, int name, const void *value, socklen_t len);
 void vk_unix_shutdown(struct vk_file *f);
 void vk_unix_init(struct vk_file *f);
-/** In the format of /proc/net/unix. */
+/** Print the UNIX sockets in the format of /proc/net/unix. */
 void vk_unix_list(FILE *to, unsigned netns);
 
 /* vk_udp.c */
@@ -257,7 +259,7 @@ void vk_udp_release(struct vk_file *f);
 int vk_udp_bind(struct vk_file *f, const struct sockaddr *sa, socklen_t len);
 int vk_udp_attach(struct vk_file *f, const void *value, socklen_t len);
 void vk_udp_stop(void);
-/** In the format of /proc/net/udp and udp6. */
+/** Print the UDP sockets in the format of /proc/net/udp and udp6. */
 void vk_udp_list(FILE *to, unsigned netns, bool v4);
 
 /* vk_memory.c */

@@ -2,8 +2,8 @@
 /*
  * vk_sched.c - processes, threads, clock and scheduler of the virtual kernel. See vk.h.
  *
- * A thread is a coroutine. It yields only in system calls: where it waits, and at random elsewhere. Time advances with
- * every call, and jumps to the next deadline when all threads wait.
+ * A thread is a coroutine, and yields only in system calls: when a call has to wait, and at random in other calls. Time
+ * advances with every call, and jumps to the next deadline when all threads wait.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@
 struct vk vk;
 void (*vk_on_point)(struct vk_proc *proc, int point);
 
-static void *stacks[VK_THREADS]; /* free stacks */
+static void *stacks[VK_THREADS]; /* stacks of ended threads, to be reused */
 static unsigned n_stacks;
 #ifdef VK_ASAN
 static const void *scheduler_stack;
@@ -407,7 +407,8 @@ unsigned vk_uid_index(uid_t uid)
 	return uid % VK_UIDS;
 }
 
-/** Release an ended process: threads, then descriptors in order, then memory. @return true when complete. */
+/** Release the resources of an ended process: threads, then descriptors in order, then memory. @return false: call
+ *  again, as some are left. */
 static bool proc_reap(struct vk_proc *p)
 {
 	for (unsigned i = vk.n_threads; i-- > 0;)
@@ -429,7 +430,7 @@ static bool proc_reap(struct vk_proc *p)
 	}
 	vk_memory_drop(p);
 	p->state = PROC_GONE;
-	vk_collect(); /* Linux collects at each close of a UNIX socket */
+	vk_collect(); /* Linux runs its garbage collector whenever a UNIX socket is closed */
 	return true;
 }
 
@@ -475,7 +476,7 @@ static uint64_t next_deadline(void)
 	return due_ns;
 }
 
-/** One turn of a thread or an ending process. @return false: all threads wait. */
+/** Run one ready thread until it yields, or release resources of an ending process. @return false: all threads wait. */
 static bool turn(void)
 {
 	struct vk_thread *ready[VK_THREADS];
@@ -548,7 +549,7 @@ void vk_stop(void)
 	vk.config.slow_exit = false;
 	for (unsigned i = 0; i < vk.n_procs; i++)
 		if (vk.procs[i]->state != PROC_GONE)
-			proc_reap(vk.procs[i]); /* needs the other processes in vk.procs: free them afterwards */
+			proc_reap(vk.procs[i]); /* uses all of vk.procs, which are freed only afterwards */
 	for (unsigned i = 0; i < vk.n_procs; i++)
 		__real_free(vk.procs[i]);
 	vk.n_procs = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk_udp.c - UDP sockets of the virtual kernel, in groups that share the port of an address, and the interfaces that
- * own these addresses.
+ * vk_udp.c - UDP sockets of the virtual kernel, in groups that share the port of an address; and interfaces with their
+ * addresses.
  *
- * A group keeps its sockets in an array, in the order of binding; the last one takes the place of a closed one. Its
- * program, classic BPF over the UDP payload, returns the index of the socket that gets a datagram. Out of range, Linux
- * uses a hash; here the first socket gets it.
+ * A group keeps its sockets in an array, in the order of binding. When a socket is closed, the last socket of the array
+ * takes its place. The group's program, classic BPF over the UDP payload, returns the index of the socket that gets a
+ * datagram. If the index is out of range, Linux chooses a socket by a hash; here the first socket gets the datagram.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "address.h"
 #include "vk_priv.h"
 
-#define PAYLOAD 12 /* a BTH */
+#define PAYLOAD 12 /* size of a BTH */
 
 /* ---- interfaces ------------------------------------------------------------------------------------------- */
 
@@ -200,7 +200,7 @@ int vk_udp_attach(struct vk_file *f, const void *value, socklen_t len)
 	return 0;
 }
 
-/** Run the program on a payload. An unknown instruction is a bug of the program or of this interpreter. */
+/** Run the group's program on a payload. An unknown instruction is a bug in the program or in this interpreter. */
 static uint32_t program_run(const struct vk_group *g, const uint8_t *payload)
 {
 	uint32_t a = 0;

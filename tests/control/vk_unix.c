@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * vk_unix.c - AF_UNIX SOCK_SEQPACKET sockets of the virtual kernel: abstract names, backlogs, queues, descriptors in
- * messages, peer credentials. The end of a connection is reported as by Linux, in the same order.
+ * messages, peer credentials. The end of a connection is reported as in Linux, with errors and remaining messages in
+ * the same order.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ struct vk_message *vk_unix_messages(const struct vk_file *f)
 	return f->u.un.first;
 }
 
-/** Free a message and its accounting; if `files`, also drop its file references. */
+/** Free a message, and credit its sender and user; if `files`, also drop the references to its files. */
 static void message_free(struct vk_message *m, bool files)
 {
 	vk.in_flight[vk_uid_index(m->uid)] -= m->n_files;
@@ -65,7 +66,7 @@ static void queue_drop(struct vk_file *f)
 	}
 }
 
-/** Clear the sender of all messages that `f` has sent. */
+/** Remove `f` as the sender of all messages that it has sent. */
 static void sender_forget(struct vk_file *f)
 {
 	if (f->u.un.n_sent == 0)
@@ -113,7 +114,7 @@ void vk_unix_release(struct vk_file *f)
 	if (u->state == UNIX_LISTENS || u->state == UNIX_BOUND)
 		u->state = UNIX_NEW;
 	sender_forget(f);
-	f->refs++; /* its own queue may hold a reference to it */
+	f->refs++; /* a message in the socket's own queue can hold a reference to the socket */
 	queue_drop(f);
 	f->refs--;
 }
@@ -248,7 +249,7 @@ long vk_unix_accept(struct vk_file *f)
 
 	if (f->u.un.state != UNIX_LISTENS)
 		return -EINVAL;
-	/* Check for a free descriptor first; if there is none, the connection stays in the backlog. */
+	/* Check for a free descriptor first: without one, the connection stays in the backlog. */
 	fd = vk_fd_new(vk_self(), f, 3);
 	if (fd < 0)
 		return fd;
@@ -302,7 +303,7 @@ static size_t iov_bytes(const struct msghdr *msg)
 	return len;
 }
 
-/** Look up the descriptors of a message. @return their number, or -EBADF. */
+/** Look up the files whose descriptors a message to send contains. @return their number, or -EBADF. */
 static int files_take(const struct msghdr *msg, struct vk_file **files)
 {
 	int n = 0;
@@ -379,7 +380,7 @@ long vk_unix_send(struct vk_file *f, const struct msghdr *msg, int flags)
 
 /* ---- receiving -------------------------------------------------------------------------------------------- */
 
-/** Install descriptors for the files of a message, as many as fit. */
+/** Install descriptors in the receiving process for the files of a message, as many as fit. */
 static void files_give(struct vk_message *m, struct msghdr *msg, int flags)
 {
 	struct cmsghdr *c = msg->msg_control ? CMSG_FIRSTHDR(msg) : NULL;
@@ -411,7 +412,7 @@ static void files_give(struct vk_message *m, struct msghdr *msg, int flags)
 	(void)flags;
 }
 
-/** The next message, and the offset to start from. */
+/** @return the next message to receive or peek at. @param skip gets the offset in it to start from. */
 static struct vk_message **next_message(struct vk_file *f, bool peek, size_t *skip)
 {
 	struct vk_message **at = &f->u.un.first;
@@ -486,7 +487,7 @@ int vk_unix_option(struct vk_file *f, int name, void *value, socklen_t *len)
 	if (name == SO_PEERCRED) {
 		struct ucred cred = {.uid = f->u.un.other.uid, .gid = f->u.un.other.uid};
 
-		/* Only the host sees the PIDs of other containers' processes. */
+		/* A process sees the PIDs of its own container; the host sees all PIDs. */
 		if (p->who.container == 0 || p->who.container == f->u.un.other.container)
 			cred.pid = f->u.un.other.pid;
 		memcpy(value, &cred, sizeof(cred));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk_wrap.c - system calls on sockets and descriptors that the linker diverts to the virtual kernel. Outside a virtual
- * process they are the real ones, as far as test programs need them.
+ * vk_wrap.c - system calls on sockets and descriptors, which the linker diverts to the virtual kernel. When called
+ * outside a virtual process, they make the real system calls, as far as test programs need them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static long set_errno(long rc)
 	return -1;
 }
 
-/** Install a descriptor for a new file. */
+/** Install a descriptor for a new file in the calling process. */
 static int give(struct vk_file *f, bool nonblock)
 {
 	int fd = vk_fd_new(vk_self(), f, 3);
@@ -192,7 +192,7 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
 	else if (level == SOL_SOCKET && name == SO_ATTACH_REUSEPORT_CBPF)
 		return (int)set_errno(vk_udp_attach(f, value, len));
 	else if (level == SOL_SOCKET && name == SO_PEEK_OFF)
-		return 0; /* peeking at datagrams is not supported */
+		return 0; /* ignored: peeking at datagrams is not simulated */
 	return 0;
 }
 
@@ -459,7 +459,7 @@ int __wrap_eventfd(unsigned count, int flags)
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-/** A system call by number. */
+/** Execute a system call by its number, as syscall() does. */
 static long call(long number, const long a[6])
 {
 	struct vk_file *f;
@@ -473,7 +473,8 @@ static long call(long number, const long a[6])
 		return vk_self()->pid;
 	vk_enter();
 	if (number == SYS_process_vm_readv) {
-		/* All virtual processes share one real address space: unmapped ranges fail here as well. */
+		/* All virtual processes share one real address space, so read our own memory: unmapped ranges fail as
+		 * they should. */
 		const struct vk_proc *p = vk_proc_find((pid_t)a[0]);
 
 		if (!p || p->state >= PROC_ENDS)
@@ -505,7 +506,7 @@ static long call(long number, const long a[6])
 	}
 }
 
-/* Like the C library's: always reads six arguments, even if fewer were passed. */
+/* Like syscall() of the C library, always reads six arguments, even if fewer were passed. */
 __attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...)
 {
 	va_list list;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vk_wrap_env.c - the rest of a virtual process's environment: time, users, environment variables, interfaces, mapped
- * memory, files of /proc. See vk_wrap.c.
+ * vk_wrap_env.c - other calls that the linker diverts to the virtual kernel: time, users, environment variables,
+ * interfaces, mapped memory, files of /proc. See vk_wrap.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,7 @@ uid_t __wrap_geteuid(void)
 struct passwd *__wrap_getpwuid(uid_t uid)
 {
 	(void)uid;
-	return NULL; /* users are printed as numbers */
+	return NULL; /* no user has a name, so messages show numbers */
 }
 
 char *__wrap_secure_getenv(const char *name)
@@ -100,7 +100,7 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned flags)
 
 void pmd_point_pass(enum pmd_point point);
 
-/** Replaces points.c: reports points to the simulator. */
+/** Replaces points.c: reports passed test points to the simulator. */
 void pmd_point_pass(enum pmd_point point)
 {
 	if (vk_self() && vk_on_point)
@@ -114,7 +114,7 @@ void __wrap_freeifaddrs(struct ifaddrs *list);
 unsigned __wrap_if_nametoindex(const char *name);
 
 struct list_entry {
-	struct ifaddrs entry; /* first */
+	struct ifaddrs entry; /* must be the first member */
 	struct sockaddr_in6 sa;
 	char name[16];
 };
@@ -134,7 +134,7 @@ int __wrap_getifaddrs(struct ifaddrs **out)
 
 		if (!iface->name[0] || iface->netns != vk_self()->who.netns)
 			continue;
-		for (unsigned k = 0; k <= iface->n; k++) { /* the last entry has no address: the interface itself */
+		for (unsigned k = 0; k <= iface->n; k++) { /* the last entry is the interface itself, without address */
 			struct list_entry *e = calloc(1, sizeof(*e));
 
 			if (!e)
@@ -234,7 +234,7 @@ int __wrap_fstat64(int fd, struct stat64 *out)
 	return 0;
 }
 
-/** All processes see the memory at the same address. */
+/** Map a memfd. All virtual processes share one address space, so they see its memory at the same address. */
 void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off64_t at)
 {
 	struct vk_mapping *m;
@@ -292,7 +292,7 @@ int __wrap_madvise(void *addr, size_t len, int advice)
 FILE *__real_fopen64(const char *path, const char *mode);
 FILE *__wrap_fopen64(const char *path, const char *mode);
 
-/** Return a snapshot of the file's contents; reading it makes no system calls. */
+/** Open a file of /proc: @return a stream with a snapshot of the contents, so that reading makes no system calls. */
 FILE *__wrap_fopen64(const char *path, const char *mode)
 {
 	char *text = NULL;
