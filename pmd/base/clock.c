@@ -27,10 +27,10 @@
 #define MEASURE_NS   100000000u
 #define SAMPLES	     3
 #define WIDE_NS	     20000u  /* a sample that took longer to read is discarded */
-#define DOUBT_NS     200000u /* at a tie, counter and kernel may differ by this, ... */
-#define DOUBT_SHIFT  6	     /* ... plus 2^-6 of the time since the last tie: a rate 1% off is corrected */
+#define DOUBT_NS     200000u /* most that counter and kernel may differ at a tie, plus DOUBT_SHIFT */
+#define DOUBT_SHIFT  6	     /* allows 2^-6 of the time since the last tie in addition: a rate 1% off is corrected */
 #define DOUBTS_MOST  8
-#define DOUBT_AGE_NS 60000000000u /* after this time without a doubt, the count restarts (a suspend now and then) */
+#define DOUBT_AGE_NS 60000000000u /* doubts are forgotten after this time without another one */
 
 struct pmd_clock pmd_clock = {.source.kernel_ns = pmd_clock_monotonic_ns};
 static _Thread_local uint64_t last_ns; /* last result of pmd_clock_steady_ns in this thread */

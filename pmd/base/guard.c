@@ -69,7 +69,7 @@ static struct guard_thread *guard_next(struct guard_thread *t)
 	return t == guard.reserve + RESERVE - 1 ? __atomic_load_n(&guard.more, __ATOMIC_ACQUIRE) : t->next;
 }
 
-/** The entry of this thread. @return NULL: none. */
+/** @return the guard's entry of the calling thread; NULL: it has none. */
 static struct guard_thread *guard_find(void)
 {
 	uintptr_t self = (uintptr_t)pthread_self();

@@ -6,14 +6,14 @@
  * The EAL is written for programs that own the machine: it pins its caller to a CPU, sleeps 100 ms to calibrate a
  * clock, makes a folder, opens syslog. Here the EAL is a static copy that must not disturb the application:
  *   - it starts in a helper thread with all signals blocked, so that the caller's affinity and mask stay;
- *   - it leaves no thread and no descriptor behind, and where it would end the process pmd_eal_start returns an error;
+ *   - it leaves no thread and no descriptor behind, and where it would end the process, pmd_eal_start fails instead;
  *   - the linker diverts calls that reach outside (--wrap, see meson.build) to the functions in eal_host.c, most of
  *     which act only in the helper thread while it starts the EAL;
- *   - its heap is private memory: after a fork parent and child have one each, and a child of a process that has closed
- *     its devices may open some.
+ *   - its heap is private memory: after a fork, parent and child have separate heaps, and the child can open devices if
+ *     the parent had closed its own.
  *
- * Owns: the process-wide EAL state. Never calls rte_eal_cleanup: the EAL could not start again after it. What remains
- * costs nothing.
+ * Owns: the process-wide EAL state. Never calls rte_eal_cleanup: the EAL could not start again after it. What is
+ * left behind costs nothing.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -7,8 +7,8 @@
  * owner ends. Each message is one packet: a header, then a struct or a text, depending on the message's type. A message
  * can carry descriptors.
  *
- *   "\0uroce/<gid>"       the daemon (uroced) of the device that owns the address; a daemon listens under such a name
- * for each GID of its device, and so claims the GID. A device's first GID is the device's key.
+ *   "\0uroce/<gid>"       the daemon (uroced) of the device that owns the address; a daemon listens under a name for
+ *                         each GID of its device, and so claims the GID. A device's first GID is the device's key.
  *   "\0uroce/<key>/<n>"   function n of the device
  *   "\0uroce/<key>/service/<port>"   the function that serves this port of the device, and so claims the port
  *
@@ -20,10 +20,11 @@
  *     PROTO_WHOIS  struct proto_whois     PROTO_OWNER struct proto_owner
  *     PROTO_TOOL   text                   PROTO_TEXT ..., PROTO_END: see below
  *   to a function (its own name or that of a service), as the first message of a connection
- *     PROTO_ADOPT  struct proto_adopt     PROTO_ADOPTED struct proto_adopted. Sent by a restarted daemon; this
- * connection then replaces the function's connection to the previous daemon PROTO_WHOIS  struct proto_whois PROTO_OWNER
- * struct proto_owner: whether the function's device has the address PROTO_LINK   see links.h PROTO_TOOL   text
- * PROTO_TEXT ..., PROTO_END
+ *     PROTO_ADOPT  struct proto_adopt     PROTO_ADOPTED struct proto_adopted. Sent by a restarted daemon; the
+ *                                         connection then replaces the one to the previous daemon
+ *     PROTO_WHOIS  struct proto_whois     PROTO_OWNER struct proto_owner: whether the function's device has the address
+ *     PROTO_LINK   see links.h
+ *     PROTO_TOOL   text                   PROTO_TEXT ..., PROTO_END
  *
  * PROTO_TOOL commands to the daemon: "status" (reply with the daemon's state as JSON), "stats" (reply with the daemon's
  * counters and their descriptions), "stay" (do not exit after the last function ends), "leave" (exit as soon as the
@@ -127,7 +128,7 @@ struct proto_whois {
 };
 
 struct proto_owner {
-	struct nic_gid key; /* key of the device that has the address; zeroes: the asked device does not have it */
+	struct nic_gid key; /* key of the device that was asked, if the address is the device's; else zeroes */
 	struct proto_policy policy;
 };
 

@@ -12,9 +12,7 @@
 
 #define GROUPS_MAX 256
 
-#define UNKNOWN_USER                                                                                                   \
-	65534 /* overflow uid: the kernel reports it for each user that our user namespace does not map                \
-	       */
+#define UNKNOWN_USER 65534 /* overflow uid: stands for every user that our user namespace does not map */
 
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59

@@ -319,7 +319,7 @@ static bool daemon_has_signal(struct daemon *d)
 	return read(d->signal_fd, &info, sizeof(info)) > 0;
 }
 
-/** @return milliseconds until the next work that is due at a time, not on an event; -1: none. */
+/** @return milliseconds until the next scheduled work; -1: there is only work to do when an event arrives. */
 static int loop_timeout(const struct daemon *d)
 {
 	uint64_t now_ns = daemon_now_ns(), due_ns = d->retry_ns;

@@ -177,7 +177,7 @@ int slots_join(struct daemon *d, int fd, const struct ucred *peer, const struct 
 /** Add an address to the table, and create its sockets. @return the entry's index, or a negative errno with a message
  *  in err. */
 int gids_add(struct daemon *d, const struct nic_gid *gid, char *err, size_t err_len);
-/** Request an address explicitly; the next gids_sync adds it. @return false: too many. */
+/** Request an address explicitly; the next gids_sync adds it. @return false: too many addresses were requested. */
 bool gids_fix(struct daemon *d, const struct nic_gid *gid);
 /** Add an address whose sockets exist already, at index `entry` if that entry is empty, else at another index. The
  *  address's name is claimed as soon as it is free. @return the index; -1: the table is full. */

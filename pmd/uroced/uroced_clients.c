@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced_clients.c - connections of processes that have not joined: to join, to ask who owns an address, or of tools.
+ * uroced_clients.c - connections of processes that are not functions: those that want to join, those that ask who owns
+ * an address, and tools.
  *
  * A client can occupy only one of DAEMON_CLIENTS connections and one request, which is answered before the next request
  * is read. Further messages stay unread in the kernel, which charges them to the sender. Clients' messages carry no
@@ -19,7 +20,7 @@
 #include "uroced.h"
 
 #define SILENT_NS  5000000000u /* a client that sends nothing is dropped after this time */
-#define CROWD_NS   1000000000u /* the same while the daemon is short of descriptors */
+#define CROWD_NS   1000000000u /* a silent client is dropped after this time while descriptors are short */
 #define DEAF_NS	   100000000u  /* no connection is accepted for this time after descriptors ran out */
 #define JOINING_NS 3000000000u /* a client that waits to join is refused after this time */
 

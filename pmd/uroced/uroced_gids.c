@@ -286,10 +286,11 @@ static void gids_begin_anew(struct daemon *d)
 	d->retry_ns = daemon_now_ns() + LET_GO_NS;
 }
 
-/** No usable keeper was found: whether to make functions close their sockets of the wanted addresses. Only if all
- *  functions have been asked, and no other process (such as another user's function) has sockets of these addresses
- *  open: otherwise we could not bind the addresses again, and our functions would lose their sockets for nothing. An
- *  unusable keeper contains an unknown number of sockets, so if there was one, the sockets are not counted. */
+/** Decide whether functions must close their sockets of the wanted addresses, because no usable keeper was found. They
+ *  must only if all functions have been asked, and if no other process (such as another user's function) has sockets of
+ *  these addresses open: otherwise we could not bind the addresses again, and our functions would lose their sockets
+ *  for nothing. An unusable keeper contains an unknown number of sockets, so if there was one, the sockets are not
+ *  counted. */
 static bool sockets_are_lost(const struct daemon *d, const struct wanted *wanted)
 {
 	bool any = false, foreign = slots_any_foreign(d);

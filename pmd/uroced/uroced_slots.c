@@ -25,9 +25,9 @@
 #include "uroced_slots.h"
 
 #define STAYED_NS      10000000000u /* after this time an adoption counts as a success */
-#define LOOK_NS	       20000000	    /* until a function that was not adopted is asked again; doubles up to ... */
-#define LOOK_DOUBLES   8	    /* ... 5 s */
-#define UNASKED_MISSES 12	    /* tries, about 20 s, until we stop waiting for a function that cannot be asked */
+#define LOOK_NS	       20000000	    /* until a function that was not adopted is asked again; doubles each time */
+#define LOOK_DOUBLES   8	    /* up to 5 s between tries */
+#define UNASKED_MISSES 12	    /* tries (about 20 s) after which we stop waiting for a function */
 #define TELL_AGAIN_NS  100000000u
 
 void slot_command(struct slot *s)
@@ -365,7 +365,8 @@ static bool adopted_is_valid(unsigned n, struct proto_msg *m)
 	       memchr(a->join.iface, 0, sizeof(a->join.iface));
 }
 
-/** The function has answered PROTO_ADOPT. The device follows the function's interface, or keeps its address. */
+/** The function has answered PROTO_ADOPT. The device follows the function's interface or, if the function follows none,
+ *  gets the function's address. */
 static void slot_adopted(struct daemon *d, unsigned n, struct proto_msg *m)
 {
 	const struct proto_adopted *a = m->data;

@@ -34,7 +34,7 @@
 #define STEER_HEAD	   5   /* number of instructions before those for services */
 #define STEER_SERVICES_MAX 512 /* ports: they fit into a program of 20 KiB, the kernel's default limit */
 #define DRAIN_BURST	   64
-#define FLUSH_MAX	   65536 /* datagrams, more than a socket buffer holds: others arrived during the flush */
+#define FLUSH_MAX	   65536 /* most datagrams to flush: more than a socket buffer holds */
 
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51

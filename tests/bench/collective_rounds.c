@@ -41,8 +41,8 @@ struct board {
 struct member {
 	struct group g;
 	struct board *b;
-	size_t started;	     /* driven: number of pieces started, */
-	uint64_t done, sent; /* and the counts that the NIC's counters have if offloaded */
+	size_t started;	     /* if driven: number of pieces started */
+	uint64_t done, sent; /* if driven: what the NIC's counters count if offloaded */
 	uint64_t *ns;
 };
 

@@ -114,7 +114,7 @@ static void stream(struct end *out, struct end *in, uint8_t *buf, int side, cons
 			end_take(in, buf, opt->bytes);
 	}
 	if (side == 0) {
-		end_take(in, buf, 1); /* answer: all data has arrived */
+		end_take(in, buf, 1); /* wait for the receiver's answer: all data has arrived */
 		printf("%.1f\n", (double)moved * 1e3 / (double)(bench_now_ns() - start));
 	} else {
 		end_put(out, buf, 1);

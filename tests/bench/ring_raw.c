@@ -107,7 +107,7 @@ static void stream(struct end *out, struct end *in, int side, const struct bench
 			end_pop(in, message, opt->bytes);
 	}
 	if (side == 0) {
-		end_pop(in, message, 1); /* answer: all messages have arrived */
+		end_pop(in, message, 1); /* wait for the receiver's answer: all messages have arrived */
 		printf("%.3f\n", (double)opt->count * 1e3 / (double)(bench_now_ns() - start));
 	} else {
 		end_push(out, message, 1);

@@ -94,7 +94,7 @@ static void stream(int fd, char *buf, int side, const struct bench_options *opt)
 		send_message(fd, buf, n, 0);
 	}
 	if (side == 0) {
-		recv_message(fd, buf, 1, 0); /* answer: all data has arrived */
+		recv_message(fd, buf, 1, 0); /* wait for the receiver's answer: all data has arrived */
 		printf("%.1f\n", (double)total * 1e3 / (double)(bench_now_ns() - start));
 	} else {
 		send_message(fd, buf, 1, 0);

@@ -178,8 +178,8 @@ static int run(int id, int channel, void *ctx)
 	side_add_silent(&s, id, opt->silent);
 	bench_sync(channel);
 	if (opt->bandwidth) {
-		/* Exchange a packet first, so that each port learns that its peer is a uroce port too: only to such
-		 * peers it sends several packets with one system call. */
+		/* Exchange a packet first: a port sends several packets with one system call only to a peer that it
+		 * knows to be a uroce port. */
 		transmit(&s, 1, 16);
 		await(&s);
 		stream(&s, id, opt);

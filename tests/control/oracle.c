@@ -254,8 +254,8 @@ static void check_has_daemon(const struct ctl_function *f)
 	}
 }
 
-/** Whether another device has the function's address: it left the interface for a while, and then the other device got
- *  it first. */
+/** Whether another device has the function's address: the address left the interface for a while, and the other device
+ *  then claimed it first. */
 static bool is_taken(const struct ctl_function *f)
 {
 	const struct ctl_daemon *other = daemon_of(f->netns, &f->e.device.gid);

@@ -3,7 +3,7 @@
  * vk.h - the interface of a virtual kernel on which the real control plane runs in tests.
  *
  * The sources of the daemon and of a function's control side are linked unchanged. The linker (--wrap, vk_wrap.c)
- * diverts their system calls to a kernel in this process. It has processes with descriptor tables, users and
+ * diverts their system calls to a kernel in this process. This kernel has processes with descriptor tables, users and
  * containers; AF_UNIX SOCK_SEQPACKET sockets, UDP sockets in SO_REUSEPORT groups with classic BPF programs, epoll sets,
  * timers, memfds, netlink; and a clock. Threads of virtual processes are coroutines. Every system call takes virtual
  * time; at each system call, another thread may be scheduled, or the process may stop or die. One random stream makes

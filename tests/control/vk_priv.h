@@ -92,7 +92,7 @@ struct vk_item {
 	int fd;
 	uint32_t events;
 	uint64_t data;
-	bool ready; /* in the set's ready list */
+	bool ready; /* the item is in the set's ready list */
 	struct vk_item *next_of_file, *next_of_set, *next_ready;
 };
 
@@ -138,7 +138,7 @@ struct vk_thread {
 	bool blocked, timed_out, started;
 	uint64_t wake_ns;
 	const void *waits[VK_WAITS];
-	int error; /* its errno */
+	int error; /* the thread's errno */
 };
 
 enum vk_state { PROC_RUNS, PROC_PAUSED, PROC_ENDS, PROC_GONE };
