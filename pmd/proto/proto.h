@@ -254,7 +254,7 @@ const char *proto_pid_str(pid_t pid, char *out, size_t len);
 enum proto_holder {
 	PROTO_HOLDER_NONE,    /* no process listens */
 	PROTO_HOLDER_IT,      /* the process in question listens */
-	PROTO_HOLDER_UNSEEN,  /* a process of the same user listens: perhaps this one, but neither has a PID here */
+	PROTO_HOLDER_UNSEEN,  /* same user, but outside our PID namespace: perhaps the process in question */
 	PROTO_HOLDER_OTHER,   /* another process listens */
 	PROTO_HOLDER_UNKNOWN, /* unknown: the listener's backlog is full, or we have no free descriptor */
 };
