@@ -16,7 +16,8 @@ struct ibv_cq *exp_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	    (mask & IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN && attr->res_domain) || mask & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT)
 		return shim_fail(EOPNOTSUPP);
 	cq = ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
-	/* WAITs count the entries of a cross-channel CQ; it need not be polled, so it may overrun. */
+	/* A cross-channel CQ may overrun: WAIT requests count its completions, and the application need not poll
+	 * them. */
 	if (cq && flags && shim_cq_ignore_overrun(cq, true) != 0) {
 		ibv_destroy_cq(cq);
 		return shim_fail(EIO);
@@ -24,7 +25,8 @@ struct ibv_cq *exp_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	return cq;
 }
 
-/* Only moderation with an event for every completion is accepted, which is how CQs work anyway. */
+/* Only CQ moderation that raises an event for every completion is accepted. CQs without moderation work that way
+ * anyway. */
 int exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int mask)
 {
 	if (mask & ~(IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS))
@@ -56,7 +58,7 @@ static void wc_translate(const struct nic_wc *in, struct ibv_exp_wc *out)
 	out->exp_wc_flags = in->wc_flags;
 }
 
-/* If the caller's elements are larger than ours, the rest of each is zeroed. */
+/* Elements of wc can be larger than our structure: the bytes beyond our structure are zeroed. */
 int exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc, uint32_t wc_size)
 {
 	size_t known = wc_size < sizeof(struct ibv_exp_wc) ? wc_size : sizeof(struct ibv_exp_wc);

@@ -9,7 +9,7 @@ static struct shim_dm *dm_of(struct ibv_exp_dm *dm)
 	return container_of(dm, struct shim_dm, exp);
 }
 
-/* The plain flags keep their bits. @return 0; EOPNOTSUPP: unknown rights. */
+/* Access flags that verbs.h also has keep their bits. @return 0; EOPNOTSUPP: unknown access rights. */
 static int access_translate(uint64_t exp_access, unsigned *out)
 {
 	const uint64_t plain = (IBV_EXP_ACCESS_MW_BIND << 1) - 1;

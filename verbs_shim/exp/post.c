@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - ibv_exp_post_send: the ordinary requests in the larger structure, extended atomics, cross-channel requests
- * and no-ops; otherwise as ibv_post_send. ibv_exp_post_task: several lists.
+ * post.c - ibv_exp_post_send and ibv_exp_post_task. ibv_exp_post_send posts what ibv_post_send does, and also extended
+ * atomics, cross-channel requests and no-ops. ibv_exp_post_task posts several lists of requests.
  */
 #include <string.h>
 
 #include "exp.h"
 
-/* Operands of up to 8 bytes are values, longer ones pointers. @return false: NULL pointer. */
+/* An operand of up to 8 bytes is stored in `value`; for a longer operand `value` is a pointer. @return false: the
+ * pointer is NULL. */
 static bool operand_get(uint64_t value, uint32_t size, uint64_t *words)
 {
 	if (size <= sizeof(value)) {
@@ -20,7 +21,8 @@ static bool operand_get(uint64_t value, uint32_t size, uint64_t *words)
 	return true;
 }
 
-/* Check the size before the operands: they are sure to be pointers only if the QP allows operands of that size. */
+/* The size is checked before the operands are read: only if the QP allows operands longer than 8 bytes has the
+ * application surely passed pointers. */
 static int masked_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_atomic *a,
 			    struct nic_send_wr *out)
 {
@@ -62,7 +64,7 @@ static int bind_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr
 		       : -EINVAL;
 }
 
-/* A negative count becomes one above INT32_MAX, which the NIC refuses. */
+/* A negative count is cast to a count above INT32_MAX, which the NIC refuses. */
 static int wait_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
 {
 	struct ibv_cq *cq = wr->task.cqe_wait.cq;
@@ -101,7 +103,7 @@ static bool calc_translate(const struct ibv_exp_send_wr *wr, struct nic_send_wr 
 	return true;
 }
 
-/* The destination, and the calculation, of a request that moves data. */
+/* Set the destination of a request that moves data, and its calculation (cross-channel) if it has one. */
 static int target_translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
 {
 	if (wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC && !calc_translate(wr, out))
@@ -115,19 +117,20 @@ static int target_translate(const struct shim_qp *qp, const struct ibv_exp_send_
 	return 0;
 }
 
-/* Requests that may have a calculation. */
+/* Whether requests with this opcode can have a calculation. */
 static bool is_data(enum ibv_exp_wr_opcode opcode)
 {
 	return opcode == IBV_EXP_WR_SEND || opcode == IBV_EXP_WR_SEND_WITH_IMM || opcode == IBV_EXP_WR_RDMA_WRITE ||
 	       opcode == IBV_EXP_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* @param a storage for an atomic, which *out may point to. @return 0; -EINVAL: an error that the NIC cannot detect. */
+/* @param a storage for an atomic; *out can point to it. @return 0; -EINVAL: an error that the NIC cannot detect. */
 static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_atomic *a,
 		     struct nic_send_wr *out)
 {
 	const uint64_t known = IBV_EXP_SEND_IP_CSUM | IBV_EXP_SEND_EXT_ATOMIC_INLINE | IBV_EXP_SEND_WITH_CALC |
-			       IBV_EXP_SEND_WAIT_EN_LAST; /* ignored where they do not apply, except WITH_CALC */
+			       IBV_EXP_SEND_WAIT_EN_LAST; /* ignored on requests they do not apply to, except WITH_CALC,
+							     which is refused */
 	uint64_t flags = wr->exp_send_flags & ~known;
 	bool calculates = wr->exp_send_flags & IBV_EXP_SEND_WITH_CALC;
 
@@ -136,7 +139,7 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 	out->wr_id = wr->wr_id;
 	out->sg_list = (const struct nic_sge *)wr->sg_list;
 	out->num_sge = (uint32_t)wr->num_sge;
-	out->opcode = wr->exp_opcode; /* the opcodes that the NIC has are equal (below) */
+	out->opcode = wr->exp_opcode; /* IBV_EXP_WR_* and NIC_WR_* have the same values (asserted below) */
 	out->flags = (uint32_t)flags;
 	out->ex = wr->ex.imm_data;
 	switch (wr->exp_opcode) {
@@ -170,7 +173,7 @@ static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr,
 	}
 }
 
-/* Engine lock held. */
+/* Called with the engine lock held. */
 static int send_list(struct shim_context *ctx, struct shim_qp *qp, struct ibv_exp_send_wr *wr,
 		     struct ibv_exp_send_wr **bad_wr)
 {

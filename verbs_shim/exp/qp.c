@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp.c - ibv_exp_create_qp, ibv_exp_modify_qp: the plain calls, extended atomics and cross-channel attributes. */
+/* qp.c - ibv_exp_create_qp, ibv_exp_modify_qp: the plain calls plus extended atomics and cross-channel attributes. */
 #include <string.h>
 
 #include "exp.h"
 
-/* IGNORE_*_OVERFLOW is accepted without effect: a queue has room again as soon as a request is done, whether its
- * completion has been polled or not, and a queue that is full all the same refuses the request. */
+/* IGNORE_*_OVERFLOW is accepted without effect. A request leaves its queue as soon as it is done, whether or not its
+ * completion has been polled; a queue that is full nevertheless refuses requests. */
 #define CREATE_FLAGS                                                                                                   \
 	((uint32_t)(IBV_EXP_QP_CREATE_CROSS_CHANNEL | IBV_EXP_QP_CREATE_MANAGED_SEND |                                 \
 		    IBV_EXP_QP_CREATE_MANAGED_RECV | IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW |                            \
 		    IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW | IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY))
 
-/* Attributes of unsupported features must have the value that requests nothing. Exception: inline receive is only an
- * optimization, and the caller is told that it gets 0 bytes. */
+/* Attributes of unsupported features are accepted only with the value that requests nothing. Exception: inline
+ * receive is only an optimization, so it is accepted, and the caller is told that 0 bytes were granted. */
 static bool init_is_known(const struct ibv_exp_qp_init_attr *attr)
 {
 	const uint32_t known = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |
@@ -46,7 +46,7 @@ struct ibv_qp *exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init
 		extra.managed_send = attr->exp_create_flags & IBV_EXP_QP_CREATE_MANAGED_SEND;
 		extra.managed_recv = attr->exp_create_flags & IBV_EXP_QP_CREATE_MANAGED_RECV;
 	}
-	/* The extended structure begins with the members of the plain one. */
+	/* struct ibv_exp_qp_init_attr begins with the members of struct ibv_qp_init_attr. */
 	qp = shim_qp_create(attr->pd, (struct ibv_qp_init_attr *)attr, &extra);
 	if (qp && attr->comp_mask & IBV_EXP_QP_INIT_ATTR_INL_RECV)
 		attr->max_inl_recv = 0;
@@ -58,8 +58,8 @@ int exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr, uint64_t mask
 	struct ibv_qp_attr plain;
 
 	if (mask >> IBV_EXP_START_FLAG_LOC || attr->comp_mask)
-		return shim_errno(-EOPNOTSUPP); /* DC keys, rate limits, entropy, placement */
-	/* The extended structure begins with the members of the plain one up to alt_timeout. */
+		return shim_errno(-EOPNOTSUPP); /* unsupported: DC keys, rate limits, entropy, placement */
+	/* struct ibv_exp_qp_attr begins with the members of struct ibv_qp_attr, up to alt_timeout. */
 	memset(&plain, 0, sizeof(plain));
 	memcpy(&plain, attr, offsetof(struct ibv_qp_attr, alt_timeout) + sizeof(plain.alt_timeout));
 	return ibv_modify_qp(qp, &plain, (int)mask);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * query.c - ibv_exp_query_device, ibv_exp_query_gid_attr. For unsupported features comp_mask bits are cleared, since
- * some programs read only those, and fields are zero, since other programs read only the fields.
+ * query.c - ibv_exp_query_device, ibv_exp_query_gid_attr. Unsupported features are reported twice: their comp_mask bits
+ * are cleared, for programs that read only comp_mask, and their fields are zero, for programs that read only the
+ * fields.
  */
 #include <stddef.h>
 #include <string.h>
 
 #include "exp.h"
 
-/* Fields of supported features, and those in which zero means unsupported. */
+/* comp_mask bits of supported features, and of fields whose value zero means unsupported. */
 #define FIELDS_ANSWERED                                                                                                \
 	((uint32_t)(IBV_EXP_DEVICE_ATTR_CALC_CAP | IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS |                                 \
 		    IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS |                         \
@@ -27,13 +28,13 @@ SAME_PLACE(max_total_mcast_qp_attach, max_total_mcast_qp_attach);
 SAME_PLACE(max_srq_sge, max_srq_sge);
 SAME_PLACE(phys_port_cnt, phys_port_cnt);
 
-/* The members of the plain structure, with which the extended one begins. */
+/* Copy struct ibv_device_attr into the extended structure, which begins with the same members. */
 static void plain_fill(const struct ibv_device_attr *in, struct ibv_exp_device_attr *out)
 {
 	memcpy(out, in, offsetof(struct ibv_device_attr, phys_port_cnt) + sizeof(in->phys_port_cnt));
 }
 
-/* The plain flags, with the same or another bit here, and those of the experimental verbs. */
+/* Translate the flags of verbs.h, some of which have another bit here, and add the flags of the experimental verbs. */
 static uint64_t cap_flags(unsigned plain)
 {
 	const unsigned same = (IBV_EXP_DEVICE_N_NOTIFY_CQ << 1) - 1;
@@ -114,7 +115,7 @@ int exp_query_gid_attr(struct ibv_context *context, uint8_t port, unsigned index
 		return EINVAL;
 	if (attr->comp_mask & IBV_EXP_QUERY_GID_ATTR_GID)
 		attr->gid = gid;
-	/* An empty entry has the first type, as with the kernel. */
+	/* An empty entry has the first GID type, as with the kernel. */
 	if (attr->comp_mask & IBV_EXP_QUERY_GID_ATTR_TYPE)
 		attr->type = memcmp(&gid, &none, sizeof(gid)) ? IBV_EXP_ROCE_V2_GID_TYPE : IBV_EXP_IB_ROCE_V1_GID_TYPE;
 	return 0;

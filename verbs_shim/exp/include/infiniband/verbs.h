@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs.h - rdma-core's infiniband/verbs.h followed by the experimental verbs, as programs for Mellanox OFED expect:
- * put the folder above this one before the system's headers, and the program compiles unchanged.
+ * verbs.h - rdma-core's infiniband/verbs.h plus the experimental verbs, as programs written for Mellanox OFED expect.
+ * Put the folder that contains infiniband/ before the system's headers, and these programs compile unchanged.
  */
 #pragma GCC system_header
 #include_next <infiniband/verbs.h>

@@ -3,23 +3,23 @@
  * verbs_exp.h - the experimental verbs, ibv_exp_*, on top of rdma-core's unmodified verbs.h.
  *
  * A program written for the experimental verbs of Mellanox OFED compiles with this header in C and C++; names, values
- * and members are the same. Not declared are erasure coding, peer-direct, tag matching's headers, the flags of receive
- * work queues, flags and versions of accelerated interfaces, the conversion of time stamps, and the values of packet
- * parsing, tunnels and striding receive queues. The functions find the device's implementation at run time, in the
- * libibverbs that the process has loaded: the program need not link anything (with a glibc before 2.34: -ldl). On other
- * devices than uroce's, or without uroce, they fail with ENOSYS, each in its own way of reporting errors; those in
- * verbs_exp_absent.h do so on all devices.
+ * and members are the same. Not declared are erasure coding, peer-direct, the headers of tag matching, the flags of
+ * receive work queues, flags and versions of accelerated interfaces, the conversion of time stamps, and the values of
+ * packet parsing, tunnels and striding receive queues. The functions find the device's implementation at run time, in
+ * the libibverbs that the process has loaded. The program need not link anything for that (with a glibc before 2.34:
+ * -ldl). On devices other than uroce's, or without uroce, the functions fail with ENOSYS, which each reports in its own
+ * way; the functions in verbs_exp_absent.h fail with ENOSYS on all devices.
  *
- * Errors: functions that return int return 0 or a positive errno, unless their comment says otherwise; those that
- * return pointers return NULL and set errno. Bits of a comp_mask that this header does not know are refused with EINVAL
- * when creating objects.
+ * Errors: functions that return int return 0 or a positive errno, unless their comment says otherwise. Functions that
+ * return pointers return NULL and set errno. Functions that create objects refuse comp_mask bits unknown to this header
+ * with EINVAL.
  *
- * Structures that programs pass never change: later additions come in structures of their own.
+ * Structures that programs pass never change: later additions are made in new structures.
  */
 #ifndef UROCE_INFINIBAND_VERBS_EXP_H
 #define UROCE_INFINIBAND_VERBS_EXP_H
 
-/* These verbs have enumerators beyond int, an extension of C that -Wpedantic reports. */
+/* The enums of these verbs have values that do not fit in an int, a C extension that -Wpedantic reports. */
 #pragma GCC system_header
 
 #include <dlfcn.h>
@@ -27,7 +27,7 @@
 #include <infiniband/verbs.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h> /* programs rely on its being included here */
+#include <stdio.h> /* Programs rely on this header to include stdlib.h. */
 #include <stdlib.h>
 
 #ifndef BEGIN_C_DECLS
@@ -41,7 +41,7 @@
 #endif
 
 #if defined(__STRICT_ANSI__) && !defined(__cplusplus)
-int setenv(const char *name, const char *value, int overwrite); /* stdlib.h does not declare it with -std=c99 */
+int setenv(const char *name, const char *value, int overwrite); /* with -std=c99 stdlib.h does not declare setenv */
 #endif
 
 #ifndef DEPRECATED
@@ -53,12 +53,13 @@ int setenv(const char *name, const char *value, int overwrite); /* stdlib.h does
 BEGIN_C_DECLS
 
 /**
- * A device's implementations of the functions below. Grows at its end only. The objects are those of verbs.h; the
- * caller keeps ownership of everything it passes, unless the function of that name says otherwise.
+ * A device's implementations of the functions below. New members are added at the end only. The objects are those of
+ * verbs.h. The caller keeps ownership of everything it passes, unless the documentation of ibv_exp_<member> says
+ * otherwise.
  */
 struct ibv_exp_ops {
-	size_t size; /* of this structure, when the library was built */
-	/** The ibv_post_send that only contexts of this library have. */
+	size_t size; /* sizeof(struct ibv_exp_ops) when the library was built */
+	/** The ibv_post_send of this library: a context belongs to this library if its ibv_post_send is equal. */
 	int (*owner)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 	int (*query_device)(struct ibv_context *context, struct ibv_exp_device_attr *attr);
 	int (*query_gid_attr)(struct ibv_context *context, uint8_t port, unsigned int index,
@@ -80,7 +81,7 @@ struct ibv_exp_ops {
 	int (*post_task)(struct ibv_context *context, struct ibv_exp_task *task, struct ibv_exp_task **bad_task);
 };
 
-/** @return a device's operations; NULL: it has none. */
+/** @return the experimental operations of the context's device; NULL: the device has none. */
 static inline const struct ibv_exp_ops *ibv_exp_ops_of(const struct ibv_context *context)
 {
 	static const struct ibv_exp_ops *found;
@@ -93,10 +94,10 @@ static inline const struct ibv_exp_ops *ibv_exp_ops_of(const struct ibv_context 
 	return ops && context->ops.post_send == ops->owner ? ops : NULL;
 }
 
-/* Whether the library had the operation when it was built. */
+/* Whether the library's operation table is long enough to contain the operation. */
 #define IBV_EXP_HAS(ops, op) ((ops) && (ops)->size > offsetof(struct ibv_exp_ops, op))
 
-/* Whether a mask has bits at or above `reserved`, a power of two. */
+/* Whether a mask has bits at or above the bit `reserved`, a power of two. */
 static inline int ibv_exp_unknown_(uint64_t mask, uint64_t reserved)
 {
 	return mask >= reserved;
@@ -114,14 +115,14 @@ static inline void *ibv_exp_null_(int err)
 	return NULL;
 }
 
-/** The list of devices. */
+/** Get the list of devices. */
 static inline struct ibv_device **ibv_exp_get_device_list(int *num_devices)
 {
 	return ibv_get_device_list(num_devices);
 }
 
-/** Query a device's capabilities: comp_mask (and comp_mask_2) select the fields to fill in, and on return say which
- * were. */
+/** Query a device's capabilities. comp_mask (and comp_mask_2) say which fields to fill in, and on return which
+ * fields were filled in. */
 static inline int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);
@@ -134,8 +135,8 @@ static inline int ibv_exp_query_device(struct ibv_context *context, struct ibv_e
 	return ops->query_device(context, attr);
 }
 
-/** Query a port's attributes. @return 0 or a negative errno; with a comp_mask of 0, and on other devices, as
- * ibv_query_port. */
+/** Query a port's attributes. @return 0 or a negative errno; the result of ibv_query_port if comp_mask is 0, and on
+ * devices other than uroce's. */
 static inline int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_exp_port_attr *attr)
 {
 	int err;
@@ -144,7 +145,8 @@ static inline int ibv_exp_query_port(struct ibv_context *context, uint8_t port_n
 		return ibv_query_port(context, port_num, &attr->port_attr);
 	if (attr->comp_mask != IBV_EXP_QUERY_PORT_ATTR_MASK1 || attr->mask1 & ~(uint32_t)IBV_EXP_QUERY_PORT_MASK)
 		return -ibv_exp_no_(EINVAL);
-	err = ibv_query_port(context, port_num, &attr->port_attr); /* all members: mask1 is unchanged */
+	err = ibv_query_port(context, port_num,
+			     &attr->port_attr); /* ibv_query_port sets all members: mask1 is unchanged */
 	return ibv_exp_ops_of(context) ? -err : err;
 }
 
@@ -162,14 +164,14 @@ static inline int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t po
 }
 
 /**
- * Create a QP. Extended atomics need IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG and max_atomic_arg, the largest size that will be
- * posted, in bytes. The granted capabilities are written to attr->cap.
+ * Create a QP. Extended atomics require IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG and max_atomic_arg, the largest operand size
+ * that will be posted, in bytes. The granted capabilities are written to attr->cap.
  */
 static inline struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr)
 {
 	const struct ibv_exp_ops *ops;
 
-	if (attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD) /* the members before comp_mask are the plain structure's */
+	if (attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD) /* its first members are the plain structure's */
 		return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)(void *)attr);
 	ops = ibv_exp_ops_of(context);
 	if (!IBV_EXP_HAS(ops, create_qp))
@@ -191,7 +193,8 @@ static inline int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *a
 	return ops->modify_qp(qp, attr, exp_attr_mask);
 }
 
-/** Post work requests; *bad_wr is set to the first one refused. @return 0, a positive errno, or -ENOSYS. */
+/** Post work requests; *bad_wr is set to the first request that was refused. @return 0, a positive errno, or
+ * -ENOSYS. */
 static inline int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(qp->context);
@@ -200,8 +203,8 @@ static inline int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *w
 }
 
 /**
- * Post requests to several queues, without requests of other threads in between. If one is refused, *bad_task is set to
- * its task, unless bad_task is NULL, and the requests before it have been posted. @return 0, or a positive errno.
+ * Post requests to several queues; no other thread's requests are posted in between. If a request is refused, *bad_task
+ * is set to its task (bad_task can be NULL); the requests before it have been posted. @return 0, or a positive errno.
  */
 static inline int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task,
 				    struct ibv_exp_task **bad_task)
@@ -241,8 +244,8 @@ static inline int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *a
 	return ops->modify_cq(cq, attr, attr_mask);
 }
 
-/** Poll up to num_entries completions. @param wc_size size of an element of wc in bytes. @return how many, or a
- * negative errno. */
+/** Poll up to num_entries completions. @param wc_size size of an element of wc in bytes. @return the number of
+ * completions, or a negative errno. */
 static inline int ibv_exp_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_exp_wc *wc, uint32_t wc_size)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(cq->context);
@@ -262,8 +265,8 @@ static inline struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context, st
 	return ops->create_srq(context, attr);
 }
 
-/** Register memory of the program, or with IBV_EXP_REG_MR_DM device memory, in which case the region starts at
- * address 0. */
+/** Register a region of the program's memory. With IBV_EXP_REG_MR_DM register device memory instead; the region then
+ * starts at address 0. */
 static inline struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(in->pd->context);
@@ -317,7 +320,7 @@ static inline int ibv_exp_memcpy_dm(struct ibv_exp_dm *dm, struct ibv_exp_memcpy
 	return IBV_EXP_HAS(ops, memcpy_dm) ? ops->memcpy_dm(dm, attr) : ENOSYS;
 }
 
-/** Set an environment variable for a device's library. It is set for the whole process. @return as setenv. */
+/** Set an environment variable, for a device's library to read. It is set for the whole process. @return as setenv. */
 static inline int ibv_exp_setenv(struct ibv_context *context, const char *name, const char *value, int overwrite)
 {
 	(void)context;
@@ -331,7 +334,7 @@ typedef int (*drv_exp_poll_cq_func)(struct ibv_cq *cq, int n, struct ibv_exp_wc 
 typedef int (*drv_poll_cq_func)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 typedef int (*drv_post_recv_func)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/** @return the function behind a performance-critical verb, for programs that call it directly. */
+/** @return the function that implements a performance-critical verb, for programs that call it directly. */
 static inline void *ibv_exp_get_provider_func(struct ibv_context *context, enum ibv_exp_func_name name)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);

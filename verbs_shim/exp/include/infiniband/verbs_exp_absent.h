@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * verbs_exp_absent.h - experimental verbs that uroce does not support; part of verbs_exp.h. They are declared so that
- * programs compile, ask at run time, get ENOSYS, and do without: dynamically connected transport, flow steering, user
- * memory regions, receive work queues, resource domains, accelerated interfaces, tag matching, clocks.
+ * programs compile, get ENOSYS at run time, and continue without the feature. Absent features: dynamically connected
+ * transport, flow steering, user memory regions, receive work queues, resource domains, accelerated interfaces, tag
+ * matching, clocks.
  */
 #ifndef UROCE_INFINIBAND_VERBS_EXP_ABSENT_H
 #define UROCE_INFINIBAND_VERBS_EXP_ABSENT_H
@@ -578,7 +579,7 @@ enum ibv_exp_query_intf_status {
 	IBV_EXP_INTF_STAT_VENDOR_NOT_SUPPORTED,
 	IBV_EXP_INTF_STAT_INTF_NOT_SUPPORTED,
 	IBV_EXP_INTF_STAT_VERSION_NOT_SUPPORTED,
-	IBV_EXP_INTF_STAT_INVAL_PARARM, /* spelt like this in the original */
+	IBV_EXP_INTF_STAT_INVAL_PARARM, /* Mellanox OFED spells it like this */
 	IBV_EXP_INTF_STAT_INVAL_OBJ_STATE,
 	IBV_EXP_INTF_STAT_INVAL_OBJ,
 	IBV_EXP_INTF_STAT_FLAGS_NOT_SUPPORTED,
@@ -656,7 +657,7 @@ static inline int ibv_exp_destroy_res_domain(struct ibv_context *context, struct
 	return ibv_exp_no_(ENOSYS);
 }
 
-/** @param status may be NULL; set to the equivalent of errno. */
+/** @param status can be NULL; else set to the status that corresponds to errno. */
 static inline void *ibv_exp_query_intf(struct ibv_context *context, struct ibv_exp_query_intf_params *params,
 				       enum ibv_exp_query_intf_status *status)
 {

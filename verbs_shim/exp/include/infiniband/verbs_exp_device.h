@@ -9,7 +9,8 @@ enum ibv_exp_atomic_cap {
 	IBV_EXP_ATOMIC_NONE = IBV_ATOMIC_NONE,
 	IBV_EXP_ATOMIC_HCA = IBV_ATOMIC_HCA,
 	IBV_EXP_ATOMIC_GLOB = IBV_ATOMIC_GLOB,
-	IBV_EXP_ATOMIC_HCA_REPLY_BE = IBV_EXP_START_ENUM, /* only on QPs created with results in network byte order */
+	IBV_EXP_ATOMIC_HCA_REPLY_BE =
+		IBV_EXP_START_ENUM, /* only QPs created with results in network byte order have atomics */
 };
 
 enum ibv_exp_device_cap_flags {
@@ -95,7 +96,7 @@ enum ibv_exp_device_attr_comp_mask {
 	IBV_EXP_DEVICE_ATTR_COMP_MASK_2 = (int)0x80000000u,
 };
 
-#define IBV_EXP_DEVICE_ATTR_RESERVED (1ULL << 32) /* minus one: all fields */
+#define IBV_EXP_DEVICE_ATTR_RESERVED (1ULL << 32) /* comp_mask with all fields: this value minus one */
 
 enum ibv_exp_device_attr_comp_mask_2 {
 	IBV_EXP_DEVICE_ATTR_UMR_FIXED_SIZE_CAPS = 1 << 0,
@@ -107,10 +108,10 @@ struct ibv_exp_device_calc_cap {
 	uint64_t data_types, data_sizes, int_ops, uint_ops, fp_ops;
 };
 
-/* Sizes in bytes, ORed. */
+/* A set of sizes is the bitwise OR of the sizes in bytes. */
 struct ibv_exp_ext_atomics_params {
 	uint64_t log_atomic_arg_sizes;	/* sizes whose results have the byte order that exp_atomic_cap reports */
-	uint32_t max_fa_bit_boundary;	/* widest number that masked fetch-and-add divides into fields, in bits */
+	uint32_t max_fa_bit_boundary;	/* widest operand that masked fetch-and-add can divide into fields, in bits */
 	uint32_t log_max_atomic_inline; /* log2 of the maximum operand bytes in a work request */
 };
 
@@ -118,10 +119,10 @@ struct ibv_exp_masked_atomic_params {
 	uint32_t max_fa_bit_boundary;
 	uint32_t log_max_atomic_inline;
 	uint64_t masked_log_atomic_arg_sizes;
-	uint64_t masked_log_atomic_arg_sizes_network_endianness; /* those with results in network byte order */
+	uint64_t masked_log_atomic_arg_sizes_network_endianness; /* sizes whose results are in network byte order */
 };
 
-enum ibv_odp_general_cap_bits { /* MOFED's name */
+enum ibv_odp_general_cap_bits { /* name in Mellanox OFED */
 				IBV_EXP_ODP_SUPPORT = 1 << 0,
 				IBV_EXP_ODP_SUPPORT_IMPLICIT = 1 << 1,
 };
@@ -212,12 +213,13 @@ enum ibv_exp_pci_atomic_cap_ops_supported_sizes {
 	IBV_EXP_PCI_ATOMIC_OP_SIZE_SUP_16_BYTES = 1 << 2,
 };
 
-/* Sizes at which operations are atomic with respect to CPUs; swap is a masked compare-and-swap without a comparison. */
+/* Sizes at which atomics are also atomic with respect to CPUs; swap means a masked compare-and-swap whose compare
+ * mask is 0. */
 struct ibv_exp_pci_atomic_caps {
 	uint16_t fetch_add, swap, compare_swap;
 };
 
-/* Up to phys_port_cnt identical to struct ibv_device_attr. */
+/* Identical to struct ibv_device_attr up to the member phys_port_cnt. */
 struct ibv_exp_device_attr {
 	char fw_ver[64];
 	uint64_t node_guid;
@@ -229,7 +231,7 @@ struct ibv_exp_device_attr {
 	uint32_t hw_ver;
 	int max_qp;
 	int max_qp_wr;
-	int reserved; /* device_cap_flags; use exp_device_cap_flags */
+	int reserved; /* device_cap_flags in struct ibv_device_attr; here programs use exp_device_cap_flags */
 	int max_sge;
 	int max_sge_rd;
 	int max_cq;
@@ -298,7 +300,7 @@ struct ibv_exp_device_attr {
 
 /* ---- ports and addresses ----------------------------------------------------------------------------- */
 
-/* mask1 of a query: bits for the members of struct ibv_port_attr, from `state` to `link_layer`. */
+/* Bits of mask1 in a port query: one for each member of struct ibv_port_attr, from `state` to `link_layer`. */
 enum {
 	IBV_EXP_QUERY_PORT_STATE = 1 << 0,
 	IBV_EXP_QUERY_PORT_MAX_MTU = 1 << 1,

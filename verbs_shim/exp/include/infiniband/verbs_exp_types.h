@@ -6,7 +6,7 @@
 #ifndef UROCE_INFINIBAND_VERBS_EXP_TYPES_H
 #define UROCE_INFINIBAND_VERBS_EXP_TYPES_H
 
-/* Values from here on are those that verbs.h does not have. */
+/* The enumerators from this value on do not exist in verbs.h. */
 enum ibv_exp_start_values {
 	IBV_EXP_START_ENUM = 0x40,
 	IBV_EXP_START_FLAG_LOC = 0x20,
@@ -15,11 +15,11 @@ enum ibv_exp_start_values {
 
 #define IBV_EXP_IMPLICIT_MR_SIZE (~(size_t)0)
 
-/* Types of QPs and events that rdma-core's enums lack. */
+/* QP types and event types that rdma-core's enums lack. */
 #define IBV_QPT_XRC			((enum ibv_qp_type)5)
 #define IBV_EXP_QP_TYPE_START		((enum ibv_qp_type)32)
 #define IBV_EXP_QPT_DC_INI		((enum ibv_qp_type)32)
-#define IBV_EXP_EVENT_DCT_KEY_VIOLATION 32 /* programs only compare events with them */
+#define IBV_EXP_EVENT_DCT_KEY_VIOLATION 32 /* uroce never raises the DCT events: programs only compare with them */
 #define IBV_EXP_EVENT_DCT_ACCESS_ERR	33
 #define IBV_EXP_EVENT_DCT_REQ_ERR	34
 
@@ -64,12 +64,13 @@ enum ibv_exp_reg_mr_in_comp_mask {
 };
 
 enum ibv_exp_reg_mr_create_flags {
-	IBV_EXP_REG_MR_CREATE_CONTIG = 1 << 0, /* in physically contiguous pages, if the library allocates them */
+	IBV_EXP_REG_MR_CREATE_CONTIG =
+		1 << 0, /* if the library allocates the memory, it is to be physically contiguous */
 };
 
 struct ibv_exp_reg_mr_in {
 	struct ibv_pd *pd;
-	void *addr; /* for device memory: the offset in it */
+	void *addr; /* with IBV_EXP_REG_MR_DM: the offset in the device memory */
 	size_t length;
 	uint64_t exp_access; /* enum ibv_exp_access_flags */
 	uint32_t comp_mask;
@@ -129,7 +130,7 @@ enum ibv_exp_qp_init_attr_comp_mask {
 	IBV_EXP_QP_INIT_ATTR_QPG = 1 << 4,
 	IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG = 1 << 5,
 	IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS = 1 << 6,
-	IBV_EXP_QP_INIT_ATTR_RESERVED = 1 << 7, /* formerly the end: programs used it minus one */
+	IBV_EXP_QP_INIT_ATTR_RESERVED = 1 << 7, /* once the end of this enum: programs use this value minus one */
 	IBV_EXP_QP_INIT_ATTR_RES_DOMAIN = 1 << 7,
 	IBV_EXP_QP_INIT_ATTR_RX_HASH = 1 << 8,
 	IBV_EXP_QP_INIT_ATTR_PORT = 1 << 9,
@@ -182,7 +183,7 @@ struct ibv_exp_res_domain {
 struct ibv_exp_rx_hash_conf;
 struct ibv_exp_peer_direct_attr;
 
-/* Up to sq_sig_all identical to struct ibv_qp_init_attr. */
+/* Identical to struct ibv_qp_init_attr up to the member sq_sig_all. */
 struct ibv_exp_qp_init_attr {
 	void *qp_context;
 	struct ibv_cq *send_cq;
@@ -247,7 +248,7 @@ struct ibv_exp_burst_info {
 	uint16_t typical_pkt_sz;
 };
 
-/* Up to alt_timeout identical to struct ibv_qp_attr. */
+/* Identical to struct ibv_qp_attr up to the member alt_timeout. */
 struct ibv_exp_qp_attr {
 	enum ibv_qp_state qp_state;
 	enum ibv_qp_state cur_qp_state;
@@ -294,7 +295,7 @@ enum ibv_exp_cq_create_flags {
 
 enum ibv_exp_cq_init_attr_mask {
 	IBV_EXP_CQ_INIT_ATTR_FLAGS = 1 << 0,
-	IBV_EXP_CQ_INIT_ATTR_RESERVED = 1 << 1, /* formerly the end: programs used it minus one */
+	IBV_EXP_CQ_INIT_ATTR_RESERVED = 1 << 1, /* once the end of this enum: programs use this value minus one */
 	IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN = 1 << 1,
 	IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT = 1 << 2,
 	IBV_EXP_CQ_INIT_ATTR_RESERVED1 = 1 << 3,
@@ -319,8 +320,8 @@ enum ibv_exp_cq_attr_comp_mask {
 struct ibv_exp_cq_attr {
 	uint32_t comp_mask;
 	struct {
-		uint16_t cq_count;  /* completions before an event */
-		uint16_t cq_period; /* microseconds before an event */
+		uint16_t cq_count;  /* number of completions before an event */
+		uint16_t cq_period; /* microseconds until an event */
 	} moderation;
 	uint32_t cq_cap_flags;
 };
@@ -333,7 +334,8 @@ enum ibv_exp_wc_opcode {
 	IBV_EXP_WC_FETCH_ADD,
 	IBV_EXP_WC_BIND_MW,
 	IBV_EXP_WC_LOCAL_INV,
-	IBV_EXP_WC_MASKED_COMP_SWAP = 9, /* also returned by ibv_poll_cq, where 9 has been given another name since */
+	IBV_EXP_WC_MASKED_COMP_SWAP =
+		9, /* ibv_poll_cq returns 9 too; newer versions of verbs.h have another name for 9 */
 	IBV_EXP_WC_MASKED_FETCH_ADD = 10,
 	IBV_EXP_WC_TSO,
 	IBV_EXP_WC_UMR = 0x100,
@@ -387,7 +389,7 @@ struct ibv_exp_wc {
 			uint16_t byte_len;
 		} mp_wr;
 	};
-	uint32_t imm_data; /* network byte order; the invalidated R_Key with IBV_EXP_WC_WITH_INV */
+	uint32_t imm_data; /* immediate data in network byte order; with IBV_EXP_WC_WITH_INV the invalidated R_Key */
 	uint32_t qp_num;
 	uint32_t src_qp;
 	int reserved;
@@ -484,7 +486,7 @@ enum ibv_exp_send_flags {
 	IBV_EXP_SEND_IP_CSUM = IBV_EXP_START_FLAG << 0,
 	IBV_EXP_SEND_WITH_CALC = IBV_EXP_START_FLAG << 1,
 	IBV_EXP_SEND_WAIT_EN_LAST = IBV_EXP_START_FLAG << 2,
-	IBV_EXP_SEND_EXT_ATOMIC_INLINE = IBV_EXP_START_FLAG << 3, /* operands are in the request; required */
+	IBV_EXP_SEND_EXT_ATOMIC_INLINE = IBV_EXP_START_FLAG << 3, /* required: the operands are in the work request */
 };
 
 enum ibv_exp_calc_op {
@@ -527,8 +529,8 @@ struct ibv_exp_mem_repeat_block {
 };
 
 /*
- * Operands of extended atomics. For 4 and 8 bytes: the value, 4 bytes in the low half. For 16 and 32 bytes: the address
- * of an array of uint64_t, cast to uint64_t, with the least significant word first.
+ * Operands of extended atomics. For 4 and 8 bytes the member holds the operand (4 bytes: in the low half). For 16 and
+ * 32 bytes it holds the address of an array of uint64_t, cast to uint64_t, whose first word is the least significant.
  */
 struct ibv_exp_cmp_swap {
 	uint64_t compare_mask;
@@ -539,7 +541,7 @@ struct ibv_exp_cmp_swap {
 
 struct ibv_exp_fetch_add {
 	uint64_t add_val;
-	uint64_t field_boundary; /* the most significant bit of each field */
+	uint64_t field_boundary; /* a mask: the most significant bit of each field is set */
 };
 
 struct ibv_exp_send_wr {
@@ -591,11 +593,13 @@ struct ibv_exp_send_wr {
 		} atomic;
 		struct {
 			struct ibv_cq *cq;
-			int32_t cq_count; /* entries beyond those that WAITs up to the last WAIT_EN_LAST count */
+			int32_t cq_count; /* completions to wait for, after those that WAITs up to the last WAIT_EN_LAST
+					     count */
 		} cqe_wait;
 		struct {
 			struct ibv_qp *qp;
-			int32_t wqe_count; /* requests, likewise; 0: all that are posted */
+			int32_t wqe_count; /* requests to enable, after those enabled up to the last WAIT_EN_LAST; 0:
+					      all posted */
 		} wqe_enable;
 	} task;
 	union {
@@ -660,7 +664,7 @@ struct ibv_exp_send_wr {
 enum ibv_exp_task_type { IBV_EXP_TASK_SEND, IBV_EXP_TASK_RECV };
 enum ibv_exp_task_comp_mask { IBV_EXP_TASK_RESERVED = 1 << 0 };
 
-/* Requests for one queue, in a list for several queues. */
+/* The requests for one queue; ibv_exp_post_task takes a list of such structures. */
 struct ibv_exp_task {
 	enum ibv_exp_task_type task_type;
 	struct {
