@@ -10,15 +10,15 @@
 
 #define FACT_FIRMWARE UROCE_VERSION
 
-/* Not a registered vendor ID. 0 or 0xffffff would make programs take the device for the kernel's rxe. */
-#define FACT_VENDOR_ID	    0x0075726f /* "uro" */
+/* This vendor ID is not registered. With 0 or 0xffffff, programs would take the device for the kernel's rxe. */
+#define FACT_VENDOR_ID	    0x0075726f /* the characters "uro" */
 #define FACT_VENDOR_PART_ID 0x0000ce00
 #define FACT_HARDWARE	    0
 
 /* 4 lanes of 25 Gb/s. */
-#define FACT_WIDTH	2 /* the verbs' code for 4X */
+#define FACT_WIDTH	2 /* the code of 4X in the verbs */
 #define FACT_LANES	4
-#define FACT_SPEED	32 /* the verbs' code for EDR */
+#define FACT_SPEED	32 /* the code of EDR in the verbs */
 #define FACT_SPEED_NAME "EDR"
 #define FACT_LANE_GBPS	25
 

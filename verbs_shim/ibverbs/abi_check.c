@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * abi_check.c - what this folder relies on: enums and layouts of nic.h equal those of the verbs ABI. Compile-time only.
+ * abi_check.c - compile-time checks that enums and structure layouts of nic.h equal those of the verbs ABI, as this
+ * folder assumes.
  */
 #include "shim.h"
 
 #define SAME(a, b)	       _Static_assert((int)(a) == (int)(b), #a " differs from " #b)
 #define SAME_PLACE(a, b, m, n) _Static_assert(offsetof(a, m) == offsetof(b, n), #m " lies elsewhere")
 
-/* Completions and SGEs are used in place. */
+/* Completions and SGEs are passed between verbs and NIC without conversion. */
 _Static_assert(sizeof(struct nic_wc) == sizeof(struct ibv_wc), "nic_wc");
 SAME_PLACE(struct nic_wc, struct ibv_wc, wr_id, wr_id);
 SAME_PLACE(struct nic_wc, struct ibv_wc, status, status);
@@ -27,7 +28,8 @@ SAME_PLACE(struct nic_sge, struct ibv_sge, addr, addr);
 SAME_PLACE(struct nic_sge, struct ibv_sge, length, length);
 SAME_PLACE(struct nic_sge, struct ibv_sge, lkey, lkey);
 
-/* Extended objects are used through pointers to the plain ones, and the other way round. */
+/* Extended objects are used through pointers to the plain structures, and plain objects through pointers to the
+ * extended ones. */
 SAME_PLACE(struct ibv_cq_ex, struct ibv_cq, async_events_completed, async_events_completed);
 SAME_PLACE(struct ibv_cq_ex, struct ibv_cq, cqe, cqe);
 SAME_PLACE(struct ibv_qp_init_attr_ex, struct ibv_qp_init_attr, sq_sig_all, sq_sig_all);

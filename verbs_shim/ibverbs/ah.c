@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ah.c - address handles, and addresses from received packets (IBTA 11.2.2; annex A17.4.5.3 for the 40 bytes in front
- * of a UD message: an IPv6 header, or 20 undefined bytes and an IPv4 header).
+ * ah.c - address handles, and addresses taken from received packets (IBTA 11.2.2). A UD message is preceded by 40 bytes
+ * (annex A17.4.5.3): an IPv6 header, or 20 undefined bytes and an IPv4 header.
  */
 #include <endian.h>
 #include <string.h>
@@ -91,7 +91,7 @@ SHIM_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 
 /* ---- addresses from received packets ----------------------------------------------------------------- */
 
-#define IP4_OFFSET 20 /* of an IPv4 header inside the 40 bytes */
+#define IP4_OFFSET 20 /* offset of an IPv4 header in the 40 bytes before a UD message */
 
 static bool ip4_checksum_holds(const uint8_t *ip4)
 {
@@ -104,7 +104,8 @@ static bool ip4_checksum_holds(const uint8_t *ip4)
 	return sum == 0xffff;
 }
 
-/* The 20 undefined bytes before an IPv4 header may look like an IPv6 header: the IPv4 checksum decides. */
+/* @return 4 or 6. The 20 undefined bytes before an IPv4 header can look like an IPv6 header, so the IPv4 checksum
+ * decides. */
 static int grh_version(const uint8_t *grh)
 {
 	const uint8_t *ip4 = grh + IP4_OFFSET;
@@ -153,7 +154,7 @@ SHIM_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, s
 	}
 	index = shim_gid_find(shim_ctx(context), &local);
 	if (index < 0) {
-		errno = EINVAL; /* the destination address is no longer ours */
+		errno = EINVAL; /* the GID table no longer contains the destination address */
 		return -1;
 	}
 	attr->grh.sgid_index = (uint8_t)index;
@@ -172,7 +173,7 @@ SHIM_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_w
 	return ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr) ? NULL : ibv_create_ah(pd, &attr);
 }
 
-/* The engine resolves Ethernet addresses; they are not exposed to applications. */
+/* Not supported: the engine resolves Ethernet addresses, and applications cannot see them. */
 SHIM_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 					    uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {

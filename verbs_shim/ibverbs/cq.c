@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cq.c - completion queues (IBTA 11.2.6, 11.4.2). Polling copies the NIC's entries straight into the caller's array,
- * which has the same layout (abi_check.c), and makes progress if the CQ is empty.
+ * cq.c - completion queues (IBTA 11.2.6, 11.4.2). Polling copies the NIC's completions straight into the caller's
+ * array, which has the same layout (abi_check.c). Polling an empty CQ makes progress.
  */
 #include "shim.h"
 

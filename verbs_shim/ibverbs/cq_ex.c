@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cq_ex.c - extended completion queues: ibv_start_poll, ibv_next_poll, ibv_wc_read_*. An entry is taken from the NIC
- * when it becomes the current one, never ahead, so that destroying a QP still finds its entries in the queue.
+ * cq_ex.c - extended completion queues: ibv_start_poll, ibv_next_poll, ibv_wc_read_*. A completion is taken from the
+ * NIC only when it becomes the current one, never in advance, so that destroying a QP still finds its other completions
+ * in the queue.
  *
- * From a successful ibv_start_poll to ibv_end_poll the current entry belongs to the calling thread; others wait. This
- * lock is taken before the engine lock, and held while the application reads the entry.
+ * From a successful ibv_start_poll to ibv_end_poll the current completion belongs to the calling thread, which holds
+ * poll_lock while the application reads it; other pollers wait. poll_lock is taken before the engine lock.
  */
 #include "shim.h"
 
@@ -13,7 +14,8 @@ static struct shim_cq *cq_of(struct ibv_cq_ex *cq)
 	return container_of(cq, struct shim_cq, ex);
 }
 
-/* @return 0, ENOENT (empty), EIO (the CQ has overflowed, or the engine is out of reach). */
+/* Take the next completion. @return 0; ENOENT: CQ is empty; EIO: the CQ has overflowed, or the process is a forked
+ * child. */
 static int take(struct ibv_cq_ex *ex)
 {
 	struct shim_cq *cq = cq_of(ex);
@@ -42,7 +44,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (attr && attr->comp_mask)
 		return EINVAL;
 	if (!shim_alive(shim_ctx(ex->context)))
-		return EIO; /* in a forked child the thread that holds the lock may not exist */
+		return EIO; /* in a forked child the thread that holds poll_lock may not exist */
 	if (!cq->single)
 		pthread_mutex_lock(&cq->poll_lock);
 	err = take(ex);
@@ -106,7 +108,7 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 	return cq_of(ex)->wc.dlid_path_bits;
 }
 
-/* Timestamps, VLANs, flow tags and tag matching are not offered. */
+/* Timestamps, VLANs, flow tags and tag matching are not supported. */
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;

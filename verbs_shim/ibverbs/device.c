@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.c - the device list (ours first, then the real ones), opening and closing devices.
- * State: the devices seen so far, and with each the contexts that are open on it.
+ * device.c - the device list (ours first, then the real devices), opening and closing devices. State: the devices seen
+ * so far, each with its open contexts.
  */
 #include <endian.h>
 #include <fcntl.h>
@@ -22,15 +22,15 @@
 /* Header of the array that ibv_get_device_list returns. */
 struct device_list {
 	uint64_t magic;
-	struct ibv_device **real; /* the real library's list, which keeps its devices alive */
+	struct ibv_device **real; /* the real library's list: while it exists, its devices do */
 	struct ibv_device *devices[];
 };
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shim_device *devices;
 
-/* Held while a context is lent (shim_context_borrow); ibv_close_device takes it too. Needs no fork handlers: a child of
- * a process with open contexts neither lends them nor takes this lock. */
+/* Held while a context is lent (shim_context_borrow); ibv_close_device takes it too. It needs no fork handlers: a
+ * child of a process with open contexts neither lends them nor takes this lock. */
 static pthread_mutex_t borrow_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- locks, also around fork ------------------------------------------------------------------------- */
@@ -54,8 +54,9 @@ static void fork_register(void)
 	pthread_atfork(fork_prepare, fork_done, fork_done);
 }
 
-/* A child must find these locks free. Before fork, handlers run from the last registered to the first. Ours are
- * registered before any device is open, so the engines', whose locks come before a device's, run first. */
+/* Taken around fork, so that the child finds these locks free. Fork runs the handlers registered last first. The
+ * engines register theirs after ours, when a device is opened, so the engine locks are taken first, in the usual
+ * order. */
 static void devices_enter(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -118,13 +119,13 @@ static int devices_scan(struct shim_device **out)
 	return n;
 }
 
-/* A raw system call: the sysfs hooks would report our own devices. */
+/* Uses a raw system call: through the C library the sysfs hooks would report our own devices. */
 static bool kernel_has_verbs(void)
 {
 	return syscall(SYS_faccessat, AT_FDCWD, sysfs_class_paths[SYSFS_VERBS], F_OK) == 0;
 }
 
-/* The real library is not even opened on a machine without RDMA devices. */
+/* On a machine without RDMA devices the real library is not even opened. */
 static struct ibv_device **real_devices(int *n)
 {
 	*n = 0;
@@ -150,10 +151,10 @@ static struct ibv_device **list_new(int *num)
 	if (n_own == -ENOMEM)
 		return shim_fail(ENOMEM);
 	if (n_own < 0)
-		n_own = 0; /* the configuration error has been reported; real devices stay usable */
+		n_own = 0; /* on a configuration error, which has been reported, the real devices stay usable */
 
 	struct ibv_device **real = real_devices(&n_real);
-	/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is intended */
 	struct device_list *list = calloc(1, sizeof(*list) + (n_own + n_real + 1) * sizeof(list->devices[0]));
 
 	if (!list) {
@@ -172,8 +173,8 @@ static struct ibv_device **list_new(int *num)
 	return list->devices;
 }
 
-/* The scan contains dozens of cancellation points. A thread cancelled at one would leak what is open then, here and in
- * the real library. */
+/* Cancellation is disabled during the scan, which contains dozens of cancellation points. A thread cancelled there
+ * would leak descriptors and memory, here and in the real library. */
 SHIM_EXPORT struct ibv_device **ibv_get_device_list(int *num)
 {
 	struct ibv_device **list;
@@ -223,7 +224,7 @@ SHIM_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 	return d ? htobe64(d->pmd.node_guid) : shim_real(ibv_get_device_guid)(device);
 }
 
-/* The index is the kernel's number for a device; the kernel does not know ours. */
+/* ibv_get_device_index returns the kernel's number for a device; for our devices the kernel has none. */
 SHIM_EXPORT int ibv_get_device_index(struct ibv_device *device)
 {
 	return shim_device_of(device) ? -1 : shim_real(ibv_get_device_index)(device);
@@ -238,7 +239,8 @@ static int context_init(struct shim_context *ctx, struct shim_device *dev)
 
 	if (err)
 		return err;
-	/* Programs copy and pass on this descriptor; it leads nowhere. A file per context lets us recognize ours. */
+	/* Programs copy this descriptor and pass it on, so it must exist, but it refers to nothing. It is a separate
+	 * file for each context so that shim_is_cmd_fd() recognizes it. */
 	ibv->cmd_fd = memfd_create("uroce-cmd", MFD_CLOEXEC);
 	if (ibv->cmd_fd < 0) {
 		err = -errno;
@@ -305,7 +307,7 @@ static void context_unlink(struct shim_context *ctx)
 	bool child = pmd_is_forked_child();
 
 	if (!child)
-		pthread_mutex_lock(&borrow_lock); /* wait until it is not lent */
+		pthread_mutex_lock(&borrow_lock); /* wait until the context is no longer lent */
 	pthread_mutex_lock(&ctx->dev->lock);
 	while (*at && *at != ctx)
 		at = &(*at)->next;
@@ -361,7 +363,7 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 		pmd_close(ctx->engine);
 	}
 	context_fini(ctx);
-	/* Objects that the program did not destroy still point to the context. */
+	/* Keep the memory if objects that the program did not destroy still point to the context. */
 	if (!atomic_load(&ctx->objects))
 		free(ctx);
 	return 0;
@@ -388,8 +390,8 @@ bool shim_is_cmd_fd(int fd)
 
 /* ---- fork -------------------------------------------------------------------------------------------- */
 
-/* Registered memory is accessed through the process's own page tables: a fork does no harm in the parent, and our
- * objects are dead in the child. */
+/* Registered memory is accessed through the process's own page tables. A fork therefore does no harm in the parent;
+ * in the child our objects are dead. */
 SHIM_EXPORT int ibv_fork_init(void)
 {
 	if (!kernel_has_verbs() || !shim_real(ibv_fork_init))

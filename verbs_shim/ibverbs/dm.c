@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dm.c - device memory: ibv_alloc_dm and related calls. On an adapter it is SRAM, which peers reach without a trip
- * to the host; here it is process memory, whose address only the NIC and the copy functions know.
+ * dm.c - device memory: ibv_alloc_dm and related calls. On an adapter, device memory is SRAM, which peers access
+ * without crossing the PCIe bus. Here it is process memory whose address only the NIC and the copy functions know.
  */
 #include <string.h>
 #include <sys/mman.h>
 
 #include "shim.h"
 
-#define ALIGNMENT_LOG_MAX 12 /* a page */
+#define ALIGNMENT_LOG_MAX 12 /* log2 of a page */
 
 static struct shim_dm *dm_of(struct ibv_dm *dm)
 {
@@ -40,7 +40,8 @@ static int memcpy_from(void *host, struct ibv_dm *ibv, uint64_t offset, size_t l
 	return 0;
 }
 
-/** Bytes charged for an allocation: whole pages, which also bounds the number of allocations. */
+/** Bytes that an allocation counts against SHIM_DM_MAX: whole pages, so that the number of allocations is limited
+ * too. */
 static size_t size_of(size_t length)
 {
 	const size_t rest = ((size_t)1 << ALIGNMENT_LOG_MAX) - 1;
@@ -141,7 +142,7 @@ int shim_free_dm(struct ibv_dm *dm)
 	return shim_dm_free(dm_of(dm));
 }
 
-/* As with the kernel, ZERO_BASED is required: addresses in the region are not those of the process. */
+/* As with the kernel, ZERO_BASED is required: addresses in the region count from 0 and are no process addresses. */
 struct ibv_mr *shim_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length, unsigned access)
 {
 	return access & IBV_ACCESS_ZERO_BASED ? shim_dm_reg(pd, dm_of(dm), offset, length, access) : shim_fail(EINVAL);

@@ -2,16 +2,17 @@
 /*
  * event.c - completion channels, completion events and asynchronous events (IBTA 11.4.2, 11.6.3).
  *
- * Each event queue is a list of sources, and an eventfd that programs poll and may make non-blocking. The eventfd
- * counts the events that no thread is about to take. A thread that waits in the engine is about to take one, so that
- * event is not counted: counting it up and down would cost the thread, for every message, as much as a wake-up.
+ * Each event queue is a list of sources, and an eventfd that programs poll and can make non-blocking. The eventfd
+ * counts the events that no thread is about to take. A thread that waits in the engine is about to take an event, so
+ * that event is not counted: to count it up and down again would cost the thread as much as a wake-up, for every
+ * message.
  *
- * Raising an event allocates nothing: the list node and the pending types lie in the object itself. Destroying an
- * object drops its unread events and waits until those that were read are acknowledged. The engine raises events with
- * its lock held, so it is taken before queue locks.
+ * Raising an event allocates nothing: the list node and the pending event types are members of the object itself.
+ * Destroying an object drops its unread events and waits until the events that were read are acknowledged. The engine
+ * raises events with its lock held, so the engine lock is taken before queue locks.
  *
- * Code under a lock must contain no cancellation point: a thread cancelled there would never release the lock. There
- * system calls are made without the C library's wrappers.
+ * Code under a lock must contain no cancellation point: a thread cancelled there would never release the lock. Such
+ * code therefore makes system calls with syscall(), not through the C library's wrappers.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -39,7 +40,8 @@ int shim_event_queue_init(struct shim_event_queue *q)
 
 void shim_event_queue_fini(struct shim_event_queue *q)
 {
-	/* A forked child neither raises nor reads events, and the thread that holds the lock may not exist there. */
+	/* A forked child does not take the lock: the thread that holds it may not exist there, and no other thread
+	 * uses the queue. */
 	bool shared = !pmd_is_forked_child();
 
 	if (shared)
@@ -87,7 +89,8 @@ static void queue_count_up(struct shim_event_queue *q)
 		;
 }
 
-/* Take one off the eventfd. @return false: another thread has read it, and is about to take an event. */
+/* Subtract one from the eventfd's count. @return false: the count is 0, as another thread has read it and is about
+ * to take the event. */
 static bool queue_count_down(struct shim_event_queue *q)
 {
 	uint64_t one;
@@ -100,7 +103,7 @@ static bool queue_count_down(struct shim_event_queue *q)
 	return got > 0;
 }
 
-/* Call after a change of the list or of `waiting`: updates `ready` and the eventfd's count. */
+/* Update `ready` and the eventfd's count. Must be called after a change of the list or of `waiting`. */
 static void queue_settle(struct shim_event_queue *q)
 {
 	uint32_t owed = q->n > q->waiting ? q->n - q->waiting : 0;
@@ -112,7 +115,8 @@ static void queue_settle(struct shim_event_queue *q)
 		q->counted--;
 }
 
-/* Add an asynchronous event. @param merge not if it is already pending; false for a port's, which are kept apart. */
+/* Add an asynchronous event. @param merge do not add an event type that is already pending; false for port events,
+ * which are all kept. */
 static void queue_add(struct shim_event_queue *q, struct shim_event_source *src, uint8_t type, bool merge)
 {
 	pthread_mutex_lock(&q->lock);
@@ -139,7 +143,7 @@ static void queue_add_comp(struct shim_event_queue *q, struct shim_event_source 
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* Take the oldest event; *type is set if it is an asynchronous one. @return its source, or NULL: no event. */
+/* Take the oldest event; for an asynchronous event set *type. @return the event's source, or NULL: no event. */
 static struct shim_event_source *queue_first(struct shim_event_queue *q, uint8_t *type)
 {
 	struct shim_event_source *src = q->head;
@@ -183,7 +187,8 @@ static void unlock(void *mutex)
 	pthread_mutex_unlock(mutex);
 }
 
-/* May wait forever, so it is a cancellation point. The object then still exists for late acknowledgements. */
+/* This wait can last forever, so it is a cancellation point. If the thread is cancelled, the object still exists,
+ * and late acknowledgements find it. */
 void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t reported)
 {
 	pthread_mutex_lock(mutex);
@@ -193,7 +198,7 @@ void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 	pthread_cleanup_pop(true);
 }
 
-/* The wait in the engine is over. Unlocks. @return the source of the event taken, or NULL. */
+/* Called after a wait in the engine, with the queue locked; unlocks. @return the source of the event taken, or NULL. */
 static struct shim_event_source *queue_wait_end(struct shim_event_queue *q, uint8_t *type)
 {
 	struct shim_event_source *src = queue_first(q, type);
@@ -204,7 +209,7 @@ static struct shim_event_source *queue_wait_end(struct shim_event_queue *q, uint
 	return src;
 }
 
-/* The thread was cancelled: leave the event to others. */
+/* Cleanup handler of a thread cancelled in pmd_wait(): leave the event to other threads. */
 static void queue_wait_cancelled(void *arg)
 {
 	struct shim_event_queue *q = arg;
@@ -216,9 +221,9 @@ static void queue_wait_cancelled(void *arg)
 }
 
 /*
- * Wait in the engine: the thread makes progress meanwhile and sees an event at once. Locked on entry; unlocks.
- * @return an event's source; NULL with *rc 0: another thread has taken the event; NULL with *rc < 0: the error of
- * pmd_wait.
+ * Wait in the engine, where the thread makes progress and learns of an event at once. Called with the queue locked;
+ * unlocks.
+ * @return an event's source; NULL with *rc 0: another thread has taken the event; NULL with *rc < 0: pmd_wait failed.
  */
 static struct shim_event_source *queue_wait(struct pmd_engine *engine, struct shim_event_queue *q, uint8_t *type,
 					    int *rc)
@@ -234,8 +239,8 @@ static struct shim_event_source *queue_wait(struct pmd_engine *engine, struct sh
 
 /*
  * Take the oldest event. If there is none, wait for one, unless the descriptor is non-blocking.
- * @param engine in which the thread waits; NULL: in the kernel.
- * @return its source with *type set (if it is an asynchronous one), or NULL with errno set.
+ * @param engine the engine to wait in; NULL: wait in the kernel.
+ * @return the event's source, with *type set for an asynchronous event; or NULL with errno set.
  */
 static struct shim_event_source *queue_take(struct pmd_engine *engine, struct shim_event_queue *q, uint8_t *type)
 {
@@ -243,7 +248,7 @@ static struct shim_event_source *queue_take(struct pmd_engine *engine, struct sh
 	uint64_t one;
 	int rc = -EBUSY;
 
-	pthread_testcancel(); /* even without a wait, as read() */
+	pthread_testcancel(); /* like read(), a cancellation point even if it need not wait */
 	for (;;) {
 		pthread_mutex_lock(&q->lock);
 		src = queue_first(q, type);
@@ -389,10 +394,10 @@ SHIM_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 			ack(&qp->mutex, &qp->cond, &qp->events_completed, 1);
 		break;
 	case IBV_EVENT_WQ_FATAL:
-		context = event->element.wq->context; /* our devices have no WQs */
+		context = event->element.wq->context; /* the context of a real device: ours have no WQs */
 		break;
 	default:
-		break; /* events of a device or port are not counted */
+		break; /* device and port events need no acknowledgement */
 	}
 	if (context && !shim_is_ours(context))
 		shim_real(ibv_ack_async_event)(event);

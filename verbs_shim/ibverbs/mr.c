@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned. A region's range is checked here, so that a wrong
- * address fails as with a kernel; the engine survives memory that is unmapped later.
+ * mr.c - memory regions (IBTA 10.6.3, 11.2.8). Memory is not pinned. Registration checks that the range is mapped, so
+ * that a wrong address fails as with a kernel; if memory is unmapped later, the engine survives an access to it.
  */
 #include "shim.h"
 
-/* Optional rights are hints, and huge pages make no difference. On-demand paging is refused: it would promise
+/* Optional rights are hints and are ignored, as is the huge-page flag. On-demand paging is refused: it would promise
  * prefetching, and page faults reported by the NIC. */
 int shim_access_translate(unsigned access, uint32_t *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mw.c - memory windows of types 1 and 2B (IBTA 10.6.6.2, 10.6.7). Both are bound by a work request. */
+/* mw.c - memory windows of types 1 and 2B (IBTA 10.6.6.2, 10.6.7). A work request binds a window of either type. */
 #include "shim.h"
 
 struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
@@ -61,15 +61,15 @@ bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey,
 		.mr = mr ? container_of(mr, struct shim_mr, ibv)->nic : NULL,
 		.addr = info->addr,
 		.len = info->length,
-		/* A window has no local rights; programs set them anyway, and adapters ignore them. */
+		/* A window has no local rights. Programs set LOCAL_WRITE anyway, and adapters ignore it. */
 		.access = info->mw_access_flags & ~(unsigned)IBV_ACCESS_LOCAL_WRITE,
 		.rkey = rkey,
 	};
 	return true;
 }
 
-/* Type 1: the call posts a work request, and the window has its new key on return. The bind carries the key to the NIC:
- * if it fails, the next bind brings the two back in step. */
+/* Bind a type 1 window: posts a work request; on return mw->rkey is the new key. The request carries that key to the
+ * NIC. If the bind fails, the NIC keeps the old key, and the next bind makes both keys equal again. */
 int shim_bind_mw(struct ibv_qp *ibv_qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct shim_context *ctx = shim_ctx(ibv_qp->context);

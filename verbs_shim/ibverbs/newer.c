@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * newer.c - functions that libibverbs has since rdma-core 59 (version nodes 1.15 to 1.17), exported under their names
- * by symbols.list. The structures are declared here under our own names, so that any verbs.h, old or new, will do.
- * Buffers from ibv_alloc_buf are ordinary memory for us.
+ * by symbols.list. Their structures are declared here under our own names, so that this file compiles with any verbs.h,
+ * old or new. ibv_alloc_buf returns ordinary memory on our devices.
  */
 #include "shim.h"
 
@@ -19,8 +19,8 @@ struct shim_mr_init_attr {
 
 enum { MASK_IOVA = 1 << 0, MASK_ADDR = 1 << 1, MASK_BUF = 1 << 5 };
 
-/** The handle that ibv_alloc_buf returns with the memory. Private, but laid out as the real library's up to the PD,
- * which tells the two kinds apart. */
+/** The handle that ibv_alloc_buf returns with the memory. Private to the library, but its members up to the PD are
+ * those of the real library: the PD tells our handles from the real library's. */
 struct shim_buf {
 	void *addr;
 	size_t length;
@@ -35,7 +35,7 @@ void *shim_alloc_dmah(struct ibv_context *context, void *attr);
 int shim_dealloc_dmah(struct ibv_context **dmah);
 int shim_dm_export_dmabuf_fd(struct ibv_dm *dm);
 
-/* Whether [addr, addr + length) lies in the buffer, which was allocated for this PD. */
+/* Whether [addr, addr + length) is inside the buffer, and the buffer was allocated for this PD. */
 static bool buf_covers(const struct shim_buf *buf, const struct ibv_pd *pd, const void *addr, size_t length)
 {
 	uintptr_t offset = (uintptr_t)addr - (uintptr_t)(buf ? buf->addr : NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * object.c - the NIC objects of each context, so that closing it destroys those that the program did not: other
- * contexts may keep the NIC running, and a leaked region must not stay open to peers.
- * The lists are changed with the engine lock held.
+ * object.c - tracks the NIC objects of each context, so that closing the context destroys those that the program left:
+ * other contexts can keep the NIC running, and peers must not be able to access a leaked region. The lists are changed
+ * with the engine lock held.
  */
 #include "shim.h"
 
@@ -65,7 +65,7 @@ static void drop_pd(struct shim_link *link)
 
 void shim_objects_drop(struct shim_context *ctx)
 {
-	/* In the order of enum shim_kind: an object's users are gone when its turn comes. */
+	/* In the order of enum shim_kind: objects are destroyed after those that use them. */
 	static void (*const drop[SHIM_KINDS])(struct shim_link *) = {
 		[SHIM_QP] = drop_qp, [SHIM_SRQ] = drop_srq, [SHIM_CQ] = drop_cq, [SHIM_AH] = drop_ah,
 		[SHIM_MW] = drop_mw, [SHIM_MR] = drop_mr,   [SHIM_PD] = drop_pd,

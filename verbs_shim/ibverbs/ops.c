@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ops.c - the operations that the inline functions of verbs.h find in a context. Those left NULL are refused there with
- * EOPNOTSUPP: flows, work queues, counters, null MRs, XRC, rate limits.
+ * ops.c - the operations that the inline functions of verbs.h find in a context. For operations left NULL these
+ * functions return EOPNOTSUPP: flows, work queues, counters, null MRs, XRC, rate limits.
  */
 #include "shim.h"
 
@@ -21,7 +21,7 @@ static int refuse_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice,
 	return EOPNOTSUPP;
 }
 
-/* ibv_close_xrcd calls this without a check for NULL. Not reached: no XRC domain can be opened. */
+/* Never called, since no XRC domain can be opened; set because ibv_close_xrcd does not check for NULL. */
 static int refuse_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	return EOPNOTSUPP;

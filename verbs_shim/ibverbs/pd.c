@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pd.c - protection domains, parent domains, thread domains (IBTA 10.2.3, 11.2.1).
- * A parent domain shares the NIC object of its protection domain, so objects made on one work with the other. A thread
- * domain is the application's promise to serialise its calls; the promise is not used yet.
+ * pd.c - protection domains, parent domains, thread domains (IBTA 10.2.3, 11.2.1). A parent domain shares the NIC
+ * object of its protection domain, so objects created on one of the two work with those created on the other. With a
+ * thread domain the application promises to serialise its calls; no code relies on the promise yet.
  */
 #include "shim.h"
 
@@ -111,7 +111,7 @@ int shim_dealloc_td(struct ibv_td *ibv)
 	return 0;
 }
 
-/* A provider need not use the allocators for queues: they are accepted and ignored. */
+/* The application's allocators for queues are accepted and ignored, as a provider need not use them. */
 struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * personality.c - how atomics appear to programs: the capabilities that a device reports, and the byte order of
- * results. Their effect is always the same; each personality is that of some hardware (docs/atomics.md).
+ * results. What the atomics do is always the same; each personality imitates certain hardware (docs/atomics.md).
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "shim.h"
 
 static const struct shim_personality personalities[] = {
-	/* GLOB would be true, but programs look for HCA. */
+	/* GLOB would be true as well, but programs look for HCA. */
 	{"hca", IBV_ATOMIC_HCA, IBV_EXP_ATOMIC_HCA, 0, false},
 	{"glob", IBV_ATOMIC_GLOB, IBV_EXP_ATOMIC_GLOB, 0, false},
 	{"connectx4", IBV_ATOMIC_HCA, IBV_EXP_ATOMIC_HCA, 4 | 16 | 32, false},

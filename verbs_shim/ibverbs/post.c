@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - posting work requests (IBTA 11.4.1): the hot path. A list is posted under one hold of the lock, each request
- * translated on the stack. *bad_wr gets the first refused request; those before it are posted.
+ * post.c - posting work requests (IBTA 11.4.1): the hot path. The engine lock is taken once for a whole list; each
+ * request is translated on the stack. *bad_wr gets the first refused request; the requests before it are posted.
  */
 #include "shim.h"
 
@@ -9,12 +9,13 @@
 static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *wr, struct nic_send_wr *out)
 {
 	if (wr->send_flags & NIC_SEND_CALC)
-		return -EINVAL; /* our flag, not one of libibverbs */
+		return -EINVAL; /* NIC_SEND_CALC is our own flag: libibverbs has no such flag */
 	out->wr_id = wr->wr_id;
 	out->sg_list = (const struct nic_sge *)wr->sg_list;
 	out->num_sge = (uint32_t)wr->num_sge;
 	out->opcode = wr->opcode;
-	out->flags = wr->send_flags & ~(unsigned)IBV_SEND_IP_CSUM; /* means nothing to a RoCE QP */
+	out->flags = wr->send_flags &
+		     ~(unsigned)IBV_SEND_IP_CSUM; /* a checksum offload for Ethernet; meaningless on a RoCE QP */
 	out->ex = wr->imm_data;
 	switch (wr->opcode) {
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -30,7 +31,7 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 		break;
 	}
 	if (wr->opcode >= IBV_WR_DRIVER1)
-		return -EINVAL; /* the NIC's further opcodes cannot be posted with this structure */
+		return -EINVAL; /* the NIC has more opcodes, but they need fields that struct ibv_send_wr lacks */
 	if (qp->ibv.qp_type == IBV_QPT_UD) {
 		shim_ud_translate(wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, out);
 	} else {

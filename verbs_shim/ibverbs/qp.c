@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qp.c - queue pairs: creation, attributes, destruction (IBTA 11.2.4). The NIC checks the transitions; this file
+ * qp.c - queue pairs: creation, attributes, destruction (IBTA 11.2.4). The NIC checks state transitions; this file
  * translates structures and refuses what the NIC does not support (alternate paths, rate limits, XRC).
  */
 #include <string.h>
@@ -34,7 +34,8 @@ static int init_translate(struct shim_qp *qp, struct ibv_pd *pd, const struct ib
 		.cap = {attr->cap.max_send_wr, attr->cap.max_recv_wr, attr->cap.max_send_sge, attr->cap.max_recv_sge,
 			attr->cap.max_inline_data},
 		.sq_sig_all = attr->sq_sig_all,
-		/* Programs ask for it with any type; types other than RC refuse atomics when posted. */
+		/* Programs set max_atomic_arg for any QP type; QPs of types other than RC refuse atomics when they
+		 * are posted. */
 		.max_atomic_arg = attr->qp_type == IBV_QPT_RC ? extra->max_atomic_arg : 0,
 		.be_replies = extra->be_replies ? SHIM_ATOMIC_SIZES : personality->be_sizes,
 		.cross_channel = extra->cross_channel,
@@ -126,7 +127,7 @@ struct ibv_qp *shim_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 		return shim_fail(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
 		return shim_fail(EINVAL);
-	/* The extended structure begins with the members of the plain one. */
+	/* struct ibv_qp_init_attr_ex begins with the members of struct ibv_qp_init_attr. */
 	if (extra.extended)
 		extra.send_ops = attr->send_ops_flags;
 	return shim_qp_create(attr->pd, (struct ibv_qp_init_attr *)attr, &extra);
@@ -170,7 +171,7 @@ SHIM_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 /* ---- attributes -------------------------------------------------------------------------------------- */
 
 #define MASK_KNOWN   ((1 << 21) - 1)
-/* No path migration, and capabilities are fixed at creation. */
+/* Refused: path migration is not supported, and capabilities are fixed at creation. */
 #define MASK_REFUSED (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP)
 
 static int attr_translate(const struct ibv_qp_attr *a, int mask, struct nic_qp_attr *out)
@@ -218,7 +219,8 @@ SHIM_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int 
 	err = nic_qp_modify(qp->nic, &nic_attr, (uint32_t)mask);
 	if (!err) {
 		ibv->state = (enum ibv_qp_state)nic_qp_state(qp->nic);
-		pmd_doorbell(ctx->engine); /* SQD to RTS, or a flush, may have created work */
+		pmd_doorbell(
+			ctx->engine); /* the change from SQD to RTS, or a flush, may have created work for the engine */
 	}
 	shim_leave(ctx);
 	if (!err && mask & IBV_QP_AV)
@@ -280,7 +282,7 @@ SHIM_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int m
 	return 0;
 }
 
-/* A message's payload is written in order, but with unspecified store instructions: nothing is guaranteed. */
+/* Payload is written in order, but with unspecified store instructions, so no order is guaranteed to the program. */
 SHIM_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	if (!shim_is_ours(qp->context))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * query.c - queries of a device, its port and its GID table (IBTA 11.2.1).
- * Only what works is reported.
+ * query.c - queries of a device, its port and its GID table (IBTA 11.2.1). Only features that work are reported.
  */
 #include <endian.h>
 #include <net/if.h>
@@ -22,7 +21,7 @@ static void device_attr_fill(const struct shim_context *ctx, struct ibv_device_a
 	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", FACT_FIRMWARE);
 	a->node_guid = a->sys_image_guid = htobe64(ctx->dev->pmd.node_guid);
 	a->max_mr_size = UINTPTR_MAX >> 1;
-	a->page_size_cap = ~(uint64_t)0xfff; /* regions need no page alignment; 4 KiB and up, as programs expect */
+	a->page_size_cap = ~(uint64_t)0xfff; /* regions need no alignment; programs expect page sizes from 4 KiB up */
 	a->vendor_id = FACT_VENDOR_ID;
 	a->vendor_part_id = FACT_VENDOR_PART_ID;
 	a->hw_ver = FACT_HARDWARE;
@@ -71,7 +70,7 @@ int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	device_attr_fill(shim_ctx(context), &full.orig_attr);
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
 	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
-	/* Executed with CPU instructions, so atomic with respect to CPUs and other NICs. */
+	/* Atomics are executed with CPU instructions, so they are atomic with respect to CPUs and other NICs. */
 	full.pci_atomic_caps.fetch_add = SHIM_PCI_ATOMIC_SIZES;
 	full.pci_atomic_caps.swap = SHIM_PCI_ATOMIC_SIZES;
 	full.pci_atomic_caps.compare_swap = SHIM_PCI_ATOMIC_SIZES;
@@ -132,7 +131,7 @@ int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
 	return 0;
 }
 
-/* Programs built against old headers have a structure that ends with `flags`. */
+/* struct _compat_ibv_port_attr is that of programs built against old headers: its last member is `flags`. */
 SHIM_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
 	struct ibv_port_attr full;
@@ -148,7 +147,7 @@ SHIM_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct
 
 int shim_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
 
-/* rdma-core 61 and newer: in units of 100 Mb/s. */
+/* Exists since rdma-core 61. Sets *speed in units of 100 Mb/s. */
 int shim_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
 {
 	int (*real)(struct ibv_context *, uint32_t, uint64_t *);
@@ -259,7 +258,8 @@ SHIM_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv
 
 int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, int *type);
 
-/* Private to rdma-core, but ibv_devinfo and pyverbs call it. 1: RoCE v2; 0: empty, as with a kernel. */
+/* Private to rdma-core, but ibv_devinfo and pyverbs call it. Sets *type to 1 for RoCE v2, or to 0 for an empty
+ * entry, as the kernel does. */
 int shim_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, int *type)
 {
 	int (*real)(struct ibv_context *, uint8_t, unsigned, int *);

@@ -2,9 +2,10 @@
 /*
  * real.c - finds and opens the real libibverbs, which serves real devices.
  *
- * The SONAME alone may find our own library. The order is UROCE_REAL_LIBIBVERBS, and only that if it is set; a library
- * already in the process, unless it is ours; the usual folders. RTLD_DEEPBIND keeps its own calls inside itself. Opened
- * on first use.
+ * dlopen() of the SONAME alone might find our own library. If UROCE_REAL_LIBIBVERBS is set, only that file is tried.
+ * Otherwise the order is: a library that is already in the process, unless it is ours; then the usual folders.
+ * RTLD_DEEPBIND makes the real library call its own functions, not ours of the same name. The library is opened on
+ * first use.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@
 
 void uroce_ibverbs_marker(void);
 
-/* Marks a library as ours. */
+/* Exported by our library only: a library that has this symbol is ours. */
 SHIM_EXPORT void uroce_ibverbs_marker(void)
 {
 }
@@ -54,7 +55,7 @@ static void find_real(void)
 		"/usr/lib/libibverbs.so.1",
 		"/usr/local/lib/libibverbs.so.1",
 	};
-	const char *chosen = secure_getenv("UROCE_REAL_LIBIBVERBS"); /* secure: it names code to run */
+	const char *chosen = secure_getenv("UROCE_REAL_LIBIBVERBS"); /* secure: the variable names code to run */
 
 	if (chosen) {
 		real_handle = open_real(chosen, OPEN_FLAGS);

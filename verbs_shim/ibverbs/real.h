@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-/** A trampoline's target. If it is missing, callers get NULL (fails_null) or ENOSYS; errno is ENOSYS. */
+/** The target of a trampoline. If the real library lacks it, callers get NULL (if fails_null) or ENOSYS; errno is
+ * ENOSYS. */
 struct shim_tramp {
 	const char *name, *version;
 	bool fails_null;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * refuse.c - exported functions that uroce does not offer: multicast, sharing objects between processes, enhanced
- * connection establishment. Calls on real devices go to the real library.
+ * refuse.c - exported functions of features that uroce does not support: multicast, sharing objects between processes,
+ * enhanced connection establishment (ECE). On real devices, calls are passed to the real library.
  */
 #include "shim.h"
 
@@ -59,10 +59,10 @@ SHIM_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!shim_is_ours(qp->context))
 		return shim_real(ibv_set_ece)(qp, ece);
-	return ece->vendor_id ? shim_errno(-EOPNOTSUPP) : 0; /* vendor 0: no options to agree on */
+	return ece->vendor_id ? shim_errno(-EOPNOTSUPP) : 0; /* vendor 0 asks for no options, so it is accepted */
 }
 
-/* Vendor 0: no options. */
+/* Reports vendor 0: the QP has no ECE options. */
 SHIM_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!shim_is_ours(qp->context))

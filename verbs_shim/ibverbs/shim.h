@@ -2,16 +2,22 @@
 /*
  * shim.h - the verbs objects of uroce (private to verbs_shim/ibverbs).
  *
- * Every object embeds the public structure of verbs.h, from which container_of finds it; the other members are
- * private. Most have an object of the NIC (nic.h), used only with the engine lock held.
+ * Every object embeds the public structure of verbs.h, from which container_of finds it; the other members are private.
+ * Most objects have an object of the NIC (nic.h), which is used only with the engine lock held.
  *
  * Foreign objects: the libraries built from here also serve real devices. Each exported function checks the context of
  * its object (shim_is_ours) and passes foreign objects to the real library (shim_real).
  *
- * Locks, outermost first: borrow_lock (device.c); the locks held across calls of the application, of an extended QP's
- * batch and an extended CQ's current entry; the engine lock; the device list's lock; a device's; the event lock of a
- * context or channel. The mutexes inside the public structures guard the counts of acknowledged events; no other lock
- * is taken under them.
+ * Locks, outermost first:
+ * - borrow_lock (device.c);
+ * - the lock of an extended QP's batch and that of an extended CQ's current completion, which stay locked between calls
+ *   of the application;
+ * - the engine lock;
+ * - the lock of the device list, then that of a device;
+ * - the event lock of a context or channel.
+ *
+ * The mutexes inside the public structures guard the counts of acknowledged events; no other lock is taken while one of
+ * these mutexes is held.
  */
 #ifndef SHIM_H
 #define SHIM_H
@@ -23,7 +29,7 @@
 
 #include "engine.h"
 
-/* verbs.h wraps two exported functions in macros. */
+/* verbs.h also defines macros with the names of two functions that this library exports. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -40,14 +46,15 @@ struct shim_event_queue {
 	struct shim_event_source *head, *tail;
 	uint32_t n;	  /* events in the list */
 	uint32_t counted; /* the eventfd's count, plus what threads have read from it but not yet subtracted here */
-	uint32_t waiting; /* threads in pmd_wait(): each takes one event, which the eventfd need not count */
+	uint32_t waiting; /* threads in pmd_wait(): each takes one event, so the eventfd does not count that event */
 	bool ready;	  /* atomic: n > 0 */
 	int fd;		  /* EFD_SEMAPHORE; -1 once closed */
 };
 
 #define SHIM_SOURCE_DEPTH 16
 
-/** An object's unread events, oldest first. Equal events are kept once, except those of a port. */
+/** An object's unread events, oldest first. An event type that is already pending is not added again, except for
+ * ports. */
 struct shim_event_source {
 	struct shim_event_source *next;
 	bool queued;
@@ -58,14 +65,15 @@ struct shim_event_source {
 
 int shim_event_queue_init(struct shim_event_queue *q);
 void shim_event_queue_fini(struct shim_event_queue *q);
-/** Drop the unread events of a source. @return how many of its events were ever handed out. */
+/** Drop the unread events of a source. @return how many of the source's events were handed to the application in
+ * total. */
 uint32_t shim_event_purge(struct shim_event_queue *q, struct shim_event_source *src);
-/** Wait until `reported` events have been acknowledged. A cancellation point. */
+/** Wait until `reported` events have been acknowledged. This is a cancellation point. */
 void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t reported);
 
 /* ---- objects ----------------------------------------------------------------------------------------- */
 
-/** Kinds of NIC objects of a context, in the order of teardown (object.c). */
+/** Kinds of NIC objects of a context, in the order of destruction (object.c). */
 enum shim_kind { SHIM_QP, SHIM_SRQ, SHIM_CQ, SHIM_AH, SHIM_MW, SHIM_MR, SHIM_PD, SHIM_KINDS };
 
 struct shim_link {
@@ -77,14 +85,14 @@ struct shim_personality {
 	const char *name;
 	enum ibv_atomic_cap cap;
 	enum ibv_exp_atomic_cap exp_cap;
-	uint32_t be_sizes; /* sizes in bytes, ORed, whose results are in network order */
-	bool be_asked;	   /* only QPs that ask for network order have atomics */
+	uint32_t be_sizes; /* sizes in bytes, ORed, whose results are in network byte order */
+	bool be_asked;	   /* only QPs that ask for network byte order have atomics */
 };
 
 /** A device found by a scan; never freed, because programs keep pointers to it. */
 struct shim_device {
 	struct ibv_device ibv;
-	char zero[4096]; /* vendor libraries look for private data behind ibv_device: they must find zeroes */
+	char zero[4096]; /* vendor libraries read private data after ibv_device: let them find zeroes */
 	struct pmd_device pmd;
 	struct shim_device *next;
 	pthread_mutex_t lock; /* of the list of contexts */
@@ -97,14 +105,14 @@ struct shim_context {
 	struct pmd_engine *engine;
 	struct nic *nic;
 	const struct shim_personality *personality;
-	atomic_size_t dm_used; /* bytes of device memory, in whole pages */
+	atomic_size_t dm_used; /* bytes of allocated device memory, in whole pages */
 	struct shim_event_queue async;
 	struct shim_event_source port_events;
 	struct shim_link *links[SHIM_KINDS];
-	atomic_uint objects; /* not yet destroyed, of all kinds */
-	atomic_uint handles; /* the next one */
+	atomic_uint objects; /* number of objects of all kinds that are not yet destroyed */
+	atomic_uint handles; /* handle of the next object */
 	atomic_bool closed;
-	char zero[512]; /* for what newer verbs_contexts add in front; vctx.sz says it is absent */
+	char zero[512]; /* newer verbs_contexts have more members here; vctx.sz says that they are absent */
 	struct verbs_context vctx;
 };
 
@@ -117,9 +125,9 @@ struct shim_pd {
 	struct ibv_pd ibv;
 	struct nic_pd *nic;
 	struct shim_link link;
-	struct shim_pd *parent; /* of a parent domain: its PD, whose nic it shares */
+	struct shim_pd *parent; /* set in a parent domain: the PD whose nic it shares */
 	struct shim_td *td;
-	atomic_uint users; /* of a PD: its parent domains; of a parent domain: its objects */
+	atomic_uint users; /* of a PD: number of parent domains; of a parent domain: number of objects */
 };
 
 struct shim_td {
@@ -127,13 +135,13 @@ struct shim_td {
 	atomic_uint users;
 };
 
-/** Device memory, with the public structures of both interfaces. */
+/** Device memory, with the public structures of rdma-core and of the experimental verbs. */
 struct shim_dm {
 	struct ibv_dm ibv;
 	struct ibv_exp_dm exp;
 	uint8_t *mem;
 	size_t len;
-	atomic_uint users; /* memory regions */
+	atomic_uint users; /* number of memory regions registered on it */
 };
 
 struct shim_mr {
@@ -164,9 +172,9 @@ struct shim_cq {
 	struct nic_cq *nic;
 	struct shim_link link;
 	struct shim_event_source comp, async;
-	struct nic_wc wc;	   /* the entry that ibv_wc_read_* read */
+	struct nic_wc wc;	   /* the current completion, which ibv_wc_read_* read */
 	pthread_mutex_t poll_lock; /* held from ibv_start_poll to ibv_end_poll, unless `single` */
-	bool single;		   /* the application promises that one thread at a time polls */
+	bool single;		   /* the application promises to poll from one thread at a time */
 };
 
 struct shim_srq {
@@ -178,7 +186,7 @@ struct shim_srq {
 
 /** Work requests between ibv_wr_start and ibv_wr_complete (wr_ex.c). */
 struct shim_batch {
-	pthread_mutex_t lock; /* held from start to complete or abort */
+	pthread_mutex_t lock; /* held from ibv_wr_start to ibv_wr_complete or ibv_wr_abort */
 	struct shim_batch_wr *wrs;
 	uint8_t *data; /* SGEs and copies of inline data */
 	size_t wrs_room, data_len, data_room;
@@ -191,12 +199,12 @@ struct shim_qp {
 		struct ibv_qp ibv;
 		struct ibv_qp_ex ex;
 	};
-	void *zero[16]; /* NULL: operations that newer versions of ibv_qp_ex add */
+	void *zero[16]; /* newer versions of ibv_qp_ex have more operations here; NULL: absent */
 	struct nic_qp *nic;
 	struct shim_link link;
 	struct shim_event_source async;
 	bool extended, sq_sig_all;
-	bool no_atomics; /* the personality has them on request only, and none was made */
+	bool no_atomics; /* this personality has atomics only on request, and this QP did not request them */
 	uint32_t max_atomic_arg;
 	struct ibv_qp_cap cap;
 	struct shim_batch batch;
@@ -216,13 +224,15 @@ static inline struct shim_context *shim_ctx(const struct ibv_context *context)
 	return container_of(context, struct shim_context, vctx.context);
 }
 
-/** Whether calls on the context's objects can reach its engine: neither in a forked child nor closed. */
+/** Whether calls on the context's objects can reach its engine: the context is not closed, and the process is not a
+ * forked child. */
 static inline bool shim_alive(const struct shim_context *ctx)
 {
 	return !pmd_is_forked_child() && !atomic_load_explicit(&ctx->closed, memory_order_relaxed);
 }
 
-/** Take the engine lock for a call on a context's object. @return false: the engine is out of reach. */
+/** Take the engine lock for a call on one of the context's objects. @return false: the context is closed or the
+ * process is a forked child. */
 static inline bool shim_enter(const struct shim_context *ctx)
 {
 	if (!shim_alive(ctx))
@@ -241,7 +251,8 @@ static inline uint32_t shim_handle_new(struct shim_context *ctx)
 	return atomic_fetch_add_explicit(&ctx->handles, 1, memory_order_relaxed);
 }
 
-/** The verbs' two ways to fail: return an errno, and set it (err is a negative errno); return NULL and set errno. */
+/** The two ways in which verbs fail. shim_errno: set errno and return it; `err` is a negative errno. shim_fail: set
+ * errno and return NULL. */
 static inline int shim_errno(int err)
 {
 	if (err)
@@ -255,33 +266,36 @@ static inline void *shim_fail(int err)
 	return NULL;
 }
 
-/** Our device for `device`, or NULL if it is foreign (device.c). */
+/** The struct shim_device that contains `device`, or NULL if it is a real device (device.c). */
 struct shim_device *shim_device_of(const struct ibv_device *device);
-/** Whether a file descriptor is the cmd_fd of one of our contexts, or a copy of it. */
+/** Whether a file descriptor is the cmd_fd of one of our contexts, or a duplicate of it. */
 bool shim_is_cmd_fd(int fd);
-/** Track a new object of the NIC; stop tracking it. Engine lock held. (object.c) */
+/** Start and stop tracking an object of the NIC. Engine lock held. (object.c) */
 void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link);
 void shim_object_remove(struct shim_context *ctx, struct shim_link *link);
-/** Destroy the NIC objects that are left. Engine lock held. The structures stay: the program has pointers to them. */
+/** Destroy the context's remaining NIC objects. Engine lock held. Their verbs structures stay, as the program has
+ * pointers to them. */
 void shim_objects_drop(struct shim_context *ctx);
 /** Fill in the operations of a context (ops.c). */
 void shim_ops_init(struct verbs_context *vctx);
-/** An open context on the device of that name, or NULL (then nothing is to be returned). It stays open until
- *  shim_context_return(): ibv_close_device waits meanwhile. */
+/** Lend an open context on the device of that name. The context stays open until shim_context_return(), as
+ * ibv_close_device waits for that call. @return NULL: no such context; then shim_context_return() must not be
+ * called. */
 struct shim_context *shim_context_borrow(const char *name);
 void shim_context_return(void);
-/** shim_sysfs_attach: give the sysfs hooks this library's device state. shim_sysfs_bypass: +1 shows this thread the
- *  kernel's sysfs, until -1. No-ops if the hooks are not in the process. (sysfs_source.c) */
+/** shim_sysfs_attach: give the sysfs hooks access to this library's device state. shim_sysfs_bypass(+1): this thread
+ * sees the kernel's sysfs until shim_sysfs_bypass(-1). Both do nothing if the hooks are not in the process.
+ * (sysfs_source.c) */
 void shim_sysfs_attach(void);
 void shim_sysfs_bypass(int change);
-/** pmd_event_fn; ctx is the struct shim_device (event.c). */
+/** Raise an event (event.c). A pmd_event_fn; ctx is the struct shim_device. */
 void shim_event_raise(void *ctx, const struct nic_event *event);
 
 /* ---- the real library (real.c) ----------------------------------------------------------------------- */
 
-/** Function `name` of the real libibverbs, or NULL. */
+/** The function `name` of the real libibverbs, or NULL. */
 void *shim_real_symbol(const char *name);
-/** shim_real_symbol() as a function pointer of the right type, looked up once at each place of use. */
+/** shim_real_symbol() cast to the type of the function `name`. Each place of use looks the symbol up once. */
 #define shim_real(name)                                                                                                \
 	({                                                                                                             \
 		static void *_Atomic shim_fn_;                                                                         \
@@ -292,16 +306,17 @@ void *shim_real_symbol(const char *name);
 
 /* ---- operations that contexts point to --------------------------------------------------------------- */
 
-/* personality.c */
-/** The personality that UROCE_ATOMICS names. @return NULL: unknown name, with a message in err. */
+/* defined in personality.c */
+/** The personality that the environment variable UROCE_ATOMICS names. @return NULL: unknown name, with a message in
+ * err. */
 const struct shim_personality *shim_personality_find(char *err, size_t err_len);
-#define SHIM_ATOMIC_SIZES (4 | 8 | 16 | 32) /* of extended atomics, in bytes, ORed */
+#define SHIM_ATOMIC_SIZES (4 | 8 | 16 | 32) /* sizes of extended atomics: the bitwise OR of the sizes in bytes */
 /** Sizes at which atomics are also atomic with respect to CPUs. */
 #define SHIM_PCI_ATOMIC_SIZES                                                                                          \
 	(IBV_PCI_ATOMIC_OPERATION_4_BYTE_SIZE_SUP | IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP |                         \
 	 IBV_PCI_ATOMIC_OPERATION_16_BYTE_SIZE_SUP)
 
-/* query.c */
+/* defined in query.c */
 int shim_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t attr_len);
 int shim_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t attr_size);
@@ -309,28 +324,28 @@ int shim_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 /** Index of a GID in the table, or -1. */
 int shim_gid_find(struct shim_context *ctx, const union ibv_gid *gid);
 
-/* pd.c, mr.c, dm.c, mw.c */
+/* defined in pd.c, mr.c, dm.c, mw.c */
 struct ibv_td *shim_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int shim_dealloc_td(struct ibv_td *td);
 struct ibv_pd *shim_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
-/** Add and remove a user of a PD. Counted here for parent domains only; the NIC counts the users of its PDs. */
+/** Add and remove a user of a PD. Counts only the users of parent domains; the NIC counts the users of its PDs. */
 void shim_pd_get(struct ibv_pd *pd);
 void shim_pd_put(struct ibv_pd *pd);
 struct ibv_mr *shim_mr_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access);
-/** A new region. @param mem its memory, already checked. @param dm NULL, or the device memory that mem lies in; the
- *  caller has counted the region in dm->users, deregistration removes it. */
+/** Create a memory region. @param mem its memory, already checked. @param dm NULL, or the device memory that
+ * contains mem: the caller has counted the region in dm->users, and deregistration uncounts it. */
 struct ibv_mr *shim_mr_new(struct ibv_pd *pd, void *mem, size_t length, uint64_t iova, uint32_t rights,
 			   struct shim_dm *dm);
 /** Translate access rights for the NIC. @return 0, -EOPNOTSUPP. */
 int shim_access_translate(unsigned access, uint32_t *out);
 #define SHIM_DM_MAX (1u << 20) /* bytes of device memory that a context can have */
-/** Device memory, zeroed. @return NULL with errno: EIO, EINVAL, ENOMEM. */
+/** Allocate zeroed device memory. @return NULL with errno: EIO, EINVAL, ENOMEM. */
 struct shim_dm *shim_dm_new(struct ibv_context *context, size_t length);
-/** @return 0, EBUSY while regions are registered on it, EIO in a forked child. */
+/** Free device memory. @return 0; EBUSY: regions are registered on it; EIO: this is a forked child. */
 int shim_dm_free(struct shim_dm *dm);
-/** The address of `length` bytes from `offset`. @return NULL: out of range. */
+/** The process address of `length` bytes at `offset` in device memory. @return NULL: out of range. */
 uint8_t *shim_dm_at(struct shim_dm *dm, uint64_t offset, size_t length);
-/** Register a part of device memory; its first byte has address 0. */
+/** Register a part of device memory. The region starts at address 0. */
 struct ibv_mr *shim_dm_reg(struct ibv_pd *pd, struct shim_dm *dm, uint64_t offset, size_t length, unsigned access);
 struct ibv_dm *shim_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int shim_free_dm(struct ibv_dm *dm);
@@ -338,31 +353,32 @@ struct ibv_mr *shim_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t off
 struct ibv_mw *shim_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int shim_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int shim_dealloc_mw(struct ibv_mw *mw);
-/** Translate a bind for the NIC. @return false: no window, or a region of another context. */
+/** Translate a memory window bind for the NIC. @return false: the window or the region belongs to another context,
+ * or there is no window. */
 bool shim_bind_translate(struct nic_bind *out, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
 
-/* ah.c */
-/** Translate an address vector for the NIC. @return false: no GRH, or a wrong port. */
+/* defined in ah.c */
+/** Translate an address vector for the NIC. @return false: it has no GRH, or a wrong port. */
 bool shim_av_from_ibv(const struct ibv_ah_attr *attr, struct nic_av *av);
 void shim_av_to_ibv(const struct nic_av *av, struct ibv_ah_attr *attr);
 
-/* cq.c, cq_ex.c */
+/* defined in cq.c, cq_ex.c */
 struct shim_cq *shim_cq_create(struct shim_context *ctx, uint32_t depth, void *cq_context,
 			       struct ibv_comp_channel *channel, uint32_t comp_vector);
 int shim_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int shim_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-/** nic_cq_ignore_overrun. @return 0, -EIO. */
+/** Set whether a CQ may overrun (nic_cq_ignore_overrun). @return 0, -EIO. */
 int shim_cq_ignore_overrun(struct ibv_cq *cq, bool ignore);
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 
-/* srq.c, qp.c, post.c, wr_ex.c */
+/* defined in srq.c, qp.c, post.c, wr_ex.c */
 /** Attributes of a new QP beyond struct ibv_qp_init_attr. */
 struct shim_qp_extra {
-	bool extended;	   /* has the ibv_wr_* interface */
-	uint64_t send_ops; /* its operations */
+	bool extended;	   /* the QP has the ibv_wr_* interface */
+	uint64_t send_ops; /* the operations of the ibv_wr_* interface */
 	uint32_t max_atomic_arg;
-	bool be_replies;				/* atomic results of all sizes in network order */
-	bool cross_channel, managed_send, managed_recv; /* as in nic_qp_init */
+	bool be_replies;				/* results of atomics of all sizes are in network byte order */
+	bool cross_channel, managed_send, managed_recv; /* see nic_qp_init */
 };
 struct ibv_qp *shim_qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, const struct shim_qp_extra *extra);
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
@@ -371,13 +387,13 @@ int shim_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 /** Post a list of receives. Engine lock held. @return 0, or an errno with *bad_wr set. */
 int shim_recv_list(struct shim_context *ctx, struct nic_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int shim_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-/** Set up the ibv_wr_* operations of a QP. @return 0; EOPNOTSUPP: its type lacks one of `send_ops`. */
+/** Set up the ibv_wr_* operations of a QP. @return 0; EOPNOTSUPP: the QP's type lacks one of `send_ops`. */
 int shim_wr_ex_init(struct shim_qp *qp, uint64_t send_ops);
 void shim_wr_ex_fini(struct shim_qp *qp);
 
-/* Parts common to both send work request structures (post.c, exp/post.c). */
+/* Translations that ibv_post_send (post.c) and ibv_exp_post_send (exp/post.c) share. */
 
-/** The destination of a datagram. */
+/** Set the destination of a datagram. */
 static inline void shim_ud_translate(struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, struct nic_send_wr *out)
 {
 	out->ud.ah = ah ? container_of(ah, struct shim_ah, ibv)->nic : NULL;
@@ -385,7 +401,7 @@ static inline void shim_ud_translate(struct ibv_ah *ah, uint32_t qpn, uint32_t q
 	out->ud.remote_qkey = qkey;
 }
 
-/** A standard atomic. @return 0; -EINVAL: this QP has no atomics. */
+/** Translate a standard atomic. @return 0; -EINVAL: this QP has no atomics. */
 static inline int shim_atomic_translate(const struct shim_qp *qp, uint64_t addr, uint32_t rkey, uint64_t compare_add,
 					uint64_t swap, struct nic_send_wr *out)
 {
@@ -396,7 +412,8 @@ static inline int shim_atomic_translate(const struct shim_qp *qp, uint64_t addr,
 	return qp->no_atomics ? -EINVAL : 0;
 }
 
-/** Bind a type 2 window. @return 0; -EINVAL: another type, or a window or region of another context. */
+/** Translate the bind of a type 2 window. @return 0; -EINVAL: a window of another type, or a window or region of
+ * another context. */
 static inline int shim_bind_wr_translate(const struct shim_qp *qp, struct ibv_mw *mw, uint32_t rkey,
 					 const struct ibv_mw_bind_info *info, struct nic_send_wr *out)
 {
@@ -407,7 +424,8 @@ static inline int shim_bind_wr_translate(const struct shim_qp *qp, struct ibv_mw
 		       : -EINVAL;
 }
 
-/** The NIC does not limit the number of SGEs of an inline send: bound it before the list is read. */
+/** Whether num_sge is within the device's limit. Must be checked before the SGE list is read, as the NIC does not
+ * limit the number of SGEs of an inline send. */
 static inline bool shim_sge_count_sane(const struct shim_context *ctx, int num_sge)
 {
 	return num_sge >= 0 && (uint32_t)num_sge <= nic_limits(ctx->nic)->max_sge;

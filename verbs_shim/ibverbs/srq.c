@@ -25,7 +25,7 @@ SHIM_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_ini
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
 	pthread_cond_init(&srq->ibv.cond, NULL);
 	if (shim_enter(ctx)) {
-		/* The limit is armed by ibv_modify_srq only. */
+		/* The new SRQ has limit 0: only ibv_modify_srq arms the limit. */
 		err = nic_srq_create(container_of(pd, struct shim_pd, ibv)->nic, init->attr.max_wr, init->attr.max_sge,
 				     0, srq, &srq->nic);
 		if (!err)
@@ -43,7 +43,8 @@ SHIM_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_ini
 	return &srq->ibv;
 }
 
-/* For basic SRQs verbs.h calls ibv_create_srq itself; this gets other types, and attributes without a PD. */
+/* Called for other SRQ types and for attributes without a PD: for a basic SRQ with a PD, verbs.h calls
+ * ibv_create_srq itself. */
 struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
@@ -55,7 +56,8 @@ struct ibv_srq *shim_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 	return ibv_create_srq(attr->pd, (struct ibv_srq_init_attr *)attr);
 }
 
-/* Change both or neither. The new size is not checked against the old limit, nor the new limit against the old size. */
+/* Change the size and the limit, or neither. The limit is 0 meanwhile, so that the new size is not checked against
+ * the old limit, nor the new limit against the old size. */
 static int resize_and_set_limit(struct nic_srq *srq, const struct ibv_srq_attr *attr)
 {
 	uint32_t max_wr, max_sge, limit;

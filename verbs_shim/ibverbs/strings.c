@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * strings.c - names of enumerators, static rates, and reading sysfs files: the helpers of libibverbs that touch no
- * object. They are here, not left to the real library, so that programs run where it is not installed.
+ * strings.c - names of enumerators, static rates, and reading sysfs files: the functions of libibverbs that need no
+ * object. We implement them instead of calling the real library, so that programs run on hosts without it.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ const char *shim_wr_opcode_str(int opcode)
 
 /* ---- static rates ------------------------------------------------------------------------------------ */
 
-/* Mb/s, and the multiplier of 2.5 Gb/s; -1: the rate has none. */
+/* Each rate in Mb/s and its multiple of 2.5 Gb/s (-1: the verbs define none). */
 static const struct {
 	enum ibv_rate rate;
 	int mbps, mult;
@@ -187,7 +187,8 @@ SHIM_EXPORT const char *ibv_get_sysfs_path(void)
 	return path && path[0] ? path : "/sys";
 }
 
-/** Read a file without its last newline. @return its length; -1: error, or no room for it and a final 0. */
+/** Read a file and remove the newline at its end. @return the length; -1: error, or the text and a final 0 do not
+ * fit. */
 SHIM_EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
 	char *path;

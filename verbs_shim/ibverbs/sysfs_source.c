@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sysfs_source.c - gives the sysfs hooks (sysfs/attach.h) the state of the devices that this process has open. Owns
- * nothing. If the hooks' library is in the process, its functions are found by name.
+ * sysfs_source.c - gives the sysfs hooks (sysfs/attach.h) the state of the devices that this process has open. This
+ * file owns no state. It finds the hooks' functions by name if the hooks' library is in the process.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -27,7 +27,8 @@ static bool source_read(const char *name, struct pmd_device *device, struct sysf
 	bool ok;
 
 	memset(live, 0, sizeof(*live));
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* a borrowed context must be returned */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+			       &cancel); /* a thread cancelled here would never return the context */
 	ctx = shim_context_borrow(name);
 	ok = ctx && !shim_query_port(&ctx->vctx.context, 1, &attr, sizeof(attr));
 	if (ok) {

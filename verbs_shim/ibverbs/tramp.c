@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tramp.c - resolves the target of a trampoline of the drop-in library at its first call (trampoline.h). */
+/* tramp.c - finds the target of one of the drop-in library's trampolines at its first call (trampoline.h). */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void *missing_null(void)
 	return NULL;
 }
 
-/* Drivers of real devices read our copy of this variable; the real library sets its own. */
+/* Copy a variable from the real library, which sets its own; the drivers of real devices read ours. */
 static void copy_data(void *handle)
 {
 	const bool *value = dlsym(handle, "verbs_allow_disassociate_destroy");
@@ -38,7 +38,8 @@ void *shim_tramp_resolve(unsigned n)
 
 	if (handle) {
 		copy_data(handle);
-		/* Private symbols have a single version, whatever the release; public ones may have several. */
+		/* A private symbol has one version, which differs between releases; a public symbol can have several
+		 * versions. */
 		fn = strstr(t->version, "PRIVATE") ? dlsym(handle, t->name) : dlvsym(handle, t->name, t->version);
 	}
 	if (!fn) {

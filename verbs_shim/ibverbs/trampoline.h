@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trampoline.h - assembly macros: tail jumps that look their target up at the first call (real.c), and aliases.
- * The jumps leave all argument registers as they found them. No symbol of the real library takes floating point.
+ * trampoline.h - assembly macros: aliases, and tail jumps that look their target up at the first call (real.c). The
+ * jumps preserve all argument registers, except those for floating point, which no function of the real library takes.
  */
 /* clang-format off */
 #ifndef TRAMPOLINE_H
@@ -12,7 +12,7 @@
 
 #if defined(__x86_64__)
 
-/* Second name of a function of this library. */
+/* A second name for a function of this library. */
 #define ALIAS(name, target)                                                                                            \
 	.globl name;                                                                                                   \
 	.type name, @function;                                                                                         \
@@ -32,7 +32,7 @@
 	jmp shim_tramp_first;                                                                                          \
 	.size shim_tramp_##n, .- shim_tramp_##n
 
-/* Seven registers and the return address: the stack is aligned to 16 bytes at the call. */
+/* Seven registers and the return address are on the stack, so it is aligned to 16 bytes at the call. */
 #define SLOTS(count)                                                                                                   \
 	shim_tramp_first:;                                                                                             \
 	pushq %rax;                                                                                                    \
@@ -109,7 +109,7 @@
 #error "trampolines are written for x86-64 and arm64"
 #endif
 
-/* A bool, and its further names. */
+/* DATA defines a bool variable; DATA_ALIAS defines another name of it. */
 #define DATA(name)                                                                                                     \
 	.bss;                                                                                                          \
 	.globl name;                                                                                                   \

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wr_ex.c - the extended posting interface, ibv_wr_*. Between ibv_wr_start and ibv_wr_complete the requests gather in
- * the QP's batch; nothing reaches the NIC before complete, so abort just drops the batch. After an error nothing is
- * posted, whether it was found while building or by the NIC (a full queue): complete has the NIC check all requests
- * before it posts the first. The batch's buffers grow as needed and are kept.
+ * wr_ex.c - the extended posting interface, ibv_wr_*. Between ibv_wr_start and ibv_wr_complete the requests are
+ * collected in the QP's batch. Nothing reaches the NIC before ibv_wr_complete, so ibv_wr_abort just drops the batch. If
+ * any request is invalid or the queue is full, no request is posted: ibv_wr_complete has the NIC check all requests
+ * before it posts the first. The batch's buffers grow as needed and are reused.
  */
 #include <string.h>
 
 #include "shim.h"
 
 struct shim_batch_wr {
-	struct nic_send_wr wr; /* sg_list unset */
-	size_t data;	       /* offset of the SGEs, or of the inline bytes, in shim_batch.data */
+	struct nic_send_wr wr; /* sg_list is set only when the request is posted */
+	size_t data;	       /* offset in shim_batch.data of the SGEs or the inline bytes */
 	uint32_t inline_len;
 };
 
@@ -39,12 +39,12 @@ static bool grow(void *buffer, size_t *room, size_t need, size_t unit)
 	return true;
 }
 
-/* Start a request. @return NULL once the batch has failed. */
+/* Add a request to the batch. @return NULL: the batch has failed. */
 static struct nic_send_wr *batch_add(struct ibv_qp_ex *ex, enum nic_wr_opcode opcode)
 {
 	struct shim_batch *b = &qp_of(ex)->batch;
 
-	if (!b->err && ex->wr_flags & NIC_SEND_CALC) /* our flag, not one of libibverbs */
+	if (!b->err && ex->wr_flags & NIC_SEND_CALC) /* NIC_SEND_CALC is our own flag: libibverbs has no such flag */
 		b->err = EINVAL;
 	if (!b->err && !grow(&b->wrs, &b->wrs_room, b->n + 1, sizeof(*b->wrs)))
 		b->err = ENOMEM;
@@ -60,7 +60,7 @@ static struct nic_send_wr *batch_add(struct ibv_qp_ex *ex, enum nic_wr_opcode op
 	return &w->wr;
 }
 
-/* Start an atomic. @return NULL once the batch has failed, as it does if the QP has no atomics. */
+/* Add an atomic to the batch. @return NULL: the batch has failed, or fails now because the QP has no atomics. */
 static struct nic_send_wr *batch_add_atomic(struct ibv_qp_ex *ex, enum nic_wr_opcode opcode)
 {
 	struct shim_batch *b = &qp_of(ex)->batch;
@@ -70,7 +70,7 @@ static struct nic_send_wr *batch_add_atomic(struct ibv_qp_ex *ex, enum nic_wr_op
 	return batch_add(ex, opcode);
 }
 
-/* The request that a setter applies to. @return NULL: none, or the batch has failed. */
+/* The last request of the batch, to which setters apply. @return NULL: there is none, or the batch has failed. */
 static struct shim_batch_wr *batch_last(struct shim_batch *b)
 {
 	if (!b->err && !b->n)
@@ -78,7 +78,7 @@ static struct shim_batch_wr *batch_last(struct shim_batch *b)
 	return b->err ? NULL : &b->wrs[b->n - 1];
 }
 
-/* Reserve len bytes for request w, aligned for SGEs. @return NULL: no memory. */
+/* Reserve `len` bytes of data for request w, aligned for SGEs. @return NULL: no memory. */
 static uint8_t *batch_data(struct shim_batch *b, struct shim_batch_wr *w, size_t len)
 {
 	size_t at = (b->data_len + 15) & ~(size_t)15;
@@ -107,7 +107,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	pthread_mutex_unlock(&qp_of(ex)->batch.lock);
 }
 
-/* Request i with its SGE list, set only now because the buffers move as they grow. Valid as long as *bytes. */
+/* Request i, complete with its SGE list. The list is set only now because the buffers move when they grow. The
+ * result is valid as long as *bytes. */
 static const struct nic_send_wr *batch_request(struct shim_batch *b, unsigned i, struct nic_sge *bytes)
 {
 	struct shim_batch_wr *w = &b->wrs[i];
@@ -121,7 +122,7 @@ static const struct nic_send_wr *batch_request(struct shim_batch *b, unsigned i,
 	return &w->wr;
 }
 
-/* Engine lock held. @return 0, or an errno: then nothing was posted. */
+/* Post the batch, or on an error nothing. Engine lock held. @return 0, or an errno. */
 static int batch_post(struct shim_qp *qp)
 {
 	struct shim_batch *b = &qp->batch;
