@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attach.h - interface between the sysfs hooks and the engines. If these are in two libraries, the latter finds the
- * former's functions by name. Counters in the tree are those of the reading process.
+ * attach.h - interface between the sysfs hooks and the engines. If these are in two libraries, the engines' library
+ * finds the hooks' functions by name. Counters in the sysfs tree are those of the process that reads them.
  */
 #ifndef SYSFS_ATTACH_H
 #define SYSFS_ATTACH_H
 
 #include "engine.h"
 
-/** The variable state of an open device. */
+/** The current state of an open device. */
 struct sysfs_live {
 	unsigned state, phys_state; /* as in struct ibv_port_attr */
 	struct nic_gid gids[NIC_GID_TABLE_LEN];
@@ -17,16 +17,16 @@ struct sysfs_live {
 };
 
 struct uroce_sysfs_source {
-	size_t size; /* sizeof(struct sysfs_live): must be equal in both libraries */
-	/** Fill in the description and current state of the device of this name. @return false: not open in this
-	 *  process. */
+	size_t size; /* sizeof(struct sysfs_live), which must be the same in both libraries */
+	/** Get the description and current state of the device of this name. @return false: the device is not open
+	 * in this process. */
 	bool (*read)(const char *name, struct pmd_device *device, struct sysfs_live *live);
 };
 
-/** Set the source of live values; `source` must stay valid. One of the wrong size is ignored: the tree then shows
- *  idle devices. */
+/** Set the source of live values; `source` must stay valid. If the size differs, the source is ignored, and the tree
+ * shows idle devices. */
 void uroce_sysfs_attach(const struct uroce_sysfs_source *source);
-/** +1: this thread bypasses the hooks and sees the kernel's files, until -1. */
+/** With +1 this thread bypasses the hooks and sees the kernel's files; -1 ends this. */
 void uroce_sysfs_bypass(int change);
 
 #endif

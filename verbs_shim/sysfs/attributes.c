@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attributes.c - the files below /sys/class/infiniband/NAME and their text, in the kernel's formats. The values equal
- * those that verbs report: from facts.h, struct pmd_device and, for a device open in this process, its NIC.
+ * attributes.c - the files below /sys/class/infiniband/NAME and their text, in the kernel's formats. The values are
+ * those that verbs report. They come from facts.h, from struct pmd_device and, if the device is open in this process,
+ * from its NIC.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,7 @@ struct folder {
 	sysfs_emit_fn emit;
 	void *ctx;
 	const char *device;
-	int err; /* the first error; nothing is emitted after it */
+	int err; /* the first error; once set, nothing more is emitted */
 	char text[SYSFS_TEXT_MAX];
 };
 
@@ -38,7 +39,7 @@ static void put_text(struct folder *f, const char *name)
 	put(f, SYSFS_FILE, name, f->text);
 }
 
-/** A file of one line, formatted as by printf. */
+/** Emit a file of one line, whose text is formatted as by printf. */
 #define put_line(f, name, ...) ((void)snprintf((f)->text, sizeof((f)->text) - 1, __VA_ARGS__), put_text(f, name))
 
 static void put_folder(struct folder *f, const char *name)
@@ -54,7 +55,7 @@ static void put_guid(struct folder *f, const char *name, uint64_t guid)
 
 /* ---- device ------------------------------------------------------------------------------------------ */
 
-/** The device's local CPUs: all, because it runs on those of its application. */
+/** Emit the device's local CPUs: all CPUs, because the device's code runs on the CPUs of its application. */
 static void put_cpus(struct folder *f)
 {
 	char text[SYSFS_TEXT_MAX / 2];
@@ -132,7 +133,7 @@ static void put_port(struct folder *f, const struct sysfs_live *live)
 	put_line(f, "ports/1/pkeys/0", "0x%04x", FACT_PKEY);
 }
 
-/** Empty entries have no type and interface files: the kernel fails reads of these. */
+/** Emit the GID table. Empty entries have no type and interface files, because with the kernel reading these fails. */
 static void put_gids(struct folder *f, const struct pmd_device *d, const struct sysfs_live *live)
 {
 	static const struct nic_gid empty;
@@ -171,7 +172,7 @@ static void put_counters(struct folder *f, const struct sysfs_live *live)
 #undef HW_COUNTER
 }
 
-/** All counters of the NIC and its port, and aliases under the names that other drivers use. */
+/** Emit all counters of the NIC and its port, and aliases of some with the names that other drivers use. */
 static void put_hw_counters(struct folder *f, const struct sysfs_live *live)
 {
 	put_folder(f, "ports/1/hw_counters");

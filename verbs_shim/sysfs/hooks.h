@@ -2,9 +2,9 @@
 /*
  * hooks.h - macros to interpose functions of the C library.
  *
- * HOOK(int, access, (const char *path, int mode)) defines the exported `access` under another C name: independent of
- * the C library's attributes on the arguments (a NULL path is an error, not undefined behavior) and of what its
- * headers make of the name. NEXT(access) is the interposed function, looked up at the first call.
+ * HOOK(int, access, (const char *path, int mode)) defines the exported function `access` under another C name. That
+ * makes it independent of macros in the C library's headers, and of attributes there that would make a NULL path
+ * undefined behavior instead of an error. NEXT(access) is the interposed function, looked up at the first call.
  */
 #ifndef SYSFS_HOOKS_H
 #define SYSFS_HOOKS_H
@@ -15,7 +15,7 @@
 
 #include "sysfs.h"
 
-/* The *64 functions differ from the plain ones only where these types do. */
+/* The *64 functions differ from those without 64 only if these types have different sizes. */
 _Static_assert(sizeof(long) == 8, "uroce is for 64-bit systems");
 
 #define HOOK(ret, name, args)                                                                                          \
@@ -23,7 +23,7 @@ _Static_assert(sizeof(long) == 8, "uroce is for 64-bit systems");
 	static void *next_##name;                                                                                      \
 	ret hook_##name args
 
-/** A further name for the hook `of`, in the same file. */
+/** Define one more name for the hook `of`, in the same file. */
 #define HOOK_ALIAS(name, of)                                                                                           \
 	extern __typeof__(hook_##of) hook_##name __asm__(#name) __attribute__((alias(#of), visibility("default")))
 
@@ -40,8 +40,8 @@ static inline void *hook_next(void **slot, const char *name)
 
 #define NEXT(name) ((__typeof__(&hook_##name))hook_next(&next_##name, #name))
 
-/** The path to use for `path`: redirected if it may be in the tree. The buffer lives until the calling function
- *  returns; other paths need none. */
+/** The path to use instead of `path`: redirected if it is in the tree. The buffer exists until the calling function
+ * returns, and is allocated only for paths that can be in the tree. */
 #define AT(path) (sysfs_match(path) ? sysfs_path((path), alloca(SYSFS_PATH_MAX)) : (path))
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hooks_link.c - hooks of the C library's functions that resolve names: links, canonical paths, patterns. They never
- * reveal where the tree really is. Owns nothing.
+ * hooks_link.c - hooks of the C library's functions that resolve names: symbolic links, canonical paths, patterns. The
+ * results never show where the tree is on disk. Owns nothing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 /* ---- links ------------------------------------------------------------------------------------------- */
 
-/** Our character devices are links, but must look like devices. */
+/** Our character devices are symbolic links, but must look like devices: readlink fails with EINVAL. */
 static ssize_t not_a_link(void)
 {
 	errno = EINVAL;
@@ -80,7 +80,7 @@ HOOK(char *, __realpath_chk, (const char *path, char *out, size_t room))
 {
 	const char *at = AT(path);
 
-	if (at == path || room < PATH_MAX) /* the C library aborts if the buffer is smaller */
+	if (at == path || room < PATH_MAX) /* with a smaller buffer the C library aborts */
 		return NEXT(__realpath_chk)(path, out, room);
 	return realpath_ours(path, at, out);
 }
@@ -119,7 +119,7 @@ static int glob_lstat(const char *path, struct stat *st)
 	return lstat(path, st);
 }
 
-/** glob calls the C library's own opendir etc. unless given others: pass the hooked ones. */
+/** glob calls the C library's own opendir etc., unless the caller passes other functions: pass the hooked functions. */
 HOOK(int, glob, (const char *pattern, int flags, int (*on_error)(const char *, int), glob_t *out))
 {
 	if (sysfs_match(pattern) && !(flags & GLOB_ALTDIRFUNC)) {

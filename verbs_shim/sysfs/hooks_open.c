@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hooks_open.c - hooks of the C library's functions that open files and folders by name, and of those that read
- * descriptors: files with changing content are refreshed first (live.c). Owns nothing.
+ * descriptors. A read first refreshes a file whose content changes (live.c). Owns nothing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 /* ---- opening ----------------------------------------------------------------------------------------- */
 
-/** Attributes are read-only, and no files can be created. @return the descriptor, or -1 and errno. */
+/** Open a file of the tree: files are read-only, and none can be created. @return the descriptor, or -1 and errno. */
 static int open_ours(const char *path, const char *at, int flags)
 {
 	int fd;
@@ -31,7 +31,7 @@ static int open_ours(const char *path, const char *at, int flags)
 	return openat(AT_FDCWD, at, flags & ~(O_CREAT | O_EXCL | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY)));
 }
 
-/* The third argument is passed only with some flags. Otherwise its value is arbitrary and not used. */
+/* The caller passes `mode` only with certain flags. Otherwise its value is arbitrary, and the C library ignores it. */
 
 HOOK(int, open, (const char *path, int flags, mode_t mode))
 {
@@ -49,7 +49,7 @@ HOOK(int, openat, (int dirfd, const char *path, int flags, mode_t mode))
 }
 HOOK_ALIAS(openat64, openat);
 
-/* Calls without a mode become these in programs built with _FORTIFY_SOURCE. */
+/* In programs built with _FORTIFY_SOURCE, calls without a mode call these functions instead. */
 HOOK(int, __open_2, (const char *path, int flags))
 {
 	const char *at = AT(path);
@@ -91,7 +91,7 @@ HOOK(FILE *, freopen, (const char *path, const char *mode, FILE *f))
 {
 	const char *at = AT(path);
 
-	/* Writing gets the original path, where the file does not exist. */
+	/* A mode that writes gets the original path, where no such file exists, so freopen fails. */
 	return NEXT(freopen)(mode[0] == 'r' && !strchr(mode, '+') ? at : path, mode, f);
 }
 HOOK_ALIAS(freopen64, freopen);

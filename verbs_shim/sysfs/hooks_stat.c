@@ -2,8 +2,8 @@
 /*
  * hooks_stat.c - hooks of the C library's functions that examine a file by name. Owns nothing.
  *
- * Our character devices are links to one of the kernel's but must look like devices: lstat and similar functions
- * follow the link.
+ * Our character devices are symbolic links to a device of the kernel, but must look like devices. The hooks of lstat
+ * and similar functions therefore follow the link.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -48,7 +48,7 @@ HOOK(int, statx, (int dirfd, const char *path, int flags, unsigned mask, struct 
 	return NEXT(statx)(dirfd, at, flags, mask, st);
 }
 
-/* stat in programs built before glibc 2.33. */
+/* Programs built before glibc 2.33 call __xstat instead of stat. */
 HOOK(int, __xstat, (int version, const char *path, struct stat *st))
 {
 	return NEXT(__xstat)(version, AT(path), st);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernel.c - the kernel's own files below /sys/class and /dev, read with bare system calls, because the C library's
- * functions may be hooked by this library.
+ * kernel.c - reads the kernel's own files below /sys/class and /dev. It makes system calls directly, because this
+ * library may hook the C library's functions.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@ const char *const sysfs_class_paths[SYSFS_CLASSES] = {
 	[SYSFS_DEV] = "/dev/infiniband",
 };
 
-/* The format of getdents64; the C library does not declare it. */
+/* An entry in the result of getdents64, which the C library does not declare. */
 struct kernel_dirent {
 	uint64_t ino, off;
 	uint16_t reclen;
@@ -39,7 +39,7 @@ static void find_place(const char *path, char *out, size_t len)
 	char target[SYSFS_OWN_MAX];
 	long n = syscall(SYS_readlinkat, AT_FDCWD, path, target, sizeof(target) - 1);
 
-	/* Entries of a class are links that begin with ../../, which is /sys. */
+	/* Entries of a class folder are symbolic links that begin with ../../, which stands for /sys. */
 	if (n > 6 && !strncmp(target, "../../", 6) && !strncmp(path, "/sys/class/", 11))
 		snprintf(out, len, "/sys/%.*s", (int)n - 6, target + 6);
 	else
@@ -104,7 +104,7 @@ bool sysfs_names_has(const struct sysfs_names *names, const char *name)
 	return false;
 }
 
-/** In a namespace of uroce-mount-ns the kernel shows our devices too. */
+/** Whether a uverbs entry is one of ours: in a namespace of uroce-mount-ns, the kernel shows our devices too. */
 static bool uverbs_is_ours(const char *name)
 {
 	char path[SYSFS_OWN_MAX], ibdev[64] = "";

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * live.c - files with current content: those below ports/ of a device that is open in this process.
+ * live.c - files with current content: the files below ports/ of a device that is open in this process.
  *
- * Opening one returns an anonymous file with the text. Applications that watch a counter keep the descriptor and read
- * it again from the start, where sysfs returns the new value: therefore descriptors are remembered, and a read from
- * offset 0 updates the file first. Only read and pread do this; a stream shows the content at the time of opening.
+ * Opening such a file returns an anonymous file with the text. Applications that watch a counter keep the descriptor
+ * and read again from the start; sysfs then returns the new value. Therefore descriptors are remembered, and a read
+ * from offset 0 first updates the file. Only read and pread do this; a stream shows the content of the time when it was
+ * opened.
  *
- * State: the source of values (attach.h), and the table of descriptors handed out. A descriptor in it may since have
- * been reused for another file: device and inode tell. Reading takes locks of the engine: not allowed in a signal
- * handler that may have interrupted verbs calls.
+ * State: the source of values (attach.h), and the table of descriptors handed out. An application may have closed a
+ * descriptor of the table, and its number may now be another file's; comparing device and inode shows this. Reading
+ * takes locks of the engine, so it is not allowed in a signal handler that may have interrupted a verbs call.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +58,7 @@ struct search {
 	size_t len;
 };
 
-/** A sysfs_emit_fn: copies the text of the file searched for, and stops there. */
+/** A sysfs_emit_fn: when it gets the file that is searched for, it copies the text and ends the search. */
 static int search_entry(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	struct search *s = ctx;
@@ -84,7 +85,8 @@ void sysfs_live_world(struct sysfs_world *w)
 	free(live);
 }
 
-/** The current text of a file, by its plain path. @return false: it has no live text in this process. */
+/** Get the current text of a file. @param path normalized by sysfs_path_plain(). @return false: the file has no live
+ * text in this process. */
 static bool live_text(const char *path, char *text, size_t len)
 {
 	const struct uroce_sysfs_source *from = atomic_load(&source);
@@ -110,8 +112,8 @@ static bool live_text(const char *path, char *text, size_t len)
 
 /* ---- descriptors ------------------------------------------------------------------------------------- */
 
-/** A bounded number of tries: in a forked child the thread that holds the lock may not exist. Without the table
- *  files are not updated. */
+/** Lock the table, giving up after `tries` attempts: in a forked child the thread that holds the lock may not exist.
+ * Without the table, files are not updated. */
 static bool table_lock(unsigned tries)
 {
 	while (pthread_mutex_trylock(&given.lock) != 0) {
@@ -159,7 +161,7 @@ int sysfs_live_open(const char *path, int flags)
 		errno = saved;
 		return -1;
 	}
-	/* A bare system call: the engine wraps the C library's function for its own use. */
+	/* A direct system call, because the engine wraps the C library's memfd_create for its own use. */
 	fd = (int)syscall(SYS_memfd_create, "uroce-sysfs", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
 	if (fd >= 0 && pwrite(fd, text, strlen(text), 0) < 0) {
 		close(fd);
@@ -176,8 +178,8 @@ void sysfs_live_refresh(int fd, long offset)
 	char path[SYSFS_OWN_MAX] = "", text[SYSFS_TEXT_MAX];
 	int saved = errno;
 
-	/* Give up if the lock is taken: another thread holds it briefly, or the code that this signal handler
-	 * interrupted. */
+	/* Give up at once if the lock is taken: if this is a signal handler, the code that it interrupted can hold
+	 * the lock. */
 	if (!table_lock(1))
 		return;
 	for (unsigned i = 0; i < SLOTS && !path[0]; i++)
@@ -188,7 +190,7 @@ void sysfs_live_refresh(int fd, long offset)
 	    filesize_is_allowed(strlen(text)) && ftruncate(fd, (off_t)strlen(text)) == 0) {
 		ssize_t n = pwrite(fd, text, strlen(text), 0);
 
-		(void)n; /* a short write would cut the number off, but does not happen in a memory file */
+		(void)n; /* a short write would truncate the text, but does not happen in a memory file */
 	}
 	errno = saved;
 }

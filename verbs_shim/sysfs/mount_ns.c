@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mount_ns.c - uroce-mount-ns COMMAND...: runs a command in a mount namespace in which our files of /sys/class and
- * /dev/infiniband really exist. For programs that bypass the hooks in the C library.
+ * /dev/infiniband really exist, for programs that bypass the hooks in the C library.
  *
- * /sys/class becomes a small tmpfs: our folders, and all of the kernel's folders, bind-mounted where they were.
- * /dev/infiniband is covered likewise if it exists; creating it would change /dev for all processes. Everything
- * disappears with the last process of the namespace. An ordinary user also needs a user namespace, in which the
- * command keeps its user and group and has no privileges. The files show idle devices: the counters are not updated.
+ * /sys/class becomes a small tmpfs that contains our folders and bind mounts of all of the kernel's folders.
+ * /dev/infiniband is covered in the same way if it exists; if it does not, it is not created, as that would change /dev
+ * for all processes. All mounts disappear with the last process of the namespace. An ordinary user also needs a user
+ * namespace, in which the command keeps its user and group and has no privileges. The files show idle devices: the
+ * counters are not updated.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +25,7 @@
 #define SYS_CLASS "/sys/class"
 
 struct covered {
-	int class_fd, dev_fd; /* the original /sys/class and /dev/infiniband; -1: none */
+	int class_fd, dev_fd; /* the original /sys/class and /dev/infiniband; -1: does not exist */
 };
 
 #define die(...) (fprintf(stderr, "uroce-mount-ns: " __VA_ARGS__), fputc('\n', stderr), exit(1))
@@ -77,7 +78,7 @@ static void cover(const char *path)
 		die("cannot mount over %s: %s", path, strerror(errno));
 }
 
-/** Bind-mount the kernel's folders, except those that the tree merges with ours. */
+/** Bind-mount the kernel's folders, except those whose entries are merged with ours. */
 static void keep_classes(int class_fd, const struct sysfs_names *names)
 {
 	char path[SYSFS_OWN_MAX];
@@ -96,8 +97,8 @@ static void keep_classes(int class_fd, const struct sysfs_names *names)
 	}
 }
 
-/** Restore an entry of the kernel's in a covered folder: recreate a link that leads elsewhere, bind-mount anything
- *  else. */
+/** Restore an entry of the kernel in a folder that was covered: recreate a symbolic link to another folder,
+ * bind-mount anything else. */
 static int keep_foreign(const struct covered *was, const char *path, const char *place)
 {
 	const char *dev = sysfs_class_paths[SYSFS_DEV];
@@ -128,7 +129,7 @@ static int keep_foreign(const struct covered *was, const char *path, const char 
 	return 0;
 }
 
-/** A sysfs_emit_fn: puts every entry in its place. */
+/** A sysfs_emit_fn: creates every entry below /sys/class and /dev/infiniband. */
 static int place_entry(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	const struct covered *was = ctx;
@@ -166,7 +167,7 @@ static void mount_tree(const struct sysfs_world *w)
 		die("cannot write the files: %s", strerror(-err));
 }
 
-/** Bypass the hooks, which may be preloaded into this program too. */
+/** Bypass the hooks, because this program too may have them preloaded. */
 static void see_the_kernel(void)
 {
 	void (*bypass)(int) = (void (*)(int))dlsym(RTLD_DEFAULT, "uroce_sysfs_bypass");
@@ -187,7 +188,7 @@ int main(int argc, char **argv)
 	err = sysfs_world_read(&world);
 	if (err)
 		die("there are no devices to show; see UROCE_DEVICES");
-	/* A container's root may lack the privilege: treat it as an ordinary user then. */
+	/* Root in a container may lack the privilege; it then needs a user namespace like an ordinary user. */
 	if (geteuid() != 0 || unshare(CLONE_NEWNS))
 		enter_user_namespace();
 	mount_tree(&world);

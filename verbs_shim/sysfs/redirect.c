@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * redirect.c - which paths belong to the tree, and where they are.
+ * redirect.c - decides which paths belong to the tree, and where the tree is on disk.
  *
  * State: this process's view of the tree, published as a whole through one atomic pointer. There is no lock: several
- * threads, also in a forked child, may examine the devices at once and find the same. The devices are examined again
- * after a second, because addresses come and go. Replaced states are never freed, because other threads may still read
- * them; each change of the devices adds one.
+ * threads, also in a forked child, can examine the devices at the same time and get the same result. The devices are
+ * examined again when the view is older than a second, because addresses are added and removed. A view that was
+ * replaced is never freed, because other threads may still read it; there is one for each change of the devices.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,14 +25,14 @@
 struct state {
 	uint64_t hash;
 	struct sysfs_store store;
-	size_t len;	    /* of `own` */
-	char *own;	    /* our entries of the class folders: zero-terminated paths, one after another */
-	size_t room;	    /* of `own` */
-	struct state *next; /* list of replaced states */
+	size_t len;	    /* bytes used in `own` */
+	char *own;	    /* our entries of the class folders: a sequence of zero-terminated paths */
+	size_t room;	    /* bytes allocated for `own` */
+	struct state *next; /* next in the list of replaced states */
 };
 
 static struct state *_Atomic current, *_Atomic replaced;
-static _Atomic uint64_t looked_ms; /* 0: never */
+static _Atomic uint64_t looked_ms; /* when the devices were examined last; 0: never */
 __thread int sysfs_bypass;
 
 __attribute__((visibility("default"))) void uroce_sysfs_bypass(int change)
@@ -50,7 +50,7 @@ static const char *skip_slashes(const char *p)
 	return p;
 }
 
-/** The rest of `p` behind `pattern`, an absolute path; NULL: it does not begin with it. */
+/** If `p` begins with the absolute path `pattern`, return the part of `p` after it; otherwise NULL. */
 static const char *follow(const char *p, const char *pattern)
 {
 	while (*pattern) {
@@ -80,7 +80,7 @@ bool sysfs_match_slow(const char *p)
 {
 	const char *rest;
 
-	/* Other files of /sys and /dev are rejected here after a few characters. */
+	/* Most other files of /sys and /dev are rejected here, after a few characters. */
 	if (!(rest = follow(p, "/sys/class")) && !(rest = follow(p, "/dev")))
 		return false;
 	return !strncmp(skip_slashes(rest), "infiniband", 10) && class_of(p, &rest) >= 0;
@@ -110,7 +110,7 @@ bool sysfs_path_plain(const char *path, char *out, size_t len)
 
 /* ---- state ------------------------------------------------------------------------------------------- */
 
-/** A sysfs_emit_fn: records our entries of class folders. */
+/** A sysfs_emit_fn: records our entries of the class folders. */
 static int note_own(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	struct state *s = ctx;
@@ -157,7 +157,7 @@ static struct state *state_new(const struct sysfs_world *w, uint64_t hash)
 	return s;
 }
 
-/** Whether the tree still exists and is readable. Not so after a cleanup of the folder, or after a setuid. */
+/** Whether the tree still exists and is readable: it may have been deleted, and after a setuid it can be unreadable. */
 static bool state_is_good(const struct state *s)
 {
 	int fd = open(s->store.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -177,7 +177,7 @@ static void state_free(struct state *s)
 	free(s);
 }
 
-/** Make `s` the current state, unless another thread was faster. @return the current state. */
+/** Make `s` the current state, unless another thread has replaced `old` first. @return the current state. */
 static struct state *state_replace(struct state *old, struct state *s)
 {
 	if (!atomic_compare_exchange_strong(&current, &old, s)) {
@@ -226,7 +226,7 @@ static struct state *state_get(void)
 	struct state *s;
 	int cancel;
 
-	/* The interposed function may not be a cancellation point, but examining the devices is. */
+	/* Examining the devices contains cancellation points, while the interposed function may be none. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	sysfs_bypass++;
 	s = state_look();
@@ -238,7 +238,7 @@ static struct state *state_get(void)
 
 /* ---- paths ------------------------------------------------------------------------------------------- */
 
-/** Whether a path is a class folder, or at or below an entry of ours. */
+/** Whether a path is a class folder, or one of our entries, or below one of our entries. */
 static bool is_own(const struct state *s, int class, const char *rest)
 {
 	const char *entry = skip_slashes(rest);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rest.c - the state of a device that is not open in this process: as reported by its daemon (pmd/uroced/uroced.h),
- * which runs while any process has the device open; otherwise only its one address. Without counters, which each
- * function keeps for itself. Owns nothing.
+ * rest.c - the state of a device that is not open in this process. It comes from the device's daemon
+ * (pmd/uroced/uroced.h), which runs while any process has the device open; without a daemon only the device's one
+ * address is known. Counters are missing, because each function keeps its own. Owns nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define ANSWER_MS  250
 #define STATUS_MAX 65536
 
-/** The daemon's answer to "status", cut off at STATUS_MAX. */
+/** Read the daemon's answer to the request "status", truncated to STATUS_MAX bytes. */
 static bool status_read(int fd, char *text)
 {
 	static const char command[] = "status";
@@ -42,7 +42,7 @@ static bool status_read(int fd, char *text)
 	return len > 0;
 }
 
-/** Extract the GID table and the port's state from the daemon's JSON. */
+/** Extract the GID table and the port's state from the daemon's answer, which is JSON. */
 static void status_take(const char *text, bool whole_table, struct sysfs_live *live)
 {
 	const char *p = strstr(text, "\"gids\": ["), *end = p ? strchr(p, ']') : NULL;
@@ -77,7 +77,7 @@ void sysfs_rest_read(const struct pmd_device *d, struct sysfs_live *live)
 	pmd_name_daemon(&d->gid, &name);
 	fd = proto_connect(&name);
 	text = fd >= 0 ? malloc(STATUS_MAX) : NULL;
-	/* A function that requested only its one address sees no other (proto_join). */
+	/* If the device is configured with one address only, its functions see no other address (proto_join). */
 	if (text && status_read(fd, text))
 		status_take(text, d->follow != PROTO_FOLLOW_NONE, live);
 	free(text);

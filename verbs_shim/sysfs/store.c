@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * store.c - the tree as a folder on disk, shared by all processes of a user that see the same devices.
+ * store.c - the tree as a folder on disk, which all processes of a user that see the same devices share.
  *
  *   XDG_RUNTIME_DIR/uroce, or /tmp/uroce-UID, or /dev/shm/uroce-UID       mode 0700
  *       tree-<hash of its whole content>/sys/class/..., dev/infiniband/...  written once, never changed
  *       new-<pid>-<number>, old-<pid>-<number>                              being written, being removed
  *
- * A finished tree gets its name by a rename. Each process that uses one holds a shared flock on its folder, which is
- * released however the process ends; a process that writes a new tree removes all those that are not locked. So at
- * most the last one written stays behind. No process waits for another.
+ * A finished tree gets its final name by a rename. Each process that uses a tree holds a shared flock on the tree's
+ * folder, which the kernel releases however the process ends. A process that writes a new tree removes all trees that
+ * are not locked, so that at most the last tree written is left when no process runs. No process waits for another.
  *
- * mkdirat, not mkdir: in the preload library mkdir is the engine's own (pmd/dpdk/eal_host.c).
+ * Folders are created with mkdirat, because in the preload library mkdir is the engine's own function
+ * (pmd/dpdk/eal_host.c).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +27,7 @@
 #include "filesize.h"
 #include "sysfs.h"
 
-#define FD_HIGH 700 /* lower descriptors are left to the application */
+#define FD_HIGH 700 /* lower numbers are left to the application */
 #define TRIES	32
 
 /* ---- writing ----------------------------------------------------------------------------------------- */
@@ -61,7 +62,7 @@ int sysfs_store_write(void *ctx, enum sysfs_kind kind, const char *path, const c
 	return symlink(text, at) ? -errno : 0;
 }
 
-/** FNV-1a of every entry. */
+/** A sysfs_emit_fn: adds an entry to the FNV-1a hash. */
 static int hash_entry(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	uint64_t *h = ctx;
@@ -84,7 +85,8 @@ uint64_t sysfs_store_hash(const struct sysfs_world *w)
 
 /* ---- the folder of all trees ------------------------------------------------------------------------- */
 
-/** Create a folder, or check that an existing one belongs to this user alone. */
+/** Create a folder, or check that only this user can access the existing one. @return false: another folder must be
+ * used. */
 static bool base_try(const char *path)
 {
 	struct stat st;
@@ -107,7 +109,7 @@ static int base_find(char *base, size_t len)
 			return 0;
 	}
 	for (unsigned i = 0; i < 2 * 4; i++) {
-		/* Another user may have taken the plain name. */
+		/* Another user may already have a folder with the first name. */
 		snprintf(base, len, i % 4 ? "%s/uroce-%u.%u" : "%s/uroce-%u", places[i / 4], (unsigned)geteuid(),
 			 i % 4);
 		if (base_try(base))
@@ -118,7 +120,7 @@ static int base_find(char *base, size_t len)
 
 /* ---- locks ------------------------------------------------------------------------------------------- */
 
-/** Lock a tree for use. @return 0; -ENOENT: it does not exist, or is being removed; another negative errno. */
+/** Lock a tree for use. @return 0; -ENOENT: the tree does not exist, or is being removed; another negative errno. */
 static int store_hold(const char *root, struct sysfs_store *out)
 {
 	struct stat held, there;
@@ -132,8 +134,7 @@ static int store_hold(const char *root, struct sysfs_store *out)
 		close(fd);
 		return -ENOENT;
 	}
-	high = fcntl(fd, F_DUPFD_CLOEXEC,
-		     FD_HIGH); /* the lock belongs to the open file, which both descriptors share */
+	high = fcntl(fd, F_DUPFD_CLOEXEC, FD_HIGH); /* the lock belongs to the open file, not to a descriptor */
 	if (high >= 0) {
 		close(fd);
 		fd = high;
@@ -148,7 +149,8 @@ void sysfs_store_close(const struct sysfs_store *store)
 {
 	struct stat st;
 
-	/* An application that closes descriptors in bulk may have closed ours and reused its number. */
+	/* Close the descriptor only if it is still ours: an application that closes descriptors in bulk may have
+	 * closed it, and its number may be in use for another file. */
 	if (!fstat(store->lock_fd, &st) && S_ISDIR(st.st_mode) && st.st_ino == store->lock_ino)
 		close(store->lock_fd);
 }
@@ -184,7 +186,7 @@ static void name_unique(char *name, size_t len, const char *base, const char *wh
 		 atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed));
 }
 
-/** Remove an entry of the base folder unless a process uses it. */
+/** Remove an entry of the base folder, unless a process uses the entry. */
 static void collect_one(const char *base, const char *name)
 {
 	char path[2 * SYSFS_OWN_MAX], away[2 * SYSFS_OWN_MAX];
@@ -194,7 +196,7 @@ static void collect_one(const char *base, const char *name)
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return;
-	/* Once renamed it cannot be found; a process that found it just before sees our lock. */
+	/* After the rename no process finds the folder; a process that has just opened it fails to lock it. */
 	name_unique(away, sizeof(away), base, "old");
 	if (!flock(fd, LOCK_EX | LOCK_NB) && !rename(path, away))
 		remove_all(AT_FDCWD, away);
@@ -216,8 +218,8 @@ static void collect(const char *base)
 
 /* ---- making ------------------------------------------------------------------------------------------ */
 
-/** Write the tree under a temporary name and rename it. @return 0; -EAGAIN: another process was faster, or removed
- *  it; another negative errno. */
+/** Write the tree under a temporary name and rename it. @return 0; -EAGAIN: another process has finished the same
+ * tree first, or removed the folder; another negative errno. */
 static int store_make(const struct sysfs_world *w, const char *base, const char *root, struct sysfs_store *out)
 {
 	char fresh[SYSFS_OWN_MAX];
@@ -225,7 +227,7 @@ static int store_make(const struct sysfs_world *w, const char *base, const char 
 
 	name_unique(fresh, sizeof(fresh), base, "new");
 	if (mkdirat(AT_FDCWD, fresh, 0755))
-		return errno == EEXIST ? -EAGAIN : -errno; /* a process in another container may have our pid */
+		return errno == EEXIST ? -EAGAIN : -errno; /* a process in another container may have our PID */
 	err = store_hold(fresh, out);
 	if (err)
 		return err == -ENOENT ? -EAGAIN : err;

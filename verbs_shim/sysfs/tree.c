@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree.c - the folders and files of the tree: those of our devices, merged with the kernel's own. attributes.c makes
- * the files of a device's own folder. Owns nothing.
+ * tree.c - the folders and files of the tree: entries of our devices, merged with the kernel's own entries.
+ * attributes.c defines the files in a device's folder. Owns nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "sysfs.h"
 
-/* Versions of the kernel interfaces behind these folders. */
+/* Versions of the kernel interfaces to which the two folders belong. */
 #define VERBS_ABI "6\n"
 #define MAD_ABI	  "5\n"
 
@@ -74,7 +74,7 @@ static int folder_emit(const struct walk *k, enum sysfs_class c)
 	return err;
 }
 
-/** The version of a kernel interface, emitted only if the kernel does not show one. */
+/** Emit the version of a kernel interface, unless the kernel has this file too. */
 static int abi_emit(const struct walk *k, enum sysfs_class c, const char *version)
 {
 	return sysfs_names_has(&k->w->kernel[c], "abi_version") ? 0 : put(k, SYSFS_FILE, c, "abi_version", version);
@@ -92,7 +92,7 @@ static int uverbs_emit(const struct walk *k, unsigned i)
 	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, text);
 	snprintf(name, sizeof(name), "uverbs%u/abi_version", k->w->uverbs_first + i);
 	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, "1\n");
-	/* The device number of /dev/null, which stands in for the character device: stat reports the same. */
+	/* The device number of /dev/null, which replaces the character device: stat shows the same number. */
 	snprintf(name, sizeof(name), "uverbs%u/dev", k->w->uverbs_first + i);
 	err = err ? err : put(k, SYSFS_FILE, SYSFS_VERBS, name, "1:3\n");
 	snprintf(name, sizeof(name), "uverbs%u/device", k->w->uverbs_first + i);
@@ -119,7 +119,7 @@ int sysfs_tree_emit(const struct sysfs_world *w, sysfs_emit_fn emit, void *ctx)
 	for (unsigned c = 0; c < SYSFS_CLASSES && !err; c++)
 		err = folder_emit(&k, c);
 	err = err ? err : abi_emit(&k, SYSFS_VERBS, VERBS_ABI);
-	/* libibumad, and so ibstat, checks this file first. */
+	/* libibumad, which ibstat uses, checks the MAD version first. */
 	err = err ? err : abi_emit(&k, SYSFS_MAD, MAD_ABI);
 	for (unsigned i = 0; i < w->n && !err; i++) {
 		err = sysfs_device_emit(&w->devices[i], &w->rest[i], emit, ctx);
