@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * atomic.c - atomic operations on peers' memory (fi_atomic(3)), executed by the responder's NIC; nic/mem/elem.md
- * defines them. Datatypes and operations use libfabric's numbers there too, including those of later versions. With
- * FI_TAGGED the target is a posted tagged receive, `key` its tag and `addr` an offset in it: nic/rdm/rdm.md.
+ * defines the operations. The NIC uses libfabric's numbers for datatypes and operations, including those of later
+ * libfabric versions. With FI_TAGGED the target is a posted tagged receive: `key` is its tag and `addr` an offset in
+ * its buffer (nic/rdm/rdm.md).
  */
 #include "provider.h"
 #include "requests.h"
@@ -49,8 +50,8 @@ static int atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype datatype, e
 
 /* ---- requests -------------------------------------------------------------------------------------------- */
 
-/** Translate a vector of elements into one of bytes. @return the number of elements; 0: no vector, or more than
- *  `most`. */
+/** Translate a vector of elements to a vector of bytes. @return the number of elements; 0: the vector is empty,
+ * invalid, or has more than `most` segments. */
 static size_t vector_translate(const struct fi_ioc *in, size_t n, size_t size, size_t most, struct nic_iov *out)
 {
 	size_t total = 0;
@@ -83,14 +84,14 @@ static size_t remote_translate(const struct fi_rma_ioc *in, size_t n, size_t siz
 	return total;
 }
 
-/** A request's vectors, in the NIC's form. */
+/** The vectors of a request, translated for the NIC. */
 struct vectors {
 	struct nic_iov operand[NIC_RDM_IOV_MAX], compare[NIC_RDM_IOV_MAX], result[NIC_RDM_IOV_MAX];
 	struct nic_rdm_remote remote[NIC_RDM_REMOTE_MAX];
 };
 
 /** Translate and check a request: all its vectors must have the same number of elements. @return 0, -FI_EINVAL,
- *  -FI_EOPNOTSUPP. */
+ * -FI_EOPNOTSUPP. */
 static int vectors_translate(const struct ufi_atomic *a, struct vectors *v, struct nic_rdm_atomic *request)
 {
 	size_t most, size = nic_elem_size((uint32_t)a->datatype), count;
@@ -135,7 +136,7 @@ int ufi_atomic_check(const struct ufi_core *core, const struct ufi_atomic *a)
 	return rc;
 }
 
-/** Post `request`, whose vectors are filled in. Engine lock held. */
+/** Post `request`, whose vectors are already set. Engine lock held. */
 static int atomic_post(struct ufi_core *core, const struct ufi_atomic *a, struct nic_rdm_atomic *request,
 		       const struct ufi_way *way)
 {
@@ -182,10 +183,10 @@ static ssize_t atomic_request(struct ufi_ep *ep, const struct ufi_atomic *a)
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
 
-/** Stands for a NULL target list, which is invalid; NULL in ufi_atomic.remote would mean one target at addr. */
+/** Replaces a target list that is NULL, which is invalid: in ufi_atomic.remote, NULL means one target at addr. */
 static const struct fi_rma_ioc no_target[1];
 
-/** The fields common to all calls that take a message struct. */
+/** Set the fields common to all calls that take a struct fi_msg_atomic. */
 static struct ufi_atomic from_msg(const struct ufi_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
 {
 	return (struct ufi_atomic){
@@ -270,7 +271,7 @@ static ssize_t atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 			       .key = key,
 			       .datatype = datatype,
 			       .op = op,
-			       .flags = ep->tx_flags & ~FI_INJECT, /* FI_INJECT concerns sent data only */
+			       .flags = ep->tx_flags & ~FI_INJECT, /* FI_INJECT concerns only data that is sent */
 			       .context = context};
 
 	return atomic_request(ep, &a);
@@ -316,7 +317,7 @@ static ssize_t atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, v
 			       .key = key,
 			       .datatype = datatype,
 			       .op = op,
-			       .flags = ep->tx_flags & ~FI_INJECT, /* FI_INJECT concerns sent data only */
+			       .flags = ep->tx_flags & ~FI_INJECT, /* FI_INJECT concerns only data that is sent */
 			       .context = context};
 
 	return atomic_request(ep, &a);

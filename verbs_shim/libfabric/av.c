@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * av.c - address vectors (fi_av(3)): a table of addresses, indexed by fi_addr_t for FI_AV_MAP and FI_AV_TABLE alike,
- * and a hash over it to find the sources of messages. An address may occur several times; messages from it are
- * attributed to the first entry.
+ * av.c - address vectors (fi_av(3)): a table of addresses, indexed by fi_addr_t for both FI_AV_MAP and FI_AV_TABLE, and
+ * a hash table of these addresses to find the sources of messages. An address can be in the table several times;
+ * messages from it are attributed to the first entry.
  *
- * A table may be shared with other processes (av_share.c): this one is then brought up to date on every lookup.
+ * A table can be shared with other processes (av_share.c). Every lookup then first takes over the changes of other
+ * processes.
  *
- * Insertion is complete when the call returns; if the application wants an event, it is queued immediately. An address
- * is not contacted on insertion: whether an endpoint is there shows on first use. Guarded by the engine's lock.
+ * Insertion is complete when the call returns; if the application wants an event, it is queued at once. Insertion does
+ * not contact the address: whether it has an endpoint shows on first use. Guarded by the engine's lock.
  */
 #include "endpoint.h"
 #include "share.h"
 
-#define WORD 64u /* indices per word of ufi_av.taken; room is a multiple */
+#define WORD 64u /* indices per word of ufi_av.taken; ufi_av.room is a multiple of it */
 
 static struct ufi_av *av_of(struct fid_av *av)
 {
@@ -92,7 +93,7 @@ static int av_resize(struct ufi_av *av, uint32_t room)
 	return 0;
 }
 
-/** Take the lowest free index. @return 0, -FI_ENOMEM. */
+/** Allocate the lowest free index. @return 0, -FI_ENOMEM. */
 static int av_index(struct ufi_av *av, uint32_t *out)
 {
 	uint32_t i;
@@ -109,7 +110,7 @@ static int av_index(struct ufi_av *av, uint32_t *out)
 	return 0;
 }
 
-/** @return 0, -FI_ENOMEM. */
+/** Add an address. @return 0, -FI_ENOMEM. */
 static int av_add(struct ufi_av *av, const struct nic_rdm_addr *addr, fi_addr_t *out)
 {
 	uint32_t i;
@@ -127,7 +128,8 @@ static int av_add(struct ufi_av *av, const struct nic_rdm_addr *addr, fi_addr_t 
 	return 0;
 }
 
-/** With FI_AV_TABLE applications rely on consecutive indices: an address that cannot be inserted takes an empty one. */
+/** With FI_AV_TABLE applications rely on consecutive indices, so an address that cannot be inserted still uses up an
+ * index. @return -FI_EINVAL. */
 static int av_skip(struct ufi_av *av)
 {
 	uint32_t i;
@@ -139,7 +141,7 @@ static int av_skip(struct ufi_av *av)
 	return -FI_EINVAL;
 }
 
-/** Remove an entry, and its peer from all endpoints. */
+/** Remove an entry, and the corresponding peer from all endpoints. */
 static void av_forget(struct ufi_av *av, uint32_t i)
 {
 	uint32_t *at = av_bucket(av, &av->entries[i].addr);
@@ -155,7 +157,7 @@ static void av_forget(struct ufi_av *av, uint32_t i)
 static void av_drop(struct ufi_av *av, uint32_t i)
 {
 	av_forget(av, i);
-	if (av->share) { /* other processes may still use the index */
+	if (av->share) { /* the index is not freed, as other processes may still use it */
 		ufi_share_remove(av->share, i);
 		return;
 	}
@@ -171,8 +173,8 @@ static bool addr_usable(const struct ufi_av *av, const struct nic_rdm_addr *addr
 	       addr->port != 0 && addr->port <= NIC_SERVICE_PORT_MAX;
 }
 
-/** Adopt an entry that a process, perhaps this one, has written to the shared table. @return false: not written
- *  yet, or no memory. */
+/** Copy an entry of the shared table, written by this or another process, to the private table. @return false: the
+ * entry is not written yet, or no memory. */
 static bool av_adopt(struct ufi_av *av, uint32_t i)
 {
 	struct nic_rdm_addr addr;
@@ -201,7 +203,7 @@ void ufi_av_follow(struct ufi_av *av)
 	bool all = true;
 
 	if (av->following)
-		return; /* recursion: ufi_ep_meet looks up the new entry */
+		return; /* recursive call: ufi_ep_meet looks up the new entry */
 	av->following = true;
 	for (uint32_t i = av->pending; i < n; i++) {
 		if (i >= av->n || !av->entries[i].used)
@@ -310,7 +312,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *
 	ufi_leave(av->domain);
 	if (!found)
 		return -FI_EINVAL;
-	ufi_addr_copy_out(&copy, addr, addrlen); /* truncated to the room given */
+	ufi_addr_copy_out(&copy, addr, addrlen); /* truncated to addrlen */
 	return 0;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * av_names.c - inserting addresses by node and service names, singly or for a cluster: fi_av_insertsym counts up the
- * number at the end of the node's name (or the IP address itself), and the service for each node.
+ * av_names.c - inserting addresses by node and service names, for one node or for a cluster. For each further node,
+ * fi_av_insertsym increments the number at the end of the node's name (or the IP address itself); for each service of a
+ * node, it increments the service.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -16,7 +17,7 @@ static int family_of(const struct ufi_av *av)
 	return ufi_gid_is_ipv4(&av->domain->device.gid) ? AF_INET : AF_INET6;
 }
 
-/** The name of the `i`th node after `first`. @return false: none, or too long. */
+/** The name of the `i`th node after `first`. @return false: no such name, or it is too long. */
 static bool node_name(const char *first, int family, size_t i, char *out, size_t len)
 {
 	unsigned __int128 number;
@@ -40,12 +41,12 @@ static bool node_name(const char *first, int family, size_t i, char *out, size_t
 	return used < (int)len;
 }
 
-/** fi_av_insert of one name. */
+/** Insert the address of one name, like fi_av_insert. */
 static int insert_name(struct fid_av *fid, const char *node, const char *service, fi_addr_t *fi_addr, uint64_t flags,
 		       void *context)
 {
 	struct ufi_av *av = container_of(fid, struct ufi_av, av);
-	union ufi_sockaddr sockaddr = {0}; /* unresolved: all zeros, which the insertion rejects */
+	union ufi_sockaddr sockaddr = {0}; /* stays all zeros if the name is not resolved; the insertion then fails */
 	struct nic_rdm_addr addr;
 
 	if (!ufi_addr_resolve(node, service, family_of(av), 0, &addr))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * av_share.c - address tables that processes share by name (fi_av(3), FI_SHARED_AV): POSIX shared memory of one user.
- * An index is assigned once and written once; a process that dies in between leaves an index without an address. av.c
- * keeps the process's private view of the table. The memory is removed with its last user; if that one was killed, the
- * next opener starts an empty table.
+ * av_share.c - address tables that processes of one user share by name (fi_av(3), FI_SHARED_AV), in POSIX shared
+ * memory. An index is assigned once and written once; if a process dies in between, the index has no address. av.c
+ * keeps each process's private copy of the table. The last user removes the shared memory. If that user was killed
+ * instead, the next process that opens the table starts an empty one.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -15,7 +15,7 @@
 #include "filesize.h"
 #include "share.h"
 
-#define MAGIC	     0x75614131u /* changes with the layout below */
+#define MAGIC	     0x75614131u /* must change with the layout below */
 #define ROOM_DEFAULT 1024u
 #define ROOM_MOST    (1u << 20)
 #define NAME_LEN     255
@@ -23,14 +23,14 @@
 struct shared_entry {
 	uint8_t gid[16];
 	uint16_t port;
-	_Atomic uint8_t state; /* enum ufi_share_state; the rest is valid once this is UFI_SHARE_NAMES */
+	_Atomic uint8_t state; /* enum ufi_share_state; the other members are valid once state is UFI_SHARE_NAMES */
 };
 
 struct shared_table {
 	uint32_t magic, room;
-	_Atomic uint32_t n; /* indices assigned */
+	_Atomic uint32_t n; /* number of indices assigned */
 	_Atomic uint32_t removed;
-	/** `room` fi_addr_t by index, followed by `room` entries. */
+	/** `room` elements fi_addr_t, then `room` elements struct shared_entry. */
 	fi_addr_t map[];
 };
 
@@ -50,7 +50,7 @@ static size_t table_len(uint32_t room)
 
 /* ---- opening --------------------------------------------------------------------------------------------- */
 
-/** @return false: the name is too long. */
+/** Make the name of the shared memory. @return false: the name is too long. */
 static bool name_of(const struct ufi_domain *domain, const char *name, char *out)
 {
 	int len = snprintf(out, NAME_LEN + 1, "/uroce-av-%u-%s-%c-", (unsigned)geteuid(), domain->device.name,
@@ -61,7 +61,8 @@ static bool name_of(const struct ufi_domain *domain, const char *name, char *out
 	return len > 0 && !*name;
 }
 
-/** Every user holds a shared lock (F_RDLCK); an exclusive one (F_WRLCK) shows that there is no other user. */
+/** Lock the table's file. Every user holds a shared lock (F_RDLCK); whoever gets the exclusive lock (F_WRLCK) is the
+ * only user. */
 static bool lock_use(int fd, short type, bool wait)
 {
 	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
@@ -86,7 +87,7 @@ static int table_map(struct ufi_share *share, uint32_t room)
 	return 0;
 }
 
-/** No other process uses the table: start an empty one. */
+/** Start an empty table, as no other process uses this one. */
 static int table_init(struct ufi_share *share, uint32_t room)
 {
 	int rc;
@@ -95,7 +96,8 @@ static int table_init(struct ufi_share *share, uint32_t room)
 		return -EFBIG;
 	if (ftruncate(share->fd, 0))
 		return -errno;
-	/* Allocate all of it now: touching a page that the file system has no room for would kill the process. */
+	/* Allocate the whole table now: if the file system were full at the first access to a page, a signal would
+	 * kill the process. */
 	do {
 		rc = posix_fallocate(share->fd, 0, (off_t)table_len(room));
 	} while (rc == EINTR);
@@ -111,7 +113,8 @@ static int table_init(struct ufi_share *share, uint32_t room)
 	return 0;
 }
 
-/** A leftover without users: remove it, as a read-only opener does not start a table. */
+/** A read-only opener found a table without users: remove it, as a read-only opener does not start a table. @return
+ * -FI_ENOENT. */
 static int table_gone(const struct ufi_share *share)
 {
 	shm_unlink(share->name);
@@ -123,7 +126,7 @@ static int table_join(struct ufi_share *share, const struct stat *st)
 {
 	struct shared_table head;
 
-	if (st->st_size == 0) /* just created; its creator was kept from initializing it by openers like this one */
+	if (st->st_size == 0) /* just created: its creator waits for the lock, which openers like this one held */
 		return share->read_only ? -FI_ENOENT : -FI_EAGAIN;
 	if (pread(share->fd, &head, sizeof(head), 0) != sizeof(head) || head.magic != MAGIC || head.room > ROOM_MOST ||
 	    (size_t)st->st_size < table_len(head.room))
@@ -131,7 +134,8 @@ static int table_join(struct ufi_share *share, const struct stat *st)
 	return table_map(share, head.room);
 }
 
-/** @return 0, -FI_EAGAIN: another process is creating or removing it; another negative errno. */
+/** Try once to open the table. @return 0; -FI_EAGAIN: another process is creating or removing the table; another
+ * negative errno. */
 static int share_try(struct ufi_share *share, uint32_t room)
 {
 	struct stat st;
@@ -140,7 +144,7 @@ static int share_try(struct ufi_share *share, uint32_t room)
 	share->fd = shm_open(share->name, O_RDWR | (share->read_only ? 0 : O_CREAT), 0600);
 	if (share->fd < 0 || fstat(share->fd, &st))
 		return -errno;
-	if (st.st_uid != geteuid()) /* another user could hold the lock for ever */
+	if (st.st_uid != geteuid()) /* else another user could hold the lock forever */
 		return -FI_EACCES;
 	alone = lock_use(share->fd, F_WRLCK, false);
 	if ((!alone && !lock_use(share->fd, F_RDLCK, true)) || fstat(share->fd, &st))
@@ -187,10 +191,10 @@ int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_
 void ufi_share_close(struct ufi_share *share)
 {
 	munmap(share->table, table_len(share->room));
-	if (!pmd_is_forked_child()) { /* in a child the lock is the parent's */
+	if (!pmd_is_forked_child()) { /* a forked child shares the lock with its parent, which keeps it */
 		if (lock_use(share->fd, F_WRLCK, false))
 			shm_unlink(share->name);
-		lock_use(share->fd, F_UNLCK, false); /* otherwise a child's copy of the descriptor would keep it */
+		lock_use(share->fd, F_UNLCK, false); /* else a forked child's descriptor would keep the lock */
 	}
 	close(share->fd);
 	free(share);

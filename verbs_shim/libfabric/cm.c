@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm.c - connections of FI_EP_MSG endpoints (fi_cm(3)). The NIC connects, accepts and disconnects (nic_rdm_cm_*); this
- * file checks what the application may call in each state, and reports events to the endpoint's event queue. request.c
- * has the passive side.
+ * cm.c - connections of FI_EP_MSG endpoints (fi_cm(3)). The NIC connects, accepts and disconnects (nic_rdm_cm_*). This
+ * file checks which calls the application can make in each state, and reports events to the endpoint's event queue. The
+ * passive side is in request.c.
  *
- * An accepting endpoint has a port of its own, which is not visible: as with sockets, its name is the address that the
- * peer connected to.
+ * An accepting endpoint uses a port of its own, which is hidden from the application: as with sockets, fi_getname
+ * returns the address that the peer connected to.
  */
 #include "provider.h"
 #include "requests.h"
@@ -68,14 +68,14 @@ void ufi_cm_event(void *ctx, const struct nic_rdm_cm_event *e)
 	case NIC_RDM_CM_NO_MEMORY:
 		tell_failure(core, FI_ENOMEM, e);
 		break;
-	case NIC_RDM_CM_REQUEST: /* only passive endpoints get these */
+	case NIC_RDM_CM_REQUEST: /* reported to passive endpoints only */
 		break;
 	}
 }
 
 /* ---- calls of the application ---------------------------------------------------------------------------- */
 
-/* Whether an endpoint may begin to connect, which it may do once. Lock held. */
+/* Whether an endpoint may start to connect, which is allowed once. Engine lock held. @return 0, or the error. */
 static int may_begin(const struct ufi_core *core)
 {
 	switch (core->cm.state) {
@@ -90,7 +90,7 @@ static int may_begin(const struct ufi_core *core)
 	}
 }
 
-/* Enable the endpoint if necessary, and take the engine's lock for the call that begins a connection. */
+/* Enable the endpoint if necessary, and take the engine lock to start a connection. */
 static int begin(struct ufi_core *core, const struct nic_rdm_addr *peer)
 {
 	int rc = core->rdm ? 0 : ufi_ep_enable(core);
@@ -101,7 +101,7 @@ static int begin(struct ufi_core *core, const struct nic_rdm_addr *peer)
 	return ufi_enter(core->domain) ? 0 : -FI_EIO;
 }
 
-/* Record the NIC's result, and unlock. */
+/* Store the NIC's result of starting a connection, and release the engine lock. */
 static int begun(struct ufi_core *core, const struct nic_rdm_addr *peer, int rc)
 {
 	if (rc == 0) {
@@ -153,8 +153,8 @@ int ufi_cm_accept(struct fid_ep *fid, const void *param, size_t paramlen)
 	return begun(core, &from, rc);
 }
 
-/* Report the end to both sides, once. The caller has run pmd_settle, so that received packets are acknowledged;
- * otherwise the peer would take the end for a loss. Lock held. */
+/* Report the end of the connection to the application and the peer, once. The caller has run pmd_settle, so that
+ * received packets are acknowledged; the peer would take missing acknowledgements for a loss. Engine lock held. */
 static void disconnect(struct ufi_core *core)
 {
 	bool was_connected = core->cm.state == UFI_CM_CONNECTED;

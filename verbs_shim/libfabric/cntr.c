@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cntr.c - counters (fi_cntr(3)): completions of the endpoints bound to them, successful and failed. The values are
- * kept by the NIC (trigger.h), which starts work at their thresholds. They change with the engine's lock held, so that
- * a waiter misses no change.
+ * cntr.c - counters (fi_cntr(3)): successful and failed completions of the endpoints bound to them. The NIC keeps the
+ * values (trigger.h) and starts work when a value reaches its threshold. Values change with the engine's lock held, so
+ * that a waiter misses no change.
  */
 #include "provider.h"
 
@@ -11,8 +11,8 @@ static struct ufi_cntr *cntr_of(struct fid_cntr *cntr)
 	return container_of(cntr, struct ufi_cntr, cntr);
 }
 
-/** Wake waiters on an error, or once their value is reached: a counter may take many steps before, each starting
- *  triggered work. */
+/** Wake waiters on an error, or when the value they wait for is reached. Smaller values do not wake them: each step
+ * of a counter can be one that only starts triggered work. */
 static void tell(struct ufi_cntr *cntr, bool error)
 {
 	if (error)
@@ -44,7 +44,7 @@ void ufi_cntr_change(struct ufi_cntr *cntr, bool error, uint64_t value, bool add
 	tell(cntr, error);
 }
 
-/** Read the value or the errors for the application, and note what it has seen. */
+/** Read the value (or the number of errors) for the application, and remember what the application has seen. */
 static uint64_t part_tell(struct ufi_cntr *cntr, bool errors)
 {
 	uint64_t now = nic_trig_part(&cntr->trig, errors);
@@ -71,8 +71,8 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 	return part_tell(cntr, true);
 }
 
-/** The application changes the value or the errors. Work that this triggers starts before the call returns, as far
- *  as there is room. */
+/** Change the value, or the number of errors, for the application. Work that this triggers starts before the call
+ * returns, unless a queue is full. */
 static int cntr_change(struct fid_cntr *fid, bool error, uint64_t value, bool add)
 {
 	struct ufi_cntr *cntr = cntr_of(fid);
@@ -105,7 +105,8 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 	return cntr_change(fid, true, value, false);
 }
 
-/** @return 0: reached, -FI_EAVAIL: another error since `errors`, -FI_EAGAIN. Lock held. */
+/** @return 0: value reached; -FI_EAVAIL: the number of errors is not `errors`; -FI_EAGAIN: neither. Engine lock
+ * held. */
 static int cntr_look(struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors)
 {
 	if (part_tell(cntr, false) >= threshold)
@@ -127,7 +128,7 @@ static int cntr_look_or_begin(struct ufi_cntr *cntr, uint64_t threshold, uint64_
 	return -FI_EAGAIN;
 }
 
-/* With a wait object on which threads do not sleep, this polls. */
+/* Wait for the threshold. Polls if the counter's wait object is one that threads cannot sleep on. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	struct ufi_cntr *cntr = cntr_of(fid);
@@ -140,14 +141,14 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 		if (!ufi_enter(cntr->domain))
 			return -FI_EIO;
 		looked = cntr_look_or_begin(cntr, threshold, errors, &begun);
-		ufi_leave(cntr->domain); /* yields the CPU after many empty polls */
+		ufi_leave(cntr->domain); /* unlocking yields the CPU after many empty polls */
 		if (looked != -FI_EAGAIN || rc)
 			return looked == -FI_EAGAIN ? rc : looked;
 		rc = ufi_wait_sleep(&cntr->wait, cntr->domain->fabric, begun, deadline_ns);
 	}
 }
 
-/* Every change makes the descriptor readable: the value waited for is unknown. */
+/* Make the descriptor readable on any change, as the provider does not know which value the application waits for. */
 int ufi_cntr_trywait(struct ufi_cntr *cntr)
 {
 	int rc;
@@ -155,7 +156,7 @@ int ufi_cntr_trywait(struct ufi_cntr *cntr)
 	if (!ufi_enter(cntr->domain))
 		return -FI_EIO;
 	pmd_progress(cntr->domain->engine, 1);
-	rc = -FI_EAGAIN; /* there is a change that the application has not seen */
+	rc = -FI_EAGAIN; /* the application has not seen the latest change */
 	if (nic_trig_part(&cntr->trig, false) == atomic_load(&cntr->value_seen) &&
 	    nic_trig_part(&cntr->trig, true) == atomic_load(&cntr->errors_seen)) {
 		rc = ufi_wait_arm(&cntr->wait);
@@ -181,8 +182,8 @@ static int cntr_close(struct fid *fid)
 {
 	struct ufi_cntr *cntr = container_of(fid, struct ufi_cntr, cntr.fid);
 	bool entered = ufi_enter(cntr->domain);
-	/* Read under the lock: the thread that drops the last use holds it, and the application may have read the
-	 * final count before. */
+	/* Read under the lock, which the thread that drops the last use holds: the application may have read the
+	 * final count, and close the counter, before that thread has finished. */
 	bool busy = atomic_load(&cntr->users) != 0;
 
 	if (entered && !busy) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comp.c - turns the NIC's completions into completion queue entries and counts. Called with the engine's lock held,
- * on the thread that makes progress.
+ * comp.c - turns the NIC's completions into completion queue entries and counter updates. Called with the engine's lock
+ * held, on the thread that makes progress.
  */
 #include "provider.h"
 #include "requests.h"
 #include "work.h"
 
-/** A kind of completion in libfabric's terms. */
+/** How a kind of completion is reported to libfabric applications. */
 struct kind {
 	uint64_t flags;
-	bool received;	      /* goes to the receive queue */
-	enum ufi_count count; /* UFI_COUNTS: not counted */
+	bool received;	      /* reported in the receive queue */
+	enum ufi_count count; /* the counter; UFI_COUNTS: none */
 };
 
 static const struct kind kinds[NIC_RDM_KINDS] = {
@@ -24,7 +24,7 @@ static const struct kind kinds[NIC_RDM_KINDS] = {
 	[NIC_RDM_REMOTE_WRITE] = {FI_RMA | FI_REMOTE_WRITE, true, UFI_COUNTS},
 };
 
-/** A failure: libfabric's error number, and a message for when the NIC has none. */
+/** libfabric's error number for a failure, and a message that is used if the NIC has none. */
 struct failure {
 	uint32_t status;
 	int err;
@@ -63,7 +63,7 @@ static const struct failure *failure_find(uint32_t status)
 	return NULL;
 }
 
-/* prov_errno: the NIC's name for the condition where it has one, in the lower half, and the status above it. */
+/* prov_errno of an error: the status in the upper half, the NIC's vendor error (0: none) in the lower half. */
 #define PROV_ERRNO(status, vendor_err) ((status) << 16 | ((vendor_err)&0xffff))
 
 const char *ufi_comp_strerror(int prov_errno)
@@ -86,7 +86,7 @@ static void fill_error(struct ufi_comp_error *error, uint32_t status, uint32_t v
 	error->prov_errno = PROV_ERRNO(status, vendor_err);
 }
 
-/** The fi_addr_t of a sender. Found here if it was inserted after the peer became known. */
+/** The fi_addr_t of a sender. Looked up now if the address was inserted only after the peer became known. */
 static fi_addr_t source_of(const struct ufi_core *core, struct nic_rdm_peer *peer)
 {
 	struct nic_rdm_addr addr;
@@ -126,7 +126,8 @@ static void fill_comp(struct ufi_comp *comp, const struct nic_rdm_done *d)
 		comp->entry.flags |= FI_ATOMIC;
 }
 
-/* With FI_SOURCE_ERR, a message from an address without a fi_addr_t is an error that carries the address. */
+/* Whether to report a received message as an error that carries the sender's address: with FI_SOURCE_ERR, if that
+ * address has no fi_addr_t. */
 static bool source_unknown(const struct ufi_core *core, fi_addr_t source, const struct nic_rdm_done *d)
 {
 	return core->caps & FI_SOURCE_ERR && core->caps & FI_SOURCE && source == FI_ADDR_NOTAVAIL && d->peer;
@@ -140,14 +141,14 @@ static void fill_nameless(struct ufi_comp_error *error, const struct nic_rdm_pee
 	error->source_len = ufi_addr_to_sockaddr(&addr, &error->source);
 }
 
-/** Whether the completion is reported in the queue. */
+/** Whether the completion is reported in the completion queue. */
 static bool is_told(const struct ufi_core *core, const struct nic_rdm_done *d, const struct ufi_work *work, bool failed)
 {
 	if (d->cookie & UFI_COOKIE_COMPLETE)
 		return true;
-	if (work) /* its counter reports it; without one, report failures here */
+	if (work) /* deferred work reports to its own counter; if it has none, failures are reported in the queue */
 		return failed && !work->completion;
-	/* Always reported: failures, a peer's data, the end of a multi-receive buffer. */
+	/* These are reported in any case: failures, data written by a peer, the end of a multi-receive buffer. */
 	if (failed || d->kind == NIC_RDM_REMOTE_WRITE)
 		return true;
 	return d->kind == NIC_RDM_RECV && (d->flags & NIC_RDM_MULTI || (core->srx && !core->rx_selective));
@@ -204,7 +205,7 @@ void ufi_done(void *ctx, const struct nic_rdm_done *d)
 	if (d->kind != NIC_RDM_RECV && d->kind != NIC_RDM_REMOTE_WRITE)
 		ufi_stx_give(core, 1);
 	if (core->closing &&
-	    !(core->srx && d->kind == NIC_RDM_RECV)) /* a shared context's receive is reported all the same */
+	    !(core->srx && d->kind == NIC_RDM_RECV)) /* but receives of a shared context are reported even then */
 		return;
 	if (d->kind == NIC_RDM_READ)
 		core->reads--;

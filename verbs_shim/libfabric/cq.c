@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cq.c - completion queues (fi_cq(3)). A ring of entries of the longest format, of which readers get the prefix that
- * is their format; a full ring grows instead of losing an entry. The details of errors lie in a list, in the same
- * order.
+ * cq.c - completion queues (fi_cq(3)). The ring's entries have the longest format; shorter formats are prefixes of it,
+ * and readers get the prefix that they asked for. A full ring grows, so no entry is lost. The details of errors are in
+ * a separate list, in the same order as the ring.
  *
  * Reading an empty queue makes progress. Guarded by the engine's lock.
  */
@@ -68,7 +68,8 @@ void ufi_cq_put(struct ufi_cq *cq, const struct ufi_comp *comp, const struct ufi
 
 /* ---- reading --------------------------------------------------------------------------------------------- */
 
-/** Take available entries. @return their number; -FI_EAGAIN, -FI_EAVAIL: an error is next, -FI_EOVERRUN. */
+/** Remove available entries. @return the number of entries; -FI_EAGAIN: none; -FI_EAVAIL: the next is an error;
+ * -FI_EOVERRUN. */
 static ssize_t cq_take(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source)
 {
 	size_t n = 0;
@@ -88,7 +89,7 @@ static ssize_t cq_take(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *so
 	return cq->overrun && !cq->n ? -FI_EOVERRUN : -FI_EAGAIN;
 }
 
-/** As cq_take(), making progress if the queue is empty. Lock held. */
+/** As cq_take(), but make progress if the queue is empty. Engine lock held. */
 static ssize_t cq_poll(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source)
 {
 	ssize_t got = cq_take(cq, buf, count, source);
@@ -115,13 +116,14 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	return cq_readfrom(fid, buf, count, NULL);
 }
 
-/** A waiting thread: whether it is counted in cq->readers, the value of cq->signals then, and what it sleeps on. */
+/** A waiting thread: whether cq->readers counts it, the value of cq->signals when it began to wait, and the value
+ * for ufi_wait_sleep(). */
 struct reader {
 	bool waits;
 	unsigned signals, begun;
 };
 
-/** As cq_poll(); sets r->waits if the queue is empty and fi_cq_signal was not called. Lock held. */
+/** As cq_poll(), but set r->waits if the queue is empty and fi_cq_signal was not called. Engine lock held. */
 static ssize_t cq_poll_or_wait(struct ufi_cq *cq, void *buf, size_t count, fi_addr_t *source, struct reader *r)
 {
 	ssize_t got = cq_poll(cq, buf, count, source);
@@ -141,7 +143,7 @@ static ssize_t cq_poll_or_wait(struct ufi_cq *cq, void *buf, size_t count, fi_ad
 	return got;
 }
 
-/** The reader stops waiting. */
+/** Stop counting a reader that no longer waits. */
 static void cq_wait_end(struct ufi_cq *cq)
 {
 	if (!ufi_enter(cq->domain))
@@ -165,7 +167,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 		if (!ufi_enter(cq->domain))
 			return -FI_EIO;
 		got = cq_poll_or_wait(cq, buf, count, source, &r);
-		ufi_leave(cq->domain); /* yields the CPU after many empty polls */
+		ufi_leave(cq->domain); /* unlocking yields the CPU after many empty polls */
 		if (!r.waits)
 			return got;
 		rc = ufi_wait_sleep(&cq->wait, cq->domain->fabric, r.begun, deadline_ns);
@@ -281,7 +283,7 @@ int ufi_cq_trywait(struct ufi_cq *cq)
 	if (!cq->n)
 		pmd_progress(cq->domain->engine, 1);
 	if (cq->signaled) {
-		cq->signaled = false; /* reported by this call */
+		cq->signaled = false; /* this call reports the signal */
 	} else if (!cq->n && !cq->overrun) {
 		rc = ufi_wait_arm(&cq->wait);
 		pmd_expect_sleep(cq->domain->engine);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * deferred.c - the deferred work queue of a domain (fi_trigger(3)): checks a struct fi_deferred_work and translates it
- * into the form of all requests. Only FI_PEEK is refused, because a peek looks at once or not at all.
+ * to the form that all requests have. Only FI_PEEK is refused, because a peek returns at once and cannot be deferred.
  *
- * Only work with FI_COMPLETION counts in the endpoint's counters and, on success, gets an entry in its queue, whatever
- * the endpoint's defaults.
+ * Only work with FI_COMPLETION counts in the endpoint's counters and, on success, gets an entry in the endpoint's
+ * queue. The endpoint's default flags do not matter.
  */
 #include "work.h"
 
@@ -16,7 +16,8 @@ int ufi_work_cntr(const struct ufi_domain *domain, struct fid_cntr *fid, struct 
 	return (*cntr)->domain == domain ? 0 : -FI_EDOMAIN;
 }
 
-/** Find an endpoint of the domain or, for receives, a shared context. @return 0, -FI_EINVAL, -FI_EDOMAIN. */
+/** Find an endpoint of the domain, or for receives also a shared receive context. @return 0, -FI_EINVAL,
+ * -FI_EDOMAIN. */
 static int ep_find(const struct ufi_domain *domain, struct fid_ep *fid, bool receives, struct ufi_ep **ep)
 {
 	if (!fid || (fid->fid.fclass != FI_CLASS_EP && !(receives && fid->fid.fclass == FI_CLASS_SRX_CTX)))
@@ -30,15 +31,16 @@ static uint64_t tx_flags(const struct ufi_ep *ep, uint64_t flags)
 	return (ufi_msg_flags(ep, flags) & ~FI_COMPLETION) | (flags & FI_COMPLETION);
 }
 
-/** @return 0 with *work; a negative fi_errno. */
+/** Return a new work, or -FI_ENOMEM if it is NULL. @return 0 with *out set; a negative fi_errno. */
 static int made(struct ufi_work *work, struct ufi_work **out)
 {
 	*out = work;
 	return work ? 0 : -FI_ENOMEM;
 }
 
-/* Applications that only defer tagged messages, as fabtests do, request FI_MSG alone: the work queue belongs to
- * the domain, and fi_trigger(3) names no capability for it. FI_TAGGED would only change what other calls accept. */
+/* The capabilities for deferred work. FI_MSG implies FI_TAGGED here: applications that defer only tagged messages,
+ * as fabtests do, request just FI_MSG, since the queue belongs to the domain and fi_trigger(3) names no capability
+ * for it. If FI_TAGGED were added to the endpoint's capabilities, other calls would accept more. */
 static uint64_t deferrable(const struct ufi_core *core)
 {
 	return core->caps | (core->caps & FI_MSG ? FI_TAGGED & ~core->type->lacks : 0);
@@ -133,7 +135,7 @@ static int from_rma(struct ufi_domain *domain, const struct fi_op_rma *op, bool 
 	return rc ? rc : made(ufi_work_rma(ep->core, &r), out);
 }
 
-/** `fetch` and `compare` are NULL if the form has none. */
+/** `fetch` and `compare` are NULL for atomics without them. */
 static int from_atomic(struct ufi_domain *domain, struct fid_ep *fid, const struct fi_msg_atomic *msg,
 		       const struct fi_msg_fetch *fetch, const struct fi_msg_compare *compare, uint64_t flags,
 		       struct ufi_work **out)
@@ -181,7 +183,7 @@ static int from_cntr(struct ufi_domain *domain, const struct fi_op_cntr *op, boo
 
 static int translate(struct ufi_domain *domain, const struct fi_deferred_work *user, struct ufi_work **out)
 {
-	if (!user->op.msg) /* any member of the union */
+	if (!user->op.msg) /* tests all members of the union: each is a pointer */
 		return -FI_EINVAL;
 	switch (user->op_type) {
 	case FI_OP_RECV:

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * domain.c - a domain is an open device: the engine, shared by all domains of the device in this process, and a
- * protection domain of its own.
+ * domain.c - domains. A domain is an open device: the engine, which all domains of the device in this process share,
+ * and a protection domain of its own.
  */
 #include "work.h"
 
-#define REG_MR (1ull << 59) /* FI_REG_MR, which newer headers mark as deprecated */
+#define REG_MR (1ull << 59) /* FI_REG_MR, which newer headers deprecate */
 
-/* The provider does not use the NIC's events for queue pairs and ports. */
+/* Ignore the NIC's events of queue pairs and ports, which the provider does not use. */
 static void device_event(void *ctx, const struct nic_event *event)
 {
 }
@@ -47,7 +47,7 @@ static int domain_close(struct fid *fid)
 	return 0;
 }
 
-/* fi_domain_bind: the event queue; with FI_REG_MR, registrations report their completion there. */
+/* fi_domain_bind: bind the event queue. With FI_REG_MR, memory registrations report their completion in this queue. */
 static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct ufi_domain *domain = container_of(fid, struct ufi_domain, domain.fid);
@@ -60,7 +60,8 @@ static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return 0;
 }
 
-/** FI_FLUSH_WORK: all deferred work (NULL), or that which waits for a counter, named directly or by a deferred work. */
+/** FI_FLUSH_WORK: cancel all deferred work (arg NULL), or the work that waits for one counter, which arg or the
+ * deferred work in arg names. */
 static int domain_flush(struct ufi_domain *domain, void *arg)
 {
 	struct ufi_cntr *cntr = NULL;
@@ -174,7 +175,7 @@ int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	domain->nic = pmd_engine_nic(domain->engine);
 	list_init(&domain->cntrs);
 	mode = info->domain_attr->mr_mode;
-	domain->virt_addr = mode & FI_MR_VIRT_ADDR || mode & 1; /* 1: FI_MR_BASIC of API 1.4 */
+	domain->virt_addr = mode & FI_MR_VIRT_ADDR || mode & 1; /* bit 0 is FI_MR_BASIC of API 1.4 */
 	domain->user_keys = !(mode & FI_MR_PROV_KEY || mode & 1);
 	domain->allocated = mode & FI_MR_ALLOCATED || mode & 1;
 	atomic_store(&domain->rma_event, (info->caps & FI_RMA_EVENT) != 0);

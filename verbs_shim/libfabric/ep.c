@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ep.c - endpoints (fi_endpoint(3)), from opening to closing. Enabling one takes a port of the device and creates the
- * NIC's endpoint on it; from then on peers can reach it. An alias shares the endpoint but has default flags of its
- * own.
+ * ep.c - endpoints (fi_endpoint(3)), from opening to closing. Enabling an endpoint takes a port of the device and
+ * creates the NIC's endpoint on it; from then on peers can reach the endpoint. An alias shares the endpoint but has its
+ * own default flags.
  */
 #include "work.h"
 
@@ -15,7 +15,7 @@ static struct ufi_ep *ep_of(struct fid *fid)
 
 /* ---- enabling -------------------------------------------------------------------------------------------- */
 
-/* Check that an endpoint is bound to what its capabilities require. */
+/* Check that the endpoint is bound to everything that its capabilities require. @return 0, or the error. */
 static int ep_complete(const struct ufi_core *core)
 {
 	bool sends = core->caps & (FI_SEND | FI_READ | FI_WRITE), receives = core->caps & FI_RECV;
@@ -34,8 +34,8 @@ static int ep_complete(const struct ufi_core *core)
 	return receives && !core->rx_cq && !core->cntrs[UFI_COUNT_RECV] ? -FI_ENOCQ : 0;
 }
 
-/* Whether peers' accesses are counted, by the endpoint's counters or those of regions (fi_mr(3)): with
- * FI_RMA_EVENT; also without target capabilities, so that such counters can be bound all the same. */
+/* Whether this endpoint has peers' accesses counted, in its own counters or those of memory regions (fi_mr(3)). True
+ * with FI_RMA_EVENT, and also without target capabilities, as such endpoints accept these counters (ep_bind.c). */
 static bool counts_peers(const struct ufi_core *core)
 {
 	return core->caps & FI_RMA_EVENT || !(core->caps & (FI_REMOTE_READ | FI_REMOTE_WRITE));
@@ -60,7 +60,7 @@ static int ep_create(struct ufi_core *core)
 	};
 	int rc;
 
-	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* a datagram queue allocates memory for all its entries */
+	if (init.max_tx < UFI_TX_TAKEN && !init.datagrams) /* a datagram queue allocates all its entries */
 		init.max_tx = UFI_TX_TAKEN;
 	if (init.max_rx < UFI_RX_TAKEN)
 		init.max_rx = UFI_RX_TAKEN;
@@ -103,7 +103,7 @@ void ufi_ep_flags(struct ufi_ep *ep)
 	ep->rx_msg_flags = core->rx_selective ? 0 : FI_COMPLETION;
 }
 
-/** Set or get default flags: FI_TRANSMIT or FI_RECV in `*flags` selects which. */
+/** Set or get the default flags of one direction: `*flags` contains FI_TRANSMIT or FI_RECV. */
 static int ep_op_flags(struct ufi_ep *ep, uint64_t *flags, bool set)
 {
 	uint64_t which = *flags & (FI_TRANSMIT | FI_RECV), rest = *flags & ~which;
@@ -175,9 +175,9 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 		return -FI_EIO;
 	if (ufi_work_cancel_triggered(core, context))
 		rc = 0;
-	else if (core->rq) /* a shared context's receives are not canceled here */
+	else if (core->rq) /* receives of a shared context cannot be canceled through an endpoint */
 		rc = nic_rdm_rq_cancel(core->rq, context);
-	ufi_retry_work(core->domain); /* work may have waited for the freed room */
+	ufi_retry_work(core->domain); /* triggered work may have waited for the room that is free now */
 	ufi_leave(core->domain);
 	return rc;
 }
@@ -239,7 +239,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 {
 	struct ufi_core *core = ep_of(fid)->core;
 
-	if (!core->rdm && !core->addr.port && !core->cm.request) /* before enabling it has a name only if one was set */
+	if (!core->rdm && !core->addr.port && !core->cm.request) /* before enabling, only a name that was set */
 		return -FI_EOPBADSTATE;
 	return ufi_addr_copy_out(core->cm.request ? &core->cm.local : &core->addr, addr, addrlen);
 }
@@ -279,11 +279,11 @@ static void core_close(struct ufi_core *core)
 			pmd_settle(domain->engine);
 		nic_rdm_destroy(core->rdm);
 		core->rq = NULL;
-		core->rdm = NULL; /* the address vector still lists the endpoint */
+		core->rdm = NULL; /* the endpoint is still in the list of its address vector */
 		ufi_stx_give(core, core->sent);
 	}
 	ufi_work_drop(core);
-	ufi_retry_work(domain); /* its share of common resources is free now */
+	ufi_retry_work(domain); /* triggered work may have waited for the resources that are free now */
 	if (core->cm.request)
 		ufi_request_leave(core->cm.request);
 	ufi_leave(domain);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ep_bind.c - binding endpoints to queues, counters, an address vector and shared contexts; and the peers that they
- * know by the vector's indices.
+ * ep_bind.c - binds endpoints to queues, counters, an address vector and shared contexts, and maps the address vector's
+ * indices to the endpoint's peers.
  */
 #include "endpoint.h"
 #include "provider.h"
@@ -40,8 +40,8 @@ static const uint64_t count_flags[UFI_COUNTS] = {
 	[UFI_COUNT_REMOTE_WRITE] = FI_REMOTE_WRITE,
 };
 
-/* Peers' accesses are counted by endpoints with FI_RMA_EVENT. Endpoints without target capabilities accept such a
- * binding too: applications bind one counter to endpoints of all kinds. */
+/* Counters of peers' accesses require FI_RMA_EVENT. Endpoints without target capabilities accept them too, because
+ * applications bind one counter to endpoints of all kinds. */
 static int bind_cntr(struct ufi_core *core, struct ufi_cntr *cntr, uint64_t flags)
 {
 	const uint64_t target = FI_REMOTE_READ | FI_REMOTE_WRITE;
@@ -83,7 +83,7 @@ static int bind_av(struct ufi_core *core, struct ufi_av *av, uint64_t flags)
 	return 0;
 }
 
-/* Accepted and ignored unless connected: other endpoints have no events to report. */
+/* Only connected endpoints (FI_EP_MSG) report events; for other types the event queue is accepted and ignored. */
 static int bind_eq(struct ufi_core *core, struct ufi_eq *eq, uint64_t flags)
 {
 	if (core->type->type != FI_EP_MSG)
@@ -95,9 +95,9 @@ static int bind_eq(struct ufi_core *core, struct ufi_eq *eq, uint64_t flags)
 	return 0;
 }
 
-/* An endpoint opened with FI_SHARED_CONTEXT is bound before it is enabled. One with a transmit queue of its own
- * accepts a binding once it is enabled, and ignores it without using the context: Sandia OpenSHMEM binds one to
- * its target endpoint if it also sends from that. */
+/* An endpoint opened with FI_SHARED_CONTEXT must be bound before it is enabled. An endpoint with its own transmit
+ * queue accepts a binding after it is enabled, but does not use the shared context: Sandia OpenSHMEM binds one to
+ * its target endpoint if it also sends from that endpoint. */
 static int bind_stx(struct ufi_core *core, struct ufi_stx *stx, uint64_t flags)
 {
 	if (flags || core->stx || core->tx_shared == (core->rdm != NULL))
@@ -111,7 +111,7 @@ static int bind_stx(struct ufi_core *core, struct ufi_stx *stx, uint64_t flags)
 	return 0;
 }
 
-/* Only for endpoints opened with a shared receive context (rx_ctx_cnt). */
+/* Bind a shared receive context; only for endpoints opened with rx_ctx_cnt = FI_SHARED_CONTEXT. */
 static int bind_srx(struct ufi_core *core, struct ufi_srx *srx, uint64_t flags)
 {
 	if (flags || core->srx || !core->rx_shared)
@@ -127,7 +127,8 @@ int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 	if (!bfid)
 		return -FI_EINVAL;
-	/* Counters may be bound later and count from then on: Sandia OpenSHMEM binds them to an enabled endpoint. */
+	/* Counters can be bound to an enabled endpoint, as Sandia OpenSHMEM does; they count from then on. Shared
+	 * transmit contexts: see bind_stx. */
 	if (ep->core->rdm && bfid->fclass != FI_CLASS_CNTR && bfid->fclass != FI_CLASS_STX_CTX)
 		return -FI_EOPBADSTATE;
 	switch (bfid->fclass) {
@@ -195,11 +196,11 @@ static bool peers_grow(struct ufi_core *core)
 	return true;
 }
 
-/* First use of a fi_addr_t by an endpoint. */
+/* Look up the peer when an endpoint first uses a fi_addr_t. */
 static struct nic_rdm_peer *peer_find(struct ufi_core *core, fi_addr_t fi_addr)
 {
 	const struct nic_rdm_addr *found = ufi_av_at(core->av, fi_addr);
-	struct nic_rdm_addr addr; /* a copy: looking up again may move a shared table */
+	struct nic_rdm_addr addr; /* a copy, because the next lookup can move a shared table */
 	struct nic_rdm_peer *peer;
 
 	if (!found || (fi_addr >= core->n_peers && !peers_grow(core)))
@@ -230,7 +231,7 @@ struct nic_rdm_peer *ufi_ep_peer(struct ufi_core *core, fi_addr_t fi_addr)
 	return peer_find(core, fi_addr);
 }
 
-/* The NIC reports a datagram's sender only if it is a known peer. */
+/* Create the peer of a datagram endpoint now: the NIC reports the sender of a datagram only if it is a known peer. */
 void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr)
 {
 	if (core->rdm && core->type->type == FI_EP_DGRAM && core->caps & FI_SOURCE)
@@ -244,7 +245,7 @@ void ufi_ep_forget(struct ufi_core *core, fi_addr_t fi_addr)
 
 	if (fi_addr < core->n_peers)
 		core->peers[fi_addr] = NULL;
-	/* The peer may be known from its messages only. */
+	/* The endpoint may know the peer only from messages received from it, and then not by fi_addr_t. */
 	peer = core->rdm ? nic_rdm_peer_find(core->rdm, &addr) : NULL;
 	if (peer && nic_rdm_peer_user(peer) == fi_addr)
 		nic_rdm_peer_set_user(peer, ufi_av_find(core->av, &addr));

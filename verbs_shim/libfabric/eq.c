@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eq.c - event queues (fi_eq(3)): events of connections, address vectors and registrations, and those written by the
- * application. A list, because events of different types have different lengths. Reading an empty queue makes
- * progress.
+ * eq.c - event queues (fi_eq(3)): events of connections, address vectors and memory registrations, and events that the
+ * application writes. A queue is a list, because events of different types have different lengths. Reading an empty
+ * queue makes progress.
  *
  * Owns: the list, under a mutex that is the innermost of all locks.
  */
@@ -14,12 +14,12 @@ struct ufi_event {
 	struct ufi_event *next;
 	uint32_t event;
 	bool error;
-	bool cm; /* connection management: the data after the entry may be truncated */
+	bool cm; /* a connection management event: a reader's short buffer truncates the data after the entry */
 	size_t len;
 	union {
 		struct fi_eq_err_entry err;
 		struct fi_eq_cm_entry entry;
-		char data[64]; /* allocated longer if necessary */
+		char data[64]; /* more bytes are allocated if necessary */
 	};
 };
 
@@ -28,7 +28,7 @@ static struct ufi_eq *eq_of(struct fid_eq *eq)
 	return container_of(eq, struct ufi_eq, eq);
 }
 
-/** @return an event whose entry is followed by `data`; NULL: no memory. */
+/** @return a new event that contains the entry, then `data`; NULL: no memory. */
 static struct ufi_event *event_new(uint32_t event, const void *entry, size_t len, const void *data, size_t data_len)
 {
 	struct ufi_event *e = calloc(1, sizeof(*e) + len + data_len);
@@ -115,7 +115,7 @@ void ufi_eq_forget(struct ufi_eq *eq, const struct fid *fid)
 	ufi_unlock(&eq->lock);
 }
 
-/** Lock held. */
+/** Read the first event. Called with the queue's lock held. */
 static ssize_t eq_take(struct ufi_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
 	struct ufi_event *e = eq->head;
@@ -186,8 +186,8 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 	}
 }
 
-/** Copy an error out. Its data goes into the application's buffer or, if it gives none, is passed as a pointer to
- *  the event's. */
+/** Copy an error to the application. If the application gives a buffer, the error's data is copied to it; else the
+ * application gets a pointer to the event's data. */
 static void error_read(const struct ufi_eq *eq, struct ufi_event *e, struct fi_eq_err_entry *out)
 {
 	void *room = out->err_data;

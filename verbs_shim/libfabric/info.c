@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * info.c - fi_getinfo(3): an entry for each matching endpoint type on each matching device, with the addresses of node
- * and service.
+ * info.c - fi_getinfo(3): returns an entry for each matching endpoint type on each matching device, with the addresses
+ * of the node and service.
  */
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,17 +9,17 @@
 #include "endpoint.h"
 #include "provider.h"
 
-/* Set when libfabric's core looks for providers to layer its utility providers over. They would add nothing, and
- * the layered entries would be listed before this provider's. */
+/* Set when libfabric's core looks for providers that its utility providers can be layered over. Such layers would
+ * add nothing, and their entries would be listed before this provider's. */
 #define GETINFO_FOR_LAYERS (1ull << 59)
 
-#define OBJECTS_MAX 16384 /* per kind and domain; the only limit is memory */
+#define OBJECTS_MAX 16384 /* of each kind in a domain; in fact only memory limits the number */
 #define FABRIC_NAME "uroce"
 
-/* In the man page's notation: one field of all 64 bits. */
+/* In the notation of fi_getinfo(3), this is a single field of all 64 bits. */
 #define TAG_ANY UINT64_C(0xaaaaaaaaaaaaaaaa)
 
-/** The addresses asked for. */
+/** The addresses that the application asked for. */
 struct wanted {
 	struct nic_rdm_addr src, dest;
 	bool have_src, have_dest;
@@ -69,7 +69,7 @@ static const struct fi_domain_attr domain_default = {
 
 /* ---- addresses ------------------------------------------------------------------------------------------- */
 
-/* Whether the kernel's route to `dest` leaves from the device with this GID; sends nothing. */
+/* Whether the kernel's route to `dest` has this GID's device as its source. Sends no packet. */
 static bool is_route_to(const struct nic_gid *gid, const struct nic_rdm_addr *dest)
 {
 	union ufi_sockaddr sockaddr;
@@ -79,7 +79,7 @@ static bool is_route_to(const struct nic_gid *gid, const struct nic_rdm_addr *de
 	int fd;
 
 	if (!dest->port)
-		sockaddr.in.sin_port = htons(NIC_UDP_PORT); /* at the same offset in both families */
+		sockaddr.in.sin_port = htons(NIC_UDP_PORT); /* the port has the same offset in both address families */
 	fd = socket(sockaddr.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
@@ -131,7 +131,7 @@ static bool wanted_match(const struct wanted *w, const struct pmd_device *device
 
 /* ---- entries --------------------------------------------------------------------------------------------- */
 
-/** @return NULL: no memory. */
+/** Make an entry. @return NULL: no memory. */
 static struct fi_info *info_new(uint32_t version, const struct ufi_type *type, const struct pmd_device *device,
 				const struct wanted *w, const struct fi_info *hints)
 {
@@ -149,7 +149,7 @@ static struct fi_info *info_new(uint32_t version, const struct ufi_type *type, c
 	info->rx_attr->size = ufi_params.rx_size;
 	ufi_hints_apply(version, type, hints, info);
 	if (hints && hints->handle && ufi_pep_exists(hints->handle))
-		info->handle = hints->handle; /* the endpoint takes over its address */
+		info->handle = hints->handle; /* the endpoint will take over the address of the passive endpoint */
 	info->domain_attr->name = strdup(device->name);
 	info->fabric_attr->name = strdup(FABRIC_NAME);
 	info->fabric_attr->prov_version = ufi_provider.version;
@@ -177,7 +177,7 @@ static bool names_match(const struct fi_info *hints, const struct pmd_device *de
 	       hints->addr_format == FI_FORMAT_UNSPEC || hints->addr_format == FI_SOCKADDR;
 }
 
-/* The largest datagram is one packet of the device. */
+/* Adapt the type to a device: the largest datagram is one packet of the device. */
 static struct ufi_type type_of_device(const struct ufi_type *type, const struct pmd_device *device)
 {
 	struct ufi_type out = *type;
@@ -192,7 +192,7 @@ static struct ufi_type type_of_device(const struct ufi_type *type, const struct 
 	return out;
 }
 
-/** The list of one type's entries. */
+/** The list of entries of one endpoint type. */
 struct entries {
 	struct fi_info *first, *last;
 };
@@ -211,7 +211,7 @@ static void entries_add(struct entries *e, struct fi_info *info, bool in_front)
 	e->last = info;
 }
 
-/** Add the entries of all types on a device. @return 0, -FI_ENOMEM. */
+/** Add entries of all matching types on a device. @return 0, -FI_ENOMEM. */
 static int device_entries(uint32_t version, const struct pmd_device *device, const struct wanted *w,
 			  const struct fi_info *hints, struct entries *entries)
 {
@@ -231,7 +231,7 @@ static int device_entries(uint32_t version, const struct pmd_device *device, con
 	return 0;
 }
 
-/** Join the lists, in the order of types. @return the list; NULL: empty. */
+/** Concatenate the lists, in the order of types. @return the list; NULL: empty. */
 static struct fi_info *entries_join(struct entries *entries)
 {
 	struct entries all = {0};
@@ -245,14 +245,14 @@ static struct fi_info *entries_join(struct entries *entries)
 	return all.first;
 }
 
-/* Whether any type can meet the hints, before names are resolved. */
+/* Whether any type can meet the hints. Checked before names are resolved, which can be slow. */
 static bool any_type_matches(const struct fi_info *hints)
 {
 	for (unsigned i = 0; i < UFI_TYPES; i++) {
 		struct ufi_type type = *ufi_type_at(i);
 
 		if (type.type == FI_EP_DGRAM)
-			type.max_msg_size = NIC_RDM_MSG_MAX; /* a device's limit may be lower */
+			type.max_msg_size = NIC_RDM_MSG_MAX; /* the upper bound, as a device's limit can be lower */
 		if (ufi_hints_match(&type, hints))
 			return true;
 	}

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match.c - hints of fi_getinfo(3): whether an endpoint can meet them, and the attributes that it then has. Sizes may
- * be smaller than the provider's, bit sets must be subsets, choices must be among its own; the provider fills in what
- * a hint leaves open.
+ * match.c - hints of fi_getinfo(3): whether an endpoint can meet the hints, and the attributes that it then has. Sizes
+ * may be smaller than the provider's, bit sets must be subsets, and choices must be among the provider's. The provider
+ * fills in what a hint leaves open.
  *
- * The provider requires no mode of memory registration: keys may be the application's or the provider's, addresses
- * virtual or offsets. An application that supports basic registration, which most networks need, gets that, because it
- * was tested with it. One that names further modes (mr_mode) supports them all and checks which remain required: none.
+ * The provider requires no memory registration mode: the application or the provider can choose keys, and addresses can
+ * be virtual or offsets. An application that supports basic registration gets basic registration, because most networks
+ * need that mode and the application was tested with it. An application whose mr_mode names further modes supports all
+ * of them and checks which ones are required; it is told that none is.
  */
 #include "provider.h"
 
 #define MR_BASIC_BITS (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
-/* API versions before 1.5 use these values, and some later applications still do. */
+/* Values for API versions before 1.5, which some later applications still use. */
 #define MR_BASIC      (1 << 0)
 #define MR_SCALABLE   (1 << 1)
 
@@ -20,13 +21,13 @@ static bool is_subset(uint64_t bits, uint64_t of)
 	return (bits & ~of) == 0;
 }
 
-/* 0 and SIZE_MAX leave the size open. */
+/* Whether a wanted size is within the limit. 0 and SIZE_MAX leave the size open. */
 static bool fits(size_t wanted, size_t most)
 {
 	return wanted == SIZE_MAX || wanted <= most;
 }
 
-/** FI_TRIGGER may be a default flag if it is a capability. */
+/** FI_TRIGGER, which is allowed as a default flag, if it is one of the capabilities; else 0. */
 static uint64_t triggers(const struct ufi_type *type, const struct fi_info *hints)
 {
 	return ufi_caps_complete(type, hints->caps) & FI_TRIGGER;
@@ -57,7 +58,7 @@ static bool ep_match(const struct ufi_type *type, const struct fi_ep_attr *ep)
 	       ufi_ctx_cnt_valid(ep->rx_ctx_cnt) && !ep->auth_key_size;
 }
 
-/** Automatic progress needs the engine's thread. */
+/** Automatic progress requires the engine's thread. */
 static bool progress_match(enum fi_progress progress)
 {
 	return progress == FI_PROGRESS_UNSPEC || progress == FI_PROGRESS_MANUAL ||
@@ -73,7 +74,7 @@ static bool domain_match(const struct fi_domain_attr *d)
 	       fits(d->max_err_data, sizeof(union ufi_sockaddr));
 }
 
-/* A shared receive context takes messages from any source. */
+/* A shared receive context takes messages from any source, so it excludes directed receives. */
 static bool sharing_match(const struct fi_info *hints)
 {
 	uint64_t caps = hints->caps | (hints->rx_attr ? hints->rx_attr->caps : 0);
@@ -116,7 +117,7 @@ static int mr_mode(uint32_t version, const struct fi_domain_attr *d)
 		return MR_SCALABLE;
 	if (mode & MR_BASIC || FI_VERSION_LT(version, FI_VERSION(1, 5)))
 		return MR_BASIC;
-	/* An application that chooses keys also addresses by offset, whatever else it supports. */
+	/* An application that can choose keys gets offset addressing too, whatever other modes it supports. */
 	if (ufi_params.scalable_mr || !(mode & FI_MR_PROV_KEY) || mode & ~(MR_BASIC_BITS | FI_MR_LOCAL))
 		return 0;
 	return mode & MR_BASIC_BITS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory regions for RMA and atomics (fi_mr(3)). The key is the region's R_Key, 32 bits, chosen by the NIC or
- * by the application according to the domain's mr_mode. Local buffers need no registration; descriptors are accepted
- * and ignored.
+ * mr.c - memory regions for RMA and atomics (fi_mr(3)). The key is the region's R_Key, 32 bits; the domain's mr_mode
+ * says whether the NIC or the application chooses it. Local buffers need no registration; their descriptors are
+ * accepted and ignored.
  */
 #include "provider.h"
 
@@ -10,13 +10,13 @@ struct ufi_mr {
 	struct fid_mr mr;
 	struct ufi_domain *domain;
 	struct nic_mr *nic;
-	struct ufi_cntr *reads, *writes; /* count peers' accesses; NULL: not bound */
+	struct ufi_cntr *reads, *writes; /* count accesses by peers; NULL: not bound */
 	struct ufi_mr *next_counted;
 };
 
 #define MR_ACCESS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-/* REMOTE_WRITE includes REMOTE_ATOMIC, the one right that all atomic operations need. */
+/* FI_REMOTE_WRITE includes the NIC's REMOTE_ATOMIC right, the only right that all atomic operations need. */
 static uint32_t mr_rights(uint64_t access)
 {
 	uint32_t rights = 0;
@@ -50,7 +50,8 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	cntr = container_of(bfid, struct ufi_cntr, cntr.fid);
 	if (cntr->domain != mr->domain)
 		return -FI_EDOMAIN;
-	/* Endpoints without FI_RMA_EVENT do not count: if there are no others, this counter never would. */
+	/* Refuse a counter that would never count: endpoints without FI_RMA_EVENT do not count, and no endpoint has
+	 * it. */
 	if (!atomic_load(&mr->domain->rma_event))
 		return -FI_EOPNOTSUPP;
 	if (!ufi_enter(mr->domain))
@@ -72,7 +73,7 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return rc;
 }
 
-/** Lock held. */
+/** Remove a region from the list of counted ones. Engine lock held. */
 static void mr_unbind(struct ufi_mr *mr)
 {
 	struct ufi_mr **at = &mr->domain->counted;
@@ -145,7 +146,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	if (fid->fclass != FI_CLASS_DOMAIN || !attr || attr->iov_count != 1 || !attr->mr_iov ||
 	    !attr->mr_iov->iov_len || attr->access & ~MR_ACCESS)
 		return -FI_EINVAL;
-	if (flags & ~FI_RMA_EVENT) /* any region may have it: it allows a counter to be bound */
+	if (flags & ~FI_RMA_EVENT) /* any region may have FI_RMA_EVENT, which allows a counter to be bound */
 		return -FI_EBADFLAGS;
 	if (domain->user_keys && attr->requested_key > UINT32_MAX)
 		return -FI_EKEYREJECTED;

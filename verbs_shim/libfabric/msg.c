@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * msg.c - untagged messages (fi_msg(3)): translates the calls' arguments for post.c.
+ * msg.c - untagged messages (fi_msg(3)): translates the arguments of the calls for post.c.
  */
 #include "provider.h"
 #include "requests.h"
@@ -46,7 +46,7 @@ static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **des
 	return ufi_send(ep, &s);
 }
 
-/** Send one buffer; adds FI_MSG to `flags`. */
+/** Send one buffer as an untagged message: adds FI_MSG to `flags`. */
 static ssize_t msg_send_one(struct ufi_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t data, uint64_t flags,
 			    void *context)
 {

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pep.c - passive endpoints (fi_passive_ep(3)): a port of a device that listens for connection requests; request.c
- * handles these. A passive endpoint can also reserve a port, which an endpoint then takes over. It belongs to a
- * fabric, not to a domain, so it opens the device for itself.
+ * pep.c - passive endpoints (fi_passive_ep(3)): a port of a device that listens for connection requests, which
+ * request.c handles. A passive endpoint can also reserve a port for an endpoint that takes the port over later. It
+ * belongs to a fabric, not to a domain, so it opens the device itself.
  */
 #include "pep.h"
 #include "endpoint.h"
 
-#define BACKLOG_MAX 1024 /* the NIC's */
+#define BACKLOG_MAX 1024 /* the NIC's limit */
 
 static struct ufi_pep *pep_of(struct fid *fid)
 {
 	return container_of(fid, struct ufi_pep, pep.fid);
 }
 
-/** A passive endpoint posts no requests. */
+/** Never called: a passive endpoint posts no requests. */
 static void pep_done(void *ctx, const struct nic_rdm_done *done)
 {
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------------- */
 
-/** Take a port; 0 means any. */
+/** Take a port of the device; 0: any free one. */
 static int pep_serve(struct ufi_pep *pep, uint16_t port)
 {
 	int rc;
@@ -119,7 +119,7 @@ static int pep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return 0;
 }
 
-/* As with sockets, the application's backlog is only validated: it does not limit pending requests. */
+/* As with sockets, the application's backlog does not limit pending requests. It is checked and ignored. */
 static int pep_control(struct fid *fid, int command, void *arg)
 {
 	if (command != FI_BACKLOG)
@@ -156,7 +156,7 @@ static ssize_t pep_no_cancel(fid_t fid, void *context)
 
 /* ---- opening, closing ------------------------------------------------------------------------------------ */
 
-/** Refuse the pending requests and release the device. */
+/** Refuse the pending requests and close the device. */
 static void pep_end(struct ufi_pep *pep)
 {
 	if (!ufi_pep_enter(pep))
@@ -177,7 +177,8 @@ static void pep_end(struct ufi_pep *pep)
 	pmd_close(pep->engine);
 }
 
-/* All passive endpoints, because a handle does not tell its fabric. The lock is never nested with another. */
+/* The list of all passive endpoints of the process: a handle does not tell which fabric it belongs to. No other lock
+ * is held or taken while all_lock is held. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ufi_pep *all;
 

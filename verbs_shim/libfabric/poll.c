@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * poll.c - poll sets of queues and counters (fi_poll(3)). A counter is ready if it has changed since the last poll.
+ * poll.c - poll sets of queues and counters (fi_poll(3)). fi_poll reports a counter if it has changed since the last
+ * poll.
  */
 #include "endpoint.h"
 #include "provider.h"
@@ -8,13 +9,13 @@
 struct member {
 	struct member *next;
 	struct fid *fid;
-	uint64_t seen; /* counter: sum of value and errors */
+	uint64_t seen; /* for a counter: value plus errors at the last poll */
 };
 
 struct ufi_pollset {
 	struct fid_poll poll;
 	struct ufi_domain *domain;
-	pthread_mutex_t lock; /* guards the list; the engine's is taken under it */
+	pthread_mutex_t lock; /* guards the list; taken before the engine's lock */
 	struct member *members;
 };
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - posting requests to the NIC: what messages, RMA and atomics have in common, and sends and receives, tagged
- * or not.
+ * post.c - posting requests to the NIC: the code that messages, RMA and atomics share, then sends and receives, tagged
+ * and untagged.
  */
 #include "provider.h"
 #include "requests.h"
 
-/* Flags valid for sends; FI_MORE is a hint and ignored. */
+/* Flags that are valid for sends. FI_MORE is a hint and is ignored. */
 #define POST_FLAGS                                                                                                     \
 	(FI_COMPLETION | FI_INJECT | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | UFI_LEVELS | FI_MSG | FI_TAGGED)
 #define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_MSG | FI_TAGGED | FI_PEEK | FI_CLAIM | FI_DISCARD)
 
 const struct ufi_way ufi_at_once;
 
-/** Whether a request has no completion that an application could wait for. */
+/** Whether the request has no completion that the application could wait for: neither a queue entry nor a counter. */
 static bool is_unawaited(const struct ufi_core *core, uint64_t flags)
 {
 	return !(flags & FI_COMPLETION) && !core->cntrs[UFI_COUNT_SEND] && !core->cntrs[UFI_COUNT_WRITE] &&
@@ -54,8 +54,8 @@ int ufi_post_end(struct ufi_core *core, const struct ufi_way *way, int rc)
 	return rc;
 }
 
-/* The NIC's errors have libfabric's numbers. On -EAGAIN make progress, so that a caller that retries in a loop
- * gets room. */
+/* The NIC returns libfabric's error numbers. On -EAGAIN make progress, so that a caller that retries in a loop
+ * eventually finds room. */
 ssize_t ufi_call_end(struct ufi_core *core, int rc)
 {
 	if (rc == 0)
@@ -122,7 +122,7 @@ int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_r
 	bool claims = r->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD);
 	uint64_t caps = FI_RECV | (r->flags & (FI_MSG | FI_TAGGED));
 
-	if ((has & caps) != caps || core->srx) /* post to the shared context instead */
+	if ((has & caps) != caps || core->srx) /* receives must be posted to the shared context instead */
 		return -FI_EOPNOTSUPP;
 	if (!core->rq)
 		return -FI_EOPBADSTATE;
@@ -135,7 +135,8 @@ int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_r
 	return r->flags & FI_MULTI_RECV && (r->n_iov != 1 || claims) ? -FI_EINVAL : 0;
 }
 
-/** The peer that a directed receive is limited to; NULL: any. Lock held. @return 0, -FI_EINVAL, -FI_ENOMEM. */
+/** The peer from which a directed receive takes messages. *peer is NULL if any peer's messages match. Engine lock
+ * held. @return 0, -FI_EINVAL, -FI_ENOMEM. */
 static int recv_from(struct ufi_core *core, fi_addr_t from, const struct nic_rdm_peer **peer)
 {
 	*peer = NULL;
@@ -145,7 +146,7 @@ static int recv_from(struct ufi_core *core, fi_addr_t from, const struct nic_rdm
 	return *peer ? 0 : ufi_ep_no_peer(core, from);
 }
 
-/* A found message is reported at the endpoint that it arrived at. */
+/* Execute a peek. A message that matches is reported at the endpoint where it arrived. */
 static int recv_peek(struct ufi_ep *ep, const struct ufi_recv *r, const struct nic_rdm_recv *request)
 {
 	struct ufi_core *core = ep->core, *teller = core, *owner;
@@ -160,12 +161,12 @@ static int recv_peek(struct ufi_ep *ep, const struct ufi_recv *r, const struct n
 	rc = nic_rdm_rq_peek(core->rq, request, &found);
 	if (rc && rc != -ENOMSG)
 		return rc;
-	owner = rc ? teller : nic_rdm_peer_owner(found.peer); /* tagged messages always have a peer */
+	owner = rc ? teller : nic_rdm_peer_owner(found.peer); /* peer is not NULL: tagged messages always have a peer */
 	ufi_done_peek(owner->rx_cq ? owner : teller, r, rc ? NULL : &found);
 	return 0;
 }
 
-/** Translate a receive into the NIC's form. Lock held. @return 0, -FI_EINVAL, -FI_ENOMEM. */
+/** Translate a receive for the NIC. Engine lock held. @return 0, -FI_EINVAL, -FI_ENOMEM. */
 static int recv_translate(struct ufi_core *core, const struct ufi_recv *r, const struct ufi_way *way,
 			  struct nic_rdm_recv *request)
 {
@@ -215,9 +216,9 @@ ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r)
 	if (!rc)
 		rc = r->flags & FI_PEEK ? recv_peek(ep, r, &request) : nic_rdm_rq_recv(core->rq, &request);
 	if (rc == 0 && !(r->flags & FI_PEEK) && !nic_tx_pending(core->domain->nic)) {
-		/* A receive alone sends nothing: skip the doorbell. Its progress would deliver messages before an
-		 * application that reposts several receives has posted them all; these messages would be buffered
-		 * or pulled. */
+		/* A receive alone sends nothing, so skip the doorbell, which would also make progress. An
+		 * application that reposts several receives would then get messages before it has posted all
+		 * receives, and messages without a receive would have to be buffered or fetched later. */
 		ufi_leave(core->domain);
 		return 0;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider.c - the provider's entry point: libfabric loads the library and calls its one exported function. Owns: the
- * parameters.
+ * provider.c - the provider's entry point: libfabric loads the library and calls the only function it exports. Owns:
+ * the parameters.
  */
 #include "provider.h"
 
@@ -39,7 +39,7 @@ static void param_size(const char *name, size_t *value, size_t least, size_t mos
 		*value = got;
 }
 
-/* Range that the ACK timer and the retry count of a queue pair can cover. */
+/* Limits of the time that the ACK timer and the retry count of a queue pair can cover. */
 #define PEER_MS_LEAST 200
 #define PEER_MS_MOST  65000
 

@@ -3,13 +3,12 @@
  * provider.h - the objects of the libfabric provider (private to verbs_shim/libfabric), except endpoints (endpoint.h)
  * and requests (requests.h).
  *
- * Every object begins with the structure that libfabric's headers make public, so that a pointer to one is a pointer
- * to the other; the rest is private. An endpoint is a `struct nic_rdm` (nic_rdm.h), which does everything between
- * posting and completion; this code checks arguments, looks up addresses and reports completions to queues and
- * counters.
+ * Every object begins with its public structure from libfabric's headers, so a pointer to one is also a pointer to the
+ * other; the other members are private. An endpoint's work from posting to completion is done by a `struct nic_rdm`
+ * (nic_rdm.h). The code here checks arguments, looks up addresses and reports completions to queues and counters.
  *
- * Locks: all objects of a domain are guarded by its engine's lock (ufi_enter, ufi_leave); so are the NIC's callbacks.
- * An event queue, which belongs to a fabric, has a mutex of its own, the innermost. User counts are atomic.
+ * Locks: the engine's lock guards all objects of a domain (ufi_enter, ufi_leave), and is held during the NIC's
+ * callbacks. An event queue, which belongs to a fabric, has its own mutex, the innermost lock. User counts are atomic.
  *
  * Calls return 0, a count, or a negative fi_errno, as the man pages say.
  */
@@ -47,12 +46,12 @@
 
 extern struct fi_provider ufi_provider;
 
-/** Parameters from FI_UROCE_* variables; see provider.c. */
+/** Parameters, set by FI_UROCE_* environment variables; see provider.c. */
 struct ufi_params {
 	size_t tx_size, rx_size; /* default queue sizes in fi_info */
 	size_t max_unexpected;	 /* bytes */
 	int connect_ms, peer_ms;
-	int scalable_mr; /* applications that support both modes choose keys and use offsets */
+	int scalable_mr; /* if the application supports both modes, it chooses keys and uses offsets */
 };
 extern struct ufi_params ufi_params;
 
@@ -67,59 +66,61 @@ extern struct ufi_params ufi_params;
 	(UFI_RX_PRIMARY | UFI_RX_MODIFY | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_TRIGGER)
 #define UFI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV)
 #define UFI_CAPS	(UFI_TX_CAPS | UFI_RX_CAPS | UFI_DOMAIN_CAPS)
-/** Granted unasked: they cost nothing. */
+/** Capabilities that are granted even if not requested, as they cost nothing. */
 #define UFI_FREE_CAPS	(FI_MULTI_RECV | FI_FENCE | UFI_DOMAIN_CAPS)
 
-/** Completion levels: how far an operation must have come to count as complete. */
+/** Completion levels: how far an operation must have progressed to count as complete. */
 #define UFI_LEVELS	(FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 #define UFI_TX_OP_FLAGS (UFI_LEVELS | FI_INJECT | FI_COMPLETION)
 #define UFI_RX_OP_FLAGS (FI_MULTI_RECV | FI_COMPLETION)
 
-/** Orders that always hold (FREE), and those for which requests after an RMA read must wait for it (WAITS), because
- *  the responder answers a read while it executes what follows. */
+/** Message orders. UFI_ORDER_FREE always hold. For UFI_ORDER_WAITS a request after an RMA read must wait for the
+ * read, because the responder sends the response while it already executes later requests. */
 #define UFI_ORDER_WAITS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR)
 #define UFI_ORDER_FREE                                                                                                 \
 	(FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS |      \
 	 FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |          \
 	 FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 
-/** Not available with a shared receive context: receives from one peer only. */
+/** Capabilities missing with a shared receive context: receiving from one given peer only. */
 #define UFI_SRX_LACKS FI_DIRECTED_RECV
 
-#define UFI_MIN_MULTI_RECV 64	 /* bytes; default */
-#define UFI_QUEUE_MAX	   16384 /* requests in flight, receives posted */
-/** The NIC accepts at least this many whatever the queue's size; their memory is touched only on use. MPI assumes
- *  no limit: an application that posts all its receives or sends before it does anything else would hang at one. */
+#define UFI_MIN_MULTI_RECV 64	 /* the default, in bytes */
+#define UFI_QUEUE_MAX	   16384 /* limit of requests in flight, and of posted receives */
+/** The NIC accepts at least this many requests and receives, even if a queue's size is smaller; the memory for them
+ * is touched only on use. MPI assumes no limit: an application that first posts all its receives or sends would hang
+ * if there were one. */
 #define UFI_TX_TAKEN	   8192u
 #define UFI_RX_TAKEN	   32768u
-/** A memory key is an R_Key. */
+/** A memory key is an R_Key: 4 bytes. */
 #define UFI_KEY_SIZE	   4
 
 int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		struct fi_info **out);
-/** An endpoint type (types.c): its limits, and which capabilities it lacks. */
+/** An endpoint type (types.c): its limits, and the capabilities that it lacks. */
 struct ufi_type {
 	enum fi_ep_type type;
-	uint64_t lacks; /* of UFI_CAPS */
+	uint64_t lacks; /* a subset of UFI_CAPS */
 	uint64_t tx_op_flags, msg_order;
 	size_t max_msg_size, max_order_size, rma_iov_limit;
 };
 #define UFI_TYPES 3u
-/** The `i`th type, in the order of listing. */
+/** The endpoint type number `i`, in the order in which fi_getinfo lists them. */
 const struct ufi_type *ufi_type_at(unsigned i);
-/** @return NULL: unknown type. */
+/** Find an endpoint type. @return NULL: unknown type. */
 const struct ufi_type *ufi_type_find(enum fi_ep_type type);
 
-/** Whether this count of contexts is supported: one of its own, or a shared one. */
+/** Whether an endpoint can have this number of contexts: a context of its own, or a shared context. */
 static inline bool ufi_ctx_cnt_valid(size_t count)
 {
 	return count <= 1 || count == FI_SHARED_CONTEXT;
 }
-/** Capabilities plus those that fi_getinfo(3) implies: all modifiers if none is given; 0 means the default set. */
+/** Add the capabilities that fi_getinfo(3) implies: all modifiers if `caps` has none. If `caps` is 0, return the
+ * default set. */
 uint64_t ufi_caps_complete(const struct ufi_type *type, uint64_t caps);
-/** Whether hints can be met, apart from addresses and names. */
+/** Whether the hints can be met, apart from addresses and names. */
 bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints);
-/** Adapt `info` to the hints. `version`: the API version that the application uses. */
+/** Set the attributes of `info` as the hints ask. @param version the API version that the application uses. */
 void ufi_hints_apply(uint32_t version, const struct ufi_type *type, const struct fi_info *hints, struct fi_info *info);
 
 /* ---- addresses (address.c) ------------------------------------------------------------------------------ */
@@ -131,28 +132,28 @@ union ufi_sockaddr {
 };
 
 bool ufi_gid_is_ipv4(const struct nic_gid *gid);
-/** @return the length of the address. */
+/** Convert an address to a sockaddr. @return the length of the sockaddr. */
 socklen_t ufi_addr_to_sockaddr(const struct nic_rdm_addr *addr, union ufi_sockaddr *out);
-/** @return false: neither IPv4 nor IPv6, or too short for its family. */
+/** Convert a sockaddr to an address. @return false: neither IPv4 nor IPv6, or too short for its family. */
 bool ufi_addr_from_sockaddr(const void *sockaddr, size_t len, struct nic_rdm_addr *out);
 bool ufi_addr_is_any(const struct nic_rdm_addr *addr);
-/** Port of a local address, which must be that of the device with this GID. @return 0, -FI_EINVAL,
- *  -FI_EADDRNOTAVAIL. */
+/** Get the port of a local address, which must be an address of the device with this GID. @return 0, -FI_EINVAL,
+ * -FI_EADDRNOTAVAIL. */
 int ufi_addr_local(const void *sockaddr, size_t len, const struct nic_gid *gid, uint16_t *port);
-/** A copy in memory that the caller frees. @return 0, -FI_ENOMEM. */
+/** Copy an address to new memory, which the caller frees. @return 0, -FI_ENOMEM. */
 int ufi_addr_dup(const struct nic_rdm_addr *addr, void **out, size_t *len);
-/** Resolve node and service in one address family. @return 0, -FI_ENODATA. */
+/** Resolve node and service names in one address family. @return 0, -FI_ENODATA. */
 int ufi_addr_resolve(const char *node, const char *service, int family, uint64_t flags, struct nic_rdm_addr *out);
-/** "fi_sockaddr_in://127.0.0.1:9228". @return as snprintf. */
+/** Print an address as text, for example "fi_sockaddr_in://127.0.0.1:9228". @return as snprintf. */
 int ufi_addr_print(const struct nic_rdm_addr *addr, char *buf, size_t len);
-/** Copy out as much of an address as fits. @return 0, -FI_ETOOSMALL; *len is the full length. */
+/** Copy out as much of an address as fits. *len is set to the full length. @return 0, -FI_ETOOSMALL: truncated. */
 int ufi_addr_copy_out(const struct nic_rdm_addr *addr, void *out, size_t *len);
 
 /* ---- fabric, domain ------------------------------------------------------------------------------------- */
 
 struct ufi_fabric {
 	struct fid_fabric fabric;
-	pthread_mutex_t lock; /* taken before an engine's */
+	pthread_mutex_t lock; /* taken before an engine's lock */
 	struct ufi_pep *peps; /* all passive endpoints, guarded by the lock */
 	struct ufi_domain *domains;
 	atomic_uint users;
@@ -161,46 +162,46 @@ struct ufi_fabric {
 struct ufi_domain {
 	struct fid_domain domain;
 	struct ufi_fabric *fabric;
-	struct ufi_domain *next; /* in the fabric's list */
+	struct ufi_domain *next; /* next in the fabric's list */
 	struct pmd_device device;
 	struct pmd_engine *engine;
 	struct nic *nic;
 	struct nic_pd *pd;
-	struct ufi_eq *eq;	 /* NULL: not bound */
-	bool mr_events;		 /* registrations end with an event */
+	struct ufi_eq *eq;	 /* NULL: none bound */
+	bool mr_events;		 /* memory registrations report an event */
 	bool virt_addr;		 /* regions are addressed by virtual address, not by offset */
 	bool user_keys;		 /* the application chooses the keys */
-	bool allocated;		 /* registered memory must be mapped */
-	struct ufi_mr *counted;	 /* regions with bound counters */
-	struct list cntrs;	 /* all counters */
-	struct ufi_works *works; /* deferred work; NULL: none so far (work.h) */
+	bool allocated;		 /* memory must be mapped when it is registered */
+	struct ufi_mr *counted;	 /* list of the memory regions that have counters */
+	struct list cntrs;	 /* list of all counters */
+	struct ufi_works *works; /* deferred work (work.h); NULL: there has been none so far */
 	atomic_bool rma_event;	 /* FI_RMA_EVENT was requested for the domain or an endpoint */
 	atomic_uint users;
 };
 
-/** fi_trywait(3), of one object. */
+/** fi_trywait(3) for one object. */
 int ufi_trywait(struct fid *fid);
 int ufi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context);
-/** @return 0, -FI_ENODEV. */
+/** Find a device by name. @return 0, -FI_ENODEV. */
 int ufi_device_find(const char *name, struct pmd_device *out);
 /** Open a device's engine and allocate a protection domain on it. */
 int ufi_device_open(const struct pmd_device *device, struct pmd_engine **engine, struct nic_pd **pd);
 int ufi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **out, void *context);
-/** Progress every engine that may report to the fabric's event queues. No lock held. */
+/** Make progress on every engine that may report to the fabric's event queues. No lock held. */
 void ufi_fabric_progress(struct ufi_fabric *fabric);
-/** Whether the last progress of any of these engines moved packets. No lock held. */
+/** Whether one of the fabric's engines moved packets when it last made progress. No lock held. */
 bool ufi_fabric_moves(struct ufi_fabric *fabric);
-/** Unsupported calls of fi_ops. */
+/** Functions for the operations of struct fi_ops that an object does not support. */
 int ufi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int ufi_no_control(struct fid *fid, int command, void *arg);
 int ufi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
-/** Unsupported calls of fi_ops_ep, one by one and as a whole table. */
+/** Functions for the operations of struct fi_ops_ep that an object does not support, and a table of them. */
 int ufi_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep, void *context);
 int ufi_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context);
 ssize_t ufi_no_size_left(struct fid_ep *ep);
 extern struct fi_ops_ep ufi_no_ep_ops;
 
-/** Take the engine's lock. @return false: this process is a forked child of the one that opened the domain. */
+/** Take the engine's lock. @return false: this process is a forked child of the process that opened the domain. */
 static inline bool ufi_enter(const struct ufi_domain *domain)
 {
 	if (pmd_is_forked_child())
@@ -214,23 +215,23 @@ static inline void ufi_leave(const struct ufi_domain *domain)
 	pmd_unlock(domain->engine);
 }
 
-/** Start work whose counters have reached their thresholds, and send the resulting packets. Lock held. */
+/** Start work whose counters have reached their thresholds, and send the resulting packets. Engine lock held. */
 static inline void ufi_run_work(const struct ufi_domain *domain)
 {
 	nic_trig_run(domain->nic);
 	pmd_doorbell(domain->engine);
 }
 
-/** As ufi_run_work(), also retrying work that found no room: call it after freeing room without a completion, which
- *  would trigger the retry itself. Lock held. */
+/** As ufi_run_work(), but also retry work that found its queue full. To be called when room becomes free without a
+ * completion, which would cause a retry by itself. Engine lock held. */
 static inline void ufi_retry_work(const struct ufi_domain *domain)
 {
 	nic_trig_retry(domain->nic);
 	ufi_run_work(domain);
 }
 
-/* In a forked child, a thread that does not exist there may hold the mutex for ever. The child runs one thread and
- * needs no lock. */
+/* A forked child takes no lock: it has one thread, and a thread that does not exist in the child could hold the
+ * mutex forever. */
 static inline void ufi_lock(pthread_mutex_t *lock)
 {
 	if (!pmd_is_forked_child())
@@ -251,19 +252,19 @@ struct ufi_eq {
 	pthread_mutex_t lock;
 	struct ufi_wait wait;
 	struct ufi_event *head, **tail;
-	struct ufi_event *error; /* read last: the application may still use its data */
-	bool writable;		 /* the application may write events */
+	struct ufi_event *error; /* the error read last, as the application can still use its data */
+	bool writable;		 /* the application can write events */
 	atomic_uint users;
 };
 
 int ufi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out, void *context);
-/** @return 0, -FI_ENOMEM. */
+/** Append an event. @return 0, -FI_ENOMEM. */
 int ufi_eq_put(struct ufi_eq *eq, uint32_t event, const void *buf, size_t len);
-/** Copies the error's data, if any. */
+/** Append an error, with a copy of its data if it has any. @return 0, -FI_ENOMEM. */
 int ufi_eq_put_error(struct ufi_eq *eq, const struct fi_eq_err_entry *error);
-/** A connection management event, followed by data. If it is dropped unread, `info` is freed with it. */
+/** Append a connection management event, followed by data. If the event is dropped unread, its `info` is freed. */
 int ufi_eq_put_cm(struct ufi_eq *eq, uint32_t event, const struct fi_eq_cm_entry *entry, const void *data, size_t len);
-/** Drop the connection management events and errors of an object that closes. */
+/** Drop the connection management events and errors of an object that is being closed. */
 void ufi_eq_forget(struct ufi_eq *eq, const struct fid *fid);
 int ufi_eq_trywait(struct ufi_eq *eq);
 
@@ -271,48 +272,49 @@ int ufi_eq_trywait(struct ufi_eq *eq);
 
 #define UFI_AV_NONE UINT32_MAX
 
-/** An entry; fi_addr_t is its index. */
+/** An entry of an address vector. Its fi_addr_t is its index. */
 struct ufi_av_entry {
 	struct nic_rdm_addr addr;
 	bool used;
-	uint32_t next; /* next with the same hash; UFI_AV_NONE: last */
+	uint32_t next; /* next entry with the same hash; UFI_AV_NONE: last */
 };
 
 struct ufi_av {
 	struct fid_av av;
 	struct ufi_domain *domain;
 	struct ufi_eq *eq;
-	bool async; /* insertions end with an event */
+	bool async; /* insertions report an event */
 	bool table; /* FI_AV_TABLE: the application relies on consecutive indices */
 	bool read_only;
-	bool following; /* ufi_av_follow is running */
+	bool following; /* ufi_av_follow is running, and must not be entered again */
 	struct ufi_av_entry *entries;
 	uint32_t n, room, *buckets; /* room is a power of two and also the number of buckets */
-	uint64_t *taken;	    /* bitmap of used indices, including failed insertions; unused if shared */
-	uint32_t lowest;	    /* no word of `taken` before this one has a free index */
-	struct ufi_share *share;    /* NULL: private to this process; else the shared table assigns the indices */
-	uint32_t pending;	    /* all entries of the shared table before this index have been adopted */
-	uint32_t removals;	    /* removals seen so far */
+	uint64_t *taken;	 /* bitmap of used indices, including failed insertions; not used for a shared table */
+	uint32_t lowest;	 /* no word of `taken` before this one has a free index */
+	struct ufi_share *share; /* NULL: the table is private to this process; else the shared table assigns indices */
+	uint32_t pending;	 /* all entries of the shared table before this index are in this table */
+	uint32_t removals;	 /* number of removals from the shared table that this table reflects */
 	struct ufi_core *endpoints;
 	atomic_uint users;
 };
 
 int ufi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **out, void *context);
-/** fi_av_insertsvc, fi_av_insertsym. */
+/** fi_av_insertsvc and fi_av_insertsym. */
 int ufi_av_insertsvc(struct fid_av *av, const char *node, const char *service, fi_addr_t *fi_addr, uint64_t flags,
 		     void *context);
 int ufi_av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service, size_t svccnt,
 		     fi_addr_t *fi_addr, uint64_t flags, void *context);
-/** These two: engine lock held. The address of a fi_addr_t, or NULL. */
+/** The address of a fi_addr_t, or NULL. Engine lock held, as for ufi_av_find(). */
 const struct nic_rdm_addr *ufi_av_at(struct ufi_av *av, fi_addr_t fi_addr);
 /** The lowest fi_addr_t of an address, or FI_ADDR_NOTAVAIL. */
 fi_addr_t ufi_av_find(struct ufi_av *av, const struct nic_rdm_addr *addr);
-/** Take over other processes' changes to a shared table. Engine lock held. */
+/** Take over the changes that other processes made to a shared table. Engine lock held. */
 void ufi_av_follow(struct ufi_av *av);
 
 /* ---- completion queue (cq.c, comp.c), counter (cntr.c) -------------------------------------------------- */
 
-/** Flag in the ring: the details are the first entry of the error list. Not one of libfabric's completion flags. */
+/** Flag of an entry in the ring: it is an error, whose details are the first in the error list. Not one of
+ * libfabric's completion flags. */
 #define UFI_COMP_ERROR (1ull << 63)
 
 struct ufi_comp {
@@ -320,13 +322,13 @@ struct ufi_comp {
 	fi_addr_t source;
 };
 
-/** The part of an error that its completion does not hold. */
+/** The fields of an error that struct ufi_comp does not have. */
 struct ufi_comp_error {
 	struct ufi_comp_error *next;
 	int err;
 	uint32_t prov_errno;
 	uint64_t overflow;
-	socklen_t source_len; /* FI_EADDRNOTAVAIL: of the sender's address; else 0 */
+	socklen_t source_len; /* length of the sender's address, if err is FI_EADDRNOTAVAIL; else 0 */
 	union ufi_sockaddr source;
 };
 
@@ -334,20 +336,20 @@ struct ufi_cq {
 	struct fid_cq cq;
 	struct ufi_domain *domain;
 	struct ufi_wait wait;
-	size_t entry_size; /* size of the format, each of which is a prefix of the longest */
+	size_t entry_size; /* size of the entry format; each format is a prefix of the longest */
 	struct ufi_comp *ring;
 	size_t size, head, n; /* size is a power of two */
 	struct ufi_comp_error *errors, **errors_tail;
-	union ufi_sockaddr err_data; /* of the last error read */
-	bool signaled;		     /* fi_cq_signal found no reader waiting: the next one returns at once */
-	unsigned readers;	     /* waiting threads */
-	unsigned signals;	     /* calls of fi_cq_signal */
+	union ufi_sockaddr err_data; /* err_data of the last error read */
+	bool signaled;		     /* fi_cq_signal found no reader waiting, so the next reader returns at once */
+	unsigned readers;	     /* number of waiting threads */
+	unsigned signals;	     /* number of calls of fi_cq_signal */
 	bool overrun;
 	atomic_uint users;
 };
 
 int ufi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out, void *context);
-/** Add a completion, a failed one if `error` is given. Engine lock held. */
+/** Add a completion. @param error NULL: success. Engine lock held. */
 void ufi_cq_put(struct ufi_cq *cq, const struct ufi_comp *comp, const struct ufi_comp_error *error);
 int ufi_cq_trywait(struct ufi_cq *cq);
 
@@ -356,7 +358,7 @@ enum ufi_count {
 	UFI_COUNT_RECV,
 	UFI_COUNT_READ,
 	UFI_COUNT_WRITE,
-	UFI_COUNT_REMOTE_READ, /* these two: peers' accesses, with FI_RMA_EVENT */
+	UFI_COUNT_REMOTE_READ, /* accesses by peers, counted with FI_RMA_EVENT, as is the next */
 	UFI_COUNT_REMOTE_WRITE,
 	UFI_COUNTS
 };
@@ -365,31 +367,32 @@ struct ufi_cntr {
 	struct fid_cntr cntr;
 	struct ufi_domain *domain;
 	struct ufi_wait wait;
-	struct list node;			      /* in the domain's list */
-	struct nic_trig_cntr trig;		      /* changed with the lock held, read without it */
-	atomic_uint_fast64_t value_seen, errors_seen; /* as last reported to the application */
+	struct list node;			      /* links the counter into the domain's list */
+	struct nic_trig_cntr trig;		      /* changed with the engine lock held, read without it */
+	atomic_uint_fast64_t value_seen, errors_seen; /* the values that the application has seen last */
 	atomic_uint users;
 };
 
 int ufi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context);
-/** Engine lock held. */
+/** Count a completion or an error. Engine lock held. */
 void ufi_cntr_count(struct ufi_cntr *cntr, bool error);
-/** Count a peer's access to memory, once if both are the same counter. NULL: none. Engine lock held. */
+/** Count a peer's access to memory in the two counters, but only once if both are the same counter. NULL: no
+ * counter. Engine lock held. */
 void ufi_cntr_count_served(struct ufi_cntr *reads, struct ufi_cntr *writes);
-/** Add to the values or errors, or set them. Engine lock held; the caller starts work that this triggers
- *  (ufi_run_work). */
+/** Add to the value or the number of errors, or set it. Engine lock held; the caller starts the work that this
+ * triggers (ufi_run_work). */
 void ufi_cntr_change(struct ufi_cntr *cntr, bool error, uint64_t value, bool add);
 int ufi_cntr_trywait(struct ufi_cntr *cntr);
 
 int ufi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **out);
-/** Whether a queue has an entry; makes progress. */
+/** Make progress, and check whether a queue has an entry. */
 bool ufi_cq_pending(struct ufi_cq *cq);
 
 /* ---- memory (mr.c) -------------------------------------------------------------------------------------- */
 
 extern struct fi_ops_mr ufi_mr_ops;
 
-/** A peer has accessed the region with this key: count it in the region's counters. Engine lock held. */
+/** Count a peer's access to the region with this key in the region's counters. Engine lock held. */
 void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool read, bool write);
 
 /* ---- shared transmit context (stx.c) -------------------------------------------------------------------- */
@@ -397,15 +400,15 @@ void ufi_mr_served(const struct ufi_domain *domain, uint32_t rkey, bool read, bo
 struct ufi_stx {
 	struct fid_stx stx;
 	struct ufi_domain *domain;
-	size_t size, used; /* limit of requests in flight, and their number, over all its endpoints */
+	size_t size, used; /* maximum and current number of requests in flight of all bound endpoints together */
 	atomic_uint users;
 };
 
 int ufi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **out, void *context);
-/** These two, engine lock held. Reserve a slot in the endpoint's shared context, if it has one.
- *  @return false: none left. */
+/** Reserve a slot in the endpoint's shared transmit context, if it has one. Engine lock held. @return false: no slot
+ * is free. */
 bool ufi_stx_take(struct ufi_core *core);
-/** Release the slots of `n` requests that have ended or were not posted. */
+/** Release the slots of `n` requests that have completed or were not posted. Engine lock held. */
 void ufi_stx_give(struct ufi_core *core, size_t n);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request.c - connection requests to a passive endpoint (fi_cm(3)). Each becomes an event with a struct fi_info whose
- * handle names the request; an endpoint opened with it may accept it. Handles are looked up, never dereferenced,
- * because applications may keep them too long. An endpoint can also be opened with the port of a passive one.
+ * request.c - connection requests to a passive endpoint (fi_cm(3)). Each request is reported as an event with a struct
+ * fi_info whose handle identifies the request; an endpoint opened with this fi_info can accept the request. Handles are
+ * looked up, never dereferenced, because an application can use a handle after its request is freed. An endpoint can
+ * also be opened with the handle of a passive endpoint, whose port it then takes over.
  *
- * Owns: requests, until an endpoint is opened for one; then they share it.
+ * Owns: requests. Once an endpoint is opened for a request, the endpoint and this file share the ownership.
  */
 #include "endpoint.h"
 #include "pep.h"
@@ -66,7 +67,7 @@ static struct fi_info *request_info(const struct ufi_pep *pep, struct ufi_reques
 	return info;
 }
 
-/* Without memory a request stays unanswered, and the peer gives up. */
+/* If there is no memory, the request is not answered, and the peer's connection attempt times out. */
 void ufi_request_event(void *ctx, const struct nic_rdm_cm_event *e)
 {
 	struct ufi_pep *pep = ctx;
@@ -103,7 +104,7 @@ static int give_request(struct ufi_core *core, struct ufi_request *r)
 	core->cm.request = r;
 	core->cm.local = r->pep->addr;
 	core->cm.remote = r->from;
-	core->addr.port = 0; /* any */
+	core->addr.port = 0; /* 0: any port */
 	return 0;
 }
 
@@ -126,7 +127,7 @@ int ufi_pep_give(struct ufi_core *core, const struct fid *handle)
 
 	ufi_lock(&fabric->lock);
 	for (struct ufi_pep *pep = fabric->peps; pep; pep = pep->next) {
-		/* Only on the same device: the NIC that received a request must accept it. */
+		/* The endpoint must be on the same device: only the NIC that received a request can accept it. */
 		if (pep->engine != core->domain->engine || !ufi_pep_enter(pep))
 			continue;
 		r = ufi_request_find(pep, handle);

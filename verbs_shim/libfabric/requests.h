@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* requests.h - requests on endpoints (post.c), their completions (comp.c); see provider.h. */
+/* requests.h - requests on endpoints (post.c) and their completions (comp.c); see provider.h. */
 #ifndef UFI_REQUESTS_H
 #define UFI_REQUESTS_H
 
@@ -13,12 +13,13 @@ extern struct fi_ops_atomic ufi_atomic_ops;
 int ufi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op, struct fi_atomic_attr *attr,
 		     uint64_t flags);
 
-/** In cookies: success is reported in the queue; the other bits are the address of a struct ufi_work. */
+/** The lowest bit of a request's cookie: report success in the queue. The other bits are the address of a struct
+ * ufi_work. */
 #define UFI_COOKIE_COMPLETE 1u
 
 /** How to post a request to the NIC. */
 struct ufi_way {
-	struct ufi_work *work; /* deferred work to notify of completion; NULL: none */
+	struct ufi_work *work; /* deferred work that the request belongs to; NULL: none */
 	bool check;	       /* validate only, do not post */
 };
 extern const struct ufi_way ufi_at_once;
@@ -33,7 +34,7 @@ static inline struct ufi_ep *ufi_ep_of(struct fid_ep *ep)
 	return container_of(ep, struct ufi_ep, ep);
 }
 
-/** A message to send; flags are libfabric's, with FI_TAGGED or FI_MSG. */
+/** A message to send. `flags` are libfabric's, and include FI_TAGGED or FI_MSG. */
 struct ufi_send {
 	const struct iovec *iov;
 	size_t n_iov;
@@ -50,7 +51,7 @@ struct ufi_recv {
 	void *context;
 };
 
-/** An RMA request; flags contain FI_READ or FI_WRITE. */
+/** An RMA request. `flags` include FI_READ or FI_WRITE. */
 struct ufi_rma {
 	const struct iovec *iov;
 	size_t n_iov;
@@ -61,12 +62,12 @@ struct ufi_rma {
 	void *context;
 };
 
-/** An atomic operation of any of the three forms. */
+/** An atomic operation: base, fetch or compare. */
 struct ufi_atomic {
 	enum nic_elem_form form;
 	const struct fi_ioc *operand, *compare, *result;
 	size_t n_operand, n_compare, n_result;
-	const struct fi_rma_ioc *remote; /* NULL: one segment at addr, as long as the local ones */
+	const struct fi_rma_ioc *remote; /* NULL: one segment at addr, as long as the local segments together */
 	size_t n_remote;
 	uint64_t addr, key;
 	fi_addr_t to;
@@ -76,71 +77,72 @@ struct ufi_atomic {
 	void *context;
 };
 
-/** Requests from the application's calls. */
+/** Execute requests that the application makes by calls. */
 ssize_t ufi_send(struct ufi_ep *ep, const struct ufi_send *s);
 ssize_t ufi_recv(struct ufi_ep *ep, const struct ufi_recv *r);
 
-/** Validate what does not need the lock. On success, vectors are at most NIC_RDM_IOV_MAX long, except those of
- *  atomics.
- *  @param has the endpoint's capabilities, as far as this request is concerned.
- *  @return 0, a negative fi_errno. */
+/** Check a request, as far as this is possible without the lock. A checked request has vectors of at most
+ * NIC_RDM_IOV_MAX segments, except atomics. @param has the capabilities that apply to this request. @return 0, or a
+ * negative fi_errno. */
 int ufi_send_check(const struct ufi_core *core, uint64_t has, const struct ufi_send *s);
 int ufi_recv_check(const struct ufi_core *core, uint64_t has, const struct ufi_recv *r);
 int ufi_rma_check(const struct ufi_core *core, const struct ufi_rma *r);
 int ufi_atomic_check(const struct ufi_core *core, const struct ufi_atomic *a);
-/** Post a checked request to the NIC. Engine lock held; the caller rings the doorbell. @return as nic_rdm_send;
- *  -FI_EINVAL also for an unknown peer; -FI_ENOTCONN. */
+/** Post a checked request to the NIC. Engine lock held; the caller rings the doorbell afterwards. @return as
+ * nic_rdm_send; -FI_EINVAL also for an unknown peer; -FI_ENOTCONN. */
 int ufi_send_post(struct ufi_core *core, const struct ufi_send *s, const struct ufi_way *way);
 int ufi_recv_post(struct ufi_core *core, const struct ufi_recv *r, const struct ufi_way *way);
 int ufi_rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct ufi_way *way);
 int ufi_atomic_post(struct ufi_core *core, const struct ufi_atomic *a, const struct ufi_way *way);
 
-/** Queue requests with FI_TRIGGER until a counter reaches its threshold (trigger.c). */
+/** Queue a request with FI_TRIGGER, which starts when a counter reaches its threshold (trigger.c). */
 ssize_t ufi_trigger_send(struct ufi_core *core, const struct ufi_send *s);
 ssize_t ufi_trigger_recv(struct ufi_core *core, const struct ufi_recv *r);
 ssize_t ufi_trigger_rma(struct ufi_core *core, const struct ufi_rma *r);
 ssize_t ufi_trigger_atomic(struct ufi_core *core, const struct ufi_atomic *a);
 
-/** The NIC's flags for an operation, with FENCE where the endpoint's ordering requires it. */
+/** Translate request flags for the NIC. Adds NIC_RDM_FENCE if the endpoint's ordering requires it. */
 uint32_t ufi_request_flags(const struct ufi_core *core, uint64_t flags, const struct ufi_way *way);
-/** Flags of a call that has a flags argument. */
+/** The flags of a request whose call has a flags argument. */
 static inline uint64_t ufi_msg_flags(const struct ufi_ep *ep, uint64_t flags)
 {
 	return flags | (ep->tx_msg_flags & (flags & UFI_LEVELS ? ~UFI_LEVELS : ~0ull));
 }
-/** Flags of an inject call, which reports no completion. */
+/** The flags of an inject call, which reports no completion. */
 static inline uint64_t ufi_inject_flags(const struct ufi_ep *ep)
 {
 	return (ep->tx_flags & ~FI_COMPLETION) | FI_INJECT;
 }
-/** Whether an endpoint is enabled and has these capabilities. */
+/** Check that an endpoint has these capabilities and is enabled. @return 0, or the error. */
 static inline int ufi_ep_check(const struct ufi_core *core, uint64_t caps)
 {
 	if ((core->caps & caps) != caps)
 		return -FI_EOPNOTSUPP;
 	return core->rdm ? 0 : -FI_EOPBADSTATE;
 }
-/** Begin a request to a peer. Engine lock held. @return 0 with *peer; -FI_EINVAL, -FI_ENOMEM, -FI_ENOTCONN, -EAGAIN. */
+/** Find the peer of a request and reserve a slot in the shared transmit context. Engine lock held. @return 0 with
+ * *peer; -FI_EINVAL, -FI_ENOMEM, -FI_ENOTCONN, -EAGAIN. */
 int ufi_post_begin(struct ufi_core *core, fi_addr_t to, const struct ufi_way *way, struct nic_rdm_peer **peer);
-/** End a begun request with the NIC's result. @return rc. */
+/** Called after ufi_post_begin() with the NIC's result: on an error, release the slot. @return rc. */
 int ufi_post_end(struct ufi_core *core, const struct ufi_way *way, int rc);
-/** End a call with the NIC's result: ring the doorbell or, on -EAGAIN, make progress; unlock. @return rc. */
+/** End a call that posted a request, with the NIC's result: ring the doorbell or, on -EAGAIN, make progress; then
+ * release the engine lock. @return rc. */
 ssize_t ufi_call_end(struct ufi_core *core, int rc);
 
-/** nic_rdm_init.done; ctx is the struct ufi_core. */
+/** A nic_rdm_init.done callback; ctx is the struct ufi_core. */
 void ufi_done(void *ctx, const struct nic_rdm_done *done);
-/** Report a completion to the endpoint's queue and counters. The statuses below are failures that do not come from
- *  the NIC; the request is not in flight. */
+/** Report a completion to the endpoint's queue and counters. The statuses below are failures found by this code, not
+ * by the NIC: the request was never in flight. */
 #define UFI_STATUS_NO_MESSAGE  0x200u
 #define UFI_STATUS_NO_SOURCE   0x201u
 #define UFI_STATUS_NO_PEER     0x202u
 #define UFI_STATUS_UNCONNECTED 0x203u
 void ufi_tell(struct ufi_core *core, const struct nic_rdm_done *done);
-/** nic_rdm_init.served. */
+/** The nic_rdm_init.served callback. */
 void ufi_served(void *ctx, struct nic_rdm_peer *peer, uint32_t rkey, bool read, bool write);
-/** Report the result of a peek for `r`: the message `found`, or NULL if none. Engine lock held. */
+/** Report the result of the peek `r`: the message `found`, or NULL if no message matches. Engine lock held. */
 void ufi_done_peek(struct ufi_core *core, const struct ufi_recv *r, const struct nic_rdm_done *found);
-/** The message for prov_errno. */
+/** The message text for a prov_errno. */
 const char *ufi_comp_strerror(int prov_errno);
 
 #endif

@@ -32,7 +32,7 @@ int ufi_rma_check(const struct ufi_core *core, const struct ufi_rma *r)
 		       : 0;
 }
 
-/** Post; `remote` is the request's target in the NIC's form. Engine lock held. */
+/** Post an RMA request. `remote` is its target, translated for the NIC. Engine lock held. */
 static int rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct nic_rdm_remote *remote,
 		    const struct ufi_way *way)
 {
@@ -56,7 +56,7 @@ static int rma_post(struct ufi_core *core, const struct ufi_rma *r, const struct
 	};
 
 	if (read && !(r->flags & FI_FENCE))
-		request.flags &= ~(uint32_t)NIC_RDM_FENCE; /* reads do not overtake reads */
+		request.flags &= ~(uint32_t)NIC_RDM_FENCE; /* a read cannot overtake an earlier read */
 	core->reads += read;
 	rc = nic_rdm_rma(peer, &request);
 	if (rc || way->check)
@@ -89,7 +89,7 @@ static ssize_t rma_request(struct ufi_ep *ep, const struct ufi_rma *r)
 	return ufi_call_end(core, rma_post(core, r, remote, &ufi_at_once));
 }
 
-/** Post with one remote segment, as long as the local ones together. */
+/** Post a request with one remote segment, which is as long as the local segments together. */
 static ssize_t rma_simple(struct ufi_ep *ep, const struct iovec *iov, size_t count, fi_addr_t to, uint64_t addr,
 			  uint64_t key, uint64_t data, uint64_t flags, void *context)
 {

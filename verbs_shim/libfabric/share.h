@@ -7,30 +7,29 @@
 
 struct ufi_share;
 
-/** State of an index. */
+/** State of a table entry. */
 enum ufi_share_state {
 	UFI_SHARE_LATER, /* not written yet */
 	UFI_SHARE_NAMES,
-	UFI_SHARE_NOBODY, /* removed, or its insertion failed */
+	UFI_SHARE_NOBODY, /* removed, or the insertion failed */
 };
 
-/** Open the table of this name; create it if it is missing, unless `read_only`. `count`: minimum capacity of a new
- *  table.
- *  @return 0, -FI_ENOENT, -FI_EINVAL: bad name or not such a table, -FI_EACCES: another user's, -FI_ENOMEM, or a
- *  negative errno. */
+/** Open the table of this name. If it is missing, create it, unless `read_only`. `count`: minimum capacity of a new
+ * table. @return 0; -FI_ENOENT; -FI_EINVAL: invalid name, or not an address table; -FI_EACCES: belongs to another
+ * user; -FI_ENOMEM; or a negative errno. */
 int ufi_share_open(const struct ufi_domain *domain, const char *name, bool read_only, size_t count,
 		   struct ufi_share **out);
 void ufi_share_close(struct ufi_share *share);
-/** fi_addr_t by index, in memory to which other processes add. */
+/** An array in the shared table: element i is fi_addr_t i. Other processes add elements. */
 fi_addr_t *ufi_share_map(const struct ufi_share *share);
-/** These two: not on a read-only table. Add an address, or with NULL an index without one. @return 0, -FI_ENOMEM:
- *  full. */
+/** Add an address; with `addr` NULL, assign an index without an address. Not for read-only tables, and neither is
+ * ufi_share_remove(). @return 0, -FI_ENOMEM: table full. */
 int ufi_share_add(struct ufi_share *share, const struct nic_rdm_addr *addr, uint32_t *out);
 void ufi_share_remove(struct ufi_share *share, uint32_t i);
-/** Number of indices assigned, and of removals. */
+/** The number of indices assigned so far, and the number of removals. */
 uint32_t ufi_share_count(const struct ufi_share *share);
 uint32_t ufi_share_removals(const struct ufi_share *share);
-/** Other processes write the table: validate the address before use. */
+/** Read an entry. The caller must validate the address, as other processes write the table. */
 enum ufi_share_state ufi_share_at(const struct ufi_share *share, uint32_t i, struct nic_rdm_addr *addr);
 
 #endif

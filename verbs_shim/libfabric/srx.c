@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * srx.c - shared receive contexts (fi_endpoint(3)): receives that several endpoints take from. To the calls that post
- * receives a context is an endpoint that can do nothing else. A receive completes at the endpoint at which the message
- * arrived; one that ends without a message, at the first bound endpoint that has a receive queue.
+ * srx.c - shared receive contexts (fi_endpoint(3)): a queue of receives that several endpoints use. The code that posts
+ * receives treats a context as an endpoint that can do nothing else. A receive completes at the endpoint where its
+ * message arrived. A receive that ends without a message completes at the first bound endpoint that has a receive
+ * queue.
  */
 #include "work.h"
 
@@ -20,7 +21,7 @@ struct ufi_core *ufi_srx_reporter(struct ufi_srx *srx)
 	return core;
 }
 
-/* nic_rdm_rq_init.done */
+/* The nic_rdm_rq_init.done callback of the shared receive queue. */
 static void srx_done(void *ctx, const struct nic_rdm_done *d)
 {
 	struct ufi_core *reporter = ufi_srx_reporter(ctx);
@@ -83,7 +84,7 @@ static int srx_close(struct fid *fid)
 	return 0;
 }
 
-/* A context needs no enabling. */
+/* FI_ENABLE does nothing: a context needs no enabling. */
 static int srx_control(struct fid *fid, int command, void *arg)
 {
 	return command == FI_ENABLE ? 0 : -FI_ENOSYS;
@@ -115,7 +116,7 @@ static int srx_create(struct ufi_srx *srx, const struct fi_rx_attr *attr)
 	return rc;
 }
 
-/** Initialize the endpoint of the context, which can only post receives. */
+/** Initialize the context's struct ufi_ep, an endpoint that can only post receives. */
 static void srx_init(struct ufi_srx *srx, struct ufi_domain *domain, const struct fi_rx_attr *attr)
 {
 	uint64_t kinds = attr ? attr->caps & (FI_MSG | FI_TAGGED) : 0;
@@ -127,7 +128,7 @@ static void srx_init(struct ufi_srx *srx, struct ufi_domain *domain, const struc
 	list_init(&srx->ep.own.works);
 	list_init(&srx->ep.own.triggered);
 	srx->ep.own.min_multi_recv = UFI_MIN_MULTI_RECV;
-	/* The receiving endpoint decides whether success is reported, unless the request sets FI_COMPLETION. */
+	/* Without FI_COMPLETION in a request, the receiving endpoint decides whether success is reported. */
 	srx->ep.rx_op_flags = srx->ep.rx_flags = attr ? attr->op_flags : 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stx.c - shared transmit contexts (fi_endpoint(3)): a common limit on the requests in flight of several endpoints.
- * Posting and completing work as with an endpoint's own context.
+ * stx.c - shared transmit contexts (fi_endpoint(3)): one limit on the requests in flight of several endpoints together.
+ * Requests are posted and complete as without a shared context.
  */
 #include "endpoint.h"
 #include "provider.h"
@@ -40,7 +40,7 @@ int ufi_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_stx
 	stx->stx.fid.fclass = FI_CLASS_STX_CTX;
 	stx->stx.fid.context = context;
 	stx->stx.fid.ops = &stx_fid_ops;
-	stx->stx.ops = &ufi_no_ep_ops; /* it can only be closed */
+	stx->stx.ops = &ufi_no_ep_ops; /* all operations but closing are unsupported */
 	atomic_fetch_add(&domain->users, 1);
 	*out = &stx->stx;
 	return 0;

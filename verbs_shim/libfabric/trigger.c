@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * trigger.c - triggered operations (fi_trigger(3)): requests with FI_TRIGGER, whose context names the counter and
- * threshold that start them. Once started they are ordinary requests.
+ * threshold that start them. Once started, they are ordinary requests.
  *
- * FI_INJECT is refused: its buffer must be free again when the call returns, but the request waits; and inject calls
- * have no context to name a counter.
+ * FI_INJECT is refused, since the buffer would have to be free when the call returns, while the request still waits.
+ * Inject calls have no context that could name a counter.
  */
 #include "work.h"
 
-/** The counter and threshold that a request waits for. @return 0, a negative fi_errno. */
+/** Get the counter and threshold that a request waits for. @return 0, or a negative fi_errno. */
 static int condition(const struct ufi_core *core, uint64_t flags, const void *context, struct ufi_cntr **cntr,
 		     uint64_t *threshold)
 {
-	const struct fi_triggered_context *trigger =
-		context; /* fi_triggered_context and fi_triggered_context2 begin alike */
+	const struct fi_triggered_context *trigger = context; /* fi_triggered_context2 has the same first members */
 
 	if (!(core->caps & FI_TRIGGER))
 		return -FI_EOPNOTSUPP;
@@ -29,7 +28,7 @@ static int condition(const struct ufi_core *core, uint64_t flags, const void *co
 	return ufi_work_cntr(core->domain, trigger->trigger.threshold.cntr, cntr);
 }
 
-/** Queue the request's copy; NULL: no memory. */
+/** Queue the copy of a request. @param work NULL: no memory for the copy. */
 static ssize_t wait_for(struct ufi_work *work, struct ufi_cntr *cntr, uint64_t threshold)
 {
 	return work ? ufi_work_queue(work, cntr, threshold, NULL, NULL) : -FI_ENOMEM;

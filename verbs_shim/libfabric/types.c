@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * types.c - the endpoint types (fi_endpoint(3)): what connected endpoints (FI_EP_MSG) and datagrams (FI_EP_DGRAM) lack
- * compared with reliable datagrams (FI_EP_RDM). Applications that leave the type open get the first entry.
+ * types.c - the endpoint types (fi_endpoint(3)): which features of reliable datagrams (FI_EP_RDM) connected endpoints
+ * (FI_EP_MSG) and datagrams (FI_EP_DGRAM) lack. An application that leaves the type open gets the first entry.
  */
 #include "provider.h"
 
 #define ORDER (UFI_ORDER_FREE | UFI_ORDER_WAITS)
 
-/* With a single peer, sources need not be told apart. */
+/* A connected endpoint has a single peer, so it needs no features that tell sources apart. */
 #define MSG_LACKS (FI_DIRECTED_RECV | FI_SOURCE | FI_SOURCE_ERR)
 
-/* The source is reported only for known peers (no FI_SOURCE_ERR); a datagram has no other request to wait for (no
- * FI_FENCE). */
+/* Datagrams have no FI_SOURCE_ERR, because the source is reported only for known peers, and no FI_FENCE, because
+ * there is no earlier request that a datagram could wait for. */
 #define DGRAM_HAS                                                                                                      \
 	(FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV | FI_TRIGGER | UFI_DOMAIN_CAPS)
 #define DGRAM_LACKS (UFI_CAPS & ~DGRAM_HAS)
@@ -35,7 +35,8 @@ static const struct ufi_type types[UFI_TYPES] = {
 		.rma_iov_limit = NIC_RDM_REMOTE_MAX,
 	},
 	{
-		/* Datagrams are not acknowledged. Their maximum size depends on the device. */
+		/* Datagrams are not acknowledged, so two completion levels are missing. Their maximum size depends
+		 * on the device. */
 		.type = FI_EP_DGRAM,
 		.lacks = DGRAM_LACKS,
 		.tx_op_flags = UFI_TX_OP_FLAGS & ~(FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE),

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.c - sleeping until a queue or counter has an event. A thread arms the object before it sleeps, so that polling
- * costs nothing extra. Threads that wait in the provider sleep on a futex that each wake-up increments: all of them
- * wake, and those that find no event sleep again. Applications that wait by their own means get an eventfd.
+ * wait.c - sleeping until a queue or counter has an event. A thread arms the object just before it sleeps, so events
+ * cost nothing extra while threads poll. Threads that wait in the provider sleep on a futex, which each wake-up
+ * increments: all threads wake, and those that find no event sleep again. Applications that wait by their own means get
+ * an eventfd.
  *
- * A spurious wake-up is harmless, a lost one is not: an object is armed, and its descriptor drained, only with its
- * lock held and no event pending.
+ * A spurious wake-up is harmless, a lost one is not. Therefore an object is armed, and its descriptor drained, only
+ * with the object's lock held and no event pending.
  *
- * If no thread of the engine moves packets, a sleeper wakes every LOOK_NS to make progress, and does not sleep at all
- * while packets move.
+ * If the engine has no thread that moves packets, a sleeper wakes every LOOK_NS to make progress, and does not sleep at
+ * all while packets move.
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -36,7 +37,7 @@ int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj)
 	}
 }
 
-/* Create the descriptor on first use: applications open thousands of queues, and sleep on few. */
+/* Create the descriptor on first use: applications open thousands of queues, but sleep on few of them. */
 static int wait_open(struct ufi_wait *wait)
 {
 	if (!ufi_wait_sleeps(wait))
@@ -86,7 +87,7 @@ void ufi_wait_wake(struct ufi_wait *wait)
 
 	wait->armed = false;
 	atomic_fetch_add(&wait->wakes, 1);
-	if (atomic_load(&wait->sleepers)) /* a thread that arrives in between finds the number changed */
+	if (atomic_load(&wait->sleepers)) /* a thread that is about to sleep sees that `wakes` has changed */
 		syscall(SYS_futex, &wait->wakes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 	if (wait->fd < 0)
 		return;
@@ -102,7 +103,7 @@ int ufi_wait_control(struct ufi_wait *wait, int command, void *arg)
 		return -FI_EINVAL;
 	switch (command) {
 	case FI_GETWAIT:
-		if (wait->set) /* applications sleep on the set's descriptor */
+		if (wait->set) /* applications sleep on the descriptor of the wait set instead */
 			return -FI_EINVAL;
 		rc = wait_open(wait);
 		if (!rc)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.h - sleeping until a queue or counter has an event (wait.c), or any of several (waitset.c). Private to
- * verbs_shim/libfabric.
+ * wait.h - sleeping until a queue or counter has an event (wait.c), or until any object of a wait set has one
+ * (waitset.c). Private to verbs_shim/libfabric.
  */
 #ifndef UFI_WAIT_H
 #define UFI_WAIT_H
@@ -15,31 +15,34 @@
 struct ufi_fabric;
 struct ufi_waitset;
 
-/** Wait state of a queue or counter, guarded by its lock. */
+/** Wait state of a queue or counter, guarded by the lock of the queue or counter. */
 struct ufi_wait {
 	enum fi_wait_obj obj;
-	int fd;			 /* eventfd for applications that wait on it themselves; -1: not requested yet */
-	struct ufi_waitset *set; /* NULL: not in a set */
+	int fd;			 /* eventfd for applications that wait by their own means; -1: not requested yet */
+	struct ufi_waitset *set; /* the wait set; NULL: none */
 	bool armed;		 /* a thread is about to sleep: the next event must wake it */
-	uint64_t from;		 /* for a counter: only changes to at least this value */
+	uint64_t from;		 /* for a counter: wake only when the value is at least this */
 	atomic_uint wakes;	 /* number of wake-ups; the futex that threads sleep on */
-	atomic_uint sleepers;	 /* threads asleep on it now */
+	atomic_uint sleepers;	 /* number of threads that sleep on `wakes` now */
 };
 
 /** @return 0, -FI_ENOSYS: unsupported wait object. */
 int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj);
 void ufi_wait_fini(struct ufi_wait *wait);
-/** Whether threads sleep on this kind of object; otherwise they poll (FI_WAIT_YIELD) or cannot wait (FI_WAIT_NONE). */
+/** Whether threads sleep on this kind of wait object. If not, they poll (FI_WAIT_YIELD) or cannot wait
+ * (FI_WAIT_NONE). */
 static inline bool ufi_wait_sleeps(const struct ufi_wait *wait)
 {
 	return wait->obj == FI_WAIT_FD || wait->obj == FI_WAIT_UNSPEC || wait->obj == FI_WAIT_SET;
 }
-/** Clear the descriptor and let the next ufi_wait_signal make it readable. Lock held.
- *  @return 0, -FI_EINVAL: threads do not sleep on this object, or a negative errno. */
+/** Clear the descriptor and let the next ufi_wait_signal make it readable. The object's lock is held. @return 0,
+ * -FI_EINVAL: threads do not sleep on this kind of object, or a negative errno. */
 int ufi_wait_arm(struct ufi_wait *wait);
-/** Let the next ufi_wait_signal end an ufi_wait_sleep that is called with the return value. Lock held. */
+/** Prepare to sleep: pass the return value to ufi_wait_sleep(), which the next ufi_wait_signal() then ends, even if
+ * it comes first. The object's lock is held. */
 unsigned ufi_wait_begin(struct ufi_wait *wait);
-/** As ufi_wait_begin(), but woken only when the counter reaches `value` or counts an error. Lock held. */
+/** As ufi_wait_begin(), but the thread is woken only when the counter reaches `value` or counts an error. The
+ * counter's lock is held. */
 unsigned ufi_wait_begin_from(struct ufi_wait *wait, uint64_t value);
 void ufi_wait_wake(struct ufi_wait *wait);
 static inline void ufi_wait_signal(struct ufi_wait *wait)
@@ -47,40 +50,39 @@ static inline void ufi_wait_signal(struct ufi_wait *wait)
 	if (wait->armed)
 		ufi_wait_wake(wait);
 }
-/** A counter has changed to `value`. Lock held. */
+/** Called when a counter has changed to `value`. The counter's lock is held. */
 static inline void ufi_wait_signal_value(struct ufi_wait *wait, uint64_t value)
 {
 	if (wait->armed && value >= wait->from)
 		ufi_wait_wake(wait);
 }
-/** fi_control's FI_GETWAIT and FI_GETWAITOBJ. Lock held. */
+/** fi_control's FI_GETWAIT and FI_GETWAITOBJ. The object's lock is held. */
 int ufi_wait_control(struct ufi_wait *wait, int command, void *arg);
-/** Absolute deadline from a timeout in ms; negative: never. */
+/** Convert a timeout in ms to an absolute deadline; negative: never. */
 uint64_t ufi_deadline(int timeout_ms);
-/** Sleep on an object of this fabric after ufi_wait_begin. No lock held. If threads do not sleep on the object,
- *  only check the deadline.
- *  @return 0: there may be an event, -FI_ETIMEDOUT, -FI_EINTR. */
+/** Sleep after ufi_wait_begin() on an object of this fabric. No lock is held. If threads do not sleep on this kind
+ * of object, only check the deadline. @return 0: check for an event, as there can be one; -FI_ETIMEDOUT; -FI_EINTR. */
 int ufi_wait_sleep(struct ufi_wait *wait, struct ufi_fabric *fabric, unsigned begun, uint64_t deadline_ns);
 
-/** One interval of sleep. */
+/** One interval of a sleep that can consist of several. */
 struct ufi_nap {
-	struct timespec time, *timeout; /* NULL: until woken */
-	bool looks;			/* on timeout make progress and go on: the deadline has not come */
+	struct timespec time, *timeout; /* timeout points to time; NULL: sleep until woken */
+	bool looks;			/* the interval ends before the deadline: make progress, then sleep again */
 };
 
-/** Plan the next interval. No lock held. @return false: the deadline has passed. */
+/** Set the length of the next interval. No lock held. @return false: the deadline has passed. */
 bool ufi_nap_begin(struct ufi_nap *nap, struct ufi_fabric *fabric, uint64_t deadline_ns);
 
 /* ---- wait sets (waitset.c) ------------------------------------------------------------------------------- */
 
 int ufi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **out);
 struct ufi_waitset *ufi_waitset_of(struct fid *fid);
-/** Add a fully initialized queue or counter to a set, if its wait object is FI_WAIT_SET.
- *  @return 0, -FI_EINVAL: no set, or one of another fabric, -FI_ENOMEM, or a negative errno. */
+/** If a queue or counter has wait object FI_WAIT_SET, add it to the set. It must be fully initialized. @return 0;
+ * -FI_EINVAL: no set, or a set of another fabric; -FI_ENOMEM; or a negative errno. */
 int ufi_waitset_add(struct fid_wait *set, const struct ufi_fabric *fabric, struct fid *object, struct ufi_wait *wait);
-/** Remove an object that closes, if it is in a set. */
+/** Remove an object that is being closed from its set, if it has one. */
 void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object);
-/** fi_trywait on all members. @return 0, -FI_EAGAIN: one has an event. */
+/** Call fi_trywait on all members. @return 0, -FI_EAGAIN: a member has an event. */
 int ufi_waitset_trywait(struct ufi_waitset *set);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waitset.c - wait sets of queues and counters (fi_wait_open(3)). Each member has a descriptor, as if it were waited
- * on alone (wait.c); the set's descriptor, which applications may get, is readable when any of these is.
+ * waitset.c - wait sets of queues and counters (fi_wait_open(3)). Each member has its own descriptor, as it would
+ * without a set (wait.c). The set's descriptor, which applications can get, is readable when the descriptor of any
+ * member is.
  */
 #include <poll.h>
 #include <sched.h>
@@ -18,8 +19,8 @@ struct ufi_set_member {
 struct ufi_waitset {
 	struct fid_wait set;
 	struct ufi_fabric *fabric;
-	struct ufi_wait wait; /* its fd is an epoll descriptor */
-	pthread_mutex_t lock; /* guards the list; those of members are taken under it */
+	struct ufi_wait wait; /* wait.fd is an epoll descriptor */
+	pthread_mutex_t lock; /* guards the list; taken before the locks of members */
 	struct ufi_set_member *members;
 };
 
@@ -43,7 +44,7 @@ int ufi_waitset_add(struct fid_wait *fid, const struct ufi_fabric *fabric, struc
 	m = malloc(sizeof(*m));
 	if (!m)
 		return -FI_ENOMEM;
-	rc = ufi_wait_arm(wait); /* creates its descriptor */
+	rc = ufi_wait_arm(wait); /* creates the member's descriptor */
 	if (!rc && epoll_ctl(set->wait.fd, EPOLL_CTL_ADD, wait->fd, &event))
 		rc = -errno;
 	if (rc) {
@@ -74,8 +75,8 @@ void ufi_waitset_remove(struct ufi_wait *wait, const struct fid *object)
 	ufi_unlock(&set->lock);
 	free(m);
 	wait->set = NULL;
-	/* Closing the descriptor does not remove it from the epoll set while forked children hold copies. In such
-	 * a child both belong to the parent. */
+	/* Closing the descriptor does not remove it from the epoll set while forked children hold copies of it. A
+	 * forked child does not remove it either: it shares the epoll set with its parent. */
 	if (!pmd_is_forked_child())
 		epoll_ctl(set->wait.fd, EPOLL_CTL_DEL, wait->fd, NULL);
 }

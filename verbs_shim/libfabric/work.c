@@ -2,35 +2,36 @@
 /*
  * work.c - requests that wait for a counter; see work.h.
  *
- * Deferred work is named by the application's struct, which stores the index of its slot. The index is looked up in
- * the domain's list and never followed as a pointer, because the application may name work that completed long ago.
+ * The application names deferred work by its struct fi_deferred_work, which stores the index of the work's slot. The
+ * index is looked up in the domain's slots and is not a pointer, because the application can name work that has
+ * completed long ago.
  *
- * Owns: ufi_domain.works, ufi_core.works, and a use of each counter that work names.
+ * Owns: ufi_domain.works, ufi_core.works, and a use of each counter that a work refers to.
  */
 #include "work.h"
 
 #define SLOTS_FIRST 64u
 #define NO_SLOT	    UINT32_MAX
 
-/** Deferred work of a domain. */
+/** The deferred work of a domain. */
 struct ufi_works {
-	uint32_t n, free; /* number of slots; first free one, or NO_SLOT */
+	uint32_t n, free; /* number of slots; index of the first free slot, or NO_SLOT */
 	struct {
-		struct ufi_work *work; /* NULL: free */
+		struct ufi_work *work; /* NULL: the slot is free */
 		uint32_t next;
 	} slot[];
 };
 
 /* ---- copies ---------------------------------------------------------------------------------------------- */
 
-/** 64-bit words in `n` elements of a type. */
+/** The number of 64-bit words in `n` elements of a type. */
 #define WORDS(n, type) ((n) * (sizeof(type) / sizeof(uint64_t)))
 _Static_assert(sizeof(struct iovec) % sizeof(uint64_t) == 0 && sizeof(struct fi_rma_iov) % sizeof(uint64_t) == 0 &&
 		       sizeof(struct fi_ioc) % sizeof(uint64_t) == 0 &&
 		       sizeof(struct fi_rma_ioc) % sizeof(uint64_t) == 0,
 	       "vectors are whole words");
 
-/** Copy a vector to *at, and advance *at behind it. */
+/** Copy a vector to *at, and advance *at to the end of the copy. */
 static const void *keep(uint64_t **at, const void *from, size_t words)
 {
 	uint64_t *to = *at;
@@ -138,10 +139,8 @@ bool ufi_work_atomic_fits(const struct ufi_atomic *a)
 
 struct ufi_work *ufi_work_atomic(struct ufi_core *core, const struct ufi_atomic *a)
 {
-	size_t n_operand =
-		a->op == FI_ATOMIC_READ
-			? 0
-			: a->n_operand; /* FI_ATOMIC_READ ignores the operand, which may have a length without a list */
+	size_t n_operand = a->op == FI_ATOMIC_READ ? 0 : a->n_operand; /* FI_ATOMIC_READ ignores the operand, whose list
+									  can be NULL even if its length is not 0 */
 	size_t operand = WORDS(n_operand, struct fi_ioc), compare = WORDS(a->n_compare, struct fi_ioc);
 	size_t result = WORDS(a->n_result, struct fi_ioc), remote = WORDS(a->n_remote, struct fi_rma_ioc);
 	struct ufi_work *w = work_new(core->domain, core, operand + compare + result + remote);
@@ -204,7 +203,7 @@ static bool slots_grow(struct ufi_domain *domain)
 	if (!works)
 		return false;
 	works->n = n;
-	works->free = before; /* all others are in use */
+	works->free = before; /* all slots before that index are in use */
 	for (uint32_t i = before; i < n; i++) {
 		works->slot[i].work = NULL;
 		works->slot[i].next = i + 1 < n ? i + 1 : NO_SLOT;
@@ -213,8 +212,8 @@ static bool slots_grow(struct ufi_domain *domain)
 	return true;
 }
 
-/** Make `user` name this work from now on: applications reuse one struct for several requests. @return 0,
- *  -FI_ENOMEM. */
+/** Make `user` the name of this work, and no longer of an older one: applications reuse the struct for several
+ * requests. @return 0, -FI_ENOMEM. */
 static int slot_take(struct ufi_work *w, struct fi_deferred_work *user)
 {
 	struct ufi_domain *domain = w->domain;
@@ -257,7 +256,7 @@ static void leave(struct ufi_cntr *cntr)
 		atomic_fetch_sub(&cntr->users, 1);
 }
 
-/** Free work that was queued. Lock held. */
+/** Free work that has been queued. Engine lock held. */
 static void work_free(struct ufi_work *w)
 {
 	list_remove(&w->node);
@@ -283,10 +282,10 @@ void ufi_work_untold(struct ufi_work *w, const struct nic_rdm_done *d)
 	ufi_work_done(w, d);
 }
 
-/** End work that failed before it was in flight, and report it. */
+/** End work that failed without having been in flight, and report the failure. */
 static void work_fail(struct ufi_work *w, uint32_t status)
 {
-	/* A shared context has no queue: report as for its receives that end without a message. */
+	/* A shared context has no queue, so its work is reported like its receives that end without a message. */
 	struct ufi_core *teller =
 		w->core->rdm ? w->core : ufi_srx_reporter(container_of(w->core, struct ufi_srx, ep.own));
 	struct ufi_work *deferred = w->user ? w : NULL;
@@ -311,7 +310,7 @@ static void work_fail(struct ufi_work *w, uint32_t status)
 static uint32_t status_of(int err)
 {
 	switch (-err) {
-	case FI_EINVAL: /* everything else was checked when it was queued */
+	case FI_EINVAL: /* all other arguments were checked when the work was queued */
 		return UFI_STATUS_NO_PEER;
 	case FI_ENOTCONN:
 		return UFI_STATUS_UNCONNECTED;
@@ -324,7 +323,7 @@ static uint32_t status_of(int err)
 	}
 }
 
-/* nic_trig_work.fire. Deferred work may complete and be freed within the post call. */
+/* The nic_trig_work.fire callback. Deferred work can complete, and be freed, during the call of post. */
 static int fire(struct nic_trig_work *trig)
 {
 	struct ufi_work *w = container_of(trig, struct ufi_work, trig);
@@ -347,7 +346,7 @@ static int fire(struct nic_trig_work *trig)
 	return 0;
 }
 
-/** The steps of queueing that can fail. Lock held. */
+/** The steps of queueing that can fail. Engine lock held. */
 static int work_begin(struct ufi_work *w, struct ufi_cntr *trigger, uint64_t threshold, struct fi_deferred_work *user,
 		      struct ufi_cntr *completion)
 {
@@ -361,7 +360,7 @@ static int work_begin(struct ufi_work *w, struct ufi_cntr *trigger, uint64_t thr
 	rc = nic_trig_queue(w->domain->nic, &trigger->trig, threshold, &w->trig);
 	if (rc) {
 		if (user)
-			user->context.internal[0] = named; /* restore the name that it had before, if any */
+			user->context.internal[0] = named; /* restore its name for an older work */
 		return rc;
 	}
 	w->trigger = trigger;
@@ -399,7 +398,7 @@ int ufi_work_queue(struct ufi_work *w, struct ufi_cntr *trigger, uint64_t thresh
 
 /* ---- cancelling ------------------------------------------------------------------------------------------ */
 
-/** Cancel work that has not started, and free it. @return false: already started. */
+/** Cancel work that has not started, and free it. @return false: the work has already started. */
 static bool work_take_back(struct ufi_work *w)
 {
 	if (!nic_trig_cancel(&w->trig))
@@ -464,7 +463,8 @@ void ufi_work_stop(struct ufi_core *core)
 	all_take_back(&core->works);
 }
 
-/* Only deferred work: started triggered operations are not tracked, waiting ones were canceled by ufi_work_stop. */
+/* Frees only deferred work. Triggered operations need no action: ufi_work_stop has canceled those that waited, and
+ * those that have started are not tracked. */
 void ufi_work_drop(struct ufi_core *core)
 {
 	for (struct list *n = core->works.next, *next; n != &core->works; n = next) {

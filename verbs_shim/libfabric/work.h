@@ -3,12 +3,12 @@
  * work.h - requests that wait for a counter: triggered operations (trigger.c) and deferred work (deferred.c). Private
  * to verbs_shim/libfabric.
  *
- * A request is copied with its vectors and validated as if it were posted, so that the call reports its errors. The
- * NIC's trigger unit later starts the copy, with the engine's lock held and outside of any other call into the NIC.
- * From then on a triggered operation is an ordinary request. Deferred work is tracked until it completes, because its
- * completion is reported to a counter of its own.
+ * A request is copied with its vectors and checked as if it were posted, so that the call can return errors. The NIC's
+ * trigger unit later starts the copy, with the engine's lock held and not from within another call of the NIC. From
+ * then on a triggered operation is an ordinary request. Deferred work is tracked until it completes, because it can
+ * report its completion to a counter of its own.
  *
- * Whether work has been started or canceled is decided under the engine's lock: no state lies between the two.
+ * Work is started or canceled under the engine's lock, so it is always clear which of the two has happened.
  */
 #ifndef UFI_WORK_H
 #define UFI_WORK_H
@@ -16,27 +16,27 @@
 #include "provider.h"
 #include "requests.h"
 
-/** Change a counter. */
+/** A change of a counter's value. */
 struct ufi_counting {
 	struct ufi_cntr *cntr;
 	uint64_t value;
-	bool add; /* add; else set */
+	bool add; /* true: add; false: set */
 };
 
 struct ufi_work {
 	struct nic_trig_work trig;
-	struct list node;      /* in core->works or core->triggered */
-	struct ufi_core *core; /* NULL: it changes a counter instead of posting */
+	struct list node;      /* links the work into core->works or core->triggered */
+	struct ufi_core *core; /* NULL: the work changes a counter, and posts no request */
 	struct ufi_domain *domain;
-	struct ufi_cntr *trigger;      /* NULL: started */
-	struct ufi_cntr *completion;   /* NULL: none */
-	struct fi_deferred_work *user; /* NULL: a triggered operation */
-	uint32_t slot;		       /* index in the domain's slots, stored in `user` */
-	bool repeats;		       /* completes several times; the last completion is marked (NIC_RDM_MULTI) */
+	struct ufi_cntr *trigger;      /* NULL: the work has started */
+	struct ufi_cntr *completion;   /* NULL: no counter */
+	struct fi_deferred_work *user; /* NULL: this is a triggered operation */
+	uint32_t slot;		       /* index in the domain's slots, which `user` stores too */
+	bool repeats;		       /* completes several times; the last completion has the flag NIC_RDM_MULTI */
 	enum nic_rdm_kind kind;
 	uint64_t flags;
-	void *context; /* flags and context are the request's */
-	/** Post to the NIC, or validate only (way->check). */
+	void *context; /* flags and context of the request */
+	/** Post the request to the NIC, or with way->check only check it. */
 	int (*post)(struct ufi_work *work, const struct ufi_way *way);
 	union {
 		struct ufi_send send;
@@ -45,55 +45,57 @@ struct ufi_work {
 		struct ufi_atomic atomic;
 		struct ufi_counting counting;
 	};
-	uint64_t vectors[]; /* the request's vectors */
+	uint64_t vectors[]; /* copies of the request's vectors */
 };
 
 /** Copy a checked request. @return NULL: no memory. */
 struct ufi_work *ufi_work_send(struct ufi_core *core, const struct ufi_send *s);
 struct ufi_work *ufi_work_recv(struct ufi_core *core, const struct ufi_recv *r);
 struct ufi_work *ufi_work_rma(struct ufi_core *core, const struct ufi_rma *r);
-/** Requires ufi_work_atomic_fits(). */
+/** To be called only if ufi_work_atomic_fits(). */
 struct ufi_work *ufi_work_atomic(struct ufi_core *core, const struct ufi_atomic *a);
 struct ufi_work *ufi_work_count(struct ufi_domain *domain, const struct ufi_counting *c);
 
-/** Whether an atomic operation's vectors are within the limits and can be copied. */
+/** Whether the vectors of an atomic operation are within the limits, so that they can be copied. */
 bool ufi_work_atomic_fits(const struct ufi_atomic *a);
 
-/** The counter of a fid, which must belong to this domain. @return 0, -FI_EINVAL, -FI_EDOMAIN. */
+/** Find the counter of a fid, which must belong to this domain. @return 0, -FI_EINVAL, -FI_EDOMAIN. */
 int ufi_work_cntr(const struct ufi_domain *domain, struct fid_cntr *fid, struct ufi_cntr **cntr);
 
 /**
- * Queue the work, or start it if the counter has reached the threshold. Takes ownership of the work, even on failure.
+ * Queue the work, or start it if the counter has already reached the threshold. Takes ownership of the work, even on
+ * failure.
  * @param user, completion NULL for a triggered operation.
- * @return 0, or the request's error.
+ * @return 0, or the error that posting the request would return.
  */
 int ufi_work_queue(struct ufi_work *work, struct ufi_cntr *trigger, uint64_t threshold, struct fi_deferred_work *user,
 		   struct ufi_cntr *completion);
 
-/** fi_control's commands (deferred.c). */
+/** Queue deferred work: fi_control's FI_QUEUE_WORK (deferred.c). */
 int ufi_deferred_queue(struct ufi_domain *domain, struct fi_deferred_work *user);
-/** @return 0: it will not start, -FI_ENOENT: already started, or never queued. */
+/** Cancel deferred work. @return 0: it will not start; -FI_ENOENT: it has already started, or was never queued. */
 int ufi_work_cancel(struct ufi_domain *domain, struct fi_deferred_work *user);
-/** Cancel all deferred work that has not started, or that which waits for this counter. */
+/** Cancel deferred work that has not started: all, or if `cntr` is not NULL, the work that waits for this counter. */
 int ufi_work_flush(struct ufi_domain *domain, const struct ufi_cntr *cntr);
-/** The domain closes. */
+/** Free the slots of a domain that closes. */
 void ufi_works_fini(struct ufi_domain *domain);
 
-/* These, engine lock held. */
+/* The functions from here on are called with the engine lock held. */
 
-/** The deferred work behind a request; NULL: none. */
+/** The deferred work that a request with this cookie belongs to; NULL: none. */
 static inline struct ufi_work *ufi_work_of(uint64_t cookie)
 {
 	return (struct ufi_work *)(uintptr_t)(cookie & ~(uint64_t)UFI_COOKIE_COMPLETE);
 }
-/** A completion of the work: frees it, unless more completions follow (multi-receive). */
+/** Called at a completion of the work: frees the work, unless more completions follow (multi-receive). */
 void ufi_work_done(struct ufi_work *work, const struct nic_rdm_done *done);
-/** As ufi_work_done(), but no endpoint reports the completion: also counts it. */
+/** As ufi_work_done(), for a completion that no endpoint reports: also counts it in the work's counter. */
 void ufi_work_untold(struct ufi_work *work, const struct nic_rdm_done *done);
-/** fi_cancel: cancel the oldest triggered operation with this context, and report it. @return false: none waits. */
+/** For fi_cancel: cancel the oldest waiting triggered operation with this context, and report it. @return false: no
+ * such operation waits. */
 bool ufi_work_cancel_triggered(struct ufi_core *core, const void *context);
-/** The endpoint closes. ufi_work_stop: cancel its waiting work; ufi_work_drop: free its deferred work, none of
- *  which is in flight any more. */
+/** For an endpoint that closes. ufi_work_stop: cancel the work that waits. ufi_work_drop: free the other deferred
+ * work, once none of its requests is in flight. */
 void ufi_work_stop(struct ufi_core *core);
 void ufi_work_drop(struct ufi_core *core);
 
