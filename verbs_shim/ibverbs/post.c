@@ -14,8 +14,7 @@ static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *
 	out->sg_list = (const struct nic_sge *)wr->sg_list;
 	out->num_sge = (uint32_t)wr->num_sge;
 	out->opcode = wr->opcode;
-	out->flags = wr->send_flags &
-		     ~(unsigned)IBV_SEND_IP_CSUM; /* a checksum offload for Ethernet; meaningless on a RoCE QP */
+	out->flags = wr->send_flags & ~(unsigned)IBV_SEND_IP_CSUM; /* meaningless on a RoCE QP */
 	out->ex = wr->imm_data;
 	switch (wr->opcode) {
 	case IBV_WR_ATOMIC_CMP_AND_SWP:

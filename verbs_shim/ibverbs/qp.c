@@ -219,8 +219,7 @@ SHIM_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int 
 	err = nic_qp_modify(qp->nic, &nic_attr, (uint32_t)mask);
 	if (!err) {
 		ibv->state = (enum ibv_qp_state)nic_qp_state(qp->nic);
-		pmd_doorbell(
-			ctx->engine); /* the change from SQD to RTS, or a flush, may have created work for the engine */
+		pmd_doorbell(ctx->engine); /* SQD to RTS, or a flush, may have created work for the engine */
 	}
 	shim_leave(ctx);
 	if (!err && mask & IBV_QP_AV)

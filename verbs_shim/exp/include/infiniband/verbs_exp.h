@@ -145,8 +145,7 @@ static inline int ibv_exp_query_port(struct ibv_context *context, uint8_t port_n
 		return ibv_query_port(context, port_num, &attr->port_attr);
 	if (attr->comp_mask != IBV_EXP_QUERY_PORT_ATTR_MASK1 || attr->mask1 & ~(uint32_t)IBV_EXP_QUERY_PORT_MASK)
 		return -ibv_exp_no_(EINVAL);
-	err = ibv_query_port(context, port_num,
-			     &attr->port_attr); /* ibv_query_port sets all members: mask1 is unchanged */
+	err = ibv_query_port(context, port_num, &attr->port_attr); /* ibv_query_port sets all members, so mask1 stays */
 	return ibv_exp_ops_of(context) ? -err : err;
 }
 

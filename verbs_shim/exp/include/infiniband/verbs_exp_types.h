@@ -64,8 +64,7 @@ enum ibv_exp_reg_mr_in_comp_mask {
 };
 
 enum ibv_exp_reg_mr_create_flags {
-	IBV_EXP_REG_MR_CREATE_CONTIG =
-		1 << 0, /* if the library allocates the memory, it is to be physically contiguous */
+	IBV_EXP_REG_MR_CREATE_CONTIG = 1 << 0, /* physically contiguous, if the library allocates the memory */
 };
 
 struct ibv_exp_reg_mr_in {
@@ -334,8 +333,7 @@ enum ibv_exp_wc_opcode {
 	IBV_EXP_WC_FETCH_ADD,
 	IBV_EXP_WC_BIND_MW,
 	IBV_EXP_WC_LOCAL_INV,
-	IBV_EXP_WC_MASKED_COMP_SWAP =
-		9, /* ibv_poll_cq returns 9 too; newer versions of verbs.h have another name for 9 */
+	IBV_EXP_WC_MASKED_COMP_SWAP = 9, /* ibv_poll_cq too returns 9; newer versions of verbs.h rename it */
 	IBV_EXP_WC_MASKED_FETCH_ADD = 10,
 	IBV_EXP_WC_TSO,
 	IBV_EXP_WC_UMR = 0x100,
