@@ -36,7 +36,8 @@ uint32_t enemy_word(struct enemy *e)
 
 /* ---- descriptors ------------------------------------------------------------------------------------------ */
 
-/** A keeper with a message in it, as well-formed as the input chooses. */
+/** Make a keeper with messages in its queue, which the input makes more or less valid. @return the descriptor, or
+ * -1. */
 static int keeper(struct enemy *e, int udp)
 {
 	struct proto_keeper message = {0};
@@ -174,7 +175,7 @@ static size_t device_of(struct enemy *e, struct proto_device *d)
 	return sizeof(*d);
 }
 
-/** Write a well-formed body of the type. */
+/** Write a well-formed message body of this type. @return its length. */
 static size_t body_of(struct enemy *e, unsigned type, uint8_t *body)
 {
 	static const char *const texts[] = {

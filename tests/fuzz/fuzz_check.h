@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_check.h - an assertion of the fuzz targets: reports the condition, and aborts. */
+/* fuzz_check.h - an assertion for fuzz targets: if it fails, it prints the condition and aborts. */
 #ifndef FUZZ_CHECK_H
 #define FUZZ_CHECK_H
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Checked in every build, also with NDEBUG. */
+/* Active in every build, even with NDEBUG. */
 #define CHECK(condition)                                                                                               \
 	do {                                                                                                           \
 		if (!(condition)) {                                                                                    \

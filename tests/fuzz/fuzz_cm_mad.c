@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_cm_mad.c - arbitrary bytes into cm_mad_parse and cm_ip_parse. What they accept is built and parsed to the same
- * again; what they refuse leaves nothing.
+ * fuzz_cm_mad.c - libFuzzer target: arbitrary bytes for cm_mad_parse and cm_ip_parse. A message that they accept is
+ * built again from the result, and must parse to the same result. For a message that they refuse, the result must be
+ * zeroed.
  *
- * The first byte of an input selects how the rest is interpreted: with MODE_FIX it is filled up to the length of a MAD
- * and gets a valid header.
+ * The first byte of an input selects how the other bytes are used: with MODE_FIX they are extended to the length of a
+ * MAD and get a valid header.
  */
 #include "fuzz_check.h"
 #include "cm_ip.h"
@@ -26,7 +27,7 @@ static bool is_zeroes(const void *p, size_t len)
 	return true;
 }
 
-/** A MAD with a header that a fuzzer would have to guess. */
+/** Write the header values that a fuzzer could hardly guess. */
 static void fix(uint8_t mad[CM_MAD_LEN])
 {
 	static const uint8_t header[] = {1, 7, 2, 3};
@@ -36,12 +37,12 @@ static void fix(uint8_t mad[CM_MAD_LEN])
 	mad[17] = (uint8_t)(CM_REQ + mad[17] % (CM_APR - CM_REQ + 1));
 }
 
-/** Whether two messages say the same. */
+/** Whether two parsed messages have the same content. */
 static bool same(const struct cm_mad *a, const struct cm_mad *b)
 {
 	struct cm_mad x, y;
 
-	memcpy(&x, a, sizeof(x)); /* padding included */
+	memcpy(&x, a, sizeof(x)); /* copied with memcpy so that padding bytes are equal too */
 	memcpy(&y, b, sizeof(y));
 	if (x.info_len != y.info_len || (x.info_len > 0 && memcmp(x.info, y.info, x.info_len) != 0) ||
 	    x.data_len != y.data_len || memcmp(x.data, y.data, x.data_len) != 0)
@@ -102,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_mad(fixed, sizeof(fixed));
 		return 0;
 	}
-	exact = malloc(size + 1); /* what is read beyond the input is found */
+	exact = malloc(size + 1); /* exactly as long as the input, so that reads past the end are detected */
 	if (!exact)
 		return 0;
 	memcpy(exact + 1, data + 1, size);

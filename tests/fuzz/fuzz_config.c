@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_config.c - libFuzzer target: settings written by a user. The first byte of the input chooses the setting, the
- * rest is its text: UROCE_DEVICES, UROCE_MTU, UROCE_ALLOW and --allow.
+ * fuzz_config.c - libFuzzer target: settings that a user writes. The first byte of the input selects the setting
+ * (UROCE_DEVICES, UROCE_MTU, or UROCE_ALLOW and --allow), the other bytes are its text.
  *
- * Checked besides what the sanitizers find: a refused value gets an error sentence; an accepted one yields devices
- * that can exist, and that parse to the same devices when written back as text. The host's interfaces are the ones
- * below (the linker diverts the calls), so that an input means the same everywhere.
+ * Checked in addition to what the sanitizers find: a refused value gets an error message; an accepted value describes
+ * devices that can exist. If these devices are written as text again, the text parses to the same devices. The linker
+ * replaces the calls that list the host's interfaces by those below, so that an input means the same on all hosts.
  */
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -80,7 +80,7 @@ static bool is_sentence(const char *err, size_t len)
 	return err[0] && memchr(err, '\0', len);
 }
 
-/** A device accepted by pmd_devices_parse() can exist. */
+/** Check that a device accepted by pmd_devices_parse() can exist. */
 static void device_check(const struct pmd_device *d)
 {
 	expect(pmd_gid_is_unicast(&d->gid));
@@ -92,7 +92,7 @@ static void device_check(const struct pmd_device *d)
 	expect(d->follow == PROTO_FOLLOW_NONE || d->netdev[0]);
 }
 
-/** The device as its user could have written it. */
+/** Write a device as text, as a user could have written it. */
 static void device_write(const struct pmd_device *d, FILE *out)
 {
 	char address[PMD_GID_TEXT];
@@ -119,7 +119,7 @@ static void devices_read(const char *text)
 		return;
 	}
 	if (!text[strspn(text, " \t\n,;")])
-		return; /* the default: its devices follow part of an interface, which has no text form */
+		return; /* the default devices follow part of an interface, which cannot be written as text */
 	out = fmemopen(written, sizeof(written), "w");
 	expect(out);
 	for (int i = 0; i < n; i++) {
@@ -165,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size == 0 || size > TEXT_MAX)
 		return 0;
-	text = malloc(size); /* of the exact size, so that overruns are detected */
+	text = malloc(size); /* exactly as long as the text, so that overruns are detected */
 	expect(text);
 	memcpy(text, data + 1, size - 1);
 	text[size - 1] = '\0';

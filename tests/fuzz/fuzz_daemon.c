@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_daemon.c - libFuzzer target: messages with descriptors that a hostile client or function sends to the daemon
- * of a device. All runs in the virtual kernel: the daemon, two honest functions, and the enemy, a member of the
- * device. Daemons die and are restarted meanwhile.
+ * fuzz_daemon.c - libFuzzer target: messages with descriptors that a hostile client or function sends to the daemon of
+ * a device. Everything runs in the virtual kernel: the daemon, two honest functions, and the enemy, a process of
+ * another user that UROCE_ALLOW admits. During the run daemons are killed and restarted.
  *
- * Checked besides what the sanitizers find: the two functions keep their number, sockets and services; no process leaks
- * descriptors; the daemon does not spin, and ends when it should; no file is left over.
+ * Checked in addition to what the sanitizers find: the two functions keep their numbers, sockets and services; no
+ * process leaks descriptors; the daemon does not spin, and exits when it should; no file is left over.
  */
 #include "control_enemy.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define COMMANDS  200
-#define DAEMONS	  4 /* per input */
+#define DAEMONS	  4 /* daemons started per input */
 #define SETTLE_NS (12 * VK_S)
 
 static struct {
@@ -40,7 +40,7 @@ static void squats(struct enemy *e)
 	if (what & 1)
 		pmd_name_function(&e->gids[0], 1 + what / 2 % 8, &name);
 	else
-		pmd_name_service(&e->gids[0], 1001 + what / 2 % 3, &name); /* 1000 is honest */
+		pmd_name_service(&e->gids[0], 1001 + what / 2 % 3, &name); /* port 1000 belongs to an honest function */
 	enemy_listens(e, &name);
 }
 
@@ -102,7 +102,7 @@ static void enemy_main(void *arg)
 	enemy_toys(e);
 	for (unsigned i = 0; i < COMMANDS && e->left > 0; i++) {
 		command(e, enemy_byte(e));
-		vk_sleep(50000); /* let the others run */
+		vk_sleep(50000); /* let the other processes run */
 	}
 }
 
@@ -124,7 +124,7 @@ static void functions_start(void)
 static void settle(void)
 {
 	vk_limit(w.daemon->proc, 512);
-	if (vk_is_ending(w.daemon->proc)) { /* it has run out of descriptors and ended */
+	if (vk_is_ending(w.daemon->proc)) { /* the daemon has run out of descriptors and exits */
 		daemon_start();
 		vk_run(vk_now_ns() + VK_S, UINT64_MAX);
 	}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fuzz_nic_rx.c - libFuzzer target: arbitrary packets from a peer to live QPs. One NIC has an RC, a UC and a UD QP in
- * RTS, an MR with all rights, a read-only one, a bound type 2 window, posted receives and outstanding requests; the
- * input is a script of what the peer sends (packets with PSNs near the expected ones, without ICRC so that they are
- * accepted, or raw bytes) and of what the application does meanwhile.
+ * RTS, an MR with all rights, a read-only MR, a bound type 2 window, posted receives and outstanding requests. The
+ * input is a script of what the peer sends and what the application does at the same time. Packets are raw bytes, or
+ * have PSNs near the expected ones and no ICRC, so that they are accepted.
  *
- * Checked besides what the sanitizers find: bytes outside registered, writable memory never change; every outstanding
- * WR completes at most once, and no other does; a QP in ERR has completed everything; nic_timeout and nic_tx make
- * progress.
+ * Checked in addition to what the sanitizers find: bytes outside registered, writable memory never change; every
+ * outstanding WR completes at most once, and nothing else completes; a QP in ERR has completed all its WRs; nic_timeout
+ * and nic_tx make progress.
  */
 #include <string.h>
 
@@ -22,15 +22,15 @@
 #define IDS	  4096
 
 enum { RC, UC, UD };
-enum { MASKED_CMP_SWAP = 0xc0, MASKED_FETCH_ADD, EXT_ATOMIC_ACK }; /* opcodes, nic/mem/extended.md */
-enum { ELEMENTS = 0xc4, FETCH_ELEMENTS, ELEMENTS_ACK };		   /* nic/mem/elem.md */
+enum { MASKED_CMP_SWAP = 0xc0, MASKED_FETCH_ADD, EXT_ATOMIC_ACK }; /* opcodes of nic/mem/extended.md */
+enum { ELEMENTS = 0xc4, FETCH_ELEMENTS, ELEMENTS_ACK };		   /* opcodes of nic/mem/elem.md */
 
 struct fuzz_qp {
 	struct nic_qp *qp;
-	uint32_t psn;	       /* the peer's next request PSN, if the script follows it */
-	uint32_t seen_psn;     /* last request PSN the NIC sent */
-	uint32_t seen_end;     /* one past the last PSN it covers */
-	unsigned sends, recvs; /* outstanding */
+	uint32_t psn;	       /* PSN of the peer's next request, as long as the script follows the protocol */
+	uint32_t seen_psn;     /* PSN of the last request that the NIC sent */
+	uint32_t seen_end;     /* one past the last PSN that this request covers */
+	unsigned sends, recvs; /* number of outstanding requests and receives */
 };
 
 static struct {
@@ -43,7 +43,7 @@ static struct {
 	struct fuzz_qp q[QPS];
 	uint64_t now;
 	_Alignas(64) uint8_t memory[GUARD + WRITABLE + GUARD + READ_ONLY + GUARD];
-	uint8_t state[IDS]; /* 0 not outstanding, else 1 + QP, with 0x80 for a receive */
+	uint8_t state[IDS]; /* 0: not outstanding; else 1 + index of the QP, with 0x80 added for a receive */
 	unsigned next_id;
 } f;
 
@@ -156,7 +156,7 @@ static uint64_t take_id(unsigned qp, bool recv)
 	return id;
 }
 
-/* A local buffer, sometimes an invalid one. */
+/* A local buffer, sometimes without the right to be written. */
 static struct nic_sge local(uint32_t at, uint32_t len)
 {
 	struct nic_sge sge = {0x10000 + at % (WRITABLE - 2048), len % 2048, nic_mr_lkey(f.mr)};
@@ -166,7 +166,7 @@ static struct nic_sge local(uint32_t at, uint32_t len)
 	return sge;
 }
 
-/* Operation, datatype and number of elements packed in 32 bits, mostly valid. */
+/* Operation, datatype and number of elements packed into 32 bits; most results are valid. */
 static uint32_t some_elements(void)
 {
 	uint32_t op = byte(), datatype = byte(), count = byte();
@@ -288,7 +288,7 @@ static void poll(void)
 	expect(n == 0);
 }
 
-/* To ERR: everything outstanding must have completed. Then, mostly, back to life. */
+/* Modify the QP to ERR and check that everything outstanding has completed; then connect the QP again. */
 static void kill_qp(unsigned i)
 {
 	struct nic_qp_attr a = {.qp_state = NIC_QPS_ERR};
@@ -312,7 +312,7 @@ static void reregister(void)
 			  &f.mr) == 0);
 	expect(nic_mw_alloc(f.pd, NIC_MW_TYPE_2, &f.mw) == 0);
 	for (unsigned i = 0; i < QPS; i++)
-		kill_qp(i); /* queued binds name the old window */
+		kill_qp(i); /* because queued binds refer to the old window */
 }
 
 /* ---- the wire ---------------------------------------------------------------------------------------- */
@@ -333,7 +333,7 @@ static void drain(unsigned n)
 
 		if (!ours && (bth[0] >= 0x20 || (op >= 0x0d && op <= 0x12)))
 			continue;
-		if (op == 0x0c) /* a READ covers its responses */
+		if (op == 0x0c) /* a READ's PSNs include those of its responses */
 			span += ((uint32_t)bth[26] << 8 | bth[27]) / 256;
 		f.q[RC].seen_psn = psn;
 		f.q[RC].seen_end = psn + span;
@@ -379,7 +379,8 @@ static uint64_t some_address(uint8_t choice)
 	}
 }
 
-/* PSN of the packet: for a response near what the NIC sent, for a request near what it expects. */
+/* Choose a packet's PSN: for a response near the PSNs that the NIC sent, for a request near the PSN that the NIC
+ * expects. */
 static uint32_t some_psn(struct fuzz_qp *q, bool response, uint8_t choice)
 {
 	int8_t shift = choice < 0xe0 ? 0 : (int8_t)((choice & 31) - 16);
@@ -389,7 +390,7 @@ static uint32_t some_psn(struct fuzz_qp *q, bool response, uint8_t choice)
 	return (q->psn + (uint32_t)shift) & 0xffffff;
 }
 
-/* As elements_len(), for a run, which has an address with each element. */
+/* As elements_len(), for operations coalesced into one packet (a run), where each element has its own address. */
 static uint32_t run_len(uint32_t elements, uint32_t otherwise)
 {
 	uint32_t datatype = elements >> 16 & 255, count = elements & 255;
@@ -407,7 +408,7 @@ static void put_addresses(uint8_t *p, uint32_t elements, uint32_t len)
 		put(p + at, some_address(byte()), 8);
 }
 
-/* Map reserved RC opcodes to extended atomics and element operations. */
+/* Map RC opcodes that the IBTA reserves to those of extended atomics and element operations. */
 static uint8_t extended(uint8_t opcode)
 {
 	static const uint8_t ours[32] = {[0x15] = ELEMENTS,	  [0x18] = MASKED_CMP_SWAP, [0x19] = MASKED_FETCH_ADD,
@@ -416,7 +417,7 @@ static uint8_t extended(uint8_t opcode)
 	return ours[opcode & 31] ? ours[opcode & 31] : opcode;
 }
 
-/* Bytes of operands, or of the original value, of an extended atomic; mostly the correct number. */
+/* The length of an extended atomic's operands, or of the original value in its response; mostly correct. */
 static uint32_t extended_len(uint8_t opcode, uint8_t log_size, uint32_t otherwise)
 {
 	uint32_t n = opcode == MASKED_CMP_SWAP ? 4 : opcode == MASKED_FETCH_ADD ? 2 : 1;
@@ -424,7 +425,7 @@ static uint32_t extended_len(uint8_t opcode, uint8_t log_size, uint32_t otherwis
 	return log_size < 8 && otherwise % 16 < 14 ? n << log_size : otherwise;
 }
 
-/* The headers of this opcode (IBTA 9.2), filled with plausible values. */
+/* Write the headers of a packet with this opcode (IBTA 9.2), with plausible values. */
 static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint8_t log_size, uint32_t elements, bool run,
 			    uint32_t *dma_len)
 {
@@ -476,7 +477,7 @@ static uint8_t *put_headers(uint8_t *p, uint8_t opcode, uint8_t log_size, uint32
 
 static void receive(const uint8_t *data, uint32_t len, uint32_t flags)
 {
-	/* a copy of its exact size, so that reads past the end are detected */
+	/* a copy of exactly the packet's size, so that reads past the end are detected */
 	uint8_t *copy = malloc(len > 0 ? len : 1);
 	struct nic_rx_frame rx = {.data = copy,
 				  .len = len,
@@ -521,7 +522,7 @@ static void send_packet(void)
 	}
 	pad = -len & 3;
 	if (bits >= 0xfc)
-		pad = bits & 3; /* wrong */
+		pad = bits & 3; /* wrong on purpose */
 	p = put(p, (bits & 0x40) << 1 | 0x40 | pad << 4, 1);
 	p = put(p, bits == 0xf0 ? 0x1234 : 0xffff, 2);
 	p = put(p, nic_qp_num(q->qp), 4);
@@ -533,7 +534,7 @@ static void send_packet(void)
 	p += len + pad;
 	p = put(p, 0, 4);
 	if (bits % 64 == 60 && p - packet > bits >> 3)
-		p -= bits >> 3; /* truncated */
+		p -= bits >> 3; /* send a truncated packet */
 	receive(packet, (uint32_t)(p - packet), NIC_RX_UDP_PAYLOAD | NIC_RX_NO_ICRC);
 	if (!response && psn == q->psn)
 		q->psn = (psn + ((opcode & 0x1f) == 0x0c && dma_len > 256 ? (dma_len + 255) / 256

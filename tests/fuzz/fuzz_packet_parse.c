@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_packet_parse.c - arbitrary bytes into packet_parse; a packet it accepts must lie inside the frame and re-encode.
+ * fuzz_packet_parse.c - libFuzzer target: arbitrary bytes for packet_parse. A packet that it accepts must lie inside
+ * the frame, and packet_encode must produce the same bytes again.
  *
- * The first byte of an input selects how the rest is interpreted (enum mode). A fuzzer cannot guess checksums, so modes
- * bypass them: MODE_FIX corrects lengths, IPv4 checksum and ICRC before parsing, MODE_NO_ICRC skips the ICRC. With
- * MODE_KEYED the receiver has a key, and MODE_FIX corrects the tag.
+ * The first byte of an input selects how the other bytes are used (enum mode). Since a fuzzer cannot guess checksums,
+ * modes replace the guess: MODE_FIX corrects lengths, IPv4 checksum and ICRC before parsing, MODE_NO_ICRC skips the
+ * ICRC. With MODE_KEYED the receiver has a security key, and MODE_FIX corrects the tag that replaces the ICRC.
  */
 #include "fuzz_check.h"
 #include "packet.h"
@@ -16,13 +17,13 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum mode {
-	MODE_UDP = 1,	     /* the rest is a UDP payload; else an IP packet */
-	MODE_ID_UNKNOWN = 2, /* with MODE_UDP */
+	MODE_UDP = 1,	     /* the input is a UDP payload; without this flag an IP packet */
+	MODE_ID_UNKNOWN = 2, /* only with MODE_UDP: the IP ID is unknown */
 	MODE_NO_ICRC = 4,
 	MODE_FIX = 8,
-	MODE_V6 = 16, /* with MODE_UDP: the addresses */
+	MODE_V6 = 16, /* only with MODE_UDP: the addresses are IPv6 */
 	MODE_KEYED = 32,
-	MODE_NO_KEY = 64, /* with MODE_KEYED: the carrier vouches */
+	MODE_NO_KEY = 64, /* only with MODE_KEYED: the packet needs no key, as its carrier is trusted */
 };
 
 static const uint8_t v4_gid[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 77, 1};
@@ -50,7 +51,7 @@ static struct nic_rx_frame frame_from(const uint8_t *bytes, unsigned len, unsign
 	return frame;
 }
 
-/** Write IP and UDP headers from the frame's fields, with an IP ID that the frame does not carry. */
+/** Write IP and UDP headers from the frame's fields, and an IP ID, which the frame does not contain. */
 static unsigned carrier_write(const struct nic_rx_frame *frame, unsigned mode, uint8_t *ip)
 {
 	unsigned udp = mode & MODE_V6 ? IPV6_LEN : IPV4_LEN;
@@ -79,7 +80,7 @@ static unsigned carrier_write(const struct nic_rx_frame *frame, unsigned mode, u
 
 static struct keyed key;
 
-/** Write the tag of an IP packet of len bytes; masks the variant fields independently of the NIC. */
+/** Write the tag of an IP packet of len bytes. The code that masks the variant fields is independent of the NIC's. */
 static void put_tag(uint8_t *ip, unsigned len)
 {
 	static uint8_t copy[65536];
@@ -102,7 +103,7 @@ static void put_tag(uint8_t *ip, unsigned len)
 	keyed_tag(&key, copy, len - KEYED_TAG_LEN, ip + len - KEYED_TAG_LEN);
 }
 
-/** Correct lengths, checksum and the trailing ICRC or tag of an IP packet. */
+/** Correct an IP packet's lengths, checksum, and ICRC or tag. */
 static void fix_ip(uint8_t *ip, unsigned len, unsigned mode)
 {
 	util_fix(ip, len);
@@ -110,7 +111,7 @@ static void fix_ip(uint8_t *ip, unsigned len, unsigned mode)
 		put_tag(ip, len);
 }
 
-/** Correct in place what a fuzzer cannot guess. */
+/** Correct in place the bytes that a fuzzer cannot guess. */
 static void fix(uint8_t *bytes, unsigned len, unsigned mode)
 {
 	static uint8_t whole[65536];
@@ -129,7 +130,7 @@ static void fix(uint8_t *bytes, unsigned len, unsigned mode)
 	}
 }
 
-/** Clear what packet_encode does not keep: pad, reserved bytes of extension headers. */
+/** Clear the bytes that packet_encode does not preserve: padding, and reserved bytes of extension headers. */
 static void clear_reserved(uint8_t *bth, const struct packet *p)
 {
 	if (op_has(p->op, HDR_XRCETH))
@@ -189,7 +190,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	mode = data[0];
 	len = (unsigned)size - 1;
-	bytes = malloc(len ? len : 1); /* a separate buffer, so that reads past the end are detected */
+	bytes = malloc(len ? len : 1); /* exactly as long as the input, so that reads past the end are detected */
 	if (!bytes)
 		return 0;
 	memcpy(bytes, data + 1, len);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_rdm.c - libFuzzer target: arbitrary packets from the peers of a reliable-datagram endpoint. One NIC has an
- * endpoint; the input is a script of what two ports of another host do (valid or invalid calls, packets on the queue
- * pairs these connect, responses to what the endpoint sends, or none) and of what the application requests meanwhile.
+ * fuzz_rdm.c - libFuzzer target: arbitrary packets from the peers of a reliable-datagram endpoint. The input is a
+ * script of what two ports of another host send, and of what the application requests at the same time. The ports send
+ * valid and invalid calls (datagrams that make or end connections), packets on the resulting queue pairs, and valid,
+ * invalid or no responses to the endpoint's packets.
  *
- * Checked besides what the sanitizers find: bytes that neither peers nor receives may write never change; every
- * outstanding request completes at most once, and no other does; when the peers fall silent, all requests end.
+ * Checked in addition to what the sanitizers find: bytes that neither peers nor receives may write never change; every
+ * outstanding request completes at most once, and nothing else completes; when the peers fall silent, all requests
+ * complete.
  */
 #include <errno.h>
 #include <string.h>
@@ -38,16 +40,16 @@ enum { HELLO = 1, WHO, WELCOME };
 enum { EAGER = 1, OFFER, FIN, WRITTEN, OPERATE, RESULT };
 enum { BTH_LEN = 12, RETH_LEN = 16, DETH_LEN = 8 };
 
-/** A port of the other host; the state is accurate while the script follows the protocol. */
+/** A port of the other host. The members are correct as long as the script follows the protocol. */
 struct other {
 	uint16_t port;
-	uint64_t from;		       /* its incarnation */
-	uint32_t attempt, challenge;   /* its own; the endpoint's */
-	uint32_t heard;		       /* attempt of the endpoint */
-	uint32_t qpn, psn;	       /* the endpoint's QP; the next request's PSN */
-	uint32_t seen_psn;	       /* last request from the endpoint */
-	uint32_t read_psn, read_len;   /* the last READ from the endpoint */
-	uint32_t id, rkey, offer_left; /* of the endpoint's last message; of its offer */
+	uint64_t from;		       /* the port's incarnation (nic/rdm/rdm.md) */
+	uint32_t attempt, challenge;   /* the port's attempt number; the challenge received from the endpoint */
+	uint32_t heard;		       /* attempt number received from the endpoint */
+	uint32_t qpn, psn;	       /* QPN of the endpoint; PSN of the port's next request */
+	uint32_t seen_psn;	       /* PSN of the last request from the endpoint */
+	uint32_t read_psn, read_len;   /* PSN and length of the last READ from the endpoint */
+	uint32_t id, rkey, offer_left; /* id of the endpoint's last message; R_Key and length of its last OFFER */
 	uint64_t offer;
 };
 
@@ -56,11 +58,11 @@ static struct {
 	struct nic_pd *pd;
 	struct nic_mr *mr;
 	struct nic_rdm *ep;
-	struct nic_rdm_peer *peer[PEERS + 1]; /* the last: itself */
+	struct nic_rdm_peer *peer[PEERS + 1]; /* the last one is the endpoint itself */
 	struct other other[PEERS];
 	uint64_t now, incarnation;
 	_Alignas(64) uint8_t memory[GUARD + WRITABLE + GUARD];
-	uint8_t state[IDS]; /* 0: not outstanding, 1: a request, 2: a receive, 3: one for many messages */
+	uint8_t state[IDS]; /* 0: not outstanding; 1: a request; 2: a receive; 3: a receive for many messages */
 	unsigned next_id, requests, receives;
 } f;
 
@@ -164,14 +166,14 @@ static void *take_id(uint8_t state)
 static void took(int err, void *context)
 {
 	if (err == 0)
-		return; /* it may have completed already */
+		return; /* not an error: the request may have completed already */
 	expect(err == -EAGAIN || err == -EINVAL || err == -EMSGSIZE || err == -EOPNOTSUPP || err == -ENOMSG);
 	f.requests -= f.state[(uintptr_t)context] == 1;
 	f.receives -= f.state[(uintptr_t)context] != 1;
 	f.state[(uintptr_t)context] = 0;
 }
 
-/** Up to four segments, some of them empty. */
+/** Fill in up to four segments, some of them empty. @return their number. */
 static uint32_t segments(struct nic_iov *iov, uint32_t at, uint32_t len)
 {
 	uint32_t n = 0, left = len;
@@ -278,7 +280,7 @@ static void cancel(void)
 		nic_rdm_cancel(f.ep, (void *)id);
 }
 
-/** Operation started by triggered work. */
+/** Post the send or receive that triggered work starts. */
 static int ask_later(uint8_t what)
 {
 	struct nic_iov iov = {f.memory + GUARD + what * 8, what};
@@ -301,7 +303,7 @@ static int ask_later(uint8_t what)
 
 static void come(const uint8_t *data, uint32_t len)
 {
-	/* a copy of its exact size, so that reads past the end are detected */
+	/* a copy of exactly the packet's size, so that reads past the end are detected */
 	uint8_t *copy = malloc(len > 0 ? len : 1);
 	struct nic_rx_frame rx = {.data = copy,
 				  .len = len,
@@ -330,12 +332,12 @@ static void say_call(struct other *o, uint8_t kind, uint8_t how)
 	uint8_t packet[128], *p = put_bth(packet, UD_SEND_ONLY, 40, NIC_SERVICE_QPN | 100, 0);
 	uint32_t echo = kind == HELLO ? o->challenge : o->heard;
 
-	o->from += (how & 1) << 8; /* a new incarnation of the port, */
+	o->from += (how & 1) << 8; /* sometimes a new incarnation of the port */
 	o->attempt += how >> 1 & 1;
 	p = put(put(p, QKEY, 4), NIC_SERVICE_QPN | o->port, 4);
 	p = put(put(put(p, QKEY, 4), 1, 1), kind, 1);
 	p = put(put(p, how & 4 ? 5 : 1, 1), 0, 1);
-	p = put(put(p, how & 8 ? 77 : o->from, 8), how & 16 ? 0 : f.incarnation, 8); /* or an old packet */
+	p = put(put(p, how & 8 ? 77 : o->from, 8), how & 16 ? 0 : f.incarnation, 8); /* or a wrong or missing one */
 	p = put(put(p, how & 32 ? how : o->attempt, 4), how & 64 ? how : echo, 4);
 	p = put(put(p, 0x77, 4), 0x100, 4);
 	if (kind == HELLO || kind == WELCOME)
@@ -344,7 +346,7 @@ static void say_call(struct other *o, uint8_t kind, uint8_t how)
 	come(packet, (uint32_t)(p - packet) - (how == 0xff ? 3 : 0));
 }
 
-/** Write a message header, mostly valid; an OFFER includes its segments. */
+/** Write a message header, which is mostly valid; that of an OFFER includes its segments. */
 static uint8_t *put_message(uint8_t *p, struct other *o, uint8_t kind, uint64_t length)
 {
 	uint8_t how = byte(), n = kind == OFFER ? 1 + (how >> 2) % 4 : 0;
@@ -401,7 +403,7 @@ static void say_cm(struct other *o)
 	come(packet, (uint32_t)(p - packet) + data + (-data & 3) + 4);
 }
 
-/** Send an operation on a receive, or the response to one, in one packet. */
+/** Send a packet with a tagged atomic on a receive (OPERATE), or with the response to one (RESULT). */
 static void say_operate(struct other *o)
 {
 	uint8_t payload[MTU] = {0}, *p = payload, how = byte(), op = byte() % 20, datatype = byte() % 20;
@@ -421,7 +423,7 @@ static void say_operate(struct other *o)
 	say_request(o, SEND_ONLY, payload, (uint32_t)(p - payload) + len);
 }
 
-/** Send a message, or part of one. */
+/** Send a complete or incomplete message. */
 static void say_message(struct other *o)
 {
 	uint8_t payload[MTU + 256], *p, how = byte();
@@ -438,13 +440,13 @@ static void say_message(struct other *o)
 	say_request(o, SEND_FIRST, payload, MTU);
 	for (length -= MTU - at; length > MTU; length -= MTU) {
 		if (how % 32 == 31 && length < 4 * MTU)
-			return; /* leave it incomplete */
+			return; /* leaves the message incomplete */
 		say_request(o, SEND_MIDDLE, payload, MTU);
 	}
 	say_request(o, SEND_LAST, payload, length + (how % 64 == 30));
 }
 
-/** Send RMA or element operations on registered or offered memory. */
+/** Send an RMA request or an element operation, on registered memory or on memory that the endpoint offered. */
 static void say_access(struct other *o)
 {
 	uint8_t payload[256], *p = payload, how = byte();
@@ -467,7 +469,7 @@ static void say_access(struct other *o)
 	o->psn = (o->psn + 1 + (opcode == READ ? (len ? len - 1 : 0) / MTU : 0)) & 0xffffff;
 }
 
-/** Send a response to the endpoint's requests. */
+/** Send a response to requests of the endpoint. */
 static void say_answer(struct other *o)
 {
 	static const uint8_t syndromes[] = {0x1f, 0x1f, 0x1f, 0x21, 0x60, 0x61, 0x62, 0x63};
@@ -494,7 +496,7 @@ static void say_answer(struct other *o)
 	}
 }
 
-/** The endpoint has sent a call, or a request. */
+/** Record what a packet of the endpoint contains: a call or a request. */
 static void heed(const uint8_t *bth, uint32_t len)
 {
 	uint32_t qpn = (uint32_t)get(bth + 5, 3), psn = (uint32_t)get(bth + 9, 3);
@@ -520,7 +522,7 @@ static void heed(const uint8_t *bth, uint32_t len)
 		o->qpn = (uint32_t)get(call + 32, 4);
 		return;
 	}
-	for (unsigned i = 0; i < PEERS; i++) { /* both ports advertise the same QPN */
+	for (unsigned i = 0; i < PEERS; i++) { /* for both ports, because both have the same QPN */
 		struct other *o = &f.other[i];
 
 		if (bth[0] <= READ || bth[0] >= ELEMENTS)
@@ -559,12 +561,12 @@ static void pass_time(uint64_t ns)
 {
 	f.now += ns;
 	nic_timeout(f.nic, f.now);
-	if (nic_next_deadline(f.nic) <= f.now) /* a call to a peer was just sent: its timer starts now */
+	if (nic_next_deadline(f.nic) <= f.now) /* the call has just sent a packet to a peer, which started a timer */
 		nic_timeout(f.nic, f.now);
 	expect(nic_next_deadline(f.nic) > f.now);
 }
 
-/** Connect as the protocol requires: HELLO, receive WHO, HELLO again. */
+/** Connect as the protocol requires: send HELLO, receive WHO, send HELLO with the challenge. */
 static void connect(struct other *o)
 {
 	o->attempt++;
@@ -636,7 +638,8 @@ static void command(uint8_t c)
 	}
 }
 
-/** Discard unreceived messages, so that their senders (including the endpoint itself) need not wait. */
+/** Discard messages for which there is no receive, so that their senders (which can be the endpoint itself) need not
+ * wait. */
 static void discard_all(void)
 {
 	struct nic_rdm_recv r = {.ignore = UINT64_MAX};
@@ -662,7 +665,7 @@ static void discard_all(void)
 	}
 }
 
-/** The peers are silent from now on: everything in flight must end, and no timer remain. */
+/** The peers send nothing from now on: everything in flight must complete, and no timer may remain. */
 static void silence(void)
 {
 	unsigned steps = 0;
@@ -700,7 +703,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	nic_rdm_destroy(f.ep);
 	cm_close();
 	trig_close();
-	expect(nic_mr_dereg(f.mr) == 0 && nic_pd_free(f.pd) == 0); /* no offer still references it */
+	expect(nic_mr_dereg(f.mr) == 0 && nic_pd_free(f.pd) == 0); /* no offer refers to it now */
 	nic_destroy(f.nic);
 	return 0;
 }

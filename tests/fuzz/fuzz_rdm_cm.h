@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_rdm_cm.h - a part of fuzz_rdm.c: connection-oriented endpoints with one peer: one listens, one is used to
- * accept a request, and one connects; what the other host sends them, and what the application does.
+ * fuzz_rdm_cm.h - part of fuzz_rdm.c: three connection-oriented endpoints. One listens, one is used to accept a
+ * request, and one connects. The input decides what the other host sends them, and what the application does.
  *
- * Checked: each connects at most once, or is refused or times out instead; a shutdown is reported once, after the
- * connection.
+ * Checked: each endpoint reports at most one result of connecting (connected, refused or timeout); a shutdown is
+ * reported once, after the connection.
  */
 #ifndef FUZZ_RDM_CM_H
 #define FUZZ_RDM_CM_H
@@ -22,8 +22,8 @@ enum { CM_ASK = 4, CM_ACCEPT, CM_REFUSE, CM_BYE };
 
 static struct fuzz_cm {
 	struct nic_rdm *ep;
-	uint64_t incarnation;		   /* as its packets say */
-	uint32_t challenge, heard, number; /* of its last WHO or ACCEPT, of its last other call; of the last request */
+	uint64_t incarnation;		   /* the incarnation in the endpoint's packets */
+	uint32_t challenge, heard, number; /* last WHO's or ACCEPT's attempt; other calls' last attempt; last request */
 	bool asked, connected, over;
 } cm[CM_ENDPOINTS];
 
@@ -45,7 +45,7 @@ static void cm_event(void *ctx, const struct nic_rdm_cm_event *e)
 static void cm_done(void *ctx, const struct nic_rdm_done *done)
 {
 	(void)ctx;
-	expect(done->kind == NIC_RDM_REMOTE_WRITE); /* no other operation is posted here */
+	expect(done->kind == NIC_RDM_REMOTE_WRITE); /* no operations are posted on these endpoints */
 }
 
 static void cm_open_one(struct nic *nic, struct nic_pd *pd, const struct nic_gid *gid, unsigned i)
@@ -78,7 +78,7 @@ static void cm_close(void)
 		nic_rdm_destroy(cm[i].ep);
 }
 
-/** Endpoint `i` has sent a call. */
+/** Record a call that endpoint `i` has sent. */
 static void cm_heed(unsigned i, uint8_t kind, uint64_t from, uint32_t attempt)
 {
 	cm[i].incarnation = from;
@@ -88,7 +88,7 @@ static void cm_heed(unsigned i, uint8_t kind, uint64_t from, uint32_t attempt)
 		cm[i].heard = attempt;
 }
 
-/** What the application does. */
+/** An action of the application, chosen by the input. */
 static void cm_act(struct nic *nic, struct nic_pd *pd, const struct nic_gid *gid, const struct nic_gid *host)
 {
 	uint8_t how = byte(), data[NIC_RDM_CM_DATA_MAX] = {how};
@@ -110,7 +110,7 @@ static void cm_act(struct nic *nic, struct nic_pd *pd, const struct nic_gid *gid
 		break;
 	case 3:
 	case 4:
-		cm[CM_ASKS].asked = true; /* the event may arrive during the call */
+		cm[CM_ASKS].asked = true; /* set before, because the event can arrive during the call */
 		rc = nic_rdm_cm_connect(cm[CM_ASKS].ep, &to, data, len);
 		break;
 	case 5:

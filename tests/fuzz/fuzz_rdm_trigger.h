@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_rdm_trigger.h - a part of fuzz_rdm.c: two counters of successes and failures, and work that waits for them: it
- * sends, receives or cancels messages, or changes a counter, while the peers do anything.
+ * fuzz_rdm_trigger.h - part of fuzz_rdm.c: two counters of successes and failures, and work that waits for the
+ * counters. Work sends or receives a message, or changes a counter. The peers send anything at the same time.
  *
- * Checked: work starts once, not before its threshold was reached, and not within other work; canceled work never
- * starts.
+ * Checked: work starts once, not before the counter has reached its threshold, and not while other work starts;
+ * canceled work never starts.
  */
 #ifndef FUZZ_RDM_TRIGGER_H
 #define FUZZ_RDM_TRIGGER_H
@@ -27,10 +27,10 @@ struct fuzz_work {
 static struct fuzz_trigger {
 	struct nic *nic;
 	struct nic_trig_cntr cntr[TRIG_CNTRS];
-	uint64_t most[TRIG_CNTRS]; /* highest value so far */
+	uint64_t most[TRIG_CNTRS]; /* highest value that the counter has had */
 	struct fuzz_work work[TRIG_WORK];
 	bool amid;
-	/** Start the operation that `what` selects. @return -EAGAIN to retry, or anything else. */
+	/** Start the operation that `what` selects. @return -EAGAIN: to be retried later; any other value: done. */
 	int (*ask)(uint8_t what);
 } trig;
 
@@ -78,7 +78,7 @@ static void trig_open(struct nic *nic, int (*ask)(uint8_t what))
 		nic_trig_cntr_init(&trig.cntr[i]);
 }
 
-/** What the application does. */
+/** An action of the application, chosen by the input. */
 static void trig_act(void)
 {
 	uint8_t how = byte();
@@ -96,7 +96,7 @@ static void trig_act(void)
 	nic_trig_run(trig.nic);
 }
 
-/** Cancel all waiting work, so that nothing is left to start. */
+/** Cancel all waiting work, so that no work can start any more. */
 static void trig_end(void)
 {
 	for (unsigned i = 0; i < TRIG_WORK; i++)

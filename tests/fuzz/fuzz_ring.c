@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_ring.c - libFuzzer target: a malicious function of this host. `victim` is a function with the whole engine
- * except threads and port; it has queue pairs with the enemy, and with `honest`, another such function. The enemy is
- * a NIC whose packets the input corrupts before they go into a ring. As the input says, it also writes into its own
- * rings and into those received from the victim, between the victim's steps and during them (ring_touch.h), and sends
- * messages and closes connections.
+ * fuzz_ring.c - libFuzzer target: attacks by a malicious function of the same host. `victim` is a function with the
+ * complete engine except threads and port. It has queue pairs with the enemy, and with `honest`, a second function like
+ * itself. The enemy is a NIC whose packets the input corrupts before they are put into a ring. As the input decides,
+ * the enemy also writes into its own rings and into those received from the victim, both between the victim's engine
+ * steps and during them (ring_touch.h), sends messages, and closes connections.
  *
- * Checked besides what the sanitizers find (rings lie between guard pages): messages between victim and honest arrive
- * whole, in order, without retransmission, and wake a sleeper; steps are bounded; memory that the enemy has no right to
- * does not change; everything the victim drops is counted; rings keep their size; nothing leaks.
+ * Checked in addition to what the sanitizers find (rings are mapped between guard pages): messages between victim and
+ * honest arrive complete, in order and without retransmission, and wake a sleeping receiver; engine steps take a
+ * bounded time; memory that the enemy must not access does not change; everything the victim drops is counted; rings
+ * keep their size; no memory or descriptor leaks.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -24,11 +25,11 @@
 #include "tap.h"
 
 #define QPS	 3
-#define LINKS	 3 /* of the enemy at a time, in each direction */
+#define LINKS	 3 /* the enemy's links at a time, in each direction */
 #define WRITABLE 8192
-#define RECEIVE	 2048 /* room for a message */
+#define RECEIVE	 2048 /* size of a receive buffer */
 #define ZONE	 64
-#define BURST	 32 /* LINK_BURST of links_priv.h */
+#define BURST	 32 /* must equal LINK_BURST of links_priv.h */
 
 static struct {
 	struct ring_engine victim, honest;
@@ -38,12 +39,12 @@ static struct {
 	struct nic_mr *mr, *enemy_mr;
 	struct nic_qp *qp[QPS], *enemy_qp[QPS];
 	struct nic_ah *ah, *enemy_ah;
-	struct ring_stream stream[2]; /* to the victim, from the victim */
-	struct nic_qp *honest_qp[2];  /* the victim's, honest's */
+	struct ring_stream stream[2]; /* [0]: to the victim, [1]: from the victim */
+	struct nic_qp *honest_qp[2];  /* [0]: in the victim, [1]: in honest */
 	struct enemy_link out[LINKS], in[LINKS];
 	int name_fd, capture[2];
-	bool asleep, called; /* the victim sleeps; honest has sent something since */
-	unsigned gone;	     /* connections that the victim has ended */
+	bool asleep, called; /* asleep: the victim sleeps; called: honest has sent a packet since then */
+	unsigned gone;	     /* number of connections that the victim has closed */
 	_Alignas(64) uint8_t memory[ZONE + WRITABLE + ZONE], enemy_memory[WRITABLE];
 } f;
 
@@ -86,7 +87,7 @@ static void victim_wakes(void)
 		pmd_engine_look_after(e);
 }
 
-/** Run one engine step, during which the enemy makes up to `changes` changes to rings. */
+/** Run an engine step, during which the enemy changes the contents of rings up to `changes` times. */
 static void victim_steps(unsigned budget, bool flush, unsigned changes)
 {
 	struct pmd_engine *e = &f.victim.e;
@@ -141,7 +142,7 @@ static bool honest_is_served(void)
 	return false;
 }
 
-/** Total of what the victim has refused or dropped, by its counters. */
+/** Sum of the victim's counters of refused or dropped packets, messages and links. */
 static uint64_t counted(void)
 {
 	const struct pmd_port_stats *p = &f.victim.port.stats;
@@ -204,12 +205,12 @@ static void open_enemy_links(void)
 	ring_input.left = 0;
 	enemy_accepts(&f.in[0], f.name_fd);
 	enemy_connects(&f.out[0]);
-	for (unsigned i = 0; i < 2; i++) /* a connection, then its message */
+	for (unsigned i = 0; i < 2; i++) /* once for the connection, once for its message */
 		pmd_engine_look_after(&f.victim.e);
 	expect(f.in[0].from.memory && f.out[0].to.memory && f.victim.e.host.links->n_in == 2);
 }
 
-/** Open streams both ways between victim and honest, with a first message each. */
+/** Open a stream in each direction between victim and honest, and send a first message in each. */
 static void open_streams(void)
 {
 	struct ring_engine *end[2] = {&f.victim, &f.honest};
@@ -236,7 +237,7 @@ static void open_streams(void)
 	}
 	f.pd = pd[0];
 	expect(honest_is_served());
-	honest_steps(); /* the victim's bell has arrived */
+	honest_steps(); /* honest gets the eventfd with which it wakes the victim */
 }
 
 static void close_all(void)
@@ -257,7 +258,8 @@ static void close_all(void)
 
 /* ---- the enemy: packets --------------------------------------------------------------------------------- */
 
-/* Read the input in separate statements: evaluation order within one is unspecified. */
+/* Each value of the input is read in a statement of its own, as the evaluation order within a statement is
+ * unspecified. */
 static void post(struct nic_qp *qp, unsigned i, struct nic_mr *own, uint32_t rkey, struct nic_ah *ah, uint32_t qpn)
 {
 	struct nic_sge sge = {.addr = 0x10000 + ring_word16() % (WRITABLE - RECEIVE), .lkey = nic_mr_lkey(own)};
@@ -293,7 +295,7 @@ static void post_receive(struct nic_qp *qp, struct nic_mr *own)
 	nic_post_recv(qp, &wr);
 }
 
-/** Count connections closed by the victim. */
+/** Count a connection if the victim has closed it, and close the enemy's end. */
 static void count_gone(struct enemy_link *l)
 {
 	struct pollfd p = {.fd = l->fd, .events = POLLRDHUP};
@@ -450,7 +452,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	expect(f.victim.port.stats.link_tx_packets > 0 && f.honest.port.stats.link_broken == 0);
 	close_all();
 	ring_now_ns = 0;
-	/* The first run leaves descriptors that are created once. */
+	/* The first run opens descriptors that are opened only once per process. */
 	if (runs++ == 0)
 		descriptors = ring_descriptors();
 	expect(ring_descriptors() == descriptors);

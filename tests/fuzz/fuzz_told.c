@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_told.c - libFuzzer target: messages to a function from a hostile or broken daemon, and from its visitors: other
- * daemons, link producers, tools. The function trusts the daemon's user, but not its messages. All runs in the virtual
- * kernel; the function is the real one, and so is the daemon that it gets when the enemy has ended.
+ * fuzz_told.c - libFuzzer target: messages to a function from a hostile or broken daemon, and from other connections:
+ * other daemons, link producers, tools. The function trusts the user that the daemon runs as, but not the daemon's
+ * messages. Everything runs in the virtual kernel. The function is real, and so is the daemon that replaces the enemy
+ * when the enemy has ended.
  *
- * Checked besides what the sanitizers find: the function joins or gets an error sentence; it accounts for all its
+ * Checked in addition to what the sanitizers find: the function joins or gets an error message; it accounts for all its
  * descriptors; it does not spin; it closes in bounded time, and leaves nothing behind.
  */
 #include "control_enemy.h"
@@ -24,7 +25,7 @@ static struct {
 
 static const struct vk_identity user = {.uid = 1000};
 
-/** Accept a connection and answer each pending JOIN, roughly like a daemon. */
+/** Accept a connection and answer each pending JOIN, much as a daemon would. */
 static void welcomes(struct enemy *e, uint8_t how)
 {
 	enemy_accepts(e);
@@ -33,7 +34,7 @@ static void welcomes(struct enemy *e, uint8_t how)
 			enemy_says(e, e->fds[i], how & 1 ? PROTO_REFUSED : PROTO_WELCOME);
 }
 
-/** What the program does meanwhile. */
+/** Have the function execute a command, chosen by the input, as if its program had called it. */
 static void order(struct enemy *e)
 {
 	static const enum ctl_command what[] = {CTL_SERVE, CTL_UNSERVE, CTL_ROUTE, CTL_ROUTE, CTL_FORK};
@@ -107,7 +108,7 @@ static void command(struct enemy *e, uint8_t c)
 			enemy_says(e, enemy_any(e), PROTO_TOOL);
 		break;
 	default:
-		pmd_name_function(&e->gids[0], 1 + c / 16u, &name); /* the function under test may get this number */
+		pmd_name_function(&e->gids[0], 1 + c / 16u, &name); /* the function under test can get the number too */
 		if (e->n_listeners < 2)
 			enemy_listens(e, &name);
 		enemy_accepts(e);
@@ -124,7 +125,7 @@ static void enemy_main(void *arg)
 	pmd_name_daemon(&e->gids[0], &name);
 	enemy_listens(e, &name);
 	pmd_name_function(&e->gids[0], e->function, &name);
-	e->toys[10] = proto_listen(&name); /* for the function */
+	e->toys[10] = proto_listen(&name); /* a socket to send to the function */
 	w.f = ctl_function_start(&user, &open);
 	for (unsigned i = 0; i < COMMANDS && e->left > 0; i++) {
 		command(e, enemy_byte(e));

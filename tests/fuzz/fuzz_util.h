@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_util.h - shared by the NIC's fuzz targets: the input as a script, and a deterministic nic_config.random. */
+/* fuzz_util.h - shared by the NIC's fuzz targets: functions that read the input as a script, and a deterministic
+ * nic_config.random. */
 #ifndef FUZZ_UTIL_H
 #define FUZZ_UTIL_H
 
@@ -33,7 +34,7 @@ static inline uint32_t word(void)
 	return v << 8 | byte();
 }
 
-/** nic_config.random: the same numbers for each input. */
+/** A nic_config.random that returns the same numbers for each input. */
 static inline void fixed_random(void *ctx, void *buf, size_t len)
 {
 	uint8_t *p = buf;

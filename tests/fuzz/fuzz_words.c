@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_words.c - libFuzzer target: requests of the `uroce` command, or of another program in its place, to a
- * function. The input is a sequence of requests, one per line, each on one of two connections; between them the
- * function sends and receives packets.
+ * fuzz_words.c - libFuzzer target: requests to a function from the `uroce` command, or from another program that
+ * replaces it. The input is a sequence of requests, one per line, each sent on one of two connections. Between requests
+ * the function sends and receives packets.
  *
- * Checked besides what the sanitizers find: each request gets one answer, which is JSON or a sentence with an errno; a
- * capture's messages are whole; an accepted fault is within its bounds; closed connections leave nothing behind.
+ * Checked in addition to what the sanitizers find: each request gets one answer, which is JSON or an error message with
+ * an errno; the messages of a packet capture are complete; an accepted planted fault is within its limits; closed
+ * connections leave nothing behind.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 #define TOOLS	    2
 #define QPS	    3
 #define PACKET	    64
-#define ANSWERS_MAX 64 /* messages read from a connection at a time */
+#define ANSWERS_MAX 64 /* maximum number of messages read from a connection at a time */
 
 static struct {
 	struct pmd_engine e;
@@ -32,7 +33,7 @@ static struct {
 	struct nic_pd *pd;
 	struct nic_cq *cq;
 	struct nic_qp *qps[QPS];
-	int tools[TOOLS][2]; /* the function's end, the tool's */
+	int tools[TOOLS][2]; /* [0]: the function's end, [1]: the tool's end */
 	bool capturing[TOOLS];
 	uint64_t now_ns;
 } f;
@@ -67,7 +68,7 @@ static const char *json_string(const char *s)
 	return s + 1;
 }
 
-/** The members of an object, or the elements of an array, up to `end`. */
+/** Skip the members of a JSON object, or the elements of an array, up to `end`. */
 static const char *json_members(const char *s, bool named, char end, unsigned depth)
 {
 	s = json_space(s);
@@ -163,7 +164,7 @@ static void function_close(void)
 	nic_destroy(f.e.host.nic);
 }
 
-/** Pass packets to the taps, if there are any. */
+/** Pass packets through the taps (capture, planted faults) if there are any. */
 static void packets_pass(void)
 {
 	uint8_t out[PACKET] = {0x45, [3] = PACKET, [9] = 17, [22] = 0x12, 0xb7, [25] = PACKET - 20}, in[PACKET];
@@ -192,7 +193,8 @@ static void packet_check(const struct proto_msg *m)
 	       (header.direction == PMD_CAPTURE_TX || header.direction == PMD_CAPTURE_RX));
 }
 
-/** Read pending messages of a tool's connection. @return number of answers; -1: the function has closed it. */
+/** Read the pending messages of a tool's connection. @return the number of answers; -1: the function has closed the
+ * connection. */
 static int answers_read(unsigned tool)
 {
 	static uint64_t room[(PROTO_TEXT_MAX + 8) / 8];
@@ -236,7 +238,7 @@ static void faults_check(void)
 	}
 }
 
-/** One line of the input, from one of the tools. */
+/** Send one line of the input as a request from one of the tools. */
 static void request(void)
 {
 	unsigned tool = byte() % TOOLS;
@@ -253,7 +255,8 @@ static void request(void)
 	captured = f.e.stages.capture && pmd_capture_get(f.e.stages.capture, f.tools[tool][0], &counts);
 	pmd_observe_request(&f.e.host, f.tools[tool][0], text);
 	answers = answers_read(tool);
-	/* A new capture answers with its packets only; a running one is closed if there is no room for an answer. */
+	/* A request that starts a capture is answered by packets only. A connection with a running capture is closed
+	 * if an answer does not fit. */
 	f.capturing[tool] = f.e.stages.capture && pmd_capture_get(f.e.stages.capture, f.tools[tool][0], &counts);
 	expect(answers == 1 || (answers == 0 && !captured && f.capturing[tool]));
 	faults_check();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replay.c - runs a fuzz target's LLVMFuzzerTestOneInput over files and folders of files, without libFuzzer: runs the
- * corpus as a regression test with any compiler, or one finding in a debugger.
+ * replay.c - runs a fuzz target's LLVMFuzzerTestOneInput on files and on all files of folders, without libFuzzer: for
+ * regression tests with the corpus, with any compiler, and to run a single finding in a debugger.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static unsigned long inputs;
 
-/** The input is in an allocation of exactly its size, so that sanitizers detect any overrun. */
+/** Run one file. The input is in an allocation of exactly its size, so that sanitizers detect any overrun. */
 static int replay_file(const char *path, size_t size)
 {
 	FILE *file = fopen(path, "rb");

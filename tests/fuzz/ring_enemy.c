@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ring_enemy.c - see ring_enemy.h. Holds the input and the addresses. */
+/* ring_enemy.c - see ring_enemy.h. Owns the fuzzer's input and the device's addresses. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ void ring_gids_set(void)
 		ring_gids[i] = (struct nic_gid){{[10] = 0xff, 0xff, 127}};
 		for (unsigned at = 0; at < 3; at++)
 			ring_gids[i].raw[13 + at] = (uint8_t)(host >> (16 - 8 * at));
-		ring_gids[i].raw[13] |= 0x80; /* never 127.0.0.1, which may be in use */
+		ring_gids[i].raw[13] |= 0x80; /* set a bit to avoid 127.0.0.1, which may be in use */
 	}
 }
 
@@ -66,7 +66,7 @@ static uint32_t some_word(void)
 
 /* ---- packets -------------------------------------------------------------------------------------------- */
 
-/** Append references behind an entry's packet, to valid memory or not. @return bytes of the entry. */
+/** Write references to payload after an entry's packet, some to invalid memory. @return the length of the entry. */
 static uint32_t put_pieces(uint8_t *place)
 {
 	static uint8_t memory[NIC_REFERENCE_MAX];
@@ -86,7 +86,7 @@ static uint32_t put_pieces(uint8_t *place)
 	return LINK_PIECES_AT + n * (uint32_t)sizeof(struct link_piece);
 }
 
-/** Put one packet of the enemy's NIC, corrupted as the input says, into the ring as an entry. */
+/** Put a packet of the enemy's NIC into the ring, corrupted as the input decides. */
 void enemy_sends(struct enemy_link *l, struct nic *nic)
 {
 	static uint8_t buf[NIC_FRAME_MAX];
@@ -168,7 +168,7 @@ void enemy_receives(struct enemy_link *l, struct nic *nic)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/** An offset in a ring: in its control page, or near where the other side reads next. */
+/** An offset in a ring: in its control page, near the other side's next read, or anywhere. */
 static uint32_t some_place(uint64_t position)
 {
 	uint8_t choice = ring_byte();
@@ -177,7 +177,7 @@ static uint32_t some_place(uint64_t position)
 	switch (choice >> 6) {
 	case 0:
 		return choice & 1 ? offsetof(struct ring_control, head) : offsetof(struct ring_control, asleep);
-	case 1: /* an entry, up to 32 lines before or after */
+	case 1: /* an entry up to 32 lines before or after the position */
 		return RING_CONTROL + (uint32_t)((position + (uint64_t)((choice & 63) - 32) * RING_LINE) % RING_BYTES);
 	case 2:
 		return RING_CONTROL + (uint32_t)((position + (choice & 63)) % (RING_BYTES - 8));
@@ -197,7 +197,7 @@ void enemy_scribbles(struct enemy_link *l)
 		return;
 	value = some_word();
 	memcpy(memory + at, &value, 4);
-	if (at == 0) { /* a head, near or far from the correct one */
+	if (at == 0) { /* overwrite the head with a position near the correct one */
 		position += (uint64_t)(int64_t)(int8_t)ring_byte() * RING_LINE;
 		memcpy(memory, &position, ring_byte() & 1 ? 8 : 4);
 	}
@@ -224,7 +224,7 @@ void enemy_resizes(struct enemy_link *l)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/** A memfd that is not a valid ring. */
+/** Make a memfd that is not a valid ring. */
 static int bad_ring(uint8_t how)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -249,7 +249,7 @@ void enemy_ends(struct enemy_link *l)
 	*l = (struct enemy_link){.fd = -1, .memfd = -1};
 }
 
-/** Connect from a named socket: the name identifies the enemy, see ring_engine.c. @return the fd, or -1. */
+/** Connect from a named socket, which identifies the enemy (ring_engine.c). @return the descriptor, or -1. */
 static int named_connect(void)
 {
 	const struct sockaddr_un some = {.sun_family = AF_UNIX};
@@ -296,7 +296,7 @@ void enemy_accepts(struct enemy_link *l, int name_fd)
 	if (l->fd < 0 || proto_recv(l->fd, &m) != 1)
 		return;
 	if (!proto_msg_is(&m, PROTO_LINK, sizeof(struct proto_link), 1)) {
-		enemy_ends(l); /* not the victim: tools connect to every name that they find */
+		enemy_ends(l); /* not the victim, but a tool: tools connect to every name that they find */
 		return;
 	}
 	l->memfd = proto_msg_take(&m, 0);
@@ -320,7 +320,7 @@ void enemy_says(struct enemy_link *l)
 		} else
 			send(l->fd, text, 1 + ring_byte() % (sizeof(text) - 1), MSG_DONTWAIT | MSG_NOSIGNAL);
 	}
-	/* The enemy could misuse any descriptor from the victim: it may get only a ring's. */
+	/* The victim may send the enemy no descriptor except those of its rings, as the enemy could misuse it. */
 	PROTO_MSG(m);
 	if (proto_recv(l->fd, &m) == 1) {
 		expect(m.n_fds == 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_engine.c - see ring_engine.h. The linker diverts to here: clock_gettime; the calls that map rings, which place
- * them between guard pages to detect overruns; and the check whether a peer runs as the same user.
+ * ring_engine.c - see ring_engine.h. The linker redirects some calls to functions of this file: clock_gettime; the
+ * functions that map rings, which here place each ring between guard pages to detect overruns; and the check whether a
+ * peer runs as the same user.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -53,7 +54,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 	return 0;
 }
 
-/** Move a mapped ring between guard pages. @return its new address. */
+/** Move a mapped ring between guard pages. @return the ring's new address. */
 static uint8_t *fence(uint8_t *memory)
 {
 	uint8_t *room = mmap(NULL, RING_MAP_BYTES + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -88,8 +89,8 @@ void __wrap_ring_unmap(uint8_t *memory)
 	munmap(memory - GUARD, RING_MAP_BYTES + 2 * GUARD);
 }
 
-/** The enemy is another user. Connecting sockets are unnamed, except the enemy's; a listening socket's name ends with
- *  its function's number. */
+/** Whether the peer is not the enemy, which counts as another user. Sockets that connect are unnamed, except the
+ * enemy's; the name of a listening socket ends with the number of its function. */
 bool __wrap_proto_peer_is_self(int fd)
 {
 	struct sockaddr_un sa;
@@ -212,7 +213,7 @@ void ring_engine_open(struct ring_engine *r, unsigned function, const struct nic
 	r->port.ops = &port_ops;
 	r->port.wait_fd = -1;
 	r->e.host.port = &r->port;
-	/* All slots are filled and the port copies, so no pool is needed. */
+	/* No buffer pool is needed: all slots have buffers, and the port copies. */
 	for (unsigned i = 0; i < PMD_TX_BURST; i++) {
 		r->e.tx.slots[i].data = malloc(NIC_FRAME_MAX);
 		expect(r->e.tx.slots[i].data != NULL);
@@ -252,7 +253,7 @@ unsigned ring_descriptors(void)
 	for (struct dirent *d = readdir(all); d; d = readdir(all)) {
 		char what[64] = "";
 
-		/* Skip files and pipes, which sanitizers use. */
+		/* Skip files and pipes, which the sanitizers open. */
 		if (readlinkat(dirfd(all), d->d_name, what, sizeof(what) - 1) > 0 && what[0] != '/' && what[0] != 'p')
 			n++;
 		n += strncmp(what, "/memfd", 6) == 0;

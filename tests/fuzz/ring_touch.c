@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_touch.c - see ring_touch.h. With -fsanitize-coverage=trace-loads clang calls a function before each load, and
- * AddressSanitizer replaces memcpy by its own function, which the linker diverts to here.
+ * ring_touch.c - see ring_touch.h. With -fsanitize-coverage=trace-loads clang calls a function before each load.
+ * AddressSanitizer replaces memcpy by a function of its own, which the linker redirects to this file.
  *
- * Holds: the rings that are watched, and the changes to come.
+ * Owns: the list of watched rings, and the changes that will be made.
  */
 #include <stddef.h>
 #include <string.h>
@@ -13,26 +13,26 @@
 #include "ring_touch.h"
 
 #define RINGS_MAX 16
-#define ONCE_FROM 4u  /* bytes of an entry: its kind ... */
-#define ONCE_TO	  48u /* ... to the end of the BTH after IPv4 and UDP */
+#define ONCE_FROM 4u  /* these bytes of an entry must be read once: from its kind ... */
+#define ONCE_TO	  48u /* ... to the end of the BTH that follows IPv4 and UDP */
 #define KIND_READ 0x10u
 
-/* Not traced itself; unused in builds without tracing. */
+/* For functions that must not be traced themselves; unused in builds without tracing. */
 #ifdef __clang__
 #define UNTRACED __attribute__((unused, no_sanitize("coverage")))
 #else
 #define UNTRACED __attribute__((unused))
 #endif
 
-/** A ring as the victim has mapped it. */
+/** A ring at the address where the victim has mapped it. */
 struct touched_ring {
 	uint8_t *memory;
-	const struct ring_consumer *consumer; /* NULL: the victim produces */
-	uint64_t head, read;		      /* bitmap of bytes read of the entry at that head */
+	const struct ring_consumer *consumer; /* NULL: the victim is the producer */
+	uint64_t head, read;		      /* bitmap of the bytes that have been read of the entry at `head` */
 };
 
 struct change {
-	uint8_t after; /* touches to skip first */
+	uint8_t after; /* number of reads before the change is made */
 	uint8_t place, value, more;
 };
 
@@ -45,7 +45,8 @@ static struct {
 
 /* ---- a change ------------------------------------------------------------------------------------------------ */
 
-/** Where to change: at or just after the bytes about to be read, an entry before or after, or the control page. */
+/** The offset to change: at or just after the bytes about to be read, in an earlier or later entry, or in the
+ * control page. */
 UNTRACED static uint32_t change_place(const struct change *c, uint32_t at)
 {
 	const uint32_t lines = RING_BYTES / RING_LINE;
@@ -86,7 +87,8 @@ UNTRACED static void change_now(uint8_t *memory, const struct change *c, uint32_
 
 /* ---- touches ------------------------------------------------------------------------------------------------- */
 
-/** No byte is read twice, nor the word after the rest: the other side could change it in between. */
+/** Check that no byte of an entry is read twice, and that the entry's first word is not read after its kind: the
+ * other side could change them between the reads. */
 UNTRACED static void once(struct touched_ring *r, uint32_t at, size_t len)
 {
 	uint64_t head = r->consumer->head, bits;
@@ -200,7 +202,7 @@ void touch_begin(const struct pmd_links *l, unsigned changes)
 		struct change *c = &touch.changes[touch.n_changes];
 
 		c->after = ring_byte();
-		c->after = c->after < 0xc0 ? c->after % 8 : c->after - 0xc0; /* mostly soon */
+		c->after = c->after < 0xc0 ? c->after % 8 : c->after - 0xc0; /* mostly a small number */
 		c->place = ring_byte();
 		c->value = ring_byte();
 		c->more = ring_byte();
