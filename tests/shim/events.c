@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* events.c - programs that sleep until completions come, in all possible ways, with several CQs at a time. */
+/* events.c - programs that sleep until completions arrive, in all ways that verbs offer, on one or two CQs. */
 #include "rig.h"
 
 #include <fcntl.h>
@@ -11,13 +11,13 @@
 
 #define LONG_MS 20000
 
-/** A channel at end 1 with CQs, each for its own QP. */
+/** A completion channel at end 1 of the rig, with CQs that each serve their own QP. */
 struct watched {
 	struct rig *rig;
 	struct ibv_comp_channel *channel;
 	unsigned n;
 	struct ibv_cq *cq[2];
-	struct ibv_qp *qp[2][2]; /* [CQ][end] */
+	struct ibv_qp *qp[2][2]; /* QPs by CQ and by end of the rig */
 };
 
 static void watched_make(struct watched *w, struct rig *rig, unsigned n)
@@ -50,7 +50,7 @@ static void watched_free(struct watched *w)
 	assert_int_equal(ibv_destroy_comp_channel(w->channel), 0);
 }
 
-/** Send a message that completes in this CQ at end 1; the sender polls until it is acknowledged. */
+/** Send a message that completes in CQ number `i` at end 1. The sender polls until the message is acknowledged. */
 static void watched_send(struct watched *w, unsigned i)
 {
 	struct ibv_sge sge = rig_sge(&w->rig->end[1], 0, 64);
@@ -62,7 +62,7 @@ static void watched_send(struct watched *w, unsigned i)
 	assert_int_equal(rig_wait(w->rig->end[0].cq).status, IBV_WC_SUCCESS);
 }
 
-/** Take an event, which must be there or come; rearm its CQ and poll its completions. */
+/** Wait for an event, then rearm its CQ and poll the CQ's completions. */
 static void watched_take(struct watched *w)
 {
 	struct ibv_wc wc;
@@ -85,7 +85,8 @@ static bool readable(int fd, int ms)
 
 /* ---- one thread -------------------------------------------------------------------------------------- */
 
-/* As servers with an event loop do: non-blocking, edge-triggered or level-triggered. */
+/* A non-blocking channel in an epoll set, level-triggered, as in servers with an event loop: each message makes the
+ * channel readable, and once its event is read, it is no longer readable. */
 static void events__an_event_loop_sees_all_of_them(void **state)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -124,10 +125,11 @@ static void *take_one(void *w)
 static void blocks(pthread_t *thread, void *(*call)(void *), struct watched *w)
 {
 	assert_int_equal(pthread_create(thread, NULL, call, w), 0);
-	usleep(20000); /* it most likely sleeps by then; the test does not depend on it */
+	usleep(20000); /* by now it most likely sleeps, but the test also passes if it does not */
 }
 
-/* A thread that has slept on a descriptor makes it non-blocking: from then on the call returns at once. And back. */
+/* A channel becomes non-blocking after a thread has slept on it: ibv_get_cq_event then fails with EAGAIN at once.
+ * The channel can be made blocking again. */
 static void events__a_descriptor_may_be_made_non_blocking_at_any_time(void **state)
 {
 	struct watched w;
@@ -151,7 +153,8 @@ static void events__a_descriptor_may_be_made_non_blocking_at_any_time(void **sta
 	watched_free(&w);
 }
 
-/* Of two events a blocked thread takes one; the other stays for a thread that polls. */
+/* One thread waits in ibv_get_cq_event and two events are raised: the thread takes one event, and the other event
+ * keeps the channel readable for a thread that polls. */
 static void events__what_a_blocked_thread_leaves_is_seen_by_who_polls(void **state)
 {
 	struct watched w;
@@ -189,7 +192,8 @@ static void events__two_threads_wait_on_one_channel(void **state)
 	watched_free(&w);
 }
 
-/* An event that a cancelled thread would have taken stays for others; the next waiter is woken as usual. */
+/* A thread is cancelled while it waits for an event: the next event is seen by a thread that polls the channel, or
+ * wakes another waiting thread. */
 static void events__a_cancelled_thread_takes_no_event_along(void **state)
 {
 	struct watched w;
@@ -215,7 +219,8 @@ static void events__a_cancelled_thread_takes_no_event_along(void **state)
 	watched_free(&w);
 }
 
-/* Another thread has seen the event and tells the waiting thread, which is cancelled at that moment. */
+/* A polling thread raises an event and wakes a waiting thread, which is cancelled at that moment: the thread either
+ * takes the event, or the event stays readable. */
 static void events__an_event_on_its_way_to_a_cancelled_thread_is_not_lost(void **state)
 {
 	struct rig *rig = *state;
@@ -247,7 +252,8 @@ static void events__an_event_on_its_way_to_a_cancelled_thread_is_not_lost(void *
 	watched_free(&w);
 }
 
-/* A CQ is destroyed while a thread sleeps on its channel, and its unread event vanishes. */
+/* A CQ with an unread event is destroyed: the event vanishes. A thread that then waits on the channel gets the event
+ * of another CQ. */
 static void events__unread_ones_go_with_their_cq_while_a_thread_waits(void **state)
 {
 	struct rig *rig = *state;
@@ -288,8 +294,8 @@ static void *take_many(void *arg)
 	return NULL;
 }
 
-/* One event for each message, and each is taken, whenever it comes while the other thread is going to sleep: some
- * messages come at once and some late. */
+/* In 3000 messages, with or without a pause between them, each message raises one event, and the other thread takes
+ * each of them, even if it is just going to sleep. */
 static void events__none_is_lost_in_a_long_exchange(void **state)
 {
 	struct watched w;

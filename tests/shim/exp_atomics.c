@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exp_atomics.c - extended atomics as programs for ConnectX post them, by ibv_exp_post_send: results compared with the
- * bit-by-bit model, everything that is refused, and the personalities.
+ * exp_atomics.c - extended atomics, posted by ibv_exp_post_send as programs for ConnectX do. Tests compare the results
+ * with the bit-by-bit model, check everything that must be refused, and check the personalities (docs/atomics.md).
  */
 #include "exp_rig.h"
 
 #include "../atomic_model.h"
 
-#define RESULT	64 /* offset in the initiator's buffer */
+#define RESULT	64 /* offset of the result in the initiator's buffer */
 #define MCS	IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP
 #define MFA	IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD
 #define BE_FLAG IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY
@@ -25,7 +25,7 @@ static uint8_t *target_of(const struct rig *rig)
 	return rig->end[1].buf + target_offset(rig);
 }
 
-/** Operands fill each word; those of an operation of one word or less are in its low bits. */
+/** An operation with nonzero operands in all words. An operand of 4 or 8 bytes uses the low bits of the first word. */
 static struct nic_atomic operation(enum nic_atomic_op op, uint32_t size, bool matches)
 {
 	struct nic_atomic a = {.op = op, .size = size};
@@ -78,7 +78,7 @@ static void swap_bytes(uint8_t *bytes, uint32_t size)
 	}
 }
 
-/** Results in network byte order are swapped in pieces of at most 8 bytes. */
+/** Check the result. In network byte order, each 8 bytes of a result (4 in a result of 4 bytes) are swapped. */
 static void expect_result(const uint8_t *result, uint32_t size, bool big_endian)
 {
 	uint8_t expected[32];
@@ -91,7 +91,7 @@ static void expect_result(const uint8_t *result, uint32_t size, bool big_endian)
 		assert_int_equal(result[i], 0xa5);
 }
 
-/** Execute one operation of each kind and size, and compare the target and the result. */
+/** Execute one operation of each kind and size, and compare the target and the result with what is expected. */
 static void run_all(struct rig *rig, uint32_t be_sizes)
 {
 	uint8_t *target = target_of(rig), *result = rig->end[0].buf + RESULT;
@@ -133,7 +133,8 @@ static void masked__results_in_network_order(void **state)
 	run_all(*state, 4 | 8 | 16 | 32);
 }
 
-/** Only the result is in network byte order: the target's memory and the operands stay in host order. */
+/** A standard fetch-and-add on a QP with results in network byte order: the target's memory and the operand stay in
+ * host byte order, only the result is swapped. */
 static void standard__results_in_network_order(void **state)
 {
 	struct rig *rig = *state;
@@ -177,12 +178,12 @@ static void masked__refused_when_posted(void **state)
 	exp_refused(rig->end[0].qp, &wr);
 	wr.exp_send_flags |= IBV_EXP_SEND_EXT_ATOMIC_INLINE | IBV_EXP_SEND_INLINE;
 	exp_refused(rig->end[0].qp, &wr);
-	big.size = 32; /* more than max_atomic_arg */
+	big.size = 32; /* larger than max_atomic_arg */
 	wr = request(rig, &big, sge);
 	exp_refused(rig->end[0].qp, &wr);
 	rig_disconnect(rig);
 	exp_connect(rig, 8, 0);
-	big.size = 16; /* so that they are not addresses */
+	big.size = 16; /* the QP allows 8 bytes: the operands must not be used as addresses */
 	wr = request(rig, &big, sge);
 	memset(&wr.ext_op.masked_atomics.wr_data, 1, sizeof(wr.ext_op.masked_atomics.wr_data));
 	exp_refused(rig->end[0].qp, &wr);
@@ -197,7 +198,7 @@ static void masked__refused_when_posted(void **state)
 		exp_refused(rig->end[0].qp, &wr);
 	}
 	wr = request(rig, &a, sge);
-	sge[0].length = 16; /* the result has 8 bytes */
+	sge[0].length = 16; /* too long, as the result has 8 bytes */
 	exp_refused(rig->end[0].qp, &wr);
 	wr = request(rig, &a, sge);
 	wr.num_sge = 33;
@@ -219,7 +220,7 @@ static void masked__only_on_qps_that_were_made_for_them(void **state)
 		struct ibv_exp_send_wr wr = request(rig, &a, &sge);
 
 		if (i == 3) {
-			rig_connect(rig, types[i]); /* created by ibv_create_qp */
+			rig_connect(rig, types[i]); /* a QP from ibv_create_qp, which allows no extended atomics */
 		} else {
 			exp_qp(rig, 0, types[i], i == 2 ? 0 : 32, 0);
 			exp_qp(rig, 1, types[i], 32, 0);
@@ -230,7 +231,7 @@ static void masked__only_on_qps_that_were_made_for_them(void **state)
 	}
 }
 
-/** A QP with extended atomics takes them only by ibv_exp_post_send: the plain structure has no fields for the
+/** ibv_post_send refuses extended atomics even on a QP that allows them, as its structure has no fields for the
  * operands. */
 static void masked__not_by_the_plain_call(void **state)
 {
@@ -382,7 +383,7 @@ static void personality__connectib(void **state)
 	run_all(rig, 0x3c);
 }
 
-/** By ibv_wr_atomic_*, on QPs created with these operations. */
+/** Atomics posted by ibv_wr_atomic_* on QPs created with these operations. */
 static void personality__connectib_extended_posting(void **state)
 {
 	struct rig *rig = *state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exp_cross.c - cross-channel requests as programs for ConnectX post them: sequences of WAIT and ENABLE that run while
- * the program does nothing, calculations, tasks, CQs that overrun, and everything that is refused.
- * tests/unit/test_cross.c has the NIC's corner cases.
+ * exp_cross.c - cross-channel requests as programs for ConnectX post them: sequences of WAIT and ENABLE requests that
+ * the NIC runs while the program does nothing, calculations, tasks, CQs that overrun, and requests that must be
+ * refused. The NIC's corner cases are tested in tests/unit/test_cross.c.
  */
 #include "exp_rig.h"
 
@@ -12,7 +12,7 @@
 #define CROSS IBV_EXP_QP_CREATE_CROSS_CHANNEL
 #define DEEP  64
 
-/** Create a QP of end `e` with these flags and this CQ. */
+/** Create a QP at end `e` of the rig, with these create flags and this send CQ. */
 static struct ibv_qp *cross_qp(struct rig *rig, int e, struct ibv_cq *cq, uint32_t flags)
 {
 	struct rig_end *end = &rig->end[e];
@@ -31,12 +31,12 @@ static struct ibv_qp *cross_qp(struct rig *rig, int e, struct ibv_cq *cq, uint32
 	return qp;
 }
 
-/** End 0: `qp` transfers the data, managed as the flags say, and `runner`, which sends nothing, executes the
- * sequence. */
+/** A sequence of requests at end 0. `qp` sends the data, as a managed queue if the flags say so; `runner` executes
+ * WAIT and ENABLE requests and sends nothing. */
 struct program {
 	struct rig *rig;
 	struct ibv_qp *qp, *runner, *peer, *other;
-	struct ibv_cq *done; /* of the runner */
+	struct ibv_cq *done; /* CQ of the runner */
 	struct ibv_comp_channel *channel;
 };
 
@@ -52,7 +52,7 @@ static void program_open(struct program *p, struct rig *rig, uint32_t flags)
 	p->peer = rig->end[1].qp = cross_qp(rig, 1, rig->end[1].cq, flags & ~(uint32_t)IBV_EXP_QP_CREATE_MANAGED_SEND);
 	rig_connect_qps(rig, p->qp, p->peer);
 	p->runner = cross_qp(rig, 0, p->done, CROSS);
-	/* Connected to some QP: it transfers no data. */
+	/* The runner must be connected, although it sends nothing. */
 	p->other = cross_qp(rig, 1, rig->end[1].cq, CROSS);
 	rig_connect_qps(rig, p->runner, p->other);
 }
@@ -115,7 +115,7 @@ static void post(struct ibv_qp *qp, struct ibv_exp_send_wr *wr)
 	assert_int_equal(ibv_exp_post_send(qp, wr, &bad), 0);
 }
 
-/** Wait for the event; only the NIC works until then. */
+/** Wait for the completion event of the sequence; until then only the NIC works. @return the completion. */
 static struct ibv_wc sleep_for(struct program *p)
 {
 	struct pollfd fd = {.fd = p->channel->fd, .events = POLLIN};
@@ -138,7 +138,8 @@ static void expect_messages(struct rig *rig, unsigned n)
 	assert_int_equal(ibv_poll_cq(rig->end[1].cq, 1, &wc), 0);
 }
 
-/* Three messages, each after the one before is done: enable, wait, enable, wait ..., while the program sleeps. */
+/* Three messages, each sent when the previous one has completed: the runner alternates ENABLE and WAIT while the
+ * program sleeps. */
 static void program__runs_while_its_owner_sleeps(void **state)
 {
 	struct program p;
@@ -194,7 +195,8 @@ static void managed__requests_wait(void **state)
 	post(p.peer, &one);
 	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 10);
 	assert_int_equal(rig_wait(rig->end[1].cq).status, IBV_WC_SUCCESS);
-	assert_int_equal(ibv_poll_cq(rig->end[0].cq, 1, &wc), 0); /* none of those has been sent */
+	assert_int_equal(ibv_poll_cq(rig->end[0].cq, 1, &wc),
+			 0); /* none of the four requests was enabled for sending */
 	rig_disconnect(rig);
 	program_close(&p);
 }
@@ -293,7 +295,7 @@ static void calc__adds_doubles(void **state)
 	program_close(&p);
 }
 
-/** A CQ with 4 entries that may overrun, created in each of the three possible ways. */
+/** Create a CQ with 4 entries that may overrun, in each of the three possible ways. */
 static struct ibv_cq *overrun_cq(struct ibv_context *ctx, unsigned way)
 {
 	struct ibv_exp_cq_init_attr init = {.comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS,
@@ -346,7 +348,8 @@ static void cq__that_may_run_over_counts_on(void **state)
 	}
 }
 
-/** A flag that no interface defines must not request a calculation, although the NIC uses it internally. */
+/** Each send flag that no interface defines is refused. The NIC uses one of these bits internally, and it must not
+ * request a calculation. */
 static void post__of_flags_that_there_are_not(void **state)
 {
 	struct program p;
@@ -356,7 +359,7 @@ static void post__of_flags_that_there_are_not(void **state)
 
 	program_open(&p, rig, CROSS);
 	for (unsigned bit = 5; bit < 32; bit++) {
-		memset(&plain, 0xff, sizeof(plain)); /* fields that do not belong to a SEND */
+		memset(&plain, 0xff, sizeof(plain)); /* garbage in the fields that do not belong to a SEND */
 		plain.next = NULL;
 		plain.num_sge = 0;
 		plain.opcode = IBV_WR_SEND;
@@ -379,15 +382,15 @@ static void post__is_refused(void **state)
 	program_open(&p, rig, 0);
 	managed = cross_qp(rig, 0, rig->end[0].cq, CROSS | IBV_EXP_QP_CREATE_MANAGED_SEND);
 	wr = wait_for(rig->end[0].cq, 1, 0);
-	exp_refused(p.qp, &wr); /* not allowed */
+	exp_refused(p.qp, &wr); /* this QP was not created for cross-channel requests */
 	wr.task.cqe_wait.cq_count = -1;
 	exp_refused(p.runner, &wr);
 	wr = wait_for(rig->end[1].cq, 1, 0);
-	exp_refused(p.runner, &wr); /* another device's */
+	exp_refused(p.runner, &wr); /* CQ of another device */
 	wr = wait_for(NULL, 1, 0);
 	exp_refused(p.runner, &wr);
 	wr = enable(IBV_EXP_WR_SEND_ENABLE, managed, 1, 0);
-	exp_refused(p.runner, &wr); /* its queue has no such request */
+	exp_refused(p.runner, &wr); /* the managed queue has no posted request */
 	wr = enable(IBV_EXP_WR_SEND_ENABLE, managed, -1, 0);
 	exp_refused(p.runner, &wr);
 	wr = enable(IBV_EXP_WR_RECV_ENABLE, managed, 0, 0);
@@ -433,7 +436,7 @@ static void task__lists_of_several_queues(void **state)
 	rig_post_recv(&rig->end[1], 1, 0, 64);
 	assert_int_equal(ibv_exp_post_task(ctx, tasks, &bad), EINVAL);
 	assert_ptr_equal(bad, &tasks[2]);
-	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 5); /* the one before */
+	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 5); /* of the task before the wrong one */
 	assert_int_equal(rig_wait(rig->end[1].cq).status, IBV_WC_SUCCESS);
 	post(p.peer, &(struct ibv_exp_send_wr){.exp_opcode = IBV_EXP_WR_SEND});
 	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 9);
@@ -444,7 +447,7 @@ static void task__lists_of_several_queues(void **state)
 	recv.num_sge = 1000;
 	tasks[2].item.recv_wr = &recv;
 	assert_int_equal(ibv_exp_post_task(ctx, &tasks[2], &bad), EINVAL);
-	tasks[2].item.qp = p.peer; /* another device's */
+	tasks[2].item.qp = p.peer; /* QP of another device */
 	assert_int_equal(ibv_exp_post_task(ctx, &tasks[2], &bad), EINVAL);
 	tasks[2].item.qp = NULL;
 	assert_int_equal(ibv_exp_post_task(ctx, &tasks[2], &bad), EINVAL);

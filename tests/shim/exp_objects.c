@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exp_objects.c - the rest of the experimental verbs: queries, objects, ordinary requests and completions, device
- * memory; missing features, and devices of other drivers.
+ * exp_objects.c - experimental verbs other than atomics and cross-channel: queries, objects, ordinary requests and
+ * completions, device memory, missing features, and devices of other drivers.
  */
 #include "exp_rig.h"
 
@@ -131,7 +131,7 @@ static void qp__what_can_be_asked_for(void **state)
 	assert_null(ibv_exp_create_qp(end->ctx, &attr));
 	assert_int_equal(errno, EINVAL);
 	attr = good;
-	attr.comp_mask = IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG; /* no PD */
+	attr.comp_mask = IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG; /* without a PD */
 	assert_null(ibv_exp_create_qp(end->ctx, &attr));
 	assert_int_equal(errno, EINVAL);
 	attr = good;
@@ -139,7 +139,7 @@ static void qp__what_can_be_asked_for(void **state)
 	assert_null(ibv_exp_create_qp(end->ctx, &attr));
 	assert_int_equal(errno, EINVAL);
 	attr = good;
-	attr.pd = rig->end[1].pd; /* of another device */
+	attr.pd = rig->end[1].pd; /* PD of another device */
 	assert_null(ibv_exp_create_qp(end->ctx, &attr));
 	assert_int_equal(errno, EINVAL);
 	attr = good;
@@ -236,9 +236,9 @@ static struct ibv_exp_wc exp_wait(struct ibv_cq *cq)
 	return wc[0];
 }
 
-#define IMAGE 4096 /* the expected final contents of a buffer */
+#define IMAGE 4096 /* size of a buffer's expected final contents */
 
-/** Sixteen different bytes, which also differ from those with another first byte. */
+/** Write 16 consecutive values that begin with `first`. */
 static void put(uint8_t *mem, uint8_t first)
 {
 	for (unsigned i = 0; i < 16; i++)
@@ -257,7 +257,8 @@ static void received(struct rig *rig, const struct ibv_exp_wc *want)
 	assert_int_equal(wc.exp_wc_flags, want->exp_wc_flags);
 }
 
-/** Each request moves its own bytes, and nothing else changes. */
+/** Six requests of different kinds in one list: each moves its own bytes, no other byte changes, and each gives the
+ * right completions. */
 static void post__ordinary_requests(void **state)
 {
 	struct rig *rig = *state;
@@ -297,7 +298,7 @@ static void post__ordinary_requests(void **state)
 	imm.ex.imm_data = 0x11223344;
 	send.ex.imm_data = 0x55667788;
 	send.exp_send_flags |= IBV_EXP_SEND_INLINE;
-	sge[2].lkey = 0; /* ignored */
+	sge[2].lkey = 0; /* ignored, as the data is inline */
 	faa.wr.atomic.remote_addr = (uintptr_t)other + 600;
 	faa.wr.atomic.compare_add = 3;
 	faa.wr.atomic.rkey = rig->end[1].mr->rkey;
@@ -309,7 +310,7 @@ static void post__ordinary_requests(void **state)
 	faa.next = &nop;
 	nop.next = &read;
 	assert_int_equal(ibv_exp_post_send(rig->end[0].qp, &write, &bad), 0);
-	memset(own + 32, 0x5a, 16); /* inline: the buffer may be reused */
+	memset(own + 32, 0x5a, 16); /* inline data was copied, so the buffer can be reused */
 	for (unsigned i = 0; i < 6; i++) {
 		wc = exp_wait(rig->end[0].cq);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
@@ -392,7 +393,7 @@ static void post__datagrams(void **state)
 	put(rig->end[0].buf, 0x10);
 	put(want + 40, 0x10);
 	nop.num_sge = 0;
-	nop.wr.ud.ah = (struct ibv_ah *)(uintptr_t)0x5a5a5a5a; /* ignored */
+	nop.wr.ud.ah = (struct ibv_ah *)(uintptr_t)0x5a5a5a5a; /* ignored in a no-op */
 	assert_int_equal(exp_run(rig, &nop).status, IBV_WC_SUCCESS);
 	send.wr.ud.ah = NULL;
 	exp_refused(rig->end[0].qp, &send);
@@ -478,7 +479,8 @@ static void post__what_is_not_there(void **state)
 	assert_int_equal(exp_run(rig, &wr).status, IBV_WC_SUCCESS);
 }
 
-/** Array elements may be larger than ours, or end before the members added after ibv_poll_cq's. */
+/** ibv_exp_poll_cq accepts an array whose elements are larger than struct ibv_exp_wc, and one whose elements end
+ * before the members that ibv_poll_cq lacks. */
 static void poll__sizes_of_elements(void **state)
 {
 	struct rig *rig = *state;
@@ -551,13 +553,13 @@ static void mr__registered(void **state)
 	in.exp_access = IBV_EXP_ACCESS_ON_DEMAND;
 	assert_null(ibv_exp_reg_mr(&in));
 	assert_int_equal(errno, EOPNOTSUPP);
-	in.exp_access = IBV_EXP_ACCESS_REMOTE_WRITE; /* without local write */
+	in.exp_access = IBV_EXP_ACCESS_REMOTE_WRITE; /* invalid without local write */
 	assert_null(ibv_exp_reg_mr(&in));
 	assert_int_equal(errno, EINVAL);
 	in.comp_mask = IBV_EXP_REG_MR_RESERVED;
 	assert_null(ibv_exp_reg_mr(&in));
 	assert_int_equal(errno, EINVAL);
-	in.comp_mask = IBV_EXP_REG_MR_DM; /* with no DM given */
+	in.comp_mask = IBV_EXP_REG_MR_DM; /* but in.dm is NULL */
 	assert_null(ibv_exp_reg_mr(&in));
 	assert_int_equal(errno, EINVAL);
 }
@@ -600,12 +602,13 @@ static void dm__is_reached_by_peers(void **state)
 	assert_int_equal(exp_run(rig, &wr).status, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	in.addr = (void *)8;
-	assert_null(ibv_exp_reg_mr(&in)); /* beyond its end */
+	assert_null(ibv_exp_reg_mr(&in)); /* beyond the end of the device memory */
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(ibv_exp_free_dm(dm), 0);
 }
 
-/** Closing the device removes the region, and the memory can still be freed. */
+/** A device is closed while a region is registered on its device memory: the region is removed, and the device
+ * memory can still be freed. */
 static void dm__outlives_its_device(void **state)
 {
 	struct rig *rig = *state;
@@ -613,7 +616,7 @@ static void dm__outlives_its_device(void **state)
 	struct ibv_alloc_dm_attr attr = {.length = 64};
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
 	struct ibv_dm *dm = ibv_alloc_dm(ctx, &attr);
-	static struct ibv_mr *volatile mr; /* keeps leak checkers quiet */
+	static struct ibv_mr *volatile mr; /* a static pointer keeps leak checkers quiet */
 
 	assert_non_null(dm);
 	mr = ibv_reg_dm_mr(pd, dm, 0, 64, IBV_ACCESS_ZERO_BASED);
@@ -649,7 +652,7 @@ static void dm__there_is_so_much(void **state)
 	}
 }
 
-/** The interface that rdma-core has adopted since. */
+/** Device memory through the interface that rdma-core later adopted from the experimental verbs. */
 static void dm__by_the_plain_verbs(void **state)
 {
 	struct rig *rig = *state;
@@ -662,7 +665,7 @@ static void dm__by_the_plain_verbs(void **state)
 	struct ibv_mr *mr;
 
 	assert_non_null(dm);
-	assert_null(ibv_reg_dm_mr(owner->pd, dm, 0, 256, RIG_ACCESS)); /* it is zero-based, which the flags must say */
+	assert_null(ibv_reg_dm_mr(owner->pd, dm, 0, 256, RIG_ACCESS)); /* refused: the flag ZERO_BASED is missing */
 	assert_int_equal(errno, EINVAL);
 	assert_null(ibv_reg_dm_mr(owner->pd, dm, 128, 129, RIG_ACCESS | IBV_ACCESS_ZERO_BASED));
 	assert_null(ibv_reg_dm_mr(rig->end[0].pd, dm, 0, 1, RIG_ACCESS | IBV_ACCESS_ZERO_BASED));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exp_rig.h - shared by tests of the experimental verbs: QPs for extended atomics, and requests. */
+/* exp_rig.h - functions for tests of the experimental verbs: QPs for extended atomics, and requests. */
 #ifndef EXP_RIG_H
 #define EXP_RIG_H
 
 #include "rig.h"
 
-/** Create a QP of end `e` for extended atomics of up to `max_atomic_arg` bytes. */
+/** Create a QP at end `e` for extended atomics of up to `max_atomic_arg` bytes. */
 static inline struct ibv_qp *exp_qp(struct rig *rig, int e, enum ibv_qp_type type, uint32_t max_atomic_arg,
 				    uint32_t create_flags)
 {
@@ -28,7 +28,7 @@ static inline struct ibv_qp *exp_qp(struct rig *rig, int e, enum ibv_qp_type typ
 	return end->qp;
 }
 
-/** Create two such QPs and connect them. */
+/** Create a QP for extended atomics at each end, and connect the two. */
 static inline void exp_connect(struct rig *rig, uint32_t max_atomic_arg, uint32_t create_flags)
 {
 	struct ibv_qp *a = exp_qp(rig, 0, IBV_QPT_RC, max_atomic_arg, create_flags);
@@ -36,7 +36,7 @@ static inline void exp_connect(struct rig *rig, uint32_t max_atomic_arg, uint32_
 	rig_connect_qps(rig, a, exp_qp(rig, 1, IBV_QPT_RC, max_atomic_arg, create_flags));
 }
 
-/** An extended atomic of 1 << log_size bytes from end 0 at offset `at` of end 1's buffer. */
+/** A request for an extended atomic of 1 << log_size bytes, from end 0, on offset `at` of end 1's buffer. */
 static inline struct ibv_exp_send_wr exp_masked(struct rig *rig, enum ibv_exp_wr_opcode opcode, uint32_t log_size,
 						struct ibv_sge *sge, size_t at)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exp_values.c - values compiled into programs for Mellanox OFED. Compile-time only. */
+/* exp_values.c - compile-time checks of the values that are compiled into programs for Mellanox OFED. */
 #include <infiniband/verbs_exp.h>
 
 #define IS(name, value) _Static_assert((uint64_t)(name) == (value), #name " has another value")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* extended.c - the extended interfaces: ibv_wr_*, and polling with ibv_start_poll. */
+/* extended.c - the extended interfaces: posting with ibv_wr_*, and polling with ibv_start_poll. */
 #include "rig.h"
 
 #include <pthread.h>
@@ -35,7 +35,7 @@ static void wr__batch_is_posted_whole_or_forgotten(void **state)
 	rig_connect_qps(rig, rig->end[0].qp, rig->end[1].qp);
 	rig_post_recv(&rig->end[1], 77, 512, 64);
 
-	ibv_wr_start(ex); /* missing */
+	ibv_wr_start(ex); /* abort: the request must not be posted */
 	ex->wr_id = 1;
 	ex->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
@@ -43,7 +43,7 @@ static void wr__batch_is_posted_whole_or_forgotten(void **state)
 	ibv_wr_abort(ex);
 
 	for (int i = 0; i < 2; i++) {
-		ibv_wr_start(ex); /* more than the queue has: none is posted */
+		ibv_wr_start(ex); /* more requests than the queue has room for: none is posted */
 		for (int n = 0; n < 17; n++) {
 			ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
 			ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
@@ -51,7 +51,7 @@ static void wr__batch_is_posted_whole_or_forgotten(void **state)
 		assert_int_equal(ibv_wr_complete(ex), ENOMEM);
 	}
 
-	ibv_wr_start(ex); /* the NIC finds the second request wrong */
+	ibv_wr_start(ex); /* the NIC refuses the second request because of its flags */
 	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
 	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
 	ex->wr_flags = 1u << 30;
@@ -60,7 +60,7 @@ static void wr__batch_is_posted_whole_or_forgotten(void **state)
 	assert_int_equal(ibv_wr_complete(ex), EINVAL);
 	ex->wr_flags = IBV_SEND_SIGNALED;
 
-	ibv_wr_start(ex); /* the second request is wrong: the first is not posted either */
+	ibv_wr_start(ex); /* the second request has too much inline data: the first is not posted either */
 	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
 	ibv_wr_set_sge(ex, rig->end[0].mr->lkey, (uintptr_t)rig->end[0].buf, 64);
 	ibv_wr_rdma_write(ex, rig->end[1].mr->rkey, (uintptr_t)rig->end[1].buf);
@@ -195,7 +195,7 @@ static void cq_ex__CQ_06_current_entry_is_one_threads(void **state)
 	rig_connect(rig, IBV_QPT_RC);
 	assert_int_equal(ibv_start_poll(second.cq, &poll_attr), EINVAL);
 	poll_attr.comp_mask = 0;
-	assert_int_equal(ibv_start_poll(second.cq, &poll_attr), ENOENT); /* neither call leaves the CQ locked */
+	assert_int_equal(ibv_start_poll(second.cq, &poll_attr), ENOENT); /* neither failed call leaves the CQ locked */
 	for (wr.wr_id = 1; wr.wr_id <= 2; wr.wr_id++)
 		assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
 	while (ibv_start_poll(second.cq, &poll_attr) == ENOENT)
@@ -207,7 +207,7 @@ static void cq_ex__CQ_06_current_entry_is_one_threads(void **state)
 	while (ibv_next_poll(second.cq) == ENOENT)
 		usleep(1000);
 	assert_int_equal(second.cq->wr_id, 2);
-	assert_int_equal(ibv_next_poll(second.cq), ENOENT); /* which ends no polling */
+	assert_int_equal(ibv_next_poll(second.cq), ENOENT); /* but ENOENT does not end the polling */
 	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
 	usleep(100000);
 	assert_false(second.inside);

@@ -41,7 +41,8 @@ static void device__attributes_honour_the_callers_size(void **state)
 	assert_int_equal(attr.orig_attr.phys_port_cnt, 1);
 }
 
-/* Old programs pass a structure that ends with `flags`. */
+/* The exported ibv_query_port writes no more than the members up to `flags`, as programs built with old headers pass
+ * a structure that ends there. */
 static void port__exported_query_stops_at_flags(void **state)
 {
 	struct rig *rig = *state;
@@ -63,7 +64,7 @@ static void gid__table_and_entries(void **state)
 	struct rig *rig = *state;
 	struct ibv_context *ctx = rig->end[1].ctx;
 	uint8_t want[16] = {[10] = 0xff, [11] = 0xff};
-	void *symbol = dlsym(RTLD_DEFAULT, "ibv_query_gid_type"); /* it has no default version in the drop-in */
+	void *symbol = dlsym(RTLD_DEFAULT, "ibv_query_gid_type"); /* no default version in the drop-in library */
 	int (*query_type)(struct ibv_context *, uint8_t, unsigned, int *) =
 		(int (*)(struct ibv_context *, uint8_t, unsigned, int *))(
 			symbol ? symbol : dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34"));
@@ -139,7 +140,7 @@ static void mr__rereg_changes_or_leaves_all(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* Another context may close before this one, and its objects with it. */
+/* A PD of another context is refused: if that context closed first, the PD would be destroyed. */
 static void mr__pd_of_another_context_is_refused(void **state)
 {
 	struct rig *rig = *state;
@@ -176,7 +177,8 @@ static void srq__modify_changes_or_leaves_all(void **state)
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 64, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(end->pd, &init);
 	struct ibv_recv_wr wr = {0}, *bad;
-	/* Requested and granted capabilities. The SRQ has 64 entries and a limit of 32, and 9 requests. */
+	/* Attributes passed to ibv_modify_srq, and the expected result. At first the SRQ has 64 entries and a limit
+	 * of 32; 9 requests are posted. */
 	static const struct {
 		uint32_t max_wr, limit;
 		int err;
@@ -263,13 +265,13 @@ static void qp__modify_and_query_agree(void **state)
 	assert_true(attr.cap.max_send_wr >= 16);
 	assert_ptr_equal(init.send_cq, rig->end[0].cq);
 
-	attr.qp_state = IBV_QPS_INIT; /* illegal from RTS */
+	attr.qp_state = IBV_QPS_INIT; /* no legal change from RTS */
 	assert_int_equal(ibv_modify_qp(rig->end[0].qp, &attr, IBV_QP_STATE), EINVAL);
 	assert_int_equal(rig->end[0].qp->state, IBV_QPS_RTS);
 	assert_int_equal(ibv_modify_qp(rig->end[0].qp, &attr, IBV_QP_ALT_PATH), EINVAL);
 }
 
-/* RoCE addresses need a GRH. */
+/* An address handle without a GRH is refused, as RoCE needs one; so is an unknown source GID. */
 static void ah__needs_a_grh_and_a_known_source(void **state)
 {
 	struct rig *rig = *state;
@@ -287,7 +289,7 @@ static void ah__needs_a_grh_and_a_known_source(void **state)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-/* Programs leave garbage in the upper bits. */
+/* A flow label's upper bits are ignored, as programs leave garbage in them. */
 static void ah__flow_label_has_20_bits(void **state)
 {
 	struct rig *rig = *state;
@@ -354,7 +356,7 @@ static void unsupported__fails_as_the_api_says(void **state)
 	assert_int_equal(ibv_attach_mcast(rig->end[0].qp, &rig->end[0].gid, 0), EOPNOTSUPP);
 }
 
-/* A conversion that the drop-in library leaves to the real one. */
+/* A conversion function for which the drop-in library jumps to the real library gets all its arguments. */
 static void trampoline__passes_arguments_on(void **state)
 {
 	void (*copy)(struct ibv_ah_attr *, struct ib_uverbs_ah_attr *) =
@@ -365,7 +367,7 @@ static void trampoline__passes_arguments_on(void **state)
 	struct ibv_ah_attr to;
 
 	assert_non_null(copy);
-	for (int i = 0; i < 2; i++) { /* the first call looks the target up */
+	for (int i = 0; i < 2; i++) { /* the jump's target is looked up at the first call */
 		memset(&to, 0, sizeof(to));
 		copy(&to, &from);
 		assert_int_equal(to.grh.flow_label, 77);
@@ -375,13 +377,13 @@ static void trampoline__passes_arguments_on(void **state)
 	}
 }
 
-/* A second context of a device, closed with its objects open, does not affect the first. */
+/* A second context of a device is closed although objects are open on it: the first context is not affected. */
 static void context__closed_with_objects_leaves_others_alone(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_context *ctx = ibv_open_device(rig->end[0].ctx->device);
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
-	static void *forgotten[3]; /* keeps leak checkers quiet */
+	static void *forgotten[3]; /* static, to keep leak checkers quiet */
 
 	forgotten[0] = pd;
 	forgotten[1] = ibv_reg_mr(pd, rig->end[0].buf, 64, 0);

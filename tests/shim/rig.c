@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rig.c - fixture of the shim's tests (rig.h). */
+/* rig.c - the fixture of the shim's tests (rig.h). */
 #include "rig.h"
 
 #include <stdio.h>
@@ -163,7 +163,8 @@ struct ibv_sge rig_sge(struct rig_end *end, size_t offset, uint32_t length)
 	return (struct ibv_sge){(uintptr_t)end->buf + offset, length, end->mr->lkey};
 }
 
-/* Both devices belong to this process: the peer's polling makes no progress here, the engines' threads do. */
+/* Wait for a completion, for 10 s at most. Both devices belong to this process: polling this CQ makes no progress
+ * for the other device, but the engines' threads do. */
 struct ibv_wc rig_wait(struct ibv_cq *cq)
 {
 	time_t end = time(NULL) + 10;

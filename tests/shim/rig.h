@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rig.h - fixture of the shim's tests: ordinary verbs programs, run over the drop-in library or with the preload
- * library. Two devices of this process, 127.0.9.1 and 127.0.9.2, each with a PD, a CQ and a registered buffer, and
- * pairs of connected QPs between them.
+ * rig.h - the fixture of the shim's tests, which are ordinary verbs programs that run with the drop-in library or with
+ * the preload library. The process opens two devices, 127.0.9.1 and 127.0.9.2, each with a PD, a CQ and a registered
+ * buffer, and connects pairs of QPs between them.
  */
 #ifndef RIG_H
 #define RIG_H
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka.h needs those before it. */
+/* cmocka.h needs the headers before it. */
 #include <cmocka.h>
 
 #define RIG_BUF	  65536
@@ -40,29 +40,29 @@ struct rig {
 	struct rig_end end[2];
 };
 
-/** Set UROCE_DEVICES to two addresses that only this process uses, since all processes on an address share its
- * device. */
+/** Set UROCE_DEVICES to two addresses that only this process uses, because all processes that use an address share
+ * its device. */
 void rig_devices(void);
-/** cmocka's setup and teardown: *state is a struct rig. */
+/** cmocka's setup and teardown functions: *state is a struct rig. */
 int rig_setup(void **state);
-/** ... with engines that have no threads: they only work within the test's calls. */
+/** As rig_setup(), but the engines have no threads: they work only during the calls that the test makes. */
 int rig_setup_inline(void **state);
 int rig_teardown(void **state);
 
-/** Create a QP at each end and connect them (UD: bring them up). */
+/** Create a QP at each end and connect the two; for UD only change both to RTS. */
 void rig_connect(struct rig *rig, enum ibv_qp_type type);
-/** The same for QPs that the caller has created. */
+/** Connect two QPs that the caller has created; for UD only change both to RTS. */
 void rig_connect_qps(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b);
 /** Destroy the QPs at both ends. */
 void rig_disconnect(struct rig *rig);
 
 struct ibv_qp_init_attr rig_qp_init(struct rig_end *end, enum ibv_qp_type type);
-/** An SGE in the end's buffer. */
+/** An SGE in the registered buffer of an end. */
 struct ibv_sge rig_sge(struct rig_end *end, size_t offset, uint32_t length);
-/** Wait for one completion, for some seconds at most. */
+/** Wait for one completion; fails after some seconds. */
 struct ibv_wc rig_wait(struct ibv_cq *cq);
 void rig_post_recv(struct rig_end *end, uint64_t wr_id, size_t offset, uint32_t length);
-/** Create an address handle at end 0 that leads to end 1. */
+/** Create an address handle at end 0 for the address of end 1. */
 struct ibv_ah *rig_ah(struct rig *rig);
 
 #endif

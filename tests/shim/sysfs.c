@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sysfs.c - what programs find in /sys/class/infiniband and /dev/infiniband, through every function of the C library
- * that takes a path: the devices as verbs report them, and counters that count.
+ * sysfs.c - the files in /sys/class/infiniband and /dev/infiniband, read with every function of the C library that
+ * takes a path: they show the devices as verbs report them, and current counters.
  */
 #include "rig.h"
 
@@ -25,7 +25,8 @@
 #define VERBS "/sys/class/infiniband_verbs"
 #define GONE  DEV "/nobody"
 
-/* The files of uroce0: their number is the first that the kernel has not given to a device of its own. */
+/* Paths of uroce0 in /dev/infiniband and /sys/class/infiniband_verbs. Their number is the first that is higher than
+ * those of the kernel's devices. */
 static char node[128], verbs[128];
 
 static int setup(void **state)
@@ -38,7 +39,7 @@ static int setup(void **state)
 	return err;
 }
 
-/** @return the text of a file, without the newline. */
+/** @return the text of a file, without the newline at its end. */
 static const char *text_of(const char *path)
 {
 	static char text[512];
@@ -166,9 +167,10 @@ static void counters__count_words_and_packets_of_each_device(void **state)
 	assert_true(pread(fd2, text, sizeof(text) - 1, 0) > 0);
 	packets = value_of(text);
 	rig_connect(rig, IBV_QPT_RC);
-	send_some(rig, 4000); /* four packets of the path's MTU, 1000 words */
+	send_some(rig, 4000); /* 1000 words in four packets of the path MTU */
 	rig_disconnect(rig);
-	/* Opened again, and read again from the start: as in sysfs. */
+	/* As with sysfs, a file shows the new value when it is opened again, and when it is read again from the
+	 * start. */
 	assert_int_equal(number_of(PORT "/counters/port_xmit_data"), words + 1000);
 	assert_int_equal(number_of(rcv), received + 1000);
 	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
@@ -183,7 +185,8 @@ static void counters__count_words_and_packets_of_each_device(void **state)
 	close(fd2);
 }
 
-/** The descriptor's number now belongs to another file, which must not be written to. */
+/** A counter's file is closed, and its descriptor number is reused for another file: reading the new file must not
+ * write to it. */
 static void counters__a_closed_descriptor_is_forgotten(void **state)
 {
 	char path[] = "/tmp/uroce-sysfs-XXXXXX", text[32] = "";
@@ -220,7 +223,7 @@ static void counters__more_open_files_than_are_remembered(void **state)
 
 /* ---- every function ---------------------------------------------------------------------------------- */
 
-/** @return a function by name, for calls that only differently built programs make. */
+/** Look up a function by name: these are called only by programs that were built differently. @return the function. */
 static void *fn(const char *name)
 {
 	void *f = dlsym(RTLD_DEFAULT, name);
@@ -325,7 +328,7 @@ static void functions__that_look(void **state)
 	errno = 0;
 	assert_int_equal(stat(GONE, &st), -1);
 	assert_int_equal(errno, ENOENT);
-	/* The kernel's to answer; and no crash. */
+	/* The kernel must answer this: EFAULT, not a crash. */
 	assert_int_equal(CALL(int (*)(const char *, struct stat *), "stat", NULL, &st), -1);
 	assert_int_equal(errno, EFAULT);
 	assert_int_equal(access("/dev/infiniband/uverbs99", F_OK), -1);
@@ -420,7 +423,8 @@ static void functions__that_resolve(void **state)
 
 /* ---- processes and threads --------------------------------------------------------------------------- */
 
-/* The engine belongs to the parent; the child still has the files, which show an idle device: counters are 0. */
+/* A forked child still sees the files, but they show an idle device whose counters are 0, because the engine belongs
+ * to the parent. */
 static void process__a_forked_child_sees_the_devices_at_rest(void **state)
 {
 	struct rig *rig = *state;

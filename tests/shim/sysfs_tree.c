@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sysfs_tree.c - the tree of device files without the hooks: its contents, its place, who removes it. Works in a folder
- * of its own, named by XDG_RUNTIME_DIR.
+ * sysfs_tree.c - the tree of sysfs and device files, without the hooks: what it contains, where it is stored, and which
+ * process removes it. XDG_RUNTIME_DIR names a folder that only this test uses.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-/* cmocka.h needs those before it. */
+/* cmocka.h needs the headers before it. */
 #include <cmocka.h>
 
 #include "sysfs.h"
@@ -37,7 +37,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 static int setup(void **state)
 {
 	(void)state;
-	/* Thousands of files are created: prefer memory. */
+	/* The tests create thousands of files, so they prefer a file system in memory. */
 	strcpy(runtime, access("/dev/shm", W_OK) ? "/tmp/uroce-test-XXXXXX" : "/dev/shm/uroce-test-XXXXXX");
 	assert_non_null(mkdtemp(runtime));
 	setenv("XDG_RUNTIME_DIR", runtime, 1);
@@ -67,7 +67,7 @@ static void world_end(struct sysfs_world *w)
 	free(w);
 }
 
-/** Count entries in the folder of trees. */
+/** Count the entries in the folder of trees whose name begins with `prefix`. */
 static unsigned count_trees(const char *prefix)
 {
 	char path[128];
@@ -85,7 +85,7 @@ static unsigned count_trees(const char *prefix)
 	return n;
 }
 
-/** Open the tree of these devices. */
+/** Find or create the tree that shows these devices. */
 static struct sysfs_store store_of(const char *devices)
 {
 	struct sysfs_world *w = world_of(devices);
@@ -153,7 +153,7 @@ static bool has_folder(const struct entries *e, const char *path, size_t len, un
 	return false;
 }
 
-/* Two entries of one name could not both be written, nor an entry before its folder. */
+/* No path is emitted twice, and every folder is emitted before its entries; otherwise the tree could not be written. */
 static void tree__names_are_unique_and_folders_come_first(void **state)
 {
 	struct entries *e = calloc(1, sizeof(*e));
@@ -202,7 +202,7 @@ static void tree__an_error_ends_it_and_is_returned(void **state)
 	world_end(w);
 }
 
-/* Each counter has a different value, so that none can show another's. */
+/* Each counter is given a different value: its file must show this value, and no other counter's. */
 static void tree__live_values_are_where_their_names_say(void **state)
 {
 	struct sysfs_live *live = calloc(1, sizeof(*live));
@@ -279,11 +279,11 @@ static void store__what_is_in_use_stays_and_the_rest_goes(void **state)
 	b = store_of("127.14.203.3");
 	assert_int_equal(access(a.root, F_OK), -1);
 	assert_int_equal(access(b.root, F_OK), 0);
-	assert_int_equal(count_trees("tree-"), before + 1); /* the second one stays open until this process ends */
+	assert_int_equal(count_trees("tree-"), before + 1); /* 127.14.203.2's is locked until this process ends */
 	sysfs_store_close(&b);
 }
 
-/** Start a process that holds the tree of `devices` until it is killed. */
+/** Start a process that holds the tree of `devices` until the process is killed. */
 static pid_t holder(const char *devices)
 {
 	int ready[2];
@@ -316,7 +316,7 @@ static void store__a_killed_process_leaves_nothing_that_the_next_does_not_remove
 	unsigned before;
 
 	(void)state;
-	/* Left by a writer that was killed half-way. */
+	/* Make a folder as a writer leaves it if it is killed before it has finished. */
 	snprintf(half, sizeof(half), "%s/uroce/new-1-0", runtime);
 	assert_int_equal(mkdir(half, 0755), 0);
 	strcat(half, "/sys");
@@ -330,7 +330,7 @@ static void store__a_killed_process_leaves_nothing_that_the_next_does_not_remove
 
 	struct sysfs_store c = store_of("127.14.201.3");
 
-	assert_int_equal(count_trees("tree-"), before); /* creating it removed the old one */
+	assert_int_equal(count_trees("tree-"), before); /* creating it removed the killed process's tree */
 	assert_int_equal(count_trees(""), count_trees("tree-"));
 	sysfs_store_close(&b);
 	sysfs_store_close(&c);
@@ -357,7 +357,8 @@ static void store__a_folder_of_others_is_not_used(void **state)
 	assert_int_equal(unlink(base), 0);
 }
 
-/* Trees come and go at any time: a process that has opened one can read all of it. */
+/* A thread or process that repeatedly opens one of three trees, which others create and remove at the same time: an
+ * open tree can always be read completely. */
 static void *churn(void *arg)
 {
 	const unsigned me = (unsigned)(uintptr_t)arg;
@@ -430,7 +431,7 @@ static void path__ours_go_to_the_tree_and_others_stay(void **state)
 		"/sys/class/infiniband2",
 		"/sys/class/infiniband_cm",
 		"/sys/class/net/infiniband",
-		"/sys/class/infiniband/uroce", /* it could only be the kernel's device */
+		"/sys/class/infiniband/uroce", /* a device with this name would be the kernel's */
 		"/sys/class/infiniband/uroce00",
 		"/sys/class/infiniband/mlx5_0/ports/1/state",
 		"/sys/class/infiniband_verbs/uverbs77",
@@ -476,7 +477,8 @@ static void *look(void *out)
 	return NULL;
 }
 
-/* The first call: nothing is cached yet. Then the devices change. */
+/* Eight threads look a path up at the same time, with nothing cached, and get the same result. Later lookups follow
+ * when the list of devices changes. */
 static void path__threads_that_look_at_once_find_the_same(void **state)
 {
 	static char found[8][SYSFS_PATH_MAX];

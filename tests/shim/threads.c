@@ -29,8 +29,8 @@ static void *cancelled_main(void *arg)
 	return NULL;
 }
 
-/* Make the call on a thread with a pending cancellation: the thread must end after the call, not within it, where it
- * would hold locks. */
+/* Make a call on a thread whose cancellation is pending. The thread must end after the call, not within the call,
+ * where it would hold locks. */
 static void while_cancelled(void (*call)(void *), void *arg)
 {
 	struct cancelled c = {call, arg, false};
@@ -38,7 +38,7 @@ static void while_cancelled(void (*call)(void *), void *arg)
 
 	assert_int_equal(pthread_create(&thread, NULL, cancelled_main, &c), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);
-	if (!c.done) { /* the other tests, and the teardown, would wait for the lock */
+	if (!c.done) { /* the other tests, and the teardown, would wait for the lock forever */
 		print_error("the thread ended inside the call\n");
 		_exit(1);
 	}
@@ -72,7 +72,8 @@ static void list_devices(void *unused)
 	ibv_free_device_list(list);
 }
 
-/* Without the engines' threads every event is raised by the call that finds it, and every post rings the doorbell. */
+/* No call is a cancellation point while it holds a lock. The engines have no threads here, so each event is raised
+ * by the call that finds the completion, and each post rings the doorbell. */
 static void cancel__no_call_ends_with_a_lock_held(void **state)
 {
 	struct rig *rig = *state;
@@ -87,17 +88,18 @@ static void cancel__no_call_ends_with_a_lock_held(void **state)
 	rig_post_recv(end, 0, 0, 64);
 	while_cancelled(arm, cq); /* rings the doorbell */
 	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
-	while_cancelled(poll_one, cq); /* finds the message and raises the event */
+	while_cancelled(poll_one, cq); /* finds the message and raises an event */
 	rig_disconnect(rig);
-	while_cancelled(destroy_cq, cq); /* takes the unread event back */
+	while_cancelled(destroy_cq, cq); /* drops the unread event */
 	while_cancelled(destroy_channel, ch);
 	end->cq = plain;
 }
 
-/* A CQ with an event that was read and never acknowledged cannot be destroyed: the thread ends while it waits. */
+/* A CQ with an event that was read but not acknowledged cannot be destroyed: a thread that is cancelled while it
+ * waits for the acknowledgement leaves no lock taken. */
 static void cancel__waiting_for_acknowledgements_keeps_no_lock(void **state)
 {
-	static struct ibv_cq *cq; /* never freed, as the thread could not do it */
+	static struct ibv_cq *cq; /* never freed, as the cancelled thread could not free it */
 	struct rig *rig = *state;
 	struct rig_end *end = &rig->end[1];
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(end->ctx);
@@ -125,7 +127,7 @@ static void cancel__waiting_for_acknowledgements_keeps_no_lock(void **state)
 
 /* ---- fork -------------------------------------------------------------------------------------------- */
 
-/* In the child every call fails cleanly; the parent's objects keep working. */
+/* In a forked child every call on the parent's objects fails cleanly; in the parent the objects continue to work. */
 static void fork__MR_02_child_calls_fail_cleanly(void **state)
 {
 	struct rig *rig = *state;
@@ -153,7 +155,7 @@ static void fork__MR_02_child_calls_fail_cleanly(void **state)
 
 #define SAID_MAX 256
 
-/* Make the call in a child. @return its wait status; `said` is what it printed on stderr. */
+/* Make a call in a forked child. @return the child's wait status; `said` is the text that the child wrote to stderr. */
 static int in_child(int (*call)(void *arg), void *arg, char said[SAID_MAX])
 {
 	int status, out[2];
@@ -163,7 +165,7 @@ static int in_child(int (*call)(void *arg), void *arg, char said[SAID_MAX])
 	assert_int_equal(pipe(out), 0);
 	pid = fork();
 	if (!pid) {
-		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would continue with the next test */
+		signal(SIGSEGV, SIG_DFL); /* cmocka's handler would run the next test in the child */
 		dup2(out[1], STDERR_FILENO);
 		_exit(call(arg));
 	}
@@ -194,7 +196,8 @@ struct two_contexts {
 	struct ibv_context *closed, *sought;
 };
 
-/* A closed context without objects is freed, and another object at its address must not be taken for a context. */
+/* In a forked child, a closed context without objects is freed; other memory at its address must not be taken for a
+ * context. */
 static int close_one_seek_other(void *arg)
 {
 	const struct two_contexts *c = arg;
@@ -217,7 +220,7 @@ static void fork__context_closed_in_the_child_is_forgotten_there(void **state)
 	assert_int_equal(ibv_close_device(c.closed), 0);
 }
 
-/* Threads of the parent that keep taking locks while another thread forks. */
+/* Set when the parent's threads shall end, which take locks again and again while another thread forks. */
 static atomic_bool busy_end;
 
 static void *busy_asking(void *device)
@@ -227,7 +230,7 @@ static void *busy_asking(void *device)
 	return NULL;
 }
 
-/* Looks through all devices and their contexts. */
+/* A thread that looks for a cmd_fd in all devices and their contexts, and so takes their locks. */
 static void *busy_importing(void *context)
 {
 	while (!atomic_load(&busy_end))
@@ -236,7 +239,7 @@ static void *busy_importing(void *context)
 	return NULL;
 }
 
-/* Every call fails in the check that the memory is accessible: the address is NULL. */
+/* A thread whose registrations all fail in the check that the memory is accessible, since the address is NULL. */
 static void *busy_registering(void *pd)
 {
 	while (!atomic_load(&busy_end))

@@ -28,7 +28,7 @@ static void post__list_stops_at_the_bad_request(void **state)
 		wr[i].wr.rdma.rkey = rig->end[1].mr->rkey;
 	}
 	memset(rig->end[0].buf, 0xa1, 64);
-	wr[1].num_sge = 5; /* the queue has four SGEs */
+	wr[1].num_sge = 5; /* too many: the queue was created with four SGEs */
 	assert_int_equal(ibv_post_send(rig->end[0].qp, wr, &bad), EINVAL);
 	assert_ptr_equal(bad, &wr[1]);
 
@@ -43,7 +43,7 @@ static void post__list_stops_at_the_bad_request(void **state)
 	assert_int_equal(ibv_poll_cq(rig->end[0].cq, 1, &wc), 0);
 }
 
-/** Opcodes that only other structures use are not valid here. */
+/** ibv_post_send refuses opcodes that only other structures can describe. */
 static void post__unknown_opcodes_are_refused(void **state)
 {
 	struct rig *rig = *state;
@@ -142,7 +142,7 @@ static void ud__reply_address_comes_from_the_completion(void **state)
 	assert_int_equal(wc.imm_data, 0x01020304);
 	assert_int_equal(wc.src_qp, rig->end[0].qp->qp_num);
 	assert_true(wc.wc_flags & IBV_WC_GRH);
-	assert_int_equal(wc.sl & 3, 2); /* IPv4 */
+	assert_int_equal(wc.sl & 3, 2); /* the header before the UD message is IPv4 */
 	assert_memory_equal(rig->end[1].buf + 1040, rig->end[0].buf, 100);
 	assert_int_equal(
 		ibv_init_ah_from_wc(rig->end[1].ctx, 1, &wc, (struct ibv_grh *)(rig->end[1].buf + 1000), &attr), 0);
@@ -154,11 +154,12 @@ static void ud__reply_address_comes_from_the_completion(void **state)
 	assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
 }
 
-/* From rdma-core 64, whose headers may be missing: a part of a buffer of ibv_alloc_buf, at addresses of its own. */
+/* Attributes of ibv_reg_mr_ex in rdma-core 64, whose headers may not be installed. The test registers a part of a
+ * buffer from ibv_alloc_buf, with addresses that start at an iova. */
 struct mr_init_attr {
 	size_t length;
 	int access;
-	uint64_t comp_mask; /* 1: iova, 2: addr, 32: buf */
+	uint64_t comp_mask; /* bits: 1 iova, 2 addr, 32 buf */
 	uint64_t iova;
 	void *addr;
 	int fd;
@@ -190,7 +191,7 @@ static void mr__part_of_a_buffer_keeps_its_iova_and_its_pd(void **state)
 	attr.addr = bytes - 1;
 	assert_null(reg(end->pd, &attr));
 	attr.addr = bytes + 192;
-	assert_null(reg(pd, &attr)); /* outside the buffer */
+	assert_null(reg(pd, &attr)); /* refused, as the buffer was allocated for another PD */
 	assert_int_equal(errno, EINVAL);
 	mr = reg(end->pd, &attr);
 	assert_non_null(mr);
@@ -267,8 +268,8 @@ static void mw__type_1_survives_binds_that_fail(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* Closing a context destroys the objects that the program forgot, although another context keeps the NIC running:
- * peers get no answer. */
+/* A context is closed while another context keeps the NIC running: the objects that the program left are destroyed,
+ * so a peer gets no response from the QP. */
 static void context__closing_takes_forgotten_objects_along(void **state)
 {
 	struct rig *rig = *state;
@@ -276,7 +277,7 @@ static void context__closing_takes_forgotten_objects_along(void **state)
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 64);
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
 	struct ibv_qp_init_attr init = rig_qp_init(&rig->end[0], IBV_QPT_RC);
-	static struct ibv_qp *qp; /* keeps leak checkers quiet */
+	static struct ibv_qp *qp; /* static, to keep leak checkers quiet */
 
 	rig->end[0].qp = ibv_create_qp(rig->end[0].pd, &init);
 	forgotten.pd = ibv_alloc_pd(forgotten.ctx);
@@ -299,14 +300,14 @@ static void context__closing_takes_forgotten_objects_along(void **state)
 	assert_int_equal(forgotten.buf[0], 0x11);
 }
 
-/* A message that was taken is acknowledged even if the program closes the device at once without destroying the QP.
- * The engines have no threads here: nobody else would send the delayed ACK. */
+/* A device is closed right after a message was received, without destroying the QP: the message is still
+ * acknowledged. The engines have no threads here, so only the closing can send the delayed ACK. */
 static void context__closing_acknowledges_what_was_taken(void **state)
 {
 	struct rig *rig = *state;
 	struct ibv_qp_init_attr init = rig_qp_init(&rig->end[0], IBV_QPT_RC);
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
-	static struct rig_end leaving; /* keeps leak checkers quiet */
+	static struct rig_end leaving; /* static, to keep leak checkers quiet */
 
 	leaving.ctx = ibv_open_device(rig->end[1].ctx->device);
 	leaving.buf = rig->end[1].buf;
@@ -362,21 +363,21 @@ static void channel__CQ_04_one_event_an_arming_and_destroy_waits_for_acks(void *
 	rig->end[1].cq = cq;
 	rig_connect(rig, IBV_QPT_RC);
 	send_one(rig);
-	assert_false(readable(ch->fd, 50)); /* not armed */
+	assert_false(readable(ch->fd, 50)); /* no event, as the CQ is not armed */
 	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
-	assert_true(readable(ch->fd, 5000)); /* pending completions raise an event at once */
+	assert_true(readable(ch->fd, 5000)); /* completions that are already in the CQ raise an event at once */
 	send_one(rig);
 	send_one(rig);
 	assert_int_equal(ibv_get_cq_event(ch, &got, &context), 0);
 	assert_ptr_equal(got, cq);
 	assert_ptr_equal(context, rig);
-	assert_false(readable(ch->fd, 50)); /* one event for each arming */
+	assert_false(readable(ch->fd, 50)); /* each arming raises one event */
 
 	fcntl(ch->fd, F_SETFL, O_NONBLOCK);
 	assert_int_equal(ibv_get_cq_event(ch, &got, &context), -1);
 	assert_int_equal(errno, EAGAIN);
 
-	assert_int_equal(ibv_req_notify_cq(cq, 0), 0); /* an unread event vanishes with its CQ */
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0); /* this event stays unread, and vanishes with its CQ */
 	send_one(rig);
 	assert_true(readable(ch->fd, 5000));
 	rig_disconnect(rig);
@@ -408,7 +409,7 @@ static void channel__solicited_only_passes_over_ordinary_messages(void **state)
 	assert_false(readable(ch->fd, 50));
 	rig_post_recv(&rig->end[1], 0, 0, 64);
 	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
-	assert_int_equal(ibv_get_cq_event(ch, &got, &context), 0); /* blocks until then */
+	assert_int_equal(ibv_get_cq_event(ch, &got, &context), 0); /* blocks until the solicited message arrives */
 	ibv_ack_cq_events(got, 1);
 	rig_disconnect(rig);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
@@ -445,7 +446,7 @@ static void async__srq_limit_is_reported_once_and_unread_events_vanish(void **st
 		}
 		assert_true(readable(end->ctx->async_fd, 5000));
 		if (round)
-			break; /* unread */
+			break; /* leave the second event unread */
 		assert_int_equal(ibv_get_async_event(end->ctx, &event), 0);
 		assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
 		assert_ptr_equal(event.element.srq, srq);
