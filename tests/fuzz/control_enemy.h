@@ -35,7 +35,7 @@ void enemy_keep(struct enemy *e, int fd);
 void enemy_connects(struct enemy *e);
 /** Listen on a socket of this name, which is not the daemon's name. */
 void enemy_listens(struct enemy *e, const struct proto_name *name);
-/** Accept a connection on any of the listening sockets. */
+/** Accept a connection on any of the listeners. */
 void enemy_accepts(struct enemy *e);
 /** Send a message of this type; with type 0 the input chooses the type. */
 void enemy_says(struct enemy *e, int fd, unsigned type);
@@ -49,7 +49,7 @@ int enemy_any(struct enemy *e);
 
 /** Start the virtual kernel for one input. From then on fuzz_control_wait() aborts if one of the checks fails. */
 void fuzz_control_begin(void);
-/** Run until the process has ended, for at most `most_ns`. */
+/** Run until the process is gone, for at most `most_ns`. */
 void fuzz_control_wait(const struct vk_proc *p, uint64_t most_ns);
 void fuzz_control_expect(bool holds, const char *what);
 #define fuzz_expect(holds) fuzz_control_expect(holds, #holds)

@@ -22,7 +22,7 @@
 #define IDS	  4096
 
 enum { RC, UC, UD };
-enum { MASKED_CMP_SWAP = 0xc0, MASKED_FETCH_ADD, EXT_ATOMIC_ACK }; /* opcodes of nic/mem/extended.md */
+enum { MASKED_CMP_SWAP = 0xc0, MASKED_FETCH_ADD, EXT_ATOMIC_ACK }; /* opcodes, nic/mem/extended.md */
 enum { ELEMENTS = 0xc4, FETCH_ELEMENTS, ELEMENTS_ACK };		   /* opcodes of nic/mem/elem.md */
 
 struct fuzz_qp {

@@ -40,7 +40,7 @@ enum { HELLO = 1, WHO, WELCOME };
 enum { EAGER = 1, OFFER, FIN, WRITTEN, OPERATE, RESULT };
 enum { BTH_LEN = 12, RETH_LEN = 16, DETH_LEN = 8 };
 
-/** A port of the other host. The members are correct as long as the script follows the protocol. */
+/** A port of the other host; the state is accurate while the script follows the protocol. */
 struct other {
 	uint16_t port;
 	uint64_t from;		       /* the port's incarnation (nic/rdm/rdm.md) */
@@ -346,7 +346,7 @@ static void say_call(struct other *o, uint8_t kind, uint8_t how)
 	come(packet, (uint32_t)(p - packet) - (how == 0xff ? 3 : 0));
 }
 
-/** Write a message header, which is mostly valid; that of an OFFER includes its segments. */
+/** Write a message header, mostly valid; an OFFER includes its segments. */
 static uint8_t *put_message(uint8_t *p, struct other *o, uint8_t kind, uint64_t length)
 {
 	uint8_t how = byte(), n = kind == OFFER ? 1 + (how >> 2) % 4 : 0;
@@ -665,7 +665,7 @@ static void discard_all(void)
 	}
 }
 
-/** The peers send nothing from now on: everything in flight must complete, and no timer may remain. */
+/** The peers are silent from now on: everything in flight must end, and no timer remain. */
 static void silence(void)
 {
 	unsigned steps = 0;

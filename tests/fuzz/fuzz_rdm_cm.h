@@ -110,7 +110,7 @@ static void cm_act(struct nic *nic, struct nic_pd *pd, const struct nic_gid *gid
 		break;
 	case 3:
 	case 4:
-		cm[CM_ASKS].asked = true; /* set before, because the event can arrive during the call */
+		cm[CM_ASKS].asked = true; /* the event may arrive during the call */
 		rc = nic_rdm_cm_connect(cm[CM_ASKS].ep, &to, data, len);
 		break;
 	case 5:

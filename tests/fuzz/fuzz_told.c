@@ -25,7 +25,7 @@ static struct {
 
 static const struct vk_identity user = {.uid = 1000};
 
-/** Accept a connection and answer each pending JOIN, much as a daemon would. */
+/** Accept a connection and answer each pending JOIN, roughly like a daemon. */
 static void welcomes(struct enemy *e, uint8_t how)
 {
 	enemy_accepts(e);

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static unsigned long inputs;
 
-/** Run one file. The input is in an allocation of exactly its size, so that sanitizers detect any overrun. */
+/** The input is in an allocation of exactly its size, so that sanitizers detect any overrun. */
 static int replay_file(const char *path, size_t size)
 {
 	FILE *file = fopen(path, "rb");

@@ -34,7 +34,7 @@ struct enemy_link {
 
 /** Connect to the victim, mostly with a valid ring. */
 void enemy_connects(struct enemy_link *l);
-/** Accept a connection from the victim, if one is pending. */
+/** Accept a connection from the victim, if there is one. */
 void enemy_accepts(struct enemy_link *l, int name_fd);
 void enemy_ends(struct enemy_link *l);
 
@@ -46,7 +46,7 @@ void enemy_floods(struct enemy_link *l);
 void enemy_receives(struct enemy_link *l, struct nic *nic);
 /** A value to write into a word of a ring: `choice` selects a special value, or `other`. */
 uint32_t enemy_word(uint8_t choice, uint32_t other);
-/** Write bytes into the ring; either side can have created it. */
+/** Write bytes into the ring, whichever side created it. */
 void enemy_scribbles(struct enemy_link *l);
 /** Try to resize the ring's memfd and to punch holes in it. Check that the ring's size does not change. */
 void enemy_resizes(struct enemy_link *l);

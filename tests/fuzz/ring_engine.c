@@ -54,7 +54,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 	return 0;
 }
 
-/** Move a mapped ring between guard pages. @return the ring's new address. */
+/** Move a mapped ring between guard pages. @return its new address. */
 static uint8_t *fence(uint8_t *memory)
 {
 	uint8_t *room = mmap(NULL, RING_MAP_BYTES + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

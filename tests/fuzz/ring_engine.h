@@ -10,7 +10,7 @@
 #include "engine_priv.h"
 
 #define RING_GIDS  2
-#define RING_ENEMY 2 /* number of the function that belongs to another user */
+#define RING_ENEMY 2 /* number of the function owned by another user */
 
 struct ring_engine {
 	struct pmd_engine e;

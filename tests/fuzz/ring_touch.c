@@ -14,7 +14,7 @@
 
 #define RINGS_MAX 16
 #define ONCE_FROM 4u  /* these bytes of an entry must be read once: from its kind ... */
-#define ONCE_TO	  48u /* ... to the end of the BTH that follows IPv4 and UDP */
+#define ONCE_TO	  48u /* ... to the end of the BTH after IPv4 and UDP */
 #define KIND_READ 0x10u
 
 /* For functions that must not be traced themselves; unused in builds without tracing. */

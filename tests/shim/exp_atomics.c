@@ -78,7 +78,8 @@ static void swap_bytes(uint8_t *bytes, uint32_t size)
 	}
 }
 
-/** Check the result. In network byte order, each 8 bytes of a result (4 in a result of 4 bytes) are swapped. */
+/** Check the result of an operation. In network byte order, the bytes of each 8-byte word are reversed, as are those
+ * of a 4-byte result. */
 static void expect_result(const uint8_t *result, uint32_t size, bool big_endian)
 {
 	uint8_t expected[32];
@@ -178,7 +179,7 @@ static void masked__refused_when_posted(void **state)
 	exp_refused(rig->end[0].qp, &wr);
 	wr.exp_send_flags |= IBV_EXP_SEND_EXT_ATOMIC_INLINE | IBV_EXP_SEND_INLINE;
 	exp_refused(rig->end[0].qp, &wr);
-	big.size = 32; /* larger than max_atomic_arg */
+	big.size = 32; /* more than max_atomic_arg */
 	wr = request(rig, &big, sge);
 	exp_refused(rig->end[0].qp, &wr);
 	rig_disconnect(rig);

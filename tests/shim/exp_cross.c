@@ -195,8 +195,7 @@ static void managed__requests_wait(void **state)
 	post(p.peer, &one);
 	assert_int_equal(rig_wait(rig->end[0].cq).wr_id, 10);
 	assert_int_equal(rig_wait(rig->end[1].cq).status, IBV_WC_SUCCESS);
-	assert_int_equal(ibv_poll_cq(rig->end[0].cq, 1, &wc),
-			 0); /* none of the four requests was enabled for sending */
+	assert_int_equal(ibv_poll_cq(rig->end[0].cq, 1, &wc), 0); /* none of the four requests has been sent */
 	rig_disconnect(rig);
 	program_close(&p);
 }
@@ -295,7 +294,7 @@ static void calc__adds_doubles(void **state)
 	program_close(&p);
 }
 
-/** Create a CQ with 4 entries that may overrun, in each of the three possible ways. */
+/** A CQ with 4 entries that may overrun, created in each of the three possible ways. */
 static struct ibv_cq *overrun_cq(struct ibv_context *ctx, unsigned way)
 {
 	struct ibv_exp_cq_init_attr init = {.comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS,

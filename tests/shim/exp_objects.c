@@ -616,7 +616,7 @@ static void dm__outlives_its_device(void **state)
 	struct ibv_alloc_dm_attr attr = {.length = 64};
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
 	struct ibv_dm *dm = ibv_alloc_dm(ctx, &attr);
-	static struct ibv_mr *volatile mr; /* a static pointer keeps leak checkers quiet */
+	static struct ibv_mr *volatile mr; /* keeps leak checkers quiet */
 
 	assert_non_null(dm);
 	mr = ibv_reg_dm_mr(pd, dm, 0, 64, IBV_ACCESS_ZERO_BASED);

@@ -5,7 +5,7 @@
 
 #include "rig.h"
 
-/** Create a QP at end `e` for extended atomics of up to `max_atomic_arg` bytes. */
+/** Create a QP of end `e` for extended atomics of up to `max_atomic_arg` bytes. */
 static inline struct ibv_qp *exp_qp(struct rig *rig, int e, enum ibv_qp_type type, uint32_t max_atomic_arg,
 				    uint32_t create_flags)
 {

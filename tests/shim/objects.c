@@ -383,7 +383,7 @@ static void context__closed_with_objects_leaves_others_alone(void **state)
 	struct rig *rig = *state;
 	struct ibv_context *ctx = ibv_open_device(rig->end[0].ctx->device);
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
-	static void *forgotten[3]; /* static, to keep leak checkers quiet */
+	static void *forgotten[3]; /* keeps leak checkers quiet */
 
 	forgotten[0] = pd;
 	forgotten[1] = ibv_reg_mr(pd, rig->end[0].buf, 64, 0);

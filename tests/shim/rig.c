@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rig.c - the fixture of the shim's tests (rig.h). */
+/* rig.c - fixture of the shim's tests (rig.h). */
 #include "rig.h"
 
 #include <stdio.h>

@@ -62,7 +62,7 @@ struct ibv_sge rig_sge(struct rig_end *end, size_t offset, uint32_t length);
 /** Wait for one completion; fails after some seconds. */
 struct ibv_wc rig_wait(struct ibv_cq *cq);
 void rig_post_recv(struct rig_end *end, uint64_t wr_id, size_t offset, uint32_t length);
-/** Create an address handle at end 0 for the address of end 1. */
+/** Create an address handle at end 0 that leads to end 1. */
 struct ibv_ah *rig_ah(struct rig *rig);
 
 #endif

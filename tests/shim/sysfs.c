@@ -39,7 +39,7 @@ static int setup(void **state)
 	return err;
 }
 
-/** @return the text of a file, without the newline at its end. */
+/** @return the text of a file, without the newline. */
 static const char *text_of(const char *path)
 {
 	static char text[512];

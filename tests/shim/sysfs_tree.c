@@ -283,7 +283,7 @@ static void store__what_is_in_use_stays_and_the_rest_goes(void **state)
 	sysfs_store_close(&b);
 }
 
-/** Start a process that holds the tree of `devices` until the process is killed. */
+/** Start a process that holds the tree of `devices` until it is killed. */
 static pid_t holder(const char *devices)
 {
 	int ready[2];

@@ -88,7 +88,7 @@ static void cancel__no_call_ends_with_a_lock_held(void **state)
 	rig_post_recv(end, 0, 0, 64);
 	while_cancelled(arm, cq); /* rings the doorbell */
 	assert_int_equal(ibv_post_send(rig->end[0].qp, &wr, &bad), 0);
-	while_cancelled(poll_one, cq); /* finds the message and raises an event */
+	while_cancelled(poll_one, cq); /* finds the message and raises the event */
 	rig_disconnect(rig);
 	while_cancelled(destroy_cq, cq); /* drops the unread event */
 	while_cancelled(destroy_channel, ch);

@@ -277,7 +277,7 @@ static void context__closing_takes_forgotten_objects_along(void **state)
 	struct ibv_sge sge = rig_sge(&rig->end[0], 0, 64);
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
 	struct ibv_qp_init_attr init = rig_qp_init(&rig->end[0], IBV_QPT_RC);
-	static struct ibv_qp *qp; /* static, to keep leak checkers quiet */
+	static struct ibv_qp *qp; /* keeps leak checkers quiet */
 
 	rig->end[0].qp = ibv_create_qp(rig->end[0].pd, &init);
 	forgotten.pd = ibv_alloc_pd(forgotten.ctx);
@@ -307,7 +307,7 @@ static void context__closing_acknowledges_what_was_taken(void **state)
 	struct rig *rig = *state;
 	struct ibv_qp_init_attr init = rig_qp_init(&rig->end[0], IBV_QPT_RC);
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
-	static struct rig_end leaving; /* static, to keep leak checkers quiet */
+	static struct rig_end leaving; /* keeps leak checkers quiet */
 
 	leaving.ctx = ibv_open_device(rig->end[1].ctx->device);
 	leaving.buf = rig->end[1].buf;

@@ -124,7 +124,7 @@ static bool is_data(enum ibv_exp_wr_opcode opcode)
 	       opcode == IBV_EXP_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* @param a storage for an atomic; *out can point to it. @return 0; -EINVAL: an error that the NIC cannot detect. */
+/* @param a storage for an atomic, which *out may point to. @return 0; -EINVAL: an error that the NIC cannot detect. */
 static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_atomic *a,
 		     struct nic_send_wr *out)
 {

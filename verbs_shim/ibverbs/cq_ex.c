@@ -108,7 +108,7 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 	return cq_of(ex)->wc.dlid_path_bits;
 }
 
-/* Timestamps, VLANs, flow tags and tag matching are not supported. */
+/* Timestamps, VLANs, flow tags and tag matching are not offered. */
 struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;

@@ -154,7 +154,7 @@ static struct ibv_device **list_new(int *num)
 		n_own = 0; /* on a configuration error, which has been reported, the real devices stay usable */
 
 	struct ibv_device **real = real_devices(&n_real);
-	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is intended */
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
 	struct device_list *list = calloc(1, sizeof(*list) + (n_own + n_real + 1) * sizeof(list->devices[0]));
 
 	if (!list) {
@@ -363,7 +363,7 @@ SHIM_EXPORT int ibv_close_device(struct ibv_context *context)
 		pmd_close(ctx->engine);
 	}
 	context_fini(ctx);
-	/* Keep the memory if objects that the program did not destroy still point to the context. */
+	/* Objects that the program did not destroy still point to the context. */
 	if (!atomic_load(&ctx->objects))
 		free(ctx);
 	return 0;

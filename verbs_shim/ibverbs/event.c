@@ -40,8 +40,8 @@ int shim_event_queue_init(struct shim_event_queue *q)
 
 void shim_event_queue_fini(struct shim_event_queue *q)
 {
-	/* A forked child does not take the lock: the thread that holds it may not exist there, and no other thread
-	 * uses the queue. */
+	/* A forked child does not take the lock, as the thread that holds it may not exist there. No lock is needed:
+	 * the child neither raises nor reads events. */
 	bool shared = !pmd_is_forked_child();
 
 	if (shared)

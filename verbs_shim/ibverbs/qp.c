@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qp.c - queue pairs: creation, attributes, destruction (IBTA 11.2.4). The NIC checks state transitions; this file
+ * qp.c - queue pairs: creation, attributes, destruction (IBTA 11.2.4). The NIC checks the transitions; this file
  * translates structures and refuses what the NIC does not support (alternate paths, rate limits, XRC).
  */
 #include <string.h>

@@ -68,12 +68,12 @@ void shim_event_queue_fini(struct shim_event_queue *q);
 /** Drop the unread events of a source. @return how many of the source's events were handed to the application in
  * total. */
 uint32_t shim_event_purge(struct shim_event_queue *q, struct shim_event_source *src);
-/** Wait until `reported` events have been acknowledged. This is a cancellation point. */
+/** Wait until `reported` events have been acknowledged. A cancellation point. */
 void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t reported);
 
 /* ---- objects ----------------------------------------------------------------------------------------- */
 
-/** Kinds of NIC objects of a context, in the order of destruction (object.c). */
+/** Kinds of NIC objects of a context, in the order of teardown (object.c). */
 enum shim_kind { SHIM_QP, SHIM_SRQ, SHIM_CQ, SHIM_AH, SHIM_MW, SHIM_MR, SHIM_PD, SHIM_KINDS };
 
 struct shim_link {
@@ -268,7 +268,7 @@ static inline void *shim_fail(int err)
 
 /** The struct shim_device that contains `device`, or NULL if it is a real device (device.c). */
 struct shim_device *shim_device_of(const struct ibv_device *device);
-/** Whether a file descriptor is the cmd_fd of one of our contexts, or a duplicate of it. */
+/** Whether a file descriptor is the cmd_fd of one of our contexts, or a copy of it. */
 bool shim_is_cmd_fd(int fd);
 /** Start and stop tracking an object of the NIC. Engine lock held. (object.c) */
 void shim_object_add(struct shim_context *ctx, enum shim_kind kind, struct shim_link *link);
@@ -293,7 +293,7 @@ void shim_event_raise(void *ctx, const struct nic_event *event);
 
 /* ---- the real library (real.c) ----------------------------------------------------------------------- */
 
-/** The function `name` of the real libibverbs, or NULL. */
+/** Function `name` of the real libibverbs, or NULL. */
 void *shim_real_symbol(const char *name);
 /** shim_real_symbol() cast to the type of the function `name`. Each place of use looks the symbol up once. */
 #define shim_real(name)                                                                                                \
@@ -307,8 +307,7 @@ void *shim_real_symbol(const char *name);
 /* ---- operations that contexts point to --------------------------------------------------------------- */
 
 /* defined in personality.c */
-/** The personality that the environment variable UROCE_ATOMICS names. @return NULL: unknown name, with a message in
- * err. */
+/** The personality that UROCE_ATOMICS names. @return NULL: unknown name, with a message in err. */
 const struct shim_personality *shim_personality_find(char *err, size_t err_len);
 #define SHIM_ATOMIC_SIZES (4 | 8 | 16 | 32) /* sizes of extended atomics: the bitwise OR of the sizes in bytes */
 /** Sizes at which atomics are also atomic with respect to CPUs. */
@@ -374,7 +373,7 @@ struct ibv_cq_ex *shim_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 /* defined in srq.c, qp.c, post.c, wr_ex.c */
 /** Attributes of a new QP beyond struct ibv_qp_init_attr. */
 struct shim_qp_extra {
-	bool extended;	   /* the QP has the ibv_wr_* interface */
+	bool extended;	   /* has the ibv_wr_* interface */
 	uint64_t send_ops; /* the operations of the ibv_wr_* interface */
 	uint32_t max_atomic_arg;
 	bool be_replies;				/* results of atomics of all sizes are in network byte order */

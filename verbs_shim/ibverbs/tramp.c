@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tramp.c - finds the target of one of the drop-in library's trampolines at its first call (trampoline.h). */
+/* tramp.c - resolves the target of a trampoline of the drop-in library at its first call (trampoline.h). */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

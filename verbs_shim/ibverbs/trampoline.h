@@ -12,7 +12,7 @@
 
 #if defined(__x86_64__)
 
-/* A second name for a function of this library. */
+/* Second name of a function of this library. */
 #define ALIAS(name, target)                                                                                            \
 	.globl name;                                                                                                   \
 	.type name, @function;                                                                                         \

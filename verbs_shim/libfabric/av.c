@@ -93,7 +93,7 @@ static int av_resize(struct ufi_av *av, uint32_t room)
 	return 0;
 }
 
-/** Allocate the lowest free index. @return 0, -FI_ENOMEM. */
+/** Take the lowest free index. @return 0, -FI_ENOMEM. */
 static int av_index(struct ufi_av *av, uint32_t *out)
 {
 	uint32_t i;

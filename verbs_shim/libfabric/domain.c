@@ -5,7 +5,7 @@
  */
 #include "work.h"
 
-#define REG_MR (1ull << 59) /* FI_REG_MR, which newer headers deprecate */
+#define REG_MR (1ull << 59) /* FI_REG_MR, which newer headers mark as deprecated */
 
 /* Ignore the NIC's events of queue pairs and ports, which the provider does not use. */
 static void device_event(void *ctx, const struct nic_event *event)

@@ -11,7 +11,7 @@ enum ufi_cm_state { UFI_CM_NEW, UFI_CM_CONNECTING, UFI_CM_CONNECTED, UFI_CM_CLOS
 
 /** State of a connected endpoint (FI_EP_MSG). */
 struct ufi_cm {
-	struct ufi_eq *eq; /* NULL: none bound */
+	struct ufi_eq *eq; /* NULL: not bound */
 	enum ufi_cm_state state;
 	struct ufi_request *request;	   /* the request to accept; NULL: the endpoint connects */
 	struct nic_rdm_addr local, remote; /* local: name of an accepting endpoint (the passive one's) */
@@ -32,9 +32,9 @@ struct ufi_core {
 	struct ufi_cq *tx_cq, *rx_cq;
 	struct ufi_cntr *cntrs[UFI_COUNTS];
 	struct nic_rdm_rq *rq; /* receive queue; NULL: not enabled, or the receives are those of srx */
-	struct ufi_stx *stx;   /* NULL: none bound */
+	struct ufi_stx *stx;   /* NULL: not bound */
 	size_t sent;	       /* number of this endpoint's requests in flight that count in stx */
-	struct ufi_srx *srx;   /* NULL: none bound */
+	struct ufi_srx *srx;   /* NULL: not bound */
 	struct ufi_core *next_of_srx;
 	bool tx_shared, rx_shared; /* a shared context must be bound */
 	bool tx_selective, rx_selective;
@@ -66,9 +66,9 @@ int ufi_ep_enable(struct ufi_core *core);
 /** Bind an object to an endpoint. Once the endpoint is enabled, only counters and shared transmit contexts can be
  * bound. */
 int ufi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
-/** Undo all bindings. */
+/** Undo all binds. */
 void ufi_ep_unbind(struct ufi_core *core);
-/** Recompute the request flags after a change of op_flags or of a binding. */
+/** Recompute the request flags after op_flags or a binding has changed. */
 void ufi_ep_flags(struct ufi_ep *ep);
 /** Called when a new address was inserted, from which messages can come. Engine lock held. */
 void ufi_ep_meet(struct ufi_core *core, fi_addr_t fi_addr);

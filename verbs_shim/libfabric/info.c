@@ -231,7 +231,7 @@ static int device_entries(uint32_t version, const struct pmd_device *device, con
 	return 0;
 }
 
-/** Concatenate the lists, in the order of types. @return the list; NULL: empty. */
+/** Join the lists, in the order of types. @return the list; NULL: empty. */
 static struct fi_info *entries_join(struct entries *entries)
 {
 	struct entries all = {0};
@@ -245,7 +245,7 @@ static struct fi_info *entries_join(struct entries *entries)
 	return all.first;
 }
 
-/* Whether any type can meet the hints. Checked before names are resolved, which can be slow. */
+/* Whether any type can meet the hints. Checked first, before names are resolved. */
 static bool any_type_matches(const struct fi_info *hints)
 {
 	for (unsigned i = 0; i < UFI_TYPES; i++) {

@@ -58,7 +58,7 @@ static bool ep_match(const struct ufi_type *type, const struct fi_ep_attr *ep)
 	       ufi_ctx_cnt_valid(ep->rx_ctx_cnt) && !ep->auth_key_size;
 }
 
-/** Automatic progress requires the engine's thread. */
+/** Automatic progress needs the engine's thread. */
 static bool progress_match(enum fi_progress progress)
 {
 	return progress == FI_PROGRESS_UNSPEC || progress == FI_PROGRESS_MANUAL ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * msg.c - untagged messages (fi_msg(3)): translates the arguments of the calls for post.c.
+ * msg.c - untagged messages (fi_msg(3)): translates the calls' arguments for post.c.
  */
 #include "provider.h"
 #include "requests.h"

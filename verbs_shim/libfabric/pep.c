@@ -156,7 +156,7 @@ static ssize_t pep_no_cancel(fid_t fid, void *context)
 
 /* ---- opening, closing ------------------------------------------------------------------------------------ */
 
-/** Refuse the pending requests and close the device. */
+/** Refuse the pending requests and release the device. */
 static void pep_end(struct ufi_pep *pep)
 {
 	if (!ufi_pep_enter(pep))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider.c - the provider's entry point: libfabric loads the library and calls the only function it exports. Owns:
- * the parameters.
+ * provider.c - the provider's entry point: libfabric loads the library and calls its one exported function. Owns: the
+ * parameters.
  */
 #include "provider.h"
 

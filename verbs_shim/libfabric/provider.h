@@ -69,7 +69,7 @@ extern struct ufi_params ufi_params;
 /** Capabilities that are granted even if not requested, as they cost nothing. */
 #define UFI_FREE_CAPS	(FI_MULTI_RECV | FI_FENCE | UFI_DOMAIN_CAPS)
 
-/** Completion levels: how far an operation must have progressed to count as complete. */
+/** Completion levels: how far an operation must have come to count as complete. */
 #define UFI_LEVELS	(FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 #define UFI_TX_OP_FLAGS (UFI_LEVELS | FI_INJECT | FI_COMPLETION)
 #define UFI_RX_OP_FLAGS (FI_MULTI_RECV | FI_COMPLETION)
@@ -97,7 +97,7 @@ extern struct ufi_params ufi_params;
 
 int ufi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		struct fi_info **out);
-/** An endpoint type (types.c): its limits, and the capabilities that it lacks. */
+/** An endpoint type (types.c): its limits, and which capabilities it lacks. */
 struct ufi_type {
 	enum fi_ep_type type;
 	uint64_t lacks; /* a subset of UFI_CAPS */
@@ -118,7 +118,7 @@ static inline bool ufi_ctx_cnt_valid(size_t count)
 /** Add the capabilities that fi_getinfo(3) implies: all modifiers if `caps` has none. If `caps` is 0, return the
  * default set. */
 uint64_t ufi_caps_complete(const struct ufi_type *type, uint64_t caps);
-/** Whether the hints can be met, apart from addresses and names. */
+/** Whether hints can be met, apart from addresses and names. */
 bool ufi_hints_match(const struct ufi_type *type, const struct fi_info *hints);
 /** Set the attributes of `info` as the hints ask. @param version the API version that the application uses. */
 void ufi_hints_apply(uint32_t version, const struct ufi_type *type, const struct fi_info *hints, struct fi_info *info);
@@ -167,7 +167,7 @@ struct ufi_domain {
 	struct pmd_engine *engine;
 	struct nic *nic;
 	struct nic_pd *pd;
-	struct ufi_eq *eq;	 /* NULL: none bound */
+	struct ufi_eq *eq;	 /* NULL: not bound */
 	bool mr_events;		 /* memory registrations report an event */
 	bool virt_addr;		 /* regions are addressed by virtual address, not by offset */
 	bool user_keys;		 /* the application chooses the keys */
@@ -179,7 +179,7 @@ struct ufi_domain {
 	atomic_uint users;
 };
 
-/** fi_trywait(3) for one object. */
+/** fi_trywait(3), of one object. */
 int ufi_trywait(struct fid *fid);
 int ufi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context);
 /** Find a device by name. @return 0, -FI_ENODEV. */
@@ -264,7 +264,7 @@ int ufi_eq_put(struct ufi_eq *eq, uint32_t event, const void *buf, size_t len);
 int ufi_eq_put_error(struct ufi_eq *eq, const struct fi_eq_err_entry *error);
 /** Append a connection management event, followed by data. If the event is dropped unread, its `info` is freed. */
 int ufi_eq_put_cm(struct ufi_eq *eq, uint32_t event, const struct fi_eq_cm_entry *entry, const void *data, size_t len);
-/** Drop the connection management events and errors of an object that is being closed. */
+/** Drop the connection management events and errors of an object that closes. */
 void ufi_eq_forget(struct ufi_eq *eq, const struct fid *fid);
 int ufi_eq_trywait(struct ufi_eq *eq);
 
@@ -292,14 +292,14 @@ struct ufi_av {
 	uint64_t *taken;	 /* bitmap of used indices, including failed insertions; not used for a shared table */
 	uint32_t lowest;	 /* no word of `taken` before this one has a free index */
 	struct ufi_share *share; /* NULL: the table is private to this process; else the shared table assigns indices */
-	uint32_t pending;	 /* all entries of the shared table before this index are in this table */
+	uint32_t pending;	 /* all entries of the shared table before this index have been taken over */
 	uint32_t removals;	 /* number of removals from the shared table that this table reflects */
 	struct ufi_core *endpoints;
 	atomic_uint users;
 };
 
 int ufi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **out, void *context);
-/** fi_av_insertsvc and fi_av_insertsym. */
+/** fi_av_insertsvc, fi_av_insertsym. */
 int ufi_av_insertsvc(struct fid_av *av, const char *node, const char *service, fi_addr_t *fi_addr, uint64_t flags,
 		     void *context);
 int ufi_av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service, size_t svccnt,
@@ -308,7 +308,7 @@ int ufi_av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const 
 const struct nic_rdm_addr *ufi_av_at(struct ufi_av *av, fi_addr_t fi_addr);
 /** The lowest fi_addr_t of an address, or FI_ADDR_NOTAVAIL. */
 fi_addr_t ufi_av_find(struct ufi_av *av, const struct nic_rdm_addr *addr);
-/** Take over the changes that other processes made to a shared table. Engine lock held. */
+/** Take over other processes' changes to a shared table. Engine lock held. */
 void ufi_av_follow(struct ufi_av *av);
 
 /* ---- completion queue (cq.c, comp.c), counter (cntr.c) -------------------------------------------------- */

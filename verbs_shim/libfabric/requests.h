@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* requests.h - requests on endpoints (post.c) and their completions (comp.c); see provider.h. */
+/* requests.h - requests on endpoints (post.c), their completions (comp.c); see provider.h. */
 #ifndef UFI_REQUESTS_H
 #define UFI_REQUESTS_H
 
@@ -108,7 +108,7 @@ static inline uint64_t ufi_msg_flags(const struct ufi_ep *ep, uint64_t flags)
 {
 	return flags | (ep->tx_msg_flags & (flags & UFI_LEVELS ? ~UFI_LEVELS : ~0ull));
 }
-/** The flags of an inject call, which reports no completion. */
+/** Flags of an inject call, which reports no completion. */
 static inline uint64_t ufi_inject_flags(const struct ufi_ep *ep)
 {
 	return (ep->tx_flags & ~FI_COMPLETION) | FI_INJECT;

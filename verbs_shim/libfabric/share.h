@@ -11,7 +11,7 @@ struct ufi_share;
 enum ufi_share_state {
 	UFI_SHARE_LATER, /* not written yet */
 	UFI_SHARE_NAMES,
-	UFI_SHARE_NOBODY, /* removed, or the insertion failed */
+	UFI_SHARE_NOBODY, /* removed, or its insertion failed */
 };
 
 /** Open the table of this name. If it is missing, create it, unless `read_only`. `count`: minimum capacity of a new

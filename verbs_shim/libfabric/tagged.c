@@ -47,7 +47,7 @@ static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *ms
 	return ufi_recv(ep, &r);
 }
 
-/** Send a tagged message: adds FI_TAGGED to `flags`. */
+/** Send a tagged message; adds FI_TAGGED to `flags`. */
 static ssize_t tagged_send_any(struct ufi_ep *ep, const struct iovec *iov, size_t count, fi_addr_t to, uint64_t tag,
 			       uint64_t data, uint64_t flags, void *context)
 {

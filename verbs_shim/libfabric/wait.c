@@ -37,7 +37,7 @@ int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj)
 	}
 }
 
-/* Create the descriptor on first use: applications open thousands of queues, but sleep on few of them. */
+/* Create the descriptor on first use: applications open thousands of queues, and sleep on few. */
 static int wait_open(struct ufi_wait *wait)
 {
 	if (!ufi_wait_sleeps(wait))

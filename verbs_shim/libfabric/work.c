@@ -13,7 +13,7 @@
 #define SLOTS_FIRST 64u
 #define NO_SLOT	    UINT32_MAX
 
-/** The deferred work of a domain. */
+/** Deferred work of a domain. */
 struct ufi_works {
 	uint32_t n, free; /* number of slots; index of the first free slot, or NO_SLOT */
 	struct {
@@ -24,7 +24,7 @@ struct ufi_works {
 
 /* ---- copies ---------------------------------------------------------------------------------------------- */
 
-/** The number of 64-bit words in `n` elements of a type. */
+/** 64-bit words in `n` elements of a type. */
 #define WORDS(n, type) ((n) * (sizeof(type) / sizeof(uint64_t)))
 _Static_assert(sizeof(struct iovec) % sizeof(uint64_t) == 0 && sizeof(struct fi_rma_iov) % sizeof(uint64_t) == 0 &&
 		       sizeof(struct fi_ioc) % sizeof(uint64_t) == 0 &&

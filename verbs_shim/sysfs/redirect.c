@@ -110,7 +110,7 @@ bool sysfs_path_plain(const char *path, char *out, size_t len)
 
 /* ---- state ------------------------------------------------------------------------------------------- */
 
-/** A sysfs_emit_fn: records our entries of the class folders. */
+/** A sysfs_emit_fn: records our entries of class folders. */
 static int note_own(void *ctx, enum sysfs_kind kind, const char *path, const char *text)
 {
 	struct state *s = ctx;

@@ -27,7 +27,7 @@
 #include "filesize.h"
 #include "sysfs.h"
 
-#define FD_HIGH 700 /* lower numbers are left to the application */
+#define FD_HIGH 700 /* lower descriptors are left to the application */
 #define TRIES	32
 
 /* ---- writing ----------------------------------------------------------------------------------------- */
@@ -186,7 +186,7 @@ static void name_unique(char *name, size_t len, const char *base, const char *wh
 		 atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed));
 }
 
-/** Remove an entry of the base folder, unless a process uses the entry. */
+/** Remove an entry of the base folder unless a process uses it. */
 static void collect_one(const char *base, const char *name)
 {
 	char path[2 * SYSFS_OWN_MAX], away[2 * SYSFS_OWN_MAX];
@@ -227,7 +227,7 @@ static int store_make(const struct sysfs_world *w, const char *base, const char 
 
 	name_unique(fresh, sizeof(fresh), base, "new");
 	if (mkdirat(AT_FDCWD, fresh, 0755))
-		return errno == EEXIST ? -EAGAIN : -errno; /* a process in another container may have our PID */
+		return errno == EEXIST ? -EAGAIN : -errno; /* a process in another container may have our pid */
 	err = store_hold(fresh, out);
 	if (err)
 		return err == -ENOENT ? -EAGAIN : err;

@@ -21,7 +21,7 @@
 
 #define SYSFS_DEVICES_MAX 64
 #define SYSFS_PATH_MAX	  4096 /* of a path that the application passes */
-#define SYSFS_OWN_MAX	  256  /* of the path of a file in the tree, as the application sees it */
+#define SYSFS_OWN_MAX	  256  /* of a file's path in the tree, as the application sees it */
 #define SYSFS_TEXT_MAX	  512  /* of the text of an attribute */
 
 /** The folders that contain both entries of the kernel and ours. */
@@ -87,7 +87,7 @@ struct sysfs_store {
 
 /** A hash of the whole tree. */
 uint64_t sysfs_store_hash(const struct sysfs_world *w);
-/** Find the tree or create it. Creating a tree removes those that no process uses. @return 0 or a negative errno. */
+/** Find or create the tree; creating one removes those that no process uses. @return 0 or a negative errno. */
 int sysfs_store_open(const struct sysfs_world *w, uint64_t hash, struct sysfs_store *out);
 void sysfs_store_close(const struct sysfs_store *store);
 /** A sysfs_emit_fn: writes one entry to root + path, where ctx is root. */

@@ -9,7 +9,7 @@
 
 #include "sysfs.h"
 
-/* Versions of the kernel interfaces to which the two folders belong. */
+/* Versions of the kernel interfaces that infiniband_verbs and infiniband_mad belong to. */
 #define VERBS_ABI "6\n"
 #define MAD_ABI	  "5\n"
 

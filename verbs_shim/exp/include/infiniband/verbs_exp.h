@@ -97,7 +97,7 @@ static inline const struct ibv_exp_ops *ibv_exp_ops_of(const struct ibv_context 
 /* Whether the library's operation table is long enough to contain the operation. */
 #define IBV_EXP_HAS(ops, op) ((ops) && (ops)->size > offsetof(struct ibv_exp_ops, op))
 
-/* Whether a mask has bits at or above the bit `reserved`, a power of two. */
+/* Whether a mask has bits at or above `reserved`, a power of two. */
 static inline int ibv_exp_unknown_(uint64_t mask, uint64_t reserved)
 {
 	return mask >= reserved;
@@ -115,7 +115,7 @@ static inline void *ibv_exp_null_(int err)
 	return NULL;
 }
 
-/** Get the list of devices. */
+/** The list of devices. */
 static inline struct ibv_device **ibv_exp_get_device_list(int *num_devices)
 {
 	return ibv_get_device_list(num_devices);

@@ -319,8 +319,8 @@ enum ibv_exp_cq_attr_comp_mask {
 struct ibv_exp_cq_attr {
 	uint32_t comp_mask;
 	struct {
-		uint16_t cq_count;  /* number of completions before an event */
-		uint16_t cq_period; /* microseconds until an event */
+		uint16_t cq_count;  /* completions before an event */
+		uint16_t cq_period; /* microseconds before an event */
 	} moderation;
 	uint32_t cq_cap_flags;
 };
