@@ -13,7 +13,7 @@
 #include "ring_touch.h"
 
 #define RINGS_MAX 16
-#define ONCE_FROM 4u  /* these bytes of an entry must be read once: from its kind ... */
+#define ONCE_FROM 4u  /* bytes of an entry that may be read only once: from its kind ... */
 #define ONCE_TO	  48u /* ... to the end of the BTH after IPv4 and UDP */
 #define KIND_READ 0x10u
 

@@ -384,7 +384,7 @@ static void personality__connectib(void **state)
 	run_all(rig, 0x3c);
 }
 
-/** Atomics posted by ibv_wr_atomic_* on QPs created with these operations. */
+/** The personality connectib refuses atomics posted by ibv_wr_atomic_*: such QPs cannot ask for network byte order. */
 static void personality__connectib_extended_posting(void **state)
 {
 	struct rig *rig = *state;

@@ -58,7 +58,7 @@ static void wc_translate(const struct nic_wc *in, struct ibv_exp_wc *out)
 	out->exp_wc_flags = in->wc_flags;
 }
 
-/* Elements of wc can be larger than our structure: the bytes beyond our structure are zeroed. */
+/* If the caller's array elements are longer than this library's struct ibv_exp_wc, their remaining bytes are zeroed. */
 int exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc, uint32_t wc_size)
 {
 	size_t known = wc_size < sizeof(struct ibv_exp_wc) ? wc_size : sizeof(struct ibv_exp_wc);

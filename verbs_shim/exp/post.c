@@ -91,7 +91,7 @@ static int enable_translate(const struct shim_qp *qp, const struct ibv_exp_send_
 	return 0;
 }
 
-/* @return false: unknown calculation. */
+/* Translate a calculation for the NIC. @return false: unknown calculation. */
 static bool calc_translate(const struct ibv_exp_send_wr *wr, struct nic_send_wr *out)
 {
 	if (wr->op.calc.data_size != IBV_EXP_CALC_DATA_SIZE_64_BIT ||
@@ -124,7 +124,8 @@ static bool is_data(enum ibv_exp_wr_opcode opcode)
 	       opcode == IBV_EXP_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* @param a storage for an atomic, which *out may point to. @return 0; -EINVAL: an error that the NIC cannot detect. */
+/* Translate a work request for the NIC. @param a storage for an atomic, which *out may point to. @return 0; -EINVAL: an
+ * error that the NIC cannot detect. */
 static int translate(const struct shim_qp *qp, const struct ibv_exp_send_wr *wr, struct nic_atomic *a,
 		     struct nic_send_wr *out)
 {

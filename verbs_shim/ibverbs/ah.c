@@ -104,8 +104,8 @@ static bool ip4_checksum_holds(const uint8_t *ip4)
 	return sum == 0xffff;
 }
 
-/* @return 4 or 6. The 20 undefined bytes before an IPv4 header can look like an IPv6 header, so the IPv4 checksum
- * decides. */
+/* The IP version of the header before a UD message: 4, 6, or 0 (neither). The 20 undefined bytes before an IPv4
+ * header can look like an IPv6 header, so the IPv4 checksum decides. */
 static int grh_version(const uint8_t *grh)
 {
 	const uint8_t *ip4 = grh + IP4_OFFSET;

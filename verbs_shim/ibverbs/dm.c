@@ -8,7 +8,7 @@
 
 #include "shim.h"
 
-#define ALIGNMENT_LOG_MAX 12 /* log2 of a page */
+#define ALIGNMENT_LOG_MAX 12 /* log2 of the page size */
 
 static struct shim_dm *dm_of(struct ibv_dm *dm)
 {

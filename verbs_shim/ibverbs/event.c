@@ -89,8 +89,8 @@ static void queue_count_up(struct shim_event_queue *q)
 		;
 }
 
-/* Subtract one from the eventfd's count. @return false: the count is 0, as another thread has read it and is about
- * to take the event. */
+/* Subtract one from the eventfd's count. @return false: the count is 0, because another thread has read the count
+ * and is about to take the event. */
 static bool queue_count_down(struct shim_event_queue *q)
 {
 	uint64_t one;
@@ -187,8 +187,8 @@ static void unlock(void *mutex)
 	pthread_mutex_unlock(mutex);
 }
 
-/* This wait can last forever, so it is a cancellation point. If the thread is cancelled, the object still exists,
- * and late acknowledgements find it. */
+/* Wait for acknowledgements. This wait can last forever, so it is a cancellation point. If the thread is cancelled,
+ * the object still exists, and late acknowledgements find it. */
 void shim_event_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed, uint32_t reported)
 {
 	pthread_mutex_lock(mutex);

@@ -97,7 +97,7 @@ SHIM_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
 	return shim_fail(EOPNOTSUPP);
 }
 
-/* @return 0, or IBV_REREG_MR_ERR_INPUT with errno set: the region is unchanged. */
+/* Change a region. @return 0, or IBV_REREG_MR_ERR_INPUT with errno set: the region is unchanged. */
 SHIM_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	if (!shim_is_ours(ibv->context))

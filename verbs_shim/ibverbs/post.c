@@ -5,7 +5,7 @@
  */
 #include "shim.h"
 
-/* @return 0; -EINVAL: an error that the NIC cannot detect. */
+/* Translate a work request for the NIC. @return 0; -EINVAL: an error that the NIC cannot detect. */
 static inline int translate(const struct shim_qp *qp, const struct ibv_send_wr *wr, struct nic_send_wr *out)
 {
 	if (wr->send_flags & NIC_SEND_CALC)

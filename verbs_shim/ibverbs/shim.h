@@ -95,7 +95,7 @@ struct shim_device {
 	char zero[4096]; /* vendor libraries read private data after ibv_device: let them find zeroes */
 	struct pmd_device pmd;
 	struct shim_device *next;
-	pthread_mutex_t lock; /* of the list of contexts */
+	pthread_mutex_t lock; /* guards the list of contexts */
 	struct shim_context *contexts;
 };
 

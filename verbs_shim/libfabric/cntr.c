@@ -105,8 +105,8 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 	return cntr_change(fid, true, value, false);
 }
 
-/** @return 0: value reached; -FI_EAVAIL: the number of errors is not `errors`; -FI_EAGAIN: neither. Engine lock
- * held. */
+/** Check a counter. @return 0: value reached; -FI_EAVAIL: the number of errors is no longer `errors`; -FI_EAGAIN:
+ * neither. Engine lock held. */
 static int cntr_look(struct ufi_cntr *cntr, uint64_t threshold, uint64_t errors)
 {
 	if (part_tell(cntr, false) >= threshold)

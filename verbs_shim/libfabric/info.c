@@ -89,7 +89,7 @@ static bool is_route_to(const struct nic_gid *gid, const struct nic_rdm_addr *de
 	return is;
 }
 
-/** @return 0, -FI_ENODATA: no such address in this family. */
+/** Find the addresses that the application asked for. @return 0, -FI_ENODATA: no such address in this family. */
 static int wanted_find(struct wanted *w, const char *node, const char *service, int family, uint64_t flags,
 		       const struct fi_info *hints)
 {

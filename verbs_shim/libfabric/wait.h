@@ -26,7 +26,7 @@ struct ufi_wait {
 	atomic_uint sleepers;	 /* number of threads that sleep on `wakes` now */
 };
 
-/** @return 0, -FI_ENOSYS: unsupported wait object. */
+/** Initialize the wait state. @return 0, -FI_ENOSYS: unsupported wait object. */
 int ufi_wait_init(struct ufi_wait *wait, enum fi_wait_obj obj);
 void ufi_wait_fini(struct ufi_wait *wait);
 /** Whether threads sleep on this kind of wait object. If not, they poll (FI_WAIT_YIELD) or cannot wait

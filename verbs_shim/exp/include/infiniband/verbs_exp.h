@@ -289,7 +289,7 @@ static inline int ibv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind)
 	return ops->bind_mw(mw_bind);
 }
 
-/** Allocate device memory. It is zeroed. */
+/** Allocate zeroed device memory. */
 static inline struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context, struct ibv_exp_alloc_dm_attr *attr)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(context);
@@ -301,7 +301,7 @@ static inline struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context, s
 	return ops->alloc_dm(context, attr);
 }
 
-/** Free device memory. @return 0, EBUSY while regions are registered on it, ENOSYS. */
+/** Free device memory. @return 0; EBUSY: regions are registered on it; ENOSYS: not supported. */
 static inline int ibv_exp_free_dm(struct ibv_exp_dm *dm)
 {
 	const struct ibv_exp_ops *ops = ibv_exp_ops_of(dm->context);
