@@ -3,8 +3,8 @@
  * control.c - a function's side of the control plane after joining: messages from the daemon, and from a new daemon
  * that adopts us. control_visit.c accepts visitors.
  *
- * The end of the daemon disturbs no traffic: sockets, rings and queue pairs are the function's. The next daemon finds
- * us.
+ * Traffic continues when the daemon ends: sockets, rings and queue pairs belong to the function. The next daemon finds
+ * the function and adopts it.
  *
  * Owns: the connection to the daemon, the keeper, and the epoll set of all that pmd_control_poll watches.
  */
@@ -57,8 +57,9 @@ static void daemon_lose(struct pmd_control *c)
 	c->services_late = false;
 }
 
-/** Send our ports to the daemon. The message is the full state, not a change: if the queue is full, only the latest is
- *  sent later. @return false: no daemon, even if its end has not been read yet. */
+/** Send our list of service ports to the daemon. The message has the full list, not a change: if the socket's queue is
+ *  full, only the latest list is sent later. @return false: there is no daemon, even if we have not yet read the end of
+ *  its connection. */
 static bool daemon_tell_services(struct pmd_control *c)
 {
 	bool late;
@@ -91,7 +92,8 @@ bool pmd_control_heard(const struct pmd_control *c)
 	return !c->services_late && ioctl(c->daemon.fd, SIOCOUTQ, &unread) == 0 && unread == 0;
 }
 
-/** Set entry i to `gid` (zeroes: empty), with a socket or -1. */
+/** Set entry i of the GID table to `gid` (zeroes: no address). @param fd the socket of the address, which this function
+ *  takes over; -1: none. */
 static void address_set(struct pmd_host *host, unsigned i, const struct nic_gid *gid, uint32_t scope, int fd)
 {
 	bool same = pmd_gid_equal(&host->control->device.gids[i], gid);
@@ -115,8 +117,8 @@ static bool has_addresses(const struct proto_device *device)
 	return false;
 }
 
-/** Take the new keeper, if there is one. Without one, drop the old keeper if the device has no addresses: its sockets
- *  would keep the old addresses in use. */
+/** Replace the old keeper with `keeper`. With -1 (the daemon sent none), keep the old keeper while the device has
+ *  addresses; without addresses close it, as its sockets would keep the old addresses in use. */
 static void keeper_take(struct pmd_control *c, const struct proto_device *device, int keeper)
 {
 	if (keeper < 0 && has_addresses(device))
@@ -126,7 +128,7 @@ static void keeper_take(struct pmd_control *c, const struct proto_device *device
 	c->keeper_fd = keeper;
 }
 
-/** The daemon sends the device's current state. @return false: malformed. */
+/** Apply a message from the daemon that has the device's current state. @return false: the message is malformed. */
 static bool device_update(struct pmd_host *host, struct proto_msg *m)
 {
 	struct pmd_control *c = host->control;
@@ -144,11 +146,12 @@ static bool device_update(struct pmd_host *host, struct proto_msg *m)
 	keeper_take(c, device, keeper);
 	c->device = *device;
 	c->stats.updates++;
-	host->ops->wake(host); /* the serving thread may sleep on a socket that is closed now */
+	host->ops->wake(host); /* the serving thread may be sleeping on a socket that has just been closed */
 	return true;
 }
 
-/** A fault command that a tool gave for all functions, present and future. */
+/** Execute a fault command from the daemon, which a tool gave for all functions of the device. @return false: the
+ *  message is malformed. */
 static bool device_fault(struct pmd_host *host, struct proto_msg *m)
 {
 	char text[PROTO_FAULT_MAX], err[160];
@@ -164,7 +167,7 @@ static bool device_fault(struct pmd_host *host, struct proto_msg *m)
 	return true;
 }
 
-/** Handle the daemon's next message. @return false: none now, or the daemon is lost. */
+/** Handle the daemon's next message. @return false: no message has arrived, or the connection has ended. */
 static bool daemon_hear(struct pmd_host *host)
 {
 	struct pmd_control *c = host->control;
@@ -195,7 +198,7 @@ static void daemon_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t ev
 		daemon_hear(host);
 }
 
-/** A restarted daemon adopts us. */
+/** A new daemon of the device connects to adopt this function: answer, and use its connection from now on. */
 static void visit_adopt(struct pmd_host *host, int fd, struct proto_msg *m)
 {
 	struct pmd_control *c = host->control;
@@ -210,7 +213,8 @@ static void visit_adopt(struct pmd_host *host, int fd, struct proto_msg *m)
 		close(fd);
 		return;
 	}
-	/* First read what the previous daemon has sent: we may be the only holder of sockets in these messages. */
+	/* First read what the previous daemon has sent: we may be the only process that holds the sockets in its
+	 * messages. */
 	while (c->daemon.fd >= 0 && daemon_hear(host))
 		;
 	PMD_POINT(adopt_asked);
@@ -241,8 +245,8 @@ void pmd_control_poll(struct pmd_host *host)
 
 	if (!c || host->dead)
 		return;
-	/* One event at a time: its handler may close what the next is about. Not epoll_wait: it is a cancellation
-	 * point. */
+	/* Fetch one event at a time: its handler may close the descriptor that the next event is about. Not
+	 * epoll_wait(), which is a cancellation point. */
 	for (unsigned i = 0; i < POLL_EVENTS; i++) {
 		struct pmd_watch *w;
 
@@ -340,7 +344,7 @@ void pmd_control_abandon(struct pmd_control *c)
 			close(c->sockets[i]);
 	for (struct pmd_listener *l = c->listeners; l; l = l->next)
 		close(l->watch.fd);
-	/* Close the name first: it must be free when the daemon sees that we are gone. */
+	/* Close the listening socket first: our name must be free by the time the daemon sees our connection end. */
 	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

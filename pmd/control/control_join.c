@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_join.c - becoming a function of a device: find its daemon or start one, and take what its welcome brings.
+ * control_join.c - becoming a function of a device: find the device's daemon or start one, and take over the sockets
+ * and the state in its welcome message.
  *
- * A daemon without functions ends, possibly while we connect: then we try again. An idle daemon of another user is
- * asked to make way; if it is in use, or does not answer, joining fails.
+ * A daemon without functions exits, possibly while we connect: then we try again. An idle daemon of another user is
+ * asked to make way; if that daemon is in use, or does not answer, joining fails.
  *
  * Runs without the engine's lock, and may block.
  */
@@ -31,19 +32,19 @@
  * session as a group (autogroup), and groups whose threads yield often can starve others. */
 #define STARVED_MS   1000
 #define STARVED_LOOK 50 /* how often we look whether that is so, STARVED_MS apart */
-/* How long an untrusted daemon may take to answer. One that finds its address in use listens under its name for a
- * second before it gives up, without answering. */
+/* How long a daemon of an untrusted user has to answer. A daemon that finds its address in use listens under its name
+ * for a second, then exits without an answer. */
 #define WAY_MS	     3000
-#define WAYS	     3		    /* times that one process is asked while it keeps the name */
-#define WAYS_NS	     15000000000ull /* for all processes: each may hold the name for a second */
-#define TRIES	     500	    /* with pauses: several seconds */
+#define WAYS	     3		    /* times that one process is asked to release the name */
+#define WAYS_NS	     15000000000ull /* limit for all processes together: each may hold the name for a second */
+#define TRIES	     500	    /* attempts; with the pauses between them several seconds */
 #define PAUSE_NS     10000000
-#define SPAWN_EVERY  20 /* refused attempts per daemon started */
-#define IN_USE_TRIES 50 /* further attempts once the port is in use; after them its owner is taken to be no daemon */
+#define SPAWN_EVERY  20 /* refused attempts after which another daemon is started */
+#define IN_USE_TRIES 50 /* attempts after the port was found in use; then its owner is taken to be no daemon */
 #define SENTENCE     400
-/* Results of an attempt besides 0 and errors. */
+/* Results of an attempt to join, besides 0 and negative errnos. */
 #define TRY_AGAIN    1 /* the daemon is ending, or not ready yet */
-#define NO_MEMORY    2 /* the kernel has no memory for the request; err has the sentence */
+#define NO_MEMORY    2 /* the kernel has no memory for the request; the error message is in err */
 
 static void pause_briefly(void)
 {
@@ -52,7 +53,7 @@ static void pause_briefly(void)
 	nanosleep(&t, NULL);
 }
 
-/** Whether the sockets that come with a message are bound to the addresses that it names. */
+/** Whether the sockets in a message, from descriptor `at` on, are bound to the addresses that the message lists. */
 static bool sockets_are(const struct proto_device *device, const struct proto_msg *m, unsigned at)
 {
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
@@ -90,8 +91,8 @@ static void user_name(uid_t uid, char *out, size_t len)
 		snprintf(out, len, "%u", uid);
 }
 
-/** Check that the daemon's user is trusted: ours, root, or admitted by UROCE_ALLOW. @return 0, -EACCES or another
- *  negative errno, with a sentence. */
+/** Check that the daemon runs as a trusted user: our own, root, or one admitted by UROCE_ALLOW. @return 0, or -EACCES
+ *  or another negative errno with an error message in err. */
 static int check_daemon(int fd, const struct nic_gid *gid, struct ucred *peer, char *err, size_t err_len)
 {
 	struct proto_policy policy;
@@ -119,14 +120,14 @@ static int check_daemon(int fd, const struct nic_gid *gid, struct ucred *peer, c
 	return -EACCES;
 }
 
-/** Ask an untrusted daemon to leave if it has no users. @return whether it has. */
+/** Ask a daemon of an untrusted user to exit if it has no functions. @return whether it has exited. */
 static bool daemon_makes_way(int fd)
 {
 	static const char command[] = "make way";
 	PROTO_MSG(m);
 	int rc;
 
-	proto_send(fd, PROTO_TOOL, command, strlen(command), NULL, 0); /* if it has gone, proto_recv_wait finds out */
+	proto_send(fd, PROTO_TOOL, command, strlen(command), NULL, 0); /* proto_recv_wait reports failure */
 	rc = proto_recv_wait(fd, &m, WAY_MS);
 	proto_msg_close(&m);
 	return rc == 0 || rc == -ECONNRESET || rc == -EPIPE;
@@ -160,7 +161,7 @@ static int recv_answer(int fd, pid_t daemon, struct proto_msg *m)
 	return rc;
 }
 
-/** Sentence for a failed exchange with the daemon: for each errno, what to do. */
+/** Write the error message for a failed exchange with the daemon: for each errno, what the user can do. */
 static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, size_t err_len)
 {
 	char address[PMD_GID_TEXT], place[PROTO_PID_TEXT];
@@ -179,7 +180,7 @@ static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, 
 			 "the process has no descriptors left for the sockets of %s; raise its limit (ulimit -n)",
 			 address);
 		break;
-	case EAGAIN: /* from proto_send: the queue of a new connection is empty, so memory was short */
+	case EAGAIN: /* from proto_send: the queue of a new connection is empty, so the kernel was short of memory */
 	case ENOMEM:
 	case ENOBUFS:
 		snprintf(
@@ -210,8 +211,8 @@ static void ask_failed(int rc, const struct nic_gid *gid, pid_t pid, char *err, 
 	}
 }
 
-/** Send JOIN and read the answer. @return 0: m is the welcome; TRY_AGAIN; NO_MEMORY; or a negative errno with a
- *  sentence, possibly -EAGAIN if the daemon refuses with it. */
+/** Send JOIN to the daemon and read the answer. @return 0: m is the welcome; TRY_AGAIN; NO_MEMORY; or a negative errno
+ *  with an error message in err. -EAGAIN is possible, if the daemon refuses with this errno. */
 static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_msg *m, char *err, size_t err_len)
 {
 	int rc = proto_send(fd, PROTO_JOIN, join, sizeof(*join), NULL, 0);
@@ -221,7 +222,7 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 		ask_failed(rc, &join->gid, pid, err, err_len);
 		return NO_MEMORY;
 	}
-	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET) /* it may have said why */
+	if (rc == 0 || rc == -EPIPE || rc == -ECONNRESET) /* the daemon may have sent the reason before */
 		rc = recv_answer(fd, pid, m);
 	if (rc == 1 && m->type == PROTO_WELCOME && m->len == sizeof(struct proto_welcome) && m->n_fds > 0)
 		return 0;
@@ -239,7 +240,7 @@ static int ask(int fd, const struct proto_join *join, pid_t pid, struct proto_ms
 	return rc;
 }
 
-/** Take over what the welcome brings. */
+/** Take over the function number, the sockets and the state in the daemon's welcome message. */
 static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, char *err, size_t err_len)
 {
 	const struct proto_welcome *welcome = m->data;
@@ -256,7 +257,7 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	c->device = welcome->device;
 	c->listen.fd = pmd_fd_high(listen_fd);
 	PMD_POINT(join_welcomed);
-	/* SO_PEERCRED shows clients the process that called listen() last: without this call it would be the daemon. */
+	/* SO_PEERCRED shows clients which process called listen() last. Without this call it is the daemon. */
 	if (listen(c->listen.fd, SOMAXCONN) != 0) {
 		rc = -errno;
 		snprintf(err, err_len, "cannot listen as a function of the device: %s", strerror(-rc));
@@ -267,11 +268,11 @@ static int accept_welcome(struct pmd_control *c, int fd, struct proto_msg *m, ch
 	return 0;
 }
 
-/** Limits on asking other users' processes to release the daemon's name. */
+/** Limits on requests to processes of other users to release the daemon's name. */
 struct ways {
 	uint64_t until_ns;
-	pid_t pid;	/* the process asked last */
-	unsigned asked; /* and how often */
+	pid_t pid;	/* the process that was asked last */
+	unsigned asked; /* how many times in a row */
 };
 
 /** Whether an untrusted process may be asked to release the name: before until_ns, and at most WAYS times in a row. */
@@ -283,8 +284,8 @@ static bool may_ask_way(struct ways *w, pid_t pid)
 	return pmd_now_ns() < w->until_ns && w->asked++ < WAYS;
 }
 
-/** One attempt to join. @return 0, TRY_AGAIN, NO_MEMORY, -ECONNREFUSED: no daemon; or another negative errno with a
- *  sentence. */
+/** Try once to join. @return 0, TRY_AGAIN, NO_MEMORY, -ECONNREFUSED: there is no daemon; or another negative errno,
+ *  with an error message in err. */
 static int attempt(struct pmd_control *c, struct ways *ways, char *err, size_t err_len)
 {
 	struct proto_name name;
@@ -317,7 +318,8 @@ static int attempt(struct pmd_control *c, struct ways *ways, char *err, size_t e
 	return 0;
 }
 
-/** A more specific errno for a daemon that did not start: bind the address ourselves. @return that errno, or `rc`. */
+/** Find a more specific errno for a daemon that did not start, by binding a socket to the address here. @return the
+ *  errno of that, or `rc` if binding succeeded. */
 static int spawn_error(const struct pmd_device *device, int rc)
 {
 	char unused[256];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* control_priv.h - shared by control_join.c (joining), control.c (the daemon), control_visit.c (visitors) and
- * control_whois.c (pmd-internal). */
+/* control_priv.h - internals that control_join.c (joining), control.c (the daemon), control_visit.c (visitors) and
+ * control_whois.c share (pmd-internal). */
 #ifndef PMD_CONTROL_PRIV_H
 #define PMD_CONTROL_PRIV_H
 
@@ -10,7 +10,7 @@
 #define CONTROL_TYPES	 64
 
 struct control_visitor {
-	struct pmd_watch watch; /* fd -1: free */
+	struct pmd_watch watch; /* fd is -1 if the entry is free */
 	uint64_t since_ns;
 };
 
@@ -19,18 +19,18 @@ struct pmd_control {
 	struct pmd_watch daemon; /* the connection to the daemon; fd -1: none now */
 	struct pmd_watch listen;
 	struct pmd_listener *listeners; /* additional names */
-	struct pmd_watch timer;		/* armed while something is to be retried */
+	struct pmd_watch timer;		/* armed while something has to be tried again */
 	bool timer_runs;
 	uint16_t services[PROTO_SERVICES_MAX]; /* ports that this function serves */
 	unsigned n_services;
-	bool services_late; /* the daemon's queue was full: sent again when it is writable */
+	bool services_late; /* the daemon's queue was full: send the list when the queue has room */
 	int keeper_fd;	    /* see struct proto_keeper; -1: none */
 	unsigned function;
 	uint64_t since_ns;
 	uid_t daemon_uid;
 	struct proto_join join;
-	struct proto_device device;	/* as the daemon last said */
-	int sockets[NIC_GID_TABLE_LEN]; /* per address, until handed to the port; -1: none */
+	struct proto_device device;	/* as in the daemon's last message */
+	int sockets[NIC_GID_TABLE_LEN]; /* by address, until handed to the port; -1: none */
 	struct control_visitor visitors[CONTROL_VISITORS];
 	pmd_visit_fn serve[CONTROL_TYPES];
 	struct pmd_control_stats stats;
@@ -40,22 +40,22 @@ struct pmd_control {
 	} room; /* receive buffer for visitors' messages */
 };
 
-/** Validate a message with a struct proto_device and take its descriptors, which begin at index `first`. The caller
- *  still closes the message. @return false: malformed. */
+/** Validate a message from the daemon that has a struct proto_device, and take its descriptors, which begin at index
+ *  `first`. The caller still has to close the message. @return false: malformed. */
 bool control_device_read(const struct proto_device *device, struct proto_msg *m, unsigned first, int *keeper,
 			 int sockets[NIC_GID_TABLE_LEN]);
 
-/** In control_whois.c: a visitor asks whether an address is this device's. A pmd_visit_fn. */
+/** Answer a visitor that asks whether an address is this device's (control_whois.c). A pmd_visit_fn. */
 void control_visit_whois(struct pmd_host *host, int fd, struct proto_msg *m);
 
-/** In control_visit.c: handlers of the listening sockets and the timer; drop visitors that have been silent for long.
- */
+/** In control_visit.c: the handlers of the listening sockets and of the timer, and dropping visitors that have been
+ *  silent for too long. */
 void control_listen_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events);
 void control_timer_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events);
 void control_visitors_expire(struct pmd_control *c);
 
-/** In control.c: register handlers, and add daemon, timer and listener to the epoll set. @return 0 or a negative
- *  errno. */
+/** In control.c: register the message handlers, and add the daemon's connection, the timer and the listening socket to
+ *  the epoll set. @return 0 or a negative errno. */
 int control_watch_all(struct pmd_control *c);
 
 #endif

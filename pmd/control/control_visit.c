@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_visit.c - visitors of a function. They connect to the function's name or to that of one of its services: a
- * new daemon that adopts us, other functions with a ring, tools with a request. A visitor's first message says what it
- * is; a silent visitor is dropped by the first poll after SILENT_NS, or earlier to make room for another.
+ * control_visit.c - visitors of a function. They connect to the function's name or to the name of one of its services:
+ * a new daemon that adopts the function, other functions with a ring, tools with a request. A visitor's first message
+ * says which of these it is. A silent visitor is dropped by the first poll after SILENT_NS, or earlier to make room for
+ * another visitor.
  *
  * Owns: the listening sockets, and visitors until they are served.
  */
@@ -18,7 +19,7 @@
 #include "points.h"
 
 #define SILENT_NS 1000000000u
-#define DEAF_NS	  100000000 /* until listening resumes after accept failed for lack of descriptors */
+#define DEAF_NS	  100000000 /* pause before listening resumes, after accept failed for lack of descriptors */
 
 static void visitor_drop(struct pmd_control *c, struct control_visitor *v, uint64_t *counter)
 {
@@ -48,7 +49,8 @@ static void visitor_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t e
 	proto_msg_close(&m);
 }
 
-/** An entry for a new visitor: a free one, or that of the visitor that connected first, which is dropped. */
+/** @return an entry for a new visitor. If none is free, the visitor that connected first is dropped and its entry
+ *  reused. */
 static struct control_visitor *visitor_new(struct pmd_control *c)
 {
 	struct control_visitor *oldest = &c->visitors[0];
@@ -80,8 +82,8 @@ bool pmd_control_retry(struct pmd_control *c)
 	return c->timer_runs;
 }
 
-/** No descriptor for a visitor, which stays in the accept queue: pause listening, or epoll would report it
- *  continuously. */
+/** There is no descriptor left for a visitor, who stays in the accept queue: pause listening, or epoll would report the
+ *  visitor continuously. */
 static void listen_pause(struct pmd_control *c)
 {
 	c->stats.visitors_waiting++;

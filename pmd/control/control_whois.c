@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control_whois.c - tells visitors whether an address belongs to this function's device: a daemon that is started for
- * the address, while the device has none, then becomes this device's daemon.
+ * control_whois.c - tells visitors whether an address belongs to this function's device. While the device has no
+ * daemon, a daemon that was started for one of its addresses asks this, and becomes the device's daemon.
  *
- * A function may know only some of the device's addresses, but the keeper has all: we peek at its messages, which stay
- * queued.
+ * A function may know only some of the device's addresses, but the keeper's messages list all of them. They are peeked
+ * at, and stay queued.
  */
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -26,7 +26,7 @@ static bool keeper_has(int keeper, const struct nic_gid *gid)
 	if (setsockopt(keeper, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof(start)) != 0)
 		return false;
 	for (unsigned i = 0; i < KEEPER_MESSAGES_MAX; i++) {
-		/* Without a control buffer no descriptors are created. Not recv(): it is a cancellation point. */
+		/* Without a control buffer no descriptors are installed. Not recv(), which is a cancellation point. */
 		if (syscall(SYS_recvfrom, keeper, &message, sizeof(message), MSG_PEEK | MSG_DONTWAIT, NULL, NULL) !=
 		    (long)sizeof(message))
 			return false;
@@ -55,7 +55,7 @@ void control_visit_whois(struct pmd_host *host, int fd, struct proto_msg *m)
 	if (proto_msg_is(m, PROTO_WHOIS, sizeof(struct proto_whois), 0)) {
 		if (device_has(c, &((const struct proto_whois *)m->data)->gid))
 			owner.key = c->device.key;
-		proto_send(fd, PROTO_OWNER, &owner, sizeof(owner), NULL, 0); /* fails if the visitor has gone */
+		proto_send(fd, PROTO_OWNER, &owner, sizeof(owner), NULL, 0); /* fails if the visitor has left */
 	} else {
 		c->stats.visitors_unknown++;
 	}

@@ -7,15 +7,16 @@
  *   where         = IPv4 address | IPv6 address | "[" IPv6 address "]" | interface name
  *   option        = prefix length | "gw=" address | "ethdev=" DPDK device arguments
  *
- * `ethdev=` must come last: its value holds commas and slashes and reaches to the next blank or semicolon.
+ * `ethdev=` must come last: its value contains commas and slashes, and extends to the next blank or semicolon.
  *   UROCE_DEVICES="127.0.0.1,127.0.0.2"                two devices on kernel UDP sockets
  *   UROCE_DEVICES="10.0.0.1/24/gw=10.0.0.254/ethdev=net_af_packet0,iface=veth0"
  *
- * An address is a device with that GID. An interface is a device with all its addresses, IPv4 first, which follows
- * their changes; with ethdev= it stands for its first address. By default each IPv4 address is a device, and the first
- * one on an interface has the interface's IPv6 addresses as well.
+ * An address as an entry is a device with that GID. An interface is a device with all addresses of the interface, IPv4
+ * first; the device follows their changes. With ethdev= an interface means its first address. Without UROCE_DEVICES
+ * each IPv4 address of the host is a device, and the device of the first IPv4 address of an interface has the
+ * interface's IPv6 addresses as well.
  *
- * Owns nothing; starts nothing. Does not check that an address can be bound: opening the device does.
+ * Owns nothing; starts nothing. Does not check that an address can be bound: that is checked when the device is opened.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -50,7 +51,7 @@ static bool gid_in_network(const struct nic_gid *gid, const struct ifaddrs *ifa)
 	return true;
 }
 
-/** FNV-1a over the address and the MAC, as a locally administered EUI-64. */
+/** Make a locally administered EUI-64 from an FNV-1a hash of the address and the MAC. */
 static uint64_t device_guid(const struct pmd_device *d)
 {
 	uint64_t h = 0xcbf29ce484222325u;
@@ -78,7 +79,7 @@ static void netdev_query(struct pmd_device *d)
 	close(fd);
 }
 
-/** The iface= argument of a PMD names the interface. */
+/** Take the interface from the iface= argument of the device's DPDK arguments. */
 static void netdev_from_devargs(struct pmd_device *d)
 {
 	const char *arg = strstr(d->port, "iface=");
@@ -94,7 +95,7 @@ static void netdev_from_devargs(struct pmd_device *d)
 	}
 }
 
-/** Set the interface from an address's label, which may be "eth0:1". */
+/** Set the interface name from an address label such as "eth0:1". */
 static void netdev_set(struct pmd_device *d, const char *label)
 {
 	snprintf(d->netdev, sizeof(d->netdev), "%.*s", (int)strcspn(label, ":"), label);
@@ -111,7 +112,7 @@ void pmd_device_fill_netdev(struct pmd_device *d)
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
 			if (pmd_gid_from_sockaddr(i->ifa_addr, &gid) && memcmp(&gid, &d->gid, sizeof(gid)) == 0)
 				netdev_set(d, i->ifa_name);
-		/* 127.0.0.2 is assigned to no interface, but reaches lo. */
+		/* Addresses like 127.0.0.2 are assigned to no interface, but reach lo. */
 		for (struct ifaddrs *i = list; i && !d->netdev[0]; i = i->ifa_next)
 			if ((i->ifa_flags & IFF_LOOPBACK) && gid_in_network(&d->gid, i))
 				netdev_set(d, i->ifa_name);
@@ -122,7 +123,7 @@ void pmd_device_fill_netdev(struct pmd_device *d)
 	d->node_guid = device_guid(d);
 }
 
-/** First address of an interface, IPv4 before IPv6, global before link-local. */
+/** Find the first address of an interface: IPv4 before IPv6, global before link-local. */
 static bool gid_of_interface(const char *name, struct nic_gid *out)
 {
 	struct ifaddrs *list = NULL;
@@ -198,7 +199,7 @@ static int parse_where(char *where, struct pmd_device *d, char *err, size_t err_
 	return 0;
 }
 
-/** A gateway needs a prefix: without one all addresses are on link, and the gateway would be ignored. */
+/** Refuse a gateway without a prefix length: all addresses would be on link, and the gateway never used. */
 static int check_gateway(const struct pmd_device *d, char *err, size_t err_len)
 {
 	static const struct nic_gid none;
@@ -211,7 +212,7 @@ static int check_gateway(const struct pmd_device *d, char *err, size_t err_len)
 	return -EINVAL;
 }
 
-/** Parse one entry, already cut out of the list; modifies it. */
+/** Parse one entry, already cut out of the list. Modifies the text of the entry. */
 static int parse_entry(char *entry, struct pmd_device *d, char *err, size_t err_len)
 {
 	char *slash = strchr(entry, '/'), *option;
@@ -250,7 +251,7 @@ static char *next_entry(char **list)
 	if (!*start)
 		return NULL;
 	end = start + strcspn(start, " \t\n,;");
-	/* Within ethdev= a comma belongs to the arguments. */
+	/* Commas in the value of ethdev= belong to the DPDK arguments. */
 	for (char *e = strstr(start, "/ethdev="); e && e < end;) {
 		end = e + strcspn(e, " \t\n;");
 		break;
@@ -290,7 +291,7 @@ static int default_devices(struct pmd_device *devices, unsigned max)
 				continue;
 			memset(d, 0, sizeof(*d));
 			pmd_gid_from_sockaddr(i->ifa_addr, &d->gid);
-			/* An address on several interfaces (bridges, VRRP) is still one device. */
+			/* An address that several interfaces have (bridges, VRRP) is still one device. */
 			if (!pmd_gid_is_unicast(&d->gid) || gid_is_known(&d->gid, devices, n))
 				continue;
 			d->follow = netdev_is_known(i->ifa_name, devices, n) ? PROTO_FOLLOW_NONE : PROTO_FOLLOW_V6;

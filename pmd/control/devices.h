@@ -8,12 +8,12 @@
 
 /**
  * Parse `spec`, the value of UROCE_DEVICES; NULL or blank: the default devices.
- * @param err receives one sentence when the value is wrong.
+ * @param err receives an error message if the value is wrong.
  * @return number of devices, at most `max`, or a negative errno.
  */
 int pmd_devices_parse(const char *spec, struct pmd_device *devices, unsigned max, char *err, size_t err_len);
 
-/** Fill in the interface that carries the address, its MAC and MTU, as far as known, and the GUID. */
+/** Fill in the interface that has the address, its MAC and MTU as far as they are known, and the GUID. */
 void pmd_device_fill_netdev(struct pmd_device *device);
 
 #endif

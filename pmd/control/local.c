@@ -2,8 +2,8 @@
 /*
  * local.c - see local.h. rtnetlink reports that addresses have changed, getifaddrs lists them.
  *
- * Not detected: addresses that are local only by a route (`ip route add local`), and remote ones that may be bound to
- * (ip_nonlocal_bind).
+ * Not detected: addresses that are local only because of a route (`ip route add local`), and foreign addresses that
+ * programs may bind to (ip_nonlocal_bind).
  *
  * Owns: the list of addresses, sorted, and the netlink socket.
  */
@@ -25,7 +25,7 @@
 #include "local.h"
 
 struct pmd_local {
-	struct pmd_watch watch; /* the netlink socket, negative fd: none; must be first */
+	struct pmd_watch watch; /* first member; the netlink socket, or a negative fd if there is none */
 	struct pmd_control *control;
 	struct nic_gid *gids;
 	size_t n;
@@ -51,7 +51,7 @@ bool pmd_local_has(const struct pmd_local *local, const struct nic_gid *gid)
 	return local && local->n > 0 && bsearch(gid, local->gids, local->n, sizeof(*gid), gid_compare);
 }
 
-/** Replace the list by the current addresses; on failure it stays. @return 0 or a negative errno. */
+/** Replace the list by the host's current addresses. On failure the old list stays. @return 0 or a negative errno. */
 static int look(struct pmd_local *local)
 {
 	struct nic_gid *gids;
@@ -90,8 +90,8 @@ void pmd_local_retry(struct pmd_host *host)
 		look_again(host, host->local);
 }
 
-/** Drain the netlink socket and list the addresses again. Messages are not read, so an overflow (ENOBUFS) does no
- *  harm. */
+/** Drain the netlink socket and list the addresses again. The content of the messages is not used, so a queue overflow
+ *  (ENOBUFS) does no harm. */
 static void changed(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
 	struct pmd_local *local = (struct pmd_local *)w;
@@ -106,13 +106,13 @@ static void changed(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** Whether the error is a lack of descriptors or memory: the call may succeed later. */
+/** Whether the error is a lack of descriptors or memory, so that the call may succeed later. */
 static bool is_lack(int rc)
 {
 	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS;
 }
 
-/** @return the socket, -EOPNOTSUPP: the kernel does not report changes, or a negative errno as in is_lack. */
+/** @return the socket, -EOPNOTSUPP: the kernel does not report changes, or an error for which is_lack returns true. */
 static int netlink_open(void)
 {
 	struct sockaddr_nl self = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
@@ -144,8 +144,8 @@ int pmd_local_open(struct pmd_control *control, struct pmd_local **out)
 			local->watch.fd = -1;
 		}
 	}
-	if (!is_lack(rc)) /* else, e.g. in a sandbox without netlink, changes are not seen, or only loopback is known */
-		rc = look(local); /* after opening the socket: no change is missed */
+	if (!is_lack(rc))	  /* without netlink (in a sandbox) changes are not seen */
+		rc = look(local); /* after the socket was opened, so no change is missed */
 	if (is_lack(rc)) {
 		pmd_local_close(local);
 		return rc;

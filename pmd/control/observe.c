@@ -2,7 +2,8 @@
 /*
  * observe.c - see observe.h. Owns nothing that outlives a request: captures and faults have their own state.
  *
- * With the engine locked, a request costs at most writing 32 KiB of text; longer lists are requested in pages.
+ * The engine is locked while a request is handled: a reply has at most 32 KiB of text, and longer lists are requested
+ * in pages.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -21,7 +22,7 @@
 #include "proto.h"
 #include "tap.h"
 
-#define QPS_PAGE 40 /* QPs per answer, which fit into reply.text */
+#define QPS_PAGE 40 /* QPs per reply, few enough to fit into reply.text */
 
 struct reply {
 	int status;
@@ -249,7 +250,7 @@ static void observe_fault(struct pmd_host *host, struct reply *r, const char *ar
 
 /* ---- captures ---------------------------------------------------------------------------------------------------- */
 
-/** Parse the filter of a capture. @return false: invalid. */
+/** Parse the arguments of a capture request. @return false: invalid. */
 static bool capture_words(const char *args, struct pmd_capture_filter *filter)
 {
 	char dir[8] = "";
@@ -290,7 +291,8 @@ static void observe_capture_start(struct pmd_host *host, int fd, struct reply *r
 	pmd_tap_update(host);
 }
 
-/** @return whether to answer: a capture that starts sends only packets. */
+/** Start or stop a capture, or report its counts. @return whether to reply: a tool that starts a capture gets only
+ *  packets. */
 static bool observe_capture(struct pmd_host *host, int fd, struct reply *r, const char *args)
 {
 	struct pmd_capture_counts counts;
@@ -313,7 +315,7 @@ static bool observe_capture(struct pmd_host *host, int fd, struct reply *r, cons
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/** @return the arguments, if `text` is the command `name`; else NULL. */
+/** @return the arguments, if `text` is a request with the command `name`; else NULL. */
 static const char *command(const char *text, const char *name)
 {
 	size_t len = strlen(name);
@@ -323,7 +325,7 @@ static const char *command(const char *text, const char *name)
 	return text + len + strspn(text + len, " ");
 }
 
-/** Whether the request is for owners only: other users of the device may read counters, but neither see nor drop
+/** Whether only owners may make the request: other users of the device may read counters, but neither see nor drop
  *  packets. */
 static bool is_owners(const char *text)
 {
@@ -356,7 +358,7 @@ static bool dispatch(struct pmd_host *host, int fd, const char *text, struct rep
 	return true;
 }
 
-/** @return NULL: out of memory; the connection has been shut down. */
+/** @return an empty reply; NULL: out of memory, and the connection was shut down. */
 static struct reply *reply_new(int fd)
 {
 	struct reply *r = malloc(sizeof(*r));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * observe.h - requests of the `uroce` command to a function (pmd-internal). All calls with the engine locked.
+ * observe.h - requests of the `uroce` command to a function (pmd-internal). All functions are called with the engine
+ * locked.
  *
- * Requests are texts (PROTO_TOOL of proto.h); each is answered by one JSON object (PROTO_TEXT) and PROTO_END, with 0
- * or a negative errno (the text is then a sentence). The function never waits for a tool: if the answer does not fit in
- * the socket's queue, the connection is shut down.
+ * Requests are texts (PROTO_TOOL of proto.h). The function answers each with one JSON object (PROTO_TEXT) and PROTO_END
+ * with 0, or with an error message (PROTO_TEXT) and PROTO_END with a negative errno. The function never waits for a
+ * tool: if the answer does not fit into the socket's queue, the connection is shut down.
  *
  *   status                         device, addresses, program, link, number of QPs
  *   stats                          all counters, with their sentences
@@ -22,12 +23,12 @@
 
 #include "engine_host.h"
 
-/** Answer a request from the connection fd, which stays the caller's. If the tool is cut off, fd is shut down: the tool
- *  and the caller both read the end of the connection. */
+/** Answer a request from connection fd, which still belongs to the caller. If the answer does not fit into the socket's
+ *  queue, fd is shut down: the tool and the caller then both read the end of the connection. */
 void pmd_observe_request(struct pmd_host *host, int fd, const char *text);
-/** The function ends: send a capturing tool its final counts. */
+/** The function ends: if the tool at connection fd captures packets, send it its final counts. */
 void pmd_observe_last_words(struct pmd_host *host, int fd);
-/** The connection is about to be closed. */
+/** Connection fd is about to be closed: end its capture, if there is one. */
 void pmd_observe_closed(struct pmd_host *host, int fd);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * services.c - ports of the device that this function serves.
  *
- * A function serves a port by listening under the port's name (proto.h): that excludes other functions, and lets
- * functions of this host find the server without a daemon. The daemon is told as well, and has the kernel steer the
- * port's packets from the network to us. An ethdev has a single function, which gets all packets: there the list alone
- * is kept.
+ * A function serves a port by listening under the port's name (proto.h). That keeps other functions from serving the
+ * same port, and functions of this host find the server without a daemon. The daemon is told as well, and makes the
+ * kernel steer the port's packets from the network to this function. An ethdev device has a single function, which gets
+ * all packets, so only the list of ports is kept.
  *
  * Owns: the list of services of an engine.
  */
@@ -22,7 +22,7 @@
 #define ANY_PORTS (NIC_SERVICE_PORT_MAX - PMD_SERVICE_ANY_MIN + 1)
 
 struct pmd_service {
-	struct pmd_listener listener; /* used if there is a control plane */
+	struct pmd_listener listener; /* used only if the device has a control plane */
 	struct pmd_service *next;
 	uint16_t port;
 };
@@ -79,8 +79,8 @@ static int service_claim(struct pmd_host *host, struct pmd_service *s, uint16_t 
 	return pmd_control_listen(host->control, &s->listener, &name);
 }
 
-/** Claim this port, or any if 0: then not one served recently, as clients that have not noticed the end of its server
- *  would take the new one for it. */
+/** Claim this port, or any port if it is 0: then not a port that was served recently, because clients of the previous
+ *  server may not have noticed its end and would mistake the new server for it. */
 static int service_choose(struct pmd_host *host, struct pmd_service *s, uint16_t port)
 {
 	int rc = -EADDRINUSE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools.c - see tools.h. A connection lives until the tool closes it, sends a malformed message, or does not read its
- * answers (observe.c then shuts it down). Owns: the connections.
+ * tools.c - see tools.h. A connection exists until the tool closes it, sends a malformed message, or does not read its
+ * answers (observe.c then shuts the connection down). Owns: the connections.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "tools.h"
 
 #define TOOLS_MAX      32
-#define REQUESTS_BURST 16 /* requests of one tool before others get their turn */
+#define REQUESTS_BURST 16 /* requests of one tool before other tools get their turn */
 
 struct pmd_tool {
 	struct pmd_watch watch;
@@ -36,7 +36,8 @@ static void tool_end(struct pmd_host *host, struct pmd_tool *t)
 	free(t);
 }
 
-/** Answer a request, whose message is its text, unterminated. @return false: malformed. */
+/** Answer a tool's request: the message is its text, without a terminating zero. @return false: the message is
+ *  malformed. */
 static bool tool_request(struct pmd_host *host, int fd, struct proto_msg *m)
 {
 	char text[PROTO_COMMAND_MAX + 1];
@@ -51,10 +52,10 @@ static bool tool_request(struct pmd_host *host, int fd, struct proto_msg *m)
 
 static void tool_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
-	struct pmd_tool *t = (struct pmd_tool *)w; /* the watch is the first member */
+	struct pmd_tool *t = (struct pmd_tool *)w; /* the watch is its first member */
 	uint64_t room[PROTO_COMMAND_MAX / 8];
 
-	(void)events; /* proto_recv reads a hang-up as the end */
+	(void)events; /* proto_recv reports a hang-up as the end of the connection */
 	for (unsigned i = 0; i < REQUESTS_BURST; i++) {
 		struct proto_msg m = {.data = room, .room = sizeof(room)};
 		int rc = proto_recv(w->fd, &m);
@@ -70,7 +71,7 @@ static void tool_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t even
 	}
 }
 
-/** Tell a tool that the function serves no more tools. */
+/** Tell a tool that it is refused, because the function already serves as many tools as it can. */
 static void tool_refuse(struct pmd_host *host, int fd)
 {
 	static const char sentence[] = "as many tools as the function serves are connected to it; end one";

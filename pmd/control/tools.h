@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tools.h - connections of the `uroce` command to this function (pmd-internal): they arrive as visitors of the control
- * plane (control.h), and observe.h answers their requests. All calls with the engine locked.
+ * plane (control.h), and observe.h answers their requests. All functions are called with the engine locked.
  */
 #ifndef PMD_TOOLS_H
 #define PMD_TOOLS_H
@@ -10,15 +10,15 @@
 
 struct pmd_tool;
 
-/** Connections of tools. Zeroes: none. */
+/** Connections of tools. All zeroes: none. */
 struct pmd_tools {
 	struct pmd_tool *list;
 	unsigned n;
 };
 
-/** Accept tools from now on. */
+/** Accept connections of tools from now on. */
 void pmd_tools_serve(struct pmd_host *host);
-/** The process ends: send capturing tools their final counts. */
+/** The process ends: send tools that capture packets their final counts. */
 void pmd_tools_last_words(struct pmd_host *host);
 /** Close all connections; call before the control plane is closed. */
 void pmd_tools_close(struct pmd_host *host);
