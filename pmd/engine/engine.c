@@ -2,9 +2,9 @@
 /*
  * engine.c - engines of this process: open, close, lock, fork.
  *
- * Owns: the list of open engines, each with its NIC, port, packet pool and thread. The list's lock is taken before an
- * engine's lock, never after. Nothing runs before the first pmd_open; nothing has to run at exit: a process may simply
- * end.
+ * Owns: the list of open engines, each with its NIC, port, packet pool and thread. A thread takes the list's lock
+ * before an engine's lock, never after. Nothing runs before the first pmd_open, and nothing has to run when the process
+ * exits.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,22 +24,23 @@
 #include "points.h"
 #include "strays.h"
 
-#define ETHDEV_FUNCTION 1 /* an ethdev device has no daemon and is one function */
+#define ETHDEV_FUNCTION 1 /* function number of an ethdev device, which has one function and no daemon */
 
-/* Frames of one burst and a few more; for ethdev also those in the device's ring and those waiting for neighbours. */
+/* mbufs for one TX burst and a few more; on an ethdev also for frames in the device's ring and frames that wait for
+ * neighbour resolution. */
 #define TX_POOL_SIZE	    127
 #define ETHDEV_TX_POOL_SIZE 1023
 
 static struct {
 	pthread_mutex_t lock;
 	struct pmd_engine *engines;
-	unsigned serial; /* number of the next packet pool: names must be unique */
+	unsigned serial; /* number of the next packet pool: pool names must be unique */
 	bool handlers;	 /* fork and exit handlers are registered */
-	bool forked;	 /* this is a child of the process that opened engines */
+	bool forked;	 /* this process is a forked child of one that had opened engines */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Opening and closing an engine passes dozens of cancellation points: a thread cancelled at one would never release the
- * list's lock. @return the cancellation state to restore. */
+/* Opening and closing an engine passes dozens of cancellation points, so disable cancellation: a cancelled thread would
+ * never release the list's lock. @return the previous cancellation state, which process_unlock restores. */
 static int process_lock(void)
 {
 	int cancel_state;
@@ -62,7 +63,8 @@ void pmd_lock(struct pmd_engine *e)
 	pmd_mutex_lock(&e->lock);
 }
 
-/** The lock's holder may have caused events, a full port, or a deadline before the one that the thread sleeps until. */
+/** While it held the lock, the caller may have caused events, filled the port, or set a deadline earlier than the time
+ *  that the sleeping thread will wake at. */
 void pmd_unlock(struct pmd_engine *e)
 {
 	bool kick = false, yield = false;
@@ -96,9 +98,9 @@ bool pmd_is_forked_child(void)
 	return __atomic_load_n(&process.forked, __ATOMIC_RELAXED);
 }
 
-/* Around fork all locks are held, so that the child can release them and finds the data that they guard consistent. The
- * child has its own copy of DPDK's heap, but not the threads, and the sockets are the parent's: engines that were open
- * are dead in the child. */
+/* All locks are held across fork, so that the child finds the data that they guard consistent, and can release them.
+ * The child has its own copy of DPDK's heap, but no threads except the forking one, and the sockets belong to the
+ * parent: engines that were open are dead in the child. */
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&process.lock);
@@ -120,7 +122,7 @@ static void fork_child(void)
 	pmd_guard_fork_child();
 	pmd_clock_forked();
 	for (struct pmd_engine *e = process.engines; e; e = e->next) {
-		pmd_random_forget(&e->random); /* or the child would draw the parent's next keys */
+		pmd_random_forget(&e->random); /* otherwise the child would generate the same keys as the parent */
 		if (!e->host.dead) {
 			e->host.dead = true;
 			e->host.port->ops->abandon(e->host.port);
@@ -139,8 +141,8 @@ static void fork_child(void)
 
 /* ---- exit --------------------------------------------------------------------------------------------------- */
 
-/* A program may exit right after its last completion, so send what is held back. Engines that another thread has locked
- * are skipped: that thread makes progress, or never will. */
+/* A program may exit right after its last completion, so send requests and ACKs that are held back. Skip an engine that
+ * another thread has locked: that thread makes progress itself, or is stuck. */
 static void exit_flush(void)
 {
 	if (pthread_mutex_trylock(&process.lock) != 0)
@@ -156,7 +158,8 @@ static void exit_flush(void)
 	pthread_mutex_unlock(&process.lock);
 }
 
-/** Register fork and exit handlers, before anything that a fork on another thread must not find half done. */
+/** Register fork and exit handlers. Called before the first engine is opened, so that a fork on another thread finds
+ *  nothing half done. */
 static void process_handlers(void)
 {
 	if (process.handlers)
@@ -168,7 +171,7 @@ static void process_handlers(void)
 
 /* ---- open and close ----------------------------------------------------------------------------------------- */
 
-/** Open the port and, for a device that processes share, get a function of it. */
+/** Open the port. If the device is shared by processes, first become one of its functions. */
 static int engine_open_port(struct pmd_engine *e, enum nic_mtu mtu, char *err, size_t err_len)
 {
 	int rc;
@@ -205,7 +208,7 @@ no_port:
 	return rc;
 }
 
-/** Close the port before the function is released: its next owner must find its sockets unused. */
+/** Close the port before the function's number is released: the number's next owner must find the sockets unused. */
 static void engine_close_port(struct pmd_engine *e)
 {
 	e->host.port->ops->close(e->host.port);
@@ -229,7 +232,8 @@ static bool engine_serves(void *ctx, uint16_t service)
 	return pmd_services_have(&e->host, service);
 }
 
-/** Reach same-host peers through shared memory; only for devices that processes share. */
+/** Open the links, by which peers on the same host are reached through shared memory. Only for devices that processes
+ *  share. */
 static int engine_open_links(struct pmd_engine *e, char *err, size_t err_len)
 {
 	const char *wrong;
@@ -417,7 +421,8 @@ void pmd_close(struct pmd_engine *engine)
 	for (link = &process.engines; *link != engine; link = &(*link)->next)
 		;
 	*link = engine->next;
-	/* Keep the list's lock: the same device may be opened again at once, and its address must be free by then. */
+	/* Keep the list's lock until the end: another thread may open the same device at once, and needs its address
+	 * free. */
 	pmd_thread_stop(engine);
 	PMD_POINT(close_begun);
 	pmd_tools_close(&engine->host);

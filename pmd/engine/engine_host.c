@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_host.c - the engine's side of engine_host.h: where the parts' state is, what they may ask. Owns nothing. */
+/* engine_host.c - implements the interface of engine_host.h: gives the engine's parts access to each other's state, and
+ * answers their requests. Owns nothing. */
 #include "engine_priv.h"
 
 static struct pmd_engine *engine_of(struct pmd_host *host)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_nic.c - creates the engine's NIC, and answers what it asks of its owner (struct nic_config): random numbers,
+ * engine_nic.c - creates the engine's NIC, and implements the callbacks of the NIC (struct nic_config): random numbers,
  * routes, addresses, revocation. Owns nothing.
  */
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "key.h"
 #include "local.h"
 
-/* The leading byte of a QPN is the function number; 0 is the daemon's. */
+/* The leading byte of a QPN is the function number. Number 0 belongs to the daemon. */
 #define FUNCTION_QPN_BITS 16
 
 static void engine_random(void *ctx, void *buf, size_t len)
@@ -44,7 +44,8 @@ static uint32_t engine_source(void *ctx, const struct nic_gid *dgid, uint32_t de
 	return pmd_links_source(e->host.links, dgid, dest_qpn, own, claimed);
 }
 
-/** Always false for an ethdev device: the host's own sockets do not reach it. */
+/** Whether other sockets of this host can send from an address. Always false for an ethdev device, which they do not
+ *  reach. */
 static bool engine_is_local(void *ctx, const struct nic_gid *gid)
 {
 	const struct pmd_engine *e = ctx;
@@ -88,7 +89,7 @@ int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, siz
 		.max_inflight = e->host.port->max_inflight,
 		.udp_sport = e->host.port->udp_sport,
 		.ack_delay_ns = e->host.port->ack_delay_ns,
-		.local_ack_delay = 15, /* 134 ms: a process may be off the CPU for long */
+		.local_ack_delay = 15, /* 134 ms: a process may wait long for a CPU */
 		.random = engine_random,
 		.route = engine_route,
 		.route_known = engine_route_known,
@@ -123,6 +124,6 @@ int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, siz
 	if (e->host.control)
 		pmd_tools_serve(&e->host);
 	while (nic_event_next(e->host.nic, &event))
-		; /* drop the events of the first GIDs: no application has seen the device yet */
+		; /* drop the events of the first GIDs: no application knows the device yet */
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_priv.h - the engine as the files of pmd/engine share it (pmd-internal). */
+/* engine_priv.h - internals that the files of pmd/engine share (pmd-internal). */
 #ifndef PMD_ENGINE_PRIV_H
 #define PMD_ENGINE_PRIV_H
 
@@ -16,79 +16,84 @@
 #include "tap.h"
 #include "tools.h"
 
-/** UROCE_PROGRESS; see thread.c. */
+/** Values of UROCE_PROGRESS; see thread.c. */
 enum pmd_progress_mode { PMD_PROGRESS_AUTO, PMD_PROGRESS_THREAD, PMD_PROGRESS_PINNED, PMD_PROGRESS_INLINE };
 
-/** Packets on their way to the port. Slots [0, ready) hold one mbuf each; while first < end, slots [first, end) hold
- *  packets that the port had no room for. Under the lock. */
+/** Packets to transmit through the port. Slots [0, ready) have one mbuf each. If first < end, slots [first, end) hold
+ *  packets for which the port had no room. Accessed under the lock. */
 struct pmd_tx {
 	struct nic_tx_frame slots[PMD_TX_BURST];
 	unsigned ready, first, end;
 };
 
-/** Steps, by whichever thread. Under the lock. */
+/** State of steps, whichever thread takes them. Accessed under the lock. */
 struct pmd_steps {
 	uint64_t port_deadline_ns;
-	uint64_t full_ns; /* start of the last full one (timers and transmit included) */
+	uint64_t full_ns; /* start of the last full step (one with timers and transmit) */
 	struct idle_port port;
-	unsigned sent;	  /* packets of the last pmd_engine_transmit */
+	unsigned sent;	  /* packets sent by the last pmd_engine_transmit */
 	unsigned owed;	  /* packets sent since packets were last received */
-	unsigned taken;	  /* packets looked at in this step or doorbell, dropped ones included */
-	unsigned behind;  /* steps for which timers still wait, at most, after a long time without steps */
-	unsigned control; /* steps since pmd_engine_look_after */
-	bool quiet;	  /* the last step or doorbell left nothing to do until something arrives */
+	unsigned taken;	  /* packets examined in this step or doorbell, including dropped ones */
+	unsigned behind;  /* after a long time without steps: steps that timers still have to wait, at most */
+	unsigned control; /* steps since the last pmd_engine_look_after */
+	bool quiet;	  /* the last step or doorbell left no work: nothing to do until something arrives */
 };
 
-/** Polling application threads. Under the lock; what is atomic the engine's thread reads without. */
+/** Polling by application threads. Accessed under the lock, but the engine's thread reads the atomic members without
+ *  it. */
 struct pmd_polling {
-	uint64_t polls;		   /* atomic: so many, ever */
-	uint64_t last_ns;	   /* atomic: when the last poll began or its work ended; IDLE_POLLS_NOW: in progress */
-	uint64_t work_ns;	   /* atomic: time that application threads have spent moving packets */
-	uint64_t finds;		   /* polls that found packets */
-	uint64_t completions;	   /* completion count at the last poll */
-	uint64_t stepped_ns;	   /* end of the last step */
-	unsigned silent_doorbells; /* in a row */
+	uint64_t polls;	      /* atomic: number of polls so far */
+	uint64_t last_ns;     /* atomic: start of the last poll, or the end of its work; IDLE_POLLS_NOW: a poll is in
+				 progress */
+	uint64_t work_ns;     /* atomic: total time that application threads have spent moving packets */
+	uint64_t finds;	      /* number of polls that found packets */
+	uint64_t completions; /* number of completions at the last poll */
+	uint64_t stepped_ns;  /* end of the last step of an application thread */
+	unsigned silent_doorbells; /* doorbells in a row that had nothing to send */
 	bool moved;		   /* atomic: the last poll found or sent packets */
 	struct idle_yield yield;
-	unsigned yielded; /* atomic, also written without the lock: since the last poll; enum idle_yielded */
-	int yielding_cpu; /* atomic, likewise: CPU on which a poller is in sched_yield(); -1: none */
+	unsigned yielded; /* atomic, also written unlocked: outcome of a yield since the last poll, enum idle_yielded */
+	int yielding_cpu; /* atomic, also written unlocked: CPU on which a poller is in sched_yield(); -1: none */
 };
 
-/** The engine's thread, and who serves. */
+/** The engine's thread, and whether it or an application thread serves. */
 struct pmd_thread {
 	pthread_t id;
-	bool stop;	   /* atomic */
-	bool polled;	   /* atomic: application threads poll or wait; the thread looks on. Changed under the lock */
+	bool stop;   /* atomic */
+	bool polled; /* atomic, changed under the lock: application threads poll or wait, so the engine's thread looks
+			on */
 	bool expect_sleep; /* atomic, changed under the lock: pmd_expect_sleep was called */
-	bool deep;	   /* atomic: the thread takes long slices; a waiter that stops has to kick it */
-	uint64_t look_ns;  /* atomic: latest time of the thread's next look; UINT64_MAX: unbounded */
+	bool deep; /* atomic: the thread looks on for long slices, so a waiter has to kick it when the wait ends */
+	uint64_t look_ns; /* atomic: time by which the thread will look next, at the latest; UINT64_MAX: no limit */
 };
 
-/** What the serving thread sleeps on: the engine's, or an application thread in pmd_wait. */
+/** What the serving thread sleeps on. The serving thread is the engine's, or an application thread in pmd_wait. */
 struct pmd_sleeper {
-	/* When the sleeping server wakes by itself; 0: awake, or soon. Written under the lock, except that the engine's
-	 * thread clears its own value without it. Values of the engine's thread are odd, those of a waiting application
-	 * thread even. */
+	/* When the sleeping thread wakes by itself; 0: it is awake, or about to be. Written under the lock, except that
+	 * the engine's thread clears its own value without the lock. The engine's thread stores odd values, a waiting
+	 * application thread even ones. */
 	uint64_t wake_ns;
-	bool retries;	       /* under the lock: it knows that the port was full and wakes soon */
-	int doorbell_fd;       /* eventfd: wakes the engine's thread; rung in this process only */
-	uint64_t interval_ns;  /* current poll interval of a port without a descriptor. Under the lock */
-	int wait_set;	       /* epoll set that an application thread sleeps on; -1: none. Under the lock */
-	unsigned wait_changes; /* port->wait_changes when the set was made */
+	bool retries;	       /* under the lock: the sleeper knows that the port is full, and wakes soon to retry */
+	int doorbell_fd;       /* eventfd that wakes the engine's thread; only this process rings it */
+	uint64_t interval_ns;  /* under the lock: current interval between polls of a port without a descriptor */
+	int wait_set;	       /* under the lock: epoll set that an application thread sleeps on; -1: none */
+	unsigned wait_changes; /* port->wait_changes when the epoll set was made */
 };
 
-/** The serving application thread. Under the lock, where not atomic. */
+/** The application thread that serves. Accessed under the lock, except the atomic members. */
 struct pmd_waiter {
-	bool serves;	       /* atomic: there is one; the engine's thread looks on */
-	bool asleep;	       /* it sleeps: wake it when *ready is set */
-	uint32_t waits;	       /* atomic: number of waits begun by application threads */
-	const bool *ready;     /* flag that it waits for, atomic; NULL: none */
-	uint64_t deadline_ns;  /* atomic: deadline that the thread keeps for it; UINT64_MAX: it keeps its own time */
-	struct idle_spin spin; /* private to the one that serves, as is `ready` */
+	bool serves;	       /* atomic: an application thread serves, and the engine's thread looks on */
+	bool asleep;	       /* the application thread sleeps: wake it when *ready is set */
+	uint32_t waits;	       /* atomic: number of waits that application threads have begun */
+	const bool *ready;     /* the flag that the application thread waits for, itself atomic; NULL: none */
+	uint64_t deadline_ns;  /* atomic: deadline at which the engine's thread wakes the waiter, if it looks in time;
+				  UINT64_MAX: none */
+	struct idle_spin spin; /* used only by the thread that serves, like `ready` */
 };
 
 /*
- * One file writes each of these members; others read, or call that file (tests/house/writers_test.py):
+ * Each of these members is written by one file; other files read it, or call the file that writes it
+ * (tests/house/writers_test.py):
  *
  *   member   written by
  *   tx       progress.c
@@ -98,22 +103,22 @@ struct pmd_waiter {
  *   sleeper  sleep.c
  *   waiter   wait.c
  *
- * The other members are engine.c's, engine_nic.c's or a lower layer's. Of `host`, progress.c writes now_ns, rx_until
- * and rx_brief, and sleep.c bell_fd.
+ * The other members are written by engine.c, engine_nic.c or a lower layer. Of `host`, progress.c writes now_ns,
+ * rx_until and rx_brief, and sleep.c writes bell_fd.
  */
 struct pmd_engine {
 	struct pmd_mutex lock;
-	struct pmd_host host; /* what the parts below see */
+	struct pmd_host host; /* what the lower layers see of the engine */
 	struct rte_mempool *pool;
 	pmd_event_fn on_event;
 	void *event_ctx;
 
-	/* State of parts below, which own it; engine.c and engine_nic.c initialise it, observe.c opens the capture.
-	 * Under the lock. */
+	/* State of lower layers, which own it. engine.c and engine_nic.c initialise it; observe.c creates the capture.
+	 * Accessed under the lock. */
 	struct pmd_services services;
 	struct pmd_tools tools;
 	struct pmd_stages stages;
-	struct pmd_strays *strays; /* NULL: an ethdev device, which has no links */
+	struct pmd_strays *strays; /* NULL for an ethdev device, which has no links */
 
 	struct pmd_tx tx;
 	struct pmd_steps steps;
@@ -125,23 +130,24 @@ struct pmd_engine {
 	enum pmd_progress_mode progress; /* constant */
 	struct pmd_random random;	 /* under the lock */
 
-	/* The process's list of engines. */
+	/* For the process's list of engines. */
 	struct pmd_device device;
 	unsigned refs;
 	struct pmd_engine *next;
 };
 
-#define THREAD_RX_BUDGET 128 /* packets per step outside polling calls */
+#define THREAD_RX_BUDGET 128 /* packets that a step may receive, outside polling calls of the application */
 
-/* The most packets that a step handles while it holds the lock, dropped ones included: from the port, the larger of the
- * budget and the number sent before, plus one burst; from links, the budget plus one turn. Tests assert it. */
+/* The most packets, including dropped ones, that one step handles while it holds the lock. From the port: the larger of
+ * the budget and the number of packets sent before, plus one burst. From links: the budget plus one turn. Tests check
+ * it. */
 #define PMD_PORT_RX_MOST     512
 #define PMD_STEP_PACKETS_MAX (PMD_PORT_RX_MOST + PMD_RX_VAIN + PMD_RX_BURST + THREAD_RX_BUDGET + 32)
 
-/** Point the host at the engine's parts. Call once, on zeroes. */
+/** Connect the host to the engine's parts. Call once, on a zeroed engine. */
 void pmd_engine_host_init(struct pmd_engine *e);
 
-/** Record that a step has held the lock since `since_ns`. */
+/** Record that a step has held the lock from `since_ns` to `now_ns`. */
 static inline void pmd_engine_held(struct pmd_engine *e, uint64_t since_ns, uint64_t now_ns)
 {
 	if (now_ns > since_ns && now_ns - since_ns > e->host.port->stats.lock_held_ns_max)
@@ -151,111 +157,116 @@ static inline void pmd_engine_held(struct pmd_engine *e, uint64_t since_ns, uint
 /** Hand a packet received from the port to the NIC. Lock held. */
 void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uint64_t now_ns);
 
-/** Do all that is due: receive, timers, transmit, events. Lock held. Bounded. @return packets received. */
+/** Take a step: receive, run due timers, transmit, deliver events. Handles a bounded number of packets. Lock held.
+ *  @return packets received. */
 unsigned pmd_engine_step(struct pmd_engine *e, unsigned rx_budget, bool flush_acks);
-/** As pmd_engine_step. @param port look at the port in any case; otherwise only when it is due. */
+/** As pmd_engine_step. @param port receive from the port in any case; if false, only when a look at the port is due. */
 unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool port, bool flush_acks);
 
-/** Whether packets wait for room in the port, which does not notify when it drains. Lock held. */
+/** Whether packets wait because the port was full. A port does not notify when it has room again. Lock held. */
 static inline bool pmd_engine_is_full(const struct pmd_engine *e)
 {
 	return e->tx.first < e->tx.end;
 }
 
-/** Transmit up to `budget` packets. Lock held. @return false when the port has no room. */
+/** Transmit up to `budget` packets through links and the port. Lock held. @return false: the port has no room. */
 bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns);
 
 /** Whether the NIC has packets to send through the port. Lock held. */
 bool pmd_engine_port_pending(const struct pmd_engine *e);
 
-/** Service the function's control connections. Lock held. */
+/** Handle events of the function's control connections. Lock held. */
 void pmd_engine_look_after(struct pmd_engine *e);
 
-/** Call after each step of a thread that does not sleep: only sleepers are woken for control connections. @return
- *  whether to call pmd_engine_look_after. Lock held. */
+/** Count a step of a thread that does not sleep, and so is not woken for control connections. @return whether it is
+ *  time to call pmd_engine_look_after. Lock held. */
 bool pmd_engine_control_is_due(struct pmd_engine *e);
 
-/** Create the engine's NIC, once the port and the function are known. @return 0, or a negative errno with a sentence in
- *  err. (engine_nic.c) */
+/** Create the engine's NIC, once the port and the function number are known. @return 0, or a negative errno with an
+ *  error message in err. (engine_nic.c) */
 int pmd_engine_create_nic(struct pmd_engine *e, enum nic_mtu mtu, char *err, size_t err_len);
 
-/** Hand events to the front-end. Lock held. */
+/** Deliver the NIC's events to the front end, and wake the waiting application thread if its flag is set. Lock held. */
 void pmd_engine_events(struct pmd_engine *e);
 
-/** Wake the thread. */
+/** Ring the doorbell, which wakes the engine's thread. */
 void pmd_engine_kick(struct pmd_engine *e);
 
 /** Wake the serving thread: the engine's, or an application thread in pmd_wait. */
 void pmd_engine_wake(struct pmd_engine *e);
 
-/** Open what threads sleep on. @return 0 or a negative errno. */
+/** Create the eventfds that threads sleep on. @return 0 or a negative errno. */
 int pmd_sleep_open(struct pmd_engine *e);
 void pmd_sleep_close(struct pmd_engine *e);
 
-#define PMD_WAKE_THREAD 1u /* bit 0 of sleeper.wake_ns: set by the engine's thread */
+#define PMD_WAKE_THREAD 1u /* bit 0 of sleeper.wake_ns: the value is from the engine's thread */
 
-/** The serving thread goes to sleep: from here on it has to be called. Lock held. @param timeout_ns 0: it does not.
- *  @param who PMD_WAKE_THREAD; 0: an application thread. @return when it wakes by itself. */
+/** The serving thread is going to sleep: from now on other threads have to wake it for new work. Lock held. @param
+ *  timeout_ns 0: the thread does not sleep. @param who PMD_WAKE_THREAD for the engine's thread; 0: an application
+ *  thread. @return when the thread wakes by itself. */
 uint64_t pmd_sleep_begin(struct pmd_engine *e, uint64_t now_ns, uint64_t timeout_ns, unsigned who);
-/** It is awake, and has to be called no more. Lock held. */
+/** The serving thread is awake: other threads need not wake it any more. Lock held. */
 void pmd_sleep_end(struct pmd_engine *e);
-/** The same of the engine's thread, without the lock: a value that a waiting application thread has stored meanwhile is
- *  kept. */
+/** As pmd_sleep_end, called by the engine's thread without the lock: if a waiting application thread has stored its own
+ *  wake-up time since, that time is kept. */
 void pmd_sleep_end_thread(struct pmd_engine *e);
-/** The server sleeps. @return whether to call it for work or an earlier deadline that it does not know of; then it
- *  counts as awake. Lock held. */
+/** @return whether the sleeping thread has to be woken now, for work or for a deadline earlier than its own wake-up
+ *  time. If so, it is counted as awake from now on. Lock held. */
 bool pmd_sleep_is_over(struct pmd_engine *e);
 
-/** How long a thread may sleep after a step that received `got` packets. Lock held. @return ns; 0: work is left;
- *  UINT64_MAX: until woken. */
+/** How long a thread may sleep after a step that received `got` packets. Lock held. @return ns; 0: there is work left;
+ *  UINT64_MAX: until another thread wakes it. */
 uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns);
 
 /** What woke a sleeper. */
 enum pmd_woken {
-	PMD_WOKEN_DOORBELL = 1, /* rung within the process */
-	PMD_WOKEN_BELL = 2,	/* a link has packets, or pmd_engine_wake */
+	PMD_WOKEN_DOORBELL = 1, /* rung by a thread of this process */
+	PMD_WOKEN_BELL = 2,	/* a link has packets, or pmd_engine_wake was called */
 	PMD_WOKEN_PORT = 4,
 	PMD_WOKEN_PACKETS = PMD_WOKEN_BELL | PMD_WOKEN_PORT,
 	PMD_WOKEN_CONTROL = 8, /* control connections are ready */
 	PMD_WOKEN_SIGNAL = 16,
-	PMD_WOKEN_CLOSED = 32, /* the application has closed our descriptors */
+	PMD_WOKEN_CLOSED = 32, /* the application has closed the engine's descriptors */
 };
 
-/** Sleep of the engine's thread: until kicked or, if `serve`, until anything arrives for the engine. No lock held.
- *  Clears the counts of doorbell and bell. @return enum pmd_woken bits. */
+/** Sleep of the engine's thread, until the doorbell rings or, if `serve`, until anything arrives for the engine. No
+ *  lock held. Clears the counts of doorbell and bell. @return enum pmd_woken bits. */
 unsigned pmd_engine_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns);
 
-/** Prepare the epoll set of the serving application thread; one thread at a time. Lock held. @return false: the set
- *  could not be made. */
+/** Prepare the epoll set of the serving application thread; only one thread serves at a time. Lock held. @return false:
+ *  the set could not be made. */
 bool pmd_engine_wait_prepare(struct pmd_engine *e);
-/** Clear the bell's count: if never cleared, it could saturate, and ringing would fail. */
+/** Clear the bell's count. A count that is never cleared could reach its maximum, and ringing would fail. */
 void pmd_engine_bell_drain(struct pmd_engine *e);
-/** Sleep of that thread until anything arrives for the engine. No lock held. @return enum pmd_woken bits. */
+/** Sleep of the serving application thread, until anything arrives for the engine. No lock held. @return enum pmd_woken
+ *  bits. */
 unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns);
 
-/** Fill the TX slots with mbufs. @return false: the pool cannot fill them all. */
+/** Give every TX slot an mbuf. @return false: the pool has too few. */
 bool pmd_engine_tx_refill(struct pmd_engine *e);
 
-/** Whether application threads have made enough empty polls in a row to yield the CPU. Lock held; restarts the count if
- *  so. */
+/** Whether application threads have made so many empty polls in a row that the caller should yield the CPU; if so, the
+ *  count restarts. Lock held. */
 bool pmd_inline_must_yield(struct pmd_engine *e);
 /** Yield the CPU. No lock held. */
 void pmd_inline_yield(struct pmd_engine *e);
-/** An application thread has polled, or waited, which for the next microseconds counts as polling. Lock held. */
+/** An application thread has polled or waited: for the next microseconds it counts as polling. Lock held. */
 void pmd_inline_polled(struct pmd_engine *e, uint64_t now_ns);
-/** Before the first step. */
+/** Initialise the state of polling. Call before the first step. */
 void pmd_inline_init(struct pmd_engine *e);
 
-/** @return 0 or a negative errno. */
+/** Start the engine's thread. @return 0 or a negative errno. */
 int pmd_thread_start(struct pmd_engine *e);
 void pmd_thread_stop(struct pmd_engine *e);
-/** An application thread serves. Lock held. @return whether the engine's thread did: kick it to look on instead. */
+/** An application thread serves from now on. Lock held. @return whether the engine's thread was serving: then the
+ *  caller has to kick it, so that it looks on instead. */
 bool pmd_thread_relieve(struct pmd_engine *e);
 
 void pmd_wait_init(struct pmd_engine *e);
-/** What the waiting thread sleeps for is ready. Lock held. */
+/** Wake the waiting application thread: the flag that it waits for is set. Lock held. */
 void pmd_wait_wake(struct pmd_engine *e);
-/** The engine's thread may keep the waiter's deadline: if that has passed wake it. */
+/** Wake the waiting application thread if its deadline has passed, in case the engine's thread watches the deadline for
+ *  it. */
 void pmd_wait_expire(struct pmd_engine *e);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_service.c - pmd_service_open and pmd_service_close: what serving a port takes besides claiming it
- * (services.c). A server has a daemon that steers packets to it; one that stops first receives what its links hold.
- * Owns nothing.
+ * engine_service.c - pmd_service_open and pmd_service_close: what is needed to serve a port besides claiming it
+ * (services.c). Opening makes sure that a daemon steers the port's packets to this function; closing first receives the
+ * packets that are left in links to the port. Owns nothing.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -12,10 +12,10 @@
 #include "services.h"
 #include "spawn.h"
 
-#define ASKS	  3    /* questions to the daemon until it has read our message; usually 2 suffice */
-#define ANSWER_MS 1000 /* how long the daemon may take to answer */
+#define ASKS	  3    /* questions put to the daemon until it has read our list of ports; usually 2 suffice */
+#define ANSWER_MS 1000 /* how long the daemon has to answer */
 
-/** Ask the daemon a question whose answer does not matter. @return false: no answer in time. */
+/** Send the daemon a question whose answer is not used, only that it answers. @return false: no answer in time. */
 static bool daemon_answers(const struct nic_gid *key)
 {
 	const struct proto_whois whois = {.gid = *key};
@@ -37,10 +37,10 @@ static bool daemon_answers(const struct nic_gid *key)
 	return rc == 1;
 }
 
-/** Wait until packets from the network for our port reach us, which requires that the daemon has updated the kernel's
- *  steering. Otherwise a client that learns the port from us could lose its first packet; if that is a datagram it is
- *  not repeated. The daemon is sequential: once it has read our message, it acts on it before it answers any
- *  question. */
+/** Wait until packets from the network for our port reach us, that is, until the daemon has updated the kernel's
+ *  steering. Otherwise a client that learns the port number from us could lose its first packet, and a datagram is not
+ *  retransmitted. The daemon handles messages in order: once it has read our list of ports, it updates the kernel
+ *  before it answers a question. */
 static void services_wait(struct pmd_engine *e)
 {
 	struct nic_gid key;
@@ -67,8 +67,9 @@ int pmd_service_open(struct pmd_engine *e, uint16_t *port)
 	pmd_lock(e);
 	rc = pmd_services_add(&e->host, port, &told);
 	pmd_unlock(e);
-	/* Without a daemon nothing would arrive from the network until another process opens the device, so start one:
-	 * it asks us which ports we serve. If that fails, functions of this host still find us. */
+	/* Without a daemon no packet would arrive from the network until another process opens the device. So start
+	 * one: it asks us which ports we serve. If it cannot be started, functions of this host still reach us by
+	 * links. */
 	if (!told)
 		pmd_spawn_daemon(&e->device, unused, sizeof(unused));
 	else if (rc == 0)
@@ -77,7 +78,8 @@ int pmd_service_open(struct pmd_engine *e, uint16_t *port)
 	return rc;
 }
 
-/* The kernel stops steering to us shortly after the name is free; packets that arrive meanwhile are forwarded. */
+/* The kernel stops steering packets to us shortly after the name is released. Packets that arrive until then are
+ * strays. */
 void pmd_service_close(struct pmd_engine *e, uint16_t port)
 {
 	int cancel_state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * idle.c - see idle.h.
+ * idle.c - implements the idle policy described in idle.h.
  */
 #include "idle.h"
 
@@ -15,7 +15,7 @@ void idle_spin_slept(struct idle_spin *s, unsigned shorts)
 {
 	if (shorts > 0)
 		s->shorts += shorts;
-	else /* not 0, as another program may just have had the CPU */
+	else /* keep the rest: another program may just have had the CPU */
 		s->shorts -= s->shorts < IDLE_SPIN_AFTER ? s->shorts : IDLE_SPIN_AFTER;
 }
 
@@ -39,7 +39,7 @@ void idle_server_init(struct idle_server *s)
 	idle_spin_init(&s->spin);
 }
 
-/** In short sleeps, what a wake-up for `got` packets counts; 0: the sleep was a long one. */
+/** Convert a wake-up that brought `got` packets to a number of short sleeps. @return 0: the sleep was a long one. */
 static unsigned server_shorts(const struct idle_server *s, unsigned got, uint64_t now_ns)
 {
 	if (got >= IDLE_BULK)
@@ -65,7 +65,7 @@ bool idle_server_spins(struct idle_server *s, unsigned got, uint64_t now_ns)
 		idle_spin_slept(&s->spin, server_shorts(s, got, now_ns));
 		if (!idle_spin_is_due(&s->spin))
 			return false;
-		s->gathers = false; /* packets from now on have not gathered */
+		s->gathers = false; /* packets that arrive from now on have not been gathered */
 	}
 	s->spin_ns = now_ns + IDLE_SPIN_NS;
 	return true;
@@ -116,13 +116,13 @@ static uint64_t poll_age_ns(const struct idle_seen *seen)
 	return pmd_clock_age(seen->now_ns, seen->last_ns);
 }
 
-/** Whether a poller is yielding the CPU that the thread runs on, and its last poll is younger than `within_ns`. */
+/** Whether a poller is yielding the CPU that the engine's thread runs on, and last polled less than `within_ns` ago. */
 static bool let_in(const struct idle_seen *seen, uint64_t within_ns)
 {
 	return seen->yields && poll_age_ns(seen) < within_ns;
 }
 
-/** Whether application threads have spent most of the time since the last call moving packets. */
+/** Whether application threads have spent most of the time since the last call of this function moving packets. */
 static bool has_help(struct idle_thread *t, uint64_t work_ns, uint64_t now_ns)
 {
 	uint64_t worked = work_ns - t->work_ns, passed = now_ns - t->looked_ns;
@@ -144,17 +144,17 @@ enum idle_act idle_thread_left(struct idle_thread *t, uint64_t polls, uint64_t n
 	return --t->credit > 0 ? IDLE_SLEEP : IDLE_LOOK_ON;
 }
 
-/** Whether an application thread would most likely have found the packets of a step without any wake-up: it waits for
- *  the lock, or polled just before. Its poll rate does not tell: the engine's thread may spin, too. */
+/** Whether an application thread would most likely have found the packets of this step without a wake-up: it waits for
+ *  the lock, or polled just before. The rate of polls is no evidence, because the engine's thread may spin. */
 static bool is_beside_poller(const struct idle_seen *seen, const struct idle_step *step)
 {
 	return (!step->waited && step->wanted) || seen->last_ns + IDLE_POLLING_NOW_NS > step->step_ns;
 }
 
-/** Update the credit by which thread finds the traffic. */
+/** Update the credit, which measures which thread finds the traffic. */
 static void count_credit(struct idle_thread *t, const struct idle_seen *seen, const struct idle_step *step)
 {
-	uint64_t finds = step->finds - t->finds; /* by application threads since the last look */
+	uint64_t finds = step->finds - t->finds; /* finds of application threads since the last look */
 
 	t->finds = step->finds;
 	if (!t->automatic)
@@ -163,8 +163,8 @@ static void count_credit(struct idle_thread *t, const struct idle_seen *seen, co
 		t->credit = t->credit_full;
 		return;
 	}
-	/* The thread often gets the poller's CPU, and then finds what the poller was about to find: such packets cost
-	 * credit. */
+	/* The engine's thread often gets the poller's CPU, and then finds packets that the poller was about to find:
+	 * such packets cost credit. */
 	if (step->got > 0 && (is_beside_poller(seen, step) || let_in(seen, IDLE_LET_IN_NS)))
 		t->credit--;
 	else if (step->got > 0 && !step->waited)
@@ -217,7 +217,7 @@ struct idle_slice idle_thread_slice(struct idle_thread *t, bool waits_now, uint3
 	return slice;
 }
 
-/** Whether application threads have polled since the last look, and still did at `due_ns`. */
+/** Whether application threads have polled since the last look, and were still polling at `due_ns`. */
 static bool sees_polling(const struct idle_thread *t, const struct idle_seen *seen, uint64_t due_ns)
 {
 	if (seen->last_ns == IDLE_POLLS_NOW) /* a poll that fetches payload may take longer than a slice */
@@ -236,10 +236,10 @@ enum idle_act idle_thread_looked(struct idle_thread *t, const struct idle_seen *
 		return IDLE_LOOK_ON;
 	}
 	if (polled)
-		t->refused = 0; /* the lock's holder polls: a step may take longer than a slice */
+		t->refused = 0; /* the lock's holder is polling: its step may take longer than a slice */
 	/* An application thread has polled since the last look, but not just before this one. It may have lost the CPU
-	 * for a moment, if only to the timer that woke this thread, and serving beside it would cost both a wake-up for
-	 * every packet: look again soon before serving. */
+	 * only for a moment, perhaps to the timer that woke this thread. If this thread served while the other polls,
+	 * each packet would cost a wake-up: look again soon before serving. */
 	t->doubts = !rang && !t->doubts && polled && !seen->will_sleep;
 	t->polls = seen->polls;
 	return t->doubts ? IDLE_LOOK_ON : IDLE_STEP;
@@ -254,7 +254,8 @@ bool idle_thread_waits_for_lock(struct idle_thread *t, bool refused)
 	return waits;
 }
 
-/** Adapt credit_full and looks_long: packets that waited mean that the thread looked on too readily or for too long. */
+/** Adapt credit_full and looks_long. If packets had to wait for a look, the thread has started to look on too early or
+ *  for too long. */
 static void learn_from_looks(struct idle_thread *t, bool waited)
 {
 	if (t->looks >= t->looks_long) {

@@ -2,12 +2,13 @@
 /*
  * progress.c - one step of an engine's work, and the steps that polling application threads take.
  *
- * A step receives a burst, runs expired timers, transmits what is due and hands out events; it is bounded, so that
- * the lock is soon free again. Steps are taken
+ * A step receives a burst, runs expired timers, transmits what is due and delivers events. The work of a step is
+ * bounded, so that the lock is soon released. Steps are taken
  *   - inline, by every polling call of the application (lowest latency, no wake-ups), and
  *   - by the engine's thread, when no application thread polls (thread.c).
  *
- * Delayed ACKs are sent when an inline poll finds nothing else to do, and always when the thread serves.
+ * Delayed ACKs are sent by an inline poll that finds nothing else to do, and by every step of the engine's thread while
+ * it serves.
  */
 #include <sched.h>
 #include <string.h>
@@ -19,20 +20,20 @@
 #include "strays.h"
 #include "tap.h"
 
-#define INLINE_RX_BUDGET   1 /* one burst: it may contain what the caller polls for */
+#define INLINE_RX_BUDGET   1 /* one burst: it may have the completion that the caller polls for */
 #define TX_BUDGET	   128
 #define DOORBELL_TX_BUDGET 256
-#define DOORBELLS_SILENT   16 /* doorbells in a row with nothing to send before one receives */
+#define DOORBELLS_SILENT   16 /* doorbells in a row with nothing to send, before one receives */
 #define SETTLE_STEPS	   8
 #define SETTLE_SENDS	   64
-#define AWAY_NS		   1000000	 /* after so long without a step, receive the backlog before timers run, */
-#define BEHIND_STEPS	   64		 /* for at most so many steps */
-#define RESOLVE_NS	   1000000000ull /* bounds pmd_resolve where neighbours are forgotten as fast as learned */
+#define AWAY_NS		   1000000	 /* after this time without a step, packets are received before timers run */
+#define BEHIND_STEPS	   64		 /* upper limit for the steps in which timers wait after AWAY_NS */
+#define RESOLVE_NS	   1000000000ull /* limits pmd_resolve if neighbours are forgotten as fast as learned */
 #define RESOLVE_PAUSE_NS   50000
-#define QUIET_NS	   1500	 /* after which a poll is a full step again: timers, the port */
-#define DOORBELL_STEP_NS   20000 /* after which a doorbell that received packets takes a full step */
-#define CONTROL_STEPS	   256	 /* steps between two looks at control connections by a thread that does not sleep */
-#define WORTH_A_CLOCK	   16	 /* packets whose cost makes one more clock read negligible */
+#define QUIET_NS	   1500	 /* after this time a poll is a full step again, with timers and port */
+#define DOORBELL_STEP_NS   20000 /* after this time a doorbell that received packets takes a full step */
+#define CONTROL_STEPS	   256	 /* steps between two looks at control connections, of a thread that does not sleep */
+#define WORTH_A_CLOCK	   16	 /* packets whose cost makes a further clock read negligible */
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
 
@@ -65,7 +66,8 @@ bool pmd_engine_tx_refill(struct pmd_engine *e)
 	return true;
 }
 
-/** Offer the filled slots to the port; slots whose mbufs it took get new ones. @return false: no room. */
+/** Offer the filled slots to the port, and put new mbufs into the slots whose mbufs the port took. @return false: the
+ *  port has no room. */
 static bool tx_drain(struct pmd_engine *e, uint64_t now_ns)
 {
 	e->tx.first +=
@@ -108,7 +110,8 @@ bool pmd_engine_transmit(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	return true;
 }
 
-/** Hand out all events: at most one per source and type is queued, and no later call would fetch the rest. */
+/** Deliver all events. The NIC queues at most one event per source and type, so the loop ends soon; nothing else would
+ *  deliver an event left in the queue. */
 void pmd_engine_events(struct pmd_engine *e)
 {
 	struct nic_event event;
@@ -130,10 +133,10 @@ void pmd_engine_take(struct pmd_engine *e, const struct nic_rx_frame *frame, uin
 }
 
 /**
- * Hand received packets to the NIC: up to the budget, or the number sent since the last receive if that is larger (up
- * to PMD_PORT_RX_MOST). A step that received less than it sent would let the port's buffer overflow, and UC and UD have
- * no window against that. Packets that the port drops count, so that no traffic of strangers holds the lock beyond
- * PMD_STEP_PACKETS_MAX.
+ * Hand received packets to the NIC: up to the budget or, if that is larger, as many packets as were sent since the last
+ * receive (at most PMD_PORT_RX_MOST). If steps received fewer packets than they send, the port's buffer would overflow,
+ * and UC and UD have no window that prevents that. Packets that the port drops count, too: otherwise a flood of them
+ * could hold the lock for more than PMD_STEP_PACKETS_MAX packets.
  * @return packets handed to the NIC.
  */
 static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
@@ -157,7 +160,7 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	return total;
 }
 
-/** Update the maximum of packets received under one hold of the lock. */
+/** Update the statistics' maximum of packets received while the lock is held once. */
 static void note_taken(struct pmd_engine *e)
 {
 	if (e->steps.taken > e->host.port->stats.lock_packets_max)
@@ -187,13 +190,15 @@ static unsigned step_rx(struct pmd_engine *e, unsigned budget, bool port, uint64
 	return links + port_look(e, budget, now_ns);
 }
 
-/** Whether only links, the port and timers can bring work, so that a quiet poll has to look at links only. */
+/** Whether new work can come only from links, the port and timers, so that a quiet poll has to look only at the links.
+ */
 static bool is_quiet(const struct pmd_engine *e)
 {
 	return pmd_links_any(e->host.links) && !e->host.taps && !pmd_engine_is_full(e);
 }
 
-/** Whether the poller has its completions and nothing is to be sent: timers and ACKs can then wait up to QUIET_NS. */
+/** Whether the poller has all completions that it asked for and nothing is to be sent, so that timers and ACKs can wait
+ *  up to QUIET_NS. */
 static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 {
 	return nic_completions(e->host.nic) >= e->host.rx_until && now_ns - e->steps.full_ns < QUIET_NS &&
@@ -201,15 +206,15 @@ static bool is_brief(const struct pmd_engine *e, uint64_t now_ns)
 }
 
 /**
- * Whether timers have to wait. After AWAY_NS without a step all may have expired although the peers answered long ago:
- * the answers lie in the port or a link, behind other packets. If steps are rare and each finds packets, timers run in
- * every second one.
+ * Whether timers have to wait. After AWAY_NS without a step all timers may have expired, although the peers answered
+ * long ago: the answers are in the port or a link, queued after other packets. If steps are rare and each finds
+ * packets, timers run in every second step.
  */
 static bool timers_wait(struct pmd_engine *e, unsigned got, uint64_t due_ns, uint64_t now_ns)
 {
 	if (got == 0 && !e->host.port->more && !(e->host.links && pmd_links_ready(e->host.links)))
 		e->steps.behind = 0;
-	else if (now_ns > e->steps.full_ns + AWAY_NS) /* a CPU's clock may be behind that of another */
+	else if (now_ns > e->steps.full_ns + AWAY_NS) /* the clock of this CPU may be behind another's */
 		e->steps.behind = e->steps.behind == 0 && due_ns <= now_ns ? BEHIND_STEPS : 0;
 	else if (e->steps.behind > 0)
 		e->steps.behind--;
@@ -233,7 +238,7 @@ unsigned pmd_engine_step_with(struct pmd_engine *e, unsigned rx_budget, bool por
 	wait = timers_wait(e, got, due_ns, now_ns);
 	e->steps.full_ns = now_ns;
 	if (!wait && due_ns <= now_ns) {
-		if (e->steps.port.looked_ns != now_ns) /* the answer may already be there */
+		if (e->steps.port.looked_ns != now_ns) /* the answer may already have arrived */
 			got += port_look(e, rx_budget, now_ns);
 		nic_timeout(e->host.nic, now_ns);
 	}
@@ -267,11 +272,11 @@ void pmd_engine_look_after(struct pmd_engine *e)
 
 	if (!e->host.control)
 		return;
-	/* Serving connections passes dozens of cancellation points, and the engine is locked. */
+	/* Handling connections passes dozens of cancellation points, and the engine is locked. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pmd_control_poll(&e->host);
 	pthread_setcancelstate(cancel_state, NULL);
-	/* The waiting thread sleeps on the port's old descriptor. */
+	/* The waiting application thread still sleeps on the port's old descriptor: wake it. */
 	if (e->waiter.asleep && e->sleeper.wait_changes != e->host.port->wait_changes)
 		pmd_engine_wake(e);
 }
@@ -285,9 +290,9 @@ void pmd_inline_init(struct pmd_engine *e)
 	e->polling.yielding_cpu = -1;
 }
 
-/** Tell the engine's thread that an application thread has moved packets since start_ns, `references` of them with
- *  payload by reference; one such costs as much as many packets. @return when the work ended; start_ns if it was too
- *  little to time. */
+/** Tell the engine's thread that an application thread has moved `packets` packets since start_ns, `references` of them
+ *  with payload by reference; each of these costs as much as many packets. @return the time when the work ended, or
+ *  start_ns if the work was too short to read the clock for. */
 static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t references, uint64_t start_ns)
 {
 	uint64_t now_ns;
@@ -301,8 +306,8 @@ static uint64_t inline_worked(struct pmd_engine *e, unsigned packets, uint64_t r
 	return now_ns;
 }
 
-/** Count empty polls in a row. Completions that the engine's thread produced meanwhile also count as found. Lock held.
- */
+/** Count empty polls in a row. A poll also counts as successful if the engine's thread has produced completions since
+ *  the last poll. Lock held. */
 static void inline_count(struct pmd_engine *e, bool found)
 {
 	uint64_t completions = nic_completions(e->host.nic);
@@ -326,7 +331,7 @@ static void inline_step(struct pmd_engine *e)
 	uint64_t references = e->host.port->stats.link_rx_references;
 
 	__atomic_store_n(&e->polling.last_ns, IDLE_POLLS_NOW, __ATOMIC_RELAXED);
-	/* While the engine's thread serves, no poll is known to follow soon: do not hold ACKs back. */
+	/* While the engine's thread serves, it is not known that another poll follows soon: do not delay ACKs. */
 	unsigned got = pmd_engine_step(e, INLINE_RX_BUDGET, !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED));
 
 	if (pmd_engine_control_is_due(e))
@@ -340,8 +345,8 @@ static void inline_step(struct pmd_engine *e)
 }
 
 /**
- * Fast path: most polls find nothing. After a step or doorbell that left nothing to do, a poll only looks at the links;
- * timers and the port get a full step every QUIET_NS. @return false: take a step.
+ * Fast path, as most polls find nothing. After a step or doorbell that left no work, a poll only looks at the links,
+ * and every QUIET_NS a poll is a full step for timers and the port. @return false: take a step.
  */
 static bool inline_is_quiet(struct pmd_engine *e)
 {
@@ -393,16 +398,17 @@ void pmd_inline_yield(struct pmd_engine *e)
 
 	__atomic_store_n(&e->polling.yielding_cpu, cpu, __ATOMIC_RELAXED);
 	sched_yield();
-	/* Another thread may be yielding another CPU by now: keep its entry. If it is yielding the same CPU, its entry
-	 * is cleared too; then the engine's thread only misses a chance to leave packets to it. */
+	/* By now another thread may be yielding another CPU: leave its entry alone. If it is yielding the same CPU, its
+	 * entry is cleared too; then the engine's thread only misses one chance to leave packets to that thread. */
 	__atomic_compare_exchange_n(&e->polling.yielding_cpu, &cpu, -1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	__atomic_store_n(&e->polling.yielded, idle_yield_outcome(pmd_clock_age(pmd_now_ns(), start_ns)),
 			 __ATOMIC_RELAXED);
 }
 
-/** Receive from links in a doorbell, or the thread would have to wake for a program that posts more than it polls. Skip
- *  payloads by reference: copying would delay post_send, and at the next poll one call copies several. Also receive
- *  from the port if much was sent since. @return whether a link had packets. */
+/** Receive from links as part of a doorbell. Otherwise the engine's thread would have to wake for a program that posts
+ *  more often than it polls. Skip payloads by reference: copying them would delay post_send, and at the next poll one
+ *  call copies several. Also receive from the port if many packets were sent since the last receive. @return whether a
+ *  link had packets. */
 static bool doorbell_rx(struct pmd_engine *e, uint64_t now_ns)
 {
 	bool found = e->host.links && pmd_links_ready(e->host.links);
@@ -431,7 +437,7 @@ void pmd_doorbell(struct pmd_engine *e)
 	if (e->host.dead)
 		return;
 	references = e->host.port->stats.link_rx_references;
-	/* Nothing can be sent now; what has arrived can wait a few doorbells. */
+	/* Nothing can be sent now, and received packets can wait for a few doorbells. */
 	if (!nic_tx_pending(e->host.nic) && e->tx.first == e->tx.end &&
 	    ++e->polling.silent_doorbells < DOORBELLS_SILENT)
 		return;
@@ -443,8 +449,8 @@ void pmd_doorbell(struct pmd_engine *e)
 		e->steps.port_deadline_ns = e->host.port->ops->timeout(e->host.port, now_ns);
 	e->steps.quiet = !nic_acks_wait(e->host.nic) && !nic_tx_pending(e->host.nic) && is_quiet(e);
 	inline_worked(e, e->steps.sent, e->host.port->stats.link_rx_references - references, now_ns);
-	/* If doorbells bring all completions, polls need take no steps, while the engine's thread still sees the
-	 * application polling: so take one here for timers, the port and new connections. */
+	/* If doorbells bring all completions, the application's polls take no steps, while the engine's thread still
+	 * looks on because the application polls. So take a step here for timers, the port and new connections. */
 	if (found && now_ns - e->steps.full_ns >= DOORBELL_STEP_NS &&
 	    now_ns - e->polling.stepped_ns >= DOORBELL_STEP_NS)
 		inline_step(e);
@@ -463,7 +469,7 @@ void pmd_resolve(struct pmd_engine *e, const struct nic_gid *dgid)
 	while (asking && pmd_now_ns() < end_ns) {
 		pmd_lock(e);
 		asking = !e->host.dead && e->host.port->ops->resolve(e->host.port, dgid, pmd_now_ns());
-		if (!e->host.dead) /* also after resolve() is done: its query may have left a deadline */
+		if (!e->host.dead) /* a step even if no answer is pending: resolve() may have set a deadline */
 			pmd_engine_step(e, THREAD_RX_BUDGET, true);
 		pmd_unlock(e);
 		if (asking)
@@ -480,7 +486,7 @@ void pmd_settle(struct pmd_engine *e)
 		return;
 	while (step < SETTLE_STEPS && (pmd_engine_step(e, THREAD_RX_BUDGET, true) > 0 || e->host.port->more))
 		step++;
-	/* Other QPs keep receiving, and may have more ACKs than one transmit can send. */
+	/* Other QPs may still be receiving, and may have more ACKs than one transmit can send. */
 	nic_ack_flush(e->host.nic, true);
 	do {
 		pmd_engine_transmit(e, TX_BUDGET, pmd_now_ns());

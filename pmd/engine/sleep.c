@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sleep.c - what an engine's thread, or an application thread that stands in for it, sleeps on, and for how long.
+ * sleep.c - what the serving thread sleeps on, and for how long. The serving thread is the engine's thread, or an
+ * application thread in its stead.
  *
- * Two eventfds: the doorbell wakes only the engine's thread; the bell wakes the serving thread, and other processes
- * ring it too.
+ * Two eventfds wake it: the doorbell, which wakes only the engine's thread, and the bell, which wakes the serving
+ * thread and is also rung by other processes.
  *
- * The engine's thread sleeps in ppoll(). An application thread that stands in for it is woken for every message, where
- * each system call shows: it sleeps on an epoll set that watches the bell edge-triggered, so that its count need not be
- * cleared.
+ * The engine's thread sleeps in ppoll(). An application thread that serves is woken for every message, so each system
+ * call adds latency: it sleeps on an epoll set that watches the bell edge-triggered, so that the bell's count need not
+ * be cleared.
  */
 #include <errno.h>
 #include <poll.h>
@@ -50,8 +51,8 @@ static void count_up(int fd)
 {
 	const uint64_t one = 1;
 
-	/* The eventfd's counter cannot be full here; even if it were, the sleeper would wake. Not write(), which is a
-	 * cancellation point: callers hold locks. */
+	/* The eventfd's counter cannot be full here; even if it were, the sleeper would wake. The system call, because
+	 * write() is a cancellation point and callers hold locks. */
 	syscall(SYS_write, fd, &one, sizeof(one));
 }
 
@@ -65,7 +66,7 @@ void pmd_engine_wake(struct pmd_engine *e)
 	count_up(__atomic_load_n(&e->waiter.serves, __ATOMIC_RELAXED) ? e->host.bell_fd : e->sleeper.doorbell_fd);
 }
 
-/** The engine's next deadline, without those of idle links. */
+/** The earliest deadline of the NIC, port, links and taps, except the trimming of idle links. */
 static uint64_t next_deadline_ns(const struct pmd_engine *e)
 {
 	uint64_t deadline = nic_next_deadline(e->host.nic);
@@ -81,7 +82,7 @@ static uint64_t next_deadline_ns(const struct pmd_engine *e)
 
 uint64_t pmd_engine_timeout(struct pmd_engine *e, unsigned got, uint64_t now_ns)
 {
-	uint64_t trim_ns = pmd_links_trim(e->host.links, now_ns); /* may start timers of QPs whose links end */
+	uint64_t trim_ns = pmd_links_trim(e->host.links, now_ns); /* may start timers of QPs whose links it ends */
 	uint64_t deadline = next_deadline_ns(e), interval = IDLE_UNBOUNDED;
 	bool full = pmd_engine_is_full(e), pending = pmd_engine_port_pending(e);
 	bool work = e->host.port->more || pmd_links_pending(e->host.links) || nic_acks_wait(e->host.nic);
@@ -134,7 +135,7 @@ static struct timespec timespec_of(uint64_t ns)
 	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-/** Clear the count of an eventfd. @return false: it was 0. */
+/** Clear the count of an eventfd. @return false: the count was 0. */
 static bool count_take(int fd)
 {
 	uint64_t count;
@@ -142,7 +143,7 @@ static bool count_take(int fd)
 	return syscall(SYS_read, fd, &count, sizeof(count)) > 0;
 }
 
-/** Clear the error of a packet socket whose interface went down: poll reports it until it is fetched. */
+/** Clear the pending error of a packet socket whose interface went down: poll() reports the error until it is read. */
 static void fetch_error(int fd)
 {
 	socklen_t len = sizeof(int);
@@ -189,7 +190,7 @@ static bool set_add(int set, int fd, uint32_t events, enum pmd_woken woken)
 	return fd < 0 || epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/** @return the set; -1: it could not be made. */
+/** @return a new epoll set; -1: it could not be made. */
 static int set_make(const struct pmd_engine *e)
 {
 	int set = pmd_fd_high(epoll_create1(EPOLL_CLOEXEC));
@@ -204,8 +205,8 @@ static int set_make(const struct pmd_engine *e)
 	return set;
 }
 
-/* When the port's descriptor has changed, make a new set: a closed socket stays in an epoll set while duplicates of it
- * are open elsewhere, and sockets from the daemon have duplicates. */
+/* When the port's descriptor has changed, make a new set. A closed socket stays in an epoll set as long as duplicates
+ * of the socket are open elsewhere, and sockets from the daemon have duplicates. */
 bool pmd_engine_wait_prepare(struct pmd_engine *e)
 {
 	int cancel_state;
@@ -222,7 +223,7 @@ bool pmd_engine_wait_prepare(struct pmd_engine *e)
 	return e->sleeper.wait_set >= 0;
 }
 
-/* RWF_NOWAIT: another process may have made the bell blocking. */
+/* RWF_NOWAIT, because another process may have made the bell blocking. */
 void pmd_engine_bell_drain(struct pmd_engine *e)
 {
 	uint64_t count;
@@ -239,7 +240,7 @@ unsigned pmd_engine_wait(struct pmd_engine *e, uint64_t timeout_ns)
 	unsigned woken = 0;
 	int n;
 
-	/* epoll_wait() counts in milliseconds. */
+	/* ppoll(), because the timeout of epoll_wait() is in milliseconds. */
 	n = timeout_ns == 0 || timeout_ns == UINT64_MAX ? 1 : ppoll(&set, 1, &t, NULL);
 	if (n > 0)
 		n = epoll_wait(e->sleeper.wait_set, events, 3, timeout_ns == UINT64_MAX ? -1 : 0);

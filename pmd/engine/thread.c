@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thread.c - the engine's thread: does the work when no application thread polls, and keeps out of the way otherwise.
+ * thread.c - the engine's thread: does the engine's work while no application thread polls, and keeps out of the way
+ * otherwise.
  *
- * On a machine with few cores a thread that spins, or that wakes for every packet beside a polling application, costs
- * milliseconds. So it has two ways to wait:
- *   serving: it blocks on the port, bell and doorbell until the next deadline. An idle engine serves and uses no CPU.
- *            Every packet wakes it.
- *   polled:  application threads have been polling; it looks on in time slices, without blocking on the port, and
- *            serves when the polling has stopped.
- * Which of them, and for how long, decides idle.c, by which thread finds the traffic; this file observes and acts.
- * Programs that sleep on completion channels say so (pmd_expect_sleep).
+ * On a machine with few cores, a thread that spins, or that wakes for every packet while an application thread polls,
+ * costs milliseconds. So the thread has two ways to wait:
+ *   serving: it blocks on the port, bell and doorbell until the next deadline, and every packet wakes it. An idle
+ *            engine serves and uses no CPU.
+ *   polled:  application threads have been polling: the thread looks on. After each slice of time it checks whether
+ * they still poll, and serves when they have stopped. It does not block on the port. idle.c decides which of the two
+ * ways is used, and for how long, from which thread finds the traffic; this file observes and acts. Programs that sleep
+ * on completion channels announce that (pmd_expect_sleep).
  *
- * UROCE_PROGRESS overrides this: `thread` always serves, `pinned` serves without ever sleeping (for machines with cores
- * to spare), `inline` has no thread: nothing moves unless the application polls.
+ * UROCE_PROGRESS overrides this: with `thread` the thread always serves; with `pinned` it serves and never sleeps (for
+ * machines with cores to spare); with `inline` there is no thread, and the engine makes progress only while the
+ * application polls.
  *
- * Owns: the thread's state on its stack, engine->thread.
+ * Owns: engine->thread, and the thread's own state, which is on its stack.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -28,27 +30,28 @@
 
 #include "engine_priv.h"
 
-/* Slack of the thread's timers: with SLACK_LONG_NS looks follow the kernel's tick (IDLE_LOOKS_LAST in idle.h). */
+/* Slack of the thread's timers. SLACK_LONG_NS makes looks coincide with the kernel's tick (IDLE_LOOKS_LAST in idle.h).
+ */
 #define SLACK_NS      1
 #define SLACK_LONG_NS IDLE_TICK_NS
 
-/* After an undisturbed sleep of this length compare the clock with the kernel's. */
+/* After an undisturbed sleep of at least this length, compare our clock with the kernel's. */
 #define CLOCK_CHECK_NS IDLE_SLICE_LONG_NS
 
-/* The thread hardly ever spins, and an application that spins on memory makes no progress without it: it asks to
- * preempt the application when it wakes. With the default slice the kernel lets a spinning thread run to its next tick
- * (4 ms); with the default weight a thread that did much work lately is not entitled to preempt. */
+/* The engine's thread asks to preempt the application when it wakes: it seldom spins, and an application that spins on
+ * memory makes no progress without it. With the default slice the kernel lets a spinning thread run until its next tick
+ * (4 ms); with the default weight a thread that has worked much lately may not preempt. */
 #define THREAD_SLICE_NS 100000
 #define THREAD_NICE	(-10)
 
 struct thread_state {
 	struct pmd_engine *e;
 	struct idle_thread idle;
-	bool slack; /* its sleeps end with the kernel's tick */
+	bool slack; /* sleeps end with the kernel's tick */
 };
 
-/** What application threads are doing. Counts are read before times, so that no time is older than what was counted;
- * only heuristics rely on it. */
+/** @return what application threads are doing. The counts are read before the current time, so that no time is older
+ *  than the counted polls; only heuristics rely on that. */
 static struct idle_seen thread_sees(const struct pmd_engine *e)
 {
 	int yielding_cpu = __atomic_load_n(&e->polling.yielding_cpu, __ATOMIC_RELAXED);
@@ -64,18 +67,18 @@ static struct idle_seen thread_sees(const struct pmd_engine *e)
 	return seen;
 }
 
-/** The application has closed our descriptors, as daemons do. Stop: without them this thread would spin. Only the
- *  application's polling makes progress then. */
+/** The application has closed our descriptors, as programs do that become daemons. Stop the thread, which would spin
+ *  without the descriptors. From then on the engine makes progress only while the application polls. */
 static void thread_end(struct pmd_engine *e)
 {
 	pmd_mutex_lock(&e->lock);
-	pmd_sleep_end(e); /* no doorbells */
+	pmd_sleep_end(e); /* nobody needs to ring the doorbell any more */
 	pmd_mutex_unlock(&e->lock);
 	__atomic_store_n(&e->thread.look_ns, UINT64_MAX, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&e->thread.stop, true, __ATOMIC_RELAXED);
 }
 
-/** As pmd_engine_sleep; ends the thread if descriptors were closed. */
+/** As pmd_engine_sleep, but ends the thread if the application has closed the descriptors. */
 static unsigned thread_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_ns)
 {
 	unsigned woken = pmd_engine_sleep(e, serve, timeout_ns);
@@ -83,14 +86,14 @@ static unsigned thread_sleep(struct pmd_engine *e, bool serve, uint64_t timeout_
 	if (woken & PMD_WOKEN_CLOSED)
 		thread_end(e);
 	if (!woken && timeout_ns >= CLOCK_CHECK_NS)
-		pmd_clock_check(); /* the timeout expired: that much time has passed */
+		pmd_clock_check(); /* the timeout expired, so the clock must have advanced by that much */
 	return woken;
 }
 
 /**
- * Take the lock, but do not queue behind a poller: while a thread waits for a mutex every unlock is a system call, and
- * the poller gets the mutex again anyway. After IDLE_LOCK_TRIES failures in a row, wait. @return false: an application
- * thread holds it, and so makes progress.
+ * Take the lock, but do not queue for it after a poller: while a thread waits for a mutex, every unlock is a system
+ * call, and the poller gets the mutex again anyway. After IDLE_LOCK_TRIES failures in a row, wait for the lock. @return
+ * false: an application thread holds the lock, and makes progress.
  */
 static bool thread_lock(struct thread_state *s)
 {
@@ -102,13 +105,13 @@ static bool thread_lock(struct thread_state *s)
 	return true;
 }
 
-/** Whether an application thread serves. */
+/** Whether an application thread serves, so that the engine's thread need not. */
 static bool thread_is_spared(const struct thread_state *s)
 {
 	return __atomic_load_n(&s->e->waiter.serves, __ATOMIC_RELAXED);
 }
 
-/** How long to look on. */
+/** @return how long to look on. */
 static struct idle_slice thread_slice(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
@@ -123,7 +126,7 @@ static struct idle_slice thread_slice(struct thread_state *s)
 	return slice;
 }
 
-/** Set whether sleeps may be delayed to the kernel's tick. */
+/** Set whether the thread's sleeps may be delayed until the kernel's tick. */
 static void thread_set_slack(struct thread_state *s, bool slack)
 {
 	if (slack == s->slack)
@@ -132,8 +135,8 @@ static void thread_set_slack(struct thread_state *s, bool slack)
 	prctl(PR_SET_TIMERSLACK, slack ? SLACK_LONG_NS : SLACK_NS);
 }
 
-/** Sleep until the next look; wakes the waiting application thread at its deadline. @return whether the doorbell
- *  rang. */
+/** Sleep until the next look, and wake the waiting application thread at its deadline. @return whether the doorbell
+ *  ended the sleep. */
 static bool thread_rest(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
@@ -141,7 +144,7 @@ static bool thread_rest(struct thread_state *s)
 	uint64_t rest_ns = slice.slice_ns, now_ns = pmd_now_ns(), wait_ns;
 	bool rang;
 
-	__atomic_store_n(&e->thread.look_ns, /* wait_sleep() relies on it */
+	__atomic_store_n(&e->thread.look_ns, /* wait_sleep() reads it */
 			 rest_ns == IDLE_UNBOUNDED ? UINT64_MAX : now_ns + rest_ns + (slice.tick ? SLACK_LONG_NS : 0),
 			 __ATOMIC_SEQ_CST);
 	wait_ns = __atomic_load_n(&e->waiter.deadline_ns, __ATOMIC_SEQ_CST); /* pairs with wait_sleep() in wait.c */
@@ -155,7 +158,7 @@ static bool thread_rest(struct thread_state *s)
 	return rang;
 }
 
-/** Application threads poll: look on for a slice; serve again if they have stopped. */
+/** Application threads poll: look on for a slice, then serve again if the polling has stopped. */
 static void thread_look_on(struct thread_state *s)
 {
 	struct pmd_engine *e = s->e;
@@ -168,7 +171,7 @@ static void thread_look_on(struct thread_state *s)
 	if (idle_thread_looked(&s->idle, &seen, rang, idle_look_due_ns(look_ns, s->slack, seen.now_ns)) == IDLE_LOOK_ON)
 		return;
 	if (rang)
-		pmd_mutex_lock(&e->lock); /* the thread that rang may still hold it, and will not ring again */
+		pmd_mutex_lock(&e->lock); /* the thread that rang may still hold the lock, and rings only once */
 	else if (!thread_lock(s))
 		return;
 	if (thread_is_spared(s)) {
@@ -185,7 +188,7 @@ static void thread_look_on(struct thread_state *s)
 	thread_set_slack(s, false);
 }
 
-/** Application threads poll: start looking on. Lock held. */
+/** Application threads poll: look on from now. Lock held. */
 static void thread_look_on_from_now(struct thread_state *s)
 {
 	pmd_links_awake(s->e->host.links);
@@ -193,8 +196,8 @@ static void thread_look_on_from_now(struct thread_state *s)
 	idle_thread_look_on(&s->idle);
 }
 
-/** Packets have woken the thread: give a poller that is about to find them the time to do so. @return whether it did;
- *  then *woken is what has woken the thread since. */
+/** Packets have woken the thread: give a poller that is about to find them time to do so. @return whether the packets
+ *  were left to a poller; if so, *woken is what has woken the thread since. */
 static bool thread_leaves(struct thread_state *s, unsigned *woken)
 {
 	struct pmd_engine *e = s->e;
@@ -219,8 +222,8 @@ static bool thread_leaves(struct thread_state *s, unsigned *woken)
 	return true;
 }
 
-/** Take a step as the server. Lock held. @return what to do next. @param now_ns gets the time after it, @param got the
- *  packets received. */
+/** Take a step as the serving thread. Lock held. @return what to do next. @param now_ns set to the time after the step.
+ *  @param got set to the number of packets received. */
 static enum idle_act thread_step(struct thread_state *s, unsigned woken, bool waited, unsigned *got, uint64_t *now_ns)
 {
 	struct pmd_engine *e = s->e;
@@ -248,8 +251,8 @@ static enum idle_act thread_step(struct thread_state *s, unsigned woken, bool wa
 	return idle_thread_stepped(&s->idle, &seen, &step);
 }
 
-/** How long to sleep after a step; 0: not at all. Unless packets are to gather, links have to ring from here on. Lock
- *  held. */
+/** @return how long to sleep after a step; 0: the thread must not sleep. From here on producers of links ring the bell,
+ *  unless the thread gathers packets. Lock held. */
 static uint64_t thread_timeout(struct thread_state *s, unsigned got, uint64_t now_ns)
 {
 	uint64_t timeout = idle_thread_nap(&s->idle, pmd_engine_timeout(s->e, got, now_ns));
@@ -264,7 +267,7 @@ static uint64_t thread_timeout(struct thread_state *s, unsigned got, uint64_t no
 	return 0;
 }
 
-/** No application thread polls: take a step, then sleep until woken or timed out. */
+/** No application thread polls: take a step, then sleep until woken or until the timeout. */
 static void thread_serve(struct thread_state *s, unsigned *woken)
 {
 	struct pmd_engine *e = s->e;
@@ -273,21 +276,20 @@ static void thread_serve(struct thread_state *s, unsigned *woken)
 	unsigned got;
 	bool waited;
 
-	pmd_sleep_end_thread(e); /* no doorbells are needed until the next sleep */
+	pmd_sleep_end_thread(e); /* nobody needs to ring the doorbell before the next sleep */
 	if (*woken && !(*woken & ~(unsigned)PMD_WOKEN_PACKETS) && thread_leaves(s, woken))
 		return;
 	waited = !pmd_mutex_trylock(&e->lock);
 	if (waited)
 		pmd_mutex_lock(&e->lock);
-	if (__atomic_load_n(&e->thread.polled,
-			    __ATOMIC_RELAXED)) { /* an application thread has begun to wait meanwhile */
+	if (__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED)) { /* an application thread has begun to wait */
 		pmd_mutex_unlock(&e->lock);
 		return;
 	}
 	pmd_links_awake(e->host.links);
 	act = thread_step(s, *woken, waited, &got, &now_ns);
 	if (act == IDLE_LOOK_ON) {
-		thread_look_on_from_now(s); /* and the sleeper counts as awake: no doorbells */
+		thread_look_on_from_now(s); /* the sleeper stays marked awake, so nobody rings the doorbell */
 		*woken = 0;
 		pmd_mutex_unlock(&e->lock);
 		return;
@@ -315,7 +317,7 @@ static void thread_attributes(const struct pmd_engine *e)
 	prctl(PR_SET_NAME, name);
 	prctl(PR_SET_TIMERSLACK, SLACK_NS);
 	if (sched_getscheduler(0) != SCHED_OTHER)
-		return; /* the application has chosen a policy, such as real time */
+		return; /* the application has chosen a policy, for example real time */
 	/* Best effort: only a privileged process may raise its priority, and kernels before 6.12 ignore the slice. */
 	attr.nice = THREAD_NICE;
 	if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0) {
@@ -336,8 +338,8 @@ static void *thread_main(void *arg)
 			thread_serve(&s, &woken);
 			continue;
 		}
-		/* An application thread has begun to wait meanwhile (its kick is the doorbell), and may have missed the
-		 * bell that woke this thread: pass it on. */
+		/* An application thread has begun to wait and has rung the doorbell. It may have missed the bell that
+		 * woke this thread: ring the bell for it. */
 		if (woken & ~(unsigned)PMD_WOKEN_DOORBELL)
 			pmd_engine_wake(s.e);
 		woken = 0;
@@ -356,7 +358,8 @@ int pmd_thread_start(struct pmd_engine *e)
 		e->thread.polled = true;
 		return 0;
 	}
-	/* The application's signals go to its own threads; SIGSEGV and SIGBUS in guarded copies are ours. */
+	/* Block the application's signals in the engine's thread, but not SIGSEGV and SIGBUS, as guarded copies may
+	 * fault. */
 	sigfillset(&set);
 	sigdelset(&set, SIGSEGV);
 	sigdelset(&set, SIGBUS);
@@ -388,7 +391,8 @@ void pmd_expect_sleep(struct pmd_engine *e)
 	if (e->host.dead)
 		return;
 	__atomic_store_n(&e->thread.expect_sleep, true, __ATOMIC_RELAXED);
-	/* A program that has slept in pmd_wait will do so again and serve itself: do not wake the thread. */
+	/* A program that has slept in pmd_wait will do so again, and then serve itself: do not wake the engine's
+	 * thread. */
 	if (__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED) &&
 	    __atomic_load_n(&e->waiter.waits, __ATOMIC_RELAXED) == 0)
 		pmd_engine_kick(e);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.c - an application thread that sleeps until an event of the NIC stands in for the engine's thread: packets wake
- * it directly, without waking the engine's thread first.
+ * wait.c - an application thread that sleeps until an event of the NIC serves in the engine's thread's stead: packets
+ * wake it directly, without waking the engine's thread first.
  *
- * One thread at a time does so; others sleep on their own descriptor. The engine's thread looks on meanwhile.
+ * Only one application thread at a time serves; others sleep on their own descriptor. During that time the engine's
+ * thread looks on.
  *
- * A sleep and a wake-up cost both sides more than a message. Where messages follow each other closely, the thread first
- * polls for a while, and yields the CPU as all polling does. It tries that after several short sleeps, and after more
- * of them with each try that failed.
+ * A sleep and a wake-up cost each side more than a message. If messages follow each other closely, the application
+ * thread polls for a while before it sleeps (and yields the CPU, as in all polling). It starts to do so after several
+ * short sleeps, and needs more of them after each attempt that found nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,8 +43,8 @@ static bool wait_is_over(const struct pmd_engine *e)
 	return __atomic_load_n(e->waiter.ready, __ATOMIC_RELAXED);
 }
 
-/** End the wait; for the next microseconds the application thread counts as polling. Lock held. @return whether the
- *  engine's thread has to be kicked. */
+/** End the wait. For the next microseconds the application thread counts as polling. Lock held. @return whether the
+ *  caller has to kick the engine's thread. */
 static bool wait_end(struct pmd_engine *e)
 {
 	pmd_links_awake(e->host.links);
@@ -56,7 +57,7 @@ static bool wait_end(struct pmd_engine *e)
 	return __atomic_load_n(&e->thread.deep, __ATOMIC_SEQ_CST);
 }
 
-/** The wait failed, or its thread was cancelled. */
+/** End a wait that failed, or whose thread was cancelled. */
 static void wait_give_up(void *arg)
 {
 	struct pmd_engine *e = arg;
@@ -70,10 +71,10 @@ static void wait_give_up(void *arg)
 }
 
 /**
- * Do the engine's work in its thread's stead. When only the bell rang, ACKs go at once: a link carries them cheaply,
- * and the peer that they wake finds the answer then or soon after. Otherwise they wait for the application's answer,
- * because on the port each packet costs both sides; they go at once if the wait is not over. Lock held. @return packets
- * received.
+ * Do the engine's work in place of its thread. If only the bell rang, send ACKs at once: a link carries them cheaply,
+ * and the peer that they wake finds the application's response then, or soon after. Otherwise delay ACKs until the
+ * application responds, because on the port each packet costs both sides; but if the wait is not over after the step,
+ * send them. Lock held. @return packets received.
  */
 static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 {
@@ -84,18 +85,18 @@ static unsigned wait_work(struct pmd_engine *e, unsigned woken)
 	pmd_links_awake(e->host.links);
 	if (woken & PMD_WOKEN_CONTROL)
 		pmd_engine_look_after(e);
-	/* After the bell alone, skip the port unless due: its descriptor reports packets; without one, timeouts cover
-	 * it. */
+	/* If only the bell rang, skip the port unless a look at it is due: the port's descriptor reports packets; a
+	 * port without a descriptor is covered by timeouts. */
 	got = pmd_engine_step_with(e, THREAD_RX_BUDGET, !bell, bell);
 	if (nic_acks_wait(e->host.nic) && !wait_is_over(e))
 		got += pmd_engine_step_with(e, THREAD_RX_BUDGET, false, true);
 	if (bell && got == 0)
-		pmd_engine_bell_drain(e); /* must precede the last look at the links */
+		pmd_engine_bell_drain(e); /* must come before the last look at the links */
 	return got;
 }
 
-/** Go to sleep: from here on it has to be woken. Lock held. @param stepped a step was taken under this hold of the
- *  lock. @return how long it may sleep, ns. */
+/** The application thread goes to sleep: from now on other threads have to wake it. Lock held. @param stepped the
+ *  caller has taken a step since it took the lock. @return how long the thread may sleep, ns. */
 static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 {
 	uint64_t now_ns = pmd_now_ns(), timeout = pmd_engine_timeout(e, got, now_ns);
@@ -110,13 +111,13 @@ static uint64_t wait_sleep(struct pmd_engine *e, bool stepped, unsigned got)
 	__atomic_store_n(&e->waiter.deadline_ns, UINT64_MAX, __ATOMIC_RELAXED);
 	if (timeout == 0 || timeout == UINT64_MAX)
 		return timeout;
-	/* Setting a timer costs as much as a wake-up. If the engine's thread looks in time, it keeps the deadline. */
+	/* Setting a timer costs as much as a wake-up: if the engine's thread looks in time, it watches the deadline. */
 	__atomic_store_n(&e->waiter.deadline_ns, wake_ns, __ATOMIC_SEQ_CST); /* pairs with thread_rest() in thread.c */
 	return __atomic_load_n(&e->thread.look_ns, __ATOMIC_SEQ_CST) <= wake_ns ? UINT64_MAX : timeout;
 }
 
-/** Before a sleep: do what is due, usually nothing the first time. @param timeout gets how long to sleep. @return
- *  false: the wait is over. */
+/** Before a sleep, do the work that is due, which on the first call is usually none. @param timeout set to how long the
+ *  thread may sleep. @return false: the wait is over. */
 static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t *timeout)
 {
 	bool thread_serves, over, steps;
@@ -133,16 +134,16 @@ static bool wait_step(struct pmd_engine *e, bool first, unsigned woken, uint64_t
 	else
 		*timeout = pmd_engine_wait_prepare(e) ? wait_sleep(e, steps, got) : 0;
 	pmd_mutex_unlock(&e->lock);
-	/* The engine's thread still sleeps as the server. Kick it to look on instead, and so notice when this thread
-	 * leaves. */
+	/* The engine's thread still sleeps as the serving thread. Kick it, so that it looks on instead, and notices
+	 * when this thread no longer serves. */
 	if (thread_serves)
 		pmd_engine_kick(e);
 	return !over;
 }
 
 /**
- * Whether to restart after a signal, as read() would. poll() does not say whether the handler was installed with
- * SA_RESTART: restart only if all of the program's handlers were.
+ * Whether to continue the wait after a signal, as read() would. poll() does not report whether the signal's handler was
+ * installed with SA_RESTART: continue only if all handlers of the program have the flag.
  */
 static bool wait_restarts(void)
 {
@@ -155,8 +156,8 @@ static bool wait_restarts(void)
 	return true;
 }
 
-/** @return 0: the wait is over and wait_end() was called; else a negative errno. Not inline: the caller may be left by
- *  longjmp, and compilers would warn about clobbered variables. */
+/** Serve and sleep until the wait is over. @return 0: wait_end() was called; else a negative errno, and it was not. Not
+ *  inline: a signal handler may leave the caller by longjmp, and compilers would warn about clobbered variables. */
 static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 {
 	unsigned woken = PMD_WOKEN_BELL;
@@ -175,7 +176,7 @@ static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 	return 0;
 }
 
-/** Poll for a while, after enough short sleeps. @return whether the wait is over. */
+/** Poll for a while, if enough short sleeps have come before. @return whether the wait is over. */
 static bool wait_spin(struct pmd_engine *e)
 {
 	uint64_t end_ns = pmd_now_ns() + IDLE_SPIN_NS;
@@ -189,10 +190,10 @@ static bool wait_spin(struct pmd_engine *e)
 		over = wait_is_over(e);
 		if (over) {
 			idle_spin_paid(&e->waiter.spin);
-			/* The engine's thread may have begun to serve just as the spin began. */
+			/* The engine's thread may have begun to serve just as the spin began: kick it, too. */
 			call = wait_end(e) || !__atomic_load_n(&e->thread.polled, __ATOMIC_RELAXED);
 		}
-		pmd_unlock(e); /* after many empty polls this yields the CPU */
+		pmd_unlock(e); /* yields the CPU after many empty polls */
 	} while (!over && pmd_now_ns() < end_ns);
 	if (call)
 		pmd_engine_kick(e);
@@ -203,8 +204,8 @@ static bool wait_spin(struct pmd_engine *e)
 }
 
 /**
- * Begin a wait; poll once first if links hold packets. @return 0: *ready is set; 1: this thread serves; else a negative
- * errno.
+ * Begin a wait, after one poll if links have packets. @return 0: *ready is set; 1: this thread serves from now on; else
+ * a negative errno.
  */
 static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 {
@@ -216,7 +217,7 @@ static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 	pmd_unlock(e);
 	if (__atomic_load_n(ready, __ATOMIC_RELAXED))
 		return 0;
-	flags = fcntl(fd, F_GETFL); /* the program may change them at any time */
+	flags = fcntl(fd, F_GETFL); /* the program may change the flags at any time */
 	if (flags < 0)
 		return -EBUSY;
 	if (flags & O_NONBLOCK)
@@ -227,8 +228,8 @@ static int wait_begin(struct pmd_engine *e, int fd, const bool *ready)
 	return 1;
 }
 
-/* Cancellation unwinds frames without telling AddressSanitizer, which would then report callees for writing into stale
- * variables. */
+/* Cancellation unwinds frames without informing AddressSanitizer, which would then report writes of callees to
+ * variables of dead frames. */
 __attribute__((no_sanitize_address)) int pmd_wait(struct pmd_engine *e, int fd, const bool *ready)
 {
 	int rc;
@@ -238,7 +239,7 @@ __attribute__((no_sanitize_address)) int pmd_wait(struct pmd_engine *e, int fd, 
 	rc = wait_begin(e, fd, ready);
 	if (rc != 1)
 		return rc;
-	e->waiter.ready = ready; /* not read by other threads before asleep is set, under the lock */
+	e->waiter.ready = ready; /* other threads read it only after asleep is set, under the lock */
 	if (wait_spin(e))
 		return 0;
 	pthread_cleanup_push(wait_give_up, e);
