@@ -68,7 +68,7 @@ int pmd_service_open(struct pmd_engine *e, uint16_t *port)
 	rc = pmd_services_add(&e->host, port, &told);
 	pmd_unlock(e);
 	/* Without a daemon no packet would arrive from the network until another process opens the device. So start
-	 * one: it asks us which ports we serve. If it cannot be started, functions of this host still reach us by
+	 * one: it asks us which ports we serve. If it cannot be started, functions of this host still reach us over
 	 * links. */
 	if (!told)
 		pmd_spawn_daemon(&e->device, unused, sizeof(unused));

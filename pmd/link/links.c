@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.c - links to other functions of this host: taking, ending and waking. Routes and making links are in
- * links_route.c, packets in links_rx.c and links_tx.c, links that the consumer does not take in links_late.c.
+ * links.c - links to other functions of this host: accepting and ending links, waking consumers. Routes and making
+ * links are in links_route.c, packets in links_rx.c and links_tx.c, links that the consumer does not claim in
+ * links_late.c.
  *
  * Owns: rings, connections, the bell.
  */
@@ -32,7 +33,7 @@ struct link_out *links_out_detach(struct pmd_links *l, uint32_t path)
 	l->n_out--;
 	l->full[path / 64] &= ~(1ull << path % 64);
 	links_routes_end(l, out);
-	links_revoke_all(out); /* the NIC sends what is in flight again by another path; the old copies must be void */
+	links_revoke_all(out); /* the NIC retransmits over another path: the copies in flight must become invalid */
 	PMD_POINT(reference_revoked);
 	pmd_tap_path_gone(l->host, path);
 	nic_path_close(l->host->nic, path);
@@ -55,8 +56,8 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** Whether a write to this bell is harmless: it came from our own user, is an anonymous inode such as an eventfd, and
- *  does not block. */
+/** Whether a write to this bell is harmless: the bell was sent by a process of our own user, is an anonymous inode such
+ *  as an eventfd, and does not block. */
 static bool bell_is_good(int connection, int bell)
 {
 	struct stat st;
@@ -65,7 +66,7 @@ static bool bell_is_good(int connection, int bell)
 	       (fcntl(bell, F_GETFL) & O_NONBLOCK);
 }
 
-/** Whether proto_recv returned an unexpected message or an error, and not the end of the connection. */
+/** Whether `rc` of proto_recv means an unexpected message or an error, and not just the end of the connection. */
 static bool is_nonsense(int rc)
 {
 	return rc != 0 && rc != -ECONNRESET;
@@ -100,7 +101,7 @@ void links_ring_bell(struct link_out *out)
 	const uint64_t one = 1;
 
 	if (out->bell_fd >= 0)
-		syscall(SYS_write, out->bell_fd, &one, sizeof(one)); /* not write(): a cancellation point */
+		syscall(SYS_write, out->bell_fd, &one, sizeof(one)); /* not write(), a cancellation point */
 	else
 		proto_send(out->watch.fd, PROTO_LINK_KNOCK, NULL, 0, NULL, 0);
 	PMD_POINT(bell_rung);
@@ -116,7 +117,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
 	if (proto_link_is_peers(&in->peer) && !links_has_other(l, in))
 		nic_peer_gone(l->host->nic, in->number, &in->peer.to);
-	/* Indices of other links must not change: pending events refer to them. */
+	/* The indices of other links must not change, as pending events refer to them. */
 	l->in[index] = NULL;
 	while (l->n_in > 0 && !l->in[l->n_in - 1])
 		l->n_in--;
@@ -127,7 +128,8 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** The producer knocks, or has ended: then receive what it has left in the ring, except payloads by reference. */
+/** The producer knocks, or its connection has ended. In that case receive what is left in the ring, except payloads by
+ *  reference. */
 static void in_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
 	struct link_in *in = (struct link_in *)w;
@@ -144,8 +146,8 @@ static void in_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events
 	links_drop_in(host->links, in->index);
 }
 
-/** Tell the producer that the link is taken. A process of our own user gets the bell, if it can be handed over; else it
- *  knocks. */
+/** Tell the producer that the link is accepted. A process of our own user gets the bell, if the kernel can pass it on;
+ *  otherwise the producer has to knock. */
 static int answer(struct pmd_host *host, const struct link_in *in)
 {
 	int fd = in->watch.fd, rc;
@@ -173,7 +175,7 @@ static void link_visit(struct pmd_host *host, int connection, struct proto_msg *
 		goto refuse;
 	memcpy(&in->peer, m->data, sizeof(in->peer));
 	if (in->peer.service != 0 && !pmd_services_have(host, in->peer.service))
-		goto refuse; /* we have just stopped serving it */
+		goto refuse; /* we no longer serve this port */
 	if (!links_prove(l, connection, &in->peer)) {
 		host->port->stats.link_unproved++;
 		goto refuse;
@@ -198,7 +200,7 @@ static void link_visit(struct pmd_host *host, int connection, struct proto_msg *
 	in->watch = (struct pmd_watch){.fd = pmd_fd_high(connection), .ready = in_ready};
 	links_welcome(l, in);
 	rc = answer(host, in);
-	/* A producer that has already gone hears no answer, but the packets in its ring still count. */
+	/* A producer that has already exited does not get the answer, but the packets in its ring are received. */
 	if ((rc != 0 && rc != -EPIPE && rc != -ECONNRESET) || pmd_control_watch(l->control, &in->watch, EPOLLIN) != 0) {
 		ring_unmap(in->ring.memory);
 		connection = in->watch.fd;
@@ -210,11 +212,11 @@ static void link_visit(struct pmd_host *host, int connection, struct proto_msg *
 		l->n_in++;
 	if (proto_link_is_peers(&in->peer))
 		nic_peer_came(host->nic, in->number, &in->peer.to);
-	/* An application thread took this link while the engine's thread sleeps: include the ring in that sleep; it may
-	 * hold packets. */
+	/* An application thread has accepted this link while the engine's thread sleeps: the producer has to wake it
+	 * from now on, and the ring may already have packets. */
 	if (l->asleep) {
 		ring_set_asleep(&in->ring, true);
-		__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) of ring.h */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) in ring.h */
 		if (ring_has_entry(&in->ring))
 			host->ops->wake(host);
 	}
@@ -253,7 +255,7 @@ bool pmd_links_sleep(struct pmd_links *l)
 		if (l->in[i])
 			ring_set_asleep(&l->in[i]->ring, true);
 	PMD_POINT(links_asleep);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) of ring.h */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) in ring.h */
 	for (uint32_t i = 0; i < l->n_in; i++)
 		entry |= l->in[i] && ring_has_entry(&l->in[i]->ring);
 	if (entry)
@@ -276,7 +278,7 @@ void pmd_links_awake(struct pmd_links *l)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
-/** Read an on/off setting, on by default. @return false: it is neither on nor off. */
+/** Read a setting that is on or off; the default is on. @return false: its value is neither. */
 static bool setting_is_good(const char *name, bool *out)
 {
 	const char *value = getenv(name);
@@ -321,7 +323,7 @@ void pmd_links_close(struct pmd_links *l)
 		if (l->in[i])
 			links_drop_in(l, i);
 	links_late_close(l);
-	l->host->links = NULL; /* the NIC, destroyed later, has nothing in flight by links */
+	l->host->links = NULL; /* the NIC is destroyed later, and has nothing in flight on links */
 	free(l);
 }
 

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_ahead.c - payloads of several packets fetched by one call. Each call of process_vm_readv, and each engine step
- * that makes one, has a fixed cost that is noticeable beside the copying of 64 KiB.
+ * links_ahead.c - fetching payloads of several packets with one system call. Each call of process_vm_readv, and each
+ * engine step that makes one, has a fixed cost that is noticeable next to the copying of 64 KiB.
  *
- * When the payload of an entry is about to be fetched, look at the entries behind it in the ring: the NIC predicts
- * where their payloads will go (nic_foresee). They are fetched in the same call, in ring order, except that their last
- * bytes go to a buffer here. Then each entry is handed to the NIC as usual. When the NIC asks for its payload at the
- * predicted place, only the last bytes are copied there, if the entry has not been revoked since: (R) in ring.h.
+ * When the payload of an entry is about to be fetched, look at the entries after it in the ring: the NIC predicts where
+ * their payloads will go (nic_foresee). The same call fetches these payloads, in ring order, except that the last bytes
+ * of each go to a buffer here. Then each entry is handed to the NIC as usual. When the NIC asks for a payload at the
+ * predicted place, only its last bytes are copied there, provided that the entry has not been revoked since: (R) in
+ * ring.h.
  *
- * Unused look-ahead is forgotten when the lock is released, at the latest: the program may write to the same memory
- * then. So no more is fetched than fits the link's turn, and all of it is received in that turn. Two payloads that
- * overlap, but are not for the same place, are not fetched together: the last bytes of the first would be written after
- * the second.
+ * Payloads read ahead but not used are discarded when the lock is released, at the latest, because the program may
+ * write to the same memory then. So no more is fetched than can be received in the link's turn, and all of it is
+ * received in that turn. Two payloads that overlap without having the same destination are not fetched together: the
+ * last bytes of the first would be written after the second.
  *
- * What this changes for a program: The body of a WRITE may be visible before a WRITE that precedes it, as with a NIC
- * whose writes pass each other on the bus; its last bytes, its completion and all that follows it are never early. Of
- * two WRITEs to the same place, the first may leave the body of the second, even if the second is then revoked. And
- * since places are compared by address, of two WRITEs that overlap in memory mapped twice, at different offsets, the
- * first may leave its last bytes over the second for good.
+ * What this changes for a program: The body of a WRITE may be visible before an earlier WRITE, as with a NIC whose
+ * writes pass each other on the bus. The last bytes of a WRITE, its completion and later operations are never early. If
+ * two WRITEs have the same destination, the first may leave the body of the second there, even if the second is then
+ * revoked. Destinations are compared by address: if memory is mapped twice and two WRITEs overlap in it by different
+ * addresses, the last bytes of the first may overwrite those of the second, and remain.
  */
 #include <string.h>
 
 #include "links_priv.h"
 
-/** Whether two payloads can be fetched one after the other, and the last bytes of both later. */
+/** Whether payload `b` can be fetched after payload `a`, and the last bytes of both written later, without changing the
+ *  result. */
 static bool go_together(const uint8_t *a, uint32_t a_len, const uint8_t *b, uint32_t b_len)
 {
 	return a + a_len <= b || b + b_len <= a || (a == b && a_len == b_len);
@@ -39,14 +41,14 @@ static bool goes_with_all(const struct link_in *in, const struct link_copy *c, c
 	return true;
 }
 
-/** Whether payload `p` of `len` bytes fits the call. */
+/** Whether payload `p` of `len` bytes fits into the call. */
 static bool has_room(const struct link_copy *c, const struct link_payload *p, uint32_t len)
 {
 	return c->n_remote + p->n <= LINK_COPY_PIECES && len <= LINK_COPY_BYTES - c->bytes;
 }
 
-/** Get the entry behind one of *len bytes. @param head gets a copy of its packet, as the producer may change the
- *  original. @return false: none, or it is no LINK_REFERENCE. */
+/** Get the next entry of the ring, after an entry of *len bytes. @param head set to a copy of the entry's headers, as
+ *  the producer can change the original. @return false: there is no entry, or it is not a LINK_REFERENCE. */
 static bool next_entry(struct ring_consumer *ring, uint32_t *len, struct link_payload *p, uint8_t *head,
 		       struct nic_reference *reference)
 {
@@ -74,7 +76,7 @@ void links_look_ahead(struct link_payload *p, struct link_copy *c)
 	if (c->bytes > LINK_COPY_BYTES)
 		return;
 	nic_foresee_behind(p->host->nic, p->frame, &f);
-	/* Each payload may complete a request: fetch no more than the poller still has room for completions. */
+	/* Each payload may complete a request: fetch no more payloads than the poller has room for completions. */
 	while (f.qp && in->n_ahead < LINK_AHEAD && weight < in->budget &&
 	       nic_completions(p->host->nic) + in->n_ahead + 1 < p->host->rx_until) {
 		struct link_ahead *a = &in->ahead[in->n_ahead];

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_late.c - late consumers: rings that are not claimed, and packets that are not taken out of a ring.
+ * links_late.c - slow consumers: consumers that do not claim a ring, and consumers that do not take packets out of a
+ * ring.
  *
- * A ring is handed over into the queue of the consumer's name, and used at once. A process that has no descriptor left,
- * or whose engine does not run, cannot fetch it from there. If the consumer does not claim the ring in time the
- * producer withdraws it: what RC has sent by the link is sent again by the port. Claim and withdrawal exclude each
- * other, (C) in ring.h: a withdrawn ring is never read, however late it is fetched, so that none of its packets arrives
- * twice; a claimed ring stays.
+ * A producer sends a ring to the socket of the consumer's name, and uses the ring at once. A process that has no
+ * descriptor left, or whose engine does not run, cannot receive the ring. If the consumer does not claim the ring in
+ * time, the producer withdraws it: RC packets in the ring are retransmitted through the port. Claim and withdrawal
+ * exclude each other, (C) in ring.h: a withdrawn ring is never read, however late it is received, so none of its
+ * packets arrives twice; a claimed ring stays.
  *
- * The ring stays in the queue until the consumer fetches it, sees that it was withdrawn and closes the connection. Each
- * queued ring counts against the user's limit of descriptors in flight, so the consumer is handed no other ring before
- * that.
+ * A withdrawn ring stays in the socket's queue until the consumer receives it, finds it withdrawn and closes the
+ * connection. Each queued ring counts against the user's limit of descriptors in flight, so the consumer is sent no
+ * other ring before that.
  *
- * The time limit is longer than a runnable process waits for a CPU, and shorter than the patience of most programs.
- * Queue pairs do not use up retries meanwhile: pmd_links_untaken.
+ * The time limit is longer than a runnable process waits for a CPU, and shorter than programs usually wait for a
+ * response. Queue pairs do not use up retries during that time: pmd_links_untaken.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,11 +23,11 @@
 #include "links_priv.h"
 
 #define ANSWER_NS     500000000u
-#define IP_V4_BYTES   28u /* both include the UDP header */
+#define IP_V4_BYTES   28u /* IP and UDP headers */
 #define IP_V6_BYTES   48u
-#define SERVICE_SHIFT 5 /* service bits of the opcode, the first byte of the BTH */
+#define SERVICE_SHIFT 5 /* opcode (first byte of the BTH) >> this: the transport service */
 #define SERVICE_RC    0u
-#define SERVICE_OWN   6u /* service of our own RC opcodes */
+#define SERVICE_OWN   6u /* transport service of the RC opcodes that uroce defines */
 
 void links_late_begin(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 {
@@ -35,7 +36,7 @@ void links_late_begin(struct pmd_links *l, struct link_out *out, uint64_t now_ns
 		l->answer_ns = out->answer_ns;
 }
 
-/** Earliest time at which an unanswered link is given up. */
+/** The earliest time at which a link that the consumer has not answered is given up. */
 static uint64_t first_answer_ns(const struct pmd_links *l)
 {
 	uint64_t first_ns = UINT64_MAX;
@@ -52,7 +53,7 @@ void links_late_answered(struct pmd_links *l, struct link_out *out)
 	l->answer_ns = first_answer_ns(l);
 }
 
-/** Whether an RC requester or responder has sent the entry, and will retransmit it. */
+/** Whether the entry was sent by an RC requester or responder, and so will be retransmitted. */
 static bool is_sent_again(uint32_t kind, const uint8_t *packet, uint32_t len)
 {
 	uint32_t bth = link_is_bare(kind) ? 0 : packet[0] >> 4 == 6 ? IP_V6_BYTES : IP_V4_BYTES;
@@ -64,8 +65,8 @@ static bool is_sent_again(uint32_t kind, const uint8_t *packet, uint32_t len)
 	return service == SERVICE_RC || service == SERVICE_OWN;
 }
 
-/** How many packets are lost with an unclaimed ring. The count starts at position 0 and trusts no head that the
- *  consumer wrote: if a consumer moves head without a claim so that the ring wraps, none are counted. */
+/** The number of packets lost with an unclaimed ring. The count starts at position 0 and does not use a head that the
+ *  consumer wrote: if a consumer has moved head without a claim, so that the ring wrapped, the count is 0. */
 static unsigned count_lost(const struct link_out *out)
 {
 	struct ring_consumer c = {.memory = out->ring.memory};
@@ -93,7 +94,7 @@ static void withdrawn_close(struct pmd_links *l, struct link_out *out)
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-/** The consumer has closed the connection of a withdrawn ring, or sent an unexpected message. */
+/** The consumer has closed the connection of a withdrawn ring, or has sent an unexpected message: close our side. */
 static void withdrawn_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 {
 	struct link_out *out = (struct link_out *)w, **at = &host->links->withdrawn;
@@ -105,7 +106,7 @@ static void withdrawn_ready(struct pmd_host *host, struct pmd_watch *w, uint32_t
 	withdrawn_close(host->links, out);
 }
 
-/** End the link, but keep its connection. */
+/** End the link and withdraw its ring, but keep the connection open. */
 static void withdraw(struct pmd_links *l, uint32_t path)
 {
 	struct link_out *out;
@@ -152,7 +153,7 @@ void links_late_end(struct pmd_links *l, uint64_t now_ns)
 			continue;
 		out->answer_ns = UINT64_MAX;
 		if (!ring_withdraw(&out->ring))
-			continue; /* claimed: the answer is on its way */
+			continue; /* the consumer has claimed the ring, and its answer will arrive */
 		stats->link_late++;
 		stats->link_late_dropped += count_lost(out);
 		withdraw(l, path);
@@ -167,7 +168,7 @@ bool pmd_links_untaken(struct pmd_links *l, uint32_t path, uint64_t *mark)
 
 	if (*mark == 0)
 		*mark = out->ring.tail;
-	/* The next use of the ring detects a consumer that wrote an invalid head. */
+	/* If the consumer wrote an invalid head, the next use of the ring detects it. */
 	if (out->ring.tail - head > RING_BYTES || (int64_t)(head - *mark) >= 0)
 		return false;
 	links_wake(l, out, pmd_now_ns());

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_peer.c - identity of the producer of a link in, and which packets may come by the link.
+ * links_peer.c - verifies who the producer of an incoming link is, and which packets may arrive by the link.
  *
- * A producer states which function of which device it is. The proof is the function's name, on which only one process
- * can listen (proto.h): that process has to be the one that connected to us. If neither can be seen, as they are in
- * another PID namespace, both have to run as the same user. A producer that has already gone, with its last packets in
- * the ring, has no name any more: its statement is accepted if no process has the name and the connection has ended,
- * only for what is in the ring.
+ * A producer claims to be a certain function of a certain device. The proof is the function's name, on which only one
+ * process can listen (proto.h): it must be the process that connected to us. If a process is invisible because it is in
+ * another PID namespace, the listener and the producer must run as the same user. A producer that has already exited
+ * has no name any more, but its last packets may be in the ring: if no process has the name and the connection has
+ * ended, the claim is accepted for what is in the ring.
  *
- * Each peer has a number, which its packets carry (nic_rx_frame.peer). It is valid while the peer has a link, and never
- * reused. A link is for one address of ours; all that its producer sends to QPs at this address comes by it.
+ * Each peer has a number, which the packets received from it have (nic_rx_frame.peer). The number is valid while the
+ * peer has a link, and is never reused. A link is for one address of ours: the peer sends all its packets to QPs at
+ * this address over this link.
  *
- * Owns nothing: numbers are in the links.
+ * Owns nothing: the numbers are stored in the links.
  */
 #include <poll.h>
 
 #include "links_priv.h"
 #include "local.h"
 
-/* Links from one peer: one for its packets and one for strays per address of ours, twice because links that are ending
- * count too, and those to services. */
+/* The most links from one peer. Per address of ours one for the peer's packets and one for strays, twice because links
+ * that are ending count, too; and the links to services. */
 #define PEER_LINKS_MAX (4 * NIC_GID_TABLE_LEN + LINKS_SERVICE_MAX)
 
-#define GONE_MS 2 /* an exiting process loses its name this long before its connections end, at most */
+#define GONE_MS 2 /* an exiting process loses its name at most this long before its connections end */
 
-/** Whether the producer has gone, and so can add no packets. */
+/** Whether the producer has exited or closed the connection, and so cannot add packets. */
 static bool has_hung_up(int connection)
 {
 	struct pollfd p = {.fd = connection, .events = 0};
@@ -55,7 +56,7 @@ bool links_prove(const struct pmd_links *l, int connection, const struct proto_l
 	    proto_peer(connection, &peer) != 0)
 		return false;
 	if (pmd_gid_equal(&said->key, &l->self.key) && said->function == l->self.function)
-		return peer.pid == l->pid; /* it says that it is us: then it must be our own process */
+		return peer.pid == l->pid; /* the producer claims to be this function: it must be this process */
 	pmd_name_function(&said->key, said->function, &name);
 	switch (proto_holder(&name, &said->key, &peer)) {
 	case PROTO_HOLDER_IT:
@@ -85,8 +86,8 @@ bool links_has_other(const struct pmd_links *l, const struct link_in *in)
 	return false;
 }
 
-/** Find the link from function `target` of device `key` to our address `own`. key NULL: of any device, with this link
- *  number, or any number if 0. */
+/** Find the link from function `target` of the device with this key to our address `own`. @param key NULL: of any
+ *  device, but with this peer number. @param number used if key is NULL; 0: any number. */
 static const struct link_in *find_in(const struct pmd_links *l, const struct nic_gid *key, uint32_t target,
 				     const struct nic_gid *own, uint32_t number)
 {
@@ -102,9 +103,9 @@ static const struct link_in *find_in(const struct pmd_links *l, const struct nic
 }
 
 /*
- * A device's daemon tells which addresses the device owns. While none claims the peer's address, because its daemon is
- * late or was killed, accept a local address from a function with the right number once a packet of it has arrived:
- * otherwise connections would depend on that daemon.
+ * The daemon of the peer's device tells which addresses the device owns. If no device claims the peer's address,
+ * because its daemon is late or was killed, accept the address if it is local, the function number is right, and a
+ * packet has arrived from it. Otherwise connections would depend on that daemon.
  */
 uint32_t pmd_links_source(struct pmd_links *l, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
 			  uint32_t claimed)

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_refer.c - payload by reference: the consumer of a link reads long payloads from the producer's memory straight
- * to their destination (process_vm_readv). One copy in place of two, made by the receiver.
+ * links_refer.c - payload by reference: the consumer of a link reads long payloads from the producer's memory directly
+ * to their destination (process_vm_readv). That is one copy instead of two, made by the receiver.
  *
- * Which process may be read: the one that made the connection, as the kernel says (SO_PEERCRED), if it runs as our own
- * user and is visible to us. Such a process could control this one anyway; it could also make us wait in a page fault.
- * And the kernel has to permit the read, which some container profiles, ptrace rules and programs prevent: it is tried
- * when the link is made. The ring then says that references are welcome, until reading fails for good.
+ * Which process may be read: the process that made the connection, according to the kernel (SO_PEERCRED), if it runs as
+ * our own user and is visible to us. Such a process could control this one anyway; it could also make us wait in a page
+ * fault. The kernel must permit the read, which some container profiles, ptrace rules and programs prevent, so a read
+ * is tried when the link is made. If it succeeds, the ring says that references are welcome, until reads fail
+ * permanently.
  *
- * Whether it is still the same process: every call reads, along with the payload, a secret number from the ring's
- * control page at the address where the producer has mapped it. One call reads from one address space from start to
- * end, and no other process has the ring there: not a child (it does not inherit the mapping), not a program that the
- * producer executes (exec removes the mapping), and not a later process with the same pid.
+ * How we know that it is still the same process: every call reads, along with the payload, a secret number from the
+ * ring's control page, at the address where the producer has mapped the page. A call reads from a single address space,
+ * and no other process has the ring at that address: not a child (it does not inherit the mapping), not a program that
+ * the producer executes (exec removes the mapping), and not a later process with the same pid.
  *
- * Whether the memory may still be read: the producer's NIC mostly keeps it unchanged until the consumer is done with
- * it: see nic/refer.c. If a region ends earlier, or a request fails, the producer revokes the entry: (R) in ring.h. The
- * consumer checks the entry before it reads and again afterwards; if it was revoked the read counts as failed. Bytes
- * read by then stay at the destination, like the first half of a message whose second half never arrives.
+ * How we know that the memory may still be read: the producer's NIC usually keeps it unchanged until the consumer has
+ * read it: see nic/refer.c. If a region ends earlier, or a request fails, the producer revokes the entry: (R) in
+ * ring.h. The consumer checks the entry before it reads, and again afterwards; if the entry was revoked, the read
+ * counts as failed. Bytes that were already read stay at the destination, like the first half of a message whose second
+ * half never arrives.
  *
  * One call may fetch the payloads of several entries: links_ahead.c.
  *
@@ -39,8 +41,8 @@
 
 /* ---- consuming ----------------------------------------------------------------------------------------------- */
 
-/** Read from the producer's memory, the number first. @return bytes read, or -1 with errno. Not the C library's
- *  wrapper: sanitizers intercept it, and would check writes to the application's memory. */
+/** Read from the producer's memory, first the number that identifies the process. @return bytes read, or -1 with errno.
+ *  Not the C library's wrapper: sanitizers intercept it, and would check writes to the application's memory. */
 static ssize_t read_memory(const struct link_in *in, const struct iovec *local, unsigned n_local,
 			   const struct iovec *remote, unsigned n_remote)
 {
@@ -53,7 +55,7 @@ static struct iovec number_at(const struct link_in *in)
 	return (struct iovec){(void *)(uintptr_t)in->peer.number_at, sizeof(in->peer.number)};
 }
 
-/** Test whether the producer's memory can be read. */
+/** Test whether the producer's memory can be read, by reading its number. */
 static bool is_readable(const struct link_in *in)
 {
 	uint64_t number;
@@ -81,7 +83,7 @@ unsigned links_parts(const struct link_payload *p, uint32_t offset, uint32_t len
 	return n;
 }
 
-/** As nic_reference.fetch; ctx is a struct link_payload. */
+/** As nic_reference.fetch. @param ctx a struct link_payload. */
 static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
 {
 	struct link_payload *p = ctx;
@@ -97,7 +99,7 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		stats->link_references_ahead++;
 		return true;
 	}
-	in->n_ahead = 0; /* look-ahead that was read before this is out of order */
+	in->n_ahead = 0; /* payloads read ahead earlier no longer match */
 	c.dst = dst;
 	c.len = c.bytes = len;
 	c.local[0] = (struct iovec){&number, sizeof(number)};
@@ -112,7 +114,7 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		if (whole)
 			links_look_ahead(p, &c);
 		got = read_memory(in, c.local, c.n_local, c.remote, c.n_remote);
-		if (got < 0 && in->n_ahead) /* an address in the look-ahead may be invalid */
+		if (got < 0 && in->n_ahead) /* an address in a payload read ahead may be invalid */
 			got = read_memory(in, c.local, 3, c.remote, n_remote);
 	}
 	links_ahead_got(in, got > (ssize_t)needed && number == in->peer.number ? (uint64_t)got - needed : 0);
@@ -126,8 +128,8 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		return true;
 	}
 	stats->link_references_failed++;
-	/* One message's memory may be unmapped, on either side; after FAILURES_MAX failures in a row give references
-	 * up. */
+	/* The memory of one message may have been unmapped, on either side. After FAILURES_MAX failures in a row stop
+	 * using references. */
 	if (got < (ssize_t)sizeof(number) || number != in->peer.number || ++in->failures == FAILURES_MAX) {
 		in->refers = false;
 		ring_set_welcome(&in->ring, false);
@@ -183,10 +185,10 @@ int links_introduce(int connection, const struct ring_producer *ring, struct pro
 	return 0;
 }
 
-/** Drop log entries that the consumer is done with. */
+/** Remove log entries whose packets the consumer has consumed. */
 static void log_settle(struct link_out *out)
 {
-	uint64_t head = __atomic_load_n(&ring_control(out->ring.memory)->head, __ATOMIC_ACQUIRE); /* (H) */
+	uint64_t head = __atomic_load_n(&ring_control(out->ring.memory)->head, __ATOMIC_ACQUIRE); /* (H) in ring.h */
 
 	while (out->log_first != out->log_next && (int64_t)(head - out->log[out->log_first % LINK_REFERENCES].end) >= 0)
 		out->log_first++;

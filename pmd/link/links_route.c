@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_route.c - which peers are functions of this host, or served by them, and making links to them.
+ * links_route.c - which peers are functions or services of this host, and making links to them.
  *
- * A link is made when the NIC asks for the route to a peer: then the path is known before the first packet goes, and no
- * packet overtakes another on a different path. Nothing waits for the peer's process: connecting and handing over
- * succeed even if it is stopped, and the ring holds what it has not seen; if the peer does not take the ring,
- * links_late.c gives it up. The one wait, with the engine locked, is for another device's daemon to say whether it owns
- * an address: it needs no more than a turn of the CPU. If it does not answer, 200 ms are lost, which is counted, and it
- * is not asked again for 10 s: meanwhile the peer is reached by the port.
+ * A link is made when the NIC asks for the route to a peer: then the path is known before the first packet is sent, and
+ * no packet overtakes another on a different path. We do not wait for the peer's process: connecting to it and sending
+ * the ring succeed even if it is stopped, and packets stay in the ring until it runs. If the peer does not claim the
+ * ring, links_late.c gives it up. The only wait, with the engine locked, is for another device's daemon to say whether
+ * it owns an address, which takes the daemon one turn of the CPU. If the daemon does not answer, 200 ms are lost, which
+ * is counted, and the daemon is not asked again for 10 s; during that time the peer is reached through the port.
  *
  * A service has a link of its own, even if there is a link to the function that serves it: this side does not know
- * which function that is, and it may change. The function ends the link when it stops serving; an unused link ends
- * soon.
+ * which function that is, and another function may serve it later. The function ends the link when it stops serving; an
+ * unused link ends soon.
  *
  * Owns: the caches of routes and of address owners.
  */
@@ -27,11 +27,11 @@
 #include "points.h"
 
 #define WHOIS_TIMEOUT_MS 200
-/* When to look again for a peer that was not found; short, as it may be starting. */
+/* When to look again for a peer that was not found: soon, as the peer may be starting. */
 #define NEGATIVE_NS	 100000000u
-#define REFUSED_NS	 1000000000u  /* after a refused link: packets in its ring were lost */
-#define OWNER_NS	 1000000000u  /* the owner of an address may change */
-#define OWNER_LATE_NS	 10000000000u /* pause after a daemon did not answer */
+#define REFUSED_NS	 1000000000u  /* delay after a refused link, since packets in its ring were lost */
+#define OWNER_NS	 1000000000u  /* how long a known owner is cached, as the owner of an address may change */
+#define OWNER_LATE_NS	 10000000000u /* pause before a daemon that did not answer is asked again */
 
 /* ---- owners of addresses ------------------------------------------------------------------------------------ */
 
@@ -46,7 +46,8 @@ static bool is_own(const struct pmd_links *l, const struct nic_gid *gid)
 	return false;
 }
 
-/** Ask the daemon that owns the address's name; the answer goes to o->key. @return how long it holds, ns. */
+/** Ask the daemon listening under the address's name which device owns the address. The answer is stored in o->key.
+ *  @return how long the answer is valid, ns. */
 static uint64_t owner_ask(struct pmd_links *l, struct link_owner *o)
 {
 	const struct proto_whois whois = {.gid = o->gid};
@@ -76,7 +77,7 @@ static uint64_t owner_ask(struct pmd_links *l, struct link_owner *o)
 	return pmd_gid_is_none(&o->key) ? NEGATIVE_NS : OWNER_NS;
 }
 
-/** Find the device of this host that owns an address, in the cache or by asking. @return false: none. */
+/** Find the device of this host that owns an address, in the cache or by asking a daemon. @return false: none. */
 static bool owner_find(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid *key)
 {
 	struct link_owner *o = &l->owners[0];
@@ -113,7 +114,7 @@ bool links_key_of(struct pmd_links *l, const struct nic_gid *gid, struct nic_gid
 	return owner_find(l, gid, key);
 }
 
-/** No peer was found at the address: forget its owner, which may have changed. */
+/** No peer was found at the address: remove its owner from the cache, because the owner may have changed. */
 static void owner_forget(struct pmd_links *l, const struct nic_gid *gid)
 {
 	for (unsigned i = 0; i < OWNERS; i++)
@@ -123,8 +124,8 @@ static void owner_forget(struct pmd_links *l, const struct nic_gid *gid)
 
 /* ---- making ------------------------------------------------------------------------------------------------- */
 
-/** Connect to a function, by its own name or its service's, and hand a ring over. @return the connection or a negative
- *  errno. */
+/** Connect to a function, by its own name or that of its service, and send it a ring. @return the connection or a
+ *  negative errno. */
 static int hand_over(struct pmd_links *l, const struct link_out *out, struct ring_producer *ring)
 {
 	const struct nic_gid *key = &out->key;
@@ -171,7 +172,7 @@ no_ring:
 	return rc;
 }
 
-/** Whether the target is valid, and one more link to it is within the limits. */
+/** Whether the target is valid, and the limits permit one more link to it. */
 static bool link_may_be(const struct pmd_links *l, uint32_t target)
 {
 	unsigned services = 0;
@@ -186,8 +187,8 @@ static bool link_may_be(const struct pmd_links *l, uint32_t target)
 	       target <= NIC_SERVICE_QPN + NIC_SERVICE_PORT_MAX;
 }
 
-/** Make a link to a target of the device with this key. Passes many cancellation points. @return the path, or a
- *  negative errno. */
+/** Make a link to a target of the device with this key. Has many cancellation points. @return the path, or a negative
+ *  errno. */
 static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const struct nic_gid *key, uint32_t target,
 		     bool for_strays)
 {
@@ -227,7 +228,7 @@ static int link_make(struct pmd_links *l, const struct nic_gid *dgid, const stru
 		l->trim_ns = now_ns + LINKS_TRIM_NS;
 	links_late_begin(l, out, now_ns);
 	PMD_POINT(link_out_open);
-	/* From now on the peer takes packets of QPs only by this link. */
+	/* From now on the peer accepts our packets to its QPs only over this link. */
 	if (!link_is_to_service(target) && !for_strays)
 		nic_path_take(l->host->nic, out->path, dgid, target << 16, 0xff0000);
 	return path;
@@ -276,7 +277,7 @@ uint32_t pmd_links_find(const struct pmd_links *l, const struct nic_gid *dgid, u
 	return 0;
 }
 
-/** Find or make the link to a target. It may exist although the route cache missed: the slot may have been reused.
+/** Find or make the link to a target. The link may exist even if it is not in the route cache, whose slots are reused.
  *  @return its path, 0: none. */
 static uint32_t link_get(struct pmd_links *l, const struct nic_gid *dgid, uint32_t target)
 {
@@ -286,12 +287,12 @@ static uint32_t link_get(struct pmd_links *l, const struct nic_gid *dgid, uint32
 
 	if (path && !l->out[path]->for_strays)
 		return path;
-	if (path) /* that one carries strays only: the peer would not take our own packets by it */
+	if (path) /* only for strays: the peer would not accept our own packets over this link */
 		links_drop_out(l, path);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	if (link_may_be(l, target) && owner_find(l, dgid, &key)) {
 		made = link_make(l, dgid, &key, target, false);
-		if (made < 0 && made != -EAGAIN) /* -EAGAIN: the owner is right, a withdrawn ring is still queued */
+		if (made < 0 && made != -EAGAIN) /* -EAGAIN: the owner is right, but a withdrawn ring is still queued */
 			owner_forget(l, dgid);
 	}
 	pthread_setcancelstate(cancel_state, NULL);

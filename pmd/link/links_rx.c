@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_rx.c - packets out of links. The receiving NIC takes the payload from the ring: one copy out. It parses packets
- * from links like any packet, and copies headers before it looks at them, because the producer could still write.
+ * links_rx.c - receiving packets from links. The receiving NIC copies the payload directly from the ring: one copy out.
+ * It parses packets from links like any packet, but copies headers before it looks at them, because the producer could
+ * still change them.
  *
  * A malformed ring is given up and counted.
  */
@@ -25,7 +26,7 @@ static inline void rx(struct pmd_host *host, const struct link_in *in, const str
 		nic_rx(host->nic, frame, now_ns);
 }
 
-/** Copy the headers: whole lines, and no line that belongs to a later entry. */
+/** Copy the headers: whole cache lines, but none that belongs to a later entry. */
 static inline void take_head(struct nic_rx_frame *frame, uint8_t *head, const uint8_t *packet)
 {
 	frame->data = head;
@@ -57,16 +58,16 @@ static void rx_bare(struct pmd_host *host, const struct link_in *in, uint32_t ki
 				     .addresses = kind >> LINK_KIND_BITS & ((1u << NIC_ADDRESSES_BITS) - 1)};
 
 	take_head(&frame, head, packet);
-	/* Taps need the addresses. A packet that the NIC drops because it is not from the QP's peer has none: taps do
-	 * not see it. */
+	/* Taps need the addresses of a packet. A bare packet that the NIC would drop, as it is not from the QP's peer,
+	 * has none: taps do not see it. */
 	if (pmd_unlikely(host->taps) && nic_frame_address(host->nic, &frame))
 		rx(host, in, &frame, now_ns);
 	else
 		nic_rx(host->nic, &frame, now_ns);
 }
 
-/** A packet with an ICRC is copied whole: it must not change between the check and its use. No tag is required: the
- *  kernel has identified the producer. */
+/** Receive a packet with an ICRC. It is copied completely, as it must not change between the check and its use. No tag
+ *  is required, because the kernel has identified the producer. */
 static void rx_summed(struct pmd_host *host, const struct link_in *in, const uint8_t *packet, uint32_t len,
 		      uint64_t now_ns)
 {
@@ -77,8 +78,8 @@ static void rx_summed(struct pmd_host *host, const struct link_in *in, const uin
 	rx(host, in, &frame, now_ns);
 }
 
-/** A packet that another function of our device received by its port: treat it as received by our port. @return false:
- *  malformed. */
+/** Receive a packet that another function of our device got through its port: handle it as if our port had received it.
+ *  @return false: malformed. */
 static bool rx_forwarded(struct pmd_host *host, const struct link_in *in, const uint8_t *packet, uint32_t len,
 			 uint64_t now_ns)
 {
@@ -104,7 +105,7 @@ static bool rx_forwarded(struct pmd_host *host, const struct link_in *in, const 
 	return true;
 }
 
-/** As nic_reference.fetch, from a buffer that holds the payload. */
+/** As nic_reference.fetch, but copies from a buffer that holds the payload. @param ctx the buffer. */
 static bool fetched(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
 {
 	const uint8_t *payload = ctx;
@@ -120,8 +121,9 @@ static bool not_fetched(void *ctx, uint32_t offset, void *dst, uint32_t len, voi
 	return false;
 }
 
-/** With taps: unfold a packet by reference into the packets that it stands for, with payload; a packet that offers a
- *  message is shown without the message. A packet that does not unfold goes to the NIC, unseen by taps. */
+/** If there are taps: split a packet by reference into the ordinary packets with payload that it represents. For a
+ *  packet that offers a message, taps see the packet without the message. A packet that cannot be split is handed to
+ *  the NIC, and taps do not see it. */
 static void rx_unfolded(struct pmd_host *host, const struct link_in *in, const struct nic_rx_frame *frame,
 			uint64_t now_ns)
 {
@@ -153,7 +155,7 @@ static void rx_unfolded(struct pmd_host *host, const struct link_in *in, const s
 	free(near.ctx);
 }
 
-/** A packet that refers to the producer's memory. @return as rx_entry. */
+/** Receive a packet that refers to the producer's memory. @return as rx_entry. */
 static unsigned rx_referring(struct pmd_host *host, struct link_in *in, const uint8_t *packet, uint32_t len,
 			     unsigned budget, uint64_t now_ns)
 {
@@ -182,7 +184,7 @@ static unsigned rx_referring(struct pmd_host *host, struct link_in *in, const ui
 	return link_weight(reference.len);
 }
 
-/** @return how much of the budget the entry used, 0: malformed. */
+/** Receive one entry. @return how much of the budget it used; 0: the entry is malformed. */
 static inline unsigned rx_entry(struct pmd_host *host, struct link_in *in, uint32_t kind, const uint8_t *packet,
 				uint32_t len, unsigned budget, uint64_t now_ns)
 {
@@ -209,8 +211,8 @@ static inline unsigned rx_entry(struct pmd_host *host, struct link_in *in, uint3
 }
 
 /**
- * Receive up to `budget` packets of one link. Stops once the poller has its completions, but goes on while the next
- * packet belongs to the last one (an answer right behind its ACK) or its payload was already read ahead.
+ * Receive up to `budget` packets from one link. Stops once the poller has its completions, but continues while the next
+ * packet belongs to the last one (a response right after its ACK), or its payload was already read ahead.
  * @return packets received, -EPROTO: the ring is malformed.
  */
 static int link_rx(struct pmd_host *host, struct link_in *in, unsigned budget, uint64_t now_ns)
@@ -235,7 +237,7 @@ static int link_rx(struct pmd_host *host, struct link_in *in, unsigned budget, u
 		n++;
 		budget = budget > weight ? budget - weight : 0;
 	}
-	in->n_ahead = 0; /* once the lock is released the application may reuse their memory */
+	in->n_ahead = 0; /* when the lock is released, the application may reuse the memory of payloads read ahead */
 	ring_say_head(&in->ring);
 	return len < 0 ? len : (int)n;
 }
@@ -245,8 +247,8 @@ bool links_rx_rest(struct pmd_links *l, struct link_in *in)
 	uint64_t now_ns = pmd_now_ns(), until = l->host->rx_until, end = in->ring.head + RING_BYTES;
 	int n;
 
-	l->host->rx_until = UINT64_MAX; /* the link ends: the rest cannot be received later */
-	/* At most one full ring: the producer has ended; if a process still adds packets, ignore them. */
+	l->host->rx_until = UINT64_MAX; /* the link ends, so what is left cannot be received later */
+	/* At most one full ring: the producer has ended, and packets that another process still adds are ignored. */
 	do {
 		n = link_rx(l->host, in, LINK_BURST, now_ns);
 		l->host->port->stats.link_rx_packets += n > 0 ? (unsigned)n : 0;
@@ -281,7 +283,7 @@ unsigned pmd_links_rx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 		if (n < 0) {
 			l->host->port->stats.link_broken++;
 			links_drop_in(l, index);
-			break; /* n_in may have changed */
+			break; /* links_drop_in may have changed n_in */
 		}
 		total += (unsigned)n;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links_tx.c - packets into links. The sending NIC builds a packet in the ring itself: one copy in. Packets have no
- * ICRC (shared memory does not flip bits), and those of connections no IP and UDP headers; otherwise they are what
- * would be on the wire.
+ * links_tx.c - sending packets through links. The sending NIC builds a packet directly in the ring: one copy in.
+ * Packets have no ICRC (shared memory does not flip bits), and packets of connected QPs have no IP and UDP headers;
+ * otherwise they are what would be sent on the wire.
  *
  * A ring whose consumer wrote an invalid head is given up and counted.
  */
@@ -11,16 +11,16 @@
 #include "links_priv.h"
 #include "tap.h"
 
-/* A consumer without progress for DEAF_NS, although its ring holds packets, may have missed its bell; after STOPPED_NS
- * it counts as stopped. STOPPED_NS must not be shorter: where processes outnumber cores a consumer is off the CPU for
- * tens of milliseconds, and programs that send datagrams to a live process expect them to arrive. */
+/* A consumer that makes no progress for DEAF_NS, although its ring has packets, may have missed its bell. After
+ * STOPPED_NS it counts as stopped. STOPPED_NS must not be shorter: if processes outnumber cores, a consumer can be off
+ * the CPU for tens of milliseconds, and programs that send datagrams to a running process expect them to arrive. */
 #define DEAF_NS	     2000000
 #define STOPPED_NS   500000000
 #define RETRY_MAX_NS 10000000
 #define PATH_WORDS   (NIC_PATHS_MAX / 64)
 #define STRAYS_PART  2 /* forwarded strays fill at most 1/STRAYS_PART of a ring */
 
-/** Note the consumer's progress. @return whether it stands still although the ring held packets. */
+/** Note the consumer's progress. @return whether there was none since the last call, although the ring had packets. */
 static inline bool link_stands_still(struct link_out *out, uint64_t now_ns)
 {
 	uint64_t head = ring_head_seen(&out->ring);
@@ -33,8 +33,8 @@ static inline bool link_stands_still(struct link_out *out, uint64_t now_ns)
 	return false;
 }
 
-/** Wake the consumer if it sleeps, or if it has stood still for longer than DEAF_NS: its bell may have been lost. Read
- *  its head only that often: the consumer writes that cache line all the time. */
+/** Wake the consumer if it sleeps, or if it has made no progress for longer than DEAF_NS, as its bell may have been
+ *  lost. Read the consumer's head only at that interval, because the consumer writes that cache line all the time. */
 static inline void link_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 {
 	bool sleeps = ring_must_wake(&out->ring);
@@ -55,7 +55,7 @@ void links_wake(struct pmd_links *l, struct link_out *out, uint64_t now_ns)
 	link_wake(l, out, now_ns);
 }
 
-/** Drop pending packets of the link that may be lost: see nic_path_lose. */
+/** Drop pending packets of the link that may be lost, as nic_path_lose defines. */
 static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 {
 	uint8_t data[NIC_FRAME_MAX];
@@ -64,7 +64,7 @@ static void link_lose(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 	l->host->port->stats.link_dropped += nic_path_lose(l->host->nic, path, &frame, LINK_BURST, now_ns);
 }
 
-/** The ring is full: wake the consumer, and retry later if packets are pending. */
+/** The ring is full: wake the consumer, and if packets are pending, try again later. */
 static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 {
 	struct link_out *out = l->out[path];
@@ -74,13 +74,13 @@ static void link_wait(struct pmd_links *l, uint32_t path, uint64_t now_ns)
 	    !(pmd_unlikely(l->host->taps) && pmd_tap_tx_paths(l->host, path / 64, now_ns) >> path % 64 & 1))
 		return;
 	link_wake(l, out, now_ns);
-	link_stands_still(out, now_ns); /* link_wake does not look every time */
+	link_stands_still(out, now_ns); /* link_wake does not check for progress each time */
 	still_ns = pmd_clock_age(now_ns, out->moved_ns);
 	if (still_ns > STOPPED_NS)
 		link_lose(l, path, now_ns);
 	l->full[path / 64] |= 1ull << path % 64;
 	l->host->port->stats.link_busy++;
-	/* Back off: it may stand still for ever. */
+	/* Back off, as the consumer may never make progress again. */
 	retry_ns = still_ns / 4 < PMD_RETRY_NS	 ? PMD_RETRY_NS
 		   : still_ns / 4 < RETRY_MAX_NS ? still_ns / 4
 						 : RETRY_MAX_NS;
@@ -104,7 +104,8 @@ static inline uint32_t kind_of(const struct nic_tx_frame *frame)
 	return frame->ordered ? LINK_FOLLOWED : LINK_PACKET;
 }
 
-/** Transmit up to `budget` packets into one ring. @return how many, -EPROTO: the consumer wrote an invalid head. */
+/** Transmit up to `budget` packets into one ring. @return the number of packets; -EPROTO: the consumer wrote an invalid
+ *  head. */
 static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t now_ns)
 {
 	struct link_out *out = l->out[path];
@@ -143,7 +144,8 @@ static int link_tx(struct pmd_links *l, uint32_t path, unsigned budget, uint64_t
 	return room < 0 ? room : (int)n;
 }
 
-/** Links [64 * word, 64 * word + 63] that have packets to send and had room when last tried, as bits. */
+/** Find the links on paths [64 * word, 64 * word + 63] that have packets to send and had room at the last attempt.
+ *  @return one bit per path. */
 static inline uint64_t tx_paths(const struct pmd_links *l, uint32_t word, uint64_t now_ns)
 {
 	uint64_t bits = l->pending[word];
@@ -153,7 +155,7 @@ static inline uint64_t tx_paths(const struct pmd_links *l, uint32_t word, uint64
 	return bits & ~l->full[word] & (word ? ~0ull : ~1ull);
 }
 
-/** Whether the NIC, or a tap, may have packets for links, full or not. */
+/** Whether the NIC, or a tap, may have packets for any link, even a full one. */
 static inline bool tx_any(const struct pmd_links *l)
 {
 	uint64_t any = l->pending[0] & ~1ull;
@@ -163,8 +165,8 @@ static inline bool tx_any(const struct pmd_links *l)
 	return any || pmd_unlikely(l->host->taps);
 }
 
-/** The next link, cyclically from `from`, that has packets to send, had room when last tried and is not in `served`.
- *  @return its path, NIC_PATHS_MAX: none. */
+/** Find the next link, in cyclic order from path `from`, that has packets to send, had room at the last attempt and is
+ *  not in `served`. @return its path; NIC_PATHS_MAX: none. */
 static uint32_t next_path(const struct pmd_links *l, uint32_t from, const uint64_t *served, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i <= PATH_WORDS; i++) {
@@ -179,7 +181,7 @@ static uint32_t next_path(const struct pmd_links *l, uint32_t from, const uint64
 	return NIC_PATHS_MAX;
 }
 
-/** Mark full links to be tried again. */
+/** Clear the marks of full links, so that they are tried again. */
 static void tx_retry(struct pmd_links *l)
 {
 	if (l->retry_ns == UINT64_MAX)
@@ -188,7 +190,7 @@ static void tx_retry(struct pmd_links *l)
 	memset(l->full, 0, sizeof(l->full));
 }
 
-/** Links take turns of LINK_BURST packets. */
+/** Links take turns; each turn is up to LINK_BURST packets. */
 unsigned pmd_links_tx(struct pmd_links *l, unsigned budget, uint64_t now_ns)
 {
 	uint64_t served[PATH_WORDS] = {0};
@@ -240,7 +242,7 @@ uint64_t pmd_links_trim(struct pmd_links *l, uint64_t now_ns)
 		if (out->seen_tail != out->ring.tail || !ring_is_empty(&out->ring) || (passing && !out->taken)) {
 			more = true;
 		} else if (passing) {
-			links_drop_out(l, path); /* most likely not needed any more */
+			links_drop_out(l, path); /* unused for a while, so most likely not needed any more */
 			continue;
 		} else {
 			ring_trim(&out->ring);

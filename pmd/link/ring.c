@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring.c - the memory of a ring: making, sealing, mapping. Its use is in ring.h.
+ * ring.c - the memory of a ring: making, sealing and mapping it. ring.h has the functions that use it.
  *
- * Owns nothing. A forked child does not inherit the mapping: it is neither producer nor consumer.
+ * Owns nothing. A forked child does not inherit the mapping, and is neither producer nor consumer.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #include "filesize.h"
 #include "ring.h"
 
-/* Neither side can shrink the memory while the other uses it; contents stay writable. */
+/* With these seals neither side can shrink the memory while the other uses it; its contents stay writable. */
 #define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* Freeing fewer bytes than this is not worth a system call. */
@@ -68,7 +68,7 @@ void ring_trim(struct ring_producer *p)
 	if (p->tail - p->trimmed < RING_TRIM || !ring_is_empty(p))
 		return;
 	PMD_POINT(ring_empty);
-	/* The consumer may poll the word at its head meanwhile, which is 0 before and after. */
+	/* The consumer may poll the word at its head during this call: the word is 0 before and after. */
 	if (madvise(p->memory + RING_CONTROL, RING_BYTES, MADV_REMOVE) == 0)
 		p->trimmed = p->tail;
 	PMD_POINT(ring_trimmed);

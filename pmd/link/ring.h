@@ -2,8 +2,9 @@
 /*
  * ring.h - a single-producer, single-consumer ring of packets in memory that two processes share (pmd-internal).
  *
- * The memory is a memfd, made and filled by the producer, sealed so that it can neither shrink nor grow: a control
- * page, then RING_BYTES of data. Positions are free-running byte counts; an entry lies at position % RING_BYTES.
+ * The memory is a memfd, created and written by the producer, and sealed so that it can neither shrink nor grow: a
+ * control page, then RING_BYTES of data. Positions are byte counts that never wrap; an entry is stored at position %
+ * RING_BYTES.
  *
  *   control:  0     head (8 bytes): written by the consumer for every burst, read by the producer when it needs room
  *             64    asleep (4 bytes): seldom written, read by the producer after every burst
@@ -15,9 +16,9 @@
  *             8     the packet
  *             entries start at multiples of 64 and never wrap: RING_SKIP says that the next one is at the start
  *
- * The entry's own word says that it is there, so a polling consumer gets word and packet with one cache line. Before
- * the producer publishes an entry it clears the word of the next, so that bytes of the last lap are not taken for an
- * entry.
+ * The first word of an entry says that the entry is there, so a polling consumer gets the word and the packet with one
+ * cache line. Before the producer publishes an entry it clears the first word of the next entry, so that bytes from the
+ * previous lap are not mistaken for an entry.
  *
  * Memory orders, in pairs:
  *   (E) entry word:  producer release-stores it after the packet  | consumer acquire-loads it before the packet
@@ -27,7 +28,7 @@
  *   (S) sleep:       consumer stores asleep, fence, looks at the ring again  | producer publishes, fence, loads asleep
  *   (C) claim:       the first change decides: consumer takes the ring | producer withdraws it
  *
- * A ring that has been empty for long gives its memory back (ring_trim): zeroes read as no entry.
+ * If a ring has been empty for long, its memory is freed (ring_trim): it then reads as zeroes, which mean no entry.
  *
  * Neither side trusts the other: the consumer loads every word once, checks it, and gives up a malformed ring; the
  * producer checks head. The other side may change the bytes of a packet at any time: the reader has to copy headers
@@ -48,11 +49,11 @@
 #define RING_MAP_BYTES	(RING_CONTROL + RING_BYTES)
 #define RING_LINE	64u
 #define RING_WORD	8u    /* bytes of an entry before the packet */
-#define RING_PACKET_MAX 4288u /* more than NIC_FRAME_MAX */
+#define RING_PACKET_MAX 4288u /* larger than NIC_FRAME_MAX */
 #define RING_SKIP	0xffffffffu
 #define RING_ENTRY_MAX	(((RING_WORD + RING_PACKET_MAX) + RING_LINE - 1) & ~(RING_LINE - 1))
 
-/** Control lines in shared memory: two of the consumer's, one of the producer's. */
+/** The control page in shared memory: two cache lines that the consumer writes, then one that the producer writes. */
 struct ring_control {
 	uint64_t head;
 	uint64_t unused[RING_LINE / sizeof(uint64_t) - 1];
@@ -62,32 +63,32 @@ struct ring_control {
 	uint32_t claim; /* enum ring_claim */
 };
 
-/** Whether the ring that was handed over is used. */
+/** State of a ring that was handed over: whether the consumer has claimed it, or the producer withdrawn it. */
 enum ring_claim { RING_OFFERED, RING_CLAIMED, RING_WITHDRAWN };
 
 /** A producer's state; private to its process. */
 struct ring_producer {
 	uint8_t *memory;
 	uint64_t tail;
-	uint64_t head;	  /* as last seen */
-	uint64_t trimmed; /* tail at the last trim */
+	uint64_t head;	  /* the consumer's head as last read */
+	uint64_t trimmed; /* tail at the last ring_trim */
 };
 
 /** A consumer's state; private to its process. */
 struct ring_consumer {
 	uint8_t *memory;
 	uint64_t head;
-	uint64_t said; /* head as last published */
+	uint64_t said; /* head as last published to the producer */
 };
 
 /** Make a ring. @return its sealed memfd, close-on-exec; -EFBIG: above the program's file size limit, or another
  *  negative errno. */
 int ring_create(struct ring_producer *p);
-/** Map a ring that another process made. @return 0, -EPERM: not sealed against a change of size, -EINVAL: wrong size,
- *  or another negative errno. The descriptor stays the caller's. */
+/** Map a ring that another process made. The descriptor still belongs to the caller. @return 0, -EPERM: not sealed
+ *  against a change of size, -EINVAL: wrong size, or another negative errno. */
 int ring_map(struct ring_consumer *c, int fd);
 void ring_unmap(uint8_t *memory);
-/** Free the memory of consumed packets, if the consumer is done with all of them. Called by the producer. */
+/** Free the memory of consumed packets, if the consumer has consumed all of them. Called by the producer. */
 void ring_trim(struct ring_producer *p);
 /** Free the memory of all packets of a ring that was withdrawn or has no consumer. */
 void ring_empty(uint8_t *memory);
@@ -108,7 +109,7 @@ static inline uint32_t ring_entry_bytes(uint32_t len)
 	return (RING_WORD + len + RING_LINE - 1) & ~(RING_LINE - 1);
 }
 
-/** Decide the claim, (C). @return whether it was undecided, and now is as asked. */
+/** Set the claim, unless it is already decided: (C) at the top. @return whether it was undecided and has been set. */
 static inline bool ring_decide(uint8_t *memory, enum ring_claim claim)
 {
 	uint32_t offered = RING_OFFERED;
@@ -119,20 +120,20 @@ static inline bool ring_decide(uint8_t *memory, enum ring_claim claim)
 
 /* ---- producer --------------------------------------------------------------------------------------------- */
 
-/** Withdraw the ring: the consumer cannot take it any more. @return false: it has taken it. */
+/** Withdraw the ring, so that the consumer cannot take it any more. @return false: the consumer has already done so. */
 static inline bool ring_withdraw(struct ring_producer *p)
 {
 	return ring_decide(p->memory, RING_WITHDRAWN);
 }
 
-/** Whether `bytes` more fit. @return 1, 0, -EPROTO: the consumer has written an invalid head. */
+/** Whether there is room for `bytes` more. @return 1: yes; 0: no; -EPROTO: the consumer has written an invalid head. */
 static inline int ring_has_room(struct ring_producer *p, uint32_t bytes)
 {
 	uint64_t head;
 
 	if (p->tail + bytes - p->head <= RING_BYTES)
 		return 1;
-	head = __atomic_load_n(&ring_control(p->memory)->head, __ATOMIC_ACQUIRE); /* (H) */
+	head = __atomic_load_n(&ring_control(p->memory)->head, __ATOMIC_ACQUIRE); /* (H) at the top */
 	if (p->tail - head > RING_BYTES)
 		return -EPROTO;
 	p->head = head;
@@ -145,16 +146,16 @@ static inline uint64_t ring_head_seen(const struct ring_producer *p)
 	return __atomic_load_n(&ring_control(p->memory)->head, __ATOMIC_RELAXED);
 }
 
-/** Whether the consumer is done with all packets. */
+/** Whether the consumer has consumed all packets. */
 static inline bool ring_is_empty(struct ring_producer *p)
 {
-	return __atomic_load_n(&ring_control(p->memory)->head, __ATOMIC_ACQUIRE) == p->tail; /* (H) */
+	return __atomic_load_n(&ring_control(p->memory)->head, __ATOMIC_ACQUIRE) == p->tail; /* (H) at the top */
 }
 
 /**
- * Prefetch for writing the line `ahead` bytes from the tail: the consumer's CPU still holds it from the last lap, and
- * fetching it takes longer than building a small packet. Inline assembly: every x86-64 CPU accepts the instruction, but
- * compilers emit it only for CPU models that they know to have it.
+ * Prefetch for writing the line `ahead` bytes after the tail: the consumer's CPU still holds that line from the last
+ * lap, and fetching it takes longer than building a small packet. Inline assembly, because every x86-64 CPU accepts the
+ * instruction, but compilers emit it only for CPU models that they know to have it.
  */
 static inline void ring_will_write(struct ring_producer *p, uint32_t ahead)
 {
@@ -171,7 +172,7 @@ static inline void ring_publish(struct ring_producer *p, uint32_t word, uint32_t
 {
 	*ring_word(p->memory, p->tail + bytes) = 0;
 	PMD_POINT(ring_cleared);
-	__atomic_store_n(ring_word(p->memory, p->tail), word, __ATOMIC_RELEASE); /* (E) */
+	__atomic_store_n(ring_word(p->memory, p->tail), word, __ATOMIC_RELEASE); /* (E) at the top */
 	p->tail += bytes;
 	ring_will_write(p, RING_LINE);
 	ring_will_write(p, 2 * RING_LINE);
@@ -179,15 +180,15 @@ static inline void ring_publish(struct ring_producer *p, uint32_t word, uint32_t
 }
 
 /**
- * Reserve room for a packet of up to RING_PACKET_MAX bytes. Without a commit the consumer sees no packet.
- * @return 1 and the place, 0: the ring is full, -EPROTO: the consumer has written an invalid head.
+ * Reserve room for a packet of up to RING_PACKET_MAX bytes. The consumer does not see the packet before ring_commit.
+ * @return 1 and the place; 0: the ring is full; -EPROTO: the consumer has written an invalid head.
  */
 static inline int ring_reserve(struct ring_producer *p, uint8_t **place)
 {
 	uint32_t to_end = RING_BYTES - (uint32_t)(p->tail % RING_BYTES);
 	int room;
 
-	/* The word after the entry is cleared, so its line must be free too. */
+	/* The word after the entry will be cleared, so the cache line of that word must be free too. */
 	if (to_end < RING_ENTRY_MAX) {
 		room = ring_has_room(p, to_end + RING_LINE);
 		if (room != 1)
@@ -203,7 +204,7 @@ static inline int ring_reserve(struct ring_producer *p, uint8_t **place)
 	return room;
 }
 
-/** Publish the packet of `len` bytes, at least 1, in the place reserved last. */
+/** Publish the packet of `len` bytes, at least 1, in the place that was last reserved. */
 static inline void ring_commit(struct ring_producer *p, uint32_t len, uint32_t kind)
 {
 	PMD_POINT(ring_written);
@@ -211,12 +212,12 @@ static inline void ring_commit(struct ring_producer *p, uint32_t len, uint32_t k
 	ring_publish(p, len, ring_entry_bytes(len));
 }
 
-/** After commits: whether the consumer sleeps and has to be woken; true once per sleep. */
+/** Call after commits. @return whether the consumer sleeps and has to be woken; true only once per sleep. */
 static inline bool ring_must_wake(struct ring_producer *p)
 {
 	uint32_t *asleep = &ring_control(p->memory)->asleep;
 
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (S) at the top */
 	PMD_POINT(ring_fenced);
 	if (!__atomic_load_n(asleep, __ATOMIC_RELAXED))
 		return false;
@@ -225,18 +226,18 @@ static inline bool ring_must_wake(struct ring_producer *p)
 	return true;
 }
 
-/** Whether entries may refer to memory of this process. */
+/** Whether the consumer allows entries that refer to memory of this process. */
 static inline bool ring_is_welcome(const struct ring_producer *p)
 {
 	return __atomic_load_n(&ring_control(p->memory)->welcome, __ATOMIC_RELAXED) != 0;
 }
 
-/** Change the kind of the entry at this position, which the consumer must not have released. A consumer that is reading
- *  the memory that it refers to sees the change when it has read. */
+/** Change the kind of the entry at this position. The consumer must not have released the entry. A consumer that is
+ *  just reading the memory that the entry refers to sees the change after the read. */
 static inline void ring_change_kind(struct ring_producer *p, uint64_t position, uint32_t kind)
 {
 	__atomic_store_n(ring_word(p->memory, position) + 1, kind, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (R) */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* (R) at the top */
 }
 
 /* ---- consumer --------------------------------------------------------------------------------------------- */
@@ -247,25 +248,25 @@ static inline bool ring_take(struct ring_consumer *c)
 	return ring_decide(c->memory, RING_CLAIMED);
 }
 
-/** Whether the ring holds an entry, not yet checked. */
+/** Whether the ring has an entry, valid or not. */
 static inline bool ring_has_entry(const struct ring_consumer *c)
 {
 	return __atomic_load_n(ring_word(c->memory, c->head), __ATOMIC_RELAXED) != 0;
 }
 
 /**
- * Get the oldest packet, which stays in the ring.
- * @return its length (1 .. RING_PACKET_MAX), 0: none, -EPROTO: the producer has written an invalid word.
+ * Get the oldest packet, and leave it in the ring.
+ * @return its length (1 .. RING_PACKET_MAX); 0: there is none; -EPROTO: the producer has written an invalid word.
  */
 static inline int ring_peek(struct ring_consumer *c, const uint8_t **packet, uint32_t *kind)
 {
-	uint32_t word = __atomic_load_n(ring_word(c->memory, c->head), __ATOMIC_ACQUIRE); /* (E) */
+	uint32_t word = __atomic_load_n(ring_word(c->memory, c->head), __ATOMIC_ACQUIRE); /* (E) at the top */
 	uint32_t to_end = RING_BYTES - (uint32_t)(c->head % RING_BYTES);
 
 	if (word == RING_SKIP && to_end < RING_ENTRY_MAX) {
 		c->head += to_end;
 		to_end = RING_BYTES;
-		word = __atomic_load_n(ring_word(c->memory, c->head), __ATOMIC_ACQUIRE); /* (E) */
+		word = __atomic_load_n(ring_word(c->memory, c->head), __ATOMIC_ACQUIRE); /* (E) at the top */
 	}
 	if (word == 0)
 		return 0;
@@ -277,7 +278,7 @@ static inline int ring_peek(struct ring_consumer *c, const uint8_t **packet, uin
 	return (int)word;
 }
 
-/** Prefetch the entry behind the packet of `len` bytes that ring_peek returned. */
+/** Prefetch the entry after the packet of `len` bytes that ring_peek returned. */
 static inline void ring_will_peek(const struct ring_consumer *c, uint32_t len)
 {
 	__builtin_prefetch(ring_word(c->memory, c->head + ring_entry_bytes(len)));
@@ -290,31 +291,31 @@ static inline void ring_pop(struct ring_consumer *c, uint32_t len)
 	PMD_POINT(ring_popped);
 }
 
-/** Publish head, which tells the producer what is free; after a burst. */
+/** Publish head, from which the producer sees what is free. Called after a burst. */
 static inline void ring_say_head(struct ring_consumer *c)
 {
 	if (c->said == c->head)
 		return;
 	c->said = c->head;
-	__atomic_store_n(&ring_control(c->memory)->head, c->head, __ATOMIC_RELEASE); /* (H) */
+	__atomic_store_n(&ring_control(c->memory)->head, c->head, __ATOMIC_RELEASE); /* (H) at the top */
 	PMD_POINT(ring_head_said);
 }
 
-/** Load the kind of the entry at head again, ordered after all earlier reads. */
+/** Read the kind of the entry at head again, after all earlier reads. */
 static inline uint32_t ring_kind_now(const struct ring_consumer *c)
 {
-	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* (R) */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* (R) at the top */
 	return __atomic_load_n(ring_word(c->memory, c->head) + 1, __ATOMIC_RELAXED);
 }
 
-/** Tell the producer whether its entries may refer to its memory. */
+/** Tell the producer whether entries may refer to the producer's memory. */
 static inline void ring_set_welcome(struct ring_consumer *c, bool welcome)
 {
 	__atomic_store_n(&ring_control(c->memory)->welcome, welcome, __ATOMIC_RELAXED);
 }
 
-/** Tell the producer whether to wake the consumer. Before a sleep, a fence and a last look at the ring have to
- *  follow. */
+/** Tell the producer whether it has to wake the consumer. Before the consumer sleeps, it must issue a fence and look at
+ *  the ring once more. */
 static inline void ring_set_asleep(struct ring_consumer *c, bool asleep)
 {
 	__atomic_store_n(&ring_control(c->memory)->asleep, asleep, __ATOMIC_RELAXED);

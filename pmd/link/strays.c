@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * strays.c - see strays.h. Owns: held packets, the cache of targets without a link, the limiter.
+ * strays.c - see strays.h. Owns: held packets, the cache of targets to which no link is possible, the limiter.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,19 +18,19 @@
 #define BTH_DEST_QPN 5
 #define BTH_LEN	     12
 
-#define HELD		   PMD_LIMITER_BURST /* the limiter has allowed each, and none stays longer than a burst */
+#define HELD		   PMD_LIMITER_BURST /* the limiter permits each, and none is held longer than a burst */
 #define FOUND		   64u
-#define FOUND_NS	   50000000 /* lifetime of an entry */
+#define FOUND_NS	   50000000 /* how long an entry of the cache is valid */
 #define IS_SERVICE(target) ((target) >= NIC_SERVICE_QPN)
 
 /** A packet that waits for its link. */
 struct stray_held {
 	uint32_t target;
-	struct nic_rx_frame frame; /* its data is in packet */
+	struct nic_rx_frame frame; /* frame.data points to `packet` */
 	uint8_t packet[NIC_FRAME_MAX];
 };
 
-/** Cached result for a target without a link: no function is there, or none can be reached. */
+/** Cached result for a target to which no link could be made. nobody: no function serves the port. */
 struct stray_found {
 	uint64_t until_ns;
 	uint32_t target;
@@ -59,7 +59,7 @@ void pmd_strays_close(struct pmd_strays *strays)
 	free(strays);
 }
 
-/** The destination: a function's number, or all of a service's QPN. */
+/** The destination of a packet: a function's number, or the full QPN of a service. */
 static uint32_t target_of(const struct nic_rx_frame *frame)
 {
 	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
@@ -84,7 +84,7 @@ static void pass_on(struct pmd_strays *s, uint32_t path, const struct nic_rx_fra
 		s->host->port->stats.rx_misrouted_full++;
 }
 
-/** Whether a receiver could take the packet. The NIC counts malformed packets. */
+/** Whether a receiver could accept the packet. The NIC counts malformed packets. */
 static bool is_acceptable(struct pmd_strays *s, const struct nic_rx_frame *frame, uint32_t target)
 {
 	if (IS_SERVICE(target) && (frame->len < BTH_LEN || frame->data[0] != UD_SEND_ONLY ||
@@ -95,7 +95,7 @@ static bool is_acceptable(struct pmd_strays *s, const struct nic_rx_frame *frame
 	return nic_rx_check(s->host->nic, frame);
 }
 
-/** Hold the packet until the burst is over, if the limiter allows one more connection. */
+/** Hold the packet until the end of the burst, if the limiter permits one more connection. */
 static void hold(struct pmd_strays *s, const struct nic_rx_frame *frame, uint32_t target)
 {
 	struct stray_held *held = &s->held[s->n_held];
@@ -140,7 +140,7 @@ bool pmd_strays_take(struct pmd_strays *s, const struct nic_rx_frame *frame)
 	return true;
 }
 
-/** Make the link and pass the packet on, or remember the failure. The limiter has allowed the system calls. */
+/** Make the link and forward the held packet, or cache the failure. The limiter has permitted the system calls. */
 static void settle(struct pmd_strays *s, const struct stray_held *held, uint64_t now_ns)
 {
 	int path = pmd_links_make(s->host->links, &held->frame.dgid, held->target);
