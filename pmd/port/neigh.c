@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * neigh.c - neighbour table, ARP and neighbour discovery for ports without a kernel IP stack below them.
+ * neigh.c - neighbour table, ARP and neighbour discovery for ports that have no kernel IP stack.
  *
- * Resolves addresses (a few tries, packets queue meanwhile), answers requests for our own address, and asks again for
- * expired entries. Creates entries only to resolve an address and from requests for our address; other ARP and
- * advertisements only update existing entries. Does not route: the port picks the next hop. Does no duplicate address
- * detection: the address is given by configuration.
+ * Resolves addresses (with a few retries, while packets queue), answers requests for our own address, and asks again
+ * for expired entries. Creates entries only to resolve an address, and from requests for our address; other ARP packets
+ * and advertisements only update existing entries. Does not route: the port picks the next hop. Does no duplicate
+ * address detection, as the address is configured.
  *
  * Owns: the table and the packets queued in it.
  */
@@ -84,10 +84,10 @@ static bool arp_transmit(struct neigh *n, unsigned oper, const uint8_t dst[6], c
 	memcpy(a + 14, n->self.raw + 12, 4);
 	memcpy(a + 18, tha, 6);
 	memcpy(a + 24, tpa, 4);
-	return n->ops->transmit(n->ctx, frame, 60); /* the shortest Ethernet frame, without FCS */
+	return n->ops->transmit(n->ctx, frame, 60); /* 60: the shortest Ethernet frame, without FCS */
 }
 
-/** Checksum of an ICMPv6 message with its pseudo-header; 0 for a received message that is correct. */
+/** Checksum of an ICMPv6 message with its pseudo-header. For a received message, 0 means that it is correct. */
 static uint16_t icmp6_checksum(const uint8_t *ip, const uint8_t *icmp, uint32_t len)
 {
 	uint32_t sum = len + IPPROTO_ICMP6;
@@ -132,7 +132,7 @@ static void ask(struct neigh *n, const struct neigh_entry *e)
 	if (n->v4) {
 		n->requests += arp_transmit(n, ARP_REQUEST, broadcast, nobody, e->addr.raw + 12);
 	} else {
-		/* Solicited-node group of the address and its multicast MAC. */
+		/* Solicited-node multicast group of the address, and the group's MAC. */
 		uint8_t group[16] = {0xff, 0x02, [11] = 1, [12] = 0xff}, mac[6] = {0x33, 0x33, 0xff};
 
 		memcpy(group + 13, e->addr.raw + 13, 3);
@@ -180,8 +180,8 @@ static void drop_queue(struct neigh *n, struct neigh_entry *e)
 	e->queued = 0;
 }
 
-/** A slot for a new address. Slots are never freed, so linear probing stays correct. When the table is full, the least
- *  recently used one is reused; lookups then probe all slots, so they still find every entry. */
+/** Get an entry for a new address. Entries are never freed, so linear probing works. If the table is full, the least
+ *  recently used entry is reused; find() then probes all entries, so it still finds every address. */
 static struct neigh_entry *add(struct neigh *n, const struct nic_gid *addr, uint64_t now_ns)
 {
 	unsigned slot = first_slot(addr);
@@ -223,8 +223,9 @@ static void start_asking(struct neigh *n, struct neigh_entry *e, uint64_t now_ns
 	ask(n, e);
 }
 
-/** The entry of an address that is used now, for a packet (`packet`) or ahead of one; asks for the MAC if due. If only
- *  neigh_resolve() has asked so far and failed, the first packet starts asking again. */
+/** Get the entry of an address that is used now, and ask for its MAC if that is due. @param packet the address is used
+ *  for a packet, not only resolved in advance. If only neigh_resolve() has asked so far and has failed, the first
+ *  packet starts a new attempt. */
 static struct neigh_entry *use(struct neigh *n, const struct nic_gid *addr, bool packet, uint64_t now_ns)
 {
 	struct neigh_entry *e = find(n, addr);
@@ -282,7 +283,7 @@ uint64_t neigh_timeout(struct neigh *n, uint64_t now_ns)
 		bool asking = e->state == NEIGH_ASKING || e->state == NEIGH_REFRESHING;
 
 		if (!asking)
-			continue; /* known and failed entries are checked when they are used */
+			continue; /* entries in the states KNOWN and FAILED are checked when they are used */
 		if (e->deadline_ns > now_ns) {
 			set_deadline(n, e, e->deadline_ns);
 		} else if (e->tries < NEIGH_TRIES) {
@@ -306,7 +307,8 @@ void neigh_clear(struct neigh *n)
 
 /* ---- receive ------------------------------------------------------------------------------------------------ */
 
-/** A frame showed this address and MAC. `for_us`: it asked for our address, so create an entry: answers will follow. */
+/** Learn from a received frame that this address has this MAC. @param for_us the frame asked for our address: create an
+ *  entry if there is none, because we will send to the address. */
 static void heard(struct neigh *n, const struct nic_gid *addr, const uint8_t mac[6], bool for_us, uint64_t now_ns)
 {
 	struct neigh_entry *e;
@@ -333,14 +335,14 @@ static void arp_rx(struct neigh *n, const uint8_t *a, uint32_t len, uint64_t now
 	}
 	memcpy(sender.raw + 12, a + 14, 4);
 	for_us = memcmp(a + 24, n->self.raw + 12, 4) == 0;
-	if ((a[14] | a[15] | a[16] | a[17]) != 0) /* an address probe (RFC 5227) has sender 0.0.0.0 */
+	if ((a[14] | a[15] | a[16] | a[17]) != 0) /* an address probe (RFC 5227) has sender address 0.0.0.0 */
 		heard(n, &sender, a + 8, for_us, now_ns);
 	if (for_us && get16(a + 6) == ARP_REQUEST) {
 		n->replies += arp_transmit(n, ARP_REPLY, a + 8, a + 8, a + 14);
 	}
 }
 
-/** The link-layer address in the option of the given type; NULL: none. */
+/** Find the link-layer address in the option of the given type. @return NULL: there is none. */
 static const uint8_t *nd_option(const uint8_t *icmp, uint32_t len, uint8_t type)
 {
 	for (uint32_t at = 24; at + 8 <= len;) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * neigh.h - neighbour resolution for a port that speaks Ethernet itself: ARP (RFC 826) and ND (RFC 4861)
- * (pmd-internal). No I/O of its own: frames and time go in, frames come out through callbacks. Needs no DPDK.
+ * neigh.h - neighbour resolution for a port that handles Ethernet itself: ARP (RFC 826) and ND (RFC 4861)
+ * (pmd-internal). Does no I/O: frames and time go in, and frames come out through callbacks. Needs no DPDK.
  */
 #ifndef PMD_NEIGH_H
 #define PMD_NEIGH_H
@@ -12,12 +12,12 @@
 #define NEIGH_QUEUE	32  /* packets waiting for one neighbour */
 #define NEIGH_HELD_MAX	512 /* packets waiting for all neighbours together */
 #define NEIGH_ETHER_LEN 14
-#define NEIGH_FRAME_MAX 96 /* longest frame that `transmit` gets */
+#define NEIGH_FRAME_MAX 96 /* the longest frame passed to `transmit` */
 
 #define NEIGH_RETRY_NS	   100000000ull
 #define NEIGH_TRIES	   5
 #define NEIGH_FAILED_NS	   1000000000ull  /* pause before a neighbour that did not answer is asked again */
-#define NEIGH_REACHABLE_NS 30000000000ull /* how long an answer is valid without asking again */
+#define NEIGH_REACHABLE_NS 30000000000ull /* time for which an answer is valid */
 
 enum neigh_state { NEIGH_FREE, NEIGH_ASKING, NEIGH_KNOWN, NEIGH_REFRESHING, NEIGH_FAILED };
 
@@ -26,16 +26,17 @@ struct neigh_entry {
 	struct nic_gid addr;
 	uint8_t mac[6];
 	unsigned tries, queued;
-	bool sent_to;	      /* a packet for it was offered to neigh_send() */
-	uint64_t deadline_ns; /* of the state: next try, end of validity, end of failure */
+	bool sent_to;	      /* neigh_send() was called for this address */
+	uint64_t deadline_ns; /* of the current state: next try, end of validity, or end of the pause after a failure */
 	uint64_t used_ns;
 	void *queue[NEIGH_QUEUE];
 };
 
 struct neigh_ops {
-	/** Send an ARP or ND frame (at most NEIGH_FRAME_MAX bytes). @return false: no room. */
+	/** Send an ARP or ND frame of at most NEIGH_FRAME_MAX bytes. @return false: no room. */
 	bool (*transmit)(void *ctx, const uint8_t *frame, uint32_t len);
-	/** A queued packet can be sent (`release`) or is given up (`drop`); the callee owns it again. */
+	/** A queued packet belongs to the port again: `release` because it can be sent now, `drop` because its address
+	 *  was not resolved. */
 	void (*release)(void *ctx, void *packet, const uint8_t mac[6]);
 	void (*drop)(void *ctx, void *packet);
 };
@@ -46,8 +47,8 @@ struct neigh {
 	uint8_t mac[6];
 	const struct neigh_ops *ops;
 	void *ctx;
-	uint64_t next_ns; /* earliest deadline */
-	unsigned held;	  /* packets queued, of all entries */
+	uint64_t next_ns; /* the earliest deadline of all entries */
+	unsigned held;	  /* packets queued in all entries */
 	uint64_t requests, replies, failed, queue_full, malformed;
 	struct neigh_entry entries[NEIGH_ENTRIES];
 };
@@ -56,25 +57,26 @@ void neigh_init(struct neigh *n, const struct nic_gid *self, const uint8_t mac[6
 		void *ctx);
 
 enum neigh_verdict {
-	NEIGH_READY,  /* *mac is filled in */
-	NEIGH_QUEUED, /* the packet waits; the table owns it until it is released or dropped */
-	NEIGH_REFUSED /* no answer lately, or too many wait; the packet is still the caller's. Counted. */
+	NEIGH_READY,  /* *mac has been filled in */
+	NEIGH_QUEUED, /* the packet waits in the table, which owns it until it is released or dropped */
+	NEIGH_REFUSED /* no answer recently, or too many packets wait; the caller still owns the packet; counted */
 };
 
-/** Find the MAC to send a packet for an on-link address to. */
+/** Look up the MAC for a packet to an on-link address, or queue the packet until the MAC is known. */
 enum neigh_verdict neigh_send(struct neigh *n, const struct nic_gid *addr, void *packet, uint64_t now_ns,
 			      uint8_t mac[6]);
 
-/** Ask for an unknown on-link address ahead of packets for it. @return whether an answer may still come. */
+/** Ask for the MAC of an on-link address before there are packets for it. @return whether an answer may arrive. */
 bool neigh_resolve(struct neigh *n, const struct nic_gid *addr, uint64_t now_ns);
 
-/** Handle a received Ethernet frame if it is ARP or ND: learn, answer. @return false if it is neither. */
+/** Handle a received Ethernet frame if it is ARP or ND: update the table, answer requests. @return false: it is neither
+ *  ARP nor ND. */
 bool neigh_rx(struct neigh *n, const uint8_t *frame, uint32_t len, uint64_t now_ns);
 
-/** Run due timers: ask again or give up. @return when to call again, UINT64_MAX: no need. */
+/** Handle expired deadlines: ask again, or give up. @return when to call again; UINT64_MAX: not needed. */
 uint64_t neigh_timeout(struct neigh *n, uint64_t now_ns);
 
-/** Drop everything queued. */
+/** Drop all queued packets. */
 void neigh_clear(struct neigh *n);
 
 #endif

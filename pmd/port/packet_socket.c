@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet_socket.c - adapts the packet socket of DPDK's net_af_packet to a port that sleeps and shares its interface.
+ * packet_socket.c - adapts the packet socket of DPDK's net_af_packet to a port that sleeps, and that is not the only
+ * user of its interface.
  *
- * The PMD exposes no descriptor, has no receive interrupts, and takes every frame of the interface, although RoCE's are
- * few among them. Its calls of socket, setsockopt and mmap are redirected here (--wrap, see meson.build). While a port
- * opens its device, on that thread:
+ * The PMD exposes no descriptor, has no receive interrupts, and receives every frame of the interface, although few of
+ * them are RoCE. Its calls of socket, setsockopt and mmap are redirected to this file (--wrap, see meson.build). While
+ * a port opens its device, on the thread that opens it:
  *   - the packet socket gets a filter for the port's traffic (UDP to port 4791, ARP, neighbour discovery), so that
- *     foreign traffic neither fills the ring nor wakes a thread, and receives nothing before it is bound to the
- *     interface;
- *   - it does not receive what the host itself sends on the interface. That loses no packets of other uroce devices on
- *     the interface: the PMD's packets bypass the kernel's queues, where the loopback begins;
- *   - it joins no fanout group: one queue has nothing to spread, and the group, which the PMD names after process and
- *     interface, would distribute the packets among all devices of the process on that interface;
- *   - the descriptor is remembered, to sleep on, and to close in a forked child;
- *   - a forked child does not inherit the ring mappings: a mapping keeps a socket open as a descriptor does.
+ *     other traffic neither fills the ring nor wakes a thread; and the socket receives nothing before it is bound to
+ *     the interface;
+ *   - the socket does not receive what this host sends on the interface. No packets of other uroce devices on the
+ *     interface are lost by that: the PMD's packets bypass the kernel's queues, where packets are looped back;
+ *   - the socket joins no fanout group. A single queue needs none, and the group, which the PMD names after process and
+ *     interface, would distribute packets among all devices of the process on that interface;
+ *   - the descriptor is recorded, to sleep on, and to close in a forked child;
+ *   - a forked child does not inherit the mappings of the ring: a mapping keeps a socket open, just as a descriptor
+ *     does.
  *
  * Owns nothing: the sockets are the PMD's.
  */
@@ -64,7 +66,7 @@ int pmd_packet_socket_end(void)
 static void ignore_foreign(int fd)
 {
 	const int on = 1;
-	/* Offsets from the Ethernet header. IPv4 without options, as RoCEv2 requires. */
+	/* The offsets include the Ethernet header. IPv4 headers have no options, as RoCEv2 requires. */
 	struct sock_filter code[] = {
 		/* 0 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
 		/* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_ARP, 14, 0),
@@ -87,7 +89,8 @@ static void ignore_foreign(int fd)
 	};
 	const struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
-	/* On kernels without these (the second needs 4.20) the port filters by itself, at a cost. */
+	/* On kernels without one of these options (the second needs 4.20) the port filters packets itself, at a cost.
+	 */
 	__real_setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 	__real_setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on));
 }
@@ -98,7 +101,8 @@ int __wrap_socket(int domain, int type, int protocol)
 
 	if (!watch.on || domain != AF_PACKET)
 		return __real_socket(domain, type, protocol);
-	/* Protocol 0: bind() sets it with the interface. Until then the socket would receive from all interfaces. */
+	/* Protocol 0, so that the socket receives nothing before bind() sets protocol and interface. With a protocol it
+	 * would receive from all interfaces until then. */
 	fd = pmd_fd_high(__real_socket(domain, type | SOCK_CLOEXEC, 0));
 	if (fd >= 0)
 		ignore_foreign(fd);

@@ -6,17 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** From here on, adapt the packet sockets that this thread opens inside DPDK; see packet_socket.c. */
+/** From now on, adapt the packet sockets that this thread opens inside DPDK; see packet_socket.c. */
 void pmd_packet_socket_begin(void);
 
-/** End of pmd_packet_socket_begin(). @return the first socket with a receive ring, which its opener still owns; -1:
- *  none. Readable while the ring holds packets. */
+/** End what pmd_packet_socket_begin() began. @return the first socket with a receive ring, which still belongs to DPDK;
+ *  -1: there is none. The socket is readable while its ring has packets. */
 int pmd_packet_socket_end(void);
 
-/** Receive all multicast packets of the interface, for as long as the socket is open. */
+/** Receive all multicast packets of the interface, as long as the socket is open. @return false: the kernel refused. */
 bool pmd_packet_socket_allmulti(int fd, const char *iface);
 
-/** Packets dropped since the last call because the ring was full. */
+/** @return how many packets were dropped since the last call because the ring was full. */
 uint32_t pmd_packet_socket_drops(int fd);
 
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port_ethdev.c - a port on any DPDK ethdev, given as virtual device arguments: net_af_packet0,iface=veth0,
- * net_pcap0,iface=veth0 or any other linked PMD. One queue each way.
+ * port_ethdev.c - a port on any DPDK ethdev that is given as virtual device arguments: net_af_packet0,iface=veth0,
+ * net_pcap0,iface=veth0 or any other PMD that is linked in. Uses one queue in each direction.
  *
  * Adds the Ethernet header to the NIC's IP packets and resolves neighbours (neigh.c), since the kernel's IP stack is
- * not involved. Received IP packets go up whole, so that the ICRC is checked exactly. Packets to our own address never
- * leave the port. Each flow has its own UDP source port, which also tells peers on kernel sockets not to send us
- * segmented datagrams (port_udp_rx.c).
+ * not involved. Received IP packets are passed on complete, so that the NIC can check the ICRC over all headers.
+ * Packets to our own address never leave the port. Each flow has its own UDP source port, from which peers on kernel
+ * sockets also see that they must not send us segmented datagrams (port_udp_rx.c).
  *
- * The address should not be configured on a kernel interface of the same link: the kernel would answer ARP as well
- * (with the same MAC, so this is harmless) and answer each packet with ICMP port unreachable (which RoCE ignores).
+ * The address should not be configured on a kernel interface of the same link, or the kernel would answer ARP requests
+ * as well (with the same MAC, so this is harmless) and answer each packet with ICMP port unreachable (which RoCE
+ * ignores).
  *
  * The port sleeps on net_af_packet's socket (packet_socket.c). Other PMDs are polled at intervals.
  *
- * Owns: the neighbour table, mbufs in flight. port_ethdev_open.c opens and closes the device.
+ * Owns: the neighbour table, and mbufs in flight. port_ethdev_open.c opens and closes the device.
  */
 #include <pthread.h>
 #include <string.h>
@@ -25,11 +26,11 @@
 #include "port_ethdev.h"
 
 #define ETHDEV_RX_BURST	  32
-#define ETHDEV_BACKLOG_NS 20000 /* pause before a full device is tried again */
+#define ETHDEV_BACKLOG_NS 20000 /* pause before packets are offered to a full device again */
 
 /* ---- transmit ----------------------------------------------------------------------------------------------- */
 
-/** Transmit with cancellation disabled: PMDs call cancellation points, and the engine is locked. */
+/** Transmit, with cancellation disabled: PMDs call cancellation points, and the engine is locked. */
 static unsigned ethdev_tx(struct port_ethdev *p, struct rte_mbuf **pkts, unsigned n)
 {
 	unsigned sent;
@@ -41,7 +42,8 @@ static unsigned ethdev_tx(struct port_ethdev *p, struct rte_mbuf **pkts, unsigne
 	return sent;
 }
 
-/** Hand packets to the device; those it does not take go to the backlog, or are dropped if that is full. */
+/** Hand packets to the device. Packets that the device does not take go to the backlog, or are dropped if the backlog
+ *  is full. */
 static void ethdev_push(struct port_ethdev *p, struct rte_mbuf **pkts, unsigned n)
 {
 	unsigned sent = p->backlog_n ? 0 : ethdev_tx(p, pkts, n);
@@ -58,7 +60,7 @@ static void ethdev_push(struct port_ethdev *p, struct rte_mbuf **pkts, unsigned 
 	}
 }
 
-/** @return whether the backlog is empty. */
+/** Offer the backlog to the device. @return whether the backlog is empty now. */
 static bool ethdev_drain(struct port_ethdev *p)
 {
 	unsigned sent;
@@ -162,7 +164,7 @@ static bool ethdev_neigh_transmit(void *ctx, const uint8_t *frame, uint32_t len)
 	struct rte_mbuf *m = rte_pktmbuf_alloc(p->tx_pool);
 
 	if (!m)
-		return false; /* retried soon, by us or by the peer */
+		return false; /* will be sent again soon, by us or by the peer */
 	memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
 	ethdev_push(p, &m, 1);
 	return true;
@@ -199,7 +201,7 @@ uint64_t pmd_ethdev_timeout(struct pmd_port *port, uint64_t now_ns)
 
 /* ---- receive ------------------------------------------------------------------------------------------------ */
 
-/** Whether a frame is an IP packet to our address; if so, fills in *out. ARP and ND frames are handled here. */
+/** Whether a frame is an IP packet to our address; if so, *out is filled in. ARP and ND frames are handled here. */
 static bool ethdev_accept(struct port_ethdev *p, struct rte_mbuf *m, uint64_t now_ns, struct nic_rx_frame *out)
 {
 	const uint8_t *h = rte_pktmbuf_mtod(m, const uint8_t *), *ip = h + NEIGH_ETHER_LEN;
@@ -225,8 +227,8 @@ not_ours:
 	return false;
 }
 
-/** Receive, with cancellation disabled as in ethdev_tx(). net_af_packet, the one PMD with a wait_fd, only reads its
- *  ring, which is no cancellation point. */
+/** Receive, with cancellation disabled as in ethdev_tx(). Not needed for net_af_packet, the only PMD with a wait_fd: it
+ *  only reads its ring, and calls no cancellation point. */
 static unsigned ethdev_rx(const struct port_ethdev *p, struct rte_mbuf **pkts, unsigned n)
 {
 	unsigned got;
@@ -254,7 +256,7 @@ unsigned pmd_ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames,
 		frames[out++] = (struct nic_rx_frame){.data = rte_pktmbuf_mtod(m, uint8_t *), .len = m->data_len};
 		p->held[p->held_n++] = m;
 	}
-	/* Skip bursts of foreign frames: 0 packets without `more` must mean that nothing is left. */
+	/* Skip bursts of frames for others: 0 packets without `more` must mean that nothing is left. */
 	port->more = false;
 	port->looked_at = out;
 	while (out == 0 && port->looked_at < PMD_RX_VAIN) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port_ethdev.h - the state of an ethdev port, shared by port_ethdev.c (moving packets) and port_ethdev_open.c
+/* port_ethdev.h - state of an ethdev port, which port_ethdev.c (moving packets) and port_ethdev_open.c share
  * (pmd-internal). */
 #ifndef PMD_PORT_ETHDEV_H
 #define PMD_PORT_ETHDEV_H
@@ -7,7 +7,7 @@
 #include "neigh.h"
 #include "port.h"
 
-#define ETHDEV_LOCAL 256 /* packets to our own address that wait for rx_burst */
+#define ETHDEV_LOCAL 256 /* the most packets to our own address that can wait for rx_burst */
 
 struct port_ethdev {
 	struct pmd_port port;
@@ -15,19 +15,19 @@ struct port_ethdev {
 	bool v4, has_gateway;
 	uint8_t prefix_len;
 	uint8_t mac[6];
-	uint16_t id; /* ethdev port number */
+	uint16_t id; /* DPDK's number of the ethdev */
 	char name[64];
 	struct rte_mempool *rx_pool, *tx_pool;
-	struct rte_mbuf *held[PMD_RX_BURST]; /* handed out by the last rx_burst */
+	struct rte_mbuf *held[PMD_RX_BURST]; /* packets returned by the last rx_burst */
 	unsigned held_n;
-	struct rte_mbuf *backlog[PMD_TX_BURST]; /* packets the device had no room for */
+	struct rte_mbuf *backlog[PMD_TX_BURST]; /* packets that the device had no room for */
 	unsigned backlog_n;
 	struct rte_mbuf *local[ETHDEV_LOCAL]; /* ring of packets to our own address */
 	unsigned local_head, local_tail;
 	struct neigh neigh;
 };
 
-/** The port's functions for transmitting, receiving and statistics, in port_ethdev.c. */
+/** Members of struct pmd_port_ops for an ethdev port, defined in port_ethdev.c. */
 bool pmd_ethdev_resolve(struct pmd_port *port, const struct nic_gid *dgid, uint64_t now_ns);
 unsigned pmd_ethdev_tx_burst(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);
 unsigned pmd_ethdev_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);

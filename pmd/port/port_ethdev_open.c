@@ -17,17 +17,17 @@
 #include "port_ethdev.h"
 
 #define ETHDEV_DESCRIPTORS  512
-#define ETHDEV_RX_POOL	    511 /* a burst, and what the last one gave out: PMDs copy from their own rings */
-#define ETHDEV_PSN_WINDOW   256 /* less than any ring on the path holds */
+#define ETHDEV_RX_POOL	    511 /* mbufs of a burst and of the one before it; PMDs copy from rings of their own */
+#define ETHDEV_PSN_WINDOW   256 /* less than what any ring on the path can hold */
 #define ETHDEV_ACK_DELAY_NS 10000
-#define ETHDEV_RX_ROOM	    4608 /* longest frame: NIC_FRAME_MAX, Ethernet, and the PMD's own header */
+#define ETHDEV_RX_ROOM	    4608 /* longest frame: NIC_FRAME_MAX, the Ethernet header, and the PMD's own header */
 
 /* net_af_packet's default frame size of 2048 bytes is too small for an MTU of 4096. 56 frames fill 63 pages exactly,
- * and the kernel rounds a block up to 2^n pages. The ring must hold what arrives while another thread has our CPU for
- * one scheduler slice (3 ms): 1024 frames are too few, and UC has no window to limit that; 4096 frames exceed any
- * cache. */
+ * and the kernel rounds a block up to 2^n pages. The ring must have room for the packets that arrive while another
+ * thread has our CPU for one scheduler slice (3 ms). 1024 frames are too few, and UC has no window that limits the
+ * packets in flight; 4096 frames exceed any cache. */
 #define AF_PACKET_RING	 ",framesz=4608,blocksz=258048,framecnt=2072"
-#define AF_PACKET_HEADER 80 /* per frame in the ring: the kernel's and Ethernet's */
+#define AF_PACKET_HEADER 80 /* header bytes per frame in the ring: the kernel's and Ethernet's */
 
 static void ethdev_close(struct pmd_port *port)
 {
@@ -45,8 +45,8 @@ static void ethdev_close(struct pmd_port *port)
 	free(p);
 }
 
-/** Close net_af_packet's socket; the child has no mapping of its ring. net_pcap's descriptors belong to libpcap and
- *  stay open until the child ends. */
+/** Close net_af_packet's socket; the child has not inherited the mapping of the socket's ring. The descriptors of
+ *  net_pcap belong to libpcap, and stay open until the child ends. */
 static void ethdev_abandon(struct pmd_port *port)
 {
 	if (port->wait_fd >= 0)
@@ -68,7 +68,8 @@ static bool is_af_packet(const struct pmd_device *device)
 	return strncmp(device->port, "ethdev:net_af_packet", 20) == 0;
 }
 
-/** Refuse an MTU whose full-size packets do not fit: they would be lost silently, one by one. */
+/** Refuse an MTU whose full-size packets do not fit into the interface's MTU: such packets would be lost without an
+ *  error. */
 static int ethdev_check_mtu(const struct pmd_device *device, enum nic_mtu mtu, char *err, size_t err_len)
 {
 	uint32_t need = (128u << mtu) + (pmd_gid_is_v4(&device->gid) ? PMD_OVERHEAD_V4 : PMD_OVERHEAD_V6);
@@ -92,7 +93,7 @@ static int ethdev_check_mtu(const struct pmd_device *device, enum nic_mtu mtu, c
 	return 0;
 }
 
-/** Make the device known to DPDK. */
+/** Make the device known to DPDK, from its virtual device arguments. */
 static int ethdev_probe(struct port_ethdev *p, const struct pmd_device *device, char *err, size_t err_len)
 {
 	char args[sizeof(device->port) + sizeof(AF_PACKET_RING)];
@@ -153,9 +154,9 @@ static int ethdev_start(struct port_ethdev *p, const char *netdev, char *err, si
 		return rc;
 	}
 	memcpy(p->mac, mac.addr_bytes, 6);
-	/* Neighbour solicitations arrive at multicast groups. Devices that do not filter multicast (-ENOTSUP) are fine.
-	 * A membership on the socket ends with it, while net_af_packet's allmulticast would stay on the interface when
-	 * the process dies. Promiscuous mode is not needed. */
+	/* Neighbour solicitations are sent to multicast groups. Devices that do not filter multicast (-ENOTSUP) are
+	 * fine. Join on the socket if possible: that membership ends with the socket, while net_af_packet's
+	 * allmulticast mode would stay on the interface if the process is killed. Promiscuous mode is not needed. */
 	if (!p->v4 && !(p->port.wait_fd >= 0 && pmd_packet_socket_allmulti(p->port.wait_fd, netdev)))
 		rc = rte_eth_allmulticast_enable(p->id);
 	if (rc != 0 && rc != -ENOTSUP) {

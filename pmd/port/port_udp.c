@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port_udp.c - a port on kernel UDP sockets bound to port 4791, one per address of the device. No privilege, no set-up.
+ * port_udp.c - a port on kernel UDP sockets bound to port 4791, one for each address of the device. Needs no privilege
+ * and no set-up.
  *
  * Opens and closes the port, adds and removes sockets; port_udp_rx.c receives, port_udp_tx.c sends, udp_socket.c sets
- * options. In an engine the daemon makes the sockets, and the kernel chooses among those of all functions.
+ * options. In an engine the daemon makes the sockets, and the kernel distributes received packets among the sockets of
+ * all functions.
  *
- * port.wait_fd is the socket itself while there is only one, and an epoll set as soon as a second is added or one is
- * removed. A thread may sleep on it and reads it without the lock: so if that socket is removed, its number becomes one
- * more descriptor of the epoll set.
+ * port.wait_fd is the socket itself as long as there is only one, and an epoll set as soon as a second socket is added
+ * or one is removed. A thread reads wait_fd without the lock and may sleep on it, so if that socket is removed, its
+ * descriptor number becomes a duplicate of the epoll set.
  *
  * Owns: the sockets, the receive buffer, a table of peers that run uroce on kernel sockets.
  */
@@ -26,7 +28,7 @@
 #include "port_udp.h"
 #include "udp_socket.h"
 
-#define UDP_INFLIGHT_MAX (1 << 20) /* bytes per QP; more adds no bandwidth on a socket */
+#define UDP_INFLIGHT_MAX (1 << 20) /* bytes in flight per QP; more does not add bandwidth on a socket */
 #define UDP_ACK_DELAY_NS 20000
 
 static uint64_t udp_drops(int fd)
@@ -94,7 +96,7 @@ static void udp_wait_on(struct port_udp *u, int fd)
 	u->port.wait_changes++;
 }
 
-/** Switch wait_fd to an epoll set, before there are several sockets or none. @return 0 or a negative errno. */
+/** Replace wait_fd with an epoll set, before the port has several sockets, or none. @return 0 or a negative errno. */
 static int udp_use_epoll(struct port_udp *u)
 {
 	int fd, rc;
@@ -119,8 +121,8 @@ static int udp_use_epoll(struct port_udp *u)
 	return 0;
 }
 
-/** Close a socket. If a thread may be about to sleep on its number (`was_wait_fd`), the number becomes a duplicate of
- *  the epoll set. */
+/** Close a socket. If a thread may be about to sleep on the socket's descriptor number (`was_wait_fd`), that number
+ *  becomes a duplicate of the epoll set. */
 static void udp_retire(struct port_udp *u, struct udp_socket *s, bool was_wait_fd)
 {
 	if (u->epoll_fd >= 0)
@@ -132,9 +134,10 @@ static void udp_retire(struct port_udp *u, struct udp_socket *s, bool was_wait_f
 	s->fd = -1;
 }
 
-/** Bytes in flight per QP. They must fit the receiver's buffer, assumed to be as large as ours: the kernel silently
- *  drops the excess, and go-back-N then retransmits everything. A quarter, because the kernel also charges its overhead
- *  to the buffer. Several QPs share the buffer, and shrink their windows on loss. */
+/** Find the most bytes that a QP may have in flight. They must fit into the receiver's buffer, which is assumed to be
+ *  as large as ours: the kernel silently drops what does not fit, and go-back-N then retransmits everything. A quarter
+ *  of the buffer, because the kernel also charges its overhead to the buffer. Several QPs share the buffer, and shrink
+ *  their windows on loss. */
 static uint32_t udp_inflight(int fd)
 {
 	socklen_t len = sizeof(int);
@@ -190,12 +193,12 @@ void pmd_port_udp_remove(struct pmd_port *port, unsigned index)
 
 	if (s->fd < 0)
 		return;
-	/* Discard the rest of a partly read datagram. */
+	/* Discard the rest of a datagram of which some packets have been read. */
 	if (u->rx_last == index)
 		u->split.left = 0;
 	u->drops_gone += udp_drops(s->fd) - s->drops_before;
 	if (udp_use_epoll(u) != 0)
-		was_wait_fd = false; /* no free descriptors in the process: nothing to sleep on either */
+		was_wait_fd = false; /* the process has no free descriptor, so there is nothing to sleep on */
 	udp_retire(u, s, was_wait_fd);
 	if (u->epoll_fd < 0)
 		udp_wait_on(u, -1);

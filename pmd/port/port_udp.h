@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* port_udp.h - the kernel UDP port, shared by port_udp.c (open, close), port_udp_rx.c, port_udp_tx.c (pmd-internal). */
+/* port_udp.h - internals of the kernel UDP port, which port_udp.c (open, close), port_udp_rx.c and port_udp_tx.c share
+ * (pmd-internal). */
 #ifndef PMD_PORT_UDP_H
 #define PMD_PORT_UDP_H
 
@@ -15,34 +16,34 @@
 /** A peer that runs uroce on a kernel socket, and so accepts segmented datagrams. */
 struct udp_peer {
 	struct nic_gid gid;
-	bool no_gso; /* the path to it refuses segmented datagrams */
+	bool no_gso; /* the path to the peer does not support segmented datagrams */
 };
 
 /** The socket of one address. */
 struct udp_socket {
-	int fd; /* -1: none, also where only the descriptor number is left, see udp_retire */
+	int fd; /* -1: none; also if only the descriptor number is still in use, see udp_retire */
 	struct nic_gid gid;
-	uint32_t scope; /* interface of a link-local address */
+	uint32_t scope; /* interface index of a link-local address */
 	bool v4, gso;
 	uint8_t tclass, hop_limit; /* as set on the socket */
-	uint64_t drops_before; /* the socket's drops before it was added, when it may have been another function's */
-	uint64_t heard_ns;     /* time of the last datagram */
+	uint64_t drops_before;	   /* the socket's drops before it was added here; another function may have owned it */
+	uint64_t heard_ns;	   /* when a datagram was last received */
 };
 
 struct port_udp {
 	struct pmd_port port;
 	unsigned function;
 	struct udp_socket sockets[UDP_SOCKETS]; /* index = entry of the GID table */
-	uint32_t open, hot;			/* bits: open sockets; sockets visited by every burst */
-	unsigned rx_last, tx_last;		/* sockets used last */
-	unsigned dropped;			/* datagrams that this burst has dropped */
-	int epoll_fd;				/* all sockets; -1: not needed yet, at most one socket, never removed */
-	int retired_fd;				/* former port.wait_fd, kept open on the epoll set; -1: none */
-	uint64_t looked_ns;			/* when epoll last checked the silent sockets */
-	uint64_t drops_gone;			/* drops of removed sockets */
+	uint32_t open, hot;			/* bits: open sockets; sockets that every burst visits */
+	unsigned rx_last, tx_last;		/* index of the socket that last received, that last sent */
+	unsigned dropped;			/* datagrams dropped in this burst */
+	int epoll_fd;	     /* watches all sockets; -1: not needed yet, as there was never more than one */
+	int retired_fd;	     /* former wait_fd, now a duplicate of epoll_fd; -1: none */
+	uint64_t looked_ns;  /* when epoll last checked the sockets that are not hot */
+	uint64_t drops_gone; /* sum of the drops of removed sockets */
 	bool said_too_long, said_unreachable;
 	struct udp_peer peers[UDP_PEERS]; /* direct-mapped */
-	struct udp_split split;		  /* rest of the last datagram */
+	struct udp_split split;		  /* remaining packets of the last datagram */
 	uint8_t *rx_buf;
 };
 
@@ -51,7 +52,7 @@ static inline struct udp_peer *udp_peer_slot(struct port_udp *u, const struct ni
 	return &u->peers[(gid->raw[15] + gid->raw[14] * 7u + gid->raw[13] * 31u + gid->raw[11] * 127u) % UDP_PEERS];
 }
 
-/** The peer with this address if it is known to run uroce on a kernel socket, else NULL. */
+/** @return the peer with this address if it is known to run uroce on a kernel socket, else NULL. */
 static inline struct udp_peer *udp_peer_find(struct port_udp *u, const struct nic_gid *gid)
 {
 	struct udp_peer *peer = udp_peer_slot(u, gid);
@@ -59,7 +60,7 @@ static inline struct udp_peer *udp_peer_find(struct port_udp *u, const struct ni
 	return __builtin_memcmp(&peer->gid, gid, sizeof(*gid)) == 0 ? peer : NULL;
 }
 
-/* As in struct pmd_port_ops. */
+/* As the members of struct pmd_port_ops. */
 unsigned udp_rx_burst(struct pmd_port *port, struct nic_rx_frame *frames, unsigned n, uint64_t now_ns);
 void udp_rx_accepted(struct pmd_port *port, const struct nic_rx_frame *frame);
 unsigned udp_tx_burst(struct pmd_port *port, struct nic_tx_frame *frames, unsigned n, uint64_t now_ns);

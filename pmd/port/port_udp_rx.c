@@ -2,9 +2,9 @@
 /*
  * port_udp_rx.c - receiving on the kernel UDP port, and recognising peers that run uroce on a kernel socket.
  *
- * UDP_GRO delivers a run of packets as one buffer, which is split in place. The socket hides the IP ID of received
- * packets (NIC_RX_IP_ID_UNKNOWN). A uroce on a kernel socket is recognised by its UDP source port, 4791; all others use
- * a source port per flow (0xC000 up).
+ * With UDP_GRO the kernel delivers a run of packets as one buffer, which is split in place. The socket does not report
+ * the IP ID of received packets (NIC_RX_IP_ID_UNKNOWN). A peer that runs uroce on a kernel socket is recognised by its
+ * UDP source port 4791; all other senders use a source port per flow (0xC000 and up).
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -21,15 +21,17 @@
 #define UDP_GRO 104
 #endif
 
-/* With several sockets: a receive call on an empty one costs 300 ns. Sockets with recent datagrams (hot) are visited in
- * turn by every burst; epoll tells at intervals which of the others have datagrams. */
+/* Used if there are several sockets, because a receive call on an empty socket costs 300 ns. Every burst visits in turn
+ * the sockets that have recently received datagrams (hot); at intervals epoll tells which of the other sockets have
+ * datagrams. */
 #define UDP_HOT_NS  1000000
 #define UDP_LOOK_NS 10000
 
-#define BTH_DEST_QPN 5 /* its leading byte names the function, or says that the rest names a service */
+#define BTH_DEST_QPN 5 /* its leading byte is a function's number, or says that the other bytes are a service */
 
-/** Record whether the peer runs uroce on a kernel socket. An address may change hands: a packet from another kind of
- *  sender clears the mark. Only packets that an RC QP accepted from its peer count: any other packet can be forged. */
+/** Record whether the peer runs uroce on a kernel socket. An address can pass to another host: a packet from another
+ *  kind of sender clears the mark. Called only for packets that an RC QP accepted from its peer, because any other
+ *  packet can be forged. */
 void udp_rx_accepted(struct pmd_port *port, const struct nic_rx_frame *frame)
 {
 	struct port_udp *u = (struct port_udp *)port;
@@ -82,7 +84,8 @@ static void udp_rx_source(bool v4, const struct sockaddr_in6 *sa, struct nic_rx_
 
 enum udp_received { UDP_RX_NONE, UDP_RX_DROPPED, UDP_RX_READY };
 
-/** Make one receive call. recvmsg beats recvmmsg for a single packet, and GRO makes a run one datagram. */
+/** Make one receive call. For a single packet recvmsg is faster than recvmmsg, and with GRO a run of packets is one
+ *  datagram. */
 static enum udp_received udp_receive(struct port_udp *u, const struct udp_socket *s)
 {
 	struct sockaddr_in6 from;
@@ -98,7 +101,8 @@ static enum udp_received udp_receive(struct port_udp *u, const struct udp_socket
 			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
 	struct udp_split *split = &u->split;
-	/* Not recvmsg(): as a cancellation point it makes a poll 5% slower, and nothing here may be cancelled. */
+	/* The system call, because recvmsg() is a cancellation point: that makes a poll 5% slower, and nothing here may
+	 * be cancelled. */
 	long len = syscall(SYS_recvmsg, s->fd, &msg, MSG_DONTWAIT);
 
 	if (len < 0) {
@@ -124,14 +128,14 @@ static enum udp_received udp_receive(struct port_udp *u, const struct udp_socket
 	return UDP_RX_READY;
 }
 
-/** Whether this burst has examined PMD_RX_VAIN packets, and must stop. */
+/** Whether this burst has examined PMD_RX_VAIN packets, and has to stop. */
 static bool udp_must_stop(const struct port_udp *u)
 {
 	return u->port.looked_at + u->dropped >= PMD_RX_VAIN;
 }
 
-/** Receive from a socket. Skips datagrams that are dropped: false without `more` must mean that nothing is left.
- *  @return whether u->split holds a datagram. */
+/** Receive from a socket until a datagram is kept. Datagrams that must be dropped are skipped: false without `more`
+ *  must mean that nothing is left. @return whether u->split has a datagram. */
 static bool udp_visit(struct port_udp *u, unsigned index)
 {
 	enum udp_received received = UDP_RX_DROPPED;
@@ -145,7 +149,7 @@ static bool udp_visit(struct port_udp *u, unsigned index)
 	return received == UDP_RX_READY;
 }
 
-/** Ask the kernel which sockets have datagrams: they become hot. */
+/** Ask the kernel which sockets have datagrams, and mark these sockets as hot. */
 static void udp_look(struct port_udp *u, uint64_t now_ns)
 {
 	struct epoll_event events[UDP_SOCKETS];
@@ -158,8 +162,8 @@ static void udp_look(struct port_udp *u, uint64_t now_ns)
 	}
 }
 
-/** With several sockets: visit the hot ones, starting after the last visited, until one has a datagram.
- *  @return whether one had. */
+/** With several sockets: visit the hot ones, starting after the socket visited last, until a datagram is received.
+ *  @return whether one was received. */
 static bool udp_visit_hot(struct port_udp *u, uint64_t now_ns)
 {
 	if (u->hot == 0 || now_ns - u->looked_ns >= UDP_LOOK_NS)
@@ -171,7 +175,7 @@ static bool udp_visit_hot(struct port_udp *u, uint64_t now_ns)
 		if (!(visits & 1u << index))
 			continue;
 		if (udp_must_stop(u)) {
-			u->port.more = true; /* the next burst begins with this one */
+			u->port.more = true; /* the next burst begins with this socket */
 			return false;
 		}
 		visits &= ~(1u << index);
@@ -191,14 +195,14 @@ static bool udp_is_ours(struct port_udp *u, const struct nic_rx_frame *frame)
 	const uint8_t *qpn = frame->data + BTH_DEST_QPN;
 
 	if (frame->len < BTH_DEST_QPN + 3 || qpn[0] == u->function)
-		return true; /* the NIC counts packets that are too short */
+		return true; /* the NIC counts too short packets */
 	return qpn[0] == NIC_SERVICE_QPN >> 16 && u->port.serves &&
 	       u->port.serves(u->port.ctx, (uint16_t)(qpn[1] << 8 | qpn[2]));
 }
 
-/** Pass on packets for other functions or their services. They are rare in legitimate traffic (GRO may have coalesced
- *  packets of two functions into one datagram), but any host can send any number of them. @return the number of packets
- *  kept. */
+/** Forward packets that are for other functions or their services. In legitimate traffic there are few of them (GRO may
+ *  have merged packets of two functions into one datagram), but any host can send any number of them. @return the
+ *  number of packets kept. */
 static unsigned udp_keep_ours(struct port_udp *u, struct nic_rx_frame *frames, unsigned n)
 {
 	unsigned kept = 0;

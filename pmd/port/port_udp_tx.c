@@ -2,10 +2,10 @@
 /*
  * port_udp_tx.c - sending on the kernel UDP port.
  *
- * The ICRC covers the IP ID, which a UDP socket does not let us choose: an unconnected socket with IP_MTU_DISCOVER=DO
- * sends ID 0 and DF, and the NIC computes the ICRC for that. Runs of equal-sized packets to one peer go as one
- * segmented datagram (UDP_SEGMENT), but only to peers that run uroce on a kernel socket: when the kernel segments the
- * run for the wire, it increments the ID, and rxe or hardware would drop the packets.
+ * The ICRC covers the IP ID, which a UDP socket does not let us choose. An unconnected socket with IP_MTU_DISCOVER=DO
+ * sends ID 0 and DF, and the NIC computes the ICRC for that. Runs of equal-sized packets to one peer are sent as one
+ * segmented datagram (UDP_SEGMENT), but only to peers that run uroce on a kernel socket: when the kernel segments a run
+ * for the wire, it increments the ID, and rxe or hardware would drop these packets.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -24,12 +24,12 @@
 #define UDP_SEGMENT 103
 #endif
 
-#define UDP_GSO_BYTES 64000 /* payload of a run; below 65,507 with room for any header */
+#define UDP_GSO_BYTES 64000 /* payload bytes of a run: below 65,507, with room for any header */
 #define UDP_GSO_SEGS  64
 
-#define BTH_DEST_QPN 5 /* its leading byte names the function, or says that the rest names a service */
+#define BTH_DEST_QPN 5 /* its leading byte is a function's number, or says that the other bytes are a service */
 
-/* BTH opcodes used here (IBTA 9.2.1). */
+/* BTH opcodes that this file compares with (IBTA 9.2.1). */
 #define RC_READ_REQUEST	 0x0c
 #define RC_ACKNOWLEDGE	 0x11
 #define RC_CMP_SWAP	 0x13
@@ -45,7 +45,8 @@ static uint32_t payload_len(const struct nic_tx_frame *f)
 	return f->len - f->bth;
 }
 
-/** The function or service that a packet is for. A run has one target, since receivers steer it as a whole. */
+/** The function or service that a packet is for. All packets of a run must have the same target, because receivers
+ *  steer a run as a whole. */
 static uint32_t target_of(const struct nic_tx_frame *f)
 {
 	const uint8_t *qpn = f->data + f->bth + BTH_DEST_QPN;
@@ -59,7 +60,8 @@ static bool same_path(const struct nic_tx_frame *a, const struct nic_tx_frame *b
 	       memcmp(&a->dgid, &b->dgid, 16) == 0 && memcmp(&a->sgid, &b->sgid, 16) == 0;
 }
 
-/** How many of the n frames can go as one segmented datagram: equal sizes, only the last may be shorter. */
+/** How many of the n frames can be sent as one segmented datagram: all must have the same size, except that the last
+ *  can be shorter. */
 static unsigned udp_run(struct port_udp *u, const struct udp_socket *s, const struct nic_tx_frame *f, unsigned n)
 {
 	const struct udp_peer *peer;
@@ -90,7 +92,8 @@ static bool udp_set_option(const struct udp_socket *s, int v4_name, int v6_name,
 	       0;
 }
 
-/** Set traffic class and hop limit; after a refusal the next packet tries again. The ICRC covers neither field. */
+/** Set the socket's traffic class and hop limit. If the kernel refuses, the next packet tries again. The ICRC covers
+ *  neither field. */
 static void udp_set_fields(struct port_udp *u, struct udp_socket *s, const struct nic_tx_frame *f)
 {
 	bool refused = false;
@@ -140,7 +143,8 @@ static int udp_send(struct udp_socket *s, const struct nic_tx_frame *f, unsigned
 	return syscall(SYS_sendmsg, s->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/** Report once an error that the user can fix. Stream output is a cancellation point, and the engine is locked. */
+/** Report once an error that the user can fix. Writing to a stream is a cancellation point, and the engine is locked.
+ */
 __attribute__((cold, noinline)) static void udp_say(bool *said, const struct nic_gid *to, int rc, uint32_t len)
 {
 	char addr[64];
@@ -165,7 +169,8 @@ __attribute__((cold, noinline)) static void udp_say(bool *said, const struct nic
 	pthread_setcancelstate(cancel, NULL);
 }
 
-/** Count a packet that the kernel refuses for good. It is lost, as on a wire; the transport's timers recover it. */
+/** Count a packet that the kernel refuses permanently. The packet is lost, as on a wire; the transport's timers recover
+ *  it. */
 static void udp_count_drop(struct port_udp *u, const struct nic_tx_frame *f, int rc)
 {
 	if (rc == -EMSGSIZE) {
@@ -184,19 +189,19 @@ static bool is_no_room(int rc)
 	return rc == -EAGAIN || rc == -ENOBUFS || rc == -ENOMEM || rc == -EINTR;
 }
 
-/** The kernel refused a run: send its first packet alone. @return as udp_send. */
+/** The kernel refused a run: send its first packet on its own. @return as udp_send. */
 static int udp_send_fallback(struct port_udp *u, struct udp_socket *s, const struct nic_tx_frame *f, int run_rc)
 {
 	int rc = udp_send(s, f, 1);
 
 	u->port.stats.tx_gso_fallback++;
-	/* The packet alone went through, so this path does not support runs: never try them again. */
+	/* The packet was sent on its own, so this path does not support runs: send no more runs to this peer. */
 	if (rc == 0 && (run_rc == -EINVAL || run_rc == -EIO || run_rc == -EOPNOTSUPP))
 		udp_peer_slot(u, &f->dgid)->no_gso = true;
 	return rc;
 }
 
-/** The socket of a packet's source address; NULL: the device no longer has the address. */
+/** The socket of a packet's source address. @return NULL: the device no longer has the address. */
 static struct udp_socket *udp_source(struct port_udp *u, const struct nic_tx_frame *f)
 {
 	for (unsigned k = 0; k < UDP_SOCKETS; k++) {
@@ -210,7 +215,7 @@ static struct udp_socket *udp_source(struct port_udp *u, const struct nic_tx_fra
 	return NULL;
 }
 
-/** Send one run from the front of n frames. @return frames disposed of; 0: no room now. */
+/** Send the first run of the n frames. @return number of frames taken; 0: no room now. */
 static unsigned udp_send_run(struct port_udp *u, const struct nic_tx_frame *f, unsigned n)
 {
 	struct udp_socket *s = udp_source(u, f);
@@ -242,7 +247,8 @@ static unsigned udp_send_run(struct port_udp *u, const struct nic_tx_frame *f, u
 	return 1;
 }
 
-/** SEND, WRITE, READ and atomic requests of RC; not responses, whose order among each other matters. */
+/** Whether a packet is a SEND, WRITE, READ or atomic request of RC. Responses do not count: the order among them
+ *  matters. */
 static bool is_request(const struct nic_tx_frame *f)
 {
 	uint8_t opcode = f->data[f->bth];
@@ -252,9 +258,9 @@ static bool is_request(const struct nic_tx_frame *f)
 	       opcode == FETCH_ELEMENTS;
 }
 
-/** An application's immediate reply and the ACK of the message it answers are sent together. Requests and ACKs are
- *  independent streams, so a shorter ACK may follow the reply, unless `ordered` forbids it: then both are one run and
- *  one trip through the kernel. */
+/** If an application responds at once, its response and the ACK of the message that it responds to are sent together.
+ *  Requests and ACKs are independent streams, so the shorter ACK can be sent after the response, unless `ordered`
+ *  forbids it. Then both are one run, and one system call. */
 static void udp_ack_last(struct nic_tx_frame *f, unsigned n)
 {
 	struct nic_tx_frame ack;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* udp_split.h - splits a datagram that GRO coalesced into the packets that were sent (pmd-internal). A leaf. */
+/* udp_split.h - splits a datagram that GRO has merged into the packets that were sent (pmd-internal). Uses no other
+ * file of the port. */
 #ifndef PMD_UDP_SPLIT_H
 #define PMD_UDP_SPLIT_H
 
@@ -7,12 +8,12 @@
 
 struct udp_split {
 	const uint8_t *data;
-	uint32_t left;		   /* bytes at data */
-	uint32_t segment;	   /* bytes of each packet, the last may be shorter; 0: a single packet */
+	uint32_t left;		   /* bytes that are left at `data` */
+	uint32_t segment;	   /* bytes of each packet, except that the last can be shorter; 0: a single packet */
 	struct nic_rx_frame frame; /* fields that all the packets share */
 };
 
-/** The next packets, at most n; they point into the datagram. @return their number. */
+/** Get the next packets, at most n. They point into the datagram. @return the number of packets. */
 static inline unsigned udp_split_next(struct udp_split *s, struct nic_rx_frame *frames, unsigned n)
 {
 	unsigned i = 0;
