@@ -36,8 +36,8 @@
  * for a second, then exits without an answer. */
 #define WAY_MS	     3000
 #define WAYS	     3		    /* times that one process is asked to release the name */
-#define WAYS_NS	     15000000000ull /* limit for all processes together: each may hold the name for a second */
-#define TRIES	     500	    /* attempts; with the pauses between them several seconds */
+#define WAYS_NS	     15000000000ull /* time limit for asking all processes: each may hold the name for a second */
+#define TRIES	     500	    /* attempts to join; with the pauses between them, several seconds */
 #define PAUSE_NS     10000000
 #define SPAWN_EVERY  20 /* refused attempts after which another daemon is started */
 #define IN_USE_TRIES 50 /* attempts after the port was found in use; then its owner is taken to be no daemon */

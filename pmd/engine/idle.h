@@ -31,7 +31,7 @@
 
 /* Spinning: before it sleeps, a thread polls for a while. */
 #define IDLE_SPIN_NS	50000 /* ns of a spin: as long as a peer may need to wake and answer */
-#define IDLE_SHORT_NS	80000 /* ns: a longer sleep is not short; includes the wake-up, which may be most of it */
+#define IDLE_SHORT_NS	80000 /* ns: the longest short sleep, including its wake-up, which may be most of it */
 #define IDLE_SPIN_AFTER 4     /* short sleeps before the first spin; doubled after each useless spin */
 #define IDLE_SPIN_MOST	512   /* upper limit for the short sleeps before a spin */
 #define IDLE_BULK	12    /* packets in one step that show a long transfer, worth IDLE_SPIN_AFTER short sleeps */
@@ -46,8 +46,8 @@
 /* Looking on: the engine's thread leaves the work to polling application threads, and checks after each slice of time
  * whether they still poll. */
 #define IDLE_SLICE_MIN_NS  50000    /* ns of the first slice; each further slice is twice as long */
-#define IDLE_SLICE_MAX_NS  250000   /* ns: limit for slices, at first */
-#define IDLE_SLICE_LONG_NS 1000000  /* ns: limit for slices after many slices, as long polling tends to continue */
+#define IDLE_SLICE_MAX_NS  250000   /* ns: longest slice, until there were looks_long slices in a row */
+#define IDLE_SLICE_LONG_NS 1000000  /* ns: longest slice after looks_long slices, as long polling tends to continue */
 #define IDLE_SLICE_DEEP_NS 16000000 /* ns: a slice that grows to this during one wait becomes unbounded */
 #define IDLE_LOOKS_RIGHT   8	    /* slices in a row after which looking on counts as right */
 #define IDLE_LOOKS_LONG	   64	    /* slices in a row before slices get longer; doubled if packets had to wait */
@@ -67,7 +67,7 @@
 
 /* How recent the latest poll of an application thread is, and what the engine's thread concludes from it. */
 #define IDLE_POLLING_NS	    20000   /* ns since the last poll: the application thread still polls */
-#define IDLE_YIELDING_NS    1000000 /* ns: the same for a poller that yields to the thread */
+#define IDLE_YIELDING_NS    1000000 /* ns since the last poll: a poller that yields to us still polls */
 #define IDLE_POLLING_NOW_NS 4000    /* ns since the last poll: the poller is about to find the packet */
 #define IDLE_LEAVE_NS	    6000    /* ns that the thread leaves an arrived packet to the poller */
 #define IDLE_LET_IN_NS	    100000  /* ns: packets found while a poller yields to us count as the poller's */
@@ -87,7 +87,7 @@
 
 /* When a poller yields the CPU. */
 #define IDLE_YIELD_POLLS    64 /* empty polls before a yield; halved if a yield paid off, else doubled */
-#define IDLE_YIELD_MIN	    8  /* limits for the empty polls before a yield */
+#define IDLE_YIELD_MIN	    8  /* limits for the number of empty polls before a yield */
 #define IDLE_YIELD_MAX	    512
 #define IDLE_YIELD_TAKEN_NS 1000 /* ns: after a yield that took longer, another thread has run */
 
@@ -189,11 +189,11 @@ struct idle_step {
 	uint64_t step_ns; /* when the step began */
 	uint64_t finds;	  /* number of polls of application threads that found packets, so far */
 	unsigned got;	  /* packets received */
-	unsigned sent;	  /* the thread was woken for this step */
-	bool woken;	  /* the arrival of packets woke the thread for this step */
-	bool by_packets;  /* an application thread held the lock when the step was to begin */
-	bool waited;	  /* an application thread waits for the lock now */
-	bool wanted;	  /* one waits for it now */
+	unsigned sent;	  /* packets sent */
+	bool woken;	  /* the thread was woken for this step */
+	bool by_packets;  /* the arrival of packets woke the thread for this step */
+	bool waited;	  /* an application thread held the lock when the step was to begin */
+	bool wanted;	  /* an application thread waits for the lock now */
 };
 
 /** A slice: how long the engine's thread looks on before it checks again. */

@@ -28,7 +28,7 @@
 #define SETTLE_SENDS	   64
 #define AWAY_NS		   1000000	 /* after this time without a step, packets are received before timers run */
 #define BEHIND_STEPS	   64		 /* upper limit for the steps in which timers wait after AWAY_NS */
-#define RESOLVE_NS	   1000000000ull /* limits pmd_resolve if neighbours are forgotten as fast as learned */
+#define RESOLVE_NS	   1000000000ull /* time limit of pmd_resolve, if neighbours are forgotten as fast as learned */
 #define RESOLVE_PAUSE_NS   50000
 #define QUIET_NS	   1500	 /* after this time a poll is a full step again, with timers and port */
 #define DOORBELL_STEP_NS   20000 /* after this time a doorbell that received packets takes a full step */

@@ -239,7 +239,7 @@ __attribute__((no_sanitize_address)) int pmd_wait(struct pmd_engine *e, int fd, 
 	rc = wait_begin(e, fd, ready);
 	if (rc != 1)
 		return rc;
-	e->waiter.ready = ready; /* other threads read it only after asleep is set, under the lock */
+	e->waiter.ready = ready; /* other threads read waiter.ready only after asleep is set, under the lock */
 	if (wait_spin(e))
 		return 0;
 	pthread_cleanup_push(wait_give_up, e);

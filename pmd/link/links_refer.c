@@ -99,7 +99,7 @@ static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *las
 		stats->link_references_ahead++;
 		return true;
 	}
-	in->n_ahead = 0; /* payloads read ahead earlier no longer match */
+	in->n_ahead = 0; /* discard payloads read ahead: they are out of order now */
 	c.dst = dst;
 	c.len = c.bytes = len;
 	c.local[0] = (struct iovec){&number, sizeof(number)};

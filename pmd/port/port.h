@@ -19,7 +19,7 @@ struct pmd_port;
 
 #define PMD_RX_BURST 64 /* the most frames that an rx_burst can be asked for */
 #define PMD_RX_VAIN                                                                                                    \
-	64 /* examined packets without one to keep, after which an rx_burst gives up; the last run may exceed it */
+	64 /* an rx_burst gives up after this many packets without one to keep; one run of packets may exceed it */
 #define PMD_TX_BURST	64 /* the most frames that a tx_burst can be given */
 #define PMD_TX_HEADROOM 64 /* free bytes before each IP packet to transmit, for the link layer's header */
 

@@ -68,8 +68,8 @@ static bool is_af_packet(const struct pmd_device *device)
 	return strncmp(device->port, "ethdev:net_af_packet", 20) == 0;
 }
 
-/** Refuse an MTU whose full-size packets do not fit into the interface's MTU: such packets would be lost without an
- *  error. */
+/** Refuse an MTU whose full-size packets do not fit into the interface's MTU or into the ring's frames: such packets
+ *  would be lost without an error. */
 static int ethdev_check_mtu(const struct pmd_device *device, enum nic_mtu mtu, char *err, size_t err_len)
 {
 	uint32_t need = (128u << mtu) + (pmd_gid_is_v4(&device->gid) ? PMD_OVERHEAD_V4 : PMD_OVERHEAD_V6);

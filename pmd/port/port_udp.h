@@ -37,8 +37,8 @@ struct port_udp {
 	uint32_t open, hot;			/* bits: open sockets; sockets that every burst visits */
 	unsigned rx_last, tx_last;		/* index of the socket that last received, that last sent */
 	unsigned dropped;			/* datagrams dropped in this burst */
-	int epoll_fd;	     /* watches all sockets; -1: not needed yet, as there was never more than one */
-	int retired_fd;	     /* former wait_fd, now a duplicate of epoll_fd; -1: none */
+	int epoll_fd;	/* watches all sockets; -1: not needed yet, as at most one socket was added and none removed */
+	int retired_fd; /* former wait_fd, now a duplicate of epoll_fd; -1: none */
 	uint64_t looked_ns;  /* when epoll last checked the sockets that are not hot */
 	uint64_t drops_gone; /* sum of the drops of removed sockets */
 	bool said_too_long, said_unreachable;
