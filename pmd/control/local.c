@@ -99,7 +99,7 @@ static void changed(struct pmd_host *host, struct pmd_watch *w, uint32_t events)
 	int cancel_state;
 
 	(void)events;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no cancellation while the engine is locked */
 	while (recv(w->fd, scrap, sizeof(scrap), MSG_DONTWAIT) > 0 || errno == ENOBUFS)
 		;
 	look_again(host, local);

@@ -73,7 +73,7 @@ static void engine_pause(void *ctx)
 	int cancel;
 
 	(void)ctx;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the engine is locked */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* no cancellation while the engine is locked */
 	nanosleep(&pause, NULL);
 	pthread_setcancelstate(cancel, NULL);
 }

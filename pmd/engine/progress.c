@@ -160,7 +160,7 @@ static unsigned port_rx(struct pmd_engine *e, unsigned budget, uint64_t now_ns)
 	return total;
 }
 
-/** Update the statistics' maximum of packets received while the lock is held once. */
+/** Update lock_packets_max, the most packets received while the lock was held once. */
 static void note_taken(struct pmd_engine *e)
 {
 	if (e->steps.taken > e->host.port->stats.lock_packets_max)

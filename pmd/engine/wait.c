@@ -156,8 +156,8 @@ static bool wait_restarts(void)
 	return true;
 }
 
-/** Serve and sleep until the wait is over. @return 0: wait_end() was called; else a negative errno, and it was not. Not
- *  inline: a signal handler may leave the caller by longjmp, and compilers would warn about clobbered variables. */
+/** Serve and sleep until the wait is over. @return 0 if wait_end() was called; a negative errno if it still has to be.
+ *  Not inline: a signal handler may leave the caller by longjmp, and compilers would warn about clobbered variables. */
 static __attribute__((noinline)) int wait_loop(struct pmd_engine *e)
 {
 	unsigned woken = PMD_WOKEN_BELL;

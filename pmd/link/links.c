@@ -45,7 +45,7 @@ void links_drop_out(struct pmd_links *l, uint32_t path)
 	struct link_out *out;
 	int cancel_state;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no cancellation while the engine is locked */
 	out = links_out_detach(l, path);
 	pmd_control_unwatch(l->control, &out->watch);
 	close(out->watch.fd);
@@ -114,7 +114,7 @@ void links_drop_in(struct pmd_links *l, uint32_t index)
 	struct link_in *in = l->in[index];
 	int cancel_state;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no cancellation while the engine is locked */
 	if (proto_link_is_peers(&in->peer) && !links_has_other(l, in))
 		nic_peer_gone(l->host->nic, in->number, &in->peer.to);
 	/* The indices of other links must not change, as pending events refer to them. */

@@ -86,7 +86,7 @@ static void withdrawn_close(struct pmd_links *l, struct link_out *out)
 {
 	int cancel_state;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no cancellation while the engine is locked */
 	pmd_control_unwatch(l->control, &out->watch);
 	close(out->watch.fd);
 	free(out);
@@ -112,7 +112,7 @@ static void withdraw(struct pmd_links *l, uint32_t path)
 	struct link_out *out;
 	int cancel_state;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no cancellation while the engine is locked */
 	out = links_out_detach(l, path);
 	ring_empty(out->ring.memory);
 	ring_unmap(out->ring.memory);

@@ -170,7 +170,7 @@ void pmd_strays_settle(struct pmd_strays *s, uint64_t now_ns)
 {
 	int cancel_state;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the engine is locked */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no cancellation while the engine is locked */
 	for (unsigned i = 0; i < s->n_held; i++)
 		settle(s, &s->held[i], now_ns);
 	s->n_held = 0;
