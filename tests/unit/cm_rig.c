@@ -232,7 +232,8 @@ void rig_pass(struct rig *rig)
 
 		memmove(rig->queue, rig->queue + 1, --rig->queued * sizeof(mad));
 		if (memcmp(&mad.peer, &rig->side[!mad.from].gid, sizeof(mad.peer)))
-			continue; /* to a stranger */
+			/* Not addressed to the other side: lost. */
+			continue;
 		if (rig->drop[attr] > 0) {
 			rig->drop[attr]--;
 			continue;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_util.h - MADs of the connection manager for tests: captured ones, and random ones. Include cmocka.h before. */
+/* cm_util.h - captured and random MADs of the connection manager, for tests. Include cmocka.h first. */
 #ifndef UNIT_CM_UTIL_H
 #define UNIT_CM_UTIL_H
 
 #include "cm_mad.h"
 #include "wire_util.h"
 
-/* MADs of Linux (rping, udaddy, a REQ that nobody listens for), without the zeroes at their end. */
+/* MADs captured from Linux (rping, udaddy, a REQ for a service without a listener), without their trailing zeroes. */
 static const char *const cm_captured[] = {
 	/* REQ */
 	"0107020300000000000000023d4da7af0010000000000000afa74d3d000000000000000001061c06505400fffe770001"
@@ -40,7 +40,7 @@ static inline void cm_captured_get(unsigned i, uint8_t mad[CM_MAD_LEN])
 	util_unhex(cm_captured[i], mad);
 }
 
-/** A message of this kind with all fields 0, padding included. */
+/** Set *m to a message with this attribute ID and all other fields 0, padding included. */
 static inline void cm_clear(struct cm_mad *m, uint32_t attr)
 {
 	memset(m, 0, sizeof(*m));
@@ -53,7 +53,7 @@ static inline void assert_zeroes(const void *p, size_t len)
 		assert_int_equal(((const uint8_t *)p)[i], 0);
 }
 
-/** A MAD of random bytes, with a header that is right, and with values that are not refused. */
+/** Fill in a MAD with random bytes, but with a valid header and with valid values where others are refused. */
 static inline void cm_random(uint64_t *seed, uint32_t attr, uint8_t mad[CM_MAD_LEN])
 {
 	static const uint8_t header[] = {1, 7, 2, 3};

@@ -8,7 +8,7 @@
 /** A rig whose QP supports cross-channel requests, and a CQ that gets entries on demand (cross_tick). */
 struct cross_rig {
 	struct rig *rig;
-	struct nic_qp *main; /* the rig's own */
+	struct nic_qp *main; /* the rig's own QP */
 	struct nic_cq *ticks;
 	struct nic_qp *ticker; /* in ERR: each request posted to it completes at once, in `ticks` */
 };
@@ -29,7 +29,7 @@ struct nic_send_wr cross_wait_wr(uint64_t wr_id, struct nic_cq *cq, uint32_t cou
 struct nic_send_wr cross_enable_wr(uint64_t wr_id, enum nic_wr_opcode opcode, struct nic_qp *qp, uint32_t count,
 				   bool last);
 void cross_post_sends(struct cross_rig *b, struct nic_qp *qp, unsigned n);
-/** Fetch all packets the NIC has to send; all must be SENDs. @return how many */
+/** Fetch all packets the NIC has to send; all must be SENDs. @return the number of packets */
 unsigned cross_sent(struct cross_rig *b);
 
 /** Post to the rig's own QP. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * elem_model.c - what operations on elements do (elem_model.h). It shares nothing with nic/mem/elem.c but the numbers
- * of datatypes and operations: integers digit by digit in base 256; FLOAT and DOUBLE with more digits than they have,
- * rounded once; small formats by looking for the nearest number that they know; complex products by the formula, where
- * that has no NaN.
+ * elem_model.c - what operations on elements do (elem_model.h). The model has only the numbers of datatypes and
+ * operations in common with nic/mem/elem.c. Integers are computed digit by digit in base 256; FLOAT and DOUBLE with
+ * more digits than they have, rounded once; small formats by a search for the nearest number that they can represent;
+ * complex products by the formula, unless it yields NaN.
  */
 #include "elem_model.h"
 
@@ -16,7 +16,7 @@
 
 /* ---- what there is ------------------------------------------------------------------------------------------- */
 
-/* Letters: i integer, f real (C's), s small, c complex. */
+/* By datatype: i integer, f real type of C, s small floating-point format, c complex. */
 static const char kind_of[TYPES + 1] = "iiiiiiiiffccfciissss";
 static const unsigned size_of[TYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 16, 32, 16, 16, 2, 2, 1, 1};
 static const char *const names[TYPES] = {
@@ -160,7 +160,7 @@ static void int_calculate(unsigned op, uint8_t *r, const uint8_t *a, const uint8
 
 /* ---- floating point ------------------------------------------------------------------------------------------ */
 
-/* What all floating-point formats are looked at as. */
+/* The type in which the model calculates with all floating-point formats. */
 #ifdef __SIZEOF_FLOAT128__
 __extension__ typedef __float128 wide;
 #else
@@ -192,14 +192,14 @@ static double small_value(unsigned dt, unsigned v)
 	return sign * ldexp((1 << f) + fraction, exponent - bias - f);
 }
 
-/* The nearest of all the numbers that there are; the even one of two. The first too large one counts as a number
- * there. */
+/* Round d to the nearest number of the format, a tie to the even one. The smallest number too large for the format
+ * takes part as well: what rounds to it becomes infinity or NaN. */
 static unsigned small_nearest(unsigned dt, double d)
 {
 	unsigned top = 1u << (fraction_bits(dt) + exponent_bits(dt)), sign = signbit(d) ? top : 0, low = 0, high;
 	double beyond, middle;
 
-	high = dt == NIC_DT_FLOAT8_E4M3 ? top - 1 : top - (1u << fraction_bits(dt)); /* NaN; infinity */
+	high = dt == NIC_DT_FLOAT8_E4M3 ? top - 1 : top - (1u << fraction_bits(dt)); /* NaN (E4M3) or infinity */
 	beyond = 2 * small_value(dt, high - 1) - small_value(dt, high - 2);
 	d = fabs(d);
 	if (d >= beyond)
@@ -259,7 +259,7 @@ static void real_put(unsigned dt, uint8_t *bytes, wide value)
 		memcpy(bytes, &l, LDBL_MANT_DIG == 64 ? 10 : sizeof(l));
 		return;
 	default:
-		small = value != value ? ~0u : small_nearest(dt, d); /* a NaN: all ones are one in all of them */
+		small = value != value ? ~0u : small_nearest(dt, d); /* all ones are a NaN in each small format */
 		u = (uint16_t)small;
 		bytes[0] = (uint8_t)small;
 		if (size_of[dt] == 2)
@@ -274,7 +274,8 @@ void model_put(unsigned dt, uint8_t *bytes, long double value)
 
 static wide real_calculate(unsigned dt, unsigned op, wide a, wide b)
 {
-	if (dt == NIC_DT_LONG_DOUBLE) { /* twice its digits is more than there is */
+	/* Calculated in long double: no wider type here has twice its digits. */
+	if (dt == NIC_DT_LONG_DOUBLE) {
 		long double x = (long double)a, y = (long double)b;
 
 		return op == NIC_ELEM_SUM ? x + y : op == NIC_ELEM_DIFF ? x - y : x * y;
@@ -289,7 +290,7 @@ unsigned model_part(unsigned dt)
 					     : NIC_DT_LONG_DOUBLE;
 }
 
-/* The formula, each of its steps rounded as the datatype is. */
+/* One step of the formula for complex products, rounded to the datatype. */
 static wide rounded(unsigned dt, unsigned op, wide a, wide b)
 {
 	uint8_t bytes[16];
@@ -334,7 +335,7 @@ void model_put_bool(unsigned dt, uint8_t *r, bool value)
 		real_put(kind_of[dt] == 'c' ? model_part(dt) : dt, r, value);
 }
 
-/* Less, equal, greater: -1, 0, 1; neither: 2. */
+/* @return -1 less, 0 equal, 1 greater, 2 unordered */
 static int order(unsigned dt, const uint8_t *a, const uint8_t *b)
 {
 	unsigned part = model_part(dt);
@@ -449,7 +450,8 @@ bool model_same(unsigned dt, unsigned op, const uint8_t *got, const uint8_t *exp
 		wide x = real_get(part, expected), y = real_get(part, expected + size);
 		wide u = real_get(part, got), v = real_get(part, got + size);
 
-		/* Annex G asks for an infinity then where a factor is infinite; see test_elem.c. */
+		/* Both parts are NaN by the formula. C's Annex G wants an infinity if a factor is infinite; see
+		 * test_elem.c. */
 		if (x != x && y != y)
 			return isinf((long double)u) || isinf((long double)v) || (u != u && v != v);
 	}

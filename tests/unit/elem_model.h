@@ -13,7 +13,7 @@
 
 #define MODEL_SIZE_MAX 32 /* bytes, largest element */
 
-/** i: integer, f: real (C's), s: small, c: complex. */
+/** @return i: integer, f: real type of C, s: small floating-point format, c: complex */
 char model_kind(unsigned dt);
 /** @return bytes of an element; 0: no such datatype */
 unsigned model_size(unsigned dt);
@@ -29,9 +29,9 @@ bool model_execute(unsigned dt, unsigned op, uint8_t *r, const uint8_t *a, const
 /** Whether `got` is a valid result where the model says `expected`. Payloads of calculated NaNs may differ; a complex
  *  product whose parts are both NaN by the formula may be infinite. */
 bool model_same(unsigned dt, unsigned op, const uint8_t *got, const uint8_t *expected);
-/** Zero the x87 padding, as responses do. */
+/** Zero the padding bytes of an x87 long double, as responses do. */
 void model_clean(unsigned dt, uint8_t *a);
-/** Store a number of any kind but complex. */
+/** Store a number of any datatype that is not complex. */
 void model_put(unsigned dt, uint8_t *bytes, long double value);
 /** Store 1 or 0; the imaginary part of a complex number is 0. */
 void model_put_bool(unsigned dt, uint8_t *r, bool value);

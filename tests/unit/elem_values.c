@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * elem_values.c - values for elements (elem_model.h): those at the edges of a datatype rather often, and any others.
- */
+/* elem_values.c - random values for elements (elem_model.h), often at the limits of the datatype. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -48,7 +46,7 @@ static void random_real(uint64_t *seed, unsigned dt, uint8_t *bytes)
 	long double w;
 
 	switch (model_word(seed) % 4) {
-	case 0: /* of its bits; x87 has some that are no numbers */
+	case 0: /* random bits, but not on x87, where some bit patterns are no numbers */
 		if (dt != NIC_DT_LONG_DOUBLE)
 			for (unsigned i = 0; i < model_size(dt); i++)
 				bytes[i] = (uint8_t)model_word(seed);

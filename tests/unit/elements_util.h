@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* elements_util.h - requests on elements, as the application posts them and as the peer sends them. */
+/* elements_util.h - operations on elements: work requests of the application, and request packets of the peer. */
 #ifndef ELEMENTS_UTIL_H
 #define ELEMENTS_UTIL_H
 
 #include "elem.h"
 #include "pair.h"
 
-#define FETCH_MAX 256 /* bytes, as the rig's QPs have it */
+#define FETCH_MAX 256 /* bytes: max_fetch of the rig's QPs */
 
 static inline uint32_t aligned(const struct rig *rig)
 {
 	return (uint32_t)(-(uintptr_t)rig->arena & 63) + 1024;
 }
 
-/** An operation, and the places of its data and its result in the requester's arena. */
+/** A work request for an operation on elements, and the places of its data and its result in the requester's arena. */
 struct operation {
 	struct nic_sge data[4], result[4];
 	struct nic_send_wr wr;
@@ -22,7 +22,7 @@ struct operation {
 #define DATA_AT	  0
 #define RESULT_AT 512
 
-/** On arena[remote] of side b. Base, fetch or compare, as the operation has it. */
+/** Set up an operation on `count` elements at RIG_REMOTE_VA: data at DATA_AT, the result at RESULT_AT. */
 static inline void operation(struct operation *o, struct rig *rig, uint64_t id, unsigned op, unsigned datatype,
 			     bool fetch, uint32_t count)
 {
@@ -56,7 +56,7 @@ static inline void pair_operation(struct operation *o, struct pair *pair, uint64
 	o->wr.elements.rkey = there.rdma.rkey;
 }
 
-/** The peer's request, its vectors in peer_data as they are there. */
+/** A request packet of the peer for elements at arena[offset]; its operands are the bytes of peer_data. */
 static inline struct packet request(struct rig *rig, unsigned op, unsigned datatype, bool fetch, uint32_t count,
 				    uint32_t psn, uint32_t offset)
 {

@@ -7,7 +7,7 @@
 
 #define BUF 65536
 
-/** A device with one QP, connected to another's. */
+/** A device with one QP, which can be connected to the QP of another end. */
 struct end {
 	struct pmd_engine *engine;
 	struct nic *nic;
@@ -22,8 +22,8 @@ struct end {
 	bool event; /* atomic: a completion event has arrived; the waiter clears it */
 };
 
-/** Devices on loopback addresses unique to this process, since all processes that open a device share it. `more`:
- *  UROCE_DEVICES entries to append, or NULL. @return how many devices */
+/** List n devices on loopback addresses unique to this process, since all processes that open a device share it.
+ *  `more`: UROCE_DEVICES entries to append, or NULL. @return the number of devices */
 int ends_devices(struct pmd_device *devices, unsigned n, const char *more);
 
 void end_open(struct end *e, const struct pmd_device *device);
@@ -35,7 +35,7 @@ void end_close(struct end *e);
 /** Open both ends and connect them. */
 void ends_open(struct end *a, const struct pmd_device *da, struct end *b, const struct pmd_device *db);
 
-/** Post and ring the doorbell. `target`: end addressed by an RDMA operation, else NULL. */
+/** Post a request and ring the doorbell. `target`: end addressed by an RDMA operation, else NULL. */
 void end_send(struct end *e, uint32_t opcode, uint32_t len, const struct end *target);
 /** As end_send(); the caller holds the lock. */
 void end_post(struct end *e, uint32_t opcode, uint32_t len, const struct end *target);

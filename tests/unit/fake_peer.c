@@ -106,7 +106,8 @@ int fake_connect(struct fake_producer *f, const struct end *e)
 
 	assert_true(memfd >= 0);
 	pmd_name_function(&e->gid, FAKE_FUNCTION, &name);
-	f->name_fd = proto_listen(&name); /* the engine checks the owner; fails if the test already listens */
+	/* The engine checks the owner of this name; < 0 if the test already listens under it. */
+	f->name_fd = proto_listen(&name);
 	pmd_name_function(&e->gid, e->engine->host.function, &name);
 	f->fd = proto_connect(&name);
 	assert_true(f->fd >= 0);

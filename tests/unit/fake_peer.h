@@ -6,14 +6,14 @@
 #include "ends.h"
 #include "ring.h"
 
-#define FAKE_FUNCTION 200 /* function of the device; the daemon assigns low numbers first */
+#define FAKE_FUNCTION 200 /* number of the fake function; the daemon assigns low numbers first */
 #define FAKE_QPN      (FAKE_FUNCTION << 16 | 7)
 
 /** Fake function that an engine sends to. */
 struct fake_consumer {
 	int listen_fd, fd; /* fd: the link accepted last */
 	struct ring_consumer ring;
-	struct proto_link said; /* announcement of that link */
+	struct proto_link said; /* announcement of the link accepted last */
 };
 
 /** Listen as function `function` of the device. */
@@ -22,7 +22,7 @@ void fake_listen(struct fake_consumer *f, const struct pmd_device *device, unsig
 void fake_take(struct fake_consumer *f);
 /** Answer the link accepted last. `bell`: fd to ring, -1: none. */
 void fake_answer(const struct fake_consumer *f, int bell);
-/** Whether the producer knocks before a long timeout. */
+/** Wait up to a long timeout for the producer to knock. @return whether it has */
 bool fake_is_knocked(const struct fake_consumer *f);
 /** End the link. */
 void fake_end(struct fake_consumer *f);
@@ -35,7 +35,7 @@ struct fake_producer {
 	struct ring_producer ring;
 };
 
-/** Create a ring and connect to the engine, without handing over the ring. @return the ring's memfd */
+/** Create a ring and connect to the engine, but do not hand over the ring. @return the ring's memfd */
 int fake_connect(struct fake_producer *f, const struct end *e);
 /** Hand a ring to the engine; does not wait until the engine accepts it. */
 void fake_hand_over(struct fake_producer *f, const struct end *e);
@@ -50,7 +50,8 @@ void fake_gone(struct fake_producer *f);
 /** A QP of the end, in RTS, connected (RC, UC) to `qpn` at `gid`. `timeout`: for RC, as in ibv_qp_attr. */
 struct nic_qp *fake_qp(struct end *e, enum nic_qp_type type, struct nic_cq *cq, const struct nic_gid *gid, uint32_t qpn,
 		       uint8_t timeout);
-/** Route to FAKE_FUNCTION on the end's own device, making the link if possible. @return its path, 0: none */
+/** Look up the route to FAKE_FUNCTION on the end's own device, which makes a link if possible. @return the link's
+ *  path, 0: no link */
 uint32_t fake_route(struct end *e);
 /** Let the engine serve its connections now. */
 void fake_look_after(struct end *e);

@@ -12,7 +12,7 @@
 struct liar {
 	struct fake_producer f;
 	struct end end;
-	struct nic_qp *qp; /* of the end, connected to the liar */
+	struct nic_qp *qp; /* a QP of the end, connected to the liar */
 };
 
 /** A ring entry for a WRITE. */
@@ -22,12 +22,12 @@ struct lie {
 	unsigned n, cut; /* cut: surplus bytes at the end of the entry */
 };
 
-/** Hand over a ring; if !honestly, its number differs from the one in our memory. */
+/** Hand over a ring; unless `honestly`, the link's number in the message differs from the one in the liar's memory. */
 void liar_introduce(struct fake_producer *f, const struct end *e, bool honestly);
 void liar_open(struct liar *l, const struct pmd_device *device, bool honestly);
 void liar_close(struct liar *l);
 void liar_put(struct fake_producer *f, const struct end *e, const struct nic_qp *qp, const struct lie *lie);
-/** The end receives what has arrived: one turn of its links. */
+/** The end receives what has arrived, in one round over its links. */
 void liar_receive(struct end *e);
 struct pmd_port_stats liar_stats(struct end *e);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * one_mapping.c - for tests under ThreadSanitizer: both ends of a ring that lie in this process use one mapping of it.
- * Otherwise each has its own, at another address, and the sanitizer sees neither that they touch the same bytes nor
- * what orders them. The linker diverts the calls that map rings to here.
+ * one_mapping.c - for tests under ThreadSanitizer: if both ends of a ring are in this process, they share one mapping
+ * of the ring. With two mappings, at different addresses, the sanitizer would see neither that both ends access the
+ * same bytes nor what orders these accesses. The linker redirects the calls that map rings to this file.
  */
 #include <assert.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 #define RINGS 64
 
 static struct {
-	uint8_t *memory; /* NULL: free */
+	uint8_t *memory; /* NULL: the entry is free */
 	ino_t inode;
 	unsigned users;
 } rings[RINGS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* packet_util.h - golden packets and parsing helpers for tests of packet.c. One test program includes it. */
+/* packet_util.h - golden packets and parsing helpers for tests of packet.c. */
 #ifndef UNIT_PACKET_UTIL_H
 #define UNIT_PACKET_UTIL_H
 
@@ -9,7 +9,7 @@
 /* Frames are placed before an unreadable page, so that reading past their end crashes the test. */
 static uint8_t *guard; /* set by main: util_guard_map() */
 
-/* RC SEND ONLY "hello", 3 pad, M, A, PSN 1 */
+/* RC SEND ONLY "hello", 3 pad bytes, MigReq and AckReq set, PSN 1 */
 #define SEND_V4                                                                                                        \
 	"4502003412344000401114810a0000010a000002c12312b7002000000470ffff00000abc8000000168656c6c6f0000008f4686dd"
 /* RC ACK, syndrome 1f, MSN 1 */
@@ -37,7 +37,7 @@ static inline enum packet_verdict parse_ip(const uint8_t *bytes, unsigned len, s
 	return packet_parse(&frame, p);
 }
 
-/** Verdict on the bytes as they are. */
+/** The parser's verdict on the unchanged bytes. */
 static inline enum packet_verdict verdict(const uint8_t *bytes, unsigned len)
 {
 	struct packet p;
@@ -45,7 +45,7 @@ static inline enum packet_verdict verdict(const uint8_t *bytes, unsigned len)
 	return parse_ip(bytes, len, &p);
 }
 
-/** Verdict after correcting lengths, checksum and ICRC. */
+/** The parser's verdict after correcting lengths, checksum and ICRC. */
 static inline enum packet_verdict verdict_fixed(uint8_t *bytes, unsigned len)
 {
 	util_fix(bytes, len);

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#define MOST_STEPS 100000 /* far more than any test takes: a pair that never becomes quiet fails */
+#define MOST_STEPS 100000 /* far more steps than any test takes: a pair that never becomes quiet fails */
 
 struct pair *pair_create(const struct rig_opts *opts, uint32_t a_psn, uint32_t b_psn)
 {
@@ -20,7 +20,7 @@ struct pair *pair_create(const struct rig_opts *opts, uint32_t a_psn, uint32_t b
 		rig->attr.sq_psn = i == PAIR_A ? a_psn : b_psn;
 		rig->attr.rq_psn = i == PAIR_A ? b_psn : a_psn;
 	}
-	/* Side b is the host that side a expects, and the other way round. */
+	/* Side b gets the address that side a has for its peer, and the other way round. */
 	assert_int_equal(
 		nic_gid_set(pair->rig[PAIR_B]->nic, pair->rig[PAIR_B]->opts.v6 ? 1 : 0, &pair->rig[PAIR_A]->peer_gid),
 		0);
@@ -91,7 +91,7 @@ static void flip(uint8_t *data, uint32_t len, uint32_t bit)
 		data[bit / 8] ^= (uint8_t)(1u << bit % 8);
 }
 
-/* One packet from this side, if it has one. */
+/* Carry one packet from this side. @return whether there was one */
 static bool carry(struct pair *pair, enum pair_side side)
 {
 	struct rig *rig = pair->rig[side];

@@ -51,7 +51,7 @@ struct pair {
 	const struct pair_rule *rules;
 	unsigned n_rules;
 	uint32_t seen[16];   /* per rule: packets that matched side and op */
-	uint32_t damage_bit; /* 0: in the middle */
+	uint32_t damage_bit; /* bit that PAIR_DAMAGE flips; 0: a bit in the middle */
 	struct pair_held swap[2], late[PAIR_LATE_MAX];
 	bool swap_used[2];
 	unsigned n_late;

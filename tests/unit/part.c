@@ -70,7 +70,7 @@ static int64_t do_send(const struct nic_gid *gid, uint32_t qpn)
 	return path;
 }
 
-/** Lock held, as in all below. */
+/** The caller holds the engine's lock, as for all functions below. */
 static int64_t do_forward(const struct nic_gid *gid, uint32_t qpn)
 {
 	uint8_t bytes[STRANGER_BYTES];
@@ -84,7 +84,7 @@ static int64_t do_forward(const struct nic_gid *gid, uint32_t qpn)
 
 	stranger_packet(bytes, gid, NIC_UDP_PORT, gid, STRANGER_UD_SEND, qpn);
 	taken = end.engine->host.port->stray(end.engine->host.port->ctx, &frame);
-	if (pmd_strays_wait(end.engine->strays)) /* as at the end of a burst */
+	if (pmd_strays_wait(end.engine->strays)) /* as the engine does at the end of a burst */
 		pmd_strays_settle(end.engine->strays, pmd_now_ns());
 	return taken;
 }
@@ -175,7 +175,7 @@ static void part_main(int from, int to)
 	struct message m;
 	int64_t result;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* with the test, however it ends */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* die with the test, however it ends */
 	alarm(ALARM_S);
 	while (read(from, &m, sizeof(m)) == sizeof(m)) {
 		result = obey(&m);
@@ -246,5 +246,6 @@ void part_gone(struct part *p)
 void part_end(struct part *p)
 {
 	part_do(p, PART_CLOSE, 0, 0);
-	part_kill(p); /* it would not see the end of its pipe: those that were started later have that, too */
+	/* Closing the pipe would not end the part: parts started later have inherited the pipe. */
+	part_kill(p);
 }

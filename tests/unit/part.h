@@ -10,13 +10,13 @@
 #include "engine.h"
 
 enum part_order {
-	PART_OPEN,	/* (device, whether with rings) */
-	PART_CLOSE,	/* () */
-	PART_SERVE,	/* (port) @return the port or a negative errno */
-	PART_UNSERVE,	/* (port) */
+	PART_OPEN,	/* (device, whether with rings): open the device */
+	PART_CLOSE,	/* (): close the device */
+	PART_SERVE,	/* (port): serve the port. @return the port or a negative errno */
+	PART_UNSERVE,	/* (port): stop serving the port */
 	PART_SEND,	/* (device, port): send a datagram. @return the path that it took */
 	PART_ROUTE,	/* (device, QPN): look up the route twice. @return the path, -1: the results differ */
-	PART_FORWARD,	/* (device, QPN): receive a datagram for it. @return whether the engine kept it from the NIC */
+	PART_FORWARD,	/* (device, QPN): receive a datagram for QPN. @return whether the engine kept it from the NIC */
 	PART_REST,	/* (): trim links as if long unused. @return how many outgoing links are left */
 	PART_FORK,	/* (): fork a child that does nothing. @return its PID */
 	PART_NUMBER,	/* (): @return the number of the function */
@@ -40,7 +40,7 @@ int64_t part_answer(const struct part *p);
 void part_kill(struct part *p);
 /** Clean up after a part that has died and been waited for. */
 void part_gone(struct part *p);
-/** Have it close its device, then end it. */
+/** Have the part close its device, then end the part. */
 void part_end(struct part *p);
 
 #endif

@@ -8,7 +8,8 @@
 
 #include "nic.h"
 
-/** Copy [offset, offset + len) of the concatenated pieces, as nic_reference.fetch does; they must be that long. */
+/** Copy [offset, offset + len) of the concatenated pieces, as nic_reference.fetch does; the pieces must be long
+ *  enough. */
 static inline void pieces_fetch(const struct nic_piece *piece, uint32_t n, uint32_t offset, void *dst, uint32_t len,
 				void *last, uint32_t n_last)
 {

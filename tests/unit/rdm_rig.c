@@ -8,7 +8,7 @@
 #include "pieces.h"
 
 #define STEPS	     2000000
-#define READ_REQUEST 0x0c /* of RC */
+#define READ_REQUEST 0x0c /* RC opcode */
 
 uint32_t rdm_random(struct rdm_rig *rig, uint32_t below)
 {
@@ -69,7 +69,7 @@ static uint32_t route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
 	return n->path;
 }
 
-/** Of what has been sent, one packet may be under way. */
+/** Of the packets sent, only the held one can still be in flight: revoke its references. */
 static void revoke(void *ctx, uint32_t qpn, bool answers, uint32_t key)
 {
 	struct rdm_node *n = ctx;
@@ -116,7 +116,8 @@ void rdm_node_stop(struct rdm_node *n)
 {
 	nic_destroy(n->nic);
 	n->nic = NULL;
-	n->rig->held_said.revoked |= n->rig->held_said.from == n; /* nor is there its memory */
+	/* The node's memory is gone as well, so nothing can be fetched from it. */
+	n->rig->held_said.revoked |= n->rig->held_said.from == n;
 }
 
 struct rdm_rig *rdm_rig_create(unsigned nodes, uint64_t seed)
@@ -163,7 +164,7 @@ enum rdm_call_said rdm_call_of(const uint8_t *ip, uint32_t len)
 	return (enum rdm_call_said)ip[MAGIC + 5];
 }
 
-/** As nic_reference.fetch, of a struct rdm_said. */
+/** As nic_reference.fetch; ctx is a struct rdm_said. */
 static bool fetch(void *ctx, uint32_t offset, void *dst, uint32_t len, void *last, uint32_t n_last)
 {
 	const struct rdm_said *said = ctx;
@@ -223,7 +224,7 @@ static void carry(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_
 		deliver(rig, before, before_len, &rig->held_said);
 }
 
-/** A packet of the node. @return whether there was one. */
+/** Take one packet from the node. @return whether there was one */
 static bool one_packet(struct rdm_rig *rig, struct rdm_node *n, struct nic_tx_frame *frame, struct rdm_said *said)
 {
 	uint32_t revocations = n->revocations;
@@ -242,7 +243,7 @@ static bool one_packet(struct rdm_rig *rig, struct rdm_node *n, struct nic_tx_fr
 	return true;
 }
 
-/** A packet of each node. @return whether there was one. */
+/** Carry one packet of each node. @return whether there was any */
 static bool round_of_packets(struct rdm_rig *rig)
 {
 	uint8_t data[NIC_FRAME_MAX];

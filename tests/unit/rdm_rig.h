@@ -37,13 +37,13 @@ struct rdm_node {
 	struct nic_rdm *ep;
 	struct nic_gid gid;
 	struct nic_rdm_addr addr;
-	struct nic_mr *mr; /* of the arena, all rights */
+	struct nic_mr *mr; /* covers the arena, with all access rights */
 	uint8_t *arena;
 	struct nic_rdm_done done[RDM_DONES];
-	unsigned n_done, n_seen;		      /* arrived; consumed by rdm_next and rdm_expect */
-	unsigned n_written, n_read;		      /* requests of peers that were served */
-	uint32_t path, revocations;		      /* with rig.refers */
-	bool unmapped;				      /* all memory the NIC accesses is unmapped */
+	unsigned n_done, n_seen;    /* completions that have arrived, and those consumed by rdm_next and rdm_expect */
+	unsigned n_written, n_read; /* requests of peers that were served */
+	uint32_t path, revocations; /* used with rig.refers */
+	bool unmapped;		    /* all memory the NIC accesses is unmapped */
 	struct nic_trig_cntr *completions, *requests; /* NULL, or count completions and served requests */
 	/** NULL, or called for each completion, as nic_rdm_init.done, instead of storing it. */
 	void (*told)(struct rdm_node *n, const struct nic_rdm_done *done);
@@ -56,19 +56,19 @@ struct rdm_rig {
 	struct rdm_node node[RDM_NODES];
 	unsigned nodes;
 	uint64_t now, random;
-	uint32_t lose, twice, swap; /* of 1000 packets */
+	uint32_t lose, twice, swap; /* how many of 1000 packets */
 	uint64_t sent, lost;
 	uint8_t held[NIC_FRAME_MAX]; /* a packet that the next one overtakes */
 	uint32_t held_len;
 	struct rdm_said held_said;
-	uint32_t unread;	/* of 1000 fetches that fail */
+	uint32_t unread;	/* how many of 1000 fetches fail */
 	uint64_t fetched;	/* successful fetches */
 	uint64_t read_requests; /* READ requests sent */
 	/** NULL, or selects further packets to lose. */
 	bool (*cut)(struct rdm_rig *rig, unsigned from, const uint8_t *ip, uint32_t len);
-	struct nic_rdm_init init; /* limits and times of endpoints */
+	struct nic_rdm_init init; /* limits and timeouts of endpoints */
 	uint64_t ack_delay_ns;	  /* for NICs started from now on */
-	bool refers;		  /* likewise: their packets can carry references */
+	bool refers;		  /* for NICs started from now on: packets can carry references */
 };
 
 struct rdm_rig *rdm_rig_create(unsigned nodes, uint64_t seed);
@@ -76,7 +76,7 @@ void rdm_rig_destroy(struct rdm_rig *rig);
 /** The host disappears without notice, or (re)starts with no memory of earlier state. */
 void rdm_node_stop(struct rdm_node *n);
 void rdm_node_start(struct rdm_node *n);
-/** Deliver a packet, as a duplicate or late. */
+/** Deliver a packet a second time, or late. */
 void rdm_deliver(struct rdm_rig *rig, const uint8_t *ip, uint32_t len);
 enum rdm_call_said rdm_call_of(const uint8_t *ip, uint32_t len);
 /** For rig.cut: loses every packet. */
@@ -99,7 +99,7 @@ int rdm_send(struct rdm_node *from, struct rdm_node *to, uintptr_t context, uint
 	     uint32_t len);
 int rdm_recv(struct rdm_node *n, struct rdm_node *from, uintptr_t context, uint32_t flags, uint64_t tag,
 	     uint64_t ignore, uint32_t at, uint32_t len);
-/** Fill with, or check for, a pattern of offset and seed. */
+/** Fill arena[at..at + len) with a pattern that depends on offset and seed, or check for that pattern. */
 void rdm_fill(struct rdm_node *n, uint32_t at, uint32_t len, uint32_t seed);
 bool rdm_holds(const struct rdm_node *n, uint32_t at, uint32_t len, uint32_t seed);
 

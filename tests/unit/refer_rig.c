@@ -40,11 +40,13 @@ struct refer refer_create(const struct rig_opts *more)
 			nic_path_open(r.pair->rig[i]->nic, NIC_PATH_NO_ICRC | NIC_PATH_LOSSLESS | NIC_PATH_REFERENCES);
 
 		assert_true(path > 0);
-		rig_drain(r.pair->rig[i]); /* it waits for its turn on the other one */
+		/* The QP is still queued on path 0: unqueue it before it gets another path. */
+		rig_drain(r.pair->rig[i]);
 		r.path[i] = r.pair->rig[i]->qp->path = (uint32_t)path;
 	}
 	memset(&refer_revoked, 0, sizeof(refer_revoked));
-	for (uint32_t i = 0; i < LEN; i++) /* what is to arrive is not what is there */
+	/* Other bytes than those in side B's arena, so that a fetch is seen. */
+	for (uint32_t i = 0; i < LEN; i++)
 		r.pair->rig[A]->arena[i] = (uint8_t)(i * 3 + (i >> 8));
 	return r;
 }
@@ -134,7 +136,8 @@ bool refer_carry(struct refer *r, enum pair_side side)
 		  (p.n && r->fetches >= r->fail_from && r->fetches < r->fail_to);
 	r->fetches += p.n > 0;
 	refer_give(r, !side, data, frame.len, &p);
-	if (p.n && p.fails && !r->fail_odds) { /* it has not come */
+	/* The payload could not be fetched: the packet counts as lost. */
+	if (p.n && p.fails && !r->fail_odds) {
 		assert_int_equal(to->qp->resp.epsn, epsn);
 		assert_int_equal(to->qp->comp.una, una);
 		assert_int_equal(nic_cq_count(to->recv_cq) + nic_cq_count(to->send_cq), wcs);

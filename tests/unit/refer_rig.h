@@ -8,7 +8,7 @@
 
 #define A	PAIR_A
 #define B	PAIR_B
-#define LEN	(40u * 1024 + 77) /* one packet by reference, or 161 without */
+#define LEN	(40u * 1024 + 77) /* bytes: one packet if by reference, else 161 */
 #define PACKETS 161u
 #define THERE	(64u * 1024)
 
@@ -24,13 +24,13 @@ struct payload {
 struct refer {
 	struct pair *pair;
 	uint32_t path[2];
-	uint32_t sent[2], referring[2]; /* packets; those with references */
+	uint32_t sent[2], referring[2]; /* packets sent, and those of them with references */
 	uint32_t fail_from, fail_to;	/* fetches [fail_from, fail_to) fail */
 	uint32_t fetches;
-	uint32_t fail_odds; /* in 64: chance that any fetch fails */
+	uint32_t fail_odds; /* in 64: chance that a fetch fails */
 	bool gone;	    /* the receiver's memory is unmapped */
 	bool lose_next;	    /* lose the next packet of A */
-	uint32_t odds;	    /* in 64: chance of a packet's loss, and of its duplication; a fetch fails at 4 * odds */
+	uint32_t odds;	    /* in 64: chance of a packet's loss, and of its duplication; a fetch fails with 4 * odds */
 	uint64_t seed;
 };
 
@@ -52,7 +52,7 @@ void refer_give(struct refer *r, enum pair_side to, const uint8_t *data, uint32_
 bool refer_carry(struct refer *r, enum pair_side side);
 /** Carry packets and run timers until no packet is left and no timer is set. */
 void refer_run(struct refer *r);
-/** Post a request of A. */
+/** Post a request of side A. */
 void refer_post(struct refer *r, uint64_t id, enum nic_wr_opcode opcode, uint32_t offset, uint32_t len,
 		uint32_t remote);
 uint32_t refer_bytes(const struct payload *p);

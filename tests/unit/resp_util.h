@@ -29,7 +29,8 @@ static inline void rx_atomic(struct rig *rig, unsigned op, uint32_t psn, uint32_
 	assert_true(rig_rx(rig, &p));
 }
 
-/** The first packet (WRITE_FIRST, WRITE_ONLY...) of a WRITE of `total` bytes to arena[offset..], with `len` of them. */
+/** Receive the first packet (WRITE_FIRST, WRITE_ONLY...) of a WRITE of `total` bytes to arena[offset..]; the packet
+ *  has `len` bytes of them. */
 static inline void rx_write(struct rig *rig, unsigned op, uint32_t psn, uint32_t offset, uint32_t len, uint32_t total)
 {
 	struct packet p = rig_peer_data(rig, op, psn, 0, len);
@@ -61,7 +62,7 @@ static inline void arena_set_u64(struct rig *rig, uint32_t offset, uint64_t v)
 	memcpy(rig->arena + offset, &v, 8);
 }
 
-/** The QP must have failed: a NAK for this PSN, state ERR, no answer to further requests. */
+/** Assert that the QP has failed: a NAK for this PSN, state ERR, no answer to further requests. */
 static inline void expect_fatal(struct rig *rig, uint32_t psn, unsigned syndrome)
 {
 	struct packet p = rig_peer_data(rig, SEND_ONLY, psn, 0, 8);

@@ -172,7 +172,7 @@ struct rig *rig_create(const struct rig_opts *opts)
 	attr_default(rig);
 	rig->qp = rig_qp_create(rig);
 	rig->qpn = nic_qp_num(rig->qp);
-	while (rig_event(rig, NIC_EVENT_GID_CHANGE, NULL)) /* of the GIDs just set */
+	while (rig_event(rig, NIC_EVENT_GID_CHANGE, NULL)) /* discard the events of the GIDs just set */
 		;
 	return rig;
 }
@@ -295,7 +295,7 @@ bool rig_tx(struct rig *rig, struct packet *p)
 	rx = (struct nic_rx_frame){.data = tx.data, .len = tx.len};
 	*p = (struct packet){0};
 	if (rig->opts.nic.key) {
-		static struct keyed key; /* the packet refers to it */
+		static struct keyed key; /* static, as the packet refers to it */
 
 		assert_true(keyed_derive(&key, rig->opts.nic.key));
 		assert_int_equal(packet_parse_keyed(&rx, &key, p), PACKET_OK);
@@ -383,7 +383,8 @@ struct packet rig_peer_data(struct rig *rig, unsigned op, uint32_t psn, uint32_t
 
 bool rig_rx_bytes(struct rig *rig, const uint8_t *ip, uint32_t len)
 {
-	uint8_t *copy = malloc(len ? len : 1); /* of this size, so that a sanitizer sees reads beyond it */
+	/* Of exactly this size, so that a sanitizer sees reads beyond the end. */
+	uint8_t *copy = malloc(len ? len : 1);
 	struct nic_rx_frame frame = {.data = copy, .len = len};
 	bool ok;
 
@@ -450,7 +451,8 @@ struct nic_wc rig_expect_wc_at(struct nic_cq *cq, uint64_t wr_id, enum nic_wc_st
 
 void rig_advance(struct rig *rig, uint64_t ns)
 {
-	const uint64_t step = 100000000; /* the owner works, but does not run timers until the end */
+	/* The owner works and tells the NIC the time in steps, but does not run timers until the end. */
+	const uint64_t step = 100000000;
 
 	for (; ns > step; ns -= step) {
 		rig->now += step;

@@ -21,7 +21,7 @@
 #include "packet.h"
 #include "psn.h"
 
-/** Opcodes as on the wire (IBTA table 38), without the service bits: RC as they are, UC with RIG_UC. */
+/** Opcodes as on the wire (IBTA table 38), without the service bits: these are 0 for RC, and RIG_UC for UC. */
 enum rig_op {
 	SEND_FIRST = 0x00,
 	SEND_MIDDLE = 0x01,
@@ -61,7 +61,7 @@ enum rig_op {
 /** AETH syndromes. */
 enum rig_syndrome {
 	SYN_ACK = 0x1f,
-	SYN_RNR = 0x20, /* | timer code */
+	SYN_RNR = 0x20, /* to be combined with the timer code */
 	SYN_SEQ = 0x60,
 	SYN_INV = 0x61,
 	SYN_ACCESS = 0x62,
@@ -85,14 +85,14 @@ struct rig_opts {
 	enum nic_qp_type type; /* 0: RC */
 	bool v6;
 	bool srq;					/* the QP receives from an SRQ */
-	bool sig_none;					/* clear sq_sig_all, which is the default */
-	bool cross_channel, managed_send, managed_recv; /* as nic_qp_init */
+	bool sig_none;					/* clear sq_sig_all, which is set by default */
+	bool cross_channel, managed_send, managed_recv; /* as in nic_qp_init */
 	uint32_t cq_depth;				/* 0: 256 */
-	uint32_t be_replies;				/* as nic_qp_init; max_atomic_arg is 32 for RC */
-	uint32_t max_fetch;				/* as nic_qp_init; 0: 256 for RC, RIG_NO_ELEMENTS: 0 */
-	struct nic_qp_cap cap;				/* 0 fields: 64 WRs, 4 SGEs, 128 B inline */
+	uint32_t be_replies;				/* as in nic_qp_init; max_atomic_arg is 32 for RC */
+	uint32_t max_fetch;				/* as in nic_qp_init; 0: 256 for RC, RIG_NO_ELEMENTS: 0 */
+	struct nic_qp_cap cap;				/* fields that are 0: 64 WRs, 4 SGEs, 128 B inline */
 	struct nic_config
-		nic; /* random and ctx are filled in; active_mtu 0: 4096; rig_tx checks with its key, if any */
+		nic; /* rig_create sets random and ctx; active_mtu 0: 4096; rig_tx checks with the key, if any */
 };
 
 struct rig {
@@ -106,17 +106,17 @@ struct rig {
 	uint32_t qpn;
 	struct nic_mr *mr; /* the arena, all rights, iova = address */
 	uint32_t lkey, rkey;
-	uint8_t *map, *arena;	 /* arena[i] == rig_byte(i) at first; guard bytes before and behind */
+	uint8_t *map, *arena;	 /* arena[i] == rig_byte(i) at first; guard bytes before and after it */
 	struct nic_qp_attr attr; /* all attributes; to change any, do so before rig_to_rtr / rig_to_rts */
 	struct nic_gid gid, peer_gid;
 	uint8_t peer_data[8192]; /* payload of packets of the peer: peer_data[i] == rig_peer_byte(i) */
-	struct nic_sge sge;	 /* of the last rig_wr */
+	struct nic_sge sge;	 /* SGE of the last rig_wr */
 	uint8_t (*frames)[NIC_FRAME_MAX];
 	unsigned frame_lens[RIG_FRAMES];
 	unsigned frame; /* index of the last packet fetched */
 };
 
-/* `user` of CQs, QP and SRQ in their events. */
+/* The pointers that identify CQs, QP and SRQ in their events (`user`). */
 #define RIG_USER_SEND_CQ(rig) ((void *)&(rig)->send_cq)
 #define RIG_USER_RECV_CQ(rig) ((void *)&(rig)->recv_cq)
 #define RIG_USER_QP(rig)      ((void *)&(rig)->qp)
@@ -134,12 +134,12 @@ static inline uint8_t rig_peer_byte(uint32_t i)
 
 /** Create a rig whose QP is in RESET. opts NULL: all defaults. */
 struct rig *rig_create(const struct rig_opts *opts);
-/** Also checks that nothing was written outside the arena. */
+/** Destroy the rig. Also checks that nothing was written outside the arena. */
 void rig_destroy(struct rig *rig);
 void rig_to_init(struct rig *rig);
-/** From RESET or INIT. */
+/** Move the QP from RESET or INIT to RTR. */
 void rig_to_rtr(struct rig *rig);
-/** From RESET, INIT or RTR. */
+/** Move the QP from RESET, INIT or RTR to RTS. */
 void rig_to_rts(struct rig *rig);
 /** rig_create and rig_to_rts. */
 struct rig *rig_ready(const struct rig_opts *opts);
@@ -154,7 +154,7 @@ struct nic_cq *rig_cq_create(struct rig *rig, uint32_t depth, void *user);
 
 /** A send WR with one SGE (none if len is 0) at arena[offset]; remote address and key are the peer's. */
 struct nic_send_wr rig_wr(struct rig *rig, uint64_t wr_id, enum nic_wr_opcode opcode, uint32_t offset, uint32_t len);
-/** Post the WR; must be accepted. */
+/** Post the WR, which must be accepted. */
 #define rig_post(rig, wr) assert_int_equal(nic_post_send((rig)->qp, (wr)), 0)
 #define rig_post_send(rig, wr_id, opcode, offset, len)                                                                 \
 	rig_post_send_at(rig, wr_id, opcode, offset, len, __FILE__, __LINE__)
@@ -168,16 +168,16 @@ void rig_post_recv_at(struct rig *rig, uint64_t wr_id, uint32_t offset, uint32_t
 
 /** Fetch one packet from the NIC. It must parse. The payload stays readable for RIG_FRAMES more packets. */
 bool rig_tx(struct rig *rig, struct packet *p);
-/** The next packet; it must have this opcode and PSN. */
+/** Fetch the next packet; it must have this opcode and PSN. */
 #define rig_expect_tx(rig, op, psn) rig_expect_tx_at(rig, op, psn, __FILE__, __LINE__)
 struct packet rig_expect_tx_at(struct rig *rig, unsigned op, uint32_t psn, const char *file, int line);
-/** The next packet; it must be an ACK packet with this PSN and syndrome. */
+/** Fetch the next packet; it must be an ACK packet with this PSN and syndrome. */
 #define rig_expect_ack(rig, psn, syndrome) rig_expect_ack_at(rig, psn, syndrome, __FILE__, __LINE__)
 struct packet rig_expect_ack_at(struct rig *rig, uint32_t psn, unsigned syndrome, const char *file, int line);
-/** The NIC has nothing to send. */
+/** Assert that the NIC has nothing to send. */
 #define rig_expect_silence(rig) rig_expect_silence_at(rig, __FILE__, __LINE__)
 void rig_expect_silence_at(struct rig *rig, const char *file, int line);
-/** Discard all packets the NIC has to send. @return how many */
+/** Discard all packets the NIC has to send. @return the number of packets */
 unsigned rig_drain(struct rig *rig);
 
 /** A packet from the peer: correct addressing, AckReq on the last packet of RC requests, no payload; VA and R_Key of
@@ -185,21 +185,21 @@ unsigned rig_drain(struct rig *rig);
 struct packet rig_peer_packet(struct rig *rig, unsigned op, uint32_t psn);
 /** As rig_peer_packet, with payload peer_data[offset..offset + len) and DMA length `len`. */
 struct packet rig_peer_data(struct rig *rig, unsigned op, uint32_t psn, uint32_t offset, uint32_t len);
-/** Encode (computing the pad) and deliver. @return nic_rx's verdict */
+/** Encode the packet (computing the pad) and deliver it. @return nic_rx's verdict */
 enum nic_rx_verdict rig_rx_verdict(struct rig *rig, const struct packet *p);
 bool rig_rx(struct rig *rig, const struct packet *p);
 /** Deliver raw bytes of an IP packet. */
 bool rig_rx_bytes(struct rig *rig, const uint8_t *ip, uint32_t len);
-/** rig_peer_data and rig_rx in one. */
+/** Do rig_peer_data and rig_rx in one step. */
 void rig_rx_data(struct rig *rig, unsigned op, uint32_t psn, uint32_t offset, uint32_t len);
 /** Deliver an ACK packet from the peer. */
 void rig_ack(struct rig *rig, uint32_t psn, unsigned syndrome);
 
 /* ---- observations -------------------------------------------------------------------------------------- */
 
-/** @return whether there was a completion */
+/** Poll for a completion. @return whether there was one */
 bool rig_poll(struct nic_cq *cq, struct nic_wc *wc);
-/** The next completion; it must have this id and status. */
+/** Poll for the next completion; it must have this id and status. */
 #define rig_expect_wc(cq, wr_id, status) rig_expect_wc_at(cq, wr_id, status, __FILE__, __LINE__)
 struct nic_wc rig_expect_wc_at(struct nic_cq *cq, uint64_t wr_id, enum nic_wc_status status, const char *file,
 			       int line);
@@ -214,10 +214,10 @@ void rig_advance(struct rig *rig, uint64_t ns);
 bool rig_event(struct rig *rig, enum nic_event_type type, const void *user);
 /** Pending events of `user`, one bit (1 << enum nic_event_type) each; consumes all pending events. */
 uint64_t rig_events(struct rig *rig, const void *user);
-/** arena[offset..] holds len bytes of peer_data from `from` on. */
+/** Assert that arena[offset..] holds len bytes of peer_data from `from` on. */
 #define rig_expect_data(rig, offset, from, len)                                                                        \
 	assert_memory_equal((rig)->arena + (offset), (rig)->peer_data + (from), len)
-/** arena[offset..] has its initial contents. */
+/** Assert that arena[offset..] has its initial contents. */
 #define rig_expect_untouched(rig, offset, len) assert_true(rig_untouched(rig, offset, len))
 bool rig_untouched(const struct rig *rig, uint32_t offset, uint32_t len);
 /** The remote address of arena[offset]. */

@@ -15,7 +15,7 @@ static void ack__AK_01_every_ack_request_is_answered(void **state)
 		rig_expect_ack(rig, RIG_RQ_PSN + i, SYN_ACK);
 		rig_expect_silence(rig);
 	}
-	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 3, 0, 8); /* a duplicate asks as well */
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 3, 0, 8); /* AckReq in a duplicate is answered as well */
 	rig_expect_ack(rig, RIG_RQ_PSN + 3, SYN_ACK);
 	rig_destroy(rig);
 }
@@ -28,7 +28,7 @@ static void ack__AK_01_in_the_middle_of_a_message(void **state)
 	p = rig_peer_data(rig, WRITE_FIRST, RIG_RQ_PSN, 0, RIG_MTU);
 	p.dma_len = 3 * RIG_MTU;
 	rig_rx(rig, &p);
-	rig_expect_silence(rig); /* no AckReq */
+	rig_expect_silence(rig); /* the packet had no AckReq */
 	p = rig_peer_data(rig, WRITE_MIDDLE, RIG_RQ_PSN + 1, RIG_MTU, RIG_MTU);
 	p.ackreq = true;
 	rig_rx(rig, &p);
@@ -44,10 +44,10 @@ static void ack__AK_01_a_delayed_ack_comes_in_time(void **state)
 	rig_expect_silence(rig);
 	assert_true(nic_next_deadline(rig->nic) == rig->now + DELAY);
 	rig_advance(rig, DELAY / 2);
-	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 1, 0, 8); /* does not start the delay again */
+	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 1, 0, 8); /* does not restart the delay */
 	rig_expect_silence(rig);
 	rig_advance(rig, DELAY / 2);
-	rig_expect_ack(rig, RIG_RQ_PSN + 1, SYN_ACK); /* one for both */
+	rig_expect_ack(rig, RIG_RQ_PSN + 1, SYN_ACK); /* one ACK for both WRITEs */
 	rig_expect_silence(rig);
 	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + 2, 0, 8);
 	rig_expect_silence(rig);
@@ -63,7 +63,7 @@ static void ack__AK_01_a_delayed_ack_does_not_wait_for_ever_more_packets(void **
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
 	unsigned acks = 0;
 
-	for (uint32_t i = 0; i < 100; i++) { /* at one instant */
+	for (uint32_t i = 0; i < 100; i++) { /* 100 WRITEs at one instant */
 		rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN + i, 0, 8);
 		acks += rig_drain(rig);
 	}
@@ -89,7 +89,8 @@ static void ack__AK_01_requests_of_ones_own_do_not_keep_acks_back(void **state)
 	rig_destroy(rig);
 }
 
-/* Programs that sleep for completions are woken by the ACK of their message first, then by its answer. */
+/* The program posts an answer while the ACK of the message is held back. If it sleeps for completions (a CQ is
+ * armed), the ACK leaves before the answer, otherwise after it. */
 static void ack__a_held_ack_goes_before_the_answer_of_who_sleeps(void **state)
 {
 	for (unsigned armed = 0; armed < 3; armed++) {
@@ -114,7 +115,8 @@ static void ack__a_held_ack_goes_before_the_answer_of_who_sleeps(void **state)
 	}
 }
 
-/* Responses with data go before the ACK that would cover them too; requests still get their turns between them. */
+/* The ACK of a WRITE has to wait for the READ response before it, but the QP's own request leaves between the
+ * packets of that response. */
 static void ack__responses_do_not_hold_up_requests_of_who_sleeps(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});
@@ -153,7 +155,7 @@ static void ack__AK_02_reads_and_atomics_are_answered_whether_asked_or_not(void 
 	}
 }
 
-/* Of packets in a shuffled, doubled and thinned order; each is a WRITE of one packet with its PSN as data. */
+/* One-packet WRITEs arrive out of order, with duplicates and gaps: the PSNs of the ACKs never decrease. */
 static void ack__AK_03_AK_01_psns_of_acks_never_go_back(void **state)
 {
 	for (unsigned delay = 0; delay < 2; delay++) {
@@ -197,8 +199,8 @@ static void ack__AK_04_msn_counts_new_messages(void **state)
 	uint32_t psn = RIG_RQ_PSN;
 	struct packet p;
 
-	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);	/* no request */
-	rig_rx_data(rig, SEND_ONLY, psn, 0, 8); /* RNR: not executed */
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK);	/* an ACK is no request */
+	rig_rx_data(rig, SEND_ONLY, psn, 0, 8); /* RNR NAK: the SEND is not executed */
 	p = rig_expect_tx(rig, ACK, psn);
 	assert_int_equal(p.msn, 0);
 	rig_post_recv(rig, 1, 4096, 64);
@@ -213,7 +215,7 @@ static void ack__AK_04_msn_counts_new_messages(void **state)
 	p.ackreq = true;
 	rig_rx(rig, &p);
 	p = rig_expect_ack(rig, psn++, SYN_ACK);
-	assert_int_equal(p.msn, 1); /* the message is not complete */
+	assert_int_equal(p.msn, 1); /* the WRITE is not complete */
 	rig_rx_data(rig, WRITE_LAST, psn, 0, 8);
 	p = rig_expect_ack(rig, psn++, SYN_ACK);
 	assert_int_equal(p.msn, 2);
@@ -221,7 +223,7 @@ static void ack__AK_04_msn_counts_new_messages(void **state)
 	p.dma_len = 3 * RIG_MTU;
 	rig_rx(rig, &p);
 	p = rig_expect_tx(rig, READ_RESP_FIRST, psn);
-	assert_int_equal(p.msn, 3); /* counted when the READ is accepted */
+	assert_int_equal(p.msn, 3); /* a READ counts when it is accepted */
 	rig_expect_tx(rig, READ_RESP_MIDDLE, psn + 1);
 	p = rig_expect_tx(rig, READ_RESP_LAST, psn + 2);
 	assert_int_equal(p.msn, 3);
@@ -233,7 +235,7 @@ static void ack__AK_04_msn_counts_new_messages(void **state)
 	rig_rx_data(rig, WRITE_ONLY, psn, 0, 0);
 	p = rig_expect_ack(rig, psn, SYN_ACK);
 	assert_int_equal(p.msn, 5);
-	rig_rx_data(rig, WRITE_ONLY, psn + 5, 0, 0); /* ahead */
+	rig_rx_data(rig, WRITE_ONLY, psn + 5, 0, 0); /* ahead of the expected PSN */
 	p = rig_expect_ack(rig, psn + 1, SYN_SEQ);
 	assert_int_equal(p.msn, 5);
 	rig_destroy(rig);
@@ -277,7 +279,7 @@ static void ack__AK_06_an_ack_speaks_of_data_that_is_there(void **state)
 	rig_destroy(rig);
 }
 
-/* The NAK takes the place of ACKs that were waiting, and does not skip what they would have said. */
+/* A NAK replaces the delayed ACKs: it acknowledges all packets before its PSN. */
 static void ack__AK_07_a_nak_speaks_for_everything_before_it(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.ack_delay_ns = DELAY});

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_atomic.c - CMP&SWAP and FETCH&ADD from the work request to memory and back (IBTA 9.4.5; conformance points AT-01
- * to AT-09 but for extended operations).
+ * to AT-09 except for extended operations).
  */
 #include <pthread.h>
 
@@ -23,14 +23,15 @@ static void atomic__AT_01_address_must_be_a_multiple_of_8(void **state)
 	}
 }
 
-/* Where both are wrong the key decides, as in rxe: 9.4.5 leaves the order open. */
+/* If both the access check and the alignment fail, the NAK reports the access, as in rxe. IBTA 9.4.5 leaves the
+ * order open. */
 static void atomic__AT_01_a_bad_key_comes_before_misalignment(void **state)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		struct rig *rig = rig_ready(NULL);
 		struct packet p = rig_peer_packet(rig, FETCH_ADD, E);
 
-		p.va = i ? rig_va(rig, RIG_ARENA) - 4 : rig_va(rig, 4); /* i: misaligned and out of range */
+		p.va = i ? rig_va(rig, RIG_ARENA) - 4 : rig_va(rig, 4); /* i == 1: misaligned and out of range */
 		p.rkey ^= i ? 0 : 1;
 		rig_rx(rig, &p);
 		expect_fatal(rig, E, SYN_ACCESS);
@@ -38,7 +39,7 @@ static void atomic__AT_01_a_bad_key_comes_before_misalignment(void **state)
 	}
 }
 
-/* The memory decides, not only its name: an iova that is aligned does not help. */
+/* The address in memory must be aligned: an aligned iova alone is not enough. */
 static void atomic__AT_01_aligned_iova_on_unaligned_memory(void **state)
 {
 	const uint32_t all = NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_ATOMIC;
@@ -89,7 +90,8 @@ static void atomic__AT_02_AT_03_semantics_and_value_before(void **state)
 	rig_destroy(rig);
 }
 
-/* From the work request: which operand travels in which field, and the result in host order in the local buffer. */
+/* From work request to completion: each operand travels in the right field, and the result arrives in host order in
+ * the local buffer. */
 static void atomic__AT_02_AT_03_from_post_to_completion(void **state)
 {
 	struct pair *pair = pair_create(NULL, 0x100, 0x200);
@@ -137,13 +139,15 @@ static void *cpu_add(void *arg)
 }
 
 /*
- * Two QPs of the device and a thread of the application add to one word: nothing is lost. Goes on until the thread has
- * been seen at work during enough of the NIC's additions, or for so long that there seems to be one core only.
+ * Two QPs of the device and a thread of the application add to one word: no addition is lost. The test runs until the
+ * thread has been seen adding during enough of the NIC's additions, or for so long that there seems to be only one
+ * core.
  */
 static void atomic__AT_04_atomic_among_qps_and_towards_the_cpu(void **state)
 {
 	enum { ROUNDS = 400000, MEETINGS = 20000, ADDEND = 1000000007 };
-	static struct cpu_adder adder; /* far from what this thread writes: the two must meet at the word only */
+	/* Static, to be far from data that this thread writes: both threads must contend for the word only. */
+	static struct cpu_adder adder;
 	struct rig *rig = rig_ready(NULL);
 	struct nic_qp *first = rig->qp;
 	uint32_t rounds = 0, met = 0;
@@ -198,7 +202,7 @@ static void atomic__AT_05_result_may_be_spread_over_sges(void **state)
 	rig_destroy(rig);
 }
 
-/* Documented: any other total is refused when posted. */
+/* A result buffer of another total length than 8 bytes is refused when posted, as documented. */
 static void atomic__AT_05_other_result_sizes_are_refused_when_posted(void **state)
 {
 	static const uint32_t lengths[] = {0, 1, 4, 7, 9, 16};
@@ -230,7 +234,8 @@ static void atomic__AT_06_result_buffer_without_local_write(void **state)
 	pair_run(pair);
 	rig_expect_wc(a->send_cq, 1, NIC_WC_LOC_PROT_ERR);
 	assert_int_equal(nic_qp_state(a->qp), NIC_QPS_ERR);
-	assert_int_equal(arena_u64(b, 64), 6); /* it was executed all the same, once */
+	/* The atomic was executed nonetheless, once. */
+	assert_int_equal(arena_u64(b, 64), 6);
 	rig_expect_untouched(a, 0, 64);
 	pair_destroy(pair);
 }
@@ -249,7 +254,8 @@ static void atomic__AT_07_remote_write_or_atomic_needs_local_write(void **state)
 	rig_destroy(rig);
 }
 
-/* Four FETCH&ADDs across the PSN wrap while one packet of either direction is lost or doubled: each adds once. */
+/* Four FETCH&ADDs cross the PSN wrap while one packet in one direction is lost, duplicated, delayed or damaged: each
+ * adds once. */
 static void atomic__AT_08_exactly_once_under_loss_and_duplication(void **state)
 {
 	static const unsigned ops[2] = {FETCH_ADD, ATOMIC_ACK};

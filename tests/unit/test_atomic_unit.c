@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_atomic_unit.c - nic/mem/atomic.c against a model that goes bit by bit, with random and adversarial operands;
- * against itself in several threads; and the constructions by which programs make other operations of the masked ones.
+ * test_atomic_unit.c - nic/mem/atomic.c: compared with a bit-by-bit model, for random and adversarial operands; run by
+ * several threads at once; and used in the ways in which programs build other operations from masked atomics.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 #if defined(__SANITIZE_ADDRESS__) || TEST_TSAN
 #define CASES 40000
 #else
-#define CASES 1250000 /* of each operation and size: ten million together */
+#define CASES 1250000 /* for each operation and size: ten million in all */
 #endif
 #define THREADS	  4
 #define PER_CHILD 50000
@@ -58,7 +58,7 @@ static uint64_t pattern(uint64_t kind)
 	}
 }
 
-/** All words of the same kind, or each of its own. */
+/** Fill in an operand: all words with the same kind of pattern, or each word with its own kind. */
 static void operand(uint64_t *words, uint32_t size)
 {
 	uint64_t kind = random_word(), own = random_word();
@@ -69,9 +69,9 @@ static void operand(uint64_t *words, uint32_t size)
 		words[0] &= UINT32_MAX;
 }
 
-static unsigned changes; /* of memory, by operations checked */
+static unsigned changes; /* number of checked operations that changed memory */
 
-/** Memory, and a word behind it that is to stay. */
+/** Fill memory with random words, and one more word after it that must not change. */
 static void random_memory(uint64_t memory[NIC_ATOMIC_WORDS + 1])
 {
 	for (unsigned i = 0; i <= NIC_ATOMIC_WORDS; i++)
@@ -111,8 +111,8 @@ static void masked_compare_and_swap_is_the_models(void **state)
 		operand(a.compare, a.size);
 		operand(a.swap_mask, a.size);
 		operand(a.compare_mask, a.size);
-		/* Random values seldom compare equal: half of them do so where it matters, all but for one bit in
-		 * some. */
+		/* Random values seldom compare equal. Half of the time, make those bits equal that the mask
+		 * compares, and in a quarter of these cases flip one bit. */
 		if (random_word() & 1) {
 			for (unsigned i = 0; i * 8 < a.size; i++)
 				a.compare[i] = (before[i] & a.compare_mask[i]) | (a.compare[i] & ~a.compare_mask[i]);
@@ -236,7 +236,8 @@ static void ucx_32_bit_addition_does_not_reach_the_other_half(void **state)
 	assert_int_equal(target, 0x0000000100000001);
 }
 
-/** Sherman's locks: the top bit alone is the field's end, which is an ordinary addition. */
+/** As in Sherman's locks: a boundary at the top bit alone makes the whole word one field, so this is an ordinary
+ *  addition. */
 static void sherman_boundary_at_the_top_bit_is_an_addition(void **state)
 {
 	uint64_t target = UINT64_MAX;
@@ -266,7 +267,8 @@ static void carries_cross_words_where_no_field_ends(void **state)
 /* ---- several at once ----------------------------------------------------------------------------------------- */
 
 static _Alignas(32) uint64_t shared[NIC_ATOMIC_WORDS];
-static int torn; /* atomic: some value was not one that the memory has had */
+/* Accessed atomically. Set if an operation returned a value that memory never had. */
+static int torn;
 
 static void execute_shared(const struct nic_atomic *a, uint64_t *target, uint64_t *orig)
 {
@@ -282,11 +284,11 @@ static void execute_shared(const struct nic_atomic *a, uint64_t *target, uint64_
 struct hammer {
 	uint32_t size;
 	enum nic_atomic_op op;
-	uint64_t boundary; /* of MFA, in each word */
+	uint64_t boundary; /* for MFA, the same in each word */
 };
 
-/** Adds one to the whole number, or to every 32-bit field where there are boundaries, by an addition or by comparing
- *  and swapping until that succeeds. In all words alike: what is found in them has to be the same, too. */
+/** Adds one to the whole number, or with boundaries to every 32-bit field, either by addition or by compare-and-swap
+ *  until that succeeds. All words get the same additions, so an operation must return equal words. */
 static void *hammer(void *arg)
 {
 	const struct hammer *h = arg;
@@ -350,7 +352,7 @@ static void no_update_is_lost_among_threads(void **state)
 	}
 }
 
-/** Executes one operation again and again. */
+/** Executes the same operation PER_CHILD times. */
 static void *repeat(void *arg)
 {
 	uint64_t orig[NIC_ATOMIC_WORDS];
@@ -362,11 +364,12 @@ static void *repeat(void *arg)
 	return NULL;
 }
 
-/** 32 bytes are not one step towards an addition to a part of them, but neither undoes the other. */
+/** A 32-byte operation is not atomic with respect to an addition to one of its words, but neither undoes the other. */
 static void additions_to_a_part_of_32_bytes_stay(void **state)
 {
 	struct nic_atomic ops[THREADS] = {
-		/* One carries into word 3, one swaps its lowest byte, two add to its upper half. */
+		/* One thread carries into word 3, one swaps the lowest byte of word 3, two add to the upper half of
+		 * word 3. */
 		{.op = NIC_ATOMIC_MFA, .size = 32, .swap_add = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 0}},
 		{.op = NIC_ATOMIC_MCS, .size = 32, .swap_add = {0, 0, 0, 0x5a}, .swap_mask = {0, 0, 0, 0xff}},
 		{.op = NIC_ATOMIC_FAA, .size = 8, .swap_add = {1ull << 32}},
@@ -375,12 +378,13 @@ static void additions_to_a_part_of_32_bytes_stay(void **state)
 
 	(void)state;
 	memset(shared, 0, sizeof(shared));
-	shared[0] = 1; /* the sum of the lower three words carries every time but the last */
+	/* Adding 2^192 - 1 to the lower three words carries into word 3 nearly every time. */
+	shared[0] = 1;
 	run_threads(repeat, ops, sizeof(ops[0]), THREADS);
 	assert_int_equal(shared[3] >> 32, 2 * PER_CHILD);
 }
 
-/** A comparison that fails must change nothing, and 32 bytes are no exception: each word is written as it is found. */
+/** A 32-byte compare-and-swap whose comparison fails changes nothing: concurrent additions to one of its words stay. */
 static void a_failed_comparison_of_32_bytes_undoes_nothing(void **state)
 {
 	struct nic_atomic ops[THREADS] = {

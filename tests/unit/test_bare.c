@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_bare.c - bare packets: packets of a connection sent without addresses between processes of one host. Apart from
- * the addresses they equal whole packets bit for bit, and have the same effect; only the peer's are accepted.
+ * test_bare.c - bare packets: packets without IP and UDP headers, between connected QPs in processes of one host. From
+ * the BTH on they equal whole packets bit for bit, and they have the same effect. A QP accepts bare packets only from
+ * its peer.
  */
 #include <stdlib.h>
 
@@ -13,15 +14,15 @@
 
 #define RECV_AT	 (64u * 1024)
 #define RECV_LEN 2048u
-#define THERE	 (32u * 1024) /* what requests name at B */
+#define THERE	 (32u * 1024) /* offset of the memory at B that requests address */
 
-/** Two pairs that do the same, each by its own path: one sends bare packets, the other whole ones. */
+/** Two pairs with the same traffic: one sends bare packets, the other whole packets. */
 struct twins {
 	struct pair *bare, *whole;
 	uint32_t path;
 };
 
-/** Without receives. */
+/** Create a pair whose QPs send on a path without ICRC and have no receives posted. */
 static struct pair *pair_on_path(const struct rig_opts *opts, uint32_t *path)
 {
 	struct pair *pair = pair_create(opts, RIG_SQ_PSN, RIG_RQ_PSN);
@@ -30,7 +31,8 @@ static struct pair *pair_on_path(const struct rig_opts *opts, uint32_t *path)
 		int opened = nic_path_open(pair->rig[i]->nic, NIC_PATH_NO_ICRC | NIC_PATH_LOSSLESS);
 
 		assert_true(opened > 0);
-		rig_drain(pair->rig[i]); /* it waits for its turn on the other path */
+		/* The QP is still queued on path 0: unqueue it before it gets another path. */
+		rig_drain(pair->rig[i]);
 		*path = pair->rig[i]->qp->path = (uint32_t)opened;
 	}
 	return pair;
@@ -77,7 +79,7 @@ static struct nic_rx_frame bare_frame(const struct nic_tx_frame *sent)
 				     .addresses = sent->addresses};
 }
 
-/** What names memory names that of its own pair. */
+/** Whether the packet has an address in memory, which differs between the pairs. */
 static bool names_memory(const struct nic_rx_frame *whole)
 {
 	struct packet p;
@@ -98,7 +100,7 @@ static void expect_same_on_the_wire(const struct nic *to, struct nic_rx_frame ba
 		assert_memory_equal(one, other, len);
 }
 
-/** One packet of each pair, if there is one. */
+/** Carry one packet of each pair. @return whether there was one */
 static bool carry(struct twins *t, enum pair_side side)
 {
 	uint8_t data[2][NIC_FRAME_MAX];
@@ -195,7 +197,7 @@ static void bare__does_what_whole_packets_do(void **state)
 						continue;
 					t = twins_create(&opts);
 					expect_same(&t, opcodes[o], lens[l], i);
-					expect_same(&t, opcodes[o], lens[l], i); /* and behind others */
+					expect_same(&t, opcodes[o], lens[l], i); /* and again, after other messages */
 					twins_destroy(&t);
 				}
 }
@@ -257,7 +259,7 @@ static bool has_come(const struct pair *pair, uint32_t at)
 	return memcmp(pair->rig[B]->arena + at, pair->rig[A]->arena + SMALL_AT, SMALL) == 0;
 }
 
-/** The next packet of this side, which is bare and has this opcode. */
+/** Take the next packet of this side; it must be bare and have this opcode. */
 static struct nic_rx_frame take_bare(struct pair *pair, enum pair_side side, uint32_t path, unsigned op, uint8_t *data)
 {
 	struct nic_tx_frame frame;
@@ -273,7 +275,7 @@ static void give(struct pair *pair, enum pair_side to, const struct nic_rx_frame
 	assert_true(nic_rx(pair->rig[to]->nic, frame, pair->rig[to]->now));
 }
 
-/** The other side acknowledges what it has been given. */
+/** Side B acknowledges what it has received; side A gets this ACK. */
 static void give_ack(struct pair *pair, uint32_t path)
 {
 	uint8_t data[NIC_FRAME_MAX];
@@ -284,7 +286,7 @@ static void give_ack(struct pair *pair, uint32_t path)
 	give(pair, A, &ack);
 }
 
-/** Expect a whole packet by path 0, although bare ones are accepted, and deliver it. */
+/** Take a packet from path 0, which must be whole although bare packets are accepted, and deliver it. */
 static void expect_whole(struct pair *pair, unsigned op, uint32_t psn)
 {
 	uint8_t data[NIC_FRAME_MAX];
@@ -301,7 +303,8 @@ static void expect_whole(struct pair *pair, unsigned op, uint32_t psn)
 	assert_true(rig_rx_bytes(pair->rig[B], data, frame.len));
 }
 
-/** The path closes before the first of two is answered. `came`: it had come, and its answer goes with the path. */
+/** The path closes before the first of two requests is acknowledged. `came`: that request had arrived, and its ACK
+ *  is lost with the path. */
 static void check_path_closes(enum nic_wr_opcode opcode, bool came)
 {
 	const unsigned op = opcode == NIC_WR_SEND ? SEND_ONLY : WRITE_ONLY;
@@ -319,7 +322,7 @@ static void check_path_closes(enum nic_wr_opcode opcode, bool came)
 		nic_ack_flush(b->nic, true);
 		take_bare(pair, B, path, ACK, data);
 		assert_true(has_come(pair, opcode == NIC_WR_SEND ? RECV_AT : THERE));
-		memset(b->arena + RECV_AT, 0, SMALL); /* what is done is not done again */
+		memset(b->arena + RECV_AT, 0, SMALL); /* to see that the request is not executed again */
 		memset(b->arena + THERE, 0, SMALL);
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -330,7 +333,7 @@ static void check_path_closes(enum nic_wr_opcode opcode, bool came)
 	expect_whole(pair, op, RIG_SQ_PSN + 1);
 	assert_true(has_come(pair, opcode == NIC_WR_SEND ? RECV_AT + RECV_LEN : THERE));
 	pair_run(pair);
-	assert_int_equal(pair_count(pair, A, op), 0); /* it has all gone before */
+	assert_int_equal(pair_count(pair, A, op), 0); /* no request was left to send */
 	for (unsigned i = 0; i < 2; i++) {
 		rig_expect_wc(a->send_cq, 1 + i, NIC_WC_SUCCESS);
 		if (opcode == NIC_WR_SEND)
@@ -350,7 +353,8 @@ static void bare__small_requests_outlive_their_path(void **state)
 	}
 }
 
-/** SE applies to messages that consume a receive; a plain WRITE carries none (9.2.3). */
+/** A small SEND has the SE bit if it is posted as solicited. A plain WRITE never has: it consumes no receive (IBTA
+ *  9.2.3). */
 static void bare__small_sends_are_solicited_if_they_say_so(void **state)
 {
 	uint32_t path;
@@ -376,7 +380,7 @@ static void bare__small_sends_are_solicited_if_they_say_so(void **state)
 	pair_destroy(pair);
 }
 
-/** A small request with FENCE waits for the READ before it, one without does not (10.8.3.3). */
+/** A small request with FENCE waits for the READ before it; without FENCE it does not wait (IBTA 10.8.3.3). */
 static void check_fence(enum nic_wr_opcode opcode, bool fenced)
 {
 	const unsigned op = opcode == NIC_WR_SEND ? SEND_ONLY : WRITE_ONLY;
@@ -419,8 +423,8 @@ static void bare__small_requests_wait_at_a_fence(void **state)
 	}
 }
 
-/** A responder without a receive sends two RNR NAKs: after each RNR timer, not before, the requester sends the same
- *  packet again; it is received once. */
+/** A responder without a receive sends two RNR NAKs. After each RNR timer, not before, the requester sends the same
+ *  packet again. It is received once. */
 static void bare__small_sends_wait_for_receives(void **state)
 {
 	uint32_t path;
@@ -461,7 +465,7 @@ static void bare__small_sends_wait_for_receives(void **state)
 
 /* ---- what is not taken ------------------------------------------------------------------------------------------ */
 
-/** A bare packet from A's QP, in `data`. */
+/** Have A's QP post a SEND, and take the bare packet into `data`. */
 static struct nic_rx_frame one_from(struct pair *pair, uint32_t path, uint8_t *data)
 {
 	struct nic_tx_frame frame;
@@ -485,7 +489,8 @@ static void bare__only_from_the_peer(void **state)
 	assert_true(nic_rx(b->nic, &frame, 0));
 	assert_int_equal(rig_counter(b, rx_bad_source), 1);
 	frame.src_qpn ^= 1;
-	frame.addresses ^= 1; /* a QP of the same number, of a device with another address */
+	/* As if from a QP with the same number, but on a device with another address. */
+	frame.addresses ^= 1;
 	assert_false(nic_frame_address(b->nic, &frame));
 	assert_true(nic_rx(b->nic, &frame, 0));
 	assert_int_equal(rig_counter(b, rx_bad_source), 2);
@@ -506,13 +511,13 @@ static void bare__not_for_who_is_not_there(void **state)
 	struct nic_rx_frame frame = one_from(pair, path, data);
 
 	(void)state;
-	data[7] ^= 1; /* of the destination QPN */
+	data[7] ^= 1; /* a bit of the destination QPN */
 	assert_false(nic_frame_address(b->nic, &frame));
 	assert_int_equal(frame.flags, NIC_RX_NO_ICRC | NIC_RX_BARE);
 	assert_true(nic_rx(b->nic, &frame, 0));
 	assert_int_equal(rig_counter(b, rx_no_qp), 1);
 	data[7] ^= 1;
-	/* The address of the connection is not ours any more. */
+	/* The connection's local address is removed from the NIC. */
 	assert_int_equal(nic_gid_set(b->nic, 0, NULL), 0);
 	assert_true(nic_rx(b->nic, &frame, 0));
 	assert_int_equal(rig_counter(b, rx_bad_dgid), 1);
@@ -539,7 +544,7 @@ static void bare__not_for_datagrams(void **state)
 	rig_destroy(rig);
 }
 
-/** However short the packet is, no byte beyond its end is read. */
+/** A bare packet of any length is parsed without a read beyond its end. */
 static void bare__cut_short(void **state)
 {
 	uint32_t path;

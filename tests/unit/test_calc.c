@@ -80,7 +80,7 @@ static void calc__doubles(void **state)
 	(void)state;
 	assert_int_equal(of_values(NIC_CALC_ADD, NIC_CALC_FLOAT, bits_of(1.25), bits_of(-3.5), bits_of(0.75)),
 			 bits_of(-1.5));
-	/* one after the other, as they are in the list */
+	/* The sum of floating-point operands is computed in list order. */
 	assert_int_equal(of_values(NIC_CALC_ADD, NIC_CALC_FLOAT, a, b, c), bits_of(0));
 	assert_int_equal(of_values(NIC_CALC_ADD, NIC_CALC_FLOAT, a, c, b), b);
 	assert_int_equal(of_values(NIC_CALC_BXOR, NIC_CALC_FLOAT, a, b, c), a ^ b ^ c);
@@ -99,7 +99,7 @@ static void calc__the_largest_and_its_place(void **state)
 	assert_int_equal(out.place, 40);
 	out = reduce(NIC_CALC_MAXLOC, NIC_CALC_UINT, in, 4);
 	assert_int_equal(out.value, 1ull << 63);
-	assert_int_equal(out.place, 30); /* of equals the lowest */
+	assert_int_equal(out.place, 30); /* of equal values, the lowest place */
 }
 
 static void calc__of_one_operand_it_is_that(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_close.c - nic/cm: ends of connections, destroyed ids, SIDR and records, as transcripts (cm_rig.h). */
+/* test_cm_close.c - nic/cm: disconnecting, destroyed ids, SIDR and records, as transcripts (cm_rig.h). */
 #include "cm_rig.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static void cm__CM_07_lost_dreq_and_drep_are_sent_again(void **state)
 	assert_int_equal(nic_cm_disconnect(b, "ciao", 4), 0);
 	rig_time(rig, TIMEWAIT / 2);
 	rig_expect(rig, "b>DREP");
-	/* Late, and to an id that is gone: any DREQ is answered. */
+	/* A DREQ that arrives late, after its id has gone back to IDLE, is still answered. */
 	rig_time(rig, RIG_WAIT);
 	rig_expect(rig, "b:TIMEWAIT_EXIT a>DREQ b>DREP a:DREP");
 	assert_int_equal(rig_state(b), NIC_CM_IDLE);
@@ -127,7 +127,7 @@ static void expect_gone(struct rig *rig)
 {
 	rig_time(rig, 20 * RIG_WAIT);
 	assert_int_equal(nic_cm_ids(rig->side[A].cm), 0);
-	assert_int_equal(nic_cm_ids(rig->side[B].cm), 1); /* the listener */
+	assert_int_equal(nic_cm_ids(rig->side[B].cm), 1); /* only the listener */
 	for (unsigned i = 0; i < RIG_RECORDS; i++) {
 		assert_int_equal(rig->side[A].records[i].state, NIC_CM_IDLE);
 		assert_int_equal(rig->side[B].records[i].state, NIC_CM_IDLE);
@@ -171,7 +171,7 @@ static void cm__destroy_in_rep_rcvd(void **state)
 	rig->drop[CM_REJ - CM_REQ] = 1;
 	nic_cm_id_destroy(a);
 	rig_time(rig, RIG_WAIT_B);
-	/* REJ is lost, and REP, sent again, finds nothing. */
+	/* a's REJ is lost. b repeats the REP, which finds no connection at a and is rejected. */
 	rig_expect(rig, "a>REQ b:REQ b>REP a:REP a>REJ b>REP a>REJ b:REJ");
 	assert_int_equal(rig->side[B].event.rej.reason, NIC_CM_REJ_INVALID_COMM_ID);
 	nic_cm_id_destroy(rig->side[B].id);
@@ -203,7 +203,7 @@ static void cm__destroy_in_rep_sent_that_did_not_arrive(void **state)
 	nic_cm_id_destroy(rig->side[B].id);
 	rig_pass(rig);
 	rig_expect(rig, "a>REQ b:REQ b>REP b>REJ b>DREQ");
-	/* a waits for a REP, and takes no DREQ: its REQ is answered. */
+	/* a still waits for a REP and ignores the DREQ. It repeats its REQ, which b rejects. */
 	rig_time(rig, RIG_WAIT);
 	rig_expect(rig, "a>REQ b>REJ a:REJ");
 	assert_int_equal(rig->side[A].event.rej.reason, NIC_CM_REJ_CONSUMER);
@@ -344,7 +344,7 @@ static void cm__CM_09_sidr_for_nobody_is_refused(void **state)
 
 /* ---- Records ----------------------------------------------------------------------------------------------------- */
 
-/** The process of a is killed, and a daemon takes its records over. */
+/** Side a's process is killed, and a daemon adopts its records. */
 static void a_is_killed(struct rig *rig)
 {
 	static struct nic_cm_record records[RIG_RECORDS];
@@ -414,7 +414,7 @@ static void cm__records_that_make_no_sense_are_skipped(void **state)
 	for (unsigned i = 0; i < RIG_RECORDS; i++)
 		if (rig->side[A].records[i].state != NIC_CM_IDLE)
 			good = rig->side[A].records[i];
-	assert_int_equal(nic_cm_adopt(cm, &good, 1), 0); /* its id is in use */
+	assert_int_equal(nic_cm_adopt(cm, &good, 1), 0); /* skipped: its id is in use */
 	good.local_id ^= 0x5555;
 #define SKIPPED(field, value)                                                                                          \
 	do {                                                                                                           \

@@ -134,7 +134,7 @@ static void cm__CM_02_lost_messages_are_sent_again(void **state)
 	rig_time(rig, RIG_WAIT - 1);
 	rig_expect(rig, "b>REP");
 	rig_time(rig, 1);
-	rig_expect(rig, "a>REQ b>REP"); /* the REQ that comes again, and gets the REP again */
+	rig_expect(rig, "a>REQ b>REP"); /* the repeated REQ is answered by the same REP */
 	rig_time(rig, RIG_WAIT_B - RIG_WAIT);
 	rig_expect(rig, "b>REP a:REP");
 	rig->drop[CM_RTU - CM_REQ] = 1;
@@ -209,7 +209,7 @@ static void cm__CM_02_an_end_established_alone_is_disconnected(void **state)
 	rig->drop[CM_RTU - CM_REQ] = rig->drop[CM_REJ - CM_REQ] = 99;
 	assert_int_equal(nic_cm_establish(a, NULL, 0), 0);
 	rig_time(rig, (RIG_RETRIES + 2) * RIG_WAIT_B);
-	/* b has given up, its REJ is lost, and its DREQ ends a's connection. */
+	/* b has given up waiting for the RTU. Its REJ is lost, but its DREQ ends a's connection. */
 	assert_int_equal(rig->side[A].event.type, NIC_CM_EVENT_DREQ);
 	assert_int_equal(nic_cm_disconnect(a, NULL, 0), 0);
 	rig_time(rig, RIG_WAIT_B);
@@ -278,7 +278,7 @@ static void cm__CM_03_mra_extends_the_wait_for_rep(void **state)
 	assert_memory_equal(rig->side[A].data, "wait", 5);
 	assert_int_equal(rig_state(a), NIC_CM_MRA_REQ_RCVD);
 	assert_int_equal(rig_state(b), NIC_CM_MRA_REQ_SENT);
-	/* After that time REQ is sent again, and MRA answers it again. */
+	/* When that time is over, a repeats the REQ, and b answers with an MRA again. */
 	rig_time(rig, 2 * nic_cm_time_ns(RIG_LIFE));
 	rig_expect(rig, "a>REQ b>MRA");
 	rig_accept(b);
@@ -307,14 +307,14 @@ static void cm__CM_06_depths_are_swapped_and_limited(void **state)
 	struct rig *rig = *state;
 	struct nic_cm_accept accept = rig_accept_args();
 	struct nic_cm_info info;
-	struct nic_cm_id *a = rig_connect(rig), *b; /* answers 4, asks 8 at a time */
+	struct nic_cm_id *a = rig_connect(rig), *b; /* a answers 4 READs at a time, and asks for 8 */
 
 	rig_pass(rig);
 	b = rig->side[B].id;
 	assert_int_equal(rig->side[B].event.req.responder_resources, 8);
 	assert_int_equal(rig->side[B].event.req.initiator_depth, 4);
 	accept.responder_resources = 3; /* less than a asks for */
-	accept.initiator_depth = 200;	/* more than a has */
+	accept.initiator_depth = 200;	/* more than a can answer */
 	assert_int_equal(nic_cm_accept(b, &accept), 0);
 	rig_pass(rig);
 	assert_int_equal(rig->last.rep.responder_resources, 3);
@@ -334,14 +334,15 @@ static void cm__CM_08_the_ack_timeout_is_twice_the_life_and_the_delay(void **sta
 	struct rig *rig = *state;
 
 	rig_connect(rig);
-	/* 2 * 2^10 + 2^10 units: 2^12 is the first that is enough. */
+	/* 2 * 2^10 + 2^10 units of 4.096 us: 2^12 is the first power of two that is enough. */
 	assert_int_equal(rig->last.req.primary.ack_timeout, RIG_LIFE + 2);
 	rig_pass(rig);
 	assert_int_equal(rig->side[B].event.req.ack_timeout, RIG_LIFE + 2);
 	rig_accept(rig->side[B].id);
 	rig_pass(rig);
 	assert_int_equal(rig->side[A].event.rep.ack_timeout, RIG_LIFE + 2);
-	assert_int_equal(nic_cm_ack_timeout(16, 0), 17); /* as Linux: the delay of 4 us does not double 0.5 s */
+	/* As in Linux: a delay of 4 us does not double a timeout of 0.5 s. */
+	assert_int_equal(nic_cm_ack_timeout(16, 0), 17);
 	assert_int_equal(nic_cm_ack_timeout(16, 15), 17);
 	assert_int_equal(nic_cm_ack_timeout(16, 16), 18);
 	assert_int_equal(nic_cm_ack_timeout(16, 20), 20);

@@ -32,7 +32,7 @@ static const uint8_t v6_bytes[CM_IP_LEN] = {
 	0, 0x60, 0x12, 0x34, [4] = 0xfd, [5] = 1, [18] = 2, 3, [20] = 0xfe, 0x80, [34] = 4, 5,
 };
 
-/** The header is parsed into these fields, and built from them. */
+/** Assert that this header is parsed into these fields, and built from them. */
 static void check_header(const uint8_t bytes[CM_IP_LEN], const struct cm_ip *expected)
 {
 	uint8_t built[CM_IP_LEN];
@@ -105,7 +105,7 @@ static void cm_ip__CM_05_versions_and_families_are_checked(void **state)
 	}
 }
 
-/** What stands beside an IPv4 address is reserved: ignored on arrival, and sent as 0. */
+/** The bytes before an IPv4 address are reserved: ignored on arrival, and sent as 0. */
 static void cm_ip__CM_05_reserved_bytes_of_ipv4_are_ignored(void **state)
 {
 	uint8_t data[CM_IP_LEN], built[CM_IP_LEN];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_cm_mad.c - messages of the connection manager from bytes and back (cm_mad.c; conformance point CM-12), and their
- * words (cm_names.c). test_cm_table.c has the fields.
+ * test_cm_mad.c - parsing and building of connection manager messages (cm_mad.c; conformance point CM-12), and their
+ * description in words (cm_names.c). The position of each field is tested in test_cm_table.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static enum cm_verdict verdict(const uint8_t *mad)
 
 /* ---- both ways ------------------------------------------------------------------------------------------------ */
 
-/** Whether two messages say the same. */
+/** Assert that two messages have equal fields, info and data. */
 static void assert_same(const struct cm_mad *a, const struct cm_mad *b)
 {
 	struct cm_mad x, y;
@@ -45,7 +45,7 @@ static void assert_same(const struct cm_mad *a, const struct cm_mad *b)
 	assert_memory_equal(&x, &y, sizeof(x));
 }
 
-/** Reserved bits are lost on the way, and nothing else. */
+/** A MAD that is parsed and built again loses its reserved bits and nothing else. */
 static void cm_mad__what_was_parsed_builds_the_same_message(void **state)
 {
 	uint8_t mad[CM_MAD_LEN], again[CM_MAD_LEN], third[CM_MAD_LEN];
@@ -141,7 +141,7 @@ static void cm_mad__CM_12_only_256_bytes_are_a_mad(void **state)
 	assert_int_equal(cm_mad_parse(mad, SIZE_MAX, &m), CM_MAD_TOO_LONG);
 }
 
-/** Each byte of the header that has one right value, with all others. */
+/** For each header byte with only one valid value, all other values are refused. */
 static void cm_mad__CM_12_other_classes_versions_and_methods_are_refused(void **state)
 {
 	static const struct {
@@ -216,7 +216,7 @@ static void cm_mad__CM_12_reserved_values_are_refused(void **state)
 	}
 }
 
-/** Whatever else the bytes are: they are taken. */
+/** A MAD is accepted whatever its reserved bits are. */
 static void cm_mad__CM_12_reserved_bits_are_ignored(void **state)
 {
 	uint8_t mad[CM_MAD_LEN], built[CM_MAD_LEN];
@@ -226,7 +226,7 @@ static void cm_mad__CM_12_reserved_bits_are_ignored(void **state)
 		uint64_t seed = 9;
 
 		cm_random(&seed, attr, mad);
-		memset(mad + 4, 0xff, 4); /* status, class specific */
+		memset(mad + 4, 0xff, 4); /* status and class specific field */
 		mad[18] = mad[19] = 0xff;
 		assert_int_equal(cm_mad_parse(mad, CM_MAD_LEN, &m), CM_MAD_OK);
 		cm_mad_build(&m, built);
@@ -260,7 +260,7 @@ static struct cm_mad captured(unsigned i)
 	return m;
 }
 
-/** rping -c -a 192.168.77.2 -C 3 */
+/** The REQ was captured from `rping -c -a 192.168.77.2 -C 3`. */
 static void cm_mad__a_captured_req_says_what_it_should(void **state)
 {
 	static const uint8_t client[16] = {[10] = 0xff, 0xff, 192, 168, 77, 1};
@@ -327,7 +327,7 @@ static void cm_mad__captured_answers_say_what_they_should(void **state)
 static void cm_mad__times_and_their_codes(void **state)
 {
 	assert_int_equal(cm_time_ns(0), 4096);
-	assert_int_equal(cm_time_ns(20), 4294967296); /* 4.3 s: Linux' response timeout */
+	assert_int_equal(cm_time_ns(20), 4294967296); /* 4.3 s: the response timeout of Linux */
 	for (unsigned code = 0; code < 32; code++) {
 		assert_int_equal(cm_time_code(cm_time_ns(code)), code);
 		assert_int_equal(cm_time_code(cm_time_ns(code) - 1), code);
@@ -375,7 +375,7 @@ static void cm_mad__a_line_describes_a_message(void **state)
 	m = captured(CAP_SIDR_REQ);
 	cm_mad_describe(&m, line, sizeof(line));
 	assert_string_equal(line, "SIDR_REQ request_id=0xaaa74d3d pkey=0xffff service_id=0x1111c06 private=36");
-	/* A member that lies in parts is there once. */
+	/* A member that the MAD holds in several parts is printed once. */
 	cm_clear(&m, CM_REP);
 	m.rep.vendor_id = 0x0002c9;
 	m.rep.srq = 1;
@@ -388,7 +388,7 @@ static void cm_mad__a_line_describes_a_message(void **state)
 	assert_non_null(strstr(line, " max_cm_retries=15 "));
 	assert_non_null(strstr(line, " primary.local_gid=192.168.77.1 "));
 	assert_null(strstr(line, "alternate"));
-	/* Cut, anywhere. */
+	/* With a shorter buffer, the line is cut at the end of the buffer. */
 	for (size_t size = 1; size <= len + 1; size++) {
 		char *cut = (char *)util_at_end(guard, (const uint8_t *)line, (unsigned)size);
 
@@ -399,7 +399,7 @@ static void cm_mad__a_line_describes_a_message(void **state)
 	}
 }
 
-/** No line of any message is too long for what its users set aside. */
+/** The line of any message fits into CM_LINE_MAX bytes. */
 static void cm_mad__lines_of_random_messages(void **state)
 {
 	uint8_t mad[CM_MAD_LEN];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cm_refuse.c - nic/cm: refusals, limits, and MADs that nobody should have sent, as transcripts (cm_rig.h). */
+/* test_cm_refuse.c - nic/cm: refusals, limits, and MADs that no correct peer sends, as transcripts (cm_rig.h). */
 #include "cm_rig.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static void cm__CM_04_a_consumer_declines_with_private_data(void **state)
 	rig->drop[CM_REJ - CM_REQ] = 1;
 	rig_reject(b, NIC_CM_REJ_CONSUMER);
 	nic_cm_id_destroy(b);
-	/* REJ is lost: the REQ that comes again is no new one, and gets the same. */
+	/* The REJ is lost. The repeated REQ makes no new connection, and gets the same REJ. */
 	rig_time(rig, RIG_WAIT);
 	rig_expect(rig, "a>REQ b:REQ b>REJ a>REQ b>REJ a:REJ");
 	assert_int_equal(rig->side[A].event.rej.reason, NIC_CM_REJ_CONSUMER);
@@ -48,7 +48,7 @@ static void cm__CM_04_a_stale_connection_gets_reason_10_and_the_old_one_a_dreq(v
 	struct nic_cm_id *a, *b, *again;
 
 	rig_establish(rig, &a, &b);
-	/* The peer has lost the first connection, and uses its QP again. */
+	/* Side a has lost the first connection, and uses the same QP for a new one. */
 	again = rig_connect(rig);
 	rig_pass(rig);
 	rig_expect(rig, "a>REQ b>REJ b>DREQ a:REJ a:DREQ");
@@ -59,7 +59,7 @@ static void cm__CM_04_a_stale_connection_gets_reason_10_and_the_old_one_a_dreq(v
 	rig_pass(rig);
 	rig_expect(rig, "a>DREP b:DREP");
 	nic_cm_id_destroy(again);
-	/* Once that has ended, the QP is welcome. */
+	/* Once the stale connection has ended, the QP can be used again. */
 	again = rig_connect(rig);
 	rig_pass(rig);
 	rig_expect(rig, "a>REQ b:REQ");
@@ -98,7 +98,7 @@ static void cm__CM_04_a_stale_rep_is_rejected(void **state)
 	connect.qpn++;
 	assert_int_equal(nic_cm_connect(rig->side[A].cm, &connect, &second), 0);
 	rig_pass(rig);
-	rig_accept(rig->side[B].id); /* with the QP of the first */
+	rig_accept(rig->side[B].id); /* with the QP of the first connection */
 	rig_pass(rig);
 	rig_expect(rig, "a>REQ b:REQ b>REP a>DREQ a>REJ a:REQ_ERROR b:DREQ b:REJ");
 	assert_int_equal(rig_state(a), NIC_CM_DREQ_SENT);
@@ -124,10 +124,12 @@ static void cm__CM_04_wrong_requests_get_their_reason(void **state)
 	bad.req.transport = CM_RD;
 	rig_inject(rig, A, &bad);
 	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_TRANSPORT);
-	rig_inject(rig, 2, &good); /* from another address than it says */
+	/* The REQ comes from another address than the one in it. */
+	rig_inject(rig, 2, &good);
 	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_GID);
 	bad = good;
-	bad.req.primary.remote_gid = rig->side[A].gid; /* to another address than it went to */
+	/* The REQ names another destination than the address where it arrived. */
+	bad.req.primary.remote_gid = rig->side[A].gid;
 	rig_inject(rig, A, &bad);
 	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_GID);
 	rig_expect(rig, "b>REJ b>REJ b>REJ b>REJ");
@@ -153,7 +155,7 @@ static void cm__CM_04_a_wrong_request_ends_no_connection(void **state)
 	rig_expect(rig, "a>REQ b:REQ b>REP a:REP a>RTU b:RTU");
 	bad.data = NULL;
 	bad.data_len = 0;
-	bad.local_id++; /* from the QP of the connection: stale, were it right */
+	bad.local_id++; /* from the connection's QP: would be stale, if it were valid */
 	bad.tid++;
 	bad.req.mtu = 6;
 	rig_inject(rig, A, &bad);
@@ -190,7 +192,7 @@ static void cm__CM_04_a_full_backlog_refuses(void **state)
 	assert_int_equal(nic_cm_connect(rig->side[A].cm, &connect, &a), 0);
 	rig_pass(rig);
 	rig_expect(rig, "a>REQ b:REQ");
-	/* Those that wait outlive their listener. */
+	/* Connections in the backlog outlive their listener. */
 	nic_cm_id_destroy(listener);
 	rig_accept(rig->side[B].id);
 }
@@ -280,7 +282,7 @@ static void cm__CM_07_a_dreq_for_another_qp_ends_nothing(void **state)
 	rig_inject(rig, 2, &dreq);
 	assert_int_equal(rig_count(rig, B, NIC_CM_COUNT_rx_bad_peer), 1);
 	rig_expect(rig, "");
-	dreq.local_id++; /* not the peer's: answered as an unknown one */
+	dreq.local_id++; /* not the peer's id: answered like a DREQ to an unknown id */
 	rig_inject(rig, A, &dreq);
 	rig_expect(rig, "b>DREP");
 	assert_int_equal(rig_state(b), NIC_CM_ESTABLISHED);
@@ -308,7 +310,8 @@ static void cm__CM_04_a_rej_with_wrong_ids_ends_nothing(void **state)
 	rig_inject(rig, 2, &rej);
 	rig_expect(rig, "");
 	assert_int_equal(rig_state(b), NIC_CM_ESTABLISHED);
-	rej.remote_id = 0; /* only before the peer knows the id */
+	/* A REJ may have remote ID 0 only before its sender has learned the id. */
+	rej.remote_id = 0;
 	rig_inject(rig, A, &rej);
 	rig_expect(rig, "");
 	assert_int_equal(rig_state(b), NIC_CM_ESTABLISHED);
@@ -376,7 +379,7 @@ static void cm__a_mad_can_be_steered(void **state)
 	nic_cm_id_info(a, &info);
 	assert_false(peek.request);
 	assert_int_equal(peek.local_id, info.local_id);
-	assert_int_equal(peek.local_id >> 16, 1); /* the range of a */
+	assert_int_equal(peek.local_id >> 16, 1); /* in the range of ids of a */
 	assert_int_equal(nic_cm_peek(rig->last_bytes, 10, &peek), -EBADMSG);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_cm_table.c - where each field of each message of the connection manager lies (cm_table.c). The check_ functions
- * say it once more, written by hand from the IBTA's tables.
+ * test_cm_table.c - the position of each field in each message of the connection manager (cm_table.c). The check_
+ * functions state these positions a second time, written by hand from the IBTA's tables.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,7 +113,7 @@ static void check_rep(const uint8_t *b, const struct cm_mad *m)
 	assert_int_equal(m->data_len, 196);
 }
 
-/** RTU and DREP. */
+/** Check the fields of an RTU or DREP. */
 static void check_bare(const uint8_t *b, const struct cm_mad *m)
 {
 	check_ids(b, m);
@@ -234,7 +234,7 @@ static void cm_table__fields_do_not_overlap(void **state)
 	}
 }
 
-/** Whether the member lies in pieces, each with a row. */
+/** Whether the member is made of several fields, each with a row in the table. */
 static bool in_parts(const struct cm_message *message, const struct cm_field *field)
 {
 	for (const struct cm_field *f = message->fields; f->name; f++)
@@ -243,7 +243,7 @@ static bool in_parts(const struct cm_message *message, const struct cm_field *fi
 	return false;
 }
 
-/** Set a member: the bits of the field to `value`, the others to 0. */
+/** Set a member of the message: the bits of the field to `value`, its other bits to 0. */
 static void member_set(struct cm_mad *m, const struct cm_field *f, uint64_t value)
 {
 	uint8_t *member = (uint8_t *)m + f->offset;
@@ -261,7 +261,7 @@ static void member_set(struct cm_mad *m, const struct cm_field *f, uint64_t valu
 		memcpy(member, &value, 8);
 }
 
-/** A field of all ones: the MAD has ones there and nowhere else, and is parsed to the same. */
+/** Build a MAD with a field of all ones: it has ones there and nowhere else, and is parsed to the same message. */
 static void check_ones(uint32_t attr, const struct cm_field *f)
 {
 	static const uint8_t info[256];
@@ -290,7 +290,8 @@ static void check_ones(uint32_t attr, const struct cm_field *f)
 	}
 }
 
-/** The smallest value that is too large leaves all bits of the MAD as they are: its neighbours above all. */
+/** Build a MAD with the smallest value that is too large for a field: all its bits stay 0, also those next to the
+ *  field. */
 static void check_too_large(uint32_t attr, const struct cm_field *f)
 {
 	static const uint8_t info[256];

@@ -5,7 +5,7 @@
  */
 #include "rig.h"
 
-/* n one-packet SENDs with ids 1.. posted and sent. */
+/* Post and send n one-packet SENDs with ids from 1 on. */
 static void send_n(struct rig *rig, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -34,7 +34,7 @@ static void comp__RS_01_an_ack_completes_everything_up_to_its_psn_in_order(void 
 	rig_ack(rig, RIG_SQ_PSN + 6, SYN_ACK);
 	rig_expect_wc(rig->send_cq, 5, NIC_WC_SUCCESS);
 	rig_expect_no_wc(rig->send_cq);
-	rig_advance(rig, 100 * rig_timeout_ns(rig->attr.timeout)); /* nothing to wait for */
+	rig_advance(rig, 100 * rig_timeout_ns(rig->attr.timeout)); /* nothing outstanding: no timeout */
 	assert_int_equal(rig_counter(rig, local_ack_timeout_err), 0);
 	rig_destroy(rig);
 }
@@ -82,7 +82,7 @@ static void comp__RS_03_acks_of_psns_never_sent_are_ignored(void **state)
 	static const uint32_t ahead[] = {2, 3, 1000, 0x7ffffe};
 	struct rig *rig = rig_ready(NULL);
 
-	rig_ack(rig, RIG_SQ_PSN, SYN_ACK); /* nothing was sent at all */
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK); /* nothing has been sent yet */
 	send_n(rig, 2);
 	for (unsigned i = 0; i < 4; i++) {
 		rig_ack(rig, RIG_SQ_PSN + ahead[i], SYN_ACK);
@@ -168,7 +168,7 @@ static void comp__RS_07_nak_in_the_middle_of_a_message_and_for_a_read(void **sta
 	rig_post_send(rig, 1, NIC_WR_RDMA_READ, 0, 4 * RIG_MTU);
 	rig_drain(rig);
 	rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN, 0, RIG_MTU);
-	rig_ack(rig, RIG_SQ_PSN + 1, SYN_ACCESS); /* the memory went away while it streamed */
+	rig_ack(rig, RIG_SQ_PSN + 1, SYN_ACCESS); /* the peer's memory has gone in the middle of the READ */
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_REM_ACCESS_ERR);
 	rig_destroy(rig);
 }
@@ -228,7 +228,7 @@ static void comp__RS_11_unsignaled_success_is_silent_and_errors_never_are(void *
 	rig_ack(rig, RIG_SQ_PSN + 2, SYN_ACK);
 	rig_expect_wc(rig->send_cq, 2, NIC_WC_SUCCESS);
 	rig_expect_no_wc(rig->send_cq);
-	rig_ack(rig, RIG_SQ_PSN + 4, SYN_INV); /* 4 succeeds in silence, 5 fails, 6 is flushed */
+	rig_ack(rig, RIG_SQ_PSN + 4, SYN_INV); /* request 4 succeeds without a completion, 5 fails, 6 is flushed */
 	rig_expect_wc(rig->send_cq, 5, NIC_WC_REM_INV_REQ_ERR);
 	rig_expect_wc(rig->send_cq, 6, NIC_WC_WR_FLUSH_ERR);
 	rig_expect_no_wc(rig->send_cq);
@@ -249,7 +249,7 @@ static void comp__RS_11_completions_come_in_post_order_whatever_the_kind(void **
 	rig_rx_data(rig, READ_RESP_ONLY, RIG_SQ_PSN, 0, 8);
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
 	rig_expect_no_wc(rig->send_cq);
-	rig_rx_data(rig, ATOMIC_ACK, RIG_SQ_PSN + 2, 0, 0); /* also says that 2 was executed */
+	rig_rx_data(rig, ATOMIC_ACK, RIG_SQ_PSN + 2, 0, 0); /* also acknowledges request 2 */
 	rig_expect_wc(rig->send_cq, 2, NIC_WC_SUCCESS);
 	rig_expect_wc(rig->send_cq, 3, NIC_WC_SUCCESS);
 	rig_expect_no_wc(rig->send_cq);
@@ -271,7 +271,7 @@ static void comp__RS_13_no_credit_value_stops_the_sender(void **state)
 	rig_ack(rig, RIG_SQ_PSN + 31, 0);
 	rig_post_send(rig, 40, NIC_WR_SEND, 0, 2 * RIG_MTU);
 	rig_post_send(rig, 41, NIC_WR_SEND, 0, 8);
-	assert_int_equal(rig_drain(rig), 3); /* with no credits left */
+	assert_int_equal(rig_drain(rig), 3); /* sent although the peer has granted no credits */
 	rig_destroy(rig);
 }
 
@@ -299,10 +299,10 @@ static void comp__RS_15_only_progress_restarts_the_timer(void **state)
 
 	send_n(rig, 3);
 	rig_advance(rig, t / 2);
-	rig_ack(rig, RIG_SQ_PSN, SYN_ACK); /* progress */
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK); /* progress: restarts the timer */
 	rig_advance(rig, t / 2);
 	rig_expect_silence(rig);
-	rig_ack(rig, RIG_SQ_PSN, SYN_ACK); /* none */
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK); /* no progress, nor in the next three ACKs */
 	rig_ack(rig, RIG_SQ_PSN - 1, SYN_ACK);
 	rig_ack(rig, RIG_SQ_PSN + 50, SYN_ACK);
 	rig_ack(rig, RIG_SQ_PSN + 1, 0x45);

@@ -5,9 +5,9 @@
  */
 #include "rig.h"
 
-#define TO 4096u /* where in the arena the tests read to */
+#define TO 4096u /* offset in the arena that the READs write to */
 
-/* READ id 1 of `len` bytes to arena[TO], posted and sent. */
+/* Post and send a READ with id 1 of `len` bytes to arena[TO]. */
 static struct rig *reading(uint32_t len)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -28,7 +28,7 @@ static void comp__RS_02_a_response_beyond_a_read_implies_its_loss(void **state)
 	rig_post_send(rig, 3, NIC_WR_SEND, 0, 8);
 	rig_drain(rig);
 	rig_ack(rig, RIG_SQ_PSN + 3, SYN_ACK);
-	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS); /* it was executed all the same */
+	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS); /* the SEND before the READ was executed */
 	rig_expect_no_wc(rig->send_cq);
 	assert_int_equal(rig_counter(rig, implied_nak_seq_err), 1);
 	p = rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN + 1);
@@ -82,7 +82,7 @@ static void comp__RS_02_implied_naks_count_against_retry_cnt(void **state)
 	while (nic_qp_state(rig->qp) == NIC_QPS_RTS && tries < 20) {
 		if (rig_drain(rig))
 			tries++;
-		rig_ack(rig, RIG_SQ_PSN + 1, SYN_ACK); /* always only this */
+		rig_ack(rig, RIG_SQ_PSN + 1, SYN_ACK); /* the peer never sends anything but this ACK */
 		if (nic_qp_state(rig->qp) == NIC_QPS_RTS && !nic_tx_pending(rig->nic))
 			rig_advance(rig, rig_timeout_ns(12));
 	}
@@ -120,11 +120,11 @@ static void comp__RS_04_a_gap_in_the_responses_asks_again_from_the_gap(void **st
 	rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN, 0, RIG_MTU);
 	rig_rx_data(rig, READ_RESP_MIDDLE, RIG_SQ_PSN + 2, 2 * RIG_MTU, RIG_MTU);
 	rig_rx_data(rig, READ_RESP_LAST, RIG_SQ_PSN + 3, 3 * RIG_MTU, RIG_MTU);
-	rig_expect_untouched(rig, TO + RIG_MTU, 3 * RIG_MTU); /* what lies beyond the gap is not taken */
+	rig_expect_untouched(rig, TO + RIG_MTU, 3 * RIG_MTU); /* responses after the gap are not accepted */
 	p = rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN + 1);
 	assert_true(p.va == RIG_REMOTE_VA + RIG_MTU);
 	assert_int_equal(p.dma_len, 3 * RIG_MTU);
-	rig_expect_silence(rig); /* asked for once only */
+	rig_expect_silence(rig); /* the READ is repeated once only */
 	rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN + 1, RIG_MTU, RIG_MTU);
 	rig_rx_data(rig, READ_RESP_MIDDLE, RIG_SQ_PSN + 2, 2 * RIG_MTU, RIG_MTU);
 	rig_rx_data(rig, READ_RESP_LAST, RIG_SQ_PSN + 3, 3 * RIG_MTU, RIG_MTU);
@@ -140,17 +140,17 @@ static void comp__RS_02_RT_04_all_that_follows_one_gap_is_one_loss(void **state)
 	for (uint32_t i = 1; i < 4; i++) /* the first response is lost */
 		rig_rx_data(rig, READ_RESP_MIDDLE, RIG_SQ_PSN + i, i * RIG_MTU, RIG_MTU);
 	rig_expect_tx(rig, READ_REQ, RIG_SQ_PSN);
-	for (uint32_t i = 4; i < 7; i++) /* those were on their way */
+	for (uint32_t i = 4; i < 7; i++) /* responses that were already in flight */
 		rig_rx_data(rig, READ_RESP_MIDDLE, RIG_SQ_PSN + i, i * RIG_MTU, RIG_MTU);
 	rig_rx_data(rig, READ_RESP_LAST, RIG_SQ_PSN + 7, 7 * RIG_MTU, RIG_MTU);
 	rig_expect_silence(rig);
-	rig_expect_no_wc(rig->send_cq); /* retry_cnt is 3 */
+	rig_expect_no_wc(rig->send_cq); /* not failed: one of 3 retries was used */
 	assert_int_equal(rig_counter(rig, implied_nak_seq_err), 1);
 	rig_expect_untouched(rig, TO, 8 * RIG_MTU);
 	rig_destroy(rig);
 }
 
-/* The first response of a READ of `len` bytes has an opcode or length that cannot be. */
+/* A READ of `len` bytes fails if its first response has an opcode or length that cannot be right. */
 static void bad_first(uint32_t len, enum rig_op op, uint32_t payload)
 {
 	struct rig *rig = reading(len);
@@ -225,7 +225,7 @@ static void comp__RS_09_late_responses_do_not_touch_buffers_given_back(void **st
 
 	rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN, 0, RIG_MTU);
 	memset(rig->arena + TO, 0xee, RIG_MTU);
-	rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN, 0, RIG_MTU); /* again, READ still under way */
+	rig_rx_data(rig, READ_RESP_FIRST, RIG_SQ_PSN, 0, RIG_MTU); /* a duplicate, while the READ is outstanding */
 	for (unsigned i = 0; i < RIG_MTU; i++)
 		assert_int_equal(rig->arena[TO + i], 0xee);
 	rig_rx_data(rig, READ_RESP_LAST, RIG_SQ_PSN + 1, RIG_MTU, RIG_MTU);
@@ -290,7 +290,8 @@ static void comp__RS_10_atomic_response_is_stored_in_host_order_with_one_complet
 	}
 }
 
-/* A READ into memory of `access`; `mr` is freed before the second of two responses if `lost`. */
+/* A READ into memory with these access rights fails. `lost`: the MR is deregistered before the second of two
+ * responses. */
 static void bad_scatter(uint32_t access, bool lost)
 {
 	struct rig *rig = rig_ready(NULL);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_cq.c - completion queues: notification, order, resizing (IBTA 11.4.2; conformance points CQ-01 to CQ-03, CQ-05).
- * What happens when one overflows is in test_qp_error.c.
+ * CQ overflow is tested in test_qp_error.c.
  */
 #include "resp_util.h"
 #include "cq.h"
 
 static uint32_t psn;
 
-/* One receive completion: of a SEND, solicited or not. */
+/* Add a receive completion of a SEND, solicited or not. */
 static void push(struct rig *rig, uint64_t wr_id, bool solicited)
 {
 	struct packet p = rig_peer_data(rig, SEND_ONLY, psn++, 0, 8);
@@ -19,7 +19,7 @@ static void push(struct rig *rig, uint64_t wr_id, bool solicited)
 	rig_drain(rig);
 }
 
-/* One receive completion in error. Only once: the QP is finished then. */
+/* Add a receive completion in error. Works once only, as the QP is in ERR afterwards. */
 static void push_error(struct rig *rig, uint64_t wr_id)
 {
 	rig_post_recv(rig, wr_id, 0, 64);
@@ -52,14 +52,14 @@ static void cq__CQ_01_one_event_for_each_arming(void **state)
 	struct rig *rig = ready();
 
 	push(rig, 1, false);
-	assert_false(notified(rig)); /* never armed */
+	assert_false(notified(rig)); /* the CQ was never armed */
 	take(rig, 1);
 	nic_cq_arm(rig->recv_cq, false);
 	assert_false(notified(rig));
 	push(rig, 2, false);
 	assert_true(notified(rig));
 	push(rig, 3, true);
-	assert_false(notified(rig)); /* used up */
+	assert_false(notified(rig)); /* the arming was used up */
 	take(rig, 2);
 	nic_cq_arm(rig->recv_cq, false);
 	nic_cq_arm(rig->recv_cq, false);
@@ -75,20 +75,21 @@ static void cq__CQ_02_arming_tells_of_entries_that_wait(void **state)
 {
 	struct rig *rig = ready();
 
-	push(rig, 1, false); /* came between the last poll and the arming */
+	push(rig, 1, false); /* arrives between the last poll and the arming */
 	nic_cq_arm(rig->recv_cq, false);
 	assert_true(notified(rig));
 	assert_false(notified(rig));
-	nic_cq_arm(rig->recv_cq, false); /* already announced by the last event */
+	nic_cq_arm(rig->recv_cq, false); /* the last event has already announced this entry */
 	assert_false(notified(rig));
 	push(rig, 2, false);
 	assert_true(notified(rig));
 	take(rig, 1);
 	push(rig, 3, false);
-	nic_cq_arm(rig->recv_cq, false); /* one more than was announced */
+	nic_cq_arm(rig->recv_cq, false); /* one entry more than was announced */
 	assert_true(notified(rig));
 	take(rig, 1);
-	nic_cq_arm(rig->recv_cq, false); /* taken one an event: the last was announced with the one before it */
+	/* No event: the entry left was announced together with the one just taken. */
+	nic_cq_arm(rig->recv_cq, false);
 	assert_false(notified(rig));
 	take(rig, 1);
 	rig_destroy(rig);
@@ -126,7 +127,7 @@ static void cq__CQ_02_a_solicited_arming_tells_of_solicited_entries_only(void **
 	nic_cq_arm(rig->recv_cq, true);
 	assert_true(notified(rig));
 	take(rig, 3);
-	nic_cq_arm(rig->recv_cq, true); /* what is left is not solicited */
+	nic_cq_arm(rig->recv_cq, true); /* the entry left is not solicited */
 	assert_false(notified(rig));
 	rig_destroy(rig);
 }
@@ -204,8 +205,8 @@ static void cq__CQ_01_send_completions_are_not_solicited(void **state)
 }
 
 /*
- * The consumer's protocol: poll until empty, arm, poll again, sleep until the event. A completion that comes at any
- * point of it is either found by the second poll or raises the event: a consumer that sleeps has an empty queue.
+ * The consumer's protocol: poll until empty, arm, poll again, sleep until the event. A completion at any point of this
+ * sequence is either found by the second poll or raises the event, so a consumer that sleeps has an empty queue.
  */
 static void cq__CQ_02_no_lost_wakeup_wherever_a_completion_comes(void **state)
 {
@@ -227,7 +228,7 @@ static void cq__CQ_02_no_lost_wakeup_wherever_a_completion_comes(void **state)
 			found++;
 		POINT(3);
 #undef POINT
-		if (notified(rig)) /* else the consumer sleeps on */
+		if (notified(rig)) /* otherwise the consumer goes on sleeping */
 			while (rig_poll(rig->recv_cq, &wc))
 				found++;
 		assert_int_equal(found, pushed);
@@ -285,7 +286,7 @@ static void cq__CQ_05_resize_keeps_entries_and_order(void **state)
 	uint64_t next = 0, expect = 0;
 
 	psn = E;
-	for (unsigned round = 0; round < 3; round++) /* so that the ring has gone round */
+	for (unsigned round = 0; round < 3; round++) /* until the ring has wrapped around */
 		for (unsigned i = 0; i < 5; i++) {
 			push(rig, next++, false);
 			rig_expect_wc(rig->recv_cq, expect++, NIC_WC_SUCCESS);
@@ -343,7 +344,7 @@ static void cq__depth_out_of_range_is_refused(void **state)
 	assert_int_equal(nic_cq_create(rig->nic, 0, NULL, &cq), -EINVAL);
 	assert_int_equal(nic_cq_create(rig->nic, 4097, NULL, &cq), -EINVAL);
 	assert_int_equal(nic_cq_create(rig->nic, 4096, NULL, &cq), 0);
-	assert_int_equal(nic_cq_create(rig->nic, 16, NULL, &cq), -ENOMEM); /* the fourth */
+	assert_int_equal(nic_cq_create(rig->nic, 16, NULL, &cq), -ENOMEM); /* the fourth CQ; max_cq is 3 */
 	rig_destroy(rig);
 }
 
@@ -379,10 +380,10 @@ static void cq__CQ_02_what_a_destroyed_qp_had_announced_hides_nothing(void **sta
 	for (unsigned i = 0; i < 3; i++)
 		push(rig, i, false);
 	take(rig, 2);
-	nic_cq_arm(rig->recv_cq, true); /* nothing solicited is there */
+	nic_cq_arm(rig->recv_cq, true); /* no entry is solicited */
 	assert_false(notified(rig));
 	nic_cq_arm(rig->recv_cq, false);
-	assert_true(notified(rig)); /* of the last, which no event was for */
+	assert_true(notified(rig)); /* for the last entry, which no event has announced */
 	rig_destroy(rig);
 }
 
@@ -390,7 +391,7 @@ static void cq__CQ_01_a_solicited_entry_long_ago_is_forgotten(void **state)
 {
 	struct rig *rig = ready();
 
-	rig->recv_cq->head = rig->recv_cq->tail = 0x80000005; /* so many entries later */
+	rig->recv_cq->head = rig->recv_cq->tail = 0x80000005; /* after this many entries */
 	nic_cq_arm(rig->recv_cq, true);
 	assert_false(notified(rig));
 	rig_destroy(rig);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_cross.c - nic/qp/cross.c: requests that wait for a CQ; on queue pairs that end, CQs that overflow, and under
- * loss. test_cross_enable.c tests requests that enable others, and that calculate.
+ * test_cross.c - nic/qp/cross.c: requests that wait for a CQ, also when queue pairs end, CQs overflow or packets are
+ * lost. test_cross_enable.c tests requests that enable others, and requests that calculate.
  */
 #include <stdlib.h>
 
@@ -27,13 +27,13 @@ static void wait__what_is_behind_it_starts_with_the_entry_that_is_waited_for(voi
 	rig_expect_silence(b.rig);
 	rig_expect_no_wc(b.rig->send_cq);
 	cross_tick(&b, 1);
-	assert_true(nic_tx_pending(b.rig->nic)); /* without another call */
+	assert_true(nic_tx_pending(b.rig->nic)); /* ready to send without another call into the NIC */
 	rig_expect_tx(b.rig, SEND_ONLY, RIG_SQ_PSN);
 	assert_int_equal(rig_expect_wc(b.rig->send_cq, 1, NIC_WC_SUCCESS).opcode, NIC_WC_SEND);
 	rig_expect_no_wc(b.rig->send_cq);
 	rig_ack(b.rig, RIG_SQ_PSN, SYN_ACK);
 	rig_expect_wc(b.rig->send_cq, 2, NIC_WC_SUCCESS);
-	assert_int_equal(nic_cq_count(b.ticks), 2); /* still there to be read */
+	assert_int_equal(nic_cq_count(b.ticks), 2); /* waiting consumes no entries */
 	cross_close(&b);
 }
 
@@ -60,7 +60,8 @@ static void wait__for_a_message_fires_when_it_arrives(void **state)
 	cross_close(&b);
 }
 
-/* As Mellanox's own tests have it: three WAITs from one base; it moves on by the largest. */
+/* Three WAITs count from the same base, and `last` in the third one advances that base by the largest of their
+ * counts, as in Mellanox's own tests. */
 static void wait__counts_from_where_the_last_one_left_it(void **state)
 {
 	struct cross_rig b;
@@ -78,7 +79,7 @@ static void wait__counts_from_where_the_last_one_left_it(void **state)
 	cross_tick(&b, 1);
 	rig_expect_silence(b.rig);
 	rig_expect_wc(b.rig->send_cq, 2, NIC_WC_SUCCESS);
-	rig_expect_wc(b.rig->send_cq, 3, NIC_WC_SUCCESS); /* its own has long been there */
+	rig_expect_wc(b.rig->send_cq, 3, NIC_WC_SUCCESS); /* its 8 entries were there earlier */
 	rig_expect_no_wc(b.rig->send_cq);
 	cross_tick(&b, 1);
 	rig_expect_silence(b.rig);
@@ -101,7 +102,7 @@ static void wait__counts_what_was_there_before_anybody_waited(void **state)
 	other = cross_qp(&b, b.ticks, 0, false);
 	cross_state(&b, other, NIC_QPS_ERR);
 	assert_int_equal(nic_post_send(other, &nop), 0);
-	assert_int_equal(nic_qp_destroy(other), 0); /* its entry goes with it */
+	assert_int_equal(nic_qp_destroy(other), 0); /* removes the QP's entry from the CQ */
 	cross_tick(&b, 1);
 	assert_int_equal(nic_cq_count(b.ticks), 2);
 	cross_post_wait(&b, 1, 5, true);
@@ -127,7 +128,7 @@ static void wait__for_nothing_is_over_at_once(void **state)
 	cross_close(&b);
 }
 
-/* A busy CQ has had 2^32 entries within minutes. */
+/* A CQ can count more than 2^32 entries, which a busy CQ has within minutes. */
 static void wait__counts_beyond_32_bits(void **state)
 {
 	const uint64_t many = 1ull << 32;
@@ -150,7 +151,7 @@ static void wait__counts_beyond_32_bits(void **state)
 	cross_close(&b);
 }
 
-/* To ask is not to post: the CQ is as it was, and as small. */
+/* Checking a WAIT without posting it changes nothing in the CQ and allocates nothing. */
 static void wait__that_is_only_looked_at_takes_nothing(void **state)
 {
 	struct cross_rig b;
@@ -179,7 +180,8 @@ static void wait__completes_behind_what_was_posted_before(void **state)
 	rig_expect_tx(b.rig, SEND_ONLY, RIG_SQ_PSN);
 	rig_expect_silence(b.rig);
 	cross_tick(&b, 1);
-	rig_expect_tx(b.rig, SEND_ONLY, RIG_SQ_PSN + 1); /* it waits for the CQ, not for the answer */
+	/* The WAIT waits for the CQ, not for the ACK of the SEND before it. */
+	rig_expect_tx(b.rig, SEND_ONLY, RIG_SQ_PSN + 1);
 	rig_expect_no_wc(b.rig->send_cq);
 	rig_ack(b.rig, RIG_SQ_PSN + 1, SYN_ACK);
 	for (unsigned i = 1; i <= 3; i++)
@@ -232,7 +234,7 @@ static void wait__is_passed_once_whatever_is_lost(void **state)
 	cross_close(&b);
 }
 
-/* One entry, and QP after QP goes on: each waits for the CQ in which the one before completes. */
+/* Each QP waits for the CQ of the QP before it: a single entry in the first CQ lets the whole chain run. */
 static void wait__a_chain_of_queues_runs_on_one_entry(void **state)
 {
 	struct cross_rig b;
@@ -253,7 +255,7 @@ static void wait__a_chain_of_queues_runs_on_one_entry(void **state)
 	rig_expect_silence(b.rig);
 	rig_expect_no_wc(before);
 	cross_tick(&b, 1);
-	rig_expect_silence(b.rig); /* one call */
+	rig_expect_silence(b.rig); /* a single call lets all QPs run */
 	rig_expect_wc(before, CHAIN - 1, NIC_WC_SUCCESS);
 	cross_close(&b);
 }
@@ -301,10 +303,10 @@ static void wait__is_refused(void **state)
 	assert_int_equal(nic_post_send(b.main, &wr), -EINVAL);
 	wr = cross_wait_wr(1, b.ticks, 1, true);
 	wr.flags = NIC_SEND_INLINE;
-	assert_int_equal(nic_post_send(b.main, &wr), 0); /* of no meaning here, as with NOP */
+	assert_int_equal(nic_post_send(b.main, &wr), 0); /* NIC_SEND_INLINE means nothing for a WAIT, as for a NOP */
 	cross_tick(&b, 1);
 	rig_expect_silence(b.rig);
-	rig_expect_wc(b.rig->send_cq, 1, NIC_WC_SUCCESS); /* nothing has been counted for those */
+	rig_expect_wc(b.rig->send_cq, 1, NIC_WC_SUCCESS); /* refused WAITs have counted no entries */
 	assert_int_equal(nic_cq_destroy(other.ticks), -EBUSY);
 	assert_int_equal(nic_qp_destroy(other.ticker), 0);
 	assert_int_equal(nic_cq_destroy(other.ticks), 0);
@@ -327,7 +329,7 @@ static void wait__a_full_queue_counts_nothing(void **state)
 	assert_int_equal(nic_post_send(b.main, &wr), -ENOMEM);
 	cross_tick(&b, n - 1);
 	rig_expect_silence(b.rig);
-	assert_int_equal(nic_post_send(b.main, &wr), 0); /* for the one behind */
+	assert_int_equal(nic_post_send(b.main, &wr), 0); /* waits for one entry more than the last accepted WAIT */
 	cross_tick(&b, 1);
 	rig_expect_silence(b.rig);
 	assert_int_equal(nic_cq_count(b.rig->send_cq), n);
@@ -358,13 +360,13 @@ static void wait__holds_its_cq_until_it_is_over(void **state)
 	assert_int_equal(nic_cq_destroy(cq), -EBUSY);
 	cross_state(&b, b.main, NIC_QPS_ERR);
 	rig_expect_wc(b.rig->send_cq, 2, NIC_WC_WR_FLUSH_ERR);
-	rig_post(b.rig, &wr); /* and flushed at once */
+	rig_post(b.rig, &wr); /* posted in ERR, and flushed at once */
 	rig_expect_wc(b.rig->send_cq, 2, NIC_WC_WR_FLUSH_ERR);
 	assert_int_equal(nic_cq_destroy(cq), 0);
 	cross_close(&b);
 }
 
-/* All ways in which a QP with pending WAITs may end; the awaited completions come afterwards and have no effect. */
+/* All ways in which a QP with pending WAITs can end; the awaited entries arrive afterwards and have no effect. */
 static void wait__ends_with_its_queue(void **state)
 {
 	(void)state;
@@ -379,7 +381,7 @@ static void wait__ends_with_its_queue(void **state)
 		assert_int_equal(nic_post_send(qp, &wr), 0);
 		wr.wr_id = 2;
 		assert_int_equal(nic_post_send(qp, &wr), 0);
-		rig_expect_silence(b.rig); /* the first waits */
+		rig_expect_silence(b.rig); /* the first WAIT is pending */
 		if (way == 0)
 			cross_state(&b, qp, NIC_QPS_ERR);
 		else if (way == 1)
@@ -415,7 +417,7 @@ static void wait__of_a_peer_that_is_dead_is_flushed(void **state)
 	cross_close(&b);
 }
 
-/* Error completions count, too: a WAIT on a connection that fails continues, and the CQ's reader sees the error. */
+/* An error completion counts as an entry: a WAIT for it completes, and the CQ's reader sees the error. */
 static void wait__sees_entries_in_error(void **state)
 {
 	struct cross_rig b;
@@ -430,7 +432,7 @@ static void wait__sees_entries_in_error(void **state)
 	cross_post_wait(&b, 1, 1, true);
 	rig_expect_silence(b.rig);
 	cross_state(&b, receiver, NIC_QPS_ERR);
-	assert_true(nic_tx_pending(b.rig->nic)); /* without another call */
+	assert_true(nic_tx_pending(b.rig->nic)); /* the WAIT can run without another call into the NIC */
 	rig_expect_silence(b.rig);
 	rig_expect_wc(b.rig->send_cq, 1, NIC_WC_SUCCESS);
 	rig_expect_wc(b.ticks, 3, NIC_WC_WR_FLUSH_ERR);
@@ -489,7 +491,7 @@ static void cq__that_ignores_overruns_counts_on(void **state)
 	rig_expect_wc(b.rig->send_cq, 1, NIC_WC_SUCCESS);
 	assert_int_equal(rig_counter(b.rig, cq_overrun), 7);
 	assert_int_equal(rig_events(b.rig, &b), 0);
-	for (unsigned i = 7; i < 11; i++) /* the newest are there */
+	for (unsigned i = 7; i < 11; i++) /* the newest entries are left */
 		rig_expect_wc(small, i, NIC_WC_WR_FLUSH_ERR);
 	rig_expect_no_wc(small);
 	nic_cq_ignore_overrun(small, false);

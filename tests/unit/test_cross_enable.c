@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_cross_enable.c - nic/qp/cross.c, nic/mem/calc.c: requests that enable those of other queues, programs of WAITs
- * and ENABLEs, calculations. */
+/* test_cross_enable.c - nic/qp/cross.c, nic/mem/calc.c: requests that enable requests of other queues, programs of
+ * such requests, and requests that calculate. */
 #include <stdlib.h>
 
 #include "cross_rig.h"
@@ -32,7 +32,7 @@ static void enable__requests_of_a_managed_queue_start_when_it_says_so(void **sta
 	cross_close(&b);
 }
 
-/* As Mellanox's own tests have it: without `last` each counts from the same base. */
+/* ENABLEs without `last` all count from the same base, as in Mellanox's own tests. */
 static void enable__counts_from_where_the_last_one_left_it(void **state)
 {
 	struct cross_rig b;
@@ -47,7 +47,7 @@ static void enable__counts_from_where_the_last_one_left_it(void **state)
 	cross_post_enable(&b, 3, NIC_WR_SEND_ENABLE, qp, 2, true);
 	assert_int_equal(cross_sent(&b), 3);
 	cross_post_enable(&b, 4, NIC_WR_SEND_ENABLE, qp, 0,
-			  false); /* all: the base moves on by them with a later `last` */
+			  false); /* 0 enables all; a later ENABLE with `last` advances the base past them */
 	assert_int_equal(cross_sent(&b), 7);
 	cross_post_enable(&b, 5, NIC_WR_SEND_ENABLE, qp, 1, true);
 	assert_int_equal(cross_sent(&b), 0);
@@ -74,7 +74,7 @@ static void enable__says_when_it_is_posted_how_many_all_are(void **state)
 	cross_close(&b);
 }
 
-/* An ENABLE for a queue that is managed does nothing in that queue: it has to start itself. */
+/* An ENABLE posted to a managed queue has to be enabled itself, so it cannot start its own queue. */
 static void enable__in_a_managed_queue_waits_as_well(void **state)
 {
 	struct cross_rig b;
@@ -115,7 +115,7 @@ static void enable__receives_are_there_when_it_says_so(void **state)
 	}
 	rig_rx_data(b.rig, SEND_ONLY, RIG_RQ_PSN + 2, 0, 8);
 	rig_expect_ack(b.rig, RIG_RQ_PSN + 2, SYN_RNR | b.rig->attr.min_rnr_timer);
-	cross_state(&b, qp, NIC_QPS_ERR); /* enabled or not, all come back */
+	cross_state(&b, qp, NIC_QPS_ERR); /* enabled or not, all receives are flushed */
 	rig_expect_wc(b.ticks, 2, NIC_WC_WR_FLUSH_ERR);
 	b.rig->qp = qp;
 	rig_post_recv(b.rig, 3, 64, 64);
@@ -139,7 +139,7 @@ static void enable__what_was_held_is_flushed(void **state)
 	cross_close(&b);
 }
 
-/* What an ENABLE names may be gone when its turn comes, or have begun anew. */
+/* The queue named by an ENABLE can have been reset when the ENABLE runs: the ENABLE then does nothing. */
 static void enable__of_a_queue_that_has_been_reset_does_nothing(void **state)
 {
 	struct cross_rig b;
@@ -158,7 +158,7 @@ static void enable__of_a_queue_that_has_been_reset_does_nothing(void **state)
 	assert_int_equal(cross_sent(&b), 0);
 	rig_expect_wc(b.rig->send_cq, 1, NIC_WC_SUCCESS);
 	rig_expect_wc(b.rig->send_cq, 2, NIC_WC_SUCCESS);
-	cross_post_enable(&b, 3, NIC_WR_SEND_ENABLE, qp, 1, true); /* counts from the new beginning */
+	cross_post_enable(&b, 3, NIC_WR_SEND_ENABLE, qp, 1, true); /* counts from the reset on */
 	assert_int_equal(cross_sent(&b), 1);
 	cross_close(&b);
 }
@@ -197,7 +197,7 @@ static void enable__in_sqd_nothing_starts(void **state)
 	b.rig->attr.qp_state = NIC_QPS_RTS;
 	assert_int_equal(nic_qp_modify(qp, &b.rig->attr, NIC_QP_STATE), 0);
 	b.rig->qp = b.main;
-	assert_int_equal(cross_sent(&b), 1); /* and the other waits on */
+	assert_int_equal(cross_sent(&b), 1); /* the other SEND still waits */
 	cross_close(&b);
 }
 
@@ -216,7 +216,7 @@ static void enable__is_refused(void **state)
 	receives = cross_qp(&b, b.ticks, MANAGED_RECV, true);
 	foreign = cross_qp(&other, other.ticks, MANAGED_SEND, true);
 	cross_post_sends(&b, qp, 2);
-	wr = cross_enable_wr(1, NIC_WR_SEND_ENABLE, qp, 3, true); /* more than there are */
+	wr = cross_enable_wr(1, NIC_WR_SEND_ENABLE, qp, 3, true); /* more than the two requests posted */
 	assert_int_equal(nic_post_send(b.main, &wr), -EINVAL);
 	wr.enable.count = UINT32_MAX;
 	assert_int_equal(nic_post_send(b.main, &wr), -EINVAL);
@@ -231,7 +231,7 @@ static void enable__is_refused(void **state)
 	wr = cross_enable_wr(1, NIC_WR_SEND_ENABLE, foreign, 0, true);
 	assert_int_equal(nic_post_send(b.main, &wr), -EINVAL);
 	assert_int_equal(cross_sent(&b), 0);
-	cross_post_enable(&b, 1, NIC_WR_SEND_ENABLE, qp, 1, true); /* nothing has been counted for those */
+	cross_post_enable(&b, 1, NIC_WR_SEND_ENABLE, qp, 1, true); /* refused ENABLEs have counted no requests */
 	assert_int_equal(cross_sent(&b), 1);
 	cross_close(&other);
 	cross_close(&b);
@@ -267,7 +267,8 @@ static void enable__queries_tell_what_a_queue_is(void **state)
 
 /* ---- both: a program --------------------------------------------------------------------------------------------- */
 
-/* Side b's NIC answers each message by a program that waits for a message, then enables the next answer. With loss. */
+/* Side b's NIC answers each message without the application: a queue waits for the message, and the queue with the
+ * answers waits for that queue. This works even if packets are lost. */
 static void program__answers_messages_without_anybody_under_loss(void **state)
 {
 	const struct rig_opts opts = {.cross_channel = true};
@@ -293,7 +294,8 @@ static void program__answers_messages_without_anybody_under_loss(void **state)
 		rig_post_recv(a, i, 1024 + 64 * i, 64);
 		assert_int_equal(nic_post_send(runner, &wait), 0);
 		assert_int_equal(nic_post_send(runner, &nop), 0);
-		assert_int_equal(nic_post_send(b->qp, &answer), 0); /* of the queue that answers: a WAIT of its own */
+		/* A WAIT before the answer, in the queue that answers. */
+		assert_int_equal(nic_post_send(b->qp, &answer), 0);
 		rig_post_send(b, i, NIC_WR_SEND, 1024 + 64 * i, 64);
 		rig_post_send(a, i, NIC_WR_SEND, 64 * i, 64);
 	}
@@ -306,7 +308,8 @@ static void program__answers_messages_without_anybody_under_loss(void **state)
 	pair_destroy(pair);
 }
 
-/* What is flushed needs not be enabled any more: counts go on with what is posted when the queue does. */
+/* After an error, flushed requests need no ENABLE: counts continue with the requests posted since the queue is back
+ * in RTS. */
 static void enable__counts_on_behind_what_an_error_has_flushed(void **state)
 {
 	struct nic_send_wr bad;
@@ -326,7 +329,7 @@ static void enable__counts_on_behind_what_an_error_has_flushed(void **state)
 	assert_int_equal(cross_sent(&b), 1);
 	assert_int_equal(nic_qp_state(qp), NIC_QPS_SQE);
 	cross_post_sends(&b, qp, 1);
-	cross_post_enable(&b, 3, NIC_WR_SEND_ENABLE, qp, 1, true); /* as ever, of what has gone */
+	cross_post_enable(&b, 3, NIC_WR_SEND_ENABLE, qp, 1, true); /* for a flushed request: has no effect */
 	assert_int_equal(nic_qp_modify(qp, &(struct nic_qp_attr){.qp_state = NIC_QPS_RTS}, NIC_QP_STATE), 0);
 	cross_post_sends(&b, qp, 3);
 	assert_int_equal(cross_sent(&b), 0);
@@ -367,7 +370,7 @@ static void calc__what_is_sent_is_calculated_when_it_is(void **state)
 		cross_post_wait(&b, 10, 1, true);
 		rig_post(b.rig, &wr);
 		rig_expect_silence(b.rig);
-		operand_at(b.rig, 0, 1000 + i, 1); /* only now */
+		operand_at(b.rig, 0, 1000 + i, 1); /* written after the request was posted */
 		operand_at(b.rig, 64, 200, 2);
 		operand_at(b.rig, 80, 30, 3);
 		cross_tick(&b, 1);

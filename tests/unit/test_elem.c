@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_elem.c - nic/mem/elem.c: every pair of operation and datatype against a model (elem_model.h), by edge values and
- * random ones, several counts, at every alignment that there may be; against itself in several threads; the order of
- * the network.
+ * test_elem.c - nic/mem/elem.c: every pair of operation and datatype compared with a model (elem_model.h), for edge and
+ * random values, several counts and all alignments allowed; several threads on one element; network byte order.
  */
 #include <complex.h>
 #include <math.h>
@@ -24,7 +23,7 @@
 #if defined(__SANITIZE_ADDRESS__) || TEST_TSAN
 #define ROUNDS 60
 #else
-#define ROUNDS 600 /* vectors of each pair and form */
+#define ROUNDS 600 /* vectors tested for each operation, datatype and form */
 #endif
 #define COUNT_MAX 70
 #define THREADS	  4
@@ -108,7 +107,7 @@ static void check_vector(struct vectors *v, unsigned dt, unsigned op, enum nic_e
 {
 	static const unsigned counts[] = {1, 1, 2, 3, 7, 64, COUNT_MAX};
 	unsigned size = model_size(dt), count = counts[util_random(&seed) % 7];
-	/* Vectors at any address, the target where C would have it. */
+	/* Operands and results can be at any address; the target is aligned as C requires. */
 	unsigned skew = model_kind(dt) == 'c' && util_random(&seed) % 2 ? size / 2 : 0;
 	uint8_t *target = v->target + 64 + skew, *operand = v->operand + util_random(&seed) % 16;
 	uint8_t *compare = v->compare + util_random(&seed) % 16, *result = v->result + util_random(&seed) % 16;
@@ -171,7 +170,7 @@ static void one(unsigned op, unsigned dt, void *target, const void *operand, con
 	elem_execute(&e, target);
 }
 
-/* Each pair of numbers that formats of eight bits have. */
+/* Test every pair of numbers of the 8-bit formats. */
 static void small_numbers_agree_one_by_one(void **state)
 {
 	static const unsigned some[] = {NIC_ELEM_SUM, NIC_ELEM_DIFF, NIC_ELEM_PROD,
@@ -194,7 +193,7 @@ static void small_numbers_agree_one_by_one(void **state)
 			}
 }
 
-/* CMPLX is not known to all compilers. */
+/* Does the same as CMPLX, which not all compilers have. */
 static double _Complex number(double real, double imaginary)
 {
 	const double parts[2] = {real, imaginary};
@@ -223,7 +222,7 @@ static void complex_products_are_those_of_annex_g(void **state)
 	assert_true(isnan(creal(z)) || isnan(cimag(z)));
 }
 
-/* Bits of the operand arrive as they are: signs of zeroes, contents of NaNs. */
+/* The bits of the operand are stored unchanged, even the sign of a zero or the contents of a NaN. */
 static void replaced_elements_are_the_operand_bit_by_bit(void **state)
 {
 	uint32_t quiet = 0x7fc12345, signaling = 0x7fa00001, minus = 0x80000000, zero = 0, f;
@@ -232,12 +231,12 @@ static void replaced_elements_are_the_operand_bit_by_bit(void **state)
 	f = 0;
 	one(NIC_ELEM_ATOMIC_WRITE, NIC_DT_FLOAT, &f, &signaling, NULL, NULL);
 	assert_int_equal(f, signaling);
-	one(NIC_ELEM_CSWAP_NE, NIC_DT_FLOAT, &f, &quiet, &f, NULL); /* no NaN equals itself */
+	one(NIC_ELEM_CSWAP_NE, NIC_DT_FLOAT, &f, &quiet, &f, NULL); /* swaps, as no NaN equals itself */
 	assert_int_equal(f, quiet);
 	f = 0;
-	one(NIC_ELEM_CSWAP, NIC_DT_FLOAT, &f, &minus, &minus, NULL); /* -0 == 0 */
+	one(NIC_ELEM_CSWAP, NIC_DT_FLOAT, &f, &minus, &minus, NULL); /* swaps, as -0 == 0 */
 	assert_int_equal(f, minus);
-	one(NIC_ELEM_MAX, NIC_DT_FLOAT, &f, &zero, NULL, NULL); /* and is not less */
+	one(NIC_ELEM_MAX, NIC_DT_FLOAT, &f, &zero, NULL, NULL); /* does nothing, as -0 is not less than 0 */
 	assert_int_equal(f, minus);
 	one(NIC_ELEM_MIN, NIC_DT_FLOAT, &f, &quiet, NULL, NULL);
 	assert_int_equal(f, minus);
@@ -268,7 +267,7 @@ static void *contestant(void *arg)
 	return NULL;
 }
 
-/* Sums of ones are exact, and nothing is lost. */
+/* Several threads add ones to one element, with sums that are exact in every datatype: no addition is lost. */
 static void contest(unsigned dt, uint8_t *target)
 {
 	unsigned size = model_size(dt), most = size == 1	       ? 25
@@ -281,7 +280,7 @@ static void contest(unsigned dt, uint8_t *target)
 
 	memset(target, 0, size);
 	model_put_bool(dt, c.one, true);
-	if (model_kind(dt) == 'c') /* count in both parts */
+	if (model_kind(dt) == 'c') /* add one to both parts */
 		memcpy(c.one + size / 2, c.one, size / 2);
 	for (unsigned i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, contestant, &c), 0);

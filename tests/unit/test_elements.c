@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_elements.c - operations on elements as they are posted: what is refused, how they are in packets
- * (nic/mem/elem.md), and each from the work request to the completion. How the responder takes them is in
- * test_elements_resp.c, what each pair of operation and datatype does in test_elem.c.
+ * test_elements.c - operations on elements as posted: what is refused, their packet format (nic/mem/elem.md), and each
+ * operation from work request to completion. The responder is tested in test_elements_resp.c, the result of each
+ * operation and datatype in test_elem.c.
  */
 #include <float.h>
 #include <math.h>
@@ -63,7 +63,7 @@ static void elements__lengths_must_agree(void **state)
 			o.wr.elements.count = 4;
 			break;
 		case 2:
-			o.data[0].length -= 12; /* no compare values */
+			o.data[0].length -= 12; /* cuts off the compare values */
 			break;
 		case 3:
 			o.result[0].length++;
@@ -75,10 +75,10 @@ static void elements__lengths_must_agree(void **state)
 			o.wr.elements.num_data = 0;
 			break;
 		case 6:
-			o.wr.elements.count = 0x40000003; /* times four: 12 in 32 bits */
+			o.wr.elements.count = 0x40000003; /* times 4 is 12 in 32 bits */
 			break;
 		case 7:
-			o.wr.elements.num_data = 4; /* more SGEs than there is room for; the others are empty */
+			o.wr.elements.num_data = 4; /* more SGEs than a WQE has room for; all but the first are empty */
 			break;
 		default:
 			o.wr.opcode = NIC_WR_ELEMENTS;
@@ -89,7 +89,8 @@ static void elements__lengths_must_agree(void **state)
 	rig_destroy(rig);
 }
 
-/** A packet holds what is sent, and what is answered; and of that the peer keeps so much. */
+/** Operands must fit in one packet, and so must the result, which also must not be longer than the peer keeps
+ *  (max_fetch). */
 static void elements__no_more_than_fits(void **state)
 {
 	static const uint32_t limits[] = {128, 4096};
@@ -99,7 +100,7 @@ static void elements__no_more_than_fits(void **state)
 		uint32_t packet = RIG_MTU, answer = limits[i / 2] < packet ? limits[i / 2] : packet;
 		struct operation o;
 
-		if (i % 2) { /* where all is flushed, what the path carries does not matter */
+		if (i % 2) { /* in ERR all requests are flushed, so the MTU does not matter */
 			rig_modify_state(rig, NIC_QPS_ERR);
 			packet = NIC_PAYLOAD_MAX;
 			answer = limits[i / 2];
@@ -120,7 +121,7 @@ static void elements__no_more_than_fits(void **state)
 	}
 }
 
-/** Whoever has not asked for them may have set anything. */
+/** A QP without element operations refuses a request before it reads the SGE lists, which can be invalid pointers. */
 static void elements__lists_are_not_looked_at_where_there_are_none(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.max_fetch = RIG_NO_ELEMENTS});
@@ -132,11 +133,11 @@ static void elements__lists_are_not_looked_at_where_there_are_none(void **state)
 	assert_int_equal(nic_post_send(rig->qp, &o.wr), -EINVAL);
 	rig_destroy(rig);
 	rig = rig_ready(NULL);
-	assert_int_equal(nic_post_send(rig->qp, &o.wr), -EINVAL); /* more than there is room for */
+	assert_int_equal(nic_post_send(rig->qp, &o.wr), -EINVAL); /* more SGEs than a WQE has room for */
 	rig_destroy(rig);
 }
 
-/** As many SGEs for the result as there may be, and as much inline data: one request does not touch the next. */
+/** Two requests with the most SGEs for the result and the most inline data: neither overwrites the other's WQE. */
 static void elements__a_wqe_holds_all_that_it_may(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -170,7 +171,8 @@ static void elements__a_wqe_holds_all_that_it_may(void **state)
 	rig_destroy(rig);
 }
 
-/** Keys of operands, when they are read; of results, when they come. */
+/** A wrong L_Key is an error: that of an operand when the operand is read, that of a result when the response
+ *  arrives. */
 static void elements__wrong_local_keys(void **state)
 {
 	for (unsigned result = 0; result < 2; result++) {
@@ -226,12 +228,12 @@ static void elements__limits_that_there_are_not(void **state)
 
 /* ---- packets --------------------------------------------------------------------------------------------------- */
 
-/** To the byte. */
+/** The bytes of a request packet and of a response packet are as nic/mem/elem.md defines them. */
 static void elements__requests_and_answers_byte_by_byte(void **state)
 {
 	static const uint8_t header[] = {0x00, 0x00, 0x7f, 0x00, 0x00, 0x00, 0x10, 0x00,  /* RIG_REMOTE_VA */
 					 0x51, 0x52, 0x53, 0x54,			  /* RIG_REMOTE_RKEY */
-					 12,   5,    0,	   0,	 0,    0,    0,	   2,	  /* CSWAP, UINT32, two */
+					 12,   5,    0,	   0,	 0,    0,    0,	   2,	  /* CSWAP, UINT32, count 2 */
 					 1,    2,    3,	   4,	 5,    6,    7,	   8,	  /* operands */
 					 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18}; /* compare values */
 	const uint32_t data[] = {0x01020304, 0x05060708, 0x11121314, 0x15161718}, answer[] = {0x21222324, 0x25262728};
@@ -262,7 +264,7 @@ static void set_random(uint8_t *bytes, uint32_t n)
 		bytes[i] = (uint8_t)random_word();
 }
 
-/** Data in as many pieces as there are SGEs for. */
+/** Split the data of the first SGE into n SGEs. */
 static void in_pieces(struct nic_sge *sge, uint32_t n)
 {
 	for (uint32_t i = 0; i + 1 < n; i++) {
@@ -275,7 +277,8 @@ static void in_pieces(struct nic_sge *sge, uint32_t n)
 	}
 }
 
-/** Post one of count elements, carry it to the end, compare with the element unit at home. */
+/** Post an operation on `count` elements, run it to its completion, and compare the results with those computed
+ *  locally. */
 static void try(struct pair *pair, uint64_t id, unsigned op, unsigned dt, enum nic_elem_form form, uint32_t count)
 {
 	_Alignas(64) static uint8_t expect[FETCH_MAX + 64], before[FETCH_MAX], data[2 * FETCH_MAX];
@@ -304,7 +307,8 @@ static void try(struct pair *pair, uint64_t id, unsigned op, unsigned dt, enum n
 	}
 	rig_post(a, &o.wr);
 	if (o.wr.flags & NIC_SEND_INLINE)
-		set_random(a->arena + DATA_AT, bytes * elem_vectors(op)); /* copied when it was posted */
+		set_random(a->arena + DATA_AT,
+			   bytes * elem_vectors(op)); /* inline data was copied when it was posted */
 	pair_run(pair);
 	wc = rig_expect_wc(a->send_cq, id, NIC_WC_SUCCESS);
 	assert_int_equal(wc.opcode, fetches(form) ? NIC_WC_FETCH_ELEMENTS : NIC_WC_ELEMENTS);
@@ -334,7 +338,7 @@ static void elements__every_pair_from_post_to_completion(void **state)
 	assert_int_equal(id, 5 * (204 + 224 + 118));
 }
 
-/** Base operations wait for no answer, and go where none may be outstanding that does. */
+/** Base operations need no responder resource: 40 of them can be in flight although max_rd_atomic is 0. */
 static void elements__base_operations_need_no_resource(void **state)
 {
 	struct rig *rig = rig_create(NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_elements_resp.c - operations on elements as the responder takes them: what it refuses, that they happen exactly
- * once, and that the application's settings for floating-point calculations neither matter nor change.
+ * test_elements_resp.c - operations on elements at the responder: what it refuses, that it executes them exactly once,
+ * and that the application's floating-point settings do not affect results and are kept.
  */
 #include <fenv.h>
 #include <float.h>
@@ -55,7 +55,7 @@ static void elements__AT_10_requests_that_make_no_sense_are_refused(void **state
 			p.element.count = 3;
 			break;
 		case 8:
-			p.element.count = 0x40000002; /* times four: 8 in 32 bits */
+			p.element.count = 0x40000002; /* times 4 is 8 in 32 bits */
 			break;
 		case 9:
 			p.payload_len += 4;
@@ -63,10 +63,10 @@ static void elements__AT_10_requests_that_make_no_sense_are_refused(void **state
 		case 10:
 			p.payload_len -= 4;
 			break;
-		case 11: /* of another form */
+		case 11: /* an operation of another form */
 			p.element.op = fetch ? NIC_ELEM_CSWAP : NIC_ELEM_ATOMIC_READ;
 			break;
-		case 12: /* this host's long double is the other one */
+		case 12: /* the long double format that this host does not have */
 			p.element.datatype = (uint8_t)(elem_wire_of_type(NIC_DT_LONG_DOUBLE) ^ 0x80);
 			p.element.count = 1;
 			p.payload_len = 16;
@@ -75,7 +75,8 @@ static void elements__AT_10_requests_that_make_no_sense_are_refused(void **state
 			p.element.op = NIC_ELEM_BOR;
 			p.element.datatype = NIC_DT_FLOAT;
 			break;
-		default: /* longer than a result may be, longer than the path carries */
+		/* A result longer than allowed, or operands longer than one packet. */
+		default:
 			p = request(rig, fetch ? NIC_ELEM_ATOMIC_READ : NIC_ELEM_SUM, NIC_DT_UINT32, fetch,
 				    FETCH_MAX / 4 + 1, E, aligned(rig));
 		}
@@ -86,7 +87,7 @@ static void elements__AT_10_requests_that_make_no_sense_are_refused(void **state
 	}
 }
 
-/** The shorter one of what the path carries and what the QP keeps. */
+/** A result must be no longer than a packet's payload, and no longer than the QP keeps (max_fetch). */
 static void elements__answers_are_no_longer_than_may_be(void **state)
 {
 	static const uint32_t limits[] = {128, 4096};
@@ -139,7 +140,7 @@ static void elements__AT_10_key_rights_and_range(void **state)
 			p.rkey ^= 1;
 		} else if (i / 2 == 1) {
 			p.va = rig_va(rig, RIG_ARENA) & ~15ull;
-		} else if (i / 2 == 2) { /* half of them are inside */
+		} else if (i / 2 == 2) { /* only half of the elements are inside the region */
 			assert_int_equal(nic_mr_reg(rig->pd, rig->arena, aligned(rig) + 16, rig_va(rig, 0),
 						    NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_ATOMIC, &mr),
 					 0);
@@ -153,7 +154,8 @@ static void elements__AT_10_key_rights_and_range(void **state)
 			p.rkey = nic_mr_rkey(mr);
 		}
 		expect_refused(rig, &p, SYN_ACCESS);
-		assert_null(rig->qp->resp.saved); /* nor has it cost memory, which it would have for good */
+		assert_null(rig->qp->resp.saved); /* a refused request allocates no memory for results, which would not
+						     be freed */
 		rig_destroy(rig);
 	}
 }
@@ -170,7 +172,7 @@ static void elements__not_enabled(void **state)
 			rig->attr.max_dest_rd_atomic = 0;
 		rig_to_rts(rig);
 		p = request(rig, NIC_ELEM_BXOR, NIC_DT_UINT64, i & 1, 1, E, aligned(rig));
-		if (i == 4) { /* takes no resource */
+		if (i == 4) { /* a base operation needs no resource */
 			assert_true(rig_rx(rig, &p));
 			rig_expect_ack(rig, E, SYN_ACK);
 		} else {
@@ -295,7 +297,7 @@ static void elements__AT_08_exactly_once_under_loss_and_duplication(void **state
 	}
 }
 
-/** Neither the wrong kind nor the wrong length of a response is taken for an answer. */
+/** A response of the wrong kind or length is not accepted. */
 static void elements__wrong_responses(void **state)
 {
 	static const struct {
@@ -309,7 +311,7 @@ static void elements__wrong_responses(void **state)
 		struct packet p;
 
 		operation(&o, rig, 1, NIC_ELEM_SUM, NIC_DT_UINT64, true, 1);
-		if (i % 2) { /* what answers elements answers nothing else */
+		if (i % 2) { /* a response with elements does not answer a FETCH&ADD */
 			o.wr = rig_wr(rig, 1, NIC_WR_ATOMIC_FETCH_AND_ADD, RESULT_AT, 8);
 			if (wrong[i / 2].op != ELEMENTS_ACK) {
 				rig_destroy(rig);
@@ -330,7 +332,7 @@ static void elements__wrong_responses(void **state)
 /* ---- the application's settings -------------------------------------------------------------------------------- */
 
 #ifdef __x86_64__
-#define FLUSH_TO_ZERO (1u << 15 | 1u << 6) /* of results, of operands */
+#define FLUSH_TO_ZERO (1u << 15 | 1u << 6) /* of results (FTZ), of operands (DAZ) */
 
 static void flush_to_zero(bool on)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_event.c - asynchronous events, each raised by what causes it (IBTA 11.6.3; conformance point QS-17). PATH_MIG,
- * SRQ_ERR and DEVICE_FATAL have no cause in this NIC. That events are acknowledged before their object goes away is the
- * business of the layer above: here an object takes its events along.
+ * test_event.c - asynchronous events, each raised by its cause (IBTA 11.6.3; conformance point QS-17). Nothing in this
+ * NIC raises PATH_MIG, SRQ_ERR or DEVICE_FATAL. The layer above makes an object wait until its events are acknowledged;
+ * here, the events of a destroyed object vanish.
  */
 #include "resp_util.h"
 
@@ -17,9 +17,9 @@ static void event__QS_17_comm_est_with_the_first_packet_in_rtr(void **state)
 	rig_rx_data(rig, SEND_ONLY, E, 0, 8);
 	assert_int_equal(rig_events(rig, RIG_USER_QP(rig)), 1ull << NIC_EVENT_COMM_EST);
 	rig_rx_data(rig, SEND_ONLY, E + 1, 0, 8);
-	assert_int_equal(rig_events(rig, RIG_USER_QP(rig)), 0); /* once */
+	assert_int_equal(rig_events(rig, RIG_USER_QP(rig)), 0); /* one event only */
 	rig_destroy(rig);
-	rig = rig_ready(NULL); /* nor in RTS: the QP knows already */
+	rig = rig_ready(NULL); /* no event in RTS, where the connection is known to be established */
 	rig_post_recv(rig, 1, 0, 64);
 	rig_rx_data(rig, SEND_ONLY, E, 0, 8);
 	assert_int_equal(rig_events(rig, RIG_USER_QP(rig)), 0);
@@ -51,7 +51,7 @@ static void event__QS_17_errors_without_a_receive_wqe(void **state)
 	}
 }
 
-/* Told by the completion in error, and then not by an event too. */
+/* The completion in error of a receive WQE reports the error, so no event does. */
 static void event__QS_17_no_event_when_a_receive_wqe_tells(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -96,7 +96,7 @@ static void event__QS_17_port_and_gid_events(void **state)
 	struct rig *rig = rig_create(NULL);
 	struct nic_gid gid = rig->gid;
 
-	nic_port_set(rig->nic, true); /* as it is */
+	nic_port_set(rig->nic, true); /* no change, so no event */
 	assert_int_equal(nic_gid_set(rig->nic, 0, &gid), 0);
 	assert_int_equal(rig_events(rig, NULL), 0);
 	nic_port_set(rig->nic, false);
@@ -116,7 +116,7 @@ static void event__QS_17_events_of_a_destroyed_object_vanish(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.srq = true});
 
-	rig_modify_state(rig, NIC_QPS_ERR); /* LAST_WQE waits */
+	rig_modify_state(rig, NIC_QPS_ERR); /* the LAST_WQE event is now pending */
 	nic_qp_destroy(rig->qp);
 	assert_int_equal(rig_events(rig, RIG_USER_QP(rig)), 0);
 	rig_destroy(rig);

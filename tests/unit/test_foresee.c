@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_foresee.c - where payloads by reference go, known before their packets are executed (nic/qp/foresee.c). */
+/* test_foresee.c - payloads by reference whose destination is known before their packets are executed
+ * (nic/qp/foresee.c). */
 #include "refer_rig.h"
 
 #include "train.h"
 
-#define ONE 16384u /* bytes of a message, in one packet */
+#define ONE 16384u /* bytes of a message that fits in one packet */
 
 struct ahead {
 	struct refer r;
@@ -22,7 +23,7 @@ static struct rig *rig_of(struct ahead *h, enum pair_side side)
 	return h->r.pair->rig[side];
 }
 
-/** What side A has to send waits; how many packets. */
+/** Take all packets that side `from` has to send, and hold them back. @return the number of packets */
 static unsigned take_all(struct ahead *h, enum pair_side from)
 {
 	while (train_take(&h->t, rig_of(h, from)->nic, h->r.path[from], rig_of(h, from)->now))
@@ -60,7 +61,7 @@ static void foresee__writes(void **state)
 	refer_destroy(&h.r);
 }
 
-/** Others than plain WRITEs. */
+/** Between plain WRITEs, the destination of another request is not foreseen: WRITE with immediate, SEND or READ. */
 static void foresee__only_what_is_simple(void **state)
 {
 	static const enum nic_wr_opcode other[] = {NIC_WR_RDMA_WRITE_WITH_IMM, NIC_WR_SEND, NIC_WR_RDMA_READ};
@@ -83,7 +84,7 @@ static void foresee__only_what_is_simple(void **state)
 	}
 }
 
-/** One of the packets is not there: what follows is not executed, and not foreseen. */
+/** When a packet between two others is lost, the packet after it is neither foreseen nor executed. */
 static void foresee__nothing_behind_what_is_lost(void **state)
 {
 	struct ahead h;
@@ -104,7 +105,7 @@ static void foresee__nothing_behind_what_is_lost(void **state)
 	refer_destroy(&h.r);
 }
 
-/** What will be refused writes nowhere before. */
+/** A WRITE with a wrong R_Key will be refused: neither its destination nor that of later WRITEs is foreseen. */
 static void foresee__nothing_that_will_be_refused(void **state)
 {
 	struct ahead h;
@@ -127,7 +128,7 @@ static void foresee__nothing_that_will_be_refused(void **state)
 	refer_destroy(&h.r);
 }
 
-/** A's READs are answered, and all answers are there. */
+/** Deliver A's READs to side B, and then all n packets that B sends to side A, together. */
 static void read_answers(struct ahead *h, unsigned n)
 {
 	take_all(h, A);
@@ -154,7 +155,8 @@ static void foresee__answers_to_reads(void **state)
 	refer_destroy(&h.r);
 }
 
-/** An answer that goes to several places, and one with a WRITE before it in the queue. */
+/** The destination of a READ response is not foreseen if it has several SGEs, or if a WRITE in the queue precedes
+ *  the READ. */
 static void foresee__not_each_answer(void **state)
 {
 	struct ahead h;
@@ -182,7 +184,7 @@ static void foresee__not_each_answer(void **state)
 	refer_post(&h.r, 0, NIC_WR_RDMA_READ, 0, ONE, THERE);
 	refer_post(&h.r, 1, NIC_WR_RDMA_WRITE, 0, 8, THERE + LEN);
 	refer_post(&h.r, 2, NIC_WR_RDMA_READ, ONE, ONE, THERE + ONE);
-	read_answers(&h, 3); /* and an ACK behind them */
+	read_answers(&h, 3); /* two responses, and an ACK after them */
 	assert_non_null(h.t.car[0].went);
 	assert_null(h.t.car[1].foreseen);
 	assert_non_null(h.t.car[1].went);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_frame.c - nic/wire/frame.c: what carriers have taken off is put back, so that observers see whole packets. */
+/* test_frame.c - nic/wire/frame.c: restores what carriers have removed from packets, so that observers see whole
+ * packets. */
 #include "packet_util.h"
 
 #include <setjmp.h>
@@ -20,7 +21,8 @@ static unsigned udp6_sum(const uint8_t *ip, unsigned len)
 	return sum;
 }
 
-/** What a socket gives becomes the packet that was on the wire: golden packets, their IDs found again. */
+/** The UDP payload from a socket becomes the packet that was on the wire. For golden packets, even the IPv4 ID is
+ *  recovered. */
 static void frame__headers_are_put_back_bit_for_bit(void **state)
 {
 	uint8_t bytes[256], out[NIC_FRAME_MAX];
@@ -36,7 +38,7 @@ static void frame__headers_are_put_back_bit_for_bit(void **state)
 		assert_int_equal(nic_frame_ip(&frame, out, sizeof(out)), len);
 		if (!p.v4) {
 			assert_int_equal(udp6_sum(out, len), 0xffff);
-			memset(out + 46, 0, 2); /* the golden packet has none */
+			memset(out + 46, 0, 2); /* golden packets have no UDP checksum */
 		}
 		assert_memory_equal(out, bytes, len);
 		frame.data = bytes;
@@ -67,7 +69,7 @@ static void frame__absent_icrc_is_computed(void **state)
 	}
 }
 
-/** Anything may arrive, and is shown as it is: no ICRC is written into what is no RoCEv2 packet. */
+/** Any bytes can arrive, and are shown unchanged: no ICRC is written into a packet that is not RoCEv2. */
 static void frame__anything_is_taken(void **state)
 {
 	uint8_t bytes[256], out[NIC_FRAME_MAX];
@@ -96,11 +98,11 @@ static void frame__anything_is_taken(void **state)
 	struct nic_rx_frame frame = {.data = bytes, .len = len};
 
 	assert_int_equal(nic_frame_ip(&frame, out, len - 1), 0);
-	bytes[9] = 6; /* TCP */
+	bytes[9] = 6; /* protocol TCP */
 	assert_false(nic_frame_icrc_set(bytes, len));
 }
 
-/** What Ethernet pads short packets with is no part of them. */
+/** The bytes with which Ethernet pads a short packet are not shown as part of the packet. */
 static void frame__padding_is_left_out(void **state)
 {
 	uint8_t bytes[256] = {0}, out[NIC_FRAME_MAX];
@@ -115,7 +117,7 @@ static void frame__padding_is_left_out(void **state)
 	}
 }
 
-/** No length field of IP has room for it. */
+/** A payload is refused if its length does not fit in the IP header's length field. */
 static void frame__longer_than_ip_is_refused(void **state)
 {
 	static uint8_t bytes[65536], out[65536 + 64];

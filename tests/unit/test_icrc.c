@@ -57,12 +57,12 @@ static void icrc__copying_gives_the_bytes_and_their_crc(void **state)
 		memset(to, 0xa5, sizeof(to));
 		assert_int_equal(icrc_copy(ICRC_START + len, dst, src, len), icrc_update(ICRC_START + len, src, len));
 		assert_memory_equal(dst, src, len);
-		assert_int_equal(dst[-1], 0xa5); /* and not a byte more */
+		assert_int_equal(dst[-1], 0xa5); /* no byte outside dst[0..len) is written */
 		assert_int_equal(dst[len], 0xa5);
 	}
 }
 
-/** CRC difference that an ID makes in a packet of len bytes, ICRC included. */
+/** The change that an IPv4 ID makes to the CRC of a packet of `len` bytes, ICRC included, compared with ID 0. */
 static uint32_t id_difference(uint16_t id, unsigned len)
 {
 	static uint8_t zero[8192], with_id[8192];
@@ -100,7 +100,8 @@ static void icrc__an_id_never_explains_a_burst_of_3_bits(void **state)
 	uint32_t intact = icrc_update(ICRC_START, bytes, LEN - 4);
 	uint16_t found;
 
-	/* Every single bit, and so, by linearity, every pattern of three neighbours, from behind the ID to the end. */
+	/* Flip every single bit after the ID. CRCs are linear, so this gives the difference of every pattern of 3
+	 * adjacent bits. */
 	for (unsigned bit = 48; bit < BITS; bit++) {
 		bytes[bit / 8] = (uint8_t)(1 << bit % 8);
 		bit_difference[bit] = intact ^ icrc_update(ICRC_START, bytes, LEN - 4);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_keyed.c - tags in place of ICRCs (keyed.c, packet.c; conformance point SE-08): what they are, what they cover,
- * and what is refused. Golden tags were computed by a program of their own, from the paper on SipHash and keyed.md.
+ * test_keyed.c - tags in place of ICRCs (keyed.c, packet.c; conformance point SE-08): their value, what they cover, and
+ * what is refused. The golden tags come from an independent program, written from the SipHash paper and keyed.md.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +47,7 @@ static enum packet_verdict verdict_with(const uint8_t *ip, unsigned len, const s
 
 /* ---- the hash -------------------------------------------------------------------------------------------- */
 
-/** Vectors of SipHash's authors: the key 00 ... 0f, messages 00 01 02 ... */
+/** Test vectors of SipHash's authors: the key is 00 ... 0f, messages are 00 01 02 ... */
 static void keyed__the_hash_is_siphash_2_4(void **state)
 {
 	static const struct {
@@ -71,7 +71,7 @@ static void keyed__the_hash_is_siphash_2_4(void **state)
 	}
 }
 
-/** At any length it is what another implementation says. */
+/** For messages of every length, the hash equals that of another implementation. */
 static void keyed__the_hash_is_that_of_another_implementation(void **state)
 {
 	static uint8_t message[NIC_FRAME_MAX];
@@ -113,7 +113,7 @@ static void keyed__SE_08_golden_tags(void **state)
 		assert_ptr_equal(p.key, &key);
 		assert_int_equal(packet_encode(&p, buf), len);
 		assert_memory_equal(buf, want, len);
-		/* And from the packet as it is without a key. */
+		/* Encoding the untagged golden packet with the key gives the same bytes. */
 		assert_int_equal(parse_ip(plain, plain_len, &p), PACKET_OK);
 		assert_null(p.key);
 		assert_int_equal(packet_encode(&p, buf), plain_len);
@@ -124,7 +124,7 @@ static void keyed__SE_08_golden_tags(void **state)
 	}
 }
 
-/** As long as a packet can be, in one step and in two. */
+/** Payloads up to the longest are parsed back unchanged, whether encoded in one step or in two. */
 static void keyed__SE_08_payload_of_every_length_comes_back(void **state)
 {
 	static const uint32_t lens[] = {0, 1, 3, 4, 5, 255, 256, 257, 1024, 4093, 4096};
@@ -187,19 +187,19 @@ static void keyed__SE_08_a_bit_turned_over_anywhere_is_found(void **state)
 				util_fix_ipv4_checksum(copy);
 			v = verdict_with(copy, len, &key);
 			if (udp == IPV4_LEN && bit > IPV4_FRAG * 8 + 1 && bit < (IPV4_FRAG + 2) * 8)
-				assert_int_equal(v, PACKET_NOT_ROCE); /* a fragment */
+				assert_int_equal(v, PACKET_NOT_ROCE); /* this bit makes it a fragment */
 			else if (is_variable(bytes, bit / 8) || (udp == IPV6_LEN && bit / 8 == 0 && bit % 8 > 3))
 				assert_int_equal(v, PACKET_OK);
 			else
 				assert_int_not_equal(v, PACKET_OK);
-			/* What no other check looks at. */
+			/* Bits that no other check covers. */
 			if (bit / 8 > udp + UDP_LEN + BTH_PKEY && !is_variable(bytes, bit / 8))
 				assert_int_equal(v, PACKET_BAD_TAG);
 		}
 	}
 }
 
-/** Bytes cut off or added, with all lengths made right. */
+/** A packet with bytes cut off or added is refused, even if all its lengths are corrected. */
 static void keyed__SE_08_other_lengths_are_refused(void **state)
 {
 	uint8_t bytes[512];
@@ -219,7 +219,7 @@ static void keyed__SE_08_other_lengths_are_refused(void **state)
 			if (n < IPV6_LEN + UDP_LEN + KEYED_TAG_LEN)
 				continue;
 			memcpy(tag, bytes + len - KEYED_TAG_LEN, sizeof(tag));
-			util_fix(copy, n); /* lengths; it writes an ICRC as well */
+			util_fix(copy, n); /* corrects the lengths, but also writes an ICRC */
 			memcpy(copy + n - KEYED_TAG_LEN, tag, sizeof(tag));
 			assert_int_not_equal(verdict_with(copy, n, &key), PACKET_OK);
 		}
@@ -340,7 +340,8 @@ static void keyed__SE_08_a_carrier_that_vouches_spares_the_tag(void **state)
 	}
 }
 
-/** Observers see the tag as it came, and no IPv4 ID that it would follow from. */
+/** Observers see the tag unchanged, and IPv4 ID 0: the tag is not taken for an ICRC from which an ID could be
+ *  recovered. */
 static void keyed__captures_show_the_packet_as_it_is(void **state)
 {
 	uint8_t bytes[256], shown[NIC_FRAME_MAX];
@@ -351,7 +352,7 @@ static void keyed__captures_show_the_packet_as_it_is(void **state)
 		struct nic_rx_frame frame;
 
 		assert_int_equal(parse(bytes, len, &key, &p), PACKET_OK);
-		/* Of many ends one looks like the ICRC of a packet with an ID. */
+		/* Among this many trailers, some look like the ICRC of a packet with some ID. */
 		for (unsigned k = 0; k < 300000; k += 1 + 299999 * (i != 0)) {
 			wire_put32(bytes + len - 4, k);
 			frame = udp_frame(bytes, len, &p);

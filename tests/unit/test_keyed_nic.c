@@ -9,13 +9,13 @@ static const uint8_t secret[NIC_KEY_LEN] = {1, 2, 3, 4, 5, 6, 7, 8},
 		     other_secret[NIC_KEY_LEN] = {8, 7, 6, 5, 4, 3, 2, 1};
 static struct keyed key, other_key;
 
-/** A rig with a key, which the test, as its peer, uses as well. */
+/** A rig with a key. The test plays the peer and uses the same key. */
 static struct rig *keyed_rig(void)
 {
 	return rig_ready(&(struct rig_opts){.nic.key = secret});
 }
 
-/** As rig_tx, for a NIC with the key. */
+/** As rig_tx, but parses with the key. */
 static bool tx(struct rig *rig, struct packet *p)
 {
 	static uint8_t buf[NIC_FRAME_MAX];
@@ -37,7 +37,7 @@ static bool rx(struct rig *rig, struct packet p, const struct keyed *with)
 	return rig_rx(rig, &p);
 }
 
-/** Everything that RC can do, some of it in several packets. */
+/** Post one RC request of each kind, most of them with several packets. */
 static void post_all(struct pair *pair, unsigned *posted)
 {
 	static const enum nic_wr_opcode ops[] = {NIC_WR_RDMA_WRITE,    NIC_WR_SEND,
@@ -79,7 +79,7 @@ static void security__SE_08_holders_of_a_key_do_everything(void **state)
 	}
 }
 
-/** A path that damages packets: each is lost, and comes again. */
+/** Damaged packets are dropped, and sent again by their sender. */
 static void security__SE_08_what_is_damaged_is_sent_again(void **state)
 {
 	const struct pair_rule rules[] = {
@@ -92,7 +92,7 @@ static void security__SE_08_what_is_damaged_is_sent_again(void **state)
 	unsigned posted;
 
 	pair_script(pair, rules, sizeof(rules) / sizeof(rules[0]));
-	pair->damage_bit = (28 + 11) * 8; /* of the PSN */
+	pair->damage_bit = (28 + 11) * 8; /* a bit of the PSN */
 	memcpy(&before, b->arena + 32768 + 3 * 4096, sizeof(before));
 	post_all(pair, &posted);
 	pair_run(pair);
@@ -142,7 +142,7 @@ static void security__SE_08_a_stranger_changes_nothing(void **state)
 	assert_int_equal(rig_counter(rig, rx_packets), 0);
 	nic_qp_counters(rig->qp, &c);
 	assert_int_equal(c.rx_packets + c.dropped_rx, 0); /* dropped before the QP is looked up */
-	/* And then the peer. */
+	/* Packets of the peer, which has the key, are accepted. */
 	assert_true(rx(rig, rig_peer_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8), &key));
 	rig_expect_wc(rig->recv_cq, 1, NIC_WC_SUCCESS);
 	rig_expect_data(rig, 0, 0, 8);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_masked.c - extended atomics from the work request to memory and back: what is refused when posted, how they are
- * in packets (nic/mem/extended.md), how the responder takes them, and that the rules of standard atomics are theirs
- * (IBTA 9.4.5).
+ * test_masked.c - extended atomics from the work request to memory and back: what is refused when posted, their packet
+ * format (nic/mem/extended.md), the responder, and that the rules of standard atomics apply to them (IBTA 9.4.5).
  */
 #include <pthread.h>
 
@@ -36,7 +35,7 @@ static enum nic_wr_opcode wr_opcode(const struct nic_atomic *a)
 	return a->op == NIC_ATOMIC_MCS ? NIC_WR_MASKED_CMP_AND_SWP : NIC_WR_MASKED_FETCH_AND_ADD;
 }
 
-/** A WR of side a of the pair, on arena[remote] of side b. */
+/** A WR that side a posts for an operation on arena[remote] of side b. */
 static struct nic_send_wr masked_wr(struct pair *pair, uint64_t id, const struct nic_atomic *a, uint32_t offset,
 				    uint32_t remote)
 {
@@ -56,7 +55,7 @@ static void put_be(uint8_t *wire, uint64_t value, uint32_t bytes)
 		wire[i] = (uint8_t)(value >> 8 * (bytes - 1 - i));
 }
 
-/** As in packets: pieces of at most eight bytes, each in network order. */
+/** Store operand words in packet format: pieces of at most eight bytes, each in network order. */
 static void put_words(uint8_t *wire, const uint64_t *words, uint32_t size)
 {
 	if (size == 4)
@@ -76,7 +75,7 @@ static uint32_t put_operands(uint8_t *wire, const struct nic_atomic *a)
 	return n * a->size;
 }
 
-/** The peer's request for it on arena[offset]; the payload is in peer_data. */
+/** The peer's request for operation `a` on arena[offset]; the payload is in peer_data. */
 static struct packet request(struct rig *rig, const struct nic_atomic *a, uint32_t psn, uint32_t offset)
 {
 	struct packet p = rig_peer_packet(rig, a->op == NIC_ATOMIC_MCS ? MASKED_CMP_SWAP : MASKED_FETCH_ADD, psn);
@@ -93,7 +92,7 @@ static uint32_t align32(const struct rig *rig)
 	return (uint32_t)(-(uintptr_t)rig->arena & 31) + 64;
 }
 
-/** The responder takes the request and refuses it; memory stays as it was. */
+/** Assert that the responder refuses the request and leaves memory unchanged. */
 static void expect_refused(struct rig *rig, const struct packet *p, unsigned syndrome)
 {
 	assert_true(rig_rx(rig, p));
@@ -115,7 +114,7 @@ static void masked__wrong_sizes_are_refused_when_posted(void **state)
 
 		a.size = wrong[i];
 		assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL);
-		a.size = 16; /* and the result has eight bytes */
+		a.size = 16; /* the result buffer has only 8 bytes */
 		assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL);
 	}
 	rig_expect_silence(rig);
@@ -229,7 +228,7 @@ static void masked__requests_are_as_described(void **state)
 	rig_destroy(rig);
 }
 
-/** To the byte, whatever packet_parse would make of it. */
+/** Check the bytes of a request packet directly, without packet_parse. */
 static void masked__a_request_byte_by_byte(void **state)
 {
 	static const uint8_t header[] = {0x00, 0x00, 0x7f, 0x00, 0x00, 0x00, 0x10, 0x00, /* RIG_REMOTE_VA */
@@ -254,7 +253,7 @@ static void masked__a_request_byte_by_byte(void **state)
 	rig_destroy(rig);
 }
 
-/** The response to a request for eight bytes is the standard one. */
+/** A request for eight bytes is answered by a standard ATOMIC ACK, other sizes by an EXT_ATOMIC_ACK. */
 static void masked__responses_are_as_described(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -301,7 +300,7 @@ static void masked__from_post_to_completion(void **state)
 		wr = masked_wr(pair, i, &op, 0, at);
 		atomic_execute(&op, expect, orig);
 		rig_post(a, &wr);
-		memset(&op, 0xee, sizeof(op)); /* copied when it was posted */
+		memset(&op, 0xee, sizeof(op)); /* the operation was copied when it was posted */
 		pair_run(pair);
 		wc = rig_expect_wc(a->send_cq, i, NIC_WC_SUCCESS);
 		assert_int_equal(wc.opcode, i & 1 ? NIC_WC_MASKED_COMP_SWAP : NIC_WC_MASKED_FETCH_ADD);
@@ -314,7 +313,7 @@ static void masked__from_post_to_completion(void **state)
 	pair_destroy(pair);
 }
 
-/** Results that are left as they came; those of other sizes are in host order all the same. */
+/** Results of the sizes in be_replies stay in network order, those of other sizes are in host order. */
 static void masked__replies_in_network_order(void **state)
 {
 	struct pair *pair = pair_create(&(struct rig_opts){.be_replies = 4 | 16 | 32}, 0x100, 0x200);
@@ -339,7 +338,7 @@ static void masked__replies_in_network_order(void **state)
 	pair_destroy(pair);
 }
 
-/** Standard atomics, too. */
+/** With be_replies, results of standard atomics stay in network order, too. */
 static void masked__standard_replies_in_network_order(void **state)
 {
 	struct pair *pair = pair_create(&(struct rig_opts){.be_replies = 8}, 0x100, 0x200);
@@ -378,7 +377,7 @@ static void masked__AT_10_unknown_sizes_and_lengths_are_refused(void **state)
 		struct packet p = request(rig, &a, E, align32(rig));
 		static const uint8_t log_sizes[] = {0, 1, 6, 30, 31, 32, 34, 63, 255};
 
-		/* With as many operands as would go with it: 30 and more in 32 bits are none. */
+		/* The payload has the operands that this size needs; 4 << 30 and more are 0 in 32 bits. */
 		p.log_size = log_sizes[i / 2];
 		p.payload_len = p.log_size < 8 ? (i & 1 ? 4u : 2u) << p.log_size : 0;
 		expect_refused(rig, &p, SYN_INV);
@@ -407,8 +406,8 @@ static void masked__AT_10_key_rights_and_range(void **state)
 		if (i / 2 == 0) {
 			p.rkey ^= 1;
 		} else if (i / 2 == 1) {
-			p.va = rig_va(rig, RIG_ARENA) & ~15ull; /* its end, or beyond */
-		} else if (i / 2 == 2) {			/* half of it is inside */
+			p.va = rig_va(rig, RIG_ARENA) & ~15ull; /* at or beyond the end of the region */
+		} else if (i / 2 == 2) {			/* only half of the operand is inside */
 			assert_int_equal(nic_mr_reg(rig->pd, rig->arena, align32(rig) + 8, rig_va(rig, 0),
 						    NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_ATOMIC, &mr),
 					 0);
@@ -443,7 +442,8 @@ static void masked__AT_10_RO_05_more_than_the_resources(void **state)
 		assert_true(rig_rx(rig, &p));
 	}
 	assert_int_equal(nic_qp_state(rig->qp), NIC_QPS_ERR);
-	rig_expect_tx(rig, EXT_ATOMIC_ACK, E); /* the two that there was room for were executed, and are answered */
+	/* Two responder resources: the first two requests are executed and answered, the third one is refused. */
+	rig_expect_tx(rig, EXT_ATOMIC_ACK, E);
 	rig_expect_tx(rig, EXT_ATOMIC_ACK, E + 1);
 	rig_expect_ack(rig, E + 2, SYN_INV);
 	memcpy(&after, rig->arena + at, 4);
@@ -469,7 +469,7 @@ static void masked__not_for_a_uc_or_ud_qp(void **state)
 	}
 }
 
-/** The lock of 32 bytes is free again after a fault: another QP's operation on the same bytes goes on. */
+/** A fault releases the lock of a 32-byte operation: another QP's operation on the same bytes is executed. */
 static void masked__memory_that_has_gone_leaves_no_lock(void **state)
 {
 	struct rig *rig = rig_ready(&(struct rig_opts){.nic.guard = rig_guard});
@@ -586,7 +586,7 @@ static void masked__AT_08_exactly_once_under_loss_and_duplication(void **state)
 	}
 }
 
-/** Neither the wrong kind nor the wrong length of a response is taken for an answer. */
+/** A response of the wrong kind or length is not accepted. */
 static void masked__wrong_responses(void **state)
 {
 	for (unsigned i = 0; i < 4; i++) {

@@ -8,7 +8,7 @@
 
 #define WRITABLE (NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ)
 
-/* Whether the peer can write 8 bytes under this name. A refusal ends the QP, so each try has a new one. */
+/* Whether the peer can write 8 bytes with this R_Key. A refusal ends the QP, so each call creates a new one. */
 static bool can_write(struct rig *rig, uint32_t rkey, uint64_t va)
 {
 	struct packet p;
@@ -80,7 +80,7 @@ static void mem__QS_16_region_is_busy_while_a_window_is_bound_to_it(void **state
 	rig_expect_wc(rig->send_cq, 0, NIC_WC_SUCCESS);
 	assert_int_equal(nic_mr_dereg(mr), -EBUSY);
 	assert_int_equal(nic_mr_rereg(mr, NIC_REREG_ACCESS, NULL, NULL, 0, 0, 0), -EBUSY);
-	assert_true(can_write(rig, nic_mr_rkey(mr), rig_va(rig, 0))); /* neither call did anything */
+	assert_true(can_write(rig, nic_mr_rkey(mr), rig_va(rig, 0))); /* the refused calls have changed nothing */
 	assert_int_equal(nic_mw_dealloc(mw), 0);		      /* unbinds */
 	assert_int_equal(nic_mr_dereg(mr), 0);
 	rig_destroy(rig);
@@ -170,7 +170,8 @@ static void mem__registration_of_a_range_that_wraps_is_refused(void **state)
 	rig_destroy(rig);
 }
 
-/* Local keys, as receive buffers: of another PD, without the right to write, or out of range. */
+/* A receive fails if the L_Key of its buffer is wrong, of another PD, without LOCAL_WRITE, or does not cover the
+ * buffer. */
 static void mem__receive_buffers_need_a_valid_lkey_with_local_write(void **state)
 {
 	for (unsigned i = 0; i < 4; i++) {
@@ -225,14 +226,14 @@ static void mem__regions_can_have_rkeys_of_their_owners_choice(void **state)
 	assert_false(can_write(rig, 8, 0x1000));
 	assert_int_equal(nic_mr_reg_named(rig->pd, rig->arena, 64, 0, WRITABLE, 7, &more), -EEXIST);
 	assert_int_equal(nic_mr_reg_named(other, rig->arena + 64, 64, 0x2000, WRITABLE, 7, &more), 0);
-	assert_false(can_write(rig, 7, 0x2000)); /* that one's QPs only */
+	assert_false(can_write(rig, 7, 0x2000)); /* only QPs of the other PD can write there */
 	assert_int_equal(nic_mr_rereg(mr, NIC_REREG_PD, other, NULL, 0, 0, 0), -EINVAL);
 	assert_int_equal(nic_mr_rereg(mr, NIC_REREG_TRANSLATION, NULL, rig->arena, 64, 0x3000, 0), 0);
 	assert_true(can_write(rig, 7, 0x3000));
 	assert_int_equal(nic_mr_dereg(mr), 0);
 	assert_false(can_write(rig, 7, 0x3000));
 	assert_int_equal(nic_mr_reg_named(rig->pd, rig->arena, 64, 0, WRITABLE, 7, &mr), 0);
-	rig_destroy(rig); /* and what is left */
+	rig_destroy(rig); /* also destroys what is left */
 }
 
 int main(void)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_mw.c - memory windows: binding rules, access through them, invalidation (IBTA 10.6.6.2, 10.6.7; conformance
- * points MW-02 to MW-11). Which verb binds which type (MW-01) is the business of the layer above: here both are work
- * requests.
+ * points MW-02 to MW-11). Which verb binds which type (MW-01) is decided in the layer above; here, work requests bind
+ * both types.
  */
 #include "resp_util.h"
 
 #define REMOTE (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC)
-#define WINDOW 8192u /* offset in the arena of what windows cover */
+#define WINDOW 8192u /* offset in the arena of the memory that windows cover */
 #define LEN    512u
 
 struct win {
 	struct rig *rig;
 	struct nic_mw *mw;
 	enum nic_mw_type type;
-	struct nic_bind bind; /* to [WINDOW, WINDOW + LEN) of the arena; change before win_bind */
+	struct nic_bind bind; /* binds to [WINDOW, WINDOW + LEN) of the arena unless changed before win_bind */
 	uint32_t flags;
 };
 
@@ -49,7 +49,7 @@ static void new_qp(struct rig *rig)
 	rig_to_rts(rig);
 }
 
-/* What the peer gets for a request with this key on rig->qp, at the expected PSN. */
+/* The syndrome of rig->qp's answer to a request from the peer with this key. */
 static unsigned try_op(struct rig *rig, unsigned op, uint32_t psn, uint32_t rkey, uint64_t va, uint32_t len)
 {
 	struct packet p = rig_peer_data(rig, op, psn, 0, op_get((uint8_t)op)->payload ? len : 0);
@@ -64,7 +64,7 @@ static unsigned try_op(struct rig *rig, unsigned op, uint32_t psn, uint32_t rkey
 
 static void mw__MW_02_window_region_and_qp_must_share_a_pd(void **state)
 {
-	for (unsigned i = 0; i < 4; i++) { /* foreign window or region, both types */
+	for (unsigned i = 0; i < 4; i++) { /* region or window of another PD, both types */
 		struct rig *rig = rig_ready(NULL);
 		struct nic_pd *other;
 		struct win w;
@@ -95,7 +95,8 @@ static void mw__MW_03_region_needs_bind_right_and_local_write_for_writing_window
 		{NIC_ACCESS_MW_BIND, NIC_ACCESS_REMOTE_ATOMIC, false},
 		{NIC_ACCESS_MW_BIND, NIC_ACCESS_REMOTE_READ, true},
 		{NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC, true},
-		{NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, NIC_ACCESS_LOCAL_WRITE, false}, /* no such window */
+		{NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, NIC_ACCESS_LOCAL_WRITE,
+		 false}, /* windows cannot have LOCAL_WRITE */
 		{NIC_ACCESS_MW_BIND | NIC_ACCESS_LOCAL_WRITE, NIC_ACCESS_MW_BIND, false},
 	};
 
@@ -144,7 +145,7 @@ static void mw__MW_04_range_must_lie_inside_the_region(void **state)
 		w.bind.len = cases[i / 2].len;
 		if (!w.bind.len && w.type == NIC_MW_TYPE_1) {
 			rig_destroy(rig);
-			continue; /* an unbind */
+			continue; /* length 0 unbinds a type 1 window */
 		}
 		assert_int_equal(win_bind(&w), cases[i / 2].ok ? NIC_WC_SUCCESS : NIC_WC_MW_BIND_ERR);
 		if (cases[i / 2].ok) { /* and the window ends where it should */
@@ -182,7 +183,7 @@ static void mw__MW_05_type_2_must_be_free(void **state)
 	rig_expect_silence(rig);
 	rig_expect_wc(rig->send_cq, 5, NIC_WC_SUCCESS);
 	w.bind.rkey++;
-	assert_int_equal(win_bind(&w), NIC_WC_SUCCESS); /* free again */
+	assert_int_equal(win_bind(&w), NIC_WC_SUCCESS); /* the window was unbound by the invalidate */
 	w.bind.rkey++;
 	assert_int_equal(win_bind(&w), NIC_WC_MW_BIND_ERR);
 	rig_destroy(rig);
@@ -218,7 +219,7 @@ static void mw__MW_06_type_2_needs_a_region_and_a_length(void **state)
 	}
 }
 
-/* A type 1 window, bound as win_alloc proposes. @return its key. */
+/* Allocate a type 1 window and bind it with the defaults of win_alloc. @return its key */
 static uint32_t win_bound(struct win *w, struct rig *rig)
 {
 	win_alloc(w, rig, NIC_MW_TYPE_1);
@@ -241,7 +242,7 @@ static void mw__MW_06_type_1_with_zero_length_is_unbound(void **state)
 	assert_int_equal(try_op(rig, WRITE_ONLY, E + 1, bound, w.bind.addr, 8), SYN_ACCESS);
 	new_qp(rig);
 	assert_int_equal(try_op(rig, WRITE_ONLY, E, nic_mw_rkey(w.mw), w.bind.addr, 8), SYN_ACCESS);
-	assert_int_equal(nic_mr_dereg(rig->mr), 0); /* nothing is bound to it */
+	assert_int_equal(nic_mr_dereg(rig->mr), 0); /* no window is bound to the region */
 	rig_destroy(rig);
 }
 
@@ -268,7 +269,8 @@ static void mw__MW_07_rebind_of_type_1_kills_the_old_key(void **state)
 	rig_destroy(rig);
 }
 
-/* Whoever posts a bind counts its key on, whatever becomes of it: the window follows with the next one that works. */
+/* The application increments the key for each bind that it posts. If a bind fails, the window keeps its key, and the
+ * next bind that succeeds gives it the application's. */
 static void mw__MW_07_failed_and_flushed_binds_of_type_1_change_no_key(void **state)
 {
 	struct rig *rig = rig_ready(NULL);
@@ -319,7 +321,7 @@ static void mw__MW_08_type_1_serves_its_pd_and_type_2_its_qp(void **state)
 		win_alloc(&w, rig, (enum nic_mw_type)type);
 		assert_int_equal(win_bind(&w), NIC_WC_SUCCESS);
 		assert_int_equal(try_op(rig, WRITE_ONLY, E, nic_mw_rkey(w.mw), w.bind.addr, 8), SYN_ACK);
-		new_qp(rig); /* same PD */
+		new_qp(rig); /* another QP of the same PD */
 		assert_int_equal(try_op(rig, WRITE_ONLY, E, nic_mw_rkey(w.mw), w.bind.addr, 8),
 				 type == NIC_MW_TYPE_1 ? SYN_ACK : SYN_ACCESS);
 		assert_int_equal(nic_pd_alloc(rig->nic, &other), 0);
@@ -341,7 +343,7 @@ static void mw__MW_08_rights_and_range_are_those_of_the_window(void **state)
 		     {NIC_ACCESS_REMOTE_WRITE, WRITE_ONLY},
 		     {NIC_ACCESS_REMOTE_ATOMIC, FETCH_ADD}};
 
-	for (unsigned i = 0; i < 18; i++) { /* right given, op tried, type */
+	for (unsigned i = 0; i < 18; i++) { /* access right given, operation tried, window type */
 		struct rig *rig = rig_ready(NULL);
 		struct win w;
 		bool fits = i / 6 == i / 2 % 3;
@@ -351,7 +353,7 @@ static void mw__MW_08_rights_and_range_are_those_of_the_window(void **state)
 		assert_int_equal(win_bind(&w), NIC_WC_SUCCESS);
 		assert_int_equal(try_op(rig, cases[i / 2 % 3].op, E, nic_mw_rkey(w.mw), w.bind.addr, 8),
 				 fits ? SYN_ACK : SYN_ACCESS);
-		if (fits) /* the region goes on behind the window, the window does not */
+		if (fits) /* the region continues after the window's end, but the window's key gives no access there */
 			assert_int_equal(try_op(rig, cases[i / 6].op, E + 1, nic_mw_rkey(w.mw), w.bind.addr + LEN, 8),
 					 SYN_ACCESS);
 		rig_destroy(rig);
@@ -390,7 +392,7 @@ static void mw__MW_09_only_bound_type_2_windows_can_be_invalidated(void **state)
 		if (i == 3)
 			inv.ex ^= 1;
 		if (i == 4)
-			new_qp(rig); /* not the QP that it is bound to */
+			new_qp(rig); /* not the QP through which the window is bound */
 		rig_post(rig, &inv);
 		rig_expect_silence(rig);
 		rig_expect_wc(rig->send_cq, 5, NIC_WC_MW_BIND_ERR);
@@ -434,14 +436,15 @@ static void mw__MW_10_send_with_invalidate_frees_the_window(void **state)
 	assert_int_equal(wc.ex, p.inv_rkey);
 	assert_int_equal(wc.byte_len, 8);
 	rig_expect_data(rig, 0, 0, 8);
-	assert_int_equal(nic_mr_dereg(rig->mr), 0); /* unbound */
+	assert_int_equal(nic_mr_dereg(rig->mr), 0); /* the window is unbound */
 	assert_int_equal(try_op(rig, READ_REQ, E + 1, p.inv_rkey, w.bind.addr, 8), SYN_ACCESS);
 	rig_destroy(rig);
 }
 
 static void mw__MW_10_invalid_invalidate_ends_the_connection_through_the_receive_wqe(void **state)
 {
-	for (unsigned i = 0; i < 6; i++) { /* no such key, a region, a type 1 window; ONLY and LAST */
+	/* An unknown key, a region's, a type 1 window's; each in SEND ONLY and SEND LAST. */
+	for (unsigned i = 0; i < 6; i++) {
 		struct rig *rig = rig_ready(NULL);
 		bool last = i & 1;
 		struct packet p = rig_peer_data(rig, last ? SEND_LAST_INV : SEND_ONLY_INV, last ? E + 1 : E, 0, 8);
@@ -483,12 +486,13 @@ static void mw__MW_11_low_byte_of_a_type_2_key_is_the_consumers(void **state)
 		rig_expect_silence(rig);
 		rig_expect_wc(rig->send_cq, 5, NIC_WC_SUCCESS);
 	}
-	w.bind.rkey = first ^ 0x100; /* the rest is not */
+	w.bind.rkey = first ^ 0x100; /* the upper bits of the key are not the consumer's */
 	assert_int_equal(win_bind(&w), NIC_WC_MW_BIND_ERR);
 	rig_destroy(rig);
 }
 
-/* The application took the region or the window away before the bind had its turn: an error, not a stale pointer. */
+/* If the application destroys the region or the window before the bind runs, the bind completes in error and uses no
+ * stale pointer. */
 static void mw__object_gone_before_its_bind_runs(void **state)
 {
 	for (unsigned i = 0; i < 2; i++) {

@@ -20,7 +20,7 @@ static const uint8_t rc_len[32] = {
 };
 /* clang-format on */
 
-/** The same for any opcode, 0 for unknown ones. */
+/** Bytes from the BTH to the payload for any opcode; 0: unknown opcode. */
 static unsigned expected_len(unsigned value)
 {
 	unsigned low = value & 31;
@@ -34,7 +34,7 @@ static unsigned expected_len(unsigned value)
 		return low == 4 ? 20 : low == 5 ? 24 : 0;
 	case OP_XRC: /* requests carry the XRCETH, responses do not */
 		return rc_len[low] ? rc_len[low] + (low >= 0x0d && low <= 0x12 ? 0 : 4) : 0;
-	case OP_EXT: /* ours: two requests and one response, twice */
+	case OP_EXT: /* uroce's own opcodes: two requests and one response, twice */
 		return low <= 1 ? 28 : low == 4 || low == 5 ? 32 : low == 2 || low == 6 ? 16 : 0;
 	default:
 		return value == 0x81 ? 28 : 0;
@@ -97,7 +97,7 @@ static void opcode__find_is_the_inverse_of_get(void **state)
 		if (op)
 			assert_ptr_equal(op_find(op->service, op->kind, op->pos, op->extra), op);
 	}
-	/* And it finds nothing else. */
+	/* op_find finds no other opcodes. */
 	for (unsigned service = 0; service < 256; service += 32)
 		for (unsigned kind = OP_SEND; kind <= OP_CONGESTION; kind++)
 			for (unsigned pos = OP_FIRST; pos <= OP_ONLY; pos <<= 1)
@@ -211,7 +211,7 @@ static void opcode__an_open_message_continues_only_with_its_own_kind(void **stat
 						 goes_on && (v & 0xe0) == (open[i] & 0xe0u));
 		}
 	}
-	/* READs and atomics do not come between the packets of a message. */
+	/* READs and atomics must not come between the packets of a message. */
 	assert_false(op_may_follow(op_get(0x06), op_get(0x0c)));
 	assert_false(op_may_follow(op_get(0x00), op_get(0x13)));
 	assert_true(op_may_follow(NULL, op_get(0x0c)));

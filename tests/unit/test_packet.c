@@ -114,7 +114,8 @@ static void packet__HV_01_shorter_than_bth_and_icrc_is_dropped(void **state)
 	util_unhex(SEND_V4, bytes);
 	for (unsigned len = 28; len < 28 + 16; len++)
 		assert_int_equal(verdict_fixed(bytes, len), PACKET_TOO_SHORT);
-	assert_int_equal(verdict_fixed(bytes, 28 + 16), PACKET_BAD_PAD); /* long enough, but 3 of 0 bytes are pad */
+	/* Long enough for the headers, but the pad count is 3, with no payload. */
+	assert_int_equal(verdict_fixed(bytes, 28 + 16), PACKET_BAD_PAD);
 }
 
 static void packet__HV_02_unknown_opcode_is_dropped_whatever_its_length(void **state)
@@ -168,7 +169,7 @@ static void packet__HV_03_length_must_be_a_multiple_of_four(void **state)
 	for (unsigned odd = 1; odd < 4; odd++) {
 		util_unhex(SEND_V4, bytes);
 		assert_int_equal(verdict_fixed(bytes, 52 + odd), PACKET_BAD_PAD);
-		bytes[29] &= (uint8_t)~0x30; /* with no pad either */
+		bytes[29] &= (uint8_t)~0x30; /* a pad count of 0 is refused as well */
 		assert_int_equal(verdict_fixed(bytes, 52 + odd), PACKET_BAD_PAD);
 	}
 }
@@ -238,7 +239,7 @@ static void packet__HV_14_other_udp_ports_and_protocols_are_not_roce(void **stat
 	bytes[23] ^= 1; /* destination port */
 	assert_int_equal(verdict_fixed(bytes, len), PACKET_NOT_ROCE);
 	bytes[23] ^= 1;
-	bytes[20] = bytes[21] = 0; /* the source port is free */
+	bytes[20] = bytes[21] = 0; /* any source port is accepted */
 	assert_int_equal(verdict_fixed(bytes, len), PACKET_OK);
 	bytes[9] = 6;
 	assert_int_equal(verdict_fixed(bytes, len), PACKET_NOT_ROCE);
@@ -278,7 +279,7 @@ static void packet__HV_16_fragments_are_dropped(void **state)
 	for (unsigned bit = 0; bit < 16; bit++) {
 		bytes[6] = (uint8_t)(1u << bit >> 8);
 		bytes[7] = (uint8_t)(1u << bit);
-		/* DF and the reserved bit make no fragment. */
+		/* DF and the reserved bit do not make the packet a fragment. */
 		assert_int_equal(verdict_fixed(bytes, len), bit >= 14 ? PACKET_OK : PACKET_NOT_ROCE);
 	}
 	bytes[6] = bytes[7] = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_packet_encode.c - packet_encode: every opcode with random fields there and back, pad, reserved bits, in
- * place. */
+/* test_packet_encode.c - packet_encode: every opcode with random fields encoded and parsed again, pad, reserved
+ * bits, encoding in place. */
 #include "packet.h"
 #include "wire_util.h"
 
@@ -193,7 +193,7 @@ static void encode__RQ_06_pad_is_zero_and_fills_up_to_four(void **state)
 		for (uint32_t i = len; i < (len + 3) / 4 * 4; i++)
 			assert_int_equal(buf[40 + i], 0);
 		for (unsigned i = total; i < sizeof(buf); i++)
-			assert_int_equal(buf[i], 0xee); /* nothing beyond its end */
+			assert_int_equal(buf[i], 0xee); /* nothing is written beyond the packet's end */
 	}
 }
 
@@ -294,7 +294,7 @@ static void encode__ipv4_header_checksum_is_right_for_extreme_headers(void **sta
 		memset(p.sgid.raw + 12, fills[i], 4);
 		memset(p.dgid.raw + 12, fills[i], 4);
 		p.tclass = p.hop_limit = fills[i];
-		for (unsigned id = 0; id < 65536; id++) { /* every sum, so every carry */
+		for (unsigned id = 0; id < 65536; id++) { /* every checksum, so every carry */
 			struct nic_rx_frame frame = {.data = buf};
 			struct packet back;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_packet_icrc.c - packet_parse: what the ICRC covers, ignored fields, carriers that take the IP header off. */
+/* test_packet_icrc.c - packet_parse: what the ICRC covers, ignored fields, carriers that remove the IP header. */
 #include "packet_util.h"
 
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 
 /* ---- what the ICRC covers ---------------------------------------------------------------------------- */
 
-/** Whether the ICRC leaves this bit of the packet out (HV-06). */
+/** Whether the ICRC does not cover this bit of the packet (HV-06). */
 static bool bit_masked(bool v4, unsigned bit)
 {
 	unsigned byte = bit / 8, udp = v4 ? 20 : 40;
@@ -32,7 +32,8 @@ static void packet__HV_06_icrc_leaves_out_what_routers_change_and_nothing_else(v
 			memcpy(changed, bytes, len);
 			changed[bit / 8] ^= (uint8_t)(1 << bit % 8);
 			util_fix(changed, len);
-			memcpy(changed + len - 4, bytes + len - 4, 4); /* the old ICRC, all else fitting */
+			memcpy(changed + len - 4, bytes + len - 4,
+			       4); /* the old ICRC, but lengths and checksum that fit */
 			if (bit_masked(v4, bit) || memcmp(changed, bytes, len) == 0)
 				assert_int_equal(verdict(changed, len), PACKET_OK);
 			else
@@ -151,7 +152,7 @@ static void packet__id_zero_is_no_recovery(void **state)
 	assert_int_equal(p.ip_id, 0);
 	frame.flags = NIC_RX_UDP_PAYLOAD;
 	assert_int_equal(packet_parse(&frame, &p), PACKET_OK);
-	frame.udp_sport ^= 1; /* covered, even though it is not among the bytes */
+	frame.udp_sport ^= 1; /* the ICRC covers the port, although the bytes do not contain it */
 	assert_int_equal(packet_parse(&frame, &p), PACKET_BAD_ICRC);
 	frame.flags |= NIC_RX_IP_ID_UNKNOWN;
 	assert_int_equal(packet_parse(&frame, &p), PACKET_BAD_ICRC);
@@ -167,7 +168,7 @@ static void packet__HV_05_ipv6_has_no_id_that_could_explain_damage(void **state)
 	struct packet p;
 
 	assert_int_equal(parse_ip(bytes, len, &p), PACKET_OK);
-	for (unsigned i = 0; i < 4; i++) /* just the damage that ID 0x1234 would do to an IPv4 packet */
+	for (unsigned i = 0; i < 4; i++) /* the damage to the ICRC that would look like ID 0x1234 in an IPv4 packet */
 		bytes[len - 4 + i] ^= (uint8_t)(difference >> 8 * i);
 	frame = udp_frame(bytes, len, &p);
 	assert_int_equal(packet_parse(&frame, &p), PACKET_BAD_ICRC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_path.c - egress paths: which packets leave by which, what happens when one has no room or is closed. */
+/* test_path.c - egress paths: which packets leave by which path, what happens when a path has no room or is closed. */
 #include "rig.h"
 
 #include "qp.h"
@@ -16,8 +16,8 @@ static void served(struct nic_qp *qp, uint32_t rkey, bool read, bool write)
 
 static const struct qp_owner an_owner = {.served = served};
 
-static uint32_t answer;	   /* of route */
-static uint32_t asked_qpn; /* by the last question */
+static uint32_t answer;	   /* what route() returns */
+static uint32_t asked_qpn; /* from the last call of route() */
 static struct nic_gid asked_gid;
 
 static uint32_t route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
@@ -28,7 +28,7 @@ static uint32_t route(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn)
 	return answer;
 }
 
-/* A rig in INIT, or UD in RTS, with one more path open. */
+/* Create a rig with one more path open. Its QP is in RESET. */
 static struct rig *create(enum nic_qp_type type, uint32_t flags, uint32_t *path)
 {
 	struct rig *rig =
@@ -69,12 +69,12 @@ static void path__a_connected_qp_asks_once_and_keeps_to_its_path(void **state)
 	rig_post_send(rig, 1, NIC_WR_SEND, 0, 8);
 	assert_true(nic_tx_pending(rig->nic));
 	assert_true(pending(rig, path));
-	rig_expect_silence(rig); /* path 0 */
+	rig_expect_silence(rig); /* nothing leaves by path 0 */
 	assert_int_equal(take(rig, path, &frame), 1);
 	assert_false(frame.no_icrc);
 	assert_int_equal(take(rig, path, &frame), 0);
 	assert_false(pending(rig, path));
-	/* Answers take it as well. */
+	/* ACKs leave by the same path. */
 	rig_post_recv(rig, 2, 4096, 64);
 	rig_rx_data(rig, SEND_ONLY, RIG_RQ_PSN, 0, 8);
 	rig_expect_silence(rig);
@@ -92,8 +92,7 @@ static void path__without_icrc_both_ways(void **state)
 
 	answer = path;
 	rig_to_rts(rig);
-	for (uint32_t len = 8; len <= RIG_MTU;
-	     len += RIG_MTU - 8) { /* short ones and long ones are built differently */
+	for (uint32_t len = 8; len <= RIG_MTU; len += RIG_MTU - 8) { /* short and long packets are built differently */
 		rig_post_send(rig, len, NIC_WR_RDMA_WRITE, 3, len);
 		assert_int_equal(take(rig, path, &frame), 1);
 		assert_true(frame.no_icrc);
@@ -146,7 +145,7 @@ static void path__lossless_is_not_limited_in_bytes(void **state)
 	}
 }
 
-/* By a path that loses nothing: whether the packet taken has AckReq. */
+/* Take a packet from a lossless path. @return whether it has AckReq */
 static bool taken_asks(struct rig *rig, uint32_t path)
 {
 	struct nic_tx_frame frame;
@@ -172,7 +171,7 @@ static void path__lossless_asks_for_acks_that_somebody_waits_for(void **state)
 		rig_post(rig, &wr);
 		assert_int_equal(taken_asks(rig, answer), i & 1);
 	}
-	rig_ack(rig, RIG_SQ_PSN + 2, SYN_ACK); /* unasked answers are as good */
+	rig_ack(rig, RIG_SQ_PSN + 2, SYN_ACK); /* an ACK completes requests even if none asked for it */
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
 	rig_destroy(rig);
 }
@@ -187,11 +186,11 @@ static void path__lossless_asks_not_for_what_is_unawaited(void **state)
 	rig_to_rts(rig);
 	wr = rig_wr(rig, 1, NIC_WR_SEND, 0, 8);
 	wr.flags = NIC_SEND_SIGNALED | NIC_SEND_UNAWAITED;
-	assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL); /* not from verbs */
+	assert_int_equal(nic_post_send(rig->qp, &wr), -EINVAL); /* verbs cannot set this flag */
 	rig->qp->send_flags |= NIC_SEND_UNAWAITED;
 	assert_int_equal(nic_post_send(rig->qp, &wr), 0);
 	assert_false(taken_asks(rig, answer));
-	rig_ack(rig, RIG_SQ_PSN, SYN_ACK); /* completes all the same */
+	rig_ack(rig, RIG_SQ_PSN, SYN_ACK); /* an ACK completes the request nonetheless */
 	rig_expect_wc(rig->send_cq, 1, NIC_WC_SUCCESS);
 	rig_destroy(rig);
 }
@@ -218,7 +217,7 @@ static void path__lossless_answers_when_there_is_time_or_when_idle(void **state)
 	}
 	rig_advance(rig, 1000);
 	assert_int_equal(take(rig, answer, &frame), 1);
-	for (uint32_t i = 8; i < 8 + 20; i++) { /* busy all the time */
+	for (uint32_t i = 8; i < 8 + 20; i++) { /* requests without a pause: an ACK leaves nonetheless */
 		p = rig_peer_data(rig, WRITE_ONLY, RIG_RQ_PSN + i, 0, 8);
 		p.ackreq = false;
 		rig_rx(rig, &p);
@@ -271,7 +270,7 @@ static void path__each_datagram_has_its_own(void **state)
 		rig_post(rig, &wr);
 		assert_int_equal(asked_qpn, i);
 	}
-	/* In their order: a path gives what is first, and no more. */
+	/* Datagrams leave in the order in which they were posted, each by its own path. */
 	assert_int_equal(take(rig, path, &frame), 0);
 	assert_int_equal(take(rig, 0, &frame), 1);
 	assert_int_equal(take(rig, 0, &frame), 0);
@@ -279,7 +278,7 @@ static void path__each_datagram_has_its_own(void **state)
 	assert_int_equal(take(rig, path, &frame), 1);
 	assert_int_equal(take(rig, path, &frame), 0);
 	assert_int_equal(take(rig, 0, &frame), 1);
-	/* The path goes: the one that would have taken it, and the last, leave by path 0. */
+	/* Once the path is closed, the datagram for that path and the last datagram leave by path 0. */
 	nic_path_close(rig->nic, path);
 	assert_int_equal(take(rig, 0, &frame), 1);
 	assert_int_equal(take(rig, 0, &frame), 1);
@@ -289,7 +288,7 @@ static void path__each_datagram_has_its_own(void **state)
 	rig_destroy(rig);
 }
 
-/** A request that does nothing has no path: not the one of the datagram that was in its place before. */
+/** A NOP has no path: it does not inherit that of the datagram which had the same place in the send queue before. */
 static void path__nop_does_not_follow_a_datagram_of_old(void **state)
 {
 	uint32_t path;
@@ -302,13 +301,14 @@ static void path__nop_does_not_follow_a_datagram_of_old(void **state)
 	rig_to_rts(rig);
 	answer = path;
 	assert_int_equal(nic_ah_create(rig->pd, &av, &ah), 0);
-	for (uint32_t i = 0; i < 64; i++) { /* all places */
+	for (uint32_t i = 0; i < 64; i++) { /* use every place in the send queue */
 		wr = rig_wr(rig, i, NIC_WR_SEND, 0, 8);
 		wr.ud.ah = ah;
 		wr.ud.remote_qpn = 1;
 		wr.ud.remote_qkey = RIG_QKEY;
 		rig_post(rig, &wr);
-		rig_expect_silence(rig); /* on path 0, where the QP was without requests */
+		/* Nothing leaves by path 0, where the QP is queued while it has no requests. */
+		rig_expect_silence(rig);
 		assert_int_equal(take(rig, path, &frame), 1);
 		rig_expect_wc(rig->send_cq, i, NIC_WC_SUCCESS);
 	}
@@ -321,7 +321,7 @@ static void path__nop_does_not_follow_a_datagram_of_old(void **state)
 	rig_destroy(rig);
 }
 
-/** A request that sends nothing and is of path 0, and a datagram of another path behind it. */
+/** A request on path 0 that sends nothing, and behind it a datagram on another path. */
 static void check_behind(const struct nic_send_wr *nothing)
 {
 	uint32_t path;
@@ -362,7 +362,7 @@ static void path__what_is_behind_a_request_that_sends_nothing_takes_its_own(void
 	check_behind(&oversize);
 }
 
-/** A path that is given up for datagrams: they are lost, what is behind them goes on. */
+/** A path's datagrams can be discarded as lost. The requests posted after them are still sent. */
 static void path__datagrams_can_be_lost(void **state)
 {
 	uint32_t path;
@@ -381,14 +381,14 @@ static void path__datagrams_can_be_lost(void **state)
 		wr.ud.ah = ah;
 		rig_post(rig, &wr);
 	}
-	assert_false(nic_path_pending(rig->nic, 0)); /* where it was before it had a datagram */
+	assert_false(nic_path_pending(rig->nic, 0)); /* the QP was queued here before it had a datagram */
 	assert_true(nic_path_pending(rig->nic, path));
 	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 3);
 	assert_true(nic_path_pending(rig->nic, path));
 	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 1);
 	assert_false(pending(rig, path));
 	assert_false(nic_path_pending(rig->nic, path));
-	assert_true(nic_path_pending(rig->nic, 0)); /* what was behind them */
+	assert_true(nic_path_pending(rig->nic, 0)); /* for the datagram posted after the lost ones */
 	assert_int_equal(take(rig, 0, &frame), 1);
 	for (uint32_t i = 0; i < 5; i++)
 		rig_expect_wc(rig->send_cq, i, NIC_WC_SUCCESS);
@@ -412,7 +412,7 @@ static void check_not_lost(enum nic_qp_type type)
 	assert_false(nic_path_pending(rig->nic, path));
 	nic_port_set(rig->nic, true);
 	assert_int_equal(take(rig, path, &frame), 1);
-	assert_false(pending(rig, path)); /* it has left with its last packet */
+	assert_false(pending(rig, path)); /* the QP was unqueued with its last packet */
 	assert_false(nic_path_pending(rig->nic, path));
 	rig_destroy(rig);
 }
@@ -424,7 +424,8 @@ static void path__what_connected_qps_send_is_not_lost(void **state)
 	check_not_lost(NIC_QPT_UC);
 }
 
-/** An endpoint that waits for an answer gives up in the end, also when nothing can be sent; an ACK waits on. */
+/** An endpoint's request on a path that discards packets: it is sent again, and fails in the end. A pending ACK is
+ *  kept. */
 static void path__what_endpoints_send_is_lost_and_sent_again(void **state)
 {
 	uint32_t path;
@@ -494,7 +495,7 @@ static void path__a_closed_path_costs_no_retry(void **state)
 	rig->now = due - 1;
 	nic_timeout(rig->nic, rig->now);
 	nic_path_close(rig->nic, path);
-	rig->now = due; /* it has all its time again */
+	rig->now = due; /* closing the path has restarted the timer */
 	nic_timeout(rig->nic, rig->now);
 	rig_expect_no_wc(rig->send_cq);
 	rig_expect_tx(rig, SEND_ONLY, RIG_SQ_PSN + 1);
@@ -504,7 +505,8 @@ static void path__a_closed_path_costs_no_retry(void **state)
 	rig_destroy(rig);
 }
 
-/** What the peer has answered by its own way before it knew still comes, in the pieces that were asked for. */
+/** A path closes during a READ: the rest is requested again by path 0, but responses to the first request, which the
+ *  peer had sent before, are still accepted. */
 static void path__a_closed_path_leaves_a_read_its_pieces(void **state)
 {
 	static const uint8_t answers[] = {READ_RESP_FIRST,  READ_RESP_MIDDLE, READ_RESP_MIDDLE,
