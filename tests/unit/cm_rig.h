@@ -67,7 +67,7 @@ struct rig {
 /** Create both managers; b listens on RIG_SERVICE. */
 int rig_setup(void **state);
 int rig_teardown(void **state);
-/** Create both managers again, without records, which would limit the number of ids. */
+/** Create both managers again without records, so that records do not limit the number of ids. */
 void rig_without_records(struct rig *rig);
 
 /** Fill in the clock, random numbers and callbacks for a manager on this side. */

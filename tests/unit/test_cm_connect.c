@@ -278,7 +278,7 @@ static void cm__CM_03_mra_extends_the_wait_for_rep(void **state)
 	assert_memory_equal(rig->side[A].data, "wait", 5);
 	assert_int_equal(rig_state(a), NIC_CM_MRA_REQ_RCVD);
 	assert_int_equal(rig_state(b), NIC_CM_MRA_REQ_SENT);
-	/* When that time is over, a repeats the REQ, and b answers with an MRA again. */
+	/* After the service timeout of the MRA, a repeats the REQ, and b answers with an MRA again. */
 	rig_time(rig, 2 * nic_cm_time_ns(RIG_LIFE));
 	rig_expect(rig, "a>REQ b>MRA");
 	rig_accept(b);

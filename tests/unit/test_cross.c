@@ -79,7 +79,7 @@ static void wait__counts_from_where_the_last_one_left_it(void **state)
 	cross_tick(&b, 1);
 	rig_expect_silence(b.rig);
 	rig_expect_wc(b.rig->send_cq, 2, NIC_WC_SUCCESS);
-	rig_expect_wc(b.rig->send_cq, 3, NIC_WC_SUCCESS); /* its 8 entries were there earlier */
+	rig_expect_wc(b.rig->send_cq, 3, NIC_WC_SUCCESS); /* WAIT 3 needs 8 entries only, but runs after WAIT 2 */
 	rig_expect_no_wc(b.rig->send_cq);
 	cross_tick(&b, 1);
 	rig_expect_silence(b.rig);
@@ -306,7 +306,7 @@ static void wait__is_refused(void **state)
 	assert_int_equal(nic_post_send(b.main, &wr), 0); /* NIC_SEND_INLINE means nothing for a WAIT, as for a NOP */
 	cross_tick(&b, 1);
 	rig_expect_silence(b.rig);
-	rig_expect_wc(b.rig->send_cq, 1, NIC_WC_SUCCESS); /* refused WAITs have counted no entries */
+	rig_expect_wc(b.rig->send_cq, 1, NIC_WC_SUCCESS); /* refused WAITs do not advance the base */
 	assert_int_equal(nic_cq_destroy(other.ticks), -EBUSY);
 	assert_int_equal(nic_qp_destroy(other.ticker), 0);
 	assert_int_equal(nic_cq_destroy(other.ticks), 0);

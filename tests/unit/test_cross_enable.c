@@ -231,7 +231,7 @@ static void enable__is_refused(void **state)
 	wr = cross_enable_wr(1, NIC_WR_SEND_ENABLE, foreign, 0, true);
 	assert_int_equal(nic_post_send(b.main, &wr), -EINVAL);
 	assert_int_equal(cross_sent(&b), 0);
-	cross_post_enable(&b, 1, NIC_WR_SEND_ENABLE, qp, 1, true); /* refused ENABLEs have counted no requests */
+	cross_post_enable(&b, 1, NIC_WR_SEND_ENABLE, qp, 1, true); /* refused ENABLEs do not advance the base */
 	assert_int_equal(cross_sent(&b), 1);
 	cross_close(&other);
 	cross_close(&b);

@@ -307,8 +307,7 @@ static void try(struct pair *pair, uint64_t id, unsigned op, unsigned dt, enum n
 	}
 	rig_post(a, &o.wr);
 	if (o.wr.flags & NIC_SEND_INLINE)
-		set_random(a->arena + DATA_AT,
-			   bytes * elem_vectors(op)); /* inline data was copied when it was posted */
+		set_random(a->arena + DATA_AT, bytes * elem_vectors(op)); /* inline data has been copied */
 	pair_run(pair);
 	wc = rig_expect_wc(a->send_cq, id, NIC_WC_SUCCESS);
 	assert_int_equal(wc.opcode, fetches(form) ? NIC_WC_FETCH_ELEMENTS : NIC_WC_ELEMENTS);

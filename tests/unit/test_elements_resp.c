@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_elements_resp.c - operations on elements at the responder: what it refuses, that it executes them exactly once,
- * and that the application's floating-point settings do not affect results and are kept.
+ * and that the application's floating-point settings neither affect results nor change.
  */
 #include <fenv.h>
 #include <float.h>
@@ -154,8 +154,8 @@ static void elements__AT_10_key_rights_and_range(void **state)
 			p.rkey = nic_mr_rkey(mr);
 		}
 		expect_refused(rig, &p, SYN_ACCESS);
-		assert_null(rig->qp->resp.saved); /* a refused request allocates no memory for results, which would not
-						     be freed */
+		/* A refused request must not allocate memory for its result, which would stay allocated. */
+		assert_null(rig->qp->resp.saved);
 		rig_destroy(rig);
 	}
 }

@@ -61,7 +61,7 @@ static void foresee__writes(void **state)
 	refer_destroy(&h.r);
 }
 
-/** Between plain WRITEs, the destination of another request is not foreseen: WRITE with immediate, SEND or READ. */
+/** The destination of a request that is no plain WRITE is not foreseen: WRITE with immediate, SEND or READ. */
 static void foresee__only_what_is_simple(void **state)
 {
 	static const enum nic_wr_opcode other[] = {NIC_WR_RDMA_WRITE_WITH_IMM, NIC_WR_SEND, NIC_WR_RDMA_READ};
@@ -155,8 +155,8 @@ static void foresee__answers_to_reads(void **state)
 	refer_destroy(&h.r);
 }
 
-/** The destination of a READ response is not foreseen if it has several SGEs, or if a WRITE in the queue precedes
- *  the READ. */
+/** The destination of a READ response is not foreseen if the READ has several SGEs, or if a WRITE precedes it in the
+ *  queue. */
 static void foresee__not_each_answer(void **state)
 {
 	struct ahead h;

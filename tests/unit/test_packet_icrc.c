@@ -32,8 +32,8 @@ static void packet__HV_06_icrc_leaves_out_what_routers_change_and_nothing_else(v
 			memcpy(changed, bytes, len);
 			changed[bit / 8] ^= (uint8_t)(1 << bit % 8);
 			util_fix(changed, len);
-			memcpy(changed + len - 4, bytes + len - 4,
-			       4); /* the old ICRC, but lengths and checksum that fit */
+			/* The old ICRC, but lengths and checksum that fit. */
+			memcpy(changed + len - 4, bytes + len - 4, 4);
 			if (bit_masked(v4, bit) || memcmp(changed, bytes, len) == 0)
 				assert_int_equal(verdict(changed, len), PACKET_OK);
 			else
