@@ -2,8 +2,8 @@
 /*
  * cm_rig.h - two connection managers, a and b, and the network between them, for tests that read like transcripts.
  *
- * The transcript has every MAD sent and every event: "a>REQ" is a REQ that a sends, "a:REP" the event that a REP has
- * arrived at a. MADs stay queued until rig_pass or rig_time delivers them; delivery takes no virtual time.
+ * The transcript has every MAD sent and every event: "a>REQ" is a REQ that side a sends, "a:REP" the event that a REP
+ * has arrived at side a. MADs stay queued until rig_pass or rig_time delivers them; delivery takes no virtual time.
  */
 #ifndef CM_RIG_H
 #define CM_RIG_H
@@ -64,7 +64,7 @@ struct rig {
 	char transcript[4096];
 };
 
-/** Create both managers; b listens on RIG_SERVICE. */
+/** Create both managers; side b listens on RIG_SERVICE. */
 int rig_setup(void **state);
 int rig_teardown(void **state);
 /** Create both managers again without records, so that records do not limit the number of ids. */
@@ -73,10 +73,10 @@ void rig_without_records(struct rig *rig);
 /** Fill in the clock, random numbers and callbacks for a manager on this side. */
 void rig_config(struct rig_side *side, struct nic_cm_config *config);
 
-/** rig_connect connects a to b with these default arguments. */
+/** rig_connect connects side a to side b with these default arguments. */
 struct nic_cm_connect rig_connect_args(struct rig *rig);
 struct nic_cm_id *rig_connect(struct rig *rig);
-/** Run the exchange up to the REP: a is then in REP_RCVD, *passive in REP_SENT. @return the id at a */
+/** Run the exchange up to the REP: side a is then in REP_RCVD, *passive in REP_SENT. @return the id at side a */
 struct nic_cm_id *rig_reply(struct rig *rig, struct nic_cm_id **passive);
 /** Run the whole exchange. *a and *b: the ids at both sides; either pointer can be NULL. Empties the transcript. */
 void rig_establish(struct rig *rig, struct nic_cm_id **a, struct nic_cm_id **b);
@@ -89,7 +89,7 @@ void rig_reject(struct nic_cm_id *id, uint16_t reason);
 void rig_pass(struct rig *rig);
 /** Advance the virtual time by `ns`, and run all timers and deliveries that are due within it. */
 void rig_time(struct rig *rig, uint64_t ns);
-/** Deliver a MAD from the address of side `from` to the other side; `from` 2: from an unknown address to b. */
+/** Deliver a MAD from the address of side `from` to the other side; `from` 2: from an unknown address to side b. */
 void rig_inject(struct rig *rig, unsigned from, const struct cm_mad *mad);
 
 enum nic_cm_state rig_state(const struct nic_cm_id *id);

@@ -14,7 +14,7 @@
 #define TYPES 20
 #define OPS   20
 
-/* ---- what there is ------------------------------------------------------------------------------------------- */
+/* ---- datatypes ----------------------------------------------------------------------------------------------- */
 
 /* By datatype: i integer, f real type of C, s small floating-point format, c complex. */
 static const char kind_of[TYPES + 1] = "iiiiiiiiffccfciissss";
@@ -313,7 +313,7 @@ static void complex_calculate(unsigned dt, unsigned op, uint8_t *r, const uint8_
 	real_put(part, r + size, real_calculate(part, NIC_ELEM_SUM, rounded(part, op, x, v), rounded(part, op, y, u)));
 }
 
-/* ---- all ----------------------------------------------------------------------------------------------------- */
+/* ---- all datatypes ------------------------------------------------------------------------------------------- */
 
 static bool truth(unsigned dt, const uint8_t *a)
 {

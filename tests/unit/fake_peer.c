@@ -106,7 +106,7 @@ int fake_connect(struct fake_producer *f, const struct end *e)
 
 	assert_true(memfd >= 0);
 	pmd_name_function(&e->gid, FAKE_FUNCTION, &name);
-	/* The engine checks the owner of this name; < 0 if the test already listens under it. */
+	/* The engine checks who owns this name. The result is < 0 if the test already listens under it. */
 	f->name_fd = proto_listen(&name);
 	pmd_name_function(&e->gid, e->engine->host.function, &name);
 	f->fd = proto_connect(&name);
@@ -152,7 +152,7 @@ void fake_gone(struct fake_producer *f)
 	ring_unmap(f->ring.memory);
 }
 
-/* ---- what sends to them ----------------------------------------------------------------------------------------- */
+/* ---- QPs and routes of the engine ------------------------------------------------------------------------------- */
 
 static void modify(struct nic_qp *qp, struct nic_qp_attr *attr, enum nic_qp_state state, uint32_t mask)
 {

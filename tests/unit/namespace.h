@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* namespace.h - a private network namespace for a test process, which ends with the process. */
+/* namespace.h - a private network namespace for a test process; the namespace ends with the process. */
 #ifndef TEST_NAMESPACE_H
 #define TEST_NAMESPACE_H
 

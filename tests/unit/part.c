@@ -30,7 +30,7 @@ struct message {
 static const struct pmd_device *device;
 static struct end end;
 
-/* ---- in the part ------------------------------------------------------------------------------------------------ */
+/* ---- in the child process --------------------------------------------------------------------------------------- */
 
 static int64_t do_open(int64_t which, bool rings)
 {
@@ -185,7 +185,7 @@ static void part_main(int from, int to)
 	_exit(0);
 }
 
-/* ---- in the test ------------------------------------------------------------------------------------------------ */
+/* ---- in the test process ---------------------------------------------------------------------------------------- */
 
 void part_start(struct part *p, const struct pmd_device *devices)
 {

@@ -383,7 +383,7 @@ struct packet rig_peer_data(struct rig *rig, unsigned op, uint32_t psn, uint32_t
 
 bool rig_rx_bytes(struct rig *rig, const uint8_t *ip, uint32_t len)
 {
-	/* Of exactly this size, so that a sanitizer sees reads beyond the end. */
+	/* A copy of exactly this size, so that a sanitizer sees reads beyond its end. */
 	uint8_t *copy = malloc(len ? len : 1);
 	struct nic_rx_frame frame = {.data = copy, .len = len};
 	bool ok;
@@ -430,7 +430,7 @@ void rig_ack(struct rig *rig, uint32_t psn, unsigned syndrome)
 	assert_true(rig_rx(rig, &p));
 }
 
-/* ---- what is seen -------------------------------------------------------------------------------------- */
+/* ---- observations -------------------------------------------------------------------------------------- */
 
 bool rig_poll(struct nic_cq *cq, struct nic_wc *wc)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sanitizer.h - the sanitizer a test was built with, where that limits what can be tested. */
+/* sanitizer.h - which sanitizer a test was built with, if that limits what the test can do. */
 #ifndef TEST_SANITIZER_H
 #define TEST_SANITIZER_H
 

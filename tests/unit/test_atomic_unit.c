@@ -166,7 +166,7 @@ static void standard_operations_are_special_masked_ones(void **state)
 	}
 }
 
-/* ---- what programs make of them ------------------------------------------------------------------------------ */
+/* ---- operations that programs build from masked atomics ------------------------------------------------------ */
 
 static uint64_t mcs(uint64_t *target, uint32_t size, uint64_t swap, uint64_t swap_mask)
 {
@@ -264,7 +264,7 @@ static void carries_cross_words_where_no_field_ends(void **state)
 	assert_int_equal(target[1], 8);
 }
 
-/* ---- several at once ----------------------------------------------------------------------------------------- */
+/* ---- several threads ----------------------------------------------------------------------------------------- */
 
 static _Alignas(32) uint64_t shared[NIC_ATOMIC_WORDS];
 /* Accessed atomically. Set if an operation returned a value that memory never had. */

@@ -463,7 +463,7 @@ static void bare__small_sends_wait_for_receives(void **state)
 	pair_destroy(pair);
 }
 
-/* ---- what is not taken ------------------------------------------------------------------------------------------ */
+/* ---- bare packets that are refused ------------------------------------------------------------------------------ */
 
 /** Have A's QP post a SEND, and take the bare packet into `data`. */
 static struct nic_rx_frame one_from(struct pair *pair, uint32_t path, uint8_t *data)

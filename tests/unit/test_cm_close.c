@@ -120,7 +120,7 @@ static void cm__CM_07_a_late_req_does_not_begin_anew(void **state)
 	assert_int_equal(rig_count(rig, B, NIC_CM_COUNT_rx_dup_req), 2);
 }
 
-/* ---- Destroyed ids: the other end always learns of it, and nothing stays behind -----------------------------------
+/* ---- Destroyed ids: the other end always learns of it, and nothing is left -----------------------------------------
  */
 
 static void expect_gone(struct rig *rig)
@@ -171,7 +171,7 @@ static void cm__destroy_in_rep_rcvd(void **state)
 	rig->drop[CM_REJ - CM_REQ] = 1;
 	nic_cm_id_destroy(a);
 	rig_time(rig, RIG_WAIT_B);
-	/* a's REJ is lost. b repeats the REP, which finds no connection at a and is rejected. */
+	/* Side a's REJ is lost. Side b repeats the REP, which finds no connection at side a and is rejected. */
 	rig_expect(rig, "a>REQ b:REQ b>REP a:REP a>REJ b>REP a>REJ b:REJ");
 	assert_int_equal(rig->side[B].event.rej.reason, NIC_CM_REJ_INVALID_COMM_ID);
 	nic_cm_id_destroy(rig->side[B].id);
@@ -203,7 +203,7 @@ static void cm__destroy_in_rep_sent_that_did_not_arrive(void **state)
 	nic_cm_id_destroy(rig->side[B].id);
 	rig_pass(rig);
 	rig_expect(rig, "a>REQ b:REQ b>REP b>REJ b>DREQ");
-	/* a still waits for a REP and ignores the DREQ. It repeats its REQ, which b rejects. */
+	/* Side a still waits for a REP and ignores the DREQ. It repeats its REQ, which side b rejects. */
 	rig_time(rig, RIG_WAIT);
 	rig_expect(rig, "a>REQ b>REJ a:REJ");
 	assert_int_equal(rig->side[A].event.rej.reason, NIC_CM_REJ_CONSUMER);

@@ -192,7 +192,7 @@ static void cm__CM_02_a_rep_without_answer_is_given_up(void **state)
 	rig_accept(b);
 	rig_time(rig, (RIG_RETRIES + 1) * RIG_WAIT_B);
 	assert_int_equal(rig->side[B].event.type, NIC_CM_EVENT_REP_ERROR);
-	assert_int_equal(rig_state(b), NIC_CM_TIMEWAIT); /* a has answered the DREQ */
+	assert_int_equal(rig_state(b), NIC_CM_TIMEWAIT); /* side a has answered the DREQ */
 	rig_time(rig, (RIG_RETRIES + 3) * RIG_WAIT_B);
 	assert_int_equal(rig->side[B].event.type, NIC_CM_EVENT_TIMEWAIT_EXIT);
 	assert_int_equal(rig_state(b), NIC_CM_IDLE);
@@ -209,7 +209,7 @@ static void cm__CM_02_an_end_established_alone_is_disconnected(void **state)
 	rig->drop[CM_RTU - CM_REQ] = rig->drop[CM_REJ - CM_REQ] = 99;
 	assert_int_equal(nic_cm_establish(a, NULL, 0), 0);
 	rig_time(rig, (RIG_RETRIES + 2) * RIG_WAIT_B);
-	/* b has given up waiting for the RTU. Its REJ is lost, but its DREQ ends a's connection. */
+	/* Side b has given up waiting for the RTU. Its REJ is lost, but its DREQ ends side a's connection. */
 	assert_int_equal(rig->side[A].event.type, NIC_CM_EVENT_DREQ);
 	assert_int_equal(nic_cm_disconnect(a, NULL, 0), 0);
 	rig_time(rig, RIG_WAIT_B);
@@ -278,7 +278,7 @@ static void cm__CM_03_mra_extends_the_wait_for_rep(void **state)
 	assert_memory_equal(rig->side[A].data, "wait", 5);
 	assert_int_equal(rig_state(a), NIC_CM_MRA_REQ_RCVD);
 	assert_int_equal(rig_state(b), NIC_CM_MRA_REQ_SENT);
-	/* After the service timeout of the MRA, a repeats the REQ, and b answers with an MRA again. */
+	/* After the service timeout of the MRA, side a repeats the REQ, and side b answers with an MRA again. */
 	rig_time(rig, 2 * nic_cm_time_ns(RIG_LIFE));
 	rig_expect(rig, "a>REQ b>MRA");
 	rig_accept(b);
@@ -300,21 +300,21 @@ static void cm__CM_03_mra_extends_the_wait_for_rtu(void **state)
 	rig_expect(rig, "a>RTU b:RTU");
 }
 
-/* ---- What is negotiated ------------------------------------------------------------------------------------------ */
+/* ---- Negotiated values ------------------------------------------------------------------------------------------- */
 
 static void cm__CM_06_depths_are_swapped_and_limited(void **state)
 {
 	struct rig *rig = *state;
 	struct nic_cm_accept accept = rig_accept_args();
 	struct nic_cm_info info;
-	struct nic_cm_id *a = rig_connect(rig), *b; /* a answers 4 READs at a time, and asks for 8 */
+	struct nic_cm_id *a = rig_connect(rig), *b; /* side a answers 4 READs at a time, and asks for 8 */
 
 	rig_pass(rig);
 	b = rig->side[B].id;
 	assert_int_equal(rig->side[B].event.req.responder_resources, 8);
 	assert_int_equal(rig->side[B].event.req.initiator_depth, 4);
-	accept.responder_resources = 3; /* less than a asks for */
-	accept.initiator_depth = 200;	/* more than a can answer */
+	accept.responder_resources = 3; /* less than side a asks for */
+	accept.initiator_depth = 200;	/* more than side a can answer */
 	assert_int_equal(nic_cm_accept(b, &accept), 0);
 	rig_pass(rig);
 	assert_int_equal(rig->last.rep.responder_resources, 3);
@@ -379,7 +379,7 @@ static void cm__arguments_out_of_range_are_refused(void **state)
 	rig_expect(rig, "");
 }
 
-/* ---- Many -------------------------------------------------------------------------------------------------------- */
+/* ---- Many connections -------------------------------------------------------------------------------------------- */
 
 #define MANY 4096
 

@@ -27,7 +27,7 @@ static enum cm_verdict verdict(const uint8_t *mad)
 	return parse_at_end(mad, CM_MAD_LEN, &m);
 }
 
-/* ---- both ways ------------------------------------------------------------------------------------------------ */
+/* ---- parsing and building ------------------------------------------------------------------------------------- */
 
 /** Assert that two messages have equal fields, info and data. */
 static void assert_same(const struct cm_mad *a, const struct cm_mad *b)
@@ -116,7 +116,7 @@ static void cm_mad__additional_information_comes_back(void **state)
 		}
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------------------ */
+/* ---- refused MADs --------------------------------------------------------------------------------------------- */
 
 static void cm_mad__CM_12_only_256_bytes_are_a_mad(void **state)
 {
@@ -235,7 +235,7 @@ static void cm_mad__CM_12_reserved_bits_are_ignored(void **state)
 	}
 }
 
-/* ---- captures of Linux ------------------------------------------------------------------------------------------ */
+/* ---- MADs captured from Linux ----------------------------------------------------------------------------------- */
 
 static void cm_mad__captured_mads_build_bit_for_bit(void **state)
 {

@@ -124,7 +124,7 @@ static void cm__CM_04_wrong_requests_get_their_reason(void **state)
 	bad.req.transport = CM_RD;
 	rig_inject(rig, A, &bad);
 	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_TRANSPORT);
-	/* The REQ comes from another address than the one in it. */
+	/* The REQ arrives from another address than the one that it names. */
 	rig_inject(rig, 2, &good);
 	assert_int_equal(rig->last.rej.reason, NIC_CM_REJ_INVALID_GID);
 	bad = good;
@@ -379,7 +379,7 @@ static void cm__a_mad_can_be_steered(void **state)
 	nic_cm_id_info(a, &info);
 	assert_false(peek.request);
 	assert_int_equal(peek.local_id, info.local_id);
-	assert_int_equal(peek.local_id >> 16, 1); /* in the range of ids of a */
+	assert_int_equal(peek.local_id >> 16, 1); /* in side a's range of ids */
 	assert_int_equal(nic_cm_peek(rig->last_bytes, 10, &peek), -EBADMSG);
 }
 

@@ -13,7 +13,7 @@
 #include "cm_util.h"
 #include "wire.h"
 
-/* ---- b is the message behind the MAD header ------------------------------------------------------------------ */
+/* ---- fields of each message; b is the message after the MAD header ------------------------------------------- */
 
 static void check_ids(const uint8_t *b, const struct cm_mad *m)
 {
@@ -261,7 +261,7 @@ static void member_set(struct cm_mad *m, const struct cm_field *f, uint64_t valu
 		memcpy(member, &value, 8);
 }
 
-/** Build a MAD with a field of all ones: it has ones there and nowhere else, and is parsed to the same message. */
+/** Build a MAD with a field of all ones: only the field's bits change, and the MAD is parsed to the same message. */
 static void check_ones(uint32_t attr, const struct cm_field *f)
 {
 	static const uint8_t info[256];
@@ -290,8 +290,7 @@ static void check_ones(uint32_t attr, const struct cm_field *f)
 	}
 }
 
-/** Build a MAD with the smallest value that is too large for a field: all its bits stay 0, also those next to the
- *  field. */
+/** Build a MAD with a value just too large for a field: no bit changes, in particular none next to the field. */
 static void check_too_large(uint32_t attr, const struct cm_field *f)
 {
 	static const uint8_t info[256];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_comp.c - what the completer makes of ACKs and NAKs (conformance points RS-01, RS-03, RS-06 to RS-08, RS-11,
- * RS-13 to RS-15). READ and atomic responses are in test_comp_read.c.
+ * test_comp.c - how the requester handles ACKs and NAKs (conformance points RS-01, RS-03, RS-06 to RS-08, RS-11, RS-13
+ * to RS-15). READ and atomic responses are in test_comp_read.c.
  */
 #include "rig.h"
 
@@ -28,7 +28,7 @@ static void comp__RS_01_an_ack_completes_everything_up_to_its_psn_in_order(void 
 		assert_int_equal(wc.qp_num, rig->qpn);
 	}
 	rig_expect_no_wc(rig->send_cq);
-	rig_ack(rig, RIG_SQ_PSN + 5, SYN_ACK); /* in the middle of message 5 */
+	rig_ack(rig, RIG_SQ_PSN + 5, SYN_ACK); /* acknowledges a packet in the middle of message 5 */
 	rig_expect_wc(rig->send_cq, 4, NIC_WC_SUCCESS);
 	rig_expect_no_wc(rig->send_cq);
 	rig_ack(rig, RIG_SQ_PSN + 6, SYN_ACK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_comp_read.c - what the completer makes of READ and atomic responses (conformance points RS-02, RS-04, RS-05,
+ * test_comp_read.c - how the requester handles READ and atomic responses (conformance points RS-02, RS-04, RS-05,
  * RS-09, RS-10, RS-12).
  */
 #include "rig.h"

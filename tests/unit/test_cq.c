@@ -210,7 +210,8 @@ static void cq__CQ_01_send_completions_are_not_solicited(void **state)
  */
 static void cq__CQ_02_no_lost_wakeup_wherever_a_completion_comes(void **state)
 {
-	for (unsigned when = 0; when < 1u << 4; when++) { /* a completion at each of four points, or not */
+	/* Each bit: whether a completion arrives at one of the four points. */
+	for (unsigned when = 0; when < 1u << 4; when++) {
 		struct rig *rig = ready();
 		unsigned found = 0, pushed = 0;
 		struct nic_wc wc;

@@ -339,7 +339,7 @@ static void wait__a_full_queue_counts_nothing(void **state)
 	cross_close(&b);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------------------ */
+/* ---- QPs and CQs that end -------------------------------------------------------------------------------------- */
 
 static void wait__holds_its_cq_until_it_is_over(void **state)
 {

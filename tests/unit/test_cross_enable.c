@@ -265,7 +265,7 @@ static void enable__queries_tell_what_a_queue_is(void **state)
 	cross_close(&b);
 }
 
-/* ---- both: a program --------------------------------------------------------------------------------------------- */
+/* ---- programs of WAITs and ENABLEs ------------------------------------------------------------------------------- */
 
 /* Side b's NIC answers each message without the application: a queue waits for the message, and the queue with the
  * answers waits for that queue. This works even if packets are lost. */

@@ -28,7 +28,7 @@
 #define COUNT_MAX 70
 #define THREADS	  4
 
-/* ---- what there is ------------------------------------------------------------------------------------------- */
+/* ---- valid pairs of operation and datatype ------------------------------------------------------------------- */
 
 static void pairs_are_those_of_fi_atomic(void **state)
 {
@@ -53,7 +53,7 @@ static void pairs_are_those_of_fi_atomic(void **state)
 	assert_false(nic_elem_valid(0, 0, (enum nic_elem_form)3));
 }
 
-/* ---- pairs against the model --------------------------------------------------------------------------------- */
+/* ---- each pair compared with the model ----------------------------------------------------------------------- */
 
 static uint64_t seed = 1, operations, changes;
 
@@ -307,7 +307,7 @@ static void nothing_is_lost_between_threads(void **state)
 	}
 }
 
-/* ---- the order of the network -------------------------------------------------------------------------------- */
+/* ---- network byte order -------------------------------------------------------------------------------------- */
 
 static void parts_go_most_significant_byte_first(void **state)
 {

@@ -201,7 +201,7 @@ static void elements__memory_that_has_gone_leaves_no_lock(void **state)
 	}
 }
 
-/* ---- duplicates, losses, wrong answers ------------------------------------------------------------------------- */
+/* ---- duplicates, losses, wrong responses ----------------------------------------------------------------------- */
 
 static void elements__RP_04_duplicates_are_not_executed_again(void **state)
 {
@@ -228,7 +228,7 @@ static void elements__RP_04_duplicates_are_not_executed_again(void **state)
 	}
 }
 
-/** Each resource keeps its own answer, even after the memory and the number of resources have changed. */
+/** Each responder resource keeps its own response, even after the memory and the number of resources have changed. */
 static void elements__RP_11_answers_are_kept_apart(void **state)
 {
 	static uint8_t saved[4][FETCH_MAX];
@@ -329,7 +329,7 @@ static void elements__wrong_responses(void **state)
 	}
 }
 
-/* ---- the application's settings -------------------------------------------------------------------------------- */
+/* ---- the application's floating-point settings ----------------------------------------------------------------- */
 
 #ifdef __x86_64__
 #define FLUSH_TO_ZERO (1u << 15 | 1u << 6) /* of results (FTZ), of operands (DAZ) */

@@ -38,7 +38,8 @@ static void frame__headers_are_put_back_bit_for_bit(void **state)
 		assert_int_equal(nic_frame_ip(&frame, out, sizeof(out)), len);
 		if (!p.v4) {
 			assert_int_equal(udp6_sum(out, len), 0xffff);
-			memset(out + 46, 0, 2); /* golden packets have no UDP checksum */
+			/* Clear the UDP checksum, which golden packets do not have. */
+			memset(out + 46, 0, 2);
 		}
 		assert_memory_equal(out, bytes, len);
 		frame.data = bytes;

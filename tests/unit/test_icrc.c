@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_icrc.c - the invariant CRC against a bit-by-bit one, and the search for a hidden IPv4 ID. */
+/* test_icrc.c - the invariant CRC compared with a bit-by-bit one, and the search for a hidden IPv4 ID. */
 #include "icrc.h"
 #include "nic.h"
 #include "wire_util.h"

@@ -157,7 +157,7 @@ static void keyed__SE_08_payload_of_every_length_comes_back(void **state)
 	}
 }
 
-/** Whether routers, firewalls and sockets may change this byte: what keyed.md lists. */
+/** Whether routers, firewalls and sockets can change this byte, as listed in keyed.md. */
 static bool is_variable(const uint8_t *ip, unsigned at)
 {
 	unsigned udp = ip[0] == IPV4_VERSION ? IPV4_LEN : IPV6_LEN;

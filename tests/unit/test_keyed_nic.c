@@ -220,7 +220,8 @@ static void security__SE_08_datagrams_have_a_tag(void **state)
 	rig_destroy(rig);
 }
 
-/** Between processes of one host the kernel identifies the sender and nothing can interfere on the way: no tag. */
+/** Between processes of one host packets have no tag: the kernel identifies the sender, and nobody can change them
+ *  on the way. */
 static void security__SE_08_a_path_without_an_icrc_has_no_tag(void **state)
 {
 	struct rig *rig = keyed_rig();

@@ -295,7 +295,7 @@ static void masked__from_post_to_completion(void **state)
 		struct nic_wc wc;
 
 		memcpy(expect, b->arena + at, op.size);
-		if (i & 2) /* one whose comparison succeeds */
+		if (i & 2) /* make the comparison succeed */
 			memcpy(op.compare, expect, op.size);
 		wr = masked_wr(pair, i, &op, 0, at);
 		atomic_execute(&op, expect, orig);
@@ -528,7 +528,7 @@ static void masked__32_bytes_are_one_step_for_the_nics_of_a_process(void **state
 		assert_int_equal(shared[i], 200000);
 }
 
-/* ---- duplicates, losses, wrong answers ------------------------------------------------------------------------- */
+/* ---- duplicates, losses, wrong responses ----------------------------------------------------------------------- */
 
 static void masked__RP_04_a_duplicate_gets_the_saved_value(void **state)
 {

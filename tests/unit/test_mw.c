@@ -27,7 +27,7 @@ static void win_alloc(struct win *w, struct rig *rig, enum nic_mw_type type)
 	w->bind.rkey = (nic_mw_rkey(w->mw) & ~0xffu) | 0x5a;
 }
 
-/* @return the status of the bind. An error ends the QP. */
+/* Post the bind. @return the status of its completion. An error ends the QP. */
 static enum nic_wc_status win_bind(struct win *w)
 {
 	struct nic_send_wr wr = {.wr_id = 77, .opcode = NIC_WR_BIND_MW, .flags = w->flags, .bind = w->bind};
@@ -90,7 +90,7 @@ static void mw__MW_03_region_needs_bind_right_and_local_write_for_writing_window
 		uint32_t mr, mw;
 		bool ok;
 	} cases[] = {
-		{NIC_ACCESS_LOCAL_WRITE | REMOTE, NIC_ACCESS_REMOTE_READ, false}, /* no MW_BIND */
+		{NIC_ACCESS_LOCAL_WRITE | REMOTE, NIC_ACCESS_REMOTE_READ, false}, /* the region has no MW_BIND */
 		{NIC_ACCESS_MW_BIND, NIC_ACCESS_REMOTE_WRITE, false},
 		{NIC_ACCESS_MW_BIND, NIC_ACCESS_REMOTE_ATOMIC, false},
 		{NIC_ACCESS_MW_BIND, NIC_ACCESS_REMOTE_READ, true},
@@ -387,7 +387,7 @@ static void mw__MW_09_only_bound_type_2_windows_can_be_invalidated(void **state)
 			assert_int_equal(win_bind(&w), NIC_WC_SUCCESS);
 		inv.ex = nic_mw_rkey(w.mw);
 		if (i == 1)
-			inv.ex = rig->rkey; /* a plain region */
+			inv.ex = rig->rkey; /* the key of a region, not of a window */
 		if (i == 3)
 			inv.ex ^= 1;
 		if (i == 4)

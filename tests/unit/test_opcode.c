@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_opcode.c - the opcode table against the lists of the specification, and what is derived from it. */
+/* test_opcode.c - the opcode table compared with the lists of the specification, and what is derived from the table. */
 #include "opcode.h"
 
 #include <setjmp.h>

@@ -80,7 +80,7 @@ static void packet__golden_others_have_their_fields(void **state)
 	assert_int_equal(p.payload_len, 0);
 }
 
-/* ---- what is refused --------------------------------------------------------------------------------- */
+/* ---- refused packets --------------------------------------------------------------------------------- */
 
 static void packet__HV_01_every_truncation_is_refused_without_reading_on(void **state)
 {

@@ -111,7 +111,7 @@ static void packet__congestion_experienced_is_read_from_the_ecn_bits(void **stat
 	}
 }
 
-/* ---- carriers that take the IP header off ------------------------------------------------------------- */
+/* ---- carriers that remove the IP header --------------------------------------------------------------- */
 
 static void packet__hidden_ip_id_is_recovered(void **state)
 {
@@ -189,7 +189,7 @@ static void packet__HV_05_damage_is_refused_when_the_ip_id_is_hidden(void **stat
 		data = guard + UTIL_GUARD_ROOM - frame.len;
 		for (unsigned bit = 0; bit < frame.len * 8; bit++) {
 			if (bit / 8 == 4)
-				continue; /* masked */
+				continue; /* not covered by the ICRC */
 			data[bit / 8] ^= (uint8_t)(1 << bit % 8);
 			assert_int_not_equal(packet_parse(&frame, &p), PACKET_OK);
 			data[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -208,7 +208,7 @@ static void packet__a_carrier_that_vouches_spares_the_icrc(void **state)
 	assert_int_equal(packet_parse(&frame, &p), PACKET_OK);
 	assert_int_equal(p.payload_len, 5);
 	assert_true(p.ecn_ce);
-	bytes[29] |= 1; /* everything else is still checked */
+	bytes[29] |= 1; /* without an ICRC, everything else is still checked */
 	assert_int_equal(packet_parse(&frame, &p), PACKET_BAD_VERSION);
 }
 

@@ -321,7 +321,7 @@ static void path__nop_does_not_follow_a_datagram_of_old(void **state)
 	rig_destroy(rig);
 }
 
-/** A request on path 0 that sends nothing, and behind it a datagram on another path. */
+/** A request on path 0 that sends nothing completes, and the datagram posted after it leaves by its own path. */
 static void check_behind(const struct nic_send_wr *nothing)
 {
 	uint32_t path;
@@ -441,7 +441,7 @@ static void path__what_endpoints_send_is_lost_and_sent_again(void **state)
 	rig_rx_data(rig, WRITE_ONLY, RIG_RQ_PSN, 0, 8);
 	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 1);
 	assert_int_equal(nic_path_lose(rig->nic, path, &frame, 3, rig->now), 0);
-	assert_true(nic_path_pending(rig->nic, path)); /* the ACK */
+	assert_true(nic_path_pending(rig->nic, path)); /* the ACK is pending */
 	for (unsigned tries = 0; nic_cq_count(rig->send_cq) == 0; tries++) {
 		assert_true(tries < 20);
 		rig->now = nic_next_deadline(rig->nic);
@@ -465,7 +465,8 @@ static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **
 	assert_true(pending(rig, path));
 	nic_path_close(rig->nic, path);
 	assert_false(pending(rig, path));
-	/* Packets sent by the closed path may be lost: they are sent again, with an ICRC, as parsing shows. */
+	/* Packets sent by the closed path can be lost, so they are sent again. Now they have an ICRC: rig_expect_tx
+	 * checks it. */
 	rig_expect_tx(rig, WRITE_FIRST, RIG_SQ_PSN);
 	rig_expect_tx(rig, WRITE_MIDDLE, RIG_SQ_PSN + 1);
 	rig_expect_tx(rig, WRITE_LAST, RIG_SQ_PSN + 2);
@@ -474,7 +475,8 @@ static void path__what_would_have_left_by_a_closed_path_leaves_by_path_0(void **
 	rig_destroy(rig);
 }
 
-/** Resending after a path closes is no retry: it happens even with none left. Acknowledged packets are not resent. */
+/** When a path closes, its packets are sent again even if no retry is left, as this does not count as a retry.
+ *  Acknowledged packets are not sent again. */
 static void path__a_closed_path_costs_no_retry(void **state)
 {
 	uint32_t path;
