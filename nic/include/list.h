@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* list.h - intrusive doubly linked lists. A node that is on no list points to itself. A leaf. */
+/* list.h - intrusive doubly linked lists. A node that is on no list points to itself. */
 #ifndef NIC_LIST_H
 #define NIC_LIST_H
 
@@ -37,7 +37,7 @@ static inline void list_append(struct list *head, struct list *n)
 	head->prev = n;
 }
 
-/** All of `from` goes behind what is on the list. */
+/** Move all nodes of `from` to the end of the list `head`. */
 static inline void list_append_all(struct list *head, struct list *from)
 {
 	if (list_empty(from))

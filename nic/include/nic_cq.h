@@ -36,9 +36,9 @@ enum nic_wc_opcode {
 	NIC_WC_FETCH_ADD = 4,
 	NIC_WC_BIND_MW = 5,
 	NIC_WC_LOCAL_INV = 6,
-	NIC_WC_MASKED_COMP_SWAP = 9, /* these two: from enum ibv_exp_wc_opcode */
+	NIC_WC_MASKED_COMP_SWAP = 9, /* this and the next: values of enum ibv_exp_wc_opcode */
 	NIC_WC_MASKED_FETCH_ADD = 10,
-	NIC_WC_ELEMENTS = 0x40, /* these two: our own */
+	NIC_WC_ELEMENTS = 0x40, /* this and the next: our own values */
 	NIC_WC_FETCH_ELEMENTS = 0x41,
 	NIC_WC_RECV = 1 << 7,
 	NIC_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
@@ -58,34 +58,35 @@ struct nic_wc {
 	uint32_t opcode; /* enum nic_wc_opcode; undefined when status is an error */
 	uint32_t vendor_err;
 	uint32_t byte_len;
-	uint32_t ex; /* immediate data as it was on the wire (network order), or the invalidated R_Key */
+	uint32_t ex; /* immediate data in network byte order, or the invalidated R_Key */
 	uint32_t qp_num;
 	uint32_t src_qp;
 	uint32_t wc_flags; /* enum nic_wc_flags */
 	uint16_t pkey_index;
 	uint16_t slid;
-	uint8_t sl; /* UD: low bits hold the L3 type, 1 IPv6, 2 IPv4 */
+	uint8_t sl; /* UD: the low bits hold the network header type: 1 is IPv6, 2 is IPv4 */
 	uint8_t dlid_path_bits;
 };
 
-/** Room for at least `depth` entries. `user` is handed back in events. @return 0, -EINVAL, -ENOMEM. */
+/** Create a CQ with room for at least `depth` entries. Events return `user`. @return 0, -EINVAL, -ENOMEM. */
 int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **out);
-/** @return 0, -EBUSY while QPs use it (C11-17), or a WAIT for it is posted. */
+/** @return 0, -EBUSY while QPs use the CQ (C11-17), or while a WAIT for the CQ is posted. */
 int nic_cq_destroy(struct nic_cq *cq);
-/** Actual depth (at least what was asked for). */
+/** The CQ's actual depth, at least the depth requested. */
 uint32_t nic_cq_depth(const struct nic_cq *cq);
 /** Whether a new entry replaces the oldest one of a full CQ, without an error: for CQs that WAITs count and the
  *  application does not poll. A CQ that has already overflowed stays in error. Off at creation. */
 void nic_cq_ignore_overrun(struct nic_cq *cq, bool ignore);
-/** Change the depth, entries kept. @return 0, -EINVAL (fewer than the entries in it, or out of range), -ENOMEM. */
+/** Change the depth and keep all entries. @return 0, -EINVAL (the CQ holds more entries, or depth out of range),
+ *  -ENOMEM. */
 int nic_cq_resize(struct nic_cq *cq, uint32_t depth);
-/** Take up to n entries. @return their number, or -EIO once the CQ has overflowed and no entries are left. */
+/** Take up to n entries. @return how many were taken, or -EIO if the CQ has overflowed and no entries are left. */
 int nic_cq_poll(struct nic_cq *cq, int n, struct nic_wc *wc);
-/** Entries waiting. */
+/** How many entries wait to be polled. */
 uint32_t nic_cq_count(const struct nic_cq *cq);
-/** Ask for one COMP event at the next entry (solicited_only: the next solicited or erroneous one). A stronger
- *  request replaces a weaker one, never the reverse (11.4.2.2). If such an entry is already waiting the event is raised
- *  now, unless it is the only one and the last event was for it. */
+/** Ask for one COMP event at the next entry (solicited_only: the next solicited or erroneous one). A request for any
+ *  entry replaces a request for solicited entries, never the reverse (11.4.2.2). If a matching entry is already
+ *  waiting, the event is raised now, unless that entry is the only one and the last event was for it. */
 void nic_cq_arm(struct nic_cq *cq, bool solicited_only);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_device.h - the instance: configuration with the callbacks of its owner, limits, GID table, port; see nic.h.
+ * nic_device.h - the NIC instance: its configuration, the callbacks of its owner, limits, GID table, port; see nic.h.
  */
 #ifndef NIC_NIC_DEVICE_H
 #define NIC_NIC_DEVICE_H
@@ -13,7 +13,7 @@
 
 /** What an instance can hold; reported by device queries. Zero in a nic_config means the default. */
 struct nic_limits {
-	uint32_t max_qp;	/* at most 2^qpn_bits less reserved QPNs; default 16384 */
+	uint32_t max_qp;	/* at most 2^qpn_bits minus the reserved QPNs; default 16384 */
 	uint32_t max_qp_wr;	/* WRs per queue; default 16384 */
 	uint32_t max_sge;	/* SGEs per WR; default 32 */
 	uint32_t max_inline;	/* bytes of inline data per WR; default 1024 */
@@ -29,19 +29,20 @@ struct nic_limits {
 };
 
 struct nic_config {
-	/** QPNs are drawn at random from [qpn_base, qpn_base + 2^qpn_bits); base a multiple of 2^qpn_bits.
-	 *  The leading bits name the function. qpn_bits 0: base 0x10000 with 16 bits. */
+	/** QPNs are drawn at random from [qpn_base, qpn_base + 2^qpn_bits); qpn_base is a multiple of 2^qpn_bits.
+	 *  The leading bits of a QPN name the function. qpn_bits 0: qpn_base is 0x10000, with 16 bits. */
 	uint32_t qpn_base;
 	uint32_t qpn_bits;
 
 	enum nic_mtu active_mtu;  /* of the port; 0: NIC_MTU_1024 */
 	uint32_t psn_window;	  /* max unacknowledged PSNs per QP, up to 2^23; 0: 2^16 */
-	uint32_t max_inflight;	  /* max unacknowledged payload bytes per QP, for carriers with small buffers; a QP
-				   * that loses packets stays below it for a while; 0: only psn_window limits */
-	uint16_t udp_sport;	  /* source port of all packets; 0: a constant port per flow from 0xC000 up */
+	uint32_t max_inflight;	  /* max unacknowledged payload bytes per QP, for carriers with small buffers; a QP that
+				     loses packets sends less than this for a while; 0: only psn_window limits */
+	uint16_t udp_sport;	  /* source port of all packets; 0: each flow has a constant port, 0xC000 or above */
 	uint32_t ack_delay_ns;	  /* how long an ACK may wait for later ACKs, or for another packet of its QP;
 				   * 0: no delay */
-	uint32_t local_ack_delay; /* local_ca_ack_delay code reported to peers (4.096 us * 2^n); only reported */
+	uint32_t local_ack_delay; /* local_ca_ack_delay code n (4.096 us * 2^n), reported to peers without any effect
+				     here */
 	uint32_t trace_len;	  /* entries in the trace ring, a power of two; 0: 1024 */
 	/** NULL, or NIC_KEY_LEN secret bytes, read during nic_create only. Packets sent end with a tag instead of an
 	 *  ICRC, and received packets without a tag under the same key are dropped (keyed.md). Paths and frames without
@@ -49,51 +50,56 @@ struct nic_config {
 	const uint8_t *key;
 	struct nic_limits limits;
 
-	/** Cryptographically strong random bytes (keys, QPNs). Deterministic in a simulation. Required. */
+	/** Write `len` cryptographically strong random bytes to buf (for keys and QPNs); a simulation may return a
+	 *  fixed sequence. Required. */
 	void (*random)(void *ctx, void *buf, size_t len);
-	/** Egress path to a QP of a peer: an open path (nic_path_open), or 0. NULL: always path 0. Called when a
-	 *  connected QP learns its peer, and when a datagram is posted. */
+	/** Choose the egress path to a QP of a peer: return an open path (nic_path_open), or 0. NULL: always path 0.
+	 *  Called when a connected QP learns its peer, and when a datagram is posted. */
 	uint32_t (*route)(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn);
-	/** As route, for an answer to a sender that has proved nothing, not even its address: must open no path, query
-	 *  no other process and keep no state. Returns a path that is already open, or 0. NULL: route is called. */
+	/** As `route`, for an answer to a sender whose address is unproven: must open no path, query no other
+	 *  process and keep no state. Returns a path that is already open, or 0. NULL: `route` is called instead. */
 	uint32_t (*route_known)(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn);
-	/** The link that brings packets of QP dest_qpn of the peer at `dgid` to our address `own`, as the number that
-	 *  its frames carry (nic_rx_frame.peer); 0: the peer has no link to us, its packets arrive by the port.
-	 *  `claimed`: 0, or the number of the link by which a packet that claims to be the peer's has just arrived.
-	 *  NULL: always 0. Called when a connected QP learns its peer, when a link appears (nic_peer_came), and, while
-	 *  the last answer was 0, for packets that arrive by a link. */
+	/** Return the number of the link (nic_rx_frame.peer) on which packets of QP dest_qpn of the peer at `dgid`
+	 *  arrive for our address `own`; 0: the peer has no link to us, its packets arrive by the port. `claimed`:
+	 *  0, or the number of the link on which a packet has just arrived that claims to come from the peer. NULL:
+	 *  always 0. Called when a connected QP learns its peer, when a link appears (nic_peer_came), and, as long
+	 *  as the last answer was 0, for packets that arrive by a link. */
 	uint32_t (*source)(void *ctx, const struct nic_gid *dgid, uint32_t dest_qpn, const struct nic_gid *own,
 			   uint32_t claimed);
-	/** Whether `gid` is an address of this host, from which every local user can send. Packets from it that arrive
-	 *  by the port must have UDP source port 4791, which only the device that owns the address can use. Also called
-	 *  per packet, so it must make no system calls. NULL: no address is local. */
+	/** Whether `gid` is an address of this host, from which every local user can send. Packets from such an
+	 *  address that arrive by the port must have UDP source port 4791, which only the device that owns the
+	 *  address can use. The NIC calls this for packets too, so it must make no system calls. NULL: no address is
+	 *  local. */
 	bool (*is_local)(void *ctx, const struct nic_gid *gid);
-	/** Runs fn(arg), which touches application memory; returns false if that faulted (the rest of fn is
-	 *  then skipped). NULL: fn is called directly. fn never allocates, locks or calls back. */
+	/** Run fn(arg), which accesses application memory. Returns false if an access faulted; the remainder of fn
+	 *  is then skipped. NULL: fn is called directly. fn never allocates memory, takes a lock or calls back. */
 	bool (*guard)(void *ctx, void (*fn)(void *arg), void *arg);
-	/** Revoke memory named by packets in flight (NIC_PATH_REFERENCES): by requests of QP `qpn`, and with `answers`
-	 *  by its responses; with qpn 0, pieces under `key`. Once this returns, none of that memory is accepted as
-	 *  payload, which includes frames that nic_path_tx is about to return. Required for such paths. */
+	/** Revoke memory that packets in flight refer to (NIC_PATH_REFERENCES): memory that requests of QP `qpn`
+	 *  refer to and, with `answers`, its responses too; with qpn 0, all pieces under `key`. After the call no
+	 *  receiver accepts that memory as payload, even from frames that nic_path_tx is about to return. Required
+	 *  if any path has NIC_PATH_REFERENCES. */
 	void (*revoke)(void *ctx, uint32_t qpn, bool answers, uint32_t key);
-	/** Called when the ACK timer of a QP expires on a NIC_PATH_LOSSLESS path: whether the peer is alive and has not
-	 *  yet taken everything sent by the path up to *mark. *mark is 0 in the first call, which sets it to the
-	 *  current position; the NIC passes it to the next calls. NULL: the peer counts as having taken everything. */
+	/** Called when the ACK timer of a QP expires on a NIC_PATH_LOSSLESS path. Returns true if the peer is alive
+	 *  and has not yet taken everything that was sent on the path up to *mark. The NIC passes *mark 0 to the
+	 *  first call, which sets *mark to the current position, and passes that value to later calls. NULL: the
+	 *  peer counts as having taken everything. */
 	bool (*untaken)(void *ctx, uint32_t path, uint64_t *mark);
-	/** Sleep for some microseconds: the holder of the lock for atomics has lost the CPU. NULL: spin. */
+	/** Sleep for some microseconds, while the thread that holds the lock for atomics does not run. NULL: spin. */
 	void (*pause)(void *ctx);
 	void *ctx; /* passed to the callbacks above */
 };
 
-/** Create an instance. @return 0, -EINVAL (bad configuration), -ENOMEM, -ENOTSUP (key, but !nic_key_supported()). */
+/** Create an instance. @return 0, -EINVAL (bad configuration), -ENOMEM, -ENOTSUP (a key, and nic_key_supported() is
+ *  false). */
 int nic_create(const struct nic_config *config, struct nic **out);
 
-/** Destroy an instance and every object left in it. */
+/** Destroy an instance with all its objects. */
 void nic_destroy(struct nic *nic);
 
-/** Whether this build can authenticate packets: it has libsodium. */
+/** Whether this build can authenticate packets, which needs libsodium. */
 bool nic_key_supported(void);
 
-/** Limits in force. The pointer lives as long as the instance. */
+/** The instance's limits, with defaults filled in. The pointer is valid as long as the instance. */
 const struct nic_limits *nic_limits(const struct nic *nic);
 
 /** Set entry `index` of the GID table (sgid_index of QPs and AHs); NULL clears it. Packets are accepted only
@@ -103,8 +109,9 @@ int nic_gid_set(struct nic *nic, unsigned index, const struct nic_gid *gid);
 /** Read entry `index`; an empty entry is all zeroes. @return 0, -EINVAL. */
 int nic_gid_get(const struct nic *nic, unsigned index, struct nic_gid *gid);
 
-/** Port state, up at creation. While down, no frames are received or transmitted. Changes raise PORT_ERR / PORT_ACTIVE
- *  events. ACK timers of requests already sent keep running; other requests wait for the port. */
+/** Set the port's state, which is up at creation. While the port is down, no frames are received or transmitted. A
+ *  change raises a PORT_ERR or PORT_ACTIVE event. ACK timers of requests already sent keep running; other requests
+ *  wait until the port is up. */
 void nic_port_set(struct nic *nic, bool up);
 bool nic_port_is_up(const struct nic *nic);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nic_elem.h - operations on elements, as endpoints (nic_rdm.h) offer them; see nic.h. */
+/* nic_elem.h - atomic operations on typed elements, which endpoints (nic_rdm.h) offer; see nic.h. */
 #ifndef NIC_NIC_ELEM_H
 #define NIC_NIC_ELEM_H
 
@@ -27,7 +27,7 @@ enum nic_elem_op {
 /** BASE returns nothing; FETCH and COMPARE return the elements' previous values, COMPARE also takes compare values. */
 enum nic_elem_form { NIC_ELEM_BASE, NIC_ELEM_FETCH, NIC_ELEM_COMPARE };
 
-/** An operation on `count` elements, in the host's byte order. These vectors need no alignment. */
+/** An operation on `count` elements, in the host's byte order. The vectors here need no alignment. */
 struct nic_elements {
 	uint8_t op, datatype; /* enum nic_elem_op, enum nic_datatype */
 	uint32_t count;
@@ -36,11 +36,11 @@ struct nic_elements {
 	void *result;	     /* NULL, or receives the elements' previous values */
 };
 
-/** Whether the operation exists for this datatype, in this form; false for numbers out of range. */
+/** Whether this operation exists in this form for this datatype; false for numbers out of range. */
 bool nic_elem_valid(uint32_t op, uint32_t datatype, enum nic_elem_form form);
-/** Bytes of an element; 0: no such datatype. */
+/** Size of an element in bytes; 0: no such datatype. */
 uint32_t nic_elem_size(uint32_t datatype);
-/** Required alignment of an element: its size, or for complex numbers that of a part. 0: no such datatype. */
+/** Alignment that an element needs: its size, or the size of one part for complex numbers. 0: no such datatype. */
 uint32_t nic_elem_align(uint32_t datatype);
 
 #endif

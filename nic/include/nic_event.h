@@ -26,11 +26,11 @@ enum nic_event_type {
 
 struct nic_event {
 	enum nic_event_type type;
-	void *user; /* of the CQ, QP or SRQ concerned; NULL for port events */
+	void *user; /* the user pointer of the CQ, QP or SRQ concerned; NULL for port events */
 };
 
-/** Fetch the next event. An event whose object is destroyed before it is fetched vanishes.
- *  @return true if there was one. */
+/** Fetch the next event. Destroying an object discards its events that have not been fetched. @return false: there
+ *  is no event. */
 bool nic_event_next(struct nic *nic, struct nic_event *event);
 
 #endif

@@ -19,24 +19,25 @@ enum nic_access {
 
 /** @return 0, -ENOMEM (also: limit reached). */
 int nic_pd_alloc(struct nic *nic, struct nic_pd **out);
-/** @return 0, -EBUSY while MRs, MWs, AHs, SRQs or QPs belong to it. */
+/** @return 0, -EBUSY while MRs, MWs, AHs, SRQs or QPs belong to the PD. */
 int nic_pd_free(struct nic_pd *pd);
 
 /**
  * Register [addr, addr + len) for use under the addresses [iova, iova + len).
- * The range is the application's and must stay mapped; see nic_config.guard for when it does not.
- * Remote write or atomic without local write is refused (AT-07, C10-74).
+ * The range belongs to the application and must stay mapped; nic_config.guard catches accesses if it does not. Remote
+ * write or remote atomic access without local write access is refused (AT-07, C10-74).
  * @return 0, -EINVAL (rights, overflow), -ENOMEM.
  */
 int nic_mr_reg(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint32_t access, struct nic_mr **out);
 
 enum nic_rereg { NIC_REREG_TRANSLATION = 1, NIC_REREG_PD = 2, NIC_REREG_ACCESS = 4 };
-/** Change parts of a registration in place. Keys change only with the translation, a chosen R_Key never. On failure
- *  nothing has changed. @return 0, -EINVAL (also: NIC_REREG_PD with a chosen R_Key), -EBUSY (windows bound). */
+/** Change parts of a registration in place. The keys change only with NIC_REREG_TRANSLATION; an R_Key chosen by the
+ *  caller never changes. On failure nothing has changed. @return 0, -EINVAL (also: NIC_REREG_PD with a chosen
+ *  R_Key), -EBUSY (windows bound). */
 int nic_mr_rereg(struct nic_mr *mr, uint32_t what, struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova,
 		 uint32_t access);
-/** End a registration: once this returns the NIC never touches the range under it again (RL-10).
- *  @return 0, -EBUSY while memory windows are bound to it. */
+/** End a registration: after this returns, the NIC no longer accesses the range through this registration (RL-10).
+ *  @return 0, -EBUSY while memory windows are bound to the region. */
 int nic_mr_dereg(struct nic_mr *mr);
 uint32_t nic_mr_lkey(const struct nic_mr *mr);
 uint32_t nic_mr_rkey(const struct nic_mr *mr);
@@ -44,7 +45,7 @@ uint32_t nic_mr_rkey(const struct nic_mr *mr);
 enum nic_mw_type { NIC_MW_TYPE_1 = 1, NIC_MW_TYPE_2 = 2 };
 /** @return 0, -EINVAL, -ENOMEM. */
 int nic_mw_alloc(struct nic_pd *pd, enum nic_mw_type type, struct nic_mw **out);
-/** Unbinds if bound. @return 0. */
+/** Free a memory window; a bound window is unbound first. @return 0. */
 int nic_mw_dealloc(struct nic_mw *mw);
 uint32_t nic_mw_rkey(const struct nic_mw *mw);
 

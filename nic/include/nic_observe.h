@@ -8,7 +8,7 @@
 
 #include "nic_types.h"
 
-/** Counter ids are NIC_CNT_<name>, one a line of counters.def, device-wide. */
+/** Ids of the counters of the whole NIC: NIC_CNT_<name>, one for each line of counters.def. */
 enum nic_counter {
 #define NIC_COUNTER(name, sentence) NIC_CNT_##name,
 #include "counters.def"
@@ -16,9 +16,10 @@ enum nic_counter {
 	NIC_CNT_COUNT
 };
 
-/** All counters, indexed by enum nic_counter; free-running. The pointer lives as long as the instance. */
+/** All counters, indexed by enum nic_counter; they are never reset. The pointer is valid as long as the instance. */
 const uint64_t *nic_counters(const struct nic *nic);
-/** Completions generated so far, in all CQs. Lets a poller's receive loop stop once it has completions. */
+/** Completions generated so far, in all CQs. A thread that polls a CQ stops receiving packets when this number
+ *  grows. */
 uint64_t nic_completions(const struct nic *nic);
 /** Whether there are delayed ACKs that nic_ack_flush can make due. */
 bool nic_acks_wait(const struct nic *nic);
@@ -34,13 +35,14 @@ struct nic_qp_counters {
 };
 void nic_qp_counters(const struct nic_qp *qp, struct nic_qp_counters *out);
 
-/** The path by which a QP sends; for a UD QP, that of its next request. */
+/** The path on which a QP sends; for a UD QP, the path of its next request. */
 uint32_t nic_qp_path(const struct nic_qp *qp);
 
-/** List up to n QPs with the lowest QPNs from `from` on, in ascending order. @return how many. */
+/** List up to n QPs in ascending order of QPN, beginning with the lowest QPN that is at least `from`. @return how
+ *  many were listed. */
 unsigned nic_qp_list(const struct nic *nic, uint32_t from, struct nic_qp **out, unsigned n);
 
-/** Events of the trace ring, one a line of trace.def. */
+/** Events of the trace ring, one for each line of trace.def. */
 enum nic_trace_event {
 #define NIC_TRACE(name, sentence) NIC_TR_##name,
 #include "trace.def"
@@ -52,10 +54,11 @@ struct nic_trace_entry {
 	uint64_t now_ns;
 	uint32_t qpn;	/* 0: none */
 	uint32_t event; /* enum nic_trace_event */
-	uint32_t a, b;	/* as the event's sentence says; mostly PSN and opcode */
+	uint32_t a, b;	/* meaning: see the event's sentence in trace.def; mostly PSN and opcode */
 };
 
-/** Copy out the entry with running number `index`. @return false if it was overwritten or is yet to come. */
+/** Copy the trace entry with running number `index` to *out. @return false: the entry has been overwritten, or is
+ *  not written yet. */
 bool nic_trace_get(const struct nic *nic, uint64_t index, struct nic_trace_entry *out);
 /** Running number of the next entry to be written. */
 uint64_t nic_trace_head(const struct nic *nic);

@@ -19,7 +19,7 @@ struct nic_av {
 
 /** @return 0, -EINVAL (sgid_index empty, families differ), -ENOMEM. */
 int nic_ah_create(struct nic_pd *pd, const struct nic_av *av, struct nic_ah **out);
-/** Queued WRs that name the handle keep their own copy of the address. */
+/** Destroy an address handle. Work requests already queued with the handle keep their own copy of the address. */
 int nic_ah_destroy(struct nic_ah *ah);
 
 /* ---- queue pairs ------------------------------------------------------------------------------------- */
@@ -46,15 +46,16 @@ struct nic_qp_init {
 	struct nic_cq *send_cq, *recv_cq;
 	struct nic_srq *srq; /* NULL: a receive queue of its own */
 	struct nic_qp_cap cap;
-	bool sq_sig_all;	 /* every send WR is signaled */
-	bool cross_channel;	 /* WAIT, ENABLE and calculations may be posted to it */
-	bool managed_send;	 /* its send WRs start only when a SEND_ENABLE releases them */
-	bool managed_recv;	 /* its receive WRs are used only when a RECV_ENABLE releases them; not with an SRQ */
+	bool sq_sig_all;    /* every send work request is signaled */
+	bool cross_channel; /* WAIT, ENABLE and calculations may be posted to it */
+	bool managed_send;  /* send work requests start only when a SEND_ENABLE releases them */
+	bool managed_recv;  /* receive work requests are used only after a RECV_ENABLE releases them; not with an SRQ */
 	uint32_t max_atomic_arg; /* max bytes of an extended atomic posted to this QP, up to 32; 0: none allowed */
-	/** RC: max bytes of elements that a fetching operation returns, as requester or responder, up to 4096. The
-	 *  peer's first one allocates this for each of max_dest_rd_atomic results. 0: no operations on elements. */
+	/** RC: the most bytes that a fetching operation on elements returns, as requester or responder, up to 4096.
+	 *  The peer's first fetching operation allocates this much for each of max_dest_rd_atomic results. 0: no
+	 *  operations on elements. */
 	uint32_t max_fetch;
-	uint32_t be_replies; /* sizes of atomics, in bytes, ORed, whose results stay in network order */
+	uint32_t be_replies; /* operand sizes, in bytes, ORed: such atomics return results in network byte order */
 	void *user;	     /* handed back in events */
 };
 
@@ -101,17 +102,17 @@ struct nic_qp_attr {
 	uint16_t pkey_index;
 };
 
-/** Capabilities actually granted are written to init->cap. @return 0, -EINVAL, -ENOMEM. */
+/** Create a QP. The capabilities actually granted are written to init->cap. @return 0, -EINVAL, -ENOMEM. */
 int nic_qp_create(struct nic *nic, struct nic_qp_init *init, struct nic_qp **out);
-/** Destroy: completions of the QP still in its CQs go with it (10.2.4.4). @return 0. */
+/** Destroy a QP, and remove its completions from its CQs (10.2.4.4). @return 0. */
 int nic_qp_destroy(struct nic_qp *qp);
 /** 24-bit queue pair number. */
 uint32_t nic_qp_num(const struct nic_qp *qp);
 enum nic_qp_state nic_qp_state(const struct nic_qp *qp);
 /**
- * Change attributes and state by the transition table of 10.3.1 / 11.2.4.2 (legal transitions, required and
- * optional attributes per service). Without NIC_QP_STATE the current state is kept. A refused call changes
- * nothing. To RESET: queues are emptied and completions of the QP removed from its CQs.
+ * Change attributes and state by the transition table of 10.3.1 / 11.2.4.2 (legal transitions, required and optional
+ * attributes per service). Without NIC_QP_STATE the current state is kept. A refused call changes nothing.
+ * A transition to RESET empties the queues and removes the QP's completions from its CQs.
  * @return 0, -EINVAL, -EOPNOTSUPP (path migration), -ENOMEM (responder resources).
  */
 int nic_qp_modify(struct nic_qp *qp, const struct nic_qp_attr *attr, uint32_t mask);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nic_types.h - the objects of the NIC, addresses, and sizes of what it sends; see nic.h. */
+/* nic_types.h - the NIC's objects, addresses, and packet and message sizes; see nic.h. */
 #ifndef NIC_NIC_TYPES_H
 #define NIC_NIC_TYPES_H
 
@@ -14,7 +14,7 @@ struct nic_cq;
 struct nic_srq;
 struct nic_qp;
 
-/** A GID: an IPv6 address, or an IPv4 one mapped as ::ffff:a.b.c.d (RoCEv2, IBTA annex A17). */
+/** A GID: an IPv6 address, or an IPv4 address mapped as ::ffff:a.b.c.d (RoCEv2, IBTA annex A17). */
 struct nic_gid {
 	uint8_t raw[16];
 };

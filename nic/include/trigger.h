@@ -3,15 +3,16 @@
  * trigger.h - the trigger unit: counters, and work that waits for one of them to reach a threshold. The third public
  * header of the NIC; the calling rules of nic.h apply.
  *
- * A counter has two parts, successes and failures. Work waits for their sum, so that it starts however the operations
- * ended. When a counter changes, all work whose threshold it then reaches becomes ready, whatever the counter does
- * afterwards: by threshold, and in queueing order where thresholds are equal. The NIC starts it at the end of the
- * call that changed the counter: work that changes counters starts more work, without recursion, and a chain needs no
- * application to run.
+ * A counter has two parts, successes and failures. Work waits for the sum of both, so that it starts whether the
+ * operations succeeded or failed. When a counter reaches the threshold of waiting work, that work becomes ready, and
+ * stays ready whatever the counter does afterwards. Ready work starts in order of threshold, and in queueing order if
+ * thresholds are equal. The NIC starts it at the end of the call that changed the counter. Work can change counters and
+ * so start more work: there is no recursion, and no application has to run for such a chain.
  *
- * Work that finds no room is retried when something has completed. Other work of the same counter stays behind it.
+ * Work that finds no room in a queue is retried when something has completed. Other ready work of the same counter
+ * waits until it has started.
  *
- * Owners embed these structs in their own memory. The unit does not know what work does.
+ * Owners embed the structs below in their own memory. The trigger unit does not know what the work does.
  */
 #ifndef NIC_TRIGGER_H
 #define NIC_TRIGGER_H
@@ -21,10 +22,11 @@
 
 struct nic_trig_work {
 	/**
-	 * Start the work. Called by the NIC once, from outside all other processing: unlike other callbacks this one
-	 * may make requests. Unless it returns -EAGAIN, the work is its owner's again and may be freed within the
-	 * call.
-	 * @return 0: started, or failed and reported. -EAGAIN: no room now; the NIC calls again.
+	 * Start the work. The NIC calls this once, when it is not processing anything else, so this callback may make
+	 * requests, unlike other callbacks. Unless it returns -EAGAIN, the work belongs to its owner again and may be
+	 * freed within the call.
+	 * @return 0: the work was started, or it failed and the failure was reported. -EAGAIN: no room now; the NIC
+	 * calls again later.
 	 */
 	int (*fire)(struct nic_trig_work *work);
 	/* Private to the unit: */
@@ -33,25 +35,26 @@ struct nic_trig_work {
 	uint32_t at;		    /* in cntr->heap */
 };
 
-/** Waiting work with its sort key. */
+/** Work that waits for a counter, with its sort key. */
 struct nic_trig_entry {
 	uint64_t threshold, order;
 	struct nic_trig_work *work;
 };
 
-/** Changed only by the calls below. Without the lock that guards the NIC, read the parts with nic_trig_part. */
+/** A counter. Only the functions below change it. Callers that do not hold the lock that guards the NIC read its
+ *  parts with nic_trig_part. */
 struct nic_trig_cntr {
 	uint64_t part[2]; /* successes, failures */
 	/* Private to the unit: */
 	struct nic_trig_entry *heap; /* binary heap, lowest threshold first */
 	uint32_t n, room;
-	uint64_t order;	   /* of the next work queued */
-	struct list ready; /* work to be started, in this order */
+	uint64_t order;	   /* sort key for the next work that is queued */
+	struct list ready; /* work to start, first to last */
 	struct list node;  /* on the NIC's list of counters with ready work, or of those waiting for room */
 };
 
 void nic_trig_cntr_init(struct nic_trig_cntr *c);
-/** Work must no longer wait for it. */
+/** Free a counter's memory. No work may be waiting for the counter. */
 void nic_trig_cntr_fini(struct nic_trig_cntr *c);
 
 static inline uint64_t nic_trig_part(const struct nic_trig_cntr *c, bool failed)
@@ -59,20 +62,24 @@ static inline uint64_t nic_trig_part(const struct nic_trig_cntr *c, bool failed)
 	return __atomic_load_n(&c->part[failed], __ATOMIC_ACQUIRE);
 }
 
-/** Change a part. Also allowed in any callback of the NIC: ready work is then started at the end of the NIC's call. */
+/** Change one part of a counter. Also allowed in any callback of the NIC: ready work then starts at the end of the
+ *  call that ran the callback. */
 void nic_trig_add(struct nic *nic, struct nic_trig_cntr *c, bool failed, uint64_t n);
 void nic_trig_set(struct nic *nic, struct nic_trig_cntr *c, bool failed, uint64_t value);
 
 /** Make work wait for a counter, which may already have reached the threshold. @return 0, -ENOMEM. */
 int nic_trig_queue(struct nic *nic, struct nic_trig_cntr *c, uint64_t threshold, struct nic_trig_work *work);
-/** Reserve room for n works to wait for a counter: up to n, nic_trig_queue cannot fail. @return 0, -ENOMEM. */
+/** Reserve room for n items of work to wait for a counter: nic_trig_queue cannot fail for that many. @return 0,
+ *  -ENOMEM. */
 int nic_trig_reserve(struct nic_trig_cntr *c, uint32_t n);
-/** @return true: it was waiting and no longer is; false: it has been started. There is no third case. */
+/** Stop work from starting. @return true: the work was waiting and no longer is; false: the work has already been
+ *  started. */
 bool nic_trig_cancel(struct nic_trig_work *work);
 
-/** Start ready work. Call after nic_trig_add, nic_trig_set or nic_trig_queue outside of callbacks. */
+/** Start ready work. Call this after nic_trig_add, nic_trig_set or nic_trig_queue, unless in a callback. */
 void nic_trig_run(struct nic *nic);
-/** Room may have appeared without the NIC knowing: the next nic_trig_run retries. */
+/** Tell the NIC that room may have become free without its knowledge: the next nic_trig_run retries work that found
+ *  no room. */
 void nic_trig_retry(struct nic *nic);
 
 #endif
