@@ -27,13 +27,15 @@ enum nic_wr_opcode {
 	NIC_WR_LOCAL_INV = 7,
 	NIC_WR_BIND_MW = 8,
 	NIC_WR_SEND_WITH_INV = 9,
-	NIC_WR_SEND_ENABLE = 0x60, /* from here on of enum ibv_exp_wr_opcode. The first three complete as a SEND */
+	NIC_WR_SEND_ENABLE = 0x60, /* this and the next five: values of enum ibv_exp_wr_opcode. SEND_ENABLE,
+				    * RECV_ENABLE and CQE_WAIT complete as a SEND */
 	NIC_WR_RECV_ENABLE = 0x61,
 	NIC_WR_CQE_WAIT = 0x62,
 	NIC_WR_MASKED_CMP_AND_SWP = 0x63,
 	NIC_WR_MASKED_FETCH_AND_ADD = 0x64,
 	NIC_WR_NOP = 0x65,	/* does nothing; completes in order, as a SEND */
-	NIC_WR_ELEMENTS = 0x66, /* ours, as the next. Like a WRITE: no data returned, no responder resource taken */
+	NIC_WR_ELEMENTS = 0x66, /* our own, as is the next; like a WRITE, it returns no data and takes no responder
+				 * resource */
 	NIC_WR_FETCH_ELEMENTS = 0x67,
 };
 
@@ -43,14 +45,15 @@ enum nic_send_flags {
 	NIC_SEND_SIGNALED = 1 << 1,
 	NIC_SEND_SOLICITED = 1 << 2,
 	NIC_SEND_INLINE = 1 << 3,
-	NIC_SEND_CALC = 1 << 5, /* ours, RC only: sends a result calculated from the data; see nic_send_wr.rdma */
+	NIC_SEND_CALC = 1 << 5, /* our own flag, RC only: sends a result calculated from the data; see
+				 * nic_send_wr.rdma */
 };
 
 /** Values of enum ibv_exp_calc_op and of the 8-byte types in enum ibv_exp_calc_data_type. */
 enum nic_calc_op { NIC_CALC_ADD, NIC_CALC_MAXLOC, NIC_CALC_BAND, NIC_CALC_BXOR, NIC_CALC_BOR, NIC_CALC_OPS };
 enum nic_calc_type { NIC_CALC_INT, NIC_CALC_UINT, NIC_CALC_FLOAT, NIC_CALC_TYPES };
 
-/** Whether the calculation exists; false for numbers out of range. */
+/** Whether this operation exists for this type; false for numbers out of range. */
 bool nic_calc_valid(uint32_t op, uint32_t type);
 
 #define NIC_ATOMIC_SIZE_MAX 32 /* bytes */
@@ -64,8 +67,9 @@ enum nic_atomic_op {
 };
 
 /**
- * An atomic operation with its operands; unused ones are ignored. Operands and results are numbers in 64-bit words, the
- * least significant first. 4-byte ones are in the low half of word 0, whose other half is zero.
+ * An atomic operation with its operands; operands that the operation does not use are ignored. Operands and results are
+ * numbers in 64-bit words, least significant word first. A 4-byte number is in the low half of word 0, and the high
+ * half is zero.
  */
 struct nic_atomic {
 	enum nic_atomic_op op;
@@ -74,7 +78,7 @@ struct nic_atomic {
 	uint64_t compare[NIC_ATOMIC_WORDS];
 	uint64_t swap_mask[NIC_ATOMIC_WORDS];
 	uint64_t compare_mask[NIC_ATOMIC_WORDS];
-	uint64_t boundary[NIC_ATOMIC_WORDS]; /* most significant bit of each field; none set: one field */
+	uint64_t boundary[NIC_ATOMIC_WORDS]; /* has the most significant bit of each field set; all zeroes: one field */
 };
 
 /** Parameters of a BIND_MW work request; len 0 unbinds a type 1 window. */
@@ -88,7 +92,8 @@ struct nic_bind {
 
 struct nic_send_wr {
 	uint64_t wr_id;
-	/** With INLINE: lkeys ignored, data copied during the call, any number of SGEs; but see elements */
+	/** With INLINE, lkeys are ignored, the data is copied during the call, and any number of SGEs is allowed;
+	 *  for elements, see elements.data */
 	const struct nic_sge *sg_list;
 	uint32_t num_sge;
 	uint32_t opcode; /* enum nic_wr_opcode */
@@ -98,10 +103,11 @@ struct nic_send_wr {
 		struct {
 			uint64_t remote_addr;
 			uint32_t rkey;
-			/** With NIC_SEND_CALC, for SENDs too: enum nic_calc_op, enum nic_calc_type. An operand is 16
-			 *  bytes: an 8-byte number and 8 bytes of place for MAXLOC, both big-endian; 4096 bytes in all
-			 *  at most. Operands are read when the packet is built; its payload is the result, 16 bytes of
-			 *  the same layout. Not with INLINE or SEND_WITH_INV. */
+			/** With NIC_SEND_CALC, for SENDs too: an enum nic_calc_op and an enum nic_calc_type. An
+			 *  operand is 16 bytes: an 8-byte number and an 8-byte location, which MAXLOC uses, both
+			 *  big-endian. All operands together are at most 4096 bytes. They are read when the packet
+			 *  is built. The payload of the packet is the result, 16 bytes in the same layout. Not
+			 *  allowed with INLINE or SEND_WITH_INV. */
 			uint8_t calc_op, calc_type;
 		} rdma;
 		struct {
@@ -112,18 +118,18 @@ struct nic_send_wr {
 		} atomic;
 		struct {
 			uint64_t remote_addr;
-			const struct nic_atomic
-				*operation; /* matches the opcode; copied during the call; the result has its size */
+			const struct nic_atomic *operation; /* its `op` matches the opcode; copied during the call; the
+							     * result has operation->size bytes */
 			uint32_t rkey;
 		} masked;
 		struct {
 			uint64_t remote_addr;
-			/** Operands, then compare values if the operation has them; sg_list receives the result of a
-			 *  FETCH. Both lists together hold at most the QP's max_send_sge, INLINE data not counted.
-			 *  INLINE applies to `data` only. */
+			/** Operands, then compare values if the operation uses them; sg_list receives the result of
+			 *  a FETCH_ELEMENTS. Both lists together have at most the QP's max_send_sge SGEs, not
+			 *  counting inline data. INLINE applies to `data` only. */
 			const struct nic_sge *data;
 			uint32_t num_data;
-			uint32_t count; /* elements; request and response must each fit in a packet */
+			uint32_t count; /* number of elements; request and response must each fit in a packet */
 			uint32_t rkey;
 			uint8_t op, datatype; /* enum nic_elem_op, enum nic_datatype */
 		} elements;
@@ -133,15 +139,16 @@ struct nic_send_wr {
 			uint32_t remote_qkey;
 		} ud;
 		struct nic_bind bind;
-		/** The send queue waits until the CQ has had `count` entries, in error or not, beyond its base, which
-		 *  is 0 at first. `last`: the base then advances by the largest count posted since it last advanced. */
+		/** The send queue waits until `count` completions, successful or not, have been added to the CQ
+		 *  after its base, which is a position and begins at 0. `last` advances the base by the largest
+		 *  count posted since the base last advanced. */
 		struct {
 			struct nic_cq *cq;
 			uint32_t count;
 			bool last;
 		} wait;
-		/** SEND_ENABLE, RECV_ENABLE: release `count` requests of a managed queue beyond its base; 0: all that
-		 *  are posted now. `last` advances the base as for WAIT. */
+		/** SEND_ENABLE, RECV_ENABLE: release the first `count` work requests after the base of a managed
+		 *  queue; 0: all that are posted now. `last` advances the base as for WAIT. */
 		struct {
 			struct nic_qp *qp;
 			uint32_t count;
@@ -157,30 +164,33 @@ struct nic_recv_wr {
 };
 
 /**
- * Queue one send work request. The SGE list is copied; the data it names is read when packets are built, and must stay
- * unchanged until the completion.
+ * Queue one send work request. The SGE list is copied. The data that it refers to is read when packets are built, and
+ * must stay unchanged until the completion.
  * @return 0, -EINVAL (opcode not for this service, too many SGEs, inline too long or not allowed, message over 2^31, QP
  * in RESET/INIT/RTR, AH of another PD, ENABLE of more than is posted ...), -ENOMEM (queue full; for a WAIT, also no
  * memory). In state ERR/SQE the request is accepted and flushed.
  */
 int nic_post_send(struct nic_qp *qp, const struct nic_send_wr *wr);
-/** What nic_post_send would return for a request if `ahead` others were posted before it. Changes nothing: a caller
- *  that posts several, all or none, checks each first. @return as nic_post_send, but lack of memory is not foreseen. */
+/** Return what nic_post_send would return for a request after `ahead` other requests have been posted. Changes
+ *  nothing. A caller that must post either all of several requests or none checks each of them first. @return as
+ *  nic_post_send, except that a lack of memory is not detected. */
 int nic_post_send_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint32_t ahead);
 /** Queue one receive work request. @return 0, -EINVAL (QP in RESET or on an SRQ, too many SGEs), -ENOMEM. */
 int nic_post_recv(struct nic_qp *qp, const struct nic_recv_wr *wr);
 
 /* ---- shared receive queues --------------------------------------------------------------------------- */
 
-/** `limit` of 0 is off. @return 0, -EINVAL, -ENOMEM. */
+/** Create an SRQ. `limit` as in nic_srq_set_limit; 0: no SRQ_LIMIT event. @return 0, -EINVAL, -ENOMEM. */
 int nic_srq_create(struct nic_pd *pd, uint32_t max_wr, uint32_t max_sge, uint32_t limit, void *user,
 		   struct nic_srq **out);
-/** @return 0, -EBUSY while QPs use it. */
+/** @return 0, -EBUSY while QPs use the SRQ. */
 int nic_srq_destroy(struct nic_srq *srq);
 void nic_srq_query(const struct nic_srq *srq, uint32_t *max_wr, uint32_t *max_sge, uint32_t *limit);
-/** Arm the limit: one SRQ_LIMIT event when fewer than `limit` WRs are left. @return 0, -EINVAL. */
+/** Arm the limit: the NIC raises one SRQ_LIMIT event when fewer than `limit` work requests are left. @return 0,
+ *  -EINVAL. */
 int nic_srq_set_limit(struct nic_srq *srq, uint32_t limit);
-/** Change the capacity, WRs kept. @return 0, -EINVAL (below what is queued, or below the limit), -ENOMEM. */
+/** Change the capacity and keep all queued work requests. @return 0, -EINVAL (less than the number queued, or less
+ *  than the limit), -ENOMEM. */
 int nic_srq_resize(struct nic_srq *srq, uint32_t max_wr);
 int nic_post_srq_recv(struct nic_srq *srq, const struct nic_recv_wr *wr);
 
