@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_hash.h - hash tables of the connection manager: chains through links that the entries contain, so that adding
- * never fails. The table doubles when it can, and its chains get longer when it cannot. A leaf.
+ * cm_hash.h - hash tables of the connection manager. Entries are chained through links inside the entries, so that
+ * adding an entry never fails. A table doubles its size when it is full; without memory for that, its chains get
+ * longer.
  */
 #ifndef NIC_CM_HASH_H
 #define NIC_CM_HASH_H
@@ -21,7 +22,7 @@ struct cm_hash {
 	uint32_t mask, count;
 };
 
-/** One word into a hash: a finaliser of 64 bits. */
+/** Mix one word into a hash, with the 64-bit finalizer of splitmix64. */
 static inline uint64_t cm_hash_mix(uint64_t hash, uint64_t word)
 {
 	uint64_t x = (hash ^ word) + 0x9e3779b97f4a7c15ull;
@@ -70,7 +71,7 @@ static inline void cm_hash_add(struct cm_hash *t, struct cm_link *l, uint64_t ha
 	t->count++;
 }
 
-/** No harm if the link is in no table. */
+/** Remove a link from its table, if it is in one. */
 static inline void cm_hash_remove(struct cm_hash *t, struct cm_link *l)
 {
 	struct cm_link **at;
@@ -84,7 +85,7 @@ static inline void cm_hash_remove(struct cm_hash *t, struct cm_link *l)
 	t->count--;
 }
 
-/** The first link that may have this hash, or NULL; the next ones follow by cm_hash_next. */
+/** The first link with this hash, or NULL; cm_hash_next finds further ones. */
 static inline struct cm_link *cm_hash_first(const struct cm_hash *t, uint64_t hash)
 {
 	struct cm_link *l = t->bucket[hash & t->mask];

@@ -2,12 +2,12 @@
 /*
  * cm_mad.h - the messages of the connection manager: MADs of class 7 and their representation (IBTA 12.6, 12.11).
  *
- * cm_mad_parse is the only function that reads bytes of a MAD. A struct cm_mad that it filled in has every field within
- * the width it has on the wire, and nothing else is promised: whether an MTU, a transport or a reason exists is decided
- * by who acts on it, since the answer to a wrong one is a REJ. Reserved bits are ignored on arrival and sent as 0.
+ * cm_mad_parse is the only function that reads bytes of a MAD. It guarantees only that no field of the struct cm_mad
+ * exceeds its width on the wire. Whether an MTU, a transport or a reason is valid is decided by the code that acts on
+ * it, since an invalid value must be answered by a REJ. Reserved bits are ignored on arrival and sent as 0.
  *
- * One table in cm_table.c says where each field lies; parsing, building and tests use it. Stateless. Knows nothing of
- * connections, time or addresses; RDMA IP headers in private data are cm_ip.h.
+ * A table in cm_table.c defines the position of each field; parsing, building and tests use it. The functions are
+ * stateless, and know nothing of connections, time or addresses. cm_ip.h is for RDMA IP headers in private data.
  */
 #ifndef NIC_CM_MAD_H
 #define NIC_CM_MAD_H
@@ -32,7 +32,7 @@
  */
 #define CM_MAD_LEN	  256
 #define CM_MAD_HEADER_LEN 24
-#define CM_INFO_LEN	  72 /* room for additional information in REJ, APR and SIDR_REP */
+#define CM_INFO_LEN	  72 /* most bytes of additional information in REJ, APR and SIDR_REP */
 
 enum cm_attr {
 	CM_REQ = 0x10,
@@ -48,7 +48,7 @@ enum cm_attr {
 	CM_APR = 0x1a,
 };
 
-/** Why a MAD is dropped: cm_verdict.def. */
+/** Why a MAD is dropped; listed in cm_verdict.def. */
 enum cm_verdict {
 	CM_MAD_OK,
 #define CM_VERDICT(name, small, sentence) CM_MAD_##name,
@@ -57,14 +57,14 @@ enum cm_verdict {
 	CM_MAD_VERDICTS,
 };
 
-/** Which message a REJ or an MRA answers. To an MRA, OTHER is the LAP; to a REJ, none. */
+/** Which message a REJ or an MRA answers. OTHER in an MRA means a LAP; in a REJ, no message. */
 enum cm_answered { CM_ANSWERS_REQ, CM_ANSWERS_REP, CM_ANSWERS_OTHER };
 
-/** Transport service type of REQ; CM_EXTENDED: see extended_transport, where 1 is XRC. */
+/** Transport service type in a REQ. CM_EXTENDED: the type is in extended_transport, where 1 is XRC. */
 enum cm_transport { CM_RC, CM_UC, CM_RD, CM_EXTENDED };
 enum { CM_EXTENDED_XRC = 1 };
 
-/** Reason of a REJ; cm_reject.def. */
+/** Reason of a REJ; listed in cm_reject.def. */
 enum cm_reason {
 #define CM_REASON(value, name, words) CM_REASON_##name = value,
 #include "cm_reject.def"
@@ -105,7 +105,7 @@ enum cm_apr_status {
  * exponents n of 4.096 us * 2^n. The comments say how many bits a field has, unless it fills its type.
  */
 
-/** A path between the two ports. On RoCE the GIDs are addresses, and the LIDs mean nothing: 0xffff is sent. */
+/** A path between the two ports. On RoCE the GIDs are IP addresses, and the LIDs are unused and sent as 0xffff. */
 struct cm_path {
 	struct nic_gid local_gid, remote_gid;
 	uint32_t flow_label; /* 20 */
@@ -143,7 +143,7 @@ struct cm_rep {
 	uint64_t ca_guid;
 	uint32_t vendor_id; /* 24: ECE; 0: none */
 	uint32_t qkey;
-	uint32_t qpn, local_eecn, starting_psn; /* 24 each; of XRC, local_eecn has the number of the target QP */
+	uint32_t qpn, local_eecn, starting_psn; /* 24 each; for XRC, local_eecn has the QPN of the target QP */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t target_ack_delay;  /* 5 */
 	uint8_t failover_accepted; /* 2: 0 accepted, 1 not supported, 2 not accepted */
@@ -190,7 +190,7 @@ struct cm_sidr_req {
 
 /** Service ID resolution response (12.11.2). */
 struct cm_sidr_rep {
-	uint32_t request_id; /* of the SIDR_REQ: the receiver's */
+	uint32_t request_id; /* as in the SIDR_REQ: chosen by the receiver of this SIDR_REP */
 	uint8_t status;	     /* enum cm_sidr_status, or another number */
 	uint32_t vendor_id;  /* 24: ECE; 0: none */
 	uint32_t qpn;	     /* 24 */
@@ -205,7 +205,7 @@ struct cm_mad {
 	uint32_t attr_mod;  /* options of ECE in REQ, REP and SIDR_REP; else 0 */
 	uint32_t local_id;  /* communication ID of the sender; 0 in SIDR_REQ and SIDR_REP */
 	uint32_t remote_id; /* communication ID of the receiver; 0 in REQ, SIDR_REQ and SIDR_REP */
-	union {		    /* by attr; RTU and DREP have no fields of their own */
+	union {		    /* selected by attr; RTU and DREP have no fields of their own */
 		struct cm_req req;
 		struct cm_rep rep;
 		struct cm_mra mra;
@@ -219,30 +219,30 @@ struct cm_mad {
 	/* Additional information of REJ, APR and SIDR_REP; else NULL and 0. */
 	const uint8_t *info;
 	uint8_t info_len; /* bytes, up to CM_INFO_LEN */
-	/* Private data. The wire carries no length: parsed, it is all the room of the message, the sender's zeroes
-	 * included; built, the rest of the room is zeroes. */
+	/* Private data. Its length is not transmitted: cm_mad_parse returns all bytes that the message has room for,
+	 * including the sender's padding; cm_mad_build pads the data with zeroes. */
 	const uint8_t *data;
 	uint8_t data_len; /* bytes, up to cm_mad_room(attr) */
 };
 
 /**
- * Check a MAD and take it apart. Changes nothing but *out, which is zeroes, padding included, unless the verdict is
- * CM_MAD_OK.
+ * Check a MAD and extract its fields. Changes nothing but *out. Unless the verdict is CM_MAD_OK, *out is all zeroes,
+ * including struct padding.
  *
- * @param mad len bytes, of any contents; out->info and out->data point into it and live as long as it does
- * @param len what arrived in place of a MAD: any number. With len 0, `mad` may be NULL
+ * @param mad `len` bytes with any contents; out->info and out->data point into this buffer
+ * @param len number of bytes that arrived, also a wrong number. With len 0, `mad` may be NULL
  */
 enum cm_verdict cm_mad_parse(const uint8_t *mad, size_t len, struct cm_mad *out);
 
 /**
- * Write all CM_MAD_LEN bytes of a MAD. What is wider than its field is cut, also private data and additional
- * information; `data` and `info` may be NULL if their lengths are 0.
+ * Write all CM_MAD_LEN bytes of a MAD. Values that are wider than their fields are truncated, as are private data and
+ * additional information that are too long. `data` and `info` may be NULL if their lengths are 0.
  *
  * @param in attr is an enum cm_attr
  */
 void cm_mad_build(const struct cm_mad *in, uint8_t mad[CM_MAD_LEN]);
 
-/** Bytes of private data a message has room for; 0: no such message. */
+/** How many bytes of private data a message has room for; 0: no such message. */
 uint32_t cm_mad_room(uint32_t attr);
 
 /* ---- exponents of time ---------------------------------------------------------------------------------- */
@@ -263,24 +263,26 @@ const char *cm_apr_status_name(uint32_t status);  /* "alternate path loaded"; "r
 #define CM_LINE_MAX 2048
 
 /**
- * One line about a message: its name, its fields that are not 0, what its reason or status means, and the bytes of
- * private data up to the last that is not 0: "REJ remote_id=0xa6a74d3d reason=0x8 (invalid service ID)".
+ * Describe a message in one line: its name, the fields that are not 0, the meaning of its reason or status, and the
+ * length of its private data without trailing zeroes. Example: "REJ remote_id=0xa6a74d3d reason=0x8 (invalid service
+ * ID)".
  *
- * @param size bytes at `line`, at least 1; what is longer is cut, and a 0 ends it. CM_LINE_MAX is enough
- * @return characters, without the 0
+ * @param size size of `line` in bytes, at least 1; a longer text is truncated, and always ends with a 0. CM_LINE_MAX is
+ * enough
+ * @return number of characters written, without the 0
  */
 size_t cm_mad_describe(const struct cm_mad *m, char *line, size_t size);
 
 /* ---- the table ---------------------------------------------------------------------------------------------- */
 
-/** One field of a message, or a part of one: the vendor ID of REP and SIDR_REP lies in pieces. */
+/** One field of a message, or a part of one field: the vendor ID in REP and SIDR_REP is split into parts. */
 struct cm_field {
-	const char *name; /* of the member of struct cm_mad; NULL: ends the message's rows */
-	uint8_t byte;	  /* in the MAD, its header included */
-	uint8_t bit;	  /* in that byte, from the most significant */
-	uint8_t width;	  /* bits, within 8 bytes; CM_GID_BITS: a GID, copied as it is */
-	uint8_t shift;	  /* which bits of the member these are: those from this one on */
-	uint8_t size;	  /* bytes of the member */
+	const char *name; /* name of the member of struct cm_mad; NULL: end of the message's rows */
+	uint8_t byte;	  /* offset in the MAD, including the MAD header */
+	uint8_t bit;	  /* first bit in that byte, counted from the most significant */
+	uint8_t width;	  /* in bits; the field spans at most 8 bytes. CM_GID_BITS: a GID, copied as it is */
+	uint8_t shift;	  /* lowest bit of the member that this field holds */
+	uint8_t size;	  /* size of the member in bytes */
 	uint16_t offset;  /* of the member in struct cm_mad */
 };
 
@@ -289,12 +291,12 @@ struct cm_field {
 struct cm_message {
 	const char *name;
 	const struct cm_field *fields;
-	uint8_t info, data; /* bytes in the MAD where additional information (0: none) and private data begin */
+	uint8_t info, data; /* offsets in the MAD at which additional information (0: none) and private data begin */
 };
 
 /** @return NULL: no such message */
 const struct cm_message *cm_message_get(uint32_t attr);
-/** @return the member that a field belongs to, all its bits; not for GIDs */
+/** @return the value of the whole member that a field belongs to; not for GIDs */
 uint64_t cm_field_get(const struct cm_mad *m, const struct cm_field *f);
 
 #endif

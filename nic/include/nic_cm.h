@@ -125,9 +125,9 @@ struct nic_cm_ece {
  * USER_ESTABLISHED ESTABLISHED        QP: RTS; the owner has called nic_cm_notify in REP_SENT
  * REJ              IDLE or TIMEWAIT   destroy
  * MRA              MRA_*_RCVD         nothing: the CM now waits longer for the answer
- * REQ_ERROR        IDLE               destroy: no answer to the REQ, or the REP's ID or QP belongs to another
- * connection; a REJ was sent REP_ERROR        DREQ_SENT          destroy: the peer did not answer the REP; it gets a
- * REJ (timeout) and DREQs DREQ             DREQ_RCVD          QP: error; disconnect (which sends a DREP) or destroy
+ * REQ_ERROR        IDLE               destroy: no answer to REQ, or REP names an ID or QP already in use; REJ was sent
+ * REP_ERROR        DREQ_SENT          destroy: the peer did not answer the REP; it gets a REJ (timeout) and DREQs
+ * DREQ             DREQ_RCVD          QP: error; disconnect (which sends a DREP) or destroy
  * DREP             TIMEWAIT           QP: error
  * DREQ_ERROR       TIMEWAIT           QP: error; the peer did not answer the DREQ
  * TIMEWAIT_EXIT    IDLE               destroy; the QP can be used again
