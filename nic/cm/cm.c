@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm.c - the connection manager's instance: creation and end; ids with their numbers, tables and states.
- * Memory grows by id only, and ids are limited: a flood of requests meets nic_cm_config.max_pending first.
+ * cm.c - the connection manager's instance: its creation and end; ids with their numbers, tables and states. Only new
+ * ids take more memory, and their number is limited; in a flood of requests, nic_cm_config.max_pending is reached
+ * first.
  */
 #include "cm.h"
 
@@ -20,7 +21,7 @@ static bool config_ok(const struct nic_cm_config *c)
 
 static void limits(struct nic_cm_config *c)
 {
-	/* Half the numbers stay free, so that a free one is found soon. */
+	/* At least half of the numbers stay free, so that number_draw soon finds a free one. */
 	uint32_t numbers = UINT32_C(1) << (c->id_bits - 1);
 
 	if (!c->max_ids)
@@ -125,7 +126,8 @@ uint8_t nic_cm_ack_timeout(uint8_t packet_life, uint8_t ack_delay)
 
 	longer = round_trip > ack_delay ? round_trip : ack_delay;
 	shorter = round_trip > ack_delay ? ack_delay : round_trip;
-	if (shorter + 1 >= longer) /* at least half as long: it matters. Less is lost in the code's powers of two. */
+	if (shorter + 1 >= longer) /* the shorter time is at least half as long as the longer; an even shorter time
+				    * is ignored */
 		longer++;
 	return cm_at_most(longer, 31);
 }
@@ -137,7 +139,7 @@ static uint64_t hash_local(const struct nic_cm *cm, uint32_t local_id)
 	return cm_hash_mix(cm->seed, local_id);
 }
 
-/** `kind` keeps apart what is otherwise equal: connections and SIDR exchanges. */
+/** `kind` makes the hashes of connections and of SIDR exchanges differ. */
 static uint64_t hash_peer(const struct nic_cm *cm, const struct nic_gid *peer, uint32_t number, uint32_t kind)
 {
 	uint64_t high, low;
@@ -199,7 +201,7 @@ void cm_qpn_known(struct nic_cm_id *id)
 
 /* ---- Ids ------------------------------------------------------------------------------------------------------- */
 
-/** A number that is not in use. There is one: max_ids is at most half of the numbers. */
+/** Draw a local id that is not in use. A free one always exists, since max_ids is at most half of the numbers. */
 static uint32_t number_draw(struct nic_cm *cm)
 {
 	uint32_t mask = cm->config.id_bits == 32 ? UINT32_MAX : (UINT32_C(1) << cm->config.id_bits) - 1;
@@ -220,7 +222,8 @@ bool cm_lingering_free(struct nic_cm *cm)
 	return true;
 }
 
-/** When ids are short, the orphan that has waited longest gives up its place. */
+/** Make room for one more id: at the limit of max_ids, free the orphan that has waited longest. @return false: no
+ *  room */
 static bool place(struct nic_cm *cm)
 {
 	if (cm->ids < cm->config.max_ids || cm_lingering_free(cm))
@@ -279,7 +282,7 @@ void cm_id_free(struct nic_cm_id *id)
 	free(id);
 }
 
-/** States in which the peer may already use its QP for another connection. */
+/** Whether in this state the peer may already use its QP for another connection. */
 static bool qp_given_up(enum nic_cm_state state)
 {
 	return state == NIC_CM_IDLE || state == NIC_CM_DREQ_RCVD || state == NIC_CM_TIMEWAIT;

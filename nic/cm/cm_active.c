@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_active.c - the side that connects: REQ until REP, then RTU (IBTA 12.9.7.1). MRA is here for both sides.
+ * cm_active.c - the active side of a connection: sends REQ until a REP arrives, then RTU (IBTA 12.9.7.1). Also MRA, for
+ * both sides.
  */
 #include "cm.h"
 
@@ -100,7 +101,8 @@ int nic_cm_connect(struct nic_cm *cm, const struct nic_cm_connect *c, struct nic
 
 void cm_req_failed(struct nic_cm_id *id)
 {
-	/* Who may still be about to answer learns that nobody waits (12.9.8.1). Linux finds its end by our GUID. */
+	/* Tell a peer that may still be going to answer that this side no longer waits (12.9.8.1). Linux finds its
+	 * end of the connection by our GUID in the REJ. */
 	struct nic_cm_reject reject = {.reason = NIC_CM_REJ_TIMEOUT};
 	uint8_t guid[8];
 
@@ -115,7 +117,8 @@ void cm_req_failed(struct nic_cm_id *id)
 
 /* ---- REP ------------------------------------------------------------------------------------------------------- */
 
-/** The peer's id or QP belongs to another connection here, which must be one that the peer has lost (12.9.8.3.1). */
+/** Whether the peer's id or QP in a REP already belongs to another connection here. The peer must have lost that
+ *  connection (12.9.8.3.1): end it, and reject the REP. */
 static bool rep_stale(struct nic_cm_id *id, const struct cm_rx *rx, uint32_t qpn)
 {
 	struct nic_cm_id *old = cm_by_peer(rx->cm, &rx->route->peer, rx->mad->local_id, false);
@@ -152,7 +155,7 @@ static void rep_known(struct nic_cm_id *id, const struct cm_mad *mad, uint32_t q
 void cm_rep_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	const struct cm_rep *rep = &rx->mad->rep;
-	uint32_t qpn = id->xrc ? rep->local_eecn : rep->qpn; /* of XRC, REP names the target QP there */
+	uint32_t qpn = id->xrc ? rep->local_eecn : rep->qpn; /* for XRC, the REP has the target QP in local_eecn */
 	struct nic_cm_event event = {.type = NIC_CM_EVENT_REP};
 
 	if (!rx->mad->local_id) {
@@ -183,7 +186,8 @@ void cm_rep_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 void cm_rep_dup(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	CM_COUNT(rx->cm, rx_dup_rep);
-	if (!id->remote_id) { /* given up before: the REJ did not name the peer's id, which this one does */
+	if (!id->remote_id) { /* the connection was given up before the peer's id was known; this REJ, unlike the
+			       * earlier one, names that id */
 		cm_answer_rej(rx, CM_ANSWERS_REP, NIC_CM_REJ_INVALID_COMM_ID);
 		return;
 	}
@@ -225,7 +229,8 @@ int nic_cm_mra(struct nic_cm_id *id, uint8_t service_timeout, const void *privat
 	return 0;
 }
 
-/** The wait for the peer's answer becomes as long as it asks. Its MRAs answer our tries, which are limited. */
+/** Wait as long as the peer's MRA asks. This cannot go on forever: the peer sends an MRA only when we retransmit,
+ *  and our retransmissions are limited. */
 static bool wait_longer(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	const struct cm_mra *mra = &rx->mad->mra;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_adopt.c - connections as records in memory that outlives the process, and the instance that ends those of a
- * process that is gone. A record is whole in every state it can be left in: what a state needs is written before it.
+ * cm_adopt.c - records of connections, in memory that outlives the process, and adoption: another instance ends the
+ * connections of a process that no longer exists. A record is complete at any time, because what a state needs is
+ * written before the state.
  */
 #include "cm.h"
 
@@ -54,7 +55,8 @@ void cm_record_write(struct nic_cm_id *id)
 
 /* ---- Taking over ------------------------------------------------------------------------------------------------ */
 
-/** Whether a record, a copy of which nobody can change any more, is one of a connection of this instance's range. */
+/** Whether a record is valid and its local id is in this instance's range. *r is a private copy, which no other
+ *  process can change. */
 static bool sane(const struct nic_cm *cm, const struct nic_cm_record *r)
 {
 	uint64_t range = (uint64_t)1 << cm->config.id_bits;
@@ -88,7 +90,7 @@ static void fill(struct nic_cm_id *id, const struct nic_cm_record *r)
 	id->tid = (uint64_t)id->cm->config.random(id->cm->config.ctx) << 32 | id->local_id;
 }
 
-/** What the state of a connection whose process is gone calls for. */
+/** End a connection whose process no longer exists, as its state requires. */
 static void end(struct nic_cm_id *id, enum nic_cm_state state)
 {
 	struct nic_cm_reject reject = {.reason = NIC_CM_REJ_CONSUMER};
@@ -99,7 +101,7 @@ static void end(struct nic_cm_id *id, enum nic_cm_state state)
 	switch (state) {
 	case NIC_CM_REQ_SENT:
 	case NIC_CM_MRA_REQ_RCVD:
-		cm_req_failed(id); /* which frees it */
+		cm_req_failed(id); /* frees the id */
 		return;
 	case NIC_CM_REQ_RCVD:
 	case NIC_CM_MRA_REQ_SENT:

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_close.c - refusing and ending: REJ, DREQ and DREP, time-wait, and what becomes of an id that its owner destroys
- * (IBTA 12.6.7, 12.6.10, 12.6.11, 12.9.6).
+ * cm_close.c - refusing and ending connections: REJ, DREQ and DREP, time-wait, and ids that their owner destroys (IBTA
+ * 12.6.7, 12.6.10, 12.6.11, 12.9.6).
  *
- * REJ is sent once and never answered. Where the peer may be established by now, only a DREQ, sent until it is
- * answered, makes sure that it learns of the end.
+ * A REJ is sent once and never answered. If the peer may consider the connection established, a DREQ is sent as well:
+ * it is retransmitted until it is answered, so that the peer learns of the end.
  */
 #include "cm.h"
 
@@ -31,7 +31,7 @@ void cm_linger(struct nic_cm_id *id)
 	uint64_t wait_ns = cm_time_ns(cm_at_most(id->patience, CM_TIME_MAX)) +
 			   2 * cm_time_ns(cm_at_most(id->packet_life, CM_TIME_MAX));
 
-	/* The peer sends its request again this many times, if it gets none of our answers. */
+	/* If the peer gets none of our answers, it retransmits its request max_retries times. */
 	cm_timer_start(id, (id->max_retries + 1u) * wait_ns);
 	cm_id_set(id, NIC_CM_IDLE);
 }
@@ -160,7 +160,7 @@ int nic_cm_disconnect(struct nic_cm_id *id, const void *private_data, uint32_t p
 	}
 }
 
-/** A DREQ names the receiver's QP: one that names another is not of the peer (12.6.10.3). */
+/** Whether a DREQ names this side's QP; a DREQ that names another QP does not come from the peer (12.6.10.3). */
 static bool right_qpn(const struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	if (rx->mad->dreq.remote_qpn == id->local_qpn)
@@ -182,7 +182,8 @@ void cm_dreq_rx(struct nic_cm_id *id, const struct cm_rx *rx)
 	cm_event_mad(id, &event, rx);
 }
 
-/** Both sides disconnect: each answers the other, and has its answer in the other's DREQ. */
+/** Both sides have sent a DREQ at the same time: each answers with a DREP, and counts the other's DREQ as the answer
+ *  to its own. */
 void cm_dreq_crossed(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	struct nic_cm_event event = {.type = NIC_CM_EVENT_DREQ};
@@ -201,7 +202,7 @@ void cm_dreq_dup(struct nic_cm_id *id, const struct cm_rx *rx)
 	CM_COUNT(rx->cm, rx_dup_dreq);
 }
 
-/** After the end: the DREP was lost, or the peer has not seen the end yet. */
+/** A DREQ after the connection has ended: our DREP was lost, or the peer did not know of the end. */
 void cm_dreq_late(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	if (!right_qpn(id, rx))
@@ -256,7 +257,7 @@ void nic_cm_id_destroy(struct nic_cm_id *id)
 	case NIC_CM_REQ_SENT:
 	case NIC_CM_MRA_REQ_RCVD:
 		cm_timer_stop(id);
-		cm_req_failed(id); /* which settles it */
+		cm_req_failed(id); /* calls cm_settle */
 		return;
 	case NIC_CM_REQ_RCVD:
 	case NIC_CM_MRA_REQ_SENT:
@@ -277,7 +278,7 @@ void nic_cm_id_destroy(struct nic_cm_id *id)
 	case NIC_CM_SIDR_REQ_RCVD:
 		nic_cm_sidr_reply(id, &refusal);
 		break;
-	default: /* IDLE, DREQ_SENT, TIMEWAIT: what is under way goes on */
+	default: /* IDLE, DREQ_SENT, TIMEWAIT: timers and retransmissions continue */
 		break;
 	}
 	cm_settle(id);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_describe.c - a message of the connection manager in one line; see cm_mad.h. Each field that is not 0 is there, by
- * the table; numbers of up to 8 bits are decimal, wider ones hexadecimal. No stdio: this is the core.
+ * cm_describe.c - describes a message of the connection manager in one line; see cm_mad.h. The line has every field of
+ * the table that is not 0; numbers of up to 8 bits are decimal, wider numbers hexadecimal. No stdio, because nic/ does
+ * no I/O.
  */
 #include "cm_mad.h"
 
@@ -11,7 +12,7 @@
 
 struct line {
 	char *at;
-	size_t len, room; /* characters so far, and at most, without the 0 at the end */
+	size_t len, room; /* characters written so far, and the most that fit, without the 0 at the end */
 };
 
 static void put_char(struct line *l, char c)
@@ -39,7 +40,7 @@ static void put_number(struct line *l, uint64_t value, unsigned base)
 		put_char(l, digits[--n]);
 }
 
-/** An IPv4 address with dots, any other with its 32 hexadecimal digits. */
+/** Write an IPv4 address in dotted form, any other GID as 32 hexadecimal digits. */
 static void put_gid(struct line *l, const struct nic_gid *gid)
 {
 	if (gid_is_v4(gid)) {
@@ -56,7 +57,7 @@ static void put_gid(struct line *l, const struct nic_gid *gid)
 	}
 }
 
-/** " name=", without the name of the message in front of it. */
+/** Write " name="; the message's name and the dot in front of the field's name are left out. */
 static void put_name(struct line *l, const char *name)
 {
 	const char *dot = strchr(name, '.');
@@ -96,7 +97,7 @@ static void put_field(struct line *l, const struct cm_mad *m, const struct cm_fi
 	put_number(l, value, f->size > 1 ? 16 : 10);
 }
 
-/** What a number means, in brackets. */
+/** Write the meaning of a reason or status, in parentheses. */
 static void put_words(struct line *l, const struct cm_mad *m)
 {
 	const char *words = m->attr == CM_REJ	     ? cm_reason_name(m->rej.reason)

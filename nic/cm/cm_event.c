@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_event.c - what the owner is told. The one way out of a transition: an id without an owner is settled here, so that
- * no transition needs to know whether there is one.
+ * cm_event.c - events for the owner. State transitions end here, for ids with and without an owner: an id without an
+ * owner gets cm_settle instead of the event, so that transitions need not distinguish the two.
  */
 #include "cm.h"
 
-/** Events that must not follow a last one: REP_ERROR, or the owner's reject in REP_SENT. */
+/** Whether an event must not be delivered, because the owner has already got REP_ERROR, or has rejected in REP_SENT. */
 static bool hushed(const struct nic_cm_id *id, enum nic_cm_event_type type)
 {
 	return id->quiet && type != NIC_CM_EVENT_TIMEWAIT_EXIT && type != NIC_CM_EVENT_REP_ERROR;

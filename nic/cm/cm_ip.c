@@ -6,7 +6,7 @@
 #include "wire.h"
 
 enum { IP_VERSION = 0, IP_FAMILY = 1, IP_PORT = 2, IP_SOURCE = 4, IP_DESTINATION = 20 };
-enum { V4_AT = 12, V4_LEN = 4 }; /* an IPv4 address within the 16 bytes of one */
+enum { V4_AT = 12, V4_LEN = 4 }; /* offset and length of an IPv4 address within the 16 bytes of an address */
 
 #define SERVICE_PREFIX 0x01 /* the 40 leading bits of a service ID */
 

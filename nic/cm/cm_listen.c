@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_listen.c - listeners (IBTA 12.7.3: a service ID names one), and the requests that wait for their owners.
- * A request beyond a limit is refused before anything is kept of it.
+ * cm_listen.c - listeners, which service IDs select (IBTA 12.7.3), and requests that wait for a listener's owner. A
+ * request that exceeds a limit is refused before any memory is allocated for it.
  */
 #include "cm.h"
 
@@ -18,7 +18,7 @@ static bool takes(const struct nic_cm_id *id, uint64_t service_id, const struct 
 	       (gid_is_zero(&id->route.own) || cm_same_gid(&id->route.own, own));
 }
 
-/** The better of two that both match: one with an address, then the one with more bits in its mask. */
+/** The better of two listeners that both match: a listener with an address, then the one with more bits in its mask. */
 static struct nic_cm_id *better(struct nic_cm_id *a, struct nic_cm_id *b)
 {
 	bool any_a, any_b;
@@ -51,7 +51,7 @@ struct nic_cm_id *nic_cm_listener(const struct nic_cm *cm, uint64_t service_id, 
 	return best;
 }
 
-/** Whether there is a listener of the same services at the same address. */
+/** Whether a listener for the same services at the same address exists. */
 static bool taken(const struct nic_cm *cm, const struct nic_cm_listen *listen, uint64_t mask)
 {
 	for (const struct list *l = cm->masked.next; l != &cm->masked; l = l->next) {

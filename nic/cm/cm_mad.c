@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_mad.c - from bytes to struct cm_mad and back, by the table in cm_table.c (IBTA 12.6, 13.4.2).
+ * cm_mad.c - converts the bytes of MADs to struct cm_mad and back, by the table in cm_table.c (IBTA 12.6, 13.4.2).
  *
- * cm_mad_parse reads untrusted bytes: the length first, then the header, then the fields of the message that the header
- * names. Every field of every message lies within the 256 bytes, so nothing but the length needs a bound. Stateless.
+ * cm_mad_parse reads untrusted bytes. It checks the length, then the header, and then reads the fields of the message
+ * that the header names. All fields are within the 256 bytes of a MAD, so no other bounds check is needed. Stateless.
  */
 #include "cm_mad.h"
 
@@ -29,7 +29,8 @@ static inline uint64_t ones(unsigned width)
 	return UINT64_MAX >> (64 - width);
 }
 
-/** @return `width` bits from bit `bit` of *p on, counted from the most significant; they lie in at most 8 bytes */
+/** @return the `width` bits that begin at bit `bit` of *p, counted from the most significant bit; they span at most
+ *  8 bytes */
 static uint64_t bits_get(const uint8_t *p, unsigned bit, unsigned width)
 {
 	unsigned bytes = (bit + width + 7) / 8;
@@ -40,7 +41,7 @@ static uint64_t bits_get(const uint8_t *p, unsigned bit, unsigned width)
 	return word >> (bytes * 8 - bit - width) & ones(width);
 }
 
-/** Write bits that are 0 so far; see bits_get. */
+/** Write bits in the place that bits_get reads; the place must be all zeroes before. */
 static void bits_put(uint8_t *p, unsigned bit, unsigned width, uint64_t value)
 {
 	unsigned bytes = (bit + width + 7) / 8;
@@ -94,7 +95,7 @@ static void field_put(struct cm_mad *m, const struct cm_field *f, uint64_t value
 	}
 }
 
-/** Check what all messages have in common. */
+/** Check the length and the fields of the MAD header. */
 static enum cm_verdict header_check(const uint8_t *mad, size_t len)
 {
 	if (len < CM_MAD_LEN)
@@ -114,7 +115,7 @@ static enum cm_verdict header_check(const uint8_t *mad, size_t len)
 	return CM_MAD_OK;
 }
 
-/** Check the values that nobody could act on. */
+/** Check the values for which no code could produce an answer. */
 static enum cm_verdict fields_check(const struct cm_mad *m)
 {
 	if (m->info_len > CM_INFO_LEN)

@@ -183,7 +183,7 @@ struct cm_apr {
 
 /** Service ID resolution request (12.11.1). */
 struct cm_sidr_req {
-	uint32_t request_id; /* the sender's */
+	uint32_t request_id; /* chosen by the sender */
 	uint16_t pkey;
 	uint64_t service_id;
 };

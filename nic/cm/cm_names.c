@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_names.c - words for what messages of the connection manager contain; see cm_mad.h. The messages' own names are in
- * their table, cm_table.c. */
+/* cm_names.c - texts for reasons, statuses and verdicts of the connection manager's messages; see cm_mad.h. The
+ * names of the messages are in the table of cm_table.c. */
 #include "cm_mad.h"
 
 static const char *const verdict_names[CM_MAD_VERDICTS] = {

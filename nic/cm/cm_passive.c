@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_passive.c - the side that is connected to: REQ and its duplicates, REP until RTU (IBTA 12.9.7.2), and stale
- * connections (12.9.8.3.1). What is wrong with a REQ is found before anything is kept of it.
+ * cm_passive.c - the passive side of a connection: receives REQ and its duplicates, sends REP until an RTU arrives
+ * (IBTA 12.9.7.2), and finds stale connections (12.9.8.3.1). A REQ is checked before any memory is allocated for it.
  */
 #include "cm.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- REQ ------------------------------------------------------------------------------------------------------- */
 
-/** A REQ that has been received before: its answer may have been lost. */
+/** A duplicate REQ: its answer may have been lost, so send the answer again. */
 static void again(struct nic_cm_id *id, const struct cm_rx *rx)
 {
 	CM_COUNT(id->cm, rx_dup_req);
@@ -26,13 +26,14 @@ void cm_stale(struct nic_cm_id *old)
 		cm_dreq_send(old, NULL, 0);
 }
 
-/** The connection that a REQ's sender can no longer have, since it uses the communication ID or the QP for another. */
+/** Find the connection that the sender of a REQ must have lost, because the REQ uses that connection's communication
+ *  ID or QP for a new one. */
 static struct nic_cm_id *stale(const struct cm_rx *rx)
 {
 	struct nic_cm_id *id = cm_by_peer(rx->cm, &rx->route->peer, rx->mad->local_id, false);
 
 	if (id && (id->state == NIC_CM_IDLE || id->state == NIC_CM_TIMEWAIT)) {
-		/* That one has ended, and the peer draws its number again. */
+		/* That connection has ended, and the peer now uses its ID again. */
 		cm_hash_remove(&rx->cm->peer, &id->by_peer);
 		id = NULL;
 	}
@@ -41,7 +42,7 @@ static struct nic_cm_id *stale(const struct cm_rx *rx)
 	return id;
 }
 
-/** @return 0, or why this REQ is refused */
+/** @return 0, or the reason for which this REQ is refused */
 static uint16_t wrong(const struct cm_rx *rx)
 {
 	const struct cm_req *req = &rx->mad->req;
@@ -50,7 +51,8 @@ static uint16_t wrong(const struct cm_rx *rx)
 		return NIC_CM_REJ_INVALID_TRANSPORT;
 	if (req->mtu < NIC_MTU_256 || req->mtu > NIC_MTU_4096)
 		return NIC_CM_REJ_INVALID_MTU;
-	/* Data will go between the addresses that the REQ names, so they must be those that it came by. */
+	/* The connection will use the addresses in the REQ, so they must be the addresses of the packet that carried
+	 * the REQ. */
 	if (!cm_same_gid(&req->primary.local_gid, &rx->route->peer) ||
 	    !cm_same_gid(&req->primary.remote_gid, &rx->route->own))
 		return NIC_CM_REJ_INVALID_GID;
@@ -148,7 +150,7 @@ void cm_req_rx(const struct cm_rx *rx)
 		again(id, rx);
 		return;
 	}
-	reason = wrong(rx); /* first: a REQ that cannot be taken ends no connection */
+	reason = wrong(rx); /* before stale(): a REQ that cannot be accepted must not end a connection */
 	if (reason) {
 		cm_answer_rej(rx, CM_ANSWERS_REQ, reason);
 		return;
@@ -177,7 +179,7 @@ int nic_cm_accept(struct nic_cm_id *id, const struct nic_cm_accept *a)
 	if ((id->state != NIC_CM_REQ_RCVD && id->state != NIC_CM_MRA_REQ_SENT) || !accept_ok(a))
 		return -EINVAL;
 	id->local_qpn = a->qpn;
-	/* What REQ says is a limit (12.7.29, 12.7.30). */
+	/* The values in the REQ are upper limits (12.7.29, 12.7.30). */
 	id->responder_resources = cm_at_most(a->responder_resources, id->responder_resources);
 	id->initiator_depth = cm_at_most(a->initiator_depth, id->initiator_depth);
 	id->private_sent = cm_private_used(a->private_data, a->private_len);

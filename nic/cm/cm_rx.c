@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_rx.c - a received MAD: the id it is for, whether its sender may name it, and what the id's state does with it.
- * Nothing here trusts a MAD's ids: one that is not the connection's peer changes nothing.
+ * cm_rx.c - received MADs: finds the id that a MAD is for, checks that the sender is the id's peer, and calls the
+ * handler of the id's state. The ids in a MAD are not trusted: a sender that is not the peer changes nothing.
  */
 #include "cm.h"
 
@@ -10,8 +10,9 @@
 typedef void handler(struct nic_cm_id *id, const struct cm_rx *rx);
 
 /*
- * What each state does with each message; nothing: counted and dropped (IBTA 12.9.7: state tables). REQ and SIDR_REQ
- * have no row: they name no id of ours. *_dup: the message has been received before, or its answer was lost.
+ * The handler of each message in each state (state tables in IBTA 12.9.7). A message without a handler is counted and
+ * dropped. REQ and SIDR_REQ are not in the table, as they name no id of this side. A *_dup handler is for a message
+ * that was received before, perhaps because the answer was lost.
  */
 static handler *const handlers[NIC_CM_STATES][CM_APR - CM_REQ + 1] = {
 #define ON(attr) [CM_##attr - CM_REQ]
@@ -49,7 +50,7 @@ static void count(struct nic_cm *cm, enum cm_attr attr)
 	cm->counts[of[attr - CM_REQ]]++;
 }
 
-/** A message to an id that does not exist: whoever has the other end must not wait for us (12.9.8.3). */
+/** A message to an id that does not exist here: answer, so that the sender does not wait for us (12.9.8.3). */
 static void unknown(const struct cm_rx *rx)
 {
 	switch (rx->mad->attr) {
@@ -79,17 +80,18 @@ static void unknown(const struct cm_rx *rx)
 	}
 }
 
-/** Whether the sender's communication id is the one of the connection. Before REP there is none to compare with. */
+/** Whether the sender's communication id is the connection's remote id. Before a REP has arrived, the remote id is
+ *  unknown and every id matches. */
 static bool names(const struct nic_cm_id *id, const struct cm_mad *mad)
 {
 	if (id->sidr || id->state == NIC_CM_REQ_SENT || id->state == NIC_CM_MRA_REQ_RCVD)
 		return true;
-	if (!id->passive && id->remote_id == 0) /* it ended before a REP came */
+	if (!id->passive && id->remote_id == 0) /* the connection ended before a REP arrived */
 		return true;
 	return id->remote_id == mad->local_id;
 }
 
-/** The id of a message, or NULL. *bad: there is one, but the MAD did not come from its peer. */
+/** Find the id that a message is for, or NULL. *bad: the id exists, but the MAD did not come from its peer. */
 static struct nic_cm_id *find(const struct cm_rx *rx, bool *bad)
 {
 	const struct cm_mad *mad = rx->mad;
@@ -97,7 +99,8 @@ static struct nic_cm_id *find(const struct cm_rx *rx, bool *bad)
 	struct nic_cm_id *id;
 
 	*bad = false;
-	/* A peer that gives up its REQ may never have learned our id, as long as it has not answered our REP. */
+	/* A peer that gives up its REQ may not know our id: it learns the id from our REP or MRA. Find the
+	 * connection by the peer's id instead. */
 	if (mad->attr == CM_REJ && !mad->remote_id) {
 		id = cm_by_peer(rx->cm, &rx->route->peer, mad->local_id, false);
 		return id && id->passive && id->state != NIC_CM_ESTABLISHED ? id : NULL;

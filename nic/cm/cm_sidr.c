@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_sidr.c - service ID resolution: the QPN and Q_Key of a service for datagrams (IBTA 12.11). A request is sent until
- * it is answered; an answer is kept for a while, for requests that were sent again before it arrived.
+ * cm_sidr.c - service ID resolution: finds the QPN and Q_Key of a datagram service (IBTA 12.11). A request is
+ * retransmitted until it is answered. An answer is kept for some time, for requests that are retransmitted before the
+ * answer arrives.
  */
 #include "cm.h"
 
 #include <errno.h>
 
-/** SIDR_REQ carries no timeouts: what Linux asks of a REQ, an exponent (4.3 s). */
+/** How long a peer is assumed to wait for an answer, as an exponent (4.3 s): a SIDR_REQ has no timeout fields, and
+ *  Linux uses this value in its REQs. */
 #define PATIENCE 20
 
 /* ---- Asking ---------------------------------------------------------------------------------------------------- */
@@ -87,14 +89,14 @@ static void answer_refusal(const struct cm_rx *rx, uint16_t reason)
 	cm_answer(rx, &rep);
 }
 
-/** Whether the request has been received before; its answer, if there is one yet, may have been lost. */
+/** Whether a SIDR_REQ is a duplicate. If it has been answered, the answer may have been lost and is sent again. */
 static bool again(const struct cm_rx *rx)
 {
 	struct nic_cm_id *id = cm_by_peer(rx->cm, &rx->route->peer, rx->mad->sidr_req.request_id, true);
 
 	if (!id)
 		return false;
-	if (id->tid != rx->mad->tid) { /* the peer draws its number again */
+	if (id->tid != rx->mad->tid) { /* a new exchange: the peer uses its request id again */
 		cm_hash_remove(&rx->cm->peer, &id->by_peer);
 		return false;
 	}

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_table.c - where each field of each message lies: one row a field (IBTA 12.6.5 to 12.6.11, 12.8.1, 12.8.2, 12.11.1,
- * 12.11.2). Bytes are counted as in the IBTA's tables, from behind the MAD header; bits from the most significant one.
- * What has no row is reserved.
+ * cm_table.c - the position of each field of each message, one row per field (IBTA 12.6.5 to 12.6.11, 12.8.1, 12.8.2,
+ * 12.11.1, 12.11.2). Bytes are counted from the end of the MAD header, as in the IBTA's tables, and bits from the most
+ * significant. Bits without a row are reserved.
  */
 #include "cm_mad.h"
 
 #define AT(byte)     (CM_MAD_HEADER_LEN + (byte))
 #define SIZE(member) sizeof(((struct cm_mad *)0)->member)
 
-/** `bits` bits of the member, from bit `low` on, lie in byte `at` from bit `first` on. */
+/** A part of a field: `bits` bits of the member, beginning at bit `low`, which are in the message at byte `at`, bit
+ *  `first`. */
 #define PART(member, at, first, bits, low)                                                                             \
 	{                                                                                                              \
 		.name = #member, .byte = AT(at), .bit = (first), .width = (bits), .shift = (low),                      \
@@ -93,7 +94,7 @@ static const struct cm_field rep_fields[] = {
 	END,
 };
 
-/* RTU and DREP. */
+/* Fields of RTU and DREP. */
 static const struct cm_field id_fields[] = {COMM_IDS, END};
 
 static const struct cm_field dreq_fields[] = {COMM_IDS, FIELD(dreq.remote_qpn, 8, 0, 24), END};
@@ -111,7 +112,8 @@ static const struct cm_field sidr_rep_fields[] = {
 	FIELD(sidr_rep.service_id, 12, 0, 64), FIELD(sidr_rep.qkey, 20, 0, 32), END,
 };
 
-/* The path of LAP is not that of REQ: the traffic class is with the flow label, the rate behind the hop limit. */
+/* A path in LAP has another layout than in REQ: the traffic class follows the flow label, and the rate follows the
+ * hop limit. */
 static const struct cm_field lap_fields[] = {
 	COMM_IDS,
 	FIELD(lap.remote_qpn, 12, 0, 24),
@@ -137,7 +139,7 @@ static const struct cm_field apr_fields[] = {
 	END,
 };
 
-/* By attribute. */
+/* The messages, indexed by enum cm_attr. */
 static const struct cm_message messages[] = {
 	[CM_REQ] = {"REQ", req_fields, 0, AT(140)},
 	[CM_MRA] = {"MRA", mra_fields, 0, AT(10)},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm_timer.c - deadlines of ids, in a heap, and what happens at each: a MAD is sent again, or given up (IBTA 12.9.8),
- * or a time-wait ends. The heap has room for every id, so starting a timer cannot fail.
+ * cm_timer.c - timers of ids, in a heap. When a timer expires, a MAD is retransmitted, or the id gives up (IBTA
+ * 12.9.8), or a time-wait ends. The heap always has room for every id, so starting a timer cannot fail.
  */
 #include "cm.h"
 
@@ -92,9 +92,10 @@ uint64_t nic_cm_deadline(const struct nic_cm *cm)
 
 /* ---- What is due ----------------------------------------------------------------------------------------------- */
 
-/** What a state's deadline means: its MAD is sent again while there are tries, then `over` is called. */
+/** What to do when the timer of an id in some state expires: retransmit the saved MAD while tries are left, then
+ *  call `over`. */
 struct due {
-	enum nic_cm_counter again; /* NIC_CM_COUNTERS: nothing is sent again */
+	enum nic_cm_counter again; /* counter of retransmissions; NIC_CM_COUNTERS: nothing is retransmitted */
 	void (*over)(struct nic_cm_id *id);
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cm_tx.c - MADs that leave: of an id, on its route; and answers to MADs that have no id, to where they came from. */
+/* cm_tx.c - sends MADs: those of an id on the id's route, and answers to MADs without an id back to their sender. */
 #include "cm.h"
 
 #define SENT(name) NIC_CM_COUNT_tx_##name
 
-/** The counter of messages sent for the first time. */
+/** The counter for the first transmission of a message. */
 static enum nic_cm_counter counter_of(enum cm_attr attr)
 {
 	static const enum nic_cm_counter of[] = {
