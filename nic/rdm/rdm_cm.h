@@ -5,7 +5,7 @@
 
 #include "rdm.h"
 
-/** WHO in answer to our ASK: repeat it with the challenge. */
+/** A WHO has arrived in answer to this endpoint's ASK: repeat the ASK with the challenge. */
 void rdm_cm_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
 /** Whether the endpoint has exactly one peer; rdm_cm.c is only about such endpoints. */
 static inline bool rdm_has_one_peer(const struct nic_rdm *ep)
@@ -15,10 +15,10 @@ static inline bool rdm_has_one_peer(const struct nic_rdm *ep)
 void rdm_cm_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c, const uint8_t *data);
 /** Whether the endpoint admits the caller's HELLO. */
 bool rdm_cm_expects(const struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
-/** The connection has been made, or has ended. */
+/** The peer is now connected (up), or the connection has ended or could not be made (down). */
 void rdm_cm_up(struct nic_rdm_peer *peer);
 void rdm_cm_down(struct nic_rdm_peer *peer, uint32_t status);
-/** Repeat ASK, or give up; `late_ns` as for rdm_calls_due. @return when to come back. */
+/** Repeat the ASK, or give up; `late_ns` as for rdm_calls_due. @return when to call this again. */
 uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
 void rdm_cm_fini(struct nic_rdm *ep);
 

@@ -5,27 +5,28 @@
 
 #include "rdm.h"
 
-/** Before accepting a request to the peer: allocate its QP if a connection will be needed. @return 0, -ENOMEM. */
+/** Call this before accepting a request to the peer: it allocates the peer's QP if a connection will be needed.
+ *  @return 0, -ENOMEM. */
 int rdm_admit(struct nic_rdm_peer *peer);
-/** Connect to the peer, unless it is connected or that is in progress. */
+/** Connect to the peer, unless it is already connected or being connected. */
 void rdm_connect(struct nic_rdm_peer *peer);
-/** End the connection, or the attempt to make one: what was in flight fails with `status`. */
+/** End the connection, or the attempt to connect. Requests in flight fail with `status`. */
 void rdm_disconnect(struct nic_rdm_peer *peer, uint32_t status);
 /** Free a peer that the application does not know and that has sent nothing. */
 void rdm_peer_forget(struct nic_rdm_peer *peer);
-/** Answer a call without a valid challenge with WHO, which carries it. `peer`: NULL if unknown. */
+/** Answer a call that has no valid challenge with a WHO, which contains the challenge. `peer`: NULL if unknown. */
 void rdm_ask_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
 		 const struct nic_rdm_peer *peer);
-/** Answer an ASK with REFUSE: this endpoint takes no connection requests. */
+/** Answer an ASK with REFUSE: this endpoint accepts no connection requests. */
 void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c);
-/** Repeat calls, or give up. `late_ns`: part of the time since the last check that does not count against the peer.
- *  @return when to come back. */
+/** Repeat calls, or give up. `late_ns`: part of the time since the last check that does not count against the peer's
+ *  timeout. @return when to call this again. */
 uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns);
-/** Probe the peer from time to time: we wait for something that only it can do. */
+/** Begin to probe the peer regularly, because this endpoint waits for something that only the peer can do. */
 void rdm_keep_alive(struct nic_rdm_peer *peer);
-/** Probe peers whose keepalive is due. @return when to come back. */
+/** Probe peers whose keepalive is due. @return when to call this again. */
 uint64_t rdm_keepalives_due(struct nic_rdm *ep, uint64_t now_ns);
-/** Send a call, followed by `data` unless NULL. If it cannot be posted it counts as lost. */
+/** Send a call, followed by `data` unless that is NULL. A call that cannot be posted counts as lost. */
 void rdm_say(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c, const struct rdm_cm_data *data);
 /** See struct qp_owner. */
 void rdm_call_rx(struct nic_qp *qp, const struct packet *p);

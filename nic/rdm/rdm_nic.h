@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_nic.h - what the instance calls of its endpoints, besides struct qp_owner. */
+/* rdm_nic.h - functions of endpoints that the NIC instance calls, in addition to those in struct qp_owner. */
 #ifndef NIC_RDM_NIC_H
 #define NIC_RDM_NIC_H
 
@@ -7,11 +7,11 @@
 
 struct packet;
 
-/** A packet to a QP that does not exist. */
+/** A packet has arrived for a QP that does not exist. */
 void rdm_nobody(struct nic *nic, const struct packet *p);
-/** Endpoints act on what has completed: nic->settle_owners. @return whether there was anything. */
+/** Act on completions of endpoints' queue pairs; called as nic->settle_owners. @return whether there were any. */
 bool rdm_settle(struct nic *nic);
-/** nic->rdm_deadline has come. */
+/** nic->rdm_deadline has passed. */
 void rdm_timeout(struct nic *nic);
 void rdm_destroy_all(struct nic *nic);
 

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_ops.h - requests in progress. Private to nic/. */
+/* rdm_ops.h - memory and ids of ops: requests in flight, and reserved answers. Private to nic/. */
 #ifndef NIC_RDM_OPS_H
 #define NIC_RDM_OPS_H
 
 #include "rdm.h"
 
-/** @return 0 or -ENOMEM. */
+/** @return 0, -ENOMEM. */
 int rdm_ops_init(struct nic_rdm *ep);
 void rdm_ops_fini(struct nic_rdm *ep);
 /** The op with this index, less than n_ops; free if its peer is NULL. */
 struct rdm_op *rdm_op_at(const struct nic_rdm *ep, uint32_t index);
-/** Whether the op is an answer that we owe a peer, not a request of the application. */
+/** Whether the op is an answer to a peer's message, not a request of the application. */
 static inline bool rdm_is_answer(uint8_t work)
 {
 	return work == RDM_W_GET || work == RDM_W_FIN || work == RDM_W_RESULT;
 }
-/** Whether one more of the peer's messages may want an answer; allocates an op for it if necessary. */
+/** Whether an answer to one more message of the peer can be reserved; allocates an op for it if necessary. */
 bool rdm_may_owe(const struct nic_rdm_peer *peer);
-/** Whether `n` more may, one after the other, without allocating memory. */
+/** Whether answers to `n` more messages of the peer can be reserved without allocating memory. */
 bool rdm_will_owe(const struct nic_rdm_peer *peer, uint32_t n);
-/** @return NULL: none left; never for an answer, which rdm_owe has reserved. */
+/** Take an op from the free list. @return NULL: none left; never for an answer, since rdm_owe has reserved it. */
 struct rdm_op *rdm_op_get(struct nic_rdm_peer *peer, enum rdm_work work);
 /** Free an op that has ended or was never begun. */
 void rdm_op_free(struct rdm_op *op);
 /** Revoke the remote access that the op (an OFFER) grants the peer. */
 void rdm_op_release(struct rdm_op *op);
-/** The id that the peer quotes in its answer. */
+/** The op's id, which the peer returns in its answer. */
 uint32_t rdm_op_id(const struct rdm_op *op);
-/** The op with this id. @return NULL: this peer has none. */
+/** Find the op with this id. @return NULL: this peer has none. */
 struct rdm_op *rdm_op_named(struct nic_rdm_peer *peer, uint32_t id);
 
 #endif

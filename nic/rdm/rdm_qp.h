@@ -5,15 +5,15 @@
 
 #include "rdm.h"
 
-/** Address vector from the endpoint's address to `addr`. @return false: the endpoint's GID has left the device's
+/** Address vector from the endpoint's address to `addr`. @return false: the endpoint's GID is no longer in the GID
  *  table. */
 bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av);
 /** Create the peer's QP. @return false: no memory. */
 bool rdm_qp_make(struct nic_rdm_peer *peer);
-/** Connect it. @return 0 or a negative errno. */
+/** Connect the peer's QP to the peer's QP `qpn`. @return 0 or a negative errno. */
 int rdm_qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu);
-/** Complete the send queue's requests with an error. Answers to requests that the peer has made are still sent, or it
- *  would take executed requests for lost; the QP is destroyed after that. */
+/** Give up the peer's QP: complete the requests in its send queue with an error. Answers to requests of the peer are
+ *  still sent, as otherwise the peer would count executed requests as lost; then the QP is destroyed. */
 void rdm_qp_drop(struct nic_rdm_peer *peer);
 /** Destroy dropped QPs that have sent their last answers, or `all` dropped QPs. */
 void rdm_linger_end(struct nic_rdm *ep, bool all);

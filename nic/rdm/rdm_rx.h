@@ -5,22 +5,23 @@
 
 #include "rdm.h"
 
-/** The receiver's completion for a message. */
+/** Prepare the receive completion for a message. */
 struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_header *h);
-/** An unexpected message, already out of the tag unit, gets its receive, or is dropped without one. */
+/** Give an unexpected message its receive, or drop it (discard). The message must no longer be in the tag unit. */
 void rdm_unexpected_match(struct rdm_unexpected *unexpected, struct rdm_recv *recv);
 void rdm_unexpected_discard(struct rdm_unexpected *unexpected);
-/** Copy bytes to the memory that iov lists, from `offset` on. @return false: some of it is not mapped. */
+/** Copy bytes to the segments of iov, beginning at `offset` bytes into them. @return false: some of the memory is
+ *  not mapped. */
 bool rdm_scatter(struct nic *nic, const struct nic_iov *iov, uint32_t n, uint64_t offset, const void *src,
 		 uint64_t len);
-/** The connection is lost: end the message being received, drop unreceived offers and operations of the peer, owe it
- *  nothing. */
+/** The connection is lost: end the message being received, drop OFFERs and OPERATEs of the peer that wait for a
+ *  receive, and release all answers reserved for the peer. */
 void rdm_arrivals_lost(struct nic_rdm_peer *peer);
 
-/** Parse the header in the first packet of a message. @return false: malformed. */
+/** Parse the header in the first packet of a message; *prefix is its length with segments. @return false: malformed. */
 bool rdm_header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefix);
-/** Deliver or hold a complete message; `peer` is NULL for a datagram from an unknown sender. @return false: no receive
- *  for it, and no memory to hold it. */
+/** Deliver or hold a complete message; `peer` is NULL for a datagram from an unknown sender. @return false: no
+ *  receive matches the message, and there is no memory to hold it. */
 bool rdm_deliver_whole(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h, const uint8_t *data);
 /** See struct qp_owner. */
 bool rdm_takes(const struct nic_qp *qp, const struct packet *p);

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_tagged.h - operations on receives. Private to nic/. */
+/* rdm_tagged.h - operations on elements of posted receives. Private to nic/. */
 #ifndef NIC_RDM_TAGGED_H
 #define NIC_RDM_TAGGED_H
 
 #include "rdm.h"
 
-/** Copy operands and compare values into op->unexpected. @return false: no memory now. */
+/** Copy an operation's operands and compare values into op->unexpected. @return false: no memory now. */
 bool rdm_operate_prepare(struct rdm_op *op);
 int rdm_operate_post(struct rdm_op *op);
 int rdm_result_post(struct rdm_op *op);
 /** Whether an OPERATE's header is valid: flags, operation, datatype, lengths. */
 bool rdm_operate_makes_sense(const struct rdm_header *h);
-/** The OPERATE and its receive are complete: execute it, answer (the answer takes `unexpected`), and complete the
- * receive. */
+/** An OPERATE is complete and has its receive: execute it, answer (the answer takes over `unexpected`), and complete
+ *  the receive. */
 void rdm_operate(struct rdm_unexpected *unexpected);
-/** The connection was lost before all operands came: end its receive with PEER_LOST. */
+/** The connection was lost before all operands of an OPERATE arrived: end its receive with NIC_RDM_PEER_LOST. */
 void rdm_operate_lost(struct rdm_unexpected *unexpected);
-/** The application discarded it: answer with an error. The answer takes `unexpected`. */
+/** The application has discarded an OPERATE: answer with an error. The answer takes over `unexpected`. */
 void rdm_operate_discard(struct rdm_unexpected *unexpected);
-/** Part of a RESULT's body has come, at offset `at`; then rdm_result, when all of it has. */
+/** A part of a RESULT's body has arrived, at offset `at` of the body. When all parts have arrived, rdm_result is
+ *  called. */
 void rdm_result_add(struct nic_rdm_peer *peer, const struct rdm_header *h, uint64_t at, const uint8_t *data,
 		    uint64_t len);
 void rdm_result(struct nic_rdm_peer *peer, const struct rdm_header *h);
