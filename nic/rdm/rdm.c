@@ -22,7 +22,7 @@
 #include "req.h"
 
 #define MAX_DEFAULT	   1024
-#define MAX_MOST	   32768 /* requests: the indices of requests and answers fit 16 bits */
+#define MAX_MOST	   32768 /* requests; with the answers, their indices must fit in 16 bits */
 #define CONNECT_DEFAULT_NS 10000000000u
 #define TIMEOUT_DEFAULT	   14 /* 67 ms */
 #define PEER_DEFAULT_NS	   6000000000u
@@ -142,7 +142,7 @@ static bool config_complete(struct nic_rdm_init *c)
 	       c->addr.port <= NIC_SERVICE_PORT_MAX;
 }
 
-/** Create the port's UD QP, which calls or datagrams come to. */
+/** Create the UD QP of the port, which receives calls or datagrams. */
 static int contact_open(struct nic_rdm *ep)
 {
 	struct nic_qp_init init = {.type = NIC_QPT_UD,
@@ -170,7 +170,7 @@ static int contact_open(struct nic_rdm *ep)
 	return nic_qp_modify(ep->contact, &a, NIC_QP_STATE | NIC_QP_SQ_PSN);
 }
 
-/** Take the shared receive queue, or open one of its own. */
+/** Use the shared receive queue in the configuration, or create one for this endpoint only. */
 static int rq_take(struct nic_rdm *ep)
 {
 	const struct nic_rdm_rq_init own = {.max_rx = ep->cfg.max_rx,
@@ -201,7 +201,7 @@ static int objects_create(struct nic_rdm *ep)
 		return err;
 	ep->cq->sink = rdm_completed;
 	ep->cq->sink_arg = ep;
-	/* All addresses but NULL, and none beyond what a pointer can name. */
+	/* Register all addresses that a pointer can have, except NULL. */
 	err = nic_mr_reg(ep->cfg.pd, (void *)1, INT64_MAX - 1, 1, NIC_ACCESS_LOCAL_WRITE, &ep->all);
 	return err ? err : contact_open(ep);
 }
@@ -223,7 +223,7 @@ int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_
 	ep->incarnation |= 1; /* 0 means unknown */
 	nic->cfg.random(nic->cfg.ctx, ep->secret, sizeof(ep->secret));
 	nic->cfg.random(nic->cfg.ctx, &ep->attempts, sizeof(ep->attempts));
-	ep->attempts &= ATTEMPT_FIRST; /* attempts are compared as serial numbers, and 0 means none */
+	ep->attempts &= ATTEMPT_FIRST; /* attempts are compared as serial numbers, which wrap; 0 means none */
 	for (uint32_t i = 0; i < RDM_PEER_BUCKETS; i++)
 		list_init(&ep->peers[i]);
 	list_init(&ep->calling);
@@ -253,7 +253,7 @@ void nic_rdm_destroy(struct nic_rdm *ep)
 	peers_free(ep);
 	if (ep->contact)
 		nic_qp_destroy(ep->contact);
-	rdm_ops_fini(ep); /* and revoke what peers may still read of untaken messages */
+	rdm_ops_fini(ep); /* also revokes the peers' access to OFFERs that no receive has taken */
 	rdm_asked_fini(ep);
 	if (ep->all)
 		nic_mr_dereg(ep->all);
@@ -290,7 +290,7 @@ static void nobody(void *ctx, const struct nic_rdm_done *done)
 
 void rdm_destroy_all(struct nic *nic)
 {
-	/* What is left ends without a completion. */
+	/* Receives that are still posted end without a completion. */
 	for (struct list *n = nic->rdm_rqs.next; n != &nic->rdm_rqs; n = n->next)
 		list_entry(n, struct nic_rdm_rq, node)->done = nobody;
 	for (struct list *n = nic->rdms.next, *next; n != &nic->rdms; n = next) {
@@ -318,7 +318,7 @@ static bool is_told(const struct nic_qp *qp, uint32_t rkey)
 	if (!peer || !(peer->ep->cfg.served || peer->stranger))
 		return false;
 	m = mkey_find_remote(qp->nic, qp->pd, rkey);
-	/* False for memory of an OFFER (`own`), and for an access of 0 bytes, which names no memory. */
+	/* False for the memory of an OFFER (`own`), and for an access of 0 bytes, whose R_Key need not exist. */
 	return m && !(m->kind == MKEY_MR && list_entry(m, const struct nic_mr, mkey)->own);
 }
 
@@ -344,8 +344,8 @@ static void failed(struct nic_qp *qp)
 	rdm_wake(peer);
 }
 
-/** A peer that waits for our answer may have nothing in flight, so no ACK timer tells it that the answer is lost:
- *  reconnect. */
+/** Handle a failed QP. A peer that waits for our answer may have no request in flight, so that no ACK timer tells
+ *  the peer that the answer is lost: in that case reconnect. */
 static void peer_failed(struct nic_rdm_peer *peer)
 {
 	bool to_call = peer->to_call;
@@ -377,7 +377,7 @@ static bool ep_settle(struct nic_rdm *ep)
 	}
 	rdm_datagram_recover(ep);
 	rdm_linger_end(ep, false);
-	ep->nic->owners_due |= !list_empty(&ep->lingering); /* dropped QPs that still have answers to send */
+	ep->nic->owners_due |= !list_empty(&ep->lingering); /* dropped QPs still have answers to send */
 	return had;
 }
 
@@ -413,8 +413,8 @@ void rdm_timeout(struct nic *nic)
 {
 	uint64_t late_ns = nic->rdm_planned < nic->now ? nic->now - nic->rdm_planned : 0;
 
-	/* We ran late (host suspended or busy), neither calling nor listening: that time does not count against
-	 * peers. */
+	/* If this call is late (host suspended or busy), the endpoints have neither called nor listened for that
+	 * time: it does not count against the peers' timeouts. */
 	late_ns = late_ns > LATE_NS ? late_ns - LATE_NS : 0;
 	nic->rdm_deadline = TIME_NEVER;
 	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {

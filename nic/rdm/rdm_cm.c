@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_cm.c - connection management for endpoints with one peer (FI_EP_MSG): a listener answers an ASK. It refuses, or
- * accepts on behalf of another endpoint with its own port. rdm_conn.c then connects the two, as for all endpoints. See
- * rdm.md.
+ * rdm_cm.c - connection management for endpoints with one peer (FI_EP_MSG): a listener answers an ASK: it refuses, or
+ * accepts the connection for another endpoint, which has its own port. rdm_conn.c then connects the two endpoints, as
+ * it does all others. See rdm.md.
  */
 #include "rdm.h"
 #include "rdm_cm.h"
@@ -15,8 +15,8 @@
 #define ASK_FIRST_NS 4000000
 #define ASK_MOST_NS  500000000
 #define LEFT_LOOK_NS 1000000
-#define LEFT_MOST_NS 20000000 /* how much later than BYE answers may arrive, by another path */
-#define REQUESTS     1024 /* ASKs remembered per listener: pending ones, and answered ones in case they are repeated */
+#define LEFT_MOST_NS 20000000 /* how much later than a BYE earlier answers can arrive, on another path */
+#define REQUESTS     1024 /* ASKs remembered per listener: pending ASKs, and answered ASKs in case they are repeated */
 
 static void tell(struct nic_rdm *ep, enum nic_rdm_cm_kind kind, const struct nic_rdm_addr *from,
 		 const struct rdm_cm_data *data, uint32_t request)
@@ -44,7 +44,7 @@ static bool keep(struct rdm_cm_data *to, const void *data, uint32_t len)
 	return true;
 }
 
-/** Start the timeout when the NIC next runs, as nic->now may be long ago. */
+/** Let the timeout begin when the NIC next handles timers, because nic->now may be out of date. */
 static void be_patient(struct nic_rdm *ep)
 {
 	ep->cm.give_up_ns = TIME_NEVER;
@@ -91,19 +91,19 @@ void rdm_cm_who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 		return;
 	}
 	if (cm->proof == c->attempt)
-		return; /* seen before; the timer repeats ASK */
+		return; /* received before; the timer repeats the ASK */
 	cm->proof = c->attempt;
 	ask(ep);
 }
 
-/** Whether requests of ours are in flight, which the peer may have answered. */
+/** Whether requests of this endpoint are in flight; the peer may already have answered them. */
 static bool waits_for_answers(const struct nic_rdm *ep)
 {
 	return ep->tx_left < ep->cfg.max_tx;
 }
 
-/** BYE may overtake answers sent before it: give them LEFT_MOST_NS, or requests that are done would be reported
- *  lost. */
+/** A BYE can overtake answers that were sent before it: wait LEFT_MOST_NS for such answers, as otherwise executed
+ *  requests would be reported as lost. */
 static uint64_t left_due(struct nic_rdm *ep, uint64_t now_ns)
 {
 	struct rdm_cm *cm = &ep->cm;
@@ -136,7 +136,8 @@ uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 		tell(ep, NIC_RDM_CM_UNREACHABLE, cm->peer ? &cm->peer->addr : &cm->to, NULL, 0);
 		return TIME_NEVER;
 	}
-	if (cm->state == RDM_CM_ACCEPTS) /* wake regularly: late_ns then covers times when we could not hear */
+	if (cm->state == RDM_CM_ACCEPTS) /* run regularly, so that late_ns covers times in which this process could
+					  * not receive */
 		return cm->give_up_ns - now_ns < ASK_MOST_NS ? cm->give_up_ns : now_ns + ASK_MOST_NS;
 	if (cm->call_ns <= now_ns) {
 		cm->wait_ns = cm->wait_ns * 2 < ASK_MOST_NS ? cm->wait_ns * 2 : ASK_MOST_NS;
@@ -146,7 +147,7 @@ uint64_t rdm_cm_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 	return cm->call_ns < cm->give_up_ns ? cm->call_ns : cm->give_up_ns;
 }
 
-/** ACCEPT or REFUSE has come. */
+/** Handle an ACCEPT or REFUSE. */
 static void answered(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c, const uint8_t *data)
 {
 	struct rdm_cm *cm = &ep->cm;
@@ -163,7 +164,7 @@ static void answered(struct nic_rdm *ep, const struct nic_rdm_addr *from, const 
 	}
 	cm->peer = nic_rdm_peer_get(ep, from);
 	if (!cm->peer)
-		return; /* no memory: our repeated ASK brings the answer again */
+		return; /* no memory: the repeated ASK will get the answer again */
 	cm->state = RDM_CM_ANSWERED;
 	cm->peer->incarnation = c->from;
 	cm->peer->proof = c->attempt;
@@ -183,7 +184,7 @@ static void say_answer(struct nic_rdm *listener, const struct rdm_request *r)
 {
 	struct rdm_call c = {.kind = r->refused ? RDM_REFUSE : RDM_ACCEPT, .to = r->incarnation, .echo = r->attempt};
 
-	if (r->ep) /* the asker's HELLO goes there next: with this challenge it needs no WHO */
+	if (r->ep) /* the asker sends its HELLO to that endpoint next, and with this challenge it needs no WHO */
 		c.attempt = rdm_challenge(r->ep, &r->from, r->ep->cm.peer->met);
 	if (r->ep)
 		rdm_say(r->ep, &r->from, &c, &r->ep->cm.said);
@@ -231,11 +232,11 @@ static void asked(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 	if (r) {
 		if (r->refused || r->ep)
 			say_answer(ep, r);
-		return; /* if unanswered, the application has it */
+		return; /* if not answered yet, the application already has the request */
 	}
 	r = make_room(ep) ? calloc(1, sizeof(*r)) : NULL;
 	if (!r) {
-		COUNT(ep->nic, rdm_calls_ignored); /* it will ask again */
+		COUNT(ep->nic, rdm_calls_ignored); /* the sender will repeat the ASK */
 		return;
 	}
 	r->from = *from;
@@ -312,7 +313,8 @@ bool rdm_cm_expects(const struct nic_rdm *ep, const struct nic_rdm_addr *from, c
 		return false;
 	if (cm->state == RDM_CM_ACCEPTS)
 		return c->from == cm->incarnation;
-	/* A repeated HELLO: our WELCOME was lost. Others are ignored: a failed connection does not come back. */
+	/* A repeated HELLO means that our WELCOME was lost. Any other HELLO is ignored, because a failed connection
+	 * is not made again. */
 	return cm->state == RDM_CM_OPEN && c->from == cm->peer->incarnation && c->attempt == cm->peer->heard_attempt;
 }
 
@@ -391,7 +393,7 @@ void rdm_cm_fini(struct nic_rdm *ep)
 		next = n->next;
 		request_free(ep, list_entry(n, struct rdm_request, node));
 	}
-	/* Listeners may have requests that were accepted for this endpoint. */
+	/* Free the requests, at any listener, that were accepted for this endpoint. */
 	for (struct list *n = ep->nic->rdms.next; n != &ep->nic->rdms; n = n->next) {
 		struct nic_rdm *other = list_entry(n, struct nic_rdm, node);
 

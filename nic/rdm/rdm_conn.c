@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_conn.c - how reliable datagram endpoints connect: by calls, datagrams between their ports' QPs, which may be
- * lost, duplicated, and delayed. See rdm.md for the exchange and why it is safe.
+ * rdm_conn.c - how reliable datagram endpoints connect. They exchange calls: datagrams between the UD QPs of their
+ * ports, which can be lost, duplicated and delayed. rdm.md describes the exchange and why it is safe.
  */
 #include "opcode.h"
 #include "packet.h"
@@ -35,15 +35,15 @@ void rdm_keep_alive(struct nic_rdm_peer *peer)
 		ep->nic->rdm_deadline = peer->keepalive_ns;
 }
 
-/** Post an empty WRITE: without an answer the connection fails. A peer that has left will not answer, so probe it only
- *  if ops wait for it. */
+/** Probe a peer by an empty WRITE; if it is not acknowledged, the connection fails. A peer that has sent BYE will
+ *  not acknowledge it, so probe such a peer only if ops still wait for its answer. */
 static void probe(struct nic_rdm_peer *peer)
 {
 	const struct nic_send_wr wr = {.opcode = NIC_WR_RDMA_WRITE, .flags = NIC_SEND_SIGNALED};
 
 	if (peer->left && list_empty(&peer->waiting))
 		return;
-	if (peer->qp->sq.tail == peer->qp->sq.head) /* else the requests in the queue probe it */
+	if (peer->qp->sq.tail == peer->qp->sq.head) /* otherwise the requests in the queue serve as the probe */
 		nic_post_send(peer->qp, &wr);
 }
 
@@ -77,8 +77,8 @@ uint64_t rdm_keepalives_due(struct nic_rdm *ep, uint64_t now_ns)
 	return deadline;
 }
 
-/** Note the incarnation at the peer's address. A new one changes our challenge, which invalidates calls of earlier
- *  ones. */
+/** Record the incarnation at the peer's address. A new incarnation changes our challenge, so that calls from earlier
+ *  incarnations become invalid. */
 static void meet(struct nic_rdm_peer *peer, uint64_t incarnation)
 {
 	if (peer->incarnation == incarnation)
@@ -169,7 +169,7 @@ static void say_of_qp(const struct nic_rdm_peer *peer, uint8_t kind, uint32_t ec
 	rdm_say(peer->ep, &peer->addr, &c, NULL);
 }
 
-/** Whether the endpoint may call peers; one with a single peer may only after ACCEPT. */
+/** Whether the endpoint may call peers. An endpoint with one peer may do so only after it has received ACCEPT. */
 static bool may_connect(const struct nic_rdm *ep)
 {
 	return !rdm_has_one_peer(ep) || ep->cm.state == RDM_CM_ANSWERED;
@@ -193,7 +193,7 @@ int rdm_admit(struct nic_rdm_peer *peer)
 	return qp_have(peer) ? 0 : -ENOMEM;
 }
 
-/** Send HELLO; the endpoint itself is connected at once, without calls. */
+/** Send HELLO to the peer. If the peer is the endpoint itself, connect it at once, without calls. */
 static void call(struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *ep = peer->ep;
@@ -204,9 +204,9 @@ static void call(struct nic_rdm_peer *peer)
 		say_of_qp(peer, RDM_HELLO, peer->proof);
 }
 
-/* rdm_admit accepts a request only if there is a QP for it. Requests left from an earlier connection, and answers that
- * we owe, also lead here: if there is no memory for a QP then, allocation is retried for as long as a peer would be
- * called. */
+/* rdm_admit accepts a request only if its peer has a QP. But this is also called for requests that remain from an
+ * earlier connection, and for reserved answers. If there is no memory for a QP then, allocation is retried for as
+ * long as a peer would be called. */
 void rdm_connect(struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *ep = peer->ep;
@@ -219,7 +219,7 @@ void rdm_connect(struct nic_rdm_peer *peer)
 	}
 	peer->state = RDM_CALLING;
 	peer->wait_ns = CALL_FIRST_NS;
-	/* The timeout starts when the NIC next runs, as nic->now may be long ago. */
+	/* The timeout begins when the NIC next handles timers, because nic->now may be out of date. */
 	peer->call_ns = ep->nic->now;
 	peer->give_up_ns = TIME_NEVER;
 	list_append(&ep->calling, &peer->node);
@@ -265,7 +265,7 @@ uint64_t rdm_calls_due(struct nic_rdm *ep, uint64_t now_ns, uint64_t late_ns)
 	return deadline;
 }
 
-/** Half of the send queue is reserved for calls to peers that we talk to. */
+/** Send a call to an unproven caller. Half of the send queue is reserved for calls to peers. */
 static void say_to_stranger(struct nic_rdm *ep, const struct nic_rdm_addr *to, struct rdm_call *c)
 {
 	if (ep->contact->sq.head - ep->contact->sq.tail >= ep->contact->sq.capacity / 2) {
@@ -298,8 +298,9 @@ void rdm_refuse(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 }
 
 /**
- * Whether the caller has proven its address, and is not older than the incarnation known there. The known incarnation
- * may echo the challenge before the current one: when calls cross, WHO was sent just before it became known.
+ * Whether the caller has proven its address, and is not an older incarnation than the one known there. The known
+ * incarnation may also echo the previous challenge: if two endpoints call each other at the same time, WHO is sent just
+ * before the incarnation becomes known and changes the challenge.
  */
 static bool is_proven(const struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c,
 		      const struct nic_rdm_peer *peer)
@@ -310,7 +311,7 @@ static bool is_proven(const struct nic_rdm *ep, const struct nic_rdm_addr *from,
 	       (met > 0 && peer->incarnation == c->from && c->echo == rdm_challenge(ep, from, met - 1));
 }
 
-/** A HELLO that we have heard before: repeated, or late. */
+/** Handle a HELLO that has been received before: the peer repeated it, or it was delayed. */
 static void hello_again(struct nic_rdm_peer *peer, const struct rdm_call *c)
 {
 	if (peer->state == RDM_UP && c->attempt == peer->heard_attempt) {
@@ -318,14 +319,14 @@ static void hello_again(struct nic_rdm_peer *peer, const struct rdm_call *c)
 		return;
 	}
 	COUNT(peer->ep->nic, rdm_calls_ignored);
-	/* We have lost our QP of that connection. Either the peer still waits, or this call is late: calling it is
-	 * right in both cases. */
+	/* Our QP of that connection is lost. Either the peer still waits for WELCOME, or this HELLO was delayed;
+	 * calling the peer is right in both cases. */
 	if (c->attempt == peer->heard_attempt)
 		rdm_connect(peer);
 }
 
-/** A HELLO that names our incarnation was sent after we began. Calls of one incarnation are ordered by their
- *  attempts. */
+/** Handle a HELLO. If it names our incarnation, it was sent after this endpoint was created. The attempt number
+ *  orders the calls of one incarnation. */
 static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
 	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
@@ -365,7 +366,7 @@ static void hello(struct nic_rdm *ep, const struct nic_rdm_addr *from, const str
 	say_of_qp(peer, RDM_WELCOME, c->attempt);
 }
 
-/** The peer whose pending call this answers. @return NULL: none; counted. */
+/** Find the peer whose pending call is answered by this call. @return NULL: none; the call is counted as ignored. */
 static struct nic_rdm_peer *caller_of(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
 	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
@@ -385,7 +386,7 @@ static void who(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 		return;
 	}
 	peer = caller_of(ep, from, c);
-	/* Seen before; the timer repeats HELLO. */
+	/* Received before; the timer repeats the HELLO. */
 	if (!peer || (peer->incarnation == c->from && peer->proof == c->attempt))
 		return;
 	meet(peer, c->from);
@@ -403,7 +404,7 @@ static void welcome(struct nic_rdm *ep, const struct nic_rdm_addr *from, const s
 	up(peer, c->qpn, c->psn, (enum nic_mtu)c->mtu, c->takes);
 }
 
-/** The sender's address. @return whether it is an endpoint's port. */
+/** Get the address of a packet's sender. @return whether the sender is the port of an endpoint. */
 static bool source_of(const struct packet *p, struct nic_rdm_addr *from)
 {
 	memset(from, 0, sizeof(*from));
@@ -412,8 +413,8 @@ static bool source_of(const struct packet *p, struct nic_rdm_addr *from)
 	return (p->src_qpn & ~0xffffu) == NIC_SERVICE_QPN && from->port != 0;
 }
 
-/* An ASK for a port without an endpoint: any endpoint with that GID answers REFUSE, as the caller does not check the
- * source. */
+/* An ASK for a port without an endpoint: any endpoint with that GID answers with REFUSE, since the caller does not
+ * check where a REFUSE comes from. */
 void rdm_nobody(struct nic *nic, const struct packet *p)
 {
 	uint8_t bytes[RDM_CALL_LEN];
@@ -452,7 +453,7 @@ void rdm_call_rx(struct nic_qp *qp, const struct packet *p)
 		return;
 	}
 	if (p->payload_len <= sizeof(bytes))
-		memcpy(bytes, p->payload, p->payload_len); /* another process may write to the packet */
+		memcpy(bytes, p->payload, p->payload_len); /* another process can write to the packet at any time */
 	if (!rdm_call_get(&c, bytes, p->payload_len) ||
 	    memcmp(&from, &ep->cfg.addr, sizeof(from)) == 0) { /* we never call ourselves */
 		COUNT(ep->nic, rdm_calls_ignored);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_done.c - completions of what rdm_tx.c has posted: what they mean for the op, and reporting it. */
+/* rdm_done.c - handles completions of the work requests that rdm_tx.c has posted: it decides when an op has ended,
+ * and reports the op. */
 #include "rdm_done.h"
 
 #include "rdm_conn.h"
@@ -32,7 +33,8 @@ static bool is_local_error(uint32_t status)
 static void tell_got(struct rdm_op *op)
 {
 	op->told = true;
-	if (op->status) /* of our READ, which the application did not post: report only that the rest will not come */
+	if (op->status) /* the status is of this endpoint's READ, which the application did not post: report only
+			 * that the rest of the message is lost */
 		op->done.status = is_local_error(op->status) ? op->status : NIC_RDM_PEER_LOST;
 	op->done.vendor_err = op->vendor_err;
 	rdm_recv_done(op->peer->ep->rq, op->peer->ep, op->recv, &op->done);
@@ -57,7 +59,7 @@ void rdm_ops_leave(struct nic_rdm *ep)
 
 static void op_end(struct rdm_op *op)
 {
-	rdm_op_release(op); /* first: the application may reuse the buffer once it is told */
+	rdm_op_release(op); /* before the completion, after which the application may reuse the buffer */
 	if (op->work == RDM_W_GET && !op->told)
 		tell_got(op);
 	else if (!rdm_is_answer(op->work))
@@ -73,7 +75,7 @@ void rdm_completed(struct nic_cq *cq, const struct nic_wc *wc, bool solicited)
 
 	(void)solicited;
 	if (!op)
-		return; /* a call, or a probe */
+		return; /* the completion of a call or a probe */
 	op->out--;
 	op->data_out -= data;
 	if (wc->status != NIC_WC_SUCCESS && !op->status) {
@@ -95,8 +97,9 @@ static void wait_for_fin(struct rdm_op *op)
 	rdm_keep_alive(op->peer);
 }
 
-/** All READs are done: complete the receive and send FIN, which returns the sender's buffer. FIN posted right
- *  behind the READs would need a fence, which would delay everything behind it. */
+/** All READs of a long message have completed: complete the receive, and send FIN, which returns the buffer to the
+ *  sender. If FIN were posted together with the READs, it would need a fence, which would delay all requests after
+ *  it. */
 static void got_all(struct rdm_op *op)
 {
 	tell_got(op);
@@ -111,7 +114,7 @@ void rdm_op_settle(struct rdm_op *op)
 		     (op->work == RDM_W_SEND && op->flags & NIC_RDM_DELIVERY);
 
 	if (op->out || !op->all_posted)
-		return; /* settled again by the remaining completions, or when the connection fails */
+		return; /* this is called again for the remaining completions, or when the connection fails */
 	if (op->work == RDM_W_GET && !op->status)
 		got_all(op);
 	else if (waits && !op->taken && !op->status)

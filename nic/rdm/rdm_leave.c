@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_leave.c - closing an endpoint: it sends BYE, a call that may be lost, to the peers it is connected to; endpoints
- * of its own NIC learn it at once. What a peer later requests of this address then goes to the next endpoint there, on
- * a new connection, instead of being lost with the old one.
+ * rdm_leave.c - closing an endpoint: it sends BYE to the peers that it is connected to, and tells endpoints of its own
+ * NIC directly. BYE is a call, so it can be lost. Later requests of these peers go on a new connection, to the next
+ * endpoint at this address, instead of being lost with the old connection.
  *
- * BYE may overtake the last requests and answers of the endpoint that leaves. The connection therefore stays for a
- * while, and longer while something is in flight on it, until it is answered or the ACK timer gives it up. No new
- * request begins on it. A HELLO from the next endpoint at that address ends it at once.
+ * BYE can overtake the last requests and answers of the closing endpoint. The peer therefore keeps the connection for
+ * some time, and as long as requests are in flight on it: until they are answered, or the ACK timer gives them up. The
+ * peer starts no new request on the connection. A HELLO from the next endpoint at that address ends it at once.
  *
  * Owns: nic_rdm.going, nic_rdm_peer.left, told.
  */
@@ -15,7 +15,7 @@
 #include "rdm_conn.h"
 #include "rdm_leave.h"
 
-#define LEFT_LOOK_NS 20000000 /* how much later than BYE earlier packets may arrive, by another path */
+#define LEFT_LOOK_NS 20000000 /* how much later than a BYE earlier packets can arrive, on another path */
 
 static struct rdm_call bye_of(const struct nic_rdm_peer *peer)
 {
@@ -37,7 +37,7 @@ bool rdm_is_bye_of(const struct nic_rdm_peer *peer, const struct rdm_call *c)
 	return c->to == peer->ep->incarnation && c->from == peer->incarnation && c->echo == peer->attempt;
 }
 
-/** Act on a BYE. @return false: not about a current connection. */
+/** Act on a BYE. @return false: the BYE does not refer to a current connection. */
 static bool hear(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struct rdm_call *c)
 {
 	struct nic_rdm_peer *peer = rdm_peer_find(ep, from);
@@ -45,7 +45,7 @@ static bool hear(struct nic_rdm *ep, const struct nic_rdm_addr *from, const stru
 	if (!peer || peer->state != RDM_UP || peer->left || !rdm_is_bye_of(peer, c))
 		return false;
 	peer->left = true;
-	/* The timeout starts when the NIC next runs, as nic->now may be long ago. */
+	/* The timeout begins when the NIC next handles timers, because nic->now may be out of date. */
 	peer->give_up_ns = TIME_NEVER;
 	rdm_keep_alive(peer);
 	if (ep->nic->now < ep->nic->rdm_deadline)
@@ -59,7 +59,7 @@ void rdm_bye_rx(struct nic_rdm *ep, const struct nic_rdm_addr *from, const struc
 		COUNT(ep->nic, rdm_calls_ignored);
 }
 
-/** Whether closing the connection would lose something: requests, also those that wait for FIN, or answers. */
+/** Whether ending the connection now would lose requests, including those that wait for FIN, or answers. */
 static bool is_busy(const struct nic_rdm_peer *peer)
 {
 	return peer->failed || peer->posted || peer->qp->sq.head != peer->qp->sq.tail;
@@ -81,13 +81,13 @@ uint64_t rdm_left_due(struct nic_rdm_peer *peer, uint64_t now_ns)
 
 /* ---- the side that leaves ------------------------------------------------------------------------------------ */
 
-/** Whether to send the peer BYE. False for the endpoint as its own peer, which has incarnation 0. */
+/** Whether to send BYE to the peer. False if the peer is the endpoint itself; its `incarnation` is then 0. */
 static bool must_hear(const struct nic_rdm_peer *peer)
 {
 	return peer->state == RDM_UP && !peer->failed && !peer->left && !peer->told && peer->incarnation != 0;
 }
 
-/** The endpoint of this NIC at an address. @return NULL: none, or one with a single peer. */
+/** Find the endpoint of this NIC at an address. @return NULL: no endpoint, or an endpoint with only one peer. */
 static struct nic_rdm *neighbour_at(const struct nic *nic, const struct nic_rdm_addr *addr)
 {
 	for (struct list *n = nic->rdms.next; n != &nic->rdms; n = n->next) {
@@ -99,8 +99,9 @@ static struct nic_rdm *neighbour_at(const struct nic *nic, const struct nic_rdm_
 	return NULL;
 }
 
-/** Tell an endpoint of this NIC directly: its application may see this endpoint closed, and post a request, before any
- *  packet arrives. @return false: not of this NIC, or not connected yet on its side; send BYE. */
+/** Tell an endpoint of this NIC directly that this endpoint closes: its application may notice that, and post a
+ *  request, before any packet arrives. @return false: the peer is not an endpoint of this NIC, or its side is not
+ *  connected yet; send BYE instead. */
 static bool neighbour_hears(const struct nic_rdm_peer *peer)
 {
 	struct nic_rdm *near = neighbour_at(peer->ep->nic, &peer->addr);

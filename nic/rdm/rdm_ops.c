@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_ops.c - an endpoint's requests in flight and the answers that it owes, as objects: memory, ids, limits.
+ * rdm_ops.c - memory, ids and limits of ops: an endpoint's requests in flight, and the answers that it has reserved for
+ * peers.
  *
- * Memory is allocated in blocks on demand, and kept. A message that wants an answer is accepted only if an op is
- * reserved for it, so that answering never fails for lack of one.
+ * Memory is allocated in blocks when needed, and kept. A message that requires an answer is accepted only if an op can
+ * be reserved for the answer, so that answering never fails for lack of an op.
  *
  * Owns: nic_rdm.op_blocks, n_ops, free_ops, tx_left, answers_left, nic_rdm_peer.owed.
  */
@@ -36,7 +37,7 @@ void rdm_ops_fini(struct nic_rdm *ep)
 	free(ep->op_blocks);
 }
 
-/** Ops in use, or reserved for answers. */
+/** Number of ops in use or reserved for answers. */
 static uint32_t in_use(const struct nic_rdm *ep)
 {
 	return ep->cfg.max_tx - ep->tx_left + RDM_ANSWERS - ep->answers_left;
@@ -59,8 +60,8 @@ static bool have_one_more(struct nic_rdm *ep)
 	return true;
 }
 
-/* A peer is owed at most as many answers as remain free, so peers that use up their share leave some for the next
- * one. */
+/* At most as many answers are reserved for one peer as remain unreserved, so that every peer leaves some for the
+ * next one. */
 bool rdm_may_owe(const struct nic_rdm_peer *peer)
 {
 	return peer->owed < peer->ep->answers_left && have_one_more(peer->ep);
@@ -73,7 +74,8 @@ bool rdm_will_owe(const struct nic_rdm_peer *peer, uint32_t n)
 	return peer->owed + 2 * n <= ep->answers_left + 1 && in_use(ep) + n <= ep->n_ops;
 }
 
-/* Word by word: compilers turn a memset of this size into a string instruction (rep stos), which is slow to start. */
+/* Clear an op word by word: compilers turn a memset of this size into a string instruction (rep stos), which is slow
+ * to start. */
 static void clear(struct rdm_op *op)
 {
 	const uint64_t zero = 0;
@@ -147,7 +149,7 @@ void rdm_op_free(struct rdm_op *op)
 		ep->tx_left++;
 	op->peer->posted -= op->counted;
 	if (op->counted && !op->peer->posted && !list_empty(&op->peer->queue))
-		rdm_wake(op->peer); /* a request with FENCE may have waited for this */
+		rdm_wake(op->peer); /* a request with FENCE may have waited for this op */
 	op->work = RDM_W_SEND;
 	list_remove(&op->due);
 	list_remove(&op->node);

@@ -8,7 +8,7 @@
 #include "resp_tx.h"
 
 #define READS	  8 /* READs and fetching operations outstanding per QP */
-#define RNR_TIMER 4 /* code of 40 us: short, as an RNR wait delays everything that the peer sends to us */
+#define RNR_TIMER 4 /* code of 40 us: short, because an RNR wait delays everything that the peer sends */
 
 static const uint32_t rights = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
 
@@ -20,7 +20,7 @@ bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct
 		if (memcmp(&ep->nic->gids[i], &ep->cfg.addr.gid, sizeof(addr->gid)) == 0)
 			return true;
 	}
-	return false; /* the address is no longer the device's */
+	return false; /* the address is no longer in the GID table */
 }
 
 bool rdm_qp_make(struct nic_rdm_peer *peer)
@@ -91,7 +91,8 @@ void rdm_linger_end(struct nic_rdm *ep, bool all)
 		if (!all && resp_pending(qp))
 			continue;
 		list_remove(n);
-		qp->refers = false; /* do not revoke: the peer may still fetch what its last answers refer to */
+		qp->refers = false; /* do not revoke references: the peer may still fetch the payload of the last
+				     * answers */
 		nic_qp_destroy(qp);
 	}
 }

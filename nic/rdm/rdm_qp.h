@@ -10,7 +10,7 @@
 bool rdm_av_to(const struct nic_rdm *ep, const struct nic_rdm_addr *addr, struct nic_av *av);
 /** Create the peer's QP. @return false: no memory. */
 bool rdm_qp_make(struct nic_rdm_peer *peer);
-/** Connect the peer's QP to the peer's QP `qpn`. @return 0 or a negative errno. */
+/** Connect this side's QP to QP `qpn` of the peer. @return 0 or a negative errno. */
 int rdm_qp_connect(struct nic_rdm_peer *peer, uint32_t qpn, uint32_t psn, enum nic_mtu mtu);
 /** Give up the peer's QP: complete the requests in its send queue with an error. Answers to requests of the peer are
  *  still sent, as otherwise the peer would count executed requests as lost; then the QP is destroyed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_rendezvous.c - the receiver's part in a peer's long messages: READ them from the sender's memory into their
- * receive, and send FIN, which returns the buffer to the sender.
+ * rdm_rendezvous.c - receives long messages: READs them from the sender's memory into their receive's buffer, and sends
+ * FIN, which returns the sender's buffer.
  */
 #include "rdm.h"
 #include "rdm_ops.h"
@@ -10,7 +10,7 @@
 
 #include "refer.h"
 
-/** Segments of the receive's buffer from offset `base` on, up to `len` bytes. @return how many. */
+/** List the segments of the receive's buffer that cover `len` bytes from offset `base`. @return number of segments. */
 static uint32_t window(const struct rdm_recv *recv, uint64_t base, uint64_t len, struct nic_iov *out)
 {
 	uint32_t n = 0;

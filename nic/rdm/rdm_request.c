@@ -9,7 +9,8 @@
 
 #include "elem.h"
 
-/** @return more than NIC_RDM_MSG_MAX if a segment is longer than that; the sum cannot wrap. */
+/** Total length of the segments. @return more than NIC_RDM_MSG_MAX if any segment is longer than that; the sum
+ *  cannot wrap. */
 static uint64_t iov_bytes(const struct nic_iov *iov, uint32_t n)
 {
 	uint64_t bytes = 0;
@@ -33,8 +34,8 @@ static void iov_copy(struct nic_iov *to, uint32_t *n_to, const struct nic_iov *f
 			to[(*n_to)++] = from[i];
 }
 
-/** Copy a list of segments without empty ones; with NIC_RDM_INJECT also their data, to `room`. @return the free room
- *  after it. */
+/** Copy a list of segments, except empty ones; with NIC_RDM_INJECT also copy their data, to `room`. @return the end
+ *  of that data, where more can be stored. */
 static uint8_t *iov_take(const struct rdm_op *op, struct nic_iov *to, uint32_t *n_to, const struct nic_iov *from,
 			 uint32_t n, uint8_t *room)
 {
@@ -168,7 +169,7 @@ uint32_t nic_rdm_atomic_max(uint32_t op, uint32_t datatype, enum nic_elem_form f
 	return nic_elem_valid(op, datatype, form) ? NIC_PAYLOAD_MAX >> __builtin_ctz(elem_size(datatype)) : 0;
 }
 
-/** Validate the request; *length: bytes of each vector. @return 0 or a negative errno. */
+/** Validate the request; *length: length of each vector in bytes. @return 0 or a negative errno. */
 static int atomic_check(const struct nic_rdm_atomic *r, uint64_t *length)
 {
 	enum nic_elem_form form = !r->n_result		 ? NIC_ELEM_BASE
@@ -193,7 +194,7 @@ static int atomic_check(const struct nic_rdm_atomic *r, uint64_t *length)
 	return 0;
 }
 
-/** Whether the segments have `length` bytes in total, and whole elements each. */
+/** Whether the segments are `length` bytes long in total, and each consists of whole elements. */
 static bool vector_fits(const struct nic_iov *iov, uint32_t n, uint64_t length, uint64_t size)
 {
 	for (uint32_t i = 0; i < n; i++)

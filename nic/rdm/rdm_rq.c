@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_rq.c - queues of posted receives and of unexpected messages: an endpoint's own, or one that several endpoints
- * share. The tag unit alone decides which message a receive takes. The receive completes at the endpoint that the
- * message came to; one that ends without a message, or outlives its endpoint, is reported to the queue's owner.
+ * rdm_rq.c - queues of posted receives and of unexpected messages: a queue belongs to one endpoint, or several
+ * endpoints share it. Only the tag unit decides which message a receive takes. The receive completes at the endpoint at
+ * which the message arrived. A receive that ends without a message, or whose endpoint is destroyed, is reported to the
+ * queue's owner.
  */
 #include "rdm.h"
 #include "rdm_done.h"
@@ -104,7 +105,8 @@ static void recv_free(struct nic_rdm_rq *rq, struct rdm_recv *recv)
 	list_append(&rq->free_recvs, &recv->match.node);
 }
 
-/** Report a receive's completion to the endpoint's owner, or to the queue's if `ep` is NULL or being destroyed. */
+/** Report a receive's completion to the endpoint's owner, or to the queue's owner if `ep` is NULL or being
+ *  destroyed. */
 static void tell(struct nic_rdm_rq *rq, struct nic_rdm *ep, struct nic_rdm_done *done)
 {
 	if (ep && !ep->leaving) {
@@ -192,7 +194,7 @@ static void recv_fill(struct rdm_recv *recv, const struct nic_rdm_recv *r)
 	}
 }
 
-/** Receive, or discard, the message that was claimed for this context. */
+/** Receive or discard the message that nic_rdm_rq_peek has claimed for this context. */
 static int recv_claimed(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r)
 {
 	struct rdm_unexpected *unexpected = claimed_find(rq, r->context);
@@ -231,7 +233,8 @@ int nic_rdm_rq_recv(struct nic_rdm_rq *rq, const struct nic_rdm_recv *r)
 		return -EINVAL; /* peers belong to a single endpoint */
 	if (r->n_iov > NIC_RDM_IOV_MAX || (r->n_iov && !r->iov) ||
 	    (multi && (r->n_iov != 1 || r->min_free == 0 || r->flags & NIC_RDM_CLAIM)))
-		return -EINVAL; /* CLAIM takes one message: the rest of a MULTI buffer would never be posted */
+		return -EINVAL; /* a CLAIM takes a single message, so the remainder of a MULTI buffer would never be
+				 * posted */
 	if (r->flags & NIC_RDM_CHECK)
 		return 0;
 	if (r->flags & NIC_RDM_CLAIM)
@@ -327,7 +330,8 @@ int nic_rdm_cancel(struct nic_rdm *ep, const void *context)
 	return ep->rq->shared ? -EOPNOTSUPP : nic_rdm_rq_cancel(ep->rq, context);
 }
 
-/** Free the endpoint's unexpected messages on a list; `unit` NULL: claimed ones, in no tag unit. */
+/** Free the endpoint's unexpected messages on a list. `unit`: the tag unit that they are in; NULL: the messages are
+ *  claimed, and in no tag unit. */
 static void drop_unexpected(struct nic_rdm *ep, struct list *messages, struct tag_unit *unit)
 {
 	for (struct list *n = messages->next, *next; n != messages; n = next) {

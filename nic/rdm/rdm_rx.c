@@ -3,8 +3,9 @@
  * rdm_rx.c - delivers incoming messages to receives. A message's first packet finds its receive, and all payload goes
  * straight into the receive's buffer; an unexpected message is kept.
  *
- * All of it runs in the responder of the peer's queue pair, which asks before it accepts a message (rdm_takes) whether
- * there is room for it: if not, it sends an RNR NAK, as a queue pair without receive WQEs does.
+ * This code runs in the responder of the peer's queue pair. Before the responder accepts a message, it asks rdm_takes
+ * whether there is room for the message. If not, the responder sends an RNR NAK, as a queue pair without receive WQEs
+ * does.
  */
 #include "opcode.h"
 #include "packet.h"
@@ -52,7 +53,7 @@ struct nic_rdm_done rdm_describe(struct nic_rdm_peer *peer, const struct rdm_hea
 					      (h->flags & RDM_HAS_DATA ? NIC_RDM_DATA : 0)};
 }
 
-/** Complete a message whose first `room` bytes lie in the receive at offset `base`. */
+/** Complete a message whose first `room` bytes have been written to the receive at offset `base`. */
 static void delivered(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv,
 		      uint64_t base, uint64_t room, uint32_t status)
 {
@@ -92,15 +93,15 @@ static void unexpected_deliver(struct rdm_unexpected *unexpected)
 void rdm_unexpected_match(struct rdm_unexpected *unexpected, struct rdm_recv *recv)
 {
 	unexpected->recv = recv;
-	/* An operation uses up no room of the receive. */
+	/* An operation on elements takes no space of the receive's buffer. */
 	unexpected->base = rdm_recv_claim(unexpected->ep->rq, recv,
 					  unexpected->header.kind == RDM_OPERATE ? 0 : unexpected->header.length,
 					  &unexpected->room);
 	if (unexpected->complete)
-		unexpected_deliver(unexpected); /* else end() does, when the rest has come */
+		unexpected_deliver(unexpected); /* otherwise end() delivers it, when the rest has arrived */
 }
 
-/** Drop an unexpected message without receiving it; if incomplete, when the rest has come. */
+/** Drop an unexpected message without receiving it. An incomplete message is dropped when the rest has arrived. */
 void rdm_unexpected_discard(struct rdm_unexpected *unexpected)
 {
 	if (!unexpected->complete) {
@@ -126,7 +127,7 @@ bool rdm_header_of(const struct packet *p, struct rdm_header *h, uint32_t *prefi
 
 	if (p->shared)
 		bytes = memcpy(copy, bytes, len);
-	/* A message without a body ends with its prefix: make rdm_header_get fail if there is more. */
+	/* A message without a body consists of its prefix only: make rdm_header_get fail if more bytes follow. */
 	if (len && len < p->payload_len && !rdm_has_body(bytes[0]))
 		len = RDM_PREFIX_MAX + 1;
 	*prefix = rdm_header_get(h, bytes, len);
@@ -141,7 +142,7 @@ static bool has_room(struct nic_rdm_peer *peer, const struct rdm_header *h)
 		return false;
 	if (h->kind == RDM_RESULT || rdm_unexpected_room(ep, h, false))
 		return true;
-	/* With a matching receive only operands need memory. */
+	/* If a receive matches, only the operands of an OPERATE need memory. */
 	return tag_find(rdm_unit(ep->rq, h->flags & RDM_IS_TAGGED), h->tag, (uintptr_t)peer) &&
 	       (h->kind != RDM_OPERATE || rdm_unexpected_room(ep, h, true));
 }
@@ -159,7 +160,7 @@ bool rdm_takes(const struct nic_qp *qp, const struct packet *p)
 	return has_room(qp->rdm_peer, &ep->heard);
 }
 
-/** Begin a message: find its receive, or hold it. */
+/** Begin to receive a message: find its receive, or hold it as an unexpected message. */
 static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	struct rdm_arrival *a = &peer->arrival;
@@ -169,10 +170,10 @@ static void begin(struct nic_rdm_peer *peer, const struct rdm_header *h)
 	rdm_stranger_known(peer);
 	*a = (struct rdm_arrival){.active = true, .header = *h};
 	if (h->kind == RDM_RESULT)
-		return; /* its body replaces the operands, see rdm_result_add */
+		return; /* the body overwrites the operands; see rdm_result_add */
 	if (h->flags & RDM_WANTS_FIN)
-		rdm_owe(peer);		       /* sent when it is delivered */
-	if (match && h->kind == RDM_OPERATE) { /* operands do not go into the buffer */
+		rdm_owe(peer);		       /* the FIN or RESULT is sent when the message is delivered */
+	if (match && h->kind == RDM_OPERATE) { /* operands are not written to the receive's buffer */
 		a->unexpected = rdm_unexpected_get(peer->ep, peer, h);
 		rdm_unexpected_match(a->unexpected, list_entry(match, struct rdm_recv, match));
 	} else if (match) {
@@ -232,7 +233,7 @@ uint8_t *rdm_foresee(const struct nic_qp *qp, const struct packet *p, struct nic
 	return recv->iov[0].base;
 }
 
-/** The message is complete. `offer`: reference to an OFFER's data, valid during the call, or NULL. */
+/** The current message is complete. `offer`: NULL, or a reference to an OFFER's data, valid during the call. */
 static void end(struct nic_rdm_peer *peer, const struct nic_reference *offer)
 {
 	struct rdm_arrival *a = &peer->arrival;
@@ -289,7 +290,7 @@ bool rdm_deliver_whole(struct nic_rdm *ep, struct nic_rdm_peer *peer, const stru
 	return true;
 }
 
-/** An EAGER message in one packet: the common case. */
+/** Handle an EAGER message that consists of one packet, the most common case. */
 static enum error_id arrive_whole(struct nic_rdm_peer *peer, const struct rdm_header *h, const uint8_t *data,
 				  uint64_t len)
 {
@@ -298,7 +299,7 @@ static enum error_id arrive_whole(struct nic_rdm_peer *peer, const struct rdm_he
 	rdm_stranger_known(peer);
 	if (h->flags & RDM_WANTS_FIN)
 		rdm_owe(peer);
-	/* rdm_takes has checked that there is room. */
+	/* This cannot fail for lack of room: rdm_takes has checked that there is room. */
 	return rdm_deliver_whole(peer->ep, peer, h, data) ? ERR_none : ERR_opcode_unsupported;
 }
 
@@ -308,7 +309,7 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 	uint32_t prefix = 0;
 
 	if (!peer)
-		return ERR_opcode_unsupported; /* dropped after an error, about to be destroyed */
+		return ERR_opcode_unsupported; /* the QP was dropped after an error, and is about to be destroyed */
 	if (op_starts(p->op)) {
 		const struct rdm_header *h = &peer->ep->heard;
 
@@ -328,7 +329,7 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 			return arrive_whole(peer, h, p->payload + prefix, p->payload_len - prefix);
 		begin(peer, h);
 		if (!op_ends(p->op))
-			rdm_keep_alive(peer); /* for the rest */
+			rdm_keep_alive(peer); /* until the rest of the message arrives */
 	}
 	if (rdm_has_body(peer->arrival.header.kind)) {
 		uint64_t len = p->payload_len - prefix, left = peer->arrival.header.length - peer->arrival.got;
@@ -344,7 +345,7 @@ enum error_id rdm_arrive(struct nic_qp *qp, const struct packet *p)
 
 /* ---- lost connections ----------------------------------------------------------------------------------------- */
 
-/** Release the answer owed for a message. */
+/** Release the answer reserved for a message. */
 static void forgive(struct nic_rdm_peer *peer, struct rdm_header *h)
 {
 	if (h->flags & RDM_WANTS_FIN)

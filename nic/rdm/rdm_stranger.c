@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_stranger.c - callers unknown to the application. A call's source address can be forged: before a caller costs the
- * endpoint anything, it must echo a challenge that was sent to that address. The challenge is a keyed hash of the
- * address, with a secret of the endpoint, which therefore keeps no state for callers that have not answered it.
+ * rdm_stranger.c - callers unknown to the application. The source address of a call can be forged. Before the endpoint
+ * allocates anything for a caller, the caller must echo a challenge that was sent to that address. The challenge is a
+ * hash of the address, keyed with a secret of the endpoint. The endpoint therefore keeps no state for callers that have
+ * not answered a challenge.
  *
  * A caller that has proven its address becomes a peer. The number of peers that have called and that the application
  * does not know is limited, because one host can have any number of addresses.
@@ -14,7 +15,7 @@
 #include "rdm_stranger.h"
 
 #define STRANGERS_MOST 1024u
-#define ATTEMPT_BITS   0x3fffffffu /* attempts to one address are compared as serial numbers */
+#define ATTEMPT_BITS   0x3fffffffu /* attempts to one address are compared as serial numbers, which wrap */
 #define QPS_FOR_OTHERS 8u	   /* strangers of one endpoint get at most 1/8 of the NIC's QPs */
 
 /* ---- challenges ---------------------------------------------------------------------------------------------- */
@@ -80,7 +81,8 @@ uint32_t rdm_challenge(const struct nic_rdm *ep, const struct nic_rdm_addr *addr
 
 uint32_t rdm_attempt(struct nic_rdm *ep, const struct nic_rdm_addr *addr)
 {
-	uint8_t bytes[sizeof(addr->gid.raw) + 2]; /* shorter than a challenge's input, so the hashes differ */
+	uint8_t bytes[sizeof(addr->gid.raw) + 2]; /* shorter than the input of rdm_challenge, so the hashes are
+						   * unrelated */
 
 	memcpy(bytes, addr->gid.raw, sizeof(addr->gid.raw));
 	bytes[sizeof(addr->gid.raw)] = (uint8_t)addr->port;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rdm_tagged.c - operations on elements whose target is a posted tagged receive (FI_TAGGED of fi_atomic(3)). An
- * operation travels as a message with that tag, is matched to a receive as a message would be, is executed in its
- * buffer, and completes it. Details are in rdm.md. Operands, compare values and results are kept in network byte order,
- * as in packets.
+ * operation is sent as a message with that tag, and is matched to a receive like any message. It is executed in the
+ * receive's buffer, and completes the receive. Details are in rdm.md. Operands, compare values and results are stored
+ * in network byte order, as in packets.
  */
 #include "elem.h"
 #include "rdm.h"
@@ -15,8 +15,8 @@
 #include "rdm_tagged.h"
 #include "rdm_tx.h"
 
-/* Segment of an OPERATE: addr is the offset in the receive, len the number of bytes operated on, rkey encodes the
- * operation. */
+/* The segment of an OPERATE: addr is the offset in the receive's buffer, len is the number of bytes to operate on,
+ * and rkey encodes the operation. */
 #define OP_OF(key)	 ((key) >> 24)
 #define DATATYPE_OF(key) ((key) >> 16 & 0xff)
 #define FETCHES		 1u
@@ -33,7 +33,8 @@ static uint8_t *gather(uint8_t *to, const struct nic_iov *iov, uint32_t n)
 	return to;
 }
 
-/* Header for our own operands; unlike peers' OPERATEs it has no segment, which selects the pool ep->asked. */
+/* Header used to allocate memory for this endpoint's own operands. Unlike OPERATEs of peers it has no segment, which
+ * selects the pool ep->asked. */
 static const struct rdm_header any_length = {.kind = RDM_OPERATE, .length = NIC_RDM_EAGER_MAX};
 
 bool rdm_operate_prepare(struct rdm_op *op)
@@ -52,7 +53,7 @@ bool rdm_operate_prepare(struct rdm_op *op)
 	return true;
 }
 
-/** Post the header and the stored body as one message. */
+/** Post a header, and the body in op->unexpected, as one message. */
 static int post_body(struct rdm_op *op, const struct rdm_header *h)
 {
 	uint32_t lkey = nic_mr_lkey(op->peer->ep->all);
@@ -79,7 +80,7 @@ int rdm_operate_post(struct rdm_op *op)
 	return post_body(op, &h);
 }
 
-/** The op that a RESULT answers. @return NULL: none. */
+/** Find the op that a RESULT answers. @return NULL: none. */
 static struct rdm_op *asked_by(struct nic_rdm_peer *peer, const struct rdm_header *h)
 {
 	struct rdm_op *op = rdm_op_named(peer, h->id);
@@ -138,7 +139,8 @@ bool rdm_operate_makes_sense(const struct rdm_header *h)
 	       len % elem_size(datatype) == 0 && h->length == len * elem_vectors(OP_OF(key));
 }
 
-/** Address of `len` bytes at an offset in the receive. @return NULL: not within one segment, or beyond the end. */
+/** Address of `len` bytes at an offset in the receive's buffer. @return NULL: the bytes are not within one segment,
+ *  or are beyond the end. */
 static uint8_t *range_in(const struct rdm_recv *recv, uint64_t offset, uint64_t len)
 {
 	for (uint32_t i = 0; i < recv->n_iov; i++) {
@@ -151,7 +153,7 @@ static uint8_t *range_in(const struct rdm_recv *recv, uint64_t offset, uint64_t 
 	return NULL;
 }
 
-/** Execute the operation; results replace the operands. @return enum nic_wc_status. */
+/** Execute the operation; results overwrite the operands in `data`. @return enum nic_wc_status. */
 static uint32_t execute(struct nic *nic, const struct rdm_header *h, uint8_t *data, uint8_t *target)
 {
 	uint32_t key = h->segment[0].rkey, datatype = elem_type_of_wire(DATATYPE_OF(key));
@@ -193,7 +195,7 @@ int rdm_result_post(struct rdm_op *op)
 	return post_body(op, &h);
 }
 
-/** Complete the receive that was to be operated on. */
+/** Complete the receive that was the target of the operation. */
 static void tell(struct nic_rdm *ep, struct nic_rdm_peer *peer, const struct rdm_header *h, struct rdm_recv *recv,
 		 uint32_t status, uint8_t *target)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rdm_tx.c - posts an endpoint's requests: each becomes one or more work requests of its peer's queue pair, in the
- * order of the requests. Requests that the queue pair has no room for, or that wait for it to be connected, are on the
+ * order of the requests. Requests for which the queue pair has no room, or that wait until it is connected, are on the
  * peer's queue.
  */
 #include "post.h"
@@ -17,7 +17,7 @@
 #include "elem.h"
 #include "wire.h"
 
-/* Longest READ or WRITE that is posted; an RC message has at most 2 GiB. */
+/* Longest READ or WRITE that is posted at a time; the longest RC message is 2 GiB. */
 #define PIECE (1u << 30)
 
 /* ---- segments ------------------------------------------------------------------------------------------------ */
@@ -46,7 +46,8 @@ static uint32_t cut(const struct nic_rdm *ep, const struct nic_iov *iov, uint32_
 	return used;
 }
 
-/** Bytes from the cursor to the end of its segment, skipping empty ones; 0 at the end of the list. */
+/** Number of bytes from the cursor to the end of its segment, after skipping empty segments; 0 at the end of the
+ *  list. */
 static uint64_t left_here(const struct nic_iov *iov, uint32_t n, struct rdm_cursor *at)
 {
 	skip_empty(iov, n, at);
@@ -61,8 +62,8 @@ static uint32_t send_flags(const struct rdm_op *op, bool reads)
 
 	if (op->flags & NIC_RDM_UNAWAITED || (rdm_is_answer(op->work) && op->work != RDM_W_GET))
 		flags |= NIC_SEND_UNAWAITED;
-	/* The peer answers READs when it has time, but executes WRITEs at once: fence requests behind READs to keep the
-	 * order. */
+	/* The peer can answer a READ later than it executes a WRITE that was posted after it. Fence requests that
+	 * follow READs, to keep the order. */
 	if (op->peer->reads_out && !reads && !rdm_is_answer(op->work))
 		flags |= NIC_SEND_FENCE;
 	return flags;
@@ -94,7 +95,7 @@ static uint8_t flags_of(const struct rdm_op *op)
 			 (op->flags & NIC_RDM_DELIVERY || op->work == RDM_W_OFFER ? RDM_WANTS_FIN : 0));
 }
 
-/** Post a message that is only a header. `flags`: additional enum nic_send_flags. */
+/** Post a message that consists of a header only. `flags`: additional enum nic_send_flags. */
 static int post_header(struct rdm_op *op, const struct rdm_header *h, bool data, uint32_t flags)
 {
 	struct nic_sge sge = {(uintptr_t)op->header, rdm_header_put(h, op->header), 0};
@@ -201,8 +202,8 @@ static void remote_advance(struct rdm_op *op, uint64_t len)
 		op->at_remote = (struct rdm_cursor){.segment = op->at_remote.segment + 1};
 }
 
-/** Post a READ or WRITE of the next remote segment, or PIECE of one. A GET's segments do not exceed the local
- *  buffer. */
+/** Post a READ or WRITE for the next remote segment, or for the next PIECE bytes of it. The segments of a GET do not
+ *  exceed the local buffer. */
 static int post_rma(struct rdm_op *op)
 {
 	const struct nic_rdm_remote *r = &op->remote[op->at_remote.segment];
@@ -226,8 +227,8 @@ static int post_rma(struct rdm_op *op)
 	return 0;
 }
 
-/** Bytes of the next request: whole elements that are contiguous in each vector and in the target, and fit in a
- *  packet. */
+/** Length of the next request in bytes: as many whole elements as are contiguous in each vector and in the target,
+ *  and fit in a packet. */
 static uint64_t atomic_piece(struct rdm_op *op)
 {
 	const struct nic_rdm_remote *r = &op->remote[op->at_remote.segment];
@@ -296,7 +297,7 @@ static int post_fin(struct rdm_op *op)
 
 	if (op->taken)
 		return -EALREADY;
-	op->taken = true; /* it is posted; undone if that fails */
+	op->taken = true; /* set first, because the FIN may complete during the call; reset if posting fails */
 	if (post_header(op, &h, false, 0) == 0)
 		return 0;
 	op->taken = false;
@@ -336,9 +337,9 @@ static int post_next(struct rdm_op *op)
 }
 
 /**
- * The next op to post. A request with FENCE waits until all earlier ones have ended, and holds up later ones; but not
- * answers, which the peer may need before it can complete ours. Once either side leaves, requests that have not begun
- * are not posted on this connection.
+ * The next op to post. A request with FENCE waits until all earlier requests have ended, and later requests wait for
+ * it. Answers do not wait, because the peer may need them before it can complete our requests. After either side has
+ * sent BYE, requests that have not begun are not posted on this connection.
  */
 static struct rdm_op *next_op(const struct nic_rdm_peer *peer)
 {
@@ -358,7 +359,8 @@ void rdm_pump(struct nic_rdm_peer *peer)
 {
 	struct rdm_op *op;
 
-	while (!peer->failed && (op = next_op(peer)) != NULL) { /* a QP in error would flush at once what is posted */
+	while (!peer->failed && (op = next_op(peer)) != NULL) { /* a QP in error would flush requests as soon as they
+								 * are posted */
 		int err;
 
 		if (peer->state != RDM_UP && op->work != RDM_W_DATAGRAM) {

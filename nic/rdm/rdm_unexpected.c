@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdm_unexpected.c - memory for unexpected messages: in two sizes, in chunks, as many as max_unexpected allows. At that
- * limit an unused chunk of the other size is freed, so that the room serves messages of all lengths. Also, for each
- * endpoint, a pool for operands of its own operations on receives; the number of requests bounds it.
+ * rdm_unexpected.c - memory for unexpected messages. Objects have one of two sizes, and are allocated in chunks, as
+ * many as max_unexpected allows. At that limit an unused chunk of the other size is freed, so that the memory serves
+ * messages of all lengths. Each endpoint also has a pool for operands of its own OPERATEs, which the number of requests
+ * limits.
  */
 #include "rdm.h"
 #include "rdm_unexpected.h"
@@ -12,7 +13,7 @@
 /** Header of a chunk; its unexpected messages follow. */
 struct rdm_chunk {
 	struct list node; /* on the pool's chunks */
-	uint32_t used;	  /* messages in use */
+	uint32_t used;	  /* number of messages in use */
 };
 #define FIRST ((sizeof(struct rdm_chunk) + 15) & ~15ul)
 
@@ -54,7 +55,7 @@ static void chunk_add(struct nic_rdm *ep, struct rdm_pool *p)
 	}
 }
 
-/** Free a chunk of which nothing is in use. */
+/** Free a chunk without messages in use. */
 static void chunk_remove(struct nic_rdm_rq *rq, struct rdm_pool *p, struct rdm_chunk *chunk)
 {
 	for (size_t at = FIRST; at + p->size <= RDM_CHUNK_BYTES; at += p->size)
@@ -83,8 +84,9 @@ void rdm_asked_fini(struct nic_rdm *ep)
 	pool_fini(&ep->asked);
 }
 
-/** The pool for a message, by the length of its body (0 for an OFFER, which is READ later). Our own operands use a
- *  separate pool: if they shared the peers' room, two endpoints could deadlock. */
+/** The pool for a message, chosen by the length of its body (0 for an OFFER, whose data is READ later). An
+ *  endpoint's own operands have a separate pool: if they used the memory for peers' messages, two endpoints could
+ *  deadlock. */
 static struct rdm_pool *pool_of(struct nic_rdm *ep, const struct rdm_header *h)
 {
 	uint64_t bytes = !rdm_has_body(h->kind) ? 0 : h->length;
@@ -92,7 +94,7 @@ static struct rdm_pool *pool_of(struct nic_rdm *ep, const struct rdm_header *h)
 	if (h->kind == RDM_OPERATE && !h->n_segments)
 		return &ep->asked;
 	if (h->kind == RDM_OPERATE && h->segment[0].len > bytes)
-		bytes = h->segment[0].len; /* results take the place of operands */
+		bytes = h->segment[0].len; /* results overwrite the operands */
 	return bytes <= SMALL_MAX ? &ep->rq->small : &ep->rq->big;
 }
 

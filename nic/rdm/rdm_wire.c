@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rdm_wire.c - see rdm_wire.h. Only this file parses what other endpoints send, except for message bodies. */
+/* rdm_wire.c - wire format of reliable datagram endpoints; see rdm_wire.h. Only this file parses headers and calls
+ * from other endpoints. */
 #include "rdm_wire.h"
 
 #include "wire.h"
@@ -72,7 +73,7 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len)
 	if (h->kind < RDM_EAGER || h->kind > RDM_RESULT || (h->flags & ~RDM_FLAGS_KNOWN) ||
 	    h->n_segments > NIC_RDM_IOV_MAX || len < prefix)
 		return 0;
-	/* No receive would ever match an untagged message with a tag. */
+	/* Reject an untagged message with a tag: no receive would ever match it. */
 	if ((h->kind == RDM_EAGER || h->kind == RDM_OFFER) && !(h->flags & RDM_IS_TAGGED) && h->tag)
 		return 0;
 	if (rdm_has_body(h->kind)) {
@@ -83,7 +84,7 @@ uint32_t rdm_header_get(struct rdm_header *h, const uint8_t *p, uint32_t len)
 	}
 	if (h->kind == RDM_OFFER && !(h->flags & RDM_WANTS_FIN))
 		return 0;
-	/* The other kinds have no body. */
+	/* All remaining kinds have no body. */
 	if (len != prefix || (h->kind == RDM_OFFER) != (h->n_segments > 0) || h->length > NIC_RDM_MSG_MAX ||
 	    (segments_get(h, p + RDM_HEADER_LEN) != h->length && h->kind != RDM_WRITTEN))
 		return 0;
