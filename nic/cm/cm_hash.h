@@ -14,7 +14,7 @@
 struct cm_link {
 	struct cm_link *next;
 	uint64_t hash;
-	bool in; /* is in a table */
+	bool in; /* the link is in a table */
 };
 
 struct cm_hash {

@@ -108,54 +108,54 @@ enum cm_apr_status {
 /** A path between the two ports. On RoCE the GIDs are IP addresses, and the LIDs are unused and sent as 0xffff. */
 struct cm_path {
 	struct nic_gid local_gid, remote_gid;
-	uint32_t flow_label; /* 20 */
+	uint32_t flow_label; /* 20 bits */
 	uint16_t local_lid, remote_lid;
-	uint8_t rate; /* 6 */
+	uint8_t rate; /* 6 bits */
 	uint8_t traffic_class, hop_limit;
-	uint8_t sl;	      /* 4 */
-	uint8_t subnet_local; /* 1 */
-	uint8_t ack_timeout;  /* 5: local ACK timeout, for the remote QP */
+	uint8_t sl;	      /* 4 bits */
+	uint8_t subnet_local; /* 1 bit */
+	uint8_t ack_timeout;  /* 5 bits: local ACK timeout, for the remote QP */
 };
 
 /** Request for communication (12.6.5). */
 struct cm_req {
 	uint64_t service_id, ca_guid;
-	uint32_t vendor_id; /* 24: ECE; 0: none */
+	uint32_t vendor_id; /* 24 bits: ECE; 0: none */
 	uint32_t qkey;
-	uint32_t qpn, local_eecn, remote_eecn, starting_psn; /* 24 each */
+	uint32_t qpn, local_eecn, remote_eecn, starting_psn; /* 24 bits each */
 	uint16_t pkey;
 	uint8_t responder_resources, initiator_depth;
-	uint8_t remote_cm_response_timeout, local_cm_response_timeout; /* 5 */
-	uint8_t transport;					       /* 2: enum cm_transport */
-	uint8_t extended_transport;				       /* 3 */
-	uint8_t flow_control;					       /* 1: end-to-end credits */
-	uint8_t retry_count, rnr_retry_count;			       /* 3 */
-	uint8_t mtu;						       /* 4: as enum nic_mtu */
-	uint8_t rdc_exists;					       /* 1 */
-	uint8_t max_cm_retries;					       /* 4 */
-	uint8_t srq;						       /* 1 */
-	uint8_t sap_supported;					       /* 1 */
+	uint8_t remote_cm_response_timeout, local_cm_response_timeout; /* 5 bits */
+	uint8_t transport;					       /* 2 bits: enum cm_transport */
+	uint8_t extended_transport;				       /* 3 bits */
+	uint8_t flow_control;					       /* 1 bit: end-to-end credits */
+	uint8_t retry_count, rnr_retry_count;			       /* 3 bits */
+	uint8_t mtu;						       /* 4 bits: as enum nic_mtu */
+	uint8_t rdc_exists;					       /* 1 bit */
+	uint8_t max_cm_retries;					       /* 4 bits */
+	uint8_t srq;						       /* 1 bit */
+	uint8_t sap_supported;					       /* 1 bit */
 	struct cm_path primary, alternate;			       /* alternate: all 0 if there is none */
 };
 
 /** Reply to request for communication (12.6.8). */
 struct cm_rep {
 	uint64_t ca_guid;
-	uint32_t vendor_id; /* 24: ECE; 0: none */
+	uint32_t vendor_id; /* 24 bits: ECE; 0: none */
 	uint32_t qkey;
-	uint32_t qpn, local_eecn, starting_psn; /* 24 each; for XRC, local_eecn has the QPN of the target QP */
+	uint32_t qpn, local_eecn, starting_psn; /* 24 bits each; for XRC, local_eecn has the QPN of the target QP */
 	uint8_t responder_resources, initiator_depth;
-	uint8_t target_ack_delay;  /* 5 */
-	uint8_t failover_accepted; /* 2: 0 accepted, 1 not supported, 2 not accepted */
-	uint8_t flow_control;	   /* 1 */
-	uint8_t rnr_retry_count;   /* 3 */
-	uint8_t srq;		   /* 1 */
+	uint8_t target_ack_delay;  /* 5 bits */
+	uint8_t failover_accepted; /* 2 bits: 0 accepted, 1 not supported, 2 not accepted */
+	uint8_t flow_control;	   /* 1 bit */
+	uint8_t rnr_retry_count;   /* 3 bits */
+	uint8_t srq;		   /* 1 bit */
 };
 
 /** Message receipt acknowledgement (12.6.6). */
 struct cm_mra {
 	uint8_t answered;	 /* enum cm_answered */
-	uint8_t service_timeout; /* 5 */
+	uint8_t service_timeout; /* 5 bits */
 };
 
 /** Reject (12.6.7). */
@@ -166,13 +166,13 @@ struct cm_rej {
 
 /** Request for communication release (12.6.10). */
 struct cm_dreq {
-	uint32_t remote_qpn; /* 24: the receiver's QP, or EE context */
+	uint32_t remote_qpn; /* 24 bits: the receiver's QP, or EE context */
 };
 
 /** Load alternate path (12.8.1). */
 struct cm_lap {
-	uint32_t remote_qpn;		    /* 24 */
-	uint8_t remote_cm_response_timeout; /* 5 */
+	uint32_t remote_qpn;		    /* 24 bits */
+	uint8_t remote_cm_response_timeout; /* 5 bits */
 	struct cm_path path;
 };
 
@@ -192,8 +192,8 @@ struct cm_sidr_req {
 struct cm_sidr_rep {
 	uint32_t request_id; /* as in the SIDR_REQ: chosen by the receiver of this SIDR_REP */
 	uint8_t status;	     /* enum cm_sidr_status, or another number */
-	uint32_t vendor_id;  /* 24: ECE; 0: none */
-	uint32_t qpn;	     /* 24 */
+	uint32_t vendor_id;  /* 24 bits: ECE; 0: none */
+	uint32_t qpn;	     /* 24 bits */
 	uint32_t qkey;
 	uint64_t service_id;
 };

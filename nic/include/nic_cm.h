@@ -82,13 +82,13 @@ enum nic_cm_state {
 	NIC_CM_IDLE, /* refused, timed out, or past time-wait: the owner can only call nic_cm_id_destroy */
 	NIC_CM_LISTEN,
 	NIC_CM_REQ_SENT,
-	NIC_CM_MRA_REQ_RCVD, /* active: the peer asked for time before its REP */
+	NIC_CM_MRA_REQ_RCVD, /* active: the peer asked for more time before its REP */
 	NIC_CM_REP_RCVD,     /* active: the owner must call nic_cm_establish or nic_cm_reject */
-	NIC_CM_MRA_REP_SENT, /* active: we asked for time before our RTU */
+	NIC_CM_MRA_REP_SENT, /* active: we asked for more time before our RTU */
 	NIC_CM_REQ_RCVD,     /* passive: the owner must call nic_cm_accept or nic_cm_reject */
-	NIC_CM_MRA_REQ_SENT, /* passive: we asked for time before our REP */
+	NIC_CM_MRA_REQ_SENT, /* passive: we asked for more time before our REP */
 	NIC_CM_REP_SENT,
-	NIC_CM_MRA_REP_RCVD, /* passive: the peer asked for time before its RTU */
+	NIC_CM_MRA_REP_RCVD, /* passive: the peer asked for more time before its RTU */
 	NIC_CM_ESTABLISHED,
 	NIC_CM_DREQ_SENT,
 	NIC_CM_DREQ_RCVD, /* the owner must call nic_cm_disconnect, which sends a DREP in this state */
@@ -220,7 +220,7 @@ struct nic_cm_sidr_rep_event {
 /** Pointers in an event are valid until the callback returns. */
 struct nic_cm_event {
 	enum nic_cm_event_type type;
-	struct nic_cm_id *id;		  /* what it happened to */
+	struct nic_cm_id *id;		  /* the id concerned */
 	struct nic_cm_id *listener;	  /* REQ, SIDR_REQ: the listener that received the request; else NULL */
 	const struct nic_cm_route *route; /* REQ, SIDR_REQ: the addresses of the MAD; else NULL */
 	const uint8_t *private_data;	  /* of the MAD; NULL: no MAD caused the event */
@@ -363,7 +363,7 @@ struct nic_cm_info {
 	struct nic_cm_route route; /* addresses of its MADs */
 	uint8_t ack_timeout;
 	uint8_t responder_resources, initiator_depth; /* of this side, for the attributes of its QP */
-	uint32_t backlog, pending;		      /* listeners */
+	uint32_t backlog, pending;		      /* listeners only */
 	uint32_t private_sent, private_rcvd;	      /* private data bytes in REQ, REP, SIDR_REQ and SIDR_REP, without
 						       * trailing zeroes */
 };

@@ -130,7 +130,7 @@ bool nic_rx_check(struct nic *nic, const struct nic_rx_frame *frame);
 struct nic_tx_frame {
 	/** in: at least NIC_FRAME_MAX bytes. out: an IP packet, IP header first, ICRC or tag last; but see `bare` */
 	uint8_t *data;
-	void *cookie; /* the caller's; untouched */
+	void *cookie; /* for the caller; the NIC does not use it */
 	uint32_t len; /* out: bytes of the packet, to the end of the ICRC or tag */
 	uint16_t bth; /* out: offset of the UDP payload (BTH): 28 for IPv4, 48 for IPv6, 0: bare */
 	uint8_t tclass, hop_limit;

@@ -147,7 +147,7 @@ struct nic_rdm_init {
 	struct nic_pd *pd;
 	struct nic_rdm_addr addr; /* its GID is in the NIC's GID table; the caller routes packets for its port to
 				   * this NIC */
-	uint32_t max_tx, max_rx;  /* limits: outstanding requests, posted receives; 0: 1024 */
+	uint32_t max_tx, max_rx;  /* most outstanding requests, and most posted receives; 0: 1024 */
 	uint64_t connect_ns;	  /* how long a peer may take to answer a connection attempt; 0: 10 s */
 	uint64_t max_unexpected;  /* most bytes of unexpected messages to hold; at that limit senders wait and
 				   * datagrams are dropped. At least 64 KiB; 0: 64 MiB */

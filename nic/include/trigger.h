@@ -29,8 +29,8 @@ struct nic_trig_work {
 	 * calls again later.
 	 */
 	int (*fire)(struct nic_trig_work *work);
-	/* Private to the unit: */
-	struct nic_trig_cntr *cntr; /* NULL: not waiting */
+	/* Private to the trigger unit: */
+	struct nic_trig_cntr *cntr; /* the counter that the work waits for; NULL: none */
 	struct list node;	    /* on cntr->ready */
 	uint32_t at;		    /* in cntr->heap */
 };
@@ -45,7 +45,7 @@ struct nic_trig_entry {
  *  parts with nic_trig_part. */
 struct nic_trig_cntr {
 	uint64_t part[2]; /* successes, failures */
-	/* Private to the unit: */
+	/* Private to the trigger unit: */
 	struct nic_trig_entry *heap; /* binary heap, lowest threshold first */
 	uint32_t n, room;
 	uint64_t order;	   /* sort key for the next work that is queued */

@@ -114,7 +114,7 @@ struct rdm_recv {
 	uint32_t busy; /* number of messages that are being received into it */
 	bool posted;   /* can be matched to messages */
 	bool full;     /* MULTI: takes no more messages */
-	bool canceled; /* canceled; reported when the messages counted in `busy` have ended */
+	bool canceled; /* completes with CANCELED when the messages counted in `busy` have ended */
 };
 
 /** An unexpected message: it began to arrive before its receive was posted. Also used for the operands of an
@@ -158,7 +158,7 @@ struct nic_rdm_peer {
 	struct nic_rdm_addr addr;
 	uint64_t user;
 	enum rdm_peer_state state;
-	bool failed; /* the QP is in error */
+	bool failed; /* the QP is in the error state */
 	bool left;   /* the peer has sent BYE: the connection ends when nothing is in flight on it */
 	bool told;   /* this endpoint has sent BYE to the peer */
 	struct nic_qp *qp;
@@ -227,7 +227,7 @@ struct rdm_cm {
 	struct nic_rdm_addr to;	   /* the address that ASK goes to */
 	uint64_t incarnation;	   /* ACCEPTS: incarnation of the endpoint that sent ASK */
 	uint32_t attempt, proof;   /* ASKS: number of this endpoint's ASK; the challenge to echo to the listener */
-	struct nic_rdm_peer *peer; /* ACCEPTS and later */
+	struct nic_rdm_peer *peer; /* set in state ACCEPTS and later */
 	struct rdm_cm_data said, heard;
 	uint64_t call_ns, wait_ns, give_up_ns;
 };

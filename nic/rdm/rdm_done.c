@@ -45,7 +45,7 @@ void rdm_ops_leave(struct nic_rdm *ep)
 	for (uint32_t i = 0; i < ep->n_ops; i++) {
 		struct rdm_op *op = rdm_op_at(ep, i);
 
-		if (!op->peer) /* free */
+		if (!op->peer) /* the op is free */
 			continue;
 		if (op->work == RDM_W_GET && !op->told) {
 			op->status = NIC_RDM_PEER_LOST;

@@ -371,7 +371,7 @@ void rdm_pump(struct nic_rdm_peer *peer)
 			err = post_next(op);
 		} while (err == 0);
 		if (err == -ENOMEM)
-			return; /* completions make room */
+			return; /* completions will make room; rdm_pump is then called again */
 		if (err != -EALREADY && !op->status)
 			op->status = err == -ENOBUFS ? NIC_RDM_NO_MEMORY : NIC_WC_GENERAL_ERR;
 		op->all_posted = true;

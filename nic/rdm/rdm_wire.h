@@ -13,7 +13,7 @@
 #define RDM_PREFIX_MAX	(RDM_HEADER_LEN + NIC_RDM_IOV_MAX * RDM_SEGMENT_LEN) /* fits in the smallest MTU */
 
 enum rdm_message {
-	RDM_EAGER = 1, /* the message follows */
+	RDM_EAGER = 1, /* the whole message follows the header */
 	RDM_OFFER,     /* the receiver READs the message from the segments that the header lists */
 	RDM_FIN,       /* the receiver has placed the message with this id in its buffer, or dropped it */
 	RDM_WRITTEN,   /* a WRITE with `data` has ended */
