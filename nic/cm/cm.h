@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cm.h - the connection manager's instance and ids, and what its files call of each other. Private to nic/cm.
+ * cm.h - the connection manager's instance and ids, and the functions that its files share. Private to nic/cm.
  *
  * cm.c        the instance; ids: their creation, numbers, tables and end
- * cm_timer.c  deadlines: sending again, giving up, the end of time-wait
- * cm_rx.c     a received MAD: which id it is for, and which function its state has for it
- * cm_tx.c     MADs that leave
- * cm_event.c  events
- * cm_listen.c cm_active.c cm_passive.c cm_close.c cm_sidr.c   the messages, by who handles them
- * cm_adopt.c  records, and connections of a process that is gone
+ * cm_timer.c  timers: retransmission, giving up, the end of time-wait
+ * cm_rx.c     received MADs: finds the id, and calls the handler for its state
+ * cm_tx.c     sends MADs
+ * cm_event.c  events for the owner
+ * cm_listen.c cm_active.c cm_passive.c cm_close.c cm_sidr.c   the handlers of the messages, by role
+ * cm_adopt.c  records, and connections of a process that no longer exists
  *
- * Every function that calls cm_event does so last: the callback may have destroyed the id.
+ * A function that calls cm_event does nothing after that, because the callback may have destroyed the id.
  */
 #ifndef NIC_CM_H
 #define NIC_CM_H
@@ -25,9 +25,7 @@
 
 #define CM_IDS_DEFAULT	   65536
 #define CM_PENDING_DEFAULT 4096
-#define CM_LINGER_MAX                                                                                                  \
-	1024 /* most orphans kept in order to answer duplicates of the requests that they have                         \
-	      * refused or answered */
+#define CM_LINGER_MAX	   1024 /* most orphans kept only to answer duplicates of past requests */
 
 /** The longest time for which a peer's MAD can make this side wait, as an exponent: 69 s. */
 #define CM_TIME_MAX 24

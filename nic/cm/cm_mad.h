@@ -255,10 +255,11 @@ uint8_t cm_time_code(uint64_t ns);
 /* ---- names, for tools and captures; never NULL ------------------------------------------------------------ */
 
 const char *cm_attr_name(uint32_t attr);	  /* "REQ"; "unknown" */
-const char *cm_verdict_name(enum cm_verdict v);	  /* "ok", "bad_class" */
-const char *cm_reason_name(uint32_t reason);	  /* "stale connection"; "reserved reason" */
-const char *cm_sidr_status_name(uint32_t status); /* "no QP available"; "reserved status" */
-const char *cm_apr_status_name(uint32_t status);  /* "alternate path loaded"; "reserved status" */
+const char *cm_verdict_name(enum cm_verdict v);	  /* such as "ok", "bad_class" */
+const char *cm_reason_name(uint32_t reason);	  /* such as "stale connection"; "reserved reason" for other numbers */
+const char *cm_sidr_status_name(uint32_t status); /* such as "no QP available"; "reserved status" for other numbers */
+const char *cm_apr_status_name(uint32_t status);  /* such as "alternate path loaded"; "reserved status" for other
+						   * numbers */
 
 #define CM_LINE_MAX 2048
 
@@ -283,7 +284,7 @@ struct cm_field {
 	uint8_t width;	  /* in bits; the field spans at most 8 bytes. CM_GID_BITS: a GID, copied as it is */
 	uint8_t shift;	  /* lowest bit of the member that this field holds */
 	uint8_t size;	  /* size of the member in bytes */
-	uint16_t offset;  /* of the member in struct cm_mad */
+	uint16_t offset;  /* offset of the member in struct cm_mad */
 };
 
 #define CM_GID_BITS 128
@@ -294,7 +295,7 @@ struct cm_message {
 	uint8_t info, data; /* offsets in the MAD at which additional information (0: none) and private data begin */
 };
 
-/** @return NULL: no such message */
+/** The message with this attribute ID. @return NULL: no such message */
 const struct cm_message *cm_message_get(uint32_t attr);
 /** @return the value of the whole member that a field belongs to; not for GIDs */
 uint64_t cm_field_get(const struct cm_mad *m, const struct cm_field *f);

@@ -292,7 +292,7 @@ struct nic_cm_config {
 	void (*event)(void *ctx, const struct nic_cm_event *event);
 };
 
-/** @return 0, -EINVAL, -ENOMEM */
+/** Create an instance. @return 0, -EINVAL, -ENOMEM */
 int nic_cm_create(struct nic_cm **out, const struct nic_cm_config *config);
 /** Free the instance and all its ids without sending a MAD. Destroy the ids first, or let another instance adopt the
  *  records (nic_cm_adopt). */

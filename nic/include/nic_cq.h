@@ -70,7 +70,7 @@ struct nic_wc {
 
 /** Create a CQ with room for at least `depth` entries. Events return `user`. @return 0, -EINVAL, -ENOMEM. */
 int nic_cq_create(struct nic *nic, uint32_t depth, void *user, struct nic_cq **out);
-/** @return 0, -EBUSY while QPs use the CQ (C11-17), or while a WAIT for the CQ is posted. */
+/** Destroy a CQ. @return 0, -EBUSY while QPs use the CQ (C11-17), or while a WAIT for the CQ is posted. */
 int nic_cq_destroy(struct nic_cq *cq);
 /** The CQ's actual depth, at least the depth requested. */
 uint32_t nic_cq_depth(const struct nic_cq *cq);

@@ -34,7 +34,7 @@ struct nic_config {
 	uint32_t qpn_base;
 	uint32_t qpn_bits;
 
-	enum nic_mtu active_mtu;  /* of the port; 0: NIC_MTU_1024 */
+	enum nic_mtu active_mtu;  /* MTU of the port; 0: NIC_MTU_1024 */
 	uint32_t psn_window;	  /* max unacknowledged PSNs per QP, up to 2^23; 0: 2^16 */
 	uint32_t max_inflight;	  /* max unacknowledged payload bytes per QP, for carriers with small buffers; a QP that
 				     loses packets sends less than this for a while; 0: only psn_window limits */

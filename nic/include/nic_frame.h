@@ -45,13 +45,11 @@ struct nic_reference {
 
 /* Payload bytes per reference: a shorter payload is sent faster inside the packet, although that copies it twice;
  * fetching a longer one would keep the NIC locked for too long. */
-#define NIC_REFERENCE_MIN 16384u
-#define NIC_REFERENCE_MAX (1u << 20)
-#define NIC_REFERENCE_LAST                                                                                             \
-	64u /* a payload's last bytes, written last: applications poll them to see that the                            \
-	     * payload has arrived */
-#define NIC_PIECES_MAX	  16u
-#define NIC_REFERRING_MAX 120u /* max bytes of a packet with pieces */
+#define NIC_REFERENCE_MIN  16384u
+#define NIC_REFERENCE_MAX  (1u << 20)
+#define NIC_REFERENCE_LAST 64u /* last bytes of a payload, written last: applications poll them for its arrival */
+#define NIC_PIECES_MAX	   16u
+#define NIC_REFERRING_MAX  120u /* max bytes of a packet with pieces */
 
 /** A range of the sending process's memory that a packet refers to; `key` is opaque to the carrier. */
 struct nic_piece {
@@ -75,7 +73,7 @@ struct nic_rx_frame {
 	 *  port, directly or forwarded by another function. */
 	uint32_t peer;
 	uint32_t src_qpn;  /* only with NIC_RX_BARE */
-	uint8_t addresses; /* likewise */
+	uint8_t addresses; /* only with NIC_RX_BARE */
 	/* Only with NIC_RX_UDP_PAYLOAD: */
 	struct nic_gid sgid, dgid; /* both IPv4-mapped, or neither */
 	uint16_t udp_sport;

@@ -17,9 +17,9 @@ enum nic_access {
 	NIC_ACCESS_ZERO_BASED = 1 << 5,
 };
 
-/** @return 0, -ENOMEM (also: limit reached). */
+/** Create a protection domain. @return 0, -ENOMEM (also if max_pd is reached). */
 int nic_pd_alloc(struct nic *nic, struct nic_pd **out);
-/** @return 0, -EBUSY while MRs, MWs, AHs, SRQs or QPs belong to the PD. */
+/** Destroy a protection domain. @return 0, -EBUSY while MRs, MWs, AHs, SRQs or QPs belong to the PD. */
 int nic_pd_free(struct nic_pd *pd);
 
 /**
@@ -43,7 +43,7 @@ uint32_t nic_mr_lkey(const struct nic_mr *mr);
 uint32_t nic_mr_rkey(const struct nic_mr *mr);
 
 enum nic_mw_type { NIC_MW_TYPE_1 = 1, NIC_MW_TYPE_2 = 2 };
-/** @return 0, -EINVAL, -ENOMEM. */
+/** Allocate a memory window. @return 0, -EINVAL, -ENOMEM. */
 int nic_mw_alloc(struct nic_pd *pd, enum nic_mw_type type, struct nic_mw **out);
 /** Free a memory window; a bound window is unbound first. @return 0. */
 int nic_mw_dealloc(struct nic_mw *mw);

@@ -17,7 +17,7 @@ struct nic_av {
 	uint32_t flow_label;
 };
 
-/** @return 0, -EINVAL (sgid_index empty, families differ), -ENOMEM. */
+/** Create an address handle. @return 0, -EINVAL (GID table entry empty, or GIDs of different families), -ENOMEM. */
 int nic_ah_create(struct nic_pd *pd, const struct nic_av *av, struct nic_ah **out);
 /** Destroy an address handle. Work requests already queued with the handle keep their own copy of the address. */
 int nic_ah_destroy(struct nic_ah *ah);
@@ -44,7 +44,7 @@ struct nic_qp_init {
 	enum nic_qp_type type;
 	struct nic_pd *pd;
 	struct nic_cq *send_cq, *recv_cq;
-	struct nic_srq *srq; /* NULL: a receive queue of its own */
+	struct nic_srq *srq; /* NULL: the QP has a receive queue of its own */
 	struct nic_qp_cap cap;
 	bool sq_sig_all;    /* every send work request is signaled */
 	bool cross_channel; /* WAIT, ENABLE and calculations may be posted to it */
@@ -56,7 +56,7 @@ struct nic_qp_init {
 	 *  operations on elements. */
 	uint32_t max_fetch;
 	uint32_t be_replies; /* operand sizes, in bytes, ORed: such atomics return results in network byte order */
-	void *user;	     /* handed back in events */
+	void *user;	     /* returned in events */
 };
 
 /** Values of enum ibv_qp_attr_mask. */

@@ -41,7 +41,7 @@ struct nic_rdm_addr {
 	uint16_t port; /* 1 .. NIC_SERVICE_PORT_MAX */
 };
 
-/** Laid out as struct iovec. */
+/** The layout is that of struct iovec. */
 struct nic_iov {
 	void *base;
 	size_t len;
@@ -91,7 +91,7 @@ enum nic_rdm_status {
 	NIC_RDM_TRUNCATED,   /* RECV: the message was longer than the buffer, which is filled; the sender is not told */
 	NIC_RDM_UNREACHABLE, /* the peer has not answered within nic_rdm_init.connect_ns */
 	NIC_RDM_PEER_LOST,   /* the connection was lost after the request began; RECV: in the middle of the message */
-	NIC_RDM_REFUSED,     /* RECV: an element operation targeted it and could not be executed there */
+	NIC_RDM_REFUSED,     /* RECV: an element operation on this receive could not be executed */
 	NIC_RDM_NO_MEMORY,   /* this NIC had no memory or no QP left; the peer may be reachable */
 };
 
@@ -116,7 +116,7 @@ enum nic_rdm_cm_kind {
 	NIC_RDM_CM_CONNECTED,	/* the connection is up */
 	NIC_RDM_CM_REFUSED,	/* the request was refused */
 	NIC_RDM_CM_UNREACHABLE, /* the peer has not answered within nic_rdm_init.connect_ns */
-	NIC_RDM_CM_SHUTDOWN,	/* the peer is gone; outstanding requests have failed or are about to */
+	NIC_RDM_CM_SHUTDOWN,	/* the peer is gone; outstanding requests have failed or will fail soon */
 	NIC_RDM_CM_NO_MEMORY,	/* this NIC has no memory or no QP for the connection */
 };
 
@@ -134,7 +134,7 @@ struct nic_rdm_cm_event {
 
 /** A queue of receives shared by several endpoints. */
 struct nic_rdm_rq_init {
-	uint32_t max_rx; /* max_rx, max_unexpected: as in nic_rdm_init, for all its endpoints together */
+	uint32_t max_rx; /* max_rx, max_unexpected: as in nic_rdm_init, for all endpoints of the queue together */
 	uint64_t max_unexpected;
 	/** Called when a receive completes that belongs to no endpoint: it was canceled, or the endpoint was
 	 *  destroyed while a message was arriving in its buffer. `done->peer` is NULL. Otherwise as
@@ -180,7 +180,7 @@ struct nic_rdm_init {
 int nic_mr_reg_named(struct nic_pd *pd, void *addr, uint64_t len, uint64_t iova, uint32_t access, uint32_t rkey,
 		     struct nic_mr **out);
 
-/** @return 0, -EINVAL, -EADDRINUSE (another endpoint of this NIC has the port), -ENOMEM. */
+/** Create an endpoint. @return 0, -EINVAL, -EADDRINUSE (another endpoint of this NIC has the port), -ENOMEM. */
 int nic_rdm_create(struct nic *nic, const struct nic_rdm_init *init, struct nic_rdm **out);
 /** Call this before nic_rdm_destroy: from now on nic_tx no longer delays requests in order to send several in one
  *  packet. */
@@ -210,8 +210,8 @@ uint32_t nic_rdm_datagram_max(const struct nic *nic);
  * -EISCONN (connection requested before).
  */
 int nic_rdm_cm_connect(struct nic_rdm *ep, const struct nic_rdm_addr *to, const void *data, uint32_t len);
-/** Accept a REQUEST of `listener`: connect `ep` to its sender. @return as nic_rdm_cm_connect; -ENOENT: no such
- *  request. */
+/** Accept a connection request that `listener` has received: connect `ep` to the sender of the request. @return as
+ *  nic_rdm_cm_connect; -ENOENT: no such request. */
 int nic_rdm_cm_accept(struct nic_rdm *listener, uint32_t request, struct nic_rdm *ep, const void *data, uint32_t len);
 int nic_rdm_cm_refuse(struct nic_rdm *listener, uint32_t request, const void *data, uint32_t len);
 /** End the connection. The endpoint cannot connect again. The peer is told, and gets the acknowledgments that are

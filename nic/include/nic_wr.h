@@ -183,7 +183,7 @@ int nic_post_recv(struct nic_qp *qp, const struct nic_recv_wr *wr);
 /** Create an SRQ. `limit` as in nic_srq_set_limit; 0: no SRQ_LIMIT event. @return 0, -EINVAL, -ENOMEM. */
 int nic_srq_create(struct nic_pd *pd, uint32_t max_wr, uint32_t max_sge, uint32_t limit, void *user,
 		   struct nic_srq **out);
-/** @return 0, -EBUSY while QPs use the SRQ. */
+/** Destroy an SRQ. @return 0, -EBUSY while QPs use the SRQ. */
 int nic_srq_destroy(struct nic_srq *srq);
 void nic_srq_query(const struct nic_srq *srq, uint32_t *max_wr, uint32_t *max_sge, uint32_t *limit);
 /** Arm the limit: the NIC raises one SRQ_LIMIT event when fewer than `limit` work requests are left. @return 0,

@@ -50,7 +50,7 @@ struct nic_trig_cntr {
 	uint32_t n, room;
 	uint64_t order;	   /* sort key for the next work that is queued */
 	struct list ready; /* work to start, first to last */
-	struct list node;  /* on the NIC's list of counters with ready work, or of those waiting for room */
+	struct list node;  /* on the NIC's list of counters with ready work, or of counters that wait for room */
 };
 
 void nic_trig_cntr_init(struct nic_trig_cntr *c);

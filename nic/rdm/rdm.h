@@ -24,17 +24,13 @@
 #include "tag.h"
 
 #define RDM_PEER_BUCKETS 1024u
-#define RDM_ANSWERS                                                                                                    \
-	16384u /* most answers that an endpoint reserves for peers; at most half of them for one                       \
-		* peer */
-#define RDM_CHUNK_BYTES                                                                                                \
-	65536u		  /* memory for unexpected messages is allocated in chunks of this size; also the lowest       \
-			   * max_unexpected */
-#define RDM_SQ_FIRST 4u	  /* send queue depth of a new QP ... */
-#define RDM_SQ_MOST  128u /* ... and the depth that it can grow to */
-#define RDM_SGES     (NIC_RDM_IOV_MAX + 1)
-#define RDM_INLINE   (RDM_HEADER_LEN + NIC_RDM_INJECT_MAX)
-#define RDM_SAID_MAX (RDM_CALL_LEN + NIC_RDM_CM_DATA_MAX) /* inline data of a call or datagram; at least RDM_INLINE */
+#define RDM_ANSWERS	 16384u /* most answers reserved for all peers of an endpoint; at most half for one peer */
+#define RDM_CHUNK_BYTES	 65536u /* size of chunks of memory for unexpected messages; the lowest max_unexpected */
+#define RDM_SQ_FIRST	 4u	/* send queue depth of a new QP ... */
+#define RDM_SQ_MOST	 128u	/* ... and the depth that it can grow to */
+#define RDM_SGES	 (NIC_RDM_IOV_MAX + 1)
+#define RDM_INLINE	 (RDM_HEADER_LEN + NIC_RDM_INJECT_MAX)
+#define RDM_SAID_MAX	 (RDM_CALL_LEN + NIC_RDM_CM_DATA_MAX) /* most inline data of a datagram */
 
 enum rdm_work {
 	RDM_W_SEND,

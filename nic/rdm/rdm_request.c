@@ -110,7 +110,7 @@ int nic_rdm_send(struct nic_rdm_peer *peer, const struct nic_rdm_send *r)
 	op->data = r->flags & NIC_RDM_DATA ? r->data : 0;
 	iov_take(op, op->iov, &op->n_iov, r->iov, r->n_iov, op->bytes);
 	rdm_submit(op);
-	nic_settle_due(peer->ep->nic); /* it may have failed or completed already */
+	nic_settle_due(peer->ep->nic); /* the request may already have failed or completed */
 	return 0;
 }
 
@@ -160,7 +160,7 @@ int nic_rdm_rma(struct nic_rdm_peer *peer, const struct nic_rdm_rma *r)
 	remote_take(op, r->remote, r->n_remote);
 	iov_take(op, op->iov, &op->n_iov, r->iov, r->n_iov, op->bytes);
 	rdm_submit(op);
-	nic_settle_due(peer->ep->nic); /* it may have failed or completed already */
+	nic_settle_due(peer->ep->nic); /* the request may already have failed or completed */
 	return 0;
 }
 
@@ -239,6 +239,6 @@ int nic_rdm_atomic(struct nic_rdm_peer *peer, const struct nic_rdm_atomic *r)
 		return peer->ep->rq->unexpected_bytes ? -EAGAIN : no_room(peer->ep);
 	}
 	rdm_submit(op);
-	nic_settle_due(peer->ep->nic); /* it may have failed or completed already */
+	nic_settle_due(peer->ep->nic); /* the request may already have failed or completed */
 	return 0;
 }

@@ -148,8 +148,8 @@ static int post_eager(struct rdm_op *op)
 
 static int post_message(struct rdm_op *op)
 {
-	/* Short enough to copy into the send queue. If its buffer is not mapped, post_eager fails it as any other
-	 * message. */
+	/* The message is short enough to copy into the send queue. If its buffer is not mapped, post_eager makes it
+	 * fail like any other message. */
 	if (op->length <= NIC_RDM_INJECT_MAX) {
 		int err = post_small(op);
 
@@ -297,7 +297,7 @@ static int post_fin(struct rdm_op *op)
 
 	if (op->taken)
 		return -EALREADY;
-	op->taken = true; /* set first, because the FIN may complete during the call; reset if posting fails */
+	op->taken = true; /* the FIN counts as posted, unless posting fails */
 	if (post_header(op, &h, false, 0) == 0)
 		return 0;
 	op->taken = false;

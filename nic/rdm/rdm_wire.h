@@ -69,7 +69,7 @@ enum rdm_call_kind {
 	RDM_ASK,    /* asks the listener for a connection to an endpoint that the listener chooses */
 	RDM_ACCEPT, /* accepts an ASK; sent by the chosen endpoint */
 	RDM_REFUSE,
-	RDM_BYE, /* the connection is over */
+	RDM_BYE, /* ends the connection */
 };
 
 /** Optional features that the sender of a call accepts; endpoints that do not know a bit ignore it and leave it 0. */
