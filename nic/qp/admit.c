@@ -11,7 +11,7 @@ static bool own_gid(const struct nic *nic, const struct nic_gid *gid)
 	static const struct nic_gid none;
 
 	if (!memcmp(gid, &none, sizeof(none)))
-		return false; /* empty table entries are no addresses */
+		return false; /* an empty GID table entry matches no address */
 	for (unsigned i = 0; i < NIC_GID_TABLE_LEN; i++)
 		if (!memcmp(&nic->gids[i], gid, sizeof(*gid)))
 			return true;
@@ -50,7 +50,7 @@ enum nic_counter rx_refusal(const struct nic *nic, const struct nic_qp *qp, cons
 	if (!state_takes(qp, p))
 		return NIC_CNT_rx_qp_state;
 	if ((p->pkey & 0x7fff) != 0x7fff)
-		return NIC_CNT_bad_pkey; /* ours is the full member 0xFFFF (10.9.1.2) */
+		return NIC_CNT_bad_pkey; /* our P_Key is the default one of a full member, 0xFFFF (10.9.1.2) */
 	if (p->bare && qp->type == NIC_QPT_UD)
 		return NIC_CNT_rx_bad_source; /* a datagram has to carry its addresses */
 	if (!own_gid(nic, p->bare ? &qp->sgid : &p->dgid))

@@ -8,7 +8,8 @@
 struct nic;
 struct nic_av;
 
-/** Whether the source GID is set, the destination is one, and both are of the same family. */
+/** Whether the source GID index names a set GID, the destination is a valid GID, and both GIDs are of one family (IPv4
+ * or IPv6). */
 bool av_legal(const struct nic *nic, const struct nic_av *av);
 
 #endif

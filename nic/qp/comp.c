@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * comp.c - the completer: takes responses of an RC responder, completes send WQEs in order (IBTA 9.7.5.1, 9.7.5.2,
- * 9.7.6, 10.7.3). Owns qp->comp and the tail of the send queue; speaks to the requester only through req_*.
+ * 9.7.6, 10.7.3). Owns qp->comp and the tail of the send queue; calls the requester only through req_*.
  *
  * comp.una is the oldest PSN without an answer. A response for PSN p acknowledges every SEND and WRITE before p, but
- * no READ or atomic: if one of those stands before p unanswered, its response was lost (implied NAK).
+ * no READ or atomic: if an unanswered READ or atomic precedes p, its response was lost (implied NAK).
  */
 #include "aeth.h"
 #include "comp.h"
@@ -29,7 +29,7 @@ void comp_reset(struct nic_qp *qp)
 
 /* ---- completing -------------------------------------------------------------------------------------- */
 
-/* Take the oldest WQE off the send queue and report it: always in error, on success if signaled (10.7.3.1). */
+/* Remove the oldest WQE from the send queue. It gets a completion if it failed or is signaled (10.7.3.1). */
 static void retire(struct nic_qp *qp, enum error_id error)
 {
 	const struct swqe *w = sq_at(qp, qp->sq.tail);
@@ -59,7 +59,7 @@ static void retire(struct nic_qp *qp, enum error_id error)
 void comp_finish(struct nic_qp *qp, enum error_id error)
 {
 	if (error != ERR_none) {
-		refer_revoke_qp(qp, false); /* before the application gets its buffers back */
+		refer_revoke_qp(qp, false); /* before the completion returns the buffers to the application */
 		cross_release(qp);
 	}
 	retire(qp, error);
@@ -69,7 +69,8 @@ void comp_finish(struct nic_qp *qp, enum error_id error)
 
 void comp_finish_local(struct nic_qp *qp)
 {
-	/* Up to the head, not `next`: a retry may have moved `next` back, in front of a local operation that has run.
+	/* Search up to the head, not only to `next`: a retry may have moved `next` back to before a local operation
+	 * that has already run.
 	 */
 	while (qp->sq.tail != qp->sq.head) {
 		const struct swqe *w = sq_at(qp, qp->sq.tail);
@@ -98,7 +99,7 @@ static bool is_read(const struct swqe *w)
 
 /*
  * Everything before `end` has been executed: complete the SENDs and WRITEs up to there.
- * @return false if an unanswered READ or atomic stands in the way.
+ * @return false if an unanswered READ or atomic precedes `end`.
  */
 static bool acknowledge(struct nic_qp *qp, uint32_t end)
 {
@@ -136,13 +137,13 @@ static void implied_nak(struct nic_qp *qp)
 		return;
 	if (qp->req.retrying) {
 		COUNT(qp->nic, resp_unexpected);
-		return; /* the retry is on its way */
+		return; /* the retransmission is already in progress */
 	}
 	COUNT(qp->nic, implied_nak_seq_err);
 	req_go_back(qp, ERR_sequence);
 }
 
-/* `psns` PSNs of the oldest WQE, a READ or an atomic, have been answered. */
+/* The responses for `psns` more PSNs of the oldest WQE, a READ or an atomic, have arrived. */
 static void answered(struct nic_qp *qp, uint32_t psns, bool request_done)
 {
 	struct swqe *w = sq_at(qp, qp->sq.tail);
@@ -158,7 +159,7 @@ static void answered(struct nic_qp *qp, uint32_t psns, bool request_done)
 		req_progress(qp, psns);
 }
 
-/* Its payload could not be fetched: treat the response as lost. */
+/* The payload that the response refers to could not be fetched: treat the response as lost. */
 static void response_not_come(struct nic_qp *qp)
 {
 	COUNT(qp->nic, rx_unread);
@@ -167,7 +168,7 @@ static void response_not_come(struct nic_qp *qp)
 		req_unread(qp);
 }
 
-/* Whether the response answers the `psns` packets of the READ from number k on. */
+/* Whether the response is right for `psns` response packets of the READ, beginning with packet number k. */
 static bool response_fits(const struct nic_qp *qp, const struct swqe *w, const struct packet *p, uint32_t k,
 			  uint32_t psns)
 {
@@ -219,7 +220,7 @@ static void read_response(struct nic_qp *qp, const struct packet *p)
 	answered(qp, psns, op_ends(p->op));
 }
 
-/* The original value, from the response. @return false: the response does not fit the request. */
+/* Take the original value from the response to an atomic. @return false: the response does not fit the request. */
 static bool atomic_result(const struct swqe *w, const struct packet *p, uint64_t *orig)
 {
 	uint8_t wire[NIC_ATOMIC_SIZE_MAX];
@@ -274,7 +275,7 @@ static void elements_response(struct nic_qp *qp, const struct packet *p)
 		answered(qp, 1, true);
 }
 
-/** The error that a fatal NAK stands for, else ERR_none. */
+/** The error that a NAK with this syndrome reports, or ERR_none if the NAK is not fatal. */
 static enum error_id nak_error(uint8_t syndrome)
 {
 	switch (syndrome) {
@@ -289,7 +290,7 @@ static enum error_id nak_error(uint8_t syndrome)
 	}
 }
 
-/* NAK or RNR NAK for PSN p: everything before p is acknowledged, p itself was refused. */
+/* Handle a NAK or RNR NAK for PSN p: it acknowledges everything before p and refuses p itself. */
 static void nak(struct nic_qp *qp, const struct packet *p)
 {
 	trace_add(qp->nic, qp->qpn, NIC_TR_nak_rx, p->psn, p->syndrome);
@@ -301,7 +302,8 @@ static void nak(struct nic_qp *qp, const struct packet *p)
 			implied_nak(qp);
 		return;
 	}
-	/* During the RNR wait ignore a second copy, and the sequence NAK that rxe sends after an RNR NAK. */
+	/* During the RNR wait ignore another copy of the RNR NAK, and the sequence NAK that rxe sends after an RNR NAK.
+	 */
 	if (qp->req.rnr_until != TIME_NEVER && p->syndrome <= AETH_NAK_SEQUENCE) {
 		COUNT(qp->nic, nak_rnr_wait);
 		return;
@@ -331,7 +333,7 @@ bool comp_rx(struct nic_qp *qp, const struct packet *p)
 {
 	struct nic *nic = qp->nic;
 	bool ack = p->op->kind == OP_ACK, plain = ack && p->syndrome < AETH_RNR;
-	/* A plain ACK names the last PSN executed, every other response the PSN it is about. */
+	/* A plain ACK carries the last PSN executed; every other response carries the PSN that it answers. */
 	uint32_t about = psn_add(p->psn, plain);
 
 	if (psn_diff(p->psn, qp->req.sent_psn) >= 0) {

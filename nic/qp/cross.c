@@ -10,9 +10,9 @@
  * Counts are resolved when a request is posted. They are relative to a base, which each CQ and each managed queue has.
  * A request with `last` advances the base by the largest count posted since it last advanced.
  *
- * A WAIT waits in the trigger unit for the CQ's entries. Only the WAIT at sq.next of a send queue does; when woken it
- * checks the count again. The CQ cannot be destroyed while WAITs for it are posted; queues named by an ENABLE may be
- * destroyed or reset.
+ * A WAIT waits in the trigger unit for the CQ's entries. Only the WAIT at sq.next of a send queue is in the trigger
+ * unit; when woken it checks the count again. The CQ cannot be destroyed while WAITs for it are posted; queues named by
+ * an ENABLE may be destroyed or reset.
  *
  * Owns: qp.cross, and the CQ's fields for WAITs.
  */
@@ -46,7 +46,7 @@ void cross_reset(struct nic_qp *qp)
 	c->resets++;
 }
 
-/* All posted requests were flushed, enabled or not: counts start after them. */
+/* All posted requests were flushed, whether enabled or not: counts restart after the flushed requests. */
 void cross_recover(struct nic_qp *qp)
 {
 	qp->cross.send = (struct enabled){.base = qp->sq.head};
@@ -86,7 +86,7 @@ static struct enabled *enabled_of(struct nic_qp *qp, uint32_t opcode)
 	return opcode == NIC_WR_SEND_ENABLE ? &qp->cross.send : &qp->cross.recv;
 }
 
-/* The ENABLE enables requests before this index. */
+/* The index that an ENABLE stands for: it enables all requests before this index. */
 static uint32_t enable_index(const struct nic_send_wr *wr)
 {
 	struct nic_qp *target = wr->enable.qp;
@@ -107,7 +107,7 @@ int cross_check(const struct nic_qp *qp, const struct nic_send_wr *wr)
 	return (int32_t)(posted(target, wr->opcode) - enable_index(wr)) < 0 ? -EINVAL : 0;
 }
 
-/* Reserved when posting, so that a queued WAIT cannot fail for lack of memory. */
+/* Reserve memory for a WAIT when it is posted, so that it cannot fail for lack of memory later. */
 int cross_room(const struct nic_send_wr *wr)
 {
 	return wr->opcode == NIC_WR_CQE_WAIT ? nic_trig_reserve(&wr->wait.cq->produced, wr->wait.cq->waiters + 1) : 0;
@@ -170,7 +170,7 @@ static bool run_wait(struct nic_qp *qp, struct swqe *w)
 	}
 	if (cq->overflowed)
 		return req_fail(qp, ERR_wait_overflow);
-	if (!qp->cross.work.cntr) /* room was reserved when it was posted */
+	if (!qp->cross.work.cntr) /* cannot fail: memory was reserved when the WAIT was posted */
 		nic_trig_queue(qp->nic, &cq->produced, w->wait.threshold, &qp->cross.work);
 	return false;
 }

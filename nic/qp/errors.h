@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* errors.h - the errors that a QP can end a request or a connection with: error.def as a table. Private to nic/. */
+/* errors.h - the errors with which a QP can end a request or a connection: error.def as a table. Private to nic/. */
 #ifndef NIC_ERRORS_H
 #define NIC_ERRORS_H
 

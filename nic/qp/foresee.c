@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * foresee.c - predicts where the payloads of the packets by reference behind the one being executed will go, so that a
- * carrier can fetch several in one call and pay the cost of a call once.
+ * foresee.c - predicts the destinations of payloads sent by reference in the packets after the one being executed, so
+ * that a carrier can fetch several payloads in one system call.
  *
- * Nothing is executed ahead, and nothing relies on the prediction later: each packet is checked and executed in its
- * turn, and fetches its own payload if that went elsewhere. So a prediction has to be right nearly always, and
- * harmless always: it is memory that the packet may write to as things stand, named by an in-sequence request of the
+ * No packet is executed early, and nothing relies on a prediction: each packet is checked and executed in its turn, and
+ * its payload is fetched again if the prediction was wrong. A wrong prediction costs time but does no harm: the
+ * predicted memory is always memory that the packet may write to at present, named by an in-sequence request of the
  * same QP, by a READ that waits for exactly this response, or by a receive that no earlier message takes. If the QP
- * fails before the packet's turn, or the sender revokes a payload, the bytes written stay, like half a message whose
- * other half never arrives; also in a receive, which stays posted.
+ * fails before the packet's turn, or the sender revokes a payload, the bytes already written stay, as with a message of
+ * which only half arrives; this includes the buffer of a receive that stays posted.
  *
  * Only simple cases are predicted: consecutive messages of one packet each, of the same QP and kind, each to one
  * contiguous piece of memory.
@@ -24,7 +24,7 @@
 #include "refer.h"
 #include "resp_check.h"
 
-/** Destination of a WRITE without immediate. */
+/** Predict the destination of a WRITE without immediate data. */
 static uint8_t *foresee_write(const struct nic_qp *qp, const struct packet *p, const struct nic_foresight *f)
 {
 	uint8_t *app = NULL;
@@ -32,7 +32,7 @@ static uint8_t *foresee_write(const struct nic_qp *qp, const struct packet *p, c
 	return p->op->extra == OP_PLAIN && p->psn == f->psn && resp_would_take(qp, p, &app) ? app : NULL;
 }
 
-/** Destination of the message that an endpoint's packet offers. */
+/** Predict the destination of the message that an endpoint's packet offers. */
 static uint8_t *foresee_offer(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f)
 {
 	return p->offer && p->op->extra == OP_PLAIN && p->psn == f->psn && p->payload_len <= qp->pmtu && qp->owner
@@ -52,7 +52,7 @@ static uint8_t *foresee(struct nic_qp *qp, const struct packet *p, struct nic_fo
 	}
 }
 
-/** @return false: nothing is foreseen for such a packet. */
+/** Parse a packet to be predicted. @return false: destinations of such packets are not predicted. */
 static bool parse(const struct nic_rx_frame *frame, struct packet *p)
 {
 	return frame->reference && packet_parse(frame, p) == PACKET_OK && p->op->pos == OP_ONLY;
@@ -89,7 +89,7 @@ uint8_t *nic_foresee(const struct nic *nic, const struct nic_rx_frame *frame, st
 	    rx_refusal(nic, f->qp, &p) == NIC_CNT_COUNT)
 		app = foresee(f->qp, &p, f);
 	if (!app) {
-		f->qp = NULL; /* the packets behind it depend on it */
+		f->qp = NULL; /* without a prediction for this packet there is none for later packets */
 		return NULL;
 	}
 	f->psn = psn_add(f->psn, psns_of(f->qp, &p));

@@ -12,7 +12,7 @@ struct nic_qp;
 
 /** Whether a work request of this QP may bind a window as asked (C10-72 ff.). */
 bool mw_bind_check(const struct nic_qp *qp, const struct nic_bind *bind);
-/** Bind, rebind or unbind; the check has passed. */
+/** Bind, rebind or unbind a window. mw_bind_check must have passed. */
 void mw_bind(struct nic_qp *qp, const struct nic_bind *bind);
 /** Whether this QP may invalidate the key: a type 2 window bound to it. */
 bool mw_invalidate_check(const struct nic_qp *qp, uint32_t rkey);

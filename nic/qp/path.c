@@ -16,8 +16,8 @@
 #include "resp_tx.h"
 #include "trig.h"
 
-#define TX_TURN	       16 /* packets a QP may send before the next QP's turn */
-#define REFERENCE_TURN 4  /* what a packet with a reference counts for in TX_TURN: it takes long to receive */
+#define TX_TURN	       16 /* packets that a QP may send before another QP gets its turn */
+#define REFERENCE_TURN 4  /* a packet with a reference counts as this many in TX_TURN: it takes long to receive */
 
 void paths_init(struct nic *nic)
 {
@@ -85,7 +85,8 @@ void nic_path_take(struct nic *nic, uint32_t path, const struct nic_gid *dgid, u
 		path_move(qp, path);
 		req_path_gone(qp);
 		if (qp->type == NIC_QPT_RC && qp->resp.heard && qp->state != NIC_QPS_ERR)
-			resp_ack(qp); /* the peer no longer accepts path 0, by which the last ACK may have gone */
+			resp_ack(qp); /* ACK again: the last ACK may have been sent by path 0, which the peer no longer
+					 accepts */
 	}
 }
 
@@ -99,11 +100,12 @@ uint32_t path_route(const struct nic *nic, const struct nic_gid *dgid, uint32_t 
 }
 
 /*
- * Whether a delayed ACK goes ahead of the requests, as from hardware. It does on lossless paths, where packets go one
- * by one and this costs little. It also does when a CQ of the QP is armed, so that the application sleeps until
- * completions come: its peer most likely does so too, and must be woken by its message's completion before the answer
- * to it. Applications rely on that order: perftest takes the first event for the completion, and overruns its send
- * queue if it was the answer. Otherwise a polling peer has the answer sooner when the ACK follows.
+ * Whether a delayed ACK is sent before the requests, as hardware does. On lossless paths it is: packets are sent one by
+ * one there, and the order costs little. It also is when a CQ of the QP is armed, since then the application sleeps
+ * until completions arrive. Its peer most likely sleeps too, and must be woken by the completion of its own message
+ * before the reply arrives. Applications rely on that order: perftest takes the first event for the completion, and
+ * overruns its send queue if the event was for the reply. In all other cases the ACK follows the requests, so that a
+ * polling peer gets the reply sooner.
  */
 static bool ack_goes_first(const struct nic_qp *qp)
 {
@@ -118,7 +120,7 @@ static inline void take_turn(struct nic_qp *qp)
 	qp->resp_turn = !qp->resp_turn || (qp->resp.ack_due && !qp->resp.res_todo);
 }
 
-/* Nothing to send, nor a delayed ACK. */
+/* Whether the QP has nothing to send, not even a delayed ACK. */
 static inline bool is_idle(const struct nic_qp *qp)
 {
 	return !req_pending(qp) && !qp->resp.res_todo && !qp->resp.ack_queued;
@@ -167,15 +169,15 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 					break;
 				path->turn += frame->n_pieces ? REFERENCE_TURN : 1;
 				got++;
-				if (is_idle(qp)) { /* as common as it is: do not ask its engines once more */
+				if (is_idle(qp)) { /* the common case: saves asking requester and responder once more */
 					take_turn(qp);
 					break;
 				}
 			}
 			/*
 			 * A delayed ACK follows right after what the QP sends: the peer must not see the answer to its
-			 * message long before the message's own completion. In one burst both cost a carrier little
-			 * more than one.
+			 * message long before the message's own completion. Two packets in one burst cost a carrier
+			 * little more than one packet.
 			 */
 			if (got > before && got < n && qp->resp.ack_queued && !qp->resp.ack_due) {
 				resp_ack_due(qp);
@@ -185,17 +187,17 @@ unsigned nic_path_tx(struct nic *nic, uint32_t index, struct nic_tx_frame *frame
 			}
 			if (got == n && path->turn < TX_TURN && qp_path(qp) == index &&
 			    (req_pending(qp) || resp_pending(qp)))
-				break; /* its turn goes on with the next call */
+				break; /* the QP's turn continues with the next call */
 			list_remove(&qp->ready);
 			if (path->turn >= TX_TURN || qp_path(qp) != index)
-				qp_ready(qp); /* behind the others */
+				qp_ready(qp); /* at the end of the list, after the other QPs */
 			path->turn = 0;
 		}
 	} while (settle(nic, index) && got < n && !list_empty(&path->ready) && nic->port_up);
 	return got;
 }
 
-/* Take the QP off this path's list; if its next packet takes another path, put it on that one's. */
+/* Take the QP off this path's list; if its next packet takes another path, put the QP on that path's list. */
 static void leave(struct nic_qp *qp, uint32_t index)
 {
 	list_remove(&qp->ready);
@@ -221,9 +223,10 @@ bool nic_path_pending(struct nic *nic, uint32_t index)
 }
 
 /*
- * Whether the QP's requests may be lost when the path has no room. A connected QP holds up only itself: it waits for
- * room as long as its peer lives. Endpoints, however, promise to give up a silent peer: their requests count as sent,
- * so that the ACK timer runs and retries run out. UD requests would hold up others.
+ * Whether the QP's requests are dropped when the path has no room. Those of a connected QP are not: waiting delays only
+ * this QP, and it waits for as long as its peer lives. Endpoints, however, promise to give up on a silent peer: their
+ * requests are dropped but count as sent, so that the ACK timer runs and retries run out. UD requests are dropped
+ * because waiting would delay requests to other destinations.
  */
 static bool may_lose(const struct nic_qp *qp)
 {

@@ -38,7 +38,7 @@ static uint64_t sum(const struct nic_sge *sge, uint32_t n)
 	return length;
 }
 
-/** Whether the WQE has room for the SGEs of result and operands; inline data have separate room. */
+/** Whether the WQE has room for the SGEs of result and operands. Inline operands have room of their own. */
 static bool elements_room(const struct nic_qp *qp, const struct nic_send_wr *wr)
 {
 	uint32_t n = wr->num_sge, data = wr->flags & NIC_SEND_INLINE ? 0 : wr->elements.num_data;
@@ -53,7 +53,8 @@ static bool elements_room(const struct nic_qp *qp, const struct nic_send_wr *wr)
 static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
 {
 	uint32_t op = wr->elements.op, datatype = wr->elements.datatype;
-	uint32_t packet = qp->state == NIC_QPS_ERR ? NIC_PAYLOAD_MAX : qp->pmtu; /* in ERR the PMTU may be unset */
+	uint32_t packet =
+		qp->state == NIC_QPS_ERR ? NIC_PAYLOAD_MAX : qp->pmtu; /* in state ERR the PMTU may be unset */
 	bool fetch = wr->opcode == NIC_WR_FETCH_ELEMENTS;
 	enum nic_elem_form form = !fetch ? NIC_ELEM_BASE : elem_compares(op) ? NIC_ELEM_COMPARE : NIC_ELEM_FETCH;
 	uint64_t data_len;
@@ -72,7 +73,7 @@ static int elements_check(const struct nic_qp *qp, const struct nic_send_wr *wr,
 		       : -EINVAL;
 }
 
-/** A calculation must be a valid one; its *length becomes that of the result. */
+/** Check a calculation. *length becomes the length of its result. */
 static bool calc_legal(const struct nic_send_wr *wr, uint64_t *length)
 {
 	if (wr->opcode == NIC_WR_SEND_WITH_INV || wr->flags & NIC_SEND_INLINE || !*length || *length % CALC_SIZE ||
@@ -82,7 +83,7 @@ static bool calc_legal(const struct nic_send_wr *wr, uint64_t *length)
 	return true;
 }
 
-/** A SEND or WRITE. Inline data must fit in the queue, and takes no SGEs in it. */
+/** Check a SEND or WRITE. Inline data must fit in the WQE, where it takes the place of SGEs. */
 static inline int data_check(const struct nic_qp *qp, const struct nic_send_wr *wr, uint64_t *length)
 {
 	bool in_wqe = wr->flags & NIC_SEND_INLINE;
@@ -99,7 +100,7 @@ static inline int data_check(const struct nic_qp *qp, const struct nic_send_wr *
 	return 0;
 }
 
-/** A READ or an atomic: the SGEs are for the result. */
+/** Check a READ or an atomic, whose SGEs are for the result. */
 static int asking_check(const struct nic_qp *qp, const struct nic_send_wr *wr, enum wr_form form, uint64_t *length)
 {
 	if (wr->flags & (NIC_SEND_INLINE | NIC_SEND_CALC) || wr->num_sge > qp->sq.max_sge)
@@ -122,7 +123,7 @@ static int local_check(const struct nic_qp *qp, const struct nic_send_wr *wr)
 	return wr->opcode == NIC_WR_BIND_MW && !wr->bind.mw ? -EINVAL : 0;
 }
 
-/** In error states requests are flushed at once. */
+/** Whether the QP is in an error state, in which a posted request is flushed at once. */
 static inline bool flushes(const struct nic_qp *qp)
 {
 	return qp->state > NIC_QPS_SQD;
@@ -172,7 +173,8 @@ static inline void copy_sges(struct nic_sge *to, const struct nic_sge *sge, uint
 		to[i] = sge[i];
 }
 
-/** Copy the SGEs for the result, and after them those of the operands, or inline operands in wire format. */
+/** Copy to the WQE the SGEs for the result, followed by the SGEs of the operands or by inline operands in wire format.
+ */
 static void copy_elements(struct swqe *w, const struct nic_send_wr *wr)
 {
 	struct nic_sge *data = w->sge + wr->num_sge;
@@ -200,7 +202,7 @@ static void copy_local(const struct nic_qp *qp, struct swqe *w, const struct nic
 {
 	w->num_sge = 0;
 	if (qp->type == NIC_QPT_UD)
-		w->ud.path = 0; /* nothing is sent; scheduled with path 0 */
+		w->ud.path = 0; /* a local operation sends nothing; the QP is scheduled on path 0 */
 	if (wr->opcode == NIC_WR_BIND_MW) {
 		w->bind = wr->bind;
 		w->mw_key = wr->bind.mw->mkey.key;
@@ -210,7 +212,7 @@ static void copy_local(const struct nic_qp *qp, struct swqe *w, const struct nic
 	}
 }
 
-/** A READ or an atomic. */
+/** Copy a READ or an atomic to the WQE. */
 static void copy_asking(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
 {
 	w->num_sge = wr->num_sge;
@@ -248,10 +250,10 @@ static void copy_datagram(const struct nic_qp *qp, struct swqe *w, const struct 
 	w->ud.path = path_route(qp->nic, &w->ud.av.dgid, w->ud.remote_qpn);
 }
 
-/** A SEND or WRITE, whose form depends on length and flags. */
+/** Copy a SEND or WRITE to the WQE. Its form depends on its length and flags. */
 static inline void copy_data(const struct nic_qp *qp, struct swqe *w, const struct nic_send_wr *wr)
 {
-	bool fits = w->length <= qp->pmtu; /* in one packet */
+	bool fits = w->length <= qp->pmtu; /* the payload fits in one packet */
 
 	if (wr->flags & NIC_SEND_INLINE) {
 		w->num_sge = 0;
@@ -274,7 +276,8 @@ static inline void copy_data(const struct nic_qp *qp, struct swqe *w, const stru
 	}
 }
 
-/* Settle after a request completed while it was posted. Endpoints post amid their own work and settle later. */
+/* Settle after a request completed while it was posted. Endpoints post while doing other work, and settle at its end.
+ */
 static void settle(struct nic_qp *qp)
 {
 	nic_settle_failed_cqs(qp->nic);
@@ -295,7 +298,7 @@ static inline void posted(struct nic_qp *qp, struct swqe *w)
 	if (flushes(qp)) {
 		comp_flush(qp);
 		settle(qp);
-	} else if (!w->may_coalesce || req_run(qp)) { /* a WQE that may not coalesce ends a waiting run */
+	} else if (!w->may_coalesce || req_run(qp)) { /* a WQE that cannot join the waiting run ends it: send now */
 		qp_ready(qp);
 	}
 }

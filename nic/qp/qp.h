@@ -98,24 +98,26 @@
 
 /** Bits of swqe.flags besides those of enum nic_send_flags. */
 enum {
-	NIC_SEND_OFFERS = 1 << 6, /* reliable datagram endpoints only: offers a message, see nic_reference.psns */
-	/** reliable datagram endpoints only: no AckReq on lossless paths, completes with some later ACK */
+	NIC_SEND_OFFERS =
+		1 << 6, /* reliable datagram endpoints only: the request offers a message, see nic_reference.psns */
+	/** reliable datagram endpoints only: the request sets no AckReq on lossless paths and completes with a later
+	   ACK */
 	NIC_SEND_UNAWAITED = 1 << 7,
 };
 
-/** A send work queue element, followed in the queue by its SGEs or inline data; for operations on elements by both. */
+/** A send work queue element, followed in the queue by its SGEs or inline data, or both for operations on elements. */
 struct swqe {
 	uint64_t wr_id;
-	uint8_t opcode; /* enum nic_wr_opcode */
-	uint8_t form;	/* enum wr_form */
-	uint8_t flags;	/* enum nic_send_flags, SIGNALED as resolved with sq_sig_all, without those that mean nothing */
-	bool started;	/* psn and packets are set */
-	bool coalesced; /* when last sent, it was in the packet of the previous WQE */
+	uint8_t opcode;	   /* enum nic_wr_opcode */
+	uint8_t form;	   /* enum wr_form */
+	uint8_t flags;	   /* enum nic_send_flags that apply to the opcode; SIGNALED takes sq_sig_all into account */
+	bool started;	   /* psn and packets are set */
+	bool coalesced;	   /* when last sent, it was in the packet of the previous WQE */
 	bool may_coalesce; /* may go in the packet of the previous WQE */
 	uint32_t num_sge;
 	uint32_t length;
 	uint32_t ex;
-	uint32_t psn;	  /* of its first packet */
+	uint32_t psn;	  /* PSN of the WQE's first packet */
 	uint32_t packets; /* PSNs it takes; 0 for local operations */
 	union {
 		struct {
@@ -144,7 +146,8 @@ struct swqe {
 		} ud;
 		struct {
 			struct nic_bind bind;
-			uint32_t mw_key, mr_key; /* keys when posted: tell whether the objects still exist */
+			uint32_t mw_key, mr_key; /* keys at posting time, to find out later whether window and region
+						    still exist */
 		};
 		struct {
 			struct nic_cq *cq; /* NULL: no longer waiting */
@@ -155,7 +158,7 @@ struct swqe {
 			uint32_t qpn, index, resets;
 		} enable;
 	};
-	struct nic_sge sge[]; /* or bytes of inline data */
+	struct nic_sge sge[]; /* SGEs, or bytes of inline data */
 };
 _Static_assert(offsetof(struct swqe, ud.path) >= offsetof(struct swqe, enable.resets) + sizeof(uint32_t) &&
 		       offsetof(struct swqe, ud.path) >= offsetof(struct swqe, wait.threshold) + sizeof(uint64_t),
@@ -164,7 +167,7 @@ _Static_assert(offsetof(struct swqe, ud.path) >= offsetof(struct swqe, enable.re
 struct send_queue {
 	uint8_t *slots;
 	uint32_t stride;
-	uint32_t operands; /* offset in a slot of an extended atomic's operands */
+	uint32_t operands; /* where in a slot the operands of an extended atomic begin */
 	uint32_t capacity, max_sge, max_inline, max_atomic_arg, max_fetch;
 	uint32_t mask;
 	uint32_t head, next, tail;
@@ -181,29 +184,31 @@ struct requester_tlp {
 	uint8_t again; /* probes since the last progress; REQ_TLP_OVER: no more */
 };
 
-/** Whether the peer has taken what was sent on a lossless path. Unknown again whenever the ACK timer starts. */
+/** Whether the peer has removed from its ring what was sent on a lossless path. Reset to unknown whenever the ACK timer
+ * starts. */
 enum req_taken { REQ_TAKEN_UNKNOWN, REQ_UNTAKEN, REQ_TAKEN };
 
 /** Requester. */
 struct requester {
-	uint32_t psn;		      /* of the next packet to send */
-	uint32_t sent_psn;	      /* one past the highest PSN ever sent */
-	uint32_t packet;	      /* index in WQE sq.next of the next packet to send */
-	uint32_t rd_out;	      /* READ requests and atomics in flight */
-	uint32_t unasked;	      /* PSNs sent since the last AckReq; every request of a run counts */
-	uint32_t cwnd, cwnd_acked;    /* packets: window after losses, and those acknowledged towards widening it */
-	uint64_t ack_deadline;	      /* ACK timer; TIME_NEVER: off */
-	uint64_t rnr_until;	      /* RNR wait; TIME_NEVER: none */
-	uint8_t retries, rnr_retries; /* left */
+	uint32_t psn;		   /* PSN of the next packet to send */
+	uint32_t sent_psn;	   /* one past the highest PSN ever sent */
+	uint32_t packet;	   /* index in WQE sq.next of the next packet to send */
+	uint32_t rd_out;	   /* READ requests and atomics in flight */
+	uint32_t unasked;	   /* PSNs sent since the last AckReq; every request of a run counts */
+	uint32_t cwnd, cwnd_acked; /* in packets: congestion window after losses, and packets acknowledged since it was
+				      last widened */
+	uint64_t ack_deadline;	   /* ACK timer; TIME_NEVER: off */
+	uint64_t rnr_until;	   /* RNR wait; TIME_NEVER: none */
+	uint8_t retries, rnr_retries; /* retries left */
 	uint8_t backoff;	      /* times the ACK timer ran out in a row, up to BACKOFF_MAX */
 	uint8_t taken;		      /* enum req_taken; see req_taken.c */
 	uint64_t taken_mark;	      /* *mark of nic_config.untaken */
 	struct requester_tlp tlp;
-	bool retrying; /* went back to una, not by timeout, and no progress since */
+	bool retrying; /* went back to comp.una, not because of a timeout, and no progress since */
 	bool forgiven; /* went back without using a retry (referenced payload not fetched), no progress since */
 	bool referred; /* unacknowledged packets before referred_end were sent by reference */
 	uint32_t referred_end;
-	enum error_id failed; /* local error of WQE sq.next: completes once it is the oldest */
+	enum error_id failed; /* local error of WQE sq.next: the WQE completes with it once it is the oldest */
 	bool drained;	      /* SQ_DRAINED was reported */
 	uint32_t sqd_stop;    /* in SQD: WQEs from here on wait */
 };
@@ -211,26 +216,26 @@ struct requester {
 /** Completer. */
 struct completer {
 	uint32_t una;	/* oldest unacknowledged PSN, or the next READ response expected */
-	bool read_open; /* a READ response message has begun and not ended */
+	bool read_open; /* the first packet of a READ response message has arrived, the last has not */
 };
 
-/** A READ or atomic that was executed or begun; duplicates are answered from it. */
+/** A READ or atomic that was executed or begun, kept to answer its duplicates. */
 struct resp_resource {
 	bool used, atomic;
-	bool duplicate; /* the queued responses answer a duplicate: errors are silent unless `referred` */
+	bool duplicate; /* the queued responses answer a duplicate: an error sends no NAK unless `referred` is set */
 	bool referred;	/* READs: part of the response was sent by reference */
 	bool todo;	/* response packets from `cursor` on are queued */
 	bool told;	/* READs: owner->served() was called */
 	uint32_t psn, packets;
 	uint32_t cursor; /* packet index of the next response to send */
 	uint32_t end;	 /* packet index where to stop */
-	uint32_t stop;	 /* READs: byte offset in the message where the last of these packets ends */
+	uint32_t stop;	 /* READs: byte offset in the message of the end of the last packet to send */
 	uint32_t base;	 /* packet index at which the response message begins (FIRST or ONLY) */
 	uint32_t msn;
 	uint32_t rkey, length;
 	uint64_t va;
 	bool elements;
-	uint32_t size; /* atomics: bytes, and the original value; for elements that is in responder.saved */
+	uint32_t size; /* atomics: size in bytes, then the original value; original elements are in responder.saved */
 	uint64_t orig[NIC_ATOMIC_WORDS];
 };
 
@@ -238,9 +243,9 @@ struct resp_resource {
 struct responder {
 	uint32_t epsn, msn;
 	const struct opcode *open; /* last packet of the message in progress, or NULL */
-	bool nak_sent;		   /* a sequence NAK or RNR NAK is out and ePSN has not arrived */
-	bool heard;		   /* a packet has arrived since RTR (COMM_EST) */
-	bool dying;		   /* fatal NAK queued: responses still go out although the QP is in error */
+	bool nak_sent; /* a sequence NAK or RNR NAK was sent, and the packet with ePSN has not arrived since */
+	bool heard;    /* a packet has arrived since RTR (COMM_EST) */
+	bool dying;    /* a fatal NAK is queued: responses are still sent although the QP is in error */
 	/* RDMA WRITE in progress */
 	uint64_t va;
 	uint32_t rkey, left;
@@ -254,25 +259,26 @@ struct responder {
 	uint32_t nak_psn;
 	uint32_t unacked; /* packets since the last ACK went out */
 	uint64_t ack_at;
-	bool ack_lazy;		   /* the peer did not set AckReq */
-	struct list ack_node;	   /* on nic.ack_wait or nic.ack_lazy */
-	struct resp_resource *res; /* ring of res_size, a power of two; res_head counts all ever taken */
+	bool ack_lazy;	      /* the peer did not set AckReq */
+	struct list ack_node; /* on nic.ack_wait or nic.ack_lazy */
+	struct resp_resource
+		*res;	/* ring of res_size resources, a power of two; res_head counts all resources ever taken */
 	uint8_t *saved; /* original elements in wire format: sq.max_fetch bytes per resource; NULL until needed */
 	uint32_t res_size, res_head;
 	uint32_t res_next; /* no resource before this one has todo set */
 	uint32_t res_todo; /* resources with todo set */
 };
 
-/** How far the posted ENABLEs reach in a managed queue. */
+/** Up to where the posted ENABLEs enable the requests of a managed queue. */
 struct enabled {
-	uint32_t base;	/* their counts start here */
+	uint32_t base;	/* index that the counts of ENABLEs are relative to */
 	uint32_t count; /* largest count posted since base moved */
 };
 
-/** Cross-channel requests. */
+/** State for cross-channel requests. */
 struct cross {
-	bool posts, managed;	   /* may post WAIT, ENABLE and calculations; the send queue is managed */
-	struct nic_trig_work work; /* in the trigger unit for the WAIT at sq.next */
+	bool posts, managed; /* posts: may post WAIT, ENABLE and calculations; managed: the send queue is managed */
+	struct nic_trig_work work; /* waits in the trigger unit on behalf of the WAIT at sq.next */
 	struct enabled send, recv;
 	uint32_t enabled; /* managed: WQEs before this one may start */
 	uint32_t resets;
@@ -297,39 +303,40 @@ struct nic_qp {
 	enum nic_qp_type type;
 	enum nic_qp_state state;
 	bool sig_all;
-	uint8_t posts; /* which requests may be posted now, as in wr_row.posters; 0: none */
-	uint8_t held;  /* enum req_held: why the requester may not send; HELD_BOUND: not everything that is posted */
+	uint8_t posts; /* bits as in wr_row.posters: requests that have one of them may be posted now; 0: none */
+	uint8_t held;  /* enum req_held: why the requester may not send; with HELD_BOUND it may send a part of the queue
+			*/
 	uint32_t send_flags; /* enum nic_send_flags allowed in requests */
 	uint32_t be_replies; /* as in nic_qp_init */
 	struct nic_qp_cap cap;
 	struct nic_qp_attr attr;
 	uint32_t pmtu; /* bytes */
 	uint16_t udp_sport;
-	struct nic_gid sgid; /* of attr.av.sgid_index when the path was set */
+	struct nic_gid sgid; /* the GID that attr.av.sgid_index named when the path was set */
 	struct send_queue sq;
 	struct rq rq;
 	struct requester req;
 	struct completer comp;
 	struct responder resp;
 	struct cross cross;
-	uint32_t path;	     /* egress, of a connected QP */
-	uint32_t takes;	     /* link it accepts packets from, as nic_rx_frame.peer; 0: the port */
-	bool peer_is_local;  /* an address of this host: packets by the port must have UDP source port 4791 */
+	uint32_t path;	     /* egress path of a connected QP */
+	uint32_t takes;	     /* link that the QP accepts packets from, as nic_rx_frame.peer; 0: the port */
+	bool peer_is_local;  /* the peer's address is of this host: packets by the port need UDP source port 4791 */
 	uint64_t rx_at_port; /* rx_packets when `takes` became 0: later ones came by the port */
-	uint8_t says, hears; /* nic_tx_frame.addresses of its bare packets, and of those expected from the peer */
-	struct list ready;   /* on the ready list of a path */
-	bool resp_turn;	     /* turn to send: the responder's, else the requester's */
-	uint64_t deadline;   /* earliest of the timers */
+	uint8_t says, hears; /* nic_tx_frame.addresses of the QP's bare packets, and of bare packets from the peer */
+	struct list ready;   /* node on the ready list of a path */
+	bool resp_turn;	     /* true: it is the responder's turn to send; false: the requester's */
+	uint64_t deadline;   /* the earliest deadline of the QP's timers */
 	uint32_t heap_pos;
 	struct event_source events;
 	struct nic_qp_counters counters;
-	bool refers;		       /* its requests or responses may be in flight by reference */
+	bool refers;		       /* requests or responses of the QP may be in flight by reference */
 	bool peer_joins;	       /* the peer accepts runs (req_run.c) */
 	bool no_delay;		       /* send at once: no request waits to join a run */
 	const struct qp_owner *owner;  /* NULL: the application */
-	struct nic_rdm_peer *rdm_peer; /* RC of an endpoint: its peer; NULL: none, or detached */
-	struct nic_rdm *rdm;	       /* UD QP of this endpoint */
-	struct list lingering;	       /* on the endpoint's list: destroy once its last packets are sent */
+	struct nic_rdm_peer *rdm_peer; /* an endpoint's RC QP: the endpoint's peer; NULL: none, or detached */
+	struct nic_rdm *rdm;	       /* the endpoint whose UD QP this is, or NULL */
+	struct list lingering; /* node on the endpoint's list of QPs to destroy once their last packets are sent */
 };
 
 static inline struct swqe *sq_at(const struct nic_qp *qp, uint32_t index)
@@ -337,7 +344,7 @@ static inline struct swqe *sq_at(const struct nic_qp *qp, uint32_t index)
 	return (struct swqe *)(void *)(qp->sq.slots + (size_t)(index & qp->sq.mask) * qp->sq.stride);
 }
 
-/** Operands of an extended atomic, in wire format. */
+/** Where a WQE has the operands of an extended atomic, in wire format. */
 static inline uint8_t *sq_operands(const struct nic_qp *qp, const struct swqe *w)
 {
 	return (uint8_t *)(uintptr_t)w + qp->sq.operands;

@@ -9,7 +9,7 @@ struct nic;
 struct nic_qp;
 struct nic_qp_init;
 
-/** nic_qp_create with this QPN. @return also -EADDRINUSE. */
+/** Create a QP as nic_qp_create does, but with the given QPN. @return as nic_qp_create, or -EADDRINUSE. */
 int qp_create_at(struct nic *nic, struct nic_qp_init *init, uint32_t qpn, struct nic_qp **out);
 /** Enlarge the send queue; posted WQEs are kept. @return 0, -ENOMEM. */
 int qp_sq_grow(struct nic_qp *qp, uint32_t capacity);

@@ -37,7 +37,8 @@ static bool values_legal(const struct nic_qp *qp, const struct nic_qp_attr *a, u
 
 #define SPORT_BASE 0xc000 /* lowest UDP source port of flows, by convention */
 
-/* A constant source port per flow (RQ-19), from the product of both QPNs: the same in both directions of a pair. */
+/* A constant UDP source port per flow (RQ-19), from the product of both QPNs, so that both directions of a connection
+ * use the same port. */
 static uint16_t flow_sport(const struct nic_qp *qp)
 {
 	uint64_t v = (uint64_t)qp->qpn * (qp->attr.dest_qp_num ? qp->attr.dest_qp_num : 1);
@@ -49,12 +50,12 @@ static uint16_t flow_sport(const struct nic_qp *qp)
 	return (uint16_t)(SPORT_BASE | (((uint32_t)v & 0x3fff) ^ ((uint32_t)v >> 14 & 0x3f)));
 }
 
-/* Ensure room for n resources; the ring only grows, and saved results survive that (RP-11). */
+/* Ensure room for n responder resources. The ring only grows, and keeps its saved results when it does (RP-11). */
 static int resources_alloc(struct nic_qp *qp, uint32_t n)
 {
 	struct responder *resp = &qp->resp;
 	uint32_t size = round_up_pow2(n ? n : 1);
-	size_t room = resp->saved ? qp->sq.max_fetch : 0; /* 0: none needed yet */
+	size_t room = resp->saved ? qp->sq.max_fetch : 0; /* saved bytes per resource; 0: no memory was needed yet */
 	struct resp_resource *res;
 	uint8_t *saved;
 
@@ -137,7 +138,7 @@ static void apply(struct nic_qp *qp, const struct nic_qp_attr *a, uint32_t mask)
 		set_path(qp);
 }
 
-/* Carry out a state change, with what it entails for the engines. */
+/* Enter a state, and update requester, completer and responder accordingly. */
 static void enter(struct nic_qp *qp, enum nic_qp_state from, enum nic_qp_state to)
 {
 	if (from == NIC_QPS_INIT && to == NIC_QPS_RTR)

@@ -20,12 +20,13 @@ struct swqe;
  * them when the NIC settles (nic_settle_due).
  */
 struct qp_owner {
-	/** Whether there is room for the message that begins with this packet. */
+	/** Whether the owner has room for the message that begins with this packet. */
 	bool (*takes)(const struct nic_qp *qp, const struct packet *p);
-	/** The next packet of a message, in order; `takes` was called just before if it begins one. @return the error
-	 *  that ends the connection, or ERR_none. */
+	/** Handle the next packet of a message, in order. If the packet begins a message, `takes` was called just
+	 * before. @return the error that ends the connection, or ERR_none. */
 	enum error_id (*arrive)(struct nic_qp *qp, const struct packet *p);
-	/** Memory of the message that a NIC_SEND_OFFERS request offers. @return false: a packet cannot refer to it. */
+	/** Get the memory of the message that a NIC_SEND_OFFERS request offers. @return false: a packet cannot refer to
+	 * it. */
 	bool (*offered)(const struct swqe *w, struct nic_piece *piece);
 	/** Where the message that this packet offers will go, after those already foreseen. @return NULL: not known. */
 	uint8_t *(*foresee)(const struct nic_qp *qp, const struct packet *p, struct nic_foresight *f);

@@ -87,7 +87,7 @@ bool nic_frame_address(const struct nic *nic, struct nic_rx_frame *frame)
 	frame->flags ^= NIC_RX_BARE | NIC_RX_UDP_PAYLOAD;
 	frame->sgid = qp->attr.av.dgid;
 	frame->dgid = qp->sgid;
-	frame->udp_sport = qp->udp_sport;		   /* the same in both directions */
+	frame->udp_sport = qp->udp_sport; /* both directions of a connection use the same UDP source port */
 	frame->tclass = qp->attr.av.tclass & (uint8_t)~3u; /* without an ECN mark */
 	frame->hop_limit = qp->attr.av.hop_limit ? qp->attr.av.hop_limit : 64;
 	return true;

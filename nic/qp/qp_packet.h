@@ -11,7 +11,7 @@ struct packet;
 
 /** Initialize a packet for the frame with the fields common to all packets of a connected QP. */
 void qp_address(const struct nic_qp *qp, struct packet *p, const struct nic_tx_frame *frame);
-/** Make it start at the IP header, if it was to be bare. */
+/** Make a packet start at the IP header even if its path would permit a bare packet. */
 void qp_address_whole(const struct nic_qp *qp, struct packet *p);
 /** Open a packet whose fields are all set. @return where its payload_len bytes of payload go; see packet_open. */
 uint8_t *qp_open(struct packet *p, struct nic_tx_frame *frame, uint32_t payload_len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* qp_query.c - what a queue pair tells about itself. */
+/* qp_query.c - queries of a queue pair's attributes, state and counters. */
 #include "qp.h"
 
 uint32_t nic_qp_num(const struct nic_qp *qp)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * qp_state.c - which state transitions a QP may make and with which attributes (IBTA 10.3.1, table of 11.2.4.2),
- * as a table, and what entering an error state entails (10.2.4, 11.2.5). Attributes in neither column are refused.
- * Alternate paths (automatic path migration) are not supported.
+ * as a table, and what entering an error state entails (10.2.4, 11.2.5). Attributes that the table lists neither as
+ * required nor as optional are refused. Alternate paths (automatic path migration) are not supported.
  */
 #include "comp.h"
 #include "cq.h"

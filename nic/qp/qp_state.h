@@ -7,7 +7,7 @@
 
 /** Set the state, trace it and update what depends on it alone: `posts`, `held`. */
 void qp_set_state(struct nic_qp *qp, enum nic_qp_state state);
-/** Set `posts` and `held` as the state alone decides. */
+/** Set `posts` and `held` to the values that follow from the state alone. */
 void qp_hold_by_state(struct nic_qp *qp);
 /** Enter the error state: flush both queues (C10-42), stop timers. No effect when already there. */
 void qp_enter_error(struct nic_qp *qp);

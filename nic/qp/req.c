@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * req.c - the requester's position, timers and retries: what has been sent, goes back on loss (IBTA 9.7.2, 9.7.5,
- * 9.7.6, 10.8.3). req_tx.c builds the packets.
+ * req.c - the requester's position, timers and retries: it knows what has been sent, and goes back after a loss
+ * (IBTA 9.7.2, 9.7.5, 9.7.6, 10.8.3). req_tx.c builds the packets.
  *
  * Invariants. req.psn is the PSN of packet number req.packet of WQE sq.next. The requester always goes back to
  * comp.una, which lies in WQE sq.tail: every READ and atomic before it has been answered, so rd_out restarts at 0.
@@ -100,14 +100,14 @@ void req_progress(struct nic_qp *qp, uint32_t packets)
 	if (req->cwnd != UINT32_MAX)
 		req_window_widen(qp, packets);
 	if (psn_diff(qp->comp.una, req->psn) > 0)
-		reposition(qp); /* a late answer overtook the retry */
+		reposition(qp); /* a late response acknowledged what was about to be retransmitted */
 	ack_timer_start(qp);
 	if (qp->sq.next != qp->sq.head)
 		qp_ready(qp);
 }
 
-/* A reference that could not be fetched is no loss on the path: resending it, with its payload, costs no retry. But
- * only once until there is progress, whatever the peer says. */
+/* A reference that could not be fetched is no loss on the path: resending the packet with its payload costs no retry.
+ * This is done only once until there is progress, so a peer cannot cause it without end. */
 static bool forgive(struct nic_qp *qp)
 {
 	bool first = !qp->req.forgiven;
@@ -130,7 +130,7 @@ void req_unread(struct nic_qp *qp)
 	}
 	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
 	qp->req.retrying = true;
-	/* Packets sent after it may have to be sent again, too, at no cost in retries. */
+	/* Packets sent after the one that was not fetched may have to be sent again, too, and cost no retry either. */
 	qp->req.referred = true;
 	qp->req.referred_end = qp->req.sent_psn;
 	go_back(qp);
@@ -165,7 +165,7 @@ void req_path_gone(struct nic_qp *qp)
 	trace_add(qp->nic, qp->qpn, NIC_TR_retry, qp->comp.una, qp->req.retries);
 	reposition(qp);
 	qp->req.backoff = 0;
-	qp->req.tlp = (struct requester_tlp){.at = TIME_NEVER}; /* measured on the old path */
+	qp->req.tlp = (struct requester_tlp){.at = TIME_NEVER}; /* the RTT was measured on the old path */
 	qp->req.retrying = false;
 	req_attributes_changed(qp); /* full retry budget and ACK timer */
 	req_window_restart(qp);
@@ -183,7 +183,7 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 	if (qp->attr.rnr_retry != 7)
 		req->rnr_retries--;
 	reposition(qp);
-	req->retrying = false; /* the retry has arrived */
+	req->retrying = false; /* the RNR NAK shows that the retransmission has arrived */
 	if (qp->owner) {       /* an RNR NAK is not silence: refill the retry budget */
 		req->retries = qp->attr.retry_cnt;
 		req->backoff = 0;
@@ -197,7 +197,7 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code)
 	qp_timer(qp);
 }
 
-/** The answer is late, but the ACK timer has not run out. */
+/** The response is late, but the ACK timer has not expired: send a tail loss probe. */
 static void late(struct nic_qp *qp)
 {
 	if (req_tlp_again(qp)) {
@@ -231,7 +231,8 @@ static void expire(struct nic_qp *qp)
 	if (req->backoff < BACKOFF_MAX)
 		req->backoff++;
 	req->tlp.again = REQ_TLP_OVER;
-	if (look_ns && req->retries) { /* spend an endpoint's retry, but a second copy would not arrive sooner */
+	if (look_ns && req->retries) { /* an endpoint: count a retry, but do not retransmit: a second copy would not
+					  arrive sooner */
 		req->retries--;
 		ack_timer_extend(qp, 4096ull << qp->attr.timeout << req->backoff);
 	} else {

@@ -25,9 +25,9 @@ void req_rnr(struct nic_qp *qp, uint8_t timer_code);
 void req_rd_done(struct nic_qp *qp);
 /** Retry counts or the ACK timeout have changed: apply them now. */
 void req_attributes_changed(struct nic_qp *qp);
-/** Timers of this QP may have expired. */
+/** Handle timers of this QP that have expired. */
 void req_timeout(struct nic_qp *qp, uint64_t now);
-/** Report a local error of sq.next once that is the oldest WQE, and that the send queue has drained. */
+/** Report a local error of WQE sq.next once the WQE is the oldest, and report when the send queue has drained. */
 void req_settle(struct nic_qp *qp);
 /** WQE sq.next cannot proceed: it fails once everything before it is complete. @return false. */
 bool req_fail(struct nic_qp *qp, enum error_id error);

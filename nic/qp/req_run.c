@@ -4,8 +4,8 @@
  * packet (elem.md). Each keeps its PSN and its completion; the peer handles them as if each had its own packet. A
  * retransmission may group them differently.
  *
- * A packet costs the same for one request and for many. So while enough of the kind are in flight, a run waits until it
- * has its full length, until a different request follows it, or until few are left in flight.
+ * A packet costs the same for one request and for many. So while enough requests of the same kind are in flight, a run
+ * waits until it has its full length, until a different request follows it, or until few are left in flight.
  */
 #include "elem.h"
 #include "mem.h"
@@ -20,8 +20,8 @@
 #include "wire.h"
 #include "wr.h"
 
-#define RUN_MAX	  16u /* requests; more save little and add latency */
-#define UNDER_WAY 4u  /* requests in flight: with fewer, none waits */
+#define RUN_MAX	  16u /* most requests in a run; more save little and add latency */
+#define UNDER_WAY 4u  /* with fewer requests in flight than this, a run does not wait */
 
 /** Requests of the current streak that have been sent and not answered. */
 static uint32_t under_way(const struct send_queue *sq)
@@ -34,8 +34,8 @@ static uint32_t entry_size(const struct swqe *w)
 	return ELEMENT_ADDR_LEN + w->length;
 }
 
-/* The WQE before may have completed; its slot in the queue is still intact. No run with a fence, which would hold back
- * the whole packet. */
+/* The previous WQE may have completed, but its slot in the queue is still intact. A fenced WQE joins no run, as the
+ * fence would hold back the whole packet. */
 bool req_run_joins(const struct nic_qp *qp, const struct swqe *w)
 {
 	const struct swqe *before = sq_at(qp, qp->sq.head - 1);
@@ -84,7 +84,8 @@ static uint32_t gather(const struct nic_qp *qp, uint32_t n, uint8_t *to, enum er
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct swqe *w = sq_at(qp, qp->sq.next + i);
-		const struct nic_sge *data = w->sge + w->num_sge; /* behind the result SGEs, as in a single request */
+		const struct nic_sge *data =
+			w->sge + w->num_sge; /* operand SGEs follow the result SGEs, as in a single request */
 		uint8_t *operand = to + ELEMENT_ADDR_LEN;
 
 		wire_put64(to, w->remote_addr);

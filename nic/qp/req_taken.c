@@ -5,13 +5,13 @@
  * The NIC of a peer on such a path is part of the peer's process. When the process is stopped, by a debugger, a
  * freezer or a signal, its NIC stops too, where hardware would go on acknowledging. So an expiry costs a retry only if
  * the peer has taken what was sent and has not answered. Until then nothing is lost, nothing has to be retransmitted,
- * and the requester waits for as long as the peer lives. When the peer dies its path closes, and the QP goes on by
- * path 0, where every expiry costs a retry.
+ * and the requester waits for as long as the peer lives. When the peer dies its path closes, and the QP sends by path 0
+ * from then on, where every expiry costs a retry.
  *
  * The NIC does not track what the peer takes. It asks the owner of the path when a timer has expired: the first query
- * marks the current position of the path, which is behind everything that this QP has sent. When the peer has passed
- * the mark it gets one whole timer for its answer. A busy peer may have others' packets before the mark, so the first
- * check after marking comes soon.
+ * marks the current position of the path, which is after everything that this QP has sent. When the peer has passed the
+ * mark it gets one whole ACK timeout to respond. A busy peer may have packets of other QPs before the mark, so the
+ * first check is made soon after marking.
  *
  * Owns: requester.taken and requester.taken_mark; req.c resets them whenever it starts the ACK timer. Endpoints of
  * reliable datagrams ask too, but their retries measure silence of any cause, so req.c counts them down all the same.
@@ -19,7 +19,7 @@
 #include "qp.h"
 #include "req_taken.h"
 
-#define LOOK_SOON     8 /* the first check comes after this fraction of the ACK timer */
+#define LOOK_SOON     8 /* the first check is made after 1/8 of the ACK timeout */
 #define LOOK_LEAST_NS 1000000u
 
 uint64_t req_taken_look(struct nic_qp *qp)
