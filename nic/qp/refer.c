@@ -11,12 +11,14 @@
  * time, though it may have been copied to the place of a payload.
  *
  * A message that an endpoint of reliable datagrams offers to another is fetched by reference, too, if the receiver has
- * a receive for it when the offer arrives; else, or if the fetch fails, it is read later. Its memory is a region that
- * ends with the offer: when the receiver has confirmed the message, or can get it no more.
+ * a receive for it when the offer arrives; else, or if the fetch fails, it is read later. The message's memory is a
+ * region that exists as long as the offer: it ends when the receiver has confirmed the message, or can no longer get
+ * it.
  *
- * A reference that cannot be fetched is lost, and like any loss sent again, with its payload in its packets. The path
- * loses nothing else, so this costs none of the retries that the application has allowed. Faulty memory is thus
- * reported to its owner as without references, and a sender that refers to invalid memory only delays itself.
+ * A packet whose reference cannot be fetched counts as lost and is sent again, with its payload in its packets. The
+ * path loses nothing else, so the retransmission uses up none of the retries that the application has allowed. Faulty
+ * memory is thus reported to its owner as without references, and a sender that refers to invalid memory only delays
+ * itself.
  *
  * Owns nothing: only the path knows which references are in flight.
  */
@@ -105,7 +107,7 @@ uint32_t refer_response_psns(const struct nic_qp *qp, const struct resp_resource
 {
 	/* An application that is told of a READ may overwrite the memory at once: put the payload in the packet. */
 	if (r->length < NIC_REFERENCE_MIN || !path_refers(qp, frame) || r->duplicate ||
-	    qp->state == NIC_QPS_ERR /* the peer could not ask again */ ||
+	    qp->state == NIC_QPS_ERR /* in ERR: the peer could not repeat the READ if the fetch failed */ ||
 	    (qp->owner && qp->owner->is_told(qp, r->rkey)))
 		return 1;
 	return psns_of(qp, r->stop - r->cursor * qp->pmtu);
@@ -140,7 +142,7 @@ static enum mem_verdict fetch(struct nic *nic, const struct nic_reference *ref, 
 	uint8_t last[NIC_REFERENCE_LAST];
 	uint32_t n_last = len < sizeof(last) ? len : (uint32_t)sizeof(last);
 
-	/* The fault may be in our own memory: the retransmission will find that out. */
+	/* The fault may be in the receiver's own memory: writing the retransmitted payload will show it. */
 	if (!ref->fetch(ref->ctx, offset, app, len, last, n_last))
 		return MEM_UNREAD;
 	return mem_write(nic, app + len - n_last, last, n_last) ? MEM_OK : MEM_FAULT;
@@ -187,7 +189,7 @@ static enum op_pos pos_of(const struct opcode *op, bool first, bool last)
 	return first ? (last ? OP_ONLY : OP_FIRST) : last ? OP_LAST : OP_MIDDLE;
 }
 
-/** Copy the packet as it is, without anything that the carrier may have behind it. */
+/** Copy the packet as it is, without anything that the carrier may have put after it. */
 static int copy_of(const struct nic_rx_frame *frame, const struct packet *p, uint8_t *buf)
 {
 	size_t len = (size_t)(p->payload - frame->data) + p->payload_len + p->pad + ICRC_LEN;

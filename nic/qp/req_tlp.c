@@ -2,15 +2,16 @@
 /*
  * req_tlp.c - tail loss probes: retransmission before the ACK timer expires, between endpoints of reliable datagrams.
  *
- * The ACK timer is long: a peer may be off its CPU for long. A packet lost amid others leaves a gap, which the peer
- * sees and NAKs. After the last packet of a burst no other shows the gap, and small messages that answer each other are
- * all last packets: such a loss would cost an ACK timeout, a thousand times the RTT.
+ * The ACK timer is long: a peer may be off its CPU for long. If a packet is lost that others follow, the peer sees a
+ * gap and sends a NAK. The last packet of a burst has no successor that would reveal its loss, and in a ping-pong of
+ * small messages every packet is a last one. Without probes, losing a last packet would cost an ACK timeout, a thousand
+ * times the RTT.
  *
- * So a QP estimates the RTT and its variation (srtt, rttvar: RFC 6298), from the first transmission of a packet. When
- * an answer takes longer than srtt + 4 rttvar, the QP retransmits everything unacknowledged, if that is little; then
- * again after twice that time, and so on, until the ACK timer expires, which keeps running. This is no retry and does
- * not change how long a silent peer is waited for. A copy sent too early is a duplicate to the peer; and as the RTT is
- * measured from the first transmission, a slow peer gets more time from then on.
+ * So a QP estimates the RTT and its variation (srtt, rttvar: RFC 6298), from the first transmission of a packet. When a
+ * response takes longer than srtt + 4 rttvar, the QP retransmits everything unacknowledged, if that is little; then
+ * again after twice that time, and so on. The ACK timer keeps running, and its expiry ends the probes. This is no retry
+ * and does not change how long a silent peer is waited for. A copy sent too early is a duplicate to the peer; and as
+ * the RTT is measured from the first transmission, a slow peer gets more time from then on.
  *
  * Only on lossy paths, and between our own endpoints: an application that sets the ACK timer of its QP gets what it
  * has set (IBTA 9.7.6.1.3).
@@ -19,9 +20,9 @@
 #include "qp.h"
 #include "req_tlp.h"
 
-#define PSNS_MOST     16u      /* unacknowledged */
-#define WAIT_UNKNOWN  8000000u /* these in ns: before the first RTT sample */
-#define WAIT_LEAST    1000000u /* a thread may easily be off the CPU for so long */
+#define PSNS_MOST     16u      /* no probe with more unacknowledged PSNs than this */
+#define WAIT_UNKNOWN  8000000u /* ns to wait before the first RTT sample */
+#define WAIT_LEAST    1000000u /* ns; a thread can easily be off its CPU for so long */
 #define MEASURED_MOST 1000000000u
 #define DEVIATIONS    4u
 #define SMOOTHED_BY   8 /* weight of a new sample: 1/8 in srtt, 1/4 in rttvar */
@@ -65,7 +66,7 @@ void req_tlp_progress(struct nic_qp *qp)
 	tlp->rttvar_ns = (uint32_t)(tlp->rttvar_ns + off / DEVIATES_BY);
 }
 
-/** When the answer to a packet sent now will be late. */
+/** The time after which the response to a packet sent now counts as late. */
 static uint64_t late_at(const struct nic_qp *qp)
 {
 	const struct requester_tlp *tlp = &qp->req.tlp;

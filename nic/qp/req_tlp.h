@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* req_tlp.h - tail loss probes, of QPs of endpoints only (`owner`): of others, tlp.at stays
- * TIME_NEVER, and nothing looks at the rest. Private to nic/. */
+/* req_tlp.h - tail loss probes, only for QPs of endpoints (`owner`). In all other QPs tlp.at stays TIME_NEVER, and the
+ * other tlp fields are unused. Private to nic/. */
 #ifndef NIC_REQ_TLP_H
 #define NIC_REQ_TLP_H
 
@@ -11,16 +11,16 @@ struct nic_qp;
 
 #define REQ_TLP_OVER UINT8_MAX
 
-/** A probe is under way: sending does not restart the ACK timer. */
+/** Whether a probe is being sent, in which case sending does not restart the ACK timer. */
 #define req_tlp_is_again(qp) ((qp)->req.tlp.again != 0 && (qp)->req.tlp.again != REQ_TLP_OVER)
 
-/** A packet was sent for the first time. */
+/** Call when a packet was sent for the first time. */
 void req_tlp_sent(struct nic_qp *qp);
-/** PSNs before comp.una are acknowledged. */
+/** Call when PSNs before comp.una have been acknowledged. */
 void req_tlp_progress(struct nic_qp *qp);
-/** The ACK timer has been started. */
+/** Call when the ACK timer has been started. */
 void req_tlp_start(struct nic_qp *qp);
-/** No answer has come by tlp.at. @return whether to retransmit what is in flight. */
+/** Call when no response has arrived by tlp.at. @return whether to retransmit what is in flight. */
 bool req_tlp_again(struct nic_qp *qp);
 
 #endif

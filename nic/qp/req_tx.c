@@ -2,7 +2,7 @@
 /*
  * req_tx.c - what the requester sends: turns send WQEs into request packets, in order, within the window (IBTA 9.7.2,
  * 10.8.3). One function per form of request (enum wr_form), and req_tx() calls that of the next WQE. Also sends for UC;
- * UD is in ud.c. What becomes of packets once they are sent is up to req.c.
+ * UD is in ud.c. req.c keeps track of packets once they are sent.
  *
  * Local operations run once, when the requester first reaches them; their `started` flag keeps a retry from repeating
  * them.
@@ -30,12 +30,12 @@
 
 _Static_assert(NIC_PAYLOAD_MAX < NIC_REFERENCE_MIN, "a request of one packet does not refer to its payload");
 
-/* enum op_service. Requests of UD QPs have FORM_DATAGRAM or FORM_LOCAL, so they do not look here. */
+/* enum op_service. UD is missing: requests of UD QPs have FORM_DATAGRAM or FORM_LOCAL, which do not use this table. */
 static const uint8_t service_of[] = {[NIC_QPT_RC] = OP_RC, [NIC_QPT_UC] = OP_UC};
 
-/** What became of the WQE that was to be sent next. */
+/** Result of an attempt to send the next packet of WQE sq.next. */
 enum sending {
-	HELD,	/* no packet: it has to wait, or has failed */
+	HELD,	/* no packet: the WQE has to wait, or has failed */
 	SENT,	/* a packet was built */
 	PASSED, /* no packet, and the next WQE's turn has come */
 };
@@ -53,7 +53,7 @@ static inline bool may_send(const struct nic_qp *qp, const struct swqe *w, uint3
 	return out == 0 || req_window_admits(qp, out, psns, packets);
 }
 
-/** Whether one more READ or atomic may be in flight. Without any allowed, the request fails. */
+/** Whether one more READ or atomic may be in flight. If the QP allows none at all, the request fails. */
 static bool may_ask(struct nic_qp *qp)
 {
 	if (!qp->attr.max_rd_atomic)
@@ -82,7 +82,7 @@ static inline void build_data(const struct swqe *w, struct packet *p)
 	p->imm = p->inv_rkey = w->ex;
 }
 
-/** Begin a SEND or WRITE of one packet; what is missing is its payload. */
+/** Begin a SEND or WRITE of one packet: everything except its payload. */
 static inline void begin_only(struct nic_qp *qp, struct swqe *w, struct packet *p, const struct nic_tx_frame *frame)
 {
 	const struct wr_row *row = &wr_rows[w->opcode];
@@ -105,7 +105,7 @@ static void begin_operation(struct nic_qp *qp, struct swqe *w, enum op_service s
 	p->ackreq = req_asks_ack(qp, w, true, 1);
 }
 
-/** The packet is complete. */
+/** Finish a packet that an ACK may complete: emit it and account for it. */
 static inline enum sending finish(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame, uint32_t psns,
 				  uint32_t ends)
 {
@@ -114,7 +114,7 @@ static inline enum sending finish(struct nic_qp *qp, struct packet *p, struct ni
 	return SENT;
 }
 
-/** The same, of a request that a response completes. */
+/** Finish the packet of a READ or atomic, which a response completes: emit it and account for it. */
 static enum sending finish_asking(struct nic_qp *qp, struct packet *p, struct nic_tx_frame *frame, uint32_t psns,
 				  uint32_t ends)
 {
@@ -122,7 +122,7 @@ static enum sending finish_asking(struct nic_qp *qp, struct packet *p, struct ni
 	return finish(qp, p, frame, psns, ends);
 }
 
-/** The packet cannot be completed. */
+/** The packet cannot be built: fail the WQE. */
 static enum sending fail(struct nic_qp *qp, enum error_id error)
 {
 	req_fail(qp, error);
@@ -163,7 +163,7 @@ static enum sending send_gathered(struct nic_qp *qp, struct swqe *w, struct nic_
 	return v == MEM_OK ? finish(qp, &p, frame, 1, 1) : fail(qp, req_gathered(v));
 }
 
-/** As send_inline(), and let the packet also name the message that it offers. */
+/** Send as send_inline() does, with a packet that also refers to the message that it offers. */
 static enum sending send_offer(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
 {
 	struct packet p;
@@ -205,7 +205,8 @@ static enum op_pos pos_of(uint32_t packet, uint32_t psns, uint32_t packets)
 	return packet + psns == packets ? OP_LAST : OP_MIDDLE;
 }
 
-/** The next packet of a message of several. It stands for `psns` of them, more than one if it refers to its payload. */
+/** Send the next packet of a message of several packets. It stands for `psns` packets, more than one if it refers to
+ * its payload. */
 static enum sending send_part(struct nic_qp *qp, struct swqe *w, uint32_t psns, struct nic_tx_frame *frame)
 {
 	const struct wr_row *row = &wr_rows[w->opcode];
@@ -251,7 +252,7 @@ static enum sending send_referred(struct nic_qp *qp, struct swqe *w, struct nic_
 
 /* ---- READs and operations ------------------------------------------------------------------------------------ */
 
-/** A READ request for the packets from req.packet to the end of their piece. */
+/** Send a READ request for the response packets from req.packet to the end of their piece (swqe.piece). */
 static enum sending send_read(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
 {
 	uint32_t packets = packets_of(w->length, qp->pmtu), packet = qp->req.packet;
@@ -353,7 +354,7 @@ static enum sending send_fetch(struct nic_qp *qp, struct swqe *w, struct nic_tx_
 	return error == ERR_none ? finish_asking(qp, &p, frame, 1, 1) : fail(qp, error);
 }
 
-/** One element, in one packet with those behind it that may share it. */
+/** Send a request on one element, in one packet with the following requests that can share the packet. */
 static enum sending send_element(struct nic_qp *qp, struct swqe *w, struct nic_tx_frame *frame)
 {
 	uint32_t run = req_run(qp);
@@ -372,7 +373,7 @@ static bool bind_objects_exist(const struct nic *nic, const struct swqe *w)
 	       (!w->bind.mr || table_find(&nic->mkeys, w->mr_key >> 8) == &w->bind.mr->mkey);
 }
 
-/** @return false: the queue has to wait, or the operation failed. */
+/** Execute a local operation. @return false: the queue has to wait, or the operation failed. */
 static bool execute_local(struct nic_qp *qp, struct swqe *w)
 {
 	if (w->opcode == NIC_WR_LOCAL_INV) {

@@ -12,7 +12,7 @@
 #include "qp.h"
 #include "req_window.h"
 
-/** Write the next request packet to the frame, if the requester has one to send now by this path, that of WQE sq.next.
+/** Write the next request packet to the frame, if the requester can send one now and this is the path of WQE sq.next.
  *  Call only if req_pending(). */
 bool req_tx(struct nic_qp *qp, uint32_t path, struct nic_tx_frame *frame);
 /** The error for a failure to gather payload; ERR_none for MEM_OK. */
@@ -31,8 +31,8 @@ static inline void req_hold(struct nic_qp *qp, enum req_held why, bool holds)
 
 /**
  * Whether to set AckReq in a packet of this WQE: on the last one of a message, and at intervals in a long one. On a
- * lossless path the peer is of our kind and acknowledges eventually even if not asked: there the last packet asks only
- * if its completion is awaited.
+ * lossless path the peer is uroce, too, and acknowledges eventually even without AckReq: there the last packet sets
+ * AckReq only if its completion is awaited.
  */
 static inline bool req_asks_ack(struct nic_qp *qp, const struct swqe *w, bool ends, uint32_t psns)
 {

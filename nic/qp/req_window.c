@@ -10,7 +10,7 @@
 #include "req_run.h"
 #include "req_window.h"
 
-#define ASK_EVERY 64 /* AckReq at least once in so many request packets (RQ-07) */
+#define ASK_EVERY 64 /* set AckReq in at least one of this many request packets (RQ-07) */
 #define CWND_MIN  4  /* packets */
 
 /* Most payload bytes in flight; 0: no limit. */

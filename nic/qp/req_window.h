@@ -16,11 +16,11 @@ uint32_t req_window_room(const struct nic_qp *qp);
 bool req_window_admits(const struct nic_qp *qp, uint32_t out, uint32_t psns, uint32_t packets);
 /** `packets` have been acknowledged: widen the window after a window's worth of progress. */
 void req_window_widen(struct nic_qp *qp, uint32_t packets);
-/** After a loss. */
+/** Narrow the window after a loss. */
 void req_window_narrow(struct nic_qp *qp);
-/** As after losses: the peer may be gone for good. */
+/** Narrow the window as far as after many losses: the path has closed, and the peer may be dead. */
 void req_window_restart(struct nic_qp *qp);
-/** Whether a packet that need not ask for an ACK does so nevertheless: at intervals (RQ-07). */
+/** Whether a packet that does not need an ACK sets AckReq nevertheless, as packets do at intervals (RQ-07). */
 bool req_asks_between(struct nic_qp *qp, uint32_t psns);
 
 #endif

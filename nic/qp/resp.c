@@ -69,7 +69,7 @@ void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn)
 	resp_nak(qp, row->syndrome, psn);
 	resp->dying = true;
 	if (error == ERR_invalidate_remote && !resp->have_wqe)
-		qp_take_wqe(qp); /* class J: reported by the receive WQE of this message (9.9.3) */
+		qp_take_wqe(qp); /* class J errors complete the receive WQE of the message (9.9.3) */
 	if (resp->have_wqe) {
 		struct nic_wc wc = {.status = row->status, .vendor_err = error};
 
@@ -87,13 +87,15 @@ static unsigned executed(enum mem_verdict v, enum error_id error)
 	return v == MEM_OK ? ERR_none : v == MEM_UNREAD ? CHECK_UNREAD : error;
 }
 
-/* If the payload cannot be fetched, the receive WQE already taken stays in use until it is sent again. */
+/* If the payload cannot be fetched, the receive WQE already taken stays in use until the peer sends the payload again.
+ */
 static unsigned execute_send(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
 	enum mem_verdict v;
 
-	if (qp->owner) /* endpoint messages are short and get parsed: our endpoints never send them by reference */
+	if (qp->owner) /* messages between endpoints are short and must be parsed: uroce never sends them by reference
+			*/
 		return p->reference ? CHECK_UNREAD : qp->owner->arrive(qp, p);
 	if (op_starts(p->op)) {
 		if (!resp->have_wqe)
@@ -157,7 +159,8 @@ static enum error_id execute_resource(struct nic_qp *qp, const struct packet *p,
 	};
 
 	if (r->todo)
-		resp_resource_done(resp, r); /* drops a response to a duplicate */
+		resp_resource_done(resp,
+				   r); /* drops a queued response to a duplicate of the resource's previous request */
 	r->used = false;
 	if (next.atomic) {
 		COUNT(qp->nic, rx_atomic_requests);
@@ -293,7 +296,7 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 		return false;
 	}
 	if (resp->ack_queued)
-		resp->syndrome = AETH_ACK; /* obsoletes a NAK that has not gone out yet */
+		resp->syndrome = AETH_ACK; /* replaces a NAK that has not been sent yet */
 	resp->open = op_ends(p->op) ? NULL : p->op;
 	resp->epsn =
 		psn_add(resp->epsn, p->op->kind == OP_READ_REQ ? packets_of(p->dma_len, qp->pmtu) : refer_psns(qp, p));
@@ -301,7 +304,7 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 		resp->msn = (resp->msn + 1) & PSN_MASK;
 	resp->unacked++;
 	if (needs_resource(p->op))
-		return true; /* its response acknowledges it */
+		return true; /* the response to the request acknowledges it */
 	if (p->ackreq)
 		resp_ack(qp);
 	else if (op_ends(p->op))
@@ -309,8 +312,9 @@ static bool rx_rc(struct nic_qp *qp, const struct packet *p)
 	return true;
 }
 
-/* UC (9.8.2): no responses; a gap or the peer's error drops the rest of the message, its receive WQE serves the next.
-   UC packets do not prove their sender: a forged FIRST or ONLY with any PSN makes the PSN after it the expected one. */
+/* UC (9.8.2): no responses; after a gap or an error of the peer the rest of the message is dropped, and its receive WQE
+   is used for the next message. UC packets do not prove their sender: a forged FIRST or ONLY with any PSN makes the PSN
+   after it the expected one. */
 static void rx_uc(struct nic_qp *qp, const struct packet *p)
 {
 	struct responder *resp = &qp->resp;
@@ -327,7 +331,7 @@ static void rx_uc(struct nic_qp *qp, const struct packet *p)
 	}
 	resp->epsn = psn_add(p->psn, 1);
 	if (resp->open && op_starts(p->op))
-		resp->open = NULL; /* the message before was never finished */
+		resp->open = NULL; /* the previous message was never finished */
 	verdict = resp_check(qp, p, &app);
 	if (verdict == ERR_none)
 		verdict = execute(qp, p, app);
@@ -353,7 +357,7 @@ static bool rx_run(struct nic_qp *qp, const struct packet *p)
 	bool accepted = false;
 
 	if (psn_diff(p->psn, qp->resp.epsn) > 0)
-		return rx_rc(qp, p); /* out of sequence as one packet */
+		return rx_rc(qp, p); /* a run out of sequence is handled as one packet */
 	for (uint32_t i = 0; i < p->element.count && qp->state != NIC_QPS_ERR; i++) {
 		resp_elements_member(p, i, &one);
 		accepted |= rx_rc(qp, &one);

@@ -9,13 +9,13 @@
 struct packet;
 
 void resp_reset(struct nic_qp *qp);
-/** A request packet for this RC or UC QP. @return whether it had the PSN expected next, and was executed. */
+/** Handle a request packet for this RC or UC QP. @return whether it had the PSN expected next, and was executed. */
 bool resp_rx(struct nic_qp *qp, const struct packet *p);
 /** Refuse the request with this PSN, which ends the connection: NAK, completion or event, QP in error. */
 void resp_fail(struct nic_qp *qp, enum error_id error, uint32_t psn);
 /** Discard all queued responses, ACKs and NAKs. */
 void resp_cancel(struct nic_qp *qp);
-/** A queued response has been sent or is no longer needed. */
+/** Mark a resource whose queued response has been sent or is no longer needed. */
 static inline void resp_resource_done(struct responder *resp, struct resp_resource *r)
 {
 	r->todo = false;

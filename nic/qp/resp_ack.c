@@ -10,7 +10,7 @@
 #include "qp.h"
 #include "resp_ack.h"
 
-#define ACK_AT_LEAST_EVERY 16 /* packets: an ACK that covers so many is delayed no longer */
+#define ACK_AT_LEAST_EVERY 16 /* an ACK that covers this many packets is not delayed any longer */
 
 void resp_ack_due(struct nic_qp *qp)
 {
@@ -53,8 +53,8 @@ void resp_ack(struct nic_qp *qp)
 }
 
 /*
- * ACK for an executed message without AckReq. The peer does not await its completion, but has to free the send queue
- * slot and to stop its ACK timer. One ACK covers many such messages, sent when the NIC is idle.
+ * Queue an ACK for an executed message that had no AckReq. The peer does not await its completion, but has to free the
+ * send queue slot and to stop its ACK timer. One ACK covers many such messages, sent when the NIC is idle.
  */
 void resp_ack_lazily(struct nic_qp *qp)
 {

@@ -9,11 +9,11 @@ struct nic_qp;
 
 /** Queue an ACK for everything before ePSN: the peer set AckReq. */
 void resp_ack(struct nic_qp *qp);
-/** As resp_ack(), but AckReq was not set: the ACK may wait until the NIC is idle. */
+/** Queue an ACK like resp_ack(), but for a packet without AckReq: the ACK may wait until the NIC is idle. */
 void resp_ack_lazily(struct nic_qp *qp);
 /** Queue a NAK or RNR NAK. */
 void resp_nak(struct nic_qp *qp, uint8_t syndrome, uint32_t psn);
-/** The delayed ACK is due now. */
+/** Make the delayed ACK due now. */
 void resp_ack_due(struct nic_qp *qp);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * resp_atomic.c - the part of the responder specific to atomics, standard (IBTA 9.4.5) and extended (extended.md).
- * The rest they share with all requests that take a resource.
+ * Everything else is the same for all requests that take a responder resource.
  */
 #include "extended.h"
 #include "mem.h"

@@ -19,7 +19,7 @@ static struct resp_resource *find(struct nic_qp *qp, uint32_t psn)
 {
 	struct responder *resp = &qp->resp;
 
-	/* Newest first: PSNs wrap, so an old resource may cover the same ones as a new one. */
+	/* Newest first: PSNs wrap, so an old resource may cover the same PSNs as a new one. */
 	for (uint32_t i = 1; i <= resp->res_size; i++) {
 		struct resp_resource *r = &resp->res[(resp->res_head - i) & (resp->res_size - 1)];
 		int32_t offset = psn_diff(psn, r->psn);
@@ -48,7 +48,7 @@ static bool answer_read(struct nic_qp *qp, struct resp_resource *r, const struct
 	if (!read_matches(qp, r, p, skip))
 		return false;
 	if (r->todo && r->cursor <= skip && r->stop >= stop)
-		return true;		 /* still to be sent anyway */
+		return true;		 /* all that the duplicate asks for is still queued */
 	if (r->todo && r->stop > stop) { /* the rest of the response in progress follows in the same message */
 		end = r->end;
 		stop = r->stop;

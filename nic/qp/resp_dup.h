@@ -6,7 +6,7 @@
 struct nic_qp;
 struct packet;
 
-/** A request with a PSN before ePSN has arrived. */
+/** Handle a duplicate: a request with a PSN before ePSN. */
 void resp_duplicate(struct nic_qp *qp, const struct packet *p);
 
 #endif

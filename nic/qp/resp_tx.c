@@ -79,7 +79,7 @@ static void fail_read(struct nic_qp *qp, enum error_id error, uint32_t psn)
 	resp_cancel(qp);
 	if (qp->state != NIC_QPS_ERR)
 		resp_fail(qp, error, psn);
-	else /* dying of a later request: this one's NAK goes instead */
+	else /* the QP is dying because of a later request: this NAK replaces that request's NAK */
 		resp_nak(qp, error_rows[error].syndrome, psn);
 }
 
@@ -102,7 +102,7 @@ static void count_nak(struct nic_qp *qp, uint8_t syndrome)
 	}
 }
 
-/* An ACK, NAK or RNR NAK. */
+/* Send an ACK, NAK or RNR NAK. */
 static void tx_answer(struct nic_qp *qp, uint8_t syndrome, uint32_t psn, struct nic_tx_frame *frame)
 {
 	struct packet p;
@@ -121,7 +121,7 @@ static void tx_answer(struct nic_qp *qp, uint8_t syndrome, uint32_t psn, struct 
 }
 
 /* A duplicate READ whose memory has gone is dropped silently (RP-07). But if the first response was sent by reference,
- * the requester may never have fetched it, and would ask for ever: it gets a NAK. */
+ * the requester may never have fetched it, and would repeat the READ for ever: the requester gets a NAK. */
 static bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r, enum error_id error, uint32_t psn,
 			   struct nic_tx_frame *frame)
 {
@@ -129,7 +129,7 @@ static bool drop_duplicate(struct nic_qp *qp, const struct resp_resource *r, enu
 	if (!r->referred)
 		return false;
 	trace_add(qp->nic, qp->qpn, NIC_TR_nak_tx, psn, error_rows[error].syndrome);
-	tx_answer(qp, error_rows[error].syndrome, psn, frame); /* goes ahead of a queued ACK */
+	tx_answer(qp, error_rows[error].syndrome, psn, frame); /* the NAK is sent before a queued ACK */
 	return true;
 }
 

@@ -15,7 +15,7 @@ static inline bool resp_pending(const struct nic_qp *qp)
 {
 	return qp->resp.res_todo || (qp->resp.ack_queued && qp->resp.ack_due);
 }
-/** Queue responses `cursor` to `end` of the resource, possibly again. */
+/** Queue the response packets from `cursor` to `end` of the resource, even if they were sent before. */
 void resp_resource_send(struct nic_qp *qp, struct resp_resource *r, uint32_t cursor, uint32_t end);
 /** The QP is about to enter the error state: responses and the ACK for executed requests still go out, at once. */
 void resp_say_last(struct nic_qp *qp);

@@ -79,7 +79,8 @@ void nic_peer_came(struct nic *nic, uint32_t peer, const struct nic_gid *own)
 	for (uint32_t i = 0; nic->qps.slots && i <= nic->qps.mask; i++) {
 		struct nic_qp *qp = nic->qps.slots[i].value;
 
-		/* Only local peers should have links; source_look() finds any other by its first packet. */
+		/* Only peers on this host should have links; source_look() finds the link of any other peer by its
+		 * first packet. */
 		if (qp && is_connected(qp) && qp->takes == 0 && qp->peer_is_local &&
 		    memcmp(&qp->sgid, own, sizeof(*own)) == 0 && source_of(qp, 0) == peer)
 			source_move(qp, peer);

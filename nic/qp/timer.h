@@ -10,13 +10,14 @@
 
 #include "core.h"
 
-/** Make room for `qps` QPs in all. @return false: out of memory. */
+/** Ensure that the heap has room for `qps` QPs in total. @return false: out of memory. */
 bool timer_reserve(struct nic *nic, uint32_t qps);
-/** Wake the QP at qp->deadline, not TIME_NEVER, at the latest. Call after every change of it to something earlier. */
+/** Make timer_expired return the QP at qp->deadline, which must not be TIME_NEVER. Call whenever qp->deadline becomes
+ * earlier. */
 void timer_update(struct nic *nic, struct nic_qp *qp);
 /** Remove the QP's entry, if it has one. */
 void timer_remove(struct nic *nic, struct nic_qp *qp);
-/** A QP whose deadline has passed, or NULL. Its entry is removed. */
+/** Remove and return a QP whose deadline has passed, or NULL. */
 struct nic_qp *timer_expired(struct nic *nic, uint64_t now);
 /** Recompute qp->deadline from the requester's timers. */
 void qp_timer(struct nic_qp *qp);

@@ -144,7 +144,7 @@ bool ud_skip(struct nic_qp *qp)
 	return true;
 }
 
-/* Sends WQE sq.next, which is also the oldest: a datagram is complete once it is out. */
+/* Sends WQE sq.next, which is also the oldest: a datagram completes as soon as it is sent. */
 bool ud_tx(struct nic_qp *qp, struct nic_tx_frame *frame)
 {
 	struct swqe *w = sq_at(qp, qp->sq.next);

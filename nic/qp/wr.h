@@ -10,8 +10,8 @@
 /** The form in which a request leaves: which function of req_tx.c sends it. Decided when it is posted. */
 enum wr_form {
 	FORM_LOCAL,    /* no packet: the requester executes it alone */
-	FORM_DATAGRAM, /* of a UD QP */
-	FORM_INLINE,   /* one packet, its payload in the WQE */
+	FORM_DATAGRAM, /* a datagram of a UD QP */
+	FORM_INLINE,   /* one packet with its payload in the WQE (inline) */
 	FORM_GATHER,   /* one packet, its payload in the memory of the SGEs */
 	FORM_LONG,     /* several packets, the payload at either place */
 	FORM_REFER,    /* several packets, or fewer that refer to the memory of the SGEs, if the path permits */
@@ -36,14 +36,14 @@ struct wr_row {
 	uint8_t posters;   /* 0: no such opcode */
 	uint8_t form;	   /* enum wr_form; FORM_LONG: SENDs and WRITEs, whose form depends on the request */
 	uint8_t kind;	   /* enum op_kind of its packets */
-	uint8_t extra;	   /* enum op_extra of the last one */
-	uint8_t flags;	   /* enum nic_send_flags that mean something */
+	uint8_t extra;	   /* enum op_extra of its last packet */
+	uint8_t flags;	   /* enum nic_send_flags that apply to this opcode */
 	uint8_t wc_opcode; /* enum nic_wc_opcode of its completion */
 };
 
 #define WR_OPCODES (NIC_WR_FETCH_ELEMENTS + 1)
 
-/** By enum nic_wr_opcode. */
+/** The table of send opcodes, indexed by enum nic_wr_opcode. */
 extern const struct wr_row wr_rows[WR_OPCODES + 1];
 
 static inline const struct wr_row *wr_row(uint32_t opcode)
